@@ -1,0 +1,62 @@
+/* manyfold/array.h - making, reading, placing and printing arrays. */
+#ifndef MANYFOLD_ARRAY_H
+#define MANYFOLD_ARRAY_H
+
+#include <manyfold/function.h>
+
+MF_BEGIN_
+
+/* ------------------------------------------------------------------ making and reading arrays */
+typedef struct mf_make_options { mf_dtype dtype; mf_reserved reserved_; } mf_make_options;
+mf_value mf_from_host(mf_dtype dtype, mf_shape shape, const void *data);                 /* copies */
+mf_value mf_array_n(mf_dtype dtype, mf_shape shape, const double *numbers, int count);
+mf_value mf_arange_opt(int64_t start, int64_t stop, mf_dtype dtype);
+mf_value mf_arange(int64_t stop, mf_dtype dtype);                                        /* MF_DTYPE_DEFAULT: i32 */
+mf_value mf_linspace(double start, double stop, int64_t count);
+mf_value mf_zeros(mf_shape shape, mf_dtype dtype);
+mf_value mf_ones(mf_shape shape, mf_dtype dtype);
+mf_value mf_full(mf_shape shape, mf_value fill);                                         /* the fill's dtype */
+mf_value mf_zeros_like(mf_value x);
+mf_value mf_ones_like(mf_value x);
+mf_value mf_full_like(mf_value x, mf_value fill);
+mf_value mf_eye(int64_t n, mf_dtype dtype);
+#ifndef __cplusplus
+#define mf_array(dtype, shape, ...) mf_array_n(dtype, shape, (const double[]){ __VA_ARGS__ }, (int)(sizeof((const double[]){ __VA_ARGS__ }) / sizeof(double)))
+#endif
+mf_shape  mf_shape_of(mf_value v);        /* rank -1 on an error or a tree */
+mf_dtype  mf_dtype_of(mf_value v);        /* MF_DTYPE_DEFAULT on an error or a tree */
+bool      mf_weak_type_of(mf_value v);
+int       mf_ndim(mf_value v);            /* -1 on an error or a tree */
+int64_t   mf_size(mf_value v);            /* elements; -1 likewise */
+bool      mf_is_deleted(mf_value v);      /* donated or deleted */
+mf_status mf_delete(mf_value v);          /* ends the array's memory now; any later use is an error. MF_ERROR_ARGUMENT when v is no array */
+int64_t   mf_dim(mf_value v, int axis);
+double    mf_item_f64(mf_value v);        /* NumPy's .item(): waits. NaN on an error */
+int64_t   mf_item_i64(mf_value v);        /* 0 on an error */
+bool      mf_item_bool(mf_value v);
+mf_status mf_to_host(mf_value v, mf_dtype dtype, void *out, size_t count);   /* exactly count elements, row by row, converted to dtype; waits */
+/* The allocator of array memory, whole process. */
+typedef struct mf_memory_stats_t { int64_t live_bytes, peak_bytes, cached_bytes, system_allocations, requests; } mf_memory_stats_t;
+mf_memory_stats_t mf_memory_stats(void);
+void      mf_memory_stats_reset(void);    /* the peak starts again at what is live */
+mf_value  mf_device_put(mf_value v, mf_device device);
+mf_value  mf_device_get(mf_value v);
+mf_value  mf_replicate(mf_value tree, mf_device_list devices);               /* one copy held once where memory is shared */
+mf_value  mf_unreplicate(mf_value tree);
+mf_value  mf_shard_batch(mf_value tree, int device_count);                   /* (n, ...) becomes (devices, n / devices, ...) */
+
+const char *mf_str_value(mf_value v); const char *mf_str_function(mf_function f); const char *mf_str_module(mf_module m);
+const char *mf_str_state(mf_state s); const char *mf_str_filter(mf_filter f);     const char *mf_str_shape(mf_shape s);
+const char *mf_str_device(mf_device d); const char *mf_str_devices(mf_device_list d); const char *mf_str_dtype(mf_dtype d);
+void mf_put_line(const char *line);
+#ifndef __cplusplus
+/* Text for printf, as NumPy prints it; lives as long as the innermost scope. An error gives its message. */
+#define mf_str(x) _Generic((x), mf_value: mf_str_value, mf_function: mf_str_function, mf_module: mf_str_module, mf_state: mf_str_state, \
+    mf_filter: mf_str_filter, mf_shape: mf_str_shape, mf_device: mf_str_device, mf_device_list: mf_str_devices, mf_dtype: mf_str_dtype)(x)
+#define mf_print(x) mf_put_line(mf_str(x))
+#endif
+
+
+MF_END_
+
+#endif

@@ -1,0 +1,194 @@
+/* manyfold/base.h - handles, macros, status codes, dtypes, shapes, scopes, errors, numbers and strings.
+ *
+ * Defaults for the whole library, said once:
+ *   Ownership: every handle that a function returns belongs to the innermost open scope of the calling thread. Nothing is freed by hand.
+ *   Errors: an error is a value; an operand that is an error is the result. Functions that leave the world of values return mf_status,
+ *   or NaN / 0 / NULL, and what went wrong is remembered by mf_exit_status. Nothing aborts the process.
+ *   Threads: every function may be called from any thread at any time; scopes, and handles owned by scopes, stay with their thread.
+ *   Needs gcc or clang (statement expressions, __auto_type, cleanup). */
+#ifndef MANYFOLD_BASE_H
+#define MANYFOLD_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MF_MAX_RANK 8
+
+/* Between these two every function is exported and has C linkage. */
+#ifdef __cplusplus
+#define MF_BEGIN_ _Pragma("GCC visibility push(default)") extern "C" {
+#define MF_END_   } _Pragma("GCC visibility pop")
+#else
+#define MF_BEGIN_ _Pragma("GCC visibility push(default)")
+#define MF_END_   _Pragma("GCC visibility pop")
+#endif
+
+MF_BEGIN_
+
+/* ------------------------------------------------------------------ handles */
+#ifdef __cplusplus
+struct mf_value {                       /* same 64 bits; C++ converts numbers and strings by itself */
+    uint64_t handle;
+    mf_value() = default;
+    inline mf_value(int number);
+    inline mf_value(long long number);
+    inline mf_value(double number);
+    inline mf_value(const char *string);
+};
+#else
+typedef struct mf_value { uint64_t handle; } mf_value;
+#endif
+typedef struct mf_function { uint64_t handle; } mf_function;   /* what mf_pmap and the others return; interned, never freed by hand */
+typedef struct mf_module   { uint64_t handle; } mf_module;     /* named states and modules and a way to call them */
+typedef struct mf_state    { uint64_t handle; } mf_state;      /* a mutable cell that holds a tree */
+typedef struct mf_filter   { uint64_t handle; } mf_filter;     /* a predicate on states */
+typedef struct mf_device   { uint64_t handle; } mf_device;
+typedef struct mf_optimizer { uint64_t handle; } mf_optimizer;
+typedef struct mf_scope mf_scope;
+
+/* An axis number (negative counts from the end), MF_NONE, or a whole tree of them from mf_axes / mf_axes_dict. Zero is axis 0.
+ * Trees of axes are interned for the life of the process: no lifetime to think about. */
+typedef int64_t mf_axis;
+#define MF_NONE ((mf_axis)INT64_MIN)    /* as an axis: not mapped; as a value: None */
+#define MF_ALL  ((mf_axis)INT64_MIN + 1) /* reductions: every axis */
+
+typedef enum mf_status { MF_OK = 0, MF_ERROR_SHAPE, MF_ERROR_DTYPE, MF_ERROR_AXIS, MF_ERROR_DEVICE, MF_ERROR_TREE, MF_ERROR_DONATED,
+    MF_ERROR_SCOPE, MF_ERROR_TRACER, MF_ERROR_IO, MF_ERROR_MEMORY, MF_ERROR_PEER, MF_ERROR_ARGUMENT } mf_status;
+typedef enum mf_dtype { MF_DTYPE_DEFAULT = 0, MF_BOOL, MF_I8, MF_I16, MF_I32, MF_I64, MF_U8, MF_U16, MF_U32, MF_U64,
+    MF_F16, MF_BF16, MF_F32, MF_F64, MF_C64, MF_C128, MF_KEY } mf_dtype;
+typedef enum mf_padding { MF_PADDING_DEFAULT = 0, MF_SAME, MF_VALID } mf_padding;
+
+/* Short integer lists and shapes travel by value: no pointer, so nothing dangles. */
+typedef struct mf_ints  { const struct mf_write_MF_INTS_ *tag_; int count; int64_t at[MF_MAX_RANK]; } mf_ints;
+typedef struct mf_shape { int rank; int64_t dims[MF_MAX_RANK]; } mf_shape;
+typedef struct mf_device_list { int count; const mf_device *at; } mf_device_list;   /* points into the library; lives as long as the process */
+typedef struct mf_slice { bool is_slice; int64_t start, stop, step; } mf_slice;
+#define MF_END INT64_MAX
+#define MF_SHAPE0 ((mf_shape){ .rank = 0 })
+
+#ifndef __cplusplus
+#define MF_INTS(...)  ((mf_ints){ .count = MF_COUNT_(__VA_ARGS__), .at = { __VA_ARGS__ } })
+#define MF_SHAPE(...) ((mf_shape){ .rank = MF_COUNT_(__VA_ARGS__), .dims = { __VA_ARGS__ } })
+#endif
+#ifdef __cplusplus
+#define MF_DEFAULT_(v) = v
+#else
+#define MF_DEFAULT_(v)
+#endif
+typedef char mf_reserved;               /* last field of every option struct; leave it alone */
+
+#ifndef __cplusplus
+#define MF_COUNT_(...) MF_COUNT_I_(__VA_ARGS__, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+#define MF_COUNT_I_(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, a21, a22, a23, a24, a25, a26, a27, a28, a29, a30, a31, a32, n, ...) n
+#define MF_E1_(m, a) m(a)
+#define MF_E2_(m, a, ...) m(a), MF_E1_(m, __VA_ARGS__)
+#define MF_E3_(m, a, ...) m(a), MF_E2_(m, __VA_ARGS__)
+#define MF_E4_(m, a, ...) m(a), MF_E3_(m, __VA_ARGS__)
+#define MF_E5_(m, a, ...) m(a), MF_E4_(m, __VA_ARGS__)
+#define MF_E6_(m, a, ...) m(a), MF_E5_(m, __VA_ARGS__)
+#define MF_E7_(m, a, ...) m(a), MF_E6_(m, __VA_ARGS__)
+#define MF_E8_(m, a, ...) m(a), MF_E7_(m, __VA_ARGS__)
+#define MF_E9_(m, a, ...) m(a), MF_E8_(m, __VA_ARGS__)
+#define MF_E10_(m, a, ...) m(a), MF_E9_(m, __VA_ARGS__)
+#define MF_E11_(m, a, ...) m(a), MF_E10_(m, __VA_ARGS__)
+#define MF_E12_(m, a, ...) m(a), MF_E11_(m, __VA_ARGS__)
+#define MF_E13_(m, a, ...) m(a), MF_E12_(m, __VA_ARGS__)
+#define MF_E14_(m, a, ...) m(a), MF_E13_(m, __VA_ARGS__)
+#define MF_E15_(m, a, ...) m(a), MF_E14_(m, __VA_ARGS__)
+#define MF_E16_(m, a, ...) m(a), MF_E15_(m, __VA_ARGS__)
+#define MF_E17_(m, a, ...) m(a), MF_E16_(m, __VA_ARGS__)
+#define MF_E18_(m, a, ...) m(a), MF_E17_(m, __VA_ARGS__)
+#define MF_E19_(m, a, ...) m(a), MF_E18_(m, __VA_ARGS__)
+#define MF_E20_(m, a, ...) m(a), MF_E19_(m, __VA_ARGS__)
+#define MF_E21_(m, a, ...) m(a), MF_E20_(m, __VA_ARGS__)
+#define MF_E22_(m, a, ...) m(a), MF_E21_(m, __VA_ARGS__)
+#define MF_E23_(m, a, ...) m(a), MF_E22_(m, __VA_ARGS__)
+#define MF_E24_(m, a, ...) m(a), MF_E23_(m, __VA_ARGS__)
+#define MF_E25_(m, a, ...) m(a), MF_E24_(m, __VA_ARGS__)
+#define MF_E26_(m, a, ...) m(a), MF_E25_(m, __VA_ARGS__)
+#define MF_E27_(m, a, ...) m(a), MF_E26_(m, __VA_ARGS__)
+#define MF_E28_(m, a, ...) m(a), MF_E27_(m, __VA_ARGS__)
+#define MF_E29_(m, a, ...) m(a), MF_E28_(m, __VA_ARGS__)
+#define MF_E30_(m, a, ...) m(a), MF_E29_(m, __VA_ARGS__)
+#define MF_E31_(m, a, ...) m(a), MF_E30_(m, __VA_ARGS__)
+#define MF_E32_(m, a, ...) m(a), MF_E31_(m, __VA_ARGS__)
+#endif
+
+/* ------------------------------------------------------------------ scopes */
+mf_scope *mf_scope_open(void);                        /* innermost scope of this thread from now on */
+void      mf_scope_close(mf_scope *scope);            /* also closes whatever was opened inside and left open */
+void      mf_scope_close_at_(mf_scope **scope);
+/* MF_SCOPE; at the top of a block: the scope closes when the block is left, by whatever way (end, break, continue, return, goto). */
+#define MF_SCOPE mf_scope *mf_scope_here_ __attribute__((cleanup(mf_scope_close_at_), unused)) = mf_scope_open()
+mf_value mf_escape(mf_value v);                       /* hands v to the scope outside the innermost one: `return mf_escape(v);` under MF_SCOPE */
+/* *variable = v, where the variable lives longer than the innermost scope. The new handle belongs to the owner of the old one, which ends
+ * at once; of an unset variable, to the thread's outermost scope. */
+void     mf_assign(mf_value *variable, mf_value v);
+void     mf_clear(mf_value *variable);                /* ends it and makes it unset */
+mf_value mf_keep(mf_value v);                         /* a handle that no scope owns: for heap structures and other threads */
+void     mf_release(mf_value v);                      /* ends a kept handle */
+
+/* ------------------------------------------------------------------ errors */
+bool        mf_is_error(mf_value v);
+const char *mf_error(mf_value v);                     /* the message, or NULL; asking counts as handling it. Lives as long as v */
+mf_status   mf_error_status(mf_value v);
+mf_value    mf_make_error(mf_status status, const char *format, ...);
+mf_status   mf_block_until_ready(mf_value v);
+int         mf_exit_status(void);                     /* waits, prints the first error nobody handled, EXIT_SUCCESS or EXIT_FAILURE */
+mf_status   mf_first_error(const char **message);      /* the first error nobody handled, on any thread; MF_OK and NULL when there is none */
+const char *mf_error_place(mf_value v);               /* where the user's program made it, "file:line" or "symbol+offset"; NULL when unknown */
+/* What happens to an error that is destroyed while nobody has looked at it: by default one line on stderr. NULL restores that. Any thread. */
+typedef void (*mf_error_hook)(mf_status status, const char *message, void *context);
+void        mf_set_error_hook(mf_error_hook hook, void *context);
+
+/* ------------------------------------------------------------------ numbers, strings and values */
+mf_value mf_f(double number);                         /* weakly typed */
+mf_value mf_i(int64_t number);                        /* weakly typed; MF_NONE gives None */
+mf_value mf_b(bool truth);
+mf_value mf_string(const char *string);               /* static */
+mf_value mf_static(mf_module module);                 /* static; compared by identity */
+mf_value mf_static_bytes(const void *bytes, size_t size);
+mf_value mf_index_slice(mf_slice slice);
+mf_value mf_same(mf_value v);
+mf_value mf_of_float(float x);   mf_value mf_of_int(int x);              mf_value mf_of_uint(unsigned x);
+mf_value mf_of_long(long x);     mf_value mf_of_ulong(unsigned long x);  mf_value mf_of_llong(long long x);
+mf_value mf_of_ullong(unsigned long long x);
+mf_value mf_scalar(double number, mf_dtype dtype);    /* strongly typed: jnp.float32(100.0) */
+
+#ifndef __cplusplus
+/* What may stand for a value. The operand is named once, so nested calls stay small, and evaluated left to right (see NOTES). */
+#define mf_v(x) __extension__ ({ __auto_type mf_t_ = (x); _Generic(mf_t_, mf_value: mf_same, \
+    bool: mf_b, char: mf_of_int, signed char: mf_of_int, unsigned char: mf_of_int, short: mf_of_int, unsigned short: mf_of_int, \
+    int: mf_of_int, unsigned: mf_of_uint, long: mf_of_long, unsigned long: mf_of_ulong, long long: mf_of_llong, \
+    unsigned long long: mf_of_ullong, float: mf_of_float, double: mf_f, char *: mf_string, const char *: mf_string, \
+    mf_slice: mf_index_slice, mf_module: mf_static)(mf_t_); })
+#define MF_EACH_(m, ...)   MF_EACH_I_(MF_COUNT_(__VA_ARGS__), m, __VA_ARGS__)
+#define MF_EACH_I_(n, ...) MF_EACH_P_(n, __VA_ARGS__)
+#define MF_EACH_P_(n, ...) MF_E##n##_(__VA_ARGS__)
+#define MF_VALUES_(...)    (const mf_value[]){ MF_EACH_(mf_v, __VA_ARGS__) }, MF_COUNT_(__VA_ARGS__)
+#define MF_FIRST_(first, ...) first
+#define MF_REST_(first, ...)  __VA_ARGS__
+#define MF_OPTIONS_(type, ...) &(type){ MF_REST_(__VA_ARGS__, .reserved_ = 0) }
+/* True defaults, where zero is a sensible choice of the user's own (axis 0, b1 = 0): they are written first and what the user says overrides
+ * them; positional options start after begin_. */
+#define MF_QUIET_(e) __extension__ ({ _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Woverride-init\"") \
+    __auto_type mf_q_ = (e); _Pragma("GCC diagnostic pop") mf_q_; })
+#define MF_1_(f, a)       f(mf_v(a))
+#define MF_2_(f, a, b)    __extension__ ({ mf_value mf_l_ = mf_v(a); mf_value mf_r_ = mf_v(b); f(mf_l_, mf_r_); })
+#define MF_3_(f, a, b, c) __extension__ ({ mf_value mf_l_ = mf_v(a); mf_value mf_m_ = mf_v(b); mf_value mf_r_ = mf_v(c); f(mf_l_, mf_m_, mf_r_); })
+#endif
+
+
+MF_END_
+
+#ifdef __cplusplus
+inline mf_value::mf_value(int n) : mf_value(mf_i(n)) {}
+inline mf_value::mf_value(long long n) : mf_value(mf_i(n)) {}
+inline mf_value::mf_value(double n) : mf_value(mf_f(n)) {}
+inline mf_value::mf_value(const char *s) : mf_value(mf_string(s)) {}
+template <class... N> inline mf_ints  MF_INTS(N... n)  { return mf_ints{ nullptr, (int)sizeof...(N), { (int64_t)n... } }; }
+template <class... N> inline mf_shape MF_SHAPE(N... n) { return mf_shape{ (int)sizeof...(N), { (int64_t)n... } }; }
+#endif
+
+#endif

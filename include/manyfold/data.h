@@ -1,0 +1,29 @@
+/* manyfold/data.h - data sets and batches. */
+#ifndef MANYFOLD_DATA_H
+#define MANYFOLD_DATA_H
+
+#include <manyfold/ops.h>
+
+MF_BEGIN_
+
+/* A dataset is a tree of arrays with one leading size. A missing, truncated or corrupt file is MF_ERROR_IO naming the file, the offset
+ * and what was expected there. */
+mf_value  mf_load_idx(const char *path);                                     /* one IDX file, gzip'd or plain: u8, i8, i16, i32, f32, f64 */
+mf_value  mf_load_fashion_mnist(const char *folder, const char *split);      /* "train" or "test": {"image": f32[n,32,32,1] in [0, 1], zero-padded from 28, "label": i32[n]}; folder NULL: where Debian's package puts it */
+mf_value  mf_load_cifar10(const char *folder, const char *split);            /* binary version: {"image": f32[n,32,32,3], "label": i32[n]} */
+
+/* Batches of a dataset on the host. The last, smaller batch of an epoch is dropped unless .keep_last, or with .pad_last filled up with
+ * zeros, and then the batch has a "mask" (f32, 1 for real rows; the dataset must be a dict). Shuffling: a new permutation an epoch from shuffle_seed. */
+typedef struct mf_loader mf_loader;
+typedef struct mf_loader_options { int64_t batch_size; uint64_t shuffle_seed; bool shuffle, keep_last, pad_last; mf_reserved reserved_; } mf_loader_options;
+mf_loader *mf_loader_open_opt(mf_value dataset, const mf_loader_options *o); /* NULL never: an error shows at the first next. One thread at a time */
+bool      mf_loader_next(mf_loader *l, mf_value *batch);             /* false at the end of an epoch; the loader owns batch until the next call (a while condition runs outside the body's scope) */
+int64_t   mf_loader_batches(const mf_loader *l);                     /* an epoch's */
+void      mf_loader_close(mf_loader *l);
+#ifndef __cplusplus
+#define mf_loader_open(...) mf_loader_open_opt(MF_FIRST_(__VA_ARGS__, 0), MF_OPTIONS_(mf_loader_options, __VA_ARGS__))
+#endif
+
+MF_END_
+
+#endif

@@ -1,0 +1,24 @@
+/* manyfold/device.h - devices and processes. */
+#ifndef MANYFOLD_DEVICE_H
+#define MANYFOLD_DEVICE_H
+
+#include <manyfold/base.h>
+
+MF_BEGIN_
+
+/* ------------------------------------------------------------------ devices and processes */
+/* Virtual CPU devices: any number on any number of cores. Before the first use of a device; later it is MF_ERROR_DEVICE.
+ * Not called: the environment's MF_NUM_CPU_DEVICES, else the usable cores. */
+mf_status      mf_set_num_cpu_devices(int count);
+int            mf_device_count(void), mf_local_device_count(void), mf_process_index(void), mf_process_count(void);
+mf_device_list mf_devices(void), mf_local_devices(void), mf_devices_of(const char *backend);
+int            mf_device_id(mf_device d);              /* -1 when d is no device */
+const char    *mf_device_platform(mf_device d);       /* "cpu"; NULL when d is no device */
+mf_status      mf_set_default_backend(const char *name); /* "native" or "reference"; MF_ERROR_ARGUMENT lists the present ones. Also MF_BACKEND */
+const char    *mf_default_backend(void);
+mf_device_list mf_device_slice(mf_device_list list, int64_t start, int64_t stop);   /* negative counts from the end; MF_END */
+
+
+MF_END_
+
+#endif

@@ -1,0 +1,127 @@
+/* manyfold/function.h - functions as values: C functions, closures, and the transforms jit, grad, vmap, pmap, with control flow. */
+#ifndef MANYFOLD_FUNCTION_H
+#define MANYFOLD_FUNCTION_H
+
+#include <manyfold/tree.h>
+
+MF_BEGIN_
+
+/* ------------------------------------------------------------------ functions */
+typedef mf_value (*mf_fn1)(mf_value);
+typedef mf_value (*mf_fn2)(mf_value, mf_value);
+typedef mf_value (*mf_fn3)(mf_value, mf_value, mf_value);
+typedef mf_value (*mf_fn4)(mf_value, mf_value, mf_value, mf_value);
+typedef mf_value (*mf_fn5)(mf_value, mf_value, mf_value, mf_value, mf_value);
+typedef mf_value (*mf_fn6)(mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
+typedef mf_value (*mf_fn7)(mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
+typedef mf_value (*mf_fn8)(mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
+typedef mf_value (*mf_fc1)(void *, mf_value);
+typedef mf_value (*mf_fc2)(void *, mf_value, mf_value);
+typedef mf_value (*mf_fc3)(void *, mf_value, mf_value, mf_value);
+typedef mf_value (*mf_fc4)(void *, mf_value, mf_value, mf_value, mf_value);
+typedef mf_value (*mf_fc5)(void *, mf_value, mf_value, mf_value, mf_value, mf_value);
+typedef mf_value (*mf_fc6)(void *, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
+typedef mf_value (*mf_fc7)(void *, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
+typedef mf_value (*mf_fc8)(void *, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
+typedef mf_value (*mf_fm1)(mf_module, mf_value);
+typedef mf_value (*mf_fm2)(mf_module, mf_value, mf_value);
+mf_function mf_fn_1(mf_fn1 f); mf_function mf_fn_2(mf_fn2 f); mf_function mf_fn_3(mf_fn3 f); mf_function mf_fn_4(mf_fn4 f);
+mf_function mf_fn_5(mf_fn5 f); mf_function mf_fn_6(mf_fn6 f); mf_function mf_fn_7(mf_fn7 f); mf_function mf_fn_8(mf_fn8 f);
+mf_function mf_fn_same(mf_function f);
+mf_function mf_fn_module(mf_module m);
+mf_function mf_closure_1(mf_fc1 f, const void *context, size_t size); mf_function mf_closure_2(mf_fc2 f, const void *context, size_t size); mf_function mf_closure_3(mf_fc3 f, const void *context, size_t size);
+mf_function mf_closure_4(mf_fc4 f, const void *context, size_t size); mf_function mf_closure_5(mf_fc5 f, const void *context, size_t size); mf_function mf_closure_6(mf_fc6 f, const void *context, size_t size);
+mf_function mf_closure_7(mf_fc7 f, const void *context, size_t size); mf_function mf_closure_8(mf_fc8 f, const void *context, size_t size);
+mf_function mf_partial_n(mf_function f, const mf_value *first, int count);
+mf_value mf_call_n(mf_function f, const mf_value *arguments, int count);
+mf_value mf_kwargs_n(const mf_value *keys_and_values, int count);   /* as the last argument of mf_call: mapped over axis 0; arrives as a dict */
+
+#ifndef __cplusplus
+#define mf_fn(f) __extension__ ({ __auto_type mf_t_ = (f); _Generic(mf_t_, mf_function: mf_fn_same, mf_module: mf_fn_module, \
+    mf_fn1: mf_fn_1, mf_fn2: mf_fn_2, mf_fn3: mf_fn_3, mf_fn4: mf_fn_4, mf_fn5: mf_fn_5, mf_fn6: mf_fn_6, mf_fn7: mf_fn_7, mf_fn8: mf_fn_8)(mf_t_); })
+/* A function whose first parameter is void *context. The context's bytes are copied; the identity, and with it the cache, is the function
+ * and those bytes. Pointers inside compare as pointers, and what they point to must not change. */
+#define mf_closure(f, ...) _Generic((f), mf_fc1: mf_closure_1, mf_fc2: mf_closure_2, mf_fc3: mf_closure_3, mf_fc4: mf_closure_4, \
+    mf_fc5: mf_closure_5, mf_fc6: mf_closure_6, mf_fc7: mf_closure_7, mf_fc8: mf_closure_8)(f, __VA_ARGS__, sizeof *(__VA_ARGS__))
+#define mf_partial(f, ...) mf_partial_n(mf_fn(f), MF_VALUES_(__VA_ARGS__))    /* functools.partial: binds the leading parameters */
+#define mf_call(f, ...)    mf_call_n(mf_fn(f), MF_VALUES_(__VA_ARGS__))
+#define mf_kwargs(...)     mf_kwargs_n(MF_VALUES_(__VA_ARGS__))
+#endif
+
+typedef struct mf_pmap_options {
+    const char *axis_name;                  /* first, so that mf_pmap(f, "i") reads as in JAX */
+    mf_axis in_axes, out_axes;
+    mf_ints static_broadcasted_argnums, donate_argnums;
+    mf_device_list devices;                 /* none: the first local ones */
+    const char *backend;
+    int64_t axis_size;
+    const mf_shape *global_arg_shapes;
+    mf_reserved reserved_;
+} mf_pmap_options;
+typedef struct mf_vmap_options { const char *axis_name; mf_axis in_axes, out_axes; int64_t axis_size; mf_reserved reserved_; } mf_vmap_options;
+typedef struct mf_jit_options  { mf_ints static_argnums, donate_argnums; mf_reserved reserved_; } mf_jit_options;
+typedef struct mf_grad_options { mf_ints argnums; bool has_aux, holomorphic, allow_int; mf_reserved reserved_; } mf_grad_options;  /* one argnum gives a bare gradient, several a tuple */
+typedef struct mf_remat_options { bool prevent_cse_off; mf_ints static_argnums; mf_reserved reserved_; } mf_remat_options;
+mf_function mf_pmap_opt(mf_function f, const mf_pmap_options *o);
+mf_function mf_vmap_opt(mf_function f, const mf_vmap_options *o);
+mf_function mf_jit_opt(mf_function f, const mf_jit_options *o);
+mf_function mf_grad_opt(mf_function f, const mf_grad_options *o);
+mf_function mf_value_and_grad_opt(mf_function f, const mf_grad_options *o);
+mf_function mf_remat_opt(mf_function f, const mf_remat_options *o);
+mf_value mf_jvp_n(mf_function f, mf_value primals, mf_value tangents);        /* (out, tangent out) */
+mf_value mf_vjp_n(mf_function f, mf_value primals, mf_function *pullback);    /* out; the pullback belongs to the scope */
+typedef struct mf_scan_options { int64_t length; bool reverse; mf_reserved reserved_; } mf_scan_options;   /* length: needed when xs is none */
+mf_value mf_scan_opt(mf_function f, mf_value carry, mf_value xs, const mf_scan_options *o); /* f(carry, x) gives (carry, y); result (carry, ys) */
+mf_value mf_switch_n(mf_value index, const mf_function *branches, int count, mf_value operand);  /* the index is clamped */
+mf_value mf_fori_loop_n(mf_value lower, mf_value upper, mf_function body, mf_value carry);  /* body(i, carry) gives carry */
+mf_function mf_custom_jvp_n(mf_function f, mf_function rule);                  /* rule(primals, tangents), two tuples, gives (out, tangent out) */
+const char *mf_program_text_n(mf_function f, const mf_value *arguments, int count);  /* the traced program of a call, as text (jax.make_jaxpr); lives as long as the scope */
+void mf_clear_caches(void);                                                   /* forgets every traced and compiled program */
+typedef struct mf_cache_counters { int64_t traces, hits, compilations, entries; } mf_cache_counters;
+mf_cache_counters mf_cache_read(void);                                        /* since the start of the process */
+mf_value mf_cond_n(mf_value predicate, mf_function yes, mf_function no, mf_value operand);
+mf_value mf_while_n(mf_function test, mf_function body, mf_value carry);
+mf_function mf_custom_vjp_n(mf_function f, mf_function forward, mf_function backward);
+#ifndef __cplusplus
+#define MF_TRANSFORM_(opt, type, ...) opt(mf_fn(MF_FIRST_(__VA_ARGS__, 0)), MF_OPTIONS_(type, __VA_ARGS__))
+#define mf_pmap(...)  MF_TRANSFORM_(mf_pmap_opt, mf_pmap_options, __VA_ARGS__)
+#define mf_vmap(...)  MF_TRANSFORM_(mf_vmap_opt, mf_vmap_options, __VA_ARGS__)
+#define mf_jit(...)   MF_TRANSFORM_(mf_jit_opt, mf_jit_options, __VA_ARGS__)
+#define mf_grad(...)  MF_TRANSFORM_(mf_grad_opt, mf_grad_options, __VA_ARGS__)
+#define mf_value_and_grad(...) MF_TRANSFORM_(mf_value_and_grad_opt, mf_grad_options, __VA_ARGS__)
+#define mf_remat(...) MF_TRANSFORM_(mf_remat_opt, mf_remat_options, __VA_ARGS__)
+#define mf_jvp(f, primals, tangents) mf_jvp_n(mf_fn(f), primals, tangents)
+#define mf_vjp(f, primals, pullback) mf_vjp_n(mf_fn(f), primals, pullback)
+#define mf_scan(f, carry, ...) mf_scan_opt(mf_fn(f), mf_v(carry), mf_v(MF_FIRST_(__VA_ARGS__, 0)), MF_OPTIONS_(mf_scan_options, __VA_ARGS__))
+#define mf_switch(index, operand, ...) mf_switch_n(mf_v(index), (const mf_function[]){ MF_EACH_(mf_fn, __VA_ARGS__) }, MF_COUNT_(__VA_ARGS__), mf_v(operand))
+#define mf_fori_loop(lower, upper, body, carry) mf_fori_loop_n(mf_v(lower), mf_v(upper), mf_fn(body), mf_v(carry))
+#define mf_custom_jvp(f, rule) mf_custom_jvp_n(mf_fn(f), mf_fn(rule))
+#define mf_program_text(f, ...) mf_program_text_n(mf_fn(f), MF_VALUES_(__VA_ARGS__))
+#define mf_cond(p, yes, no, x) mf_cond_n(mf_v(p), mf_fn(yes), mf_fn(no), mf_v(x))
+#define mf_while(test, body, x) mf_while_n(mf_fn(test), mf_fn(body), mf_v(x))
+#define mf_custom_vjp(f, forward, backward) mf_custom_vjp_n(mf_fn(f), mf_fn(forward), mf_fn(backward))
+#endif
+
+MF_END_
+
+#ifdef __cplusplus
+inline mf_function mf_fn(mf_function f) { return f; }
+inline mf_function mf_fn(mf_module m) { return mf_fn_module(m); }
+inline mf_function mf_fn(mf_fn1 f) { return mf_fn_1(f); }
+inline mf_function mf_fn(mf_fn2 f) { return mf_fn_2(f); }
+inline mf_function mf_fn(mf_fn3 f) { return mf_fn_3(f); }
+inline mf_function mf_fn(mf_fn4 f) { return mf_fn_4(f); }
+template <class F> inline mf_function mf_pmap(F f, const mf_pmap_options &o = {}) { return mf_pmap_opt(mf_fn(f), &o); }
+template <class F> inline mf_function mf_vmap(F f, const mf_vmap_options &o = {}) { return mf_vmap_opt(mf_fn(f), &o); }
+template <class F> inline mf_function mf_jit(F f, const mf_jit_options &o = {}) { return mf_jit_opt(mf_fn(f), &o); }
+template <class F> inline mf_function mf_grad(F f, const mf_grad_options &o = {}) { return mf_grad_opt(mf_fn(f), &o); }
+template <class F> inline mf_function mf_value_and_grad(F f, const mf_grad_options &o = {}) { return mf_value_and_grad_opt(mf_fn(f), &o); }
+template <class F, class... A> inline mf_value mf_call(F f, A... a) { const mf_value v[] = { mf_value(a)... }; return mf_call_n(mf_fn(f), v, (int)sizeof...(A)); }
+template <class... A> inline mf_value mf_tuple(A... a) { const mf_value v[] = { mf_value(a)... }; return mf_tuple_n(v, (int)sizeof...(A)); }
+template <class... A> inline mf_value mf_list(A... a) { const mf_value v[] = { mf_value(a)... }; return mf_list_n(v, (int)sizeof...(A)); }
+template <class... A> inline mf_value mf_dict(A... a) { const mf_value v[] = { mf_value(a)... }; return mf_dict_n(v, (int)sizeof...(A)); }
+template <class... A> inline mf_value mf_get(mf_value t, A... a) { const mf_value v[] = { mf_value(a)... }; return mf_get_n(t, v, (int)sizeof...(A)); }
+template <class... A> inline mf_axis mf_axes(A... a) { const mf_axis v[] = { mf_axis(a)... }; return mf_axes_n(v, (int)sizeof...(A)); }
+#endif
+
+#endif

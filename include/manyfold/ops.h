@@ -1,0 +1,186 @@
+/* manyfold/ops.h - operations on arrays, under lax's and NumPy's names.
+ *
+ * Operands are arrays, tracers, or C numbers; dtypes promote and shapes broadcast as in JAX (weak numbers give way). Outside a
+ * transform an operation runs at once; inside it becomes an equation of the program being traced. Errors: MF_ERROR_SHAPE where shapes
+ * do not broadcast or fit, MF_ERROR_DTYPE where the operation is not defined for a dtype, MF_ERROR_AXIS for an axis beyond the rank. */
+#ifndef MANYFOLD_OPS_H
+#define MANYFOLD_OPS_H
+
+#include <manyfold/function.h>
+
+MF_BEGIN_
+
+/* ---- two operands, elementwise, with promotion and broadcasting */
+mf_value mf_add(mf_value a, mf_value b), mf_sub(mf_value a, mf_value b), mf_mul(mf_value a, mf_value b);
+mf_value mf_div(mf_value a, mf_value b);              /* true division: integers become floats */
+mf_value mf_floor_divide(mf_value a, mf_value b);     /* towards minus infinity, as NumPy's // */
+mf_value mf_remainder(mf_value a, mf_value b);        /* NumPy's %: the divisor's sign; x % 0 is 0 */
+mf_value mf_lax_div(mf_value a, mf_value b);          /* lax.div: integers truncate; x/0 is -1 (unsigned: all ones), INT_MIN/-1 is INT_MIN */
+mf_value mf_lax_rem(mf_value a, mf_value b);          /* lax.rem: the dividend's sign; x%0 is x */
+mf_value mf_pow(mf_value a, mf_value b);              /* an integer constant as exponent is integer_pow; a negative one on integers gives floats */
+mf_value mf_atan2(mf_value a, mf_value b), mf_nextafter(mf_value a, mf_value b);
+mf_value mf_maximum(mf_value a, mf_value b), mf_minimum(mf_value a, mf_value b);   /* NaN wins */
+mf_value mf_equal(mf_value a, mf_value b), mf_not_equal(mf_value a, mf_value b), mf_less(mf_value a, mf_value b);
+mf_value mf_less_equal(mf_value a, mf_value b), mf_greater(mf_value a, mf_value b), mf_greater_equal(mf_value a, mf_value b);
+mf_value mf_logical_and(mf_value a, mf_value b), mf_logical_or(mf_value a, mf_value b), mf_logical_xor(mf_value a, mf_value b);
+mf_value mf_bitwise_and(mf_value a, mf_value b), mf_bitwise_or(mf_value a, mf_value b), mf_bitwise_xor(mf_value a, mf_value b);
+mf_value mf_left_shift(mf_value a, mf_value b);              /* a shift by the width or more gives 0 */
+mf_value mf_right_shift(mf_value a, mf_value b);             /* arithmetic for signed, logical for unsigned dtypes */
+mf_value mf_right_shift_logical(mf_value a, mf_value b);
+/* ---- one operand, elementwise; integers become floats where the result is not integral */
+mf_value mf_neg(mf_value x), mf_abs(mf_value x), mf_sign(mf_value x), mf_square(mf_value x);
+mf_value mf_floor(mf_value x), mf_ceil(mf_value x), mf_round(mf_value x);           /* round: half to even */
+mf_value mf_sqrt(mf_value x), mf_rsqrt(mf_value x), mf_cbrt(mf_value x);
+mf_value mf_exp(mf_value x), mf_exp2(mf_value x), mf_expm1(mf_value x), mf_log(mf_value x), mf_log1p(mf_value x);
+mf_value mf_sin(mf_value x), mf_cos(mf_value x), mf_tan(mf_value x), mf_asin(mf_value x), mf_acos(mf_value x), mf_atan(mf_value x);
+mf_value mf_sinh(mf_value x), mf_cosh(mf_value x), mf_tanh(mf_value x), mf_sigmoid(mf_value x);
+mf_value mf_erf(mf_value x), mf_erf_inv(mf_value x), mf_lgamma(mf_value x);
+mf_value mf_reciprocal(mf_value x), mf_integer_pow(mf_value x, int y);
+mf_value mf_logical_not(mf_value x), mf_bitwise_not(mf_value x);
+mf_value mf_isfinite(mf_value x), mf_isnan(mf_value x), mf_isinf(mf_value x);
+mf_value mf_astype(mf_value x, mf_dtype dtype);          /* float to integer saturates, NaN gives 0 */
+mf_value mf_bitcast(mf_value x, mf_dtype dtype);         /* dtypes of one width */
+mf_value mf_stop_gradient(mf_value x);                   /* over a whole tree */
+/* ---- three operands */
+mf_value mf_where(mf_value c, mf_value a, mf_value b);
+mf_value mf_clip(mf_value x, mf_value low, mf_value high);
+/* ---- shape */
+mf_value mf_reshape(mf_value x, mf_shape shape);         /* one dimension may be -1 */
+mf_value mf_ravel(mf_value x);
+mf_value mf_transpose(mf_value x, mf_ints axes);         /* MF_INTS0: reversed */
+mf_value mf_swapaxes(mf_value x, int a, int b), mf_moveaxis(mf_value x, int from, int to);
+mf_value mf_broadcast_to(mf_value x, mf_shape shape);    /* an array outside transforms is held once */
+mf_value mf_expand_dims(mf_value x, int axis);
+mf_value mf_squeeze(mf_value x, mf_axis axis);           /* MF_ALL: every dimension of size 1 */
+mf_value mf_flip(mf_value x, mf_axis axis);              /* lax.rev; an axis, mf_axes(...) or MF_ALL */
+mf_value mf_concatenate(mf_value parts, int axis);       /* parts: a list or tuple */
+mf_value mf_stack(mf_value parts, int axis);
+mf_value mf_split(mf_value x, int sections, int axis);   /* a list */
+mf_value mf_pad(mf_value x, mf_value value, mf_ints low, mf_ints high, mf_ints interior);   /* lax.pad: negative low and high crop */
+mf_value mf_slice_in(mf_value x, mf_ints start, mf_ints limit, mf_ints strides);            /* lax.slice; strides may be MF_INTS0 */
+mf_value mf_slice_in_dim(mf_value x, int64_t start, int64_t limit, int64_t stride, int axis);
+mf_value mf_dynamic_slice(mf_value x, mf_value starts, mf_shape sizes);         /* starts: a list of scalars; clamped */
+mf_value mf_dynamic_update_slice(mf_value x, mf_value update, mf_value starts); /* likewise */
+mf_value mf_dynamic_slice_in_dim(mf_value x, mf_value start, int64_t size, int axis);
+mf_value mf_dynamic_update_slice_in_dim(mf_value x, mf_value update, mf_value start, int axis);
+mf_value mf_iota(mf_dtype dtype, mf_shape shape, int axis);
+mf_value mf_tril(mf_value x, int k), mf_triu(mf_value x, int k);
+/* ---- indexing. Out of bounds: gathers give NaN or the least integer for take (JAX's "fill"), scatters drop. Negative indices count from the end. */
+mf_value mf_take(mf_value x, mf_value indices, int axis);
+mf_value mf_take_along_axis(mf_value x, mf_value indices, int axis);
+mf_value mf_index_update(mf_value x, mf_value indices, mf_value update);        /* x.at[indices].set(update) along axis 0 */
+mf_value mf_index_add(mf_value x, mf_value indices, mf_value update);           /* x.at[indices].add(update): repeated indices add up, in order */
+mf_value mf_one_hot(mf_value x, int num_classes);        /* f32 */
+/* ---- products */
+mf_value mf_dot(mf_value a, mf_value b), mf_matmul(mf_value a, mf_value b);
+typedef struct mf_dot_options { mf_ints lhs_contracting, rhs_contracting, lhs_batch, rhs_batch; mf_dtype preferred_element_type; mf_reserved reserved_; } mf_dot_options;
+mf_value mf_dot_general_opt(mf_value a, mf_value b, const mf_dot_options *o);
+/* ---- reductions. axis: a number, mf_axes(0, 1), or MF_ALL, the default of the macros: mf_sum(x), mf_sum(x, 0),
+ * mf_sum(x, .axis = mf_axes(0, 1), .keepdims = true). where: a mask of elements that count. One order, fixed by op and shape. */
+typedef struct mf_reduce_options { mf_reserved begin_; mf_axis axis MF_DEFAULT_(MF_ALL); bool keepdims; mf_dtype dtype; mf_value where; mf_reserved reserved_; } mf_reduce_options;
+#define MF_REDUCE_DEFAULTS .axis = MF_ALL
+mf_value mf_sum(mf_value x), mf_sum_opt(mf_value x, const mf_reduce_options *o);       /* bool and small integers sum in i32 */
+mf_value mf_prod(mf_value x), mf_prod_opt(mf_value x, const mf_reduce_options *o);
+mf_value mf_mean(mf_value x), mf_mean_opt(mf_value x, const mf_reduce_options *o);     /* of integers: f32 */
+mf_value mf_var(mf_value x), mf_var_opt(mf_value x, const mf_reduce_options *o);
+mf_value mf_std(mf_value x), mf_std_opt(mf_value x, const mf_reduce_options *o);
+mf_value mf_max(mf_value x), mf_max_opt(mf_value x, const mf_reduce_options *o);
+mf_value mf_min(mf_value x), mf_min_opt(mf_value x, const mf_reduce_options *o);
+mf_value mf_any(mf_value x), mf_any_opt(mf_value x, const mf_reduce_options *o);
+mf_value mf_all(mf_value x), mf_all_opt(mf_value x, const mf_reduce_options *o);
+mf_value mf_argmax(mf_value x, int axis), mf_argmin(mf_value x, int axis);      /* i32; the first of equals; a NaN wins */
+mf_value mf_cumsum(mf_value x, int axis), mf_cumprod(mf_value x, int axis), mf_cummax(mf_value x, int axis), mf_cummin(mf_value x, int axis);
+mf_value mf_logsumexp(mf_value x, int axis), mf_softmax(mf_value x, int axis), mf_log_softmax(mf_value x, int axis);
+mf_value mf_relu(mf_value x), mf_gelu(mf_value x), mf_silu(mf_value x), mf_softplus(mf_value x);
+mf_value mf_array_equal(mf_value a, mf_value b);         /* bool scalar; false where shapes differ */
+mf_value mf_allclose(mf_value a, mf_value b);            /* rtol 1e-5, atol 1e-8, as NumPy */
+/* ---- convolution and windows */
+typedef struct mf_conv_options {
+    mf_ints window_strides, lhs_dilation, rhs_dilation; mf_padding padding; mf_ints padding_low, padding_high; /* padding: MF_VALID unless said */
+    const char *dimension_numbers;          /* "NHWC,HWIO->NHWC" when NULL */
+    int64_t feature_group_count, batch_group_count; mf_dtype preferred_element_type; mf_reserved reserved_;
+} mf_conv_options;
+mf_value mf_conv_general_dilated(mf_value x, mf_value kernel), mf_conv_general_dilated_opt(mf_value x, mf_value kernel, const mf_conv_options *o);
+/* Over every dimension of x: lax.reduce_window with sum, max or min. */
+typedef struct mf_window_options { mf_ints window, strides; mf_padding padding; mf_ints padding_low, padding_high, base_dilation, window_dilation; mf_reserved reserved_; } mf_window_options;
+mf_value mf_reduce_window_sum_opt(mf_value x, const mf_window_options *o), mf_reduce_window_max_opt(mf_value x, const mf_window_options *o);
+mf_value mf_reduce_window_min_opt(mf_value x, const mf_window_options *o);
+/* NHWC pooling over the spatial dimensions, as flax's. Strides default to 1, padding to MF_VALID; average counts the padding. */
+typedef struct mf_pool_options { mf_ints window_shape, strides; mf_padding padding; mf_reserved reserved_; } mf_pool_options;
+mf_value mf_max_pool_opt(mf_value x, const mf_pool_options *o), mf_avg_pool_opt(mf_value x, const mf_pool_options *o);
+
+#define MF_INTS0 ((mf_ints){ .count = 0 })
+#ifndef __cplusplus
+#define mf_add(a, b) MF_2_(mf_add, a, b)
+#define mf_sub(a, b) MF_2_(mf_sub, a, b)
+#define mf_mul(a, b) MF_2_(mf_mul, a, b)
+#define mf_div(a, b) MF_2_(mf_div, a, b)
+#define mf_floor_divide(a, b) MF_2_(mf_floor_divide, a, b)
+#define mf_remainder(a, b) MF_2_(mf_remainder, a, b)
+#define mf_lax_div(a, b) MF_2_(mf_lax_div, a, b)
+#define mf_lax_rem(a, b) MF_2_(mf_lax_rem, a, b)
+#define mf_pow(a, b) MF_2_(mf_pow, a, b)
+#define mf_atan2(a, b) MF_2_(mf_atan2, a, b)
+#define mf_nextafter(a, b) MF_2_(mf_nextafter, a, b)
+#define mf_maximum(a, b) MF_2_(mf_maximum, a, b)
+#define mf_minimum(a, b) MF_2_(mf_minimum, a, b)
+#define mf_equal(a, b) MF_2_(mf_equal, a, b)
+#define mf_not_equal(a, b) MF_2_(mf_not_equal, a, b)
+#define mf_less(a, b) MF_2_(mf_less, a, b)
+#define mf_less_equal(a, b) MF_2_(mf_less_equal, a, b)
+#define mf_greater(a, b) MF_2_(mf_greater, a, b)
+#define mf_greater_equal(a, b) MF_2_(mf_greater_equal, a, b)
+#define mf_logical_and(a, b) MF_2_(mf_logical_and, a, b)
+#define mf_logical_or(a, b) MF_2_(mf_logical_or, a, b)
+#define mf_logical_xor(a, b) MF_2_(mf_logical_xor, a, b)
+#define mf_bitwise_and(a, b) MF_2_(mf_bitwise_and, a, b)
+#define mf_bitwise_or(a, b) MF_2_(mf_bitwise_or, a, b)
+#define mf_bitwise_xor(a, b) MF_2_(mf_bitwise_xor, a, b)
+#define mf_left_shift(a, b) MF_2_(mf_left_shift, a, b)
+#define mf_right_shift(a, b) MF_2_(mf_right_shift, a, b)
+#define mf_right_shift_logical(a, b) MF_2_(mf_right_shift_logical, a, b)
+#define mf_dot(a, b) MF_2_(mf_dot, a, b)
+#define mf_matmul(a, b) MF_2_(mf_matmul, a, b)
+#define mf_array_equal(a, b) MF_2_(mf_array_equal, a, b)
+#define mf_allclose(a, b) MF_2_(mf_allclose, a, b)
+#define mf_where(c, a, b) MF_3_(mf_where, c, a, b)
+#define mf_clip(x, low, high) MF_3_(mf_clip, x, low, high)
+#define mf_neg(x) MF_1_(mf_neg, x)
+#define mf_abs(x) MF_1_(mf_abs, x)
+#define mf_square(x) MF_1_(mf_square, x)
+#define mf_sqrt(x) MF_1_(mf_sqrt, x)
+#define mf_exp(x) MF_1_(mf_exp, x)
+#define mf_log(x) MF_1_(mf_log, x)
+#define mf_sin(x) MF_1_(mf_sin, x)
+#define mf_cos(x) MF_1_(mf_cos, x)
+#define mf_tanh(x) MF_1_(mf_tanh, x)
+#define MF_OP_(opt, type, ...) opt(mf_v(MF_FIRST_(__VA_ARGS__, 0)), MF_OPTIONS_(type, __VA_ARGS__))
+#define MF_REDUCE_(opt, ...) MF_QUIET_(opt(mf_v(MF_FIRST_(__VA_ARGS__, 0)), \
+    &(mf_reduce_options){ MF_REDUCE_DEFAULTS, .begin_ = 0, MF_REST_(__VA_ARGS__, .reserved_ = 0) }))
+#define mf_sum(...)  MF_REDUCE_(mf_sum_opt, __VA_ARGS__)
+#define mf_prod(...) MF_REDUCE_(mf_prod_opt, __VA_ARGS__)
+#define mf_mean(...) MF_REDUCE_(mf_mean_opt, __VA_ARGS__)
+#define mf_var(...)  MF_REDUCE_(mf_var_opt, __VA_ARGS__)
+#define mf_std(...)  MF_REDUCE_(mf_std_opt, __VA_ARGS__)
+#define mf_max(...)  MF_REDUCE_(mf_max_opt, __VA_ARGS__)
+#define mf_min(...)  MF_REDUCE_(mf_min_opt, __VA_ARGS__)
+#define mf_any(...)  MF_REDUCE_(mf_any_opt, __VA_ARGS__)
+#define mf_all(...)  MF_REDUCE_(mf_all_opt, __VA_ARGS__)
+#define mf_max_pool(...) MF_OP_(mf_max_pool_opt, mf_pool_options, __VA_ARGS__)
+#define mf_avg_pool(...) MF_OP_(mf_avg_pool_opt, mf_pool_options, __VA_ARGS__)
+#define mf_reduce_window_sum(...) MF_OP_(mf_reduce_window_sum_opt, mf_window_options, __VA_ARGS__)
+#define mf_reduce_window_max(...) MF_OP_(mf_reduce_window_max_opt, mf_window_options, __VA_ARGS__)
+#define mf_reduce_window_min(...) MF_OP_(mf_reduce_window_min_opt, mf_window_options, __VA_ARGS__)
+#define mf_dot_general(a, ...) mf_dot_general_opt(mf_v(a), mf_v(MF_FIRST_(__VA_ARGS__, 0)), MF_OPTIONS_(mf_dot_options, __VA_ARGS__))
+#define mf_conv_general_dilated(x, ...) mf_conv_general_dilated_opt(x, MF_FIRST_(__VA_ARGS__, 0), MF_OPTIONS_(mf_conv_options, __VA_ARGS__))
+#endif
+
+MF_END_
+
+#ifdef __cplusplus
+inline mf_value mf_sum(mf_value x, const mf_reduce_options &o) { return mf_sum_opt(x, &o); }
+inline mf_value mf_mean(mf_value x, const mf_reduce_options &o) { return mf_mean_opt(x, &o); }
+inline mf_value mf_max(mf_value x, const mf_reduce_options &o) { return mf_max_opt(x, &o); }
+#endif
+
+#endif

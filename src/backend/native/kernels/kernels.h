@@ -1,0 +1,84 @@
+/* The leaf kernels of the native engine: C functions on raw pointers that know nothing of the rest of the house.
+ *
+ * Every function runs on the calling thread, allocates nothing that outlives the call, may be called from any thread,
+ * and picks its instruction set at run time. Pointers need the alignment of their element only.
+ * Results have the same bits in every instruction set; the order of each reduction is written beside its function.
+ * A function that returns bool says false for a dtype it does not know, and has then written nothing. */
+#ifndef MF_NATIVE_KERNELS_H
+#define MF_NATIVE_KERNELS_H
+
+#include <manyfold/base.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* "generic", "avx2" or "avx512": what runs here. */
+const char *mf_kernels_isa(void);
+
+/* ---- tiles ---- */
+
+enum { MF_TILE = 512 };
+
+/* out[i] = op(in[0][i], in[1][i], ...) for i < n, n at most MF_TILE. out may be equal to an input, not overlap one. */
+typedef void mf_tile_fn(void *out, const void *const *in, size_t n);
+
+/* The kernel of an op by its name and the dtypes of its operands and result; NULL if there is none. tile.inc lists
+ * them. "select" takes in[0] of bool and two of `in`; "convert" is the only op whose dtypes are free. */
+mf_tile_fn *mf_tile_lookup(const char *op, mf_dtype in, mf_dtype out);
+
+/* ---- pooling: N-spatial-C, dense; cut the batch to cut the work ---- */
+
+typedef struct mf_pool {
+    int spatial;                    /* 1 to 3 */
+    int64_t batch, channels;
+    int64_t in[3], window[3];
+    int64_t stride[3], dilation[3]; /* 0 means 1 */
+    int64_t pad_low[3], pad_high[3];
+} mf_pool;
+
+int64_t mf_pool_out(const mf_pool *pool, int dimension);
+
+/* f32, f64, f16, bf16. A NaN in the window wins. */
+bool mf_pool_max(mf_dtype dtype, const mf_pool *pool, const void *x, void *y);
+
+/* select_and_scatter_add with `ge`, as JAX: the gradient goes to the first maximum in row-major window order (padding
+ * counts as -inf), windows add up in row-major order. dx is overwritten. */
+bool mf_pool_max_grad(mf_dtype dtype, const mf_pool *pool, const void *x, const void *dy, void *dx);
+
+/* Sums in row-major window order; f16 and bf16 sum in f32 and round once. Average pooling divides afterwards. */
+bool mf_pool_sum(mf_dtype dtype, const mf_pool *pool, const void *x, void *y);
+bool mf_pool_sum_grad(mf_dtype dtype, const mf_pool *pool, const void *dy, void *dx);
+
+/* ---- matrix products of our own ---- */
+
+/* c[m,n] = a[m,k] b[k,n]; strides count elements, {row, column}, and may be anything.
+ * Order: with m = 1 or n = 1, a dot product (16 lanes: lane l takes k = l, l+16, ... with fused multiply-adds from 0,
+ * lanes fold in halves: l += l+8, l+4, l+2, l+1). Otherwise k runs upwards from 0 in one chain of fused
+ * multiply-adds. */
+typedef struct mf_gemm {
+    int64_t m, n, k;
+    int64_t a[2], b[2], c[2];
+} mf_gemm;
+
+void mf_gemm_f32(const mf_gemm *gemm, const float *a, const float *b, float *c);
+void mf_gemm_f64(const mf_gemm *gemm, const double *a, const double *b, double *c);
+
+/* ---- reductions ---- */
+
+typedef enum mf_reduce { MF_REDUCE_SUM, MF_REDUCE_PROD, MF_REDUCE_MAX, MF_REDUCE_MIN } mf_reduce;
+
+/* out[r] = reduce(in[r*stride + 0 .. n-1]), stride in elements; all number types (f16 and bf16 inside in f32, rounded
+ * once). Order: see reduce.inc. n = 0 gives the identity. */
+bool mf_reduce_rows(mf_reduce op, mf_dtype dtype, const void *in, void *out, size_t rows, size_t n, ptrdiff_t stride);
+
+/* out[c] = reduce(in[0 .. n-1][c]), rows `stride` elements apart; the same order as mf_reduce_rows. */
+bool mf_reduce_columns(mf_reduce op, mf_dtype dtype, const void *in, void *out, size_t n, size_t columns,
+                       ptrdiff_t stride);
+
+/* out[i] = in[0][i] op in[1][i] op ...: a balanced tree over the inputs, in cache-sized pieces. out may be equal to an
+ * input. With `stream` the result bypasses the caches: for results above 16 MiB that nobody reads at once. Cut by
+ * offsetting the pointers: the result does not depend on the cuts. */
+bool mf_all_reduce(mf_reduce op, mf_dtype dtype, const void *const *in, size_t inputs, void *out, size_t n,
+                   bool stream);
+
+#endif

@@ -1,0 +1,52 @@
+/* What one instruction-set tier offers: the same kernels, compiled once per tier from the same .inc files.
+ *
+ * Invariant: all tiers give the same bits. Therefore elementwise code may not depend on the vector width, a reduction
+ * follows an order written down in its file (16 lanes, whatever the hardware's width), and a fused multiply-add is
+ * fused in every tier.
+ * Private to kernels/ and its test; users include kernels.h. */
+#ifndef MF_NATIVE_TIER_H
+#define MF_NATIVE_TIER_H
+
+#include "kernels.h"
+
+typedef struct mf_tile_entry {
+    const char *op;
+    mf_dtype in, out;
+    mf_tile_fn *run;
+} mf_tile_entry;
+
+/* A pool with its defaults filled in and missing spatial dimensions in front, of size 1. */
+typedef struct mf_pool_plan {
+    int64_t batch, channels;
+    int64_t in[3], out[3], window[3], stride[3], dilation[3], low[3];
+} mf_pool_plan;
+
+typedef struct mf_tier {
+    const char *name;
+    bool (*pool_max)(mf_dtype, const mf_pool_plan *, const void *x, void *y);
+    bool (*pool_max_grad)(mf_dtype, const mf_pool_plan *, const void *x, const void *dy, void *dx);
+    bool (*pool_sum)(mf_dtype, const mf_pool_plan *, const void *x, void *y);
+    bool (*pool_sum_grad)(mf_dtype, const mf_pool_plan *, const void *dy, void *dx);
+    void (*gemm_f32)(const mf_gemm *, const float *a, const float *b, float *c);
+    void (*gemm_f64)(const mf_gemm *, const double *a, const double *b, double *c);
+    bool (*reduce_rows)(mf_reduce, mf_dtype, const void *in, void *out, size_t rows, size_t n, ptrdiff_t stride);
+    bool (*reduce_columns)(mf_reduce, mf_dtype, const void *in, void *out, size_t n, size_t columns, ptrdiff_t stride);
+    bool (*all_reduce)(mf_reduce, mf_dtype, const void *const *in, size_t inputs, void *out, size_t n, bool stream);
+    const mf_tile_entry *tiles;
+    size_t tile_count;
+} mf_tier;
+
+extern const mf_tier mf_tier_generic;
+#if defined(__x86_64__)
+extern const mf_tier mf_tier_avx2, mf_tier_avx512;
+#endif
+
+/* The best tier of this machine, capped by MF_CPU_ISA; decided once. */
+const mf_tier *mf_tier_current(void);
+
+/* NULL where this machine can't run it. */
+const mf_tier *mf_tier_named(const char *name);
+
+void mf_pool_make_plan(mf_pool_plan *plan, const mf_pool *pool);
+
+#endif

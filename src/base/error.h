@@ -1,0 +1,40 @@
+/* Error values: a code, one sentence, the op and the shapes in it, and the user's return address.
+ * Invariant: an error is immutable but for `observed`; one that dies unobserved is reported once through the hook. */
+#ifndef MF_BASE_ERROR_H
+#define MF_BASE_ERROR_H
+
+#include "base/object.h"
+#include <stdarg.h>
+
+typedef struct mf_error_object {
+    mf_object object;
+    mf_status status;
+    const void *address; /* where the user called us, or NULL */
+    _Atomic bool observed;
+    _Atomic(char *) located; /* message with the place, made when first asked for */
+    char message[];
+} mf_error_object;
+
+extern const mf_class mf_error_class;
+
+/* A new error (one reference). Never NULL: when memory is out, the one static out-of-memory error. */
+mf_error_object *mf_error_new(mf_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+mf_error_object *mf_error_new_at(const void *address, mf_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+mf_error_object *mf_error_out_of_memory(void);
+/* Prefixes the message ("in cond: ..."); takes the reference on e, keeps its status and address. */
+mf_error_object *mf_error_wrap(mf_error_object *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void mf_error_set_address(mf_error_object *e, const void *address); /* only if it has none yet */
+const char *mf_error_text(mf_error_object *e);                      /* message with place; marks it observed */
+void mf_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));  /* one line on stderr: "manyfold: warning: ..." */
+void mf_warn_once(_Atomic bool *said, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The user's return address for the public entry point that is running. MF_ENTER at the top of a public function records it
+ * (outermost wins, so a wrapper built on other public functions reports its own caller); errors made inside pick it up. */
+extern _Thread_local const void *mf_entry_address;
+static inline void mf_entry_leave_(const void *const *before) { mf_entry_address = *before; }
+#define MF_ENTER                                                                                                                      \
+    const void *mf_entry_before_ __attribute__((cleanup(mf_entry_leave_), unused)) = mf_entry_address;                                \
+    if (!mf_entry_address)                                                                                                            \
+    mf_entry_address = __builtin_return_address(0)
+
+#endif

@@ -1,0 +1,32 @@
+/* Counted objects: everything a handle can name (arrays, trees, tracers, errors, functions, states) starts with an mf_object.
+ * Invariant: an object is alive while its count is positive; its class, an address, is its kind. Counting is atomic, so any
+ * thread may retain and drop; what an object holds is immutable unless its own file says otherwise. */
+#ifndef MF_BASE_OBJECT_H
+#define MF_BASE_OBJECT_H
+
+#include <manyfold/base.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct mf_object mf_object;
+
+/* A kind of object. Two objects are of one kind when they point to the same class. */
+typedef struct mf_class {
+    const char *name;
+    void (*destroy)(mf_object *o); /* gives up what o holds, not o itself; may be NULL */
+} mf_class;
+
+struct mf_object {
+    _Atomic int32_t count;
+    const mf_class *kind;
+};
+
+/* A zeroed object of `size` bytes with count 1, or NULL when memory is out. */
+void *mf_object_new(const mf_class *kind, size_t size);
+void *mf_retain(const void *object); /* returns its argument; NULL is allowed */
+void mf_drop(const void *object);    /* NULL is allowed */
+
+static inline bool mf_object_is(const mf_object *o, const mf_class *kind) { return o && o->kind == kind; }
+
+#endif

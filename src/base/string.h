@@ -1,0 +1,21 @@
+/* A growing string for printing programs, arrays and messages. Out of memory is remembered and shows when the text is taken. */
+#ifndef MF_BASE_STRING_H
+#define MF_BASE_STRING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct mf_text {
+    char *at; /* always terminated once anything was added */
+    size_t count, capacity;
+    bool failed;
+} mf_text; /* zero-initialised is empty */
+
+void mf_text_add(mf_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void mf_text_put(mf_text *t, const char *s);
+void mf_text_putn(mf_text *t, const char *s, size_t n);
+void mf_text_free(mf_text *t);
+/* A copy that lives as long as the innermost scope of this thread; frees t. This is what mf_str and mf_error return. */
+const char *mf_text_to_scope(mf_text *t);
+
+#endif

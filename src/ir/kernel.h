@@ -1,0 +1,28 @@
+/* The emitter interface that a row's .lower writes to: one abstract vector value an operand, in the op's computing dtype.
+ * Implemented by the native engine; f16 and bf16 values are handed in as f32 and rounded by the engine after each op.
+ * The engine fills this table; a lowering knows nothing of LLVM. bool is a value of its own kind (a mask). */
+#ifndef MF_IR_KERNEL_H
+#define MF_IR_KERNEL_H
+
+#include "ir/op.h"
+
+struct mf_kernel_builder {
+    /* float and integer arithmetic in the dtype of the operands; integers wrap, division and shifts as JAX defines them */
+    mf_kernel_value (*add)(mf_kernel_builder *k, mf_kernel_value a, mf_kernel_value b);
+    mf_kernel_value (*sub)(mf_kernel_builder *k, mf_kernel_value a, mf_kernel_value b);
+    mf_kernel_value (*mul)(mf_kernel_builder *k, mf_kernel_value a, mf_kernel_value b);
+    mf_kernel_value (*div)(mf_kernel_builder *k, mf_kernel_value a, mf_kernel_value b);
+    mf_kernel_value (*constant)(mf_kernel_builder *k, mf_dtype dtype, double x);
+    /* compare: "eq" "ne" "lt" "le" "gt" "ge" give a mask; select(mask, yes, no) */
+    mf_kernel_value (*compare)(mf_kernel_builder *k, const char *how, mf_kernel_value a, mf_kernel_value b);
+    mf_kernel_value (*select)(mf_kernel_builder *k, mf_kernel_value mask, mf_kernel_value yes, mf_kernel_value no);
+    mf_kernel_value (*convert)(mf_kernel_builder *k, mf_dtype to, mf_kernel_value a);
+    mf_kernel_value (*bitcast)(mf_kernel_builder *k, mf_dtype to, mf_kernel_value a);
+    /* a named function of the engine: "exp" "log" "log1p" "expm1" "tanh" "logistic" "erf" "sin" "cos" "tan" "sqrt" "rsqrt" "cbrt" "pow" "floor" "ceil"
+     * "round" "abs" "neg" "sign" "max" "min" (NaN-propagating) "rem" "and" "or" "xor" "not" "shl" "shr_logical" "shr_arithmetic" "is_finite" "atan2" */
+    mf_kernel_value (*call)(mf_kernel_builder *k, const char *name, const mf_kernel_value *in, int count);
+};
+/* Rows whose lowering is "call the function of my own name" use this. */
+mf_kernel_value mf_lower_by_name(mf_kernel_builder *k, const mf_eqn *e, const mf_kernel_value *in);
+
+#endif

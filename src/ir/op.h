@@ -1,0 +1,131 @@
+/* The row of an op. An op's identity is the address of its row; ops/ops.def lists the names, everything else is read from rows.
+ * A rule that does not exist is a named value below that says why; the table check refuses NULL. */
+#ifndef MF_IR_OP_H
+#define MF_IR_OP_H
+
+#include "ir/build.h"
+#include "ir/program.h"
+
+/* ---- parameters: a C struct an op, described field by field so that printing, parsing, comparing, hashing and copying are generic.
+ * Every field is plain data or a pointer to something interned or counted. */
+typedef enum mf_param_kind {
+    MF_PARAM_INT,      /* int64_t */
+    MF_PARAM_BOOL,     /* bool */
+    MF_PARAM_DOUBLE,   /* double */
+    MF_PARAM_DTYPE,    /* mf_dtype */
+    MF_PARAM_INTS,     /* const mf_intlist *; never NULL once built (an empty list prints as ()) */
+    MF_PARAM_NAME,     /* const char *, interned; may be NULL */
+    MF_PARAM_NAMES,    /* const mf_namelist * */
+    MF_PARAM_PROGRAM,  /* mf_program *, counted by the program that owns the equation */
+    MF_PARAM_PROGRAMS, /* struct mf_program_list { int count; mf_program **at; } */
+    MF_PARAM_RULE      /* const mf_custom_rule * (custom derivatives), counted object; prints as its name */
+} mf_param_kind;
+
+typedef struct mf_program_list {
+    int count;
+    mf_program **at;
+} mf_program_list;
+
+typedef struct mf_param {
+    const char *name;
+    mf_param_kind kind;
+    size_t offset;
+} mf_param; /* lists end with a NULL name */
+#define MF_PARAM(type, field, kind) { #field, kind, offsetof(type, field) }
+
+bool mf_params_equal(const mf_op *op, const void *a, const void *b);
+uint64_t mf_params_hash(const mf_op *op, const void *params);
+void *mf_params_copy(mf_arena *arena, const mf_op *op, const void *params); /* retains programs and rules */
+void mf_params_drop(const mf_op *op, const void *params);                   /* gives those up */
+
+/* ---- what the rules get */
+typedef struct mf_type_context { /* of a type rule */
+    const mf_op *op;
+    const void *params;
+    int in_count;
+    const mf_type *const *in;
+    const mf_axis_env *env;
+    int out_count;         /* set by the rule; 1 beforehand */
+    const mf_type **out;   /* room for 1; a rule with more calls mf_type_outputs */
+    mf_arena *arena;
+} mf_type_context;
+const mf_type **mf_type_outputs(mf_type_context *c, int count);
+/* An error that opens with the op's name and lists the operand types; rules return it. */
+mf_error_object *mf_type_error(const mf_type_context *c, mf_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+typedef struct mf_batch_context { /* of vmap */
+    const char *axis_name; /* interned; NULL when the map has no name */
+    int64_t size;
+    mf_builder *b;
+} mf_batch_context;
+
+typedef struct mf_partial_context mf_partial_context; /* transform/partial.h */
+
+typedef struct mf_cost {
+    double flops, bytes;
+} mf_cost;
+
+typedef struct mf_kernel_builder mf_kernel_builder; /* ir/kernel.h: elementwise lowering */
+typedef uintptr_t mf_kernel_value;
+
+typedef enum mf_op_flag {
+    MF_OP_ELEMENTWISE = 1, /* all operands and results have one shape; batch, cost and variance follow */
+    MF_OP_COLLECTIVE = 2,  /* waits for the other devices of its axes: programs are split here */
+    MF_OP_CONTROL = 4,     /* has nested programs that the runtime steps through */
+    MF_OP_EFFECT = 8,      /* never removed, never merged (check_replicated) */
+} mf_op_flag;
+
+struct mf_op {
+    const char *name;
+    unsigned flags;
+    const mf_param *params; /* NULL: none */
+    size_t params_size;
+    /* Result types. NULL or a new error. */
+    mf_error_object *(*type_rule)(mf_type_context *c);
+    /* in: primals in the new program; tin: tangents, NULL = zero. Fills out (primals) and tout (NULL = zero). Called only when at
+     * least one tangent is not NULL. */
+    void (*jvp)(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out, mf_var **tout);
+    /* The equation is linear in the inputs with linear[i]; in[i] is a variable where not linear, NULL where linear. ct: cotangents
+     * of the outputs, NULL = zero (at least one is not). Fills ct_in for linear inputs (NULL = zero). */
+    void (*transpose)(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in);
+    /* Splits the equation into what is known and what is not: mf_partial_eval_all_or_nothing for all but calls and control flow. */
+    void (*partial_eval)(mf_partial_context *c, const mf_eqn *e);
+    /* A smaller equation when only some outputs are used: fills used_in and emits into b or returns false to keep it whole. */
+    bool (*dce)(const mf_eqn *e, const bool *used_out, bool *used_in, const void **params);
+    /* in_axis[i]: where the batch dimension of in[i] is, -1 = not batched. Fills out and out_axis. */
+    void (*batch)(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis);
+    /* Declared variance: bit k of a mask = varies over the k-th binder of env from the outside. */
+    void (*variance)(const mf_eqn *e, const mf_axis_env *env, const uint64_t *in, uint64_t *out);
+    mf_cost (*cost)(const mf_eqn *e);
+    /* The native engine's scalar/vector lowering of an elementwise op: gets one value an operand, gives the result.
+     * mf_lower_none: not elementwise, the engine has a kernel of its own or uses evaluate. */
+    mf_kernel_value (*lower)(mf_kernel_builder *k, const mf_eqn *e, const mf_kernel_value *in);
+    /* The reference: plain loops over contiguous operands, results preallocated. Control flow and collectives, which the runtime
+     * steps through itself, say mf_evaluate_by_runtime. */
+    mf_error_object *(*evaluate)(const mf_eqn *e, const void *const *in, void *const *out);
+    /* Texts that the table-driven tests read, ending with NULL: "[axes=(0,)] f32[3,4]{0.1:2}". After a type: {lo:hi} the range of
+     * random values, {=1,2,3} exact values; behind "->" exact expected results, "-> i32[2]{=5,-1}". Grammar: tests/ops/README.md. */
+    const char *const *samples;
+};
+
+/* ---- named defaults */
+mf_error_object *mf_type_like_first(mf_type_context *c);  /* the first operand's type; all operands alike */
+void mf_jvp_zero(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out, mf_var **tout); /* no tangent: integers, comparisons */
+void mf_jvp_linear(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out, mf_var **tout); /* linear in all operands together */
+void mf_transpose_none(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in); /* not linear: reaching it is an error naming the op */
+void mf_partial_eval_all_or_nothing(mf_partial_context *c, const mf_eqn *e);
+bool mf_dce_whole(const mf_eqn *e, const bool *used_out, bool *used_in, const void **params);
+void mf_batch_elementwise(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis);
+/* Moves every batch dimension to the front, broadcasts the unbatched operands, and says the op's own params hold with one more leading axis. */
+void mf_variance_join(const mf_eqn *e, const mf_axis_env *env, const uint64_t *in, uint64_t *out);
+mf_cost mf_cost_elementwise(const mf_eqn *e); /* one flop an output element */
+mf_cost mf_cost_bytes(const mf_eqn *e);       /* moves its operands and results, no flops */
+mf_kernel_value mf_lower_none(mf_kernel_builder *k, const mf_eqn *e, const mf_kernel_value *in);
+mf_error_object *mf_evaluate_by_runtime(const mf_eqn *e, const void *const *in, void *const *out);
+
+/* ---- the table (ops/table.c) */
+int mf_op_count(void);
+const mf_op *mf_op_at(int index);
+const mf_op *mf_op_find(const char *name, int length); /* NULL when unknown */
+
+#endif

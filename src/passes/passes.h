@@ -1,0 +1,25 @@
+/* Passes over programs: each gives a new program (one reference) or NULL with *error. pipeline.c lists them in order; MF_DUMP=name
+ * prints the program after the named step; a debug build verifies after each. */
+#ifndef MF_PASSES_PASSES_H
+#define MF_PASSES_PASSES_H
+
+#include "ir/op.h"
+
+typedef mf_program *(*mf_pass_fn)(const mf_program *p, const mf_axis_env *env, mf_error_object **error);
+
+mf_program *mf_pass_inline_calls(const mf_program *p, const mf_axis_env *env, mf_error_object **error); /* jit, remat, custom_* bodies; recursive */
+mf_program *mf_pass_dce(const mf_program *p, const mf_axis_env *env, mf_error_object **error);          /* recursive, through the rows' dce */
+mf_program *mf_pass_fold(const mf_program *p, const mf_axis_env *env, mf_error_object **error);         /* constants, by evaluate; small results only */
+mf_program *mf_pass_simplify(const mf_program *p, const mf_axis_env *env, mf_error_object **error);     /* x+0, x*1, reshape of reshape, convert to itself, ... exact rewrites only */
+mf_program *mf_pass_cse(const mf_program *p, const mf_axis_env *env, mf_error_object **error);
+mf_program *mf_optimize(const mf_program *p, const mf_axis_env *env, mf_error_object **error);          /* the pipeline */
+
+/* Prints p to stderr when MF_DUMP names the step ("trace,jvp,grad,vmap,dce,fuse" or "all"), and verifies it in debug builds.
+ * Transforms and tracing call it too. Returns NULL, or the verifier's error. */
+mf_error_object *mf_program_step(const mf_program *p, const mf_axis_env *env, const char *step);
+
+/* Declared variance of every variable of p: masks by variable id over env's binders (bit k: k-th from the outside). in: one mask an
+ * input. Recurses into nested programs. Result in mf_alloc'ed memory; NULL when memory is out. */
+uint64_t *mf_variance_of(const mf_program *p, const mf_axis_env *env, const uint64_t *in);
+
+#endif

@@ -1,0 +1,43 @@
+/* The backend interface: compiles straight-line segments (no collectives, no control flow, no calls) and does the arithmetic of
+ * collectives. The runtime owns everything between segments: devices, tasks, control flow, memory that crosses segments.
+ * Contract: kernels are immutable after compile and run from several threads at once, each with its own scratch. Operands and results
+ * are contiguous row by row (pointers need only the alignment of their elements). A result pointer is either disjoint from all
+ * operands or, where alias[o] == i and the runtime chose so, equal to operand i. */
+#ifndef MF_RUNTIME_BACKEND_H
+#define MF_RUNTIME_BACKEND_H
+
+#include "ir/op.h"
+
+typedef struct mf_backend mf_backend;
+
+typedef struct mf_kernel { /* backends embed it at the front of their own */
+    const mf_backend *backend;
+    size_t scratch_bytes; /* temporaries, 64-byte aligned; planned at compile time */
+    int *alias;           /* by output: the input whose memory it may take over, or -1; owned by the kernel */
+    double cost;          /* estimated nanoseconds a run: chooses inline execution */
+} mf_kernel;
+
+/* fn(context, i) for i in [0, count), in any order, on any thread, helped by idle workers; returns when all are done. */
+typedef void (*mf_parallel_fn)(void *context, int64_t index);
+void mf_parallel_for(int64_t count, mf_parallel_fn fn, void *context); /* runtime/tasks.c; runs inline when nothing is idle */
+
+typedef enum mf_reducer { MF_REDUCE_SUM, MF_REDUCE_MAX, MF_REDUCE_MIN } mf_reducer;
+
+struct mf_backend {
+    const char *name;                                   /* "reference", "native" */
+    const char *platform;                               /* "cpu" */
+    bool (*available)(void);                            /* this machine can run it */
+    /* donatable[i]: input i is dead after this segment, so an output of equal size may take its memory. Gives NULL and *kernel, or an error. */
+    mf_error_object *(*compile)(const mf_backend *self, const mf_program *segment, const bool *donatable, mf_kernel **kernel);
+    mf_error_object *(*run)(mf_kernel *k, const void *const *in, void *const *out, void *scratch);
+    void (*destroy)(mf_kernel *k);
+    /* out = balanced tree over in[0..n) in order; pieces [from, to) in elements so that the runtime may cut it. bool sums are i32's business before. */
+    void (*reduce)(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t from, int64_t to);
+};
+
+extern const mf_backend mf_backend_reference;
+extern const mf_backend mf_backend_native;
+const mf_backend *mf_backend_find(const char *name); /* wire.c; NULL when unknown */
+const mf_backend *mf_backend_default(void);          /* MF_BACKEND or native where it is available, else reference */
+
+#endif

@@ -1,0 +1,23 @@
+/* Executables: a top-level program made ready to run, and running it. See runtime/plan.h for what compile makes and runtime/run.c for
+ * how devices are stepped. Thread-safe: one executable runs from many threads at once. */
+#ifndef MF_RUNTIME_EXECUTABLE_H
+#define MF_RUNTIME_EXECUTABLE_H
+
+#include "runtime/backend.h"
+
+typedef struct mf_executable mf_executable; /* an mf_object */
+
+/* p has no free axis names. donated[i] (may be NULL): input i's memory may be reused. One reference, or NULL and *error. */
+mf_executable *mf_executable_compile(const mf_program *p, const mf_backend *backend, const bool *donated, mf_error_object **error);
+/* Starts a run. in: ready or pending arrays of p's input types, any layout (retained as long as needed). out: new arrays, pending or
+ * ready; one reference each. NULL, or an error when nothing was started. An error while running becomes the results' own. */
+mf_error_object *mf_executable_run(mf_executable *x, mf_array *const *in, mf_array **out);
+/* What the memory plan says, for the user: one line a fact. */
+void mf_executable_describe(mf_text *t, const mf_executable *x);
+
+/* Devices (runtime/devices.c): virtual CPU devices; ids 0 .. count-1. */
+int mf_device_total(void);                 /* MF_NUM_CPU_DEVICES, a call before first use, or the usable cores */
+mf_error_object *mf_device_set_total(int n); /* error once devices were used, or n < 1 */
+int mf_worker_count(void);                 /* MF_NUM_THREADS or usable cores */
+
+#endif

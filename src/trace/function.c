@@ -1,0 +1,502 @@
+/* Function objects: interning, C functions and closures, and tracing them. See function.h. */
+#include "trace/function.h"
+
+#include "trace/dispatch.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- the weak table of functions */
+
+static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+static mf_function_object **table;
+static int table_count, table_capacity;
+
+static bool same_function(const mf_function_object *f, const mf_function_class *kind, const mf_function_object *inner, uint64_t hash,
+                          const void *options, size_t size)
+{
+    return f->hash == hash && f->kind == kind && f->inner == inner && f->options_size == size && memcmp(f->options, options, size) == 0;
+}
+
+static void table_remove(mf_function_object *f)
+{
+    uint64_t mask = (uint64_t)table_capacity - 1;
+    for (uint64_t i = f->hash & mask; table[i]; i = (i + 1) & mask)
+        if (table[i] == f) {
+            table[i] = NULL;
+            table_count--;
+            for (uint64_t k = (i + 1) & mask; table[k]; k = (k + 1) & mask) { /* close the gap of linear probing */
+                mf_function_object *moved = table[k];
+                table[k] = NULL;
+                uint64_t at = moved->hash & mask;
+                while (table[at])
+                    at = (at + 1) & mask;
+                table[at] = moved;
+            }
+            return;
+        }
+}
+
+static bool table_grow(void)
+{
+    if (2 * (table_count + 1) <= table_capacity)
+        return true;
+    int capacity = table_capacity ? 2 * table_capacity : 256;
+    mf_function_object **bigger = mf_calloc((size_t)capacity, sizeof *bigger);
+    if (!bigger)
+        return false;
+    for (int i = 0; i < table_capacity; i++)
+        if (table[i]) {
+            uint64_t at = table[i]->hash & ((uint64_t)capacity - 1);
+            while (bigger[at])
+                at = (at + 1) & ((uint64_t)capacity - 1);
+            bigger[at] = table[i];
+        }
+    mf_free(table);
+    table = bigger;
+    table_capacity = capacity;
+    return true;
+}
+
+static void function_destroy(mf_object *o)
+{
+    mf_function_object *f = (mf_function_object *)o;
+    pthread_mutex_lock(&table_lock);
+    table_remove(f);
+    pthread_mutex_unlock(&table_lock);
+    if (f->kind->destroy)
+        f->kind->destroy(f);
+    mf_drop(f->inner);
+    mf_free(f->options);
+}
+const mf_class mf_function_object_class = { "function", function_destroy };
+
+/* A live equal function, retained. One whose count has reached zero is on its way out and does not count. */
+static mf_function_object *table_find(const mf_function_class *kind, const mf_function_object *inner, uint64_t hash, const void *options,
+                                      size_t size)
+{
+    if (!table_capacity)
+        return NULL;
+    uint64_t mask = (uint64_t)table_capacity - 1;
+    for (uint64_t i = hash & mask; table[i]; i = (i + 1) & mask)
+        if (same_function(table[i], kind, inner, hash, options, size)) {
+            int32_t n = atomic_load(&table[i]->object.count);
+            while (n > 0)
+                if (atomic_compare_exchange_weak(&table[i]->object.count, &n, n + 1))
+                    return table[i];
+        }
+    return NULL;
+}
+
+static mf_function_object *function_new(const mf_function_class *kind, mf_function_object *inner, const char *name, uint64_t hash,
+                                        const void *options, size_t size)
+{
+    mf_function_object *f = mf_object_new(&mf_function_object_class, sizeof *f);
+    void *copy = f ? mf_alloc(size ? size : 1) : NULL;
+    if (!copy || !table_grow()) {
+        mf_free(copy);
+        mf_free(f);
+        return NULL;
+    }
+    if (size)
+        memcpy(copy, options, size);
+    f->kind = kind;
+    f->inner = mf_retain(inner);
+    f->name = name;
+    f->hash = hash;
+    f->options = copy;
+    f->options_size = size;
+    uint64_t at = hash & ((uint64_t)table_capacity - 1);
+    while (table[at])
+        at = (at + 1) & ((uint64_t)table_capacity - 1);
+    table[at] = f;
+    table_count++;
+    return f;
+}
+
+mf_function mf_function_make(const mf_function_class *kind, mf_function_object *inner, const char *name, const void *options, size_t size)
+{
+    uint64_t hash = mf_hash_mix(mf_hash(options, size, (uintptr_t)kind), (uintptr_t)inner);
+    pthread_mutex_lock(&table_lock);
+    mf_function_object *f = table_find(kind, inner, hash, options, size);
+    bool found = f != NULL;
+    if (!f)
+        f = function_new(kind, inner, name, hash, options, size);
+    pthread_mutex_unlock(&table_lock);
+    if (found && kind->destroy) { /* the equal one has its own references; the caller's copy gives up those in its options */
+        mf_function_object scratch = { .kind = kind, .options = (void *)(uintptr_t)options, .options_size = size };
+        kind->destroy(&scratch);
+    }
+    return (mf_function){ f ? mf_handle_new(f) : mf_handle_new(mf_error_out_of_memory()) };
+}
+
+mf_function_object *mf_function_of(mf_function f, mf_error_object **error)
+{
+    mf_object *o = mf_handle_get(f.handle);
+    if (mf_object_is(o, &mf_function_object_class))
+        return (mf_function_object *)o;
+    *error = mf_object_is(o, &mf_error_class) ? mf_retain(o) : mf_error_new(MF_ERROR_ARGUMENT, "this is not a function (%s)", o ? o->kind->name : "unset");
+    return NULL;
+}
+
+/* ---- C functions */
+
+/* Identity of a C function: its address, how it is called, and for a closure the copied bytes that follow. */
+typedef struct c_function {
+    void (*address)(void);
+    int arity;
+    bool closure;
+    char context[]; /* 16-byte aligned by the struct's size */
+} c_function;
+
+#define CONTEXT_OFFSET 32
+
+static mf_value invoke(const c_function *c, void *context, const mf_value *a)
+{
+    if (c->closure)
+        switch (c->arity) {
+        case 1: return ((mf_fc1)c->address)(context, a[0]);
+        case 2: return ((mf_fc2)c->address)(context, a[0], a[1]);
+        case 3: return ((mf_fc3)c->address)(context, a[0], a[1], a[2]);
+        case 4: return ((mf_fc4)c->address)(context, a[0], a[1], a[2], a[3]);
+        case 5: return ((mf_fc5)c->address)(context, a[0], a[1], a[2], a[3], a[4]);
+        case 6: return ((mf_fc6)c->address)(context, a[0], a[1], a[2], a[3], a[4], a[5]);
+        case 7: return ((mf_fc7)c->address)(context, a[0], a[1], a[2], a[3], a[4], a[5], a[6]);
+        default: return ((mf_fc8)c->address)(context, a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]);
+        }
+    switch (c->arity) {
+    case 1: return ((mf_fn1)c->address)(a[0]);
+    case 2: return ((mf_fn2)c->address)(a[0], a[1]);
+    case 3: return ((mf_fn3)c->address)(a[0], a[1], a[2]);
+    case 4: return ((mf_fn4)c->address)(a[0], a[1], a[2], a[3]);
+    case 5: return ((mf_fn5)c->address)(a[0], a[1], a[2], a[3], a[4]);
+    case 6: return ((mf_fn6)c->address)(a[0], a[1], a[2], a[3], a[4], a[5]);
+    case 7: return ((mf_fn7)c->address)(a[0], a[1], a[2], a[3], a[4], a[5], a[6]);
+    default: return ((mf_fn8)c->address)(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]);
+    }
+}
+
+static mf_value arity_error(const mf_function_object *f, int wanted, int count)
+{
+    return mf_fail(MF_ERROR_ARGUMENT, "%s takes %d argument%s but was called with %d", f->name, wanted, wanted == 1 ? "" : "s", count);
+}
+
+static mf_value c_function_call(mf_function_object *f, const mf_value *arguments, int count)
+{
+    const c_function *c = f->options;
+    if (count != c->arity)
+        return arity_error(f, c->arity, count);
+    /* The function gets a copy of the context: it may write to it, and the identity must not change. */
+    _Alignas(16) char small[512];
+    size_t size = f->options_size > CONTEXT_OFFSET ? f->options_size - CONTEXT_OFFSET : 0;
+    char *context = size <= sizeof small ? small : mf_alloc(size);
+    if (!context)
+        return mf_value_new(mf_error_out_of_memory());
+    if (size)
+        memcpy(context, (const char *)f->options + CONTEXT_OFFSET, size);
+    /* What the function calls reports the line of its own calls, not of the call that led here. */
+    const void *entry = mf_entry_address;
+    mf_entry_address = NULL;
+    mf_value result = invoke(c, context, arguments);
+    mf_entry_address = entry;
+    if (context != small)
+        mf_free(context);
+    return result;
+}
+
+/* The arguments of a call, rebuilt over tracers (typed leaves) and statics. One handle each in the innermost scope. */
+static bool make_arguments(mf_trace *t, const mf_signature *s, mf_value *arguments)
+{
+    int leaf = 0;
+    for (int i = 0; i < s->arg_count; i++) {
+        int n = s->structures[i]->leaf_count;
+        mf_object **leaves = mf_calloc((size_t)n + 1, sizeof *leaves);
+        if (!leaves)
+            return false;
+        for (int k = 0; k < n; k++, leaf++)
+            leaves[k] = s->leaves[leaf].type ? mf_trace_input(t, s->leaves[leaf].type) : mf_retain(s->leaves[leaf].object);
+        mf_object *o = mf_tree_build(s->structures[i], leaves);
+        for (int k = 0; k < n; k++)
+            mf_drop(leaves[k]);
+        mf_free(leaves);
+        if (!o)
+            return false;
+        if (s->has_kwargs && i == s->arg_count - 1 && mf_object_is(o, &mf_tree_class))
+            ((mf_tree *)o)->kwargs = true;
+        arguments[i] = mf_value_new(o);
+    }
+    return true;
+}
+
+/* Traces anything that can be called: opens a trace, calls f on tracers, closes it. */
+static mf_traced *trace_by_calling(mf_function_object *f, const mf_signature *s, mf_error_object **error)
+{
+    mf_trace *t = mf_trace_begin(f->name, s->env);
+    if (!t) {
+        *error = mf_error_out_of_memory();
+        return NULL;
+    }
+    mf_scope *scope = mf_scope_open();
+    mf_value arguments[MF_MAX_ARGUMENTS];
+    mf_object *result = NULL;
+    if (make_arguments(t, s, arguments))
+        result = mf_object_of(f->kind->call(f, arguments, s->arg_count));
+    else
+        *error = mf_error_out_of_memory();
+    if (!result && !*error)
+        *error = mf_error_new(MF_ERROR_ARGUMENT, "%s returned an unset value", f->name);
+    else if (mf_object_is(result, &mf_error_class)) {
+        *error = mf_retain(result);
+        atomic_store(&(*error)->observed, true); /* it travels on in what the caller gets */
+        result = NULL;
+    }
+    mf_error_object *inside = result ? (mf_error_object *)mf_first_error_in(result) : NULL;
+    if (inside) {
+        *error = mf_retain(inside);
+        result = NULL;
+    }
+    mf_traced *traced = mf_trace_end(t, result, error);
+    if (*error)
+        atomic_store(&(*error)->observed, false);
+    mf_scope_close(scope);
+    return traced;
+}
+
+static const mf_function_class c_function_class = { .name = "function", .trace = trace_by_calling, .call = c_function_call };
+
+static const char *symbol_name(void (*address)(void))
+{
+    Dl_info info;
+    void *p;
+    memcpy(&p, &address, sizeof p);
+    if (dladdr(p, &info) && info.dli_sname && info.dli_saddr == p)
+        return mf_intern(info.dli_sname);
+    char text[32];
+    snprintf(text, sizeof text, "function at %p", p);
+    return mf_intern(text);
+}
+
+static mf_function c_function_make(void (*address)(void), int arity, const void *context, size_t size, bool closure)
+{
+    if (!address)
+        return (mf_function){ mf_handle_new(mf_error_new(MF_ERROR_ARGUMENT, "a NULL function")) };
+    _Alignas(16) char small[1024];
+    char *bytes = CONTEXT_OFFSET + size <= sizeof small ? small : mf_alloc(CONTEXT_OFFSET + size);
+    if (!bytes)
+        return (mf_function){ mf_handle_new(mf_error_out_of_memory()) };
+    memset(bytes, 0, CONTEXT_OFFSET);
+    c_function *c = (c_function *)(void *)bytes;
+    c->address = address;
+    c->arity = arity;
+    c->closure = closure;
+    if (size)
+        memcpy(bytes + CONTEXT_OFFSET, context, size);
+    mf_function f = mf_function_make(&c_function_class, NULL, symbol_name(address), bytes, CONTEXT_OFFSET + size);
+    if (bytes != small)
+        mf_free(bytes);
+    return f;
+}
+
+#define ARITIES(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
+#define X(n)                                                                                                                          \
+    mf_function mf_fn_##n(mf_fn##n f) { return c_function_make((void (*)(void))f, n, NULL, 0, false); }                               \
+    mf_function mf_closure_##n(mf_fc##n f, const void *context, size_t size) { return c_function_make((void (*)(void))f, n, context, size, true); }
+ARITIES(X)
+#undef X
+
+mf_function mf_fn_same(mf_function f) { return f; }
+
+/* ---- partial application: the bound leading arguments are kept values */
+
+typedef struct partial_options {
+    int count;
+    mf_object *bound[MF_MAX_ARGUMENTS]; /* retained */
+} partial_options;
+
+static void partial_destroy(mf_function_object *f)
+{
+    partial_options *o = f->options;
+    for (int i = 0; i < o->count; i++)
+        mf_drop(o->bound[i]);
+}
+
+static mf_value partial_call(mf_function_object *f, const mf_value *arguments, int count)
+{
+    const partial_options *o = f->options;
+    mf_value all[MF_MAX_ARGUMENTS];
+    if (o->count + count > MF_MAX_ARGUMENTS)
+        return arity_error(f, MF_MAX_ARGUMENTS - o->count, count);
+    for (int i = 0; i < o->count; i++)
+        all[i] = mf_value_of(o->bound[i]);
+    for (int i = 0; i < count; i++)
+        all[o->count + i] = arguments[i];
+    return mf_call_n((mf_function){ mf_handle_new(mf_retain(f->inner)) }, all, o->count + count);
+}
+
+static const mf_function_class partial_class = { .name = "partial", .trace = trace_by_calling, .call = partial_call, .destroy = partial_destroy };
+
+mf_function mf_partial_n(mf_function f, const mf_value *first, int count)
+{
+    MF_ENTER;
+    mf_error_object *error = NULL;
+    mf_function_object *inner = mf_function_of(f, &error);
+    if (!inner)
+        return (mf_function){ mf_handle_new(error) };
+    partial_options o = { 0 };
+    if (count < 0 || count > MF_MAX_ARGUMENTS)
+        return (mf_function){ mf_handle_new(mf_error_new(MF_ERROR_ARGUMENT, "mf_partial binds at most %d arguments, not %d", MF_MAX_ARGUMENTS, count)) };
+    for (int i = 0; i < count; i++)
+        o.bound[o.count++] = mf_retain(mf_object_of(first[i]));
+    char name[128];
+    snprintf(name, sizeof name, "partial(%s)", inner->name);
+    return mf_function_make(&partial_class, inner, mf_intern(name), &o, sizeof o);
+}
+
+/* ---- tracing any function, through the cache */
+
+mf_traced *mf_function_trace(mf_function_object *f, const mf_signature *s, mf_error_object **error)
+{
+    mf_traced *t = mf_cache_find(f, s);
+    if (t)
+        return t;
+    t = f->kind->trace(f, s, error);
+    if (t && t->capture_count == 0)
+        mf_cache_put(f, s, t);
+    return t;
+}
+
+/* ---- helpers for the classes */
+
+int mf_signature_typed_count(const mf_signature *s)
+{
+    int n = 0;
+    for (int i = 0; i < s->leaf_count; i++)
+        n += s->leaves[i].type != NULL;
+    return n;
+}
+
+int mf_signature_argument_of(const mf_signature *s, int leaf)
+{
+    for (int i = 0, first = 0; i < s->arg_count; first += s->structures[i]->leaf_count, i++)
+        if (leaf < first + s->structures[i]->leaf_count)
+            return i;
+    return s->arg_count;
+}
+
+void mf_signature_leaf_path(mf_text *t, const mf_signature *s, int leaf)
+{
+    int argument = mf_signature_argument_of(s, leaf), first = 0;
+    for (int i = 0; i < argument; i++)
+        first += s->structures[i]->leaf_count;
+    if (s->has_kwargs && argument == s->arg_count - 1)
+        mf_text_put(t, "keyword argument ");
+    else
+        mf_text_add(t, "argument %d", argument);
+    if (argument < s->arg_count)
+        mf_structure_leaf_path(t, s->structures[argument], leaf - first);
+}
+
+int mf_traced_result_count(const mf_traced *t)
+{
+    int n = t->result->leaf_count;
+    for (int i = 0; t->result_statics && i < t->result->leaf_count; i++)
+        n -= t->result_statics[i] != NULL;
+    return n;
+}
+
+int mf_traced_read_count(const mf_traced *t)
+{
+    int n = 0;
+    for (int i = 0; i < t->cell_count; i++)
+        n += t->cells[i].read_structure->leaf_count;
+    return n;
+}
+
+int mf_traced_write_count(const mf_traced *t)
+{
+    int n = 0;
+    for (int i = 0; i < t->cell_count; i++)
+        n += t->cells[i].write_structure ? t->cells[i].write_structure->leaf_count : 0;
+    return n;
+}
+
+mf_traced *mf_traced_with(const mf_traced *t, mf_program *program, const mf_structure *result, mf_object *const *statics)
+{
+    mf_traced *r = mf_object_new(&mf_traced_class, sizeof *r);
+    if (!r) {
+        mf_drop(program);
+        return NULL;
+    }
+    r->program = program;
+    r->result = result;
+    r->captures = mf_arena_alloc(&r->arena, ((size_t)t->capture_count + 1) * sizeof *r->captures);
+    r->cells = mf_arena_alloc(&r->arena, ((size_t)t->cell_count + 1) * sizeof *r->cells);
+    if (statics)
+        r->result_statics = mf_arena_alloc(&r->arena, ((size_t)result->leaf_count + 1) * sizeof *r->result_statics);
+    if (!r->captures || !r->cells || (statics && !r->result_statics)) {
+        mf_drop(r);
+        return NULL;
+    }
+    for (int i = 0; statics && i < result->leaf_count; i++)
+        r->result_statics[i] = mf_retain(statics[i]);
+    for (int i = 0; i < t->capture_count; i++)
+        r->captures[r->capture_count++] = mf_retain(t->captures[i]);
+    for (int i = 0; i < t->cell_count; i++) {
+        mf_touched_cell *to = &r->cells[r->cell_count++];
+        *to = t->cells[i];
+        mf_retain(to->cell);
+        to->read_types = mf_arena_alloc(&r->arena, ((size_t)to->read_structure->leaf_count + 1) * sizeof *to->read_types);
+        if (!to->read_types) {
+            mf_drop(r);
+            return NULL;
+        }
+        memcpy(to->read_types, t->cells[i].read_types, (size_t)to->read_structure->leaf_count * sizeof *to->read_types);
+    }
+    return r;
+}
+
+mf_program *mf_program_select(const mf_program *p, const mf_axis_env *env, const int *outputs, int count, mf_error_object **error)
+{
+    mf_builder b;
+    mf_builder_init(&b, env);
+    mf_var **in = mf_calloc((size_t)p->in_count + 1, sizeof *in), **out = mf_calloc((size_t)p->out_count + 1, sizeof *out);
+    mf_var **chosen = mf_calloc((size_t)count + 1, sizeof *chosen);
+    mf_program *result = NULL;
+    if (in && out && chosen) {
+        for (int i = 0; i < p->in_count; i++)
+            in[i] = mf_builder_input(&b, p->in[i]->type);
+        mf_inline(&b, p, in, out);
+        for (int i = 0; i < count; i++)
+            chosen[i] = out[outputs[i]];
+        result = mf_builder_finish(&b, chosen, count, error);
+    } else {
+        mf_builder_abandon(&b);
+        *error = mf_error_out_of_memory();
+    }
+    mf_free(in);
+    mf_free(out);
+    mf_free(chosen);
+    return result;
+}
+
+mf_program *mf_program_of_eqn(const mf_axis_env *env, const mf_op *op, const void *params, const mf_type *const *in, int in_count,
+                              mf_error_object **error)
+{
+    mf_builder b;
+    mf_builder_init(&b, env);
+    mf_var **operands = mf_calloc((size_t)in_count + 1, sizeof *operands);
+    if (!operands) {
+        mf_builder_abandon(&b);
+        *error = mf_error_out_of_memory();
+        return NULL;
+    }
+    for (int i = 0; i < in_count; i++)
+        operands[i] = mf_builder_input(&b, in[i]);
+    b.address = mf_entry_address;
+    mf_eqn *e = mf_emit_eqn(&b, op, params, operands, in_count);
+    mf_program *p = mf_builder_finish(&b, e ? e->out : NULL, e ? e->out_count : 0, error);
+    mf_free(operands);
+    return p;
+}

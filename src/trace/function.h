@@ -1,0 +1,103 @@
+/* Functions: what mf_pmap, mf_jit, mf_grad and the others return. Interned by (class, inner function, option bytes): a C function's
+ * options are its address, a closure's its address and the copied bytes of its context. The table holds them weakly; handles and the
+ * cache's entries keep them alive, so an equal closure made again finds its compiled programs.
+ * A transform is a class with one duty: given the abstract arguments of a call, make the program (mf_traced). dispatch does the rest. */
+#ifndef MF_TRACE_FUNCTION_H
+#define MF_TRACE_FUNCTION_H
+
+#include "trace/state.h"
+#include "trace/trace.h"
+
+#define MF_MAX_ARGUMENTS 8
+
+typedef struct mf_function_object mf_function_object;
+
+/* One leaf of a call's arguments. A static leaf is passed to the function as it is and enters the key by its interned identity. */
+typedef struct mf_leaf {
+    const mf_type *type;  /* NULL for a static */
+    mf_object *object;    /* the argument itself (borrowed); for a typed leaf NULL when only its type is known */
+    const void *identity; /* of a static: equal statics have equal pointers */
+} mf_leaf;
+
+/* The abstract side of a call. */
+typedef struct mf_signature {
+    const mf_axis_env *env;
+    int arg_count;
+    bool has_kwargs; /* the last argument is a dict of keyword arguments */
+    const mf_structure *structures[MF_MAX_ARGUMENTS];
+    int leaf_count;
+    const mf_leaf *leaves;
+} mf_signature;
+
+/* The outcome of tracing: a closed program. Inputs: the typed leaves in order, then the captured tracers, then the values of the cells
+ * that were touched. Outputs: the result's array leaves in order, then the new values of the cells that were written. */
+typedef struct mf_touched_cell {
+    mf_state_cell *cell;                /* retained */
+    const mf_structure *read_structure; /* its consecutive inputs */
+    const mf_type **read_types;
+    const mf_structure *write_structure; /* NULL when only read */
+} mf_touched_cell;
+
+typedef struct mf_traced {
+    mf_object object;
+    mf_program *program;
+    const mf_structure *result;
+    mf_object **result_statics; /* by result leaf: a static (retained), or NULL for an array leaf; NULL when there is none at all */
+    int capture_count;
+    mf_tracer **captures; /* retained */
+    int cell_count;
+    mf_touched_cell *cells;
+    mf_arena arena;
+} mf_traced;
+extern const mf_class mf_traced_class;
+
+typedef struct mf_function_class {
+    const char *name; /* "pmap", "jit", "grad", ... */
+    mf_traced *(*trace)(mf_function_object *f, const mf_signature *s, mf_error_object **error);
+    /* Calls without tracing (C functions outside transforms, pullbacks); NULL: traced, cached and run by dispatch. */
+    mf_value (*call)(mf_function_object *f, const mf_value *arguments, int count);
+    void (*destroy)(mf_function_object *f); /* what the options hold; may be NULL */
+    const mf_ints *(*static_argnums)(const mf_function_object *f); /* NULL: none */
+    const mf_ints *(*donate_argnums)(const mf_function_object *f); /* NULL: none */
+} mf_function_class;
+
+struct mf_function_object {
+    mf_object object;
+    const mf_function_class *kind;
+    mf_function_object *inner; /* retained; NULL for C functions */
+    const char *name;          /* interned: "f", "pmap(f)" */
+    uint64_t hash;
+    size_t options_size;
+    void *options; /* owned bytes; pointers inside are interned or immortal, or given up by the class's destroy */
+    bool immortal;
+};
+extern const mf_class mf_function_object_class;
+
+/* The function of this class, inner and options; a handle in the innermost scope. `inner` may be NULL. */
+mf_function mf_function_make(const mf_function_class *kind, mf_function_object *inner, const char *name, const void *options, size_t size);
+/* NULL with an error when the handle names no function. Borrowed. */
+mf_function_object *mf_function_of(mf_function f, mf_error_object **error);
+
+/* f's program for s, from the cache or traced now. One reference; NULL and *error. */
+mf_traced *mf_function_trace(mf_function_object *f, const mf_signature *s, mf_error_object **error);
+
+/* ---- helpers for the classes */
+int mf_signature_typed_count(const mf_signature *s);
+/* The argument of a leaf, and its path: "argument 1 ['w']", appended to t. */
+int mf_signature_argument_of(const mf_signature *s, int leaf);
+void mf_signature_leaf_path(mf_text *t, const mf_signature *s, int leaf);
+int mf_traced_result_count(const mf_traced *t);                /* array leaves of the result */
+int mf_traced_read_count(const mf_traced *t);                  /* inputs that come from cells */
+int mf_traced_write_count(const mf_traced *t);
+/* A traced with another program and result structure but the captures and cells of t. Takes the program's reference. */
+mf_traced *mf_traced_with(const mf_traced *t, mf_program *program, const mf_structure *result, mf_object *const *statics);
+/* p with its outputs chosen anew (indices into p's outputs). */
+mf_program *mf_program_select(const mf_program *p, const mf_axis_env *env, const int *outputs, int count, mf_error_object **error);
+/* A program of one equation of `op` over inputs of these types. */
+mf_program *mf_program_of_eqn(const mf_axis_env *env, const mf_op *op, const void *params, const mf_type *const *in, int in_count,
+                              mf_error_object **error);
+/* Runs or inlines a traced program on these leaves (typed leaves of the call in order): in a trace it is inlined, outside compiled and
+ * run (executable kept with the key object, which may be NULL). */
+mf_value mf_traced_apply(mf_traced *t, mf_value const *leaves);
+
+#endif

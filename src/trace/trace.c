@@ -1,0 +1,470 @@
+/* The stack of traces, lifting of operands, capture, and binding of ops. See trace.h for the invariant. */
+#include "trace/trace.h"
+
+#include "trace/dispatch.h"
+#include "trace/function.h"
+#include "trace/state.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+typedef struct mf_capture {
+    mf_tracer *outer; /* retained */
+    mf_var *input;
+} mf_capture;
+
+typedef struct mf_trace_cell {
+    mf_state_cell *cell; /* retained */
+    const mf_structure *read_structure;
+    mf_var **inputs;
+    mf_object *value; /* what a read gives now; retained */
+    bool written;
+} mf_trace_cell;
+
+struct mf_trace {
+    mf_trace *outer;
+    uint64_t id;
+    const char *name;
+    mf_builder builder;
+    mf_var **arguments;
+    mf_capture *captures;
+    mf_trace_cell *cells;
+    int argument_count, argument_capacity, capture_count, capture_capacity, cell_count, cell_capacity;
+};
+
+static _Thread_local mf_trace *innermost;
+static _Atomic uint64_t last_trace_id;
+
+static void tracer_destroy(mf_object *o) { (void)o; }
+const mf_class mf_tracer_class = { "tracer", tracer_destroy };
+
+mf_trace *mf_trace_current(void) { return innermost; }
+const mf_axis_env *mf_trace_env(void) { return innermost ? innermost->builder.env : NULL; }
+mf_builder *mf_trace_builder(mf_trace *t) { return &t->builder; }
+
+mf_trace *mf_trace_begin(const char *name, const mf_axis_env *env)
+{
+    mf_trace *t = mf_calloc(1, sizeof *t);
+    if (!t)
+        return NULL;
+    t->id = atomic_fetch_add(&last_trace_id, 1) + 1;
+    t->name = name;
+    t->outer = innermost;
+    mf_builder_init(&t->builder, env);
+    innermost = t;
+    return t;
+}
+
+mf_object *mf_trace_tracer(mf_trace *t, mf_var *v)
+{
+    mf_tracer *r = v ? mf_object_new(&mf_tracer_class, sizeof *r) : NULL;
+    if (!r)
+        return &mf_error_out_of_memory()->object;
+    r->trace_id = t->id;
+    r->trace_name = t->name;
+    r->var = v;
+    r->type = v->type;
+    return &r->object;
+}
+
+mf_object *mf_trace_input(mf_trace *t, const mf_type *type)
+{
+    mf_var *v = mf_builder_input(&t->builder, type);
+    if (!v || !mf_grow(&t->arguments, &t->argument_capacity, t->argument_count + 1, sizeof *t->arguments))
+        return &mf_error_out_of_memory()->object;
+    t->arguments[t->argument_count++] = v;
+    return mf_trace_tracer(t, v);
+}
+
+static mf_trace *trace_with_id(mf_trace *from, uint64_t id)
+{
+    while (from && from->id != id)
+        from = from->outer;
+    return from;
+}
+
+static mf_var *capture(mf_trace *t, mf_tracer *outer, mf_error_object **error)
+{
+    for (int i = 0; i < t->capture_count; i++)
+        if (t->captures[i].outer->var == outer->var && t->captures[i].outer->trace_id == outer->trace_id)
+            return t->captures[i].input;
+    mf_var *v = mf_builder_input(&t->builder, outer->type);
+    if (!v || !mf_grow(&t->captures, &t->capture_capacity, t->capture_count + 1, sizeof *t->captures)) {
+        *error = mf_error_out_of_memory();
+        return NULL;
+    }
+    t->captures[t->capture_count++] = (mf_capture){ mf_retain(outer), v };
+    return v;
+}
+
+static mf_var *lift_tracer(mf_trace *t, mf_tracer *r, mf_error_object **error)
+{
+    if (r->trace_id == t->id)
+        return r->var;
+    if (trace_with_id(t->outer, r->trace_id))
+        return capture(t, r, error);
+    *error = mf_error_new(MF_ERROR_TRACER, "a traced value of %s escaped: it was used in %s after the trace that made it had ended (%s)",
+                          r->trace_name, t->name, mf_type_name(r->type));
+    return NULL;
+}
+
+mf_var *mf_trace_lift(mf_trace *t, mf_object *o, mf_error_object **error)
+{
+    if (mf_object_is(o, &mf_tracer_class))
+        return lift_tracer(t, (mf_tracer *)o, error);
+    if (mf_object_is(o, &mf_array_class)) {
+        mf_array *a = (mf_array *)o;
+        const char *deleted = atomic_load(&a->deleted);
+        if (deleted) {
+            *error = mf_array_wait(a);
+            return NULL;
+        }
+        mf_var *v = mf_builder_constant(&t->builder, a);
+        if (!v)
+            *error = mf_error_out_of_memory();
+        return v;
+    }
+    if (mf_object_is(o, &mf_error_class))
+        *error = mf_retain(o);
+    else
+        *error = mf_error_new(MF_ERROR_ARGUMENT, "%s is not an array: every operand must be an array or a number", o ? o->kind->name : "an unset value");
+    return NULL;
+}
+
+/* ---- binding */
+
+const mf_type *mf_object_type(const mf_object *o)
+{
+    if (mf_object_is(o, &mf_array_class))
+        return ((const mf_array *)o)->type;
+    if (mf_object_is(o, &mf_tracer_class))
+        return ((const mf_tracer *)o)->type;
+    return NULL;
+}
+
+const mf_type *mf_value_type(mf_value v) { return mf_object_type(mf_object_of(v)); }
+
+mf_value mf_expect_array(mf_value v, const char *what)
+{
+    mf_object *o = mf_object_of(v);
+    if (mf_object_type(o) || mf_object_is(o, &mf_error_class))
+        return v;
+    if (mf_object_is(o, &mf_tree_class)) {
+        mf_error_object *inside = (mf_error_object *)mf_first_error_in(o);
+        if (inside)
+            return mf_value_of(inside);
+    }
+    return mf_fail(MF_ERROR_ARGUMENT, "%s must be an array or a number, not %s", what, o ? o->kind->name : "an unset value");
+}
+
+static void give_error(mf_error_object *e, mf_value *out, int out_count)
+{
+    for (int i = 1; i < out_count; i++)
+        out[i] = mf_value_of(e);
+    out[0] = mf_value_new(e);
+}
+
+/* Emits into t. The builder's error is taken out again: it becomes this op's value, and tracing may go on. */
+static mf_error_object *bind_traced(mf_trace *t, const mf_op *op, const void *params, mf_object *const *in, int in_count, mf_value *out,
+                                    int out_count)
+{
+    mf_var *small[16], **operands = in_count <= 16 ? small : mf_alloc((size_t)in_count * sizeof *operands);
+    mf_error_object *error = operands ? NULL : mf_error_out_of_memory();
+    for (int i = 0; i < in_count && !error; i++)
+        operands[i] = mf_trace_lift(t, in[i], &error);
+    if (!error) {
+        t->builder.address = mf_entry_address;
+        mf_eqn *e = mf_emit_eqn(&t->builder, op, params, operands, in_count);
+        if (t->builder.error) {
+            error = t->builder.error;
+            t->builder.error = NULL;
+        } else if (!e || e->out_count != out_count) {
+            error = e ? mf_error_new(MF_ERROR_ARGUMENT, "%s: gives %d results, %d were expected", op->name, e->out_count, out_count)
+                      : mf_error_out_of_memory();
+        } else {
+            for (int i = 0; i < out_count; i++)
+                out[i] = mf_value_new(mf_trace_tracer(t, e->out[i]));
+        }
+    }
+    if (operands != small)
+        mf_free(operands);
+    return error;
+}
+
+static mf_error_object *bind_at_once(const mf_op *op, const void *params, mf_object *const *in, int in_count, mf_value *out, int out_count)
+{
+    for (int i = 0; i < in_count; i++)
+        if (mf_object_is(in[i], &mf_tracer_class)) {
+            const mf_tracer *r = (const mf_tracer *)in[i];
+            return mf_error_new(MF_ERROR_TRACER, "%s: a traced value of %s escaped: it was used after its trace had ended (%s)", op->name,
+                                r->trace_name, mf_type_name(r->type));
+        } else if (!mf_object_is(in[i], &mf_array_class)) {
+            return mf_error_new(MF_ERROR_ARGUMENT, "%s: %s is not an array", op->name, in[i] ? in[i]->kind->name : "an unset value");
+        }
+    mf_object *small[16], **results = out_count <= 16 ? small : mf_alloc((size_t)out_count * sizeof *results);
+    if (!results)
+        return mf_error_out_of_memory();
+    mf_error_object *error = mf_dispatch_op(op, params, (mf_array *const *)(const void *)in, in_count, results, out_count);
+    for (int i = 0; i < out_count && !error; i++)
+        out[i] = mf_value_new(results[i]);
+    if (results != small)
+        mf_free(results);
+    return error;
+}
+
+void mf_bind_n(const mf_op *op, const void *params, const mf_value *in, int in_count, mf_value *out, int out_count)
+{
+    mf_object *small[16], **objects = in_count <= 16 ? small : mf_alloc((size_t)in_count * sizeof *objects);
+    mf_error_object *error = objects ? NULL : mf_error_out_of_memory();
+    for (int i = 0; i < in_count && !error; i++) {
+        objects[i] = mf_object_of(in[i]);
+        if (mf_object_is(objects[i], &mf_error_class))
+            error = mf_retain(objects[i]);
+    }
+    if (!error)
+        error = innermost ? bind_traced(innermost, op, params, objects, in_count, out, out_count)
+                          : bind_at_once(op, params, objects, in_count, out, out_count);
+    if (error) {
+        mf_error_set_address(error, mf_entry_address);
+        give_error(error, out, out_count);
+    }
+    if (objects != small)
+        mf_free(objects);
+}
+
+mf_value mf_bind(const mf_op *op, const void *params, int in_count, ...)
+{
+    mf_value in[16], out;
+    va_list list;
+    va_start(list, in_count);
+    for (int i = 0; i < in_count && i < 16; i++)
+        in[i] = va_arg(list, mf_value);
+    va_end(list);
+    mf_bind_n(op, params, in, in_count, &out, 1);
+    return out;
+}
+
+/* ---- state cells */
+
+static mf_trace_cell *find_cell(mf_trace *t, mf_state_cell *c)
+{
+    for (int i = 0; i < t->cell_count; i++)
+        if (t->cells[i].cell == c)
+            return &t->cells[i];
+    return NULL;
+}
+
+/* The value of c around t: the enclosing trace's or the cell's own. A new reference. */
+static mf_object *value_outside(mf_trace *t, mf_state_cell *c, mf_error_object **error)
+{
+    if (!t->outer)
+        return mf_cell_value(c);
+    mf_object *o = mf_trace_cell_read(t->outer, c, error);
+    return o ? mf_retain(o) : NULL;
+}
+
+/* Makes inputs for the cell's leaves as they are outside; only their types matter here, the values are bound by the caller. */
+static mf_trace_cell *touch_cell(mf_trace *t, mf_state_cell *c, mf_error_object **error)
+{
+    mf_trace_cell *found = find_cell(t, c);
+    if (found)
+        return found;
+    mf_object *outside = value_outside(t, c, error), *self;
+    if (!outside)
+        return NULL;
+    mf_object *const *leaves;
+    int count;
+    const mf_structure *s = mf_tree_flatten(outside, &leaves, &count, &self);
+    mf_var **inputs = mf_arena_alloc(&t->builder.program->arena, ((size_t)count + 1) * sizeof *inputs);
+    mf_object **tracers = mf_calloc((size_t)count + 1, sizeof *tracers);
+    for (int i = 0; i < count && inputs && tracers && !*error; i++) {
+        const mf_type *type = mf_object_type(leaves[i]);
+        if (!type)
+            *error = mf_error_new(MF_ERROR_ARGUMENT, "state %s holds %s, which a traced function cannot read", c->name ? c->name : "",
+                                  leaves[i]->kind->name);
+        else if (!(inputs[i] = mf_builder_input(&t->builder, type)))
+            *error = mf_error_out_of_memory();
+        else
+            tracers[i] = mf_trace_tracer(t, inputs[i]);
+    }
+    mf_object *value = tracers && inputs && !*error ? mf_tree_build(s, tracers) : NULL;
+    if (!value && !*error)
+        *error = mf_error_out_of_memory();
+    for (int i = 0; tracers && i < count; i++)
+        mf_drop(tracers[i]);
+    mf_free(tracers);
+    mf_drop(outside);
+    if (!value || !mf_grow(&t->cells, &t->cell_capacity, t->cell_count + 1, sizeof *t->cells)) {
+        mf_drop(value);
+        if (!*error)
+            *error = mf_error_out_of_memory();
+        return NULL;
+    }
+    t->cells[t->cell_count] = (mf_trace_cell){ mf_retain(c), s, inputs, value, false };
+    return &t->cells[t->cell_count++];
+}
+
+mf_object *mf_trace_cell_read(mf_trace *t, mf_state_cell *c, mf_error_object **error)
+{
+    mf_trace_cell *touched = touch_cell(t, c, error);
+    return touched ? touched->value : NULL;
+}
+
+mf_error_object *mf_trace_cell_write(mf_trace *t, mf_state_cell *c, mf_object *value)
+{
+    mf_error_object *error = NULL;
+    mf_trace_cell *touched = touch_cell(t, c, &error);
+    if (!touched)
+        return error;
+    mf_drop(touched->value);
+    touched->value = mf_retain(value);
+    touched->written = true;
+    return NULL;
+}
+
+/* ---- the end of a trace */
+
+static void release(mf_trace *t)
+{
+    for (int i = 0; i < t->capture_count; i++)
+        mf_drop(t->captures[i].outer);
+    for (int i = 0; i < t->cell_count; i++) {
+        mf_drop(t->cells[i].value);
+        mf_drop(t->cells[i].cell);
+    }
+    mf_free(t->arguments);
+    mf_free(t->captures);
+    mf_free(t->cells);
+    mf_free(t);
+}
+
+/* Inputs were made in the order of first use; the contract's order is arguments, captures, cells. */
+static void order_inputs(mf_trace *t)
+{
+    mf_var **in = t->builder.program->in;
+    int n = 0;
+    for (int i = 0; i < t->argument_count; i++)
+        in[n++] = t->arguments[i];
+    for (int i = 0; i < t->capture_count; i++)
+        in[n++] = t->captures[i].input;
+    for (int i = 0; i < t->cell_count; i++)
+        for (int k = 0; k < t->cells[i].read_structure->leaf_count; k++)
+            in[n++] = t->cells[i].inputs[k];
+}
+
+/* Appends the leaves of o to out as variables of t; statics go to `statics` (may be NULL: then they are an error). */
+static bool lift_tree(mf_trace *t, mf_object *o, const char *what, mf_var ***out, int *count, int *capacity, mf_object **statics,
+                      const mf_structure **structure, mf_error_object **error)
+{
+    mf_object *const *leaves, *self;
+    int n;
+    *structure = mf_tree_flatten(o, &leaves, &n, &self);
+    for (int i = 0; i < n; i++) {
+        if (mf_object_is(leaves[i], &mf_static_class) && statics) {
+            statics[i] = mf_retain(leaves[i]);
+            continue;
+        }
+        mf_var *v = mf_trace_lift(t, leaves[i], error);
+        if (!v) {
+            if ((*error)->status == MF_ERROR_ARGUMENT && !mf_object_is(leaves[i], &mf_error_class)) {
+                mf_text path = { 0 };
+                mf_structure_leaf_path(&path, *structure, i);
+                *error = mf_error_wrap(*error, "%s%s%s", what, path.count ? " at " : "", path.count ? path.at : "");
+                mf_text_free(&path);
+            }
+            return false;
+        }
+        if (!mf_grow(out, capacity, *count + 1, sizeof **out)) {
+            *error = mf_error_out_of_memory();
+            return false;
+        }
+        (*out)[(*count)++] = v;
+    }
+    return true;
+}
+
+static void traced_destroy(mf_object *o)
+{
+    mf_traced *t = (mf_traced *)o;
+    mf_drop(t->program);
+    for (int i = 0; t->result_statics && i < t->result->leaf_count; i++)
+        mf_drop(t->result_statics[i]);
+    for (int i = 0; i < t->capture_count; i++)
+        mf_drop(t->captures[i]);
+    for (int i = 0; i < t->cell_count; i++)
+        mf_drop(t->cells[i].cell);
+    mf_arena_free(&t->arena);
+}
+const mf_class mf_traced_class = { "traced program", traced_destroy };
+
+/* Fills what the traced program says of captures and cells. */
+static bool describe(mf_traced *r, mf_trace *t)
+{
+    r->captures = mf_arena_alloc(&r->arena, ((size_t)t->capture_count + 1) * sizeof *r->captures);
+    r->cells = mf_arena_alloc(&r->arena, ((size_t)t->cell_count + 1) * sizeof *r->cells);
+    if (!r->captures || !r->cells)
+        return false;
+    for (int i = 0; i < t->capture_count; i++)
+        r->captures[r->capture_count++] = mf_retain(t->captures[i].outer);
+    for (int i = 0; i < t->cell_count; i++) {
+        const mf_trace_cell *from = &t->cells[i];
+        mf_touched_cell *to = &r->cells[r->cell_count++];
+        *to = (mf_touched_cell){ mf_retain(from->cell), from->read_structure, NULL, NULL };
+        to->read_types = mf_arena_alloc(&r->arena, ((size_t)from->read_structure->leaf_count + 1) * sizeof *to->read_types);
+        if (!to->read_types)
+            return false;
+        for (int k = 0; k < from->read_structure->leaf_count; k++)
+            to->read_types[k] = from->inputs[k]->type;
+    }
+    return true;
+}
+
+mf_traced *mf_trace_end(mf_trace *t, mf_object *result, mf_error_object **error)
+{
+    mf_var **out = NULL;
+    int count = 0, capacity = 0;
+    mf_traced *r = result ? mf_object_new(&mf_traced_class, sizeof *r) : NULL;
+    bool ok = r != NULL;
+    if (result && !r)
+        *error = mf_error_out_of_memory();
+    if (ok) {
+        mf_object *const *leaves, *self;
+        int n;
+        mf_tree_flatten(result, &leaves, &n, &self);
+        r->result_statics = mf_arena_alloc(&r->arena, ((size_t)n + 1) * sizeof *r->result_statics);
+        const mf_structure *s = NULL;
+        ok = r->result_statics && lift_tree(t, result, "the result", &out, &count, &capacity, r->result_statics, &s, error);
+        r->result = s ? s : mf_structure_none();
+    }
+    const mf_structure *written[64];
+    for (int i = 0; ok && i < t->cell_count; i++)
+        if (t->cells[i].written) {
+            if (i >= 64) {
+                *error = mf_error_new(MF_ERROR_ARGUMENT, "%s writes more than 64 states", t->name);
+                ok = false;
+            } else {
+                ok = lift_tree(t, t->cells[i].value, "a state's value", &out, &count, &capacity, NULL, &written[i], error);
+            }
+        }
+    if (ok && !describe(r, t)) {
+        *error = mf_error_out_of_memory();
+        ok = false;
+    }
+    if (ok) {
+        for (int i = 0; i < t->cell_count; i++)
+            r->cells[i].write_structure = t->cells[i].written ? written[i] : NULL;
+        order_inputs(t);
+        r->program = mf_builder_finish(&t->builder, out, count, error);
+        ok = r->program != NULL;
+    } else {
+        mf_builder_abandon(&t->builder);
+    }
+    innermost = t->outer;
+    mf_free(out);
+    release(t);
+    if (!ok) {
+        mf_drop(r);
+        return NULL;
+    }
+    return r;
+}

@@ -1,0 +1,49 @@
+/* Tracing: running a C function on tracers writes a program. A trace is a builder with identity; traces nest on a stack per thread.
+ * Invariant: every op between mf_trace_begin and mf_trace_end on this thread goes into the innermost trace; an operand of an outer
+ * trace becomes a captured input of every trace between; one of a finished trace is an error naming both. */
+#ifndef MF_TRACE_TRACE_H
+#define MF_TRACE_TRACE_H
+
+#include "ir/op.h"
+#include "tree/tree.h"
+
+typedef struct mf_trace mf_trace;
+
+typedef struct mf_tracer {
+    mf_object object;
+    uint64_t trace_id;      /* never reused */
+    const char *trace_name; /* interned, for messages: "grad(loss)" */
+    mf_var *var;            /* dangles once the trace has ended: the id says so */
+    const mf_type *type;
+} mf_tracer;
+extern const mf_class mf_tracer_class;
+
+mf_trace *mf_trace_current(void);      /* NULL outside any trace */
+const mf_axis_env *mf_trace_env(void); /* of the innermost trace; NULL outside */
+
+/* ---- what op wrappers use */
+/* Applies op to leaves. Outside a trace it runs at once through the cache of one-op programs. An error operand is the result.
+ * out gets n_out fresh values (all the same error on failure). */
+void mf_bind_n(const mf_op *op, const void *params, const mf_value *in, int in_count, mf_value *out, int out_count);
+mf_value mf_bind(const mf_op *op, const void *params, int in_count, ...); /* one result; mf_value arguments */
+/* The type of an array or tracer; NULL for anything else. */
+const mf_type *mf_value_type(mf_value v);
+const mf_type *mf_object_type(const mf_object *o);
+/* v as an array or tracer; other leaves and trees give an error value naming `what`; errors pass. */
+mf_value mf_expect_array(mf_value v, const char *what);
+
+/* ---- what functions use (trace/function.c) */
+struct mf_state_cell;
+mf_trace *mf_trace_begin(const char *name, const mf_axis_env *env); /* innermost from now on; NULL when memory is out */
+mf_object *mf_trace_input(mf_trace *t, const mf_type *type);        /* a new tracer: an argument */
+/* The variable in t of an array, a tracer of t or of an outer trace (captured). NULL and *error otherwise. */
+mf_var *mf_trace_lift(mf_trace *t, mf_object *o, mf_error_object **error);
+mf_object *mf_trace_tracer(mf_trace *t, mf_var *v);
+mf_builder *mf_trace_builder(mf_trace *t);
+/* Ends the trace (it must be the innermost). With result: the traced program; without: abandons. */
+struct mf_traced *mf_trace_end(mf_trace *t, mf_object *result, mf_error_object **error);
+/* Cells, as this trace sees them: the current value, or NULL and *error. */
+mf_object *mf_trace_cell_read(mf_trace *t, struct mf_state_cell *c, mf_error_object **error);
+mf_error_object *mf_trace_cell_write(mf_trace *t, struct mf_state_cell *c, mf_object *value);
+
+#endif

@@ -1,0 +1,22 @@
+/* What a row's .partial_eval works with. A variable of the program being split is known, unknown, or both. */
+#ifndef MF_TRANSFORM_PARTIAL_H
+#define MF_TRANSFORM_PARTIAL_H
+
+#include "transform/transform.h"
+
+struct mf_partial_context {
+    const mf_axis_env *env;
+    mf_builder known_builder, unknown_builder;
+    mf_var **known;   /* by variable id of the source program: its variable in the known program, or NULL */
+    mf_var **unknown; /* likewise in the unknown program */
+    int residual_count, residual_capacity;
+    mf_var **residuals;        /* in the known program */
+    mf_var **residual_inputs;  /* the same values in the unknown program */
+};
+bool mf_partial_is_known(const mf_partial_context *c, const mf_var *v);
+/* The variable in the known program (constants included); only when known. */
+mf_var *mf_partial_known(mf_partial_context *c, const mf_var *v);
+/* The variable in the unknown program; a known one becomes a residual (constants are copied instead). */
+mf_var *mf_partial_unknown(mf_partial_context *c, const mf_var *v);
+
+#endif

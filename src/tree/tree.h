@@ -1,0 +1,64 @@
+/* Trees: a tree value is an interned structure and its leaves in order; every other object is a leaf by itself.
+ * Invariant: equal structures have one address; dict keys are sorted; None is a structure without leaves. Leaves are arrays,
+ * tracers, statics (strings, bytes, modules), or errors; never trees. */
+#ifndef MF_TREE_TREE_H
+#define MF_TREE_TREE_H
+
+#include "base/handle.h"
+#include "base/intern.h"
+#include "base/string.h"
+
+typedef enum mf_node_kind { MF_NODE_LEAF, MF_NODE_NONE, MF_NODE_TUPLE, MF_NODE_LIST, MF_NODE_DICT } mf_node_kind;
+
+typedef struct mf_structure {
+    mf_node_kind kind;
+    int child_count;
+    int leaf_count;
+    const mf_namelist *keys; /* of a dict, sorted; else NULL */
+    const struct mf_structure *children[];
+} mf_structure;
+
+const mf_structure *mf_structure_leaf(void);
+const mf_structure *mf_structure_none(void);
+const mf_structure *mf_structure_node(mf_node_kind kind, const mf_namelist *keys, const mf_structure *const *children, int count);
+void mf_structure_print(mf_text *t, const mf_structure *s); /* PyTreeDef-like: ({'b': *, 'w': *}, *) */
+/* The path of leaf i, as JAX writes it: "[0]['w']"; appended to t. */
+void mf_structure_leaf_path(mf_text *t, const mf_structure *s, int leaf);
+/* Where two structures part, in words ("at [1]: a dict with keys {b, w} against a tuple of 2"); appended to t. */
+void mf_structure_difference(mf_text *t, const mf_structure *a, const mf_structure *b);
+
+typedef struct mf_tree {
+    mf_object object;
+    const mf_structure *structure; /* never the leaf's */
+    int count;
+    mf_object *leaves[]; /* retained */
+} mf_tree;
+extern const mf_class mf_tree_class;
+
+/* Any object as (structure, leaves): a leaf is itself. The leaves are borrowed from o. */
+const mf_structure *mf_tree_flatten(mf_object *o, mf_object *const **leaves, int *count, mf_object **self /* storage for a leaf */);
+/* Retains the leaves; a leaf structure gives the leaf itself (retained). NULL when out of memory. */
+mf_object *mf_tree_build(const mf_structure *s, mf_object *const *leaves);
+mf_object *mf_tree_child(const mf_tree *t, int index);            /* a new reference */
+mf_object *mf_first_error_in(mf_object *o);                       /* borrowed error leaf, or NULL */
+
+/* Statics: leaves that are compile-time constants, compared by kind and bytes. Interned: equal statics are one object. */
+typedef struct mf_static_object {
+    mf_object object;
+    enum { MF_STATIC_STRING, MF_STATIC_BYTES, MF_STATIC_MODULE, MF_STATIC_SLICE } what;
+    mf_slice slice;
+    mf_object *module;   /* retained */
+    size_t size;
+    const char *bytes;   /* interned */
+} mf_static_object;
+extern const mf_class mf_static_class;
+mf_static_object *mf_static_string_new(const char *s);
+
+/* Axis specifications (mf_axis): an integer, MF_NONE or an interned tree of them. Expands a prefix over a structure: out gets
+ * leaf_count entries, MF_NONE where not mapped. Gives NULL, or a new error naming the path where prefix and tree part. */
+mf_error_object *mf_axes_expand(mf_axis axes, const mf_structure *s, const char *what, mf_axis *out);
+bool mf_axis_is_tree(mf_axis axis);
+/* in_axes of a call: the structure is the tuple of arguments; an integer or MF_NONE at the top serves all. */
+void mf_axis_print(mf_text *t, mf_axis axis);
+
+#endif
