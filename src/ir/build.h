@@ -11,6 +11,8 @@ typedef struct mf_builder {
     mf_error_object *error; /* the first */
     const void *address;    /* source of the equations being emitted; transforms set it from the equation they work on */
     int in_capacity, eqn_capacity, var_capacity;
+    mf_var **constants; /* open addressing by the array's address */
+    int constant_count, constant_capacity;
 } mf_builder;
 
 void mf_builder_init(mf_builder *b, const mf_axis_env *env);
@@ -23,6 +25,7 @@ void mf_builder_abandon(mf_builder *b);
 
 /* Appends an equation (params are copied); the outputs, out_count of them, live in the program. */
 mf_eqn *mf_emit_eqn(mf_builder *b, const struct mf_op *op, const void *params, mf_var *const *in, int in_count);
+#define MF_EMIT_MAX 16
 mf_var *mf_emit(mf_builder *b, const struct mf_op *op, const void *params, int in_count, ...); /* one-result ops; mf_var * arguments */
 /* Appends p's equations with its inputs bound to `in`; out gets p's outputs in the new program. */
 void mf_inline(mf_builder *b, const mf_program *p, mf_var *const *in, mf_var **out);

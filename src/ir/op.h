@@ -33,10 +33,28 @@ typedef struct mf_param {
 } mf_param; /* lists end with a NULL name */
 #define MF_PARAM(type, field, kind) { #field, kind, offsetof(type, field) }
 
+/* What a MF_PARAM_RULE points to starts like this; the transform that made it knows the rest. */
+typedef struct mf_custom_rule_head {
+    mf_object object;
+    const char *name; /* interned; for printing */
+} mf_custom_rule_head;
+
 bool mf_params_equal(const mf_op *op, const void *a, const void *b);
 uint64_t mf_params_hash(const mf_op *op, const void *params);
 void *mf_params_copy(mf_arena *arena, const mf_op *op, const void *params); /* retains programs and rules */
 void mf_params_drop(const mf_op *op, const void *params);                   /* gives those up */
+/* The address of the field called `name` inside params, for passes that know an op by its text only; NULL when it has none. */
+const void *mf_params_field(const mf_op *op, const void *params, const char *name);
+/* Nested programs, in the order of the fields: how many, and the place of the i-th (NULL programs are not counted). */
+int mf_params_program_count(const mf_op *op, const void *params);
+mf_program **mf_params_program_at(const mf_op *op, const void *params, int index);
+/* The environment of the nested programs: an op with fields axis_name and axis_size binds that axis (a map over devices). */
+const mf_axis_env *mf_params_env(const mf_op *op, const void *params, const mf_axis_env *env);
+/* "[axes=(0), tiled=true]", programs last; nothing when the op has no params. indent: of the line, for nested programs. */
+void mf_params_print(mf_text *t, const mf_op *op, const void *params, int indent);
+/* The inverse: *text starts at "[" (fields that are left out get zero or the empty list) and is moved behind "]". The result lives in
+ * the arena and holds references as mf_params_copy's does. NULL and *error; for an op without params NULL without one. */
+void *mf_params_parse(mf_arena *arena, const mf_op *op, const mf_axis_env *env, const char **text, mf_error_object **error);
 
 /* ---- what the rules get */
 typedef struct mf_type_context { /* of a type rule */
@@ -90,7 +108,9 @@ struct mf_op {
     void (*transpose)(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in);
     /* Splits the equation into what is known and what is not: mf_partial_eval_all_or_nothing for all but calls and control flow. */
     void (*partial_eval)(mf_partial_context *c, const mf_eqn *e);
-    /* A smaller equation when only some outputs are used: fills used_in and emits into b or returns false to keep it whole. */
+    /* A smaller equation when only some outputs are used (at least one is). False keeps it whole. True: used_in says which operands
+     * remain, *params is a new struct in mf_alloc'ed memory that holds a reference on each of its programs and rules (the caller
+     * emits with it, then gives it up), and the new equation has the used outputs in order, or all of them. */
     bool (*dce)(const mf_eqn *e, const bool *used_out, bool *used_in, const void **params);
     /* in_axis[i]: where the batch dimension of in[i] is, -1 = not batched. Fills out and out_axis. */
     void (*batch)(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis);
