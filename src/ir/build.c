@@ -21,12 +21,16 @@ static mf_eqn *make_poison(mf_builder *b, const mf_op *op, const void *params, i
 {
     int want = in_count;
     for (int i = 0, n = mf_params_program_count(op, params); i < n; i++)
-        if ((*mf_params_program_at(op, params, i))->out_count > want) want = (*mf_params_program_at(op, params, i))->out_count;
-    if (want <= poison_eqn.out_count || !b->program) return &poison_eqn;
+        if ((*mf_params_program_at(op, params, i))->out_count > want)
+            want = (*mf_params_program_at(op, params, i))->out_count;
+    if (want <= poison_eqn.out_count || !b->program)
+        return &poison_eqn;
     mf_eqn *e = mf_arena_alloc(&b->program->arena, sizeof *e);
     mf_var **list = mf_arena_alloc(&b->program->arena, (size_t)want * sizeof *list);
-    if (!e || !list) return &poison_eqn;
-    for (int i = 0; i < want; i++) list[i] = &poison_var;
+    if (!e || !list)
+        return &poison_eqn;
+    for (int i = 0; i < want; i++)
+        list[i] = &poison_var;
     *e = (mf_eqn){ &poison_op, NULL, 0, want, list, list, NULL };
     return e;
 }
@@ -35,7 +39,8 @@ static mf_eqn *make_poison(mf_builder *b, const mf_op *op, const void *params, i
 void mf_builder_init(mf_builder *b, const mf_axis_env *env)
 {
     *b = (mf_builder){ .env = env, .program = mf_object_new(&mf_program_class, sizeof(mf_program)) };
-    if (!b->program) mf_builder_fail(b, mf_error_out_of_memory());
+    if (!b->program)
+        mf_builder_fail(b, mf_error_out_of_memory());
 }
 
 void mf_builder_fail(mf_builder *b, mf_error_object *e)
@@ -45,7 +50,8 @@ void mf_builder_fail(mf_builder *b, mf_error_object *e)
         mf_drop(e);
         return;
     }
-    if (b->address) mf_error_set_address(e, b->address);
+    if (b->address)
+        mf_error_set_address(e, b->address);
     b->error = e;
 }
 
@@ -96,7 +102,8 @@ static mf_var *new_var(mf_builder *b, const mf_type *type)
 {
     mf_program *p = b->program;
     mf_var *v = mf_arena_alloc(&p->arena, sizeof *v);
-    if (!v || !mf_grow(&p->vars, &b->var_capacity, p->var_count + 1, sizeof *p->vars)) return NULL;
+    if (!v || !mf_grow(&p->vars, &b->var_capacity, p->var_count + 1, sizeof *p->vars))
+        return NULL;
     v->type = type;
     v->id = p->var_count;
     p->vars[p->var_count++] = v;
@@ -111,11 +118,14 @@ static mf_var *poison_with(mf_builder *b, mf_error_object *e)
 
 mf_var *mf_builder_input(mf_builder *b, const mf_type *type)
 {
-    if (b->error) return &poison_var;
-    if (!type) return poison_with(b, mf_error_out_of_memory());
+    if (b->error)
+        return &poison_var;
+    if (!type)
+        return poison_with(b, mf_error_out_of_memory());
     mf_program *p = b->program;
     mf_var *v = mf_grow(&p->in, &b->in_capacity, p->in_count + 1, sizeof *p->in) ? new_var(b, type) : NULL;
-    if (!v) return poison_with(b, mf_error_out_of_memory());
+    if (!v)
+        return poison_with(b, mf_error_out_of_memory());
     return p->in[p->in_count++] = v;
 }
 
@@ -123,18 +133,22 @@ static int constant_slot(mf_var *const *table, int capacity, const mf_array *a)
 {
     uintptr_t key = (uintptr_t)a;
     int i = (int)(mf_hash_mix(0, key) & (uint64_t)(capacity - 1));
-    while (table[i] && table[i]->constant != a) i = (i + 1) & (capacity - 1);
+    while (table[i] && table[i]->constant != a)
+        i = (i + 1) & (capacity - 1);
     return i;
 }
 
 static bool grow_constants(mf_builder *b)
 {
-    if (b->constant_count * 2 < b->constant_capacity) return true;
+    if (b->constant_count * 2 < b->constant_capacity)
+        return true;
     int capacity = b->constant_capacity ? b->constant_capacity * 2 : 16;
     mf_var **table = mf_calloc((size_t)capacity, sizeof *table);
-    if (!table) return false;
+    if (!table)
+        return false;
     for (int i = 0; i < b->constant_capacity; i++)
-        if (b->constants[i]) table[constant_slot(table, capacity, b->constants[i]->constant)] = b->constants[i];
+        if (b->constants[i])
+            table[constant_slot(table, capacity, b->constants[i]->constant)] = b->constants[i];
     mf_free(b->constants);
     b->constants = table;
     b->constant_capacity = capacity;
@@ -143,12 +157,16 @@ static bool grow_constants(mf_builder *b)
 
 mf_var *mf_builder_constant(mf_builder *b, mf_array *a)
 {
-    if (b->error) return &poison_var;
-    if (!a || !grow_constants(b)) return poison_with(b, mf_error_out_of_memory());
+    if (b->error)
+        return &poison_var;
+    if (!a || !grow_constants(b))
+        return poison_with(b, mf_error_out_of_memory());
     int slot = constant_slot(b->constants, b->constant_capacity, a);
-    if (b->constants[slot]) return b->constants[slot];
+    if (b->constants[slot])
+        return b->constants[slot];
     mf_var *v = new_var(b, a->type);
-    if (!v) return poison_with(b, mf_error_out_of_memory());
+    if (!v)
+        return poison_with(b, mf_error_out_of_memory());
     v->constant = mf_retain(a);
     b->constants[slot] = v;
     b->constant_count++;
@@ -160,18 +178,22 @@ mf_var *mf_builder_constant(mf_builder *b, mf_array *a)
 static mf_error_object *infer(mf_builder *b, mf_type_context *c, mf_var *const *in)
 {
     const mf_type **types = mf_arena_alloc(c->arena, (size_t)c->in_count * sizeof *types + 1);
-    if (!types) return mf_error_out_of_memory();
+    if (!types)
+        return mf_error_out_of_memory();
     for (int i = 0; i < c->in_count; i++) {
-        if (!in[i]) return mf_error_new(MF_ERROR_ARGUMENT, "%s: operand %d is missing", c->op->name, i);
+        if (!in[i])
+            return mf_error_new(MF_ERROR_ARGUMENT, "%s: operand %d is missing", c->op->name, i);
         if (in[i]->id >= b->program->var_count || b->program->vars[in[i]->id] != in[i])
             return mf_error_new(MF_ERROR_TRACER, "%s: operand %d belongs to another program", c->op->name, i);
         types[i] = in[i]->type;
     }
     c->in = types;
     mf_error_object *e = c->op->type_rule(c);
-    if (e) return e;
+    if (e)
+        return e;
     for (int i = 0; i < c->out_count; i++)
-        if (!c->out[i]) return mf_type_error(c, MF_ERROR_SHAPE, "the result is too large or its shape is not valid");
+        if (!c->out[i])
+            return mf_type_error(c, MF_ERROR_SHAPE, "the result is too large or its shape is not valid");
     return c->out_count < 0 ? mf_error_out_of_memory() : NULL;
 }
 
@@ -179,7 +201,8 @@ static bool add_results(mf_builder *b, mf_eqn *e, const mf_type_context *c)
 {
     for (int i = 0; i < c->out_count; i++) {
         mf_var *v = new_var(b, c->out[i]);
-        if (!v) return false;
+        if (!v)
+            return false;
         v->producer = e;
         v->output = i;
         e->out[i] = v;
@@ -192,27 +215,33 @@ static mf_eqn *append(mf_builder *b, const mf_type_context *c, mf_var *const *in
     mf_program *p = b->program;
     mf_eqn *e = mf_arena_alloc(&p->arena, sizeof *e);
     mf_var **vars = mf_arena_alloc(&p->arena, (size_t)(c->in_count + c->out_count) * sizeof *vars + 1);
-    if (!e || !vars || !mf_grow(&p->eqns, &b->eqn_capacity, p->eqn_count + 1, sizeof *p->eqns)) return NULL;
+    if (!e || !vars || !mf_grow(&p->eqns, &b->eqn_capacity, p->eqn_count + 1, sizeof *p->eqns))
+        return NULL;
     *e = (mf_eqn){ .op = c->op, .in_count = c->in_count, .out_count = c->out_count, .in = vars, .out = vars + c->in_count };
     e->address = b->address ? b->address : mf_entry_address;
-    for (int i = 0; i < c->in_count; i++) vars[i] = in[i];
-    if (!add_results(b, e, c)) return NULL;
+    for (int i = 0; i < c->in_count; i++)
+        vars[i] = in[i];
+    if (!add_results(b, e, c))
+        return NULL;
     e->params = mf_params_copy(&p->arena, c->op, c->params); /* last: it takes references */
-    if (!e->params && c->op->params) return NULL;
+    if (!e->params && c->op->params)
+        return NULL;
     p->eqns[p->eqn_count++] = e;
     return e;
 }
 
 mf_eqn *mf_emit_eqn(mf_builder *b, const mf_op *op, const void *params, mf_var *const *in, int in_count)
 {
-    if (b->error) return make_poison(b, op, params, in_count);
+    if (b->error)
+        return make_poison(b, op, params, in_count);
     const mf_type *out = NULL;
     mf_type_context c = {
         .op = op, .params = params, .in_count = in_count, .env = b->env, .out_count = 1, .out = &out, .arena = &b->program->arena
     };
     mf_error_object *error = infer(b, &c, in);
     mf_eqn *e = error ? NULL : append(b, &c, in);
-    if (e) return e;
+    if (e)
+        return e;
     mf_builder_fail(b, error ? error : mf_error_out_of_memory());
     return make_poison(b, op, params, in_count);
 }
@@ -224,7 +253,8 @@ mf_var *mf_emit(mf_builder *b, const mf_op *op, const void *params, int in_count
         return poison_with(b, mf_error_new(MF_ERROR_ARGUMENT, "%s: mf_emit takes at most %d operands", op->name, MF_EMIT_MAX));
     va_list args;
     va_start(args, in_count);
-    for (int i = 0; i < in_count; i++) in[i] = va_arg(args, mf_var *);
+    for (int i = 0; i < in_count; i++)
+        in[i] = va_arg(args, mf_var *);
     va_end(args);
     mf_eqn *e = mf_emit_eqn(b, op, params, in, in_count);
     return e->out_count > 0 ? e->out[0] : &poison_var;
@@ -234,12 +264,14 @@ mf_var *mf_emit(mf_builder *b, const mf_op *op, const void *params, int in_count
 void mf_copy_eqn(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var **out)
 {
     const void *before = b->address;
-    if (e->address) b->address = e->address;
+    if (e->address)
+        b->address = e->address;
     mf_eqn *copy = mf_emit_eqn(b, e->op, e->params, in, e->in_count);
     if (!b->error && copy->out_count != e->out_count)
         mf_builder_fail(b,
                         mf_error_new(MF_ERROR_ARGUMENT, "%s: %d results where there were %d", e->op->name, copy->out_count, e->out_count));
-    for (int i = 0; i < e->out_count; i++) out[i] = b->error ? &poison_var : copy->out[i];
+    for (int i = 0; i < e->out_count; i++)
+        out[i] = b->error ? &poison_var : copy->out[i];
     b->address = before;
 }
 
@@ -252,7 +284,8 @@ static void inline_with(mf_builder *b, const mf_program *p, mf_var **map, mf_var
             operands[i] = v->constant ? mf_builder_constant(b, v->constant) : map[v->id];
         }
         mf_copy_eqn(b, e, operands, operands);
-        for (int i = 0; i < e->out_count; i++) map[e->out[i]->id] = operands[i];
+        for (int i = 0; i < e->out_count; i++)
+            map[e->out[i]->id] = operands[i];
     }
 }
 
@@ -269,9 +302,11 @@ static int widest(const mf_program *p)
 void mf_inline(mf_builder *b, const mf_program *p, mf_var *const *in, mf_var **out)
 {
     mf_var **map = b->error ? NULL : mf_calloc((size_t)p->var_count + (size_t)widest(p) + 1, sizeof *map);
-    if (!map && !b->error) mf_builder_fail(b, mf_error_out_of_memory());
+    if (!map && !b->error)
+        mf_builder_fail(b, mf_error_out_of_memory());
     if (map) {
-        for (int i = 0; i < p->in_count; i++) map[p->in[i]->id] = in[i];
+        for (int i = 0; i < p->in_count; i++)
+            map[p->in[i]->id] = in[i];
         inline_with(b, p, map, map + p->var_count);
     }
     for (int i = 0; i < p->out_count; i++) {

@@ -25,8 +25,10 @@ mf_error_object *mf_type_error(const mf_type_context *c, mf_status status, const
     vsnprintf(sentence, sizeof sentence, format, args);
     va_end(args);
     mf_text types = { 0 };
-    for (int i = 0; i < c->in_count; i++) mf_text_add(&types, "%s%s", i ? ", " : " (operands: ", mf_type_name(c->in[i]));
-    if (c->in_count > 0) mf_text_put(&types, ")");
+    for (int i = 0; i < c->in_count; i++)
+        mf_text_add(&types, "%s%s", i ? ", " : " (operands: ", mf_type_name(c->in[i]));
+    if (c->in_count > 0)
+        mf_text_put(&types, ")");
     mf_error_object *e = mf_error_new(status, "%s: %s%s", c->op->name, sentence, types.at && !types.failed ? types.at : "");
     mf_text_free(&types);
     return e;
@@ -34,11 +36,14 @@ mf_error_object *mf_type_error(const mf_type_context *c, mf_status status, const
 
 mf_error_object *mf_type_like_first(mf_type_context *c)
 {
-    if (c->in_count < 1) return mf_type_error(c, MF_ERROR_ARGUMENT, "at least one operand is needed");
+    if (c->in_count < 1)
+        return mf_type_error(c, MF_ERROR_ARGUMENT, "at least one operand is needed");
     bool weak = true;
     for (int i = 0; i < c->in_count; i++) {
-        if (c->in[i]->dtype != c->in[0]->dtype) return mf_type_error(c, MF_ERROR_DTYPE, "the operands' dtypes must be equal");
-        if (!mf_type_same_shape(c->in[i], c->in[0])) return mf_type_error(c, MF_ERROR_SHAPE, "the operands' shapes must be equal");
+        if (c->in[i]->dtype != c->in[0]->dtype)
+            return mf_type_error(c, MF_ERROR_DTYPE, "the operands' dtypes must be equal");
+        if (!mf_type_same_shape(c->in[i], c->in[0]))
+            return mf_type_error(c, MF_ERROR_SHAPE, "the operands' shapes must be equal");
         weak = weak && c->in[i]->weak;
     }
     c->out[0] = weak ? c->in[0] : mf_type_strong(c->in[0]);
@@ -50,7 +55,8 @@ void mf_jvp_zero(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *cons
 {
     (void)tin;
     mf_copy_eqn(b, e, in, out);
-    for (int i = 0; i < e->out_count; i++) tout[i] = NULL;
+    for (int i = 0; i < e->out_count; i++)
+        tout[i] = NULL;
 }
 
 /* Zeros of a type: a broadcast scalar. */
@@ -60,7 +66,8 @@ static mf_var *zeros(mf_builder *b, const mf_type *type)
     mf_var *scalar = mf_builder_constant(b, zero);
     mf_drop(zero);
     const mf_op *op = mf_op_find("broadcast_in_dim", 16);
-    if (type->rank == 0 || b->error || !op) return scalar;
+    if (type->rank == 0 || b->error || !op)
+        return scalar;
     struct {
         const mf_intlist *shape, *dimensions;
     } params = { mf_ints_intern(type->dims, type->rank), mf_ints_intern(NULL, 0) };
@@ -71,18 +78,23 @@ void mf_jvp_linear(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *co
 {
     mf_copy_eqn(b, e, in, out);
     mf_var **t = b->error ? NULL : mf_calloc((size_t)e->in_count + 1, sizeof *t);
-    if (!t && !b->error) mf_builder_fail(b, mf_error_out_of_memory());
-    for (int i = 0; t && i < e->in_count; i++) t[i] = tin[i] ? tin[i] : zeros(b, in[i]->type);
-    if (t) mf_copy_eqn(b, e, t, tout);
+    if (!t && !b->error)
+        mf_builder_fail(b, mf_error_out_of_memory());
+    for (int i = 0; t && i < e->in_count; i++)
+        t[i] = tin[i] ? tin[i] : zeros(b, in[i]->type);
+    if (t)
+        mf_copy_eqn(b, e, t, tout);
     for (int i = 0; i < e->out_count; i++)
-        if (!t || !mf_dtype_is_inexact(e->out[i]->type->dtype)) tout[i] = NULL;
+        if (!t || !mf_dtype_is_inexact(e->out[i]->type->dtype))
+            tout[i] = NULL;
     mf_free(t);
 }
 
 void mf_transpose_none(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in)
 {
     (void)linear, (void)in, (void)ct;
-    for (int i = 0; i < e->in_count; i++) ct_in[i] = NULL;
+    for (int i = 0; i < e->in_count; i++)
+        ct_in[i] = NULL;
     mf_builder_fail(b, mf_error_new_at(e->address, MF_ERROR_ARGUMENT, "%s is not linear, so it has no transpose", e->op->name));
 }
 
@@ -97,22 +109,27 @@ void mf_variance_join(const mf_eqn *e, const mf_axis_env *env, const uint64_t *i
 {
     (void)env;
     uint64_t all = 0;
-    for (int i = 0; i < e->in_count; i++) all |= in[i];
-    for (int i = 0; i < e->out_count; i++) out[i] = all;
+    for (int i = 0; i < e->in_count; i++)
+        all |= in[i];
+    for (int i = 0; i < e->out_count; i++)
+        out[i] = all;
 }
 
 mf_cost mf_cost_bytes(const mf_eqn *e)
 {
     mf_cost cost = { 0, 0 };
-    for (int i = 0; i < e->in_count; i++) cost.bytes += (double)e->in[i]->type->bytes;
-    for (int i = 0; i < e->out_count; i++) cost.bytes += (double)e->out[i]->type->bytes;
+    for (int i = 0; i < e->in_count; i++)
+        cost.bytes += (double)e->in[i]->type->bytes;
+    for (int i = 0; i < e->out_count; i++)
+        cost.bytes += (double)e->out[i]->type->bytes;
     return cost;
 }
 
 mf_cost mf_cost_elementwise(const mf_eqn *e)
 {
     mf_cost cost = mf_cost_bytes(e);
-    for (int i = 0; i < e->out_count; i++) cost.flops += (double)e->out[i]->type->size;
+    for (int i = 0; i < e->out_count; i++)
+        cost.flops += (double)e->out[i]->type->size;
     return cost;
 }
 

@@ -7,7 +7,8 @@ const mf_axis_env *mf_axis_env_push(const mf_axis_env *outer, const char *name, 
 {
     static _Atomic(mf_interner *) table;
     mf_interner *interner = mf_interner_static(&table);
-    if (!interner) return NULL;
+    if (!interner)
+        return NULL;
     mf_axis_env key;
     memset(&key, 0, sizeof key); /* padding is compared too */
     key.outer = outer;
@@ -19,15 +20,19 @@ const mf_axis_env *mf_axis_env_push(const mf_axis_env *outer, const char *name, 
 
 const mf_axis_env *mf_axis_env_find(const mf_axis_env *env, const char *name)
 {
-    if (!name) return NULL;
-    while (env && env->name != name) env = env->outer;
+    if (!name)
+        return NULL;
+    while (env && env->name != name)
+        env = env->outer;
     return env;
 }
 
 int mf_axis_env_depth(const mf_axis_env *env, const mf_axis_env *binder)
 {
-    while (env && env != binder) env = env->outer;
+    while (env && env != binder)
+        env = env->outer;
     int depth = -1;
-    for (; env; env = env->outer) depth++;
+    for (; env; env = env->outer)
+        depth++;
     return depth;
 }

@@ -31,7 +31,10 @@ typedef struct mf_param {
     mf_param_kind kind;
     size_t offset;
 } mf_param; /* lists end with a NULL name */
-#define MF_PARAM(type, field, kind) { #field, kind, offsetof(type, field) }
+#define MF_PARAM(type, field, kind)         \
+    {                                       \
+#field, kind, offsetof(type, field) \
+    }
 
 /* What a MF_PARAM_RULE points to starts like this; the transform that made it knows the rest. */
 typedef struct mf_custom_rule_head {
@@ -63,8 +66,8 @@ typedef struct mf_type_context { /* of a type rule */
     int in_count;
     const mf_type *const *in;
     const mf_axis_env *env;
-    int out_count;         /* set by the rule; 1 beforehand */
-    const mf_type **out;   /* room for 1; a rule with more calls mf_type_outputs */
+    int out_count;       /* set by the rule; 1 beforehand */
+    const mf_type **out; /* room for 1; a rule with more calls mf_type_outputs */
     mf_arena *arena;
 } mf_type_context;
 const mf_type **mf_type_outputs(mf_type_context *c, int count);
@@ -72,7 +75,7 @@ const mf_type **mf_type_outputs(mf_type_context *c, int count);
 mf_error_object *mf_type_error(const mf_type_context *c, mf_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 typedef struct mf_batch_context { /* of vmap */
-    const char *axis_name; /* interned; NULL when the map has no name */
+    const char *axis_name;        /* interned; NULL when the map has no name */
     int64_t size;
     mf_builder *b;
 } mf_batch_context;
@@ -129,10 +132,13 @@ struct mf_op {
 };
 
 /* ---- named defaults */
-mf_error_object *mf_type_like_first(mf_type_context *c);  /* the first operand's type; all operands alike */
-void mf_jvp_zero(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out, mf_var **tout); /* no tangent: integers, comparisons */
-void mf_jvp_linear(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out, mf_var **tout); /* linear in all operands together */
-void mf_transpose_none(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in); /* not linear: reaching it is an error naming the op */
+mf_error_object *mf_type_like_first(mf_type_context *c); /* the first operand's type; all operands alike */
+void mf_jvp_zero(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out,
+                 mf_var **tout); /* no tangent: integers, comparisons */
+void mf_jvp_linear(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out,
+                   mf_var **tout); /* linear in all operands together */
+void mf_transpose_none(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct,
+                       mf_var **ct_in); /* not linear: reaching it is an error naming the op */
 void mf_partial_eval_all_or_nothing(mf_partial_context *c, const mf_eqn *e);
 bool mf_dce_whole(const mf_eqn *e, const bool *used_out, bool *used_in, const void **params);
 void mf_batch_elementwise(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis);

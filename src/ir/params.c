@@ -11,9 +11,11 @@ static bool programs_equal(const mf_program *a, const mf_program *b) { return a 
 
 static bool lists_equal(const mf_program_list *a, const mf_program_list *b)
 {
-    if (a->count != b->count) return false;
+    if (a->count != b->count)
+        return false;
     for (int i = 0; i < a->count; i++)
-        if (!programs_equal(a->at[i], b->at[i])) return false;
+        if (!programs_equal(a->at[i], b->at[i]))
+            return false;
     return true;
 }
 
@@ -36,10 +38,13 @@ static bool field_equal(mf_param_kind kind, const void *a, const void *b)
 
 bool mf_params_equal(const mf_op *op, const void *a, const void *b)
 {
-    if (a == b || !op->params) return true;
-    if (!a || !b) return false;
+    if (a == b || !op->params)
+        return true;
+    if (!a || !b)
+        return false;
     for (const mf_param *p = op->params; p->name; p++)
-        if (!field_equal(p->kind, field(p, a), field(p, b))) return false;
+        if (!field_equal(p->kind, field(p, a), field(p, b)))
+            return false;
     return true;
 }
 
@@ -54,7 +59,8 @@ static uint64_t hash_ints(uint64_t h, const mf_intlist *list)
 static uint64_t hash_names(uint64_t h, const mf_namelist *list)
 {
     h = mf_hash_mix(h, list ? (uint64_t)list->count : 0);
-    for (int i = 0; list && i < list->count; i++) h = hash_string(h, list->at[i]);
+    for (int i = 0; list && i < list->count; i++)
+        h = hash_string(h, list->at[i]);
     return h;
 }
 
@@ -63,7 +69,8 @@ static uint64_t hash_program(uint64_t h, const mf_program *p) { return mf_hash_m
 static uint64_t hash_programs(uint64_t h, const mf_program_list *list)
 {
     h = mf_hash_mix(h, (uint64_t)list->count);
-    for (int i = 0; i < list->count; i++) h = hash_program(h, list->at[i]);
+    for (int i = 0; i < list->count; i++)
+        h = hash_program(h, list->at[i]);
     return h;
 }
 
@@ -90,7 +97,8 @@ uint64_t mf_params_hash(const mf_op *op, const void *params)
 {
     uint64_t h = 0;
     if (op->params && params)
-        for (const mf_param *p = op->params; p->name; p++) h = field_hash(h, p->kind, field(p, params));
+        for (const mf_param *p = op->params; p->name; p++)
+            h = field_hash(h, p->kind, field(p, params));
     return h;
 }
 
@@ -98,8 +106,10 @@ uint64_t mf_params_hash(const mf_op *op, const void *params)
 static bool copy_list(mf_arena *arena, mf_program_list *list)
 {
     mf_program **at = mf_arena_alloc(arena, (size_t)list->count * sizeof *at + 1);
-    if (!at) return false;
-    for (int i = 0; i < list->count; i++) at[i] = list->at[i];
+    if (!at)
+        return false;
+    for (int i = 0; i < list->count; i++)
+        at[i] = list->at[i];
     list->at = at;
     return true;
 }
@@ -111,31 +121,37 @@ static void retain_fields(const mf_op *op, const void *params)
         if (p->kind == MF_PARAM_PROGRAM || p->kind == MF_PARAM_RULE)
             mf_retain(*(const void *const *)f);
         else if (p->kind == MF_PARAM_PROGRAMS)
-            for (int i = 0; i < ((const mf_program_list *)f)->count; i++) mf_retain(((const mf_program_list *)f)->at[i]);
+            for (int i = 0; i < ((const mf_program_list *)f)->count; i++)
+                mf_retain(((const mf_program_list *)f)->at[i]);
     }
 }
 
 void *mf_params_copy(mf_arena *arena, const mf_op *op, const void *params)
 {
-    if (!op->params || !params) return NULL;
+    if (!op->params || !params)
+        return NULL;
     char *copy = mf_arena_alloc(arena, op->params_size);
-    if (!copy) return NULL;
+    if (!copy)
+        return NULL;
     memcpy(copy, params, op->params_size);
     for (const mf_param *p = op->params; p->name; p++)
-        if (p->kind == MF_PARAM_PROGRAMS && !copy_list(arena, (mf_program_list *)(copy + p->offset))) return NULL;
+        if (p->kind == MF_PARAM_PROGRAMS && !copy_list(arena, (mf_program_list *)(copy + p->offset)))
+            return NULL;
     retain_fields(op, copy);
     return copy;
 }
 
 void mf_params_drop(const mf_op *op, const void *params)
 {
-    if (!op->params || !params) return;
+    if (!op->params || !params)
+        return;
     for (const mf_param *p = op->params; p->name; p++) {
         const void *f = field(p, params);
         if (p->kind == MF_PARAM_PROGRAM || p->kind == MF_PARAM_RULE)
             mf_drop(*(const void *const *)f);
         else if (p->kind == MF_PARAM_PROGRAMS)
-            for (int i = 0; i < ((const mf_program_list *)f)->count; i++) mf_drop(((const mf_program_list *)f)->at[i]);
+            for (int i = 0; i < ((const mf_program_list *)f)->count; i++)
+                mf_drop(((const mf_program_list *)f)->at[i]);
     }
 }
 
@@ -143,14 +159,16 @@ void mf_params_drop(const mf_op *op, const void *params)
 static const mf_param *find_param(const mf_op *op, const char *name, mf_param_kind kind)
 {
     for (const mf_param *p = op->params; p && p->name; p++)
-        if (p->kind == kind && strcmp(p->name, name) == 0) return p;
+        if (p->kind == kind && strcmp(p->name, name) == 0)
+            return p;
     return NULL;
 }
 
 const void *mf_params_field(const mf_op *op, const void *params, const char *name)
 {
     for (const mf_param *p = op->params; params && p && p->name; p++)
-        if (strcmp(p->name, name) == 0) return field(p, params);
+        if (strcmp(p->name, name) == 0)
+            return field(p, params);
     return NULL;
 }
 
@@ -163,7 +181,8 @@ static mf_program **walk_programs(const mf_op *op, const void *params, int index
         mf_program **at = p->kind == MF_PARAM_PROGRAMS ? ((const mf_program_list *)f)->at : (mf_program **)(uintptr_t)f;
         int n = p->kind == MF_PARAM_PROGRAMS ? ((const mf_program_list *)f)->count : p->kind == MF_PARAM_PROGRAM;
         for (int i = 0; i < n; i++)
-            if (at[i] && (*count)++ == index) return &at[i];
+            if (at[i] && (*count)++ == index)
+                return &at[i];
     }
     return NULL;
 }
@@ -185,6 +204,7 @@ const mf_axis_env *mf_params_env(const mf_op *op, const void *params, const mf_a
 {
     const mf_param *name = params ? find_param(op, "axis_name", MF_PARAM_NAME) : NULL;
     const mf_param *size = params ? find_param(op, "axis_size", MF_PARAM_INT) : NULL;
-    if (!name || !size) return env;
+    if (!name || !size)
+        return env;
     return mf_axis_env_push(env, *(const char *const *)field(name, params), *(const int64_t *)field(size, params), 1);
 }

@@ -6,8 +6,10 @@
 static void program_destroy(mf_object *o)
 {
     mf_program *p = (mf_program *)o;
-    for (int i = 0; i < p->eqn_count; i++) mf_params_drop(p->eqns[i]->op, p->eqns[i]->params);
-    for (int i = 0; i < p->var_count; i++) mf_drop(p->vars[i]->constant);
+    for (int i = 0; i < p->eqn_count; i++)
+        mf_params_drop(p->eqns[i]->op, p->eqns[i]->params);
+    for (int i = 0; i < p->var_count; i++)
+        mf_drop(p->vars[i]->constant);
     mf_free(p->in);
     mf_free(p->eqns);
     mf_free(p->vars);
