@@ -1,0 +1,29 @@
+/* Batching of elementwise equations: all operands get the batch dimension in one place, then the equation holds as it stands.
+ * Invariant: operands that are all batched along one axis stay as they are, so a map over a late axis costs no transposition. */
+#include "ops/emit.h"
+#include <string.h>
+
+mf_var *e_batched_at(mf_batch_context *c, mf_var *x, int axis, int to)
+{
+    return axis < 0 ? e_broadcast_axis(c->b, x, to, c->size) : e_move_axis(c->b, x, axis, to);
+}
+
+/* The axis along which every operand is batched, or 0. Ops that only say their params hold with one more leading axis get 0. */
+static int common_axis(const mf_eqn *e, const int *in_axis)
+{
+    if (!(e->op->flags & MF_OP_ELEMENTWISE) || e->in_count == 0 || in_axis[0] < 0) return 0;
+    for (int i = 1; i < e->in_count; i++)
+        if (in_axis[i] != in_axis[0] || e->in[i]->type->rank != e->in[0]->type->rank) return 0;
+    return in_axis[0];
+}
+
+void mf_batch_elementwise(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis)
+{
+    mf_var *few[8], **moved = e->in_count <= 8 ? few : mf_alloc((size_t)e->in_count * sizeof *moved);
+    int axis = common_axis(e, in_axis);
+    if (!moved) mf_builder_fail(c->b, mf_error_out_of_memory());
+    for (int i = 0; moved && i < e->in_count; i++) moved[i] = e_batched_at(c, in[i], in_axis[i], axis);
+    mf_copy_eqn(c->b, e, moved ? moved : in, out);
+    for (int i = 0; i < e->out_count; i++) out_axis[i] = axis;
+    if (moved != few) mf_free(moved);
+}

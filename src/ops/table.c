@@ -1,0 +1,47 @@
+/* The table of rows, generated from ops.def, and the way from a name to a row.
+ * Invariant: the hash index is built once and never changes; it holds positions in the table, so nothing else lists the names. */
+#include "ops/rows.h"
+#include <stdatomic.h>
+#include <string.h>
+
+static const mf_op *const rows[] = {
+#define X(name) &mf_op_##name,
+#include "ops/ops.def"
+#undef X
+};
+enum { ROWS = sizeof rows / sizeof rows[0], SLOTS = 512 };
+_Static_assert(ROWS * 2 <= SLOTS, "the hash index is too small");
+
+int mf_op_count(void) { return ROWS; }
+
+const mf_op *mf_op_at(int index) { return index >= 0 && index < ROWS ? rows[index] : NULL; }
+
+/* Slots hold a row's position plus one. Every thread that comes too early writes the same values, so no lock is needed. */
+static _Atomic short slots[SLOTS];
+static _Atomic bool indexed;
+
+static unsigned slot_of(const char *name, size_t length) { return (unsigned)mf_hash(name, length, 0) & (SLOTS - 1); }
+
+static void build_index(void)
+{
+    short taken[SLOTS] = { 0 };
+    for (int i = 0; i < ROWS; i++) {
+        unsigned s = slot_of(rows[i]->name, strlen(rows[i]->name));
+        while (taken[s]) s = (s + 1) & (SLOTS - 1);
+        taken[s] = (short)(i + 1);
+    }
+    for (int s = 0; s < SLOTS; s++) atomic_store_explicit(&slots[s], taken[s], memory_order_relaxed);
+    atomic_store_explicit(&indexed, true, memory_order_release);
+}
+
+const mf_op *mf_op_find(const char *name, int length)
+{
+    if (length < 0) return NULL;
+    if (!atomic_load_explicit(&indexed, memory_order_acquire)) build_index();
+    for (unsigned s = slot_of(name, (size_t)length);; s = (s + 1) & (SLOTS - 1)) {
+        short at = atomic_load_explicit(&slots[s], memory_order_relaxed);
+        if (!at) return NULL;
+        const char *found = rows[at - 1]->name;
+        if (strncmp(found, name, (size_t)length) == 0 && !found[length]) return rows[at - 1];
+    }
+}
