@@ -1,0 +1,75 @@
+# The front end; CMake and Ninja stand behind it.
+#   make             set up what is missing, and build           make train     the main job: a CNN on real images
+#   make test        build and run every test                    make examples  build the examples and test what they print
+#   make check       include rule, warnings, format, analysis    make sanitize  the tests under address and undefined-behaviour checks
+#   make bench       side by side with a peer                    make format    apply the formatting
+#   make install     into PREFIX
+# Settings: BUILD=folder  CC=clang  WERROR=ON  TYPE=Debug  PREFIX=/usr/local  ARGS="…" (train)  TESTS=regex (test)
+#           PEER="venv/bin/python bench/peer.py" (bench)
+
+BUILD  ?= build
+TYPE   ?= RelWithDebInfo
+WERROR ?= OFF
+PREFIX ?= /usr/local
+
+ifneq ($(origin CC),default)
+compiler := -DCMAKE_C_COMPILER=$(CC)
+endif
+configure = cmake -G Ninja -S . -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -B
+check_gcc = $(if $(filter ON,$(WERROR)),$(BUILD),build-gcc)
+
+.PHONY: all build setup train test examples bench check format sanitize sanitize-thread install clean
+.NOTPARALLEL:
+all: build
+
+setup:
+	@scripts/setup.sh build
+
+# Ninja configures again by itself when a CMakeLists.txt or the set of sources changed; here only settings do.
+build: setup
+	@$(configure) $(BUILD) -DCMAKE_BUILD_TYPE=$(TYPE) -DMF_WERROR=$(WERROR) -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(compiler) >/dev/null
+	@cmake --build $(BUILD)
+
+train: build
+	@$(BUILD)/examples/data_parallel $(ARGS)
+
+test: build
+	@scripts/run_tests.sh $(BUILD) $(if $(TESTS),-R '$(TESTS)')
+
+examples: build
+	@scripts/run_tests.sh $(BUILD) -L example
+	@echo "The programs are in $(BUILD)/examples."
+
+bench: build
+	@MF_BUILD_DIR=$(BUILD) PEER="$(PEER)" bench/run.sh
+
+check: setup
+	@scripts/setup.sh check
+	@scripts/check_includes.py
+	@scripts/check_format.sh
+	@$(configure) $(check_gcc) -DCMAKE_C_COMPILER=gcc -DMF_WERROR=ON >/dev/null
+	@cmake --build $(check_gcc)
+	@$(configure) build-clang -DCMAKE_C_COMPILER=clang -DMF_WERROR=ON >/dev/null
+	@cmake --build build-clang
+	@scripts/check_symbols.sh build-clang
+	@scripts/check_tidy.sh build-clang
+	@echo "check: all clean"
+
+format:
+	@scripts/check_format.sh --apply
+
+sanitize: setup
+	@$(configure) build-asan -DCMAKE_BUILD_TYPE=Debug -DMF_SANITIZE=address,undefined $(compiler) >/dev/null
+	@cmake --build build-asan
+	@scripts/run_tests.sh build-asan $(if $(TESTS),-R '$(TESTS)')
+
+sanitize-thread: setup
+	@$(configure) build-tsan -DCMAKE_BUILD_TYPE=Debug -DMF_SANITIZE=thread $(compiler) >/dev/null
+	@cmake --build build-tsan
+	@scripts/run_tests.sh build-tsan $(if $(TESTS),-R '$(TESTS)')
+
+install: build
+	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+clean:
+	rm -rf build build-gcc build-clang build-asan build-tsan

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""The include rule of the house: interfaces sink, implementations rise.
+
+A file includes its own room, the rooms above it and the interfaces named below; a vendor's header appears in one folder.
+Prints "file:line: rule" for each breach and exits with 1; with --list prints which room includes which.
+"""
+import os
+import re
+import sys
+
+# ---------------------------------------------------------------- the rules
+
+# From the top of the house down. A room sees itself and what stands before it. Rooms in one group are neighbours and do not see each other.
+INSIDE = [["base"], ["array"], ["tree"], ["ir"], ["trace"], ["passes"], ["transform"], ["ops"], ["runtime"], ["backend", "comm"], ["wire.c"]]
+
+# Below wire.c: written on the public header alone (and on their own room's files).
+ON_TOP = ["random", "state", "nn", "numpy", "optim", "data", "io", "cli"]
+
+# Interfaces that sink: header -> the rooms inside that may include it although it stands below them.
+ABOVE_THE_ROWS = ["trace", "passes", "transform"]  # ir/ and the rooms above it know op rows only as a type
+INTERFACES = {
+    r"runtime/backend\.h|runtime/comm\.h": sum(INSIDE, []),
+    r"ir/[a-z_]+\.h": sum(INSIDE, []),
+    r"ops/(rows|params|emit)\.h": ABOVE_THE_ROWS,
+}
+
+# Rooms whose folders are siblings: a file in one does not see the other's inside.
+SIBLINGS = ["backend", "comm"]
+
+# A vendor's header -> the only places (path prefixes under src/) where it may appear.
+VENDORS = [
+    (r"llvm-c/.*", ["backend/native/llvm"]),
+    (r"(oneapi/dnnl/|dnnl).*", ["backend/native/kernels/dnnl"]),
+    (r"xla/.*|pjrt.*", ["backend/pjrt/"]),
+    (r"mpi\.h", ["comm/mpi/"]),
+    (r"zlib\.h", ["io/", "data/"]),
+    (r"zip\.h", ["io/"]),
+]
+
+# What counts as the C library; an unknown <header> is a breach, so that a new dependency is a decision.
+SYSTEM = r"""assert ctype errno fenv float inttypes limits locale math setjmp signal stdalign stdarg stdatomic stdbool stddef stdint stdio
+stdlib stdnoreturn string tgmath threads time wchar dirent dlfcn execinfo fcntl link poll pthread sched semaphore unistd getopt termios
+immintrin arm_neon cpuid elf malloc sys/.* linux/.*""".split()
+
+# ---------------------------------------------------------------- the check
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+LEVEL = {room: level for level, group in enumerate(INSIDE) for room in group}
+breaches = []
+edges = {}
+
+
+def matches(patterns, name):
+    return any(re.fullmatch(pattern, name) for pattern in patterns)
+
+
+def room_of(path):  # path below src/
+    return path.split("/")[0]
+
+
+def breach(path, line, header, why):
+    breaches.append(f"{path}:{line}: includes {header}: {why}")
+
+
+def outside_header(path, line, header, quoted, place):
+    """A header that is not in the tree: the C library's or a vendor's."""
+    for pattern, places in VENDORS:
+        if re.fullmatch(pattern, header):
+            if not any(place.startswith(prefix) for prefix in places):
+                breach(path, line, header, "this vendor's header belongs in src/" + " and src/".join(places) + " only")
+            return
+    if quoted:
+        breach(path, line, header, "no such file beside it, in src/ or in include/")
+    elif not matches(SYSTEM, header[:-2] if header.endswith(".h") else header):
+        breach(path, line, header, "neither the C library's nor a known vendor's (scripts/check_includes.py lists them)")
+
+
+def check_src(path, line, quoted, header):
+    place = path[len("src/"):]
+    room = room_of(place)
+    if header == "manyfold.h" or header.startswith("manyfold/"):
+        if not os.path.exists(os.path.join(ROOT, "include", header)):
+            breach(path, line, header, "no such public header")
+        return
+    beside = os.path.normpath(os.path.join(os.path.dirname(place), header))
+    if quoted and os.path.exists(os.path.join(ROOT, "src", beside)):
+        target = beside
+    elif quoted and os.path.exists(os.path.join(ROOT, "src", header)):
+        target = header
+    else:
+        return outside_header(path, line, header, quoted, place)
+
+    other = room_of(target)
+    edges.setdefault(room, set()).add(other)
+    if other == room:
+        if room in SIBLINGS and target.count("/") >= 2 and place.count("/") >= 2 and target.split("/")[1] != place.split("/")[1]:
+            breach(path, line, header, f"a sibling's inside ({'/'.join(target.split('/')[:2])}); go through runtime's interfaces")
+        elif room in SIBLINGS and target.count("/") >= 2 and place.count("/") < 2:
+            breach(path, line, header, "only wire.c names what is linked in")
+    elif room in ON_TOP:
+        breach(path, line, header, f"{room}/ stands below wire.c and is written on <manyfold.h> and <manyfold/*.h> only")
+    elif other in ON_TOP:
+        breach(path, line, header, f"{other}/ stands on the public header; nothing inside includes it")
+    elif room not in LEVEL:
+        breach(path, line, header, f"{room} is not a room of the house (scripts/check_includes.py lists them)")
+    elif other not in LEVEL:
+        breach(path, line, header, f"{other} is not a room of the house (scripts/check_includes.py lists them)")
+    elif LEVEL[other] >= LEVEL[room] and not any(re.fullmatch(header, target) and room in rooms for header, rooms in INTERFACES.items()):
+        why = "is a neighbour of" if LEVEL[other] == LEVEL[room] else "stands below"
+        breach(path, line, header, f"{other} {why} {room}; interfaces sink, implementations rise")
+
+
+def check_public(path, line, quoted, header):
+    if header == "manyfold.h" or header.startswith("manyfold/") or os.path.exists(os.path.join(ROOT, os.path.dirname(path), header)):
+        return
+    if quoted or not matches(SYSTEM, header[:-2]):
+        breach(path, line, header, "a public header includes public headers and the C library's only")
+
+
+def check_example(path, line, quoted, header):
+    if header == "manyfold.h" or header.startswith("manyfold/") or os.path.exists(os.path.join(ROOT, os.path.dirname(path), header)):
+        return
+    outside_header(path, line, header, quoted, path)
+
+
+def main():
+    for top, check in (("src", check_src), ("include", check_public), ("examples", check_example), ("bench", check_example)):
+        for folder, _, names in sorted(os.walk(os.path.join(ROOT, top))):
+            for name in sorted(names):
+                if not name.endswith((".c", ".h", ".def", ".inc")):
+                    continue
+                path = os.path.relpath(os.path.join(folder, name), ROOT)
+                if top == "src" and room_of(path[4:]) not in LEVEL and room_of(path[4:]) not in ON_TOP:
+                    breaches.append(f"{path}:1: stands in no room of the house (scripts/check_includes.py lists them)")
+                with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+                    for number, text in enumerate(file, 1):
+                        found = INCLUDE.match(text)
+                        if found:
+                            check(path, number, found.group(1) == '"', found.group(2))
+    if "--list" in sys.argv:
+        for room, others in sorted(edges.items()):
+            print(f"{room}: {' '.join(sorted(others - {room}))}")
+    for line in breaches:
+        print(line)
+    if breaches:
+        print(f"check_includes: {len(breaches)} breaches of the house's include rule")
+    return 1 if breaches else 0
+
+
+sys.exit(main())
