@@ -13,8 +13,13 @@
 bool mf_wrap_array(mf_value *x, const char *op);                            /* an array or tracer; a tree or a static is an error */
 mf_array *mf_concrete(mf_value x);                                          /* borrowed; NULL for a tracer, a deleted array, or inside a trace */
 mf_value mf_convert_value(mf_value x, mf_dtype dtype, bool weak);           /* x itself when nothing changes */
+/* Another look at a's memory; offset (bytes) counts from a's own first element. where[i]: the new axis that is the whole of a's axis i,
+ * or -1. For arrays that mf_concrete gives. */
+mf_value mf_view_value(const mf_array *a, const mf_type *type, int64_t offset, const int64_t *strides, const int *where);
 mf_value mf_broadcast_value(mf_value x, int rank, const int64_t *dims);     /* NumPy's rules; a view held once where nothing is traced */
 bool mf_wrap_inexact(mf_value *x, const char *op);                          /* integers and bool become floats (weak stays weak) */
+
+mf_dtype mf_inexact_dtype(mf_dtype dtype);                                  /* f64 for 64-bit integers, f32 for others and bool */
 
 /* ---- several operands */
 bool mf_promote_dtypes(mf_value *v, int count, const char *op);             /* arrays all, of one dtype and weak flag */
