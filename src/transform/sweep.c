@@ -13,18 +13,10 @@ typedef bool (*program_question)(const mf_program *p, const char *axis);
 
 static bool any_nested(const mf_eqn *e, program_question ask, const char *axis)
 {
-    if (!e->params || !e->op->params)
-        return false;
-    for (const mf_param *p = e->op->params; p->name; p++) {
-        if (p->kind == MF_PARAM_PROGRAM && ask(*(mf_program *const *)field(e, p), axis))
+    int count = e->params ? mf_params_program_count(e->op, e->params) : 0;
+    for (int i = 0; i < count; i++)
+        if (ask(*mf_params_program_at(e->op, e->params, i), axis))
             return true;
-        if (p->kind != MF_PARAM_PROGRAMS)
-            continue;
-        const mf_program_list *list = field(e, p);
-        for (int i = 0; i < list->count; i++)
-            if (ask(list->at[i], axis))
-                return true;
-    }
     return false;
 }
 
@@ -165,67 +157,117 @@ bool mf_program_uses(const mf_program *p, const bool *used_out, bool *used_in)
 
 /* ------------------------------------------------------------------ the chosen program */
 
-static mf_var *moved(mf_builder *b, mf_var **map, const mf_var *v)
+/* Types do not change when dead code goes, so the program is copied without asking the type rules, which would need to know the axes. */
+typedef struct copy {
+    sweep *s;
+    mf_program *to;
+    mf_var **map; /* by variable id of the source */
+    bool memory;  /* still there */
+} copy;
+
+static void *copy_room(copy *c, int count, size_t size)
 {
-    if (!map[v->id] && v->constant)
-        map[v->id] = mf_builder_constant(b, v->constant);
-    if (!map[v->id]) {
-        if (!b->error)
-            mf_builder_fail(b, mf_error_new(MF_ERROR_ARGUMENT, "a transform left out an input that its program needs"));
-        map[v->id] = mf_poison(b);
-    }
-    return map[v->id];
+    void *at = mf_arena_alloc(&c->to->arena, ((size_t)count + 1) * size);
+    c->memory = c->memory && at;
+    return at;
 }
 
-static void copy_kept(sweep *s, mf_builder *b, mf_var **map, int index)
+static mf_var *copy_var(copy *c, const mf_var *v)
 {
-    const mf_eqn *e = s->p->eqns[index];
-    const kept *k = &s->kept[index];
-    mf_var **in = mf_arena_alloc(&s->arena, ((size_t)e->in_count + 1) * sizeof *in);
-    mf_var **out = mf_arena_alloc(&s->arena, ((size_t)e->out_count + 1) * sizeof *out);
-    int in_count = 0, out_count = 0;
-    if (!in || !out) {
-        mf_builder_fail_memory(b);
-        return;
-    }
-    for (int i = 0; i < e->in_count; i++)
-        if (!k->params || k->used_in[i])
-            in[in_count++] = moved(b, map, e->in[i]);
-    for (int o = 0; o < e->out_count; o++)
-        out_count += !k->params || k->used_out[o];
-    b->address = e->address;
-    mf_emit_into(b, e->op, k->params ? k->params : e->params, in, in_count, out, out_count);
-    for (int o = 0, from = 0; o < e->out_count; o++)
-        if (!k->params || k->used_out[o])
-            map[e->out[o]->id] = out[from++];
+    if (c->map[v->id])
+        return c->map[v->id];
+    mf_var *made = copy_room(c, 1, sizeof *made);
+    if (!made)
+        return NULL;
+    *made = (mf_var){ .type = v->type, .id = c->to->var_count, .constant = mf_retain(v->constant) };
+    c->to->vars[c->to->var_count++] = made;
+    return c->map[v->id] = made;
 }
 
-static mf_program *build_kept(sweep *s, const mf_axis_env *env, const int *in, int in_count, const int *out, int out_count,
-                              mf_error_object **error)
+static bool copy_begin(copy *c, sweep *s, int in_count)
 {
     const mf_program *p = s->p;
-    mf_builder b;
-    mf_builder_init(&b, env);
-    mf_var **map = mf_arena_alloc(&s->arena, ((size_t)p->var_count + 1) * sizeof *map);
-    mf_var **results = mf_arena_alloc(&s->arena, ((size_t)out_count + 1) * sizeof *results);
-    if (!map || !results) {
-        mf_builder_fail_memory(&b);
-        return mf_builder_finish(&b, NULL, 0, error);
-    }
-    for (int i = 0; i < in_count; i++) {
-        const mf_var *v = p->in[in ? in[i] : i];
-        map[v->id] = mf_builder_input(&b, v->type);
-    }
-    for (int i = 0; i < p->eqn_count && !b.error; i++)
-        if (s->kept[i].keep)
-            copy_kept(s, &b, map, i);
-    for (int o = 0; o < out_count; o++)
-        results[o] = b.error ? mf_poison(&b) : moved(&b, map, p->out[out[o]]);
-    return mf_builder_finish(&b, results, out_count, error);
+    *c = (copy){ .s = s, .memory = true, .to = mf_object_new(&mf_program_class, sizeof(mf_program)) };
+    c->map = mf_arena_alloc(&s->arena, ((size_t)p->var_count + 1) * sizeof *c->map);
+    if (!c->to || !c->map)
+        return false;
+    c->to->in = mf_alloc(((size_t)in_count + 1) * sizeof *c->to->in);
+    c->to->vars = mf_alloc(((size_t)p->var_count + 1) * sizeof *c->to->vars);
+    c->to->eqns = mf_alloc(((size_t)p->eqn_count + 1) * sizeof *c->to->eqns);
+    return c->to->in && c->to->vars && c->to->eqns;
 }
 
-mf_program *mf_program_select(const mf_program *p, const mf_axis_env *env, const int *in, int in_count, const int *out, int out_count,
-                              mf_error_object **error)
+/* The smaller equation has the operands in used_in and the results in used_out. */
+static void copy_equation(copy *c, int index)
+{
+    const mf_eqn *e = c->s->p->eqns[index];
+    const kept *k = &c->s->kept[index];
+    mf_eqn *made = copy_room(c, 1, sizeof *made);
+    mf_var **in = copy_room(c, e->in_count, sizeof *in), **out = copy_room(c, e->out_count, sizeof *out);
+    if (!c->memory)
+        return;
+    *made = (mf_eqn){ .op = e->op, .in = in, .out = out, .address = e->address };
+    for (int i = 0; i < e->in_count; i++)
+        if (!k->params || k->used_in[i])
+            in[made->in_count++] = copy_var(c, e->in[i]);
+    for (int o = 0; o < e->out_count; o++)
+        if (!k->params || k->used_out[o]) {
+            mf_var *v = copy_var(c, e->out[o]);
+            if (!v)
+                return;
+            v->producer = made;
+            v->output = made->out_count;
+            out[made->out_count++] = v;
+        }
+    made->params = mf_params_copy(&c->to->arena, e->op, k->params ? k->params : e->params);
+    c->memory = c->memory && (made->params || !e->params);
+    if (c->memory)
+        c->to->eqns[c->to->eqn_count++] = made;
+}
+
+static bool is_defined(const copy *c, const mf_var *v) { return v->constant || c->map[v->id]; }
+
+/* The chosen inputs must be all that is needed. */
+static bool needs_are_met(const copy *c)
+{
+    const mf_program *p = c->s->p;
+    for (int i = 0; i < p->in_count; i++)
+        if (c->s->live[p->in[i]->id] && !is_defined(c, p->in[i]))
+            return false;
+    return true;
+}
+
+static mf_program *copy_end(copy *c, mf_error_object **error, bool met)
+{
+    if (c->to && c->memory && met)
+        return c->to;
+    mf_drop(c->to);
+    *error = c->memory ? mf_error_new(MF_ERROR_ARGUMENT, "a transform left out an input that its program needs") : mf_error_out_of_memory();
+    return NULL;
+}
+
+static mf_program *build_kept(sweep *s, const int *in, int in_count, const int *out, int out_count, mf_error_object **error)
+{
+    const mf_program *p = s->p;
+    copy c;
+    c.memory = copy_begin(&c, s, in_count);
+    for (int i = 0; c.memory && i < in_count; i++)
+        c.to->in[c.to->in_count++] = copy_var(&c, p->in[in ? in[i] : i]);
+    bool met = !c.memory || needs_are_met(&c);
+    for (int i = 0; c.memory && met && i < p->eqn_count; i++)
+        if (s->kept[i].keep)
+            copy_equation(&c, i);
+    mf_var **results = c.memory && met ? copy_room(&c, out_count, sizeof *results) : NULL;
+    for (int o = 0; results && o < out_count; o++)
+        results[o] = copy_var(&c, p->out[out[o]]);
+    if (results) {
+        c.to->out = results;
+        c.to->out_count = out_count;
+    }
+    return copy_end(&c, error, met);
+}
+
+mf_program *mf_program_select(const mf_program *p, const int *in, int in_count, const int *out, int out_count, mf_error_object **error)
 {
     sweep s;
     mf_program *result = NULL;
@@ -234,7 +276,7 @@ mf_program *mf_program_select(const mf_program *p, const mf_axis_env *env, const
         s.live[p->out[out[o]]->id] = true;
     good = good && sweep_back(&s);
     if (good)
-        result = build_kept(&s, env, in, in_count, out, out_count, error);
+        result = build_kept(&s, in, in_count, out, out_count, error);
     else
         *error = mf_error_out_of_memory();
     sweep_end(&s);

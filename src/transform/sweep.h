@@ -1,7 +1,5 @@
 /* Dead code within the transforms, and what they ask about equations with nested programs.
- * A row's dce is called here as by the dce pass: it gets which outputs are used and may answer with smaller parameters, in memory of
- * mf_alloc whose references the caller gives up (mf_params_drop, mf_free); the smaller equation takes the inputs with used_in and
- * gives the outputs with used_out, each in order. */
+ * Rows' dce is called here as by the dce pass; a smaller equation has the operands with used_in and the results that are used. */
 #ifndef MF_TRANSFORM_SWEEP_H
 #define MF_TRANSFORM_SWEEP_H
 
@@ -9,8 +7,7 @@
 
 /* p with some of its inputs, in another order, and some of its outputs; equations that are not needed are gone. An input that is
  * needed must be among those chosen. in and out are positions in p; in may be NULL when all are kept. One reference, or NULL and *error. */
-mf_program *mf_program_select(const mf_program *p, const mf_axis_env *env, const int *in, int in_count, const int *out, int out_count,
-                              mf_error_object **error);
+mf_program *mf_program_select(const mf_program *p, const int *in, int in_count, const int *out, int out_count, mf_error_object **error);
 /* Which inputs the outputs with used_out need. False when memory is out. */
 bool mf_program_uses(const mf_program *p, const bool *used_out, bool *used_in);
 

@@ -34,24 +34,24 @@ static void accumulate(backward *t, const mf_var *v, mf_var *ct, const char *op)
         t->ct[v->id] = mf_tangent_add(&t->b, t->ct[v->id], mf_tangent_fit(&t->b, ct, v->type, op));
 }
 
-static void take_inputs(backward *t, const bool *linear, const bool *has_ct)
+/* Gives the cotangent inputs: one an output, NULL where there is none. */
+static mf_var **take_inputs(backward *t, const bool *linear, const bool *has_ct)
 {
     const mf_program *p = t->p;
+    mf_var **seeds = room(t, p->out_count, sizeof *seeds);
+    if (t->b.error)
+        return NULL;
     for (int i = 0; i < p->in_count; i++) {
         t->linear[p->in[i]->id] = linear[i];
         if (!linear[i])
             t->value[p->in[i]->id] = mf_builder_input(&t->b, p->in[i]->type);
     }
-    for (int o = 0; o < p->out_count; o++) {
-        const mf_type *type = mf_tangent_type(p->out[o]->type);
-        if (!has_ct[o])
-            continue;
-        mf_var *ct = mf_builder_input(&t->b, type ? type : p->out[o]->type);
-        if (t->linear[p->out[o]->id] && type)
-            accumulate(t, p->out[o], ct, "transpose");
-        else
-            t->value[p->out[o]->id] = t->value[p->out[o]->id]; /* no way back from here: the cotangent is dropped */
-    }
+    for (int o = 0; o < p->out_count; o++)
+        if (has_ct[o]) {
+            const mf_type *type = mf_tangent_type(p->out[o]->type);
+            seeds[o] = mf_builder_input(&t->b, type ? type : p->out[o]->type);
+        }
+    return seeds;
 }
 
 /* Marks what depends on linear inputs; copies the rest. */
@@ -119,7 +119,7 @@ static mf_program *give_outputs(backward *t, const bool *linear, bool *out_ct, m
 }
 
 /* The forward half may hold equations that no rule asked for. */
-static mf_program *swept(mf_program *p, const mf_axis_env *env, mf_error_object **error)
+static mf_program *swept(mf_program *p, mf_error_object **error)
 {
     int *all = p ? mf_alloc(((size_t)p->out_count + 1) * sizeof *all) : NULL;
     mf_program *result = NULL;
@@ -128,10 +128,18 @@ static mf_program *swept(mf_program *p, const mf_axis_env *env, mf_error_object 
     for (int o = 0; all && o < p->out_count; o++)
         all[o] = o;
     if (all)
-        result = mf_program_select(p, env, NULL, p->in_count, all, p->out_count, error);
+        result = mf_program_select(p, NULL, p->in_count, all, p->out_count, error);
     mf_free(all);
     mf_drop(p);
     return result;
+}
+
+/* An output that no linear input reaches drops its cotangent. */
+static void seed(backward *t, mf_var *const *seeds)
+{
+    for (int o = 0; o < t->p->out_count; o++)
+        if (t->linear[t->p->out[o]->id] && mf_tangent_type(t->p->out[o]->type))
+            accumulate(t, t->p->out[o], seeds[o], "transpose");
 }
 
 mf_program *mf_transpose_program(const mf_program *p, const mf_axis_env *env, const bool *linear, const bool *has_ct, bool *out_ct,
@@ -142,16 +150,14 @@ mf_program *mf_transpose_program(const mf_program *p, const mf_axis_env *env, co
     t.linear = room(&t, p->var_count, sizeof *t.linear);
     t.value = room(&t, p->var_count, sizeof *t.value);
     t.ct = room(&t, p->var_count, sizeof *t.ct);
-    for (int i = 0; i < p->eqn_count && !t.b.error; i++) {
-        if (i == 0)
-            break; /* inputs first: see below */
-    }
-    if (!t.b.error) {
-        for (int i = 0; i < p->in_count; i++)
-            t.linear[p->in[i]->id] = linear[i];
-    }
-    (void)has_ct;
+    mf_var **seeds = t.b.error ? NULL : take_inputs(&t, linear, has_ct);
+    for (int i = 0; i < p->eqn_count && !t.b.error; i++)
+        run_forward(&t, p->eqns[i]);
+    if (!t.b.error)
+        seed(&t, seeds);
+    for (int i = p->eqn_count - 1; i >= 0 && !t.b.error; i--)
+        run_backward(&t, p->eqns[i]);
     mf_program *result = give_outputs(&t, linear, out_ct, error);
     mf_arena_free(&t.arena);
-    return swept(result, env, error);
+    return swept(result, error);
 }
