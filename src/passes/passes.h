@@ -7,12 +7,15 @@
 
 typedef mf_program *(*mf_pass_fn)(const mf_program *p, const mf_axis_env *env, mf_error_object **error);
 
-mf_program *mf_pass_inline_calls(const mf_program *p, const mf_axis_env *env, mf_error_object **error); /* jit, remat, custom_* bodies; recursive */
-mf_program *mf_pass_dce(const mf_program *p, const mf_axis_env *env, mf_error_object **error);          /* recursive, through the rows' dce */
-mf_program *mf_pass_fold(const mf_program *p, const mf_axis_env *env, mf_error_object **error);         /* constants, by evaluate; small results only */
-mf_program *mf_pass_simplify(const mf_program *p, const mf_axis_env *env, mf_error_object **error);     /* x+0, x*1, reshape of reshape, convert to itself, ... exact rewrites only */
+mf_program *mf_pass_inline_calls(const mf_program *p, const mf_axis_env *env,
+                                 mf_error_object **error);                                     /* jit, remat, custom_* bodies; recursive */
+mf_program *mf_pass_dce(const mf_program *p, const mf_axis_env *env, mf_error_object **error); /* recursive, through the rows' dce */
+mf_program *mf_pass_fold(const mf_program *p, const mf_axis_env *env,
+                         mf_error_object **error); /* constants, by evaluate; small results only */
+mf_program *mf_pass_simplify(const mf_program *p, const mf_axis_env *env,
+                             mf_error_object **error); /* x+0, x*1, reshape of reshape, convert to itself, ... exact rewrites only */
 mf_program *mf_pass_cse(const mf_program *p, const mf_axis_env *env, mf_error_object **error);
-mf_program *mf_optimize(const mf_program *p, const mf_axis_env *env, mf_error_object **error);          /* the pipeline */
+mf_program *mf_optimize(const mf_program *p, const mf_axis_env *env, mf_error_object **error); /* the pipeline */
 
 /* Prints p to stderr when MF_DUMP names the step ("trace,jvp,grad,vmap,dce,fuse" or "all"), and verifies it in debug builds.
  * Transforms and tracing call it too. Returns NULL, or the verifier's error. */

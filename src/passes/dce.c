@@ -1,0 +1,96 @@
+/* Dead code goes: equations none of whose results is used, and through the rows' dce the unused parts of calls and control flow.
+ * Invariant: what has an effect stays, whole; inputs and outputs of the program and of nested programs that a row keeps stay as they are. */
+#include "passes/rewrite.h"
+
+typedef struct kept {
+    bool keep;
+    bool *used_out, *used_in;
+    const void *params; /* of the smaller equation, or NULL; owned */
+} kept;
+
+typedef struct sweep {
+    const mf_program *p;
+    mf_arena arena;
+    bool *live; /* by variable id */
+    kept *kept; /* by equation */
+} sweep;
+
+static void use_operands(sweep *s, const mf_eqn *e, const kept *k)
+{
+    for (int i = 0; i < e->in_count; i++)
+        if (!k->params || k->used_in[i])
+            s->live[e->in[i]->id] = true;
+}
+
+static bool look_at(sweep *s, int index)
+{
+    const mf_eqn *e = s->p->eqns[index];
+    kept *k = &s->kept[index];
+    k->used_out = mf_arena_alloc(&s->arena, (size_t)e->out_count + 1);
+    k->used_in = mf_arena_alloc(&s->arena, (size_t)e->in_count + 1);
+    if (!k->used_out || !k->used_in)
+        return false;
+    int used = 0;
+    for (int i = 0; i < e->out_count; i++)
+        used += k->used_out[i] = s->live[e->out[i]->id];
+    bool effect = mf_eqn_is_effect(e);
+    k->keep = effect || used > 0;
+    if (k->keep && !effect && used < e->out_count && !e->op->dce(e, k->used_out, k->used_in, &k->params))
+        k->params = NULL;
+    if (k->keep)
+        use_operands(s, e, k);
+    return true;
+}
+
+static bool look(sweep *s)
+{
+    const mf_program *p = s->p;
+    s->live = mf_arena_alloc(&s->arena, (size_t)p->var_count + 1);
+    s->kept = mf_arena_alloc(&s->arena, ((size_t)p->eqn_count + 1) * sizeof *s->kept);
+    if (!s->live || !s->kept)
+        return false;
+    for (int i = 0; i < p->out_count; i++)
+        s->live[p->out[i]->id] = true;
+    for (int i = p->eqn_count - 1; i >= 0; i--)
+        if (!look_at(s, i))
+            return false;
+    return true;
+}
+
+static void keep_equation(mf_rewrite *r, const mf_eqn *e, mf_var **in)
+{
+    const kept *k = &((const sweep *)r->state)->kept[r->index];
+    if (!k->keep)
+        return;
+    if (!k->params) {
+        mf_rewrite_copy(r, e, in);
+        return;
+    }
+    int count = 0;
+    for (int i = 0; i < e->in_count; i++)
+        if (k->used_in[i])
+            in[count++] = in[i];
+    mf_rewrite_replace(r, e, k->params, in, count, k->used_out);
+}
+
+static void end(sweep *s)
+{
+    for (int i = 0; s->kept && i < s->p->eqn_count; i++)
+        if (s->kept[i].params) {
+            mf_params_drop(s->p->eqns[i]->op, s->kept[i].params);
+            mf_free((void *)(uintptr_t)s->kept[i].params);
+        }
+    mf_arena_free(&s->arena);
+}
+
+mf_program *mf_pass_dce(const mf_program *p, const mf_axis_env *env, mf_error_object **error)
+{
+    sweep s = { .p = p };
+    mf_program *made = NULL;
+    if (look(&s))
+        made = mf_rewrite_program(p, env, keep_equation, mf_pass_dce, &s, error);
+    else
+        *error = mf_error_out_of_memory();
+    end(&s);
+    return made;
+}

@@ -1,0 +1,38 @@
+/* Walking a program equation by equation into a new one: what most passes share.
+ * Invariant: map[id] is the new program's variable for a source variable whose equation was passed; it has the same type. A callback
+ * handles one equation: it copies it (mf_rewrite_copy) or binds its results to something else of the same types. */
+#ifndef MF_PASSES_REWRITE_H
+#define MF_PASSES_REWRITE_H
+
+#include "passes/passes.h"
+
+typedef struct mf_rewrite mf_rewrite;
+typedef void (*mf_rewrite_fn)(mf_rewrite *r, const mf_eqn *e, mf_var **in); /* in: the operands, in the new program; may be overwritten */
+
+struct mf_rewrite {
+    mf_builder *b;
+    const mf_program *source;
+    int index;        /* of the equation at hand */
+    mf_var **map;     /* by id of the source's variables */
+    mf_arena scratch; /* freed at the end */
+    mf_rewrite_fn equation;
+    mf_pass_fn nested; /* what becomes of nested programs; NULL: they are kept */
+    void *state;       /* the pass's own */
+};
+
+/* The whole pass: inputs, every equation through `equation`, outputs. One reference, or NULL and *error. */
+mf_program *mf_rewrite_program(const mf_program *p, const mf_axis_env *env, mf_rewrite_fn equation, mf_pass_fn nested, void *state,
+                               mf_error_object **error);
+/* p's equations through the same callback into the same builder, as the body of a call of `e`: binds e's results. */
+void mf_rewrite_body(mf_rewrite *r, const mf_program *p, const mf_eqn *e, mf_var *const *in);
+void mf_rewrite_copy(mf_rewrite *r, const mf_eqn *e, mf_var *const *in); /* the equation as it is, nested programs through `nested` */
+/* An equation in place of e with some of its results (those with `used`, or all when it has as many as e) and other params. */
+void mf_rewrite_replace(mf_rewrite *r, const mf_eqn *e, const void *params, mf_var *const *in, int in_count, const bool *used);
+void mf_rewrite_bind(mf_rewrite *r, const mf_eqn *e, mf_var *v);           /* the only result of e is v */
+mf_var *mf_rewrite_use(mf_rewrite *r, const mf_var *v);                    /* a source variable in the new program */
+void *mf_rewrite_room(mf_rewrite *r, int count, size_t size);              /* zeroed scratch; NULL after failing the builder */
+mf_var *mf_rewrite_to_type(mf_builder *b, mf_var *v, const mf_type *type); /* v, converted when its dtype or weak flag differs */
+
+bool mf_eqn_is_effect(const mf_eqn *e); /* itself or inside its nested programs: neither removed nor merged */
+
+#endif

@@ -1,0 +1,341 @@
+/* Rewrites that change no bit of any result, one function an op (NaN payloads apart).
+ * Invariant: a rule gives a variable of the result's own type, or NULL. What only looks exact is not here: x + 0.0 turns -0.0 into 0.0,
+ * x * 0 forgets NaN, x - x forgets infinities. A new rule: a function `simplify_<op>` and its line in the table at the end. */
+#include "ops/emit.h"
+#include "passes/rewrite.h"
+#include "passes/splat.h"
+#include <math.h>
+
+typedef mf_var *(*rule)(mf_rewrite *r, const mf_eqn *e, mf_var *const *in);
+
+static const mf_eqn *made_by(const mf_var *v, const mf_op *op) { return v->producer && v->producer->op == op ? v->producer : NULL; }
+static bool is_float(const mf_eqn *e) { return mf_dtype_is_float(e->out[0]->type->dtype); }
+static bool is_int(const mf_eqn *e) { return mf_dtype_is_int(e->out[0]->type->dtype); }
+
+static mf_var *itself(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+{
+    (void)r, (void)e;
+    return in[0];
+}
+
+/* The operand's elements in the result's shape, in the same order. */
+static mf_var *reshaped(mf_rewrite *r, const mf_eqn *e, mf_var *x)
+{
+    const mf_type *type = e->out[0]->type;
+    if (x->type == type)
+        return x;
+    return mf_emit(r->b, &mf_op_reshape, &(mf_shape_params){ mf_ints_intern(type->dims, type->rank) }, 1, x);
+}
+
+/* ---- arithmetic */
+static mf_var *simplify_add(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+{
+    (void)r;
+    double nothing = is_float(e) ? -0.0 : 0.0;
+    return mf_splat_is(in[1], nothing) ? in[0] : mf_splat_is(in[0], nothing) ? in[1] : NULL;
+}
+
+static mf_var *negated(mf_rewrite *r, mf_var *x) { return mf_emit(r->b, &mf_op_neg, NULL, 1, x); }
+
+static mf_var *simplify_sub(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+{
+    if (mf_splat_is(in[1], 0.0))
+        return in[0];
+    bool from_nothing = mf_splat_is(in[0], is_float(e) ? -0.0 : 0.0);
+    return from_nothing ? negated(r, in[1]) : NULL;
+}
+
+static mf_var *simplify_mul(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+{
+    for (int i = 0; i < 2; i++) {
+        mf_var *x = in[!i], *factor = in[i];
+        if (mf_splat_is(factor, 1.0))
+            return x;
+        if (is_int(e) && mf_splat_is(factor, 0.0))
+            return factor;
+        if ((is_float(e) || mf_dtype_is_signed(e->out[0]->type->dtype)) && mf_splat_is(factor, -1.0))
+            return negated(r, x);
+    }
+    return NULL;
+}
+
+/* 1/x when that is exact and an ordinary number of the dtype: x is a power of two, and so is its inverse. */
+static bool exact_inverse(const mf_var *scalar, double *inverse)
+{
+    mf_dtype dtype = scalar->type->dtype;
+    double x = mf_load_f64(dtype, mf_array_data(scalar->constant));
+    int exponent, least = dtype == MF_F64 ? -1021 : dtype == MF_F16 ? -13 : -125; /* of normal numbers, in frexp's count */
+    if (!isfinite(x) || fabs(frexp(x, &exponent)) != 0.5)
+        return false;
+    *inverse = 1.0 / x;
+    frexp(*inverse, &exponent);
+    return exponent >= least && fabs(*inverse) <= mf_dtype_max(dtype);
+}
+
+static mf_var *simplify_div(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+{
+    if (mf_splat_is(in[1], 1.0))
+        return in[0];
+    mf_var *scalar = is_float(e) ? mf_splat_of(in[1]) : NULL;
+    double inverse;
+    if (!scalar || !exact_inverse(scalar, &inverse))
+        return NULL;
+    mf_array *a = mf_array_scalar_f64(scalar->type->dtype, scalar->type->weak, inverse);
+    mf_var *factor = mf_builder_constant(r->b, a);
+    mf_drop(a);
+    const mf_type *type = in[1]->type;
+    if (type->rank > 0)
+        factor = e_broadcast(r->b, factor, type->rank, type->dims, mf_ints_intern(NULL, 0));
+    return mf_emit(r->b, &mf_op_mul, NULL, 2, in[0], factor);
+}
+
+static mf_var *simplify_neg(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+{
+    (void)r, (void)e;
+    const mf_eqn *inner = made_by(in[0], &mf_op_neg);
+    return inner ? inner->in[0] : NULL;
+}
+
+static mf_var *simplify_not(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+{
+    (void)r, (void)e;
+    const mf_eqn *inner = made_by(in[0], &mf_op_not);
+    return inner ? inner->in[0] : NULL;
+}
+
+/* max, min, and, or: of a value with itself. */
+static mf_var *simplify_twice(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+{
+    (void)r, (void)e;
+    return in[0] == in[1] ? in[0] : NULL;
+}
+
+static mf_var *simplify_integer_pow(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+{
+    (void)r;
+    return ((const mf_power_params *)e->params)->y == 1 ? in[0] : NULL;
+}
+
+static mf_var *simplify_select(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+{
+    (void)r;
+    bool equal = true;
+    for (int i = 2; i < e->in_count; i++)
+        equal = equal && in[i] == in[1];
+    if (equal)
+        return in[1];
+    const mf_var *which = mf_splat_of(in[0]);
+    if (!which)
+        return NULL;
+    int64_t k = mf_load_i64(which->type->dtype, mf_array_data(which->constant));
+    return k >= 0 && k < e->in_count - 1 ? in[1 + k] : NULL;
+}
+
+/* ---- dtypes */
+static int float_width(mf_dtype d) { return d == MF_F64 ? 3 : d == MF_F32 ? 2 : d == MF_F16 || d == MF_BF16 ? 1 : 0; }
+
+/* Every value of `from` is one of `to`. */
+static bool holds(mf_dtype to, mf_dtype from)
+{
+    if (from == to || from == MF_BOOL)
+        return mf_dtype_is_float(to) || mf_dtype_is_int(to) || from == to;
+    if (mf_dtype_is_float(from))
+        return float_width(to) > float_width(from);
+    if (!mf_dtype_is_int(from) || !mf_dtype_is_int(to))
+        return false;
+    bool same_sign = mf_dtype_is_signed(from) == mf_dtype_is_signed(to);
+    return mf_dtype_size(to) > mf_dtype_size(from) && (same_sign || mf_dtype_is_signed(to));
+}
+
+static mf_var *simplify_convert(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+{
+    const mf_type *type = e->out[0]->type;
+    if (in[0]->type == type)
+        return in[0];
+    const mf_eqn *inner = made_by(in[0], &mf_op_convert_element_type);
+    if (!inner)
+        return NULL;
+    mf_var *x = inner->in[0];
+    bool there_and_back = x->type->dtype == type->dtype && holds(in[0]->type->dtype, type->dtype);
+    bool only_weak = x->type->dtype == in[0]->type->dtype || in[0]->type->dtype == type->dtype;
+    if (!there_and_back && !only_weak)
+        return NULL;
+    return mf_rewrite_to_type(r->b, x, type);
+}
+
+/* ---- shapes */
+static mf_var *simplify_reshape(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+{
+    const mf_eqn *inner = made_by(in[0], &mf_op_reshape);
+    bool alone = !inner && e->op == &mf_op_reshape && in[0]->type != e->out[0]->type;
+    return alone ? NULL : reshaped(r, e, inner ? inner->in[0] : in[0]);
+}
+
+static bool keeps_order(const mf_type *type, const mf_intlist *permutation)
+{
+    int64_t last = -1;
+    for (int i = 0; i < permutation->count; i++) {
+        if (type->dims[permutation->at[i]] == 1)
+            continue;
+        if (permutation->at[i] < last)
+            return false;
+        last = permutation->at[i];
+    }
+    return true;
+}
+
+static mf_var *simplify_transpose(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+{
+    const mf_intlist *outer = ((const mf_permutation_params *)e->params)->permutation;
+    if (keeps_order(in[0]->type, outer))
+        return reshaped(r, e, in[0]);
+    const mf_eqn *before = made_by(in[0], &mf_op_transpose);
+    if (!before)
+        return NULL;
+    const mf_intlist *inner = ((const mf_permutation_params *)before->params)->permutation;
+    int64_t both[MF_RANK];
+    for (int i = 0; i < outer->count; i++)
+        both[i] = inner->at[outer->at[i]];
+    const mf_intlist *permutation = mf_ints_intern(both, outer->count);
+    if (permutation && keeps_order(before->in[0]->type, permutation))
+        return reshaped(r, e, before->in[0]);
+    return mf_emit(r->b, &mf_op_transpose, &(mf_permutation_params){ permutation }, 1, before->in[0]);
+}
+
+static bool ascends(const mf_intlist *list)
+{
+    for (int i = 1; i < list->count; i++)
+        if (list->at[i] <= list->at[i - 1])
+            return false;
+    return true;
+}
+
+static mf_var *simplify_broadcast(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+{
+    const mf_broadcast_params *outer = e->params;
+    if (in[0]->type->size == e->out[0]->type->size && ascends(outer->broadcast_dimensions))
+        return reshaped(r, e, in[0]);
+    const mf_eqn *before = made_by(in[0], &mf_op_broadcast_in_dim);
+    if (!before)
+        return NULL;
+    const mf_intlist *inner = ((const mf_broadcast_params *)before->params)->broadcast_dimensions;
+    int64_t both[MF_RANK];
+    for (int i = 0; i < inner->count; i++)
+        both[i] = outer->broadcast_dimensions->at[inner->at[i]];
+    mf_broadcast_params params = { outer->shape, mf_ints_intern(both, inner->count) };
+    return mf_emit(r->b, &mf_op_broadcast_in_dim, &params, 1, before->in[0]);
+}
+
+static mf_var *simplify_rev(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+{
+    (void)r;
+    const mf_intlist *axes = ((const mf_axes_params *)e->params)->axes;
+    if (axes->count == 0)
+        return in[0];
+    const mf_eqn *inner = made_by(in[0], &mf_op_rev);
+    return inner && mf_params_equal(e->op, e->params, inner->params) ? inner->in[0] : NULL;
+}
+
+/* slice, pad, concatenate and reductions over nothing whose result has the operand's type do nothing, save where they move elements. */
+static mf_var *simplify_slice(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+{
+    (void)r;
+    return in[0]->type == e->out[0]->type ? in[0] : NULL; /* as many elements in every dimension: all of them */
+}
+
+static bool all_zero(const mf_intlist *list)
+{
+    for (int i = 0; i < list->count; i++)
+        if (list->at[i] != 0)
+            return false;
+    return true;
+}
+
+static mf_var *simplify_pad(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+{
+    (void)r;
+    const mf_pad_params *p = e->params;
+    return all_zero(p->low) && all_zero(p->high) && all_zero(p->interior) ? in[0] : NULL;
+}
+
+static mf_var *simplify_concatenate(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+{
+    (void)r;
+    return e->in_count == 1 ? in[0] : NULL;
+}
+
+static mf_var *simplify_reduce(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+{
+    (void)r;
+    return ((const mf_axes_params *)e->params)->axes->count == 0 ? in[0] : NULL;
+}
+
+/* ---- the table */
+static const struct {
+    const mf_op *op;
+    rule rewrite;
+} rules[] = {
+    { &mf_op_add, simplify_add },
+    { &mf_op_sub, simplify_sub },
+    { &mf_op_mul, simplify_mul },
+    { &mf_op_div, simplify_div },
+    { &mf_op_neg, simplify_neg },
+    { &mf_op_not, simplify_not },
+    { &mf_op_max, simplify_twice },
+    { &mf_op_min, simplify_twice },
+    { &mf_op_and, simplify_twice },
+    { &mf_op_or, simplify_twice },
+    { &mf_op_integer_pow, simplify_integer_pow },
+    { &mf_op_select_n, simplify_select },
+    { &mf_op_convert_element_type, simplify_convert },
+    { &mf_op_stop_gradient, itself },
+    { &mf_op_copy, itself },
+    { &mf_op_reshape, simplify_reshape },
+    { &mf_op_squeeze, simplify_reshape },
+    { &mf_op_expand_dims, simplify_reshape },
+    { &mf_op_transpose, simplify_transpose },
+    { &mf_op_broadcast_in_dim, simplify_broadcast },
+    { &mf_op_rev, simplify_rev },
+    { &mf_op_slice, simplify_slice },
+    { &mf_op_pad, simplify_pad },
+    { &mf_op_concatenate, simplify_concatenate },
+    { &mf_op_reduce_sum, simplify_reduce },
+    { &mf_op_reduce_prod, simplify_reduce },
+    { &mf_op_reduce_max, simplify_reduce },
+    { &mf_op_reduce_min, simplify_reduce },
+    { &mf_op_reduce_and, simplify_reduce },
+    { &mf_op_reduce_or, simplify_reduce },
+};
+
+/* A cond whose index is known is the branch itself. */
+static const mf_program *known_branch(const mf_eqn *e, mf_var *const *in)
+{
+    if (e->op != &mf_op_cond || !mf_is_literal(in[0]->constant))
+        return NULL;
+    const mf_program_list *branches = &((const mf_cond_params *)e->params)->branches;
+    int64_t k = mf_load_i64(in[0]->type->dtype, mf_array_data(in[0]->constant));
+    k = k < 0 ? 0 : k >= branches->count ? branches->count - 1 : k;
+    return branches->count > 0 ? branches->at[k] : NULL;
+}
+
+static void simplify_equation(mf_rewrite *r, const mf_eqn *e, mf_var **in)
+{
+    const mf_program *branch = known_branch(e, in);
+    if (branch) {
+        mf_rewrite_body(r, branch, e, in + 1);
+        return;
+    }
+    mf_var *better = NULL;
+    for (int i = 0; !better && i < (int)(sizeof rules / sizeof rules[0]); i++)
+        if (rules[i].op == e->op)
+            better = rules[i].rewrite(r, e, in);
+    if (better && better->type == e->out[0]->type)
+        mf_rewrite_bind(r, e, better);
+    else
+        mf_rewrite_copy(r, e, in);
+}
+
+mf_program *mf_pass_simplify(const mf_program *p, const mf_axis_env *env, mf_error_object **error)
+{
+    return mf_rewrite_program(p, env, simplify_equation, mf_pass_simplify, NULL, error);
+}

@@ -1,0 +1,25 @@
+/* Splats; see splat.h. Invariant: looks only, emits nothing. */
+#include "passes/splat.h"
+#include "ops/rows.h"
+#include <math.h>
+
+bool mf_is_literal(const mf_array *a) { return a && !a->future && !atomic_load(&a->deleted) && mf_array_is_contiguous(a); }
+
+mf_var *mf_splat_of(mf_var *v)
+{
+    while (v->producer && (v->producer->op == &mf_op_broadcast_in_dim || v->producer->op == &mf_op_reshape))
+        v = v->producer->in[0];
+    return v->type->rank == 0 && mf_is_literal(v->constant) ? v : NULL;
+}
+
+bool mf_splat_is(mf_var *v, double x)
+{
+    const mf_var *s = mf_splat_of(v);
+    if (!s)
+        return false;
+    mf_dtype dtype = s->type->dtype;
+    const void *p = mf_array_data(s->constant);
+    if (mf_dtype_is_float(dtype))
+        return mf_load_f64(dtype, p) == x && !signbit(mf_load_f64(dtype, p)) == !signbit(x);
+    return mf_dtype_is_int(dtype) && mf_load_i64(dtype, p) == (int64_t)x;
+}
