@@ -11,9 +11,11 @@ mf_var *e_batched_at(mf_batch_context *c, mf_var *x, int axis, int to)
 /* The axis along which every operand is batched, or 0. Ops that only say their params hold with one more leading axis get 0. */
 static int common_axis(const mf_eqn *e, const int *in_axis)
 {
-    if (!(e->op->flags & MF_OP_ELEMENTWISE) || e->in_count == 0 || in_axis[0] < 0) return 0;
+    if (!(e->op->flags & MF_OP_ELEMENTWISE) || e->in_count == 0 || in_axis[0] < 0)
+        return 0;
     for (int i = 1; i < e->in_count; i++)
-        if (in_axis[i] != in_axis[0] || e->in[i]->type->rank != e->in[0]->type->rank) return 0;
+        if (in_axis[i] != in_axis[0] || e->in[i]->type->rank != e->in[0]->type->rank)
+            return 0;
     return in_axis[0];
 }
 
@@ -21,9 +23,13 @@ void mf_batch_elementwise(mf_batch_context *c, const mf_eqn *e, mf_var *const *i
 {
     mf_var *few[8], **moved = e->in_count <= 8 ? few : mf_alloc((size_t)e->in_count * sizeof *moved);
     int axis = common_axis(e, in_axis);
-    if (!moved) mf_builder_fail(c->b, mf_error_out_of_memory());
-    for (int i = 0; moved && i < e->in_count; i++) moved[i] = e_batched_at(c, in[i], in_axis[i], axis);
+    if (!moved)
+        mf_builder_fail(c->b, mf_error_out_of_memory());
+    for (int i = 0; moved && i < e->in_count; i++)
+        moved[i] = e_batched_at(c, in[i], in_axis[i], axis);
     mf_copy_eqn(c->b, e, moved ? moved : in, out);
-    for (int i = 0; i < e->out_count; i++) out_axis[i] = axis;
-    if (moved != few) mf_free(moved);
+    for (int i = 0; i < e->out_count; i++)
+        out_axis[i] = axis;
+    if (moved != few)
+        mf_free(moved);
 }

@@ -44,7 +44,8 @@ mf_var *e_select(mf_builder *b, mf_var *predicate, mf_var *yes, mf_var *no)
 
 static mf_var *convert(mf_builder *b, mf_var *x, mf_dtype dtype, bool weak)
 {
-    if (x->type->dtype == dtype && x->type->weak == weak) return x;
+    if (x->type->dtype == dtype && x->type->weak == weak)
+        return x;
     return mf_emit(b, &mf_op_convert_element_type, &(mf_convert_params){ dtype, weak }, 1, x);
 }
 
@@ -84,7 +85,8 @@ mf_var *e_move_axis(mf_builder *b, mf_var *x, int from, int to)
 mf_var *e_broadcast(mf_builder *b, mf_var *x, int rank, const int64_t *dims, const mf_intlist *where)
 {
     const mf_intlist *shape = mf_ints_intern(dims, rank);
-    if (shape == dims_of(x->type)) return x; /* equal shapes leave only one increasing list of places */
+    if (shape == dims_of(x->type))
+        return x; /* equal shapes leave only one increasing list of places */
     return mf_emit(b, &mf_op_broadcast_in_dim, &(mf_broadcast_params){ shape, where }, 1, x);
 }
 
@@ -105,10 +107,7 @@ mf_var *e_expand(mf_builder *b, mf_var *x, int axis)
     return mf_emit(b, &mf_op_expand_dims, &(mf_axes_params){ mf_ints_of(1, axis) }, 1, x);
 }
 
-mf_var *e_squeeze(mf_builder *b, mf_var *x, int axis)
-{
-    return mf_emit(b, &mf_op_squeeze, &(mf_axes_params){ mf_ints_of(1, axis) }, 1, x);
-}
+mf_var *e_squeeze(mf_builder *b, mf_var *x, int axis) { return mf_emit(b, &mf_op_squeeze, &(mf_axes_params){ mf_ints_of(1, axis) }, 1, x); }
 
 mf_var *e_slice(mf_builder *b, mf_var *x, const int64_t *start, const int64_t *limit, const int64_t *strides)
 {
@@ -119,7 +118,8 @@ mf_var *e_slice(mf_builder *b, mf_var *x, const int64_t *start, const int64_t *l
         ones[i] = 1;
         whole = whole && start[i] == 0 && limit[i] == x->type->dims[i] && (!strides || strides[i] == 1);
     }
-    if (whole) return x;
+    if (whole)
+        return x;
     mf_slice_params p = { mf_ints_intern(start, rank), mf_ints_intern(limit, rank), mf_ints_intern(strides ? strides : ones, rank) };
     return mf_emit(b, &mf_op_slice, &p, 1, x);
 }
@@ -127,7 +127,8 @@ mf_var *e_slice(mf_builder *b, mf_var *x, const int64_t *start, const int64_t *l
 mf_var *e_slice_axis(mf_builder *b, mf_var *x, int axis, int64_t start, int64_t limit)
 {
     int64_t from[MF_RANK] = { 0 }, to[MF_RANK];
-    for (int i = 0; i < x->type->rank; i++) to[i] = x->type->dims[i];
+    for (int i = 0; i < x->type->rank; i++)
+        to[i] = x->type->dims[i];
     from[axis] = start;
     to[axis] = limit;
     return e_slice(b, x, from, to, NULL);
@@ -138,16 +139,20 @@ mf_var *e_pad(mf_builder *b, mf_var *x, double value, const int64_t *low, const 
     int64_t none[MF_RANK] = { 0 };
     int rank = x->type->rank;
     bool any = false;
-    if (!interior) interior = none;
-    for (int i = 0; i < rank; i++) any = any || low[i] || high[i] || interior[i];
-    if (!any) return x;
+    if (!interior)
+        interior = none;
+    for (int i = 0; i < rank; i++)
+        any = any || low[i] || high[i] || interior[i];
+    if (!any)
+        return x;
     mf_pad_params p = { mf_ints_intern(low, rank), mf_ints_intern(high, rank), mf_ints_intern(interior, rank) };
     return mf_emit(b, &mf_op_pad, &p, 2, x, e_full(b, mf_type_scalar(x->type->dtype, x->type->weak), value));
 }
 
 mf_var *e_concatenate(mf_builder *b, mf_var *const *parts, int count, int axis)
 {
-    if (count == 1) return parts[0];
+    if (count == 1)
+        return parts[0];
     return mf_emit_eqn(b, &mf_op_concatenate, &(mf_axis_params){ axis }, parts, count)->out[0];
 }
 
@@ -173,7 +178,8 @@ mf_var *e_reduce_max(mf_builder *b, mf_var *x, const mf_intlist *axes) { return 
 mf_var *e_reduce_to_scalar(mf_builder *b, mf_var *x)
 {
     int64_t all[MF_RANK];
-    for (int i = 0; i < x->type->rank; i++) all[i] = i;
+    for (int i = 0; i < x->type->rank; i++)
+        all[i] = i;
     return e_reduce_sum(b, x, mf_ints_intern(all, x->type->rank));
 }
 

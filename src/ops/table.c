@@ -27,21 +27,27 @@ static void build_index(void)
     short taken[SLOTS] = { 0 };
     for (int i = 0; i < ROWS; i++) {
         unsigned s = slot_of(rows[i]->name, strlen(rows[i]->name));
-        while (taken[s]) s = (s + 1) & (SLOTS - 1);
+        while (taken[s])
+            s = (s + 1) & (SLOTS - 1);
         taken[s] = (short)(i + 1);
     }
-    for (int s = 0; s < SLOTS; s++) atomic_store_explicit(&slots[s], taken[s], memory_order_relaxed);
+    for (int s = 0; s < SLOTS; s++)
+        atomic_store_explicit(&slots[s], taken[s], memory_order_relaxed);
     atomic_store_explicit(&indexed, true, memory_order_release);
 }
 
 const mf_op *mf_op_find(const char *name, int length)
 {
-    if (length < 0) return NULL;
-    if (!atomic_load_explicit(&indexed, memory_order_acquire)) build_index();
+    if (length < 0)
+        return NULL;
+    if (!atomic_load_explicit(&indexed, memory_order_acquire))
+        build_index();
     for (unsigned s = slot_of(name, (size_t)length);; s = (s + 1) & (SLOTS - 1)) {
         short at = atomic_load_explicit(&slots[s], memory_order_relaxed);
-        if (!at) return NULL;
+        if (!at)
+            return NULL;
         const char *found = rows[at - 1]->name;
-        if (strncmp(found, name, (size_t)length) == 0 && !found[length]) return rows[at - 1];
+        if (strncmp(found, name, (size_t)length) == 0 && !found[length])
+            return rows[at - 1];
     }
 }

@@ -23,21 +23,25 @@ bool mf_wrap_array(mf_value *x, const char *op)
 static mf_array *array_of(mf_value x) { return (mf_array *)mf_handle_get_as(x.handle, &mf_array_class); }
 static bool is_deleted(const mf_array *a) { return atomic_load(&((mf_array *)(uintptr_t)a)->deleted) != NULL; }
 
+static bool is_ready(const mf_array *a) { return !a->future || atomic_load(&a->future->state) == 1; }
+
 mf_array *mf_concrete(mf_value x)
 {
     mf_array *a = mf_trace_current() ? NULL : array_of(x);
-    return a && !is_deleted(a) ? a : NULL;
+    bool here = a && (a->buffer || is_ready(a)); /* what lives in the array itself is copied by a view, so it must be there */
+    return here && !is_deleted(a) ? a : NULL;
 }
 
 static bool is_ready_scalar(const mf_array *a)
 {
-    return a && a->type->rank == 0 && a->type->dtype != MF_KEY && !is_deleted(a) && (!a->future || atomic_load(&a->future->state) == 1);
+    return a && a->type->rank == 0 && a->type->dtype != MF_KEY && !is_deleted(a) && is_ready(a);
 }
 
 static mf_value convert_scalar(const mf_array *a, mf_dtype dtype, bool weak)
 {
     mf_array *out = mf_array_scalar_i64(dtype, weak, 0);
-    if (!out) return mf_value_new(mf_error_out_of_memory());
+    if (!out)
+        return mf_value_new(mf_error_out_of_memory());
     mf_convert(dtype, mf_array_data(out), a->type->dtype, mf_array_data(a), 1);
     return mf_value_new(out);
 }
@@ -45,9 +49,11 @@ static mf_value convert_scalar(const mf_array *a, mf_dtype dtype, bool weak)
 mf_value mf_convert_value(mf_value x, mf_dtype dtype, bool weak)
 {
     const mf_type *t = mf_value_type(x);
-    if (!t || (t->dtype == dtype && t->weak == weak)) return x;
+    if (!t || (t->dtype == dtype && t->weak == weak))
+        return x;
     mf_array *a = array_of(x);
-    if (is_ready_scalar(a)) return convert_scalar(a, dtype, weak);
+    if (is_ready_scalar(a))
+        return convert_scalar(a, dtype, weak);
     return mf_bind(&mf_op_convert_element_type, &(mf_convert_params){ dtype, weak }, 1, x);
 }
 
@@ -55,18 +61,20 @@ mf_value mf_convert_value(mf_value x, mf_dtype dtype, bool weak)
 static const mf_placement *follow(const mf_array *a, const int *where)
 {
     const mf_placement *p = a->placement;
-    if (!p || p->axis_count == 0) return p;
+    if (!p || p->axis_count == 0)
+        return p;
     int axes[4];
     for (int k = 0; k < p->axis_count; k++) {
         axes[k] = where[p->axes[k]];
-        if (axes[k] < 0) return mf_placement_single(p->devices[0]);
+        if (axes[k] < 0)
+            return mf_placement_single(p->devices[0]);
     }
     return mf_placement_get(p->axis_count, axes, p->device_count, p->devices);
 }
 
 mf_value mf_view_value(const mf_array *a, const mf_type *type, int64_t offset, const int64_t *strides, const int *where)
 {
-    mf_array *v = type ? mf_array_view(a, type, a->offset + offset, strides, follow(a, where)) : NULL;
+    mf_array *v = type ? mf_array_view(a, type, offset, strides, follow(a, where)) : NULL;
     return mf_value_new(v ? (void *)v : (void *)mf_error_out_of_memory());
 }
 
@@ -86,7 +94,8 @@ mf_value mf_broadcast_value(mf_value x, int rank, const int64_t *dims)
 {
     const mf_type *t = mf_value_type(x), *want = t ? mf_type_get(t->dtype, t->weak, rank, dims) : NULL;
     int64_t places[MF_RANK];
-    if (!t) return x;
+    if (!t)
+        return x;
     bool fits = want && rank >= t->rank;
     for (int i = 0; fits && i < t->rank; i++) {
         places[i] = rank - t->rank + i;
@@ -94,29 +103,36 @@ mf_value mf_broadcast_value(mf_value x, int rank, const int64_t *dims)
     }
     if (!fits) {
         mf_text shape = { 0 };
-        for (int i = 0; i < rank; i++) mf_text_add(&shape, i ? ", %lld" : "%lld", (long long)dims[i]);
-        mf_value e = mf_fail(MF_ERROR_SHAPE, "broadcast_to: %s cannot be broadcast to the shape (%s)", mf_type_name(t), shape.at ? shape.at : "");
+        for (int i = 0; i < rank; i++)
+            mf_text_add(&shape, i ? ", %lld" : "%lld", (long long)dims[i]);
+        mf_value e = mf_fail(MF_ERROR_SHAPE, "broadcast_to: %s cannot be broadcast to the shape (%s)", mf_type_name(t),
+                             shape.at ? shape.at : "");
         mf_text_free(&shape);
         return e;
     }
     mf_array *a = mf_concrete(x);
-    if (t == want) return x;
-    if (a) return broadcast_view(a, want);
+    if (t == want)
+        return x;
+    if (a)
+        return broadcast_view(a, want);
     mf_broadcast_params p = { mf_ints_intern(dims, rank), mf_ints_intern(places, t->rank) };
     return mf_bind(&mf_op_broadcast_in_dim, &p, 1, x);
 }
 
 mf_dtype mf_inexact_dtype(mf_dtype dtype)
 {
-    if (mf_dtype_is_inexact(dtype)) return dtype;
+    if (mf_dtype_is_inexact(dtype))
+        return dtype;
     return dtype == MF_I64 || dtype == MF_U64 ? MF_F64 : MF_F32;
 }
 
 bool mf_wrap_inexact(mf_value *x, const char *op)
 {
-    if (!mf_wrap_array(x, op)) return false;
+    if (!mf_wrap_array(x, op))
+        return false;
     const mf_type *t = mf_value_type(*x);
-    if (t->dtype == MF_KEY) return failed(x, mf_fail(MF_ERROR_DTYPE, "%s is not defined for keys", op));
+    if (t->dtype == MF_KEY)
+        return failed(x, mf_fail(MF_ERROR_DTYPE, "%s is not defined for keys", op));
     *x = mf_convert_value(*x, mf_inexact_dtype(t->dtype), t->weak);
     return !mf_is_error(*x);
 }
@@ -126,7 +142,8 @@ static bool convert_all(mf_value *v, int count, mf_dtype dtype, bool weak)
 {
     for (int i = 0; i < count; i++) {
         v[i] = mf_convert_value(v[i], dtype, weak);
-        if (!mf_value_type(v[i])) return failed(v, v[i]);
+        if (!mf_value_type(v[i]))
+            return failed(v, v[i]);
     }
     return true;
 }
@@ -134,7 +151,8 @@ static bool convert_all(mf_value *v, int count, mf_dtype dtype, bool weak)
 bool mf_promote_dtypes(mf_value *v, int count, const char *op)
 {
     for (int i = 0; i < count; i++)
-        if (!mf_wrap_array(&v[i], op)) return failed(v, v[i]);
+        if (!mf_wrap_array(&v[i], op))
+            return failed(v, v[i]);
     mf_dtype dtype = mf_value_type(v[0])->dtype;
     bool weak = mf_value_type(v[0])->weak;
     for (int i = 1; i < count; i++) {
@@ -150,7 +168,8 @@ bool mf_promote_dtypes(mf_value *v, int count, const char *op)
 static mf_value cannot_broadcast(const mf_value *v, int count, const char *op)
 {
     mf_text shapes = { 0 };
-    for (int i = 0; i < count; i++) mf_text_add(&shapes, i ? ", %s" : "%s", mf_type_name(mf_value_type(v[i])));
+    for (int i = 0; i < count; i++)
+        mf_text_add(&shapes, i ? ", %s" : "%s", mf_type_name(mf_value_type(v[i])));
     mf_value e = mf_fail(MF_ERROR_SHAPE, "%s got incompatible shapes for broadcasting: %s", op, shapes.at ? shapes.at : "");
     mf_text_free(&shapes);
     return e;
@@ -161,8 +180,10 @@ static bool join_shape(int64_t *dims, int rank, const mf_type *t)
 {
     for (int i = 0; i < t->rank; i++) {
         int64_t *d = &dims[rank - t->rank + i];
-        if (t->dims[i] != *d && t->dims[i] != 1 && *d != 1) return false;
-        if (*d == 1) *d = t->dims[i];
+        if (t->dims[i] != *d && t->dims[i] != 1 && *d != 1)
+            return false;
+        if (*d == 1)
+            *d = t->dims[i];
     }
     return true;
 }
@@ -171,13 +192,17 @@ bool mf_broadcast_shapes(mf_value *v, int count, const char *op)
 {
     int64_t dims[MF_RANK];
     int rank = 0;
-    for (int i = 0; i < count; i++) rank = mf_value_type(v[i])->rank > rank ? mf_value_type(v[i])->rank : rank;
-    for (int i = 0; i < rank; i++) dims[i] = 1;
     for (int i = 0; i < count; i++)
-        if (!join_shape(dims, rank, mf_value_type(v[i]))) return failed(v, cannot_broadcast(v, count, op));
+        rank = mf_value_type(v[i])->rank > rank ? mf_value_type(v[i])->rank : rank;
+    for (int i = 0; i < rank; i++)
+        dims[i] = 1;
+    for (int i = 0; i < count; i++)
+        if (!join_shape(dims, rank, mf_value_type(v[i])))
+            return failed(v, cannot_broadcast(v, count, op));
     for (int i = 0; i < count; i++) {
         v[i] = mf_broadcast_value(v[i], rank, dims);
-        if (!mf_value_type(v[i])) return failed(v, v[i]);
+        if (!mf_value_type(v[i]))
+            return failed(v, v[i]);
     }
     return true;
 }
@@ -195,7 +220,8 @@ bool mf_promote2_inexact(mf_value *a, mf_value *b, const char *op)
 {
     mf_value v[2] = { *a, *b };
     bool fine = mf_promote_dtypes(v, 2, op);
-    if (fine && mf_value_type(v[0])->dtype == MF_KEY) fine = failed(v, mf_fail(MF_ERROR_DTYPE, "%s is not defined for keys", op));
+    if (fine && mf_value_type(v[0])->dtype == MF_KEY)
+        fine = failed(v, mf_fail(MF_ERROR_DTYPE, "%s is not defined for keys", op));
     if (fine) {
         const mf_type *t = mf_value_type(v[0]);
         fine = convert_all(v, 2, mf_inexact_dtype(t->dtype), t->weak) && mf_broadcast_shapes(v, 2, op);
@@ -228,8 +254,10 @@ static bool normal_list(const mf_axis *axes, int count, int rank, const char *op
 {
     unsigned seen = 0;
     for (int i = 0; i < count; i++) {
-        if (!mf_normal_axis(axes[i], rank, op, &out[i], error)) return false;
-        if (seen >> out[i] & 1) return failed(error, mf_fail(MF_ERROR_AXIS, "%s: axis %lld is named twice", op, (long long)out[i]));
+        if (!mf_normal_axis(axes[i], rank, op, &out[i], error))
+            return false;
+        if (seen >> out[i] & 1)
+            return failed(error, mf_fail(MF_ERROR_AXIS, "%s: axis %lld is named twice", op, (long long)out[i]));
         seen |= 1u << out[i];
     }
     return true;
@@ -240,7 +268,8 @@ bool mf_normal_ints(const mf_ints *axes, int rank, const char *op, const mf_intl
     int64_t list[MF_MAX_RANK];
     if (axes->count < 0 || axes->count > MF_MAX_RANK)
         return failed(error, mf_fail(MF_ERROR_AXIS, "%s: a list of axes has at most %d entries", op, MF_MAX_RANK));
-    if (!normal_list(axes->at, axes->count, rank, op, list, error)) return false;
+    if (!normal_list(axes->at, axes->count, rank, op, list, error))
+        return false;
     *out = mf_ints_intern(list, axes->count);
     return true;
 }
@@ -250,10 +279,12 @@ static int axis_entries(mf_axis axis, mf_axis *out)
 {
     const mf_structure *leaves[MF_RANK];
     for (int n = 0; n <= MF_RANK; n++) {
-        if (n) leaves[n - 1] = mf_structure_leaf();
+        if (n)
+            leaves[n - 1] = mf_structure_leaf();
         const mf_structure *tuple = mf_structure_node(MF_NODE_TUPLE, NULL, leaves, n);
         mf_error_object *e = tuple ? mf_axes_expand(axis, tuple, "axis", out) : mf_error_out_of_memory();
-        if (!e) return n;
+        if (!e)
+            return n;
         mf_error_ignore(e);
     }
     return -1;
@@ -263,11 +294,14 @@ static bool fill_axes(mf_axis axis, int rank, const char *op, int64_t *list, int
 {
     mf_axis entries[MF_RANK];
     *count = rank;
-    for (int i = 0; i < rank; i++) list[i] = i;
-    if (axis == MF_ALL || axis == MF_NONE) return true;
+    for (int i = 0; i < rank; i++)
+        list[i] = i;
+    if (axis == MF_ALL || axis == MF_NONE)
+        return true;
     entries[0] = axis;
     *count = mf_axis_is_tree(axis) ? axis_entries(axis, entries) : 1;
-    if (*count < 0) return failed(error, mf_fail(MF_ERROR_AXIS, "%s: axis must be a number, mf_axes(...) of numbers, or MF_ALL", op));
+    if (*count < 0)
+        return failed(error, mf_fail(MF_ERROR_AXIS, "%s: axis must be a number, mf_axes(...) of numbers, or MF_ALL", op));
     return normal_list(entries, *count, rank, op, list, error);
 }
 
@@ -275,7 +309,8 @@ bool mf_normal_axes(mf_axis axis, int rank, const char *op, const mf_intlist **o
 {
     int64_t list[MF_RANK];
     int count;
-    if (!fill_axes(axis, rank, op, list, &count, error)) return false;
+    if (!fill_axes(axis, rank, op, list, &count, error))
+        return false;
     for (int i = 1; i < count; i++)
         for (int k = i; k > 0 && list[k] < list[k - 1]; k--) {
             int64_t swap = list[k];
