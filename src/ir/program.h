@@ -4,6 +4,8 @@
 #ifndef MF_IR_PROGRAM_H
 #define MF_IR_PROGRAM_H
 
+#define MF_HIDE_VAR_ /* the public mf_var is NumPy's variance */
+
 #include "array/array.h"
 #include "base/alloc.h"
 #include "base/intern.h"

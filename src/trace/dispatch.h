@@ -6,10 +6,18 @@
 
 /* One op on arrays, through the cache of one-op programs. out: new references. NULL or an error (new reference). */
 mf_error_object *mf_dispatch_op(const mf_op *op, const void *params, mf_array *const *in, int in_count, mf_object **out, int out_count);
-/* A traced program on concrete leaves: compiles (once a traced program and donation pattern) and runs it, moves the cells on. */
+int mf_device_total(void); /* virtual devices of this process (runtime/devices.c) */
+
+/* A traced program on concrete leaves: compiles (once) and runs it, moves the cells on. */
 mf_value mf_dispatch_traced(mf_traced *t, mf_object *const *leaves, const bool *donated);
-/* The cache of traced functions. find gives a new reference or NULL. */
-mf_traced *mf_cache_find(const mf_function_object *f, const mf_signature *s);
-void mf_cache_put(mf_function_object *f, const mf_signature *s, mf_traced *t);
+
+/* The cache of traced functions. A function is traced once even when two threads call it cold: begin gives the traced program, or NULL
+ * with *ticket: the caller traces and must end the ticket; other threads with the same key wait meanwhile. A NULL ticket with NULL
+ * result means the same thread is tracing this key already (recursion): trace without the cache. */
+typedef struct mf_cache_ticket mf_cache_ticket;
+mf_traced *mf_cache_begin(mf_function_object *f, const mf_signature *s, mf_cache_ticket **ticket);
+void mf_cache_end(mf_cache_ticket *ticket, mf_traced *t); /* t NULL or with captures: not kept */
+/* Whether what the program read of cells still has the types it was traced for, seen from the current trace. */
+bool mf_traced_cells_match(const mf_traced *t);
 
 #endif

@@ -3,6 +3,8 @@
 
 #include "trace/dispatch.h"
 
+#include <manyfold/function.h>
+
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -132,6 +134,26 @@ mf_function mf_function_make(const mf_function_class *kind, mf_function_object *
     return (mf_function){ f ? mf_handle_new(f) : mf_handle_new(mf_error_out_of_memory()) };
 }
 
+mf_function mf_function_wrap(const mf_function_class *kind, mf_function f, const void *options, size_t size)
+{
+    mf_error_object *error = NULL;
+    mf_function_object *inner = mf_function_of(f, &error);
+    if (!inner)
+        return (mf_function){ mf_handle_new(error) };
+    char name[160];
+    snprintf(name, sizeof name, "%s(%s)", kind->name, inner->name);
+    return mf_function_make(kind, inner, mf_intern(name), options, size);
+}
+
+mf_ints mf_ints_plain(mf_ints list)
+{
+    mf_ints plain;
+    memset(&plain, 0, sizeof plain);
+    plain.count = list.count < 0 ? 0 : list.count > MF_MAX_RANK ? MF_MAX_RANK : list.count;
+    memcpy(plain.at, list.at, (size_t)plain.count * sizeof *plain.at);
+    return plain;
+}
+
 mf_function_object *mf_function_of(mf_function f, mf_error_object **error)
 {
     mf_object *o = mf_handle_get(f.handle);
@@ -233,7 +255,7 @@ static bool make_arguments(mf_trace *t, const mf_signature *s, mf_value *argumen
 /* Traces anything that can be called: opens a trace, calls f on tracers, closes it. */
 static mf_traced *trace_by_calling(mf_function_object *f, const mf_signature *s, mf_error_object **error)
 {
-    mf_trace *t = mf_trace_begin(f->name, s->env);
+    mf_trace *t = mf_trace_begin(f->name, s->env, s->rules);
     if (!t) {
         *error = mf_error_out_of_memory();
         return NULL;
@@ -358,12 +380,13 @@ mf_function mf_partial_n(mf_function f, const mf_value *first, int count)
 
 mf_traced *mf_function_trace(mf_function_object *f, const mf_signature *s, mf_error_object **error)
 {
-    mf_traced *t = mf_cache_find(f, s);
+    mf_cache_ticket *ticket;
+    mf_traced *t = mf_cache_begin(f, s, &ticket);
     if (t)
         return t;
     t = f->kind->trace(f, s, error);
-    if (t && t->capture_count == 0)
-        mf_cache_put(f, s, t);
+    if (ticket)
+        mf_cache_end(ticket, t);
     return t;
 }
 

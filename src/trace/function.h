@@ -22,6 +22,7 @@ typedef struct mf_leaf {
 /* The abstract side of a call. */
 typedef struct mf_signature {
     const mf_axis_env *env;
+    const mf_cell_rules *rules; /* how the maps being traced treat state cells; NULL outside maps */
     int arg_count;
     bool has_kwargs; /* the last argument is a dict of keyword arguments */
     const mf_structure *structures[MF_MAX_ARGUMENTS];
@@ -34,7 +35,7 @@ typedef struct mf_signature {
 typedef struct mf_touched_cell {
     mf_state_cell *cell;                /* retained */
     const mf_structure *read_structure; /* its consecutive inputs */
-    const mf_type **read_types;
+    const mf_type **read_types;         /* as seen around all maps: what the cache compares */
     const mf_structure *write_structure; /* NULL when only read */
 } mf_touched_cell;
 
@@ -48,6 +49,7 @@ typedef struct mf_traced {
     int cell_count;
     mf_touched_cell *cells;
     mf_arena arena;
+    _Atomic(mf_object *) executable; /* made by dispatch at the first run; retained */
 } mf_traced;
 extern const mf_class mf_traced_class;
 
@@ -78,6 +80,11 @@ mf_function mf_function_make(const mf_function_class *kind, mf_function_object *
 /* NULL with an error when the handle names no function. Borrowed. */
 mf_function_object *mf_function_of(mf_function f, mf_error_object **error);
 
+/* The function of this class around f, named "class(f)"; the way of every transform. */
+mf_function mf_function_wrap(const mf_function_class *kind, mf_function f, const void *options, size_t size);
+/* An mf_ints without the bytes that do not count, so that options compare as bytes. */
+mf_ints mf_ints_plain(mf_ints list);
+
 /* f's program for s, from the cache or traced now. One reference; NULL and *error. */
 mf_traced *mf_function_trace(mf_function_object *f, const mf_signature *s, mf_error_object **error);
 
@@ -96,8 +103,13 @@ mf_program *mf_program_select(const mf_program *p, const mf_axis_env *env, const
 /* A program of one equation of `op` over inputs of these types. */
 mf_program *mf_program_of_eqn(const mf_axis_env *env, const mf_op *op, const void *params, const mf_type *const *in, int in_count,
                               mf_error_object **error);
-/* Runs or inlines a traced program on these leaves (typed leaves of the call in order): in a trace it is inlined, outside compiled and
- * run (executable kept with the key object, which may be NULL). */
-mf_value mf_traced_apply(mf_traced *t, mf_value const *leaves);
+/* Runs or inlines a traced program on these leaves (the typed leaves of the call in order): in a trace it is inlined, outside compiled
+ * once and run. donated (may be NULL): by leaf. */
+mf_value mf_traced_apply(mf_traced *t, mf_object *const *leaves, const bool *donated);
+/* The signature of a call: arguments flattened, those of f's static_argnums set aside as statics. On entry *leaves has room for
+ * s->leaf_count leaves; when that is too few, *leaves is allocated anew (mf_free it if it changed). An error names the argument. */
+mf_error_object *mf_signature_make(mf_signature *s, mf_leaf **leaves, const mf_function_object *f, const mf_value *arguments, int count);
+/* By typed leaf: whether f's donate_argnums name its argument. */
+mf_error_object *mf_signature_donated(const mf_signature *s, const mf_function_object *f, bool *donated);
 
 #endif

@@ -4,7 +4,9 @@
 #include "array/array.h"
 #include "trace/trace.h"
 
+#include <manyfold/state.h>
 #include <pthread.h>
+#include <string.h>
 
 static pthread_mutex_t cells_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -73,4 +75,51 @@ mf_value mf_cell_write(mf_state_cell *c, mf_value v)
     }
     error = mf_trace_cell_write(t, c, o);
     return error ? mf_value_new(error) : v;
+}
+
+/* ---- filters and rules */
+
+static void filter_destroy(mf_object *o) { (void)o; }
+const mf_class mf_filter_class = { "filter", filter_destroy };
+
+bool mf_filter_accepts(const mf_filter_object *f, const mf_state_cell *c)
+{
+    switch (f->kind) {
+    case 1: return f->type == MF_STATE_ANY || c->type == f->type;
+    case 2: return c->name && strstr(c->name, f->text);
+    case 3: return !mf_filter_accepts(f->negated, c);
+    default: return true;
+    }
+}
+
+const mf_cell_rules *mf_cell_rules_get(const mf_cell_rules *outer, const mf_cell_rule in[3], const mf_cell_rule out[3])
+{
+    static _Atomic(mf_interner *) table;
+    mf_cell_rules r;
+    memset(&r, 0, sizeof r);
+    r.outer = outer;
+    memcpy(r.in, in, sizeof r.in);
+    memcpy(r.out, out, sizeof r.out);
+    return mf_interner_get(mf_interner_static(&table), &r, sizeof r);
+}
+
+mf_axis mf_cell_rule_axis(const mf_cell_rule rules[3], const mf_state_cell *c)
+{
+    for (int i = 0; i < 3 && rules[i].filter; i++)
+        if (mf_filter_accepts(rules[i].filter, c))
+            return rules[i].axis;
+    return MF_NONE;
+}
+
+const mf_type *mf_cell_inner_type(const mf_cell_rules *rules, const mf_state_cell *c, const mf_type *outside)
+{
+    if (!rules)
+        return outside;
+    const mf_type *t = mf_cell_inner_type(rules->outer, c, outside);
+    mf_axis axis = mf_cell_rule_axis(rules->in, c);
+    if (!t || axis == MF_NONE)
+        return t;
+    if (axis < 0)
+        axis += t->rank;
+    return axis >= 0 && axis < t->rank ? mf_type_without_axis(t, (int)axis) : NULL;
 }

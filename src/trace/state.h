@@ -3,6 +3,7 @@
 #ifndef MF_TRACE_STATE_H
 #define MF_TRACE_STATE_H
 
+#include "array/array.h"
 #include "tree/tree.h"
 
 typedef struct mf_state_cell {
@@ -12,6 +13,32 @@ typedef struct mf_state_cell {
     const char *name; /* interned, for messages */
 } mf_state_cell;
 extern const mf_class mf_state_class;
+
+/* Filters are predicates on cells; interned by what they say, never freed. */
+typedef struct mf_filter_object {
+    mf_object object;
+    int kind; /* 0 everything, 1 of a type, 2 name contains, 3 not */
+    int type;
+    const char *text;
+    const struct mf_filter_object *negated;
+} mf_filter_object;
+extern const mf_class mf_filter_class;
+bool mf_filter_accepts(const mf_filter_object *f, const mf_state_cell *c);
+
+/* How a map treats cells: the axis of the first rule whose filter accepts the cell, MF_NONE otherwise. Chained from the innermost map
+ * outwards while a function is traced; interned, so signatures compare it by pointer. */
+typedef struct mf_cell_rule {
+    mf_axis axis;
+    const mf_filter_object *filter; /* NULL ends the list */
+} mf_cell_rule;
+typedef struct mf_cell_rules {
+    const struct mf_cell_rules *outer;
+    mf_cell_rule in[3], out[3];
+} mf_cell_rules;
+const mf_cell_rules *mf_cell_rules_get(const mf_cell_rules *outer, const mf_cell_rule in[3], const mf_cell_rule out[3]);
+mf_axis mf_cell_rule_axis(const mf_cell_rule rules[3], const mf_state_cell *c);
+/* The type inside all maps of the chain; NULL when an axis does not fit. */
+const mf_type *mf_cell_inner_type(const mf_cell_rules *rules, const mf_state_cell *c, const mf_type *outside);
 
 mf_state_cell *mf_cell_new(int type, mf_value initial, mf_error_object **error); /* one reference */
 mf_object *mf_cell_value(mf_state_cell *c);                  /* the value outside traces, a new reference */

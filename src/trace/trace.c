@@ -16,6 +16,7 @@ typedef struct mf_capture {
 typedef struct mf_trace_cell {
     mf_state_cell *cell; /* retained */
     const mf_structure *read_structure;
+    const mf_type **outside_types;
     mf_var **inputs;
     mf_object *value; /* what a read gives now; retained */
     bool written;
@@ -25,6 +26,7 @@ struct mf_trace {
     mf_trace *outer;
     uint64_t id;
     const char *name;
+    const mf_cell_rules *rules;
     mf_builder builder;
     mf_var **arguments;
     mf_capture *captures;
@@ -42,13 +44,14 @@ mf_trace *mf_trace_current(void) { return innermost; }
 const mf_axis_env *mf_trace_env(void) { return innermost ? innermost->builder.env : NULL; }
 mf_builder *mf_trace_builder(mf_trace *t) { return &t->builder; }
 
-mf_trace *mf_trace_begin(const char *name, const mf_axis_env *env)
+mf_trace *mf_trace_begin(const char *name, const mf_axis_env *env, const mf_cell_rules *rules)
 {
     mf_trace *t = mf_calloc(1, sizeof *t);
     if (!t)
         return NULL;
     t->id = atomic_fetch_add(&last_trace_id, 1) + 1;
     t->name = name;
+    t->rules = rules;
     t->outer = innermost;
     mf_builder_init(&t->builder, env);
     innermost = t;
@@ -276,10 +279,15 @@ static mf_trace_cell *touch_cell(mf_trace *t, mf_state_cell *c, mf_error_object 
     int count;
     const mf_structure *s = mf_tree_flatten(outside, &leaves, &count, &self);
     mf_var **inputs = mf_arena_alloc(&t->builder.program->arena, ((size_t)count + 1) * sizeof *inputs);
+    const mf_type **types = mf_arena_alloc(&t->builder.program->arena, ((size_t)count + 1) * sizeof *types);
     mf_object **tracers = mf_calloc((size_t)count + 1, sizeof *tracers);
-    for (int i = 0; i < count && inputs && tracers && !*error; i++) {
-        const mf_type *type = mf_object_type(leaves[i]);
-        if (!type)
+    for (int i = 0; i < count && inputs && types && tracers && !*error; i++) {
+        types[i] = mf_object_type(leaves[i]);
+        const mf_type *type = types[i] ? mf_cell_inner_type(t->rules, c, types[i]) : NULL;
+        if (types[i] && !type)
+            *error = mf_error_new(MF_ERROR_AXIS, "state %s of type %s is mapped over an axis that it does not have", c->name ? c->name : "",
+                                  mf_type_name(types[i]));
+        else if (!type)
             *error = mf_error_new(MF_ERROR_ARGUMENT, "state %s holds %s, which a traced function cannot read", c->name ? c->name : "",
                                   leaves[i]->kind->name);
         else if (!(inputs[i] = mf_builder_input(&t->builder, type)))
@@ -287,7 +295,7 @@ static mf_trace_cell *touch_cell(mf_trace *t, mf_state_cell *c, mf_error_object 
         else
             tracers[i] = mf_trace_tracer(t, inputs[i]);
     }
-    mf_object *value = tracers && inputs && !*error ? mf_tree_build(s, tracers) : NULL;
+    mf_object *value = tracers && inputs && types && !*error ? mf_tree_build(s, tracers) : NULL;
     if (!value && !*error)
         *error = mf_error_out_of_memory();
     for (int i = 0; tracers && i < count; i++)
@@ -300,7 +308,7 @@ static mf_trace_cell *touch_cell(mf_trace *t, mf_state_cell *c, mf_error_object 
             *error = mf_error_out_of_memory();
         return NULL;
     }
-    t->cells[t->cell_count] = (mf_trace_cell){ mf_retain(c), s, inputs, value, false };
+    t->cells[t->cell_count] = (mf_trace_cell){ mf_retain(c), s, types, inputs, value, false };
     return &t->cells[t->cell_count++];
 }
 
@@ -308,6 +316,16 @@ mf_object *mf_trace_cell_read(mf_trace *t, mf_state_cell *c, mf_error_object **e
 {
     mf_trace_cell *touched = touch_cell(t, c, error);
     return touched ? touched->value : NULL;
+}
+
+mf_object *mf_trace_cell_peek(mf_state_cell *c)
+{
+    for (mf_trace *t = innermost; t; t = t->outer) {
+        mf_trace_cell *touched = find_cell(t, c);
+        if (touched)
+            return mf_retain(touched->value);
+    }
+    return mf_cell_value(c);
 }
 
 mf_error_object *mf_trace_cell_write(mf_trace *t, mf_state_cell *c, mf_object *value)
@@ -393,6 +411,7 @@ static void traced_destroy(mf_object *o)
         mf_drop(t->captures[i]);
     for (int i = 0; i < t->cell_count; i++)
         mf_drop(t->cells[i].cell);
+    mf_drop(atomic_load(&t->executable));
     mf_arena_free(&t->arena);
 }
 const mf_class mf_traced_class = { "traced program", traced_destroy };
@@ -414,7 +433,7 @@ static bool describe(mf_traced *r, mf_trace *t)
         if (!to->read_types)
             return false;
         for (int k = 0; k < from->read_structure->leaf_count; k++)
-            to->read_types[k] = from->inputs[k]->type;
+            to->read_types[k] = from->outside_types[k];
     }
     return true;
 }

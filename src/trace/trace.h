@@ -34,7 +34,8 @@ mf_value mf_expect_array(mf_value v, const char *what);
 
 /* ---- what functions use (trace/function.c) */
 struct mf_state_cell;
-mf_trace *mf_trace_begin(const char *name, const mf_axis_env *env); /* innermost from now on; NULL when memory is out */
+struct mf_cell_rules;
+mf_trace *mf_trace_begin(const char *name, const mf_axis_env *env, const struct mf_cell_rules *rules); /* innermost from now on; NULL when memory is out */
 mf_object *mf_trace_input(mf_trace *t, const mf_type *type);        /* a new tracer: an argument */
 /* The variable in t of an array, a tracer of t or of an outer trace (captured). NULL and *error otherwise. */
 mf_var *mf_trace_lift(mf_trace *t, mf_object *o, mf_error_object **error);
@@ -44,6 +45,7 @@ mf_builder *mf_trace_builder(mf_trace *t);
 struct mf_traced *mf_trace_end(mf_trace *t, mf_object *result, mf_error_object **error);
 /* Cells, as this trace sees them: the current value, or NULL and *error. */
 mf_object *mf_trace_cell_read(mf_trace *t, struct mf_state_cell *c, mf_error_object **error);
+mf_object *mf_trace_cell_peek(struct mf_state_cell *c); /* the value seen from the current trace, without touching; a new reference */
 mf_error_object *mf_trace_cell_write(mf_trace *t, struct mf_state_cell *c, mf_object *value);
 
 #endif

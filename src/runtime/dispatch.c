@@ -1,0 +1,367 @@
+/* Calls: flatten, look up, (miss) trace, optimise, compile, (always) run. mf_call_n is the way of a call; the miss is compile_traced. */
+#include "trace/dispatch.h"
+
+#include <manyfold/function.h>
+
+#include "passes/passes.h"
+#include "runtime/dispatch.h"
+#include "runtime/executable.h"
+#include "trace/function.h"
+
+#include <pthread.h>
+#include <string.h>
+
+static pthread_mutex_t compile_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- the miss: program -> passes -> split, plan, compile */
+static mf_executable *compile_program(const mf_program *p, const bool *donated, mf_error_object **error)
+{
+    if ((*error = mf_program_step(p, NULL, "trace")))
+        return NULL;
+    mf_program *optimized = mf_optimize(p, NULL, error);
+    if (!optimized)
+        return NULL;
+    mf_executable *x = mf_executable_compile(optimized, mf_backend_default(), donated, error);
+    mf_drop(optimized);
+    mf_cache_count_compilation();
+    return x;
+}
+
+static mf_executable *compile_traced(mf_traced *t, const bool *donated, mf_error_object **error)
+{
+    mf_object *x = atomic_load_explicit(&t->executable, memory_order_acquire);
+    if (x)
+        return (mf_executable *)x;
+    pthread_mutex_lock(&compile_lock);
+    x = atomic_load(&t->executable);
+    if (!x) {
+        x = (mf_object *)compile_program(t->program, donated, error);
+        atomic_store_explicit(&t->executable, x, memory_order_release);
+    }
+    pthread_mutex_unlock(&compile_lock);
+    return (mf_executable *)x;
+}
+
+/* ---- running a traced program on arrays */
+
+static mf_error_object *not_concrete(mf_object *o)
+{
+    if (mf_object_is(o, &mf_error_class))
+        return mf_retain(o);
+    if (mf_object_is(o, &mf_tracer_class))
+        return mf_error_new(MF_ERROR_TRACER, "a traced value of %s escaped: it was used after its trace had ended (%s)",
+                            ((mf_tracer *)o)->trace_name, mf_type_name(((mf_tracer *)o)->type));
+    return mf_error_new(MF_ERROR_ARGUMENT, "%s is not an array", o ? o->kind->name : "an unset value");
+}
+
+/* A donated buffer must be named once in a call: the second use would read what the first overwrote. */
+static mf_error_object *check_arrays(mf_array *const *in, int count, const bool *donated)
+{
+    for (int i = 0; i < count; i++) {
+        if (atomic_load_explicit(&in[i]->deleted, memory_order_relaxed))
+            return mf_array_wait(in[i]);
+        if (!donated || !donated[i] || !in[i]->buffer)
+            continue;
+        for (int k = 0; k < count; k++)
+            if (k != i && in[k]->buffer == in[i]->buffer)
+                return mf_error_new(MF_ERROR_DONATED, "attempt to donate the same buffer twice in one call (%s): inputs %d and %d",
+                                    mf_type_name(in[i]->type), i < k ? i : k, i < k ? k : i);
+    }
+    return NULL;
+}
+
+static mf_object *build_result(const mf_traced *t, mf_array **out)
+{
+    int n = t->result->leaf_count, next = 0;
+    mf_object *small[32], **leaves = n <= 32 ? small : mf_alloc((size_t)n * sizeof *leaves);
+    if (!leaves)
+        return NULL;
+    for (int i = 0; i < n; i++)
+        leaves[i] = t->result_statics && t->result_statics[i] ? t->result_statics[i] : &out[next++]->object;
+    mf_object *result = mf_tree_build(t->result, leaves);
+    if (leaves != small)
+        mf_free(leaves);
+    return result;
+}
+
+static mf_error_object *store_cells(const mf_traced *t, mf_array **out)
+{
+    int next = mf_traced_result_count(t);
+    for (int i = next; i < t->program->out_count; i++) { /* an error must leave every cell as it was: wait before the first store */
+        mf_error_object *e = mf_array_wait(out[i]);
+        if (e)
+            return e;
+    }
+    for (int i = 0; i < t->cell_count; i++) {
+        const mf_structure *s = t->cells[i].write_structure;
+        if (!s)
+            continue;
+        mf_object *value = mf_tree_build(s, (mf_object *const *)(void *)(out + next));
+        if (!value)
+            return mf_error_out_of_memory();
+        mf_cell_store(t->cells[i].cell, value);
+        mf_drop(value);
+        next += s->leaf_count;
+    }
+    return NULL;
+}
+
+/* The program's operands: the leaves, then what the cells hold now. holds[] keeps the cells' values alive during the call. */
+static mf_error_object *gather_operands(const mf_traced *t, mf_object *const *leaves, mf_array **in, mf_object **holds)
+{
+    int reads = mf_traced_read_count(t), n = t->program->in_count - reads;
+    for (int i = 0; i < n; i++) {
+        if (!mf_object_is(leaves[i], &mf_array_class))
+            return not_concrete(leaves[i]);
+        in[i] = (mf_array *)leaves[i];
+    }
+    for (int i = 0; i < t->cell_count; i++) {
+        holds[i] = mf_cell_value(t->cells[i].cell);
+        mf_object *const *cell_leaves, *self;
+        int count;
+        mf_tree_flatten(holds[i], &cell_leaves, &count, &self);
+        for (int k = 0; k < count; k++, n++) {
+            if (!mf_object_is(cell_leaves[k], &mf_array_class))
+                return not_concrete(cell_leaves[k]);
+            in[n] = (mf_array *)cell_leaves[k];
+        }
+    }
+    return NULL;
+}
+
+static mf_error_object *run_traced(mf_traced *t, mf_array *const *in, const bool *donated, mf_value *result)
+{
+    mf_error_object *error = check_arrays(in, t->program->in_count, donated);
+    mf_executable *x = error ? NULL : compile_traced(t, donated, &error);
+    if (!x)
+        return error;
+    mf_array *small[32], **out = t->program->out_count <= 32 ? small : mf_alloc((size_t)t->program->out_count * sizeof *out);
+    if (!out)
+        return mf_error_out_of_memory();
+    error = mf_executable_run(x, in, out);
+    if (!error) {
+        error = mf_traced_write_count(t) ? store_cells(t, out) : NULL;
+        mf_object *o = error ? NULL : build_result(t, out);
+        if (o)
+            *result = mf_value_new(o);
+        else if (!error)
+            error = mf_error_out_of_memory();
+        for (int i = 0; i < t->program->out_count; i++)
+            mf_drop(out[i]);
+    }
+    if (out != small)
+        mf_free(out);
+    return error;
+}
+
+mf_value mf_dispatch_traced(mf_traced *t, mf_object *const *leaves, const bool *donated)
+{
+    if (t->capture_count)
+        return mf_fail(MF_ERROR_TRACER, "a traced value of %s escaped: it was used after its trace had ended (%s)",
+                       t->captures[0]->trace_name, mf_type_name(t->captures[0]->type));
+    int n = t->program->in_count;
+    mf_array *small[64], **in = n <= 64 ? small : mf_alloc((size_t)n * sizeof *in);
+    mf_object *few[16] = { 0 }, **holds = t->cell_count <= 16 ? few : mf_calloc((size_t)t->cell_count, sizeof *holds);
+    bool flags[64], *all_donated = NULL, *owned = NULL;
+    mf_value result = { 0 };
+    mf_error_object *error = in && holds ? gather_operands(t, leaves, in, holds) : mf_error_out_of_memory();
+    if (!error && donated) { /* donated speaks of the call's leaves; cells' values are never donated */
+        int typed = n - mf_traced_read_count(t);
+        all_donated = n <= 64 ? flags : (owned = mf_alloc((size_t)n));
+        if (all_donated) {
+            memset(all_donated, 0, (size_t)n * sizeof *all_donated);
+            memcpy(all_donated, donated, (size_t)typed * sizeof *all_donated);
+        }
+    }
+    if (!error)
+        error = run_traced(t, in, all_donated, &result);
+    for (int i = 0; holds && i < t->cell_count; i++)
+        mf_drop(holds[i]);
+    if (in != small)
+        mf_free(in);
+    if (holds != few)
+        mf_free(holds);
+    mf_free(owned);
+    return error ? mf_value_new(error) : result;
+}
+
+/* ---- one op at once */
+
+typedef struct op_entry {
+    struct op_entry *next;
+    uint64_t hash;
+    const mf_op *op;
+    const void *params; /* in the program, which the entry keeps */
+    mf_program *program;
+    mf_executable *executable;
+    int in_count;
+    const mf_type *in[];
+} op_entry;
+
+static pthread_mutex_t ops_lock = PTHREAD_MUTEX_INITIALIZER;
+static op_entry *op_buckets[1024];
+
+static bool same_op(const op_entry *e, uint64_t hash, const mf_op *op, const void *params, mf_array *const *in, int in_count)
+{
+    if (e->hash != hash || e->op != op || e->in_count != in_count)
+        return false;
+    for (int i = 0; i < in_count; i++)
+        if (e->in[i] != in[i]->type)
+            return false;
+    return mf_params_equal(op, e->params, params);
+}
+
+static op_entry *op_entry_new(const mf_op *op, const void *params, mf_array *const *in, int in_count, uint64_t hash, mf_error_object **error)
+{
+    op_entry *e = mf_calloc(1, sizeof *e + (size_t)in_count * sizeof *e->in);
+    if (!e) {
+        *error = mf_error_out_of_memory();
+        return NULL;
+    }
+    for (int i = 0; i < in_count; i++)
+        e->in[i] = in[i]->type;
+    e->hash = hash;
+    e->op = op;
+    e->in_count = in_count;
+    e->program = mf_program_of_eqn(NULL, op, params, e->in, in_count, error);
+    e->executable = e->program ? compile_program(e->program, NULL, error) : NULL;
+    if (!e->executable) {
+        mf_drop(e->program);
+        mf_free(e);
+        return NULL;
+    }
+    e->params = e->program->eqns[0]->params;
+    return e;
+}
+
+/* The entry's executable, retained: another thread may clear the cache meanwhile. */
+static mf_executable *find_op(const mf_op *op, const void *params, mf_array *const *in, int in_count, int *out_count, mf_error_object **error)
+{
+    uint64_t hash = mf_hash_mix((uintptr_t)op, mf_params_hash(op, params));
+    for (int i = 0; i < in_count; i++)
+        hash = mf_hash_mix(hash, (uintptr_t)in[i]->type);
+    pthread_mutex_lock(&ops_lock);
+    op_entry *e = op_buckets[hash % 1024];
+    while (e && !same_op(e, hash, op, params, in, in_count))
+        e = e->next;
+    if (!e) {
+        e = op_entry_new(op, params, in, in_count, hash, error);
+        if (e) {
+            e->next = op_buckets[hash % 1024];
+            op_buckets[hash % 1024] = e;
+        }
+    }
+    mf_executable *x = e ? mf_retain(e->executable) : NULL;
+    if (e)
+        *out_count = e->program->out_count;
+    pthread_mutex_unlock(&ops_lock);
+    return x;
+}
+
+void mf_cache_clear_ops(void)
+{
+    op_entry *gone = NULL;
+    pthread_mutex_lock(&ops_lock);
+    for (int i = 0; i < 1024; i++)
+        for (op_entry *e = op_buckets[i], *next; e; e = next) {
+            next = e->next;
+            e->next = gone;
+            gone = e;
+        }
+    memset(op_buckets, 0, sizeof op_buckets);
+    pthread_mutex_unlock(&ops_lock);
+    while (gone) {
+        op_entry *e = gone;
+        gone = e->next;
+        mf_drop(e->executable);
+        mf_drop(e->program);
+        mf_free(e);
+    }
+}
+
+mf_error_object *mf_dispatch_op(const mf_op *op, const void *params, mf_array *const *in, int in_count, mf_object **out, int out_count)
+{
+    mf_error_object *error = check_arrays(in, in_count, NULL);
+    int count = 0;
+    mf_executable *x = error ? NULL : find_op(op, params, in, in_count, &count, &error);
+    if (!x)
+        return error;
+    if (count != out_count)
+        error = mf_error_new(MF_ERROR_ARGUMENT, "%s: gives %d results, %d were expected", op->name, count, out_count);
+    else
+        error = mf_executable_run(x, in, (mf_array **)(void *)out);
+    mf_drop(x);
+    return error;
+}
+
+/* ---- calling */
+
+static mf_value call_traced(mf_function_object *f, const mf_value *arguments, int count)
+{
+    mf_signature s;
+    mf_leaf few[32], *leaves = few;
+    s.leaf_count = 32;
+    mf_error_object *error = mf_signature_make(&s, &leaves, f, arguments, count);
+    mf_traced *t = error ? NULL : mf_function_trace(f, &s, &error);
+    mf_value result = { 0 };
+    if (t) {
+        mf_object *small[64], **typed = s.leaf_count <= 64 ? small : mf_alloc((size_t)s.leaf_count * sizeof *typed);
+        bool flags[64], *donated = NULL, *owned = NULL;
+        if (typed && f->kind->donate_argnums && !mf_trace_current()) {
+            donated = s.leaf_count <= 64 ? flags : (owned = mf_alloc((size_t)s.leaf_count));
+            error = donated ? mf_signature_donated(&s, f, donated) : mf_error_out_of_memory();
+        }
+        int n = 0;
+        for (int i = 0; typed && i < s.leaf_count; i++)
+            if (s.leaves[i].type)
+                typed[n++] = s.leaves[i].object;
+        if (!typed)
+            error = mf_error_out_of_memory();
+        if (!error)
+            result = mf_traced_apply(t, typed, donated);
+        if (typed != small)
+            mf_free(typed);
+        mf_free(owned);
+        mf_drop(t);
+    }
+    if (leaves != few)
+        mf_free(leaves);
+    if (error)
+        mf_error_set_address(error, mf_entry_address);
+    return error ? mf_value_new(error) : result;
+}
+
+mf_value mf_call_n(mf_function function, const mf_value *arguments, int count)
+{
+    MF_ENTER;
+    mf_error_object *error = NULL;
+    mf_function_object *f = mf_function_of(function, &error);
+    if (!f)
+        return mf_value_new(error);
+    if (f->kind->call)
+        return f->kind->call(f, arguments, count);
+    return call_traced(f, arguments, count);
+}
+
+const char *mf_program_text_n(mf_function function, const mf_value *arguments, int count)
+{
+    MF_ENTER;
+    mf_error_object *error = NULL;
+    mf_text text = { 0 };
+    mf_signature s;
+    mf_leaf few[32], *leaves = few;
+    s.leaf_count = 32;
+    mf_function_object *f = mf_function_of(function, &error);
+    if (f)
+        error = mf_signature_make(&s, &leaves, f, arguments, count);
+    mf_traced *t = error ? NULL : mf_function_trace(f, &s, &error);
+    if (t)
+        mf_program_print(&text, t->program);
+    else
+        mf_text_put(&text, mf_error_text(error));
+    mf_drop(t);
+    mf_drop(error);
+    if (leaves != few)
+        mf_free(leaves);
+    return mf_text_to_scope(&text);
+}

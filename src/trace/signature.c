@@ -1,0 +1,142 @@
+/* The abstract side of a call: flattening, statics, donation flags. See function.h. */
+#include "trace/function.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const void *number_identity(const mf_array *a)
+{
+    static _Atomic(mf_interner *) table;
+    struct {
+        const mf_type *type;
+        unsigned char bytes[16];
+    } key;
+    memset(&key, 0, sizeof key);
+    key.type = a->type;
+    memcpy(key.bytes, a->inline_data, sizeof key.bytes);
+    return mf_interner_get(mf_interner_static(&table), &key, sizeof key);
+}
+
+/* A static leaf: a string, bytes, a module, or a number. Arrays have no equality, so they are none. */
+static mf_error_object *static_leaf(mf_leaf *leaf, mf_object *o, const char *function, int argument)
+{
+    leaf->type = NULL;
+    leaf->object = o;
+    if (mf_object_is(o, &mf_static_class)) {
+        leaf->identity = o;
+        return NULL;
+    }
+    if (mf_object_is(o, &mf_array_class) && ((mf_array *)o)->type->rank == 0 && !((mf_array *)o)->buffer) {
+        leaf->identity = number_identity((mf_array *)o);
+        return NULL;
+    }
+    if (mf_object_is(o, &mf_tracer_class))
+        return mf_error_new(MF_ERROR_TRACER, "static argument %d of %s is a traced value (%s); a static must be known when tracing", argument,
+                            function, mf_type_name(((mf_tracer *)o)->type));
+    return mf_error_new(MF_ERROR_ARGUMENT, "non-hashable static argument %d of %s: %s has no equality to look a compiled program up by; "
+                        "statics are numbers, strings, static bytes and modules", argument, function,
+                        mf_object_is(o, &mf_array_class) ? mf_type_name(((mf_array *)o)->type) : o->kind->name);
+}
+
+static mf_error_object *typed_leaf(mf_leaf *leaf, mf_object *o, const mf_function_object *f, const mf_structure *s, int argument, int index)
+{
+    leaf->type = mf_object_type(o);
+    leaf->object = o;
+    leaf->identity = NULL;
+    if (leaf->type)
+        return NULL;
+    if (mf_object_is(o, &mf_error_class))
+        return mf_retain(o);
+    if (mf_object_is(o, &mf_static_class) && !f->kind->static_argnums) {
+        leaf->identity = o;
+        return NULL;
+    }
+    mf_text path = { 0 };
+    mf_structure_leaf_path(&path, s, index);
+    mf_error_object *e = mf_error_new(MF_ERROR_ARGUMENT, "%s: argument %d%s%s is %s, not an array or a number; arguments that are not arrays must be "
+                                      "marked as static", f->name, argument, path.count ? " at " : "", path.count ? path.at : "",
+                                      o ? o->kind->name : "an unset value");
+    mf_text_free(&path);
+    return e;
+}
+
+static mf_error_object *check_static_argnums(const mf_function_object *f, const mf_ints *statics, int count)
+{
+    int64_t largest = -1;
+    for (int i = 0; statics && i < statics->count; i++)
+        largest = statics->at[i] > largest ? statics->at[i] : largest;
+    if (largest < count)
+        return NULL;
+    mf_text list = { 0 };
+    for (int i = 0; i < statics->count; i++)
+        mf_text_add(&list, "%s%lld", i ? ", " : "", (long long)statics->at[i]);
+    if (statics->count == 1)
+        mf_text_put(&list, ",");
+    mf_error_object *e = mf_error_new(MF_ERROR_ARGUMENT, "%sped function has static_broadcasted_argnums=(%s) but was called with only %d positional "
+                                      "argument%s. All static broadcasted arguments must be passed positionally.", f->kind->name,
+                                      list.at ? list.at : "", count, count == 1 ? "" : "s");
+    mf_text_free(&list);
+    return e;
+}
+
+static bool names_argument(const mf_ints *list, int argument, int count)
+{
+    for (int i = 0; list && i < list->count; i++)
+        if (list->at[i] == argument || list->at[i] + count == argument)
+            return true;
+    return false;
+}
+
+mf_error_object *mf_signature_make(mf_signature *s, mf_leaf **leaves, const mf_function_object *f, const mf_value *arguments, int count)
+{
+    const mf_ints *statics = f->kind->static_argnums ? f->kind->static_argnums(f) : NULL;
+    int capacity = s->leaf_count;
+    *s = (mf_signature){ .env = mf_trace_env(), .arg_count = count };
+    if (count < 0 || count > MF_MAX_ARGUMENTS)
+        return mf_error_new(MF_ERROR_ARGUMENT, "%s was called with %d arguments; at most %d are possible (pass a tree)", f->name, count, MF_MAX_ARGUMENTS);
+    mf_object *self[MF_MAX_ARGUMENTS], *const *items[MF_MAX_ARGUMENTS];
+    int sizes[MF_MAX_ARGUMENTS], total = 0;
+    for (int i = 0; i < count; i++) {
+        mf_object *o = mf_object_of(arguments[i]);
+        if (!o)
+            return mf_error_new(MF_ERROR_ARGUMENT, "argument %d of %s is an unset value", i, f->name);
+        s->structures[i] = mf_tree_flatten(o, &items[i], &sizes[i], &self[i]);
+        if (i == count - 1 && mf_object_is(o, &mf_tree_class) && ((mf_tree *)o)->kwargs)
+            s->has_kwargs = true;
+        total += sizes[i];
+    }
+    mf_error_object *error = check_static_argnums(f, statics, count - s->has_kwargs);
+    if (error)
+        return error;
+    if (total > capacity) {
+        mf_leaf *bigger = mf_alloc((size_t)total * sizeof *bigger);
+        if (!bigger)
+            return mf_error_out_of_memory();
+        *leaves = bigger;
+    }
+    s->leaves = *leaves;
+    for (int i = 0; i < count; i++) {
+        bool is_static = names_argument(statics, i, count - s->has_kwargs) && !(s->has_kwargs && i == count - 1);
+        for (int k = 0; k < sizes[i] && !error; k++) {
+            mf_leaf *leaf = &(*leaves)[s->leaf_count++];
+            error = is_static ? static_leaf(leaf, items[i][k], f->name, i) : typed_leaf(leaf, items[i][k], f, s->structures[i], i, k);
+        }
+    }
+    return error;
+}
+
+mf_error_object *mf_signature_donated(const mf_signature *s, const mf_function_object *f, bool *donated)
+{
+    const mf_ints *list = f->kind->donate_argnums(f);
+    int positional = s->arg_count - s->has_kwargs;
+    for (int i = 0; list && i < list->count; i++)
+        if (list->at[i] >= positional || list->at[i] < -positional)
+            return mf_error_new(MF_ERROR_ARGUMENT, "donate_argnums of %s names argument %lld, but the call has %d positional argument%s", f->name,
+                                (long long)list->at[i], positional, positional == 1 ? "" : "s");
+    int leaf = 0, typed = 0;
+    for (int i = 0; i < s->arg_count; i++)
+        for (int k = 0; k < s->structures[i]->leaf_count; k++, leaf++)
+            if (s->leaves[leaf].type)
+                donated[typed++] = i < positional && names_argument(list, i, positional);
+    return NULL;
+}

@@ -1,0 +1,505 @@
+/* grad, value_and_grad, jvp and vjp as functions: the inner function's program through the program transforms of this room.
+ * Cells written by the inner function are auxiliary results: they pass through and are never differentiated. */
+#include "ops/emit.h"
+#include "passes/passes.h"
+#include "trace/dispatch.h"
+#include "trace/function.h"
+#include "transform/transform.h"
+
+#include <manyfold/function.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The zero tangent that a user sees: zeros of the strong type, for integers too (JAX's float0 has no counterpart in C). */
+static mf_var *zero_of(mf_builder *b, const mf_type *type) { return e_full(b, mf_type_strong(type), 0); }
+
+/* ---- grad and value_and_grad */
+
+typedef struct grad_options {
+    mf_ints argnums; /* empty: argument 0, and a bare gradient */
+    bool has_aux, with_value, allow_int, holomorphic;
+} grad_options;
+
+static bool chosen(const grad_options *o, int argument, int count)
+{
+    if (o->argnums.count == 0)
+        return argument == 0;
+    for (int i = 0; i < o->argnums.count; i++)
+        if (o->argnums.at[i] == argument || o->argnums.at[i] + count == argument)
+            return true;
+    return false;
+}
+
+static mf_error_object *check_arguments(const mf_function_object *f, const mf_signature *s, const grad_options *o)
+{
+    for (int i = 0; i < o->argnums.count; i++)
+        if (o->argnums.at[i] >= s->arg_count || o->argnums.at[i] < -s->arg_count)
+            return mf_error_new(MF_ERROR_ARGUMENT, "%s: argnums names argument %lld, but the call has %d", f->name, (long long)o->argnums.at[i], s->arg_count);
+    for (int i = 0; i < s->leaf_count; i++) {
+        if (!chosen(o, mf_signature_argument_of(s, i), s->arg_count))
+            continue;
+        const mf_type *t = s->leaves[i].type;
+        if (t && mf_dtype_is_inexact(t->dtype))
+            continue;
+        mf_text path = { 0 };
+        mf_signature_leaf_path(&path, s, i);
+        mf_error_object *e = mf_error_new(MF_ERROR_DTYPE, "grad requires real- or complex-valued inputs (input dtype that is a sub-dtype of floating), but "
+                                          "%s of %s is %s", path.at ? path.at : "an argument", f->inner->name, t ? mf_type_name(t) : "a static");
+        mf_text_free(&path);
+        return e;
+    }
+    return NULL;
+}
+
+/* The scalar result to differentiate, and the auxiliary tree beside it. */
+static mf_error_object *check_result(const mf_function_object *f, const mf_traced *t, const grad_options *o)
+{
+    const mf_structure *r = t->result, *value = r;
+    if (o->has_aux) {
+        if (r->kind != MF_NODE_TUPLE || r->child_count != 2)
+            return mf_error_new(MF_ERROR_TREE, "%s with has_aux: %s must return a tuple (value, aux)", f->kind->name, f->inner->name);
+        value = r->children[0];
+    }
+    const mf_type *type = value->kind == MF_NODE_LEAF && t->program->out_count && !(t->result_statics && t->result_statics[0]) ? t->program->out[0]->type : NULL;
+    if (!type)
+        return mf_error_new(MF_ERROR_TREE, "gradient only defined for scalar-output functions; %s returned a tree", f->inner->name);
+    if (type->rank)
+        return mf_error_new(MF_ERROR_SHAPE, "gradient only defined for scalar-output functions; the output of %s had shape %s", f->inner->name, mf_type_name(type));
+    if (!mf_dtype_is_float(type->dtype))
+        return mf_error_new(MF_ERROR_DTYPE, "grad requires real-valued outputs; the output of %s is %s", f->inner->name, mf_type_name(type));
+    return NULL;
+}
+
+/* The structure of the gradients: the chosen argument's, or a tuple of several. */
+static const mf_structure *gradient_structure(const grad_options *o, const mf_signature *s)
+{
+    if (o->argnums.count == 0)
+        return s->structures[0];
+    const mf_structure *parts[MF_MAX_RANK];
+    for (int i = 0; i < o->argnums.count; i++)
+        parts[i] = s->structures[(o->argnums.at[i] + s->arg_count) % s->arg_count];
+    return o->argnums.count == 1 ? parts[0] : mf_structure_node(MF_NODE_TUPLE, NULL, parts, o->argnums.count);
+}
+
+static int first_leaf(const mf_signature *s, int argument)
+{
+    int n = 0;
+    for (int i = 0; i < argument; i++)
+        n += s->structures[i]->leaf_count;
+    return n;
+}
+
+/* Positions of the gradients among the outputs of the gradient program, in the order of argnums. */
+static int gradient_outputs(const grad_options *o, const mf_signature *s, const bool *wrt, int first, int *out)
+{
+    int position[1024], n = 0, next = first, typed = 0;
+    for (int i = 0; i < s->leaf_count; i++)
+        position[i] = s->leaves[i].type && wrt[typed++] ? next++ : -1;
+    int count = o->argnums.count ? o->argnums.count : 1;
+    for (int k = 0; k < count; k++) {
+        int argument = o->argnums.count ? (int)((o->argnums.at[k] + s->arg_count) % s->arg_count) : 0;
+        for (int i = first_leaf(s, argument), end = i + s->structures[argument]->leaf_count; i < end; i++)
+            out[n++] = position[i];
+    }
+    return n;
+}
+
+static mf_traced *grad_build(mf_function_object *f, const mf_signature *s, mf_traced *inner, mf_error_object **error)
+{
+    const grad_options *o = f->options;
+    const mf_program *p = inner->program;
+    if (s->leaf_count > 1024 || p->out_count + s->leaf_count > 2048) {
+        *error = mf_error_new(MF_ERROR_ARGUMENT, "%s: more than 1024 leaves", f->name);
+        return NULL;
+    }
+    bool wrt[4096] = { 0 };
+    int typed = 0, wanted = 0;
+    for (int i = 0; i < s->leaf_count; i++)
+        if (s->leaves[i].type)
+            wanted += wrt[typed++] = chosen(o, mf_signature_argument_of(s, i), s->arg_count);
+    mf_program *g = mf_grad_program(p, s->env, wrt, error);
+    if (!g)
+        return NULL;
+    if ((*error = mf_program_step(g, s->env, "grad"))) {
+        mf_drop(g);
+        return NULL;
+    }
+    /* results of f: [value, aux..., writes...], then gradients */
+    int results = mf_traced_result_count(inner), writes = p->out_count - results, outputs[4096], n = 0;
+    const mf_structure *gradients = gradient_structure(o, s), *aux = o->has_aux ? inner->result->children[1] : NULL, *structure;
+    mf_object *statics[2048] = { 0 };
+    int leaf = 0;
+    bool some_static = false;
+    for (int i = 0; o->with_value && i < inner->result->leaf_count; i++, leaf++) {
+        statics[leaf] = inner->result_statics ? inner->result_statics[i] : NULL;
+        some_static |= statics[leaf] != NULL;
+        if (!statics[leaf])
+            outputs[n] = n, n++;
+    }
+    n += gradient_outputs(o, s, wrt, p->out_count, outputs + n);
+    leaf += wanted;
+    for (int i = 1, out = 1; !o->with_value && o->has_aux && i < inner->result->leaf_count; i++, leaf++) {
+        statics[leaf] = inner->result_statics ? inner->result_statics[i] : NULL;
+        some_static |= statics[leaf] != NULL;
+        if (!statics[leaf])
+            outputs[n++] = out++;
+    }
+    for (int i = 0; i < writes; i++)
+        outputs[n++] = results + i;
+    if (o->with_value)
+        structure = mf_structure_node(MF_NODE_TUPLE, NULL, (const mf_structure *const[]){ inner->result, gradients }, 2);
+    else
+        structure = o->has_aux ? mf_structure_node(MF_NODE_TUPLE, NULL, (const mf_structure *const[]){ gradients, aux }, 2) : gradients;
+    mf_program *q = mf_program_select(g, s->env, outputs, n, error);
+    mf_drop(g);
+    return q ? mf_traced_with(inner, q, structure, some_static ? statics : NULL) : NULL;
+}
+
+static mf_traced *grad_trace(mf_function_object *f, const mf_signature *s, mf_error_object **error)
+{
+    if ((*error = check_arguments(f, s, f->options)))
+        return NULL;
+    mf_traced *inner = mf_function_trace(f->inner, s, error);
+    if (!inner)
+        return NULL;
+    *error = check_result(f, inner, f->options);
+    mf_traced *result = *error ? NULL : grad_build(f, s, inner, error);
+    if (!result && !*error)
+        *error = mf_error_out_of_memory();
+    mf_drop(inner);
+    return result;
+}
+
+static const mf_function_class grad_class = { .name = "grad", .trace = grad_trace };
+static const mf_function_class value_and_grad_class = { .name = "value_and_grad", .trace = grad_trace };
+
+static mf_function make_grad(const mf_function_class *kind, mf_function f, const mf_grad_options *o, bool with_value)
+{
+    grad_options options;
+    memset(&options, 0, sizeof options);
+    options.argnums = mf_ints_plain(o->argnums);
+    options.has_aux = o->has_aux;
+    options.with_value = with_value;
+    options.allow_int = o->allow_int;
+    options.holomorphic = o->holomorphic;
+    return mf_function_wrap(kind, f, &options, sizeof options);
+}
+
+mf_function mf_grad_opt(mf_function f, const mf_grad_options *o)
+{
+    MF_ENTER;
+    return make_grad(&grad_class, f, o, false);
+}
+
+mf_function mf_value_and_grad_opt(mf_function f, const mf_grad_options *o)
+{
+    MF_ENTER;
+    return make_grad(&value_and_grad_class, f, o, true);
+}
+
+/* ---- jvp: a function of (primals, tangents), both tuples of the arguments */
+
+/* The signature of the inner function when its arguments come as one tuple argument. */
+static mf_error_object *untuple(const mf_function_object *f, const mf_signature *s, const char *what, mf_signature *inner)
+{
+    const mf_structure *tuple = s->structures[0];
+    if ((tuple->kind != MF_NODE_TUPLE && tuple->kind != MF_NODE_LIST) || tuple->child_count > MF_MAX_ARGUMENTS)
+        return mf_error_new(MF_ERROR_TREE, "%s: %s must be a tuple of the arguments of %s", f->kind->name, what, f->inner->name);
+    *inner = (mf_signature){ .env = s->env, .rules = s->rules, .arg_count = tuple->child_count, .leaf_count = tuple->leaf_count, .leaves = s->leaves };
+    for (int i = 0; i < tuple->child_count; i++)
+        inner->structures[i] = tuple->children[i];
+    return NULL;
+}
+
+static mf_error_object *check_tangents(const mf_function_object *f, const mf_signature *s)
+{
+    if (s->structures[0] != s->structures[1]) {
+        mf_text t = { 0 };
+        mf_structure_difference(&t, s->structures[0], s->structures[1]);
+        mf_error_object *e = mf_error_new(MF_ERROR_TREE, "jvp of %s: primals and tangents must have the same tree: %s", f->inner->name, t.at ? t.at : "");
+        mf_text_free(&t);
+        return e;
+    }
+    int n = s->structures[0]->leaf_count;
+    for (int i = 0; i < n; i++) {
+        const mf_type *p = s->leaves[i].type, *t = s->leaves[n + i].type;
+        if (!p || !t || !mf_type_same_shape(p, t) || (mf_dtype_is_inexact(p->dtype) && p->dtype != t->dtype))
+            return mf_error_new(MF_ERROR_DTYPE, "jvp of %s: primal %d is %s, its tangent %s", f->inner->name, i, p ? mf_type_name(p) : "a static",
+                                t ? mf_type_name(t) : "a static");
+    }
+    return NULL;
+}
+
+/* Inputs of the result: primals, tangents (all), captures, cells. Outputs: results, tangents, writes. */
+static mf_program *jvp_wrap(const mf_traced *inner, const mf_signature *s, const mf_program *j, const bool *has, const bool *out_tangent,
+                            mf_error_object **error)
+{
+    const mf_program *p = inner->program;
+    int n = s->structures[0]->leaf_count, results = mf_traced_result_count(inner);
+    mf_builder b;
+    mf_builder_init(&b, s->env);
+    mf_var **in = mf_calloc((size_t)j->in_count + 1, sizeof *in), **out = mf_calloc((size_t)j->out_count + (size_t)p->out_count + 1, sizeof *out);
+    mf_var **chosen_out = mf_calloc((size_t)(2 * p->out_count) + 1, sizeof *chosen_out);
+    mf_program *q = NULL;
+    if (in && out && chosen_out) {
+        int k = p->in_count, m = 0;
+        for (int i = 0; i < n; i++)
+            in[i] = mf_builder_input(&b, p->in[i]->type);
+        for (int i = 0; i < n; i++) {
+            mf_var *t = mf_builder_input(&b, s->leaves[n + i].type);
+            if (has[i])
+                in[k++] = t;
+        }
+        for (int i = n; i < p->in_count; i++)
+            in[i] = mf_builder_input(&b, p->in[i]->type);
+        mf_inline(&b, j, in, out);
+        for (int i = 0; i < results; i++)
+            chosen_out[m++] = out[i];
+        for (int i = 0, next = p->out_count; i < p->out_count; i++) {
+            mf_var *t = out_tangent[i] ? out[next++] : NULL;
+            if (i < results && t)
+                chosen_out[m++] = t;
+            else if (i < results)
+                chosen_out[m++] = zero_of(&b, p->out[i]->type);
+        }
+        for (int i = results; i < p->out_count; i++)
+            chosen_out[m++] = out[i];
+        q = mf_builder_finish(&b, chosen_out, m, error);
+    } else {
+        mf_builder_abandon(&b);
+        *error = mf_error_out_of_memory();
+    }
+    mf_free(in);
+    mf_free(out);
+    mf_free(chosen_out);
+    return q;
+}
+
+static mf_traced *jvp_trace(mf_function_object *f, const mf_signature *s, mf_error_object **error)
+{
+    mf_signature inner_signature;
+    if (s->arg_count != 2)
+        *error = mf_error_new(MF_ERROR_ARGUMENT, "jvp takes primals and tangents");
+    else if (!(*error = untuple(f, s, "primals", &inner_signature)))
+        *error = check_tangents(f, s);
+    mf_traced *inner = *error ? NULL : mf_function_trace(f->inner, &inner_signature, error);
+    if (!inner)
+        return NULL;
+    const mf_program *p = inner->program;
+    int n = s->structures[0]->leaf_count, results = mf_traced_result_count(inner);
+    bool *has = mf_calloc((size_t)(p->in_count + p->out_count) + 1, sizeof *has), *out_tangent = has ? has + p->in_count : NULL;
+    mf_traced *result = NULL;
+    if (has) {
+        for (int i = 0; i < n; i++)
+            has[i] = mf_dtype_is_inexact(p->in[i]->type->dtype);
+        for (int i = 0; i < results; i++)
+            out_tangent[i] = mf_dtype_is_inexact(p->out[i]->type->dtype);
+        mf_program *j = mf_jvp_program(p, s->env, has, out_tangent, error);
+        if (j && (*error = mf_program_step(j, s->env, "jvp"))) {
+            mf_drop(j);
+            j = NULL;
+        }
+        mf_program *q = j ? jvp_wrap(inner, s, j, has, out_tangent, error) : NULL;
+        const mf_structure *pair = mf_structure_node(MF_NODE_TUPLE, NULL, (const mf_structure *const[]){ inner->result, inner->result }, 2);
+        result = q ? mf_traced_with(inner, q, pair, NULL) : NULL;
+        mf_drop(j);
+    }
+    if (!result && !*error)
+        *error = mf_error_out_of_memory();
+    mf_free(has);
+    mf_drop(inner);
+    return result;
+}
+
+static const mf_function_class jvp_class = { .name = "jvp", .trace = jvp_trace };
+
+mf_value mf_jvp_n(mf_function f, mf_value primals, mf_value tangents)
+{
+    MF_ENTER;
+    return mf_call_n(mf_function_wrap(&jvp_class, f, NULL, 0), (const mf_value[]){ primals, tangents }, 2);
+}
+
+/* ---- vjp: forward gives results and residuals; the pullback is a function that holds them */
+
+typedef struct pullback_options {
+    mf_object *backward; /* retained mf_traced: cotangents then residuals as typed leaves */
+    mf_object *residuals; /* retained tree or leaf */
+    const mf_structure *result;
+    uint64_t serial;
+} pullback_options;
+
+static void pullback_destroy(mf_function_object *f)
+{
+    pullback_options *o = f->options;
+    mf_drop(o->backward);
+    mf_drop(o->residuals);
+}
+
+static mf_value pullback_call(mf_function_object *f, const mf_value *arguments, int count)
+{
+    const pullback_options *o = f->options;
+    if (count != 1)
+        return mf_fail(MF_ERROR_ARGUMENT, "a pullback takes one cotangent, a tree like the result, not %d arguments", count);
+    mf_object *ct = mf_object_of(arguments[0]), *const *leaves, *self, *const *residuals, *residual_self;
+    mf_error_object *inside = (mf_error_object *)mf_first_error_in(ct);
+    if (inside)
+        return mf_value_of(inside);
+    int n, m;
+    if (!ct || mf_tree_flatten(ct, &leaves, &n, &self) != o->result)
+        return mf_fail(MF_ERROR_TREE, "%s: the cotangent's tree differs from the result's", f->name);
+    mf_tree_flatten(o->residuals, &residuals, &m, &residual_self);
+    mf_traced *t = (mf_traced *)o->backward;
+    mf_object **all = mf_alloc(((size_t)n + (size_t)m + 1) * sizeof *all);
+    if (!all)
+        return mf_value_new(mf_error_out_of_memory());
+    for (int i = 0; i < n; i++) {
+        const mf_type *wanted = t->program->in[i]->type, *given = mf_object_type(leaves[i]);
+        if (given != wanted && (!given || !mf_type_same_shape(given, wanted) || given->dtype != wanted->dtype)) {
+            mf_free(all);
+            return mf_fail(MF_ERROR_DTYPE, "%s: cotangent %d is %s, the result %s", f->name, i, given ? mf_type_name(given) : "no array", mf_type_name(wanted));
+        }
+        all[i] = leaves[i];
+    }
+    memcpy(all + n, residuals, (size_t)m * sizeof *all);
+    mf_value v = mf_traced_apply(t, all, NULL);
+    mf_free(all);
+    return v;
+}
+
+static mf_traced *pullback_trace(mf_function_object *f, const mf_signature *s, mf_error_object **error)
+{
+    (void)s;
+    *error = mf_error_new(MF_ERROR_ARGUMENT, "%s is called, not transformed: wrap it in a function", f->name);
+    return NULL;
+}
+static const mf_function_class pullback_class = { .name = "pullback", .trace = pullback_trace, .call = pullback_call, .destroy = pullback_destroy };
+
+/* The backward program takes residuals, then cotangents of inexact results, and gives cotangents of inexact inputs. Rearranged: inputs
+ * are the cotangents of every result leaf (strong types), then the residuals; outputs a cotangent for every argument leaf. */
+static mf_traced *backward_traced(const mf_traced *inner, const mf_signature *s, const mf_program *backward, int residuals, mf_error_object **error)
+{
+    const mf_program *p = inner->program;
+    int results = mf_traced_result_count(inner), k = residuals, m = 0, next = 0;
+    mf_builder b;
+    mf_builder_init(&b, s->env);
+    mf_var **in = mf_calloc((size_t)backward->in_count + (size_t)p->out_count + 1, sizeof *in), **out = mf_calloc((size_t)p->in_count + (size_t)backward->out_count + 1, sizeof *out);
+    mf_var **chosen_out = mf_calloc((size_t)s->leaf_count + 1, sizeof *chosen_out);
+    mf_program *q = NULL;
+    if (in && out && chosen_out) {
+        for (int i = 0; i < results; i++) {
+            mf_var *ct = mf_builder_input(&b, mf_type_strong(p->out[i]->type));
+            if (mf_dtype_is_inexact(p->out[i]->type->dtype))
+                in[k++] = ct;
+        }
+        for (int i = results; i < p->out_count; i++) /* written cells have no cotangent */
+            if (mf_dtype_is_inexact(p->out[i]->type->dtype))
+                in[k++] = zero_of(&b, p->out[i]->type);
+        for (int i = 0; i < residuals; i++)
+            in[i] = mf_builder_input(&b, backward->in[i]->type);
+        mf_inline(&b, backward, in, out);
+        for (int i = 0; i < s->leaf_count; i++)
+            chosen_out[m++] = mf_dtype_is_inexact(p->in[i]->type->dtype) ? out[next++] : zero_of(&b, p->in[i]->type);
+        q = mf_builder_finish(&b, chosen_out, m, error);
+    } else {
+        mf_builder_abandon(&b);
+        *error = mf_error_out_of_memory();
+    }
+    mf_free(in);
+    mf_free(out);
+    mf_free(chosen_out);
+    static const mf_traced nothing;
+    const mf_structure *tuple = q ? mf_structure_node(MF_NODE_TUPLE, NULL, s->structures, s->arg_count) : NULL;
+    return q ? mf_traced_with(&nothing, q, tuple, NULL) : NULL;
+}
+
+/* forward: results as one tree, residuals as a list beside it */
+static mf_traced *forward_traced(const mf_traced *inner, mf_program *forward, int residuals, mf_error_object **error)
+{
+    int results = mf_traced_result_count(inner), writes = inner->program->out_count - results, *order = mf_alloc(((size_t)forward->out_count + 1) * sizeof *order);
+    const mf_structure **items = mf_alloc(((size_t)residuals + 1) * sizeof *items);
+    mf_traced *t = NULL;
+    if (order && items) {
+        int n = 0;
+        for (int i = 0; i < results; i++)
+            order[n++] = i;
+        for (int i = 0; i < residuals; i++) {
+            order[n++] = results + writes + i;
+            items[i] = mf_structure_leaf();
+        }
+        for (int i = 0; i < writes; i++)
+            order[n++] = results + i;
+        mf_program *q = mf_program_select(forward, NULL, order, n, error);
+        const mf_structure *list = mf_structure_node(MF_NODE_LIST, NULL, items, residuals);
+        t = q ? mf_traced_with(inner, q, mf_structure_node(MF_NODE_TUPLE, NULL, (const mf_structure *const[]){ inner->result, list }, 2), NULL) : NULL;
+    }
+    mf_free(order);
+    mf_free(items);
+    return t;
+}
+
+static mf_value vjp_run(mf_function_object *f, const mf_signature *s, mf_traced *inner, mf_function *pullback, mf_error_object **error)
+{
+    mf_program *forward = NULL, *backward = NULL;
+    int residuals = 0;
+    mf_value nothing = { 0 };
+    if (!mf_vjp_program(inner->program, s->env, &forward, &backward, &residuals, error))
+        return nothing;
+    mf_traced *ft = forward_traced(inner, forward, residuals, error), *bt = ft ? backward_traced(inner, s, backward, residuals, error) : NULL;
+    mf_drop(forward);
+    mf_drop(backward);
+    mf_value out = nothing;
+    if (bt) {
+        mf_object *leaves[1024];
+        for (int i = 0; i < s->leaf_count; i++)
+            leaves[i] = s->leaves[i].object;
+        mf_object *pair = mf_object_of(mf_traced_apply(ft, leaves, NULL));
+        if (mf_object_is(pair, &mf_tree_class)) {
+            static _Atomic uint64_t serial;
+            pullback_options o = { &bt->object, mf_tree_child((mf_tree *)pair, 1), inner->result, atomic_fetch_add(&serial, 1) };
+            char name[160];
+            snprintf(name, sizeof name, "pullback(%s)", f->name);
+            *pullback = mf_function_make(&pullback_class, NULL, mf_intern(name), &o, sizeof o);
+            bt = NULL;
+            out = mf_value_new(mf_tree_child((mf_tree *)pair, 0));
+        } else {
+            *error = mf_object_is(pair, &mf_error_class) ? mf_retain(pair) : mf_error_out_of_memory();
+        }
+    } else if (!*error) {
+        *error = mf_error_out_of_memory();
+    }
+    mf_drop(ft);
+    mf_drop(bt);
+    return out;
+}
+
+mf_value mf_vjp_n(mf_function function, mf_value primals, mf_function *pullback)
+{
+    MF_ENTER;
+    mf_error_object *error = NULL;
+    mf_function_object *f = mf_function_of(function, &error);
+    mf_object *o = f ? mf_object_of(primals) : NULL;
+    mf_value arguments[MF_MAX_ARGUMENTS], out = { 0 };
+    int count = 0;
+    if (f && (!mf_object_is(o, &mf_tree_class) || ((mf_tree *)o)->structure->child_count > MF_MAX_ARGUMENTS))
+        error = mf_object_is(o, &mf_error_class) ? mf_retain(o) : mf_error_new(MF_ERROR_TREE, "vjp: primals must be a tuple of the arguments of %s", f->name);
+    for (int n = error ? 0 : ((mf_tree *)o)->structure->child_count; count < n; count++)
+        arguments[count] = mf_value_new(mf_tree_child((mf_tree *)o, count));
+    mf_signature s = { .leaf_count = 0 };
+    mf_leaf few[32], *leaves = few;
+    s.leaf_count = 32;
+    if (!error)
+        error = mf_signature_make(&s, &leaves, f, arguments, count);
+    if (!error && s.leaf_count > 1024)
+        error = mf_error_new(MF_ERROR_ARGUMENT, "vjp: more than 1024 leaves");
+    mf_traced *inner = error ? NULL : mf_function_trace(f, &s, &error);
+    if (inner) {
+        out = vjp_run(f, &s, inner, pullback, &error);
+        mf_drop(inner);
+    }
+    if (leaves != few)
+        mf_free(leaves);
+    if (!error)
+        return out;
+    *pullback = (mf_function){ mf_handle_new(mf_retain(error)) };
+    return mf_value_new(error);
+}

@@ -1,0 +1,57 @@
+/* jit and remat: a call of the inner function becomes one equation that holds its program. At the top level that equation is the whole
+ * program, so jit costs nothing there; inside other traces it keeps the inner program whole for those who read it. */
+#include "ops/rows.h"
+#include "trace/dispatch.h"
+#include "trace/function.h"
+
+#include <manyfold/function.h>
+#include <stdio.h>
+
+typedef struct call_options {
+    mf_ints static_argnums, donate_argnums;
+    bool prevent_cse;
+} call_options;
+
+static mf_traced *trace_call(mf_function_object *f, const mf_signature *s, const mf_op *op, mf_error_object **error)
+{
+    mf_traced *inner = mf_function_trace(f->inner, s, error);
+    if (!inner)
+        return NULL;
+    const mf_type *small[64], **types = inner->program->in_count <= 64 ? small : mf_alloc((size_t)inner->program->in_count * sizeof *types);
+    mf_traced *result = NULL;
+    if (types) {
+        for (int i = 0; i < inner->program->in_count; i++)
+            types[i] = inner->program->in[i]->type;
+        mf_jit_params params = { inner->program, f->inner->name };
+        mf_program *p = mf_program_of_eqn(s->env, op, &params, types, inner->program->in_count, error);
+        result = p ? mf_traced_with(inner, p, inner->result, inner->result_statics) : NULL;
+    }
+    if (!result && !*error)
+        *error = mf_error_out_of_memory();
+    if (types != small)
+        mf_free(types);
+    mf_drop(inner);
+    return result;
+}
+
+static mf_traced *jit_trace(mf_function_object *f, const mf_signature *s, mf_error_object **error) { return trace_call(f, s, &mf_op_jit, error); }
+static mf_traced *remat_trace(mf_function_object *f, const mf_signature *s, mf_error_object **error) { return trace_call(f, s, &mf_op_remat, error); }
+static const mf_ints *call_statics(const mf_function_object *f) { return &((const call_options *)f->options)->static_argnums; }
+static const mf_ints *call_donated(const mf_function_object *f) { return &((const call_options *)f->options)->donate_argnums; }
+
+static const mf_function_class jit_class = { .name = "jit", .trace = jit_trace, .static_argnums = call_statics, .donate_argnums = call_donated };
+static const mf_function_class remat_class = { .name = "remat", .trace = remat_trace, .static_argnums = call_statics };
+
+mf_function mf_jit_opt(mf_function f, const mf_jit_options *o)
+{
+    MF_ENTER;
+    call_options options = { .static_argnums = mf_ints_plain(o->static_argnums), .donate_argnums = mf_ints_plain(o->donate_argnums) };
+    return mf_function_wrap(&jit_class, f, &options, sizeof options);
+}
+
+mf_function mf_remat_opt(mf_function f, const mf_remat_options *o)
+{
+    MF_ENTER;
+    call_options options = { .static_argnums = mf_ints_plain(o->static_argnums), .prevent_cse = !o->prevent_cse_off };
+    return mf_function_wrap(&remat_class, f, &options, sizeof options);
+}

@@ -1,0 +1,177 @@
+/* Axes of mapped calls. See map.h; the errors' words are those of JAX where it has good ones. */
+#include "transform/map.h"
+
+#include <string.h>
+
+static mf_error_object *expand_in_axes(mf_mapped_call *m, const mf_function_object *f, const mf_signature *s, mf_axis in_axes)
+{
+    int positional = s->arg_count - s->has_kwargs, n = 0;
+    for (int i = 0; i < positional; i++)
+        n += s->structures[i]->leaf_count;
+    for (int i = n; i < s->leaf_count; i++)
+        m->axes[i] = 0; /* keyword arguments */
+    const mf_structure *arguments = mf_structure_node(MF_NODE_TUPLE, NULL, s->structures, positional);
+    if (!arguments)
+        return mf_error_out_of_memory();
+    mf_text what = { 0 };
+    mf_text_add(&what, "%s in_axes", f->kind->name);
+    mf_error_object *e = mf_axes_expand(in_axes, arguments, what.at ? what.at : "in_axes", m->axes);
+    mf_text_free(&what);
+    return e;
+}
+
+static mf_error_object *axis_beyond_rank(const mf_function_object *f, const mf_signature *s, int leaf, mf_axis axis)
+{
+    mf_text path = { 0 };
+    mf_signature_leaf_path(&path, s, leaf);
+    mf_error_object *e = mf_error_new(MF_ERROR_AXIS, "%s: in_axes maps axis %lld of %s, which has rank %d (%s)%s", f->kind->name, (long long)axis,
+                                      path.at ? path.at : "an argument", s->leaves[leaf].type->rank, mf_type_name(s->leaves[leaf].type),
+                                      s->leaves[leaf].type->rank ? "" : "; a scalar can only be broadcast: MF_NONE");
+    mf_text_free(&path);
+    return e;
+}
+
+static mf_error_object *normalise(mf_mapped_call *m, const mf_function_object *f, const mf_signature *s)
+{
+    for (int i = 0; i < s->leaf_count; i++) {
+        const mf_type *t = s->leaves[i].type;
+        if (!t)
+            m->axes[i] = MF_NONE;
+        if (m->axes[i] == MF_NONE)
+            continue;
+        mf_axis axis = m->axes[i] < 0 ? m->axes[i] + t->rank : m->axes[i];
+        if (axis < 0 || axis >= t->rank)
+            return axis_beyond_rank(f, s, i, m->axes[i]);
+        m->axes[i] = axis;
+    }
+    return NULL;
+}
+
+static mf_error_object *inconsistent(const mf_mapped_call *m, const mf_signature *s, const char *what)
+{
+    mf_text t = { 0 };
+    mf_text_add(&t, "%s got inconsistent sizes for array axes to be mapped:", what);
+    for (int i = 0; i < s->leaf_count; i++)
+        if (m->axes[i] != MF_NONE) {
+            mf_text_add(&t, "\n  * axis %lld had size %lld: ", (long long)m->axes[i], (long long)s->leaves[i].type->dims[m->axes[i]]);
+            mf_signature_leaf_path(&t, s, i);
+            mf_text_add(&t, " of type %s", mf_type_name(s->leaves[i].type));
+        }
+    mf_error_object *e = mf_error_new(MF_ERROR_SHAPE, "%s", t.at ? t.at : "inconsistent sizes");
+    mf_text_free(&t);
+    return e;
+}
+
+static mf_error_object *find_size(mf_mapped_call *m, const mf_signature *s, int64_t axis_size, const char *what)
+{
+    m->size = -1;
+    for (int i = 0; i < s->leaf_count; i++) {
+        if (m->axes[i] == MF_NONE)
+            continue;
+        int64_t size = s->leaves[i].type->dims[m->axes[i]];
+        if (m->size >= 0 && m->size != size)
+            return inconsistent(m, s, what);
+        m->size = size;
+    }
+    if (axis_size < 0)
+        return mf_error_new(MF_ERROR_ARGUMENT, "%s: axis_size is %lld", what, (long long)axis_size);
+    if (axis_size && m->size >= 0 && m->size != axis_size)
+        return mf_error_new(MF_ERROR_SHAPE, "%s: specified axis_size %lld doesn't match received axis_size %lld", what, (long long)axis_size,
+                            (long long)m->size);
+    if (axis_size)
+        m->size = axis_size;
+    if (m->size == 0)
+        return mf_error_new(MF_ERROR_SHAPE, "%s: the mapped axis has size 0; at least one element is needed", what);
+    return NULL;
+}
+
+mf_error_object *mf_mapped_call_make(mf_mapped_call *m, const mf_function_object *f, const mf_signature *s, mf_axis in_axes, int64_t axis_size,
+                                     const char *what)
+{
+    m->axes = mf_alloc(((size_t)s->leaf_count + 1) * sizeof *m->axes);
+    m->leaves = mf_alloc(((size_t)s->leaf_count + 1) * sizeof *m->leaves);
+    if (!m->axes || !m->leaves)
+        return mf_error_out_of_memory();
+    mf_error_object *e = expand_in_axes(m, f, s, in_axes);
+    if (!e)
+        e = normalise(m, f, s);
+    if (!e)
+        e = find_size(m, s, axis_size, what);
+    if (e)
+        return e;
+    m->inner = *s;
+    m->inner.leaves = m->leaves;
+    for (int i = 0; i < s->leaf_count; i++) {
+        m->leaves[i] = s->leaves[i];
+        if (m->axes[i] != MF_NONE)
+            m->leaves[i] = (mf_leaf){ .type = mf_type_without_axis(s->leaves[i].type, (int)m->axes[i]) };
+    }
+    return NULL;
+}
+
+void mf_mapped_call_free(mf_mapped_call *m)
+{
+    mf_free(m->axes);
+    mf_free(m->leaves);
+}
+
+void mf_traced_output_path(mf_text *text, const mf_traced *t, int output)
+{
+    int n = 0;
+    for (int i = 0; i < t->result->leaf_count; i++)
+        if (!(t->result_statics && t->result_statics[i]) && n++ == output) {
+            mf_text_put(text, "the result");
+            mf_structure_leaf_path(text, t->result, i);
+            return;
+        }
+    for (int i = 0; i < t->cell_count; i++)
+        if (t->cells[i].write_structure) {
+            n += t->cells[i].write_structure->leaf_count;
+            if (output < n) {
+                mf_text_add(text, "state %s", t->cells[i].cell->name ? t->cells[i].cell->name : "");
+                return;
+            }
+        }
+}
+
+mf_error_object *mf_mapped_out_axes(const mf_traced *t, const mf_function_object *f, mf_axis out_axes, const mf_cell_rules *rules, const char *what,
+                                    mf_axis *out)
+{
+    mf_axis *by_leaf = mf_alloc(((size_t)t->result->leaf_count + 1) * sizeof *by_leaf);
+    if (!by_leaf)
+        return mf_error_out_of_memory();
+    mf_text name = { 0 };
+    mf_text_add(&name, "%s out_axes", f->kind->name);
+    mf_error_object *e = mf_axes_expand(out_axes, t->result, name.at ? name.at : "out_axes", by_leaf);
+    mf_text_free(&name);
+    int n = 0;
+    for (int i = 0; !e && i < t->result->leaf_count; i++)
+        if (!(t->result_statics && t->result_statics[i]))
+            out[n++] = by_leaf[i];
+    for (int i = 0; !e && i < t->cell_count; i++)
+        for (int k = 0; t->cells[i].write_structure && k < t->cells[i].write_structure->leaf_count; k++)
+            out[n++] = rules ? mf_cell_rule_axis(rules->out, t->cells[i].cell) : MF_NONE;
+    mf_free(by_leaf);
+    for (int i = 0; !e && i < n; i++) {
+        int rank = t->program->out[i]->type->rank + 1;
+        mf_axis axis = out[i] == MF_NONE || out[i] >= 0 ? out[i] : out[i] + rank;
+        if (axis != MF_NONE && (axis < 0 || axis >= rank)) {
+            mf_text path = { 0 };
+            mf_traced_output_path(&path, t, i);
+            e = mf_error_new(MF_ERROR_AXIS, "%s: out_axes puts the mapped axis of %s at %lld, but it has rank %d inside the map (%s)", what,
+                             path.at ? path.at : "a result", (long long)out[i], rank - 1, mf_type_name(t->program->out[i]->type));
+            mf_text_free(&path);
+        }
+        out[i] = axis;
+    }
+    return e;
+}
+
+void mf_mapped_cell_axes(const mf_traced *t, const mf_cell_rules *rules, mf_axis *axes)
+{
+    for (int i = 0, n = 0; i < t->cell_count; i++) {
+        mf_axis axis = rules ? mf_cell_rule_axis(rules->in, t->cells[i].cell) : MF_NONE;
+        for (int k = 0; k < t->cells[i].read_structure->leaf_count; k++)
+            axes[n++] = axis;
+    }
+}

@@ -1,0 +1,258 @@
+/* pmap as a function: the inner function is traced on a shard's types with the axis in scope; its program becomes one pmap equation.
+ * All that pmap checks is here, against declared variance and the device count; words after JAX's. */
+#include "transform/pmap.h"
+
+#include "ops/rows.h"
+#include "passes/passes.h"
+#include "runtime/backend.h"
+#include "trace/dispatch.h"
+#include "transform/map.h"
+
+#include <manyfold/device.h>
+#include <string.h>
+
+typedef struct pmap_options {
+    const char *axis_name, *backend;
+    mf_axis in_axes, out_axes;
+    mf_ints static_argnums, donate_argnums;
+    const mf_intlist *devices; /* NULL: not given */
+    int64_t axis_size;
+    const mf_cell_rules *rules;
+} pmap_options;
+
+/* ---- devices and sizes */
+
+static mf_error_object *check_devices(const mf_intlist *devices)
+{
+    if (!devices->count)
+        return mf_error_new(MF_ERROR_DEVICE, "pmap: 'devices' argument is empty; it must name at least one device");
+    for (int i = 0; i < devices->count; i++) {
+        if (devices->at[i] < 0 || devices->at[i] >= mf_device_total())
+            return mf_error_new(MF_ERROR_DEVICE, "pmap: devices[%d] is no device of this process", i);
+        for (int k = 0; k < i; k++)
+            if (devices->at[k] == devices->at[i])
+                return mf_error_new(MF_ERROR_DEVICE, "pmap: the same device is named twice: devices[%d] and devices[%d] are both device %lld", k, i,
+                                    (long long)devices->at[i]);
+    }
+    return NULL;
+}
+
+static int64_t outer_devices(const mf_axis_env *env)
+{
+    int64_t n = 1;
+    for (; env; env = env->outer)
+        n *= env->is_pmap ? env->size : 1;
+    return n;
+}
+
+static mf_error_object *check_size(const mf_function_object *f, const mf_signature *s, int64_t size)
+{
+    const pmap_options *o = f->options;
+    int64_t outer = outer_devices(s->env), total = mf_device_total();
+    if (o->devices && outer > 1)
+        return mf_error_new(MF_ERROR_DEVICE, "nested pmap with explicit devices argument is not supported (%s)", f->name);
+    if (o->devices && size != o->devices->count)
+        return mf_error_new(MF_ERROR_SHAPE, "Leading axis size of input to pmapped function must equal the number of local devices passed to pmap. "
+                            "Got axis_size=%lld, num_local_devices=%d.", (long long)size, o->devices->count);
+    if (outer > 1 && outer * size > total)
+        return mf_error_new(MF_ERROR_DEVICE, "pmapped function requires %lld local devices to run due to nested pmapped or other parallel functions, "
+                            "but only %lld are available.", (long long)(outer * size), (long long)total);
+    if (size > total)
+        return mf_error_new(MF_ERROR_DEVICE, "compiling computation %s requires %lld replicas, but only %lld CPU devices are available", f->inner->name,
+                            (long long)size, (long long)total);
+    return NULL;
+}
+
+/* The size when nothing is mapped: axis_size, else the given devices, else every local device that outer maps leave. */
+static mf_error_object *settle_size(const mf_function_object *f, const mf_signature *s, mf_mapped_call *m)
+{
+    const pmap_options *o = f->options;
+    mf_error_object *e = o->devices ? check_devices(o->devices) : NULL;
+    if (e)
+        return e;
+    if (m->size < 0)
+        m->size = o->devices ? o->devices->count : mf_device_total() / outer_devices(s->env);
+    return check_size(f, s, m->size < 1 ? 1 : m->size);
+}
+
+/* ---- out_axes=None is for results that do not vary */
+
+static mf_error_object *varying_error(const mf_function_object *f, const mf_signature *s, const mf_traced *inner, const mf_axis_env *env, int output,
+                                      const uint64_t *masks, int depth)
+{
+    const pmap_options *o = f->options;
+    mf_text path = { 0 }, through = { 0 };
+    mf_traced_output_path(&path, inner, output);
+    uint64_t *alone = mf_calloc((size_t)inner->program->in_count + 1, sizeof *alone);
+    for (int i = 0, typed = 0; alone && i < s->leaf_count && !through.count; i++) {
+        if (!s->leaves[i].type)
+            continue;
+        if (masks[typed] >> depth & 1) {
+            alone[typed] = (uint64_t)1 << depth;
+            uint64_t *v = mf_variance_of(inner->program, env, alone);
+            if (v && v[inner->program->out[output]->id] >> depth & 1)
+                mf_signature_leaf_path(&through, s, i);
+            mf_free(v);
+            alone[typed] = 0;
+        }
+        typed++;
+    }
+    mf_free(alone);
+    mf_error_object *e = mf_error_new(MF_ERROR_AXIS, "%s: out_axes is none for %s, but its value varies over the mapped axis%s%s%s through %s; use a collective "
+                                      "such as psum to make it the same on all devices, or map it with out_axes=0", f->name, path.at ? path.at : "a result",
+                                      o->axis_name ? " '" : "", o->axis_name ? o->axis_name : "", o->axis_name ? "'" : "",
+                                      through.at ? through.at : "the device's index");
+    mf_text_free(&path);
+    mf_text_free(&through);
+    return e;
+}
+
+static mf_error_object *check_unmapped_results(const mf_function_object *f, const mf_signature *s, const mf_traced *inner, const mf_axis_env *env,
+                                               const mf_axis *in_axes, const mf_axis *out_axes)
+{
+    const mf_program *p = inner->program;
+    bool any = false;
+    for (int i = 0; i < p->out_count; i++)
+        any |= out_axes[i] == MF_NONE;
+    if (!any)
+        return NULL;
+    int depth = mf_axis_env_depth(env, env);
+    uint64_t *masks = mf_calloc((size_t)p->in_count + 1, sizeof *masks);
+    for (int i = 0; masks && i < p->in_count; i++)
+        masks[i] = in_axes[i] == MF_NONE ? 0 : (uint64_t)1 << depth;
+    uint64_t *v = masks ? mf_variance_of(p, env, masks) : NULL;
+    mf_error_object *e = v ? NULL : mf_error_out_of_memory();
+    for (int i = 0; i < p->out_count && !e; i++)
+        if (out_axes[i] == MF_NONE && v[p->out[i]->id] >> depth & 1)
+            e = varying_error(f, s, inner, env, i, masks, depth);
+    mf_free(masks);
+    mf_free(v);
+    return e;
+}
+
+/* ---- the equation */
+
+static const mf_intlist *axis_list(const mf_axis *axes, int count) { return mf_ints_intern(axes, count); }
+
+static mf_program *pmap_program(const mf_function_object *f, const mf_signature *s, const mf_traced *inner, int64_t size, const mf_axis *in_axes,
+                                const mf_axis *out_axes, mf_error_object **error)
+{
+    const pmap_options *o = f->options;
+    const mf_program *p = inner->program;
+    const mf_type **types = mf_alloc(((size_t)p->in_count + 1) * sizeof *types);
+    if (!types) {
+        *error = mf_error_out_of_memory();
+        return NULL;
+    }
+    for (int i = 0; i < p->in_count; i++)
+        types[i] = in_axes[i] == MF_NONE ? p->in[i]->type : mf_type_insert_axis(p->in[i]->type, (int)in_axes[i], size);
+    mf_pmap_params params = {
+        .program = inner->program, .axis_name = o->axis_name, .name = f->inner->name, .axis_size = size, .in_axes = axis_list(in_axes, p->in_count),
+        .out_axes = axis_list(out_axes, p->out_count), .devices = o->devices ? o->devices : mf_ints_of(0), .donated = mf_ints_of(0), .backend = o->backend,
+    };
+    mf_program *q = mf_program_of_eqn(s->env, &mf_op_pmap, &params, types, p->in_count, error);
+    mf_free(types);
+    return q;
+}
+
+static mf_traced *map_traced(mf_function_object *f, const mf_signature *s, const mf_mapped_call *m, mf_traced *inner, mf_error_object **error)
+{
+    const pmap_options *o = f->options;
+    const mf_program *p = inner->program;
+    mf_axis *in_axes = mf_alloc(((size_t)p->in_count + (size_t)p->out_count + 1) * sizeof *in_axes), *out_axes = in_axes ? in_axes + p->in_count : NULL;
+    if (!in_axes) {
+        *error = mf_error_out_of_memory();
+        return NULL;
+    }
+    int n = 0, reads = mf_traced_read_count(inner);
+    for (int i = 0; i < s->leaf_count; i++)
+        if (s->leaves[i].type)
+            in_axes[n++] = m->axes[i];
+    while (n < p->in_count - reads)
+        in_axes[n++] = MF_NONE;
+    mf_mapped_cell_axes(inner, m->inner.rules, in_axes + n);
+    for (; n < p->in_count; n++)
+        if (in_axes[n] != MF_NONE && in_axes[n] < 0)
+            in_axes[n] += p->in[n]->type->rank + 1;
+    *error = mf_mapped_out_axes(inner, f, o->out_axes, m->inner.rules, "pmap", out_axes);
+    if (!*error)
+        *error = check_unmapped_results(f, s, inner, m->inner.env, in_axes, out_axes);
+    mf_program *q = *error ? NULL : pmap_program(f, s, inner, m->size, in_axes, out_axes, error);
+    mf_free(in_axes);
+    return q ? mf_traced_with(inner, q, inner->result, inner->result_statics) : NULL;
+}
+
+static mf_traced *pmap_trace(mf_function_object *f, const mf_signature *s, mf_error_object **error)
+{
+    const pmap_options *o = f->options;
+    mf_mapped_call m = { 0 };
+    mf_traced *inner = NULL, *t = NULL;
+    *error = mf_mapped_call_make(&m, f, s, o->in_axes, o->axis_size, "pmap");
+    if (!*error)
+        *error = settle_size(f, s, &m);
+    if (!*error) {
+        m.inner.env = mf_axis_env_push(s->env, o->axis_name, m.size, 1);
+        m.inner.rules = o->rules ? mf_cell_rules_get(s->rules, o->rules->in, o->rules->out) : s->rules;
+        inner = mf_function_trace(f->inner, &m.inner, error);
+    }
+    if (inner)
+        t = map_traced(f, s, &m, inner, error);
+    if (!t && !*error)
+        *error = mf_error_out_of_memory();
+    mf_drop(inner);
+    mf_mapped_call_free(&m);
+    return t;
+}
+
+static const mf_ints *pmap_statics(const mf_function_object *f) { return &((const pmap_options *)f->options)->static_argnums; }
+static const mf_ints *pmap_donated(const mf_function_object *f) { return &((const pmap_options *)f->options)->donate_argnums; }
+static const mf_function_class pmap_class = { .name = "pmap", .trace = pmap_trace, .static_argnums = pmap_statics, .donate_argnums = pmap_donated };
+
+/* ---- options */
+
+static mf_error_object *check_backend(const char *name)
+{
+    if (!name || strcmp(name, "cpu") == 0 || mf_backend_find(name))
+        return NULL;
+    return mf_error_new(MF_ERROR_DEVICE, "unknown backend '%s': the present ones are 'cpu'", name);
+}
+
+static const mf_intlist *device_ids(mf_device_list list)
+{
+    int64_t small[256], *ids = list.count <= 256 ? small : mf_alloc((size_t)list.count * sizeof *ids);
+    if (!ids)
+        return NULL;
+    for (int i = 0; i < list.count; i++)
+        ids[i] = mf_device_id(list.at[i]);
+    const mf_intlist *interned = mf_ints_intern(ids, list.count);
+    if (ids != small)
+        mf_free(ids);
+    return interned;
+}
+
+mf_function mf_pmap_with_rules(mf_function f, const mf_pmap_options *o, const mf_cell_rules *rules)
+{
+    mf_error_object *e = check_backend(o->backend);
+    if (e)
+        return (mf_function){ mf_handle_new(e) };
+    if (o->global_arg_shapes)
+        mf_warn("pmap: global_arg_shapes is ignored");
+    pmap_options options;
+    memset(&options, 0, sizeof options);
+    options.axis_name = mf_intern(o->axis_name);
+    options.backend = mf_intern(o->backend);
+    options.in_axes = o->in_axes;
+    options.out_axes = o->out_axes;
+    options.static_argnums = mf_ints_plain(o->static_broadcasted_argnums);
+    options.donate_argnums = mf_ints_plain(o->donate_argnums);
+    options.devices = o->devices.at ? device_ids(o->devices) : NULL;
+    options.axis_size = o->axis_size;
+    options.rules = rules;
+    return mf_function_wrap(&pmap_class, f, &options, sizeof options);
+}
+
+mf_function mf_pmap_opt(mf_function f, const mf_pmap_options *o)
+{
+    MF_ENTER;
+    return mf_pmap_with_rules(f, o, NULL);
+}
