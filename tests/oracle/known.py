@@ -1,4 +1,5 @@
 """Writes known answers as lines that a C test reads with strtok and strtod; README.md describes the format."""
+import math
 import os
 import sys
 
@@ -69,11 +70,11 @@ def fnv1a(a):
 
 
 def digest_line(a):
-    """A large array in one line; sums are taken in double precision."""
+    """A large array in one line; the sums are exact ones, rounded to double (math.fsum)."""
     a = host(a)
     flat, wide = a.ravel(), a.astype(np.float64).ravel()
     return " ".join(["digest", name_of(a), dims_of(a), f"fnv={fnv1a(a):016x}",
-                     f"sum={hexfloat(np.sum(wide))}", f"sumsq={hexfloat(np.sum(wide * wide))}",
+                     f"sum={hexfloat(math.fsum(wide))}", f"sumsq={hexfloat(math.fsum(wide * wide))}",
                      "first=" + ",".join(tokens(flat[:4])), "last=" + ",".join(tokens(flat[-4:]))])
 
 

@@ -1,9 +1,10 @@
 """The data-parallel linear regression of the examples in jax, for 1, 2, 4 and 8 devices. Run with jax 0.4.35 (or 0.10.2).
 
 The answers do not depend on the number of cores. One line a device count and kind:
-    data <devices> <samples>       followed by true_w, true_b, initial w and b, and the first and last row of x and y
+    data <devices> <samples> fnv_x=<hash of x>   then lines `<name> <dtype> <dims> <values>`: true_w, true_b, initial_w,
+                                   initial_b, x_first and x_last (rows), y_first and y_last
     loss <devices> <epoch> <f32>   every epoch, 1 to 50
-    final <devices> w... b         after 50 epochs, on device 0; every device holds the same bits
+    final_w, final_b               as above, after 50 epochs; every device holds the same bits
     print <devices> |text          the lines that the example prints
 """
 import os
@@ -61,8 +62,8 @@ def run(corpus, n):
     w, b = (np.asarray(p) for p in params)
     assert all(np.array_equal(w[0], row) for row in w) and all(b[0] == value for value in b)
     corpus.add(array_line("final_w", w[0]), array_line("final_b", b[0]))
-    corpus.add(*(f"print {n} |{line}" for line in printed), f"print {n} |Learned w: {w[0]}", f"print {n} |True w:  {np.asarray(true_w)}",
-               f"print {n} |Learned b: {b[0]}", f"print {n} |True b:  {true_b}")
+    corpus.add(*(f"print {n} |{line}" for line in printed), f"print {n} |Learned w: {w[0]!s}", f"print {n} |True w:  {np.asarray(true_w)!s}",
+               f"print {n} |Learned b: {b[0]!s}", f"print {n} |True b:  {np.asarray(true_b)!s}")
     corpus.cases += 1
 
 
