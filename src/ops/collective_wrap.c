@@ -1,0 +1,355 @@
+/* The public collectives: over whole trees, several names, groups, and constants. Each leaf becomes one equation of collective.c;
+ * a number known when tracing is folded, as in JAX: psum(1) is the axis size. */
+#include "ops/rows.h"
+#include "trace/trace.h"
+#include "tree/tree.h"
+
+#include <manyfold/collective.h>
+#include <string.h>
+
+/* ---- options */
+
+typedef struct axes_spec {
+    const mf_namelist *names;
+    const mf_intlist *groups;
+    int64_t group_size, size; /* participants of one reduction; all members */
+} axes_spec;
+
+static mf_error_object *unbound(const char *op, const char *name)
+{
+    mf_text t = { 0 };
+    for (const mf_axis_env *e = mf_trace_env(); e; e = e->outer)
+        if (e->name)
+            mf_text_add(&t, "%s%s", t.count ? ", " : "", e->name);
+    mf_error_object *error = mf_error_new(MF_ERROR_AXIS, "%s: unbound axis name: %s. The following axis names are in scope: %s", op, name,
+                                          t.count ? t.at : "none");
+    mf_text_free(&t);
+    return error;
+}
+
+static mf_error_object *names_of(const char *op, const mf_collective_options *o, axes_spec *spec)
+{
+    const char *given[] = { o->axis_name, o->axis_name_2, o->axis_name_3, o->axis_name_4 }, *names[4];
+    int n = 0;
+    spec->size = 1;
+    for (int i = 0; i < 4; i++) {
+        if (!given[i])
+            continue;
+        names[n] = mf_intern(given[i]);
+        const mf_axis_env *binder = mf_axis_env_find(mf_trace_env(), names[n]);
+        if (!binder)
+            return unbound(op, given[i]);
+        for (int k = 0; k < n; k++)
+            if (names[k] == names[n])
+                return mf_error_new(MF_ERROR_AXIS, "%s: axis name %s is given twice", op, given[i]);
+        spec->size *= binder->size;
+        n++;
+    }
+    if (!n)
+        return mf_error_new(MF_ERROR_AXIS, "%s: an axis name is needed", op);
+    spec->names = mf_names_intern(names, n);
+    return spec->names ? NULL : mf_error_out_of_memory();
+}
+
+/* Integers at the leaves of a tree, in order. -1 when a leaf is none. */
+static int integers_of(mf_value v, int64_t *out, int room, const mf_structure **structure)
+{
+    mf_object *o = mf_object_of(v), *const *leaves, *self;
+    int n;
+    if (!o)
+        return -1;
+    *structure = mf_tree_flatten(o, &leaves, &n, &self);
+    if (n > room)
+        return -1;
+    for (int i = 0; i < n; i++) {
+        mf_array *a = (mf_array *)leaves[i];
+        if (!mf_object_is(leaves[i], &mf_array_class) || a->type->rank || !mf_dtype_is_int(a->type->dtype) || a->buffer)
+            return -1;
+        out[i] = mf_load_i64(a->type->dtype, a->inline_data);
+    }
+    return n;
+}
+
+static mf_error_object *groups_of(const char *op, const mf_collective_options *o, axes_spec *spec)
+{
+    spec->groups = mf_ints_of(0);
+    spec->group_size = spec->size;
+    if (!o->axis_index_groups.handle)
+        return NULL;
+    const mf_structure *s;
+    int64_t *members = mf_alloc(4096 * sizeof *members);
+    int n = members ? integers_of(o->axis_index_groups, members, 4096, &s) : -1;
+    mf_error_object *e = NULL;
+    if (n < 1 || (s->kind != MF_NODE_LIST && s->kind != MF_NODE_TUPLE) || !s->child_count)
+        e = mf_error_new(MF_ERROR_AXIS, "%s: axis_index_groups must be a list of lists of indices", op);
+    for (int i = 0; !e && i < s->child_count; i++)
+        if (s->children[i]->leaf_count != s->children[0]->leaf_count)
+            e = mf_error_new(MF_ERROR_AXIS, "%s: axis_index_groups must all be of one size", op);
+    if (!e) {
+        spec->group_size = n / s->child_count;
+        spec->groups = mf_ints_intern(members, n);
+    }
+    mf_free(members);
+    return e;
+}
+
+/* ---- leaves */
+
+typedef struct collective {
+    const mf_op *op;
+    axes_spec spec;
+    int64_t axis, second_axis;
+    bool tiled, mean;
+    const mf_intlist *perm;
+} collective;
+
+static mf_value bind_leaf(const collective *c, mf_value x)
+{
+    if (c->op == &mf_op_all_gather || c->op == &mf_op_psum_scatter) {
+        mf_gather_axis_params p = { c->spec.names, c->axis, c->tiled, c->spec.groups, c->spec.groups->count ? c->spec.group_size : 0 };
+        return mf_bind(c->op, &p, 1, x);
+    }
+    if (c->op == &mf_op_all_to_all) {
+        mf_all_to_all_params p = { c->spec.names, c->axis, c->second_axis, c->tiled, c->spec.groups, c->spec.groups->count ? c->spec.group_size : 0 };
+        return mf_bind(c->op, &p, 1, x);
+    }
+    if (c->op == &mf_op_ppermute) {
+        mf_permute_params p = { c->spec.names, c->perm };
+        return mf_bind(c->op, &p, 1, x);
+    }
+    mf_collective_params p = { c->spec.names, c->spec.groups, c->spec.groups->count ? c->spec.group_size : 0 };
+    return mf_bind(c->op, &p, 1, x);
+}
+
+/* A number that is known now: the sum is a product, the extremes are itself. */
+static mf_value fold_number(const collective *c, const mf_array *a)
+{
+    if (c->op != &mf_op_psum)
+        return mf_value_of(a);
+    mf_array *r = mf_dtype_is_float(a->type->dtype)
+                      ? mf_array_scalar_f64(a->type->dtype, a->type->weak, mf_load_f64(a->type->dtype, a->inline_data) * (double)c->spec.group_size)
+                      : mf_array_scalar_i64(a->type->dtype == MF_BOOL ? MF_I32 : a->type->dtype, a->type->weak,
+                                            mf_load_i64(a->type->dtype, a->inline_data) * c->spec.group_size);
+    return r ? mf_value_new(r) : mf_value_new(mf_error_out_of_memory());
+}
+
+static mf_value normalise_axis(const char *op, int64_t *axis, int rank)
+{
+    if (*axis >= -rank && *axis < rank) {
+        *axis += *axis < 0 ? rank : 0;
+        return (mf_value){ 0 };
+    }
+    return mf_fail(MF_ERROR_AXIS, "%s: axis %lld is out of bounds for rank %d", op, (long long)*axis, rank);
+}
+
+static mf_value leaf_of(const collective *c, mf_object *o)
+{
+    mf_value x = mf_expect_array(mf_value_of(o), c->op->name);
+    const mf_type *type = mf_value_type(x);
+    if (!type)
+        return x;
+    bool reduces = c->op == &mf_op_psum || c->op == &mf_op_pmax || c->op == &mf_op_pmin;
+    mf_value r;
+    if (reduces && mf_object_is(o, &mf_array_class) && !type->rank && !((mf_array *)o)->buffer) {
+        r = fold_number(c, (mf_array *)o);
+    } else {
+        collective local = *c;
+        mf_value bad = { 0 };
+        if (c->op == &mf_op_all_gather)
+            bad = normalise_axis(c->op->name, &local.axis, type->rank + !c->tiled);
+        else if (c->op == &mf_op_psum_scatter)
+            bad = normalise_axis(c->op->name, &local.axis, type->rank);
+        else if (c->op == &mf_op_all_to_all && !(bad = normalise_axis(c->op->name, &local.axis, type->rank)).handle)
+            bad = normalise_axis(c->op->name, &local.second_axis, type->rank);
+        if (bad.handle)
+            return bad;
+        if ((c->op == &mf_op_psum || c->op == &mf_op_psum_scatter) && type->dtype == MF_BOOL)
+            x = mf_astype(x, MF_I32);
+        r = bind_leaf(&local, x);
+    }
+    return c->mean ? mf_div(r, mf_i(c->spec.group_size)) : r;
+}
+
+static mf_value over_tree(const collective *c, mf_value x)
+{
+    mf_object *o = mf_object_of(x), *const *leaves, *self;
+    if (!o)
+        return mf_fail(MF_ERROR_ARGUMENT, "%s of an unset value", c->op->name);
+    if (!mf_object_is(o, &mf_tree_class))
+        return leaf_of(c, o);
+    int n;
+    const mf_structure *s = mf_tree_flatten(o, &leaves, &n, &self);
+    mf_object **out = mf_alloc(((size_t)n + 1) * sizeof *out);
+    if (!out)
+        return mf_value_new(mf_error_out_of_memory());
+    for (int i = 0; i < n; i++)
+        out[i] = mf_object_of(leaf_of(c, leaves[i]));
+    for (int i = 0; i < n; i++)
+        if (mf_object_is(out[i], &mf_error_class)) {
+            mf_value e = mf_value_of(out[i]);
+            mf_free(out);
+            return e;
+        }
+    mf_object *tree = mf_tree_build(s, out);
+    mf_free(out);
+    return tree ? mf_value_new(tree) : mf_value_new(mf_error_out_of_memory());
+}
+
+static mf_value run(collective *c, const char *name, mf_value x, const mf_collective_options *o)
+{
+    mf_object *operand = mf_object_of(x);
+    if (mf_object_is(operand, &mf_error_class))
+        return x;
+    mf_error_object *e = names_of(name, o, &c->spec);
+    if (!e)
+        e = groups_of(name, o, &c->spec);
+    c->tiled = o->tiled;
+    return e ? mf_value_new(e) : over_tree(c, x);
+}
+
+/* ---- the functions */
+
+mf_value mf_psum_opt(mf_value x, const mf_collective_options *o)
+{
+    MF_ENTER;
+    return run(&(collective){ .op = &mf_op_psum }, "psum", x, o);
+}
+
+mf_value mf_pmean_opt(mf_value x, const mf_collective_options *o)
+{
+    MF_ENTER;
+    return run(&(collective){ .op = &mf_op_psum, .mean = true }, "pmean", x, o);
+}
+
+mf_value mf_pmax_opt(mf_value x, const mf_collective_options *o)
+{
+    MF_ENTER;
+    return run(&(collective){ .op = &mf_op_pmax }, "pmax", x, o);
+}
+
+mf_value mf_pmin_opt(mf_value x, const mf_collective_options *o)
+{
+    MF_ENTER;
+    return run(&(collective){ .op = &mf_op_pmin }, "pmin", x, o);
+}
+
+mf_value mf_all_gather_opt(mf_value x, int axis, const mf_collective_options *o)
+{
+    MF_ENTER;
+    return run(&(collective){ .op = &mf_op_all_gather, .axis = axis }, "all_gather", x, o);
+}
+
+mf_value mf_psum_scatter_opt(mf_value x, int scatter_dimension, const mf_collective_options *o)
+{
+    MF_ENTER;
+    return run(&(collective){ .op = &mf_op_psum_scatter, .axis = scatter_dimension }, "psum_scatter", x, o);
+}
+
+mf_value mf_all_to_all_opt(mf_value x, int split_axis, int concat_axis, const mf_collective_options *o)
+{
+    MF_ENTER;
+    return run(&(collective){ .op = &mf_op_all_to_all, .axis = split_axis, .second_axis = concat_axis }, "all_to_all", x, o);
+}
+
+static mf_error_object *permutation_error(const char *what) { return mf_error_new(MF_ERROR_AXIS, "`perm` does not represent a permutation: %s", what); }
+
+static mf_error_object *check_pairs(const int64_t *pairs, int n, int64_t size)
+{
+    for (int i = 0; i < n; i++) {
+        if (pairs[i] < 0 || pairs[i] >= size)
+            return permutation_error("an index lies outside the axis");
+        for (int k = i % 2; k < i; k += 2)
+            if (pairs[k] == pairs[i])
+                return permutation_error(i % 2 ? "sources or destinations are not unique (a target is named twice)"
+                                               : "sources or destinations are not unique (a source is named twice)");
+    }
+    return NULL;
+}
+
+static mf_value permute(mf_value x, const char *axis_name, const int64_t *pairs, int n)
+{
+    collective c = { .op = &mf_op_ppermute };
+    mf_collective_options o = { .axis_name = axis_name };
+    mf_error_object *e = names_of("ppermute", &o, &c.spec);
+    if (!e)
+        e = check_pairs(pairs, n, c.spec.size);
+    if (e)
+        return mf_value_new(e);
+    c.spec.groups = mf_ints_of(0);
+    c.perm = mf_ints_intern(pairs, n);
+    return over_tree(&c, x);
+}
+
+mf_value mf_ppermute(mf_value x, const char *axis_name, mf_value pairs)
+{
+    MF_ENTER;
+    if (mf_object_is(mf_object_of(x), &mf_error_class))
+        return x;
+    const mf_structure *s = NULL;
+    int64_t *list = mf_alloc(8192 * sizeof *list);
+    int n = list ? integers_of(pairs, list, 8192, &s) : -1;
+    bool ok = n >= 0 && (s->kind == MF_NODE_LIST || s->kind == MF_NODE_TUPLE);
+    for (int i = 0; ok && i < s->child_count; i++)
+        ok = s->children[i]->leaf_count == 2;
+    mf_value r = ok ? permute(x, axis_name, list, n) : mf_fail(MF_ERROR_AXIS, "`perm` does not represent a permutation: a list of (source, target) pairs is needed");
+    mf_free(list);
+    return r;
+}
+
+mf_value mf_pshuffle(mf_value x, const char *axis_name, mf_value permutation)
+{
+    MF_ENTER;
+    if (mf_object_is(mf_object_of(x), &mf_error_class))
+        return x;
+    const mf_structure *s;
+    int64_t *list = mf_alloc(8192 * sizeof *list);
+    int n = list ? integers_of(permutation, list, 4096, &s) : -1;
+    mf_value r = n < 0 ? mf_fail(MF_ERROR_AXIS, "`perm` does not represent a permutation: a list of indices is needed") : (mf_value){ 0 };
+    if (n >= 0) {
+        for (int i = n - 1; i >= 0; i--) {
+            list[2 * i] = list[i];
+            list[2 * i + 1] = i;
+        }
+        const mf_axis_env *binder = mf_axis_env_find(mf_trace_env(), mf_intern(axis_name));
+        r = binder && n != binder->size ? mf_fail(MF_ERROR_AXIS, "`perm` does not represent a permutation: it has %d entries, the axis %s has size %lld", n,
+                                                  axis_name, (long long)binder->size)
+                                        : permute(x, axis_name, list, 2 * n);
+    }
+    mf_free(list);
+    return r;
+}
+
+mf_value mf_pbroadcast(mf_value x, const char *axis_name, int source)
+{
+    MF_ENTER;
+    const mf_axis_env *binder = mf_axis_env_find(mf_trace_env(), mf_intern(axis_name));
+    if (!binder)
+        return mf_value_new(unbound("pbroadcast", axis_name ? axis_name : ""));
+    if (source < 0 || source >= binder->size)
+        return mf_fail(MF_ERROR_AXIS, "pbroadcast: source %d lies outside the axis %s of size %lld", source, axis_name, (long long)binder->size);
+    mf_value type_checked = mf_expect_array(x, "pbroadcast's operand");
+    const mf_type *type = mf_value_type(type_checked);
+    if (!type)
+        return type_checked;
+    mf_value mine = mf_equal(mf_axis_index(axis_name), source), zero = mf_scalar(0, type->dtype);
+    return mf_psum_opt(mf_where(mine, type_checked, zero), &(mf_collective_options){ .axis_name = axis_name });
+}
+
+mf_value mf_axis_index(const char *axis_name)
+{
+    MF_ENTER;
+    const char *name = mf_intern(axis_name);
+    if (!mf_axis_env_find(mf_trace_env(), name))
+        return mf_value_new(unbound("axis_index", axis_name ? axis_name : ""));
+    mf_axis_name_params p = { mf_names_intern(&name, 1) };
+    mf_value out;
+    mf_bind_n(&mf_op_axis_index, &p, NULL, 0, &out, 1);
+    return out;
+}
+
+mf_value mf_axis_size(const char *axis_name)
+{
+    MF_ENTER;
+    const mf_axis_env *binder = mf_axis_env_find(mf_trace_env(), mf_intern(axis_name));
+    return binder ? mf_i(binder->size) : mf_value_new(unbound("axis_size", axis_name ? axis_name : ""));
+}
