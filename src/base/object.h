@@ -27,6 +27,11 @@ void *mf_object_new(const mf_class *kind, size_t size);
 void *mf_retain(const void *object); /* returns its argument; NULL is allowed */
 void mf_drop(const void *object);    /* NULL is allowed */
 
+/* A new reference, or NULL when o is already being destroyed: for tables that hold objects weakly, under the lock that their destroy takes. */
+void *mf_retain_if_alive(void *object);
+/* The count of an object that lives as long as the process (statically made): no number of drops ends it. */
+#define MF_IMMORTAL (INT32_MIN / 2)
+
 static inline bool mf_object_is(const mf_object *o, const mf_class *kind) { return o && o->kind == kind; }
 
 #endif

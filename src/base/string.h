@@ -2,6 +2,7 @@
 #ifndef MF_BASE_STRING_H
 #define MF_BASE_STRING_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -12,6 +13,7 @@ typedef struct mf_text {
 } mf_text; /* zero-initialised is empty */
 
 void mf_text_add(mf_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void mf_text_vadd(mf_text *t, const char *format, va_list list);
 void mf_text_put(mf_text *t, const char *s);
 void mf_text_putn(mf_text *t, const char *s, size_t n);
 void mf_text_free(mf_text *t);

@@ -1,0 +1,122 @@
+/* Code addresses in words. Invariant: nothing here runs before somebody wants to read the text; a missing tool is no error. */
+#include "base/place.h"
+
+#include "base/alloc.h"
+#include "base/intern.h"
+#include "base/string.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <link.h>
+#include <pthread.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* Runs addr2line with its output in a pipe; -1 when it cannot be started. */
+static pid_t start_tool(char *const *arguments, int *out)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC))
+        return -1;
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    pid_t child = -1;
+    if (posix_spawnp(&child, arguments[0], &actions, NULL, arguments, environ))
+        child = -1;
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    if (child < 0)
+        close(ends[0]);
+    else
+        *out = ends[0];
+    return child;
+}
+
+static bool ask_tool(const char *object, uintptr_t offset, char *answer, size_t size)
+{
+    char address[32], name[] = "addr2line", flag[] = "-e", file[4096];
+    snprintf(address, sizeof address, "0x%llx", (unsigned long long)offset);
+    snprintf(file, sizeof file, "%s", access(object, R_OK) ? "/proc/self/exe" : object);
+    char *const arguments[] = { name, flag, file, address, NULL };
+    int out = -1;
+    pid_t child = start_tool(arguments, &out);
+    if (child < 0)
+        return false;
+    size_t n = 0;
+    for (ssize_t got; n + 1 < size && (got = read(out, answer + n, size - 1 - n)) > 0;)
+        n += (size_t)got;
+    answer[n] = 0;
+    close(out);
+    waitpid(child, NULL, 0);
+    answer[strcspn(answer, "\n")] = 0;
+    char *end = strstr(answer, " (discriminator");
+    if (end)
+        *end = 0;
+    size_t length = strlen(answer);
+    return length > 2 && answer[0] != '?' && answer[length - 1] != '?' && strcmp(answer + length - 2, ":0");
+}
+
+static const char *from_here(const char *path)
+{
+    char here[4096];
+    if (!getcwd(here, sizeof here - 1))
+        return path;
+    size_t n = strlen(here);
+    return !strncmp(path, here, n) && path[n] == '/' ? path + n + 1 : path;
+}
+
+static const char *look_up(const void *return_address)
+{
+    uintptr_t target = (uintptr_t)return_address - 1; /* inside the call, not after it */
+    Dl_info info;
+    if (!dladdr((const void *)target, &info) || !info.dli_fname) /* NOLINT(performance-no-int-to-ptr) */
+        return NULL;
+    const ElfW(Ehdr) *header = info.dli_fbase;
+    uintptr_t offset = header->e_type == ET_DYN ? target - (uintptr_t)info.dli_fbase : target;
+    char line[4096];
+    if (ask_tool(info.dli_fname, offset, line, sizeof line))
+        return mf_intern(from_here(line));
+    if (info.dli_sname)
+        snprintf(line, sizeof line, "%s+0x%llx", info.dli_sname, (unsigned long long)(target + 1 - (uintptr_t)info.dli_saddr));
+    else
+        snprintf(line, sizeof line, "%s+0x%llx", base_name(info.dli_fname), (unsigned long long)(offset + 1));
+    return mf_intern(line);
+}
+
+typedef struct known {
+    struct known *next;
+    const void *address;
+    const char *text;
+} known;
+static known *all_known;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+const char *mf_place_of(const void *return_address)
+{
+    pthread_mutex_lock(&lock);
+    const known *k = all_known;
+    while (k && k->address != return_address)
+        k = k->next;
+    const char *text = k ? k->text : look_up(return_address);
+    known *fresh = k ? NULL : mf_alloc(sizeof *fresh);
+    if (fresh) {
+        *fresh = (known){ all_known, return_address, text };
+        all_known = fresh;
+    }
+    pthread_mutex_unlock(&lock);
+    return text;
+}

@@ -1,0 +1,233 @@
+/* Scopes: a stack per thread of lists of slots. Invariant: a slot is in the list of exactly the scope it names; only the thread whose scope
+ * that is changes the list. The outermost scope of a thread needs no memory and closes when the thread ends. */
+#include "base/handle.h"
+
+#include "base/alloc.h"
+
+#include <pthread.h>
+
+#define PILED_UP (1 << 20)
+
+struct mf_scope {
+    mf_scope *outer;
+    const void *thread; /* the address of this thread's outermost scope */
+    uint32_t first, last;
+    int64_t count;
+};
+
+static _Thread_local mf_scope outermost;
+static _Thread_local mf_scope *innermost, *spare;
+static mf_scope *shared_spare; /* scopes are never freed: a wrong handle may still name one */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_key_t thread_end;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void close_until(mf_scope *s, const void *where);
+
+static void leave_thread(void *unused)
+{
+    (void)unused;
+    if (atomic_load(&mf_process_forked))
+        return;
+    if (innermost)
+        close_until(&outermost, NULL);
+    mf_handles_leave_thread();
+    pthread_mutex_lock(&lock);
+    while (spare) {
+        mf_scope *s = spare;
+        spare = s->outer;
+        s->outer = shared_spare;
+        shared_spare = s;
+    }
+    pthread_mutex_unlock(&lock);
+    innermost = NULL;
+}
+
+static void make_key(void)
+{
+    pthread_key_create(&thread_end, leave_thread);
+    mf_error_watch_forks();
+}
+
+mf_scope *mf_scope_innermost(void)
+{
+    if (innermost)
+        return innermost;
+    pthread_once(&once, make_key);
+    pthread_setspecific(thread_end, &outermost);
+    outermost.thread = &outermost;
+    return innermost = &outermost;
+}
+
+bool mf_scope_is_mine(const mf_scope *s) { return !s || s->thread == &outermost; }
+
+/* ---- the list of a scope */
+
+void mf_scope_take(mf_scope *s, uint32_t index, mf_slot *slot)
+{
+    static _Atomic bool said;
+    slot->scope = s;
+    slot->before = s->last;
+    slot->after = 0;
+    *(s->last ? &mf_slot_at(s->last)->after : &s->first) = index;
+    s->last = index;
+    if (++s->count > PILED_UP && !s->outer && !atomic_load_explicit(&said, memory_order_relaxed))
+        mf_warn_once(&said,
+                     "more than %d values have piled up in a thread's outermost scope; write MF_SCOPE; at the top of the loop's body, so that "
+                     "each round gives back what it made, and mf_assign what must outlive it",
+                     PILED_UP);
+}
+
+void mf_scope_lose(uint32_t index, mf_slot *slot)
+{
+    mf_scope *s = slot->scope;
+    if (!s)
+        return;
+    (void)index;
+    *(slot->before ? &mf_slot_at(slot->before)->after : &s->first) = slot->after;
+    *(slot->after ? &mf_slot_at(slot->after)->before : &s->last) = slot->before;
+    s->count--;
+    slot->scope = NULL;
+}
+
+/* Oldest first, so that of several unobserved errors the first is reported first. */
+static void end_all(mf_scope *s, const void *where)
+{
+    while (s->first) {
+        uint32_t index = s->first;
+        mf_slot *slot = mf_slot_at(index);
+        mf_scope_lose(index, slot);
+        mf_slot_end(index, slot, where);
+    }
+}
+
+/* ---- the stack */
+
+mf_scope *mf_scope_open(void)
+{
+    if (atomic_load_explicit(&mf_process_forked, memory_order_relaxed))
+        return NULL;
+    mf_scope *outer = mf_scope_innermost(), *s = spare;
+    if (s) {
+        spare = s->outer;
+    } else {
+        pthread_mutex_lock(&lock);
+        s = shared_spare;
+        if (s)
+            shared_spare = s->outer;
+        pthread_mutex_unlock(&lock);
+        if (!s && !(s = mf_alloc(sizeof *s)))
+            return NULL; /* values then live in the scope outside: later than wished, but safely */
+    }
+    *s = (mf_scope){ .outer = outer, .thread = &outermost };
+    return innermost = s;
+}
+
+/* Closes every scope down to s, s included (the outermost is emptied and stays). */
+static void close_until(mf_scope *s, const void *where)
+{
+    for (;;) {
+        mf_scope *closing = innermost;
+        if (closing != &outermost)
+            innermost = closing->outer; /* first: what ends may run the error hook, whose values need a scope */
+        end_all(closing, where);
+        if (closing == &outermost)
+            return;
+        closing->outer = spare;
+        closing->thread = NULL;
+        spare = closing;
+        if (closing == s)
+            return;
+    }
+}
+
+static void close_scope(mf_scope *scope, const void *where)
+{
+    static _Atomic bool said;
+    if (!scope || atomic_load_explicit(&mf_process_forked, memory_order_relaxed))
+        return;
+    const mf_scope *s = innermost;
+    while (s && s != scope)
+        s = s->outer;
+    if (!s)
+        mf_warn_once(&said, "a scope was closed twice, or by another thread than the one that opened it; nothing was done");
+    else
+        close_until(scope, where);
+}
+
+void mf_scope_close(mf_scope *scope) { close_scope(scope, __builtin_return_address(0)); }
+void mf_scope_close_at_(mf_scope **scope) { close_scope(*scope, __builtin_return_address(0)); }
+
+/* ---- moving values between scopes */
+
+mf_value mf_escape(mf_value v)
+{
+    MF_ENTER;
+    if (!v.handle || atomic_load_explicit(&mf_process_forked, memory_order_relaxed))
+        return v;
+    mf_scope *from = mf_scope_innermost();
+    uint32_t index;
+    mf_slot *slot = mf_slot_of(v.handle, &index);
+    if (!slot) {
+        v = mf_value_of(mf_handle_get(v.handle)); /* the error that says so, in the innermost scope */
+        slot = mf_slot_of(v.handle, &index);
+    }
+    if (slot && slot->scope == from && from->outer) {
+        mf_scope_lose(index, slot);
+        mf_scope_take(from->outer, index, slot);
+    }
+    return v;
+}
+
+/* A handle for what v names, in `owner` (NULL: kept). */
+static mf_value name_in(mf_scope *owner, mf_value v)
+{
+    mf_object *o = mf_handle_get(v.handle);
+    if (!o)
+        return (mf_value){ 0 };
+    mf_value fresh = { mf_handle_new_kept(mf_retain(o)) };
+    uint32_t index;
+    mf_slot *slot = mf_slot_of(fresh.handle, &index);
+    if (owner && slot && o != &mf_error_memory_object.object && o != &mf_error_fork_object.object)
+        mf_scope_take(owner, index, slot);
+    return fresh;
+}
+
+void mf_assign(mf_value *variable, mf_value v)
+{
+    MF_ENTER;
+    if (variable->handle == v.handle || atomic_load_explicit(&mf_process_forked, memory_order_relaxed))
+        return;
+    (void)mf_scope_innermost();
+    mf_value before = *variable;
+    uint32_t index;
+    mf_slot *slot = mf_slot_of(before.handle, &index);
+    if (slot && !mf_scope_is_mine(slot->scope)) {
+        *variable = mf_fail(MF_ERROR_SCOPE, "mf_assign: the variable's value belongs to a scope of another thread; keep values that threads "
+                                            "share with mf_keep");
+        return;
+    }
+    *variable = name_in(slot ? slot->scope : &outermost, v);
+    mf_handle_end(before.handle);
+}
+
+void mf_clear(mf_value *variable)
+{
+    MF_ENTER;
+    if (!atomic_load_explicit(&mf_process_forked, memory_order_relaxed))
+        mf_handle_end(variable->handle);
+    variable->handle = 0;
+}
+
+mf_value mf_keep(mf_value v)
+{
+    MF_ENTER;
+    return name_in(NULL, v);
+}
+
+void mf_release(mf_value v)
+{
+    MF_ENTER;
+    if (!atomic_load_explicit(&mf_process_forked, memory_order_relaxed))
+        mf_handle_end(v.handle);
+}
