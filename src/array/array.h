@@ -53,6 +53,7 @@ mf_buffer *mf_buffer_new(size_t bytes); /* 64-byte aligned, from the caching all
 mf_array *mf_array_new(const mf_type *type);                         /* contiguous, uninitialised, on device 0; NULL when out */
 mf_array *mf_array_wrap(const mf_type *type, mf_buffer *buffer, int64_t offset, const int64_t *strides, const mf_placement *p); /* retains */
 mf_array *mf_array_view(const mf_array *a, const mf_type *type, int64_t offset, const int64_t *strides, const mf_placement *p);
+mf_array *mf_array_fill(const mf_type *type, const void *element);   /* every element the same, held once (strides of 0) */
 mf_array *mf_array_scalar_f64(mf_dtype dtype, bool weak, double x);
 mf_array *mf_array_scalar_i64(mf_dtype dtype, bool weak, int64_t x);
 void *mf_array_data(const mf_array *a); /* base address; only when ready */

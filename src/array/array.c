@@ -1,0 +1,309 @@
+/* Arrays, buffers and placements. Invariant: up to 16 bytes live in the array itself (buffer NULL), more in a counted buffer; whatever
+ * reads elements waits for the future first. */
+#include "array/array.h"
+
+#include "base/alloc.h"
+#include "base/intern.h"
+
+#include <string.h>
+
+/* ---- buffers */
+
+static void buffer_destroy(mf_object *o)
+{
+    mf_buffer *b = (mf_buffer *)o;
+    if (b->release)
+        b->release(b);
+}
+const mf_class mf_buffer_class = { "buffer", buffer_destroy };
+
+static void release_memory(mf_buffer *b) { mf_memory_put(b->data, b->bytes); }
+
+mf_buffer *mf_buffer_new(size_t bytes)
+{
+    mf_buffer *b = mf_object_new(&mf_buffer_class, sizeof *b);
+    if (!b)
+        return NULL;
+    b->data = mf_memory_get(bytes);
+    b->bytes = bytes;
+    if (!b->data) {
+        mf_drop(b);
+        return NULL;
+    }
+    b->release = release_memory;
+    return b;
+}
+
+/* ---- placements */
+
+static _Atomic(mf_interner *) placements;
+
+const mf_placement *mf_placement_get(int axis_count, const int *axes, int device_count, const int *devices)
+{
+    if (axis_count < 0 || axis_count > 4 || device_count < 1)
+        return NULL;
+    size_t size = sizeof(mf_placement) + (size_t)device_count * sizeof(int);
+    mf_placement *p = mf_calloc(1, size);
+    if (!p)
+        return NULL;
+    p->device_count = device_count;
+    p->axis_count = axis_count;
+    for (int i = 0; i < axis_count; i++)
+        p->axes[i] = axes[i];
+    memcpy(p->devices, devices, (size_t)device_count * sizeof(int));
+    const mf_placement *found = mf_interner_get(mf_interner_static(&placements), p, size);
+    mf_free(p);
+    return found;
+}
+
+const mf_placement *mf_placement_single(int device)
+{
+    static _Atomic(const mf_placement *) known[64];
+    if (device < 0 || device >= 64)
+        return mf_placement_get(0, NULL, 1, &device);
+    const mf_placement *p = atomic_load_explicit(&known[device], memory_order_acquire);
+    if (!p) {
+        p = mf_placement_get(0, NULL, 1, &device);
+        atomic_store_explicit(&known[device], p, memory_order_release);
+    }
+    return p;
+}
+
+/* ---- arrays */
+
+static void array_destroy(mf_object *o)
+{
+    mf_array *a = (mf_array *)o;
+    mf_drop(a->buffer);
+    mf_drop(a->future);
+}
+const mf_class mf_array_class = { "array", array_destroy };
+
+void mf_contiguous_strides(const mf_type *type, int64_t *strides)
+{
+    int64_t step = mf_dtype_size(type->dtype);
+    for (int i = type->rank - 1; i >= 0; i--) {
+        strides[i] = step;
+        step *= type->dims[i];
+    }
+}
+
+/* An array without memory of its own yet. */
+static mf_array *bare(const mf_type *type, const int64_t *strides, const mf_placement *p)
+{
+    mf_array *a = type && p ? mf_object_new(&mf_array_class, sizeof *a) : NULL;
+    if (!a)
+        return NULL;
+    a->type = type;
+    a->placement = p;
+    if (strides)
+        memcpy(a->strides, strides, (size_t)type->rank * sizeof *strides);
+    else
+        mf_contiguous_strides(type, a->strides);
+    return a;
+}
+
+mf_array *mf_array_new(const mf_type *type)
+{
+    mf_array *a = bare(type, NULL, mf_placement_single(0));
+    if (!a || type->bytes <= (int64_t)sizeof a->inline_data)
+        return a;
+    a->buffer = mf_buffer_new((size_t)type->bytes);
+    if (!a->buffer) {
+        mf_drop(a);
+        return NULL;
+    }
+    return a;
+}
+
+mf_array *mf_array_wrap(const mf_type *type, mf_buffer *buffer, int64_t offset, const int64_t *strides, const mf_placement *p)
+{
+    mf_array *a = bare(type, strides, p);
+    if (!a)
+        return NULL;
+    a->buffer = mf_retain(buffer);
+    a->offset = offset;
+    return a;
+}
+
+mf_array *mf_array_view(const mf_array *a, const mf_type *type, int64_t offset, const int64_t *strides, const mf_placement *p)
+{
+    mf_array *view = mf_array_wrap(type, a->buffer, a->offset + offset, strides, p);
+    if (!view)
+        return NULL;
+    memcpy(view->inline_data, a->inline_data, sizeof a->inline_data);
+    view->future = mf_retain(a->future);
+    return view;
+}
+
+mf_array *mf_array_fill(const mf_type *type, const void *element)
+{
+    static const int64_t held_once[MF_RANK];
+    mf_array *a = bare(type, held_once, mf_placement_single(0));
+    if (a)
+        memcpy(a->inline_data, element, (size_t)mf_dtype_size(type->dtype));
+    return a;
+}
+
+mf_array *mf_array_scalar_f64(mf_dtype dtype, bool weak, double x)
+{
+    mf_array *a = bare(mf_type_scalar(dtype, weak), NULL, mf_placement_single(0));
+    if (a)
+        mf_store_f64(dtype, a->inline_data, x);
+    return a;
+}
+
+mf_array *mf_array_scalar_i64(mf_dtype dtype, bool weak, int64_t x)
+{
+    mf_array *a = bare(mf_type_scalar(dtype, weak), NULL, mf_placement_single(0));
+    if (a)
+        mf_store_i64(dtype, a->inline_data, x);
+    return a;
+}
+
+void *mf_array_data(const mf_array *a)
+{
+    const unsigned char *base = a->buffer ? a->buffer->data : a->inline_data;
+    return (void *)(uintptr_t)(base + a->offset); /* who may write is the caller's business: kernels fill new arrays */
+}
+
+bool mf_array_is_contiguous(const mf_array *a)
+{
+    int64_t step = mf_dtype_size(a->type->dtype);
+    if (a->type->size == 0)
+        return true;
+    for (int i = a->type->rank - 1; i >= 0; i--) {
+        if (a->type->dims[i] != 1 && a->strides[i] != step)
+            return false;
+        step *= a->type->dims[i];
+    }
+    return true;
+}
+
+mf_error_object *mf_array_wait(const mf_array *a)
+{
+    const char *deleted = atomic_load_explicit(&((mf_array *)(uintptr_t)a)->deleted, memory_order_acquire);
+    if (deleted)
+        return mf_error_new(MF_ERROR_DONATED, "Array has been deleted with shape=%s.", mf_type_name(a->type));
+    mf_future *f = a->future;
+    if (!f)
+        return NULL;
+    if (!atomic_load_explicit(&f->state, memory_order_acquire))
+        f->wait(f);
+    return atomic_load_explicit(&f->state, memory_order_acquire) == 2 ? mf_retain(f->error) : NULL;
+}
+
+mf_array *mf_array_contiguous(mf_array *a)
+{
+    mf_error_object *error = mf_array_wait(a);
+    if (error) {
+        mf_error_ignore(error);
+        return NULL;
+    }
+    if (mf_array_is_contiguous(a))
+        return mf_retain(a);
+    mf_array *copy = mf_array_new(a->type);
+    if (!copy)
+        return NULL;
+    copy->placement = a->placement;
+    mf_copy_strided(a->type->rank, a->type->dims, mf_dtype_size(a->type->dtype), mf_array_data(copy), copy->strides, mf_array_data(a), a->strides);
+    return copy;
+}
+
+mf_error_object *mf_array_copy_out(mf_array *a, mf_dtype dtype, void *out)
+{
+    mf_error_object *error = mf_array_wait(a);
+    if (error)
+        return error;
+    const mf_type *t = a->type;
+    if (dtype != t->dtype && (dtype == MF_KEY || t->dtype == MF_KEY))
+        return mf_error_new(MF_ERROR_DTYPE, "%s cannot be read as %s", mf_type_name(t), mf_dtype_name(dtype));
+    if (mf_array_is_contiguous(a)) {
+        mf_convert(dtype, out, t->dtype, mf_array_data(a), t->size);
+        return NULL;
+    }
+    if (dtype == t->dtype) {
+        int64_t strides[MF_RANK];
+        mf_contiguous_strides(t, strides);
+        mf_copy_strided(t->rank, t->dims, mf_dtype_size(dtype), out, strides, mf_array_data(a), a->strides);
+        return NULL;
+    }
+    mf_array *row_by_row = mf_array_contiguous(a);
+    if (!row_by_row)
+        return mf_error_out_of_memory();
+    mf_convert(dtype, out, t->dtype, mf_array_data(row_by_row), t->size);
+    mf_drop(row_by_row);
+    return NULL;
+}
+
+/* ---- strided copies */
+
+typedef struct walk {
+    int rank;
+    int64_t dims[MF_RANK], out[MF_RANK], in[MF_RANK];
+} walk;
+
+/* Drops axes of size 1 and joins neighbours that are one run in both layouts. False when there is nothing to copy. */
+static bool simplify(walk *w, int rank, const int64_t *dims, const int64_t *out, const int64_t *in)
+{
+    w->rank = 0;
+    for (int i = 0; i < rank; i++) {
+        if (dims[i] == 0)
+            return false;
+        if (dims[i] == 1)
+            continue;
+        int last = w->rank - 1;
+        if (last >= 0 && w->out[last] == out[i] * dims[i] && w->in[last] == in[i] * dims[i]) {
+            w->dims[last] *= dims[i];
+            w->out[last] = out[i];
+            w->in[last] = in[i];
+            continue;
+        }
+        w->dims[w->rank] = dims[i];
+        w->out[w->rank] = out[i];
+        w->in[w->rank++] = in[i];
+    }
+    return true;
+}
+
+#define COPY_LOOP(size)                                                                                                               \
+    for (int64_t i = 0; i < n; i++)                                                                                                   \
+        memcpy(out + i * out_step, in + i * in_step, size)
+
+static void copy_row(int64_t n, int element, char *out, int64_t out_step, const char *in, int64_t in_step)
+{
+    if (out_step == element && in_step == element) {
+        memcpy(out, in, (size_t)n * (size_t)element);
+        return;
+    }
+    switch (element) { /* a constant size is one load and one store */
+    case 1: COPY_LOOP(1); break;
+    case 2: COPY_LOOP(2); break;
+    case 4: COPY_LOOP(4); break;
+    case 8: COPY_LOOP(8); break;
+    case 16: COPY_LOOP(16); break;
+    default: COPY_LOOP((size_t)element); break;
+    }
+}
+
+static void copy_axis(const walk *w, int axis, int element, char *out, const char *in)
+{
+    if (axis == w->rank - 1) {
+        copy_row(w->dims[axis], element, out, w->out[axis], in, w->in[axis]);
+        return;
+    }
+    for (int64_t i = 0; i < w->dims[axis]; i++)
+        copy_axis(w, axis + 1, element, out + i * w->out[axis], in + i * w->in[axis]);
+}
+
+void mf_copy_strided(int rank, const int64_t *dims, int element, void *out, const int64_t *out_strides, const void *in,
+                     const int64_t *in_strides)
+{
+    walk w;
+    if (!simplify(&w, rank, dims, out_strides, in_strides))
+        return;
+    if (w.rank == 0)
+        memcpy(out, in, (size_t)element);
+    else
+        copy_axis(&w, 0, element, out, in);
+}

@@ -1,0 +1,288 @@
+/* Making arrays from numbers and reading them back: the public functions that need no tracing. Invariant: what is made here is ready, on
+ * device 0; constant arrays are held once. */
+#include "array/array.h"
+
+#include <manyfold/array.h>
+
+#include <math.h>
+#include <string.h>
+
+static mf_value value_or_memory(void *object) { return mf_value_new(object ? object : mf_error_out_of_memory()); }
+
+static mf_value bad_shape(const char *what, mf_dtype dtype, mf_shape shape)
+{
+    if ((unsigned)dtype > MF_KEY)
+        return mf_fail(MF_ERROR_DTYPE, "%s: %d is no dtype", what, (int)dtype);
+    if (shape.rank < 0 || shape.rank > MF_MAX_RANK)
+        return mf_fail(MF_ERROR_SHAPE, "%s: a shape of rank %d; ranks go from 0 to %d", what, shape.rank, MF_MAX_RANK);
+    for (int i = 0; i < shape.rank; i++)
+        if (shape.dims[i] < 0)
+            return mf_fail(MF_ERROR_SHAPE, "%s: dimension %d of the shape is %lld; sizes are not negative", what, i, (long long)shape.dims[i]);
+    return mf_fail(MF_ERROR_SHAPE, "%s: the shape is too large to address", what);
+}
+
+/* ---- numbers */
+
+mf_value mf_f(double number)
+{
+    MF_ENTER;
+    return value_or_memory(mf_array_scalar_f64(MF_F32, true, number));
+}
+
+mf_value mf_i(int64_t number)
+{
+    MF_ENTER;
+    if (number == MF_NONE)
+        return mf_none();
+    /* Weak either way; beyond 32 bits the number keeps its value. */
+    return value_or_memory(mf_array_scalar_i64(number == (int32_t)number ? MF_I32 : MF_I64, true, number));
+}
+
+mf_value mf_b(bool truth)
+{
+    MF_ENTER;
+    return value_or_memory(mf_array_scalar_i64(MF_BOOL, false, truth));
+}
+
+mf_value mf_same(mf_value v) { return v; }
+
+mf_value mf_of_float(float x)
+{
+    MF_ENTER;
+    return mf_f((double)x);
+}
+
+mf_value mf_of_int(int x)
+{
+    MF_ENTER;
+    return value_or_memory(mf_array_scalar_i64(MF_I32, true, x));
+}
+
+mf_value mf_of_uint(unsigned x)
+{
+    MF_ENTER;
+    return mf_i(x);
+}
+
+mf_value mf_of_long(long x)
+{
+    MF_ENTER;
+    return mf_i(x);
+}
+
+mf_value mf_of_ulong(unsigned long x)
+{
+    MF_ENTER;
+    return mf_of_ullong(x);
+}
+
+mf_value mf_of_llong(long long x)
+{
+    MF_ENTER;
+    return mf_i(x);
+}
+
+mf_value mf_of_ullong(unsigned long long x)
+{
+    MF_ENTER;
+    if (x <= INT64_MAX)
+        return mf_i((int64_t)x);
+    return value_or_memory(mf_array_scalar_i64(MF_U64, true, (int64_t)x));
+}
+
+mf_value mf_scalar(double number, mf_dtype dtype)
+{
+    MF_ENTER;
+    if (dtype == MF_DTYPE_DEFAULT)
+        dtype = MF_F32;
+    if (!mf_type_scalar(dtype, false) || dtype == MF_KEY)
+        return mf_fail(MF_ERROR_DTYPE, "mf_scalar: %d is no dtype of numbers", (int)dtype);
+    return value_or_memory(mf_array_scalar_f64(dtype, false, number));
+}
+
+/* ---- arrays */
+
+mf_value mf_from_host(mf_dtype dtype, mf_shape shape, const void *data)
+{
+    MF_ENTER;
+    const mf_type *t = mf_type_of_shape(dtype, shape);
+    if (!t)
+        return bad_shape("mf_from_host", dtype, shape);
+    if (!data && t->bytes)
+        return mf_fail(MF_ERROR_ARGUMENT, "mf_from_host: no data for %s", mf_type_name(t));
+    mf_array *a = mf_array_new(t);
+    if (a && t->bytes)
+        memcpy(mf_array_data(a), data, (size_t)t->bytes);
+    return value_or_memory(a);
+}
+
+mf_value mf_array_n(mf_dtype dtype, mf_shape shape, const double *numbers, int count)
+{
+    MF_ENTER;
+    if (dtype == MF_DTYPE_DEFAULT)
+        dtype = MF_F32;
+    const mf_type *t = mf_type_of_shape(dtype, shape);
+    if (!t || dtype == MF_KEY)
+        return bad_shape("mf_array", dtype, shape);
+    if (count != t->size)
+        return mf_fail(MF_ERROR_SHAPE, "mf_array: %d numbers for %s, which holds %lld", count, mf_type_name(t), (long long)t->size);
+    mf_array *a = mf_array_new(t);
+    if (a)
+        mf_convert(dtype, mf_array_data(a), MF_F64, numbers, count);
+    return value_or_memory(a);
+}
+
+mf_value mf_arange_opt(int64_t start, int64_t stop, mf_dtype dtype)
+{
+    MF_ENTER;
+    if (dtype == MF_DTYPE_DEFAULT)
+        dtype = MF_I32;
+    int64_t count = stop > start ? stop - start : 0;
+    const mf_type *t = mf_type_get(dtype, false, 1, &count);
+    if (!t || dtype == MF_KEY || dtype == MF_BOOL)
+        return mf_fail(MF_ERROR_DTYPE, "mf_arange: no range of %lld elements of %s", (long long)count, mf_dtype_name(dtype));
+    mf_array *a = mf_array_new(t);
+    char *at = a ? mf_array_data(a) : NULL;
+    int size = mf_dtype_size(dtype);
+    for (int64_t i = 0; a && i < count; i++)
+        mf_store_i64(dtype, at + i * size, start + i);
+    return value_or_memory(a);
+}
+
+mf_value mf_arange(int64_t stop, mf_dtype dtype)
+{
+    MF_ENTER;
+    return mf_arange_opt(0, stop, dtype);
+}
+
+/* As JAX computes it: in f32, between the ends, the last one exactly. */
+mf_value mf_linspace(double start, double stop, int64_t count)
+{
+    MF_ENTER;
+    const mf_type *t = mf_type_get(MF_F32, false, 1, &count);
+    if (!t)
+        return mf_fail(MF_ERROR_ARGUMENT, "mf_linspace: %lld numbers cannot be made", (long long)count);
+    mf_array *a = mf_array_new(t);
+    float *at = a ? mf_array_data(a) : NULL, from = (float)start, to = (float)stop, steps = (float)(count - 1);
+    for (int64_t i = 0; a && i < count; i++) {
+        float part = count > 1 ? (float)i / steps : 0;
+        at[i] = i && i == count - 1 ? to : from * (1.0f - part) + to * part;
+    }
+    return value_or_memory(a);
+}
+
+static mf_value constant(const char *what, mf_shape shape, mf_dtype dtype, int64_t number)
+{
+    if (dtype == MF_DTYPE_DEFAULT)
+        dtype = MF_F32;
+    const mf_type *t = mf_type_of_shape(dtype, shape);
+    if (!t || dtype == MF_KEY)
+        return bad_shape(what, dtype, shape);
+    unsigned char element[16] = { 0 };
+    mf_store_i64(dtype, element, number);
+    return value_or_memory(mf_array_fill(t, element));
+}
+
+mf_value mf_zeros(mf_shape shape, mf_dtype dtype)
+{
+    MF_ENTER;
+    return constant("mf_zeros", shape, dtype, 0);
+}
+
+mf_value mf_ones(mf_shape shape, mf_dtype dtype)
+{
+    MF_ENTER;
+    return constant("mf_ones", shape, dtype, 1);
+}
+
+mf_value mf_eye(int64_t n, mf_dtype dtype)
+{
+    MF_ENTER;
+    if (dtype == MF_DTYPE_DEFAULT)
+        dtype = MF_F32;
+    const mf_type *t = mf_type_get(dtype, false, 2, (const int64_t[]){ n, n });
+    if (!t || dtype == MF_KEY)
+        return mf_fail(MF_ERROR_SHAPE, "mf_eye: no %lld by %lld matrix of %s", (long long)n, (long long)n, mf_dtype_name(dtype));
+    mf_array *a = mf_array_new(t);
+    if (!a)
+        return value_or_memory(NULL);
+    char *at = mf_array_data(a);
+    memset(at, 0, (size_t)t->bytes);
+    for (int64_t i = 0; i < n; i++)
+        mf_store_i64(dtype, at + i * (n + 1) * mf_dtype_size(dtype), 1);
+    return value_or_memory(a);
+}
+
+/* ---- reading */
+
+/* v as an array, or NULL and a new error that names `what`. */
+static mf_array *array_of(mf_value v, const char *what, mf_error_object **error)
+{
+    mf_object *o = mf_object_of(v);
+    if (mf_object_is(o, &mf_array_class))
+        return (mf_array *)o;
+    if (mf_object_is(o, &mf_error_class))
+        *error = mf_retain(o);
+    else
+        *error = mf_error_new(o && !strcmp(o->kind->name, "tracer") ? MF_ERROR_TRACER : MF_ERROR_ARGUMENT, "%s: %s has no elements to read%s",
+                              what, o ? o->kind->name : "an unset value",
+                              o && !strcmp(o->kind->name, "tracer") ? "; a traced function's values have no numbers until it runs" : "");
+    return NULL;
+}
+
+static mf_status item(mf_value v, mf_dtype dtype, void *out)
+{
+    mf_error_object *error = NULL;
+    mf_array *a = array_of(v, "mf_item", &error);
+    if (a && a->type->size != 1)
+        error = mf_error_new(MF_ERROR_SHAPE, "mf_item: only an array of one element is a number; this one is %s", mf_type_name(a->type));
+    else if (a)
+        error = mf_array_copy_out(a, dtype, out);
+    return mf_error_remember(error);
+}
+
+double mf_item_f64(mf_value v)
+{
+    MF_ENTER;
+    double x;
+    return item(v, MF_F64, &x) ? (double)NAN : x;
+}
+
+int64_t mf_item_i64(mf_value v)
+{
+    MF_ENTER;
+    int64_t x;
+    return item(v, MF_I64, &x) ? 0 : x;
+}
+
+bool mf_item_bool(mf_value v)
+{
+    MF_ENTER;
+    bool x;
+    return item(v, MF_BOOL, &x) ? false : x;
+}
+
+mf_status mf_to_host(mf_value v, mf_dtype dtype, void *out, size_t count)
+{
+    MF_ENTER;
+    mf_error_object *error = NULL;
+    mf_array *a = array_of(v, "mf_to_host", &error);
+    if (a && dtype == MF_DTYPE_DEFAULT)
+        dtype = a->type->dtype;
+    if (a && (size_t)a->type->size != count)
+        error = mf_error_new(MF_ERROR_SHAPE, "mf_to_host: room for %zu elements, but %s has %lld", count, mf_type_name(a->type),
+                             (long long)a->type->size);
+    else if (a && !mf_dtype_size(dtype))
+        error = mf_error_new(MF_ERROR_DTYPE, "mf_to_host: %d is no dtype", (int)dtype);
+    else if (a)
+        error = mf_array_copy_out(a, dtype, out);
+    return mf_error_remember(error);
+}
+
+mf_memory_stats_t mf_memory_stats(void)
+{
+    mf_memory_counters c = mf_memory_read();
+    return (mf_memory_stats_t){ c.live_bytes, c.peak_bytes, c.cached_bytes, c.system_allocations, c.requests };
+}
+
+void mf_memory_stats_reset(void) { mf_memory_reset_peak(); }

@@ -1,0 +1,201 @@
+/* The caching allocator of array memory. Blocks belong to size classes (four to a doubling, at most a quarter wasted) and return to their
+ * class's list, so that a program which repeats itself asks the system for nothing. Large blocks are pages of their own with huge-page
+ * advice. Invariant: a block's class follows from the size alone, which both get and put are told. Under AddressSanitizer every block
+ * comes from malloc with its exact size, so that reads beyond it are seen. */
+#include "array/array.h"
+
+#include "base/alloc.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define UNIT 64
+#define LARGE ((size_t)4 << 20)
+#define HUGE_PAGE ((size_t)2 << 20)
+#define CLASSES 240
+#define MOST ((size_t)1 << 56)
+
+#if defined(__SANITIZE_ADDRESS__)
+#define CHECKED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define CHECKED 1
+#endif
+#endif
+#ifndef CHECKED
+#define CHECKED 0
+#endif
+
+typedef struct shelf { /* one size class; on a cache line of its own */
+    _Alignas(64) pthread_mutex_t lock;
+    void *first; /* free blocks, each holding the address of the next */
+} shelf;
+
+static shelf shelves[CLASSES];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static _Atomic int64_t live_bytes, peak_bytes, cached_bytes, system_allocations, requests;
+
+static void make_shelves(void)
+{
+    for (int i = 0; i < CLASSES; i++)
+        pthread_mutex_init(&shelves[i].lock, NULL);
+}
+
+/* Up to 1 KiB a class for every 64 bytes; above, four to a doubling. */
+static int class_of(size_t bytes, size_t *size)
+{
+    size_t units = bytes ? (bytes + UNIT - 1) / UNIT : 1;
+    if (units <= 16) {
+        *size = units * UNIT;
+        return (int)units - 1;
+    }
+    int shift = 61 - __builtin_clzll((unsigned long long)units - 1);
+    size_t quarter = (units - 1) >> shift; /* 4 to 7 */
+    *size = ((quarter + 1) << shift) * UNIT;
+    return 16 + (shift - 2) * 4 + (int)quarter - 4;
+}
+
+/* ---- the system's side */
+
+static void *map_large(size_t size)
+{
+    size_t room = size + HUGE_PAGE;
+    char *p = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+    size_t skip = (HUGE_PAGE - (uintptr_t)p % HUGE_PAGE) % HUGE_PAGE;
+    if (skip)
+        munmap(p, skip);
+    munmap(p + skip + size, HUGE_PAGE - skip);
+    madvise(p + skip, size, MADV_HUGEPAGE); /* advice: a refusal changes nothing */
+    return p + skip;
+}
+
+static void *from_system(size_t size)
+{
+    void *p = size >= LARGE ? map_large(size) : aligned_alloc(UNIT, size);
+    if (p)
+        atomic_fetch_add_explicit(&system_allocations, 1, memory_order_relaxed);
+    return p;
+}
+
+static void to_system(void *p, size_t size)
+{
+    if (size >= LARGE)
+        munmap(p, size);
+    else
+        free(p);
+}
+
+/* ---- counting */
+
+static void count_live(int64_t bytes)
+{
+    int64_t now = atomic_fetch_add_explicit(&live_bytes, bytes, memory_order_relaxed) + bytes;
+    int64_t peak = atomic_load_explicit(&peak_bytes, memory_order_relaxed);
+    while (now > peak && !atomic_compare_exchange_weak_explicit(&peak_bytes, &peak, now, memory_order_relaxed, memory_order_relaxed)) {
+    }
+}
+
+mf_memory_counters mf_memory_read(void)
+{
+    return (mf_memory_counters){ atomic_load(&live_bytes), atomic_load(&peak_bytes), atomic_load(&cached_bytes),
+                                 atomic_load(&system_allocations), atomic_load(&requests) };
+}
+
+void mf_memory_reset_peak(void) { atomic_store(&peak_bytes, atomic_load(&live_bytes)); }
+
+/* ---- get and put */
+
+static void *checked_get(size_t bytes)
+{
+    void *p = NULL;
+    if (posix_memalign(&p, UNIT, bytes ? bytes : 1))
+        return NULL;
+    memset(p, 0xff, bytes); /* NaN: what is read before it is written shows */
+    atomic_fetch_add_explicit(&system_allocations, 1, memory_order_relaxed);
+    count_live((int64_t)bytes);
+    return p;
+}
+
+static void *take_cached(shelf *s, size_t size)
+{
+    pthread_mutex_lock(&s->lock);
+    void *p = s->first;
+    if (p)
+        memcpy(&s->first, p, sizeof s->first);
+    pthread_mutex_unlock(&s->lock);
+    if (p)
+        atomic_fetch_sub_explicit(&cached_bytes, (int64_t)size, memory_order_relaxed);
+    return p;
+}
+
+void *mf_memory_get(size_t bytes)
+{
+    atomic_fetch_add_explicit(&requests, 1, memory_order_relaxed);
+    if (bytes > MOST || mf_alloc_must_fail())
+        return NULL;
+    if (CHECKED)
+        return checked_get(bytes);
+    pthread_once(&once, make_shelves);
+    size_t size;
+    shelf *s = &shelves[class_of(bytes, &size)];
+    void *p = take_cached(s, size);
+    if (!p)
+        p = from_system(size);
+    if (!p) { /* what lies idle in other classes may be enough */
+        mf_memory_trim();
+        p = from_system(size);
+    }
+    if (p)
+        count_live((int64_t)size);
+    return p;
+}
+
+void mf_memory_put(void *p, size_t bytes)
+{
+    if (!p)
+        return;
+    if (CHECKED) {
+        count_live(-(int64_t)bytes);
+        free(p);
+        return;
+    }
+    size_t size;
+    shelf *s = &shelves[class_of(bytes, &size)];
+    count_live(-(int64_t)size);
+    atomic_fetch_add_explicit(&cached_bytes, (int64_t)size, memory_order_relaxed);
+    pthread_mutex_lock(&s->lock);
+    memcpy(p, &s->first, sizeof s->first);
+    s->first = p;
+    pthread_mutex_unlock(&s->lock);
+}
+
+static size_t size_of_class(int class)
+{
+    if (class < 16)
+        return ((size_t)class + 1) * UNIT;
+    int shift = (class - 16) / 4 + 2;
+    return ((size_t)((class - 16) % 4 + 5) << shift) * UNIT;
+}
+
+void mf_memory_trim(void)
+{
+    pthread_once(&once, make_shelves);
+    for (int i = 0; i < CLASSES; i++) {
+        size_t size = size_of_class(i);
+        pthread_mutex_lock(&shelves[i].lock);
+        void *p = shelves[i].first;
+        shelves[i].first = NULL;
+        pthread_mutex_unlock(&shelves[i].lock);
+        while (p) {
+            void *next;
+            memcpy(&next, p, sizeof next);
+            to_system(p, size);
+            atomic_fetch_sub_explicit(&cached_bytes, (int64_t)size, memory_order_relaxed);
+            p = next;
+        }
+    }
+}
