@@ -31,6 +31,7 @@ typedef struct mf_tree {
     mf_object object;
     const mf_structure *structure; /* never the leaf's */
     int count;
+    bool kwargs;         /* a dict of keyword arguments: mapped over axis 0 */
     mf_object *leaves[]; /* retained */
 } mf_tree;
 extern const mf_class mf_tree_class;
@@ -40,6 +41,8 @@ const mf_structure *mf_tree_flatten(mf_object *o, mf_object *const **leaves, int
 /* Retains the leaves; a leaf structure gives the leaf itself (retained). NULL when out of memory. */
 mf_object *mf_tree_build(const mf_structure *s, mf_object *const *leaves);
 mf_object *mf_tree_child(const mf_tree *t, int index);            /* a new reference */
+/* A node over children that are themselves leaves or trees (borrowed); a new reference, or NULL when memory is out. */
+mf_object *mf_tree_node(mf_node_kind kind, const mf_namelist *keys, mf_object *const *children, int count);
 mf_object *mf_first_error_in(mf_object *o);                       /* borrowed error leaf, or NULL */
 
 /* Statics: leaves that are compile-time constants, compared by kind and bytes. Interned: equal statics are one object. */
@@ -53,6 +56,8 @@ typedef struct mf_static_object {
 } mf_static_object;
 extern const mf_class mf_static_class;
 mf_static_object *mf_static_string_new(const char *s);
+const char *mf_static_text(const mf_object *o);     /* of a static string, interned; NULL for anything else */
+void mf_static_print(mf_text *t, const mf_static_object *s);
 
 /* Axis specifications (mf_axis): an integer, MF_NONE or an interned tree of them. Expands a prefix over a structure: out gets
  * leaf_count entries, MF_NONE where not mapped. Gives NULL, or a new error naming the path where prefix and tree part. */
@@ -60,5 +65,8 @@ mf_error_object *mf_axes_expand(mf_axis axes, const mf_structure *s, const char 
 bool mf_axis_is_tree(mf_axis axis);
 /* in_axes of a call: the structure is the tuple of arguments; an integer or MF_NONE at the top serves all. */
 void mf_axis_print(mf_text *t, mf_axis axis);
+/* The items of a tree of axes (mf_axes(0, 1) as a reduction's axes); an axis that is no tree has one item, itself. */
+int mf_axis_count(mf_axis axis);
+mf_axis mf_axis_at(mf_axis axis, int index);
 
 #endif

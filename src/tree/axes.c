@@ -1,0 +1,163 @@
+/* Trees of axes inside an mf_axis. Invariant: a tree is interned and never freed; its mf_axis is its address with the top bit set, which no
+ * axis number, MF_NONE or MF_ALL can be. */
+#include "tree/tree.h"
+
+#include "base/alloc.h"
+
+#include <manyfold/tree.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct axis_tree {
+    int count;
+    const mf_namelist *keys; /* NULL: a tuple */
+    mf_axis at[];
+} axis_tree;
+
+static _Atomic(mf_interner *) trees;
+
+bool mf_axis_is_tree(mf_axis axis) { return axis > MF_ALL && axis < INT64_MIN / 2; }
+
+static const axis_tree *tree_of(mf_axis axis)
+{
+    return (const axis_tree *)(uintptr_t)((uint64_t)axis & ~((uint64_t)1 << 63)); /* NOLINT(performance-no-int-to-ptr) */
+}
+
+/* MF_ALL as axes means "wrong" nowhere yet: it stands for out of memory, which the expansion reports. */
+static mf_axis intern_tree(const mf_namelist *keys, const mf_axis *axes, int count)
+{
+    size_t size = sizeof(axis_tree) + (size_t)count * sizeof *axes;
+    axis_tree *t = mf_calloc(1, size);
+    if (!t)
+        return MF_ALL;
+    t->count = count;
+    t->keys = keys;
+    if (count)
+        memcpy(t->at, axes, (size_t)count * sizeof *axes);
+    const void *found = mf_interner_get(mf_interner_static(&trees), t, size);
+    mf_free(t);
+    return found ? (mf_axis)((uint64_t)(uintptr_t)found | (uint64_t)1 << 63) : MF_ALL;
+}
+
+mf_axis mf_axes_n(const mf_axis *axes, int count) { return intern_tree(NULL, axes, count < 0 ? 0 : count); }
+
+static int by_key(const void *a, const void *b) { return strcmp(((const mf_named_axis *)a)->key, ((const mf_named_axis *)b)->key); }
+
+mf_axis mf_axes_dict_n(const mf_named_axis *axes, int count)
+{
+    count = count < 0 ? 0 : count;
+    mf_named_axis *sorted = mf_alloc((size_t)count * sizeof *sorted);
+    const char **keys = mf_alloc((size_t)count * sizeof *keys);
+    mf_axis *at = mf_alloc((size_t)count * sizeof *at), result = MF_ALL;
+    if (sorted && keys && at) {
+        if (count)
+            memcpy(sorted, axes, (size_t)count * sizeof *sorted);
+        qsort(sorted, (size_t)count, sizeof *sorted, by_key);
+        for (int i = 0; i < count; i++) {
+            keys[i] = sorted[i].key;
+            at[i] = sorted[i].axis;
+        }
+        const mf_namelist *names = mf_names_intern(keys, count);
+        result = names ? intern_tree(names, at, count) : MF_ALL;
+    }
+    mf_free(sorted);
+    mf_free(keys);
+    mf_free(at);
+    return result;
+}
+
+int mf_axis_count(mf_axis axis) { return mf_axis_is_tree(axis) ? tree_of(axis)->count : 1; }
+mf_axis mf_axis_at(mf_axis axis, int index) { return mf_axis_is_tree(axis) ? tree_of(axis)->at[index] : axis; }
+
+/* ---- text */
+
+void mf_axis_print(mf_text *t, mf_axis axis)
+{
+    if (axis == MF_NONE)
+        mf_text_put(t, "None");
+    else if (axis == MF_ALL)
+        mf_text_put(t, "all");
+    else if (!mf_axis_is_tree(axis))
+        mf_text_add(t, "%lld", (long long)axis);
+    if (!mf_axis_is_tree(axis))
+        return;
+    const axis_tree *tree = tree_of(axis);
+    mf_text_put(t, tree->keys ? "{" : "(");
+    for (int i = 0; i < tree->count; i++) {
+        mf_text_put(t, i ? ", " : "");
+        if (tree->keys)
+            mf_text_add(t, "'%s': ", tree->keys->at[i]);
+        mf_axis_print(t, tree->at[i]);
+    }
+    mf_text_put(t, tree->keys ? "}" : tree->count == 1 ? ",)" : ")");
+}
+
+/* ---- expansion */
+
+typedef struct expansion {
+    mf_text path;
+    mf_axis *out;
+    int count;
+} expansion;
+
+static void describe(mf_text *t, const mf_structure *s)
+{
+    static const char *const names[] = { "a leaf", "None", "a tuple", "a list", "a dict" };
+    mf_text_put(t, names[s->kind]);
+    if (s->kind == MF_NODE_TUPLE || s->kind == MF_NODE_LIST)
+        mf_text_add(t, " of %d", s->child_count);
+    for (int i = 0; s->kind == MF_NODE_DICT && i < s->child_count; i++)
+        mf_text_add(t, "%s'%s'", i ? ", " : " with keys ", s->keys->at[i]);
+}
+
+/* The axes end where the tree goes on differently; says so in t. */
+static bool expand(expansion *x, mf_axis axis, const mf_structure *s, mf_text *t)
+{
+    if (!mf_axis_is_tree(axis)) {
+        for (int i = 0; i < s->leaf_count; i++)
+            x->out[x->count++] = axis;
+        return true;
+    }
+    const axis_tree *tree = tree_of(axis);
+    bool alike = tree->keys ? s->kind == MF_NODE_DICT && tree->keys == s->keys
+                            : (s->kind == MF_NODE_TUPLE || s->kind == MF_NODE_LIST) && tree->count == s->child_count;
+    if (!alike) {
+        mf_text_add(t, "at %s the axes are ", x->path.count ? x->path.at : "the top");
+        mf_axis_print(t, axis);
+        mf_text_put(t, ", but the value is ");
+        describe(t, s);
+        return false;
+    }
+    size_t length = x->path.count;
+    for (int i = 0; i < tree->count; i++) {
+        if (tree->keys)
+            mf_text_add(&x->path, "['%s']", tree->keys->at[i]);
+        else
+            mf_text_add(&x->path, "[%d]", i);
+        if (!expand(x, tree->at[i], s->children[i], t))
+            return false;
+        x->path.count = length;
+        if (x->path.at)
+            x->path.at[length] = 0;
+    }
+    return true;
+}
+
+mf_error_object *mf_axes_expand(mf_axis axes, const mf_structure *s, const char *what, mf_axis *out)
+{
+    expansion x = { .out = out };
+    mf_text why = { 0 };
+    mf_error_object *error = NULL;
+    if (!expand(&x, axes, s, &why)) {
+        mf_text_put(&why, "; the whole: axes ");
+        mf_axis_print(&why, axes);
+        mf_text_put(&why, ", value ");
+        mf_structure_print(&why, s);
+        error = why.failed ? mf_error_out_of_memory()
+                           : mf_error_new(MF_ERROR_TREE, "%s must be a tree prefix of the corresponding value: %s", what, why.at);
+    }
+    mf_text_free(&x.path);
+    mf_text_free(&why);
+    return error;
+}

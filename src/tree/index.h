@@ -1,0 +1,10 @@
+/* What indexing a tree hands on to when its path reaches an array or a tracer; ops/index.c implements it. */
+#ifndef MF_TREE_INDEX_H
+#define MF_TREE_INDEX_H
+
+#include <manyfold/base.h>
+
+/* x[path[0], path[1], ...] for an array or tracer x: integers, slices, None, and arrays of indices. */
+mf_value mf_index_array(mf_value x, const mf_value *path, int count);
+
+#endif

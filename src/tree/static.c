@@ -1,0 +1,149 @@
+/* Statics: compile-time constants as leaves. Invariant: equal statics are one object, so a trace's key compares pointers. Strings, bytes and
+ * slices live as long as the process; a module's static as long as somebody holds it. */
+#include "tree/tree.h"
+
+#include "base/alloc.h"
+
+#include <pthread.h>
+#include <string.h>
+
+typedef struct entry {
+    struct entry *next;
+    mf_static_object *object;
+} entry;
+
+#define BUCKETS 1024
+static entry *buckets[BUCKETS]; /* guarded by lock */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Strings, bytes and slices are told apart by their interned bytes, modules by their object. */
+static entry **bucket_of(const mf_static_object *s)
+{
+    uint64_t key = (uint64_t)(uintptr_t)(s->what == MF_STATIC_MODULE ? (const void *)s->module : (const void *)s->bytes);
+    return &buckets[mf_hash_mix((uint64_t)s->what, key) % BUCKETS];
+}
+
+static void static_destroy(mf_object *o)
+{
+    mf_static_object *s = (mf_static_object *)o;
+    pthread_mutex_lock(&lock);
+    entry *found = NULL;
+    for (entry **e = bucket_of(s); *e && !found; e = &(*e)->next)
+        if ((*e)->object == s) {
+            found = *e;
+            *e = found->next;
+            break;
+        }
+    pthread_mutex_unlock(&lock);
+    mf_free(found);
+    mf_drop(s->module);
+}
+const mf_class mf_static_class = { "static", static_destroy };
+
+static bool same(const mf_static_object *a, const mf_static_object *b)
+{
+    return a->what == b->what && a->module == b->module && a->size == b->size && a->bytes == b->bytes;
+}
+
+/* The one object that equals `like`: a new reference, or NULL when memory is out. Call with the lock held. */
+static mf_static_object *find_or_add(const mf_static_object *like)
+{
+    entry **bucket = bucket_of(like);
+    for (entry *e = *bucket; e; e = e->next)
+        if (same(e->object, like) && mf_retain_if_alive(e->object))
+            return e->object;
+    entry *fresh = mf_alloc(sizeof *fresh);
+    mf_static_object *s = fresh ? mf_object_new(&mf_static_class, sizeof *s) : NULL;
+    if (!s) {
+        mf_free(fresh);
+        return NULL;
+    }
+    s->what = like->what;
+    s->slice = like->slice;
+    s->module = mf_retain(like->module);
+    s->size = like->size;
+    s->bytes = like->bytes;
+    if (s->what != MF_STATIC_MODULE)
+        mf_retain(s); /* the table's own: never ends */
+    *fresh = (entry){ *bucket, s };
+    *bucket = fresh;
+    return s;
+}
+
+static mf_static_object *interned(const mf_static_object *like)
+{
+    if (like->what != MF_STATIC_MODULE && !like->bytes)
+        return NULL;
+    pthread_mutex_lock(&lock);
+    mf_static_object *s = find_or_add(like);
+    pthread_mutex_unlock(&lock);
+    return s;
+}
+
+mf_static_object *mf_static_string_new(const char *s)
+{
+    size_t size = strlen(s);
+    return interned(&(mf_static_object){ .what = MF_STATIC_STRING, .size = size, .bytes = mf_intern_n(s, size) });
+}
+
+const char *mf_static_text(const mf_object *o)
+{
+    const mf_static_object *s = mf_object_is(o, &mf_static_class) ? (const mf_static_object *)o : NULL;
+    return s && s->what == MF_STATIC_STRING ? s->bytes : NULL;
+}
+
+void mf_static_print(mf_text *t, const mf_static_object *s)
+{
+    switch (s->what) {
+    case MF_STATIC_STRING: mf_text_add(t, "'%s'", s->bytes); break;
+    case MF_STATIC_BYTES: mf_text_add(t, "<static of %zu bytes>", s->size); break;
+    case MF_STATIC_MODULE: mf_text_put(t, "<static module>"); break;
+    case MF_STATIC_SLICE:
+        mf_text_add(t, "%lld:", (long long)s->slice.start);
+        if (s->slice.stop != MF_END)
+            mf_text_add(t, "%lld", (long long)s->slice.stop);
+        if (s->slice.step > 1 || s->slice.step < 0)
+            mf_text_add(t, ":%lld", (long long)s->slice.step);
+        break;
+    }
+}
+
+/* ---- public */
+
+static mf_value value_or_memory(void *object) { return mf_value_new(object ? object : mf_error_out_of_memory()); }
+
+mf_value mf_string(const char *string)
+{
+    MF_ENTER;
+    if (!string)
+        return mf_fail(MF_ERROR_ARGUMENT, "mf_string: NULL is no string");
+    return value_or_memory(mf_static_string_new(string));
+}
+
+mf_value mf_static_bytes(const void *bytes, size_t size)
+{
+    MF_ENTER;
+    if (!bytes && size)
+        return mf_fail(MF_ERROR_ARGUMENT, "mf_static_bytes: NULL is no place for %zu bytes", size);
+    const char *kept = mf_intern_n(bytes ? bytes : "", size);
+    return value_or_memory(interned(&(mf_static_object){ .what = MF_STATIC_BYTES, .size = size, .bytes = kept }));
+}
+
+mf_value mf_index_slice(mf_slice slice)
+{
+    MF_ENTER;
+    int64_t key[4] = { slice.is_slice, slice.start, slice.stop, slice.step }; /* without the struct's padding */
+    const char *kept = mf_intern_n((const char *)key, sizeof key);
+    return value_or_memory(interned(&(mf_static_object){ .what = MF_STATIC_SLICE, .slice = slice, .size = sizeof key, .bytes = kept }));
+}
+
+mf_value mf_static(mf_module module)
+{
+    MF_ENTER;
+    mf_object *o = mf_handle_get(module.handle);
+    if (!o)
+        return mf_fail(MF_ERROR_ARGUMENT, "mf_static: the module is unset");
+    if (mf_object_is(o, &mf_error_class))
+        return mf_value_of(o);
+    return value_or_memory(interned(&(mf_static_object){ .what = MF_STATIC_MODULE, .module = o }));
+}

@@ -1,0 +1,141 @@
+/* Asking values how they are: error, ready, deleted. Invariant: a question about an array waits for it, for a pending array may yet turn
+ * out to be an error; asking for an error's words or code counts as handling it. */
+#include "tree/tree.h"
+
+#include "array/array.h"
+
+#include <manyfold/array.h>
+
+#include <string.h>
+
+/* The error of one leaf: a new reference or NULL. */
+static mf_error_object *error_of_leaf(mf_object *o)
+{
+    if (mf_object_is(o, &mf_error_class))
+        return mf_retain(o);
+    return mf_object_is(o, &mf_array_class) ? mf_array_wait((const mf_array *)o) : NULL;
+}
+
+/* The first error in a value, waiting for its arrays: a new reference or NULL. */
+static mf_error_object *error_in(mf_value v)
+{
+    mf_object *o = mf_object_of(v), *self, *const *leaves;
+    int count;
+    mf_error_object *first = NULL;
+    if (!o)
+        return NULL;
+    mf_tree_flatten(o, &leaves, &count, &self);
+    for (int i = 0; i < count && !first; i++)
+        first = error_of_leaf(leaves[i]);
+    return first;
+}
+
+/* Borrowed from v's object or from the innermost scope. */
+static mf_error_object *seen_error(mf_value v)
+{
+    mf_error_object *e = error_in(v);
+    if (!e)
+        return NULL;
+    mf_error_see(e);
+    if (&e->object == mf_object_of(v))
+        mf_drop(e);
+    else
+        (void)mf_value_new(e); /* the scope holds it, and with it the message */
+    return e;
+}
+
+bool mf_is_error(mf_value v)
+{
+    MF_ENTER;
+    mf_error_object *e = error_in(v);
+    bool is = e != NULL;
+    if (is && &e->object != mf_object_of(v) && !mf_object_is(mf_object_of(v), &mf_tree_class))
+        mf_error_see(e); /* made for this answer: an array that was deleted or failed keeps its own */
+    mf_drop(e);
+    return is;
+}
+
+const char *mf_error(mf_value v)
+{
+    MF_ENTER;
+    mf_error_object *e = seen_error(v);
+    return e ? e->message : NULL;
+}
+
+mf_status mf_error_status(mf_value v)
+{
+    MF_ENTER;
+    mf_error_object *e = seen_error(v);
+    return e ? e->status : MF_OK;
+}
+
+const char *mf_error_place(mf_value v)
+{
+    MF_ENTER;
+    mf_error_object *e = seen_error(v);
+    return e ? mf_error_place_text(e) : NULL;
+}
+
+mf_status mf_block_until_ready(mf_value v)
+{
+    MF_ENTER;
+    mf_object *o = mf_retain(mf_object_of(v)), *self, *const *leaves;
+    int count = 0;
+    mf_error_object *first = NULL;
+    if (o)
+        mf_tree_flatten(o, &leaves, &count, &self);
+    for (int i = 0; i < count; i++) { /* waits for all, whatever the first one says */
+        mf_error_object *e = error_of_leaf(leaves[i]);
+        if (first)
+            mf_drop(e);
+        else
+            first = e;
+    }
+    mf_drop(o);
+    return mf_error_remember(first);
+}
+
+/* ---- deleting */
+
+bool mf_is_deleted(mf_value v)
+{
+    MF_ENTER;
+    mf_object *o = mf_object_of(v), *self, *const *leaves;
+    int count = 0;
+    if (o)
+        mf_tree_flatten(o, &leaves, &count, &self);
+    for (int i = 0; i < count; i++)
+        if (mf_object_is(leaves[i], &mf_array_class) && atomic_load(&((mf_array *)leaves[i])->deleted))
+            return true;
+    return false;
+}
+
+static void delete_array(mf_array *a)
+{
+    const char *expected = NULL;
+    mf_error_object *failed = a->future ? mf_array_wait(a) : NULL; /* what fills it writes to its memory */
+    mf_error_ignore(failed);
+    if (!atomic_compare_exchange_strong(&a->deleted, &expected, "deleted"))
+        return;
+    if (atomic_load(&a->object.count) == 1) { /* nobody else can be reading; otherwise the memory ends with the last reader */
+        mf_drop(a->buffer);
+        a->buffer = NULL;
+    }
+}
+
+mf_status mf_delete(mf_value v)
+{
+    MF_ENTER;
+    mf_object *o = mf_object_of(v), *self, *const *leaves;
+    int count = 0;
+    if (o)
+        mf_tree_flatten(o, &leaves, &count, &self);
+    for (int i = 0; i < count; i++)
+        if (!mf_object_is(leaves[i], &mf_array_class))
+            return mf_error_remember(mf_error_new(MF_ERROR_ARGUMENT, "mf_delete: %s is no array", leaves[i]->kind->name));
+    if (!o)
+        return mf_error_remember(mf_error_new(MF_ERROR_ARGUMENT, "mf_delete: the value is unset"));
+    for (int i = 0; i < count; i++)
+        delete_array((mf_array *)leaves[i]);
+    return MF_OK;
+}

@@ -1,0 +1,138 @@
+/* Tree structures. Invariant: equal structures have one address; leaf_count is the sum over the children; dict keys are sorted. */
+#include "tree/tree.h"
+
+#include "base/alloc.h"
+
+#include <string.h>
+
+static _Atomic(mf_interner *) structures;
+
+const mf_structure *mf_structure_node(mf_node_kind kind, const mf_namelist *keys, const mf_structure *const *children, int count)
+{
+    size_t size = sizeof(mf_structure) + (size_t)count * sizeof(void *);
+    void *small[40], *blob = size <= sizeof small ? small : mf_alloc(size);
+    if (!blob)
+        return NULL;
+    memset(blob, 0, size); /* the bytes are the key */
+    mf_structure *s = blob;
+    s->kind = kind;
+    s->child_count = count;
+    s->leaf_count = kind == MF_NODE_LEAF;
+    s->keys = keys;
+    bool whole = kind != MF_NODE_DICT || keys || count == 0;
+    for (int i = 0; i < count && whole; i++) {
+        s->children[i] = children[i];
+        whole = children[i] != NULL;
+        s->leaf_count += whole ? children[i]->leaf_count : 0;
+    }
+    const mf_structure *found = whole ? mf_interner_get(mf_interner_static(&structures), blob, size) : NULL;
+    if (blob != small)
+        mf_free(blob);
+    return found;
+}
+
+static const mf_structure *remembered(_Atomic(const mf_structure *) *slot, mf_node_kind kind)
+{
+    const mf_structure *s = atomic_load_explicit(slot, memory_order_acquire);
+    if (!s) {
+        s = mf_structure_node(kind, NULL, NULL, 0);
+        atomic_store_explicit(slot, s, memory_order_release);
+    }
+    return s;
+}
+
+const mf_structure *mf_structure_leaf(void)
+{
+    static _Atomic(const mf_structure *) leaf;
+    return remembered(&leaf, MF_NODE_LEAF);
+}
+
+const mf_structure *mf_structure_none(void)
+{
+    static _Atomic(const mf_structure *) none;
+    return remembered(&none, MF_NODE_NONE);
+}
+
+/* ---- text */
+
+void mf_structure_print(mf_text *t, const mf_structure *s)
+{
+    static const char *const brackets[] = { [MF_NODE_TUPLE] = "()", [MF_NODE_LIST] = "[]", [MF_NODE_DICT] = "{}" };
+    if (s->kind == MF_NODE_LEAF || s->kind == MF_NODE_NONE) {
+        mf_text_put(t, s->kind == MF_NODE_LEAF ? "*" : "None");
+        return;
+    }
+    mf_text_putn(t, brackets[s->kind], 1);
+    for (int i = 0; i < s->child_count; i++) {
+        mf_text_put(t, i ? ", " : "");
+        if (s->kind == MF_NODE_DICT)
+            mf_text_add(t, "'%s': ", s->keys->at[i]);
+        mf_structure_print(t, s->children[i]);
+    }
+    mf_text_put(t, s->kind == MF_NODE_TUPLE && s->child_count == 1 ? "," : "");
+    mf_text_putn(t, brackets[s->kind] + 1, 1);
+}
+
+static void print_step(mf_text *t, const mf_structure *s, int child)
+{
+    if (s->kind == MF_NODE_DICT)
+        mf_text_add(t, "['%s']", s->keys->at[child]);
+    else
+        mf_text_add(t, "[%d]", child);
+}
+
+void mf_structure_leaf_path(mf_text *t, const mf_structure *s, int leaf)
+{
+    while (s->kind != MF_NODE_LEAF) {
+        int child = 0;
+        while (child < s->child_count && leaf >= s->children[child]->leaf_count)
+            leaf -= s->children[child++]->leaf_count;
+        if (child == s->child_count)
+            return;
+        print_step(t, s, child);
+        s = s->children[child];
+    }
+}
+
+static void print_keys(mf_text *t, const mf_namelist *keys)
+{
+    mf_text_put(t, "{");
+    for (int i = 0; keys && i < keys->count; i++)
+        mf_text_add(t, "%s%s", i ? ", " : "", keys->at[i]);
+    mf_text_put(t, "}");
+}
+
+/* A node in words: "a tuple of 2". */
+static void describe(mf_text *t, const mf_structure *s)
+{
+    switch (s->kind) {
+    case MF_NODE_LEAF: mf_text_put(t, "a leaf"); break;
+    case MF_NODE_NONE: mf_text_put(t, "None"); break;
+    case MF_NODE_TUPLE: mf_text_add(t, "a tuple of %d", s->child_count); break;
+    case MF_NODE_LIST: mf_text_add(t, "a list of %d", s->child_count); break;
+    case MF_NODE_DICT:
+        mf_text_put(t, "a dict with keys ");
+        print_keys(t, s->keys);
+        break;
+    }
+}
+
+void mf_structure_difference(mf_text *t, const mf_structure *a, const mf_structure *b)
+{
+    mf_text path = { 0 };
+    for (;;) {
+        int child = 0;
+        if (a == b || a->kind != b->kind || a->child_count != b->child_count || a->keys != b->keys)
+            break;
+        while (child < a->child_count && a->children[child] == b->children[child])
+            child++;
+        print_step(&path, a, child);
+        a = a->children[child];
+        b = b->children[child];
+    }
+    mf_text_add(t, "at %s: ", path.count ? path.at : "the top");
+    mf_text_free(&path);
+    describe(t, a);
+    mf_text_put(t, " against ");
+    describe(t, b);
+}
