@@ -553,6 +553,15 @@ static const mf_param *find_field(const mf_op *op, const char *name, int length)
     return NULL;
 }
 
+/* A program is read in the environment of its op: an axis that it binds must have a size by then. */
+static bool axis_is_sized(parser *p, const mf_op *op, const char *params, mf_param_kind kind)
+{
+    const int64_t *size = kind == MF_PARAM_PROGRAM || kind == MF_PARAM_PROGRAMS ? mf_params_field(op, params, "axis_size") : NULL;
+    if (size && *size < 1)
+        fail_at(p, p->at, mf_error_new(MF_ERROR_ARGUMENT, "%s: expected a positive axis_size before the program", op->name));
+    return !p->error;
+}
+
 static void parse_field(parser *p, mf_arena *arena, const mf_op *op, char *params, const mf_axis_env *env, uint64_t *seen)
 {
     const char *name;
@@ -629,7 +638,9 @@ static void bind_results(parser *p, body *b, const mf_eqn *e, const char *at)
 {
     if (e->out_count != b->defs.count) {
         const char *op = e->op->name;
-        fail_at(p, at, mf_error_new(MF_ERROR_ARGUMENT, "%s gives %d results, but %d are named", op, e->out_count, b->defs.count));
+        fail_at(p, at,
+                mf_error_new(MF_ERROR_ARGUMENT, "%s gives %d result%s, but %d are named", op, e->out_count, e->out_count == 1 ? "" : "s",
+                             b->defs.count));
     }
     for (int i = 0; i < b->defs.count && !p->error; i++) {
         const def *d = &b->defs.at[i];

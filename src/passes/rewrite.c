@@ -45,14 +45,11 @@ static void *rewrite_nested(mf_rewrite *r, const mf_op *op, const void *params)
 
 static mf_eqn *emit(mf_rewrite *r, const mf_eqn *like, const void *params, mf_var *const *in, int in_count)
 {
-    const void *before = r->b->address;
-    r->b->address = like->address;
     bool nested = r->nested && mf_params_program_count(like->op, params) > 0;
     void *changed = nested ? rewrite_nested(r, like->op, params) : NULL;
     mf_eqn *e = mf_emit_eqn(r->b, like->op, nested ? changed : params, in, in_count);
     if (changed)
         mf_params_drop(like->op, changed);
-    r->b->address = before;
     return e;
 }
 
@@ -81,6 +78,7 @@ static void walk(mf_rewrite *r)
 {
     for (r->index = 0; r->index < r->source->eqn_count && !r->b->error; r->index++) {
         const mf_eqn *e = r->source->eqns[r->index];
+        if (e->address) r->b->address = e->address;
         mf_var **in = mf_rewrite_room(r, e->in_count, sizeof *in);
         for (int i = 0; in && i < e->in_count; i++)
             in[i] = mf_rewrite_use(r, e->in[i]);

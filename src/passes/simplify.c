@@ -315,7 +315,7 @@ static const mf_program *known_branch(const mf_eqn *e, mf_var *const *in)
     const mf_program_list *branches = &((const mf_cond_params *)e->params)->branches;
     int64_t k = mf_load_i64(in[0]->type->dtype, mf_array_data(in[0]->constant));
     k = k < 0 ? 0 : k >= branches->count ? branches->count - 1 : k;
-    return branches->count > 0 ? branches->at[k] : NULL;
+    return branches->count > 0 && branches->at[k]->in_count == e->in_count - 1 ? branches->at[k] : NULL;
 }
 
 static void simplify_equation(mf_rewrite *r, const mf_eqn *e, mf_var **in)
