@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+"""The peer's side of the benchmark: the same workloads in JAX, driven one repetition at a time.
+
+    jax_bench.py --list                        print the names of the workloads, one a line, and stop
+    jax_bench.py [--devices 8]                 read names from standard input; after each, run that workload once more
+    jax_bench.py [--devices 8] --only NAME...  run those without a driver, --repeat times in turn (A B A B ...)
+
+A driver writes one name a line and reads one JSON object a line, so it can alternate with another program:
+
+    {"peer": "jax 0.10.2", "devices": 8, "name": "dispatch_double", "seconds": 3.1e-05, "calls": 100, "round": 1, "rss_mib": 190.2}
+
+`seconds` is the mean over the `calls` of this round, each waited for before the next (with more devices than cores,
+JAX's collectives otherwise wait for each other). When its name, or its first-call twin's, comes first, a workload is
+prepared and called twice, which compiles it; that is not in `seconds`. A `first_call_` figure is the first call alone, on inputs
+that are ready; asked again, it is repeated. `startup` is the time from the first line of this script to usable devices.
+`rss_mib` is the peak of the process so far: ask a fresh process for one workload to know that workload's memory.
+The first line says {"name": "ready"}; a name that fails gets {"name": ..., "error": ...} and the loop goes on.
+
+Two releases count: jax 0.10.2 (pmap on jit and shard_map) and jax 0.4.35 with jaxlib 0.4.34 and numpy below 2.2 (the
+original pmap). Figures are for ratios within one interleaved run; absolute times on a shared machine mean little.
+"""
+import time
+
+STARTED = time.perf_counter()
+
+import argparse  # noqa: E402
+import json  # noqa: E402
+import os  # noqa: E402
+import resource  # noqa: E402
+import sys  # noqa: E402
+
+WORKLOADS = {}   # name -> (function of (jax, devices) that returns the call to time, calls a round)
+
+
+def workload(name, calls):
+    def register(prepare):
+        WORKLOADS[name] = (prepare, calls)
+        return prepare
+    return register
+
+
+def sharded(jax, n, array):
+    """The rows of the array, laid out on n devices, ready."""
+    return jax.block_until_ready(jax.pmap(lambda a: a)(array))
+
+
+def on_tiny(jax, n, f):
+    """The first call gets an ordinary array, as a user's would; the later ones its result, which lies on the devices."""
+    x, laid_out = jax.block_until_ready(jax.numpy.arange(4.0 * n).reshape(n, 4)), False
+
+    def call():
+        nonlocal x, laid_out
+        out = f(x)
+        if not laid_out:
+            x, laid_out = out, True
+        return out
+    return call
+
+
+@workload("dispatch_double", calls=100)
+def double(jax, n):
+    return on_tiny(jax, n, jax.pmap(lambda a: a * 2))
+
+
+@workload("dispatch_psum", calls=100)
+def normalize(jax, n):
+    return on_tiny(jax, n, jax.pmap(lambda a: a / jax.lax.psum(a, "i"), axis_name="i"))
+
+
+def all_reduce(mib):
+    @workload(f"psum_{mib}MiB", calls=3)
+    def prepare(jax, n):
+        x = sharded(jax, n, jax.numpy.ones((n, mib * (1 << 20) // 4), jax.numpy.float32))
+        f = jax.pmap(lambda a: jax.lax.psum(a, "i"), axis_name="i")
+        return lambda: f(x)
+
+
+for megabytes in (1, 16, 64):
+    all_reduce(megabytes)
+
+
+def replicated(jax, n, tree):
+    return jax.block_until_ready(jax.tree_util.tree_map(lambda a: jax.numpy.broadcast_to(a, (n, *jax.numpy.shape(a))), tree))
+
+
+@workload("linear_regression_step", calls=50)
+def linear_regression(jax, n):
+    jnp, lax = jax.numpy, jax.lax
+
+    def squared_error(params, x, y):
+        w, b = params
+        return jnp.mean((x @ w + b - y) ** 2)
+
+    def step(params, x, y, rate):
+        loss, grads = jax.value_and_grad(squared_error)(params, x, y)
+        grads = lax.pmean(grads, "batch")
+        return jax.tree_util.tree_map(lambda p, g: p - rate * g, params, grads), lax.pmean(loss, "batch")
+
+    f = jax.pmap(step, axis_name="batch", in_axes=(0, 0, 0, None), static_broadcasted_argnums=(3,))
+    x, y = sharded(jax, n, jnp.ones((n, 100, 5))), sharded(jax, n, jnp.ones((n, 100)))
+    params = replicated(jax, n, (jnp.ones(5), jnp.ones(())))
+
+    def call():
+        nonlocal params
+        params, loss = f(params, x, y, 0.05)
+        return params, loss
+    return call
+
+
+def cnn(dtype_name, batch):
+    @workload(f"cnn_step_{dtype_name}_{batch}", calls=3)
+    def prepare(jax, n):
+        import numpy as np
+        jnp, lax, tree_map = jax.numpy, jax.lax, jax.tree_util.tree_map
+        dtype = jnp.dtype(dtype_name)
+
+        def block(x, kernel, bias):
+            x = lax.conv_general_dilated(x, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+            x = jax.nn.relu(x + bias)
+            return lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+
+        def objective(p, x, label):
+            p = tree_map(lambda a: a.astype(dtype), p)
+            x = block(block(x.astype(dtype), p["k1"], p["b1"]), p["k2"], p["b2"])
+            out = (x.reshape(x.shape[0], -1) @ p["w"] + p["b"]).astype(jnp.float32)
+            loss = -jnp.mean(jnp.sum(jax.nn.one_hot(label, 10) * jax.nn.log_softmax(out), -1))
+            return loss, jnp.mean(jnp.argmax(out, -1) == label)
+
+        def step(p, m, v, t, x, label):
+            (loss, accuracy), g = jax.value_and_grad(objective, has_aux=True)(p, x, label)
+            g, loss, accuracy = lax.pmean((g, loss, accuracy), "devices")
+            t = t + 1
+            m = tree_map(lambda a, b: 0.9 * a + 0.1 * b, m, g)
+            v = tree_map(lambda a, b: 0.999 * a + 0.001 * b * b, v, g)
+            p = tree_map(lambda a, b, c: a - 1e-3 * (b / (1 - 0.9**t)) / (jnp.sqrt(c / (1 - 0.999**t)) + 1e-8), p, m, v)
+            return p, m, v, t, loss, accuracy
+
+        shapes = {"k1": (3, 3, 3, 32), "b1": (32,), "k2": (3, 3, 32, 64), "b2": (64,), "w": (4096, 10), "b": (10,)}
+        rng = np.random.default_rng(0)
+        p = {name: jnp.asarray(rng.standard_normal(shape, np.float32) * np.float32(0.05)) for name, shape in shapes.items()}
+        zeros = tree_map(jnp.zeros_like, p)
+        images = sharded(jax, n, rng.standard_normal((n, batch // n, 32, 32, 3), np.float32))
+        labels = sharded(jax, n, rng.integers(0, 10, (n, batch // n)).astype(np.int32))
+        # each tree replicated on its own: a donated buffer must not be shared by two arguments
+        state = tuple(replicated(jax, n, t) for t in (p, zeros, tree_map(jnp.zeros_like, p), jnp.zeros((), jnp.float32)))
+        f = jax.pmap(step, axis_name="devices", donate_argnums=(0, 1, 2, 3))
+
+        def call():
+            nonlocal state
+            *state, loss, accuracy = f(*state, images, labels)
+            return loss, accuracy
+        return call
+
+
+cnn("float32", 128)
+cnn("bfloat16", 128)
+
+# The first call of a workload is a figure of its own.
+FIRST = {"first_call_double": "dispatch_double", "first_call_psum": "dispatch_psum",
+         "first_call_linear_regression": "linear_regression_step", "first_call_cnn_step_float32_128": "cnn_step_float32_128",
+         "first_call_cnn_step_bfloat16_128": "cnn_step_bfloat16_128"}
+
+
+class Bench:
+    def __init__(self, devices):
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}".strip()
+        os.environ["JAX_PLATFORMS"] = "cpu"
+        import jax
+        self.jax, self.devices = jax, devices
+        if jax.local_device_count() != devices:
+            sys.exit(f"asked for {devices} devices, got {jax.local_device_count()}")
+        self.startup = time.perf_counter() - STARTED
+        self.ready, self.rounds = {}, {}
+
+    def prepared(self, name):
+        """The call to time, and the seconds of the first one."""
+        if name not in self.ready:
+            call = WORKLOADS[name][0](self.jax, self.devices)
+            self.ready[name] = call, self.timed(call)
+            self.timed(call)   # jax 0.10.2 compiles once more when the inputs come back from the devices
+        return self.ready[name]
+
+    def timed(self, call):
+        start = time.perf_counter()
+        self.jax.block_until_ready(call())
+        return time.perf_counter() - start
+
+    def once(self, name):
+        self.rounds[name] = self.rounds.get(name, 0) + 1
+        if name == "startup":
+            return {"seconds": self.startup, "calls": 1}
+        if name in FIRST:
+            return {"seconds": self.prepared(FIRST[name])[1], "calls": 1}
+        calls = WORKLOADS[name][1]
+        call, _ = self.prepared(name)
+        start = time.perf_counter()
+        for _ in range(calls):
+            self.jax.block_until_ready(call())
+        return {"seconds": (time.perf_counter() - start) / calls, "calls": calls}
+
+    def emit(self, name, **figures):
+        print(json.dumps({"peer": f"jax {self.jax.__version__}", "devices": self.devices, "name": name, **figures,
+                          "rss_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)}), flush=True)
+
+    def run(self, name):
+        try:
+            figures = self.once(name)
+        except Exception as error:
+            known = name in names()
+            self.emit(name, error=f"{type(error).__name__}: {error}".splitlines()[0] if known else "unknown workload")
+        else:
+            self.emit(name, **figures, round=self.rounds[name])
+
+
+def names():
+    return ["startup", *FIRST, *WORKLOADS]
+
+
+def main():
+    parser = argparse.ArgumentParser(description="The peer's side of the benchmark: JAX, one repetition a name.")
+    parser.add_argument("--devices", type=int, default=8, help="number of virtual CPU devices")
+    parser.add_argument("--list", action="store_true", help="print the names of the workloads and stop")
+    parser.add_argument("--only", nargs="+", metavar="NAME", choices=names(), help="run these without a driver")
+    parser.add_argument("--repeat", type=int, default=7, help="rounds of --only")
+    options = parser.parse_args()
+    if options.list:
+        print("\n".join(names()))
+        return
+    bench = Bench(options.devices)
+    bench.emit("ready", seconds=bench.startup)
+    asked = (name for _ in range(options.repeat) for name in options.only) if options.only else map(str.strip, iter(sys.stdin.readline, ""))
+    for name in asked:
+        if name:
+            bench.run(name)
+
+
+main()
