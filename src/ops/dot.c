@@ -1,0 +1,498 @@
+/* Products: dot_general with XLA's dimension numbers, and dot, matmul on top.
+ * Invariant: the result's dimensions are the batch dimensions in the order of lhs_batch, then the free ones of lhs, then those of rhs.
+ * Evaluation sums over the contracted dimensions upwards, in f32 for f16, bf16 and f32, in f64 for f64; integers wrap; bool is
+ * and/or. Everything reduces to one batch of matrix products on packed operands. */
+#include "ops/shape.h"
+#include "ops/wrap.h"
+
+#include <manyfold/ops.h>
+#include <string.h>
+
+/* ---- dimensions */
+static bool is_free(const mf_intlist *contract, const mf_intlist *batch, int64_t i)
+{
+    return !mf_ints_has(contract, i) && !mf_ints_has(batch, i);
+}
+
+static int free_axes(int rank, const mf_intlist *contract, const mf_intlist *batch, int64_t *out)
+{
+    int n = 0;
+    for (int i = 0; i < rank; i++)
+        if (is_free(contract, batch, i))
+            out[n++] = i;
+    return n;
+}
+
+static int append(int64_t *out, int n, const int64_t *more, int count)
+{
+    for (int i = 0; i < count; i++)
+        out[n++] = more[i];
+    return n;
+}
+
+/* ---- type */
+static bool distinct_together(const mf_intlist *a, const mf_intlist *b, int rank)
+{
+    for (int i = 0; i < a->count; i++)
+        if (mf_ints_has(b, a->at[i]))
+            return false;
+    return shape_distinct(a, rank) && shape_distinct(b, rank);
+}
+
+static mf_error_object *check_pairs(const mf_type_context *c, const mf_intlist *lhs, const mf_intlist *rhs, const char *what)
+{
+    if (lhs->count != rhs->count)
+        return mf_type_error(c, MF_ERROR_SHAPE, "lhs and rhs must have equally many %s dimensions, not %d and %d", what, lhs->count,
+                             rhs->count);
+    for (int i = 0; i < lhs->count; i++) {
+        int64_t m = c->in[0]->dims[lhs->at[i]], n = c->in[1]->dims[rhs->at[i]];
+        if (m != n)
+            return mf_type_error(c, MF_ERROR_SHAPE,
+                                 "%s dimensions must have equal sizes, but dimension %lld of lhs has %lld and %lld of rhs has %lld", what,
+                                 (long long)lhs->at[i], (long long)m, (long long)rhs->at[i], (long long)n);
+    }
+    return NULL;
+}
+
+static bool may_prefer(mf_dtype from, mf_dtype to)
+{
+    if (to == MF_DTYPE_DEFAULT || to == from)
+        return true;
+    return (mf_dtype_is_float(from) && mf_dtype_is_float(to)) || (mf_dtype_is_complex(from) && mf_dtype_is_complex(to)) ||
+           (mf_dtype_is_int(from) && (mf_dtype_is_int(to) || mf_dtype_is_float(to)));
+}
+
+static mf_error_object *dot_type(mf_type_context *c)
+{
+    const mf_dot_params *p = c->params;
+    const mf_type *x = c->in[0], *y = c->in[1];
+    if (x->dtype != y->dtype)
+        return mf_type_error(c, MF_ERROR_DTYPE, "lhs and rhs must have one dtype");
+    if (x->dtype == MF_KEY || !may_prefer(x->dtype, p->preferred))
+        return mf_type_error(c, MF_ERROR_DTYPE, "a product of %s cannot be given as %s", mf_dtype_name(x->dtype),
+                             p->preferred ? mf_dtype_name(p->preferred) : "the same");
+    if (!distinct_together(p->lhs_contract, p->lhs_batch, x->rank) || !distinct_together(p->rhs_contract, p->rhs_batch, y->rank))
+        return mf_type_error(c, MF_ERROR_AXIS, "contracting and batch dimensions must be distinct dimensions of their operand");
+    mf_error_object *e = check_pairs(c, p->lhs_batch, p->rhs_batch, "batch");
+    if (!e)
+        e = check_pairs(c, p->lhs_contract, p->rhs_contract, "contracting");
+    if (e)
+        return e;
+    int64_t dims[2 * MF_RANK];
+    int rank = 0;
+    for (int i = 0; i < p->lhs_batch->count; i++)
+        dims[rank++] = x->dims[p->lhs_batch->at[i]];
+    for (int i = 0; i < x->rank; i++)
+        if (is_free(p->lhs_contract, p->lhs_batch, i))
+            dims[rank++] = x->dims[i];
+    for (int i = 0; i < y->rank; i++)
+        if (is_free(p->rhs_contract, p->rhs_batch, i))
+            dims[rank++] = y->dims[i];
+    c->out[0] = mf_type_get(p->preferred ? p->preferred : x->dtype, x->weak && y->weak, rank, dims);
+    return NULL;
+}
+
+/* ---- derivatives */
+static void dot_jvp(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out, mf_var **tout)
+{
+    mf_copy_eqn(b, e, in, out);
+    tout[0] = NULL;
+    if (tin[0])
+        tout[0] = mf_emit(b, e->op, e->params, 2, tin[0], in[1]);
+    if (tin[1]) {
+        mf_var *t = mf_emit(b, e->op, e->params, 2, in[0], tin[1]);
+        tout[0] = tout[0] ? e_add(b, tout[0], t) : t;
+    }
+}
+
+/* The positions in `ct` of the other operand's free dimensions: behind the batch and, for lhs, behind lhs' own free ones. */
+static mf_var *cotangent_of(mf_builder *b, mf_var *ct, const mf_type *x, mf_var *y, const mf_intlist *x_contract,
+                            const mf_intlist *y_contract, const mf_intlist *x_batch, const mf_intlist *y_batch, bool is_lhs)
+{
+    int64_t x_free[MF_RANK], y_free[MF_RANK], ct_free[MF_RANK], ct_batch[MF_RANK], place[MF_RANK];
+    int xs = free_axes(x->rank, x_contract, x_batch, x_free), ys = free_axes(y->type->rank, y_contract, y_batch, y_free);
+    int first = x_batch->count + (is_lhs ? xs : 0), order[MF_RANK], n = 0;
+    for (int i = 0; i < ys; i++)
+        ct_free[i] = first + i;
+    for (int i = 0; i < x_batch->count; i++)
+        ct_batch[i] = i;
+    mf_var *t = e_dot_general(b, ct, e_convert(b, y, ct->type->dtype), mf_ints_intern(ct_free, ys), mf_ints_intern(y_free, ys),
+                              mf_ints_intern(ct_batch, x_batch->count), y_batch);
+    /* t's dimensions: the batch, x's free ones, then the contracted ones in the order in which y has them */
+    n = append(place, n, x_batch->at, x_batch->count);
+    n = append(place, n, x_free, xs);
+    for (int i = 0; i < y->type->rank; i++) {
+        int64_t at = shape_position(y_contract, i);
+        if (at >= 0)
+            place[n++] = x_contract->at[at];
+    }
+    for (int i = 0; i < n; i++)
+        order[place[i]] = i;
+    return e_convert(b, b->error ? t : e_transpose(b, t, order), x->dtype);
+}
+
+static void dot_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in)
+{
+    const mf_dot_params *p = e->params;
+    if (linear[0] && linear[1]) {
+        mf_transpose_none(b, e, linear, in, ct, ct_in);
+        return;
+    }
+    if (linear[0])
+        ct_in[0] = cotangent_of(b, ct[0], e->in[0]->type, in[1], p->lhs_contract, p->rhs_contract, p->lhs_batch, p->rhs_batch, true);
+    if (linear[1])
+        ct_in[1] = cotangent_of(b, ct[0], e->in[1]->type, in[0], p->rhs_contract, p->lhs_contract, p->rhs_batch, p->lhs_batch, false);
+}
+
+/* ---- batching: a dimension of both becomes a batch dimension, a dimension of one becomes a free one */
+static int free_before(const mf_type *t, const mf_intlist *contract, const mf_intlist *batch, int axis)
+{
+    int n = 0;
+    for (int i = 0; i < t->rank && i < axis; i++)
+        n += is_free(contract, batch, i);
+    return n;
+}
+
+static void dot_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis)
+{
+    mf_dot_params p = *(const mf_dot_params *)e->params;
+    const mf_type *x = e->in[0]->type, *y = e->in[1]->type;
+    int lhs = in_axis[0], rhs = in_axis[1], batch = p.lhs_batch->count;
+    if (lhs >= 0 && rhs >= 0)
+        out_axis[0] = 0;
+    else if (lhs >= 0)
+        out_axis[0] = batch + free_before(x, p.lhs_contract, p.lhs_batch, lhs);
+    else
+        out_axis[0] = x->rank - p.lhs_contract->count + free_before(y, p.rhs_contract, p.rhs_batch, rhs);
+    if (lhs >= 0) {
+        p.lhs_contract = shape_shifted(p.lhs_contract, lhs);
+        p.lhs_batch = shape_shifted(p.lhs_batch, lhs);
+    }
+    if (rhs >= 0) {
+        p.rhs_contract = shape_shifted(p.rhs_contract, rhs);
+        p.rhs_batch = shape_shifted(p.rhs_batch, rhs);
+    }
+    if (lhs >= 0 && rhs >= 0) {
+        p.lhs_batch = shape_inserted(p.lhs_batch, 0, lhs);
+        p.rhs_batch = shape_inserted(p.rhs_batch, 0, rhs);
+    }
+    out[0] = mf_emit(c->b, e->op, &p, 2, in[0], in[1]);
+}
+
+/* ---- cost and evaluation */
+static int64_t product(const mf_type *t, const int64_t *axes, int count)
+{
+    int64_t n = 1;
+    for (int i = 0; i < count; i++)
+        n *= t->dims[axes[i]];
+    return n;
+}
+
+static mf_cost dot_cost(const mf_eqn *e)
+{
+    const mf_dot_params *p = e->params;
+    mf_cost cost = mf_cost_bytes(e);
+    cost.flops = 2.0 * (double)e->out[0]->type->size * (double)product(e->in[0]->type, p->lhs_contract->at, p->lhs_contract->count);
+    return cost;
+}
+
+static mf_dtype accumulator(mf_dtype in, mf_dtype out)
+{
+    if (mf_dtype_is_complex(in))
+        return MF_C128;
+    if (in == MF_F64 || out == MF_F64)
+        return MF_F64;
+    if (mf_dtype_is_float(in))
+        return MF_F32;
+    return mf_dtype_is_float(out) ? MF_F64 : MF_I64;
+}
+
+/* x with its axes in this order, as contiguous `dtype`; NULL when memory is out. */
+static void *packed(const mf_type *t, const void *x, const int64_t *axes, mf_dtype dtype)
+{
+    int64_t dims[MF_RANK], strides[MF_RANK], own[MF_RANK], out_strides[MF_RANK];
+    int element = mf_dtype_size(t->dtype);
+    void *moved = mf_alloc((size_t)t->bytes + 16), *out = mf_alloc((size_t)t->size * (size_t)mf_dtype_size(dtype) + 16);
+    mf_contiguous_strides(t, own);
+    for (int i = 0; i < t->rank; i++) {
+        dims[i] = t->dims[axes[i]];
+        strides[i] = own[axes[i]];
+    }
+    int64_t step = element;
+    for (int i = t->rank - 1; i >= 0; step *= dims[i--])
+        out_strides[i] = step;
+    if (moved && out) {
+        mf_copy_strided(t->rank, dims, element, moved, out_strides, x, strides);
+        mf_convert(dtype, out, t->dtype, moved, t->size);
+    }
+    if (!moved) {
+        mf_free(out);
+        out = NULL;
+    }
+    mf_free(moved);
+    return out;
+}
+
+typedef struct matrices {
+    int64_t batch, m, n, k;
+} matrices;
+
+/* c[batch, m, n] += a[batch, m, k] b[batch, k, n], k upwards for every element; the inner loop runs along rows. */
+#define MULTIPLY(name, type)                                                   \
+    static void name(const matrices *s, const type *a, const type *b, type *c) \
+    {                                                                          \
+        for (int64_t g = 0; g < s->batch; g++, b += s->k * s->n)               \
+            for (int64_t i = 0; i < s->m; i++, a += s->k, c += s->n)           \
+                for (int64_t k = 0; k < s->k; k++) {                           \
+                    type left = a[k];                                          \
+                    const type *row = b + k * s->n;                            \
+                    for (int64_t j = 0; j < s->n; j++)                         \
+                        c[j] += left * row[j];                                 \
+                }                                                              \
+    }
+MULTIPLY(multiply_f32, float)
+MULTIPLY(multiply_f64, double)
+MULTIPLY(multiply_u64, uint64_t)
+
+static void multiply_c128(const matrices *s, const double *a, const double *b, double *c)
+{
+    for (int64_t g = 0; g < s->batch; g++, b += 2 * s->k * s->n)
+        for (int64_t i = 0; i < s->m; i++, a += 2 * s->k, c += 2 * s->n)
+            for (int64_t k = 0; k < s->k; k++)
+                for (int64_t j = 0; j < s->n; j++) {
+                    const double *x = a + 2 * k, *y = b + 2 * (k * s->n + j);
+                    c[2 * j] += x[0] * y[0] - x[1] * y[1];
+                    c[2 * j + 1] += x[0] * y[1] + x[1] * y[0];
+                }
+}
+
+static void multiply(mf_dtype dtype, const matrices *s, const void *a, const void *b, void *c)
+{
+    if (dtype == MF_F32)
+        multiply_f32(s, a, b, c);
+    if (dtype == MF_F64)
+        multiply_f64(s, a, b, c);
+    if (dtype == MF_I64)
+        multiply_u64(s, a, b, c);
+    if (dtype == MF_C128)
+        multiply_c128(s, a, b, c);
+}
+
+static void give(const mf_type *t, void *out, mf_dtype dtype, void *sum)
+{
+    int64_t *x = sum;
+    if (dtype != MF_I64) {
+        mf_convert(t->dtype, out, dtype, sum, t->size);
+        return;
+    }
+    int element = mf_dtype_size(t->dtype);
+    for (int64_t i = 0; i < t->size; i++)
+        mf_store_i64(t->dtype, (char *)out + i * element, t->dtype == MF_BOOL ? x[i] != 0 : x[i]);
+}
+
+static mf_error_object *dot_evaluate(const mf_eqn *e, const void *const *in, void *const *out)
+{
+    const mf_dot_params *p = e->params;
+    const mf_type *x = e->in[0]->type, *y = e->in[1]->type, *t = e->out[0]->type;
+    mf_dtype dtype = accumulator(x->dtype, t->dtype);
+    int64_t x_free[MF_RANK], y_free[MF_RANK], x_order[MF_RANK], y_order[MF_RANK];
+    int xs = free_axes(x->rank, p->lhs_contract, p->lhs_batch, x_free), ys = free_axes(y->rank, p->rhs_contract, p->rhs_batch, y_free), n;
+    matrices s = { product(x, p->lhs_batch->at, p->lhs_batch->count), product(x, x_free, xs), product(y, y_free, ys),
+                   product(x, p->lhs_contract->at, p->lhs_contract->count) };
+    n = append(x_order, 0, p->lhs_batch->at, p->lhs_batch->count);
+    n = append(x_order, n, x_free, xs);
+    append(x_order, n, p->lhs_contract->at, p->lhs_contract->count);
+    n = append(y_order, 0, p->rhs_batch->at, p->rhs_batch->count);
+    n = append(y_order, n, p->rhs_contract->at, p->rhs_contract->count);
+    append(y_order, n, y_free, ys);
+    void *a = packed(x, in[0], x_order, dtype), *b = packed(y, in[1], y_order, dtype);
+    void *sum = mf_calloc((size_t)t->size + 1, (size_t)mf_dtype_size(dtype));
+    bool fine = a && b && sum;
+    if (fine) {
+        multiply(dtype, &s, a, b, sum);
+        give(t, out[0], dtype, sum);
+    }
+    mf_free(a);
+    mf_free(b);
+    mf_free(sum);
+    return fine ? NULL : mf_error_out_of_memory();
+}
+
+static const mf_param dot_params[] = {
+    MF_PARAM(mf_dot_params, lhs_contract, MF_PARAM_INTS), MF_PARAM(mf_dot_params, rhs_contract, MF_PARAM_INTS),
+    MF_PARAM(mf_dot_params, lhs_batch, MF_PARAM_INTS),    MF_PARAM(mf_dot_params, rhs_batch, MF_PARAM_INTS),
+    MF_PARAM(mf_dot_params, preferred, MF_PARAM_DTYPE),   { NULL, 0, 0 },
+};
+static const char *const dot_samples[] = {
+    "[lhs_contract=(1), rhs_contract=(0)] f32[2,2]{=1,2,3,4} f32[2,1]{=10,1} -> f32[2,1]{=12,34}",
+    "[lhs_contract=(1), rhs_contract=(1)] f32[2,3]{-2:2} f32[4,3]{-2:2}",
+    "[lhs_contract=(0), rhs_contract=(0)] f32[4]{-2:2} f32[4]{-2:2}",
+    "[lhs_contract=(2), rhs_contract=(1), lhs_batch=(0), rhs_batch=(0)] f32[2,3,4]{-2:2} f32[2,4,5]{-2:2}",
+    "[lhs_contract=(2), rhs_contract=(0), lhs_batch=(0), rhs_batch=(2)] f64[4,2,3]{-2:2} f64[3,5,4]{-2:2}",
+    "[lhs_contract=(1,2), rhs_contract=(1,0)] f32[2,3,4]{-2:2} f32[4,3,5]{-2:2}",
+    "[lhs_batch=(0), rhs_batch=(0)] f32[3,2]{-2:2} f32[3,4]{-2:2}",
+    "[] f32[2]{-2:2} f32[3]{-2:2}",
+    "[] f32[]{-2:2} f32[2,2]{-2:2}",
+    "[lhs_contract=(1), rhs_contract=(0)] f32[2,0]{-2:2} f32[0,3]{-2:2}",
+    "[lhs_contract=(1), rhs_contract=(0), preferred=f32] bf16[2,3]{-2:2} bf16[3,2]{-2:2}",
+    "[lhs_contract=(1), rhs_contract=(0)] f16[2,3]{-2:2} f16[3,2]{-2:2}",
+    "[lhs_contract=(0), rhs_contract=(0)] i32[2]{=2147483647,1} i32[2]{=2,5} -> i32[]{=3}",
+    "[lhs_contract=(0), rhs_contract=(0), preferred=i32] i8[2]{=-128,127} i8[2]{=-128,127} -> i32[]{=32513}",
+    "[lhs_contract=(1), rhs_contract=(0)] bool[2,2]{=1,0,0,0} bool[2,2]{=0,1,1,1} -> bool[2,2]{=0,1,0,0}",
+    NULL,
+};
+const mf_op mf_op_dot_general = {
+    .name = "dot_general",
+    .params = dot_params,
+    .params_size = sizeof(mf_dot_params),
+    .type_rule = dot_type,
+    .jvp = dot_jvp,
+    .transpose = dot_transpose,
+    .partial_eval = mf_partial_eval_all_or_nothing,
+    .dce = mf_dce_whole,
+    .batch = dot_batch,
+    .variance = mf_variance_join,
+    .cost = dot_cost,
+    .lower = mf_lower_none,
+    .evaluate = dot_evaluate,
+    .samples = dot_samples,
+};
+
+/* ---- public functions */
+static bool two_arrays(mf_value *v, const char *op) { return mf_promote_dtypes(v, 2, op); }
+
+mf_value(mf_dot)(mf_value a, mf_value b)
+{
+    MF_ENTER;
+    mf_value v[2] = { a, b };
+    if (!two_arrays(v, "dot"))
+        return v[0];
+    const mf_type *x = mf_value_type(v[0]), *y = mf_value_type(v[1]);
+    const mf_intlist *none = mf_ints_of(0);
+    mf_dot_params p = { none, none, none, none, MF_DTYPE_DEFAULT };
+    if (x->rank && y->rank) {
+        p.lhs_contract = mf_ints_of(1, x->rank - 1);
+        p.rhs_contract = mf_ints_of(1, y->rank == 1 ? 0 : y->rank - 2);
+        if (x->dims[x->rank - 1] != y->dims[p.rhs_contract->at[0]])
+            return mf_fail(MF_ERROR_SHAPE, "dot: the contracted sizes of %s and %s differ", mf_type_name(x), mf_type_name(y));
+    }
+    return mf_bind(&mf_op_dot_general, &p, 2, v[0], v[1]);
+}
+
+/* How matmul's leading dimensions pair up. A dimension that only one operand has, or that is 1 in the other, is a free dimension. */
+typedef struct pairing {
+    mf_ints lhs_batch, rhs_batch; /* positions in the squeezed operands */
+    mf_ints lhs_squeeze, rhs_squeeze;
+    int lhs_other, rhs_other; /* how many are free in only one */
+    int order[MF_RANK];       /* by leading dimension: k for the k-th batch, 100 + k and 200 + k for free ones of lhs, rhs */
+    int rank;
+} pairing;
+
+static void put(mf_ints *list, int64_t x)
+{
+    if (list->count < MF_MAX_RANK)
+        list->at[list->count++] = x;
+}
+
+static bool pair_up(pairing *p, const mf_type *x, const mf_type *y)
+{
+    int xs = x->rank > 1 ? x->rank - 2 : 0, ys = y->rank > 1 ? y->rank - 2 : 0, x_at = 0, y_at = 0;
+    p->rank = xs > ys ? xs : ys;
+    for (int i = 0; i < p->rank; i++) {
+        int xi = i - (p->rank - xs), yi = i - (p->rank - ys);
+        int64_t m = xi < 0 ? -1 : x->dims[xi], n = yi < 0 ? -1 : y->dims[yi];
+        if (m == n) {
+            p->order[i] = p->lhs_batch.count;
+            put(&p->lhs_batch, x_at++);
+            put(&p->rhs_batch, y_at++);
+        } else if (m < 0 || m == 1) {
+            p->order[i] = 200 + p->rhs_other++;
+            if (m == 1)
+                put(&p->lhs_squeeze, xi);
+            y_at++;
+        } else if (n < 0 || n == 1) {
+            p->order[i] = 100 + p->lhs_other++;
+            if (n == 1)
+                put(&p->rhs_squeeze, yi);
+            x_at++;
+        } else
+            return false;
+    }
+    return true;
+}
+
+static mf_value without(mf_value x, const mf_ints *axes)
+{
+    const mf_type *t = mf_value_type(x);
+    mf_shape shape = { .rank = 0 };
+    if (axes->count == 0)
+        return x;
+    for (int i = 0; i < t->rank; i++) {
+        bool gone = false;
+        for (int k = 0; k < axes->count; k++)
+            gone = gone || axes->at[k] == i;
+        if (!gone)
+            shape.dims[shape.rank++] = t->dims[i];
+    }
+    return mf_reshape(x, shape);
+}
+
+/* From (batch, free of lhs, m, free of rhs, n) to NumPy's order. */
+static mf_value in_order(mf_value x, const pairing *p, bool has_m, bool has_n)
+{
+    mf_ints order = { .count = 0 };
+    int batch = p->lhs_batch.count, m = batch + p->lhs_other, first_rhs = m + has_m;
+    for (int i = 0; i < p->rank; i++) {
+        int at = p->order[i];
+        put(&order, at >= 200 ? first_rhs + at - 200 : at >= 100 ? batch + at - 100 : at);
+    }
+    if (has_m)
+        put(&order, m);
+    if (has_n)
+        put(&order, first_rhs + p->rhs_other);
+    return order.count ? mf_transpose(x, order) : x;
+}
+
+mf_value(mf_matmul)(mf_value a, mf_value b)
+{
+    MF_ENTER;
+    mf_value v[2] = { a, b };
+    if (!two_arrays(v, "matmul"))
+        return v[0];
+    const mf_type *x = mf_value_type(v[0]), *y = mf_value_type(v[1]);
+    pairing p = { .rank = 0 };
+    if (x->rank == 0 || y->rank == 0)
+        return mf_fail(MF_ERROR_SHAPE, "matmul: operands need at least one dimension, got %s and %s", mf_type_name(x), mf_type_name(y));
+    if (x->rank > MF_MAX_RANK || y->rank > MF_MAX_RANK || x->dims[x->rank - 1] != y->dims[y->rank > 1 ? y->rank - 2 : 0] ||
+        !pair_up(&p, x, y))
+        return mf_fail(MF_ERROR_SHAPE, "matmul: incompatible shapes %s and %s", mf_type_name(x), mf_type_name(y));
+    bool has_m = x->rank > 1, has_n = y->rank > 1;
+    mf_value l = without(v[0], &p.lhs_squeeze), r = without(v[1], &p.rhs_squeeze);
+    if (!mf_value_type(l) || !mf_value_type(r))
+        return mf_value_type(l) ? r : l;
+    mf_dot_params d = { mf_ints_of(1, mf_value_type(l)->rank - 1), mf_ints_of(1, mf_value_type(r)->rank - 1 - has_n),
+                        mf_ints_intern(p.lhs_batch.at, p.lhs_batch.count), mf_ints_intern(p.rhs_batch.at, p.rhs_batch.count),
+                        MF_DTYPE_DEFAULT };
+    mf_value out = mf_bind(&mf_op_dot_general, &d, 2, l, r);
+    return mf_value_type(out) ? in_order(out, &p, has_m, has_n) : out;
+}
+
+mf_value mf_dot_general_opt(mf_value a, mf_value b, const mf_dot_options *o)
+{
+    MF_ENTER;
+    static const mf_dot_options none;
+    mf_value v[2] = { a, b }, error;
+    if (!two_arrays(v, "dot_general"))
+        return v[0];
+    int xs = mf_value_type(v[0])->rank, ys = mf_value_type(v[1])->rank;
+    mf_dot_params p;
+    if (!o)
+        o = &none;
+    if (!mf_normal_ints(&o->lhs_contracting, xs, "dot_general", &p.lhs_contract, &error) ||
+        !mf_normal_ints(&o->rhs_contracting, ys, "dot_general", &p.rhs_contract, &error) ||
+        !mf_normal_ints(&o->lhs_batch, xs, "dot_general", &p.lhs_batch, &error) ||
+        !mf_normal_ints(&o->rhs_batch, ys, "dot_general", &p.rhs_batch, &error))
+        return error;
+    p.preferred = o->preferred_element_type;
+    return mf_bind(&mf_op_dot_general, &p, 2, v[0], v[1]);
+}
