@@ -148,7 +148,8 @@ mf_value mf_i(int64_t number);                        /* weakly typed; MF_NONE g
 mf_value mf_b(bool truth);
 mf_value mf_string(const char *string);               /* static */
 mf_value mf_static(mf_module module);                 /* static; compared by identity */
-mf_value mf_static_bytes(const void *bytes, size_t size);
+mf_value mf_static_bytes(const void *bytes, size_t size); /* static; copied, equal bytes are equal statics */
+const void *mf_static_data(mf_value v, size_t *size);     /* the bytes of a static or string; NULL when v is none. Live as long as the process */
 mf_value mf_index_slice(mf_slice slice);
 mf_value mf_same(mf_value v);
 mf_value mf_of_float(float x);   mf_value mf_of_int(int x);              mf_value mf_of_uint(unsigned x);

@@ -93,6 +93,8 @@ mf_value mf_any(mf_value x), mf_any_opt(mf_value x, const mf_reduce_options *o);
 mf_value mf_all(mf_value x), mf_all_opt(mf_value x, const mf_reduce_options *o);
 mf_value mf_argmax(mf_value x, int axis), mf_argmin(mf_value x, int axis);      /* i32; the first of equals; a NaN wins */
 mf_value mf_cumsum(mf_value x, int axis), mf_cumprod(mf_value x, int axis), mf_cummax(mf_value x, int axis), mf_cummin(mf_value x, int axis);
+mf_value mf_sort(mf_value x, int axis), mf_argsort(mf_value x, int axis);      /* stable, ascending, NaN last */
+mf_value mf_sort_key_value(mf_value keys, mf_value values, int axis);           /* a tuple of both, ordered by keys; stable */
 mf_value mf_logsumexp(mf_value x, int axis), mf_softmax(mf_value x, int axis), mf_log_softmax(mf_value x, int axis);
 mf_value mf_relu(mf_value x), mf_gelu(mf_value x), mf_silu(mf_value x), mf_softplus(mf_value x);
 mf_value mf_array_equal(mf_value a, mf_value b);         /* bool scalar; false where shapes differ */

@@ -7,6 +7,7 @@
 
 MF_BEGIN_
 
+mf_value mf_threefry2x32(mf_value key, mf_value x1, mf_value x2); /* the block cipher itself: u32 operands of one shape; a tuple of two */
 mf_value mf_random_key(uint64_t seed);                /* jax.random.PRNGKey */
 mf_value mf_random_split(mf_value key, int count);    /* u32[count,2] */
 mf_value mf_random_fold_in(mf_value key, mf_value data);

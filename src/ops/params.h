@@ -30,7 +30,7 @@ typedef struct mf_window_params { const mf_intlist *window, *strides, *padding_l
  * 1 fill (gather: NaN or the least integer; scatter: drop), 2 promise in bounds. */
 typedef struct mf_gather_params { const mf_intlist *offset_dims, *collapsed_slice_dims, *start_index_map, *operand_batching_dims, *start_indices_batching_dims, *slice_sizes; int64_t mode; } mf_gather_params;
 typedef struct mf_scatter_params { const mf_intlist *update_window_dims, *inserted_window_dims, *scatter_dims_to_operand_dims, *operand_batching_dims, *scatter_indices_batching_dims; int64_t mode; } mf_scatter_params;
-typedef struct mf_random_bits_params { int64_t bit_width; const mf_intlist *shape; } mf_random_bits_params; /* random_bits(key u32[2]) */
+typedef struct mf_sort_params { int64_t axis, keys; } mf_sort_params;                              /* sort: the first `keys` operands order all of them; stable */
 /* collectives */
 typedef struct mf_collective_params { const mf_namelist *axes; const mf_intlist *groups; int64_t group_size; } mf_collective_params; /* psum pmax pmin; groups: members in turn, empty = all */
 typedef struct mf_gather_axis_params { const mf_namelist *axes; int64_t axis; bool tiled; const mf_intlist *groups; int64_t group_size; } mf_gather_axis_params; /* all_gather, psum_scatter (axis = scatter dimension) */

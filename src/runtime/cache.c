@@ -152,7 +152,7 @@ mf_traced *mf_cache_begin(mf_function_object *f, const mf_signature *s, mf_cache
 
 void mf_cache_end(mf_cache_ticket *ticket, mf_traced *t)
 {
-    bool keep = t && t->capture_count == 0;
+    bool keep = t && t->capture_count == 0 && !t->impure;
     pthread_mutex_lock(&lock);
     if (keep) {
         ticket->traced = mf_retain(t);

@@ -253,7 +253,7 @@ static bool make_arguments(mf_trace *t, const mf_signature *s, mf_value *argumen
 }
 
 /* Traces anything that can be called: opens a trace, calls f on tracers, closes it. */
-static mf_traced *trace_by_calling(mf_function_object *f, const mf_signature *s, mf_error_object **error)
+mf_traced *mf_trace_by_calling(mf_function_object *f, const mf_signature *s, mf_error_object **error)
 {
     mf_trace *t = mf_trace_begin(f->name, s->env, s->rules);
     if (!t) {
@@ -286,7 +286,7 @@ static mf_traced *trace_by_calling(mf_function_object *f, const mf_signature *s,
     return traced;
 }
 
-static const mf_function_class c_function_class = { .name = "function", .trace = trace_by_calling, .call = c_function_call };
+static const mf_function_class c_function_class = { .name = "function", .trace = mf_trace_by_calling, .call = c_function_call };
 
 static const char *symbol_name(void (*address)(void))
 {
@@ -357,7 +357,7 @@ static mf_value partial_call(mf_function_object *f, const mf_value *arguments, i
     return mf_call_n((mf_function){ mf_handle_new(mf_retain(f->inner)) }, all, o->count + count);
 }
 
-static const mf_function_class partial_class = { .name = "partial", .trace = trace_by_calling, .call = partial_call, .destroy = partial_destroy };
+static const mf_function_class partial_class = { .name = "partial", .trace = mf_trace_by_calling, .call = partial_call, .destroy = partial_destroy };
 
 mf_function mf_partial_n(mf_function f, const mf_value *first, int count)
 {
@@ -454,6 +454,7 @@ mf_traced *mf_traced_with(const mf_traced *t, mf_program *program, const mf_stru
     }
     r->program = program;
     r->result = result;
+    r->impure = t->impure;
     r->captures = mf_arena_alloc(&r->arena, ((size_t)t->capture_count + 1) * sizeof *r->captures);
     r->cells = mf_arena_alloc(&r->arena, ((size_t)t->cell_count + 1) * sizeof *r->cells);
     if (statics)

@@ -48,6 +48,7 @@ typedef struct mf_traced {
     mf_tracer **captures; /* retained */
     int cell_count;
     mf_touched_cell *cells;
+    bool impure; /* never cached */
     mf_arena arena;
     _Atomic(mf_object *) executable; /* made by dispatch at the first run; retained */
 } mf_traced;
@@ -84,6 +85,9 @@ mf_function_object *mf_function_of(mf_function f, mf_error_object **error);
 mf_function mf_function_wrap(const mf_function_class *kind, mf_function f, const void *options, size_t size);
 /* An mf_ints without the bytes that do not count, so that options compare as bytes. */
 mf_ints mf_ints_plain(mf_ints list);
+
+/* The trace of a class that has .call: opens a trace and calls f on tracers. */
+mf_traced *mf_trace_by_calling(mf_function_object *f, const mf_signature *s, mf_error_object **error);
 
 /* f's program for s, from the cache or traced now. One reference; NULL and *error. */
 mf_traced *mf_function_trace(mf_function_object *f, const mf_signature *s, mf_error_object **error);

@@ -48,8 +48,37 @@ void mf_cell_store(mf_state_cell *c, mf_object *value)
     mf_drop(before);
 }
 
+/* ---- frames */
+
+static _Thread_local mf_cell_frame *frames;
+
+void mf_cell_frame_open(mf_cell_frame *f)
+{
+    f->outer = frames;
+    f->trace = mf_trace_current();
+    frames = f;
+}
+
+void mf_cell_frame_close(mf_cell_frame *f) { frames = f->outer; }
+
+/* The value's place in the innermost frame that has the cell. A trace opened after the frame must not be cached: its key does not know
+ * what the frame holds. */
+static mf_object **frame_value(const mf_state_cell *c)
+{
+    for (mf_cell_frame *f = frames; f; f = f->outer)
+        for (int i = 0; i < f->count; i++)
+            if (f->cells[i] == c) {
+                mf_trace_mark_impure(f->trace);
+                return &f->values[i];
+            }
+    return NULL;
+}
+
 mf_value mf_cell_read(mf_state_cell *c)
 {
+    mf_object **framed = frame_value(c);
+    if (framed)
+        return mf_value_of(*framed);
     mf_trace *t = mf_trace_current();
     if (!t)
         return mf_value_new(mf_cell_value(c));
@@ -66,6 +95,12 @@ mf_value mf_cell_write(mf_state_cell *c, mf_value v)
         return mf_value_of(error);
     if (!o)
         return mf_fail(MF_ERROR_ARGUMENT, "a state cannot be set to an unset value");
+    mf_object **framed = frame_value(c);
+    if (framed) {
+        mf_drop(*framed);
+        *framed = mf_retain(o);
+        return v;
+    }
     mf_trace *t = mf_trace_current();
     if (!t) {
         if (mf_object_is(o, &mf_tracer_class))

@@ -31,6 +31,7 @@ struct mf_trace {
     mf_var **arguments;
     mf_capture *captures;
     mf_trace_cell *cells;
+    bool impure;
     int argument_count, argument_capacity, capture_count, capture_capacity, cell_count, cell_capacity;
 };
 
@@ -340,6 +341,12 @@ mf_error_object *mf_trace_cell_write(mf_trace *t, mf_state_cell *c, mf_object *v
     return NULL;
 }
 
+void mf_trace_mark_impure(const mf_trace *outer)
+{
+    for (mf_trace *t = innermost; t && t != outer; t = t->outer)
+        t->impure = true;
+}
+
 /* ---- the end of a trace */
 
 static void release(mf_trace *t)
@@ -472,6 +479,7 @@ mf_traced *mf_trace_end(mf_trace *t, mf_object *result, mf_error_object **error)
     if (ok) {
         for (int i = 0; i < t->cell_count; i++)
             r->cells[i].write_structure = t->cells[i].written ? written[i] : NULL;
+        r->impure = t->impure;
         order_inputs(t);
         r->program = mf_builder_finish(&t->builder, out, count, error);
         ok = r->program != NULL;

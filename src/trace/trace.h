@@ -41,6 +41,8 @@ mf_object *mf_trace_input(mf_trace *t, const mf_type *type);        /* a new tra
 mf_var *mf_trace_lift(mf_trace *t, mf_object *o, mf_error_object **error);
 mf_object *mf_trace_tracer(mf_trace *t, mf_var *v);
 mf_builder *mf_trace_builder(mf_trace *t);
+/* What t traces depends on something that no key tells: it must not be cached. From the innermost up to, not including, `outer`. */
+void mf_trace_mark_impure(const mf_trace *outer);
 /* Ends the trace (it must be the innermost). With result: the traced program; without: abandons. */
 struct mf_traced *mf_trace_end(mf_trace *t, mf_object *result, mf_error_object **error);
 /* Cells, as this trace sees them: the current value, or NULL and *error. */

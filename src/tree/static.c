@@ -147,3 +147,13 @@ mf_value mf_static(mf_module module)
         return mf_value_of(o);
     return value_or_memory(interned(&(mf_static_object){ .what = MF_STATIC_MODULE, .module = o }));
 }
+
+const void *mf_static_data(mf_value v, size_t *size)
+{
+    mf_object *o = mf_object_of(v);
+    const mf_static_object *s = mf_object_is(o, &mf_static_class) ? (const mf_static_object *)o : NULL;
+    if (!s || (s->what != MF_STATIC_STRING && s->what != MF_STATIC_BYTES))
+        return NULL;
+    *size = s->size;
+    return s->bytes;
+}

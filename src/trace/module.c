@@ -1,0 +1,383 @@
+/* Modules: named states, submodules and numbers, with a C function that is called with the module itself. A module is a function: it
+ * can be called, mapped and transformed. Run purely it takes its states' values as an argument and leaves the states alone. */
+#include "trace/function.h"
+
+#include <manyfold/state.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct module_member {
+    const char *name; /* interned */
+    enum { MEMBER_STATE = 1, MEMBER_MODULE, MEMBER_NUMBER } kind;
+    mf_object *object; /* retained; a cell or a module */
+    double number;
+} module_member;
+
+typedef struct module_object {
+    mf_object object;
+    const char *type;
+    void (*call)(void);
+    int arity, count;
+    module_member *members;
+} module_object;
+
+static void module_destroy(mf_object *o)
+{
+    module_object *m = (module_object *)o;
+    for (int i = 0; i < m->count; i++)
+        mf_drop(m->members[i].object);
+    mf_free(m->members);
+}
+static const mf_class module_class = { "module", module_destroy };
+
+/* ---- building */
+
+enum { NODE_STATE = 1, NODE_MODULE, NODE_NAME, NODE_NUMBER, NODE_DOUBLE };
+
+mf_node_ mf_node_state(mf_state s) { return (mf_node_){ NODE_STATE, s.handle }; }
+mf_node_ mf_node_module(mf_module m) { return (mf_node_){ NODE_MODULE, m.handle }; }
+mf_node_ mf_node_name(const char *name) { return (mf_node_){ NODE_NAME, (uint64_t)(uintptr_t)mf_intern(name) }; }
+mf_node_ mf_node_int(int i) { return (mf_node_){ NODE_NUMBER, (uint64_t)(int64_t)i }; }
+
+mf_node_ mf_node_double(double d)
+{
+    mf_node_ n = { NODE_DOUBLE, 0 };
+    memcpy(&n.handle, &d, sizeof d);
+    return n;
+}
+
+static mf_error_object *fill_member(module_member *m, const mf_node_ *name, const mf_node_ *value)
+{
+    if (name->kind != NODE_NAME)
+        return mf_error_new(MF_ERROR_ARGUMENT, "a module's members are pairs of a name and a state, module or number");
+    m->name = (const char *)(uintptr_t)name->handle;
+    if (value->kind == NODE_NUMBER) {
+        m->kind = MEMBER_NUMBER;
+        m->number = (double)(int64_t)value->handle;
+        return NULL;
+    }
+    if (value->kind == NODE_DOUBLE) {
+        m->kind = MEMBER_NUMBER;
+        memcpy(&m->number, &value->handle, sizeof m->number);
+        return NULL;
+    }
+    const mf_class *wanted = value->kind == NODE_STATE ? &mf_state_class : value->kind == NODE_MODULE ? &module_class : NULL;
+    mf_object *o = wanted ? mf_handle_get(value->handle) : NULL;
+    if (!mf_object_is(o, wanted))
+        return mf_object_is(o, &mf_error_class) ? mf_retain(o) : mf_error_new(MF_ERROR_ARGUMENT, "member %s of a module is neither state, module nor number", m->name);
+    m->kind = value->kind == NODE_STATE ? MEMBER_STATE : MEMBER_MODULE;
+    m->object = mf_retain(o);
+    if (m->kind == MEMBER_STATE && !((mf_state_cell *)o)->name)
+        ((mf_state_cell *)o)->name = m->name;
+    return NULL;
+}
+
+static mf_module module_make(const char *type, void (*call)(void), int arity, const mf_node_ *nodes, int count)
+{
+    module_object *m = mf_object_new(&module_class, sizeof *m);
+    mf_error_object *e = m ? NULL : mf_error_out_of_memory();
+    if (!e && !(m->members = mf_calloc((size_t)count / 2 + 1, sizeof *m->members)))
+        e = mf_error_out_of_memory();
+    if (!e && count % 2)
+        e = mf_error_new(MF_ERROR_ARGUMENT, "module %s: members are pairs of a name and a value", type);
+    for (int i = 0; !e && i + 1 < count; i += 2)
+        e = fill_member(&m->members[m->count++], &nodes[i], &nodes[i + 1]);
+    if (e) {
+        mf_drop(m);
+        return (mf_module){ mf_handle_new(e) };
+    }
+    m->type = mf_intern(type);
+    m->call = call;
+    m->arity = arity;
+    return (mf_module){ mf_handle_new(m) };
+}
+
+mf_module mf_module_n1(const char *type, mf_fm1 call, const mf_node_ *members, int count)
+{
+    MF_ENTER;
+    return module_make(type, (void (*)(void))call, 1, members, count);
+}
+
+mf_module mf_module_n2(const char *type, mf_fm2 call, const mf_node_ *members, int count)
+{
+    MF_ENTER;
+    return module_make(type, (void (*)(void))call, 2, members, count);
+}
+
+/* ---- members */
+
+static module_object *module_of(mf_module m, mf_error_object **error)
+{
+    mf_object *o = mf_handle_get(m.handle);
+    if (mf_object_is(o, &module_class))
+        return (module_object *)o;
+    *error = mf_object_is(o, &mf_error_class) ? mf_retain(o) : mf_error_new(MF_ERROR_ARGUMENT, "this is not a module");
+    return NULL;
+}
+
+static const module_member *member_of(mf_module handle, const char *name, int kind, const char *what, mf_error_object **error)
+{
+    const module_object *m = module_of(handle, error);
+    for (int i = 0; m && i < m->count; i++)
+        if (m->members[i].kind == (unsigned)kind && strcmp(m->members[i].name, name) == 0)
+            return &m->members[i];
+    if (m)
+        *error = mf_error_new(MF_ERROR_ARGUMENT, "module %s has no %s named %s", m->type, what, name);
+    return NULL;
+}
+
+mf_state mf_member_state(mf_module m, const char *name)
+{
+    mf_error_object *e = NULL;
+    const module_member *found = member_of(m, name, MEMBER_STATE, "state", &e);
+    return (mf_state){ mf_handle_new(found ? mf_retain(found->object) : (void *)e) };
+}
+
+mf_module mf_member_module(mf_module m, const char *name)
+{
+    mf_error_object *e = NULL;
+    const module_member *found = member_of(m, name, MEMBER_MODULE, "module", &e);
+    return (mf_module){ mf_handle_new(found ? mf_retain(found->object) : (void *)e) };
+}
+
+double mf_member_number(mf_module m, const char *name)
+{
+    mf_error_object *e = NULL;
+    const module_member *found = member_of(m, name, MEMBER_NUMBER, "number", &e);
+    mf_drop(e); /* unobserved: reported once through the hook */
+    return found ? found->number : (double)NAN;
+}
+
+/* ---- modules as functions: options are the module itself */
+
+typedef struct module_options {
+    mf_object *module; /* retained */
+} module_options;
+
+static void options_destroy(mf_function_object *f) { mf_drop(((module_options *)f->options)->module); }
+
+static mf_value module_call(mf_function_object *f, const mf_value *a, int count)
+{
+    module_object *m = (module_object *)((module_options *)f->options)->module;
+    if (count != m->arity)
+        return mf_fail(MF_ERROR_ARGUMENT, "module %s takes %d argument%s but was called with %d", m->type, m->arity, m->arity == 1 ? "" : "s", count);
+    mf_module self = { mf_handle_new(mf_retain(m)) };
+    const void *entry = mf_entry_address;
+    mf_entry_address = NULL;
+    mf_value r = m->arity == 1 ? ((mf_fm1)m->call)(self, a[0]) : ((mf_fm2)m->call)(self, a[0], a[1]);
+    mf_entry_address = entry;
+    return r;
+}
+
+static const mf_function_class module_function_class = { .name = "module", .trace = mf_trace_by_calling, .call = module_call, .destroy = options_destroy };
+
+mf_function mf_fn_module(mf_module handle)
+{
+    mf_error_object *e = NULL;
+    module_object *m = module_of(handle, &e);
+    if (!m)
+        return (mf_function){ mf_handle_new(e) };
+    module_options o = { mf_retain(m) };
+    return mf_function_make(&module_function_class, NULL, m->type, &o, sizeof o);
+}
+
+/* ---- values in and out */
+
+static bool accepts(mf_filter filter, const mf_state_cell *c)
+{
+    mf_object *o = mf_handle_get(filter.handle);
+    return !mf_object_is(o, &mf_filter_class) || mf_filter_accepts((mf_filter_object *)o, c);
+}
+
+/* {"name": value or nested dict}; unset when no state below is accepted. */
+static mf_value values_of(module_object *m, mf_filter which)
+{
+    mf_value pairs[128];
+    int n = 0;
+    for (int i = 0; i < m->count && n < 126; i++) {
+        module_member *x = &m->members[i];
+        mf_value v = { 0 };
+        if (x->kind == MEMBER_STATE && accepts(which, (mf_state_cell *)x->object))
+            v = mf_cell_read((mf_state_cell *)x->object);
+        else if (x->kind == MEMBER_MODULE)
+            v = values_of((module_object *)x->object, which);
+        if (!v.handle)
+            continue;
+        pairs[n++] = mf_string(x->name);
+        pairs[n++] = v;
+    }
+    return n ? mf_dict_n(pairs, n) : (mf_value){ 0 };
+}
+
+mf_value mf_module_values(mf_module handle, mf_filter which)
+{
+    MF_ENTER;
+    mf_error_object *e = NULL;
+    module_object *m = module_of(handle, &e);
+    if (!m)
+        return mf_value_new(e);
+    mf_value v = values_of(m, which);
+    return v.handle ? v : mf_dict_n(NULL, 0);
+}
+
+/* Pairs the cells of m with the values in a dict of the same names. An error names what has no counterpart. */
+static mf_error_object *pair(module_object *m, mf_value values, mf_state_cell **cells, mf_object **found, int *count, int room)
+{
+    for (int i = 0, n = mf_len(values); i < n; i++) {
+        const char *name = mf_key(values, i);
+        module_member *x = NULL;
+        for (int k = 0; name && k < m->count && !x; k++)
+            if (m->members[k].kind != MEMBER_NUMBER && strcmp(m->members[k].name, name) == 0)
+                x = &m->members[k];
+        if (!x)
+            return mf_error_new(MF_ERROR_TREE, "module %s has no state or module named %s", m->type, name ? name : "(the values are no dict)");
+        mf_value v = mf_get_n(values, (const mf_value[]){ mf_string(name) }, 1);
+        if (x->kind == MEMBER_MODULE) {
+            mf_error_object *e = pair((module_object *)x->object, v, cells, found, count, room);
+            if (e)
+                return e;
+            continue;
+        }
+        if (*count == room)
+            return mf_error_new(MF_ERROR_ARGUMENT, "module %s has more than %d states", m->type, room);
+        cells[*count] = (mf_state_cell *)x->object;
+        found[(*count)++] = mf_object_of(v);
+    }
+    return NULL;
+}
+
+#define MAX_STATES 1024
+
+void mf_module_update(mf_module handle, mf_value values)
+{
+    MF_ENTER;
+    mf_error_object *e = NULL;
+    module_object *m = module_of(handle, &e);
+    mf_state_cell *cells[MAX_STATES];
+    mf_object *found[MAX_STATES];
+    int n = 0;
+    mf_error_object *inside = (mf_error_object *)mf_first_error_in(mf_object_of(values));
+    if (m && inside)
+        e = mf_retain(inside);
+    else if (m)
+        e = pair(m, values, cells, found, &n, MAX_STATES);
+    for (int i = 0; !e && i < n; i++)
+        mf_cell_write(cells[i], mf_value_of(found[i]));
+    mf_drop(e); /* nobody gets it: reported through the hook */
+}
+
+static mf_value pure_call(mf_function_object *f, const mf_value *a, int count)
+{
+    module_object *m = (module_object *)((module_options *)f->options)->module;
+    if (count < 1)
+        return mf_fail(MF_ERROR_ARGUMENT, "%s takes the states' values first", f->name);
+    mf_state_cell *cells[MAX_STATES];
+    mf_object *values[MAX_STATES];
+    mf_cell_frame frame = { .cells = cells, .values = values };
+    mf_object *given = mf_object_of(a[0]);
+    mf_error_object *inside = (mf_error_object *)mf_first_error_in(given);
+    if (inside)
+        return mf_value_of(inside);
+    mf_error_object *e = pair(m, a[0], cells, values, &frame.count, MAX_STATES);
+    if (e)
+        return mf_value_new(e);
+    for (int i = 0; i < frame.count; i++)
+        mf_retain(values[i]);
+    mf_cell_frame_open(&frame);
+    mf_value r = mf_call_n(mf_fn_module((mf_module){ mf_handle_new(mf_retain(m)) }), a + 1, count - 1);
+    mf_cell_frame_close(&frame);
+    for (int i = 0; i < frame.count; i++)
+        mf_drop(values[i]);
+    return r;
+}
+
+static const mf_function_class pure_class = { .name = "pure", .trace = mf_trace_by_calling, .call = pure_call, .destroy = options_destroy };
+
+mf_function mf_module_pure(mf_module handle)
+{
+    MF_ENTER;
+    mf_error_object *e = NULL;
+    module_object *m = module_of(handle, &e);
+    if (!m)
+        return (mf_function){ mf_handle_new(e) };
+    module_options o = { mf_retain(m) };
+    char name[160];
+    snprintf(name, sizeof name, "pure(%s)", m->type);
+    return mf_function_make(&pure_class, NULL, mf_intern(name), &o, sizeof o);
+}
+
+/* ---- states */
+
+static mf_state state_make(int type, mf_value initial)
+{
+    mf_error_object *e = NULL;
+    mf_state_cell *c = mf_cell_new(type, initial, &e);
+    return (mf_state){ mf_handle_new(c ? (void *)c : (void *)e) };
+}
+
+mf_state mf_param_state(mf_value initial) { return state_make(MF_PARAM_STATE, initial); }
+mf_state mf_batch_state(mf_value initial) { return state_make(MF_BATCH_STATE, initial); }
+mf_state mf_hidden_state(mf_value initial) { return state_make(MF_HIDDEN_STATE, initial); }
+mf_state mf_random_state_of_key(mf_value key) { return state_make(MF_RANDOM_STATE, key); }
+
+static mf_state_cell *cell_of(mf_state s, mf_value *error)
+{
+    mf_object *o = mf_handle_get(s.handle);
+    if (mf_object_is(o, &mf_state_class))
+        return (mf_state_cell *)o;
+    *error = mf_object_is(o, &mf_error_class) ? mf_value_of(o) : mf_fail(MF_ERROR_ARGUMENT, "this is not a state");
+    return NULL;
+}
+
+mf_value mf_state_value(mf_state s)
+{
+    MF_ENTER;
+    mf_value error;
+    mf_state_cell *c = cell_of(s, &error);
+    return c ? mf_cell_read(c) : error;
+}
+
+mf_value mf_state_set_value_v(mf_state s, mf_value v)
+{
+    MF_ENTER;
+    mf_value error;
+    mf_state_cell *c = cell_of(s, &error);
+    return c ? mf_cell_write(c, v) : error;
+}
+
+/* ---- filters */
+
+/* Interned: rules compare filters by address. Programs have a handful. */
+static mf_filter filter_make(int kind, int type, const char *text, const mf_filter_object *negated)
+{
+    const char *interned = mf_intern(text);
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static mf_filter_object *known[256];
+    static int count;
+    pthread_mutex_lock(&lock);
+    mf_filter_object *f = NULL;
+    for (int i = 0; i < count && !f; i++)
+        if (known[i]->kind == kind && known[i]->type == type && known[i]->text == interned && known[i]->negated == negated)
+            f = known[i];
+    if (!f && count < 256 && (f = mf_object_new(&mf_filter_class, sizeof *f))) {
+        f->kind = kind;
+        f->type = type;
+        f->text = interned;
+        f->negated = negated;
+        known[count++] = f;
+    }
+    pthread_mutex_unlock(&lock);
+    return (mf_filter){ mf_handle_new(f ? mf_retain(f) : (void *)mf_error_out_of_memory()) };
+}
+
+mf_filter mf_of_type(mf_state_type type) { return filter_make(1, type, NULL, NULL); }
+mf_filter mf_path_contains(const char *text) { return filter_make(2, 0, text, NULL); }
+mf_filter mf_everything(void) { return filter_make(0, 0, NULL, NULL); }
+
+mf_filter mf_not(mf_filter f)
+{
+    mf_object *o = mf_handle_get(f.handle);
+    return mf_object_is(o, &mf_filter_class) ? filter_make(3, 0, NULL, (mf_filter_object *)o) : f;
+}
