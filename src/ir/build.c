@@ -174,12 +174,19 @@ mf_var *mf_builder_constant(mf_builder *b, mf_array *a)
 }
 
 /* ---- equations */
+#define SPARE_TYPES 8 /* behind the operands, for a rule that reads on before it counts them */
+
 /* Runs the type rule; out types land in c. */
 static mf_error_object *infer(mf_builder *b, mf_type_context *c, mf_var *const *in)
 {
-    const mf_type **types = mf_arena_alloc(c->arena, (size_t)c->in_count * sizeof *types + 1);
+    if (c->op->operands && c->in_count != c->op->operands)
+        return mf_error_new(MF_ERROR_ARGUMENT, "%s takes %d operand%s, got %d", c->op->name, c->op->operands,
+                            c->op->operands > 1 ? "s" : "", c->in_count);
+    const mf_type **types = mf_arena_alloc(c->arena, ((size_t)c->in_count + SPARE_TYPES) * sizeof *types);
     if (!types)
         return mf_error_out_of_memory();
+    for (int i = 0; i < SPARE_TYPES; i++)
+        types[c->in_count + i] = &poison_type;
     for (int i = 0; i < c->in_count; i++) {
         if (!in[i])
             return mf_error_new(MF_ERROR_ARGUMENT, "%s: operand %d is missing", c->op->name, i);

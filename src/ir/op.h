@@ -101,6 +101,7 @@ struct mf_op {
     unsigned flags;
     const mf_param *params; /* NULL: none */
     size_t params_size;
+    int operands; /* exactly so many: the builder checks before it asks the type rule; 0: any number, the type rule checks */
     /* Result types. NULL or a new error. */
     mf_error_object *(*type_rule)(mf_type_context *c);
     /* in: primals in the new program; tin: tangents, NULL = zero. Fills out (primals) and tout (NULL = zero). Called only when at

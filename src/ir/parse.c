@@ -576,7 +576,7 @@ static void parse_field(parser *p, mf_arena *arena, const mf_op *op, char *param
         return;
     }
     *seen |= bit;
-    if (expect(p, "="))
+    if (expect(p, "=") && axis_is_sized(p, op, params, f->kind))
         parse_value(p, arena, f->kind, params + f->offset, mf_params_env(op, params, env));
 }
 

@@ -78,7 +78,8 @@ static void walk(mf_rewrite *r)
 {
     for (r->index = 0; r->index < r->source->eqn_count && !r->b->error; r->index++) {
         const mf_eqn *e = r->source->eqns[r->index];
-        if (e->address) r->b->address = e->address;
+        if (e->address)
+            r->b->address = e->address;
         mf_var **in = mf_rewrite_room(r, e->in_count, sizeof *in);
         for (int i = 0; in && i < e->in_count; i++)
             in[i] = mf_rewrite_use(r, e->in[i]);

@@ -132,7 +132,8 @@ TEST(programs_differ)
     }
     for (int i = 0; i < COUNT; i++)
         for (int k = 0; k < COUNT; k++) {
-            if (!CHECK(mf_program_equal(p[i], again[k]) == (i == k))) CHECK_NOTE("texts %d and %d", i, k);
+            if (!CHECK(mf_program_equal(p[i], again[k]) == (i == k)))
+                CHECK_NOTE("texts %d and %d", i, k);
             if (i == k)
                 CHECK_EQ_UINT(mf_program_hash(p[i]), mf_program_hash(again[k]));
         }

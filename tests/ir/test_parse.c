@@ -75,13 +75,15 @@ TEST(mutated_texts_give_programs_or_errors)
         mf_program *p = mf_program_parse(text, NULL, &error);
         CHECK(!p != !error);
         if (error) {
-            if (!CHECK(!strncmp(error->message, "line ", 5))) CHECK_NOTE("%s", error->message);
+            if (!CHECK(!strncmp(error->message, "line ", 5)))
+                CHECK_NOTE("%s", error->message);
             forget(error);
             continue;
         }
         programs++;
         error = mf_program_verify(p, NULL);
-        if (!CHECK(!error)) CHECK_NOTE("%s\n%s", error->message, text);
+        if (!CHECK(!error))
+            CHECK_NOTE("%s\n%s", error->message, text);
         if (error)
             forget(error);
         mf_drop(p);
@@ -117,7 +119,8 @@ TEST(out_of_memory_is_an_error)
             bool done = q;
             CHECK(!q == !!error);
             if (error) {
-                if (!CHECK_EQ_INT(error->status, MF_ERROR_MEMORY)) CHECK_NOTE("seed %d, allocation %d: %s", s, n, error->message);
+                if (!CHECK_EQ_INT(error->status, MF_ERROR_MEMORY))
+                    CHECK_NOTE("seed %d, allocation %d: %s", s, n, error->message);
                 forget(error);
             }
             mf_drop(q);
