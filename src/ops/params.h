@@ -51,6 +51,7 @@ typedef struct mf_pmap_params {
     const mf_intlist *donated;            /* 0 or 1 an operand; may be empty */
     const char *backend;
 } mf_pmap_params;
-typedef struct mf_custom_params { mf_program *program; const void *rule; int64_t consts; } mf_custom_params; /* custom_jvp_call, custom_vjp_call */
+typedef struct mf_custom_params { mf_program *program; const void *rule; int64_t consts; } mf_custom_params; /* custom_jvp_call, custom_vjp_call; rule: ops/custom.h */
+typedef struct mf_custom_linear_params { mf_program *backward; int64_t residuals; } mf_custom_linear_params; /* custom_linear(residuals, tangents) */
 
 #endif
