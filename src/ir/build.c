@@ -176,8 +176,7 @@ mf_var *mf_builder_constant(mf_builder *b, mf_array *a)
 /* ---- equations */
 #define SPARE_TYPES 8 /* behind the operands, for a rule that reads on before it counts them */
 
-/* Runs the type rule; out types land in c. */
-static mf_error_object *infer(mf_builder *b, mf_type_context *c, mf_var *const *in)
+mf_error_object *mf_type_infer(mf_type_context *c, mf_var *const *in)
 {
     if (c->op->operands && c->in_count != c->op->operands)
         return mf_error_new(MF_ERROR_ARGUMENT, "%s takes %d operand%s, got %d", c->op->name, c->op->operands,
@@ -185,15 +184,8 @@ static mf_error_object *infer(mf_builder *b, mf_type_context *c, mf_var *const *
     const mf_type **types = mf_arena_alloc(c->arena, ((size_t)c->in_count + SPARE_TYPES) * sizeof *types);
     if (!types)
         return mf_error_out_of_memory();
-    for (int i = 0; i < SPARE_TYPES; i++)
-        types[c->in_count + i] = &poison_type;
-    for (int i = 0; i < c->in_count; i++) {
-        if (!in[i])
-            return mf_error_new(MF_ERROR_ARGUMENT, "%s: operand %d is missing", c->op->name, i);
-        if (in[i]->id >= b->program->var_count || b->program->vars[in[i]->id] != in[i])
-            return mf_error_new(MF_ERROR_TRACER, "%s: operand %d belongs to another program", c->op->name, i);
-        types[i] = in[i]->type;
-    }
+    for (int i = 0; i < c->in_count + SPARE_TYPES; i++)
+        types[i] = i < c->in_count ? in[i]->type : &poison_type;
     c->in = types;
     mf_error_object *e = c->op->type_rule(c);
     if (e)
@@ -202,6 +194,17 @@ static mf_error_object *infer(mf_builder *b, mf_type_context *c, mf_var *const *
         if (!c->out[i])
             return mf_type_error(c, MF_ERROR_SHAPE, "the result is too large or its shape is not valid");
     return c->out_count < 0 ? mf_error_out_of_memory() : NULL;
+}
+
+static mf_error_object *check_operands(const mf_builder *b, const mf_op *op, mf_var *const *in, int in_count)
+{
+    for (int i = 0; i < in_count; i++) {
+        if (!in[i])
+            return mf_error_new(MF_ERROR_ARGUMENT, "%s: operand %d is missing", op->name, i);
+        if (in[i]->id >= b->program->var_count || b->program->vars[in[i]->id] != in[i])
+            return mf_error_new(MF_ERROR_TRACER, "%s: operand %d belongs to another program", op->name, i);
+    }
+    return NULL;
 }
 
 static bool add_results(mf_builder *b, mf_eqn *e, const mf_type_context *c)
@@ -245,7 +248,9 @@ mf_eqn *mf_emit_eqn(mf_builder *b, const mf_op *op, const void *params, mf_var *
     mf_type_context c = {
         .op = op, .params = params, .in_count = in_count, .env = b->env, .out_count = 1, .out = &out, .arena = &b->program->arena
     };
-    mf_error_object *error = infer(b, &c, in);
+    mf_error_object *error = check_operands(b, op, in, in_count);
+    if (!error)
+        error = mf_type_infer(&c, in);
     mf_eqn *e = error ? NULL : append(b, &c, in);
     if (e)
         return e;

@@ -71,6 +71,8 @@ typedef struct mf_type_context { /* of a type rule */
     mf_arena *arena;
 } mf_type_context;
 const mf_type **mf_type_outputs(mf_type_context *c, int count);
+/* Runs the rule of c->op on these operands, as the builder and the verifier do; fills c->in. NULL or a new error. */
+mf_error_object *mf_type_infer(mf_type_context *c, mf_var *const *in);
 /* An error that opens with the op's name and lists the operand types; rules return it. */
 mf_error_object *mf_type_error(const mf_type_context *c, mf_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

@@ -61,13 +61,11 @@ static mf_error_object *check_results(const verifier *v, const mf_eqn *e, int in
 
 static mf_error_object *check_types(const verifier *v, const mf_eqn *e, int index, mf_arena *arena)
 {
-    const mf_type *one = NULL, **in = mf_arena_alloc(arena, (size_t)e->in_count * sizeof *in + 1);
-    if (!in)
-        return mf_error_out_of_memory();
-    for (int i = 0; i < e->in_count; i++)
-        in[i] = e->in[i]->type;
-    mf_type_context c = { e->op, e->params, e->in_count, in, v->env, 1, &one, arena };
-    mf_error_object *error = e->op->type_rule(&c);
+    const mf_type *one = NULL;
+    mf_type_context c = {
+        .op = e->op, .params = e->params, .in_count = e->in_count, .env = v->env, .out_count = 1, .out = &one, .arena = arena
+    };
+    mf_error_object *error = mf_type_infer(&c, e->in);
     if (error)
         return mf_error_wrap(error, "invalid program: equation %d", index);
     if (c.out_count != e->out_count)
