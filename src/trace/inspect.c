@@ -1,0 +1,286 @@
+/* Looking at values of any kind, tracers included: types, sizes, words; and the makers that take another value's type. Invariant: nothing
+ * here waits for an array or writes an equation, save where an element is asked for or a traced fill is broadcast by the public op. */
+#include "trace/function.h"
+#include "trace/trace.h"
+#include "tree/index.h"
+
+#include <manyfold/array.h>
+#include <manyfold/ops.h>
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- types */
+
+mf_shape mf_shape_of(mf_value v)
+{
+    MF_ENTER;
+    const mf_type *t = mf_value_type(v);
+    mf_shape shape = { .rank = -1 };
+    if (!t || t->rank > MF_MAX_RANK)
+        return shape;
+    shape.rank = t->rank;
+    memcpy(shape.dims, t->dims, (size_t)t->rank * sizeof t->dims[0]);
+    return shape;
+}
+
+mf_dtype mf_dtype_of(mf_value v)
+{
+    MF_ENTER;
+    const mf_type *t = mf_value_type(v);
+    return t ? t->dtype : MF_DTYPE_DEFAULT;
+}
+
+bool mf_weak_type_of(mf_value v)
+{
+    MF_ENTER;
+    const mf_type *t = mf_value_type(v);
+    return t && t->weak;
+}
+
+int mf_ndim(mf_value v)
+{
+    MF_ENTER;
+    const mf_type *t = mf_value_type(v);
+    return t ? t->rank : -1;
+}
+
+int64_t mf_size(mf_value v)
+{
+    MF_ENTER;
+    const mf_type *t = mf_value_type(v);
+    return t ? t->size : -1;
+}
+
+static const char *kind_name(const mf_object *o) { return o ? o->kind->name : "an unset value"; }
+
+/* Why v has no type, as an error to remember. */
+static mf_error_object *no_array(const char *what, mf_object *o)
+{
+    if (mf_object_is(o, &mf_error_class))
+        return mf_retain(o);
+    return mf_error_new(MF_ERROR_ARGUMENT, "%s: %s is no array", what, kind_name(o));
+}
+
+int64_t mf_dim(mf_value v, int axis)
+{
+    MF_ENTER;
+    mf_object *o = mf_object_of(v);
+    const mf_type *t = mf_object_type(o);
+    int at = t && axis < 0 ? axis + t->rank : axis;
+    if (t && at >= 0 && at < t->rank)
+        return t->dims[at];
+    (void)mf_error_remember(t ? mf_error_new(MF_ERROR_AXIS, "mf_dim: axis %d of %s", axis, mf_type_name(t)) : no_array("mf_dim", o));
+    return -1;
+}
+
+int mf_len(mf_value v)
+{
+    MF_ENTER;
+    mf_object *o = mf_object_of(v);
+    if (mf_object_is(o, &mf_tree_class))
+        return ((const mf_tree *)o)->structure->child_count;
+    const mf_type *t = mf_object_type(o);
+    if (t && t->rank && t->dims[0] <= INT32_MAX)
+        return (int)t->dims[0];
+    if (!mf_object_is(o, &mf_error_class))
+        (void)mf_error_remember(mf_error_new(MF_ERROR_ARGUMENT, "mf_len: %s has no length", t ? mf_type_name(t) : kind_name(o)));
+    return -1;
+}
+
+/* ---- unpacking */
+
+static mf_error_object *cannot_unpack(const mf_object *o, int count)
+{
+    const mf_type *t = mf_object_type(o);
+    if (t && t->rank)
+        return mf_error_new(MF_ERROR_TREE, "mf_unpack: %s has %lld rows, not %d", mf_type_name(t), (long long)t->dims[0], count);
+    if (!mf_object_is(o, &mf_tree_class))
+        return mf_error_new(MF_ERROR_TREE, "mf_unpack: %s is not a tuple or list of %d", t ? mf_type_name(t) : kind_name(o), count);
+    mf_text text = { 0 };
+    mf_structure_print(&text, ((const mf_tree *)o)->structure);
+    mf_error_object *e = mf_error_new(MF_ERROR_TREE, "mf_unpack: %s is not a tuple or list of %d", text.at ? text.at : "a tree", count);
+    mf_text_free(&text);
+    return e;
+}
+
+static mf_value unpacked(mf_object *o, mf_value whole, int i)
+{
+    if (!mf_object_is(o, &mf_tree_class)) {
+        mf_value row = mf_i(i);
+        return mf_index_array(whole, &row, 1);
+    }
+    mf_object *child = mf_tree_child((const mf_tree *)o, i);
+    return mf_value_new(child ? (void *)child : mf_error_out_of_memory());
+}
+
+void mf_unpack_n(mf_value tree, mf_value *const *variables, int count)
+{
+    MF_ENTER;
+    mf_object *o = mf_retain(mf_object_of(tree)); /* a variable may be the tree itself */
+    const mf_structure *s = mf_object_is(o, &mf_tree_class) ? ((const mf_tree *)o)->structure : NULL;
+    const mf_type *t = mf_object_type(o);
+    bool fits = s ? (s->kind == MF_NODE_TUPLE || s->kind == MF_NODE_LIST) && s->child_count == count : t && t->rank && t->dims[0] == count;
+    mf_error_object *error = fits ? NULL : mf_object_is(o, &mf_error_class) ? mf_retain(o) : cannot_unpack(o, count);
+    for (int i = 0; i < count; i++)
+        *variables[i] = error ? mf_value_of(error) : unpacked(o, tree, i);
+    mf_drop(error);
+    mf_drop(o);
+}
+
+/* ---- constant arrays of another value's type */
+
+/* A ready array of rank 0, whose element can be read without waiting. */
+static const mf_array *ready_scalar(mf_value v)
+{
+    const mf_array *a = (const mf_array *)mf_handle_get_as(v.handle, &mf_array_class);
+    if (!a || a->type->rank || atomic_load(&((mf_array *)(uintptr_t)a)->deleted))
+        return NULL;
+    return !a->future || atomic_load(&a->future->state) == 1 ? a : NULL;
+}
+
+static mf_value filled(const mf_type *t, const void *element)
+{
+    mf_array *a = t ? mf_array_fill(t, element) : NULL;
+    return mf_value_new(a ? (void *)a : mf_error_out_of_memory());
+}
+
+mf_value mf_full(mf_shape shape, mf_value fill)
+{
+    MF_ENTER;
+    const mf_array *a = ready_scalar(fill);
+    if (!a)
+        return mf_broadcast_to(fill, shape);
+    if (!mf_type_of_shape(a->type->dtype, shape))
+        return mf_fail(MF_ERROR_SHAPE, "mf_full: %s is no shape of at most %d dimensions", mf_str_shape(shape), MF_MAX_RANK);
+    return filled(mf_type_get(a->type->dtype, a->type->weak, shape.rank, shape.dims), mf_array_data(a));
+}
+
+static mf_value constant_like(const char *what, mf_value x, int64_t number)
+{
+    mf_object *o = mf_object_of(x);
+    const mf_type *t = mf_object_type(o);
+    unsigned char element[16] = { 0 };
+    if (!t)
+        return mf_value_new(no_array(what, o));
+    mf_store_i64(t->dtype, element, number);
+    return filled(t, element);
+}
+
+mf_value mf_zeros_like(mf_value x)
+{
+    MF_ENTER;
+    return constant_like("mf_zeros_like", x, 0);
+}
+
+mf_value mf_ones_like(mf_value x)
+{
+    MF_ENTER;
+    return constant_like("mf_ones_like", x, 1);
+}
+
+mf_value mf_full_like(mf_value x, mf_value fill)
+{
+    MF_ENTER;
+    mf_object *o = mf_object_of(x);
+    const mf_type *t = mf_object_type(o);
+    const mf_array *a = ready_scalar(fill);
+    unsigned char element[16] = { 0 };
+    if (!t)
+        return mf_value_new(no_array("mf_full_like", o));
+    if (!a)
+        return mf_astype(mf_broadcast_to(fill, mf_shape_of(x)), t->dtype);
+    mf_convert(t->dtype, element, a->type->dtype, mf_array_data(a), 1);
+    return filled(t, element);
+}
+
+/* ---- words */
+
+static void print_object(mf_text *t, mf_object *o, bool inside);
+
+static void print_tree(mf_text *t, const mf_structure *s, mf_object *const *leaves, int *next)
+{
+    static const char *const brackets[] = { [MF_NODE_TUPLE] = "()", [MF_NODE_LIST] = "[]", [MF_NODE_DICT] = "{}" };
+    if (s->kind == MF_NODE_LEAF) {
+        print_object(t, leaves[(*next)++], true);
+        return;
+    }
+    if (s->kind == MF_NODE_NONE) {
+        mf_text_put(t, "None");
+        return;
+    }
+    mf_text_putn(t, brackets[s->kind], 1);
+    for (int i = 0; i < s->child_count; i++) {
+        mf_text_put(t, i ? ", " : "");
+        if (s->kind == MF_NODE_DICT)
+            mf_text_add(t, "'%s': ", s->keys->at[i]);
+        print_tree(t, s->children[i], leaves, next);
+    }
+    mf_text_put(t, s->kind == MF_NODE_TUPLE && s->child_count == 1 ? "," : "");
+    mf_text_putn(t, brackets[s->kind] + 1, 1);
+}
+
+static void print_error(mf_text *t, mf_error_object *e)
+{
+    mf_error_see(e); /* it is shown */
+    mf_text_put(t, e->message);
+}
+
+static void print_object(mf_text *t, mf_object *o, bool inside)
+{
+    int next = 0;
+    if (!o)
+        mf_text_put(t, "(unset)");
+    else if (mf_object_is(o, &mf_array_class))
+        mf_array_print(t, (mf_array *)o);
+    else if (mf_object_is(o, &mf_tracer_class))
+        mf_text_add(t, "Traced<%s>", mf_type_name(((const mf_tracer *)o)->type));
+    else if (mf_object_is(o, &mf_tree_class))
+        print_tree(t, ((const mf_tree *)o)->structure, ((const mf_tree *)o)->leaves, &next);
+    else if (mf_object_is(o, &mf_error_class))
+        print_error(t, (mf_error_object *)o);
+    else if (mf_static_text(o) && !inside)
+        mf_text_put(t, mf_static_text(o));
+    else if (mf_object_is(o, &mf_static_class))
+        mf_static_print(t, (const mf_static_object *)o);
+    else
+        mf_text_add(t, "<%s>", o->kind->name);
+}
+
+const char *mf_str_value(mf_value v)
+{
+    MF_ENTER;
+    mf_text t = { 0 };
+    mf_object *o = mf_retain(mf_object_of(v));
+    print_object(&t, o, false);
+    mf_drop(o);
+    return mf_text_to_scope(&t);
+}
+
+const char *mf_str_function(mf_function f)
+{
+    MF_ENTER;
+    mf_text t = { 0 };
+    mf_error_object *error = NULL;
+    const mf_function_object *o = mf_function_of(f, &error);
+    if (o)
+        mf_text_put(&t, o->name ? o->name : o->kind->name);
+    else
+        print_error(&t, error);
+    mf_drop(error);
+    return mf_text_to_scope(&t);
+}
+
+const char *mf_str_shape(mf_shape s)
+{
+    mf_text t = { 0 };
+    mf_text_put(&t, "(");
+    for (int i = 0; i < s.rank && i < MF_MAX_RANK; i++)
+        mf_text_add(&t, "%s%lld", i ? ", " : "", (long long)s.dims[i]);
+    mf_text_put(&t, s.rank == 1 ? ",)" : ")");
+    return mf_text_to_scope(&t);
+}
+
+const char *mf_str_dtype(mf_dtype d) { return mf_dtype_name(d); }
+
+void mf_put_line(const char *line) { puts(line ? line : "(null)"); }
