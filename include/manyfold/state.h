@@ -9,8 +9,7 @@ MF_BEGIN_
 /* ------------------------------------------------------------------ states, modules, stateful maps */
 typedef enum mf_state_type { MF_STATE_ANY = 0, MF_PARAM_STATE, MF_BATCH_STATE, MF_RANDOM_STATE, MF_HIDDEN_STATE } mf_state_type;
 mf_state mf_param_state(mf_value initial), mf_batch_state(mf_value initial), mf_hidden_state(mf_value initial);
-mf_state mf_random_state(uint64_t seed);
-mf_state mf_random_default(void);
+mf_state mf_random_state(uint64_t seed), mf_random_state_of_key(mf_value key);
 mf_value mf_random_next(mf_state random);             /* a fresh key; advances the state */
 mf_value mf_state_value(mf_state s);                  /* state.value */
 mf_value mf_state_set_value_v(mf_state s, mf_value v);/* state.value = v; returns v */
@@ -42,27 +41,18 @@ typedef struct mf_state_axis_rules {              /* flat pairs: MF_STATE_AXES(0
 #ifndef __cplusplus
 #define MF_STATE_AXES(...) ((mf_state_axis_rules){ __VA_ARGS__, .reserved_ = 0 })
 #endif
-typedef enum mf_unexpected { MF_UNEXPECTED_RAISE = 0, MF_UNEXPECTED_WARN, MF_UNEXPECTED_IGNORE } mf_unexpected;
-typedef mf_function (*mf_mapping_fn)(mf_function f, const mf_pmap_options *options);
+/* pmap and vmap with rules for the states that the function reads and writes: which axis of a state is mapped. A state that no rule
+ * names is broadcast, and then must not come out varying. */
 typedef struct mf_pmap2_options {           /* pmap's, then the states' */
     const char *axis_name; mf_axis in_axes, out_axes; mf_ints static_broadcasted_argnums, donate_argnums; mf_device_list devices;
     const char *backend; int64_t axis_size; const mf_shape *global_arg_shapes;
-    mf_state_axis_rules state_in_axes, state_out_axes; mf_unexpected unexpected_out_state_mapping;
-    mf_mapping_fn mapping_fn;
+    mf_state_axis_rules state_in_axes, state_out_axes;
     mf_reserved reserved_;
 } mf_pmap2_options;
-mf_function mf_pmap2_opt(mf_function f, const mf_pmap2_options *o), mf_vmap2_opt(mf_function f, const mf_pmap2_options *o);
-mf_function mf_stateful_mapping_opt(mf_function f, const mf_pmap2_options *o);
-const char *mf_function_type(mf_function f);                        /* "StatefulMapping", "pmap", ... */
-mf_function mf_function_origin(mf_function f);
-mf_state_axis_rules mf_function_state_in_axes(mf_function f);
-const char *mf_str_state_axis_rules(mf_state_axis_rules axes);
+mf_function mf_pmap2_opt(mf_function f, const mf_pmap2_options *o);
 #ifndef __cplusplus
 #define mf_pmap2(...) MF_TRANSFORM_(mf_pmap2_opt, mf_pmap2_options, __VA_ARGS__)
-#define mf_vmap2(...) MF_TRANSFORM_(mf_vmap2_opt, mf_pmap2_options, __VA_ARGS__)
-#define mf_stateful_mapping(...) MF_TRANSFORM_(mf_stateful_mapping_opt, mf_pmap2_options, __VA_ARGS__)
 #endif
-
 
 MF_END_
 

@@ -9,6 +9,7 @@
 #include "transform/map.h"
 
 #include <manyfold/device.h>
+#include <manyfold/state.h>
 #include <string.h>
 
 typedef struct pmap_options {
@@ -255,4 +256,32 @@ mf_function mf_pmap_opt(mf_function f, const mf_pmap_options *o)
 {
     MF_ENTER;
     return mf_pmap_with_rules(f, o, NULL);
+}
+
+/* ---- with rules for states */
+
+static void rules_of(const mf_state_axis_rules *r, mf_cell_rule out[3])
+{
+    const mf_filter filters[3] = { r->states, r->states_2, r->states_3 };
+    const mf_axis axes[3] = { r->axis, r->axis_2, r->axis_3 };
+    memset(out, 0, 3 * sizeof *out);
+    for (int i = 0, n = 0; i < 3; i++) {
+        mf_object *o = mf_handle_get(filters[i].handle);
+        if (mf_object_is(o, &mf_filter_class))
+            out[n++] = (mf_cell_rule){ axes[i], (const mf_filter_object *)o };
+    }
+}
+
+mf_function mf_pmap2_opt(mf_function f, const mf_pmap2_options *o)
+{
+    MF_ENTER;
+    mf_cell_rule in[3], out[3];
+    rules_of(&o->state_in_axes, in);
+    rules_of(&o->state_out_axes, out);
+    mf_pmap_options plain = {
+        .axis_name = o->axis_name, .in_axes = o->in_axes, .out_axes = o->out_axes, .static_broadcasted_argnums = o->static_broadcasted_argnums,
+        .donate_argnums = o->donate_argnums, .devices = o->devices, .backend = o->backend, .axis_size = o->axis_size,
+        .global_arg_shapes = o->global_arg_shapes,
+    };
+    return mf_pmap_with_rules(f, &plain, mf_cell_rules_get(NULL, in, out));
 }

@@ -1,0 +1,176 @@
+/* sort: orders several operands along one axis by the first `keys` of them, ascending and stable. Invariant: -0 and 0 are equal, NaN
+ * comes last, so the order is total and JAX's. The derivative gathers the tangents by the order of an index operand. */
+#include "ops/emit.h"
+
+#include <math.h>
+#include <string.h>
+
+static mf_error_object *sort_type(mf_type_context *c)
+{
+    const mf_sort_params *p = c->params;
+    const mf_type **out = mf_type_outputs(c, c->in_count);
+    if (!out)
+        return mf_error_out_of_memory();
+    if (c->in_count < 1 || p->keys < 1 || p->keys > c->in_count)
+        return mf_type_error(c, MF_ERROR_ARGUMENT, "needs operands, and between 1 and all of them as keys, not %lld", (long long)p->keys);
+    if (p->axis < 0 || p->axis >= c->in[0]->rank)
+        return mf_type_error(c, MF_ERROR_AXIS, "axis %lld is out of bounds", (long long)p->axis);
+    for (int i = 0; i < c->in_count; i++) {
+        if (!mf_type_same_shape(c->in[i], c->in[0]))
+            return mf_type_error(c, MF_ERROR_SHAPE, "operands must have one shape");
+        out[i] = c->in[i];
+    }
+    return NULL;
+}
+
+/* Positions in each line, sorted along with the operands: the tangents follow by a one-hot-free gather. */
+static void sort_jvp(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out, mf_var **tout)
+{
+    const mf_sort_params *p = e->params;
+    const mf_type *t = e->in[0]->type;
+    mf_var *operands[17];
+    int n = e->in_count < 16 ? e->in_count : 16;
+    memcpy(operands, in, (size_t)n * sizeof *operands);
+    operands[n] = e_iota(b, MF_I32, t->rank, t->dims, (int)p->axis);
+    mf_eqn *sorted = mf_emit_eqn(b, &mf_op_sort, p, operands, n + 1);
+    if (!sorted || b->error) {
+        for (int i = 0; i < n; i++)
+            out[i] = in[i];
+        return;
+    }
+    /* line by line: every other axis is a batching axis of the gather */
+    int64_t batch[MF_RANK], ones[MF_RANK], start[1] = { p->axis };
+    int batches = 0;
+    for (int i = 0; i < t->rank; i++) {
+        ones[i] = 1;
+        if (i != p->axis)
+            batch[batches++] = i;
+    }
+    mf_gather_params g = { mf_ints_of(0), mf_ints_intern(start, 1), mf_ints_intern(start, 1), mf_ints_intern(batch, batches),
+                           mf_ints_intern(batch, batches), mf_ints_intern(ones, t->rank), 2 };
+    mf_var *index = e_expand(b, sorted->out[n], t->rank);
+    for (int i = 0; i < n; i++) {
+        out[i] = sorted->out[i];
+        tout[i] = tin[i] ? mf_emit(b, &mf_op_gather, &g, 2, tin[i], index) : NULL;
+    }
+}
+
+static void sort_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis)
+{
+    const mf_sort_params *p = e->params;
+    mf_sort_params wide = { p->axis + 1, p->keys };
+    mf_var *operands[17];
+    int n = e->in_count < 17 ? e->in_count : 17;
+    for (int i = 0; i < n; i++)
+        operands[i] = e_batched_at(c, in[i], in_axis[i], 0);
+    mf_eqn *sorted = mf_emit_eqn(c->b, &mf_op_sort, &wide, operands, n);
+    for (int i = 0; i < n; i++) {
+        out[i] = sorted ? sorted->out[i] : NULL;
+        out_axis[i] = 0;
+    }
+}
+
+static mf_cost sort_cost(const mf_eqn *e)
+{
+    mf_cost c = mf_cost_bytes(e);
+    double n = (double)e->in[0]->type->size;
+    c.flops = n > 1 ? n * log2(n) : n;
+    return c;
+}
+
+typedef struct sort_line {
+    const mf_eqn *e;
+    const void *const *in;
+    int64_t first, stride; /* elements */
+    int64_t keys;
+} sort_line;
+
+static int compare_at(mf_dtype d, const void *base, int64_t a, int64_t b)
+{
+    const char *p = base;
+    int size = mf_dtype_size(d);
+    if (mf_dtype_is_float(d)) {
+        double x = mf_load_f64(d, p + a * size), y = mf_load_f64(d, p + b * size);
+        if (isnan(x) || isnan(y))
+            return (isnan(x) != 0) - (isnan(y) != 0);
+        return (x > y) - (x < y);
+    }
+    int64_t x = mf_load_i64(d, p + a * size), y = mf_load_i64(d, p + b * size);
+    if (d == MF_U64)
+        return ((uint64_t)x > (uint64_t)y) - ((uint64_t)x < (uint64_t)y);
+    return (x > y) - (x < y);
+}
+
+static bool not_after(const sort_line *l, int64_t a, int64_t b)
+{
+    for (int64_t k = 0; k < l->keys; k++) {
+        int order = compare_at(l->e->in[k]->type->dtype, l->in[k], l->first + a * l->stride, l->first + b * l->stride);
+        if (order)
+            return order < 0;
+    }
+    return true;
+}
+
+/* A merge sort of positions, bottom up: stable. */
+static void sort_positions(const sort_line *l, int64_t *at, int64_t *spare, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        at[i] = i;
+    for (int64_t width = 1; width < n; width *= 2) {
+        for (int64_t low = 0; low < n; low += 2 * width) {
+            int64_t middle = low + width < n ? low + width : n, high = low + 2 * width < n ? low + 2 * width : n;
+            for (int64_t i = low, k = middle, out = low; out < high; out++)
+                spare[out] = k >= high || (i < middle && not_after(l, at[i], at[k])) ? at[i++] : at[k++];
+        }
+        memcpy(at, spare, (size_t)n * sizeof *at);
+    }
+}
+
+static mf_error_object *sort_evaluate(const mf_eqn *e, const void *const *in, void *const *out)
+{
+    const mf_sort_params *p = e->params;
+    const mf_type *t = e->in[0]->type;
+    int64_t n = t->dims[p->axis], inner = 1;
+    for (int i = (int)p->axis + 1; i < t->rank; i++)
+        inner *= t->dims[i];
+    int64_t lines = n ? t->size / n : 0, *at = mf_alloc((size_t)(2 * n + 1) * sizeof *at);
+    if (!at)
+        return mf_error_out_of_memory();
+    for (int64_t line = 0; line < lines; line++) {
+        sort_line l = { e, in, line / inner * inner * n + line % inner, inner, p->keys };
+        sort_positions(&l, at, at + n, n);
+        for (int k = 0; k < e->in_count; k++) {
+            size_t size = (size_t)mf_dtype_size(e->in[k]->type->dtype);
+            for (int64_t i = 0; i < n; i++)
+                memcpy((char *)out[k] + (size_t)(l.first + i * inner) * size, (const char *)in[k] + (size_t)(l.first + at[i] * inner) * size, size);
+        }
+    }
+    mf_free(at);
+    return NULL;
+}
+
+static const mf_param sort_params[] = { MF_PARAM(mf_sort_params, axis, MF_PARAM_INT), MF_PARAM(mf_sort_params, keys, MF_PARAM_INT), { NULL, 0, 0 } };
+static const char *const sort_samples[] = {
+    "[axis=0, keys=1] f32[5]{=3,1,2,-1,0} -> f32[5]{=-1,0,1,2,3}",
+    "[axis=0, keys=1] i32[4]{=3,1,3,1} i32[4]{=0,1,2,3} -> i32[4]{=1,1,3,3} i32[4]{=1,3,0,2}",
+    "[axis=1, keys=1] f32[3,4]{-2:2}",
+    "[axis=0, keys=1] u32[6]{0:1000}",
+    "[axis=0, keys=1] f32[0]",
+    NULL,
+};
+const mf_op mf_op_sort = {
+    .name = "sort",
+    .params = sort_params,
+    .params_size = sizeof(mf_sort_params),
+    .type_rule = sort_type,
+    .jvp = sort_jvp,
+    .transpose = mf_transpose_none,
+    .partial_eval = mf_partial_eval_all_or_nothing,
+    .dce = mf_dce_whole,
+    .batch = sort_batch,
+    .variance = mf_variance_join,
+    .cost = sort_cost,
+    .lower = mf_lower_none,
+    .evaluate = sort_evaluate,
+    .samples = sort_samples,
+};

@@ -1,0 +1,143 @@
+/* Optimisers with optax's formulas. An optimiser is a handle to its options' bytes; its state is a plain tree, so init and update run
+ * inside every transform. */
+#include <manyfold.h>
+
+#include <string.h>
+
+typedef struct optimizer {
+    enum { ADAM = 1, SGD } kind;
+    bool nesterov, scheduled;
+    double learning_rate, b1, b2, eps, momentum;
+    mf_function schedule;
+} optimizer;
+
+static mf_optimizer handle_of(const optimizer *o) { return (mf_optimizer){ mf_keep(mf_static_bytes(o, sizeof *o)).handle }; }
+
+mf_optimizer mf_adam_opt(const mf_adam_options *o)
+{
+    optimizer adam;
+    memset(&adam, 0, sizeof adam); /* equal options are equal bytes */
+    adam.kind = ADAM;
+    adam.learning_rate = o->learning_rate;
+    adam.b1 = o->b1;
+    adam.b2 = o->b2;
+    adam.eps = o->eps;
+    adam.schedule = o->schedule;
+    adam.scheduled = o->schedule.handle != 0;
+    return handle_of(&adam);
+}
+
+mf_optimizer mf_sgd_opt(const mf_sgd_options *o)
+{
+    optimizer sgd;
+    memset(&sgd, 0, sizeof sgd);
+    sgd.kind = SGD;
+    sgd.learning_rate = o->learning_rate;
+    sgd.momentum = o->momentum;
+    sgd.nesterov = o->nesterov;
+    return handle_of(&sgd);
+}
+
+static const optimizer *options_of(mf_optimizer handle)
+{
+    size_t size = 0;
+    const void *bytes = mf_static_data((mf_value){ handle.handle }, &size);
+    return bytes && size == sizeof(optimizer) ? bytes : NULL;
+}
+
+static mf_value no_optimizer(void) { return mf_make_error(MF_ERROR_ARGUMENT, "this is not an optimizer"); }
+static mf_value zeros(mf_value x) { return mf_zeros_like(x); }
+
+mf_value mf_optim_init(mf_optimizer handle, mf_value params)
+{
+    const optimizer *o = options_of(handle);
+    if (!o)
+        return no_optimizer();
+    mf_value count = mf_zeros(MF_SHAPE0, MF_I32);
+    if (o->kind == ADAM)
+        return mf_dict("count", count, "mu", mf_tree_map(zeros, params), "nu", mf_tree_map(zeros, params));
+    if (o->momentum != 0)
+        return mf_dict("count", count, "trace", mf_tree_map(zeros, params));
+    return mf_dict("count", count);
+}
+
+/* ---- one leaf at a time */
+
+static mf_value first_moment(void *o, mf_value mu, mf_value g)
+{
+    double b1 = ((optimizer *)o)->b1;
+    return mf_add(mf_mul(g, 1 - b1), mf_mul(mu, b1));
+}
+
+static mf_value second_moment(void *o, mf_value nu, mf_value g)
+{
+    double b2 = ((optimizer *)o)->b2;
+    return mf_add(mf_mul(mf_square(g), 1 - b2), mf_mul(nu, b2));
+}
+
+typedef struct step {
+    optimizer o;
+    mf_value rate, correction1, correction2; /* 1 - b^count */
+} step;
+
+static mf_value adam_leaf(void *context, mf_value p, mf_value mu, mf_value nu)
+{
+    step *s = context;
+    mf_value update = mf_div(mf_div(mu, s->correction1), mf_add(mf_sqrt(mf_div(nu, s->correction2)), s->o.eps));
+    return mf_sub(p, mf_astype(mf_mul(update, s->rate), mf_dtype_of(p)));
+}
+
+static mf_value trace_leaf(void *o, mf_value trace, mf_value g) { return mf_add(g, mf_mul(trace, ((optimizer *)o)->momentum)); }
+
+static mf_value descend_leaf(void *context, mf_value p, mf_value update)
+{
+    step *s = context;
+    return mf_sub(p, mf_astype(mf_mul(update, s->rate), mf_dtype_of(p)));
+}
+
+/* ---- updates */
+
+static mf_value rate_at(const optimizer *o, mf_value count)
+{
+    return o->scheduled ? mf_call(o->schedule, count) : mf_f(o->learning_rate);
+}
+
+static mf_value adam_update(const optimizer *o, mf_value grads, mf_value *state, mf_value params)
+{
+    mf_value before = mf_get(*state, "count"), count = mf_add(before, 1);
+    mf_value mu = mf_tree_map(mf_closure(first_moment, o), mf_get(*state, "mu"), grads);
+    mf_value nu = mf_tree_map(mf_closure(second_moment, o), mf_get(*state, "nu"), grads);
+    step s;
+    memset(&s, 0, sizeof s);
+    s.o = *o;
+    s.rate = rate_at(o, before);
+    s.correction1 = mf_sub(1, mf_pow(mf_scalar(o->b1, MF_F32), mf_astype(count, MF_F32)));
+    s.correction2 = mf_sub(1, mf_pow(mf_scalar(o->b2, MF_F32), mf_astype(count, MF_F32)));
+    *state = mf_dict("count", count, "mu", mu, "nu", nu);
+    return mf_tree_map(mf_closure(adam_leaf, &s), params, mu, nu);
+}
+
+static mf_value sgd_update(const optimizer *o, mf_value grads, mf_value *state, mf_value params)
+{
+    mf_value before = mf_get(*state, "count"), count = mf_add(before, 1), update = grads;
+    step s;
+    memset(&s, 0, sizeof s);
+    s.o = *o;
+    s.rate = rate_at(o, before);
+    if (o->momentum != 0) {
+        mf_value trace = mf_tree_map(mf_closure(trace_leaf, o), mf_get(*state, "trace"), grads);
+        update = o->nesterov ? mf_tree_map(mf_closure(trace_leaf, o), trace, grads) : trace;
+        *state = mf_dict("count", count, "trace", trace);
+    } else {
+        *state = mf_dict("count", count);
+    }
+    return mf_tree_map(mf_closure(descend_leaf, &s), params, update);
+}
+
+mf_value mf_optim_update(mf_optimizer handle, mf_value grads, mf_value *opt_state, mf_value params)
+{
+    const optimizer *o = options_of(handle);
+    if (!o)
+        return no_optimizer();
+    return o->kind == ADAM ? adam_update(o, grads, opt_state, params) : sgd_update(o, grads, opt_state, params);
+}

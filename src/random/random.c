@@ -1,0 +1,178 @@
+/* Random numbers from explicit keys, on the public header only. Bits follow JAX's partitionable threefry: element i of an array is the
+ * cipher of its own row-major position, so a shard's numbers do not depend on the other shards. Formulas are those of jax/_src/random.py
+ * and jax/_src/prng.py: integers agree bit for bit. */
+#include <manyfold.h>
+
+#include <math.h>
+
+#define ROOT_TWO 1.4142135623730951
+
+/* ---- keys */
+
+mf_value mf_random_key(uint64_t seed)
+{
+    uint32_t words[2] = { (uint32_t)(seed >> 32), (uint32_t)seed };
+    return mf_from_host(MF_U32, MF_SHAPE(2), words);
+}
+
+static int64_t count_of(mf_shape shape)
+{
+    int64_t n = 1;
+    for (int i = 0; i < shape.rank; i++)
+        n *= shape.dims[i];
+    return n;
+}
+
+/* The cipher of positions 0 .. n-1 as 64-bit counters; a tuple of the high and low words, of `shape`. */
+static mf_value cipher_positions(mf_value key, mf_shape shape)
+{
+    if (count_of(shape) >= (int64_t)1 << 32)
+        return mf_make_error(MF_ERROR_SHAPE, "random: at most 2^32 - 1 numbers from one key");
+    mf_value low = mf_reshape(mf_iota(MF_U32, MF_SHAPE(count_of(shape)), 0), shape);
+    return mf_threefry2x32(key, mf_zeros_like(low), low);
+}
+
+mf_value mf_random_split(mf_value key, int count)
+{
+    if (count < 0)
+        return mf_make_error(MF_ERROR_ARGUMENT, "mf_random_split: %d keys", count);
+    mf_value words = cipher_positions(key, MF_SHAPE(count));
+    return mf_is_error(words) ? words : mf_stack(mf_list(mf_get(words, 0), mf_get(words, 1)), 1);
+}
+
+mf_value (mf_random_fold_in)(mf_value key, mf_value data)
+{
+    mf_value words = mf_threefry2x32(key, mf_scalar(0, MF_U32), mf_astype(data, MF_U32));
+    return mf_is_error(words) ? words : mf_stack(mf_list(mf_get(words, 0), mf_get(words, 1)), 0);
+}
+
+/* ---- bits */
+
+mf_value mf_random_bits(mf_value key, mf_shape shape, mf_dtype dtype)
+{
+    if (dtype != MF_U8 && dtype != MF_U16 && dtype != MF_U32 && dtype != MF_U64)
+        return mf_make_error(MF_ERROR_DTYPE, "random bits come as uint8, uint16, uint32 or uint64, not %s", mf_str_dtype(dtype));
+    mf_value words = cipher_positions(key, shape);
+    if (mf_is_error(words))
+        return words;
+    mf_value high = mf_get(words, 0), low = mf_get(words, 1);
+    if (dtype == MF_U64)
+        return mf_bitwise_or(mf_left_shift(mf_astype(high, MF_U64), mf_scalar(32, MF_U64)), mf_astype(low, MF_U64));
+    return mf_astype(mf_bitwise_xor(high, low), dtype);
+}
+
+/* ---- floats */
+
+typedef struct float_format {
+    int bits, mantissa;
+    mf_dtype word, random_word; /* the word of the float's width; the one random bits are drawn in */
+} float_format;
+
+static bool format_of(mf_dtype dtype, float_format *f)
+{
+    switch (dtype) {
+    case MF_F16: *f = (float_format){ 16, 10, MF_U16, MF_U16 }; return true;
+    case MF_BF16: *f = (float_format){ 16, 7, MF_U16, MF_U8 }; return true; /* 7 bits of mantissa need one byte */
+    case MF_F32: *f = (float_format){ 32, 23, MF_U32, MF_U32 }; return true;
+    case MF_F64: *f = (float_format){ 64, 52, MF_U64, MF_U64 }; return true;
+    default: return false;
+    }
+}
+
+static mf_dtype float_or_default(mf_dtype dtype) { return dtype == MF_DTYPE_DEFAULT ? MF_F32 : dtype; }
+
+/* [1, 2) by random mantissas under the exponent of 1, then down to [0, 1). */
+static mf_value unit_floats(mf_value key, mf_shape shape, mf_dtype dtype, const float_format *f)
+{
+    int width = f->random_word == MF_U8 ? 8 : f->bits;
+    mf_value bits = mf_astype(mf_random_bits(key, shape, f->random_word), f->word);
+    mf_value mantissa = mf_right_shift_logical(bits, mf_scalar(width - f->mantissa, f->word));
+    mf_value one = mf_bitcast(mf_scalar(1, dtype), f->word);
+    return mf_sub(mf_bitcast(mf_bitwise_or(mantissa, one), dtype), mf_scalar(1, dtype));
+}
+
+mf_value mf_random_uniform_in(mf_value key, mf_shape shape, mf_dtype dtype, mf_value low, mf_value high)
+{
+    float_format f;
+    dtype = float_or_default(dtype);
+    if (!format_of(dtype, &f))
+        return mf_make_error(MF_ERROR_DTYPE, "random uniform needs a float dtype, not %s", mf_str_dtype(dtype));
+    mf_value from = mf_astype(low, dtype), to = mf_astype(high, dtype);
+    mf_value scaled = mf_add(mf_mul(unit_floats(key, shape, dtype, &f), mf_sub(to, from)), from);
+    return mf_maximum(from, scaled);
+}
+
+mf_value mf_random_uniform(mf_value key, mf_shape shape, mf_dtype dtype) { return mf_random_uniform_in(key, shape, dtype, mf_f(0), mf_f(1)); }
+
+mf_value mf_random_normal(mf_value key, mf_shape shape, mf_dtype dtype)
+{
+    dtype = float_or_default(dtype);
+    mf_value low = mf_nextafter(mf_scalar(-1, dtype), mf_scalar(0, dtype));
+    mf_value u = mf_random_uniform_in(key, shape, dtype, low, mf_f(1));
+    return mf_mul(mf_scalar(ROOT_TWO, dtype), mf_erf_inv(u));
+}
+
+mf_value mf_random_truncated_normal(mf_value key, double low, double high, mf_shape shape, mf_dtype dtype)
+{
+    dtype = float_or_default(dtype);
+    mf_value root = mf_scalar(ROOT_TWO, dtype), from = mf_scalar(low, dtype), to = mf_scalar(high, dtype);
+    mf_value u = mf_random_uniform_in(key, shape, dtype, mf_erf(mf_div(from, root)), mf_erf(mf_div(to, root)));
+    mf_value x = mf_mul(root, mf_erf_inv(u)), infinity = mf_scalar((double)INFINITY, dtype);
+    return mf_clip(x, mf_nextafter(from, infinity), mf_nextafter(to, mf_neg(infinity)));
+}
+
+/* ---- integers */
+
+static mf_dtype unsigned_of(mf_dtype dtype, int *bits)
+{
+    switch (dtype) {
+    case MF_I8: case MF_U8: *bits = 8; return MF_U8;
+    case MF_I16: case MF_U16: *bits = 16; return MF_U16;
+    case MF_I32: case MF_U32: *bits = 32; return MF_U32;
+    case MF_I64: case MF_U64: *bits = 64; return MF_U64;
+    default: return MF_DTYPE_DEFAULT;
+    }
+}
+
+/* Two words a number, reduced modulo the span: (high % span * 2^bits % span + low % span) % span. */
+mf_value mf_random_randint(mf_value key, mf_shape shape, mf_value low, mf_value high, mf_dtype dtype)
+{
+    dtype = dtype == MF_DTYPE_DEFAULT ? MF_I32 : dtype;
+    int bits;
+    mf_dtype word = unsigned_of(dtype, &bits);
+    if (word == MF_DTYPE_DEFAULT)
+        return mf_make_error(MF_ERROR_DTYPE, "randint needs an integer dtype, not %s", mf_str_dtype(dtype));
+    if (bits < 32) { /* drawn in 32 bits and narrowed */
+        bool is_signed = dtype == MF_I8 || dtype == MF_I16;
+        int lowest = is_signed ? -(1 << (bits - 1)) : 0, beyond = is_signed ? 1 << (bits - 1) : 1 << bits;
+        mf_value narrow_low = mf_clip(mf_astype(low, MF_I32), lowest, beyond), narrow_high = mf_clip(mf_astype(high, MF_I32), lowest, beyond);
+        return mf_astype(mf_random_randint(key, shape, narrow_low, narrow_high, MF_I32), dtype);
+    }
+    mf_value from = mf_astype(low, dtype), to = mf_astype(high, dtype), keys = mf_random_split(key, 2);
+    mf_value upper = mf_random_bits(mf_get(keys, 0), shape, word), lower = mf_random_bits(mf_get(keys, 1), shape, word);
+    mf_value span = mf_where(mf_less_equal(to, from), mf_scalar(1, word), mf_astype(mf_sub(to, from), word));
+    mf_value half = mf_lax_rem(mf_left_shift(mf_scalar(1, word), mf_scalar(bits / 2, word)), span);
+    mf_value multiplier = mf_lax_rem(mf_mul(half, half), span);
+    mf_value offset = mf_lax_rem(mf_add(mf_mul(mf_lax_rem(upper, span), multiplier), mf_lax_rem(lower, span)), span);
+    return mf_add(from, mf_astype(offset, dtype));
+}
+
+/* Sorted by random words, as often as it takes for equal words to be unlikely. */
+mf_value mf_random_permutation(mf_value key, int64_t count)
+{
+    if (count < 0)
+        return mf_make_error(MF_ERROR_ARGUMENT, "mf_random_permutation: %lld elements", (long long)count);
+    mf_value x = mf_arange(count, MF_I32);
+    int rounds = (int)ceil(3 * log(count > 1 ? (double)count : 1) / log(4294967295.0));
+    for (int i = 0; i < rounds; i++) {
+        mf_value keys = mf_random_split(key, 2);
+        key = mf_get(keys, 0);
+        x = mf_get(mf_sort_key_value(mf_random_bits(mf_get(keys, 1), MF_SHAPE(count), MF_U32), x, 0), 1);
+    }
+    return x;
+}
+
+mf_value mf_random_bernoulli(mf_value key, double p, mf_shape shape)
+{
+    return mf_less(mf_random_uniform(key, shape, MF_F32), mf_scalar(p, MF_F32));
+}
