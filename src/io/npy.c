@@ -1,0 +1,312 @@
+/* .npy files: header versions 1.0 to 3.0, C and Fortran order, both byte orders; written as 1.0, C order, little-endian. Invariant: a file
+ * is checked against its header before memory for the array is asked for, so a damaged one costs nothing and names its offset. */
+#include "io/npy.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct npy_dtype {
+    mf_dtype dtype;
+    const char *code; /* kind and size, as in '<f4' */
+    int size, part;   /* bytes an element, and those that an opposite byte order reverses */
+} dtypes[] = {
+    { MF_BOOL, "b1", 1, 1 }, { MF_I8, "i1", 1, 1 },  { MF_I16, "i2", 2, 2 },  { MF_I32, "i4", 4, 4 }, { MF_I64, "i8", 8, 8 },
+    { MF_U8, "u1", 1, 1 },   { MF_U16, "u2", 2, 2 }, { MF_U32, "u4", 4, 4 },  { MF_U64, "u8", 8, 8 }, { MF_F16, "f2", 2, 2 },
+    { MF_F32, "f4", 4, 4 },  { MF_F64, "f8", 8, 8 }, { MF_C64, "c8", 8, 4 },  { MF_C128, "c16", 16, 8 },
+    { MF_BF16, "V2", 2, 2 }, /* NumPy knows no bfloat16: ml_dtypes writes its bits so */
+};
+enum { DTYPES = sizeof dtypes / sizeof *dtypes, HEADER = 10 };
+
+typedef struct npy_header {
+    const struct npy_dtype *dtype;
+    bool swapped, fortran;
+    mf_shape shape;
+    size_t count, data; /* elements; offset of the first */
+} npy_header;
+
+mf_status mf_io_fail(mf_status status, const char *format, ...)
+{
+    char message[1024];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(message, sizeof message, format, list);
+    va_end(list);
+    (void)mf_make_error(status, "%s", message);
+    return status;
+}
+
+/* ---- the header */
+
+static const struct npy_dtype *dtype_of_code(const char *code, size_t length)
+{
+    for (int i = 0; i < DTYPES; i++)
+        if (strlen(dtypes[i].code) == length && !memcmp(dtypes[i].code, code, length))
+            return &dtypes[i];
+    return NULL;
+}
+
+/* The text behind 'key': in the header's Python dict; NULL when it is not there. */
+static const char *field(const char *header, const char *key)
+{
+    char quoted[32];
+    snprintf(quoted, sizeof quoted, "'%s'", key);
+    const char *at = strstr(header, quoted);
+    if (!at)
+        return NULL;
+    at += strlen(quoted);
+    at += strspn(at, " ");
+    return *at == ':' ? at + 1 + strspn(at + 1, " ") : NULL;
+}
+
+static bool parse_shape(const char *at, npy_header *h)
+{
+    if (!at || *at != '(')
+        return false;
+    h->shape.rank = 0;
+    h->count = 1;
+    for (at++;;) {
+        at += strspn(at, " ,");
+        if (*at == ')')
+            return true;
+        char *end;
+        errno = 0;
+        long long d = strtoll(at, &end, 10);
+        if (end == at || d < 0 || errno || h->shape.rank == MF_MAX_RANK || (d && h->count > ((size_t)1 << 56) / (size_t)d))
+            return false;
+        h->shape.dims[h->shape.rank++] = d;
+        h->count *= (size_t)d;
+        at = *end == 'L' ? end + 1 : end; /* Python 2 wrote longs so */
+    }
+}
+
+/* NULL, or what is wrong with the header's text. */
+static const char *parse_fields(const char *text, npy_header *h)
+{
+    const uint16_t one = 1;
+    bool little = *(const unsigned char *)&one == 1;
+    const char *descr = field(text, "descr"), *order = field(text, "fortran_order");
+    if (!descr || *descr != '\'' || !strchr("<>|=", descr[1]))
+        return "a plain dtype such as '<f4' as 'descr'";
+    h->dtype = dtype_of_code(descr + 2, strcspn(descr + 2, "'"));
+    if (!h->dtype)
+        return "a dtype of bool, integers, floats or complex numbers as 'descr'";
+    h->swapped = descr[1] == (little ? '>' : '<');
+    if (!order || (strncmp(order, "True", 4) && strncmp(order, "False", 5)))
+        return "'fortran_order': True or False";
+    h->fortran = *order == 'T';
+    return parse_shape(field(text, "shape"), h) ? NULL : "a tuple of at most 8 sizes as 'shape'";
+}
+
+/* Where the header's text begins and ends; 0 or what was expected and at which offset. */
+static const char *find_text(const unsigned char *bytes, size_t size, size_t *begin, size_t *length, size_t *offset)
+{
+    *offset = 0;
+    if (size < HEADER || memcmp(bytes, "\x93NUMPY", 6))
+        return "the magic bytes \\x93NUMPY";
+    *offset = 6;
+    if (bytes[6] < 1 || bytes[6] > 3)
+        return "format version 1, 2 or 3";
+    *offset = 8;
+    *begin = bytes[6] == 1 ? 10 : 12;
+    if (size < *begin)
+        return "the header's length";
+    *length = bytes[8] | (size_t)bytes[9] << 8;
+    if (bytes[6] > 1)
+        *length |= (size_t)bytes[10] << 16 | (size_t)bytes[11] << 24;
+    *offset = size;
+    return *length > size - *begin ? "the whole header" : NULL;
+}
+
+static mf_value damaged(const char *file, const char *member, size_t offset, const char *expected)
+{
+    return mf_make_error(MF_ERROR_IO, "%s%s%s: at byte %zu: expected %s", file, member ? ": " : "", member ? member : "", offset, expected);
+}
+
+/* ---- the data */
+
+static void swap_bytes(unsigned char *p, size_t count, int part)
+{
+    for (size_t i = 0; i < count; i++, p += part)
+        for (int a = 0, b = part - 1; a < b; a++, b--) {
+            unsigned char t = p[a];
+            p[a] = p[b];
+            p[b] = t;
+        }
+}
+
+/* Column-major elements into row-major order. */
+static void turn(unsigned char *out, const unsigned char *in, const npy_header *h)
+{
+    int64_t index[MF_MAX_RANK] = { 0 }, strides[MF_MAX_RANK], step = h->dtype->size, at = 0;
+    for (int i = 0; i < h->shape.rank; i++) {
+        strides[i] = step;
+        step *= h->shape.dims[i];
+    }
+    for (size_t n = 0; n < h->count; n++, out += h->dtype->size) {
+        memcpy(out, in + at, (size_t)h->dtype->size);
+        for (int i = h->shape.rank - 1; i >= 0; i--) {
+            at += strides[i];
+            if (++index[i] < h->shape.dims[i])
+                break;
+            at -= strides[i] * index[i];
+            index[i] = 0;
+        }
+    }
+}
+
+static mf_value rearranged(const npy_header *h, const unsigned char *data)
+{
+    size_t bytes = h->count * (size_t)h->dtype->size;
+    unsigned char *copy = malloc(bytes ? bytes : 1);
+    if (!copy)
+        return mf_make_error(MF_ERROR_MEMORY, "out of memory");
+    if (h->fortran)
+        turn(copy, data, h);
+    else
+        memcpy(copy, data, bytes);
+    if (h->swapped)
+        swap_bytes(copy, bytes / (size_t)h->dtype->part, h->dtype->part);
+    mf_value v = mf_from_host(h->dtype->dtype, h->shape, copy);
+    free(copy);
+    return v;
+}
+
+mf_value mf_npy_parse(const char *file, const char *member, const unsigned char *bytes, size_t size)
+{
+    npy_header h = { .swapped = false };
+    size_t begin = 0, length = 0, offset;
+    const char *expected = find_text(bytes, size, &begin, &length, &offset);
+    if (expected)
+        return damaged(file, member, offset, expected);
+    char *text = malloc(length + 1);
+    if (!text)
+        return mf_make_error(MF_ERROR_MEMORY, "out of memory");
+    memcpy(text, bytes + begin, length);
+    text[length] = 0;
+    expected = parse_fields(text, &h);
+    free(text);
+    if (expected)
+        return damaged(file, member, begin, expected);
+    h.data = begin + length;
+    if (h.count > (size - h.data) / (size_t)h.dtype->size) {
+        char words[96];
+        snprintf(words, sizeof words, "%zu bytes of data from byte %zu on, the file ends here", h.count * (size_t)h.dtype->size, h.data);
+        return damaged(file, member, size, words);
+    }
+    if ((h.fortran && h.shape.rank > 1) || (h.swapped && h.dtype->part > 1))
+        return rearranged(&h, bytes + h.data);
+    return mf_from_host(h.dtype->dtype, h.shape, bytes + h.data);
+}
+
+unsigned char *mf_npy_format(const char *file, mf_value array, size_t *size, mf_status *status)
+{
+    mf_shape shape = mf_shape_of(array);
+    mf_dtype dtype = mf_dtype_of(array);
+    const struct npy_dtype *d = NULL;
+    for (int i = 0; i < DTYPES; i++)
+        d = dtypes[i].dtype == dtype ? &dtypes[i] : d;
+    *status = mf_block_until_ready(array); /* an error is remembered there */
+    if (*status)
+        return NULL;
+    if (shape.rank < 0 || !d) {
+        *status = mf_io_fail(MF_ERROR_ARGUMENT, "%s: only arrays of numbers can be written, not %s", file, mf_str(array));
+        return NULL;
+    }
+    char header[512];
+    int n = snprintf(header, sizeof header, "{'descr': '%s%s', 'fortran_order': False, 'shape': (", d->size == 1 ? "|" : "<", d->code);
+    for (int i = 0; i < shape.rank; i++)
+        n += snprintf(header + n, sizeof header - (size_t)n, "%lld%s", (long long)shape.dims[i], i + 1 < shape.rank ? ", " : shape.rank == 1 ? "," : "");
+    n += snprintf(header + n, sizeof header - (size_t)n, "), }");
+    size_t padded = ((size_t)HEADER + (size_t)n + 1 + 63) / 64 * 64, count = (size_t)mf_size(array), bytes = count * (size_t)d->size;
+    unsigned char *out = malloc(padded + bytes);
+    if (!out) {
+        *status = mf_io_fail(MF_ERROR_MEMORY, "%s: out of memory", file);
+        return NULL;
+    }
+    memcpy(out, "\x93NUMPY\x01\x00", 8);
+    out[8] = (unsigned char)((padded - HEADER) & 255);
+    out[9] = (unsigned char)((padded - HEADER) >> 8);
+    memcpy(out + HEADER, header, (size_t)n);
+    memset(out + HEADER + n, ' ', padded - HEADER - (size_t)n);
+    out[padded - 1] = '\n';
+    *status = mf_to_host(array, dtype, out + padded, count);
+    const uint16_t one = 1;
+    if (*(const unsigned char *)&one != 1)
+        swap_bytes(out + padded, bytes / (size_t)d->part, d->part);
+    if (*status) {
+        free(out);
+        return NULL;
+    }
+    *size = padded + bytes;
+    return out;
+}
+
+/* ---- files */
+
+static unsigned char *read_whole(const char *path, size_t *size)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        return NULL;
+    unsigned char *bytes = NULL;
+    size_t room = 0, n = 0, got = 1;
+    while (got) {
+        if (n == room) {
+            unsigned char *more = realloc(bytes, room = room ? room * 2 : 1 << 16);
+            if (!more) {
+                errno = ENOMEM;
+                goto failed;
+            }
+            bytes = more;
+        }
+        got = fread(bytes + n, 1, room - n, f);
+        n += got;
+    }
+    if (ferror(f))
+        goto failed;
+    fclose(f);
+    *size = n;
+    return bytes;
+failed:
+    fclose(f);
+    free(bytes);
+    return NULL;
+}
+
+mf_value mf_load_npy(const char *path)
+{
+    size_t size;
+    unsigned char *bytes = read_whole(path, &size);
+    if (!bytes)
+        return mf_make_error(MF_ERROR_IO, "%s: cannot be read: %s", path, strerror(errno));
+    mf_value v = mf_npy_parse(path, NULL, bytes, size);
+    free(bytes);
+    return v;
+}
+
+mf_status mf_save_npy(const char *path, mf_value array)
+{
+    MF_SCOPE;
+    size_t size;
+    mf_status status;
+    unsigned char *bytes = mf_npy_format(path, array, &size, &status);
+    if (!bytes)
+        return status;
+    char beside[4096];
+    int n = snprintf(beside, sizeof beside, "%s.%ld.tmp", path, (long)getpid());
+    FILE *f = n < (int)sizeof beside ? fopen(beside, "wb") : NULL;
+    bool whole = f && fwrite(bytes, 1, size, f) == size && fflush(f) == 0 && fsync(fileno(f)) == 0;
+    int error = errno;
+    whole = f && fclose(f) == 0 && whole;
+    free(bytes);
+    if (whole && rename(beside, path) == 0)
+        return MF_OK;
+    error = whole ? errno : error;
+    if (f)
+        (void)remove(beside);
+    return mf_io_fail(MF_ERROR_IO, "%s: cannot be written: %s", path, strerror(error));
+}

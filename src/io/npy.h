@@ -1,0 +1,14 @@
+/* NumPy's array format in memory, for the files that hold it: .npy and the members of .npz. Public API only. */
+#ifndef MF_IO_NPY_H
+#define MF_IO_NPY_H
+
+#include <manyfold.h>
+
+/* The array in these bytes; `file` and `member` (may be NULL) go into messages. */
+mf_value mf_npy_parse(const char *file, const char *member, const unsigned char *bytes, size_t size);
+/* The bytes for an array, in memory of malloc; waits for it. On failure NULL, and the error is remembered or reported by its scope. */
+unsigned char *mf_npy_format(const char *file, mf_value array, size_t *size, mf_status *status);
+/* A message in the innermost scope, for functions that return a status: reported when the scope closes, counted by mf_exit_status. */
+mf_status mf_io_fail(mf_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

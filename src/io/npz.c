@@ -1,0 +1,270 @@
+/* .npz files: zip archives of .npy members, one for each leaf of a tree, named by its path. Invariant: what is written appears under its
+ * name only when it is whole; what is read is checked by the archive's own sums. */
+#include "io/npy.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zip.h>
+
+/* ---- the leaves of a tree by name: "conv1/kernel" */
+
+typedef struct leaf {
+    char *name;
+    mf_value value;
+} leaf;
+
+typedef struct leaves {
+    leaf *at;
+    int count, room;
+    bool failed;
+} leaves;
+
+static void add_leaf(leaves *l, const char *name, mf_value value)
+{
+    if (l->count == l->room) {
+        leaf *more = realloc(l->at, (size_t)(l->room = l->room ? l->room * 2 : 16) * sizeof *more);
+        if (!more) {
+            l->failed = true;
+            return;
+        }
+        l->at = more;
+    }
+    char *copy = strdup(*name ? name : "arr_0"); /* a bare array is what np.savez(path, array) makes of it */
+    if (!copy)
+        l->failed = true;
+    else
+        l->at[l->count++] = (leaf){ copy, value };
+}
+
+/* Children are named by their key or number. */
+static void collect(leaves *l, const char *name, mf_value v)
+{
+    int children = mf_ndim(v) < 0 && !mf_is_error(v) ? mf_len(v) : -1;
+    if (children < 0)
+        add_leaf(l, name, v);
+    for (int i = 0; i < children; i++) {
+        const char *key = mf_key(v, i);
+        char number[16];
+        snprintf(number, sizeof number, "%d", i);
+        size_t length = strlen(name) + strlen(key ? key : number) + 2;
+        char *path = malloc(length);
+        if (!path) {
+            l->failed = true;
+            return;
+        }
+        snprintf(path, length, "%s%s%s", name, *name ? "/" : "", key ? key : number);
+        collect(l, path, key ? mf_get(v, key) : mf_get(v, i));
+        free(path);
+    }
+}
+
+static void free_leaves(leaves *l)
+{
+    for (int i = 0; i < l->count; i++)
+        free(l->at[i].name);
+    free(l->at);
+}
+
+/* ---- writing */
+
+static mf_status zip_failed(const char *path, const char *what, zip_error_t *error)
+{
+    return mf_io_fail(MF_ERROR_IO, "%s: %s: %s", path, what, zip_error_strerror(error));
+}
+
+static mf_status add_member(zip_t *archive, const char *path, const leaf *l)
+{
+    size_t size;
+    mf_status status;
+    unsigned char *bytes = mf_npy_format(path, l->value, &size, &status);
+    if (!bytes)
+        return status;
+    zip_source_t *source = zip_source_buffer(archive, bytes, size, 1); /* frees them when the archive is closed */
+    if (!source) {
+        free(bytes);
+        return zip_failed(path, l->name, zip_get_error(archive));
+    }
+    char name[1024];
+    snprintf(name, sizeof name, "%s.npy", l->name);
+    zip_int64_t index = zip_file_add(archive, name, source, ZIP_FL_ENC_UTF_8);
+    if (index < 0) {
+        zip_source_free(source);
+        return zip_failed(path, l->name, zip_get_error(archive));
+    }
+    zip_set_file_compression(archive, (zip_uint64_t)index, ZIP_CM_STORE, 0);
+    return MF_OK;
+}
+
+static mf_status write_archive(const char *path, const char *beside, const leaves *l)
+{
+    int code;
+    zip_error_t error;
+    zip_t *archive = zip_open(beside, ZIP_CREATE | ZIP_TRUNCATE, &code);
+    if (!archive) {
+        zip_error_init_with_code(&error, code);
+        mf_status status = zip_failed(path, "cannot be written", &error);
+        zip_error_fini(&error);
+        return status;
+    }
+    mf_status status = MF_OK;
+    for (int i = 0; i < l->count && !status; i++)
+        status = add_member(archive, path, &l->at[i]);
+    if (status) {
+        zip_discard(archive);
+        return status;
+    }
+    if (zip_close(archive)) {
+        status = zip_failed(path, "cannot be written", zip_get_error(archive));
+        zip_discard(archive);
+    }
+    return status;
+}
+
+mf_status mf_save_npz(const char *path, mf_value tree)
+{
+    MF_SCOPE;
+    leaves l = { 0 };
+    collect(&l, "", tree);
+    char beside[4096];
+    int n = snprintf(beside, sizeof beside, "%s.%ld.tmp", path, (long)getpid());
+    mf_status status = MF_OK;
+    if (l.failed)
+        status = mf_io_fail(MF_ERROR_MEMORY, "%s: out of memory", path);
+    else if (n >= (int)sizeof beside)
+        status = mf_io_fail(MF_ERROR_IO, "%s: the path is too long", path);
+    else if (l.count == 0)
+        status = mf_io_fail(MF_ERROR_TREE, "%s: a tree without leaves cannot be written", path);
+    else
+        status = write_archive(path, beside, &l);
+    if (!status && rename(beside, path)) {
+        status = mf_io_fail(MF_ERROR_IO, "%s: cannot be written: %s", path, strerror(errno));
+        (void)remove(beside);
+    }
+    free_leaves(&l);
+    return status;
+}
+
+/* ---- reading */
+
+enum { REASON = 256 };
+
+/* The member's bytes, in memory of malloc; NULL and the reason. */
+static unsigned char *read_member(zip_t *archive, zip_uint64_t index, size_t *size, char *reason)
+{
+    zip_stat_t stat;
+    zip_file_t *f = zip_stat_index(archive, index, 0, &stat) ? NULL : zip_fopen_index(archive, index, 0);
+    if (!f) {
+        snprintf(reason, REASON, "%s", zip_strerror(archive));
+        return NULL;
+    }
+    unsigned char *bytes = malloc(stat.size ? stat.size : 1), beyond;
+    zip_int64_t got = bytes ? zip_fread(f, bytes, stat.size) : -1;
+    bool complete = got == (zip_int64_t)stat.size, whole = complete && zip_fread(f, &beyond, 1) == 0; /* the sum is checked at the end */
+    if (!whole) {
+        const char *said = zip_file_strerror(f);
+        snprintf(reason, REASON, "%s", !bytes ? "out of memory" : got >= 0 && !complete ? "the member is truncated" : said);
+        free(bytes);
+        bytes = NULL;
+    }
+    zip_fclose(f);
+    *size = (size_t)stat.size;
+    return bytes;
+}
+
+static mf_value load_member(zip_t *archive, const char *path, zip_uint64_t index, const char *name)
+{
+    size_t size;
+    char reason[REASON];
+    unsigned char *bytes = read_member(archive, index, &size, reason);
+    if (!bytes)
+        return mf_make_error(MF_ERROR_IO, "%s: %s: %s", path, name, reason);
+    mf_value v = mf_npy_parse(path, name, bytes, size);
+    free(bytes);
+    return v;
+}
+
+/* Every .npy member as (key, value) pairs; an error, or unset when all went well. */
+static mf_value load_members(zip_t *archive, const char *path, mf_value *pairs, int *count)
+{
+    zip_int64_t n = zip_get_num_entries(archive, 0);
+    for (zip_int64_t i = 0; i < n; i++) {
+        const char *name = zip_get_name(archive, (zip_uint64_t)i, 0);
+        size_t length = name ? strlen(name) : 0;
+        if (length < 5 || strcmp(name + length - 4, ".npy"))
+            continue;
+        mf_value v = load_member(archive, path, (zip_uint64_t)i, name);
+        if (mf_is_error(v))
+            return v;
+        char *key = strndup(name, length - 4);
+        pairs[(*count)++] = key ? mf_string(key) : mf_make_error(MF_ERROR_MEMORY, "out of memory");
+        free(key);
+        pairs[(*count)++] = v;
+    }
+    return (mf_value){ 0 };
+}
+
+mf_value mf_load_npz(const char *path)
+{
+    MF_SCOPE;
+    int code, count = 0;
+    zip_t *archive = zip_open(path, ZIP_RDONLY | ZIP_CHECKCONS, &code);
+    if (!archive) {
+        zip_error_t error;
+        zip_error_init_with_code(&error, code);
+        mf_value v = mf_make_error(MF_ERROR_IO, "%s: cannot be read as a zip archive: %s", path, zip_error_strerror(&error));
+        zip_error_fini(&error);
+        return mf_escape(v);
+    }
+    mf_value *pairs = calloc((size_t)zip_get_num_entries(archive, 0) * 2 + 1, sizeof *pairs), v;
+    v = pairs ? load_members(archive, path, pairs, &count) : mf_make_error(MF_ERROR_MEMORY, "out of memory");
+    if (!v.handle)
+        v = mf_dict_n(pairs, count);
+    free(pairs);
+    zip_discard(archive);
+    return mf_escape(v);
+}
+
+/* One array of the file where `like` has one, or an error that names it. */
+static mf_value fitting(const char *path, const leaf *like, mf_value file)
+{
+    int at = 0;
+    for (const char *key; (key = mf_key(file, at)) && strcmp(key, like->name); at++) {
+    }
+    if (!mf_key(file, at))
+        return mf_make_error(MF_ERROR_IO, "%s: expected an array named %s", path, like->name);
+    mf_value found = mf_get(file, like->name);
+    mf_shape want = mf_shape_of(like->value), have = mf_shape_of(found);
+    bool same = want.rank == have.rank && mf_dtype_of(found) == mf_dtype_of(like->value);
+    for (int i = 0; i < want.rank && same; i++)
+        same = want.dims[i] == have.dims[i];
+    if (same)
+        return found;
+    return mf_make_error(MF_ERROR_IO, "%s: %s: expected %s%s, the file has %s%s", path, like->name, mf_str_dtype(mf_dtype_of(like->value)),
+                         mf_str(want), mf_str_dtype(mf_dtype_of(found)), mf_str(have));
+}
+
+mf_value mf_load_tree(const char *path, mf_value like)
+{
+    MF_SCOPE;
+    mf_value file = mf_load_npz(path), v = { 0 };
+    if (mf_is_error(file))
+        return mf_escape(file);
+    leaves l = { 0 };
+    collect(&l, "", like);
+    mf_value *arrays = l.failed ? NULL : calloc((size_t)l.count + 1, sizeof *arrays);
+    if (!arrays)
+        v = mf_make_error(MF_ERROR_MEMORY, "out of memory");
+    for (int i = 0; i < l.count && !v.handle; i++) {
+        arrays[i] = fitting(path, &l.at[i], file);
+        if (mf_is_error(arrays[i]))
+            v = arrays[i];
+    }
+    if (!v.handle)
+        v = mf_tree_unflatten(like, mf_list_n(arrays, l.count));
+    free(arrays);
+    free_leaves(&l);
+    return mf_escape(v);
+}
