@@ -23,7 +23,9 @@ enum { MF_TILE = 512 };
 typedef void mf_tile_fn(void *out, const void *const *in, size_t n);
 
 /* The kernel of an op by its name and the dtypes of its operands and result; NULL if there is none. tile.inc lists
- * them. "select" takes in[0] of bool and two of `in`; "convert" is the only op whose dtypes are free. */
+ * them. Names are those of the op rows. "select_n" takes a bool, what
+ * stands for false and what for true; "clamp" low, x, high; `in` is the dtype of x. "convert_element_type" and the
+ * comparisons are the ops whose dtypes differ. round is to even. */
 mf_tile_fn *mf_tile_lookup(const char *op, mf_dtype in, mf_dtype out);
 
 /* ---- pooling: N-spatial-C, dense; cut the batch to cut the work ---- */
@@ -60,8 +62,8 @@ typedef struct mf_gemm {
     int64_t a[2], b[2], c[2];
 } mf_gemm;
 
-void mf_gemm_f32(const mf_gemm *gemm, const float *a, const float *b, float *c);
-void mf_gemm_f64(const mf_gemm *gemm, const double *a, const double *b, double *c);
+void mf_gemm_f32(const mf_gemm *shape, const float *a, const float *b, float *c);
+void mf_gemm_f64(const mf_gemm *shape, const double *a, const double *b, double *c);
 
 /* ---- reductions ---- */
 

@@ -21,25 +21,36 @@ typedef struct mf_pool_plan {
     int64_t in[3], out[3], window[3], stride[3], dilation[3], low[3];
 } mf_pool_plan;
 
-typedef struct mf_tier {
-    const char *name;
+typedef struct mf_tile_kernels {
+    const mf_tile_entry *entries;
+    size_t count;
+} mf_tile_kernels;
+
+typedef struct mf_dense_kernels {
     bool (*pool_max)(mf_dtype, const mf_pool_plan *, const void *x, void *y);
     bool (*pool_max_grad)(mf_dtype, const mf_pool_plan *, const void *x, const void *dy, void *dx);
     bool (*pool_sum)(mf_dtype, const mf_pool_plan *, const void *x, void *y);
     bool (*pool_sum_grad)(mf_dtype, const mf_pool_plan *, const void *dy, void *dx);
     void (*gemm_f32)(const mf_gemm *, const float *a, const float *b, float *c);
     void (*gemm_f64)(const mf_gemm *, const double *a, const double *b, double *c);
-    bool (*reduce_rows)(mf_reduce, mf_dtype, const void *in, void *out, size_t rows, size_t n, ptrdiff_t stride);
-    bool (*reduce_columns)(mf_reduce, mf_dtype, const void *in, void *out, size_t n, size_t columns, ptrdiff_t stride);
-    bool (*all_reduce)(mf_reduce, mf_dtype, const void *const *in, size_t inputs, void *out, size_t n, bool stream);
-    const mf_tile_entry *tiles;
-    size_t tile_count;
+} mf_dense_kernels;
+
+typedef struct mf_reduce_kernels {
+    bool (*rows)(mf_reduce, mf_dtype, const void *in, void *out, size_t rows, size_t n, ptrdiff_t stride);
+    bool (*columns)(mf_reduce, mf_dtype, const void *in, void *out, size_t n, size_t columns, ptrdiff_t stride);
+    bool (*all)(mf_reduce, mf_dtype, const void *const *in, size_t inputs, void *out, size_t n, bool stream);
+} mf_reduce_kernels;
+
+typedef struct mf_tier {
+    const char *name;
+    const mf_tile_kernels *tile;
+    const mf_dense_kernels *dense;
+    const mf_reduce_kernels *reduce;
 } mf_tier;
 
-extern const mf_tier mf_tier_generic;
-#if defined(__x86_64__)
-extern const mf_tier mf_tier_avx2, mf_tier_avx512;
-#endif
+extern const mf_tile_kernels mf_tile_generic, mf_tile_avx2, mf_tile_avx512;
+extern const mf_dense_kernels mf_dense_generic, mf_dense_avx2, mf_dense_avx512;
+extern const mf_reduce_kernels mf_reduce_generic, mf_reduce_avx2, mf_reduce_avx512;
 
 /* The best tier of this machine, capped by MF_CPU_ISA; decided once. */
 const mf_tier *mf_tier_current(void);
