@@ -4,7 +4,7 @@
 #include "ops/wrap.h"
 
 #include "array/array.h"
-#include "trace/trace.h"
+#include "base/alloc.h"
 #include <string.h>
 
 static bool failed(mf_value *slot, mf_value error)
@@ -57,19 +57,36 @@ mf_value mf_convert_value(mf_value x, mf_dtype dtype, bool weak)
     return mf_bind(&mf_op_convert_element_type, &(mf_convert_params){ dtype, weak }, 1, x);
 }
 
-/* Where the mapped axes of a's placement went; the first device alone when one of them is gone or cut. */
+/* Whether device number `index` of a's placement still holds some of the view. */
+static bool keeps_device(const mf_array *a, const int *where, int index)
+{
+    const mf_placement *p = a->placement;
+    for (int k = p->axis_count - 1; k >= 0; k--) {
+        int64_t size = a->type->dims[p->axes[k]], at = size ? index % size : 0;
+        int w = where[p->axes[k]];
+        if (w < 0 && at != (w == -1 ? 0 : -2 - w))
+            return false;
+        index = (int)(size ? index / size : 0);
+    }
+    return true;
+}
+
+/* Where the mapped axes of a's placement went: of an axis that is gone, the devices that held what is left. */
 static const mf_placement *follow(const mf_array *a, const int *where)
 {
     const mf_placement *p = a->placement;
-    if (!p || p->axis_count == 0)
+    int axes[4], axis_count = 0, count = 0, *devices;
+    if (!p || p->axis_count == 0 || !(devices = mf_alloc((size_t)p->device_count * sizeof *devices)))
         return p;
-    int axes[4];
-    for (int k = 0; k < p->axis_count; k++) {
-        axes[k] = where[p->axes[k]];
-        if (axes[k] < 0)
-            return mf_placement_single(p->devices[0]);
-    }
-    return mf_placement_get(p->axis_count, axes, p->device_count, p->devices);
+    for (int k = 0; k < p->axis_count; k++)
+        if (where[p->axes[k]] >= 0)
+            axes[axis_count++] = where[p->axes[k]];
+    for (int i = 0; i < p->device_count; i++)
+        if (keeps_device(a, where, i))
+            devices[count++] = p->devices[i];
+    const mf_placement *moved = count ? mf_placement_get(axis_count, axes, count, devices) : mf_placement_single(p->devices[0]);
+    mf_free(devices);
+    return moved;
 }
 
 mf_value mf_view_value(const mf_array *a, const mf_type *type, int64_t offset, const int64_t *strides, const int *where)
@@ -274,22 +291,6 @@ bool mf_normal_ints(const mf_ints *axes, int rank, const char *op, const mf_intl
     return true;
 }
 
-/* The entries of mf_axes(...): axis trees are read by spreading them over tuples of growing length until one fits. */
-static int axis_entries(mf_axis axis, mf_axis *out)
-{
-    const mf_structure *leaves[MF_RANK];
-    for (int n = 0; n <= MF_RANK; n++) {
-        if (n)
-            leaves[n - 1] = mf_structure_leaf();
-        const mf_structure *tuple = mf_structure_node(MF_NODE_TUPLE, NULL, leaves, n);
-        mf_error_object *e = tuple ? mf_axes_expand(axis, tuple, "axis", out) : mf_error_out_of_memory();
-        if (!e)
-            return n;
-        mf_error_ignore(e);
-    }
-    return -1;
-}
-
 static bool fill_axes(mf_axis axis, int rank, const char *op, int64_t *list, int *count, mf_value *error)
 {
     mf_axis entries[MF_RANK];
@@ -298,9 +299,13 @@ static bool fill_axes(mf_axis axis, int rank, const char *op, int64_t *list, int
         list[i] = i;
     if (axis == MF_ALL || axis == MF_NONE)
         return true;
-    entries[0] = axis;
-    *count = mf_axis_is_tree(axis) ? axis_entries(axis, entries) : 1;
-    if (*count < 0)
+    *count = mf_axis_count(axis);
+    bool fine = *count <= MF_RANK;
+    for (int i = 0; fine && i < *count; i++) {
+        entries[i] = mf_axis_at(axis, i);
+        fine = !mf_axis_is_tree(entries[i]);
+    }
+    if (!fine)
         return failed(error, mf_fail(MF_ERROR_AXIS, "%s: axis must be a number, mf_axes(...) of numbers, or MF_ALL", op));
     return normal_list(entries, *count, rank, op, list, error);
 }

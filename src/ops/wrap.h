@@ -10,26 +10,26 @@
 #include "trace/trace.h"
 
 /* ---- one operand */
-bool mf_wrap_array(mf_value *x, const char *op);                            /* an array or tracer; a tree or a static is an error */
-mf_array *mf_concrete(mf_value x);                                          /* borrowed; NULL for a tracer, a deleted array, or inside a trace */
-mf_value mf_convert_value(mf_value x, mf_dtype dtype, bool weak);           /* x itself when nothing changes */
+bool mf_wrap_array(mf_value *x, const char *op);                  /* an array or tracer; a tree or a static is an error */
+mf_array *mf_concrete(mf_value x);                                /* borrowed; NULL for a tracer, a deleted array, or inside a trace */
+mf_value mf_convert_value(mf_value x, mf_dtype dtype, bool weak); /* x itself when nothing changes */
 /* Another look at a's memory; offset (bytes) counts from a's own first element. where[i]: the new axis that is the whole of a's axis i,
- * or -1. For arrays that mf_concrete gives. */
+ * or -2 - k where only its element k is left, or -1. For arrays that mf_concrete gives. */
 mf_value mf_view_value(const mf_array *a, const mf_type *type, int64_t offset, const int64_t *strides, const int *where);
-mf_value mf_broadcast_value(mf_value x, int rank, const int64_t *dims);     /* NumPy's rules; a view held once where nothing is traced */
-bool mf_wrap_inexact(mf_value *x, const char *op);                          /* integers and bool become floats (weak stays weak) */
+mf_value mf_broadcast_value(mf_value x, int rank, const int64_t *dims); /* NumPy's rules; a view held once where nothing is traced */
+bool mf_wrap_inexact(mf_value *x, const char *op);                      /* integers and bool become floats (weak stays weak) */
 
-mf_dtype mf_inexact_dtype(mf_dtype dtype);                                  /* f64 for 64-bit integers, f32 for others and bool */
+mf_dtype mf_inexact_dtype(mf_dtype dtype); /* f64 for 64-bit integers, f32 for others and bool */
 
 /* ---- several operands */
-bool mf_promote_dtypes(mf_value *v, int count, const char *op);             /* arrays all, of one dtype and weak flag */
-bool mf_broadcast_shapes(mf_value *v, int count, const char *op);           /* and of one shape */
-bool mf_promote2(mf_value *a, mf_value *b, const char *op);                 /* both of these */
-bool mf_promote2_inexact(mf_value *a, mf_value *b, const char *op);         /* and integers become floats: true division */
+bool mf_promote_dtypes(mf_value *v, int count, const char *op);     /* arrays all, of one dtype and weak flag */
+bool mf_broadcast_shapes(mf_value *v, int count, const char *op);   /* and of one shape */
+bool mf_promote2(mf_value *a, mf_value *b, const char *op);         /* both of these */
+bool mf_promote2_inexact(mf_value *a, mf_value *b, const char *op); /* and integers become floats: true division */
 bool mf_promote3(mf_value *a, mf_value *b, mf_value *c, const char *op);
 
 /* ---- axes */
-bool mf_normal_axis(int64_t axis, int rank, const char *op, int64_t *out, mf_value *error);     /* negative counts from the end */
+bool mf_normal_axis(int64_t axis, int rank, const char *op, int64_t *out, mf_value *error); /* negative counts from the end */
 /* A number, mf_axes(...), or MF_ALL, as a sorted list of distinct axes. */
 bool mf_normal_axes(mf_axis axis, int rank, const char *op, const mf_intlist **out, mf_value *error);
 bool mf_normal_ints(const mf_ints *axes, int rank, const char *op, const mf_intlist **out, mf_value *error); /* in the order given */
