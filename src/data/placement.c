@@ -1,0 +1,88 @@
+/* Where arrays stand: on which device, once or as copies, whole or cut for a map. Every leaf of a tree is treated alike. Invariant: the
+ * virtual CPU devices share their memory, so nothing here copies: replicas are one array held once, shards are rows of one array, and an
+ * array stands on every device already. */
+#include <manyfold.h>
+
+static mf_shape with_leading(mf_shape from, int64_t size)
+{
+    mf_shape to = { .rank = from.rank + 1, .dims = { size } };
+    for (int i = 0; i < from.rank; i++)
+        to.dims[i + 1] = from.dims[i];
+    return to;
+}
+
+/* ---- one device */
+
+mf_value mf_device_put(mf_value v, mf_device device)
+{
+    if (mf_device_id(device) < 0)
+        return mf_make_error(MF_ERROR_DEVICE, "mf_device_put: this is no device");
+    return v;
+}
+
+/* Every array can be read where it is: only the wait is left. */
+mf_value mf_device_get(mf_value v)
+{
+    (void)mf_block_until_ready(v);
+    return v;
+}
+
+/* ---- one copy a device */
+
+static mf_value replicate_leaf(void *count, mf_value leaf)
+{
+    mf_shape shape = mf_shape_of(leaf);
+    if (shape.rank == MF_MAX_RANK)
+        return mf_make_error(MF_ERROR_SHAPE, "mf_replicate: an array of %d dimensions leaves no room for the devices'", MF_MAX_RANK);
+    return mf_broadcast_to(leaf, with_leading(shape, *(const int *)count));
+}
+
+mf_value mf_replicate(mf_value tree, mf_device_list devices)
+{
+    if (devices.count < 1)
+        return mf_make_error(MF_ERROR_DEVICE, "mf_replicate: the list of devices is empty");
+    return mf_tree_map(mf_closure(replicate_leaf, &devices.count), tree);
+}
+
+static mf_value first_copy(mf_value leaf)
+{
+    if (mf_ndim(leaf) == 0)
+        return mf_make_error(MF_ERROR_SHAPE, "mf_unreplicate: a scalar has no axis of devices");
+    return mf_get(leaf, 0);
+}
+
+mf_value mf_unreplicate(mf_value tree) { return mf_tree_map(first_copy, tree); }
+
+/* ---- one part a device */
+
+static mf_value uneven(int64_t n, int devices)
+{
+    int64_t below = n / devices * devices, above = below + devices;
+    if (below == 0)
+        return mf_make_error(MF_ERROR_SHAPE, "Batch size %lld must be divisible by num_devices %d; the nearest size that is: %lld",
+                             (long long)n, devices, (long long)above);
+    return mf_make_error(MF_ERROR_SHAPE, "Batch size %lld must be divisible by num_devices %d; the nearest sizes that are: %lld and %lld",
+                         (long long)n, devices, (long long)below, (long long)above);
+}
+
+static mf_value shard_leaf(void *context, mf_value leaf)
+{
+    int devices = *(const int *)context;
+    mf_shape from = mf_shape_of(leaf);
+    if (from.rank < 1)
+        return from.rank < 0 ? leaf : mf_make_error(MF_ERROR_SHAPE, "mf_shard_batch: a scalar has no batch axis");
+    if (from.rank == MF_MAX_RANK)
+        return mf_make_error(MF_ERROR_SHAPE, "mf_shard_batch: an array of %d dimensions leaves no room for the devices'", MF_MAX_RANK);
+    if (from.dims[0] % devices)
+        return uneven(from.dims[0], devices);
+    mf_shape to = with_leading(from, devices);
+    to.dims[1] = from.dims[0] / devices;
+    return mf_reshape(leaf, to);
+}
+
+mf_value mf_shard_batch(mf_value tree, int device_count)
+{
+    if (device_count < 1)
+        return mf_make_error(MF_ERROR_ARGUMENT, "mf_shard_batch: %d devices", device_count);
+    return mf_tree_map(mf_closure(shard_leaf, &device_count), tree);
+}
