@@ -1,0 +1,190 @@
+/* Trees: making, indexing, changing, mapping, records, statics. */
+#include "tree/tree.h"
+#include "check.h"
+
+#include <manyfold.h>
+
+static mf_value leaf(double x) { return mf_scalar(x, MF_F32); }
+
+TEST(dict_keys_are_sorted)
+{
+    MF_SCOPE;
+    mf_value d = mf_dict("w", 1, "b", 2, "a", mf_tuple(3, 4));
+    CHECK_EQ_INT(mf_len(d), 3);
+    CHECK_STR(mf_key(d, 0), "a");
+    CHECK_STR(mf_key(d, 2), "w");
+    CHECK(mf_key(d, 3) == NULL && mf_key(mf_tuple(1), 0) == NULL);
+    CHECK_STR(mf_str(d), "{'a': (3, 4), 'b': 2, 'w': 1}");
+    CHECK_CONTAINS(mf_error(mf_dict("a", 1, "a", 2)), "the key 'a' stands there twice");
+    CHECK_CONTAINS(mf_error(mf_dict("a")), "pairs");
+    CHECK_CONTAINS(mf_error(mf_dict(1, 2)), "key 0 is no string");
+}
+
+TEST(equal_structures_are_one)
+{
+    MF_SCOPE;
+    mf_value a = mf_tuple(mf_dict("x", 1), mf_none(), mf_list(2)), b = mf_tuple(mf_dict("x", leaf(5)), mf_none(), mf_list("s"));
+    CHECK(((mf_tree *)mf_object_of(a))->structure == ((mf_tree *)mf_object_of(b))->structure);
+    CHECK_STR(mf_str(b), "({'x': 5.0}, None, ['s'])");
+    CHECK_STR(mf_str(mf_tuple(1)), "(1,)");
+    CHECK_STR(mf_str(mf_none()), "None");
+    CHECK_STR(mf_str(mf_i(MF_NONE)), "None");
+    CHECK_EQ_INT(mf_len(mf_none()), 0);
+}
+
+TEST(indexing)
+{
+    MF_SCOPE;
+    mf_value t = mf_dict("metrics", mf_list(1, mf_dict("accuracy", 0.5)), "n", 7);
+    CHECK_NEAR(mf_item_f64(mf_get(t, "metrics", 1, "accuracy")), 0.5, 0);
+    CHECK_EQ_INT(mf_item_i64(mf_get(t, "metrics", -2)), 1);
+    CHECK_STR(mf_str(mf_get(mf_tuple(0, 1, 2, 3), mf_range(1, MF_END))), "(1, 2, 3)");
+    CHECK_STR(mf_str(mf_get(mf_list(0, 1, 2, 3), mf_range(-3, -1))), "[1, 2]");
+    CHECK_STR(mf_error(mf_get(t, "loss")), "mf_get: no key 'loss' in a dict with keys 'metrics', 'n'");
+    CHECK_STR(mf_error(mf_get(t, "metrics", 2)), "mf_get: no item 2 in a list of 2");
+    CHECK_CONTAINS(mf_error(mf_get(t, "metrics", 0.5)), "by a string or an integer, not by float32[]");
+    CHECK_CONTAINS(mf_error(mf_get(t, 0)), "no item 0 in a dict");
+    mf_value error = mf_make_error(MF_ERROR_IO, "gone");
+    CHECK_STR(mf_error(mf_get(error, "x")), "gone");
+    CHECK_STR(mf_error(mf_get(mf_tuple(error), 0, "x")), "gone");
+    CHECK(mf_is_error(mf_tuple(1, error)));
+}
+
+TEST(setting_makes_another_tree)
+{
+    MF_SCOPE;
+    mf_value t = mf_dict("a", mf_tuple(1, 2), "b", 3), u = mf_set(t, 9, "a", 1);
+    CHECK_STR(mf_str(u), "{'a': (1, 9), 'b': 3}");
+    CHECK_STR(mf_str(t), "{'a': (1, 2), 'b': 3}");
+    CHECK_STR(mf_str(mf_set(t, mf_none(), "aa")), "{'a': (1, 2), 'aa': None, 'b': 3}");
+    CHECK_CONTAINS(mf_error(mf_set(t, 1, "x", 0)), "no key 'x'");
+    CHECK_CONTAINS(mf_error(mf_set(t, 1, "b", 0)), "array has no items to set");
+}
+
+TEST(unpacking)
+{
+    MF_SCOPE;
+    mf_value a, b;
+    mf_unpack(mf_tuple(1, mf_list(2)), &a, &b);
+    CHECK_EQ_INT(mf_item_i64(a), 1);
+    CHECK_STR(mf_str(b), "[2]");
+    mf_unpack(mf_tuple(1, 2, 3), &a, &b);
+    CHECK_CONTAINS(mf_error(a), "(*, *, *) is not a tuple or list of 2");
+    CHECK(mf_is_error(b));
+    mf_unpack(mf_dict("x", 1, "y", 2), &a, &b);
+    CHECK(mf_error(a) != NULL);
+    mf_value t = mf_tuple(5, 6);
+    mf_unpack(t, &t, &b);
+    CHECK_EQ_INT(mf_item_i64(t), 5);
+}
+
+/* Unpacked inside a scope into a variable outside: the stale handle says so. */
+TEST(unpacked_into_a_longer_life)
+{
+    mf_value a, b;
+    {
+        MF_SCOPE;
+        mf_unpack(mf_tuple(1, 2), &a, &b);
+    }
+    MF_SCOPE;
+    CHECK_CONTAINS(mf_error(mf_tuple(a)), "after the scope that owned it had been closed");
+    CHECK_EQ_INT(mf_error_status(b), MF_ERROR_SCOPE);
+}
+
+TEST(leaves_and_back)
+{
+    MF_SCOPE;
+    mf_value t = mf_dict("a", mf_tuple(1, mf_none()), "b", mf_list(2, 3)), leaves = mf_tree_leaves(t);
+    CHECK_STR(mf_str(leaves), "[1, 2, 3]");
+    CHECK_STR(mf_str(mf_tree_unflatten(t, mf_list(4, mf_tuple(5, 5), 6))), "{'a': (4, None), 'b': [(5, 5), 6]}");
+    CHECK_CONTAINS(mf_error(mf_tree_unflatten(t, mf_list(4))), "1 leaves for a tree that has 3");
+    CHECK_STR(mf_str(mf_tree_leaves(leaf(2))), "[2.0]");
+}
+
+static int calls;
+static mf_value pair(mf_value a, mf_value b)
+{
+    calls++;
+    return mf_tuple(a, b);
+}
+static mf_value same(mf_value a) { return a; }
+static mf_value last(mf_value a, mf_value b)
+{
+    (void)a;
+    return b;
+}
+static mf_value never(mf_value a)
+{
+    (void)a;
+    calls++;
+    return mf_make_error(MF_ERROR_SHAPE, "no shape");
+}
+
+TEST(mapping)
+{
+    MF_SCOPE;
+    mf_value t = mf_dict("a", mf_tuple(1, mf_none()), "b", 2);
+    CHECK_STR(mf_str(mf_tree_map(same, t)), "{'a': (1, None), 'b': 2}");
+    CHECK_STR(mf_str(mf_tree_map(pair, t, 7)), "{'a': ((1, 7), None), 'b': (2, 7)}");
+    CHECK_STR(mf_str(mf_tree_map(pair, 1, 2)), "(1, 2)");
+    CHECK_CONTAINS(mf_error(mf_tree_map(pair, t, mf_dict("a", mf_tuple(1, 1), "b", 1))), "tree 1 part at ['a'][1]: None against a leaf");
+    CHECK_CONTAINS(mf_error(mf_tree_map(pair, t, mf_dict("a", 1, "c", 1))), "at the top: a dict with keys {a, b} against a dict with keys {a, c}");
+    calls = 0;
+    CHECK_STR(mf_error(mf_tree_map(never, t)), "no shape");
+    CHECK_EQ_INT(calls, 1);
+    CHECK_EQ_INT(mf_item_i64(mf_tree_reduce(mf_fn(last), t, mf_i(0))), 2);
+}
+
+MF_RECORD(train_state, params, opt_state, step);
+
+TEST(records)
+{
+    MF_SCOPE;
+    train_state s = { .params = mf_tuple(1, 2), .opt_state = mf_none(), .step = leaf(3) };
+    mf_value packed = train_state_pack(s);
+    CHECK_STR(mf_str(packed), "{'opt_state': None, 'params': (1, 2), 'step': 3.0}");
+    train_state back = train_state_unpack(packed);
+    CHECK_NEAR(mf_item_f64(back.step), 3, 0);
+    back = train_state_unpack(mf_dict("step", 1));
+    CHECK_CONTAINS(mf_error(back.params), "train_state: the value has no field 'params'");
+    CHECK(mf_error(back.opt_state) && mf_error(back.step));
+    s.step = (mf_value){ 0 };
+    CHECK_CONTAINS(mf_error(train_state_pack(s)), "unset");
+}
+
+TEST(equal_statics_are_one_object)
+{
+    MF_SCOPE;
+    CHECK(mf_object_of(mf_string("mean")) == mf_object_of(mf_string("mean")));
+    CHECK(mf_object_of(mf_string("mean")) != mf_object_of(mf_string("sum")));
+    int bytes = 3;
+    CHECK(mf_object_of(mf_static_bytes(&bytes, sizeof bytes)) == mf_object_of(mf_static_bytes(&bytes, sizeof bytes)));
+    CHECK(mf_object_of(mf_index_slice(mf_range(0, 2))) == mf_object_of(mf_index_slice(mf_range(0, 2))));
+    CHECK(mf_object_of(mf_index_slice(mf_range(0, 2))) != mf_object_of(mf_index_slice(mf_range(0, 3))));
+    CHECK_STR(mf_str(mf_string("text")), "text");
+    CHECK(mf_error(mf_string(NULL)) != NULL);
+    mf_value module;
+    {
+        MF_SCOPE;
+        module = mf_keep(leaf(1));
+        mf_module m = { module.handle };
+        CHECK(mf_object_of(mf_static(m)) == mf_object_of(mf_static(m)));
+    }
+    mf_release(module);
+}
+
+TEST(keyword_arguments_are_marked)
+{
+    MF_SCOPE;
+    mf_value k = mf_kwargs("scale", 2, "bias", 1);
+    CHECK(((mf_tree *)mf_object_of(k))->kwargs);
+    CHECK_STR(mf_key(k, 0), "bias");
+    CHECK(!((mf_tree *)mf_object_of(mf_dict("scale", 2)))->kwargs);
+}
+
+TEST(an_unset_item_is_an_error)
+{
+    MF_SCOPE;
+    CHECK_CONTAINS(mf_error(mf_tuple(1, (mf_value){ 0 })), "item 1 is an unset value");
+    CHECK_CONTAINS(mf_error(mf_get((mf_value){ 0 }, 0)), "unset");
+}
