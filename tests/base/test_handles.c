@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static int destroyed;
+static _Atomic int destroyed;
 static void count_destroyed(mf_object *o)
 {
     (void)o;
