@@ -387,15 +387,20 @@ static mf_program *turned_body(mf_builder *outer, const turned *t, const mf_prog
     return p;
 }
 
-static bool check_linear_carry(mf_builder *b, const mf_eqn *e, const bool *linear)
+/* Which inputs of the body the way back takes as linear: the whole carry, for one that starts at a constant (a zero tangent) is linear
+ * from its first round on. NULL after a failure. */
+static bool *linear_inputs(mf_builder *b, const mf_eqn *e, const bool *linear)
 {
-    for (int i = consts(e); i < xs_from(e); i++)
-        if (!linear[i] || !mf_tangent_type(e->in[i]->type)) {
-            nested_fail(b, mf_error_new(MF_ERROR_ARGUMENT, "scan: its transpose needs a carry that is linear in all its parts; part %d is not",
-                                        i - consts(e)));
-            return false;
-        }
-    return true;
+    bool *all = nested_room(b, e->in_count, sizeof *all);
+    for (int i = 0; all && i < e->in_count; i++) {
+        all[i] = linear[i] || part_of(e, i) == 1;
+        if (part_of(e, i) != 1 || mf_tangent_type(e->in[i]->type))
+            continue;
+        nested_fail(b, mf_error_new(MF_ERROR_ARGUMENT, "scan: its transpose needs a carry that is linear in all its parts; part %d is %s",
+                                    i - consts(e), mf_type_name(e->in[i]->type)));
+        return NULL;
+    }
+    return all;
 }
 
 /* All of the carry's cotangents take part: zero ones are made. */
@@ -415,10 +420,10 @@ static mf_program *transpose_body(mf_builder *b, turned *t)
 
 static void scan_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in)
 {
-    turned t = { e, linear, nested_room(b, e->out_count, sizeof(bool)), nested_room(b, e->in_count, sizeof(bool)) };
+    turned t = { e, linear_inputs(b, e, linear), nested_room(b, e->out_count, sizeof(bool)), nested_room(b, e->in_count, sizeof(bool)) };
     nested_list operands = nested_list_new(b, 2 * (e->in_count + e->out_count));
     mf_var **results = nested_room(b, e->in_count, sizeof *results);
-    if (b->error || !check_linear_carry(b, e, linear))
+    if (b->error)
         return;
     for (int o = carries(e); o < e->out_count; o++)
         t.has[o] = ct[o];
@@ -445,7 +450,7 @@ static void scan_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, m
     for (int part = 0, at = 0; part < 3 && !b->error; part++)
         for (int i = 0; i < e->in_count; i++)
             if (part_of(e, i) == order[part])
-                ct_in[i] = linear[i] && t.gives[i] ? results[at++] : NULL;
+                ct_in[i] = t.gives[i] ? results[at++] : NULL;
     mf_drop(back);
     mf_drop(body);
 }
