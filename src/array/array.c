@@ -206,7 +206,8 @@ mf_array *mf_array_contiguous(mf_array *a)
     if (!copy)
         return NULL;
     copy->placement = a->placement;
-    mf_copy_strided(a->type->rank, a->type->dims, mf_dtype_size(a->type->dtype), mf_array_data(copy), copy->strides, mf_array_data(a), a->strides);
+    mf_copy_strided(a->type->rank, a->type->dims, mf_dtype_size(a->type->dtype), mf_array_data(copy), copy->strides, mf_array_data(a),
+                    a->strides);
     return copy;
 }
 
@@ -266,9 +267,9 @@ static bool simplify(walk *w, int rank, const int64_t *dims, const int64_t *out,
     return true;
 }
 
-#define COPY_LOOP(size)                                                                                                               \
-    for (int64_t i = 0; i < n; i++)                                                                                                   \
-        memcpy(out + i * out_step, in + i * in_step, size)
+#define COPY_LOOP(size)             \
+    for (int64_t i = 0; i < n; i++) \
+    memcpy(out + i * out_step, in + i * in_step, size)
 
 static void copy_row(int64_t n, int element, char *out, int64_t out_step, const char *in, int64_t in_step)
 {

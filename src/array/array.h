@@ -20,9 +20,9 @@ extern const mf_class mf_buffer_class;
 typedef struct mf_future mf_future;
 struct mf_future {
     mf_object object;
-    _Atomic int state;                                  /* 0 pending, 1 done, 2 failed */
-    mf_error_object *error;                             /* set before state becomes 2 */
-    void (*wait)(mf_future *f);                         /* returns when state is not 0; may run queued work meanwhile */
+    _Atomic int state;                                             /* 0 pending, 1 done, 2 failed */
+    mf_error_object *error;                                        /* set before state becomes 2 */
+    void (*wait)(mf_future *f);                                    /* returns when state is not 0; may run queued work meanwhile */
     void (*then)(mf_future *f, void (*fn)(void *), void *context); /* calls fn once f ends (at once when it has) */
 };
 
@@ -30,8 +30,8 @@ struct mf_future {
 typedef struct mf_placement {
     int device_count;
     int axis_count;
-    int axes[4];         /* positions in the array's shape */
-    int devices[];       /* ids; product of the mapped sizes, or 1 */
+    int axes[4];   /* positions in the array's shape */
+    int devices[]; /* ids; product of the mapped sizes, or 1 */
 } mf_placement;
 const mf_placement *mf_placement_get(int axis_count, const int *axes, int device_count, const int *devices);
 const mf_placement *mf_placement_single(int device);
@@ -43,28 +43,30 @@ typedef struct mf_array {
     mf_buffer *buffer; /* NULL: see inline_data */
     int64_t offset;    /* bytes */
     int64_t strides[MF_RANK];
-    mf_future *future; /* NULL when ready from the start */
-    _Atomic(const char *) deleted; /* NULL, or why ("donated", "deleted") */
+    mf_future *future;                          /* NULL when ready from the start */
+    _Atomic(const char *) deleted;              /* NULL, or why ("donated", "deleted") */
     _Alignas(16) unsigned char inline_data[16]; /* scalars live here */
 } mf_array;
 extern const mf_class mf_array_class;
 
-mf_buffer *mf_buffer_new(size_t bytes); /* 64-byte aligned, from the caching allocator of array/memory.c; NULL when out */
-mf_array *mf_array_new(const mf_type *type);                         /* contiguous, uninitialised, on device 0; NULL when out */
-mf_array *mf_array_wrap(const mf_type *type, mf_buffer *buffer, int64_t offset, const int64_t *strides, const mf_placement *p); /* retains */
+mf_buffer *mf_buffer_new(size_t bytes);      /* 64-byte aligned, from the caching allocator of array/memory.c; NULL when out */
+mf_array *mf_array_new(const mf_type *type); /* contiguous, uninitialised, on device 0; NULL when out */
+mf_array *mf_array_wrap(const mf_type *type, mf_buffer *buffer, int64_t offset, const int64_t *strides,
+                        const mf_placement *p); /* retains */
 mf_array *mf_array_view(const mf_array *a, const mf_type *type, int64_t offset, const int64_t *strides, const mf_placement *p);
-mf_array *mf_array_fill(const mf_type *type, const void *element);   /* every element the same, held once (strides of 0) */
+mf_array *mf_array_fill(const mf_type *type, const void *element); /* every element the same, held once (strides of 0) */
 mf_array *mf_array_scalar_f64(mf_dtype dtype, bool weak, double x);
 mf_array *mf_array_scalar_i64(mf_dtype dtype, bool weak, int64_t x);
 void *mf_array_data(const mf_array *a); /* base address; only when ready */
 bool mf_array_is_contiguous(const mf_array *a);
 void mf_contiguous_strides(const mf_type *type, int64_t *strides); /* bytes, row by row */
 mf_error_object *mf_array_wait(const mf_array *a); /* NULL when ready; else a new reference to the error (deleted, failed) */
-mf_array *mf_array_contiguous(mf_array *a); /* waits; a itself (retained) or a copy; NULL when out of memory */
+mf_array *mf_array_contiguous(mf_array *a);        /* waits; a itself (retained) or a copy; NULL when out of memory */
 /* Copies a's elements row by row into out, converting to dtype. Waits. */
 mf_error_object *mf_array_copy_out(mf_array *a, mf_dtype dtype, void *out);
 /* Strided copy between two layouts of one shape. */
-void mf_copy_strided(int rank, const int64_t *dims, int element, void *out, const int64_t *out_strides, const void *in, const int64_t *in_strides);
+void mf_copy_strided(int rank, const int64_t *dims, int element, void *out, const int64_t *out_strides, const void *in,
+                     const int64_t *in_strides);
 
 /* The caching allocator behind mf_buffer_new: size classes, 64-byte alignment, huge-page advice for large blocks. */
 void *mf_memory_get(size_t bytes);

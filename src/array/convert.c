@@ -71,10 +71,18 @@ static uint16_t f64_to_f16(double x)
 
 /* ---- element types. Half precision has a wrapper each, so that a pair is told by its C types. */
 
-typedef struct half { uint16_t bits; } half;
-typedef struct brain { uint16_t bits; } brain;
-typedef struct pair32 { float re, im; } pair32;
-typedef struct pair64 { double re, im; } pair64;
+typedef struct half {
+    uint16_t bits;
+} half;
+typedef struct brain {
+    uint16_t bits;
+} brain;
+typedef struct pair32 {
+    float re, im;
+} pair32;
+typedef struct pair64 {
+    double re, im;
+} pair64;
 typedef uint8_t truth;
 
 /* What an element is read as: a C number that holds it exactly. */
@@ -95,7 +103,7 @@ static inline float get_c64(pair32 x) { return x.re; }
 static inline double get_c128(pair64 x) { return x.re; }
 
 /* Saturating float to integer: `above` is the first double beyond the range. Casts stay inside it, so nothing is undefined. */
-#define SATURATE(name, type, below, above, least, most)                                                                               \
+#define SATURATE(name, type, below, above, least, most) \
     static inline type name(double x) { return x >= (above) ? (most) : x <= (below) ? (least) : x != x ? 0 : (type)x; }
 SATURATE(fit_i8, int8_t, -129.0, 128.0, INT8_MIN, INT8_MAX)
 SATURATE(fit_i16, int16_t, -32769.0, 32768.0, INT16_MIN, INT16_MAX)
@@ -109,8 +117,8 @@ SATURATE(fit_u64, uint64_t, -1.0, 0x1p64, 0, UINT64_MAX)
 /* put_<to>_i takes any integer as wide as it is, put_<to>_d any float. */
 static inline truth put_truth_i(uint64_t x) { return x != 0; }
 static inline truth put_truth_d(double x) { return x != 0; }
-#define PUT_INTEGER(name, type)                                                                                                       \
-    static inline type put_##name##_i(uint64_t x) { return (type)x; }                                                                 \
+#define PUT_INTEGER(name, type)                                       \
+    static inline type put_##name##_i(uint64_t x) { return (type)x; } \
     static inline type put_##name##_d(double x) { return fit_##name(x); }
 PUT_INTEGER(i8, int8_t)
 PUT_INTEGER(i16, int16_t)
@@ -128,82 +136,90 @@ static inline brain put_bf16_f(float x) { return (brain){ mf_f32_to_bf16(x) }; }
 static inline brain put_bf16_d(double x) { return put_bf16_f((float)x); }
 
 /* ---- whole arrays: a loop for each pair. The macro arguments: dtype, C type, reader, kind of what it reads. */
-#define SOURCES(F, ...)                                                                                                               \
-    F(MF_BOOL, truth, get_truth, int, __VA_ARGS__) F(MF_I8, int8_t, get_i8, int, __VA_ARGS__)                                         \
-    F(MF_I16, int16_t, get_i16, int, __VA_ARGS__) F(MF_I32, int32_t, get_i32, int, __VA_ARGS__)                                       \
-    F(MF_I64, int64_t, get_i64, int, __VA_ARGS__) F(MF_U8, uint8_t, get_u8, int, __VA_ARGS__)                                         \
-    F(MF_U16, uint16_t, get_u16, int, __VA_ARGS__) F(MF_U32, uint32_t, get_u32, int, __VA_ARGS__)                                     \
-    F(MF_U64, uint64_t, get_u64, int, __VA_ARGS__) F(MF_F16, half, get_f16, float, __VA_ARGS__)                                       \
-    F(MF_BF16, brain, get_bf16, float, __VA_ARGS__) F(MF_F32, float, get_f32, float, __VA_ARGS__)                                     \
-    F(MF_F64, double, get_f64, double, __VA_ARGS__) F(MF_C64, pair32, get_c64, float, __VA_ARGS__)                                    \
+/* clang-format off */
+#define SOURCES(F, ...) \
+    F(MF_BOOL, truth, get_truth, int, __VA_ARGS__) \
+    F(MF_I8, int8_t, get_i8, int, __VA_ARGS__) \
+    F(MF_I16, int16_t, get_i16, int, __VA_ARGS__) \
+    F(MF_I32, int32_t, get_i32, int, __VA_ARGS__) \
+    F(MF_I64, int64_t, get_i64, int, __VA_ARGS__) \
+    F(MF_U8, uint8_t, get_u8, int, __VA_ARGS__) \
+    F(MF_U16, uint16_t, get_u16, int, __VA_ARGS__) \
+    F(MF_U32, uint32_t, get_u32, int, __VA_ARGS__) \
+    F(MF_U64, uint64_t, get_u64, int, __VA_ARGS__) \
+    F(MF_F16, half, get_f16, float, __VA_ARGS__) \
+    F(MF_BF16, brain, get_bf16, float, __VA_ARGS__) \
+    F(MF_F32, float, get_f32, float, __VA_ARGS__) \
+    F(MF_F64, double, get_f64, double, __VA_ARGS__) \
+    F(MF_C64, pair32, get_c64, float, __VA_ARGS__) \
     F(MF_C128, pair64, get_c128, double, __VA_ARGS__)
+/* clang-format on */
 
 /* How a value x of a kind becomes an element of the target. */
-#define AS_truth_int(x) put_truth_i((uint64_t)(x))
-#define AS_truth_float(x) put_truth_d((double)(x))
+#define AS_truth_int(x)    put_truth_i((uint64_t)(x))
+#define AS_truth_float(x)  put_truth_d((double)(x))
 #define AS_truth_double(x) put_truth_d(x)
-#define AS_i8_int(x) put_i8_i((uint64_t)(x))
-#define AS_i8_float(x) put_i8_d((double)(x))
-#define AS_i8_double(x) put_i8_d(x)
-#define AS_i16_int(x) put_i16_i((uint64_t)(x))
-#define AS_i16_float(x) put_i16_d((double)(x))
-#define AS_i16_double(x) put_i16_d(x)
-#define AS_i32_int(x) put_i32_i((uint64_t)(x))
-#define AS_i32_float(x) put_i32_d((double)(x))
-#define AS_i32_double(x) put_i32_d(x)
-#define AS_i64_int(x) put_i64_i((uint64_t)(x))
-#define AS_i64_float(x) put_i64_d((double)(x))
-#define AS_i64_double(x) put_i64_d(x)
-#define AS_u8_int(x) put_u8_i((uint64_t)(x))
-#define AS_u8_float(x) put_u8_d((double)(x))
-#define AS_u8_double(x) put_u8_d(x)
-#define AS_u16_int(x) put_u16_i((uint64_t)(x))
-#define AS_u16_float(x) put_u16_d((double)(x))
-#define AS_u16_double(x) put_u16_d(x)
-#define AS_u32_int(x) put_u32_i((uint64_t)(x))
-#define AS_u32_float(x) put_u32_d((double)(x))
-#define AS_u32_double(x) put_u32_d(x)
-#define AS_u64_int(x) put_u64_i((uint64_t)(x))
-#define AS_u64_float(x) put_u64_d((double)(x))
-#define AS_u64_double(x) put_u64_d(x)
-#define AS_f16_int(x) put_f16_f((float)(x))
-#define AS_f16_float(x) put_f16_f(x)
-#define AS_f16_double(x) put_f16_d(x)
-#define AS_bf16_int(x) put_bf16_f((float)(x))
-#define AS_bf16_float(x) put_bf16_f(x)
-#define AS_bf16_double(x) put_bf16_d(x)
-#define AS_f32_int(x) ((float)(x))
-#define AS_f32_float(x) (x)
-#define AS_f32_double(x) ((float)(x))
-#define AS_f64_int(x) ((double)(x))
-#define AS_f64_float(x) ((double)(x))
-#define AS_f64_double(x) (x)
-#define AS_c64_int(x) ((pair32){ (float)(x), 0 })
-#define AS_c64_float(x) ((pair32){ x, 0 })
-#define AS_c64_double(x) ((pair32){ (float)(x), 0 })
-#define AS_c128_int(x) ((pair64){ (double)(x), 0 })
-#define AS_c128_float(x) ((pair64){ (double)(x), 0 })
-#define AS_c128_double(x) ((pair64){ x, 0 })
+#define AS_i8_int(x)       put_i8_i((uint64_t)(x))
+#define AS_i8_float(x)     put_i8_d((double)(x))
+#define AS_i8_double(x)    put_i8_d(x)
+#define AS_i16_int(x)      put_i16_i((uint64_t)(x))
+#define AS_i16_float(x)    put_i16_d((double)(x))
+#define AS_i16_double(x)   put_i16_d(x)
+#define AS_i32_int(x)      put_i32_i((uint64_t)(x))
+#define AS_i32_float(x)    put_i32_d((double)(x))
+#define AS_i32_double(x)   put_i32_d(x)
+#define AS_i64_int(x)      put_i64_i((uint64_t)(x))
+#define AS_i64_float(x)    put_i64_d((double)(x))
+#define AS_i64_double(x)   put_i64_d(x)
+#define AS_u8_int(x)       put_u8_i((uint64_t)(x))
+#define AS_u8_float(x)     put_u8_d((double)(x))
+#define AS_u8_double(x)    put_u8_d(x)
+#define AS_u16_int(x)      put_u16_i((uint64_t)(x))
+#define AS_u16_float(x)    put_u16_d((double)(x))
+#define AS_u16_double(x)   put_u16_d(x)
+#define AS_u32_int(x)      put_u32_i((uint64_t)(x))
+#define AS_u32_float(x)    put_u32_d((double)(x))
+#define AS_u32_double(x)   put_u32_d(x)
+#define AS_u64_int(x)      put_u64_i((uint64_t)(x))
+#define AS_u64_float(x)    put_u64_d((double)(x))
+#define AS_u64_double(x)   put_u64_d(x)
+#define AS_f16_int(x)      put_f16_f((float)(x))
+#define AS_f16_float(x)    put_f16_f(x)
+#define AS_f16_double(x)   put_f16_d(x)
+#define AS_bf16_int(x)     put_bf16_f((float)(x))
+#define AS_bf16_float(x)   put_bf16_f(x)
+#define AS_bf16_double(x)  put_bf16_d(x)
+#define AS_f32_int(x)      ((float)(x))
+#define AS_f32_float(x)    (x)
+#define AS_f32_double(x)   ((float)(x))
+#define AS_f64_int(x)      ((double)(x))
+#define AS_f64_float(x)    ((double)(x))
+#define AS_f64_double(x)   (x)
+#define AS_c64_int(x)      ((pair32){ (float)(x), 0 })
+#define AS_c64_float(x)    ((pair32){ x, 0 })
+#define AS_c64_double(x)   ((pair32){ (float)(x), 0 })
+#define AS_c128_int(x)     ((pair64){ (double)(x), 0 })
+#define AS_c128_float(x)   ((pair64){ (double)(x), 0 })
+#define AS_c128_double(x)  ((pair64){ x, 0 })
 
 /* Elements may be unaligned (rows of a view), so they move by memcpy, which compilers turn into plain loads and stores. */
-#define LOOP(dtype, source, get, kind, to, target)                                                                                    \
-    case dtype:                                                                                                                       \
-        for (int64_t i = 0; i < count; i++) {                                                                                         \
-            source x;                                                                                                                 \
-            memcpy(&x, (const char *)in + i * (int64_t)sizeof x, sizeof x);                                                           \
-            const target y = AS_##to##_##kind(get(x));                                                                                \
-            memcpy((char *)out + i * (int64_t)sizeof y, &y, sizeof y);                                                                \
-        }                                                                                                                             \
+#define LOOP(dtype, source, get, kind, to, target)                          \
+    case dtype:                                                             \
+        for (int64_t i = 0; i < count; i++) {                               \
+            source x;                                                       \
+            memcpy(&x, (const char *)in + i * (int64_t)sizeof x, sizeof x); \
+            const target y = AS_##to##_##kind(get(x));                      \
+            memcpy((char *)out + i * (int64_t)sizeof y, &y, sizeof y);      \
+        }                                                                   \
         return;
 
-#define CONVERT_TO(to, target)                                                                                                        \
-    static void convert_to_##to(void *restrict out, mf_dtype from, const void *restrict in, int64_t count)                            \
-    {                                                                                                                                 \
-        switch (from) {                                                                                                               \
-            SOURCES(LOOP, to, target)                                                                                                 \
-        default:                                                                                                                      \
-            return;                                                                                                                   \
-        }                                                                                                                             \
+#define CONVERT_TO(to, target)                                                                             \
+    static void convert_to_##to(void *restrict out, mf_dtype from, const void *restrict in, int64_t count) \
+    {                                                                                                      \
+        switch (from) {                                                                                    \
+            SOURCES(LOOP, to, target)                                                                      \
+        default: return;                                                                                   \
+        }                                                                                                  \
     }
 CONVERT_TO(truth, truth)
 CONVERT_TO(i8, int8_t)

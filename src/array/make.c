@@ -17,7 +17,8 @@ static mf_value bad_shape(const char *what, mf_dtype dtype, mf_shape shape)
         return mf_fail(MF_ERROR_SHAPE, "%s: a shape of rank %d; ranks go from 0 to %d", what, shape.rank, MF_MAX_RANK);
     for (int i = 0; i < shape.rank; i++)
         if (shape.dims[i] < 0)
-            return mf_fail(MF_ERROR_SHAPE, "%s: dimension %d of the shape is %lld; sizes are not negative", what, i, (long long)shape.dims[i]);
+            return mf_fail(MF_ERROR_SHAPE, "%s: dimension %d of the shape is %lld; sizes are not negative", what, i,
+                           (long long)shape.dims[i]);
     return mf_fail(MF_ERROR_SHAPE, "%s: the shape is too large to address", what);
 }
 
@@ -224,8 +225,8 @@ static mf_array *array_of(mf_value v, const char *what, mf_error_object **error)
     if (mf_object_is(o, &mf_error_class))
         *error = mf_retain(o);
     else
-        *error = mf_error_new(o && !strcmp(o->kind->name, "tracer") ? MF_ERROR_TRACER : MF_ERROR_ARGUMENT, "%s: %s has no elements to read%s",
-                              what, o ? o->kind->name : "an unset value",
+        *error = mf_error_new(o && !strcmp(o->kind->name, "tracer") ? MF_ERROR_TRACER : MF_ERROR_ARGUMENT,
+                              "%s: %s has no elements to read%s", what, o ? o->kind->name : "an unset value",
                               o && !strcmp(o->kind->name, "tracer") ? "; a traced function's values have no numbers until it runs" : "");
     return NULL;
 }

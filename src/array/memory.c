@@ -11,11 +11,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define UNIT 64
-#define LARGE ((size_t)4 << 20)
+#define UNIT      64
+#define LARGE     ((size_t)4 << 20)
 #define HUGE_PAGE ((size_t)2 << 20)
-#define CLASSES 240
-#define MOST ((size_t)1 << 56)
+#define CLASSES   240
+#define MOST      ((size_t)1 << 56)
 
 #if defined(__SANITIZE_ADDRESS__)
 #define CHECKED 1
@@ -176,7 +176,7 @@ void mf_memory_put(void *p, size_t bytes)
 static size_t size_of_class(int class)
 {
     if (class < 16)
-        return ((size_t)class + 1) * UNIT;
+        return ((size_t) class + 1) * UNIT;
     int shift = (class - 16) / 4 + 2;
     return ((size_t)((class - 16) % 4 + 5) << shift) * UNIT;
 }

@@ -15,10 +15,10 @@ enum { PRECISION = 8, WIDTH = 75, EDGE = 3, THRESHOLD = 1000, WORD = 512 /* char
 
 typedef struct float_format {
     bool any, any_finite, any_special, negative_infinity;
-    bool scientific, plus;         /* plus: a sign before positive numbers too */
-    double largest, smallest;      /* of the finite values but zero, without sign */
-    int left, right;               /* columns before and after the point */
-    int digits, exponent;          /* scientific: behind the point, of the exponent */
+    bool scientific, plus;    /* plus: a sign before positive numbers too */
+    double largest, smallest; /* of the finite values but zero, without sign */
+    int left, right;          /* columns before and after the point */
+    int digits, exponent;     /* scientific: behind the point, of the exponent */
 } float_format;
 
 typedef struct printer {
@@ -27,7 +27,7 @@ typedef struct printer {
     const unsigned char *base;
     mf_dtype dtype;
     bool summarised;
-    int width;                     /* integers and bools */
+    int width; /* integers and bools */
     float_format real, imaginary;
 } printer;
 

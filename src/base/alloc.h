@@ -7,15 +7,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-void *mf_alloc(size_t bytes);                  /* uninitialised; NULL when out of memory */
-void *mf_calloc(size_t count, size_t size);    /* zeroed */
+void *mf_alloc(size_t bytes);               /* uninitialised; NULL when out of memory */
+void *mf_calloc(size_t count, size_t size); /* zeroed */
 void *mf_realloc(void *p, size_t bytes);
 void mf_free(void *p);
 char *mf_strdup(const char *s);
 
 typedef struct mf_arena {
     struct mf_arena_block *head;
-} mf_arena; /* zero-initialised is empty */
+} mf_arena;                                      /* zero-initialised is empty */
 void *mf_arena_alloc(mf_arena *a, size_t bytes); /* zeroed, 16-byte aligned; aborts never: NULL when out of memory */
 void mf_arena_free(mf_arena *a);
 

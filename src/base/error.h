@@ -12,10 +12,10 @@ struct mf_error_object {
     mf_status status;
     const void *address; /* where the user called us, or NULL */
     _Atomic bool observed;
-    _Atomic(char *) located; /* message with the place, likewise */
-    const void *related;     /* a second place, or NULL: where the scope of a stale handle was closed */
+    _Atomic(char *) located;         /* message with the place, likewise */
+    const void *related;             /* a second place, or NULL: where the scope of a stale handle was closed */
     mf_error_object *before, *after; /* among all living errors, oldest first */
-    const char *message;     /* the sentence; behind the struct or immortal */
+    const char *message;             /* the sentence; behind the struct or immortal */
 };
 
 extern const mf_class mf_error_class;
@@ -28,26 +28,27 @@ mf_error_object *mf_error_out_of_memory(void);
 mf_error_object *mf_error_wrap(mf_error_object *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void mf_error_set_address(mf_error_object *e, const void *address); /* only if it has none yet */
 const char *mf_error_text(mf_error_object *e);                      /* message with place; marks it observed */
-const char *mf_error_place_text(mf_error_object *e);                /* "file:line" or "symbol+0x12"; NULL when unknown; lives as long as e */
-void mf_error_see(mf_error_object *e);    /* marks it observed: somebody has dealt with it */
-void mf_error_ignore(mf_error_object *e); /* marks it observed and drops it: what a try that may fail does with its error. NULL is allowed */
+const char *mf_error_place_text(mf_error_object *e); /* "file:line" or "symbol+0x12"; NULL when unknown; lives as long as e */
+void mf_error_see(mf_error_object *e);               /* marks it observed: somebody has dealt with it */
+void mf_error_ignore(
+    mf_error_object *e); /* marks it observed and drops it: what a try that may fail does with its error. NULL is allowed */
 /* For functions that leave the world of values: takes the reference, remembers the first for mf_exit_status, returns the status. NULL gives MF_OK. */
 mf_status mf_error_remember(mf_error_object *e);
 /* Waits until nothing is running any more; the runtime sets it, NULL before. Called by mf_exit_status. */
 extern void (*_Atomic mf_drain_hook)(void);
 extern mf_error_object mf_error_memory_object, mf_error_fork_object; /* the two static ones: out of memory; used in the child of a fork */
-extern _Atomic bool mf_process_forked; /* in the child of a fork every call is an error */
+extern _Atomic bool mf_process_forked;                               /* in the child of a fork every call is an error */
 void mf_error_watch_forks(void);
-void mf_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));  /* one line on stderr: "manyfold: warning: ..." */
+void mf_warn(const char *format, ...) __attribute__((format(printf, 1, 2))); /* one line on stderr: "manyfold: warning: ..." */
 void mf_warn_once(_Atomic bool *said, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The user's return address for the public entry point that is running. MF_ENTER at the top of a public function records it
  * (outermost wins, so a wrapper built on other public functions reports its own caller); errors made inside pick it up. */
 extern _Thread_local const void *mf_entry_address;
 static inline void mf_entry_leave_(const void *const *before) { mf_entry_address = *before; }
-#define MF_ENTER                                                                                                                      \
-    const void *mf_entry_before_ __attribute__((cleanup(mf_entry_leave_), unused)) = mf_entry_address;                                \
-    if (!mf_entry_address)                                                                                                            \
+#define MF_ENTER                                                                                       \
+    const void *mf_entry_before_ __attribute__((cleanup(mf_entry_leave_), unused)) = mf_entry_address; \
+    if (!mf_entry_address)                                                                             \
     mf_entry_address = __builtin_return_address(0)
 
 #endif

@@ -7,12 +7,12 @@
 
 #include <pthread.h>
 
-#define CHUNK_BITS 12
+#define CHUNK_BITS  12
 #define CHUNK_SLOTS (1u << CHUNK_BITS)
-#define CHUNKS (1u << 16)
-#define MOST_SLOTS (CHUNKS << CHUNK_BITS)
-#define BATCH 64       /* slots that a thread takes at once */
-#define KEEP_FREE 1024 /* more than so many and half go back */
+#define CHUNKS      (1u << 16)
+#define MOST_SLOTS  (CHUNKS << CHUNK_BITS)
+#define BATCH       64   /* slots that a thread takes at once */
+#define KEEP_FREE   1024 /* more than so many and half go back */
 
 enum { SLOT_MEMORY = 1, SLOT_FORK = 2, SLOTS_RESERVED = 3 };
 

@@ -13,26 +13,26 @@ uint64_t mf_handle_new(void *object);
 mf_object *mf_handle_get(uint64_t handle);
 mf_object *mf_handle_get_as(uint64_t handle, const mf_class *kind); /* NULL when stale or of another kind */
 
-uint64_t mf_handle_new_kept(void *object);      /* likewise, but owned by no scope: ends by mf_release */
-void mf_handle_end(uint64_t handle);            /* ends it now, whoever owns it on this thread; a stale handle is left alone */
-int64_t mf_handle_live_count(void);             /* for tests: handles now alive in the whole process */
+uint64_t mf_handle_new_kept(void *object); /* likewise, but owned by no scope: ends by mf_release */
+void mf_handle_end(uint64_t handle);       /* ends it now, whoever owns it on this thread; a stale handle is left alone */
+int64_t mf_handle_live_count(void);        /* for tests: handles now alive in the whole process */
 
 /* ---- between handle.c and scope.c */
 typedef struct mf_slot {
     _Atomic uint32_t generation; /* odd: alive; even: free */
     uint32_t before, after;      /* in its scope's list (0 ends it), or in a list of free slots */
     _Atomic(mf_object *) object;
-    mf_scope *scope;             /* NULL when kept */
-    const void *closed;          /* where its scope was closed last */
+    mf_scope *scope;    /* NULL when kept */
+    const void *closed; /* where its scope was closed last */
 } mf_slot;
-mf_slot *mf_slot_of(uint64_t handle, uint32_t *index);  /* NULL unless it is alive */
-mf_slot *mf_slot_at(uint32_t index);                    /* of an index that was given out */
+mf_slot *mf_slot_of(uint64_t handle, uint32_t *index);              /* NULL unless it is alive */
+mf_slot *mf_slot_at(uint32_t index);                                /* of an index that was given out */
 void mf_slot_end(uint32_t index, mf_slot *slot, const void *where); /* out of every list already: gives up the object, frees the slot */
-void mf_handles_leave_thread(void);                     /* hands this thread's free slots back */
-mf_scope *mf_scope_innermost(void);                     /* this thread's; never NULL: the outermost needs no memory */
-void mf_scope_take(mf_scope *s, uint32_t index, mf_slot *slot); /* the slot joins the scope */
-void mf_scope_lose(uint32_t index, mf_slot *slot);      /* and leaves it; nothing to do when kept */
-bool mf_scope_is_mine(const mf_scope *s);               /* of this thread; NULL (kept) counts */
+void mf_handles_leave_thread(void);                                 /* hands this thread's free slots back */
+mf_scope *mf_scope_innermost(void);                                 /* this thread's; never NULL: the outermost needs no memory */
+void mf_scope_take(mf_scope *s, uint32_t index, mf_slot *slot);     /* the slot joins the scope */
+void mf_scope_lose(uint32_t index, mf_slot *slot);                  /* and leaves it; nothing to do when kept */
+bool mf_scope_is_mine(const mf_scope *s);                           /* of this thread; NULL (kept) counts */
 
 static inline mf_value mf_value_new(void *object) { return (mf_value){ mf_handle_new(object) }; } /* takes the reference */
 static inline mf_value mf_value_of(const void *object) { return mf_value_new(mf_retain(object)); }

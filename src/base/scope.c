@@ -72,10 +72,11 @@ void mf_scope_take(mf_scope *s, uint32_t index, mf_slot *slot)
     *(s->last ? &mf_slot_at(s->last)->after : &s->first) = index;
     s->last = index;
     if (++s->count > PILED_UP && !s->outer && !atomic_load_explicit(&said, memory_order_relaxed))
-        mf_warn_once(&said,
-                     "more than %d values have piled up in a thread's outermost scope; write MF_SCOPE; at the top of the loop's body, so that "
-                     "each round gives back what it made, and mf_assign what must outlive it",
-                     PILED_UP);
+        mf_warn_once(
+            &said,
+            "more than %d values have piled up in a thread's outermost scope; write MF_SCOPE; at the top of the loop's body, so that "
+            "each round gives back what it made, and mf_assign what must outlive it",
+            PILED_UP);
 }
 
 void mf_scope_lose(uint32_t index, mf_slot *slot)
@@ -203,8 +204,9 @@ void mf_assign(mf_value *variable, mf_value v)
     uint32_t index;
     mf_slot *slot = mf_slot_of(before.handle, &index);
     if (slot && !mf_scope_is_mine(slot->scope)) {
-        *variable = mf_fail(MF_ERROR_SCOPE, "mf_assign: the variable's value belongs to a scope of another thread; keep values that threads "
-                                            "share with mf_keep");
+        *variable = mf_fail(MF_ERROR_SCOPE,
+                            "mf_assign: the variable's value belongs to a scope of another thread; keep values that threads "
+                            "share with mf_keep");
         return;
     }
     *variable = name_in(slot ? slot->scope : &outermost, v);

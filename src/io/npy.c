@@ -14,10 +14,10 @@ static const struct npy_dtype {
     const char *code; /* kind and size, as in '<f4' */
     int size, part;   /* bytes an element, and those that an opposite byte order reverses */
 } dtypes[] = {
-    { MF_BOOL, "b1", 1, 1 }, { MF_I8, "i1", 1, 1 },  { MF_I16, "i2", 2, 2 },  { MF_I32, "i4", 4, 4 }, { MF_I64, "i8", 8, 8 },
-    { MF_U8, "u1", 1, 1 },   { MF_U16, "u2", 2, 2 }, { MF_U32, "u4", 4, 4 },  { MF_U64, "u8", 8, 8 }, { MF_F16, "f2", 2, 2 },
-    { MF_F32, "f4", 4, 4 },  { MF_F64, "f8", 8, 8 }, { MF_C64, "c8", 8, 4 },  { MF_C128, "c16", 16, 8 },
-    { MF_BF16, "V2", 2, 2 }, /* NumPy knows no bfloat16: ml_dtypes writes its bits so */
+    { MF_BOOL, "b1", 1, 1 }, { MF_I8, "i1", 1, 1 },     { MF_I16, "i2", 2, 2 },  { MF_I32, "i4", 4, 4 },
+    { MF_I64, "i8", 8, 8 },  { MF_U8, "u1", 1, 1 },     { MF_U16, "u2", 2, 2 },  { MF_U32, "u4", 4, 4 },
+    { MF_U64, "u8", 8, 8 },  { MF_F16, "f2", 2, 2 },    { MF_F32, "f4", 4, 4 },  { MF_F64, "f8", 8, 8 },
+    { MF_C64, "c8", 8, 4 },  { MF_C128, "c16", 16, 8 }, { MF_BF16, "V2", 2, 2 }, /* NumPy knows no bfloat16: ml_dtypes writes its bits so */
 };
 enum { DTYPES = sizeof dtypes / sizeof *dtypes, HEADER = 10 };
 
@@ -219,7 +219,10 @@ unsigned char *mf_npy_format(const char *file, mf_value array, size_t *size, mf_
     char header[512];
     int n = snprintf(header, sizeof header, "{'descr': '%s%s', 'fortran_order': False, 'shape': (", d->size == 1 ? "|" : "<", d->code);
     for (int i = 0; i < shape.rank; i++)
-        n += snprintf(header + n, sizeof header - (size_t)n, "%lld%s", (long long)shape.dims[i], i + 1 < shape.rank ? ", " : shape.rank == 1 ? "," : "");
+        n += snprintf(header + n, sizeof header - (size_t)n, "%lld%s", (long long)shape.dims[i],
+                      i + 1 < shape.rank ? ", "
+                      : shape.rank == 1  ? ","
+                                         : "");
     n += snprintf(header + n, sizeof header - (size_t)n, "), }");
     size_t padded = ((size_t)HEADER + (size_t)n + 1 + 63) / 64 * 64, count = (size_t)mf_size(array), bytes = count * (size_t)d->size;
     unsigned char *out = malloc(padded + bytes);

@@ -5,7 +5,9 @@
 #include "tree/index.h"
 
 #include <manyfold/array.h>
+#include <manyfold/device.h>
 #include <manyfold/ops.h>
+#include <manyfold/state.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -268,6 +270,52 @@ const char *mf_str_function(mf_function f)
     else
         print_error(&t, error);
     mf_drop(error);
+    return mf_text_to_scope(&t);
+}
+
+const char *mf_str_state(mf_state s)
+{
+    static const char *const names[] = { "State", "ParamState", "BatchState", "RandomState", "HiddenState" };
+    MF_ENTER;
+    mf_text t = { 0 };
+    mf_state_cell *cell = (mf_state_cell *)mf_handle_get_as(s.handle, &mf_state_class);
+    mf_object *value = cell ? mf_cell_value(cell) : mf_retain(mf_handle_get(s.handle));
+    if (cell)
+        mf_text_add(&t, "%s(", names[cell->type >= 0 && cell->type <= MF_HIDDEN_STATE ? cell->type : 0]);
+    print_object(&t, value, false);
+    mf_text_put(&t, cell ? ")" : "");
+    mf_drop(value);
+    return mf_text_to_scope(&t);
+}
+
+static void print_device(mf_text *t, mf_device d)
+{
+    const char *platform = mf_device_platform(d);
+    if (platform)
+        mf_text_add(t, "%c%sDevice(id=%d)", platform[0] >= 'a' && platform[0] <= 'z' ? platform[0] - 'a' + 'A' : platform[0], platform + 1,
+                    mf_device_id(d));
+    else
+        mf_text_put(t, "(no device)");
+}
+
+const char *mf_str_device(mf_device d)
+{
+    MF_ENTER;
+    mf_text t = { 0 };
+    print_device(&t, d);
+    return mf_text_to_scope(&t);
+}
+
+const char *mf_str_devices(mf_device_list d)
+{
+    MF_ENTER;
+    mf_text t = { 0 };
+    mf_text_put(&t, "[");
+    for (int i = 0; i < d.count; i++) {
+        mf_text_put(&t, i ? ", " : "");
+        print_device(&t, d.at[i]);
+    }
+    mf_text_put(&t, "]");
     return mf_text_to_scope(&t);
 }
 

@@ -7,10 +7,10 @@
 
 typedef struct mapping {
     mf_function f;
-    int count;               /* of trees */
-    mf_object **trees;       /* retained */
+    int count;         /* of trees */
+    mf_object **trees; /* retained */
     mf_object *const **leaves;
-    bool *single;            /* this tree is one leaf and serves every call */
+    bool *single; /* this tree is one leaf and serves every call */
     mf_value *arguments;
 } mapping;
 
@@ -55,7 +55,8 @@ static mf_error_object *parted(const mf_structure *a, const mf_structure *b, int
 {
     mf_text t = { 0 };
     mf_structure_difference(&t, a, b);
-    mf_error_object *e = t.failed ? mf_error_out_of_memory() : mf_error_new(MF_ERROR_TREE, "mf_tree_map: the first tree and tree %d part %s", which, t.at);
+    mf_error_object *e = t.failed ? mf_error_out_of_memory()
+                                  : mf_error_new(MF_ERROR_TREE, "mf_tree_map: the first tree and tree %d part %s", which, t.at);
     mf_text_free(&t);
     return e;
 }
@@ -108,7 +109,7 @@ mf_value mf_tree_map_n(mf_function f, const mf_value *trees, int count)
 mf_value mf_tree_reduce(mf_function f, mf_value tree, mf_value initial)
 {
     MF_ENTER;
-    mf_object *o = mf_retain(mf_object_of(tree)), *so_far = mf_retain(mf_object_of(initial)), *self, *const *leaves;
+    mf_object *o = mf_retain(mf_object_of(tree)), *so_far = mf_retain(mf_object_of(initial)), *self, *const * leaves;
     int count = 0;
     if (mf_object_is(o, &mf_error_class)) {
         mf_drop(so_far);
@@ -123,7 +124,8 @@ mf_value mf_tree_reduce(mf_function f, mf_value tree, mf_value initial)
         mf_drop(so_far);
         so_far = next;
     }
-    mf_value v = o && so_far ? mf_value_of(so_far) : mf_fail(MF_ERROR_ARGUMENT, "mf_tree_reduce: %s unset", o ? "a value is" : "the tree is");
+    mf_value v = o && so_far ? mf_value_of(so_far)
+                             : mf_fail(MF_ERROR_ARGUMENT, "mf_tree_reduce: %s unset", o ? "a value is" : "the tree is");
     mf_drop(so_far);
     mf_drop(o);
     return v;

@@ -19,7 +19,7 @@ static mf_error_object *error_of_leaf(mf_object *o)
 /* The first error in a value, waiting for its arrays: a new reference or NULL. */
 static mf_error_object *error_in(mf_value v)
 {
-    mf_object *o = mf_object_of(v), *self, *const *leaves;
+    mf_object *o = mf_object_of(v), *self, *const * leaves;
     int count;
     mf_error_object *first = NULL;
     if (!o)
@@ -79,7 +79,7 @@ const char *mf_error_place(mf_value v)
 mf_status mf_block_until_ready(mf_value v)
 {
     MF_ENTER;
-    mf_object *o = mf_retain(mf_object_of(v)), *self, *const *leaves;
+    mf_object *o = mf_retain(mf_object_of(v)), *self, *const * leaves;
     int count = 0;
     mf_error_object *first = NULL;
     if (o)
@@ -100,7 +100,7 @@ mf_status mf_block_until_ready(mf_value v)
 bool mf_is_deleted(mf_value v)
 {
     MF_ENTER;
-    mf_object *o = mf_object_of(v), *self, *const *leaves;
+    mf_object *o = mf_object_of(v), *self, *const * leaves;
     int count = 0;
     if (o)
         mf_tree_flatten(o, &leaves, &count, &self);
@@ -126,7 +126,7 @@ static void delete_array(mf_array *a)
 mf_status mf_delete(mf_value v)
 {
     MF_ENTER;
-    mf_object *o = mf_object_of(v), *self, *const *leaves;
+    mf_object *o = mf_object_of(v), *self, *const * leaves;
     int count = 0;
     if (o)
         mf_tree_flatten(o, &leaves, &count, &self);

@@ -193,8 +193,9 @@ static mf_object *dict_of_values(const char *what, const mf_value *pairs, int co
     for (int i = 0; i < n && items && !*error; i++) {
         items[i] = (named){ mf_static_text(keys[i]), values[i] };
         if (!items[i].key)
-            *error = mf_object_is(keys[i], &mf_error_class) ? mf_retain(keys[i])
-                                                            : mf_error_new(MF_ERROR_TREE, "%s: key %d is no string but %s", what, i, keys[i]->kind->name);
+            *error = mf_object_is(keys[i], &mf_error_class)
+                         ? mf_retain(keys[i])
+                         : mf_error_new(MF_ERROR_TREE, "%s: key %d is no string but %s", what, i, keys[i]->kind->name);
     }
     if (!items && !*error)
         *error = mf_error_out_of_memory();
@@ -265,7 +266,9 @@ static int child_index(const char *what, const mf_structure *s, mf_object *step,
         *error = mf_retain(step);
     else if (!a || a->type->rank || !mf_dtype_is_int(a->type->dtype))
         *error = mf_error_new(MF_ERROR_TREE, "%s: an item of a tree is named by a string or an integer, not by %s", what,
-                              a ? mf_type_name(a->type) : step ? step->kind->name : "an unset value");
+                              a      ? mf_type_name(a->type)
+                              : step ? step->kind->name
+                                     : "an unset value");
     else
         *error = mf_array_copy_out((mf_array *)step, MF_I64, &index);
     if (*error)
@@ -368,7 +371,8 @@ static mf_object *replace(mf_object *o, mf_object *leaf, const mf_value *path, i
     if (!mf_object_is(o, &mf_tree_class)) {
         *error = mf_object_is(o, &mf_error_class)
                      ? mf_retain(o)
-                     : mf_error_new(MF_ERROR_TREE, "mf_set: %s has no items to set; it replaces leaves of trees", o ? o->kind->name : "an unset value");
+                     : mf_error_new(MF_ERROR_TREE, "mf_set: %s has no items to set; it replaces leaves of trees",
+                                    o ? o->kind->name : "an unset value");
         return NULL;
     }
     const mf_tree *t = (const mf_tree *)o;
@@ -414,7 +418,7 @@ mf_slice mf_range(int64_t start, int64_t stop) { return (mf_slice){ true, start,
 mf_value mf_tree_leaves(mf_value tree)
 {
     MF_ENTER;
-    mf_object *o = mf_object_of(tree), *self, *const *leaves;
+    mf_object *o = mf_object_of(tree), *self, *const * leaves;
     int count;
     if (!o)
         return mf_fail(MF_ERROR_ARGUMENT, "mf_tree_leaves: an unset value has no leaves");
@@ -442,7 +446,7 @@ static mf_object *refill(const mf_structure *s, const mf_tree *from, int *next)
 mf_value mf_tree_unflatten(mf_value like, mf_value leaves)
 {
     MF_ENTER;
-    mf_object *shape = mf_retain(mf_object_of(like)), *list = mf_retain(mf_object_of(leaves)), *self, *const *unused;
+    mf_object *shape = mf_retain(mf_object_of(like)), *list = mf_retain(mf_object_of(leaves)), *self, *const * unused;
     int count, next = 0;
     mf_value v;
     const mf_tree *from = mf_object_is(list, &mf_tree_class) ? (const mf_tree *)list : NULL;
@@ -510,8 +514,8 @@ void mf_record_unpack_(const char *type, const char *fields, mf_value tree, mf_v
         else if (mf_object_is(o, &mf_error_class))
             values[i] = mf_value_of(o);
         else
-            values[i] = mf_fail(MF_ERROR_TREE, "%s: the value has no field '%.*s'; a record is unpacked from a dict of exactly its fields", type,
-                                (int)length, field);
+            values[i] = mf_fail(MF_ERROR_TREE, "%s: the value has no field '%.*s'; a record is unpacked from a dict of exactly its fields",
+                                type, (int)length, field);
     }
     mf_drop(o);
 }

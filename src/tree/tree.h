@@ -40,23 +40,23 @@ extern const mf_class mf_tree_class;
 const mf_structure *mf_tree_flatten(mf_object *o, mf_object *const **leaves, int *count, mf_object **self /* storage for a leaf */);
 /* Retains the leaves; a leaf structure gives the leaf itself (retained). NULL when out of memory. */
 mf_object *mf_tree_build(const mf_structure *s, mf_object *const *leaves);
-mf_object *mf_tree_child(const mf_tree *t, int index);            /* a new reference */
+mf_object *mf_tree_child(const mf_tree *t, int index); /* a new reference */
 /* A node over children that are themselves leaves or trees (borrowed); a new reference, or NULL when memory is out. */
 mf_object *mf_tree_node(mf_node_kind kind, const mf_namelist *keys, mf_object *const *children, int count);
-mf_object *mf_first_error_in(mf_object *o);                       /* borrowed error leaf, or NULL */
+mf_object *mf_first_error_in(mf_object *o); /* borrowed error leaf, or NULL */
 
 /* Statics: leaves that are compile-time constants, compared by kind and bytes. Interned: equal statics are one object. */
 typedef struct mf_static_object {
     mf_object object;
     enum { MF_STATIC_STRING, MF_STATIC_BYTES, MF_STATIC_MODULE, MF_STATIC_SLICE } what;
     mf_slice slice;
-    mf_object *module;   /* retained */
+    mf_object *module; /* retained */
     size_t size;
-    const char *bytes;   /* interned */
+    const char *bytes; /* interned */
 } mf_static_object;
 extern const mf_class mf_static_class;
 mf_static_object *mf_static_string_new(const char *s);
-const char *mf_static_text(const mf_object *o);     /* of a static string, interned; NULL for anything else */
+const char *mf_static_text(const mf_object *o); /* of a static string, interned; NULL for anything else */
 void mf_static_print(mf_text *t, const mf_static_object *s);
 
 /* Axis specifications (mf_axis): an integer, MF_NONE or an interned tree of them. Expands a prefix over a structure: out gets

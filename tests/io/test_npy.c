@@ -52,7 +52,8 @@ static size_t file_size(const char *path)
 
 TEST(every_dtype_comes_back)
 {
-    static const mf_dtype dtypes[] = { MF_BOOL, MF_I8, MF_I16, MF_I32, MF_I64, MF_U8, MF_U16, MF_U32, MF_U64, MF_F16, MF_BF16, MF_F32, MF_F64, MF_C64, MF_C128 };
+    static const mf_dtype dtypes[] = { MF_BOOL, MF_I8,  MF_I16,  MF_I32, MF_I64, MF_U8,  MF_U16, MF_U32,
+                                       MF_U64,  MF_F16, MF_BF16, MF_F32, MF_F64, MF_C64, MF_C128 };
     for (int i = 0; i < 15; i++) {
         MF_SCOPE;
         mf_value a = mf_array(dtypes[i], MF_SHAPE(2, 3), 0, 1, 2, 3, 100, 5);
@@ -68,7 +69,8 @@ TEST(every_dtype_comes_back)
 TEST(odd_shapes_come_back)
 {
     MF_SCOPE;
-    mf_value shapes[] = { mf_scalar(7, MF_F32), mf_zeros(MF_SHAPE(0, 3), MF_F32), mf_arange(1, MF_I64), mf_zeros(MF_SHAPE(1, 1, 1, 1, 1, 1, 1, 2), MF_I8) };
+    mf_value shapes[] = { mf_scalar(7, MF_F32), mf_zeros(MF_SHAPE(0, 3), MF_F32), mf_arange(1, MF_I64),
+                          mf_zeros(MF_SHAPE(1, 1, 1, 1, 1, 1, 1, 2), MF_I8) };
     for (int i = 0; i < 4; i++) {
         CHECK_EQ_INT(mf_save_npy(in_folder("s.npy"), shapes[i]), MF_OK);
         mf_value b = mf_load_npy(in_folder("s.npy"));
@@ -119,12 +121,14 @@ TEST(damage_is_named)
     CHECK_CONTAINS(mf_error(mf_load_npy(written("x.npy", "\x93NUMPY\x09\0\0\0aa", 12))), "at byte 6: expected format version");
     CHECK_CONTAINS(mf_error(mf_load_npy(written("x.npy", "\x93NUMPY\x01\0\xff\xff{'", 12))), "at byte 12: expected the whole header");
     CHECK_CONTAINS(mf_error(mf_load_npy(written("x.npy", "", 0))), "at byte 0");
-    CHECK_CONTAINS(mf_error(load(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (5,), }", data, 16)), "expected 20 bytes of data from byte 67 on, the file ends here");
+    CHECK_CONTAINS(mf_error(load(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (5,), }", data, 16)),
+                   "expected 20 bytes of data from byte 67 on, the file ends here");
     CHECK_CONTAINS(mf_error(load(1, "{'descr': '|O', 'fortran_order': False, 'shape': (2,), }", data, 16)), "a dtype of bool");
     CHECK_CONTAINS(mf_error(load(1, "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }", data, 16)), "a plain dtype");
     CHECK_CONTAINS(mf_error(load(1, "{'descr': '<f4', 'fortran_order': Maybe, 'shape': (2,), }", data, 16)), "True or False");
     CHECK_CONTAINS(mf_error(load(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, -1), }", data, 16)), "'shape'");
-    CHECK_CONTAINS(mf_error(load(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999, 99999999999), }", data, 16)), "'shape'");
+    CHECK_CONTAINS(mf_error(load(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999, 99999999999), }", data, 16)),
+                   "'shape'");
     CHECK_CONTAINS(mf_error(load(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1), }", data, 16)), "'shape'");
     CHECK_EQ_INT(mf_error_status(load(1, "{}", data, 16)), MF_ERROR_IO);
 }
@@ -151,7 +155,8 @@ TEST(writing_where_nothing_can_be)
 TEST(trees_in_npz)
 {
     MF_SCOPE;
-    mf_value t = mf_dict("conv1", mf_dict("kernel", mf_arange(6, MF_F32), "bias", mf_zeros(MF_SHAPE(2), MF_BF16)), "steps", mf_list(mf_scalar(3, MF_I32), mf_none()));
+    mf_value t = mf_dict("conv1", mf_dict("kernel", mf_arange(6, MF_F32), "bias", mf_zeros(MF_SHAPE(2), MF_BF16)), "steps",
+                         mf_list(mf_scalar(3, MF_I32), mf_none()));
     const char *path = in_folder("t.npz");
     CHECK_EQ_INT(mf_save_npz(path, t), MF_OK);
     mf_value flat = mf_load_npz(path);

@@ -128,7 +128,8 @@ TEST(mapping)
     CHECK_STR(mf_str(mf_tree_map(pair, t, 7)), "{'a': ((1, 7), None), 'b': (2, 7)}");
     CHECK_STR(mf_str(mf_tree_map(pair, 1, 2)), "(1, 2)");
     CHECK_CONTAINS(mf_error(mf_tree_map(pair, t, mf_dict("a", mf_tuple(1, 1), "b", 1))), "tree 1 part at ['a'][1]: None against a leaf");
-    CHECK_CONTAINS(mf_error(mf_tree_map(pair, t, mf_dict("a", 1, "c", 1))), "at the top: a dict with keys {a, b} against a dict with keys {a, c}");
+    CHECK_CONTAINS(mf_error(mf_tree_map(pair, t, mf_dict("a", 1, "c", 1))),
+                   "at the top: a dict with keys {a, b} against a dict with keys {a, c}");
     calls = 0;
     CHECK_STR(mf_error(mf_tree_map(never, t)), "no shape");
     CHECK_EQ_INT(calls, 1);
