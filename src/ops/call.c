@@ -84,7 +84,8 @@ static void call_variance(const mf_eqn *e, const mf_axis_env *env, const uint64_
 
 static mf_cost call_cost(const mf_eqn *e) { return nested_cost(call_of(e)->program); }
 
-static const mf_param call_params[] = { MF_PARAM(mf_jit_params, name, MF_PARAM_NAME), MF_PARAM(mf_jit_params, program, MF_PARAM_PROGRAM),
+static const mf_param call_params[] = { MF_PARAM(mf_jit_params, name, MF_PARAM_NAME),
+                                        MF_PARAM(mf_jit_params, program, MF_PARAM_PROGRAM),
                                         { NULL, 0, 0 } };
 
 /* The known half becomes a call of its own, and its residuals cross. */
@@ -117,9 +118,20 @@ static void jit_partial_eval(mf_partial_context *c, const mf_eqn *e)
 }
 
 const mf_op mf_op_jit = {
-    .name = "jit", .params = call_params, .params_size = sizeof(mf_jit_params), .flags = MF_OP_CONTROL,
-    .type_rule = call_type_rule, .jvp = call_jvp, .transpose = call_transpose, .partial_eval = jit_partial_eval, .dce = call_dce,
-    .batch = call_batch, .variance = call_variance, .cost = call_cost, .lower = mf_lower_none, .evaluate = mf_evaluate_by_runtime,
+    .name = "jit",
+    .params = call_params,
+    .params_size = sizeof(mf_jit_params),
+    .flags = MF_OP_CONTROL,
+    .type_rule = call_type_rule,
+    .jvp = call_jvp,
+    .transpose = call_transpose,
+    .partial_eval = jit_partial_eval,
+    .dce = call_dce,
+    .batch = call_batch,
+    .variance = call_variance,
+    .cost = call_cost,
+    .lower = mf_lower_none,
+    .evaluate = mf_evaluate_by_runtime,
     .samples = nested_no_samples,
 };
 
@@ -130,7 +142,8 @@ static mf_program *recompute(mf_partial_context *c, const mf_program *p, const b
     mf_error_object *error = NULL;
     mf_builder_init(&b, c->env);
     mf_var **all = nested_room(&b, p->in_count, sizeof *all);
-    mf_var **in = nested_room(&b, p->in_count + parts->residual_count, sizeof *in), **made = nested_room(&b, parts->known->out_count, sizeof *made);
+    mf_var **in = nested_room(&b, p->in_count + parts->residual_count, sizeof *in),
+           **made = nested_room(&b, parts->known->out_count, sizeof *made);
     mf_var **out = nested_room(&b, parts->unknown->out_count, sizeof *out);
     int count = 0, residual = parts->known_out_count;
     for (int pass = 0; pass < 2 && !b.error; pass++)
@@ -218,8 +231,19 @@ static void remat_partial_eval(mf_partial_context *c, const mf_eqn *e)
 }
 
 const mf_op mf_op_remat = {
-    .name = "remat", .params = call_params, .params_size = sizeof(mf_jit_params), .flags = MF_OP_CONTROL,
-    .type_rule = call_type_rule, .jvp = call_jvp, .transpose = call_transpose, .partial_eval = remat_partial_eval, .dce = call_dce,
-    .batch = call_batch, .variance = call_variance, .cost = call_cost, .lower = mf_lower_none, .evaluate = mf_evaluate_by_runtime,
+    .name = "remat",
+    .params = call_params,
+    .params_size = sizeof(mf_jit_params),
+    .flags = MF_OP_CONTROL,
+    .type_rule = call_type_rule,
+    .jvp = call_jvp,
+    .transpose = call_transpose,
+    .partial_eval = remat_partial_eval,
+    .dce = call_dce,
+    .batch = call_batch,
+    .variance = call_variance,
+    .cost = call_cost,
+    .lower = mf_lower_none,
+    .evaluate = mf_evaluate_by_runtime,
     .samples = nested_no_samples,
 };

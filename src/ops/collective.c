@@ -25,8 +25,8 @@ static mf_error_object *check_axes(const mf_type_context *c, const mf_namelist *
             continue;
         mf_text names = { 0 };
         list_scope(&names, c->env);
-        mf_error_object *e = mf_error_new(MF_ERROR_AXIS, "%s: unbound axis name: %s. The following axis names are in scope: %s", c->op->name,
-                                          axes->at[i], names.at && !names.failed ? names.at : "");
+        mf_error_object *e = mf_error_new(MF_ERROR_AXIS, "%s: unbound axis name: %s. The following axis names are in scope: %s",
+                                          c->op->name, axes->at[i], names.at && !names.failed ? names.at : "");
         mf_text_free(&names);
         return e;
     }
@@ -82,7 +82,10 @@ static const mf_namelist *without(const mf_namelist *axes, const char *name)
     return mf_names_intern(left, count);
 }
 
-static bool over_batch(const mf_batch_context *c, const mf_namelist *axes) { return c->axis_name && mf_names_find(axes, c->axis_name) >= 0; }
+static bool over_batch(const mf_batch_context *c, const mf_namelist *axes)
+{
+    return c->axis_name && mf_names_find(axes, c->axis_name) >= 0;
+}
 
 static const mf_intlist *no_groups(void) { return mf_ints_intern(NULL, 0); }
 
@@ -204,7 +207,8 @@ static void reduce_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in
 
 static const mf_param reduce_params[] = { MF_PARAM(mf_collective_params, axes, MF_PARAM_NAMES),
                                           MF_PARAM(mf_collective_params, groups, MF_PARAM_INTS),
-                                          MF_PARAM(mf_collective_params, group_size, MF_PARAM_INT), { NULL, 0, 0 } };
+                                          MF_PARAM(mf_collective_params, group_size, MF_PARAM_INT),
+                                          { NULL, 0, 0 } };
 
 static void psum_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in)
 {
@@ -213,32 +217,67 @@ static void psum_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, m
 }
 
 const mf_op mf_op_psum = {
-    .name = "psum", .params = reduce_params, .params_size = sizeof(mf_collective_params), .flags = MF_OP_COLLECTIVE,
-    .type_rule = reduce_type_rule, .jvp = mf_jvp_linear, .transpose = psum_transpose, .partial_eval = mf_partial_eval_all_or_nothing,
-    .dce = mf_dce_whole, .batch = reduce_batch, .variance = reduce_variance, .cost = mf_cost_elementwise, .lower = mf_lower_none,
-    .evaluate = mf_evaluate_by_runtime, .samples = nested_no_samples,
+    .name = "psum",
+    .params = reduce_params,
+    .params_size = sizeof(mf_collective_params),
+    .flags = MF_OP_COLLECTIVE,
+    .type_rule = reduce_type_rule,
+    .jvp = mf_jvp_linear,
+    .transpose = psum_transpose,
+    .partial_eval = mf_partial_eval_all_or_nothing,
+    .dce = mf_dce_whole,
+    .batch = reduce_batch,
+    .variance = reduce_variance,
+    .cost = mf_cost_elementwise,
+    .lower = mf_lower_none,
+    .evaluate = mf_evaluate_by_runtime,
+    .samples = nested_no_samples,
 };
 
 static void extremum_jvp(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out, mf_var **tout)
 {
     (void)in, (void)tin;
-    mf_builder_fail(b, mf_error_new(MF_ERROR_ARGUMENT, "Differentiation rule for '%s' not implemented. Put the operand in stop_gradient, or "
-                                                       "use all_gather and a reduction", e->op->name));
+    mf_builder_fail(b, mf_error_new(MF_ERROR_ARGUMENT,
+                                    "Differentiation rule for '%s' not implemented. Put the operand in stop_gradient, or "
+                                    "use all_gather and a reduction",
+                                    e->op->name));
     out[0] = tout[0] = mf_poison(b);
 }
 
 const mf_op mf_op_pmax = {
-    .name = "pmax", .params = reduce_params, .params_size = sizeof(mf_collective_params), .flags = MF_OP_COLLECTIVE,
-    .type_rule = reduce_type_rule, .jvp = extremum_jvp, .transpose = mf_transpose_none, .partial_eval = mf_partial_eval_all_or_nothing,
-    .dce = mf_dce_whole, .batch = reduce_batch, .variance = reduce_variance, .cost = mf_cost_elementwise, .lower = mf_lower_none,
-    .evaluate = mf_evaluate_by_runtime, .samples = nested_no_samples,
+    .name = "pmax",
+    .params = reduce_params,
+    .params_size = sizeof(mf_collective_params),
+    .flags = MF_OP_COLLECTIVE,
+    .type_rule = reduce_type_rule,
+    .jvp = extremum_jvp,
+    .transpose = mf_transpose_none,
+    .partial_eval = mf_partial_eval_all_or_nothing,
+    .dce = mf_dce_whole,
+    .batch = reduce_batch,
+    .variance = reduce_variance,
+    .cost = mf_cost_elementwise,
+    .lower = mf_lower_none,
+    .evaluate = mf_evaluate_by_runtime,
+    .samples = nested_no_samples,
 };
 
 const mf_op mf_op_pmin = {
-    .name = "pmin", .params = reduce_params, .params_size = sizeof(mf_collective_params), .flags = MF_OP_COLLECTIVE,
-    .type_rule = reduce_type_rule, .jvp = extremum_jvp, .transpose = mf_transpose_none, .partial_eval = mf_partial_eval_all_or_nothing,
-    .dce = mf_dce_whole, .batch = reduce_batch, .variance = reduce_variance, .cost = mf_cost_elementwise, .lower = mf_lower_none,
-    .evaluate = mf_evaluate_by_runtime, .samples = nested_no_samples,
+    .name = "pmin",
+    .params = reduce_params,
+    .params_size = sizeof(mf_collective_params),
+    .flags = MF_OP_COLLECTIVE,
+    .type_rule = reduce_type_rule,
+    .jvp = extremum_jvp,
+    .transpose = mf_transpose_none,
+    .partial_eval = mf_partial_eval_all_or_nothing,
+    .dce = mf_dce_whole,
+    .batch = reduce_batch,
+    .variance = reduce_variance,
+    .cost = mf_cost_elementwise,
+    .lower = mf_lower_none,
+    .evaluate = mf_evaluate_by_runtime,
+    .samples = nested_no_samples,
 };
 
 /* ------------------------------------------------------------------ all_gather and psum_scatter, each the other's transpose */
@@ -246,8 +285,8 @@ const mf_op mf_op_pmin = {
 static const mf_gather_axis_params *gather_of(const mf_eqn *e) { return e->params; }
 
 static const mf_param gather_params[] = {
-    MF_PARAM(mf_gather_axis_params, axes, MF_PARAM_NAMES),  MF_PARAM(mf_gather_axis_params, axis, MF_PARAM_INT),
-    MF_PARAM(mf_gather_axis_params, tiled, MF_PARAM_BOOL),  MF_PARAM(mf_gather_axis_params, groups, MF_PARAM_INTS),
+    MF_PARAM(mf_gather_axis_params, axes, MF_PARAM_NAMES),     MF_PARAM(mf_gather_axis_params, axis, MF_PARAM_INT),
+    MF_PARAM(mf_gather_axis_params, tiled, MF_PARAM_BOOL),     MF_PARAM(mf_gather_axis_params, groups, MF_PARAM_INTS),
     MF_PARAM(mf_gather_axis_params, group_size, MF_PARAM_INT), { NULL, 0, 0 },
 };
 
@@ -285,7 +324,8 @@ static mf_error_object *psum_scatter_type_rule(mf_type_context *c)
     if (p->axis < 0 || p->axis >= t->rank)
         return mf_type_error(c, MF_ERROR_AXIS, "scatter_dimension %lld is out of range", (long long)p->axis);
     if (p->tiled ? t->dims[p->axis] % n != 0 : t->dims[p->axis] != n)
-        return mf_type_error(c, MF_ERROR_SHAPE, "the operand's size %lld along scatter_dimension %lld must be %s the %lld members of the axis",
+        return mf_type_error(c, MF_ERROR_SHAPE,
+                             "the operand's size %lld along scatter_dimension %lld must be %s the %lld members of the axis",
                              (long long)t->dims[p->axis], (long long)p->axis, p->tiled ? "divisible by" : "equal to", (long long)n);
     c->out[0] = p->tiled ? resized(t, p->axis, t->dims[p->axis] / n) : mf_type_without_axis(t, (int)p->axis);
     return NULL;
@@ -396,17 +436,39 @@ static void psum_scatter_batch(mf_batch_context *c, const mf_eqn *e, mf_var *con
 }
 
 const mf_op mf_op_all_gather = {
-    .name = "all_gather", .params = gather_params, .params_size = sizeof(mf_gather_axis_params), .flags = MF_OP_COLLECTIVE,
-    .type_rule = all_gather_type_rule, .jvp = mf_jvp_linear, .transpose = all_gather_transpose,
-    .partial_eval = mf_partial_eval_all_or_nothing, .dce = mf_dce_whole, .batch = all_gather_batch, .variance = all_gather_variance,
-    .cost = mf_cost_bytes, .lower = mf_lower_none, .evaluate = mf_evaluate_by_runtime, .samples = nested_no_samples,
+    .name = "all_gather",
+    .params = gather_params,
+    .params_size = sizeof(mf_gather_axis_params),
+    .flags = MF_OP_COLLECTIVE,
+    .type_rule = all_gather_type_rule,
+    .jvp = mf_jvp_linear,
+    .transpose = all_gather_transpose,
+    .partial_eval = mf_partial_eval_all_or_nothing,
+    .dce = mf_dce_whole,
+    .batch = all_gather_batch,
+    .variance = all_gather_variance,
+    .cost = mf_cost_bytes,
+    .lower = mf_lower_none,
+    .evaluate = mf_evaluate_by_runtime,
+    .samples = nested_no_samples,
 };
 
 const mf_op mf_op_psum_scatter = {
-    .name = "psum_scatter", .params = gather_params, .params_size = sizeof(mf_gather_axis_params), .flags = MF_OP_COLLECTIVE,
-    .type_rule = psum_scatter_type_rule, .jvp = mf_jvp_linear, .transpose = psum_scatter_transpose,
-    .partial_eval = mf_partial_eval_all_or_nothing, .dce = mf_dce_whole, .batch = psum_scatter_batch, .variance = psum_scatter_variance,
-    .cost = mf_cost_elementwise, .lower = mf_lower_none, .evaluate = mf_evaluate_by_runtime, .samples = nested_no_samples,
+    .name = "psum_scatter",
+    .params = gather_params,
+    .params_size = sizeof(mf_gather_axis_params),
+    .flags = MF_OP_COLLECTIVE,
+    .type_rule = psum_scatter_type_rule,
+    .jvp = mf_jvp_linear,
+    .transpose = psum_scatter_transpose,
+    .partial_eval = mf_partial_eval_all_or_nothing,
+    .dce = mf_dce_whole,
+    .batch = psum_scatter_batch,
+    .variance = psum_scatter_variance,
+    .cost = mf_cost_elementwise,
+    .lower = mf_lower_none,
+    .evaluate = mf_evaluate_by_runtime,
+    .samples = nested_no_samples,
 };
 
 /* ------------------------------------------------------------------ all_to_all */
@@ -414,9 +476,13 @@ const mf_op mf_op_psum_scatter = {
 static const mf_all_to_all_params *exchange_of(const mf_eqn *e) { return e->params; }
 
 static const mf_param exchange_params[] = {
-    MF_PARAM(mf_all_to_all_params, axes, MF_PARAM_NAMES),      MF_PARAM(mf_all_to_all_params, split_axis, MF_PARAM_INT),
-    MF_PARAM(mf_all_to_all_params, concat_axis, MF_PARAM_INT), MF_PARAM(mf_all_to_all_params, tiled, MF_PARAM_BOOL),
-    MF_PARAM(mf_all_to_all_params, groups, MF_PARAM_INTS),     MF_PARAM(mf_all_to_all_params, group_size, MF_PARAM_INT), { NULL, 0, 0 },
+    MF_PARAM(mf_all_to_all_params, axes, MF_PARAM_NAMES),
+    MF_PARAM(mf_all_to_all_params, split_axis, MF_PARAM_INT),
+    MF_PARAM(mf_all_to_all_params, concat_axis, MF_PARAM_INT),
+    MF_PARAM(mf_all_to_all_params, tiled, MF_PARAM_BOOL),
+    MF_PARAM(mf_all_to_all_params, groups, MF_PARAM_INTS),
+    MF_PARAM(mf_all_to_all_params, group_size, MF_PARAM_INT),
+    { NULL, 0, 0 },
 };
 
 /* Not tiled: the split dimension, one piece a member, goes, and one of all members comes at concat_axis. Tiled: the split dimension
@@ -491,17 +557,29 @@ static void all_to_all_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const
 }
 
 const mf_op mf_op_all_to_all = {
-    .name = "all_to_all", .params = exchange_params, .params_size = sizeof(mf_all_to_all_params), .flags = MF_OP_COLLECTIVE,
-    .type_rule = all_to_all_type_rule, .jvp = mf_jvp_linear, .transpose = all_to_all_transpose,
-    .partial_eval = mf_partial_eval_all_or_nothing, .dce = mf_dce_whole, .batch = all_to_all_batch, .variance = all_to_all_variance,
-    .cost = mf_cost_bytes, .lower = mf_lower_none, .evaluate = mf_evaluate_by_runtime, .samples = nested_no_samples,
+    .name = "all_to_all",
+    .params = exchange_params,
+    .params_size = sizeof(mf_all_to_all_params),
+    .flags = MF_OP_COLLECTIVE,
+    .type_rule = all_to_all_type_rule,
+    .jvp = mf_jvp_linear,
+    .transpose = all_to_all_transpose,
+    .partial_eval = mf_partial_eval_all_or_nothing,
+    .dce = mf_dce_whole,
+    .batch = all_to_all_batch,
+    .variance = all_to_all_variance,
+    .cost = mf_cost_bytes,
+    .lower = mf_lower_none,
+    .evaluate = mf_evaluate_by_runtime,
+    .samples = nested_no_samples,
 };
 
 /* ------------------------------------------------------------------ ppermute */
 
 static const mf_permute_params *permute_of(const mf_eqn *e) { return e->params; }
 
-static const mf_param permute_params[] = { MF_PARAM(mf_permute_params, axes, MF_PARAM_NAMES), MF_PARAM(mf_permute_params, perm, MF_PARAM_INTS),
+static const mf_param permute_params[] = { MF_PARAM(mf_permute_params, axes, MF_PARAM_NAMES),
+                                           MF_PARAM(mf_permute_params, perm, MF_PARAM_INTS),
                                            { NULL, 0, 0 } };
 
 static mf_error_object *ppermute_type_rule(mf_type_context *c)
@@ -516,8 +594,10 @@ static mf_error_object *ppermute_type_rule(mf_type_context *c)
         for (int j = i & 1; j < i && good; j += 2)
             good = p->perm->at[j] != p->perm->at[i];
         if (!good)
-            return mf_type_error(c, MF_ERROR_AXIS, "`perm` does not represent a permutation: sources and targets must be distinct and from 0 to "
-                                                   "%lld; %s %lld is not", (long long)n - 1, i & 1 ? "target" : "source", (long long)p->perm->at[i]);
+            return mf_type_error(c, MF_ERROR_AXIS,
+                                 "`perm` does not represent a permutation: sources and targets must be distinct and from 0 to "
+                                 "%lld; %s %lld is not",
+                                 (long long)n - 1, i & 1 ? "target" : "source", (long long)p->perm->at[i]);
     }
     c->out[0] = c->in[0];
     return NULL;
@@ -561,10 +641,21 @@ static void ppermute_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *
 }
 
 const mf_op mf_op_ppermute = {
-    .name = "ppermute", .params = permute_params, .params_size = sizeof(mf_permute_params), .flags = MF_OP_COLLECTIVE,
-    .type_rule = ppermute_type_rule, .jvp = mf_jvp_linear, .transpose = ppermute_transpose, .partial_eval = mf_partial_eval_all_or_nothing,
-    .dce = mf_dce_whole, .batch = ppermute_batch, .variance = ppermute_variance, .cost = mf_cost_bytes, .lower = mf_lower_none,
-    .evaluate = mf_evaluate_by_runtime, .samples = nested_no_samples,
+    .name = "ppermute",
+    .params = permute_params,
+    .params_size = sizeof(mf_permute_params),
+    .flags = MF_OP_COLLECTIVE,
+    .type_rule = ppermute_type_rule,
+    .jvp = mf_jvp_linear,
+    .transpose = ppermute_transpose,
+    .partial_eval = mf_partial_eval_all_or_nothing,
+    .dce = mf_dce_whole,
+    .batch = ppermute_batch,
+    .variance = ppermute_variance,
+    .cost = mf_cost_bytes,
+    .lower = mf_lower_none,
+    .evaluate = mf_evaluate_by_runtime,
+    .samples = nested_no_samples,
 };
 
 /* ------------------------------------------------------------------ axis_index */
@@ -609,8 +700,19 @@ static void axis_index_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const
 }
 
 const mf_op mf_op_axis_index = {
-    .name = "axis_index", .params = index_params, .params_size = sizeof(mf_axis_name_params), .flags = 0,
-    .type_rule = axis_index_type_rule, .jvp = mf_jvp_zero, .transpose = mf_transpose_none, .partial_eval = mf_partial_eval_all_or_nothing,
-    .dce = mf_dce_whole, .batch = axis_index_batch, .variance = axis_index_variance, .cost = mf_cost_bytes, .lower = mf_lower_none,
-    .evaluate = mf_evaluate_by_runtime, .samples = nested_no_samples,
+    .name = "axis_index",
+    .params = index_params,
+    .params_size = sizeof(mf_axis_name_params),
+    .flags = 0,
+    .type_rule = axis_index_type_rule,
+    .jvp = mf_jvp_zero,
+    .transpose = mf_transpose_none,
+    .partial_eval = mf_partial_eval_all_or_nothing,
+    .dce = mf_dce_whole,
+    .batch = axis_index_batch,
+    .variance = axis_index_variance,
+    .cost = mf_cost_bytes,
+    .lower = mf_lower_none,
+    .evaluate = mf_evaluate_by_runtime,
+    .samples = nested_no_samples,
 };

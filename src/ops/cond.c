@@ -458,8 +458,19 @@ static mf_cost cond_cost(const mf_eqn *e)
 static const mf_param cond_params[] = { MF_PARAM(mf_cond_params, branches, MF_PARAM_PROGRAMS), { NULL, 0, 0 } };
 
 const mf_op mf_op_cond = {
-    .name = "cond", .params = cond_params, .params_size = sizeof(mf_cond_params), .flags = MF_OP_CONTROL,
-    .type_rule = cond_type_rule, .jvp = cond_jvp, .transpose = cond_transpose, .partial_eval = cond_partial_eval, .dce = cond_dce,
-    .batch = cond_batch, .variance = cond_variance, .cost = cond_cost, .lower = mf_lower_none, .evaluate = mf_evaluate_by_runtime,
+    .name = "cond",
+    .params = cond_params,
+    .params_size = sizeof(mf_cond_params),
+    .flags = MF_OP_CONTROL,
+    .type_rule = cond_type_rule,
+    .jvp = cond_jvp,
+    .transpose = cond_transpose,
+    .partial_eval = cond_partial_eval,
+    .dce = cond_dce,
+    .batch = cond_batch,
+    .variance = cond_variance,
+    .cost = cond_cost,
+    .lower = mf_lower_none,
+    .evaluate = mf_evaluate_by_runtime,
     .samples = nested_no_samples,
 };

@@ -55,8 +55,10 @@ static bool check_captures(mf_builder *b, const mf_eqn *e, mf_var *const *tin)
 {
     for (int i = 0; i < custom_of(e)->consts; i++)
         if (tin[i]) {
-            nested_fail(b, mf_error_new(MF_ERROR_TRACER, "%s %s: the function captured a value that is being differentiated; pass it as an "
-                                                         "argument", e->op->name, rule_of(e)->head.name ? rule_of(e)->head.name : ""));
+            nested_fail(b, mf_error_new(MF_ERROR_TRACER,
+                                        "%s %s: the function captured a value that is being differentiated; pass it as an "
+                                        "argument",
+                                        e->op->name, rule_of(e)->head.name ? rule_of(e)->head.name : ""));
             return false;
         }
     return true;
@@ -73,7 +75,8 @@ static const mf_type **primal_types(mf_builder *b, const mf_eqn *e)
 
 /* ------------------------------------------------------------------ custom_jvp_call */
 
-static void inline_jvp(mf_builder *b, const mf_eqn *e, const mf_program *p, mf_var *const *in, mf_var *const *tin, mf_var **out, mf_var **tout)
+static void inline_jvp(mf_builder *b, const mf_eqn *e, const mf_program *p, mf_var *const *in, mf_var *const *tin, mf_var **out,
+                       mf_var **tout)
 {
     int first = (int)custom_of(e)->consts, count = 0;
     mf_var **operands = nested_room(b, 2 * e->in_count, sizeof *operands), **results = nested_room(b, p->out_count, sizeof *results);
@@ -147,8 +150,8 @@ static const mf_type **unbatched(mf_arena *arena, const mf_type *const *types, i
 /* Takes p over; all its outputs get their batch in front, or where out_axis says. */
 static mf_program *batch_all(const batched_rule *r, mf_program *p, const int *in_axis, int *out_axis, mf_error_object **error)
 {
-    mf_program *result = p && in_axis && out_axis
-        ? mf_batch_program(p, r->rule.env, r->axis_name, r->size, in_axis, out_axis, error) : NULL;
+    mf_program *result = p && in_axis && out_axis ? mf_batch_program(p, r->rule.env, r->axis_name, r->size, in_axis, out_axis, error)
+                                                  : NULL;
     if (p && !(in_axis && out_axis))
         *error = mf_error_out_of_memory();
     mf_drop(p);
@@ -285,14 +288,27 @@ static void custom_variance(const mf_eqn *e, const mf_axis_env *env, const uint6
 
 static mf_cost custom_cost(const mf_eqn *e) { return nested_cost(custom_of(e)->program); }
 
-static const mf_param custom_params[] = { MF_PARAM(mf_custom_params, rule, MF_PARAM_RULE), MF_PARAM(mf_custom_params, consts, MF_PARAM_INT),
-                                          MF_PARAM(mf_custom_params, program, MF_PARAM_PROGRAM), { NULL, 0, 0 } };
+static const mf_param custom_params[] = { MF_PARAM(mf_custom_params, rule, MF_PARAM_RULE),
+                                          MF_PARAM(mf_custom_params, consts, MF_PARAM_INT),
+                                          MF_PARAM(mf_custom_params, program, MF_PARAM_PROGRAM),
+                                          { NULL, 0, 0 } };
 
 const mf_op mf_op_custom_jvp_call = {
-    .name = "custom_jvp_call", .params = custom_params, .params_size = sizeof(mf_custom_params), .flags = MF_OP_CONTROL,
-    .type_rule = custom_type_rule, .jvp = custom_jvp_jvp, .transpose = custom_transpose, .partial_eval = mf_partial_eval_all_or_nothing,
-    .dce = mf_dce_whole, .batch = custom_batch, .variance = custom_variance, .cost = custom_cost, .lower = mf_lower_none,
-    .evaluate = mf_evaluate_by_runtime, .samples = nested_no_samples,
+    .name = "custom_jvp_call",
+    .params = custom_params,
+    .params_size = sizeof(mf_custom_params),
+    .flags = MF_OP_CONTROL,
+    .type_rule = custom_type_rule,
+    .jvp = custom_jvp_jvp,
+    .transpose = custom_transpose,
+    .partial_eval = mf_partial_eval_all_or_nothing,
+    .dce = mf_dce_whole,
+    .batch = custom_batch,
+    .variance = custom_variance,
+    .cost = custom_cost,
+    .lower = mf_lower_none,
+    .evaluate = mf_evaluate_by_runtime,
+    .samples = nested_no_samples,
 };
 
 /* ------------------------------------------------------------------ custom_vjp_call */
@@ -310,8 +326,8 @@ static const mf_type **backward_types(mf_builder *b, const mf_eqn *e, const mf_p
     return types;
 }
 
-static void emit_linear(mf_builder *b, const mf_eqn *e, mf_program *backward, int residuals, mf_var *const *from_forward, mf_var *const *tin,
-                        mf_var **tout)
+static void emit_linear(mf_builder *b, const mf_eqn *e, mf_program *backward, int residuals, mf_var *const *from_forward,
+                        mf_var *const *tin, mf_var **tout)
 {
     int first = (int)custom_of(e)->consts, count = 0, outs = backward->in_count - residuals;
     mf_var **in = nested_room(b, residuals + e->in_count, sizeof *in), **out = nested_room(b, outs, sizeof *out);
@@ -369,10 +385,21 @@ static void custom_vjp_jvp(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf
 }
 
 const mf_op mf_op_custom_vjp_call = {
-    .name = "custom_vjp_call", .params = custom_params, .params_size = sizeof(mf_custom_params), .flags = MF_OP_CONTROL,
-    .type_rule = custom_type_rule, .jvp = custom_vjp_jvp, .transpose = custom_transpose, .partial_eval = mf_partial_eval_all_or_nothing,
-    .dce = mf_dce_whole, .batch = custom_batch, .variance = custom_variance, .cost = custom_cost, .lower = mf_lower_none,
-    .evaluate = mf_evaluate_by_runtime, .samples = nested_no_samples,
+    .name = "custom_vjp_call",
+    .params = custom_params,
+    .params_size = sizeof(mf_custom_params),
+    .flags = MF_OP_CONTROL,
+    .type_rule = custom_type_rule,
+    .jvp = custom_vjp_jvp,
+    .transpose = custom_transpose,
+    .partial_eval = mf_partial_eval_all_or_nothing,
+    .dce = mf_dce_whole,
+    .batch = custom_batch,
+    .variance = custom_variance,
+    .cost = custom_cost,
+    .lower = mf_lower_none,
+    .evaluate = mf_evaluate_by_runtime,
+    .samples = nested_no_samples,
 };
 
 /* ------------------------------------------------------------------ custom_linear */
@@ -453,11 +480,23 @@ static mf_error_object *linear_evaluate(const mf_eqn *e, const void *const *in, 
 }
 
 static const mf_param linear_params[] = { MF_PARAM(mf_custom_linear_params, residuals, MF_PARAM_INT),
-                                          MF_PARAM(mf_custom_linear_params, backward, MF_PARAM_PROGRAM), { NULL, 0, 0 } };
+                                          MF_PARAM(mf_custom_linear_params, backward, MF_PARAM_PROGRAM),
+                                          { NULL, 0, 0 } };
 
 const mf_op mf_op_custom_linear = {
-    .name = "custom_linear", .params = linear_params, .params_size = sizeof(mf_custom_linear_params), .flags = 0,
-    .type_rule = linear_type_rule, .jvp = linear_jvp, .transpose = linear_transpose, .partial_eval = mf_partial_eval_all_or_nothing,
-    .dce = mf_dce_whole, .batch = linear_batch, .variance = mf_variance_join, .cost = mf_cost_bytes, .lower = mf_lower_none,
-    .evaluate = linear_evaluate, .samples = nested_no_samples,
+    .name = "custom_linear",
+    .params = linear_params,
+    .params_size = sizeof(mf_custom_linear_params),
+    .flags = 0,
+    .type_rule = linear_type_rule,
+    .jvp = linear_jvp,
+    .transpose = linear_transpose,
+    .partial_eval = mf_partial_eval_all_or_nothing,
+    .dce = mf_dce_whole,
+    .batch = linear_batch,
+    .variance = mf_variance_join,
+    .cost = mf_cost_bytes,
+    .lower = mf_lower_none,
+    .evaluate = linear_evaluate,
+    .samples = nested_no_samples,
 };

@@ -21,10 +21,7 @@ typedef struct axes {
     int64_t *at;
 } axes;
 
-static axes axes_new(mf_arena *arena, int full)
-{
-    return (axes){ .at = mf_arena_alloc(arena, ((size_t)full + 1) * sizeof(int64_t)) };
-}
+static axes axes_new(mf_arena *arena, int full) { return (axes){ .at = mf_arena_alloc(arena, ((size_t)full + 1) * sizeof(int64_t)) }; }
 
 static void put_axis(axes *a, int64_t axis)
 {
@@ -58,7 +55,8 @@ static mf_error_object *check_operand(const mf_type_context *c, const mf_pmap_pa
     const mf_type *t = c->in[i], *inner = m->program->in[i]->type;
     int64_t axis = m->in_axes->at[i];
     if (axis != NOT_MAPPED && (axis < 0 || axis >= t->rank))
-        return mf_type_error(c, MF_ERROR_AXIS, "in_axes of operand %d is %lld, which %s does not have", i, (long long)axis, mf_type_name(t));
+        return mf_type_error(c, MF_ERROR_AXIS, "in_axes of operand %d is %lld, which %s does not have", i, (long long)axis,
+                             mf_type_name(t));
     if (axis != NOT_MAPPED && t->dims[axis] != m->axis_size)
         return mf_type_error(c, MF_ERROR_AXIS, "operand %d has size %lld along its mapped axis %lld, the map %lld", i,
                              (long long)t->dims[axis], (long long)axis, (long long)m->axis_size);
@@ -88,7 +86,8 @@ static mf_error_object *pmap_type_rule(mf_type_context *c)
         int64_t axis = m->out_axes->at[o];
         const mf_type *t = p->out[o]->type;
         if (axis != NOT_MAPPED && (axis < 0 || axis > t->rank))
-            return mf_type_error(c, MF_ERROR_AXIS, "out_axes of result %d is %lld, but a slice of it is %s", o, (long long)axis, mf_type_name(t));
+            return mf_type_error(c, MF_ERROR_AXIS, "out_axes of result %d is %lld, but a slice of it is %s", o, (long long)axis,
+                                 mf_type_name(t));
         out[o] = axis == NOT_MAPPED ? t : mf_type_insert_axis(t, (int)axis, m->axis_size);
     }
     return NULL;
@@ -212,8 +211,8 @@ static const char *name_for_sum(const mf_pmap_params *m)
 
 /* Inside the map: cotangents of results that are the same everywhere enter divided by the axis size, cotangents of operands that are
  * the same everywhere leave summed. In: what t takes; out: what it gives. */
-static mf_program *settle(const mf_pmap_params *m, const mf_program *t, const mf_axis_env *env, int plain, const bool *has, const bool *gives,
-                          mf_error_object **error)
+static mf_program *settle(const mf_pmap_params *m, const mf_program *t, const mf_axis_env *env, int plain, const bool *has,
+                          const bool *gives, mf_error_object **error)
 {
     mf_builder b;
     mf_builder_init(&b, env);
@@ -380,16 +379,27 @@ static mf_cost pmap_cost(const mf_eqn *e)
 }
 
 static const mf_param pmap_params[] = {
-    MF_PARAM(mf_pmap_params, axis_name, MF_PARAM_NAME), MF_PARAM(mf_pmap_params, axis_size, MF_PARAM_INT),
-    MF_PARAM(mf_pmap_params, in_axes, MF_PARAM_INTS),   MF_PARAM(mf_pmap_params, out_axes, MF_PARAM_INTS),
-    MF_PARAM(mf_pmap_params, devices, MF_PARAM_INTS),   MF_PARAM(mf_pmap_params, donated, MF_PARAM_INTS),
-    MF_PARAM(mf_pmap_params, name, MF_PARAM_NAME),      MF_PARAM(mf_pmap_params, backend, MF_PARAM_NAME),
+    MF_PARAM(mf_pmap_params, axis_name, MF_PARAM_NAME),  MF_PARAM(mf_pmap_params, axis_size, MF_PARAM_INT),
+    MF_PARAM(mf_pmap_params, in_axes, MF_PARAM_INTS),    MF_PARAM(mf_pmap_params, out_axes, MF_PARAM_INTS),
+    MF_PARAM(mf_pmap_params, devices, MF_PARAM_INTS),    MF_PARAM(mf_pmap_params, donated, MF_PARAM_INTS),
+    MF_PARAM(mf_pmap_params, name, MF_PARAM_NAME),       MF_PARAM(mf_pmap_params, backend, MF_PARAM_NAME),
     MF_PARAM(mf_pmap_params, program, MF_PARAM_PROGRAM), { NULL, 0, 0 },
 };
 
 const mf_op mf_op_pmap = {
-    .name = "pmap", .params = pmap_params, .params_size = sizeof(mf_pmap_params), .flags = MF_OP_CONTROL,
-    .type_rule = pmap_type_rule, .jvp = pmap_jvp, .transpose = pmap_transpose, .partial_eval = pmap_partial_eval, .dce = pmap_dce,
-    .batch = pmap_batch, .variance = pmap_variance, .cost = pmap_cost, .lower = mf_lower_none, .evaluate = mf_evaluate_by_runtime,
+    .name = "pmap",
+    .params = pmap_params,
+    .params_size = sizeof(mf_pmap_params),
+    .flags = MF_OP_CONTROL,
+    .type_rule = pmap_type_rule,
+    .jvp = pmap_jvp,
+    .transpose = pmap_transpose,
+    .partial_eval = pmap_partial_eval,
+    .dce = pmap_dce,
+    .batch = pmap_batch,
+    .variance = pmap_variance,
+    .cost = pmap_cost,
+    .lower = mf_lower_none,
+    .evaluate = mf_evaluate_by_runtime,
     .samples = nested_no_samples,
 };

@@ -42,10 +42,10 @@ typedef struct nested_parts {
     mf_program *known, *unknown; /* unknown: residuals, then the unknown inputs; outputs the unknown ones */
     bool *known_out;             /* by output of the program */
     int known_in_count;
-    int *known_from;             /* by input of `known`: its position among the program's inputs; unused ones are left out */
-    int known_out_count;         /* known's outputs: these, then the residuals that do not merely forward an input */
+    int *known_from;     /* by input of `known`: its position among the program's inputs; unused ones are left out */
+    int known_out_count; /* known's outputs: these, then the residuals that do not merely forward an input */
     int residual_count;
-    int *forward;                /* by residual: the position of the program's input that it is, or -1 */
+    int *forward; /* by residual: the position of the program's input that it is, or -1 */
 } nested_parts;
 bool nested_split(mf_partial_context *c, const mf_axis_env *env, const mf_program *p, const bool *known_in, const bool *force_unknown,
                   nested_parts *parts);

@@ -56,8 +56,8 @@ typedef struct loop {
     int out_count, *out;
 } loop;
 
-static void emit_scan(mf_builder *b, const mf_eqn *e, mf_program *body, int64_t constants, int64_t carry, bool reverse, const nested_list *in,
-                      mf_var **out)
+static void emit_scan(mf_builder *b, const mf_eqn *e, mf_program *body, int64_t constants, int64_t carry, bool reverse,
+                      const nested_list *in, mf_var **out)
 {
     mf_scan_params p = { body, scan_of(e)->length, constants, carry, reverse };
     mf_emit_into(b, &mf_op_scan, &p, in->at, in->count, out, body->out_count);
@@ -216,7 +216,8 @@ static void emit_known(mf_partial_context *c, const mf_eqn *e, const bool *known
 
 /* A residual that is a constant of the loop stays one, a slice of known xs comes from those xs; the others were stacked. A known carry
  * that is handed on as it is was stacked too: see stack_carries. */
-static mf_program *unknown_body(mf_partial_context *c, const mf_eqn *e, const bool *known, const nested_parts *parts, mf_var *const *out, loop *l)
+static mf_program *unknown_body(mf_partial_context *c, const mf_eqn *e, const bool *known, const nested_parts *parts, mf_var *const *out,
+                                loop *l)
 {
     const mf_program *u = parts->unknown;
     mf_error_object *error = NULL;
@@ -250,34 +251,23 @@ static mf_program *unknown_body(mf_partial_context *c, const mf_eqn *e, const bo
     return p;
 }
 
-/* A residual that is a known carry differs between rounds, so it can't be forwarded from the operand: it becomes one more output of the
- * known body again. */
-static bool stack_carries(mf_partial_context *c, const mf_eqn *e, nested_parts *parts)
+static bool is_known_carry(const mf_eqn *e, const nested_parts *parts, int residual)
+{
+    return parts->forward[residual] >= 0 && part_of(e, parts->forward[residual]) == 1;
+}
+
+/* The known body with those of its inputs that `from` lists, and the residuals that are a carry among its outputs. */
+static mf_program *carries_stacked(mf_partial_context *c, const mf_eqn *e, const nested_parts *parts, const int *from, int ins,
+                                   mf_error_object **error)
 {
     const mf_program *k = parts->known;
-    mf_error_object *error = NULL;
     mf_builder b;
-    int count = parts->known_out_count, made = parts->known_out_count, ins = 0;
-    bool any = false;
-    for (int r = 0; r < parts->residual_count; r++)
-        any = any || (parts->forward[r] >= 0 && part_of(e, parts->forward[r]) == 1);
-    if (!any)
-        return true;
+    int count = parts->known_out_count, made = parts->known_out_count;
     mf_builder_init(&b, c->env);
     mf_var **in = nested_room(&b, e->in_count, sizeof *in), **by_input = nested_room(&b, e->in_count, sizeof *by_input);
     mf_var **old = nested_room(&b, k->out_count, sizeof *old), **out = nested_room(&b, k->out_count + parts->residual_count, sizeof *out);
-    int *from = mf_partial_room(c, e->in_count, sizeof *from);
-    bool *wanted = mf_partial_room(c, e->in_count, sizeof *wanted);
-    for (int i = 0; i < parts->known_in_count && wanted; i++)
-        wanted[parts->known_from[i]] = true;
-    for (int r = 0; r < parts->residual_count && wanted; r++)
-        if (parts->forward[r] >= 0 && part_of(e, parts->forward[r]) == 1)
-            wanted[parts->forward[r]] = true;
-    for (int i = 0; i < e->in_count && !b.error && wanted && from; i++)
-        if (wanted[i]) {
-            by_input[i] = mf_builder_input(&b, scan_of(e)->body->in[i]->type);
-            from[ins++] = i;
-        }
+    for (int i = 0; i < ins && !b.error; i++)
+        by_input[from[i]] = mf_builder_input(&b, scan_of(e)->body->in[from[i]]->type);
     for (int i = 0; i < parts->known_in_count && !b.error; i++)
         in[i] = by_input[parts->known_from[i]];
     if (!b.error)
@@ -285,19 +275,42 @@ static bool stack_carries(mf_partial_context *c, const mf_eqn *e, nested_parts *
     for (int o = 0; o < parts->known_out_count && !b.error; o++)
         out[o] = old[o];
     for (int r = 0; r < parts->residual_count && !b.error; r++) {
-        bool carry = parts->forward[r] >= 0 && part_of(e, parts->forward[r]) == 1;
         if (parts->forward[r] < 0)
             out[count++] = old[made++];
-        else if (carry)
+        else if (is_known_carry(e, parts, r))
             out[count++] = by_input[parts->forward[r]];
-        parts->forward[r] = carry ? -1 : parts->forward[r];
     }
-    mf_program *p = mf_builder_finish(&b, out, b.error ? 0 : count, &error);
+    return mf_builder_finish(&b, out, b.error ? 0 : count, error);
+}
+
+/* A residual that is a known carry differs between rounds, so it can't be forwarded from the operand: it becomes one more output of the
+ * known body again. */
+static bool stack_carries(mf_partial_context *c, const mf_eqn *e, nested_parts *parts)
+{
+    mf_error_object *error = NULL;
+    int ins = 0, *from = mf_partial_room(c, e->in_count, sizeof *from);
+    bool any = false, *wanted = mf_partial_room(c, e->in_count, sizeof *wanted);
+    if (!from || !wanted)
+        return false;
+    for (int i = 0; i < parts->known_in_count; i++)
+        wanted[parts->known_from[i]] = true;
+    for (int r = 0; r < parts->residual_count; r++)
+        if (is_known_carry(e, parts, r))
+            any = wanted[parts->forward[r]] = true;
+    if (!any)
+        return true;
+    for (int i = 0; i < e->in_count; i++)
+        if (wanted[i])
+            from[ins++] = i;
+    mf_program *p = carries_stacked(c, e, parts, from, ins, &error);
     if (!p) {
         mf_partial_fail(c, error);
         return false;
     }
-    mf_drop(k);
+    for (int r = 0; r < parts->residual_count; r++)
+        if (is_known_carry(e, parts, r))
+            parts->forward[r] = -1;
+    mf_drop(parts->known);
     parts->known = p;
     parts->known_from = from;
     parts->known_in_count = ins;
@@ -600,13 +613,24 @@ static mf_cost scan_cost(const mf_eqn *e)
     return (mf_cost){ one.flops * (double)scan_of(e)->length, one.bytes * (double)scan_of(e)->length };
 }
 
-static const mf_param scan_params[] = { MF_PARAM(mf_scan_params, length, MF_PARAM_INT), MF_PARAM(mf_scan_params, consts, MF_PARAM_INT),
-                                        MF_PARAM(mf_scan_params, carry, MF_PARAM_INT),  MF_PARAM(mf_scan_params, reverse, MF_PARAM_BOOL),
+static const mf_param scan_params[] = { MF_PARAM(mf_scan_params, length, MF_PARAM_INT),   MF_PARAM(mf_scan_params, consts, MF_PARAM_INT),
+                                        MF_PARAM(mf_scan_params, carry, MF_PARAM_INT),    MF_PARAM(mf_scan_params, reverse, MF_PARAM_BOOL),
                                         MF_PARAM(mf_scan_params, body, MF_PARAM_PROGRAM), { NULL, 0, 0 } };
 
 const mf_op mf_op_scan = {
-    .name = "scan", .params = scan_params, .params_size = sizeof(mf_scan_params), .flags = MF_OP_CONTROL,
-    .type_rule = scan_type_rule, .jvp = scan_jvp, .transpose = scan_transpose, .partial_eval = scan_partial_eval, .dce = scan_dce,
-    .batch = scan_batch, .variance = scan_variance, .cost = scan_cost, .lower = mf_lower_none, .evaluate = mf_evaluate_by_runtime,
+    .name = "scan",
+    .params = scan_params,
+    .params_size = sizeof(mf_scan_params),
+    .flags = MF_OP_CONTROL,
+    .type_rule = scan_type_rule,
+    .jvp = scan_jvp,
+    .transpose = scan_transpose,
+    .partial_eval = scan_partial_eval,
+    .dce = scan_dce,
+    .batch = scan_batch,
+    .variance = scan_variance,
+    .cost = scan_cost,
+    .lower = mf_lower_none,
+    .evaluate = mf_evaluate_by_runtime,
     .samples = nested_no_samples,
 };

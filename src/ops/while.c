@@ -112,8 +112,8 @@ static mf_program *wider_condition(mf_builder *b, const mf_eqn *e, const bool *h
     return result;
 }
 
-static void emit_loop(mf_builder *b, mf_program *cond, mf_program *body, int64_t cond_constants, int64_t body_constants, const nested_list *in,
-                      mf_var **out)
+static void emit_loop(mf_builder *b, mf_program *cond, mf_program *body, int64_t cond_constants, int64_t body_constants,
+                      const nested_list *in, mf_var **out)
 {
     mf_while_params p = { cond, body, cond_constants, body_constants };
     if (cond && body)
@@ -266,8 +266,9 @@ done:
 static void while_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in)
 {
     (void)e, (void)linear, (void)in, (void)ct, (void)ct_in;
-    mf_builder_fail(b, mf_error_new(MF_ERROR_ARGUMENT, "Reverse-mode differentiation does not work for while loops or fori loops with dynamic "
-                                                       "start/stop values. Try using scan, or a fori loop with static start/stop."));
+    mf_builder_fail(b,
+                    mf_error_new(MF_ERROR_ARGUMENT, "Reverse-mode differentiation does not work for while loops or fori loops with dynamic "
+                                                    "start/stop values. Try using scan, or a fori loop with static start/stop."));
 }
 
 /* ------------------------------------------------------------------ batching */
@@ -439,13 +440,26 @@ static mf_cost while_cost(const mf_eqn *e)
     return (mf_cost){ 100 * (test.flops + round.flops), 100 * (test.bytes + round.bytes) };
 }
 
-static const mf_param while_params[] = { MF_PARAM(mf_while_params, cond_consts, MF_PARAM_INT), MF_PARAM(mf_while_params, body_consts, MF_PARAM_INT),
-                                         MF_PARAM(mf_while_params, cond, MF_PARAM_PROGRAM), MF_PARAM(mf_while_params, body, MF_PARAM_PROGRAM),
+static const mf_param while_params[] = { MF_PARAM(mf_while_params, cond_consts, MF_PARAM_INT),
+                                         MF_PARAM(mf_while_params, body_consts, MF_PARAM_INT),
+                                         MF_PARAM(mf_while_params, cond, MF_PARAM_PROGRAM),
+                                         MF_PARAM(mf_while_params, body, MF_PARAM_PROGRAM),
                                          { NULL, 0, 0 } };
 
 const mf_op mf_op_while = {
-    .name = "while", .params = while_params, .params_size = sizeof(mf_while_params), .flags = MF_OP_CONTROL,
-    .type_rule = while_type_rule, .jvp = while_jvp, .transpose = while_transpose, .partial_eval = while_partial_eval, .dce = mf_dce_whole,
-    .batch = while_batch, .variance = while_variance, .cost = while_cost, .lower = mf_lower_none, .evaluate = mf_evaluate_by_runtime,
+    .name = "while",
+    .params = while_params,
+    .params_size = sizeof(mf_while_params),
+    .flags = MF_OP_CONTROL,
+    .type_rule = while_type_rule,
+    .jvp = while_jvp,
+    .transpose = while_transpose,
+    .partial_eval = while_partial_eval,
+    .dce = mf_dce_whole,
+    .batch = while_batch,
+    .variance = while_variance,
+    .cost = while_cost,
+    .lower = mf_lower_none,
+    .evaluate = mf_evaluate_by_runtime,
     .samples = nested_no_samples,
 };

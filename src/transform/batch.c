@@ -39,8 +39,9 @@ static void take_inputs(mapped *m, const int *in_axis)
         if (in_axis[i] >= 0)
             t = in_axis[i] <= t->rank ? mf_type_insert_axis(t, in_axis[i], m->c.size) : NULL;
         if (!t) {
-            mf_builder_fail(&m->b, mf_error_new(MF_ERROR_AXIS, "vmap: axis %d of input %d is out of range, or the batched shape is too large",
-                                                in_axis[i], i));
+            mf_builder_fail(
+                &m->b,
+                mf_error_new(MF_ERROR_AXIS, "vmap: axis %d of input %d is out of range, or the batched shape is too large", in_axis[i], i));
             return;
         }
         m->value[m->p->in[i]->id] = mf_builder_input(&m->b, t);
@@ -84,9 +85,10 @@ static mf_var *placed(mapped *m, int o, int *out_axis)
         return x;
     if (want >= 0 && want <= v->type->rank)
         return e_batched_at(&m->c, x, axis, want);
-    mf_builder_fail(&m->b, want >= 0 ? mf_error_new(MF_ERROR_AXIS, "vmap: out_axes is %d for output %d, but its type is %s, so at most %d fits",
-                                                    want, o, mf_type_name(v->type), v->type->rank)
-                                     : mf_error_new(MF_ERROR_AXIS, "vmap has mapped output %d but out_axes is None for it", o));
+    mf_builder_fail(&m->b, want >= 0
+                               ? mf_error_new(MF_ERROR_AXIS, "vmap: out_axes is %d for output %d, but its type is %s, so at most %d fits",
+                                              want, o, mf_type_name(v->type), v->type->rank)
+                               : mf_error_new(MF_ERROR_AXIS, "vmap has mapped output %d but out_axes is None for it", o));
     return x;
 }
 

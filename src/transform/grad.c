@@ -60,11 +60,13 @@ static bool split_derivative(halves *h, mf_program *j, int in_count, int out_cou
         known_in[i] = i < in_count;
     for (int o = out_count; o < j->out_count; o++)
         force[o] = true; /* a tangent that depends on no tangent: a constant zero, but still a tangent */
-    return mf_partial_eval_program(j, env, known_in, force, known_out, &h->parts, error) && check_primals_known(known_out, out_count, error);
+    return mf_partial_eval_program(j, env, known_in, force, known_out, &h->parts, error) &&
+           check_primals_known(known_out, out_count, error);
 }
 
 /* want[o]: outputs whose tangents matter. On failure h holds nothing. */
-static bool differentiate(halves *h, const mf_program *p, const mf_axis_env *env, const bool *wrt, const bool *want, mf_error_object **error)
+static bool differentiate(halves *h, const mf_program *p, const mf_axis_env *env, const bool *wrt, const bool *want,
+                          mf_error_object **error)
 {
     *h = (halves){ 0 };
     h->has = mf_arena_alloc(&h->arena, (size_t)p->in_count + 1);

@@ -169,7 +169,8 @@ static mf_program *finish_unknown(mf_partial_context *c, const mf_program *p, co
     return mf_builder_finish(&c->unknown_builder, out, count, error);
 }
 
-static mf_program *finish_known(mf_partial_context *c, const mf_program *p, const bool *known_out, const bool *used, mf_error_object **error)
+static mf_program *finish_known(mf_partial_context *c, const mf_program *p, const bool *known_out, const bool *used,
+                                mf_error_object **error)
 {
     mf_var **out = mf_partial_room(c, p->out_count + c->residual_count, sizeof *out);
     int count = 0;
@@ -244,8 +245,8 @@ static bool finish(mf_partial_context *c, const mf_program *p, const bool *force
     return result->known;
 }
 
-bool mf_partial_eval_program(const mf_program *p, const mf_axis_env *env, const bool *known_in, const bool *force_unknown,
-                             bool *known_out, mf_partial_result *result, mf_error_object **error)
+bool mf_partial_eval_program(const mf_program *p, const mf_axis_env *env, const bool *known_in, const bool *force_unknown, bool *known_out,
+                             mf_partial_result *result, mf_error_object **error)
 {
     mf_partial_context c;
     bool good = begin(&c, p, env, known_in);

@@ -11,8 +11,8 @@ struct mf_partial_context {
     mf_var **known;   /* by variable id of the source program: its variable in the known program, or NULL */
     mf_var **unknown; /* likewise in the unknown program */
     int residual_count, residual_capacity;
-    mf_var **residuals;        /* in the known program */
-    mf_var **residual_inputs;  /* the same values in the unknown program */
+    mf_var **residuals;       /* in the known program */
+    mf_var **residual_inputs; /* the same values in the unknown program */
 };
 bool mf_partial_is_known(const mf_partial_context *c, const mf_var *v);
 /* The variable in the known program (constants included); only when known. */
@@ -24,8 +24,8 @@ mf_var *mf_partial_unknown(mf_partial_context *c, const mf_var *v);
 mf_var *mf_partial_residual(mf_partial_context *c, mf_var *known); /* a value of the known program, in the unknown one */
 void mf_partial_set_known(mf_partial_context *c, const mf_var *v, mf_var *known);
 void mf_partial_set_unknown(mf_partial_context *c, const mf_var *v, mf_var *unknown);
-void mf_partial_all_known(mf_partial_context *c, const mf_eqn *e);   /* the whole equation to the known side */
-void mf_partial_all_unknown(mf_partial_context *c, const mf_eqn *e); /* to the unknown side */
+void mf_partial_all_known(mf_partial_context *c, const mf_eqn *e);    /* the whole equation to the known side */
+void mf_partial_all_unknown(mf_partial_context *c, const mf_eqn *e);  /* to the unknown side */
 void *mf_partial_room(mf_partial_context *c, int count, size_t size); /* zeroed, one element spare; NULL after failing the builder */
 bool mf_partial_failed(const mf_partial_context *c);
 void mf_partial_fail(mf_partial_context *c, mf_error_object *e); /* takes the reference */

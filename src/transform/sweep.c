@@ -3,33 +3,13 @@
  * where a needless residual would cost memory once a device or once an iteration. */
 #include "transform/sweep.h"
 
+#include "passes/rewrite.h"
+
 #include <string.h>
 
 /* ------------------------------------------------------------------ nested programs */
 
 static const void *field(const mf_eqn *e, const mf_param *p) { return (const char *)e->params + p->offset; }
-
-typedef bool (*program_question)(const mf_program *p, const char *axis);
-
-static bool any_nested(const mf_eqn *e, program_question ask, const char *axis)
-{
-    int count = e->params ? mf_params_program_count(e->op, e->params) : 0;
-    for (int i = 0; i < count; i++)
-        if (ask(*mf_params_program_at(e->op, e->params, i), axis))
-            return true;
-    return false;
-}
-
-static bool program_has_effect(const mf_program *p, const char *axis)
-{
-    (void)axis;
-    for (int i = 0; i < p->eqn_count; i++)
-        if (mf_eqn_has_effect(p->eqns[i]))
-            return true;
-    return false;
-}
-
-bool mf_eqn_has_effect(const mf_eqn *e) { return (e->op->flags & MF_OP_EFFECT) || any_nested(e, program_has_effect, NULL); }
 
 bool mf_eqn_mentions(const mf_eqn *e, const char *axis)
 {
@@ -41,7 +21,10 @@ bool mf_eqn_mentions(const mf_eqn *e, const char *axis)
         if (p->kind == MF_PARAM_NAME && !strcmp(p->name, "axis_name") && *(const char *const *)field(e, p) == axis)
             return false; /* this equation binds the name anew */
     }
-    return any_nested(e, mf_program_mentions, axis);
+    for (int i = 0, count = mf_params_program_count(e->op, e->params); i < count; i++)
+        if (mf_program_mentions(*mf_params_program_at(e->op, e->params, i), axis))
+            return true;
+    return false;
 }
 
 bool mf_program_mentions(const mf_program *p, const char *axis)
@@ -94,7 +77,7 @@ static bool sweep_equation(sweep *s, int index)
     const mf_eqn *e = s->p->eqns[index];
     kept *k = &s->kept[index];
     bool all = true;
-    k->keep = mf_eqn_has_effect(e);
+    k->keep = mf_eqn_is_effect(e);
     bool effect = k->keep;
     k->used_out = mf_arena_alloc(&s->arena, (size_t)e->out_count + 1);
     k->used_in = mf_arena_alloc(&s->arena, (size_t)e->in_count + 1);

@@ -11,8 +11,7 @@ mf_program *mf_program_select(const mf_program *p, const int *in, int in_count, 
 /* Which inputs the outputs with used_out need. False when memory is out. */
 bool mf_program_uses(const mf_program *p, const bool *used_out, bool *used_in);
 
-bool mf_eqn_has_effect(const mf_eqn *e);                       /* itself or inside */
-bool mf_eqn_mentions(const mf_eqn *e, const char *axis);       /* uses this axis of its surroundings; an inner map of the name hides it */
+bool mf_eqn_mentions(const mf_eqn *e, const char *axis); /* uses this axis of its surroundings; an inner map of the name hides it */
 bool mf_program_mentions(const mf_program *p, const char *axis);
 
 /* mf_emit_eqn for any number of results; after a failure they are poison, so callers go on without a look. */

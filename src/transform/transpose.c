@@ -9,7 +9,7 @@ typedef struct backward {
     const mf_program *p;
     mf_builder b;
     mf_arena arena;
-    bool *linear;        /* by variable id: depends on a linear input */
+    bool *linear;         /* by variable id: depends on a linear input */
     mf_var **value, **ct; /* by variable id */
 } backward;
 

@@ -9,10 +9,7 @@
 
 /* ------------------------------------------------------------------ values */
 
-value value_new(const mf_type *type, int64_t replicas)
-{
-    return (value){ type, calloc((size_t)(type->bytes * replicas) + 16, 1) };
-}
+value value_new(const mf_type *type, int64_t replicas) { return (value){ type, calloc((size_t)(type->bytes * replicas) + 16, 1) }; }
 
 void value_free(value *values, int count)
 {
@@ -225,7 +222,8 @@ static void run_ppermute(const step *s)
     for (int64_t r = 0; r < replicas_of(s->env); r++)
         for (int i = 0; i + 1 < p->perm->count; i += 2)
             if (p->perm->at[i + 1] == member_of(s->env, p->axes, r))
-                memcpy(place(&s->out[0], r, 0), place(&s->in[0], replica_of(s->env, p->axes, r, p->perm->at[i]), 0), (size_t)s->in[0].type->bytes);
+                memcpy(place(&s->out[0], r, 0), place(&s->in[0], replica_of(s->env, p->axes, r, p->perm->at[i]), 0),
+                       (size_t)s->in[0].type->bytes);
 }
 
 static void run_axis_index(const step *s)
@@ -403,9 +401,14 @@ static bool run_step(const step *s)
     static const struct {
         const char *name;
         void (*run)(const step *s);
-    } collectives[] = { { "psum", run_reduction },     { "pmax", run_reduction },          { "pmin", run_reduction },
-                        { "all_gather", run_all_gather }, { "psum_scatter", run_psum_scatter }, { "all_to_all", run_all_to_all },
-                        { "ppermute", run_ppermute },  { "axis_index", run_axis_index } };
+    } collectives[] = { { "psum", run_reduction },
+                        { "pmax", run_reduction },
+                        { "pmin", run_reduction },
+                        { "all_gather", run_all_gather },
+                        { "psum_scatter", run_psum_scatter },
+                        { "all_to_all", run_all_to_all },
+                        { "ppermute", run_ppermute },
+                        { "axis_index", run_axis_index } };
     for (size_t i = 0; i < sizeof collectives / sizeof collectives[0]; i++)
         if (is(s->e, collectives[i].name))
             return collectives[i].run(s), true;

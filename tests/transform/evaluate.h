@@ -14,7 +14,7 @@ typedef struct value {
 
 /* env: the axes in scope, whose product is the number of replicas. out: p->out_count fresh values. False with a message on stdout. */
 bool evaluate(const mf_program *p, const mf_axis_env *env, const value *in, value *out);
-value value_new(const mf_type *type, int64_t replicas); /* zeros */
+value value_new(const mf_type *type, int64_t replicas);                    /* zeros */
 value value_random(const mf_type *type, int64_t replicas, unsigned *seed); /* floats in [-1, 1], integers 0 or 1 */
 void value_free(value *values, int count);
 double value_at(const value *v, int64_t replica, int64_t element);

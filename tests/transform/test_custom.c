@@ -23,12 +23,13 @@ static mf_program *forward(const mf_custom_rule *rule, const mf_type *const *typ
     return parsed("program (x: f64[3], w: f64[3]) {\n y: f64[3] = mul x w\n return y, w\n}\n", error);
 }
 
-static mf_program *backward(const mf_custom_rule *rule, const mf_type *const *types, int count, const mf_type *const *primals, int primal_count,
-                            mf_error_object **error)
+static mf_program *backward(const mf_custom_rule *rule, const mf_type *const *types, int count, const mf_type *const *primals,
+                            int primal_count, mf_error_object **error)
 {
     (void)rule, (void)types, (void)primals;
     CHECK(count == 2 && primal_count == 2);
-    return parsed("program (w: f64[3], c: f64[3]) {\n a: f64[3] = mul c {3.0, 3.0, 3.0}:f64[3]\n b: f64[3] = mul w c\n return a, b\n}\n", error);
+    return parsed("program (w: f64[3], c: f64[3]) {\n a: f64[3] = mul c {3.0, 3.0, 3.0}:f64[3]\n b: f64[3] = mul w c\n return a, b\n}\n",
+                  error);
 }
 
 static const mf_class rule_class = { "custom rule", NULL };
@@ -72,7 +73,9 @@ TEST(jvp_rule)
     mf_program *j = mf_jvp_program(p, NULL, (bool[]){ true, false }, (bool[]){ false }, &error);
     unsigned seed = 3;
     REQUIRE(j && j->in_count == 3 && j->out_count == 2);
-    value in[3] = { value_random(j->in[0]->type, 1, &seed), value_random(j->in[1]->type, 1, &seed), value_random(j->in[2]->type, 1, &seed) }, out[2];
+    value in[3] = { value_random(j->in[0]->type, 1, &seed), value_random(j->in[1]->type, 1, &seed),
+                    value_random(j->in[2]->type, 1, &seed) },
+          out[2];
     REQUIRE(evaluate(j, NULL, in, out));
     for (int i = 0; i < 3; i++) {
         CHECK_NEAR(value_at(&out[0], 0, i), sin(value_at(&in[0], 0, i)), 1e-12);

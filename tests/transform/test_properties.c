@@ -231,7 +231,8 @@ static void try_vjp(const subject *s)
         complain(s, "vjp", error);
         goto done;
     }
-    if (!verified(s, "forward", forward, s->env) || !verified(s, "backward", backward, s->env) || !CHECK(evaluate(forward, s->env, s->in, out)))
+    if (!verified(s, "forward", forward, s->env) || !verified(s, "backward", backward, s->env) ||
+        !CHECK(evaluate(forward, s->env, s->in, out)))
         goto programs;
     for (; n < residuals; n++)
         in[n] = out[s->p->out_count + n];
