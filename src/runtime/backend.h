@@ -37,7 +37,8 @@ struct mf_backend {
 
 extern const mf_backend mf_backend_reference;
 extern const mf_backend mf_backend_native;
-const mf_backend *mf_backend_find(const char *name); /* wire.c; NULL when unknown */
+extern const mf_backend *const mf_backend_table[];   /* wire.c: in the order of preference, the reference last, then NULL */
+const mf_backend *mf_backend_find(const char *name); /* NULL when unknown or not available here */
 const mf_backend *mf_backend_default(void);          /* MF_BACKEND or native where it is available, else reference */
 
 #endif

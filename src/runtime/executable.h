@@ -12,6 +12,9 @@ mf_executable *mf_executable_compile(const mf_program *p, const mf_backend *back
 /* Starts a run. in: ready or pending arrays of p's input types, any layout (retained as long as needed). out: new arrays, pending or
  * ready; one reference each. NULL, or an error when nothing was started. An error while running becomes the results' own. */
 mf_error_object *mf_executable_run(mf_executable *x, mf_array *const *in, mf_array **out);
+const mf_backend *mf_executable_backend(const mf_executable *x);
+int mf_executable_in_count(const mf_executable *x);
+int mf_executable_out_count(const mf_executable *x);
 /* What the memory plan says, for the user: one line a fact. */
 void mf_executable_describe(mf_text *t, const mf_executable *x);
 

@@ -1,0 +1,209 @@
+/* Running: a stage is the working memory of one run of an executable; on it fibers - one a device, and one for what a map computes once -
+ * step through blocks. A fiber is an explicit interpreter, never a blocked thread: where it must wait it is put down, and whoever brings
+ * what it waits for makes it ready again.
+ * Invariants: `active` counts the fibers that are ready or being stepped; when it reaches zero the run is over: finished, failed, or the
+ * devices disagree. A fiber is touched by one thread at a time: the one that took it from the ready list.
+ * The stage's lock guards its lists and counts, the maps' meetings and waiters and the publishing of shared registers. A stage that runs
+ * inline is touched by one thread only and takes no lock. */
+#ifndef MF_RUNTIME_RUN_H
+#define MF_RUNTIME_RUN_H
+
+#include "runtime/executable.h"
+#include "runtime/plan.h"
+
+typedef struct mf_stage mf_stage;
+typedef struct mf_fiber mf_fiber;
+typedef struct mf_map mf_map;
+typedef struct mf_frame mf_frame;
+
+#define MF_SMALL 16
+
+/* A value: counted memory, or up to 16 bytes in the register itself. Empty when data is NULL. */
+typedef struct mf_register {
+    mf_buffer *buffer;             /* NULL: data points into small, or into memory that outlives the register */
+    unsigned char *data;
+    const int64_t *strides;        /* NULL: row by row */
+    const mf_placement *placement; /* NULL: the executing device */
+    _Alignas(16) unsigned char small[MF_SMALL];
+} mf_register;
+
+/* Where an output shall be written: NULL data means anywhere. */
+typedef struct mf_home {
+    mf_buffer *buffer;
+    unsigned char *data;
+} mf_home;
+
+/* A while or scan under way, of the frame whose instruction it is. */
+typedef struct mf_loop {
+    const mf_instr *instr;
+    int64_t iteration, length;
+    bool in_condition;
+    mf_frame *frames[2];  /* kept between iterations: body, condition */
+    int carry_count, stacked_count;
+    mf_register *carry;   /* then the scan's stacked results */
+} mf_loop;
+
+struct mf_frame {
+    const mf_block *block;
+    mf_frame *below;
+    int pc;
+    int64_t iteration;    /* of the loop whose body or condition this is; -1: none */
+    mf_loop *loop;        /* of the current instruction */
+    mf_home *homes;       /* by output; NULL: none has one */
+    mf_register *registers;
+};
+
+struct mf_fiber {
+    mf_stage *stage;
+    mf_fiber *next;                    /* in the ready list or among a map's waiters */
+    mf_fiber *live_before, *live_after;
+    mf_map *map;                       /* the innermost map; NULL: the top-level program */
+    int64_t index;                     /* in that map; -1: the fiber that computes once for all */
+    int device;
+    mf_frame *top;                     /* NULL: not begun */
+    const mf_instr *waiting;           /* for messages */
+};
+
+/* A map under way. */
+struct mf_map {
+    mf_map *live_before, *live_after;
+    const mf_map_plan *plan;
+    mf_fiber *parent;                  /* suspended until all fibers are done */
+    int device;                        /* of index 0 */
+    int64_t remaining;                 /* fibers not yet done */
+    mf_register *in, *out;
+    mf_frame *once;                    /* the shared registers */
+    bool *there;                       /* by shared register: may be read; guarded by the lock */
+    mf_fiber *fibers;
+    int64_t fiber_count;
+    struct mf_gathering *gatherings;   /* collectives of which this is the outermost map */
+    mf_fiber *waiters;                 /* at MF_DO_AWAIT */
+};
+
+/* One member of a collective under way; it may have gone on (a detached collective), its map has not. */
+typedef struct mf_member {
+    mf_fiber *fiber; /* NULL: gone on */
+    mf_map *map;
+    int64_t index;
+    int device;
+    bool here;
+    mf_register *in; /* by result */
+} mf_member;
+
+#define MF_KEY_MAX 48
+/* An instance of a collective: which instruction, in which iterations of the loops around, for which coordinates of the other axes. */
+typedef struct mf_gathering {
+    struct mf_gathering *next;
+    const mf_instr *instr;
+    mf_map *top;
+    int key_count;
+    int64_t key[MF_KEY_MAX];
+    int64_t arrived;
+    mf_member *members; /* by rank */
+} mf_gathering;
+
+typedef struct mf_chunk {
+    struct mf_chunk *next;
+    size_t size, used;
+    _Alignas(16) unsigned char at[];
+} mf_chunk;
+
+#define MF_POOLS 24
+struct mf_stage {
+    mf_executable *executable;
+    struct mf_run *run; /* NULL: inline */
+    bool shared;        /* several threads: take the lock */
+    pthread_mutex_t lock;
+    mf_chunk *chunks;   /* memory of fibers, frames, maps: given back as a whole */
+    void *pools[MF_POOLS];
+    mf_register *in, *out;
+    int device;                     /* of the program itself */
+    int spread_input;               /* the first input that lies on several devices, where it lies, and its type */
+    const mf_placement *spread;
+    const mf_type *spread_type;
+    int64_t active;
+    bool done;
+    _Atomic bool failed;
+    mf_error_object *error; /* the first */
+    mf_fiber *live;
+    mf_map *maps;
+    /* guarded by the pool's lock when shared (tasks.c) */
+    mf_fiber *ready_first, *ready_last;
+    mf_stage *list_before, *list_after;
+    bool listed;
+};
+
+/* ---- stage.c: memory and registers */
+mf_stage *mf_stage_new(mf_executable *x);
+void mf_stage_clear(mf_stage *s); /* ready for another run */
+void mf_stage_free(mf_stage *s);
+void mf_stage_lock(mf_stage *s);
+void mf_stage_unlock(mf_stage *s);
+void *mf_stage_get(mf_stage *s, size_t bytes); /* zeroed, 16-byte aligned; the lock is held. NULL when out of memory */
+void mf_stage_put(mf_stage *s, void *p, size_t bytes);
+void mf_stage_fail(mf_stage *s, mf_error_object *e); /* takes the reference; the first wins; the lock is not held */
+
+void mf_register_release(mf_register *r);
+void mf_register_copy(mf_register *to, const mf_register *from); /* `to` is empty */
+void mf_register_move(mf_register *to, mf_register *from);
+void mf_register_view(mf_register *to, const mf_register *from, int64_t offset); /* the same memory from offset on, row by row */
+bool mf_register_new(mf_register *r, int64_t bytes);             /* false when out of memory */
+bool mf_register_pack(mf_register *r, const mf_type *type);      /* row by row from now on */
+bool mf_register_packed_copy(mf_register *to, const mf_register *from, const mf_type *type);
+bool mf_register_unique(const mf_register *r);                   /* nobody else holds its memory */
+
+mf_frame *mf_frame_new(mf_stage *s, const mf_block *b, bool homes); /* the lock is held; constants are in place */
+void mf_frame_release(mf_frame *f);                               /* all registers but constants */
+void mf_frame_free(mf_stage *s, mf_frame *f);                     /* the lock is held */
+
+/* ---- step.c */
+/* Steps a fiber until it waits or ends. */
+void mf_fiber_step(mf_fiber *f);
+mf_register *mf_operand(const mf_fiber *f, int ref);
+const mf_type *mf_operand_type(const mf_fiber *f, int ref);
+/* What an instruction did. STAY: the fiber's top frame changed. PARKED: somebody else may step the fiber by now: don't touch it. */
+typedef enum mf_step { MF_STEP_NEXT, MF_STEP_STAY, MF_STEP_PARKED, MF_STEP_FAILED } mf_step;
+/* The instruction is over: dying registers are released and the fiber moves on. */
+void mf_advance(mf_fiber *f);
+mf_frame *mf_push(mf_fiber *f, const mf_block *b, bool homes); /* NULL when out of memory */
+/* A block's result: moved or copied from a finished frame to an empty register, or written home (the register then stays empty). */
+void mf_frame_result(mf_fiber *f, mf_frame *done, int output, mf_register *to);
+
+/* ---- control.c */
+mf_step mf_control_begin(mf_fiber *f, const mf_instr *in); /* call, while, scan */
+mf_step mf_control_return(mf_fiber *f, mf_frame *done);    /* the frame above the instruction's has ended */
+
+/* ---- map.c */
+mf_step mf_map_begin(mf_fiber *f, const mf_instr *in);
+/* Bit i: mapped operand i of a map at the top level, which is one of these inputs of the program, is held once. */
+uint64_t mf_map_mask_of_inputs(const mf_instr *in, const mf_register *inputs);
+bool mf_map_enter(mf_fiber *f);                            /* a device's first frame */
+mf_step mf_map_end(mf_fiber *f);                           /* a fiber of a map has run to its end: parked for good, or failed */
+mf_step mf_await(mf_fiber *f, const mf_instr *in);
+/* Values of the once block have come: waiters that now have all go to the list. The lock is held. Counts them into active. */
+void mf_map_wake(mf_map *map, mf_fiber **list);
+/* The results of an instruction of the once block are there: packed, and published to the devices. */
+void mf_map_publish(mf_fiber *f, const mf_instr *in);
+
+/* ---- collective.c */
+mf_step mf_collective(mf_fiber *f, const mf_instr *in);
+mf_step mf_axis_index_value(mf_fiber *f, const mf_instr *in);
+mf_error_object *mf_disagreement(mf_stage *s); /* says who waits for whom */
+void mf_gathering_free(mf_stage *s, mf_gathering *g);
+
+/* ---- tasks.c */
+void mf_ready(mf_stage *s, mf_fiber *list); /* hands fibers (linked by next, already counted as active) over to be stepped */
+bool mf_tasks_start(void);                  /* false: no thread could be made */
+void *mf_scratch(size_t bytes);             /* this thread's; valid until its next call */
+void **mf_pointers(int count);              /* likewise */
+void mf_tasks_lock(void);                   /* the pool's lock: guards a run's stage and its end */
+void mf_tasks_unlock(bool news);            /* news: wakes those who wait */
+/* Works until done(context) holds, and sleeps when there is nothing to do: on fibers of stage(context), or on anything when stage is NULL.
+ * Both are called under the pool's lock. */
+void mf_tasks_help(mf_stage *(*stage)(void *context), bool (*done)(void *context), void *context);
+bool mf_tasks_is_worker(void); /* this thread is stepping a fiber */
+
+/* ---- executable.c */
+void mf_stage_over(mf_stage *s); /* active has reached zero: finishes the run; nobody else touches the stage */
+
+#endif
