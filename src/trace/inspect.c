@@ -273,18 +273,57 @@ const char *mf_str_function(mf_function f)
     return mf_text_to_scope(&t);
 }
 
-const char *mf_str_state(mf_state s)
+static const char *state_type_name(int type)
 {
     static const char *const names[] = { "State", "ParamState", "BatchState", "RandomState", "HiddenState" };
+    return names[type >= 0 && type <= MF_HIDDEN_STATE ? type : 0];
+}
+
+const char *mf_str_state(mf_state s)
+{
     MF_ENTER;
     mf_text t = { 0 };
     mf_state_cell *cell = (mf_state_cell *)mf_handle_get_as(s.handle, &mf_state_class);
     mf_object *value = cell ? mf_cell_value(cell) : mf_retain(mf_handle_get(s.handle));
     if (cell)
-        mf_text_add(&t, "%s(", names[cell->type >= 0 && cell->type <= MF_HIDDEN_STATE ? cell->type : 0]);
+        mf_text_add(&t, "%s(", state_type_name(cell->type));
     print_object(&t, value, false);
     mf_text_put(&t, cell ? ")" : "");
     mf_drop(value);
+    return mf_text_to_scope(&t);
+}
+
+static void print_filter(mf_text *t, const mf_filter_object *f)
+{
+    switch (f->kind) {
+    case 1: mf_text_add(t, "OfType(%s)", state_type_name(f->type)); break;
+    case 2: mf_text_add(t, "PathContains('%s')", f->text); break;
+    case 3:
+        mf_text_put(t, "Not(");
+        print_filter(t, f->negated);
+        mf_text_put(t, ")");
+        break;
+    default: mf_text_put(t, "Everything()"); break;
+    }
+}
+
+const char *mf_str_filter(mf_filter filter)
+{
+    MF_ENTER;
+    mf_text t = { 0 };
+    const mf_filter_object *f = (const mf_filter_object *)mf_handle_get_as(filter.handle, &mf_filter_class);
+    if (f)
+        print_filter(&t, f);
+    else
+        print_object(&t, mf_handle_get(filter.handle), false);
+    return mf_text_to_scope(&t);
+}
+
+const char *mf_str_module(mf_module m)
+{
+    MF_ENTER;
+    mf_text t = { 0 };
+    print_object(&t, mf_handle_get(m.handle), false);
     return mf_text_to_scope(&t);
 }
 
