@@ -161,7 +161,7 @@ static mf_program *finish_unknown(mf_partial_context *c, const mf_program *p, co
 {
     mf_var **out = mf_partial_room(c, p->out_count, sizeof *out);
     int count = 0;
-    for (int o = 0; out && o < p->out_count; o++) {
+    for (int o = 0; out && !mf_partial_failed(c) && o < p->out_count; o++) {
         known_out[o] = mf_partial_is_known(c, p->out[o]) && !(force && force[o]);
         if (!known_out[o])
             out[count++] = mf_partial_unknown(c, p->out[o]);
@@ -174,10 +174,13 @@ static mf_program *finish_known(mf_partial_context *c, const mf_program *p, cons
 {
     mf_var **out = mf_partial_room(c, p->out_count + c->residual_count, sizeof *out);
     int count = 0;
-    for (int o = 0; out && o < p->out_count; o++)
+    bool good = out && !mf_partial_failed(c);
+    if (!good)
+        mf_builder_fail_memory(&c->known_builder); /* the unknown program exists: the failure is this one's */
+    for (int o = 0; good && o < p->out_count; o++)
         if (known_out[o])
             out[count++] = mf_partial_known(c, p->out[o]);
-    for (int r = 0; out && r < c->residual_count; r++)
+    for (int r = 0; good && r < c->residual_count; r++)
         if (used[r])
             out[count++] = c->residuals[r];
     return mf_builder_finish(&c->known_builder, out, count, error);

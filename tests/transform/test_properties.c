@@ -430,7 +430,8 @@ static char *read_file(const char *path)
     return text;
 }
 
-TEST(properties)
+/* Calls visit with every program of the file. */
+static void each_program(void (*visit)(subject *s))
 {
     char *text = read_file(MF_TESTS_DIR "/transform/programs.txt"), *at = text ? strstr(text, "\n=== ") : NULL;
     REQUIRE(at);
@@ -446,11 +447,68 @@ TEST(properties)
         if (!s.p)
             complain(&s, "parse", error);
         else
-            try_all(&s);
+            visit(&s);
         mf_drop(s.p);
+        at = next;
         if (next)
             *next = '\n';
-        at = next;
     }
     free(text);
 }
+
+TEST(properties) { each_program(try_all); }
+
+/* ------------------------------------------------------------------ memory that runs out */
+
+static void forget(mf_error_object *error)
+{
+    CHECK(error);
+    if (error)
+        atomic_store(&error->observed, true);
+    mf_drop(error);
+}
+
+static bool vjp_once(const subject *s)
+{
+    mf_program *forward, *backward;
+    mf_error_object *error = NULL;
+    int residuals;
+    bool good = mf_vjp_program(s->p, s->env, &forward, &backward, &residuals, &error);
+    mf_alloc_fail_after(0);
+    mf_drop(forward);
+    mf_drop(backward);
+    if (!good)
+        forget(error);
+    return good;
+}
+
+static bool vmap_once(const subject *s)
+{
+    int in_axis[MOST] = { 0 }, out_axis[MOST];
+    mf_error_object *error = NULL;
+    for (int o = 0; o < s->p->out_count; o++)
+        out_axis[o] = -2;
+    mf_program *b = mf_batch_program(s->p, s->env, NULL, size, in_axis, out_axis, &error);
+    mf_alloc_fail_after(0);
+    if (!b)
+        forget(error);
+    mf_drop(b);
+    return b;
+}
+
+/* Every allocation fails once: an error comes back each time, and nothing is lost or used after its end (the sanitizers watch). */
+static void fail_each(subject *s)
+{
+    bool (*once[2])(const subject *) = { vjp_once, vmap_once };
+    if (!vmap_once(s) || (strstr(s->properties, "vjp") && !vjp_once(s))) {
+        CHECK_NOTE("%s", s->name);
+        return;
+    }
+    for (int way = strstr(s->properties, "vjp") ? 0 : 1; way < 2; way++)
+        for (int n = 1, good = 0; good < 40; n++) { /* pruning may do without: a few successes are not the end */
+            mf_alloc_fail_after(n);
+            good = once[way](s) ? good + 1 : 0;
+        }
+}
+
+TEST(out_of_memory) { each_program(fail_each); }
