@@ -1,0 +1,470 @@
+/* Data-parallel training: a small convolutional network on Fashion-MNIST, over any number of devices.
+ *
+ * Every device holds the same parameters and works on its part of each batch; gradients are averaged over the devices with pmean, so that
+ * all make the same step. After each epoch every test image is evaluated, on all devices: the last, smaller batch is filled up and masked.
+ * The trained parameters are saved, and `data_parallel --predict 0 1 2` loads them for single test images on one device. */
+#include <manyfold.h>
+
+#include "progress.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { num_classes = 10 };
+
+static const char *const class_names[num_classes] = { "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
+                                                      "Sandal",      "Shirt",   "Sneaker",  "Bag",   "Ankle boot" };
+
+/* ---- the model: structure in a module, numbers in a tree */
+
+static mf_value cnn_call(mf_module self, mf_value x)
+{
+    x = mf_relu(mf_call(mf_member_module(self, "conv1"), x));
+    x = mf_max_pool(x, .window_shape = MF_INTS(2, 2), .strides = MF_INTS(2, 2));
+    x = mf_relu(mf_call(mf_member_module(self, "conv2"), x));
+    x = mf_max_pool(x, .window_shape = MF_INTS(2, 2), .strides = MF_INTS(2, 2));
+    x = mf_reshape(x, MF_SHAPE(mf_dim(x, 0), -1));
+    return mf_call(mf_member_module(self, "dense"), x);
+}
+
+static mf_module cnn(mf_state rngs)
+{
+    mf_module conv1 = mf_nn_conv(rngs, 1, 32, .kernel_size = MF_INTS(3, 3));
+    mf_module conv2 = mf_nn_conv(rngs, 32, 64, .kernel_size = MF_INTS(3, 3));
+    mf_module dense = mf_nn_linear(rngs, 64 * 8 * 8, num_classes);
+    return mf_module_new("CNNModel", cnn_call, "conv1", conv1, "conv2", conv2, "dense", dense);
+}
+
+/* ---- one step of training, as each device runs it */
+
+typedef struct trainer {
+    mf_module model;
+    mf_optimizer adam;
+} trainer; /* what does not change: the functions' context */
+
+MF_RECORD(train_state, params, opt_state);
+
+typedef struct loss_context {
+    mf_module model;
+    mf_value batch;
+} loss_context;
+
+static mf_value loss_fn(void *context, mf_value params)
+{
+    loss_context *c = context;
+    mf_value label = mf_get(c->batch, "label");
+    mf_value logits = mf_apply(c->model, params, mf_get(c->batch, "image"));
+    mf_value loss = mf_mean(mf_softmax_cross_entropy(logits, mf_one_hot(label, num_classes)));
+    mf_value accuracy = mf_mean(mf_equal(mf_argmax(logits, -1), label));
+    return mf_tuple(loss, mf_dict("accuracy", accuracy));
+}
+
+static mf_value train_step(void *context, mf_value state, mf_value batch)
+{
+    trainer *t = context;
+    train_state s = train_state_unpack(state);
+    loss_context c = { t->model, batch };
+    mf_function grad_fn = mf_value_and_grad(mf_closure(loss_fn, &c), .has_aux = true);
+    mf_value loss_and_metrics, loss, metrics, grads;
+    mf_unpack(mf_call(grad_fn, s.params), &loss_and_metrics, &grads);
+    mf_unpack(loss_and_metrics, &loss, &metrics);
+    grads = mf_pmean(grads, "devices");
+    loss = mf_pmean(loss, "devices");
+    metrics = mf_pmean(metrics, "devices");
+    s.params = mf_optim_update(t->adam, grads, &s.opt_state, s.params);
+    return mf_tuple(train_state_pack(s), loss, metrics);
+}
+
+/* ---- evaluation: sums over the images that the mask lets count, on all devices together */
+
+static mf_value eval_step(void *context, mf_value params, mf_value batch)
+{
+    trainer *t = context;
+    mf_value label = mf_get(batch, "label"), mask = mf_get(batch, "mask");
+    mf_value logits = mf_apply(t->model, params, mf_get(batch, "image"));
+    mf_value loss = mf_softmax_cross_entropy(logits, mf_one_hot(label, num_classes));
+    mf_value correct = mf_equal(mf_argmax(logits, -1), label);
+    mf_value sums = mf_dict("loss", mf_sum(mf_mul(loss, mask)), "correct", mf_sum(mf_mul(correct, mask)), "images", mf_sum(mask));
+    return mf_psum(sums, "devices");
+}
+
+static mf_value predict(void *context, mf_value params, mf_value image)
+{
+    trainer *t = context;
+    mf_value logits = mf_apply(t->model, params, mf_expand_dims(image, 0));
+    return mf_softmax(mf_squeeze(logits, 0), -1);
+}
+
+/* ---- the command line */
+
+typedef struct settings {
+    long long devices, epochs, batch, seed;
+    long long limit; /* training images; 0: all */
+    double learning_rate;
+    const char *data, *out;
+    bool predict;
+    char **indices; /* of --predict */
+    int index_count;
+} settings;
+
+static const char usage[] =
+    "usage: data_parallel [OPTION]...\n"
+    "       data_parallel --predict [--data FOLDER] [--out FOLDER] IMAGE_INDEX...\n"
+    "Trains a convolutional network on Fashion-MNIST, data-parallel, and saves it; or loads it to classify single test images.\n"
+    "\n"
+    "  --devices N    devices to train on (8)\n"
+    "  --epochs N     passes over the training images (3)\n"
+    "  --batch N      images a step, over all devices (128)\n"
+    "  --lr RATE      Adam's learning rate (0.001)\n"
+    "  --seed N       of the parameters and the order of the images (0)\n"
+    "  --data FOLDER  with the four gzip'd IDX files (where Debian's dataset-fashion-mnist puts them)\n"
+    "  --out FOLDER   for the trained parameters (out)\n"
+    "  --limit N      training images to use, the first N (0: all)\n"
+    "  --predict      classify the test images of the given numbers on one device\n"
+    "  --help         this text\n";
+
+static bool whole_number(const char *text, long long least, long long most, long long *out)
+{
+    char *end;
+    errno = 0;
+    *out = strtoll(text, &end, 10);
+    return !errno && end != text && !*end && *out >= least && *out <= most;
+}
+
+static bool positive(const char *text, double *out)
+{
+    char *end;
+    *out = strtod(text, &end);
+    return end != text && !*end && *out > 0;
+}
+
+static bool set_option(settings *s, int option, const char *text)
+{
+    const long long most = 1 << 20;
+    switch (option) {
+    case 'd': return whole_number(text, 1, most, &s->devices);
+    case 'e': return whole_number(text, 1, most, &s->epochs);
+    case 'b': return whole_number(text, 1, most, &s->batch);
+    case 's': return whole_number(text, 0, INT64_MAX, &s->seed);
+    case 'l': return whole_number(text, 0, INT64_MAX, &s->limit);
+    case 'r': return positive(text, &s->learning_rate);
+    case 'i': s->data = text; return true;
+    case 'o': s->out = text; return true;
+    case 'p': s->predict = true; return true;
+    default: return false;
+    }
+}
+
+/* False: the program ends now, with *status. */
+static bool read_settings(settings *s, int argc, char **argv, int *status)
+{
+    static const struct option options[] = {
+        { "devices", required_argument, NULL, 'd' },
+        { "epochs", required_argument, NULL, 'e' },
+        { "batch", required_argument, NULL, 'b' },
+        { "lr", required_argument, NULL, 'r' },
+        { "seed", required_argument, NULL, 's' },
+        { "data", required_argument, NULL, 'i' },
+        { "out", required_argument, NULL, 'o' },
+        { "limit", required_argument, NULL, 'l' },
+        { "predict", no_argument, NULL, 'p' },
+        { "help", no_argument, NULL, 'h' },
+        { 0 },
+    };
+    *status = EXIT_FAILURE;
+    int option, at = 0;
+    while ((option = getopt_long(argc, argv, "", options, &at)) != -1) {
+        if (option == 'h') {
+            fputs(usage, stdout);
+            *status = EXIT_SUCCESS;
+            return false;
+        }
+        if (option == '?' || !set_option(s, option, optarg)) {
+            if (option != '?')
+                fprintf(stderr, "data_parallel: --%s does not take '%s'\n", options[at].name, optarg);
+            fputs("data_parallel --help tells what there is\n", stderr);
+            return false;
+        }
+    }
+    s->indices = argv + optind;
+    s->index_count = argc - optind;
+    if (s->predict == (s->index_count > 0))
+        return true;
+    fprintf(stderr, "data_parallel: %s\n",
+            s->predict ? "--predict needs the numbers of test images" : "only --predict takes further words");
+    return false;
+}
+
+/* ---- data */
+
+static bool told(mf_value v)
+{
+    const char *message = mf_is_error(v) ? mf_error(v) : NULL;
+    if (message)
+        fprintf(stderr, "data_parallel: %s\n", message);
+    return message != NULL;
+}
+
+static mf_value first_rows(void *count, mf_value x) { return mf_get(x, mf_range(0, *(long long *)count)); }
+
+static mf_value load(const settings *s, const char *split, int64_t *images)
+{
+    mf_value dataset = mf_load_fashion_mnist(s->data, split);
+    if (told(dataset)) {
+        if (!s->data)
+            fputs("data_parallel: the images are in Debian's package dataset-fashion-mnist; --data names another folder\n", stderr);
+        return dataset;
+    }
+    *images = mf_dim(mf_get(dataset, "label"), 0);
+    if (strcmp(split, "train") != 0 || !s->limit || s->limit >= *images)
+        return dataset;
+    *images = s->limit;
+    return mf_tree_map(mf_closure(first_rows, &s->limit), dataset);
+}
+
+/* NULL after an error, which is told. The loader copies what it needs; the dataset itself goes with the scope. */
+static mf_loader *open_loader(const settings *s, const char *split, int64_t *images)
+{
+    MF_SCOPE;
+    mf_value dataset = load(s, split, images);
+    if (mf_is_error(dataset))
+        return NULL;
+    bool train = strcmp(split, "train") == 0;
+    mf_loader *l = mf_loader_open(dataset, .batch_size = s->batch, .shuffle = train, .shuffle_seed = (uint64_t)s->seed, .pad_last = !train);
+    mf_value batch;
+    if (mf_loader_batches(l) > 0)
+        return l;
+    if (!mf_loader_next(l, &batch) || !told(batch))
+        fprintf(stderr, "data_parallel: %lld images to %s with are less than one batch of %lld\n", (long long)*images, split, s->batch);
+    mf_loader_close(l);
+    return NULL;
+}
+
+/* ---- training */
+
+typedef struct result {
+    double train_loss, train_accuracy, test_loss, test_accuracy, tested, seconds;
+} result;
+
+typedef struct run {
+    const settings *settings;
+    mf_function step, evaluate;
+    mf_value state;
+    mf_value pending; /* loss and metrics of the step that was queued last */
+    mf_loader *train, *test;
+} run;
+
+typedef struct tally {
+    double loss, accuracy;
+    int64_t steps;
+} tally;
+
+static bool settle(run *r, tally *t)
+{
+    if (!r->pending.handle)
+        return true;
+    MF_SCOPE;
+    if (told(r->pending))
+        return false;
+    t->loss += mf_item_f64(mf_get(r->pending, 0, 0)); /* the same on all devices: the first one's */
+    t->accuracy += mf_item_f64(mf_get(r->pending, 1, "accuracy", 0));
+    t->steps++;
+    mf_clear(&r->pending);
+    return true;
+}
+
+/* Reading a result waits for it, so a step's loss is read when the next step is on its way. */
+static bool queue_step(run *r, mf_value batch, tally *t)
+{
+    MF_SCOPE;
+    mf_value next, loss, metrics;
+    mf_value sharded = mf_shard_batch(batch, (int)r->settings->devices);
+    mf_unpack(mf_call(r->step, r->state, sharded), &next, &loss, &metrics);
+    if (told(next) || !settle(r, t))
+        return false;
+    mf_assign(&r->state, next);
+    mf_assign(&r->pending, mf_tuple(loss, metrics));
+    return true;
+}
+
+static bool train_epoch(run *r, int epoch, result *out)
+{
+    char label[48], said[64];
+    snprintf(label, sizeof label, "Epoch %d/%lld", epoch + 1, r->settings->epochs);
+    progress p = progress_start(label, "images", mf_loader_batches(r->train), (double)r->settings->batch);
+    tally t = { 0 };
+    for (mf_value batch; mf_loader_next(r->train, &batch);) {
+        if (told(batch) || !queue_step(r, batch, &t))
+            return false;
+        int64_t read = t.steps ? t.steps : 1;
+        snprintf(said, sizeof said, "loss %.4f, accuracy %.4f", t.loss / (double)read, t.accuracy / (double)read);
+        progress_step(&p, said);
+    }
+    if (!settle(r, &t))
+        return false;
+    out->train_loss = t.loss / (double)t.steps;
+    out->train_accuracy = t.accuracy / (double)t.steps;
+    return true;
+}
+
+static bool evaluate(run *r, result *out)
+{
+    double loss = 0, correct = 0, images = 0;
+    for (mf_value batch; mf_loader_next(r->test, &batch);) {
+        MF_SCOPE;
+        mf_value sharded = mf_shard_batch(batch, (int)r->settings->devices);
+        mf_value sums = mf_call(r->evaluate, mf_get(r->state, "params"), sharded);
+        if (told(sums))
+            return false;
+        loss += mf_item_f64(mf_get(sums, "loss", 0));
+        correct += mf_item_f64(mf_get(sums, "correct", 0));
+        images += mf_item_f64(mf_get(sums, "images", 0));
+    }
+    out->test_loss = loss / images;
+    out->test_accuracy = correct / images;
+    out->tested = images;
+    return true;
+}
+
+static void print_table(const result *results, long long epochs)
+{
+    printf("\nEpoch  Train loss  Train accuracy  Test loss  Test accuracy  Seconds\n");
+    for (long long i = 0; i < epochs; i++)
+        printf("%5lld  %10.4f  %14.4f  %9.4f  %13.4f  %7.1f\n", i + 1, results[i].train_loss, results[i].train_accuracy,
+               results[i].test_loss, results[i].test_accuracy, results[i].seconds);
+    printf("\n%.0f test images evaluated; test accuracy %.4f\n", results[epochs - 1].tested, results[epochs - 1].test_accuracy);
+}
+
+static bool train_epochs(run *r, result *results)
+{
+    for (int epoch = 0; epoch < r->settings->epochs; epoch++) {
+        double started = progress_now();
+        if (!train_epoch(r, epoch, &results[epoch]) || !evaluate(r, &results[epoch]))
+            return false;
+        results[epoch].seconds = progress_now() - started;
+        printf("Epoch %d/%lld: test loss %.4f, test accuracy %.4f\n", epoch + 1, r->settings->epochs, results[epoch].test_loss,
+               results[epoch].test_accuracy);
+    }
+    return true;
+}
+
+/* ---- the trained parameters */
+
+static bool parameter_path(char *out, size_t size, const settings *s)
+{
+    int n = snprintf(out, size, "%s/fashion_mnist_cnn.npz", s->out);
+    if (n >= 0 && (size_t)n < size)
+        return true;
+    fputs("data_parallel: the name of the folder after --out is too long\n", stderr);
+    return false;
+}
+
+static bool save(const run *r)
+{
+    char path[4096];
+    if (!parameter_path(path, sizeof path, r->settings))
+        return false;
+    if (mkdir(r->settings->out, 0777) != 0 && errno != EEXIST) {
+        fprintf(stderr, "data_parallel: %s: %s\n", r->settings->out, strerror(errno));
+        return false;
+    }
+    bool saved = mf_save_npz(path, mf_unreplicate(mf_get(r->state, "params"))) == MF_OK; /* if not, mf_exit_status says why */
+    if (saved)
+        printf("Trained parameters saved as %s\n", path);
+    return saved;
+}
+
+static double parameter_count(mf_value leaves)
+{
+    double count = 0;
+    for (int i = 0; i < mf_len(leaves); i++)
+        count += (double)mf_size(mf_get(leaves, i));
+    return count;
+}
+
+/* ---- the two ways to run */
+
+static bool start(run *r, trainer *t)
+{
+    const settings *s = r->settings;
+    int64_t train_images = 0, test_images = 0;
+    mf_value divides = mf_shard_batch(mf_zeros(MF_SHAPE(s->batch), MF_F32), (int)s->devices);
+    if (told(divides) || !(r->train = open_loader(s, "train", &train_images)) || !(r->test = open_loader(s, "test", &test_images)))
+        return false;
+    mf_value params = mf_module_values(t->model, mf_of_type(MF_PARAM_STATE));
+    mf_value state = train_state_pack((train_state){ .params = params, .opt_state = mf_optim_init(t->adam, params) });
+    r->state = mf_replicate(state, mf_local_devices());
+    r->step = mf_pmap(mf_closure(train_step, t), .axis_name = "devices", .donate_argnums = MF_INTS(0));
+    r->evaluate = mf_pmap(mf_closure(eval_step, t), .axis_name = "devices");
+    printf("%lld training images, %lld test images; %lld devices with %lld images each a step; %.0f parameters\n", (long long)train_images,
+           (long long)test_images, s->devices, s->batch / s->devices, parameter_count(mf_tree_leaves(params)));
+    return !told(r->state);
+}
+
+static bool train(const settings *s)
+{
+    mf_set_num_cpu_devices((int)s->devices);
+    trainer t = { cnn(mf_random_state((uint64_t)s->seed)), mf_adam(.learning_rate = s->learning_rate) };
+    run r = { .settings = s };
+    result *results = calloc((size_t)s->epochs, sizeof *results);
+    bool ok = results && start(&r, &t) && train_epochs(&r, results);
+    if (ok) {
+        print_table(results, s->epochs);
+        ok = save(&r);
+    }
+    mf_loader_close(r.train);
+    mf_loader_close(r.test);
+    free(results);
+    return ok;
+}
+
+static bool predict_image(mf_function classify, mf_value params, mf_value dataset, const char *word)
+{
+    MF_SCOPE;
+    long long index, most = mf_dim(mf_get(dataset, "label"), 0) - 1;
+    if (!whole_number(word, 0, most, &index)) {
+        fprintf(stderr, "data_parallel: '%s' is no test image; they are numbered from 0 to %lld\n", word, most);
+        return false;
+    }
+    float chances[num_classes];
+    mf_value answer = mf_call(classify, params, mf_get(dataset, "image", index));
+    if (told(answer) || mf_to_host(answer, MF_F32, chances, num_classes) != MF_OK)
+        return false;
+    int best = 0;
+    for (int i = 1; i < num_classes; i++)
+        best = chances[i] > chances[best] ? i : best;
+    int64_t label = mf_item_i64(mf_get(dataset, "label", index));
+    printf("Test image %lld: %s (%.1f %%); labelled %s\n", index, class_names[best], 100 * (double)chances[best], class_names[label]);
+    return true;
+}
+
+static bool predict_images(const settings *s)
+{
+    mf_set_num_cpu_devices(1);
+    trainer t = { .model = cnn(mf_random_state(0)) };
+    char path[4096];
+    int64_t images;
+    if (!parameter_path(path, sizeof path, s))
+        return false;
+    mf_value params = mf_load_tree(path, mf_module_values(t.model, mf_of_type(MF_PARAM_STATE)));
+    mf_value dataset = told(params) ? params : load(s, "test", &images);
+    bool ok = !mf_is_error(dataset);
+    mf_function classify = mf_jit(mf_closure(predict, &t));
+    for (int i = 0; ok && i < s->index_count; i++)
+        ok = predict_image(classify, params, dataset, s->indices[i]);
+    return ok;
+}
+
+int main(int argc, char **argv)
+{
+    settings s = { .devices = 8, .epochs = 3, .batch = 128, .learning_rate = 1e-3, .out = "out" };
+    int status;
+    if (!read_settings(&s, argc, argv, &status))
+        return status;
+    bool ok = s.predict ? predict_images(&s) : train(&s);
+    status = mf_exit_status();
+    return ok ? status : EXIT_FAILURE;
+}
