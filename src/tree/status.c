@@ -44,15 +44,30 @@ static mf_error_object *seen_error(mf_value v)
     return e;
 }
 
+/* Whether, without making or handling an error. */
+static bool is_bad_leaf(mf_object *o)
+{
+    if (!mf_object_is(o, &mf_array_class))
+        return mf_object_is(o, &mf_error_class);
+    mf_array *a = (mf_array *)o;
+    if (atomic_load(&a->deleted))
+        return true;
+    mf_error_object *e = mf_array_wait(a);
+    mf_drop(e); /* the future holds it still */
+    return e != NULL;
+}
+
 bool mf_is_error(mf_value v)
 {
     MF_ENTER;
-    mf_error_object *e = error_in(v);
-    bool is = e != NULL;
-    if (is && &e->object != mf_object_of(v) && !mf_object_is(mf_object_of(v), &mf_tree_class))
-        mf_error_see(e); /* made for this answer: an array that was deleted or failed keeps its own */
-    mf_drop(e);
-    return is;
+    mf_object *o = mf_object_of(v), *self, *const * leaves;
+    int count = 0;
+    bool bad = false;
+    if (o)
+        mf_tree_flatten(o, &leaves, &count, &self);
+    for (int i = 0; i < count && !bad; i++)
+        bad = is_bad_leaf(leaves[i]);
+    return bad;
 }
 
 const char *mf_error(mf_value v)

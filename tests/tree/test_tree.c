@@ -1,5 +1,6 @@
 /* Trees: making, indexing, changing, mapping, records, statics. */
 #include "tree/tree.h"
+#include "base/alloc.h"
 #include "check.h"
 
 #include <manyfold.h>
@@ -189,3 +190,29 @@ TEST(an_unset_item_is_an_error)
     CHECK_CONTAINS(mf_error(mf_tuple(1, (mf_value){ 0 })), "item 1 is an unset value");
     CHECK_CONTAINS(mf_error(mf_get((mf_value){ 0 }, 0)), "unset");
 }
+
+#ifndef NDEBUG
+static mf_value build_all(void)
+{
+    mf_value t = mf_dict("w", mf_tuple(1, mf_array(MF_F32, MF_SHAPE(5), 1, 2, 3, 4, 5)), "b", mf_list(mf_none(), "name of a static"));
+    t = mf_set(t, mf_zeros(MF_SHAPE(3), MF_F32), "w", 0);
+    return mf_tuple(mf_get(t, "w", 1), mf_tree_unflatten(t, mf_tree_leaves(t)), mf_tree_map(same, t));
+}
+
+/* Every allocation fails once: the value is an error or whole, and nothing leaks (the sanitizer says). */
+TEST(out_of_memory_anywhere)
+{
+    int whole = 0;
+    for (int n = 1; n < 400 && whole < 3; n++) {
+        MF_SCOPE;
+        mf_alloc_fail_after(n);
+        mf_value v = build_all();
+        mf_alloc_fail_after(0);
+        if (!mf_is_error(v))
+            whole++;
+        else
+            CHECK(mf_error_status(v) == MF_ERROR_MEMORY || mf_error(v) != NULL);
+    }
+    CHECK(whole == 3);
+}
+#endif
