@@ -1,0 +1,77 @@
+/* NumPy's division with rest: floor_divide goes towards minus infinity, the remainder has the divisor's sign.
+ * Invariant: x = y * floor_divide(x, y) + remainder(x, y), up to rounding; both follow jax.numpy where y is 0. */
+#include <manyfold.h>
+
+static bool is_float(mf_value x)
+{
+    mf_dtype d = mf_dtype_of(x);
+    return d == MF_F16 || d == MF_BF16 || d == MF_F32 || d == MF_F64;
+}
+
+static bool is_unsigned(mf_value x)
+{
+    mf_dtype d = mf_dtype_of(x);
+    return d == MF_BOOL || (d >= MF_U8 && d <= MF_U64);
+}
+
+/* Whether the signs of x and y differ. */
+static mf_value apart(mf_value x, mf_value y) { return mf_not_equal(mf_less(x, 0), mf_less(y, 0)); }
+
+/* What lax.rem leaves, moved to the divisor's side. */
+static mf_value towards_divisor(mf_value rest, mf_value y)
+{
+    mf_value moves = mf_logical_and(mf_not_equal(rest, 0), apart(rest, y));
+    return mf_where(moves, mf_add(rest, y), rest);
+}
+
+static mf_value floor_divide_floats(mf_value x, mf_value y)
+{
+    mf_value rest = mf_lax_rem(x, y), quotient = mf_div(mf_sub(x, rest), y);
+    mf_value below = mf_logical_and(mf_not_equal(rest, 0), mf_not_equal(mf_sign(y), mf_sign(rest)));
+    return mf_round(mf_where(below, mf_sub(quotient, 1), quotient));
+}
+
+static mf_value floor_divide_integers(mf_value x, mf_value y)
+{
+    mf_value quotient = mf_lax_div(x, y);
+    mf_value below = mf_logical_and(mf_not_equal(mf_sign(x), mf_sign(y)), mf_not_equal(mf_lax_rem(x, y), 0));
+    return mf_where(below, mf_sub(quotient, 1), quotient);
+}
+
+/* A scalar that promotes as x does. */
+static mf_value scalar_like(mf_value x)
+{
+    mf_dtype d = mf_dtype_of(x);
+    if (d == MF_DTYPE_DEFAULT) /* an error or a tree */
+        return x;
+    return mf_weak_type_of(x) ? is_float(x) ? mf_f(0) : mf_i(0) : mf_scalar(0, d);
+}
+
+/* Both operands in the dtype that they have together; bool counts as i32. */
+static void join_dtypes(mf_value *x, mf_value *y)
+{
+    mf_value same = mf_where(mf_b(true), scalar_like(*x), scalar_like(*y));
+    if (mf_is_error(same)) {
+        *x = *y = same;
+        return;
+    }
+    mf_dtype d = mf_dtype_of(same) == MF_BOOL ? MF_I32 : mf_dtype_of(same);
+    *x = mf_dtype_of(*x) == d ? *x : mf_astype(*x, d);
+    *y = mf_dtype_of(*y) == d ? *y : mf_astype(*y, d);
+}
+
+mf_value(mf_floor_divide)(mf_value x, mf_value y)
+{
+    join_dtypes(&x, &y);
+    if (is_float(x))
+        return floor_divide_floats(x, y);
+    return is_unsigned(x) ? mf_lax_div(x, y) : floor_divide_integers(x, y);
+}
+
+mf_value(mf_remainder)(mf_value x, mf_value y)
+{
+    join_dtypes(&x, &y);
+    if (!is_float(x)) /* x % 0 is 0 */
+        y = mf_where(mf_equal(y, 0), 1, y);
+    return towards_divisor(mf_lax_rem(x, y), y);
+}

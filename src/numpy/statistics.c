@@ -1,0 +1,75 @@
+/* mean, var, std: sums divided by counts.
+ * Invariant: f16 and bf16 are averaged in f32 and rounded once; integers become floats first. With a mask only its elements count. */
+#include <manyfold.h>
+
+static const mf_reduce_options everything = { MF_REDUCE_DEFAULTS };
+
+static bool is_half(mf_dtype d) { return d == MF_F16 || d == MF_BF16; }
+
+/* The dtype of the result, and the one it is computed in. */
+static mf_dtype result_dtype(mf_value x, const mf_reduce_options *o)
+{
+    mf_dtype d = o->dtype ? o->dtype : mf_dtype_of(x);
+    if (d == MF_I64 || d == MF_U64)
+        return MF_F64;
+    return d >= MF_F16 && d <= MF_C128 ? d : MF_F32;
+}
+
+static mf_dtype working_dtype(mf_dtype d) { return is_half(d) ? MF_F32 : d; }
+
+/* How many elements meet in each result: a number, or, with a mask, an array. */
+static mf_value count_of(mf_value x, mf_value sum, const mf_reduce_options *o, mf_dtype dtype)
+{
+    if (o->where.handle) {
+        mf_value ones = mf_where(o->where, mf_ones_like(mf_astype(x, dtype)), mf_scalar(0, dtype));
+        return mf_sum_opt(ones, &(mf_reduce_options){ .axis = o->axis, .keepdims = o->keepdims });
+    }
+    int64_t all = mf_size(x), kept = mf_size(sum);
+    if (all > 0 && kept > 0)
+        return mf_scalar((double)(all / kept), dtype);
+    mf_value counts = mf_sum_opt(mf_ones_like(mf_astype(x, dtype)), &(mf_reduce_options){ .axis = o->axis, .keepdims = o->keepdims });
+    return counts;
+}
+
+static mf_value mean_in(mf_value x, const mf_reduce_options *o, mf_dtype dtype)
+{
+    mf_reduce_options sums = { .axis = o->axis, .keepdims = o->keepdims, .where = o->where };
+    mf_value sum = mf_sum_opt(mf_astype(x, dtype), &sums);
+    if (mf_is_error(sum))
+        return sum;
+    return mf_div(sum, count_of(x, sum, o, dtype));
+}
+
+mf_value mf_mean_opt(mf_value x, const mf_reduce_options *o)
+{
+    o = o ? o : &everything;
+    mf_dtype dtype = result_dtype(x, o);
+    return mf_astype(mean_in(x, o, working_dtype(dtype)), dtype);
+}
+
+/* The mean of the squared distances from the mean. */
+static mf_value variance(mf_value x, const mf_reduce_options *o, mf_dtype dtype)
+{
+    mf_reduce_options wide = *o;
+    wide.keepdims = true;
+    x = mf_astype(x, dtype);
+    return mean_in(mf_square(mf_sub(x, mean_in(x, &wide, dtype))), o, dtype);
+}
+
+mf_value mf_var_opt(mf_value x, const mf_reduce_options *o)
+{
+    o = o ? o : &everything;
+    mf_dtype dtype = result_dtype(x, o);
+    return mf_astype(variance(x, o, working_dtype(dtype)), dtype);
+}
+
+mf_value mf_std_opt(mf_value x, const mf_reduce_options *o)
+{
+    o = o ? o : &everything;
+    mf_dtype dtype = result_dtype(x, o);
+    return mf_astype(mf_sqrt(variance(x, o, working_dtype(dtype))), dtype);
+}
+
+mf_value(mf_mean)(mf_value x) { return mf_mean_opt(x, &everything); }
+mf_value(mf_var)(mf_value x) { return mf_var_opt(x, &everything); }
+mf_value(mf_std)(mf_value x) { return mf_std_opt(x, &everything); }
