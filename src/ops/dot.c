@@ -207,32 +207,6 @@ static mf_dtype accumulator(mf_dtype in, mf_dtype out)
     return mf_dtype_is_float(out) ? MF_F64 : MF_I64;
 }
 
-/* x with its axes in this order, as contiguous `dtype`; NULL when memory is out. */
-static void *packed(const mf_type *t, const void *x, const int64_t *axes, mf_dtype dtype)
-{
-    int64_t dims[MF_RANK], strides[MF_RANK], own[MF_RANK], out_strides[MF_RANK];
-    int element = mf_dtype_size(t->dtype);
-    void *moved = mf_alloc((size_t)t->bytes + 16), *out = mf_alloc((size_t)t->size * (size_t)mf_dtype_size(dtype) + 16);
-    mf_contiguous_strides(t, own);
-    for (int i = 0; i < t->rank; i++) {
-        dims[i] = t->dims[axes[i]];
-        strides[i] = own[axes[i]];
-    }
-    int64_t step = element;
-    for (int i = t->rank - 1; i >= 0; step *= dims[i--])
-        out_strides[i] = step;
-    if (moved && out) {
-        mf_copy_strided(t->rank, dims, element, moved, out_strides, x, strides);
-        mf_convert(dtype, out, t->dtype, moved, t->size);
-    }
-    if (!moved) {
-        mf_free(out);
-        out = NULL;
-    }
-    mf_free(moved);
-    return out;
-}
-
 typedef struct matrices {
     int64_t batch, m, n, k;
 } matrices;
@@ -305,7 +279,7 @@ static mf_error_object *dot_evaluate(const mf_eqn *e, const void *const *in, voi
     n = append(y_order, 0, p->rhs_batch->at, p->rhs_batch->count);
     n = append(y_order, n, p->rhs_contract->at, p->rhs_contract->count);
     append(y_order, n, y_free, ys);
-    void *a = packed(x, in[0], x_order, dtype), *b = packed(y, in[1], y_order, dtype);
+    void *a = shape_packed(x, in[0], x_order, dtype), *b = shape_packed(y, in[1], y_order, dtype);
     void *sum = mf_calloc((size_t)t->size + 1, (size_t)mf_dtype_size(dtype));
     bool fine = a && b && sum;
     if (fine) {

@@ -3,6 +3,8 @@
  * Invariant: each is linear in its operand, and the transpose of each is one or two of the others and a sum. Evaluation is one strided
  * copy, whatever the dtype. */
 #include "ops/shape.h"
+
+#include "base/alloc.h"
 #include <string.h>
 
 /* ---- lists of axes */
@@ -49,6 +51,41 @@ const mf_intlist *shape_inserted(const mf_intlist *list, int at, int64_t x)
 }
 
 const mf_intlist *shape_dims(const mf_type *t) { return mf_ints_intern(t->dims, t->rank); }
+
+/* ---- evaluation */
+void *shape_packed(const mf_type *t, const void *x, const int64_t *axes, mf_dtype dtype)
+{
+    int64_t dims[MF_RANK], strides[MF_RANK], own[MF_RANK], out_strides[MF_RANK];
+    int element = mf_dtype_size(t->dtype);
+    void *moved = mf_alloc((size_t)t->bytes + 16), *out = mf_alloc((size_t)t->size * (size_t)mf_dtype_size(dtype) + 16);
+    mf_contiguous_strides(t, own);
+    for (int i = 0; i < t->rank; i++) {
+        dims[i] = t->dims[axes[i]];
+        strides[i] = own[axes[i]];
+    }
+    int64_t step = element;
+    for (int i = t->rank - 1; i >= 0; step *= dims[i--])
+        out_strides[i] = step;
+    if (moved && out) {
+        mf_copy_strided(t->rank, dims, element, moved, out_strides, x, strides);
+        mf_convert(dtype, out, t->dtype, moved, t->size);
+    }
+    if (!moved) {
+        mf_free(out);
+        out = NULL;
+    }
+    mf_free(moved);
+    return out;
+}
+
+int64_t shape_spread(int64_t size, int64_t dilation) { return size ? (size - 1) * dilation + 1 : 0; }
+
+int64_t shape_windows(int64_t size, int64_t low, int64_t high, int64_t base_dilation, int64_t window, int64_t window_dilation,
+                      int64_t stride)
+{
+    int64_t padded = low + shape_spread(size, base_dilation) + high, extent = shape_spread(window, window_dilation);
+    return padded < extent ? 0 : (padded - extent) / stride + 1;
+}
 
 /* ---- broadcast_in_dim */
 static mf_error_object *broadcast_type(mf_type_context *c)

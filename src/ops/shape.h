@@ -11,5 +11,10 @@ int64_t shape_position(const mf_intlist *list, int64_t x);                   /* 
 const mf_intlist *shape_shifted(const mf_intlist *list, int64_t axis);       /* every entry at or behind axis one further */
 const mf_intlist *shape_inserted(const mf_intlist *list, int at, int64_t x); /* x before entry number `at` */
 const mf_intlist *shape_dims(const mf_type *t);
+/* For evaluation: x with its axes in this order, row by row as `dtype`; mf_free it. NULL when memory is out. */
+void *shape_packed(const mf_type *t, const void *x, const int64_t *axes, mf_dtype dtype);
+int64_t shape_spread(int64_t size, int64_t dilation); /* the extent of that many elements, dilation apart */
+int64_t shape_windows(int64_t size, int64_t low, int64_t high, int64_t base_dilation, int64_t window, int64_t window_dilation,
+                      int64_t stride);
 
 #endif

@@ -28,14 +28,11 @@ static mf_error_object *check_window(const mf_type_context *c, const mf_window_p
     return NULL;
 }
 
-static int64_t spread(int64_t size, int64_t dilation) { return size ? (size - 1) * dilation + 1 : 0; }
-
 /* Windows along dimension i of an operand with that size. */
 static int64_t window_count(const mf_window_params *p, int i, int64_t size)
 {
-    int64_t padded = p->padding_low->at[i] + spread(size, p->base_dilation->at[i]) + p->padding_high->at[i];
-    int64_t window = spread(p->window->at[i], p->window_dilation->at[i]);
-    return padded < window ? 0 : (padded - window) / p->strides->at[i] + 1;
+    return shape_windows(size, p->padding_low->at[i], p->padding_high->at[i], p->base_dilation->at[i], p->window->at[i],
+                         p->window_dilation->at[i], p->strides->at[i]);
 }
 
 static const mf_type *window_result(const mf_window_params *p, const mf_type *t)
@@ -97,9 +94,9 @@ static void sum_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf
     const mf_type *x = e->in[0]->type, *y = e->out[0]->type;
     int64_t low[MF_RANK], high[MF_RANK], interior[MF_RANK], zeros[MF_RANK] = { 0 }, ones[MF_RANK];
     for (int i = 0; i < x->rank; i++) {
-        int64_t window = spread(p->window->at[i], p->window_dilation->at[i]);
+        int64_t window = shape_spread(p->window->at[i], p->window_dilation->at[i]);
         low[i] = window - p->padding_low->at[i] - 1;
-        high[i] = spread(x->dims[i], p->base_dilation->at[i]) + window - 1 - spread(y->dims[i], p->strides->at[i]) - low[i];
+        high[i] = shape_spread(x->dims[i], p->base_dilation->at[i]) + window - 1 - shape_spread(y->dims[i], p->strides->at[i]) - low[i];
         interior[i] = p->strides->at[i] - 1;
         ones[i] = 1;
     }
@@ -551,7 +548,7 @@ static void pad_same(mf_window_params *p, const mf_type *t)
     int64_t low[MF_RANK], high[MF_RANK];
     for (int i = 0; i < t->rank; i++) {
         int64_t stride = p->strides->at[i] > 0 ? p->strides->at[i] : 1, count = (t->dims[i] + stride - 1) / stride;
-        int64_t total = (count - 1) * stride + spread(p->window->at[i], p->window_dilation->at[i]) - t->dims[i];
+        int64_t total = (count - 1) * stride + shape_spread(p->window->at[i], p->window_dilation->at[i]) - t->dims[i];
         if (total < 0)
             total = 0;
         low[i] = total / 2;
