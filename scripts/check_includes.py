@@ -21,7 +21,7 @@ ABOVE_THE_ROWS = ["trace", "passes", "transform"]  # ir/ and the rooms above it 
 INTERFACES = {
     r"runtime/backend\.h|runtime/comm\.h": sum(INSIDE, []),
     r"ir/[a-z_]+\.h": sum(INSIDE, []),
-    r"ops/(rows|params|emit)\.h": ABOVE_THE_ROWS,
+    r"ops/(rows|params|emit|custom)\.h": ABOVE_THE_ROWS,
 }
 
 # Rooms whose folders are siblings: a file in one does not see the other's inside.

@@ -60,10 +60,10 @@ static mf_error_object *check_arrays(mf_array *const *in, int count, const bool 
     for (int i = 0; i < count; i++) {
         if (atomic_load_explicit(&in[i]->deleted, memory_order_relaxed))
             return mf_array_wait(in[i]);
-        if (!donated || !donated[i] || !in[i]->buffer)
+        if (!donated || !donated[i])
             continue;
         for (int k = 0; k < count; k++)
-            if (k != i && in[k]->buffer == in[i]->buffer)
+            if (k != i && (in[k] == in[i] || (in[i]->buffer && in[k]->buffer == in[i]->buffer)))
                 return mf_error_new(MF_ERROR_DONATED, "attempt to donate the same buffer twice in one call (%s): inputs %d and %d",
                                     mf_type_name(in[i]->type), i < k ? i : k, i < k ? k : i);
     }

@@ -1,11 +1,11 @@
 /* Function objects: interning, C functions and closures, and tracing them. See function.h. */
 #include "trace/function.h"
 
+#include "base/symbol.h"
 #include "trace/dispatch.h"
 
 #include <manyfold/function.h>
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -84,16 +84,23 @@ static mf_function_object *table_find(const mf_function_class *kind, const mf_fu
     uint64_t mask = (uint64_t)table_capacity - 1;
     for (uint64_t i = hash & mask; table[i]; i = (i + 1) & mask)
         if (same_function(table[i], kind, inner, hash, options, size)) {
-            int32_t n = atomic_load(&table[i]->object.count);
-            while (n > 0)
-                if (atomic_compare_exchange_weak(&table[i]->object.count, &n, n + 1))
-                    return table[i];
+            if (mf_retain_if_alive(table[i]))
+                return table[i];
         }
     return NULL;
 }
 
-static mf_function_object *function_new(const mf_function_class *kind, mf_function_object *inner, const char *name, uint64_t hash,
-                                        const void *options, size_t size)
+/* "pmap(f)", or what the class says. Made once a function: names cost a look into files. */
+static const char *name_of(const mf_function_class *kind, const mf_function_object *inner, const void *options)
+{
+    if (kind->name_of)
+        return kind->name_of(options);
+    char name[160];
+    snprintf(name, sizeof name, inner ? "%s(%s)" : "%s", kind->name, inner ? inner->name : "");
+    return mf_intern(name);
+}
+
+static mf_function_object *function_new(const mf_function_class *kind, mf_function_object *inner, uint64_t hash, const void *options, size_t size)
 {
     mf_function_object *f = mf_object_new(&mf_function_object_class, sizeof *f);
     void *copy = f ? mf_alloc(size ? size : 1) : NULL;
@@ -106,7 +113,7 @@ static mf_function_object *function_new(const mf_function_class *kind, mf_functi
         memcpy(copy, options, size);
     f->kind = kind;
     f->inner = mf_retain(inner);
-    f->name = name;
+    f->name = name_of(kind, inner, options);
     f->hash = hash;
     f->options = copy;
     f->options_size = size;
@@ -118,14 +125,14 @@ static mf_function_object *function_new(const mf_function_class *kind, mf_functi
     return f;
 }
 
-mf_function mf_function_make(const mf_function_class *kind, mf_function_object *inner, const char *name, const void *options, size_t size)
+mf_function mf_function_make(const mf_function_class *kind, mf_function_object *inner, const void *options, size_t size)
 {
     uint64_t hash = mf_hash_mix(mf_hash(options, size, (uintptr_t)kind), (uintptr_t)inner);
     pthread_mutex_lock(&table_lock);
     mf_function_object *f = table_find(kind, inner, hash, options, size);
     bool found = f != NULL;
     if (!f)
-        f = function_new(kind, inner, name, hash, options, size);
+        f = function_new(kind, inner, hash, options, size);
     pthread_mutex_unlock(&table_lock);
     if (found && kind->destroy) { /* the equal one has its own references; the caller's copy gives up those in its options */
         mf_function_object scratch = { .kind = kind, .options = (void *)(uintptr_t)options, .options_size = size };
@@ -140,9 +147,7 @@ mf_function mf_function_wrap(const mf_function_class *kind, mf_function f, const
     mf_function_object *inner = mf_function_of(f, &error);
     if (!inner)
         return (mf_function){ mf_handle_new(error) };
-    char name[160];
-    snprintf(name, sizeof name, "%s(%s)", kind->name, inner->name);
-    return mf_function_make(kind, inner, mf_intern(name), options, size);
+    return mf_function_make(kind, inner, options, size);
 }
 
 mf_ints mf_ints_plain(mf_ints list)
@@ -286,19 +291,14 @@ mf_traced *mf_trace_by_calling(mf_function_object *f, const mf_signature *s, mf_
     return traced;
 }
 
-static const mf_function_class c_function_class = { .name = "function", .trace = mf_trace_by_calling, .call = c_function_call };
-
-static const char *symbol_name(void (*address)(void))
+static const char *c_function_name(const void *options)
 {
-    Dl_info info;
-    void *p;
-    memcpy(&p, &address, sizeof p);
-    if (dladdr(p, &info) && info.dli_sname && info.dli_saddr == p)
-        return mf_intern(info.dli_sname);
-    char text[32];
-    snprintf(text, sizeof text, "function at %p", p);
-    return mf_intern(text);
+    const void *p;
+    memcpy(&p, &((const c_function *)options)->address, sizeof p);
+    return mf_symbol_of(p);
 }
+
+static const mf_function_class c_function_class = { .name = "function", .trace = mf_trace_by_calling, .call = c_function_call, .name_of = c_function_name };
 
 static mf_function c_function_make(void (*address)(void), int arity, const void *context, size_t size, bool closure)
 {
@@ -315,7 +315,7 @@ static mf_function c_function_make(void (*address)(void), int arity, const void 
     c->closure = closure;
     if (size)
         memcpy(bytes + CONTEXT_OFFSET, context, size);
-    mf_function f = mf_function_make(&c_function_class, NULL, symbol_name(address), bytes, CONTEXT_OFFSET + size);
+    mf_function f = mf_function_make(&c_function_class, NULL, bytes, CONTEXT_OFFSET + size);
     if (bytes != small)
         mf_free(bytes);
     return f;
@@ -371,9 +371,7 @@ mf_function mf_partial_n(mf_function f, const mf_value *first, int count)
         return (mf_function){ mf_handle_new(mf_error_new(MF_ERROR_ARGUMENT, "mf_partial binds at most %d arguments, not %d", MF_MAX_ARGUMENTS, count)) };
     for (int i = 0; i < count; i++)
         o.bound[o.count++] = mf_retain(mf_object_of(first[i]));
-    char name[128];
-    snprintf(name, sizeof name, "partial(%s)", inner->name);
-    return mf_function_make(&partial_class, inner, mf_intern(name), &o, sizeof o);
+    return mf_function_make(&partial_class, inner, &o, sizeof o);
 }
 
 /* ---- tracing any function, through the cache */
@@ -479,30 +477,6 @@ mf_traced *mf_traced_with(const mf_traced *t, mf_program *program, const mf_stru
         memcpy(to->read_types, t->cells[i].read_types, (size_t)to->read_structure->leaf_count * sizeof *to->read_types);
     }
     return r;
-}
-
-mf_program *mf_program_select(const mf_program *p, const mf_axis_env *env, const int *outputs, int count, mf_error_object **error)
-{
-    mf_builder b;
-    mf_builder_init(&b, env);
-    mf_var **in = mf_calloc((size_t)p->in_count + 1, sizeof *in), **out = mf_calloc((size_t)p->out_count + 1, sizeof *out);
-    mf_var **chosen = mf_calloc((size_t)count + 1, sizeof *chosen);
-    mf_program *result = NULL;
-    if (in && out && chosen) {
-        for (int i = 0; i < p->in_count; i++)
-            in[i] = mf_builder_input(&b, p->in[i]->type);
-        mf_inline(&b, p, in, out);
-        for (int i = 0; i < count; i++)
-            chosen[i] = out[outputs[i]];
-        result = mf_builder_finish(&b, chosen, count, error);
-    } else {
-        mf_builder_abandon(&b);
-        *error = mf_error_out_of_memory();
-    }
-    mf_free(in);
-    mf_free(out);
-    mf_free(chosen);
-    return result;
 }
 
 mf_program *mf_program_of_eqn(const mf_axis_env *env, const mf_op *op, const void *params, const mf_type *const *in, int in_count,

@@ -59,6 +59,7 @@ typedef struct mf_function_class {
     mf_traced *(*trace)(mf_function_object *f, const mf_signature *s, mf_error_object **error);
     /* Calls without tracing (C functions outside transforms, pullbacks); NULL: traced, cached and run by dispatch. */
     mf_value (*call)(mf_function_object *f, const mf_value *arguments, int count);
+    const char *(*name_of)(const void *options); /* interned; NULL: "class(inner)" */
     void (*destroy)(mf_function_object *f); /* what the options hold; may be NULL */
     const mf_ints *(*static_argnums)(const mf_function_object *f); /* NULL: none */
     const mf_ints *(*donate_argnums)(const mf_function_object *f); /* NULL: none */
@@ -72,16 +73,15 @@ struct mf_function_object {
     uint64_t hash;
     size_t options_size;
     void *options; /* owned bytes; pointers inside are interned or immortal, or given up by the class's destroy */
-    bool immortal;
 };
 extern const mf_class mf_function_object_class;
 
 /* The function of this class, inner and options; a handle in the innermost scope. `inner` may be NULL. */
-mf_function mf_function_make(const mf_function_class *kind, mf_function_object *inner, const char *name, const void *options, size_t size);
+mf_function mf_function_make(const mf_function_class *kind, mf_function_object *inner, const void *options, size_t size);
 /* NULL with an error when the handle names no function. Borrowed. */
 mf_function_object *mf_function_of(mf_function f, mf_error_object **error);
 
-/* The function of this class around f, named "class(f)"; the way of every transform. */
+/* The function of this class around f; the way of every transform. */
 mf_function mf_function_wrap(const mf_function_class *kind, mf_function f, const void *options, size_t size);
 /* An mf_ints without the bytes that do not count, so that options compare as bytes. */
 mf_ints mf_ints_plain(mf_ints list);
@@ -102,8 +102,6 @@ int mf_traced_read_count(const mf_traced *t);                  /* inputs that co
 int mf_traced_write_count(const mf_traced *t);
 /* A traced with another program and result structure but the captures and cells of t. Takes the program's reference. */
 mf_traced *mf_traced_with(const mf_traced *t, mf_program *program, const mf_structure *result, mf_object *const *statics);
-/* p with its outputs chosen anew (indices into p's outputs). */
-mf_program *mf_program_select(const mf_program *p, const mf_axis_env *env, const int *outputs, int count, mf_error_object **error);
 /* A program of one equation of `op` over inputs of these types. */
 mf_program *mf_program_of_eqn(const mf_axis_env *env, const mf_op *op, const void *params, const mf_type *const *in, int in_count,
                               mf_error_object **error);

@@ -5,7 +5,6 @@
 #include <manyfold/state.h>
 #include <math.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 
 typedef struct module_member {
@@ -171,7 +170,9 @@ static mf_value module_call(mf_function_object *f, const mf_value *a, int count)
     return r;
 }
 
-static const mf_function_class module_function_class = { .name = "module", .trace = mf_trace_by_calling, .call = module_call, .destroy = options_destroy };
+static const char *module_name(const void *options) { return ((const module_object *)((const module_options *)options)->module)->type; }
+
+static const mf_function_class module_function_class = { .name = "module", .trace = mf_trace_by_calling, .call = module_call, .name_of = module_name, .destroy = options_destroy };
 
 mf_function mf_fn_module(mf_module handle)
 {
@@ -180,7 +181,7 @@ mf_function mf_fn_module(mf_module handle)
     if (!m)
         return (mf_function){ mf_handle_new(e) };
     module_options o = { mf_retain(m) };
-    return mf_function_make(&module_function_class, NULL, m->type, &o, sizeof o);
+    return mf_function_make(&module_function_class, NULL, &o, sizeof o);
 }
 
 /* ---- values in and out */
@@ -293,7 +294,7 @@ static mf_value pure_call(mf_function_object *f, const mf_value *a, int count)
     return r;
 }
 
-static const mf_function_class pure_class = { .name = "pure", .trace = mf_trace_by_calling, .call = pure_call, .destroy = options_destroy };
+static const mf_function_class pure_class = { .name = "pure", .trace = mf_trace_by_calling, .call = pure_call, .name_of = module_name, .destroy = options_destroy };
 
 mf_function mf_module_pure(mf_module handle)
 {
@@ -303,9 +304,7 @@ mf_function mf_module_pure(mf_module handle)
     if (!m)
         return (mf_function){ mf_handle_new(e) };
     module_options o = { mf_retain(m) };
-    char name[160];
-    snprintf(name, sizeof name, "pure(%s)", m->type);
-    return mf_function_make(&pure_class, NULL, mf_intern(name), &o, sizeof o);
+    return mf_function_make(&pure_class, NULL, &o, sizeof o);
 }
 
 /* ---- states */

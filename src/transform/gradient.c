@@ -4,10 +4,10 @@
 #include "passes/passes.h"
 #include "trace/dispatch.h"
 #include "trace/function.h"
+#include "transform/sweep.h"
 #include "transform/transform.h"
 
 #include <manyfold/function.h>
-#include <stdio.h>
 #include <string.h>
 
 /* The zero tangent that a user sees: zeros of the strong type, for integers too (JAX's float0 has no counterpart in C). */
@@ -150,7 +150,7 @@ static mf_traced *grad_build(mf_function_object *f, const mf_signature *s, mf_tr
         structure = mf_structure_node(MF_NODE_TUPLE, NULL, (const mf_structure *const[]){ inner->result, gradients }, 2);
     else
         structure = o->has_aux ? mf_structure_node(MF_NODE_TUPLE, NULL, (const mf_structure *const[]){ gradients, aux }, 2) : gradients;
-    mf_program *q = mf_program_select(g, s->env, outputs, n, error);
+    mf_program *q = mf_program_select(g, NULL, g->in_count, outputs, n, error);
     mf_drop(g);
     return q ? mf_traced_with(inner, q, structure, some_static ? statics : NULL) : NULL;
 }
@@ -428,7 +428,7 @@ static mf_traced *forward_traced(const mf_traced *inner, mf_program *forward, in
         }
         for (int i = 0; i < writes; i++)
             order[n++] = results + i;
-        mf_program *q = mf_program_select(forward, NULL, order, n, error);
+        mf_program *q = mf_program_select(forward, NULL, forward->in_count, order, n, error);
         const mf_structure *list = mf_structure_node(MF_NODE_LIST, NULL, items, residuals);
         t = q ? mf_traced_with(inner, q, mf_structure_node(MF_NODE_TUPLE, NULL, (const mf_structure *const[]){ inner->result, list }, 2), NULL) : NULL;
     }
@@ -456,9 +456,7 @@ static mf_value vjp_run(mf_function_object *f, const mf_signature *s, mf_traced 
         if (mf_object_is(pair, &mf_tree_class)) {
             static _Atomic uint64_t serial;
             pullback_options o = { &bt->object, mf_tree_child((mf_tree *)pair, 1), inner->result, atomic_fetch_add(&serial, 1) };
-            char name[160];
-            snprintf(name, sizeof name, "pullback(%s)", f->name);
-            *pullback = mf_function_make(&pullback_class, NULL, mf_intern(name), &o, sizeof o);
+            *pullback = mf_function_make(&pullback_class, f, &o, sizeof o);
             bt = NULL;
             out = mf_value_new(mf_tree_child((mf_tree *)pair, 0));
         } else {

@@ -1,0 +1,89 @@
+/* Names of C functions. Users' functions are mostly static, so the dynamic symbols seldom know them: the symbol table in the object's file
+ * does, unless it was stripped. Invariant: everything read from the file is checked against its size. */
+#include "base/symbol.h"
+
+#include "base/intern.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct image {
+    const char *data;
+    size_t size;
+} image;
+
+static bool inside(const image *f, size_t offset, size_t size) { return offset <= f->size && size <= f->size - offset; }
+
+/* The function symbol with this value, copied from a symbol table section; NULL when it is not there. */
+static const char *find_in(const image *f, const ElfW(Shdr) *table, const ElfW(Shdr) *strings, uintptr_t value)
+{
+    if (!inside(f, table->sh_offset, table->sh_size) || !inside(f, strings->sh_offset, strings->sh_size))
+        return NULL;
+    const ElfW(Sym) *symbols = (const void *)(f->data + table->sh_offset);
+    for (size_t i = 0; i < table->sh_size / sizeof *symbols; i++) {
+        if (symbols[i].st_value != value || (symbols[i].st_info & 0xf) != STT_FUNC || symbols[i].st_name >= strings->sh_size)
+            continue;
+        const char *name = f->data + strings->sh_offset + symbols[i].st_name;
+        return mf_intern_n(name, strnlen(name, strings->sh_size - symbols[i].st_name));
+    }
+    return NULL;
+}
+
+static const char *find_symbol(const image *f, uintptr_t value)
+{
+    const ElfW(Ehdr) *header = (const void *)f->data;
+    if (!inside(f, 0, sizeof *header) || memcmp(f->data, ELFMAG, SELFMAG) != 0 ||
+        !inside(f, header->e_shoff, (size_t)header->e_shnum * sizeof(ElfW(Shdr))))
+        return NULL;
+    const ElfW(Shdr) *sections = (const void *)(f->data + header->e_shoff);
+    for (int i = 0; i < header->e_shnum; i++) {
+        if (sections[i].sh_type != SHT_SYMTAB || sections[i].sh_link >= header->e_shnum)
+            continue;
+        const char *name = find_in(f, &sections[i], &sections[sections[i].sh_link], value);
+        if (name)
+            return name;
+    }
+    return NULL;
+}
+
+static const char *look_in_file(const char *path, uintptr_t value)
+{
+    int file = open(access(path, R_OK) ? "/proc/self/exe" : path, O_RDONLY | O_CLOEXEC);
+    struct stat about;
+    if (file < 0)
+        return NULL;
+    const char *name = NULL;
+    if (fstat(file, &about) == 0 && about.st_size > 0) {
+        image f = { mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, file, 0), (size_t)about.st_size };
+        if (f.data != MAP_FAILED) {
+            name = find_symbol(&f, value);
+            munmap((void *)(uintptr_t)f.data, f.size);
+        }
+    }
+    close(file);
+    return name;
+}
+
+const char *mf_symbol_of(const void *function)
+{
+    Dl_info info;
+    if (dladdr(function, &info)) {
+        if (info.dli_sname && info.dli_saddr == function)
+            return mf_intern(info.dli_sname);
+        const ElfW(Ehdr) *header = info.dli_fbase;
+        uintptr_t base = header->e_type == ET_DYN ? (uintptr_t)info.dli_fbase : 0;
+        const char *name = info.dli_fname ? look_in_file(info.dli_fname, (uintptr_t)function - base) : NULL;
+        if (name)
+            return name;
+    }
+    char text[32];
+    snprintf(text, sizeof text, "function at %p", function);
+    return mf_intern(text);
+}
