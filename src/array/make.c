@@ -245,21 +245,21 @@ static mf_status item(mf_value v, mf_dtype dtype, void *out)
 double mf_item_f64(mf_value v)
 {
     MF_ENTER;
-    double x;
+    double x = 0;
     return item(v, MF_F64, &x) ? (double)NAN : x;
 }
 
 int64_t mf_item_i64(mf_value v)
 {
     MF_ENTER;
-    int64_t x;
+    int64_t x = 0;
     return item(v, MF_I64, &x) ? 0 : x;
 }
 
 bool mf_item_bool(mf_value v)
 {
     MF_ENTER;
-    bool x;
+    bool x = false;
     return item(v, MF_BOOL, &x) ? false : x;
 }
 

@@ -154,7 +154,7 @@ static void note_columns(float_format *f, mf_dtype dtype, double x)
     const char *point = strchr(word, '.'), *mark = strchr(word, 'e');
     int left = (int)(point - word), right = (int)((mark ? mark : word + strlen(word)) - point) - 1;
     f->left = left > f->left ? left : f->left;
-    if (!f->scientific) {
+    if (!mark) {
         f->right = right > f->right ? right : f->right;
         return;
     }

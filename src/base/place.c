@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <link.h>
 #include <pthread.h>
 #include <spawn.h>
@@ -67,7 +68,7 @@ static bool ask_tool(const char *object, uintptr_t offset, char *answer, size_t 
     if (end)
         *end = 0;
     size_t length = strlen(answer);
-    return length > 2 && answer[0] != '?' && answer[length - 1] != '?' && strcmp(answer + length - 2, ":0");
+    return length > 2 && answer[0] != '?' && answer[length - 1] != '?' && strcmp(answer + length - 2, ":0") != 0;
 }
 
 static const char *from_here(const char *path)
@@ -91,9 +92,9 @@ static const char *look_up(const void *return_address)
     if (ask_tool(info.dli_fname, offset, line, sizeof line))
         return mf_intern(from_here(line));
     if (info.dli_sname)
-        snprintf(line, sizeof line, "%s+0x%llx", info.dli_sname, (unsigned long long)(target + 1 - (uintptr_t)info.dli_saddr));
+        snprintf(line, sizeof line, "%s+0x%" PRIxPTR, info.dli_sname, target + 1 - (uintptr_t)info.dli_saddr);
     else
-        snprintf(line, sizeof line, "%s+0x%llx", base_name(info.dli_fname), (unsigned long long)(offset + 1));
+        snprintf(line, sizeof line, "%s+0x%" PRIxPTR, base_name(info.dli_fname), offset + 1);
     return mf_intern(line);
 }
 

@@ -78,7 +78,7 @@ const char *mf_text_to_scope(mf_text *t)
 {
     if (!t->failed && !t->at)
         reserve(t, 0);
-    text_object *o = t->failed ? NULL : mf_object_new(&text_class, sizeof *o);
+    text_object *o = t->failed || !t->at ? NULL : mf_object_new(&text_class, sizeof *o);
     if (!o) {
         mf_text_free(t);
         return "(out of memory)";

@@ -21,6 +21,8 @@ static const struct npy_dtype {
 };
 enum { DTYPES = sizeof dtypes / sizeof *dtypes, HEADER = 10 };
 
+static const unsigned char magic[8] = { 0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0 }; /* and the version that we write */
+
 typedef struct npy_header {
     const struct npy_dtype *dtype;
     bool swapped, fortran;
@@ -44,7 +46,7 @@ mf_status mf_io_fail(mf_status status, const char *format, ...)
 static const struct npy_dtype *dtype_of_code(const char *code, size_t length)
 {
     for (int i = 0; i < DTYPES; i++)
-        if (strlen(dtypes[i].code) == length && !memcmp(dtypes[i].code, code, length))
+        if (strlen(dtypes[i].code) == length && memcmp(dtypes[i].code, code, length) == 0)
             return &dtypes[i];
     return NULL;
 }
@@ -95,7 +97,7 @@ static const char *parse_fields(const char *text, npy_header *h)
     if (!h->dtype)
         return "a dtype of bool, integers, floats or complex numbers as 'descr'";
     h->swapped = descr[1] == (little ? '>' : '<');
-    if (!order || (strncmp(order, "True", 4) && strncmp(order, "False", 5)))
+    if (!order || (strncmp(order, "True", 4) != 0 && strncmp(order, "False", 5) != 0))
         return "'fortran_order': True or False";
     h->fortran = *order == 'T';
     return parse_shape(field(text, "shape"), h) ? NULL : "a tuple of at most 8 sizes as 'shape'";
@@ -105,7 +107,7 @@ static const char *parse_fields(const char *text, npy_header *h)
 static const char *find_text(const unsigned char *bytes, size_t size, size_t *begin, size_t *length, size_t *offset)
 {
     *offset = 0;
-    if (size < HEADER || memcmp(bytes, "\x93NUMPY", 6))
+    if (size < HEADER || memcmp(bytes, magic, 6) != 0)
         return "the magic bytes \\x93NUMPY";
     *offset = 6;
     if (bytes[6] < 1 || bytes[6] > 3)
@@ -230,7 +232,7 @@ unsigned char *mf_npy_format(const char *file, mf_value array, size_t *size, mf_
         *status = mf_io_fail(MF_ERROR_MEMORY, "%s: out of memory", file);
         return NULL;
     }
-    memcpy(out, "\x93NUMPY\x01\x00", 8);
+    memcpy(out, magic, sizeof magic);
     out[8] = (unsigned char)((padded - HEADER) & 255);
     out[9] = (unsigned char)((padded - HEADER) >> 8);
     memcpy(out + HEADER, header, (size_t)n);

@@ -193,7 +193,7 @@ static mf_value load_members(zip_t *archive, const char *path, mf_value *pairs, 
     for (zip_int64_t i = 0; i < n; i++) {
         const char *name = zip_get_name(archive, (zip_uint64_t)i, 0);
         size_t length = name ? strlen(name) : 0;
-        if (length < 5 || strcmp(name + length - 4, ".npy"))
+        if (length < 5 || strcmp(name + length - 4, ".npy") != 0)
             continue;
         mf_value v = load_member(archive, path, (zip_uint64_t)i, name);
         if (mf_is_error(v))
@@ -231,7 +231,7 @@ mf_value mf_load_npz(const char *path)
 static mf_value fitting(const char *path, const leaf *like, mf_value file)
 {
     int at = 0;
-    for (const char *key; (key = mf_key(file, at)) && strcmp(key, like->name); at++) {
+    for (const char *key; (key = mf_key(file, at)) && strcmp(key, like->name) != 0; at++) {
     }
     if (!mf_key(file, at))
         return mf_make_error(MF_ERROR_IO, "%s: expected an array named %s", path, like->name);
@@ -257,7 +257,7 @@ mf_value mf_load_tree(const char *path, mf_value like)
     mf_value *arrays = l.failed ? NULL : calloc((size_t)l.count + 1, sizeof *arrays);
     if (!arrays)
         v = mf_make_error(MF_ERROR_MEMORY, "out of memory");
-    for (int i = 0; i < l.count && !v.handle; i++) {
+    for (int i = 0; arrays && i < l.count && !v.handle; i++) {
         arrays[i] = fitting(path, &l.at[i], file);
         if (mf_is_error(arrays[i]))
             v = arrays[i];

@@ -7,8 +7,9 @@
 
 typedef struct mapping {
     mf_function f;
-    int count;         /* of trees */
-    mf_object **trees; /* retained */
+    int count;                     /* of trees */
+    const mf_structure *structure; /* of the first */
+    mf_object **trees;             /* retained */
     mf_object *const **leaves;
     bool *single; /* this tree is one leaf and serves every call */
     mf_value *arguments;
@@ -61,25 +62,35 @@ static mf_error_object *parted(const mf_structure *a, const mf_structure *b, int
     return e;
 }
 
-/* Fills m from the trees; the first one's structure, or NULL and *error. */
-static const mf_structure *prepare(mapping *m, const mf_value *trees, mf_error_object **error)
+/* Takes tree k into m; NULL or what is wrong with it. */
+static mf_error_object *take(mapping *m, int k, mf_value tree)
 {
-    const mf_structure *first = NULL;
-    for (int k = 0; k < m->count && !*error; k++) {
-        int n;
-        mf_object *o = m->trees[k] = mf_retain(mf_object_of(trees[k]));
-        const mf_structure *s = mf_tree_flatten(o, &m->leaves[k], &n, &m->trees[k]);
-        if (!o)
-            *error = mf_error_new(MF_ERROR_ARGUMENT, "mf_tree_map: tree %d is an unset value", k);
-        else if (mf_object_is(o, &mf_error_class))
-            *error = mf_retain(o);
-        else if (k == 0)
-            first = s;
-        else if (s != first && s->kind != MF_NODE_LEAF)
-            *error = parted(first, s, k);
-        m->single[k] = k > 0 && s->kind == MF_NODE_LEAF;
+    int n;
+    mf_object *o = m->trees[k] = mf_retain(mf_object_of(tree));
+    const mf_structure *s = mf_tree_flatten(o, &m->leaves[k], &n, &m->trees[k]);
+    if (!o)
+        return mf_error_new(MF_ERROR_ARGUMENT, "mf_tree_map: tree %d is an unset value", k);
+    if (mf_object_is(o, &mf_error_class))
+        return mf_retain(o);
+    if (k == 0)
+        m->structure = s;
+    else if (s != m->structure && s->kind != MF_NODE_LEAF)
+        return parted(m->structure, s, k);
+    m->single[k] = k > 0 && s->kind == MF_NODE_LEAF;
+    return NULL;
+}
+
+static mf_value map(mapping *m, const mf_value *trees)
+{
+    if (!m->trees || !m->leaves || !m->single || !m->arguments)
+        return mf_value_new(mf_error_out_of_memory());
+    for (int k = 0; k < m->count; k++) {
+        mf_error_object *error = take(m, k, trees[k]);
+        if (error)
+            return mf_value_new(error);
     }
-    return *error ? NULL : first;
+    int next = 0;
+    return value_or_memory(over(m, m->structure, &next));
 }
 
 mf_value mf_tree_map_n(mf_function f, const mf_value *trees, int count)
@@ -87,16 +98,15 @@ mf_value mf_tree_map_n(mf_function f, const mf_value *trees, int count)
     MF_ENTER;
     if (count < 1)
         return mf_fail(MF_ERROR_ARGUMENT, "mf_tree_map: no tree to map over");
-    mapping m = { .f = f,
-                  .count = count,
-                  .trees = mf_calloc((size_t)count, sizeof *m.trees),
-                  .leaves = mf_calloc((size_t)count, sizeof *m.leaves),
-                  .single = mf_calloc((size_t)count, sizeof *m.single),
-                  .arguments = mf_calloc((size_t)count, sizeof *m.arguments) };
-    mf_error_object *error = m.trees && m.leaves && m.single && m.arguments ? NULL : mf_error_out_of_memory();
-    int next = 0;
-    const mf_structure *s = error ? NULL : prepare(&m, trees, &error);
-    mf_value v = s ? value_or_memory(over(&m, s, &next)) : mf_value_new(error);
+    size_t n = (size_t)count;
+    mapping m = { f,
+                  count,
+                  mf_structure_leaf(),
+                  mf_calloc(n, sizeof *m.trees),
+                  mf_calloc(n, sizeof *m.leaves),
+                  mf_calloc(n, sizeof *m.single),
+                  mf_calloc(n, sizeof *m.arguments) };
+    mf_value v = map(&m, trees);
     for (int k = 0; m.trees && k < count; k++)
         mf_drop(m.trees[k]);
     mf_free(m.trees);

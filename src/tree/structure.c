@@ -6,9 +6,12 @@
 #include <string.h>
 
 static _Atomic(mf_interner *) structures;
+static const mf_structure leaf = { .kind = MF_NODE_LEAF, .leaf_count = 1 }, none = { .kind = MF_NODE_NONE }; /* so that they never fail */
 
 const mf_structure *mf_structure_node(mf_node_kind kind, const mf_namelist *keys, const mf_structure *const *children, int count)
 {
+    if (kind == MF_NODE_LEAF || kind == MF_NODE_NONE)
+        return kind == MF_NODE_LEAF ? &leaf : &none;
     size_t size = sizeof(mf_structure) + (size_t)count * sizeof(void *);
     void *small[40], *blob = size <= sizeof small ? small : mf_alloc(size);
     if (!blob)
@@ -17,7 +20,6 @@ const mf_structure *mf_structure_node(mf_node_kind kind, const mf_namelist *keys
     mf_structure *s = blob;
     s->kind = kind;
     s->child_count = count;
-    s->leaf_count = kind == MF_NODE_LEAF;
     s->keys = keys;
     bool whole = kind != MF_NODE_DICT || keys || count == 0;
     for (int i = 0; i < count && whole; i++) {
@@ -31,27 +33,8 @@ const mf_structure *mf_structure_node(mf_node_kind kind, const mf_namelist *keys
     return found;
 }
 
-static const mf_structure *remembered(_Atomic(const mf_structure *) *slot, mf_node_kind kind)
-{
-    const mf_structure *s = atomic_load_explicit(slot, memory_order_acquire);
-    if (!s) {
-        s = mf_structure_node(kind, NULL, NULL, 0);
-        atomic_store_explicit(slot, s, memory_order_release);
-    }
-    return s;
-}
-
-const mf_structure *mf_structure_leaf(void)
-{
-    static _Atomic(const mf_structure *) leaf;
-    return remembered(&leaf, MF_NODE_LEAF);
-}
-
-const mf_structure *mf_structure_none(void)
-{
-    static _Atomic(const mf_structure *) none;
-    return remembered(&none, MF_NODE_NONE);
-}
+const mf_structure *mf_structure_leaf(void) { return &leaf; }
+const mf_structure *mf_structure_none(void) { return &none; }
 
 /* ---- text */
 

@@ -199,7 +199,7 @@ static mf_object *dict_of_values(const char *what, const mf_value *pairs, int co
     }
     if (!items && !*error)
         *error = mf_error_out_of_memory();
-    if (!*error)
+    if (items && !*error)
         o = dict_of(what, items, n, error);
     drop_all(keys, n);
     drop_all(values, n);
@@ -484,14 +484,14 @@ mf_value mf_record_pack_(const char *type, const char *fields, const mf_value *v
     named *items = mf_calloc((size_t)count, sizeof *items);
     if (!items && !error)
         error = mf_error_out_of_memory();
-    for (int i = 0; i < count && !error; i++) {
+    for (int i = 0; objects && items && i < count && !error; i++) {
         size_t length;
         const char *field = next_field(&fields, &length);
         items[i] = (named){ mf_intern_n(field, length), objects[i] };
         if (!items[i].key)
             error = mf_error_out_of_memory();
     }
-    if (!error)
+    if (items && !error)
         o = dict_of(type, items, count, &error);
     drop_all(objects, count);
     mf_free(items);
