@@ -34,7 +34,6 @@ mf_function mf_closure_4(mf_fc4 f, const void *context, size_t size); mf_functio
 mf_function mf_closure_7(mf_fc7 f, const void *context, size_t size); mf_function mf_closure_8(mf_fc8 f, const void *context, size_t size);
 mf_function mf_partial_n(mf_function f, const mf_value *first, int count);
 mf_value mf_call_n(mf_function f, const mf_value *arguments, int count);
-mf_value mf_kwargs_n(const mf_value *keys_and_values, int count);   /* as the last argument of mf_call: mapped over axis 0; arrives as a dict */
 
 #ifndef __cplusplus
 #define mf_fn(f) __extension__ ({ __auto_type mf_t_ = (f); _Generic(mf_t_, mf_function: mf_fn_same, mf_module: mf_fn_module, \

@@ -11,6 +11,7 @@ mf_value mf_none(void);
 mf_value mf_tuple_n(const mf_value *items, int count);
 mf_value mf_list_n(const mf_value *items, int count);
 mf_value mf_dict_n(const mf_value *keys_and_values, int count);
+mf_value mf_kwargs_n(const mf_value *keys_and_values, int count);   /* as the last argument of mf_call: mapped over axis 0; arrives as a dict */
 mf_value mf_get_n(mf_value tree, const mf_value *path, int count);
 mf_value mf_set_n(mf_value tree, mf_value leaf, const mf_value *path, int count);
 int      mf_len(mf_value v);                          /* items of a tree, first dimension of an array; -1 on an error */

@@ -148,7 +148,12 @@ static uint64_t name(void *object, mf_scope *scope)
     return HANDLE(generation, index);
 }
 
-uint64_t mf_handle_new(void *object) { return name(object, mf_scope_innermost()); }
+uint64_t mf_handle_new(void *object)
+{
+    if (object && object == (void *)my_stale)
+        atomic_store(&my_stale->observed, false);
+    return name(object, mf_scope_innermost());
+}
 
 uint64_t mf_handle_new_kept(void *object)
 {
@@ -199,6 +204,7 @@ static mf_object *stale(uint64_t handle)
                                                       "mf_escape, store it with mf_assign, or keep it with mf_keep");
     if (e != &mf_error_memory_object)
         e->related = closed_at(handle);
+    atomic_store(&e->observed, true); /* a mere look; whoever makes it a value of its own owes a look at it again: mf_handle_new */
     mf_error_object *before = my_stale;
     my_stale = e;
     (void)mf_scope_innermost();
