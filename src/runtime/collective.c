@@ -457,7 +457,7 @@ static int device_of_rank(const mf_gathering *g, const mf_member *present, int64
         coordinate[m->levels[a]] = at % m->sizes[a];
         at /= m->sizes[a];
     }
-    const mf_map *map = present->map, *maps[MF_LEVELS];
+    const mf_map *map = present->map, *maps[MF_LEVELS] = { map };
     int64_t own = present->index;
     for (int level = 0; level <= m->top; level++, own = map->parent->index, map = map->parent->map) {
         maps[level] = map;

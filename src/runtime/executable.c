@@ -6,7 +6,6 @@
 
 #include <string.h>
 
-#define INLINE_COST 200000.0 /* nanoseconds */
 #define MOST_RUNS 64
 #define MOST_BYTES ((int64_t)1 << 30)
 
@@ -44,6 +43,7 @@ typedef struct mf_run {
     int64_t bytes;
 } mf_run;
 
+static _Atomic double inline_below = 200000; /* nanoseconds */
 static _Atomic int runs_in_flight;
 static _Atomic int64_t bytes_in_flight;
 
@@ -52,6 +52,8 @@ int mf_executable_in_count(const mf_executable *x) { return x->program->in_count
 int mf_executable_out_count(const mf_executable *x) { return x->program->out_count; }
 
 const mf_backend *mf_executable_backend(const mf_executable *x) { return x->backend; }
+
+void mf_executable_inline_below(double nanoseconds) { atomic_store(&inline_below, nanoseconds); }
 
 /* ------------------------------------------------------------------ making */
 
@@ -107,7 +109,7 @@ static mf_stage *take_stage(mf_executable *x)
 static void give_stage(mf_executable *x, mf_stage *s)
 {
     mf_stage_clear(s);
-    mf_stage_free(atomic_exchange_explicit(&x->spare, s, memory_order_release));
+    mf_stage_free(atomic_exchange_explicit(&x->spare, s, memory_order_acq_rel));
 }
 
 /* ------------------------------------------------------------------ inputs */
@@ -481,7 +483,7 @@ mf_error_object *mf_executable_run(mf_executable *x, mf_array *const *in, mf_arr
         return error ? error : mf_error_out_of_memory();
     error = bind_ready(x, s, in, &pending);
     double cost = error || pending ? 0 : cost_of(x, s, &error);
-    if (!error && !pending && (cost < INLINE_COST || !mf_tasks_start())) {
+    if (!error && !pending && (cost < atomic_load_explicit(&inline_below, memory_order_relaxed) || !mf_tasks_start())) {
         error = run_inline(x, s, out);
         give_stage(x, s);
         return error;

@@ -15,6 +15,8 @@ mf_error_object *mf_executable_run(mf_executable *x, mf_array *const *in, mf_arr
 const mf_backend *mf_executable_backend(const mf_executable *x);
 int mf_executable_in_count(const mf_executable *x);
 int mf_executable_out_count(const mf_executable *x);
+/* Runs whose estimated cost is below this are stepped on the calling thread; 0: none (for tests). */
+void mf_executable_inline_below(double nanoseconds);
 /* What the memory plan says, for the user: one line a fact. */
 void mf_executable_describe(mf_text *t, const mf_executable *x);
 
