@@ -11,9 +11,13 @@ mf_value mf_threefry2x32(mf_value key, mf_value x1, mf_value x2)
     const mf_type *k = mf_value_type(key);
     if (k->dtype != MF_U32 || k->rank != 1 || k->dims[0] != 2)
         return mf_fail(MF_ERROR_DTYPE, "a random key is uint32[2], but this is %s", mf_type_name(k));
-    x1 = mf_wrap_array(&x1, "threefry2x32") ? mf_convert_value(x1, MF_U32, false) : x1;
-    x2 = mf_wrap_array(&x2, "threefry2x32") ? mf_convert_value(x2, MF_U32, false) : x2;
     mf_value v[2] = { x1, x2 };
+    for (int i = 0; i < 2; i++) {
+        if (mf_wrap_array(&v[i], "threefry2x32"))
+            v[i] = mf_convert_value(v[i], MF_U32, false);
+        if (!mf_value_type(v[i])) /* an error travels */
+            return v[i];
+    }
     if (!mf_broadcast_shapes(v, 2, "threefry2x32"))
         return v[0];
     const mf_type *t = mf_value_type(v[0]);

@@ -63,7 +63,7 @@ for shape in SHAPES + LARGE:
         emit("uniform", random.uniform(KEY, shape, DTYPES[dtype]), keyed(KEY), shape=shape_word(shape), dtype=dtype, minval=0, maxval=1)
         emit("normal", random.normal(KEY, shape, DTYPES[dtype]), keyed(KEY), shape=shape_word(shape), dtype=dtype, rtol=ROUNDING[dtype])
     emit("randint", random.randint(KEY, shape, 0, 100, np.int32), keyed(KEY), shape=shape_word(shape), dtype="i32", minval=0, maxval=100)
-    emit("bernoulli", random.bernoulli(KEY, 0.3, shape), keyed(KEY), shape=shape_word(shape), p=0.3)
+    emit("bernoulli", random.bernoulli(KEY, np.float32(0.3), shape), keyed(KEY), shape=shape_word(shape), p=0.3)
 for key in (random.PRNGKey(0), random.PRNGKey(7)):
     emit("bits", random.bits(key, (4,), np.uint32), keyed(key), shape="4", dtype="u32")
     emit("uniform", random.uniform(key, (6,), np.float32), keyed(key), shape="6", dtype="f32", minval=0, maxval=1)
@@ -86,7 +86,7 @@ emit("permutation_of", random.permutation(KEY, jnp.asarray(rows), axis=1), [*key
 emit("permutation_of", random.permutation(KEY, jnp.asarray(rows), axis=0, independent=True), [*keyed(KEY), rows], axis=0, independent=1)
 emit("permutation_of", random.permutation(KEY, jnp.asarray(rows[:, 0])), [*keyed(KEY), rows[:, 0]], axis=0)
 for p in (0.0, 0.5, 0.9, 1.0):
-    emit("bernoulli", random.bernoulli(KEY, p, (20,)), keyed(KEY), shape="20", p=p)
+    emit("bernoulli", random.bernoulli(KEY, np.float32(p), (20,)), keyed(KEY), shape="20", p=p)
 emit("bernoulli", random.bernoulli(KEY, jnp.asarray([0.1, 0.5, 0.9], jnp.float32), (4, 3)), [*keyed(KEY), np.array([0.1, 0.5, 0.9], np.float32)],
      shape="4,3")
 for shape in ((4,), (3, 5)):
