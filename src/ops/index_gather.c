@@ -2,8 +2,8 @@
  *
  * Invariant: each sees one window per index vector, and index vectors are taken in row-major order: of several updates of one element
  * the last one stays, and sums add up in that order. A window lies inside the operand as a whole or counts as out of bounds as a
- * whole. Modes: 0 moves it inside, 1 gives the fill value or drops the update, 2 is the caller's word that it is inside (treated as 1
- * with zeros), 3 is 1 with zero as the fill value: the derivative of a gather with 1. */
+ * whole. Modes: 0 moves it inside, 1 gives the fill value or drops the update, 2 is the caller's word that it is inside (where it is
+ * not, gather moves it and scatter drops it, as XLA on the CPU), 3 is 1 with zero as the fill value: the derivative of a gather with 1. */
 #include "ops/shape.h"
 #include "transform/tangent.h"
 #include <math.h>
@@ -235,7 +235,7 @@ static mf_cost gather_cost(const mf_eqn *e) { return (mf_cost){ 0, 2 * (double)e
 static mf_error_object *gather_evaluate(const mf_eqn *e, const void *const *in, void *const *out)
 {
     static const int64_t held_once[MF_RANK];
-    const numbers d = of_gather(e->params);
+    numbers d = of_gather(e->params);
     const mf_type *x = e->in[0]->type, *to = e->out[0]->type;
     const mf_intlist *sizes = ((const mf_gather_params *)e->params)->slice_sizes;
     char fill[16];
@@ -244,6 +244,8 @@ static mf_error_object *gather_evaluate(const mf_eqn *e, const void *const *in, 
     windows w;
     if (to->size == 0)
         return NULL;
+    if (d.mode == IN_BOUNDS)
+        d.mode = CLIP;
     fill_value(x->dtype, d.mode, fill);
     open_windows(&w, &d, x, e->in[1]->type, in[1], to, sizes->at);
     for (int i = 0; i < x->rank; i++)

@@ -9,7 +9,7 @@
 #include <manyfold/ops.h>
 #include <string.h>
 
-enum { CLIP, FILL };
+enum { FILL = 1, IN_BOUNDS = 2 }; /* gather's modes; JAX's x[...] is the second, whose gradient drops what is out of bounds */
 
 /* ---- indices */
 static mf_array *number_of(mf_value v)
@@ -566,7 +566,7 @@ static mf_value indexed(mf_value x, const mf_value *path, int count, int64_t mod
         kind[rank++] = s.kind[i];
     }
     x = part(x, &s);
-    if (mode == CLIP && mf_value_type(x)) {
+    if (mode == IN_BOUNDS && mf_value_type(x)) {
         x = pick_traced(x, kind, index);
         for (int i = 0; i < rank; i++)
             if (kind[i] != STEP_TRACED) {
@@ -581,7 +581,7 @@ static mf_value indexed(mf_value x, const mf_value *path, int count, int64_t mod
     return mf_value_type(x) ? pick_arrays(x, rest, rest_index, place_of(&s), mode) : x;
 }
 
-mf_value mf_index_array(mf_value x, const mf_value *path, int count) { return indexed(x, path, count, CLIP); }
+mf_value mf_index_array(mf_value x, const mf_value *path, int count) { return indexed(x, path, count, IN_BOUNDS); }
 
 /* The positions that the path names, in a copy of x with one dimension. Out of bounds they are negative, and the scatter drops them. */
 mf_value mf_index_array_set(mf_value x, mf_value v, const mf_value *path, int count)
