@@ -96,13 +96,23 @@ static bool results_uniform(const mf_schedule *s, const mf_eqn *e)
     return true;
 }
 
-/* The side that executes e; its results' side is the same, save for a collective of the devices that makes them equal. */
+static bool has_groups(const mf_eqn *e)
+{
+    const mf_namelist *axes;
+    const mf_intlist *groups;
+    int64_t size;
+    mf_collective_members(e, &axes, &groups, &size);
+    return groups && groups->count;
+}
+
+/* The side that executes e; its results' side is the same, save for a collective of all devices that makes them equal (groups are
+ * several collectives: equal results or not, each device keeps its own). */
 static int side_of(mf_schedule *s, const mf_eqn *e)
 {
     bool uniform = s->variance && results_uniform(s, e);
     bool talking = uniform && talks(e, s->env, s->env);
     int side = uniform && !talking && operands_once(s, e) ? MF_ONCE : MF_DEVICE;
-    bool shared = side == MF_ONCE || (uniform && talking && kind_of(e) == MF_DO_COLLECTIVE);
+    bool shared = side == MF_ONCE || (uniform && talking && kind_of(e) == MF_DO_COLLECTIVE && !has_groups(e));
     for (int o = 0; o < e->out_count; o++)
         s->side[e->out[o]->id] = shared ? MF_ONCE : MF_DEVICE;
     return side;

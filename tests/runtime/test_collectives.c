@@ -181,6 +181,21 @@ TEST(sums_over_rows_columns_and_all)
             CHECK_NEAR(got[k], 28 + 4 + 2 * (k % 4), 0);
 }
 
+/* Inside the inner map r is the same everywhere: one fiber of each inner map speaks for all of its devices. */
+TEST(sums_of_what_only_the_outer_map_maps)
+{
+    const char *text = "program (a: f32[3], b: f32[4]) { c: f32[3,4], d: f32[3,4] = pmap[axis_name=i, axis_size=3, in_axes=(0,None), out_axes=(0,0), program=(r: f32[], q: f32[4]) {"
+                       " c: f32[4], d: f32[4] = pmap[axis_name=j, axis_size=4, in_axes=(None,0), out_axes=(0,0), program=(r: f32[], x: f32[]) {"
+                       " s: f32[] = psum[axes=(i)] r\n t: f32[] = add s r\n u: f32[] = psum[axes=(i,j)] r\n v: f32[] = add t x\n w: f32[] = sub u x\n return v, w }] r q\n"
+                       " return c, d }] a b\n return c, d }";
+    REQUIRE(CHECK(run_text(text, 0, got, 12)) || CHECK_NOTE("%s", run_error));
+    for (int k = 0; k < 12; k++)
+        CHECK_NEAR(got[k], 3 + k / 4 + k % 4, 0);
+    REQUIRE(CHECK(run_text(text, 1, got, 12)) || CHECK_NOTE("%s", run_error));
+    for (int k = 0; k < 12; k++)
+        CHECK_NEAR(got[k], 12 - k % 4, 0);
+}
+
 TEST(swapped_axes)
 {
     const char *text =
