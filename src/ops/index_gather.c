@@ -411,16 +411,16 @@ static void scatter_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *i
 /* out += in for one element; f16 and bf16 round after each addition. */
 static void add_element(mf_dtype dtype, char *out, const char *in)
 {
-    if (mf_dtype_is_complex(dtype)) {
-        mf_dtype part = dtype == MF_C64 ? MF_F32 : MF_F64;
-        add_element(part, out, in);
-        add_element(part, out + mf_dtype_size(part), in + mf_dtype_size(part));
-    } else if (dtype == MF_F32) {
+    if (dtype == MF_F32) {
         float x, y;
         memcpy(&x, out, sizeof x);
         memcpy(&y, in, sizeof y);
         x += y;
         memcpy(out, &x, sizeof x);
+    } else if (mf_dtype_is_complex(dtype)) {
+        mf_dtype part = dtype == MF_C64 ? MF_F32 : MF_F64;
+        add_element(part, out, in);
+        add_element(part, out + mf_dtype_size(part), in + mf_dtype_size(part));
     } else if (mf_dtype_is_float(dtype))
         mf_store_f64(dtype, out, mf_load_f64(dtype, out) + mf_load_f64(dtype, in)); /* a double holds the sum of two halves well enough */
     else if (dtype == MF_BOOL)
@@ -429,10 +429,18 @@ static void add_element(mf_dtype dtype, char *out, const char *in)
         mf_store_i64(dtype, out, (int64_t)((uint64_t)mf_load_i64(dtype, out) + (uint64_t)mf_load_i64(dtype, in)));
 }
 
+static void add_row(mf_dtype dtype, int64_t n, char *out, int64_t out_step, const char *in, int64_t in_step)
+{
+    for (int64_t i = 0; i < n; i++)
+        add_element(dtype, out + i * out_step, in + i * in_step);
+}
+
 static void add_window(const windows *w, int axis, char *out, const char *in)
 {
-    if (axis == w->operand->rank) {
-        add_element(w->operand->dtype, out, in);
+    int last = w->operand->rank - 1;
+    if (axis >= last) {
+        add_row(w->operand->dtype, last < 0 ? 1 : w->size[last], out, last < 0 ? 0 : w->operand_strides[last], in,
+                last < 0 ? 0 : w->side_strides[last]);
         return;
     }
     for (int64_t i = 0; i < w->size[axis]; i++)

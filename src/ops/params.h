@@ -27,7 +27,7 @@ typedef struct mf_conv_params {
 /* reduce_window_sum/max/min over every dimension of the operand. */
 typedef struct mf_window_params { const mf_intlist *window, *strides, *padding_low, *padding_high, *base_dilation, *window_dilation; } mf_window_params;
 /* gather and scatter: XLA's dimension numbers; the index vector is the last dimension of the indices. Out of bounds: mode 0 clip,
- * 1 fill (gather: NaN or the least integer; scatter: drop), 2 promise in bounds. */
+ * 1 fill (gather: NaN or the least integer; scatter: drop), 2 promise in bounds, 3 fill with zero (the derivative of 1). */
 typedef struct mf_gather_params { const mf_intlist *offset_dims, *collapsed_slice_dims, *start_index_map, *operand_batching_dims, *start_indices_batching_dims, *slice_sizes; int64_t mode; } mf_gather_params;
 typedef struct mf_scatter_params { const mf_intlist *update_window_dims, *inserted_window_dims, *scatter_dims_to_operand_dims, *operand_batching_dims, *scatter_indices_batching_dims; int64_t mode; } mf_scatter_params;
 typedef struct mf_sort_params { int64_t axis, keys; } mf_sort_params;                              /* sort: the first `keys` operands order all of them; stable */
