@@ -293,14 +293,13 @@ static bool queue_step(run *r, mf_value batch, tally *t)
 static bool train_epoch(run *r, int epoch, result *out)
 {
     char label[48], said[64];
-    snprintf(label, sizeof label, "Epoch %d/%lld", epoch + 1, r->settings->epochs);
+    snprintf(label, sizeof label, "Epoch %d/%lld, batch", epoch + 1, r->settings->epochs);
     progress p = progress_start(label, "images", mf_loader_batches(r->train), (double)r->settings->batch);
     tally t = { 0 };
     for (mf_value batch; mf_loader_next(r->train, &batch);) {
-        if (told(batch) || !queue_step(r, batch, &t))
+        if (told(batch) || !queue_step(r, batch, &t) || (t.steps == 0 && !settle(r, &t)))
             return false;
-        int64_t read = t.steps ? t.steps : 1;
-        snprintf(said, sizeof said, "loss %.4f, accuracy %.4f", t.loss / (double)read, t.accuracy / (double)read);
+        snprintf(said, sizeof said, "loss %.4f, accuracy %.4f", t.loss / (double)t.steps, t.accuracy / (double)t.steps);
         progress_step(&p, said);
     }
     if (!settle(r, &t))

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 typedef struct progress {
-    const char *label, *unit; /* "Epoch 1/3", "images" */
+    const char *label, *unit; /* "Epoch 1/3, batch", "images" */
     int64_t steps, done;      /* of the loop */
     double per_step;          /* units */
     double started, shown;    /* seconds */
@@ -64,7 +64,7 @@ static inline void progress_step(progress *p, const char *said)
         progress_bar(p);
     else
         printf("%s", p->label);
-    printf(" %lld/%lld, %s, %.0f %s/s, %d:%02d left%s", (long long)p->done, (long long)p->steps, said, rate, p->unit, left / 60, left % 60,
+    printf(" %lld/%lld: %s, %.0f %s/s, %d:%02d left%s", (long long)p->done, (long long)p->steps, said, rate, p->unit, left / 60, left % 60,
            p->terminal ? (last ? "\033[K\n" : "\033[K") : "\n");
     fflush(stdout);
 }
