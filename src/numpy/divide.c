@@ -28,7 +28,8 @@ static mf_value floor_divide_floats(mf_value x, mf_value y)
 {
     mf_value rest = mf_lax_rem(x, y), quotient = mf_div(mf_sub(x, rest), y);
     mf_value below = mf_logical_and(mf_not_equal(rest, 0), mf_not_equal(mf_sign(y), mf_sign(rest)));
-    return mf_round(mf_where(below, mf_sub(quotient, 1), quotient));
+    mf_value whole = mf_round(mf_where(below, mf_sub(quotient, 1), quotient));
+    return mf_where(mf_equal(y, 0), mf_div(x, y), whole);
 }
 
 static mf_value floor_divide_integers(mf_value x, mf_value y)

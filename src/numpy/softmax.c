@@ -52,9 +52,9 @@ mf_value mf_silu(mf_value x)
     return mf_mul(x, mf_sigmoid(x));
 }
 
-/* log(1 + e^x); the halves that max and abs give at 0 add up to its slope there. */
+/* log(1 + e^x). At 0 the first term has slope 1, the second -1/2, because that of abs is 1 there. */
 mf_value mf_softplus(mf_value x)
 {
     x = as_float(x);
-    return mf_add(mf_maximum(x, 0), mf_log1p(mf_exp(mf_neg(mf_abs(x)))));
+    return mf_add(mf_where(mf_less(x, 0), 0, x), mf_log1p(mf_exp(mf_neg(mf_abs(x)))));
 }

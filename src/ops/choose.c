@@ -152,9 +152,7 @@ MF_JVP_RULE(clamp_jvp)
     tout[0] = sum;
 }
 
-static double lower_real(double x, double y) { return x < y || x != x ? x : y; }
-static double upper_real(double x, double y) { return x > y || x != x ? x : y; }
-static double clamp_real(double low, double x, double high) { return lower_real(high, upper_real(low, x)); }
+static double clamp_real(double low, double x, double high) { return mf_lesser_real(high, mf_greater_real(low, x)); }
 
 MF_EVALUATE_RULE(clamp_evaluate)
 {

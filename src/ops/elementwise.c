@@ -245,17 +245,15 @@ const mf_op mf_op_rem = {
     .samples = rem_samples,
 };
 
-/* ---- pow. The exponent's derivative takes log 1 for log 0, the base's x^1 for x^(0-1), so that zeros give zeros, as in JAX. */
+/* ---- pow. The exponent's derivative takes log 1 for log 0, so that a base of 0 gives 0, as in JAX. */
 MF_JVP_RULE(pow_jvp)
 {
     mf_copy_eqn(b, e, in, out);
-    mf_var *x = in[0], *y = in[1], *one = e_full(b, x->type, 1), *zero = e_zeros_like(b, x), *by_x = NULL, *by_y = NULL;
-    if (tin[0]) {
-        mf_var *less = e_select(b, e_compare(b, &mf_op_eq, y, zero), one, e_sub(b, y, one));
-        by_x = e_mul(b, tin[0], e_mul(b, y, e_binary(b, &mf_op_pow, x, less)));
-    }
+    mf_var *x = in[0], *y = in[1], *by_x = NULL, *by_y = NULL;
+    if (tin[0])
+        by_x = e_mul(b, tin[0], e_mul(b, y, e_binary(b, &mf_op_pow, x, e_shift(b, y, -1))));
     if (tin[1]) {
-        mf_var *base = e_select(b, e_compare(b, &mf_op_eq, x, zero), one, x);
+        mf_var *base = e_select(b, e_compare(b, &mf_op_eq, x, e_zeros_like(b, x)), e_full(b, x->type, 1), x);
         by_y = e_mul(b, tin[1], e_mul(b, e_unary(b, &mf_op_log, base), out[0]));
     }
     tout[0] = sum_of(b, by_x, by_y);
@@ -305,14 +303,12 @@ MF_JVP_RULE(extreme_jvp)
     tout[0] = sum_of(b, by_x, by_y);
 }
 
-static double max_real(double x, double y) { return x > y || x != x ? x : y; }
 static int64_t max_integer(int64_t x, int64_t y) { return x > y ? x : y; }
 static uint64_t max_natural(uint64_t x, uint64_t y) { return x > y ? x : y; }
-static double min_real(double x, double y) { return x < y || x != x ? x : y; }
 static int64_t min_integer(int64_t x, int64_t y) { return x < y ? x : y; }
 static uint64_t min_natural(uint64_t x, uint64_t y) { return x < y ? x : y; }
-MF_EVALUATE2(max_evaluate, max_real, max_integer, max_natural, NULL)
-MF_EVALUATE2(min_evaluate, min_real, min_integer, min_natural, NULL)
+MF_EVALUATE2(max_evaluate, mf_greater_real, max_integer, max_natural, NULL)
+MF_EVALUATE2(min_evaluate, mf_lesser_real, min_integer, min_natural, NULL)
 
 /* Of truth values: or, and. */
 MF_LOWER_RULE(max_lower) { return k->call(k, e->in[0]->type->dtype == MF_BOOL ? "or" : "max", in, 2); }
@@ -321,7 +317,7 @@ MF_LOWER_RULE(min_lower) { return k->call(k, e->in[0]->type->dtype == MF_BOOL ? 
 static const char *const max_samples[] = {
     "f32[2,3]{-2:2} f32[2,3]{-2:2}",
     "f64[3]{-2:2} f64[3]{-2:2}",
-    "f32[3]{=1,nan,3} f32[3]{=2,1,nan} -> f32[3]{=2,nan,nan}",
+    "f32[5]{=1,nan,3,-0.0,0} f32[5]{=2,1,nan,0,-0.0} -> f32[5]{=2,nan,nan,0,0}",
     "i32[2]{=-5,3} i32[2]{=4,-3} -> i32[2]{=4,3}",
     "u8[2]{=200,3} u8[2]{=4,5} -> u8[2]{=200,5}",
     "bool[4]{=0,0,1,1} bool[4]{=0,1,0,1} -> bool[4]{=0,1,1,1}",
@@ -343,7 +339,7 @@ const mf_op mf_op_max = {
 static const char *const min_samples[] = {
     "f32[2,3]{-2:2} f32[2,3]{-2:2}",
     "f64[3]{-2:2} f64[3]{-2:2}",
-    "f32[3]{=1,nan,3} f32[3]{=2,1,nan} -> f32[3]{=1,nan,nan}",
+    "f32[5]{=1,nan,3,-0.0,0} f32[5]{=2,1,nan,0,-0.0} -> f32[5]{=1,nan,nan,-0.0,-0.0}",
     "i32[2]{=-5,3} i32[2]{=4,-3} -> i32[2]{=-5,-3}",
     "bool[4]{=0,0,1,1} bool[4]{=0,1,0,1} -> bool[4]{=0,0,0,1}",
     "f16[3]{-2:2} f16[3]{-2:2}",

@@ -1,6 +1,7 @@
 /* The loops of elementwise evaluation and the type rules of the elementwise families.
  * Invariant: a loop reads an element before it writes the one at the same place, so a result may lie where an operand lies. */
 #include "ops/loops.h"
+#include <math.h>
 
 static float load_half(mf_dtype dtype, const void *p, int64_t i)
 {
@@ -151,6 +152,9 @@ TYPE_RULE(mf_type_logical2, 2, mf_dtype_is_int(d) || d == MF_BOOL, "integers and
 TYPE_RULE(mf_type_integer2, 2, mf_dtype_is_int(d), "integers")
 
 /* ---- shared arithmetic */
+double mf_greater_real(double x, double y) { return x > y || x != x || (x == y && signbit(y)) ? x : y; }
+double mf_lesser_real(double x, double y) { return x < y || x != x || (x == y && signbit(x)) ? x : y; }
+
 uint64_t mf_power_natural(uint64_t x, uint64_t y)
 {
     uint64_t power = 1;

@@ -29,6 +29,9 @@ void mf_run_loop1(const mf_loop1 *rule, mf_dtype dtype, int64_t count, const voi
 void mf_run_loop2(const mf_loop2 *rule, mf_dtype dtype, int64_t count, const void *x, const void *y, void *out);
 void mf_run_compare(const mf_loop_compare *rule, mf_dtype dtype, int64_t count, const void *x, const void *y, void *out);
 
+/* IEEE 754's maximum and minimum: a NaN wins, and 0 is greater than -0. */
+double mf_greater_real(double x, double y);
+double mf_lesser_real(double x, double y);
 uint64_t mf_power_natural(uint64_t x, uint64_t y); /* x to the y, wrapping */
 
 /* ---- type rules: operands of one type, of a dtype for which the op is defined */

@@ -37,11 +37,11 @@ const mf_op mf_op_neg = {
     .samples = neg_samples,
 };
 
-/* ---- abs */
+/* ---- abs: the slope at 0 is 1, as in JAX */
 MF_JVP_RULE(abs_jvp)
 {
     mf_copy_eqn(b, e, in, out);
-    tout[0] = e_mul(b, tin[0], e_unary(b, &mf_op_sign, in[0]));
+    tout[0] = e_select(b, e_compare(b, &mf_op_ge, in[0], e_zeros_like(b, in[0])), tin[0], e_neg(b, tin[0]));
 }
 
 static int64_t abs_integer(int64_t x) { return x < 0 ? neg_integer(x) : x; }
