@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define MAX_BRANCHES 64
-#define MAX_LEAVES 2048
+#define MAX_LEAVES   2048
 
 /* Traces f on one or two trees of leaves, as arguments of their own. */
 static mf_traced *trace_body(mf_function function, const mf_value *arguments, int count, mf_error_object **error)
@@ -36,7 +36,7 @@ static mf_traced *trace_body(mf_function function, const mf_value *arguments, in
 /* The leaves of a value as handles; an error when one is no array. */
 static mf_error_object *leaf_values(mf_value v, const char *what, const mf_structure **structure, mf_value *out, int *n)
 {
-    mf_object *o = mf_object_of(v), *const *leaves, *self;
+    mf_object *o = mf_object_of(v), *const * leaves, *self;
     if (!o)
         return mf_error_new(MF_ERROR_ARGUMENT, "%s is an unset value", what);
     int count;
@@ -69,7 +69,8 @@ static mf_error_object *branches_differ(const mf_traced *a, const mf_traced *b, 
 {
     mf_text t = { 0 };
     mf_structure_difference(&t, a->result, b->result);
-    mf_error_object *e = mf_error_new(MF_ERROR_TREE, "cond: the results of branch 0 and branch %d must have the same tree: %s", index, t.at ? t.at : "");
+    mf_error_object *e = mf_error_new(MF_ERROR_TREE, "cond: the results of branch 0 and branch %d must have the same tree: %s", index,
+                                      t.at ? t.at : "");
     mf_text_free(&t);
     return e;
 }
@@ -84,7 +85,8 @@ static mf_error_object *common_types(mf_traced *const *t, int count, const mf_ty
             if (other == types[i])
                 continue;
             if (mf_type_strong(other) != mf_type_strong(types[i]))
-                return mf_error_new(MF_ERROR_DTYPE, "cond: result %d is %s in branch 0 and %s in branch %d; all branches must give the same types", i,
+                return mf_error_new(MF_ERROR_DTYPE,
+                                    "cond: result %d is %s in branch 0 and %s in branch %d; all branches must give the same types", i,
                                     mf_type_name(types[i]), mf_type_name(other), k);
             types[i] = mf_type_strong(types[i]);
         }
@@ -92,7 +94,8 @@ static mf_error_object *common_types(mf_traced *const *t, int count, const mf_ty
     return NULL;
 }
 
-static mf_value bind_cond(mf_value index, mf_traced *const *t, int count, const mf_value *operand, int operand_count, mf_error_object **error)
+static mf_value bind_cond(mf_value index, mf_traced *const *t, int count, const mf_value *operand, int operand_count,
+                          mf_error_object **error)
 {
     mf_shared *u = mf_calloc(1, sizeof *u);
     const mf_type **types = mf_calloc((size_t)t[0]->result->leaf_count + 1, sizeof *types);
@@ -179,14 +182,15 @@ mf_value mf_switch_n(mf_value index, const mf_function *branches, int count, mf_
 static bool only_weak_differs(const mf_type *a, const mf_type *b) { return a != b && mf_type_strong(a) == mf_type_strong(b); }
 
 /* Whether the body gives the carry's types back. *again: some leaf was weak and must be made strong (in carry) and traced anew. */
-static mf_error_object *check_carry(const char *op, const mf_traced *body, const mf_structure *wanted, const mf_structure *given, mf_value *carry,
-                                    bool *again)
+static mf_error_object *check_carry(const char *op, const mf_traced *body, const mf_structure *wanted, const mf_structure *given,
+                                    mf_value *carry, bool *again)
 {
     *again = false;
     if (wanted != given) {
         mf_text t = { 0 };
         mf_structure_difference(&t, wanted, given);
-        mf_error_object *e = mf_error_new(MF_ERROR_TREE, "%s: the body must return a carry with the same tree as it got: %s", op, t.at ? t.at : "");
+        mf_error_object *e = mf_error_new(MF_ERROR_TREE, "%s: the body must return a carry with the same tree as it got: %s", op,
+                                          t.at ? t.at : "");
         mf_text_free(&t);
         return e;
     }
@@ -195,8 +199,10 @@ static mf_error_object *check_carry(const char *op, const mf_traced *body, const
         if (in == out)
             continue;
         if (!only_weak_differs(in, out))
-            return mf_error_new(MF_ERROR_DTYPE, "%s: the body's carry output and carry input must have equal types: leaf %d went in as %s and came out as %s",
-                                op, i, mf_type_name(in), mf_type_name(out));
+            return mf_error_new(
+                MF_ERROR_DTYPE,
+                "%s: the body's carry output and carry input must have equal types: leaf %d went in as %s and came out as %s", op, i,
+                mf_type_name(in), mf_type_name(out));
         if (in->weak) {
             carry[i] = mf_astype(carry[i], in->dtype);
             *again = true;
@@ -298,15 +304,16 @@ static mf_error_object *scan_length(const mf_value *xs, int count, const mf_scan
         if (!t->rank)
             return mf_error_new(MF_ERROR_SHAPE, "scan: xs must have a leading axis to scan over, but leaf %d is %s", i, mf_type_name(t));
         if (*length >= 0 && t->dims[0] != *length)
-            return mf_error_new(MF_ERROR_SHAPE, "scan got values with different leading axis sizes: %lld and %lld", (long long)*length, (long long)t->dims[0]);
+            return mf_error_new(MF_ERROR_SHAPE, "scan got values with different leading axis sizes: %lld and %lld", (long long)*length,
+                                (long long)t->dims[0]);
         *length = t->dims[0];
     }
     return *length < 0 ? mf_error_new(MF_ERROR_ARGUMENT, "scan: length is %lld", (long long)*length) : NULL;
 }
 
 /* Traces f(carry, x). x's tree has no array yet: the signature is made of types. */
-static mf_traced *trace_step(mf_function function, const mf_structure *cs, const mf_value *carry, const mf_structure *xs_structure, const mf_value *xs,
-                             mf_error_object **error)
+static mf_traced *trace_step(mf_function function, const mf_structure *cs, const mf_value *carry, const mf_structure *xs_structure,
+                             const mf_value *xs, mf_error_object **error)
 {
     mf_function_object *f = mf_function_of(function, error);
     int n = cs->leaf_count + xs_structure->leaf_count;
@@ -331,8 +338,8 @@ static mf_traced *trace_step(mf_function function, const mf_structure *cs, const
     return t;
 }
 
-static mf_value bind_scan(mf_traced *t, const mf_structure *cs, const mf_value *carry, const mf_value *xs, int xs_count, int64_t length, bool reverse,
-                          mf_error_object **error)
+static mf_value bind_scan(mf_traced *t, const mf_structure *cs, const mf_value *carry, const mf_value *xs, int xs_count, int64_t length,
+                          bool reverse, mf_error_object **error)
 {
     /* scan's body takes consts, carry, xs; shared programs give captures, (carry, xs), cells: the cells are moved before xs */
     mf_shared *u = mf_calloc(1, sizeof *u);
@@ -347,7 +354,8 @@ static mf_value bind_scan(mf_traced *t, const mf_structure *cs, const mf_value *
     if (shared) {
         mf_builder b;
         mf_builder_init(&b, mf_trace_env());
-        mf_var **vars = mf_calloc((size_t)shared->in_count + 1, sizeof *vars), **outs = mf_calloc((size_t)shared->out_count + 1, sizeof *outs);
+        mf_var **vars = mf_calloc((size_t)shared->in_count + 1, sizeof *vars),
+               **outs = mf_calloc((size_t)shared->out_count + 1, sizeof *outs);
         mf_var **order = mf_calloc((size_t)shared->out_count + 1, sizeof *order);
         int c = u->capture_count + cs->leaf_count;
         if (vars && outs && order) {
@@ -424,7 +432,24 @@ mf_value mf_scan_opt(mf_function f, mf_value carry, mf_value xs, const mf_scan_o
     return error ? mf_value_new(error) : result;
 }
 
-/* ---- fori_loop: a while over (i, upper, carry) */
+/* ---- fori_loop: a scan over (i, carry) where the bounds are known numbers, so that it has a reverse mode; else a while over (i, upper, carry) */
+
+static mf_value fori_step(void *context, mf_value carry, mf_value unused)
+{
+    mf_function body = *(mf_function *)context;
+    mf_value i = mf_get(carry, 0), next = mf_call_n(body, (const mf_value[]){ i, mf_get(carry, 1) }, 2);
+    return mf_tuple(mf_tuple(mf_add(i, 1), next), unused);
+}
+
+/* A number of the program's own, which needs no waiting. */
+static bool known_bound(mf_value v, int64_t *number)
+{
+    mf_array *a = mf_object_is(mf_object_of(v), &mf_array_class) ? (mf_array *)mf_object_of(v) : NULL;
+    if (!a || a->type->rank || a->buffer || a->future)
+        return false;
+    *number = mf_load_i64(a->type->dtype, a->inline_data);
+    return true;
+}
 
 static mf_value fori_test(mf_value carry) { return mf_less(mf_get(carry, 0), mf_get(carry, 1)); }
 
@@ -438,14 +463,21 @@ static mf_value fori_body(void *context, mf_value carry)
 mf_value mf_fori_loop_n(mf_value lower, mf_value upper, mf_function body, mf_value carry)
 {
     MF_ENTER;
-    mf_value low = mf_add(mf_expect_array(lower, "fori_loop's lower bound"), 0), high = mf_add(mf_expect_array(upper, "fori_loop's upper bound"), 0);
+    mf_value low = mf_expect_array(lower, "fori_loop's lower bound"), high = mf_expect_array(upper, "fori_loop's upper bound");
     const mf_type *a = mf_value_type(low), *b = mf_value_type(high);
     if (!a || !b)
         return a ? high : low;
     if (a->rank || b->rank || !mf_dtype_is_int(a->dtype) || !mf_dtype_is_int(b->dtype))
-        return mf_fail(MF_ERROR_DTYPE, "fori_loop: the bounds must be integer scalars, but they are %s and %s", mf_type_name(a), mf_type_name(b));
+        return mf_fail(MF_ERROR_DTYPE, "fori_loop: the bounds must be integer scalars, but they are %s and %s", mf_type_name(a),
+                       mf_type_name(b));
     bool weak;
     mf_dtype dtype = mf_dtype_promote(a->dtype, a->weak, b->dtype, b->weak, &weak);
+    int64_t first, last;
+    if (known_bound(low, &first) && known_bound(high, &last) && first < last && !__builtin_sub_overflow(last, first, &last)) {
+        mf_scan_options o = { .length = last };
+        mf_value start = mf_tuple(mf_astype(low, dtype), carry);
+        return mf_get(mf_get(mf_scan_opt(mf_closure(fori_step, &body), start, mf_none(), &o), 0), 1);
+    }
     mf_value all = mf_tuple(mf_astype(low, dtype), mf_astype(high, dtype), carry);
     return mf_get(mf_while_n(mf_fn(fori_test), mf_closure(fori_body, &body), all), 2);
 }
