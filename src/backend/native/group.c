@@ -1,0 +1,431 @@
+/* A finished group as a step: by a compiled loop nest where that pays, else by tile kernels, a block of at most MF_TILE elements at a
+ * time that stays in the nearest cache.
+ * Invariant: within a block every load is read before anything is stored that might lie in its place. */
+#include "backend/native/native.h"
+#include "backend/native/kernels/kernels.h"
+
+#include <string.h>
+
+/* Where a node's block lies while it is computed. */
+typedef enum tile_place { TILE_NONE, TILE_MEMORY, TILE_BUFFER, TILE_RESULT, TILE_SAME } tile_place;
+
+typedef struct tile_node {
+    tile_place place;
+    int buffer;      /* TILE_BUFFER: number; TILE_SAME: the node whose block it is */
+    int out;         /* the step's result that it is stored in, or -1 */
+    mf_tile_fn *run; /* NULL: a load, a constant */
+    int in_count, in[3];
+    bool fixed; /* the same in every block: filled once */
+} tile_node;
+
+typedef struct group_step {
+    mf_native_step step;
+    mf_group_plan plan;
+    mf_group group; /* the nodes that are needed, in the arena */
+    tile_node *tiles;
+    int64_t tile; /* elements in a block */
+    size_t buffer_bytes;
+    mf_loop_fn *loop; /* compiled; NULL: tiles */
+    int64_t rows, rows_a_task;
+} group_step;
+
+/* ------------------------------------------------------------------ the plan: what is needed, and how loads walk */
+
+bool mf_group_in_place(const mf_group *g, int var, int size, const mf_program *p)
+{
+    for (int i = 0; i < g->count; i++) {
+        const mf_node *x = &g->nodes[i];
+        if (x->kind != MF_NODE_LOAD || x->var != var)
+            continue;
+        if (!mf_layout_is_contiguous(&x->layout) || x->layout.offset || mf_dtype_size(x->dtype) != size || p->vars[var]->type->size != g->n)
+            return false;
+    }
+    return true;
+}
+
+/* The group without nodes that lead to no result. */
+static void keep_needed(mf_build *b, const mf_group *g, mf_group *kept)
+{
+    int *map = mf_build_get(b, (size_t)g->count, sizeof *map);
+    bool *needed = mf_build_get(b, (size_t)g->count, sizeof *needed);
+    kept->nodes = mf_build_get(b, (size_t)g->count, sizeof *kept->nodes);
+    if (b->error)
+        return;
+    for (int i = g->count - 1; i >= 0; i--) {
+        needed[i] |= g->nodes[i].out_var >= 0;
+        for (int k = 0; needed[i] && k < g->nodes[i].in_count; k++)
+            needed[g->nodes[i].in[k]] = true;
+    }
+    kept->n = g->n;
+    kept->factors.count = g->n > 1;
+    kept->factors.at[0] = g->n;
+    for (int i = 0; i < g->count; i++) {
+        if (!needed[i])
+            continue;
+        mf_node *x = &kept->nodes[kept->count];
+        *x = g->nodes[i];
+        for (int k = 0; k < x->in_count; k++)
+            x->in[k] = map[x->in[k]];
+        if (x->kind == MF_NODE_LOAD || x->kind == MF_NODE_IOTA)
+            mf_factors_refine(&kept->factors, x->layout.dims, x->layout.rank);
+        map[i] = kept->count++;
+    }
+}
+
+static bool walks(const mf_node *x) { return x->kind == MF_NODE_LOAD || x->kind == MF_NODE_IOTA; }
+
+/* Neighbouring factors that every load walks as one. */
+static void join_factors(mf_group_plan *plan)
+{
+    const mf_group *g = plan->group;
+    for (int d = plan->rank - 1; d > 0; d--) {
+        bool one = true;
+        for (int i = 0; i < g->count && one; i++)
+            one = !walks(&g->nodes[i]) || plan->loads[i].strides[d - 1] == plan->loads[i].strides[d] * plan->dims[d];
+        if (!one)
+            continue;
+        plan->dims[d - 1] *= plan->dims[d];
+        for (int i = 0; i < g->count; i++)
+            plan->loads[i].strides[d - 1] = plan->loads[i].strides[d];
+        for (int k = d; k < plan->rank - 1; k++) {
+            plan->dims[k] = plan->dims[k + 1];
+            for (int i = 0; i < g->count; i++)
+                plan->loads[i].strides[k] = plan->loads[i].strides[k + 1];
+        }
+        plan->rank--;
+    }
+}
+
+static void classify(const mf_group_plan *plan, mf_load *l)
+{
+    int64_t step = 1;
+    l->flat = l->splat = true;
+    for (int d = plan->rank - 1; d >= 0; d--) {
+        l->flat &= l->strides[d] == step;
+        l->splat &= l->strides[d] == 0;
+        step *= plan->dims[d];
+    }
+    l->splat |= plan->n == 1;
+}
+
+static int slot_of(int *list, int *count, int var)
+{
+    for (int i = 0; i < *count; i++)
+        if (list[i] == var)
+            return i;
+    list[*count] = var;
+    return (*count)++;
+}
+
+static void make_plan(mf_build *b, group_step *s)
+{
+    const mf_group *g = &s->group;
+    mf_group_plan *plan = &s->plan;
+    *plan = (mf_group_plan){ .group = g, .n = g->n, .rank = g->factors.count };
+    plan->loads = mf_build_get(b, (size_t)g->count, sizeof *plan->loads);
+    plan->out_slot = mf_build_get(b, (size_t)g->count, sizeof *plan->out_slot);
+    s->step.in = mf_build_get(b, (size_t)g->count, sizeof *s->step.in);
+    s->step.out = mf_build_get(b, (size_t)g->count, sizeof *s->step.out);
+    if (b->error)
+        return;
+    memcpy(plan->dims, g->factors.at, sizeof plan->dims);
+    for (int i = 0; i < g->count; i++) {
+        const mf_node *x = &g->nodes[i];
+        plan->out_slot[i] = x->out_var < 0 ? -1 : slot_of(s->step.out, &s->step.out_count, x->out_var);
+        plan->loads[i].slot = x->kind == MF_NODE_LOAD ? slot_of(s->step.in, &s->step.in_count, x->var) : -1;
+        plan->loads[i].offset = x->layout.offset;
+        if (walks(x))
+            mf_layout_strides(&x->layout, &g->factors, plan->loads[i].strides);
+    }
+    join_factors(plan);
+    for (int i = 0; i < g->count; i++)
+        classify(plan, &plan->loads[i]);
+}
+
+/* ------------------------------------------------------------------ tiles: compilation */
+
+static int last_reader(const mf_group *g, int node)
+{
+    int last = node;
+    for (int i = node + 1; i < g->count; i++)
+        for (int k = 0; k < g->nodes[i].in_count; k++)
+            if (g->nodes[i].in[k] == node)
+                last = i;
+    return last;
+}
+
+/* No node after this one reads memory in which its result might lie. */
+static bool may_store_early(const group_step *s, int node)
+{
+    const mf_group *g = &s->group;
+    for (int i = node + 1; i < g->count; i++) {
+        if (g->nodes[i].kind == MF_NODE_LOAD)
+            return false;
+        for (int k = 0; k < g->nodes[i].in_count; k++) {
+            const tile_node *t = &s->tiles[g->nodes[i].in[k]];
+            while (t->place == TILE_SAME)
+                t = &s->tiles[t->buffer];
+            if (t->place == TILE_MEMORY)
+                return false;
+        }
+    }
+    return true;
+}
+
+static mf_tile_fn *tile_of(const mf_group *g, const mf_node *x)
+{
+    if (x->kind == MF_NODE_SELECT)
+        return mf_tile_lookup("select_n", x->dtype, x->dtype);
+    if (x->kind == MF_NODE_CONVERT)
+        return mf_tile_lookup("convert_element_type", g->nodes[x->in[0]].dtype, x->dtype);
+    return x->kind == MF_NODE_CALL ? mf_tile_lookup(x->name, g->nodes[x->in[0]].dtype, x->dtype) : NULL;
+}
+
+typedef struct buffers {
+    int count;
+    int *free_after; /* by buffer: the node after which it is free again */
+} buffers;
+
+static int take_buffer(const group_step *s, buffers *f, int node, bool for_ever)
+{
+    int last = for_ever ? s->group.count : last_reader(&s->group, node), i = 0;
+    for (int k = node; k < s->group.count; k++) /* a bitcast reads its operand as long as it lives itself */
+        if (s->group.nodes[k].kind == MF_NODE_BITCAST && s->group.nodes[k].in[0] == node && last_reader(&s->group, k) > last)
+            last = s->group.count;
+    if (s->plan.out_slot[node] >= 0)
+        last = s->group.count; /* copied at the end of the block */
+    while (i < f->count && f->free_after[i] >= node)
+        i++;
+    f->count += i == f->count;
+    f->free_after[i] = last;
+    return i;
+}
+
+static void place_tile(group_step *s, buffers *f, int i)
+{
+    const mf_node *x = &s->group.nodes[i];
+    tile_node *t = &s->tiles[i];
+    const mf_load *l = &s->plan.loads[i];
+    *t = (tile_node){ .out = s->plan.out_slot[i], .run = tile_of(&s->group, x), .in_count = x->in_count };
+    memcpy(t->in, x->in, sizeof t->in);
+    t->fixed = x->kind == MF_NODE_CONSTANT || (walks(x) && l->splat);
+    if (x->kind == MF_NODE_LOAD && l->flat && !t->fixed) {
+        t->place = TILE_MEMORY;
+    } else if (x->kind == MF_NODE_BITCAST) {
+        t->place = TILE_SAME;
+        t->buffer = x->in[0];
+    } else if (t->out >= 0 && t->run && may_store_early(s, i)) {
+        t->place = TILE_RESULT;
+    } else {
+        t->place = TILE_BUFFER;
+        t->buffer = take_buffer(s, f, i, t->fixed);
+    }
+}
+
+static bool make_tiles(mf_build *b, group_step *s)
+{
+    buffers f = { 0, mf_build_get(b, (size_t)s->group.count, sizeof(int)) };
+    s->tiles = mf_build_get(b, (size_t)s->group.count, sizeof *s->tiles);
+    if (b->error)
+        return false;
+    size_t largest = 1;
+    for (int i = 0; i < s->group.count; i++) {
+        size_t size = (size_t)mf_dtype_size(s->group.nodes[i].dtype);
+        largest = size > largest ? size : largest;
+        place_tile(s, &f, i);
+    }
+    s->tile = s->plan.n < MF_TILE ? s->plan.n : MF_TILE;
+    s->buffer_bytes = ((size_t)s->tile * largest + 63) / 64 * 64;
+    s->step.scratch_bytes = s->buffer_bytes * (size_t)f.count + sizeof(void *) * (size_t)s->group.count;
+    return true;
+}
+
+/* ------------------------------------------------------------------ tiles: running */
+
+#define FILL(type)                           \
+    do {                                     \
+        type x_, *o_ = (type *)out;          \
+        memcpy(&x_, element, sizeof x_);     \
+        for (int64_t i_ = 0; i_ < n; i_++)   \
+            memcpy(o_ + i_, &x_, sizeof x_); \
+    } while (0)
+
+static void fill(void *out, const void *element, int size, int64_t n)
+{
+    switch (size) {
+    case 1: memset(out, *(const unsigned char *)element, (size_t)n); break;
+    case 2: FILL(uint16_t); break;
+    case 4: FILL(uint32_t); break;
+    default: FILL(uint64_t); break;
+    }
+}
+
+#define GATHER(type)                \
+    for (int64_t i = 0; i < n; i++) \
+    memcpy((type *)out + i, (const type *)from + i * stride, sizeof(type))
+
+static void gather(void *out, const void *from, int size, int64_t stride, int64_t n)
+{
+    if (stride == 1) {
+        memcpy(out, from, (size_t)(n * size));
+        return;
+    }
+    if (stride == 0) {
+        fill(out, from, size, n);
+        return;
+    }
+    switch (size) {
+    case 1: GATHER(uint8_t); break;
+    case 2: GATHER(uint16_t); break;
+    case 4: GATHER(uint32_t); break;
+    default: GATHER(uint64_t); break;
+    }
+}
+
+static void count_up(void *out, mf_dtype dtype, int64_t first, int64_t stride, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++, first += stride) {
+        switch (dtype) {
+        case MF_F32: ((float *)out)[i] = (float)first; break;
+        case MF_I64: ((int64_t *)out)[i] = first; break;
+        default: ((uint32_t *)out)[i] = (uint32_t)first; break;
+        }
+    }
+}
+
+/* Elements [at, at + n) of a load that walks in its own way. */
+static void walk(const mf_group_plan *plan, int node, const void *memory, char *out, int64_t at, int64_t n)
+{
+    const mf_load *l = &plan->loads[node];
+    mf_dtype dtype = plan->group->nodes[node].dtype;
+    int size = mf_dtype_size(dtype), inner = plan->rank - 1;
+    int64_t index[MF_FACTORS], place = l->offset, rest = at;
+    for (int d = inner; d >= 0; d--) {
+        index[d] = rest % plan->dims[d];
+        rest /= plan->dims[d];
+        place += index[d] * l->strides[d];
+    }
+    while (n > 0) {
+        int64_t run = plan->dims[inner] - index[inner] < n ? plan->dims[inner] - index[inner] : n;
+        if (memory)
+            gather(out, (const char *)memory + place * size, size, l->strides[inner], run);
+        else
+            count_up(out, dtype, place, l->strides[inner], run);
+        out += run * size;
+        n -= run;
+        index[inner] += run;
+        place += run * l->strides[inner];
+        for (int d = inner; d > 0 && index[d] == plan->dims[d]; d--) {
+            place += l->strides[d - 1] - index[d] * l->strides[d];
+            index[d] = 0;
+            index[d - 1]++;
+        }
+    }
+}
+
+static void load_tile(const group_step *s, int i, void *const *values, char *out, int64_t at, int64_t n)
+{
+    const mf_node *x = &s->group.nodes[i];
+    const mf_load *l = &s->plan.loads[i];
+    const char *memory = l->slot >= 0 ? mf_step_in(&s->step, values, l->slot) : NULL;
+    if (x->kind == MF_NODE_CONSTANT)
+        fill(out, &x->bits, mf_dtype_size(x->dtype), n);
+    else if (l->splat && memory)
+        fill(out, memory + l->offset * mf_dtype_size(x->dtype), mf_dtype_size(x->dtype), n);
+    else if (l->splat)
+        count_up(out, x->dtype, l->offset, 0, n);
+    else
+        walk(&s->plan, i, memory, out, at, n);
+}
+
+static void run_tile(const group_step *s, void *const *values, void **blocks, char *buffers, int64_t at, int64_t n)
+{
+    for (int i = 0; i < s->group.count; i++) {
+        const tile_node *t = &s->tiles[i];
+        int size = mf_dtype_size(s->group.nodes[i].dtype);
+        switch (t->place) {
+        case TILE_MEMORY: blocks[i] = (char *)values[s->step.in[s->plan.loads[i].slot]] + (s->plan.loads[i].offset + at) * size; continue;
+        case TILE_SAME: blocks[i] = blocks[t->buffer]; continue;
+        case TILE_RESULT: blocks[i] = mf_step_out(&s->step, values, t->out) + at * size; break;
+        default: blocks[i] = buffers + (size_t)t->buffer * s->buffer_bytes; break;
+        }
+        if (t->run) {
+            const void *in[3];
+            for (int k = 0; k < t->in_count; k++)
+                in[k] = blocks[t->in[k]];
+            t->run(blocks[i], in, (size_t)n);
+        } else if (!t->fixed || at == 0) {
+            load_tile(s, i, values, blocks[i], at, n);
+        }
+    }
+    for (int i = 0; i < s->group.count; i++) {
+        const tile_node *t = &s->tiles[i];
+        int64_t size = mf_dtype_size(s->group.nodes[i].dtype);
+        if (t->out >= 0 && t->place != TILE_RESULT)
+            memmove(mf_step_out(&s->step, values, t->out) + at * size, blocks[i], (size_t)(n * size));
+    }
+}
+
+static mf_error_object *run_tiles(const mf_native_step *step, void *const *values, char *scratch)
+{
+    const group_step *s = (const group_step *)(const void *)step;
+    char *buffers = scratch + step->scratch_offset;
+    void **blocks = (void **)(void *)(buffers + step->scratch_bytes - sizeof(void *) * (size_t)s->group.count);
+    for (int64_t at = 0; at < s->plan.n; at += s->tile)
+        run_tile(s, values, blocks, buffers, at, s->plan.n - at < s->tile ? s->plan.n - at : s->tile);
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ one copy */
+
+/* A group that is a load and a store: a strided copy without any kernel. */
+static mf_error_object *run_copy(const mf_native_step *step, void *const *values, char *scratch)
+{
+    const group_step *s = (const group_step *)(const void *)step;
+    int64_t to[MF_FACTORS], from[MF_FACTORS], size = mf_dtype_size(s->group.nodes[0].dtype), bytes = size;
+    (void)scratch;
+    for (int d = s->plan.rank - 1; d >= 0; d--) {
+        to[d] = bytes;
+        from[d] = s->plan.loads[0].strides[d] * size;
+        bytes *= s->plan.dims[d];
+    }
+    mf_copy_strided(s->plan.rank, s->plan.dims, (int)size, mf_step_out(step, values, 0), to,
+                    mf_step_in(step, values, 0) + s->plan.loads[0].offset * size, from);
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ the step */
+
+/* Nanoseconds of a run by tiles, roughly. */
+static double tile_cost(const group_step *s)
+{
+    double cost = 5;
+    for (int i = 0; i < s->group.count; i++) {
+        const mf_node *x = &s->group.nodes[i];
+        double each = x->kind == MF_NODE_CALL && s->tiles[i].run ? 0.15 : 0.1;
+        if (walks(x) && !s->plan.loads[i].flat && !s->plan.loads[i].splat)
+            each = 0.5;
+        cost += 6 + each * (double)s->plan.n;
+    }
+    return cost;
+}
+
+mf_native_step *mf_group_step(mf_build *b, mf_group *g)
+{
+    group_step *s = mf_step_new(b, sizeof *s, NULL);
+    if (!s)
+        return NULL;
+    keep_needed(b, g, &s->group);
+    if (b->error || s->group.count == 0)
+        return NULL; /* nothing of it is read */
+    make_plan(b, s);
+    if (b->error || !make_tiles(b, s))
+        return NULL;
+    s->step.run = run_tiles;
+    s->step.cost = tile_cost(s);
+    if (s->group.count == 1 && s->group.nodes[0].kind == MF_NODE_LOAD) {
+        s->step.run = run_copy;
+        s->step.scratch_bytes = 0;
+    }
+    return &s->step;
+}

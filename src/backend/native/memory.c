@@ -1,0 +1,424 @@
+/* The order of the units and where every value lies: results where the caller wants them, the rest in one block of scratch in which
+ * values that never live together share bytes; a group may write over an operand that dies in it.
+ * Invariants: a value's bytes belong to nobody else from the step that makes it to the last that reads it; 64-byte alignment. */
+#include "backend/native/native.h"
+
+#include <string.h>
+
+enum { ALIGN = 64 };
+
+typedef struct life {
+    int root;       /* the variable in whose memory it lies, itself mostly */
+    int64_t shift;  /* bytes from there */
+    int made, last; /* steps; made -1: before the first; last -1: never read */
+    int value;      /* number in the plan, or -1 */
+    int output;     /* roots: the result that is written straight away, or -1 */
+    int input;      /* roots: which operand this is, or -1 */
+    int joins;      /* roots: the dying variable whose memory it takes over, or -1 */
+    int taken_by;   /* roots: the other way round */
+    int64_t bytes;
+} life;
+
+typedef struct placing {
+    mf_build *b;
+    mf_native_plan *plan;
+    const bool *donatable;
+    int *order, *unit_at; /* unit_at: by step */
+    int order_count, var_count;
+    life *lives; /* by variable, then one for each output that is a copy */
+} placing;
+
+/* ------------------------------------------------------------------ order */
+
+static void visit(placing *p, bool *done, int unit)
+{
+    if (done[unit])
+        return;
+    done[unit] = true;
+    for (int u = 0; p->b->depends && u < p->b->unit_count; u++)
+        if (mf_unit_depends(p->b, unit, u) && !done[u])
+            visit(p, done, u);
+    if (!p->b->units[unit].dead)
+        p->order[p->order_count++] = unit;
+}
+
+static void order_units(placing *p)
+{
+    bool *done = mf_build_get(p->b, (size_t)p->b->unit_count, sizeof *done);
+    p->order = mf_build_get(p->b, (size_t)p->b->unit_count, sizeof *p->order);
+    for (int u = 0; u < p->b->unit_count && !p->b->error; u++)
+        visit(p, done, u);
+}
+
+/* Groups nobody reads are left out; the others become steps. */
+static void make_steps(placing *p)
+{
+    mf_native_plan *plan = p->plan;
+    plan->steps = mf_build_get(p->b, (size_t)(p->order_count + p->b->program->out_count), sizeof *plan->steps);
+    p->unit_at = mf_build_get(p->b, (size_t)p->order_count, sizeof *p->unit_at);
+    for (int i = 0; i < p->order_count && !p->b->error; i++) {
+        mf_unit *u = &p->b->units[p->order[i]];
+        mf_native_step *s = u->group ? mf_group_step(p->b, u->group) : u->step;
+        if (!s || p->b->error)
+            continue;
+        p->unit_at[plan->step_count] = p->order[i];
+        for (int o = 0; o < s->out_count; o++)
+            p->lives[s->out[o]].made = plan->step_count;
+        plan->steps[plan->step_count++] = s;
+    }
+}
+
+/* ------------------------------------------------------------------ who lives when */
+
+static const mf_type *type_of(const placing *p, int var)
+{
+    const mf_program *program = p->b->program;
+    return var < program->var_count ? program->vars[var]->type : program->out[var - program->var_count]->type;
+}
+
+static void start_lives(placing *p)
+{
+    const mf_program *program = p->b->program;
+    p->var_count = program->var_count + program->out_count;
+    p->lives = mf_build_get(p->b, (size_t)p->var_count, sizeof *p->lives);
+    for (int v = 0; v < p->var_count && !p->b->error; v++)
+        p->lives[v] = (life){ .root = v,
+                              .made = -1,
+                              .last = -1,
+                              .value = -1,
+                              .output = -1,
+                              .input = -1,
+                              .joins = -1,
+                              .taken_by = -1,
+                              .bytes = type_of(p, v)->bytes };
+    for (int i = 0; i < program->in_count && !p->b->error; i++)
+        p->lives[program->in[i]->id].input = i;
+}
+
+static void find_roots(placing *p)
+{
+    for (int v = 0; v < p->b->program->var_count && !p->b->error; v++) {
+        life *l = &p->lives[v];
+        while (p->b->vars[l->root].kind == MF_VAR_MEMORY && p->b->vars[l->root].alias >= 0) {
+            l->shift += p->b->vars[l->root].alias_bytes;
+            l->root = p->b->vars[l->root].alias;
+        }
+    }
+}
+
+static void read_at(placing *p, int var, int step)
+{
+    life *root = &p->lives[p->lives[var].root];
+    if (root->last < step)
+        root->last = step;
+}
+
+static void find_uses(placing *p)
+{
+    for (int i = 0; i < p->plan->step_count; i++) {
+        const mf_native_step *s = p->plan->steps[i];
+        for (int k = 0; k < s->in_count; k++)
+            read_at(p, s->in[k], i);
+        for (int k = 0; k < s->out_count; k++)
+            read_at(p, s->out[k], i);
+    }
+}
+
+/* ------------------------------------------------------------------ results */
+
+static mf_error_object *run_copy(const mf_native_step *s, void *const *values, char *scratch)
+{
+    const mf_type *t = (const mf_type *)(const void *)s->eqn; /* no equation: the type stands in its place */
+    (void)scratch;
+    if (t->bytes)
+        memmove(mf_step_out(s, values, 0), mf_step_in(s, values, 0), (size_t)t->bytes);
+    return NULL;
+}
+
+/* Result o is also something else: it is copied at the end. */
+static void copy_result(placing *p, int o)
+{
+    const mf_program *program = p->b->program;
+    mf_native_step *s = mf_step_new(p->b, sizeof *s, (const mf_eqn *)(const void *)program->out[o]->type);
+    int *names = mf_build_get(p->b, 2, sizeof *names);
+    if (!s || !names)
+        return;
+    int made = program->var_count + o;
+    names[0] = program->out[o]->id;
+    names[1] = made;
+    s->run = run_copy;
+    s->in = names;
+    s->out = names + 1;
+    s->in_count = s->out_count = 1;
+    s->cost = 10 + (double)program->out[o]->type->bytes / 8;
+    read_at(p, names[0], p->plan->step_count);
+    p->lives[made].made = p->lives[made].last = p->plan->step_count;
+    p->lives[made].output = o;
+    p->plan->steps[p->plan->step_count++] = s;
+}
+
+static void bind_results(placing *p)
+{
+    const mf_program *program = p->b->program;
+    for (int o = 0; o < program->out_count && !p->b->error; o++) {
+        life *l = &p->lives[program->out[o]->id], *root = &p->lives[l->root];
+        bool made_here = root->made >= 0 && l->shift == 0 && root->bytes == l->bytes && root->output < 0;
+        if (made_here)
+            root->output = o;
+        else if (program->out[o]->type->bytes)
+            copy_result(p, o);
+    }
+}
+
+/* ------------------------------------------------------------------ taking over memory */
+
+/* Whether the result of a step may lie where its operand lay that dies in it. */
+static bool may_join(const placing *p, int step, int var, int out)
+{
+    const life *from = &p->lives[var], *to = &p->lives[out];
+    if (from->root != var || to->root != out || from->bytes != to->bytes || from->last != step || to->joins >= 0 || from->taken_by >= 0)
+        return false;
+    const mf_program *program = p->b->program;
+    if (program->vars[var]->constant || out >= program->var_count)
+        return false;
+    const mf_group *g = p->b->units[p->unit_at[step]].group;
+    return g && mf_group_in_place(g, var, mf_dtype_size(type_of(p, out)->dtype), program);
+}
+
+static void join(placing *p, int var, int out)
+{
+    p->lives[out].joins = var;
+    p->lives[var].taken_by = out;
+}
+
+/* Scratch written over scratch, and results over donated operands, by the group that reads them last. */
+static void join_in_place(placing *p, int unit_steps)
+{
+    for (int i = 0; i < unit_steps; i++) {
+        const mf_native_step *s = p->plan->steps[i];
+        for (int o = 0; o < s->out_count; o++)
+            for (int k = 0; k < s->in_count; k++) {
+                const life *from = &p->lives[s->in[k]], *to = &p->lives[s->out[o]];
+                bool donated = from->input >= 0 && to->output >= 0 && p->donatable && p->donatable[from->input];
+                bool inside = from->input < 0 && from->output < 0 && from->made >= 0 && to->output < 0;
+                if ((donated || inside) && may_join(p, i, s->in[k], s->out[o]))
+                    join(p, s->in[k], s->out[o]);
+            }
+    }
+}
+
+/* Results over donated operands that nobody reads any more when they are made. */
+static void join_dead_operands(placing *p)
+{
+    const mf_program *program = p->b->program;
+    for (int v = 0; v < p->var_count && p->donatable; v++) {
+        life *to = &p->lives[v];
+        if (to->root != v || to->output < 0 || to->joins >= 0 || to->made < 0)
+            continue;
+        for (int i = 0; i < program->in_count && to->joins < 0; i++) {
+            const life *from = &p->lives[program->in[i]->id];
+            if (p->donatable[i] && from->taken_by < 0 && from->bytes == to->bytes && from->last < to->made && from->input == i)
+                join(p, program->in[i]->id, v);
+        }
+    }
+}
+
+static void set_aliases(placing *p)
+{
+    mf_native_plan *plan = p->plan;
+    for (int o = 0; o < p->b->program->out_count; o++)
+        plan->alias[o] = -1;
+    for (int v = 0; v < p->var_count; v++)
+        if (p->lives[v].output >= 0 && p->lives[v].joins >= 0)
+            plan->alias[p->lives[v].output] = p->lives[p->lives[v].joins].input;
+}
+
+/* ------------------------------------------------------------------ scratch */
+
+typedef struct block {
+    int64_t bytes, offset;
+    int first, last, owner; /* a variable, or ~step for a step's own scratch */
+} block;
+
+static int by_size(const block *a, const block *b)
+{
+    return a->bytes != b->bytes ? (a->bytes < b->bytes) - (a->bytes > b->bytes) : a->first - b->first;
+}
+
+static void sort_blocks(block *at, int count) /* heap sort would do; insertion into runs is simplest for some hundred blocks */
+{
+    for (int gap = count / 2; gap > 0; gap /= 2)
+        for (int i = gap; i < count; i++) {
+            block x = at[i];
+            int k = i;
+            for (; k >= gap && by_size(&at[k - gap], &x) > 0; k -= gap)
+                at[k] = at[k - gap];
+            at[k] = x;
+        }
+}
+
+/* The lowest place where the block meets no placed one of its time. by_offset holds the placed ones in order of their places. */
+static int64_t find_place(const block *x, const block *blocks, const int *by_offset, int placed)
+{
+    int64_t at = 0;
+    for (int i = 0; i < placed; i++) {
+        const block *y = &blocks[by_offset[i]];
+        if (y->last < x->first || x->last < y->first)
+            continue;
+        if (at + x->bytes <= y->offset)
+            break;
+        if (y->offset + y->bytes > at)
+            at = y->offset + y->bytes;
+    }
+    return at;
+}
+
+static void place_blocks(placing *p, block *blocks, int count)
+{
+    int *by_offset = mf_build_get(p->b, (size_t)count, sizeof *by_offset);
+    sort_blocks(blocks, count);
+    for (int i = 0; i < count && !p->b->error; i++) {
+        blocks[i].offset = find_place(&blocks[i], blocks, by_offset, i);
+        int k = i;
+        for (; k > 0 && blocks[by_offset[k - 1]].offset > blocks[i].offset; k--)
+            by_offset[k] = by_offset[k - 1];
+        by_offset[k] = i;
+        if ((size_t)(blocks[i].offset + blocks[i].bytes) > p->plan->scratch_bytes)
+            p->plan->scratch_bytes = (size_t)(blocks[i].offset + blocks[i].bytes);
+    }
+}
+
+/* A value that owns a block, at the head of those that take it over one after the other. */
+static int head_of_chain(const placing *p, int v)
+{
+    while (p->lives[v].joins >= 0 && p->lives[p->lives[v].joins].input < 0)
+        v = p->lives[v].joins;
+    return v;
+}
+
+static bool in_scratch(const life *l, int v) { return l->root == v && l->made >= 0 && l->output < 0 && l->bytes > 0; }
+
+static int collect_blocks(placing *p, block *blocks)
+{
+    int count = 0;
+    for (int v = 0; v < p->var_count; v++) {
+        const life *l = &p->lives[v];
+        if (!in_scratch(l, v) || head_of_chain(p, v) != v)
+            continue;
+        block x = { (l->bytes + ALIGN - 1) / ALIGN * ALIGN, 0, l->made, l->last, v };
+        for (int t = l->taken_by; t >= 0; t = p->lives[t].taken_by)
+            x.last = p->lives[t].last > x.last ? p->lives[t].last : x.last;
+        blocks[count++] = x;
+    }
+    for (int i = 0; i < p->plan->step_count; i++)
+        if (p->plan->steps[i]->scratch_bytes) {
+            int64_t bytes = ((int64_t)p->plan->steps[i]->scratch_bytes + ALIGN - 1) / ALIGN * ALIGN;
+            blocks[count++] = (block){ bytes, 0, i, i, ~i };
+        }
+    return count;
+}
+
+static void place_scratch(placing *p, int64_t *offsets, int64_t head)
+{
+    block *blocks = mf_build_get(p->b, (size_t)(p->var_count + p->plan->step_count), sizeof *blocks);
+    if (!blocks)
+        return;
+    int count = collect_blocks(p, blocks);
+    place_blocks(p, blocks, count);
+    for (int i = 0; i < count && !p->b->error; i++)
+        if (blocks[i].owner < 0) {
+            p->plan->steps[~blocks[i].owner]->scratch_offset = (size_t)(blocks[i].offset + head);
+        } else {
+            for (int v = blocks[i].owner; v >= 0; v = p->lives[v].taken_by)
+                offsets[v] = blocks[i].offset + head;
+        }
+}
+
+/* ------------------------------------------------------------------ values */
+
+static void hold_constant(placing *p, const mf_var *v, mf_native_value *value)
+{
+    mf_array *a = mf_array_contiguous(v->constant);
+    if (!a) {
+        p->b->error = mf_error_out_of_memory();
+        return;
+    }
+    p->plan->arrays[p->plan->array_count++] = a;
+    value->data = mf_array_data(a);
+}
+
+static void fill_value(placing *p, int v, const int64_t *offsets)
+{
+    const life *l = &p->lives[v], *root = &p->lives[l->root];
+    mf_native_value *value = &p->plan->values[l->value];
+    value->offset = l->shift;
+    if (root->input >= 0) {
+        value->place = MF_PLACE_INPUT;
+        value->index = root->input;
+    } else if (root->output >= 0) {
+        value->place = MF_PLACE_OUTPUT;
+        value->index = root->output;
+    } else if (l->root < p->b->program->var_count && p->b->program->vars[l->root]->constant) {
+        value->place = MF_PLACE_CONSTANT;
+        hold_constant(p, p->b->program->vars[l->root], value);
+    } else {
+        value->place = MF_PLACE_SCRATCH;
+        value->offset += offsets[l->root];
+    }
+}
+
+static int number(placing *p, int v)
+{
+    if (p->lives[v].value < 0)
+        p->lives[v].value = p->plan->value_count++;
+    return p->lives[v].value;
+}
+
+static void number_values(placing *p)
+{
+    for (int i = 0; i < p->plan->step_count; i++) {
+        mf_native_step *s = p->plan->steps[i];
+        for (int k = 0; k < s->in_count; k++)
+            s->in[k] = number(p, s->in[k]);
+        for (int k = 0; k < s->out_count; k++)
+            s->out[k] = number(p, s->out[k]);
+        p->plan->cost += s->cost;
+    }
+}
+
+static void place_values(placing *p)
+{
+    mf_native_plan *plan = p->plan;
+    number_values(p);
+    int64_t head = ((int64_t)plan->value_count * (int64_t)sizeof(void *) + ALIGN - 1) / ALIGN * ALIGN; /* of pointers, see native.c */
+    int64_t *offsets = mf_build_get(p->b, (size_t)p->var_count, sizeof *offsets);
+    plan->values = mf_build_get(p->b, (size_t)plan->value_count, sizeof *plan->values);
+    plan->arrays = mf_build_get(p->b, (size_t)plan->value_count, sizeof *plan->arrays);
+    if (!p->b->error)
+        place_scratch(p, offsets, head);
+    for (int v = 0; v < p->var_count && !p->b->error; v++)
+        if (p->lives[v].value >= 0)
+            fill_value(p, v, offsets);
+    plan->scratch_bytes += (size_t)head;
+}
+
+void mf_native_place(mf_build *b, const bool *donatable, mf_native_plan *plan)
+{
+    placing p = { .b = b, .plan = plan, .donatable = donatable };
+    plan->alias = mf_build_get(b, (size_t)b->program->out_count, sizeof *plan->alias);
+    if (!b->error)
+        order_units(&p);
+    start_lives(&p);
+    if (!b->error)
+        make_steps(&p);
+    if (b->error)
+        return;
+    find_roots(&p);
+    find_uses(&p);
+    int unit_steps = plan->step_count; /* then come copies */
+    bind_results(&p);
+    join_in_place(&p, unit_steps);
+    join_dead_operands(&p);
+    set_aliases(&p);
+    place_values(&p);
+}

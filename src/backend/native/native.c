@@ -1,0 +1,99 @@
+/* The native backend: the embedded CPU engine behind the backend interface. native.h says how a segment is compiled.
+ * Invariant: a kernel is immutable once compile has given it; a run keeps what it changes in its scratch, its results and its stack. */
+#include "backend/native/native.h"
+#include "runtime/backend.h"
+
+#include <string.h>
+
+enum { FEW_VALUES = 32 };
+
+typedef struct native_kernel {
+    mf_kernel kernel;
+    mf_arena arena;      /* all below */
+    mf_program *program; /* the steps' equations */
+    mf_native_plan plan;
+} native_kernel;
+
+void mf_native_parallel(int64_t count, void (*fn)(void *context, int64_t index), void *context) { mf_parallel_for(count, fn, context); }
+
+static void destroy(mf_kernel *kernel)
+{
+    native_kernel *k = (native_kernel *)(void *)kernel;
+    for (int i = 0; i < k->plan.step_count; i++)
+        if (k->plan.steps[i]->destroy)
+            k->plan.steps[i]->destroy(k->plan.steps[i]);
+    for (int i = 0; i < k->plan.array_count; i++)
+        mf_drop(k->plan.arrays[i]);
+    mf_drop(k->program);
+    mf_arena_free(&k->arena);
+    mf_free(k);
+}
+
+static void end_build(mf_build *b)
+{
+    for (int u = 0; u < b->unit_count; u++)
+        if (b->units[u].group)
+            mf_free(b->units[u].group->nodes);
+    mf_free(b->units);
+    mf_free(b->depends);
+    mf_free(b->vars);
+}
+
+static mf_error_object *compile(const mf_backend *self, const mf_program *segment, const bool *donatable, mf_kernel **kernel)
+{
+    native_kernel *k = mf_calloc(1, sizeof *k);
+    *kernel = NULL;
+    if (!k)
+        return mf_error_out_of_memory();
+    k->program = mf_retain(segment);
+    mf_build b = { .program = segment, .arena = &k->arena };
+    mf_build_program(&b);
+    if (!b.error)
+        mf_native_place(&b, donatable, &k->plan);
+    end_build(&b);
+    k->kernel = (mf_kernel){ self, k->plan.scratch_bytes, k->plan.alias, k->plan.cost };
+    if (b.error)
+        destroy(&k->kernel);
+    else
+        *kernel = &k->kernel;
+    return b.error;
+}
+
+static void find_values(const native_kernel *k, const void *const *in, void *const *out, char *scratch, void **values)
+{
+    for (int i = 0; i < k->plan.value_count; i++) {
+        const mf_native_value *v = &k->plan.values[i];
+        switch (v->place) {
+        case MF_PLACE_INPUT: values[i] = (char *)(uintptr_t)in[v->index] + v->offset; break;
+        case MF_PLACE_OUTPUT: values[i] = (char *)out[v->index] + v->offset; break;
+        case MF_PLACE_SCRATCH: values[i] = scratch + v->offset; break;
+        default: values[i] = (char *)(uintptr_t)v->data + v->offset; break;
+        }
+    }
+}
+
+static mf_error_object *run(mf_kernel *kernel, const void *const *in, void *const *out, void *scratch)
+{
+    const native_kernel *k = (const native_kernel *)(const void *)kernel;
+    void *few[FEW_VALUES], **values = k->plan.value_count <= FEW_VALUES ? few : scratch; /* memory.c leaves room for them */
+    mf_error_object *error = NULL;
+    find_values(k, in, out, scratch, values);
+    for (int i = 0; i < k->plan.step_count && !error; i++)
+        error = k->plan.steps[i]->run(k->plan.steps[i], values, scratch);
+    return error;
+}
+
+static void reduce(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t from, int64_t to)
+{
+    mf_native_all_reduce(how == MF_REDUCE_SUM ? 0 : how == MF_REDUCE_MAX ? 1 : 2, dtype, in, n, out, from, to);
+}
+
+const mf_backend mf_backend_native = {
+    .name = "native",
+    .platform = "cpu",
+    .available = mf_native_runs_here,
+    .compile = compile,
+    .run = run,
+    .destroy = destroy,
+    .reduce = reduce,
+};

@@ -1,0 +1,189 @@
+/* What the files of the native engine share. A segment becomes a list of steps over values, which lie in operands, results, constants or
+ * one block of scratch memory planned at compile time.
+ *
+ * The way of a compilation: build.c walks the equations and makes units - fused groups of elementwise equations (fuse.c, lower.c) and
+ * steps with a kernel of their own (dot.c, conv.c, pool.c, reduce.c, else evaluate.c); memory.c orders the units and places the
+ * values; group.c and llvm*.c turn groups into steps.
+ * Invariants: a finished kernel is immutable; a step reads and writes only its values and its own piece of scratch.
+ * This header knows neither the backend interface (only native.c does) nor the kernels: both number their reductions, differently. */
+#ifndef MF_NATIVE_NATIVE_H
+#define MF_NATIVE_NATIVE_H
+
+#include "backend/native/layout.h"
+
+/* ------------------------------------------------------------------ steps */
+
+typedef struct mf_native_step mf_native_step;
+struct mf_native_step {
+    mf_error_object *(*run)(const mf_native_step *s, void *const *values, char *scratch);
+    void (*destroy)(mf_native_step *s); /* gives up what it holds beside itself; may be NULL. The memory is the kernel's arena */
+    const mf_eqn *eqn;                  /* the one it stands for, or NULL */
+    int in_count, out_count;
+    int *in, *out; /* values */
+    size_t scratch_bytes, scratch_offset;
+    double cost; /* nanoseconds */
+};
+
+/* Element `offset` on of an operand, whose dtype has this size. */
+static inline const char *mf_step_in(const mf_native_step *s, void *const *values, int i) { return values[s->in[i]]; }
+static inline char *mf_step_out(const mf_native_step *s, void *const *values, int o) { return values[s->out[o]]; }
+
+/* ------------------------------------------------------------------ groups: straight lines of primitive operations over n elements */
+
+typedef enum mf_node_kind {
+    MF_NODE_LOAD,
+    MF_NODE_IOTA,
+    MF_NODE_CONSTANT,
+    MF_NODE_CALL,
+    MF_NODE_SELECT,
+    MF_NODE_CONVERT,
+    MF_NODE_BITCAST
+} mf_node_kind;
+
+/* Values are of their stored dtype; f16 and bf16 are converted to f32 before arithmetic and back after each equation. */
+typedef struct mf_node {
+    mf_node_kind kind;
+    mf_dtype dtype;
+    const char *name; /* of a call: a name that mf_tile_lookup knows; comparisons too */
+    int in_count, in[3];
+    int64_t bits;       /* of a constant, in its dtype */
+    int var;            /* load: the variable whose memory is read */
+    mf_layout layout;   /* load, iota: over n elements in the shape of layout.dims; an iota's element is its offset there */
+    int out_var;        /* the variable in whose memory it is stored, or -1 */
+    int f32, f16, bf16; /* itself, converted; -1: not needed so far */
+} mf_node;
+
+typedef struct mf_group {
+    int64_t n;
+    mf_factors factors; /* refine the shapes of all loads */
+    int count, capacity;
+    mf_node *nodes; /* operands first */
+} mf_group;
+
+/* ------------------------------------------------------------------ compilation */
+
+typedef enum mf_var_kind {
+    MF_VAR_MEMORY, /* an operand, a constant, or a step's result */
+    MF_VAR_VIEW,   /* lies in `root`'s memory as `layout` says; nothing has been made for it */
+    MF_VAR_IOTA,   /* likewise, but the elements are the offsets of `layout` themselves */
+    MF_VAR_NODE,   /* computed in a group; stored only when somebody asks */
+} mf_var_kind;
+
+typedef struct mf_var_state {
+    mf_var_kind kind;
+    int root;
+    mf_layout layout; /* view, iota */
+    int unit;         /* memory, node: who makes it; -1: an input or constant */
+    int node;         /* in its unit's group, also once it is stored; or -1 */
+    int reader;       /* one plus the last group that reads it, 0: none */
+    int alias;        /* memory: begins `alias_bytes` into this variable's memory, or -1 */
+    int64_t alias_bytes;
+} mf_var_state;
+
+typedef struct mf_unit {
+    mf_group *group;      /* or */
+    mf_native_step *step; /* what `in` and `out` name are variables until memory.c numbers the values */
+    bool dead;            /* merged into another */
+} mf_unit;
+
+typedef struct mf_build {
+    const mf_program *program;
+    mf_arena *arena;    /* of the kernel */
+    mf_var_state *vars; /* by variable */
+    int unit_count, unit_capacity, dep_capacity;
+    mf_unit *units;
+    size_t words;      /* of a row of `depends` */
+    uint64_t *depends; /* unit by unit: on which units it depends, also through others */
+    mf_error_object *error;
+} mf_build;
+
+void *mf_build_get(mf_build *b, size_t count, size_t size); /* zeroed, from the arena; NULL and an error when memory is out */
+/* The variable's elements will be in memory, row by row. False: out of memory. */
+bool mf_build_materialise(mf_build *b, mf_var *v);
+/* Where a variable's elements can be read: in root's memory (materialised by this call) with this layout. */
+bool mf_build_read(mf_build *b, mf_var *v, mf_var **root, mf_layout *layout);
+/* Appends a step for e (NULL is passed through as an error). It reads in[] and makes out[] (memory of their own). */
+bool mf_build_step(mf_build *b, mf_native_step *s, mf_var *const *in, int in_count, mf_var *const *out, int out_count);
+/* A step of `size` bytes that starts like mf_native_step. */
+void *mf_step_new(mf_build *b, size_t size, const mf_eqn *e);
+int mf_unit_new(mf_build *b);
+void mf_unit_depend(mf_build *b, int unit, int on);
+static inline bool mf_unit_depends(const mf_build *b, int unit, int on)
+{
+    return b->depends ? b->depends[(size_t)unit * b->words + (size_t)on / 64] >> (on % 64) & 1 : on < unit;
+}
+
+/* fuse.c: e becomes part of a group; false: it cannot (or memory is out: b->error). */
+bool mf_fuse(mf_build *b, const mf_eqn *e);
+void mf_fuse_copy(mf_build *b, mf_var *v); /* stores a view or iota: a group of one load */
+/* lower.c: appends e's operations on these nodes; the result's node, or -1 when some operation has no kernel. */
+int mf_lower(mf_build *b, mf_group *g, const mf_eqn *e, const int *in);
+int mf_node_append(mf_build *b, mf_group *g, const mf_node *node); /* -1: out of memory */
+
+/* Steps with kernels of their own: true when made (or failed: b->error), false when not theirs. */
+bool mf_build_dot(mf_build *b, const mf_eqn *e);
+bool mf_build_conv(mf_build *b, const mf_eqn *e);
+bool mf_build_pool(mf_build *b, const mf_eqn *e);
+bool mf_build_reduce(mf_build *b, const mf_eqn *e);
+void mf_build_evaluate(mf_build *b, const mf_eqn *e);
+void mf_build_program(mf_build *b); /* all equations, then the program's outputs are in memory */
+
+/* group.c: the step of a finished group. in_place[k]: out k may share memory with load's variable in_place[k], or -1. */
+mf_native_step *mf_group_step(mf_build *b, mf_group *g);
+/* Whether the group may overwrite the memory of `var` with the values of its store to `out`: the same elements at the same places. */
+bool mf_group_in_place(const mf_group *g, int var, int out_dtype_size, const mf_program *p);
+
+/* ------------------------------------------------------------------ groups, finished */
+
+typedef struct mf_load {
+    int slot;       /* in step->in; -1: iota */
+    int64_t offset; /* elements */
+    int64_t strides[MF_FACTORS];
+    bool flat, splat; /* element i is at offset + i; all are at offset */
+} mf_load;
+
+typedef struct mf_group_plan {
+    const mf_group *group;
+    int64_t n;
+    int rank;
+    int64_t dims[MF_FACTORS]; /* factors, with neighbours joined where all loads allow it */
+    mf_load *loads;           /* by node */
+    int *out_slot;            /* by node: in step->out, or -1 */
+} mf_group_plan;
+
+/* llvm.c: a compiled loop nest, or NULL when LLVM cannot be had or does not pay. rows: outer iterations, see llvm_emit.c. */
+typedef void mf_loop_fn(void *const *values_in, void *const *values_out, int64_t from, int64_t to);
+mf_loop_fn *mf_llvm_compile(const mf_group_plan *plan, int64_t *rows);
+bool mf_llvm_can(const mf_group *g);
+
+bool mf_native_runs_here(void); /* all_reduce.c */
+/* native.c: mf_parallel_for, here without its header. */
+void mf_native_parallel(int64_t count, void (*fn)(void *context, int64_t index), void *context);
+/* all_reduce.c; how: 0 sum, 1 max, 2 min */
+void mf_native_all_reduce(int how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t from, int64_t to);
+
+void mf_native_convert(mf_dtype to, void *out, mf_dtype from, const void *in, int64_t count); /* dtypes that have a tile kernel */
+
+/* memory.c */
+typedef enum mf_place { MF_PLACE_INPUT, MF_PLACE_OUTPUT, MF_PLACE_SCRATCH, MF_PLACE_CONSTANT } mf_place;
+typedef struct mf_native_value {
+    mf_place place;
+    int index;        /* of the input or output */
+    int64_t offset;   /* bytes from there */
+    const void *data; /* of a constant */
+} mf_native_value;
+
+typedef struct mf_native_plan {
+    int step_count, value_count;
+    mf_native_step **steps;
+    mf_native_value *values;
+    size_t scratch_bytes;
+    int *alias; /* by output */
+    int array_count;
+    mf_array **arrays; /* constants that are held */
+    double cost;
+} mf_native_plan;
+/* Orders the units, places the values, numbers the steps' operands. b->error on failure. */
+void mf_native_place(mf_build *b, const bool *donatable, mf_native_plan *plan);
+
+#endif

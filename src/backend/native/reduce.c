@@ -1,0 +1,136 @@
+/* Reductions over axes: the operand becomes outer × reduced × inner, by joining dimensions or else by one copy, and the row and column
+ * kernels do the rest. Invariant: the reduced elements are taken in row-major order, so the kernels' order is the order of the op. */
+#include "backend/native/native.h"
+#include "backend/native/kernels/kernels.h"
+
+#include <string.h>
+
+enum { TASK_ELEMENTS = 1 << 18 };
+
+typedef struct reduce_step {
+    mf_native_step step;
+    mf_reduce how;
+    mf_dtype dtype;
+    int64_t outer, reduced, inner;
+    int64_t rows_a_task;                               /* of outer, or of inner when outer is 1 */
+    int rank;                                          /* of the copy; 0: none is needed */
+    int64_t dims[MF_RANK], from[MF_RANK], to[MF_RANK]; /* bytes */
+} reduce_step;
+
+static bool find_how(const mf_eqn *e, mf_reduce *how)
+{
+    mf_dtype dtype = e->in[0]->type->dtype;
+    if (e->op == &mf_op_reduce_sum)
+        *how = MF_REDUCE_SUM;
+    else if (e->op == &mf_op_reduce_prod)
+        *how = MF_REDUCE_PROD;
+    else if (e->op == &mf_op_reduce_max || (e->op == &mf_op_reduce_or && dtype == MF_BOOL))
+        *how = MF_REDUCE_MAX;
+    else if (e->op == &mf_op_reduce_min || (e->op == &mf_op_reduce_and && dtype == MF_BOOL))
+        *how = MF_REDUCE_MIN;
+    else
+        return false;
+    return dtype == e->out[0]->type->dtype && mf_reduce_rows(*how, dtype, NULL, NULL, 0, 0, 0);
+}
+
+/* outer × reduced × inner, where the operand is that already. */
+static bool join_dimensions(reduce_step *s, const mf_type *t, const mf_intlist *axes)
+{
+    int stage = 0; /* 0: outer, 1: reduced, 2: inner */
+    s->outer = s->reduced = s->inner = 1;
+    for (int i = 0; i < t->rank; i++) {
+        bool gone = mf_ints_has(axes, i);
+        if (t->dims[i] == 1)
+            continue;
+        if (gone && stage == 2)
+            return false;
+        stage = gone ? 1 : stage ? 2 : 0;
+        *(stage == 0 ? &s->outer : stage == 1 ? &s->reduced : &s->inner) *= t->dims[i];
+    }
+    return true;
+}
+
+/* Else a copy with the reduced dimensions last. */
+static void plan_copy(reduce_step *s, const mf_type *t, const mf_intlist *axes)
+{
+    int64_t strides[MF_RANK], bytes = mf_dtype_size(t->dtype);
+    mf_contiguous_strides(t, strides);
+    s->outer = s->reduced = s->inner = 1;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < t->rank; i++)
+            if (mf_ints_has(axes, i) == (pass == 1)) {
+                s->dims[s->rank] = t->dims[i];
+                s->from[s->rank++] = strides[i];
+                *(pass ? &s->reduced : &s->outer) *= t->dims[i];
+            }
+    for (int d = s->rank - 1; d >= 0; d--) {
+        s->to[d] = bytes;
+        bytes *= s->dims[d];
+    }
+    s->step.scratch_bytes = (size_t)t->bytes;
+}
+
+typedef struct reduce_task {
+    const reduce_step *s;
+    const char *in;
+    char *out;
+} reduce_task;
+
+static void run_task(void *context, int64_t index)
+{
+    const reduce_task *t = context;
+    const reduce_step *s = t->s;
+    int64_t first = index * s->rows_a_task, size = mf_dtype_size(s->dtype), total = s->outer > 1 || s->inner == 1 ? s->outer : s->inner;
+    int64_t count = total - first < s->rows_a_task ? total - first : s->rows_a_task;
+    if (s->inner == 1) {
+        mf_reduce_rows(s->how, s->dtype, t->in + first * s->reduced * size, t->out + first * size, (size_t)count, (size_t)s->reduced,
+                       s->reduced);
+    } else if (s->outer == 1) {
+        mf_reduce_columns(s->how, s->dtype, t->in + first * size, t->out + first * size, (size_t)s->reduced, (size_t)count, s->inner);
+    } else {
+        for (int64_t i = first; i < first + count; i++)
+            mf_reduce_columns(s->how, s->dtype, t->in + i * s->reduced * s->inner * size, t->out + i * s->inner * size, (size_t)s->reduced,
+                              (size_t)s->inner, s->inner);
+    }
+}
+
+static mf_error_object *run(const mf_native_step *step, void *const *values, char *scratch)
+{
+    const reduce_step *s = (const reduce_step *)(const void *)step;
+    const char *in = mf_step_in(step, values, 0);
+    if (s->rank) {
+        mf_copy_strided(s->rank, s->dims, mf_dtype_size(s->dtype), scratch + step->scratch_offset, s->to, in, s->from);
+        in = scratch + step->scratch_offset;
+    }
+    reduce_task task = { s, in, mf_step_out(step, values, 0) };
+    int64_t total = s->outer > 1 || s->inner == 1 ? s->outer : s->inner, tasks = (total + s->rows_a_task - 1) / s->rows_a_task;
+    if (tasks == 1)
+        run_task(&task, 0);
+    else
+        mf_native_parallel(tasks, run_task, &task);
+    return NULL;
+}
+
+bool mf_build_reduce(mf_build *b, const mf_eqn *e)
+{
+    mf_reduce how;
+    if (!find_how(e, &how))
+        return false;
+    reduce_step *s = mf_step_new(b, sizeof *s, e);
+    if (!s)
+        return true;
+    const mf_type *t = e->in[0]->type;
+    const mf_intlist *axes = ((const mf_axes_params *)e->params)->axes;
+    s->how = how;
+    s->dtype = t->dtype;
+    if (!join_dimensions(s, t, axes))
+        plan_copy(s, t, axes);
+    int64_t row = s->outer > 1 || s->inner == 1 ? s->reduced * s->inner : s->reduced;
+    s->rows_a_task = row >= TASK_ELEMENTS || row == 0 ? 1 : (TASK_ELEMENTS / row + 63) / 64 * 64; /* columns in whole cache lines */
+    if (t->size <= TASK_ELEMENTS)
+        s->rows_a_task = INT64_MAX / 2;
+    s->step.run = run;
+    s->step.cost = 20 + (double)t->size * (s->rank ? 0.6 : 0.15);
+    mf_build_step(b, &s->step, e->in, 1, e->out, 1);
+    return true;
+}
