@@ -74,8 +74,11 @@ static mf_value regression_x, regression_y;
 
 static void prepare_regression(void)
 {
-    mf_assign(&regression_x, mf_call(mf_pmap(twice), mf_ones(MF_SHAPE(devices, 100, 5), MF_F32)));
-    mf_assign(&regression_y, mf_call(mf_pmap(twice), mf_ones(MF_SHAPE(devices, 100), MF_F32)));
+    /* different rows, or what is the same on all devices would be computed once */
+    mf_value x = mf_mul(mf_reshape(mf_arange(devices * 500, MF_F32), MF_SHAPE(devices, 100, 5)), 1e-4);
+    mf_value y = mf_mul(mf_reshape(mf_arange(devices * 100, MF_F32), MF_SHAPE(devices, 100)), 1e-3);
+    mf_assign(&regression_x, mf_call(mf_pmap(twice), x));
+    mf_assign(&regression_y, mf_call(mf_pmap(twice), y));
     mf_value params = mf_tuple(mf_ones(MF_SHAPE(5), MF_F32), mf_ones(MF_SHAPE0, MF_F32));
     mf_assign(&state, mf_call(mf_pmap(replicate, .in_axes = MF_NONE, .out_axes = 0, .axis_size = devices), params));
 }

@@ -293,7 +293,7 @@ bool mf_normal_ints(const mf_ints *axes, int rank, const char *op, const mf_intl
 
 static bool fill_axes(mf_axis axis, int rank, const char *op, int64_t *list, int *count, mf_value *error)
 {
-    mf_axis entries[MF_RANK];
+    mf_axis entries[MF_RANK] = { 0 };
     *count = rank;
     for (int i = 0; i < rank; i++)
         list[i] = i;

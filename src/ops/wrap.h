@@ -34,9 +34,6 @@ bool mf_normal_axis(int64_t axis, int rank, const char *op, int64_t *out, mf_val
 bool mf_normal_axes(mf_axis axis, int rank, const char *op, const mf_intlist **out, mf_value *error);
 bool mf_normal_ints(const mf_ints *axes, int rank, const char *op, const mf_intlist **out, mf_value *error); /* in the order given */
 
-/* ---- indexing (index_wrap.c). x with x[path] replaced by v, as x.at[path].set(v): what is out of bounds is dropped. */
-mf_value mf_index_array_set(mf_value x, mf_value v, const mf_value *path, int count);
-
 /* ---- trees of operands: the leaves of a list or tuple as values of the innermost scope; count up to `room`, -1 with *error. */
 int mf_parts_of(mf_value parts, mf_value *out, int room, const char *op, mf_value *error);
 int mf_part_count(mf_value parts); /* leaves; 1 for a leaf */

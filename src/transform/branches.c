@@ -134,7 +134,7 @@ mf_error_object *mf_shared_cell_values(const mf_shared *u, mf_value *out)
 
 mf_value mf_tree_of_values(const mf_structure *s, const mf_value *leaves)
 {
-    mf_object *small[64], **objects = s->leaf_count <= 64 ? small : mf_alloc((size_t)s->leaf_count * sizeof *objects);
+    mf_object *small[64] = { 0 }, **objects = s->leaf_count <= 64 ? small : mf_alloc((size_t)s->leaf_count * sizeof *objects);
     if (!objects)
         return mf_value_new(mf_error_out_of_memory());
     for (int i = 0; i < s->leaf_count; i++) {

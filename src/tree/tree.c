@@ -368,10 +368,12 @@ static mf_object *replace(mf_object *o, mf_object *leaf, const mf_value *path, i
 {
     if (count == 0)
         return mf_retain(leaf);
+    if (o && !mf_object_is(o, &mf_tree_class) && !mf_object_is(o, &mf_error_class) && !mf_object_is(o, &mf_static_class))
+        return mf_retain(mf_object_of(mf_index_array_set(mf_value_of(o), mf_value_of(leaf), path, count)));
     if (!mf_object_is(o, &mf_tree_class)) {
         *error = mf_object_is(o, &mf_error_class)
                      ? mf_retain(o)
-                     : mf_error_new(MF_ERROR_TREE, "mf_set: %s has no items to set; it replaces leaves of trees",
+                     : mf_error_new(MF_ERROR_TREE, "mf_set: %s has no items to set; it replaces leaves of trees and elements of arrays",
                                     o ? o->kind->name : "an unset value");
         return NULL;
     }

@@ -3,7 +3,7 @@
 #include "check.h"
 
 #include "array/array.h"
-#include "ops/wrap.h"
+#include "tree/index.h"
 
 #include <manyfold.h>
 
