@@ -24,14 +24,15 @@ void mf_parallel_for(int64_t count, mf_parallel_fn fn, void *context); /* runtim
 typedef enum mf_reducer { MF_REDUCE_SUM, MF_REDUCE_MAX, MF_REDUCE_MIN } mf_reducer;
 
 struct mf_backend {
-    const char *name;                                   /* "reference", "native" */
-    const char *platform;                               /* "cpu" */
-    bool (*available)(void);                            /* this machine can run it */
+    const char *name;        /* "reference", "native" */
+    const char *platform;    /* "cpu" */
+    bool (*available)(void); /* this machine can run it */
     /* donatable[i]: input i is dead after this segment, so an output of equal size may take its memory. Gives NULL and *kernel, or an error. */
     mf_error_object *(*compile)(const mf_backend *self, const mf_program *segment, const bool *donatable, mf_kernel **kernel);
     mf_error_object *(*run)(mf_kernel *k, const void *const *in, void *const *out, void *scratch);
     void (*destroy)(mf_kernel *k);
-    /* out = balanced tree over in[0..n) in order; pieces [from, to) in elements so that the runtime may cut it. bool sums are i32's business before. */
+    /* out = a balanced tree over in[0..n) in order: neighbours pair up level by level, an odd one moves up. The elements [from, to), so that
+     * the runtime may cut it. bool sums are i32's business before; sums of complex numbers come as sums of their parts. */
     void (*reduce)(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t from, int64_t to);
 };
 

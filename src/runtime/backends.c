@@ -51,8 +51,8 @@ mf_status mf_set_default_backend(const char *name)
     for (int i = 0; mf_backend_table[i]; i++)
         if (mf_backend_table[i]->available())
             mf_text_add(&present, "%s%s", present.count ? ", " : "", mf_backend_table[i]->name);
-    mf_error_object *e = mf_error_new(MF_ERROR_ARGUMENT, "mf_set_default_backend: unknown backend %s; present are: %s", name ? name : "(NULL)",
-                                      present.at && !present.failed ? present.at : "none");
+    mf_error_object *e = mf_error_new(MF_ERROR_ARGUMENT, "mf_set_default_backend: unknown backend %s; present are: %s",
+                                      name ? name : "(NULL)", present.at && !present.failed ? present.at : "none");
     mf_text_free(&present);
     return mf_error_remember(e);
 }

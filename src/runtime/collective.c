@@ -392,7 +392,9 @@ mf_step mf_collective(mf_fiber *f, const mf_instr *in)
     mf_map *top = find_key(f, m, key, &count);
     int64_t rank = top ? rank_in_group(m, position(f, m), key, &count) : 0;
     if (!top || rank < 0 || count > MF_KEY_MAX)
-        return fail(f, in, mf_error_new(MF_ERROR_AXIS, !top ? "%s: nested too deeply" : "%s: axis_index_groups leaves a device out", in->eqn->op->name));
+        return fail(
+            f, in,
+            mf_error_new(MF_ERROR_AXIS, !top ? "%s: nested too deeply" : "%s: axis_index_groups leaves a device out", in->eqn->op->name));
     for (int k = 0; k < in->in_count; k++) /* shared ones are packed */
         if (in->in[k] >= 0 && !mf_register_pack(mf_operand(f, in->in[k]), mf_operand_type(f, in->in[k])))
             return fail(f, in, mf_error_out_of_memory());
@@ -403,12 +405,12 @@ mf_step mf_collective(mf_fiber *f, const mf_instr *in)
         return fail(f, in, mf_error_out_of_memory());
     }
     join(f, g, rank);
-    bool last = g->arrived == m->member_count;
+    bool last = g->arrived == m->member_count, detached = m->detached; /* parked, not even the plan is ours to read */
     int64_t left = 1;
     if (last) {
         unlink_gathering(g);
         g->members[rank].fiber = f;
-    } else if (!m->detached) {
+    } else if (!detached) {
         left = --s->active;
     }
     mf_stage_unlock(s);
@@ -416,7 +418,7 @@ mf_step mf_collective(mf_fiber *f, const mf_instr *in)
         return complete(f, g);
     if (!left)
         mf_stage_over(s);
-    return m->detached ? MF_STEP_NEXT : MF_STEP_PARKED;
+    return detached ? MF_STEP_NEXT : MF_STEP_PARKED;
 }
 
 mf_step mf_axis_index_value(mf_fiber *f, const mf_instr *in)
@@ -518,7 +520,8 @@ mf_error_object *mf_disagreement(mf_stage *s)
         }
     if (!t.count)
         mf_text_put(&t, "the devices wait for each other");
-    mf_error_object *e = mf_error_new(MF_ERROR_DEVICE, "The devices disagree: %s. Control flow must agree among the devices of a collective.",
+    mf_error_object *e = mf_error_new(MF_ERROR_DEVICE,
+                                      "The devices disagree: %s. Control flow must agree among the devices of a collective.",
                                       t.at && !t.failed ? t.at : "");
     if (address)
         mf_error_set_address(e, address);

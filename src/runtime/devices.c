@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define MOST 65536
-#define TAG ((uint64_t)0x6d66646576ull << 24) /* marks device handles, so that other numbers are no devices */
+#define TAG  ((uint64_t)0x6d66646576ull << 24) /* marks device handles, so that other numbers are no devices */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int asked;          /* by mf_set_num_cpu_devices; 0: nobody has */
@@ -78,8 +78,10 @@ mf_error_object *mf_device_set_total(int n)
         asked = n;
     pthread_mutex_unlock(&lock);
     if (known && known != n)
-        return mf_error_new(MF_ERROR_DEVICE, "mf_set_num_cpu_devices(%d): devices were used already, and there are %d; call it before anything "
-                                             "else, or set MF_NUM_CPU_DEVICES", n, known);
+        return mf_error_new(MF_ERROR_DEVICE,
+                            "mf_set_num_cpu_devices(%d): devices were used already, and there are %d; call it before anything "
+                            "else, or set MF_NUM_CPU_DEVICES",
+                            n, known);
     return NULL;
 }
 

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#define MOST_RUNS 64
+#define MOST_RUNS  64
 #define MOST_BYTES ((int64_t)1 << 30)
 
 struct mf_executable {
@@ -15,7 +15,7 @@ struct mf_executable {
     const mf_backend *backend;
     mf_plan *plan;
     mf_block *block;
-    bool *donated;            /* by input; NULL: none */
+    bool *donated; /* by input; NULL: none */
     _Atomic(mf_stage *) spare;
 };
 
@@ -34,12 +34,12 @@ typedef struct input_wait { /* an input that was pending at the call */
 typedef struct mf_run {
     mf_future future;
     mf_executable *x;
-    mf_stage *stage;       /* NULL once over; guarded by the pool's lock, as are the callbacks */
+    mf_stage *stage; /* NULL once over; guarded by the pool's lock, as are the callbacks */
     callback *callbacks, **callbacks_end;
     int out_count, wait_count;
     mf_array **out;
     input_wait *waits;
-    _Atomic int pending;   /* inputs to come, and one for the call itself */
+    _Atomic int pending; /* inputs to come, and one for the call itself */
     int64_t bytes;
 } mf_run;
 
@@ -507,9 +507,9 @@ static void describe_block(mf_text *t, const char *what, const mf_block *b)
         kinds[b->instrs[i]->kind]++;
     for (int r = 0; r < b->register_count; r++)
         bytes += b->types[r]->bytes;
-    mf_text_add(t, "%s: %d segments, %d collectives, %d maps, %d other; %d values of %lld bytes cross segments\n", what, kinds[MF_DO_SEGMENT],
-                kinds[MF_DO_COLLECTIVE], kinds[MF_DO_MAP], b->instr_count - kinds[MF_DO_SEGMENT] - kinds[MF_DO_COLLECTIVE] - kinds[MF_DO_MAP],
-                b->register_count, (long long)bytes);
+    mf_text_add(t, "%s: %d segments, %d collectives, %d maps, %d other; %d values of %lld bytes cross segments\n", what,
+                kinds[MF_DO_SEGMENT], kinds[MF_DO_COLLECTIVE], kinds[MF_DO_MAP],
+                b->instr_count - kinds[MF_DO_SEGMENT] - kinds[MF_DO_COLLECTIVE] - kinds[MF_DO_MAP], b->register_count, (long long)bytes);
 }
 
 static void describe_variant(mf_text *t, const mf_map_plan *p)

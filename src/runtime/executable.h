@@ -21,8 +21,8 @@ void mf_executable_inline_below(double nanoseconds);
 void mf_executable_describe(mf_text *t, const mf_executable *x);
 
 /* Devices (runtime/devices.c): virtual CPU devices; ids 0 .. count-1. */
-int mf_device_total(void);                 /* MF_NUM_CPU_DEVICES, a call before first use, or the usable cores */
+int mf_device_total(void);                   /* MF_NUM_CPU_DEVICES, a call before first use, or the usable cores */
 mf_error_object *mf_device_set_total(int n); /* error once devices were used, or n < 1 */
-int mf_worker_count(void);                 /* MF_NUM_THREADS or usable cores */
+int mf_worker_count(void);                   /* MF_NUM_THREADS or usable cores */
 
 #endif

@@ -121,7 +121,8 @@ static bool donate(mf_map *m, const mf_instr *in, int o)
     mf_register *from = i >= 0 ? &m->in[i] : NULL;
     int64_t strides[MF_RANK], step, bytes = m->plan->out[o].shard->bytes;
     if (!from || !in->takes[i] || !mf_register_unique(from) ||
-        !slice_strides(from, m->plan->types[i], m->plan->shards[i], m->plan->axes[i], strides, &step) || (step != bytes && m->plan->size > 1))
+        !slice_strides(from, m->plan->types[i], m->plan->shards[i], m->plan->axes[i], strides, &step) ||
+        (step != bytes && m->plan->size > 1))
         return false;
     size_t offset = (size_t)(from->data - (unsigned char *)from->buffer->data);
     if (offset + (size_t)(m->plan->size * bytes) > from->buffer->bytes)
@@ -134,7 +135,8 @@ static bool donate(mf_map *m, const mf_instr *in, int o)
 static bool reserve_results(mf_map *m, const mf_instr *in)
 {
     for (int o = 0; o < m->plan->out_count; o++)
-        if (!m->plan->out[o].uniform && m->plan->out[o].donor < 0 && !mf_register_new(&m->out[o], m->plan->size * m->plan->out[o].shard->bytes))
+        if (!m->plan->out[o].uniform && m->plan->out[o].donor < 0 &&
+            !mf_register_new(&m->out[o], m->plan->size * m->plan->out[o].shard->bytes))
             return false;
     for (int o = 0; o < m->plan->out_count; o++) /* last: everything else is there before donated memory is promised away */
         if (!m->plan->out[o].uniform && m->plan->out[o].donor >= 0 && !donate(m, in, o) &&

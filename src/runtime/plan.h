@@ -30,7 +30,7 @@ typedef enum mf_instr_kind {
     MF_DO_WHILE,
     MF_DO_SCAN,
     MF_DO_MAP,
-    MF_DO_AWAIT,      /* until all operands (registers of the once block) are there */
+    MF_DO_AWAIT, /* until all operands (registers of the once block) are there */
 } mf_instr_kind;
 
 /* Who takes part in a collective. Level 0 is the innermost map around the equation, level 1 the next one out. */
@@ -38,12 +38,12 @@ typedef struct mf_meeting {
     int axis_count;
     int levels[MF_LEVELS]; /* in the order of the names: ranks count row-major, the first name outermost */
     int64_t sizes[MF_LEVELS];
-    int top;               /* the greatest level */
-    int64_t member_count;  /* of a group */
+    int top;                  /* the greatest level */
+    int64_t member_count;     /* of a group */
     const mf_intlist *groups; /* members of each group in turn; empty: one group of all */
     const mf_namelist *axes;  /* for messages */
-    bool detached;         /* no result is read by the device's own block: members go on at once */
-    const mf_eqn **eqns;   /* by result */
+    bool detached;            /* no result is read by the device's own block: members go on at once */
+    const mf_eqn **eqns;      /* by result */
 } mf_meeting;
 
 /* A map in a program. At most two variants: with the inputs' variance as declared, and with those inputs uniform that were held once
@@ -53,9 +53,9 @@ typedef struct mf_map_site {
     const mf_pmap_params *params;
     const mf_axis_env *env; /* of the body */
     const mf_backend *backend;
-    bool eager;             /* the variant as declared was made with the program's plan, and its cost is counted there */
-    int *inputs;            /* at the top level, by operand: which of the program's inputs it is, or -1; else NULL */
-    pthread_mutex_t lock;   /* guards the making of variants */
+    bool eager;           /* the variant as declared was made with the program's plan, and its cost is counted there */
+    int *inputs;          /* at the top level, by operand: which of the program's inputs it is, or -1; else NULL */
+    pthread_mutex_t lock; /* guards the making of variants */
     _Atomic(mf_map_plan *) declared, held_once;
     struct mf_map_site *next; /* of the plan */
 } mf_map_site;
@@ -64,33 +64,33 @@ struct mf_instr {
     mf_instr_kind kind;
     int in_count, out_count;
     int *in, *out;
-    bool *takes;       /* by operand: its register dies here and this is its last mention, so it may be moved */
+    bool *takes; /* by operand: its register dies here and this is its last mention, so it may be moved */
     int die_count;
     int *die;          /* registers of the executing block that nobody reads afterwards */
     int position;      /* in the common schedule */
     const mf_eqn *eqn; /* the first */
     mf_kernel *kernel;
     mf_meeting *meeting;
-    int block_count;   /* call: branches; while: condition, body; scan: body */
+    int block_count; /* call: branches; while: condition, body; scan: body */
     mf_block **blocks;
     mf_map_site *map;
 };
 
 struct mf_block {
     int register_count;
-    const mf_type **types;     /* by register */
+    const mf_type **types; /* by register */
     int in_count, out_count;
-    int *in;                   /* the register of an input, or -1 where the other block or nobody reads it */
-    int *out;                  /* references */
-    bool *out_takes;           /* by output: the last mention of its register, so it may be moved */
-    int *home;                 /* by register: the output whose memory it may be written to straight away, or -1 */
+    int *in;         /* the register of an input, or -1 where the other block or nobody reads it */
+    int *out;        /* references */
+    bool *out_takes; /* by output: the last mention of its register, so it may be moved */
+    int *home;       /* by register: the output whose memory it may be written to straight away, or -1 */
     int constant_count;
-    int *constants;            /* registers that hold constants in every frame */
+    int *constants; /* registers that hold constants in every frame */
     mf_array **constant_arrays;
     int instr_count;
     mf_instr **instrs;
-    double cost;               /* estimated nanoseconds */
-    int span;                  /* devices that one run of this block occupies */
+    double cost; /* estimated nanoseconds */
+    int span;    /* devices that one run of this block occupies */
 };
 
 typedef struct mf_map_output {
@@ -98,16 +98,16 @@ typedef struct mf_map_output {
     const mf_type *shard, *type; /* one device's, and with the mapped axis */
     int64_t strides[MF_RANK];    /* of the result: the mapped axis has the shard's bytes, or 0 where uniform */
     bool contiguous;
-    int donor;                   /* the mapped input whose memory may become the result's, or -1 */
+    int donor; /* the mapped input whose memory may become the result's, or -1 */
     const mf_placement *placement;
 } mf_map_output;
 
 struct mf_map_plan {
-    struct mf_plan *owner;  /* for variants made at run time, which own their memory; NULL else */
-    uint64_t held_once;     /* bit i: input i is taken as uniform although it is mapped (inputs below 64) */
+    struct mf_plan *owner; /* for variants made at run time, which own their memory; NULL else */
+    uint64_t held_once;    /* bit i: input i is taken as uniform although it is mapped (inputs below 64) */
     int64_t size;
     int in_count, out_count;
-    const int64_t *axes;    /* of the inputs; INT64_MIN: not mapped */
+    const int64_t *axes;             /* of the inputs; INT64_MIN: not mapped */
     const mf_type **shards, **types; /* of the inputs: one device's, and with the mapped axis */
     mf_block *device, *once;
     mf_map_output *out;
@@ -135,7 +135,7 @@ mf_map_plan *mf_plan_map(mf_plan *plan, const mf_eqn *map, const mf_axis_env *bo
 /* The variant for inputs of which those in the mask are held once; made now if need be. NULL and *error. */
 mf_map_plan *mf_map_variant(mf_map_site *site, uint64_t held_once, mf_error_object **error);
 
-/* ---- between schedule.c, plan.c and segment.c */
+/* ---- between schedule.c, plan.c, variant.c and segment.c */
 
 enum { MF_DEVICE, MF_ONCE }; /* sides: which block something belongs to */
 
@@ -151,10 +151,10 @@ typedef struct mf_schedule {
     const mf_axis_env *env;
     int item_count, item_capacity;
     mf_item *items;
-    int *made_by;            /* by variable: the item, or -1 for inputs and constants */
-    unsigned char *side;     /* by variable: in whose registers its value is */
+    int *made_by;             /* by variable: the item, or -1 for inputs and constants */
+    unsigned char *side;      /* by variable: in whose registers its value is */
     const uint64_t *variance; /* by variable; NULL outside maps */
-    uint64_t bit;            /* of the innermost binder */
+    uint64_t bit;             /* of the innermost binder */
 } mf_schedule;
 
 /* Orders p's equations. once_in[i] (NULL: no map, all on the device's side): input i is uniform over the innermost binder of env. */

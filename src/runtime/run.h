@@ -20,7 +20,7 @@ typedef struct mf_frame mf_frame;
 
 /* A value: counted memory, or up to 16 bytes in the register itself. Empty when data is NULL. */
 typedef struct mf_register {
-    mf_buffer *buffer;             /* NULL: data points into small, or into memory that outlives the register */
+    mf_buffer *buffer; /* NULL: data points into small, or into memory that outlives the register */
     unsigned char *data;
     const int64_t *strides;        /* NULL: row by row */
     const mf_placement *placement; /* NULL: the executing device */
@@ -38,46 +38,46 @@ typedef struct mf_loop {
     const mf_instr *instr;
     int64_t iteration, length;
     bool in_condition;
-    mf_frame *frames[2];  /* kept between iterations: body, condition */
+    mf_frame *frames[2]; /* kept between iterations: body, condition */
     int carry_count, stacked_count;
-    mf_register *carry;   /* then the scan's stacked results */
+    mf_register *carry; /* then the scan's stacked results */
 } mf_loop;
 
 struct mf_frame {
     const mf_block *block;
     mf_frame *below;
     int pc;
-    int64_t iteration;    /* of the loop whose body or condition this is; -1: none */
-    mf_loop *loop;        /* of the current instruction */
-    mf_home *homes;       /* by output; NULL: none has one */
+    int64_t iteration; /* of the loop whose body or condition this is; -1: none */
+    mf_loop *loop;     /* of the current instruction */
+    mf_home *homes;    /* by output; NULL: none has one */
     mf_register *registers;
 };
 
 struct mf_fiber {
     mf_stage *stage;
-    mf_fiber *next;                    /* in the ready list or among a map's waiters */
+    mf_fiber *next; /* in the ready list or among a map's waiters */
     mf_fiber *live_before, *live_after;
-    mf_map *map;                       /* the innermost map; NULL: the top-level program */
-    int64_t index;                     /* in that map; -1: the fiber that computes once for all */
+    mf_map *map;   /* the innermost map; NULL: the top-level program */
+    int64_t index; /* in that map; -1: the fiber that computes once for all */
     int device;
-    mf_frame *top;                     /* NULL: not begun */
-    const mf_instr *waiting;           /* for messages */
+    mf_frame *top;           /* NULL: not begun */
+    const mf_instr *waiting; /* for messages */
 };
 
 /* A map under way. */
 struct mf_map {
     mf_map *live_before, *live_after;
     const mf_map_plan *plan;
-    mf_fiber *parent;                  /* suspended until all fibers are done */
-    int device;                        /* of index 0 */
-    int64_t remaining;                 /* fibers not yet done */
+    mf_fiber *parent;  /* suspended until all fibers are done */
+    int device;        /* of index 0 */
+    int64_t remaining; /* fibers not yet done */
     mf_register *in, *out;
-    mf_frame *once;                    /* the shared registers */
-    bool *there;                       /* by shared register: may be read; guarded by the lock */
+    mf_frame *once; /* the shared registers */
+    bool *there;    /* by shared register: may be read; guarded by the lock */
     mf_fiber *fibers;
     int64_t fiber_count;
-    struct mf_gathering *gatherings;   /* collectives of which this is the outermost map */
-    mf_fiber *waiters;                 /* at MF_DO_AWAIT */
+    struct mf_gathering *gatherings; /* collectives of which this is the outermost map */
+    mf_fiber *waiters;               /* at MF_DO_AWAIT */
 };
 
 /* One member of a collective under way; it may have gone on (a detached collective), its map has not. */
@@ -114,11 +114,11 @@ struct mf_stage {
     struct mf_run *run; /* NULL: inline */
     bool shared;        /* several threads: take the lock */
     pthread_mutex_t lock;
-    mf_chunk *chunks;   /* memory of fibers, frames, maps: given back as a whole */
+    mf_chunk *chunks; /* memory of fibers, frames, maps: given back as a whole */
     void *pools[MF_POOLS];
     mf_register *in, *out;
-    int device;                     /* of the program itself */
-    int spread_input;               /* the first input that lies on several devices, where it lies, and its type */
+    int device;       /* of the program itself */
+    int spread_input; /* the first input that lies on several devices, where it lies, and its type */
     const mf_placement *spread;
     const mf_type *spread_type;
     int64_t active;
@@ -147,14 +147,14 @@ void mf_register_release(mf_register *r);
 void mf_register_copy(mf_register *to, const mf_register *from); /* `to` is empty */
 void mf_register_move(mf_register *to, mf_register *from);
 void mf_register_view(mf_register *to, const mf_register *from, int64_t offset); /* the same memory from offset on, row by row */
-bool mf_register_new(mf_register *r, int64_t bytes);             /* false when out of memory */
-bool mf_register_pack(mf_register *r, const mf_type *type);      /* row by row from now on */
+bool mf_register_new(mf_register *r, int64_t bytes);                             /* false when out of memory */
+bool mf_register_pack(mf_register *r, const mf_type *type);                      /* row by row from now on */
 bool mf_register_packed_copy(mf_register *to, const mf_register *from, const mf_type *type);
-bool mf_register_unique(const mf_register *r);                   /* nobody else holds its memory */
+bool mf_register_unique(const mf_register *r); /* nobody else holds its memory */
 
 mf_frame *mf_frame_new(mf_stage *s, const mf_block *b, bool homes); /* the lock is held; constants are in place */
-void mf_frame_release(mf_frame *f);                               /* all registers but constants */
-void mf_frame_free(mf_stage *s, mf_frame *f);                     /* the lock is held */
+void mf_frame_release(mf_frame *f);                                 /* all registers but constants */
+void mf_frame_free(mf_stage *s, mf_frame *f);                       /* the lock is held */
 
 /* ---- step.c */
 /* Steps a fiber until it waits or ends. */
@@ -177,8 +177,8 @@ mf_step mf_control_return(mf_fiber *f, mf_frame *done);    /* the frame above th
 mf_step mf_map_begin(mf_fiber *f, const mf_instr *in);
 /* Bit i: mapped operand i of a map at the top level, which is one of these inputs of the program, is held once. */
 uint64_t mf_map_mask_of_inputs(const mf_instr *in, const mf_register *inputs);
-bool mf_map_enter(mf_fiber *f);                            /* a device's first frame */
-mf_step mf_map_end(mf_fiber *f);                           /* a fiber of a map has run to its end: parked for good, or failed */
+bool mf_map_enter(mf_fiber *f);  /* a device's first frame */
+mf_step mf_map_end(mf_fiber *f); /* a fiber of a map has run to its end: parked for good, or failed */
 mf_step mf_await(mf_fiber *f, const mf_instr *in);
 /* Values of the once block have come: waiters that now have all go to the list. The lock is held. Counts them into active. */
 void mf_map_wake(mf_map *map, mf_fiber **list);

@@ -126,7 +126,7 @@ typedef struct orderer {
     int left;             /* equations not yet placed */
     unsigned char *state; /* by equation: side, and PLACED */
     unsigned char *kind;
-    bool *there;          /* by variable */
+    bool *there; /* by variable */
     const mf_eqn **picked;
 } orderer;
 enum { PLACED = 2 };
@@ -191,7 +191,8 @@ static bool place_control(orderer *o, bool *moved)
     const mf_program *p = o->s->program;
     for (int i = 0; i < p->eqn_count; i++) {
         int kind = o->kind[i], side = o->state[i] & 1;
-        if ((o->state[i] & PLACED) || kind == MF_DO_SEGMENT || kind == MF_DO_AXIS_INDEX || kind == MF_DO_COLLECTIVE || !ready(o, p->eqns[i]))
+        if ((o->state[i] & PLACED) || kind == MF_DO_SEGMENT || kind == MF_DO_AXIS_INDEX || kind == MF_DO_COLLECTIVE ||
+            !ready(o, p->eqns[i]))
             continue;
         o->picked[0] = p->eqns[i];
         place(o, i, o->s->item_count);

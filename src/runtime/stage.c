@@ -164,7 +164,10 @@ bool mf_register_pack(mf_register *r, const mf_type *type)
     return true;
 }
 
-bool mf_register_unique(const mf_register *r) { return r->buffer && atomic_load_explicit(&r->buffer->object.count, memory_order_acquire) == 1; }
+bool mf_register_unique(const mf_register *r)
+{
+    return r->buffer && atomic_load_explicit(&r->buffer->object.count, memory_order_acquire) == 1;
+}
 
 /* ------------------------------------------------------------------ frames */
 

@@ -11,14 +11,17 @@ static double got[65536];
 static bool mapped(int n, const char *in, const char *out, const char *body, int64_t count)
 {
     char text[4096];
-    snprintf(text, sizeof text, "program (a: f32[%d%s%s]) { b: f32[%d%s%s] = pmap[axis_name=i, axis_size=%d, in_axes=(0), out_axes=(0), "
-             "program=(x: f32[%s]) { %s }] a\n return b }", n, *in ? "," : "", in, n, *out ? "," : "", out, n, in, body);
+    snprintf(text, sizeof text,
+             "program (a: f32[%d%s%s]) { b: f32[%d%s%s] = pmap[axis_name=i, axis_size=%d, in_axes=(0), out_axes=(0), "
+             "program=(x: f32[%s]) { %s }] a\n return b }",
+             n, *in ? "," : "", in, n, *out ? "," : "", out, n, in, body);
     return CHECK(run_text(text, 0, got, count)) || CHECK_NOTE("%s\n%s", run_error, text);
 }
 
 TEST(psum_divides)
 {
-    EACH_SIZE(n) {
+    EACH_SIZE(n)
+    {
         if (!mapped(n, "", "", "s: f32[] = psum[axes=(i)] x\n y: f32[] = div x s\n return y", n))
             continue;
         double sum = n * (n - 1) / 2.0;
@@ -29,7 +32,8 @@ TEST(psum_divides)
 
 TEST(psum_of_what_is_the_same_everywhere)
 {
-    EACH_SIZE(n) {
+    EACH_SIZE(n)
+    {
         if (mapped(n, "", "", "s: f32[] = psum[axes=(i)] 2.0:f32[]\n y: f32[] = add x s\n return y", n))
             for (int d = 0; d < n; d++)
                 CHECK_NEAR(got[d], d + 2.0 * n, 0);
@@ -38,7 +42,8 @@ TEST(psum_of_what_is_the_same_everywhere)
 
 TEST(extrema)
 {
-    EACH_SIZE(n) {
+    EACH_SIZE(n)
+    {
         if (mapped(n, "2", "2", "s: f32[2] = pmax[axes=(i)] x\n t: f32[2] = pmin[axes=(i)] x\n y: f32[2] = sub s t\n return y", 2 * n))
             for (int d = 0; d < 2 * n; d++)
                 CHECK_NEAR(got[d], 2 * (n - 1), 0);
@@ -57,8 +62,10 @@ TEST(large_sum_is_cut_without_a_difference)
 
 TEST(axis_index_counts)
 {
-    EACH_SIZE(n) {
-        if (mapped(n, "", "", "k: i32[] = axis_index[axes=(i)]\n y: f32[] = convert_element_type[dtype=f32] k\n z: f32[] = add y x\n return z", n))
+    EACH_SIZE(n)
+    {
+        if (mapped(n, "", "",
+                   "k: i32[] = axis_index[axes=(i)]\n y: f32[] = convert_element_type[dtype=f32] k\n z: f32[] = add y x\n return z", n))
             for (int d = 0; d < n; d++)
                 CHECK_NEAR(got[d], 2 * d, 0);
     }
@@ -67,7 +74,8 @@ TEST(axis_index_counts)
 TEST(all_gather_stacks)
 {
     char body[256], out[32];
-    EACH_SIZE(n) {
+    EACH_SIZE(n)
+    {
         snprintf(out, sizeof out, "%d,2", n);
         snprintf(body, sizeof body, "y: f32[%s] = all_gather[axes=(i), axis=0, tiled=false] x\n return y", out);
         if (mapped(n, "2", out, body, (int64_t)n * n * 2))
@@ -94,7 +102,8 @@ TEST(all_gather_tiled_joins)
 TEST(psum_scatter_gives_parts)
 {
     char body[256], in[32];
-    EACH_SIZE(n) {
+    EACH_SIZE(n)
+    {
         snprintf(in, sizeof in, "%d", n);
         snprintf(body, sizeof body, "y: f32[] = psum_scatter[axes=(i), axis=0, tiled=false] x\n return y");
         if (mapped(n, in, "", body, n))
@@ -110,7 +119,8 @@ TEST(psum_scatter_gives_parts)
 TEST(all_to_all_exchanges)
 {
     char body[256], in[32];
-    EACH_SIZE(n) {
+    EACH_SIZE(n)
+    {
         snprintf(in, sizeof in, "%d", n);
         snprintf(body, sizeof body, "y: f32[%d] = all_to_all[axes=(i), split_axis=0, concat_axis=0, tiled=false] x\n return y", n);
         if (mapped(n, in, in, body, (int64_t)n * n))
@@ -184,10 +194,11 @@ TEST(sums_over_rows_columns_and_all)
 /* Inside the inner map r is the same everywhere: one fiber of each inner map speaks for all of its devices. */
 TEST(sums_of_what_only_the_outer_map_maps)
 {
-    const char *text = "program (a: f32[3], b: f32[4]) { c: f32[3,4], d: f32[3,4] = pmap[axis_name=i, axis_size=3, in_axes=(0,None), out_axes=(0,0), program=(r: f32[], q: f32[4]) {"
-                       " c: f32[4], d: f32[4] = pmap[axis_name=j, axis_size=4, in_axes=(None,0), out_axes=(0,0), program=(r: f32[], x: f32[]) {"
-                       " s: f32[] = psum[axes=(i)] r\n t: f32[] = add s r\n u: f32[] = psum[axes=(i,j)] r\n v: f32[] = add t x\n w: f32[] = sub u x\n return v, w }] r q\n"
-                       " return c, d }] a b\n return c, d }";
+    const char *text =
+        "program (a: f32[3], b: f32[4]) { c: f32[3,4], d: f32[3,4] = pmap[axis_name=i, axis_size=3, in_axes=(0,None), out_axes=(0,0), program=(r: f32[], q: f32[4]) {"
+        " c: f32[4], d: f32[4] = pmap[axis_name=j, axis_size=4, in_axes=(None,0), out_axes=(0,0), program=(r: f32[], x: f32[]) {"
+        " s: f32[] = psum[axes=(i)] r\n t: f32[] = add s r\n u: f32[] = psum[axes=(i,j)] r\n v: f32[] = add t x\n w: f32[] = sub u x\n return v, w }] r q\n"
+        " return c, d }] a b\n return c, d }";
     REQUIRE(CHECK(run_text(text, 0, got, 12)) || CHECK_NOTE("%s", run_error));
     for (int k = 0; k < 12; k++)
         CHECK_NEAR(got[k], 3 + k / 4 + k % 4, 0);
@@ -204,9 +215,10 @@ TEST(swapped_axes)
     REQUIRE(CHECK(run_text(text, 0, got, 6)) || CHECK_NOTE("%s", run_error));
     for (int k = 0; k < 6; k++)
         CHECK_NEAR(got[k], -(k % 2 * 3 + k / 2), 0);
-    text = "program (a: f32[2,3,4]) { b: f32[4,3,2] = pmap[axis_name=i, axis_size=3, in_axes=(1), out_axes=(1), program=(r: f32[2,4]) {"
-           " c: f32[4,2] = pmap[axis_name=j, axis_size=4, in_axes=(1), out_axes=(0), program=(x: f32[2]) { y: f32[2] = neg x\n return y }] r\n"
-           " return c }] a\n return b }";
+    text =
+        "program (a: f32[2,3,4]) { b: f32[4,3,2] = pmap[axis_name=i, axis_size=3, in_axes=(1), out_axes=(1), program=(r: f32[2,4]) {"
+        " c: f32[4,2] = pmap[axis_name=j, axis_size=4, in_axes=(1), out_axes=(0), program=(x: f32[2]) { y: f32[2] = neg x\n return y }] r\n"
+        " return c }] a\n return b }";
     REQUIRE(CHECK(run_text(text, 0, got, 24)) || CHECK_NOTE("%s", run_error));
     for (int p = 0; p < 4; p++)
         for (int q = 0; q < 3; q++)
@@ -216,7 +228,8 @@ TEST(swapped_axes)
 
 TEST(many_devices)
 {
-    if (mapped(1024, "4", "4", "s: f32[4] = psum[axes=(i)] x\n y: f32[4] = sub x s\n t: f32[4] = pmax[axes=(i)] y\n z: f32[4] = sub t y\n return z", 4096))
+    if (mapped(1024, "4", "4",
+               "s: f32[4] = psum[axes=(i)] x\n y: f32[4] = sub x s\n t: f32[4] = pmax[axes=(i)] y\n z: f32[4] = sub t y\n return z", 4096))
         for (int k = 0; k < 4096; k++)
             CHECK_NEAR(got[k], 4 * (1023 - k / 4), 1e-3);
 }
@@ -225,8 +238,12 @@ TEST(many_devices)
 
 TEST(scan_with_a_sum_in_its_body)
 {
-    EACH_SIZE(n) {
-        if (mapped(n, "", "", "c: f32[] = scan[length=5, carry=1, body=(x: f32[]) { s: f32[] = psum[axes=(i)] x\n y: f32[] = sub s x\n return y }] x\n return c", n)) {
+    EACH_SIZE(n)
+    {
+        if (mapped(
+                n, "", "",
+                "c: f32[] = scan[length=5, carry=1, body=(x: f32[]) { s: f32[] = psum[axes=(i)] x\n y: f32[] = sub s x\n return y }] x\n return c",
+                n)) {
             double state[64], next[64];
             for (int d = 0; d < n; d++)
                 state[d] = d;
@@ -246,8 +263,9 @@ TEST(scan_with_a_sum_in_its_body)
 
 TEST(scan_stacks_and_reverses)
 {
-    const char *text = "program (a: f32[], xs: f32[3,2]) { c: f32[], ys: f32[3,2] = scan[length=3, carry=1, reverse=true, body=(c: f32[], x: f32[2]) {"
-                       " b: f32[2] = broadcast_in_dim[shape=(2), broadcast_dimensions=()] c\n y: f32[2] = add b x\n s: f32[] = reduce_sum[axes=(0)] y\n return s, y }] a xs\n return c, ys }";
+    const char *text =
+        "program (a: f32[], xs: f32[3,2]) { c: f32[], ys: f32[3,2] = scan[length=3, carry=1, reverse=true, body=(c: f32[], x: f32[2]) {"
+        " b: f32[2] = broadcast_in_dim[shape=(2), broadcast_dimensions=()] c\n y: f32[2] = add b x\n s: f32[] = reduce_sum[axes=(0)] y\n return s, y }] a xs\n return c, ys }";
     REQUIRE(CHECK(run_text(text, 1, got, 6)) || CHECK_NOTE("%s", run_error));
     CHECK_NEAR(got[4], 4, 0), CHECK_NEAR(got[5], 5, 0);
     CHECK_NEAR(got[2], 11, 0), CHECK_NEAR(got[3], 12, 0);
@@ -256,8 +274,12 @@ TEST(scan_stacks_and_reverses)
 
 TEST(while_runs_as_long_on_every_device_as_it_must)
 {
-    EACH_SIZE(n) {
-        if (mapped(n, "", "", "c: f32[] = while[cond=(x: f32[]) { p: bool[] = lt x 20.0:f32[]\n return p }, body=(x: f32[]) { y: f32[] = add x 7.0:f32[]\n return y }] x\n return c", n))
+    EACH_SIZE(n)
+    {
+        if (mapped(
+                n, "", "",
+                "c: f32[] = while[cond=(x: f32[]) { p: bool[] = lt x 20.0:f32[]\n return p }, body=(x: f32[]) { y: f32[] = add x 7.0:f32[]\n return y }] x\n return c",
+                n))
             for (int d = 0; d < n; d++)
                 CHECK_NEAR(got[d], d >= 20 ? d : d + 7 * ((20 - d + 6) / 7), 0);
     }
@@ -265,8 +287,10 @@ TEST(while_runs_as_long_on_every_device_as_it_must)
 
 TEST(while_with_collectives)
 {
-    if (mapped(8, "", "", "c: f32[] = while[cond=(x: f32[]) { s: f32[] = psum[axes=(i)] x\n p: bool[] = lt s 1000.0:f32[]\n return p },"
-               " body=(x: f32[]) { m: f32[] = pmax[axes=(i)] x\n y: f32[] = add x m\n return y }] x\n return c", 8)) {
+    if (mapped(8, "", "",
+               "c: f32[] = while[cond=(x: f32[]) { s: f32[] = psum[axes=(i)] x\n p: bool[] = lt s 1000.0:f32[]\n return p },"
+               " body=(x: f32[]) { m: f32[] = pmax[axes=(i)] x\n y: f32[] = add x m\n return y }] x\n return c",
+               8)) {
         double state[8], sum, most;
         for (int d = 0; d < 8; d++)
             state[d] = d;
@@ -288,9 +312,13 @@ TEST(while_with_collectives)
 
 TEST(cond_differs_between_devices)
 {
-    EACH_SIZE(n) {
-        if (mapped(n, "", "", "k: i32[] = axis_index[axes=(i)]\n j: i32[] = rem k 3:i32[]\n"
-                   " y: f32[] = cond[branches=[(x: f32[]) { return x }, (x: f32[]) { y: f32[] = neg x\n return y }, (x: f32[]) { y: f32[] = add x x\n return y }]] j x\n return y", n))
+    EACH_SIZE(n)
+    {
+        if (mapped(
+                n, "", "",
+                "k: i32[] = axis_index[axes=(i)]\n j: i32[] = rem k 3:i32[]\n"
+                " y: f32[] = cond[branches=[(x: f32[]) { return x }, (x: f32[]) { y: f32[] = neg x\n return y }, (x: f32[]) { y: f32[] = add x x\n return y }]] j x\n return y",
+                n))
             for (int d = 0; d < n; d++)
                 CHECK_NEAR(got[d], d % 3 == 0 ? d : d % 3 == 1 ? -d : 2 * d, 0);
     }
@@ -298,9 +326,11 @@ TEST(cond_differs_between_devices)
 
 TEST(groups_may_part_ways)
 {
-    if (mapped(4, "", "", "k: i32[] = axis_index[axes=(i)]\n j: i32[] = div k 2:i32[]\n"
+    if (mapped(4, "", "",
+               "k: i32[] = axis_index[axes=(i)]\n j: i32[] = div k 2:i32[]\n"
                " y: f32[] = cond[branches=[(x: f32[]) { y: f32[] = psum[axes=(i), groups=(0,1,2,3), group_size=2] x\n return y }"
-               ", (x: f32[]) { y: f32[] = pmax[axes=(i), groups=(0,1,2,3), group_size=2] x\n return y }]] j x\n return y", 4)) {
+               ", (x: f32[]) { y: f32[] = pmax[axes=(i), groups=(0,1,2,3), group_size=2] x\n return y }]] j x\n return y",
+               4)) {
         static const double expected[4] = { 1, 1, 3, 3 };
         for (int d = 0; d < 4; d++)
             CHECK_NEAR(got[d], expected[d], 0);
@@ -309,9 +339,12 @@ TEST(groups_may_part_ways)
 
 TEST(a_map_inside_a_loop_inside_a_map)
 {
-    if (mapped(2, "3", "3", "c: f32[3] = scan[length=4, carry=1, body=(x: f32[3]) {"
-               " y: f32[3] = pmap[axis_name=j, axis_size=3, in_axes=(0), out_axes=(0), program=(z: f32[]) { s: f32[] = psum[axes=(i)] z\n t: f32[] = psum[axes=(j)] z\n"
-               " u: f32[] = sub s t\n return u }] x\n return y }] x\n return c", 6)) {
+    if (mapped(
+            2, "3", "3",
+            "c: f32[3] = scan[length=4, carry=1, body=(x: f32[3]) {"
+            " y: f32[3] = pmap[axis_name=j, axis_size=3, in_axes=(0), out_axes=(0), program=(z: f32[]) { s: f32[] = psum[axes=(i)] z\n t: f32[] = psum[axes=(j)] z\n"
+            " u: f32[] = sub s t\n return u }] x\n return y }] x\n return c",
+            6)) {
         double state[2][3], next[2][3];
         for (int k = 0; k < 6; k++)
             state[k / 3][k % 3] = k;

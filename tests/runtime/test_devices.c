@@ -40,7 +40,9 @@ TEST(backends_go_by_name)
 TEST(a_map_over_chosen_devices)
 {
     mf_error_object *error = NULL;
-    mf_executable *x = executable_of("program (a: f32[2]) { b: f32[2] = pmap[axis_size=2, in_axes=(0), out_axes=(0), devices=(5,3), program=(x: f32[]) { y: f32[] = neg x\n return y }] a\n return b }", NULL, &error);
+    mf_executable *x = executable_of(
+        "program (a: f32[2]) { b: f32[2] = pmap[axis_size=2, in_axes=(0), out_axes=(0), devices=(5,3), program=(x: f32[]) { y: f32[] = neg x\n return y }] a\n return b }",
+        NULL, &error);
     REQUIRE(x);
     mf_array *a = counting("f32[2]", 1), *out[1];
     REQUIRE(CHECK(start(x, &a, out)));

@@ -7,7 +7,10 @@ static double got[64];
 static void expect(const char *body, const char *first, const char *second)
 {
     char text[2048];
-    snprintf(text, sizeof text, "program (a: f32[4]) { b: f32[4] = pmap[axis_name=i, axis_size=4, in_axes=(0), out_axes=(0), program=(x: f32[]) { %s }] a\n return b }", body);
+    snprintf(
+        text, sizeof text,
+        "program (a: f32[4]) { b: f32[4] = pmap[axis_name=i, axis_size=4, in_axes=(0), out_axes=(0), program=(x: f32[]) { %s }] a\n return b }",
+        body);
     CHECK(!run_text(text, 0, got, 4));
     CHECK_CONTAINS(run_error, first);
     CHECK_CONTAINS(run_error, second);
@@ -22,22 +25,25 @@ TEST(some_never_come)
 
 TEST(some_go_elsewhere)
 {
-    expect("k: i32[] = axis_index[axes=(i)]\n j: i32[] = rem k 2:i32[]\n"
-           " y: f32[] = cond[branches=[(x: f32[]) { y: f32[] = psum[axes=(i)] x\n return y }, (x: f32[]) { y: f32[] = pmax[axes=(i)] x\n return y }]] j x\n return y",
-           "over 'i' was reached by devices", "waits in another p");
+    expect(
+        "k: i32[] = axis_index[axes=(i)]\n j: i32[] = rem k 2:i32[]\n"
+        " y: f32[] = cond[branches=[(x: f32[]) { y: f32[] = psum[axes=(i)] x\n return y }, (x: f32[]) { y: f32[] = pmax[axes=(i)] x\n return y }]] j x\n return y",
+        "over 'i' was reached by devices", "waits in another p");
 }
 
 TEST(loops_of_different_length)
 {
-    expect("y: f32[] = while[cond=(x: f32[]) { p: bool[] = lt x 3.0:f32[]\n return p }, body=(x: f32[]) { s: f32[] = psum[axes=(i)] x\n y: f32[] = add x 1.0:f32[]\n z: f32[] = max y s\n w: f32[] = min y z\n return w }] x\n return y",
-           "psum over 'i' was reached by devices 0, 1, 2", "but devices 3 never come to it");
+    expect(
+        "y: f32[] = while[cond=(x: f32[]) { p: bool[] = lt x 3.0:f32[]\n return p }, body=(x: f32[]) { s: f32[] = psum[axes=(i)] x\n y: f32[] = add x 1.0:f32[]\n z: f32[] = max y s\n w: f32[] = min y z\n return w }] x\n return y",
+        "psum over 'i' was reached by devices 0, 1, 2", "but devices 3 never come to it");
 }
 
 TEST(the_executable_lives_on)
 {
-    const char *text = "program (a: f32[4]) { b: f32[4] = pmap[axis_name=i, axis_size=4, in_axes=(0), out_axes=(0), program=(x: f32[]) {"
-                       " p: bool[] = lt x 8.0:f32[]\n j: i32[] = convert_element_type[dtype=i32] p\n"
-                       " y: f32[] = cond[branches=[(x: f32[]) { return x }, (x: f32[]) { y: f32[] = psum[axes=(i)] x\n return y }]] j x\n return y }] a\n return b }";
+    const char *text =
+        "program (a: f32[4]) { b: f32[4] = pmap[axis_name=i, axis_size=4, in_axes=(0), out_axes=(0), program=(x: f32[]) {"
+        " p: bool[] = lt x 8.0:f32[]\n j: i32[] = convert_element_type[dtype=i32] p\n"
+        " y: f32[] = cond[branches=[(x: f32[]) { return x }, (x: f32[]) { y: f32[] = psum[axes=(i)] x\n return y }]] j x\n return y }] a\n return b }";
     mf_error_object *error = NULL;
     mf_executable *x = executable_of(text, NULL, &error);
     REQUIRE(x);

@@ -3,8 +3,8 @@
 #include "check.h"
 #include "run_text.h"
 
-#define WIDTH 8
-#define MOST 24
+#define WIDTH   8
+#define MOST    24
 #define DEVICES 6
 
 static uint64_t state;
@@ -22,7 +22,10 @@ static float tree(value v, int how, int from, int n, int k)
 {
     if (n == 1)
         return v[from][k];
-    float a = tree(v, how, from, (n + 1) / 2, k), b = tree(v, how, from + (n + 1) / 2, n / 2, k);
+    int part = 1;
+    while (2 * part < n)
+        part *= 2;
+    float a = tree(v, how, from, part, k), b = tree(v, how, from + part, n - part, k);
     return how == 0 ? a + b : a > b ? a : b;
 }
 
@@ -36,12 +39,20 @@ static int add_equation(char *text, size_t room, int at)
     for (int d = 0; d < DEVICES; d++)
         for (int k = 0; k < WIDTH; k++) {
             float x = values[a][d][k], y = values[b][d][k];
-            (*r)[d][k] = how == 0 ? x + y : how == 1 ? x - y : how == 2 ? fmaxf(x, y) : how == 3 ? fminf(x, y) : how == 4 ? x * 0.125f
-                       : how == 5 ? tree(values[a], 0, 0, DEVICES, k) : how == 6 ? tree(values[a], 1, 0, DEVICES, k)
-                       : how == 7 ? values[a][(d + DEVICES - 1) % DEVICES][k] : tree(values[a], 0, d / 2 * 2, 2, k);
+            (*r)[d][k] = how == 0   ? x + y
+                         : how == 1 ? x - y
+                         : how == 2 ? fmaxf(x, y)
+                         : how == 3 ? fminf(x, y)
+                         : how == 4 ? x * 0.125f
+                         : how == 5 ? tree(values[a], 0, 0, DEVICES, k)
+                         : how == 6 ? tree(values[a], 1, 0, DEVICES, k)
+                         : how == 7 ? values[a][(d + DEVICES - 1) % DEVICES][k]
+                                    : tree(values[a], 0, d / 2 * 2, 2, k);
         }
     switch (how) {
-    case 4: return snprintf(text, room, "%c: f32[8] = mul %c {0.125, 0.125, 0.125, 0.125, 0.125, 0.125, 0.125, 0.125}:f32[8]\n", name[at], name[a]);
+    case 4:
+        return snprintf(text, room, "%c: f32[8] = mul %c {0.125, 0.125, 0.125, 0.125, 0.125, 0.125, 0.125, 0.125}:f32[8]\n", name[at],
+                        name[a]);
     case 5: return snprintf(text, room, "%c: f32[8] = psum[axes=(i)] %c\n", name[at], name[a]);
     case 6: return snprintf(text, room, "%c: f32[8] = pmax[axes=(i)] %c\n", name[at], name[a]);
     case 7: return snprintf(text, room, "%c: f32[8] = ppermute[axes=(i), perm=(0,1,1,2,2,3,3,4,4,5,5,0)] %c\n", name[at], name[a]);
@@ -61,8 +72,10 @@ static void one_body(int round)
 {
     static char text[8192];
     int count = 3 + pick(MOST - 3), out[3];
-    size_t at = (size_t)snprintf(text, sizeof text, "program (p: f32[6,8], q: f32[8], r: f32[6,8]) { x: f32[6,8], y: f32[6,8], z: f32[6,8] = pmap[axis_name=i, axis_size=6,"
-                                 " in_axes=(0,None,0), out_axes=(0,0,0), program=(a: f32[8], b: f32[8], c: f32[8]) {\n");
+    size_t at = (size_t)snprintf(
+        text, sizeof text,
+        "program (p: f32[6,8], q: f32[8], r: f32[6,8]) { x: f32[6,8], y: f32[6,8], z: f32[6,8] = pmap[axis_name=i, axis_size=6,"
+        " in_axes=(0,None,0), out_axes=(0,0,0), program=(a: f32[8], b: f32[8], c: f32[8]) {\n");
     for (int d = 0; d < DEVICES; d++)
         for (int k = 0; k < WIDTH; k++) {
             values[0][d][k] = (float)(d * WIDTH + k);
@@ -82,7 +95,8 @@ static void one_body(int round)
         return;
     }
     for (int way = 0; way < 8; way++) {
-        mf_array *once = held_once("f32[6,8]", -3), *in[3] = { counting("f32[6,8]", 0), counting("f32[8]", 0.5), way & 1 ? mf_retain(once) : full_copy(once) };
+        mf_array *once = held_once("f32[6,8]", -3),
+                 *in[3] = { counting("f32[6,8]", 0), counting("f32[8]", 0.5), way & 1 ? mf_retain(once) : full_copy(once) };
         mf_array *view = way & 4 ? mf_array_view(in[0], in[0]->type, 0, in[0]->strides, in[0]->placement) : NULL, *results[3];
         mf_executable_inline_below(way & 2 ? 0 : 1e12);
         bool ok = CHECK(start(x, in, results)) || CHECK_NOTE("%s", run_error);

@@ -9,9 +9,10 @@ static void unread(int n, const char *shape)
 {
     char text[1024], type[64];
     snprintf(type, sizeof type, "f32[%d%s]", n, shape);
-    snprintf(text, sizeof text, "program (a: %s) { b: %s = pmap[axis_name=i, axis_size=%d, in_axes=(0), out_axes=(0), program=(x: f32[%s]) {"
-             " s: f32[%s] = psum[axes=(i)] x\n y: f32[%s] = div x s\n return y }] a\n return b }", type, type, n, *shape ? shape + 1 : "",
-             *shape ? shape + 1 : "", *shape ? shape + 1 : "");
+    snprintf(text, sizeof text,
+             "program (a: %s) { b: %s = pmap[axis_name=i, axis_size=%d, in_axes=(0), out_axes=(0), program=(x: f32[%s]) {"
+             " s: f32[%s] = psum[axes=(i)] x\n y: f32[%s] = div x s\n return y }] a\n return b }",
+             type, type, n, *shape ? shape + 1 : "", *shape ? shape + 1 : "", *shape ? shape + 1 : "");
     mf_error_object *error = NULL;
     mf_executable *x = executable_of(text, NULL, &error);
     REQUIRE(x);
@@ -68,8 +69,9 @@ TEST(chains_held_once_with_donation) { chain((const bool[]){ true, false }, true
 TEST(donation_reuses_the_memory_and_deletes_the_array)
 {
     mf_error_object *error = NULL;
-    mf_executable *e = executable_of("program (p: f32[8,64]) { q: f32[8,64] = pmap[axis_size=8, in_axes=(0), out_axes=(0), program=(p: f32[64]) { q: f32[64] = add p p\n return q }] p\n return q }",
-                                     (const bool[]){ true }, &error);
+    mf_executable *e = executable_of(
+        "program (p: f32[8,64]) { q: f32[8,64] = pmap[axis_size=8, in_axes=(0), out_axes=(0), program=(p: f32[64]) { q: f32[64] = add p p\n return q }] p\n return q }",
+        (const bool[]){ true }, &error);
     REQUIRE(e);
     mf_array *a = counting("f32[8,64]", 0), *out[1];
     const void *before = mf_array_data(a);
@@ -97,7 +99,8 @@ TEST(donation_reuses_the_memory_and_deletes_the_array)
 TEST(donation_without_a_map)
 {
     mf_error_object *error = NULL;
-    mf_executable *e = executable_of("program (p: f32[64], q: f32[64]) { r: f32[64] = add p q\n s: f32[64] = mul r q\n return s }", (const bool[]){ true, false }, &error);
+    mf_executable *e = executable_of("program (p: f32[64], q: f32[64]) { r: f32[64] = add p q\n s: f32[64] = mul r q\n return s }",
+                                     (const bool[]){ true, false }, &error);
     REQUIRE(e);
     mf_array *in[2] = { counting("f32[64]", 0), counting("f32[64]", 0) }, *out[1];
     const void *before = mf_array_data(in[0]);
@@ -114,8 +117,10 @@ TEST(donation_without_a_map)
 TEST(uniform_results_are_held_once)
 {
     mf_error_object *error = NULL;
-    mf_executable *e = executable_of("program (a: f32[8,32]) { s: f32[8,32], m: f32[32] = pmap[axis_name=i, axis_size=8, in_axes=(0), out_axes=(0,None), program=(x: f32[32]) {"
-                                     " s: f32[32] = psum[axes=(i)] x\n t: f32[32] = add s s\n return s, t }] a\n return s, m }", NULL, &error);
+    mf_executable *e = executable_of(
+        "program (a: f32[8,32]) { s: f32[8,32], m: f32[32] = pmap[axis_name=i, axis_size=8, in_axes=(0), out_axes=(0,None), program=(x: f32[32]) {"
+        " s: f32[32] = psum[axes=(i)] x\n t: f32[32] = add s s\n return s, t }] a\n return s, m }",
+        NULL, &error);
     REQUIRE(CHECK(e) || CHECK_NOTE("%s", mf_error_text(error)));
     mf_array *a = counting("f32[8,32]", 0), *out[2];
     REQUIRE(CHECK(start(e, &a, out)));
@@ -130,8 +135,9 @@ TEST(uniform_results_are_held_once)
 
 TEST(both_variants_give_the_same)
 {
-    const char *text = "program (w: f32[8,16], x: f32[8,16]) { v: f32[8,16], y: f32[8,16] = pmap[axis_name=i, axis_size=8, in_axes=(0,0), out_axes=(0,0), program=(w: f32[16], x: f32[16]) {"
-                       " u: f32[16] = exp w\n z: f32[16] = mul u x\n g: f32[16] = psum[axes=(i)] z\n v: f32[16] = add w g\n y: f32[16] = add z v\n return v, y }] w x\n return v, y }";
+    const char *text =
+        "program (w: f32[8,16], x: f32[8,16]) { v: f32[8,16], y: f32[8,16] = pmap[axis_name=i, axis_size=8, in_axes=(0,0), out_axes=(0,0), program=(w: f32[16], x: f32[16]) {"
+        " u: f32[16] = exp w\n z: f32[16] = mul u x\n g: f32[16] = psum[axes=(i)] z\n v: f32[16] = add w g\n y: f32[16] = add z v\n return v, y }] w x\n return v, y }";
     static double plain[128], once[128];
     mf_error_object *error = NULL;
     mf_executable *e = executable_of(text, NULL, &error);
@@ -166,9 +172,13 @@ TEST(results_that_are_inputs_and_constants)
 {
     REQUIRE(run_text("program (a: f32[3], b: f32[3]) { return b, a, 7.0:f32[] }", 0, got, 3));
     CHECK(got[2] == 2);
-    REQUIRE(run_text("program (a: f32[3]) { b: f32[3], c: f32[3,3], d: f32[3] = pmap[axis_size=3, in_axes=(0), out_axes=(0,0,0), program=(x: f32[]) { return x, {1.0, 2.0, 3.0}:f32[3], x }] a\n return c, b, d }", 0, got, 9));
+    REQUIRE(run_text(
+        "program (a: f32[3]) { b: f32[3], c: f32[3,3], d: f32[3] = pmap[axis_size=3, in_axes=(0), out_axes=(0,0,0), program=(x: f32[]) { return x, {1.0, 2.0, 3.0}:f32[3], x }] a\n return c, b, d }",
+        0, got, 9));
     CHECK(got[0] == 1 && got[8] == 3);
-    REQUIRE(run_text("program (a: f32[3,2]) { b: f32[3,2], c: f32[3,2] = pmap[axis_size=3, in_axes=(0), out_axes=(0,0), program=(x: f32[2]) { y: f32[2] = neg x\n return y, y }] a\n return b, c }", 1, got, 6));
+    REQUIRE(run_text(
+        "program (a: f32[3,2]) { b: f32[3,2], c: f32[3,2] = pmap[axis_size=3, in_axes=(0), out_axes=(0,0), program=(x: f32[2]) { y: f32[2] = neg x\n return y, y }] a\n return b, c }",
+        1, got, 6));
     CHECK(got[5] == -5);
 }
 

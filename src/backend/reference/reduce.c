@@ -4,19 +4,29 @@
 
 void mf_reference_reduce(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t from, int64_t to);
 
-/* The tree's value for one element: the first half of the members, then the second. */
-#define TREE(name, type, join)                                                           \
-    static type name(mf_reducer how, const type *const *in, int n, int64_t at)           \
-    {                                                                                    \
-        if (n == 1)                                                                      \
-            return in[0][at];                                                            \
-        type a = name(how, in, (n + 1) / 2, at), b = name(how, in + (n + 1) / 2, n / 2, at); \
-        return join;                                                                     \
+/* The greatest power of two below n: neighbours pair up level by level, and an odd one moves up. */
+static int first_part(int n)
+{
+    int part = 1;
+    while (2 * part < n)
+        part *= 2;
+    return part;
+}
+
+/* The tree's value for one element. */
+#define TREE(name, type, join)                                                    \
+    static type name(mf_reducer how, const type *const *in, int n, int64_t at)    \
+    {                                                                             \
+        if (n == 1)                                                               \
+            return in[0][at];                                                     \
+        int part = first_part(n);                                                 \
+        type a = name(how, in, part, at), b = name(how, in + part, n - part, at); \
+        return join;                                                              \
     }
 
 #define WRAPPED(type, unsigned_type) \
     how == MF_REDUCE_SUM ? (type)((unsigned_type)a + (unsigned_type)b) : how == MF_REDUCE_MAX ? (a > b ? a : b) : (a < b ? a : b)
-#define FLOATING how == MF_REDUCE_SUM ? a + b : a != a ? a : b != b ? b : how == MF_REDUCE_MAX ? larger(a, b) : smaller(a, b)
+#define FLOATING      how == MF_REDUCE_SUM ? a + b : a != a ? a : b != b ? b : how == MF_REDUCE_MAX ? larger(a, b) : smaller(a, b)
 #define larger(a, b)  ((a) > (b) || ((a) == (b) && !__builtin_signbit(a)) ? (a) : (b)) /* 0 is larger than -0 */
 #define smaller(a, b) ((a) < (b) || ((a) == (b) && __builtin_signbit(a)) ? (a) : (b))
 
@@ -35,13 +45,16 @@ static float joined(mf_reducer how, float a, float b) { return FLOATING; }
 
 static uint16_t join_f16(mf_reducer how, uint16_t a, uint16_t b) { return mf_f32_to_f16(joined(how, mf_f16_to_f32(a), mf_f16_to_f32(b))); }
 
-static uint16_t join_bf16(mf_reducer how, uint16_t a, uint16_t b) { return mf_f32_to_bf16(joined(how, mf_bf16_to_f32(a), mf_bf16_to_f32(b))); }
+static uint16_t join_bf16(mf_reducer how, uint16_t a, uint16_t b)
+{
+    return mf_f32_to_bf16(joined(how, mf_bf16_to_f32(a), mf_bf16_to_f32(b)));
+}
 
 TREE(tree_f16, uint16_t, join_f16(how, a, b))
 TREE(tree_bf16, uint16_t, join_bf16(how, a, b))
 
-#define ALL(tree, type)                                              \
-    for (int64_t i = from; i < to; i++)                              \
+#define ALL(tree, type)                 \
+    for (int64_t i = from; i < to; i++) \
     ((type *)out)[i] = tree(how, (const type *const *)in, n, i)
 
 void mf_reference_reduce(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t from, int64_t to)

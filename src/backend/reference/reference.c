@@ -21,7 +21,7 @@ typedef struct reference_kernel {
     where *vars;          /* by id */
     mf_array **constants; /* contiguous */
     int constant_count;
-    int most;             /* operands and results of the widest equation */
+    int most; /* operands and results of the widest equation */
 } reference_kernel;
 
 static bool always(void) { return true; }
@@ -236,6 +236,11 @@ static mf_error_object *run(mf_kernel *kernel, const void *const *in, void *cons
 void mf_reference_reduce(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t from, int64_t to);
 
 const mf_backend mf_backend_reference = {
-    .name = "reference", .platform = "cpu", .available = always, .compile = compile, .run = run, .destroy = destroy,
+    .name = "reference",
+    .platform = "cpu",
+    .available = always,
+    .compile = compile,
+    .run = run,
+    .destroy = destroy,
     .reduce = mf_reference_reduce,
 };

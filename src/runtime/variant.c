@@ -1,0 +1,173 @@
+/* Maps: the plan of a body, the layout of its results, whose memory they may take over, and the variants of a map at the top level.
+ * Invariant: variants differ in what is computed once and held once, never in a bit of any result. */
+#include "runtime/maker.h"
+
+/* The mapped axes of a result from the outside in, and its devices; a map directly inside gives its axis too. */
+static int placement_axes(const mf_eqn *e, int o, int *axes, int64_t *sizes, int *spans, int count)
+{
+    const mf_pmap_params *params = e->params;
+    const mf_var *inner = params->program->out[o];
+    int64_t k = params->out_axes->at[o];
+    int from = count;
+    if (k == INT64_MIN || count == 4)
+        return count;
+    sizes[count] = params->axis_size;
+    spans[count] = mf_span_of(params->program);
+    axes[count++] = (int)k;
+    if (inner->producer && inner->producer->op == &mf_op_pmap)
+        count = placement_axes(inner->producer, inner->output, axes, sizes, spans, count);
+    for (int i = from + 1; i < count; i++)
+        axes[i] += axes[i] >= k;
+    return count;
+}
+
+static const mf_placement *placement_of(mf_maker *m, const mf_eqn *e, int o)
+{
+    const mf_pmap_params *params = e->params;
+    int axes[4], spans[4], count;
+    int64_t sizes[4], total = 1;
+    count = placement_axes(e, o, axes, sizes, spans, 0);
+    for (int i = 0; i < count; i++)
+        total *= sizes[i];
+    int *devices = mf_maker_get(m, (size_t)total, sizeof *devices);
+    for (int64_t d = 0; devices && d < total; d++) {
+        int64_t rest = d, id = 0;
+        for (int i = count - 1; i >= 0; rest /= sizes[i], i--)
+            id += rest % sizes[i] * spans[i];
+        devices[d] = params->devices && params->devices->count > d && count == 1 ? (int)params->devices->at[d] : (int)id;
+    }
+    return devices ? mf_placement_get(count, axes, (int)total, devices) : NULL;
+}
+
+/* May a device's result be born in the memory of its mapped input? Only segments read the input, and none after the one that writes
+ * the result; in that one the kernel says whether it can. */
+static bool can_donate(const mf_block *b, int in, int out)
+{
+    int r = b->in[in], writer = -1;
+    if (r < 0 || b->out[out] < 0 || b->home[b->out[out]] != out || b->types[r]->bytes != b->types[b->out[out]]->bytes)
+        return false;
+    for (int t = 0; t < b->instr_count; t++) {
+        const mf_instr *at = b->instrs[t];
+        int reads = -1, writes = -1;
+        for (int i = 0; i < at->in_count && at->kind != MF_DO_AWAIT; i++)
+            reads = at->in[i] == r ? i : reads;
+        for (int o = 0; o < at->out_count; o++)
+            writes = at->out[o] == b->out[out] ? o : writes;
+        if (reads >= 0 && (at->kind != MF_DO_SEGMENT || writer >= 0))
+            return false;
+        if (writes >= 0 && reads >= 0 && at->kernel->alias[writes] != reads)
+            return false;
+        writer = writes >= 0 ? t : writer;
+    }
+    for (int o = 0; o < b->out_count; o++)
+        if (b->out[o] == r || (o != out && b->out[o] == b->out[out]))
+            return false;
+    return writer >= 0;
+}
+
+static void find_donors(mf_maker *m, mf_map_plan *plan, const mf_pmap_params *params)
+{
+    bool *given = mf_maker_get(m, (size_t)plan->in_count, sizeof *given);
+    for (int o = 0; o < plan->out_count && !m->error; o++) {
+        plan->out[o].donor = -1;
+        for (int i = 0; i < plan->in_count && plan->out[o].donor < 0 && !plan->out[o].uniform; i++)
+            if (!given[i] && params->in_axes->at[i] == params->out_axes->at[o] && plan->shards[i] == plan->out[o].shard &&
+                can_donate(plan->device, i, o)) {
+                plan->out[o].donor = i;
+                given[i] = true;
+            }
+    }
+}
+
+static void set_output(mf_maker *m, const mf_map_plan *plan, const mf_eqn *e, int o, mf_map_output *out)
+{
+    const mf_pmap_params *params = e->params;
+    const mf_var *v = params->program->out[o];
+    int64_t k = params->out_axes->at[o], step = mf_dtype_size(v->type->dtype);
+    out->shard = v->type;
+    out->type = e->out[o]->type;
+    out->uniform = k == INT64_MIN || plan->device->out[o] < 0 || (m->s.variance && !(m->s.variance[v->id] & m->s.bit));
+    out->placement = placement_of(m, e, o);
+    int64_t mapped = out->uniform ? 0 : v->type->bytes;
+    for (int i = out->type->rank - 1; i >= 0; i--) {
+        out->strides[i] = i == k ? mapped : step;
+        step *= i == k ? 1 : out->type->dims[i];
+    }
+    out->contiguous = k == INT64_MIN || out->type->size == 0 || out->type->dims[k] == 1 || (!out->uniform && k == 0);
+}
+
+static const bool *uniform_inputs(mf_maker *m, const mf_pmap_params *params, uint64_t held_once)
+{
+    int count = params->program->in_count;
+    bool *uniform = mf_maker_get(m, (size_t)count, sizeof *uniform);
+    for (int i = 0; uniform && i < count; i++)
+        uniform[i] = params->in_axes->at[i] == INT64_MIN || (i < 64 && (held_once >> i & 1));
+    return uniform;
+}
+
+mf_map_plan *mf_plan_map(mf_plan *plan, const mf_eqn *map, const mf_axis_env *body_env, uint64_t held_once, mf_error_object **error)
+{
+    mf_maker m = { .plan = plan };
+    const mf_pmap_params *params = map->params;
+    const mf_program *p = params->program;
+    mf_map_plan *made = mf_maker_get(&m, 1, sizeof *made);
+    const bool *uniform = uniform_inputs(&m, params, held_once);
+    if (made && uniform && mf_maker_start(&m, p, body_env, uniform)) {
+        *made = (mf_map_plan){ .held_once = held_once,
+                               .size = params->axis_size,
+                               .in_count = p->in_count,
+                               .out_count = p->out_count,
+                               .axes = params->in_axes->at,
+                               .devices = params->devices };
+        made->shards = mf_maker_get(&m, (size_t)p->in_count, sizeof *made->shards);
+        made->out = mf_maker_get(&m, (size_t)p->out_count, sizeof *made->out);
+        made->types = mf_maker_get(&m, (size_t)p->in_count, sizeof *made->types);
+        for (int i = 0; i < p->in_count && !m.error; i++) {
+            made->shards[i] = p->in[i]->type;
+            made->types[i] = map->in[i]->type;
+        }
+        mf_maker_blocks(&m, &made->device, &made->once);
+        for (int o = 0; o < p->out_count && !m.error; o++)
+            set_output(&m, made, map, o, &made->out[o]);
+        find_donors(&m, made, params);
+    }
+    mf_maker_finish(&m);
+    *error = m.error;
+    return m.error ? NULL : made;
+}
+
+/* A variant of its own: it owns its plan. */
+static mf_map_plan *new_variant(mf_map_site *site, uint64_t held_once, mf_error_object **error)
+{
+    mf_plan *plan = mf_plan_new(site->backend);
+    if (!plan) {
+        *error = mf_error_out_of_memory();
+        return NULL;
+    }
+    mf_map_plan *made = mf_plan_map(plan, site->eqn, site->env, held_once, error);
+    if (!made) {
+        mf_plan_free(plan);
+        return NULL;
+    }
+    made->owner = plan;
+    return made;
+}
+
+mf_map_plan *mf_map_variant(mf_map_site *site, uint64_t held_once, mf_error_object **error)
+{
+    mf_map_plan *special = atomic_load_explicit(&site->held_once, memory_order_acquire);
+    if (special && (special->held_once & held_once) == special->held_once)
+        return special;
+    mf_map_plan *plain = atomic_load_explicit(&site->declared, memory_order_acquire);
+    if (plain && (special || !held_once))
+        return plain;
+    _Atomic(mf_map_plan *) *place = special || !held_once ? &site->declared : &site->held_once;
+    pthread_mutex_lock(&site->lock);
+    mf_map_plan *made = atomic_load(place);
+    if (!made && (made = new_variant(site, place == &site->declared ? 0 : held_once, error)))
+        atomic_store_explicit(place, made, memory_order_release);
+    pthread_mutex_unlock(&site->lock);
+    if (made && (made->held_once & held_once) != made->held_once) /* another thread was first, with another mask */
+        return mf_map_variant(site, held_once, error);
+    return made;
+}
