@@ -1,0 +1,69 @@
+/* Copies for every device, parts for every device, and back. */
+#include <manyfold.h>
+
+#include "check.h"
+
+TEST(replicates_and_back)
+{
+    MF_SCOPE;
+    mf_set_num_cpu_devices(8);
+    mf_value tree = mf_dict("b", mf_scalar(3, MF_F32), "w", mf_arange(4, MF_I32));
+    mf_value copies = mf_replicate(tree, mf_local_devices());
+    CHECK_STR(mf_str(mf_shape_of(mf_get(copies, "w"))), "(8, 4)");
+    CHECK_STR(mf_str(mf_get(copies, "b")), "[3. 3. 3. 3. 3. 3. 3. 3.]");
+    CHECK(mf_item_bool(mf_array_equal(mf_get(mf_unreplicate(copies), "w"), mf_get(tree, "w"))));
+    CHECK_STR(mf_str(mf_get(mf_unreplicate(copies), "b")), "3.0");
+    CHECK_STR(mf_str(mf_shape_of(mf_replicate(mf_arange(4, MF_I32), mf_device_slice(mf_devices(), 0, 3)))), "(3, 4)");
+}
+
+TEST(replicas_are_held_once)
+{
+    MF_SCOPE;
+    mf_set_num_cpu_devices(8);
+    mf_value large = mf_add(mf_arange(1 << 20, MF_F32), 1);
+    CHECK_EQ_INT(mf_block_until_ready(large), MF_OK);
+    int64_t before = mf_memory_stats().live_bytes;
+    CHECK_STR(mf_error(mf_replicate(large, mf_devices())), NULL);
+    CHECK(mf_memory_stats().live_bytes - before < 1 << 20);
+}
+
+TEST(shards_a_batch)
+{
+    MF_SCOPE;
+    mf_value batch = mf_dict("image", mf_zeros(MF_SHAPE(16, 2, 3), MF_F32), "label", mf_arange(16, MF_I32));
+    mf_value sharded = mf_shard_batch(batch, 8);
+    CHECK_STR(mf_str(mf_shape_of(mf_get(sharded, "image"))), "(8, 2, 2, 3)");
+    CHECK_STR(mf_str(mf_get(sharded, "label", 3)), "[6 7]");
+}
+
+TEST(says_which_batches_divide)
+{
+    MF_SCOPE;
+    CHECK_STR(mf_error(mf_shard_batch(mf_zeros(MF_SHAPE(100, 2), MF_F32), 8)),
+              "Batch size 100 must be divisible by num_devices 8; the nearest sizes that are: 96 and 104");
+    CHECK_STR(mf_error(mf_shard_batch(mf_zeros(MF_SHAPE(5), MF_F32), 8)),
+              "Batch size 5 must be divisible by num_devices 8; the nearest size that is: 8");
+    mf_value half_right = mf_tuple(mf_zeros(MF_SHAPE(8), MF_F32), mf_zeros(MF_SHAPE(12), MF_F32));
+    CHECK_EQ_INT(mf_error_status(mf_shard_batch(half_right, 8)), MF_ERROR_SHAPE);
+}
+
+TEST(refuses_what_has_no_room)
+{
+    MF_SCOPE;
+    mf_value deep = mf_zeros(MF_SHAPE(1, 1, 1, 1, 1, 1, 1, 1), MF_F32);
+    CHECK_EQ_INT(mf_error_status(mf_replicate(deep, mf_devices())), MF_ERROR_SHAPE);
+    CHECK_EQ_INT(mf_error_status(mf_shard_batch(deep, 1)), MF_ERROR_SHAPE);
+    CHECK_EQ_INT(mf_error_status(mf_shard_batch(mf_scalar(1, MF_F32), 1)), MF_ERROR_SHAPE);
+    CHECK_EQ_INT(mf_error_status(mf_unreplicate(mf_scalar(1, MF_F32))), MF_ERROR_SHAPE);
+    CHECK_EQ_INT(mf_error_status(mf_shard_batch(deep, 0)), MF_ERROR_ARGUMENT);
+    CHECK_EQ_INT(mf_error_status(mf_replicate(deep, (mf_device_list){ 0 })), MF_ERROR_DEVICE);
+}
+
+TEST(puts_and_gets)
+{
+    MF_SCOPE;
+    mf_set_num_cpu_devices(8);
+    mf_value x = mf_arange(3, MF_I32);
+    CHECK_STR(mf_str(mf_device_get(mf_device_put(x, mf_devices().at[5]))), "[0 1 2]");
+    CHECK_EQ_INT(mf_error_status(mf_device_put(x, (mf_device){ 0 })), MF_ERROR_DEVICE);
+}
