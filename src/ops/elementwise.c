@@ -422,6 +422,9 @@ MF_EVALUATE_RULE(nextafter_evaluate)
     return NULL;
 }
 
+/* The engine holds f16 and bf16 as f32, whose neighbours are not theirs. */
+MF_LOWER_RULE(nextafter_lower) { return mf_dtype_size(e->out[0]->type->dtype) == 2 ? 0 : k->call(k, "nextafter", in, 2); }
+
 static const char *const nextafter_samples[] = {
     "f32[3]{=1,0,-1} f32[3]{=2,1,-1} -> f32[3]{=1.00000012,1.40129846e-45,-1}",
     "f64[2]{=1,1} f64[2]{=2,0}",
@@ -436,7 +439,7 @@ const mf_op mf_op_nextafter = {
     .jvp = nextafter_jvp,
     .transpose = mf_transpose_none,
     .cost = mf_cost_elementwise,
-    .lower = mf_lower_none,
+    .lower = nextafter_lower,
     .evaluate = nextafter_evaluate,
     .samples = nextafter_samples,
 };
