@@ -1,7 +1,9 @@
-/* Optimisers with optax's formulas. An optimiser is a handle to its options' bytes; its state is a plain tree, so init and update run
+/* Optimisers with optax's formulas. An optimiser is a number for its options' bytes; its state is a plain tree, so init and update run
  * inside every transform. */
 #include <manyfold.h>
 
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct optimizer {
@@ -11,7 +13,46 @@ typedef struct optimizer {
     mf_function schedule;
 } optimizer;
 
-static mf_optimizer handle_of(const optimizer *o) { return (mf_optimizer){ mf_keep(mf_static_bytes(o, sizeof *o)).handle }; }
+/* Equal options are one optimizer, whose handle is its number here: closures over it compare equal too, and so find what was traced. */
+#define TAG ((uint64_t)0x6d666f7074ull << 24) /* marks optimizer handles, so that other numbers are none */
+static struct {
+    pthread_mutex_t lock;
+    const optimizer **at; /* interned bytes, which last */
+    uint64_t count, room;
+} known = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static bool make_room(void)
+{
+    if (known.count < known.room)
+        return true;
+    uint64_t room = known.room ? known.room * 2 : 16;
+    const optimizer **more = room < 1u << 24 ? realloc(known.at, room * sizeof *more) : NULL;
+    if (!more)
+        return false;
+    known.at = more;
+    known.room = room;
+    return true;
+}
+
+/* All zero when memory is out: no optimizer. */
+static mf_optimizer handle_of(const optimizer *o)
+{
+    MF_SCOPE;
+    size_t size = 0;
+    const optimizer *bytes = mf_static_data(mf_static_bytes(o, sizeof *o), &size);
+    mf_optimizer handle = { 0 };
+    pthread_mutex_lock(&known.lock);
+    uint64_t i = 0;
+    while (i < known.count && known.at[i] != bytes)
+        i++;
+    if (bytes && (i < known.count || make_room())) {
+        known.at[i] = bytes;
+        known.count += i == known.count;
+        handle.handle = TAG | i;
+    }
+    pthread_mutex_unlock(&known.lock);
+    return handle;
+}
 
 mf_optimizer mf_adam_opt(const mf_adam_options *o)
 {
@@ -40,9 +81,11 @@ mf_optimizer mf_sgd_opt(const mf_sgd_options *o)
 
 static const optimizer *options_of(mf_optimizer handle)
 {
-    size_t size = 0;
-    const void *bytes = mf_static_data((mf_value){ handle.handle }, &size);
-    return bytes && size == sizeof(optimizer) ? bytes : NULL;
+    uint64_t i = handle.handle & ((1u << 24) - 1);
+    pthread_mutex_lock(&known.lock);
+    const optimizer *o = (handle.handle ^ i) == TAG && i < known.count ? known.at[i] : NULL;
+    pthread_mutex_unlock(&known.lock);
+    return o;
 }
 
 static mf_value no_optimizer(void) { return mf_make_error(MF_ERROR_ARGUMENT, "this is not an optimizer"); }
@@ -97,10 +140,7 @@ static mf_value descend_leaf(void *context, mf_value p, mf_value update)
 
 /* ---- updates */
 
-static mf_value rate_at(const optimizer *o, mf_value count)
-{
-    return o->scheduled ? mf_call(o->schedule, count) : mf_f(o->learning_rate);
-}
+static mf_value rate_at(const optimizer *o, mf_value count) { return o->scheduled ? mf_call(o->schedule, count) : mf_f(o->learning_rate); }
 
 static mf_value adam_update(const optimizer *o, mf_value grads, mf_value *state, mf_value params)
 {
