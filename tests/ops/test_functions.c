@@ -1,0 +1,116 @@
+/* What JAX's answers do not cover of the public functions: options, None, trees, composites, errors in words. */
+#include <manyfold.h>
+
+#include "check.h"
+
+static mf_value matrix(void) { return mf_array(MF_F32, MF_SHAPE(2, 3), 1, 2, 3, 4, 5, 6); }
+static mf_value left_column(void) { return mf_array(MF_BOOL, MF_SHAPE(1, 3), 1, 0, 0); }
+
+TEST(masks_choose_what_is_reduced)
+{
+    MF_SCOPE;
+    mf_value x = matrix(), where = left_column();
+    CHECK_EQ_INT(mf_item_f64(mf_sum(x, .where = where)), 5);
+    CHECK_EQ_INT(mf_item_f64(mf_prod(x, .where = where)), 4);
+    CHECK_EQ_INT(mf_item_f64(mf_max(x, .where = where)), 4);
+    CHECK_EQ_INT(mf_item_f64(mf_min(x, .where = where)), 1);
+    CHECK_NEAR(mf_item_f64(mf_mean(x, .where = where)), 2.5, 1e-7);
+    CHECK_NEAR(mf_item_f64(mf_var(x, .where = where)), 2.25, 1e-7);
+    CHECK_NEAR(mf_item_f64(mf_std(x, .where = where)), 1.5, 1e-7);
+    CHECK(mf_item_bool(mf_any(mf_less(x, 2), .where = where)));
+    CHECK(!mf_item_bool(mf_all(mf_less(x, 2), .where = where)));
+}
+
+TEST(reductions_take_axes_dims_and_dtypes)
+{
+    MF_SCOPE;
+    mf_value x = matrix();
+    CHECK_STR(mf_str(mf_sum(x, 0)), "[5. 7. 9.]");
+    CHECK_STR(mf_str(mf_sum(x, .axis = -1, .keepdims = true)), "[[ 6.]\n [15.]]");
+    CHECK_EQ_INT(mf_item_f64(mf_sum(x, .axis = mf_axes(1, 0))), 21);
+    CHECK_EQ_INT(mf_ndim(mf_mean(x, .keepdims = true)), 2);
+    CHECK_EQ_INT(mf_dtype_of(mf_sum(x, .dtype = MF_F64)), MF_F64);
+    CHECK_EQ_INT(mf_dtype_of(mf_sum(mf_greater(x, 2))), MF_I32);
+    CHECK_EQ_INT(mf_dtype_of(mf_mean(mf_arange(4, MF_I32))), MF_F32);
+    CHECK_EQ_INT(mf_item_f64((mf_sum)(x)), 21);
+    CHECK_EQ_INT(mf_item_f64(mf_sum_opt(x, NULL)), 21);
+}
+
+TEST(an_integer_as_exponent_makes_products)
+{
+    MF_SCOPE;
+    CHECK_STR(mf_str(mf_pow(matrix(), 2)), "[[ 1.  4.  9.]\n [16. 25. 36.]]");
+    CHECK_EQ_INT(mf_dtype_of(mf_pow(mf_arange(3, MF_I32), 3)), MF_I32);
+    CHECK_EQ_INT(mf_dtype_of(mf_pow(mf_arange(3, MF_I32), -1)), MF_F32);
+    CHECK_CONTAINS(mf_program_text(mf_square, matrix()), "square");
+}
+
+static mf_value cubed(mf_value x) { return mf_pow(x, 3); }
+static mf_value rooted(mf_value x) { return mf_pow(x, 0.5); }
+
+TEST(powers_stay_what_they_are_while_tracing)
+{
+    MF_SCOPE;
+    CHECK_CONTAINS(mf_program_text(cubed, matrix()), "integer_pow[y=3]");
+    CHECK_CONTAINS(mf_program_text(rooted, matrix()), " pow ");
+}
+
+TEST(bool_adds_by_or_and_multiplies_by_and)
+{
+    MF_SCOPE;
+    mf_value a = mf_array(MF_BOOL, MF_SHAPE(2), 1, 0), b = mf_array(MF_BOOL, MF_SHAPE(2), 1, 1);
+    CHECK_STR(mf_str(mf_add(a, b)), "[ True  True]");
+    CHECK_STR(mf_str(mf_mul(a, b)), "[ True False]");
+    CHECK_STR(mf_str(mf_floor(mf_arange(2, MF_I32))), "[0 1]");
+    CHECK_STR(mf_str(mf_isnan(mf_arange(2, MF_I32))), "[False False]");
+}
+
+TEST(clip_has_open_sides)
+{
+    MF_SCOPE;
+    CHECK_STR(mf_str(mf_clip(matrix(), 2, mf_none())), "[[2. 2. 3.]\n [4. 5. 6.]]");
+    CHECK_STR(mf_str(mf_clip(matrix(), mf_none(), 2.5)), "[[1.  2.  2.5]\n [2.5 2.5 2.5]]");
+}
+
+static mf_value stopped(mf_value x) { return mf_sum(mf_mul(mf_get(mf_stop_gradient(mf_dict("x", x, "name", "me")), "x"), x)); }
+
+TEST(stop_gradient_goes_over_trees)
+{
+    MF_SCOPE;
+    CHECK_STR(mf_str(mf_call(mf_grad(stopped), matrix())), "[[1. 2. 3.]\n [4. 5. 6.]]");
+}
+
+TEST(arrays_compare_whole)
+{
+    MF_SCOPE;
+    mf_value x = matrix();
+    CHECK(mf_item_bool(mf_array_equal(x, matrix())));
+    CHECK(!mf_item_bool(mf_array_equal(x, mf_arange(6, MF_F32))));
+    CHECK(mf_item_bool(mf_allclose(x, mf_mul(x, 1.000001))));
+    CHECK(!mf_item_bool(mf_allclose(x, mf_mul(x, 1.0001))));
+    CHECK(mf_item_bool(mf_allclose(mf_f(INFINITY), mf_f(INFINITY))));
+    CHECK(!mf_item_bool(mf_allclose(mf_f(NAN), mf_f(NAN))));
+}
+
+TEST(softmax_does_not_overflow)
+{
+    MF_SCOPE;
+    mf_value x = mf_array(MF_F32, MF_SHAPE(2), 1000, 1000);
+    CHECK_STR(mf_str(mf_softmax(x, 0)), "[0.5 0.5]");
+    CHECK_NEAR(mf_item_f64(mf_logsumexp(x, -1)), 1000.6931, 1e-6);
+    CHECK_EQ_INT(mf_item_f64(mf_softplus(mf_f(1000))), 1000);
+    CHECK_EQ_INT(mf_item_f64(mf_logsumexp(mf_array(MF_F32, MF_SHAPE(2), -INFINITY, -INFINITY), 0)) == -INFINITY, 1);
+}
+
+TEST(errors_say_what_is_wrong)
+{
+    MF_SCOPE;
+    CHECK_CONTAINS(mf_error(mf_sum(matrix(), 2)), "sum: axis 2 is out of bounds");
+    CHECK_CONTAINS(mf_error(mf_max(mf_zeros(MF_SHAPE(0, 2), MF_F32), 0)), "max of no elements");
+    CHECK_CONTAINS(mf_error(mf_add(matrix(), mf_arange(2, MF_F32))), "add got incompatible shapes");
+    CHECK_CONTAINS(mf_error(mf_bitwise_and(matrix(), matrix())), "integers and bool");
+    CHECK_CONTAINS(mf_error(mf_bitcast(matrix(), MF_F64)), "not of one width");
+    CHECK_CONTAINS(mf_error(mf_integer_pow(mf_dict("x", 1), 2)), "integer_pow");
+    CHECK_CONTAINS(mf_error(mf_mean(mf_make_error(MF_ERROR_SHAPE, "the first"))), "the first");
+    CHECK_CONTAINS(mf_error(mf_remainder(mf_make_error(MF_ERROR_SHAPE, "the first"), 2)), "the first");
+}
