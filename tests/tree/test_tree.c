@@ -59,7 +59,7 @@ TEST(setting_makes_another_tree)
     CHECK_STR(mf_str(t), "{'a': (1, 2), 'b': 3}");
     CHECK_STR(mf_str(mf_set(t, mf_none(), "aa")), "{'a': (1, 2), 'aa': None, 'b': 3}");
     CHECK_CONTAINS(mf_error(mf_set(t, 1, "x", 0)), "no key 'x'");
-    CHECK_CONTAINS(mf_error(mf_set(t, 1, "b", 0)), "array has no items to set");
+    CHECK_CONTAINS(mf_error(mf_set(t, 1, "b", 0)), "too many indices for an array of rank 0");
 }
 
 TEST(unpacking)
