@@ -16,7 +16,9 @@ static bool failed(mf_error_object *e)
 mf_executable *executable_of(const char *text, const bool *donated, mf_error_object **error)
 {
     mf_program *p = mf_program_parse(text, NULL, error);
-    mf_executable *x = p ? mf_executable_compile(p, mf_backend_find("reference"), donated, error) : NULL;
+    mf_executable *x = p ? mf_executable_compile(p, mf_backend_find(getenv("MF_TEST_BACKEND") ? getenv("MF_TEST_BACKEND") : "reference"),
+                                                 donated, error)
+                         : NULL;
     mf_drop(p);
     return x;
 }
@@ -100,7 +102,8 @@ bool run_text(const char *text, int which, double *out, int64_t count)
     mf_program *p = mf_program_parse(text, NULL, &error);
     if (!p)
         return failed(error);
-    mf_executable *x = mf_executable_compile(p, mf_backend_find("reference"), NULL, &error);
+    mf_executable *x = mf_executable_compile(p, mf_backend_find(getenv("MF_TEST_BACKEND") ? getenv("MF_TEST_BACKEND") : "reference"), NULL,
+                                             &error);
     if (!x) {
         mf_drop(p);
         return failed(error);
