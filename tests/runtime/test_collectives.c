@@ -261,6 +261,15 @@ TEST(scan_with_a_sum_in_its_body)
     }
 }
 
+TEST(a_loop_may_name_one_value_as_constant_and_carry)
+{
+    const char *text =
+        "program (a: f32[8]) { n: f32[8] = neg a\n c: f32[8] = scan[length=3, consts=1, carry=1, body=(k: f32[8], x: f32[8]) { y: f32[8] = add k x\n return y }] n n\n return c }";
+    REQUIRE(CHECK(run_text(text, 0, got, 8)) || CHECK_NOTE("%s", run_error));
+    for (int k = 0; k < 8; k++)
+        CHECK_NEAR(got[k], -4 * k, 0);
+}
+
 TEST(scan_stacks_and_reverses)
 {
     const char *text =
