@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-static const char *const tier_names[] = {"generic", "avx2", "avx512"};
+static const char *const tier_names[] = { "generic", "avx2", "avx512" };
 enum { TIERS = 3 };
 
 static uint64_t random_state = 88172645463325252u;
@@ -38,9 +38,16 @@ static uint32_t to_bits(float f)
 static size_t size_of(mf_dtype d)
 {
     switch (d) {
-    case MF_BOOL: case MF_I8: case MF_U8: return 1;
-    case MF_I16: case MF_U16: case MF_F16: case MF_BF16: return 2;
-    case MF_I64: case MF_U64: case MF_F64: return 8;
+    case MF_BOOL:
+    case MF_I8:
+    case MF_U8: return 1;
+    case MF_I16:
+    case MF_U16:
+    case MF_F16:
+    case MF_BF16: return 2;
+    case MF_I64:
+    case MF_U64:
+    case MF_F64: return 8;
     default: return 4;
     }
 }
@@ -49,7 +56,8 @@ static mf_tile_fn *tile_of(const mf_tier *tier, const char *op, mf_dtype in, mf_
 {
     for (size_t i = 0; i < tier->tile->count; i++) {
         const mf_tile_entry *e = &tier->tile->entries[i];
-        if (!strcmp(e->op, op) && e->in == in && e->out == out) return e->run;
+        if (!strcmp(e->op, op) && e->in == in && e->out == out)
+            return e->run;
     }
     return NULL;
 }
@@ -64,8 +72,11 @@ static double ulps(float got, double exact)
 {
     float rounded = (float)exact;
     if (isnan(exact) || isinf(rounded) || rounded == 0)
-        return isnan(exact) ? (isnan(got) ? 0 : 1e9) : got == rounded && !signbit(got) == !signbit(rounded) ? 0
-               : fabs((double)got - exact) < 1.5e-45 ? 1 : isinf(rounded) && fabsf(got) == 0x1.fffffep127f ? 1 : 1e9;
+        return isnan(exact)                                           ? (isnan(got) ? 0 : 1e9)
+               : got == rounded && !signbit(got) == !signbit(rounded) ? 0
+               : fabs((double)got - exact) < 1.5e-45                  ? 1
+               : isinf(rounded) && fabsf(got) == 0x1.fffffep127f      ? 1
+                                                                      : 1e9;
     int exponent;
     frexp(exact, &exponent);
     double unit = ldexp(1, exponent - 24 < -149 ? -149 : exponent - 24);
@@ -79,16 +90,17 @@ typedef struct accuracy_case {
 } accuracy_case;
 
 static const accuracy_case accuracy_cases[] = {
-    {"exp", exp, 1.1},   {"exp2", exp2, 1.1},   {"expm1", expm1, 1.6}, {"log", log, 1.1},    {"log1p", log1p, 1.6},
-    {"tanh", tanh, 1.6}, {"logistic", logistic, 2.5}, {"erf", erf, 1.6}, {"sin", sin, 1.6},  {"cos", cos, 1.6},
-    {"tan", tan, 2.6},   {"sqrt", sqrt, 0.5001}, {"rsqrt", rsqrt, 1.5}, {"cbrt", cbrt, 1.1},
-    {"floor", floor, 0}, {"ceil", ceil, 0},     {"round", rint, 0},
+    { "exp", exp, 1.1 },   { "exp2", exp2, 1.1 },         { "expm1", expm1, 1.6 }, { "log", log, 1.1 },   { "log1p", log1p, 1.6 },
+    { "tanh", tanh, 1.6 }, { "logistic", logistic, 2.5 }, { "erf", erf, 1.6 },     { "sin", sin, 1.6 },   { "cos", cos, 1.6 },
+    { "tan", tan, 2.6 },   { "sqrt", sqrt, 0.5001 },      { "rsqrt", rsqrt, 1.5 }, { "cbrt", cbrt, 1.1 }, { "floor", floor, 0 },
+    { "ceil", ceil, 0 },   { "round", rint, 0 },
 };
 
 /* Every 4,999th float of all, then a denser sweep where functions live. */
 static float sweep(uint32_t i, uint32_t n)
 {
-    if (i < n / 2) return from_bits(i * 2u * (uint32_t)(0x100000000u / n) + i % 7);
+    if (i < n / 2)
+        return from_bits(i * 2u * (uint32_t)(0x100000000u / n) + i % 7);
     return ((float)(i - n / 2) / (float)(n / 2) - 0.5f) * (i & 1 ? 40.0f : 4.0f);
 }
 
@@ -102,23 +114,29 @@ TEST(polynomials_are_accurate)
         double worst = 0;
         float x[MF_TILE], y[MF_TILE], at = 0;
         for (uint32_t i = 0; i < N; i += MF_TILE) {
-            for (uint32_t j = 0; j < MF_TILE; j++) x[j] = sweep(i + j, N);
-            run(y, (const void *const[]){x}, MF_TILE);
+            for (uint32_t j = 0; j < MF_TILE; j++)
+                x[j] = sweep(i + j, N);
+            run(y, (const void *const[]){ x }, MF_TILE);
             for (uint32_t j = 0; j < MF_TILE; j++) {
                 double error = ulps(y[j], a->exact((double)x[j]));
-                if (error > worst) worst = error, at = x[j];
+                if (error > worst)
+                    worst = error, at = x[j];
             }
         }
-        if (getenv("MF_SHOW")) printf("%s %.3f at %a\n", a->op, worst, (double)at);
-        if (!CHECK(worst <= a->bound)) CHECK_NOTE("%s is %g ulp off at %a", a->op, worst, (double)at);
+        if (getenv("MF_SHOW"))
+            printf("%s %.3f at %a\n", a->op, worst, (double)at);
+        if (!CHECK(worst <= a->bound))
+            CHECK_NOTE("%s is %g ulp off at %a", a->op, worst, (double)at);
     }
 }
 
 TEST(pow_is_accurate)
 {
-    static const float special[] = {0.0f, -0.0f, 1.0f, -1.0f, 2.0f, -2.0f, 3.0f, -3.0f, 0.5f, -0.5f, 2.5f, INFINITY, -INFINITY,
-                                    NAN, 0x1p-149f, -0x1p-149f, 0x1.fffffep127f, 8388609.0f, 16777216.0f, 8388607.5f,
-                                    0.99999994f, 1.0000001f, -8388609.0f, 33554432.0f};
+    static const float special[] = {
+        0.0f,        -0.0f,      1.0f,        -1.0f,      2.0f,        -2.0f,      3.0f,       -3.0f,           0.5f,
+        -0.5f,       2.5f,       INFINITY,    -INFINITY,  NAN,         0x1p-149f,  -0x1p-149f, 0x1.fffffep127f, 8388609.0f,
+        16777216.0f, 8388607.5f, 0.99999994f, 1.0000001f, -8388609.0f, 33554432.0f
+    };
     enum { S = sizeof special / sizeof *special };
     mf_tile_fn *run = mf_tile_lookup("pow", MF_F32, MF_F32);
     float x[MF_TILE], y[MF_TILE], z[MF_TILE];
@@ -129,16 +147,20 @@ TEST(pow_is_accurate)
             bool listed = k < S * S;
             x[i] = listed ? special[k % S] : from_bits((uint32_t)random_bits() & 0x7fffffff);
             y[i] = listed ? special[k / S] : random_float() * (k % 3 ? 30.0f : 1.0f);
-            if (!listed && k % 2) x[i] = 1.0f + random_float() / 8;
+            if (!listed && k % 2)
+                x[i] = 1.0f + random_float() / 8;
         }
-        run(z, (const void *const[]){x, y}, MF_TILE);
+        run(z, (const void *const[]){ x, y }, MF_TILE);
         for (int i = 0; i < MF_TILE; i++) {
             double error = ulps(z[i], pow((double)x[i], (double)y[i]));
-            if (error > worst) worst = error;
-            if (!CHECK(error <= 1.2)) CHECK_NOTE("pow(%a, %a) = %a", (double)x[i], (double)y[i], (double)z[i]);
+            if (error > worst)
+                worst = error;
+            if (!CHECK(error <= 1.2))
+                CHECK_NOTE("pow(%a, %a) = %a", (double)x[i], (double)y[i], (double)z[i]);
         }
     }
-    if (getenv("MF_SHOW")) printf("pow %.3f\n", worst);
+    if (getenv("MF_SHOW"))
+        printf("pow %.3f\n", worst);
 }
 
 TEST(inverse_error_function)
@@ -146,23 +168,26 @@ TEST(inverse_error_function)
     mf_tile_fn *run = mf_tile_lookup("erf_inv", MF_F32, MF_F32), *run64 = mf_tile_lookup("erf_inv", MF_F64, MF_F64);
     float x[MF_TILE], y[MF_TILE];
     double x64[MF_TILE], y64[MF_TILE];
-    for (int i = 0; i < MF_TILE; i++) x64[i] = x[i] = (float)(i - 256) / 256.0f;
-    run(y, (const void *const[]){x}, MF_TILE);
-    run64(y64, (const void *const[]){x64}, MF_TILE);
+    for (int i = 0; i < MF_TILE; i++)
+        x64[i] = x[i] = (float)(i - 256) / 256.0f;
+    run(y, (const void *const[]){ x }, MF_TILE);
+    run64(y64, (const void *const[]){ x64 }, MF_TILE);
     for (int i = 0; i < MF_TILE; i++) {
         CHECK_NEAR(y[i], y64[i], 1e-6);
-        if (i) CHECK_NEAR(erf(y64[i]), x64[i], 1e-15);
+        if (i)
+            CHECK_NEAR(erf(y64[i]), x64[i], 1e-15);
     }
     CHECK(isinf(y[0]) && y[0] < 0);
 }
 
 TEST(signed_zeros_and_special_values)
 {
-    static const char *const odd[] = {"expm1", "log1p", "tanh", "erf", "sin", "tan", "cbrt", "floor", "ceil", "round", "sqrt", "sign"};
+    static const char *const odd[] = { "expm1", "log1p", "tanh", "erf", "sin", "tan", "cbrt", "floor", "ceil", "round", "sqrt", "sign" };
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
-        float x[3] = {-0.0f, 0.0f, NAN}, y[3];
-        mf_tile_lookup(odd[i], MF_F32, MF_F32)(y, (const void *const[]){x}, 3);
-        if (!CHECK(to_bits(y[0]) == 0x80000000u && to_bits(y[1]) == 0 && isnan(y[2]))) CHECK_NOTE("%s", odd[i]);
+        float x[3] = { -0.0f, 0.0f, NAN }, y[3];
+        mf_tile_lookup(odd[i], MF_F32, MF_F32)(y, (const void *const[]){ x }, 3);
+        if (!CHECK(to_bits(y[0]) == 0x80000000u && to_bits(y[1]) == 0 && isnan(y[2])))
+            CHECK_NOTE("%s", odd[i]);
     }
 }
 
@@ -176,12 +201,18 @@ static void fill(mf_dtype dtype, void *out, size_t n)
         uint64_t u = random_bits(), pick = random_bits() % 4;
         float f = random_float();
         double d = (double)f;
-        if (dtype == MF_BOOL) u &= 1;
-        if (pick == 0 && dtype != MF_BOOL) u &= 15;
-        if (pick && dtype == MF_F32) memcpy(&u, &f, 4);
-        if (pick && dtype == MF_BF16) u = to_bits(f) >> 16;
-        if (pick && dtype == MF_F16) u = (u & 0x83ff) | 0x3800;
-        if (pick && dtype == MF_F64) memcpy(&u, &d, 8);
+        if (dtype == MF_BOOL)
+            u &= 1;
+        if (pick == 0 && dtype != MF_BOOL)
+            u &= 15;
+        if (pick && dtype == MF_F32)
+            memcpy(&u, &f, 4);
+        if (pick && dtype == MF_BF16)
+            u = to_bits(f) >> 16;
+        if (pick && dtype == MF_F16)
+            u = (u & 0x83ff) | 0x3800;
+        if (pick && dtype == MF_F64)
+            memcpy(&u, &d, 8);
         memcpy(bytes + i * size, &u, size);
     }
 }
@@ -190,11 +221,15 @@ static void fill(mf_dtype dtype, void *out, size_t n)
 static void same_nans(mf_dtype dtype, void *p, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        if (dtype == MF_F32 && isnan(((float *)p)[i])) ((float *)p)[i] = NAN;
-        if (dtype == MF_F64 && isnan(((double *)p)[i])) ((double *)p)[i] = (double)NAN;
+        if (dtype == MF_F32 && isnan(((float *)p)[i]))
+            ((float *)p)[i] = NAN;
+        if (dtype == MF_F64 && isnan(((double *)p)[i]))
+            ((double *)p)[i] = (double)NAN;
         uint16_t *h = (uint16_t *)p + i;
-        if (dtype == MF_F16 && (*h & 0x7fff) > 0x7c00) *h = 0x7e00;
-        if (dtype == MF_BF16 && (*h & 0x7fff) > 0x7f80) *h = 0x7fc0;
+        if (dtype == MF_F16 && (*h & 0x7fff) > 0x7c00)
+            *h = 0x7e00;
+        if (dtype == MF_BF16 && (*h & 0x7fff) > 0x7f80)
+            *h = 0x7fc0;
     }
 }
 
@@ -213,11 +248,13 @@ TEST(tiles_have_equal_bits_in_every_tier)
         const void *first = strcmp(entry->op, "select_n") ? (const void *)a : which;
         for (int t = 0; t < TIERS; t++) {
             const mf_tier *tier = mf_tier_named(tier_names[t]);
-            if (!tier) continue;
+            if (!tier)
+                continue;
             memset(out[t], 0, sizeof out[t]);
-            tile_of(tier, entry->op, entry->in, entry->out)(out[t], (const void *const[]){first, b, c}, N);
+            tile_of(tier, entry->op, entry->in, entry->out)(out[t], (const void *const[]){ first, b, c }, N);
             same_nans(entry->out, out[t], N);
-            if (!CHECK_BYTES(out[t], out[0], N * size_of(entry->out))) CHECK_NOTE("%s %d in %s", entry->op, entry->in, tier_names[t]);
+            if (!CHECK_BYTES(out[t], out[0], N * size_of(entry->out)))
+                CHECK_NOTE("%s %d in %s", entry->op, entry->in, tier_names[t]);
         }
     }
 }
@@ -228,8 +265,9 @@ static int64_t integer_op(const char *op, mf_dtype dtype, int64_t x, int64_t y)
 {
     int64_t out = 0;
     mf_tile_fn *run = mf_tile_lookup(op, dtype, dtype);
-    if (!CHECK(run)) return 0;
-    run(&out, (const void *const[]){&x, &y}, 1);
+    if (!CHECK(run))
+        return 0;
+    run(&out, (const void *const[]){ &x, &y }, 1);
     return dtype == MF_I32 ? (int32_t)out : dtype == MF_I8 ? (int8_t)out : out;
 }
 
@@ -258,13 +296,13 @@ TEST(integers_have_no_traps)
 
 TEST(conversions_saturate)
 {
-    float x[6] = {3e10f, -3e10f, NAN, 2.9f, -2.9f, INFINITY};
+    float x[6] = { 3e10f, -3e10f, NAN, 2.9f, -2.9f, INFINITY };
     int32_t i32[6];
     uint8_t u8[6];
-    mf_tile_lookup("convert_element_type", MF_F32, MF_I32)(i32, (const void *const[]){x}, 6);
-    mf_tile_lookup("convert_element_type", MF_F32, MF_U8)(u8, (const void *const[]){x}, 6);
-    CHECK_BYTES(i32, ((int32_t[]){INT32_MAX, INT32_MIN, 0, 2, -2, INT32_MAX}), sizeof i32);
-    CHECK_BYTES(u8, ((uint8_t[]){255, 0, 0, 2, 0, 255}), sizeof u8);
+    mf_tile_lookup("convert_element_type", MF_F32, MF_I32)(i32, (const void *const[]){ x }, 6);
+    mf_tile_lookup("convert_element_type", MF_F32, MF_U8)(u8, (const void *const[]){ x }, 6);
+    CHECK_BYTES(i32, ((int32_t[]){ INT32_MAX, INT32_MIN, 0, 2, -2, INT32_MAX }), sizeof i32);
+    CHECK_BYTES(u8, ((uint8_t[]){ 255, 0, 0, 2, 0, 255 }), sizeof u8);
 }
 
 /* The plain definition: the nearest of the finite f16, ties to the even one. */
@@ -272,13 +310,17 @@ static uint16_t nearest_f16(float x)
 {
     double a = fabs((double)x), unit = ldexp(1, -24);
     uint16_t sign = signbit(x) ? 0x8000 : 0;
-    if (isnan(x)) return 0x7e00 | sign;
+    if (isnan(x))
+        return 0x7e00 | sign;
     int exponent;
     frexp(a, &exponent);
-    if (exponent > -14) unit = ldexp(1, exponent - 11);
+    if (exponent > -14)
+        unit = ldexp(1, exponent - 11);
     double rounded = rint(a / unit) * unit;
-    if (rounded > 65504) return sign | 0x7c00;
-    if (rounded < ldexp(1, -14)) return (uint16_t)(sign | (uint16_t)(rounded / ldexp(1, -24)));
+    if (rounded > 65504)
+        return sign | 0x7c00;
+    if (rounded < ldexp(1, -14))
+        return (uint16_t)(sign | (uint16_t)(rounded / ldexp(1, -24)));
     double mantissa = frexp(rounded, &exponent);
     return (uint16_t)(sign | (uint16_t)((exponent + 14) << 10) | (uint16_t)((mantissa * 2 - 1) * 1024));
 }
@@ -287,26 +329,31 @@ TEST(half_precision_rounds_to_even)
 {
     float x[MF_TILE], back[MF_TILE];
     uint16_t h[MF_TILE];
-    for (uint32_t block = 0; block < 65536; block += MF_TILE) {   /* every f16 survives */
-        for (uint32_t i = 0; i < MF_TILE; i++) h[i] = (uint16_t)(block + i);
-        mf_tile_lookup("convert_element_type", MF_F16, MF_F32)(x, (const void *const[]){h}, MF_TILE);
+    for (uint32_t block = 0; block < 65536; block += MF_TILE) { /* every f16 survives */
+        for (uint32_t i = 0; i < MF_TILE; i++)
+            h[i] = (uint16_t)(block + i);
+        mf_tile_lookup("convert_element_type", MF_F16, MF_F32)(x, (const void *const[]){ h }, MF_TILE);
         for (int i = 0; i < MF_TILE; i++) {
             int e = h[i] >> 10 & 31, m = h[i] & 1023;
             double v = e ? ldexp(1024 + m, e - 25) : ldexp(m, -24);
-            if (e == 31) CHECK(m ? isnan(x[i]) : isinf(x[i]) && !!signbit(x[i]) == h[i] >> 15);
-            else CHECK(x[i] == (float)(h[i] >> 15 ? -v : v) && !!signbit(x[i]) == (h[i] >> 15));
+            if (e == 31)
+                CHECK(m ? isnan(x[i]) : isinf(x[i]) && !!signbit(x[i]) == h[i] >> 15);
+            else
+                CHECK(x[i] == (float)(h[i] >> 15 ? -v : v) && !!signbit(x[i]) == (h[i] >> 15));
         }
     }
     for (int round = 0; round < 200; round++) {
         for (int i = 0; i < MF_TILE; i++)
             x[i] = i % 2 ? from_bits((uint32_t)random_bits()) : random_float() * from_bits((uint32_t)(96 + random_bits() % 48) << 23);
-        mf_tile_lookup("convert_element_type", MF_F32, MF_F16)(h, (const void *const[]){x}, MF_TILE);
+        mf_tile_lookup("convert_element_type", MF_F32, MF_F16)(h, (const void *const[]){ x }, MF_TILE);
         for (int i = 0; i < MF_TILE; i++)
-            if (!CHECK(isnan(x[i]) ? (h[i] & 0x7fff) == 0x7e00 : h[i] == nearest_f16(x[i]))) CHECK_NOTE("%a gives %x", (double)x[i], h[i]);
-        mf_tile_lookup("convert_element_type", MF_F32, MF_BF16)(h, (const void *const[]){x}, MF_TILE);
-        mf_tile_lookup("convert_element_type", MF_BF16, MF_F32)(back, (const void *const[]){h}, MF_TILE);
+            if (!CHECK(isnan(x[i]) ? (h[i] & 0x7fff) == 0x7e00 : h[i] == nearest_f16(x[i])))
+                CHECK_NOTE("%a gives %x", (double)x[i], h[i]);
+        mf_tile_lookup("convert_element_type", MF_F32, MF_BF16)(h, (const void *const[]){ x }, MF_TILE);
+        mf_tile_lookup("convert_element_type", MF_BF16, MF_F32)(back, (const void *const[]){ h }, MF_TILE);
         for (int i = 0; i < MF_TILE; i++) {
-            if (isnan(x[i]) || fabsf(x[i]) > 3e38f) continue;
+            if (isnan(x[i]) || fabsf(x[i]) > 3e38f)
+                continue;
             float low = from_bits(to_bits(x[i]) & 0xffff0000), high = from_bits((to_bits(x[i]) & 0xffff0000) + 0x10000);
             double to_low = fabs((double)x[i] - low), to_high = fabs((double)high - x[i]);
             bool up = to_high < to_low || (to_high == to_low && to_bits(low) >> 16 & 1);
@@ -319,7 +366,7 @@ TEST(half_precision_rounds_to_even)
 
 static void pool_case(mf_pool *pool, int round)
 {
-    *pool = (mf_pool){.spatial = 1 + round % 3, .batch = 2, .channels = round % 4 == 0 ? 70 : 1 + round % 33};
+    *pool = (mf_pool){ .spatial = 1 + round % 3, .batch = 2, .channels = round % 4 == 0 ? 70 : 1 + round % 33 };
     for (int i = 0; i < pool->spatial; i++) {
         pool->in[i] = 4 + (int64_t)(random_bits() % 6);
         pool->window[i] = round % 5 == 0 ? 2 : 1 + (int64_t)(random_bits() % 3);
@@ -350,12 +397,16 @@ static void plain_pool(const mf_pool_plan *p, const float *x, const float *dy, f
                             bool in = i >= 0 && i < p->in[0] && j >= 0 && j < p->in[1] && l >= 0 && l < p->in[2];
                             int64_t index = n * image + ((i * p->in[1] + j) * p->in[2] + l) * C + c;
                             float v = in ? x[index] : -INFINITY;
-                            if (first || !(best >= v)) best = v, at = in ? index : -1;
+                            if (first || !(best >= v))
+                                best = v, at = in ? index : -1;
                             first = 0;
-                            if (v > most || isnan(v)) most = v;
-                            if (in) total += v, dsum[index] += dy[o];
+                            if (v > most || isnan(v))
+                                most = v;
+                            if (in)
+                                total += v, dsum[index] += dy[o];
                         }
-                        if (at >= 0) dmax[at] += dy[o];
+                        if (at >= 0)
+                            dmax[at] += dy[o];
                         max[o] = most;
                         sum[o] = total;
                     }
@@ -372,12 +423,15 @@ TEST(pooling_equals_plain_loops)
         mf_pool_make_plan(&plan, &pool);
         size_t inputs = (size_t)(plan.batch * plan.channels * plan.in[0] * plan.in[1] * plan.in[2]);
         size_t outputs = (size_t)(plan.batch * plan.channels * plan.out[0] * plan.out[1] * plan.out[2]);
-        for (size_t i = 0; i < inputs; i++) x[i] = (float)(random_bits() % 5) - (random_bits() % 50 ? 2.0f : NAN);
-        for (size_t i = 0; i < outputs; i++) dy[i] = random_float();
+        for (size_t i = 0; i < inputs; i++)
+            x[i] = (float)(random_bits() % 5) - (random_bits() % 50 ? 2.0f : NAN);
+        for (size_t i = 0; i < outputs; i++)
+            dy[i] = random_float();
         plain_pool(&plan, x, dy, y, sum, dmax, dsum);
         for (int t = 0; t < TIERS; t++) {
             const mf_tier *tier = mf_tier_named(tier_names[t]);
-            if (!tier) continue;
+            if (!tier)
+                continue;
             CHECK(tier->dense->pool_max(MF_F32, &plan, x, got));
             same_nans(MF_F32, got, outputs);
             same_nans(MF_F32, y, outputs);
@@ -389,26 +443,33 @@ TEST(pooling_equals_plain_loops)
             CHECK(tier->dense->pool_max_grad(MF_F32, &plan, x, dy, got));
             CHECK_BYTES(got, dmax, inputs * 4);
             CHECK(tier->dense->pool_sum_grad(MF_F32, &plan, dy, got));
-            if (!CHECK_BYTES(got, dsum, inputs * 4)) CHECK_NOTE("round %d", round);
+            if (!CHECK_BYTES(got, dsum, inputs * 4))
+                CHECK_NOTE("round %d", round);
         }
     }
 }
 
 TEST(pooling_of_other_floats_agrees)
 {
-    mf_pool pool = {.spatial = 2, .batch = 1, .channels = 17, .in = {7, 6}, .window = {3, 2}, .stride = {2, 2}, .pad_low = {1, 0}};
+    mf_pool pool = {
+        .spatial = 2, .batch = 1, .channels = 17, .in = { 7, 6 }, .window = { 3, 2 }, .stride = { 2, 2 }, .pad_low = { 1, 0 }
+    };
     enum { IN = 7 * 6 * 17, OUT = 3 * 3 * 17 };
     float x[IN], y[OUT], dy[OUT], dx[IN];
     double x64[IN], y64[OUT], dy64[OUT], dx64[IN];
     uint16_t h[IN], hy[OUT], hdy[OUT], hdx[IN];
     CHECK_EQ_INT(mf_pool_out(&pool, 0) * mf_pool_out(&pool, 1), 9);
-    for (int i = 0; i < IN; i++) x64[i] = x[i] = (float)(random_bits() % 64), h[i] = (uint16_t)(to_bits(x[i]) >> 16);
-    for (int i = 0; i < OUT; i++) dy64[i] = dy[i] = (float)(random_bits() % 16), hdy[i] = (uint16_t)(to_bits(dy[i]) >> 16);
+    for (int i = 0; i < IN; i++)
+        x64[i] = x[i] = (float)(random_bits() % 64), h[i] = (uint16_t)(to_bits(x[i]) >> 16);
+    for (int i = 0; i < OUT; i++)
+        dy64[i] = dy[i] = (float)(random_bits() % 16), hdy[i] = (uint16_t)(to_bits(dy[i]) >> 16);
     CHECK(mf_pool_max(MF_F32, &pool, x, y) && mf_pool_max(MF_F64, &pool, x64, y64) && mf_pool_max(MF_BF16, &pool, h, hy));
-    for (int i = 0; i < OUT; i++) CHECK(y64[i] == (double)y[i] && from_bits((uint32_t)hy[i] << 16) == y[i]);
-    CHECK(mf_pool_max_grad(MF_F32, &pool, x, dy, dx) && mf_pool_max_grad(MF_F64, &pool, x64, dy64, dx64)
-          && mf_pool_max_grad(MF_BF16, &pool, h, hdy, hdx));
-    for (int i = 0; i < IN; i++) CHECK(dx64[i] == (double)dx[i] && from_bits((uint32_t)hdx[i] << 16) == dx[i]);
+    for (int i = 0; i < OUT; i++)
+        CHECK(y64[i] == (double)y[i] && from_bits((uint32_t)hy[i] << 16) == y[i]);
+    CHECK(mf_pool_max_grad(MF_F32, &pool, x, dy, dx) && mf_pool_max_grad(MF_F64, &pool, x64, dy64, dx64) &&
+          mf_pool_max_grad(MF_BF16, &pool, h, hdy, hdx));
+    for (int i = 0; i < IN; i++)
+        CHECK(dx64[i] == (double)dx[i] && from_bits((uint32_t)hdx[i] << 16) == dx[i]);
     CHECK(!mf_pool_max(MF_I32, &pool, x, y));
 }
 
@@ -416,29 +477,32 @@ TEST(pooling_of_other_floats_agrees)
 
 static float plain_dot(const float *a, int64_t as, const float *b, int64_t bs, int64_t k, bool lanes)
 {
-    float lane[16] = {0};
+    float lane[16] = { 0 };
     for (int64_t i = 0; i < k; i++) {
         int l = lanes ? i % 16 : 0;
         lane[l] = fmaf(a[i * as], b[i * bs], lane[l]);
     }
     for (int half = 8; half; half /= 2)
-        for (int l = 0; l < half; l++) lane[l] += lanes ? lane[l + half] : 0;
+        for (int l = 0; l < half; l++)
+            lane[l] += lanes ? lane[l + half] : 0;
     return lane[0];
 }
 
 TEST(products_keep_their_order)
 {
-    static const int64_t sizes[] = {1, 2, 3, 7, 16, 17, 33, 64, 70, 300, 520};
+    static const int64_t sizes[] = { 1, 2, 3, 7, 16, 17, 33, 64, 70, 300, 520 };
     static float a[520 * 70], b[520 * 70], c[70 * 70];
     static double a64[520 * 70], b64[520 * 70], c64[70 * 70];
-    for (size_t i = 0; i < sizeof a / 4; i++) a64[i] = a[i] = random_float(), b64[i] = b[i] = random_float();
+    for (size_t i = 0; i < sizeof a / 4; i++)
+        a64[i] = a[i] = random_float(), b64[i] = b[i] = random_float();
     for (int round = 0; round < 200; round++) {
         int64_t m = sizes[random_bits() % 9], n = sizes[random_bits() % 9], k = sizes[random_bits() % 11];
         bool ta = random_bits() & 1, tb = random_bits() & 1;
-        mf_gemm g = {m, n, k, {ta ? 1 : k, ta ? m : 1}, {tb ? 1 : n, tb ? k : 1}, {n, 1}};
+        mf_gemm g = { m, n, k, { ta ? 1 : k, ta ? m : 1 }, { tb ? 1 : n, tb ? k : 1 }, { n, 1 } };
         for (int t = 0; t < TIERS; t++) {
             const mf_tier *tier = mf_tier_named(tier_names[t]);
-            if (!tier) continue;
+            if (!tier)
+                continue;
             memset(c, 255, sizeof c);
             tier->dense->gemm_f32(&g, a, b, c);
             tier->dense->gemm_f64(&g, a64, b64, c64);
@@ -449,7 +513,8 @@ TEST(products_keep_their_order)
                     same = same && to_bits(want) == to_bits(c[i * n + j]);
                     near = near && fabs(c64[i * n + j] - (double)want) < 1e-3;
                 }
-            if (!CHECK(same && near)) CHECK_NOTE("m %d n %d k %d %s", (int)m, (int)n, (int)k, tier_names[t]);
+            if (!CHECK(same && near))
+                CHECK_NOTE("m %d n %d k %d %s", (int)m, (int)n, (int)k, tier_names[t]);
         }
     }
 }
@@ -458,18 +523,22 @@ TEST(products_keep_their_order)
 
 static float plain_chunk(const float *p, size_t n, size_t stride)
 {
-    float lane[16] = {0};
-    for (size_t i = 0; i < n; i++) lane[i % 16] += p[i * stride];
+    float lane[16] = { 0 };
+    for (size_t i = 0; i < n; i++)
+        lane[i % 16] += p[i * stride];
     for (int half = 8; half; half /= 2)
-        for (int l = 0; l < half; l++) lane[l] += lane[l + half];
+        for (int l = 0; l < half; l++)
+            lane[l] += lane[l + half];
     return lane[0];
 }
 
 static float plain_sum(const float *p, size_t n, size_t stride)
 {
-    if (n <= 4096) return plain_chunk(p, n, stride);
+    if (n <= 4096)
+        return plain_chunk(p, n, stride);
     size_t half = 4096;
-    while (half * 2 < n) half *= 2;
+    while (half * 2 < n)
+        half *= 2;
     float left = plain_sum(p, half, stride);
     return left + plain_sum(p + half * stride, n - half, stride);
 }
@@ -477,19 +546,23 @@ static float plain_sum(const float *p, size_t n, size_t stride)
 TEST(reductions_keep_their_order)
 {
     static float x[5 * 30000], out[80];
-    static const size_t lengths[] = {0, 1, 5, 16, 100, 4096, 4097, 12288, 12289, 20480, 30000};
-    for (size_t i = 0; i < sizeof x / 4; i++) x[i] = random_float();
+    static const size_t lengths[] = { 0, 1, 5, 16, 100, 4096, 4097, 12288, 12289, 20480, 30000 };
+    for (size_t i = 0; i < sizeof x / 4; i++)
+        x[i] = random_float();
     for (int t = 0; t < TIERS; t++) {
         const mf_tier *tier = mf_tier_named(tier_names[t]);
-        if (!tier) continue;
+        if (!tier)
+            continue;
         for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
             size_t n = lengths[l];
             CHECK(tier->reduce->rows(MF_REDUCE_SUM, MF_F32, x, out, 5, n, 30000));
-            for (size_t r = 0; r < 5; r++) CHECK_EQ_UINT(to_bits(out[r]), to_bits(plain_sum(x + r * 30000, n, 1)));
+            for (size_t r = 0; r < 5; r++)
+                CHECK_EQ_UINT(to_bits(out[r]), to_bits(plain_sum(x + r * 30000, n, 1)));
             size_t columns = n > 3000 ? 5 : 45;
             CHECK(tier->reduce->columns(MF_REDUCE_SUM, MF_F32, x, out, n, columns, (ptrdiff_t)columns));
             for (size_t c = 0; c < columns; c++)
-                if (!CHECK(to_bits(out[c]) == to_bits(plain_sum(x + c, n, columns)))) CHECK_NOTE("columns of %d", (int)n);
+                if (!CHECK(to_bits(out[c]) == to_bits(plain_sum(x + c, n, columns))))
+                    CHECK_NOTE("columns of %d", (int)n);
         }
     }
 }
@@ -503,10 +576,12 @@ TEST(reductions_of_every_type_agree_in_every_tier)
             fill((mf_dtype)d, x, N);
             size_t size = size_of((mf_dtype)d);
             const void *in[7];
-            for (size_t i = 0; i < 7; i++) in[i] = (const char *)x + i * 700 * size;
+            for (size_t i = 0; i < 7; i++)
+                in[i] = (const char *)x + i * 700 * size;
             for (int t = 0; t < TIERS; t++) {
                 const mf_tier *tier = mf_tier_named(tier_names[t]);
-                if (!tier) continue;
+                if (!tier)
+                    continue;
                 bool known = tier->reduce->rows((mf_reduce)op, (mf_dtype)d, x, row[t], 1, N, N);
                 CHECK(known == (d != MF_BOOL || op != MF_REDUCE_SUM));
                 tier->reduce->columns((mf_reduce)op, (mf_dtype)d, x, columns[t], N / 70, 70, 70);
@@ -516,30 +591,33 @@ TEST(reductions_of_every_type_agree_in_every_tier)
                 same_nans((mf_dtype)d, all[t], 700);
                 CHECK_BYTES(row[t], row[0], size);
                 CHECK_BYTES(columns[t], columns[0], 70 * size);
-                if (!CHECK_BYTES(all[t], all[0], 700 * size)) CHECK_NOTE("dtype %d op %d", d, op);
+                if (!CHECK_BYTES(all[t], all[0], 700 * size))
+                    CHECK_NOTE("dtype %d op %d", d, op);
             }
         }
 }
 
 TEST(integer_reductions_and_identities)
 {
-    int32_t x[5] = {3, -7, INT32_MAX, 5, 1}, out;
+    int32_t x[5] = { 3, -7, INT32_MAX, 5, 1 }, out;
     CHECK(mf_reduce_rows(MF_REDUCE_MAX, MF_I32, x, &out, 1, 5, 5) && out == INT32_MAX);
     CHECK(mf_reduce_rows(MF_REDUCE_MIN, MF_I32, x, &out, 1, 5, 5) && out == -7);
     CHECK(mf_reduce_rows(MF_REDUCE_SUM, MF_I32, x, &out, 1, 5, 5) && out == INT32_MIN + 1);
     CHECK(mf_reduce_rows(MF_REDUCE_MIN, MF_I32, x, &out, 1, 0, 5) && out == INT32_MAX);
-    uint8_t b[3] = {1, 1, 1}, all = 7;
+    uint8_t b[3] = { 1, 1, 1 }, all = 7;
     CHECK(mf_reduce_rows(MF_REDUCE_MIN, MF_BOOL, b, &all, 1, 0, 3) && all == 1);
     CHECK(mf_reduce_rows(MF_REDUCE_MIN, MF_BOOL, b, &all, 1, 3, 3) && all == 1);
-    float f[3] = {1, NAN, 3}, m;
+    float f[3] = { 1, NAN, 3 }, m;
     CHECK(mf_reduce_rows(MF_REDUCE_MAX, MF_F32, f, &m, 1, 3, 3) && isnan(m));
 }
 
 static float plain_tree(const float *const *in, size_t inputs, size_t i)
 {
-    if (inputs == 1) return in[0][i];
+    if (inputs == 1)
+        return in[0][i];
     size_t half = 1;
-    while (half * 2 < inputs) half *= 2;
+    while (half * 2 < inputs)
+        half *= 2;
     float left = plain_tree(in, half, i);
     return left + plain_tree(in + half, inputs - half, i);
 }
@@ -551,14 +629,17 @@ TEST(all_reduce_is_a_balanced_tree)
     const float *in[17];
     for (int d = 0; d < 17; d++) {
         in[d] = x[d];
-        for (int i = 0; i < N; i++) x[d][i] = random_float();
+        for (int i = 0; i < N; i++)
+            x[d][i] = random_float();
     }
     for (size_t inputs = 1; inputs <= 17; inputs++)
         for (int stream = 0; stream < 2; stream++) {
             CHECK(mf_all_reduce(MF_REDUCE_SUM, MF_F32, (const void *const *)in, inputs, out + 1, N, stream));
             bool same = true;
-            for (size_t i = 0; i < N; i++) same = same && to_bits(out[1 + i]) == to_bits(plain_tree(in, inputs, i));
-            if (!CHECK(same)) CHECK_NOTE("%d inputs", (int)inputs);
+            for (size_t i = 0; i < N; i++)
+                same = same && to_bits(out[1 + i]) == to_bits(plain_tree(in, inputs, i));
+            if (!CHECK(same))
+                CHECK_NOTE("%d inputs", (int)inputs);
         }
     float first = plain_tree(in, 8, N - 1);
     CHECK(mf_all_reduce(MF_REDUCE_SUM, MF_F32, (const void *const *)in, 8, x[0], N, false));

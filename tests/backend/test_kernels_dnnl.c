@@ -19,7 +19,8 @@ static int64_t pick(int64_t n) { return (int64_t)((random_float() + 1) / 2 * (fl
 static float *filled(int64_t n)
 {
     float *p = malloc((size_t)n * sizeof *p + 64);
-    for (int64_t i = 0; i < n; i++) p[i] = random_float();
+    for (int64_t i = 0; i < n; i++)
+        p[i] = random_float();
     return p;
 }
 
@@ -40,14 +41,18 @@ static void plain_conv(const mf_dnnl_conv *c, const float *x, const float *w, co
                 for (int64_t k = 0; k < c->kernel[0] * c->kernel[1]; k++) {
                     int64_t h = p * or1(c->stride[0]) + k / c->kernel[1] * or1(c->dilation[0]) - c->pad_low[0];
                     int64_t v = q * or1(c->stride[1]) + k % c->kernel[1] * or1(c->dilation[1]) - c->pad_low[1];
-                    if (h < 0 || h >= c->in[0] || v < 0 || v >= c->in[1]) continue;
+                    if (h < 0 || h >= c->in[0] || v < 0 || v >= c->in[1])
+                        continue;
                     for (int64_t o = 0; o < co; o++)
                         for (int64_t i = 0; i < in; i++) {
                             int64_t xi = ((n * c->in[0] + h) * c->in[1] + v) * c->in_channels + o / (co / groups) * in + i;
                             int64_t wi = (k * in + i) * co + o, yi = ((n * P + p) * Q + q) * co + o;
-                            if (c->kind == MF_DNNL_FORWARD) out[yi] += (double)x[xi] * (double)w[wi];
-                            else if (c->kind == MF_DNNL_BACKWARD_DATA) out[xi] += (double)y[yi] * (double)w[wi];
-                            else out[wi] += (double)x[xi] * (double)y[yi];
+                            if (c->kind == MF_DNNL_FORWARD)
+                                out[yi] += (double)x[xi] * (double)w[wi];
+                            else if (c->kind == MF_DNNL_BACKWARD_DATA)
+                                out[xi] += (double)y[yi] * (double)w[wi];
+                            else
+                                out[wi] += (double)x[xi] * (double)y[yi];
                         }
                 }
 }
@@ -55,7 +60,8 @@ static void plain_conv(const mf_dnnl_conv *c, const float *x, const float *w, co
 static bool near(const float *got, const double *want, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
-        if (!(fabs((double)got[i] - want[i]) <= 1e-4 * (1 + fabs(want[i])))) return false;
+        if (!(fabs((double)got[i] - want[i]) <= 1e-4 * (1 + fabs(want[i]))))
+            return false;
     return true;
 }
 
@@ -74,7 +80,8 @@ static void check_conv(const mf_dnnl_conv *c)
     void *scratch = aligned_alloc(64, mf_dnnl_scratch_bytes(p) + 64);
     plain_conv(c, x, w, y, want);
     CHECK(mf_dnnl_run(p, in0, in1, out, scratch));
-    if (!CHECK(near(out, want, outs))) CHECK_NOTE("kind %d by %s", c->kind, mf_dnnl_describe(p));
+    if (!CHECK(near(out, want, outs)))
+        CHECK_NOTE("kind %d by %s", c->kind, mf_dnnl_describe(p));
     if (mf_dnnl_packed_bytes(p)) {
         float *again = filled(outs);
         void *packed = aligned_alloc(64, (mf_dnnl_packed_bytes(p) + 63) & ~(size_t)63);
@@ -89,11 +96,17 @@ static void check_conv(const mf_dnnl_conv *c)
 
 TEST(convolutions_equal_plain_loops)
 {
-    if (!mf_dnnl_supports(MF_F32)) SKIP("oneDNN is not installed");
+    if (!mf_dnnl_supports(MF_F32))
+        SKIP("oneDNN is not installed");
     for (int round = 0; round < 45; round++) {
         int64_t groups = round % 4 == 3 ? 2 : 1;
-        mf_dnnl_conv c = {.kind = (mf_dnnl_conv_kind)(round % 3), .dtype = MF_F32, .spatial = 2, .batch = 1 + pick(3), .groups = groups,
-                          .in_channels = groups * (1 + pick(20)), .out_channels = groups * (1 + pick(40))};
+        mf_dnnl_conv c = { .kind = (mf_dnnl_conv_kind)(round % 3),
+                           .dtype = MF_F32,
+                           .spatial = 2,
+                           .batch = 1 + pick(3),
+                           .groups = groups,
+                           .in_channels = groups * (1 + pick(20)),
+                           .out_channels = groups * (1 + pick(40)) };
         for (int i = 0; i < 2; i++) {
             c.in[i] = 5 + pick(8);
             c.kernel[i] = 1 + pick(3);
@@ -109,10 +122,21 @@ TEST(convolutions_equal_plain_loops)
 /* NCHW and OIHW given by strides. */
 TEST(convolution_with_strides)
 {
-    if (!mf_dnnl_supports(MF_F32)) SKIP("oneDNN is not installed");
-    mf_dnnl_conv c = {.kind = MF_DNNL_FORWARD, .dtype = MF_F32, .spatial = 2, .batch = 2, .in_channels = 3, .out_channels = 4,
-                      .in = {6, 5}, .kernel = {3, 3}, .pad_low = {1, 1}, .pad_high = {1, 1},
-                      .x_strides = {90, 30, 5, 1}, .w_strides = {27, 9, 3, 1}, .y_strides = {120, 30, 5, 1}};
+    if (!mf_dnnl_supports(MF_F32))
+        SKIP("oneDNN is not installed");
+    mf_dnnl_conv c = { .kind = MF_DNNL_FORWARD,
+                       .dtype = MF_F32,
+                       .spatial = 2,
+                       .batch = 2,
+                       .in_channels = 3,
+                       .out_channels = 4,
+                       .in = { 6, 5 },
+                       .kernel = { 3, 3 },
+                       .pad_low = { 1, 1 },
+                       .pad_high = { 1, 1 },
+                       .x_strides = { 90, 30, 5, 1 },
+                       .w_strides = { 27, 9, 3, 1 },
+                       .y_strides = { 120, 30, 5, 1 } };
     const mf_dnnl_primitive *p = mf_dnnl_conv_create(&c);
     REQUIRE(p);
     float *x = filled(180), *w = filled(108), out[240];
@@ -135,14 +159,22 @@ TEST(convolution_with_strides)
 
 TEST(products_equal_plain_loops)
 {
-    if (!mf_dnnl_supports(MF_F32)) SKIP("oneDNN is not installed");
+    if (!mf_dnnl_supports(MF_F32))
+        SKIP("oneDNN is not installed");
     for (int round = 0; round < 24; round++) {
         int64_t m = 1 + pick(40), n = 1 + pick(40), k = 1 + pick(60), batch = 1 + pick(3);
         bool ta = round & 1, tb = round & 2, shared = round & 4;
-        mf_dnnl_matmul t = {.dtype = MF_F32, .batch_rank = 1, .batch = {batch}, .m = m, .n = n, .k = k,
-                            .a_strides = {m * k, ta ? 1 : k, ta ? m : 1}, .b_strides = {shared ? 0 : n * k, tb ? 1 : n, tb ? k : 1}};
+        mf_dnnl_matmul t = { .dtype = MF_F32,
+                             .batch_rank = 1,
+                             .batch = { batch },
+                             .m = m,
+                             .n = n,
+                             .k = k,
+                             .a_strides = { m * k, ta ? 1 : k, ta ? m : 1 },
+                             .b_strides = { shared ? 0 : n * k, tb ? 1 : n, tb ? k : 1 } };
         const mf_dnnl_primitive *p = mf_dnnl_matmul_create(&t);
-        if (!CHECK(p)) continue;
+        if (!CHECK(p))
+            continue;
         float *a = filled(batch * m * k), *b = filled(batch * n * k), *c = filled(batch * m * n);
         void *scratch = aligned_alloc(64, (mf_dnnl_scratch_bytes(p) + 127) & ~(size_t)63);
         CHECK(mf_dnnl_run(p, a, b, c, scratch));
@@ -151,18 +183,26 @@ TEST(products_equal_plain_loops)
             const float *row = a + i / (m * n) * t.a_strides[0] + i / n % m * t.a_strides[1];
             const float *column = b + i / (m * n) * t.b_strides[0] + i % n * t.b_strides[2];
             double want = 0;
-            for (int64_t j = 0; j < k; j++) want += (double)row[j * t.a_strides[2]] * (double)column[j * t.b_strides[1]];
+            for (int64_t j = 0; j < k; j++)
+                want += (double)row[j * t.a_strides[2]] * (double)column[j * t.b_strides[1]];
             good = good && fabs((double)c[i] - want) < 1e-4;
         }
-        if (!CHECK(good)) CHECK_NOTE("%d %d %d of %d by %s", (int)m, (int)n, (int)k, (int)batch, mf_dnnl_describe(p));
+        if (!CHECK(good))
+            CHECK_NOTE("%d %d %d of %d by %s", (int)m, (int)n, (int)k, (int)batch, mf_dnnl_describe(p));
         free(a), free(b), free(c), free(scratch);
     }
 }
 
 TEST(what_cannot_be_is_refused)
 {
-    mf_dnnl_conv c = {.kind = MF_DNNL_FORWARD, .dtype = MF_F64, .spatial = 2, .batch = 1, .in_channels = 1, .out_channels = 1,
-                      .in = {4, 4}, .kernel = {3, 3}};
+    mf_dnnl_conv c = { .kind = MF_DNNL_FORWARD,
+                       .dtype = MF_F64,
+                       .spatial = 2,
+                       .batch = 1,
+                       .in_channels = 1,
+                       .out_channels = 1,
+                       .in = { 4, 4 },
+                       .kernel = { 3, 3 } };
     CHECK(!mf_dnnl_conv_create(&c));
     c.dtype = MF_F32;
     c.batch = 0;
@@ -178,8 +218,16 @@ typedef struct worker {
     bool same;
 } worker;
 
-static const mf_dnnl_conv shared_conv = {.kind = MF_DNNL_FORWARD, .dtype = MF_F32, .spatial = 2, .batch = 2, .in_channels = 8,
-                                         .out_channels = 16, .in = {12, 12}, .kernel = {3, 3}, .pad_low = {1, 1}, .pad_high = {1, 1}};
+static const mf_dnnl_conv shared_conv = { .kind = MF_DNNL_FORWARD,
+                                          .dtype = MF_F32,
+                                          .spatial = 2,
+                                          .batch = 2,
+                                          .in_channels = 8,
+                                          .out_channels = 16,
+                                          .in = { 12, 12 },
+                                          .kernel = { 3, 3 },
+                                          .pad_low = { 1, 1 },
+                                          .pad_high = { 1, 1 } };
 enum { SHARED_OUT = 2 * 12 * 12 * 16 };
 
 static void *work(void *at)
@@ -192,24 +240,28 @@ static void *work(void *at)
     for (int i = 0; i < 50; i++) {
         memset(out, 0, SHARED_OUT * sizeof *out);
         t->same = mf_dnnl_run(p, t->x, t->w, out, scratch) && t->same;
-        if (t->want) t->same = t->same && !memcmp(out, t->want, SHARED_OUT * sizeof *out);
+        if (t->want)
+            t->same = t->same && !memcmp(out, t->want, SHARED_OUT * sizeof *out);
     }
-    if (!t->want) t->want = out;
-    else free(out);
+    if (!t->want)
+        t->want = out;
+    else
+        free(out);
     free(scratch);
     return NULL;
 }
 
 TEST(one_primitive_on_many_threads)
 {
-    if (!mf_dnnl_supports(MF_F32)) SKIP("oneDNN is not installed");
+    if (!mf_dnnl_supports(MF_F32))
+        SKIP("oneDNN is not installed");
     float *x = filled(2 * 12 * 12 * 8), *w = filled(3 * 3 * 8 * 16);
-    worker first = {x, w, NULL, false}, workers[4];
+    worker first = { x, w, NULL, false }, workers[4];
     work(&first);
     CHECK(first.same);
     pthread_t threads[4];
     for (int i = 0; i < 4; i++) {
-        workers[i] = (worker){x, w, first.want, false};
+        workers[i] = (worker){ x, w, first.want, false };
         pthread_create(&threads[i], NULL, work, &workers[i]);
     }
     for (int i = 0; i < 4; i++) {

@@ -17,50 +17,50 @@
 
 #if DNNL_VERSION_MAJOR >= 3
 #define LIBRARY "libdnnl.so.3"
-typedef dnnl_memory_desc_t desc;              /* an owned pointer */
+typedef dnnl_memory_desc_t desc; /* an owned pointer */
 typedef const_dnnl_memory_desc_t desc_ref;
 #define REF(d) (d)
-#define VERSION_FUNCTIONS(F)                                                                                          \
-    F(dnnl_convolution_forward_primitive_desc_create)                                                                 \
-    F(dnnl_convolution_backward_data_primitive_desc_create)                                                           \
-    F(dnnl_convolution_backward_weights_primitive_desc_create)                                                        \
-    F(dnnl_matmul_primitive_desc_create)                                                                              \
-    F(dnnl_memory_desc_create_with_strides)                                                                           \
-    F(dnnl_memory_desc_create_with_tag)                                                                               \
+#define VERSION_FUNCTIONS(F)                                   \
+    F(dnnl_convolution_forward_primitive_desc_create)          \
+    F(dnnl_convolution_backward_data_primitive_desc_create)    \
+    F(dnnl_convolution_backward_weights_primitive_desc_create) \
+    F(dnnl_matmul_primitive_desc_create)                       \
+    F(dnnl_memory_desc_create_with_strides)                    \
+    F(dnnl_memory_desc_create_with_tag)                        \
     F(dnnl_memory_desc_clone)
 #else
 #define LIBRARY "libdnnl.so.2"
-typedef dnnl_memory_desc_t desc;              /* a value */
+typedef dnnl_memory_desc_t desc; /* a value */
 typedef const dnnl_memory_desc_t *desc_ref;
-#define REF(d) (&(d))
-#define VERSION_FUNCTIONS(F)                                                                                          \
-    F(dnnl_dilated_convolution_forward_desc_init)                                                                     \
-    F(dnnl_dilated_convolution_backward_data_desc_init)                                                               \
-    F(dnnl_dilated_convolution_backward_weights_desc_init)                                                            \
-    F(dnnl_matmul_desc_init)                                                                                          \
-    F(dnnl_primitive_desc_create)                                                                                     \
-    F(dnnl_memory_desc_init_by_strides)                                                                               \
+#define REF(d)  (&(d))
+#define VERSION_FUNCTIONS(F)                               \
+    F(dnnl_dilated_convolution_forward_desc_init)          \
+    F(dnnl_dilated_convolution_backward_data_desc_init)    \
+    F(dnnl_dilated_convolution_backward_weights_desc_init) \
+    F(dnnl_matmul_desc_init)                               \
+    F(dnnl_primitive_desc_create)                          \
+    F(dnnl_memory_desc_init_by_strides)                    \
     F(dnnl_memory_desc_init_by_tag)
 #endif
 
-#define COMMON_FUNCTIONS(F)                                                                                           \
-    F(dnnl_engine_create)                                                                                             \
-    F(dnnl_stream_create)                                                                                             \
-    F(dnnl_stream_destroy)                                                                                            \
-    F(dnnl_primitive_attr_create)                                                                                     \
-    F(dnnl_primitive_attr_set_scratchpad_mode)                                                                        \
-    F(dnnl_primitive_create)                                                                                          \
-    F(dnnl_primitive_execute)                                                                                         \
-    F(dnnl_primitive_desc_destroy)                                                                                    \
-    F(dnnl_primitive_desc_query)                                                                                      \
-    F(dnnl_primitive_desc_query_md)                                                                                   \
-    F(dnnl_reorder_primitive_desc_create)                                                                             \
-    F(dnnl_memory_create)                                                                                             \
-    F(dnnl_memory_destroy)                                                                                            \
-    F(dnnl_memory_set_data_handle)                                                                                    \
-    F(dnnl_memory_desc_equal)                                                                                         \
-    F(dnnl_memory_desc_get_size)                                                                                      \
-    F(dnnl_set_max_cpu_isa)                                                                                           \
+#define COMMON_FUNCTIONS(F)                    \
+    F(dnnl_engine_create)                      \
+    F(dnnl_stream_create)                      \
+    F(dnnl_stream_destroy)                     \
+    F(dnnl_primitive_attr_create)              \
+    F(dnnl_primitive_attr_set_scratchpad_mode) \
+    F(dnnl_primitive_create)                   \
+    F(dnnl_primitive_execute)                  \
+    F(dnnl_primitive_desc_destroy)             \
+    F(dnnl_primitive_desc_query)               \
+    F(dnnl_primitive_desc_query_md)            \
+    F(dnnl_reorder_primitive_desc_create)      \
+    F(dnnl_memory_create)                      \
+    F(dnnl_memory_destroy)                     \
+    F(dnnl_memory_set_data_handle)             \
+    F(dnnl_memory_desc_equal)                  \
+    F(dnnl_memory_desc_get_size)               \
+    F(dnnl_set_max_cpu_isa)                    \
     F(dnnl_set_primitive_cache_capacity)
 
 #define POINTER(name) __typeof__(&name) name;
@@ -86,29 +86,33 @@ static bool bind(void *handle, const char *name, void *slot)
 static void cap_isa(void)
 {
     const char *cap = getenv("MF_CPU_ISA");
-    if (!cap) return;
-    if (!strcmp(cap, "avx2")) lib.dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx2);
-    else if (!strcmp(cap, "generic")) lib.dnnl_set_max_cpu_isa(dnnl_cpu_isa_sse41);
+    if (!cap)
+        return;
+    if (!strcmp(cap, "avx2"))
+        lib.dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx2);
+    else if (!strcmp(cap, "generic"))
+        lib.dnnl_set_max_cpu_isa(dnnl_cpu_isa_sse41);
 }
 
 static void load(void)
 {
     void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    if (!handle) return;
+    if (!handle)
+        return;
     bool ok = true;
 #define BIND(name) ok = bind(handle, #name, &lib.name) && ok;
     COMMON_FUNCTIONS(BIND)
     VERSION_FUNCTIONS(BIND)
-    if (!ok) return;
+    if (!ok)
+        return;
     /* A build of oneDNN without OpenMP has no teams to restrain. */
-    if (!bind(handle, "omp_set_num_threads", &lib.omp_set_num_threads)
-        || !bind(handle, "omp_get_max_threads", &lib.omp_get_max_threads))
+    if (!bind(handle, "omp_set_num_threads", &lib.omp_set_num_threads) || !bind(handle, "omp_get_max_threads", &lib.omp_get_max_threads))
         lib.omp_set_num_threads = NULL;
     cap_isa();
-    lib.dnnl_set_primitive_cache_capacity(0);   /* ours never forgets */
-    lib.ok = lib.dnnl_engine_create(&lib.engine, dnnl_cpu, 0) == dnnl_success
-             && lib.dnnl_primitive_attr_create(&lib.attr) == dnnl_success
-             && lib.dnnl_primitive_attr_set_scratchpad_mode(lib.attr, dnnl_scratchpad_mode_user) == dnnl_success;
+    lib.dnnl_set_primitive_cache_capacity(0); /* ours never forgets */
+    lib.ok = lib.dnnl_engine_create(&lib.engine, dnnl_cpu, 0) == dnnl_success &&
+             lib.dnnl_primitive_attr_create(&lib.attr) == dnnl_success &&
+             lib.dnnl_primitive_attr_set_scratchpad_mode(lib.attr, dnnl_scratchpad_mode_user) == dnnl_success;
 }
 
 static bool loaded(void)
@@ -121,15 +125,18 @@ static bool loaded(void)
 /* The team size is this thread's own setting, and the thread may be the host program's: put back what was there. */
 static int team_of_one(void)
 {
-    if (!lib.omp_set_num_threads) return 0;
+    if (!lib.omp_set_num_threads)
+        return 0;
     int before = lib.omp_get_max_threads();
-    if (before != 1) lib.omp_set_num_threads(1);
+    if (before != 1)
+        lib.omp_set_num_threads(1);
     return before;
 }
 
 static void team_restore(int before)
 {
-    if (before > 1) lib.omp_set_num_threads(before);
+    if (before > 1)
+        lib.omp_set_num_threads(before);
 }
 
 /* ---- primitives ---- */
@@ -139,12 +146,12 @@ enum { KEY_WORDS = 48 };
 
 /* One operand: as the caller stores it, as the library wants it, and the way between where they differ. */
 typedef struct operand {
-    int argument;              /* DNNL_ARG_* of the main primitive */
+    int argument; /* DNNL_ARG_* of the main primitive */
     desc user, wanted;
     dnnl_primitive_desc_t reorder_desc;
-    dnnl_primitive_t reorder;  /* NULL: equal layouts */
+    dnnl_primitive_t reorder; /* NULL: equal layouts */
     desc_ref reorder_scratch;
-    size_t bytes, offset;      /* of the wanted form in the scratch */
+    size_t bytes, offset; /* of the wanted form in the scratch */
 } operand;
 
 typedef struct context {
@@ -158,11 +165,11 @@ struct mf_dnnl_primitive {
     int64_t key[KEY_WORDS];
     operand operands[OPERANDS];
     dnnl_primitive_desc_t desc;
-    dnnl_primitive_t primitive;   /* NULL: known to be unsupported */
+    dnnl_primitive_t primitive; /* NULL: known to be unsupported */
     desc_ref scratch;
     size_t reorder_offset, scratch_bytes;
     const char *description;
-    pthread_mutex_t lock;         /* guards idle */
+    pthread_mutex_t lock; /* guards idle */
     context *idle;
 };
 
@@ -178,19 +185,18 @@ static dnnl_data_type_t data_type(mf_dtype dtype)
 
 static bool make_desc(desc *out, int rank, const int64_t *dims, const int64_t *strides, mf_dtype dtype)
 {
-    dnnl_dims_t d = {0}, s = {0};
+    dnnl_dims_t d = { 0 }, s = { 0 };
     for (int i = 0; i < rank; i++) {
         d[i] = dims[i];
-        if (strides) s[i] = strides[i];
+        if (strides)
+            s[i] = strides[i];
     }
 #if DNNL_VERSION_MAJOR >= 3
     return (strides ? lib.dnnl_memory_desc_create_with_strides(out, rank, d, data_type(dtype), s)
-                    : lib.dnnl_memory_desc_create_with_tag(out, rank, d, data_type(dtype), dnnl_format_tag_any))
-           == dnnl_success;
+                    : lib.dnnl_memory_desc_create_with_tag(out, rank, d, data_type(dtype), dnnl_format_tag_any)) == dnnl_success;
 #else
     return (strides ? lib.dnnl_memory_desc_init_by_strides(out, rank, d, data_type(dtype), s)
-                    : lib.dnnl_memory_desc_init_by_tag(out, rank, d, data_type(dtype), dnnl_format_tag_any))
-           == dnnl_success;
+                    : lib.dnnl_memory_desc_init_by_tag(out, rank, d, data_type(dtype), dnnl_format_tag_any)) == dnnl_success;
 #endif
 }
 
@@ -208,8 +214,7 @@ static desc copy_desc(desc_ref d)
 static bool add_reorder(mf_dnnl_primitive *p, operand *o, bool output)
 {
     desc_ref from = output ? REF(o->wanted) : REF(o->user), to = output ? REF(o->user) : REF(o->wanted);
-    if (lib.dnnl_reorder_primitive_desc_create(&o->reorder_desc, from, lib.engine, to, lib.engine, lib.attr)
-        != dnnl_success)
+    if (lib.dnnl_reorder_primitive_desc_create(&o->reorder_desc, from, lib.engine, to, lib.engine, lib.attr) != dnnl_success)
         return false;
     bool ok = lib.dnnl_primitive_create(&o->reorder, o->reorder_desc) == dnnl_success;
     o->reorder_scratch = lib.dnnl_primitive_desc_query_md(o->reorder_desc, dnnl_query_scratchpad_md, 0);
@@ -229,15 +234,18 @@ static bool finish(mf_dnnl_primitive *p)
     for (int i = 0; i < OPERANDS; i++) {
         operand *o = &p->operands[i];
         o->wanted = copy_desc(lib.dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, o->argument));
-        if (lib.dnnl_memory_desc_equal(REF(o->user), REF(o->wanted))) continue;
-        if (!add_reorder(p, o, i == OUT)) return false;
+        if (lib.dnnl_memory_desc_equal(REF(o->user), REF(o->wanted)))
+            continue;
+        if (!add_reorder(p, o, i == OUT))
+            return false;
     }
     p->reorder_offset = p->scratch_bytes;
     size_t most = 0;
     for (int i = 0; i < OPERANDS; i++) {
         desc_ref d = p->operands[i].reorder_scratch;
         size_t bytes = d ? lib.dnnl_memory_desc_get_size(d) : 0;
-        if (bytes > most) most = bytes;
+        if (bytes > most)
+            most = bytes;
     }
     p->scratch_bytes += align64(most);
     return lib.dnnl_primitive_create(&p->primitive, pd) == dnnl_success;
@@ -258,12 +266,14 @@ static int64_t out_size(const mf_dnnl_conv *c, int i)
 static void activation_strides(int64_t *s, const int64_t *given, const int64_t *dims, int rank)
 {
     if (given[0] || given[1]) {
-        for (int i = 0; i < rank; i++) s[i] = given[i];
+        for (int i = 0; i < rank; i++)
+            s[i] = given[i];
         return;
     }
     int64_t step = dims[1];
     s[1] = 1;
-    for (int i = rank - 1; i >= 2; i--, step *= dims[i + 1]) s[i] = step;
+    for (int i = rank - 1; i >= 2; i--, step *= dims[i + 1])
+        s[i] = step;
     s[0] = step;
 }
 
@@ -271,7 +281,7 @@ static void activation_strides(int64_t *s, const int64_t *given, const int64_t *
 static int weight_dims(const mf_dnnl_conv *c, int64_t *dims, int64_t *s)
 {
     int64_t groups = or1(c->groups), o = c->out_channels, i = c->in_channels / groups, step = o * i;
-    int64_t strides[2 + MF_DNNL_SPATIAL] = {1, o};
+    int64_t strides[2 + MF_DNNL_SPATIAL] = { 1, o };
     for (int d = c->spatial - 1; d >= 0; d--) {
         strides[2 + d] = step;
         step *= c->kernel[d];
@@ -293,14 +303,16 @@ static int weight_dims(const mf_dnnl_conv *c, int64_t *dims, int64_t *s)
     return rank;
 }
 
-enum { ANY_X = 1, ANY_W = 2, ANY_Y = 4, ANY_ALL = 7 };   /* operands whose layout the library chooses */
+enum { ANY_X = 1, ANY_W = 2, ANY_Y = 4, ANY_ALL = 7 }; /* operands whose layout the library chooses */
 
-typedef struct conv_descs { desc x, w, y; } conv_descs;
+typedef struct conv_descs {
+    desc x, w, y;
+} conv_descs;
 
 static bool make_conv_descs(const mf_dnnl_conv *c, unsigned any, conv_descs *out)
 {
     int rank = 2 + c->spatial;
-    int64_t x[2 + MF_DNNL_SPATIAL] = {c->batch, c->in_channels}, y[2 + MF_DNNL_SPATIAL] = {c->batch, c->out_channels};
+    int64_t x[2 + MF_DNNL_SPATIAL] = { c->batch, c->in_channels }, y[2 + MF_DNNL_SPATIAL] = { c->batch, c->out_channels };
     int64_t w[3 + MF_DNNL_SPATIAL], xs[2 + MF_DNNL_SPATIAL], ys[2 + MF_DNNL_SPATIAL], ws[3 + MF_DNNL_SPATIAL];
     for (int i = 0; i < c->spatial; i++) {
         x[2 + i] = c->in[i];
@@ -309,12 +321,14 @@ static bool make_conv_descs(const mf_dnnl_conv *c, unsigned any, conv_descs *out
     activation_strides(xs, c->x_strides, x, rank);
     activation_strides(ys, c->y_strides, y, rank);
     int weight_rank = weight_dims(c, w, ws);
-    return make_desc(&out->x, rank, x, any & ANY_X ? NULL : xs, c->dtype)
-           && make_desc(&out->w, weight_rank, w, any & ANY_W ? NULL : ws, c->dtype)
-           && make_desc(&out->y, rank, y, any & ANY_Y ? NULL : ys, c->dtype);
+    return make_desc(&out->x, rank, x, any & ANY_X ? NULL : xs, c->dtype) &&
+           make_desc(&out->w, weight_rank, w, any & ANY_W ? NULL : ws, c->dtype) &&
+           make_desc(&out->y, rank, y, any & ANY_Y ? NULL : ys, c->dtype);
 }
 
-typedef struct conv_steps { dnnl_dims_t stride, dilation, low, high; } conv_steps;
+typedef struct conv_steps {
+    dnnl_dims_t stride, dilation, low, high;
+} conv_steps;
 
 static conv_steps make_steps(const mf_dnnl_conv *c)
 {
@@ -333,18 +347,18 @@ static conv_steps make_steps(const mf_dnnl_conv *c)
 
 static dnnl_status_t forward_desc(dnnl_primitive_desc_t *pd, conv_descs *d, conv_steps *s)
 {
-    return lib.dnnl_convolution_forward_primitive_desc_create(pd, lib.engine, dnnl_forward_training,
-        dnnl_convolution_direct, d->x, d->w, NULL, d->y, s->stride, s->dilation, s->low, s->high, lib.attr);
+    return lib.dnnl_convolution_forward_primitive_desc_create(pd, lib.engine, dnnl_forward_training, dnnl_convolution_direct, d->x, d->w,
+                                                              NULL, d->y, s->stride, s->dilation, s->low, s->high, lib.attr);
 }
 
 static dnnl_status_t backward_desc(dnnl_primitive_desc_t *pd, mf_dnnl_conv_kind kind, conv_descs *d, conv_steps *s,
                                    dnnl_primitive_desc_t hint)
 {
     if (kind == MF_DNNL_BACKWARD_DATA)
-        return lib.dnnl_convolution_backward_data_primitive_desc_create(pd, lib.engine, dnnl_convolution_direct, d->x,
-            d->w, d->y, s->stride, s->dilation, s->low, s->high, hint, lib.attr);
-    return lib.dnnl_convolution_backward_weights_primitive_desc_create(pd, lib.engine, dnnl_convolution_direct, d->x,
-        d->w, NULL, d->y, s->stride, s->dilation, s->low, s->high, hint, lib.attr);
+        return lib.dnnl_convolution_backward_data_primitive_desc_create(pd, lib.engine, dnnl_convolution_direct, d->x, d->w, d->y,
+                                                                        s->stride, s->dilation, s->low, s->high, hint, lib.attr);
+    return lib.dnnl_convolution_backward_weights_primitive_desc_create(pd, lib.engine, dnnl_convolution_direct, d->x, d->w, NULL, d->y,
+                                                                       s->stride, s->dilation, s->low, s->high, hint, lib.attr);
 }
 
 #else
@@ -352,8 +366,8 @@ static dnnl_status_t backward_desc(dnnl_primitive_desc_t *pd, mf_dnnl_conv_kind 
 static dnnl_status_t forward_desc(dnnl_primitive_desc_t *pd, conv_descs *d, conv_steps *s)
 {
     dnnl_convolution_desc_t op;
-    dnnl_status_t status = lib.dnnl_dilated_convolution_forward_desc_init(&op, dnnl_forward_training,
-        dnnl_convolution_direct, &d->x, &d->w, NULL, &d->y, s->stride, s->dilation, s->low, s->high);
+    dnnl_status_t status = lib.dnnl_dilated_convolution_forward_desc_init(&op, dnnl_forward_training, dnnl_convolution_direct, &d->x, &d->w,
+                                                                          NULL, &d->y, s->stride, s->dilation, s->low, s->high);
     return status != dnnl_success ? status : lib.dnnl_primitive_desc_create(pd, &op, lib.attr, lib.engine, NULL);
 }
 
@@ -362,10 +376,10 @@ static dnnl_status_t backward_desc(dnnl_primitive_desc_t *pd, mf_dnnl_conv_kind 
 {
     dnnl_convolution_desc_t op;
     dnnl_status_t status = kind == MF_DNNL_BACKWARD_DATA
-        ? lib.dnnl_dilated_convolution_backward_data_desc_init(&op, dnnl_convolution_direct, &d->x, &d->w, &d->y,
-              s->stride, s->dilation, s->low, s->high)
-        : lib.dnnl_dilated_convolution_backward_weights_desc_init(&op, dnnl_convolution_direct, &d->x, &d->w, NULL,
-              &d->y, s->stride, s->dilation, s->low, s->high);
+                               ? lib.dnnl_dilated_convolution_backward_data_desc_init(&op, dnnl_convolution_direct, &d->x, &d->w, &d->y,
+                                                                                      s->stride, s->dilation, s->low, s->high)
+                               : lib.dnnl_dilated_convolution_backward_weights_desc_init(&op, dnnl_convolution_direct, &d->x, &d->w, NULL,
+                                                                                         &d->y, s->stride, s->dilation, s->low, s->high);
     return status != dnnl_success ? status : lib.dnnl_primitive_desc_create(pd, &op, lib.attr, lib.engine, hint);
 }
 
@@ -375,10 +389,13 @@ static bool choose_conv(mf_dnnl_primitive *p, const mf_dnnl_conv *c, unsigned an
 {
     conv_descs d;
     conv_steps s = make_steps(c);
-    if (!make_conv_descs(c, any, &d)) return false;
-    if (c->kind == MF_DNNL_FORWARD) return forward_desc(&p->desc, &d, &s) == dnnl_success;
+    if (!make_conv_descs(c, any, &d))
+        return false;
+    if (c->kind == MF_DNNL_FORWARD)
+        return forward_desc(&p->desc, &d, &s) == dnnl_success;
     dnnl_primitive_desc_t hint;
-    if (forward_desc(&hint, &d, &s) != dnnl_success) return false;
+    if (forward_desc(&hint, &d, &s) != dnnl_success)
+        return false;
     bool ok = backward_desc(&p->desc, c->kind, &d, &s, hint) == dnnl_success;
     lib.dnnl_primitive_desc_destroy(hint);
     return ok;
@@ -397,7 +414,8 @@ static bool is_reference(dnnl_primitive_desc_t pd)
 static bool choose_layouts(mf_dnnl_primitive *p, const mf_dnnl_conv *c)
 {
     if (choose_conv(p, c, ANY_W)) {
-        if (!is_reference(p->desc)) return true;
+        if (!is_reference(p->desc))
+            return true;
         lib.dnnl_primitive_desc_destroy(p->desc);
     }
     return choose_conv(p, c, ANY_ALL);
@@ -406,23 +424,24 @@ static bool choose_layouts(mf_dnnl_primitive *p, const mf_dnnl_conv *c)
 static bool build_conv(mf_dnnl_primitive *p, const mf_dnnl_conv *c)
 {
     conv_descs user;
-    if (!make_conv_descs(c, 0, &user) || !choose_layouts(p, c)) return false;
+    if (!make_conv_descs(c, 0, &user) || !choose_layouts(p, c))
+        return false;
     operand *o = p->operands;
     switch (c->kind) {
     case MF_DNNL_FORWARD:
-        o[IN0] = (operand){.argument = DNNL_ARG_SRC, .user = user.x};
-        o[IN1] = (operand){.argument = DNNL_ARG_WEIGHTS, .user = user.w};
-        o[OUT] = (operand){.argument = DNNL_ARG_DST, .user = user.y};
+        o[IN0] = (operand){ .argument = DNNL_ARG_SRC, .user = user.x };
+        o[IN1] = (operand){ .argument = DNNL_ARG_WEIGHTS, .user = user.w };
+        o[OUT] = (operand){ .argument = DNNL_ARG_DST, .user = user.y };
         break;
     case MF_DNNL_BACKWARD_DATA:
-        o[IN0] = (operand){.argument = DNNL_ARG_DIFF_DST, .user = user.y};
-        o[IN1] = (operand){.argument = DNNL_ARG_WEIGHTS, .user = user.w};
-        o[OUT] = (operand){.argument = DNNL_ARG_DIFF_SRC, .user = user.x};
+        o[IN0] = (operand){ .argument = DNNL_ARG_DIFF_DST, .user = user.y };
+        o[IN1] = (operand){ .argument = DNNL_ARG_WEIGHTS, .user = user.w };
+        o[OUT] = (operand){ .argument = DNNL_ARG_DIFF_SRC, .user = user.x };
         break;
     case MF_DNNL_BACKWARD_WEIGHTS:
-        o[IN0] = (operand){.argument = DNNL_ARG_SRC, .user = user.x};
-        o[IN1] = (operand){.argument = DNNL_ARG_DIFF_DST, .user = user.y};
-        o[OUT] = (operand){.argument = DNNL_ARG_DIFF_WEIGHTS, .user = user.w};
+        o[IN0] = (operand){ .argument = DNNL_ARG_SRC, .user = user.x };
+        o[IN1] = (operand){ .argument = DNNL_ARG_DIFF_DST, .user = user.y };
+        o[OUT] = (operand){ .argument = DNNL_ARG_DIFF_WEIGHTS, .user = user.w };
         break;
     }
     return finish(p);
@@ -435,18 +454,23 @@ static bool matrix_desc(const mf_dnnl_matmul *m, int64_t rows, int64_t columns, 
     int64_t dims[MF_DNNL_BATCH + 2], dense[MF_DNNL_BATCH + 2], step = 1;
     int rank = m->batch_rank + 2;
     const int64_t *strides = dense;
-    for (int i = 0; i < m->batch_rank; i++) dims[i] = m->batch[i];
+    for (int i = 0; i < m->batch_rank; i++)
+        dims[i] = m->batch[i];
     dims[rank - 2] = rows;
     dims[rank - 1] = columns;
-    for (int i = rank - 1; i >= 0; step *= dims[i--]) dense[i] = step;
+    for (int i = rank - 1; i >= 0; step *= dims[i--])
+        dense[i] = step;
     for (int i = 0; i < rank; i++)
-        if (given[i]) strides = given;
-    if (strides == given)   /* a repeated operand is one that has size 1 there */
+        if (given[i])
+            strides = given;
+    if (strides == given) /* a repeated operand is one that has size 1 there */
         for (int i = 0; i < m->batch_rank; i++)
-            if (!given[i]) dims[i] = 1, dense[i] = 0;
+            if (!given[i])
+                dims[i] = 1, dense[i] = 0;
     int64_t kept[MF_DNNL_BATCH + 2];
     for (int i = 0; i < rank; i++) {
-        if (!strides[i] && dims[i] > 1) return false;
+        if (!strides[i] && dims[i] > 1)
+            return false;
         kept[i] = strides[i] ? strides[i] : 1;
     }
     return make_desc(out, rank, dims, any ? NULL : kept, m->dtype);
@@ -458,70 +482,79 @@ static bool make_matmul_desc(dnnl_primitive_desc_t *pd, desc *a, desc *b, desc *
     return lib.dnnl_matmul_primitive_desc_create(pd, lib.engine, *a, *b, NULL, *c, lib.attr) == dnnl_success;
 #else
     dnnl_matmul_desc_t op;
-    return lib.dnnl_matmul_desc_init(&op, a, b, NULL, c) == dnnl_success
-           && lib.dnnl_primitive_desc_create(pd, &op, lib.attr, lib.engine, NULL) == dnnl_success;
+    return lib.dnnl_matmul_desc_init(&op, a, b, NULL, c) == dnnl_success &&
+           lib.dnnl_primitive_desc_create(pd, &op, lib.attr, lib.engine, NULL) == dnnl_success;
 #endif
 }
 
 static bool make_matrix_descs(const mf_dnnl_matmul *m, bool any, desc *a, desc *b, desc *c)
 {
-    return matrix_desc(m, m->m, m->k, m->a_strides, any, a) && matrix_desc(m, m->k, m->n, m->b_strides, any, b)
-           && matrix_desc(m, m->m, m->n, m->c_strides, any, c);
+    return matrix_desc(m, m->m, m->k, m->a_strides, any, a) && matrix_desc(m, m->k, m->n, m->b_strides, any, b) &&
+           matrix_desc(m, m->m, m->n, m->c_strides, any, c);
 }
 
 static bool choose_matmul(mf_dnnl_primitive *p, const mf_dnnl_matmul *m, desc *a, desc *b, desc *c)
 {
     desc free_a, free_b, free_c;
     if (make_matmul_desc(&p->desc, a, b, c)) {
-        if (!is_reference(p->desc)) return true;
+        if (!is_reference(p->desc))
+            return true;
         lib.dnnl_primitive_desc_destroy(p->desc);
     }
-    return make_matrix_descs(m, true, &free_a, &free_b, &free_c)
-           && make_matmul_desc(&p->desc, &free_a, &free_b, &free_c);
+    return make_matrix_descs(m, true, &free_a, &free_b, &free_c) && make_matmul_desc(&p->desc, &free_a, &free_b, &free_c);
 }
 
 static bool build_matmul(mf_dnnl_primitive *p, const mf_dnnl_matmul *m)
 {
     desc a, b, c;
-    if (!make_matrix_descs(m, false, &a, &b, &c) || !choose_matmul(p, m, &a, &b, &c)) return false;
-    p->operands[IN0] = (operand){.argument = DNNL_ARG_SRC, .user = a};
-    p->operands[IN1] = (operand){.argument = DNNL_ARG_WEIGHTS, .user = b};
-    p->operands[OUT] = (operand){.argument = DNNL_ARG_DST, .user = c};
+    if (!make_matrix_descs(m, false, &a, &b, &c) || !choose_matmul(p, m, &a, &b, &c))
+        return false;
+    p->operands[IN0] = (operand){ .argument = DNNL_ARG_SRC, .user = a };
+    p->operands[IN1] = (operand){ .argument = DNNL_ARG_WEIGHTS, .user = b };
+    p->operands[OUT] = (operand){ .argument = DNNL_ARG_DST, .user = c };
     return finish(p);
 }
 
 /* ---- the cache ---- */
 
-typedef union problem { const mf_dnnl_conv *conv; const mf_dnnl_matmul *matmul; } problem;
+typedef union problem {
+    const mf_dnnl_conv *conv;
+    const mf_dnnl_matmul *matmul;
+} problem;
 
 static int put(int64_t *key, int at, const int64_t *values, int n)
 {
-    for (int i = 0; i < n; i++) key[at + i] = values[i];
+    for (int i = 0; i < n; i++)
+        key[at + i] = values[i];
     return at + n;
 }
 
 static void conv_key(int64_t *key, const mf_dnnl_conv *c)
 {
-    const int64_t head[] = {1, c->kind, c->dtype, c->spatial, c->batch, c->in_channels, c->out_channels, c->groups};
-    const int64_t *spatial[] = {c->in, c->kernel, c->stride, c->dilation, c->pad_low, c->pad_high};
-    const int64_t *strides[] = {c->x_strides, c->w_strides, c->y_strides};
+    const int64_t head[] = { 1, c->kind, c->dtype, c->spatial, c->batch, c->in_channels, c->out_channels, c->groups };
+    const int64_t *spatial[] = { c->in, c->kernel, c->stride, c->dilation, c->pad_low, c->pad_high };
+    const int64_t *strides[] = { c->x_strides, c->w_strides, c->y_strides };
     int at = put(key, 0, head, 8);
-    for (int i = 0; i < 6; i++) at = put(key, at, spatial[i], c->spatial);
-    for (int i = 0; i < 3; i++) at = put(key, at, strides[i], 2 + c->spatial);
+    for (int i = 0; i < 6; i++)
+        at = put(key, at, spatial[i], c->spatial);
+    for (int i = 0; i < 3; i++)
+        at = put(key, at, strides[i], 2 + c->spatial);
 }
 
 static void matmul_key(int64_t *key, const mf_dnnl_matmul *m)
 {
-    const int64_t head[] = {2, m->dtype, m->batch_rank, m->m, m->n, m->k};
-    const int64_t *strides[] = {m->a_strides, m->b_strides, m->c_strides};
+    const int64_t head[] = { 2, m->dtype, m->batch_rank, m->m, m->n, m->k };
+    const int64_t *strides[] = { m->a_strides, m->b_strides, m->c_strides };
     int at = put(key, put(key, 0, head, 6), m->batch, m->batch_rank);
-    for (int i = 0; i < 3; i++) at = put(key, at, strides[i], 2 + m->batch_rank);
+    for (int i = 0; i < 3; i++)
+        at = put(key, at, strides[i], 2 + m->batch_rank);
 }
 
 static mf_dnnl_primitive *find(const int64_t *key)
 {
     for (mf_dnnl_primitive *p = cache; p; p = p->next)
-        if (!memcmp(p->key, key, sizeof p->key)) return p;
+        if (!memcmp(p->key, key, sizeof p->key))
+            return p;
     return NULL;
 }
 
@@ -536,7 +569,8 @@ static const mf_dnnl_primitive *create(const int64_t *key, problem what)
         int team = team_of_one();
         bool ok = key[0] == 1 ? build_conv(p, what.conv) : build_matmul(p, what.matmul);
         team_restore(team);
-        if (!ok) p->primitive = NULL;
+        if (!ok)
+            p->primitive = NULL;
         p->next = cache;
         cache = p;
     }
@@ -549,46 +583,52 @@ static bool conv_valid(const mf_dnnl_conv *c)
     if (c->spatial < 1 || c->spatial > MF_DNNL_SPATIAL || c->batch < 1 || c->in_channels < 1 || c->out_channels < 1)
         return false;
     for (int i = 0; i < c->spatial; i++)
-        if (c->in[i] < 1 || c->kernel[i] < 1 || out_size(c, i) < 1) return false;
+        if (c->in[i] < 1 || c->kernel[i] < 1 || out_size(c, i) < 1)
+            return false;
     return c->in_channels % or1(c->groups) == 0 && c->out_channels % or1(c->groups) == 0;
 }
 
 static bool matmul_valid(const mf_dnnl_matmul *m)
 {
-    if (m->batch_rank < 0 || m->batch_rank > MF_DNNL_BATCH || m->m < 1 || m->n < 1 || m->k < 1) return false;
+    if (m->batch_rank < 0 || m->batch_rank > MF_DNNL_BATCH || m->m < 1 || m->n < 1 || m->k < 1)
+        return false;
     for (int i = 0; i < m->batch_rank; i++)
-        if (m->batch[i] < 1) return false;
+        if (m->batch[i] < 1)
+            return false;
     return true;
 }
 
 const mf_dnnl_primitive *mf_dnnl_conv_create(const mf_dnnl_conv *conv)
 {
-    int64_t key[KEY_WORDS] = {0};
-    if (!conv_valid(conv) || !mf_dnnl_supports(conv->dtype)) return NULL;
+    int64_t key[KEY_WORDS] = { 0 };
+    if (!conv_valid(conv) || !mf_dnnl_supports(conv->dtype))
+        return NULL;
     conv_key(key, conv);
-    return create(key, (problem){.conv = conv});
+    return create(key, (problem){ .conv = conv });
 }
 
 const mf_dnnl_primitive *mf_dnnl_matmul_create(const mf_dnnl_matmul *matmul)
 {
-    int64_t key[KEY_WORDS] = {0};
-    if (!matmul_valid(matmul) || !mf_dnnl_supports(matmul->dtype)) return NULL;
+    int64_t key[KEY_WORDS] = { 0 };
+    if (!matmul_valid(matmul) || !mf_dnnl_supports(matmul->dtype))
+        return NULL;
     matmul_key(key, matmul);
-    return create(key, (problem){.matmul = matmul});
+    return create(key, (problem){ .matmul = matmul });
 }
 
 /* A product of 16 by 16 tells: oneDNN refuses bf16 without the hardware. */
 static bool bf16_works(void)
 {
-    static const mf_dnnl_matmul probe = {.dtype = MF_BF16, .m = 16, .n = 16, .k = 16};
-    int64_t key[KEY_WORDS] = {0};
+    static const mf_dnnl_matmul probe = { .dtype = MF_BF16, .m = 16, .n = 16, .k = 16 };
+    int64_t key[KEY_WORDS] = { 0 };
     matmul_key(key, &probe);
-    return create(key, (problem){.matmul = &probe}) != NULL;
+    return create(key, (problem){ .matmul = &probe }) != NULL;
 }
 
 bool mf_dnnl_supports(mf_dtype dtype)
 {
-    if (data_type(dtype) == dnnl_data_type_undef || !loaded()) return false;
+    if (data_type(dtype) == dnnl_data_type_undef || !loaded())
+        return false;
     return dtype == MF_F32 || bf16_works();
 }
 
@@ -597,26 +637,33 @@ bool mf_dnnl_supports(mf_dtype dtype)
 static dnnl_memory_t make_memory(desc_ref d)
 {
     dnnl_memory_t memory = NULL;
-    if (d) lib.dnnl_memory_create(&memory, d, lib.engine, DNNL_MEMORY_NONE);
+    if (d)
+        lib.dnnl_memory_create(&memory, d, lib.engine, DNNL_MEMORY_NONE);
     return memory;
 }
 
 static void free_context(context *c)
 {
     for (int i = 0; i < OPERANDS; i++) {
-        if (c->user[i]) lib.dnnl_memory_destroy(c->user[i]);
-        if (c->wanted[i]) lib.dnnl_memory_destroy(c->wanted[i]);
-        if (c->reorder_scratch[i]) lib.dnnl_memory_destroy(c->reorder_scratch[i]);
+        if (c->user[i])
+            lib.dnnl_memory_destroy(c->user[i]);
+        if (c->wanted[i])
+            lib.dnnl_memory_destroy(c->wanted[i]);
+        if (c->reorder_scratch[i])
+            lib.dnnl_memory_destroy(c->reorder_scratch[i]);
     }
-    if (c->scratch) lib.dnnl_memory_destroy(c->scratch);
-    if (c->stream) lib.dnnl_stream_destroy(c->stream);
+    if (c->scratch)
+        lib.dnnl_memory_destroy(c->scratch);
+    if (c->stream)
+        lib.dnnl_stream_destroy(c->stream);
     free(c);
 }
 
 static context *make_context(const mf_dnnl_primitive *p)
 {
     context *c = calloc(1, sizeof *c);
-    if (!c) return NULL;
+    if (!c)
+        return NULL;
     bool ok = lib.dnnl_stream_create(&c->stream, lib.engine, dnnl_stream_default_flags) == dnnl_success;
     c->scratch = make_memory(p->scratch);
     ok = ok && (c->scratch || !p->scratch);
@@ -624,12 +671,14 @@ static context *make_context(const mf_dnnl_primitive *p)
         const operand *o = &p->operands[i];
         c->user[i] = make_memory(REF(o->user));
         ok = c->user[i] != NULL;
-        if (!o->reorder) continue;
+        if (!o->reorder)
+            continue;
         c->wanted[i] = make_memory(REF(o->wanted));
         c->reorder_scratch[i] = make_memory(o->reorder_scratch);
         ok = ok && c->wanted[i] && (c->reorder_scratch[i] || !o->reorder_scratch);
     }
-    if (ok) return c;
+    if (ok)
+        return c;
     free_context(c);
     return NULL;
 }
@@ -638,7 +687,8 @@ static context *take(mf_dnnl_primitive *p)
 {
     pthread_mutex_lock(&p->lock);
     context *c = p->idle;
-    if (c) p->idle = c->next;
+    if (c)
+        p->idle = c->next;
     pthread_mutex_unlock(&p->lock);
     return c ? c : make_context(p);
 }
@@ -659,7 +709,7 @@ static bool set(dnnl_memory_t memory, const void *data)
 static bool reorder(const mf_dnnl_primitive *p, context *c, int i)
 {
     dnnl_memory_t from = i == OUT ? c->wanted[i] : c->user[i], to = i == OUT ? c->user[i] : c->wanted[i];
-    dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}, {DNNL_ARG_SCRATCHPAD, c->reorder_scratch[i]}};
+    dnnl_exec_arg_t args[] = { { DNNL_ARG_FROM, from }, { DNNL_ARG_TO, to }, { DNNL_ARG_SCRATCHPAD, c->reorder_scratch[i] } };
     int n = c->reorder_scratch[i] ? 3 : 2;
     return lib.dnnl_primitive_execute(p->operands[i].reorder, c->stream, n, args) == dnnl_success;
 }
@@ -671,47 +721,53 @@ static bool run(const mf_dnnl_primitive *p, context *c, const void *const *data,
     bool ok = set(c->scratch, scratch);
     for (int i = 0; ok && i < OPERANDS; i++) {
         const operand *o = &p->operands[i];
-        ok = set(c->user[i], data[i]) && set(c->wanted[i], i == IN1 && packed ? packed : scratch + o->offset)
-             && set(c->reorder_scratch[i], scratch + p->reorder_offset);
-        args[i] = (dnnl_exec_arg_t){o->argument, o->reorder ? c->wanted[i] : c->user[i]};
-        if (o->reorder && i != OUT && !(i == IN1 && packed)) ok = ok && reorder(p, c, i);
+        ok = set(c->user[i], data[i]) && set(c->wanted[i], i == IN1 && packed ? packed : scratch + o->offset) &&
+             set(c->reorder_scratch[i], scratch + p->reorder_offset);
+        args[i] = (dnnl_exec_arg_t){ o->argument, o->reorder ? c->wanted[i] : c->user[i] };
+        if (o->reorder && i != OUT && !(i == IN1 && packed))
+            ok = ok && reorder(p, c, i);
     }
-    if (c->scratch) args[n++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, c->scratch};
+    if (c->scratch)
+        args[n++] = (dnnl_exec_arg_t){ DNNL_ARG_SCRATCHPAD, c->scratch };
     ok = ok && lib.dnnl_primitive_execute(p->primitive, c->stream, n, args) == dnnl_success;
     return ok && (!p->operands[OUT].reorder || reorder(p, c, OUT));
 }
 
 static bool run_with(const mf_dnnl_primitive *p, const void *const *data, const void *packed, void *scratch)
 {
-    mf_dnnl_primitive *mutable = (mf_dnnl_primitive *)(uintptr_t)p;   /* the free list has its own lock */
+    mf_dnnl_primitive *mutable = (mf_dnnl_primitive *)(uintptr_t)p; /* the free list has its own lock */
     int team = team_of_one();
     context *c = take(mutable);
     bool ok = c && run(p, c, data, packed, scratch);
-    if (c) give(mutable, c);
+    if (c)
+        give(mutable, c);
     team_restore(team);
     return ok;
 }
 
 bool mf_dnnl_run(const mf_dnnl_primitive *p, const void *in0, const void *in1, void *out, void *scratch)
 {
-    return run_with(p, (const void *const[]){in0, in1, out}, NULL, scratch);
+    return run_with(p, (const void *const[]){ in0, in1, out }, NULL, scratch);
 }
 
 bool mf_dnnl_run_packed(const mf_dnnl_primitive *p, const void *in0, const void *packed, void *out, void *scratch)
 {
-    if (!p->operands[IN1].reorder) return mf_dnnl_run(p, in0, packed, out, scratch);
-    return run_with(p, (const void *const[]){in0, packed, out}, packed, scratch);
+    if (!p->operands[IN1].reorder)
+        return mf_dnnl_run(p, in0, packed, out, scratch);
+    return run_with(p, (const void *const[]){ in0, packed, out }, packed, scratch);
 }
 
 bool mf_dnnl_pack(const mf_dnnl_primitive *p, const void *in1, void *packed, void *scratch)
 {
     mf_dnnl_primitive *mutable = (mf_dnnl_primitive *)(uintptr_t)p;
-    if (!p->operands[IN1].reorder) return false;
+    if (!p->operands[IN1].reorder)
+        return false;
     int team = team_of_one();
     context *c = take(mutable);
-    bool ok = c && set(c->user[IN1], in1) && set(c->wanted[IN1], packed)
-              && set(c->reorder_scratch[IN1], (char *)scratch + p->reorder_offset) && reorder(p, c, IN1);
-    if (c) give(mutable, c);
+    bool ok = c && set(c->user[IN1], in1) && set(c->wanted[IN1], packed) &&
+              set(c->reorder_scratch[IN1], (char *)scratch + p->reorder_offset) && reorder(p, c, IN1);
+    if (c)
+        give(mutable, c);
     team_restore(team);
     return ok;
 }

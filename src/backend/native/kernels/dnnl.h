@@ -26,11 +26,11 @@ typedef enum mf_dnnl_conv_kind {
  * group); all zero means dense N-spatial-C and spatial-I-O, JAX's NHWC and HWIO. */
 typedef struct mf_dnnl_conv {
     mf_dnnl_conv_kind kind;
-    mf_dtype dtype;                                     /* MF_F32 or MF_BF16 */
-    int spatial;                                        /* 1 to 3 */
-    int64_t batch, in_channels, out_channels, groups;   /* groups 0 means 1 */
+    mf_dtype dtype;                                   /* MF_F32 or MF_BF16 */
+    int spatial;                                      /* 1 to 3 */
+    int64_t batch, in_channels, out_channels, groups; /* groups 0 means 1 */
     int64_t in[MF_DNNL_SPATIAL], kernel[MF_DNNL_SPATIAL];
-    int64_t stride[MF_DNNL_SPATIAL], dilation[MF_DNNL_SPATIAL];   /* 0 means 1; dilation 1 is none */
+    int64_t stride[MF_DNNL_SPATIAL], dilation[MF_DNNL_SPATIAL]; /* 0 means 1; dilation 1 is none */
     int64_t pad_low[MF_DNNL_SPATIAL], pad_high[MF_DNNL_SPATIAL];
     int64_t x_strides[2 + MF_DNNL_SPATIAL], w_strides[2 + MF_DNNL_SPATIAL], y_strides[2 + MF_DNNL_SPATIAL];
 } mf_dnnl_conv;
@@ -38,8 +38,8 @@ typedef struct mf_dnnl_conv {
 /* c[batch..., m, n] = sum_k a[batch..., m, k] b[batch..., k, n]. Strides count elements, {batch..., row, column}, so a
  * transposed operand swaps two numbers. All zero means dense row-major; a batch stride of 0 in a or b repeats it. */
 typedef struct mf_dnnl_matmul {
-    mf_dtype dtype;   /* MF_F32 or MF_BF16 */
-    int batch_rank;   /* 0 to 4 */
+    mf_dtype dtype; /* MF_F32 or MF_BF16 */
+    int batch_rank; /* 0 to 4 */
     int64_t batch[MF_DNNL_BATCH], m, n, k;
     int64_t a_strides[MF_DNNL_BATCH + 2], b_strides[MF_DNNL_BATCH + 2], c_strides[MF_DNNL_BATCH + 2];
 } mf_dnnl_matmul;
@@ -64,8 +64,7 @@ bool mf_dnnl_run(const mf_dnnl_primitive *primitive, const void *in0, const void
 size_t mf_dnnl_packed_bytes(const mf_dnnl_primitive *primitive);
 bool mf_dnnl_same_packing(const mf_dnnl_primitive *one, const mf_dnnl_primitive *other);
 bool mf_dnnl_pack(const mf_dnnl_primitive *primitive, const void *in1, void *packed, void *scratch);
-bool mf_dnnl_run_packed(const mf_dnnl_primitive *primitive, const void *in0, const void *packed, void *out,
-                        void *scratch);
+bool mf_dnnl_run_packed(const mf_dnnl_primitive *primitive, const void *in0, const void *packed, void *out, void *scratch);
 
 /* The library's name for the code it chose ("jit:avx512_core", …); for profiles. */
 const char *mf_dnnl_describe(const mf_dnnl_primitive *primitive);

@@ -10,45 +10,51 @@
 
 /* ---- tiers ---- */
 
-static const mf_tier generic = {"generic", &mf_tile_generic, &mf_dense_generic, &mf_reduce_generic};
+static const mf_tier generic = { "generic", &mf_tile_generic, &mf_dense_generic, &mf_reduce_generic };
 #if defined(__x86_64__)
-static const mf_tier avx2 = {"avx2", &mf_tile_avx2, &mf_dense_avx2, &mf_reduce_avx2};
-static const mf_tier avx512 = {"avx512", &mf_tile_avx512, &mf_dense_avx512, &mf_reduce_avx512};
+static const mf_tier avx2 = { "avx2", &mf_tile_avx2, &mf_dense_avx2, &mf_reduce_avx2 };
+static const mf_tier avx512 = { "avx512", &mf_tile_avx512, &mf_dense_avx512, &mf_reduce_avx512 };
 #endif
 
 const mf_tier *mf_tier_named(const char *name)
 {
-    if (!strcmp(name, "generic")) return &generic;
+    if (!strcmp(name, "generic"))
+        return &generic;
 #if defined(__x86_64__)
     __builtin_cpu_init();
     bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
-    bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
-                  && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    if (!strcmp(name, "avx2")) return has_avx2 ? &avx2 : NULL;
-    if (!strcmp(name, "avx512")) return has_avx512 ? &avx512 : NULL;
+    bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    if (!strcmp(name, "avx2"))
+        return has_avx2 ? &avx2 : NULL;
+    if (!strcmp(name, "avx512"))
+        return has_avx512 ? &avx512 : NULL;
 #endif
     return NULL;
 }
 
 static const mf_tier *choose_tier(void)
 {
-    static const char *const names[] = {"avx512", "avx2", "generic"};
+    static const char *const names[] = { "avx512", "avx2", "generic" };
     const char *cap = getenv("MF_CPU_ISA");
     size_t first = 0;
     for (size_t i = 0; cap && i < 3; i++)
-        if (!strcmp(cap, names[i])) first = i;
+        if (!strcmp(cap, names[i]))
+            first = i;
     for (size_t i = first; i < 2; i++) {
         const mf_tier *tier = mf_tier_named(names[i]);
-        if (tier) return tier;
+        if (tier)
+            return tier;
     }
     return &generic;
 }
 
 const mf_tier *mf_tier_current(void)
 {
-    static _Atomic(const mf_tier *) chosen;   /* every thread would choose the same */
+    static _Atomic(const mf_tier *) chosen; /* every thread would choose the same */
     const mf_tier *tier = atomic_load_explicit(&chosen, memory_order_acquire);
-    if (tier) return tier;
+    if (tier)
+        return tier;
     tier = choose_tier();
     atomic_store_explicit(&chosen, tier, memory_order_release);
     return tier;
@@ -61,7 +67,8 @@ mf_tile_fn *mf_tile_lookup(const char *op, mf_dtype in, mf_dtype out)
     const mf_tier *tier = mf_tier_current();
     for (size_t i = 0; i < tier->tile->count; i++) {
         const mf_tile_entry *t = &tier->tile->entries[i];
-        if (t->in == in && t->out == out && !strcmp(t->op, op)) return t->run;
+        if (t->in == in && t->out == out && !strcmp(t->op, op))
+            return t->run;
     }
     return NULL;
 }
@@ -78,7 +85,7 @@ int64_t mf_pool_out(const mf_pool *p, int i)
 
 void mf_pool_make_plan(mf_pool_plan *plan, const mf_pool *p)
 {
-    *plan = (mf_pool_plan){.batch = p->batch, .channels = p->channels};
+    *plan = (mf_pool_plan){ .batch = p->batch, .channels = p->channels };
     for (int i = 0, from = p->spatial - 3; i < 3; i++, from++) {
         bool given = from >= 0;
         plan->in[i] = given ? p->in[from] : 1;
@@ -120,23 +127,16 @@ bool mf_pool_sum_grad(mf_dtype dtype, const mf_pool *pool, const void *dy, void 
 
 /* ---- the rest goes straight through ---- */
 
-void mf_gemm_f32(const mf_gemm *shape, const float *a, const float *b, float *c)
-{
-    mf_tier_current()->dense->gemm_f32(shape, a, b, c);
-}
+void mf_gemm_f32(const mf_gemm *shape, const float *a, const float *b, float *c) { mf_tier_current()->dense->gemm_f32(shape, a, b, c); }
 
-void mf_gemm_f64(const mf_gemm *shape, const double *a, const double *b, double *c)
-{
-    mf_tier_current()->dense->gemm_f64(shape, a, b, c);
-}
+void mf_gemm_f64(const mf_gemm *shape, const double *a, const double *b, double *c) { mf_tier_current()->dense->gemm_f64(shape, a, b, c); }
 
 bool mf_reduce_rows(mf_reduce op, mf_dtype dtype, const void *in, void *out, size_t rows, size_t n, ptrdiff_t stride)
 {
     return mf_tier_current()->reduce->rows(op, dtype, in, out, rows, n, stride);
 }
 
-bool mf_reduce_columns(mf_reduce op, mf_dtype dtype, const void *in, void *out, size_t n, size_t columns,
-                       ptrdiff_t stride)
+bool mf_reduce_columns(mf_reduce op, mf_dtype dtype, const void *in, void *out, size_t n, size_t columns, ptrdiff_t stride)
 {
     return mf_tier_current()->reduce->columns(op, dtype, in, out, n, columns, stride);
 }

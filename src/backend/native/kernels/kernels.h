@@ -31,7 +31,7 @@ mf_tile_fn *mf_tile_lookup(const char *op, mf_dtype in, mf_dtype out);
 /* ---- pooling: N-spatial-C, dense; cut the batch to cut the work ---- */
 
 typedef struct mf_pool {
-    int spatial;                    /* 1 to 3 */
+    int spatial; /* 1 to 3 */
     int64_t batch, channels;
     int64_t in[3], window[3];
     int64_t stride[3], dilation[3]; /* 0 means 1 */
@@ -74,13 +74,11 @@ typedef enum mf_reduce { MF_REDUCE_SUM, MF_REDUCE_PROD, MF_REDUCE_MAX, MF_REDUCE
 bool mf_reduce_rows(mf_reduce op, mf_dtype dtype, const void *in, void *out, size_t rows, size_t n, ptrdiff_t stride);
 
 /* out[c] = reduce(in[0 .. n-1][c]), rows `stride` elements apart; the same order as mf_reduce_rows. */
-bool mf_reduce_columns(mf_reduce op, mf_dtype dtype, const void *in, void *out, size_t n, size_t columns,
-                       ptrdiff_t stride);
+bool mf_reduce_columns(mf_reduce op, mf_dtype dtype, const void *in, void *out, size_t n, size_t columns, ptrdiff_t stride);
 
 /* out[i] = in[0][i] op in[1][i] op ...: a balanced tree over the inputs, in cache-sized pieces. out may be equal to an
  * input. With `stream` the result bypasses the caches: for results above 16 MiB that nobody reads at once. Cut by
  * offsetting the pointers: the result does not depend on the cuts. */
-bool mf_all_reduce(mf_reduce op, mf_dtype dtype, const void *const *in, size_t inputs, void *out, size_t n,
-                   bool stream);
+bool mf_all_reduce(mf_reduce op, mf_dtype dtype, const void *const *in, size_t inputs, void *out, size_t n, bool stream);
 
 #endif
