@@ -83,12 +83,14 @@ static bool dies_at(const mf_instr *in, int ref)
     return false;
 }
 
+/* The last mention takes; a loop reads its constants after it took its carry, so there it must be the only one. */
 static void find_takes(mf_instr *in)
 {
+    bool loop = in->kind == MF_DO_WHILE || in->kind == MF_DO_SCAN;
     for (int i = 0; i < in->in_count && in->kind != MF_DO_AWAIT; i++) {
         bool again = false;
-        for (int k = i + 1; k < in->in_count; k++)
-            again |= in->in[k] == in->in[i];
+        for (int k = loop ? 0 : i + 1; k < in->in_count; k++)
+            again |= k != i && in->in[k] == in->in[i];
         in->takes[i] = !again && in->in[i] >= 0 && dies_at(in, in->in[i]);
     }
 }
