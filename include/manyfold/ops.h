@@ -70,6 +70,8 @@ mf_value mf_take(mf_value x, mf_value indices, int axis);
 mf_value mf_take_along_axis(mf_value x, mf_value indices, int axis);
 mf_value mf_index_update(mf_value x, mf_value indices, mf_value update);        /* x.at[indices].set(update) along axis 0 */
 mf_value mf_index_add(mf_value x, mf_value indices, mf_value update);           /* x.at[indices].add(update): repeated indices add up, in order */
+mf_value mf_index_multiply(mf_value x, mf_value indices, mf_value update);      /* x.at[indices].multiply(update) */
+mf_value mf_index_min(mf_value x, mf_value indices, mf_value update), mf_index_max(mf_value x, mf_value indices, mf_value update); /* ties share the gradient */
 mf_value mf_one_hot(mf_value x, int num_classes);        /* f32 */
 /* ---- products */
 mf_value mf_dot(mf_value a, mf_value b), mf_matmul(mf_value a, mf_value b);
@@ -94,6 +96,10 @@ mf_value mf_all(mf_value x), mf_all_opt(mf_value x, const mf_reduce_options *o);
 mf_value mf_argmax(mf_value x, int axis), mf_argmin(mf_value x, int axis);      /* i32; the first of equals; a NaN wins */
 mf_value mf_cumsum(mf_value x, int axis), mf_cumprod(mf_value x, int axis), mf_cummax(mf_value x, int axis), mf_cummin(mf_value x, int axis);
 mf_value mf_sort(mf_value x, int axis), mf_argsort(mf_value x, int axis);      /* stable, ascending, NaN last */
+mf_value mf_sort_descending(mf_value x, int axis), mf_argsort_descending(mf_value x, int axis);   /* stable too; NaN first */
+mf_value mf_top_k(mf_value x, int64_t k, int axis);      /* a tuple: the k greatest, greatest first, and their positions (i32) */
+mf_value mf_median(mf_value x, mf_axis axis), mf_quantile(mf_value x, mf_value q, mf_axis axis);  /* linear between neighbours; axis: a number or MF_ALL; q: a number, or a list, whose dimension comes first; NaN where there is one */
+mf_value mf_searchsorted(mf_value sorted, mf_value x, bool right);               /* i32 positions at which each x keeps the order, behind its equals if right */
 mf_value mf_sort_key_value(mf_value keys, mf_value values, int axis);           /* a tuple of both, ordered by keys; stable */
 mf_value mf_logsumexp(mf_value x, int axis), mf_softmax(mf_value x, int axis), mf_log_softmax(mf_value x, int axis);
 mf_value mf_relu(mf_value x), mf_gelu(mf_value x), mf_silu(mf_value x), mf_softplus(mf_value x);
@@ -148,6 +154,8 @@ mf_value mf_max_pool_opt(mf_value x, const mf_pool_options *o), mf_avg_pool_opt(
 #define mf_matmul(a, b) MF_2_(mf_matmul, a, b)
 #define mf_array_equal(a, b) MF_2_(mf_array_equal, a, b)
 #define mf_allclose(a, b) MF_2_(mf_allclose, a, b)
+#define mf_quantile(x, q, axis) mf_quantile(mf_v(x), mf_v(q), axis)
+#define mf_searchsorted(sorted, x, right) mf_searchsorted(mf_v(sorted), mf_v(x), right)
 #define mf_where(c, a, b) MF_3_(mf_where, c, a, b)
 #define mf_clip(x, low, high) MF_3_(mf_clip, x, low, high)
 #define mf_neg(x) MF_1_(mf_neg, x)

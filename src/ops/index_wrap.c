@@ -304,18 +304,29 @@ mf_value mf_index_update(mf_value x, mf_value indices, mf_value update)
     return scatter_rows(&mf_op_scatter, x, indices, update, "index_update");
 }
 
-mf_value mf_index_add(mf_value x, mf_value indices, mf_value update)
+/* x.at[indices].add(update) and its like: computed in the dtype that both promote to, given in x's. */
+static mf_value join_rows(const mf_op *op, mf_value x, mf_value indices, mf_value update, const char *name)
 {
-    MF_ENTER;
     mf_value both[2] = { x, update };
-    if (!mf_wrap_array(&x, "index_add"))
+    if (!mf_wrap_array(&x, name))
         return x;
-    if (!mf_promote_dtypes(both, 2, "index_add"))
+    if (!mf_promote_dtypes(both, 2, name))
         return both[0];
     const mf_type *t = mf_value_type(x);
-    mf_value sum = scatter_rows(&mf_op_scatter_add, both[0], indices, both[1], "index_add");
-    return mf_value_type(sum) ? mf_convert_value(sum, t->dtype, t->weak) : sum;
+    mf_value out = scatter_rows(op, both[0], indices, both[1], name);
+    return mf_value_type(out) ? mf_convert_value(out, t->dtype, t->weak) : out;
 }
+
+#define JOIN_ROWS(word, op)                                           \
+    mf_value mf_##word(mf_value x, mf_value indices, mf_value update) \
+    {                                                                 \
+        MF_ENTER;                                                     \
+        return join_rows(&mf_op_##op, x, indices, update, #word);     \
+    }
+JOIN_ROWS(index_add, scatter_add)
+JOIN_ROWS(index_multiply, scatter_mul)
+JOIN_ROWS(index_min, scatter_min)
+JOIN_ROWS(index_max, scatter_max)
 
 mf_value mf_one_hot(mf_value x, int num_classes)
 {

@@ -28,7 +28,7 @@ static void sort_jvp(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *
 {
     const mf_sort_params *p = e->params;
     const mf_type *t = e->in[0]->type;
-    mf_var *operands[17];
+    mf_var *operands[17] = { 0 };
     int n = e->in_count < 16 ? e->in_count : 16;
     memcpy(operands, in, (size_t)n * sizeof *operands);
     operands[n] = e_iota(b, MF_I32, t->rank, t->dims, (int)p->axis);
@@ -42,7 +42,7 @@ static void sort_jvp(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *
     int64_t batch[MF_RANK], ones[MF_RANK], start[1] = { p->axis };
     int batches = 0;
     for (int i = 0; i < t->rank; i++) {
-        ones[i] = 1;
+        ones[i] = t->dims[i] > 0; /* of an empty axis there is nothing to take */
         if (i != p->axis)
             batch[batches++] = i;
     }
@@ -59,7 +59,7 @@ static void sort_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, 
 {
     const mf_sort_params *p = e->params;
     mf_sort_params wide = { p->axis + 1, p->keys };
-    mf_var *operands[17];
+    mf_var *operands[17] = { 0 };
     int n = e->in_count < 17 ? e->in_count : 17;
     for (int i = 0; i < n; i++)
         operands[i] = e_batched_at(c, in[i], in_axis[i], 0);
@@ -156,6 +156,8 @@ static const char *const sort_samples[] = {
     "[axis=1, keys=1] f32[3,4]{-2:2}",
     "[axis=0, keys=1] u32[6]{0:1000}",
     "[axis=0, keys=1] f32[0]",
+    "[axis=1, keys=1] f32[2,0]",
+    "[axis=0, keys=1] f32[2,0]",
     NULL,
 };
 const mf_op mf_op_sort = {

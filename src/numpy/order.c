@@ -1,0 +1,60 @@
+/* quantile, median, searchsorted: what follows from a sorted line.
+ * Invariant: a NaN in a line makes its quantiles NaN; searchsorted counts NaN as the greatest, as sorting does. */
+#include <manyfold.h>
+
+#include <math.h>
+
+static bool is_half_or_single(mf_dtype d) { return d == MF_F16 || d == MF_BF16 || d == MF_F32; }
+
+/* Integers become floats. */
+static mf_value as_float(mf_value x)
+{
+    mf_dtype d = mf_dtype_of(x);
+    return d == MF_F64 || is_half_or_single(d) ? x : mf_astype(x, d == MF_I64 || d == MF_U64 ? MF_F64 : MF_F32);
+}
+
+/* The line in which to look: the axis moved to the end, or everything in one dimension. */
+static mf_value as_line(mf_value x, mf_axis axis) { return axis == MF_ALL ? mf_ravel(x) : mf_moveaxis(x, (int)axis, -1); }
+
+mf_value(mf_quantile)(mf_value x, mf_value q, mf_axis axis)
+{
+    mf_value line = as_float(as_line(x, axis));
+    if (mf_is_error(line))
+        return line;
+    mf_dtype d = mf_dtype_of(line);
+    q = mf_astype(q, d);
+    int64_t n = mf_dim(line, -1);
+    if (mf_ndim(q) > 1 || n < 1)
+        return mf_make_error(MF_ERROR_SHAPE, n < 1 ? "quantile of no elements" : "quantile: q is a number or a list of numbers");
+    mf_value broken = mf_any(mf_isnan(line), .axis = -1, .keepdims = true);
+    line = mf_sort(mf_where(broken, mf_scalar((double)NAN, d), line), -1);
+    mf_value place = mf_mul(q, mf_scalar((double)(n - 1), d)), below = mf_floor(place);
+    mf_value share = mf_sub(place, below), last = mf_scalar((double)(n - 1), d);
+    mf_value low = mf_take(line, mf_astype(mf_clip(below, mf_scalar(0, d), last), MF_I32), -1);
+    mf_value high = mf_take(line, mf_astype(mf_clip(mf_ceil(place), mf_scalar(0, d), last), MF_I32), -1);
+    mf_value out = mf_add(mf_mul(low, mf_sub(mf_scalar(1, d), share)), mf_mul(high, share));
+    return mf_ndim(q) == 1 ? mf_moveaxis(out, -1, 0) : out;
+}
+
+mf_value mf_median(mf_value x, mf_axis axis) { return mf_quantile(x, 0.5, axis); }
+
+/* ---- searchsorted: halving, once for every bit of the length */
+
+/* In the order of sort. */
+static mf_value before(mf_value a, mf_value b) { return mf_logical_or(mf_less(a, b), mf_logical_and(mf_isnan(b), mf_equal(a, a))); }
+
+mf_value(mf_searchsorted)(mf_value sorted, mf_value x, bool right)
+{
+    if (mf_is_error(sorted))
+        return sorted;
+    if (mf_ndim(sorted) != 1)
+        return mf_make_error(MF_ERROR_SHAPE, "searchsorted: the sorted array must have one dimension, not %d", mf_ndim(sorted));
+    mf_value low = mf_zeros_like(mf_astype(x, MF_I32)), high = mf_full_like(low, mf_i(mf_dim(sorted, 0)));
+    for (int64_t left = mf_dim(sorted, 0); left > 0; left /= 2) {
+        mf_value middle = mf_right_shift(mf_add(low, high), 1), at = mf_take(sorted, middle, 0);
+        mf_value behind = right ? mf_logical_not(before(x, at)) : before(at, x), open = mf_less(low, high);
+        low = mf_where(mf_logical_and(open, behind), mf_add(middle, 1), low);
+        high = mf_where(mf_logical_and(open, mf_logical_not(behind)), middle, high);
+    }
+    return low;
+}
