@@ -39,3 +39,5 @@ void mf_native_convert(mf_dtype to, void *out, mf_dtype from, const void *in, in
         run((char *)out + i * out_size, &block, (size_t)(count - i < MF_TILE ? count - i : MF_TILE));
     }
 }
+
+bool mf_native_avx512(void) { return !strcmp(mf_kernels_isa(), "avx512"); }

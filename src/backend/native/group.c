@@ -376,6 +376,62 @@ static mf_error_object *run_tiles(const mf_native_step *step, void *const *value
     return NULL;
 }
 
+/* ------------------------------------------------------------------ compiled loops */
+
+mf_llvm_use mf_native_llvm_use;
+
+/* Elements times operations of a run from which milliseconds of compilation are soon won back, and elements of a task. */
+enum { LOOP_WORK = 1 << 16, LOOP_ELEMENTS = 1 << 12, TASK_ELEMENTS = 1 << 16, TASKS_FROM = 1 << 18 };
+
+typedef struct loop_task {
+    const group_step *s;
+    void *const *in, *const *out;
+} loop_task;
+
+static void run_rows(void *context, int64_t index)
+{
+    const loop_task *t = context;
+    int64_t first = index * t->s->rows_a_task, left = t->s->rows - first;
+    t->s->loop(t->in, t->out, first, first + (left < t->s->rows_a_task ? left : t->s->rows_a_task));
+}
+
+static mf_error_object *run_loop(const mf_native_step *step, void *const *values, char *scratch)
+{
+    const group_step *s = (const group_step *)(const void *)step;
+    void **pointers = (void **)(void *)(scratch + step->scratch_offset);
+    for (int i = 0; i < step->in_count; i++)
+        pointers[i] = values[step->in[i]];
+    for (int o = 0; o < step->out_count; o++)
+        pointers[step->in_count + o] = values[step->out[o]];
+    loop_task task = { s, pointers, pointers + step->in_count };
+    int64_t tasks = (s->rows + s->rows_a_task - 1) / s->rows_a_task;
+    if (tasks == 1)
+        run_rows(&task, 0);
+    else
+        mf_native_parallel(tasks, run_rows, &task);
+    return NULL;
+}
+
+static bool loop_pays(const group_step *s)
+{
+    int64_t calls = 0;
+    for (int i = 0; i < s->group.count; i++)
+        calls += s->tiles[i].run != NULL;
+    return calls > 1 && s->plan.n >= LOOP_ELEMENTS && calls * s->plan.n >= LOOP_WORK;
+}
+
+static void try_loop(group_step *s)
+{
+    bool wanted = mf_native_llvm_use == MF_LLVM_ALWAYS || (mf_native_llvm_use == MF_LLVM_WHERE_IT_PAYS && loop_pays(s));
+    if (!wanted || !mf_llvm_can(&s->group) || !(s->loop = mf_llvm_compile(&s->plan, &s->rows)))
+        return;
+    int64_t row = s->plan.n / s->rows;
+    s->rows_a_task = s->plan.n < TASKS_FROM ? s->rows : row >= TASK_ELEMENTS ? 1 : TASK_ELEMENTS / row;
+    s->step.run = run_loop;
+    s->step.scratch_bytes = sizeof(void *) * (size_t)(s->step.in_count + s->step.out_count);
+    s->step.cost /= 3;
+}
+
 /* ------------------------------------------------------------------ one copy */
 
 /* A group that is a load and a store: a strided copy without any kernel. */
@@ -426,6 +482,8 @@ mf_native_step *mf_group_step(mf_build *b, mf_group *g)
     if (s->group.count == 1 && s->group.nodes[0].kind == MF_NODE_LOAD) {
         s->step.run = run_copy;
         s->step.scratch_bytes = 0;
+    } else {
+        try_loop(s);
     }
     return &s->step;
 }

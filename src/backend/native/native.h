@@ -155,6 +155,10 @@ typedef struct mf_group_plan {
 typedef void mf_loop_fn(void *const *values_in, void *const *values_out, int64_t from, int64_t to);
 mf_loop_fn *mf_llvm_compile(const mf_group_plan *plan, int64_t *rows);
 bool mf_llvm_can(const mf_group *g);
+/* When groups become loop nests: where it pays, always where it can be, or never. For tests; set before compiling. */
+typedef enum mf_llvm_use { MF_LLVM_WHERE_IT_PAYS, MF_LLVM_ALWAYS, MF_LLVM_NEVER } mf_llvm_use;
+extern mf_llvm_use mf_native_llvm_use;
+bool mf_native_avx512(void); /* all_reduce.c: the kernels' instruction set */
 
 bool mf_native_runs_here(void); /* all_reduce.c */
 /* native.c: mf_parallel_for, here without its header. */

@@ -1,0 +1,40 @@
+/* Between the files that make loops with LLVM. */
+#ifndef MF_NATIVE_LLVM_H
+#define MF_NATIVE_LLVM_H
+
+#include "backend/native/native.h"
+
+/* Text of a module under construction. A value is the text by which instructions name it: "%12", or a constant. */
+typedef struct mf_ir {
+    mf_text text;
+    mf_arena *strings;
+    int next;       /* number of the next value or label */
+    int width;      /* lanes of the vectors that are emitted now */
+    char label[24]; /* of the current block */
+    bool failed;    /* something has no emission, or memory is out */
+} mf_ir;
+typedef const char *mf_ir_value;
+
+mf_ir_value mf_ir_format(mf_ir *ir, const char *format, ...) __attribute__((format(printf, 2, 3)));
+mf_ir_value mf_ir_op(mf_ir *ir, const char *format, ...) __attribute__((format(printf, 2, 3))); /* "%n = ..." */
+void mf_ir_line(mf_ir *ir, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void mf_ir_label(mf_ir *ir, const char *label);                          /* opens a block */
+mf_ir_value mf_ir_splat(mf_ir *ir, mf_dtype dtype, const void *element); /* a constant vector */
+
+const char *mf_ir_scalar(mf_dtype dtype); /* "float"; "i1" for bool, "i16" for f16 and bf16 */
+const char *mf_ir_memory(mf_dtype dtype); /* as in memory: "i8" for bool */
+
+/* llvm_op.c: one node; in: its operands' values. NULL and ir->failed when there is no emission. */
+mf_ir_value mf_ir_node(mf_ir *ir, const mf_group *g, const mf_node *node, const mf_ir_value *in);
+bool mf_ir_node_possible(const mf_group *g, const mf_node *node);
+/* llvm_math.c: the elementary functions of f32; NULL when the name is none of them. Conversions of 16 bits. */
+mf_ir_value mf_ir_math(mf_ir *ir, const char *name, mf_ir_value x, mf_ir_value y);
+bool mf_ir_has_math(const char *name);
+mf_ir_value mf_ir_widen(mf_ir *ir, mf_dtype from, mf_ir_value x);
+mf_ir_value mf_ir_narrow(mf_ir *ir, mf_dtype to, mf_ir_value x);
+
+/* llvm_emit.c: the function @NAME of a plan as text; *rows: its iterations. */
+void mf_ir_loops(mf_ir *ir, const mf_group_plan *plan, const char *name, int64_t *rows);
+int mf_llvm_lanes(void); /* f32 lanes of a register here */
+
+#endif

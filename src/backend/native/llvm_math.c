@@ -1,0 +1,169 @@
+/* The elementary functions as IR: kernels/polynomial.def and float16.def, instantiated with values that are IR text. The tile kernels
+ * instantiate the same lines with C vectors, so both give the same bits. */
+#include "backend/native/llvm.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The emitter at work on this thread: the definitions have no parameter for it. */
+static _Thread_local mf_ir *at;
+
+#define W at->width
+
+static mf_ir_value constant_f32(float c) { return mf_ir_splat(at, MF_F32, &c); }
+
+static mf_ir_value constant_u32(uint32_t c) { return mf_ir_splat(at, MF_U32, &c); }
+
+static mf_ir_value float_op(const char *op, mf_ir_value a, mf_ir_value b) { return mf_ir_op(at, "%s <%d x float> %s, %s", op, W, a, b); }
+static mf_ir_value int_op(const char *op, mf_ir_value a, mf_ir_value b) { return mf_ir_op(at, "%s <%d x i32> %s, %s", op, W, a, b); }
+static mf_ir_value mask_op(const char *op, mf_ir_value a, mf_ir_value b) { return mf_ir_op(at, "%s <%d x i1> %s, %s", op, W, a, b); }
+
+static mf_ir_value fused(mf_ir_value a, mf_ir_value b, mf_ir_value c)
+{
+    return mf_ir_op(at, "call <%d x float> @llvm.fma.v%df32(<%d x float> %s, <%d x float> %s, <%d x float> %s)", W, W, W, a, W, b, W, c);
+}
+
+static mf_ir_value negated_mask(mf_ir_value m)
+{
+    bool yes = true;
+    return mask_op("xor", m, mf_ir_splat(at, MF_BOOL, &yes));
+}
+
+/* Lane by lane in C, where a lane asks for it: hardly ever. */
+static void rare_lanes(const float *x, float *r, const uint8_t *mask, int64_t n, double (*function)(double))
+{
+    for (int64_t i = 0; i < n; i++)
+        if (mask[i])
+            r[i] = (float)function((double)x[i]);
+}
+
+static mf_ir_value rare(mf_ir_value m, mf_ir_value x, mf_ir_value r, double (*function)(double))
+{
+    int n = at->next++;
+    char before[24], inside[24], behind[24];
+    memcpy(before, at->label, sizeof before);
+    snprintf(inside, sizeof inside, "rare%d", n);
+    snprintf(behind, sizeof behind, "usual%d", n);
+    mf_ir_value any = mf_ir_op(at, "call i1 @llvm.vector.reduce.or.v%di1(<%d x i1> %s)", W, W, m);
+    mf_ir_line(at, "br i1 %s, label %%%s, label %%%s", any, inside, behind);
+    mf_ir_label(at, inside);
+    mf_ir_value bytes = mf_ir_op(at, "zext <%d x i1> %s to <%d x i8>", W, m, W);
+    mf_ir_line(at, "store <%d x float> %s, ptr %%rare.x, align 4", W, x);
+    mf_ir_line(at, "store <%d x float> %s, ptr %%rare.r, align 4", W, r);
+    mf_ir_line(at, "store <%d x i8> %s, ptr %%rare.m, align 1", W, bytes);
+    mf_ir_line(at, "call void inttoptr (i64 %llu to ptr)(ptr %%rare.x, ptr %%rare.r, ptr %%rare.m, i64 %d, ptr inttoptr (i64 %llu to ptr))",
+               (unsigned long long)(uintptr_t)rare_lanes, W, (unsigned long long)(uintptr_t)function);
+    mf_ir_value other = mf_ir_op(at, "load <%d x float>, ptr %%rare.r, align 4", W);
+    mf_ir_line(at, "br label %%%s", behind);
+    mf_ir_label(at, behind);
+    return mf_ir_op(at, "phi <%d x float> [ %s, %%%s ], [ %s, %%%s ]", W, r, before, other, inside);
+}
+
+#define P_F                       mf_ir_value
+#define P_I                       mf_ir_value
+#define P_M                       mf_ir_value
+#define P_C(c)                    constant_f32(c)
+#define P_IC(c)                   constant_u32((uint32_t)(c))
+#define P_ADD(a, b)               float_op("fadd", a, b)
+#define P_SUB(a, b)               float_op("fsub", a, b)
+#define P_MUL(a, b)               float_op("fmul", a, b)
+#define P_DIV(a, b)               float_op("fdiv", a, b)
+#define P_FMA(a, b, c)            fused(a, b, c)
+#define P_SQRT(a)                 mf_ir_op(at, "call <%d x float> @llvm.sqrt.v%df32(<%d x float> %s)", W, W, W, a)
+#define P_LT(a, b)                float_op("fcmp olt", a, b)
+#define P_LE(a, b)                float_op("fcmp ole", a, b)
+#define P_EQ(a, b)                float_op("fcmp oeq", a, b)
+#define P_IEQ(a, b)               int_op("icmp eq", a, b)
+#define P_MAND(a, b)              mask_op("and", a, b)
+#define P_MOR(a, b)               mask_op("or", a, b)
+#define P_MNOT(a)                 negated_mask(a)
+#define P_SELECT(m, yes, no)      mf_ir_op(at, "select <%d x i1> %s, <%d x float> %s, <%d x float> %s", W, m, W, yes, W, no)
+#define P_BITS(f)                 mf_ir_op(at, "bitcast <%d x float> %s to <%d x i32>", W, f, W)
+#define P_FLOAT(i)                mf_ir_op(at, "bitcast <%d x i32> %s to <%d x float>", W, i, W)
+#define P_ITOF(i)                 mf_ir_op(at, "sitofp <%d x i32> %s to <%d x float>", W, i, W)
+#define P_IADD(a, b)              int_op("add", a, b)
+#define P_ISUB(a, b)              int_op("sub", a, b)
+#define P_IMUL(a, b)              int_op("mul", a, b)
+#define P_AND(a, b)               int_op("and", a, b)
+#define P_OR(a, b)                int_op("or", a, b)
+#define P_XOR(a, b)               int_op("xor", a, b)
+#define P_SHL(i, n)               int_op("shl", i, constant_u32(n))
+#define P_SHR(i, n)               int_op("lshr", i, constant_u32(n))
+#define P_SAR(i, n)               int_op("ashr", i, constant_u32(n))
+#define P_RARE(m, x, r, function) rare(m, x, r, function)
+#define P_CALL1(name, x)          name##_ir(x)
+#define P_CALL2(name, x, y)       name##_ir(x, y)
+#define P_FUNCTION1(name)         static mf_ir_value name##_ir(mf_ir_value x)
+#define P_FUNCTION2(name)         static mf_ir_value name##_ir(mf_ir_value x, mf_ir_value y)
+#define P_WIDEN(name)             static mf_ir_value name##_ir(mf_ir_value x)
+#define P_NARROW(name)            static mf_ir_value name##_ir(mf_ir_value x)
+
+#include "backend/native/kernels/float16.def"
+#include "backend/native/kernels/polynomial.def"
+
+/* The rest of the tile kernels' functions of f32, after kernels/tile.inc. */
+P_FUNCTION1(sign)
+{
+    mf_ir_value one = P_FLOAT(P_OR(P_BITS(P_C(1.0f)), P_SIGN_OF(x)));
+    return P_SELECT(P_MOR(P_EQ(x, P_C(0.0f)), P_ISNAN(x)), x, one);
+}
+
+P_FUNCTION1(round)
+{
+    mf_ir_value a = P_ABS(x), r = P_SUB(P_ADD(a, P_C(0x1p23f)), P_C(0x1p23f));
+    return P_SELECT(P_LT(a, P_C(0x1p23f)), P_WITH_SIGN(r, P_SIGN_OF(x)), x);
+}
+
+P_FUNCTION1(floor)
+{
+    mf_ir_value r = P_CALL1(round, x), below = P_SUB(r, P_SELECT(P_LT(x, r), P_C(1.0f), P_C(0.0f)));
+    return P_SELECT(P_EQ(r, x), x, below);
+}
+
+P_FUNCTION1(ceil) { return P_NEG(P_CALL1(floor, P_NEG(x))); }
+
+typedef struct function {
+    const char *name;
+    mf_ir_value (*one)(mf_ir_value x);
+    mf_ir_value (*two)(mf_ir_value x, mf_ir_value y);
+} function;
+
+static const function functions[] = {
+    { "exp", exp_ir, NULL },     { "exp2", exp2_ir, NULL },       { "expm1", expm1_ir, NULL }, { "log", log_ir, NULL },
+    { "log1p", log1p_ir, NULL }, { "tanh", tanh_ir, NULL },       { "erf", erf_ir, NULL },     { "logistic", logistic_ir, NULL },
+    { "sin", sin_ir, NULL },     { "cos", cos_ir, NULL },         { "tan", tan_ir, NULL },     { "rsqrt", rsqrt_ir, NULL },
+    { "cbrt", cbrt_ir, NULL },   { "erf_inv", erf_inv_ir, NULL }, { "sign", sign_ir, NULL },   { "round", round_ir, NULL },
+    { "floor", floor_ir, NULL }, { "ceil", ceil_ir, NULL },       { "pow", NULL, pow_ir },
+};
+
+static const function *find(const char *name)
+{
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+        if (!strcmp(functions[i].name, name))
+            return &functions[i];
+    return NULL;
+}
+
+bool mf_ir_has_math(const char *name) { return find(name) != NULL; }
+
+mf_ir_value mf_ir_math(mf_ir *ir, const char *name, mf_ir_value x, mf_ir_value y)
+{
+    const function *f = find(name);
+    at = ir;
+    return f->one ? f->one(x) : f->two(x, y);
+}
+
+mf_ir_value mf_ir_widen(mf_ir *ir, mf_dtype from, mf_ir_value x)
+{
+    at = ir;
+    mf_ir_value wide = mf_ir_op(ir, "zext <%d x i16> %s to <%d x i32>", W, x, W);
+    return from == MF_F16 ? f16_to_f32_ir(wide) : bf16_to_f32_ir(wide);
+}
+
+mf_ir_value mf_ir_narrow(mf_ir *ir, mf_dtype to, mf_ir_value x)
+{
+    at = ir;
+    mf_ir_value bits = to == MF_F16 ? f32_to_f16_ir(x) : f32_to_bf16_ir(x);
+    return mf_ir_op(ir, "trunc <%d x i32> %s to <%d x i16>", W, bits, W);
+}
