@@ -1,0 +1,430 @@
+/* The native engine against the reference: programs as text, compiled by both and compared; and what only the engine promises: donated
+ * memory, unaligned operands, the same bits by every way, LLVM loaded only where it pays. */
+#include "backend/native/native.h"
+#include "check.h"
+#include "ops/rows.h"
+#include "runtime/backend.h"
+
+#include <link.h>
+
+enum { MOST = 16 };
+
+typedef struct bench {
+    mf_program *p;
+    void *in[MOST], *out[2][MOST]; /* by backend: reference, native */
+    mf_kernel *kernel[2];
+    int shift; /* bytes by which operands and results are off their alignment */
+} bench;
+
+static const mf_backend *const backends[] = { &mf_backend_reference, &mf_backend_native };
+
+static uint32_t noise(uint32_t *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
+}
+
+/* Numbers between -2 and 2 for floats, small ones of both signs for integers. */
+static void fill(const mf_type *t, void *p, uint32_t seed)
+{
+    int size = mf_dtype_size(t->dtype);
+    for (int64_t i = 0; i < t->size; i++, p = (char *)p + size) {
+        uint32_t x = noise(&seed);
+        _Alignas(16) unsigned char element[16];
+        if (mf_dtype_is_float(t->dtype))
+            mf_store_f64(t->dtype, element, (double)x / (1 << 22) - 2);
+        else
+            mf_store_i64(t->dtype, element, t->dtype == MF_BOOL ? x & 1 : (int64_t)(x % 15) - (mf_dtype_is_signed(t->dtype) ? 7 : 0));
+        memcpy(p, element, (size_t)size);
+    }
+}
+
+static void *room(const bench *b, const mf_type *t)
+{
+    char *p = aligned_alloc(64, ((size_t)t->bytes + 127) / 64 * 64);
+    memset(p, 0x5a, (size_t)t->bytes + 64);
+    return p + b->shift;
+}
+
+static bool begin(bench *b, const char *text, const bool *donatable)
+{
+    mf_error_object *error = NULL;
+    b->p = mf_program_parse(text, NULL, &error);
+    if (!CHECK(b->p))
+        return CHECK_NOTE("%s", mf_error_text(error));
+    for (int i = 0; i < b->p->in_count; i++) {
+        b->in[i] = room(b, b->p->in[i]->type);
+        fill(b->p->in[i]->type, b->in[i], (uint32_t)i + 1);
+    }
+    for (int k = 0; k < 2; k++) {
+        error = backends[k]->compile(backends[k], b->p, donatable, &b->kernel[k]);
+        if (!CHECK(!error))
+            return CHECK_NOTE("%s", mf_error_text(error));
+        for (int o = 0; o < b->p->out_count; o++)
+            b->out[k][o] = room(b, b->p->out[o]->type);
+    }
+    return true;
+}
+
+static void end(bench *b)
+{
+    if (!b->p)
+        return;
+    for (int i = 0; i < b->p->in_count; i++)
+        free((char *)b->in[i] - b->shift);
+    for (int k = 0; k < 2; k++) {
+        for (int o = 0; o < b->p->out_count; o++)
+            free((char *)b->out[k][o] - b->shift);
+        if (b->kernel[k])
+            backends[k]->destroy(b->kernel[k]);
+    }
+    mf_drop(b->p);
+}
+
+static bool run(bench *b, int k, void *const *in, void *const *out)
+{
+    void *scratch = aligned_alloc(64, (b->kernel[k]->scratch_bytes + 127) / 64 * 64);
+    memset(scratch, 0xa5, b->kernel[k]->scratch_bytes);
+    mf_error_object *error = backends[k]->run(b->kernel[k], (const void *const *)in, out, scratch);
+    free(scratch);
+    return CHECK(!error) || CHECK_NOTE("%s", mf_error_text(error));
+}
+
+static double tolerance_of(mf_dtype d) { return d == MF_F16 ? 2e-3 : d == MF_BF16 ? 2e-2 : d == MF_F32 ? 1e-5 : d == MF_F64 ? 1e-12 : 0; }
+
+static bool near(const mf_type *t, const void *a, const void *e, double scale)
+{
+    int size = mf_dtype_size(t->dtype);
+    for (int64_t i = 0; i < t->size; i++) {
+        double x = mf_load_f64(t->dtype, (const char *)a + i * size), y = mf_load_f64(t->dtype, (const char *)e + i * size);
+        if (x == y || (isnan(x) && isnan(y)) || fabs(x - y) <= scale * tolerance_of(t->dtype) * fmax(1, fabs(y)))
+            continue;
+        CHECK(x == y);
+        return CHECK_NOTE("element %lld of %s: %.9g, the reference has %.9g", (long long)i, mf_type_name(t), x, y);
+    }
+    return true;
+}
+
+/* Both backends on the same operands, off alignment by `shift` bytes; scale widens the tolerance. */
+static void compare_at(const char *text, int shift, double scale)
+{
+    bench b = { .shift = shift };
+    if (begin(&b, text, NULL) && run(&b, 0, b.in, b.out[0]) && run(&b, 1, b.in, b.out[1]))
+        for (int o = 0; o < b.p->out_count; o++)
+            if (!near(b.p->out[o]->type, b.out[1][o], b.out[0][o], scale))
+                CHECK_NOTE("result %d of\n%s", o, text);
+    end(&b);
+}
+
+/* Tile kernels and compiled loops give the same bits. */
+static void compare_ways(const char *text)
+{
+    bench tiles = { 0 }, loops = { .shift = 8 };
+    mf_native_llvm_use = MF_LLVM_NEVER;
+    bool begun = begin(&tiles, text, NULL);
+    mf_native_llvm_use = MF_LLVM_ALWAYS;
+    if (begun && begin(&loops, text, NULL) && run(&tiles, 1, tiles.in, tiles.out[1]) && run(&loops, 1, loops.in, loops.out[1]))
+        for (int o = 0; o < tiles.p->out_count; o++)
+            if (!CHECK_BYTES(loops.out[1][o], tiles.out[1][o], (size_t)tiles.p->out[o]->type->bytes))
+                CHECK_NOTE("result %d of\n%s", o, text);
+    mf_native_llvm_use = MF_LLVM_WHERE_IT_PAYS;
+    end(&tiles);
+    end(&loops);
+}
+
+/* By tile kernels and by compiled loops, aligned and not. */
+static void compare(const char *text)
+{
+    mf_native_llvm_use = MF_LLVM_NEVER;
+    compare_at(text, 0, 1);
+    mf_native_llvm_use = MF_LLVM_ALWAYS;
+    compare_at(text, 8, 1);
+    mf_native_llvm_use = MF_LLVM_WHERE_IT_PAYS;
+    compare_ways(text);
+}
+
+/* ------------------------------------------------------------------ fused chains */
+
+TEST(a_chain)
+{
+    compare("program (a: f32[5,7], b: f32[5,7]) {\n c: f32[5,7] = add a b\n d: f32[5,7] = tanh c\n e: f32[5,7] = mul d a\n return e, c\n}");
+    compare("program (a: f32[3000], b: f32[3000]) {\n c: f32[3000] = exp a\n d: f32[3000] = sub c b\n e: f32[3000] = logistic d\n"
+            " return d, e\n}");
+    compare("program (a: f64[1000]) {\n c: f64[1000] = exp a\n d: f64[1000] = sin c\n return d\n}");
+}
+
+TEST(broadcasts)
+{
+    compare("program (x: f32[6,10], b: f32[10], s: f32[]) {\n"
+            " c: f32[6,10] = broadcast_in_dim[shape=(6,10), broadcast_dimensions=(1)] b\n"
+            " d: f32[6,10] = add x c\n e: f32[6,10] = broadcast_in_dim[shape=(6,10)] s\n f: f32[6,10] = mul d e\n"
+            " g: f32[6,10] = broadcast_in_dim[shape=(6,10)] 0.0:f32[]\n h: f32[6,10] = max f g\n return h\n}");
+    compare("program (x: f32[4,33,17], r: f32[4,17]) {\n"
+            " c: f32[4,33,17] = broadcast_in_dim[shape=(4,33,17), broadcast_dimensions=(0,2)] r\n"
+            " d: f32[4,33,17] = sub x c\n e: f32[4,33,17] = exp d\n f: f32[132,17] = reshape[shape=(132,17)] e\n"
+            " g: f32[132,17] = add f f\n return g, e\n}");
+}
+
+TEST(views)
+{
+    compare("program (x: f32[6,10], y: f32[10,6]) {\n a: f32[6,10] = transpose[permutation=(1,0)] y\n b: f32[6,10] = add x a\n"
+            " c: f32[2,4] = slice[start=(1,2), limit=(5,10), strides=(2,2)] b\n d: f32[2,4] = rev[axes=(0,1)] c\n"
+            " e: f32[2,4] = mul d c\n f: f32[8] = reshape[shape=(8)] d\n return e, f, a\n}");
+    compare("program (x: f32[8,3]) {\n a: f32[4,2,3] = reshape[shape=(4,2,3)] x\n b: f32[2,4,3] = transpose[permutation=(1,0,2)] a\n"
+            " c: f32[8,3] = reshape[shape=(8,3)] b\n d: f32[8,3] = add c x\n return d\n}");
+    compare("program () {\n a: i32[3,5] = iota[dtype=i32, shape=(3,5), axis=1]\n b: i32[5,3] = transpose[permutation=(1,0)] a\n"
+            " c: i32[3,5] = mul a a\n return a, b, c\n}");
+}
+
+TEST(results_that_are_something_else_too)
+{
+    compare(
+        "program (a: f32[4], b: f32[4]) {\n c: f32[4] = add a b\n d: f32[2,2] = reshape[shape=(2,2)] c\n return a, c, c, d, 3.0:f32[]\n}");
+    compare("program (a: f32[4]) {\n return a, a\n}");
+}
+
+/* The text with a dtype's name for every $. */
+static void write_for(char *out, const char *text, const char *name)
+{
+    for (; *text; text++)
+        if (*text == '$')
+            out += sprintf(out, "%s", name);
+        else
+            *out++ = *text;
+    *out = 0;
+}
+
+TEST(dtypes)
+{
+    static const char *const names[] = { "f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char text[1024];
+        write_for(text,
+                  "program (a: $[700], b: $[700]) {\n c: $[700] = add a b\n d: $[700] = mul c b\n e: bool[700] = lt d a\n"
+                  " f: $[700] = select_n e c d\n g: $[700] = max f a\n h: f32[700] = convert_element_type[dtype=f32] g\n"
+                  " k: $[700] = sub g a\n l: $[700] = abs k\n m: $[700] = div c b\n return g, e, h, l, m\n}",
+                  names[i]);
+        compare(text);
+    }
+    compare("program (a: f16[700], b: bf16[700]) {\n c: f16[700] = exp a\n d: f16[700] = tanh c\n e: bf16[700] = log1p b\n"
+            " f: bf16[700] = mul e e\n return d, f\n}");
+    compare("program (a: bool[9], b: bool[9]) {\n c: bool[9] = and a b\n d: bool[9] = xor c a\n e: bool[9] = not d\n return e\n}");
+}
+
+TEST(empty_arrays)
+{
+    compare("program (a: f32[0,4], b: f32[3,0]) {\n c: f32[0,4] = exp a\n d: f32[4] = reduce_sum[axes=(0)] a\n"
+            " e: f32[3,4] = dot_general[lhs_contract=(1), rhs_contract=(0)] b a\n return c, d, e\n}");
+}
+
+/* A group may not take in what needs its own results by way of another step. */
+TEST(no_circles)
+{
+    compare("program (x: f32[8,8], w: f32[8,8]) {\n a: f32[8,8] = exp x\n s: f32[8] = reduce_sum[axes=(1)] a\n"
+            " t: f32[8,8] = broadcast_in_dim[shape=(8,8), broadcast_dimensions=(0)] s\n b: f32[8,8] = div a t\n"
+            " c: f32[8,8] = dot_general[lhs_contract=(1), rhs_contract=(0)] b w\n d: f32[8,8] = mul c a\n e: f32[8,8] = add d b\n"
+            " f: f32[8,8] = transpose[permutation=(1,0)] a\n g: f32[8,8] = add f e\n return g, b\n}");
+}
+
+TEST(functions)
+{
+    static const char *const names[] = { "exp", "exp2", "expm1", "log",  "log1p", "tanh", "logistic", "erf",  "erf_inv", "sin", "cos",
+                                         "tan", "sqrt", "rsqrt", "cbrt", "floor", "ceil", "round",    "sign", "abs",     "neg", "square" };
+    static const char *const dtypes[] = { "f32", "f16", "bf16", "f64" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        for (size_t d = 0; d < 4; d++) {
+            char text[256];
+            snprintf(text, sizeof text, "program (a: %s[300]) {\n b: %s[300] = %s a\n return b\n}", dtypes[d], dtypes[d], names[i]);
+            compare(text);
+        }
+    compare("program (a: f32[300], b: f32[300]) {\n c: f32[300] = pow a b\n d: bool[300] = is_finite c\n e: f32[300] = integer_pow[y=3] a\n"
+            " f: f32[300] = min e b\n return c, d, f\n}");
+    compare("program (a: i32[300], b: i32[300]) {\n c: i32[300] = rem a b\n d: i32[300] = shift_left a b\n"
+            " e: i32[300] = shift_right_arithmetic a b\n f: i32[300] = shift_right_logical a b\n g: i32[300] = xor d e\n"
+            " h: i32[300] = sign f\n i: i8[300] = convert_element_type[dtype=i8] g\n k: u16[300] = convert_element_type[dtype=u16] a\n"
+            " l: f32[300] = bitcast_convert_type[dtype=f32] g\n return c, g, h, i, k, l\n}");
+    /* far from where they are smooth: only among ourselves */
+    compare_ways("program (a: f32[300]) {\n s: f32[300] = exp a\n t: f32[300] = exp s\n u: f32[300] = exp t\n c: f32[300] = sin u\n"
+                 " i: i32[300] = convert_element_type[dtype=i32] u\n j: u8[300] = convert_element_type[dtype=u8] a\n return c, i, j\n}");
+}
+
+/* ------------------------------------------------------------------ steps of their own */
+
+TEST(reductions)
+{
+    compare("program (x: f32[7,5,9]) {\n a: f32[7,5] = reduce_sum[axes=(2)] x\n b: f32[5,9] = reduce_max[axes=(0)] x\n"
+            " c: f32[7,9] = reduce_min[axes=(1)] x\n d: f32[5] = reduce_sum[axes=(0,2)] x\n e: f32[] = reduce_prod[axes=(0,1,2)] x\n"
+            " return a, b, c, d, e\n}");
+    compare("program (x: f32[40000], y: bf16[9000,3]) {\n a: f32[] = reduce_sum[axes=(0)] x\n b: bf16[3] = reduce_sum[axes=(0)] y\n"
+            " return a, b\n}");
+    compare("program (x: bool[6,4], y: i32[6,4]) {\n a: bool[4] = reduce_or[axes=(0)] x\n b: bool[6] = reduce_and[axes=(1)] x\n"
+            " c: i32[] = reduce_sum[axes=(0,1)] y\n d: i32[6] = argmax[axis=1, index_dtype=i32] y\n return a, b, c, d\n}");
+}
+
+TEST(products)
+{
+    compare("program (a: f32[3,5], b: f32[5,4], c: f32[4,3]) {\n d: f32[3,4] = dot_general[lhs_contract=(1), rhs_contract=(0)] a b\n"
+            " t: f32[3,4] = transpose[permutation=(1,0)] c\n e: f32[3,3] = dot_general[lhs_contract=(1), rhs_contract=(1)] d t\n"
+            " return d, e\n}");
+    compare("program (a: f32[2,3,4], b: f32[2,4,5]) {\n d: f32[2,3,5] = dot_general[lhs_contract=(2), rhs_contract=(1), lhs_batch=(0),"
+            " rhs_batch=(0)] a b\n e: f32[2,4] = reduce_sum[axes=(1)] a\n return d, e\n}");
+    compare(
+        "program (a: f32[4,3,2], b: f32[2,3,5]) {\n d: f32[4,5] = dot_general[lhs_contract=(1,2), rhs_contract=(1,0)] a b\n return d\n}");
+    compare("program (a: bf16[8,9], b: bf16[9,7], c: f64[8,9], d: f64[9]) {\n"
+            " e: bf16[8,7] = dot_general[lhs_contract=(1), rhs_contract=(0)] a b\n"
+            " f: f32[8,7] = dot_general[lhs_contract=(1), rhs_contract=(0), preferred=f32] a b\n"
+            " g: f64[8] = dot_general[lhs_contract=(1), rhs_contract=(0)] c d\n return e, f, g\n}");
+    compare_at(
+        "program (a: f32[200,300], b: f32[300,100]) {\n d: f32[200,100] = dot_general[lhs_contract=(1), rhs_contract=(0)] a b\n return d\n}",
+        0, 100);
+}
+
+#define SPECS "lhs_spec=(0,3,1,2), rhs_spec=(3,2,0,1), out_spec=(0,3,1,2), feature_group_count=1, batch_group_count=1"
+
+TEST(convolutions)
+{
+    compare_at("program (x: f32[2,9,8,3], w: f32[3,3,3,4]) {\n y: f32[2,9,8,4] = conv_general_dilated[window_strides=(1,1),"
+               " padding_low=(1,1), padding_high=(1,1), lhs_dilation=(1,1), rhs_dilation=(1,1), " SPECS "] x w\n return y\n}",
+               0, 10);
+    compare_at("program (x: f32[2,9,8,3], w: f32[3,3,3,4]) {\n y: f32[2,4,3,4] = conv_general_dilated[window_strides=(2,2),"
+               " padding_low=(0,0), padding_high=(0,0), lhs_dilation=(1,1), rhs_dilation=(1,1), " SPECS "] x w\n return y\n}",
+               4, 10);
+    /* to the operand: stride 2, then stride 1 */
+    compare_at("program (g: f32[2,4,3,4], w: f32[3,3,3,4]) {\n r: f32[3,3,3,4] = rev[axes=(0,1)] w\n"
+               " y: f32[2,9,8,3] = conv_general_dilated[window_strides=(1,1), padding_low=(2,2), padding_high=(2,3), lhs_dilation=(2,2),"
+               " rhs_dilation=(1,1), lhs_spec=(0,3,1,2), rhs_spec=(2,3,0,1), out_spec=(0,3,1,2), feature_group_count=1,"
+               " batch_group_count=1] g r\n return y\n}",
+               0, 10);
+    compare_at("program (g: f32[2,9,8,4], w: f32[3,3,3,4]) {\n r: f32[3,3,3,4] = rev[axes=(0,1)] w\n"
+               " y: f32[2,9,8,3] = conv_general_dilated[window_strides=(1,1), padding_low=(1,1), padding_high=(1,1), lhs_dilation=(1,1),"
+               " rhs_dilation=(1,1), lhs_spec=(0,3,1,2), rhs_spec=(2,3,0,1), out_spec=(0,3,1,2), feature_group_count=1,"
+               " batch_group_count=1] g r\n return y, r\n}",
+               0, 10);
+    /* to the kernel: the forward stride is a dilation now */
+    compare_at("program (x: f32[2,9,8,3], g: f32[2,4,3,4]) {\n"
+               " y: f32[3,3,3,4] = conv_general_dilated[window_strides=(1,1), padding_low=(0,0), padding_high=(0,-1), lhs_dilation=(1,1),"
+               " rhs_dilation=(2,2), lhs_spec=(3,0,1,2), rhs_spec=(3,0,1,2), out_spec=(2,3,0,1), feature_group_count=1,"
+               " batch_group_count=1] x g\n return y\n}",
+               0, 10);
+    compare_at("program (x: bf16[2,5,5,3], w: bf16[3,3,3,4]) {\n y: bf16[2,5,5,4] = conv_general_dilated[window_strides=(1,1),"
+               " padding_low=(1,1), padding_high=(1,1), lhs_dilation=(1,1), rhs_dilation=(1,1), " SPECS "] x w\n return y\n}",
+               0, 2);
+}
+
+/* Large enough to be cut into tasks. */
+TEST(large_convolutions)
+{
+    compare_at("program (x: f32[20,16,16,32], w: f32[3,3,32,64], g: f32[20,16,16,64]) {\n"
+               " y: f32[20,16,16,64] = conv_general_dilated[window_strides=(1,1), padding_low=(1,1), padding_high=(1,1),"
+               " lhs_dilation=(1,1), rhs_dilation=(1,1), " SPECS "] x w\n"
+               " d: f32[3,3,32,64] = conv_general_dilated[window_strides=(1,1), padding_low=(1,1), padding_high=(1,1),"
+               " lhs_dilation=(1,1), rhs_dilation=(1,1), lhs_spec=(3,0,1,2), rhs_spec=(3,0,1,2), out_spec=(2,3,0,1),"
+               " feature_group_count=1, batch_group_count=1] x g\n return y, d\n}",
+               0, 1000);
+}
+
+TEST(pools)
+{
+    compare("program (x: f32[2,8,6,5]) {\n y: f32[2,4,3,5] = reduce_window_max[window=(1,2,2,1), strides=(1,2,2,1), padding_low=(0,0,0,0),"
+            " padding_high=(0,0,0,0), base_dilation=(1,1,1,1), window_dilation=(1,1,1,1)] x\n"
+            " z: f32[2,8,6,5] = select_and_scatter_add[window=(1,2,2,1), strides=(1,2,2,1), padding_low=(0,0,0,0),"
+            " padding_high=(0,0,0,0), base_dilation=(1,1,1,1), window_dilation=(1,1,1,1)] y x\n"
+            " w: f32[2,8,6,5] = reduce_window_sum[window=(1,3,3,1), strides=(1,1,1,1), padding_low=(0,1,1,0),"
+            " padding_high=(0,1,1,0), base_dilation=(1,1,1,1), window_dilation=(1,1,1,1)] x\n return y, z, w\n}");
+}
+
+/* ------------------------------------------------------------------ promises of the engine */
+
+TEST(donated_operands_are_written_over)
+{
+    const char *text =
+        "program (p: f32[1000], g: f32[1000], s: f32[]) {\n b: f32[1000] = broadcast_in_dim[shape=(1000)] s\n a: f32[1000] = mul g b\n"
+        " c: f32[1000] = sub p a\n d: f32[1000] = mul c p\n return c, d\n}";
+    bench b = { 0 };
+    bool donatable[] = { true, true, false };
+    if (begin(&b, text, donatable) && run(&b, 0, b.in, b.out[0])) {
+        const int *alias = b.kernel[1]->alias;
+        void *out[2] = { b.out[1][0], b.out[1][1] };
+        CHECK(alias[0] >= 0 && alias[1] >= 0 && alias[0] != alias[1]);
+        for (int o = 0; o < 2; o++)
+            if (alias[o] >= 0)
+                out[o] = b.in[alias[o]];
+        if (run(&b, 1, b.in, out))
+            for (int o = 0; o < 2; o++)
+                near(b.p->out[o]->type, out[o], b.out[0][o], 1);
+    }
+    end(&b);
+}
+
+/* The same elements in one array and cut into several give the same bits. */
+TEST(bits_do_not_depend_on_the_size)
+{
+    bench whole = { 0 }, part = { .shift = 4 };
+    if (begin(&whole,
+              "program (a: f32[200000]) {\n b: f32[200000] = exp a\n c: f32[200000] = tanh b\n d: f32[200000] = sin a\n"
+              " e: f32[200000] = mul c d\n f: f32[200000] = log1p b\n g: f32[200000] = add e f\n return g\n}",
+              NULL) &&
+        begin(&part,
+              "program (a: f32[37]) {\n b: f32[37] = exp a\n c: f32[37] = tanh b\n d: f32[37] = sin a\n"
+              " e: f32[37] = mul c d\n f: f32[37] = log1p b\n g: f32[37] = add e f\n return g\n}",
+              NULL) &&
+        run(&whole, 1, whole.in, whole.out[1]))
+        for (int at = 0; at + 37 <= 200000; at += 4001) {
+            memcpy(part.in[0], (float *)whole.in[0] + at, 37 * sizeof(float));
+            if (!run(&part, 1, part.in, part.out[1]) || !CHECK_BYTES(part.out[1][0], (float *)whole.out[1][0] + at, 37 * sizeof(float)))
+                break;
+        }
+    end(&whole);
+    end(&part);
+}
+
+TEST(sums_over_members)
+{
+    float in[8][100], expected[2][100], got[100];
+    const void *pointers[8];
+    uint32_t state = 7;
+    for (int m = 0; m < 8; m++) {
+        pointers[m] = in[m];
+        for (int i = 0; i < 100; i++)
+            in[m][i] = (float)noise(&state) / 1000;
+    }
+    for (int how = 0; how < 3; how++) {
+        mf_backend_reference.reduce((mf_reducer)how, MF_F32, pointers, 8, expected[0], 0, 100);
+        mf_backend_native.reduce((mf_reducer)how, MF_F32, pointers, 8, got, 0, 37);
+        mf_backend_native.reduce((mf_reducer)how, MF_F32, pointers, 8, got, 37, 100);
+        CHECK_BYTES(got, expected[0], sizeof got);
+    }
+}
+
+static int find_llvm(struct dl_phdr_info *info, size_t size, void *found)
+{
+    (void)size;
+    *(bool *)found |= info->dlpi_name && strstr(info->dlpi_name, "libLLVM") != NULL;
+    return 0;
+}
+
+static bool llvm_is_loaded(void)
+{
+    bool found = false;
+    dl_iterate_phdr(find_llvm, &found);
+    return found;
+}
+
+/* Runs before all tests: later ones may load it. */
+static bool loaded_by_tiny;
+__attribute__((constructor)) static void try_tiny(void)
+{
+    bench b = { 0 };
+    if (begin(&b, "program (a: f32[4]) {\n b: f32[4] = square a\n return b\n}", NULL) || b.p)
+        loaded_by_tiny = llvm_is_loaded();
+    end(&b);
+}
+
+TEST(tiny_programs_need_no_llvm)
+{
+    CHECK(!loaded_by_tiny);
+    mf_native_llvm_use = MF_LLVM_ALWAYS;
+    compare_at("program (a: f32[4]) {\n b: f32[4] = square a\n return b\n}", 0, 1);
+    mf_native_llvm_use = MF_LLVM_WHERE_IT_PAYS;
+    CHECK(llvm_is_loaded());
+}
