@@ -1,4 +1,4 @@
-/* Calls: flatten, look up, (miss) trace, optimise, compile, (always) run. mf_call_n is the way of a call; the miss is compile_traced. */
+/* Calls: flatten, look up, (miss) trace, optimise, compile, (always) run. mf_call_n is the way of a call; the miss is mf_dispatch_compile. */
 #include "trace/dispatch.h"
 
 #include <manyfold/function.h>
@@ -27,7 +27,7 @@ static mf_executable *compile_program(const mf_program *p, const bool *donated, 
     return x;
 }
 
-static mf_executable *compile_traced(mf_traced *t, const bool *donated, mf_error_object **error)
+mf_executable *mf_dispatch_compile(mf_traced *t, const bool *donated, mf_error_object **error)
 {
     mf_object *x = atomic_load_explicit(&t->executable, memory_order_acquire);
     if (x)
@@ -132,7 +132,7 @@ static mf_error_object *gather_operands(const mf_traced *t, mf_object *const *le
 static mf_error_object *run_traced(mf_traced *t, mf_array *const *in, const bool *donated, mf_value *result)
 {
     mf_error_object *error = check_arrays(in, t->program->in_count, donated);
-    mf_executable *x = error ? NULL : compile_traced(t, donated, &error);
+    mf_executable *x = error ? NULL : mf_dispatch_compile(t, donated, &error);
     if (!x)
         return error;
     mf_array *small[32], **out = t->program->out_count <= 32 ? small : mf_alloc((size_t)t->program->out_count * sizeof *out);

@@ -530,3 +530,23 @@ void mf_executable_describe(mf_text *t, const mf_executable *x)
     }
     mf_text_add(t, "%zu bytes of temporaries a worker\n", x->plan->scratch_bytes);
 }
+
+/* What every device holds between segments; what is computed once for all counts once, at the top. */
+static int64_t crossing_bytes(const mf_block *b)
+{
+    int64_t bytes = 0;
+    for (int r = 0; b && r < b->register_count; r++)
+        bytes += b->types[r]->bytes;
+    return bytes;
+}
+
+void mf_executable_memory(const mf_executable *x, int64_t *per_worker, int64_t *per_device)
+{
+    *per_worker = (int64_t)x->plan->scratch_bytes;
+    *per_device = 0;
+    for (const mf_map_site *site = x->plan->sites; site; site = site->next) {
+        const mf_map_plan *plan = atomic_load(&((mf_map_site *)(uintptr_t)site)->declared);
+        if (plan)
+            *per_device += crossing_bytes(plan->device);
+    }
+}

@@ -20,6 +20,9 @@ void mf_executable_inline_below(double nanoseconds);
 /* What the memory plan says, for the user: one line a fact. */
 void mf_executable_describe(mf_text *t, const mf_executable *x);
 
+/* Bytes of temporaries that each worker keeps, and of values that cross segments on each device. */
+void mf_executable_memory(const mf_executable *x, int64_t *per_worker, int64_t *per_device);
+
 /* Devices (runtime/devices.c): virtual CPU devices; ids 0 .. count-1. */
 int mf_device_total(void);                   /* MF_NUM_CPU_DEVICES, a call before first use, or the usable cores */
 mf_error_object *mf_device_set_total(int n); /* error once devices were used, or n < 1 */
