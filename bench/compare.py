@@ -15,8 +15,8 @@ import statistics
 import subprocess
 import sys
 
-NAMES = ["first_call_dispatch_double", "dispatch_double", "first_call_dispatch_psum", "dispatch_psum", "first_call_linear_regression_step",
-         "linear_regression_step", "psum_1MiB", "psum_16MiB", "psum_64MiB", "first_call_cnn_step_float32_128", "cnn_step_float32_128",
+NAMES = ["first_call_double", "dispatch_double", "first_call_psum", "dispatch_psum", "first_call_linear_regression", "linear_regression_step",
+         "psum_1MiB", "psum_16MiB", "psum_64MiB", "first_call_cnn_step_float32_128", "cnn_step_float32_128",
          "cnn_step_bfloat16_128"]
 
 

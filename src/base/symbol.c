@@ -22,7 +22,7 @@ typedef struct image {
 static bool inside(const image *f, size_t offset, size_t size) { return offset <= f->size && size <= f->size - offset; }
 
 /* The function symbol with this value, copied from a symbol table section; NULL when it is not there. */
-static const char *find_in(const image *f, const ElfW(Shdr) *table, const ElfW(Shdr) *strings, uintptr_t value)
+static const char *find_in(const image *f, const ElfW(Shdr) * table, const ElfW(Shdr) * strings, uintptr_t value)
 {
     if (!inside(f, table->sh_offset, table->sh_size) || !inside(f, strings->sh_offset, strings->sh_size))
         return NULL;

@@ -39,7 +39,8 @@ mf_module mf_nn_conv_opt(mf_state rngs, int in_features, int out_features, const
     int padding = o->padding == MF_PADDING_DEFAULT ? MF_SAME : (int)o->padding;
     mf_state kernel = mf_param_state(lecun_normal(rngs, MF_SHAPE(h, w, in_features, out_features), h * w * in_features, dtype));
     if (o->no_bias)
-        return mf_module_new("Conv", conv_call, "kernel", kernel, "stride_0", stride_0, "stride_1", stride_1, "padding", padding, "use_bias", 0);
+        return mf_module_new("Conv", conv_call, "kernel", kernel, "stride_0", stride_0, "stride_1", stride_1, "padding", padding,
+                             "use_bias", 0);
     mf_state bias = mf_param_state(mf_zeros(MF_SHAPE(out_features), dtype));
     return mf_module_new("Conv", conv_call, "kernel", kernel, "bias", bias, "stride_0", stride_0, "stride_1", stride_1, "padding", padding,
                          "use_bias", 1);

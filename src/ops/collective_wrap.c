@@ -54,7 +54,7 @@ static mf_error_object *names_of(const char *op, const mf_collective_options *o,
 /* Integers at the leaves of a tree, in order. -1 when a leaf is none. */
 static int integers_of(mf_value v, int64_t *out, int room, const mf_structure **structure)
 {
-    mf_object *o = mf_object_of(v), *const *leaves, *self;
+    mf_object *o = mf_object_of(v), *const * leaves, *self;
     int n;
     if (!o)
         return -1;
@@ -110,7 +110,8 @@ static mf_value bind_leaf(const collective *c, mf_value x)
         return mf_bind(c->op, &p, 1, x);
     }
     if (c->op == &mf_op_all_to_all) {
-        mf_all_to_all_params p = { c->spec.names, c->axis, c->second_axis, c->tiled, c->spec.groups, c->spec.groups->count ? c->spec.group_size : 0 };
+        mf_all_to_all_params p = { c->spec.names, c->axis,        c->second_axis,
+                                   c->tiled,      c->spec.groups, c->spec.groups->count ? c->spec.group_size : 0 };
         return mf_bind(c->op, &p, 1, x);
     }
     if (c->op == &mf_op_ppermute) {
@@ -127,7 +128,8 @@ static mf_value fold_number(const collective *c, const mf_array *a)
     if (c->op != &mf_op_psum)
         return mf_value_of(a);
     mf_array *r = mf_dtype_is_float(a->type->dtype)
-                      ? mf_array_scalar_f64(a->type->dtype, a->type->weak, mf_load_f64(a->type->dtype, a->inline_data) * (double)c->spec.group_size)
+                      ? mf_array_scalar_f64(a->type->dtype, a->type->weak,
+                                            mf_load_f64(a->type->dtype, a->inline_data) * (double)c->spec.group_size)
                       : mf_array_scalar_i64(a->type->dtype == MF_BOOL ? MF_I32 : a->type->dtype, a->type->weak,
                                             mf_load_i64(a->type->dtype, a->inline_data) * c->spec.group_size);
     return r ? mf_value_new(r) : mf_value_new(mf_error_out_of_memory());
@@ -172,7 +174,7 @@ static mf_value leaf_of(const collective *c, mf_object *o)
 
 static mf_value over_tree(const collective *c, mf_value x)
 {
-    mf_object *o = mf_object_of(x), *const *leaves, *self;
+    mf_object *o = mf_object_of(x), *const * leaves, *self;
     if (!o)
         return mf_fail(MF_ERROR_ARGUMENT, "%s of an unset value", c->op->name);
     if (!mf_object_is(o, &mf_tree_class))
@@ -251,7 +253,10 @@ mf_value mf_all_to_all_opt(mf_value x, int split_axis, int concat_axis, const mf
     return run(&(collective){ .op = &mf_op_all_to_all, .axis = split_axis, .second_axis = concat_axis }, "all_to_all", x, o);
 }
 
-static mf_error_object *permutation_error(const char *what) { return mf_error_new(MF_ERROR_AXIS, "`perm` does not represent a permutation: %s", what); }
+static mf_error_object *permutation_error(const char *what)
+{
+    return mf_error_new(MF_ERROR_AXIS, "`perm` does not represent a permutation: %s", what);
+}
 
 static mf_error_object *check_pairs(const int64_t *pairs, int n, int64_t size)
 {
@@ -291,7 +296,8 @@ mf_value mf_ppermute(mf_value x, const char *axis_name, mf_value pairs)
     bool ok = n >= 0 && (s->kind == MF_NODE_LIST || s->kind == MF_NODE_TUPLE);
     for (int i = 0; ok && i < s->child_count; i++)
         ok = s->children[i]->leaf_count == 2;
-    mf_value r = ok ? permute(x, axis_name, list, n) : mf_fail(MF_ERROR_AXIS, "`perm` does not represent a permutation: a list of (source, target) pairs is needed");
+    mf_value r = ok ? permute(x, axis_name, list, n)
+                    : mf_fail(MF_ERROR_AXIS, "`perm` does not represent a permutation: a list of (source, target) pairs is needed");
     mf_free(list);
     return r;
 }
@@ -311,9 +317,10 @@ mf_value mf_pshuffle(mf_value x, const char *axis_name, mf_value permutation)
             list[2 * i + 1] = i;
         }
         const mf_axis_env *binder = mf_axis_env_find(mf_trace_env(), mf_intern(axis_name));
-        r = binder && n != binder->size ? mf_fail(MF_ERROR_AXIS, "`perm` does not represent a permutation: it has %d entries, the axis %s has size %lld", n,
-                                                  axis_name, (long long)binder->size)
-                                        : permute(x, axis_name, list, 2 * n);
+        r = binder && n != binder->size
+                ? mf_fail(MF_ERROR_AXIS, "`perm` does not represent a permutation: it has %d entries, the axis %s has size %lld", n,
+                          axis_name, (long long)binder->size)
+                : permute(x, axis_name, list, 2 * n);
     }
     mf_free(list);
     return r;
@@ -326,7 +333,8 @@ mf_value mf_pbroadcast(mf_value x, const char *axis_name, int source)
     if (!binder)
         return mf_value_new(unbound("pbroadcast", axis_name ? axis_name : ""));
     if (source < 0 || source >= binder->size)
-        return mf_fail(MF_ERROR_AXIS, "pbroadcast: source %d lies outside the axis %s of size %lld", source, axis_name, (long long)binder->size);
+        return mf_fail(MF_ERROR_AXIS, "pbroadcast: source %d lies outside the axis %s of size %lld", source, axis_name,
+                       (long long)binder->size);
     mf_value type_checked = mf_expect_array(x, "pbroadcast's operand");
     const mf_type *type = mf_value_type(type_checked);
     if (!type)

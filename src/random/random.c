@@ -40,7 +40,7 @@ mf_value mf_random_split(mf_value key, int count)
     return mf_is_error(words) ? words : mf_stack(mf_list(mf_get(words, 0), mf_get(words, 1)), 1);
 }
 
-mf_value (mf_random_fold_in)(mf_value key, mf_value data)
+mf_value(mf_random_fold_in)(mf_value key, mf_value data)
 {
     mf_value words = mf_threefry2x32(key, mf_scalar(0, MF_U32), mf_astype(data, MF_U32));
     return mf_is_error(words) ? words : mf_stack(mf_list(mf_get(words, 0), mf_get(words, 1)), 0);
@@ -102,7 +102,10 @@ mf_value mf_random_uniform_in(mf_value key, mf_shape shape, mf_dtype dtype, mf_v
     return mf_maximum(from, scaled);
 }
 
-mf_value mf_random_uniform(mf_value key, mf_shape shape, mf_dtype dtype) { return mf_random_uniform_in(key, shape, dtype, mf_f(0), mf_f(1)); }
+mf_value mf_random_uniform(mf_value key, mf_shape shape, mf_dtype dtype)
+{
+    return mf_random_uniform_in(key, shape, dtype, mf_f(0), mf_f(1));
+}
 
 mf_value mf_random_normal(mf_value key, mf_shape shape, mf_dtype dtype)
 {
@@ -126,10 +129,14 @@ mf_value mf_random_truncated_normal(mf_value key, double low, double high, mf_sh
 static mf_dtype unsigned_of(mf_dtype dtype, int *bits)
 {
     switch (dtype) {
-    case MF_I8: case MF_U8: *bits = 8; return MF_U8;
-    case MF_I16: case MF_U16: *bits = 16; return MF_U16;
-    case MF_I32: case MF_U32: *bits = 32; return MF_U32;
-    case MF_I64: case MF_U64: *bits = 64; return MF_U64;
+    case MF_I8:
+    case MF_U8: *bits = 8; return MF_U8;
+    case MF_I16:
+    case MF_U16: *bits = 16; return MF_U16;
+    case MF_I32:
+    case MF_U32: *bits = 32; return MF_U32;
+    case MF_I64:
+    case MF_U64: *bits = 64; return MF_U64;
     default: return MF_DTYPE_DEFAULT;
     }
 }
@@ -145,7 +152,8 @@ mf_value mf_random_randint(mf_value key, mf_shape shape, mf_value low, mf_value 
     if (bits < 32) { /* drawn in 32 bits and narrowed */
         bool is_signed = dtype == MF_I8 || dtype == MF_I16;
         int lowest = is_signed ? -(1 << (bits - 1)) : 0, beyond = is_signed ? 1 << (bits - 1) : 1 << bits;
-        mf_value narrow_low = mf_clip(mf_astype(low, MF_I32), lowest, beyond), narrow_high = mf_clip(mf_astype(high, MF_I32), lowest, beyond);
+        mf_value narrow_low = mf_clip(mf_astype(low, MF_I32), lowest, beyond),
+                 narrow_high = mf_clip(mf_astype(high, MF_I32), lowest, beyond);
         return mf_astype(mf_random_randint(key, shape, narrow_low, narrow_high, MF_I32), dtype);
     }
     mf_value from = mf_astype(low, dtype), to = mf_astype(high, dtype), keys = mf_random_split(key, 2);

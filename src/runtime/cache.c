@@ -47,8 +47,9 @@ static uint64_t key_hash(const mf_function_object *f, const mf_signature *s)
 
 static bool same_key(const mf_cache_ticket *e, uint64_t hash, const mf_function_object *f, const mf_signature *s)
 {
-    if (e->hash != hash || e->f != f || e->env != s->env || e->rules != s->rules || e->arg_count != s->arg_count || e->leaf_count != s->leaf_count ||
-        e->has_kwargs != s->has_kwargs || memcmp(e->structures, s->structures, (size_t)s->arg_count * sizeof *s->structures) != 0)
+    if (e->hash != hash || e->f != f || e->env != s->env || e->rules != s->rules || e->arg_count != s->arg_count ||
+        e->leaf_count != s->leaf_count || e->has_kwargs != s->has_kwargs ||
+        memcmp(e->structures, s->structures, (size_t)s->arg_count * sizeof *s->structures) != 0)
         return false;
     for (int i = 0; i < s->leaf_count; i++)
         if (e->leaves[i].type != s->leaves[i].type || (!s->leaves[i].type && e->leaves[i].identity != s->leaves[i].identity))

@@ -211,7 +211,8 @@ static bool same_op(const op_entry *e, uint64_t hash, const mf_op *op, const voi
     return mf_params_equal(op, e->params, params);
 }
 
-static op_entry *op_entry_new(const mf_op *op, const void *params, mf_array *const *in, int in_count, uint64_t hash, mf_error_object **error)
+static op_entry *op_entry_new(const mf_op *op, const void *params, mf_array *const *in, int in_count, uint64_t hash,
+                              mf_error_object **error)
 {
     op_entry *e = mf_calloc(1, sizeof *e + (size_t)in_count * sizeof *e->in);
     if (!e) {
@@ -235,7 +236,8 @@ static op_entry *op_entry_new(const mf_op *op, const void *params, mf_array *con
 }
 
 /* The entry's executable, retained: another thread may clear the cache meanwhile. */
-static mf_executable *find_op(const mf_op *op, const void *params, mf_array *const *in, int in_count, int *out_count, mf_error_object **error)
+static mf_executable *find_op(const mf_op *op, const void *params, mf_array *const *in, int in_count, int *out_count,
+                              mf_error_object **error)
 {
     uint64_t hash = mf_hash_mix((uintptr_t)op, mf_params_hash(op, params));
     for (int i = 0; i < in_count; i++)

@@ -8,7 +8,7 @@ bool mf_traced_cells_match(const mf_traced *t)
 {
     bool same = true;
     for (int i = 0; i < t->cell_count && same; i++) {
-        mf_object *o = mf_trace_cell_peek(t->cells[i].cell), *const *leaves, *self;
+        mf_object *o = mf_trace_cell_peek(t->cells[i].cell), *const * leaves, *self;
         int count;
         same = o && mf_tree_flatten(o, &leaves, &count, &self) == t->cells[i].read_structure;
         for (int k = 0; same && k < count; k++)
@@ -28,7 +28,7 @@ static mf_error_object *lift_operands(mf_trace *trace, const mf_traced *t, mf_ob
     for (int i = 0; i < t->capture_count && !error; i++)
         in[n++] = mf_trace_lift(trace, &t->captures[i]->object, &error);
     for (int i = 0; i < t->cell_count && !error; i++) {
-        mf_object *value = mf_trace_cell_read(trace, t->cells[i].cell, &error), *const *items, *self;
+        mf_object *value = mf_trace_cell_read(trace, t->cells[i].cell, &error), *const * items, *self;
         int count = 0;
         if (value)
             mf_tree_flatten(value, &items, &count, &self);
@@ -55,7 +55,8 @@ static mf_object *tree_of_tracers(mf_trace *trace, const mf_structure *s, mf_obj
 
 static mf_error_object *inline_into(mf_trace *trace, const mf_traced *t, mf_object *const *leaves, mf_value *result)
 {
-    mf_var **in = mf_calloc((size_t)t->program->in_count + 1, sizeof *in), **out = mf_calloc((size_t)t->program->out_count + 1, sizeof *out);
+    mf_var **in = mf_calloc((size_t)t->program->in_count + 1, sizeof *in),
+           **out = mf_calloc((size_t)t->program->out_count + 1, sizeof *out);
     mf_error_object *error = in && out ? lift_operands(trace, t, leaves, in) : mf_error_out_of_memory();
     if (!error) {
         mf_builder *b = mf_trace_builder(trace);

@@ -100,7 +100,8 @@ static const char *name_of(const mf_function_class *kind, const mf_function_obje
     return mf_intern(name);
 }
 
-static mf_function_object *function_new(const mf_function_class *kind, mf_function_object *inner, uint64_t hash, const void *options, size_t size)
+static mf_function_object *function_new(const mf_function_class *kind, mf_function_object *inner, uint64_t hash, const void *options,
+                                        size_t size)
 {
     mf_function_object *f = mf_object_new(&mf_function_object_class, sizeof *f);
     void *copy = f ? mf_alloc(size ? size : 1) : NULL;
@@ -164,7 +165,8 @@ mf_function_object *mf_function_of(mf_function f, mf_error_object **error)
     mf_object *o = mf_handle_get(f.handle);
     if (mf_object_is(o, &mf_function_object_class))
         return (mf_function_object *)o;
-    *error = mf_object_is(o, &mf_error_class) ? mf_retain(o) : mf_error_new(MF_ERROR_ARGUMENT, "this is not a function (%s)", o ? o->kind->name : "unset");
+    *error = mf_object_is(o, &mf_error_class) ? mf_retain(o)
+                                              : mf_error_new(MF_ERROR_ARGUMENT, "this is not a function (%s)", o ? o->kind->name : "unset");
     return NULL;
 }
 
@@ -298,7 +300,9 @@ static const char *c_function_name(const void *options)
     return mf_symbol_of(p);
 }
 
-static const mf_function_class c_function_class = { .name = "function", .trace = mf_trace_by_calling, .call = c_function_call, .name_of = c_function_name };
+static const mf_function_class c_function_class = {
+    .name = "function", .trace = mf_trace_by_calling, .call = c_function_call, .name_of = c_function_name
+};
 
 static mf_function c_function_make(void (*address)(void), int arity, const void *context, size_t size, bool closure)
 {
@@ -322,9 +326,12 @@ static mf_function c_function_make(void (*address)(void), int arity, const void 
 }
 
 #define ARITIES(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
-#define X(n)                                                                                                                          \
-    mf_function mf_fn_##n(mf_fn##n f) { return c_function_make((void (*)(void))f, n, NULL, 0, false); }                               \
-    mf_function mf_closure_##n(mf_fc##n f, const void *context, size_t size) { return c_function_make((void (*)(void))f, n, context, size, true); }
+#define X(n)                                                                                            \
+    mf_function mf_fn_##n(mf_fn##n f) { return c_function_make((void (*)(void))f, n, NULL, 0, false); } \
+    mf_function mf_closure_##n(mf_fc##n f, const void *context, size_t size)                            \
+    {                                                                                                   \
+        return c_function_make((void (*)(void))f, n, context, size, true);                              \
+    }
 ARITIES(X)
 #undef X
 
@@ -357,7 +364,9 @@ static mf_value partial_call(mf_function_object *f, const mf_value *arguments, i
     return mf_call_n((mf_function){ mf_handle_new(mf_retain(f->inner)) }, all, o->count + count);
 }
 
-static const mf_function_class partial_class = { .name = "partial", .trace = mf_trace_by_calling, .call = partial_call, .destroy = partial_destroy };
+static const mf_function_class partial_class = {
+    .name = "partial", .trace = mf_trace_by_calling, .call = partial_call, .destroy = partial_destroy
+};
 
 mf_function mf_partial_n(mf_function f, const mf_value *first, int count)
 {
@@ -368,7 +377,8 @@ mf_function mf_partial_n(mf_function f, const mf_value *first, int count)
         return (mf_function){ mf_handle_new(error) };
     partial_options o = { 0 };
     if (count < 0 || count > MF_MAX_ARGUMENTS)
-        return (mf_function){ mf_handle_new(mf_error_new(MF_ERROR_ARGUMENT, "mf_partial binds at most %d arguments, not %d", MF_MAX_ARGUMENTS, count)) };
+        return (mf_function){ mf_handle_new(
+            mf_error_new(MF_ERROR_ARGUMENT, "mf_partial binds at most %d arguments, not %d", MF_MAX_ARGUMENTS, count)) };
     for (int i = 0; i < count; i++)
         o.bound[o.count++] = mf_retain(mf_object_of(first[i]));
     return mf_function_make(&partial_class, inner, &o, sizeof o);

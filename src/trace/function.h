@@ -33,9 +33,9 @@ typedef struct mf_signature {
 /* The outcome of tracing: a closed program. Inputs: the typed leaves in order, then the captured tracers, then the values of the cells
  * that were touched. Outputs: the result's array leaves in order, then the new values of the cells that were written. */
 typedef struct mf_touched_cell {
-    mf_state_cell *cell;                /* retained */
-    const mf_structure *read_structure; /* its consecutive inputs */
-    const mf_type **read_types;         /* as seen around all maps: what the cache compares */
+    mf_state_cell *cell;                 /* retained */
+    const mf_structure *read_structure;  /* its consecutive inputs */
+    const mf_type **read_types;          /* as seen around all maps: what the cache compares */
     const mf_structure *write_structure; /* NULL when only read */
 } mf_touched_cell;
 
@@ -59,8 +59,8 @@ typedef struct mf_function_class {
     mf_traced *(*trace)(mf_function_object *f, const mf_signature *s, mf_error_object **error);
     /* Calls without tracing (C functions outside transforms, pullbacks); NULL: traced, cached and run by dispatch. */
     mf_value (*call)(mf_function_object *f, const mf_value *arguments, int count);
-    const char *(*name_of)(const void *options); /* interned; NULL: "class(inner)" */
-    void (*destroy)(mf_function_object *f); /* what the options hold; may be NULL */
+    const char *(*name_of)(const void *options);                   /* interned; NULL: "class(inner)" */
+    void (*destroy)(mf_function_object *f);                        /* what the options hold; may be NULL */
     const mf_ints *(*static_argnums)(const mf_function_object *f); /* NULL: none */
     const mf_ints *(*donate_argnums)(const mf_function_object *f); /* NULL: none */
 } mf_function_class;
@@ -97,8 +97,8 @@ int mf_signature_typed_count(const mf_signature *s);
 /* The argument of a leaf, and its path: "argument 1 ['w']", appended to t. */
 int mf_signature_argument_of(const mf_signature *s, int leaf);
 void mf_signature_leaf_path(mf_text *t, const mf_signature *s, int leaf);
-int mf_traced_result_count(const mf_traced *t);                /* array leaves of the result */
-int mf_traced_read_count(const mf_traced *t);                  /* inputs that come from cells */
+int mf_traced_result_count(const mf_traced *t); /* array leaves of the result */
+int mf_traced_read_count(const mf_traced *t);   /* inputs that come from cells */
 int mf_traced_write_count(const mf_traced *t);
 /* A traced with another program and result structure but the captures and cells of t. Takes the program's reference. */
 mf_traced *mf_traced_with(const mf_traced *t, mf_program *program, const mf_structure *result, mf_object *const *statics);

@@ -65,7 +65,9 @@ static mf_error_object *fill_member(module_member *m, const mf_node_ *name, cons
     const mf_class *wanted = value->kind == NODE_STATE ? &mf_state_class : value->kind == NODE_MODULE ? &module_class : NULL;
     mf_object *o = wanted ? mf_handle_get(value->handle) : NULL;
     if (!mf_object_is(o, wanted))
-        return mf_object_is(o, &mf_error_class) ? mf_retain(o) : mf_error_new(MF_ERROR_ARGUMENT, "member %s of a module is neither state, module nor number", m->name);
+        return mf_object_is(o, &mf_error_class)
+                   ? mf_retain(o)
+                   : mf_error_new(MF_ERROR_ARGUMENT, "member %s of a module is neither state, module nor number", m->name);
     m->kind = value->kind == NODE_STATE ? MEMBER_STATE : MEMBER_MODULE;
     m->object = mf_retain(o);
     if (m->kind == MEMBER_STATE && !((mf_state_cell *)o)->name)
@@ -161,7 +163,8 @@ static mf_value module_call(mf_function_object *f, const mf_value *a, int count)
 {
     module_object *m = (module_object *)((module_options *)f->options)->module;
     if (count != m->arity)
-        return mf_fail(MF_ERROR_ARGUMENT, "module %s takes %d argument%s but was called with %d", m->type, m->arity, m->arity == 1 ? "" : "s", count);
+        return mf_fail(MF_ERROR_ARGUMENT, "module %s takes %d argument%s but was called with %d", m->type, m->arity,
+                       m->arity == 1 ? "" : "s", count);
     mf_module self = { mf_handle_new(mf_retain(m)) };
     const void *entry = mf_entry_address;
     mf_entry_address = NULL;
@@ -172,7 +175,9 @@ static mf_value module_call(mf_function_object *f, const mf_value *a, int count)
 
 static const char *module_name(const void *options) { return ((const module_object *)((const module_options *)options)->module)->type; }
 
-static const mf_function_class module_function_class = { .name = "module", .trace = mf_trace_by_calling, .call = module_call, .name_of = module_name, .destroy = options_destroy };
+static const mf_function_class module_function_class = {
+    .name = "module", .trace = mf_trace_by_calling, .call = module_call, .name_of = module_name, .destroy = options_destroy
+};
 
 mf_function mf_fn_module(mf_module handle)
 {
@@ -233,7 +238,8 @@ static mf_error_object *pair(module_object *m, mf_value values, mf_state_cell **
             if (m->members[k].kind != MEMBER_NUMBER && strcmp(m->members[k].name, name) == 0)
                 x = &m->members[k];
         if (!x)
-            return mf_error_new(MF_ERROR_TREE, "module %s has no state or module named %s", m->type, name ? name : "(the values are no dict)");
+            return mf_error_new(MF_ERROR_TREE, "module %s has no state or module named %s", m->type,
+                                name ? name : "(the values are no dict)");
         mf_value v = mf_get_n(values, (const mf_value[]){ mf_string(name) }, 1);
         if (x->kind == MEMBER_MODULE) {
             mf_error_object *e = pair((module_object *)x->object, v, cells, found, count, room);
@@ -294,7 +300,9 @@ static mf_value pure_call(mf_function_object *f, const mf_value *a, int count)
     return r;
 }
 
-static const mf_function_class pure_class = { .name = "pure", .trace = mf_trace_by_calling, .call = pure_call, .name_of = module_name, .destroy = options_destroy };
+static const mf_function_class pure_class = {
+    .name = "pure", .trace = mf_trace_by_calling, .call = pure_call, .name_of = module_name, .destroy = options_destroy
+};
 
 mf_function mf_module_pure(mf_module handle)
 {

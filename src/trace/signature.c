@@ -31,11 +31,12 @@ static mf_error_object *static_leaf(mf_leaf *leaf, mf_object *o, const char *fun
         return NULL;
     }
     if (mf_object_is(o, &mf_tracer_class))
-        return mf_error_new(MF_ERROR_TRACER, "static argument %d of %s is a traced value (%s); a static must be known when tracing", argument,
-                            function, mf_type_name(((mf_tracer *)o)->type));
-    return mf_error_new(MF_ERROR_ARGUMENT, "non-hashable static argument %d of %s: %s has no equality to look a compiled program up by; "
-                        "statics are numbers, strings, static bytes and modules", argument, function,
-                        mf_object_is(o, &mf_array_class) ? mf_type_name(((mf_array *)o)->type) : o->kind->name);
+        return mf_error_new(MF_ERROR_TRACER, "static argument %d of %s is a traced value (%s); a static must be known when tracing",
+                            argument, function, mf_type_name(((mf_tracer *)o)->type));
+    return mf_error_new(MF_ERROR_ARGUMENT,
+                        "non-hashable static argument %d of %s: %s has no equality to look a compiled program up by; "
+                        "statics are numbers, strings, static bytes and modules",
+                        argument, function, mf_object_is(o, &mf_array_class) ? mf_type_name(((mf_array *)o)->type) : o->kind->name);
 }
 
 static mf_error_object *typed_leaf(mf_leaf *leaf, mf_object *o, const mf_function_object *f, const mf_structure *s, int argument, int index)
@@ -53,8 +54,10 @@ static mf_error_object *typed_leaf(mf_leaf *leaf, mf_object *o, const mf_functio
     }
     mf_text path = { 0 };
     mf_structure_leaf_path(&path, s, index);
-    mf_error_object *e = mf_error_new(MF_ERROR_ARGUMENT, "%s: argument %d%s%s is %s, not an array or a number; arguments that are not arrays must be "
-                                      "marked as static", f->name, argument, path.count ? " at " : "", path.count ? path.at : "",
+    mf_error_object *e = mf_error_new(MF_ERROR_ARGUMENT,
+                                      "%s: argument %d%s%s is %s, not an array or a number; arguments that are not arrays must be "
+                                      "marked as static",
+                                      f->name, argument, path.count ? " at " : "", path.count ? path.at : "",
                                       o ? o->kind->name : "an unset value");
     mf_text_free(&path);
     return e;
@@ -72,9 +75,10 @@ static mf_error_object *check_static_argnums(const mf_function_object *f, const 
         mf_text_add(&list, "%s%lld", i ? ", " : "", (long long)statics->at[i]);
     if (statics->count == 1)
         mf_text_put(&list, ",");
-    mf_error_object *e = mf_error_new(MF_ERROR_ARGUMENT, "%sped function has static_broadcasted_argnums=(%s) but was called with only %d positional "
-                                      "argument%s. All static broadcasted arguments must be passed positionally.", f->kind->name,
-                                      list.at ? list.at : "", count, count == 1 ? "" : "s");
+    mf_error_object *e = mf_error_new(MF_ERROR_ARGUMENT,
+                                      "%sped function has static_broadcasted_argnums=(%s) but was called with only %d positional "
+                                      "argument%s. All static broadcasted arguments must be passed positionally.",
+                                      f->kind->name, list.at ? list.at : "", count, count == 1 ? "" : "s");
     mf_text_free(&list);
     return e;
 }
@@ -93,7 +97,8 @@ mf_error_object *mf_signature_make(mf_signature *s, mf_leaf **leaves, const mf_f
     int capacity = s->leaf_count;
     *s = (mf_signature){ .env = mf_trace_env(), .arg_count = count };
     if (count < 0 || count > MF_MAX_ARGUMENTS)
-        return mf_error_new(MF_ERROR_ARGUMENT, "%s was called with %d arguments; at most %d are possible (pass a tree)", f->name, count, MF_MAX_ARGUMENTS);
+        return mf_error_new(MF_ERROR_ARGUMENT, "%s was called with %d arguments; at most %d are possible (pass a tree)", f->name, count,
+                            MF_MAX_ARGUMENTS);
     mf_object *self[MF_MAX_ARGUMENTS], *const *items[MF_MAX_ARGUMENTS];
     int sizes[MF_MAX_ARGUMENTS], total = 0;
     for (int i = 0; i < count; i++) {
@@ -131,8 +136,8 @@ mf_error_object *mf_signature_donated(const mf_signature *s, const mf_function_o
     int positional = s->arg_count - s->has_kwargs;
     for (int i = 0; list && i < list->count; i++)
         if (list->at[i] >= positional || list->at[i] < -positional)
-            return mf_error_new(MF_ERROR_ARGUMENT, "donate_argnums of %s names argument %lld, but the call has %d positional argument%s", f->name,
-                                (long long)list->at[i], positional, positional == 1 ? "" : "s");
+            return mf_error_new(MF_ERROR_ARGUMENT, "donate_argnums of %s names argument %lld, but the call has %d positional argument%s",
+                                f->name, (long long)list->at[i], positional, positional == 1 ? "" : "s");
     int leaf = 0, typed = 0;
     for (int i = 0; i < s->arg_count; i++)
         for (int k = 0; k < s->structures[i]->leaf_count; k++, leaf++)

@@ -41,8 +41,8 @@ mf_axis mf_cell_rule_axis(const mf_cell_rule rules[3], const mf_state_cell *c);
 const mf_type *mf_cell_inner_type(const mf_cell_rules *rules, const mf_state_cell *c, const mf_type *outside);
 
 mf_state_cell *mf_cell_new(int type, mf_value initial, mf_error_object **error); /* one reference */
-mf_object *mf_cell_value(mf_state_cell *c);                  /* the value outside traces, a new reference */
-void mf_cell_store(mf_state_cell *c, mf_object *value);      /* retains */
+mf_object *mf_cell_value(mf_state_cell *c);                                      /* the value outside traces, a new reference */
+void mf_cell_store(mf_state_cell *c, mf_object *value);                          /* retains */
 /* While a frame is open on this thread its cells have the frame's values and writes stay in it: how a module runs purely. */
 typedef struct mf_cell_frame {
     struct mf_cell_frame *outer;
@@ -54,7 +54,7 @@ typedef struct mf_cell_frame {
 void mf_cell_frame_open(mf_cell_frame *f);
 void mf_cell_frame_close(mf_cell_frame *f);
 
-mf_value mf_cell_read(mf_state_cell *c);                     /* through the current trace, if any */
-mf_value mf_cell_write(mf_state_cell *c, mf_value v);        /* returns v, or an error */
+mf_value mf_cell_read(mf_state_cell *c);              /* through the current trace, if any */
+mf_value mf_cell_write(mf_state_cell *c, mf_value v); /* returns v, or an error */
 
 #endif

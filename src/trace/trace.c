@@ -131,7 +131,8 @@ mf_var *mf_trace_lift(mf_trace *t, mf_object *o, mf_error_object **error)
     if (mf_object_is(o, &mf_error_class))
         *error = mf_retain(o);
     else
-        *error = mf_error_new(MF_ERROR_ARGUMENT, "%s is not an array: every operand must be an array or a number", o ? o->kind->name : "an unset value");
+        *error = mf_error_new(MF_ERROR_ARGUMENT, "%s is not an array: every operand must be an array or a number",
+                              o ? o->kind->name : "an unset value");
     return NULL;
 }
 

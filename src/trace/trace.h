@@ -35,8 +35,9 @@ mf_value mf_expect_array(mf_value v, const char *what);
 /* ---- what functions use (trace/function.c) */
 struct mf_state_cell;
 struct mf_cell_rules;
-mf_trace *mf_trace_begin(const char *name, const mf_axis_env *env, const struct mf_cell_rules *rules); /* innermost from now on; NULL when memory is out */
-mf_object *mf_trace_input(mf_trace *t, const mf_type *type);        /* a new tracer: an argument */
+mf_trace *mf_trace_begin(const char *name, const mf_axis_env *env,
+                         const struct mf_cell_rules *rules); /* innermost from now on; NULL when memory is out */
+mf_object *mf_trace_input(mf_trace *t, const mf_type *type); /* a new tracer: an argument */
 /* The variable in t of an array, a tracer of t or of an outer trace (captured). NULL and *error otherwise. */
 mf_var *mf_trace_lift(mf_trace *t, mf_object *o, mf_error_object **error);
 mf_object *mf_trace_tracer(mf_trace *t, mf_var *v);

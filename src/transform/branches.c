@@ -43,7 +43,8 @@ mf_error_object *mf_shared_add(mf_shared *u, const mf_traced *t)
     int input = t->program->in_count - mf_traced_read_count(t);
     for (int i = 0; i < t->cell_count && !e; input += t->cells[i].read_structure->leaf_count, i++) {
         if (t->cells[i].write_structure && t->cells[i].write_structure != t->cells[i].read_structure)
-            return mf_error_new(MF_ERROR_TREE, "control flow changes the tree that state %s holds", t->cells[i].cell->name ? t->cells[i].cell->name : "");
+            return mf_error_new(MF_ERROR_TREE, "control flow changes the tree that state %s holds",
+                                t->cells[i].cell->name ? t->cells[i].cell->name : "");
         e = add_cell(u, t, i, input);
     }
     return e;
@@ -66,8 +67,8 @@ static int cell_offset(const mf_shared *u, const mf_state_cell *c)
     return -1;
 }
 
-mf_program *mf_shared_program(const mf_shared *u, const mf_traced *t, const mf_axis_env *env, bool with_cells_out, const mf_type *const *out_types,
-                              mf_error_object **error)
+mf_program *mf_shared_program(const mf_shared *u, const mf_traced *t, const mf_axis_env *env, bool with_cells_out,
+                              const mf_type *const *out_types, mf_error_object **error)
 {
     const mf_program *p = t->program;
     int operands = p->in_count - t->capture_count - mf_traced_read_count(t), results = mf_traced_result_count(t), n = 0;
@@ -121,7 +122,7 @@ mf_error_object *mf_shared_cell_values(const mf_shared *u, mf_value *out)
 {
     int n = 0;
     for (int i = 0; i < u->cell_count; i++) {
-        mf_object *o = mf_object_of(mf_cell_read(u->cells[i])), *const *leaves, *self;
+        mf_object *o = mf_object_of(mf_cell_read(u->cells[i])), *const * leaves, *self;
         if (mf_object_is(o, &mf_error_class))
             return mf_retain(o);
         int count;

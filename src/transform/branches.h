@@ -9,7 +9,7 @@
 
 typedef struct mf_shared { /* the union over several traced programs */
     int capture_count, cell_count, cell_leaves;
-    mf_tracer *captures[256];      /* borrowed from the traced programs */
+    mf_tracer *captures[256]; /* borrowed from the traced programs */
     mf_state_cell *cells[64];
     const mf_structure *structures[64];
     const mf_type *cell_types[256]; /* by leaf, inside */
@@ -19,8 +19,8 @@ typedef struct mf_shared { /* the union over several traced programs */
 mf_error_object *mf_shared_add(mf_shared *u, const mf_traced *t);
 /* t's program over [captures of u] [operands of t] [cells of u] in that order; outputs: results, then every cell of u (its new value, or
  * what came in). out_types (may be NULL): results are converted to these (weak flags only differ). */
-mf_program *mf_shared_program(const mf_shared *u, const mf_traced *t, const mf_axis_env *env, bool with_cells_out, const mf_type *const *out_types,
-                              mf_error_object **error);
+mf_program *mf_shared_program(const mf_shared *u, const mf_traced *t, const mf_axis_env *env, bool with_cells_out,
+                              const mf_type *const *out_types, mf_error_object **error);
 /* Appends the values of u's captures, or of its cells as the current trace sees them, as handles. */
 int mf_shared_capture_values(const mf_shared *u, mf_value *out);
 mf_error_object *mf_shared_cell_values(const mf_shared *u, mf_value *out);

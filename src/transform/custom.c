@@ -53,9 +53,10 @@ static mf_traced *trace_rule(const custom_rule *r, mf_function_object *f, const 
     mf_traced *t = mf_function_trace(f, &s, error);
     mf_free(leaves);
     if (t && (t->capture_count || t->cell_count)) {
-        *error = t->capture_count ? mf_error_new(MF_ERROR_TRACER, "the derivative rule %s captured a traced value of %s: pass it as an argument", f->name,
-                                                 t->captures[0]->trace_name)
-                                  : mf_error_new(MF_ERROR_ARGUMENT, "the derivative rule %s touches a state", f->name);
+        *error = t->capture_count
+                     ? mf_error_new(MF_ERROR_TRACER, "the derivative rule %s captured a traced value of %s: pass it as an argument",
+                                    f->name, t->captures[0]->trace_name)
+                     : mf_error_new(MF_ERROR_ARGUMENT, "the derivative rule %s touches a state", f->name);
         mf_drop(t);
         return NULL;
     }
@@ -67,7 +68,10 @@ static bool is_pair(const mf_traced *t, const mf_structure *first)
     return t->result->kind == MF_NODE_TUPLE && t->result->child_count == 2 && (!first || t->result->children[0] == first);
 }
 
-static const mf_structure *arguments_tuple(const custom_rule *r) { return mf_structure_node(MF_NODE_TUPLE, NULL, r->arguments, r->arg_count); }
+static const mf_structure *arguments_tuple(const custom_rule *r)
+{
+    return mf_structure_node(MF_NODE_TUPLE, NULL, r->arguments, r->arg_count);
+}
 
 /* A builder with p's inputs made by `input`, p inlined. */
 typedef struct rewrap {
@@ -120,7 +124,9 @@ static mf_program *trace_jvp(const mf_custom_rule *rule, const mf_type *const *t
     rewrap w;
     int n = 0;
     if (!is_pair(t, r->result) || t->result->children[1] != r->result)
-        *error = mf_error_new(MF_ERROR_TREE, "the custom_jvp rule %s must return a pair of results and tangents, trees like the function's result", r->first->name);
+        *error = mf_error_new(MF_ERROR_TREE,
+                              "the custom_jvp rule %s must return a pair of results and tangents, trees like the function's result",
+                              r->first->name);
     if (rewrap_begin(&w, r, t->program, error) && !*error) {
         for (int i = 0; i < count; i++)
             w.in[i] = mf_builder_input(&w.b, t->program->in[i]->type);
@@ -146,7 +152,8 @@ static mf_program *trace_forward(const mf_custom_rule *rule, const mf_type *cons
     const custom_rule *r = (const custom_rule *)rule;
     mf_traced *t = trace_rule(r, r->first, r->arguments, r->arg_count, types, count, error);
     if (t && !is_pair(t, r->result)) {
-        *error = mf_error_new(MF_ERROR_TREE, "the custom_vjp forward rule %s must return a pair of the function's result and residuals", r->first->name);
+        *error = mf_error_new(MF_ERROR_TREE, "the custom_vjp forward rule %s must return a pair of the function's result and residuals",
+                              r->first->name);
         mf_drop(t);
         return NULL;
     }
@@ -189,7 +196,8 @@ static mf_program *trace_backward(const mf_custom_rule *rule, const mf_type *con
     if (t) {
         rewrap w;
         if (t->result != arguments_tuple(r) && !(r->arg_count == 1 && t->result == r->arguments[0]))
-            *error = mf_error_new(MF_ERROR_TREE, "the custom_vjp backward rule %s must return a tuple of one cotangent an argument", r->second->name);
+            *error = mf_error_new(MF_ERROR_TREE, "the custom_vjp backward rule %s must return a tuple of one cotangent an argument",
+                                  r->second->name);
         if (rewrap_begin(&w, r, t->program, error) && !*error) {
             for (int i = 0; i < m; i++)
                 w.in[i] = mf_builder_input(&w.b, all[i]);

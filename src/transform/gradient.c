@@ -34,7 +34,8 @@ static mf_error_object *check_arguments(const mf_function_object *f, const mf_si
 {
     for (int i = 0; i < o->argnums.count; i++)
         if (o->argnums.at[i] >= s->arg_count || o->argnums.at[i] < -s->arg_count)
-            return mf_error_new(MF_ERROR_ARGUMENT, "%s: argnums names argument %lld, but the call has %d", f->name, (long long)o->argnums.at[i], s->arg_count);
+            return mf_error_new(MF_ERROR_ARGUMENT, "%s: argnums names argument %lld, but the call has %d", f->name,
+                                (long long)o->argnums.at[i], s->arg_count);
     for (int i = 0; i < s->leaf_count; i++) {
         if (!chosen(o, mf_signature_argument_of(s, i), s->arg_count))
             continue;
@@ -43,8 +44,10 @@ static mf_error_object *check_arguments(const mf_function_object *f, const mf_si
             continue;
         mf_text path = { 0 };
         mf_signature_leaf_path(&path, s, i);
-        mf_error_object *e = mf_error_new(MF_ERROR_DTYPE, "grad requires real- or complex-valued inputs (input dtype that is a sub-dtype of floating), but "
-                                          "%s of %s is %s", path.at ? path.at : "an argument", f->inner->name, t ? mf_type_name(t) : "a static");
+        mf_error_object *e = mf_error_new(MF_ERROR_DTYPE,
+                                          "grad requires real- or complex-valued inputs (input dtype that is a sub-dtype of floating), but "
+                                          "%s of %s is %s",
+                                          path.at ? path.at : "an argument", f->inner->name, t ? mf_type_name(t) : "a static");
         mf_text_free(&path);
         return e;
     }
@@ -60,13 +63,17 @@ static mf_error_object *check_result(const mf_function_object *f, const mf_trace
             return mf_error_new(MF_ERROR_TREE, "%s with has_aux: %s must return a tuple (value, aux)", f->kind->name, f->inner->name);
         value = r->children[0];
     }
-    const mf_type *type = value->kind == MF_NODE_LEAF && t->program->out_count && !(t->result_statics && t->result_statics[0]) ? t->program->out[0]->type : NULL;
+    const mf_type *type = value->kind == MF_NODE_LEAF && t->program->out_count && !(t->result_statics && t->result_statics[0])
+                              ? t->program->out[0]->type
+                              : NULL;
     if (!type)
         return mf_error_new(MF_ERROR_TREE, "gradient only defined for scalar-output functions; %s returned a tree", f->inner->name);
     if (type->rank)
-        return mf_error_new(MF_ERROR_SHAPE, "gradient only defined for scalar-output functions; the output of %s had shape %s", f->inner->name, mf_type_name(type));
+        return mf_error_new(MF_ERROR_SHAPE, "gradient only defined for scalar-output functions; the output of %s had shape %s",
+                            f->inner->name, mf_type_name(type));
     if (!mf_dtype_is_float(type->dtype))
-        return mf_error_new(MF_ERROR_DTYPE, "grad requires real-valued outputs; the output of %s is %s", f->inner->name, mf_type_name(type));
+        return mf_error_new(MF_ERROR_DTYPE, "grad requires real-valued outputs; the output of %s is %s", f->inner->name,
+                            mf_type_name(type));
     return NULL;
 }
 
@@ -205,7 +212,9 @@ static mf_error_object *untuple(const mf_function_object *f, const mf_signature 
     const mf_structure *tuple = s->structures[0];
     if ((tuple->kind != MF_NODE_TUPLE && tuple->kind != MF_NODE_LIST) || tuple->child_count > MF_MAX_ARGUMENTS)
         return mf_error_new(MF_ERROR_TREE, "%s: %s must be a tuple of the arguments of %s", f->kind->name, what, f->inner->name);
-    *inner = (mf_signature){ .env = s->env, .rules = s->rules, .arg_count = tuple->child_count, .leaf_count = tuple->leaf_count, .leaves = s->leaves };
+    *inner = (mf_signature){
+        .env = s->env, .rules = s->rules, .arg_count = tuple->child_count, .leaf_count = tuple->leaf_count, .leaves = s->leaves
+    };
     for (int i = 0; i < tuple->child_count; i++)
         inner->structures[i] = tuple->children[i];
     return NULL;
@@ -216,7 +225,8 @@ static mf_error_object *check_tangents(const mf_function_object *f, const mf_sig
     if (s->structures[0] != s->structures[1]) {
         mf_text t = { 0 };
         mf_structure_difference(&t, s->structures[0], s->structures[1]);
-        mf_error_object *e = mf_error_new(MF_ERROR_TREE, "jvp of %s: primals and tangents must have the same tree: %s", f->inner->name, t.at ? t.at : "");
+        mf_error_object *e = mf_error_new(MF_ERROR_TREE, "jvp of %s: primals and tangents must have the same tree: %s", f->inner->name,
+                                          t.at ? t.at : "");
         mf_text_free(&t);
         return e;
     }
@@ -224,8 +234,8 @@ static mf_error_object *check_tangents(const mf_function_object *f, const mf_sig
     for (int i = 0; i < n; i++) {
         const mf_type *p = s->leaves[i].type, *t = s->leaves[n + i].type;
         if (!p || !t || !mf_type_same_shape(p, t) || (mf_dtype_is_inexact(p->dtype) && p->dtype != t->dtype))
-            return mf_error_new(MF_ERROR_DTYPE, "jvp of %s: primal %d is %s, its tangent %s", f->inner->name, i, p ? mf_type_name(p) : "a static",
-                                t ? mf_type_name(t) : "a static");
+            return mf_error_new(MF_ERROR_DTYPE, "jvp of %s: primal %d is %s, its tangent %s", f->inner->name, i,
+                                p ? mf_type_name(p) : "a static", t ? mf_type_name(t) : "a static");
     }
     return NULL;
 }
@@ -238,7 +248,8 @@ static mf_program *jvp_wrap(const mf_traced *inner, const mf_signature *s, const
     int n = s->structures[0]->leaf_count, results = mf_traced_result_count(inner);
     mf_builder b;
     mf_builder_init(&b, s->env);
-    mf_var **in = mf_calloc((size_t)j->in_count + 1, sizeof *in), **out = mf_calloc((size_t)j->out_count + (size_t)p->out_count + 1, sizeof *out);
+    mf_var **in = mf_calloc((size_t)j->in_count + 1, sizeof *in),
+           **out = mf_calloc((size_t)j->out_count + (size_t)p->out_count + 1, sizeof *out);
     mf_var **chosen_out = mf_calloc((size_t)(2 * p->out_count) + 1, sizeof *chosen_out);
     mf_program *q = NULL;
     if (in && out && chosen_out) {
@@ -322,7 +333,7 @@ mf_value mf_jvp_n(mf_function f, mf_value primals, mf_value tangents)
 /* ---- vjp: forward gives results and residuals; the pullback is a function that holds them */
 
 typedef struct pullback_options {
-    mf_object *backward; /* retained mf_traced: cotangents then residuals as typed leaves */
+    mf_object *backward;  /* retained mf_traced: cotangents then residuals as typed leaves */
     mf_object *residuals; /* retained tree or leaf */
     const mf_structure *result;
     uint64_t serial;
@@ -340,7 +351,7 @@ static mf_value pullback_call(mf_function_object *f, const mf_value *arguments, 
     const pullback_options *o = f->options;
     if (count != 1)
         return mf_fail(MF_ERROR_ARGUMENT, "a pullback takes one cotangent, a tree like the result, not %d arguments", count);
-    mf_object *ct = mf_object_of(arguments[0]), *const *leaves, *self, *const *residuals, *residual_self;
+    mf_object *ct = mf_object_of(arguments[0]), *const * leaves, *self, *const * residuals, *residual_self;
     mf_error_object *inside = (mf_error_object *)mf_first_error_in(ct);
     if (inside)
         return mf_value_of(inside);
@@ -356,7 +367,8 @@ static mf_value pullback_call(mf_function_object *f, const mf_value *arguments, 
         const mf_type *wanted = t->program->in[i]->type, *given = mf_object_type(leaves[i]);
         if (given != wanted && (!given || !mf_type_same_shape(given, wanted) || given->dtype != wanted->dtype)) {
             mf_free(all);
-            return mf_fail(MF_ERROR_DTYPE, "%s: cotangent %d is %s, the result %s", f->name, i, given ? mf_type_name(given) : "no array", mf_type_name(wanted));
+            return mf_fail(MF_ERROR_DTYPE, "%s: cotangent %d is %s, the result %s", f->name, i, given ? mf_type_name(given) : "no array",
+                           mf_type_name(wanted));
         }
         all[i] = leaves[i];
     }
@@ -372,17 +384,21 @@ static mf_traced *pullback_trace(mf_function_object *f, const mf_signature *s, m
     *error = mf_error_new(MF_ERROR_ARGUMENT, "%s is called, not transformed: wrap it in a function", f->name);
     return NULL;
 }
-static const mf_function_class pullback_class = { .name = "pullback", .trace = pullback_trace, .call = pullback_call, .destroy = pullback_destroy };
+static const mf_function_class pullback_class = {
+    .name = "pullback", .trace = pullback_trace, .call = pullback_call, .destroy = pullback_destroy
+};
 
 /* The backward program takes residuals, then cotangents of inexact results, and gives cotangents of inexact inputs. Rearranged: inputs
  * are the cotangents of every result leaf (strong types), then the residuals; outputs a cotangent for every argument leaf. */
-static mf_traced *backward_traced(const mf_traced *inner, const mf_signature *s, const mf_program *backward, int residuals, mf_error_object **error)
+static mf_traced *backward_traced(const mf_traced *inner, const mf_signature *s, const mf_program *backward, int residuals,
+                                  mf_error_object **error)
 {
     const mf_program *p = inner->program;
     int results = mf_traced_result_count(inner), k = residuals, m = 0, next = 0;
     mf_builder b;
     mf_builder_init(&b, s->env);
-    mf_var **in = mf_calloc((size_t)backward->in_count + (size_t)p->out_count + 1, sizeof *in), **out = mf_calloc((size_t)p->in_count + (size_t)backward->out_count + 1, sizeof *out);
+    mf_var **in = mf_calloc((size_t)backward->in_count + (size_t)p->out_count + 1, sizeof *in),
+           **out = mf_calloc((size_t)p->in_count + (size_t)backward->out_count + 1, sizeof *out);
     mf_var **chosen_out = mf_calloc((size_t)s->leaf_count + 1, sizeof *chosen_out);
     mf_program *q = NULL;
     if (in && out && chosen_out) {
@@ -415,7 +431,8 @@ static mf_traced *backward_traced(const mf_traced *inner, const mf_signature *s,
 /* forward: results as one tree, residuals as a list beside it */
 static mf_traced *forward_traced(const mf_traced *inner, mf_program *forward, int residuals, mf_error_object **error)
 {
-    int results = mf_traced_result_count(inner), writes = inner->program->out_count - results, *order = mf_alloc(((size_t)forward->out_count + 1) * sizeof *order);
+    int results = mf_traced_result_count(inner), writes = inner->program->out_count - results,
+        *order = mf_alloc(((size_t)forward->out_count + 1) * sizeof *order);
     const mf_structure **items = mf_alloc(((size_t)residuals + 1) * sizeof *items);
     mf_traced *t = NULL;
     if (order && items) {
@@ -430,7 +447,9 @@ static mf_traced *forward_traced(const mf_traced *inner, mf_program *forward, in
             order[n++] = results + i;
         mf_program *q = mf_program_select(forward, NULL, forward->in_count, order, n, error);
         const mf_structure *list = mf_structure_node(MF_NODE_LIST, NULL, items, residuals);
-        t = q ? mf_traced_with(inner, q, mf_structure_node(MF_NODE_TUPLE, NULL, (const mf_structure *const[]){ inner->result, list }, 2), NULL) : NULL;
+        t = q ? mf_traced_with(inner, q, mf_structure_node(MF_NODE_TUPLE, NULL, (const mf_structure *const[]){ inner->result, list }, 2),
+                               NULL)
+              : NULL;
     }
     mf_free(order);
     mf_free(items);
@@ -444,7 +463,8 @@ static mf_value vjp_run(mf_function_object *f, const mf_signature *s, mf_traced 
     mf_value nothing = { 0 };
     if (!mf_vjp_program(inner->program, s->env, &forward, &backward, &residuals, error))
         return nothing;
-    mf_traced *ft = forward_traced(inner, forward, residuals, error), *bt = ft ? backward_traced(inner, s, backward, residuals, error) : NULL;
+    mf_traced *ft = forward_traced(inner, forward, residuals, error),
+              *bt = ft ? backward_traced(inner, s, backward, residuals, error) : NULL;
     mf_drop(forward);
     mf_drop(backward);
     mf_value out = nothing;
@@ -479,7 +499,9 @@ mf_value mf_vjp_n(mf_function function, mf_value primals, mf_function *pullback)
     mf_value arguments[MF_MAX_ARGUMENTS], out = { 0 };
     int count = 0;
     if (f && (!mf_object_is(o, &mf_tree_class) || ((mf_tree *)o)->structure->child_count > MF_MAX_ARGUMENTS))
-        error = mf_object_is(o, &mf_error_class) ? mf_retain(o) : mf_error_new(MF_ERROR_TREE, "vjp: primals must be a tuple of the arguments of %s", f->name);
+        error = mf_object_is(o, &mf_error_class)
+                    ? mf_retain(o)
+                    : mf_error_new(MF_ERROR_TREE, "vjp: primals must be a tuple of the arguments of %s", f->name);
     for (int n = error ? 0 : ((mf_tree *)o)->structure->child_count; count < n; count++)
         arguments[count] = mf_value_new(mf_tree_child((mf_tree *)o, count));
     mf_signature s = { .leaf_count = 0 };

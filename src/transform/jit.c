@@ -34,12 +34,20 @@ static mf_traced *trace_call(mf_function_object *f, const mf_signature *s, const
     return result;
 }
 
-static mf_traced *jit_trace(mf_function_object *f, const mf_signature *s, mf_error_object **error) { return trace_call(f, s, &mf_op_jit, error); }
-static mf_traced *remat_trace(mf_function_object *f, const mf_signature *s, mf_error_object **error) { return trace_call(f, s, &mf_op_remat, error); }
+static mf_traced *jit_trace(mf_function_object *f, const mf_signature *s, mf_error_object **error)
+{
+    return trace_call(f, s, &mf_op_jit, error);
+}
+static mf_traced *remat_trace(mf_function_object *f, const mf_signature *s, mf_error_object **error)
+{
+    return trace_call(f, s, &mf_op_remat, error);
+}
 static const mf_ints *call_statics(const mf_function_object *f) { return &((const call_options *)f->options)->static_argnums; }
 static const mf_ints *call_donated(const mf_function_object *f) { return &((const call_options *)f->options)->donate_argnums; }
 
-static const mf_function_class jit_class = { .name = "jit", .trace = jit_trace, .static_argnums = call_statics, .donate_argnums = call_donated };
+static const mf_function_class jit_class = {
+    .name = "jit", .trace = jit_trace, .static_argnums = call_statics, .donate_argnums = call_donated
+};
 static const mf_function_class remat_class = { .name = "remat", .trace = remat_trace, .static_argnums = call_statics };
 
 mf_function mf_jit_opt(mf_function f, const mf_jit_options *o)

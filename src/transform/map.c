@@ -24,8 +24,9 @@ static mf_error_object *axis_beyond_rank(const mf_function_object *f, const mf_s
 {
     mf_text path = { 0 };
     mf_signature_leaf_path(&path, s, leaf);
-    mf_error_object *e = mf_error_new(MF_ERROR_AXIS, "%s: in_axes maps axis %lld of %s, which has rank %d (%s)%s", f->kind->name, (long long)axis,
-                                      path.at ? path.at : "an argument", s->leaves[leaf].type->rank, mf_type_name(s->leaves[leaf].type),
+    mf_error_object *e = mf_error_new(MF_ERROR_AXIS, "%s: in_axes maps axis %lld of %s, which has rank %d (%s)%s", f->kind->name,
+                                      (long long)axis, path.at ? path.at : "an argument", s->leaves[leaf].type->rank,
+                                      mf_type_name(s->leaves[leaf].type),
                                       s->leaves[leaf].type->rank ? "" : "; a scalar can only be broadcast: MF_NONE");
     mf_text_free(&path);
     return e;
@@ -76,8 +77,8 @@ static mf_error_object *find_size(mf_mapped_call *m, const mf_signature *s, int6
     if (axis_size < 0)
         return mf_error_new(MF_ERROR_ARGUMENT, "%s: axis_size is %lld", what, (long long)axis_size);
     if (axis_size && m->size >= 0 && m->size != axis_size)
-        return mf_error_new(MF_ERROR_SHAPE, "%s: specified axis_size %lld doesn't match received axis_size %lld", what, (long long)axis_size,
-                            (long long)m->size);
+        return mf_error_new(MF_ERROR_SHAPE, "%s: specified axis_size %lld doesn't match received axis_size %lld", what,
+                            (long long)axis_size, (long long)m->size);
     if (axis_size)
         m->size = axis_size;
     if (m->size == 0)
@@ -85,8 +86,8 @@ static mf_error_object *find_size(mf_mapped_call *m, const mf_signature *s, int6
     return NULL;
 }
 
-mf_error_object *mf_mapped_call_make(mf_mapped_call *m, const mf_function_object *f, const mf_signature *s, mf_axis in_axes, int64_t axis_size,
-                                     const char *what)
+mf_error_object *mf_mapped_call_make(mf_mapped_call *m, const mf_function_object *f, const mf_signature *s, mf_axis in_axes,
+                                     int64_t axis_size, const char *what)
 {
     m->axes = mf_alloc(((size_t)s->leaf_count + 1) * sizeof *m->axes);
     m->leaves = mf_alloc(((size_t)s->leaf_count + 1) * sizeof *m->leaves);
@@ -134,8 +135,8 @@ void mf_traced_output_path(mf_text *text, const mf_traced *t, int output)
         }
 }
 
-mf_error_object *mf_mapped_out_axes(const mf_traced *t, const mf_function_object *f, mf_axis out_axes, const mf_cell_rules *rules, const char *what,
-                                    mf_axis *out)
+mf_error_object *mf_mapped_out_axes(const mf_traced *t, const mf_function_object *f, mf_axis out_axes, const mf_cell_rules *rules,
+                                    const char *what, mf_axis *out)
 {
     mf_axis *by_leaf = mf_alloc(((size_t)t->result->leaf_count + 1) * sizeof *by_leaf);
     if (!by_leaf)

@@ -32,7 +32,8 @@ static mf_error_object *check_devices(const mf_intlist *devices)
             return mf_error_new(MF_ERROR_DEVICE, "pmap: devices[%d] is no device of this process", i);
         for (int k = 0; k < i; k++)
             if (devices->at[k] == devices->at[i])
-                return mf_error_new(MF_ERROR_DEVICE, "pmap: the same device is named twice: devices[%d] and devices[%d] are both device %lld", k, i,
+                return mf_error_new(MF_ERROR_DEVICE,
+                                    "pmap: the same device is named twice: devices[%d] and devices[%d] are both device %lld", k, i,
                                     (long long)devices->at[i]);
     }
     return NULL;
@@ -53,14 +54,18 @@ static mf_error_object *check_size(const mf_function_object *f, const mf_signatu
     if (o->devices && outer > 1)
         return mf_error_new(MF_ERROR_DEVICE, "nested pmap with explicit devices argument is not supported (%s)", f->name);
     if (o->devices && size != o->devices->count)
-        return mf_error_new(MF_ERROR_SHAPE, "Leading axis size of input to pmapped function must equal the number of local devices passed to pmap. "
-                            "Got axis_size=%lld, num_local_devices=%d.", (long long)size, o->devices->count);
+        return mf_error_new(MF_ERROR_SHAPE,
+                            "Leading axis size of input to pmapped function must equal the number of local devices passed to pmap. "
+                            "Got axis_size=%lld, num_local_devices=%d.",
+                            (long long)size, o->devices->count);
     if (outer > 1 && outer * size > total)
-        return mf_error_new(MF_ERROR_DEVICE, "pmapped function requires %lld local devices to run due to nested pmapped or other parallel functions, "
-                            "but only %lld are available.", (long long)(outer * size), (long long)total);
+        return mf_error_new(MF_ERROR_DEVICE,
+                            "pmapped function requires %lld local devices to run due to nested pmapped or other parallel functions, "
+                            "but only %lld are available.",
+                            (long long)(outer * size), (long long)total);
     if (size > total)
-        return mf_error_new(MF_ERROR_DEVICE, "compiling computation %s requires %lld replicas, but only %lld CPU devices are available", f->inner->name,
-                            (long long)size, (long long)total);
+        return mf_error_new(MF_ERROR_DEVICE, "compiling computation %s requires %lld replicas, but only %lld CPU devices are available",
+                            f->inner->name, (long long)size, (long long)total);
     return NULL;
 }
 
@@ -78,8 +83,8 @@ static mf_error_object *settle_size(const mf_function_object *f, const mf_signat
 
 /* ---- out_axes=None is for results that do not vary */
 
-static mf_error_object *varying_error(const mf_function_object *f, const mf_signature *s, const mf_traced *inner, const mf_axis_env *env, int output,
-                                      const uint64_t *masks, int depth)
+static mf_error_object *varying_error(const mf_function_object *f, const mf_signature *s, const mf_traced *inner, const mf_axis_env *env,
+                                      int output, const uint64_t *masks, int depth)
 {
     const pmap_options *o = f->options;
     mf_text path = { 0 }, through = { 0 };
@@ -99,17 +104,19 @@ static mf_error_object *varying_error(const mf_function_object *f, const mf_sign
         typed++;
     }
     mf_free(alone);
-    mf_error_object *e = mf_error_new(MF_ERROR_AXIS, "%s: out_axes is none for %s, but its value varies over the mapped axis%s%s%s through %s; use a collective "
-                                      "such as psum to make it the same on all devices, or map it with out_axes=0", f->name, path.at ? path.at : "a result",
-                                      o->axis_name ? " '" : "", o->axis_name ? o->axis_name : "", o->axis_name ? "'" : "",
-                                      through.at ? through.at : "the device's index");
+    mf_error_object *e = mf_error_new(
+        MF_ERROR_AXIS,
+        "%s: out_axes is none for %s, but its value varies over the mapped axis%s%s%s through %s; use a collective "
+        "such as psum to make it the same on all devices, or map it with out_axes=0",
+        f->name, path.at ? path.at : "a result", o->axis_name ? " '" : "", o->axis_name ? o->axis_name : "", o->axis_name ? "'" : "",
+        through.at ? through.at : "the device's index");
     mf_text_free(&path);
     mf_text_free(&through);
     return e;
 }
 
-static mf_error_object *check_unmapped_results(const mf_function_object *f, const mf_signature *s, const mf_traced *inner, const mf_axis_env *env,
-                                               const mf_axis *in_axes, const mf_axis *out_axes)
+static mf_error_object *check_unmapped_results(const mf_function_object *f, const mf_signature *s, const mf_traced *inner,
+                                               const mf_axis_env *env, const mf_axis *in_axes, const mf_axis *out_axes)
 {
     const mf_program *p = inner->program;
     bool any = false;
@@ -135,8 +142,8 @@ static mf_error_object *check_unmapped_results(const mf_function_object *f, cons
 
 static const mf_intlist *axis_list(const mf_axis *axes, int count) { return mf_ints_intern(axes, count); }
 
-static mf_program *pmap_program(const mf_function_object *f, const mf_signature *s, const mf_traced *inner, int64_t size, const mf_axis *in_axes,
-                                const mf_axis *out_axes, mf_error_object **error)
+static mf_program *pmap_program(const mf_function_object *f, const mf_signature *s, const mf_traced *inner, int64_t size,
+                                const mf_axis *in_axes, const mf_axis *out_axes, mf_error_object **error)
 {
     const pmap_options *o = f->options;
     const mf_program *p = inner->program;
@@ -148,19 +155,28 @@ static mf_program *pmap_program(const mf_function_object *f, const mf_signature 
     for (int i = 0; i < p->in_count; i++)
         types[i] = in_axes[i] == MF_NONE ? p->in[i]->type : mf_type_insert_axis(p->in[i]->type, (int)in_axes[i], size);
     mf_pmap_params params = {
-        .program = inner->program, .axis_name = o->axis_name, .name = f->inner->name, .axis_size = size, .in_axes = axis_list(in_axes, p->in_count),
-        .out_axes = axis_list(out_axes, p->out_count), .devices = o->devices ? o->devices : mf_ints_of(0), .donated = mf_ints_of(0), .backend = o->backend,
+        .program = inner->program,
+        .axis_name = o->axis_name,
+        .name = f->inner->name,
+        .axis_size = size,
+        .in_axes = axis_list(in_axes, p->in_count),
+        .out_axes = axis_list(out_axes, p->out_count),
+        .devices = o->devices ? o->devices : mf_ints_of(0),
+        .donated = mf_ints_of(0),
+        .backend = o->backend,
     };
     mf_program *q = mf_program_of_eqn(s->env, &mf_op_pmap, &params, types, p->in_count, error);
     mf_free(types);
     return q;
 }
 
-static mf_traced *map_traced(mf_function_object *f, const mf_signature *s, const mf_mapped_call *m, mf_traced *inner, mf_error_object **error)
+static mf_traced *map_traced(mf_function_object *f, const mf_signature *s, const mf_mapped_call *m, mf_traced *inner,
+                             mf_error_object **error)
 {
     const pmap_options *o = f->options;
     const mf_program *p = inner->program;
-    mf_axis *in_axes = mf_alloc(((size_t)p->in_count + (size_t)p->out_count + 1) * sizeof *in_axes), *out_axes = in_axes ? in_axes + p->in_count : NULL;
+    mf_axis *in_axes = mf_alloc(((size_t)p->in_count + (size_t)p->out_count + 1) * sizeof *in_axes),
+            *out_axes = in_axes ? in_axes + p->in_count : NULL;
     if (!in_axes) {
         *error = mf_error_out_of_memory();
         return NULL;
@@ -207,7 +223,9 @@ static mf_traced *pmap_trace(mf_function_object *f, const mf_signature *s, mf_er
 
 static const mf_ints *pmap_statics(const mf_function_object *f) { return &((const pmap_options *)f->options)->static_argnums; }
 static const mf_ints *pmap_donated(const mf_function_object *f) { return &((const pmap_options *)f->options)->donate_argnums; }
-static const mf_function_class pmap_class = { .name = "pmap", .trace = pmap_trace, .static_argnums = pmap_statics, .donate_argnums = pmap_donated };
+static const mf_function_class pmap_class = {
+    .name = "pmap", .trace = pmap_trace, .static_argnums = pmap_statics, .donate_argnums = pmap_donated
+};
 
 /* ---- options */
 
@@ -279,8 +297,14 @@ mf_function mf_pmap2_opt(mf_function f, const mf_pmap2_options *o)
     rules_of(&o->state_in_axes, in);
     rules_of(&o->state_out_axes, out);
     mf_pmap_options plain = {
-        .axis_name = o->axis_name, .in_axes = o->in_axes, .out_axes = o->out_axes, .static_broadcasted_argnums = o->static_broadcasted_argnums,
-        .donate_argnums = o->donate_argnums, .devices = o->devices, .backend = o->backend, .axis_size = o->axis_size,
+        .axis_name = o->axis_name,
+        .in_axes = o->in_axes,
+        .out_axes = o->out_axes,
+        .static_broadcasted_argnums = o->static_broadcasted_argnums,
+        .donate_argnums = o->donate_argnums,
+        .devices = o->devices,
+        .backend = o->backend,
+        .axis_size = o->axis_size,
         .global_arg_shapes = o->global_arg_shapes,
     };
     return mf_pmap_with_rules(f, &plain, mf_cell_rules_get(NULL, in, out));

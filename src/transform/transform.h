@@ -8,7 +8,8 @@
 /* Forward mode. Inputs of the result: p's inputs, then a tangent for each input with has_tangent[i]. Outputs: p's outputs, then a
  * tangent for each output with out_tangent[o]. out_tangent is read and written: where it is true on entry the tangent is given
  * even when it is zero (instantiated); on return it says which tangents are there. Integer and bool outputs never have one. */
-mf_program *mf_jvp_program(const mf_program *p, const mf_axis_env *env, const bool *has_tangent, bool *out_tangent, mf_error_object **error);
+mf_program *mf_jvp_program(const mf_program *p, const mf_axis_env *env, const bool *has_tangent, bool *out_tangent,
+                           mf_error_object **error);
 
 /* Partial evaluation. known_in[i] tells which inputs are known. known: inputs are the known ones in order; outputs the known outputs
  * in order, then the residuals. unknown: inputs are the residuals, then the unknown inputs; outputs the unknown outputs in order.
@@ -18,8 +19,8 @@ typedef struct mf_partial_result {
     mf_program *known, *unknown;
     int residual_count;
 } mf_partial_result;
-bool mf_partial_eval_program(const mf_program *p, const mf_axis_env *env, const bool *known_in, const bool *force_unknown,
-                             bool *known_out, mf_partial_result *result, mf_error_object **error);
+bool mf_partial_eval_program(const mf_program *p, const mf_axis_env *env, const bool *known_in, const bool *force_unknown, bool *known_out,
+                             mf_partial_result *result, mf_error_object **error);
 
 /* Transposes p, linear in the inputs with linear[i]. Inputs of the result: the other inputs in order, then a cotangent for each
  * output with has_ct[o]. Outputs: a cotangent for each linear input with out_ct[i]; out_ct is read and written like out_tangent

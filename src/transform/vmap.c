@@ -14,11 +14,13 @@ typedef struct vmap_options {
 } vmap_options;
 
 /* Batches inner's program: axes of the call's leaves, then captures (not mapped), then cells. */
-static mf_traced *batch_traced(mf_function_object *f, const mf_signature *s, const mf_mapped_call *m, mf_traced *inner, mf_error_object **error)
+static mf_traced *batch_traced(mf_function_object *f, const mf_signature *s, const mf_mapped_call *m, mf_traced *inner,
+                               mf_error_object **error)
 {
     const vmap_options *o = f->options;
     const mf_program *p = inner->program;
-    int *in_axis = mf_alloc(((size_t)p->in_count + (size_t)p->out_count + 1) * sizeof *in_axis), *out_axis = in_axis ? in_axis + p->in_count : NULL;
+    int *in_axis = mf_alloc(((size_t)p->in_count + (size_t)p->out_count + 1) * sizeof *in_axis),
+        *out_axis = in_axis ? in_axis + p->in_count : NULL;
     mf_axis *axes = mf_alloc(((size_t)p->in_count + (size_t)p->out_count + 1) * sizeof *axes);
     mf_traced *t = NULL;
     if (in_axis && axes) {
@@ -53,7 +55,8 @@ static mf_traced *vmap_trace(mf_function_object *f, const mf_signature *s, mf_er
     mf_traced *inner = NULL, *t = NULL;
     *error = mf_mapped_call_make(&m, f, s, o->in_axes, o->axis_size, "vmap");
     if (!*error && m.size < 0)
-        *error = mf_error_new(MF_ERROR_AXIS, "vmap: at least one argument must have a mapped axis, or axis_size must be given; every in_axes is none");
+        *error = mf_error_new(MF_ERROR_AXIS,
+                              "vmap: at least one argument must have a mapped axis, or axis_size must be given; every in_axes is none");
     if (!*error) {
         m.inner.env = mf_axis_env_push(s->env, o->axis_name, m.size, 0);
         m.inner.rules = o->rules ? mf_cell_rules_get(s->rules, o->rules->in, o->rules->out) : s->rules;

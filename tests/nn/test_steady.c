@@ -38,8 +38,9 @@ TEST(no_array_memory_from_the_system)
     mf_set_num_cpu_devices(4);
     mf_optimizer adam = mf_adam(.learning_rate = 1e-2);
     mf_value keys = mf_random_split(mf_random_key(0), 4);
-    mf_value p = mf_dict("k", mf_mul(mf_random_normal(mf_get(keys, 0), MF_SHAPE(3, 3, 1, 8), MF_F32), 0.3), "c", mf_zeros(MF_SHAPE(8), MF_F32), "w",
-                         mf_mul(mf_random_normal(mf_get(keys, 1), MF_SHAPE(8 * 8 * 8, 10), MF_F32), 0.05), "b", mf_zeros(MF_SHAPE(10), MF_F32));
+    mf_value p = mf_dict(
+        "k", mf_mul(mf_random_normal(mf_get(keys, 0), MF_SHAPE(3, 3, 1, 8), MF_F32), 0.3), "c", mf_zeros(MF_SHAPE(8), MF_F32), "w",
+        mf_mul(mf_random_normal(mf_get(keys, 1), MF_SHAPE(8 * 8 * 8, 10), MF_F32), 0.05), "b", mf_zeros(MF_SHAPE(10), MF_F32));
     mf_value x = mf_random_normal(mf_get(keys, 2), MF_SHAPE(4, 4, 16, 16, 1), MF_F32);
     mf_value label = mf_random_randint(mf_get(keys, 3), MF_SHAPE(4, 4), mf_i(0), mf_i(10), MF_I32);
     mf_assign(&opt_state, mf_replicate(mf_optim_init(adam, p), mf_devices()));

@@ -14,13 +14,12 @@ typedef struct cnn_parameter {
     int rank;
     int shape[4];
     uint32_t seed;
-    float scale;    /* a power of two, so that every product is exact */
+    float scale; /* a power of two, so that every product is exact */
 } cnn_parameter;
 
 static const cnn_parameter cnn_parameters[CNN_PARAMETERS] = {
-    {"k1", 4, {3, 3, 1, 32}, 1, 0.5f},       {"b1", 1, {32}, 2, 0.0625f},
-    {"k2", 4, {3, 3, 32, 64}, 3, 0.125f},    {"b2", 1, {64}, 4, 0.0625f},
-    {"w", 2, {4096, 10}, 5, 0.03125f},       {"b", 1, {10}, 6, 0.0625f},
+    { "k1", 4, { 3, 3, 1, 32 }, 1, 0.5f }, { "b1", 1, { 32 }, 2, 0.0625f },       { "k2", 4, { 3, 3, 32, 64 }, 3, 0.125f },
+    { "b2", 1, { 64 }, 4, 0.0625f },       { "w", 2, { 4096, 10 }, 5, 0.03125f }, { "b", 1, { 10 }, 6, 0.0625f },
 };
 
 static inline uint32_t cnn_draw(uint32_t *state)

@@ -7,10 +7,7 @@
 
 #define F32(...) mf_array(MF_F32, MF_SHAPE((int64_t)(sizeof((double[]){ __VA_ARGS__ }) / sizeof(double))), __VA_ARGS__)
 
-static void start(void)
-{
-    mf_set_num_cpu_devices(8); /* the first test wins; later calls are errors of no interest */
-}
+static void start(void) { mf_set_num_cpu_devices(8); /* the first test wins; later calls are errors of no interest */ }
 
 static mf_value square(mf_value x) { return mf_mul(x, x); }
 static mf_value normalize(mf_value x) { return mf_div(x, mf_psum(x, "i")); }
@@ -21,12 +18,12 @@ static mf_value sums(mf_value x, mf_value y) { return mf_tuple(mf_add(x, y), mf_
 static mf_value with_total(mf_value x) { return mf_dict("each", x, "sum", mf_psum(x, "i")); }
 
 #define EXPECT_TEXT(v, text) CHECK_STR(mf_str(v), text)
-#define EXPECT_ERROR(v, text)                                                                                                         \
-    do {                                                                                                                              \
-        mf_value e_ = (v);                                                                                                            \
-        CHECK(mf_is_error(e_));                                                                                                       \
-        if (mf_is_error(e_))                                                                                                          \
-            CHECK_CONTAINS(mf_error(e_), text);                                                                                       \
+#define EXPECT_ERROR(v, text)                   \
+    do {                                        \
+        mf_value e_ = (v);                      \
+        CHECK(mf_is_error(e_));                 \
+        if (mf_is_error(e_))                    \
+            CHECK_CONTAINS(mf_error(e_), text); \
     } while (0)
 
 TEST(maps_over_the_leading_axis)
@@ -132,8 +129,9 @@ TEST(static_arguments)
     CHECK_EQ_INT(traces, 1);
     EXPECT_TEXT(mf_call(f, F32(1, 2, 3), 3), "[ 1.  8. 27.]");
     CHECK_EQ_INT(traces, 2);
-    EXPECT_ERROR(mf_call(f, F32(1, 2)), "pmapped function has static_broadcasted_argnums=(1,) but was called with only 1 positional argument. "
-                                        "All static broadcasted arguments must be passed positionally.");
+    EXPECT_ERROR(mf_call(f, F32(1, 2)),
+                 "pmapped function has static_broadcasted_argnums=(1,) but was called with only 1 positional argument. "
+                 "All static broadcasted arguments must be passed positionally.");
     EXPECT_ERROR(mf_call(f, F32(1, 2), F32(1, 2)), "static argument 1");
 }
 
@@ -173,8 +171,9 @@ TEST(nested_maps)
     EXPECT_TEXT(mf_sum(r, .axis = 0), "[1. 1.]");
     EXPECT_TEXT(mf_sum(c, .axis = 1), "[1. 1. 1. 1.]");
     EXPECT_TEXT(mf_sum(d, .axis = mf_axes(0, 1)), "1.0");
-    EXPECT_ERROR(mf_call(f, mf_zeros(MF_SHAPE(4, 4), MF_F32)),
-                 "pmapped function requires 16 local devices to run due to nested pmapped or other parallel functions, but only 8 are available.");
+    EXPECT_ERROR(
+        mf_call(f, mf_zeros(MF_SHAPE(4, 4), MF_F32)),
+        "pmapped function requires 16 local devices to run due to nested pmapped or other parallel functions, but only 8 are available.");
 }
 
 TEST(trees_and_bad_leaves)

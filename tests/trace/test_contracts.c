@@ -74,7 +74,10 @@ static mf_value by_jit(mf_value y) { return mf_call(mf_jit(mf_closure(times_oute
 static mf_value by_vmap(mf_value y) { return mf_call(mf_vmap(mf_closure(times_outer, &y)), mf_arange(3, MF_F32)); }
 static mf_value by_grad(mf_value y) { return mf_call(mf_grad(mf_closure(loss_of_outer, &y)), mf_arange(3, MF_F32)); }
 static mf_value by_scan(mf_value y) { return mf_get(mf_scan(mf_closure(step_outer, &y), 0.0, mf_arange(3, MF_F32)), 1); }
-static mf_value by_cond(mf_value y) { return mf_cond(mf_greater(y, 0), mf_closure(times_outer, &y), mf_closure(times_outer, &y), mf_arange(3, MF_F32)); }
+static mf_value by_cond(mf_value y)
+{
+    return mf_cond(mf_greater(y, 0), mf_closure(times_outer, &y), mf_closure(times_outer, &y), mf_arange(3, MF_F32));
+}
 static mf_value summed_by_scan(mf_value y) { return mf_sum(by_scan(y)); }
 
 TEST(capture_through_every_transform)
