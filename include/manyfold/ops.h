@@ -27,6 +27,7 @@ mf_value mf_bitwise_and(mf_value a, mf_value b), mf_bitwise_or(mf_value a, mf_va
 mf_value mf_left_shift(mf_value a, mf_value b);              /* a shift by the width or more gives 0 */
 mf_value mf_right_shift(mf_value a, mf_value b);             /* arithmetic for signed, logical for unsigned dtypes */
 mf_value mf_right_shift_logical(mf_value a, mf_value b);
+mf_value mf_logaddexp(mf_value a, mf_value b);               /* log(e^a + e^b) without overflow */
 /* ---- one operand, elementwise; integers become floats where the result is not integral */
 mf_value mf_neg(mf_value x), mf_abs(mf_value x), mf_sign(mf_value x), mf_square(mf_value x);
 mf_value mf_floor(mf_value x), mf_ceil(mf_value x), mf_round(mf_value x);           /* round: half to even */
@@ -37,6 +38,7 @@ mf_value mf_sinh(mf_value x), mf_cosh(mf_value x), mf_tanh(mf_value x), mf_sigmo
 mf_value mf_erf(mf_value x), mf_erf_inv(mf_value x), mf_lgamma(mf_value x);
 mf_value mf_reciprocal(mf_value x), mf_integer_pow(mf_value x, int y);
 mf_value mf_logical_not(mf_value x), mf_bitwise_not(mf_value x);
+mf_value mf_population_count(mf_value x), mf_clz(mf_value x);   /* integers: the bits that are set; the zeros before the first of them */
 mf_value mf_isfinite(mf_value x), mf_isnan(mf_value x), mf_isinf(mf_value x);
 mf_value mf_astype(mf_value x, mf_dtype dtype);          /* float to integer saturates, NaN gives 0 */
 mf_value mf_bitcast(mf_value x, mf_dtype dtype);         /* dtypes of one width */
@@ -65,6 +67,12 @@ mf_value mf_dynamic_slice_in_dim(mf_value x, mf_value start, int64_t size, int a
 mf_value mf_dynamic_update_slice_in_dim(mf_value x, mf_value update, mf_value start, int axis);
 mf_value mf_iota(mf_dtype dtype, mf_shape shape, int axis);
 mf_value mf_tril(mf_value x, int k), mf_triu(mf_value x, int k);
+mf_value mf_tile(mf_value x, mf_ints reps);              /* the whole, so often along the last dimensions */
+mf_value mf_repeat(mf_value x, int64_t count, mf_axis axis);   /* each element; MF_ALL: of the raveled array */
+mf_value mf_roll(mf_value x, int64_t shift, mf_axis axis);     /* what leaves at the end comes in at the front; MF_ALL: through all elements */
+mf_value mf_diff(mf_value x, int n, int axis);           /* the n-th difference of neighbours */
+mf_value mf_diag(mf_value x, int k);                     /* a vector on the k-th diagonal of zeros, or that diagonal of a matrix */
+mf_value mf_meshgrid(mf_value parts, bool ij);           /* a list of grids, one a vector; ij: matrix order, else the first two swap (NumPy's "xy") */
 /* ---- indexing. Out of bounds: gathers give NaN or the least integer for take (JAX's "fill"), scatters drop. Negative indices count from the end. */
 mf_value mf_take(mf_value x, mf_value indices, int axis);
 mf_value mf_take_along_axis(mf_value x, mf_value indices, int axis);
@@ -72,20 +80,28 @@ mf_value mf_index_update(mf_value x, mf_value indices, mf_value update);        
 mf_value mf_index_add(mf_value x, mf_value indices, mf_value update);           /* x.at[indices].add(update): repeated indices add up, in order */
 mf_value mf_index_multiply(mf_value x, mf_value indices, mf_value update);      /* x.at[indices].multiply(update) */
 mf_value mf_index_min(mf_value x, mf_value indices, mf_value update), mf_index_max(mf_value x, mf_value indices, mf_value update); /* ties share the gradient */
+mf_value mf_bincount(mf_value x, int64_t length);        /* how often each of 0 .. length-1 occurs in x (i32); what is greater is dropped, negative counts as 0 */
 mf_value mf_one_hot(mf_value x, int num_classes);        /* f32 */
 /* ---- products */
 mf_value mf_dot(mf_value a, mf_value b), mf_matmul(mf_value a, mf_value b);
 typedef struct mf_dot_options { mf_ints lhs_contracting, rhs_contracting, lhs_batch, rhs_batch; mf_dtype preferred_element_type; mf_reserved reserved_; } mf_dot_options;
+mf_value mf_outer(mf_value a, mf_value b), mf_inner(mf_value a, mf_value b), mf_vdot(mf_value a, mf_value b);   /* vdot: of the raveled operands, the first conjugated */
+mf_value mf_tensordot(mf_value a, mf_value b, int axes);    /* over the last axes of a and the first of b */
+mf_value mf_tensordot_axes(mf_value a, mf_value b, mf_ints a_axes, mf_ints b_axes);
+/* NumPy's einsum: mf_einsum("ij,jk->ik", a, b), mf_einsum("...ii", a). Without "->" the subscripts that occur once, in alphabetical order.
+ * At most 16 operands, contracted from the left to the right. MF_ERROR_ARGUMENT and MF_ERROR_SHAPE name the subscript. */
+mf_value mf_einsum_n(const char *subscripts, const mf_value *operands, int count);
 mf_value mf_dot_general_opt(mf_value a, mf_value b, const mf_dot_options *o);
 /* ---- reductions. axis: a number, mf_axes(0, 1), or MF_ALL, the default of the macros: mf_sum(x), mf_sum(x, 0),
  * mf_sum(x, .axis = mf_axes(0, 1), .keepdims = true). where: a mask of elements that count. One order, fixed by op and shape. */
-typedef struct mf_reduce_options { mf_reserved begin_; mf_axis axis MF_DEFAULT_(MF_ALL); bool keepdims; mf_dtype dtype; mf_value where; mf_reserved reserved_; } mf_reduce_options;
+typedef struct mf_reduce_options { mf_reserved begin_; mf_axis axis MF_DEFAULT_(MF_ALL); bool keepdims; mf_dtype dtype; mf_value where; int ddof; mf_reserved reserved_; } mf_reduce_options;   /* ddof: var and std divide by n - ddof */
 #define MF_REDUCE_DEFAULTS .axis = MF_ALL
 mf_value mf_sum(mf_value x), mf_sum_opt(mf_value x, const mf_reduce_options *o);       /* bool and small integers sum in i32 */
 mf_value mf_prod(mf_value x), mf_prod_opt(mf_value x, const mf_reduce_options *o);
 mf_value mf_mean(mf_value x), mf_mean_opt(mf_value x, const mf_reduce_options *o);     /* of integers: f32 */
 #ifndef MF_HIDE_VAR_
 mf_value mf_var(mf_value x);
+mf_value mf_trace(mf_value x);                                                         /* the sum of x[i, i] */
 #endif
 mf_value mf_var_opt(mf_value x, const mf_reduce_options *o);
 mf_value mf_std(mf_value x), mf_std_opt(mf_value x, const mf_reduce_options *o);
@@ -95,6 +111,7 @@ mf_value mf_any(mf_value x), mf_any_opt(mf_value x, const mf_reduce_options *o);
 mf_value mf_all(mf_value x), mf_all_opt(mf_value x, const mf_reduce_options *o);
 mf_value mf_argmax(mf_value x, int axis), mf_argmin(mf_value x, int axis);      /* i32; the first of equals; a NaN wins */
 mf_value mf_cumsum(mf_value x, int axis), mf_cumprod(mf_value x, int axis), mf_cummax(mf_value x, int axis), mf_cummin(mf_value x, int axis);
+mf_value mf_cumlogsumexp(mf_value x, int axis);
 mf_value mf_sort(mf_value x, int axis), mf_argsort(mf_value x, int axis);      /* stable, ascending, NaN last */
 mf_value mf_sort_descending(mf_value x, int axis), mf_argsort_descending(mf_value x, int axis);   /* stable too; NaN first */
 mf_value mf_top_k(mf_value x, int64_t k, int axis);      /* a tuple: the k greatest, greatest first, and their positions (i32) */
@@ -152,6 +169,8 @@ mf_value mf_max_pool_opt(mf_value x, const mf_pool_options *o), mf_avg_pool_opt(
 #define mf_right_shift_logical(a, b) MF_2_(mf_right_shift_logical, a, b)
 #define mf_dot(a, b) MF_2_(mf_dot, a, b)
 #define mf_matmul(a, b) MF_2_(mf_matmul, a, b)
+#define mf_logaddexp(a, b) MF_2_(mf_logaddexp, a, b)
+#define mf_einsum(subscripts, ...) mf_einsum_n(subscripts, MF_VALUES_(__VA_ARGS__))
 #define mf_array_equal(a, b) MF_2_(mf_array_equal, a, b)
 #define mf_allclose(a, b) MF_2_(mf_allclose, a, b)
 #define mf_quantile(x, q, axis) mf_quantile(mf_v(x), mf_v(q), axis)

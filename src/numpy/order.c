@@ -1,4 +1,4 @@
-/* quantile, median, searchsorted: what follows from a sorted line.
+/* quantile, median, searchsorted, bincount: where numbers fall.
  * Invariant: a NaN in a line makes its quantiles NaN; searchsorted counts NaN as the greatest, as sorting does. */
 #include <manyfold.h>
 
@@ -57,4 +57,11 @@ mf_value(mf_searchsorted)(mf_value sorted, mf_value x, bool right)
         high = mf_where(mf_logical_and(open, mf_logical_not(behind)), middle, high);
     }
     return low;
+}
+
+mf_value mf_bincount(mf_value x, int64_t length)
+{
+    if (length < 0)
+        return mf_make_error(MF_ERROR_ARGUMENT, "bincount: the length must not be negative, not %lld", (long long)length);
+    return mf_index_add(mf_zeros(MF_SHAPE(length), MF_I32), mf_maximum(mf_ravel(x), 0), mf_scalar(1, MF_I32));
 }

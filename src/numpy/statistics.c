@@ -53,7 +53,11 @@ static mf_value variance(mf_value x, const mf_reduce_options *o, mf_dtype dtype)
     mf_reduce_options wide = *o;
     wide.keepdims = true;
     x = mf_astype(x, dtype);
-    return mean_in(mf_square(mf_sub(x, mean_in(x, &wide, dtype))), o, dtype);
+    mf_value squares = mf_square(mf_sub(x, mean_in(x, &wide, dtype)));
+    if (o->ddof == 0)
+        return mean_in(squares, o, dtype);
+    mf_value sum = mf_sum_opt(squares, &(mf_reduce_options){ .axis = o->axis, .keepdims = o->keepdims, .where = o->where });
+    return mf_is_error(sum) ? sum : mf_div(sum, mf_sub(count_of(x, sum, o, dtype), mf_scalar(o->ddof, dtype)));
 }
 
 mf_value mf_var_opt(mf_value x, const mf_reduce_options *o)

@@ -1,4 +1,5 @@
-/* Bits of integers and truth values: and or xor not shift_left shift_right_logical shift_right_arithmetic.
+/* Bits of integers and truth values: and or xor not shift_left shift_right_logical shift_right_arithmetic
+ * population_count clz.
  * Invariant: a shift by the width or more (a negative count is one, read as unsigned) leaves no bit: 0, or copies of the sign in the
  * arithmetic right shift. */
 #include "ir/kernel.h"
@@ -183,3 +184,66 @@ const mf_op mf_op_shift_right_arithmetic = {
     .evaluate = arithmetic_evaluate,
     .samples = arithmetic_samples,
 };
+
+/* ---- population_count, clz: the element's own bits, without those that widening would add */
+static uint64_t own_bits(mf_dtype d, const void *p)
+{
+    int width = 8 * mf_dtype_size(d);
+    return (uint64_t)mf_load_i64(d, p) & (width == 64 ? UINT64_MAX : ((uint64_t)1 << width) - 1);
+}
+
+MF_EVALUATE_RULE(population_count_evaluate)
+{
+    const mf_type *t = e->out[0]->type;
+    int64_t size = mf_dtype_size(t->dtype);
+    for (int64_t i = 0; i < t->size * size; i += size)
+        mf_store_i64(t->dtype, (char *)out[0] + i, __builtin_popcountll(own_bits(t->dtype, (const char *)in[0] + i)));
+    return NULL;
+}
+
+MF_EVALUATE_RULE(clz_evaluate)
+{
+    const mf_type *t = e->out[0]->type;
+    int64_t size = mf_dtype_size(t->dtype);
+    for (int64_t i = 0; i < t->size * size; i += size) {
+        uint64_t bits = own_bits(t->dtype, (const char *)in[0] + i);
+        mf_store_i64(t->dtype, (char *)out[0] + i, bits ? __builtin_clzll(bits) - (64 - 8 * size) : 8 * size);
+    }
+    return NULL;
+}
+
+static mf_error_object *count_type(mf_type_context *c)
+{
+    mf_error_object *e = mf_type_logical1(c);
+    if (!e && c->in[0]->dtype == MF_BOOL)
+        return mf_type_error(c, MF_ERROR_DTYPE, "is defined for integers, not for bool");
+    return e;
+}
+
+#define COUNT_ROW(word)                 \
+    const mf_op mf_op_##word = {        \
+        .name = #word,                  \
+        MF_ELEMENTWISE_ROW,             \
+        .type_rule = count_type,        \
+        .jvp = mf_jvp_zero,             \
+        .transpose = mf_transpose_none, \
+        .cost = mf_cost_elementwise,    \
+        .lower = mf_lower_none,         \
+        .evaluate = word##_evaluate,    \
+        .samples = word##_samples,      \
+    }
+static const char *const population_count_samples[] = {
+    "i32[4]{=0,-1,5,-2147483648} -> i32[4]{=0,32,2,1}",
+    "u8[2]{=255,7} -> u8[2]{=8,3}",
+    "i64[2]{=-1,1} -> i64[2]{=64,1}",
+    NULL,
+};
+COUNT_ROW(population_count);
+
+static const char *const clz_samples[] = {
+    "i32[4]{=0,-1,5,1} -> i32[4]{=32,0,29,31}",
+    "u8[3]{=255,7,0} -> u8[3]{=0,5,8}",
+    "i64[2]{=-1,1} -> i64[2]{=0,63}",
+    NULL,
+};
+COUNT_ROW(clz);

@@ -1,0 +1,143 @@
+/* Elements put elsewhere: tile, repeat, roll, diff, diag, trace, meshgrid.
+ * Invariant: shifts, counts and offsets are C numbers, so that every result has a known shape. */
+#include <manyfold.h>
+
+/* Every element (or, with `whole`, the whole line) `count` times along the axis. */
+static mf_value multiplied(mf_value x, int64_t count, int axis, bool whole)
+{
+    mf_shape shape = mf_shape_of(x);
+    int at = whole ? axis : axis + 1;
+    if (count != 1)
+        x = mf_expand_dims(x, at);
+    if (count == 1 || mf_is_error(x))
+        return x;
+    mf_shape wide = mf_shape_of(x);
+    wide.dims[at] = count;
+    shape.dims[axis] *= count;
+    return mf_reshape(mf_broadcast_to(x, wide), shape);
+}
+
+mf_value(mf_tile)(mf_value x, mf_ints reps)
+{
+    for (int i = 0; i < reps.count; i++)
+        if (reps.at[i] < 0)
+            return mf_make_error(MF_ERROR_ARGUMENT, "tile: a number of repetitions must not be negative, not %lld", (long long)reps.at[i]);
+    while (mf_ndim(x) >= 0 && mf_ndim(x) < reps.count)
+        x = mf_expand_dims(x, 0);
+    for (int i = 0, lead = mf_ndim(x) - reps.count; i < reps.count && mf_ndim(x) >= 0; i++)
+        x = multiplied(x, reps.at[i], lead + i, true);
+    return x;
+}
+
+/* The axis from the front; MF_ALL makes one dimension of *x. -1 and an error in *x when there is none such. */
+static int plain_axis(mf_value *x, mf_axis axis, const char *op)
+{
+    if (axis == MF_ALL) {
+        *x = mf_ravel(*x);
+        axis = 0;
+    }
+    int rank = mf_ndim(*x);
+    if (rank < 0)
+        *x = mf_add(*x, 0); /* the error itself, or what says that this is no array */
+    else if (axis < -rank || axis >= rank)
+        *x = mf_make_error(MF_ERROR_AXIS, "%s: axis %lld is out of bounds for an array of rank %d", op, (long long)axis, rank);
+    return mf_is_error(*x) ? -1 : (int)(axis < 0 ? axis + rank : axis);
+}
+
+mf_value(mf_repeat)(mf_value x, int64_t count, mf_axis axis)
+{
+    int at = plain_axis(&x, axis, "repeat");
+    if (at >= 0 && count < 0)
+        return mf_make_error(MF_ERROR_ARGUMENT, "repeat: the number of repetitions must not be negative, not %lld", (long long)count);
+    return at < 0 ? x : multiplied(x, count, at, false);
+}
+
+mf_value mf_roll(mf_value x, int64_t shift, mf_axis axis)
+{
+    mf_shape shape = mf_shape_of(x);
+    int at = plain_axis(&x, axis, "roll");
+    int64_t n = at < 0 ? 0 : mf_dim(x, at);
+    if (n == 0)
+        return x;
+    shift = (shift % n + n) % n;
+    mf_value back = mf_slice_in_dim(x, n - shift, n, 1, at), front = mf_slice_in_dim(x, 0, n - shift, 1, at);
+    mf_value rolled = shift ? mf_concatenate(mf_list(back, front), at) : x;
+    return axis == MF_ALL ? mf_reshape(rolled, shape) : rolled;
+}
+
+mf_value mf_diff(mf_value x, int n, int axis)
+{
+    int at = plain_axis(&x, axis, "diff");
+    if (at >= 0 && n < 0)
+        return mf_make_error(MF_ERROR_ARGUMENT, "diff: the order must not be negative, not %d", n);
+    for (int i = 0; at >= 0 && i < n && mf_dim(x, at) > 0; i++) {
+        mf_value later = mf_slice_in_dim(x, 1, MF_END, 1, at), earlier = mf_slice_in_dim(x, 0, mf_dim(x, at) - 1, 1, at);
+        x = mf_dtype_of(x) == MF_BOOL ? mf_not_equal(later, earlier) : mf_sub(later, earlier);
+    }
+    return x;
+}
+
+/* ---- diagonals: their elements stand columns + 1 apart */
+static mf_value places(int64_t count, int64_t columns, int k)
+{
+    return mf_add(mf_mul(mf_arange(count, MF_I32), columns + 1), k < 0 ? -(int64_t)k * columns : k);
+}
+
+/* Along the two leading dimensions; what follows them stays. */
+static mf_value diagonal(mf_value x, int k)
+{
+    mf_shape shape = mf_shape_of(x), flat = { .rank = shape.rank - 1 };
+    int64_t rows = shape.dims[0] + (k < 0 ? k : 0), columns = shape.dims[1] - (k > 0 ? k : 0), count = rows < columns ? rows : columns;
+    flat.dims[0] = shape.dims[0] * shape.dims[1];
+    for (int i = 2; i < shape.rank; i++)
+        flat.dims[i - 1] = shape.dims[i];
+    return mf_take(mf_reshape(x, flat), places(count > 0 ? count : 0, shape.dims[1], k), 0);
+}
+
+mf_value(mf_diag)(mf_value x, int k)
+{
+    mf_shape shape = mf_shape_of(x);
+    if (shape.rank == 2)
+        return diagonal(x, k);
+    if (mf_is_error(x))
+        return x;
+    if (shape.rank != 1)
+        return mf_make_error(MF_ERROR_SHAPE, "diag: one or two dimensions are needed, not %d", shape.rank);
+    int64_t n = shape.dims[0] + (k < 0 ? -(int64_t)k : k);
+    mf_value zeros = mf_zeros(MF_SHAPE(n * n), mf_dtype_of(x));
+    return mf_reshape(mf_index_update(zeros, places(shape.dims[0], n, k), x), MF_SHAPE(n, n));
+}
+
+mf_value(mf_trace)(mf_value x)
+{
+    if (mf_is_error(x))
+        return x;
+    if (mf_ndim(x) < 2)
+        return mf_make_error(MF_ERROR_SHAPE, "trace: at least two dimensions are needed, not %d", mf_ndim(x));
+    return mf_sum(diagonal(x, 0), .axis = 0);
+}
+
+/* ---- meshgrid */
+mf_value mf_meshgrid(mf_value parts, bool ij)
+{
+    mf_value grid[MF_MAX_RANK] = { { 0 } };
+    mf_shape shape = { .rank = mf_len(parts) };
+    if (mf_is_error(parts))
+        return parts;
+    if (shape.rank < 1 || shape.rank > MF_MAX_RANK)
+        return mf_make_error(MF_ERROR_ARGUMENT, "meshgrid takes a list of 1 to %d vectors", MF_MAX_RANK);
+    for (int i = 0; i < shape.rank; i++) {
+        grid[i] = mf_ravel(mf_get(parts, i));
+        if (mf_is_error(grid[i]))
+            return grid[i];
+        shape.dims[!ij && i < 2 && shape.rank > 1 ? 1 - i : i] = mf_size(grid[i]);
+    }
+    for (int i = 0; i < shape.rank; i++) {
+        mf_shape line = { .rank = shape.rank };
+        for (int k = 0; k < shape.rank; k++)
+            line.dims[k] = 1;
+        line.dims[!ij && i < 2 && shape.rank > 1 ? 1 - i : i] = -1;
+        grid[i] = mf_broadcast_to(mf_reshape(grid[i], line), shape);
+    }
+    return mf_list_n(grid, shape.rank);
+}
