@@ -1,7 +1,8 @@
 /* manyfold/collective.h - communication between the replicas of a map, over whole trees.
  *
  * Inside mf_pmap, or mf_vmap with an axis name. A name that no enclosing map binds is MF_ERROR_AXIS and lists those in scope.
- * axis_index_groups: a list of lists of indices, or unset for everybody. Gradients are pmap's: psum transposes to psum. */
+ * axis_index_groups: a list of lists of indices, or unset for everybody; psum, pmean, pmax and pmin take groups of different sizes.
+ * Gradients are pmap's: psum transposes to psum. */
 #ifndef MANYFOLD_COLLECTIVE_H
 #define MANYFOLD_COLLECTIVE_H
 
@@ -22,16 +23,25 @@ mf_value mf_all_gather_opt(mf_value x, int axis, const mf_collective_options *o)
 mf_value mf_psum_scatter_opt(mf_value x, int scatter_dimension, const mf_collective_options *o);
 /* Splits dimension split_axis among the replicas and joins what arrives along concat_axis; with .tiled the dimensions stay. */
 mf_value mf_all_to_all_opt(mf_value x, int split_axis, int concat_axis, const mf_collective_options *o);
+mf_value mf_pswapaxes_opt(mf_value x, int axis, const mf_collective_options *o);   /* the mapped axis and dimension `axis` change places */
+/* The least index of a replica that holds the extremum, i32, for every element; a NaN wins. One axis name. */
+mf_value mf_pargmax_opt(mf_value x, const mf_collective_options *o), mf_pargmin_opt(mf_value x, const mf_collective_options *o);
 /* pairs: a list of (source, target) tuples; who receives nothing gets zeros. A permutation that is none is an error. */
 mf_value mf_ppermute(mf_value x, const char *axis_name, mf_value pairs);
 mf_value mf_pshuffle(mf_value x, const char *axis_name, mf_value permutation);      /* a list of the sources, one an index */
 mf_value mf_pbroadcast(mf_value x, const char *axis_name, int source);
 mf_value mf_axis_index(const char *axis_name), mf_axis_size(const char *axis_name); /* i32; the size is a constant */
+mf_value mf_axis_index_opt(const mf_collective_options *o), mf_axis_size_opt(const mf_collective_options *o); /* of several names: row-major, the first outermost */
 #ifndef __cplusplus
 #define mf_psum(...)  MF_OP_(mf_psum_opt, mf_collective_options, __VA_ARGS__)
 #define mf_pmean(...) MF_OP_(mf_pmean_opt, mf_collective_options, __VA_ARGS__)
 #define mf_pmax(...)  MF_OP_(mf_pmax_opt, mf_collective_options, __VA_ARGS__)
 #define mf_pmin(...)  MF_OP_(mf_pmin_opt, mf_collective_options, __VA_ARGS__)
+#define mf_pargmax(...) MF_OP_(mf_pargmax_opt, mf_collective_options, __VA_ARGS__)
+#define mf_pargmin(...) MF_OP_(mf_pargmin_opt, mf_collective_options, __VA_ARGS__)
+#define mf_axis_index(...) mf_axis_index_opt(&(mf_collective_options){ __VA_ARGS__, .reserved_ = 0 })
+#define mf_axis_size(...)  mf_axis_size_opt(&(mf_collective_options){ __VA_ARGS__, .reserved_ = 0 })
+#define mf_pswapaxes(x, axis, ...) mf_pswapaxes_opt(mf_v(x), axis, &(mf_collective_options){ __VA_ARGS__, .reserved_ = 0 })
 #define mf_all_gather(x, axis, ...) mf_all_gather_opt(mf_v(x), axis, &(mf_collective_options){ __VA_ARGS__, .reserved_ = 0 })
 #define mf_psum_scatter(x, dimension, ...) mf_psum_scatter_opt(mf_v(x), dimension, &(mf_collective_options){ __VA_ARGS__, .reserved_ = 0 })
 #define mf_all_to_all(x, split, concat, ...) mf_all_to_all_opt(mf_v(x), split, concat, &(mf_collective_options){ __VA_ARGS__, .reserved_ = 0 })

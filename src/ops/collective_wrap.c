@@ -12,7 +12,8 @@
 typedef struct axes_spec {
     const mf_namelist *names;
     const mf_intlist *groups;
-    int64_t group_size, size; /* participants of one reduction; all members */
+    int64_t group_size, size; /* participants of one reduction (of the largest, when they differ); all members */
+    bool uneven;
 } axes_spec;
 
 static mf_error_object *unbound(const char *op, const char *name)
@@ -70,10 +71,29 @@ static int integers_of(mf_value v, int64_t *out, int room, const mf_structure **
     return n;
 }
 
-static mf_error_object *groups_of(const char *op, const mf_collective_options *o, axes_spec *spec)
+/* The groups of a list, each filled up with -1 to the size of the largest. */
+static mf_error_object *fill_groups(const char *op, const mf_structure *s, const int64_t *members, axes_spec *spec)
+{
+    int64_t most = 0;
+    for (int i = 0; i < s->child_count; i++)
+        most = s->children[i]->leaf_count > most ? s->children[i]->leaf_count : most;
+    int64_t *filled = mf_alloc((size_t)(s->child_count * most + 1) * sizeof *filled);
+    if (!filled)
+        return mf_error_out_of_memory();
+    for (int i = 0; i < s->child_count; i++)
+        for (int64_t k = 0; k < most; k++)
+            filled[i * most + k] = k < s->children[i]->leaf_count ? *members++ : -1;
+    spec->group_size = most;
+    spec->groups = most ? mf_ints_intern(filled, (int)(s->child_count * most)) : NULL;
+    mf_free(filled);
+    return spec->groups ? NULL : mf_error_new(MF_ERROR_AXIS, "%s: axis_index_groups must be a list of lists of indices", op);
+}
+
+static mf_error_object *groups_of(const char *op, const mf_collective_options *o, bool uneven, axes_spec *spec)
 {
     spec->groups = mf_ints_of(0);
     spec->group_size = spec->size;
+    spec->uneven = false;
     if (!o->axis_index_groups.handle)
         return NULL;
     const mf_structure *s;
@@ -83,12 +103,11 @@ static mf_error_object *groups_of(const char *op, const mf_collective_options *o
     if (n < 1 || (s->kind != MF_NODE_LIST && s->kind != MF_NODE_TUPLE) || !s->child_count)
         e = mf_error_new(MF_ERROR_AXIS, "%s: axis_index_groups must be a list of lists of indices", op);
     for (int i = 0; !e && i < s->child_count; i++)
-        if (s->children[i]->leaf_count != s->children[0]->leaf_count)
-            e = mf_error_new(MF_ERROR_AXIS, "%s: axis_index_groups must all be of one size", op);
-    if (!e) {
-        spec->group_size = n / s->child_count;
-        spec->groups = mf_ints_intern(members, n);
-    }
+        spec->uneven |= s->children[i]->leaf_count != s->children[0]->leaf_count;
+    if (spec->uneven && !uneven)
+        e = mf_error_new(MF_ERROR_AXIS, "%s: axis_index_groups must all be of one size", op);
+    if (!e)
+        e = fill_groups(op, s, members, spec);
     mf_free(members);
     return e;
 }
@@ -144,6 +163,12 @@ static mf_value normalise_axis(const char *op, int64_t *axis, int rank)
     return mf_fail(MF_ERROR_AXIS, "%s: axis %lld is out of bounds for rank %d", op, (long long)*axis, rank);
 }
 
+/* How many a sum is over: a number, save where it differs between groups. */
+static mf_value members_of_group(const collective *c)
+{
+    return c->spec.uneven ? bind_leaf(c, mf_scalar(1, MF_I32)) : mf_i(c->spec.group_size);
+}
+
 static mf_value leaf_of(const collective *c, mf_object *o)
 {
     mf_value x = mf_expect_array(mf_value_of(o), c->op->name);
@@ -152,7 +177,7 @@ static mf_value leaf_of(const collective *c, mf_object *o)
         return x;
     bool reduces = c->op == &mf_op_psum || c->op == &mf_op_pmax || c->op == &mf_op_pmin;
     mf_value r;
-    if (reduces && mf_object_is(o, &mf_array_class) && !type->rank && !((mf_array *)o)->buffer) {
+    if (reduces && !c->spec.uneven && mf_object_is(o, &mf_array_class) && !type->rank && !((mf_array *)o)->buffer) {
         r = fold_number(c, (mf_array *)o);
     } else {
         collective local = *c;
@@ -169,7 +194,7 @@ static mf_value leaf_of(const collective *c, mf_object *o)
             x = mf_astype(x, MF_I32);
         r = bind_leaf(&local, x);
     }
-    return c->mean ? mf_div(r, mf_i(c->spec.group_size)) : r;
+    return c->mean ? mf_div(r, members_of_group(c)) : r;
 }
 
 static mf_value over_tree(const collective *c, mf_value x)
@@ -204,7 +229,7 @@ static mf_value run(collective *c, const char *name, mf_value x, const mf_collec
         return x;
     mf_error_object *e = names_of(name, o, &c->spec);
     if (!e)
-        e = groups_of(name, o, &c->spec);
+        e = groups_of(name, o, c->op == &mf_op_psum || c->op == &mf_op_pmax || c->op == &mf_op_pmin, &c->spec);
     c->tiled = o->tiled;
     return e ? mf_value_new(e) : over_tree(c, x);
 }
@@ -326,6 +351,23 @@ mf_value mf_pshuffle(mf_value x, const char *axis_name, mf_value permutation)
     return r;
 }
 
+typedef struct broadcast {
+    const char *axis_name;
+    int source;
+} broadcast;
+
+/* Only the source adds something. */
+static mf_value broadcast_leaf(void *context, mf_value x)
+{
+    const broadcast *c = context;
+    const mf_type *type = mf_value_type(x);
+    if (!type)
+        return mf_expect_array(x, "pbroadcast's operand");
+    mf_collective_options o = { .axis_name = c->axis_name };
+    mf_value mine = mf_equal(mf_axis_index_opt(&o), c->source);
+    return mf_astype(mf_psum_opt(mf_where(mine, x, mf_scalar(0, type->dtype)), &o), type->dtype);
+}
+
 mf_value mf_pbroadcast(mf_value x, const char *axis_name, int source)
 {
     MF_ENTER;
@@ -335,29 +377,82 @@ mf_value mf_pbroadcast(mf_value x, const char *axis_name, int source)
     if (source < 0 || source >= binder->size)
         return mf_fail(MF_ERROR_AXIS, "pbroadcast: source %d lies outside the axis %s of size %lld", source, axis_name,
                        (long long)binder->size);
-    mf_value type_checked = mf_expect_array(x, "pbroadcast's operand");
-    const mf_type *type = mf_value_type(type_checked);
-    if (!type)
-        return type_checked;
-    mf_value mine = mf_equal(mf_axis_index(axis_name), source), zero = mf_scalar(0, type->dtype);
-    return mf_psum_opt(mf_where(mine, type_checked, zero), &(mf_collective_options){ .axis_name = axis_name });
+    return mf_tree_map(mf_closure(broadcast_leaf, &((broadcast){ axis_name, source })), x);
 }
 
-mf_value mf_axis_index(const char *axis_name)
+mf_value mf_pswapaxes_opt(mf_value x, int axis, const mf_collective_options *o)
 {
     MF_ENTER;
-    const char *name = mf_intern(axis_name);
-    if (!mf_axis_env_find(mf_trace_env(), name))
-        return mf_value_new(unbound("axis_index", axis_name ? axis_name : ""));
-    mf_axis_name_params p = { mf_names_intern(&name, 1) };
+    mf_collective_options plain = *o;
+    plain.tiled = false;
+    return mf_all_to_all_opt(x, axis, axis, &plain);
+}
+
+/* ---- where the extremum is: the least index of a replica that holds it; a NaN wins, as it does in pmax and pmin */
+
+typedef struct extremum {
+    mf_value (*of)(mf_value x, const mf_collective_options *o);
+    const mf_collective_options *o;
+} extremum;
+
+static mf_value index_of_extremum(void *context, mf_value x)
+{
+    const extremum *e = context;
+    mf_value best = e->of(x, e->o), index = mf_axis_index_opt(&(mf_collective_options){ .axis_name = e->o->axis_name });
+    mf_value here = mf_logical_or(mf_equal(x, best), mf_logical_and(mf_not_equal(x, x), mf_not_equal(best, best)));
+    return mf_pmin_opt(mf_where(here, index, mf_scalar(INT32_MAX, MF_I32)), e->o);
+}
+
+static mf_value arg_extremum(const char *name, extremum e, mf_value x)
+{
+    if (e.o->axis_name_2)
+        return mf_fail(MF_ERROR_AXIS, "%s: over one axis name only", name);
+    return mf_tree_map(mf_closure(index_of_extremum, &e), x);
+}
+
+mf_value mf_pargmax_opt(mf_value x, const mf_collective_options *o)
+{
+    MF_ENTER;
+    return arg_extremum("pargmax", (extremum){ mf_pmax_opt, o }, x);
+}
+
+mf_value mf_pargmin_opt(mf_value x, const mf_collective_options *o)
+{
+    MF_ENTER;
+    return arg_extremum("pargmin", (extremum){ mf_pmin_opt, o }, x);
+}
+
+/* ---- indices and sizes */
+
+mf_value mf_axis_index_opt(const mf_collective_options *o)
+{
+    MF_ENTER;
+    axes_spec spec;
+    mf_error_object *e = names_of("axis_index", o, &spec);
+    if (e)
+        return mf_value_new(e);
+    mf_axis_name_params p = { spec.names };
     mf_value out;
     mf_bind_n(&mf_op_axis_index, &p, NULL, 0, &out, 1);
     return out;
 }
 
-mf_value mf_axis_size(const char *axis_name)
+mf_value mf_axis_size_opt(const mf_collective_options *o)
 {
     MF_ENTER;
-    const mf_axis_env *binder = mf_axis_env_find(mf_trace_env(), mf_intern(axis_name));
-    return binder ? mf_i(binder->size) : mf_value_new(unbound("axis_size", axis_name ? axis_name : ""));
+    axes_spec spec;
+    mf_error_object *e = names_of("axis_size", o, &spec);
+    return e ? mf_value_new(e) : mf_i(spec.size);
+}
+
+mf_value(mf_axis_index)(const char *axis_name)
+{
+    MF_ENTER;
+    return mf_axis_index_opt(&(mf_collective_options){ .axis_name = axis_name });
+}
+
+mf_value(mf_axis_size)(const char *axis_name)
+{
+    MF_ENTER;
+    return mf_axis_size_opt(&(mf_collective_options){ .axis_name = axis_name });
 }

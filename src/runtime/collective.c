@@ -79,6 +79,16 @@ static size_t gathering_bytes(const mf_instr *in)
     return sizeof(mf_gathering) + (size_t)in->meeting->member_count * (sizeof(mf_member) + (size_t)in->in_count * sizeof(mf_register)) + 16;
 }
 
+/* Of the group that a key's last number names; groups of different sizes end in -1. */
+static int64_t members_of(const mf_meeting *m, const int64_t *key, int count)
+{
+    int64_t n = m->member_count;
+    if (m->groups)
+        while (m->groups->at[key[count - 1] * m->member_count + n - 1] < 0)
+            n--;
+    return n;
+}
+
 static mf_gathering *new_gathering(mf_stage *s, const mf_instr *in, mf_map *top, const int64_t *key, int count)
 {
     mf_gathering *g = mf_stage_get(s, gathering_bytes(in));
@@ -90,6 +100,7 @@ static mf_gathering *new_gathering(mf_stage *s, const mf_instr *in, mf_map *top,
     for (int64_t i = 0; i < n; i++)
         g->members[i].in = registers + i * in->in_count;
     g->instr = in;
+    g->member_count = members_of(in->meeting, key, count);
     g->top = top;
     g->key_count = count;
     memcpy(g->key, key, (size_t)count * sizeof *key);
@@ -292,7 +303,7 @@ static bool do_ppermute(const job *j)
 static bool compute(mf_gathering *g, const mf_backend *backend)
 {
     const mf_instr *in = g->instr;
-    int64_t n = in->meeting->member_count;
+    int64_t n = g->member_count;
     const void **from = mf_alloc((size_t)n * sizeof *from);
     bool made = from;
     for (int k = 0; k < in->out_count && made; k++) {
@@ -320,7 +331,7 @@ static bool compute(mf_gathering *g, const mf_backend *backend)
 static void announce(mf_gathering *g, mf_fiber **list)
 {
     const mf_instr *in = g->instr;
-    for (int64_t i = 0; i < in->meeting->member_count; i++) {
+    for (int64_t i = 0; i < g->member_count; i++) {
         mf_map *map = g->members[i].map;
         bool news = false;
         for (int k = 0; k < in->out_count; k++)
@@ -336,7 +347,7 @@ static mf_step complete(mf_fiber *f, mf_gathering *g)
 {
     mf_stage *s = f->stage;
     const mf_instr *in = g->instr;
-    int64_t n = in->meeting->member_count;
+    int64_t n = g->member_count;
     mf_fiber *list = NULL, **end = &list;
     bool made = compute(g, mf_executable_backend(s->executable));
     for (int64_t i = 0; i < n && made; i++)
@@ -405,7 +416,7 @@ mf_step mf_collective(mf_fiber *f, const mf_instr *in)
         return fail(f, in, mf_error_out_of_memory());
     }
     join(f, g, rank);
-    bool last = g->arrived == m->member_count, detached = m->detached; /* parked, not even the plan is ours to read */
+    bool last = g->arrived == g->member_count, detached = m->detached; /* parked, not even the plan is ours to read */
     int64_t left = 1;
     if (last) {
         unlink_gathering(g);
@@ -490,13 +501,13 @@ static void describe_gathering(mf_text *t, const mf_stage *s, const mf_gathering
     mf_text_add(t, "%s over ", g->instr->eqn->op->name);
     list_axes(t, m);
     mf_text_put(t, " was reached by devices ");
-    for (int64_t i = 0; i < m->member_count; i++)
+    for (int64_t i = 0; i < g->member_count; i++)
         if (g->members[i].here) {
             present = &g->members[i];
             add_number(t, &here, present->device);
         }
     mf_text_put(t, ", but devices ");
-    for (int64_t i = 0; i < m->member_count; i++)
+    for (int64_t i = 0; i < g->member_count; i++)
         if (!g->members[i].here) {
             int device = device_of_rank(g, present, i);
             first = first < 0 ? device : first;

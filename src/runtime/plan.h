@@ -39,8 +39,8 @@ typedef struct mf_meeting {
     int levels[MF_LEVELS]; /* in the order of the names: ranks count row-major, the first name outermost */
     int64_t sizes[MF_LEVELS];
     int top;                  /* the greatest level */
-    int64_t member_count;     /* of a group */
-    const mf_intlist *groups; /* members of each group in turn; empty: one group of all */
+    int64_t member_count;     /* of the largest group */
+    const mf_intlist *groups; /* members of each group in turn, filled up with -1; empty: one group of all */
     const mf_namelist *axes;  /* for messages */
     bool detached;            /* no result is read by the device's own block: members go on at once */
     const mf_eqn **eqns;      /* by result */

@@ -98,7 +98,7 @@ typedef struct mf_gathering {
     mf_map *top;
     int key_count;
     int64_t key[MF_KEY_MAX];
-    int64_t arrived;
+    int64_t arrived, member_count;
     mf_member *members; /* by rank */
 } mf_gathering;
 
