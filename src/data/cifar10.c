@@ -12,7 +12,7 @@ enum { SIDE = 32, CHANNELS = 3, PIXELS = SIDE * SIDE, RECORD = 1 + CHANNELS * PI
 typedef struct dataset {
     float *images;
     int32_t *labels;
-    int64_t count, room;
+    int64_t count;
 } dataset;
 
 /* Planes to pixels. */
@@ -53,25 +53,30 @@ static mf_value read_file(const char *path, dataset *d)
     return error;
 }
 
+static mf_value free_after(dataset *d, mf_value error)
+{
+    free(d->images);
+    free(d->labels);
+    return error;
+}
+
 static mf_value read_files(const char *folder, const char *const *names, int count)
 {
-    dataset d = { .room = (int64_t)count * PER_FILE };
-    d.images = malloc((size_t)d.room * CHANNELS * PIXELS * sizeof *d.images);
-    d.labels = malloc((size_t)d.room * sizeof *d.labels);
-    mf_value error = { 0 };
+    dataset d = { .count = 0 };
+    size_t room = (size_t)count * PER_FILE;
+    d.images = malloc(room * CHANNELS * PIXELS * sizeof *d.images);
+    d.labels = malloc(room * sizeof *d.labels);
     if (!d.images || !d.labels)
-        error = mf_make_error(MF_ERROR_MEMORY, "%s: out of memory for %lld images", folder, (long long)d.room);
-    for (int i = 0; i < count && !error.handle; i++) {
+        return free_after(&d, mf_make_error(MF_ERROR_MEMORY, "%s: out of memory for %zu images", folder, room));
+    for (int i = 0; i < count; i++) {
         char path[4096];
-        error = data_path(path, sizeof path, folder, names[i])
-                    ? read_file(path, &d)
-                    : mf_make_error(MF_ERROR_ARGUMENT, "mf_load_cifar10: the folder's name is too long");
+        if (!data_path(path, sizeof path, folder, names[i]))
+            return free_after(&d, mf_make_error(MF_ERROR_ARGUMENT, "mf_load_cifar10: the folder's name is too long"));
+        mf_value error = read_file(path, &d);
+        if (error.handle)
+            return free_after(&d, error);
     }
-    if (!error.handle)
-        return data_labelled_images(MF_SHAPE(d.count, SIDE, SIDE, CHANNELS), d.images, d.labels);
-    free(d.images);
-    free(d.labels);
-    return error;
+    return data_labelled_images(MF_SHAPE(d.count, SIDE, SIDE, CHANNELS), d.images, d.labels);
 }
 
 mf_value mf_load_cifar10(const char *folder, const char *split)

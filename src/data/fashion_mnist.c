@@ -46,8 +46,7 @@ static mf_value check_labels(const char *path, const idx_array *a, int64_t image
     const unsigned char *label = a->data;
     for (int64_t i = 0; i < a->count; i++)
         if (label[i] >= CLASSES)
-            return mf_make_error(MF_ERROR_IO, "%s: at offset %lld: expected a label below 10, found %d", path, (long long)(8 + i),
-                                 label[i]);
+            return mf_make_error(MF_ERROR_IO, "%s: at offset %lld: expected a label below 10, found %d", path, 8 + (long long)i, label[i]);
     return (mf_value){ 0 };
 }
 
