@@ -80,9 +80,13 @@ static mf_ir_value mask_op(const typed *t, const char *op, mf_ir_value a, mf_ir_
 }
 
 /* NaN wins: x where y < x or x is none, else y. */
-static mf_ir_value extreme(const typed *t, const char *order, mf_ir_value x, mf_ir_value y)
+/* llvm.maximum and llvm.minimum: NaN wins, and -0 is less than +0. */
+static mf_ir_value extreme(const typed *t, const char *name, mf_ir_value x, mf_ir_value y)
 {
-    return choose(t, mask_op(t, "or", op2(t, order, x, y), op2(t, "fcmp uno", x, x)), x, y);
+    const char *s = mf_ir_scalar(t->dtype);
+    int w = t->ir->width;
+    return mf_ir_op(t->ir, "call <%d x %s> @llvm.%s.v%df%d(<%d x %s> %s, <%d x %s> %s)", w, s, name, w, t->dtype == MF_F64 ? 64 : 32, w, s, x, w,
+                    s, y);
 }
 
 static mf_ir_value intrinsic(const typed *t, const char *name, mf_ir_value x)
@@ -112,9 +116,9 @@ static mf_ir_value call_float(const typed *t, const char *name, mf_ir_value x, m
         if (is(name, plain[i][0]))
             return op2(t, plain[i][1], x, y);
     if (is(name, "max"))
-        return extreme(t, "fcmp ogt", x, y);
+        return extreme(t, "maximum", x, y);
     if (is(name, "min"))
-        return extreme(t, "fcmp olt", x, y);
+        return extreme(t, "minimum", x, y);
     if (is(name, "neg"))
         return negated(t, x);
     if (is(name, "abs"))
