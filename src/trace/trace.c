@@ -55,6 +55,11 @@ mf_trace *mf_trace_begin(const char *name, const mf_axis_env *env, const mf_cell
     t->rules = rules;
     t->outer = innermost;
     mf_builder_init(&t->builder, env);
+    if (!t->builder.program) {
+        mf_builder_abandon(&t->builder);
+        mf_free(t);
+        return NULL;
+    }
     innermost = t;
     return t;
 }
@@ -481,7 +486,8 @@ mf_traced *mf_trace_end(mf_trace *t, mf_object *result, mf_error_object **error)
         for (int i = 0; i < t->cell_count; i++)
             r->cells[i].write_structure = t->cells[i].written ? written[i] : NULL;
         r->impure = t->impure;
-        order_inputs(t);
+        if (!t->builder.error)
+            order_inputs(t);
         r->program = mf_builder_finish(&t->builder, out, count, error);
         ok = r->program != NULL;
     } else {
@@ -491,6 +497,8 @@ mf_traced *mf_trace_end(mf_trace *t, mf_object *result, mf_error_object **error)
     mf_free(out);
     release(t);
     if (!ok) {
+        if (result && !*error)
+            *error = mf_error_out_of_memory();
         mf_drop(r);
         return NULL;
     }

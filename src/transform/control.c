@@ -10,6 +10,14 @@
 #define MAX_BRANCHES 64
 #define MAX_LEAVES   2048
 
+static mf_error_object *refuse_statics(const mf_function_object *f, const mf_traced *t)
+{
+    for (int i = 0; t->result_statics && i < t->result->leaf_count; i++)
+        if (t->result_statics[i])
+            return mf_error_new(MF_ERROR_ARGUMENT, "%s returned a static from control flow", f->name);
+    return NULL;
+}
+
 /* Traces f on one or two trees of leaves, as arguments of their own. */
 static mf_traced *trace_body(mf_function function, const mf_value *arguments, int count, mf_error_object **error)
 {
@@ -20,10 +28,8 @@ static mf_traced *trace_body(mf_function function, const mf_value *arguments, in
     if (f)
         *error = mf_signature_make(&s, &leaves, f, arguments, count);
     mf_traced *t = *error ? NULL : mf_function_trace(f, &s, error);
-    if (t && t->result_statics)
-        for (int i = 0; i < t->result->leaf_count && !*error; i++)
-            if (t->result_statics[i])
-                *error = mf_error_new(MF_ERROR_ARGUMENT, "%s returned a static from control flow", f->name);
+    if (t)
+        *error = refuse_statics(f, t);
     if (*error) {
         mf_drop(t);
         t = NULL;
@@ -124,6 +130,8 @@ static mf_value bind_cond(mf_value index, mf_traced *const *t, int count, const 
             result = finish(u, t[0]->result, out);
         }
     }
+    if (!*error && !result.handle)
+        *error = mf_error_out_of_memory();
     for (int i = 0; i < count; i++)
         mf_drop(programs[i]);
     mf_free(u);
@@ -254,6 +262,8 @@ static mf_value bind_while(mf_traced *test, mf_traced *body, const mf_structure 
             result = finish(u, s, out);
         }
     }
+    if (!*error && !result.handle)
+        *error = mf_error_out_of_memory();
     mf_drop(params.body);
     mf_drop(params.cond);
     mf_free(u);
@@ -286,6 +296,10 @@ mf_value mf_while_n(mf_function test, mf_function body, mf_value carry)
     if (tt && (tt->result->kind != MF_NODE_LEAF || tt->program->out[0]->type->rank || tt->program->out[0]->type->dtype != MF_BOOL))
         error = mf_error_new(MF_ERROR_DTYPE, "while_loop: the test must return a bool scalar, but it returned %s",
                              tt->result->kind == MF_NODE_LEAF ? mf_type_name(tt->program->out[0]->type) : "a tree");
+    for (int i = 0; tt && !error && i < tt->cell_count; i++)
+        if (tt->cells[i].write_structure)
+            error = mf_error_new(MF_ERROR_ARGUMENT, "while_loop: the test writes the state %s; only the body may write states",
+                                 tt->cells[i].cell->name ? tt->cells[i].cell->name : "");
     if (!error)
         result = bind_while(tt, tb, s, leaves, &error);
     mf_drop(tb);
@@ -330,8 +344,11 @@ static mf_traced *trace_step(mf_function function, const mf_structure *cs, const
     mf_signature s = { .env = mf_trace_env(), .arg_count = 2, .structures = { cs, xs_structure }, .leaf_count = n, .leaves = leaves };
     mf_traced *t = mf_function_trace(f, &s, error);
     mf_free(leaves);
-    if (t && (t->result->kind != MF_NODE_TUPLE || t->result->child_count != 2)) {
+    if (t)
+        *error = refuse_statics(f, t);
+    if (t && !*error && (t->result->kind != MF_NODE_TUPLE || t->result->child_count != 2))
         *error = mf_error_new(MF_ERROR_TREE, "scan: the body must return a tuple (carry, y)");
+    if (*error) {
         mf_drop(t);
         return NULL;
     }
@@ -369,8 +386,11 @@ static mf_value bind_scan(mf_traced *t, const mf_structure *cs, const mf_value *
             memcpy(order, outs, (size_t)cs->leaf_count * sizeof *order);
             memcpy(order + cs->leaf_count, outs + t->result->leaf_count, (size_t)u->cell_leaves * sizeof *order);
             memcpy(order + cs->leaf_count + u->cell_leaves, outs + cs->leaf_count, (size_t)ys * sizeof *order);
+            params.body = mf_builder_finish(&b, order, shared->out_count, error);
+        } else {
+            mf_builder_abandon(&b);
+            *error = mf_error_out_of_memory();
         }
-        params.body = mf_builder_finish(&b, order, shared->out_count, error);
         mf_free(vars);
         mf_free(outs);
         mf_free(order);
@@ -397,6 +417,8 @@ static mf_value bind_scan(mf_traced *t, const mf_structure *cs, const mf_value *
             result = finish(u, t->result, ordered);
         }
     }
+    if (!*error && !result.handle)
+        *error = mf_error_out_of_memory();
     mf_drop(params.body);
     mf_free(u);
     mf_free(types);

@@ -52,6 +52,10 @@ static mf_traced *trace_rule(const custom_rule *r, mf_function_object *f, const 
     memcpy(s.structures, structures, (size_t)arg_count * sizeof *structures);
     mf_traced *t = mf_function_trace(f, &s, error);
     mf_free(leaves);
+    if (*error && ((*error)->status == MF_ERROR_SCOPE || (*error)->status == MF_ERROR_TRACER))
+        *error = mf_error_wrap(
+            *error, "the derivative rule %s used a value from outside that is gone when the rule is traced: pass it as an argument",
+            f->name);
     if (t && (t->capture_count || t->cell_count)) {
         *error = t->capture_count
                      ? mf_error_new(MF_ERROR_TRACER, "the derivative rule %s captured a traced value of %s: pass it as an argument",

@@ -1,0 +1,247 @@
+/* State cells through every transform: hidden inputs and outputs, and restored by an error. */
+#include "check.h"
+
+#include <manyfold.h>
+
+__attribute__((constructor)) static void eight_devices(void) { setenv("MF_NUM_CPU_DEVICES", "8", 1); }
+
+static mf_state count, seen;
+static mf_value ones(int n) { return mf_ones(MF_SHAPE(n), MF_F32); }
+/* The cells are made once: a cached program goes on with those it was traced with. */
+static void start(double number)
+{
+    if (!count.handle) {
+        count = mf_hidden_state(mf_scalar(number, MF_F32));
+        seen = mf_batch_state(mf_zeros(MF_SHAPE(4), MF_F32));
+    }
+    mf_state_set_value(count, mf_scalar(number, MF_F32));
+    mf_state_set_value(seen, mf_zeros(MF_SHAPE(4), MF_F32));
+}
+#define COUNT_IS(number) CHECK_NEAR(mf_item_f64(mf_state_value(count)), number, 1e-6)
+#define SEEN_IS(text)    CHECK_STR(mf_str(mf_state_value(seen)), text)
+#define TEXT(v, expected)              \
+    do {                               \
+        const char *text_ = mf_str(v); \
+        CHECK_STR(text_, expected);    \
+    } while (0)
+
+static mf_value bump(mf_value x)
+{
+    mf_state_set_value(count, mf_add(mf_state_value(count), 1));
+    return mf_mul(x, mf_state_value(count));
+}
+static mf_value only_read(mf_value x) { return mf_mul(x, mf_state_value(count)); }
+static mf_value only_write(mf_value x) { return mf_state_set_value(count, mf_sum(x)); }
+
+TEST(read_and_written)
+{
+    start(5);
+    TEXT(mf_call(mf_jit(only_read), ones(2)), "[5. 5.]");
+    COUNT_IS(5);
+    TEXT(mf_call(mf_jit(only_write), ones(3)), "3.0");
+    COUNT_IS(3);
+    TEXT(mf_call(mf_jit(bump), ones(2)), "[4. 4.]");
+    mf_state_set_value(count, mf_scalar(10, MF_F32)); /* the next call sees what is there then */
+    TEXT(mf_call(mf_jit(bump), ones(2)), "[11. 11.]");
+    TEXT(mf_call(mf_jit(mf_jit(bump)), ones(2)), "[12. 12.]");
+}
+
+/* ---- control flow */
+
+static mf_value below_10(mf_value x) { return mf_less(x, 10); }
+static mf_value loop_body(mf_value x) { return mf_add(x, mf_sum(bump(ones(1)))); }
+static mf_value loop(mf_value x) { return mf_while(below_10, loop_body, x); }
+static mf_value test_bumps(mf_value x) { return mf_less(mf_add(x, mf_sum(bump(ones(1)))), 10); }
+static mf_value one_more(mf_value x) { return mf_add(x, 1); }
+static mf_value loop_with_test(mf_value x) { return mf_while(test_bumps, one_more, x); }
+static mf_value same(mf_value x) { return x; }
+static mf_value bump_twice(mf_value x) { return bump(bump(x)); }
+static mf_value branch(mf_value p, mf_value x) { return mf_cond(p, bump, same, x); }
+static mf_value choose(mf_value k, mf_value x) { return mf_switch(k, x, bump, same, bump_twice); }
+static mf_value count_step(mf_value i, mf_value x) { return mf_add(mf_mul(0, i), mf_add(x, mf_sum(bump(ones(1))))); }
+static mf_value counted_loop(mf_value x) { return mf_fori_loop(0, 3, count_step, x); }
+
+TEST(control_flow_carries_cells)
+{
+    start(0);
+    TEXT(mf_call(mf_jit(loop), mf_scalar(0, MF_F32)), "10.0"); /* 1 + 2 + 3 + 4 */
+    COUNT_IS(4);
+    start(0);
+    TEXT(loop(mf_scalar(0, MF_F32)), "10.0"); /* outside a trace too */
+    COUNT_IS(4);
+    start(0);
+    TEXT(mf_call(mf_jit(branch), true, ones(1)), "[1.]");
+    TEXT(mf_call(mf_jit(branch), false, ones(1)), "[1.]");
+    COUNT_IS(1);
+    TEXT(branch(mf_b(true), ones(1)), "[2.]");
+    TEXT(mf_call(mf_jit(choose), 2, ones(1)), "[12.]"); /* 3 x 4 */
+    TEXT(mf_call(mf_jit(choose), 1, ones(1)), "[1.]");
+    COUNT_IS(4);
+    start(0);
+    TEXT(mf_call(mf_jit(counted_loop), mf_scalar(0, MF_F32)), "6.0");
+    COUNT_IS(3);
+    mf_state_set_value(count, mf_scalar(0, MF_F32));
+    mf_value e = mf_call(mf_jit(loop_with_test), mf_scalar(0, MF_F32)); /* what a test writes would be lost */
+    CHECK(mf_is_error(e));
+    CHECK_CONTAINS(mf_error(e), "the test writes the state");
+    COUNT_IS(0);
+}
+
+/* ---- transforms */
+
+static mf_value bump_square(mf_value x) { return mf_mul(mf_mul(x, x), mf_sum(bump(ones(1)))); }
+static mf_value remember(mf_value x)
+{
+    mf_state_set_value(seen, mf_mul(mf_stop_gradient(x), 2));
+    return mf_sum(mf_mul(x, mf_state_value(seen)));
+}
+static mf_value scan_loss(mf_value x) { return mf_fori_loop(0, 3, count_step, x); }
+static mf_value accumulate(mf_value x)
+{
+    mf_state_set_value(count, mf_add(mf_state_value(count), mf_sum(x)));
+    return mf_mul(x, 1);
+}
+
+TEST(gradients_take_cells_along)
+{
+    start(0);
+    TEXT(mf_call(mf_grad(bump_square), mf_scalar(3, MF_F32)), "6.0");
+    COUNT_IS(1);
+    mf_value both = mf_call(mf_value_and_grad(bump_square), mf_scalar(3, MF_F32));
+    TEXT(both, "(18.0, 12.0)");
+    COUNT_IS(2);
+    TEXT(mf_jvp(bump_square, mf_tuple(mf_scalar(3, MF_F32)), mf_tuple(mf_scalar(1, MF_F32))), "(27.0, 18.0)");
+    COUNT_IS(3);
+    mf_function pull;
+    TEXT(mf_vjp(bump_square, mf_tuple(mf_scalar(1, MF_F32)), &pull), "4.0");
+    COUNT_IS(4);
+    TEXT(mf_call(pull, mf_scalar(1, MF_F32)), "(8.0,)");
+    COUNT_IS(4);
+    start(0);
+    TEXT(mf_call(mf_grad(remember), mf_arange(4, MF_F32)), "[0. 2. 4. 6.]");
+    SEEN_IS("[0. 2. 4. 6.]");
+    start(0);
+    TEXT(mf_call(mf_grad(scan_loss), mf_scalar(1, MF_F32)), "1.0");
+    COUNT_IS(3);
+    start(0);
+    TEXT(mf_call(mf_grad(mf_remat(bump_square)), mf_scalar(3, MF_F32)), "6.0");
+    COUNT_IS(1);
+}
+
+static mf_value total(mf_value x)
+{
+    mf_state_set_value(count, mf_add(mf_state_value(count), mf_psum(x, "i")));
+    return mf_mul(x, mf_state_value(count));
+}
+static mf_value own(mf_value x)
+{
+    mf_state_set_value(count, mf_add(mf_state_value(count), x));
+    return x;
+}
+static mf_value own_row(mf_value x)
+{
+    mf_state_set_value(seen, mf_add(mf_state_value(seen), x));
+    return mf_psum(mf_state_value(seen), "i");
+}
+
+TEST(maps_broadcast_cells_or_follow_rules)
+{
+    start(0);
+    TEXT(mf_call(mf_vmap(bump), ones(3)), "[1. 1. 1.]");
+    COUNT_IS(1);
+    TEXT(mf_call(mf_pmap(bump), ones(3)), "[2. 2. 2.]");
+    COUNT_IS(2);
+    TEXT(mf_call(mf_pmap(total, "i"), ones(4)), "[6. 6. 6. 6.]");
+    COUNT_IS(6);
+    mf_value e = mf_call(mf_pmap(own), ones(4)); /* would differ between devices */
+    CHECK(mf_is_error(e));
+    CHECK_CONTAINS(mf_error(e), "state");
+    COUNT_IS(6);
+    e = mf_call(mf_vmap(own), ones(4));
+    CHECK(mf_is_error(e));
+    mf_error(e);
+    COUNT_IS(6);
+    mf_state_axis_rules rows = MF_STATE_AXES(0, mf_of_type(MF_BATCH_STATE));
+    mf_function f = mf_pmap2(own_row, .axis_name = "i", .state_in_axes = rows, .state_out_axes = rows);
+    TEXT(mf_call(f, mf_arange(4, MF_F32)), "[6. 6. 6. 6.]");
+    SEEN_IS("[0. 1. 2. 3.]");
+    TEXT(mf_call(f, mf_arange(4, MF_F32)), "[12. 12. 12. 12.]");
+    SEEN_IS("[0. 2. 4. 6.]");
+}
+
+/* ---- errors restore */
+
+static mf_value write_and_fail(mf_value x)
+{
+    bump(x);
+    mf_state_set_value(seen, ones(4));
+    return mf_make_error(MF_ERROR_ARGUMENT, "after the write");
+}
+static mf_value write_and_misfit(mf_value x)
+{
+    bump(x);
+    return mf_add(x, ones(7));
+}
+static mf_value sum(mf_value x) { return mf_psum(x, "i"); }
+static mf_value disagree(mf_value x)
+{
+    mf_state_set_value(count, mf_psum(x, "i"));
+    return mf_cond(mf_less(mf_axis_index("i"), 2), sum, same, x);
+}
+static mf_value disagree_first(mf_value x)
+{
+    mf_value y = mf_cond(mf_less(mf_axis_index("i"), 2), sum, same, x);
+    mf_state_set_value(count, mf_psum(y, "i"));
+    return x;
+}
+
+TEST(an_error_while_tracing_restores)
+{
+    start(7);
+    mf_function functions[] = { mf_jit(write_and_fail), mf_pmap(write_and_fail), mf_vmap(write_and_fail), mf_jit(write_and_misfit) };
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < 3; k++) {
+            mf_value e = mf_call(functions[i], ones(2));
+            CHECK(mf_is_error(e));
+            mf_error(e);
+            COUNT_IS(7);
+            SEEN_IS("[0. 0. 0. 0.]");
+        }
+    TEXT(mf_call(mf_jit(bump), ones(1)), "[8.]");
+}
+
+TEST(an_error_while_running_restores)
+{
+    mf_function functions[] = { mf_pmap(disagree, "i"), mf_pmap(disagree_first, "i"), mf_jit(mf_pmap(disagree, "i")) };
+    for (int i = 0; i < 3; i++) {
+        start(7);
+        mf_value e = mf_call(functions[i], mf_arange(4, MF_F32));
+        CHECK(mf_block_until_ready(e) != MF_OK);
+        CHECK(mf_is_error(e));
+        CHECK_CONTAINS(mf_error(e), "device");
+        COUNT_IS(7);
+        TEXT(mf_call(mf_jit(bump), ones(1)), "[8.]");
+    }
+}
+
+TEST(a_cell_that_is_read_before_the_failure_is_known)
+{
+    start(7);
+    mf_value e = mf_call(mf_pmap(disagree, "i"), mf_arange(4, MF_F32));
+    mf_value then = mf_call(mf_jit(bump), ones(1)); /* queued behind it: fails with it, or sees what was */
+    if (mf_block_until_ready(then) == MF_OK)
+        TEXT(then, "[8.]");
+    mf_block_until_ready(e);
+    mf_error(e);
+    mf_error(then);
+    mf_value value = mf_state_value(count);
+    CHECK_EQ_INT(mf_block_until_ready(value), MF_OK);
+}
+
+TEST(module_as_a_pure_function)
+{
+    start(2);
+    mf_value r = mf_call(mf_jit(accumulate), ones(3));
+    TEXT(r, "[1. 1. 1.]");
+    COUNT_IS(5);
+}
