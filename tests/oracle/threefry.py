@@ -96,6 +96,31 @@ for shape in ((4,), (3, 5)):
     emit("exponential", random.exponential(KEY, shape, np.float32), keyed(KEY), shape=word, dtype="f32", rtol=4e-6)
 logits = np.log(np.array([0.1, 0.2, 0.7], np.float32))
 emit("categorical", random.categorical(KEY, jnp.asarray(logits), shape=(8,)).astype(np.int32), [*keyed(KEY), logits], shape="8")
+square = np.log(np.array([[0.1, 0.2, 0.7], [0.5, 0.25, 0.25]], np.float32))
+for axis, draws in ((-1, ()), (0, ()), (-1, (5,)), (0, (2, 3))):
+    batch = np.delete(square.shape, axis)
+    picked = random.categorical(KEY, jnp.asarray(square), axis=axis, shape=(*draws, *batch))
+    emit("categorical", picked.astype(np.int32), [*keyed(KEY), square], axis=axis, draws=shape_word(draws))
+for shape in ((4,), (3, 5)):
+    word = shape_word(shape)
+    emit("laplace", random.laplace(KEY, shape, np.float32), keyed(KEY), shape=word, dtype="f32", rtol=4e-6)
+    emit("cauchy", random.cauchy(KEY, shape, np.float32), keyed(KEY), shape=word, dtype="f32", rtol=2e-5)
+for dtype in ("f16", "bf16", "f64"):
+    emit("gumbel", random.gumbel(KEY, (9,), DTYPES[dtype]), keyed(KEY), shape="9", dtype=dtype, rtol=4 * ROUNDING[dtype])
+    emit("laplace", random.laplace(KEY, (9,), DTYPES[dtype]), keyed(KEY), shape="9", dtype=dtype, rtol=4 * ROUNDING[dtype])
+    emit("exponential", random.exponential(KEY, (9,), DTYPES[dtype]), keyed(KEY), shape="9", dtype=dtype, rtol=4 * ROUNDING[dtype])
+for a in (0.1, 0.9, 1.0, 2.5, 40.0):
+    emit("gamma", random.gamma(KEY, np.float32(a), (12,), np.float32), keyed(KEY), shape="12", dtype="f32", a=a, rtol=1e-5)
+emit("gamma", random.gamma(KEY, 2.5, (12,), np.float64), keyed(KEY), shape="12", dtype="f64", a=2.5, rtol=1e-12)
+emit("gamma", random.gamma(KEY, 0.7, (2000,), np.float32), keyed(KEY), shape="2000", dtype="f32", a=0.7, rtol=1e-5)
+chances = np.array([0.1, 0.2, 0.3, 0.15, 0.25], np.float32)
+values = np.array([10, 20, 30, 40, 50], np.int32)
+with jax.enable_x64(False):   # positions are drawn in the default integer
+    for replace in (True, False):
+        for shape in ((3,), (2, 2)):
+            emit("choice", random.choice(KEY, jnp.asarray(values), shape, replace), [*keyed(KEY), values], shape=shape_word(shape), replace=int(replace))
+            emit("choice", random.choice(KEY, 5, shape, replace, jnp.asarray(chances)).astype(np.int32), [*keyed(KEY), chances], shape=shape_word(shape),
+                 replace=int(replace), weighted=1)
 # as many keys as devices, each its own stream
 many = random.split(random.PRNGKey(0), 8)
 emit("normal_per_key", jax.vmap(lambda k: random.normal(k, (3,), np.float32))(many), keyed(random.PRNGKey(0)), count=8, shape="3", dtype="f32", rtol=1e-6)

@@ -169,6 +169,44 @@ static mf_value normal_per_key(mf_value key, int count, mf_shape shape)
     return mf_stack(mf_list_n(rows, count), 0);
 }
 
+typedef struct sampler {
+    const char *name;
+    mf_value (*call)(mf_value, mf_shape, mf_dtype);
+} sampler;
+static const sampler samplers[] = {
+    { "gumbel", mf_random_gumbel },
+    { "exponential", mf_random_exponential },
+    { "laplace", mf_random_laplace },
+    { "cauchy", mf_random_cauchy },
+};
+
+static mf_value choice(const known *k, mf_value key, mf_shape shape)
+{
+    mf_choice_options o = { .without_replacement = number(k, "replace", 1) == 0 };
+    if (!attribute(k, "weighted"))
+        return mf_random_choice_opt(key, input(k, 1), shape, &o);
+    o.p = input(k, 1);
+    return mf_random_choice_opt(key, mf_i(k->in[1].count), shape, &o);
+}
+
+static mf_value categorical(const known *k, mf_value key, mf_shape shape)
+{
+    const char *draws = attribute(k, "draws");
+    return mf_random_categorical(key, input(k, 1), (int)number(k, "axis", -1), draws ? shape_of(draws) : shape);
+}
+
+static mf_value distributed(const known *k, mf_value key, mf_dtype dtype, mf_shape shape)
+{
+    for (size_t i = 0; i < sizeof samplers / sizeof *samplers; i++)
+        if (strcmp(k->name, samplers[i].name) == 0)
+            return samplers[i].call(key, shape, dtype);
+    if (strcmp(k->name, "gamma") == 0)
+        return mf_random_gamma(key, mf_f(number(k, "a", 0)), shape, dtype);
+    if (strcmp(k->name, "choice") == 0)
+        return choice(k, key, shape);
+    return strcmp(k->name, "categorical") == 0 ? categorical(k, key, shape) : (mf_value){ 0 };
+}
+
 static mf_value keyed(const known *k, mf_value key, mf_dtype dtype, mf_shape shape)
 {
     if (strcmp(k->name, "split") == 0)
@@ -191,7 +229,7 @@ static mf_value keyed(const known *k, mf_value key, mf_dtype dtype, mf_shape sha
         return mf_random_permutation(key, (int64_t)number(k, "count", 0));
     if (strcmp(k->name, "normal_per_key") == 0)
         return normal_per_key(key, (int)number(k, "count", 0), shape);
-    return (mf_value){ 0 };
+    return distributed(k, key, dtype, shape);
 }
 
 /* Unset: there is no such function here. */
@@ -308,8 +346,8 @@ TEST(agrees_with_jax)
             CHECK_NOTE("%s %s of key %s", k.name, k.attributes, k.in_count ? k.in[0].values : "");
     }
     fclose(f);
-    CHECK_EQ_INT(checked, 391);
-    CHECK_EQ_INT(absent, 6); /* gumbel, exponential, categorical, independent permutations */
+    CHECK_EQ_INT(checked, 428);
+    CHECK_EQ_INT(absent, 1); /* independent permutations */
 }
 
 /* ---- inside transforms, and refusals */
@@ -326,6 +364,15 @@ TEST(same_numbers_when_mapped)
     CHECK(mf_item_bool(mf_array_equal(mf_get(mapped, 2), compiled)));
 }
 
+static mf_value gamma_sum(mf_value a) { return mf_sum(mf_random_gamma(mf_random_key(1), a, MF_SHAPE(3), MF_F32)); }
+
+TEST(gamma_refuses_a_gradient)
+{
+    MF_SCOPE;
+    mf_value g = mf_call(mf_grad(gamma_sum), mf_scalar(2, MF_F32));
+    CHECK(mf_is_error(g) && strstr(mf_error(g), "derivative"));
+}
+
 TEST(refuses_what_cannot_be)
 {
     MF_SCOPE;
@@ -335,5 +382,9 @@ TEST(refuses_what_cannot_be)
     CHECK(mf_error(mf_random_uniform(key, MF_SHAPE(2), MF_I32)) != NULL);
     CHECK(mf_error(mf_random_randint(key, MF_SHAPE(2), mf_i(0), mf_i(5), MF_F32)) != NULL);
     CHECK(mf_error(mf_random_permutation(key, -1)) != NULL);
+    CHECK(mf_error(mf_random_choice(key, 3, MF_SHAPE(4), .without_replacement = true)) != NULL);
+    CHECK(mf_error(mf_random_choice(key, 0, MF_SHAPE(4))) != NULL);
+    CHECK(mf_error(mf_random_categorical(key, mf_ones(MF_SHAPE(3), MF_F32), 1, MF_SHAPE0)) != NULL);
+    CHECK(mf_error(mf_random_gamma(key, 1.0, MF_SHAPE(4), MF_F16)) != NULL);
     CHECK(mf_error(mf_random_normal(mf_ones(MF_SHAPE(3), MF_F32), MF_SHAPE(2), MF_F32)) != NULL);
 }
