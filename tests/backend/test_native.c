@@ -270,6 +270,10 @@ TEST(products)
             " rhs_batch=(0)] a b\n e: f32[2,4] = reduce_sum[axes=(1)] a\n return d, e\n}");
     compare(
         "program (a: f32[4,3,2], b: f32[2,3,5]) {\n d: f32[4,5] = dot_general[lhs_contract=(1,2), rhs_contract=(1,0)] a b\n return d\n}");
+    compare("program (a: f32[4,3,2,5], b: f32[3,4,2,5]) {\n"
+            " d: f32[2,3,3] = dot_general[lhs_contract=(0,3), rhs_contract=(1,3), lhs_batch=(2), rhs_batch=(2)] a b\n return d\n}");
+    compare("program (a: bf16[4,3,5], b: bf16[5,4,2]) {\n d: bf16[3,2] = dot_general[lhs_contract=(2,0), rhs_contract=(0,1)] a b\n"
+            " return d\n}");
     compare("program (a: bf16[8,9], b: bf16[9,7], c: f64[8,9], d: f64[9]) {\n"
             " e: bf16[8,7] = dot_general[lhs_contract=(1), rhs_contract=(0)] a b\n"
             " f: f32[8,7] = dot_general[lhs_contract=(1), rhs_contract=(0), preferred=f32] a b\n"

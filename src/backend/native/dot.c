@@ -18,6 +18,8 @@ typedef struct side {
     int64_t batch_dims[MF_DNNL_BATCH], batch[MF_DNNL_BATCH]; /* strides, in elements */
     int batch_rank;
     int64_t free, contract, free_stride, contract_stride;
+    int copy_rank; /* 0: read where it lies; else copied first, batch, free and contracted dimensions in turn */
+    int64_t copy_dims[MF_RANK], from[MF_RANK], to[MF_RANK]; /* bytes */
 } side;
 
 typedef struct dot_step {
@@ -68,7 +70,7 @@ static bool describe(side *s, const mf_intlist *contract, const mf_intlist *batc
 {
     int64_t axes[MF_RANK];
     int count = free_axes(s->layout.rank, contract, batch, axes);
-    if (batch->count > MF_DNNL_BATCH || !join(&s->layout, axes, count, &s->free, &s->free_stride) ||
+    if (!join(&s->layout, axes, count, &s->free, &s->free_stride) ||
         !join(&s->layout, contract->at, contract->count, &s->contract, &s->contract_stride))
         return false;
     s->batch_rank = batch->count;
@@ -79,8 +81,46 @@ static bool describe(side *s, const mf_intlist *contract, const mf_intlist *batc
     return true;
 }
 
+static void append(side *s, const int64_t *axes, int count, const mf_layout *l, int64_t size)
+{
+    for (int i = 0; i < count; i++) {
+        s->copy_dims[s->copy_rank] = l->dims[axes[i]];
+        s->from[s->copy_rank++] = l->strides[axes[i]] * size;
+    }
+}
+
+/* Dimensions that do not join get a copy in which they do. */
+static void plan_copy(side *s, const mf_type *t, const mf_intlist *contract, const mf_intlist *batch)
+{
+    int64_t axes[MF_RANK], size = mf_dtype_size(t->dtype), bytes = size;
+    int count = free_axes(t->rank, contract, batch, axes);
+    append(s, batch->at, batch->count, &s->layout, size);
+    append(s, axes, count, &s->layout, size);
+    append(s, contract->at, contract->count, &s->layout, size);
+    for (int d = s->copy_rank - 1; d >= 0; d--) {
+        s->to[d] = bytes;
+        bytes *= s->copy_dims[d];
+    }
+    s->free = s->contract = 1;
+    for (int i = 0; i < contract->count; i++)
+        s->contract *= s->layout.dims[contract->at[i]];
+    for (int i = 0; i < count; i++)
+        s->free *= s->layout.dims[axes[i]];
+    s->contract_stride = 1;
+    s->free_stride = s->contract;
+    s->batch_rank = batch->count;
+    int64_t step = s->free * s->contract;
+    for (int i = batch->count - 1; i >= 0; i--) {
+        s->batch_dims[i] = s->layout.dims[batch->at[i]];
+        s->batch[i] = step;
+        step *= s->batch_dims[i];
+    }
+}
+
 static bool read_side(mf_build *b, mf_var *v, side *s, const mf_intlist *contract, const mf_intlist *batch)
 {
+    if (batch->count > MF_DNNL_BATCH)
+        return false;
     const mf_var_state *state = &b->vars[v->id];
     if (state->kind == MF_VAR_VIEW) {
         s->layout = state->layout;
@@ -90,7 +130,9 @@ static bool read_side(mf_build *b, mf_var *v, side *s, const mf_intlist *contrac
     }
     s->root = v;
     mf_layout_contiguous(&s->layout, v->type);
-    return describe(s, contract, batch) && mf_build_materialise(b, v);
+    if (!describe(s, contract, batch))
+        plan_copy(s, v->type, contract, batch);
+    return mf_build_materialise(b, v);
 }
 
 /* ------------------------------------------------------------------ running */
@@ -134,30 +176,41 @@ static void run_task(void *context, int64_t index)
                 t->scratch + (size_t)index * s->task_scratch);
 }
 
-static const char *widened(const dot_step *s, const char *in, const mf_type *t, char *room)
+static size_t aligned(int64_t bytes) { return ((size_t)bytes + 63) / 64 * 64; }
+
+/* The operand as the product takes it; room moves on behind what had to be written. */
+static const char *prepared(const dot_step *s, const side *x, const char *in, char **room)
 {
-    mf_native_convert(s->dtype, room, s->from, in, t->size);
-    return room;
+    const mf_type *t = x->root->type;
+    if (x->copy_rank) {
+        mf_copy_strided(x->copy_rank, x->copy_dims, mf_dtype_size(t->dtype), *room, x->to, in, x->from);
+        in = *room;
+        *room += aligned(t->bytes);
+    }
+    if (s->from != s->dtype) {
+        mf_native_convert(s->dtype, *room, s->from, in, t->size);
+        in = *room;
+        *room += aligned(t->size * mf_dtype_size(s->dtype));
+    }
+    return in + x->layout.offset * mf_dtype_size(s->dtype);
+}
+
+static size_t prepared_bytes(const dot_step *s, const side *x)
+{
+    const mf_type *t = x->root->type;
+    return (x->copy_rank ? aligned(t->bytes) : 0) + (s->from != s->dtype ? aligned(t->size * mf_dtype_size(s->dtype)) : 0);
 }
 
 static mf_error_object *run(const mf_native_step *step, void *const *values, char *scratch)
 {
     const dot_step *s = (const dot_step *)(const void *)step;
     char *room = scratch + step->scratch_offset, *out = mf_step_out(step, values, 0), *result = out;
-    const char *a = mf_step_in(step, values, 0), *b = mf_step_in(step, values, step->in_count - 1);
-    if (s->a_bytes) {
-        a = widened(s, a, s->a.root->type, room);
-        room += s->a_bytes;
-        b = step->in_count == 1 ? a : widened(s, b, s->b.root->type, room);
-        room += s->b_bytes;
-    }
+    const char *a = prepared(s, &s->a, mf_step_in(step, values, 0), &room), *b = prepared(s, &s->b, mf_step_in(step, values, 1), &room);
     int64_t size = mf_dtype_size(s->dtype), count = s->batch_count * s->shape.m * s->shape.n;
     if (s->to != s->dtype) {
         result = room;
-        room += (count * size + 63) / 64 * 64;
+        room += aligned(count * size);
     }
-    a += s->a.layout.offset * size;
-    b += s->b.layout.offset * size;
     if (s->whole) {
         dot_task task = { s, a, b, result, room };
         if (s->tasks == 1)
@@ -230,13 +283,9 @@ static void plan_shape(dot_step *s)
     for (int i = 0; i < s->a.batch_rank; i++)
         s->batch_count *= s->a.batch_dims[i];
     int64_t count = s->batch_count * s->shape.m * s->shape.n;
-    if (s->from != s->dtype) {
-        s->a_bytes = (s->a.root->type->size * mf_dtype_size(s->dtype) + 63) / 64 * 64;
-        s->b_bytes = (s->b.root->type->size * mf_dtype_size(s->dtype) + 63) / 64 * 64;
-    }
-    s->step.scratch_bytes = (size_t)(s->a_bytes + s->b_bytes);
+    s->step.scratch_bytes = prepared_bytes(s, &s->a) + prepared_bytes(s, &s->b);
     if (s->to != s->dtype)
-        s->step.scratch_bytes += (size_t)((count * mf_dtype_size(s->dtype) + 63) / 64 * 64);
+        s->step.scratch_bytes += aligned(count * mf_dtype_size(s->dtype));
 }
 
 bool mf_build_dot(mf_build *b, const mf_eqn *e)
@@ -251,7 +300,7 @@ bool mf_build_dot(mf_build *b, const mf_eqn *e)
     s->to = e->out[0]->type->dtype;
     s->dtype = s->from == MF_F64 || s->to == MF_F64 ? MF_F64 : MF_F32;
     if (!read_side(b, e->in[0], &s->a, p->lhs_contract, p->lhs_batch) || !read_side(b, e->in[1], &s->b, p->rhs_contract, p->rhs_batch))
-        return b->error != NULL; /* dimensions that do not join: the row's own evaluation packs them */
+        return b->error != NULL; /* too many batch dimensions: the row's own evaluation */
     plan_shape(s);
     plan_large(s);
     s->step.run = run;

@@ -85,8 +85,8 @@ static mf_ir_value extreme(const typed *t, const char *name, mf_ir_value x, mf_i
 {
     const char *s = mf_ir_scalar(t->dtype);
     int w = t->ir->width;
-    return mf_ir_op(t->ir, "call <%d x %s> @llvm.%s.v%df%d(<%d x %s> %s, <%d x %s> %s)", w, s, name, w, t->dtype == MF_F64 ? 64 : 32, w, s, x, w,
-                    s, y);
+    return mf_ir_op(t->ir, "call <%d x %s> @llvm.%s.v%df%d(<%d x %s> %s, <%d x %s> %s)", w, s, name, w, t->dtype == MF_F64 ? 64 : 32, w, s,
+                    x, w, s, y);
 }
 
 static mf_ir_value intrinsic(const typed *t, const char *name, mf_ir_value x)
