@@ -6,6 +6,7 @@
 #include "runtime/backend.h"
 
 #include <link.h>
+#include <pthread.h>
 
 enum { MOST = 16 };
 
@@ -398,6 +399,53 @@ TEST(sums_over_members)
         mf_backend_native.reduce((mf_reducer)how, MF_F32, pointers, 8, got, 37, 100);
         CHECK_BYTES(got, expected[0], sizeof got);
     }
+}
+
+/* One kernel on several threads at once, each with its own scratch and results. */
+typedef struct runner {
+    bench *b;
+    pthread_t thread;
+    void *out[2], *scratch;
+    bool fine;
+} runner;
+
+static void *run_often(void *context)
+{
+    runner *r = context;
+    r->fine = true;
+    for (int i = 0; i < 50 && r->fine; i++) {
+        mf_error_object *error = mf_backend_native.run(r->b->kernel[1], (const void *const *)r->b->in, r->out, r->scratch);
+        r->fine = !error && !memcmp(r->out[0], r->b->out[1][0], (size_t)r->b->p->out[0]->type->bytes) &&
+                  !memcmp(r->out[1], r->b->out[1][1], (size_t)r->b->p->out[1]->type->bytes);
+    }
+    return NULL;
+}
+
+TEST(threads_share_a_kernel)
+{
+    bench b = { 0 };
+    runner runners[4] = { { .b = &b }, { .b = &b }, { .b = &b }, { .b = &b } };
+    if (begin(&b,
+              "program (x: f32[2,9,8,3], w: f32[3,3,3,4], a: f32[5,5000]) {\n y: f32[2,9,8,4] = conv_general_dilated[window_strides=(1,1),"
+              " padding_low=(1,1), padding_high=(1,1), lhs_dilation=(1,1), rhs_dilation=(1,1), " SPECS "] x w\n"
+              " c: f32[5,5000] = exp a\n d: f32[5,5000] = tanh c\n e: f32[5000] = reduce_sum[axes=(0)] d\n return y, e\n}",
+              NULL) &&
+        run(&b, 1, b.in, b.out[1])) {
+        for (int i = 0; i < 4; i++) {
+            runners[i].out[0] = room(&b, b.p->out[0]->type);
+            runners[i].out[1] = room(&b, b.p->out[1]->type);
+            runners[i].scratch = aligned_alloc(64, (b.kernel[1]->scratch_bytes + 127) / 64 * 64);
+            pthread_create(&runners[i].thread, NULL, run_often, &runners[i]);
+        }
+        for (int i = 0; i < 4; i++) {
+            pthread_join(runners[i].thread, NULL);
+            CHECK(runners[i].fine);
+            free(runners[i].out[0]);
+            free(runners[i].out[1]);
+            free(runners[i].scratch);
+        }
+    }
+    end(&b);
 }
 
 static int find_llvm(struct dl_phdr_info *info, size_t size, void *found)
