@@ -7,8 +7,8 @@
 #include "ops/rows.h"
 
 /* constants */
-mf_var *e_scalar(mf_builder *b, mf_dtype dtype, double x);               /* rank 0, strong */
-mf_var *e_full(mf_builder *b, const mf_type *type, double x);            /* broadcast scalar */
+mf_var *e_scalar(mf_builder *b, mf_dtype dtype, double x);    /* rank 0, strong */
+mf_var *e_full(mf_builder *b, const mf_type *type, double x); /* broadcast scalar */
 mf_var *e_zeros_like(mf_builder *b, const mf_var *x);
 /* elementwise, equal types */
 mf_var *e_add(mf_builder *b, mf_var *x, mf_var *y);
@@ -23,16 +23,16 @@ mf_var *e_scale(mf_builder *b, mf_var *x, double factor);                /* x * 
 mf_var *e_shift(mf_builder *b, mf_var *x, double term);                  /* x + full(term) */
 mf_var *e_compare(mf_builder *b, const mf_op *op, mf_var *x, mf_var *y); /* bool of x's shape */
 mf_var *e_select(mf_builder *b, mf_var *predicate, mf_var *yes, mf_var *no);
-mf_var *e_convert(mf_builder *b, mf_var *x, mf_dtype dtype);             /* x itself when nothing changes */
-mf_var *e_convert_type(mf_builder *b, mf_var *x, const mf_type *type);   /* dtype and weak flag of type */
+mf_var *e_convert(mf_builder *b, mf_var *x, mf_dtype dtype);           /* x itself when nothing changes */
+mf_var *e_convert_type(mf_builder *b, mf_var *x, const mf_type *type); /* dtype and weak flag of type */
 /* shape */
 mf_var *e_reshape(mf_builder *b, mf_var *x, int rank, const int64_t *dims);
-mf_var *e_reshape_type(mf_builder *b, mf_var *x, const mf_type *like);   /* the shape of like */
+mf_var *e_reshape_type(mf_builder *b, mf_var *x, const mf_type *like); /* the shape of like */
 mf_var *e_transpose(mf_builder *b, mf_var *x, const int *permutation);
 mf_var *e_move_axis(mf_builder *b, mf_var *x, int from, int to);
 mf_var *e_broadcast(mf_builder *b, mf_var *x, int rank, const int64_t *dims, const mf_intlist *where); /* broadcast_in_dim */
-mf_var *e_broadcast_axis(mf_builder *b, mf_var *x, int axis, int64_t size); /* a new axis of that size */
-mf_var *e_expand(mf_builder *b, mf_var *x, int axis);                    /* a new axis of size 1 */
+mf_var *e_broadcast_axis(mf_builder *b, mf_var *x, int axis, int64_t size);                            /* a new axis of that size */
+mf_var *e_expand(mf_builder *b, mf_var *x, int axis);                                                  /* a new axis of size 1 */
 mf_var *e_squeeze(mf_builder *b, mf_var *x, int axis);
 mf_var *e_slice(mf_builder *b, mf_var *x, const int64_t *start, const int64_t *limit, const int64_t *strides);
 mf_var *e_slice_axis(mf_builder *b, mf_var *x, int axis, int64_t start, int64_t limit);

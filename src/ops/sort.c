@@ -46,8 +46,13 @@ static void sort_jvp(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *
         if (i != p->axis)
             batch[batches++] = i;
     }
-    mf_gather_params g = { mf_ints_of(0), mf_ints_intern(start, 1), mf_ints_intern(start, 1), mf_ints_intern(batch, batches),
-                           mf_ints_intern(batch, batches), mf_ints_intern(ones, t->rank), 2 };
+    mf_gather_params g = { mf_ints_of(0),
+                           mf_ints_intern(start, 1),
+                           mf_ints_intern(start, 1),
+                           mf_ints_intern(batch, batches),
+                           mf_ints_intern(batch, batches),
+                           mf_ints_intern(ones, t->rank),
+                           2 };
     mf_var *index = e_expand(b, sorted->out[n], t->rank);
     for (int i = 0; i < n; i++) {
         out[i] = sorted->out[i];
@@ -142,14 +147,17 @@ static mf_error_object *sort_evaluate(const mf_eqn *e, const void *const *in, vo
         for (int k = 0; k < e->in_count; k++) {
             size_t size = (size_t)mf_dtype_size(e->in[k]->type->dtype);
             for (int64_t i = 0; i < n; i++)
-                memcpy((char *)out[k] + (size_t)(l.first + i * inner) * size, (const char *)in[k] + (size_t)(l.first + at[i] * inner) * size, size);
+                memcpy((char *)out[k] + (size_t)(l.first + i * inner) * size,
+                       (const char *)in[k] + (size_t)(l.first + at[i] * inner) * size, size);
         }
     }
     mf_free(at);
     return NULL;
 }
 
-static const mf_param sort_params[] = { MF_PARAM(mf_sort_params, axis, MF_PARAM_INT), MF_PARAM(mf_sort_params, keys, MF_PARAM_INT), { NULL, 0, 0 } };
+static const mf_param sort_params[] = { MF_PARAM(mf_sort_params, axis, MF_PARAM_INT),
+                                        MF_PARAM(mf_sort_params, keys, MF_PARAM_INT),
+                                        { NULL, 0, 0 } };
 static const char *const sort_samples[] = {
     "[axis=0, keys=1] f32[5]{=3,1,2,-1,0} -> f32[5]{=-1,0,1,2,3}",
     "[axis=0, keys=1] i32[4]{=3,1,3,1} i32[4]{=0,1,2,3} -> i32[4]{=1,1,3,3} i32[4]{=1,3,0,2}",
