@@ -2,6 +2,7 @@
 #ifndef MANYFOLD_ARRAY_H
 #define MANYFOLD_ARRAY_H
 
+#include <manyfold/device.h>
 #include <manyfold/function.h>
 
 MF_BEGIN_
@@ -39,7 +40,13 @@ mf_status mf_to_host(mf_value v, mf_dtype dtype, void *out, size_t count);   /* 
 typedef struct mf_memory_stats_t { int64_t live_bytes, peak_bytes, cached_bytes, system_allocations, requests; } mf_memory_stats_t;
 mf_memory_stats_t mf_memory_stats(void);
 void      mf_memory_stats_reset(void);    /* the peak starts again at what is live */
+const void *mf_unsafe_buffer_pointer(mf_value v); /* the first element of an array; waits. Lives as long as v; views share it. NULL on an error */
+mf_value  mf_copy(mf_value tree);         /* in memory of its own, row by row, on the devices of the original */
+mf_device_list mf_devices_of_array(mf_value v);                              /* which devices hold an array, shard by shard; waits. count 0: v is none */
+mf_value  mf_shard(mf_value v, int index);                                   /* what device number `index` of that list holds; a view. MF_ERROR_DEVICE beyond */
 mf_value  mf_device_put(mf_value v, mf_device device);
+mf_value  mf_place(mf_value tree, mf_device_list devices);                   /* one row of every leaf on each device; copies nothing */
+mf_value  mf_device_put_sharded(mf_value parts, mf_device_list devices);     /* a list of one tree a device, as one tree with a leading axis */
 mf_value  mf_device_get(mf_value v);
 mf_value  mf_replicate(mf_value tree, mf_device_list devices);               /* one copy held once where memory is shared */
 mf_value  mf_unreplicate(mf_value tree);

@@ -1,7 +1,8 @@
-/* Where arrays stand: on which device, once or as copies, whole or cut for a map. Every leaf of a tree is treated alike. Invariant: the
- * virtual CPU devices share their memory, so nothing here copies: replicas are one array held once, shards are rows of one array, and an
- * array stands on every device already. */
+/* Arrays for maps: as copies, one a device, or cut into one part a device. Every leaf of a tree is treated alike. Invariant: the virtual
+ * CPU devices share their memory, so replicas are one array held once, and shards are rows of one array; only parts that were made
+ * apart are copied together. */
 #include <manyfold.h>
+#include <stdlib.h>
 
 static mf_shape with_leading(mf_shape from, int64_t size)
 {
@@ -9,15 +10,6 @@ static mf_shape with_leading(mf_shape from, int64_t size)
     for (int i = 0; i < from.rank; i++)
         to.dims[i + 1] = from.dims[i];
     return to;
-}
-
-/* ---- one device */
-
-mf_value mf_device_put(mf_value v, mf_device device)
-{
-    if (mf_device_id(device) < 0)
-        return mf_make_error(MF_ERROR_DEVICE, "mf_device_put: this is no device");
-    return v;
 }
 
 /* Every array can be read where it is: only the wait is left. */
@@ -41,7 +33,7 @@ mf_value mf_replicate(mf_value tree, mf_device_list devices)
 {
     if (devices.count < 1)
         return mf_make_error(MF_ERROR_DEVICE, "mf_replicate: the list of devices is empty");
-    return mf_tree_map(mf_closure(replicate_leaf, &devices.count), tree);
+    return mf_place(mf_tree_map(mf_closure(replicate_leaf, &devices.count), tree), devices);
 }
 
 static mf_value first_copy(mf_value leaf)
@@ -84,5 +76,36 @@ mf_value mf_shard_batch(mf_value tree, int device_count)
 {
     if (device_count < 1)
         return mf_make_error(MF_ERROR_ARGUMENT, "mf_shard_batch: %d devices", device_count);
-    return mf_tree_map(mf_closure(shard_leaf, &device_count), tree);
+    mf_value parts = mf_tree_map(mf_closure(shard_leaf, &device_count), tree);
+    return device_count <= mf_local_device_count() ? mf_place(parts, mf_device_slice(mf_local_devices(), 0, device_count)) : parts;
+}
+
+/* Leaf number `leaf` of every part, stacked. */
+static mf_value stacked_leaf(mf_value parts, int leaf)
+{
+    mf_value row, *leaves = malloc((size_t)mf_len(parts) * sizeof *leaves);
+    for (int i = 0; leaves && i < mf_len(parts); i++) {
+        mf_value of_part = mf_tree_leaves(mf_get(parts, i));
+        leaves[i] = leaf < mf_len(of_part) ? mf_get(of_part, leaf)
+                                           : mf_make_error(MF_ERROR_TREE, "mf_device_put_sharded: part %d has fewer leaves", i);
+    }
+    row = leaves ? mf_list_n(leaves, mf_len(parts)) : mf_make_error(MF_ERROR_MEMORY, "mf_device_put_sharded: out of memory");
+    free(leaves);
+    return mf_stack(row, 0);
+}
+
+mf_value mf_device_put_sharded(mf_value parts, mf_device_list devices)
+{
+    if (mf_is_error(parts))
+        return parts;
+    if (mf_len(parts) != devices.count || devices.count < 1)
+        return mf_make_error(MF_ERROR_DEVICE, "mf_device_put_sharded: %d parts for %d devices", mf_len(parts), devices.count);
+    mf_value first = mf_get(parts, 0);
+    int count = mf_len(mf_tree_leaves(first));
+    mf_value *leaves = malloc(((size_t)count + 1) * sizeof *leaves);
+    for (int i = 0; leaves && i < count; i++)
+        leaves[i] = stacked_leaf(parts, i);
+    mf_value all = leaves ? mf_list_n(leaves, count) : mf_make_error(MF_ERROR_MEMORY, "mf_device_put_sharded: out of memory");
+    free(leaves);
+    return mf_place(mf_tree_unflatten(first, all), devices);
 }

@@ -136,14 +136,19 @@ static mf_error_object *reduce_type_rule(mf_type_context *c)
     mf_error_object *error = collective_check(c, p->axes, p->groups, p->group_size, true);
     if (!error && c->in[0]->dtype == MF_BOOL && c->op == &mf_op_psum)
         error = mf_type_error(c, MF_ERROR_DTYPE, "a bool must be converted to an integer first");
+    if (!error && mf_dtype_is_complex(c->in[0]->dtype) && c->op != &mf_op_psum)
+        error = mf_type_error(c, MF_ERROR_DTYPE, "complex numbers have no order");
     c->out[0] = c->in_count ? c->in[0] : NULL;
     return error;
 }
 
-/* Over the whole of its axes a result is the same everywhere; over groups it may differ between them. */
+/* Over the whole of its axes a result is the same everywhere; over groups it may differ between them, and does for groups of
+ * different sizes even where the operand is the same. */
 static void reduce_variance(const mf_eqn *e, const mf_axis_env *env, const uint64_t *in, uint64_t *out)
 {
-    out[0] = sum_of(e)->groups->count ? in[0] : in[0] & ~collective_bits_of(env, sum_of(e)->axes);
+    const mf_collective_params *p = sum_of(e);
+    uint64_t bits = collective_bits_of(env, p->axes);
+    out[0] = !p->groups->count ? in[0] & ~bits : mf_ints_has(p->groups, -1) ? in[0] | bits : in[0];
 }
 
 /* Runs of rows stay together. */
