@@ -193,6 +193,12 @@ mf_error_object *mf_array_wait(const mf_array *a)
     return atomic_load_explicit(&f->state, memory_order_acquire) == 2 ? mf_retain(f->error) : NULL;
 }
 
+const void *mf_array_element(const mf_array *a, mf_error_object **error)
+{
+    *error = mf_array_wait(a);
+    return *error ? NULL : mf_array_data(a);
+}
+
 mf_array *mf_array_contiguous(mf_array *a)
 {
     mf_error_object *error = mf_array_wait(a);

@@ -60,6 +60,8 @@ mf_array *mf_array_scalar_i64(mf_dtype dtype, bool weak, int64_t x);
 void *mf_array_data(const mf_array *a); /* base address; only when ready */
 bool mf_array_is_contiguous(const mf_array *a);
 void mf_contiguous_strides(const mf_type *type, int64_t *strides); /* bytes, row by row */
+/* The element of a scalar array; waits. NULL and *error when there will be none. */
+const void *mf_array_element(const mf_array *a, mf_error_object **error);
 mf_error_object *mf_array_wait(const mf_array *a); /* NULL when ready; else a new reference to the error (deleted, failed) */
 mf_array *mf_array_contiguous(mf_array *a);        /* waits; a itself (retained) or a copy; NULL when out of memory */
 /* Copies a's elements row by row into out, converting to dtype. Waits. */

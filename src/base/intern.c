@@ -44,7 +44,8 @@ static uint64_t fold(uint64_t a, uint64_t b)
 static uint64_t read_word(const unsigned char *p, size_t n)
 {
     uint64_t x = 0;
-    memcpy(&x, p, n);
+    if (n)
+        memcpy(&x, p, n);
     return x;
 }
 

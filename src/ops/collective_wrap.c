@@ -64,9 +64,15 @@ static int integers_of(mf_value v, int64_t *out, int room, const mf_structure **
         return -1;
     for (int i = 0; i < n; i++) {
         mf_array *a = (mf_array *)leaves[i];
-        if (!mf_object_is(leaves[i], &mf_array_class) || a->type->rank || !mf_dtype_is_int(a->type->dtype) || a->buffer)
+        if (!mf_object_is(leaves[i], &mf_array_class) || a->type->rank || !mf_dtype_is_int(a->type->dtype))
             return -1;
-        out[i] = mf_load_i64(a->type->dtype, a->inline_data);
+        mf_error_object *error;
+        const void *element = mf_array_element(a, &error);
+        if (!element) {
+            mf_error_ignore(error);
+            return -1;
+        }
+        out[i] = mf_load_i64(a->type->dtype, element);
     }
     return n;
 }
@@ -146,11 +152,15 @@ static mf_value fold_number(const collective *c, const mf_array *a)
 {
     if (c->op != &mf_op_psum)
         return mf_value_of(a);
-    mf_array *r = mf_dtype_is_float(a->type->dtype)
-                      ? mf_array_scalar_f64(a->type->dtype, a->type->weak,
-                                            mf_load_f64(a->type->dtype, a->inline_data) * (double)c->spec.group_size)
-                      : mf_array_scalar_i64(a->type->dtype == MF_BOOL ? MF_I32 : a->type->dtype, a->type->weak,
-                                            mf_load_i64(a->type->dtype, a->inline_data) * c->spec.group_size);
+    mf_error_object *error;
+    const void *element = mf_array_element(a, &error);
+    if (!element)
+        return mf_value_new(error);
+    mf_dtype dtype = a->type->dtype;
+    uint64_t members = (uint64_t)c->spec.group_size; /* integers wrap */
+    mf_array *r = mf_dtype_is_float(dtype) ? mf_array_scalar_f64(dtype, a->type->weak, mf_load_f64(dtype, element) * (double)members)
+                                           : mf_array_scalar_i64(dtype == MF_BOOL ? MF_I32 : dtype, a->type->weak,
+                                                                 (int64_t)((uint64_t)mf_load_i64(dtype, element) * members));
     return r ? mf_value_new(r) : mf_value_new(mf_error_out_of_memory());
 }
 
@@ -177,7 +187,7 @@ static mf_value leaf_of(const collective *c, mf_object *o)
         return x;
     bool reduces = c->op == &mf_op_psum || c->op == &mf_op_pmax || c->op == &mf_op_pmin;
     mf_value r;
-    if (reduces && !c->spec.uneven && mf_object_is(o, &mf_array_class) && !type->rank && !((mf_array *)o)->buffer) {
+    if (reduces && !c->spec.uneven && mf_object_is(o, &mf_array_class) && !type->rank) {
         r = fold_number(c, (mf_array *)o);
     } else {
         collective local = *c;

@@ -28,8 +28,7 @@ static bool is_ready(const mf_array *a) { return !a->future || atomic_load(&a->f
 mf_array *mf_concrete(mf_value x)
 {
     mf_array *a = mf_trace_current() ? NULL : array_of(x);
-    bool here = a && (a->buffer || is_ready(a)); /* what lives in the array itself is copied by a view, so it must be there */
-    return here && !is_deleted(a) ? a : NULL;
+    return a && is_ready(a) && !is_deleted(a) ? a : NULL; /* whoever fills a pending one is writing its fields */
 }
 
 static bool is_ready_scalar(const mf_array *a)

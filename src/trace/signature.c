@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const void *number_identity(const mf_array *a)
+static const void *number_identity(const mf_array *a, const void *element)
 {
     static _Atomic(mf_interner *) table;
     struct {
@@ -13,7 +13,7 @@ static const void *number_identity(const mf_array *a)
     } key;
     memset(&key, 0, sizeof key);
     key.type = a->type;
-    memcpy(key.bytes, a->inline_data, sizeof key.bytes);
+    memcpy(key.bytes, element, (size_t)mf_dtype_size(a->type->dtype));
     return mf_interner_get(mf_interner_static(&table), &key, sizeof key);
 }
 
@@ -26,9 +26,11 @@ static mf_error_object *static_leaf(mf_leaf *leaf, mf_object *o, const char *fun
         leaf->identity = o;
         return NULL;
     }
-    if (mf_object_is(o, &mf_array_class) && ((mf_array *)o)->type->rank == 0 && !((mf_array *)o)->buffer) {
-        leaf->identity = number_identity((mf_array *)o);
-        return NULL;
+    if (mf_object_is(o, &mf_array_class) && ((mf_array *)o)->type->rank == 0) {
+        mf_error_object *error;
+        const void *element = mf_array_element((mf_array *)o, &error);
+        leaf->identity = element ? number_identity((mf_array *)o, element) : NULL;
+        return error || leaf->identity ? error : mf_error_out_of_memory();
     }
     if (mf_object_is(o, &mf_tracer_class))
         return mf_error_new(MF_ERROR_TRACER, "static argument %d of %s is a traced value (%s); a static must be known when tracing",

@@ -463,14 +463,17 @@ static mf_value fori_step(void *context, mf_value carry, mf_value unused)
     return mf_tuple(mf_tuple(mf_add(i, 1), next), unused);
 }
 
-/* A number of the program's own, which needs no waiting. */
+/* The number of a bound that is an array; waits for it. */
 static bool known_bound(mf_value v, int64_t *number)
 {
     mf_array *a = mf_object_is(mf_object_of(v), &mf_array_class) ? (mf_array *)mf_object_of(v) : NULL;
-    if (!a || a->type->rank || a->buffer || a->future)
-        return false;
-    *number = mf_load_i64(a->type->dtype, a->inline_data);
-    return true;
+    mf_error_object *error = NULL;
+    const void *element = a && !a->type->rank ? mf_array_element(a, &error) : NULL;
+    if (error)
+        mf_error_ignore(error); /* whoever uses the bound has it */
+    if (element)
+        *number = mf_load_i64(a->type->dtype, element);
+    return element != NULL;
 }
 
 static mf_value fori_test(mf_value carry) { return mf_less(mf_get(carry, 0), mf_get(carry, 1)); }

@@ -214,6 +214,32 @@ TEST(integers_follow_jax)
     TEXT(mf_astype(mf_array(MF_F32, MF_SHAPE(3), NAN, 3e10, -3e10), MF_I32), "[          0  2147483647 -2147483648]");
 }
 
+/* ---- numbers that are computed while somebody needs them */
+
+static mf_value psum_of_outer(void *w, mf_value v) { return mf_add(mf_mul(v, 0), mf_psum(*(mf_value *)w, "i")); }
+static mf_value power(mf_value v, mf_value n) { return mf_pow(v, n); }
+static mf_value plus_index(mf_value i, mf_value c) { return mf_add(c, i); }
+static mf_value count_to(void *n, mf_value v) { return mf_fori_loop(0, *(mf_value *)n, plus_index, v); }
+static mf_value pending_three(int i) /* still being computed, at place i of a small array */
+{
+    mf_value big = mf_call(mf_pmap(square), mf_ones(MF_SHAPE(8, 20000), MF_F32));
+    mf_value zero = mf_sub(mf_max(big), 1), list = mf_array(MF_F32, MF_SHAPE(3), 1, 2, 3);
+    return mf_astype(mf_get(mf_add(list, zero), i), MF_I32);
+}
+
+TEST(pending_scalars_are_waited_for)
+{
+    for (int round = 0; round < 5; round++) {
+        MF_SCOPE;
+        mf_value three = pending_three(2);
+        TEXT(mf_call(mf_pmap(mf_closure(psum_of_outer, &three), "i"), mf_zeros(MF_SHAPE(2), MF_F32)), "[6. 6.]");
+        TEXT(mf_call(mf_pmap(power, .static_broadcasted_argnums = MF_INTS(1)), mf_array(MF_F32, MF_SHAPE(2), 2, 3), pending_three(2)),
+             "[ 8. 27.]");
+        mf_value two = pending_three(1);
+        TEXT(mf_call(mf_grad(mf_closure(count_to, &two)), mf_scalar(1, MF_F32)), "1.0");
+    }
+}
+
 /* ---- the cache, from one thread and many */
 
 static _Atomic int traces;
