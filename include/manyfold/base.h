@@ -144,6 +144,7 @@ void        mf_set_error_hook(mf_error_hook hook, void *context);
 
 /* ------------------------------------------------------------------ numbers, strings and values */
 mf_value mf_f(double number);                         /* weakly typed */
+mf_value mf_c(double re, double im);                  /* weakly typed complex number; in C also 1.0 + 2.0 * I of <complex.h> */
 mf_value mf_i(int64_t number);                        /* weakly typed; MF_NONE gives None */
 mf_value mf_b(bool truth);
 mf_value mf_string(const char *string);               /* static */
@@ -155,6 +156,9 @@ mf_value mf_same(mf_value v);
 mf_value mf_of_float(float x);   mf_value mf_of_int(int x);              mf_value mf_of_uint(unsigned x);
 mf_value mf_of_long(long x);     mf_value mf_of_ulong(unsigned long x);  mf_value mf_of_llong(long long x);
 mf_value mf_of_ullong(unsigned long long x);
+#ifndef __cplusplus
+mf_value mf_of_complex(double _Complex x);
+#endif
 mf_value mf_scalar(double number, mf_dtype dtype);    /* strongly typed: jnp.float32(100.0) */
 
 #ifndef __cplusplus
@@ -162,7 +166,7 @@ mf_value mf_scalar(double number, mf_dtype dtype);    /* strongly typed: jnp.flo
 #define mf_v(x) __extension__ ({ __auto_type mf_t_ = (x); _Generic(mf_t_, mf_value: mf_same, \
     bool: mf_b, char: mf_of_int, signed char: mf_of_int, unsigned char: mf_of_int, short: mf_of_int, unsigned short: mf_of_int, \
     int: mf_of_int, unsigned: mf_of_uint, long: mf_of_long, unsigned long: mf_of_ulong, long long: mf_of_llong, \
-    unsigned long long: mf_of_ullong, float: mf_of_float, double: mf_f, char *: mf_string, const char *: mf_string, \
+    unsigned long long: mf_of_ullong, float: mf_of_float, double: mf_f, float _Complex: mf_of_complex, double _Complex: mf_of_complex, char *: mf_string, const char *: mf_string, \
     mf_slice: mf_index_slice, mf_module: mf_static)(mf_t_); })
 #define MF_EACH_(m, ...)   MF_EACH_I_(MF_COUNT_(__VA_ARGS__), m, __VA_ARGS__)
 #define MF_EACH_I_(n, ...) MF_EACH_P_(n, __VA_ARGS__)

@@ -43,6 +43,10 @@ mf_value mf_isfinite(mf_value x), mf_isnan(mf_value x), mf_isinf(mf_value x);
 mf_value mf_astype(mf_value x, mf_dtype dtype);          /* float to integer saturates, NaN gives 0 */
 mf_value mf_bitcast(mf_value x, mf_dtype dtype);         /* dtypes of one width */
 mf_value mf_stop_gradient(mf_value x);                   /* over a whole tree */
+/* ---- complex numbers. Where an operation has no sense for them (orders, bits, rounding) MF_ERROR_DTYPE says so. */
+mf_value mf_complex(mf_value re, mf_value im);           /* floats of one width: c64 or c128 */
+mf_value mf_real(mf_value x), mf_imag(mf_value x), mf_conj(mf_value x);   /* of real numbers: themselves, zeros, themselves */
+mf_value mf_angle(mf_value x);
 /* ---- three operands */
 mf_value mf_where(mf_value c, mf_value a, mf_value b);
 mf_value mf_clip(mf_value x, mf_value low, mf_value high);
@@ -171,6 +175,7 @@ mf_value mf_max_pool_opt(mf_value x, const mf_pool_options *o), mf_avg_pool_opt(
 #define mf_matmul(a, b) MF_2_(mf_matmul, a, b)
 #define mf_logaddexp(a, b) MF_2_(mf_logaddexp, a, b)
 #define mf_einsum(subscripts, ...) mf_einsum_n(subscripts, MF_VALUES_(__VA_ARGS__))
+#define mf_complex(re, im) MF_2_(mf_complex, re, im)
 #define mf_array_equal(a, b) MF_2_(mf_array_equal, a, b)
 #define mf_allclose(a, b) MF_2_(mf_allclose, a, b)
 #define mf_quantile(x, q, axis) mf_quantile(mf_v(x), mf_v(q), axis)

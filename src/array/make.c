@@ -4,6 +4,7 @@
 
 #include <manyfold/array.h>
 
+#include <complex.h>
 #include <math.h>
 #include <string.h>
 
@@ -28,6 +29,24 @@ mf_value mf_f(double number)
 {
     MF_ENTER;
     return value_or_memory(mf_array_scalar_f64(MF_F32, true, number));
+}
+
+mf_value mf_c(double re, double im)
+{
+    MF_ENTER;
+    mf_array *a = mf_array_new(mf_type_scalar(MF_C64, true));
+    float *at = a ? mf_array_data(a) : NULL;
+    if (at) {
+        at[0] = (float)re;
+        at[1] = (float)im;
+    }
+    return value_or_memory(a);
+}
+
+mf_value mf_of_complex(double _Complex number)
+{
+    MF_ENTER;
+    return mf_c(creal(number), cimag(number));
 }
 
 mf_value mf_i(int64_t number)

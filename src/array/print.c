@@ -399,9 +399,29 @@ static void print_bare_float(mf_dtype dtype, double x, char *word)
         memmove(point, point + 1, strlen(point));
 }
 
-static void print_bare(printer *p)
+/* A part of a complex number: nothing behind the point, no point. */
+static void print_part(mf_dtype dtype, double x, char *word)
+{
+    print_bare_float(dtype, x, word);
+    size_t n = strlen(word);
+    if (n > 2 && strcmp(word + n - 2, ".0") == 0)
+        word[n - 2] = '\0';
+}
+
+static void print_bare_complex(printer *p, double re, double im)
 {
     char word[WORD], other[WORD];
+    print_part(p->dtype, re, word);
+    print_part(p->dtype, im, other);
+    if (re == 0 && !signbit(re))
+        mf_text_add(p->out, "%sj", other);
+    else
+        mf_text_add(p->out, "(%s%s%sj)", word, other[0] == '-' ? "" : "+", other);
+}
+
+static void print_bare(printer *p)
+{
+    char word[WORD];
     double re, im;
     if (p->dtype == MF_BOOL) {
         strcpy(word, *p->base ? "True" : "False");
@@ -409,12 +429,11 @@ static void print_bare(printer *p)
         put_element(p, p->base, word);
     } else {
         parts_of(p, p->base, &re, &im);
-        print_bare_float(p->dtype, re, word);
         if (mf_dtype_is_complex(p->dtype)) {
-            print_bare_float(p->dtype, im, other);
-            mf_text_add(p->out, "(%s%s%sj)", word, other[0] == '-' ? "" : "+", other);
+            print_bare_complex(p, re, im);
             return;
         }
+        print_bare_float(p->dtype, re, word);
     }
     mf_text_put(p->out, word);
 }

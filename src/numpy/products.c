@@ -13,7 +13,7 @@ mf_value(mf_inner)(mf_value a, mf_value b)
 
 mf_value(mf_vdot)(mf_value a, mf_value b)
 {
-    return mf_dot_general(mf_ravel(a), mf_ravel(b), .lhs_contracting = MF_INTS(0), .rhs_contracting = MF_INTS(0));
+    return mf_dot_general(mf_conj(mf_ravel(a)), mf_ravel(b), .lhs_contracting = MF_INTS(0), .rhs_contracting = MF_INTS(0));
 }
 
 mf_value(mf_tensordot)(mf_value a, mf_value b, int axes)

@@ -47,13 +47,18 @@ mf_value mf_mean_opt(mf_value x, const mf_reduce_options *o)
     return mf_astype(mean_in(x, o, working_dtype(dtype)), dtype);
 }
 
+/* The dtype of distances. */
+static mf_dtype real_of(mf_dtype d) { return d == MF_C64 ? MF_F32 : d == MF_C128 ? MF_F64 : d; }
+
 /* The mean of the squared distances from the mean. */
 static mf_value variance(mf_value x, const mf_reduce_options *o, mf_dtype dtype)
 {
     mf_reduce_options wide = *o;
     wide.keepdims = true;
     x = mf_astype(x, dtype);
-    mf_value squares = mf_square(mf_sub(x, mean_in(x, &wide, dtype)));
+    mf_value distance = mf_sub(x, mean_in(x, &wide, dtype));
+    mf_value squares = real_of(dtype) != dtype ? mf_real(mf_mul(distance, mf_conj(distance))) : mf_square(distance);
+    dtype = real_of(dtype);
     if (o->ddof == 0)
         return mean_in(squares, o, dtype);
     mf_value sum = mf_sum_opt(squares, &(mf_reduce_options){ .axis = o->axis, .keepdims = o->keepdims, .where = o->where });
@@ -64,14 +69,14 @@ mf_value mf_var_opt(mf_value x, const mf_reduce_options *o)
 {
     o = o ? o : &everything;
     mf_dtype dtype = result_dtype(x, o);
-    return mf_astype(variance(x, o, working_dtype(dtype)), dtype);
+    return mf_astype(variance(x, o, working_dtype(dtype)), real_of(dtype));
 }
 
 mf_value mf_std_opt(mf_value x, const mf_reduce_options *o)
 {
     o = o ? o : &everything;
     mf_dtype dtype = result_dtype(x, o);
-    return mf_astype(mf_sqrt(variance(x, o, working_dtype(dtype))), dtype);
+    return mf_astype(mf_sqrt(variance(x, o, working_dtype(dtype))), real_of(dtype));
 }
 
 mf_value(mf_mean)(mf_value x) { return mf_mean_opt(x, &everything); }

@@ -11,10 +11,10 @@ static mf_error_object *compare_type(mf_type_context *c)
     return e;
 }
 
-/* Keys can be told apart, but have no order. */
+/* Keys and complex numbers can be told apart, but have no order. */
 static mf_error_object *equality_type(mf_type_context *c)
 {
-    if (c->in_count != 2 || c->in[0]->dtype != MF_KEY)
+    if (c->in_count != 2 || (c->in[0]->dtype != MF_KEY && !mf_dtype_is_complex(c->in[0]->dtype)))
         return compare_type(c);
     mf_error_object *e = mf_type_like_first(c);
     if (!e)
@@ -24,15 +24,38 @@ static mf_error_object *equality_type(mf_type_context *c)
 
 MF_LOWER_RULE(compare_lower) { return k->compare(k, e->op->name, in[0], in[1]); }
 
-#define COMPARE_EVALUATE(name, sign)                                                              \
-    static bool name##_real(double x, double y) { return x sign y; }                              \
-    static bool name##_integer(int64_t x, int64_t y) { return x sign y; }                         \
-    static bool name##_natural(uint64_t x, uint64_t y) { return x sign y; }                       \
-    MF_EVALUATE_RULE(name##_evaluate)                                                             \
-    {                                                                                             \
-        static const mf_loop_compare rule = { name##_real, name##_integer, name##_natural };      \
-        mf_run_compare(&rule, e->in[0]->type->dtype, e->in[0]->type->size, in[0], in[1], out[0]); \
-        return NULL;                                                                              \
+/* eq and ne of complex numbers: of both parts. */
+static void compare_complex(const mf_loop_compare *rule, const mf_eqn *e, const void *const *in, uint8_t *out)
+{
+    mf_dtype dtype = e->in[0]->type->dtype, part = dtype == MF_C64 ? MF_F32 : MF_F64;
+    int64_t size = mf_dtype_size(part);
+    bool equal = rule->real(0, 0);
+    for (int64_t i = 0; i < e->in[0]->type->size; i++) {
+        const char *x = (const char *)in[0] + 2 * i * size, *y = (const char *)in[1] + 2 * i * size;
+        bool re = rule->real(mf_load_f64(part, x), mf_load_f64(part, y));
+        bool im = rule->real(mf_load_f64(part, x + size), mf_load_f64(part, y + size));
+        out[i] = equal ? re && im : re || im;
+    }
+}
+
+static void compare(const mf_loop_compare *rule, const mf_eqn *e, const void *const *in, void *out)
+{
+    const mf_type *t = e->in[0]->type;
+    if (mf_dtype_is_complex(t->dtype))
+        compare_complex(rule, e, in, out);
+    else
+        mf_run_compare(rule, t->dtype, t->size, in[0], in[1], out);
+}
+
+#define COMPARE_EVALUATE(name, sign)                                                         \
+    static bool name##_real(double x, double y) { return x sign y; }                         \
+    static bool name##_integer(int64_t x, int64_t y) { return x sign y; }                    \
+    static bool name##_natural(uint64_t x, uint64_t y) { return x sign y; }                  \
+    MF_EVALUATE_RULE(name##_evaluate)                                                        \
+    {                                                                                        \
+        static const mf_loop_compare rule = { name##_real, name##_integer, name##_natural }; \
+        compare(&rule, e, in, out[0]);                                                       \
+        return NULL;                                                                         \
     }
 
 /* All six rows are alike but for the sign. */
@@ -55,6 +78,7 @@ static const char *const eq_samples[] = {
     "i32[2]{=1,2} i32[2]{=1,3} -> bool[2]{=1,0}",
     "bool[2]{=1,0} bool[2]{=1,1} -> bool[2]{=1,0}",
     "bf16[2,3]{-2:2} bf16[2,3]{-2:2}",
+    "c64[3]{=1,2,1,2,nan,0} c64[3]{=1,2,1,3,nan,0} -> bool[3]{=1,0,0}",
     NULL,
 };
 COMPARE_ROW(eq, equality_type);
@@ -64,6 +88,7 @@ static const char *const ne_samples[] = {
     "f32[4]{=1,2,nan,0} f32[4]{=1,3,nan,-0.0} -> bool[4]{=0,1,1,0}",
     "u8[2]{=1,2} u8[2]{=1,3} -> bool[2]{=0,1}",
     "f64[2,3]{-2:2} f64[2,3]{-2:2}",
+    "c128[3]{=1,2,1,2,nan,0} c128[3]{=1,2,1,3,nan,0} -> bool[3]{=0,1,1}",
     NULL,
 };
 COMPARE_ROW(ne, equality_type);

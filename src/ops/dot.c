@@ -312,6 +312,8 @@ static const char *const dot_samples[] = {
     "[lhs_contract=(1), rhs_contract=(0)] f16[2,3]{-2:2} f16[3,2]{-2:2}",
     "[lhs_contract=(0), rhs_contract=(0)] i32[2]{=2147483647,1} i32[2]{=2,5} -> i32[]{=3}",
     "[lhs_contract=(0), rhs_contract=(0), preferred=i32] i8[2]{=-128,127} i8[2]{=-128,127} -> i32[]{=32513}",
+    "[lhs_contract=(1), rhs_contract=(0)] c64[2,3]{-2:2} c64[3,2]{-2:2}",
+    "[lhs_contract=(0), rhs_contract=(0)] c64[2]{=1,2,3,4} c64[2]{=1,0,0,1} -> c64[]{=-3,5}",
     "[lhs_contract=(1), rhs_contract=(0)] bool[2,2]{=1,0,0,0} bool[2,2]{=0,1,1,1} -> bool[2,2]{=0,1,0,0}",
     NULL,
 };

@@ -26,7 +26,8 @@ MF_TRANSPOSE_RULE(add_transpose)
 static double add_real(double x, double y) { return x + y; }
 static int64_t add_integer(int64_t x, int64_t y) { return (int64_t)((uint64_t)x + (uint64_t)y); }
 static uint64_t add_natural(uint64_t x, uint64_t y) { return x + y; }
-MF_EVALUATE2(add_evaluate, add_real, add_integer, add_natural, NULL)
+static double complex add_complex(double complex x, double complex y) { return x + y; }
+MF_EVALUATE2_COMPLEX(add_evaluate, add_complex, add_real, add_integer, add_natural, NULL)
 
 MF_LOWER_RULE(add_lower)
 {
@@ -42,12 +43,14 @@ static const char *const add_samples[] = {
     "i32[2]{=2147483647,-5} i32[2]{=1,3} -> i32[2]{=-2147483648,-2}",
     "u8[2]{=255,7} u8[2]{=1,3} -> u8[2]{=0,10}",
     "i64[1]{=9223372036854775807} i64[1]{=1} -> i64[1]{=-9223372036854775808}",
+    "c64[2]{=1,2,3,4} c64[2]{=1,-2,0.5,0} -> c64[2]{=2,0,3.5,4}",
+    "c128[2,3]{-2:2} c128[2,3]{-2:2}",
     NULL,
 };
 const mf_op mf_op_add = {
     .name = "add",
     MF_ELEMENTWISE_ROW,
-    .type_rule = mf_type_number2,
+    .type_rule = mf_type_numeric2,
     .jvp = add_jvp,
     .transpose = add_transpose,
     .cost = mf_cost_elementwise,
@@ -76,7 +79,8 @@ MF_TRANSPOSE_RULE(sub_transpose)
 static double sub_real(double x, double y) { return x - y; }
 static int64_t sub_integer(int64_t x, int64_t y) { return (int64_t)((uint64_t)x - (uint64_t)y); }
 static uint64_t sub_natural(uint64_t x, uint64_t y) { return x - y; }
-MF_EVALUATE2(sub_evaluate, sub_real, sub_integer, sub_natural, NULL)
+static double complex sub_complex(double complex x, double complex y) { return x - y; }
+MF_EVALUATE2_COMPLEX(sub_evaluate, sub_complex, sub_real, sub_integer, sub_natural, NULL)
 
 MF_LOWER_RULE(sub_lower)
 {
@@ -89,13 +93,14 @@ static const char *const sub_samples[] = {
     "f64[3]{-2:2} f64[3]{-2:2}",
     "i32[2]{=-2147483648,5} i32[2]{=1,3} -> i32[2]{=2147483647,2}",
     "u16[2]{=0,7} u16[2]{=1,3} -> u16[2]{=65535,4}",
+    "c64[3]{-2:2} c64[3]{-2:2}",
     "f16[2]{-2:2} f16[2]{-2:2}",
     NULL,
 };
 const mf_op mf_op_sub = {
     .name = "sub",
     MF_ELEMENTWISE_ROW,
-    .type_rule = mf_type_number2,
+    .type_rule = mf_type_numeric2,
     .jvp = sub_jvp,
     .transpose = sub_transpose,
     .cost = mf_cost_elementwise,
@@ -125,7 +130,8 @@ MF_TRANSPOSE_RULE(mul_transpose)
 static double mul_real(double x, double y) { return x * y; }
 static int64_t mul_integer(int64_t x, int64_t y) { return (int64_t)((uint64_t)x * (uint64_t)y); }
 static uint64_t mul_natural(uint64_t x, uint64_t y) { return x * y; }
-MF_EVALUATE2(mul_evaluate, mul_real, mul_integer, mul_natural, NULL)
+static double complex mul_complex(double complex x, double complex y) { return x * y; }
+MF_EVALUATE2_COMPLEX(mul_evaluate, mul_complex, mul_real, mul_integer, mul_natural, NULL)
 
 MF_LOWER_RULE(mul_lower)
 {
@@ -139,13 +145,15 @@ static const char *const mul_samples[] = {
     "i32[2]{=65536,-5} i32[2]{=65536,3} -> i32[2]{=0,-15}",
     "i8[2]{=127,-128} i8[2]{=2,-1} -> i8[2]{=-2,-128}",
     "f16[2]{=256,3} f16[2]{=256,0.5} -> f16[2]{=inf,1.5}",
+    "c64[1]{=1,2} c64[1]{=3,-4} -> c64[1]{=11,2}",
+    "c64[2,3]{-2:2} c64[2,3]{-2:2}",
     "bf16[3]{-2:2} bf16[3]{-2:2}",
     NULL,
 };
 const mf_op mf_op_mul = {
     .name = "mul",
     MF_ELEMENTWISE_ROW,
-    .type_rule = mf_type_number2,
+    .type_rule = mf_type_numeric2,
     .jvp = mul_jvp,
     .transpose = mul_transpose,
     .cost = mf_cost_elementwise,
@@ -176,7 +184,8 @@ MF_TRANSPOSE_RULE(div_transpose)
 static double div_real(double x, double y) { return x / y; }
 static int64_t div_integer(int64_t x, int64_t y) { return y == 0 ? -1 : y == -1 ? (int64_t)(0 - (uint64_t)x) : x / y; }
 static uint64_t div_natural(uint64_t x, uint64_t y) { return y == 0 ? UINT64_MAX : x / y; }
-MF_EVALUATE2(div_evaluate, div_real, div_integer, div_natural, NULL)
+static double complex div_complex(double complex x, double complex y) { return x / y; }
+MF_EVALUATE2_COMPLEX(div_evaluate, div_complex, div_real, div_integer, div_natural, NULL)
 
 MF_LOWER_RULE(div_lower)
 {
@@ -193,13 +202,15 @@ static const char *const div_samples[] = {
     "i64[2]{=-9223372036854775808,5} i64[2]{=-1,0} -> i64[2]{=-9223372036854775808,-1}",
     "u32[2]{=5,7} u32[2]{=0,2} -> u32[2]{=4294967295,3}",
     "u64[1]{=5} u64[1]{=0} -> u64[1]{=18446744073709551615}",
+    "c64[1]{=11,2} c64[1]{=3,-4} -> c64[1]{=1,2}",
+    "c128[3]{-2:2} c128[3]{0.5:2}",
     "bf16[3]{-2:2} bf16[3]{0.5:2}",
     NULL,
 };
 const mf_op mf_op_div = {
     .name = "div",
     MF_ELEMENTWISE_ROW,
-    .type_rule = mf_type_number2,
+    .type_rule = mf_type_numeric2,
     .jvp = div_jvp,
     .transpose = div_transpose,
     .cost = mf_cost_elementwise,
@@ -265,20 +276,21 @@ static int64_t pow_integer(int64_t x, int64_t y)
         return x == -1 ? (y & 1 ? -1 : 1) : x == 1;
     return (int64_t)mf_power_natural((uint64_t)x, (uint64_t)y);
 }
-MF_EVALUATE2(pow_evaluate, pow, pow_integer, mf_power_natural, NULL)
+MF_EVALUATE2_COMPLEX(pow_evaluate, cpow, pow, pow_integer, mf_power_natural, NULL)
 
 static const char *const pow_samples[] = {
     "f32[2,3]{0.5:2} f32[2,3]{-2:2}",
     "f64[3]{0.5:2} f64[3]{-2:2}",
     "f32[5]{=2,-2,0,1,-8} f32[5]{=3,3,0,nan,0.5} -> f32[5]{=8,-8,1,1,nan}",
     "i32[4]{=2,-3,5,0} i32[4]{=10,3,0,0} -> i32[4]{=1024,-27,1,1}",
+    "c64[3]{0.5:2} c64[3]{-2:2}",
     "bf16[3]{0.5:2} bf16[3]{-2:2}",
     NULL,
 };
 const mf_op mf_op_pow = {
     .name = "pow",
     MF_ELEMENTWISE_ROW,
-    .type_rule = mf_type_number2,
+    .type_rule = mf_type_numeric2,
     .jvp = pow_jvp,
     .transpose = mf_transpose_none,
     .cost = mf_cost_elementwise,

@@ -3,6 +3,7 @@
  * + is or, * is and. */
 #include "ops/wrap.h"
 
+#include <manyfold/array.h>
 #include <manyfold/ops.h>
 #include <math.h>
 
@@ -225,6 +226,8 @@ mf_value(mf_isfinite)(mf_value x)
     MF_ENTER;
     if (!mf_wrap_array(&x, "isfinite"))
         return x;
+    if (mf_dtype_is_complex(dtype_of(x)))
+        return mf_bind(&mf_op_and, NULL, 2, mf_isfinite(mf_real(x)), mf_isfinite(mf_imag(x)));
     return mf_dtype_is_float(dtype_of(x)) ? mf_bind(&mf_op_is_finite, NULL, 1, x) : mf_bind(&mf_op_eq, NULL, 2, x, x);
 }
 
@@ -239,11 +242,42 @@ mf_value(mf_isinf)(mf_value x)
     MF_ENTER;
     if (!mf_wrap_array(&x, "isinf"))
         return x;
+    if (mf_dtype_is_complex(dtype_of(x)))
+        return mf_bind(&mf_op_or, NULL, 2, mf_isinf(mf_real(x)), mf_isinf(mf_imag(x)));
     if (!mf_dtype_is_float(dtype_of(x)))
         return mf_bind(&mf_op_ne, NULL, 2, x, x);
     const mf_type *t = mf_value_type(x);
     mf_value infinity = mf_convert_value(mf_f(INFINITY), t->dtype, t->weak);
     return mf_bind(&mf_op_eq, NULL, 2, mf_bind(&mf_op_abs, NULL, 1, x), mf_broadcast_value(infinity, t->rank, t->dims));
+}
+
+/* ---- complex numbers and their parts */
+BINARY(complex, complex, mf_promote2_inexact)
+
+mf_value(mf_real)(mf_value x)
+{
+    MF_ENTER;
+    return !mf_wrap_array(&x, "real") || !mf_dtype_is_complex(dtype_of(x)) ? x : mf_bind(&mf_op_real, NULL, 1, x);
+}
+
+mf_value(mf_imag)(mf_value x)
+{
+    MF_ENTER;
+    if (!mf_wrap_array(&x, "imag"))
+        return x;
+    return mf_dtype_is_complex(dtype_of(x)) ? mf_bind(&mf_op_imag, NULL, 1, x) : mf_zeros_like(x);
+}
+
+mf_value(mf_conj)(mf_value x)
+{
+    MF_ENTER;
+    return !mf_wrap_array(&x, "conj") || !mf_dtype_is_complex(dtype_of(x)) ? x : mf_bind(&mf_op_conj, NULL, 1, x);
+}
+
+mf_value(mf_angle)(mf_value x)
+{
+    MF_ENTER;
+    return (mf_atan2)(mf_imag(x), mf_real(x));
 }
 
 /* ---- dtypes */

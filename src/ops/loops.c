@@ -92,6 +92,32 @@ void mf_run_loop2(const mf_loop2 *rule, mf_dtype dtype, int64_t count, const voi
 }
 #undef LOOP
 
+/* ---- complex numbers */
+static double complex load_complex(mf_dtype dtype, const void *p, int64_t i)
+{
+    return dtype == MF_C64 ? (double complex)((const float complex *)p)[i] : ((const double complex *)p)[i];
+}
+
+static void store_complex(mf_dtype dtype, void *p, int64_t i, double complex x)
+{
+    if (dtype == MF_C64)
+        ((float complex *)p)[i] = (float complex)x;
+    else
+        ((double complex *)p)[i] = x;
+}
+
+void mf_run_complex1(mf_complex1 rule, mf_dtype dtype, int64_t count, const void *x, void *out)
+{
+    for (int64_t i = 0; i < count; i++)
+        store_complex(dtype, out, i, rule(load_complex(dtype, x, i)));
+}
+
+void mf_run_complex2(mf_complex2 rule, mf_dtype dtype, int64_t count, const void *x, const void *y, void *out)
+{
+    for (int64_t i = 0; i < count; i++)
+        store_complex(dtype, out, i, rule(load_complex(dtype, x, i), load_complex(dtype, y, i)));
+}
+
 /* ---- comparisons */
 #define LOOP(DTYPE, type, kind, wide)                                                  \
     case DTYPE:                                                                        \
@@ -146,6 +172,9 @@ TYPE_RULE(mf_type_float1, 1, mf_dtype_is_float(d), "floats")
 TYPE_RULE(mf_type_float2, 2, mf_dtype_is_float(d), "floats")
 TYPE_RULE(mf_type_number1, 1, IS_NUMBER, "floats and integers")
 TYPE_RULE(mf_type_number2, 2, IS_NUMBER, "floats and integers")
+TYPE_RULE(mf_type_inexact1, 1, mf_dtype_is_inexact(d), "floats and complex numbers")
+TYPE_RULE(mf_type_numeric1, 1, IS_NUMBER || mf_dtype_is_complex(d), "floats, integers and complex numbers")
+TYPE_RULE(mf_type_numeric2, 2, IS_NUMBER || mf_dtype_is_complex(d), "floats, integers and complex numbers")
 TYPE_RULE(mf_type_ordered2, 2, IS_NUMBER || d == MF_BOOL, "floats, integers and bool")
 TYPE_RULE(mf_type_logical1, 1, mf_dtype_is_int(d) || d == MF_BOOL, "integers and bool")
 TYPE_RULE(mf_type_logical2, 2, mf_dtype_is_int(d) || d == MF_BOOL, "integers and bool")

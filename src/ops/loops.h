@@ -7,6 +7,9 @@
 
 #include "ops/emit.h"
 
+#include <complex.h>
+#undef I /* complex.h takes the letter */
+
 /* One function for each kind of number; NULL where the op is not defined for the kind (its type rule has refused it). */
 typedef struct mf_loop1 {
     double (*real)(double x);
@@ -25,6 +28,11 @@ typedef struct mf_loop_compare {
     bool (*integer)(int64_t x, int64_t y);
     bool (*natural)(uint64_t x, uint64_t y);
 } mf_loop_compare;
+/* Complex numbers, computed in double and rounded once. */
+typedef double complex (*mf_complex1)(double complex x);
+typedef double complex (*mf_complex2)(double complex x, double complex y);
+void mf_run_complex1(mf_complex1 rule, mf_dtype dtype, int64_t count, const void *x, void *out);
+void mf_run_complex2(mf_complex2 rule, mf_dtype dtype, int64_t count, const void *x, const void *y, void *out);
 void mf_run_loop1(const mf_loop1 *rule, mf_dtype dtype, int64_t count, const void *x, void *out);
 void mf_run_loop2(const mf_loop2 *rule, mf_dtype dtype, int64_t count, const void *x, const void *y, void *out);
 void mf_run_compare(const mf_loop_compare *rule, mf_dtype dtype, int64_t count, const void *x, const void *y, void *out);
@@ -39,6 +47,9 @@ mf_error_object *mf_type_float1(mf_type_context *c);  /* one operand: f16 bf16 f
 mf_error_object *mf_type_float2(mf_type_context *c);  /* two alike */
 mf_error_object *mf_type_number1(mf_type_context *c); /* floats and integers */
 mf_error_object *mf_type_number2(mf_type_context *c);
+mf_error_object *mf_type_inexact1(mf_type_context *c); /* floats and complex numbers */
+mf_error_object *mf_type_numeric1(mf_type_context *c); /* floats, integers and complex numbers */
+mf_error_object *mf_type_numeric2(mf_type_context *c);
 mf_error_object *mf_type_ordered2(mf_type_context *c); /* floats, integers, bool */
 mf_error_object *mf_type_logical1(mf_type_context *c); /* integers, bool */
 mf_error_object *mf_type_logical2(mf_type_context *c);
@@ -67,6 +78,29 @@ mf_error_object *mf_check_operands(const mf_type_context *c, int count); /* the 
         static const mf_loop1 rule = { __VA_ARGS__ };                                      \
         mf_run_loop1(&rule, e->out[0]->type->dtype, e->out[0]->type->size, in[0], out[0]); \
         return NULL;                                                                       \
+    }
+/* Likewise, where complex numbers have a function of their own. */
+#define MF_EVALUATE1_COMPLEX(name, of_complex, ...)                        \
+    MF_EVALUATE_RULE(name)                                                 \
+    {                                                                      \
+        static const mf_loop1 rule = { __VA_ARGS__ };                      \
+        const mf_type *t = e->out[0]->type;                                \
+        if (mf_dtype_is_complex(t->dtype))                                 \
+            mf_run_complex1(of_complex, t->dtype, t->size, in[0], out[0]); \
+        else                                                               \
+            mf_run_loop1(&rule, t->dtype, t->size, in[0], out[0]);         \
+        return NULL;                                                       \
+    }
+#define MF_EVALUATE2_COMPLEX(name, of_complex, ...)                               \
+    MF_EVALUATE_RULE(name)                                                        \
+    {                                                                             \
+        static const mf_loop2 rule = { __VA_ARGS__ };                             \
+        const mf_type *t = e->out[0]->type;                                       \
+        if (mf_dtype_is_complex(t->dtype))                                        \
+            mf_run_complex2(of_complex, t->dtype, t->size, in[0], in[1], out[0]); \
+        else                                                                      \
+            mf_run_loop2(&rule, t->dtype, t->size, in[0], in[1], out[0]);         \
+        return NULL;                                                              \
     }
 #define MF_EVALUATE2(name, ...)                                                                   \
     MF_EVALUATE_RULE(name)                                                                        \

@@ -41,6 +41,7 @@ static mf_error_object *reduced_type(mf_type_context *c)
         return mf_type_error(c, MF_ERROR_DTYPE, "is defined for " kinds ", not for %s", mf_dtype_name(d)); \
     }
 REDUCED_TYPE(number_type, mf_dtype_is_float(d) || mf_dtype_is_int(d), "floats and integers")
+REDUCED_TYPE(sum_type, mf_dtype_is_inexact(d) || mf_dtype_is_int(d), "floats, integers and complex numbers")
 REDUCED_TYPE(ordered_type, mf_dtype_is_float(d) || mf_dtype_is_int(d) || d == MF_BOOL, "floats, integers and bool")
 REDUCED_TYPE(logical_type, mf_dtype_is_int(d) || d == MF_BOOL, "integers and bool")
 
@@ -138,7 +139,16 @@ static uint64_t fit(mf_dtype d, uint64_t x)
 /* One row: n elements at `row`, `wide` has room for them in the computing type. */
 static void reduce_row(const reduction *r, mf_dtype d, const char *row, int64_t n, void *wide, void *out)
 {
-    if (d == MF_F64) {
+    if (mf_dtype_is_complex(d)) { /* the parts by themselves: only sums come here */
+        mf_dtype part = d == MF_C64 ? MF_F32 : MF_F64;
+        int size = mf_dtype_size(part);
+        char *parts = wide;
+        for (int which = 0; which < 2; which++) {
+            for (int64_t i = 0; i < n; i++)
+                memcpy(parts + i * size, row + (2 * i + which) * size, (size_t)size);
+            reduce_row(r, part, parts, n, parts, (char *)out + which * size);
+        }
+    } else if (d == MF_F64) {
         double y = reduce_f64((const double *)(const void *)row, n, r->identity, r->real);
         memcpy(out, &y, sizeof y);
     } else if (mf_dtype_is_float(d)) {
@@ -225,12 +235,14 @@ static const char *const sum_samples[] = {
     "[axes=(0)] i32[2]{=2147483647,1} -> i32[]{=-2147483648}",
     "[axes=(1)] u8[2,2]{=200,100,1,2} -> u8[2]{=44,3}",
     "[axes=(1)] f32[2,0]{0:1} -> f32[2]{=0,0}",
+    "[axes=(0)] c64[2]{=1,2,3,-4} -> c64[]{=4,-2}",
+    "[axes=(0)] c128[3,2]{-2:2}",
     NULL,
 };
 const mf_op mf_op_reduce_sum = {
     .name = "reduce_sum",
     REDUCE_ROW,
-    .type_rule = number_type,
+    .type_rule = sum_type,
     .jvp = mf_jvp_linear,
     .transpose = sum_transpose,
     .evaluate = sum_evaluate,

@@ -15,6 +15,9 @@ static mf_error_object *sort_type(mf_type_context *c)
         return mf_type_error(c, MF_ERROR_ARGUMENT, "needs operands, and between 1 and all of them as keys, not %lld", (long long)p->keys);
     if (p->axis < 0 || p->axis >= c->in[0]->rank)
         return mf_type_error(c, MF_ERROR_AXIS, "axis %lld is out of bounds", (long long)p->axis);
+    for (int i = 0; i < p->keys; i++)
+        if (mf_dtype_is_complex(c->in[i]->dtype) || c->in[i]->dtype == MF_KEY)
+            return mf_type_error(c, MF_ERROR_DTYPE, "%s has no order to sort by", mf_dtype_name(c->in[i]->dtype));
     for (int i = 0; i < c->in_count; i++) {
         if (!mf_type_same_shape(c->in[i], c->in[0]))
             return mf_type_error(c, MF_ERROR_SHAPE, "operands must have one shape");

@@ -14,7 +14,8 @@ MF_TRANSPOSE_RULE(neg_transpose)
 static double neg_real(double x) { return -x; }
 static int64_t neg_integer(int64_t x) { return (int64_t)(0 - (uint64_t)x); }
 static uint64_t neg_natural(uint64_t x) { return 0 - x; }
-MF_EVALUATE1(neg_evaluate, neg_real, neg_integer, neg_natural, NULL)
+static double complex neg_complex(double complex x) { return -x; }
+MF_EVALUATE1_COMPLEX(neg_evaluate, neg_complex, neg_real, neg_integer, neg_natural, NULL)
 
 static const char *const neg_samples[] = {
     "f32[2,3]{-2:2}",
@@ -23,12 +24,13 @@ static const char *const neg_samples[] = {
     "i32[2]{=-2147483648,5} -> i32[2]{=-2147483648,-5}",
     "u8[2]{=1,0} -> u8[2]{=255,0}",
     "bf16[3]{-2:2}",
+    "c64[2]{=1,2,-3,0.5} -> c64[2]{=-1,-2,3,-0.5}",
     NULL,
 };
 const mf_op mf_op_neg = {
     .name = "neg",
     MF_ELEMENTWISE_ROW,
-    .type_rule = mf_type_number1,
+    .type_rule = mf_type_numeric1,
     .jvp = mf_jvp_linear,
     .transpose = neg_transpose,
     .cost = mf_cost_elementwise,
@@ -37,16 +39,48 @@ const mf_op mf_op_neg = {
     .samples = neg_samples,
 };
 
-/* ---- abs: the slope at 0 is 1, as in JAX */
+/* ---- abs: the slope at 0 is 1, as in JAX; of a complex number the distance from 0, a float */
+static mf_error_object *abs_type(mf_type_context *c)
+{
+    mf_error_object *e = mf_type_numeric1(c);
+    if (!e && mf_dtype_is_complex(c->in[0]->dtype))
+        c->out[0] = mf_type_with_dtype(c->in[0], c->in[0]->dtype == MF_C64 ? MF_F32 : MF_F64);
+    return e;
+}
+
+/* The tangent's part along x: Re(t conj(x)) / |x|, at 0 nothing. */
+static mf_var *along(mf_builder *b, mf_var *t, mf_var *x, mf_var *size)
+{
+    mf_var *nowhere = e_compare(b, &mf_op_eq, size, e_zeros_like(b, size));
+    mf_var *length = e_select(b, nowhere, e_full(b, size->type, 1), size);
+    return e_unary(b, &mf_op_real, e_mul(b, t, e_div(b, e_unary(b, &mf_op_conj, x), e_convert(b, length, x->type->dtype))));
+}
+
 MF_JVP_RULE(abs_jvp)
 {
     mf_copy_eqn(b, e, in, out);
-    tout[0] = e_select(b, e_compare(b, &mf_op_ge, in[0], e_zeros_like(b, in[0])), tin[0], e_neg(b, tin[0]));
+    if (mf_dtype_is_complex(in[0]->type->dtype))
+        tout[0] = along(b, tin[0], in[0], out[0]);
+    else
+        tout[0] = e_select(b, e_compare(b, &mf_op_ge, in[0], e_zeros_like(b, in[0])), tin[0], e_neg(b, tin[0]));
 }
 
 static int64_t abs_integer(int64_t x) { return x < 0 ? neg_integer(x) : x; }
 static uint64_t same_natural(uint64_t x) { return x; }
-MF_EVALUATE1(abs_evaluate, fabs, abs_integer, same_natural, NULL)
+MF_EVALUATE1(abs_of_real, fabs, abs_integer, same_natural, NULL)
+
+MF_EVALUATE_RULE(abs_evaluate)
+{
+    mf_dtype part = e->out[0]->type->dtype;
+    int64_t size = mf_dtype_size(part);
+    const char *x = in[0];
+    if (!mf_dtype_is_complex(e->in[0]->type->dtype))
+        return abs_of_real(e, in, out);
+    for (int64_t i = 0; i < e->out[0]->type->size; i++)
+        mf_store_f64(part, (char *)out[0] + i * size,
+                     hypot(mf_load_f64(part, x + 2 * i * size), mf_load_f64(part, x + (2 * i + 1) * size)));
+    return NULL;
+}
 
 static const char *const abs_samples[] = {
     "f32[4]{=-2,-0.0,1.5,nan} -> f32[4]{=2,0,1.5,nan}",
@@ -55,12 +89,14 @@ static const char *const abs_samples[] = {
     "i32[2]{=-2147483648,-5} -> i32[2]{=-2147483648,5}",
     "u8[2]{=200,5} -> u8[2]{=200,5}",
     "f16[3]{-2:-0.5}",
+    "c64[2]{=3,-4,0,0} -> f32[2]{=5,0}",
+    "c128[2,3]{-2:2}",
     NULL,
 };
 const mf_op mf_op_abs = {
     .name = "abs",
     MF_ELEMENTWISE_ROW,
-    .type_rule = mf_type_number1,
+    .type_rule = abs_type,
     .jvp = abs_jvp,
     .transpose = mf_transpose_none,
     .cost = mf_cost_elementwise,
@@ -162,7 +198,8 @@ MF_JVP_RULE(square_jvp)
 static double square_real(double x) { return x * x; }
 static int64_t square_integer(int64_t x) { return (int64_t)((uint64_t)x * (uint64_t)x); }
 static uint64_t square_natural(uint64_t x) { return x * x; }
-MF_EVALUATE1(square_evaluate, square_real, square_integer, square_natural, NULL)
+static double complex square_complex(double complex x) { return x * x; }
+MF_EVALUATE1_COMPLEX(square_evaluate, square_complex, square_real, square_integer, square_natural, NULL)
 
 MF_LOWER_RULE(square_lower)
 {
@@ -171,12 +208,19 @@ MF_LOWER_RULE(square_lower)
 }
 
 static const char *const square_samples[] = {
-    "f32[2,3]{-2:2}", "f64[3]{-2:2}", "i32[2]{=65536,-3} -> i32[2]{=0,9}", "u8[1]{=16} -> u8[1]{=0}", "bf16[3]{-2:2}", NULL,
+    "f32[2,3]{-2:2}",
+    "f64[3]{-2:2}",
+    "i32[2]{=65536,-3} -> i32[2]{=0,9}",
+    "u8[1]{=16} -> u8[1]{=0}",
+    "bf16[3]{-2:2}",
+    "c64[1]{=1,2} -> c64[1]{=-3,4}",
+    "c64[2]{-2:2}",
+    NULL,
 };
 const mf_op mf_op_square = {
     .name = "square",
     MF_ELEMENTWISE_ROW,
-    .type_rule = mf_type_number1,
+    .type_rule = mf_type_numeric1,
     .jvp = square_jvp,
     .transpose = mf_transpose_none,
     .cost = mf_cost_elementwise,
@@ -189,8 +233,8 @@ const mf_op mf_op_square = {
 static mf_error_object *power_type(mf_type_context *c)
 {
     int64_t y = ((const mf_power_params *)c->params)->y;
-    mf_error_object *e = mf_type_number1(c);
-    if (!e && y < 0 && !mf_dtype_is_float(c->in[0]->dtype))
+    mf_error_object *e = mf_type_numeric1(c);
+    if (!e && y < 0 && !mf_dtype_is_inexact(c->in[0]->dtype))
         return mf_type_error(c, MF_ERROR_DTYPE, "integers cannot be raised to the negative power %lld", (long long)y);
     return e;
 }
@@ -222,6 +266,8 @@ static uint64_t power_count(int64_t y) { return y < 0 ? 0 - (uint64_t)y : (uint6
     }
 POWER_OF_FLOAT(power_f32, float)
 POWER_OF_FLOAT(power_f64, double)
+POWER_OF_FLOAT(power_c64, float complex)
+POWER_OF_FLOAT(power_c128, double complex)
 
 static void power_half(mf_dtype dtype, const uint16_t *x, uint16_t *out, int64_t count, int64_t y)
 {
@@ -246,6 +292,10 @@ MF_EVALUATE_RULE(power_evaluate)
             ((float *)out[0])[i] = power_f32(((const float *)in[0])[i], y);
         else if (t->dtype == MF_F64)
             ((double *)out[0])[i] = power_f64(((const double *)in[0])[i], y);
+        else if (t->dtype == MF_C64)
+            ((float complex *)out[0])[i] = power_c64(((const float complex *)in[0])[i], y);
+        else if (t->dtype == MF_C128)
+            ((double complex *)out[0])[i] = power_c128(((const double complex *)in[0])[i], y);
         else /* the low bits of a power depend on the low bits of the base alone */
             mf_store_i64(t->dtype, (char *)out[0] + i * size,
                          (int64_t)mf_power_natural((uint64_t)mf_load_i64(t->dtype, (const char *)in[0] + i * size), (uint64_t)y));
@@ -278,6 +328,8 @@ static const char *const power_samples[] = {
     "[y=5] i32[3]{=2,-3,100} -> i32[3]{=32,-243,1410065408}",
     "[y=2] u8[2]{=16,3} -> u8[2]{=0,9}",
     "[y=7] bf16[3]{0.5:2}",
+    "[y=3] c64[3]{-2:2}",
+    "[y=-2] c128[2]{0.5:2}",
     NULL,
 };
 const mf_op mf_op_integer_pow = {

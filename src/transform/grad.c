@@ -114,7 +114,7 @@ static mf_error_object *check_scalar(const mf_program *p, const bool *wrt)
         return mf_error_new(MF_ERROR_ARGUMENT, "grad: the function gives no result to differentiate");
     if (t->rank)
         return mf_error_new(MF_ERROR_SHAPE, "Gradient only defined for scalar-output functions. Output was %s.", mf_type_name(t));
-    if (!mf_dtype_is_float(t->dtype))
+    if (!mf_dtype_is_inexact(t->dtype)) /* complex ones are holomorphic, or the caller has refused them */
         return mf_error_new(MF_ERROR_DTYPE, "grad requires real-valued outputs (a floating type), but got %s.", mf_dtype_name(t->dtype));
     for (int i = 0; i < p->in_count; i++)
         if (wrt[i] && !mf_tangent_type(p->in[i]->type))

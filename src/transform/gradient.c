@@ -40,14 +40,14 @@ static mf_error_object *check_arguments(const mf_function_object *f, const mf_si
         if (!chosen(o, mf_signature_argument_of(s, i), s->arg_count))
             continue;
         const mf_type *t = s->leaves[i].type;
-        if (t && mf_dtype_is_inexact(t->dtype))
+        if (t && (o->holomorphic ? mf_dtype_is_complex(t->dtype) : mf_dtype_is_inexact(t->dtype)))
             continue;
+        const char *kind = o->holomorphic ? "grad with holomorphic requires complex inputs"
+                                          : "grad requires real- or complex-valued inputs (input dtype that is a sub-dtype of floating)";
         mf_text path = { 0 };
         mf_signature_leaf_path(&path, s, i);
-        mf_error_object *e = mf_error_new(MF_ERROR_DTYPE,
-                                          "grad requires real- or complex-valued inputs (input dtype that is a sub-dtype of floating), but "
-                                          "%s of %s is %s",
-                                          path.at ? path.at : "an argument", f->inner->name, t ? mf_type_name(t) : "a static");
+        mf_error_object *e = mf_error_new(MF_ERROR_DTYPE, "%s, but %s of %s is %s", kind, path.at ? path.at : "an argument", f->inner->name,
+                                          t ? mf_type_name(t) : "a static");
         mf_text_free(&path);
         return e;
     }
@@ -71,9 +71,13 @@ static mf_error_object *check_result(const mf_function_object *f, const mf_trace
     if (type->rank)
         return mf_error_new(MF_ERROR_SHAPE, "gradient only defined for scalar-output functions; the output of %s had shape %s",
                             f->inner->name, mf_type_name(type));
-    if (!mf_dtype_is_float(type->dtype))
-        return mf_error_new(MF_ERROR_DTYPE, "grad requires real-valued outputs; the output of %s is %s", f->inner->name,
+    if (o->holomorphic && !mf_dtype_is_complex(type->dtype))
+        return mf_error_new(MF_ERROR_DTYPE, "grad with holomorphic requires complex outputs; the output of %s is %s", f->inner->name,
                             mf_type_name(type));
+    if (!o->holomorphic && !mf_dtype_is_float(type->dtype))
+        return mf_error_new(MF_ERROR_DTYPE, "grad requires real-valued outputs; the output of %s is %s%s", f->inner->name,
+                            mf_type_name(type),
+                            mf_dtype_is_complex(type->dtype) ? "; for a holomorphic function say .holomorphic = true" : "");
     return NULL;
 }
 

@@ -128,6 +128,28 @@ TEST(prints_views)
     mf_drop(full);
 }
 
+TEST(prints_one_complex_number)
+{
+    static const struct {
+        float re, im;
+        const char *text;
+    } cases[] = { { 4.5f, -2, "(4.5-2j)" },
+                  { 0, 2, "2j" },
+                  { 0, 0, "0j" },
+                  { 3, 0, "(3+0j)" },
+                  { 1234567, 1, "(1.234567e+06+1j)" },
+                  { 12345678, -1.5e-5f, "(1.2345678e+07-1.5e-05j)" } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        mf_array *a = mf_array_new(mf_type_scalar(MF_C64, false));
+        memcpy(mf_array_data(a), &cases[i].re, 2 * sizeof(float));
+        mf_text t = { 0 };
+        mf_array_print(&t, a);
+        CHECK_STR(t.at, cases[i].text);
+        mf_text_free(&t);
+        mf_drop(a);
+    }
+}
+
 TEST(prints_complex)
 {
     const float data[] = { 1, 2, -0.5f, -1 };

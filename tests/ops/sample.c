@@ -91,7 +91,7 @@ void sample_free(sample *s)
 }
 
 /* ---- in double precision */
-static mf_dtype widened(mf_dtype d) { return mf_dtype_is_float(d) ? MF_F64 : d; }
+static mf_dtype widened(mf_dtype d) { return mf_dtype_is_float(d) ? MF_F64 : d == MF_C64 ? MF_C128 : d; }
 
 void sample_as_f64(sample *copy, const sample *s, void *params, size_t room)
 {
@@ -126,17 +126,22 @@ static uint64_t next_random(uint64_t *state) /* splitmix64 */
     return z ^ z >> 31;
 }
 
+/* Complex numbers are pairs of floats. */
+static mf_dtype part_of(mf_dtype d) { return d == MF_C64 ? MF_F32 : d == MF_C128 ? MF_F64 : d; }
+static int64_t part_count(const mf_type *t) { return mf_dtype_is_complex(t->dtype) ? 2 * t->size : t->size; }
+
 mf_array *random_array(const mf_type *type, double low, double high, uint64_t seed)
 {
     mf_array *a = mf_array_new(type);
     char *p = a ? mf_array_data(a) : NULL;
-    int size = mf_dtype_size(type->dtype);
-    for (int64_t i = 0; a && i < type->size; i++) {
+    mf_dtype part = part_of(type->dtype);
+    int size = mf_dtype_size(part);
+    for (int64_t i = 0; a && i < part_count(type); i++) {
         double share = (double)(next_random(&seed) >> 11) * 0x1p-53;
-        if (mf_dtype_is_inexact(type->dtype))
-            mf_store_f64(type->dtype, p + i * size, low + share * (high - low));
+        if (mf_dtype_is_inexact(part))
+            mf_store_f64(part, p + i * size, low + share * (high - low));
         else
-            mf_store_i64(type->dtype, p + i * size, (int64_t)floor(low + share * (high - low + 1)));
+            mf_store_i64(part, p + i * size, (int64_t)floor(low + share * (high - low + 1)));
     }
     return a;
 }
@@ -162,9 +167,10 @@ mf_array *sample_array(const sample_operand *o, uint64_t seed)
         return random_array(o->type, o->low, o->high, seed);
     mf_array *a = mf_array_new(o->type);
     const char *text = o->values;
-    int size = mf_dtype_size(o->type->dtype);
-    for (int64_t i = 0; a && i < o->type->size; i++)
-        read_number(&text, o->type->dtype, (char *)mf_array_data(a) + i * size);
+    mf_dtype part = part_of(o->type->dtype);
+    int size = mf_dtype_size(part);
+    for (int64_t i = 0; a && i < part_count(o->type); i++)
+        read_number(&text, part, (char *)mf_array_data(a) + i * size);
     return a;
 }
 

@@ -56,10 +56,20 @@ static double tolerance_of(mf_dtype d)
     switch (d) {
     case MF_F16: return 2e-3;
     case MF_BF16: return 1.6e-2;
+    case MF_C64:
     case MF_F32: return 4e-6;
+    case MF_C128:
     case MF_F64: return 1e-12;
     default: return 0;
     }
+}
+
+static bool number_near(mf_dtype d, const char *p, const char *q, double tolerance)
+{
+    double x = mf_load_f64(d, p), y = mf_load_f64(d, q);
+    if (memcmp(p, q, (size_t)mf_dtype_size(d)) == 0 || (isnan(x) && isnan(y)))
+        return true;
+    return tolerance > 0 && (x == y || fabs(x - y) <= tolerance * fmax(1, fabs(y)));
 }
 
 /* Element i of a against element k of b: the same bits, NaN or, with a tolerance, near. */
@@ -70,12 +80,11 @@ static bool element_near(const mf_array *a, int64_t i, const mf_array *b, int64_
     const char *p = (const char *)mf_array_data(a) + i * size, *q = (const char *)mf_array_data(b) + k * size;
     if (memcmp(p, q, (size_t)size) == 0)
         return true;
-    if (!mf_dtype_is_float(d))
-        return false;
-    double x = mf_load_f64(d, p), y = mf_load_f64(d, q);
-    if (isnan(x) && isnan(y))
-        return true;
-    return tolerance > 0 && (x == y || fabs(x - y) <= tolerance * fmax(1, fabs(y)));
+    if (mf_dtype_is_complex(d)) {
+        mf_dtype part = d == MF_C64 ? MF_F32 : MF_F64;
+        return number_near(part, p, q, tolerance) && number_near(part, p + size / 2, q + size / 2, tolerance);
+    }
+    return mf_dtype_is_float(d) && number_near(d, p, q, tolerance);
 }
 
 static double element(const mf_array *a, int64_t i)
@@ -192,7 +201,10 @@ static void check_backends(const sample *s)
 TEST(backends_agree_with_the_reference) { for_samples(check_backends); }
 
 /* ---- derivatives, in double precision */
-static bool is_real(const mf_type *t) { return t->dtype == MF_F64; }
+/* Complex numbers are pairs of doubles that move by themselves. */
+static bool is_real(const mf_type *t) { return t->dtype == MF_F64 || t->dtype == MF_C128; }
+static int64_t doubles(const mf_type *t) { return t->dtype == MF_C128 ? 2 * t->size : t->size; }
+static double double_at(const mf_array *a, int64_t i) { return ((const double *)mf_array_data(a))[i]; }
 
 /* Random floats, or exact ones that somebody wrote in f64 on purpose. */
 static bool has_derivative(const sample *s)
@@ -200,9 +212,9 @@ static bool has_derivative(const sample *s)
     bool any = false;
     for (int i = 0; i < s->in_count; i++) {
         mf_dtype d = s->in[i].type->dtype;
-        if (s->in[i].values && d != MF_F64 && mf_dtype_is_float(d))
+        if (s->in[i].values && d != MF_F64 && mf_dtype_is_inexact(d))
             return false;
-        any = any || mf_dtype_is_float(d);
+        any = any || mf_dtype_is_inexact(d);
     }
     return any && !sample_has_half(s) && s->op != &mf_op_stop_gradient; /* which is there to be wrong */
 }
@@ -215,7 +227,7 @@ static void move_operands(const trial *t, mf_array *const *tangents, double step
         out[i] = mf_array_new(type);
         memcpy(mf_array_data(out[i]), mf_array_data(t->in[i]), (size_t)type->bytes);
         double *x = mf_array_data(out[i]);
-        for (int64_t k = 0; is_real(type) && k < type->size; k++)
+        for (int64_t k = 0; is_real(type) && k < doubles(type); k++)
             x[k] += step * ((const double *)mf_array_data(tangents[i]))[k];
     }
 }
@@ -231,8 +243,8 @@ static void compare_differences(const trial *t, mf_array *const *tangents, mf_ar
     error = error ? error : run_program(t->p, mf_backend_find("reference"), high, above);
     for (int o = 0, k = 0; o < t->p->out_count && !error; o++) {
         const mf_type *type = t->p->out[o]->type;
-        for (int64_t i = 0; is_real(type) && i < type->size; i++) {
-            double slope = (element(above[o], i) - element(below[o], i)) / (2 * step), got = element(jvp[k], i);
+        for (int64_t i = 0; is_real(type) && i < doubles(type); i++) {
+            double slope = (double_at(above[o], i) - double_at(below[o], i)) / (2 * step), got = double_at(jvp[k], i);
             if (!isfinite(slope) || fabs(slope - got) <= 1e-6 * fmax(1, fabs(slope)))
                 continue; /* where a result is infinite, as of nothing reduced, there is no slope */
             sample_fail(t->s, "jvp: element %lld of result %d is %.9g, differences give %.9g", (long long)i, o, got, slope);
@@ -276,12 +288,15 @@ static bool run_jvp(const trial *t, mf_array *const *tangents, mf_array **out)
     return true;
 }
 
+/* The real part of the sum of products: nothing is conjugated, as in JAX's transposes. */
 static double dot_product(const mf_array *a, const mf_array *b, double *size)
 {
     double sum = 0;
-    for (int64_t i = 0; i < a->type->size; i++) {
-        sum += element(a, i) * element(b, i);
-        *size += fabs(element(a, i) * element(b, i));
+    bool pairs = a->type->dtype == MF_C128;
+    for (int64_t i = 0; i < doubles(a->type); i++) {
+        double product = double_at(a, i) * double_at(b, i);
+        sum += pairs && i % 2 ? -product : product;
+        *size += fabs(product);
     }
     return sum;
 }
