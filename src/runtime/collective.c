@@ -462,8 +462,7 @@ static int device_of_rank(const mf_gathering *g, const mf_member *present, int64
 {
     const mf_meeting *m = g->instr->meeting;
     int64_t at = m->groups ? m->groups->at[g->key[g->key_count - 1] * m->member_count + rank] : rank;
-    int64_t coordinate[MF_LEVELS], index[MF_LEVELS];
-    int device = 0;
+    int64_t coordinate[MF_LEVELS], index[MF_LEVELS], position = 0;
     for (int level = 0; level < MF_LEVELS; level++)
         coordinate[level] = -1;
     for (int a = m->axis_count - 1; a >= 0; a--) {
@@ -476,13 +475,9 @@ static int device_of_rank(const mf_gathering *g, const mf_member *present, int64
         maps[level] = map;
         index[level] = coordinate[level] >= 0 ? coordinate[level] : own < 0 ? 0 : own;
     }
-    device = maps[m->top]->device;
-    for (int level = m->top; level >= 0; level--) {
-        const mf_map_plan *p = maps[level]->plan;
-        device = p->devices && index[level] < p->devices->count ? (int)p->devices->at[index[level]]
-                                                                : device + (int)index[level] * p->device->span;
-    }
-    return device;
+    for (int level = m->top; level >= 0; level--)
+        position += index[level] * maps[level]->plan->device->span;
+    return mf_map_device_at(maps[m->top], position);
 }
 
 static const char *whereabouts(const mf_stage *s, int device)

@@ -1,6 +1,7 @@
 /* From a schedule to blocks: registers, references, waiting, instructions. Invariants: a register is written by one instruction of its
  * block, or by a collective that the devices share; what a block reads of the once block it has waited for. */
 #include "runtime/maker.h"
+#include "transform/pmap.h"
 
 #include <string.h>
 
@@ -366,20 +367,7 @@ static double cost_of_instr(const mf_instr *in, const mf_side *d)
     }
 }
 
-int mf_span_of(const mf_program *p)
-{
-    int span = 1;
-    for (int i = 0; i < p->eqn_count; i++) {
-        const mf_eqn *e = p->eqns[i];
-        for (int k = 0; k < mf_params_program_count(e->op, e->params); k++) {
-            int inner = mf_span_of(*mf_params_program_at(e->op, e->params, k));
-            if (e->op == &mf_op_pmap)
-                inner *= (int)((const mf_pmap_params *)e->params)->axis_size;
-            span = inner > span ? inner : span;
-        }
-    }
-    return span;
-}
+int mf_span_of(const mf_program *p) { return (int)mf_program_replicas(p); }
 
 static void set_constants(mf_maker *m, int where, mf_block *b)
 {

@@ -177,6 +177,7 @@ mf_step mf_control_return(mf_fiber *f, mf_frame *done);    /* the frame above th
 mf_step mf_map_begin(mf_fiber *f, const mf_instr *in);
 /* Bit i: mapped operand i of a map at the top level, which is one of these inputs of the program, is held once. */
 uint64_t mf_map_mask_of_inputs(const mf_instr *in, const mf_register *inputs);
+int mf_map_device_at(const mf_map *m, int64_t position); /* counted over the maps directly inside m; an outermost map may name its devices */
 bool mf_map_enter(mf_fiber *f);  /* a device's first frame */
 mf_step mf_map_end(mf_fiber *f); /* a fiber of a map has run to its end: parked for good, or failed */
 mf_step mf_await(mf_fiber *f, const mf_instr *in);

@@ -34,7 +34,7 @@ static const mf_placement *placement_of(mf_maker *m, const mf_eqn *e, int o)
         int64_t rest = d, id = 0;
         for (int i = count - 1; i >= 0; rest /= sizes[i], i--)
             id += rest % sizes[i] * spans[i];
-        devices[d] = params->devices && params->devices->count > d && count == 1 ? (int)params->devices->at[d] : (int)id;
+        devices[d] = params->devices && params->devices->count > id ? (int)params->devices->at[id] : (int)id;
     }
     return devices ? mf_placement_get(count, axes, (int)total, devices) : NULL;
 }
