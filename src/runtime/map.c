@@ -145,12 +145,19 @@ static bool reserve_results(mf_map *m, const mf_instr *in)
     return true;
 }
 
+int mf_map_device_at(const mf_map *m, int64_t position)
+{
+    for (; m->parent && m->parent->map; m = m->parent->map)
+        if (m->parent->index > 0)
+            position += m->parent->index * m->parent->map->plan->device->span;
+    const mf_intlist *named = m->plan->devices;
+    return named && position < named->count ? (int)named->at[position] : m->device + (int)position;
+}
+
 static int device_of(const mf_map *m, int64_t index)
 {
     const mf_map_plan *p = m->plan;
-    if (index < 0)
-        return m->device;
-    return p->devices && index < p->devices->count ? (int)p->devices->at[index] : m->device + (int)index * p->device->span;
+    return index < 0 ? m->device : mf_map_device_at(m, index * p->device->span);
 }
 
 /* The fibers, linked: first the one that computes for all. The lock is held. */

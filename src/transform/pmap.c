@@ -47,26 +47,55 @@ static int64_t outer_devices(const mf_axis_env *env)
     return n;
 }
 
+static mf_error_object *too_few_devices(int64_t needed, int64_t total)
+{
+    return mf_error_new(MF_ERROR_DEVICE,
+                        "pmapped function requires %lld local devices to run due to nested pmapped or other parallel functions, "
+                        "but only %lld are available.",
+                        (long long)needed, (long long)total);
+}
+
 static mf_error_object *check_size(const mf_function_object *f, const mf_signature *s, int64_t size)
 {
     const pmap_options *o = f->options;
     int64_t outer = outer_devices(s->env), total = mf_device_total();
     if (o->devices && outer > 1)
         return mf_error_new(MF_ERROR_DEVICE, "nested pmap with explicit devices argument is not supported (%s)", f->name);
-    if (o->devices && size != o->devices->count)
-        return mf_error_new(MF_ERROR_SHAPE,
-                            "Leading axis size of input to pmapped function must equal the number of local devices passed to pmap. "
-                            "Got axis_size=%lld, num_local_devices=%d.",
-                            (long long)size, o->devices->count);
     if (outer > 1 && outer * size > total)
-        return mf_error_new(MF_ERROR_DEVICE,
-                            "pmapped function requires %lld local devices to run due to nested pmapped or other parallel functions, "
-                            "but only %lld are available.",
-                            (long long)(outer * size), (long long)total);
-    if (size > total)
+        return too_few_devices(outer * size, total);
+    if (size > total && !o->devices)
         return mf_error_new(MF_ERROR_DEVICE, "compiling computation %s requires %lld replicas, but only %lld CPU devices are available",
                             f->inner->name, (long long)size, (long long)total);
     return NULL;
+}
+
+int64_t mf_program_replicas(const mf_program *p)
+{
+    int64_t most = 1;
+    for (int i = 0; i < p->eqn_count; i++) {
+        const mf_eqn *e = p->eqns[i];
+        for (int k = 0; k < mf_params_program_count(e->op, e->params); k++) {
+            int64_t inner = mf_program_replicas(*mf_params_program_at(e->op, e->params, k));
+            if (e->op == &mf_op_pmap)
+                inner *= ((const mf_pmap_params *)e->params)->axis_size;
+            most = inner > most ? inner : most;
+        }
+    }
+    return most;
+}
+
+/* Devices that are named are for the map and those inside it: exactly as many as all of them need. */
+static mf_error_object *check_named_devices(const mf_intlist *devices, int64_t size, const mf_program *body)
+{
+    int64_t needed = size * mf_program_replicas(body);
+    if (!devices || needed == devices->count)
+        return NULL;
+    if (needed > devices->count && needed > size)
+        return too_few_devices(needed, devices->count);
+    return mf_error_new(MF_ERROR_SHAPE,
+                        "Leading axis size of input to pmapped function must equal the number of local devices passed to pmap. "
+                        "Got axis_size=%lld, num_local_devices=%d.",
+                        (long long)size, devices->count);
 }
 
 /* The size when nothing is mapped: axis_size, else the given devices, else every local device that outer maps leave. */
@@ -213,6 +242,8 @@ static mf_traced *pmap_trace(mf_function_object *f, const mf_signature *s, mf_er
         inner = mf_function_trace(f->inner, &m.inner, error);
     }
     if (inner)
+        *error = check_named_devices(o->devices, m.size, inner->program);
+    if (inner && !*error)
         t = map_traced(f, s, &m, inner, error);
     if (!t && !*error)
         *error = mf_error_out_of_memory();
