@@ -15,8 +15,10 @@
 #include <manyfold/tree.h>
 #include <manyfold/function.h>
 #include <manyfold/device.h>
+#include <manyfold/profiler.h>
 #include <manyfold/array.h>
 #include <manyfold/ops.h>
+#include <manyfold/linalg.h>
 #include <manyfold/collective.h>
 #include <manyfold/random.h>
 #include <manyfold/state.h>

@@ -6,6 +6,7 @@
 #include <manyfold/function.h>
 
 #include "runtime/dispatch.h"
+#include "runtime/profiler.h"
 #include "trace/function.h"
 
 #include <pthread.h>
@@ -25,6 +26,7 @@ struct mf_cache_ticket {
     mf_traced *traced; /* NULL while being traced */
     pthread_t owner;
     uint64_t last_use;
+    int64_t start;    /* of tracing, for the profiler */
     mf_leaf leaves[]; /* objects of statics retained */
 };
 
@@ -106,6 +108,7 @@ static mf_cache_ticket *entry_new(mf_function_object *f, const mf_signature *s, 
         e->leaves[i].object = s->leaves[i].type ? NULL : mf_retain(s->leaves[i].object);
     }
     e->owner = pthread_self();
+    e->start = mf_profile_begin();
     return e;
 }
 
@@ -154,6 +157,8 @@ mf_traced *mf_cache_begin(mf_function_object *f, const mf_signature *s, mf_cache
 void mf_cache_end(mf_cache_ticket *ticket, mf_traced *t)
 {
     bool keep = t && t->capture_count == 0 && !t->impure;
+    if (ticket->start)
+        mf_profile_words(ticket->start, MF_ROW_COMPILER, "trace", ticket->f->name);
     pthread_mutex_lock(&lock);
     if (keep) {
         ticket->traced = mf_retain(t);

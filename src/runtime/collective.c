@@ -342,6 +342,14 @@ static void announce(mf_gathering *g, mf_fiber **list)
     }
 }
 
+static int64_t operand_bytes(const mf_instr *in)
+{
+    int64_t bytes = 0;
+    for (int k = 0; k < in->out_count; k++)
+        bytes += in->meeting->eqns[k]->in[0]->type->bytes;
+    return bytes;
+}
+
 /* The last member f has come: computes, and makes the others ready; f itself goes on. */
 static mf_step complete(mf_fiber *f, mf_gathering *g)
 {
@@ -349,7 +357,10 @@ static mf_step complete(mf_fiber *f, mf_gathering *g)
     const mf_instr *in = g->instr;
     int64_t n = g->member_count;
     mf_fiber *list = NULL, **end = &list;
+    int64_t start = mf_profile_begin();
     bool made = compute(g, mf_executable_backend(s->executable));
+    if (start)
+        mf_profile_equations(start, MF_ROW_COLLECTIVES, 0, in->source, operand_bytes(in));
     for (int64_t i = 0; i < n && made; i++)
         if (g->members[i].fiber && g->members[i].fiber != f)
             mf_advance(g->members[i].fiber);

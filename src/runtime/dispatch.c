@@ -6,6 +6,7 @@
 #include "passes/passes.h"
 #include "runtime/dispatch.h"
 #include "runtime/executable.h"
+#include "runtime/profiler.h"
 #include "trace/function.h"
 
 #include <pthread.h>
@@ -18,10 +19,16 @@ static mf_executable *compile_program(const mf_program *p, const bool *donated, 
 {
     if ((*error = mf_program_step(p, NULL, "trace")))
         return NULL;
+    int64_t start = mf_profile_begin();
     mf_program *optimized = mf_optimize(p, NULL, error);
+    if (start)
+        mf_profile_words(start, MF_ROW_COMPILER, "optimize", NULL);
     if (!optimized)
         return NULL;
+    start = mf_profile_begin();
     mf_executable *x = mf_executable_compile(optimized, mf_backend_default(), donated, error);
+    if (start)
+        mf_profile_words(start, MF_ROW_COMPILER, "plan and compile", NULL);
     mf_drop(optimized);
     mf_cache_count_compilation();
     return x;
@@ -285,6 +292,7 @@ mf_error_object *mf_dispatch_op(const mf_op *op, const void *params, mf_array *c
 {
     mf_error_object *error = check_arrays(in, in_count, NULL);
     int count = 0;
+    int64_t start = mf_profile_begin();
     mf_executable *x = error ? NULL : find_op(op, params, in, in_count, &count, &error);
     if (!x)
         return error;
@@ -293,6 +301,8 @@ mf_error_object *mf_dispatch_op(const mf_op *op, const void *params, mf_array *c
     else
         error = mf_executable_run(x, in, (mf_array **)(void *)out);
     mf_drop(x);
+    if (start)
+        mf_profile_words(start, MF_ROW_HOST, op->name, NULL);
     return error;
 }
 
@@ -342,7 +352,11 @@ mf_value mf_call_n(mf_function function, const mf_value *arguments, int count)
         return mf_value_new(error);
     if (f->kind->call)
         return f->kind->call(f, arguments, count);
-    return call_traced(f, arguments, count);
+    int64_t start = mf_profile_begin();
+    mf_value result = call_traced(f, arguments, count);
+    if (start)
+        mf_profile_words(start, MF_ROW_HOST, "call", f->name);
+    return result;
 }
 
 const char *mf_program_text_n(mf_function function, const mf_value *arguments, int count)

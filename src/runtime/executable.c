@@ -328,7 +328,13 @@ static mf_stage *help_stage(void *run) { return stage_of(run); }
 
 static bool run_over(void *run) { return atomic_load_explicit(&((mf_run *)run)->future.state, memory_order_acquire) != 0; }
 
-static void run_wait(mf_future *f) { mf_tasks_help(help_stage, run_over, f); }
+static void run_wait(mf_future *f)
+{
+    int64_t start = mf_profile_begin();
+    mf_tasks_help(help_stage, run_over, f);
+    if (start)
+        mf_profile_words(start, MF_ROW_HOST, "wait", NULL);
+}
 
 static void run_then(mf_future *f, void (*fn)(void *), void *context)
 {

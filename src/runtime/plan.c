@@ -61,7 +61,9 @@ static mf_instr *new_instr(mf_maker *m, int where, const mf_item *item, int posi
         m->error = mf_error_out_of_memory();
         return NULL;
     }
-    if (!in)
+    if (in && item && (in->source = mf_maker_get(m, 1, sizeof *in->source)))
+        *in->source = (mf_profile_source){ .eqns = item->eqns, .count = item->count };
+    if (m->error)
         return NULL;
     in->position = position;
     m->item_of[where][d->instr_count] = item;
@@ -427,6 +429,8 @@ static void set_inputs(mf_maker *m, int where, mf_block *b)
 static void set_outputs(mf_maker *m, mf_block *b, int *out)
 {
     int count = m->s.program->out_count;
+    if (!b) /* then m has the error */
+        return;
     b->out = out;
     b->out_count = count;
     b->out_takes = mf_maker_get(m, (size_t)count, sizeof *b->out_takes);

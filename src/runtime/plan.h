@@ -12,6 +12,7 @@
 
 #include "ops/rows.h"
 #include "runtime/backend.h"
+#include "runtime/profiler.h"
 
 #include <pthread.h>
 
@@ -66,9 +67,10 @@ struct mf_instr {
     int *in, *out;
     bool *takes; /* by operand: its register dies here and this is its last mention, so it may be moved */
     int die_count;
-    int *die;          /* registers of the executing block that nobody reads afterwards */
-    int position;      /* in the common schedule */
-    const mf_eqn *eqn; /* the first */
+    int *die;                  /* registers of the executing block that nobody reads afterwards */
+    int position;              /* in the common schedule */
+    const mf_eqn *eqn;         /* the first */
+    mf_profile_source *source; /* all that a segment or collective consists of */
     mf_kernel *kernel;
     mf_meeting *meeting;
     int block_count; /* call: branches; while: condition, body; scan: body */

@@ -144,7 +144,10 @@ static mf_map_plan *new_variant(mf_map_site *site, uint64_t held_once, mf_error_
         *error = mf_error_out_of_memory();
         return NULL;
     }
+    int64_t start = mf_profile_begin();
     mf_map_plan *made = mf_plan_map(plan, site->eqn, site->env, held_once, error);
+    if (start)
+        mf_profile_words(start, MF_ROW_COMPILER, "compile the body of", site->eqn->op->name);
     if (!made) {
         mf_plan_free(plan);
         return NULL;

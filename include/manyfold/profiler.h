@@ -1,0 +1,20 @@
+/* manyfold/profiler.h - where the time goes. */
+#ifndef MANYFOLD_PROFILER_H
+#define MANYFOLD_PROFILER_H
+
+#include <manyfold/base.h>
+
+MF_BEGIN_
+
+/* ------------------------------------------------------------------ profiler */
+/* Records what runs from now on, to be written to `path` as a Chrome trace (chrome://tracing, ui.perfetto.dev): a row for each thread that
+ * calls, for the compiler, for the collectives and for every device; each slice has its operations' names and the lines of your code that
+ * asked for them. MF_ERROR_IO when the file cannot be written, MF_ERROR_ARGUMENT when a trace is under way. Any thread.
+ * Without a call: MF_PROFILE=trace.json in the environment records the whole program. */
+mf_status mf_profiler_start_trace(const char *path);
+/* Waits for what is running, then writes the file. MF_ERROR_ARGUMENT when no trace is under way, MF_ERROR_IO when writing fails. */
+mf_status mf_profiler_stop_trace(void);
+
+MF_END_
+
+#endif
