@@ -18,6 +18,7 @@
 #include <manyfold/profiler.h>
 #include <manyfold/array.h>
 #include <manyfold/ops.h>
+#include <manyfold/linalg.h>
 #include <manyfold/collective.h>
 #include <manyfold/random.h>
 #include <manyfold/state.h>

@@ -74,6 +74,7 @@ typedef struct mf_scatter_params {
         *scatter_indices_batching_dims;
     int64_t mode;
 } mf_scatter_params;
+typedef struct mf_solve_params { bool left_side, lower, transpose_a, conjugate_a, unit_diagonal; } mf_solve_params; /* triangular_solve; conjugate_a only with transpose_a */
 typedef struct mf_sort_params {
     int64_t axis, keys;
 } mf_sort_params; /* sort: the first `keys` operands order all of them; stable */
