@@ -212,6 +212,16 @@ TEST(dtypes)
     compare("program (a: bool[9], b: bool[9]) {\n c: bool[9] = and a b\n d: bool[9] = xor c a\n e: bool[9] = not d\n return e\n}");
 }
 
+/* Constants that come late in a group of several blocks: what is filled in the first block must be there in the second. */
+TEST(late_constants)
+{
+    compare(
+        "program (a: f32[700]) {\n b: f32[700] = exp2 a\n c: f32[700] = broadcast_in_dim[shape=(700)] 2.0:f32[]\n d: f32[700] = tanh b\n"
+        " e: f32[700] = broadcast_in_dim[shape=(700)] 0.5:f32[]\n f: f32[700] = mul c d\n g: f32[700] = add f e\n return g\n}");
+    compare("program (a: f32[700], s: f32[]) {\n b: f32[700] = exp2 a\n d: f32[700] = tanh b\n"
+            " e: f32[700] = broadcast_in_dim[shape=(700)] s\n f: f32[700] = mul e d\n return f\n}");
+}
+
 TEST(empty_arrays)
 {
     compare("program (a: f32[0,4], b: f32[3,0]) {\n c: f32[0,4] = exp a\n d: f32[4] = reduce_sum[axes=(0)] a\n"

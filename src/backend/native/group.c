@@ -194,7 +194,8 @@ static int take_buffer(const group_step *s, buffers *f, int node, bool for_ever)
             last = s->group.count;
     if (s->plan.out_slot[node] >= 0)
         last = s->group.count; /* copied at the end of the block */
-    while (i < f->count && f->free_after[i] >= node)
+    while (i < f->count &&
+           (for_ever || f->free_after[i] >= node)) /* what is filled once may not lie where the next block's first nodes write */
         i++;
     f->count += i == f->count;
     f->free_after[i] = last;
