@@ -60,7 +60,7 @@ static mf_error_object *inline_into(mf_trace *trace, const mf_traced *t, mf_obje
     mf_error_object *error = in && out ? lift_operands(trace, t, leaves, in) : mf_error_out_of_memory();
     if (!error) {
         mf_builder *b = mf_trace_builder(trace);
-        b->address = mf_entry_address;
+        b->address = mf_entry_place();
         mf_inline(b, t->program, in, out);
         error = b->error;
         b->error = NULL;

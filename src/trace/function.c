@@ -227,8 +227,11 @@ static mf_value c_function_call(mf_function_object *f, const mf_value *arguments
         memcpy(context, (const char *)f->options + CONTEXT_OFFSET, size);
     /* What the function calls reports the line of its own calls, not of the call that led here. */
     const void *entry = mf_entry_address;
+    mf_callee outer = mf_entry_callee;
     mf_entry_address = NULL;
+    mf_entry_callee = mf_callee_at(c->address, __builtin_return_address(0));
     mf_value result = invoke(c, context, arguments);
+    mf_entry_callee = outer;
     mf_entry_address = entry;
     if (context != small)
         mf_free(context);
@@ -502,7 +505,7 @@ mf_program *mf_program_of_eqn(const mf_axis_env *env, const mf_op *op, const voi
     }
     for (int i = 0; i < in_count; i++)
         operands[i] = mf_builder_input(&b, in[i]);
-    b.address = mf_entry_address;
+    b.address = mf_entry_place();
     mf_eqn *e = mf_emit_eqn(&b, op, params, operands, in_count);
     mf_program *p = mf_builder_finish(&b, e ? e->out : NULL, e ? e->out_count : 0, error);
     mf_free(operands);

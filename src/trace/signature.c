@@ -68,7 +68,9 @@ static mf_error_object *typed_leaf(mf_leaf *leaf, mf_object *o, const mf_functio
 static mf_error_object *check_static_argnums(const mf_function_object *f, const mf_ints *statics, int count)
 {
     int64_t largest = -1;
-    for (int i = 0; statics && i < statics->count; i++)
+    if (!statics)
+        return NULL;
+    for (int i = 0; i < statics->count; i++)
         largest = statics->at[i] > largest ? statics->at[i] : largest;
     if (largest < count)
         return NULL;

@@ -183,7 +183,7 @@ static mf_error_object *bind_traced(mf_trace *t, const mf_op *op, const void *pa
     for (int i = 0; i < in_count && !error; i++)
         operands[i] = mf_trace_lift(t, in[i], &error);
     if (!error) {
-        t->builder.address = mf_entry_address;
+        t->builder.address = mf_entry_place();
         mf_eqn *e = mf_emit_eqn(&t->builder, op, params, operands, in_count);
         if (t->builder.error) {
             error = t->builder.error;
@@ -235,7 +235,7 @@ void mf_bind_n(const mf_op *op, const void *params, const mf_value *in, int in_c
         error = innermost ? bind_traced(innermost, op, params, objects, in_count, out, out_count)
                           : bind_at_once(op, params, objects, in_count, out, out_count);
     if (error) {
-        mf_error_set_address(error, mf_entry_address);
+        mf_error_set_address(error, mf_entry_place());
         give_error(error, out, out_count);
     }
     if (objects != small)
@@ -468,7 +468,7 @@ mf_traced *mf_trace_end(mf_trace *t, mf_object *result, mf_error_object **error)
         ok = r->result_statics && lift_tree(t, result, "the result", &out, &count, &capacity, r->result_statics, &s, error);
         r->result = s ? s : mf_structure_none();
     }
-    const mf_structure *written[64];
+    const mf_structure *written[64] = { 0 };
     for (int i = 0; ok && i < t->cell_count; i++)
         if (t->cells[i].written) {
             if (i >= 64) {
