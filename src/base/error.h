@@ -5,6 +5,7 @@
 
 #include "base/object.h"
 #include <stdarg.h>
+#include <string.h>
 
 typedef struct mf_error_object mf_error_object;
 struct mf_error_object {
@@ -50,5 +51,18 @@ static inline void mf_entry_leave_(const void *const *before) { mf_entry_address
     const void *mf_entry_before_ __attribute__((cleanup(mf_entry_leave_), unused)) = mf_entry_address; \
     if (!mf_entry_address)                                                                             \
     mf_entry_address = __builtin_return_address(0)
+/* The same for texts: where that address lies in the library itself, the user's place further out. Slow. NULL when there is none. */
+const void *mf_entry_place(void);
+/* The user's function that is being called, and where it returns to: set by who calls it, for mf_entry_place. */
+typedef struct mf_callee {
+    const void *back, *function;
+} mf_callee;
+extern _Thread_local mf_callee mf_entry_callee;
+static inline mf_callee mf_callee_at(void (*function)(void), const void *back)
+{
+    mf_callee c = { back, NULL };
+    memcpy(&c.function, &function, sizeof c.function);
+    return c;
+}
 
 #endif

@@ -42,7 +42,7 @@ static mf_error_object *check_groups(const mf_type_context *c, const mf_conv_par
     if (features != in * by_feature)
         return mf_type_error(c, MF_ERROR_SHAPE,
                              "lhs has %lld features, but the kernel's %lld input features times feature_group_count %lld are %lld",
-                             (long long)features, (long long)in, (long long)by_feature, (long long)(in * by_feature));
+                             (long long)features, (long long)in, (long long)by_feature, (long long)in * by_feature);
     if (out % by_feature || out % by_batch || batch % by_batch)
         return mf_type_error(c, MF_ERROR_SHAPE, "the kernel's %lld output features and the batch of %lld must divide into the groups",
                              (long long)out, (long long)batch);
@@ -260,8 +260,8 @@ static mf_cost conv_cost(const mf_eqn *e)
 {
     const mf_conv_params *p = e->params;
     mf_cost cost = mf_cost_bytes(e);
-    int64_t out = e->in[1]->type->dims[p->rhs_spec->at[0]];
-    cost.flops = out ? 2.0 * (double)e->out[0]->type->size * (double)(e->in[1]->type->size / out) : 0;
+    int64_t out = e->in[1]->type->dims[p->rhs_spec->at[0]], taps = out ? e->in[1]->type->size / out : 0; /* products a result */
+    cost.flops = 2.0 * (double)e->out[0]->type->size * (double)taps;
     return cost;
 }
 

@@ -111,8 +111,8 @@ mf_device_list mf_local_devices(void) { return mf_devices(); }
 
 mf_device_list mf_devices_of(const char *backend)
 {
-    const mf_backend *b = backend ? mf_backend_find(backend) : mf_backend_default();
-    return b || !strcmp(backend, "cpu") ? mf_devices() : (mf_device_list){ 0, NULL };
+    bool known = !backend || !strcmp(backend, "cpu") || mf_backend_find(backend);
+    return known ? mf_devices() : (mf_device_list){ 0, NULL };
 }
 
 int mf_device_id(mf_device d)
