@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Thread_local const void *mf_entry_address;
 void (*_Atomic mf_drain_hook)(void);
 _Atomic bool mf_process_forked;
 
@@ -91,7 +90,7 @@ mf_error_object *mf_error_new(mf_status status, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
-    mf_error_object *e = vmake(mf_entry_address, status, format, list);
+    mf_error_object *e = vmake(mf_entry_place(), status, format, list);
     va_end(list);
     return e;
 }
@@ -320,7 +319,7 @@ mf_value mf_fail(mf_status status, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
-    mf_error_object *e = vmake(mf_entry_address, status, format, list);
+    mf_error_object *e = vmake(mf_entry_place(), status, format, list);
     va_end(list);
     return mf_value_new(e);
 }
@@ -330,7 +329,7 @@ mf_value mf_make_error(mf_status status, const char *format, ...)
     MF_ENTER;
     va_list list;
     va_start(list, format);
-    mf_error_object *e = vmake(mf_entry_address, status == MF_OK ? MF_ERROR_ARGUMENT : status, format, list);
+    mf_error_object *e = vmake(mf_entry_place(), status == MF_OK ? MF_ERROR_ARGUMENT : status, format, list);
     va_end(list);
     return mf_value_new(e);
 }

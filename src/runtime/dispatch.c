@@ -339,7 +339,7 @@ static mf_value call_traced(mf_function_object *f, const mf_value *arguments, in
     if (leaves != few)
         mf_free(leaves);
     if (error)
-        mf_error_set_address(error, mf_entry_address);
+        mf_error_set_address(error, mf_entry_place());
     return error ? mf_value_new(error) : result;
 }
 

@@ -193,7 +193,7 @@ void mf_profile_words(int64_t start, mf_row_kind row, const char *verb, const ch
     memset(&label, 0, sizeof label);
     snprintf(name, sizeof name, "%s%s%s", verb, *verb && object ? " " : "", object ? object : "");
     label.name = mf_intern(name);
-    label.places[0] = mf_entry_address;
+    label.places[0] = mf_entry_place();
     record(start, row, 0, intern_label(&label), 0);
 }
 

@@ -171,8 +171,11 @@ static mf_value module_call(mf_function_object *f, const mf_value *a, int count)
                        m->arity == 1 ? "" : "s", count);
     mf_module self = { mf_handle_new(mf_retain(m)) };
     const void *entry = mf_entry_address;
+    mf_callee outer = mf_entry_callee;
     mf_entry_address = NULL;
+    mf_entry_callee = mf_callee_at(m->call, __builtin_return_address(0));
     mf_value r = m->arity == 1 ? ((mf_fm1)m->call)(self, a[0]) : ((mf_fm2)m->call)(self, a[0], a[1]);
+    mf_entry_callee = outer;
     mf_entry_address = entry;
     return r;
 }
