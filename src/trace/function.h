@@ -51,6 +51,7 @@ typedef struct mf_traced {
     bool impure; /* never cached */
     mf_arena arena;
     _Atomic(mf_object *) executable; /* made by dispatch at the first run; retained */
+    _Atomic(mf_object *) halves;     /* made by vjp at its first use: what it runs forward and backward; retained */
 } mf_traced;
 extern const mf_class mf_traced_class;
 

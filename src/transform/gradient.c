@@ -460,38 +460,69 @@ static mf_traced *forward_traced(const mf_traced *inner, mf_program *forward, in
     return t;
 }
 
-static mf_value vjp_run(mf_function_object *f, const mf_signature *s, mf_traced *inner, mf_function *pullback, mf_error_object **error)
+/* The two programs of a vjp, kept by the traced function that they come from: a second vjp compiles nothing. */
+typedef struct vjp_halves {
+    mf_object object;
+    mf_traced *forward, *backward;
+} vjp_halves;
+
+static void vjp_halves_destroy(mf_object *o)
+{
+    mf_drop(((vjp_halves *)o)->forward);
+    mf_drop(((vjp_halves *)o)->backward);
+}
+static const mf_class vjp_halves_class = { "vjp", vjp_halves_destroy };
+
+static vjp_halves *make_halves(const mf_traced *inner, const mf_signature *s, mf_error_object **error)
 {
     mf_program *forward = NULL, *backward = NULL;
     int residuals = 0;
-    mf_value nothing = { 0 };
     if (!mf_vjp_program(inner->program, s->env, &forward, &backward, &residuals, error))
-        return nothing;
-    mf_traced *ft = forward_traced(inner, forward, residuals, error),
-              *bt = ft ? backward_traced(inner, s, backward, residuals, error) : NULL;
+        return NULL;
+    vjp_halves *h = mf_object_new(&vjp_halves_class, sizeof *h);
+    if (h) {
+        h->forward = forward_traced(inner, forward, residuals, error);
+        h->backward = h->forward ? backward_traced(inner, s, backward, residuals, error) : NULL;
+    }
     mf_drop(forward);
     mf_drop(backward);
-    mf_value out = nothing;
-    if (bt) {
-        mf_object *leaves[1024];
-        for (int i = 0; i < s->leaf_count; i++)
-            leaves[i] = s->leaves[i].object;
-        mf_object *pair = mf_object_of(mf_traced_apply(ft, leaves, NULL));
-        if (mf_object_is(pair, &mf_tree_class)) {
-            static _Atomic uint64_t serial;
-            pullback_options o = { &bt->object, mf_tree_child((mf_tree *)pair, 1), inner->result, atomic_fetch_add(&serial, 1) };
-            *pullback = mf_function_make(&pullback_class, f, &o, sizeof o);
-            bt = NULL;
-            out = mf_value_new(mf_tree_child((mf_tree *)pair, 0));
-        } else {
-            *error = mf_object_is(pair, &mf_error_class) ? mf_retain(pair) : mf_error_out_of_memory();
-        }
-    } else if (!*error) {
+    if (h && h->backward)
+        return h;
+    if (!*error)
         *error = mf_error_out_of_memory();
+    mf_drop(h);
+    return NULL;
+}
+
+/* Borrowed from inner. */
+static const vjp_halves *halves_of(mf_traced *inner, const mf_signature *s, mf_error_object **error)
+{
+    mf_object *known = atomic_load(&inner->halves);
+    vjp_halves *made = known ? NULL : make_halves(inner, s, error);
+    if (made && atomic_compare_exchange_strong(&inner->halves, &known, &made->object))
+        return made;
+    mf_drop(made); /* another thread was faster */
+    return (const vjp_halves *)known;
+}
+
+static mf_value vjp_run(mf_function_object *f, const mf_signature *s, mf_traced *inner, mf_function *pullback, mf_error_object **error)
+{
+    mf_value nothing = { 0 };
+    const vjp_halves *h = halves_of(inner, s, error);
+    if (!h)
+        return nothing;
+    mf_object *leaves[1024];
+    for (int i = 0; i < s->leaf_count; i++)
+        leaves[i] = s->leaves[i].object;
+    mf_object *pair = mf_object_of(mf_traced_apply(h->forward, leaves, NULL));
+    if (!mf_object_is(pair, &mf_tree_class)) {
+        *error = mf_object_is(pair, &mf_error_class) ? mf_retain(pair) : mf_error_out_of_memory();
+        return nothing;
     }
-    mf_drop(ft);
-    mf_drop(bt);
-    return out;
+    static _Atomic uint64_t serial;
+    pullback_options o = { mf_retain(&h->backward->object), mf_tree_child((mf_tree *)pair, 1), inner->result, atomic_fetch_add(&serial, 1) };
+    *pullback = mf_function_make(&pullback_class, f, &o, sizeof o);
+    return mf_value_new(mf_tree_child((mf_tree *)pair, 0));
 }
 
 mf_value mf_vjp_n(mf_function function, mf_value primals, mf_function *pullback)
