@@ -51,7 +51,10 @@ TEST(no_array_memory_from_the_system)
     int64_t before = mf_memory_stats().system_allocations, live = mf_memory_stats().live_bytes;
     for (int i = 0; i < 10; i++)
         last = one_step(&adam, x, label);
+#if !defined(__SANITIZE_ADDRESS__) /* there the allocator keeps nothing, so that every block is watched */
     CHECK_EQ_INT(mf_memory_stats().system_allocations, before);
+#endif
+    (void)before;
     CHECK_EQ_INT(mf_memory_stats().live_bytes, live);
     CHECK(last < first);
 }
