@@ -463,13 +463,13 @@ static mf_value part_view(const mf_array *a, const steps *s)
         int64_t n = s->limit[i] == s->start[i] ? 0 : (s->limit[i] - s->start[i] - 1) / s->stride[i] + 1;
         if (n)
             offset += s->start[i] * a->strides[i];
-        where[i] = s->kind[i] == STEP_NUMBER ? -2 - (int)s->start[i] : n == a->type->dims[i] ? rank : -1;
+        where[i] = s->kind[i] == STEP_NUMBER ? -2 - (int)s->start[i] : rank;
         if (s->kind[i] == STEP_NUMBER)
             continue;
         dims[rank] = n;
         strides[rank++] = a->strides[i] * s->stride[i];
     }
-    return mf_view_value(a, mf_type_with_shape(a->type, rank, dims), offset, strides, where);
+    return mf_view_part(a, mf_type_with_shape(a->type, rank, dims), offset, strides, where, s->start, s->stride);
 }
 
 static mf_value part(mf_value x, const steps *s)

@@ -338,7 +338,7 @@ static mf_value cut(mf_value x, const int64_t *start, const int64_t *limit, cons
         if (!fits)
             break;
         dims[i] = limit[i] == start[i] ? 0 : (limit[i] - start[i] - 1) / strides[i] + 1;
-        where[i] = dims[i] == t->dims[i] ? i : -1;
+        where[i] = i;
         if (!a)
             continue;
         steps[i] = a->strides[i] * strides[i];
@@ -347,7 +347,7 @@ static mf_value cut(mf_value x, const int64_t *start, const int64_t *limit, cons
     if (whole && fits)
         return x;
     if (a && fits)
-        return mf_view_value(a, mf_type_with_shape(t, t->rank, dims), first, steps, where);
+        return mf_view_part(a, mf_type_with_shape(t, t->rank, dims), first, steps, where, start, strides);
     mf_slice_params p = { mf_ints_intern(start, t->rank), mf_ints_intern(limit, t->rank), mf_ints_intern(strides, t->rank) };
     return mf_bind(&mf_op_slice, &p, 1, x); /* also says what does not fit */
 }

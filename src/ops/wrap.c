@@ -56,42 +56,62 @@ mf_value mf_convert_value(mf_value x, mf_dtype dtype, bool weak)
     return mf_bind(&mf_op_convert_element_type, &(mf_convert_params){ dtype, weak }, 1, x);
 }
 
-/* Whether device number `index` of a's placement still holds some of the view. */
-static bool keeps_device(const mf_array *a, const int *where, int index)
+/* The elements of a's mapped axis number k that the view keeps. */
+typedef struct kept {
+    int64_t first, step, count, size;
+    int to; /* the new axis, or -1 */
+} kept;
+
+static kept kept_of(const mf_array *a, const mf_type *type, int axis, const int *where, const int64_t *first, const int64_t *step)
 {
-    const mf_placement *p = a->placement;
-    for (int k = p->axis_count - 1; k >= 0; k--) {
-        int64_t size = a->type->dims[p->axes[k]], at = size ? index % size : 0;
-        int w = where[p->axes[k]];
-        if (w < 0 && at != (w == -1 ? 0 : -2 - w))
-            return false;
-        index = (int)(size ? index / size : 0);
-    }
-    return true;
+    int w = where[axis];
+    int64_t size = a->type->dims[axis];
+    if (w < 0)
+        return (kept){ w == -1 ? 0 : -2 - w, 1, 1, size, -1 };
+    return (kept){ first ? first[axis] : 0, step ? step[axis] : 1, type->dims[w], size, w };
 }
 
-/* Where the mapped axes of a's placement went: of an axis that is gone, the devices that held what is left. */
-static const mf_placement *follow(const mf_array *a, const int *where)
+/* Where the mapped axes of a's placement went: the devices that hold what is left of them, in the view's order. */
+static const mf_placement *follow(const mf_array *a, const mf_type *type, const int *where, const int64_t *first, const int64_t *step)
 {
     const mf_placement *p = a->placement;
-    int axes[4], axis_count = 0, count = 0, *devices;
-    if (!p || p->axis_count == 0 || !(devices = mf_alloc((size_t)p->device_count * sizeof *devices)))
+    int axes[4], axis_count = 0, *devices;
+    int64_t count = 1;
+    kept parts[4];
+    if (!p || p->axis_count == 0)
         return p;
-    for (int k = 0; k < p->axis_count; k++)
-        if (where[p->axes[k]] >= 0)
-            axes[axis_count++] = where[p->axes[k]];
-    for (int i = 0; i < p->device_count; i++)
-        if (keeps_device(a, where, i))
-            devices[count++] = p->devices[i];
-    const mf_placement *moved = count ? mf_placement_get(axis_count, axes, count, devices) : mf_placement_single(p->devices[0]);
+    for (int k = 0; k < p->axis_count; k++) {
+        parts[k] = kept_of(a, type, p->axes[k], where, first, step);
+        count *= parts[k].count;
+        if (parts[k].to >= 0)
+            axes[axis_count++] = parts[k].to;
+    }
+    if (!count || !(devices = mf_alloc((size_t)count * sizeof *devices)))
+        return mf_placement_single(p->devices[0]);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t at = 0, left = i, factor = 1;
+        for (int k = p->axis_count - 1; k >= 0; k--) {
+            at += (parts[k].first + left % parts[k].count * parts[k].step) * factor;
+            left /= parts[k].count;
+            factor *= parts[k].size;
+        }
+        devices[i] = p->devices[at >= 0 && at < p->device_count ? at : 0];
+    }
+    const mf_placement *moved = mf_placement_get(axis_count, axes, (int)count, devices);
     mf_free(devices);
     return moved;
 }
 
+mf_value mf_view_part(const mf_array *a, const mf_type *type, int64_t offset, const int64_t *strides, const int *where,
+                      const int64_t *first, const int64_t *step)
+{
+    mf_array *v = type ? mf_array_view(a, type, offset, strides, follow(a, type, where, first, step)) : NULL;
+    return mf_value_new(v ? (void *)v : (void *)mf_error_out_of_memory());
+}
+
 mf_value mf_view_value(const mf_array *a, const mf_type *type, int64_t offset, const int64_t *strides, const int *where)
 {
-    mf_array *v = type ? mf_array_view(a, type, offset, strides, follow(a, where)) : NULL;
-    return mf_value_new(v ? (void *)v : (void *)mf_error_out_of_memory());
+    return mf_view_part(a, type, offset, strides, where, NULL, NULL);
 }
 
 static mf_value broadcast_view(const mf_array *a, const mf_type *type)

@@ -16,6 +16,9 @@ mf_value mf_convert_value(mf_value x, mf_dtype dtype, bool weak); /* x itself wh
 /* Another look at a's memory; offset (bytes) counts from a's own first element. where[i]: the new axis that is the whole of a's axis i,
  * or -2 - k where only its element k is left, or -1. For arrays that mf_concrete gives. */
 mf_value mf_view_value(const mf_array *a, const mf_type *type, int64_t offset, const int64_t *strides, const int *where);
+/* The same where the new axis that comes of axis i holds only some of its elements: from first[i] on, every step[i]-th. */
+mf_value mf_view_part(const mf_array *a, const mf_type *type, int64_t offset, const int64_t *strides, const int *where,
+                      const int64_t *first, const int64_t *step);
 mf_value mf_broadcast_value(mf_value x, int rank, const int64_t *dims); /* NumPy's rules; a view held once where nothing is traced */
 bool mf_wrap_inexact(mf_value *x, const char *op);                      /* integers and bool become floats (weak stays weak) */
 

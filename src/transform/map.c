@@ -17,7 +17,14 @@ static mf_error_object *expand_in_axes(mf_mapped_call *m, const mf_function_obje
     mf_text_add(&what, "%s in_axes", f->kind->name);
     mf_error_object *e = mf_axes_expand(in_axes, arguments, what.at ? what.at : "in_axes", m->axes);
     mf_text_free(&what);
-    return e;
+    if (!e || !s->has_kwargs)
+        return e;
+    mf_error_object *said = mf_error_new(MF_ERROR_TREE,
+                                         "%s; in_axes is for positional arguments, and each argument passed by keyword is "
+                                         "mapped over axis 0",
+                                         mf_error_text(e));
+    mf_drop(e);
+    return said;
 }
 
 static mf_error_object *axis_beyond_rank(const mf_function_object *f, const mf_signature *s, int leaf, mf_axis axis)
