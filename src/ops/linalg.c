@@ -1,6 +1,6 @@
 /* cholesky and triangular_solve, batched over the leading dimensions, by LAPACK (lapack.c).
  * Invariant: cholesky is of the Hermitian part of its operand, (a + a^H) / 2, so its derivative holds for every tangent; the factor is lower
- * with zeros above, and NaN where the matrix is not positive definite. triangular_solve never reads the other triangle. */
+ * with zeros above, all NaN where the matrix is not positive definite. triangular_solve never reads the other triangle. */
 #include "ops/lapack.h"
 #include "ops/loops.h"
 
@@ -123,11 +123,13 @@ static mf_cost cholesky_cost(const mf_eqn *e)
 LOWER_HALF(lower_half_f32, float)
 LOWER_HALF(lower_half_f64, double)
 
-static void fill_nan(mf_dtype part, char *out, int64_t count)
+/* NaN in the lower triangle; parts as above. */
+static void fill_nan(mf_dtype part, char *l, int64_t n, int parts)
 {
     int size = mf_dtype_size(part);
-    for (int64_t i = 0; i < count; i++)
-        mf_store_f64(part, out + i * size, NAN);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < (i + 1) * parts; k++)
+            mf_store_f64(part, l + (i * n * parts + k) * size, NAN);
 }
 
 MF_EVALUATE_RULE(cholesky_evaluate)
@@ -145,7 +147,7 @@ MF_EVALUATE_RULE(cholesky_evaluate)
         else
             lower_half_f64(a, l, n, parts);
         if (!mf_lapack_cholesky(t->dtype, (int)n, l))
-            fill_nan(single ? MF_F32 : MF_F64, l, n * n * parts);
+            fill_nan(single ? MF_F32 : MF_F64, l, n, parts);
     }
     return error;
 }
@@ -153,7 +155,7 @@ MF_EVALUATE_RULE(cholesky_evaluate)
 static const char *const cholesky_samples[] = {
     "f32[2,2]{=4,2,2,10} -> f32[2,2]{=2,0,1,3}",
     "f64[2,2]{=4,0,4,10} -> f64[2,2]{=2,0,1,3}", /* of the symmetric part */
-    "f32[2,2]{=1,2,2,1} -> f32[2,2]{=nan,nan,nan,nan}",
+    "f32[2,2]{=1,2,2,1} -> f32[2,2]{=nan,0,nan,nan}",
     "f64[3,3]{=4,1,0.5,1,5,-1,0.5,-1,6}",
     "f64[2,2,2]{=4,2,2,10,9,3,3,5} -> f64[2,2,2]{=2,0,1,3,3,0,1,2}",
     "c128[2,2]{=4,0,1,2,1,-2,5,0}",

@@ -39,6 +39,8 @@ def hexfloat(value):
 def tokens(a):
     """The elements in row-major order: floats as C99 hex floats (exact), integers in decimal, bool as 0 and 1."""
     a = host(a)
+    if a.dtype.kind == "c":
+        return [hexfloat(v) for z in a.ravel() for v in (z.real, z.imag)]
     if is_float(a):
         return [hexfloat(v) for v in a.astype(np.float64).ravel()]
     return [str(int(v)) for v in a.ravel()]

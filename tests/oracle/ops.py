@@ -15,6 +15,7 @@ from known import DTYPES, NAMES, Corpus  # noqa: E402
 
 NAN, INF = float("nan"), float("inf")
 TOLERANCE = {"f64": 1e-13, "f32": 2e-6, "f16": 1e-3, "bf16": 8e-3}
+COMPLEX = {"c64": 2e-6, "c128": 1e-13}
 corpus = None
 
 
@@ -23,7 +24,7 @@ def short(dtype):
 
 
 def wide(arrays):
-    return any(np.asarray(a).dtype.itemsize == 8 for a in arrays)
+    return any(np.asarray(a).dtype.name in ("float64", "int64", "uint64", "complex128") for a in arrays)
 
 
 def arr(dtype, data, shape=None):
@@ -34,7 +35,10 @@ def arr(dtype, data, shape=None):
 
 def eighths(dtype, shape, seed=0, low=-16, high=16):
     """Multiples of 1/8 (of 1 for integers) from a fixed formula."""
-    data = np.random.RandomState(seed).randint(low, high + 1, size=shape)
+    random = np.random.RandomState(seed)
+    data = random.randint(low, high + 1, size=shape)
+    if dtype in COMPLEX:
+        return arr(dtype, (data + 1j * random.randint(low, high + 1, size=shape)) / 8)
     return arr(dtype, data / 8 if dtype in TOLERANCE else data)
 
 
@@ -45,7 +49,7 @@ def op(name, fn, *inputs, exact=True, atol=None, **attributes):
         outputs = jax.tree_util.tree_leaves(jax.jit(fn)(*map(jnp.asarray, inputs)))
         outputs = [np.asarray(o) for o in outputs]
     if not exact:
-        rtol = max(TOLERANCE.get(short(a.dtype), 0) for a in [*inputs, *outputs])
+        rtol = max({**TOLERANCE, **COMPLEX}.get(short(a.dtype), 0) for a in [*inputs, *outputs])
         attributes.update(rtol=float(rtol), atol=float(rtol * 1e-2 if atol is None else atol))
     corpus.op(name, inputs, outputs, **attributes)
 
@@ -566,8 +570,134 @@ def gradients():
         arr("f32", [[1.0, 2.0, 3.0], [0.0, 0.0, -1.0]]), arr("i32", [2, 0]), argnums=(0,), cotangent=ones(()), exact=False)
 
 
+def more():
+    """Sorted lines, einsum and its kin, linear algebra, complex numbers."""
+    line = arr("f32", [[3.0, 1.0, NAN, 1.0], [2.0, -1.0, 5.0, 5.0]])
+    whole = arr("i32", [[3, 1, -2147483648, 1], [2, -1, 5, 5]])
+    for data in (line, whole):
+        for axis in (0, 1):
+            op("sort_descending", lambda x, a=axis: jnp.sort(x, axis=a, descending=True), data, axis=axis)
+            op("argsort_descending", lambda x, a=axis: jnp.argsort(x, axis=a, descending=True), data, axis=axis)
+        op("top_k", lambda x: lax.top_k(x, 3), data, k=3)
+    grid = eighths("f32", (3, 4), 5)
+    for axis in (None, 0, 1):
+        label = "all" if axis is None else axis
+        op("median", lambda x, a=axis: jnp.median(x, axis=a), grid, axis=label)
+        for q in (0.0, 0.3, 1.0, [0.25, 0.9]):
+            op("quantile", lambda x, q, a=axis: jnp.quantile(x, q, axis=a), grid, arr("f32", q), axis=label, exact=False)
+    op("median", lambda x: jnp.median(x, axis=1), line, axis=1)
+    op("median", jnp.median, arr("i32", [3, 1, 2, 10]), axis="all")
+    vjp("median", lambda x: jnp.median(x, axis=1), grid, axis=1)
+    ordered = arr("f32", [-1.0, 0.0, 0.0, 2.5, INF, NAN])
+    for side in ("left", "right"):
+        op("searchsorted", lambda a, v, s=side: jnp.searchsorted(a, v, side=s), ordered, arr("f32", [[-2.0, 0.0, 1.0], [2.5, INF, NAN]]), side=side)
+        op("searchsorted", lambda a, v, s=side: jnp.searchsorted(a, v, side=s), arr("i32", [1, 3, 3, 7]), arr("i32", [0, 3, 8]), side=side)
+    for subscripts, *shapes in (("ij,jk", (2, 3), (3, 4)), ("ij,jk->ki", (2, 3), (3, 4)), ("ii", (3, 3)), ("ii->i", (3, 3)), ("ij->j", (2, 3)),
+                                ("ij->ji", (2, 3)), ("i,j->ij", (2,), (3,)), ("ij,ij->i", (2, 3), (2, 3)), ("bij,bjk->bik", (2, 2, 3), (2, 3, 2)),
+                                ("bhqd,bhkd->bhqk", (2, 2, 3, 2), (2, 2, 4, 2)), ("ij,jk,kl->il", (2, 3), (3, 2), (2, 2)),
+                                ("i,i,i->i", (3,), (3,), (3,)), ("...ij,...jk->...ik", (2, 2, 3), (3, 2)), ("...i,i", (2, 3), (3,)), ("i...->...", (2, 3)),
+                                ("ba", (2, 3)), ("ij,kl->", (2, 2), (2, 3)), ("iij,j->i", (2, 2, 3), (3,))):
+        operands = [eighths("f32", shape, i + 7, -8, 8) for i, shape in enumerate(shapes)]
+        op("einsum", lambda *x, s=subscripts: jnp.einsum(s, *x), *operands, subscripts=subscripts)
+    operands = [eighths("f32", (2, 3), 1), eighths("f32", (3, 4), 2), eighths("f32", (4, 2), 3)]
+    vjp("einsum", lambda *x: jnp.einsum("ij,jk,kl->il", *x), *operands, subscripts="ij,jk,kl->il")
+    vjp("einsum", lambda x: jnp.einsum("ii->i", x), eighths("f32", (3, 3), 1), subscripts="ii->i")
+    op("einsum", lambda a, b: jnp.einsum("ij,jk->ik", a, b), eighths("i32", (2, 3), 1), eighths("i32", (3, 2), 2), subscripts="ij,jk->ik")
+    op("inner", jnp.inner, eighths("f32", (2, 3), 1), eighths("f32", (4, 3), 2))
+    op("tensordot", lambda a, b: jnp.tensordot(a, b, 0), eighths("f32", (2,), 1), eighths("f32", (3,), 2), axes=0)
+    op("tensordot", lambda a, b: jnp.tensordot(a, b, ((0, 1), (1, 0))), eighths("f32", (2, 3, 2), 1), eighths("f32", (3, 2, 4), 2), lhs=(0, 1), rhs=(1, 0))
+    square = eighths("f32", (3, 3), 4)
+    op("trace", jnp.trace, square)
+    op("trace", jnp.trace, eighths("f32", (2, 3, 2), 4))
+    op("trace", jnp.trace, eighths("i8", (2, 3), 4))
+    for k in (-4, -1, 0, 1, 2):
+        op("diag", lambda x, k=k: jnp.diag(x, k), eighths("f32", (3, 4), 4), k=k)
+        op("diag", lambda x, k=k: jnp.diag(x, k), arr("f32", [1.0, 2.0]), k=k)
+    vjp("diag", lambda x: jnp.diag(x, 1), square, k=1)
+    for n in (0, 1, 2, 5):
+        op("diff", lambda x, n=n: jnp.diff(x, n, axis=1), grid, n=n, axis=1)
+    op("diff", lambda x: jnp.diff(x, axis=0), arr("bool", [[1, 0], [1, 1]]), n=1, axis=0)
+    for reps in ((2,), (2, 3), (2, 1, 2), (0, 2)):
+        op("tile", lambda x, r=reps: jnp.tile(x, r), grid[:2, :2], reps=reps)
+    op("repeat", lambda x: jnp.repeat(x, 2), grid[:2, :2], repeats=2, axis="all")
+    op("repeat", lambda x: jnp.repeat(x, 3, axis=-2), grid[:2, :2], repeats=3, axis=-2)
+    vectors = [arr("f32", [1.0, 2.0]), arr("f32", [3.0, 4.0, 5.0]), arr("f32", [6.0, 7.0])]
+    for indexing in ("xy", "ij"):
+        for count in (1, 2, 3):
+            op("meshgrid", lambda *x, i=indexing: jnp.meshgrid(*x, indexing=i), *vectors[:count], indexing=indexing)
+    op("logaddexp", jnp.logaddexp, arr("f32", [[1.0], [200.0]]), arr("f32", [0.0, 200.0, -300.0]), exact=False)
+    vjp("logaddexp", jnp.logaddexp, arr("f32", [1.0, 200.0, -INF]), arr("f32", [0.0, 200.0, 3.0]), exact=False)
+    op("cumlogsumexp", lambda x: lax.cumlogsumexp(x, axis=0), arr("f32", [-INF, 1.0, 200.0, -200.0, 200.0]), axis=0, exact=False)
+    vjp("cumlogsumexp", lambda x: lax.cumlogsumexp(x, axis=0), arr("f32", [0.5, 1.0, 20.0, -20.0, 20.0]), axis=0, exact=False)
+    x, i = eighths("f32", (4, 2), 1), arr("i32", [2, 0, -1])
+    for name, method in {"at_multiply": "multiply", "at_min": "min", "at_max": "max"}.items():
+        op(name, lambda x, i, u, m=method: getattr(x.at[i], m)(u), x, arr("i32", [2, 0, 2, 9]), eighths("f32", (4, 2), 2))
+        if name != "at_multiply":
+            vjp(name, lambda x, i, u, m=method: getattr(x.at[i], m)(u), x, i, eighths("f32", (3, 2), 2), argnums=(0, 2))
+
+    spd = arr("f32", [[4.0, 1.0, 0.5], [1.0, 5.0, -1.0], [0.5, -1.0, 6.0]])
+    right = eighths("f32", (3, 2), 3)
+    cholesky = jax.lax.linalg.cholesky
+    for data in (spd, np.stack([spd, 2 * spd]), spd.astype(np.float64), arr("c64", [[4, 1 + 2j], [1 - 2j, 5]]), arr("f32", [[1.0, 2.0], [2.0, 1.0]])):
+        op("cholesky", cholesky, data, exact=False)
+    vjp("cholesky", cholesky, spd, exact=False)
+    vjp("cholesky", cholesky, arr("c64", [[4, 1 + 2j], [1 - 2j, 5]]), exact=False)
+    for left in (False, True):
+        for lower in (False, True):
+            for turned in (False, True):
+                def solve(a, b, o=dict(left_side=left, lower=lower, transpose_a=turned)):
+                    return jax.lax.linalg.triangular_solve(a, b, **o)
+                b = right if left else right.T
+                op("triangular_solve", solve, spd, b, exact=False, left_side=left, lower=lower, transpose_a=turned)
+                vjp("triangular_solve", solve, spd, b, exact=False, left_side=left, lower=lower, transpose_a=turned)
+    z2 = arr("c64", [[2 + 1j, 9], [1j, 3 - 1j]])
+    for turned in (False, True):
+        op("triangular_solve", lambda a, b, t=turned: jax.lax.linalg.triangular_solve(a, b, left_side=True, lower=True, transpose_a=t, conjugate_a=True),
+           z2, eighths("c64", (2, 2), 3), exact=False, left_side=True, lower=True, transpose_a=turned, conjugate_a=True)
+    op("solve_spd", lambda a, b: jax.scipy.linalg.solve(a, b, assume_a="pos"), spd, right, exact=False)
+    op("solve_spd", lambda a, b: jax.scipy.linalg.solve(a, b, assume_a="pos"), spd, right[:, 0], exact=False)
+    for axis, order in ((None, None), (0, None), (1, 1), (1, np.inf), (1, -np.inf), (0, 3), (None, 1), (None, np.inf), (None, -1), (None, -np.inf)):
+        op("norm", lambda x, a=axis, o=order: jnp.linalg.norm(x, ord=o, axis=a), right, axis="all" if axis is None else axis,
+           ord=0.0 if order is None else float(order), exact=False)
+    op("norm", jnp.linalg.norm, eighths("c64", (2, 3), 3), axis="all", exact=False)
+    vjp("norm", jnp.linalg.norm, right, axis="all", exact=False)
+
+    for dtype in COMPLEX:
+        z, w = eighths(dtype, (5,), 1), eighths(dtype, (5,), 2) + 3
+        part = {"c64": "f32", "c128": "f64"}[dtype]
+        for name, fn in {"add": lax.add, "sub": lax.sub, "mul": lax.mul, "eq": lax.eq, "ne": lax.ne}.items():
+            op(name, fn, z, w)
+        op("true_divide", jnp.true_divide, z, w, exact=False)
+        op("pow", lax.pow, z + 3, w, exact=False)
+        for name, fn in {"neg": lax.neg, "real": jnp.real, "imag": jnp.imag, "conj": jnp.conj, "square": lax.square, "isfinite": jnp.isfinite}.items():
+            op(name, fn, z)
+        for name, fn in {"abs": lax.abs, "exp": lax.exp, "log": lax.log, "sin": lax.sin, "cos": lax.cos, "tanh": lax.tanh, "sqrt": lax.sqrt,
+                         "angle": jnp.angle}.items():
+            op(name, fn, z, exact=False)
+        op("complex", lax.complex, eighths(part, (3,), 1), eighths(part, (3,), 2))
+        op("sum", jnp.sum, z, axis="all")
+        op("mean", lambda x: jnp.mean(x, axis=0), z, axis=0, exact=False)
+        op("var", jnp.var, z, axis="all", exact=False)
+        op("dot", jnp.dot, z, w)
+        op("vdot", jnp.vdot, z, w)
+        op("matmul", jnp.matmul, eighths(dtype, (2, 3), 1), eighths(dtype, (3, 2), 2))
+        op("einsum", lambda a, b: jnp.einsum("ij,kj->ik", a, b), eighths(dtype, (2, 3), 1), eighths(dtype, (2, 3), 2), subscripts="ij,kj->ik")
+        op("integer_pow", lambda x: lax.integer_pow(x, 3), z, y=3, exact=False)
+        for name, fn in {"real": jnp.real, "imag": jnp.imag, "conj": jnp.conj, "abs": lax.abs, "exp": lax.exp, "log": lax.log, "sqrt": lax.sqrt,
+                         "square": lax.square, "tanh": lax.tanh}.items():
+            # 1 - tanh^2 cancels
+            vjp(name, fn, z, exact=False, atol=5e-6 if name == "tanh" and dtype == "c64" else None)
+        vjp("mul", jnp.multiply, z, w)
+        vjp("true_divide", jnp.true_divide, z, w, exact=False)
+        vjp("complex", lax.complex, eighths(part, (3,), 1), eighths(part, (3,), 2))
+        vjp("mul", jnp.multiply, eighths(part, (5,), 4), w)
+        op("convert_element_type", lambda x: lax.convert_element_type(x, DTYPES[dtype]), eighths(part, (3,), 1), dtype=dtype)
+        op("add", jnp.add, z, eighths("f32", (5,), 3))
+    op("add", jnp.add, eighths("c64", (5,), 1), eighths("f64", (5,), 3))
+
+
 os.makedirs(os.path.join(os.path.dirname(os.path.abspath(__file__)), "ops"), exist_ok=True)
-for family in (elementwise, integers, conversions, choosing, reductions, products, convolutions, windows, shapes, indexing, gradients):
+for family in (elementwise, integers, conversions, choosing, reductions, products, convolutions, windows, shapes, indexing, gradients, more):
     corpus = Corpus(__file__, f"known answers from jax {jax.__version__} on the CPU")
     family()
     corpus.save(f"ops/{family.__name__}.txt")
