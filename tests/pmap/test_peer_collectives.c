@@ -33,6 +33,19 @@ TEST(all_gather_tiled_along_the_last_axis)
     EXPECT_SAME(mf_call(mf_pmap(gather_last_tiled, "i"), x), eight_times(joined));
 }
 
+/* ---- complex numbers */
+
+FN(minus_sum, mf_sub(v, mf_psum(v, "i")))
+
+TEST(psum_of_complex)
+{
+    mf_value re = FLOATS(8, 4), im = mf_mul(-2, FLOATS(8, 4)), i = mf_c(0, 1), x = mf_add(re, mf_mul(im, i));
+    mf_value r = mf_call(mf_pmap(minus_sum, "i"), x);
+    CHECK_EQ_INT(mf_dtype_of(r), MF_C64);
+    EXPECT_SAME(mf_real(r), mf_sub(re, mf_sum(re, 0)));
+    EXPECT_SAME(mf_imag(r), mf_sub(im, mf_sum(im, 0)));
+}
+
 /* ---- psum_scatter */
 
 FN(scatter, mf_psum_scatter(v, 0, "i"))
@@ -153,6 +166,18 @@ TEST(all_to_all)
             if (!EXPECT_SAME(r, exchanged(x, a, 8, dtypes[d])) || !CHECK_EQ_INT(mf_dtype_of(r), dtypes[d]))
                 CHECK_NOTE("%s, split %d, concat %d", mf_str(dtypes[d]), a.split, a.concat);
         }
+}
+
+TEST(all_to_all_of_complex)
+{
+    for (int k = 0; k < 4; k++) {
+        axes a = { k / 2, k % 2 };
+        mf_value re = WAVES(8, 8, 8), im = mf_cos(FLOATS(8, 8, 8));
+        mf_value r = mf_call(mf_pmap(mf_closure(exchange_over_i, &a), "i"), mf_add(re, mf_mul(im, mf_c(0, 1))));
+        CHECK_EQ_INT(mf_dtype_of(r), MF_C64);
+        EXPECT_SAME(mf_real(r), exchanged(re, a, 8, MF_F32));
+        EXPECT_SAME(mf_imag(r), exchanged(im, a, 8, MF_F32));
+    }
 }
 
 TEST(all_to_all_over_two_names)
