@@ -17,6 +17,9 @@ mf_program *mf_pass_simplify(const mf_program *p, const mf_axis_env *env,
 mf_program *mf_pass_cse(const mf_program *p, const mf_axis_env *env, mf_error_object **error);
 mf_program *mf_optimize(const mf_program *p, const mf_axis_env *env, mf_error_object **error); /* the pipeline */
 
+/* Whether MF_DUMP names this step. Steps: trace, jvp, grad, vmap, the passes' names, split (the pieces between collectives), fuse (the
+ * engine's loops over a piece). */
+bool mf_dump_wants(const char *step);
 /* Prints p to stderr when MF_DUMP names the step ("trace,jvp,grad,vmap,dce,fuse" or "all"), and verifies it in debug builds.
  * Transforms and tracing call it too. Returns NULL, or the verifier's error. */
 mf_error_object *mf_program_step(const mf_program *p, const mf_axis_env *env, const char *step);

@@ -35,10 +35,15 @@ static void dump(const mf_program *p, const char *step)
     mf_text_free(&t);
 }
 
-mf_error_object *mf_program_step(const mf_program *p, const mf_axis_env *env, const char *step)
+bool mf_dump_wants(const char *step)
 {
     const char *list = getenv("MF_DUMP");
-    if (list && list_has(list, step))
+    return list && list_has(list, step);
+}
+
+mf_error_object *mf_program_step(const mf_program *p, const mf_axis_env *env, const char *step)
+{
+    if (mf_dump_wants(step))
         dump(p, step);
 #ifndef NDEBUG
     mf_error_object *error = mf_program_verify(p, env);

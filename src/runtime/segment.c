@@ -1,5 +1,6 @@
 /* Segments: the equations of one item as a program of their own, handed to the backend. Invariant: a segment's program has no
  * collectives, control flow or calls; its inputs and outputs are distinct variables. */
+#include "passes/passes.h"
 #include "runtime/plan.h"
 
 static mf_var **copy_equations(mf_builder *b, const mf_item *item, mf_var **map)
@@ -46,6 +47,10 @@ static mf_program *segment_program(const mf_item *item, mf_var *const *in, int i
     mf_program *p = mf_builder_finish(&b, results, b.error ? 0 : out_count, error);
     mf_free(operands);
     mf_free(map);
+    if (p && (*error = mf_program_step(p, NULL, "split"))) {
+        mf_drop(p);
+        p = NULL;
+    }
     return p;
 }
 

@@ -320,7 +320,7 @@ static int collect_blocks(placing *p, block *blocks)
 
 static void place_scratch(placing *p, int64_t *offsets, int64_t head)
 {
-    block *blocks = mf_build_get(p->b, (size_t)(p->var_count + p->plan->step_count), sizeof *blocks);
+    block *blocks = mf_build_get(p->b, (size_t)p->var_count + (size_t)p->plan->step_count, sizeof *blocks);
     if (!blocks)
         return;
     int count = collect_blocks(p, blocks);

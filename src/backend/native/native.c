@@ -1,6 +1,7 @@
 /* The native backend: the embedded CPU engine behind the backend interface. native.h says how a segment is compiled.
  * Invariant: a kernel is immutable once compile has given it; a run keeps what it changes in its scratch, its results and its stack. */
 #include "backend/native/native.h"
+#include "passes/passes.h"
 #include "runtime/backend.h"
 
 #include <string.h>
@@ -48,6 +49,8 @@ static mf_error_object *compile(const mf_backend *self, const mf_program *segmen
     k->program = mf_retain(segment);
     mf_build b = { .program = segment, .arena = &k->arena };
     mf_build_program(&b);
+    if (!b.error && mf_dump_wants("fuse"))
+        mf_native_dump(&b);
     if (!b.error)
         mf_native_place(&b, donatable, &k->plan);
     end_build(&b);

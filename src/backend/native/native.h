@@ -128,6 +128,9 @@ bool mf_build_reduce(mf_build *b, const mf_eqn *e);
 void mf_build_evaluate(mf_build *b, const mf_eqn *e);
 void mf_build_program(mf_build *b); /* all equations, then the program's outputs are in memory */
 
+/* dump.c: the units on stderr, one a line: what MF_DUMP=fuse asks for. */
+void mf_native_dump(const mf_build *b);
+
 /* group.c: the step of a finished group. in_place[k]: out k may share memory with load's variable in_place[k], or -1. */
 mf_native_step *mf_group_step(mf_build *b, mf_group *g);
 /* Whether the group may overwrite the memory of `var` with the values of its store to `out`: the same elements at the same places. */
