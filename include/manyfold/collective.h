@@ -30,6 +30,10 @@ mf_value mf_pargmax_opt(mf_value x, const mf_collective_options *o), mf_pargmin_
 mf_value mf_ppermute(mf_value x, const char *axis_name, mf_value pairs);
 mf_value mf_pshuffle(mf_value x, const char *axis_name, mf_value permutation);      /* a list of the sources, one an index */
 mf_value mf_pbroadcast(mf_value x, const char *axis_name, int source);
+/* The tree as it is, declared to be the same on all replicas. What follows from the maps' axes alone costs nothing; anything else is compared
+ * bit by bit when the program runs, and MF_ERROR_DEVICE names the leaf and the devices that differ. Gradients pass. Outside maps, with no
+ * axis name: the rows of every leaf along its leading axis. */
+mf_value mf_check_replicated(mf_value tree, const char *axis_name);
 mf_value mf_axis_index(const char *axis_name), mf_axis_size(const char *axis_name); /* i32; the size is a constant */
 mf_value mf_axis_index_opt(const mf_collective_options *o), mf_axis_size_opt(const mf_collective_options *o); /* of several names: row-major, the first outermost */
 #ifndef __cplusplus

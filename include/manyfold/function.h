@@ -55,6 +55,7 @@ typedef struct mf_pmap_options {
     const char *backend;
     int64_t axis_size;
     const mf_shape *global_arg_shapes;
+    mf_ints replicated_argnums;             /* mapped arguments whose rows are all equal: declared so, and checked (mf_check_replicated). Needs axis_name */
     mf_reserved reserved_;
 } mf_pmap_options;
 typedef struct mf_vmap_options { const char *axis_name; mf_axis in_axes, out_axes; int64_t axis_size; mf_reserved reserved_; } mf_vmap_options;

@@ -84,6 +84,10 @@ typedef struct mf_collective_params {
     const mf_intlist *groups;
     int64_t group_size;
 } mf_collective_params; /* psum pmax pmin; groups: members in turn, empty = all */
+typedef struct mf_replicated_params {
+    const mf_namelist *axes;
+    const char *leaf; /* of the user's tree, for the message */
+} mf_replicated_params; /* check_replicated */
 typedef struct mf_gather_axis_params {
     const mf_namelist *axes;
     int64_t axis;

@@ -134,6 +134,15 @@ void mf_gathering_free(mf_stage *s, mf_gathering *g)
     mf_stage_put(s, g, gathering_bytes(in));
 }
 
+static void add_number(mf_text *t, int *count, int device)
+{
+    if (*count < 16)
+        mf_text_add(t, "%s%d", *count ? ", " : "", device);
+    else if (*count == 16)
+        mf_text_put(t, ", ...");
+    ++*count;
+}
+
 /* ------------------------------------------------------------------ arithmetic */
 
 typedef struct job { /* one result of one gathering */
@@ -300,7 +309,27 @@ static bool do_ppermute(const job *j)
     return true;
 }
 
-static bool compute(mf_gathering *g, const mf_backend *backend)
+/* Every member's operand against that of the first; then all share it. */
+static bool do_check(const job *j, mf_error_object **error)
+{
+    const mf_replicated_params *p = j->g->instr->meeting->eqns[j->k]->params;
+    mf_text differ = { 0 };
+    int count = 0;
+    for (int64_t i = 1; i < j->n; i++)
+        if (j->from[i] != j->from[0] && memcmp(j->from[i], j->from[0], (size_t)j->in->bytes) != 0)
+            add_number(&differ, &count, j->g->members[i].device);
+    if (count)
+        *error = mf_error_new(MF_ERROR_DEVICE, "check_replicated: %s differs over the axis %s: device%s %s %s other bits than device %d",
+                              *p->leaf ? p->leaf : "the value", p->axes->at[0], count > 1 ? "s" : "", differ.at ? differ.at : "",
+                              count > 1 ? "hold" : "holds", j->g->members[0].device);
+    mf_text_free(&differ);
+    for (int64_t i = 0; i < j->n && !count; i++)
+        deliver(j, i, &j->g->members[0].in[j->k]);
+    return !count;
+}
+
+/* False with *error, or without when memory is out. */
+static bool compute(mf_gathering *g, const mf_backend *backend, mf_error_object **error)
 {
     const mf_instr *in = g->instr;
     int64_t n = g->member_count;
@@ -319,6 +348,8 @@ static bool compute(mf_gathering *g, const mf_backend *backend)
             made = do_all_to_all(&j);
         else if (e->op == &mf_op_ppermute)
             made = do_ppermute(&j);
+        else if (e->op == &mf_op_check_replicated)
+            made = do_check(&j, error);
         else
             made = do_reduce(&j);
     }
@@ -358,7 +389,8 @@ static mf_step complete(mf_fiber *f, mf_gathering *g)
     int64_t n = g->member_count;
     mf_fiber *list = NULL, **end = &list;
     int64_t start = mf_profile_begin();
-    bool made = compute(g, mf_executable_backend(s->executable));
+    mf_error_object *error = NULL;
+    bool made = compute(g, mf_executable_backend(s->executable), &error);
     if (start)
         mf_profile_equations(start, MF_ROW_COLLECTIVES, 0, in->source, operand_bytes(in));
     for (int64_t i = 0; i < n && made; i++)
@@ -382,7 +414,7 @@ static mf_step complete(mf_fiber *f, mf_gathering *g)
     mf_stage_unlock(s);
     if (list)
         mf_ready(s, list);
-    return made ? MF_STEP_NEXT : fail(f, in, mf_error_out_of_memory());
+    return made ? MF_STEP_NEXT : fail(f, in, error ? error : mf_error_out_of_memory());
 }
 
 static void join(mf_fiber *f, mf_gathering *g, int64_t rank)
@@ -457,15 +489,6 @@ static void list_axes(mf_text *t, const mf_meeting *m)
 {
     for (int a = 0; a < m->axis_count; a++)
         mf_text_add(t, "%s'%s'", a ? ", " : "", m->axes->at[a]);
-}
-
-static void add_number(mf_text *t, int *count, int device)
-{
-    if (*count < 16)
-        mf_text_add(t, "%s%d", *count ? ", " : "", device);
-    else if (*count == 16)
-        mf_text_put(t, ", ...");
-    ++*count;
 }
 
 /* The device that a missing member would be: the coordinates of a present one with its own along the meeting's axes. */

@@ -15,7 +15,7 @@
 typedef struct pmap_options {
     const char *axis_name, *backend;
     mf_axis in_axes, out_axes;
-    mf_ints static_argnums, donate_argnums;
+    mf_ints static_argnums, donate_argnums, replicated_argnums;
     const mf_intlist *devices; /* NULL: not given */
     int64_t axis_size;
     const mf_cell_rules *rules;
@@ -228,6 +228,72 @@ static mf_traced *map_traced(mf_function_object *f, const mf_signature *s, const
     return q ? mf_traced_with(inner, q, inner->result, inner->result_statics) : NULL;
 }
 
+/* ---- replicated_argnums: the arguments' leaves are checked before the function's own equations */
+
+static bool is_replicated(const mf_ints *argnums, int argument)
+{
+    for (int k = 0; k < argnums->count; k++)
+        if (argnums->at[k] == argument)
+            return true;
+    return false;
+}
+
+/* The leaves of these arguments, checked; the typed leaves stand first among the inputs. */
+static void check_leaves(mf_builder *b, const pmap_options *o, const mf_signature *s, mf_var **in)
+{
+    for (int argument = 0, leaf = 0, typed = 0; argument < s->arg_count; argument++)
+        for (int k = 0; k < s->structures[argument]->leaf_count; k++, leaf++) {
+            if (!s->leaves[leaf].type)
+                continue;
+            mf_var **v = &in[typed++];
+            if (!is_replicated(&o->replicated_argnums, argument))
+                continue;
+            mf_text path = { 0 };
+            mf_signature_leaf_path(&path, s, leaf);
+            mf_replicated_params p = { mf_names_intern(&o->axis_name, 1), mf_intern(path.at ? path.at : "") };
+            *v = mf_emit(b, &mf_op_check_replicated, &p, 1, *v);
+            mf_text_free(&path);
+        }
+}
+
+static mf_traced *with_checks(const mf_function_object *f, const mf_signature *s, mf_traced *inner, mf_error_object **error)
+{
+    const pmap_options *o = f->options;
+    const mf_program *p = inner->program;
+    if (!o->replicated_argnums.count)
+        return inner;
+    mf_builder b;
+    mf_builder_init(&b, s->env);
+    mf_var **in = mf_alloc(((size_t)p->in_count + (size_t)p->out_count + 1) * sizeof *in), **out = in ? in + p->in_count : NULL;
+    mf_program *q = NULL;
+    if (in) {
+        for (int i = 0; i < p->in_count; i++)
+            in[i] = mf_builder_input(&b, p->in[i]->type);
+        check_leaves(&b, o, s, in);
+        mf_inline(&b, p, in, out);
+        q = mf_builder_finish(&b, out, p->out_count, error);
+    } else {
+        mf_builder_abandon(&b);
+        *error = mf_error_out_of_memory();
+    }
+    mf_free(in);
+    mf_traced *checked = q ? mf_traced_with(inner, q, inner->result, inner->result_statics) : NULL;
+    mf_drop(inner);
+    return checked;
+}
+
+static mf_error_object *check_replicated_argnums(const mf_function_object *f, const mf_signature *s)
+{
+    const pmap_options *o = f->options;
+    if (o->replicated_argnums.count && !o->axis_name)
+        return mf_error_new(MF_ERROR_ARGUMENT, "%s: replicated_argnums needs an axis_name", f->name);
+    for (int k = 0; k < o->replicated_argnums.count; k++)
+        if (o->replicated_argnums.at[k] < 0 || o->replicated_argnums.at[k] >= s->arg_count - s->has_kwargs)
+            return mf_error_new(MF_ERROR_ARGUMENT, "%s: replicated_argnums names argument %lld of %d", f->name,
+                                (long long)o->replicated_argnums.at[k], s->arg_count - s->has_kwargs);
+    return NULL;
+}
+
 static mf_traced *pmap_trace(mf_function_object *f, const mf_signature *s, mf_error_object **error)
 {
     const pmap_options *o = f->options;
@@ -235,12 +301,16 @@ static mf_traced *pmap_trace(mf_function_object *f, const mf_signature *s, mf_er
     mf_traced *inner = NULL, *t = NULL;
     *error = mf_mapped_call_make(&m, f, s, o->in_axes, o->axis_size, "pmap");
     if (!*error)
+        *error = check_replicated_argnums(f, s);
+    if (!*error)
         *error = settle_size(f, s, &m);
     if (!*error) {
         m.inner.env = mf_axis_env_push(s->env, o->axis_name, m.size, 1);
         m.inner.rules = o->rules ? mf_cell_rules_get(s->rules, o->rules->in, o->rules->out) : s->rules;
         inner = mf_function_trace(f->inner, &m.inner, error);
     }
+    if (inner)
+        inner = with_checks(f, &m.inner, inner, error);
     if (inner)
         *error = check_named_devices(o->devices, m.size, inner->program);
     if (inner && !*error)
@@ -295,6 +365,7 @@ mf_function mf_pmap_with_rules(mf_function f, const mf_pmap_options *o, const mf
     options.out_axes = o->out_axes;
     options.static_argnums = mf_ints_plain(o->static_broadcasted_argnums);
     options.donate_argnums = mf_ints_plain(o->donate_argnums);
+    options.replicated_argnums = mf_ints_plain(o->replicated_argnums);
     options.devices = o->devices.at ? device_ids(o->devices) : NULL;
     options.axis_size = o->axis_size;
     options.rules = rules;

@@ -1,0 +1,136 @@
+/* check_replicated: its operand, of which every replica of the axes must hold the same bits. Declared uniform from there on; the runtime
+ * compares when the program runs, and says which leaf and which devices differ. Invariant: a check changes no value and is never removed. */
+#include "ops/collective.h"
+#include "ops/wrap.h"
+
+#include <manyfold/collective.h>
+#include <string.h>
+
+static const mf_replicated_params *check_of(const mf_eqn *e) { return e->params; }
+
+static const mf_param replicated_params[] = { MF_PARAM(mf_replicated_params, axes, MF_PARAM_NAMES),
+                                              MF_PARAM(mf_replicated_params, leaf, MF_PARAM_NAME),
+                                              { NULL, 0, 0 } };
+
+static mf_error_object *replicated_type_rule(mf_type_context *c)
+{
+    c->out[0] = c->in_count ? c->in[0] : NULL;
+    return collective_check(c, ((const mf_replicated_params *)c->params)->axes, collective_no_groups(), 0, false);
+}
+
+static void replicated_variance(const mf_eqn *e, const mf_axis_env *env, const uint64_t *in, uint64_t *out)
+{
+    out[0] = in[0] & ~collective_bits_of(env, check_of(e)->axes);
+}
+
+/* Values are checked, their derivatives are not: these differ between replicas in the middle of a step. */
+static void replicated_jvp(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out, mf_var **tout)
+{
+    out[0] = mf_emit(b, e->op, e->params, 1, in[0]);
+    tout[0] = tin[0];
+}
+
+static void replicated_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis)
+{
+    mf_replicated_params p = *check_of(e);
+    out_axis[0] = in_axis[0];
+    out[0] = in[0];
+    if (collective_over_batch(c, p.axes)) {
+        if (in_axis[0] >= 0) {
+            collective_refuse(c, e, "a mapped value is not known to be the same everywhere, and nothing compares it");
+            return;
+        }
+        p.axes = collective_without(p.axes, c->axis_name);
+    }
+    if (p.axes->count)
+        out[0] = mf_emit(c->b, e->op, &p, 1, in[0]);
+}
+
+const mf_op mf_op_check_replicated = {
+    .name = "check_replicated",
+    .params = replicated_params,
+    .params_size = sizeof(mf_replicated_params),
+    .flags = MF_OP_COLLECTIVE | MF_OP_EFFECT,
+    .type_rule = replicated_type_rule,
+    .jvp = replicated_jvp,
+    .transpose = mf_transpose_none,
+    .partial_eval = mf_partial_eval_all_or_nothing,
+    .dce = mf_dce_whole,
+    .batch = replicated_batch,
+    .variance = replicated_variance,
+    .cost = mf_cost_bytes,
+    .lower = mf_lower_none,
+    .evaluate = mf_evaluate_by_runtime,
+    .samples = nested_no_samples,
+};
+
+/* ------------------------------------------------------------------ the public function */
+
+/* Outside maps: the rows of an array along its leading axis, one a device. */
+static mf_value check_rows(const mf_array *a, const char *leaf)
+{
+    mf_error_object *error = mf_array_wait(a);
+    if (error)
+        return mf_value_new(error);
+    if (!a->type->rank || !a->type->dims[0])
+        return mf_fail(MF_ERROR_SHAPE, "check_replicated: %s has no axis of replicas (%s)", *leaf ? leaf : "the value",
+                       mf_type_name(a->type));
+    if (!a->strides[0])
+        return mf_value_of(a);
+    mf_array *rows = mf_array_contiguous((mf_array *)(uintptr_t)a);
+    int64_t count = a->type->dims[0], bytes = a->type->bytes / count;
+    const char *data = rows ? mf_array_data(rows) : NULL;
+    mf_text differ = { 0 };
+    for (int64_t i = 1; data && i < count; i++)
+        if (memcmp(data, data + i * bytes, (size_t)bytes) != 0)
+            mf_text_add(&differ, differ.count ? ", %lld" : "%lld", (long long)i);
+    mf_value r = !rows ? mf_value_new(mf_error_out_of_memory())
+                 : differ.count
+                     ? mf_fail(MF_ERROR_DEVICE, "check_replicated: %s differs between replicas: %s hold other bits than replica 0",
+                               *leaf ? leaf : "the value", differ.at)
+                     : mf_value_of(a);
+    mf_text_free(&differ);
+    mf_drop(rows);
+    return r;
+}
+
+static mf_value check_leaf(mf_object *o, const char *axis_name, const char *leaf)
+{
+    mf_value x = mf_expect_array(mf_value_of(o), "check_replicated");
+    if (!mf_value_type(x))
+        return x;
+    if (!axis_name) {
+        const mf_array *a = mf_concrete(x);
+        return a ? check_rows(a, leaf) : mf_fail(MF_ERROR_AXIS, "check_replicated: inside a map it needs the axis name");
+    }
+    const char *name = mf_intern(axis_name);
+    mf_replicated_params p = { mf_names_intern(&name, 1), mf_intern(leaf) };
+    return mf_bind(&mf_op_check_replicated, &p, 1, x);
+}
+
+mf_value mf_check_replicated(mf_value tree, const char *axis_name)
+{
+    MF_ENTER;
+    mf_object *o = mf_retain(mf_object_of(tree)), *const * leaves, *self, **out;
+    int n;
+    if (!o || mf_object_is(o, &mf_error_class)) {
+        mf_drop(o);
+        return o ? tree : mf_fail(MF_ERROR_ARGUMENT, "check_replicated of an unset value");
+    }
+    const mf_structure *s = mf_tree_flatten(o, &leaves, &n, &self);
+    mf_value first = { 0 };
+    out = mf_alloc(((size_t)n + 1) * sizeof *out);
+    for (int i = 0; out && i < n; i++) {
+        mf_text path = { 0 };
+        mf_structure_leaf_path(&path, s, i);
+        mf_value v = check_leaf(leaves[i], axis_name, path.count ? path.at : "");
+        mf_text_free(&path);
+        out[i] = mf_object_of(v);
+        if (!first.handle && mf_object_is(out[i], &mf_error_class))
+            first = v;
+    }
+    mf_object *built = out && !first.handle ? mf_tree_build(s, out) : NULL;
+    mf_free(out);
+    mf_drop(o);
+    return first.handle ? first : mf_value_new(built ? (void *)built : mf_error_out_of_memory());
+}
