@@ -13,19 +13,8 @@ void *mf_object_new(const mf_class *kind, size_t size)
     return o;
 }
 
-void *mf_retain(const void *object)
+void mf_object_end(mf_object *o)
 {
-    mf_object *o = (mf_object *)(uintptr_t)object;
-    if (o)
-        atomic_fetch_add_explicit(&o->count, 1, memory_order_relaxed);
-    return o;
-}
-
-void mf_drop(const void *object)
-{
-    mf_object *o = (mf_object *)(uintptr_t)object;
-    if (!o || atomic_fetch_sub_explicit(&o->count, 1, memory_order_acq_rel) != 1)
-        return;
     if (o->kind->destroy)
         o->kind->destroy(o);
     mf_free(o);

@@ -24,8 +24,24 @@ struct mf_object {
 
 /* A zeroed object of `size` bytes with count 1, or NULL when memory is out. */
 void *mf_object_new(const mf_class *kind, size_t size);
-void *mf_retain(const void *object); /* returns its argument; NULL is allowed */
-void mf_drop(const void *object);    /* NULL is allowed */
+void mf_object_end(mf_object *o); /* its count has reached zero */
+
+/* Returns its argument; NULL is allowed. */
+static inline void *mf_retain(const void *object)
+{
+    mf_object *o = (mf_object *)(uintptr_t)object;
+    if (o)
+        atomic_fetch_add_explicit(&o->count, 1, memory_order_relaxed);
+    return o;
+}
+
+/* NULL is allowed. */
+static inline void mf_drop(const void *object)
+{
+    mf_object *o = (mf_object *)(uintptr_t)object;
+    if (o && atomic_fetch_sub_explicit(&o->count, 1, memory_order_acq_rel) == 1)
+        mf_object_end(o);
+}
 
 /* A new reference, or NULL when o is already being destroyed: for tables that hold objects weakly, under the lock that their destroy takes. */
 void *mf_retain_if_alive(void *object);

@@ -193,7 +193,7 @@ static void set_homes(mf_loop *l, mf_frame *frame)
     for (int i = 0; i < l->stacked_count; i++) {
         const mf_register *all = &l->carry[l->carry_count + i];
         int64_t bytes = s->body->out[l->carry_count + i]->type->bytes;
-        frame->homes[l->carry_count + i] = (mf_home){ all->buffer, all->data + scan_index(l) * bytes };
+        frame->homes[l->carry_count + i] = (mf_home){ all->buffer, all->data + scan_index(l) * bytes, false };
     }
 }
 

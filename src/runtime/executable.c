@@ -252,7 +252,7 @@ static double cost_of(mf_executable *x, mf_stage *s, mf_error_object **error)
             continue;
         const mf_map_plan *plan = mf_map_variant(in->map, mf_map_mask_of_inputs(in, s->in), error);
         if (plan)
-            cost += (double)plan->size * (plan->device->cost + 200) + plan->once->cost;
+            cost += (double)plan->size * (plan->device->cost + MF_DEVICE_COST) + plan->once->cost;
     }
     return cost;
 }

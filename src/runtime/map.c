@@ -79,10 +79,11 @@ static mf_map *new_map(mf_stage *s, const mf_map_plan *plan)
     m->remaining = m->fiber_count;
     m->in = mf_stage_get(s, (size_t)plan->in_count * sizeof *m->in);
     m->out = mf_stage_get(s, (size_t)plan->out_count * sizeof *m->out);
+    m->slicings = mf_stage_get(s, (size_t)plan->in_count * sizeof *m->slicings);
     m->there = mf_stage_get(s, (size_t)plan->once->register_count);
     m->once = mf_frame_new(s, plan->once, false);
     m->fibers = mf_stage_get(s, (size_t)m->fiber_count * sizeof *m->fibers);
-    if (!m->in || !m->out || !m->there || !m->once || !m->fibers)
+    if (!m->in || !m->out || !m->slicings || !m->there || !m->once || !m->fibers)
         return NULL;
     return m;
 }
@@ -178,6 +179,16 @@ static mf_fiber *spawn(mf_fiber *parent, mf_map *m)
     return m->fibers;
 }
 
+static void find_slicings(mf_map *m)
+{
+    const mf_map_plan *plan = m->plan;
+    int64_t strides[MF_RANK];
+    for (int i = 0; i < plan->in_count; i++)
+        if (plan->device->in[i] >= 0)
+            m->slicings[i].contiguous = slice_strides(&m->in[i], plan->types[i], plan->shards[i], plan->axes[i], strides,
+                                                      &m->slicings[i].step);
+}
+
 mf_step mf_map_begin(mf_fiber *f, const mf_instr *in)
 {
     mf_stage *s = f->stage;
@@ -196,6 +207,7 @@ mf_step mf_map_begin(mf_fiber *f, const mf_instr *in)
     m->device = f->map ? f->device : 0;
     if (!take_operands(f, in, m) || !reserve_results(m, in))
         return no_memory(f);
+    find_slicings(m);
     f->waiting = in;
     mf_stage_lock(s);
     mf_fiber *list = spawn(f, m);
@@ -205,18 +217,21 @@ mf_step mf_map_begin(mf_fiber *f, const mf_instr *in)
     return MF_STEP_PARKED;
 }
 
+/* The device's slice of an operand, lent by the map. */
 static bool set_input(mf_fiber *f, mf_frame *frame, int i)
 {
     const mf_map_plan *plan = f->map->plan;
     const mf_register *all = &f->map->in[i];
-    mf_register slice, *to = &frame->registers[frame->block->in[i]];
+    mf_register *to = &frame->registers[frame->block->in[i]];
+    mf_register slice = { .data = all->data + f->index * f->map->slicings[i].step };
+    if (f->map->slicings[i].contiguous) {
+        *to = slice;
+        return true;
+    }
     int64_t strides[MF_RANK], step;
-    bool contiguous = slice_strides(all, plan->types[i], plan->shards[i], plan->axes[i], strides, &step);
-    mf_register_view(&slice, all, f->index * step);
-    slice.strides = contiguous ? NULL : strides;
-    bool made = mf_register_packed_copy(to, &slice, plan->shards[i]);
-    mf_register_release(&slice);
-    return made;
+    slice_strides(all, plan->types[i], plan->shards[i], plan->axes[i], strides, &step);
+    slice.strides = strides;
+    return mf_register_packed_copy(to, &slice, plan->shards[i]);
 }
 
 bool mf_map_enter(mf_fiber *f)
@@ -229,7 +244,7 @@ bool mf_map_enter(mf_fiber *f)
             made = set_input(f, frame, i);
     for (int o = 0; made && o < m->plan->out_count; o++)
         if (!m->plan->out[o].uniform)
-            frame->homes[o] = (mf_home){ m->out[o].buffer, m->out[o].data + f->index * m->plan->out[o].shard->bytes };
+            frame->homes[o] = (mf_home){ NULL, m->out[o].data + f->index * m->plan->out[o].shard->bytes, m->out[o].buffer };
     if (!made)
         mf_stage_fail(f->stage, mf_error_out_of_memory());
     return made;
@@ -317,6 +332,7 @@ static void free_map(mf_stage *s, mf_map *m)
     mf_frame_free(s, m->once);
     mf_stage_put(s, m->in, (size_t)p->in_count * sizeof *m->in);
     mf_stage_put(s, m->out, (size_t)p->out_count * sizeof *m->out);
+    mf_stage_put(s, m->slicings, (size_t)p->in_count * sizeof *m->slicings);
     mf_stage_put(s, m->there, (size_t)p->once->register_count);
     mf_stage_put(s, m->fibers, (size_t)m->fiber_count * sizeof *m->fibers);
     mf_stage_put(s, m, sizeof *m);
@@ -331,10 +347,12 @@ static void finish(mf_stage *s, mf_map *m)
         const mf_map_output *out = &m->plan->out[o];
         int ref = m->plan->device->out[o];
         mf_register *to = mf_operand(parent, in->out[o]);
-        if (ref < 0)
-            mf_register_copy(to, &m->once->registers[~ref]);
-        else
+        if (ref >= 0)
             mf_register_move(to, &m->out[o]);
+        else
+            mf_register_copy(to, &m->once->registers[~ref]);
+        if (ref < 0 && !mf_register_own(to, m->once->block->types[~ref])) /* a collective may hand an operand on */
+            mf_stage_fail(s, mf_error_out_of_memory());
         to->strides = out->contiguous ? NULL : out->strides;
         to->placement = parent->map ? NULL : out->placement;
     }
@@ -358,7 +376,7 @@ static bool give_results(mf_fiber *f, mf_frame *done)
             mf_frame_result(f, done, o, &unused); /* goes home */
         } else if (f->index == 0) {
             mf_frame_result(f, done, o, &m->out[o]);
-            if (!mf_register_pack(&m->out[o], m->plan->out[o].shard))
+            if (!mf_register_own(&m->out[o], m->plan->out[o].shard))
                 return false;
         }
     }

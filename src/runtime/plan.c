@@ -364,7 +364,7 @@ static double cost_of_instr(const mf_instr *in, const mf_side *d)
     case MF_DO_SCAN: return (double)((const mf_scan_params *)in->eqn->params)->length * (in->blocks[0]->cost + 100);
     case MF_DO_MAP:
         map = in->map->eager ? atomic_load(&in->map->declared) : NULL;
-        return map ? (double)map->size * (map->device->cost + 200) + map->once->cost : 0;
+        return map ? (double)map->size * (map->device->cost + MF_DEVICE_COST) + map->once->cost : 0;
     default: return cost;
     }
 }

@@ -16,7 +16,8 @@
 
 #include <pthread.h>
 
-#define MF_LEVELS 16 /* nested maps, and names in one collective */
+#define MF_DEVICE_COST 80 /* nanoseconds that a device of a map takes by itself */
+#define MF_LEVELS      16 /* nested maps, and names in one collective */
 
 typedef struct mf_instr mf_instr;
 typedef struct mf_block mf_block;

@@ -18,9 +18,11 @@ typedef struct mf_frame mf_frame;
 
 #define MF_SMALL 16
 
-/* A value: counted memory, or up to 16 bytes in the register itself. Empty when data is NULL. */
+/* A value: counted memory, up to 16 bytes in the register itself, or memory that is lent. Empty when data is NULL. A fiber's slices of its
+ * map's operands and its places in the map's results are lent, which spares the devices a count that they all would fight over: they live
+ * until the map ends, and only its uniform results, which outlive it, are made good. */
 typedef struct mf_register {
-    mf_buffer *buffer; /* NULL: data points into small, or into memory that outlives the register */
+    mf_buffer *buffer; /* NULL: data points into small, or is lent */
     unsigned char *data;
     const int64_t *strides;        /* NULL: row by row */
     const mf_placement *placement; /* NULL: the executing device */
@@ -29,8 +31,9 @@ typedef struct mf_register {
 
 /* Where an output shall be written: NULL data means anywhere. */
 typedef struct mf_home {
-    mf_buffer *buffer;
+    mf_buffer *buffer; /* whose memory that is; NULL: it is lent by the map, or belongs to a small register */
     unsigned char *data;
+    bool lent;
 } mf_home;
 
 /* A while or scan under way, of the frame whose instruction it is. */
@@ -64,6 +67,12 @@ struct mf_fiber {
     const mf_instr *waiting; /* for messages */
 };
 
+/* Of a map's operand: from one device's part to the next. */
+typedef struct mf_slicing {
+    int64_t step;
+    bool contiguous; /* a part lies row by row */
+} mf_slicing;
+
 /* A map under way. */
 struct mf_map {
     mf_map *live_before, *live_after;
@@ -72,8 +81,9 @@ struct mf_map {
     int device;        /* of index 0 */
     int64_t remaining; /* fibers not yet done */
     mf_register *in, *out;
-    mf_frame *once; /* the shared registers */
-    bool *there;    /* by shared register: may be read; guarded by the lock */
+    mf_slicing *slicings; /* of in */
+    mf_frame *once;       /* the shared registers */
+    bool *there;          /* by shared register: may be read; guarded by the lock */
     mf_fiber *fibers;
     int64_t fiber_count;
     struct mf_gathering *gatherings; /* collectives of which this is the outermost map */
@@ -129,6 +139,7 @@ struct mf_stage {
     mf_map *maps;
     /* guarded by the pool's lock when shared (tasks.c) */
     mf_fiber *ready_first, *ready_last;
+    int64_t ready_count; /* of a shared stage */
     mf_stage *list_before, *list_after;
     bool listed;
 };
@@ -150,7 +161,8 @@ void mf_register_view(mf_register *to, const mf_register *from, int64_t offset);
 bool mf_register_new(mf_register *r, int64_t bytes);                             /* false when out of memory */
 bool mf_register_pack(mf_register *r, const mf_type *type);                      /* row by row from now on */
 bool mf_register_packed_copy(mf_register *to, const mf_register *from, const mf_type *type);
-bool mf_register_unique(const mf_register *r); /* nobody else holds its memory */
+bool mf_register_unique(const mf_register *r);             /* nobody else holds its memory */
+bool mf_register_own(mf_register *r, const mf_type *type); /* row by row, and not lent: it may outlive its map. False when out of memory */
 
 mf_frame *mf_frame_new(mf_stage *s, const mf_block *b, bool homes); /* the lock is held; constants are in place */
 void mf_frame_release(mf_frame *f);                                 /* all registers but constants */
@@ -177,9 +189,10 @@ mf_step mf_control_return(mf_fiber *f, mf_frame *done);    /* the frame above th
 mf_step mf_map_begin(mf_fiber *f, const mf_instr *in);
 /* Bit i: mapped operand i of a map at the top level, which is one of these inputs of the program, is held once. */
 uint64_t mf_map_mask_of_inputs(const mf_instr *in, const mf_register *inputs);
-int mf_map_device_at(const mf_map *m, int64_t position); /* counted over the maps directly inside m; an outermost map may name its devices */
-bool mf_map_enter(mf_fiber *f);  /* a device's first frame */
-mf_step mf_map_end(mf_fiber *f); /* a fiber of a map has run to its end: parked for good, or failed */
+int mf_map_device_at(const mf_map *m,
+                     int64_t position); /* counted over the maps directly inside m; an outermost map may name its devices */
+bool mf_map_enter(mf_fiber *f);         /* a device's first frame */
+mf_step mf_map_end(mf_fiber *f);        /* a fiber of a map has run to its end: parked for good, or failed */
 mf_step mf_await(mf_fiber *f, const mf_instr *in);
 /* Values of the once block have come: waiters that now have all go to the list. The lock is held. Counts them into active. */
 void mf_map_wake(mf_map *map, mf_fiber **list);

@@ -164,6 +164,21 @@ bool mf_register_pack(mf_register *r, const mf_type *type)
     return true;
 }
 
+bool mf_register_own(mf_register *r, const mf_type *type)
+{
+    mf_register copy;
+    if (!mf_register_pack(r, type))
+        return false;
+    if (r->buffer || inside(r) || !r->data)
+        return true;
+    if (!mf_register_new(&copy, type->bytes))
+        return false;
+    if (type->bytes)
+        memcpy(copy.data, r->data, (size_t)type->bytes);
+    mf_register_move(r, &copy);
+    return true;
+}
+
 bool mf_register_unique(const mf_register *r)
 {
     return r->buffer && atomic_load_explicit(&r->buffer->object.count, memory_order_acquire) == 1;
@@ -298,6 +313,7 @@ void mf_stage_clear(mf_stage *s)
     s->shared = s->done = s->listed = false;
     s->active = 0;
     s->ready_first = s->ready_last = NULL;
+    s->ready_count = 0;
     atomic_store_explicit(&s->failed, false, memory_order_relaxed);
 }
 

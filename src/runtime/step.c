@@ -50,7 +50,7 @@ static bool make_result(mf_fiber *f, const mf_instr *in, int o)
     mf_frame *frame = f->top;
     mf_register *r = &frame->registers[in->out[o]];
     int home = frame->homes ? frame->block->home[in->out[o]] : -1, donor = in->kernel->alias ? in->kernel->alias[o] : -1;
-    if (home >= 0 && frame->homes[home].buffer) { /* small ones are copied there at the end */
+    if (home >= 0 && (frame->homes[home].buffer || frame->homes[home].lent)) { /* small ones are copied there at the end */
         r->buffer = mf_retain(frame->homes[home].buffer);
         r->data = frame->homes[home].data;
         return true;
@@ -69,7 +69,7 @@ static bool make_result(mf_fiber *f, const mf_instr *in, int o)
 static mf_step run_segment(mf_fiber *f, const mf_instr *in)
 {
     void **pointers = mf_pointers(in->in_count + in->out_count);
-    void *scratch = mf_scratch(in->kernel->scratch_bytes);
+    void *scratch = in->kernel->scratch_bytes ? mf_scratch(in->kernel->scratch_bytes) : NULL;
     if (!pointers || (!scratch && in->kernel->scratch_bytes))
         return fail(f, mf_error_out_of_memory());
     for (int i = 0; i < in->in_count; i++) {
@@ -109,12 +109,13 @@ static bool goes_home(mf_frame *done, int output, const mf_register *from, const
     const mf_home *home = done->homes ? &done->homes[output] : NULL;
     if (!home || !home->data)
         return false;
-    int64_t strides[MF_RANK];
-    mf_contiguous_strides(type, strides);
-    if (from->strides)
+    if (from->strides) {
+        int64_t strides[MF_RANK];
+        mf_contiguous_strides(type, strides);
         mf_copy_strided(type->rank, type->dims, mf_dtype_size(type->dtype), home->data, strides, from->data, from->strides);
-    else if (from->data != home->data)
+    } else if (from->data != home->data) {
         memcpy(home->data, from->data, (size_t)type->bytes);
+    }
     return true;
 }
 

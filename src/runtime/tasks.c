@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MOST_AT_ONCE 32
+
 typedef struct loop { /* on the stack of the thread that runs it */
     struct loop *next;
     mf_parallel_fn fn;
@@ -98,19 +100,33 @@ static void unlist_stage(mf_stage *s)
     s->listed = false;
 }
 
+/* Fibers to step one after the other: when there are many, several, so that the lock is not taken for each; near the end, one. */
 static mf_fiber *take_ready(mf_stage *s)
 {
-    mf_fiber *f = s->ready_first;
-    if (!f)
+    mf_fiber *first = s->ready_first, *last = first;
+    if (!first)
         return NULL;
-    s->ready_first = f->next;
+    int64_t count = s->ready_count / (4 * (int64_t)pool.limit + 1), taken = 1;
+    for (; taken < count && taken < MOST_AT_ONCE; taken++)
+        last = last->next;
+    s->ready_count -= taken;
+    s->ready_first = last->next;
     if (!s->ready_first) {
         s->ready_last = NULL;
         if (s->listed)
             unlist_stage(s);
     }
-    f->next = NULL;
-    return f;
+    last->next = NULL;
+    return first;
+}
+
+static void step_all(mf_fiber *list)
+{
+    for (mf_fiber *next; list; list = next) {
+        next = list->next; /* once stepped, the fiber may be anywhere */
+        list->next = NULL;
+        mf_fiber_step(list);
+    }
 }
 
 static void wake(int count)
@@ -133,6 +149,7 @@ void mf_ready(mf_stage *s, mf_fiber *list)
     s->ready_last = last;
     if (!s->shared)
         return;
+    s->ready_count += count;
     list_stage(s);
     wake(count);
     pthread_mutex_unlock(&pool.lock);
@@ -215,7 +232,7 @@ static bool work_once(mf_stage *preferred)
     if (l)
         run_pieces(l);
     else
-        mf_fiber_step(f);
+        step_all(f);
     pthread_mutex_lock(&pool.lock);
     if (l && --l->inside == 0 && pool.waiting)
         pthread_cond_broadcast(&pool.news);
