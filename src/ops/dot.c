@@ -319,6 +319,7 @@ static const char *const dot_samples[] = {
 };
 const mf_op mf_op_dot_general = {
     .name = "dot_general",
+    .operands = 2,
     .params = dot_params,
     .params_size = sizeof(mf_dot_params),
     .type_rule = dot_type,

@@ -156,6 +156,7 @@ static const char *const gather_samples[] = {
 };
 const mf_op mf_op_gather = {
     .name = "gather",
+    .operands = 2,
     .params = gather_params,
     .params_size = sizeof(mf_gather_params),
     .type_rule = gather_type,

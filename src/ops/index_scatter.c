@@ -234,6 +234,7 @@ static const char *const scatter_add_samples[] = {
 /* clang-format on */
 const mf_op mf_op_scatter = {
     .name = "scatter",
+    .operands = 3,
     .params = scatter_params,
     .params_size = sizeof(mf_scatter_params),
     .type_rule = scatter_type,
@@ -251,6 +252,7 @@ const mf_op mf_op_scatter = {
 
 const mf_op mf_op_scatter_add = {
     .name = "scatter_add",
+    .operands = 3,
     .params = scatter_params,
     .params_size = sizeof(mf_scatter_params),
     .type_rule = scatter_type,
@@ -349,6 +351,7 @@ static const char *const scatter_max_samples[] = {
     .evaluate = scatter_evaluate
 const mf_op mf_op_scatter_mul = {
     .name = "scatter_mul",
+    .operands = 3,
     SCATTER_ROW,
     .type_rule = scatter_type,
     .jvp = scatter_mul_jvp,
@@ -358,6 +361,7 @@ const mf_op mf_op_scatter_mul = {
 
 const mf_op mf_op_scatter_min = {
     .name = "scatter_min",
+    .operands = 3,
     SCATTER_ROW,
     .type_rule = scatter_ordered_type,
     .jvp = scatter_extreme_jvp,
@@ -367,6 +371,7 @@ const mf_op mf_op_scatter_min = {
 
 const mf_op mf_op_scatter_max = {
     .name = "scatter_max",
+    .operands = 3,
     SCATTER_ROW,
     .type_rule = scatter_ordered_type,
     .jvp = scatter_extreme_jvp,
