@@ -32,7 +32,8 @@ struct mf_backend {
     mf_error_object *(*run)(mf_kernel *k, const void *const *in, void *const *out, void *scratch);
     void (*destroy)(mf_kernel *k);
     /* out = a balanced tree over in[0..n) in order: neighbours pair up level by level, an odd one moves up. The elements [from, to), so that
-     * the runtime may cut it. bool sums are i32's business before; sums of complex numbers come as sums of their parts. */
+     * the runtime may cut it. bool sums are i32's business before; sums of complex numbers come as sums of their parts. Each
+     * join rounds; of several NaN the first wins, 0 is above -0: the bits are the same on every backend. */
     void (*reduce)(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t from, int64_t to);
 };
 

@@ -6,6 +6,7 @@
 #include "runtime/backend.h"
 
 #include <link.h>
+#include <math.h>
 #include <pthread.h>
 
 enum { MOST = 16 };
@@ -456,6 +457,47 @@ TEST(threads_share_a_kernel)
         }
     }
     end(&b);
+}
+
+/* What members of a collective may bring: numbers that round, both zeros, and for extrema NaN of both signs. */
+static void fill_member(mf_dtype dtype, bool extremum, void *p, int count, uint32_t *state)
+{
+    for (int i = 0; i < count; i++) {
+        uint32_t x = noise(state);
+        void *at = (char *)p + i * mf_dtype_size(dtype);
+        if (mf_dtype_is_int(dtype))
+            mf_store_i64(dtype, at, (int64_t)x * x);
+        else if (x % 4 == 0)
+            mf_store_f64(dtype, at, x & 64 ? 0.0 : -0.0);
+        else if (extremum && x % 32 == 1)
+            mf_store_f64(dtype, at, x & 64 ? NAN : -NAN);
+        else
+            mf_store_f64(dtype, at, (double)x / 3e5 - 20);
+    }
+}
+
+TEST(both_backends_reduce_over_members_to_the_same_bits)
+{
+    enum { MEMBERS = 9, N = 5003 };
+    static const mf_dtype dtypes[] = { MF_F32, MF_F64, MF_F16, MF_BF16, MF_I32, MF_I8, MF_U64 };
+    static double x[MEMBERS][N], out[2][N];
+    const void *in[MEMBERS];
+    uint32_t state = 5;
+    for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
+        for (int how = MF_REDUCE_SUM; how <= MF_REDUCE_MIN; how++)
+            for (int n = 1; n <= MEMBERS; n++) {
+                for (int i = 0; i < n; i++)
+                    fill_member(dtypes[d], how != MF_REDUCE_SUM, x[i], N, &state);
+                for (int i = 0; i < n; i++)
+                    in[i] = x[i];
+                for (int k = 0; k < 2; k++) { /* cut at different places */
+                    backends[k]->reduce((mf_reducer)how, dtypes[d], in, n, out[k], 0, k ? 1001 : N);
+                    if (k)
+                        backends[k]->reduce((mf_reducer)how, dtypes[d], in, n, out[k], 1001, N);
+                }
+                if (!CHECK_BYTES(out[1], out[0], (size_t)(N * mf_dtype_size(dtypes[d]))))
+                    CHECK_NOTE("%s, reducer %d, %d members", mf_dtype_name(dtypes[d]), how, n);
+            }
 }
 
 static int find_llvm(struct dl_phdr_info *info, size_t size, void *found)

@@ -16,9 +16,9 @@ bool mf_native_runs_here(void)
 
 enum { STREAM_BYTES = 16 << 20, MOST_INPUTS = 256 };
 
-void mf_native_all_reduce(int how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t from, int64_t to)
+void mf_native_all_reduce(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t from, int64_t to)
 {
-    static const mf_reduce ops[] = { MF_REDUCE_SUM, MF_REDUCE_MAX, MF_REDUCE_MIN };
+    static const mf_fold ops[] = { [MF_REDUCE_SUM] = MF_FOLD_SUM, [MF_REDUCE_MAX] = MF_FOLD_MAX, [MF_REDUCE_MIN] = MF_FOLD_MIN };
     int64_t size = mf_dtype_size(dtype);
     const void *few[MOST_INPUTS], **moved = n <= MOST_INPUTS ? few : mf_alloc((size_t)n * sizeof *moved);
     if (!moved || to <= from) /* no way to report: such a machine has no room for so many inputs either */

@@ -216,7 +216,7 @@ static void join_parts(const conv_step *s, conv_task *t)
     const void *parts[MOST_TASKS];
     for (int64_t i = 0; i < s->tasks; i++)
         parts[i] = t->parts + (size_t)i * aligned(s->counts[2] * mf_dtype_size(s->d.dtype));
-    mf_all_reduce(MF_REDUCE_SUM, s->d.dtype, parts, (size_t)s->tasks, t->out, (size_t)s->counts[2], false);
+    mf_all_reduce(MF_FOLD_SUM, s->d.dtype, parts, (size_t)s->tasks, t->out, (size_t)s->counts[2], false);
 }
 
 /* An operand in the computing dtype; room moves on behind what was written. */

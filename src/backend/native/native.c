@@ -86,11 +86,6 @@ static mf_error_object *run(mf_kernel *kernel, const void *const *in, void *cons
     return error;
 }
 
-static void reduce(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t from, int64_t to)
-{
-    mf_native_all_reduce(how == MF_REDUCE_SUM ? 0 : how == MF_REDUCE_MAX ? 1 : 2, dtype, in, n, out, from, to);
-}
-
 const mf_backend mf_backend_native = {
     .name = "native",
     .platform = "cpu",
@@ -98,5 +93,5 @@ const mf_backend mf_backend_native = {
     .compile = compile,
     .run = run,
     .destroy = destroy,
-    .reduce = reduce,
+    .reduce = mf_native_all_reduce,
 };

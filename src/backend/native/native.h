@@ -5,11 +5,12 @@
  * steps with a kernel of their own (dot.c, conv.c, pool.c, reduce.c, else evaluate.c); memory.c orders the units and places the
  * values; group.c and llvm*.c turn groups into steps.
  * Invariants: a finished kernel is immutable; a step reads and writes only its values and its own piece of scratch.
- * This header knows neither the backend interface (only native.c does) nor the kernels: both number their reductions, differently. */
+ * This header does not know the kernels: they number their reductions (MF_FOLD_*) otherwise than the interface (MF_REDUCE_*). */
 #ifndef MF_NATIVE_NATIVE_H
 #define MF_NATIVE_NATIVE_H
 
 #include "backend/native/layout.h"
+#include "runtime/backend.h"
 
 /* ------------------------------------------------------------------ steps */
 
@@ -166,8 +167,7 @@ bool mf_native_avx512(void); /* all_reduce.c: the kernels' instruction set */
 bool mf_native_runs_here(void); /* all_reduce.c */
 /* native.c: mf_parallel_for, here without its header. */
 void mf_native_parallel(int64_t count, void (*fn)(void *context, int64_t index), void *context);
-/* all_reduce.c; how: 0 sum, 1 max, 2 min */
-void mf_native_all_reduce(int how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t from, int64_t to);
+void mf_native_all_reduce(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t from, int64_t to);
 
 void mf_native_convert(mf_dtype to, void *out, mf_dtype from, const void *in, int64_t count); /* dtypes that have a tile kernel */
 

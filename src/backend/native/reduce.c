@@ -9,7 +9,7 @@ enum { TASK_ELEMENTS = 1 << 18 };
 
 typedef struct reduce_step {
     mf_native_step step;
-    mf_reduce how;
+    mf_fold how;
     mf_dtype dtype;
     int64_t outer, reduced, inner;
     int64_t rows_a_task;                               /* of outer, or of inner when outer is 1 */
@@ -17,17 +17,17 @@ typedef struct reduce_step {
     int64_t dims[MF_RANK], from[MF_RANK], to[MF_RANK]; /* bytes */
 } reduce_step;
 
-static bool find_how(const mf_eqn *e, mf_reduce *how)
+static bool find_how(const mf_eqn *e, mf_fold *how)
 {
     mf_dtype dtype = e->in[0]->type->dtype;
     if (e->op == &mf_op_reduce_sum)
-        *how = MF_REDUCE_SUM;
+        *how = MF_FOLD_SUM;
     else if (e->op == &mf_op_reduce_prod)
-        *how = MF_REDUCE_PROD;
+        *how = MF_FOLD_PROD;
     else if (e->op == &mf_op_reduce_max || (e->op == &mf_op_reduce_or && dtype == MF_BOOL))
-        *how = MF_REDUCE_MAX;
+        *how = MF_FOLD_MAX;
     else if (e->op == &mf_op_reduce_min || (e->op == &mf_op_reduce_and && dtype == MF_BOOL))
-        *how = MF_REDUCE_MIN;
+        *how = MF_FOLD_MIN;
     else
         return false;
     return dtype == e->out[0]->type->dtype && mf_reduce_rows(*how, dtype, NULL, NULL, 0, 0, 0);
@@ -113,7 +113,7 @@ static mf_error_object *run(const mf_native_step *step, void *const *values, cha
 
 bool mf_build_reduce(mf_build *b, const mf_eqn *e)
 {
-    mf_reduce how;
+    mf_fold how;
     if (!find_how(e, &how))
         return false;
     reduce_step *s = mf_step_new(b, sizeof *s, e);

@@ -131,17 +131,17 @@ void mf_gemm_f32(const mf_gemm *shape, const float *a, const float *b, float *c)
 
 void mf_gemm_f64(const mf_gemm *shape, const double *a, const double *b, double *c) { mf_tier_current()->dense->gemm_f64(shape, a, b, c); }
 
-bool mf_reduce_rows(mf_reduce op, mf_dtype dtype, const void *in, void *out, size_t rows, size_t n, ptrdiff_t stride)
+bool mf_reduce_rows(mf_fold op, mf_dtype dtype, const void *in, void *out, size_t rows, size_t n, ptrdiff_t stride)
 {
     return mf_tier_current()->reduce->rows(op, dtype, in, out, rows, n, stride);
 }
 
-bool mf_reduce_columns(mf_reduce op, mf_dtype dtype, const void *in, void *out, size_t n, size_t columns, ptrdiff_t stride)
+bool mf_reduce_columns(mf_fold op, mf_dtype dtype, const void *in, void *out, size_t n, size_t columns, ptrdiff_t stride)
 {
     return mf_tier_current()->reduce->columns(op, dtype, in, out, n, columns, stride);
 }
 
-bool mf_all_reduce(mf_reduce op, mf_dtype dtype, const void *const *in, size_t inputs, void *out, size_t n, bool stream)
+bool mf_all_reduce(mf_fold op, mf_dtype dtype, const void *const *in, size_t inputs, void *out, size_t n, bool stream)
 {
     return mf_tier_current()->reduce->all(op, dtype, in, inputs, out, n, stream);
 }

@@ -65,20 +65,21 @@ typedef struct mf_gemm {
 void mf_gemm_f32(const mf_gemm *shape, const float *a, const float *b, float *c);
 void mf_gemm_f64(const mf_gemm *shape, const double *a, const double *b, double *c);
 
-/* ---- reductions ---- */
+/* ---- reductions: of several NaN the first wins in max and min, and 0 is above -0 ---- */
 
-typedef enum mf_reduce { MF_REDUCE_SUM, MF_REDUCE_PROD, MF_REDUCE_MAX, MF_REDUCE_MIN } mf_reduce;
+typedef enum mf_fold { MF_FOLD_SUM, MF_FOLD_PROD, MF_FOLD_MAX, MF_FOLD_MIN } mf_fold;
 
 /* out[r] = reduce(in[r*stride + 0 .. n-1]), stride in elements; all number types (f16 and bf16 inside in f32, rounded
  * once). Order: see reduce.inc. n = 0 gives the identity. */
-bool mf_reduce_rows(mf_reduce op, mf_dtype dtype, const void *in, void *out, size_t rows, size_t n, ptrdiff_t stride);
+bool mf_reduce_rows(mf_fold op, mf_dtype dtype, const void *in, void *out, size_t rows, size_t n, ptrdiff_t stride);
 
 /* out[c] = reduce(in[0 .. n-1][c]), rows `stride` elements apart; the same order as mf_reduce_rows. */
-bool mf_reduce_columns(mf_reduce op, mf_dtype dtype, const void *in, void *out, size_t n, size_t columns, ptrdiff_t stride);
+bool mf_reduce_columns(mf_fold op, mf_dtype dtype, const void *in, void *out, size_t n, size_t columns, ptrdiff_t stride);
 
-/* out[i] = in[0][i] op in[1][i] op ...: a balanced tree over the inputs, in cache-sized pieces. out may be equal to an
- * input. With `stream` the result bypasses the caches: for results above 16 MiB that nobody reads at once. Cut by
- * offsetting the pointers: the result does not depend on the cuts. */
-bool mf_all_reduce(mf_reduce op, mf_dtype dtype, const void *const *in, size_t inputs, void *out, size_t n, bool stream);
+/* out[i] = in[0][i] op in[1][i] op ...: a balanced tree over the inputs in order (neighbours pair up level by level, an
+ * odd one moves up; each join rounds), in cache-sized pieces. out may be equal to an input. With `stream` the result
+ * bypasses the caches: for results above 16 MiB that nobody reads at once. Cut by offsetting the pointers: the result
+ * does not depend on the cuts. */
+bool mf_all_reduce(mf_fold op, mf_dtype dtype, const void *const *in, size_t inputs, void *out, size_t n, bool stream);
 
 #endif

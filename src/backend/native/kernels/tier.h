@@ -36,9 +36,9 @@ typedef struct mf_dense_kernels {
 } mf_dense_kernels;
 
 typedef struct mf_reduce_kernels {
-    bool (*rows)(mf_reduce, mf_dtype, const void *in, void *out, size_t rows, size_t n, ptrdiff_t stride);
-    bool (*columns)(mf_reduce, mf_dtype, const void *in, void *out, size_t n, size_t columns, ptrdiff_t stride);
-    bool (*all)(mf_reduce, mf_dtype, const void *const *in, size_t inputs, void *out, size_t n, bool stream);
+    bool (*rows)(mf_fold, mf_dtype, const void *in, void *out, size_t rows, size_t n, ptrdiff_t stride);
+    bool (*columns)(mf_fold, mf_dtype, const void *in, void *out, size_t n, size_t columns, ptrdiff_t stride);
+    bool (*all)(mf_fold, mf_dtype, const void *const *in, size_t inputs, void *out, size_t n, bool stream);
 } mf_reduce_kernels;
 
 typedef struct mf_tier {
