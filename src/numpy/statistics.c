@@ -24,9 +24,9 @@ static mf_value count_of(mf_value x, mf_value sum, const mf_reduce_options *o, m
         mf_value ones = mf_where(o->where, mf_ones_like(mf_astype(x, dtype)), mf_scalar(0, dtype));
         return mf_sum_opt(ones, &(mf_reduce_options){ .axis = o->axis, .keepdims = o->keepdims });
     }
-    int64_t all = mf_size(x), kept = mf_size(sum);
-    if (all > 0 && kept > 0)
-        return mf_scalar((double)(all / kept), dtype);
+    int64_t all = mf_size(x), kept = mf_size(sum), each = kept > 0 ? all / kept : 0;
+    if (each > 0)
+        return mf_scalar((double)each, dtype);
     mf_value counts = mf_sum_opt(mf_ones_like(mf_astype(x, dtype)), &(mf_reduce_options){ .axis = o->axis, .keepdims = o->keepdims });
     return counts;
 }

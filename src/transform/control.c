@@ -406,11 +406,11 @@ static mf_value bind_scan(mf_traced *t, const mf_structure *cs, const mf_value *
         n += u->cell_leaves;
         memcpy(in + n, xs, (size_t)xs_count * sizeof *in);
         n += xs_count;
-        mf_value *ordered = out = mf_calloc((size_t)(2 * results) + 1, sizeof *out);
+        out = mf_calloc((size_t)(2 * results) + 1, sizeof *out);
         if (out && !*error) {
             if (results)
                 mf_bind_n(&mf_op_scan, &params, in, n, out, results);
-            ordered = out + results; /* back to results, then cells */
+            mf_value *ordered = out + results; /* back to results, then cells */
             memcpy(ordered, out, (size_t)cs->leaf_count * sizeof *out);
             memcpy(ordered + cs->leaf_count, out + params.carry, (size_t)ys * sizeof *out);
             memcpy(ordered + cs->leaf_count + ys, out + cs->leaf_count, (size_t)u->cell_leaves * sizeof *out);

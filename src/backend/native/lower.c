@@ -28,7 +28,7 @@ int mf_node_append(mf_build *b, mf_group *g, const mf_node *node)
 static recorder *of(mf_kernel_builder *k) { return (recorder *)(void *)k; }
 static mf_node *node_of(const recorder *r, mf_kernel_value v) { return &r->group->nodes[v - 1]; }
 
-static mf_kernel_value append(recorder *r, const mf_node *node) { return (mf_kernel_value)(mf_node_append(r->b, r->group, node) + 1); }
+static mf_kernel_value append(recorder *r, const mf_node *node) { return (mf_kernel_value)mf_node_append(r->b, r->group, node) + 1; }
 
 static mf_kernel_value call_tile(recorder *r, const char *name, mf_dtype out, const mf_kernel_value *in, int count)
 {
