@@ -19,7 +19,9 @@ static int table_count, table_capacity;
 static bool same_function(const mf_function_object *f, const mf_function_class *kind, const mf_function_object *inner, uint64_t hash,
                           const void *options, size_t size)
 {
-    return f->hash == hash && f->kind == kind && f->inner == inner && f->options_size == size && memcmp(f->options, options, size) == 0;
+    if (f->hash != hash || f->kind != kind || f->inner != inner || f->options_size != size)
+        return false;
+    return !size || memcmp(f->options, options, size) == 0;
 }
 
 static void table_remove(mf_function_object *f)
