@@ -2,10 +2,11 @@
 #   make             set up what is missing, and build           make train     the main job: a CNN on real images
 #   make test        build and run every test                    make examples  build the examples and test what they print
 #   make check       include rule, warnings, format, analysis    make sanitize  the tests under address and undefined-behaviour checks
+#   make fuzz        look for bytes that the parsers cannot bear   make sanitize-thread  the tests under thread checks
 #   make bench       side by side with a peer                    make format    apply the formatting
 #   make install     into PREFIX
 # Settings: BUILD=folder  CC=clang  WERROR=ON  TYPE=Debug  PREFIX=/usr/local  ARGS="…" (train)  TESTS=regex (test)
-#           PEER="venv/bin/python bench/peer.py" (bench)
+#           PEER="venv/bin/python bench/peer.py" (bench)  FUZZ_SECONDS=60 (each parser)  FUZZ=npy (one parser)
 
 BUILD  ?= build
 TYPE   ?= RelWithDebInfo
@@ -18,7 +19,7 @@ endif
 configure = cmake -G Ninja -S . -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -B
 check_gcc = $(if $(filter ON,$(WERROR)),$(BUILD),build-gcc)
 
-.PHONY: all build setup train test examples bench check format sanitize sanitize-thread install clean
+.PHONY: all build setup train test examples bench check format sanitize sanitize-thread fuzz install clean
 .NOTPARALLEL:
 all: build
 
@@ -68,8 +69,15 @@ sanitize-thread: setup
 	@cmake --build build-tsan
 	@scripts/run_tests.sh build-tsan $(if $(TESTS),-R '$(TESTS)')
 
+FUZZ_SECONDS ?= 60
+fuzz: setup
+	@scripts/setup.sh check
+	@$(configure) build-fuzz -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_COMPILER=clang -DMF_SANITIZE=address,undefined -DMF_FUZZ=ON >/dev/null
+	@cmake --build build-fuzz --target fuzzers
+	@scripts/fuzz.sh build-fuzz $(FUZZ_SECONDS) $(FUZZ)
+
 install: build
 	@cmake --install $(BUILD) --prefix $(PREFIX)
 
 clean:
-	rm -rf build build-gcc build-clang build-asan build-tsan
+	rm -rf build build-gcc build-clang build-asan build-tsan build-fuzz

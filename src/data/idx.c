@@ -109,6 +109,7 @@ static mf_value read_magic(source *s, idx_array *array)
 
 static mf_value read_sizes(source *s, idx_array *array)
 {
+    int64_t reach = 1; /* a size of zero does not make the others believable */
     array->count = 1;
     for (int i = 0; i < array->shape.rank; i++) {
         unsigned char word[4];
@@ -120,11 +121,12 @@ static mf_value read_sizes(source *s, idx_array *array)
             return error;
         int64_t size = (int64_t)word[0] << 24 | word[1] << 16 | word[2] << 8 | word[3];
         array->shape.dims[i] = size;
-        if (size && array->count > ABSURD_BYTES / bytes_of(array->dtype) / size)
+        if (size && reach > ABSURD_BYTES / bytes_of(array->dtype) / size)
             return mf_make_error(
                 MF_ERROR_IO, "%s: at offset %lld: expected %s, found %lld, which makes more than 2^40 bytes of data: the header is corrupt",
                 s->path, (long long)at, what, (long long)size);
         array->count *= size;
+        reach *= size ? size : 1;
     }
     return (mf_value){ 0 };
 }

@@ -68,6 +68,7 @@ static bool parse_shape(const char *at, npy_header *h)
 {
     if (!at || *at != '(')
         return false;
+    size_t reach = 1; /* a size of zero does not make the others believable */
     h->shape.rank = 0;
     h->count = 1;
     for (at++;;) {
@@ -77,10 +78,11 @@ static bool parse_shape(const char *at, npy_header *h)
         char *end;
         errno = 0;
         long long d = strtoll(at, &end, 10);
-        if (end == at || d < 0 || errno || h->shape.rank == MF_MAX_RANK || (d && h->count > ((size_t)1 << 56) / (size_t)d))
+        if (end == at || d < 0 || errno || h->shape.rank == MF_MAX_RANK || (d && reach > ((size_t)1 << 52) / (size_t)d))
             return false;
         h->shape.dims[h->shape.rank++] = d;
         h->count *= (size_t)d;
+        reach *= d ? (size_t)d : 1;
         at = *end == 'L' ? end + 1 : end; /* Python 2 wrote longs so */
     }
 }
@@ -91,7 +93,7 @@ static const char *parse_fields(const char *text, npy_header *h)
     const uint16_t one = 1;
     bool little = *(const unsigned char *)&one == 1;
     const char *descr = field(text, "descr"), *order = field(text, "fortran_order");
-    if (!descr || *descr != '\'' || !strchr("<>|=", descr[1]))
+    if (!descr || *descr != '\'' || !descr[1] || !strchr("<>|=", descr[1]))
         return "a plain dtype such as '<f4' as 'descr'";
     h->dtype = dtype_of_code(descr + 2, strcspn(descr + 2, "'"));
     if (!h->dtype)
@@ -100,7 +102,7 @@ static const char *parse_fields(const char *text, npy_header *h)
     if (!order || (strncmp(order, "True", 4) != 0 && strncmp(order, "False", 5) != 0))
         return "'fortran_order': True or False";
     h->fortran = *order == 'T';
-    return parse_shape(field(text, "shape"), h) ? NULL : "a tuple of at most 8 sizes as 'shape'";
+    return parse_shape(field(text, "shape"), h) ? NULL : "a tuple of at most 8 sizes, which make less than 2^52 elements, as 'shape'";
 }
 
 /* Where the header's text begins and ends; 0 or what was expected and at which offset. */

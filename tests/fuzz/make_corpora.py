@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Writes the fuzzers' first corpora beside this file: corpus/<target>/. The same files each time; run it after a change of what it reads.
+
+Programs: those of tests/transform/programs.txt that stand alone. Arrays and data sets: one small file for every way they may be laid out.
+A crash that `make fuzz` finds is added by hand, under the name of what was wrong.
+"""
+import gzip
+import io
+import pathlib
+import re
+import struct
+import zipfile
+
+here = pathlib.Path(__file__).resolve().parent
+
+
+def write(target, name, content):
+    folder = here / "corpus" / target
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(content)
+
+
+def programs():
+    text = (here.parent / "transform" / "programs.txt").read_text()
+    for block in re.split(r"^=== ", text, flags=re.M)[1:]:
+        header, body = block.split("\n", 1)
+        if "[" not in header:
+            write("program", re.sub(r"[^a-z0-9]+", "_", header.split(":")[0].lower()) + ".txt", body.encode())
+    write("program", "numbers.txt", b"""program (a: bf16[2], b: u64[1], c: c64[], k: key[]) {
+  d: f32[4] = mul {nan, inf, -inf, -0.0}:f32[4] {1e-07, 3.4028235e+38, 1.0, 2.5}:f32[4]
+  e: u64[1] = add b {18446744073709551615}:u64[1]
+  f: i8[3] = neg {-128, 127, 0}:i8[3]
+  g: bool[2] = and {true, false}:bool[2] {true, true}:bool[2]
+  return a, d, e, f, g, c, k
+}
+""")
+    write("program", "shapes.txt", b"""program (a: f32[2,0,3], b: f32[]*) {
+  c: f32[0] = reshape[shape=(0)] a
+  d: f32[1,2]* = broadcast_in_dim[shape=(1,2), broadcast_dimensions=()] b
+  e: f32[1,2] = convert_element_type[dtype=f32, weak=false] d
+  f: f32[3,2] = pad[low=(1,0), high=(1,0), interior=(0,0)] e 0.5:f32[]
+  g: f32[2,3] = transpose[permutation=(1,0)] f
+  h: f32[2] = reduce_sum[axes=(1)] g
+  return c, h
+}
+""")
+
+
+def npy(descr, shape, data, fortran=False, version=1):
+    header = "{'descr': '%s', 'fortran_order': %s, 'shape': %s, }" % (descr, fortran, shape)
+    start = 10 if version == 1 else 12
+    header += " " * ((64 - (start + len(header) + 1) % 64) % 64) + "\n"
+    length = struct.pack("<H" if version == 1 else "<I", len(header))
+    return b"\x93NUMPY" + bytes([version, 0]) + length + header.encode() + data
+
+
+def arrays():
+    f32 = struct.pack("<6f", 1, 2, 3, 4, 5, 6)
+    write("npy", "f4.npy", npy("<f4", "(2, 3)", f32))
+    write("npy", "fortran.npy", npy("<f4", "(2, 3)", f32, fortran=True))
+    write("npy", "big_endian.npy", npy(">f8", "(2,)", struct.pack(">2d", 1, -2)))
+    write("npy", "version_2.npy", npy("<i2", "(3,)", struct.pack("<3h", -1, 0, 1), version=2))
+    write("npy", "version_3.npy", npy("|u1", "(4,)", bytes(range(4)), version=3))
+    write("npy", "bool.npy", npy("|b1", "(2, 1)", b"\x01\x00"))
+    write("npy", "complex.npy", npy(">c8", "(1,)", struct.pack(">2f", 1, 2)))
+    write("npy", "half.npy", npy("<f2", "()", b"\x00\x3c"))
+    write("npy", "bfloat16.npy", npy("<V2", "(2,)", b"\x80\x3f\x00\x40"))
+    write("npy", "empty.npy", npy("<f4", "(0, 3)", b""))
+    write("npy", "long.npy", npy("<i8", "(1L, 1L)", struct.pack("<q", 7)))
+    for name, method in (("stored", zipfile.ZIP_STORED), ("deflated", zipfile.ZIP_DEFLATED)):
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w", method) as z:
+            for member in ("w.npy", "conv/kernel.npy", "readme.txt"):
+                info = zipfile.ZipInfo(member, (1980, 1, 1, 0, 0, 0))
+                info.compress_type = method
+                z.writestr(info, b"no array" if member.endswith("txt") else npy("<f4", "(2, 3)", f32))
+        write("npz", name + ".npz", out.getvalue())
+    for name, members in (("empty", []), ("one", ["a.npy"]), ("twice", ["a.npy", "b.npy"])):
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w") as z:
+            for member in members:
+                z.writestr(zipfile.ZipInfo(member, (1980, 1, 1, 0, 0, 0)), npy("<i4", "(1,)", b"\x01\x00\x00\x00"))
+        write("npz", name + ".npz", out.getvalue())
+
+
+def data_sets():
+    def idx(code, sizes, data):
+        return bytes([0, 0, code, len(sizes)]) + b"".join(struct.pack(">I", n) for n in sizes) + data
+
+    images = idx(0x08, (2, 3, 2), bytes(range(12)))
+    write("idx", "u1.idx", images)
+    write("idx", "u1.gz", gzip.compress(images, mtime=0))
+    write("idx", "i1.idx", idx(0x09, (3,), b"\xff\x00\x01"))
+    write("idx", "i2.idx", idx(0x0B, (1, 2), struct.pack(">2h", -1, 2)))
+    write("idx", "i4.idx", idx(0x0C, (2,), struct.pack(">2i", -1, 2)))
+    write("idx", "f4.idx", idx(0x0D, (1,), struct.pack(">f", 0.5)))
+    write("idx", "f8.gz", gzip.compress(idx(0x0E, (1, 1), struct.pack(">d", 0.5)), mtime=0))
+    write("idx", "scalar.idx", idx(0x08, (), b"\x07"))
+    write("idx", "none.idx", idx(0x08, (0, 28), b""))
+
+
+programs()
+arrays()
+data_sets()

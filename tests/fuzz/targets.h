@@ -1,0 +1,30 @@
+/* What is fuzzed: everything that parses. A target takes any bytes, and what it parses has to survive a round trip; it traps when that does
+ * not hold, and leaves nothing behind. fuzz_<target>.c gives it to libFuzzer (make fuzz), test_corpora.c replays the corpora without it.
+ * Adding one: <target>.c here, fuzz_<target>.c, a line in test_corpora.c, and its first files in make_corpora.py. */
+#ifndef MF_TESTS_FUZZ_TARGETS_H
+#define MF_TESTS_FUZZ_TARGETS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+void fuzz_program(const uint8_t *data, size_t size); /* program texts */
+void fuzz_npy(const uint8_t *data, size_t size);     /* NumPy's arrays */
+void fuzz_npz(const uint8_t *data, size_t size);     /* zip archives of them */
+void fuzz_idx(const uint8_t *data, size_t size);     /* IDX files, gzip'd or plain */
+
+static inline void fuzz_must(bool good)
+{
+    if (!good)
+        __builtin_trap();
+}
+
+/* The bytes as a file without a name: a path for as long as it is open, "" when the system has no room for it. */
+typedef struct fuzz_file {
+    int descriptor;
+    char path[40];
+} fuzz_file;
+fuzz_file fuzz_file_open(const uint8_t *data, size_t size);
+void fuzz_file_close(fuzz_file *f);
+
+#endif

@@ -1,0 +1,106 @@
+/* The corpora of the fuzzers, replayed without libFuzzer: every file as it is, then with bytes changed, moved, lost and repeated.
+ * Invariant: the same file gives the same mutations on every machine. MF_FUZZ_COUNT: how many a file. */
+#include "check.h"
+#include "fuzz/targets.h"
+
+#include <dirent.h>
+
+static uint64_t state;
+
+static size_t pick(size_t n)
+{
+    state += 0x9e3779b97f4a7c15u;
+    uint64_t z = (state ^ state >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return n ? (size_t)((z ^ z >> 31) % n) : 0;
+}
+
+/* Bytes of numbers at the edge of what fits. */
+static void write_edge(uint8_t *at, size_t room)
+{
+    static const uint64_t edges[] = { 0, 1, 0x7f, 0x80, 0xff, 0x7fff, 0xffff, 0x7fffffff, 0x80000000, 0xffffffff, INT64_MAX, UINT64_MAX };
+    uint64_t x = edges[pick(12)];
+    size_t size = (size_t)1 << pick(4);
+    bool big = pick(2);
+    for (size_t i = 0; i < size && i < room; i++)
+        at[i] = (uint8_t)(x >> 8 * (big ? size - 1 - i : i));
+}
+
+static size_t mutate(uint8_t *data, size_t size, size_t room)
+{
+    size_t at = pick(size + 1), piece = 1 + pick(16), from = pick(size + 1);
+    piece = piece < size - from ? piece : size - from;
+    switch (pick(6)) {
+    case 0:
+        if (at < size)
+            data[at] ^= (uint8_t)(1 << pick(8));
+        return size;
+    case 1: write_edge(data + at, size - at); return size;
+    case 2: return pick(4) ? size : at; /* the end is lost */
+    case 3: memmove(data + from, data + from + piece, size - from - piece); return size - piece;
+    case 4:
+        if (size + piece > room)
+            return size;
+        memmove(data + from + piece, data + from, size - from);
+        return size + piece;
+    default:
+        piece = piece < size - at ? piece : size - at;
+        memmove(data + at, data + from, piece < size - from ? piece : size - from);
+        return size;
+    }
+}
+
+static void replay(void (*target)(const uint8_t *, size_t), const uint8_t *bytes, size_t size)
+{
+    const char *wish = getenv("MF_FUZZ_COUNT"), *checked = getenv("MF_SANITIZE");
+    long count = wish ? atol(wish) : checked && *checked ? 200 : 2000;
+    target(bytes, size);
+    for (long n = 0; n < count; n++) {
+        size_t room = size + 64, length = size;
+        uint8_t *copy = calloc(room, 1);
+        memcpy(copy, bytes, size);
+        for (size_t k = 1 + pick(4); k > 0; k--)
+            length = mutate(copy, length, room);
+        uint8_t *exact = malloc(length ? length : 1); /* so that a sanitizer sees a byte too many */
+        memcpy(exact, copy, length);
+        target(exact, length);
+        free(exact);
+        free(copy);
+    }
+}
+
+static int replay_file(void (*target)(const uint8_t *, size_t), const char *folder, const char *name)
+{
+    static uint8_t bytes[1 << 16];
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "rb");
+    if (!CHECK(f))
+        return 0;
+    size_t size = fread(bytes, 1, sizeof bytes, f);
+    fclose(f);
+    state = size;
+    for (const char *c = name; *c; c++)
+        state = state * 31 + (unsigned char)*c;
+    replay(target, bytes, size);
+    return 1;
+}
+
+static void replay_all(const char *corpus, void (*target)(const uint8_t *, size_t))
+{
+    char folder[4000];
+    int files = 0;
+    snprintf(folder, sizeof folder, "%s/fuzz/corpus/%s", MF_TESTS_DIR, corpus);
+    DIR *d = opendir(folder);
+    REQUIRE(d);
+    for (const struct dirent *e; (e = readdir(d));)
+        if (e->d_name[0] != '.')
+            files += replay_file(target, folder, e->d_name);
+    closedir(d);
+    CHECK(files > 3);
+}
+
+TEST(programs) { replay_all("program", fuzz_program); }
+TEST(npy) { replay_all("npy", fuzz_npy); }
+TEST(npz) { replay_all("npz", fuzz_npz); }
+TEST(idx) { replay_all("idx", fuzz_idx); }
