@@ -1,0 +1,144 @@
+/* The collectives that test_device_counts.c leaves out, each on 1,024 devices whatever the number of cores. Expected values are plain loops;
+ * the numbers are small and whole, so sums are exact in every order. */
+#include "check.h"
+
+#include <manyfold.h>
+
+enum { N = 1024, SIDE = 32 };
+
+__attribute__((constructor)) static void many_devices(void) { setenv("MF_NUM_CPU_DEVICES", "1024", 1); }
+
+static double x_of(int64_t d) { return (double)(d * 7 % 23) - 9; }
+
+static mf_value make_x(void)
+{
+    static double numbers[N];
+    for (int d = 0; d < N; d++)
+        numbers[d] = x_of(d);
+    return mf_array_n(MF_F32, MF_SHAPE(N), numbers, N);
+}
+
+typedef double (*expected_fn)(int64_t d, int64_t k); /* element k on device d */
+
+static void expect_each(mf_value v, int64_t each, expected_fn expected, const char *what)
+{
+    double *got = malloc((size_t)(N * each) * sizeof *got);
+    if (!CHECK_EQ_INT(mf_to_host(v, MF_F64, got, (size_t)(N * each)), MF_OK))
+        CHECK_NOTE("%s: %s", what, mf_error(v));
+    else
+        for (int64_t i = 0; i < N * each; i++)
+            if (!CHECK_NEAR(got[i], expected(i / each, i % each), 0)) {
+                CHECK_NOTE("%s: element %d of device %d", what, (int)(i % each), (int)(i / each));
+                break;
+            }
+    free(got);
+}
+#define EACH(function, x, each, expected) expect_each(mf_call(mf_pmap(function, "i"), x), each, expected, #function)
+
+static double total(int64_t from, int64_t to)
+{
+    double t = 0;
+    for (int64_t d = from; d < to; d++)
+        t += x_of(d);
+    return t;
+}
+
+/* ------------------------------------------------------------------ one value a device */
+
+static mf_value argmax(mf_value v) { return mf_pargmax(v, "i"); }
+static mf_value argmin(mf_value v) { return mf_pargmin(v, "i"); }
+static mf_value broadcast(mf_value v) { return mf_pbroadcast(v, "i", 1000); }
+static mf_value shuffle(mf_value v)
+{
+    mf_value sources[N];
+    for (int d = 0; d < N; d++)
+        sources[d] = mf_i((d * 5 + 3) % N);
+    return mf_pshuffle(v, "i", mf_list_n(sources, N));
+}
+static mf_value count_true(mf_value v) { return mf_psum(mf_greater(v, 0), "i"); }
+static mf_value declare(mf_value v) { return mf_check_replicated(mf_pmax(v, "i"), "i"); }
+
+static double first_with(double x)
+{
+    int64_t d = 0;
+    while (x_of(d) != x)
+        d++;
+    return (double)d;
+}
+static double the_argmax(int64_t d, int64_t k) { return (void)d, (void)k, first_with(13); }
+static double the_argmin(int64_t d, int64_t k) { return (void)d, (void)k, first_with(-9); }
+static double of_1000(int64_t d, int64_t k) { return (void)d, (void)k, x_of(1000); }
+static double shuffled(int64_t d, int64_t k) { return (void)k, x_of((d * 5 + 3) % N); }
+static double the_most(int64_t d, int64_t k) { return (void)d, (void)k, 13; }
+static double how_many(int64_t d, int64_t k)
+{
+    double n = 0;
+    (void)d, (void)k;
+    for (int64_t i = 0; i < N; i++)
+        n += x_of(i) > 0;
+    return n;
+}
+
+TEST(one_value_a_device)
+{
+    mf_value x = make_x();
+    CHECK_EQ_INT(mf_device_count(), N);
+    EACH(argmax, x, 1, the_argmax);
+    EACH(argmin, x, 1, the_argmin);
+    EACH(broadcast, x, 1, of_1000);
+    EACH(shuffle, x, 1, shuffled);
+    EACH(count_true, x, 1, how_many);
+    EACH(declare, x, 1, the_most);
+}
+
+/* ------------------------------------------------------------------ arrays that are joined and cut */
+
+static mf_value ramp(mf_value v, int64_t n) { return mf_mul(v, mf_add(mf_iota(MF_F32, MF_SHAPE(n), 0), 1)); }
+static mf_value gather_tiled(mf_value v) { return mf_all_gather(ramp(v, 2), 0, "i", .tiled = true); }
+static mf_value scatter_tiled(mf_value v) { return mf_psum_scatter(ramp(v, 2 * N), 0, "i", .tiled = true); }
+static mf_value exchange_tiled(mf_value v) { return mf_all_to_all(ramp(v, N), 0, 0, "i", .tiled = true); }
+static mf_value swap(mf_value v) { return mf_pswapaxes(ramp(v, N), 0, "i"); }
+
+static double gathered(int64_t d, int64_t k) { return (void)d, x_of(k / 2) * (double)(k % 2 + 1); }
+static double scattered(int64_t d, int64_t k) { return total(0, N) * (double)(2 * d + k + 1); }
+static double exchanged(int64_t d, int64_t k) { return x_of(k) * (double)(d + 1); }
+
+TEST(arrays_joined_and_cut)
+{
+    mf_value x = make_x();
+    EACH(gather_tiled, x, (int64_t)2 * N, gathered);
+    EACH(scatter_tiled, x, 2, scattered);
+    EACH(exchange_tiled, x, N, exchanged);
+    EACH(swap, x, N, exchanged);
+}
+
+/* ------------------------------------------------------------------ groups and nested maps: 32 by 32 */
+
+static mf_value blocks(void)
+{
+    mf_value groups[SIDE], members[SIDE];
+    for (int g = 0; g < SIDE; g++) {
+        for (int m = 0; m < SIDE; m++)
+            members[m] = mf_i(g * SIDE + m);
+        groups[g] = mf_list_n(members, SIDE);
+    }
+    return mf_list_n(groups, SIDE);
+}
+static mf_value sum_in_blocks(mf_value v) { return mf_psum(v, "i", .axis_index_groups = blocks()); }
+static mf_value gather_in_blocks(mf_value v) { return mf_all_gather(v, 0, "i", .axis_index_groups = blocks()); }
+static mf_value both(mf_value v) { return mf_add(mf_psum(v, "i", "j"), mf_mul(1000, mf_psum(v, "j"))); }
+static mf_value where(mf_value v) { return mf_add(mf_mul(v, 0), mf_axis_index("i", "j")); }
+
+static double of_block(int64_t d, int64_t k) { return (void)k, total(d / SIDE * SIDE, (d / SIDE + 1) * SIDE); }
+static double block_member(int64_t d, int64_t k) { return x_of(d / SIDE * SIDE + k); }
+static double of_both(int64_t d, int64_t k) { return total(0, N) + 1000 * of_block(d, k); }
+static double own_index(int64_t d, int64_t k) { return (void)k, (double)d; }
+
+TEST(groups_and_nested_maps)
+{
+    mf_value x = make_x(), grid = mf_reshape(x, MF_SHAPE(SIDE, SIDE));
+    EACH(sum_in_blocks, x, 1, of_block);
+    EACH(gather_in_blocks, x, SIDE, block_member);
+    EACH(mf_pmap(both, "j"), grid, 1, of_both);
+    EACH(mf_pmap(where, "j"), grid, 1, own_index);
+}
