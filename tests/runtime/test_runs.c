@@ -207,21 +207,23 @@ TEST(a_steady_step_asks_the_system_for_nothing)
     mf_executable *e = executable_of(step_body, (const bool[]){ true, false }, &error);
     REQUIRE(e);
     mf_array *in[2] = { held_once("f32[8,4096]", 5), counting("f32[8,4096]", 1000000) }, *out[1];
-    mf_memory_counters before = { 0 }, after;
-    for (int k = 0; k < 60; k++) {
-        REQUIRE(CHECK(start(e, in, out)));
-        mf_drop(in[0]);
-        in[0] = out[0];
-        mf_error_object *wrong = mf_array_wait(in[0]);
-        REQUIRE(CHECK(!wrong));
-        if (k == 39)
-            before = mf_memory_read();
-    }
-    after = mf_memory_read();
+    bool steady = false; /* a worker that helps for the first time takes temporaries that it keeps: some window of steps must be without */
+    for (int window = 0; window < 10 && !steady; window++) {
+        mf_memory_counters before = mf_memory_read();
+        for (int k = 0; k < 20; k++) {
+            REQUIRE(CHECK(start(e, in, out)));
+            mf_drop(in[0]);
+            in[0] = out[0];
+            mf_error_object *wrong = mf_array_wait(in[0]);
+            REQUIRE(CHECK(!wrong));
+        }
+        mf_memory_counters after = mf_memory_read();
+        steady = window > 0 && after.live_bytes <= before.live_bytes;
 #if !defined(__SANITIZE_ADDRESS__)
-    CHECK(after.system_allocations - before.system_allocations <= 2); /* which worker keeps which block may vary */
+        steady = steady && after.system_allocations == before.system_allocations;
 #endif
-    CHECK(after.live_bytes <= before.live_bytes + (1 << 20));
+    }
+    CHECK(steady);
     drop_all(in, 2);
     mf_drop(e);
 }
