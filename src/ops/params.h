@@ -74,7 +74,9 @@ typedef struct mf_scatter_params {
         *scatter_indices_batching_dims;
     int64_t mode;
 } mf_scatter_params;
-typedef struct mf_solve_params { bool left_side, lower, transpose_a, conjugate_a, unit_diagonal; } mf_solve_params; /* triangular_solve; conjugate_a only with transpose_a */
+typedef struct mf_solve_params {
+    bool left_side, lower, transpose_a, conjugate_a, unit_diagonal;
+} mf_solve_params; /* triangular_solve; conjugate_a only with transpose_a */
 typedef struct mf_sort_params {
     int64_t axis, keys;
 } mf_sort_params; /* sort: the first `keys` operands order all of them; stable */
@@ -86,7 +88,7 @@ typedef struct mf_collective_params {
 } mf_collective_params; /* psum pmax pmin; groups: members in turn, empty = all */
 typedef struct mf_replicated_params {
     const mf_namelist *axes;
-    const char *leaf; /* of the user's tree, for the message */
+    const char *leaf;   /* of the user's tree, for the message */
 } mf_replicated_params; /* check_replicated */
 typedef struct mf_gather_axis_params {
     const mf_namelist *axes;

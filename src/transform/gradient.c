@@ -520,7 +520,8 @@ static mf_value vjp_run(mf_function_object *f, const mf_signature *s, mf_traced 
         return nothing;
     }
     static _Atomic uint64_t serial;
-    pullback_options o = { mf_retain(&h->backward->object), mf_tree_child((mf_tree *)pair, 1), inner->result, atomic_fetch_add(&serial, 1) };
+    pullback_options o = { mf_retain(&h->backward->object), mf_tree_child((mf_tree *)pair, 1), inner->result,
+                           atomic_fetch_add(&serial, 1) };
     *pullback = mf_function_make(&pullback_class, f, &o, sizeof o);
     return mf_value_new(mf_tree_child((mf_tree *)pair, 0));
 }

@@ -73,7 +73,8 @@ static int replay_file(void (*target)(const uint8_t *, size_t), const char *fold
 {
     static uint8_t bytes[1 << 16];
     char path[4096];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (!CHECK(snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path))
+        return 0;
     FILE *f = fopen(path, "rb");
     if (!CHECK(f))
         return 0;
