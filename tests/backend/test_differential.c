@@ -27,6 +27,7 @@ typedef struct trial {
 } trial;
 
 static uint64_t current; /* for the report of a crash */
+static int equations, refusals, disturbed;
 
 /* ------------------------------------------------------------------ running */
 
@@ -89,6 +90,7 @@ static double unit_of(mf_dtype d) { return d == MF_F16 ? 0x1p-11 : d == MF_BF16 
 /* What the roundings of the program can do to its results. */
 static void measure_noise(trial *t, const mf_program *p)
 {
+    disturbed++;
     for (int n = 0; n < NOISES; n++) {
         mf_error_object *error = NULL;
         mf_array *out[OUTS] = { 0 };
@@ -270,8 +272,6 @@ static void watch_crashes(void)
     }
 }
 
-static int equations, refusals;
-
 static void try_seed(uint64_t seed)
 {
     generated g;
@@ -314,6 +314,6 @@ TEST(native_agrees_with_the_reference)
         try_seed((uint64_t)(seed + done));
     mf_native_llvm_use = MF_LLVM_WHERE_IT_PAYS;
     mf_executable_inline_below(200000);
-    printf("(%lld programs, %d equations) ", (long long)done, equations);
+    printf("(%lld programs, %d equations; noise measured for %d results) ", (long long)done, equations, disturbed);
     CHECK_EQ_INT(refusals, 0);
 }
