@@ -6,7 +6,7 @@
 
 #include <pthread.h>
 
-static uint64_t random_state = 7;
+static _Thread_local uint64_t random_state = 7;
 
 static float random_float(void)
 {
