@@ -111,7 +111,7 @@ static mf_var *fold_splats(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
 {
     if (!(e->op->flags & MF_OP_ELEMENTWISE) || e->out_count != 1 || e->out[0]->type->rank == 0)
         return NULL;
-    mf_var **scalars = mf_rewrite_room(r, e->in_count, sizeof *scalars), *result;
+    mf_var **scalars = mf_rewrite_room(r, e->in_count, sizeof *scalars), *result = NULL;
     for (int i = 0; scalars && i < e->in_count; i++)
         if (!(scalars[i] = mf_splat_of(in[i])))
             return NULL;
