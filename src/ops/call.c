@@ -192,7 +192,7 @@ static void remat_emit_known(mf_partial_context *c, const mf_eqn *e, const neste
 static void remat_emit_unknown(mf_partial_context *c, const mf_eqn *e, const bool *known, const nested_parts *parts)
 {
     const mf_program *p = call_of(e)->program;
-    mf_program *again = recompute(c, p, known, parts), *u = again;
+    mf_program *again = recompute(c, p, known, parts), *u;
     mf_var **in = mf_partial_room(c, e->in_count, sizeof *in), **out = mf_partial_room(c, e->out_count, sizeof *out);
     bool *used_in = mf_partial_room(c, e->in_count, sizeof *used_in), *used_out = mf_partial_room(c, e->out_count, sizeof *used_out);
     mf_error_object *error = NULL;
