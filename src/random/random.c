@@ -159,7 +159,8 @@ mf_value mf_random_randint(mf_value key, mf_shape shape, mf_value low, mf_value 
     mf_value from = mf_astype(low, dtype), to = mf_astype(high, dtype), keys = mf_random_split(key, 2);
     mf_value upper = mf_random_bits(mf_get(keys, 0), shape, word), lower = mf_random_bits(mf_get(keys, 1), shape, word);
     mf_value span = mf_where(mf_less_equal(to, from), mf_scalar(1, word), mf_astype(mf_sub(to, from), word));
-    mf_value half = mf_lax_rem(mf_left_shift(mf_scalar(1, word), mf_scalar(bits / 2, word)), span);
+    int half_width = bits / 2;
+    mf_value half = mf_lax_rem(mf_left_shift(mf_scalar(1, word), mf_scalar(half_width, word)), span);
     mf_value multiplier = mf_lax_rem(mf_mul(half, half), span);
     mf_value offset = mf_lax_rem(mf_add(mf_mul(mf_lax_rem(upper, span), multiplier), mf_lax_rem(lower, span)), span);
     return mf_add(from, mf_astype(offset, dtype));

@@ -54,7 +54,7 @@ static void order_units(placing *p)
 static void make_steps(placing *p)
 {
     mf_native_plan *plan = p->plan;
-    plan->steps = mf_build_get(p->b, (size_t)(p->order_count + p->b->program->out_count), sizeof *plan->steps);
+    plan->steps = mf_build_get(p->b, (size_t)p->order_count + (size_t)p->b->program->out_count, sizeof *plan->steps);
     p->unit_at = mf_build_get(p->b, (size_t)p->order_count, sizeof *p->unit_at);
     for (int i = 0; i < p->order_count && !p->b->error; i++) {
         mf_unit *u = &p->b->units[p->order[i]];
