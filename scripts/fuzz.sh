@@ -6,7 +6,7 @@ build=$1
 seconds=$2
 only=${3:-}
 source=$(cd "$(dirname "$0")/.." && pwd)
-export ASAN_OPTIONS=allocator_may_return_null=1:detect_stack_use_after_return=1
+export ASAN_OPTIONS=allocator_may_return_null=1:detect_stack_use_after_return=1:intercept_tls_get_addr=0
 export UBSAN_OPTIONS=print_stacktrace=1
 export LSAN_OPTIONS="suppressions=$source/tests/lsan.supp:print_suppressions=0"
 for file in "$source"/tests/fuzz/fuzz_*.c; do
