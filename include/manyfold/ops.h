@@ -103,10 +103,8 @@ typedef struct mf_reduce_options { mf_reserved begin_; mf_axis axis MF_DEFAULT_(
 mf_value mf_sum(mf_value x), mf_sum_opt(mf_value x, const mf_reduce_options *o);       /* bool and small integers sum in i32 */
 mf_value mf_prod(mf_value x), mf_prod_opt(mf_value x, const mf_reduce_options *o);
 mf_value mf_mean(mf_value x), mf_mean_opt(mf_value x, const mf_reduce_options *o);     /* of integers: f32 */
-#ifndef MF_HIDE_VAR_
 mf_value mf_var(mf_value x);
 mf_value mf_trace(mf_value x);                                                         /* the sum of x[i, i] */
-#endif
 mf_value mf_var_opt(mf_value x, const mf_reduce_options *o);
 mf_value mf_std(mf_value x), mf_std_opt(mf_value x, const mf_reduce_options *o);
 mf_value mf_max(mf_value x), mf_max_opt(mf_value x, const mf_reduce_options *o);

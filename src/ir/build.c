@@ -9,10 +9,10 @@
 /* ---- poison */
 #define ONES4 1, 1, 1, 1
 static const mf_type poison_type = { MF_F32, false, 0, 1, 4, { ONES4, ONES4, ONES4, ONES4 } };
-static mf_var poison_var = { &poison_type, 0, NULL, NULL, 0 };
+static mf_variable poison_var = { &poison_type, 0, NULL, NULL, 0 };
 #define P8  &poison_var, &poison_var, &poison_var, &poison_var, &poison_var, &poison_var, &poison_var, &poison_var
 #define P64 P8, P8, P8, P8, P8, P8, P8, P8
-static mf_var *poison_list[] = { P64, P64, P64, P64 }; /* when there is no memory even for a longer one */
+static mf_variable *poison_list[] = { P64, P64, P64, P64 }; /* when there is no memory even for a longer one */
 static const mf_op poison_op = { .name = "error" };
 static mf_eqn poison_eqn = { &poison_op, NULL, 0, (int)(sizeof poison_list / sizeof poison_list[0]), poison_list, poison_list, NULL };
 
@@ -26,7 +26,7 @@ static mf_eqn *make_poison(mf_builder *b, const mf_op *op, const void *params, i
     if (want <= poison_eqn.out_count || !b->program)
         return &poison_eqn;
     mf_eqn *e = mf_arena_alloc(&b->program->arena, sizeof *e);
-    mf_var **list = mf_arena_alloc(&b->program->arena, (size_t)want * sizeof *list);
+    mf_variable **list = mf_arena_alloc(&b->program->arena, (size_t)want * sizeof *list);
     if (!e || !list)
         return &poison_eqn;
     for (int i = 0; i < want; i++)
@@ -63,7 +63,7 @@ void mf_builder_abandon(mf_builder *b)
     *b = (mf_builder){ .env = b->env };
 }
 
-static bool set_outputs(mf_builder *b, mf_var *const *out, int out_count)
+static bool set_outputs(mf_builder *b, mf_variable *const *out, int out_count)
 {
     mf_program *p = b->program;
     p->out = mf_arena_alloc(&p->arena, (size_t)out_count * sizeof *p->out + 1);
@@ -72,7 +72,7 @@ static bool set_outputs(mf_builder *b, mf_var *const *out, int out_count)
         return false;
     }
     for (int i = 0; i < out_count; i++) {
-        mf_var *v = out[i];
+        mf_variable *v = out[i];
         if (!v || v->id >= p->var_count || p->vars[v->id] != v) {
             mf_builder_fail(b, mf_error_new(MF_ERROR_TRACER, "result %d of a program belongs to another program", i));
             return false;
@@ -83,7 +83,7 @@ static bool set_outputs(mf_builder *b, mf_var *const *out, int out_count)
     return true;
 }
 
-mf_program *mf_builder_finish(mf_builder *b, mf_var *const *out, int out_count, mf_error_object **error)
+mf_program *mf_builder_finish(mf_builder *b, mf_variable *const *out, int out_count, mf_error_object **error)
 {
     mf_program *p = NULL;
     if (!b->error && set_outputs(b, out, out_count)) {
@@ -98,10 +98,10 @@ mf_program *mf_builder_finish(mf_builder *b, mf_var *const *out, int out_count, 
 }
 
 /* ---- variables */
-static mf_var *new_var(mf_builder *b, const mf_type *type)
+static mf_variable *new_var(mf_builder *b, const mf_type *type)
 {
     mf_program *p = b->program;
-    mf_var *v = mf_arena_alloc(&p->arena, sizeof *v);
+    mf_variable *v = mf_arena_alloc(&p->arena, sizeof *v);
     if (!v || !mf_grow(&p->vars, &b->var_capacity, p->var_count + 1, sizeof *p->vars))
         return NULL;
     v->type = type;
@@ -110,26 +110,26 @@ static mf_var *new_var(mf_builder *b, const mf_type *type)
     return v;
 }
 
-static mf_var *poison_with(mf_builder *b, mf_error_object *e)
+static mf_variable *poison_with(mf_builder *b, mf_error_object *e)
 {
     mf_builder_fail(b, e);
     return &poison_var;
 }
 
-mf_var *mf_builder_input(mf_builder *b, const mf_type *type)
+mf_variable *mf_builder_input(mf_builder *b, const mf_type *type)
 {
     if (b->error)
         return &poison_var;
     if (!type)
         return poison_with(b, mf_error_out_of_memory());
     mf_program *p = b->program;
-    mf_var *v = mf_grow(&p->in, &b->in_capacity, p->in_count + 1, sizeof *p->in) ? new_var(b, type) : NULL;
+    mf_variable *v = mf_grow(&p->in, &b->in_capacity, p->in_count + 1, sizeof *p->in) ? new_var(b, type) : NULL;
     if (!v)
         return poison_with(b, mf_error_out_of_memory());
     return p->in[p->in_count++] = v;
 }
 
-static int constant_slot(mf_var *const *table, int capacity, const mf_array *a)
+static int constant_slot(mf_variable *const *table, int capacity, const mf_array *a)
 {
     uintptr_t key = (uintptr_t)a;
     int i = (int)(mf_hash_mix(0, key) & (uint64_t)(capacity - 1));
@@ -143,7 +143,7 @@ static bool grow_constants(mf_builder *b)
     if (b->constant_count * 2 < b->constant_capacity)
         return true;
     int capacity = b->constant_capacity ? b->constant_capacity * 2 : 16;
-    mf_var **table = mf_calloc((size_t)capacity, sizeof *table);
+    mf_variable **table = mf_calloc((size_t)capacity, sizeof *table);
     if (!table)
         return false;
     for (int i = 0; i < b->constant_capacity; i++)
@@ -155,7 +155,7 @@ static bool grow_constants(mf_builder *b)
     return true;
 }
 
-mf_var *mf_builder_constant(mf_builder *b, mf_array *a)
+mf_variable *mf_builder_constant(mf_builder *b, mf_array *a)
 {
     if (b->error)
         return &poison_var;
@@ -164,7 +164,7 @@ mf_var *mf_builder_constant(mf_builder *b, mf_array *a)
     int slot = constant_slot(b->constants, b->constant_capacity, a);
     if (b->constants[slot])
         return b->constants[slot];
-    mf_var *v = new_var(b, a->type);
+    mf_variable *v = new_var(b, a->type);
     if (!v)
         return poison_with(b, mf_error_out_of_memory());
     v->constant = mf_retain(a);
@@ -176,7 +176,7 @@ mf_var *mf_builder_constant(mf_builder *b, mf_array *a)
 /* ---- equations */
 #define SPARE_TYPES 8 /* behind the operands, for a rule that reads on before it counts them */
 
-mf_error_object *mf_type_infer(mf_type_context *c, mf_var *const *in)
+mf_error_object *mf_type_infer(mf_type_context *c, mf_variable *const *in)
 {
     if (c->op->operands && c->in_count != c->op->operands)
         return mf_error_new(MF_ERROR_ARGUMENT, "%s takes %d operand%s, got %d", c->op->name, c->op->operands,
@@ -196,7 +196,7 @@ mf_error_object *mf_type_infer(mf_type_context *c, mf_var *const *in)
     return c->out_count < 0 ? mf_error_out_of_memory() : NULL;
 }
 
-static mf_error_object *check_operands(const mf_builder *b, const mf_op *op, mf_var *const *in, int in_count)
+static mf_error_object *check_operands(const mf_builder *b, const mf_op *op, mf_variable *const *in, int in_count)
 {
     for (int i = 0; i < in_count; i++) {
         if (!in[i])
@@ -210,7 +210,7 @@ static mf_error_object *check_operands(const mf_builder *b, const mf_op *op, mf_
 static bool add_results(mf_builder *b, mf_eqn *e, const mf_type_context *c)
 {
     for (int i = 0; i < c->out_count; i++) {
-        mf_var *v = new_var(b, c->out[i]);
+        mf_variable *v = new_var(b, c->out[i]);
         if (!v)
             return false;
         v->producer = e;
@@ -220,11 +220,11 @@ static bool add_results(mf_builder *b, mf_eqn *e, const mf_type_context *c)
     return true;
 }
 
-static mf_eqn *append(mf_builder *b, const mf_type_context *c, mf_var *const *in)
+static mf_eqn *append(mf_builder *b, const mf_type_context *c, mf_variable *const *in)
 {
     mf_program *p = b->program;
     mf_eqn *e = mf_arena_alloc(&p->arena, sizeof *e);
-    mf_var **vars = mf_arena_alloc(&p->arena, (size_t)(c->in_count + c->out_count) * sizeof *vars + 1);
+    mf_variable **vars = mf_arena_alloc(&p->arena, (size_t)(c->in_count + c->out_count) * sizeof *vars + 1);
     if (!e || !vars || !mf_grow(&p->eqns, &b->eqn_capacity, p->eqn_count + 1, sizeof *p->eqns))
         return NULL;
     *e = (mf_eqn){ .op = c->op, .in_count = c->in_count, .out_count = c->out_count, .in = vars, .out = vars + c->in_count };
@@ -240,7 +240,7 @@ static mf_eqn *append(mf_builder *b, const mf_type_context *c, mf_var *const *in
     return e;
 }
 
-mf_eqn *mf_emit_eqn(mf_builder *b, const mf_op *op, const void *params, mf_var *const *in, int in_count)
+mf_eqn *mf_emit_eqn(mf_builder *b, const mf_op *op, const void *params, mf_variable *const *in, int in_count)
 {
     if (b->error)
         return make_poison(b, op, params, in_count);
@@ -258,22 +258,22 @@ mf_eqn *mf_emit_eqn(mf_builder *b, const mf_op *op, const void *params, mf_var *
     return make_poison(b, op, params, in_count);
 }
 
-mf_var *mf_emit(mf_builder *b, const mf_op *op, const void *params, int in_count, ...)
+mf_variable *mf_emit(mf_builder *b, const mf_op *op, const void *params, int in_count, ...)
 {
-    mf_var *in[MF_EMIT_MAX];
+    mf_variable *in[MF_EMIT_MAX];
     if (in_count > MF_EMIT_MAX)
         return poison_with(b, mf_error_new(MF_ERROR_ARGUMENT, "%s: mf_emit takes at most %d operands", op->name, MF_EMIT_MAX));
     va_list args;
     va_start(args, in_count);
     for (int i = 0; i < in_count; i++)
-        in[i] = va_arg(args, mf_var *);
+        in[i] = va_arg(args, mf_variable *);
     va_end(args);
     mf_eqn *e = mf_emit_eqn(b, op, params, in, in_count);
     return e->out_count > 0 ? e->out[0] : &poison_var;
 }
 
 /* ---- copying */
-void mf_copy_eqn(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var **out)
+void mf_copy_eqn(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable **out)
 {
     const void *before = b->address;
     if (e->address)
@@ -287,12 +287,12 @@ void mf_copy_eqn(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var **out
     b->address = before;
 }
 
-static void inline_with(mf_builder *b, const mf_program *p, mf_var **map, mf_var **operands)
+static void inline_with(mf_builder *b, const mf_program *p, mf_variable **map, mf_variable **operands)
 {
     for (int k = 0; k < p->eqn_count && !b->error; k++) {
         const mf_eqn *e = p->eqns[k];
         for (int i = 0; i < e->in_count; i++) {
-            mf_var *v = e->in[i];
+            mf_variable *v = e->in[i];
             operands[i] = v->constant ? mf_builder_constant(b, v->constant) : map[v->id];
         }
         mf_copy_eqn(b, e, operands, operands);
@@ -311,9 +311,9 @@ static int widest(const mf_program *p)
     return most;
 }
 
-void mf_inline(mf_builder *b, const mf_program *p, mf_var *const *in, mf_var **out)
+void mf_inline(mf_builder *b, const mf_program *p, mf_variable *const *in, mf_variable **out)
 {
-    mf_var **map = b->error ? NULL : mf_calloc((size_t)p->var_count + (size_t)widest(p) + 1, sizeof *map);
+    mf_variable **map = b->error ? NULL : mf_calloc((size_t)p->var_count + (size_t)widest(p) + 1, sizeof *map);
     if (!map && !b->error)
         mf_builder_fail(b, mf_error_out_of_memory());
     if (map) {
@@ -322,7 +322,7 @@ void mf_inline(mf_builder *b, const mf_program *p, mf_var *const *in, mf_var **o
         inline_with(b, p, map, map + p->var_count);
     }
     for (int i = 0; i < p->out_count; i++) {
-        mf_var *v = p->out[i];
+        mf_variable *v = p->out[i];
         out[i] = b->error ? &poison_var : v->constant ? mf_builder_constant(b, v->constant) : map[v->id];
     }
     mf_free(map);

@@ -11,25 +11,26 @@ typedef struct mf_builder {
     mf_error_object *error; /* the first */
     const void *address;    /* source of the equations being emitted; transforms set it from the equation they work on */
     int in_capacity, eqn_capacity, var_capacity;
-    mf_var **constants; /* open addressing by the array's address */
+    mf_variable **constants; /* open addressing by the array's address */
     int constant_count, constant_capacity;
 } mf_builder;
 
 void mf_builder_init(mf_builder *b, const mf_axis_env *env);
-mf_var *mf_builder_input(mf_builder *b, const mf_type *type);
-mf_var *mf_builder_constant(mf_builder *b, mf_array *a); /* retains */
-void mf_builder_fail(mf_builder *b, mf_error_object *e); /* takes the reference; the first wins */
+mf_variable *mf_builder_input(mf_builder *b, const mf_type *type);
+mf_variable *mf_builder_constant(mf_builder *b, mf_array *a); /* retains */
+void mf_builder_fail(mf_builder *b, mf_error_object *e);      /* takes the reference; the first wins */
 /* The finished program with these outputs (one reference), or NULL and *error. Ends the builder either way. */
-mf_program *mf_builder_finish(mf_builder *b, mf_var *const *out, int out_count, mf_error_object **error);
+mf_program *mf_builder_finish(mf_builder *b, mf_variable *const *out, int out_count, mf_error_object **error);
 void mf_builder_abandon(mf_builder *b);
 
 /* Appends an equation (params are copied); the outputs, out_count of them, live in the program. */
-mf_eqn *mf_emit_eqn(mf_builder *b, const struct mf_op *op, const void *params, mf_var *const *in, int in_count);
+mf_eqn *mf_emit_eqn(mf_builder *b, const struct mf_op *op, const void *params, mf_variable *const *in, int in_count);
 #define MF_EMIT_MAX 16
-mf_var *mf_emit(mf_builder *b, const struct mf_op *op, const void *params, int in_count, ...); /* one-result ops; mf_var * arguments */
+mf_variable *mf_emit(mf_builder *b, const struct mf_op *op, const void *params, int in_count,
+                     ...); /* one-result ops; mf_variable * arguments */
 /* Appends p's equations with its inputs bound to `in`; out gets p's outputs in the new program. */
-void mf_inline(mf_builder *b, const mf_program *p, mf_var *const *in, mf_var **out);
+void mf_inline(mf_builder *b, const mf_program *p, mf_variable *const *in, mf_variable **out);
 /* Copies one equation with other operands; out gets its results. */
-void mf_copy_eqn(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var **out);
+void mf_copy_eqn(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable **out);
 
 #endif

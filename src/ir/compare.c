@@ -22,20 +22,20 @@ static uint64_t hash_type(uint64_t h, const mf_type *t)
 
 /* ---- equal */
 /* Pairs variables as they are defined; constants are compared where they are used. */
-static bool pair(const mf_var *a, const mf_var *b, const mf_var **partner)
+static bool pair(const mf_variable *a, const mf_variable *b, const mf_variable **partner)
 {
     partner[a->id] = b;
     return a->type == b->type;
 }
 
-static bool same_var(const mf_var *a, const mf_var *b, const mf_var *const *partner)
+static bool same_var(const mf_variable *a, const mf_variable *b, const mf_variable *const *partner)
 {
     if (a->constant || b->constant)
         return a->constant && b->constant && constants_equal(a->constant, b->constant);
     return partner[a->id] == b;
 }
 
-static bool eqns_equal(const mf_eqn *a, const mf_eqn *b, const mf_var **partner)
+static bool eqns_equal(const mf_eqn *a, const mf_eqn *b, const mf_variable **partner)
 {
     if (a->op != b->op || a->in_count != b->in_count || a->out_count != b->out_count)
         return false;
@@ -48,7 +48,7 @@ static bool eqns_equal(const mf_eqn *a, const mf_eqn *b, const mf_var **partner)
     return mf_params_equal(a->op, a->params, b->params);
 }
 
-static bool bodies_equal(const mf_program *a, const mf_program *b, const mf_var **partner)
+static bool bodies_equal(const mf_program *a, const mf_program *b, const mf_variable **partner)
 {
     for (int i = 0; i < a->in_count; i++)
         if (!pair(a->in[i], b->in[i], partner))
@@ -68,14 +68,14 @@ bool mf_program_equal(const mf_program *a, const mf_program *b)
         return true;
     if (a->in_count != b->in_count || a->out_count != b->out_count || a->eqn_count != b->eqn_count)
         return false;
-    const mf_var **partner = mf_calloc((size_t)a->var_count + 1, sizeof *partner);
+    const mf_variable **partner = mf_calloc((size_t)a->var_count + 1, sizeof *partner);
     bool equal = partner && bodies_equal(a, b, partner);
     mf_free(partner);
     return equal;
 }
 
 /* ---- hash */
-static uint64_t hash_var(uint64_t h, const mf_var *v, const int *number)
+static uint64_t hash_var(uint64_t h, const mf_variable *v, const int *number)
 {
     if (!v->constant)
         return mf_hash_mix(h, (uint64_t)number[v->id]);

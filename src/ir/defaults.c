@@ -51,7 +51,7 @@ mf_error_object *mf_type_like_first(mf_type_context *c)
 }
 
 /* ---- derivatives */
-void mf_jvp_zero(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out, mf_var **tout)
+void mf_jvp_zero(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out, mf_variable **tout)
 {
     (void)tin;
     mf_copy_eqn(b, e, in, out);
@@ -60,10 +60,10 @@ void mf_jvp_zero(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *cons
 }
 
 /* Zeros of a type: a broadcast scalar. */
-static mf_var *zeros(mf_builder *b, const mf_type *type)
+static mf_variable *zeros(mf_builder *b, const mf_type *type)
 {
     mf_array *zero = mf_array_scalar_f64(type->dtype, type->weak, 0.0);
-    mf_var *scalar = mf_builder_constant(b, zero);
+    mf_variable *scalar = mf_builder_constant(b, zero);
     mf_drop(zero);
     const mf_op *op = mf_op_find("broadcast_in_dim", 16);
     if (type->rank == 0 || b->error || !op)
@@ -74,10 +74,10 @@ static mf_var *zeros(mf_builder *b, const mf_type *type)
     return mf_emit(b, op, &params, 1, scalar);
 }
 
-void mf_jvp_linear(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out, mf_var **tout)
+void mf_jvp_linear(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out, mf_variable **tout)
 {
     mf_copy_eqn(b, e, in, out);
-    mf_var **t = b->error ? NULL : mf_calloc((size_t)e->in_count + 1, sizeof *t);
+    mf_variable **t = b->error ? NULL : mf_calloc((size_t)e->in_count + 1, sizeof *t);
     if (!t && !b->error)
         mf_builder_fail(b, mf_error_out_of_memory());
     for (int i = 0; t && i < e->in_count; i++)
@@ -90,7 +90,8 @@ void mf_jvp_linear(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *co
     mf_free(t);
 }
 
-void mf_transpose_none(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in)
+void mf_transpose_none(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                       mf_variable **ct_in)
 {
     (void)linear, (void)in, (void)ct;
     for (int i = 0; i < e->in_count; i++)

@@ -72,7 +72,7 @@ typedef struct mf_type_context { /* of a type rule */
 } mf_type_context;
 const mf_type **mf_type_outputs(mf_type_context *c, int count);
 /* Runs the rule of c->op on these operands, as the builder and the verifier do; fills c->in. NULL or a new error. */
-mf_error_object *mf_type_infer(mf_type_context *c, mf_var *const *in);
+mf_error_object *mf_type_infer(mf_type_context *c, mf_variable *const *in);
 /* An error that opens with the op's name and lists the operand types; rules return it. */
 mf_error_object *mf_type_error(const mf_type_context *c, mf_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
@@ -108,10 +108,11 @@ struct mf_op {
     mf_error_object *(*type_rule)(mf_type_context *c);
     /* in: primals in the new program; tin: tangents, NULL = zero. Fills out (primals) and tout (NULL = zero). Called only when at
      * least one tangent is not NULL. */
-    void (*jvp)(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out, mf_var **tout);
+    void (*jvp)(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out, mf_variable **tout);
     /* The equation is linear in the inputs with linear[i]; in[i] is a variable where not linear, NULL where linear. ct: cotangents
      * of the outputs, NULL = zero (at least one is not). Fills ct_in for linear inputs (NULL = zero). */
-    void (*transpose)(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in);
+    void (*transpose)(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                      mf_variable **ct_in);
     /* Splits the equation into what is known and what is not: mf_partial_eval_all_or_nothing for all but calls and control flow. */
     void (*partial_eval)(mf_partial_context *c, const mf_eqn *e);
     /* A smaller equation when only some outputs are used (at least one is). False keeps it whole. True: used_in says which operands
@@ -119,7 +120,7 @@ struct mf_op {
      * emits with it, then gives it up), and the new equation has the used outputs in order, or all of them. */
     bool (*dce)(const mf_eqn *e, const bool *used_out, bool *used_in, const void **params);
     /* in_axis[i]: where the batch dimension of in[i] is, -1 = not batched. Fills out and out_axis. */
-    void (*batch)(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis);
+    void (*batch)(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out, int *out_axis);
     /* Declared variance: bit k of a mask = varies over the k-th binder of env from the outside. */
     void (*variance)(const mf_eqn *e, const mf_axis_env *env, const uint64_t *in, uint64_t *out);
     mf_cost (*cost)(const mf_eqn *e);
@@ -136,15 +137,16 @@ struct mf_op {
 
 /* ---- named defaults */
 mf_error_object *mf_type_like_first(mf_type_context *c); /* the first operand's type; all operands alike */
-void mf_jvp_zero(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out,
-                 mf_var **tout); /* no tangent: integers, comparisons */
-void mf_jvp_linear(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out,
-                   mf_var **tout); /* linear in all operands together */
-void mf_transpose_none(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct,
-                       mf_var **ct_in); /* not linear: reaching it is an error naming the op */
+void mf_jvp_zero(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out,
+                 mf_variable **tout); /* no tangent: integers, comparisons */
+void mf_jvp_linear(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out,
+                   mf_variable **tout); /* linear in all operands together */
+void mf_transpose_none(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                       mf_variable **ct_in); /* not linear: reaching it is an error naming the op */
 void mf_partial_eval_all_or_nothing(mf_partial_context *c, const mf_eqn *e);
 bool mf_dce_whole(const mf_eqn *e, const bool *used_out, bool *used_in, const void **params);
-void mf_batch_elementwise(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis);
+void mf_batch_elementwise(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out,
+                          int *out_axis);
 /* Moves every batch dimension to the front, broadcasts the unbatched operands, and says the op's own params hold with one more leading axis. */
 void mf_variance_join(const mf_eqn *e, const mf_axis_env *env, const uint64_t *in, uint64_t *out);
 mf_cost mf_cost_elementwise(const mf_eqn *e); /* one flop an output element */

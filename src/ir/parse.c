@@ -20,7 +20,7 @@
 typedef struct name_entry {
     const char *name; /* in the text */
     int length;
-    mf_var *var;
+    mf_variable *var;
 } name_entry;
 
 /* The names of one body. */
@@ -31,7 +31,7 @@ typedef struct name_table {
 
 typedef struct var_list {
     int count, capacity;
-    mf_var **at;
+    mf_variable **at;
 } var_list;
 
 typedef struct def {
@@ -197,7 +197,7 @@ static int name_slot(const name_table *t, const char *name, int length)
     return i;
 }
 
-static mf_var *find_name(const name_table *t, const char *name, int length)
+static mf_variable *find_name(const name_table *t, const char *name, int length)
 {
     return t->capacity ? t->at[name_slot(t, name, length)].var : NULL;
 }
@@ -218,7 +218,7 @@ static bool grow_names(name_table *t)
     return true;
 }
 
-static void define(parser *p, body *b, const def *d, mf_var *v)
+static void define(parser *p, body *b, const def *d, mf_variable *v)
 {
     if (find_name(&b->names, d->name, d->length)) {
         fail_at(p, d->name, mf_error_new(MF_ERROR_ARGUMENT, "'%.*s' is defined twice", d->length, d->name));
@@ -295,7 +295,7 @@ static mf_array *read_elements(parser *p, const char *from, const mf_type *type,
     return a;
 }
 
-static mf_var *parse_literal(parser *p, body *b)
+static mf_variable *parse_literal(parser *p, body *b)
 {
     const char *from = p->at;
     bool braces = *from == '{';
@@ -313,12 +313,12 @@ static mf_var *parse_literal(parser *p, body *b)
         return NULL;
     }
     mf_array *a = read_elements(p, from, type, braces);
-    mf_var *v = p->error ? NULL : mf_builder_constant(&b->builder, a);
+    mf_variable *v = p->error ? NULL : mf_builder_constant(&b->builder, a);
     mf_drop(a);
     return v;
 }
 
-static mf_var *parse_variable(parser *p, body *b)
+static mf_variable *parse_variable(parser *p, body *b)
 {
     const char *name = p->at;
     int length = word_length(name);
@@ -328,7 +328,7 @@ static mf_var *parse_variable(parser *p, body *b)
                              MF_LITERAL_MAX));
         return NULL;
     }
-    mf_var *v = find_name(&b->names, name, length);
+    mf_variable *v = find_name(&b->names, name, length);
     if (v)
         p->at += length;
     else if (length)
@@ -344,7 +344,7 @@ static void parse_operand(parser *p, body *b)
     skip(p);
     int n = word_length(p->at);
     bool literal = isdigit((unsigned char)*p->at) || *p->at == '-' || *p->at == '{' || (n && p->at[n] == ':');
-    mf_var *v = literal ? parse_literal(p, b) : parse_variable(p, b);
+    mf_variable *v = literal ? parse_literal(p, b) : parse_variable(p, b);
     if (p->error)
         return;
     var_list *list = &b->operands;

@@ -77,7 +77,7 @@ static void print_constant(mf_text *t, mf_array *a)
     mf_drop(e);
 }
 
-static void print_var(const printer *p, const mf_var *v)
+static void print_var(const printer *p, const mf_variable *v)
 {
     if (v->constant)
         print_constant(p->text, v->constant);
@@ -85,7 +85,7 @@ static void print_var(const printer *p, const mf_var *v)
         print_name(p->text, p->number ? p->number[v->id] : v->id);
 }
 
-static void print_definitions(const printer *p, mf_var *const *vars, int count)
+static void print_definitions(const printer *p, mf_variable *const *vars, int count)
 {
     for (int i = 0; i < count; i++) {
         mf_text_put(p->text, i ? ", " : "");

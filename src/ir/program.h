@@ -4,8 +4,6 @@
 #ifndef MF_IR_PROGRAM_H
 #define MF_IR_PROGRAM_H
 
-#define MF_HIDE_VAR_ /* the public mf_var is NumPy's variance */
-
 #include "array/array.h"
 #include "base/alloc.h"
 #include "base/intern.h"
@@ -13,19 +11,19 @@
 typedef struct mf_op mf_op; /* ir/op.h */
 typedef struct mf_eqn mf_eqn;
 
-typedef struct mf_var {
+typedef struct mf_variable {
     const mf_type *type;
     int id;
     mf_array *constant; /* a literal: holds a reference; NULL otherwise */
     mf_eqn *producer;   /* NULL for inputs and constants */
     int output;         /* which of the producer's */
-} mf_var;
+} mf_variable;
 
 struct mf_eqn {
     const mf_op *op;
     const void *params; /* the op's own struct; NULL when it has none */
     int in_count, out_count;
-    mf_var **in, **out;
+    mf_variable **in, **out;
     const void *address; /* the user's return address, for errors and profiles */
 };
 
@@ -33,9 +31,9 @@ typedef struct mf_program {
     mf_object object;
     mf_arena arena;
     int in_count, out_count, eqn_count, var_count;
-    mf_var **in, **out;
+    mf_variable **in, **out;
     mf_eqn **eqns;
-    mf_var **vars; /* by id */
+    mf_variable **vars; /* by id */
 } mf_program;
 extern const mf_class mf_program_class;
 

@@ -13,13 +13,13 @@ typedef struct verifier {
 
 static mf_error_object *verify(const mf_program *p, const mf_axis_env *env, int depth);
 
-static bool is_ours(const verifier *v, const mf_var *var)
+static bool is_ours(const verifier *v, const mf_variable *var)
 {
     const mf_program *p = v->program;
     return var && var->id >= 0 && var->id < p->var_count && p->vars[var->id] == var;
 }
 
-static bool is_usable(const verifier *v, const mf_var *var)
+static bool is_usable(const verifier *v, const mf_variable *var)
 {
     return is_ours(v, var) && (var->constant ? var->constant->type == var->type && !var->producer : v->defined[var->id]);
 }
@@ -32,7 +32,7 @@ static mf_error_object *bad(const mf_eqn *e, int index, const char *what, int wh
 static mf_error_object *check_inputs(const verifier *v)
 {
     for (int i = 0; i < v->program->in_count; i++) {
-        const mf_var *var = v->program->in[i];
+        const mf_variable *var = v->program->in[i];
         if (!is_ours(v, var) || v->defined[var->id] || var->constant || var->producer)
             return mf_error_new(MF_ERROR_ARGUMENT, "invalid program: input %d is not a fresh variable of it", i);
         v->defined[var->id] = true;
@@ -51,7 +51,7 @@ static mf_error_object *check_operands(const verifier *v, const mf_eqn *e, int i
 static mf_error_object *check_results(const verifier *v, const mf_eqn *e, int index)
 {
     for (int i = 0; i < e->out_count; i++) {
-        const mf_var *var = e->out[i];
+        const mf_variable *var = e->out[i];
         if (!is_ours(v, var) || v->defined[var->id] || var->constant || var->producer != e || var->output != i)
             return bad(e, index, "not a fresh variable of the program: result", i);
         v->defined[var->id] = true;
@@ -106,7 +106,7 @@ static mf_error_object *check_eqn(const verifier *v, const mf_eqn *e, int index)
 static mf_error_object *check_vars(const verifier *v)
 {
     for (int i = 0; i < v->program->var_count; i++) {
-        const mf_var *var = v->program->vars[i];
+        const mf_variable *var = v->program->vars[i];
         if (!var || var->id != i || !var->type)
             return mf_error_new(MF_ERROR_ARGUMENT, "invalid program: variable %d has another id or no type", i);
     }

@@ -3,7 +3,7 @@
 #include "ops/emit.h"
 #include <string.h>
 
-mf_var *e_batched_at(mf_batch_context *c, mf_var *x, int axis, int to)
+mf_variable *e_batched_at(mf_batch_context *c, mf_variable *x, int axis, int to)
 {
     return axis < 0 ? e_broadcast_axis(c->b, x, to, c->size) : e_move_axis(c->b, x, axis, to);
 }
@@ -19,9 +19,10 @@ static int common_axis(const mf_eqn *e, const int *in_axis)
     return in_axis[0];
 }
 
-void mf_batch_elementwise(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis)
+void mf_batch_elementwise(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out,
+                          int *out_axis)
 {
-    mf_var *few[8], **moved = e->in_count <= 8 ? few : mf_alloc((size_t)e->in_count * sizeof *moved);
+    mf_variable *few[8], **moved = e->in_count <= 8 ? few : mf_alloc((size_t)e->in_count * sizeof *moved);
     int axis = common_axis(e, in_axis);
     if (!moved)
         mf_builder_fail(c->b, mf_error_out_of_memory());

@@ -16,13 +16,13 @@ static mf_error_object *call_type_rule(mf_type_context *c)
     return error;
 }
 
-static void call_jvp(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out, mf_var **tout)
+static void call_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out, mf_variable **tout)
 {
     const mf_jit_params *old = call_of(e);
     mf_error_object *error = NULL;
     bool *has = nested_room(b, e->in_count, sizeof *has), *gives = nested_room(b, e->out_count, sizeof *gives);
     nested_list operands = nested_list_new(b, 2 * e->in_count);
-    mf_var **results = nested_room(b, 2 * e->out_count, sizeof *results);
+    mf_variable **results = nested_room(b, 2 * e->out_count, sizeof *results);
     if (b->error)
         return;
     for (int i = 0; i < e->in_count; i++) {
@@ -45,7 +45,8 @@ static void call_jvp(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *
     mf_drop(p);
 }
 
-static void call_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in)
+static void call_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                           mf_variable **ct_in)
 {
     nested_transpose_call(b, e->op == &mf_op_remat ? e->op : &mf_op_jit, call_of(e)->program, call_of(e)->name, e, linear, in, ct, ct_in);
 }
@@ -64,7 +65,7 @@ static bool call_dce(const mf_eqn *e, const bool *used_out, bool *used_in, const
     return smaller;
 }
 
-static void call_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis)
+static void call_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out, int *out_axis)
 {
     mf_error_object *error = NULL;
     for (int o = 0; o < e->out_count; o++)
@@ -96,8 +97,8 @@ static void jit_partial_eval(mf_partial_context *c, const mf_eqn *e)
     bool *known = nested_known(c, e);
     if (!known || !nested_split(c, c->env, call_of(e)->program, known, NULL, &parts))
         return;
-    mf_var **in = mf_partial_room(c, e->in_count + parts.residual_count, sizeof *in);
-    mf_var **out = mf_partial_room(c, e->out_count + parts.residual_count, sizeof *out);
+    mf_variable **in = mf_partial_room(c, e->in_count + parts.residual_count, sizeof *in);
+    mf_variable **out = mf_partial_room(c, e->out_count + parts.residual_count, sizeof *out);
     if (in && out) {
         mf_builder *k = &c->known_builder, *u = &c->unknown_builder;
         int count = 0, made = parts.known_out_count;
@@ -141,10 +142,10 @@ static mf_program *recompute(mf_partial_context *c, const mf_program *p, const b
     mf_builder b;
     mf_error_object *error = NULL;
     mf_builder_init(&b, c->env);
-    mf_var **all = nested_room(&b, p->in_count, sizeof *all);
-    mf_var **in = nested_room(&b, p->in_count + parts->residual_count, sizeof *in),
-           **made = nested_room(&b, parts->known->out_count, sizeof *made);
-    mf_var **out = nested_room(&b, parts->unknown->out_count, sizeof *out);
+    mf_variable **all = nested_room(&b, p->in_count, sizeof *all);
+    mf_variable **in = nested_room(&b, p->in_count + parts->residual_count, sizeof *in),
+                **made = nested_room(&b, parts->known->out_count, sizeof *made);
+    mf_variable **out = nested_room(&b, parts->unknown->out_count, sizeof *out);
     int count = 0, residual = parts->known_out_count;
     for (int pass = 0; pass < 2 && !b.error; pass++)
         for (int i = 0; i < p->in_count; i++)
@@ -172,7 +173,7 @@ static void remat_emit_known(mf_partial_context *c, const mf_eqn *e, const neste
     mf_error_object *error = NULL;
     int count = parts->known_out_count;
     int *keep = mf_partial_room(c, count, sizeof *keep);
-    mf_var **in = mf_partial_room(c, e->in_count, sizeof *in), **out = mf_partial_room(c, count, sizeof *out);
+    mf_variable **in = mf_partial_room(c, e->in_count, sizeof *in), **out = mf_partial_room(c, count, sizeof *out);
     if (!keep || !in || !out)
         return;
     for (int o = 0; o < count; o++)
@@ -193,7 +194,7 @@ static void remat_emit_unknown(mf_partial_context *c, const mf_eqn *e, const boo
 {
     const mf_program *p = call_of(e)->program;
     mf_program *again = recompute(c, p, known, parts), *u;
-    mf_var **in = mf_partial_room(c, e->in_count, sizeof *in), **out = mf_partial_room(c, e->out_count, sizeof *out);
+    mf_variable **in = mf_partial_room(c, e->in_count, sizeof *in), **out = mf_partial_room(c, e->out_count, sizeof *out);
     bool *used_in = mf_partial_room(c, e->in_count, sizeof *used_in), *used_out = mf_partial_room(c, e->out_count, sizeof *used_out);
     mf_error_object *error = NULL;
     if (!again || !in || !out || !used_in || !used_out)

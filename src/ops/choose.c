@@ -6,9 +6,12 @@
 #include <string.h>
 
 /* x as wide as `like`. */
-static mf_var *widen(mf_builder *b, mf_var *x, const mf_type *like) { return e_broadcast(b, x, like->rank, like->dims, mf_ints_of(0)); }
+static mf_variable *widen(mf_builder *b, mf_variable *x, const mf_type *like)
+{
+    return e_broadcast(b, x, like->rank, like->dims, mf_ints_of(0));
+}
 /* Brings operand i of an op whose operands may be scalars to the front of a batch: scalars that are not batched stay scalars. */
-static mf_var *batch_operand(mf_batch_context *c, mf_var *x, int axis, const mf_type *unbatched, const mf_type *shape)
+static mf_variable *batch_operand(mf_batch_context *c, mf_variable *x, int axis, const mf_type *unbatched, const mf_type *shape)
 {
     if (unbatched->rank == shape->rank)
         return e_batched_at(c, x, axis, 0);
@@ -30,7 +33,7 @@ static bool batched_alike(const mf_eqn *e, const int *in_axis)
 
 MF_BATCH_RULE(choose_batch)
 {
-    mf_var *moved[3];
+    mf_variable *moved[3];
     bool alike = batched_alike(e, in_axis);
     for (int i = 0; i < 3; i++)
         moved[i] = alike ? in[i] : batch_operand(c, in[i], in_axis[i], e->in[i]->type, e->out[0]->type);
@@ -61,14 +64,14 @@ MF_JVP_RULE(select_jvp)
 {
     mf_copy_eqn(b, e, in, out);
     const mf_type *t = (tin[1] ? tin[1] : tin[2])->type;
-    mf_var *no = tin[1] ? tin[1] : e_full(b, t, 0), *yes = tin[2] ? tin[2] : e_full(b, t, 0);
+    mf_variable *no = tin[1] ? tin[1] : e_full(b, t, 0), *yes = tin[2] ? tin[2] : e_full(b, t, 0);
     tout[0] = e_select(b, in[0], yes, no);
 }
 
 MF_TRANSPOSE_RULE(select_transpose)
 {
     (void)e;
-    mf_var *zero = e_zeros_like(b, ct[0]);
+    mf_variable *zero = e_zeros_like(b, ct[0]);
     ct_in[0] = NULL;
     ct_in[1] = linear[1] ? e_select(b, in[0], zero, ct[0]) : NULL;
     ct_in[2] = linear[2] ? e_select(b, in[0], ct[0], zero) : NULL;
@@ -139,14 +142,14 @@ MF_JVP_RULE(clamp_jvp)
 {
     const mf_type *t = in[1]->type;
     mf_copy_eqn(b, e, in, out);
-    mf_var *low = widen(b, in[0], t), *x = in[1], *high = widen(b, in[2], t), *sum = NULL;
+    mf_variable *low = widen(b, in[0], t), *x = in[1], *high = widen(b, in[2], t), *sum = NULL;
     for (int i = 0; i < 3; i++) {
         if (!tin[i])
             continue;
-        mf_var *above = e_compare(b, &mf_op_gt, i == 0 ? low : x, i == 0 ? x : low);
-        mf_var *counts = i == 2 ? e_compare(b, &mf_op_lt, high, x)
-                                : e_binary(b, &mf_op_and, above, e_compare(b, &mf_op_lt, i == 0 ? low : x, high));
-        mf_var *tangent = widen(b, tin[i], t), *part = e_select(b, counts, tangent, e_zeros_like(b, tangent));
+        mf_variable *above = e_compare(b, &mf_op_gt, i == 0 ? low : x, i == 0 ? x : low);
+        mf_variable *counts = i == 2 ? e_compare(b, &mf_op_lt, high, x)
+                                     : e_binary(b, &mf_op_and, above, e_compare(b, &mf_op_lt, i == 0 ? low : x, high));
+        mf_variable *tangent = widen(b, tin[i], t), *part = e_select(b, counts, tangent, e_zeros_like(b, tangent));
         sum = sum ? e_add(b, sum, part) : part;
     }
     tout[0] = sum;

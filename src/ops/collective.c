@@ -152,9 +152,9 @@ static void reduce_variance(const mf_eqn *e, const mf_axis_env *env, const uint6
 }
 
 /* Runs of rows stay together. */
-mf_var *collective_pick_rows(mf_builder *b, mf_var *x, const int64_t *order, int count)
+mf_variable *collective_pick_rows(mf_builder *b, mf_variable *x, const int64_t *order, int count)
 {
-    mf_var **parts = nested_room(b, count, sizeof *parts);
+    mf_variable **parts = nested_room(b, count, sizeof *parts);
     int made = 0;
     for (int i = 0, run; i < count && !b->error; i += run) {
         for (run = 1; i + run < count && (order[i] < 0 ? order[i + run] < 0 : order[i + run] == order[i] + run); run++) {
@@ -169,13 +169,13 @@ mf_var *collective_pick_rows(mf_builder *b, mf_var *x, const int64_t *order, int
     return b->error ? mf_poison(b) : e_concatenate(b, parts, made, 0);
 }
 
-mf_var *collective_reduce_dimension(mf_builder *b, const mf_op *op, mf_var *x, int axis)
+mf_variable *collective_reduce_dimension(mf_builder *b, const mf_op *op, mf_variable *x, int axis)
 {
     const mf_op *reduce = op == &mf_op_psum ? &mf_op_reduce_sum : op == &mf_op_pmax ? &mf_op_reduce_max : &mf_op_reduce_min;
     return mf_emit(b, reduce, &(mf_axes_params){ mf_ints_of(1, axis) }, 1, x);
 }
 
-mf_var *collective_into_groups(mf_builder *b, mf_var *x, const mf_intlist *groups, int64_t group_size)
+mf_variable *collective_into_groups(mf_builder *b, mf_variable *x, const mf_intlist *groups, int64_t group_size)
 {
     int64_t dims[MF_RANK + 1];
     if (!b->error && x->type->rank >= MF_RANK)
@@ -190,7 +190,7 @@ mf_var *collective_into_groups(mf_builder *b, mf_var *x, const mf_intlist *group
     return e_reshape(b, x, x->type->rank + 1, dims);
 }
 
-mf_var *collective_out_of_groups(mf_builder *b, mf_var *x, const mf_intlist *groups)
+mf_variable *collective_out_of_groups(mf_builder *b, mf_variable *x, const mf_intlist *groups)
 {
     int64_t *back = nested_room(b, groups->count, sizeof *back);
     int members = 0;
@@ -202,7 +202,7 @@ mf_var *collective_out_of_groups(mf_builder *b, mf_var *x, const mf_intlist *gro
     return back ? collective_pick_rows(b, collective_merge_dimensions(b, x, 0), back, members) : mf_poison(b);
 }
 
-mf_var *collective_merge_dimensions(mf_builder *b, mf_var *x, int axis)
+mf_variable *collective_merge_dimensions(mf_builder *b, mf_variable *x, int axis)
 {
     int64_t dims[MF_RANK];
     int rank = 0;
@@ -215,7 +215,7 @@ mf_var *collective_merge_dimensions(mf_builder *b, mf_var *x, int axis)
     return b->error ? mf_poison(b) : e_reshape(b, x, rank, dims);
 }
 
-mf_var *collective_part_dimension(mf_builder *b, mf_var *x, int axis, int64_t n)
+mf_variable *collective_part_dimension(mf_builder *b, mf_variable *x, int axis, int64_t n)
 {
     int64_t dims[MF_RANK + 1];
     int rank = 0;
@@ -242,20 +242,20 @@ static const mf_intlist *fill_gaps(mf_builder *b, const mf_op *op, const mf_intl
 }
 
 /* x has its batch in front: it is reduced within each group, and every member gets its group's result. */
-static mf_var *reduce_groups(mf_builder *b, const mf_op *op, mf_var *x, const mf_intlist *groups, int64_t group_size)
+static mf_variable *reduce_groups(mf_builder *b, const mf_op *op, mf_variable *x, const mf_intlist *groups, int64_t group_size)
 {
     x = collective_into_groups(b, x, fill_gaps(b, op, groups, group_size), group_size);
-    mf_var *sums = b->error ? x : collective_reduce_dimension(b, op, x, 1);
+    mf_variable *sums = b->error ? x : collective_reduce_dimension(b, op, x, 1);
     return collective_out_of_groups(b, b->error ? x : e_broadcast_axis(b, sums, 1, group_size), groups);
 }
 
 /* Unbatched operands: every member holds the same, so a sum is a multiple and an extremum is the operand. */
-static mf_var *reduce_equal(mf_builder *b, const mf_op *op, mf_var *x, int64_t members)
+static mf_variable *reduce_equal(mf_builder *b, const mf_op *op, mf_variable *x, int64_t members)
 {
     return op == &mf_op_psum && members != 1 ? e_scale(b, x, (double)members) : x;
 }
 
-static void reduce_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis)
+static void reduce_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out, int *out_axis)
 {
     const mf_collective_params *p = sum_of(e);
     const mf_namelist *rest = collective_without(p->axes, c->axis_name);
@@ -268,7 +268,7 @@ static void reduce_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in
         collective_refuse(c, e, "axis_index_groups over several axes can't be mapped");
         return;
     }
-    mf_var *x = in[0];
+    mf_variable *x = in[0];
     bool uneven = p->groups->count != c->size && p->groups->count;
     if (in_axis[0] < 0 && !uneven) {
         x = reduce_equal(c->b, e->op, x, p->groups->count ? p->group_size : c->size);
@@ -288,7 +288,8 @@ static const mf_param reduce_params[] = { MF_PARAM(mf_collective_params, axes, M
                                           MF_PARAM(mf_collective_params, group_size, MF_PARAM_INT),
                                           { NULL, 0, 0 } };
 
-static void psum_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in)
+static void psum_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                           mf_variable **ct_in)
 {
     (void)linear, (void)in;
     ct_in[0] = mf_emit(b, &mf_op_psum, e->params, 1, ct[0]);
@@ -312,7 +313,8 @@ const mf_op mf_op_psum = {
     .samples = nested_no_samples,
 };
 
-static void extremum_jvp(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out, mf_var **tout)
+static void extremum_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out,
+                         mf_variable **tout)
 {
     (void)in, (void)tin;
     mf_builder_fail(b, mf_error_new(MF_ERROR_ARGUMENT,
@@ -387,7 +389,8 @@ static mf_error_object *ppermute_type_rule(mf_type_context *c)
     return NULL;
 }
 
-static void ppermute_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in)
+static void ppermute_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                               mf_variable **ct_in)
 {
     (void)linear, (void)in;
     const mf_intlist *perm = permute_of(e)->perm;
@@ -403,7 +406,8 @@ static void ppermute_variance(const mf_eqn *e, const mf_axis_env *env, const uin
     out[0] = in[0] | collective_bits_of(env, permute_of(e)->axes);
 }
 
-static void ppermute_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis)
+static void ppermute_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out,
+                           int *out_axis)
 {
     const mf_permute_params *p = permute_of(e);
     out_axis[0] = in_axis[0];
@@ -463,18 +467,19 @@ static void axis_index_variance(const mf_eqn *e, const mf_axis_env *env, const u
 }
 
 /* The index is a sum over the names, each times the sizes of those behind it; the mapped name's own index is an iota. */
-static void axis_index_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis)
+static void axis_index_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out,
+                             int *out_axis)
 {
     const mf_namelist *axes = index_of(e)->axes;
     mf_builder *b = c->b;
-    mf_var *sum = NULL;
+    mf_variable *sum = NULL;
     int64_t factor = 1;
     (void)in, (void)in_axis;
     for (int i = axes->count - 1; i >= 0; i--) {
         bool mapped = axes->at[i] == c->axis_name;
         mf_axis_name_params one = { mf_names_intern(&axes->at[i], 1) };
-        mf_var *index = mapped ? e_iota(b, MF_I32, 1, &c->size, 0)
-                               : e_broadcast_axis(b, mf_emit(b, &mf_op_axis_index, &one, 0), 0, c->size);
+        mf_variable *index = mapped ? e_iota(b, MF_I32, 1, &c->size, 0)
+                                    : e_broadcast_axis(b, mf_emit(b, &mf_op_axis_index, &one, 0), 0, c->size);
         index = factor == 1 ? index : e_scale(b, index, (double)factor);
         sum = sum ? e_add(b, sum, index) : index;
         factor *= mapped ? c->size : collective_total_size(b->env, one.axes);

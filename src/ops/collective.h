@@ -19,13 +19,13 @@ bool collective_over_batch(const mf_batch_context *c, const mf_namelist *axes); 
 const mf_namelist *collective_without(const mf_namelist *axes, const char *name);
 void collective_refuse(mf_batch_context *c, const mf_eqn *e, const char *what);
 /* Rows of x along dimension 0 in another order; -1 gives zeros. */
-mf_var *collective_pick_rows(mf_builder *b, mf_var *x, const int64_t *order, int count);
-mf_var *collective_reduce_dimension(mf_builder *b, const mf_op *op, mf_var *x, int axis);
+mf_variable *collective_pick_rows(mf_builder *b, mf_variable *x, const int64_t *order, int count);
+mf_variable *collective_reduce_dimension(mf_builder *b, const mf_op *op, mf_variable *x, int axis);
 /* Dimension 0, the members, becomes two: groups, and the places in each; and back. */
-mf_var *collective_into_groups(mf_builder *b, mf_var *x, const mf_intlist *groups, int64_t group_size);
-mf_var *collective_out_of_groups(mf_builder *b, mf_var *x, const mf_intlist *groups);
+mf_variable *collective_into_groups(mf_builder *b, mf_variable *x, const mf_intlist *groups, int64_t group_size);
+mf_variable *collective_out_of_groups(mf_builder *b, mf_variable *x, const mf_intlist *groups);
 /* Dimension axis and the one behind it as one; and one dimension as two, the first of size n. */
-mf_var *collective_merge_dimensions(mf_builder *b, mf_var *x, int axis);
-mf_var *collective_part_dimension(mf_builder *b, mf_var *x, int axis, int64_t n);
+mf_variable *collective_merge_dimensions(mf_builder *b, mf_variable *x, int axis);
+mf_variable *collective_part_dimension(mf_builder *b, mf_variable *x, int axis, int64_t n);
 
 #endif

@@ -53,13 +53,15 @@ static mf_error_object *psum_scatter_type_rule(mf_type_context *c)
     return NULL;
 }
 
-static void all_gather_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in)
+static void all_gather_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                                 mf_variable **ct_in)
 {
     (void)linear, (void)in;
     ct_in[0] = mf_emit(b, &mf_op_psum_scatter, e->params, 1, ct[0]);
 }
 
-static void psum_scatter_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in)
+static void psum_scatter_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                                   mf_variable **ct_in)
 {
     (void)linear, (void)in;
     ct_in[0] = mf_emit(b, &mf_op_all_gather, e->params, 1, ct[0]);
@@ -77,7 +79,7 @@ static void psum_scatter_variance(const mf_eqn *e, const mf_axis_env *env, const
 
 /* x has its batch in front. The other names are gathered behind it, the last first; then the batch dimension takes its place among
  * them, and the dimensions of all names become one. */
-static mf_var *gather_all(mf_batch_context *c, const mf_gather_axis_params *p, mf_var *x)
+static mf_variable *gather_all(mf_batch_context *c, const mf_gather_axis_params *p, mf_variable *x)
 {
     for (int i = p->axes->count - 1; i >= 0; i--) {
         mf_gather_axis_params one = { mf_names_intern(&p->axes->at[i], 1), 1, false, collective_no_groups(), 0 };
@@ -91,7 +93,7 @@ static mf_var *gather_all(mf_batch_context *c, const mf_gather_axis_params *p, m
     return p->tiled && !c->b->error ? collective_merge_dimensions(c->b, x, (int)p->axis) : x;
 }
 
-static void gather_pass_through(mf_batch_context *c, const mf_eqn *e, mf_var *x, int axis, mf_var **out, int *out_axis)
+static void gather_pass_through(mf_batch_context *c, const mf_eqn *e, mf_variable *x, int axis, mf_variable **out, int *out_axis)
 {
     mf_gather_axis_params p = *gather_of(e);
     p.axis++;
@@ -100,7 +102,7 @@ static void gather_pass_through(mf_batch_context *c, const mf_eqn *e, mf_var *x,
 }
 
 /* Within groups: groups, places, the operand's dimensions. The places take the axis, and every place gets the whole. */
-static mf_var *gather_groups(mf_builder *b, const mf_gather_axis_params *p, mf_var *x)
+static mf_variable *gather_groups(mf_builder *b, const mf_gather_axis_params *p, mf_variable *x)
 {
     x = collective_into_groups(b, x, p->groups, p->group_size);
     x = b->error ? x : e_move_axis(b, x, 1, 1 + (int)p->axis);
@@ -108,7 +110,8 @@ static mf_var *gather_groups(mf_builder *b, const mf_gather_axis_params *p, mf_v
     return collective_out_of_groups(b, b->error ? x : e_broadcast_axis(b, x, 1, p->group_size), p->groups);
 }
 
-static void all_gather_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis)
+static void all_gather_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out,
+                             int *out_axis)
 {
     const mf_gather_axis_params *p = gather_of(e);
     if (!collective_over_batch(c, p->axes)) {
@@ -119,7 +122,7 @@ static void all_gather_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const
         collective_refuse(c, e, "axis_index_groups over several axes can't be mapped");
         return;
     }
-    mf_var *x = e_batched_at(c, in[0], in_axis[0], 0);
+    mf_variable *x = e_batched_at(c, in[0], in_axis[0], 0);
     out[0] = p->groups->count ? gather_groups(c->b, p, x) : gather_all(c, p, x);
     out_axis[0] = p->groups->count ? 0 : -1;
 }
@@ -132,7 +135,7 @@ static int64_t members_of(const mf_batch_context *c, const mf_namelist *axes)
 }
 
 /* Groups, places, the operand's dimensions: the sum over the places, of which each keeps its part. */
-static mf_var *scatter_groups(mf_builder *b, const mf_gather_axis_params *p, mf_var *x)
+static mf_variable *scatter_groups(mf_builder *b, const mf_gather_axis_params *p, mf_variable *x)
 {
     x = collective_into_groups(b, x, p->groups, p->group_size);
     x = b->error ? x : collective_reduce_dimension(b, &mf_op_psum, x, 1);
@@ -142,7 +145,7 @@ static mf_var *scatter_groups(mf_builder *b, const mf_gather_axis_params *p, mf_
 
 /* Name by name, the outermost first: the pieces of its members are a dimension in front of the pieces of the others'. x: batch in front.
  * Over the mapped name the sum over the batch leaves the pieces as the new batch dimension. */
-static mf_var *scatter_names(mf_batch_context *c, const mf_gather_axis_params *p, mf_var *x)
+static mf_variable *scatter_names(mf_batch_context *c, const mf_gather_axis_params *p, mf_variable *x)
 {
     mf_builder *b = c->b;
     int at = 1 + (int)p->axis;
@@ -161,7 +164,8 @@ static mf_var *scatter_names(mf_batch_context *c, const mf_gather_axis_params *p
     return x;
 }
 
-static void psum_scatter_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis)
+static void psum_scatter_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out,
+                               int *out_axis)
 {
     const mf_gather_axis_params *p = gather_of(e);
     if (!collective_over_batch(c, p->axes)) {
@@ -172,7 +176,7 @@ static void psum_scatter_batch(mf_batch_context *c, const mf_eqn *e, mf_var *con
         collective_refuse(c, e, "axis_index_groups over several axes can't be mapped");
         return;
     }
-    mf_var *x = e_batched_at(c, in[0], in_axis[0], 0);
+    mf_variable *x = e_batched_at(c, in[0], in_axis[0], 0);
     out[0] = p->groups->count ? scatter_groups(c->b, p, x) : scatter_names(c, p, x);
     out_axis[0] = 0;
 }
@@ -252,7 +256,8 @@ static mf_error_object *all_to_all_type_rule(mf_type_context *c)
     return NULL;
 }
 
-static void all_to_all_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in)
+static void all_to_all_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                                 mf_variable **ct_in)
 {
     (void)linear, (void)in;
     mf_all_to_all_params p = *exchange_of(e);
@@ -267,7 +272,7 @@ static void all_to_all_variance(const mf_eqn *e, const mf_axis_env *env, const u
 }
 
 /* Groups, places, the operand's dimensions: places and pieces change places. */
-static mf_var *exchange_groups(mf_builder *b, const mf_all_to_all_params *p, mf_var *x)
+static mf_variable *exchange_groups(mf_builder *b, const mf_all_to_all_params *p, mf_variable *x)
 {
     int split = (int)p->split_axis + 2, concat = (int)p->concat_axis + 2;
     x = collective_into_groups(b, x, p->groups, p->group_size);
@@ -280,7 +285,7 @@ static mf_var *exchange_groups(mf_builder *b, const mf_all_to_all_params *p, mf_
 
 /* Name by name, the outermost first: each turns its pieces, a dimension of their own, into what arrives from its members. x: batch in
  * front. In the end these dimensions are one again and go where concat_axis says. */
-static mf_var *exchange_names(mf_batch_context *c, const mf_all_to_all_params *p, mf_var *x)
+static mf_variable *exchange_names(mf_batch_context *c, const mf_all_to_all_params *p, mf_variable *x)
 {
     mf_builder *b = c->b;
     int split = (int)p->split_axis + 1, concat = (int)p->concat_axis + 1, count = p->axes->count;
@@ -303,10 +308,11 @@ static mf_var *exchange_names(mf_batch_context *c, const mf_all_to_all_params *p
     return p->tiled ? collective_merge_dimensions(b, x, concat) : x;
 }
 
-static void all_to_all_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis)
+static void all_to_all_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out,
+                             int *out_axis)
 {
     mf_all_to_all_params p = *exchange_of(e);
-    mf_var *x = e_batched_at(c, in[0], in_axis[0], 0);
+    mf_variable *x = e_batched_at(c, in[0], in_axis[0], 0);
     out_axis[0] = 0;
     if (collective_over_batch(c, p.axes)) {
         if (p.groups->count && p.axes->count > 1)

@@ -63,7 +63,7 @@ static void copy_parts(const mf_type *t, int size, char *out, int to, const char
         .samples = text,                                \
     }
 
-static mf_var *pair(mf_builder *b, mf_var *re, mf_var *im) { return e_binary(b, &mf_op_complex, re, im); }
+static mf_variable *pair(mf_builder *b, mf_variable *re, mf_variable *im) { return e_binary(b, &mf_op_complex, re, im); }
 
 /* ---- complex */
 MF_TRANSPOSE_RULE(complex_transpose)

@@ -15,7 +15,7 @@ static void drop_all(mf_program **branches, int count)
         mf_drop(branches[k]);
 }
 
-static void emit_cond(mf_builder *b, mf_program **branches, int count, mf_var *const *in, int in_count, mf_var **out)
+static void emit_cond(mf_builder *b, mf_program **branches, int count, mf_variable *const *in, int in_count, mf_variable **out)
 {
     mf_cond_params p = { { count, branches } };
     mf_emit_into(b, &mf_op_cond, &p, in, in_count, out, branches[0]->out_count);
@@ -74,12 +74,12 @@ static bool differentiate_branches(mf_builder *b, const mf_eqn *e, const bool *h
     return one;
 }
 
-static void cond_jvp(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out, mf_var **tout)
+static void cond_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out, mf_variable **tout)
 {
     bool *has = nested_room(b, e->in_count, sizeof *has), *gives = nested_room(b, e->out_count, sizeof *gives);
     mf_program **made = nested_room(b, branch_count(e), sizeof *made);
     nested_list operands = nested_list_new(b, 2 * e->in_count);
-    mf_var **results = nested_room(b, 2 * e->out_count, sizeof *results);
+    mf_variable **results = nested_room(b, 2 * e->out_count, sizeof *results);
     if (b->error)
         return;
     for (int i = 0; i < e->in_count; i++) {
@@ -146,8 +146,9 @@ static mf_program *known_branch(mf_partial_context *c, const mf_eqn *e, const bo
     mf_builder b;
     mf_error_object *error = NULL;
     mf_builder_init(&b, c->env);
-    mf_var **all = nested_room(&b, e->in_count, sizeof *all), **in = nested_room(&b, e->in_count, sizeof *in);
-    mf_var **made = nested_room(&b, p->known->out_count, sizeof *made), **out = nested_room(&b, p->known_out_count + s->count, sizeof *out);
+    mf_variable **all = nested_room(&b, e->in_count, sizeof *all), **in = nested_room(&b, e->in_count, sizeof *in);
+    mf_variable **made = nested_room(&b, p->known->out_count, sizeof *made),
+                **out = nested_room(&b, p->known_out_count + s->count, sizeof *out);
     for (int i = 1; i < e->in_count && !b.error; i++)
         if (known[i])
             all[i - 1] = mf_builder_input(&b, e->in[i]->type);
@@ -176,8 +177,9 @@ static mf_program *unknown_branch(mf_partial_context *c, const mf_eqn *e, const 
     mf_error_object *error = NULL;
     int count = 0, made = 0;
     mf_builder_init(&b, c->env);
-    mf_var **all = nested_room(&b, e->in_count, sizeof *all), **slot = nested_room(&b, s->count, sizeof *slot);
-    mf_var **in = nested_room(&b, e->in_count + p->residual_count, sizeof *in), **out = nested_room(&b, p->unknown->out_count, sizeof *out);
+    mf_variable **all = nested_room(&b, e->in_count, sizeof *all), **slot = nested_room(&b, s->count, sizeof *slot);
+    mf_variable **in = nested_room(&b, e->in_count + p->residual_count, sizeof *in),
+                **out = nested_room(&b, p->unknown->out_count, sizeof *out);
     for (int i = 0; i < s->count && !b.error; i++)
         slot[i] = mf_builder_input(&b, s->types[i]);
     for (int pass = 0; pass < 2 && !b.error; pass++)
@@ -213,11 +215,12 @@ static bool split_branches(mf_partial_context *c, const mf_eqn *e, const bool *k
     return force;
 }
 
-static void emit_known(mf_partial_context *c, const mf_eqn *e, const bool *known, const nested_parts *parts, const slots *s, mf_var **out)
+static void emit_known(mf_partial_context *c, const mf_eqn *e, const bool *known, const nested_parts *parts, const slots *s,
+                       mf_variable **out)
 {
     int branches = branch_count(e), count = 0;
     mf_program **made = mf_partial_room(c, branches, sizeof *made);
-    mf_var **in = mf_partial_room(c, e->in_count, sizeof *in);
+    mf_variable **in = mf_partial_room(c, e->in_count, sizeof *in);
     bool good = made && in && parts[0].known_out_count + s->count > 0;
     for (int k = 0; good && k < branches; k++)
         good = (made[k] = known_branch(c, e, known, &parts[k], s, s->of[k]));
@@ -229,11 +232,12 @@ static void emit_known(mf_partial_context *c, const mf_eqn *e, const bool *known
     drop_all(made, branches);
 }
 
-static void emit_unknown(mf_partial_context *c, const mf_eqn *e, const bool *known, const nested_parts *parts, const slots *s, mf_var **out)
+static void emit_unknown(mf_partial_context *c, const mf_eqn *e, const bool *known, const nested_parts *parts, const slots *s,
+                         mf_variable **out)
 {
     int branches = branch_count(e), count = 0;
     mf_program **made = mf_partial_room(c, branches, sizeof *made);
-    mf_var **in = mf_partial_room(c, e->in_count + s->count, sizeof *in);
+    mf_variable **in = mf_partial_room(c, e->in_count + s->count, sizeof *in);
     bool *forwarded = mf_partial_room(c, e->in_count, sizeof *forwarded);
     bool good = made && in && forwarded && parts[0].unknown->out_count > 0;
     for (int k = 0; good && k < branches; k++)
@@ -268,7 +272,7 @@ static void cond_partial_eval(mf_partial_context *c, const mf_eqn *e)
         return;
     }
     if (split_branches(c, e, known, parts) && assign_slots(c, parts, branch_count(e), &s)) {
-        mf_var **out = mf_partial_room(c, e->out_count + s.count, sizeof *out);
+        mf_variable **out = mf_partial_room(c, e->out_count + s.count, sizeof *out);
         if (out) {
             emit_known(c, e, known, parts, &s, out);
             nested_set_known(c, e, parts, out);
@@ -306,12 +310,13 @@ static bool transpose_branches(mf_builder *b, const mf_eqn *e, const bool *linea
     return one;
 }
 
-static void cond_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in)
+static void cond_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                           mf_variable **ct_in)
 {
     bool *has = nested_room(b, e->out_count, sizeof *has), *gives = nested_room(b, e->in_count, sizeof *gives);
     mf_program **made = nested_room(b, branch_count(e), sizeof *made);
     nested_list operands = nested_list_new(b, e->in_count + e->out_count);
-    mf_var **results = nested_room(b, e->in_count, sizeof *results);
+    mf_variable **results = nested_room(b, e->in_count, sizeof *results);
     if (b->error)
         return;
     for (int i = 0; i < e->in_count; i++)
@@ -399,15 +404,16 @@ static bool batch_branches(mf_batch_context *c, const mf_eqn *e, const int *in_a
 }
 
 /* An index of its own for every example: all branches run, and each example picks. index and x: batch in front. */
-static mf_var *pick(mf_builder *b, mf_var *index, mf_var *x, mf_var *otherwise, int branch_number)
+static mf_variable *pick(mf_builder *b, mf_variable *index, mf_variable *x, mf_variable *otherwise, int branch_number)
 {
-    mf_var *is = e_compare(b, &mf_op_ge, index, e_full(b, index->type, branch_number));
+    mf_variable *is = e_compare(b, &mf_op_ge, index, e_full(b, index->type, branch_number));
     return e_select(b, e_broadcast(b, is, x->type->rank, x->type->dims, mf_ints_of(1, 0)), x, otherwise);
 }
 
-static void select_branches(mf_batch_context *c, const mf_eqn *e, mf_program **made, mf_var *index, mf_var *const *in, mf_var **out)
+static void select_branches(mf_batch_context *c, const mf_eqn *e, mf_program **made, mf_variable *index, mf_variable *const *in,
+                            mf_variable **out)
 {
-    mf_var **one = nested_room(c->b, e->out_count, sizeof *one);
+    mf_variable **one = nested_room(c->b, e->out_count, sizeof *one);
     for (int k = 0; k < branch_count(e) && !c->b->error; k++) {
         mf_inline(c->b, made[k], in + 1, k ? one : out);
         for (int o = 0; o < e->out_count && k && !c->b->error; o++)
@@ -415,7 +421,7 @@ static void select_branches(mf_batch_context *c, const mf_eqn *e, mf_program **m
     }
 }
 
-static void cond_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis)
+static void cond_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out, int *out_axis)
 {
     mf_program **made = nested_room(c->b, branch_count(e), sizeof *made);
     for (int o = 0; o < e->out_count; o++)

@@ -76,20 +76,20 @@ static mf_error_object *conv_type(mf_type_context *c)
 }
 
 /* ---- derivatives */
-static void conv_jvp(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out, mf_var **tout)
+static void conv_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out, mf_variable **tout)
 {
     mf_copy_eqn(b, e, in, out);
     tout[0] = NULL;
     if (tin[0])
         tout[0] = mf_emit(b, e->op, e->params, 2, tin[0], in[1]);
     if (tin[1]) {
-        mf_var *t = mf_emit(b, e->op, e->params, 2, in[0], tin[1]);
+        mf_variable *t = mf_emit(b, e->op, e->params, 2, in[0], tin[1]);
         tout[0] = tout[0] ? e_add(b, tout[0], t) : t;
     }
 }
 
 /* Dimension `from` joins dimension `into` (a position after from is taken out) as its outer part. */
-static mf_var *join(mf_builder *b, mf_var *x, int from, int into)
+static mf_variable *join(mf_builder *b, mf_variable *x, int from, int into)
 {
     int order[MF_RANK], n = 0;
     int64_t dims[MF_RANK];
@@ -112,7 +112,7 @@ static mf_var *join(mf_builder *b, mf_var *x, int from, int into)
 }
 
 /* Dimension `axis` becomes two, the outer of that size. */
-static mf_var *divide(mf_builder *b, mf_var *x, int axis, int64_t outer)
+static mf_variable *divide(mf_builder *b, mf_variable *x, int axis, int64_t outer)
 {
     int64_t dims[MF_RANK + 1];
     const mf_type *t = x->type;
@@ -148,7 +148,7 @@ static extents extents_of(const mf_eqn *e, int i)
                       shape_spread(e->out[0]->type->dims[p->out_spec->at[i + 2]], p->window_strides->at[i]), p->padding_low->at[i] };
 }
 
-static mf_var *transpose_lhs(mf_builder *b, const mf_eqn *e, mf_var *ct, mf_var *w)
+static mf_variable *transpose_lhs(mf_builder *b, const mf_eqn *e, mf_variable *ct, mf_variable *w)
 {
     const mf_conv_params *p = e->params;
     int64_t low[MF_RANK], high[MF_RANK], groups = p->feature_group_count * p->batch_group_count;
@@ -170,7 +170,7 @@ static mf_var *transpose_lhs(mf_builder *b, const mf_eqn *e, mf_var *ct, mf_var 
                             p->lhs_spec,
                             groups,
                             1 };
-    mf_var *x = mf_emit(b, e->op, &back, 2, ct, e_rev(b, w, spatial_axes(p->rhs_spec)));
+    mf_variable *x = mf_emit(b, e->op, &back, 2, ct, e_rev(b, w, spatial_axes(p->rhs_spec)));
     if (p->batch_group_count > 1) {
         int batch = (int)p->lhs_spec->at[0], feature = (int)p->lhs_spec->at[1];
         x = join(b, divide(b, x, feature, p->batch_group_count), feature, batch);
@@ -178,7 +178,7 @@ static mf_var *transpose_lhs(mf_builder *b, const mf_eqn *e, mf_var *ct, mf_var 
     return x;
 }
 
-static mf_var *transpose_rhs(mf_builder *b, const mf_eqn *e, mf_var *ct, mf_var *x)
+static mf_variable *transpose_rhs(mf_builder *b, const mf_eqn *e, mf_variable *ct, mf_variable *x)
 {
     const mf_conv_params *p = e->params;
     int64_t high[MF_RANK];
@@ -195,7 +195,8 @@ static mf_var *transpose_rhs(mf_builder *b, const mf_eqn *e, mf_var *ct, mf_var 
     return mf_emit(b, e->op, &back, 2, x, ct);
 }
 
-static void conv_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in)
+static void conv_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                           mf_variable **ct_in)
 {
     if (linear[0] && linear[1])
         mf_transpose_none(b, e, linear, in, ct, ct_in);
@@ -207,44 +208,45 @@ static void conv_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, m
 
 /* ---- batching: the new dimension is folded into the batch or the features */
 /* x's dimension number `axis` (of the rank without the batch dimension) consists of groups; the batch dimension joins inside them. */
-static mf_var *join_within(mf_builder *b, mf_var *x, int batch, int axis, int64_t groups)
+static mf_variable *join_within(mf_builder *b, mf_variable *x, int batch, int axis, int64_t groups)
 {
     x = divide(b, x, axis + (batch <= axis), groups);
     x = join(b, x, batch + (axis < batch), axis + 1);
     return join(b, x, axis, axis);
 }
 
-static mf_var *batch_both(mf_builder *b, const mf_eqn *e, mf_var *const *in, const int *in_axis, int64_t size)
+static mf_variable *batch_both(mf_builder *b, const mf_eqn *e, mf_variable *const *in, const int *in_axis, int64_t size)
 {
     mf_conv_params p = *(const mf_conv_params *)e->params;
     bool by_batch = p.batch_group_count > 1;
-    mf_var *x = join(b, in[0], in_axis[0], (int)p.lhs_spec->at[by_batch ? 0 : 1]), *w = join(b, in[1], in_axis[1], (int)p.rhs_spec->at[0]);
+    mf_variable *x = join(b, in[0], in_axis[0], (int)p.lhs_spec->at[by_batch ? 0 : 1]),
+                *w = join(b, in[1], in_axis[1], (int)p.rhs_spec->at[0]);
     *(by_batch ? &p.batch_group_count : &p.feature_group_count) *= size;
     return divide(b, mf_emit(b, e->op, &p, 2, x, w), (int)p.out_spec->at[1], size);
 }
 
-static mf_var *batch_lhs(mf_builder *b, const mf_eqn *e, mf_var *const *in, int axis, int64_t size)
+static mf_variable *batch_lhs(mf_builder *b, const mf_eqn *e, mf_variable *const *in, int axis, int64_t size)
 {
     const mf_conv_params *p = e->params;
     int batch = (int)p->lhs_spec->at[0];
-    mf_var *x = p->batch_group_count > 1 ? join_within(b, in[0], axis, batch, p->batch_group_count) : join(b, in[0], axis, batch);
+    mf_variable *x = p->batch_group_count > 1 ? join_within(b, in[0], axis, batch, p->batch_group_count) : join(b, in[0], axis, batch);
     return divide(b, mf_emit(b, e->op, p, 2, x, in[1]), (int)p->out_spec->at[0], size);
 }
 
-static mf_var *batch_rhs(mf_builder *b, const mf_eqn *e, mf_var *const *in, int axis, int64_t size)
+static mf_variable *batch_rhs(mf_builder *b, const mf_eqn *e, mf_variable *const *in, int axis, int64_t size)
 {
     const mf_conv_params *p = e->params;
     int feature = (int)p->rhs_spec->at[0], out = (int)p->out_spec->at[1];
     int64_t groups = p->feature_group_count * p->batch_group_count;
-    mf_var *w = groups > 1 ? join_within(b, in[1], axis, feature, groups) : join(b, in[1], axis, feature);
-    mf_var *y = mf_emit(b, e->op, p, 2, in[0], w);
+    mf_variable *w = groups > 1 ? join_within(b, in[1], axis, feature, groups) : join(b, in[1], axis, feature);
+    mf_variable *y = mf_emit(b, e->op, p, 2, in[0], w);
     if (groups == 1)
         return divide(b, y, out, size);
     y = divide(b, divide(b, y, out, groups), out + 1, size);
     return join(b, y, out, out + 1); /* groups and features together again, behind the batch dimension */
 }
 
-static void conv_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis)
+static void conv_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out, int *out_axis)
 {
     const mf_conv_params *p = e->params;
     bool lhs = in_axis[0] >= 0, rhs = in_axis[1] >= 0;

@@ -26,7 +26,7 @@ MF_BATCH_RULE(cum_batch)
 }
 
 /* x moved by `by` places along the axis, in the running direction; what comes in is `fill`. */
-static mf_var *moved(mf_builder *b, mf_var *x, const mf_cum_params *p, int64_t by, double fill)
+static mf_variable *moved(mf_builder *b, mf_variable *x, const mf_cum_params *p, int64_t by, double fill)
 {
     int64_t in[MF_RANK] = { 0 }, out[MF_RANK] = { 0 };
     in[p->axis] = by;
@@ -35,9 +35,9 @@ static mf_var *moved(mf_builder *b, mf_var *x, const mf_cum_params *p, int64_t b
 }
 
 /* Elements that have a neighbour `by` places back: with the others left alone, max and min need no identity. */
-static mf_var *has_neighbour(mf_builder *b, const mf_type *t, const mf_cum_params *p, int64_t by)
+static mf_variable *has_neighbour(mf_builder *b, const mf_type *t, const mf_cum_params *p, int64_t by)
 {
-    mf_var *place = e_iota(b, MF_I32, t->rank, t->dims, (int)p->axis);
+    mf_variable *place = e_iota(b, MF_I32, t->rank, t->dims, (int)p->axis);
     int64_t first = p->reverse ? t->dims[p->axis] - by : by;
     return e_compare(b, p->reverse ? &mf_op_lt : &mf_op_ge, place, e_full(b, place->type, (double)first));
 }
@@ -181,9 +181,9 @@ MF_JVP_RULE(cumprod_jvp)
 {
     const mf_cum_params *p = params_of(e);
     mf_copy_eqn(b, e, in, out);
-    mf_var *product = in[0], *tangent = tin[0];
+    mf_variable *product = in[0], *tangent = tin[0];
     for (int64_t by = 1; by < in[0]->type->dims[p->axis]; by *= 2) {
-        mf_var *before = moved(b, product, p, by, 1), *tangent_before = moved(b, tangent, p, by, 0);
+        mf_variable *before = moved(b, product, p, by, 1), *tangent_before = moved(b, tangent, p, by, 0);
         tangent = e_add(b, e_mul(b, tangent_before, product), e_mul(b, tangent, before));
         product = e_mul(b, before, product);
     }
@@ -213,13 +213,13 @@ MF_JVP_RULE(extreme_jvp)
     const mf_cum_params *p = params_of(e);
     const mf_op *better = e->op == &mf_op_cummax ? &mf_op_gt : &mf_op_lt;
     mf_copy_eqn(b, e, in, out);
-    mf_var *best = in[0], *tangent = tin[0];
+    mf_variable *best = in[0], *tangent = tin[0];
     for (int64_t by = 1; by < in[0]->type->dims[p->axis]; by *= 2) {
-        mf_var *before = moved(b, best, p, by, 0), *tangent_before = moved(b, tangent, p, by, 0);
-        mf_var *has = has_neighbour(b, best->type, p, by);
-        mf_var *wins = e_binary(b, &mf_op_and, has, e_compare(b, better, before, best));
-        mf_var *ties = e_binary(b, &mf_op_and, has, e_compare(b, &mf_op_eq, before, best));
-        mf_var *half = e_scale(b, e_add(b, tangent, tangent_before), 0.5);
+        mf_variable *before = moved(b, best, p, by, 0), *tangent_before = moved(b, tangent, p, by, 0);
+        mf_variable *has = has_neighbour(b, best->type, p, by);
+        mf_variable *wins = e_binary(b, &mf_op_and, has, e_compare(b, better, before, best));
+        mf_variable *ties = e_binary(b, &mf_op_and, has, e_compare(b, &mf_op_eq, before, best));
+        mf_variable *half = e_scale(b, e_add(b, tangent, tangent_before), 0.5);
         tangent = e_select(b, ties, half, e_select(b, wins, tangent_before, tangent));
         best = e_select(b, wins, before, best);
     }

@@ -23,7 +23,7 @@ static mf_error_object *custom_type_rule(mf_type_context *c)
 
 /* ------------------------------------------------------------------ what rules give, checked */
 
-static int inexact_count(mf_var *const *vars, int count)
+static int inexact_count(mf_variable *const *vars, int count)
 {
     int n = 0;
     for (int i = 0; i < count; i++)
@@ -51,7 +51,7 @@ static bool check_result(mf_builder *b, const mf_eqn *e, const char *what, int o
 }
 
 /* A rule is not told of what its function captured, so it can't differentiate by it. */
-static bool check_captures(mf_builder *b, const mf_eqn *e, mf_var *const *tin)
+static bool check_captures(mf_builder *b, const mf_eqn *e, mf_variable *const *tin)
 {
     for (int i = 0; i < custom_of(e)->consts; i++)
         if (tin[i]) {
@@ -75,11 +75,11 @@ static const mf_type **primal_types(mf_builder *b, const mf_eqn *e)
 
 /* ------------------------------------------------------------------ custom_jvp_call */
 
-static void inline_jvp(mf_builder *b, const mf_eqn *e, const mf_program *p, mf_var *const *in, mf_var *const *tin, mf_var **out,
-                       mf_var **tout)
+static void inline_jvp(mf_builder *b, const mf_eqn *e, const mf_program *p, mf_variable *const *in, mf_variable *const *tin,
+                       mf_variable **out, mf_variable **tout)
 {
     int first = (int)custom_of(e)->consts, count = 0;
-    mf_var **operands = nested_room(b, 2 * e->in_count, sizeof *operands), **results = nested_room(b, p->out_count, sizeof *results);
+    mf_variable **operands = nested_room(b, 2 * e->in_count, sizeof *operands), **results = nested_room(b, p->out_count, sizeof *results);
     if (b->error)
         return;
     for (int i = first; i < e->in_count; i++)
@@ -97,7 +97,8 @@ static void inline_jvp(mf_builder *b, const mf_eqn *e, const mf_program *p, mf_v
     }
 }
 
-static void custom_jvp_jvp(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out, mf_var **tout)
+static void custom_jvp_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out,
+                           mf_variable **tout)
 {
     mf_error_object *error = NULL;
     int first = (int)custom_of(e)->consts, count = e->in_count - first;
@@ -114,7 +115,8 @@ static void custom_jvp_jvp(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf
     mf_drop(p);
 }
 
-static void custom_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in)
+static void custom_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                             mf_variable **ct_in)
 {
     nested_transpose_call(b, &mf_op_jit, custom_of(e)->program, rule_of(e)->head.name, e, linear, in, ct, ct_in);
 }
@@ -197,7 +199,7 @@ static mf_program *sum_shared(const batched_rule *r, mf_program *p, const bool *
 {
     mf_builder b;
     mf_builder_init(&b, r->rule.env);
-    mf_var **in = nested_room(&b, p->in_count, sizeof *in), **out = nested_room(&b, p->out_count, sizeof *out);
+    mf_variable **in = nested_room(&b, p->in_count, sizeof *in), **out = nested_room(&b, p->out_count, sizeof *out);
     for (int i = 0; i < p->in_count && !b.error; i++)
         in[i] = mf_builder_input(&b, p->in[i]->type);
     if (!b.error)
@@ -265,7 +267,7 @@ static batched_rule *wrap_rule(mf_batch_context *c, const mf_eqn *e, const int *
     return NULL;
 }
 
-static void custom_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis)
+static void custom_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out, int *out_axis)
 {
     mf_error_object *error = NULL;
     for (int o = 0; o < e->out_count; o++)
@@ -326,11 +328,11 @@ static const mf_type **backward_types(mf_builder *b, const mf_eqn *e, const mf_p
     return types;
 }
 
-static void emit_linear(mf_builder *b, const mf_eqn *e, mf_program *backward, int residuals, mf_var *const *from_forward,
-                        mf_var *const *tin, mf_var **tout)
+static void emit_linear(mf_builder *b, const mf_eqn *e, mf_program *backward, int residuals, mf_variable *const *from_forward,
+                        mf_variable *const *tin, mf_variable **tout)
 {
     int first = (int)custom_of(e)->consts, count = 0, outs = backward->in_count - residuals;
-    mf_var **in = nested_room(b, residuals + e->in_count, sizeof *in), **out = nested_room(b, outs, sizeof *out);
+    mf_variable **in = nested_room(b, residuals + e->in_count, sizeof *in), **out = nested_room(b, outs, sizeof *out);
     mf_custom_linear_params p = { backward, residuals };
     if (b->error)
         return;
@@ -345,12 +347,12 @@ static void emit_linear(mf_builder *b, const mf_eqn *e, mf_program *backward, in
 }
 
 static void run_forward(mf_builder *b, const mf_eqn *e, const mf_program *forward, const mf_type *const *primals, int primal_count,
-                        mf_var *const *in, mf_var *const *tin, mf_var **out, mf_var **tout)
+                        mf_variable *const *in, mf_variable *const *tin, mf_variable **out, mf_variable **tout)
 {
     mf_error_object *error = NULL;
     int count;
     const mf_type **types = backward_types(b, e, forward, &count);
-    mf_var **results = nested_room(b, forward->out_count, sizeof *results);
+    mf_variable **results = nested_room(b, forward->out_count, sizeof *results);
     if (b->error)
         return;
     mf_inline(b, forward, in + custom_of(e)->consts, results);
@@ -367,7 +369,8 @@ static void run_forward(mf_builder *b, const mf_eqn *e, const mf_program *forwar
 }
 
 /* The forward rule runs in place of the function; its tangents are left to custom_linear, for the transpose to find. */
-static void custom_vjp_jvp(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out, mf_var **tout)
+static void custom_vjp_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out,
+                           mf_variable **tout)
 {
     mf_error_object *error = NULL;
     int count = e->in_count - (int)custom_of(e)->consts;
@@ -427,17 +430,19 @@ static mf_error_object *no_forward_mode(void)
     return mf_error_new(MF_ERROR_ARGUMENT, "can't apply forward-mode differentiation (jvp) to a custom_vjp function.");
 }
 
-static void linear_jvp(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out, mf_var **tout)
+static void linear_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out,
+                       mf_variable **tout)
 {
     (void)e, (void)in, (void)tin, (void)out, (void)tout;
     nested_fail(b, no_forward_mode());
 }
 
-static void linear_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in)
+static void linear_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                             mf_variable **ct_in)
 {
     const mf_program *backward = linear_of(e)->backward;
     int residuals = (int)linear_of(e)->residuals;
-    mf_var **operands = nested_room(b, backward->in_count, sizeof *operands);
+    mf_variable **operands = nested_room(b, backward->in_count, sizeof *operands);
     for (int r = 0; operands && r < residuals; r++) {
         operands[r] = linear[r] ? NULL : in[r];
         if (linear[r])
@@ -450,13 +455,13 @@ static void linear_transpose(mf_builder *b, const mf_eqn *e, const bool *linear,
     mf_inline(b, backward, operands, ct_in + residuals);
 }
 
-static void linear_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis)
+static void linear_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out, int *out_axis)
 {
     const mf_program *backward = linear_of(e)->backward;
     mf_error_object *error = NULL;
     int residuals = (int)linear_of(e)->residuals;
     int *axis = nested_room(c->b, backward->in_count, sizeof *axis), *given = nested_room(c->b, backward->out_count, sizeof *given);
-    mf_var **operands = nested_room(c->b, e->in_count, sizeof *operands);
+    mf_variable **operands = nested_room(c->b, e->in_count, sizeof *operands);
     if (c->b->error)
         return;
     for (int i = 0; i < e->in_count; i++)

@@ -93,21 +93,21 @@ static mf_error_object *dot_type(mf_type_context *c)
 }
 
 /* ---- derivatives */
-static void dot_jvp(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out, mf_var **tout)
+static void dot_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out, mf_variable **tout)
 {
     mf_copy_eqn(b, e, in, out);
     tout[0] = NULL;
     if (tin[0])
         tout[0] = mf_emit(b, e->op, e->params, 2, tin[0], in[1]);
     if (tin[1]) {
-        mf_var *t = mf_emit(b, e->op, e->params, 2, in[0], tin[1]);
+        mf_variable *t = mf_emit(b, e->op, e->params, 2, in[0], tin[1]);
         tout[0] = tout[0] ? e_add(b, tout[0], t) : t;
     }
 }
 
 /* The positions in `ct` of the other operand's free dimensions: behind the batch and, for lhs, behind lhs' own free ones. */
-static mf_var *cotangent_of(mf_builder *b, mf_var *ct, const mf_type *x, mf_var *y, const mf_intlist *x_contract,
-                            const mf_intlist *y_contract, const mf_intlist *x_batch, const mf_intlist *y_batch, bool is_lhs)
+static mf_variable *cotangent_of(mf_builder *b, mf_variable *ct, const mf_type *x, mf_variable *y, const mf_intlist *x_contract,
+                                 const mf_intlist *y_contract, const mf_intlist *x_batch, const mf_intlist *y_batch, bool is_lhs)
 {
     int64_t x_free[MF_RANK], y_free[MF_RANK], ct_free[MF_RANK], ct_batch[MF_RANK], place[MF_RANK];
     int xs = free_axes(x->rank, x_contract, x_batch, x_free), ys = free_axes(y->type->rank, y_contract, y_batch, y_free);
@@ -116,8 +116,8 @@ static mf_var *cotangent_of(mf_builder *b, mf_var *ct, const mf_type *x, mf_var 
         ct_free[i] = first + i;
     for (int i = 0; i < x_batch->count; i++)
         ct_batch[i] = i;
-    mf_var *t = e_dot_general(b, ct, e_convert(b, y, ct->type->dtype), mf_ints_intern(ct_free, ys), mf_ints_intern(y_free, ys),
-                              mf_ints_intern(ct_batch, x_batch->count), y_batch);
+    mf_variable *t = e_dot_general(b, ct, e_convert(b, y, ct->type->dtype), mf_ints_intern(ct_free, ys), mf_ints_intern(y_free, ys),
+                                   mf_ints_intern(ct_batch, x_batch->count), y_batch);
     /* t's dimensions: the batch, x's free ones, then the contracted ones in the order in which y has them */
     n = append(place, n, x_batch->at, x_batch->count);
     n = append(place, n, x_free, xs);
@@ -131,7 +131,8 @@ static mf_var *cotangent_of(mf_builder *b, mf_var *ct, const mf_type *x, mf_var 
     return e_convert(b, b->error ? t : e_transpose(b, t, order), x->dtype);
 }
 
-static void dot_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in)
+static void dot_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                          mf_variable **ct_in)
 {
     const mf_dot_params *p = e->params;
     if (linear[0] && linear[1]) {
@@ -153,7 +154,7 @@ static int free_before(const mf_type *t, const mf_intlist *contract, const mf_in
     return n;
 }
 
-static void dot_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis)
+static void dot_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out, int *out_axis)
 {
     mf_dot_params p = *(const mf_dot_params *)e->params;
     const mf_type *x = e->in[0]->type, *y = e->in[1]->type;

@@ -7,7 +7,7 @@
 #include <math.h>
 
 /* t0 and t1 joined by op, where either may be missing. */
-static mf_var *sum_of(mf_builder *b, mf_var *x, mf_var *y) { return !x ? y : !y ? x : e_add(b, x, y); }
+static mf_variable *sum_of(mf_builder *b, mf_variable *x, mf_variable *y) { return !x ? y : !y ? x : e_add(b, x, y); }
 
 /* ---- add */
 MF_JVP_RULE(add_jvp)
@@ -163,13 +163,16 @@ const mf_op mf_op_mul = {
 };
 
 /* ---- div */
-static mf_var *power_of(mf_builder *b, mf_var *x, int64_t y) { return mf_emit(b, &mf_op_integer_pow, &(mf_power_params){ y }, 1, x); }
+static mf_variable *power_of(mf_builder *b, mf_variable *x, int64_t y)
+{
+    return mf_emit(b, &mf_op_integer_pow, &(mf_power_params){ y }, 1, x);
+}
 
 MF_JVP_RULE(div_jvp)
 {
     mf_copy_eqn(b, e, in, out);
-    mf_var *by_x = tin[0] ? e_div(b, tin[0], in[1]) : NULL;
-    mf_var *by_y = tin[1] ? e_mul(b, e_mul(b, e_neg(b, tin[1]), in[0]), power_of(b, in[1], -2)) : NULL;
+    mf_variable *by_x = tin[0] ? e_div(b, tin[0], in[1]) : NULL;
+    mf_variable *by_y = tin[1] ? e_mul(b, e_mul(b, e_neg(b, tin[1]), in[0]), power_of(b, in[1], -2)) : NULL;
     tout[0] = sum_of(b, by_x, by_y);
 }
 
@@ -223,10 +226,10 @@ const mf_op mf_op_div = {
 MF_JVP_RULE(rem_jvp)
 {
     mf_copy_eqn(b, e, in, out);
-    mf_var *by_y = NULL;
+    mf_variable *by_y = NULL;
     if (tin[1]) {
-        mf_var *ratio = e_div(b, in[0], in[1]);
-        mf_var *whole = e_mul(b, e_unary(b, &mf_op_sign, ratio), e_unary(b, &mf_op_floor, e_unary(b, &mf_op_abs, ratio)));
+        mf_variable *ratio = e_div(b, in[0], in[1]);
+        mf_variable *whole = e_mul(b, e_unary(b, &mf_op_sign, ratio), e_unary(b, &mf_op_floor, e_unary(b, &mf_op_abs, ratio)));
         by_y = e_mul(b, e_neg(b, tin[1]), whole);
     }
     tout[0] = sum_of(b, tin[0], by_y);
@@ -260,11 +263,11 @@ const mf_op mf_op_rem = {
 MF_JVP_RULE(pow_jvp)
 {
     mf_copy_eqn(b, e, in, out);
-    mf_var *x = in[0], *y = in[1], *by_x = NULL, *by_y = NULL;
+    mf_variable *x = in[0], *y = in[1], *by_x = NULL, *by_y = NULL;
     if (tin[0])
         by_x = e_mul(b, tin[0], e_mul(b, y, e_binary(b, &mf_op_pow, x, e_shift(b, y, -1))));
     if (tin[1]) {
-        mf_var *base = e_select(b, e_compare(b, &mf_op_eq, x, e_zeros_like(b, x)), e_full(b, x->type, 1), x);
+        mf_variable *base = e_select(b, e_compare(b, &mf_op_eq, x, e_zeros_like(b, x)), e_full(b, x->type, 1), x);
         by_y = e_mul(b, tin[1], e_mul(b, e_unary(b, &mf_op_log, base), out[0]));
     }
     tout[0] = sum_of(b, by_x, by_y);
@@ -300,18 +303,18 @@ const mf_op mf_op_pow = {
 };
 
 /* ---- max, min: at a tie each operand gets half */
-static mf_var *share_of(mf_builder *b, mf_var *x, mf_var *other, mf_var *chosen)
+static mf_variable *share_of(mf_builder *b, mf_variable *x, mf_variable *other, mf_variable *chosen)
 {
-    mf_var *one = e_full(b, x->type, 1), *zero = e_zeros_like(b, x);
-    mf_var *mine = e_select(b, e_compare(b, &mf_op_eq, x, chosen), one, zero);
+    mf_variable *one = e_full(b, x->type, 1), *zero = e_zeros_like(b, x);
+    mf_variable *mine = e_select(b, e_compare(b, &mf_op_eq, x, chosen), one, zero);
     return e_div(b, mine, e_select(b, e_compare(b, &mf_op_eq, other, chosen), e_full(b, x->type, 2), one));
 }
 
 MF_JVP_RULE(extreme_jvp)
 {
     mf_copy_eqn(b, e, in, out);
-    mf_var *by_x = tin[0] ? e_mul(b, tin[0], share_of(b, in[0], in[1], out[0])) : NULL;
-    mf_var *by_y = tin[1] ? e_mul(b, tin[1], share_of(b, in[1], in[0], out[0])) : NULL;
+    mf_variable *by_x = tin[0] ? e_mul(b, tin[0], share_of(b, in[0], in[1], out[0])) : NULL;
+    mf_variable *by_y = tin[1] ? e_mul(b, tin[1], share_of(b, in[1], in[0], out[0])) : NULL;
     tout[0] = sum_of(b, by_x, by_y);
 }
 
@@ -373,9 +376,9 @@ const mf_op mf_op_min = {
 MF_JVP_RULE(atan2_jvp)
 {
     mf_copy_eqn(b, e, in, out);
-    mf_var *x = in[0], *y = in[1], *norm = e_add(b, e_unary(b, &mf_op_square, x), e_unary(b, &mf_op_square, y));
-    mf_var *by_x = tin[0] ? e_mul(b, tin[0], e_div(b, y, norm)) : NULL;
-    mf_var *by_y = tin[1] ? e_mul(b, tin[1], e_div(b, e_neg(b, x), norm)) : NULL;
+    mf_variable *x = in[0], *y = in[1], *norm = e_add(b, e_unary(b, &mf_op_square, x), e_unary(b, &mf_op_square, y));
+    mf_variable *by_x = tin[0] ? e_mul(b, tin[0], e_div(b, y, norm)) : NULL;
+    mf_variable *by_y = tin[1] ? e_mul(b, tin[1], e_div(b, e_neg(b, x), norm)) : NULL;
     tout[0] = sum_of(b, by_x, by_y);
 }
 

@@ -41,9 +41,10 @@ static mf_error_object *dynamic_slice_type(mf_type_context *c)
 
 #define OPERANDS (MF_RANK + 2)
 
-static void dynamic_slice_jvp(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out, mf_var **tout)
+static void dynamic_slice_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out,
+                              mf_variable **tout)
 {
-    mf_var *moved[OPERANDS];
+    mf_variable *moved[OPERANDS];
     mf_copy_eqn(b, e, in, out);
     for (int i = 0; i < e->in_count; i++)
         moved[i] = in[i];
@@ -51,10 +52,10 @@ static void dynamic_slice_jvp(mf_builder *b, const mf_eqn *e, mf_var *const *in,
     tout[0] = tin[0] ? mf_emit_eqn(b, e->op, e->params, moved, e->in_count)->out[0] : NULL;
 }
 
-static void dynamic_slice_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct,
-                                    mf_var **ct_in)
+static void dynamic_slice_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                                    mf_variable **ct_in)
 {
-    mf_var *moved[OPERANDS];
+    mf_variable *moved[OPERANDS];
     if (!linear[0])
         return;
     moved[0] = mf_tangent_zeros(b, e->in[0]->type);
@@ -65,15 +66,15 @@ static void dynamic_slice_transpose(mf_builder *b, const mf_eqn *e, const bool *
 }
 
 /* The scalar starts as index vectors [size, count] of one dtype that holds all of them. */
-static mf_var *starts_together(mf_batch_context *c, mf_var *const *start, const int *axis, int count)
+static mf_variable *starts_together(mf_batch_context *c, mf_variable *const *start, const int *axis, int count)
 {
-    mf_var *column[MF_RANK];
+    mf_variable *column[MF_RANK];
     mf_dtype dtype = MF_I32;
     for (int i = 0; i < count; i++)
         if (mf_dtype_size(start[i]->type->dtype) + (mf_dtype_is_unsigned(start[i]->type->dtype) ? 1 : 0) > 4)
             dtype = MF_I64;
     for (int i = 0; i < count; i++) {
-        mf_var *x = e_batched_at(c, e_convert(c->b, start[i], dtype), axis[i], 0);
+        mf_variable *x = e_batched_at(c, e_convert(c->b, start[i], dtype), axis[i], 0);
         column[i] = e_expand(c->b, x, 1);
     }
     return e_concatenate(c->b, column, count, 1);
@@ -95,17 +96,18 @@ static bool any_batched(const int *in_axis, int from, int end)
     return false;
 }
 
-static mf_var *zero_start(mf_builder *b, const mf_eqn *e, int first)
+static mf_variable *zero_start(mf_builder *b, const mf_eqn *e, int first)
 {
     return e_scalar(b, e->in_count > first ? e->in[first]->type->dtype : MF_I32, 0);
 }
 
-static void dynamic_slice_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis)
+static void dynamic_slice_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out,
+                                int *out_axis)
 {
     const mf_intlist *sizes = ((const mf_sizes_params *)e->params)->sizes, *none = mf_ints_of(0);
     int rank = sizes->count, at = in_axis[0];
     if (!any_batched(in_axis, 1, e->in_count)) {
-        mf_var *moved[OPERANDS];
+        mf_variable *moved[OPERANDS];
         for (int i = 0, k = 1; i <= rank; i++)
             moved[i + 1] = i == at ? zero_start(c->b, e, 1) : in[k++];
         moved[0] = in[0];
@@ -115,7 +117,7 @@ static void dynamic_slice_batch(mf_batch_context *c, const mf_eqn *e, mf_var *co
         return;
     }
     bool both = at >= 0;
-    mf_var *x = both ? e_move_axis(c->b, in[0], at, 0) : in[0];
+    mf_variable *x = both ? e_move_axis(c->b, in[0], at, 0) : in[0];
     mf_gather_params p = { counting(1, rank), none, counting(both, rank), none, none, sizes, CLIP };
     if (both) {
         p.operand_batching_dims = p.start_indices_batching_dims = mf_ints_of(1, 0);
@@ -198,9 +200,10 @@ static mf_error_object *dynamic_update_slice_type(mf_type_context *c)
     return check_starts(c, 2, t->rank);
 }
 
-static void dynamic_update_slice_jvp(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out, mf_var **tout)
+static void dynamic_update_slice_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out,
+                                     mf_variable **tout)
 {
-    mf_var *moved[OPERANDS];
+    mf_variable *moved[OPERANDS];
     mf_copy_eqn(b, e, in, out);
     for (int i = 0; i < e->in_count; i++)
         moved[i] = in[i];
@@ -212,10 +215,10 @@ static void dynamic_update_slice_jvp(mf_builder *b, const mf_eqn *e, mf_var *con
     tout[0] = mf_emit_eqn(b, e->op, NULL, moved, e->in_count)->out[0];
 }
 
-static void dynamic_update_slice_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct,
-                                           mf_var **ct_in)
+static void dynamic_update_slice_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in,
+                                           mf_variable *const *ct, mf_variable **ct_in)
 {
-    mf_var *moved[OPERANDS];
+    mf_variable *moved[OPERANDS];
     for (int i = 2; i < e->in_count; i++)
         moved[i] = in[i];
     if (linear[0]) {
@@ -230,12 +233,12 @@ static void dynamic_update_slice_transpose(mf_builder *b, const mf_eqn *e, const
     }
 }
 
-static void dynamic_update_slice_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out,
+static void dynamic_update_slice_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out,
                                        int *out_axis)
 {
     int rank = e->in[0]->type->rank;
     const mf_intlist *none = mf_ints_of(0), *first = mf_ints_of(1, 0);
-    mf_var *moved[OPERANDS + 1], *x = e_batched_at(c, in[0], in_axis[0], 0), *u = e_batched_at(c, in[1], in_axis[1], 0);
+    mf_variable *moved[OPERANDS + 1], *x = e_batched_at(c, in[0], in_axis[0], 0), *u = e_batched_at(c, in[1], in_axis[1], 0);
     out_axis[0] = 0;
     if (any_batched(in_axis, 2, e->in_count)) {
         mf_scatter_params p = { counting(1, rank), none, counting(1, rank), first, first, CLIP };

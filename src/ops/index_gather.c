@@ -39,7 +39,8 @@ static mf_error_object *gather_type(mf_type_context *c)
     return gather_shape(c, &d, sizes->at);
 }
 
-static void gather_jvp(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out, mf_var **tout)
+static void gather_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out,
+                       mf_variable **tout)
 {
     mf_gather_params p = *(const mf_gather_params *)e->params;
     if (p.mode == INDEX_FILL)
@@ -48,7 +49,8 @@ static void gather_jvp(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var
     tout[0] = tin[0] ? mf_emit(b, e->op, &p, 2, tin[0], in[1]) : NULL;
 }
 
-static void gather_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in)
+static void gather_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                             mf_variable **ct_in)
 {
     const index_numbers d = index_numbers_of_gather(e->params);
     mf_scatter_params p = { d.window,           d.collapsed,        d.map,
@@ -57,12 +59,12 @@ static void gather_transpose(mf_builder *b, const mf_eqn *e, const bool *linear,
         ct_in[0] = mf_emit(b, &mf_op_scatter_add, &p, 3, mf_tangent_zeros(b, e->in[0]->type), in[1], ct[0]);
 }
 
-static void gather_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis)
+static void gather_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out, int *out_axis)
 {
     mf_gather_params p = *(const mf_gather_params *)e->params;
     bool operand = in_axis[0] >= 0, indices = in_axis[1] >= 0;
-    mf_var *x = operand ? e_move_axis(c->b, in[0], in_axis[0], 0) : in[0];
-    mf_var *i = indices ? e_move_axis(c->b, in[1], in_axis[1], 0) : in[1];
+    mf_variable *x = operand ? e_move_axis(c->b, in[0], in_axis[0], 0) : in[0];
+    mf_variable *i = indices ? e_move_axis(c->b, in[1], in_axis[1], 0) : in[1];
     p.offset_dims = shape_shifted(p.offset_dims, 0);
     if (operand) {
         p.collapsed_slice_dims = shape_shifted(p.collapsed_slice_dims, 0);

@@ -39,7 +39,8 @@ static mf_error_object *scatter_type(mf_type_context *c)
 }
 
 /* scatter_add and, as the last update of an element always wins, scatter too are linear in operand and updates together. */
-static void scatter_jvp(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out, mf_var **tout)
+static void scatter_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out,
+                        mf_variable **tout)
 {
     mf_copy_eqn(b, e, in, out);
     tout[0] = NULL;
@@ -50,7 +51,7 @@ static void scatter_jvp(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_va
 }
 
 /* What the updates' places hold in x. */
-static mf_var *gathered(mf_builder *b, const mf_eqn *e, mf_var *x, mf_var *indices)
+static mf_variable *gathered(mf_builder *b, const mf_eqn *e, mf_variable *x, mf_variable *indices)
 {
     const index_numbers d = index_numbers_of_scatter(e->params);
     int64_t size[MF_RANK];
@@ -65,7 +66,8 @@ static mf_var *gathered(mf_builder *b, const mf_eqn *e, mf_var *x, mf_var *indic
     return mf_emit(b, &mf_op_gather, &p, 2, x, indices);
 }
 
-static void scatter_add_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in)
+static void scatter_add_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                                  mf_variable **ct_in)
 {
     if (linear[0])
         ct_in[0] = ct[0];
@@ -74,29 +76,31 @@ static void scatter_add_transpose(mf_builder *b, const mf_eqn *e, const bool *li
 }
 
 /* Which updates stayed: numbers them, scatters the numbers and sees which ones are still there. */
-static mf_var *winners(mf_builder *b, const mf_eqn *e, mf_var *indices)
+static mf_variable *winners(mf_builder *b, const mf_eqn *e, mf_variable *indices)
 {
     const mf_type *u = e->in[2]->type;
     mf_dtype dtype = u->size < INT32_MAX ? MF_I32 : MF_I64;
-    mf_var *number = e_shift(b, e_reshape_type(b, e_iota(b, dtype, 1, &u->size, 0), u), 1);
-    mf_var *nothing = e_full(b, mf_type_with_dtype(e->in[0]->type, dtype), 0);
-    mf_var *left = gathered(b, e, mf_emit(b, &mf_op_scatter, e->params, 3, nothing, indices, number), indices);
+    mf_variable *number = e_shift(b, e_reshape_type(b, e_iota(b, dtype, 1, &u->size, 0), u), 1);
+    mf_variable *nothing = e_full(b, mf_type_with_dtype(e->in[0]->type, dtype), 0);
+    mf_variable *left = gathered(b, e, mf_emit(b, &mf_op_scatter, e->params, 3, nothing, indices, number), indices);
     return e_compare(b, &mf_op_eq, left, number);
 }
 
-static void scatter_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in)
+static void scatter_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                              mf_variable **ct_in)
 {
-    mf_var *none = mf_tangent_zeros(b, e->in[2]->type);
+    mf_variable *none = mf_tangent_zeros(b, e->in[2]->type);
     if (linear[0])
         ct_in[0] = mf_emit(b, e->op, e->params, 3, ct[0], in[1], none);
     if (linear[2])
         ct_in[2] = e_select(b, winners(b, e, in[1]), gathered(b, e, ct[0], in[1]), none);
 }
 
-static void scatter_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis)
+static void scatter_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out,
+                          int *out_axis)
 {
     mf_scatter_params p = *(const mf_scatter_params *)e->params;
-    mf_var *x = e_batched_at(c, in[0], in_axis[0], 0), *u = e_batched_at(c, in[2], in_axis[2], 0), *i = in[1];
+    mf_variable *x = e_batched_at(c, in[0], in_axis[0], 0), *u = e_batched_at(c, in[2], in_axis[2], 0), *i = in[1];
     p.update_window_dims = shape_shifted(p.update_window_dims, 0);
     p.inserted_window_dims = shape_shifted(p.inserted_window_dims, 0);
     p.scatter_dims_to_operand_dims = shape_shifted(p.scatter_dims_to_operand_dims, 0);
@@ -269,7 +273,8 @@ const mf_op mf_op_scatter_add = {
 };
 
 /* ---- scatter_mul: linear in the operand; an update's share is the product of everything else at its place */
-static void scatter_mul_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in)
+static void scatter_mul_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                                  mf_variable **ct_in)
 {
     if (linear[2])
         mf_transpose_none(b, e, linear, in, ct, ct_in);
@@ -278,44 +283,47 @@ static void scatter_mul_transpose(mf_builder *b, const mf_eqn *e, const bool *li
 }
 
 /* The product of the other updates at each update's place, where zeros do no harm: products of what is not zero, and a count of zeros. */
-static mf_var *other_factors(mf_builder *b, const mf_eqn *e, mf_var *indices, mf_var *updates)
+static mf_variable *other_factors(mf_builder *b, const mf_eqn *e, mf_variable *indices, mf_variable *updates)
 {
     const mf_type *x = mf_type_strong(e->in[0]->type);
-    mf_var *zero = e_zeros_like(b, updates), *one = e_full(b, updates->type, 1), *is_zero = e_compare(b, &mf_op_eq, updates, zero);
-    mf_var *solid = e_select(b, is_zero, one, updates), *ones = e_full(b, x, 1), *none = e_full(b, x, 0);
-    mf_var *product = gathered(b, e, mf_emit(b, &mf_op_scatter_mul, e->params, 3, ones, indices, solid), indices);
-    mf_var *zeros = gathered(b, e, mf_emit(b, &mf_op_scatter_add, e->params, 3, none, indices, e_select(b, is_zero, one, zero)), indices);
-    mf_var *alone = e_compare(b, &mf_op_eq, zeros, e_select(b, is_zero, one, zero)); /* no zero but perhaps itself */
+    mf_variable *zero = e_zeros_like(b, updates), *one = e_full(b, updates->type, 1), *is_zero = e_compare(b, &mf_op_eq, updates, zero);
+    mf_variable *solid = e_select(b, is_zero, one, updates), *ones = e_full(b, x, 1), *none = e_full(b, x, 0);
+    mf_variable *product = gathered(b, e, mf_emit(b, &mf_op_scatter_mul, e->params, 3, ones, indices, solid), indices);
+    mf_variable *zeros = gathered(b, e, mf_emit(b, &mf_op_scatter_add, e->params, 3, none, indices, e_select(b, is_zero, one, zero)),
+                                  indices);
+    mf_variable *alone = e_compare(b, &mf_op_eq, zeros, e_select(b, is_zero, one, zero)); /* no zero but perhaps itself */
     return e_select(b, alone, e_div(b, product, solid), zero);
 }
 
-static void scatter_mul_jvp(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out, mf_var **tout)
+static void scatter_mul_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out,
+                            mf_variable **tout)
 {
     mf_copy_eqn(b, e, in, out);
-    mf_var *by_x = tin[0] ? mf_emit(b, e->op, e->params, 3, tin[0], in[1], in[2]) : NULL;
+    mf_variable *by_x = tin[0] ? mf_emit(b, e->op, e->params, 3, tin[0], in[1], in[2]) : NULL;
     tout[0] = by_x;
     if (!tin[2])
         return;
-    mf_var *updates = e_convert_type(b, in[2], mf_type_strong(in[2]->type));
-    mf_var *x = e_convert_type(b, gathered(b, e, in[0], in[1]), updates->type);
-    mf_var *slope = e_mul(b, x, other_factors(b, e, in[1], updates));
+    mf_variable *updates = e_convert_type(b, in[2], mf_type_strong(in[2]->type));
+    mf_variable *x = e_convert_type(b, gathered(b, e, in[0], in[1]), updates->type);
+    mf_variable *slope = e_mul(b, x, other_factors(b, e, in[1], updates));
     tout[0] = mf_emit(b, &mf_op_scatter_add, e->params, 3, by_x ? by_x : mf_tangent_zeros(b, e->in[0]->type), in[1],
                       e_mul(b, tin[2], slope));
 }
 
 /* ---- scatter_min, scatter_max: whoever is the result shares its tangent equally, the operand's element being one of them */
-static void scatter_extreme_jvp(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out, mf_var **tout)
+static void scatter_extreme_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out,
+                                mf_variable **tout)
 {
     mf_copy_eqn(b, e, in, out);
     const mf_type *t = mf_type_strong(e->in[0]->type), *u = mf_type_strong(e->in[2]->type);
-    mf_var *is_nan = e_compare(b, &mf_op_ne, in[0], in[0]);
-    mf_var *same = e_compare(b, &mf_op_eq, in[0], e_convert_type(b, out[0], in[0]->type));
-    mf_var *stays = e_convert(b, e_binary(b, &mf_op_or, is_nan, same), t->dtype);
-    mf_var *best = e_convert_type(b, gathered(b, e, out[0], in[1]), in[2]->type);
-    mf_var *wins = e_convert(b, e_compare(b, &mf_op_eq, in[2], best), u->dtype);
-    mf_var *count = mf_emit(b, &mf_op_scatter_add, e->params, 3, stays, in[1], wins);
-    mf_var *kept = tin[0] ? e_mul(b, tin[0], stays) : mf_tangent_zeros(b, e->in[0]->type);
-    mf_var *sum = tin[2] ? mf_emit(b, &mf_op_scatter_add, e->params, 3, kept, in[1], e_mul(b, tin[2], wins)) : kept;
+    mf_variable *is_nan = e_compare(b, &mf_op_ne, in[0], in[0]);
+    mf_variable *same = e_compare(b, &mf_op_eq, in[0], e_convert_type(b, out[0], in[0]->type));
+    mf_variable *stays = e_convert(b, e_binary(b, &mf_op_or, is_nan, same), t->dtype);
+    mf_variable *best = e_convert_type(b, gathered(b, e, out[0], in[1]), in[2]->type);
+    mf_variable *wins = e_convert(b, e_compare(b, &mf_op_eq, in[2], best), u->dtype);
+    mf_variable *count = mf_emit(b, &mf_op_scatter_add, e->params, 3, stays, in[1], wins);
+    mf_variable *kept = tin[0] ? e_mul(b, tin[0], stays) : mf_tangent_zeros(b, e->in[0]->type);
+    mf_variable *sum = tin[2] ? mf_emit(b, &mf_op_scatter_add, e->params, 3, kept, in[1], e_mul(b, tin[2], wins)) : kept;
     tout[0] = e_div(b, sum, e_max(b, count, e_full(b, t, 1)));
 }
 

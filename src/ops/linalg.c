@@ -23,7 +23,7 @@ static mf_error_object *check_square(const mf_type_context *c, const mf_type *t)
 }
 
 /* x with its last two dimensions exchanged, and conjugated. */
-static mf_var *turned(mf_builder *b, mf_var *x, bool conjugate)
+static mf_variable *turned(mf_builder *b, mf_variable *x, bool conjugate)
 {
     int order[MF_RANK], rank = x->type->rank;
     for (int i = 0; i < rank; i++)
@@ -33,16 +33,19 @@ static mf_var *turned(mf_builder *b, mf_var *x, bool conjugate)
 }
 
 /* Row index compared with column index, of x's shape. */
-static mf_var *where_row(mf_builder *b, const mf_op *how, const mf_var *x)
+static mf_variable *where_row(mf_builder *b, const mf_op *how, const mf_variable *x)
 {
     const mf_type *t = x->type;
     return e_compare(b, how, e_iota(b, MF_I32, t->rank, t->dims, t->rank - 2), e_iota(b, MF_I32, t->rank, t->dims, t->rank - 1));
 }
 
-static mf_var *only_where(mf_builder *b, const mf_op *how, mf_var *x) { return e_select(b, where_row(b, how, x), x, e_zeros_like(b, x)); }
+static mf_variable *only_where(mf_builder *b, const mf_op *how, mf_variable *x)
+{
+    return e_select(b, where_row(b, how, x), x, e_zeros_like(b, x));
+}
 
 /* Products of the matrices in the last two dimensions. */
-static mf_var *matmul(mf_builder *b, mf_var *x, mf_var *y)
+static mf_variable *matmul(mf_builder *b, mf_variable *x, mf_variable *y)
 {
     int64_t batch[MF_RANK];
     int rank = x->type->rank;
@@ -61,7 +64,7 @@ static int64_t matrices(const mf_type *t)
 }
 
 /* op(a) x = b or x op(a) = b; a conjugate without a transpose is taken beforehand. */
-static mf_var *solve(mf_builder *b, mf_var *a, mf_var *x, mf_solve_params p)
+static mf_variable *solve(mf_builder *b, mf_variable *a, mf_variable *x, mf_solve_params p)
 {
     if (p.conjugate_a && !p.transpose_a && mf_dtype_is_complex(a->type->dtype))
         a = e_unary(b, &mf_op_conj, a);
@@ -77,7 +80,7 @@ static mf_error_object *cholesky_type(mf_type_context *c)
 }
 
 /* The lower triangle with half of the diagonal: I. Murray, "Differentiation of the Cholesky decomposition", section 3.1. */
-static mf_var *half_lower(mf_builder *b, mf_var *x)
+static mf_variable *half_lower(mf_builder *b, mf_variable *x)
 {
     return e_select(b, where_row(b, &mf_op_eq, x), e_scale(b, x, 0.5), only_where(b, &mf_op_gt, x));
 }
@@ -85,14 +88,14 @@ static mf_var *half_lower(mf_builder *b, mf_var *x)
 MF_JVP_RULE(cholesky_jvp)
 {
     mf_copy_eqn(b, e, in, out);
-    mf_var *l = e_convert_type(b, out[0], tin[0]->type), *t = e_scale(b, e_add(b, tin[0], turned(b, tin[0], true)), 0.5);
-    mf_var *right = solve(b, l, t, (mf_solve_params){ .lower = true, .transpose_a = true, .conjugate_a = true });
+    mf_variable *l = e_convert_type(b, out[0], tin[0]->type), *t = e_scale(b, e_add(b, tin[0], turned(b, tin[0], true)), 0.5);
+    mf_variable *right = solve(b, l, t, (mf_solve_params){ .lower = true, .transpose_a = true, .conjugate_a = true });
     tout[0] = matmul(b, l, half_lower(b, solve(b, l, right, (mf_solve_params){ .left_side = true, .lower = true })));
 }
 
 MF_BATCH_RULE(leading_batch)
 {
-    mf_var *moved[2] = { NULL, NULL };
+    mf_variable *moved[2] = { NULL, NULL };
     for (int i = 0; i < e->in_count && i < 2; i++)
         moved[i] = e_batched_at(c, in[i], in_axis[i], 0);
     mf_copy_eqn(c->b, e, moved, out);
@@ -206,13 +209,13 @@ MF_JVP_RULE(solve_jvp)
 {
     const mf_solve_params *p = e->params;
     mf_copy_eqn(b, e, in, out);
-    mf_var *right = tin[1];
+    mf_variable *right = tin[1];
     if (tin[0]) {
         const mf_op *keep = p->lower ? (p->unit_diagonal ? &mf_op_gt : &mf_op_ge) : p->unit_diagonal ? &mf_op_lt : &mf_op_le;
-        mf_var *da = only_where(b, keep, tin[0]), *x = e_convert_type(b, out[0], mf_type_strong(out[0]->type));
+        mf_variable *da = only_where(b, keep, tin[0]), *x = e_convert_type(b, out[0], mf_type_strong(out[0]->type));
         if (p->transpose_a)
             da = turned(b, da, p->conjugate_a);
-        mf_var *moved = e_neg(b, p->left_side ? matmul(b, da, x) : matmul(b, x, da));
+        mf_variable *moved = e_neg(b, p->left_side ? matmul(b, da, x) : matmul(b, x, da));
         right = right ? e_add(b, right, moved) : moved;
     }
     tout[0] = solve(b, e_convert_type(b, in[0], mf_type_strong(in[0]->type)), right, *p);

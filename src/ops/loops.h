@@ -63,11 +63,12 @@ mf_error_object *mf_check_operands(const mf_type_context *c, int count); /* the 
 
 /* ---- the heads of rules */
 #define MF_JVP_RULE(name) \
-    static void name(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out, mf_var **tout)
-#define MF_TRANSPOSE_RULE(name) \
-    static void name(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in)
+    static void name(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out, mf_variable **tout)
+#define MF_TRANSPOSE_RULE(name)                                                                                          \
+    static void name(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct, \
+                     mf_variable **ct_in)
 #define MF_BATCH_RULE(name) \
-    static void name(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis)
+    static void name(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out, int *out_axis)
 #define MF_LOWER_RULE(name)    static mf_kernel_value name(mf_kernel_builder *k, const mf_eqn *e, const mf_kernel_value *in)
 #define MF_EVALUATE_RULE(name) static mf_error_object *name(const mf_eqn *e, const void *const *in, void *const *out)
 

@@ -42,7 +42,7 @@ static mf_pmap_params with_program(const mf_pmap_params *m, mf_program *p, const
     return made;
 }
 
-static void emit_map(mf_builder *b, const mf_pmap_params *m, mf_var *const *in, int in_count, mf_var **out)
+static void emit_map(mf_builder *b, const mf_pmap_params *m, mf_variable *const *in, int in_count, mf_variable **out)
 {
     if (m->in_axes && m->out_axes)
         mf_emit_into(b, &mf_op_pmap, m, in, in_count, out, m->program->out_count);
@@ -94,13 +94,13 @@ static mf_error_object *pmap_type_rule(mf_type_context *c)
 }
 
 /* Tangents are mapped as their primals are. */
-static void pmap_jvp(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out, mf_var **tout)
+static void pmap_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out, mf_variable **tout)
 {
     const mf_pmap_params *m = map_of(e);
     mf_error_object *error = NULL;
     bool *has = nested_room(b, e->in_count, sizeof *has), *gives = nested_room(b, e->out_count, sizeof *gives);
     nested_list operands = nested_list_new(b, 2 * e->in_count);
-    mf_var **results = nested_room(b, 2 * e->out_count, sizeof *results);
+    mf_variable **results = nested_room(b, 2 * e->out_count, sizeof *results);
     if (b->error)
         return;
     axes in_axes = axes_new(&b->program->arena, 2 * e->in_count), out_axes = axes_new(&b->program->arena, 2 * e->out_count);
@@ -132,11 +132,11 @@ static void pmap_jvp(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *
     mf_drop(p);
 }
 
-static void pmap_emit_known(mf_partial_context *c, const mf_eqn *e, const nested_parts *parts, mf_var **out)
+static void pmap_emit_known(mf_partial_context *c, const mf_eqn *e, const nested_parts *parts, mf_variable **out)
 {
     const mf_pmap_params *m = map_of(e);
     axes in_axes = axes_new(&c->arena, parts->known_in_count), out_axes = axes_new(&c->arena, parts->known->out_count);
-    mf_var **in = mf_partial_room(c, e->in_count, sizeof *in);
+    mf_variable **in = mf_partial_room(c, e->in_count, sizeof *in);
     if (!in)
         return;
     for (int i = 0; i < parts->known_in_count; i++)
@@ -153,12 +153,12 @@ static void pmap_emit_known(mf_partial_context *c, const mf_eqn *e, const nested
 }
 
 /* A residual that is an input of the map crosses as that operand, with its axis; the others are stacked. */
-static void pmap_emit_unknown(mf_partial_context *c, const mf_eqn *e, const bool *known, const nested_parts *parts, mf_var **out)
+static void pmap_emit_unknown(mf_partial_context *c, const mf_eqn *e, const bool *known, const nested_parts *parts, mf_variable **out)
 {
     const mf_pmap_params *m = map_of(e);
     int full = e->in_count + parts->residual_count, count = 0, made_at = parts->known_out_count;
     axes in_axes = axes_new(&c->arena, full), out_axes = axes_new(&c->arena, parts->unknown->out_count);
-    mf_var **in = mf_partial_room(c, full, sizeof *in);
+    mf_variable **in = mf_partial_room(c, full, sizeof *in);
     if (!in)
         return;
     for (int r = 0; r < parts->residual_count; r++) {
@@ -185,7 +185,7 @@ static void pmap_partial_eval(mf_partial_context *c, const mf_eqn *e)
     bool *known = nested_known(c, e);
     if (!known || !nested_split(c, inner_env(map_of(e), c->env), map_of(e)->program, known, NULL, &parts))
         return;
-    mf_var **out = mf_partial_room(c, e->out_count + parts.residual_count, sizeof *out);
+    mf_variable **out = mf_partial_room(c, e->out_count + parts.residual_count, sizeof *out);
     if (out) {
         pmap_emit_known(c, e, &parts, out);
         nested_set_known(c, e, &parts, out);
@@ -216,7 +216,7 @@ static mf_program *settle(const mf_pmap_params *m, const mf_program *t, const mf
 {
     mf_builder b;
     mf_builder_init(&b, env);
-    mf_var **in = nested_room(&b, t->in_count, sizeof *in), **out = nested_room(&b, t->out_count, sizeof *out);
+    mf_variable **in = nested_room(&b, t->in_count, sizeof *in), **out = nested_room(&b, t->out_count, sizeof *out);
     const mf_namelist *names = mf_names_intern(&m->axis_name, 1);
     mf_collective_params sum = { names, mf_ints_intern(NULL, 0), 0 };
     for (int i = 0; i < t->in_count && !b.error; i++)
@@ -248,12 +248,13 @@ static mf_program *transposed_body(mf_builder *b, const mf_pmap_params *m, const
     return p;
 }
 
-static void pmap_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in)
+static void pmap_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                           mf_variable **ct_in)
 {
     mf_pmap_params m = *map_of(e);
     bool *has = nested_room(b, e->out_count, sizeof *has), *gives = nested_room(b, e->in_count, sizeof *gives);
     nested_list operands = nested_list_new(b, e->in_count + e->out_count);
-    mf_var **results = nested_room(b, e->in_count, sizeof *results);
+    mf_variable **results = nested_room(b, e->in_count, sizeof *results);
     if (b->error)
         return;
     axes in_axes = axes_new(&b->program->arena, e->in_count + e->out_count), out_axes = axes_new(&b->program->arena, e->in_count);
@@ -326,7 +327,7 @@ static void batch_operand(int64_t axis, int batched, int64_t *new_axis, int *inn
     *inner = batched > *new_axis ? batched - 1 : batched;
 }
 
-static void pmap_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis)
+static void pmap_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out, int *out_axis)
 {
     const mf_pmap_params *m = map_of(e);
     mf_error_object *error = NULL;

@@ -15,13 +15,13 @@ static mf_cost function_cost(const mf_eqn *e)
 }
 
 /* The derivative as an expression of the operand x and the result y. */
-#define DERIVATIVE(name, expression)                 \
-    MF_JVP_RULE(name)                                \
-    {                                                \
-        mf_copy_eqn(b, e, in, out);                  \
-        mf_var *x = in[0], *y = out[0], *t = tin[0]; \
-        (void)x, (void)y;                            \
-        tout[0] = expression;                        \
+#define DERIVATIVE(name, expression)                      \
+    MF_JVP_RULE(name)                                     \
+    {                                                     \
+        mf_copy_eqn(b, e, in, out);                       \
+        mf_variable *x = in[0], *y = out[0], *t = tin[0]; \
+        (void)x, (void)y;                                 \
+        tout[0] = expression;                             \
     }
 
 /* What the rows have in common. An engine that has no function of the name evaluates by the reference. */
@@ -38,9 +38,9 @@ static mf_cost function_cost(const mf_eqn *e)
         .samples = word##_samples,      \
     }
 
-static mf_var *call(mf_builder *b, const mf_op *op, mf_var *x) { return e_unary(b, op, x); }
-static mf_var *squared(mf_builder *b, mf_var *x) { return e_unary(b, &mf_op_square, x); }
-static mf_var *one_minus(mf_builder *b, mf_var *x) { return e_sub(b, e_full(b, x->type, 1), x); }
+static mf_variable *call(mf_builder *b, const mf_op *op, mf_variable *x) { return e_unary(b, op, x); }
+static mf_variable *squared(mf_builder *b, mf_variable *x) { return e_unary(b, &mf_op_square, x); }
+static mf_variable *one_minus(mf_builder *b, mf_variable *x) { return e_sub(b, e_full(b, x->type, 1), x); }
 
 /* ---- exponentials and logarithms */
 DERIVATIVE(exp_jvp, e_mul(b, t, y))
@@ -257,27 +257,27 @@ static const char *const erf_inv_samples[] = {
 MATH_ROW(erf_inv, mf_type_float1);
 
 /* digamma(x) for x >= 1/2 by Lanczos' sum (g = 7), below by reflection: psi(1-x) - pi / tan(pi x). */
-static mf_var *digamma(mf_builder *b, mf_var *x)
+static mf_variable *digamma(mf_builder *b, mf_variable *x)
 {
     static const double lanczos[] = { 676.520368121885098567009190444019, -1259.13921672240287047156078755283,
                                       771.3234287776530788486528258894,   -176.61502916214059906584551354,
                                       12.507343278686904814458936853,     -0.13857109526572011689554707,
                                       9.984369578019570859563e-6,         1.50563273514931155834e-7 };
-    mf_var *half = e_full(b, x->type, 0.5), *reflects = e_compare(b, &mf_op_lt, x, half);
-    mf_var *z = e_select(b, reflects, e_neg(b, x), e_shift(b, x, -1)); /* psi(z + 1) */
-    mf_var *sum = e_full(b, x->type, 0.99999999999980993227684700473478), *slope = e_zeros_like(b, x);
+    mf_variable *half = e_full(b, x->type, 0.5), *reflects = e_compare(b, &mf_op_lt, x, half);
+    mf_variable *z = e_select(b, reflects, e_neg(b, x), e_shift(b, x, -1)); /* psi(z + 1) */
+    mf_variable *sum = e_full(b, x->type, 0.99999999999980993227684700473478), *slope = e_zeros_like(b, x);
     for (int i = 0; i < COUNT(lanczos); i++) {
-        mf_var *place = e_shift(b, z, i + 1), *term = e_div(b, e_full(b, x->type, lanczos[i]), place);
+        mf_variable *place = e_shift(b, z, i + 1), *term = e_div(b, e_full(b, x->type, lanczos[i]), place);
         slope = e_sub(b, slope, e_div(b, term, place));
         sum = e_add(b, sum, term);
     }
-    mf_var *t = e_shift(b, z, 7.5);
-    mf_var *psi = e_sub(b, e_add(b, call(b, &mf_op_log, t), e_div(b, slope, sum)), e_div(b, e_full(b, x->type, 7), t));
-    mf_var *turn = e_scale(b, e_add(b, x, call(b, &mf_op_abs, call(b, &mf_op_floor, e_add(b, x, half)))), M_PI);
-    mf_var *mirrored = e_sub(b, psi, e_div(b, e_full(b, x->type, M_PI), call(b, &mf_op_tan, turn)));
-    mf_var *value = e_select(b, reflects, mirrored, psi);
-    mf_var *pole = e_binary(b, &mf_op_and, e_compare(b, &mf_op_le, x, e_zeros_like(b, x)),
-                            e_compare(b, &mf_op_eq, x, call(b, &mf_op_floor, x)));
+    mf_variable *t = e_shift(b, z, 7.5);
+    mf_variable *psi = e_sub(b, e_add(b, call(b, &mf_op_log, t), e_div(b, slope, sum)), e_div(b, e_full(b, x->type, 7), t));
+    mf_variable *turn = e_scale(b, e_add(b, x, call(b, &mf_op_abs, call(b, &mf_op_floor, e_add(b, x, half)))), M_PI);
+    mf_variable *mirrored = e_sub(b, psi, e_div(b, e_full(b, x->type, M_PI), call(b, &mf_op_tan, turn)));
+    mf_variable *value = e_select(b, reflects, mirrored, psi);
+    mf_variable *pole = e_binary(b, &mf_op_and, e_compare(b, &mf_op_le, x, e_zeros_like(b, x)),
+                                 e_compare(b, &mf_op_eq, x, call(b, &mf_op_floor, x)));
     return e_select(b, pole, e_full(b, x->type, NAN), value);
 }
 

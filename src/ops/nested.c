@@ -44,9 +44,9 @@ mf_error_object *nested_check_results(const mf_type_context *c, const mf_program
 
 /* ------------------------------------------------------------------ emitting */
 
-nested_list nested_list_new(mf_builder *b, int capacity) { return (nested_list){ .at = nested_room(b, capacity, sizeof(mf_var *)) }; }
+nested_list nested_list_new(mf_builder *b, int capacity) { return (nested_list){ .at = nested_room(b, capacity, sizeof(mf_variable *)) }; }
 
-void nested_put(nested_list *l, mf_var *v)
+void nested_put(nested_list *l, mf_variable *v)
 {
     if (l->at)
         l->at[l->count++] = v;
@@ -57,10 +57,10 @@ mf_program *nested_rewire(const mf_program *p, const mf_axis_env *env, const int
 {
     mf_builder b;
     mf_builder_init(&b, env);
-    mf_var **in = nested_room(&b, p->in_count, sizeof *in), **all = nested_room(&b, p->out_count, sizeof *all);
-    mf_var **results = nested_room(&b, out_count, sizeof *results);
+    mf_variable **in = nested_room(&b, p->in_count, sizeof *in), **all = nested_room(&b, p->out_count, sizeof *all);
+    mf_variable **results = nested_room(&b, out_count, sizeof *results);
     for (int i = 0; i < in_count && in; i++) {
-        mf_var *v = mf_builder_input(&b, order[i] >= 0 ? p->in[order[i]]->type : extra[-1 - order[i]]);
+        mf_variable *v = mf_builder_input(&b, order[i] >= 0 ? p->in[order[i]]->type : extra[-1 - order[i]]);
         if (order[i] >= 0)
             in[order[i]] = v;
     }
@@ -88,7 +88,7 @@ void nested_parts_drop(nested_parts *parts)
     parts->known = parts->unknown = NULL;
 }
 
-static int input_position(const mf_program *p, const mf_var *v)
+static int input_position(const mf_program *p, const mf_variable *v)
 {
     for (int i = 0; i < p->in_count; i++)
         if (p->in[i] == v)
@@ -160,20 +160,20 @@ bool nested_split(mf_partial_context *c, const mf_axis_env *env, const mf_progra
     return false;
 }
 
-void nested_known_operands(mf_partial_context *c, const mf_eqn *e, const nested_parts *parts, mf_var **in)
+void nested_known_operands(mf_partial_context *c, const mf_eqn *e, const nested_parts *parts, mf_variable **in)
 {
     for (int i = 0; i < parts->known_in_count; i++)
         in[i] = mf_partial_known(c, e->in[parts->known_from[i]]);
 }
 
-void nested_set_known(mf_partial_context *c, const mf_eqn *e, const nested_parts *parts, mf_var *const *out)
+void nested_set_known(mf_partial_context *c, const mf_eqn *e, const nested_parts *parts, mf_variable *const *out)
 {
     for (int o = 0, from = 0; o < e->out_count; o++)
         if (parts->known_out[o])
             mf_partial_set_known(c, e->out[o], out[from++]);
 }
 
-void nested_set_unknown(mf_partial_context *c, const mf_eqn *e, const nested_parts *parts, mf_var *const *out)
+void nested_set_unknown(mf_partial_context *c, const mf_eqn *e, const nested_parts *parts, mf_variable *const *out)
 {
     for (int o = 0, from = 0; o < e->out_count; o++)
         if (!parts->known_out[o])
@@ -183,12 +183,12 @@ void nested_set_unknown(mf_partial_context *c, const mf_eqn *e, const nested_par
 /* ------------------------------------------------------------------ transposing */
 
 void nested_transpose_call(mf_builder *b, const mf_op *op, const mf_program *program, const char *name, const mf_eqn *e, const bool *linear,
-                           mf_var *const *in, mf_var *const *ct, mf_var **ct_in)
+                           mf_variable *const *in, mf_variable *const *ct, mf_variable **ct_in)
 {
     mf_error_object *error = NULL;
     bool *has = nested_room(b, e->out_count, sizeof *has), *gives = nested_room(b, e->in_count, sizeof *gives);
     nested_list operands = nested_list_new(b, e->in_count + e->out_count);
-    mf_var **results = nested_room(b, e->in_count, sizeof *results);
+    mf_variable **results = nested_room(b, e->in_count, sizeof *results);
     if (b->error)
         return;
     for (int i = 0; i < e->in_count; i++)

@@ -28,10 +28,10 @@ const mf_type *nested_join(const mf_type *a, const mf_type *b); /* strong unless
 /* Lists of variables, appended to one another. */
 typedef struct nested_list {
     int count;
-    mf_var **at;
+    mf_variable **at;
 } nested_list;
 nested_list nested_list_new(mf_builder *b, int capacity);
-void nested_put(nested_list *l, mf_var *v);
+void nested_put(nested_list *l, mf_variable *v);
 /* p as a new program whose inputs are `order` of p's inputs (a position may be -1 - k: an extra input of type extra[k]) and whose
  * outputs are `out` of p's. */
 mf_program *nested_rewire(const mf_program *p, const mf_axis_env *env, const int *order, int in_count, const mf_type *const *extra,
@@ -51,14 +51,14 @@ bool nested_split(mf_partial_context *c, const mf_axis_env *env, const mf_progra
                   nested_parts *parts);
 void nested_parts_drop(nested_parts *parts);
 /* The operands of `known`; then the outputs of e from those of the two emitted equations, in order. */
-void nested_known_operands(mf_partial_context *c, const mf_eqn *e, const nested_parts *parts, mf_var **in);
-void nested_set_known(mf_partial_context *c, const mf_eqn *e, const nested_parts *parts, mf_var *const *out);
-void nested_set_unknown(mf_partial_context *c, const mf_eqn *e, const nested_parts *parts, mf_var *const *out);
+void nested_known_operands(mf_partial_context *c, const mf_eqn *e, const nested_parts *parts, mf_variable **in);
+void nested_set_known(mf_partial_context *c, const mf_eqn *e, const nested_parts *parts, mf_variable *const *out);
+void nested_set_unknown(mf_partial_context *c, const mf_eqn *e, const nested_parts *parts, mf_variable *const *out);
 bool *nested_known(mf_partial_context *c, const mf_eqn *e); /* by operand */
 
 /* ---- transposing: program as a call (jit or remat) of e's operands, whatever row e has */
 void nested_transpose_call(mf_builder *b, const mf_op *op, const mf_program *program, const char *name, const mf_eqn *e, const bool *linear,
-                           mf_var *const *in, mf_var *const *ct, mf_var **ct_in);
+                           mf_variable *const *in, mf_variable *const *ct, mf_variable **ct_in);
 
 /* ---- the rest */
 void nested_forget(mf_error_object *e); /* an error that only meant "leave it as it is" */

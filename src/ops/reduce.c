@@ -62,7 +62,7 @@ static mf_cost reduce_cost(const mf_eqn *e)
 }
 
 /* x with the reduced axes back: one result to each element that went into it. */
-static mf_var *spread(mf_builder *b, mf_var *x, const mf_eqn *e)
+static mf_variable *spread(mf_builder *b, mf_variable *x, const mf_eqn *e)
 {
     const mf_type *t = e->in[0]->type;
     int64_t places[MF_RANK];
@@ -250,18 +250,18 @@ const mf_op mf_op_reduce_sum = {
 };
 
 /* ---- reduce_prod: each element's share is the product of the others, without dividing, so zeros are no exception */
-static mf_var *product_before(mf_builder *b, mf_var *rows, bool reverse)
+static mf_variable *product_before(mf_builder *b, mf_variable *rows, bool reverse)
 {
     int64_t one[MF_RANK] = { 0 }, less[MF_RANK] = { 0 };
     int last = rows->type->rank - 1;
     one[last] = 1;
     less[last] = -1;
-    mf_var *product = mf_emit(b, &mf_op_cumprod, &(mf_cum_params){ last, reverse }, 1, rows);
+    mf_variable *product = mf_emit(b, &mf_op_cumprod, &(mf_cum_params){ last, reverse }, 1, rows);
     return e_pad(b, product, 1, reverse ? less : one, reverse ? one : less, NULL);
 }
 
 /* x with the reduced axes last and joined into one. */
-static mf_var *as_rows(mf_builder *b, mf_var *x, const mf_eqn *e)
+static mf_variable *as_rows(mf_builder *b, mf_variable *x, const mf_eqn *e)
 {
     const mf_type *t = e->in[0]->type;
     int order[MF_RANK], count = 0, kept;
@@ -287,8 +287,8 @@ MF_JVP_RULE(prod_jvp)
         tout[0] = tin[0];
         return;
     }
-    mf_var *x = as_rows(b, in[0], e), *t = as_rows(b, tin[0], e);
-    mf_var *others = e_mul(b, product_before(b, x, false), product_before(b, x, true));
+    mf_variable *x = as_rows(b, in[0], e), *t = as_rows(b, tin[0], e);
+    mf_variable *others = e_mul(b, product_before(b, x, false), product_before(b, x, true));
     tout[0] = e_reduce_sum(b, e_mul(b, t, others), mf_ints_of(1, x->type->rank - 1));
 }
 
@@ -316,8 +316,8 @@ const mf_op mf_op_reduce_prod = {
 MF_JVP_RULE(extreme_jvp)
 {
     mf_copy_eqn(b, e, in, out);
-    mf_var *is_it = e_convert(b, e_compare(b, &mf_op_eq, in[0], spread(b, out[0], e)), tin[0]->type->dtype);
-    mf_var *count = e_reduce_sum(b, is_it, axes_of(e));
+    mf_variable *is_it = e_convert(b, e_compare(b, &mf_op_eq, in[0], spread(b, out[0], e)), tin[0]->type->dtype);
+    mf_variable *count = e_reduce_sum(b, is_it, axes_of(e));
     tout[0] = e_div(b, e_reduce_sum(b, e_mul(b, tin[0], is_it), axes_of(e)), count);
 }
 

@@ -24,13 +24,15 @@ static void replicated_variance(const mf_eqn *e, const mf_axis_env *env, const u
 }
 
 /* Values are checked, their derivatives are not: these differ between replicas in the middle of a step. */
-static void replicated_jvp(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out, mf_var **tout)
+static void replicated_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out,
+                           mf_variable **tout)
 {
     out[0] = mf_emit(b, e->op, e->params, 1, in[0]);
     tout[0] = tin[0];
 }
 
-static void replicated_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis)
+static void replicated_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out,
+                             int *out_axis)
 {
     mf_replicated_params p = *check_of(e);
     out_axis[0] = in_axis[0];

@@ -57,7 +57,7 @@ typedef struct loop {
 } loop;
 
 static void emit_scan(mf_builder *b, const mf_eqn *e, mf_program *body, int64_t constants, int64_t carry, bool reverse,
-                      const nested_list *in, mf_var **out)
+                      const nested_list *in, mf_variable **out)
 {
     mf_scan_params p = { body, scan_of(e)->length, constants, carry, reverse };
     mf_emit_into(b, &mf_op_scan, &p, in->at, in->count, out, body->out_count);
@@ -112,11 +112,11 @@ static mf_program *ordered_derivative(mf_builder *b, const mf_eqn *e, const bool
     return result;
 }
 
-static void scan_jvp(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out, mf_var **tout)
+static void scan_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out, mf_variable **tout)
 {
     bool *has = nested_room(b, e->in_count, sizeof *has), *gives = nested_room(b, e->out_count, sizeof *gives);
     nested_list operands = nested_list_new(b, 2 * e->in_count);
-    mf_var **results = nested_room(b, 2 * e->out_count, sizeof *results);
+    mf_variable **results = nested_room(b, 2 * e->out_count, sizeof *results);
     int64_t parts[3] = { 0 };
     int at = 0;
     if (b->error)
@@ -205,7 +205,7 @@ static mf_program *known_body(mf_partial_context *c, const mf_eqn *e, const bool
     return p;
 }
 
-static void emit_known(mf_partial_context *c, const mf_eqn *e, const bool *known, const nested_parts *parts, mf_var **out)
+static void emit_known(mf_partial_context *c, const mf_eqn *e, const bool *known, const nested_parts *parts, mf_variable **out)
 {
     loop l = { 0 };
     mf_program *p = parts->known->out_count ? known_body(c, e, known, parts, &l) : NULL;
@@ -216,8 +216,8 @@ static void emit_known(mf_partial_context *c, const mf_eqn *e, const bool *known
 
 /* A residual that is a constant of the loop stays one, a slice of known xs comes from those xs; the others were stacked. A known carry
  * that is handed on as it is was stacked too: see stack_carries. */
-static mf_program *unknown_body(mf_partial_context *c, const mf_eqn *e, const bool *known, const nested_parts *parts, mf_var *const *out,
-                                loop *l)
+static mf_program *unknown_body(mf_partial_context *c, const mf_eqn *e, const bool *known, const nested_parts *parts,
+                                mf_variable *const *out, loop *l)
 {
     const mf_program *u = parts->unknown;
     mf_error_object *error = NULL;
@@ -229,7 +229,7 @@ static mf_program *unknown_body(mf_partial_context *c, const mf_eqn *e, const bo
     for (int part = 0; part < 3; part++) {
         for (int r = 0, made = parts->known_out_count; r < parts->residual_count; r++) {
             int from = parts->forward[r];
-            mf_var *stacked = from < 0 ? out[made++] : NULL;
+            mf_variable *stacked = from < 0 ? out[made++] : NULL;
             if ((from < 0 ? 2 : part_of(e, from)) != part)
                 continue;
             l->order[l->count++] = r;
@@ -264,8 +264,9 @@ static mf_program *carries_stacked(mf_partial_context *c, const mf_eqn *e, const
     mf_builder b;
     int count = parts->known_out_count, made = parts->known_out_count;
     mf_builder_init(&b, c->env);
-    mf_var **in = nested_room(&b, e->in_count, sizeof *in), **by_input = nested_room(&b, e->in_count, sizeof *by_input);
-    mf_var **old = nested_room(&b, k->out_count, sizeof *old), **out = nested_room(&b, k->out_count + parts->residual_count, sizeof *out);
+    mf_variable **in = nested_room(&b, e->in_count, sizeof *in), **by_input = nested_room(&b, e->in_count, sizeof *by_input);
+    mf_variable **old = nested_room(&b, k->out_count, sizeof *old),
+                **out = nested_room(&b, k->out_count + parts->residual_count, sizeof *out);
     for (int i = 0; i < ins && !b.error; i++)
         by_input[from[i]] = mf_builder_input(&b, scan_of(e)->body->in[from[i]]->type);
     for (int i = 0; i < parts->known_in_count && !b.error; i++)
@@ -322,7 +323,7 @@ static void scan_partial_eval(mf_partial_context *c, const mf_eqn *e)
     nested_parts parts = { 0 };
     loop l = { 0 };
     bool *known = nested_known(c, e);
-    mf_var **out = NULL;
+    mf_variable **out = NULL;
     if (!known || !split_body(c, e, known, &parts))
         return;
     if (stack_carries(c, e, &parts))
@@ -360,9 +361,9 @@ static mf_program *turned_body(mf_builder *outer, const turned *t, const mf_prog
     mf_builder b;
     mf_error_object *error = NULL;
     mf_builder_init(&b, outer->env);
-    mf_var **plain = nested_room(&b, e->in_count, sizeof *plain), **sum = nested_room(&b, e->in_count, sizeof *sum);
-    mf_var **ct = nested_room(&b, e->out_count, sizeof *ct), **in = nested_room(&b, e->in_count + e->out_count, sizeof *in);
-    mf_var **made = nested_room(&b, e->in_count, sizeof *made), **out = nested_room(&b, e->in_count, sizeof *out);
+    mf_variable **plain = nested_room(&b, e->in_count, sizeof *plain), **sum = nested_room(&b, e->in_count, sizeof *sum);
+    mf_variable **ct = nested_room(&b, e->out_count, sizeof *ct), **in = nested_room(&b, e->in_count + e->out_count, sizeof *in);
+    mf_variable **made = nested_room(&b, e->in_count, sizeof *made), **out = nested_room(&b, e->in_count, sizeof *out);
     const mf_program *body = scan_of(e)->body;
     int count = 0, outs = 0;
     for (int i = 0; i < e->in_count && !b.error; i++)
@@ -431,11 +432,12 @@ static mf_program *transpose_body(mf_builder *b, turned *t)
     return p;
 }
 
-static void scan_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in)
+static void scan_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                           mf_variable **ct_in)
 {
     turned t = { e, linear_inputs(b, e, linear), nested_room(b, e->out_count, sizeof(bool)), nested_room(b, e->in_count, sizeof(bool)) };
     nested_list operands = nested_list_new(b, 2 * (e->in_count + e->out_count));
-    mf_var **results = nested_room(b, e->in_count, sizeof *results);
+    mf_variable **results = nested_room(b, e->in_count, sizeof *results);
     if (b->error)
         return;
     for (int o = carries(e); o < e->out_count; o++)
@@ -557,7 +559,7 @@ static mf_program *batch_body(mf_batch_context *c, const mf_eqn *e, int *axis, i
 }
 
 /* xs keep their batch where it is, unless it is in front of the rounds. */
-static void scan_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis)
+static void scan_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out, int *out_axis)
 {
     int *axis = nested_room(c->b, e->in_count, sizeof *axis);
     nested_list operands = nested_list_new(c->b, e->in_count);
@@ -572,7 +574,7 @@ static void scan_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, 
     }
     mf_program *body = batch_body(c, e, axis, out_axis);
     for (int i = 0; i < e->in_count && body; i++) {
-        mf_var *x = in[i];
+        mf_variable *x = in[i];
         if (part_of(e, i) == 1 && axis[i] >= 0)
             x = e_batched_at(c, x, in_axis[i], 0);
         if (part_of(e, i) == 2 && in_axis[i] == 0)

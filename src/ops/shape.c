@@ -108,7 +108,8 @@ static mf_error_object *broadcast_type(mf_type_context *c)
 }
 
 /* Sums over what is new or was 1, then puts the 1s back. */
-static void broadcast_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in)
+static void broadcast_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                                mf_variable **ct_in)
 {
     const mf_broadcast_params *p = e->params;
     const mf_type *t = e->in[0]->type;
@@ -122,12 +123,13 @@ static void broadcast_transpose(mf_builder *b, const mf_eqn *e, const bool *line
     for (int i = 0; i < t->rank; i++)
         if (t->dims[i] == 1)
             ones[one_count++] = i;
-    mf_var *x = e_reduce_sum(b, ct[0], mf_ints_intern(sum, sums));
+    mf_variable *x = e_reduce_sum(b, ct[0], mf_ints_intern(sum, sums));
     (void)linear, (void)in;
     ct_in[0] = one_count ? mf_emit(b, &mf_op_expand_dims, &(mf_axes_params){ mf_ints_intern(ones, one_count) }, 1, x) : x;
 }
 
-static void broadcast_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis)
+static void broadcast_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out,
+                            int *out_axis)
 {
     const mf_broadcast_params *p = e->params;
     mf_broadcast_params wide = { shape_inserted(p->shape, 0, c->size), shape_inserted(shape_shifted(p->broadcast_dimensions, 0), 0, 0) };
@@ -199,13 +201,15 @@ static mf_error_object *reshape_type(mf_type_context *c)
     return NULL;
 }
 
-static void back_to_shape(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in)
+static void back_to_shape(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                          mf_variable **ct_in)
 {
     (void)linear, (void)in;
     ct_in[0] = e_reshape_type(b, ct[0], e->in[0]->type);
 }
 
-static void reshape_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis)
+static void reshape_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out,
+                          int *out_axis)
 {
     const mf_shape_params *p = e->params;
     mf_shape_params wide = { shape_inserted(p->shape, 0, c->size) };
@@ -266,7 +270,8 @@ static mf_error_object *transpose_type(mf_type_context *c)
     return NULL;
 }
 
-static void transpose_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in)
+static void transpose_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                                mf_variable **ct_in)
 {
     const mf_intlist *order = ((const mf_permutation_params *)e->params)->permutation;
     int inverse[MF_RANK];
@@ -276,7 +281,8 @@ static void transpose_transpose(mf_builder *b, const mf_eqn *e, const bool *line
     ct_in[0] = e_transpose(b, ct[0], inverse);
 }
 
-static void transpose_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis)
+static void transpose_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out,
+                            int *out_axis)
 {
     const mf_intlist *order = ((const mf_permutation_params *)e->params)->permutation;
     mf_permutation_params wide = { shape_inserted(shape_shifted(order, in_axis[0]), 0, in_axis[0]) };
@@ -333,13 +339,14 @@ static mf_error_object *rev_type(mf_type_context *c)
     return NULL;
 }
 
-static void rev_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in)
+static void rev_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                          mf_variable **ct_in)
 {
     (void)linear, (void)in;
     ct_in[0] = e_rev(b, ct[0], ((const mf_axes_params *)e->params)->axes);
 }
 
-static void rev_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis)
+static void rev_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out, int *out_axis)
 {
     mf_axes_params wide = { shape_shifted(((const mf_axes_params *)e->params)->axes, in_axis[0]) };
     out[0] = mf_emit(c->b, e->op, &wide, 1, in[0]);
@@ -410,13 +417,15 @@ static mf_error_object *squeeze_type(mf_type_context *c)
     return NULL;
 }
 
-static void squeeze_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in)
+static void squeeze_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                              mf_variable **ct_in)
 {
     (void)linear, (void)in;
     ct_in[0] = mf_emit(b, &mf_op_expand_dims, e->params, 1, ct[0]);
 }
 
-static void squeeze_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis)
+static void squeeze_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out,
+                          int *out_axis)
 {
     mf_axes_params wide = { shape_shifted(((const mf_axes_params *)e->params)->axes, in_axis[0]) };
     out[0] = mf_emit(c->b, e->op, &wide, 1, in[0]);
@@ -468,13 +477,14 @@ static mf_error_object *expand_type(mf_type_context *c)
     return NULL;
 }
 
-static void expand_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in)
+static void expand_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                             mf_variable **ct_in)
 {
     (void)linear, (void)in;
     ct_in[0] = mf_emit(b, &mf_op_squeeze, e->params, 1, ct[0]);
 }
 
-static void expand_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis)
+static void expand_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out, int *out_axis)
 {
     mf_axes_params wide = { shape_shifted(((const mf_axes_params *)e->params)->axes, 0) };
     out[0] = mf_emit(c->b, e->op, &wide, 1, e_batched_at(c, in[0], in_axis[0], 0));

@@ -33,7 +33,8 @@ static mf_error_object *slice_type(mf_type_context *c)
     return NULL;
 }
 
-static void slice_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in)
+static void slice_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                            mf_variable **ct_in)
 {
     const mf_slice_params *p = e->params;
     const mf_type *t = e->in[0]->type, *cut = e->out[0]->type;
@@ -47,7 +48,7 @@ static void slice_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, 
     ct_in[0] = e_pad(b, ct[0], 0, p->start->at, high, interior);
 }
 
-static void slice_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis)
+static void slice_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out, int *out_axis)
 {
     const mf_slice_params *p = e->params;
     int at = in_axis[0];
@@ -131,7 +132,7 @@ static mf_error_object *pad_type(mf_type_context *c)
 }
 
 /* Undoes the padding: crops (or pads, where it cropped) and takes every interior + 1st element. */
-static mf_var *unpadded(mf_builder *b, const mf_eqn *e, mf_var *ct)
+static mf_variable *unpadded(mf_builder *b, const mf_eqn *e, mf_variable *ct)
 {
     const mf_pad_params *p = e->params;
     int64_t low[MF_RANK], high[MF_RANK], start[MF_RANK] = { 0 }, strides[MF_RANK];
@@ -140,13 +141,14 @@ static mf_var *unpadded(mf_builder *b, const mf_eqn *e, mf_var *ct)
         high[i] = -p->high->at[i];
         strides[i] = p->interior->at[i] + 1;
     }
-    mf_var *x = e_pad(b, ct, 0, low, high, NULL);
+    mf_variable *x = e_pad(b, ct, 0, low, high, NULL);
     return e_slice(b, x, start, x->type->dims, strides);
 }
 
-static void pad_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in)
+static void pad_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                          mf_variable **ct_in)
 {
-    mf_var *x = unpadded(b, e, ct[0]);
+    mf_variable *x = unpadded(b, e, ct[0]);
     (void)in;
     if (linear[0])
         ct_in[0] = x;
@@ -154,11 +156,11 @@ static void pad_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf
         ct_in[1] = e_sub(b, e_reduce_to_scalar(b, ct[0]), e_reduce_to_scalar(b, x));
 }
 
-static void pad_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis)
+static void pad_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out, int *out_axis)
 {
     const mf_pad_params *p = e->params;
     int at = in_axis[0] < 0 ? 0 : in_axis[0];
-    mf_var *x = e_batched_at(c, in[0], in_axis[0], at);
+    mf_variable *x = e_batched_at(c, in[0], in_axis[0], at);
     mf_pad_params wide = { shape_inserted(p->low, at, 0), shape_inserted(p->high, at, 0), shape_inserted(p->interior, at, 0) };
     out_axis[0] = at;
     if (in_axis[1] < 0) {
@@ -167,9 +169,9 @@ static void pad_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, c
     }
     /* a padding value of its own for each: pad with anything and choose by a padded mask */
     const mf_type *mask = mf_type_with_dtype(x->type, MF_BOOL);
-    mf_var *padded = mf_emit(c->b, e->op, &wide, 2, x, e_scalar(c->b, x->type->dtype, 0));
-    mf_var *inside = mf_emit(c->b, e->op, &wide, 2, e_full(c->b, mask, 1), e_scalar(c->b, MF_BOOL, 0));
-    mf_var *around = e_broadcast(c->b, in[1], padded->type->rank, padded->type->dims, mf_ints_of(1, at));
+    mf_variable *padded = mf_emit(c->b, e->op, &wide, 2, x, e_scalar(c->b, x->type->dtype, 0));
+    mf_variable *inside = mf_emit(c->b, e->op, &wide, 2, e_full(c->b, mask, 1), e_scalar(c->b, MF_BOOL, 0));
+    mf_variable *around = e_broadcast(c->b, in[1], padded->type->rank, padded->type->dims, mf_ints_of(1, at));
     out[0] = e_select(c->b, inside, padded, e_convert_type(c->b, around, padded->type));
 }
 
@@ -268,7 +270,8 @@ static mf_error_object *concatenate_type(mf_type_context *c)
     return NULL;
 }
 
-static void concatenate_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in)
+static void concatenate_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                                  mf_variable **ct_in)
 {
     int axis = (int)((const mf_axis_params *)e->params)->axis;
     int64_t start = 0;
@@ -281,10 +284,11 @@ static void concatenate_transpose(mf_builder *b, const mf_eqn *e, const bool *li
     }
 }
 
-static void concatenate_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis)
+static void concatenate_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out,
+                              int *out_axis)
 {
     int64_t axis = ((const mf_axis_params *)e->params)->axis;
-    mf_var *few[8], **parts = e->in_count <= 8 ? few : mf_alloc((size_t)e->in_count * sizeof *parts);
+    mf_variable *few[8], **parts = e->in_count <= 8 ? few : mf_alloc((size_t)e->in_count * sizeof *parts);
     int at = -1;
     for (int i = 0; i < e->in_count && at < 0; i++)
         at = in_axis[i];
@@ -358,7 +362,7 @@ static mf_error_object *iota_type(mf_type_context *c)
     return NULL;
 }
 
-static void iota_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis)
+static void iota_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out, int *out_axis)
 {
     (void)in_axis;
     mf_copy_eqn(c->b, e, in, out);

@@ -27,11 +27,11 @@ static mf_error_object *sort_type(mf_type_context *c)
 }
 
 /* Positions in each line, sorted along with the operands: the tangents follow by a one-hot-free gather. */
-static void sort_jvp(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out, mf_var **tout)
+static void sort_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out, mf_variable **tout)
 {
     const mf_sort_params *p = e->params;
     const mf_type *t = e->in[0]->type;
-    mf_var *operands[17] = { 0 };
+    mf_variable *operands[17] = { 0 };
     int n = e->in_count < 16 ? e->in_count : 16;
     memcpy(operands, in, (size_t)n * sizeof *operands);
     operands[n] = e_iota(b, MF_I32, t->rank, t->dims, (int)p->axis);
@@ -56,18 +56,18 @@ static void sort_jvp(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *
                            mf_ints_intern(batch, batches),
                            mf_ints_intern(ones, t->rank),
                            2 };
-    mf_var *index = e_expand(b, sorted->out[n], t->rank);
+    mf_variable *index = e_expand(b, sorted->out[n], t->rank);
     for (int i = 0; i < n; i++) {
         out[i] = sorted->out[i];
         tout[i] = tin[i] ? mf_emit(b, &mf_op_gather, &g, 2, tin[i], index) : NULL;
     }
 }
 
-static void sort_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis)
+static void sort_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out, int *out_axis)
 {
     const mf_sort_params *p = e->params;
     mf_sort_params wide = { p->axis + 1, p->keys };
-    mf_var *operands[17] = { 0 };
+    mf_variable *operands[17] = { 0 };
     int n = e->in_count < 17 ? e->in_count : 17;
     for (int i = 0; i < n; i++)
         operands[i] = e_batched_at(c, in[i], in_axis[i], 0);

@@ -49,10 +49,10 @@ static mf_error_object *abs_type(mf_type_context *c)
 }
 
 /* The tangent's part along x: Re(t conj(x)) / |x|, at 0 nothing. */
-static mf_var *along(mf_builder *b, mf_var *t, mf_var *x, mf_var *size)
+static mf_variable *along(mf_builder *b, mf_variable *t, mf_variable *x, mf_variable *size)
 {
-    mf_var *nowhere = e_compare(b, &mf_op_eq, size, e_zeros_like(b, size));
-    mf_var *length = e_select(b, nowhere, e_full(b, size->type, 1), size);
+    mf_variable *nowhere = e_compare(b, &mf_op_eq, size, e_zeros_like(b, size));
+    mf_variable *length = e_select(b, nowhere, e_full(b, size->type, 1), size);
     return e_unary(b, &mf_op_real, e_mul(b, t, e_div(b, e_unary(b, &mf_op_conj, x), e_convert(b, length, x->type->dtype))));
 }
 

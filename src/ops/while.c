@@ -113,19 +113,20 @@ static mf_program *wider_condition(mf_builder *b, const mf_eqn *e, const bool *h
 }
 
 static void emit_loop(mf_builder *b, mf_program *cond, mf_program *body, int64_t cond_constants, int64_t body_constants,
-                      const nested_list *in, mf_var **out)
+                      const nested_list *in, mf_variable **out)
 {
     mf_while_params p = { cond, body, cond_constants, body_constants };
     if (cond && body)
         mf_emit_into(b, &mf_op_while, &p, in->at, in->count, out, body->out_count);
 }
 
-static void while_jvp(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out, mf_var **tout)
+static void while_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out,
+                      mf_variable **tout)
 {
     int nc = cond_consts(e), nb = body_consts(e), first = consts(e), body_tangents = 0;
     bool *has = nested_room(b, e->in_count, sizeof *has), *gives = nested_room(b, e->out_count, sizeof *gives);
     nested_list operands = nested_list_new(b, 2 * e->in_count);
-    mf_var **results = nested_room(b, 2 * e->out_count, sizeof *results);
+    mf_variable **results = nested_room(b, 2 * e->out_count, sizeof *results);
     if (b->error)
         return;
     for (int i = nc; i < e->in_count; i++)
@@ -223,8 +224,8 @@ static mf_program *known_condition(mf_partial_context *c, const mf_eqn *e, const
 static void emit_known_loop(mf_partial_context *c, const mf_eqn *e, const bool *known_in, mf_program *cond, mf_program *body)
 {
     int nc = cond_consts(e), nb = body_consts(e), known_consts = 0, from = 0;
-    nested_list operands = { .at = mf_partial_room(c, e->in_count, sizeof(mf_var *)) };
-    mf_var **out = mf_partial_room(c, e->out_count, sizeof *out);
+    nested_list operands = { .at = mf_partial_room(c, e->in_count, sizeof(mf_variable *)) };
+    mf_variable **out = mf_partial_room(c, e->out_count, sizeof *out);
     if (!operands.at || !out)
         return;
     for (int i = 0; i < e->in_count; i++)
@@ -263,7 +264,8 @@ done:
     mf_drop(body);
 }
 
-static void while_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in)
+static void while_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                            mf_variable **ct_in)
 {
     (void)e, (void)linear, (void)in, (void)ct, (void)ct_in;
     mf_builder_fail(b,
@@ -318,7 +320,7 @@ static mf_program *any_condition(mf_batch_context *c, const mf_program *cond)
     mf_builder b;
     mf_error_object *error = NULL;
     mf_builder_init(&b, c->b->env);
-    mf_var **in = nested_room(&b, cond->in_count, sizeof *in), *out = NULL;
+    mf_variable **in = nested_room(&b, cond->in_count, sizeof *in), *out = NULL;
     for (int i = 0; i < cond->in_count && !b.error; i++)
         in[i] = mf_builder_input(&b, cond->in[i]->type);
     if (!b.error)
@@ -338,8 +340,8 @@ static mf_program *masked_body(mf_batch_context *c, const mf_eqn *e, const mf_pr
     mf_error_object *error = NULL;
     int nc = cond_consts(e), count = nc + body->in_count;
     mf_builder_init(&b, c->b->env);
-    mf_var **in = nested_room(&b, count, sizeof *in), **in_cond = nested_room(&b, cond->in_count, sizeof *in_cond);
-    mf_var **out = nested_room(&b, e->out_count, sizeof *out), *goes = NULL;
+    mf_variable **in = nested_room(&b, count, sizeof *in), **in_cond = nested_room(&b, cond->in_count, sizeof *in_cond);
+    mf_variable **out = nested_room(&b, e->out_count, sizeof *out), *goes = NULL;
     for (int i = 0; i < count && !b.error; i++)
         in[i] = mf_builder_input(&b, i < nc ? cond->in[i]->type : body->in[i - nc]->type);
     for (int i = 0; i < cond->in_count && !b.error; i++)
@@ -349,7 +351,7 @@ static mf_program *masked_body(mf_batch_context *c, const mf_eqn *e, const mf_pr
     if (!b.error)
         mf_inline(&b, body, in + nc, out);
     for (int o = 0; o < e->out_count && !b.error; o++) {
-        mf_var *mask = e_broadcast(&b, goes, out[o]->type->rank, out[o]->type->dims, mf_ints_of(1, 0));
+        mf_variable *mask = e_broadcast(&b, goes, out[o]->type->rank, out[o]->type->dims, mf_ints_of(1, 0));
         out[o] = e_select(&b, mask, out[o], e_convert_type(&b, in[consts(e) + o], out[o]->type));
     }
     mf_program *p = mf_builder_finish(&b, out, b.error ? 0 : e->out_count, &error);
@@ -375,7 +377,7 @@ static void mask_loop(mf_batch_context *c, const mf_eqn *e, const int *in_axis, 
     *body = masked;
 }
 
-static void while_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis)
+static void while_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out, int *out_axis)
 {
     int nc = cond_consts(e), nb = body_consts(e), first = consts(e);
     bool masked = false;

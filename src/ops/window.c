@@ -88,7 +88,8 @@ static mf_error_object *gather_type(mf_type_context *c)
 
 /* ---- derivatives */
 /* The cotangent, spread by the strides and padded, is summed over windows that start at every base_dilation-th place. */
-static void sum_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in)
+static void sum_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                          mf_variable **ct_in)
 {
     const mf_window_params *p = e->params;
     const mf_type *x = e->in[0]->type, *y = e->out[0]->type;
@@ -106,26 +107,28 @@ static void sum_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf
     ct_in[0] = mf_emit(b, &mf_op_reduce_window_sum, &back, 1, e_pad(b, ct[0], 0, low, high, interior));
 }
 
-static void max_jvp(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out, mf_var **tout)
+static void max_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out, mf_variable **tout)
 {
     mf_copy_eqn(b, e, in, out);
     tout[0] = mf_emit(b, &mf_op_select_and_gather_add, e->params, 2, tin[0], e_convert(b, in[0], in[0]->type->dtype));
 }
 
-static void min_jvp(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out, mf_var **tout)
+static void min_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out, mf_variable **tout)
 {
     mf_copy_eqn(b, e, in, out);
     tout[0] = mf_emit(b, &mf_op_select_and_gather_add, e->params, 2, tin[0], e_neg(b, in[0]));
 }
 
 /* Of both select ops: linear in the first operand; the choice itself has no derivative. */
-static void select_jvp(mf_builder *b, const mf_eqn *e, mf_var *const *in, mf_var *const *tin, mf_var **out, mf_var **tout)
+static void select_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out,
+                       mf_variable **tout)
 {
     mf_copy_eqn(b, e, in, out);
     tout[0] = tin[0] ? mf_emit(b, e->op, e->params, 2, tin[0], in[1]) : NULL;
 }
 
-static void scatter_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in)
+static void scatter_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                              mf_variable **ct_in)
 {
     if (linear[1])
         mf_transpose_none(b, e, linear, in, ct, ct_in);
@@ -133,7 +136,8 @@ static void scatter_transpose(mf_builder *b, const mf_eqn *e, const bool *linear
         ct_in[0] = mf_emit(b, &mf_op_select_and_gather_add, e->params, 2, ct[0], in[1]);
 }
 
-static void gather_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_var *const *in, mf_var *const *ct, mf_var **ct_in)
+static void gather_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                             mf_variable **ct_in)
 {
     if (linear[1])
         mf_transpose_none(b, e, linear, in, ct, ct_in);
@@ -149,11 +153,11 @@ static mf_window_params widened(const mf_window_params *p, int at)
                                shape_inserted(p->base_dilation, at, 1), shape_inserted(p->window_dilation, at, 1) };
 }
 
-static void window_batch(mf_batch_context *c, const mf_eqn *e, mf_var *const *in, const int *in_axis, mf_var **out, int *out_axis)
+static void window_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out, int *out_axis)
 {
     int at = in_axis[0] >= 0 ? in_axis[0] : in_axis[e->in_count - 1];
     mf_window_params p = widened(e->params, at);
-    mf_var *moved[2] = { NULL, NULL };
+    mf_variable *moved[2] = { NULL, NULL };
     for (int i = 0; i < e->in_count && i < 2; i++)
         moved[i] = e_batched_at(c, in[i], in_axis[i], at);
     out[0] = mf_emit_eqn(c->b, e->op, &p, moved, e->in_count)->out[0];

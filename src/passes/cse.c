@@ -13,7 +13,7 @@ typedef struct cse_table {
 
 typedef struct literal_table {
     int count, capacity;
-    mf_var **at;
+    mf_variable **at;
 } literal_table;
 
 typedef struct seen {
@@ -22,18 +22,18 @@ typedef struct seen {
 } seen;
 
 /* ---- literals */
-static bool is_literal(const mf_var *v)
+static bool is_literal(const mf_variable *v)
 {
     const mf_array *a = v->constant;
     return a && !a->future && a->type->bytes <= LITERAL_BYTES && !atomic_load(&a->deleted) && mf_array_is_contiguous(a);
 }
 
-static bool same_literal(const mf_var *a, const mf_var *b)
+static bool same_literal(const mf_variable *a, const mf_variable *b)
 {
     return a->type == b->type && memcmp(mf_array_data(a->constant), mf_array_data(b->constant), (size_t)a->type->bytes) == 0;
 }
 
-static int literal_slot(const literal_table *t, const mf_var *v)
+static int literal_slot(const literal_table *t, const mf_variable *v)
 {
     uint64_t h = mf_hash(mf_array_data(v->constant), (size_t)v->type->bytes, (uint64_t)v->type->dtype);
     int i = (int)(h & (uint64_t)(t->capacity - 1));
@@ -42,7 +42,7 @@ static int literal_slot(const literal_table *t, const mf_var *v)
     return i;
 }
 
-static mf_var *unique_literal(mf_rewrite *r, literal_table *t, mf_var *v)
+static mf_variable *unique_literal(mf_rewrite *r, literal_table *t, mf_variable *v)
 {
     if (!is_literal(v))
         return v;
@@ -64,7 +64,7 @@ static mf_var *unique_literal(mf_rewrite *r, literal_table *t, mf_var *v)
 }
 
 /* ---- equations */
-static uint64_t hash_eqn(const mf_eqn *e, mf_var *const *in)
+static uint64_t hash_eqn(const mf_eqn *e, mf_variable *const *in)
 {
     uint64_t h = mf_hash(e->op->name, strlen(e->op->name), mf_params_hash(e->op, e->params));
     for (int i = 0; i < e->in_count; i++)
@@ -72,7 +72,7 @@ static uint64_t hash_eqn(const mf_eqn *e, mf_var *const *in)
     return h;
 }
 
-static bool same_eqn(const mf_eqn *a, const mf_eqn *b, mf_var *const *in)
+static bool same_eqn(const mf_eqn *a, const mf_eqn *b, mf_variable *const *in)
 {
     if (a->op != b->op || a->in_count != b->in_count)
         return false;
@@ -82,7 +82,7 @@ static bool same_eqn(const mf_eqn *a, const mf_eqn *b, mf_var *const *in)
     return mf_params_equal(a->op, a->params, b->params);
 }
 
-static int eqn_slot(const cse_table *t, const mf_eqn *e, mf_var *const *in)
+static int eqn_slot(const cse_table *t, const mf_eqn *e, mf_variable *const *in)
 {
     int i = (int)(hash_eqn(e, in) & (uint64_t)(t->capacity - 1));
     while (t->at[i] && !same_eqn(t->at[i], e, in))
@@ -105,7 +105,7 @@ static bool grow(mf_rewrite *r, cse_table *t)
     return true;
 }
 
-static void merge_equation(mf_rewrite *r, const mf_eqn *e, mf_var **in)
+static void merge_equation(mf_rewrite *r, const mf_eqn *e, mf_variable **in)
 {
     seen *s = r->state;
     for (int i = 0; i < e->in_count; i++)

@@ -57,7 +57,7 @@ static bool look(sweep *s)
     return true;
 }
 
-static void keep_equation(mf_rewrite *r, const mf_eqn *e, mf_var **in)
+static void keep_equation(mf_rewrite *r, const mf_eqn *e, mf_variable **in)
 {
     const kept *k = &((const sweep *)r->state)->kept[r->index];
     if (!k->keep)

@@ -60,7 +60,7 @@ static bool may_evaluate(const mf_eqn *e)
 }
 
 /* ---- all operands literal */
-static bool worth_folding(const mf_eqn *e, mf_var *const *in)
+static bool worth_folding(const mf_eqn *e, mf_variable *const *in)
 {
     int64_t taken = 1, given = 0;
     for (int i = 0; i < e->in_count; i++) {
@@ -74,7 +74,7 @@ static bool worth_folding(const mf_eqn *e, mf_var *const *in)
 }
 
 /* Fills results; false leaves the equation as it is (no memory, or evaluate objects). */
-static bool evaluate(mf_rewrite *r, const mf_eqn *e, mf_var *const *in, mf_array **results)
+static bool evaluate(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in, mf_array **results)
 {
     const void **from = mf_rewrite_room(r, e->in_count, sizeof *from);
     void **to = mf_rewrite_room(r, e->out_count, sizeof *to);
@@ -94,7 +94,7 @@ static bool evaluate(mf_rewrite *r, const mf_eqn *e, mf_var *const *in, mf_array
     return !error;
 }
 
-static bool fold(mf_rewrite *r, const mf_eqn *e, mf_var *const *in, mf_var **out)
+static bool fold(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in, mf_variable **out)
 {
     mf_array **results = mf_rewrite_room(r, e->out_count, sizeof *results);
     bool good = results && evaluate(r, e, in, results);
@@ -107,11 +107,11 @@ static bool fold(mf_rewrite *r, const mf_eqn *e, mf_var *const *in, mf_var **out
 }
 
 /* ---- elementwise over broadcast scalars: the op over the scalars, broadcast */
-static mf_var *fold_splats(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+static mf_variable *fold_splats(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in)
 {
     if (!(e->op->flags & MF_OP_ELEMENTWISE) || e->out_count != 1 || e->out[0]->type->rank == 0)
         return NULL;
-    mf_var **scalars = mf_rewrite_room(r, e->in_count, sizeof *scalars), *result = NULL;
+    mf_variable **scalars = mf_rewrite_room(r, e->in_count, sizeof *scalars), *result = NULL;
     for (int i = 0; scalars && i < e->in_count; i++)
         if (!(scalars[i] = mf_splat_of(in[i])))
             return NULL;
@@ -122,9 +122,9 @@ static mf_var *fold_splats(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
     return e_broadcast(r->b, result, type->rank, type->dims, mf_ints_intern(NULL, 0));
 }
 
-static void fold_equation(mf_rewrite *r, const mf_eqn *e, mf_var **in)
+static void fold_equation(mf_rewrite *r, const mf_eqn *e, mf_variable **in)
 {
-    mf_var **out = mf_rewrite_room(r, e->out_count, sizeof *out), *splat;
+    mf_variable **out = mf_rewrite_room(r, e->out_count, sizeof *out), *splat;
     if (!out)
         return;
     if (!may_evaluate(e))

@@ -10,7 +10,7 @@ static const mf_program *body_of_call(const mf_eqn *e)
     return p && p->in_count == e->in_count && p->out_count == e->out_count ? p : NULL;
 }
 
-static void inline_equation(mf_rewrite *r, const mf_eqn *e, mf_var **in)
+static void inline_equation(mf_rewrite *r, const mf_eqn *e, mf_variable **in)
 {
     const mf_program *body = body_of_call(e);
     if (body)

@@ -11,11 +11,14 @@ void *mf_rewrite_room(mf_rewrite *r, int count, size_t size)
     return at;
 }
 
-mf_var *mf_rewrite_use(mf_rewrite *r, const mf_var *v) { return v->constant ? mf_builder_constant(r->b, v->constant) : r->map[v->id]; }
+mf_variable *mf_rewrite_use(mf_rewrite *r, const mf_variable *v)
+{
+    return v->constant ? mf_builder_constant(r->b, v->constant) : r->map[v->id];
+}
 
-void mf_rewrite_bind(mf_rewrite *r, const mf_eqn *e, mf_var *v) { r->map[e->out[0]->id] = v; }
+void mf_rewrite_bind(mf_rewrite *r, const mf_eqn *e, mf_variable *v) { r->map[e->out[0]->id] = v; }
 
-mf_var *mf_rewrite_to_type(mf_builder *b, mf_var *v, const mf_type *type)
+mf_variable *mf_rewrite_to_type(mf_builder *b, mf_variable *v, const mf_type *type)
 {
     if (v->type == type)
         return v;
@@ -43,7 +46,7 @@ static void *rewrite_nested(mf_rewrite *r, const mf_op *op, const void *params)
     return copy;
 }
 
-static mf_eqn *emit(mf_rewrite *r, const mf_eqn *like, const void *params, mf_var *const *in, int in_count)
+static mf_eqn *emit(mf_rewrite *r, const mf_eqn *like, const void *params, mf_variable *const *in, int in_count)
 {
     bool nested = r->nested && mf_params_program_count(like->op, params) > 0;
     void *changed = nested ? rewrite_nested(r, like->op, params) : NULL;
@@ -53,7 +56,7 @@ static mf_eqn *emit(mf_rewrite *r, const mf_eqn *like, const void *params, mf_va
     return e;
 }
 
-void mf_rewrite_replace(mf_rewrite *r, const mf_eqn *e, const void *params, mf_var *const *in, int in_count, const bool *used)
+void mf_rewrite_replace(mf_rewrite *r, const mf_eqn *e, const void *params, mf_variable *const *in, int in_count, const bool *used)
 {
     mf_eqn *made = emit(r, e, params, in, in_count);
     if (r->b->error)
@@ -71,7 +74,7 @@ void mf_rewrite_replace(mf_rewrite *r, const mf_eqn *e, const void *params, mf_v
             r->map[e->out[i]->id] = made->out[next++];
 }
 
-void mf_rewrite_copy(mf_rewrite *r, const mf_eqn *e, mf_var *const *in) { mf_rewrite_replace(r, e, e->params, in, e->in_count, NULL); }
+void mf_rewrite_copy(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in) { mf_rewrite_replace(r, e, e->params, in, e->in_count, NULL); }
 
 /* ---- bodies */
 static void walk(mf_rewrite *r)
@@ -80,7 +83,7 @@ static void walk(mf_rewrite *r)
         const mf_eqn *e = r->source->eqns[r->index];
         if (e->address)
             r->b->address = e->address;
-        mf_var **in = mf_rewrite_room(r, e->in_count, sizeof *in);
+        mf_variable **in = mf_rewrite_room(r, e->in_count, sizeof *in);
         for (int i = 0; in && i < e->in_count; i++)
             in[i] = mf_rewrite_use(r, e->in[i]);
         if (in && !r->b->error)
@@ -88,7 +91,7 @@ static void walk(mf_rewrite *r)
     }
 }
 
-void mf_rewrite_body(mf_rewrite *r, const mf_program *p, const mf_eqn *e, mf_var *const *in)
+void mf_rewrite_body(mf_rewrite *r, const mf_program *p, const mf_eqn *e, mf_variable *const *in)
 {
     mf_rewrite inner = { .b = r->b, .source = p, .equation = r->equation, .nested = r->nested, .state = r->state };
     inner.map = mf_rewrite_room(&inner, p->var_count, sizeof *inner.map);
@@ -103,7 +106,7 @@ void mf_rewrite_body(mf_rewrite *r, const mf_program *p, const mf_eqn *e, mf_var
 
 static mf_program *finish(mf_rewrite *r, mf_error_object **error)
 {
-    mf_var **out = mf_rewrite_room(r, r->source->out_count, sizeof *out);
+    mf_variable **out = mf_rewrite_room(r, r->source->out_count, sizeof *out);
     for (int i = 0; out && i < r->source->out_count; i++)
         out[i] = mf_rewrite_use(r, r->source->out[i]);
     return mf_builder_finish(r->b, out, out ? r->source->out_count : 0, error);

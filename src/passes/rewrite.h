@@ -7,14 +7,15 @@
 #include "passes/passes.h"
 
 typedef struct mf_rewrite mf_rewrite;
-typedef void (*mf_rewrite_fn)(mf_rewrite *r, const mf_eqn *e, mf_var **in); /* in: the operands, in the new program; may be overwritten */
+typedef void (*mf_rewrite_fn)(mf_rewrite *r, const mf_eqn *e,
+                              mf_variable **in); /* in: the operands, in the new program; may be overwritten */
 
 struct mf_rewrite {
     mf_builder *b;
     const mf_program *source;
-    int index;        /* of the equation at hand */
-    mf_var **map;     /* by id of the source's variables */
-    mf_arena scratch; /* freed at the end */
+    int index;         /* of the equation at hand */
+    mf_variable **map; /* by id of the source's variables */
+    mf_arena scratch;  /* freed at the end */
     mf_rewrite_fn equation;
     mf_pass_fn nested; /* what becomes of nested programs; NULL: they are kept */
     void *state;       /* the pass's own */
@@ -24,14 +25,14 @@ struct mf_rewrite {
 mf_program *mf_rewrite_program(const mf_program *p, const mf_axis_env *env, mf_rewrite_fn equation, mf_pass_fn nested, void *state,
                                mf_error_object **error);
 /* p's equations through the same callback into the same builder, as the body of a call of `e`: binds e's results. */
-void mf_rewrite_body(mf_rewrite *r, const mf_program *p, const mf_eqn *e, mf_var *const *in);
-void mf_rewrite_copy(mf_rewrite *r, const mf_eqn *e, mf_var *const *in); /* the equation as it is, nested programs through `nested` */
+void mf_rewrite_body(mf_rewrite *r, const mf_program *p, const mf_eqn *e, mf_variable *const *in);
+void mf_rewrite_copy(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in); /* the equation as it is, nested programs through `nested` */
 /* An equation in place of e with some of its results (those with `used`, or all when it has as many as e) and other params. */
-void mf_rewrite_replace(mf_rewrite *r, const mf_eqn *e, const void *params, mf_var *const *in, int in_count, const bool *used);
-void mf_rewrite_bind(mf_rewrite *r, const mf_eqn *e, mf_var *v);           /* the only result of e is v */
-mf_var *mf_rewrite_use(mf_rewrite *r, const mf_var *v);                    /* a source variable in the new program */
-void *mf_rewrite_room(mf_rewrite *r, int count, size_t size);              /* zeroed scratch; NULL after failing the builder */
-mf_var *mf_rewrite_to_type(mf_builder *b, mf_var *v, const mf_type *type); /* v, converted when its dtype or weak flag differs */
+void mf_rewrite_replace(mf_rewrite *r, const mf_eqn *e, const void *params, mf_variable *const *in, int in_count, const bool *used);
+void mf_rewrite_bind(mf_rewrite *r, const mf_eqn *e, mf_variable *v);                /* the only result of e is v */
+mf_variable *mf_rewrite_use(mf_rewrite *r, const mf_variable *v);                    /* a source variable in the new program */
+void *mf_rewrite_room(mf_rewrite *r, int count, size_t size);                        /* zeroed scratch; NULL after failing the builder */
+mf_variable *mf_rewrite_to_type(mf_builder *b, mf_variable *v, const mf_type *type); /* v, converted when its dtype or weak flag differs */
 
 bool mf_eqn_is_effect(const mf_eqn *e); /* itself or inside its nested programs: neither removed nor merged */
 

@@ -6,20 +6,20 @@
 #include "passes/splat.h"
 #include <math.h>
 
-typedef mf_var *(*rule)(mf_rewrite *r, const mf_eqn *e, mf_var *const *in);
+typedef mf_variable *(*rule)(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in);
 
-static const mf_eqn *made_by(const mf_var *v, const mf_op *op) { return v->producer && v->producer->op == op ? v->producer : NULL; }
+static const mf_eqn *made_by(const mf_variable *v, const mf_op *op) { return v->producer && v->producer->op == op ? v->producer : NULL; }
 static bool is_float(const mf_eqn *e) { return mf_dtype_is_float(e->out[0]->type->dtype); }
 static bool is_int(const mf_eqn *e) { return mf_dtype_is_int(e->out[0]->type->dtype); }
 
-static mf_var *itself(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+static mf_variable *itself(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in)
 {
     (void)r, (void)e;
     return in[0];
 }
 
 /* The operand's elements in the result's shape, in the same order. */
-static mf_var *reshaped(mf_rewrite *r, const mf_eqn *e, mf_var *x)
+static mf_variable *reshaped(mf_rewrite *r, const mf_eqn *e, mf_variable *x)
 {
     const mf_type *type = e->out[0]->type;
     if (x->type == type)
@@ -28,16 +28,16 @@ static mf_var *reshaped(mf_rewrite *r, const mf_eqn *e, mf_var *x)
 }
 
 /* ---- arithmetic */
-static mf_var *simplify_add(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+static mf_variable *simplify_add(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in)
 {
     (void)r;
     double nothing = is_float(e) ? -0.0 : 0.0;
     return mf_splat_is(in[1], nothing) ? in[0] : mf_splat_is(in[0], nothing) ? in[1] : NULL;
 }
 
-static mf_var *negated(mf_rewrite *r, mf_var *x) { return mf_emit(r->b, &mf_op_neg, NULL, 1, x); }
+static mf_variable *negated(mf_rewrite *r, mf_variable *x) { return mf_emit(r->b, &mf_op_neg, NULL, 1, x); }
 
-static mf_var *simplify_sub(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+static mf_variable *simplify_sub(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in)
 {
     if (mf_splat_is(in[1], 0.0))
         return in[0];
@@ -45,10 +45,10 @@ static mf_var *simplify_sub(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
     return from_nothing ? negated(r, in[1]) : NULL;
 }
 
-static mf_var *simplify_mul(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+static mf_variable *simplify_mul(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in)
 {
     for (int i = 0; i < 2; i++) {
-        mf_var *x = in[!i], *factor = in[i];
+        mf_variable *x = in[!i], *factor = in[i];
         if (mf_splat_is(factor, 1.0))
             return x;
         if (is_int(e) && mf_splat_is(factor, 0.0))
@@ -60,7 +60,7 @@ static mf_var *simplify_mul(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
 }
 
 /* 1/x when that is exact and an ordinary number of the dtype: x is a power of two, and so is its inverse. */
-static bool exact_inverse(const mf_var *scalar, double *inverse)
+static bool exact_inverse(const mf_variable *scalar, double *inverse)
 {
     mf_dtype dtype = scalar->type->dtype;
     double x = mf_load_f64(dtype, mf_array_data(scalar->constant));
@@ -72,16 +72,16 @@ static bool exact_inverse(const mf_var *scalar, double *inverse)
     return exponent >= least && fabs(*inverse) <= mf_dtype_max(dtype);
 }
 
-static mf_var *simplify_div(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+static mf_variable *simplify_div(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in)
 {
     if (mf_splat_is(in[1], 1.0))
         return in[0];
-    mf_var *scalar = is_float(e) ? mf_splat_of(in[1]) : NULL;
+    mf_variable *scalar = is_float(e) ? mf_splat_of(in[1]) : NULL;
     double inverse;
     if (!scalar || !exact_inverse(scalar, &inverse))
         return NULL;
     mf_array *a = mf_array_scalar_f64(scalar->type->dtype, scalar->type->weak, inverse);
-    mf_var *factor = mf_builder_constant(r->b, a);
+    mf_variable *factor = mf_builder_constant(r->b, a);
     mf_drop(a);
     const mf_type *type = in[1]->type;
     if (type->rank > 0)
@@ -89,14 +89,14 @@ static mf_var *simplify_div(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
     return mf_emit(r->b, &mf_op_mul, NULL, 2, in[0], factor);
 }
 
-static mf_var *simplify_neg(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+static mf_variable *simplify_neg(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in)
 {
     (void)r, (void)e;
     const mf_eqn *inner = made_by(in[0], &mf_op_neg);
     return inner ? inner->in[0] : NULL;
 }
 
-static mf_var *simplify_not(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+static mf_variable *simplify_not(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in)
 {
     (void)r, (void)e;
     const mf_eqn *inner = made_by(in[0], &mf_op_not);
@@ -104,19 +104,19 @@ static mf_var *simplify_not(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
 }
 
 /* max, min, and, or: of a value with itself. */
-static mf_var *simplify_twice(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+static mf_variable *simplify_twice(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in)
 {
     (void)r, (void)e;
     return in[0] == in[1] ? in[0] : NULL;
 }
 
-static mf_var *simplify_integer_pow(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+static mf_variable *simplify_integer_pow(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in)
 {
     (void)r;
     return ((const mf_power_params *)e->params)->y == 1 ? in[0] : NULL;
 }
 
-static mf_var *simplify_select(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+static mf_variable *simplify_select(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in)
 {
     (void)r;
     bool equal = true;
@@ -124,7 +124,7 @@ static mf_var *simplify_select(mf_rewrite *r, const mf_eqn *e, mf_var *const *in
         equal = equal && in[i] == in[1];
     if (equal)
         return in[1];
-    const mf_var *which = mf_splat_of(in[0]);
+    const mf_variable *which = mf_splat_of(in[0]);
     if (!which)
         return NULL;
     int64_t k = mf_load_i64(which->type->dtype, mf_array_data(which->constant));
@@ -147,7 +147,7 @@ static bool holds(mf_dtype to, mf_dtype from)
     return mf_dtype_size(to) > mf_dtype_size(from) && (same_sign || mf_dtype_is_signed(to));
 }
 
-static mf_var *simplify_convert(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+static mf_variable *simplify_convert(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in)
 {
     const mf_type *type = e->out[0]->type;
     if (in[0]->type == type)
@@ -155,7 +155,7 @@ static mf_var *simplify_convert(mf_rewrite *r, const mf_eqn *e, mf_var *const *i
     const mf_eqn *inner = made_by(in[0], &mf_op_convert_element_type);
     if (!inner)
         return NULL;
-    mf_var *x = inner->in[0];
+    mf_variable *x = inner->in[0];
     bool there_and_back = x->type->dtype == type->dtype && holds(in[0]->type->dtype, type->dtype);
     bool only_weak = x->type->dtype == in[0]->type->dtype || in[0]->type->dtype == type->dtype;
     if (!there_and_back && !only_weak)
@@ -164,7 +164,7 @@ static mf_var *simplify_convert(mf_rewrite *r, const mf_eqn *e, mf_var *const *i
 }
 
 /* ---- shapes */
-static mf_var *simplify_reshape(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+static mf_variable *simplify_reshape(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in)
 {
     const mf_eqn *inner = made_by(in[0], &mf_op_reshape);
     bool alone = !inner && e->op == &mf_op_reshape && in[0]->type != e->out[0]->type;
@@ -184,7 +184,7 @@ static bool keeps_order(const mf_type *type, const mf_intlist *permutation)
     return true;
 }
 
-static mf_var *simplify_transpose(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+static mf_variable *simplify_transpose(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in)
 {
     const mf_intlist *outer = ((const mf_permutation_params *)e->params)->permutation;
     if (keeps_order(in[0]->type, outer))
@@ -210,7 +210,7 @@ static bool ascends(const mf_intlist *list)
     return true;
 }
 
-static mf_var *simplify_broadcast(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+static mf_variable *simplify_broadcast(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in)
 {
     const mf_broadcast_params *outer = e->params;
     if (in[0]->type->size == e->out[0]->type->size && ascends(outer->broadcast_dimensions))
@@ -226,7 +226,7 @@ static mf_var *simplify_broadcast(mf_rewrite *r, const mf_eqn *e, mf_var *const 
     return mf_emit(r->b, &mf_op_broadcast_in_dim, &params, 1, before->in[0]);
 }
 
-static mf_var *simplify_rev(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+static mf_variable *simplify_rev(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in)
 {
     (void)r;
     const mf_intlist *axes = ((const mf_axes_params *)e->params)->axes;
@@ -237,7 +237,7 @@ static mf_var *simplify_rev(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
 }
 
 /* slice, pad, concatenate and reductions over nothing whose result has the operand's type do nothing, save where they move elements. */
-static mf_var *simplify_slice(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+static mf_variable *simplify_slice(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in)
 {
     (void)r;
     return in[0]->type == e->out[0]->type ? in[0] : NULL; /* as many elements in every dimension: all of them */
@@ -251,20 +251,20 @@ static bool all_zero(const mf_intlist *list)
     return true;
 }
 
-static mf_var *simplify_pad(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+static mf_variable *simplify_pad(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in)
 {
     (void)r;
     const mf_pad_params *p = e->params;
     return all_zero(p->low) && all_zero(p->high) && all_zero(p->interior) ? in[0] : NULL;
 }
 
-static mf_var *simplify_concatenate(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+static mf_variable *simplify_concatenate(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in)
 {
     (void)r;
     return e->in_count == 1 ? in[0] : NULL;
 }
 
-static mf_var *simplify_reduce(mf_rewrite *r, const mf_eqn *e, mf_var *const *in)
+static mf_variable *simplify_reduce(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in)
 {
     (void)r;
     return ((const mf_axes_params *)e->params)->axes->count == 0 ? in[0] : NULL;
@@ -308,7 +308,7 @@ static const struct {
 };
 
 /* A cond whose index is known is the branch itself. */
-static const mf_program *known_branch(const mf_eqn *e, mf_var *const *in)
+static const mf_program *known_branch(const mf_eqn *e, mf_variable *const *in)
 {
     if (e->op != &mf_op_cond || !mf_is_literal(in[0]->constant))
         return NULL;
@@ -318,14 +318,14 @@ static const mf_program *known_branch(const mf_eqn *e, mf_var *const *in)
     return branches->count > 0 && branches->at[k]->in_count == e->in_count - 1 ? branches->at[k] : NULL;
 }
 
-static void simplify_equation(mf_rewrite *r, const mf_eqn *e, mf_var **in)
+static void simplify_equation(mf_rewrite *r, const mf_eqn *e, mf_variable **in)
 {
     const mf_program *branch = known_branch(e, in);
     if (branch) {
         mf_rewrite_body(r, branch, e, in + 1);
         return;
     }
-    mf_var *better = NULL;
+    mf_variable *better = NULL;
     for (int i = 0; !better && i < (int)(sizeof rules / sizeof rules[0]); i++)
         if (rules[i].op == e->op)
             better = rules[i].rewrite(r, e, in);

@@ -5,16 +5,16 @@
 
 bool mf_is_literal(const mf_array *a) { return a && !a->future && !atomic_load(&a->deleted) && mf_array_is_contiguous(a); }
 
-mf_var *mf_splat_of(mf_var *v)
+mf_variable *mf_splat_of(mf_variable *v)
 {
     while (v->producer && (v->producer->op == &mf_op_broadcast_in_dim || v->producer->op == &mf_op_reshape))
         v = v->producer->in[0];
     return v->type->rank == 0 && mf_is_literal(v->constant) ? v : NULL;
 }
 
-bool mf_splat_is(mf_var *v, double x)
+bool mf_splat_is(mf_variable *v, double x)
 {
-    const mf_var *s = mf_splat_of(v);
+    const mf_variable *s = mf_splat_of(v);
     if (!s)
         return false;
     mf_dtype dtype = s->type->dtype;

@@ -35,7 +35,7 @@ static int new_register(mf_maker *m, int where, const mf_type *type)
 }
 
 /* How the block `where` names v. */
-static int reference(mf_maker *m, int where, const mf_var *v)
+static int reference(mf_maker *m, int where, const mf_variable *v)
 {
     if (m->error)
         return 0;
@@ -71,7 +71,8 @@ static mf_instr *new_instr(mf_maker *m, int where, const mf_item *item, int posi
     return in;
 }
 
-static void set_operands(mf_maker *m, mf_instr *in, int where, mf_var *const *from, int in_count, mf_var *const *to, int out_count)
+static void set_operands(mf_maker *m, mf_instr *in, int where, mf_variable *const *from, int in_count, mf_variable *const *to,
+                         int out_count)
 {
     in->in = mf_maker_get(m, (size_t)in_count, sizeof *in->in);
     in->out = mf_maker_get(m, (size_t)out_count, sizeof *in->out);
@@ -94,7 +95,7 @@ static void find_crossings(mf_maker *m)
     for (int i = 0; i < s->item_count && !m->error; i++)
         for (int k = 0; k < s->items[i].count; k++)
             for (int a = 0; a < s->items[i].eqns[k]->in_count; a++) {
-                const mf_var *v = s->items[i].eqns[k]->in[a];
+                const mf_variable *v = s->items[i].eqns[k]->in[a];
                 m->crosses[v->id] |= s->made_by[v->id] != i;
                 m->read_by_device[v->id] |= s->items[i].side == MF_DEVICE;
             }
@@ -103,13 +104,13 @@ static void find_crossings(mf_maker *m)
 }
 
 /* The variables that a segment takes from outside, each once. */
-static int segment_inputs(mf_maker *m, int index, mf_var **list)
+static int segment_inputs(mf_maker *m, int index, mf_variable **list)
 {
     const mf_item *item = &m->s.items[index];
     int count = 0;
     for (int k = 0; k < item->count; k++)
         for (int a = 0; a < item->eqns[k]->in_count; a++) {
-            mf_var *v = item->eqns[k]->in[a];
+            mf_variable *v = item->eqns[k]->in[a];
             if (v->constant || m->s.made_by[v->id] == index)
                 continue;
             bool seen = false;
@@ -139,7 +140,7 @@ static int most_outputs(const mf_item *item)
 
 /* ------------------------------------------------------------------ waiting */
 
-static bool must_wait(const mf_maker *m, int where, const mf_var *v)
+static bool must_wait(const mf_maker *m, int where, const mf_variable *v)
 {
     if (v->constant || !m->mapped || m->s.side[v->id] != MF_ONCE || m->s.made_by[v->id] < 0 || m->sides[where].known[v->id])
         return false;
@@ -147,7 +148,7 @@ static bool must_wait(const mf_maker *m, int where, const mf_var *v)
 }
 
 /* An instruction that waits for what the next one of this block reads. */
-static void wait_for(mf_maker *m, int where, mf_var *const *in, int in_count, int position)
+static void wait_for(mf_maker *m, int where, mf_variable *const *in, int in_count, int position)
 {
     int count = 0;
     int *list = NULL;
@@ -186,7 +187,8 @@ static bool is_alias(const mf_eqn *e)
 static void make_segment(mf_maker *m, int index)
 {
     const mf_item *item = &m->s.items[index];
-    mf_var **in = mf_maker_get(m, (size_t)most_inputs(item), sizeof *in), **out = mf_maker_get(m, (size_t)most_outputs(item), sizeof *out);
+    mf_variable **in = mf_maker_get(m, (size_t)most_inputs(item), sizeof *in),
+                **out = mf_maker_get(m, (size_t)most_outputs(item), sizeof *out);
     if (m->error)
         return;
     int in_count = segment_inputs(m, index, in), out_count = 0;
@@ -235,7 +237,7 @@ static void fill_meeting(mf_maker *m, const mf_item *item, mf_meeting *meeting)
         meeting->member_count = group_size;
     meeting->detached = item->side == MF_DEVICE && m->mapped && !meeting->top && !meeting->groups; /* the last member ends it in time */
     for (int k = 0; k < item->count; k++) {
-        const mf_var *v = item->eqns[k]->out[0];
+        const mf_variable *v = item->eqns[k]->out[0];
         meeting->detached &= m->s.side[v->id] == MF_ONCE && !m->read_by_device[v->id];
     }
 }
@@ -243,7 +245,7 @@ static void fill_meeting(mf_maker *m, const mf_item *item, mf_meeting *meeting)
 static void make_collective(mf_maker *m, int index)
 {
     const mf_item *item = &m->s.items[index];
-    mf_var **in = mf_maker_get(m, (size_t)item->count, sizeof *in), **out = mf_maker_get(m, (size_t)item->count, sizeof *out);
+    mf_variable **in = mf_maker_get(m, (size_t)item->count, sizeof *in), **out = mf_maker_get(m, (size_t)item->count, sizeof *out);
     mf_meeting *meeting = mf_maker_get(m, 1, sizeof *meeting);
     for (int k = 0; k < item->count && !m->error; k++) {
         in[k] = item->eqns[k]->in[0];
@@ -490,7 +492,7 @@ void mf_maker_blocks(mf_maker *m, mf_block **device, mf_block **once)
         make_instr(m, i);
     int *out = mf_maker_get(m, (size_t)p->out_count, sizeof *out);
     for (int o = 0; o < p->out_count && !m->error; o++) {
-        const mf_var *v = p->out[o];
+        const mf_variable *v = p->out[o];
         int r = reference(m, m->mapped && v->constant ? MF_ONCE : MF_DEVICE, v);
         out[o] = m->mapped && v->constant ? ~r : r;
     }

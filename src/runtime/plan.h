@@ -169,7 +169,7 @@ int mf_axis_level(const mf_axis_env *env, const char *name);
 void mf_collective_members(const mf_eqn *e, const mf_namelist **axes, const mf_intlist **groups, int64_t *group_size);
 
 /* Compiles an item's equations: operands are variables in[], results out[]. */
-mf_kernel *mf_segment_compile(mf_plan *plan, const mf_item *item, mf_var *const *in, int in_count, const bool *donatable,
-                              mf_var *const *out, int out_count, int var_count, mf_error_object **error);
+mf_kernel *mf_segment_compile(mf_plan *plan, const mf_item *item, mf_variable *const *in, int in_count, const bool *donatable,
+                              mf_variable *const *out, int out_count, int var_count, mf_error_object **error);
 
 #endif

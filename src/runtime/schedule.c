@@ -78,7 +78,7 @@ static bool program_talks(const mf_program *p, const mf_axis_env *env, const mf_
 
 /* ------------------------------------------------------------------ sides */
 
-static bool known_once(const mf_schedule *s, const mf_var *v) { return v->constant || s->side[v->id] == MF_ONCE; }
+static bool known_once(const mf_schedule *s, const mf_variable *v) { return v->constant || s->side[v->id] == MF_ONCE; }
 
 static bool operands_once(const mf_schedule *s, const mf_eqn *e)
 {

@@ -3,9 +3,9 @@
 #include "passes/passes.h"
 #include "runtime/plan.h"
 
-static mf_var **copy_equations(mf_builder *b, const mf_item *item, mf_var **map)
+static mf_variable **copy_equations(mf_builder *b, const mf_item *item, mf_variable **map)
 {
-    mf_var **operands = NULL;
+    mf_variable **operands = NULL;
     int capacity = 0;
     for (int k = 0; k < item->count && !b->error; k++) {
         const mf_eqn *e = item->eqns[k];
@@ -17,7 +17,7 @@ static mf_var **copy_equations(mf_builder *b, const mf_item *item, mf_var **map)
         for (int i = 0; i < e->in_count; i++)
             operands[i] = e->in[i]->constant ? mf_builder_constant(b, e->in[i]->constant) : map[e->in[i]->id];
         b->address = e->address;
-        mf_var *few[16], **results = e->out_count <= 16 ? few : mf_alloc((size_t)e->out_count * sizeof *results);
+        mf_variable *few[16], **results = e->out_count <= 16 ? few : mf_alloc((size_t)e->out_count * sizeof *results);
         if (!results) {
             mf_builder_fail(b, mf_error_out_of_memory());
             break;
@@ -31,17 +31,17 @@ static mf_var **copy_equations(mf_builder *b, const mf_item *item, mf_var **map)
     return operands;
 }
 
-static mf_program *segment_program(const mf_item *item, mf_var *const *in, int in_count, mf_var *const *out, int out_count, int var_count,
-                                   mf_error_object **error)
+static mf_program *segment_program(const mf_item *item, mf_variable *const *in, int in_count, mf_variable *const *out, int out_count,
+                                   int var_count, mf_error_object **error)
 {
     mf_builder b;
     mf_builder_init(&b, NULL);
-    mf_var **map = mf_calloc((size_t)var_count + (size_t)out_count + 1, sizeof *map), **results = map ? map + var_count : NULL;
+    mf_variable **map = mf_calloc((size_t)var_count + (size_t)out_count + 1, sizeof *map), **results = map ? map + var_count : NULL;
     if (!map)
         mf_builder_fail(&b, mf_error_out_of_memory());
     for (int i = 0; i < in_count && !b.error; i++)
         map[in[i]->id] = mf_builder_input(&b, in[i]->type);
-    mf_var **operands = b.error ? NULL : copy_equations(&b, item, map);
+    mf_variable **operands = b.error ? NULL : copy_equations(&b, item, map);
     for (int o = 0; o < out_count && !b.error; o++)
         results[o] = map[out[o]->id];
     mf_program *p = mf_builder_finish(&b, results, b.error ? 0 : out_count, error);
@@ -54,8 +54,8 @@ static mf_program *segment_program(const mf_item *item, mf_var *const *in, int i
     return p;
 }
 
-mf_kernel *mf_segment_compile(mf_plan *plan, const mf_item *item, mf_var *const *in, int in_count, const bool *donatable,
-                              mf_var *const *out, int out_count, int var_count, mf_error_object **error)
+mf_kernel *mf_segment_compile(mf_plan *plan, const mf_item *item, mf_variable *const *in, int in_count, const bool *donatable,
+                              mf_variable *const *out, int out_count, int var_count, mf_error_object **error)
 {
     mf_kernel *kernel = NULL;
     mf_program *p = segment_program(item, in, in_count, out, out_count, var_count, error);

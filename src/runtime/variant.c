@@ -6,7 +6,7 @@
 static int placement_axes(const mf_eqn *e, int o, int *axes, int64_t *sizes, int *spans, int count)
 {
     const mf_pmap_params *params = e->params;
-    const mf_var *inner = params->program->out[o];
+    const mf_variable *inner = params->program->out[o];
     int64_t k = params->out_axes->at[o];
     int from = count;
     if (k == INT64_MIN || count == 4)
@@ -82,7 +82,7 @@ static void find_donors(mf_maker *m, mf_map_plan *plan, const mf_pmap_params *pa
 static void set_output(mf_maker *m, const mf_map_plan *plan, const mf_eqn *e, int o, mf_map_output *out)
 {
     const mf_pmap_params *params = e->params;
-    const mf_var *v = params->program->out[o];
+    const mf_variable *v = params->program->out[o];
     int64_t k = params->out_axes->at[o], step = mf_dtype_size(v->type->dtype);
     out->shard = v->type;
     out->type = e->out[o]->type;

@@ -19,7 +19,7 @@ bool mf_traced_cells_match(const mf_traced *t)
 }
 
 /* Operands of t in the current trace: leaves, captures lifted one level in, cells as this trace sees them. */
-static mf_error_object *lift_operands(mf_trace *trace, const mf_traced *t, mf_object *const *leaves, mf_var **in)
+static mf_error_object *lift_operands(mf_tracing *trace, const mf_traced *t, mf_object *const *leaves, mf_variable **in)
 {
     mf_error_object *error = NULL;
     int typed = t->program->in_count - t->capture_count - mf_traced_read_count(t), n = 0;
@@ -38,7 +38,7 @@ static mf_error_object *lift_operands(mf_trace *trace, const mf_traced *t, mf_ob
     return error;
 }
 
-static mf_object *tree_of_tracers(mf_trace *trace, const mf_structure *s, mf_object *const *statics, mf_var **out, int *next)
+static mf_object *tree_of_tracers(mf_tracing *trace, const mf_structure *s, mf_object *const *statics, mf_variable **out, int *next)
 {
     mf_object *small[32], **leaves = s->leaf_count <= 32 ? small : mf_alloc((size_t)s->leaf_count * sizeof *leaves);
     if (!leaves)
@@ -53,10 +53,10 @@ static mf_object *tree_of_tracers(mf_trace *trace, const mf_structure *s, mf_obj
     return o;
 }
 
-static mf_error_object *inline_into(mf_trace *trace, const mf_traced *t, mf_object *const *leaves, mf_value *result)
+static mf_error_object *inline_into(mf_tracing *trace, const mf_traced *t, mf_object *const *leaves, mf_value *result)
 {
-    mf_var **in = mf_calloc((size_t)t->program->in_count + 1, sizeof *in),
-           **out = mf_calloc((size_t)t->program->out_count + 1, sizeof *out);
+    mf_variable **in = mf_calloc((size_t)t->program->in_count + 1, sizeof *in),
+                **out = mf_calloc((size_t)t->program->out_count + 1, sizeof *out);
     mf_error_object *error = in && out ? lift_operands(trace, t, leaves, in) : mf_error_out_of_memory();
     if (!error) {
         mf_builder *b = mf_trace_builder(trace);
@@ -85,7 +85,7 @@ static mf_error_object *inline_into(mf_trace *trace, const mf_traced *t, mf_obje
 
 mf_value mf_traced_apply(mf_traced *t, mf_object *const *leaves, const bool *donated)
 {
-    mf_trace *trace = mf_trace_current();
+    mf_tracing *trace = mf_trace_current();
     if (!trace)
         return mf_dispatch_traced(t, leaves, donated);
     mf_value result = { 0 };

@@ -241,7 +241,7 @@ static mf_value c_function_call(mf_function_object *f, const mf_value *arguments
 }
 
 /* The arguments of a call, rebuilt over tracers (typed leaves) and statics. One handle each in the innermost scope. */
-static bool make_arguments(mf_trace *t, const mf_signature *s, mf_value *arguments)
+static bool make_arguments(mf_tracing *t, const mf_signature *s, mf_value *arguments)
 {
     int leaf = 0;
     for (int i = 0; i < s->arg_count; i++) {
@@ -267,7 +267,7 @@ static bool make_arguments(mf_trace *t, const mf_signature *s, mf_value *argumen
 /* Traces anything that can be called: opens a trace, calls f on tracers, closes it. */
 mf_traced *mf_trace_by_calling(mf_function_object *f, const mf_signature *s, mf_error_object **error)
 {
-    mf_trace *t = mf_trace_begin(f->name, s->env, s->rules);
+    mf_tracing *t = mf_trace_begin(f->name, s->env, s->rules);
     if (!t) {
         *error = mf_error_out_of_memory();
         return NULL;
@@ -499,7 +499,7 @@ mf_program *mf_program_of_eqn(const mf_axis_env *env, const mf_op *op, const voi
 {
     mf_builder b;
     mf_builder_init(&b, env);
-    mf_var **operands = mf_calloc((size_t)in_count + 1, sizeof *operands);
+    mf_variable **operands = mf_calloc((size_t)in_count + 1, sizeof *operands);
     if (!operands) {
         mf_builder_abandon(&b);
         *error = mf_error_out_of_memory();

@@ -79,7 +79,7 @@ mf_value mf_cell_read(mf_state_cell *c)
     mf_object **framed = frame_value(c);
     if (framed)
         return mf_value_of(*framed);
-    mf_trace *t = mf_trace_current();
+    mf_tracing *t = mf_trace_current();
     if (!t)
         return mf_value_new(mf_cell_value(c));
     mf_error_object *error = NULL;
@@ -101,7 +101,7 @@ mf_value mf_cell_write(mf_state_cell *c, mf_value v)
         *framed = mf_retain(o);
         return v;
     }
-    mf_trace *t = mf_trace_current();
+    mf_tracing *t = mf_trace_current();
     if (!t) {
         if (mf_object_is(o, &mf_tracer_class))
             return mf_fail(MF_ERROR_TRACER, "a state was set to a traced value whose trace has ended");

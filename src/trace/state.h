@@ -46,7 +46,7 @@ void mf_cell_store(mf_state_cell *c, mf_object *value);                         
 /* While a frame is open on this thread its cells have the frame's values and writes stay in it: how a module runs purely. */
 typedef struct mf_cell_frame {
     struct mf_cell_frame *outer;
-    const struct mf_trace *trace; /* current when it was opened */
+    const struct mf_tracing *trace; /* current when it was opened */
     int count;
     mf_state_cell **cells; /* borrowed */
     mf_object **values;    /* retained */

@@ -10,44 +10,44 @@
 
 typedef struct mf_capture {
     mf_tracer *outer; /* retained */
-    mf_var *input;
+    mf_variable *input;
 } mf_capture;
 
 typedef struct mf_trace_cell {
     mf_state_cell *cell; /* retained */
     const mf_structure *read_structure;
     const mf_type **outside_types;
-    mf_var **inputs;
+    mf_variable **inputs;
     mf_object *value; /* what a read gives now; retained */
     bool written;
 } mf_trace_cell;
 
-struct mf_trace {
-    mf_trace *outer;
+struct mf_tracing {
+    mf_tracing *outer;
     uint64_t id;
     const char *name;
     const mf_cell_rules *rules;
     mf_builder builder;
-    mf_var **arguments;
+    mf_variable **arguments;
     mf_capture *captures;
     mf_trace_cell *cells;
     bool impure;
     int argument_count, argument_capacity, capture_count, capture_capacity, cell_count, cell_capacity;
 };
 
-static _Thread_local mf_trace *innermost;
+static _Thread_local mf_tracing *innermost;
 static _Atomic uint64_t last_trace_id;
 
 static void tracer_destroy(mf_object *o) { (void)o; }
 const mf_class mf_tracer_class = { "tracer", tracer_destroy };
 
-mf_trace *mf_trace_current(void) { return innermost; }
+mf_tracing *mf_trace_current(void) { return innermost; }
 const mf_axis_env *mf_trace_env(void) { return innermost ? innermost->builder.env : NULL; }
-mf_builder *mf_trace_builder(mf_trace *t) { return &t->builder; }
+mf_builder *mf_trace_builder(mf_tracing *t) { return &t->builder; }
 
-mf_trace *mf_trace_begin(const char *name, const mf_axis_env *env, const mf_cell_rules *rules)
+mf_tracing *mf_trace_begin(const char *name, const mf_axis_env *env, const mf_cell_rules *rules)
 {
-    mf_trace *t = mf_calloc(1, sizeof *t);
+    mf_tracing *t = mf_calloc(1, sizeof *t);
     if (!t)
         return NULL;
     t->id = atomic_fetch_add(&last_trace_id, 1) + 1;
@@ -64,7 +64,7 @@ mf_trace *mf_trace_begin(const char *name, const mf_axis_env *env, const mf_cell
     return t;
 }
 
-mf_object *mf_trace_tracer(mf_trace *t, mf_var *v)
+mf_object *mf_trace_tracer(mf_tracing *t, mf_variable *v)
 {
     mf_tracer *r = v ? mf_object_new(&mf_tracer_class, sizeof *r) : NULL;
     if (!r)
@@ -76,28 +76,28 @@ mf_object *mf_trace_tracer(mf_trace *t, mf_var *v)
     return &r->object;
 }
 
-mf_object *mf_trace_input(mf_trace *t, const mf_type *type)
+mf_object *mf_trace_input(mf_tracing *t, const mf_type *type)
 {
-    mf_var *v = mf_builder_input(&t->builder, type);
+    mf_variable *v = mf_builder_input(&t->builder, type);
     if (!v || !mf_grow(&t->arguments, &t->argument_capacity, t->argument_count + 1, sizeof *t->arguments))
         return &mf_error_out_of_memory()->object;
     t->arguments[t->argument_count++] = v;
     return mf_trace_tracer(t, v);
 }
 
-static mf_trace *trace_with_id(mf_trace *from, uint64_t id)
+static mf_tracing *trace_with_id(mf_tracing *from, uint64_t id)
 {
     while (from && from->id != id)
         from = from->outer;
     return from;
 }
 
-static mf_var *capture(mf_trace *t, mf_tracer *outer, mf_error_object **error)
+static mf_variable *capture(mf_tracing *t, mf_tracer *outer, mf_error_object **error)
 {
     for (int i = 0; i < t->capture_count; i++)
         if (t->captures[i].outer->var == outer->var && t->captures[i].outer->trace_id == outer->trace_id)
             return t->captures[i].input;
-    mf_var *v = mf_builder_input(&t->builder, outer->type);
+    mf_variable *v = mf_builder_input(&t->builder, outer->type);
     if (!v || !mf_grow(&t->captures, &t->capture_capacity, t->capture_count + 1, sizeof *t->captures)) {
         *error = mf_error_out_of_memory();
         return NULL;
@@ -106,7 +106,7 @@ static mf_var *capture(mf_trace *t, mf_tracer *outer, mf_error_object **error)
     return v;
 }
 
-static mf_var *lift_tracer(mf_trace *t, mf_tracer *r, mf_error_object **error)
+static mf_variable *lift_tracer(mf_tracing *t, mf_tracer *r, mf_error_object **error)
 {
     if (r->trace_id == t->id)
         return r->var;
@@ -117,7 +117,7 @@ static mf_var *lift_tracer(mf_trace *t, mf_tracer *r, mf_error_object **error)
     return NULL;
 }
 
-mf_var *mf_trace_lift(mf_trace *t, mf_object *o, mf_error_object **error)
+mf_variable *mf_trace_lift(mf_tracing *t, mf_object *o, mf_error_object **error)
 {
     if (mf_object_is(o, &mf_tracer_class))
         return lift_tracer(t, (mf_tracer *)o, error);
@@ -128,7 +128,7 @@ mf_var *mf_trace_lift(mf_trace *t, mf_object *o, mf_error_object **error)
             *error = mf_array_wait(a);
             return NULL;
         }
-        mf_var *v = mf_builder_constant(&t->builder, a);
+        mf_variable *v = mf_builder_constant(&t->builder, a);
         if (!v)
             *error = mf_error_out_of_memory();
         return v;
@@ -175,10 +175,10 @@ static void give_error(mf_error_object *e, mf_value *out, int out_count)
 }
 
 /* Emits into t. The builder's error is taken out again: it becomes this op's value, and tracing may go on. */
-static mf_error_object *bind_traced(mf_trace *t, const mf_op *op, const void *params, mf_object *const *in, int in_count, mf_value *out,
+static mf_error_object *bind_traced(mf_tracing *t, const mf_op *op, const void *params, mf_object *const *in, int in_count, mf_value *out,
                                     int out_count)
 {
-    mf_var *small[16], **operands = in_count <= 16 ? small : mf_alloc((size_t)in_count * sizeof *operands);
+    mf_variable *small[16], **operands = in_count <= 16 ? small : mf_alloc((size_t)in_count * sizeof *operands);
     mf_error_object *error = operands ? NULL : mf_error_out_of_memory();
     for (int i = 0; i < in_count && !error; i++)
         operands[i] = mf_trace_lift(t, in[i], &error);
@@ -256,7 +256,7 @@ mf_value mf_bind(const mf_op *op, const void *params, int in_count, ...)
 
 /* ---- state cells */
 
-static mf_trace_cell *find_cell(mf_trace *t, mf_state_cell *c)
+static mf_trace_cell *find_cell(mf_tracing *t, mf_state_cell *c)
 {
     for (int i = 0; i < t->cell_count; i++)
         if (t->cells[i].cell == c)
@@ -265,7 +265,7 @@ static mf_trace_cell *find_cell(mf_trace *t, mf_state_cell *c)
 }
 
 /* The value of c around t: the enclosing trace's or the cell's own. A new reference. */
-static mf_object *value_outside(mf_trace *t, mf_state_cell *c, mf_error_object **error)
+static mf_object *value_outside(mf_tracing *t, mf_state_cell *c, mf_error_object **error)
 {
     if (!t->outer)
         return mf_cell_value(c);
@@ -274,7 +274,7 @@ static mf_object *value_outside(mf_trace *t, mf_state_cell *c, mf_error_object *
 }
 
 /* Makes inputs for the cell's leaves as they are outside; only their types matter here, the values are bound by the caller. */
-static mf_trace_cell *touch_cell(mf_trace *t, mf_state_cell *c, mf_error_object **error)
+static mf_trace_cell *touch_cell(mf_tracing *t, mf_state_cell *c, mf_error_object **error)
 {
     mf_trace_cell *found = find_cell(t, c);
     if (found)
@@ -285,7 +285,7 @@ static mf_trace_cell *touch_cell(mf_trace *t, mf_state_cell *c, mf_error_object 
     mf_object *const *leaves;
     int count;
     const mf_structure *s = mf_tree_flatten(outside, &leaves, &count, &self);
-    mf_var **inputs = mf_arena_alloc(&t->builder.program->arena, ((size_t)count + 1) * sizeof *inputs);
+    mf_variable **inputs = mf_arena_alloc(&t->builder.program->arena, ((size_t)count + 1) * sizeof *inputs);
     const mf_type **types = mf_arena_alloc(&t->builder.program->arena, ((size_t)count + 1) * sizeof *types);
     mf_object **tracers = mf_calloc((size_t)count + 1, sizeof *tracers);
     for (int i = 0; i < count && inputs && types && tracers && !*error; i++) {
@@ -319,7 +319,7 @@ static mf_trace_cell *touch_cell(mf_trace *t, mf_state_cell *c, mf_error_object 
     return &t->cells[t->cell_count++];
 }
 
-mf_object *mf_trace_cell_read(mf_trace *t, mf_state_cell *c, mf_error_object **error)
+mf_object *mf_trace_cell_read(mf_tracing *t, mf_state_cell *c, mf_error_object **error)
 {
     mf_trace_cell *touched = touch_cell(t, c, error);
     return touched ? touched->value : NULL;
@@ -327,7 +327,7 @@ mf_object *mf_trace_cell_read(mf_trace *t, mf_state_cell *c, mf_error_object **e
 
 mf_object *mf_trace_cell_peek(mf_state_cell *c)
 {
-    for (mf_trace *t = innermost; t; t = t->outer) {
+    for (mf_tracing *t = innermost; t; t = t->outer) {
         mf_trace_cell *touched = find_cell(t, c);
         if (touched)
             return mf_retain(touched->value);
@@ -335,7 +335,7 @@ mf_object *mf_trace_cell_peek(mf_state_cell *c)
     return mf_cell_value(c);
 }
 
-mf_error_object *mf_trace_cell_write(mf_trace *t, mf_state_cell *c, mf_object *value)
+mf_error_object *mf_trace_cell_write(mf_tracing *t, mf_state_cell *c, mf_object *value)
 {
     mf_error_object *error = NULL;
     mf_trace_cell *touched = touch_cell(t, c, &error);
@@ -347,15 +347,15 @@ mf_error_object *mf_trace_cell_write(mf_trace *t, mf_state_cell *c, mf_object *v
     return NULL;
 }
 
-void mf_trace_mark_impure(const mf_trace *outer)
+void mf_trace_mark_impure(const mf_tracing *outer)
 {
-    for (mf_trace *t = innermost; t && t != outer; t = t->outer)
+    for (mf_tracing *t = innermost; t && t != outer; t = t->outer)
         t->impure = true;
 }
 
 /* ---- the end of a trace */
 
-static void release(mf_trace *t)
+static void release(mf_tracing *t)
 {
     for (int i = 0; i < t->capture_count; i++)
         mf_drop(t->captures[i].outer);
@@ -370,9 +370,9 @@ static void release(mf_trace *t)
 }
 
 /* Inputs were made in the order of first use; the contract's order is arguments, captures, cells. */
-static void order_inputs(mf_trace *t)
+static void order_inputs(mf_tracing *t)
 {
-    mf_var **in = t->builder.program->in;
+    mf_variable **in = t->builder.program->in;
     int n = 0;
     for (int i = 0; i < t->argument_count; i++)
         in[n++] = t->arguments[i];
@@ -384,7 +384,7 @@ static void order_inputs(mf_trace *t)
 }
 
 /* Appends the leaves of o to out as variables of t; statics go to `statics` (may be NULL: then they are an error). */
-static bool lift_tree(mf_trace *t, mf_object *o, const char *what, mf_var ***out, int *count, int *capacity, mf_object **statics,
+static bool lift_tree(mf_tracing *t, mf_object *o, const char *what, mf_variable ***out, int *count, int *capacity, mf_object **statics,
                       const mf_structure **structure, mf_error_object **error)
 {
     mf_object *const *leaves, *self;
@@ -395,7 +395,7 @@ static bool lift_tree(mf_trace *t, mf_object *o, const char *what, mf_var ***out
             statics[i] = mf_retain(leaves[i]);
             continue;
         }
-        mf_var *v = mf_trace_lift(t, leaves[i], error);
+        mf_variable *v = mf_trace_lift(t, leaves[i], error);
         if (!v) {
             if ((*error)->status == MF_ERROR_ARGUMENT && !mf_object_is(leaves[i], &mf_error_class)) {
                 mf_text path = { 0 };
@@ -431,7 +431,7 @@ static void traced_destroy(mf_object *o)
 const mf_class mf_traced_class = { "traced program", traced_destroy };
 
 /* Fills what the traced program says of captures and cells. */
-static bool describe(mf_traced *r, mf_trace *t)
+static bool describe(mf_traced *r, mf_tracing *t)
 {
     r->captures = mf_arena_alloc(&r->arena, ((size_t)t->capture_count + 1) * sizeof *r->captures);
     r->cells = mf_arena_alloc(&r->arena, ((size_t)t->cell_count + 1) * sizeof *r->cells);
@@ -452,9 +452,9 @@ static bool describe(mf_traced *r, mf_trace *t)
     return true;
 }
 
-mf_traced *mf_trace_end(mf_trace *t, mf_object *result, mf_error_object **error)
+mf_traced *mf_trace_end(mf_tracing *t, mf_object *result, mf_error_object **error)
 {
-    mf_var **out = NULL;
+    mf_variable **out = NULL;
     int count = 0, capacity = 0;
     mf_traced *r = result ? mf_object_new(&mf_traced_class, sizeof *r) : NULL;
     bool ok = r != NULL;

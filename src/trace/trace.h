@@ -7,18 +7,18 @@
 #include "ir/op.h"
 #include "tree/tree.h"
 
-typedef struct mf_trace mf_trace;
+typedef struct mf_tracing mf_tracing;
 
 typedef struct mf_tracer {
     mf_object object;
     uint64_t trace_id;      /* never reused */
     const char *trace_name; /* interned, for messages: "grad(loss)" */
-    mf_var *var;            /* dangles once the trace has ended: the id says so */
+    mf_variable *var;       /* dangles once the trace has ended: the id says so */
     const mf_type *type;
 } mf_tracer;
 extern const mf_class mf_tracer_class;
 
-mf_trace *mf_trace_current(void);      /* NULL outside any trace */
+mf_tracing *mf_trace_current(void);    /* NULL outside any trace */
 const mf_axis_env *mf_trace_env(void); /* of the innermost trace; NULL outside */
 
 /* ---- what op wrappers use */
@@ -35,20 +35,20 @@ mf_value mf_expect_array(mf_value v, const char *what);
 /* ---- what functions use (trace/function.c) */
 struct mf_state_cell;
 struct mf_cell_rules;
-mf_trace *mf_trace_begin(const char *name, const mf_axis_env *env,
-                         const struct mf_cell_rules *rules); /* innermost from now on; NULL when memory is out */
-mf_object *mf_trace_input(mf_trace *t, const mf_type *type); /* a new tracer: an argument */
+mf_tracing *mf_trace_begin(const char *name, const mf_axis_env *env,
+                           const struct mf_cell_rules *rules); /* innermost from now on; NULL when memory is out */
+mf_object *mf_trace_input(mf_tracing *t, const mf_type *type); /* a new tracer: an argument */
 /* The variable in t of an array, a tracer of t or of an outer trace (captured). NULL and *error otherwise. */
-mf_var *mf_trace_lift(mf_trace *t, mf_object *o, mf_error_object **error);
-mf_object *mf_trace_tracer(mf_trace *t, mf_var *v);
-mf_builder *mf_trace_builder(mf_trace *t);
+mf_variable *mf_trace_lift(mf_tracing *t, mf_object *o, mf_error_object **error);
+mf_object *mf_trace_tracer(mf_tracing *t, mf_variable *v);
+mf_builder *mf_trace_builder(mf_tracing *t);
 /* What t traces depends on something that no key tells: it must not be cached. From the innermost up to, not including, `outer`. */
-void mf_trace_mark_impure(const mf_trace *outer);
+void mf_trace_mark_impure(const mf_tracing *outer);
 /* Ends the trace (it must be the innermost). With result: the traced program; without: abandons. */
-struct mf_traced *mf_trace_end(mf_trace *t, mf_object *result, mf_error_object **error);
+struct mf_traced *mf_trace_end(mf_tracing *t, mf_object *result, mf_error_object **error);
 /* Cells, as this trace sees them: the current value, or NULL and *error. */
-mf_object *mf_trace_cell_read(mf_trace *t, struct mf_state_cell *c, mf_error_object **error);
+mf_object *mf_trace_cell_read(mf_tracing *t, struct mf_state_cell *c, mf_error_object **error);
 mf_object *mf_trace_cell_peek(struct mf_state_cell *c); /* the value seen from the current trace, without touching; a new reference */
-mf_error_object *mf_trace_cell_write(mf_trace *t, struct mf_state_cell *c, mf_object *value);
+mf_error_object *mf_trace_cell_write(mf_tracing *t, struct mf_state_cell *c, mf_object *value);
 
 #endif

@@ -11,8 +11,8 @@ typedef struct mapped {
     mf_builder b;
     mf_batch_context c;
     mf_arena arena;
-    mf_var **value; /* by variable id */
-    int *axis;      /* its batch dimension, -1 = none */
+    mf_variable **value; /* by variable id */
+    int *axis;           /* its batch dimension, -1 = none */
 } mapped;
 
 static void *room(mapped *m, int count, size_t size)
@@ -23,7 +23,7 @@ static void *room(mapped *m, int count, size_t size)
     return at;
 }
 
-static mf_var *value_of(mapped *m, const mf_var *v)
+static mf_variable *value_of(mapped *m, const mf_variable *v)
 {
     if (!m->value[v->id])
         m->value[v->id] = v->constant ? mf_builder_constant(&m->b, v->constant) : mf_poison(&m->b);
@@ -51,7 +51,7 @@ static void take_inputs(mapped *m, const int *in_axis)
 
 static void batch_equation(mapped *m, const mf_eqn *e)
 {
-    mf_var **in = room(m, e->in_count, sizeof *in), **out = room(m, e->out_count, sizeof *out);
+    mf_variable **in = room(m, e->in_count, sizeof *in), **out = room(m, e->out_count, sizeof *out);
     int *in_axis = room(m, e->in_count, sizeof *in_axis), *out_axis = room(m, e->out_count, sizeof *out_axis);
     if (m->b.error)
         return;
@@ -75,10 +75,10 @@ static void batch_equation(mapped *m, const mf_eqn *e)
 }
 
 /* Output o where the caller wants it. */
-static mf_var *placed(mapped *m, int o, int *out_axis)
+static mf_variable *placed(mapped *m, int o, int *out_axis)
 {
-    const mf_var *v = m->p->out[o];
-    mf_var *x = value_of(m, v);
+    const mf_variable *v = m->p->out[o];
+    mf_variable *x = value_of(m, v);
     int axis = m->axis[v->id], want = out_axis[o];
     out_axis[o] = want == -2 ? axis : want;
     if (m->b.error || want == -2 || want == axis)
@@ -100,7 +100,7 @@ mf_program *mf_batch_program(const mf_program *p, const mf_axis_env *env, const 
     m.c = (mf_batch_context){ .axis_name = axis_name, .size = size, .b = &m.b };
     m.value = room(&m, p->var_count, sizeof *m.value);
     m.axis = room(&m, p->var_count, sizeof *m.axis);
-    mf_var **out = room(&m, p->out_count, sizeof *out);
+    mf_variable **out = room(&m, p->out_count, sizeof *out);
     if (!m.b.error)
         take_inputs(&m, in_axis);
     for (int i = 0; i < p->eqn_count && !m.b.error; i++)

@@ -75,7 +75,7 @@ mf_program *mf_shared_program(const mf_shared *u, const mf_traced *t, const mf_a
     mf_builder b;
     mf_builder_init(&b, env);
     size_t room = (size_t)(p->in_count + p->out_count + u->capture_count + u->cell_leaves + operands) + 1;
-    mf_var **shared = mf_calloc(room, sizeof *shared), **in = mf_calloc(room, sizeof *in), **out = mf_calloc(room, sizeof *out);
+    mf_variable **shared = mf_calloc(room, sizeof *shared), **in = mf_calloc(room, sizeof *in), **out = mf_calloc(room, sizeof *out);
     mf_program *q = NULL;
     if (shared && in && out) {
         for (int i = 0; i < u->capture_count; i++)
@@ -84,7 +84,7 @@ mf_program *mf_shared_program(const mf_shared *u, const mf_traced *t, const mf_a
             in[n++] = mf_builder_input(&b, p->in[i]->type);
         for (int i = 0; i < t->capture_count; i++)
             in[n++] = shared[capture_index(u, t->captures[i])];
-        mf_var **cells = shared + u->capture_count;
+        mf_variable **cells = shared + u->capture_count;
         for (int i = 0; i < u->cell_leaves; i++)
             cells[i] = mf_builder_input(&b, u->cell_types[i]);
         for (int i = 0; i < t->cell_count; i++)

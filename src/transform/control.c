@@ -371,9 +371,9 @@ static mf_value bind_scan(mf_traced *t, const mf_structure *cs, const mf_value *
     if (shared) {
         mf_builder b;
         mf_builder_init(&b, mf_trace_env());
-        mf_var **vars = mf_calloc((size_t)shared->in_count + 1, sizeof *vars),
-               **outs = mf_calloc((size_t)shared->out_count + 1, sizeof *outs);
-        mf_var **order = mf_calloc((size_t)shared->out_count + 1, sizeof *order);
+        mf_variable **vars = mf_calloc((size_t)shared->in_count + 1, sizeof *vars),
+                    **outs = mf_calloc((size_t)shared->out_count + 1, sizeof *outs);
+        mf_variable **order = mf_calloc((size_t)shared->out_count + 1, sizeof *order);
         int c = u->capture_count + cs->leaf_count;
         if (vars && outs && order) {
             for (int i = 0; i < c; i++)

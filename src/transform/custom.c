@@ -80,7 +80,7 @@ static const mf_structure *arguments_tuple(const custom_rule *r)
 /* A builder with p's inputs made by `input`, p inlined. */
 typedef struct rewrap {
     mf_builder b;
-    mf_var **in, **out, **chosen;
+    mf_variable **in, **out, **chosen;
 } rewrap;
 
 static bool rewrap_begin(rewrap *w, const custom_rule *r, const mf_program *p, mf_error_object **error)
@@ -262,12 +262,12 @@ static mf_program *call_program(const mf_traced *inner, const mf_signature *s, c
         return NULL;
     mf_builder b;
     mf_builder_init(&b, s->env);
-    mf_var **operands = mf_calloc((size_t)p->in_count + 1, sizeof *operands);
+    mf_variable **operands = mf_calloc((size_t)p->in_count + 1, sizeof *operands);
     mf_custom_params params = { front, r, captures };
     mf_eqn *e = NULL;
     if (operands) {
         for (int i = 0; i < p->in_count; i++) {
-            mf_var *v = mf_builder_input(&b, p->in[i]->type);
+            mf_variable *v = mf_builder_input(&b, p->in[i]->type);
             operands[i < typed ? captures + i : i - typed] = v;
         }
         e = mf_emit_eqn(&b, op, &params, operands, p->in_count);

@@ -130,10 +130,10 @@ static mf_program *join(halves *h, const mf_program *p, const mf_program *t, con
     mf_builder b;
     mf_builder_init(&b, env);
     const mf_program *k = h->parts.known;
-    mf_var **in = mf_arena_alloc(&h->arena, ((size_t)p->in_count + 1) * sizeof *in);
-    mf_var **out = mf_arena_alloc(&h->arena, (size_t)(k->out_count + p->in_count + 1) * sizeof *out);
-    mf_var **ct_in = mf_arena_alloc(&h->arena, ((size_t)t->in_count + 1) * sizeof *ct_in);
-    mf_var **ct = mf_arena_alloc(&h->arena, ((size_t)t->out_count + 1) * sizeof *ct);
+    mf_variable **in = mf_arena_alloc(&h->arena, ((size_t)p->in_count + 1) * sizeof *in);
+    mf_variable **out = mf_arena_alloc(&h->arena, (size_t)(k->out_count + p->in_count + 1) * sizeof *out);
+    mf_variable **ct_in = mf_arena_alloc(&h->arena, ((size_t)t->in_count + 1) * sizeof *ct_in);
+    mf_variable **ct = mf_arena_alloc(&h->arena, ((size_t)t->out_count + 1) * sizeof *ct);
     int count = p->out_count, residuals = h->parts.residual_count;
     if (!in || !out || !ct_in || !ct) {
         mf_builder_fail_memory(&b);
@@ -190,8 +190,8 @@ static mf_program *backward_of(halves *h, const mf_program *p, const mf_program 
 {
     mf_builder b;
     mf_builder_init(&b, env);
-    mf_var **in = mf_arena_alloc(&h->arena, ((size_t)t->in_count + 1) * sizeof *in);
-    mf_var **out = mf_arena_alloc(&h->arena, ((size_t)t->out_count + 1) * sizeof *out);
+    mf_variable **in = mf_arena_alloc(&h->arena, ((size_t)t->in_count + 1) * sizeof *in);
+    mf_variable **out = mf_arena_alloc(&h->arena, ((size_t)t->out_count + 1) * sizeof *out);
     int count = h->parts.residual_count;
     if (!in || !out) {
         mf_builder_fail_memory(&b);
@@ -201,7 +201,7 @@ static mf_program *backward_of(halves *h, const mf_program *p, const mf_program 
         in[r] = mf_builder_input(&b, t->in[r]->type);
     for (int o = 0; o < p->out_count; o++) {
         const mf_type *type = mf_tangent_type(p->out[o]->type);
-        mf_var *ct = type ? mf_builder_input(&b, type) : NULL;
+        mf_variable *ct = type ? mf_builder_input(&b, type) : NULL;
         if (ct && h->gives[o])
             in[count++] = ct;
     }

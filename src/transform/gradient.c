@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* The zero tangent that a user sees: zeros of the strong type, for integers too (JAX's float0 has no counterpart in C). */
-static mf_var *zero_of(mf_builder *b, const mf_type *type) { return e_full(b, mf_type_strong(type), 0); }
+static mf_variable *zero_of(mf_builder *b, const mf_type *type) { return e_full(b, mf_type_strong(type), 0); }
 
 /* ---- grad and value_and_grad */
 
@@ -252,16 +252,16 @@ static mf_program *jvp_wrap(const mf_traced *inner, const mf_signature *s, const
     int n = s->structures[0]->leaf_count, results = mf_traced_result_count(inner);
     mf_builder b;
     mf_builder_init(&b, s->env);
-    mf_var **in = mf_calloc((size_t)j->in_count + 1, sizeof *in),
-           **out = mf_calloc((size_t)j->out_count + (size_t)p->out_count + 1, sizeof *out);
-    mf_var **chosen_out = mf_calloc((size_t)(2 * p->out_count) + 1, sizeof *chosen_out);
+    mf_variable **in = mf_calloc((size_t)j->in_count + 1, sizeof *in),
+                **out = mf_calloc((size_t)j->out_count + (size_t)p->out_count + 1, sizeof *out);
+    mf_variable **chosen_out = mf_calloc((size_t)(2 * p->out_count) + 1, sizeof *chosen_out);
     mf_program *q = NULL;
     if (in && out && chosen_out) {
         int k = p->in_count, m = 0;
         for (int i = 0; i < n; i++)
             in[i] = mf_builder_input(&b, p->in[i]->type);
         for (int i = 0; i < n; i++) {
-            mf_var *t = mf_builder_input(&b, s->leaves[n + i].type);
+            mf_variable *t = mf_builder_input(&b, s->leaves[n + i].type);
             if (has[i])
                 in[k++] = t;
         }
@@ -271,7 +271,7 @@ static mf_program *jvp_wrap(const mf_traced *inner, const mf_signature *s, const
         for (int i = 0; i < results; i++)
             chosen_out[m++] = out[i];
         for (int i = 0, next = p->out_count; i < p->out_count; i++) {
-            mf_var *t = out_tangent[i] ? out[next++] : NULL;
+            mf_variable *t = out_tangent[i] ? out[next++] : NULL;
             if (i < results && t)
                 chosen_out[m++] = t;
             else if (i < results)
@@ -401,13 +401,13 @@ static mf_traced *backward_traced(const mf_traced *inner, const mf_signature *s,
     int results = mf_traced_result_count(inner), k = residuals, m = 0, next = 0;
     mf_builder b;
     mf_builder_init(&b, s->env);
-    mf_var **in = mf_calloc((size_t)backward->in_count + (size_t)p->out_count + 1, sizeof *in),
-           **out = mf_calloc((size_t)p->in_count + (size_t)backward->out_count + 1, sizeof *out);
-    mf_var **chosen_out = mf_calloc((size_t)s->leaf_count + 1, sizeof *chosen_out);
+    mf_variable **in = mf_calloc((size_t)backward->in_count + (size_t)p->out_count + 1, sizeof *in),
+                **out = mf_calloc((size_t)p->in_count + (size_t)backward->out_count + 1, sizeof *out);
+    mf_variable **chosen_out = mf_calloc((size_t)s->leaf_count + 1, sizeof *chosen_out);
     mf_program *q = NULL;
     if (in && out && chosen_out) {
         for (int i = 0; i < results; i++) {
-            mf_var *ct = mf_builder_input(&b, mf_type_strong(p->out[i]->type));
+            mf_variable *ct = mf_builder_input(&b, mf_type_strong(p->out[i]->type));
             if (mf_dtype_is_inexact(p->out[i]->type->dtype))
                 in[k++] = ct;
         }

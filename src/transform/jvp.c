@@ -9,10 +9,10 @@ typedef struct forward {
     const mf_program *p;
     mf_builder b;
     mf_arena arena;
-    mf_var **primal, **tangent; /* by variable id of p */
+    mf_variable **primal, **tangent; /* by variable id of p */
 } forward;
 
-static mf_var *primal_of(forward *f, const mf_var *v)
+static mf_variable *primal_of(forward *f, const mf_variable *v)
 {
     if (!f->primal[v->id])
         f->primal[v->id] = v->constant ? mf_builder_constant(&f->b, v->constant) : mf_poison(&f->b);
@@ -21,7 +21,7 @@ static mf_var *primal_of(forward *f, const mf_var *v)
 
 static void *room(forward *f, int count)
 {
-    void *at = mf_arena_alloc(&f->arena, ((size_t)count + 1) * sizeof(mf_var *));
+    void *at = mf_arena_alloc(&f->arena, ((size_t)count + 1) * sizeof(mf_variable *));
     if (!at)
         mf_builder_fail_memory(&f->b);
     return at;
@@ -43,7 +43,7 @@ static void take_inputs(forward *f, const bool *has_tangent)
     }
 }
 
-static void keep_results(forward *f, const mf_eqn *e, mf_var *const *out, mf_var *const *tout)
+static void keep_results(forward *f, const mf_eqn *e, mf_variable *const *out, mf_variable *const *tout)
 {
     for (int o = 0; o < e->out_count; o++) {
         f->primal[e->out[o]->id] = out[o];
@@ -54,8 +54,8 @@ static void keep_results(forward *f, const mf_eqn *e, mf_var *const *out, mf_var
 
 static void differentiate(forward *f, const mf_eqn *e)
 {
-    mf_var **in = room(f, e->in_count), **tin = room(f, e->in_count);
-    mf_var **out = room(f, e->out_count), **tout = room(f, e->out_count);
+    mf_variable **in = room(f, e->in_count), **tin = room(f, e->in_count);
+    mf_variable **out = room(f, e->out_count), **tout = room(f, e->out_count);
     bool any = false;
     if (f->b.error)
         return;
@@ -76,13 +76,13 @@ static void differentiate(forward *f, const mf_eqn *e)
 static mf_program *give_outputs(forward *f, bool *out_tangent, mf_error_object **error)
 {
     const mf_program *p = f->p;
-    mf_var **out = room(f, 2 * p->out_count);
+    mf_variable **out = room(f, 2 * p->out_count);
     int count = p->out_count;
     if (f->b.error)
         return mf_builder_finish(&f->b, NULL, 0, error);
     for (int o = 0; o < p->out_count; o++) {
-        const mf_var *v = p->out[o];
-        mf_var *t = f->tangent[v->id];
+        const mf_variable *v = p->out[o];
+        mf_variable *t = f->tangent[v->id];
         out[o] = primal_of(f, v);
         out_tangent[o] = mf_tangent_type(v->type) && (t || out_tangent[o]);
         if (out_tangent[o])

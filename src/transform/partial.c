@@ -23,16 +23,16 @@ void *mf_partial_room(mf_partial_context *c, int count, size_t size)
 
 /* ------------------------------------------------------------------ variables on either side */
 
-bool mf_partial_is_known(const mf_partial_context *c, const mf_var *v) { return v->constant || c->known[v->id]; }
+bool mf_partial_is_known(const mf_partial_context *c, const mf_variable *v) { return v->constant || c->known[v->id]; }
 
-mf_var *mf_partial_known(mf_partial_context *c, const mf_var *v)
+mf_variable *mf_partial_known(mf_partial_context *c, const mf_variable *v)
 {
     if (!c->known[v->id] && v->constant)
         c->known[v->id] = mf_builder_constant(&c->known_builder, v->constant);
     return c->known[v->id] ? c->known[v->id] : mf_poison(&c->known_builder);
 }
 
-mf_var *mf_partial_residual(mf_partial_context *c, mf_var *known)
+mf_variable *mf_partial_residual(mf_partial_context *c, mf_variable *known)
 {
     for (int i = 0; i < c->residual_count; i++)
         if (c->residuals[i] == known)
@@ -46,14 +46,14 @@ mf_var *mf_partial_residual(mf_partial_context *c, mf_var *known)
         return mf_poison(&c->unknown_builder);
     }
     c->residual_capacity = capacity < also ? capacity : also;
-    mf_var *input = mf_builder_input(&c->unknown_builder, known->type);
+    mf_variable *input = mf_builder_input(&c->unknown_builder, known->type);
     c->residuals[c->residual_count] = known;
     c->residual_inputs[c->residual_count++] = input;
     return input;
 }
 
 /* Constants and what only moves them about. */
-static bool is_cheap(const mf_var *v)
+static bool is_cheap(const mf_variable *v)
 {
     const mf_eqn *e = v->producer;
     if (v->constant)
@@ -66,9 +66,9 @@ static bool is_cheap(const mf_var *v)
     return true;
 }
 
-static mf_var *make_again(mf_partial_context *c, const mf_eqn *e)
+static mf_variable *make_again(mf_partial_context *c, const mf_eqn *e)
 {
-    mf_var **in = mf_partial_room(c, e->in_count, sizeof *in), *out = NULL;
+    mf_variable **in = mf_partial_room(c, e->in_count, sizeof *in), *out = NULL;
     if (!in)
         return mf_poison(&c->unknown_builder);
     for (int i = 0; i < e->in_count; i++)
@@ -77,9 +77,9 @@ static mf_var *make_again(mf_partial_context *c, const mf_eqn *e)
     return out ? out : mf_poison(&c->unknown_builder);
 }
 
-mf_var *mf_partial_unknown(mf_partial_context *c, const mf_var *v)
+mf_variable *mf_partial_unknown(mf_partial_context *c, const mf_variable *v)
 {
-    mf_var **slot = &c->unknown[v->id];
+    mf_variable **slot = &c->unknown[v->id];
     if (*slot)
         return *slot;
     if (v->constant)
@@ -93,16 +93,16 @@ mf_var *mf_partial_unknown(mf_partial_context *c, const mf_var *v)
     return *slot;
 }
 
-void mf_partial_set_known(mf_partial_context *c, const mf_var *v, mf_var *known) { c->known[v->id] = known; }
+void mf_partial_set_known(mf_partial_context *c, const mf_variable *v, mf_variable *known) { c->known[v->id] = known; }
 
-void mf_partial_set_unknown(mf_partial_context *c, const mf_var *v, mf_var *unknown) { c->unknown[v->id] = unknown; }
+void mf_partial_set_unknown(mf_partial_context *c, const mf_variable *v, mf_variable *unknown) { c->unknown[v->id] = unknown; }
 
 /* ------------------------------------------------------------------ whole equations */
 
 static void copy_whole(mf_partial_context *c, const mf_eqn *e, bool to_known)
 {
     mf_builder *b = to_known ? &c->known_builder : &c->unknown_builder;
-    mf_var **in = mf_partial_room(c, e->in_count, sizeof *in), **out = mf_partial_room(c, e->out_count, sizeof *out);
+    mf_variable **in = mf_partial_room(c, e->in_count, sizeof *in), **out = mf_partial_room(c, e->out_count, sizeof *out);
     if (!in || !out)
         return;
     for (int i = 0; i < e->in_count; i++)
@@ -147,7 +147,7 @@ static bool begin(mf_partial_context *c, const mf_program *p, const mf_axis_env 
     c->known = mf_partial_room(c, p->var_count, sizeof *c->known);
     c->unknown = mf_partial_room(c, p->var_count, sizeof *c->unknown);
     for (int i = 0; c->known && c->unknown && i < p->in_count; i++) {
-        const mf_var *v = p->in[i];
+        const mf_variable *v = p->in[i];
         if (known_in[i])
             c->known[v->id] = mf_builder_input(&c->known_builder, v->type);
         else
@@ -159,7 +159,7 @@ static bool begin(mf_partial_context *c, const mf_program *p, const mf_axis_env 
 /* The unknown program, its inputs still in the order of their making: the unknown ones, then the residuals. */
 static mf_program *finish_unknown(mf_partial_context *c, const mf_program *p, const bool *force, bool *known_out, mf_error_object **error)
 {
-    mf_var **out = mf_partial_room(c, p->out_count, sizeof *out);
+    mf_variable **out = mf_partial_room(c, p->out_count, sizeof *out);
     int count = 0;
     for (int o = 0; out && !mf_partial_failed(c) && o < p->out_count; o++) {
         known_out[o] = mf_partial_is_known(c, p->out[o]) && !(force && force[o]);
@@ -172,7 +172,7 @@ static mf_program *finish_unknown(mf_partial_context *c, const mf_program *p, co
 static mf_program *finish_known(mf_partial_context *c, const mf_program *p, const bool *known_out, const bool *used,
                                 mf_error_object **error)
 {
-    mf_var **out = mf_partial_room(c, p->out_count + c->residual_count, sizeof *out);
+    mf_variable **out = mf_partial_room(c, p->out_count + c->residual_count, sizeof *out);
     int count = 0;
     bool good = out && !mf_partial_failed(c);
     if (!good)

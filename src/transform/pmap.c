@@ -239,13 +239,13 @@ static bool is_replicated(const mf_ints *argnums, int argument)
 }
 
 /* The leaves of these arguments, checked; the typed leaves stand first among the inputs. */
-static void check_leaves(mf_builder *b, const pmap_options *o, const mf_signature *s, mf_var **in)
+static void check_leaves(mf_builder *b, const pmap_options *o, const mf_signature *s, mf_variable **in)
 {
     for (int argument = 0, leaf = 0, typed = 0; argument < s->arg_count; argument++)
         for (int k = 0; k < s->structures[argument]->leaf_count; k++, leaf++) {
             if (!s->leaves[leaf].type)
                 continue;
-            mf_var **v = &in[typed++];
+            mf_variable **v = &in[typed++];
             if (!is_replicated(&o->replicated_argnums, argument))
                 continue;
             mf_text path = { 0 };
@@ -264,7 +264,7 @@ static mf_traced *with_checks(const mf_function_object *f, const mf_signature *s
         return inner;
     mf_builder b;
     mf_builder_init(&b, s->env);
-    mf_var **in = mf_alloc(((size_t)p->in_count + (size_t)p->out_count + 1) * sizeof *in), **out = in ? in + p->in_count : NULL;
+    mf_variable **in = mf_alloc(((size_t)p->in_count + (size_t)p->out_count + 1) * sizeof *in), **out = in ? in + p->in_count : NULL;
     mf_program *q = NULL;
     if (in) {
         for (int i = 0; i < p->in_count; i++)

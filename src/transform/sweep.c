@@ -39,14 +39,15 @@ bool mf_program_mentions(const mf_program *p, const char *axis)
 
 void mf_builder_fail_memory(mf_builder *b) { mf_builder_fail(b, mf_error_out_of_memory()); }
 
-mf_var *mf_poison(mf_builder *b)
+mf_variable *mf_poison(mf_builder *b)
 {
     if (!b->error)
         mf_builder_fail(b, mf_error_new(MF_ERROR_ARGUMENT, "a transform went on without a value"));
     return mf_builder_input(b, mf_type_scalar(MF_F32, false));
 }
 
-void mf_emit_into(mf_builder *b, const mf_op *op, const void *params, mf_var *const *in, int in_count, mf_var **out, int out_count)
+void mf_emit_into(mf_builder *b, const mf_op *op, const void *params, mf_variable *const *in, int in_count, mf_variable **out,
+                  int out_count)
 {
     mf_eqn *e = b->error ? NULL : mf_emit_eqn(b, op, params, in, in_count);
     if (!b->error && e && e->out_count != out_count)
@@ -144,8 +145,8 @@ bool mf_program_uses(const mf_program *p, const bool *used_out, bool *used_in)
 typedef struct copy {
     sweep *s;
     mf_program *to;
-    mf_var **map; /* by variable id of the source */
-    bool memory;  /* still there */
+    mf_variable **map; /* by variable id of the source */
+    bool memory;       /* still there */
 } copy;
 
 static void *copy_room(copy *c, int count, size_t size)
@@ -155,14 +156,14 @@ static void *copy_room(copy *c, int count, size_t size)
     return at;
 }
 
-static mf_var *copy_var(copy *c, const mf_var *v)
+static mf_variable *copy_var(copy *c, const mf_variable *v)
 {
     if (c->map[v->id])
         return c->map[v->id];
-    mf_var *made = copy_room(c, 1, sizeof *made);
+    mf_variable *made = copy_room(c, 1, sizeof *made);
     if (!made)
         return NULL;
-    *made = (mf_var){ .type = v->type, .id = c->to->var_count, .constant = mf_retain(v->constant) };
+    *made = (mf_variable){ .type = v->type, .id = c->to->var_count, .constant = mf_retain(v->constant) };
     c->to->vars[c->to->var_count++] = made;
     return c->map[v->id] = made;
 }
@@ -186,7 +187,7 @@ static void copy_equation(copy *c, int index)
     const mf_eqn *e = c->s->p->eqns[index];
     const kept *k = &c->s->kept[index];
     mf_eqn *made = copy_room(c, 1, sizeof *made);
-    mf_var **in = copy_room(c, e->in_count, sizeof *in), **out = copy_room(c, e->out_count, sizeof *out);
+    mf_variable **in = copy_room(c, e->in_count, sizeof *in), **out = copy_room(c, e->out_count, sizeof *out);
     if (!c->memory)
         return;
     *made = (mf_eqn){ .op = e->op, .in = in, .out = out, .address = e->address };
@@ -195,7 +196,7 @@ static void copy_equation(copy *c, int index)
             in[made->in_count++] = copy_var(c, e->in[i]);
     for (int o = 0; o < e->out_count; o++)
         if (!k->params || k->used_out[o]) {
-            mf_var *v = copy_var(c, e->out[o]);
+            mf_variable *v = copy_var(c, e->out[o]);
             if (!v)
                 return;
             v->producer = made;
@@ -208,7 +209,7 @@ static void copy_equation(copy *c, int index)
         c->to->eqns[c->to->eqn_count++] = made;
 }
 
-static bool is_defined(const copy *c, const mf_var *v) { return v->constant || c->map[v->id]; }
+static bool is_defined(const copy *c, const mf_variable *v) { return v->constant || c->map[v->id]; }
 
 /* The chosen inputs must be all that is needed. */
 static bool needs_are_met(const copy *c)
@@ -240,7 +241,7 @@ static mf_program *build_kept(sweep *s, const int *in, int in_count, const int *
     for (int i = 0; c.memory && met && i < p->eqn_count; i++)
         if (s->kept[i].keep)
             copy_equation(&c, i);
-    mf_var **results = c.memory && met ? copy_room(&c, out_count, sizeof *results) : NULL;
+    mf_variable **results = c.memory && met ? copy_room(&c, out_count, sizeof *results) : NULL;
     for (int o = 0; results && o < out_count; o++)
         results[o] = copy_var(&c, p->out[out[o]]);
     if (results) {

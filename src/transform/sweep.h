@@ -15,8 +15,9 @@ bool mf_eqn_mentions(const mf_eqn *e, const char *axis); /* uses this axis of it
 bool mf_program_mentions(const mf_program *p, const char *axis);
 
 /* mf_emit_eqn for any number of results; after a failure they are poison, so callers go on without a look. */
-void mf_emit_into(mf_builder *b, const mf_op *op, const void *params, mf_var *const *in, int in_count, mf_var **out, int out_count);
-mf_var *mf_poison(mf_builder *b); /* something to go on with after a failure */
+void mf_emit_into(mf_builder *b, const mf_op *op, const void *params, mf_variable *const *in, int in_count, mf_variable **out,
+                  int out_count);
+mf_variable *mf_poison(mf_builder *b); /* something to go on with after a failure */
 void mf_builder_fail_memory(mf_builder *b);
 
 #endif

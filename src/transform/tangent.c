@@ -7,19 +7,19 @@
 
 const mf_type *mf_tangent_type(const mf_type *t) { return mf_dtype_is_inexact(t->dtype) ? mf_type_strong(t) : NULL; }
 
-static mf_var *filled(mf_builder *b, const mf_type *primal, double x)
+static mf_variable *filled(mf_builder *b, const mf_type *primal, double x)
 {
     const mf_type *t = mf_tangent_type(primal);
     return t && !b->error ? e_full(b, t, x) : mf_poison(b);
 }
 
-mf_var *mf_tangent_zeros(mf_builder *b, const mf_type *primal) { return filled(b, primal, 0); }
+mf_variable *mf_tangent_zeros(mf_builder *b, const mf_type *primal) { return filled(b, primal, 0); }
 
-mf_var *mf_tangent_ones(mf_builder *b, const mf_type *primal) { return filled(b, primal, 1); }
+mf_variable *mf_tangent_ones(mf_builder *b, const mf_type *primal) { return filled(b, primal, 1); }
 
-mf_var *mf_tangent_or_zeros(mf_builder *b, mf_var *t, const mf_type *primal) { return t ? t : mf_tangent_zeros(b, primal); }
+mf_variable *mf_tangent_or_zeros(mf_builder *b, mf_variable *t, const mf_type *primal) { return t ? t : mf_tangent_zeros(b, primal); }
 
-mf_var *mf_tangent_fit(mf_builder *b, mf_var *t, const mf_type *primal, const char *op)
+mf_variable *mf_tangent_fit(mf_builder *b, mf_variable *t, const mf_type *primal, const char *op)
 {
     const mf_type *want = mf_tangent_type(primal);
     if (!t || b->error || t->type == want)
@@ -31,7 +31,7 @@ mf_var *mf_tangent_fit(mf_builder *b, mf_var *t, const mf_type *primal, const ch
     return mf_poison(b);
 }
 
-mf_var *mf_tangent_add(mf_builder *b, mf_var *x, mf_var *y)
+mf_variable *mf_tangent_add(mf_builder *b, mf_variable *x, mf_variable *y)
 {
     if (!x || !y)
         return x ? x : y;

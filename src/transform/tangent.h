@@ -4,12 +4,12 @@
 
 #include "transform/transform.h"
 
-mf_var *mf_tangent_zeros(mf_builder *b, const mf_type *primal); /* of the tangent type */
-mf_var *mf_tangent_ones(mf_builder *b, const mf_type *primal);
-mf_var *mf_tangent_or_zeros(mf_builder *b, mf_var *t, const mf_type *primal); /* t, or zeros when it is NULL */
-mf_var *mf_tangent_add(mf_builder *b, mf_var *x, mf_var *y);                  /* either may be NULL */
+mf_variable *mf_tangent_zeros(mf_builder *b, const mf_type *primal); /* of the tangent type */
+mf_variable *mf_tangent_ones(mf_builder *b, const mf_type *primal);
+mf_variable *mf_tangent_or_zeros(mf_builder *b, mf_variable *t, const mf_type *primal); /* t, or zeros when it is NULL */
+mf_variable *mf_tangent_add(mf_builder *b, mf_variable *x, mf_variable *y);             /* either may be NULL */
 /* t in exactly the tangent type of a value of type `primal`. Another shape or dtype is the fault of the rule that made it: an error
  * that names the op. */
-mf_var *mf_tangent_fit(mf_builder *b, mf_var *t, const mf_type *primal, const char *op);
+mf_variable *mf_tangent_fit(mf_builder *b, mf_variable *t, const mf_type *primal, const char *op);
 
 #endif

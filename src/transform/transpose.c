@@ -9,8 +9,8 @@ typedef struct backward {
     const mf_program *p;
     mf_builder b;
     mf_arena arena;
-    bool *linear;         /* by variable id: depends on a linear input */
-    mf_var **value, **ct; /* by variable id */
+    bool *linear;              /* by variable id: depends on a linear input */
+    mf_variable **value, **ct; /* by variable id */
 } backward;
 
 static void *room(backward *t, int count, size_t size)
@@ -21,24 +21,24 @@ static void *room(backward *t, int count, size_t size)
     return at;
 }
 
-static mf_var *value_of(backward *t, const mf_var *v)
+static mf_variable *value_of(backward *t, const mf_variable *v)
 {
     if (!t->value[v->id])
         t->value[v->id] = v->constant ? mf_builder_constant(&t->b, v->constant) : mf_poison(&t->b);
     return t->value[v->id];
 }
 
-static void accumulate(backward *t, const mf_var *v, mf_var *ct, const char *op)
+static void accumulate(backward *t, const mf_variable *v, mf_variable *ct, const char *op)
 {
     if (ct)
         t->ct[v->id] = mf_tangent_add(&t->b, t->ct[v->id], mf_tangent_fit(&t->b, ct, v->type, op));
 }
 
 /* Gives the cotangent inputs: one an output, NULL where there is none. */
-static mf_var **take_inputs(backward *t, const bool *linear, const bool *has_ct)
+static mf_variable **take_inputs(backward *t, const bool *linear, const bool *has_ct)
 {
     const mf_program *p = t->p;
-    mf_var **seeds = room(t, p->out_count, sizeof *seeds);
+    mf_variable **seeds = room(t, p->out_count, sizeof *seeds);
     if (t->b.error)
         return NULL;
     for (int i = 0; i < p->in_count; i++) {
@@ -64,7 +64,7 @@ static void run_forward(backward *t, const mf_eqn *e)
         t->linear[e->out[o]->id] = linear;
     if (linear)
         return;
-    mf_var **in = room(t, e->in_count, sizeof *in), **out = room(t, e->out_count, sizeof *out);
+    mf_variable **in = room(t, e->in_count, sizeof *in), **out = room(t, e->out_count, sizeof *out);
     if (t->b.error)
         return;
     for (int i = 0; i < e->in_count; i++)
@@ -78,8 +78,8 @@ static void run_forward(backward *t, const mf_eqn *e)
 static void run_backward(backward *t, const mf_eqn *e)
 {
     bool any = false, linear_eqn = false;
-    mf_var **in = room(t, e->in_count, sizeof *in), **ct_in = room(t, e->in_count, sizeof *ct_in);
-    mf_var **ct = room(t, e->out_count, sizeof *ct);
+    mf_variable **in = room(t, e->in_count, sizeof *in), **ct_in = room(t, e->in_count, sizeof *ct_in);
+    mf_variable **ct = room(t, e->out_count, sizeof *ct);
     bool *linear = room(t, e->in_count, sizeof *linear);
     if (t->b.error)
         return;
@@ -104,13 +104,13 @@ static void run_backward(backward *t, const mf_eqn *e)
 static mf_program *give_outputs(backward *t, const bool *linear, bool *out_ct, mf_error_object **error)
 {
     const mf_program *p = t->p;
-    mf_var **out = room(t, p->in_count, sizeof *out);
+    mf_variable **out = room(t, p->in_count, sizeof *out);
     int count = 0;
     if (t->b.error)
         return mf_builder_finish(&t->b, NULL, 0, error);
     for (int i = 0; i < p->in_count; i++) {
         const mf_type *type = p->in[i]->type;
-        mf_var *ct = linear[i] ? t->ct[p->in[i]->id] : NULL;
+        mf_variable *ct = linear[i] ? t->ct[p->in[i]->id] : NULL;
         out_ct[i] = linear[i] && mf_tangent_type(type) && (ct || out_ct[i]);
         if (out_ct[i])
             out[count++] = mf_tangent_or_zeros(&t->b, ct, type);
@@ -135,7 +135,7 @@ static mf_program *swept(mf_program *p, mf_error_object **error)
 }
 
 /* An output that no linear input reaches drops its cotangent. */
-static void seed(backward *t, mf_var *const *seeds)
+static void seed(backward *t, mf_variable *const *seeds)
 {
     for (int o = 0; o < t->p->out_count; o++)
         if (t->linear[t->p->out[o]->id] && mf_tangent_type(t->p->out[o]->type))
@@ -150,7 +150,7 @@ mf_program *mf_transpose_program(const mf_program *p, const mf_axis_env *env, co
     t.linear = room(&t, p->var_count, sizeof *t.linear);
     t.value = room(&t, p->var_count, sizeof *t.value);
     t.ct = room(&t, p->var_count, sizeof *t.ct);
-    mf_var **seeds = t.b.error ? NULL : take_inputs(&t, linear, has_ct);
+    mf_variable **seeds = t.b.error ? NULL : take_inputs(&t, linear, has_ct);
     for (int i = 0; i < p->eqn_count && !t.b.error; i++)
         run_forward(&t, p->eqns[i]);
     if (!t.b.error)

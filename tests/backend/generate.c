@@ -51,7 +51,7 @@ scope scope_open(generator *g, const mf_axis_env *env, int depth)
 }
 
 /* Large and deep values are not worth having around; when the room is full, one of the others goes. */
-void scope_add(scope *s, mf_var *v, fact f)
+void scope_add(scope *s, mf_variable *v, fact f)
 {
     const mf_type *t = v->type;
     if (t->size > 4096 || t->rank > 6 || t->weak || mf_dtype_is_complex(t->dtype) || (t->size == 0 && s->count && chance(s->g, 75)))
@@ -205,14 +205,14 @@ slot scope_reshaped(scope *s, slot x, const mf_type *shape)
 static slot clamped(scope *s, slot x, double low, double high)
 {
     const mf_type *t = mf_type_scalar(x.v->type->dtype, false);
-    mf_var *bound[2];
+    mf_variable *bound[2];
     for (int i = 0; i < 2; i++) {
         mf_array *a = mf_array_new(t);
         mf_store_f64(t->dtype, mf_array_data(a), i ? high : low);
         bound[i] = mf_builder_constant(&s->b, a);
         mf_drop(a);
     }
-    mf_var *v = mf_emit(&s->b, &mf_op_clamp, NULL, 3, bound[0], x.v, bound[1]);
+    mf_variable *v = mf_emit(&s->b, &mf_op_clamp, NULL, 3, bound[0], x.v, bound[1]);
     return (slot){ v, { low, high, x.f.whole, x.f.uniform } };
 }
 
@@ -220,16 +220,16 @@ static slot clamped(scope *s, slot x, double low, double high)
 static slot squashed(scope *s, slot x, double low, double high)
 {
     const mf_type *t = x.v->type;
-    mf_var *terms[2];
+    mf_variable *terms[2];
     for (int i = 0; i < 2; i++) {
         mf_array *a = mf_array_new(mf_type_scalar(t->dtype, false));
         mf_store_f64(t->dtype, mf_array_data(a), i ? (low + high) / 2 : (high - low) / 2);
-        mf_var *v = mf_builder_constant(&s->b, a);
+        mf_variable *v = mf_builder_constant(&s->b, a);
         mf_broadcast_params to = { mf_ints_intern(t->dims, t->rank), mf_ints_intern(NULL, 0) };
         terms[i] = t->rank ? mf_emit(&s->b, &mf_op_broadcast_in_dim, &to, 1, v) : v;
         mf_drop(a);
     }
-    mf_var *v = mf_emit(&s->b, &mf_op_mul, NULL, 2, mf_emit(&s->b, &mf_op_tanh, NULL, 1, x.v), terms[0]);
+    mf_variable *v = mf_emit(&s->b, &mf_op_mul, NULL, 2, mf_emit(&s->b, &mf_op_tanh, NULL, 1, x.v), terms[0]);
     return (slot){ mf_emit(&s->b, &mf_op_add, NULL, 2, v, terms[1]), { low, high, false, x.f.uniform } };
 }
 
@@ -316,7 +316,7 @@ static void start_inputs(scope *s)
 bool generate_program(uint64_t seed, generated *out, mf_error_object **error)
 {
     generator g = { .state = seed, .out = out };
-    mf_var *results[8];
+    mf_variable *results[8];
     int count = 0;
     g.left = 5 + pick(&g, 20);
     scope s = scope_open(&g, NULL, 0);

@@ -15,8 +15,8 @@ enum { MOST = 8 };
 typedef struct body {
     scope s;
     int in_count, out_count;
-    mf_var *in[MOST], *out[MOST]; /* operands around; results inside */
-    fact facts[MOST];             /* of the results */
+    mf_variable *in[MOST], *out[MOST]; /* operands around; results inside */
+    fact facts[MOST];                  /* of the results */
 } body;
 
 static const mf_axis_env *env_of(const scope *s) { return s->b.env; }
@@ -29,11 +29,11 @@ static body body_open(scope *around, const mf_axis_env *env)
 }
 
 /* `inside` is what the program gets of the operand: all of it, or a slice. */
-static mf_var *body_input(body *b, slot operand, const mf_type *inside, bool uniform)
+static mf_variable *body_input(body *b, slot operand, const mf_type *inside, bool uniform)
 {
     fact f = operand.f;
     f.uniform = uniform && f.uniform;
-    mf_var *v = mf_builder_input(&b->s.b, inside);
+    mf_variable *v = mf_builder_input(&b->s.b, inside);
     b->in[b->in_count++] = operand.v;
     scope_add(&b->s, v, f);
     return v;
@@ -198,7 +198,7 @@ static void add_vmap(scope *s)
         mf_builder_fail(&s->b, mf_error_wrap(error, "vmap"));
         return;
     }
-    mf_var *out[MOST];
+    mf_variable *out[MOST];
     mf_inline(&s->b, batched, b.in, out);
     for (int o = 0; o < b.out_count && !s->b.error; o++)
         scope_add(s, out[o], b.facts[o]);
@@ -215,7 +215,7 @@ static bool add_jvp(scope *s, const mf_program *p, const body *b)
 {
     bool has[MOST], gives[MOST] = { false };
     mf_error_object *error = NULL;
-    mf_var *in[2 * MOST], *out[2 * MOST];
+    mf_variable *in[2 * MOST], *out[2 * MOST];
     int count = b->in_count;
     for (int i = 0; i < b->in_count; i++) {
         in[i] = b->in[i];
@@ -240,7 +240,7 @@ static bool add_vjp(scope *s, const mf_program *p, const body *b)
 {
     mf_program *forward, *backward;
     mf_error_object *error = NULL;
-    mf_var *out[512], *in[512];
+    mf_variable *out[512], *in[512];
     int residuals = 0;
     if (!mf_vjp_program(p, env_of(s), &forward, &backward, &residuals, &error)) {
         mf_error_ignore(error);
@@ -301,7 +301,7 @@ static const mf_type *small_type(scope *s)
 static void add_cond(scope *s)
 {
     mf_program *branches[3];
-    mf_var *operands[MOST + 1];
+    mf_variable *operands[MOST + 1];
     bool uniform;
     int count = 2 + pick(s->g, 2), results = 1 + pick(s->g, 2), made = 0, in_count = 1 + pick(s->g, 3);
     const mf_type *types[2] = { small_type(s), small_type(s) };
@@ -375,7 +375,10 @@ static void add_scan(scope *s)
     mf_drop(p);
 }
 
-static slot less(scope *s, mf_var *a, mf_var *b) { return (slot){ mf_emit(&s->b, &mf_op_lt, NULL, 2, a, b), fact_range(0, 1, true) }; }
+static slot less(scope *s, mf_variable *a, mf_variable *b)
+{
+    return (slot){ mf_emit(&s->b, &mf_op_lt, NULL, 2, a, b), fact_range(0, 1, true) };
+}
 
 /* operands: limit; constant; counter, carry */
 static void add_while(scope *s)
@@ -383,14 +386,14 @@ static void add_while(scope *s)
     bool uniform;
     slot limit = scalar_i32(s, &uniform), carry[2], constant = any_slot(s);
     int count = choose_carry(s, carry);
-    mf_var *operands[MOST + 2] = { limit.v };
+    mf_variable *operands[MOST + 2] = { limit.v };
     body test = body_open(s, env_of(s)), b = body_open(s, env_of(s));
     b.s.collectives = s->collectives && uniform;
-    mf_var *most = body_input(&test, limit, limit.v->type, false);
+    mf_variable *most = body_input(&test, limit, limit.v->type, false);
     body_input(&b, constant, constant.v->type, uniform);
     mf_array *zero = mf_array_scalar_i64(MF_I32, false, 0), *one = mf_array_scalar_i64(MF_I32, false, 1);
     slot counter = { mf_builder_constant(&s->b, zero), fact_range(0, 3, true) };
-    mf_var *at = body_input(&test, counter, counter.v->type, false), *now = body_input(&b, counter, counter.v->type, false);
+    mf_variable *at = body_input(&test, counter, counter.v->type, false), *now = body_input(&b, counter, counter.v->type, false);
     for (int i = 0; i < count; i++) {
         body_input(&test, carry[i], carry[i].v->type, false);
         body_input(&b, carry[i], carry[i].v->type, false);

@@ -311,7 +311,7 @@ void add_row(scope *s)
     const candidate *c = pick_candidate(s);
     const mf_type *shape = shape_for(s, &c->s);
     mf_dtype width = width_for(s, c);
-    mf_var *in[SAMPLE_MAX];
+    mf_variable *in[SAMPLE_MAX];
     fact facts[SAMPLE_MAX];
     for (int i = 0; i < c->s.in_count; i++) {
         slot x = operand(s, c, &c->s.in[i], shape, width);

@@ -12,7 +12,7 @@ typedef struct fact {
 } fact;
 
 typedef struct slot {
-    mf_var *v; /* NULL: there is none */
+    mf_variable *v; /* NULL: there is none */
     fact f;
 } slot;
 
@@ -37,7 +37,7 @@ int pick(generator *g, int n); /* 0 .. n-1 */
 bool chance(generator *g, int percent);
 
 scope scope_open(generator *g, const mf_axis_env *env, int depth);
-void scope_add(scope *s, mf_var *v, fact f);
+void scope_add(scope *s, mf_variable *v, fact f);
 /* A new value of this type: an input of the whole program or a constant. */
 slot scope_fresh(scope *s, const mf_type *type, fact f);
 slot scope_result(scope *s);                           /* one that is worth returning */

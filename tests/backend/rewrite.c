@@ -74,11 +74,11 @@ static void convert_dtypes(const rewrite *r, const mf_op *op, room *params)
 
 /* ------------------------------------------------------------------ what a copy differs in */
 
-mf_var *emit_filled(mf_builder *b, const mf_type *type, double element)
+mf_variable *emit_filled(mf_builder *b, const mf_type *type, double element)
 {
     mf_array *a = mf_dtype_is_inexact(type->dtype) ? mf_array_scalar_f64(type->dtype, false, element)
                                                    : mf_array_scalar_i64(type->dtype, false, (int64_t)element);
-    mf_var *v = mf_builder_constant(b, a);
+    mf_variable *v = mf_builder_constant(b, a);
     mf_drop(a);
     if (type->rank == 0)
         return v;
@@ -86,7 +86,7 @@ mf_var *emit_filled(mf_builder *b, const mf_type *type, double element)
     return mf_emit(b, &mf_op_broadcast_in_dim, &to, 1, v);
 }
 
-static mf_var *random_shares(rewrite *r, mf_builder *b, const mf_type *type, double scale)
+static mf_variable *random_shares(rewrite *r, mf_builder *b, const mf_type *type, double scale)
 {
     mf_array *a = mf_array_new(type);
     double *p = mf_array_data(a);
@@ -94,28 +94,28 @@ static mf_var *random_shares(rewrite *r, mf_builder *b, const mf_type *type, dou
         r->seed = r->seed * 6364136223846793005u + 1442695040888963407u;
         p[i] = scale * ((double)(r->seed >> 11) * 0x1p-52 - 1);
     }
-    mf_var *v = mf_builder_constant(b, a);
+    mf_variable *v = mf_builder_constant(b, a);
     mf_drop(a);
     return v;
 }
 
 /* x + (x rounded to its own dtype - x) * share; doubles are moved by a unit in their last place. */
-static mf_var *disturbed(rewrite *r, mf_builder *b, mf_var *x, mf_dtype own)
+static mf_variable *disturbed(rewrite *r, mf_builder *b, mf_variable *x, mf_dtype own)
 {
     if (own == MF_F64) {
-        mf_var *moved = mf_emit(b, &mf_op_mul, NULL, 2, x, random_shares(r, b, mf_type_strong(x->type), 0x1p-52));
+        mf_variable *moved = mf_emit(b, &mf_op_mul, NULL, 2, x, random_shares(r, b, mf_type_strong(x->type), 0x1p-52));
         return mf_emit(b, &mf_op_add, NULL, 2, x, moved);
     }
-    mf_var *low = mf_emit(b, &mf_op_convert_element_type, &(mf_convert_params){ own, false }, 1, x);
-    mf_var *back = mf_emit(b, &mf_op_convert_element_type, &(mf_convert_params){ MF_F64, false }, 1, low);
-    mf_var *error = mf_emit(b, &mf_op_sub, NULL, 2, back, x);
+    mf_variable *low = mf_emit(b, &mf_op_convert_element_type, &(mf_convert_params){ own, false }, 1, x);
+    mf_variable *back = mf_emit(b, &mf_op_convert_element_type, &(mf_convert_params){ MF_F64, false }, 1, low);
+    mf_variable *error = mf_emit(b, &mf_op_sub, NULL, 2, back, x);
     /* infinity less infinity is no number: where rounding overflows nothing is added */
-    mf_var *finite = mf_emit(b, &mf_op_is_finite, NULL, 1, error);
+    mf_variable *finite = mf_emit(b, &mf_op_is_finite, NULL, 1, error);
     error = mf_emit(b, &mf_op_select_n, NULL, 3, finite, emit_filled(b, error->type, 0), error);
     return mf_emit(b, &mf_op_add, NULL, 2, x, mf_emit(b, &mf_op_mul, NULL, 2, error, random_shares(r, b, error->type, 2)));
 }
 
-static mf_var *simpler(const rewrite *r, mf_builder *b, const mf_eqn *e, int output, mf_var *const *map)
+static mf_variable *simpler(const rewrite *r, mf_builder *b, const mf_eqn *e, int output, mf_variable *const *map)
 {
     const mf_type *type = e->out[output]->type;
     if (r->way != CUT_TO_OPERAND)
@@ -126,9 +126,9 @@ static mf_var *simpler(const rewrite *r, mf_builder *b, const mf_eqn *e, int out
     return NULL;
 }
 
-static bool cut_equation(rewrite *r, mf_builder *b, const mf_eqn *e, mf_var **map)
+static bool cut_equation(rewrite *r, mf_builder *b, const mf_eqn *e, mf_variable **map)
 {
-    mf_var *out[32];
+    mf_variable *out[32];
     if (e->out_count > 32)
         return false;
     for (int o = 0; o < e->out_count; o++)
@@ -141,11 +141,11 @@ static bool cut_equation(rewrite *r, mf_builder *b, const mf_eqn *e, mf_var **ma
 
 /* ------------------------------------------------------------------ the walk */
 
-static void copy_equation(rewrite *r, mf_builder *b, const mf_eqn *e, mf_var **map)
+static void copy_equation(rewrite *r, mf_builder *b, const mf_eqn *e, mf_variable **map)
 {
     room params;
     mf_program_list lists = { 0 };
-    mf_var *in[64];
+    mf_variable *in[64];
     mf_error_object *error = NULL;
     if (e->op->params_size > sizeof params || e->in_count > 64) {
         mf_builder_fail(b, mf_error_new(MF_ERROR_ARGUMENT, "%s is too large to be rewritten", e->op->name));
@@ -163,12 +163,12 @@ static void copy_equation(rewrite *r, mf_builder *b, const mf_eqn *e, mf_var **m
         mf_builder_fail(b, error);
     for (int o = 0; o < e->out_count; o++) {
         mf_dtype own = e->out[o]->type->dtype;
-        mf_var *out = made ? made->out[o] : NULL;
+        mf_variable *out = made ? made->out[o] : NULL;
         map[e->out[o]->id] = r->noise && out && mf_dtype_is_float(own) ? disturbed(r, b, out, own) : out;
     }
 }
 
-static mf_var *copy_constant(const rewrite *r, mf_builder *b, const mf_var *v)
+static mf_variable *copy_constant(const rewrite *r, mf_builder *b, const mf_variable *v)
 {
     const mf_type *type = retyped(r, v->type);
     mf_array *a = v->constant;
@@ -176,7 +176,7 @@ static mf_var *copy_constant(const rewrite *r, mf_builder *b, const mf_var *v)
         return mf_builder_constant(b, a);
     mf_array *wide = mf_array_new(type);
     mf_error_object *error = mf_array_copy_out(a, MF_F64, mf_array_data(wide));
-    mf_var *made = mf_builder_constant(b, wide);
+    mf_variable *made = mf_builder_constant(b, wide);
     if (error)
         mf_builder_fail(b, error);
     mf_drop(wide);
@@ -187,7 +187,8 @@ static mf_program *walk(rewrite *r, const mf_program *p, const mf_axis_env *env,
 {
     mf_builder b;
     mf_builder_init(&b, env);
-    mf_var **map = calloc((size_t)p->var_count + 1, sizeof(mf_var *)), **out = calloc((size_t)p->out_count + 1, sizeof(mf_var *));
+    mf_variable **map = calloc((size_t)p->var_count + 1, sizeof(mf_variable *)),
+                **out = calloc((size_t)p->out_count + 1, sizeof(mf_variable *));
     for (int i = 0; i < p->in_count; i++)
         map[p->in[i]->id] = mf_builder_input(&b, retyped(r, p->in[i]->type));
     for (int i = 0; i < p->var_count; i++)

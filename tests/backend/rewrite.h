@@ -17,6 +17,6 @@ mf_program *program_with_cut(const mf_program *p, int target, cut_way way);
 int program_equations(const mf_program *p); /* with those of nested programs */
 
 /* `element` repeated over a type, as an equation. */
-mf_var *emit_filled(mf_builder *b, const mf_type *type, double element);
+mf_variable *emit_filled(mf_builder *b, const mf_type *type, double element);
 
 #endif

@@ -199,7 +199,7 @@ static mf_program *with_one_output(const mf_program *p, int output)
     mf_builder b;
     mf_error_object *error = NULL;
     mf_builder_init(&b, NULL);
-    mf_var *in[GENERATED_INPUTS], *out[OUTS];
+    mf_variable *in[GENERATED_INPUTS], *out[OUTS];
     for (int i = 0; i < p->in_count; i++)
         in[i] = mf_builder_input(&b, p->in[i]->type);
     mf_inline(&b, p, in, out);

@@ -11,7 +11,7 @@ enum { MOST_VARS = 80, MOST_IO = 8 };
 typedef struct random_program {
     uint32_t state;
     mf_builder b;
-    mf_var *vars[MOST_VARS];
+    mf_variable *vars[MOST_VARS];
     int count;
 } random_program;
 
@@ -21,13 +21,13 @@ static int pick(random_program *r, int n)
     return (int)((r->state >> 10) % (uint32_t)n);
 }
 
-static mf_var *any(random_program *r) { return r->vars[pick(r, r->count)]; }
+static mf_variable *any(random_program *r) { return r->vars[pick(r, r->count)]; }
 
 /* A variable of this shape: one that is there, or a view or copy of one that makes it so. */
-static mf_var *alike(random_program *r, const mf_type *t)
+static mf_variable *alike(random_program *r, const mf_type *t)
 {
     for (int tries = 0; tries < 8; tries++) {
-        mf_var *v = any(r);
+        mf_variable *v = any(r);
         if (mf_type_same_shape(v->type, t))
             return v;
         if (v->type->size == t->size)
@@ -41,23 +41,23 @@ static mf_var *alike(random_program *r, const mf_type *t)
     return NULL;
 }
 
-static mf_var *elementwise(random_program *r)
+static mf_variable *elementwise(random_program *r)
 {
     static const mf_op *const two[] = { &mf_op_add, &mf_op_sub, &mf_op_max, &mf_op_min }, *const one[] = { &mf_op_neg, &mf_op_abs,
                                                                                                            &mf_op_sign };
-    mf_var *x = any(r), *y = alike(r, x->type);
+    mf_variable *x = any(r), *y = alike(r, x->type);
     if (!y || pick(r, 3) == 0)
         return mf_emit(&r->b, one[pick(r, 3)], NULL, 1, x);
     if (pick(r, 4) == 0) {
-        mf_var *less = mf_emit(&r->b, &mf_op_lt, NULL, 2, x, y);
+        mf_variable *less = mf_emit(&r->b, &mf_op_lt, NULL, 2, x, y);
         return mf_emit(&r->b, &mf_op_select_n, NULL, 3, less, x, y);
     }
     return mf_emit(&r->b, two[pick(r, 4)], NULL, 2, x, y);
 }
 
-static mf_var *view(random_program *r)
+static mf_variable *view(random_program *r)
 {
-    mf_var *x = any(r);
+    mf_variable *x = any(r);
     const mf_type *t = x->type;
     if (t->rank == 0)
         return NULL;
@@ -80,24 +80,25 @@ static mf_var *view(random_program *r)
     return mf_emit(&r->b, &mf_op_transpose, &(mf_permutation_params){ mf_ints_intern(order, t->rank) }, 1, x);
 }
 
-static mf_var *reduction(random_program *r)
+static mf_variable *reduction(random_program *r)
 {
-    mf_var *x = any(r);
+    mf_variable *x = any(r);
     if (x->type->rank == 0)
         return NULL;
     mf_axes_params axes = { mf_ints_of(1, pick(r, x->type->rank)) };
-    mf_var *y = mf_emit(&r->b, pick(r, 2) ? &mf_op_reduce_max : &mf_op_reduce_min, &axes, 1, x);
+    mf_variable *y = mf_emit(&r->b, pick(r, 2) ? &mf_op_reduce_max : &mf_op_reduce_min, &axes, 1, x);
     return y;
 }
 
 /* Products grow; the sign keeps them small. */
-static mf_var *product(random_program *r)
+static mf_variable *product(random_program *r)
 {
-    mf_var *x = any(r), *y = any(r);
+    mf_variable *x = any(r), *y = any(r);
     if (x->type->rank != 2 || y->type->rank != 2 || x->type->dims[1] != y->type->dims[0])
         return NULL;
     mf_dot_params p = { mf_ints_of(1, 1), mf_ints_of(1, 0), mf_ints_of(0), mf_ints_of(0), MF_DTYPE_DEFAULT };
-    mf_var *z = mf_emit(&r->b, &mf_op_dot_general, &p, 2, mf_emit(&r->b, &mf_op_sign, NULL, 1, x), mf_emit(&r->b, &mf_op_sign, NULL, 1, y));
+    mf_variable *z = mf_emit(&r->b, &mf_op_dot_general, &p, 2, mf_emit(&r->b, &mf_op_sign, NULL, 1, x),
+                             mf_emit(&r->b, &mf_op_sign, NULL, 1, y));
     return z;
 }
 
@@ -116,11 +117,11 @@ static mf_program *make(uint32_t seed, mf_error_object **error)
     }
     for (int i = 0; i < steps && r.count < MOST_VARS; i++) {
         int kind = pick(&r, 10);
-        mf_var *made = kind < 6 ? elementwise(&r) : kind < 8 ? view(&r) : kind < 9 ? reduction(&r) : product(&r);
+        mf_variable *made = kind < 6 ? elementwise(&r) : kind < 8 ? view(&r) : kind < 9 ? reduction(&r) : product(&r);
         if (made)
             r.vars[r.count++] = made;
     }
-    mf_var *out[MOST_IO];
+    mf_variable *out[MOST_IO];
     int outputs = 1 + pick(&r, MOST_IO - 1);
     for (int o = 0; o < outputs; o++)
         out[o] = o < outputs / 2 ? any(&r) : r.vars[r.count - 1 - pick(&r, r.count / 2)];

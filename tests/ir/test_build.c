@@ -28,7 +28,7 @@ TEST(a_constant_appears_once)
     mf_builder b;
     mf_builder_init(&b, NULL);
     mf_array *arrays[100];
-    mf_var *vars[100];
+    mf_variable *vars[100];
     for (int i = 0; i < 100; i++) {
         arrays[i] = mf_array_scalar_f64(MF_F32, false, i);
         vars[i] = mf_builder_constant(&b, arrays[i]);
@@ -48,12 +48,12 @@ TEST(the_first_error_wins_and_rules_run_on)
     mf_builder b;
     mf_error_object *error = NULL;
     mf_builder_init(&b, NULL);
-    mf_var *x = mf_builder_input(&b, f32x4()), *y = mf_builder_input(&b, mf_type_scalar(MF_F32, false));
-    mf_var *bad = mf_emit(&b, &mf_op_add, NULL, 2, x, y);
+    mf_variable *x = mf_builder_input(&b, f32x4()), *y = mf_builder_input(&b, mf_type_scalar(MF_F32, false));
+    mf_variable *bad = mf_emit(&b, &mf_op_add, NULL, 2, x, y);
     CHECK(bad && bad->type->rank == 0 && bad->type->dims[3] == 1);
     CHECK(mf_emit(&b, &mf_op_mul, NULL, 2, bad, x));
     mf_builder_fail(&b, mf_error_new(MF_ERROR_ARGUMENT, "a later one"));
-    mf_var *out[] = { mf_builder_input(&b, f32x4()) };
+    mf_variable *out[] = { mf_builder_input(&b, f32x4()) };
     CHECK(!mf_builder_finish(&b, out, 1, &error));
     check_error(error, "add");
 }
@@ -64,7 +64,7 @@ TEST(operands_of_another_program_are_refused)
     mf_error_object *error = NULL;
     mf_builder_init(&a, NULL);
     mf_builder_init(&b, NULL);
-    mf_var *stranger = mf_builder_input(&a, f32x4());
+    mf_variable *stranger = mf_builder_input(&a, f32x4());
     mf_builder_input(&b, f32x4());
     mf_emit(&b, &mf_op_neg, NULL, 1, stranger);
     CHECK(!mf_builder_finish(&b, NULL, 0, &error));
@@ -79,8 +79,8 @@ TEST(nested_programs_are_counted)
     mf_builder b;
     mf_error_object *error = NULL;
     mf_builder_init(&b, NULL);
-    mf_var *x = mf_builder_input(&b, f32x4());
-    mf_var *y = mf_emit(&b, &mf_op_jit, &(mf_jit_params){ .program = inner, .name = mf_intern("f") }, 1, x);
+    mf_variable *x = mf_builder_input(&b, f32x4());
+    mf_variable *y = mf_emit(&b, &mf_op_jit, &(mf_jit_params){ .program = inner, .name = mf_intern("f") }, 1, x);
     CHECK_EQ_INT(atomic_load(&inner->object.count), 2);
     mf_program *p = mf_builder_finish(&b, &y, 1, &error);
     REQUIRE(p);
@@ -98,7 +98,7 @@ TEST(inlining_gives_the_same_equations)
     mf_builder b;
     mf_error_object *error = NULL;
     mf_builder_init(&b, NULL);
-    mf_var *in[] = { mf_builder_input(&b, f32x4()), mf_builder_input(&b, f32x4()) }, *out[3];
+    mf_variable *in[] = { mf_builder_input(&b, f32x4()), mf_builder_input(&b, f32x4()) }, *out[3];
     mf_inline(&b, p, in, out);
     mf_program *q = mf_builder_finish(&b, out, 3, &error);
     REQUIRE(q);

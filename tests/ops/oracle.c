@@ -13,8 +13,6 @@ static bool complain(const oracle_case *c, const char *what, const char *more)
     return false;
 }
 
-/* Here, because inside the library mf_trace is a type. */
-mf_value oracle_trace(mf_value x) { return mf_trace(x); }
 
 /* ---- attributes */
 const char *oracle_text(const oracle_case *c, const char *key)

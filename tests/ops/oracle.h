@@ -28,6 +28,5 @@ bool oracle_is(const oracle_case *c, const char *key, const char *value);
 /* Whether got is expected: dtype, shape, and every element within the case's rtol and atol, to the bit without them (any NaN is NaN;
  * the sign of zero counts where asked). A failed check says where. */
 bool oracle_same(const oracle_case *c, int index, mf_value got, mf_value expected, bool signed_zeros);
-mf_value oracle_trace(mf_value x); /* mf_trace */
 
 #endif

@@ -47,7 +47,7 @@ static const function1 unary[] = {
     { "imag", mf_imag },
     { "conj", mf_conj },
     { "angle", mf_angle },
-    { "trace", oracle_trace },
+    { "trace", mf_trace },
     { "cholesky", mf_cholesky },
     { "clz", mf_clz },
     { "logical_not", mf_logical_not },

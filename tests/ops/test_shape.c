@@ -1,5 +1,4 @@
 /* The public functions on shapes and indices: views that copy nothing, NumPy's indexing, and what errors say. */
-#define MF_HIDE_VAR_
 #include "check.h"
 
 #include "array/array.h"

@@ -425,7 +425,7 @@ static bool run_step(const step *s)
     return is(s->e, "pmap") ? run_pmap(s) : run_arithmetic(s);
 }
 
-static value constant_value(const mf_var *v, int64_t replicas)
+static value constant_value(const mf_variable *v, int64_t replicas)
 {
     value made = value_new(v->type, replicas);
     for (int64_t r = 0; r < replicas; r++)

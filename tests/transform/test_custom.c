@@ -50,7 +50,7 @@ static mf_program *call(const mf_op *op, mf_custom_rule *rule, const char *body)
     mf_error_object *error = NULL;
     mf_program *p = parsed(body, &error);
     mf_builder b;
-    mf_var *in[8], *out[8];
+    mf_variable *in[8], *out[8];
     mf_builder_init(&b, NULL);
     for (int i = 0; i < p->in_count; i++)
         in[i] = mf_builder_input(&b, p->in[i]->type);

@@ -56,7 +56,7 @@ void mf_unit_depend(mf_build *b, int unit, int on)
 /* ------------------------------------------------------------------ variables */
 
 /* The node of v gets memory: v's own, or that of the variable that got it first. */
-static void store_node(mf_build *b, mf_var *v)
+static void store_node(mf_build *b, mf_variable *v)
 {
     mf_var_state *s = &b->vars[v->id];
     mf_node *node = &b->units[s->unit].group->nodes[s->node];
@@ -67,9 +67,9 @@ static void store_node(mf_build *b, mf_var *v)
         s->alias = node->out_var;
 }
 
-static bool copy_view(mf_build *b, mf_var *v);
+static bool copy_view(mf_build *b, mf_variable *v);
 
-bool mf_build_materialise(mf_build *b, mf_var *v)
+bool mf_build_materialise(mf_build *b, mf_variable *v)
 {
     mf_var_state *s = &b->vars[v->id];
     if (s->kind == MF_VAR_NODE)
@@ -81,10 +81,10 @@ bool mf_build_materialise(mf_build *b, mf_var *v)
     return !b->error;
 }
 
-static bool copy_view(mf_build *b, mf_var *v)
+static bool copy_view(mf_build *b, mf_variable *v)
 {
     mf_var_state *s = &b->vars[v->id];
-    mf_var *root = b->program->vars[s->root];
+    mf_variable *root = b->program->vars[s->root];
     if (!mf_build_materialise(b, root))
         return false;
     if (!mf_layout_is_contiguous(&s->layout)) {
@@ -99,7 +99,7 @@ static bool copy_view(mf_build *b, mf_var *v)
     return true;
 }
 
-bool mf_build_read(mf_build *b, mf_var *v, mf_var **root, mf_layout *layout)
+bool mf_build_read(mf_build *b, mf_variable *v, mf_variable **root, mf_layout *layout)
 {
     mf_var_state *s = &b->vars[v->id];
     if (s->kind == MF_VAR_VIEW) {
@@ -112,7 +112,7 @@ bool mf_build_read(mf_build *b, mf_var *v, mf_var **root, mf_layout *layout)
     return mf_build_materialise(b, *root);
 }
 
-bool mf_build_step(mf_build *b, mf_native_step *s, mf_var *const *in, int in_count, mf_var *const *out, int out_count)
+bool mf_build_step(mf_build *b, mf_native_step *s, mf_variable *const *in, int in_count, mf_variable *const *out, int out_count)
 {
     if (!s || b->error)
         return false;

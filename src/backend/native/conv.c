@@ -150,7 +150,7 @@ static bool plain(const mf_layout *l)
 }
 
 /* An operand where it lies, if oneDNN can walk it, else in memory of its own. */
-static bool read_operand(mf_build *b, mf_var *v, mf_var **root, mf_layout *l)
+static bool read_operand(mf_build *b, mf_variable *v, mf_variable **root, mf_layout *l)
 {
     const mf_var_state *s = &b->vars[v->id];
     if (s->kind == MF_VAR_VIEW && plain(&s->layout))
@@ -160,7 +160,7 @@ static bool read_operand(mf_build *b, mf_var *v, mf_var **root, mf_layout *l)
     return mf_build_materialise(b, v);
 }
 
-static bool describe(mf_build *b, const mf_eqn *e, conv_step *s, mf_var **roots)
+static bool describe(mf_build *b, const mf_eqn *e, conv_step *s, mf_variable **roots)
 {
     const mf_conv_params *p = e->params;
     mf_layout x, w, y;
@@ -306,7 +306,7 @@ static bool is_ours(const mf_eqn *e)
 
 bool mf_build_conv(mf_build *b, const mf_eqn *e)
 {
-    mf_var *roots[2];
+    mf_variable *roots[2];
     conv_step *s = is_ours(e) ? mf_step_new(b, sizeof *s, e) : NULL;
     if (!s)
         return b->error != NULL;

@@ -13,7 +13,7 @@
 #define TASK_PRODUCT  3.2e7
 
 typedef struct side {
-    mf_var *root;
+    mf_variable *root;
     mf_layout layout;
     int64_t batch_dims[MF_DNNL_BATCH], batch[MF_DNNL_BATCH]; /* strides, in elements */
     int batch_rank;
@@ -117,7 +117,7 @@ static void plan_copy(side *s, const mf_type *t, const mf_intlist *contract, con
     }
 }
 
-static bool read_side(mf_build *b, mf_var *v, side *s, const mf_intlist *contract, const mf_intlist *batch)
+static bool read_side(mf_build *b, mf_variable *v, side *s, const mf_intlist *contract, const mf_intlist *batch)
 {
     if (batch->count > MF_DNNL_BATCH)
         return false;
@@ -305,7 +305,7 @@ bool mf_build_dot(mf_build *b, const mf_eqn *e)
     plan_large(s);
     s->step.run = run;
     s->step.cost = 20 + e->op->cost(e).flops / 40;
-    mf_var *in[2] = { s->a.root, s->b.root };
+    mf_variable *in[2] = { s->a.root, s->b.root };
     mf_build_step(b, &s->step, in, 2, e->out, 1);
     return true;
 }

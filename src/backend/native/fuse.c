@@ -10,7 +10,7 @@ enum { MOST_NODES = 300, CANDIDATES = 4 };
 
 /* An operand: a node of some group, or what a new load node shall read. */
 typedef struct operand {
-    mf_var *v;
+    mf_variable *v;
     bool is_node; /* of its unit's group, element for element */
     mf_node load;
 } operand;
@@ -20,7 +20,7 @@ static bool is_number(mf_dtype d) { return d >= MF_BOOL && d <= MF_F64; }
 /* ------------------------------------------------------------------ operands */
 
 /* The one element that a constant repeats. */
-static bool splat_constant(const mf_var *v, int64_t *bits)
+static bool splat_constant(const mf_variable *v, int64_t *bits)
 {
     const mf_array *a = v->constant;
     if (!a || mf_array_is_contiguous(a) > (v->type->size == 1))
@@ -43,7 +43,7 @@ static bool is_node_of(const mf_build *b, const mf_var_state *s, int unit)
 /* Who makes what the operand reads; -1: nobody. */
 static int unit_of(const mf_build *b, const operand *o) { return b->vars[o->is_node ? o->v->id : o->load.var].unit; }
 
-static void describe(const mf_build *b, mf_var *v, int64_t n, operand *o)
+static void describe(const mf_build *b, mf_variable *v, int64_t n, operand *o)
 {
     const mf_var_state *s = &b->vars[v->id];
     *o = (operand){ .v = v };
@@ -294,7 +294,7 @@ bool mf_fuse(mf_build *b, const mf_eqn *e)
     return true;
 }
 
-void mf_fuse_copy(mf_build *b, mf_var *v)
+void mf_fuse_copy(mf_build *b, mf_variable *v)
 {
     mf_var_state *s = &b->vars[v->id];
     mf_node load = {

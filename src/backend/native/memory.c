@@ -336,7 +336,7 @@ static void place_scratch(placing *p, int64_t *offsets, int64_t head)
 
 /* ------------------------------------------------------------------ values */
 
-static void hold_constant(placing *p, const mf_var *v, mf_native_value *value)
+static void hold_constant(placing *p, const mf_variable *v, mf_native_value *value)
 {
     mf_array *a = mf_array_contiguous(v->constant);
     if (!a) {

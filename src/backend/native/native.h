@@ -100,11 +100,11 @@ typedef struct mf_build {
 
 void *mf_build_get(mf_build *b, size_t count, size_t size); /* zeroed, from the arena; NULL and an error when memory is out */
 /* The variable's elements will be in memory, row by row. False: out of memory. */
-bool mf_build_materialise(mf_build *b, mf_var *v);
+bool mf_build_materialise(mf_build *b, mf_variable *v);
 /* Where a variable's elements can be read: in root's memory (materialised by this call) with this layout. */
-bool mf_build_read(mf_build *b, mf_var *v, mf_var **root, mf_layout *layout);
+bool mf_build_read(mf_build *b, mf_variable *v, mf_variable **root, mf_layout *layout);
 /* Appends a step for e (NULL is passed through as an error). It reads in[] and makes out[] (memory of their own). */
-bool mf_build_step(mf_build *b, mf_native_step *s, mf_var *const *in, int in_count, mf_var *const *out, int out_count);
+bool mf_build_step(mf_build *b, mf_native_step *s, mf_variable *const *in, int in_count, mf_variable *const *out, int out_count);
 /* A step of `size` bytes that starts like mf_native_step. */
 void *mf_step_new(mf_build *b, size_t size, const mf_eqn *e);
 int mf_unit_new(mf_build *b);
@@ -116,7 +116,7 @@ static inline bool mf_unit_depends(const mf_build *b, int unit, int on)
 
 /* fuse.c: e becomes part of a group; false: it cannot (or memory is out: b->error). */
 bool mf_fuse(mf_build *b, const mf_eqn *e);
-void mf_fuse_copy(mf_build *b, mf_var *v); /* stores a view or iota: a group of one load */
+void mf_fuse_copy(mf_build *b, mf_variable *v); /* stores a view or iota: a group of one load */
 /* lower.c: appends e's operations on these nodes; the result's node, or -1 when some operation has no kernel. */
 int mf_lower(mf_build *b, mf_group *g, const mf_eqn *e, const int *in);
 int mf_node_append(mf_build *b, mf_group *g, const mf_node *node); /* -1: out of memory */

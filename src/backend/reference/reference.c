@@ -73,7 +73,7 @@ static bool plan_scratch(reference_kernel *k, const int *last)
         return false;
     for (int e = 0; e < p->eqn_count; e++)
         for (int o = 0; o < p->eqns[e]->out_count; o++) {
-            const mf_var *v = p->eqns[e]->out[o];
+            const mf_variable *v = p->eqns[e]->out[o];
             if (k->vars[v->id].place != AT_SCRATCH)
                 continue;
             size_t bytes = ALIGN((size_t)v->type->bytes + 1);
@@ -117,13 +117,13 @@ static void find_aliases(reference_kernel *k, const int *last, const bool *donat
 {
     const mf_program *p = k->program;
     for (int o = 0; o < p->out_count; o++) {
-        const mf_var *out = p->out[o];
+        const mf_variable *out = p->out[o];
         k->kernel.alias[o] = -1;
         if (!out->producer || k->vars[out->id].at != (size_t)o)
             continue;
         int made = index_of(p, out->producer);
         for (int i = 0; i < p->in_count && donatable && k->kernel.alias[o] < 0; i++) {
-            const mf_var *in = p->in[i];
+            const mf_variable *in = p->in[i];
             bool taken = !donatable[i] || in->type->bytes != out->type->bytes;
             for (int other = 0; other < o; other++)
                 taken |= k->kernel.alias[other] == i;
@@ -188,7 +188,7 @@ static mf_error_object *compile(const mf_backend *self, const mf_program *segmen
     return made ? NULL : mf_error_out_of_memory();
 }
 
-static void *address(const reference_kernel *k, const mf_var *v, const void *const *in, void *const *out, char *scratch)
+static void *address(const reference_kernel *k, const mf_variable *v, const void *const *in, void *const *out, char *scratch)
 {
     where w = k->vars[v->id];
     switch (w.place) {
