@@ -13,7 +13,6 @@ static bool complain(const oracle_case *c, const char *what, const char *more)
     return false;
 }
 
-
 /* ---- attributes */
 const char *oracle_text(const oracle_case *c, const char *key)
 {
