@@ -14,6 +14,7 @@ mf_value mf_array_n(mf_dtype dtype, mf_shape shape, const double *numbers, int c
 mf_value mf_arange_opt(int64_t start, int64_t stop, mf_dtype dtype);
 mf_value mf_arange(int64_t stop, mf_dtype dtype);                                        /* MF_DTYPE_DEFAULT: i32 */
 mf_value mf_linspace(double start, double stop, int64_t count);
+mf_value mf_struct(mf_shape shape, mf_dtype dtype);    /* jax.ShapeDtypeStruct: no numbers; for mf_lower and others that ask for types alone. MF_ERROR_SHAPE for no shape */
 mf_value mf_zeros(mf_shape shape, mf_dtype dtype);
 mf_value mf_ones(mf_shape shape, mf_dtype dtype);
 mf_value mf_full(mf_shape shape, mf_value fill);                                         /* the fill's dtype */

@@ -76,15 +76,26 @@ mf_value mf_switch_n(mf_value index, const mf_function *branches, int count, mf_
 mf_value mf_fori_loop_n(mf_value lower, mf_value upper, mf_function body, mf_value carry);  /* body(i, carry) gives carry */
 mf_function mf_custom_jvp_n(mf_function f, mf_function rule);                  /* rule(primals, tangents), two tuples, gives (out, tangent out) */
 const char *mf_program_text_n(mf_function f, const mf_value *arguments, int count);  /* the traced program of a call, as text (jax.make_jaxpr); lives as long as the scope */
-/* Ahead of time. The arguments serve for their types alone; mf_zeros of a shape costs nothing. */
+/* Ahead of time, as jax.pmap(f).lower(x).compile(). The arguments serve for their types alone: mf_struct(shape, dtype) may stand for an
+ * array, and mf_zeros of a shape costs nothing. State cells that the function reads belong to the call, not to the signature. */
 const char *mf_lower_n(mf_function f, const mf_value *arguments, int count);         /* the optimised program of the call, as text; lives as long as the scope */
-mf_function mf_compile_n(mf_function f, const mf_value *arguments, int count);       /* traced and compiled now; takes exactly these trees, types and statics, and no transform */
-typedef struct mf_compiled_costs {
-    double flops, bytes_accessed;           /* over all devices, from the ops' own formulas; a while counts one turn */
+mf_value mf_eval_shape_n(mf_function f, const mf_value *arguments, int count);       /* the result with a struct for every array; nothing is computed */
+mf_function mf_lowered_n(mf_function f, const mf_value *arguments, int count);       /* traced and optimised now, an object to look at and to compile */
+/* Traced and compiled now; takes exactly these trees, types and statics ("Argument types differ ..."), and no transform. */
+mf_function mf_compile_n(mf_function f, const mf_value *arguments, int count);
+/* The same of a lowered function, a new executable at each call. Options: mf_none(), or a dict of "backend" (a name) and "dce", "fold",
+ * "simplify", "cse" (whether that pass runs). MF_ERROR_ARGUMENT for any other name and for a value that does not suit it. */
+mf_function mf_compile_lowered(mf_function lowered, mf_value options);
+/* Of a lowered or compiled function: */
+typedef enum mf_stage_form { MF_TEXT_OPTIMIZED = 0, MF_TEXT_TRACED, MF_TEXT_PLAN } mf_stage_form;   /* the plan: of a compiled one, what each device does in which memory */
+const char *mf_stage_text(mf_function stage, mf_stage_form form);                    /* programs open with a line "# replicas = 8, partitions = 1" */
+mf_value mf_stage_arguments(mf_function stage), mf_stage_results(mf_function stage); /* a tuple of the arguments, the result: trees with a struct for every array */
+typedef struct mf_stage_costs {
+    double flops, bytes_accessed;           /* over all devices, from the ops' own formulas: lowered as traced, compiled as optimised; a while counts one turn */
     int64_t argument_bytes, result_bytes, aliased_bytes; /* aliased: donated arguments, whose memory the results may take */
-    int64_t temporary_bytes, device_bytes;  /* temporaries a worker; values that live across collectives a device, before the first call 0 */
-} mf_compiled_costs;
-mf_status mf_compiled_analysis(mf_function compiled, mf_compiled_costs *out);
+    int64_t temporary_bytes, device_bytes;  /* temporaries a worker; values that live across collectives a device. 0 before compiling */
+} mf_stage_costs;
+mf_status mf_stage_analysis(mf_function stage, mf_stage_costs *out);
 void mf_clear_caches(void);                                                   /* forgets every traced and compiled program */
 typedef struct mf_cache_counters { int64_t traces, hits, compilations, entries; } mf_cache_counters;
 mf_cache_counters mf_cache_read(void);                                        /* since the start of the process */
@@ -106,6 +117,8 @@ mf_function mf_custom_vjp_n(mf_function f, mf_function forward, mf_function back
 #define mf_fori_loop(lower, upper, body, carry) mf_fori_loop_n(mf_v(lower), mf_v(upper), mf_fn(body), mf_v(carry))
 #define mf_custom_jvp(f, rule) mf_custom_jvp_n(mf_fn(f), mf_fn(rule))
 #define mf_lower(f, ...) mf_lower_n(mf_fn(f), MF_VALUES_(__VA_ARGS__))
+#define mf_eval_shape(f, ...) mf_eval_shape_n(mf_fn(f), MF_VALUES_(__VA_ARGS__))
+#define mf_lowered(f, ...) mf_lowered_n(mf_fn(f), MF_VALUES_(__VA_ARGS__))
 #define mf_compile(f, ...) mf_compile_n(mf_fn(f), MF_VALUES_(__VA_ARGS__))
 #define mf_program_text(f, ...) mf_program_text_n(mf_fn(f), MF_VALUES_(__VA_ARGS__))
 #define mf_cond(p, yes, no, x) mf_cond_n(mf_v(p), mf_fn(yes), mf_fn(no), mf_v(x))

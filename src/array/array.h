@@ -80,6 +80,15 @@ mf_memory_counters mf_memory_read(void);
 void mf_memory_reset_peak(void);
 void mf_memory_trim(void); /* gives cached blocks back to the system */
 
+/* What stands for an array of this type where only types count. */
+typedef struct mf_struct_object {
+    mf_object object;
+    const mf_type *type;
+} mf_struct_object;
+extern const mf_class mf_struct_class;
+mf_object *mf_struct_new(const mf_type *type);     /* NULL when out of memory */
+const mf_type *mf_struct_type(const mf_object *o); /* NULL when o is none */
+
 void mf_array_print(mf_text *t, mf_array *a); /* as NumPy's str() */
 
 #endif

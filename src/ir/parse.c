@@ -93,12 +93,17 @@ static void expected(parser *p, const char *what)
 
 static void out_of_memory(parser *p) { fail_at(p, p->at, mf_error_out_of_memory()); }
 
-/* Skips white space; says whether a line ended in it. */
+/* Skips white space, and comments from # to the end of the line; says whether a line ended in it. */
 static bool skip(parser *p)
 {
     bool ended = false;
-    for (; *p->at == ' ' || *p->at == '\t' || *p->at == '\r' || *p->at == '\n'; p->at++)
+    for (; *p->at == ' ' || *p->at == '\t' || *p->at == '\r' || *p->at == '\n' || *p->at == '#'; p->at++) {
+        if (*p->at == '#')
+            p->at += strcspn(p->at, "\n");
+        if (!*p->at)
+            return ended;
         ended = ended || *p->at == '\n';
+    }
     return ended;
 }
 

@@ -11,7 +11,7 @@
  *
  * Invariant: the text reads back (ir/parse.c) as an equal program, save for constants of more than MF_LITERAL_MAX elements and custom
  * rules, which show as const#<hash>:<type> and as a name. It depends on the program only, never on addresses: variables are named
- * a, b, ..., z, aa, ab, ... in order of definition, and a nested program starts at a again. */
+ * a, b, ..., z, aa, ab, ... in order of definition, and a nested program starts at a again. From # to the end of a line is a comment. */
 #include "ir/literal.h"
 #include "ir/op.h"
 #include <ctype.h>

@@ -17,6 +17,10 @@ mf_program *mf_pass_simplify(const mf_program *p, const mf_axis_env *env,
 mf_program *mf_pass_cse(const mf_program *p, const mf_axis_env *env, mf_error_object **error);
 mf_program *mf_optimize(const mf_program *p, const mf_axis_env *env, mf_error_object **error); /* the pipeline */
 
+/* Without the passes in the mask, which mf_pass_mask gives by name: 0 for none of that name, or one that cannot be left out (inline). */
+mf_program *mf_optimize_without(const mf_program *p, const mf_axis_env *env, unsigned skipped, mf_error_object **error);
+unsigned mf_pass_mask(const char *name);
+
 /* Whether MF_DUMP names this step. Steps: trace, jvp, grad, vmap, the passes' names, split (the pieces between collectives), fuse (the
  * engine's loops over a piece). */
 bool mf_dump_wants(const char *step);

@@ -66,10 +66,27 @@ static mf_program *run_pass(mf_program *p, int index, const mf_axis_env *env, mf
     return NULL;
 }
 
-mf_program *mf_optimize(const mf_program *p, const mf_axis_env *env, mf_error_object **error)
+static const int pass_count = (int)(sizeof passes / sizeof passes[0]);
+
+unsigned mf_pass_mask(const char *name)
+{
+    unsigned mask = 0;
+    for (int i = 0; i < pass_count; i++)
+        if (passes[i].run != mf_pass_inline_calls && strcmp(passes[i].name, name) == 0)
+            mask |= 1u << i;
+    return mask;
+}
+
+mf_program *mf_optimize_without(const mf_program *p, const mf_axis_env *env, unsigned skipped, mf_error_object **error)
 {
     mf_program *at = mf_retain(p);
-    for (int i = 0; at && i < (int)(sizeof passes / sizeof passes[0]); i++)
-        at = run_pass(at, i, env, error);
+    for (int i = 0; at && i < pass_count; i++)
+        if (!(skipped >> i & 1))
+            at = run_pass(at, i, env, error);
     return at;
+}
+
+mf_program *mf_optimize(const mf_program *p, const mf_axis_env *env, mf_error_object **error)
+{
+    return mf_optimize_without(p, env, 0, error);
 }

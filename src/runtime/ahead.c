@@ -1,40 +1,31 @@
-/* Ahead of time: the program of a call as text, and calls compiled for one signature. A compiled call is a function that traces nothing:
- * it compares the arguments' trees, types and statics with those it was made for and runs its executable.
- * Costs come from the rows' .cost, multiplied by devices and trip counts; memory from the plan. */
-#include "trace/dispatch.h"
+/* Ahead of time: a call traced and optimised for one signature (lowered), and compiled. A compiled call is a function that traces
+ * nothing: it compares the arguments' trees, types and statics with those it was made for and runs its executable.
+ * Invariant: what a stage holds never changes, so it may be used from many threads. */
+#include "runtime/ahead.h"
 
-#include "ops/rows.h"
 #include "passes/passes.h"
-#include "runtime/dispatch.h"
-#include "runtime/executable.h"
 
 #include <manyfold/function.h>
 #include <string.h>
 
-typedef struct compiled_options {
-    mf_traced *traced; /* retained; its address is the identity */
-    int arg_count, leaf_count;
-    bool has_kwargs;
-    const mf_structure *structures[MF_MAX_ARGUMENTS];
-    mf_leaf *leaves; /* owned; objects of statics retained */
-    bool *donated;   /* owned; by typed leaf; NULL: none */
-} compiled_options;
-
-static void compiled_destroy(mf_function_object *f)
+static void ahead_end(mf_ahead *o)
 {
-    compiled_options *o = f->options;
     mf_drop(o->traced);
+    mf_drop(o->program);
+    mf_drop(o->executable);
     for (int i = 0; o->leaves && i < o->leaf_count; i++)
         mf_drop(o->leaves[i].object);
     mf_free(o->leaves);
     mf_free(o->donated);
 }
 
+static void ahead_destroy(mf_function_object *f) { ahead_end(f->options); }
+
 /* ---- does a call fit? */
 
 static mf_error_object *other_tree(const mf_function_object *f, const mf_signature *s)
 {
-    const compiled_options *o = f->options;
+    const mf_ahead *o = f->options;
     mf_text t = { 0 };
     for (int i = 0; i < s->arg_count && i < o->arg_count && !t.count; i++)
         if (s->structures[i] != o->structures[i]) {
@@ -52,7 +43,7 @@ static mf_error_object *other_tree(const mf_function_object *f, const mf_signatu
 
 static mf_error_object *other_types(const mf_function_object *f, const mf_signature *s)
 {
-    const compiled_options *o = f->options;
+    const mf_ahead *o = f->options;
     mf_text t = { 0 };
     for (int i = 0; i < s->leaf_count; i++) {
         const mf_leaf *made = &o->leaves[i], *given = &s->leaves[i];
@@ -75,7 +66,7 @@ static mf_error_object *other_types(const mf_function_object *f, const mf_signat
 
 static mf_error_object *check_fit(const mf_function_object *f, const mf_signature *s)
 {
-    const compiled_options *o = f->options;
+    const mf_ahead *o = f->options;
     if (s->arg_count != o->arg_count || s->has_kwargs != o->has_kwargs || s->leaf_count != o->leaf_count ||
         memcmp(s->structures, o->structures, (size_t)s->arg_count * sizeof *s->structures) != 0)
         return other_tree(f, s);
@@ -87,7 +78,7 @@ static mf_error_object *check_fit(const mf_function_object *f, const mf_signatur
 
 static mf_value compiled_call(mf_function_object *f, const mf_value *arguments, int count)
 {
-    const compiled_options *o = f->options;
+    const mf_ahead *o = f->options;
     if (mf_trace_current())
         return mf_fail(MF_ERROR_TRACER,
                        "a compiled function was called under a transform: it exists for one signature and has no program to transform (%s)",
@@ -99,17 +90,18 @@ static mf_value compiled_call(mf_function_object *f, const mf_value *arguments, 
     if (!error)
         error = check_fit(f, &s);
     mf_value result = { 0 };
-    mf_object **typed = error ? NULL : mf_alloc(((size_t)s.leaf_count + 1) * sizeof *typed);
-    if (typed) {
+    mf_object *small[64], **typed = error || s.leaf_count <= 64 ? small : mf_alloc((size_t)s.leaf_count * sizeof *typed);
+    if (!error && !typed)
+        error = mf_error_out_of_memory();
+    if (!error) {
         int n = 0;
         for (int i = 0; i < s.leaf_count; i++)
             if (s.leaves[i].type)
                 typed[n++] = s.leaves[i].object;
-        result = mf_dispatch_traced(o->traced, typed, o->donated);
-        mf_free(typed);
-    } else if (!error) {
-        error = mf_error_out_of_memory();
+        result = mf_dispatch_executable(o->traced, o->executable, typed, o->donated);
     }
+    if (typed != small)
+        mf_free(typed);
     if (leaves != few)
         mf_free(leaves);
     return error ? mf_value_new(error) : result;
@@ -126,54 +118,58 @@ static mf_traced *compiled_trace(mf_function_object *f, const mf_signature *s, m
 }
 
 static const mf_function_class compiled_class = {
-    .name = "compiled", .trace = compiled_trace, .call = compiled_call, .destroy = compiled_destroy
+    .name = "compiled", .trace = compiled_trace, .call = compiled_call, .destroy = ahead_destroy
 };
 
-/* ---- making them */
+static mf_value lowered_call(mf_function_object *f, const mf_value *arguments, int count)
+{
+    (void)arguments, (void)count;
+    return mf_fail(MF_ERROR_ARGUMENT, "%s is lowered, not compiled: mf_compile_lowered makes a function of it that can be called",
+                   f->inner->name);
+}
 
-/* The traced program of a call; leaves as in mf_signature_make. */
-static mf_traced *trace_call(mf_function function, const mf_value *arguments, int count, mf_signature *s, mf_leaf **leaves,
-                             mf_function_object **f, mf_error_object **error)
+static const mf_function_class lowered_class = {
+    .name = "lowered", .trace = compiled_trace, .call = lowered_call, .destroy = ahead_destroy
+};
+
+const mf_ahead *mf_ahead_of(mf_function function, mf_error_object **error)
+{
+    const mf_function_object *f = mf_function_of(function, error);
+    if (f && (f->kind == &lowered_class || f->kind == &compiled_class))
+        return f->options;
+    if (f)
+        *error = mf_error_new(MF_ERROR_ARGUMENT, "%s is neither lowered nor compiled: mf_lowered and mf_compile make such functions",
+                              f->name);
+    return NULL;
+}
+
+/* ---- lowering */
+
+mf_traced *mf_ahead_trace(mf_function function, const mf_value *arguments, int count, mf_signature *s, mf_leaf **leaves,
+                          mf_function_object **f, mf_error_object **error)
 {
     *f = mf_function_of(function, error);
     if (!*f)
         return NULL;
-    *error = mf_signature_make(s, leaves, *f, arguments, count);
-    return *error ? NULL : mf_function_trace(*f, s, error);
-}
-
-const char *mf_lower_n(mf_function function, const mf_value *arguments, int count)
-{
-    MF_ENTER;
-    mf_error_object *error = NULL;
-    mf_text text = { 0 };
-    mf_signature s;
-    mf_leaf few[32], *leaves = few;
-    s.leaf_count = 32;
-    mf_function_object *f;
-    mf_traced *t = trace_call(function, arguments, count, &s, &leaves, &f, &error);
-    mf_program *p = t ? mf_optimize(t->program, NULL, &error) : NULL;
-    if (p)
-        mf_program_print(&text, p);
-    else
-        mf_text_put(&text, mf_error_text(error));
-    mf_drop(p);
+    *error = mf_signature_of_types(s, leaves, *f, arguments, count);
+    mf_traced *t = *error ? NULL : mf_function_trace(*f, s, error);
+    if (!t || !t->capture_count)
+        return t;
+    *error = mf_error_new(MF_ERROR_TRACER, "%s reads a traced value of %s: it can only be lowered outside that trace", (*f)->name,
+                          t->captures[0]->trace_name);
     mf_drop(t);
-    mf_drop(error);
-    if (leaves != few)
-        mf_free(leaves);
-    return mf_text_to_scope(&text);
+    return NULL;
 }
 
-static mf_error_object *keep_signature(compiled_options *o, const mf_signature *s)
+static mf_error_object *keep_signature(mf_ahead *o, const mf_signature *s)
 {
     o->arg_count = s->arg_count;
-    o->leaf_count = s->leaf_count;
     o->has_kwargs = s->has_kwargs;
     memcpy(o->structures, s->structures, (size_t)s->arg_count * sizeof *o->structures);
     o->leaves = mf_calloc((size_t)s->leaf_count + 1, sizeof *o->leaves);
     if (!o->leaves)
         return mf_error_out_of_memory();
+    o->leaf_count = s->leaf_count;
     for (int i = 0; i < s->leaf_count; i++) {
         o->leaves[i] = s->leaves[i];
         o->leaves[i].object = s->leaves[i].type ? NULL : mf_retain(s->leaves[i].object);
@@ -181,78 +177,158 @@ static mf_error_object *keep_signature(compiled_options *o, const mf_signature *
     return NULL;
 }
 
-mf_function mf_compile_n(mf_function function, const mf_value *arguments, int count)
+/* Everything but the executable. *f: the function that is lowered. */
+static mf_error_object *lower(mf_ahead *o, mf_function function, const mf_value *arguments, int count, mf_function_object **f)
 {
-    MF_ENTER;
     mf_error_object *error = NULL;
     mf_signature s;
     mf_leaf few[32], *leaves = few;
     s.leaf_count = 32;
-    mf_function_object *f;
-    compiled_options o;
-    memset(&o, 0, sizeof o);
-    o.traced = trace_call(function, arguments, count, &s, &leaves, &f, &error);
-    if (o.traced)
-        error = keep_signature(&o, &s);
-    if (!error && f->kind->donate_argnums && !(o.donated = mf_calloc((size_t)s.leaf_count + 1, sizeof *o.donated)))
-        error = mf_error_out_of_memory();
-    if (!error && o.donated)
-        error = mf_signature_donated(&s, f, o.donated);
+    memset(o, 0, sizeof *o);
+    o->traced = mf_ahead_trace(function, arguments, count, &s, &leaves, f, &error);
+    o->program = o->traced ? mf_optimize(o->traced->program, NULL, &error) : NULL;
     if (!error)
-        mf_dispatch_compile(o.traced, o.donated, &error);
+        error = keep_signature(o, &s);
+    if (!error && (*f)->kind->donate_argnums && !(o->donated = mf_calloc((size_t)s.leaf_count + 1, sizeof *o->donated)))
+        error = mf_error_out_of_memory();
+    if (!error && o->donated)
+        error = mf_signature_donated(&s, *f, o->donated);
     if (leaves != few)
         mf_free(leaves);
+    return error;
+}
+
+static mf_function stage_function(const mf_function_class *kind, mf_function_object *f, mf_ahead *o, mf_error_object *error)
+{
     if (!error)
-        return mf_function_make(&compiled_class, f, &o, sizeof o);
-    mf_function_object scratch = { .options = &o };
-    compiled_destroy(&scratch);
+        return mf_function_make(kind, f, o, sizeof *o);
+    ahead_end(o);
     return (mf_function){ mf_handle_new(error) };
 }
 
-/* ---- what it costs */
-
-static void add_costs(const mf_program *p, double times, mf_compiled_costs *out)
-{
-    for (int i = 0; i < p->eqn_count; i++) {
-        const mf_eqn *e = p->eqns[i];
-        int nested = mf_params_program_count(e->op, e->params);
-        double inside = times;
-        if (e->op == &mf_op_pmap)
-            inside *= (double)((const mf_pmap_params *)e->params)->axis_size;
-        else if (e->op == &mf_op_scan)
-            inside *= (double)((const mf_scan_params *)e->params)->length;
-        for (int k = 0; k < nested; k++)
-            add_costs(*mf_params_program_at(e->op, e->params, k), inside, out);
-        if (nested)
-            continue;
-        mf_cost c = e->op->cost(e);
-        out->flops += times * c.flops;
-        out->bytes_accessed += times * c.bytes;
-    }
-}
-
-mf_status mf_compiled_analysis(mf_function function, mf_compiled_costs *out)
+mf_function mf_lowered_n(mf_function function, const mf_value *arguments, int count)
 {
     MF_ENTER;
-    memset(out, 0, sizeof *out);
+    mf_ahead o;
+    mf_function_object *f = NULL;
+    mf_error_object *error = lower(&o, function, arguments, count, &f);
+    return stage_function(&lowered_class, f, &o, error);
+}
+
+/* ---- compiling */
+
+mf_function mf_compile_n(mf_function function, const mf_value *arguments, int count)
+{
+    MF_ENTER;
+    mf_ahead o;
+    mf_function_object *f = NULL;
+    mf_error_object *error = lower(&o, function, arguments, count, &f);
+    if (!error)
+        o.executable = mf_retain(mf_dispatch_compile(o.traced, o.donated, &error));
+    if (!error)
+        error = mf_executable_prepare(o.executable);
+    return stage_function(&compiled_class, f, &o, error);
+}
+
+typedef struct compiler_options {
+    unsigned skipped; /* passes */
+    const mf_backend *backend;
+} compiler_options;
+
+static mf_error_object *read_bool(const char *key, mf_object *value, bool *out)
+{
     mf_error_object *error = NULL;
-    mf_function_object *f = mf_function_of(function, &error);
-    if (!error && f->kind != &compiled_class)
-        error = mf_error_new(MF_ERROR_ARGUMENT, "%s is not a compiled function: make one with mf_compile", f->name);
-    if (error) {
-        mf_status status = error->status;
-        mf_drop(error); /* reported through the hook: nobody gets it */
-        return status;
+    const mf_array *a = mf_object_is(value, &mf_array_class) ? (const mf_array *)value : NULL;
+    const bool *element = a && a->type->dtype == MF_BOOL && !a->type->rank ? mf_array_element(a, &error) : NULL;
+    if (element)
+        *out = *element;
+    if (element || error)
+        return error;
+    const char *text = mf_static_text(value);
+    return mf_error_new(MF_ERROR_ARGUMENT, "compile option '%s': %s%s%s is not a valid bool value", key, text ? "'" : "",
+                        text ? text : (a ? mf_type_name(a->type) : value->kind->name), text ? "'" : "");
+}
+
+static mf_error_object *read_backend(mf_object *value, const mf_backend **out)
+{
+    const char *name = mf_static_text(value);
+    *out = name ? mf_backend_find(name) : NULL;
+    return *out ? NULL
+                : mf_error_new(MF_ERROR_ARGUMENT, "compile option 'backend': %s is not the name of a backend of this machine",
+                               name ? name : value->kind->name);
+}
+
+static mf_error_object *read_option(compiler_options *o, const char *key, mf_object *value)
+{
+    unsigned mask = mf_pass_mask(key);
+    bool runs = true;
+    if (strcmp(key, "backend") == 0)
+        return read_backend(value, &o->backend);
+    if (!mask)
+        return mf_error_new(MF_ERROR_ARGUMENT,
+                            "No such compile option: '%s'. There are 'backend' (a name) and the passes 'dce', 'fold', "
+                            "'simplify' and 'cse' (true or false)",
+                            key);
+    mf_error_object *error = read_bool(key, value, &runs);
+    o->skipped = runs ? o->skipped & ~mask : o->skipped | mask;
+    return error;
+}
+
+static mf_error_object *read_options(compiler_options *o, mf_object *given)
+{
+    const mf_tree *t = mf_object_is(given, &mf_tree_class) ? (const mf_tree *)given : NULL;
+    *o = (compiler_options){ 0, mf_backend_default() };
+    if (!given || (t && t->structure == mf_structure_none()))
+        return NULL;
+    if (mf_object_is(given, &mf_error_class))
+        return mf_retain(given);
+    if (!t || t->structure->kind != MF_NODE_DICT)
+        return mf_error_new(MF_ERROR_TREE, "compile options are a dict of names and values, or none");
+    mf_error_object *error = NULL;
+    for (int i = 0; i < t->structure->child_count && !error; i++) {
+        mf_object *value = mf_tree_child(t, i);
+        error = value ? read_option(o, t->structure->keys->at[i], value) : mf_error_out_of_memory();
+        mf_drop(value);
     }
-    const compiled_options *o = f->options;
-    const mf_program *p = o->traced->program;
-    add_costs(p, 1, out);
-    for (int i = 0; i < p->in_count; i++)
-        out->argument_bytes += p->in[i]->type->bytes;
-    for (int i = 0; i < p->out_count; i++)
-        out->result_bytes += p->out[i]->type->bytes;
-    for (int i = 0; o->donated && i < p->in_count - mf_traced_read_count(o->traced); i++)
-        out->aliased_bytes += o->donated[i] ? p->in[i]->type->bytes : 0;
-    mf_executable_memory((mf_executable *)atomic_load(&o->traced->executable), &out->temporary_bytes, &out->device_bytes);
-    return MF_OK;
+    return error;
+}
+
+static mf_error_object *compile_with(mf_ahead *o, const compiler_options *c)
+{
+    mf_error_object *error = NULL;
+    o->program = mf_optimize_without(o->traced->program, NULL, c->skipped, &error);
+    if (o->program)
+        o->executable = mf_executable_compile(o->program, c->backend, o->donated, &error);
+    mf_cache_count_compilation();
+    return error ? error : mf_executable_prepare(o->executable);
+}
+
+mf_function mf_compile_lowered(mf_function lowered, mf_value options)
+{
+    MF_ENTER;
+    mf_error_object *error = NULL;
+    const mf_ahead *from = mf_ahead_of(lowered, &error);
+    compiler_options c;
+    if (!error)
+        error = read_options(&c, mf_object_of(options));
+    if (error)
+        return (mf_function){ mf_handle_new(error) };
+    mf_function_object *of = mf_function_of(lowered, &error)->inner;
+    mf_ahead o;
+    mf_signature s = {
+        .arg_count = from->arg_count, .has_kwargs = from->has_kwargs, .leaf_count = from->leaf_count, .leaves = from->leaves
+    };
+    memcpy(s.structures, from->structures, sizeof s.structures);
+    memset(&o, 0, sizeof o);
+    o.traced = mf_retain(from->traced);
+    error = keep_signature(&o, &s);
+    if (!error && from->donated) {
+        o.donated = mf_alloc((size_t)from->leaf_count + 1);
+        error = o.donated ? NULL : mf_error_out_of_memory();
+        if (!error)
+            memcpy(o.donated, from->donated, (size_t)from->leaf_count);
+    }
+    if (!error)
+        error = compile_with(&o, &c);
+    return stage_function(&compiled_class, of, &o, error);
 }

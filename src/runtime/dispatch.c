@@ -136,11 +136,13 @@ static mf_error_object *gather_operands(const mf_traced *t, mf_object *const *le
     return NULL;
 }
 
-static mf_error_object *run_traced(mf_traced *t, mf_array *const *in, const bool *donated, mf_value *result)
+/* x: NULL for the program's own executable. */
+static mf_error_object *run_traced(mf_traced *t, mf_executable *x, mf_array *const *in, const bool *donated, mf_value *result)
 {
     mf_error_object *error = check_arrays(in, t->program->in_count, donated);
-    mf_executable *x = error ? NULL : mf_dispatch_compile(t, donated, &error);
-    if (!x)
+    if (!error && !x)
+        x = mf_dispatch_compile(t, donated, &error);
+    if (error || !x)
         return error;
     mf_array *small[32], **out = t->program->out_count <= 32 ? small : mf_alloc((size_t)t->program->out_count * sizeof *out);
     if (!out)
@@ -163,6 +165,11 @@ static mf_error_object *run_traced(mf_traced *t, mf_array *const *in, const bool
 
 mf_value mf_dispatch_traced(mf_traced *t, mf_object *const *leaves, const bool *donated)
 {
+    return mf_dispatch_executable(t, NULL, leaves, donated);
+}
+
+mf_value mf_dispatch_executable(mf_traced *t, mf_executable *x, mf_object *const *leaves, const bool *donated)
+{
     if (t->capture_count)
         return mf_fail(MF_ERROR_TRACER, "a traced value of %s escaped: it was used after its trace had ended (%s)",
                        t->captures[0]->trace_name, mf_type_name(t->captures[0]->type));
@@ -181,7 +188,7 @@ mf_value mf_dispatch_traced(mf_traced *t, mf_object *const *leaves, const bool *
         }
     }
     if (!error)
-        error = run_traced(t, in, all_donated, &result);
+        error = run_traced(t, x, in, all_donated, &result);
     for (int i = 0; holds && i < t->cell_count; i++)
         mf_drop(holds[i]);
     if (in != small)
@@ -369,7 +376,7 @@ const char *mf_program_text_n(mf_function function, const mf_value *arguments, i
     s.leaf_count = 32;
     mf_function_object *f = mf_function_of(function, &error);
     if (f)
-        error = mf_signature_make(&s, &leaves, f, arguments, count);
+        error = mf_signature_of_types(&s, &leaves, f, arguments, count);
     mf_traced *t = error ? NULL : mf_function_trace(f, &s, &error);
     if (t)
         mf_program_print(&text, t->program);

@@ -534,7 +534,9 @@ void mf_executable_describe(mf_text *t, const mf_executable *x)
         describe_variant(t, atomic_load(&((mf_map_site *)(uintptr_t)site)->declared));
         describe_variant(t, atomic_load(&((mf_map_site *)(uintptr_t)site)->held_once));
     }
-    mf_text_add(t, "%zu bytes of temporaries a worker\n", x->plan->scratch_bytes);
+    int64_t worker, device;
+    mf_executable_memory(x, &worker, &device);
+    mf_text_add(t, "%lld bytes of temporaries a worker\n", (long long)worker);
 }
 
 /* What every device holds between segments; what is computed once for all counts once, at the top. */
@@ -552,7 +554,18 @@ void mf_executable_memory(const mf_executable *x, int64_t *per_worker, int64_t *
     *per_device = 0;
     for (const mf_map_site *site = x->plan->sites; site; site = site->next) {
         const mf_map_plan *plan = atomic_load(&((mf_map_site *)(uintptr_t)site)->declared);
-        if (plan)
-            *per_device += crossing_bytes(plan->device);
+        if (!plan)
+            continue;
+        *per_device += crossing_bytes(plan->device);
+        if (plan->owner && (int64_t)plan->owner->scratch_bytes > *per_worker)
+            *per_worker = (int64_t)plan->owner->scratch_bytes;
     }
+}
+
+mf_error_object *mf_executable_prepare(mf_executable *x)
+{
+    mf_error_object *error = NULL;
+    for (mf_map_site *site = x->plan->sites; site && !error; site = site->next)
+        mf_map_variant(site, 0, &error);
+    return error;
 }

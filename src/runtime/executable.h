@@ -20,6 +20,8 @@ void mf_executable_inline_below(double nanoseconds);
 /* What the memory plan says, for the user: one line a fact. */
 void mf_executable_describe(mf_text *t, const mf_executable *x);
 
+/* Compiles what the first run would: the bodies of maps at the top level, as their axes declare them. Any thread. */
+mf_error_object *mf_executable_prepare(mf_executable *x);
 /* Bytes of temporaries that each worker keeps, and of values that cross segments on each device. */
 void mf_executable_memory(const mf_executable *x, int64_t *per_worker, int64_t *per_device);
 

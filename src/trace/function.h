@@ -112,6 +112,9 @@ mf_value mf_traced_apply(mf_traced *t, mf_object *const *leaves, const bool *don
 /* The signature of a call: arguments flattened, those of f's static_argnums set aside as statics. On entry *leaves has room for
  * s->leaf_count leaves; when that is too few, *leaves is allocated anew (mf_free it if it changed). An error names the argument. */
 mf_error_object *mf_signature_make(mf_signature *s, mf_leaf **leaves, const mf_function_object *f, const mf_value *arguments, int count);
+/* Likewise, where the arguments serve for their types alone: structs may stand for arrays. */
+mf_error_object *mf_signature_of_types(mf_signature *s, mf_leaf **leaves, const mf_function_object *f, const mf_value *arguments,
+                                       int count);
 /* By typed leaf: whether f's donate_argnums name its argument. */
 mf_error_object *mf_signature_donated(const mf_signature *s, const mf_function_object *f, bool *donated);
 

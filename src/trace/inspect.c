@@ -14,10 +14,18 @@
 
 /* ---- types */
 
+/* The type of an array, a traced value or a struct. */
+static const mf_type *type_seen(mf_value v)
+{
+    const mf_object *o = mf_object_of(v);
+    const mf_type *t = mf_struct_type(o);
+    return t ? t : mf_object_type(o);
+}
+
 mf_shape mf_shape_of(mf_value v)
 {
     MF_ENTER;
-    const mf_type *t = mf_value_type(v);
+    const mf_type *t = type_seen(v);
     mf_shape shape = { .rank = -1 };
     if (!t || t->rank > MF_MAX_RANK)
         return shape;
@@ -29,28 +37,28 @@ mf_shape mf_shape_of(mf_value v)
 mf_dtype mf_dtype_of(mf_value v)
 {
     MF_ENTER;
-    const mf_type *t = mf_value_type(v);
+    const mf_type *t = type_seen(v);
     return t ? t->dtype : MF_DTYPE_DEFAULT;
 }
 
 bool mf_weak_type_of(mf_value v)
 {
     MF_ENTER;
-    const mf_type *t = mf_value_type(v);
+    const mf_type *t = type_seen(v);
     return t && t->weak;
 }
 
 int mf_ndim(mf_value v)
 {
     MF_ENTER;
-    const mf_type *t = mf_value_type(v);
+    const mf_type *t = type_seen(v);
     return t ? t->rank : -1;
 }
 
 int64_t mf_size(mf_value v)
 {
     MF_ENTER;
-    const mf_type *t = mf_value_type(v);
+    const mf_type *t = type_seen(v);
     return t ? t->size : -1;
 }
 
@@ -68,7 +76,7 @@ int64_t mf_dim(mf_value v, int axis)
 {
     MF_ENTER;
     mf_object *o = mf_object_of(v);
-    const mf_type *t = mf_object_type(o);
+    const mf_type *t = type_seen(v);
     int at = t && axis < 0 ? axis + t->rank : axis;
     if (t && at >= 0 && at < t->rank)
         return t->dims[at];
@@ -237,6 +245,8 @@ static void print_object(mf_text *t, mf_object *o, bool inside)
         mf_array_print(t, (mf_array *)o);
     else if (mf_object_is(o, &mf_tracer_class))
         mf_text_add(t, "Traced<%s>", mf_type_name(((const mf_tracer *)o)->type));
+    else if (mf_struct_type(o))
+        mf_text_put(t, mf_type_name(mf_struct_type(o)));
     else if (mf_object_is(o, &mf_tree_class))
         print_tree(t, ((const mf_tree *)o)->structure, ((const mf_tree *)o)->leaves, &next);
     else if (mf_object_is(o, &mf_error_class))

@@ -41,9 +41,10 @@ static mf_error_object *static_leaf(mf_leaf *leaf, mf_object *o, const char *fun
                         argument, function, mf_object_is(o, &mf_array_class) ? mf_type_name(((mf_array *)o)->type) : o->kind->name);
 }
 
-static mf_error_object *typed_leaf(mf_leaf *leaf, mf_object *o, const mf_function_object *f, const mf_structure *s, int argument, int index)
+static mf_error_object *typed_leaf(mf_leaf *leaf, mf_object *o, const mf_function_object *f, const mf_structure *s, int argument, int index,
+                                   bool structs)
 {
-    leaf->type = mf_object_type(o);
+    leaf->type = structs && mf_struct_type(o) ? mf_struct_type(o) : mf_object_type(o);
     leaf->object = o;
     leaf->identity = NULL;
     if (leaf->type)
@@ -95,7 +96,8 @@ static bool names_argument(const mf_ints *list, int argument, int count)
     return false;
 }
 
-mf_error_object *mf_signature_make(mf_signature *s, mf_leaf **leaves, const mf_function_object *f, const mf_value *arguments, int count)
+static mf_error_object *make_signature(mf_signature *s, mf_leaf **leaves, const mf_function_object *f, const mf_value *arguments, int count,
+                                       bool structs)
 {
     const mf_ints *statics = f->kind->static_argnums ? f->kind->static_argnums(f) : NULL;
     int capacity = s->leaf_count;
@@ -128,10 +130,21 @@ mf_error_object *mf_signature_make(mf_signature *s, mf_leaf **leaves, const mf_f
         bool is_static = names_argument(statics, i, count - s->has_kwargs) && !(s->has_kwargs && i == count - 1);
         for (int k = 0; k < sizes[i] && !error; k++) {
             mf_leaf *leaf = &(*leaves)[s->leaf_count++];
-            error = is_static ? static_leaf(leaf, items[i][k], f->name, i) : typed_leaf(leaf, items[i][k], f, s->structures[i], i, k);
+            error = is_static ? static_leaf(leaf, items[i][k], f->name, i)
+                              : typed_leaf(leaf, items[i][k], f, s->structures[i], i, k, structs);
         }
     }
     return error;
+}
+
+mf_error_object *mf_signature_make(mf_signature *s, mf_leaf **leaves, const mf_function_object *f, const mf_value *arguments, int count)
+{
+    return make_signature(s, leaves, f, arguments, count, false);
+}
+
+mf_error_object *mf_signature_of_types(mf_signature *s, mf_leaf **leaves, const mf_function_object *f, const mf_value *arguments, int count)
+{
+    return make_signature(s, leaves, f, arguments, count, true);
 }
 
 mf_error_object *mf_signature_donated(const mf_signature *s, const mf_function_object *f, bool *donated)

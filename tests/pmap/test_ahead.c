@@ -1,8 +1,19 @@
-/* Ahead of time: lowering to text, compiling for one signature, refusing others, and what a compiled call says of its costs. And the
- * cache: what hits, what is counted, what clearing does. */
-#include "check.h"
+/* Ahead of time: lowering to text, compiling for one signature, refusing others, and what a compiled call says of its costs; among them the
+ * counterparts of the peer's tests of lower and compile (CONFORMANCE.md). And the cache: what hits, what is counted, what clearing does. */
+#include "peer.h"
 
-#include <manyfold.h>
+#define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
+
+FN(off_mean, mf_sub(v, mf_pmean(v, "i")))
+FN(itself, v)
+FN(twice_the_same, mf_add(mf_sin(v), mf_mul(mf_sin(v), mf_psum(1, "i"))))
+FN(sorted_twice, mf_sort(mf_mul(mf_sort(v, 0), -1), 0))
+FN(doubled, mf_add(v, v))
+FN2(off_other_mean, x, y, mf_sub(x, mf_pmean(y, "i")))
+FN2(both, x, y, mf_tuple(x, y))
+FN2(power, x, n, mf_pow(x, n))
+FN(of_tree, mf_add(mf_get(v, "a"), mf_get(v, "b")))
+FN(waves_and_mean, mf_dict("s", mf_sin(v), "m", mf_tuple(mf_pmean(mf_sum(v), "i"), mf_none())))
 
 static int traces;
 static mf_value step(mf_value x, mf_value y)
@@ -10,68 +21,291 @@ static mf_value step(mf_value x, mf_value y)
     traces++;
     return mf_add(mf_mul(x, 2), mf_psum(mf_sum(y), "i"));
 }
-static mf_value power(mf_value x, mf_value n) { return mf_pow(x, n); }
-static mf_value of_tree(mf_value t) { return mf_add(mf_get(t, "a"), mf_get(t, "b")); }
-
 static mf_function mapped(void) { return mf_pmap(step, .axis_name = "i"); }
 static mf_value rows(int n) { return mf_reshape(mf_arange(2 * n, MF_F32), MF_SHAPE(2, n)); }
 
-TEST(lowering_shows_the_program)
+static mf_function off(void) { return mf_pmap(off_mean, "i"); }
+static mf_value x84(void) { return FLOATS(8, 4); }
+
+static int occurrences(const char *text, const char *what)
 {
-    mf_set_num_cpu_devices(8);
-    const char *text = mf_lower(mapped(), rows(3), rows(3));
-    CHECK_CONTAINS(text, "pmap");
-    CHECK_CONTAINS(text, "psum");
-    CHECK_CONTAINS(text, "f32[2,3]");
-    CHECK_CONTAINS(mf_lower(mapped(), 1.0, rows(3)), "rank 0");
+    int n = 0;
+    for (const char *at = text; (at = strstr(at, what)); at += strlen(what))
+        n++;
+    return n;
+}
+
+/* ---- calls */
+
+TEST(a_lowered_call_compiles_and_runs)
+{
+    mf_function lowered = mf_lowered(off(), x84()), compiled = mf_compile_lowered(lowered, mf_none());
+    EXPECT_SAME(mf_call(compiled, x84()), mf_call(off(), x84()));
+    mf_function stages[] = { lowered, compiled };
+    for (int i = 0; i < COUNT(stages); i++) {
+        mf_value in = mf_stage_arguments(stages[i]), out = mf_stage_results(stages[i]);
+        CHECK_STR(mf_str(in), "(float32[8,4],)");
+        CHECK_STR(mf_str(out), "float32[8,4]");
+        CHECK_STR(mf_str(mf_shape_of(mf_get(in, 0))), "(8, 4)");
+        CHECK_EQ_INT(mf_dtype_of(out), MF_F32);
+    }
+    CHECK_STR(mf_str(lowered), "lowered(pmap(off_mean))");
+    CHECK_STR(mf_str(compiled), "compiled(pmap(off_mean))");
+    EXPECT_ERROR(mf_call(lowered, x84()), "lowered, not compiled");
 }
 
 TEST(a_compiled_call_runs_and_traces_nothing)
 {
+    mf_clear_caches();
     traces = 0;
-    mf_function f = mf_compile(mapped(), mf_zeros(MF_SHAPE(2, 3), MF_F32), mf_zeros(MF_SHAPE(2, 3), MF_F32));
-    CHECK_STR(mf_str(mf_call(f, rows(3), rows(3))), "[[15. 17. 19.]\n [21. 23. 25.]]");
-    mf_call(f, rows(3), rows(3));
-    CHECK(traces <= 1); /* the test above may have traced it already */
+    mf_function f = mf_compile(mapped(), mf_struct(MF_SHAPE(2, 3), MF_F32), mf_struct(MF_SHAPE(2, 3), MF_F32));
+    int64_t compiled = mf_cache_read().compilations;
+    CHECK_EQ_INT(traces, 1);
+    for (int i = 0; i < 3; i++)
+        EXPECT(mf_call(f, rows(3), rows(3)), 15, 17, 19, 21, 23, 25);
+    CHECK_EQ_INT(traces, 1);
+    mf_call(mapped(), rows(3), rows(3)); /* what was compiled ahead serves ordinary calls too */
+    CHECK_EQ_INT(mf_cache_read().compilations - compiled, 0);
+    CHECK_EQ_INT(traces, 1);
 }
 
-TEST(other_types_and_trees_are_refused)
+TEST(a_trivial_call)
 {
-    mf_function f = mf_compile(mapped(), rows(3), rows(3));
-    mf_value e = mf_call(f, mf_astype(rows(3), MF_I32), rows(3));
-    CHECK_CONTAINS(mf_error(e), "Argument types differ from the types for which this computation was compiled.");
-    CHECK_CONTAINS(mf_error(e), "argument 0 compiled with float32[2,3] and called with int32[2,3]");
-    CHECK_CONTAINS(mf_error(mf_call(f, rows(4), rows(3))), "float32[2,4]");
-    CHECK_CONTAINS(mf_error(mf_call(f, rows(3))), "does not match");
+    mf_value x = FLOATS(8);
+    mf_function f = mf_compile(mf_pmap(itself, "i"), x);
+    EXPECT_SAME(mf_call(f, x), mf_call(mf_pmap(itself, "i"), x));
+    EXPECT(mf_call(f, x), 0, 1, 2, 3, 4, 5, 6, 7);
+}
+
+TEST(several_arguments)
+{
+    mf_function f = mf_compile(mf_pmap(off_other_mean, "i"), x84(), x84());
+    EXPECT_SAME(mf_call(f, x84(), x84()), mf_call(mf_pmap(off_other_mean, "i"), x84(), x84()));
+    EXPECT_SAME(mf_call(f, x84(), mf_mul(x84(), 2)), mf_call(mf_pmap(off_other_mean, "i"), x84(), mf_mul(x84(), 2)));
+}
+
+TEST(a_trivial_call_of_several_arguments)
+{
+    mf_value x = FLOATS(8), y = WAVES(8);
+    mf_function f = mf_compile(mf_pmap(both, "i"), x, x);
+    EXPECT_SAME(mf_call(f, x, y), mf_tuple(x, y));
+    CHECK_STR(mf_str(mf_stage_results(f)), "(float32[8], float32[8])");
+}
+
+TEST(structs_stand_for_arrays)
+{
+    mf_value s = mf_struct(MF_SHAPE(8, 4), MF_F32);
+    EXPECT_SAME(mf_call(mf_compile(off(), s), x84()), mf_call(off(), x84()));
+    CHECK_STR(mf_str(s), "float32[8,4]");
+    CHECK_EQ_INT(mf_size(s), 32);
+    CHECK_EQ_INT(mf_dim(s, -1), 4);
+    CHECK_STR(mf_program_text(off(), s), mf_program_text(off(), x84()));
+    CHECK_STR(mf_lower(off(), s), mf_lower(off(), x84()));
+    CHECK_STR(mf_str(mf_eval_shape(mf_pmap(waves_and_mean, "i"), mf_struct(MF_SHAPE(8, 3), MF_BF16))),
+              "{'m': (bfloat16[8], None), 's': bfloat16[8,3]}");
+    /* they have no numbers */
+    EXPECT_ERROR(mf_call(off(), s), "is a struct (a shape and a dtype without numbers), not an array");
+    EXPECT_ERROR(mf_call(mf_compile(off(), s), s), "is a struct");
+    EXPECT_ERROR(mf_add(s, 1), "struct");
+    EXPECT_ERROR(mf_struct(MF_SHAPE(-1), MF_F32), "no shape");
+    EXPECT_ERROR(mf_eval_shape(off(), mf_struct(MF_SHAPE0, MF_F32)), "rank 0");
+}
+
+/* ---- refusals */
+
+TEST(other_trees_are_refused)
+{
+    mf_function f = mf_compile(off(), x84());
+    EXPECT_ERROR(mf_call(f, mf_list(x84())), "compiled with an input tree that does not match the one it was called with");
+    EXPECT_ERROR(mf_call(f, x84(), x84()), "1 arguments against 2");
     mf_function g = mf_compile(mf_pmap(of_tree), mf_dict("a", rows(1), "b", rows(1)));
-    CHECK_CONTAINS(mf_error(mf_call(g, mf_dict("a", rows(1), "c", rows(1)))), "does not match");
-    CHECK_STR(mf_str(mf_call(g, mf_dict("a", rows(1), "b", rows(1)))), "[[0.]\n [2.]]");
-    CHECK_CONTAINS(mf_error(mf_call(mf_jit(g), mf_dict("a", rows(1), "b", rows(1)))), "under a transform");
+    EXPECT_ERROR(mf_call(g, mf_dict("a", rows(1), "c", rows(1))), "does not match");
+    EXPECT(mf_call(g, mf_dict("a", rows(1), "b", rows(1))), 0, 2);
+    EXPECT_ERROR(mf_call(mf_jit(g), mf_dict("a", rows(1), "b", rows(1))), "under a transform");
+}
+
+TEST(other_trees_are_refused_by_a_trivial_call)
+{
+    mf_function f = mf_compile(mf_pmap(itself, "i"), FLOATS(8));
+    EXPECT_ERROR(mf_call(f, mf_list(FLOATS(8))), "compiled with an input tree that does not match the one it was called with");
+}
+
+TEST(other_types_are_refused)
+{
+    mf_function f = mf_compile(off(), x84());
+    mf_value e = mf_call(f, INTS(8, 4));
+    EXPECT_ERROR(e, "Argument types differ from the types for which this computation was compiled. The mismatches are: ");
+    EXPECT_ERROR(e, "argument 0 compiled with float32[8,4] and called with int32[8,4]");
+    EXPECT_ERROR(mf_call(f, FLOATS(8, 3)), "called with float32[8,3]");
+    EXPECT_SAME(mf_call(f, x84()), mf_call(off(), x84()));
 }
 
 TEST(statics_are_part_of_the_signature)
 {
     mf_function f = mf_compile(mf_pmap(power, .static_broadcasted_argnums = MF_INTS(1)), rows(2), 3);
-    CHECK_STR(mf_str(mf_call(f, rows(2), 3)), "[[ 0.  1.]\n [ 8. 27.]]");
-    CHECK_CONTAINS(mf_error(mf_call(f, rows(2), 2)), "static");
+    EXPECT(mf_call(f, rows(2), 3), 0, 1, 8, 27);
+    EXPECT_ERROR(mf_call(f, rows(2), 2), "static");
 }
 
-TEST(costs)
+/* ---- texts */
+
+TEST(lowering_shows_the_program)
 {
-    mf_function f = mf_compile(mapped(), rows(3), rows(3));
-    mf_call(f, rows(3), rows(3));
-    mf_compiled_costs c;
-    CHECK_EQ_INT(mf_compiled_analysis(f, &c), MF_OK);
-    CHECK(c.flops >= 2 * (3 + 3 + 2)); /* 2 devices: a product, a sum of the result, two sums that reduce */
+    const char *text = mf_lower(off(), x84());
+    CHECK_CONTAINS(text, "program (a: f32[8,4]) {");
+    CHECK_CONTAINS(text, "pmap[axis_name=i, axis_size=8");
+    CHECK_CONTAINS(text, "psum[axes=(i)");
+    CHECK_CONTAINS(mf_lower(mapped(), 1.0, rows(3)), "rank 0");
+}
+
+TEST(a_lowered_call_has_two_texts)
+{
+    mf_function lowered = mf_lowered(off(), x84());
+    const char *traced = mf_stage_text(lowered, MF_TEXT_TRACED), *optimized = mf_stage_text(lowered, MF_TEXT_OPTIMIZED);
+    CHECK_CONTAINS(traced, mf_program_text(off(), x84()));
+    CHECK_STR(optimized, mf_lower(off(), x84()));
+    CHECK_EQ_INT(occurrences(traced, " div "), 1); /* the mean divides by 8; optimised it multiplies by 0.125 */
+    CHECK_EQ_INT(occurrences(optimized, " div "), 0);
+    CHECK_CONTAINS(mf_stage_text(lowered, MF_TEXT_PLAN), "only lowered");
+    CHECK_CONTAINS(mf_stage_text(off(), MF_TEXT_TRACED), "neither lowered nor compiled");
+}
+
+TEST(a_compiled_call_has_three_texts)
+{
+    mf_function f = mf_compile(off(), x84());
+    CHECK_STR(mf_stage_text(f, MF_TEXT_OPTIMIZED), mf_lower(off(), x84()));
+    CHECK_CONTAINS(mf_stage_text(f, MF_TEXT_TRACED), mf_program_text(off(), x84()));
+    const char *plan = mf_stage_text(f, MF_TEXT_PLAN);
+    CHECK_CONTAINS(plan, "map over 8 devices");
+    CHECK_CONTAINS(plan, "bytes of temporaries a worker");
+}
+
+TEST(the_text_tells_the_replicas)
+{
+    CHECK_CONTAINS(mf_lower(off(), x84()), "# replicas = 8, partitions = 1\n");
+    CHECK_CONTAINS(mf_lower(mf_pmap(mf_pmap(doubled)), FLOATS(2, 3)), "# replicas = 6, partitions = 1\n");
+    CHECK_CONTAINS(mf_lower(mf_jit(doubled), FLOATS(2, 3)), "# replicas = 1, partitions = 1\n");
+}
+
+TEST(the_text_tells_the_replicas_of_a_map_in_jit)
+{
+    CHECK_CONTAINS(mf_lower(mf_jit(mf_pmap(doubled)), FLOATS(2, 2, 2)), "# replicas = 2, partitions = 1\n");
+}
+
+/* ---- costs */
+
+TEST(costs_before_compiling)
+{
+    mf_stage_costs c;
+    CHECK_EQ_INT(mf_stage_analysis(mf_lowered(off(), x84()), &c), MF_OK);
+    CHECK_EQ_INT((int64_t)c.flops, 8 * (4 + 4 + 4)); /* on each device a sum, a quotient and a difference an element */
     CHECK(c.bytes_accessed > 0);
+    CHECK_EQ_INT(c.argument_bytes, 128);
+    CHECK_EQ_INT(c.result_bytes, 128);
+    CHECK_EQ_INT(c.temporary_bytes, 0);
+}
+
+TEST(costs_after_compiling)
+{
+    mf_stage_costs c, cut;
+    mf_function lowered = mf_lowered(mf_pmap(twice_the_same, "i"), x84());
+    CHECK_EQ_INT(mf_stage_analysis(mf_compile_lowered(lowered, mf_none()), &c), MF_OK);
+    CHECK_EQ_INT(mf_stage_analysis(lowered, &cut), MF_OK);
+    CHECK(c.flops > 0 && c.flops < cut.flops); /* equal sines are one */
+    CHECK(c.bytes_accessed > 0);
+}
+
+static void ignore(mf_status status, const char *message, void *context) { (void)status, (void)message, (void)context; }
+
+TEST(memory_of_a_compiled_call)
+{
+    mf_stage_costs c;
+    mf_function f = mf_compile(mf_pmap(step, "i"), rows(3), rows(3));
+    CHECK_EQ_INT(mf_stage_analysis(f, &c), MF_OK); /* before the first call */
     CHECK_EQ_INT(c.argument_bytes, 48);
     CHECK_EQ_INT(c.result_bytes, 24);
     CHECK_EQ_INT(c.aliased_bytes, 0);
-    CHECK(c.device_bytes > 0);
-    f = mf_compile(mf_pmap(step, .axis_name = "i", .donate_argnums = MF_INTS(0)), rows(3), rows(3));
-    CHECK_EQ_INT(mf_compiled_analysis(f, &c), MF_OK);
+    CHECK(c.device_bytes >= 12 + 12 + 4); /* two rows and what the sum needs */
+    f = mf_compile(mf_pmap(step, "i", .donate_argnums = MF_INTS(0)), rows(3), rows(3));
+    CHECK_EQ_INT(mf_stage_analysis(f, &c), MF_OK);
     CHECK_EQ_INT(c.aliased_bytes, 24);
+    f = mf_compile(mf_pmap(sorted_twice), FLOATS(8, 100));
+    CHECK_EQ_INT(mf_stage_analysis(f, &c), MF_OK);
+    CHECK(c.temporary_bytes >= 400);
+    mf_set_error_hook(ignore, NULL); /* there is no value that could carry it */
+    CHECK_EQ_INT(mf_stage_analysis(mapped(), &c), MF_ERROR_ARGUMENT);
+    mf_set_error_hook(NULL, NULL);
 }
+
+/* ---- executables */
+
+TEST(an_executable_is_an_object)
+{
+    mf_function f = mf_compile(off(), x84());
+    mf_value kept;
+    {
+        MF_SCOPE;
+        mf_value inner = mf_call(f, x84());
+        kept = mf_escape(inner);
+    }
+    mf_clear_caches(); /* it is its own: forgetting programs does not end it */
+    int64_t before = mf_cache_read().compilations;
+    EXPECT_SAME(mf_call(f, x84()), kept);
+    CHECK_EQ_INT(mf_cache_read().compilations, before);
+}
+
+TEST(the_executable_names_its_devices)
+{
+    mf_device_list all = mf_devices();
+    mf_device two[] = { all.at[5], all.at[2] };
+    mf_function f = mf_compile(mf_pmap(off_mean, "i", .devices = { 2, two }), FLOATS(2, 4));
+    CHECK_CONTAINS(mf_stage_text(f, MF_TEXT_OPTIMIZED), "devices=(5,2)");
+    mf_device_list held = mf_devices_of_array(mf_call(f, FLOATS(2, 4)));
+    CHECK_EQ_INT(held.count, 2);
+    CHECK(held.at[0].handle == two[0].handle && held.at[1].handle == two[1].handle);
+}
+
+TEST(compiler_options)
+{
+    mf_function lowered = mf_lowered(mf_pmap(twice_the_same, "i"), x84());
+    mf_function f = mf_compile_lowered(lowered, mf_dict("cse", mf_b(false)));
+    CHECK_EQ_INT(occurrences(mf_stage_text(f, MF_TEXT_OPTIMIZED), " sin "), 2);
+    mf_function g = mf_compile_lowered(lowered, mf_dict("cse", mf_b(true), "backend", "reference"));
+    CHECK_EQ_INT(occurrences(mf_stage_text(g, MF_TEXT_OPTIMIZED), " sin "), 1);
+    EXPECT_SAME(mf_call(f, x84()), mf_call(mf_pmap(twice_the_same, "i"), x84()));
+    EXPECT_SAME(mf_call(g, x84()), mf_call(f, x84()));
+}
+
+static mf_value refused(mf_function lowered, mf_value options) { return mf_call(mf_compile_lowered(lowered, options), x84()); }
+
+TEST(other_compiler_options_are_refused)
+{
+    mf_function lowered = mf_lowered(off(), x84());
+    EXPECT_ERROR(refused(lowered, mf_dict("invalid_key", "invalid_value")), "No such compile option: 'invalid_key'");
+    EXPECT_ERROR(refused(lowered, mf_dict("cse", "invalid_value")), "'invalid_value' is not a valid bool value");
+    EXPECT_ERROR(refused(lowered, mf_dict("cse", 1)), "is not a valid bool value");
+    EXPECT_ERROR(refused(lowered, mf_dict("backend", "abacus")), "abacus is not the name of a backend");
+    EXPECT_ERROR(refused(lowered, mf_tuple(1)), "a dict");
+    EXPECT_ERROR(refused(lowered, mf_dict("inline", mf_b(false))), "No such compile option");
+    EXPECT_ERROR(refused(off(), mf_none()), "neither lowered nor compiled");
+}
+
+TEST(one_lowered_call_compiled_with_several_options)
+{
+    mf_function lowered = mf_lowered(off(), x84());
+    int64_t before = mf_cache_read().compilations;
+    mf_function f[] = { mf_compile_lowered(lowered, mf_none()), mf_compile_lowered(lowered, mf_dict("fold", mf_b(true))),
+                        mf_compile_lowered(lowered, mf_dict("fold", mf_b(false))) };
+    CHECK_EQ_INT(mf_cache_read().compilations - before, 3);
+    for (int i = 0; i < COUNT(f); i++)
+        for (int k = 0; k < i; k++)
+            CHECK(f[i].handle != f[k].handle);
+    EXPECT_ERROR(refused(lowered, mf_dict("invalid_key", "invalid_value")), "No such compile option: 'invalid_key'");
+    for (int i = 0; i < COUNT(f); i++)
+        EXPECT_SAME(mf_call(f[i], x84()), mf_call(off(), x84()));
+}
+
+/* ---- the cache */
 
 TEST(the_cache_counts_and_clears)
 {

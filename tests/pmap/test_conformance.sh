@@ -11,7 +11,7 @@ awk -F'|' '
         n = split($3, tests, ",")
         for (i = 1; i <= n; i++) {
             gsub(/^ +| +$/, "", tests[i])
-            if (tests[i] == "missing" || tests[i] ~ /^ahead of time/)
+            if (tests[i] == "missing")
                 continue
             split(tests[i], part, ":")
             found = 0
