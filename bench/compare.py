@@ -15,9 +15,10 @@ import statistics
 import subprocess
 import sys
 
-NAMES = ["first_call_double", "dispatch_double", "first_call_psum", "dispatch_psum", "first_call_linear_regression", "linear_regression_step",
-         "psum_1MiB", "psum_16MiB", "psum_64MiB", "first_call_cnn_step_float32_128", "cnn_step_float32_128",
-         "cnn_step_bfloat16_128"]
+NAMES = ["first_call_dispatch_double", "dispatch_double", "first_call_dispatch_psum", "dispatch_psum", "first_call_linear_regression_step",
+         "linear_regression_step", "psum_1MiB", "psum_16MiB", "psum_64MiB", "first_call_cnn_step_float32_128", "cnn_step_float32_128",
+         "cnn_step_bfloat16_128", "matmul_512", "matmul_1024", "matmul_2048", "cross_entropy_4096x1000", "cross_entropy_grad_4096x1000",
+         "adam_1Mi", "adam_16Mi", "layer_norm_4096x1024", "tanh_exp_64Ki"]
 
 
 class Side:

@@ -16,6 +16,7 @@ that are ready; asked again, it is repeated. `startup` is the time from the firs
 `rss_mib` is the peak of the process so far: ask a fresh process for one workload to know that workload's memory.
 The first line says {"name": "ready"}; a name that fails gets {"name": ..., "error": ...} and the loop goes on.
 
+Names, shapes, dtypes and formulas are those of bench/workloads/*.c; normal numbers come from the same keys.
 Two releases count: jax 0.10.2 (pmap on jit and shard_map) and jax 0.4.35 with jaxlib 0.4.34 and numpy below 2.2 (the
 original pmap). Figures are for ratios within one interleaved run; absolute times on a shared machine mean little.
 """
@@ -39,14 +40,20 @@ def workload(name, calls):
     return register
 
 
-def sharded(jax, n, array):
-    """The rows of the array, laid out on n devices, ready."""
+def sharded(jax, array):
+    """The rows of the array, laid out on the devices, ready."""
     return jax.block_until_ready(jax.pmap(lambda a: a)(array))
 
 
-def on_tiny(jax, n, f):
+def normal(jax, seed, shape):
+    return jax.random.normal(jax.random.PRNGKey(seed), shape, jax.numpy.float32)
+
+
+# ---- pmap itself
+
+def on_tiny(jax, n, f, width=4):
     """The first call gets an ordinary array, as a user's would; the later ones its result, which lies on the devices."""
-    x, laid_out = jax.block_until_ready(jax.numpy.arange(4.0 * n).reshape(n, 4)), False
+    x, laid_out = jax.block_until_ready(jax.numpy.arange(float(width) * n).reshape(n, width)), False
 
     def call():
         nonlocal x, laid_out
@@ -55,6 +62,13 @@ def on_tiny(jax, n, f):
             x, laid_out = out, True
         return out
     return call
+
+
+@workload("warming", calls=10)
+def warming(jax, n):
+    jnp = jax.numpy
+    energy = jax.grad(lambda x: jnp.sum(jnp.tanh(x) * jnp.exp(-x**2)))
+    return on_tiny(jax, n, jax.pmap(lambda x: jax.lax.psum(energy(x), "i"), axis_name="i"), 20000)
 
 
 @workload("dispatch_double", calls=100)
@@ -67,16 +81,20 @@ def normalize(jax, n):
     return on_tiny(jax, n, jax.pmap(lambda a: a / jax.lax.psum(a, "i"), axis_name="i"))
 
 
-def all_reduce(mib):
-    @workload(f"psum_{mib}MiB", calls=3)
+def all_reduce(name, kib, calls):
+    @workload(f"psum_{name}", calls)
     def prepare(jax, n):
-        x = sharded(jax, n, jax.numpy.ones((n, mib * (1 << 20) // 4), jax.numpy.float32))
+        rows = jax.numpy.arange(n, dtype=jax.numpy.float32).reshape(n, 1) + jax.numpy.ones((n, kib << 8), jax.numpy.float32)
+        x = jax.block_until_ready(jax.pmap(lambda a: a * 2)(rows))
+        del rows
         f = jax.pmap(lambda a: jax.lax.psum(a, "i"), axis_name="i")
         return lambda: f(x)
 
 
-for megabytes in (1, 16, 64):
-    all_reduce(megabytes)
+for kibibytes, times in ((1, 50), (4, 50), (16, 50), (64, 20), (256, 10)):
+    all_reduce(f"{kibibytes}KiB", kibibytes, times)
+for mebibytes, times in ((1, 5), (4, 3), (16, 3), (64, 2), (256, 1)):
+    all_reduce(f"{mebibytes}MiB", mebibytes << 10, times)
 
 
 def replicated(jax, n, tree):
@@ -97,7 +115,8 @@ def linear_regression(jax, n):
         return jax.tree_util.tree_map(lambda p, g: p - rate * g, params, grads), lax.pmean(loss, "batch")
 
     f = jax.pmap(step, axis_name="batch", in_axes=(0, 0, 0, None), static_broadcasted_argnums=(3,))
-    x, y = sharded(jax, n, jnp.ones((n, 100, 5))), sharded(jax, n, jnp.ones((n, 100)))
+    x = sharded(jax, jnp.arange(n * 500.0).reshape(n, 100, 5) * 1e-4)
+    y = sharded(jax, jnp.arange(n * 100.0).reshape(n, 100) * 1e-3)
     params = replicated(jax, n, (jnp.ones(5), jnp.ones(())))
 
     def call():
@@ -107,12 +126,104 @@ def linear_regression(jax, n):
     return call
 
 
-def cnn(dtype_name, batch):
-    @workload(f"cnn_step_{dtype_name}_{batch}", calls=3)
+# ---- one jitted function on one device
+
+def matmul(n, calls):
+    @workload(f"matmul_{n}", calls)
+    def prepare(jax, _):
+        f, a, b = jax.jit(lambda a, b: a @ b), normal(jax, 0, (n, n)), normal(jax, 1, (n, n))
+        return lambda: f(a, b)
+
+
+for size, times in ((64, 100), (512, 20), (1024, 4), (2048, 1)):
+    matmul(size, times)
+
+
+def cross_entropy(rows, classes, calls, calls_grad):
+    def loss(jax, x, label):
+        """optax.softmax_cross_entropy_with_integer_labels"""
+        return jax.nn.logsumexp(x, axis=-1) - jax.numpy.take_along_axis(x, label[:, None], axis=-1)[:, 0]
+
+    def arguments(jax):
+        return normal(jax, 0, (rows, classes)), jax.random.randint(jax.random.PRNGKey(1), (rows,), 0, classes)
+
+    @workload(f"cross_entropy_{rows}x{classes}", calls)
+    def forward(jax, _):
+        f, (x, label) = jax.jit(lambda x, label: loss(jax, x, label)), arguments(jax)
+        return lambda: f(x, label)
+
+    @workload(f"cross_entropy_grad_{rows}x{classes}", calls_grad)
+    def gradient(jax, _):
+        f, (x, label) = jax.jit(jax.value_and_grad(lambda x, label: jax.numpy.mean(loss(jax, x, label)))), arguments(jax)
+        return lambda: f(x, label)
+
+
+cross_entropy(64, 10, 100, 100)
+cross_entropy(4096, 1000, 10, 5)
+
+
+def adam_update(jax, p, m, v, t, g):
+    """One step of optax.adam, leaf by leaf."""
+    tree_map = jax.tree_util.tree_map
+    t = t + 1
+    m = tree_map(lambda a, b: 0.9 * a + 0.1 * b, m, g)
+    v = tree_map(lambda a, b: 0.999 * a + 0.001 * b * b, v, g)
+    p = tree_map(lambda a, b, c: a - 1e-3 * (b / (1 - 0.9**t)) / (jax.numpy.sqrt(c / (1 - 0.999**t)) + 1e-8), p, m, v)
+    return p, m, v, t
+
+
+def adam(name, n, calls):
+    @workload(f"adam_{name}", calls)
+    def prepare(jax, _):
+        f = jax.jit(lambda *a: adam_update(jax, *a), donate_argnums=(0, 1, 2, 3))
+        jnp = jax.numpy
+        state = normal(jax, 0, (n,)), jnp.zeros(n), jnp.zeros(n), jnp.zeros(())
+        g = normal(jax, 1, (n,))
+
+        def call():
+            nonlocal state
+            state = f(*state, g)
+            return state
+        return call
+
+
+adam("4Ki", 4 << 10, 100)
+adam("1Mi", 1 << 20, 20)
+adam("16Mi", 16 << 20, 2)
+
+
+def layer_norm(rows, width, calls):
+    @workload(f"layer_norm_{rows}x{width}", calls)
+    def prepare(jax, _):
+        jnp = jax.numpy
+
+        @jax.jit
+        def f(x, scale, bias):
+            centred = x - jnp.mean(x, -1, keepdims=True)
+            variance = jnp.mean(centred**2, -1, keepdims=True)
+            return centred * jax.lax.rsqrt(variance + 1e-5) * scale + bias
+
+        x, scale, bias = normal(jax, 0, (rows, width)), normal(jax, 1, (width,)), normal(jax, 2, (width,))
+        return lambda: f(x, scale, bias)
+
+
+layer_norm(64, 64, 100)
+layer_norm(4096, 1024, 10)
+
+
+@workload("tanh_exp_64Ki", calls=100)
+def tanh_exp(jax, _):
+    f, x = jax.jit(lambda x: jax.numpy.tanh(x) * jax.numpy.exp(x)), normal(jax, 0, (64 << 10,))
+    return lambda: f(x)
+
+
+# ---- the CNN step of the data-parallel guide
+
+def cnn(dtype_name, batch, calls, channels=32):
+    @workload(f"cnn_step_{dtype_name}_{batch}" + (f"_c{channels}" if channels != 32 else ""), calls)
     def prepare(jax, n):
-        import numpy as np
         jnp, lax, tree_map = jax.numpy, jax.lax, jax.tree_util.tree_map
-        dtype = jnp.dtype(dtype_name)
+        dtype, c = jnp.dtype(dtype_name), channels
 
         def block(x, kernel, bias):
             x = lax.conv_general_dilated(x, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
@@ -129,18 +240,13 @@ def cnn(dtype_name, batch):
         def step(p, m, v, t, x, label):
             (loss, accuracy), g = jax.value_and_grad(objective, has_aux=True)(p, x, label)
             g, loss, accuracy = lax.pmean((g, loss, accuracy), "devices")
-            t = t + 1
-            m = tree_map(lambda a, b: 0.9 * a + 0.1 * b, m, g)
-            v = tree_map(lambda a, b: 0.999 * a + 0.001 * b * b, v, g)
-            p = tree_map(lambda a, b, c: a - 1e-3 * (b / (1 - 0.9**t)) / (jnp.sqrt(c / (1 - 0.999**t)) + 1e-8), p, m, v)
-            return p, m, v, t, loss, accuracy
+            return *adam_update(jax, p, m, v, t, g), loss, accuracy
 
-        shapes = {"k1": (3, 3, 3, 32), "b1": (32,), "k2": (3, 3, 32, 64), "b2": (64,), "w": (4096, 10), "b": (10,)}
-        rng = np.random.default_rng(0)
-        p = {name: jnp.asarray(rng.standard_normal(shape, np.float32) * np.float32(0.05)) for name, shape in shapes.items()}
+        p = {"k1": 0.05 * normal(jax, 0, (3, 3, 3, c)), "b1": jnp.zeros(c), "k2": 0.05 * normal(jax, 1, (3, 3, c, 2 * c)),
+             "b2": jnp.zeros(2 * c), "w": 0.05 * normal(jax, 2, (128 * c, 10)), "b": jnp.zeros(10)}
         zeros = tree_map(jnp.zeros_like, p)
-        images = sharded(jax, n, rng.standard_normal((n, batch // n, 32, 32, 3), np.float32))
-        labels = sharded(jax, n, rng.integers(0, 10, (n, batch // n)).astype(np.int32))
+        images = sharded(jax, normal(jax, 3, (n, batch // n, 32, 32, 3)))
+        labels = sharded(jax, jax.random.randint(jax.random.PRNGKey(4), (n, batch // n), 0, 10))
         # each tree replicated on its own: a donated buffer must not be shared by two arguments
         state = tuple(replicated(jax, n, t) for t in (p, zeros, tree_map(jnp.zeros_like, p), jnp.zeros((), jnp.float32)))
         f = jax.pmap(step, axis_name="devices", donate_argnums=(0, 1, 2, 3))
@@ -148,17 +254,20 @@ def cnn(dtype_name, batch):
         def call():
             nonlocal state
             *state, loss, accuracy = f(*state, images, labels)
-            return loss, accuracy
+            return loss, accuracy, state
         return call
 
 
-cnn("float32", 128)
-cnn("bfloat16", 128)
+cnn("float32", 16, 10, channels=4)
+cnn("bfloat16", 16, 10, channels=4)
+for images_a_step, times in ((32, 5), (64, 4), (128, 3), (256, 2), (512, 1)):
+    cnn("float32", images_a_step, times)
+for width, times in ((8, 5), (16, 4), (64, 1), (128, 1)):
+    cnn("float32", 128, times, channels=width)
+cnn("bfloat16", 128, 3)
 
 # The first call of a workload is a figure of its own.
-FIRST = {"first_call_double": "dispatch_double", "first_call_psum": "dispatch_psum",
-         "first_call_linear_regression": "linear_regression_step", "first_call_cnn_step_float32_128": "cnn_step_float32_128",
-         "first_call_cnn_step_bfloat16_128": "cnn_step_bfloat16_128"}
+FIRST = {f"first_call_{name}": name for name in WORKLOADS}
 
 
 class Bench:
