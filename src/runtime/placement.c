@@ -1,5 +1,6 @@
 /* Where arrays stand: which devices hold them, which part each device holds, and how to move them. Invariant: the virtual CPU devices
- * share their memory, so placing and looking at shards copies nothing; only mf_copy makes new memory. */
+ * share their memory, so placing and looking at shards copies nothing; only mf_copy makes new memory, and mf_place for a row that all
+ * devices hold and that lies scattered. */
 #include "array/array.h"
 #include "base/intern.h"
 #include "ops/wrap.h"
@@ -135,13 +136,46 @@ static const mf_placement *rows_on(mf_device_list devices)
     return p;
 }
 
+/* The same array, with the row that all devices hold laid out element by element. */
+static mf_value packed_row(const mf_array *a, const mf_placement *p)
+{
+    const mf_type *type = mf_type_without_axis(a->type, 0);
+    int64_t strides[MF_RANK] = { 0 };
+    mf_array *row = type ? mf_array_new(type) : NULL, *view = NULL;
+    if (row) {
+        memcpy(strides + 1, row->strides, (size_t)type->rank * sizeof *strides);
+        mf_copy_strided(type->rank, type->dims, mf_dtype_size(type->dtype), mf_array_data(row), row->strides, mf_array_data(a),
+                        a->strides + 1);
+        view = mf_array_view(row, a->type, 0, strides, p);
+    }
+    mf_drop(row);
+    return mf_value_new(view ? (void *)view : (void *)mf_error_out_of_memory());
+}
+
+/* Zeros for every device: one row that repeats, whose elements are one element too. A map computes what its operands' rows say once for all
+ * devices only if they lie in order. */
+static bool is_scattered_row(const mf_array *a)
+{
+    int64_t expected[MF_RANK];
+    mf_contiguous_strides(a->type, expected);
+    bool scattered = false;
+    for (int i = 1; i < a->type->rank; i++)
+        scattered |= a->strides[i] != expected[i] && a->type->dims[i] > 1;
+    return scattered && a->strides[0] == 0 && a->type->dims[0] > 1 && a->type->size;
+}
+
 static mf_value place_leaf(void *devices, mf_value leaf)
 {
     mf_device_list list = *(const mf_device_list *)devices;
     const mf_type *t = mf_value_type(leaf);
     if (t && (t->rank == 0 || t->dims[0] != list.count))
         return mf_fail(MF_ERROR_SHAPE, "mf_place: %s has not one row for each of %d devices", mf_type_name(t), list.count);
-    return placed(leaf, rows_on(list));
+    const mf_array *a = array_in(leaf);
+    const mf_placement *p = rows_on(list);
+    mf_error_object *error = a ? mf_array_wait(a) : NULL;
+    if (error)
+        return mf_value_new(error);
+    return a && p && is_scattered_row(a) ? packed_row(a, p) : placed(leaf, p);
 }
 
 mf_value mf_place(mf_value tree, mf_device_list devices)

@@ -69,6 +69,9 @@ TEST(what_is_the_same_everywhere_is_held_once)
     mf_value w = mf_replicate(mf_get(x, 0), mf_devices());
     mf_block_until_ready(w);
     CHECK(live() - before < 2 * row);
+    mf_value zeros = mf_replicate(mf_zeros(MF_SHAPE(LENGTH), MF_F32), mf_devices()); /* one element, yet a row of every device */
+    CHECK(weight(mf_pmap(square), zeros) < 2 * row);
+    CHECK(weight(mf_pmap(momentum, "i"), zeros) < 2 * row);
     before = live();
     mf_value first = mf_get(y, 0), shards = mf_get(x, 3); /* views */
     mf_block_until_ready(first);
