@@ -61,7 +61,24 @@ typedef struct mf_pmap_options {
 typedef struct mf_vmap_options { const char *axis_name; mf_axis in_axes, out_axes; int64_t axis_size; mf_reserved reserved_; } mf_vmap_options;
 typedef struct mf_jit_options  { mf_ints static_argnums, donate_argnums; mf_reserved reserved_; } mf_jit_options;
 typedef struct mf_grad_options { mf_ints argnums; bool has_aux, holomorphic, allow_int; mf_reserved reserved_; } mf_grad_options;  /* one argnum gives a bare gradient, several a tuple */
-typedef struct mf_remat_options { bool prevent_cse_off; mf_ints static_argnums; mf_reserved reserved_; } mf_remat_options;
+/* What remat keeps of a forward pass for the backward pass; everything else is computed again. A policy is asked once an operation, while
+ * programs are transformed, on any thread; it must answer the same each time, and context must live as long as the process. */
+typedef struct mf_saveable {
+    const char *op, *name;                  /* as in mf_program_text: "dot_general"; of mf_checkpoint_name the name, else NULL */
+    int64_t batch_dimensions, bytes;        /* of a dot_general; of the results */
+} mf_saveable;
+typedef struct mf_policy { bool (*saves)(const mf_saveable *value, const void *context); const void *context; } mf_policy;   /* all zero: nothing is kept */
+mf_policy mf_nothing_saveable(void), mf_everything_saveable(void);
+mf_policy mf_dots_saveable(void), mf_dots_with_no_batch_dims_saveable(void);
+/* By the names of mf_checkpoint_name, at most 64: those; the named values but those; all values, named or not, but those. */
+mf_policy mf_save_only_these_names_n(const char *const *names, int count), mf_save_any_names_but_these_n(const char *const *names, int count);
+mf_policy mf_save_anything_except_these_names_n(const char *const *names, int count);
+mf_policy mf_save_from_both_policies(mf_policy first, mf_policy second);     /* what either keeps */
+mf_value mf_checkpoint_name(mf_value tree, const char *name);                 /* the tree as it is, its arrays named for policies */
+/* The tree as it is; no pass merges or rewrites across it. */
+mf_value mf_optimization_barrier(mf_value tree);
+/* prevent_cse_off: what is computed again may be merged with what was computed first (in the body of a scan nothing could be). */
+typedef struct mf_remat_options { bool prevent_cse_off; mf_ints static_argnums; mf_policy policy; mf_reserved reserved_; } mf_remat_options;
 mf_function mf_pmap_opt(mf_function f, const mf_pmap_options *o);
 mf_function mf_vmap_opt(mf_function f, const mf_vmap_options *o);
 mf_function mf_jit_opt(mf_function f, const mf_jit_options *o);
@@ -110,6 +127,11 @@ mf_function mf_custom_vjp_n(mf_function f, mf_function forward, mf_function back
 #define mf_grad(...)  MF_TRANSFORM_(mf_grad_opt, mf_grad_options, __VA_ARGS__)
 #define mf_value_and_grad(...) MF_TRANSFORM_(mf_value_and_grad_opt, mf_grad_options, __VA_ARGS__)
 #define mf_remat(...) MF_TRANSFORM_(mf_remat_opt, mf_remat_options, __VA_ARGS__)
+#define MF_NAMES_(...) (const char *const[]){ __VA_ARGS__ }, MF_COUNT_(__VA_ARGS__)
+#define mf_save_only_these_names(...) mf_save_only_these_names_n(MF_NAMES_(__VA_ARGS__))
+#define mf_save_any_names_but_these(...) mf_save_any_names_but_these_n(MF_NAMES_(__VA_ARGS__))
+#define mf_save_anything_except_these_names(...) mf_save_anything_except_these_names_n(MF_NAMES_(__VA_ARGS__))
+#define mf_checkpoint_name(x, name) mf_checkpoint_name(mf_v(x), name)
 #define mf_jvp(f, primals, tangents) mf_jvp_n(mf_fn(f), primals, tangents)
 #define mf_vjp(f, primals, pullback) mf_vjp_n(mf_fn(f), primals, pullback)
 #define mf_scan(f, carry, ...) mf_scan_opt(mf_fn(f), mf_v(carry), mf_v(MF_FIRST_(__VA_ARGS__, 0)), MF_OPTIONS_(mf_scan_options, __VA_ARGS__))

@@ -118,7 +118,8 @@ static void custom_jvp_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *i
 static void custom_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
                              mf_variable **ct_in)
 {
-    nested_transpose_call(b, &mf_op_jit, custom_of(e)->program, rule_of(e)->head.name, e, linear, in, ct, ct_in);
+    nested_call call = { &mf_op_jit, { { custom_of(e)->program, rule_of(e)->head.name } } };
+    nested_transpose_call(b, &call, e, linear, in, ct, ct_in);
 }
 
 /* ------------------------------------------------------------------ rules under vmap */

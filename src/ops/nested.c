@@ -182,9 +182,10 @@ void nested_set_unknown(mf_partial_context *c, const mf_eqn *e, const nested_par
 
 /* ------------------------------------------------------------------ transposing */
 
-void nested_transpose_call(mf_builder *b, const mf_op *op, const mf_program *program, const char *name, const mf_eqn *e, const bool *linear,
-                           mf_variable *const *in, mf_variable *const *ct, mf_variable **ct_in)
+void nested_transpose_call(mf_builder *b, const nested_call *like, const mf_eqn *e, const bool *linear, mf_variable *const *in,
+                           mf_variable *const *ct, mf_variable **ct_in)
 {
+    nested_call call = *like;
     mf_error_object *error = NULL;
     bool *has = nested_room(b, e->out_count, sizeof *has), *gives = nested_room(b, e->in_count, sizeof *gives);
     nested_list operands = nested_list_new(b, e->in_count + e->out_count);
@@ -197,12 +198,13 @@ void nested_transpose_call(mf_builder *b, const mf_op *op, const mf_program *pro
     for (int o = 0; o < e->out_count; o++)
         if ((has[o] = ct[o]))
             nested_put(&operands, ct[o]);
-    mf_program *p = mf_transpose_program(program, b->env, linear, has, gives, &error);
+    mf_program *p = mf_transpose_program(like->jit.program, b->env, linear, has, gives, &error);
     if (!p) {
         nested_fail(b, error);
         return;
     }
-    mf_emit_into(b, op, &(mf_jit_params){ p, name }, operands.at, operands.count, results, p->out_count);
+    call.jit.program = p;
+    mf_emit_into(b, call.op, &call.jit, operands.at, operands.count, results, p->out_count);
     for (int i = 0, from = 0; i < e->in_count; i++)
         ct_in[i] = gives[i] ? results[from++] : NULL;
     mf_drop(p);

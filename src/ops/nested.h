@@ -56,9 +56,28 @@ void nested_set_known(mf_partial_context *c, const mf_eqn *e, const nested_parts
 void nested_set_unknown(mf_partial_context *c, const mf_eqn *e, const nested_parts *parts, mf_variable *const *out);
 bool *nested_known(mf_partial_context *c, const mf_eqn *e); /* by operand */
 
-/* ---- transposing: program as a call (jit or remat) of e's operands, whatever row e has */
-void nested_transpose_call(mf_builder *b, const mf_op *op, const mf_program *program, const char *name, const mf_eqn *e, const bool *linear,
-                           mf_variable *const *in, mf_variable *const *ct, mf_variable **ct_in);
+/* ---- calls: jit and remat, which differ in their params */
+typedef struct nested_call {
+    const mf_op *op;
+    union {
+        mf_jit_params jit;
+        mf_remat_params remat; /* begins like the other */
+    };
+} nested_call;
+nested_call nested_call_of(const mf_eqn *e, mf_program *p); /* e's params with another program; not retained */
+mf_error_object *nested_call_type(mf_type_context *c);
+void nested_call_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out,
+                     mf_variable **tout);
+void nested_call_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                           mf_variable **ct_in);
+bool nested_call_dce(const mf_eqn *e, const bool *used_out, bool *used_in, const void **params);
+void nested_call_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out, int *out_axis);
+void nested_call_variance(const mf_eqn *e, const mf_axis_env *env, const uint64_t *in, uint64_t *out);
+mf_cost nested_call_cost(const mf_eqn *e);
+
+/* Transposes the program of `like` as a call of e's operands, whatever row e has. */
+void nested_transpose_call(mf_builder *b, const nested_call *like, const mf_eqn *e, const bool *linear, mf_variable *const *in,
+                           mf_variable *const *ct, mf_variable **ct_in);
 
 /* ---- the rest */
 void nested_forget(mf_error_object *e); /* an error that only meant "leave it as it is" */

@@ -115,7 +115,18 @@ typedef struct mf_axis_name_params {
 typedef struct mf_jit_params {
     mf_program *program;
     const char *name;
-} mf_jit_params; /* also remat (checkpoint) */
+} mf_jit_params;
+typedef struct mf_remat_params {
+    mf_program *program; /* these two as in mf_jit_params */
+    const char *name;
+    const char *policy; /* of transform/policy.h; NULL: nothing is kept */
+    const mf_namelist *names;
+    bool prevent_cse;    /* what is computed again is not merged with what was computed first */
+    bool differentiated; /* the program computes again what a backward pass needs */
+} mf_remat_params;       /* jax.checkpoint */
+typedef struct mf_name_params {
+    const char *name;
+} mf_name_params; /* checkpoint_name */
 typedef struct mf_cond_params {
     mf_program_list branches;
 } mf_cond_params; /* cond(index i32, operands...): clamped index */

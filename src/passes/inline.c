@@ -10,9 +10,32 @@ static const mf_program *body_of_call(const mf_eqn *e)
     return p && p->in_count == e->in_count && p->out_count == e->out_count ? p : NULL;
 }
 
+/* What a remat computes a second time must not be found to be what was computed first. */
+static bool computes_again(const mf_eqn *e)
+{
+    const mf_remat_params *p = e->params;
+    return e->op == &mf_op_remat && p->differentiated && p->prevent_cse;
+}
+
+/* All operands through one barrier: the second time waits for the cotangents too. */
+static void put_barrier(mf_rewrite *r, const mf_eqn *e, mf_variable **in)
+{
+    mf_variable **some = mf_rewrite_room(r, e->in_count, sizeof *some);
+    int n = 0;
+    for (int i = 0; some && i < e->in_count; i++)
+        if (!in[i]->constant)
+            some[n++] = in[i];
+    const mf_eqn *barrier = n ? mf_emit_eqn(r->b, &mf_op_optimization_barrier, NULL, some, n) : NULL;
+    for (int i = 0, next = 0; i < e->in_count && barrier && !r->b->error; i++)
+        if (!in[i]->constant)
+            in[i] = barrier->out[next++];
+}
+
 static void inline_equation(mf_rewrite *r, const mf_eqn *e, mf_variable **in)
 {
     const mf_program *body = body_of_call(e);
+    if (body && computes_again(e))
+        put_barrier(r, e, in);
     if (body)
         mf_rewrite_body(r, body, e, in);
     else

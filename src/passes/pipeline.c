@@ -11,6 +11,7 @@ static const struct {
 } passes[] = {
     { "inline", mf_pass_inline_calls }, { "dce", mf_pass_dce }, { "fold", mf_pass_fold },
     { "simplify", mf_pass_simplify },   { "cse", mf_pass_cse }, { "dce", mf_pass_dce }, /* what the rewrites left behind */
+    { "release", mf_pass_release },
 };
 
 static bool list_has(const char *list, const char *step)
@@ -72,7 +73,7 @@ unsigned mf_pass_mask(const char *name)
 {
     unsigned mask = 0;
     for (int i = 0; i < pass_count; i++)
-        if (passes[i].run != mf_pass_inline_calls && strcmp(passes[i].name, name) == 0)
+        if (passes[i].run != mf_pass_inline_calls && passes[i].run != mf_pass_release && strcmp(passes[i].name, name) == 0)
             mask |= 1u << i;
     return mask;
 }

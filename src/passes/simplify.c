@@ -290,6 +290,7 @@ static const struct {
     { &mf_op_convert_element_type, simplify_convert },
     { &mf_op_stop_gradient, itself },
     { &mf_op_copy, itself },
+    { &mf_op_checkpoint_name, itself },
     { &mf_op_reshape, simplify_reshape },
     { &mf_op_squeeze, simplify_reshape },
     { &mf_op_expand_dims, simplify_reshape },

@@ -3,27 +3,33 @@
 #include "ops/rows.h"
 #include "trace/dispatch.h"
 #include "trace/function.h"
+#include "transform/policy.h"
 
 #include <manyfold/function.h>
-#include <stdio.h>
+#include <string.h>
 
 typedef struct call_options {
     mf_ints static_argnums, donate_argnums;
-    bool prevent_cse;
+    bool prevent_cse; /* this and the rest: of remat */
+    mf_policy policy;
 } call_options;
 
 static mf_traced *trace_call(mf_function_object *f, const mf_signature *s, const mf_op *op, mf_error_object **error)
 {
+    const call_options *o = f->options;
     mf_traced *inner = mf_function_trace(f->inner, s, error);
     if (!inner)
         return NULL;
+    mf_jit_params jit = { inner->program, f->inner->name };
+    mf_remat_params remat = { .program = inner->program, .name = f->inner->name, .prevent_cse = o->prevent_cse };
+    remat.policy = mf_policy_name(o->policy, &remat.names);
+    const void *params = op == &mf_op_remat ? (const void *)&remat : &jit;
     const mf_type *small[64], **types = inner->program->in_count <= 64 ? small : mf_alloc((size_t)inner->program->in_count * sizeof *types);
     mf_traced *result = NULL;
     if (types) {
         for (int i = 0; i < inner->program->in_count; i++)
             types[i] = inner->program->in[i]->type;
-        mf_jit_params params = { inner->program, f->inner->name };
-        mf_program *p = mf_program_of_eqn(s->env, op, &params, types, inner->program->in_count, error);
+        mf_program *p = mf_program_of_eqn(s->env, op, params, types, inner->program->in_count, error);
         result = p ? mf_traced_with(inner, p, inner->result, inner->result_statics) : NULL;
     }
     if (!result && !*error)
@@ -53,13 +59,20 @@ static const mf_function_class remat_class = { .name = "remat", .trace = remat_t
 mf_function mf_jit_opt(mf_function f, const mf_jit_options *o)
 {
     MF_ENTER;
-    call_options options = { .static_argnums = mf_ints_plain(o->static_argnums), .donate_argnums = mf_ints_plain(o->donate_argnums) };
+    call_options options;
+    memset(&options, 0, sizeof options);
+    options.static_argnums = mf_ints_plain(o->static_argnums);
+    options.donate_argnums = mf_ints_plain(o->donate_argnums);
     return mf_function_wrap(&jit_class, f, &options, sizeof options);
 }
 
 mf_function mf_remat_opt(mf_function f, const mf_remat_options *o)
 {
     MF_ENTER;
-    call_options options = { .static_argnums = mf_ints_plain(o->static_argnums), .prevent_cse = !o->prevent_cse_off };
+    call_options options;
+    memset(&options, 0, sizeof options);
+    options.static_argnums = mf_ints_plain(o->static_argnums);
+    options.prevent_cse = !o->prevent_cse_off;
+    options.policy = o->policy;
     return mf_function_wrap(&remat_class, f, &options, sizeof options);
 }

@@ -90,7 +90,10 @@ static void add_call(scope *s)
     if (!p)
         return;
     mf_jit_params call = { p, mf_intern("f") };
-    add_results(s, mf_emit_eqn(&s->b, chance(s->g, 50) ? &mf_op_jit : &mf_op_remat, &call, b.in, b.in_count), b.facts);
+    mf_remat_params again = { .program = p, .name = call.name, .names = mf_names_intern(NULL, 0), .prevent_cse = chance(s->g, 50) };
+    again.policy = chance(s->g, 40) ? NULL : mf_intern(chance(s->g, 50) ? "everything_saveable" : "dots_saveable");
+    bool jit = chance(s->g, 50);
+    add_results(s, mf_emit_eqn(&s->b, jit ? &mf_op_jit : &mf_op_remat, jit ? (const void *)&call : &again, b.in, b.in_count), b.facts);
     mf_drop(p);
 }
 

@@ -11,8 +11,6 @@ awk -F'|' '
         n = split($3, tests, ",")
         for (i = 1; i <= n; i++) {
             gsub(/^ +| +$/, "", tests[i])
-            if (tests[i] == "missing")
-                continue
             split(tests[i], part, ":")
             found = 0
             while ((getline line < part[1]) > 0)

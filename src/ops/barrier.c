@@ -1,0 +1,194 @@
+/* What speaks to transforms and passes and computes nothing: optimization_barrier, whose results the passes do not know to be its
+ * operands, and checkpoint_name, by which a policy of remat finds a value.
+ * Invariant: both are gone before anything is compiled: the names when programs are simplified, the barriers after the last pass. */
+#include "ops/emit.h"
+#include "ops/loops.h"
+#include "ops/wrap.h"
+#include "transform/sweep.h"
+#include "tree/tree.h"
+
+#include <manyfold/function.h>
+#include <string.h>
+
+/* ---- optimization_barrier */
+
+static mf_error_object *barrier_type(mf_type_context *c)
+{
+    const mf_type **out = mf_type_outputs(c, c->in_count);
+    for (int i = 0; out && i < c->in_count; i++)
+        out[i] = c->in[i];
+    return out ? NULL : mf_error_out_of_memory();
+}
+
+/* The variables that are there through one barrier; the others stay NULL. */
+static void through_barrier(mf_builder *b, mf_variable *const *in, int count, mf_variable **out)
+{
+    mf_variable **some = mf_arena_alloc(&b->program->arena, (2 * (size_t)count + 1) * sizeof(mf_variable *)), **made = some + count;
+    int n = 0;
+    for (int i = 0; some && i < count; i++)
+        if (in[i])
+            some[n++] = in[i];
+    if (some)
+        mf_emit_into(b, &mf_op_optimization_barrier, NULL, some, n, made, n);
+    for (int i = 0, next = 0; i < count; i++)
+        out[i] = !in[i] ? NULL : some ? made[next++] : mf_poison(b);
+}
+
+MF_JVP_RULE(barrier_jvp)
+{
+    through_barrier(b, in, e->in_count, out);
+    through_barrier(b, tin, e->in_count, tout);
+}
+
+MF_TRANSPOSE_RULE(barrier_transpose)
+{
+    (void)linear, (void)in;
+    through_barrier(b, ct, e->in_count, ct_in);
+}
+
+MF_BATCH_RULE(barrier_batch)
+{
+    mf_emit_into(c->b, e->op, NULL, in, e->in_count, out, e->out_count);
+    memcpy(out_axis, in_axis, (size_t)e->in_count * sizeof *out_axis);
+}
+
+static void each_its_own(const mf_eqn *e, const mf_axis_env *env, const uint64_t *in, uint64_t *out)
+{
+    (void)env;
+    for (int i = 0; i < e->in_count; i++)
+        out[i] = in[i];
+}
+
+MF_EVALUATE_RULE(barrier_evaluate)
+{
+    for (int i = 0; i < e->in_count; i++)
+        memmove(out[i], in[i], (size_t)e->out[i]->type->bytes);
+    return NULL;
+}
+
+static const char *const barrier_samples[] = {
+    "f32[2]{=1,-2} i8[3]{=1,2,3} -> f32[2]{=1,-2} i8[3]{=1,2,3}",
+    "f64[2,3]{-2:2}",
+    "f64[3]{-2:2} f64[2,2]{-2:2}",
+    NULL,
+};
+const mf_op mf_op_optimization_barrier = {
+    .name = "optimization_barrier",
+    .type_rule = barrier_type,
+    .jvp = barrier_jvp,
+    .transpose = barrier_transpose,
+    .partial_eval = mf_partial_eval_all_or_nothing,
+    .dce = mf_dce_whole,
+    .batch = barrier_batch,
+    .variance = each_its_own,
+    .cost = mf_cost_bytes,
+    .lower = mf_lower_none,
+    .evaluate = barrier_evaluate,
+    .samples = barrier_samples,
+};
+
+/* ---- checkpoint_name */
+
+static const mf_param name_params[] = { MF_PARAM(mf_name_params, name, MF_PARAM_NAME), { NULL, 0, 0 } };
+
+static mf_error_object *name_type(mf_type_context *c)
+{
+    if (!((const mf_name_params *)c->params)->name)
+        return mf_type_error(c, MF_ERROR_ARGUMENT, "has no name");
+    mf_error_object *e = mf_check_operands(c, 1);
+    if (!e)
+        c->out[0] = c->in[0];
+    return e;
+}
+
+/* The tangent is no value of the forward pass: it gets no name. */
+MF_JVP_RULE(name_jvp)
+{
+    out[0] = mf_emit(b, e->op, e->params, 1, in[0]);
+    tout[0] = tin[0];
+}
+
+MF_TRANSPOSE_RULE(name_transpose)
+{
+    (void)b, (void)e, (void)linear, (void)in;
+    ct_in[0] = ct[0];
+}
+
+MF_EVALUATE_RULE(name_evaluate)
+{
+    memmove(out[0], in[0], (size_t)e->out[0]->type->bytes);
+    return NULL;
+}
+
+MF_LOWER_RULE(name_lower)
+{
+    (void)k, (void)e;
+    return in[0];
+}
+
+static const char *const name_samples[] = { "[name=x] f32[2]{=1,-2} -> f32[2]{=1,-2}", "[name=x] f64[2,3]{-2:2}", "[name=x] i32[2]{=1,2}",
+                                            NULL };
+const mf_op mf_op_checkpoint_name = {
+    .name = "checkpoint_name",
+    .params = name_params,
+    .params_size = sizeof(mf_name_params),
+    MF_ELEMENTWISE_ROW,
+    .type_rule = name_type,
+    .jvp = name_jvp,
+    .transpose = name_transpose,
+    .cost = mf_cost_bytes,
+    .lower = name_lower,
+    .evaluate = name_evaluate,
+    .samples = name_samples,
+};
+
+/* ---- over trees */
+
+static bool is_array(const mf_object *o) { return mf_object_type(o); }
+
+/* The arrays among the leaves, through one equation (name NULL: a barrier) or one each; other leaves as they are. */
+static mf_object *rebuilt(mf_object *o, const char *name)
+{
+    mf_object *const *leaves, *self;
+    int count, n = 0;
+    const mf_structure *s = mf_tree_flatten(o, &leaves, &count, &self);
+    mf_value *in = mf_calloc(2 * (size_t)count + 1, sizeof *in), *out = in + count;
+    mf_object **made = mf_calloc((size_t)count + 1, sizeof *made), *tree = NULL;
+    for (int i = 0; in && i < count; i++)
+        if (is_array(leaves[i]))
+            in[n++] = mf_value_of(leaves[i]);
+    for (int i = 0; in && name && i < n; i++)
+        out[i] = mf_bind(&mf_op_checkpoint_name, &(mf_name_params){ name }, 1, in[i]);
+    if (in && !name && n)
+        mf_bind_n(&mf_op_optimization_barrier, NULL, in, n, out, n);
+    for (int i = 0, next = 0; in && made && i < count; i++)
+        made[i] = is_array(leaves[i]) ? mf_object_of(out[next++]) : leaves[i];
+    if (in && made)
+        tree = mf_tree_build(s, made);
+    mf_free(in);
+    mf_free(made);
+    return tree;
+}
+
+static mf_value over_tree(mf_value tree, const char *name)
+{
+    mf_object *o = mf_object_of(tree);
+    if (!o)
+        return mf_fail(MF_ERROR_ARGUMENT, "an unset value is no tree of arrays");
+    mf_object *made = rebuilt(o, name);
+    return mf_value_new(made ? (void *)made : mf_error_out_of_memory());
+}
+
+mf_value(mf_optimization_barrier)(mf_value tree)
+{
+    MF_ENTER;
+    return over_tree(tree, NULL);
+}
+
+mf_value(mf_checkpoint_name)(mf_value tree, const char *name)
+{
+    MF_ENTER;
+    if (!name)
+        return mf_fail(MF_ERROR_ARGUMENT, "mf_checkpoint_name: a value needs a name");
+    return over_tree(tree, mf_intern(name));
+}
