@@ -211,6 +211,17 @@ TEST(by_tile_kernels)
     mf_native_llvm_use = MF_LLVM_WHERE_IT_PAYS;
 }
 
+TEST(by_joined_rows)
+{
+    mf_native_rows_use = MF_ROWS_ALWAYS;
+    mf_native_llvm_use = MF_LLVM_NEVER;
+    try_seeds(3000, 6000);
+    mf_native_llvm_use = MF_LLVM_ALWAYS;
+    try_seeds(200, 320);
+    mf_native_llvm_use = MF_LLVM_WHERE_IT_PAYS;
+    mf_native_rows_use = MF_ROWS_WHERE_IT_PAYS;
+}
+
 TEST(by_compiled_loops)
 {
     mf_native_llvm_use = MF_LLVM_ALWAYS;
@@ -221,6 +232,7 @@ TEST(by_compiled_loops)
 TEST(out_of_memory_is_an_error)
 {
     for (uint32_t seed = 1; seed < 20; seed++) {
+        mf_native_rows_use = seed % 2 ? MF_ROWS_ALWAYS : MF_ROWS_WHERE_IT_PAYS;
         mf_error_object *error = NULL;
         mf_program *p = make(seed, &error);
         REQUIRE(p);
@@ -239,4 +251,5 @@ TEST(out_of_memory_is_an_error)
         }
         mf_drop(p);
     }
+    mf_native_rows_use = MF_ROWS_WHERE_IT_PAYS;
 }

@@ -339,7 +339,7 @@ static void load_tile(const group_step *s, int i, void *const *values, char *out
         walk(&s->plan, i, memory, out, at, n);
 }
 
-static void run_tile(const group_step *s, void *const *values, void **blocks, char *buffers, int64_t at, int64_t n)
+static void run_tile(const group_step *s, void *const *values, void **blocks, char *buffers, int64_t at, int64_t n, bool first)
 {
     for (int i = 0; i < s->group.count; i++) {
         const tile_node *t = &s->tiles[i];
@@ -355,7 +355,7 @@ static void run_tile(const group_step *s, void *const *values, void **blocks, ch
             for (int k = 0; k < t->in_count; k++)
                 in[k] = blocks[t->in[k]];
             t->run(blocks[i], in, (size_t)n);
-        } else if (!t->fixed || at == 0) {
+        } else if (!t->fixed || first) {
             load_tile(s, i, values, blocks[i], at, n);
         }
     }
@@ -367,13 +367,19 @@ static void run_tile(const group_step *s, void *const *values, void **blocks, ch
     }
 }
 
+/* Elements [from, to). */
+static void run_tiles_of(const group_step *s, void *const *values, char *scratch, int64_t from, int64_t to)
+{
+    char *buffers = scratch + s->step.scratch_offset;
+    void **blocks = (void **)(void *)(buffers + s->step.scratch_bytes - sizeof(void *) * (size_t)s->group.count);
+    for (int64_t at = from; at < to; at += s->tile)
+        run_tile(s, values, blocks, buffers, at, to - at < s->tile ? to - at : s->tile, at == from);
+}
+
 static mf_error_object *run_tiles(const mf_native_step *step, void *const *values, char *scratch)
 {
     const group_step *s = (const group_step *)(const void *)step;
-    char *buffers = scratch + step->scratch_offset;
-    void **blocks = (void **)(void *)(buffers + step->scratch_bytes - sizeof(void *) * (size_t)s->group.count);
-    for (int64_t at = 0; at < s->plan.n; at += s->tile)
-        run_tile(s, values, blocks, buffers, at, s->plan.n - at < s->tile ? s->plan.n - at : s->tile);
+    run_tiles_of(s, values, scratch, 0, s->plan.n);
     return NULL;
 }
 
@@ -396,14 +402,21 @@ static void run_rows(void *context, int64_t index)
     t->s->loop(t->in, t->out, first, first + (left < t->s->rows_a_task ? left : t->s->rows_a_task));
 }
 
-static mf_error_object *run_loop(const mf_native_step *step, void *const *values, char *scratch)
+/* Operands, then results, as compiled loops take them. */
+static void **loop_pointers(const mf_native_step *step, void *const *values, char *scratch)
 {
-    const group_step *s = (const group_step *)(const void *)step;
     void **pointers = (void **)(void *)(scratch + step->scratch_offset);
     for (int i = 0; i < step->in_count; i++)
         pointers[i] = values[step->in[i]];
     for (int o = 0; o < step->out_count; o++)
         pointers[step->in_count + o] = values[step->out[o]];
+    return pointers;
+}
+
+static mf_error_object *run_loop(const mf_native_step *step, void *const *values, char *scratch)
+{
+    const group_step *s = (const group_step *)(const void *)step;
+    void **pointers = loop_pointers(step, values, scratch);
     loop_task task = { s, pointers, pointers + step->in_count };
     int64_t tasks = (s->rows + s->rows_a_task - 1) / s->rows_a_task;
     if (tasks == 1)
@@ -451,6 +464,66 @@ static mf_error_object *run_copy(const mf_native_step *step, void *const *values
     return NULL;
 }
 
+/* ------------------------------------------------------------------ by rows */
+
+static const group_step *of(const mf_native_step *step) { return (const group_step *)(const void *)step; }
+static int64_t any_rows(const mf_native_step *step) { return (void)step, 0; }
+
+static bool can_part(const mf_native_step *step, int64_t rows)
+{
+    const group_step *s = of(step);
+    return s->plan.n % rows == 0 && (!s->loop || s->rows % rows == 0);
+}
+
+/* Whether a walk over these factors, of which the first `outer` make up the rows, stays in its own row of a memory of `row` elements each. */
+static bool stays_in_row(const mf_factors *f, int outer, const int64_t *strides, int64_t offset, int64_t row)
+{
+    int64_t step = row, least = offset, most = offset;
+    for (int d = outer - 1; d >= 0; step *= f->at[d--])
+        if (strides[d] != step)
+            return false;
+    for (int d = outer; d < f->count; d++)
+        *(strides[d] < 0 ? &least : &most) += strides[d] * (f->at[d] - 1);
+    return least >= 0 && most < row;
+}
+
+static bool reads_own_row(const mf_native_step *step, int k, int64_t rows, int64_t elements)
+{
+    const group_step *s = of(step);
+    for (int i = 0; i < s->group.count; i++) {
+        const mf_node *x = &s->group.nodes[i];
+        if (x->kind != MF_NODE_LOAD || s->plan.loads[i].slot != k)
+            continue;
+        mf_factors f = { 0 };
+        int64_t dims[] = { rows, s->plan.n / rows }, strides[MF_FACTORS], done = 1;
+        int outer = 0;
+        f.count = s->plan.n > 1;
+        f.at[0] = s->plan.n;
+        if (elements % rows || !mf_factors_refine(&f, dims, 2) || !mf_factors_refine(&f, x->layout.dims, x->layout.rank))
+            return false;
+        for (; done < rows; outer++)
+            done *= f.at[outer];
+        mf_layout_strides(&x->layout, &f, strides);
+        if (!stays_in_row(&f, outer, strides, x->layout.offset, elements / rows))
+            return false;
+    }
+    return true;
+}
+
+static void run_part(const mf_native_step *step, void *const *values, char *scratch, int64_t rows, int64_t from, int64_t to)
+{
+    const group_step *s = of(step);
+    int64_t each = (s->loop ? s->rows : s->plan.n) / rows;
+    if (!s->loop) {
+        run_tiles_of(s, values, scratch, from * each, to * each);
+        return;
+    }
+    void **pointers = loop_pointers(step, values, scratch);
+    s->loop(pointers, pointers + step->in_count, from * each, to * each);
+}
+
+static const mf_row_parts parts = { any_rows, can_part, reads_own_row, run_part };
+
 /* ------------------------------------------------------------------ the step */
 
 /* Nanoseconds of a run by tiles, roughly. */
@@ -485,6 +558,7 @@ mf_native_step *mf_group_step(mf_build *b, mf_group *g)
         s->step.scratch_bytes = 0;
     } else {
         try_loop(s);
+        s->step.parts = &parts;
     }
     return &s->step;
 }

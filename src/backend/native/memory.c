@@ -62,8 +62,6 @@ static void make_steps(placing *p)
         if (!s || p->b->error)
             continue;
         p->unit_at[plan->step_count] = p->order[i];
-        for (int o = 0; o < s->out_count; o++)
-            p->lives[s->out[o]].made = plan->step_count;
         plan->steps[plan->step_count++] = s;
     }
 }
@@ -104,6 +102,31 @@ static void find_roots(placing *p)
             l->root = p->b->vars[l->root].alias;
         }
     }
+}
+
+/* Steps over the same rows become one; then it is known which step makes what. */
+static void join_rows(placing *p)
+{
+    mf_native_plan *plan = p->plan;
+    size_t vars = (size_t)p->var_count;
+    int *root = mf_build_get(p->b, vars, sizeof *root);
+    int64_t *shift = mf_build_get(p->b, vars, sizeof *shift), *bytes = mf_build_get(p->b, vars, sizeof *bytes);
+    bool *kept = mf_build_get(p->b, vars, sizeof *kept);
+    if (p->b->error)
+        return;
+    for (int v = 0; v < p->var_count; v++) {
+        root[v] = p->lives[v].root;
+        shift[v] = p->lives[v].shift;
+        bytes[v] = p->lives[v].bytes;
+    }
+    for (int o = 0; o < p->b->program->out_count; o++)
+        kept[root[p->b->program->out[o]->id]] = true;
+    mf_steps steps = { plan->step_count, p->var_count, plan->steps, p->unit_at, root, shift, bytes, kept };
+    mf_rows_join(p->b, &steps);
+    plan->step_count = steps.count;
+    for (int i = 0; i < plan->step_count; i++)
+        for (int o = 0; o < plan->steps[i]->out_count; o++)
+            p->lives[plan->steps[i]->out[o]].made = i;
 }
 
 static void read_at(placing *p, int var, int step)
@@ -181,7 +204,7 @@ static bool may_join(const placing *p, int step, int var, int out)
     const mf_program *program = p->b->program;
     if (program->vars[var]->constant || out >= program->var_count)
         return false;
-    const mf_group *g = p->b->units[p->unit_at[step]].group;
+    const mf_group *g = p->unit_at[step] < 0 ? NULL : p->b->units[p->unit_at[step]].group;
     return g && mf_group_in_place(g, var, mf_dtype_size(type_of(p, out)->dtype), program);
 }
 
@@ -414,6 +437,9 @@ void mf_native_place(mf_build *b, const bool *donatable, mf_native_plan *plan)
     if (b->error)
         return;
     find_roots(&p);
+    join_rows(&p);
+    if (b->error)
+        return;
     find_uses(&p);
     int unit_steps = plan->step_count; /* then come copies */
     bind_results(&p);

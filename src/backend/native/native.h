@@ -15,10 +15,22 @@
 /* ------------------------------------------------------------------ steps */
 
 typedef struct mf_native_step mf_native_step;
+
+/* What a step can do that goes over rows: equal leading parts of all that it makes. */
+typedef struct mf_row_parts {
+    int64_t (*rows)(const mf_native_step *s); /* of a reduction: how many it reduces; 0: any number that `can` accepts */
+    bool (*can)(const mf_native_step *s, int64_t rows);
+    /* Whether row r of its results needs of operand k no more than the r-th of `rows` equal parts of that operand's memory. */
+    bool (*inside)(const mf_native_step *s, int k, int64_t rows, int64_t elements);
+    /* Rows [from, to) alone. values point to where row 0 is or would be; scratch as for run, and nobody else's. */
+    void (*run)(const mf_native_step *s, void *const *values, char *scratch, int64_t rows, int64_t from, int64_t to);
+} mf_row_parts;
+
 struct mf_native_step {
     mf_error_object *(*run)(const mf_native_step *s, void *const *values, char *scratch);
     void (*destroy)(mf_native_step *s); /* gives up what it holds beside itself; may be NULL. The memory is the kernel's arena */
     const mf_eqn *eqn;                  /* the one it stands for, or NULL */
+    const mf_row_parts *parts;          /* NULL: it runs as a whole only */
     int in_count, out_count;
     int *in, *out; /* values */
     size_t scratch_bytes, scratch_offset;
@@ -170,6 +182,21 @@ void mf_native_parallel(int64_t count, void (*fn)(void *context, int64_t index),
 void mf_native_all_reduce(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t from, int64_t to);
 
 void mf_native_convert(mf_dtype to, void *out, mf_dtype from, const void *in, int64_t count); /* dtypes that have a tile kernel */
+
+/* rows.c: joins steps over the same rows, so that what they hand on to each other stays in the cache. */
+typedef struct mf_steps {
+    int count, var_count;
+    mf_native_step **at;  /* in an order in which they can run; operands and results are variables */
+    int *unit;            /* by step; -1: none */
+    const int *root;      /* by variable: in whose memory it lies */
+    const int64_t *shift; /* by variable: bytes from there */
+    const int64_t *bytes; /* by variable */
+    const bool *kept;     /* by variable: a root that somebody reads afterwards */
+} mf_steps;
+void mf_rows_join(mf_build *b, mf_steps *steps);
+/* When steps are joined: where it pays, wherever it can be, or never. For tests; set before compiling. */
+typedef enum mf_rows_use { MF_ROWS_WHERE_IT_PAYS, MF_ROWS_ALWAYS, MF_ROWS_NEVER } mf_rows_use;
+extern mf_rows_use mf_native_rows_use;
 
 /* memory.c */
 typedef enum mf_place { MF_PLACE_INPUT, MF_PLACE_OUTPUT, MF_PLACE_SCRATCH, MF_PLACE_CONSTANT } mf_place;

@@ -111,6 +111,32 @@ static mf_error_object *run(const mf_native_step *step, void *const *values, cha
     return NULL;
 }
 
+/* ------------------------------------------------------------------ by rows */
+
+static const reduce_step *of(const mf_native_step *step) { return (const reduce_step *)(const void *)step; }
+static int64_t count_rows(const mf_native_step *step) { return of(step)->outer; }
+static bool can_part(const mf_native_step *step, int64_t rows) { return of(step)->outer % rows == 0; }
+
+static bool reads_own_row(const mf_native_step *step, int k, int64_t rows, int64_t elements)
+{
+    (void)k;
+    (void)rows;
+    return elements == of(step)->outer * of(step)->reduced;
+}
+
+static void run_part(const mf_native_step *step, void *const *values, char *scratch, int64_t rows, int64_t from, int64_t to)
+{
+    const reduce_step *s = of(step);
+    int64_t size = mf_dtype_size(s->dtype), times = s->outer / rows, first = from * times;
+    (void)scratch;
+    mf_reduce_rows(s->how, s->dtype, mf_step_in(step, values, 0) + first * s->reduced * size, mf_step_out(step, values, 0) + first * size,
+                   (size_t)((to - from) * times), (size_t)s->reduced, s->reduced);
+}
+
+static const mf_row_parts parts = { count_rows, can_part, reads_own_row, run_part };
+
+/* ------------------------------------------------------------------ the step */
+
 bool mf_build_reduce(mf_build *b, const mf_eqn *e)
 {
     mf_fold how;
@@ -130,6 +156,7 @@ bool mf_build_reduce(mf_build *b, const mf_eqn *e)
     if (t->size <= TASK_ELEMENTS)
         s->rows_a_task = INT64_MAX / 2;
     s->step.run = run;
+    s->step.parts = s->inner == 1 && !s->rank && t->size ? &parts : NULL;
     s->step.cost = 20 + (double)t->size * (s->rank ? 0.6 : 0.15);
     mf_build_step(b, &s->step, e->in, 1, e->out, 1);
     return true;

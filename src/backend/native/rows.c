@@ -1,0 +1,381 @@
+/* Steps over the same rows as one: softmax, layer norm and their like reduce rows and use what comes out row by row. Done step by step,
+ * each pass goes through memory; done a few rows at a time, what the steps hand on to each other stays in the nearest cache.
+ * Invariants: every row is computed as the steps alone would, in the same order of operations, so joining changes no bit; a step joins
+ * only if what it reads of the others lies in its own rows; cutting depends on the shapes alone. */
+#include "backend/native/native.h"
+
+#include "passes/passes.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    BLOCK_BYTES = 32 << 10, /* of the rows at hand, all values together */
+    ROW_MOST = 256 << 10,   /* a row that is larger than this stays in no cache */
+    TASK_BYTES = 512 << 10,
+    MOST_TASKS = 32,
+    PAYS_BYTES = 64 << 10, /* below, everything is in the cache anyway */
+    ALIGN = 64
+};
+
+mf_rows_use mf_native_rows_use;
+
+typedef struct rows_value {
+    int outside;   /* number of the operand, or that of the result behind the operands; -1: it lies in the task's own memory */
+    int64_t bytes; /* of a row, where it is inside */
+    size_t at;
+} rows_value;
+
+typedef struct rows_step {
+    mf_native_step step;
+    int64_t rows, rows_a_block, rows_a_task, tasks;
+    int part_count, value_count;
+    mf_native_step **parts; /* their operands and results are numbers of `values` */
+    rows_value *values;
+    size_t task_bytes;
+} rows_step;
+
+/* ------------------------------------------------------------------ running */
+
+typedef struct rows_task {
+    const rows_step *s;
+    void *const *values;
+    char *scratch;
+} rows_task;
+
+static char *moved(char *p, int64_t bytes) { return (char *)((uintptr_t)p + (uintptr_t)bytes); }
+
+static void run_block(const rows_task *t, void **pointers, char *memory, int64_t from, int64_t to)
+{
+    const rows_step *s = t->s;
+    for (int v = 0; v < s->value_count; v++)
+        if (s->values[v].outside < 0)
+            pointers[v] = moved(memory, (int64_t)s->values[v].at - from * s->values[v].bytes);
+    for (int i = 0; i < s->part_count; i++)
+        s->parts[i]->parts->run(s->parts[i], pointers, memory, s->rows, from, to);
+}
+
+static void run_task(void *context, int64_t index)
+{
+    const rows_task *t = context;
+    const rows_step *s = t->s;
+    char *memory = t->scratch + (size_t)index * s->task_bytes;
+    void **pointers = (void **)(void *)memory;
+    for (int v = 0; v < s->value_count; v++) {
+        int k = s->values[v].outside;
+        if (k >= 0)
+            pointers[v] = t->values[k < s->step.in_count ? s->step.in[k] : s->step.out[k - s->step.in_count]];
+    }
+    int64_t from = index * s->rows_a_task, end = s->rows - from < s->rows_a_task ? s->rows : from + s->rows_a_task;
+    for (; from < end; from += s->rows_a_block)
+        run_block(t, pointers, memory, from, end - from < s->rows_a_block ? end : from + s->rows_a_block);
+}
+
+static mf_error_object *run(const mf_native_step *step, void *const *values, char *scratch)
+{
+    const rows_step *s = (const rows_step *)(const void *)step;
+    rows_task t = { s, values, scratch + step->scratch_offset };
+    if (s->tasks == 1)
+        run_task(&t, 0);
+    else
+        mf_native_parallel(s->tasks, run_task, &t);
+    return NULL;
+}
+
+static void destroy(mf_native_step *step)
+{
+    const rows_step *s = (const rows_step *)(const void *)step;
+    for (int i = 0; i < s->part_count; i++)
+        if (s->parts[i]->destroy)
+            s->parts[i]->destroy(s->parts[i]);
+}
+
+/* ------------------------------------------------------------------ which steps */
+
+typedef enum fate { BEFORE, MEMBER, BEHIND } fate;
+
+typedef struct joiner {
+    mf_build *b;
+    mf_steps *steps;
+    int64_t rows;
+    int *maker;   /* by root: the step that makes it, or -1 */
+    fate *fates;  /* by step */
+    bool *linked; /* by step: shares rows with the reduction where it began */
+    bool *tried;  /* by step */
+    int *local;   /* by variable: its number in the joined step plus one */
+} joiner;
+
+static int64_t elements_of(const joiner *j, int var)
+{
+    int size = mf_dtype_size(var < j->b->program->var_count ? j->b->program->vars[var]->type->dtype : MF_F32);
+    return j->steps->bytes[var] / size;
+}
+
+/* Whether operand k of a step, which a member makes, can be had row by row. */
+static bool inside(const joiner *j, const mf_native_step *s, int k)
+{
+    int var = s->in[k], root = j->steps->root[var];
+    return j->steps->shift[var] == 0 && j->steps->bytes[var] == j->steps->bytes[root] &&
+           s->parts->inside(s, k, j->rows, elements_of(j, var));
+}
+
+static fate fate_of(const joiner *j, int i, bool only_linked)
+{
+    const mf_native_step *s = j->steps->at[i];
+    bool can = s->parts && s->parts->can(s, j->rows) && (!only_linked || j->linked[i]), after = false;
+    for (int k = 0; k < s->in_count; k++) {
+        int maker = j->maker[j->steps->root[s->in[k]]];
+        if (maker < 0 || j->fates[maker] == BEFORE)
+            continue;
+        if (j->fates[maker] == BEHIND)
+            return BEHIND;
+        after = true;
+        can = can && inside(j, s, k);
+    }
+    return can ? MEMBER : after ? BEHIND : BEFORE;
+}
+
+static void find_fates(joiner *j, bool only_linked)
+{
+    for (int i = 0; i < j->steps->count; i++)
+        j->fates[i] = fate_of(j, i, only_linked);
+}
+
+static int root_at(const joiner *j, const mf_native_step *s, int k)
+{
+    return j->steps->root[k < s->in_count ? s->in[k] : s->out[k - s->in_count]];
+}
+
+/* Whether step i touches a marked memory that goes by rows; then all of its are marked (a mark is not 0). */
+static bool touches_marked(joiner *j, int i)
+{
+    const mf_native_step *s = j->steps->at[i];
+    int count = s->in_count + s->out_count;
+    for (int k = 0; k < count && !j->linked[i]; k++)
+        j->linked[i] = j->local[root_at(j, s, k)] && elements_of(j, root_at(j, s, k)) % j->rows == 0;
+    for (int k = 0; k < count && j->linked[i]; k++)
+        j->local[root_at(j, s, k)] = 1;
+    return j->linked[i];
+}
+
+/* The members that share rows with the first one, also through others. */
+static void find_linked(joiner *j, int first)
+{
+    memset(j->linked, 0, (size_t)j->steps->count * sizeof *j->linked);
+    memset(j->local, 0, (size_t)j->steps->var_count * sizeof *j->local);
+    j->linked[first] = true;
+    touches_marked(j, first);
+    for (bool more = true; more;) {
+        more = false;
+        for (int i = 0; i < j->steps->count; i++)
+            more |= j->fates[i] == MEMBER && !j->linked[i] && touches_marked(j, i);
+    }
+}
+
+/* ------------------------------------------------------------------ the joined step */
+
+static bool read_outside(const joiner *j, int root)
+{
+    if (j->steps->kept[root])
+        return true;
+    for (int i = 0; i < j->steps->count; i++)
+        for (int k = 0; k < j->steps->at[i]->in_count && j->fates[i] != MEMBER; k++)
+            if (j->steps->root[j->steps->at[i]->in[k]] == root)
+                return true;
+    return false;
+}
+
+/* The variable's number in the joined step. */
+static int value_of(const joiner *j, rows_step *s, int var)
+{
+    if (j->local[var])
+        return j->local[var] - 1;
+    int root = j->steps->root[var];
+    bool member = j->maker[root] >= 0 && j->fates[j->maker[root]] == MEMBER;
+    if (member && root != var) { /* the same bytes under another name */
+        j->local[var] = value_of(j, s, root) + 1;
+        return j->local[var] - 1;
+    }
+    rows_value *v = &s->values[s->value_count];
+    *v = (rows_value){ .outside = -1, .bytes = j->steps->bytes[var] / j->rows };
+    if (!member) {
+        v->outside = s->step.in_count;
+        s->step.in[s->step.in_count++] = var;
+    } else if (read_outside(j, root)) {
+        v->outside = ~s->step.out_count - 1; /* numbered behind the operands, of which there may be more to come */
+        s->step.out[s->step.out_count++] = var;
+    }
+    j->local[var] = ++s->value_count;
+    return s->value_count - 1;
+}
+
+static void number_values(const joiner *j, rows_step *s)
+{
+    for (int i = 0; i < s->part_count; i++) {
+        mf_native_step *part = s->parts[i];
+        for (int k = 0; k < part->in_count; k++)
+            part->in[k] = value_of(j, s, part->in[k]);
+        for (int o = 0; o < part->out_count; o++)
+            part->out[o] = value_of(j, s, part->out[o]);
+    }
+    for (int v = 0; v < s->value_count; v++)
+        if (s->values[v].outside < -1)
+            s->values[v].outside = s->step.in_count + ~(s->values[v].outside + 1);
+}
+
+static size_t rounded(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
+
+/* How many rows at a time, how many tasks, and what lies where in a task's memory: pointers, the parts' scratch, the values. */
+static void plan_rows(const joiner *j, rows_step *s, int64_t bytes_a_row)
+{
+    int64_t most = BLOCK_BYTES / (bytes_a_row + 1) + 1, tasks = bytes_a_row * j->rows / TASK_BYTES + 1;
+    s->rows = j->rows;
+    s->rows_a_block = most < j->rows ? most : j->rows;
+    tasks = tasks < MOST_TASKS ? tasks : MOST_TASKS;
+    tasks = tasks < j->rows ? tasks : j->rows;
+    s->rows_a_task = (j->rows + tasks - 1) / tasks;
+    s->tasks = (j->rows + s->rows_a_task - 1) / s->rows_a_task;
+    size_t at = rounded(sizeof(void *) * (size_t)s->value_count), scratch = 0;
+    for (int i = 0; i < s->part_count; i++) {
+        s->parts[i]->scratch_offset = at;
+        scratch = s->parts[i]->scratch_bytes > scratch ? s->parts[i]->scratch_bytes : scratch;
+        s->step.cost += s->parts[i]->cost;
+    }
+    at += rounded(scratch);
+    for (int v = 0; v < s->value_count; v++)
+        if (s->values[v].outside < 0) {
+            s->values[v].at = at;
+            at += rounded((size_t)(s->values[v].bytes * s->rows_a_block));
+        }
+    s->task_bytes = at;
+    s->step.scratch_bytes = at * (size_t)s->tasks;
+}
+
+/* Bytes of all values that go by rows, a row of them. */
+static int64_t row_bytes(const joiner *j)
+{
+    int64_t bytes = 0;
+    memset(j->local, 0, (size_t)j->steps->var_count * sizeof *j->local);
+    for (int i = 0; i < j->steps->count; i++) {
+        const mf_native_step *s = j->steps->at[i];
+        for (int k = 0; k < s->in_count + s->out_count && j->fates[i] == MEMBER; k++) {
+            int root = root_at(j, s, k);
+            if (!j->local[root] && elements_of(j, root) % j->rows == 0)
+                bytes += j->steps->bytes[root] / j->rows;
+            j->local[root] = 1;
+        }
+    }
+    return bytes;
+}
+
+static rows_step *make_step(joiner *j, int members, int64_t bytes_a_row)
+{
+    rows_step *s = mf_step_new(j->b, sizeof *s, NULL);
+    size_t most = 0;
+    for (int i = 0; i < j->steps->count; i++)
+        most += j->fates[i] == MEMBER ? (size_t)(j->steps->at[i]->in_count + j->steps->at[i]->out_count) : 0;
+    mf_native_step **parts = mf_build_get(j->b, (size_t)members, sizeof(mf_native_step *));
+    rows_value *values = mf_build_get(j->b, 2 * most, sizeof *values);
+    int *names = mf_build_get(j->b, 2 * most, sizeof *names);
+    if (j->b->error)
+        return NULL;
+    s->parts = parts;
+    s->values = values;
+    s->step.in = names;
+    s->step.out = names + most;
+    s->step.run = run;
+    s->step.destroy = destroy;
+    for (int i = 0; i < j->steps->count; i++)
+        if (j->fates[i] == MEMBER)
+            s->parts[s->part_count++] = j->steps->at[i];
+    memset(j->local, 0, (size_t)j->steps->var_count * sizeof *j->local);
+    number_values(j, s);
+    plan_rows(j, s, bytes_a_row);
+    return s;
+}
+
+/* In place of its members: behind all that it needs, before all that needs it. */
+static void replace(joiner *j, rows_step *s)
+{
+    mf_steps *steps = j->steps;
+    int count = steps->count, made = 0;
+    mf_native_step **at = mf_build_get(j->b, (size_t)count, sizeof(mf_native_step *));
+    int *unit = mf_build_get(j->b, (size_t)count, sizeof *unit);
+    bool *tried = mf_build_get(j->b, (size_t)count, sizeof *tried);
+    if (j->b->error)
+        return;
+    for (fate f = BEFORE; f <= BEHIND; f++) {
+        if (f == MEMBER) {
+            at[made] = &s->step;
+            unit[made++] = -1;
+            continue;
+        }
+        for (int i = 0; i < count; i++)
+            if (j->fates[i] == f) {
+                at[made] = steps->at[i];
+                tried[made] = j->tried[i];
+                unit[made++] = steps->unit[i];
+            }
+    }
+    memcpy(steps->at, at, (size_t)made * sizeof(mf_native_step *));
+    memcpy(steps->unit, unit, (size_t)made * sizeof *unit);
+    memcpy(j->tried, tried, (size_t)made * sizeof *tried);
+    steps->count = made;
+}
+
+static void find_makers(joiner *j)
+{
+    for (int v = 0; v < j->steps->var_count; v++)
+        j->maker[v] = -1;
+    for (int i = 0; i < j->steps->count; i++)
+        for (int o = 0; o < j->steps->at[i]->out_count; o++)
+            j->maker[j->steps->at[i]->out[o]] = i;
+}
+
+static void print_joined(const rows_step *s)
+{
+    fprintf(stderr, "%lld rows in blocks of %lld and %lld tasks: %d steps\n", (long long)s->rows, (long long)s->rows_a_block,
+            (long long)s->tasks, s->part_count);
+}
+
+/* The steps that go over the rows of reduction `first`. */
+static void join_around(joiner *j, int first)
+{
+    int members = 0;
+    j->rows = j->steps->at[first]->parts->rows(j->steps->at[first]);
+    find_makers(j);
+    find_fates(j, false);
+    find_linked(j, first);
+    find_fates(j, true);
+    for (int i = 0; i < j->steps->count; i++)
+        members += j->fates[i] == MEMBER;
+    int64_t bytes = row_bytes(j);
+    bool pays = bytes * j->rows >= PAYS_BYTES || mf_native_rows_use == MF_ROWS_ALWAYS;
+    rows_step *s = members > 1 && bytes <= ROW_MOST && pays ? make_step(j, members, bytes) : NULL;
+    if (!s)
+        return;
+    replace(j, s);
+    if (mf_dump_wants("fuse"))
+        print_joined(s);
+}
+
+void mf_rows_join(mf_build *b, mf_steps *steps)
+{
+    size_t count = (size_t)steps->count, vars = (size_t)steps->var_count;
+    joiner j = { .b = b, .steps = steps };
+    if (mf_native_rows_use == MF_ROWS_NEVER || count < 2)
+        return;
+    j.maker = mf_build_get(b, vars, sizeof *j.maker);
+    j.fates = mf_build_get(b, count, sizeof *j.fates);
+    j.linked = mf_build_get(b, count, sizeof *j.linked);
+    j.tried = mf_build_get(b, count, sizeof *j.tried);
+    j.local = mf_build_get(b, vars, sizeof *j.local);
+    for (int i = 0; i < steps->count && !b->error;) {
+        const mf_native_step *s = steps->at[i];
+        bool seed = !j.tried[i] && s->parts && s->parts->rows(s) > 1;
+        j.tried[i] = true;
+        if (seed)
+            join_around(&j, i);
+        i = seed ? 0 : i + 1;
+    }
+}

@@ -1,0 +1,272 @@
+/* Steps that go over the same rows, joined: the same bits as one after the other, by tile kernels and by compiled loops, for softmax, layer
+ * norm and their gradients, and for what looks like rows and is not. */
+#include "backend/native/native.h"
+#include "check.h"
+#include "ops/rows.h"
+#include "runtime/backend.h"
+
+#include <unistd.h>
+
+enum { MOST = 8 };
+
+typedef struct trial {
+    mf_program *p;
+    void *in[MOST], *out[MOST];
+} trial;
+
+static void fill(const mf_type *t, char *at, uint32_t seed)
+{
+    for (int64_t i = 0; i < t->size; i++, at += mf_dtype_size(t->dtype)) {
+        seed = seed * 1664525u + 1013904223u;
+        if (mf_dtype_is_float(t->dtype))
+            mf_store_f64(t->dtype, at, (double)(seed >> 8) / (1 << 22) - 2);
+        else
+            mf_store_i64(t->dtype, at, (seed >> 12) % 7);
+    }
+}
+
+static bool start(trial *t, const char *text)
+{
+    mf_error_object *error = NULL;
+    *t = (trial){ .p = mf_program_parse(text, NULL, &error) };
+    if (!CHECK(t->p))
+        return CHECK_NOTE("%s", mf_error_text(error));
+    for (int i = 0; i < t->p->in_count; i++) {
+        t->in[i] = malloc((size_t)t->p->in[i]->type->bytes + 1);
+        fill(t->p->in[i]->type, t->in[i], (uint32_t)i + 7);
+    }
+    for (int o = 0; o < t->p->out_count; o++)
+        t->out[o] = malloc((size_t)t->p->out[o]->type->bytes + 1);
+    return true;
+}
+
+static void end(trial *t)
+{
+    for (int i = 0; t->p && i < t->p->in_count; i++)
+        free(t->in[i]);
+    for (int o = 0; t->p && o < t->p->out_count; o++)
+        free(t->out[o]);
+    mf_drop(t->p);
+}
+
+static bool run_on(const mf_backend *backend, trial *t)
+{
+    mf_kernel *k = NULL;
+    mf_error_object *error = backend->compile(backend, t->p, NULL, &k);
+    if (!CHECK(!error))
+        return CHECK_NOTE("%s", mf_error_text(error));
+    for (int o = 0; o < t->p->out_count; o++)
+        memset(t->out[o], 0x5a, (size_t)t->p->out[o]->type->bytes);
+    void *scratch = aligned_alloc(64, (k->scratch_bytes + 127) / 64 * 64);
+    memset(scratch, 0xa5, k->scratch_bytes);
+    error = backend->run(k, (const void *const *)t->in, t->out, scratch);
+    free(scratch);
+    backend->destroy(k);
+    return CHECK(!error);
+}
+
+static void check_near(const trial *a, const trial *reference)
+{
+    for (int o = 0; o < a->p->out_count; o++) {
+        const mf_type *t = a->p->out[o]->type;
+        double tolerance = t->dtype == MF_F64 ? 1e-12 : t->dtype == MF_F32 ? 2e-5 : 2e-2;
+        for (int64_t i = 0, size = mf_dtype_size(t->dtype); i < t->size; i++)
+            if (!CHECK_NEAR(mf_load_f64(t->dtype, (char *)a->out[o] + i * size),
+                            mf_load_f64(t->dtype, (char *)reference->out[o] + i * size), tolerance)) {
+                CHECK_NOTE("result %d, element %lld", o, (long long)i);
+                return;
+            }
+    }
+}
+
+/* Alone and joined, by tiles and loops: the same bits, and what the reference has, nearly. */
+static void compare(const char *text)
+{
+    trial reference, alone, joined;
+    if (!start(&reference, text) || !start(&alone, text) || !start(&joined, text))
+        return;
+    mf_native_llvm_use = MF_LLVM_NEVER;
+    mf_native_rows_use = MF_ROWS_NEVER;
+    if (run_on(&mf_backend_reference, &reference) && run_on(&mf_backend_native, &alone))
+        check_near(&alone, &reference);
+    for (int way = 0; way < 4; way++) {
+        mf_native_llvm_use = way & 1 ? MF_LLVM_ALWAYS : MF_LLVM_NEVER;
+        mf_native_rows_use = way & 2 ? MF_ROWS_ALWAYS : MF_ROWS_WHERE_IT_PAYS;
+        if (!run_on(&mf_backend_native, &joined))
+            break;
+        for (int o = 0; o < joined.p->out_count; o++)
+            if (!CHECK_BYTES(joined.out[o], alone.out[o], (size_t)joined.p->out[o]->type->bytes))
+                CHECK_NOTE("way %d, result %d of\n%s", way, o, text);
+    }
+    mf_native_llvm_use = MF_LLVM_WHERE_IT_PAYS;
+    mf_native_rows_use = MF_ROWS_WHERE_IT_PAYS;
+    end(&reference);
+    end(&alone);
+    end(&joined);
+}
+
+static char *sized(const char *format, int rows, int columns)
+{
+    /* R and C in the text stand for the numbers */
+    static char text[8192];
+    size_t n = 0;
+    for (; *format && n < sizeof text - 24; format++)
+        if (*format == 'R' || *format == 'C')
+            n += (size_t)snprintf(text + n, sizeof text - n, "%d", *format == 'R' ? rows : columns);
+        else
+            text[n++] = *format;
+    text[n] = 0;
+    return text;
+}
+
+/* One row and many, shorter than a vector, with a rest, more than a chunk of the reduction. */
+static void compare_sizes(const char *format)
+{
+    static const int sizes[][2] = { { 1, 5 }, { 3, 1 }, { 7, 16 }, { 37, 100 }, { 5, 517 }, { 3, 4096 }, { 2, 9001 }, { 600, 64 } };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        compare(sized(format, sizes[i][0], sizes[i][1]));
+}
+
+/* ------------------------------------------------------------------ what people write */
+
+static const char softmax[] =
+    "program (b: f32[R,C]) {\n i: f32[R] = reduce_max[axes=(1)] b\n j: f32[R,1] = reshape[shape=(R,1)] i\n"
+    " k: f32[R,C] = broadcast_in_dim[shape=(R,C), broadcast_dimensions=(0,1)] j\n l: f32[R,C] = sub b k\n"
+    " m: f32[R,C] = exp l\n n: f32[R] = reduce_sum[axes=(1)] m\n o: f32[R,1] = reshape[shape=(R,1)] n\n"
+    " q: f32[R,C] = broadcast_in_dim[shape=(R,C), broadcast_dimensions=(0,1)] o\n r: f32[R,C] = div m q\n return r\n}";
+
+static const char cross_entropy[] =
+    "program (a: i32[R], b: f32[R,C]) {\n c: i32[R,1] = reshape[shape=(R,1)] a\n d: i32[C] = iota[dtype=i32, shape=(C), axis=0]\n"
+    " e: i32[R,C] = broadcast_in_dim[shape=(R,C), broadcast_dimensions=(1)] d\n"
+    " f: i32[R,C] = broadcast_in_dim[shape=(R,C), broadcast_dimensions=(0,1)] c\n g: bool[R,C] = eq f e\n"
+    " h: f32[R,C] = convert_element_type[dtype=f32, weak=false] g\n i: f32[R] = reduce_max[axes=(1)] b\n"
+    " j: f32[R,1] = reshape[shape=(R,1)] i\n k: f32[R,C] = broadcast_in_dim[shape=(R,C), broadcast_dimensions=(0,1)] j\n"
+    " l: f32[R,C] = sub b k\n m: f32[R,C] = exp l\n n: f32[R] = reduce_sum[axes=(1)] m\n o: f32[R,1] = reshape[shape=(R,1)] n\n"
+    " p: f32[R,1] = log o\n q: f32[R,C] = broadcast_in_dim[shape=(R,C), broadcast_dimensions=(0,1)] p\n r: f32[R,C] = sub l q\n"
+    " s: f32[R,C] = mul h r\n t: f32[R] = reduce_sum[axes=(1)] s\n u: f32[R] = neg t\n v: f32[] = reduce_sum[axes=(0)] u\n"
+    " w: f32[] = mul v 0.25:f32[]\n x: f32[R,C] = broadcast_in_dim[shape=(R,C), broadcast_dimensions=()] -0.25:f32[]\n"
+    " y: f32[R,C] = mul h x\n z: f32[R,C] = neg y\n aa: f32[R] = reduce_sum[axes=(1)] z\n ab: f32[R,1] = reshape[shape=(R,1)] aa\n"
+    " ac: f32[R,1] = div ab o\n ad: f32[R] = reshape[shape=(R)] ac\n"
+    " ae: f32[R,C] = broadcast_in_dim[shape=(R,C), broadcast_dimensions=(0)] ad\n af: f32[R,C] = mul ae m\n ag: f32[R,C] = add y af\n"
+    " return w, ag, t\n}";
+
+static const char layer_norm[] =
+    "program (a: f32[R,C], b: f32[C], c: f32[C]) {\n d: f32[R] = reduce_sum[axes=(1)] a\n e: f32[R,1] = reshape[shape=(R,1)] d\n"
+    " f: f32[R,1] = broadcast_in_dim[shape=(R,1), broadcast_dimensions=()] 0.0078125:f32[]\n g: f32[R,1] = mul e f\n"
+    " h: f32[R,C] = broadcast_in_dim[shape=(R,C), broadcast_dimensions=(0,1)] g\n i: f32[R,C] = sub a h\n j: f32[R,C] = square i\n"
+    " k: f32[R] = reduce_sum[axes=(1)] j\n l: f32[R,1] = reshape[shape=(R,1)] k\n m: f32[R,1] = mul l f\n"
+    " n: f32[R,1] = broadcast_in_dim[shape=(R,1), broadcast_dimensions=()] 1e-05:f32[]\n o: f32[R,1] = add m n\n p: f32[R,1] = rsqrt o\n"
+    " q: f32[R,C] = broadcast_in_dim[shape=(R,C), broadcast_dimensions=(0,1)] p\n r: f32[R,C] = mul i q\n"
+    " s: f32[R,C] = broadcast_in_dim[shape=(R,C), broadcast_dimensions=(1)] b\n t: f32[R,C] = mul r s\n"
+    " u: f32[R,C] = broadcast_in_dim[shape=(R,C), broadcast_dimensions=(1)] c\n v: f32[R,C] = add t u\n"
+    " w: f32[C] = reduce_sum[axes=(0)] r\n return v, w, p\n}";
+
+TEST(softmax_of_any_size) { compare_sizes(softmax); }
+TEST(cross_entropy_and_its_gradient) { compare_sizes(cross_entropy); }
+TEST(layer_norm_with_a_sum_over_rows) { compare_sizes(layer_norm); }
+
+TEST(other_dtypes)
+{
+    static const char *const dtypes[] = { "f64", "f16", "bf16", "i32", "u8" };
+    static const char text[] = "program (b: $[R,C]) {\n i: $[R] = reduce_max[axes=(1)] b\n"
+                               " k: $[R,C] = broadcast_in_dim[shape=(R,C), broadcast_dimensions=(0)] i\n l: $[R,C] = sub k b\n"
+                               " n: $[R] = reduce_sum[axes=(1)] l\n o: $[R] = reduce_min[axes=(1)] l\n p: $[R] = add n o\n"
+                               " q: $[R,C] = broadcast_in_dim[shape=(R,C), broadcast_dimensions=(0)] p\n r: $[R,C] = max q l\n"
+                               " s: $[R] = reduce_prod[axes=(1)] r\n return r, s\n}";
+    for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
+        char typed[2048];
+        size_t n = 0;
+        for (const char *c = text; *c; c++)
+            n += (size_t)snprintf(typed + n, sizeof typed - n, *c == '$' ? "%s" : "%.1s", *c == '$' ? dtypes[d] : c);
+        compare(sized(typed, 5, 77));
+        compare(sized(typed, 130, 9));
+    }
+}
+
+TEST(rows_of_several_dimensions)
+{
+    compare("program (a: f32[3,5,4,6]) {\n b: f32[3,5] = reduce_sum[axes=(2,3)] a\n"
+            " c: f32[3,5,4,6] = broadcast_in_dim[shape=(3,5,4,6), broadcast_dimensions=(0,1)] b\n d: f32[3,5,4,6] = mul a c\n"
+            " e: f32[3,5,4] = reduce_max[axes=(3)] d\n f: f32[15,4] = reshape[shape=(15,4)] e\n g: f32[15] = reduce_sum[axes=(1)] f\n"
+            " h: f32[3,5] = reshape[shape=(3,5)] g\n i: f32[3,5] = add h b\n return i, d\n}");
+}
+
+/* ------------------------------------------------------------------ what is not by rows */
+
+TEST(rows_in_another_order)
+{
+    compare("program (a: f32[40,30]) {\n b: f32[40] = reduce_sum[axes=(1)] a\n c: f32[40] = rev[axes=(0)] b\n"
+            " d: f32[40,30] = broadcast_in_dim[shape=(40,30), broadcast_dimensions=(0)] c\n e: f32[40,30] = mul a d\n"
+            " f: f32[40] = reduce_max[axes=(1)] e\n return f, e\n}");
+    compare("program (a: f32[40,40]) {\n b: f32[40] = reduce_sum[axes=(1)] a\n"
+            " d: f32[40,40] = broadcast_in_dim[shape=(40,40), broadcast_dimensions=(1)] b\n e: f32[40,40] = mul a d\n"
+            " f: f32[40] = reduce_max[axes=(1)] e\n return f, e\n}");
+    compare("program (a: f32[40,40]) {\n b: f32[40] = reduce_sum[axes=(1)] a\n"
+            " c: f32[40,40] = broadcast_in_dim[shape=(40,40), broadcast_dimensions=(0)] b\n d: f32[40,40] = mul a c\n"
+            " e: f32[40,40] = transpose[permutation=(1,0)] d\n f: f32[40,40] = add e a\n g: f32[40] = reduce_max[axes=(1)] f\n"
+            " return g\n}");
+}
+
+TEST(rows_reversed_inside)
+{
+    compare("program (a: f32[40,30]) {\n b: f32[40] = reduce_sum[axes=(1)] a\n"
+            " c: f32[40,30] = broadcast_in_dim[shape=(40,30), broadcast_dimensions=(0)] b\n d: f32[40,30] = mul a c\n"
+            " g: f32[40] = reduce_max[axes=(1)] d\n e: f32[40,30] = rev[axes=(1)] d\n"
+            " h: f32[40,30] = broadcast_in_dim[shape=(40,30), broadcast_dimensions=(0)] g\n f: f32[40,30] = add e h\n"
+            " return f\n}");
+}
+
+TEST(half_of_the_rows)
+{
+    compare("program (a: f32[40,30], z: f32[20,30]) {\n b: f32[40] = reduce_sum[axes=(1)] a\n"
+            " c: f32[40,30] = broadcast_in_dim[shape=(40,30), broadcast_dimensions=(0)] b\n d: f32[40,30] = mul a c\n"
+            " e: f32[20,30] = slice[start=(20,0), limit=(40,30), strides=(1,1)] d\n f: f32[20,30] = add e z\n"
+            " g: f32[20] = reduce_max[axes=(1)] f\n h: f32[20] = slice[start=(0), limit=(40), strides=(2)] b\n i: f32[20] = add g h\n"
+            " return i\n}");
+}
+
+/* Two reductions, of which one needs a sum over everything that the other made. */
+TEST(a_sum_over_all_in_between)
+{
+    compare("program (a: f32[50,20]) {\n b: f32[50] = reduce_sum[axes=(1)] a\n c: f32[] = reduce_sum[axes=(0)] b\n"
+            " d: f32[50,20] = broadcast_in_dim[shape=(50,20), broadcast_dimensions=()] c\n e: f32[50,20] = mul a d\n"
+            " f: f32[50] = reduce_max[axes=(1)] e\n g: f32[50] = sub f b\n"
+            " h: f32[50,20] = broadcast_in_dim[shape=(50,20), broadcast_dimensions=(0)] g\n i: f32[50,20] = div e h\n"
+            " return i, c\n}");
+}
+
+static int joined_steps(const char *text)
+{
+    /* the dump says how many steps were joined */
+    trial t;
+    if (!start(&t, text))
+        return -1;
+    char path[] = "/tmp/mf_rows_XXXXXX", line[256];
+    int file = mkstemp(path), stderr_copy = dup(2), count = 0;
+    fflush(stderr);
+    dup2(file, 2);
+    setenv("MF_DUMP", "fuse", 1);
+    bool ran = run_on(&mf_backend_native, &t);
+    unsetenv("MF_DUMP");
+    fflush(stderr);
+    dup2(stderr_copy, 2);
+    close(stderr_copy);
+    close(file);
+    FILE *f = ran ? fopen(path, "r") : NULL;
+    while (f && fgets(line, sizeof line, f)) {
+        const char *colon = strstr(line, "rows in blocks") ? strrchr(line, ':') : NULL;
+        count = colon ? atoi(colon + 1) : count;
+    }
+    if (f)
+        fclose(f);
+    unlink(path);
+    end(&t);
+    return count;
+}
+
+TEST(large_ones_are_joined_by_themselves)
+{
+    CHECK(joined_steps(sized(softmax, 512, 1000)) >= 4);
+    CHECK(joined_steps(sized(layer_norm, 512, 1024)) >= 5);
+    CHECK_EQ_INT(joined_steps(sized(softmax, 4, 8)), 0);
+}
