@@ -3,10 +3,11 @@
 #   make test        build and run every test                    make examples  build the examples and test what they print
 #   make check       include rule, warnings, format, analysis    make sanitize  the tests under address and undefined-behaviour checks
 #   make fuzz        look for bytes that the parsers cannot bear   make sanitize-thread  the tests under thread checks
-#   make bench       side by side with a peer                    make format    apply the formatting
+#   make bench       side by side with peers                     make format    apply the formatting
 #   make install     into PREFIX
 # Settings: BUILD=folder  CC=clang  WERROR=ON  TYPE=Debug  PREFIX=/usr/local  ARGS="…" (train)  TESTS=regex (test)
-#           PEER="venv/bin/python bench/peer.py" (bench)  FUZZ_SECONDS=60 (each parser)  FUZZ=npy (one parser)
+#           PEER="venv/bin/python other/bin/python" ARGS="--only cnn* --resume" (bench; see bench/compare.py)
+#           FUZZ_SECONDS=60 (each parser)  FUZZ=npy (one parser)
 
 BUILD  ?= build
 TYPE   ?= RelWithDebInfo
@@ -42,7 +43,7 @@ examples: build
 	@echo "The programs are in $(BUILD)/examples."
 
 bench: build
-	@MF_BUILD_DIR=$(BUILD) PEER="$(PEER)" bench/run.sh
+	@MF_BUILD_DIR=$(BUILD) PEER="$(PEER)" ARGS="$(ARGS)" bench/run.sh
 
 check: setup
 	@scripts/setup.sh check

@@ -1,108 +1,180 @@
 #!/usr/bin/env python3
-"""Alternates our workloads with a peer's and prints the ratios.
+"""Measures our workloads and the peers' side by side, and writes one table.
 
-    compare.py OURS [--repeat 7] [--devices 8] [--only NAME...] [--json FILE] [PEER COMMAND...]
+    compare.py [--build build] [--out build/bench] [--peer PYTHON ...] [--only PATTERN ...] [--resume] [--repeat 7] [--list] [--table]
 
-Each round runs every workload once on one side, then on the other, so that a machine whose speed drifts slows both. A ratio is the
-median over rounds of theirs / ours. Memory is asked of a fresh process for each side and workload. Several peers: separate their
-commands with "+". Without a peer our side alone is printed.
+A round runs a row's workload once on each side, and the machine's own limit for it, so that a machine whose speed drifts slows all of
+them; a ratio is the median over rounds of theirs / ours. A row runs in processes of its own, so its memory is its own.
+Each row is written to OUT/rows/ when it is done: an interrupted run goes on with --resume. Out of all rows there come OUT/table.md,
+table.json and the curves (SVG). A peer is a Python that has jax; without one our side alone is measured.
 """
 import argparse
 import json
 import os
 import platform
-import statistics
 import subprocess
 import sys
+import time
 
-NAMES = ["first_call_dispatch_double", "dispatch_double", "first_call_dispatch_psum", "dispatch_psum", "first_call_linear_regression_step",
-         "linear_regression_step", "psum_1MiB", "psum_16MiB", "psum_64MiB", "first_call_cnn_step_float32_128", "cnn_step_float32_128",
-         "cnn_step_bfloat16_128", "matmul_512", "matmul_1024", "matmul_2048", "cross_entropy_4096x1000", "cross_entropy_grad_4096x1000",
-         "adam_1Mi", "adam_16Mi", "layer_norm_4096x1024", "tanh_exp_64Ki"]
+import report
+import rows as table
+from side import Side, first_line
 
-
-class Side:
-    def __init__(self, command):
-        self.command, self.process = command, None
-
-    def ask(self, name):
-        if self.process is None:
-            self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, stderr=subprocess.DEVNULL)
-            self.process.stdout.readline()
-        try:
-            self.process.stdin.write(name + "\n")
-            self.process.stdin.flush()
-            line = self.process.stdout.readline()
-        except BrokenPipeError:
-            line = ""
-        return json.loads(line) if line else {"name": name, "error": "the process ended"}
-
-    def close(self):
-        if self.process:
-            try:
-                self.process.stdin.close()
-            except BrokenPipeError:
-                pass
-            self.process.wait()
-            self.process = None
+HERE = os.path.dirname(os.path.abspath(__file__))
+VERSIONS = "import jax, jaxlib, numpy, platform, json; print(json.dumps({'python': platform.python_version(), 'jax': jax.__version__, " \
+           "'jaxlib': jaxlib.__version__, 'numpy': numpy.__version__}))"
 
 
-def cpu():
+def output(*command):
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def machine(cores):
+    lines = dict(line.split(":", 1) for line in output("lscpu").splitlines() if ":" in line)
+    caches = {k: v.strip() for k, v in lines.items() if "cache" in k}
     try:
         with open("/proc/cpuinfo") as f:
-            return next(line.split(":", 1)[1].strip() for line in f if line.startswith("model name"))
+            model = next(line.split(":", 1)[1].strip() for line in f if line.startswith("model name"))
     except (OSError, StopIteration):
-        return platform.machine()
+        model = platform.machine()
+    flags = lines.get("Flags", "").split()
+    return {"cpu": model, "cores": os.cpu_count(), "cores_used": len(cores), "caches": caches, "kernel": platform.release(),
+            "libc": " ".join(platform.libc_ver()), "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+            "vector": [f for f in ("avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16", "asimd") if f in flags]}
 
 
-def measure(sides, name, repeat):
-    """Seconds by side and round, and the peak memory of a process that did nothing else."""
-    seconds, memory = [[] for _ in sides], [0.0] * len(sides)
-    once = name.startswith("first_call_")
-    for _ in range(3 if once else repeat):
-        for i, side in enumerate(sides):
-            answer = side.ask(name)
-            if "error" in answer:
-                seconds[i].append(float("nan"))
-                continue
-            seconds[i].append(answer["seconds"])
-            memory[i] = answer["rss_mib"]
-            if once:  # a first call needs a fresh process
+def ours(build):
+    with open(os.path.join(build, "CMakeCache.txt")) as f:
+        cache = dict(line.strip().split("=", 1) for line in f if "=" in line and line[0] not in "#/")
+    compiler = next((v for k, v in cache.items() if k.startswith("CMAKE_C_COMPILER:")), "cc")
+    kind = next((v for k, v in cache.items() if k.startswith("CMAKE_BUILD_TYPE:")), "")
+    return {"commit": output("git", "-C", HERE, "describe", "--always", "--dirty", "--exclude=*"), "build": kind,
+            "compiler": output(compiler, "--version").split("\n")[0]}
+
+
+class Bench:
+    def __init__(self, options):
+        self.options, self.build = options, options.build
+        usable = sorted(os.sched_getaffinity(0))
+        self.cores = usable[:options.cores] if options.cores else usable
+        self.out = options.out or os.path.join(self.build, "bench")
+        self.rows_folder = os.path.join(self.out, "rows")
+        os.makedirs(self.rows_folder, exist_ok=True)
+        self.peers = []
+        for python in options.peer:
+            versions = json.loads(output(python, "-c", VERSIONS) or "{}")
+            if not versions:
+                sys.exit(f"{python} has no jax")
+            self.peers.append({"python": python, "label": f"JAX {versions['jax']}", "versions": versions})
+        self.program = os.path.join(self.build, "bench", "workloads")
+        self.limits = Side([os.path.join(self.build, "bench", "limits")], cores=set(self.cores))
+
+    def path(self, row):
+        return os.path.join(self.rows_folder, table.file_name(row))
+
+    def sides(self, row):
+        cores = set(self.cores[:row.cores] if row.cores else self.cores)
+        tail = ["--devices", str(row.devices)]
+        yield "Manyfold", Side([self.program, *tail], cores=cores)
+        for peer in self.peers:
+            command = [peer["python"], os.path.join(HERE, "peers", "jax_bench.py"), *tail]
+            yield peer["label"], Side(command, row.peer_environment, cores)
+
+    def process(self, row):
+        """The rounds of a row about whole processes."""
+        commands = [("Manyfold", [os.path.join(self.build, "bench", "first_result"), str(row.devices)])]
+        commands += [(p["label"], [p["python"], os.path.join(HERE, "peers", "jax_first_result.py"), str(row.devices)]) for p in self.peers]
+        return [(label, lambda command=command: first_line(command, set(self.cores))) for label, command in commands]
+
+    def questions(self, row, sides):
+        def ask(side):
+            for name in row.before if row.fresh else ():
+                side.ask(name, row.wait)
+            answer = side.ask(row.workload, row.wait)
+            if row.fresh:
                 side.close()
-    for side in sides:
-        side.close()
-    return seconds, memory
+            return answer
+        return [(label, lambda side=side: ask(side)) for label, side in sides]
+
+    def measure(self, row):
+        began = time.monotonic()
+        sides = [] if row.workload == table.PROCESS else list(self.sides(row))
+        asked = self.process(row) if not sides else self.questions(row, sides)
+        found = [{"label": label, "seconds": [], "rss_mib": 0.0} for label, _ in asked]
+        limits = {name: [] for name in row.limits(len(self.cores))}
+        for turn in range(self.options.repeat):
+            if turn >= 3 and time.monotonic() - began > self.options.seconds:
+                break
+            for name, rates in limits.items():
+                rates.append(self.limits.ask(name).get("rate"))
+            for k in range(len(asked)):
+                i = (k + turn) % len(asked)
+                if "error" in found[i]:
+                    continue
+                answer = asked[i][1]()
+                if "error" in answer:
+                    found[i]["error"] = answer["error"]
+                    continue
+                found[i]["seconds"].append(answer["seconds"])
+                found[i]["rss_mib"] = max(found[i]["rss_mib"], answer["rss_mib"])
+        libraries = sides[0][1].libraries() if sides else []
+        for _, side in sides:
+            side.close()
+        result = {"row": row.name, "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "sides": found, "limits": limits,
+                  "peers": {p["label"]: p["versions"] for p in self.peers}, "ours": ours(self.build), "machine": machine(self.cores),
+                  "libraries": [name for name in libraries if name.startswith(("libLLVM", "libdnnl", "libmanyfold", "libgomp"))]}
+        with open(self.path(row) + ".new", "w") as f:
+            json.dump(result, f, indent=1)
+        os.replace(self.path(row) + ".new", self.path(row))
+        return result
+
+    def done(self, row):
+        """Whether this row is there already, with the peers asked for now."""
+        try:
+            with open(self.path(row)) as f:
+                return {p["label"] for p in self.peers} <= {side["label"] for side in json.load(f)["sides"]}
+        except (OSError, ValueError):
+            return False
+
+    def run(self, wanted):
+        for row in wanted:
+            if row.memory_of or (self.options.resume and self.done(row)):
+                continue
+            result = self.measure(row)
+            print(report.line(row, result), flush=True)
+        self.limits.close()
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("ours")
-    parser.add_argument("--repeat", type=int, default=7)
-    parser.add_argument("--devices", type=int, default=8)
-    parser.add_argument("--only", nargs="*")
-    parser.add_argument("--json")
-    parser.add_argument("--peer", action="append", default=[], help="a peer's command, one string; may be given again")
-    args = parser.parse_args()
-    tail = ["--devices", str(args.devices)]
-    sides = [Side([args.ours] + tail)] + [Side(peer.split() + tail) for peer in args.peer]
-    rows = []
-    print(f"{cpu()}, {os.cpu_count()} cores, {args.devices} devices, {args.repeat} rounds, sides in turn\n")
-    print("| workload | ours | " + " | ".join(f"peer {i + 1} | ratio" for i in range(len(args.peer))) + (" | " if args.peer else "") + "memory, MiB |")
-    print("|---|---" + "|---|---" * len(args.peer) + "|---|")
-    for name in args.only or NAMES:
-        seconds, memory = measure(sides, name, args.repeat)
-        cells, row = [f"{statistics.median(seconds[0]) * 1e3:.4g} ms"], {"name": name, "ours_s": seconds[0], "ours_mib": memory[0], "peers": []}
-        for i in range(1, len(sides)):
-            ratio = statistics.median(theirs / ours for theirs, ours in zip(seconds[i], seconds[0]))
-            cells += [f"{statistics.median(seconds[i]) * 1e3:.4g} ms", f"{ratio:.2f}"]
-            row["peers"].append({"command": " ".join(sides[i].command), "seconds": seconds[i], "ratio": ratio, "mib": memory[i]})
-        cells.append(" / ".join(f"{m:.0f}" for m in memory))
-        rows.append(row)
-        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
-    if args.json:
-        with open(args.json, "w") as f:
-            json.dump({"cpu": cpu(), "cores": os.cpu_count(), "devices": args.devices, "rows": rows}, f, indent=1)
+    parser = argparse.ArgumentParser(description="Our workloads beside the peers', interleaved.")
+    parser.add_argument("--build", default=os.environ.get("MF_BUILD_DIR", "build"))
+    parser.add_argument("--out", help="where the rows and the table go; BUILD/bench unless said")
+    parser.add_argument("--peer", action="append", default=[], metavar="PYTHON", help="a Python with jax; may be given again")
+    parser.add_argument("--only", nargs="+", metavar="PATTERN", help="rows by name or group; shell patterns")
+    parser.add_argument("--repeat", type=int, default=7, help="rounds of a row")
+    parser.add_argument("--seconds", type=float, default=15, help="after so long a row ends with three rounds")
+    parser.add_argument("--cores", type=int, default=2, help="use the first of the cores that we may use; 0: all of them")
+    parser.add_argument("--resume", action="store_true", help="keep the rows that are measured already")
+    parser.add_argument("--list", action="store_true", help="print the rows and stop")
+    parser.add_argument("--workloads", action="store_true", help="print the workloads that the rows ask for and stop")
+    parser.add_argument("--table", action="store_true", help="only write the table anew, from the rows that are measured")
+    options = parser.parse_args()
+    wanted = table.chosen(options.only)
+    if options.list:
+        for row in wanted:
+            print(f"{row.name:45} {row.group:12} {row.title}")
+        return
+    if options.workloads:
+        print("\n".join(sorted({name for row in wanted for name in (row.workload, *row.before) if name and name != table.PROCESS})))
+        return
+    bench = Bench(options)
+    if not options.table:
+        bench.run(wanted)
+    report.write(bench.out, bench.rows_folder)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

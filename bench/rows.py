@@ -1,0 +1,143 @@
+"""The rows of the benchmark: what is measured, under which conditions, what should be reached, and which limit of the machine applies.
+
+A row's workload is a name that both sides know (bench/workloads/*.c, peers/jax_bench.py). To add a row: a workload on both sides and a
+line here. Goals are times faster than the better peer (for memory: times smaller).
+"""
+import dataclasses
+import re
+
+MIB = 1 << 20
+HEAP_KEPT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "-1", "MALLOC_TOP_PAD_": "268435456"}
+
+
+@dataclasses.dataclass
+class Row:
+    name: str                       # of the row: the workload, and @ what differs from the ordinary conditions
+    workload: str = ""              # or PROCESS: a program of its own, from its start to its first line
+    title: str = ""
+    group: str = "goals"            # goals are the table; the rest are points of a curve
+    devices: int = 8
+    cores: int = 0                  # 0: as many as the run has
+    fresh: bool = False             # every round in a new process
+    before: tuple = ()              # workloads called first in such a process
+    peer_environment: dict = dataclasses.field(default_factory=dict)
+    memory_of: str = ""             # the row whose peak memory this is, instead of seconds
+    goal: float = 0.0
+    flops: float = 0.0              # of a call, for the limit "fma"
+    kind: str = "f32"
+    traffic: float = 0.0            # bytes that a call must at least read and write, for the limit "copy"
+    reduced: float = 0.0            # bytes that an all-reduce takes in, over all devices
+    wait: float = 120.0             # seconds that a side may take for one answer
+
+    def limit(self, cores):
+        """The name of the machine's figure, as bench/limits.c knows it."""
+        threads = self.cores or cores
+        if self.flops:
+            return f"fma_{self.kind}_{threads}"
+        return f"copy_{max(64, int(self.traffic / 2))}_{threads}" if self.traffic else ""
+
+    def limits(self, cores):
+        """All that the machine is asked for in a round: the limit, and for an all-reduce the copy to draw beside it."""
+        return [name for name in (self.limit(cores), self.beside(cores)) if name]
+
+    def beside(self, cores):
+        return f"copy_{min(int(self.reduced), 512 * MIB)}_{self.cores or cores}" if self.reduced else ""
+
+    @property
+    def work(self):
+        return self.flops or self.traffic
+
+
+PROCESS = "process"
+
+
+def cnn_flops(batch, channels=32):
+    """Two for a multiply-add; forward, by weights, and by inputs except the first layer's."""
+    first, second = 1024 * 9 * 3 * channels, 256 * 9 * channels * 2 * channels
+    return 2.0 * batch * (2 * first + 3 * second + 3 * 128 * channels * 10)
+
+
+def dispatch():
+    tiny = {"dispatch_double": "tiny call, `x*2`", "dispatch_psum": "tiny call with psum"}
+    for workload, title in tiny.items():
+        yield Row(workload, workload, title + ", warm", goal=100)
+    yield Row("linear_regression_step", "linear_regression_step", "linear-regression step", goal=50)
+    yield Row("first_call_dispatch_double@warm", "first_call_dispatch_double", "first call of `x*2`, warm process", fresh=True,
+              before=("warming",), goal=50)
+    yield Row("first_call_dispatch_double@cold", "first_call_dispatch_double", "the same, cold process", fresh=True, goal=10)
+    yield Row("first_call_linear_regression_step@warm", "first_call_linear_regression_step",
+              "first call of the linear-regression step, warm process", fresh=True, before=("warming",), goal=20)
+    yield Row("first_call_linear_regression_step@cold", "first_call_linear_regression_step", "the same, cold process", fresh=True)
+    for workload, title in tiny.items():
+        for devices in (64, 1024):
+            yield Row(f"{workload}@{devices}devices", workload, f"{title}, {devices:,} devices", group="devices", devices=devices, wait=60)
+
+
+def all_reduce():
+    for exponent in range(10, 29, 2):
+        size = 1 << exponent
+        name = f"{size >> 10}KiB" if size < MIB else f"{size >> 20}MiB"
+        goal = {"1MiB": 8, "16MiB": 3, "64MiB": 10}.get(name, 0)
+        yield Row(f"psum_{name}", f"psum_{name}", f"psum of {name.replace('M', ' M').replace('K', ' K')} a device",
+                  group="goals" if goal else "all_reduce", goal=goal, traffic=9.0 * size, reduced=8.0 * size)
+
+
+def cnn():
+    flops = cnn_flops(128)
+    yield Row("cnn_step_float32_128", "cnn_step_float32_128", "CNN step, f32, batch 128", goal=3, flops=flops)
+    yield Row("cnn_step_float32_128@heap_kept", "cnn_step_float32_128", "the same, JAX's heap kept", goal=2.5, flops=flops,
+              peer_environment=HEAP_KEPT)
+    yield Row("first_call_cnn_step_float32_128@cold", "first_call_cnn_step_float32_128", "CNN, first call", fresh=True, goal=15)
+    yield Row("cnn_step_bfloat16_128", "cnn_step_bfloat16_128", "CNN step, bf16 over f32 weights", goal=4, flops=flops, kind="bf16")
+    yield Row("cnn_memory", title="CNN step, peak memory", memory_of="cnn_step_float32_128", goal=3)
+    for devices in (1, 2, 4, 16):
+        yield Row(f"cnn_step_float32_128@{devices}devices", "cnn_step_float32_128", f"CNN step, batch 128 over {devices} devices",
+                  group="cnn_devices", devices=devices, flops=flops)
+    for batch in (32, 64, 256, 512):
+        yield Row(f"cnn_step_float32_{batch}", f"cnn_step_float32_{batch}", f"CNN step, batch {batch}", group="cnn_batch",
+                  flops=cnn_flops(batch))
+    for channels in (8, 16, 64, 128):
+        yield Row(f"cnn_step_float32_128_c{channels}", f"cnn_step_float32_128_c{channels}", f"CNN step, {channels} and {2 * channels} channels",
+                  group="cnn_channels", flops=cnn_flops(128, channels))
+
+
+def dense():
+    for n in (512, 1024, 2048):
+        for cores in (1, 2):
+            yield Row(f"matmul_{n}@{cores}core", f"matmul_{n}", f"matrix product {n}, {cores} thread{'s' * (cores > 1)}", devices=1, cores=cores,
+                      goal=1, flops=2.0 * n**3)
+    rows, classes = 4096, 1000
+    logits = 4.0 * rows * classes
+    yield Row("cross_entropy_4096x1000", "cross_entropy_4096x1000", "softmax cross-entropy, 4096 rows of 1000", devices=1, goal=2.5,
+              traffic=logits)
+    yield Row("cross_entropy_grad_4096x1000", "cross_entropy_grad_4096x1000", "the same, value_and_grad", devices=1, goal=2.5,
+              traffic=2 * logits)
+    yield Row("adam_16Mi", "adam_16Mi", "Adam, 16 Mi values", devices=1, goal=1.2, traffic=7.0 * 4 * 16 * MIB)
+    yield Row("adam_1Mi", "adam_1Mi", "Adam, 1 Mi values", devices=1, goal=1.8, traffic=7.0 * 4 * MIB)
+    yield Row("layer_norm_4096x1024", "layer_norm_4096x1024", "layer norm, 4096 rows of 1024", devices=1, goal=2, traffic=8.0 * 4096 * 1024)
+    yield Row("tanh_exp_64Ki", "tanh_exp_64Ki", "tanh(x)·exp(x), 64 Ki values", devices=1, goal=1.4, traffic=8.0 * 65536)
+
+
+def process():
+    yield Row("first_result", PROCESS, "process start to first result printed", fresh=True, goal=50)
+    yield Row("first_result_memory", title="the same, peak memory", memory_of="first_result", goal=10)
+
+
+ROWS = [*dispatch(), *all_reduce(), *cnn(), *dense(), *process()]
+
+
+def chosen(patterns):
+    """The rows whose names or groups match one of the shell patterns; all without patterns. A memory row brings the row it is of."""
+    if not patterns:
+        return list(ROWS)
+    import fnmatch
+    unknown = [p for p in patterns if not any(fnmatch.fnmatch(r.name, p) or r.group == p for r in ROWS)]
+    if unknown:
+        raise SystemExit(f"no row is called {', '.join(unknown)}; --list shows them")
+    named = [r for r in ROWS if any(fnmatch.fnmatch(r.name, p) or r.group == p for p in patterns)]
+    also = {r.memory_of for r in named}
+    return [r for r in ROWS if r in named or r.name in also]
+
+
+def file_name(row):
+    return re.sub(r"[^A-Za-z0-9_@]", "_", row.name) + ".json"
