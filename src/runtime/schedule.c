@@ -1,6 +1,7 @@
 /* Scheduling: the order in which a program's equations run, grouped into items. Greedy: all ordinary equations that can run form one
  * segment; then control flow and maps that are ready, each an item, so that more ordinary equations follow; only when nothing else is
  * left do collectives run, all that are over the same members together.
+ * What costs nothing inside a segment but memory across two - broadcasts, transposes - goes where it is read.
  * Invariant: an item's operands are made by earlier items or within it; a value of the once side never comes from the device's side but
  * through a collective over the mapped axis. */
 #include "runtime/plan.h"
@@ -130,6 +131,36 @@ typedef struct orderer {
     const mf_eqn **picked;
 } orderer;
 enum { PLACED = 2 };
+
+/* Inside a segment these are other strides on the same memory, or no memory at all. */
+static bool is_view(const mf_eqn *e)
+{
+    static const mf_op *const views[] = { &mf_op_broadcast_in_dim, &mf_op_iota,      &mf_op_reshape, &mf_op_squeeze,
+                                          &mf_op_expand_dims,      &mf_op_transpose, &mf_op_rev };
+    for (size_t i = 0; i < sizeof views / sizeof *views; i++)
+        if (e->op == views[i])
+            return true;
+    return false;
+}
+
+/* Views that only the devices' segments read are theirs: made once for all they would be written out, and read back by every device.
+ * elsewhere: by variable, room for whether anything else reads it. */
+static void lend_views(orderer *o, bool *elsewhere)
+{
+    mf_schedule *s = o->s;
+    const mf_program *p = s->program;
+    for (int k = 0; k < p->out_count; k++)
+        elsewhere[p->out[k]->id] = true;
+    for (int i = p->eqn_count - 1; i >= 0; i--) {
+        const mf_eqn *e = p->eqns[i];
+        bool ordinary = o->kind[i] == MF_DO_SEGMENT;
+        if (ordinary && is_view(e) && !elsewhere[e->out[0]->id])
+            o->state[i] = s->side[e->out[0]->id] = MF_DEVICE;
+        bool inside = ordinary && o->state[i] == MF_DEVICE;
+        for (int k = 0; k < e->in_count && !inside; k++)
+            elsewhere[e->in[k]->id] = true;
+    }
+}
 
 static bool ready(const orderer *o, const mf_eqn *e)
 {
@@ -298,6 +329,11 @@ mf_error_object *mf_schedule_make(mf_schedule *s, mf_arena *arena, const mf_prog
         o.kind[i] = (unsigned char)kind_of(p->eqns[i]);
         o.state[i] = (unsigned char)side_of(s, p->eqns[i]);
     }
+    bool *elsewhere = once_in ? mf_arena_alloc(arena, (size_t)p->var_count + 1) : NULL;
+    if (elsewhere)
+        lend_views(&o, elsewhere);
+    else if (once_in)
+        return mf_error_out_of_memory();
     return order(&o);
 }
 
