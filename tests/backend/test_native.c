@@ -295,6 +295,33 @@ TEST(products)
         0, 100);
 }
 
+/* Written transposed where nothing else reads them: rows and columns swapped, batches moved, both, neither possible, two readers. */
+TEST(transposed_products)
+{
+    compare("program (a: f32[7,5], b: f32[5,9]) {\n d: f32[7,9] = dot_general[lhs_contract=(1), rhs_contract=(0)] a b\n"
+            " t: f32[9,7] = transpose[permutation=(1,0)] d\n return t\n}");
+    compare("program (a: f32[2,3,5,4], b: f32[2,3,6,4]) {\n"
+            " d: f32[2,3,5,6] = dot_general[lhs_contract=(3), rhs_contract=(3), lhs_batch=(0,1), rhs_batch=(0,1)] a b\n"
+            " t: f32[2,5,3,6] = transpose[permutation=(0,2,1,3)] d\n u: f32[10,18] = reshape[shape=(10,18)] t\n return u\n}");
+    compare("program (a: f32[2,3,5,4], b: f32[2,3,6,4]) {\n"
+            " d: f32[2,3,5,6] = dot_general[lhs_contract=(3), rhs_contract=(3), lhs_batch=(0,1), rhs_batch=(0,1)] a b\n"
+            " t: f32[3,6,2,5] = transpose[permutation=(1,3,0,2)] d\n return t\n}");
+    compare("program (a: f32[3,5,4], b: f32[3,6,4]) {\n"
+            " d: f32[3,5,6] = dot_general[lhs_contract=(2), rhs_contract=(2), lhs_batch=(0), rhs_batch=(0)] a b\n"
+            " t: f32[5,6,3] = transpose[permutation=(1,2,0)] d\n return t\n}");
+    compare(
+        "program (a: f32[3,5,4], b: f32[4,6,2]) {\n d: f32[3,5,6,2] = dot_general[lhs_contract=(2), rhs_contract=(0)] a b\n"
+        " t: f32[6,2,3,5] = transpose[permutation=(2,3,0,1)] d\n e: f32[3,5,6,2] = dot_general[lhs_contract=(2), rhs_contract=(0)] a b\n"
+        " u: f32[5,3,6,2] = transpose[permutation=(1,0,2,3)] e\n return t, u\n}");
+    compare("program (a: f32[7,5], b: f32[5,9]) {\n d: f32[7,9] = dot_general[lhs_contract=(1), rhs_contract=(0)] a b\n"
+            " t: f32[9,7] = transpose[permutation=(1,0)] d\n s: f32[7] = reduce_sum[axes=(1)] d\n return t, s\n}");
+    compare("program (a: bf16[7,5], b: bf16[5,9]) {\n d: bf16[7,9] = dot_general[lhs_contract=(1), rhs_contract=(0)] a b\n"
+            " t: bf16[9,7] = transpose[permutation=(1,0)] d\n return t\n}");
+    compare_at("program (a: f32[200,300], b: f32[300,100]) {\n d: f32[200,100] = dot_general[lhs_contract=(1), rhs_contract=(0)] a b\n"
+               " t: f32[100,200] = transpose[permutation=(1,0)] d\n return t\n}",
+               0, 100);
+}
+
 #define SPECS "lhs_spec=(0,3,1,2), rhs_spec=(3,2,0,1), out_spec=(0,3,1,2), feature_group_count=1, batch_group_count=1"
 
 TEST(convolutions)

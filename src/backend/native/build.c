@@ -194,12 +194,25 @@ static bool is_empty(const mf_eqn *e)
 
 static void build_equation(mf_build *b, const mf_eqn *e)
 {
-    if (is_empty(e))
-        return; /* its results are memory of no bytes */
+    if (is_empty(e) || b->vars[e->out[0]->id].unit >= 0)
+        return; /* its results are memory of no bytes, or made already by what it reads: dot.c */
     bool made = make_view(b, e) || make_iota(b, e) || (!b->error && mf_fuse(b, e));
     made = made || b->error || mf_build_dot(b, e) || mf_build_conv(b, e) || mf_build_pool(b, e) || mf_build_reduce(b, e);
     if (!made)
         mf_build_evaluate(b, e);
+}
+
+static void find_only_readers(mf_build *b)
+{
+    const mf_program *p = b->program;
+    int *readers = mf_build_get(b, (size_t)p->var_count, sizeof *readers);
+    for (int i = 0; readers && i < p->eqn_count; i++)
+        for (int k = 0; k < p->eqns[i]->in_count; k++) {
+            int v = p->eqns[i]->in[k]->id;
+            b->vars[v].only_reader = ++readers[v] == 1 ? p->eqns[i] : NULL;
+        }
+    for (int o = 0; readers && o < p->out_count; o++)
+        b->vars[p->out[o]->id].only_reader = NULL;
 }
 
 static void start(mf_build *b)
@@ -227,9 +240,10 @@ void mf_build_program(mf_build *b)
 {
     const mf_program *p = b->program;
     start(b);
-    for (int i = 0; i < p->eqn_count && !b->error; i++) {
+    if (!b->error)
+        find_only_readers(b);
+    for (int i = 0; i < p->eqn_count && !b->error; i++)
         build_equation(b, p->eqns[i]);
-    }
     for (int o = 0; o < p->out_count && !b->error; o++)
         mf_build_materialise(b, p->out[o]);
 }

@@ -1,6 +1,7 @@
 /* dot_general as matrix products: dimensions are joined to one batch, m, n and k wherever the operands' layouts allow (a transposed
  * operand is only other strides), else the operand is copied first. Small products run on our own kernel, large ones in oneDNN, cut
- * into tasks along m.
+ * into tasks along m. A product that is only read transposed is written that way at once, with the operands swapped where that makes its
+ * rows run on.
  * Invariant: which kernel runs, and how the work is cut, follows from shapes and dtypes alone. */
 #include "backend/native/native.h"
 #include "backend/native/kernels/dnnl.h"
@@ -27,10 +28,10 @@ typedef struct dot_step {
     mf_dtype dtype; /* of the product; operands of another one are converted */
     side a, b;
     mf_gemm shape;
-    int64_t batch_count;
-    mf_dtype from, to;                     /* stored */
-    int64_t a_bytes, b_bytes;              /* of the converted operands in scratch, else 0 */
-    const mf_dnnl_primitive *whole, *rest; /* of a task; of the last one */
+    int64_t batch_count, c_batch[MF_DNNL_BATCH]; /* strides, in elements */
+    mf_dtype from, to;                           /* stored */
+    int64_t a_bytes, b_bytes;                    /* of the converted operands in scratch, else 0 */
+    const mf_dnnl_primitive *whole, *rest;       /* of a task; of the last one */
     int64_t rows_a_task, tasks;
     size_t task_scratch;
 } dot_step;
@@ -155,12 +156,13 @@ static void run_batches(const dot_step *s, const char *a, const char *b, char *o
 {
     int64_t index[MF_DNNL_BATCH] = { 0 }, size = mf_dtype_size(s->dtype);
     for (int64_t g = 0; g < s->batch_count; g++) {
-        int64_t at = 0, bt = 0;
+        int64_t at = 0, bt = 0, ct = 0;
         for (int i = 0; i < s->a.batch_rank; i++) {
             at += index[i] * s->a.batch[i];
             bt += index[i] * s->b.batch[i];
+            ct += index[i] * s->c_batch[i];
         }
-        run_own(s, a + at * size, b + bt * size, out + g * s->shape.m * s->shape.n * size);
+        run_own(s, a + at * size, b + bt * size, out + ct * size);
         for (int i = s->a.batch_rank - 1; i >= 0 && ++index[i] == s->a.batch_dims[i]; i--)
             index[i] = 0;
     }
@@ -230,13 +232,11 @@ static mf_error_object *run(const mf_native_step *step, void *const *values, cha
 static const mf_dnnl_primitive *make_primitive(const dot_step *s, int64_t rows)
 {
     mf_dnnl_matmul d = { .dtype = s->dtype, .batch_rank = s->a.batch_rank, .m = rows, .n = s->shape.n, .k = s->shape.k };
-    int64_t c = s->shape.m * s->shape.n;
-    for (int i = s->a.batch_rank - 1; i >= 0; i--) {
+    for (int i = 0; i < s->a.batch_rank; i++) {
         d.batch[i] = s->a.batch_dims[i];
         d.a_strides[i] = s->a.batch[i];
         d.b_strides[i] = s->b.batch[i];
-        d.c_strides[i] = c;
-        c *= s->a.batch_dims[i];
+        d.c_strides[i] = s->c_batch[i];
     }
     memcpy(d.a_strides + d.batch_rank, s->shape.a, sizeof s->shape.a);
     memcpy(d.b_strides + d.batch_rank, s->shape.b, sizeof s->shape.b);
@@ -244,10 +244,17 @@ static const mf_dnnl_primitive *make_primitive(const dot_step *s, int64_t rows)
     return mf_dnnl_matmul_create(&d);
 }
 
+static double task_work(const dot_step *s) { return (double)s->shape.m * (double)s->shape.n * (double)s->shape.k; }
+
+static bool is_large(const dot_step *s)
+{
+    return task_work(s) * (double)s->batch_count >= LARGE_PRODUCT && s->dtype == MF_F32 && mf_dnnl_supports(s->dtype);
+}
+
 static void plan_large(dot_step *s)
 {
-    double work = (double)s->shape.m * (double)s->shape.n * (double)s->shape.k;
-    if (work * (double)s->batch_count < LARGE_PRODUCT || s->dtype != MF_F32 || !mf_dnnl_supports(s->dtype))
+    double work = task_work(s);
+    if (!is_large(s))
         return;
     s->tasks = s->a.batch_rank == 0 && work > TASK_PRODUCT ? (int64_t)(work / TASK_PRODUCT) + 1 : 1;
     s->rows_a_task = (s->shape.m + s->tasks - 1) / s->tasks;
@@ -280,12 +287,46 @@ static void plan_shape(dot_step *s)
         { s->b.free, 1 }
     };
     s->batch_count = 1;
-    for (int i = 0; i < s->a.batch_rank; i++)
+    for (int i = s->a.batch_rank - 1; i >= 0; i--) {
+        s->c_batch[i] = s->batch_count * s->shape.m * s->shape.n;
         s->batch_count *= s->a.batch_dims[i];
+    }
     int64_t count = s->batch_count * s->shape.m * s->shape.n;
     s->step.scratch_bytes = prepared_bytes(s, &s->a) + prepared_bytes(s, &s->b);
     if (s->to != s->dtype)
         s->step.scratch_bytes += aligned(count * mf_dtype_size(s->dtype));
+}
+
+/* The transpose that alone reads e's result, when the product can be written as it wants: then the step makes the transpose's result. */
+static const mf_eqn *plan_transposed(dot_step *s, const mf_build *b, const mf_eqn *e)
+{
+    const mf_eqn *t = b->vars[e->out[0]->id].only_reader;
+    if (!t || t->op != &mf_op_transpose || (s->a.batch_rank && is_large(s)))
+        return NULL;
+    const mf_dot_params *p = e->params;
+    const mf_intlist *from = ((const mf_permutation_params *)t->params)->permutation;
+    mf_layout wanted, l; /* of the transpose's result; the product's dimensions in it */
+    mf_layout_contiguous(&wanted, t->out[0]->type);
+    mf_layout_contiguous(&l, e->out[0]->type);
+    for (int i = 0; i < from->count; i++)
+        l.strides[from->at[i]] = wanted.strides[i];
+    int64_t axes[MF_RANK], size, row, column;
+    int first = s->a.batch_rank, a_count = e->in[0]->type->rank - p->lhs_contract->count - first;
+    for (int i = 0; i < l.rank; i++)
+        axes[i] = i;
+    if (!join(&l, axes + first, a_count, &size, &row) || !join(&l, axes + first + a_count, l.rank - first - a_count, &size, &column) ||
+        (row != 1 && column != 1))
+        return NULL;
+    if (column != 1) {
+        side a = s->a;
+        s->a = s->b;
+        s->b = a;
+        plan_shape(s);
+    }
+    s->shape.c[0] = column != 1 ? column : row;
+    for (int i = 0; i < first; i++)
+        s->c_batch[i] = l.strides[i];
+    return t;
 }
 
 bool mf_build_dot(mf_build *b, const mf_eqn *e)
@@ -302,10 +343,11 @@ bool mf_build_dot(mf_build *b, const mf_eqn *e)
     if (!read_side(b, e->in[0], &s->a, p->lhs_contract, p->lhs_batch) || !read_side(b, e->in[1], &s->b, p->rhs_contract, p->rhs_batch))
         return b->error != NULL; /* too many batch dimensions: the row's own evaluation */
     plan_shape(s);
+    const mf_eqn *transposed = plan_transposed(s, b, e);
     plan_large(s);
     s->step.run = run;
     s->step.cost = 20 + e->op->cost(e).flops / 40;
     mf_variable *in[2] = { s->a.root, s->b.root };
-    mf_build_step(b, &s->step, in, 2, e->out, 1);
+    mf_build_step(b, &s->step, in, 2, transposed ? transposed->out : e->out, 1);
     return true;
 }

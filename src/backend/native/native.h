@@ -91,6 +91,7 @@ typedef struct mf_var_state {
     int reader;       /* one plus the last group that reads it, 0: none */
     int alias;        /* memory: begins `alias_bytes` into this variable's memory, or -1 */
     int64_t alias_bytes;
+    const mf_eqn *only_reader; /* NULL: none, several, or a result of the program */
 } mf_var_state;
 
 typedef struct mf_unit {
