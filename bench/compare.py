@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 import time
@@ -100,8 +101,15 @@ class Bench:
         return [(label, lambda side=side: ask(side)) for label, side in sides]
 
     def measure(self, row):
-        began = time.monotonic()
         sides = [] if row.workload == table.PROCESS else list(self.sides(row))
+        try:
+            return self.rounds(row, sides)
+        finally:
+            for _, side in sides:
+                side.close(patience=0 if sys.exc_info()[0] else 5)
+
+    def rounds(self, row, sides):
+        began = time.monotonic()
         asked = self.process(row) if not sides else self.questions(row, sides)
         found = [{"label": label, "seconds": [], "rss_mib": 0.0} for label, _ in asked]
         limits = {name: [] for name in row.limits(len(self.cores))}
@@ -121,8 +129,6 @@ class Bench:
                 found[i]["seconds"].append(answer["seconds"])
                 found[i]["rss_mib"] = max(found[i]["rss_mib"], answer["rss_mib"])
         libraries = sides[0][1].libraries() if sides else []
-        for _, side in sides:
-            side.close()
         result = {"row": row.name, "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "sides": found, "limits": limits,
                   "peers": {p["label"]: p["versions"] for p in self.peers}, "ours": ours(self.build), "machine": machine(self.cores),
                   "libraries": [name for name in libraries if name.startswith(("libLLVM", "libdnnl", "libmanyfold", "libgomp"))]}
@@ -139,10 +145,11 @@ class Bench:
         except (OSError, ValueError):
             return False
 
+    def pending(self, wanted):
+        return [row for row in wanted if not row.memory_of and not (self.options.resume and self.done(row))]
+
     def run(self, wanted):
-        for row in wanted:
-            if row.memory_of or (self.options.resume and self.done(row)):
-                continue
+        for row in self.pending(wanted):
             result = self.measure(row)
             print(report.line(row, result), flush=True)
         self.limits.close()
@@ -160,6 +167,7 @@ def main():
     parser.add_argument("--resume", action="store_true", help="keep the rows that are measured already")
     parser.add_argument("--list", action="store_true", help="print the rows and stop")
     parser.add_argument("--workloads", action="store_true", help="print the workloads that the rows ask for and stop")
+    parser.add_argument("--pending", action="store_true", help="print the rows that --resume would still measure and stop")
     parser.add_argument("--table", action="store_true", help="only write the table anew, from the rows that are measured")
     options = parser.parse_args()
     wanted = table.chosen(options.only)
@@ -170,7 +178,11 @@ def main():
     if options.workloads:
         print("\n".join(sorted({name for row in wanted for name in (row.workload, *row.before) if name and name != table.PROCESS})))
         return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))   # so that the sides are ended too
     bench = Bench(options)
+    if options.pending:
+        print("".join(row.name + "\n" for row in bench.pending(wanted)), end="")
+        return
     if not options.table:
         bench.run(wanted)
     report.write(bench.out, bench.rows_folder)

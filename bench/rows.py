@@ -70,7 +70,7 @@ def dispatch():
     yield Row("first_call_linear_regression_step@cold", "first_call_linear_regression_step", "the same, cold process", fresh=True)
     for workload, title in tiny.items():
         for devices in (64, 1024):
-            yield Row(f"{workload}@{devices}devices", workload, f"{title}, {devices:,} devices", group="devices", devices=devices, wait=60)
+            yield Row(f"{workload}@{devices}devices", workload, f"{title}, {devices:,} devices", group="devices", devices=devices, wait=40)
 
 
 def all_reduce():

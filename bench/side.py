@@ -63,18 +63,20 @@ class Side:
         line = self.line(seconds)
         return json.loads(line) if line else {"name": name, "error": self.failed}
 
-    def close(self):
-        """Ends the program; the next question starts it again, unless it failed."""
+    def close(self, patience=5.0):
+        """Ends the program, by force when it is not waiting for a question; the next question starts it again, unless it failed."""
         if self.process is None:
             return
-        if self.failed:
-            self.process.kill()
         try:
             self.process.stdin.close()
         except BrokenPipeError:
             pass
+        try:
+            self.process.wait(0 if self.failed else patience)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
         self.process.stdout.close()
-        self.process.wait()
         self.errors.close()
         self.process = None
 
