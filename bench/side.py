@@ -91,15 +91,14 @@ class Side:
 
 
 def first_line(command, cores=None):
-    """Seconds from the start of a program to its first line, and its peak memory."""
+    """Seconds from the start of a program to its first line; its second line tells its peak memory."""
     start = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, close_fds=False,
                                preexec_fn=(lambda: os.sched_setaffinity(0, cores)) if cores else None)
-    line = process.stdout.readline()
+    process.stdout.readline()
     seconds = time.perf_counter() - start
+    memory = process.stdout.readline().split()
     process.stdout.close()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if not line or process.returncode:
+    if process.wait() or len(memory) < 2:
         return {"error": f"ended with {process.returncode}"}
-    return {"seconds": seconds, "rss_mib": usage.ru_maxrss / 1024}
+    return {"seconds": seconds, "rss_mib": int(memory[1]) / 1024}

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 
 int devices = 8;
@@ -25,11 +24,18 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* The peak of this process's own memory; getrusage() would count the parent's before exec. */
 static double rss_mib(void)
 {
-    struct rusage u;
-    getrusage(RUSAGE_SELF, &u);
-    return (double)u.ru_maxrss / 1024;
+    char line[256];
+    double kib = 0;
+    FILE *f = fopen("/proc/self/status", "r");
+    while (f && fgets(line, sizeof line, f))
+        if (strncmp(line, "VmHWM:", 6) == 0)
+            kib = strtod(line + 6, NULL);
+    if (f)
+        fclose(f);
+    return kib / 1024;
 }
 
 mf_value normal(uint64_t seed, mf_shape shape) { return mf_random_normal(mf_random_key(seed), shape, MF_F32); }
