@@ -522,7 +522,10 @@ static void run_part(const mf_native_step *step, void *const *values, char *scra
     s->loop(pointers, pointers + step->in_count, from * each, to * each);
 }
 
-static const mf_row_parts parts = { any_rows, can_part, reads_own_row, run_part };
+static const mf_group_plan *plan_of(const mf_native_step *step) { return &of(step)->plan; }
+static int no_fold(const mf_native_step *step) { return (void)step, -1; }
+
+static const mf_row_parts parts = { any_rows, can_part, reads_own_row, plan_of, no_fold, run_part };
 
 /* ------------------------------------------------------------------ the step */
 

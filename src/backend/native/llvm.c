@@ -221,6 +221,28 @@ bool mf_llvm_can(const mf_group *g)
     return true;
 }
 
+mf_loop_fn *mf_llvm_compile_rows(const mf_rows_plan *plan)
+{
+    static const char name[] = "mf_rows"; /* of the text; the function's name adds its hash */
+    mf_arena strings = { 0 };
+    mf_ir draft = { .strings = &strings }, ir = { .strings = &strings };
+    char full[32];
+    mf_loop_fn *run = NULL;
+    mf_ir_rows(&draft, plan, name);
+    if (!draft.failed) {
+        uint64_t hash = mf_hash(draft.text.at, strlen(draft.text.at), 1);
+        snprintf(full, sizeof full, "mf_%016llx", (unsigned long long)hash);
+        mf_ir_rows(&ir, plan, full);
+        pthread_mutex_lock(&lock);
+        run = ir.failed ? NULL : find_code(ir.text.at, full, hash);
+        pthread_mutex_unlock(&lock);
+    }
+    mf_text_free(&draft.text);
+    mf_text_free(&ir.text);
+    mf_arena_free(&strings);
+    return run;
+}
+
 int mf_llvm_lanes(void) { return mf_native_avx512() ? 16 : 8; }
 
 mf_loop_fn *mf_llvm_compile(const mf_group_plan *plan, int64_t *rows)

@@ -33,6 +33,14 @@ bool mf_ir_has_math(const char *name);
 mf_ir_value mf_ir_widen(mf_ir *ir, mf_dtype from, mf_ir_value x);
 mf_ir_value mf_ir_narrow(mf_ir *ir, mf_dtype to, mf_ir_value x);
 
+/* llvm_emit.c: what memory holds as a value; a scalar in every lane; the address of an element. */
+mf_ir_value mf_ir_from_memory(mf_ir *ir, mf_dtype dtype, mf_ir_value vector);
+mf_ir_value mf_ir_spread(mf_ir *ir, const char *type, mf_ir_value scalar);
+mf_ir_value mf_ir_pointer(mf_ir *ir, mf_ir_value base, mf_dtype dtype, mf_ir_value index);
+void mf_ir_rare_room(mf_ir *ir, const mf_group *g, int width); /* in the entry block: for lanes that leave the polynomials' range */
+/* llvm_rows.c: the function @NAME of joined steps. */
+void mf_ir_rows(mf_ir *ir, const mf_rows_plan *plan, const char *name);
+
 /* llvm_emit.c: the function @NAME of a plan as text; *rows: its iterations. */
 void mf_ir_loops(mf_ir *ir, const mf_group_plan *plan, const char *name, int64_t *rows);
 int mf_llvm_lanes(void); /* f32 lanes of a register here */

@@ -112,17 +112,17 @@ typedef struct nest {
 static bool walks(const mf_node *x) { return x->kind == MF_NODE_LOAD || x->kind == MF_NODE_IOTA; }
 static int64_t inner_stride(const nest *n, int i) { return n->inner < 0 ? 0 : n->plan->loads[i].strides[n->inner]; }
 
-static mf_ir_value pointer_to(mf_ir *ir, mf_ir_value base, mf_dtype dtype, mf_ir_value index)
+mf_ir_value mf_ir_pointer(mf_ir *ir, mf_ir_value base, mf_dtype dtype, mf_ir_value index)
 {
     return mf_ir_op(ir, "getelementptr %s, ptr %s, i64 %s", mf_ir_memory(dtype), base, index);
 }
 
-static mf_ir_value from_memory(mf_ir *ir, mf_dtype dtype, mf_ir_value vector)
+mf_ir_value mf_ir_from_memory(mf_ir *ir, mf_dtype dtype, mf_ir_value vector)
 {
     return dtype == MF_BOOL ? mf_ir_op(ir, "icmp ne <%d x i8> %s, zeroinitializer", ir->width, vector) : vector;
 }
 
-static mf_ir_value spread(mf_ir *ir, const char *type, mf_ir_value scalar)
+mf_ir_value mf_ir_spread(mf_ir *ir, const char *type, mf_ir_value scalar)
 {
     mf_ir_value first = mf_ir_op(ir, "insertelement <%d x %s> poison, %s %s, i64 0", ir->width, type, type, scalar);
     return ir->width == 1 ? first
@@ -141,7 +141,7 @@ static void emit_entry(nest *n)
         if (x->kind == MF_NODE_LOAD) {
             mf_ir_value place = mf_ir_op(ir, "getelementptr ptr, ptr %%in, i64 %d", l->slot);
             mf_ir_value base = mf_ir_op(ir, "load ptr, ptr %s, align 8", place);
-            n->in[i] = l->offset ? pointer_to(ir, base, x->dtype, mf_ir_format(ir, "%" PRId64, l->offset)) : base;
+            n->in[i] = l->offset ? mf_ir_pointer(ir, base, x->dtype, mf_ir_format(ir, "%" PRId64, l->offset)) : base;
             if (l->splat)
                 n->once[i] = mf_ir_op(ir, "load %s, ptr %s, align %d", mf_ir_memory(x->dtype), n->in[i], mf_dtype_size(x->dtype));
         }
@@ -176,7 +176,7 @@ static void emit_row(nest *n)
         n->start[i] = at;
         if (g->nodes[i].kind == MF_NODE_LOAD && inner_stride(n, i) == 0)
             n->once[i] = mf_ir_op(ir, "load %s, ptr %s, align %d", mf_ir_memory(g->nodes[i].dtype),
-                                  pointer_to(ir, n->in[i], g->nodes[i].dtype, at), mf_dtype_size(g->nodes[i].dtype));
+                                  mf_ir_pointer(ir, n->in[i], g->nodes[i].dtype, at), mf_dtype_size(g->nodes[i].dtype));
     }
 }
 
@@ -188,14 +188,14 @@ static mf_ir_value emit_gather(nest *n, int i, mf_ir_value j)
     const mf_node *x = &n->plan->group->nodes[i];
     mf_ir_value all = "poison";
     mf_ir_value at = mf_ir_op(ir, "add i64 %s, %s", n->start[i], mf_ir_op(ir, "mul i64 %s, %" PRId64, j, inner_stride(n, i)));
-    mf_ir_value p = pointer_to(ir, n->in[i], x->dtype, at);
+    mf_ir_value p = mf_ir_pointer(ir, n->in[i], x->dtype, at);
     for (int lane = 0; lane < ir->width; lane++) {
-        mf_ir_value q = pointer_to(ir, p, x->dtype, mf_ir_format(ir, "%" PRId64, lane * inner_stride(n, i)));
+        mf_ir_value q = mf_ir_pointer(ir, p, x->dtype, mf_ir_format(ir, "%" PRId64, lane * inner_stride(n, i)));
         mf_ir_value one = mf_ir_op(ir, "load %s, ptr %s, align %d", mf_ir_memory(x->dtype), q, mf_dtype_size(x->dtype));
         all = mf_ir_op(ir, "insertelement <%d x %s> %s, %s %s, i64 %d", ir->width, mf_ir_memory(x->dtype), all, mf_ir_memory(x->dtype), one,
                        lane);
     }
-    return from_memory(ir, x->dtype, all);
+    return mf_ir_from_memory(ir, x->dtype, all);
 }
 
 static mf_ir_value emit_iota(nest *n, int i, mf_ir_value j)
@@ -207,7 +207,7 @@ static mf_ir_value emit_iota(nest *n, int i, mf_ir_value j)
     mf_text steps = { 0 };
     for (int lane = 0; lane < ir->width; lane++)
         mf_text_add(&steps, "%si64 %" PRId64, lane ? ", " : "", lane * stride);
-    mf_ir_value all = mf_ir_op(ir, "add <%d x i64> %s, <%s>", ir->width, spread(ir, "i64", at), steps.at ? steps.at : "");
+    mf_ir_value all = mf_ir_op(ir, "add <%d x i64> %s, <%s>", ir->width, mf_ir_spread(ir, "i64", at), steps.at ? steps.at : "");
     ir->failed |= steps.failed;
     mf_text_free(&steps);
     if (dtype == MF_I64)
@@ -224,13 +224,13 @@ static mf_ir_value emit_load(nest *n, int i, mf_ir_value j)
     if (x->kind == MF_NODE_IOTA)
         return emit_iota(n, i, j);
     if (n->once[i])
-        return from_memory(ir, x->dtype, spread(ir, mf_ir_memory(x->dtype), n->once[i]));
+        return mf_ir_from_memory(ir, x->dtype, mf_ir_spread(ir, mf_ir_memory(x->dtype), n->once[i]));
     if (!l->flat && inner_stride(n, i) != 1)
         return emit_gather(n, i, j);
     mf_ir_value at = mf_ir_op(ir, "add i64 %s, %s", l->flat ? n->row_start : n->start[i], j);
-    return from_memory(ir, x->dtype,
-                       mf_ir_op(ir, "load <%d x %s>, ptr %s, align %d", ir->width, mf_ir_memory(x->dtype),
-                                pointer_to(ir, n->in[i], x->dtype, at), mf_dtype_size(x->dtype)));
+    return mf_ir_from_memory(ir, x->dtype,
+                             mf_ir_op(ir, "load <%d x %s>, ptr %s, align %d", ir->width, mf_ir_memory(x->dtype),
+                                      mf_ir_pointer(ir, n->in[i], x->dtype, at), mf_dtype_size(x->dtype)));
 }
 
 static void emit_store(nest *n, int i, mf_ir_value at)
@@ -240,7 +240,7 @@ static void emit_store(nest *n, int i, mf_ir_value at)
     mf_ir_value v = n->value[i];
     if (dtype == MF_BOOL)
         v = mf_ir_op(ir, "zext <%d x i1> %s to <%d x i8>", ir->width, v, ir->width);
-    mf_ir_line(ir, "store <%d x %s> %s, ptr %s, align %d", ir->width, mf_ir_memory(dtype), v, pointer_to(ir, n->out[i], dtype, at),
+    mf_ir_line(ir, "store <%d x %s> %s, ptr %s, align %d", ir->width, mf_ir_memory(dtype), v, mf_ir_pointer(ir, n->out[i], dtype, at),
                mf_dtype_size(dtype));
 }
 
@@ -341,6 +341,15 @@ static bool may_be_rare(const mf_group *g)
     return false;
 }
 
+void mf_ir_rare_room(mf_ir *ir, const mf_group *g, int width)
+{
+    if (!may_be_rare(g))
+        return;
+    mf_ir_line(ir, "%%rare.x = alloca [%d x float]", width);
+    mf_ir_line(ir, "%%rare.r = alloca [%d x float]", width);
+    mf_ir_line(ir, "%%rare.m = alloca [%d x i8]", width);
+}
+
 void mf_ir_loops(mf_ir *ir, const mf_group_plan *plan, const char *name, int64_t *rows)
 {
     nest n = { .ir = ir, .plan = plan, .inner = plan->rank - 1, .inner_size = plan->rank ? plan->dims[plan->rank - 1] : 1 };
@@ -359,11 +368,7 @@ void mf_ir_loops(mf_ir *ir, const mf_group_plan *plan, const char *name, int64_t
     int width = choose_width(plan, n.inner_size);
     mf_text_add(&ir->text, "define void @%s(ptr noalias %%in, ptr noalias %%out, i64 %%from, i64 %%to) #0 {\n", name);
     mf_ir_label(ir, "entry");
-    if (may_be_rare(plan->group)) {
-        mf_ir_line(ir, "%%rare.x = alloca [%d x float]", width);
-        mf_ir_line(ir, "%%rare.r = alloca [%d x float]", width);
-        mf_ir_line(ir, "%%rare.m = alloca [%d x i8]", width);
-    }
+    mf_ir_rare_room(ir, plan->group, width);
     emit_entry(&n);
     if (plan->rank > 1)
         emit_rows(&n, width);

@@ -22,6 +22,8 @@ typedef struct mf_row_parts {
     bool (*can)(const mf_native_step *s, int64_t rows);
     /* Whether row r of its results needs of operand k no more than the r-th of `rows` equal parts of that operand's memory. */
     bool (*inside)(const mf_native_step *s, int k, int64_t rows, int64_t elements);
+    const struct mf_group_plan *(*group)(const mf_native_step *s); /* NULL: it is a reduction */
+    int (*fold)(const mf_native_step *s);                          /* of a reduction: its mf_fold */
     /* Rows [from, to) alone. values point to where row 0 is or would be; scratch as for run, and nobody else's. */
     void (*run)(const mf_native_step *s, void *const *values, char *scratch, int64_t rows, int64_t from, int64_t to);
 } mf_row_parts;
@@ -183,6 +185,31 @@ void mf_native_parallel(int64_t count, void (*fn)(void *context, int64_t index),
 void mf_native_all_reduce(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t from, int64_t to);
 
 void mf_native_convert(mf_dtype to, void *out, mf_dtype from, const void *in, int64_t count); /* dtypes that have a tile kernel */
+
+/* rows_plan.c: joined steps as one graph over a row. Nodes of a row have one value a row (what is reduced, and what follows from it), the
+ * others one for each of its columns. A row is gone through in phases: what needs a reduction's result comes in a phase behind it. */
+typedef struct mf_rows_node {
+    bool row, reduces; /* a reduction has one operand and is of the row */
+    int fold;
+    int phase;
+    int load, store;                           /* values, or -1 */
+    int64_t offset, row_stride, column_stride; /* of loads and iotas, in elements */
+    int buffer;                                /* bytes from the start of the buffers where a row of it is kept for later phases, or -1 */
+} mf_rows_node;
+
+typedef struct mf_rows_plan {
+    mf_group group;
+    mf_rows_node *nodes; /* by node of the group */
+    int64_t rows, columns;
+    int phases, value_count;
+    size_t buffer_bytes;
+} mf_rows_plan;
+/* The plan of steps whose operands and results are numbers below value_count, of which those `outside` are in memory. NULL when they
+ * are not of that form, or b->error. */
+mf_rows_plan *mf_rows_plan_make(mf_build *b, mf_native_step *const *parts, int part_count, int64_t rows, int value_count,
+                                const bool *outside);
+bool mf_rows_keeps(const mf_rows_plan *plan, int node, int phase); /* in that phase it is read from memory: made before, and kept */
+mf_loop_fn *mf_llvm_compile_rows(const mf_rows_plan *plan);        /* llvm.c; in: the values, out: the buffers; NULL as mf_llvm_compile */
 
 /* rows.c: joins steps over the same rows, so that what they hand on to each other stays in the cache. */
 typedef struct mf_steps {

@@ -133,7 +133,10 @@ static void run_part(const mf_native_step *step, void *const *values, char *scra
                    (size_t)((to - from) * times), (size_t)s->reduced, s->reduced);
 }
 
-static const mf_row_parts parts = { count_rows, can_part, reads_own_row, run_part };
+static const mf_group_plan *no_group(const mf_native_step *step) { return (void)step, NULL; }
+static int fold_of(const mf_native_step *step) { return (int)of(step)->how; }
+
+static const mf_row_parts parts = { count_rows, can_part, reads_own_row, no_group, fold_of, run_part };
 
 /* ------------------------------------------------------------------ the step */
 

@@ -33,6 +33,8 @@ typedef struct rows_step {
     mf_native_step **parts; /* their operands and results are numbers of `values` */
     rows_value *values;
     size_t task_bytes;
+    mf_loop_fn *function; /* all of it for a range of rows, compiled; NULL: part by part */
+    size_t buffers_at;    /* the function's, in a task's memory */
 } rows_step;
 
 /* ------------------------------------------------------------------ running */
@@ -45,9 +47,8 @@ typedef struct rows_task {
 
 static char *moved(char *p, int64_t bytes) { return (char *)((uintptr_t)p + (uintptr_t)bytes); }
 
-static void run_block(const rows_task *t, void **pointers, char *memory, int64_t from, int64_t to)
+static void run_block(const rows_step *s, void **pointers, char *memory, int64_t from, int64_t to)
 {
-    const rows_step *s = t->s;
     for (int v = 0; v < s->value_count; v++)
         if (s->values[v].outside < 0)
             pointers[v] = moved(memory, (int64_t)s->values[v].at - from * s->values[v].bytes);
@@ -67,8 +68,12 @@ static void run_task(void *context, int64_t index)
             pointers[v] = t->values[k < s->step.in_count ? s->step.in[k] : s->step.out[k - s->step.in_count]];
     }
     int64_t from = index * s->rows_a_task, end = s->rows - from < s->rows_a_task ? s->rows : from + s->rows_a_task;
+    if (s->function) {
+        s->function(pointers, (void *const *)(void *)(memory + s->buffers_at), from, end);
+        return;
+    }
     for (; from < end; from += s->rows_a_block)
-        run_block(t, pointers, memory, from, end - from < s->rows_a_block ? end : from + s->rows_a_block);
+        run_block(s, pointers, memory, from, end - from < s->rows_a_block ? end : from + s->rows_a_block);
 }
 
 static mf_error_object *run(const mf_native_step *step, void *const *values, char *scratch)
@@ -226,7 +231,7 @@ static void number_values(const joiner *j, rows_step *s)
 static size_t rounded(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
 
 /* How many rows at a time, how many tasks, and what lies where in a task's memory: pointers, the parts' scratch, the values. */
-static void plan_rows(const joiner *j, rows_step *s, int64_t bytes_a_row)
+static void plan_rows(const joiner *j, rows_step *s, int64_t bytes_a_row, size_t buffer_bytes)
 {
     int64_t most = BLOCK_BYTES / (bytes_a_row + 1) + 1, tasks = bytes_a_row * j->rows / TASK_BYTES + 1;
     s->rows = j->rows;
@@ -247,6 +252,9 @@ static void plan_rows(const joiner *j, rows_step *s, int64_t bytes_a_row)
             s->values[v].at = at;
             at += rounded((size_t)(s->values[v].bytes * s->rows_a_block));
         }
+    s->buffers_at = rounded(sizeof(void *) * (size_t)s->value_count);
+    if (s->function)
+        at = s->buffers_at + rounded(buffer_bytes);
     s->task_bytes = at;
     s->step.scratch_bytes = at * (size_t)s->tasks;
 }
@@ -266,6 +274,21 @@ static int64_t row_bytes(const joiner *j)
         }
     }
     return bytes;
+}
+
+/* One function for all parts, where LLVM is wanted and they are of that form. Gives the bytes of its buffers. */
+static size_t compile(const joiner *j, rows_step *s)
+{
+    bool *outside = mf_build_get(j->b, (size_t)s->value_count, sizeof *outside);
+    if (!outside || mf_native_llvm_use == MF_LLVM_NEVER)
+        return 0;
+    for (int v = 0; v < s->value_count; v++)
+        outside[v] = s->values[v].outside >= 0;
+    const mf_rows_plan *plan = mf_rows_plan_make(j->b, s->parts, s->part_count, j->rows, s->value_count, outside);
+    if (!plan)
+        return 0;
+    s->function = mf_llvm_compile_rows(plan);
+    return plan->buffer_bytes;
 }
 
 static rows_step *make_step(joiner *j, int members, int64_t bytes_a_row)
@@ -290,7 +313,7 @@ static rows_step *make_step(joiner *j, int members, int64_t bytes_a_row)
             s->parts[s->part_count++] = j->steps->at[i];
     memset(j->local, 0, (size_t)j->steps->var_count * sizeof *j->local);
     number_values(j, s);
-    plan_rows(j, s, bytes_a_row);
+    plan_rows(j, s, bytes_a_row, compile(j, s));
     return s;
 }
 
@@ -334,8 +357,8 @@ static void find_makers(joiner *j)
 
 static void print_joined(const rows_step *s)
 {
-    fprintf(stderr, "%lld rows in blocks of %lld and %lld tasks: %d steps\n", (long long)s->rows, (long long)s->rows_a_block,
-            (long long)s->tasks, s->part_count);
+    fprintf(stderr, "%lld rows in blocks of %lld and %lld tasks%s: %d steps\n", (long long)s->rows, (long long)s->rows_a_block,
+            (long long)s->tasks, s->function ? ", compiled" : "", s->part_count);
 }
 
 /* The steps that go over the rows of reduction `first`. */

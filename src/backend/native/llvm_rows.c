@@ -1,0 +1,479 @@
+/* Joined steps as one function in IR: a row at a time, phase by phase, 16 columns in a vector and the rest of a row masked.
+ * Invariants: reductions go in the order of kernels/reduce.inc (16 lanes, folded in halves; chunks of 4,096 join as a tree), but for
+ * those that give the same bits in any order, which take the lanes as they come; a phase's loads of what it stores itself do not exist. */
+#include "backend/native/llvm.h"
+#include "backend/native/kernels/kernels.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+enum { LANES = 16, CHUNK = 4096, MOST_FOLDS = 8, AT_ONCE = 4 };
+
+typedef struct fold { /* a reduction of the phase at hand */
+    int node;
+    mf_dtype dtype; /* in which it computes */
+    bool any_order;
+    mf_ir_value identity;
+    mf_ir_value lanes[AT_ONCE];
+} fold;
+
+typedef struct rows {
+    mf_ir *ir;
+    const mf_rows_plan *plan;
+    bool *needed;         /* by node: in the phase at hand */
+    mf_ir_value *pointer; /* by value; loaded when the function begins */
+    mf_ir_value *start;   /* by node: where a walk starts in this row, in elements */
+    mf_ir_value *spread;  /* by node: one value for the row, in all lanes */
+    mf_ir_value *one;     /* by node of the row: its value, a vector of one */
+    mf_ir_value *value;   /* by node: in the columns at hand */
+    fold folds[MOST_FOLDS];
+    int fold_count, phase, at_once;
+} rows;
+
+static const mf_node *node_of(const rows *r, int i) { return &r->plan->group.nodes[i]; }
+static const mf_rows_node *at_of(const rows *r, int i) { return &r->plan->nodes[i]; }
+static mf_ir_value integer(mf_ir *ir, int64_t x) { return mf_ir_format(ir, "%" PRId64, x); }
+static mf_dtype computing(mf_dtype d) { return d == MF_F16 || d == MF_BF16 ? MF_F32 : d; }
+
+/* ------------------------------------------------------------------ joining two values */
+
+static bool can_fold(int how, mf_dtype dtype)
+{
+    (void)how;
+    return mf_dtype_is_float(dtype) || dtype == MF_I32 || dtype == MF_U32 || dtype == MF_I64 || dtype == MF_U64;
+}
+
+static mf_ir_value identity_of(mf_ir *ir, int how, mf_dtype dtype)
+{
+    _Alignas(8) unsigned char element[8] = { 0 };
+    bool least = how == MF_FOLD_MAX;
+    ir->width = LANES;
+    if (how == MF_FOLD_SUM || how == MF_FOLD_PROD)
+        mf_store_f64(dtype, element, how == MF_FOLD_PROD);
+    else if (mf_dtype_is_float(dtype))
+        mf_store_f64(dtype, element, least ? -(double)INFINITY : (double)INFINITY);
+    else
+        mf_store_i64(dtype, element,
+                     dtype == MF_I32   ? (least ? INT32_MIN : INT32_MAX)
+                     : dtype == MF_I64 ? (least ? INT64_MIN : INT64_MAX)
+                                       : (least ? 0 : -1));
+    return mf_ir_splat(ir, dtype, element);
+}
+
+static mf_ir_value join(mf_ir *ir, int how, mf_dtype dtype, int width, mf_ir_value a, mf_ir_value b)
+{
+    const char *s = mf_ir_scalar(dtype);
+    bool real = mf_dtype_is_float(dtype);
+    if (how == MF_FOLD_SUM || how == MF_FOLD_PROD)
+        return mf_ir_op(ir, "%s%s <%d x %s> %s, %s", real ? "f" : "", how == MF_FOLD_SUM ? "add" : "mul", width, s, a, b);
+    const char *name = real                        ? (how == MF_FOLD_MAX ? "maximum" : "minimum")
+                       : mf_dtype_is_signed(dtype) ? (how == MF_FOLD_MAX ? "smax" : "smin")
+                                                   : (how == MF_FOLD_MAX ? "umax" : "umin");
+    return mf_ir_op(ir, "call <%d x %s> @llvm.%s.v%d%s%d(<%d x %s> %s, <%d x %s> %s)", width, s, name, width, real ? "f" : "i",
+                    8 * mf_dtype_size(dtype), width, s, a, width, s, b);
+}
+
+static mf_ir_value half(mf_ir *ir, const char *type, int width, mf_ir_value v, int first)
+{
+    mf_text order = { 0 };
+    for (int k = 0; k < width / 2; k++)
+        mf_text_add(&order, "%si32 %d", k ? ", " : "", first + k);
+    mf_ir_value made = mf_ir_op(ir, "shufflevector <%d x %s> %s, <%d x %s> poison, <%d x i32> <%s>", width, type, v, width, type, width / 2,
+                                order.at ? order.at : "");
+    ir->failed |= order.failed;
+    mf_text_free(&order);
+    return made;
+}
+
+static mf_ir_value fold_lanes(mf_ir *ir, int how, mf_dtype dtype, mf_ir_value v)
+{
+    const char *s = mf_ir_scalar(dtype);
+    for (int width = LANES; width > 1; width /= 2) {
+        mf_ir_value low = half(ir, s, width, v, 0), high = half(ir, s, width, v, width / 2);
+        v = join(ir, how, dtype, width / 2, low, high);
+    }
+    return v;
+}
+
+/* ------------------------------------------------------------------ columns */
+
+static const char *mask_text(mf_ir *ir, int live)
+{
+    mf_text t = { 0 };
+    for (int k = 0; k < LANES; k++)
+        mf_text_add(&t, "%si1 %d", k ? ", " : "", k < live);
+    const char *made = mf_ir_format(ir, "<%s>", t.at ? t.at : "");
+    ir->failed |= t.failed;
+    mf_text_free(&t);
+    return made;
+}
+
+static const char *letter(mf_dtype dtype) { return dtype == MF_F32 || dtype == MF_F64 ? "f" : "i"; }
+
+static mf_ir_value read_columns(mf_ir *ir, mf_dtype dtype, mf_ir_value place, int live)
+{
+    const char *m = mf_ir_memory(dtype);
+    int size = mf_dtype_size(dtype);
+    mf_ir_value v = live == LANES ? mf_ir_op(ir, "load <%d x %s>, ptr %s, align %d", LANES, m, place, size)
+                                  : mf_ir_op(ir,
+                                             "call <%d x %s> @llvm.masked.load.v%d%s%d.p0(ptr %s, i32 %d, <%d x i1> %s, <%d x %s> "
+                                             "zeroinitializer)",
+                                             LANES, m, LANES, letter(dtype), 8 * size, place, size, LANES, mask_text(ir, live), LANES, m);
+    return mf_ir_from_memory(ir, dtype, v);
+}
+
+static void write_columns(mf_ir *ir, mf_dtype dtype, mf_ir_value v, mf_ir_value place, int live)
+{
+    const char *m = mf_ir_memory(dtype);
+    int size = mf_dtype_size(dtype);
+    if (dtype == MF_BOOL)
+        v = mf_ir_op(ir, "zext <%d x i1> %s to <%d x i8>", LANES, v, LANES);
+    if (live == LANES)
+        mf_ir_line(ir, "store <%d x %s> %s, ptr %s, align %d", LANES, m, v, place, size);
+    else
+        mf_ir_line(ir, "call void @llvm.masked.store.v%d%s%d.p0(<%d x %s> %s, ptr %s, i32 %d, <%d x i1> %s)", LANES, letter(dtype),
+                   8 * size, LANES, m, v, place, size, LANES, mask_text(ir, live));
+}
+
+static mf_ir_value result_place(rows *r, int i, mf_ir_value j)
+{
+    mf_ir *ir = r->ir;
+    mf_dtype dtype = node_of(r, i)->dtype;
+    if (at_of(r, i)->store >= 0) {
+        mf_ir_value first = mf_ir_op(ir, "mul i64 %%row, %" PRId64, r->plan->columns);
+        return mf_ir_pointer(ir, r->pointer[at_of(r, i)->store], dtype, mf_ir_op(ir, "add i64 %s, %s", first, j));
+    }
+    mf_ir_value bytes = mf_ir_op(ir, "getelementptr i8, ptr %%buffers, i64 %d", at_of(r, i)->buffer);
+    return mf_ir_pointer(ir, bytes, dtype, j);
+}
+
+static mf_ir_value count_columns(rows *r, int i, mf_ir_value j)
+{
+    mf_ir *ir = r->ir;
+    mf_dtype dtype = node_of(r, i)->dtype;
+    int64_t stride = at_of(r, i)->column_stride;
+    mf_ir_value first = mf_ir_op(ir, "add i64 %s, %s", r->start[i], mf_ir_op(ir, "mul i64 %s, %" PRId64, j, stride));
+    const char *s = dtype == MF_I64 ? "i64" : "i32";
+    bool narrow = dtype == MF_I32 || dtype == MF_U32;
+    mf_text steps = { 0 };
+    if (narrow) /* wraps as the truncated sum does */
+        first = mf_ir_op(ir, "trunc i64 %s to i32", first);
+    else
+        s = "i64";
+    for (int k = 0; k < LANES; k++)
+        mf_text_add(&steps, "%s%s %" PRId64, k ? ", " : "", s, narrow ? (int64_t)(int32_t)(uint32_t)(uint64_t)(k * stride) : k * stride);
+    mf_ir_value all = mf_ir_op(ir, "add <%d x %s> %s, <%s>", LANES, s, mf_ir_spread(ir, s, first), steps.at ? steps.at : "");
+    ir->failed |= steps.failed;
+    mf_text_free(&steps);
+    return dtype == MF_F32 ? mf_ir_op(ir, "sitofp <%d x i64> %s to <%d x float>", LANES, all, LANES) : all;
+}
+
+static mf_ir_value column_value(rows *r, int i, mf_ir_value j, int live)
+{
+    mf_ir *ir = r->ir;
+    const mf_node *x = node_of(r, i);
+    mf_ir_value in[3] = { NULL };
+    if (r->spread[i])
+        return r->spread[i];
+    if (mf_rows_keeps(r->plan, i, r->phase))
+        return read_columns(ir, x->dtype, result_place(r, i, j), live);
+    if (x->kind == MF_NODE_IOTA)
+        return count_columns(r, i, j);
+    if (x->kind == MF_NODE_LOAD) {
+        mf_ir_value place = mf_ir_op(ir, "add i64 %s, %s", r->start[i], j);
+        return read_columns(ir, x->dtype, mf_ir_pointer(ir, r->pointer[at_of(r, i)->load], x->dtype, place), live);
+    }
+    for (int k = 0; k < x->in_count; k++)
+        in[k] = r->value[x->in[k]];
+    return mf_ir_node(ir, &r->plan->group, x, in);
+}
+
+static bool written_now(const rows *r, int i)
+{
+    const mf_rows_node *at = at_of(r, i);
+    return !at->row && at->phase == r->phase && (at->store >= 0 || at->buffer >= 0);
+}
+
+/* Sixteen columns from j on; the u-th of those that are done at once. */
+static void emit_columns(rows *r, mf_ir_value j, int live, int u)
+{
+    mf_ir *ir = r->ir;
+    ir->width = LANES;
+    for (int i = 0; i < r->plan->group.count; i++)
+        if (r->needed[i])
+            r->value[i] = column_value(r, i, j, live);
+    for (int i = 0; i < r->plan->group.count; i++)
+        if (written_now(r, i))
+            write_columns(ir, node_of(r, i)->dtype, r->value[i], result_place(r, i, j), live);
+    for (int f = 0; f < r->fold_count; f++) {
+        fold *d = &r->folds[f];
+        int of = node_of(r, d->node)->in[0], how = at_of(r, d->node)->fold, k = d->any_order ? u : 0;
+        mf_dtype stored = node_of(r, of)->dtype;
+        mf_ir_value v = stored == d->dtype ? r->value[of] : mf_ir_widen(ir, stored, r->value[of]);
+        mf_ir_value joined = join(ir, how, d->dtype, LANES, d->lanes[k], v);
+        const char *s = mf_ir_scalar(d->dtype);
+        d->lanes[k] = live == LANES ? joined
+                                    : mf_ir_op(ir, "select <%d x i1> %s, <%d x %s> %s, <%d x %s> %s", LANES, mask_text(ir, live), LANES, s,
+                                               joined, LANES, s, d->lanes[k]);
+    }
+}
+
+/* ------------------------------------------------------------------ loops over columns */
+
+static int chains(const rows *r, const fold *d) { return d->any_order ? r->at_once : 1; }
+
+/* `count` times at_once vectors, from column `from` on. */
+static void emit_loop(rows *r, int64_t from, int64_t count)
+{
+    mf_ir *ir = r->ir;
+    int id = ir->next++, step = LANES * r->at_once;
+    char before[24];
+    mf_ir_value phis[MOST_FOLDS][AT_ONCE];
+    memcpy(before, ir->label, sizeof before);
+    mf_ir_line(ir, "br label %%body%d", id);
+    mf_ir_label(ir, mf_ir_format(ir, "body%d", id));
+    mf_ir_line(ir, "%%j%d = phi i64 [ %" PRId64 ", %%%s ], [ %%next%d, %%again%d ]", id, from, before, id, id);
+    for (int f = 0; f < r->fold_count; f++)
+        for (int u = 0; u < chains(r, &r->folds[f]); u++) {
+            fold *d = &r->folds[f];
+            phis[f][u] = mf_ir_format(ir, "%%lane%d.%d.%d", id, f, u);
+            mf_ir_line(ir, "%s = phi <%d x %s> [ %s, %%%s ], [ %%to%d.%d.%d, %%again%d ]", phis[f][u], LANES, mf_ir_scalar(d->dtype),
+                       d->lanes[u], before, id, f, u, id);
+            d->lanes[u] = phis[f][u];
+        }
+    for (int u = 0; u < r->at_once; u++)
+        emit_columns(r, mf_ir_op(ir, "add i64 %%j%d, %d", id, u * LANES), LANES, u);
+    mf_ir_line(ir, "br label %%again%d", id);
+    mf_ir_label(ir, mf_ir_format(ir, "again%d", id));
+    for (int f = 0; f < r->fold_count; f++)
+        for (int u = 0; u < chains(r, &r->folds[f]); u++) { /* a name that the phi could know */
+            fold *d = &r->folds[f];
+            mf_ir_line(ir, "%%to%d.%d.%d = bitcast <%d x %s> %s to <%d x %s>", id, f, u, LANES, mf_ir_scalar(d->dtype), d->lanes[u], LANES,
+                       mf_ir_scalar(d->dtype));
+            d->lanes[u] = mf_ir_format(ir, "%%to%d.%d.%d", id, f, u);
+        }
+    mf_ir_line(ir, "%%next%d = add i64 %%j%d, %d", id, id, step);
+    mf_ir_value more = mf_ir_op(ir, "icmp slt i64 %%next%d, %" PRId64, id, from + count * step);
+    mf_ir_line(ir, "br i1 %s, label %%body%d, label %%done%d", more, id, id);
+    mf_ir_label(ir, mf_ir_format(ir, "done%d", id));
+}
+
+/* Columns [from, to) and what they reduce to: folds[f].lanes[0] is a vector of one then. */
+static void emit_chunk(rows *r, int64_t from, int64_t to)
+{
+    int64_t loops = (to - from) / (LANES * r->at_once), j = from + loops * LANES * r->at_once;
+    for (int f = 0; f < r->fold_count; f++)
+        for (int u = 0; u < r->at_once; u++)
+            r->folds[f].lanes[u] = r->folds[f].identity;
+    if (loops)
+        emit_loop(r, from, loops);
+    for (; j < to; j += LANES)
+        emit_columns(r, integer(r->ir, j), to - j < LANES ? (int)(to - j) : LANES, 0);
+    for (int f = 0; f < r->fold_count; f++) {
+        fold *d = &r->folds[f];
+        int how = at_of(r, d->node)->fold;
+        for (int u = 1; u < chains(r, d); u++)
+            d->lanes[0] = join(r->ir, how, d->dtype, LANES, d->lanes[0], d->lanes[u]);
+        d->lanes[0] = fold_lanes(r->ir, how, d->dtype, d->lanes[0]);
+    }
+}
+
+/* ------------------------------------------------------------------ a phase */
+
+static void find_needed(rows *r)
+{
+    const mf_rows_plan *plan = r->plan;
+    memset(r->needed, 0, (size_t)plan->group.count * sizeof *r->needed);
+    r->fold_count = 0;
+    for (int i = 0; i < plan->group.count; i++) {
+        r->needed[i] = written_now(r, i);
+        if (!plan->nodes[i].reduces || plan->nodes[i].phase != r->phase + 1)
+            continue;
+        int how = plan->nodes[i].fold;
+        mf_dtype dtype = plan->group.nodes[i].dtype;
+        if (r->fold_count == MOST_FOLDS || !can_fold(how, dtype)) {
+            r->ir->failed = true;
+            return;
+        }
+        dtype = computing(dtype);
+        bool any_order = how == MF_FOLD_MAX || how == MF_FOLD_MIN || !mf_dtype_is_float(dtype);
+        r->folds[r->fold_count++] = (fold){ .node = i, .dtype = dtype, .any_order = any_order, .identity = identity_of(r->ir, how, dtype) };
+        r->needed[plan->group.nodes[i].in[0]] = true;
+    }
+    for (int i = plan->group.count - 1; i >= 0; i--)
+        for (int k = 0; r->needed[i] && !plan->nodes[i].row && !mf_rows_keeps(plan, i, r->phase) && k < plan->group.nodes[i].in_count; k++)
+            r->needed[plan->group.nodes[i].in[k]] = true;
+}
+
+/* A load's or iota's first element in this row. */
+static mf_ir_value start_of(rows *r, int i)
+{
+    mf_ir_value first = mf_ir_op(r->ir, "mul i64 %%row, %" PRId64, at_of(r, i)->row_stride);
+    return mf_ir_op(r->ir, "add i64 %s, %" PRId64, first, at_of(r, i)->offset);
+}
+
+static mf_ir_value load_one(rows *r, int i, mf_ir_value place)
+{
+    mf_ir *ir = r->ir;
+    mf_dtype dtype = node_of(r, i)->dtype;
+    return mf_ir_op(ir, "load <1 x %s>, ptr %s, align %d", mf_ir_memory(dtype),
+                    mf_ir_pointer(ir, r->pointer[at_of(r, i)->load], dtype, place), mf_dtype_size(dtype));
+}
+
+/* The values that the row has once in this phase. */
+static void emit_row_nodes(rows *r)
+{
+    mf_ir *ir = r->ir;
+    ir->width = 1;
+    for (int i = 0; i < r->plan->group.count; i++) {
+        const mf_node *x = node_of(r, i);
+        const mf_rows_node *at = at_of(r, i);
+        mf_ir_value in[3] = { NULL };
+        if (!at->row || at->phase != r->phase)
+            continue;
+        if (x->kind == MF_NODE_LOAD && !at->reduces) {
+            r->one[i] = mf_ir_from_memory(ir, x->dtype, load_one(r, i, start_of(r, i)));
+        } else if (x->kind == MF_NODE_IOTA) {
+            mf_ir_value n = mf_ir_spread(ir, "i64", start_of(r, i));
+            r->one[i] = x->dtype == MF_I64 ? n
+                                           : mf_ir_op(ir, "%s <1 x i64> %s to <1 x %s>", x->dtype == MF_F32 ? "sitofp" : "trunc", n,
+                                                      mf_ir_scalar(x->dtype));
+        } else if (!at->reduces) {
+            for (int k = 0; k < x->in_count; k++)
+                in[k] = r->one[x->in[k]];
+            r->one[i] = mf_ir_node(ir, &r->plan->group, x, in);
+        }
+        if (at->store >= 0) {
+            mf_ir_value v = x->dtype == MF_BOOL ? mf_ir_op(ir, "zext <1 x i1> %s to <1 x i8>", r->one[i]) : r->one[i];
+            mf_ir_line(ir, "store <1 x %s> %s, ptr %s, align %d", mf_ir_memory(x->dtype), v,
+                       mf_ir_pointer(ir, r->pointer[at->store], x->dtype, "%row"), mf_dtype_size(x->dtype));
+        }
+    }
+}
+
+/* What all columns of the row share in this phase, and where walks begin. */
+static void emit_shared(rows *r)
+{
+    mf_ir *ir = r->ir;
+    for (int i = 0; i < r->plan->group.count; i++) {
+        const mf_node *x = node_of(r, i);
+        mf_ir_value one = NULL;
+        r->spread[i] = NULL;
+        if (!r->needed[i] || (x->kind == MF_NODE_CONSTANT && !at_of(r, i)->row))
+            continue;
+        if (at_of(r, i)->row) {
+            one = r->one[i];
+        } else if (x->kind == MF_NODE_LOAD || x->kind == MF_NODE_IOTA) {
+            r->start[i] = start_of(r, i);
+            ir->width = 1;
+            if (x->kind == MF_NODE_LOAD && at_of(r, i)->column_stride == 0)
+                one = mf_ir_from_memory(ir, x->dtype, load_one(r, i, r->start[i]));
+        }
+        if (!one)
+            continue;
+        ir->width = LANES;
+        mf_ir_value scalar = mf_ir_op(ir, "extractelement <1 x %s> %s, i64 0", mf_ir_scalar(x->dtype), one);
+        r->spread[i] = mf_ir_spread(ir, mf_ir_scalar(x->dtype), scalar);
+    }
+}
+
+/* Chunks join as a tree: neighbours pair up level by level, an odd one moves up. */
+static mf_ir_value join_chunks(rows *r, const fold *d, mf_ir_value *parts, int64_t count)
+{
+    int how = at_of(r, d->node)->fold;
+    for (; count > 1; count = (count + 1) / 2)
+        for (int64_t i = 0; i < count; i += 2)
+            parts[i / 2] = i + 1 < count ? join(r->ir, how, d->dtype, 1, parts[i], parts[i + 1]) : parts[i];
+    return parts[0];
+}
+
+static void emit_phase(rows *r)
+{
+    mf_ir *ir = r->ir;
+    int calls = 0;
+    emit_row_nodes(r);
+    find_needed(r);
+    emit_shared(r);
+    bool chunked = false, work = false;
+    for (int i = 0; i < r->plan->group.count; i++) {
+        work |= r->needed[i];
+        calls += r->needed[i] && !r->spread[i] && node_of(r, i)->in_count > 0;
+    }
+    for (int f = 0; f < r->fold_count; f++)
+        chunked |= !r->folds[f].any_order && r->plan->columns > CHUNK;
+    if (!work || ir->failed)
+        return;
+    r->at_once = calls <= 4 ? AT_ONCE : calls <= 12 ? 2 : 1;
+    int64_t chunk = chunked ? CHUNK : r->plan->columns, count = (r->plan->columns + chunk - 1) / chunk;
+    mf_ir_value *parts = mf_arena_alloc(ir->strings, (size_t)(count * MOST_FOLDS) * sizeof *parts);
+    ir->failed |= !parts;
+    for (int64_t c = 0; c < count && !ir->failed; c++) {
+        emit_chunk(r, c * chunk, c + 1 < count ? (c + 1) * chunk : r->plan->columns);
+        for (int f = 0; f < r->fold_count; f++)
+            parts[f * count + c] = r->folds[f].lanes[0];
+    }
+    ir->width = 1;
+    for (int f = 0; f < r->fold_count && !ir->failed; f++) {
+        const fold *d = &r->folds[f];
+        mf_ir_value all = join_chunks(r, d, parts + f * count, count);
+        mf_dtype dtype = node_of(r, d->node)->dtype;
+        r->one[d->node] = dtype == d->dtype ? all : mf_ir_narrow(ir, dtype, all);
+    }
+}
+
+/* ------------------------------------------------------------------ the function */
+
+static bool make_room(rows *r)
+{
+    size_t nodes = (size_t)r->plan->group.count, values = (size_t)r->plan->value_count;
+    r->needed = mf_arena_alloc(r->ir->strings, nodes + 1);
+    r->pointer = mf_arena_alloc(r->ir->strings, (values + 1) * sizeof *r->pointer);
+    mf_ir_value *room = mf_arena_alloc(r->ir->strings, (4 * nodes + 1) * sizeof *room);
+    if (!r->needed || !r->pointer || !room)
+        return false;
+    r->start = room;
+    r->spread = room + nodes;
+    r->one = room + 2 * nodes;
+    r->value = room + 3 * nodes;
+    return true;
+}
+
+static void emit_pointers(rows *r)
+{
+    for (int i = 0; i < r->plan->group.count; i++) {
+        int values[] = { at_of(r, i)->load, at_of(r, i)->store };
+        for (int k = 0; k < 2; k++)
+            if (values[k] >= 0 && !r->pointer[values[k]])
+                r->pointer[values[k]] = mf_ir_op(r->ir, "load ptr, ptr %s, align 8",
+                                                 mf_ir_op(r->ir, "getelementptr ptr, ptr %%in, i64 %d", values[k]));
+    }
+}
+
+void mf_ir_rows(mf_ir *ir, const mf_rows_plan *plan, const char *name)
+{
+    rows r = { .ir = ir, .plan = plan };
+    for (int i = 0; i < plan->group.count; i++)
+        ir->failed |= !plan->nodes[i].reduces && (!mf_ir_node_possible(&plan->group, &plan->group.nodes[i]) ||
+                                                  (plan->nodes[i].load >= 0 && !plan->nodes[i].row && plan->nodes[i].column_stride > 1));
+    if (ir->failed || plan->columns > CHUNK * 16 || !make_room(&r)) {
+        ir->failed = true;
+        return;
+    }
+    mf_text_add(&ir->text, "define void @%s(ptr noalias %%in, ptr noalias %%buffers, i64 %%from, i64 %%to) #0 {\n", name);
+    mf_ir_label(ir, "entry");
+    mf_ir_rare_room(ir, &plan->group, LANES);
+    emit_pointers(&r);
+    mf_ir_line(ir, "br label %%rows");
+    mf_ir_label(ir, "rows");
+    mf_ir_line(ir, "%%row = phi i64 [ %%from, %%entry ], [ %%row.next, %%row.again ]");
+    for (r.phase = 0; r.phase < plan->phases; r.phase++)
+        emit_phase(&r);
+    mf_ir_line(ir, "br label %%row.again");
+    mf_ir_label(ir, "row.again");
+    mf_ir_line(ir, "%%row.next = add i64 %%row, 1");
+    mf_ir_value more = mf_ir_op(ir, "icmp slt i64 %%row.next, %%to");
+    mf_ir_line(ir, "br i1 %s, label %%rows, label %%end", more);
+    mf_text_put(&ir->text, "end:\n  ret void\n}\nattributes #0 = { nounwind }\n");
+    ir->failed |= ir->text.failed;
+}
