@@ -2,8 +2,6 @@
  * Invariant: nothing is read outside the operand; the modes are those of index_windows.h. */
 #include "ops/index_windows.h"
 #include "transform/tangent.h"
-#include <math.h>
-#include <string.h>
 
 static mf_error_object *gather_shape(mf_type_context *c, const index_numbers *d, const int64_t *sizes)
 {
@@ -83,24 +81,6 @@ static void gather_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *cons
     out_axis[0] = 0;
 }
 
-/* NaN, the least integer, the greatest unsigned one, true. */
-static void fill_value(mf_dtype dtype, int64_t mode, void *out)
-{
-    memset(out, 0, (size_t)mf_dtype_size(dtype));
-    if (mode != INDEX_FILL)
-        return;
-    if (mf_dtype_is_complex(dtype)) {
-        mf_dtype part = dtype == MF_C64 ? MF_F32 : MF_F64;
-        mf_store_f64(part, out, NAN);
-        mf_store_f64(part, (char *)out + mf_dtype_size(part), NAN);
-    } else if (mf_dtype_is_float(dtype))
-        mf_store_f64(dtype, out, NAN);
-    else if (mf_dtype_is_signed(dtype))
-        mf_store_i64(dtype, out, dtype == MF_I64 ? INT64_MIN : -((int64_t)1 << (8 * mf_dtype_size(dtype) - 1)));
-    else if (dtype != MF_KEY)
-        mf_store_i64(dtype, out, dtype == MF_BOOL ? 1 : -1);
-}
-
 static mf_cost gather_cost(const mf_eqn *e) { return (mf_cost){ 0, 2 * (double)e->out[0]->type->bytes }; }
 
 static mf_error_object *gather_evaluate(const mf_eqn *e, const void *const *in, void *const *out)
@@ -117,7 +97,7 @@ static mf_error_object *gather_evaluate(const mf_eqn *e, const void *const *in, 
         return NULL;
     if (d.mode == INDEX_IN_BOUNDS)
         d.mode = INDEX_CLIP;
-    fill_value(x->dtype, d.mode, fill);
+    index_fill_value(x->dtype, d.mode, fill);
     index_open(&w, &d, x, e->in[1]->type, in[1], to, sizes->at);
     for (int i = 0; i < x->rank; i++)
         whole[i] = index_is_kept(&d, i) ? sizes->at[i] : 1;

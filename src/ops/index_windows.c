@@ -1,6 +1,9 @@
 /* The windows of gather and scatter; index_windows.h says what they are. */
 #include "ops/index_windows.h"
 
+#include <math.h>
+#include <string.h>
+
 index_numbers index_numbers_of_gather(const void *params)
 {
     const mf_gather_params *p = params;
@@ -104,4 +107,21 @@ bool index_next(index_windows *w, int64_t *operand_offset, int64_t *side_offset)
     for (int i = w->batch_rank - 1; i >= 0 && ++w->at[i] == w->indices->dims[i]; i--)
         w->at[i] = 0;
     return inside;
+}
+
+void index_fill_value(mf_dtype dtype, int64_t mode, void *out)
+{
+    memset(out, 0, (size_t)mf_dtype_size(dtype));
+    if (mode != INDEX_FILL)
+        return;
+    if (mf_dtype_is_complex(dtype)) {
+        mf_dtype part = dtype == MF_C64 ? MF_F32 : MF_F64;
+        mf_store_f64(part, out, NAN);
+        mf_store_f64(part, (char *)out + mf_dtype_size(part), NAN);
+    } else if (mf_dtype_is_float(dtype))
+        mf_store_f64(dtype, out, NAN);
+    else if (mf_dtype_is_signed(dtype))
+        mf_store_i64(dtype, out, dtype == MF_I64 ? INT64_MIN : -((int64_t)1 << (8 * mf_dtype_size(dtype) - 1)));
+    else if (dtype != MF_KEY)
+        mf_store_i64(dtype, out, dtype == MF_BOOL ? 1 : -1);
 }

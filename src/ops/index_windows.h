@@ -37,5 +37,7 @@ void index_open(index_windows *w, const index_numbers *d, const mf_type *operand
                 const mf_type *side, const int64_t *size);
 /* The offsets of the current window, then moves on. False: it is not inside. */
 bool index_next(index_windows *w, int64_t *operand_offset, int64_t *side_offset);
+/* What gather gives out of bounds: NaN, the least integer, the greatest unsigned one, true; zero in all modes but INDEX_FILL. */
+void index_fill_value(mf_dtype dtype, int64_t mode, void *out);
 
 #endif

@@ -185,7 +185,7 @@ static const char *prepared(const dot_step *s, const side *x, const char *in, ch
 {
     const mf_type *t = x->root->type;
     if (x->copy_rank) {
-        mf_copy_strided(x->copy_rank, x->copy_dims, mf_dtype_size(t->dtype), *room, x->to, in, x->from);
+        mf_native_copy(x->copy_rank, x->copy_dims, mf_dtype_size(t->dtype), *room, x->to, in, x->from);
         in = *room;
         *room += aligned(t->bytes);
     }

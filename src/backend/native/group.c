@@ -459,8 +459,8 @@ static mf_error_object *run_copy(const mf_native_step *step, void *const *values
         from[d] = s->plan.loads[0].strides[d] * size;
         bytes *= s->plan.dims[d];
     }
-    mf_copy_strided(s->plan.rank, s->plan.dims, (int)size, mf_step_out(step, values, 0), to,
-                    mf_step_in(step, values, 0) + s->plan.loads[0].offset * size, from);
+    mf_native_copy(s->plan.rank, s->plan.dims, (int)size, mf_step_out(step, values, 0), to,
+                   mf_step_in(step, values, 0) + s->plan.loads[0].offset * size, from);
     return NULL;
 }
 

@@ -195,6 +195,17 @@ static void bind_results(placing *p)
 
 /* ------------------------------------------------------------------ taking over memory */
 
+/* A step with a kernel of its own says which operand it may write over; it must not read the same memory as another operand too. */
+static bool may_overwrite(const placing *p, const mf_native_step *s, int var, int out)
+{
+    if (!s->overwrites || s->in[s->overwrites - 1] != var || s->out[0] != out)
+        return false;
+    int readers = 0;
+    for (int k = 0; k < s->in_count; k++)
+        readers += p->lives[s->in[k]].root == var;
+    return readers == 1;
+}
+
 /* Whether the result of a step may lie where its operand lay that dies in it. */
 static bool may_join(const placing *p, int step, int var, int out)
 {
@@ -205,7 +216,9 @@ static bool may_join(const placing *p, int step, int var, int out)
     if (program->vars[var]->constant || out >= program->var_count)
         return false;
     const mf_group *g = p->unit_at[step] < 0 ? NULL : p->b->units[p->unit_at[step]].group;
-    return g && mf_group_in_place(g, var, mf_dtype_size(type_of(p, out)->dtype), program);
+    if (!g)
+        return may_overwrite(p, p->plan->steps[step], var, out);
+    return mf_group_in_place(g, var, mf_dtype_size(type_of(p, out)->dtype), program);
 }
 
 static void join(placing *p, int var, int out)

@@ -34,7 +34,8 @@ struct mf_native_step {
     const mf_eqn *eqn;                  /* the one it stands for, or NULL */
     const mf_row_parts *parts;          /* NULL: it runs as a whole only */
     int in_count, out_count;
-    int *in, *out; /* values */
+    int *in, *out;  /* values */
+    int overwrites; /* one plus the operand whose memory result 0 may take over when nobody reads it afterwards; 0: none */
     size_t scratch_bytes, scratch_offset;
     double cost; /* nanoseconds */
 };
@@ -141,6 +142,9 @@ bool mf_build_dot(mf_build *b, const mf_eqn *e);
 bool mf_build_conv(mf_build *b, const mf_eqn *e);
 bool mf_build_pool(mf_build *b, const mf_eqn *e);
 bool mf_build_reduce(mf_build *b, const mf_eqn *e);
+bool mf_build_cut(mf_build *b, const mf_eqn *e);
+bool mf_build_index(mf_build *b, const mf_eqn *e);
+bool mf_build_line(mf_build *b, const mf_eqn *e);
 void mf_build_evaluate(mf_build *b, const mf_eqn *e);
 void mf_build_program(mf_build *b); /* all equations, then the program's outputs are in memory */
 
@@ -183,6 +187,11 @@ bool mf_native_runs_here(void); /* all_reduce.c */
 /* native.c: mf_parallel_for, here without its header. */
 void mf_native_parallel(int64_t count, void (*fn)(void *context, int64_t index), void *context);
 void mf_native_all_reduce(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t from, int64_t to);
+
+/* copy.c: as mf_copy_strided, helped by idle workers; at most MF_FACTORS axes. mf_native_move: bytes that lie together or are in place. */
+void mf_native_copy(int rank, const int64_t *dims, int element, void *out, const int64_t *to, const void *in, const int64_t *from);
+void mf_native_move(void *out, const void *in, int64_t bytes);
+void mf_native_fill(void *out, int64_t count, int element, const void *value);
 
 void mf_native_convert(mf_dtype to, void *out, mf_dtype from, const void *in, int64_t count); /* dtypes that have a tile kernel */
 

@@ -99,7 +99,7 @@ static mf_error_object *run(const mf_native_step *step, void *const *values, cha
     const reduce_step *s = (const reduce_step *)(const void *)step;
     const char *in = mf_step_in(step, values, 0);
     if (s->rank) {
-        mf_copy_strided(s->rank, s->dims, mf_dtype_size(s->dtype), scratch + step->scratch_offset, s->to, in, s->from);
+        mf_native_copy(s->rank, s->dims, mf_dtype_size(s->dtype), scratch + step->scratch_offset, s->to, in, s->from);
         in = scratch + step->scratch_offset;
     }
     reduce_task task = { s, in, mf_step_out(step, values, 0) };

@@ -10,10 +10,10 @@
 
 /* ---- tiers ---- */
 
-static const mf_tier generic = { "generic", &mf_tile_generic, &mf_dense_generic, &mf_reduce_generic };
+static const mf_tier generic = { "generic", &mf_tile_generic, &mf_dense_generic, &mf_reduce_generic, &mf_line_generic };
 #if defined(__x86_64__)
-static const mf_tier avx2 = { "avx2", &mf_tile_avx2, &mf_dense_avx2, &mf_reduce_avx2 };
-static const mf_tier avx512 = { "avx512", &mf_tile_avx512, &mf_dense_avx512, &mf_reduce_avx512 };
+static const mf_tier avx2 = { "avx2", &mf_tile_avx2, &mf_dense_avx2, &mf_reduce_avx2, &mf_line_avx2 };
+static const mf_tier avx512 = { "avx512", &mf_tile_avx512, &mf_dense_avx512, &mf_reduce_avx512, &mf_line_avx512 };
 #endif
 
 const mf_tier *mf_tier_named(const char *name)
@@ -144,4 +144,47 @@ bool mf_reduce_columns(mf_fold op, mf_dtype dtype, const void *in, void *out, si
 bool mf_all_reduce(mf_fold op, mf_dtype dtype, const void *const *in, size_t inputs, void *out, size_t n, bool stream)
 {
     return mf_tier_current()->reduce->all(op, dtype, in, inputs, out, n, stream);
+}
+
+/* ---- lines ---- */
+
+static const mf_line_type *line_of(mf_dtype dtype)
+{
+    const mf_line_type *l = &mf_tier_current()->line->of[dtype];
+    return l->join_run ? l : NULL;
+}
+
+bool mf_line_knows(mf_dtype dtype) { return line_of(dtype) != NULL; }
+
+void mf_join_run(mf_join how, mf_dtype dtype, void *out, const void *in, int64_t n) { line_of(dtype)->join_run(how, out, in, n); }
+
+void mf_join_each(mf_join how, mf_dtype dtype, char *out, const int64_t *to, const char *in, const int64_t *from, int64_t n)
+{
+    line_of(dtype)->join_each(how, out, to, in, from, n);
+}
+
+void mf_running_lines(mf_join how, mf_dtype dtype, const void *in, void *out, int64_t lines, int64_t n, int64_t apart, int64_t step)
+{
+    line_of(dtype)->run_lines(how, in, out, lines, n, apart, step);
+}
+
+void mf_running_columns(mf_join how, mf_dtype dtype, const void *in, void *out, int64_t columns, int64_t n, int64_t step)
+{
+    line_of(dtype)->run_columns(how, in, out, columns, n, step);
+}
+
+void mf_arg_lines(int sign, mf_dtype dtype, const void *in, int64_t lines, int64_t n, int64_t *out)
+{
+    line_of(dtype)->arg_lines(sign, in, lines, n, out);
+}
+
+void mf_arg_columns(int sign, mf_dtype dtype, const void *in, int64_t columns, int64_t n, int64_t step, int64_t *out)
+{
+    line_of(dtype)->arg_columns(sign, in, columns, n, step, out);
+}
+
+void mf_threefry_words(const uint32_t *k0, const uint32_t *k1, bool one_key, const uint32_t *x0, const uint32_t *x1, uint32_t *y0,
+                       uint32_t *y1, int64_t n)
+{
+    mf_tier_current()->line->threefry(k0, k1, one_key, x0, x1, y0, y1, n);
 }

@@ -82,4 +82,32 @@ bool mf_reduce_columns(mf_fold op, mf_dtype dtype, const void *in, void *out, si
  * does not depend on the cuts. */
 bool mf_all_reduce(mf_fold op, mf_dtype dtype, const void *const *in, size_t inputs, void *out, size_t n, bool stream);
 
+/* ---- lines: number types (not complex, not keys) ---- */
+
+typedef enum mf_join { MF_JOIN_SET, MF_JOIN_ADD, MF_JOIN_MUL, MF_JOIN_MAX, MF_JOIN_MIN } mf_join;
+
+bool mf_line_knows(mf_dtype dtype);
+
+/* out[i] = out[i] joined with in[i], rounded each time. A NaN wins; of equal numbers out's stays. bool adds by or. */
+void mf_join_run(mf_join how, mf_dtype dtype, void *out, const void *in, int64_t n);
+/* One element after the other: what is to[i] bytes into out with what is from[i] bytes into in. INT64_MIN: left out. */
+void mf_join_each(mf_join how, mf_dtype dtype, char *out, const int64_t *to, const char *in, const int64_t *from, int64_t n);
+
+/* Running results: element after element, each joined with the result before it; f16 and bf16 run in f32. A NaN stays in max and
+ * min, of equal numbers the later one. Lines of n > 0 elements, `step` elements apart; their first elements are `apart` elements apart.
+ * in may not be out. */
+void mf_running_lines(mf_join how, mf_dtype dtype, const void *in, void *out, int64_t lines, int64_t n, int64_t apart, int64_t step);
+/* Likewise lines that lie side by side: rows of `columns` elements, `step` elements apart. */
+void mf_running_columns(mf_join how, mf_dtype dtype, const void *in, void *out, int64_t columns, int64_t n, int64_t step);
+
+/* Where the greatest (sign > 0) or least element of each line of n > 0 is: the first of equals; a NaN beats all. */
+void mf_arg_lines(int sign, mf_dtype dtype, const void *in, int64_t lines, int64_t n, int64_t *out);
+/* Of at most MF_ARG_COLUMNS lines side by side, rows `step` elements apart; n is below 2^31. */
+enum { MF_ARG_COLUMNS = 256 };
+void mf_arg_columns(int sign, mf_dtype dtype, const void *in, int64_t columns, int64_t n, int64_t step, int64_t *out);
+
+/* threefry2x32 of n pairs of words; one_key: k0 and k1 point to one word each. */
+void mf_threefry_words(const uint32_t *k0, const uint32_t *k1, bool one_key, const uint32_t *x0, const uint32_t *x1, uint32_t *y0,
+                       uint32_t *y1, int64_t n);
+
 #endif

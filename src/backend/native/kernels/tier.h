@@ -41,16 +41,33 @@ typedef struct mf_reduce_kernels {
     bool (*all)(mf_fold, mf_dtype, const void *const *in, size_t inputs, void *out, size_t n, bool stream);
 } mf_reduce_kernels;
 
+typedef struct mf_line_type { /* of one dtype; see kernels.h */
+    void (*join_run)(mf_join how, void *out, const void *in, int64_t n);
+    void (*join_each)(mf_join how, char *out, const int64_t *to, const char *in, const int64_t *from, int64_t n);
+    void (*run_lines)(mf_join how, const void *in, void *out, int64_t lines, int64_t n, int64_t apart, int64_t step);
+    void (*run_columns)(mf_join how, const void *in, void *out, int64_t columns, int64_t n, int64_t step);
+    void (*arg_lines)(int sign, const void *in, int64_t lines, int64_t n, int64_t *out);
+    void (*arg_columns)(int sign, const void *in, int64_t columns, int64_t n, int64_t step, int64_t *out);
+} mf_line_type;
+
+typedef struct mf_line_kernels {
+    mf_line_type of[MF_KEY + 1]; /* by dtype; complex numbers and keys have none */
+    void (*threefry)(const uint32_t *k0, const uint32_t *k1, bool one_key, const uint32_t *x0, const uint32_t *x1, uint32_t *y0,
+                     uint32_t *y1, int64_t n);
+} mf_line_kernels;
+
 typedef struct mf_tier {
     const char *name;
     const mf_tile_kernels *tile;
     const mf_dense_kernels *dense;
     const mf_reduce_kernels *reduce;
+    const mf_line_kernels *line;
 } mf_tier;
 
 extern const mf_tile_kernels mf_tile_generic, mf_tile_avx2, mf_tile_avx512;
 extern const mf_dense_kernels mf_dense_generic, mf_dense_avx2, mf_dense_avx512;
 extern const mf_reduce_kernels mf_reduce_generic, mf_reduce_avx2, mf_reduce_avx512;
+extern const mf_line_kernels mf_line_generic, mf_line_avx2, mf_line_avx512;
 
 /* The best tier of this machine, capped by MF_CPU_ISA; decided once. */
 const mf_tier *mf_tier_current(void);

@@ -1,0 +1,302 @@
+/* Steps that cut and join: pad, concatenate, dynamic_slice, dynamic_update_slice. Operands that are views are read where they lie.
+ * Invariants: each element of a result is written once, or twice while it is in the nearest cache; a start that is out of bounds moves
+ * inside as the row's evaluation moves it. */
+#include "backend/native/native.h"
+
+#include <string.h>
+
+/* An operand as it lies in memory, strides in bytes. */
+typedef struct place {
+    int64_t offset, strides[MF_RANK];
+} place;
+
+static bool read_place(mf_build *b, mf_variable *v, mf_variable **root, place *p)
+{
+    mf_layout layout;
+    int64_t size = mf_dtype_size(v->type->dtype);
+    if (!mf_build_read(b, v, root, &layout))
+        return false;
+    p->offset = layout.offset * size;
+    for (int i = 0; i < v->type->rank; i++)
+        p->strides[i] = layout.strides[i] * size;
+    return true;
+}
+
+/* ------------------------------------------------------------------ concatenate */
+
+typedef struct join_step {
+    mf_native_step step;
+    place *from;     /* by operand */
+    int64_t *offset; /* in the result */
+    int64_t to[MF_RANK];
+} join_step;
+
+static mf_error_object *run_join(const mf_native_step *step, void *const *values, char *scratch)
+{
+    const join_step *s = (const join_step *)(const void *)step;
+    (void)scratch;
+    for (int i = 0; i < step->in_count; i++) {
+        const mf_type *t = step->eqn->in[i]->type;
+        if (t->size)
+            mf_native_copy(t->rank, t->dims, mf_dtype_size(t->dtype), mf_step_out(step, values, 0) + s->offset[i], s->to,
+                           mf_step_in(step, values, i) + s->from[i].offset, s->from[i].strides);
+    }
+    return NULL;
+}
+
+static void build_join(mf_build *b, const mf_eqn *e)
+{
+    int64_t axis = ((const mf_axis_params *)e->params)->axis, at = 0;
+    join_step *s = mf_step_new(b, sizeof *s, e);
+    mf_variable **roots = mf_build_get(b, (size_t)e->in_count, sizeof *roots);
+    if (!s || !roots)
+        return;
+    s->from = mf_build_get(b, (size_t)e->in_count, sizeof *s->from);
+    s->offset = mf_build_get(b, (size_t)e->in_count, sizeof *s->offset);
+    if (b->error)
+        return;
+    mf_contiguous_strides(e->out[0]->type, s->to);
+    for (int i = 0; i < e->in_count; i++) {
+        s->offset[i] = at * s->to[axis];
+        at += e->in[i]->type->dims[axis];
+        roots[i] = e->in[i];
+        if (e->in[i]->type->size && !read_place(b, e->in[i], &roots[i], &s->from[i]))
+            return;
+    }
+    s->step.run = run_join;
+    s->step.cost = 20 + (double)e->out[0]->type->bytes / 8;
+    mf_build_step(b, &s->step, roots, e->in_count, e->out, 1);
+}
+
+/* ------------------------------------------------------------------ pad */
+
+/* Dimensions as they remain when one that nothing is added to becomes part of the one before it. */
+typedef struct pad_step {
+    mf_native_step step;
+    int rank, element;
+    int64_t in[MF_RANK + 1], out[MF_RANK + 1], low[MF_RANK + 1], step_out[MF_RANK + 1]; /* step_out: places from one element to the next */
+    int64_t in_bytes[MF_RANK + 1], out_bytes[MF_RANK + 1];                              /* strides */
+    int64_t rows_a_task;                                                                /* of the first dimension of the result */
+} pad_step;
+
+static void plan_pad(pad_step *s, const mf_eqn *e)
+{
+    const mf_pad_params *p = e->params;
+    const mf_type *t = e->in[0]->type, *to = e->out[0]->type;
+    int64_t in = s->element, out = s->element;
+    for (int i = 0; i < t->rank; i++) {
+        bool still = p->low->at[i] == 0 && p->high->at[i] == 0 && (p->interior->at[i] == 0 || t->dims[i] == 1);
+        int last = s->rank - 1;
+        if (still && last >= 0 && s->step_out[last] == 1) {
+            s->in[last] *= t->dims[i];
+            s->out[last] *= t->dims[i];
+            s->low[last] *= t->dims[i];
+            continue;
+        }
+        s->in[s->rank] = t->dims[i];
+        s->out[s->rank] = to->dims[i];
+        s->low[s->rank] = p->low->at[i];
+        s->step_out[s->rank++] = p->interior->at[i] + 1;
+    }
+    for (int d = s->rank - 1; d >= 0; d--) {
+        s->in_bytes[d] = in;
+        s->out_bytes[d] = out;
+        in *= s->in[d];
+        out *= s->out[d];
+    }
+}
+
+typedef struct pad_task {
+    const pad_step *s;
+    const char *in, *value;
+    char *out;
+} pad_task;
+
+/* The elements [*first, *end) of dimension d land in the rows [from, to) of the result. */
+static void landing(const pad_step *s, int d, int64_t from, int64_t to, int64_t *first, int64_t *end)
+{
+    int64_t step = s->step_out[d], low = s->low[d];
+    *first = low < from ? (from - low + step - 1) / step : 0;
+    *end = to > low ? (to - low + step - 1) / step : 0;
+    *end = *end > s->in[d] ? s->in[d] : *end;
+}
+
+#define SPREAD(size)                \
+    for (int64_t i = 0; i < n; i++) \
+    memcpy(out + i * step * (size), in + i * (size), size)
+
+/* Elements that lie together, `step` places apart in the result. */
+static void spread(char *restrict out, int64_t step, const char *restrict in, int64_t n, int element)
+{
+    if (step == 1) {
+        memcpy(out, in, (size_t)(n * element));
+        return;
+    }
+    switch (element) {
+    case 1: SPREAD(1); break;
+    case 2: SPREAD(2); break;
+    case 4: SPREAD(4); break;
+    case 8: SPREAD(8); break;
+    default: SPREAD(16); break;
+    }
+}
+
+static void pad_axis(const pad_task *t, int d, char *out, const char *in, int64_t from, int64_t to)
+{
+    const pad_step *s = t->s;
+    int64_t first, end, row = s->out_bytes[d], wide = row / s->element, step = s->step_out[d];
+    landing(s, d, from, to, &first, &end);
+    if (first >= end) {
+        mf_native_fill(out + from * row, (to - from) * wide, s->element, t->value);
+        return;
+    }
+    int64_t begin = s->low[d] + first * step, behind = s->low[d] + (end - 1) * step + 1;
+    mf_native_fill(out + from * row, (begin - from) * wide, s->element, t->value);
+    mf_native_fill(out + behind * row, (to - behind) * wide, s->element, t->value);
+    if (d == s->rank - 1) {
+        if (step > 1)
+            mf_native_fill(out + begin * row, (behind - begin) * wide, s->element, t->value);
+        spread(out + begin * row, step, in + first * row, end - first, s->element);
+        return;
+    }
+    for (int64_t i = first; i < end; i++) {
+        char *at = out + (s->low[d] + i * step) * row;
+        pad_axis(t, d + 1, at, in + i * s->in_bytes[d], 0, s->out[d + 1]);
+        if (step > 1 && i + 1 < end)
+            mf_native_fill(at + row, (step - 1) * wide, s->element, t->value);
+    }
+}
+
+static void run_pad_task(void *context, int64_t index)
+{
+    const pad_task *t = context;
+    int64_t from = index * t->s->rows_a_task, to = from + t->s->rows_a_task;
+    pad_axis(t, 0, t->out, t->in, from, to < t->s->out[0] ? to : t->s->out[0]);
+}
+
+static mf_error_object *run_pad(const mf_native_step *step, void *const *values, char *scratch)
+{
+    const pad_step *s = (const pad_step *)(const void *)step;
+    pad_task t = { s, mf_step_in(step, values, 0), mf_step_in(step, values, 1), mf_step_out(step, values, 0) };
+    int64_t tasks = (s->out[0] + s->rows_a_task - 1) / s->rows_a_task;
+    (void)scratch;
+    if (tasks == 1)
+        run_pad_task(&t, 0);
+    else
+        mf_native_parallel(tasks, run_pad_task, &t);
+    return NULL;
+}
+
+enum { PAD_PIECE = 1 << 17, PAD_PIECES_FROM = 1 << 19 }; /* bytes */
+
+static void build_pad(mf_build *b, const mf_eqn *e)
+{
+    pad_step *s = mf_step_new(b, sizeof *s, e);
+    if (!s)
+        return;
+    int64_t bytes = e->out[0]->type->bytes;
+    s->element = mf_dtype_size(e->out[0]->type->dtype);
+    plan_pad(s, e);
+    if (s->rank == 0) { /* a scalar */
+        s->rank = 1;
+        s->in[0] = s->out[0] = s->step_out[0] = 1;
+        s->in_bytes[0] = s->out_bytes[0] = s->element;
+    }
+    s->rows_a_task = s->out[0];
+    if (bytes >= PAD_PIECES_FROM)
+        s->rows_a_task = s->out_bytes[0] >= PAD_PIECE ? 1 : PAD_PIECE / s->out_bytes[0];
+    s->step.run = run_pad;
+    s->step.cost = 20 + (double)bytes / 8;
+    mf_build_step(b, &s->step, e->in, 2, e->out, 1);
+}
+
+/* ------------------------------------------------------------------ dynamic_slice and dynamic_update_slice */
+
+typedef struct window_step {
+    mf_native_step step;
+    place whole;
+    int64_t window[MF_RANK]; /* strides of the window's own memory, or of where the update is read */
+    int64_t offset;          /* of the update */
+    mf_dtype start[MF_RANK];
+} window_step;
+
+/* Bytes from the operand's first element to the window's. */
+static int64_t window_at(const mf_native_step *step, void *const *values, int first, const int64_t *sizes)
+{
+    const window_step *s = (const window_step *)(const void *)step;
+    const mf_type *t = step->eqn->in[0]->type;
+    int64_t offset = s->whole.offset;
+    for (int i = 0; i < t->rank; i++) {
+        int64_t last = t->dims[i] - sizes[i], start = mf_load_i64(s->start[i], mf_step_in(step, values, first + i));
+        if (start < 0)
+            start = s->start[i] == MF_U64 ? last : 0; /* a u64 of 2^63 or more is large, not negative */
+        offset += (start > last ? last : start) * s->whole.strides[i];
+    }
+    return offset;
+}
+
+static mf_error_object *run_slice(const mf_native_step *step, void *const *values, char *scratch)
+{
+    const window_step *s = (const window_step *)(const void *)step;
+    const mf_type *to = step->eqn->out[0]->type;
+    (void)scratch;
+    mf_native_copy(to->rank, to->dims, mf_dtype_size(to->dtype), mf_step_out(step, values, 0), s->window,
+                   mf_step_in(step, values, 0) + window_at(step, values, 1, to->dims), s->whole.strides);
+    return NULL;
+}
+
+static mf_error_object *run_update(const mf_native_step *step, void *const *values, char *scratch)
+{
+    const window_step *s = (const window_step *)(const void *)step;
+    const mf_type *u = step->eqn->in[1]->type, *t = step->eqn->in[0]->type;
+    char *out = mf_step_out(step, values, 0);
+    (void)scratch;
+    mf_native_move(out, mf_step_in(step, values, 0), t->bytes);
+    if (u->size)
+        mf_native_copy(u->rank, u->dims, mf_dtype_size(u->dtype), out + window_at(step, values, 2, u->dims), s->whole.strides,
+                       mf_step_in(step, values, 1) + s->offset, s->window);
+    return NULL;
+}
+
+static void build_window(mf_build *b, const mf_eqn *e)
+{
+    bool update = e->op == &mf_op_dynamic_update_slice;
+    window_step *s = mf_step_new(b, sizeof *s, e);
+    mf_variable **roots = mf_build_get(b, (size_t)e->in_count, sizeof *roots);
+    if (!s || !roots)
+        return;
+    int first = 1 + update;
+    for (int i = 0; i < e->in_count; i++)
+        roots[i] = e->in[i];
+    for (int i = first; i < e->in_count; i++)
+        s->start[i - first] = e->in[i]->type->dtype;
+    if (update) {
+        place own = { 0 };
+        mf_contiguous_strides(e->in[0]->type, s->whole.strides);
+        if (e->in[1]->type->size && !read_place(b, e->in[1], &roots[1], &own))
+            return;
+        memcpy(s->window, own.strides, sizeof s->window);
+        s->offset = own.offset;
+        s->step.overwrites = 1;
+    } else {
+        mf_contiguous_strides(e->out[0]->type, s->window);
+        if (!read_place(b, e->in[0], &roots[0], &s->whole))
+            return;
+    }
+    s->step.run = update ? run_update : run_slice;
+    s->step.cost = 20 + (double)e->out[0]->type->bytes / 8;
+    mf_build_step(b, &s->step, roots, e->in_count, e->out, 1);
+}
+
+bool mf_build_cut(mf_build *b, const mf_eqn *e)
+{
+    if (e->op == &mf_op_concatenate)
+        build_join(b, e);
+    else if (e->op == &mf_op_pad)
+        build_pad(b, e);
+    else if (e->op == &mf_op_dynamic_slice || e->op == &mf_op_dynamic_update_slice)
+        build_window(b, e);
+    else
+        return false;
+    return true;
+}
