@@ -357,7 +357,8 @@ typedef enum step_kind { STEP_ALL, STEP_NUMBER, STEP_SLICE, STEP_TRACED, STEP_AR
 typedef struct steps {
     int count; /* one for each dimension of x */
     step_kind kind[MF_RANK];
-    int64_t start[MF_RANK], limit[MF_RANK], stride[MF_RANK]; /* numbers and slices */
+    int64_t start[MF_RANK], limit[MF_RANK], stride[MF_RANK]; /* numbers and slices; forwards, */
+    bool reversed[MF_RANK];                                  /* and then from the other end */
     mf_value index[MF_RANK];                                 /* traced and arrays, negative ones counted from the end */
 } steps;
 
@@ -373,18 +374,31 @@ static int64_t bound(int64_t at, int64_t size)
     return at < 0 ? 0 : at > size ? size : at;
 }
 
-static mf_value read_slice(steps *s, int i, mf_slice slice, int64_t size)
+/* start, start + step, ... while above stop: the same elements, forwards. Before the first element stands -size - 1, or MF_NONE. */
+static void read_backwards(steps *s, int i, mf_slice slice, int64_t size)
 {
-    int64_t stride = slice.step ? slice.step : 1;
-    if (stride < 1)
-        return mf_fail(MF_ERROR_ARGUMENT, "mf_get: arrays are sliced with positive steps, not %lld", (long long)stride);
+    int64_t step = slice.step == INT64_MIN ? INT64_MAX : -slice.step, start = slice.start, stop = slice.stop;
+    start = start >= size ? size - 1 : start < 0 ? start + size : start;
+    stop = stop < -size ? -1 : stop < 0 ? stop + size : stop;
+    int64_t count = start > stop ? (start - stop - 1) / step + 1 : 0;
+    s->stride[i] = step;
+    s->start[i] = count ? start - (count - 1) * step : 0;
+    s->limit[i] = count ? start + 1 : 0;
+}
+
+static void read_slice(steps *s, int i, mf_slice slice, int64_t size)
+{
     s->kind[i] = STEP_SLICE;
+    s->stride[i] = slice.step ? slice.step : 1;
+    s->reversed[i] = slice.step < 0;
+    if (slice.step < 0) {
+        read_backwards(s, i, slice, size);
+        return;
+    }
     s->start[i] = bound(slice.start, size);
     s->limit[i] = bound(slice.stop, size);
     if (s->limit[i] < s->start[i])
         s->limit[i] = s->start[i];
-    s->stride[i] = stride;
-    return (mf_value){ 0 };
 }
 
 static mf_value read_number(steps *s, int i, mf_array *a, int64_t size)
@@ -406,8 +420,10 @@ static mf_value read_step(steps *s, int i, mf_value entry, int64_t size)
 {
     mf_object *o = mf_object_of(entry);
     const mf_static_object *fixed = mf_object_is(o, &mf_static_class) ? (const mf_static_object *)o : NULL;
-    if (fixed && fixed->what == MF_STATIC_SLICE)
-        return read_slice(s, i, fixed->slice, size);
+    if (fixed && fixed->what == MF_STATIC_SLICE) {
+        read_slice(s, i, fixed->slice, size);
+        return (mf_value){ 0 };
+    }
     if (!mf_wrap_array(&entry, "mf_get"))
         return entry;
     const mf_type *t = mf_value_type(entry);
@@ -470,6 +486,19 @@ static mf_value part_view(const mf_array *a, const steps *s)
         strides[rank++] = a->strides[i] * s->stride[i];
     }
     return mf_view_part(a, mf_type_with_shape(a->type, rank, dims), offset, strides, where, s->start, s->stride);
+}
+
+/* The dimensions that are left, those with a negative step turned round. */
+static mf_value turned(mf_value x, const steps *s)
+{
+    int64_t axes[MF_RANK];
+    int count = 0, rank = 0;
+    for (int i = 0; i < s->count; i++) {
+        if (s->kind[i] == STEP_SLICE && s->reversed[i])
+            axes[count++] = rank;
+        rank += s->kind[i] != STEP_NUMBER;
+    }
+    return count && mf_value_type(x) ? mf_bind(&mf_op_rev, &(mf_axes_params){ mf_ints_intern(axes, count) }, 1, x) : x;
 }
 
 static mf_value part(mf_value x, const steps *s)
@@ -576,7 +605,7 @@ static mf_value indexed(mf_value x, const mf_value *path, int count, int64_t mod
         index[rank] = s.kind[i] >= STEP_TRACED ? s.index[i] : (mf_value){ 0 };
         kind[rank++] = s.kind[i];
     }
-    x = part(x, &s);
+    x = turned(part(x, &s), &s);
     if (mode == IN_BOUNDS && mf_value_type(x)) {
         x = pick_traced(x, kind, index);
         for (int i = 0; i < rank; i++)
