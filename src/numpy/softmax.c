@@ -35,8 +35,8 @@ mf_value mf_log_softmax(mf_value x, int axis)
     return mf_sub(shifted, mf_log(mf_sum(mf_exp(shifted), .axis = axis, .keepdims = true)));
 }
 
-/* The gradient at 0 is 0; a NaN stays one. */
-mf_value mf_relu(mf_value x) { return mf_where(mf_less_equal(x, 0), 0, x); }
+/* The gradient is 1 where x > 0, and 0 elsewhere: at 0 and at NaN too. A NaN stays one. */
+mf_value mf_relu(mf_value x) { return mf_where(mf_greater(x, 0), x, mf_stop_gradient(mf_maximum(x, 0))); }
 
 /* By tanh, as jax.nn.gelu does unless told otherwise. */
 mf_value mf_gelu(mf_value x)
