@@ -22,6 +22,8 @@ static mf_error_object *static_leaf(mf_leaf *leaf, mf_object *o, const char *fun
 {
     leaf->type = NULL;
     leaf->object = o;
+    if (mf_object_is(o, &mf_error_class))
+        return mf_retain(o);
     if (mf_object_is(o, &mf_static_class)) {
         leaf->identity = o;
         return NULL;
@@ -66,26 +68,35 @@ static mf_error_object *typed_leaf(mf_leaf *leaf, mf_object *o, const mf_functio
     return e;
 }
 
-static mf_error_object *check_static_argnums(const mf_function_object *f, const mf_ints *statics, int count)
+/* "1, 3", and "1," alone: as a tuple prints. */
+static void put_argnums(mf_text *t, const mf_ints *list)
 {
-    int64_t largest = -1;
-    if (!statics)
-        return NULL;
-    for (int i = 0; i < statics->count; i++)
-        largest = statics->at[i] > largest ? statics->at[i] : largest;
-    if (largest < count)
-        return NULL;
+    for (int i = 0; i < list->count; i++)
+        mf_text_add(t, "%s%lld", i ? ", " : "", (long long)list->at[i]);
+    if (list->count == 1)
+        mf_text_put(t, ",");
+}
+
+/* pmap's words for pmap, jit's for jit and remat. */
+static mf_error_object *too_few_for_statics(const mf_function_object *f, const mf_ints *statics, int count)
+{
+    bool pmap = strcmp(f->kind->name, "pmap") == 0;
     mf_text list = { 0 };
-    for (int i = 0; i < statics->count; i++)
-        mf_text_add(&list, "%s%lld", i ? ", " : "", (long long)statics->at[i]);
-    if (statics->count == 1)
-        mf_text_put(&list, ",");
-    mf_error_object *e = mf_error_new(MF_ERROR_ARGUMENT,
-                                      "%sped function has static_broadcasted_argnums=(%s) but was called with only %d positional "
-                                      "argument%s. All static broadcasted arguments must be passed positionally.",
-                                      f->kind->name, list.at ? list.at : "", count, count == 1 ? "" : "s");
+    put_argnums(&list, statics);
+    mf_error_object *e = mf_error_new(
+        MF_ERROR_ARGUMENT, "%s function has %s=(%s) but was called with only %d positional argument%s. %s", pmap ? "pmapped" : "jitted",
+        pmap ? "static_broadcasted_argnums" : "static_argnums", list.at ? list.at : "", count, count == 1 ? "" : "s",
+        pmap ? "All static broadcasted arguments must be passed positionally." : "All static arguments must be passed positionally.");
     mf_text_free(&list);
     return e;
+}
+
+static mf_error_object *check_static_argnums(const mf_function_object *f, const mf_ints *statics, int count)
+{
+    for (int i = 0; statics && i < statics->count; i++)
+        if (statics->at[i] >= count || statics->at[i] < -count)
+            return too_few_for_statics(f, statics, count);
+    return NULL;
 }
 
 static bool names_argument(const mf_ints *list, int argument, int count)
@@ -155,6 +166,11 @@ mf_error_object *mf_signature_donated(const mf_signature *s, const mf_function_o
         if (list->at[i] >= positional || list->at[i] < -positional)
             return mf_error_new(MF_ERROR_ARGUMENT, "donate_argnums of %s names argument %lld, but the call has %d positional argument%s",
                                 f->name, (long long)list->at[i], positional, positional == 1 ? "" : "s");
+    const mf_ints *statics = f->kind->static_argnums ? f->kind->static_argnums(f) : NULL;
+    for (int i = 0; i < positional; i++)
+        if (names_argument(list, i, positional) && names_argument(statics, i, positional))
+            return mf_error_new(MF_ERROR_ARGUMENT, "%s: argument %d is both static and donated; a static has no memory to give", f->name,
+                                i);
     int leaf = 0, typed = 0;
     for (int i = 0; i < s->arg_count; i++)
         for (int k = 0; k < s->structures[i]->leaf_count; k++, leaf++)
