@@ -40,7 +40,7 @@ static _Atomic(mf_interner *) placements;
 
 const mf_placement *mf_placement_get(int axis_count, const int *axes, int device_count, const int *devices)
 {
-    if (axis_count < 0 || axis_count > 4 || device_count < 1)
+    if (axis_count < 0 || axis_count > MF_RANK || device_count < 1)
         return NULL;
     size_t size = sizeof(mf_placement) + (size_t)device_count * sizeof(int);
     mf_placement *p = mf_calloc(1, size);

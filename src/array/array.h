@@ -30,8 +30,8 @@ struct mf_future {
 typedef struct mf_placement {
     int device_count;
     int axis_count;
-    int axes[4];   /* positions in the array's shape */
-    int devices[]; /* ids; product of the mapped sizes, or 1 */
+    int axes[MF_RANK]; /* positions in the array's shape, the outermost map's first; zero beyond axis_count */
+    int devices[];     /* ids; product of the mapped sizes, or 1 */
 } mf_placement;
 const mf_placement *mf_placement_get(int axis_count, const int *axes, int device_count, const int *devices);
 const mf_placement *mf_placement_single(int device);

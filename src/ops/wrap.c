@@ -75,9 +75,9 @@ static kept kept_of(const mf_array *a, const mf_type *type, int axis, const int 
 static const mf_placement *follow(const mf_array *a, const mf_type *type, const int *where, const int64_t *first, const int64_t *step)
 {
     const mf_placement *p = a->placement;
-    int axes[4], axis_count = 0, *devices;
+    int axes[MF_RANK], axis_count = 0, *devices;
     int64_t count = 1;
-    kept parts[4];
+    kept parts[MF_RANK];
     if (!p || p->axis_count == 0)
         return p;
     for (int k = 0; k < p->axis_count; k++) {

@@ -115,6 +115,9 @@ static bool take_operands(mf_fiber *f, const mf_instr *in, mf_map *m)
     return true;
 }
 
+/* Results with a place of their own, one row a device. */
+static bool is_stacked(const mf_map_output *out) { return !out->uniform && out->forward < 0; }
+
 /* May result o be born in the memory of its donor? Nobody else may hold it, and it must be laid out as the result will be. */
 static bool donate(mf_map *m, const mf_instr *in, int o)
 {
@@ -136,11 +139,11 @@ static bool donate(mf_map *m, const mf_instr *in, int o)
 static bool reserve_results(mf_map *m, const mf_instr *in)
 {
     for (int o = 0; o < m->plan->out_count; o++)
-        if (!m->plan->out[o].uniform && m->plan->out[o].donor < 0 &&
+        if (is_stacked(&m->plan->out[o]) && m->plan->out[o].donor < 0 &&
             !mf_register_new(&m->out[o], m->plan->size * m->plan->out[o].shard->bytes))
             return false;
     for (int o = 0; o < m->plan->out_count; o++) /* last: everything else is there before donated memory is promised away */
-        if (!m->plan->out[o].uniform && m->plan->out[o].donor >= 0 && !donate(m, in, o) &&
+        if (is_stacked(&m->plan->out[o]) && m->plan->out[o].donor >= 0 && !donate(m, in, o) &&
             !mf_register_new(&m->out[o], m->plan->size * m->plan->out[o].shard->bytes))
             return false;
     return true;
@@ -243,7 +246,7 @@ bool mf_map_enter(mf_fiber *f)
         if (frame->block->in[i] >= 0)
             made = set_input(f, frame, i);
     for (int o = 0; made && o < m->plan->out_count; o++)
-        if (!m->plan->out[o].uniform)
+        if (is_stacked(&m->plan->out[o]))
             frame->homes[o] = (mf_home){ NULL, m->out[o].data + f->index * m->plan->out[o].shard->bytes, m->out[o].buffer };
     if (!made)
         mf_stage_fail(f->stage, mf_error_out_of_memory());
@@ -338,6 +341,15 @@ static void free_map(mf_stage *s, mf_map *m)
     mf_stage_put(s, m, sizeof *m);
 }
 
+/* A result that is an operand: the same memory, laid out as it is. What a map around this one has lent is copied. */
+static void forward(mf_stage *s, mf_map *m, const mf_map_output *out, mf_register *to)
+{
+    mf_register_copy(to, &m->in[out->forward]);
+    if (!to->buffer && !mf_register_own(to, out->type))
+        mf_stage_fail(s, mf_error_out_of_memory());
+    to->placement = m->parent->map ? NULL : out->placement;
+}
+
 /* All fibers are done: the results are the parent's, which goes on. */
 static void finish(mf_stage *s, mf_map *m)
 {
@@ -347,6 +359,10 @@ static void finish(mf_stage *s, mf_map *m)
         const mf_map_output *out = &m->plan->out[o];
         int ref = m->plan->device->out[o];
         mf_register *to = mf_operand(parent, in->out[o]);
+        if (out->forward >= 0) {
+            forward(s, m, out, to);
+            continue;
+        }
         if (ref >= 0)
             mf_register_move(to, &m->out[o]);
         else
@@ -369,7 +385,7 @@ static bool give_results(mf_fiber *f, mf_frame *done)
 {
     mf_map *m = f->map;
     for (int o = 0; o < m->plan->out_count && f->index >= 0; o++) {
-        if (done->block->out[o] < 0 && m->plan->out[o].uniform)
+        if ((done->block->out[o] < 0 && m->plan->out[o].uniform) || m->plan->out[o].forward >= 0)
             continue;
         if (!m->plan->out[o].uniform) {
             mf_register unused = { 0 };

@@ -101,7 +101,8 @@ typedef struct mf_map_output {
     const mf_type *shard, *type; /* one device's, and with the mapped axis */
     int64_t strides[MF_RANK];    /* of the result: the mapped axis has the shard's bytes, or 0 where uniform */
     bool contiguous;
-    int donor; /* the mapped input whose memory may become the result's, or -1 */
+    int donor;   /* the mapped input whose memory may become the result's, or -1 */
+    int forward; /* the mapped input that the result is, along the same axis, or -1: its memory is shared */
     const mf_placement *placement;
 } mf_map_output;
 

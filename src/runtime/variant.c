@@ -9,7 +9,7 @@ static int placement_axes(const mf_eqn *e, int o, int *axes, int64_t *sizes, int
     const mf_variable *inner = params->program->out[o];
     int64_t k = params->out_axes->at[o];
     int from = count;
-    if (k == INT64_MIN || count == 4)
+    if (k == INT64_MIN || count == MF_RANK)
         return count;
     sizes[count] = params->axis_size;
     spans[count] = mf_span_of(params->program);
@@ -24,8 +24,8 @@ static int placement_axes(const mf_eqn *e, int o, int *axes, int64_t *sizes, int
 static const mf_placement *placement_of(mf_maker *m, const mf_eqn *e, int o)
 {
     const mf_pmap_params *params = e->params;
-    int axes[4], spans[4], count;
-    int64_t sizes[4], total = 1;
+    int axes[MF_RANK], spans[MF_RANK], count;
+    int64_t sizes[MF_RANK], total = 1;
     count = placement_axes(e, o, axes, sizes, spans, 0);
     for (int i = 0; i < count; i++)
         total *= sizes[i];
@@ -79,6 +79,14 @@ static void find_donors(mf_maker *m, mf_map_plan *plan, const mf_pmap_params *pa
     }
 }
 
+static int forwarded(const mf_pmap_params *params, int o)
+{
+    for (int i = 0; i < params->program->in_count; i++)
+        if (params->program->in[i] == params->program->out[o] && params->in_axes->at[i] == params->out_axes->at[o])
+            return i;
+    return -1;
+}
+
 static void set_output(mf_maker *m, const mf_map_plan *plan, const mf_eqn *e, int o, mf_map_output *out)
 {
     const mf_pmap_params *params = e->params;
@@ -88,6 +96,7 @@ static void set_output(mf_maker *m, const mf_map_plan *plan, const mf_eqn *e, in
     out->type = e->out[o]->type;
     out->uniform = k == INT64_MIN || plan->device->out[o] < 0 || (m->s.variance && !(m->s.variance[v->id] & m->s.bit));
     out->placement = placement_of(m, e, o);
+    out->forward = out->uniform ? -1 : forwarded(params, o);
     int64_t mapped = out->uniform ? 0 : v->type->bytes;
     for (int i = out->type->rank - 1; i >= 0; i--) {
         out->strides[i] = i == k ? mapped : step;
