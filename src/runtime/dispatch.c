@@ -61,7 +61,8 @@ static mf_error_object *not_concrete(mf_object *o)
     return mf_error_new(MF_ERROR_ARGUMENT, "%s is not an array", o ? o->kind->name : "an unset value");
 }
 
-/* A donated buffer must be named once in a call: the second use would read what the first overwrote. */
+/* A donated array is named once in a call: the second name would be of an array that is gone. Views of it may be there: then its memory is
+ * not taken. */
 static mf_error_object *check_arrays(mf_array *const *in, int count, const bool *donated)
 {
     for (int i = 0; i < count; i++) {
@@ -70,8 +71,9 @@ static mf_error_object *check_arrays(mf_array *const *in, int count, const bool 
         if (!donated || !donated[i])
             continue;
         for (int k = 0; k < count; k++)
-            if (k != i && (in[k] == in[i] || (in[i]->buffer && in[k]->buffer == in[i]->buffer)))
-                return mf_error_new(MF_ERROR_DONATED, "attempt to donate the same buffer twice in one call (%s): inputs %d and %d",
+            if (k != i && in[k] == in[i])
+                return mf_error_new(MF_ERROR_DONATED,
+                                    "attempt to donate the same array twice in one call, or to read it beside (%s): inputs %d and %d",
                                     mf_type_name(in[i]->type), i < k ? i : k, i < k ? k : i);
     }
     return NULL;

@@ -15,7 +15,8 @@ struct mf_executable {
     const mf_backend *backend;
     mf_plan *plan;
     mf_block *block;
-    bool *donated; /* by input; NULL: none */
+    bool *donated;            /* by input; NULL: none */
+    _Atomic bool said_shared; /* that donated memory could not be reused */
     _Atomic(mf_stage *) spare;
 };
 
@@ -138,6 +139,19 @@ static void note_placement(mf_stage *s, int i, const mf_array *a)
     mf_stage_unlock(s);
 }
 
+/* Memory that others still read is copied, not reused, which a user who donates it wants to know. What is held once is no loss: its result
+ * is held once too. */
+static void report_shared(mf_executable *x, int i, const mf_array *a)
+{
+    for (int k = 0; k < a->type->rank; k++)
+        if (a->strides[k] == 0 && a->type->dims[k] > 1)
+            return;
+    if (atomic_load_explicit(&a->buffer->object.count, memory_order_acquire) > 1)
+        mf_warn_once(&x->said_shared,
+                     "the donated memory of %s (input %d) is not reused but copied: a view or an unfinished call still reads it",
+                     mf_type_name(a->type), i);
+}
+
 /* A ready array becomes a register: a donated one gives its reference up. */
 static bool bind(mf_executable *x, mf_stage *s, int i, mf_array *a)
 {
@@ -152,6 +166,7 @@ static bool bind(mf_executable *x, mf_stage *s, int i, mf_array *a)
         memcpy(r->small, a->inline_data, sizeof r->small);
         r->data = r->small + a->offset;
     } else if (x->donated && x->donated[i]) {
+        report_shared(x, i, a);
         r->buffer = a->buffer;
         a->buffer = NULL;
     } else {
