@@ -1,11 +1,30 @@
 /* Random numbers from explicit keys, on the public header only. Bits follow JAX's partitionable threefry: element i of an array is the
  * cipher of its own row-major position, so a shard's numbers do not depend on the other shards. Formulas are those of jax/_src/random.py
- * and jax/_src/prng.py: integers agree bit for bit. */
+ * and jax/_src/prng.py: integers agree bit for bit.
+ * Every draw is one compiled program, so that its dozen steps are one loop without arrays in between. */
 #include <manyfold.h>
 
 #include <math.h>
+#include <string.h>
 
 #define ROOT_TWO 1.4142135623730951
+
+/* What a draw's program is compiled for: its function's context. Contexts are compared by their bytes, so all of them are set. */
+typedef struct draw {
+    mf_shape shape;
+    int64_t dtype;
+} draw;
+
+static draw draw_of(mf_shape shape, mf_dtype dtype)
+{
+    draw d;
+    memset(&d, 0, sizeof d);
+    d.shape.rank = shape.rank;
+    for (int i = 0; i < shape.rank; i++)
+        d.shape.dims[i] = shape.dims[i];
+    d.dtype = dtype;
+    return d;
+}
 
 /* ---- keys */
 
@@ -32,26 +51,32 @@ static mf_value cipher_positions(mf_value key, mf_shape shape)
     return mf_threefry2x32(key, mf_zeros_like(low), low);
 }
 
+static mf_value split_keys(void *context, mf_value key)
+{
+    mf_value words = cipher_positions(key, ((draw *)context)->shape);
+    return mf_is_error(words) ? words : mf_stack(mf_list(mf_get(words, 0), mf_get(words, 1)), 1);
+}
+
 mf_value mf_random_split(mf_value key, int count)
 {
     if (count < 0)
         return mf_make_error(MF_ERROR_ARGUMENT, "mf_random_split: %d keys", count);
-    mf_value words = cipher_positions(key, MF_SHAPE(count));
-    return mf_is_error(words) ? words : mf_stack(mf_list(mf_get(words, 0), mf_get(words, 1)), 1);
+    draw d = draw_of(MF_SHAPE(count), MF_U32);
+    return mf_call(mf_jit(mf_closure(split_keys, &d)), key);
 }
 
-mf_value(mf_random_fold_in)(mf_value key, mf_value data)
+static mf_value fold_in(mf_value key, mf_value data)
 {
     mf_value words = mf_threefry2x32(key, mf_scalar(0, MF_U32), mf_astype(data, MF_U32));
     return mf_is_error(words) ? words : mf_stack(mf_list(mf_get(words, 0), mf_get(words, 1)), 0);
 }
 
+mf_value(mf_random_fold_in)(mf_value key, mf_value data) { return mf_call(mf_jit(fold_in), key, data); }
+
 /* ---- bits */
 
-mf_value mf_random_bits(mf_value key, mf_shape shape, mf_dtype dtype)
+static mf_value bits(mf_value key, mf_shape shape, mf_dtype dtype)
 {
-    if (dtype != MF_U8 && dtype != MF_U16 && dtype != MF_U32 && dtype != MF_U64)
-        return mf_make_error(MF_ERROR_DTYPE, "random bits come as uint8, uint16, uint32 or uint64, not %s", mf_str_dtype(dtype));
     mf_value words = cipher_positions(key, shape);
     if (mf_is_error(words))
         return words;
@@ -59,6 +84,20 @@ mf_value mf_random_bits(mf_value key, mf_shape shape, mf_dtype dtype)
     if (dtype == MF_U64)
         return mf_bitwise_or(mf_left_shift(mf_astype(high, MF_U64), mf_scalar(32, MF_U64)), mf_astype(low, MF_U64));
     return mf_astype(mf_bitwise_xor(high, low), dtype);
+}
+
+static mf_value draw_bits(void *context, mf_value key)
+{
+    draw *d = context;
+    return bits(key, d->shape, (mf_dtype)d->dtype);
+}
+
+mf_value mf_random_bits(mf_value key, mf_shape shape, mf_dtype dtype)
+{
+    if (dtype != MF_U8 && dtype != MF_U16 && dtype != MF_U32 && dtype != MF_U64)
+        return mf_make_error(MF_ERROR_DTYPE, "random bits come as uint8, uint16, uint32 or uint64, not %s", mf_str_dtype(dtype));
+    draw d = draw_of(shape, dtype);
+    return mf_call(mf_jit(mf_closure(draw_bits, &d)), key);
 }
 
 /* ---- floats */
@@ -79,27 +118,73 @@ static bool format_of(mf_dtype dtype, float_format *f)
     }
 }
 
-static mf_dtype float_or_default(mf_dtype dtype) { return dtype == MF_DTYPE_DEFAULT ? MF_F32 : dtype; }
-
 /* [1, 2) by random mantissas under the exponent of 1, then down to [0, 1). */
-static mf_value unit_floats(mf_value key, mf_shape shape, mf_dtype dtype, const float_format *f)
+static mf_value unit_floats(mf_value key, mf_shape shape, mf_dtype dtype)
 {
-    int width = f->random_word == MF_U8 ? 8 : f->bits;
-    mf_value bits = mf_astype(mf_random_bits(key, shape, f->random_word), f->word);
-    mf_value mantissa = mf_right_shift_logical(bits, mf_scalar(width - f->mantissa, f->word));
-    mf_value one = mf_bitcast(mf_scalar(1, dtype), f->word);
+    float_format f = { 0 };
+    format_of(dtype, &f);
+    int width = f.random_word == MF_U8 ? 8 : f.bits;
+    mf_value words = mf_astype(bits(key, shape, f.random_word), f.word);
+    mf_value mantissa = mf_right_shift_logical(words, mf_scalar(width - f.mantissa, f.word));
+    mf_value one = mf_bitcast(mf_scalar(1, dtype), f.word);
     return mf_sub(mf_bitcast(mf_bitwise_or(mantissa, one), dtype), mf_scalar(1, dtype));
+}
+
+static mf_value uniform(mf_value key, mf_shape shape, mf_value from, mf_value to)
+{
+    mf_value scaled = mf_add(mf_mul(unit_floats(key, shape, mf_dtype_of(from)), mf_sub(to, from)), from);
+    return mf_maximum(from, scaled);
+}
+
+static mf_value draw_uniform(void *context, mf_value key, mf_value low, mf_value high)
+{
+    return uniform(key, ((draw *)context)->shape, low, high);
+}
+
+static mf_value draw_normal(void *context, mf_value key)
+{
+    draw *d = context;
+    mf_dtype dtype = (mf_dtype)d->dtype;
+    mf_value low = mf_nextafter(mf_scalar(-1, dtype), mf_scalar(0, dtype));
+    mf_value u = uniform(key, d->shape, low, mf_scalar(1, dtype));
+    return mf_mul(mf_scalar(ROOT_TWO, dtype), mf_erf_inv(u));
+}
+
+static mf_value draw_truncated_normal(void *context, mf_value key, mf_value from, mf_value to)
+{
+    draw *d = context;
+    mf_dtype dtype = (mf_dtype)d->dtype;
+    mf_value root = mf_scalar(ROOT_TWO, dtype);
+    mf_value u = uniform(key, d->shape, mf_erf(mf_div(from, root)), mf_erf(mf_div(to, root)));
+    mf_value x = mf_mul(root, mf_erf_inv(u)), infinity = mf_scalar((double)INFINITY, dtype);
+    return mf_clip(x, mf_nextafter(from, infinity), mf_nextafter(to, mf_neg(infinity)));
+}
+
+static mf_value draw_bernoulli(void *context, mf_value key, mf_value p)
+{
+    return mf_less(uniform(key, ((draw *)context)->shape, mf_scalar(0, MF_F32), mf_scalar(1, MF_F32)), p);
+}
+
+/* The context of a draw of floats; false: no float dtype. */
+static bool float_draw(draw *d, mf_shape shape, mf_dtype dtype)
+{
+    float_format f;
+    *d = draw_of(shape, dtype == MF_DTYPE_DEFAULT ? MF_F32 : dtype);
+    return format_of((mf_dtype)d->dtype, &f);
+}
+
+static mf_value no_float(const char *what, mf_dtype dtype)
+{
+    return mf_make_error(MF_ERROR_DTYPE, "random %s needs a float dtype, not %s", what, mf_str_dtype(dtype));
 }
 
 mf_value mf_random_uniform_in(mf_value key, mf_shape shape, mf_dtype dtype, mf_value low, mf_value high)
 {
-    float_format f;
-    dtype = float_or_default(dtype);
-    if (!format_of(dtype, &f))
-        return mf_make_error(MF_ERROR_DTYPE, "random uniform needs a float dtype, not %s", mf_str_dtype(dtype));
-    mf_value from = mf_astype(low, dtype), to = mf_astype(high, dtype);
-    mf_value scaled = mf_add(mf_mul(unit_floats(key, shape, dtype, &f), mf_sub(to, from)), from);
-    return mf_maximum(from, scaled);
+    draw d;
+    if (!float_draw(&d, shape, dtype))
+        return no_float("uniform", dtype);
+    dtype = (mf_dtype)d.dtype; /* a C number becomes one of this dtype here: as an argument it would be of 32 bits */
+    return mf_call(mf_jit(mf_closure(draw_uniform, &d)), key, mf_astype(low, dtype), mf_astype(high, dtype));
 }
 
 mf_value mf_random_uniform(mf_value key, mf_shape shape, mf_dtype dtype)
@@ -109,19 +194,23 @@ mf_value mf_random_uniform(mf_value key, mf_shape shape, mf_dtype dtype)
 
 mf_value mf_random_normal(mf_value key, mf_shape shape, mf_dtype dtype)
 {
-    dtype = float_or_default(dtype);
-    mf_value low = mf_nextafter(mf_scalar(-1, dtype), mf_scalar(0, dtype));
-    mf_value u = mf_random_uniform_in(key, shape, dtype, low, mf_f(1));
-    return mf_mul(mf_scalar(ROOT_TWO, dtype), mf_erf_inv(u));
+    draw d;
+    return float_draw(&d, shape, dtype) ? mf_call(mf_jit(mf_closure(draw_normal, &d)), key) : no_float("normal", dtype);
 }
 
 mf_value mf_random_truncated_normal(mf_value key, double low, double high, mf_shape shape, mf_dtype dtype)
 {
-    dtype = float_or_default(dtype);
-    mf_value root = mf_scalar(ROOT_TWO, dtype), from = mf_scalar(low, dtype), to = mf_scalar(high, dtype);
-    mf_value u = mf_random_uniform_in(key, shape, dtype, mf_erf(mf_div(from, root)), mf_erf(mf_div(to, root)));
-    mf_value x = mf_mul(root, mf_erf_inv(u)), infinity = mf_scalar((double)INFINITY, dtype);
-    return mf_clip(x, mf_nextafter(from, infinity), mf_nextafter(to, mf_neg(infinity)));
+    draw d;
+    if (!float_draw(&d, shape, dtype))
+        return no_float("truncated_normal", dtype);
+    mf_value from = mf_scalar(low, (mf_dtype)d.dtype), to = mf_scalar(high, (mf_dtype)d.dtype);
+    return mf_call(mf_jit(mf_closure(draw_truncated_normal, &d)), key, from, to);
+}
+
+mf_value mf_random_bernoulli(mf_value key, double p, mf_shape shape)
+{
+    draw d = draw_of(shape, MF_BOOL);
+    return mf_call(mf_jit(mf_closure(draw_bernoulli, &d)), key, mf_scalar(p, MF_F32));
 }
 
 /* ---- integers */
@@ -142,46 +231,57 @@ static mf_dtype unsigned_of(mf_dtype dtype, int *bits)
 }
 
 /* Two words a number, reduced modulo the span: (high % span * 2^bits % span + low % span) % span. */
-mf_value mf_random_randint(mf_value key, mf_shape shape, mf_value low, mf_value high, mf_dtype dtype)
+static mf_value draw_randint(void *context, mf_value key, mf_value from, mf_value to)
 {
-    dtype = dtype == MF_DTYPE_DEFAULT ? MF_I32 : dtype;
-    int bits;
-    mf_dtype word = unsigned_of(dtype, &bits);
-    if (word == MF_DTYPE_DEFAULT)
-        return mf_make_error(MF_ERROR_DTYPE, "randint needs an integer dtype, not %s", mf_str_dtype(dtype));
-    if (bits < 32) { /* drawn in 32 bits and narrowed */
-        bool is_signed = dtype == MF_I8 || dtype == MF_I16;
-        int lowest = is_signed ? -(1 << (bits - 1)) : 0, beyond = is_signed ? 1 << (bits - 1) : 1 << bits;
-        mf_value narrow_low = mf_clip(mf_astype(low, MF_I32), lowest, beyond),
-                 narrow_high = mf_clip(mf_astype(high, MF_I32), lowest, beyond);
-        return mf_astype(mf_random_randint(key, shape, narrow_low, narrow_high, MF_I32), dtype);
-    }
-    mf_value from = mf_astype(low, dtype), to = mf_astype(high, dtype), keys = mf_random_split(key, 2);
-    mf_value upper = mf_random_bits(mf_get(keys, 0), shape, word), lower = mf_random_bits(mf_get(keys, 1), shape, word);
+    draw *d = context;
+    mf_dtype dtype = (mf_dtype)d->dtype;
+    int width;
+    mf_dtype word = unsigned_of(dtype, &width);
+    mf_value keys = split_keys(&(draw){ .shape = MF_SHAPE(2) }, key);
+    mf_value upper = bits(mf_get(keys, 0), d->shape, word), lower = bits(mf_get(keys, 1), d->shape, word);
     mf_value span = mf_where(mf_less_equal(to, from), mf_scalar(1, word), mf_astype(mf_sub(to, from), word));
-    int half_width = bits / 2;
-    mf_value half = mf_lax_rem(mf_left_shift(mf_scalar(1, word), mf_scalar(half_width, word)), span);
+    mf_value half = mf_lax_rem(mf_left_shift(mf_scalar(1, word), mf_scalar(width / 2, word)), span);
     mf_value multiplier = mf_lax_rem(mf_mul(half, half), span);
     mf_value offset = mf_lax_rem(mf_add(mf_mul(mf_lax_rem(upper, span), multiplier), mf_lax_rem(lower, span)), span);
     return mf_add(from, mf_astype(offset, dtype));
 }
 
-/* Sorted by random words, as often as it takes for equal words to be unlikely. */
-mf_value mf_random_permutation(mf_value key, int64_t count)
+mf_value mf_random_randint(mf_value key, mf_shape shape, mf_value low, mf_value high, mf_dtype dtype)
 {
-    if (count < 0)
-        return mf_make_error(MF_ERROR_ARGUMENT, "mf_random_permutation: %lld elements", (long long)count);
+    dtype = dtype == MF_DTYPE_DEFAULT ? MF_I32 : dtype;
+    int width;
+    if (unsigned_of(dtype, &width) == MF_DTYPE_DEFAULT)
+        return mf_make_error(MF_ERROR_DTYPE, "randint needs an integer dtype, not %s", mf_str_dtype(dtype));
+    if (width < 32) { /* drawn in 32 bits and narrowed */
+        bool is_signed = dtype == MF_I8 || dtype == MF_I16;
+        int lowest = is_signed ? -(1 << (width - 1)) : 0, beyond = is_signed ? 1 << (width - 1) : 1 << width;
+        mf_value narrow_low = mf_clip(mf_astype(low, MF_I32), lowest, beyond),
+                 narrow_high = mf_clip(mf_astype(high, MF_I32), lowest, beyond);
+        return mf_astype(mf_random_randint(key, shape, narrow_low, narrow_high, MF_I32), dtype);
+    }
+    draw d = draw_of(shape, dtype);
+    return mf_call(mf_jit(mf_closure(draw_randint, &d)), key, mf_astype(low, dtype), mf_astype(high, dtype));
+}
+
+/* Sorted by random words, as often as it takes for equal words to be unlikely. */
+static mf_value draw_permutation(void *context, mf_value key)
+{
+    const mf_shape shape = ((draw *)context)->shape;
+    const int64_t count = shape.dims[0];
     mf_value x = mf_arange(count, MF_I32);
     int rounds = (int)ceil(3 * log(count > 1 ? (double)count : 1) / log(4294967295.0));
     for (int i = 0; i < rounds; i++) {
-        mf_value keys = mf_random_split(key, 2);
+        mf_value keys = split_keys(&(draw){ .shape = MF_SHAPE(2) }, key);
         key = mf_get(keys, 0);
-        x = mf_get(mf_sort_key_value(mf_random_bits(mf_get(keys, 1), MF_SHAPE(count), MF_U32), x, 0), 1);
+        x = mf_get(mf_sort_key_value(bits(mf_get(keys, 1), shape, MF_U32), x, 0), 1);
     }
     return x;
 }
 
-mf_value mf_random_bernoulli(mf_value key, double p, mf_shape shape)
+mf_value mf_random_permutation(mf_value key, int64_t count)
 {
-    return mf_less(mf_random_uniform(key, shape, MF_F32), mf_scalar(p, MF_F32));
+    if (count < 0)
+        return mf_make_error(MF_ERROR_ARGUMENT, "mf_random_permutation: %lld elements", (long long)count);
+    draw d = draw_of(MF_SHAPE(count), MF_I32);
+    return mf_call(mf_jit(mf_closure(draw_permutation, &d)), key);
 }

@@ -364,6 +364,14 @@ TEST(same_numbers_when_mapped)
     CHECK(mf_item_bool(mf_array_equal(mf_get(mapped, 2), compiled)));
 }
 
+TEST(bounds_keep_their_width)
+{
+    MF_SCOPE;
+    mf_value key = mf_random_key(3);
+    CHECK_NEAR(mf_item_f64(mf_random_uniform_in(key, MF_SHAPE0, MF_F64, mf_scalar(0.1, MF_F64), mf_scalar(0.1, MF_F64))), 0.1, 0);
+    CHECK_EQ_INT(mf_item_i64(mf_random_randint(key, MF_SHAPE0, mf_i(1LL << 40), mf_i((1LL << 40) + 1), MF_I64)), 1LL << 40);
+}
+
 static mf_value gamma_sum(mf_value a) { return mf_sum(mf_random_gamma(mf_random_key(1), a, MF_SHAPE(3), MF_F32)); }
 
 TEST(gamma_refuses_a_gradient)
