@@ -1,6 +1,6 @@
 /* The caching allocator of array memory. Blocks belong to size classes (four to a doubling, at most a quarter wasted) and return to their
- * class's list, so that a program which repeats itself asks the system for nothing. Large blocks are pages of their own with huge-page
- * advice. Invariant: a block's class follows from the size alone, which both get and put are told. Under AddressSanitizer every block
+ * class's list, so that a program which repeats itself asks the system for nothing; what lay idle through a whole window of requests goes
+ * back to the system. Large blocks are pages of their own with huge-page advice. Invariant: a block's class follows from the size alone, which both get and put are told. Under AddressSanitizer every block
  * comes from malloc with its exact size, so that reads beyond it are seen. */
 #include "array/array.h"
 
@@ -16,6 +16,8 @@
 #define HUGE_PAGE ((size_t)2 << 20)
 #define CLASSES   240
 #define MOST      ((size_t)1 << 56)
+#define WINDOW    (1 << 15)           /* requests after which idle blocks are looked for */
+#define IDLE      ((size_t)256 << 10) /* from which size on they are worth it */
 
 #if defined(__SANITIZE_ADDRESS__)
 #define CHECKED 1
@@ -30,7 +32,9 @@
 
 typedef struct shelf { /* one size class; on a cache line of its own */
     _Alignas(64) pthread_mutex_t lock;
-    void *first; /* free blocks, each holding the address of the next */
+    void *first;    /* free blocks, each holding the address of the next */
+    int64_t count;  /* of them */
+    int64_t unused; /* the least count since the window began: so many nobody needed */
 } shelf;
 
 static shelf shelves[CLASSES];
@@ -120,26 +124,74 @@ static void *checked_get(size_t bytes)
     return p;
 }
 
+static void *pop(shelf *s) /* its lock is held */
+{
+    void *p = s->first;
+    if (!p)
+        return NULL;
+    memcpy(&s->first, p, sizeof s->first);
+    if (--s->count < s->unused)
+        s->unused = s->count;
+    return p;
+}
+
 static void *take_cached(shelf *s, size_t size)
 {
     pthread_mutex_lock(&s->lock);
-    void *p = s->first;
-    if (p)
-        memcpy(&s->first, p, sizeof s->first);
+    void *p = pop(s);
     pthread_mutex_unlock(&s->lock);
     if (p)
         atomic_fetch_sub_explicit(&cached_bytes, (int64_t)size, memory_order_relaxed);
     return p;
 }
 
+static size_t size_of_class(int class)
+{
+    if (class < 16)
+        return ((size_t) class + 1) * UNIT;
+    int shift = (class - 16) / 4 + 2;
+    return ((size_t)((class - 16) % 4 + 5) << shift) * UNIT;
+}
+
+/* Gives the system what nobody needed in the window that ends here, or everything. */
+static void release(int class, bool all)
+{
+    shelf *s = &shelves[class];
+    size_t size = size_of_class(class);
+    void *gone = NULL;
+    pthread_mutex_lock(&s->lock);
+    for (int64_t n = all ? s->count : s->unused; n > 0; n--) {
+        void *p = pop(s);
+        memcpy(p, &gone, sizeof gone);
+        gone = p;
+    }
+    s->unused = s->count;
+    pthread_mutex_unlock(&s->lock);
+    while (gone) {
+        void *p = gone;
+        memcpy(&gone, p, sizeof gone);
+        to_system(p, size);
+        atomic_fetch_sub_explicit(&cached_bytes, (int64_t)size, memory_order_relaxed);
+    }
+}
+
+static void release_idle(void)
+{
+    for (int i = 0; i < CLASSES; i++)
+        if (size_of_class(i) >= IDLE)
+            release(i, false);
+}
+
 void *mf_memory_get(size_t bytes)
 {
-    atomic_fetch_add_explicit(&requests, 1, memory_order_relaxed);
+    int64_t request = atomic_fetch_add_explicit(&requests, 1, memory_order_relaxed);
     if (bytes > MOST || mf_alloc_must_fail())
         return NULL;
     if (CHECKED)
         return checked_get(bytes);
     pthread_once(&once, make_shelves);
+    if (request % WINDOW == WINDOW - 1)
+        release_idle();
     size_t size;
     shelf *s = &shelves[class_of(bytes, &size)];
     void *p = take_cached(s, size);
@@ -170,32 +222,13 @@ void mf_memory_put(void *p, size_t bytes)
     pthread_mutex_lock(&s->lock);
     memcpy(p, &s->first, sizeof s->first);
     s->first = p;
+    s->count++;
     pthread_mutex_unlock(&s->lock);
-}
-
-static size_t size_of_class(int class)
-{
-    if (class < 16)
-        return ((size_t) class + 1) * UNIT;
-    int shift = (class - 16) / 4 + 2;
-    return ((size_t)((class - 16) % 4 + 5) << shift) * UNIT;
 }
 
 void mf_memory_trim(void)
 {
     pthread_once(&once, make_shelves);
-    for (int i = 0; i < CLASSES; i++) {
-        size_t size = size_of_class(i);
-        pthread_mutex_lock(&shelves[i].lock);
-        void *p = shelves[i].first;
-        shelves[i].first = NULL;
-        pthread_mutex_unlock(&shelves[i].lock);
-        while (p) {
-            void *next;
-            memcpy(&next, p, sizeof next);
-            to_system(p, size);
-            atomic_fetch_sub_explicit(&cached_bytes, (int64_t)size, memory_order_relaxed);
-            p = next;
-        }
-    }
+    for (int i = 0; i < CLASSES; i++)
+        release(i, true);
 }

@@ -208,8 +208,9 @@ void mf_gathering_free(mf_stage *s, mf_gathering *g);
 /* ---- tasks.c */
 void mf_ready(mf_stage *s, mf_fiber *list); /* hands fibers (linked by next, already counted as active) over to be stepped */
 bool mf_tasks_start(void);                  /* false: no thread could be made */
-void *mf_scratch(size_t bytes);             /* this thread's; valid until its next call */
-void **mf_pointers(int count);              /* likewise */
+void *mf_scratch(size_t bytes);             /* this thread's; valid until its next call or mf_scratch_done */
+void mf_scratch_done(void);                 /* what is large goes back to the allocator, for others to use */
+void **mf_pointers(int count);              /* this thread's; valid until its next call */
 void mf_tasks_lock(void);                   /* the pool's lock: guards a run's stage and its end */
 void mf_tasks_unlock(bool news);            /* news: wakes those who wait */
 /* Works until done(context) holds, and sleeps when there is nothing to do: on fibers of stage(context), or on anything when stage is NULL.

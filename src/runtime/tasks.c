@@ -31,6 +31,8 @@ static _Thread_local bool counted; /* this thread is one of those that work */
 
 /* ------------------------------------------------------------------ a thread's own memory */
 
+#define SCRATCH_KEPT ((size_t)1 << 20) /* more is worth a visit to the allocator */
+
 static _Thread_local struct {
     void *scratch;
     size_t bytes;
@@ -57,12 +59,25 @@ static void own_touch(void)
     pthread_setspecific(own_key, &own);
 }
 
+static void drop_scratch(void)
+{
+    mf_memory_put(own.scratch, own.bytes);
+    own.scratch = NULL;
+    own.bytes = 0;
+}
+
+void mf_scratch_done(void)
+{
+    if (own.bytes > SCRATCH_KEPT)
+        drop_scratch();
+}
+
 void *mf_scratch(size_t bytes)
 {
     if (bytes <= own.bytes)
         return own.scratch;
     own_touch();
-    mf_memory_put(own.scratch, own.bytes);
+    drop_scratch();
     own.scratch = mf_memory_get(bytes);
     own.bytes = own.scratch ? bytes : 0;
     return own.scratch;

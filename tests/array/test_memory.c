@@ -48,6 +48,23 @@ TEST(a_repeating_program_asks_the_system_for_nothing)
     CHECK_EQ_INT(mf_memory_read().cached_bytes, 0);
 }
 
+TEST(what_lies_idle_goes_back)
+{
+    if (!CACHES)
+        SKIP("under AddressSanitizer every block comes from malloc");
+    enum { ONCE = 40 << 20, STEADY = 5 << 20 };
+    mf_memory_trim();
+    mf_memory_put(mf_memory_get(ONCE), ONCE);
+    mf_memory_put(mf_memory_get(STEADY), STEADY);
+    CHECK(mf_memory_read().cached_bytes >= ONCE);
+    int64_t before = mf_memory_read().system_allocations;
+    for (int i = 0; i < 1 << 17; i++)
+        mf_memory_put(mf_memory_get(STEADY), STEADY);
+    CHECK(mf_memory_read().cached_bytes < ONCE);
+    CHECK(mf_memory_read().cached_bytes >= STEADY);
+    CHECK_EQ_INT(mf_memory_read().system_allocations, before);
+}
+
 TEST(live_and_peak_are_counted)
 {
     mf_memory_reset_peak();
