@@ -270,6 +270,46 @@ static mf_variable *simplify_reduce(mf_rewrite *r, const mf_eqn *e, mf_variable 
     return ((const mf_axes_params *)e->params)->axes->count == 0 ? in[0] : NULL;
 }
 
+/* ---- scatter into a splat, one index a row: what the gradient of picking an element is. As a comparison it is part of the loop around
+ * it, where a scatter would write all rows first and then go back to them. */
+static bool one_index_a_row(const mf_eqn *e, mf_variable *const *in)
+{
+    const mf_scatter_params *p = e->params;
+    const mf_type *index = in[1]->type;
+    int rows = p->operand_batching_dims->count;
+    int64_t others = 1;
+    for (int i = 0; i < index->rank - 1; i++)
+        others *= mf_ints_has(p->scatter_indices_batching_dims, i) ? 1 : index->dims[i];
+    return index->dtype == MF_I32 && p->mode != 0 && p->update_window_dims->count == 0 && p->inserted_window_dims->count == 1 &&
+           p->scatter_dims_to_operand_dims->count == 1 && others == 1 && in[0]->type->rank == rows + 1 &&
+           ascends(p->operand_batching_dims) && ascends(p->scatter_indices_batching_dims);
+}
+
+/* One value a row, in every column. */
+static mf_variable *in_all_columns(mf_rewrite *r, const mf_type *shape, const mf_intlist *rows, mf_variable *x)
+{
+    int64_t dims[MF_RANK];
+    for (int i = 0; i < rows->count; i++)
+        dims[i] = shape->dims[rows->at[i]];
+    mf_variable *flat = mf_emit(r->b, &mf_op_reshape, &(mf_shape_params){ mf_ints_intern(dims, rows->count) }, 1, x);
+    mf_broadcast_params params = { mf_ints_intern(shape->dims, shape->rank), rows };
+    return mf_emit(r->b, &mf_op_broadcast_in_dim, &params, 1, flat);
+}
+
+static mf_variable *simplify_scatter(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in)
+{
+    const mf_type *t = e->out[0]->type;
+    const mf_scatter_params *p = e->params;
+    if (mf_dtype_is_complex(t->dtype) || !mf_splat_of(in[0]) || !one_index_a_row(e, in))
+        return NULL;
+    mf_iota_params columns = { MF_I32, mf_ints_intern(t->dims, t->rank), p->scatter_dims_to_operand_dims->at[0] };
+    mf_variable *index = in_all_columns(r, t, p->operand_batching_dims, in[1]),
+                *update = in_all_columns(r, t, p->operand_batching_dims, in[2]);
+    mf_variable *here = mf_emit(r->b, &mf_op_eq, NULL, 2, index, mf_emit(r->b, &mf_op_iota, &columns, 0));
+    mf_variable *hit = e->op == &mf_op_scatter_add ? mf_emit(r->b, &mf_op_add, NULL, 2, in[0], update) : update;
+    return mf_emit(r->b, &mf_op_select_n, NULL, 3, here, in[0], hit);
+}
+
 /* ---- the table */
 static const struct {
     const mf_op *op;
@@ -306,6 +346,8 @@ static const struct {
     { &mf_op_reduce_min, simplify_reduce },
     { &mf_op_reduce_and, simplify_reduce },
     { &mf_op_reduce_or, simplify_reduce },
+    { &mf_op_scatter, simplify_scatter },
+    { &mf_op_scatter_add, simplify_scatter },
 };
 
 /* A cond whose index is known is the branch itself. */

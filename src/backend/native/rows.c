@@ -106,6 +106,7 @@ typedef struct joiner {
     int *maker;   /* by root: the step that makes it, or -1 */
     fate *fates;  /* by step */
     bool *linked; /* by step: shares rows with the reduction where it began */
+    bool *leads;  /* by step: makes one value a row for a step that cannot join */
     bool *tried;  /* by step */
     int *local;   /* by variable: its number in the joined step plus one */
 } joiner;
@@ -124,10 +125,26 @@ static bool inside(const joiner *j, const mf_native_step *s, int k)
            s->parts->inside(s, k, j->rows, elements_of(j, var));
 }
 
+static bool can_join(const joiner *j, const mf_native_step *s) { return s->parts && s->parts->can(s, j->rows); }
+
+/* What leads to a step that cannot join had better stay outside too, or all that follows from there could not join either. */
+static void find_leads(joiner *j)
+{
+    memset(j->leads, 0, (size_t)j->steps->count * sizeof *j->leads);
+    for (int i = 0; i < j->steps->count; i++) {
+        const mf_native_step *s = j->steps->at[i];
+        for (int k = 0; k < s->in_count && !can_join(j, s); k++) {
+            int root = j->steps->root[s->in[k]];
+            if (j->maker[root] >= 0 && elements_of(j, root) == j->rows)
+                j->leads[j->maker[root]] = true;
+        }
+    }
+}
+
 static fate fate_of(const joiner *j, int i, bool only_linked)
 {
     const mf_native_step *s = j->steps->at[i];
-    bool can = s->parts && s->parts->can(s, j->rows) && (!only_linked || j->linked[i]), after = false;
+    bool can = can_join(j, s) && (!only_linked || j->linked[i]), after = false;
     for (int k = 0; k < s->in_count; k++) {
         int maker = j->maker[j->steps->root[s->in[k]]];
         if (maker < 0 || j->fates[maker] == BEFORE)
@@ -137,6 +154,8 @@ static fate fate_of(const joiner *j, int i, bool only_linked)
         after = true;
         can = can && inside(j, s, k);
     }
+    if (!after && can && j->leads[i] && !s->parts->rows(s))
+        return BEFORE;
     return can ? MEMBER : after ? BEHIND : BEFORE;
 }
 
@@ -367,6 +386,7 @@ static void join_around(joiner *j, int first)
     int members = 0;
     j->rows = j->steps->at[first]->parts->rows(j->steps->at[first]);
     find_makers(j);
+    find_leads(j);
     find_fates(j, false);
     find_linked(j, first);
     find_fates(j, true);
@@ -391,6 +411,7 @@ void mf_rows_join(mf_build *b, mf_steps *steps)
     j.maker = mf_build_get(b, vars, sizeof *j.maker);
     j.fates = mf_build_get(b, count, sizeof *j.fates);
     j.linked = mf_build_get(b, count, sizeof *j.linked);
+    j.leads = mf_build_get(b, count, sizeof *j.leads);
     j.tried = mf_build_get(b, count, sizeof *j.tried);
     j.local = mf_build_get(b, vars, sizeof *j.local);
     for (int i = 0; i < steps->count && !b->error;) {
