@@ -137,7 +137,7 @@ mf_function mf_function_make(const mf_function_class *kind, mf_function_object *
     if (!f)
         f = function_new(kind, inner, hash, options, size);
     pthread_mutex_unlock(&table_lock);
-    if (found && kind->destroy) { /* the equal one has its own references; the caller's copy gives up those in its options */
+    if ((found || !f) && kind->destroy) { /* an equal one has its own references: the caller's copy gives up those in its options */
         mf_function_object scratch = { .kind = kind, .options = (void *)(uintptr_t)options, .options_size = size };
         kind->destroy(&scratch);
     }
