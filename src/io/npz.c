@@ -14,6 +14,7 @@
 typedef struct leaf {
     char *name;
     mf_value value;
+    unsigned char *bytes; /* as a file, while an archive reads them */
 } leaf;
 
 typedef struct leaves {
@@ -25,18 +26,20 @@ typedef struct leaves {
 static void add_leaf(leaves *l, const char *name, mf_value value)
 {
     if (l->count == l->room) {
-        leaf *more = realloc(l->at, (size_t)(l->room = l->room ? l->room * 2 : 16) * sizeof *more);
+        int room = l->room ? l->room * 2 : 16;
+        leaf *more = realloc(l->at, (size_t)room * sizeof *more);
         if (!more) {
             l->failed = true;
             return;
         }
         l->at = more;
+        l->room = room;
     }
     char *copy = strdup(*name ? name : "arr_0"); /* a bare array is what np.savez(path, array) makes of it */
     if (!copy)
         l->failed = true;
     else
-        l->at[l->count++] = (leaf){ copy, value };
+        l->at[l->count++] = (leaf){ .name = copy, .value = value };
 }
 
 /* Children are named by their key or number. */
@@ -63,8 +66,10 @@ static void collect(leaves *l, const char *name, mf_value v)
 
 static void free_leaves(leaves *l)
 {
-    for (int i = 0; i < l->count; i++)
+    for (int i = 0; i < l->count; i++) {
         free(l->at[i].name);
+        free(l->at[i].bytes);
+    }
     free(l->at);
 }
 
@@ -75,18 +80,16 @@ static mf_status zip_failed(const char *path, const char *what, zip_error_t *err
     return mf_io_fail(MF_ERROR_IO, "%s: %s: %s", path, what, zip_error_strerror(error));
 }
 
-static mf_status add_member(zip_t *archive, const char *path, const leaf *l)
+static mf_status add_member(zip_t *archive, const char *path, leaf *l)
 {
     size_t size;
     mf_status status;
-    unsigned char *bytes = mf_npy_format(path, l->value, &size, &status);
-    if (!bytes)
+    l->bytes = mf_npy_format(path, l->value, &size, &status);
+    if (!l->bytes)
         return status;
-    zip_source_t *source = zip_source_buffer(archive, bytes, size, 1); /* frees them when the archive is closed */
-    if (!source) {
-        free(bytes);
+    zip_source_t *source = zip_source_buffer(archive, l->bytes, size, 0);
+    if (!source)
         return zip_failed(path, l->name, zip_get_error(archive));
-    }
     char name[1024];
     snprintf(name, sizeof name, "%s.npy", l->name);
     zip_int64_t index = zip_file_add(archive, name, source, ZIP_FL_ENC_UTF_8);
@@ -99,7 +102,7 @@ static mf_status add_member(zip_t *archive, const char *path, const leaf *l)
     return MF_OK;
 }
 
-static mf_status write_archive(const char *path, const char *beside, const leaves *l)
+static mf_status write_archive(const char *path, const char *beside, leaves *l)
 {
     int code;
     zip_error_t error;
