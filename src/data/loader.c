@@ -32,6 +32,7 @@ struct mf_loader {
 
 /* What open returns when there is no memory even for a loader. */
 static struct mf_loader no_loader;
+static _Thread_local bool told_of_no_loader; /* the error was handed out, the epoch's end was not */
 
 /* ---- order */
 
@@ -174,8 +175,10 @@ mf_loader *mf_loader_open_opt(mf_value dataset, const mf_loader_options *o)
 {
     MF_SCOPE;
     mf_loader *l = calloc(1, sizeof *l);
-    if (!l)
+    if (!l) {
+        told_of_no_loader = false;
         return &no_loader;
+    }
     l->options = *o;
     mf_value error = fill(l, dataset);
     if (error.handle)
@@ -256,9 +259,11 @@ static void take_back(mf_loader *l)
 bool mf_loader_next(mf_loader *l, mf_value *batch)
 {
     *batch = (mf_value){ 0 };
-    if (l == &no_loader) {
-        *batch = out_of_memory();
-        return false;
+    if (l == &no_loader) { /* once an epoch, as below */
+        told_of_no_loader = !told_of_no_loader;
+        if (told_of_no_loader)
+            *batch = out_of_memory();
+        return told_of_no_loader;
     }
     MF_SCOPE;
     take_back(l);
