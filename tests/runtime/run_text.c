@@ -1,4 +1,7 @@
 #include "run_text.h"
+#if MF_HAVE_NATIVE
+#include "backend/native/native.h"
+#endif
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,4 +123,13 @@ bool run_text(const char *text, int which, double *out, int64_t count)
     mf_drop(x);
     mf_drop(p);
     return ok;
+}
+
+void compile_all_loops(bool all)
+{
+#if MF_HAVE_NATIVE
+    mf_native_llvm_use = all ? MF_LLVM_ALWAYS : MF_LLVM_WHERE_IT_PAYS;
+#else
+    (void)all;
+#endif
 }

@@ -19,5 +19,7 @@ bool run_text(const char *text, int which, double *out, int64_t count);
 bool start(mf_executable *x, mf_array *const *in, mf_array **out);
 bool read_array(mf_array *a, double *out, int64_t count);
 void drop_all(mf_array **arrays, int count);
+/* Whether the native engine compiles every loop that it can, or those where it pays. Nothing to do without that engine. */
+void compile_all_loops(bool all);
 
 #endif
