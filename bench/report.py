@@ -137,16 +137,17 @@ def conditions(results):
 
 # ---- growth and curves
 
-def points(summaries, results, group_or_names, x, y):
-    """side -> [(x, y)] over the rows; x and y are functions of the row and the median."""
+def points(summaries, names, x, y):
+    """side -> [(x, y)] over the rows; x and y are functions of the row and the minimum: points of a curve are measured one after the
+    other, so what disturbed one of them must not bend it."""
     series = {}
     for row, s in summaries:
-        if row.group != group_or_names and row.name not in group_or_names:
+        if row.name not in names:
             continue
         for side in s["sides"]:
             if "median" in side:
-                series.setdefault(side["side"], []).append((x(row), y(row, side["median"])))
-    return {name: sorted(line) for name, line in series.items() if len(line) > 1 or name != "Manyfold"}
+                series.setdefault(side["side"], []).append((x(row), y(row, side["minimum"])))
+    return {name: sorted(line) for name, line in series.items()}
 
 
 def copies(summaries, results, names):
@@ -154,7 +155,7 @@ def copies(summaries, results, names):
     for (row, _), result in zip(summaries, results):
         rates = result["limits"].get(row.beside(result["machine"]["cores_used"]), [])
         if row.name in names and rates and all(rates):
-            line.append((row.reduced / 8, statistics.median(rates) / 2 / 1e9))
+            line.append((row.reduced / 8, max(rates) / 2 / 1e9))
     return sorted(line)
 
 
@@ -163,13 +164,13 @@ def curves(summaries, results):
         return next(f"{b / f:g} {u}" for u, f in (("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)) if b >= f)
 
     reduces = [r.name for r in table.ROWS if r.reduced]
-    bandwidth = points(summaries, results, reduces, lambda r: r.reduced / 8, lambda r, s: r.reduced / s / 1e9)
+    bandwidth = points(summaries, reduces, lambda r: r.reduced / 8, lambda r, s: r.reduced / s / 1e9)
     if bandwidth:
         bandwidth["plain copy of the input"] = copies(summaries, results, reduces)
     tiny = {}
     for workload, name in (("dispatch_double", "x*2"), ("dispatch_psum", "psum")):
         rows = [r.name for r in table.ROWS if r.workload == workload]
-        for side, line in points(summaries, results, rows, lambda r: r.devices, lambda r, s: s * 1e6).items():
+        for side, line in points(summaries, rows, lambda r: r.devices, lambda r, s: s * 1e6).items():
             tiny[f"{side}, {name}"] = line
     base = "cnn_step_float32_128"
     with_base = {g: [base, *(r.name for r in table.ROWS if r.group == g)] for g in ("cnn_devices", "cnn_batch", "cnn_channels")}
@@ -181,11 +182,11 @@ def curves(summaries, results):
         "all_reduce": ("All-reduce over 8 devices", "bytes a device", "GB/s of input", bandwidth, bytes_text, "{:g}".format),
         "tiny_devices": ("Tiny pmap call", "devices", "µs", tiny, "{:g}".format, "{:g}".format),
         "cnn_devices": ("CNN step, batch 128 over the devices", "devices", "ms",
-                        points(summaries, results, with_base["cnn_devices"], lambda r: r.devices, milliseconds), "{:g}".format, "{:g}".format),
+                        points(summaries, with_base["cnn_devices"], lambda r: r.devices, milliseconds), "{:g}".format, "{:g}".format),
         "cnn_batch": ("CNN step, 8 devices", "batch", "ms",
-                      points(summaries, results, with_base["cnn_batch"], lambda r: r.flops / table.cnn_flops(1), milliseconds), "{:g}".format, "{:g}".format),
+                      points(summaries, with_base["cnn_batch"], lambda r: r.flops / table.cnn_flops(1), milliseconds), "{:g}".format, "{:g}".format),
         "cnn_channels": ("CNN step, batch 128, 8 to 128 channels", "GFLOP a step", "ms",
-                         points(summaries, results, with_base["cnn_channels"], lambda r: r.flops / 1e9, milliseconds), "{:.3g}".format, "{:g}".format),
+                         points(summaries, with_base["cnn_channels"], lambda r: r.flops / 1e9, milliseconds), "{:.3g}".format, "{:g}".format),
     }
     return {name: (svg.curve(*what), what) for name, what in drawn.items() if any(len(line) > 1 for line in what[3].values())}
 
@@ -199,7 +200,7 @@ def growth(drawn):
         out += ["", f"**{title}** ({y_label}; `{name}.svg`)", "", f"| {x_label} | " + " | ".join(sides) + " |", "|---:|" + "---:|" * len(sides)]
         for x in xs:
             values = [next((y for a, y in series[s] if math.isclose(a, x, rel_tol=1e-5)), None) for s in sides]
-            out.append(f"| {x_text(x)} | " + " | ".join("" if v is None else f"{v:.3g}" for v in values) + " |")
+            out.append(f"| {x_text(x)} | " + " | ".join("" if v is None else f"{v:.3g}" if v < 1000 else f"{v:.0f}" for v in values) + " |")
     return out
 
 
@@ -220,7 +221,7 @@ def write(folder, rows_folder):
         with open(os.path.join(folder, name + ".svg"), "w") as f:
             f.write(picture)
     lines = ["# Benchmarks", "", *conditions(results), "", "Medians over interleaved rounds; a ratio is the paired median of theirs / ours.", "",
-             *goals([p for p in summaries if p[0].group == "goals"], labels([s for _, s in summaries])), "", "## How it grows",
+             *goals([p for p in summaries if p[0].group == "goals"], labels([s for _, s in summaries])), "", "## How it grows", "", "Minima over the rounds.",
              *growth(drawn), "", "## All figures", "", *everything(summaries), ""]
     with open(os.path.join(folder, "table.md"), "w") as f:
         f.write("\n".join(lines))
