@@ -114,3 +114,12 @@ TEST(errors_say_what_is_wrong)
     CHECK_CONTAINS(mf_error(mf_mean(mf_make_error(MF_ERROR_SHAPE, "the first"))), "the first");
     CHECK_CONTAINS(mf_error(mf_remainder(mf_make_error(MF_ERROR_SHAPE, "the first"), 2)), "the first");
 }
+
+static mf_value sum_of_relu(mf_value x) { return mf_sum(mf_relu(x)); }
+
+TEST(relu_slopes_where_it_is_positive_alone)
+{
+    mf_value x = mf_array(MF_F32, MF_SHAPE(6), -1, 0, 1, NAN, INFINITY, -0.0);
+    CHECK_STR(mf_str(mf_relu(x)), "[ 0.  0.  1. nan inf  0.]");
+    CHECK_STR(mf_str(mf_call(mf_grad(sum_of_relu), x)), "[0. 0. 1. 0. 1. 0.]");
+}

@@ -1,0 +1,95 @@
+/* What is promised of static arguments: compile-time constants that C can branch on, folded, recompiled exactly when one changes. */
+#include "peer.h"
+
+static int traces;
+static mf_value affine(mf_value a, mf_value x, mf_value b)
+{
+    traces++;
+    return mf_add(mf_mul(x, a), b);
+}
+static mf_value either(mf_value x, mf_value how)
+{
+    traces++;
+    return mf_item_i64(how) > 2 ? mf_neg(x) : mf_mul(x, mf_psum(1, "i"));
+}
+static mf_value scaled(void *factor, mf_value x, mf_value n)
+{
+    traces++;
+    return mf_mul(mf_mul(x, n), *(double *)factor);
+}
+static mf_value folded(mf_value x, mf_value n) { return mf_add(x, mf_div(mf_mul(mf_add(n, 3), n), 4)); }
+
+#define X F32(1, 2, 3)
+
+/* f(arguments) gave this and was traced and compiled so often. */
+#define EXPECT_COMPILED(count, call, ...)                                         \
+    do {                                                                          \
+        mf_cache_counters before_ = mf_cache_read();                              \
+        traces = 0;                                                               \
+        EXPECT(call, __VA_ARGS__);                                                \
+        CHECK_EQ_INT(traces, count);                                              \
+        CHECK_EQ_INT(mf_cache_read().compilations - before_.compilations, count); \
+    } while (0)
+
+TEST(several_recompile_when_one_changes)
+{
+    mf_function f = mf_pmap(affine, .static_broadcasted_argnums = MF_INTS(0, 2));
+    mf_value x = X;
+    EXPECT_COMPILED(1, mf_call(f, 2, x, 1), 3, 5, 7);
+    EXPECT_COMPILED(0, mf_call(f, 2, x, 1), 3, 5, 7);
+    EXPECT_COMPILED(1, mf_call(f, 2, x, 2), 4, 6, 8);
+    EXPECT_COMPILED(1, mf_call(f, 3, x, 2), 5, 8, 11);
+    EXPECT_COMPILED(0, mf_call(f, 2, x, 1), 3, 5, 7);
+    EXPECT_COMPILED(0, mf_call(mf_pmap(affine, .static_broadcasted_argnums = MF_INTS(0, 2)), 3, x, 2), 5, 8, 11);
+    EXPECT_COMPILED(1, mf_call(f, 2, x, 1.0), 3, 5, 7); /* another type is another value */
+    EXPECT(mf_call(mf_pmap(affine, .static_broadcasted_argnums = MF_INTS(-1, 0)), 2, x, 1), 3, 5, 7);
+}
+
+TEST(control_flow_of_c)
+{
+    mf_function f = mf_pmap(either, "i", .static_broadcasted_argnums = MF_INTS(1));
+    mf_value x = X;
+    EXPECT_COMPILED(1, mf_call(f, x, 3), -1, -2, -3);
+    EXPECT_COMPILED(1, mf_call(f, x, 2), 3, 6, 9);
+    EXPECT_COMPILED(0, mf_call(f, x, 3), -1, -2, -3);
+}
+
+TEST(of_closures)
+{
+    double two = 2, five = 5;
+    mf_value x = X;
+    EXPECT_COMPILED(1, mf_call(mf_pmap(mf_closure(scaled, &two), .static_broadcasted_argnums = MF_INTS(1)), x, 3), 6, 12, 18);
+    double other_two = 2; /* equal bytes elsewhere */
+    EXPECT_COMPILED(0, mf_call(mf_pmap(mf_closure(scaled, &other_two), .static_broadcasted_argnums = MF_INTS(1)), x, 3), 6, 12, 18);
+    EXPECT_COMPILED(1, mf_call(mf_pmap(mf_closure(scaled, &five), .static_broadcasted_argnums = MF_INTS(1)), x, 3), 15, 30, 45);
+}
+
+/* What follows from statics alone is one number in the program. */
+TEST(arithmetic_folds)
+{
+    mf_value x = X;
+    mf_function f = mf_pmap(folded, .static_broadcasted_argnums = MF_INTS(1));
+    const char *text = mf_lower(f, x, 5);
+    CHECK_CONTAINS(text, "add a 1e+01:f32[]");
+    CHECK(!strstr(text, " mul ") && !strstr(text, " div "));
+    EXPECT(mf_call(f, x, 5), 11, 12, 13);
+}
+
+TEST(arrays_without_dimensions_are_numbers)
+{
+    mf_function f = mf_pmap(folded, .static_broadcasted_argnums = MF_INTS(1));
+    EXPECT(mf_call(f, X, mf_add(mf_scalar(4, MF_F32), 1)), 11, 12, 13);
+    EXPECT_ERROR(mf_call(f, X, X), "non-hashable static argument 1 of pmap(folded): float32[3] has no equality");
+}
+
+TEST(mistakes)
+{
+    mf_function f = mf_pmap(affine, .static_broadcasted_argnums = MF_INTS(0, 2));
+    EXPECT_ERROR(mf_call(f, 1, X),
+                 "pmapped function has static_broadcasted_argnums=(0, 2) but was called with only 2 positional arguments. All static "
+                 "broadcasted arguments must be passed positionally.");
+    EXPECT_ERROR(mf_call(mf_pmap(folded, .static_broadcasted_argnums = MF_INTS(-3)), X, 2), "static_broadcasted_argnums=(-3,)");
+    EXPECT_ERROR(mf_call(mf_jit(folded, .static_argnums = MF_INTS(1)), X),
+                 "jitted function has static_argnums=(1,) but was called with only 1 positional argument.");
+    EXPECT_ERROR(mf_call(f, mf_make_error(MF_ERROR_IO, "went wrong before"), X, 1), "went wrong before");
+}
