@@ -19,7 +19,8 @@ typedef struct mf_maker {
     bool mapped, top;
     mf_side sides[2];
     int *reg;                          /* by variable: its register on the side of its value, or -1 */
-    bool *crosses;                     /* by variable: read outside the item that makes it */
+    bool *crosses;                     /* by variable: read by an item that does not compute it */
+    int *computed_in;                  /* by variable: the last item looked at that computes it, plus one */
     bool *read_by_device;              /* by variable: some item of the device's side reads it */
     mf_variable ***seg_in, ***seg_out; /* by item: the kernel's variables */
     const mf_item **item_of[2];        /* by side and instruction; NULL for waiting */

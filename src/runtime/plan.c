@@ -89,16 +89,27 @@ static void set_operands(mf_maker *m, mf_instr *in, int where, mf_variable *cons
 
 /* ------------------------------------------------------------------ who reads what */
 
+/* Until the next call, computed_in tells what this item computes itself. */
+static void look_at(mf_maker *m, int index)
+{
+    const mf_item *item = &m->s.items[index];
+    for (int k = 0; k < item->count; k++)
+        for (int o = 0; o < item->eqns[k]->out_count; o++)
+            m->computed_in[item->eqns[k]->out[o]->id] = index + 1;
+}
+
 static void find_crossings(mf_maker *m)
 {
     const mf_schedule *s = &m->s;
-    for (int i = 0; i < s->item_count && !m->error; i++)
+    for (int i = 0; i < s->item_count && !m->error; i++) {
+        look_at(m, i);
         for (int k = 0; k < s->items[i].count; k++)
             for (int a = 0; a < s->items[i].eqns[k]->in_count; a++) {
                 const mf_variable *v = s->items[i].eqns[k]->in[a];
-                m->crosses[v->id] |= s->made_by[v->id] != i;
+                m->crosses[v->id] |= m->computed_in[v->id] != i + 1;
                 m->read_by_device[v->id] |= s->items[i].side == MF_DEVICE;
             }
+    }
     for (int o = 0; o < s->program->out_count && !m->error; o++)
         m->crosses[s->program->out[o]->id] = true;
 }
@@ -108,10 +119,11 @@ static int segment_inputs(mf_maker *m, int index, mf_variable **list)
 {
     const mf_item *item = &m->s.items[index];
     int count = 0;
+    look_at(m, index);
     for (int k = 0; k < item->count; k++)
         for (int a = 0; a < item->eqns[k]->in_count; a++) {
             mf_variable *v = item->eqns[k]->in[a];
-            if (v->constant || m->s.made_by[v->id] == index)
+            if (v->constant || m->computed_in[v->id] == index + 1)
                 continue;
             bool seen = false;
             for (int j = 0; j < count && !seen; j++)
@@ -194,7 +206,7 @@ static void make_segment(mf_maker *m, int index)
     int in_count = segment_inputs(m, index, in), out_count = 0;
     for (int k = 0; k < item->count; k++)
         for (int o = 0; o < item->eqns[k]->out_count; o++)
-            if (m->crosses[item->eqns[k]->out[o]->id])
+            if (m->crosses[item->eqns[k]->out[o]->id] && m->s.made_by[item->eqns[k]->out[o]->id] == index)
                 out[out_count++] = item->eqns[k]->out[o];
     if (!out_count)
         return;
@@ -460,6 +472,7 @@ bool mf_maker_start(mf_maker *m, const mf_program *p, const mf_axis_env *env, co
     size_t vars = (size_t)p->var_count, items = (size_t)m->s.item_count;
     m->reg = mf_maker_minus_ones(m, p->var_count);
     m->crosses = mf_maker_get(m, vars, sizeof *m->crosses);
+    m->computed_in = mf_maker_get(m, vars, sizeof *m->computed_in);
     m->read_by_device = mf_maker_get(m, vars, sizeof *m->read_by_device);
     m->seg_in = mf_maker_get(m, items, sizeof *m->seg_in);
     m->seg_out = mf_maker_get(m, items, sizeof *m->seg_out);

@@ -164,6 +164,9 @@ typedef struct mf_schedule {
 /* Orders p's equations. once_in[i] (NULL: no map, all on the device's side): input i is uniform over the innermost binder of env. */
 mf_error_object *mf_schedule_make(mf_schedule *s, mf_arena *arena, const mf_program *p, const mf_axis_env *env, const bool *once_in);
 void mf_schedule_free(mf_schedule *s);
+/* sink.c: moves equations to the segments that read them. One equation may then stand in several segments, each of which computes it for
+ * itself; made_by names the one that gives it to others, if any. False: out of memory. */
+bool mf_schedule_sink(mf_schedule *s, mf_arena *arena);
 /* How often binders must be left from env outwards to get to the binder of name; -1 when it is not bound. */
 int mf_axis_level(const mf_axis_env *env, const char *name);
 /* Whom a collective equation is about: names, groups and group size, whatever its row. */

@@ -54,3 +54,64 @@ TEST(views_that_somebody_else_reads_stay)
                  " c: f32[4] = mul x a\n return s, c }",
                  "ood");
 }
+
+/* ------------------------------------------------------------------ what moves to its readers */
+
+/* The operations of each item in turn, items apart by " | ". The first input is uniform. */
+static void expect_items(const char *text, const char *items)
+{
+    mf_error_object *error = NULL;
+    const mf_axis_env *env = mf_axis_env_push(NULL, mf_intern("i"), 4, 1);
+    mf_program *p = mf_program_parse(text, env, &error);
+    REQUIRE(CHECK(p) || CHECK_NOTE("%s", mf_error_text(error)));
+    const bool once[8] = { true };
+    mf_arena arena = { 0 };
+    mf_schedule s;
+    mf_text found = { 0 };
+    CHECK(mf_schedule_make(&s, &arena, p, env, once) == NULL);
+    for (int i = 0; i < s.item_count; i++) {
+        mf_text_put(&found, i ? " |" : "");
+        for (int k = 0; k < s.items[i].count; k++)
+            mf_text_add(&found, "%s%s", i || k ? " " : "", s.items[i].eqns[k]->op->name);
+    }
+    CHECK_STR(found.at, items);
+    mf_text_free(&found);
+    mf_schedule_free(&s);
+    mf_arena_free(&arena);
+    mf_drop(p);
+}
+
+TEST(a_broadcast_is_made_in_every_segment_that_reads_it)
+{
+    expect_items("program (w: f32[4], x: f32[4]) {\n b: f32[4] = broadcast_in_dim[shape=(4), broadcast_dimensions=()] 2.0:f32[]\n"
+                 " c: f32[4] = mul x b\n s: f32[4] = psum[axes=(i)] c\n d: f32[4] = mul x s\n e: f32[4] = exp d\n f: f32[4] = add e b\n"
+                 " return f }",
+                 "broadcast_in_dim mul | psum | broadcast_in_dim mul exp add");
+    /* a result is made where it was, and again where it is read */
+    expect_items("program (w: f32[4], x: f32[4]) {\n b: f32[4] = broadcast_in_dim[shape=(4), broadcast_dimensions=()] 2.0:f32[]\n"
+                 " c: f32[4] = mul x b\n s: f32[4] = psum[axes=(i)] c\n d: f32[4] = add s b\n e: f32[4] = mul d x\n return e, b }",
+                 "broadcast_in_dim | broadcast_in_dim mul | psum | broadcast_in_dim add | mul");
+}
+
+TEST(what_one_later_segment_reads_is_computed_there)
+{
+    /* Adam's first moment: the old one is there before the gradients are */
+    expect_items("program (m: f32[4], x: f32[4]) {\n a: f32[4] = mul m m\n g: f32[4] = exp x\n s: f32[4] = psum[axes=(i)] g\n"
+                 " c: f32[4] = add a s\n return c }",
+                 " | exp | psum | mul add");
+    /* a chain goes as a whole */
+    expect_items("program (m: f32[4], x: f32[4]) {\n a: f32[4] = mul x x\n b: f32[4] = neg a\n g: f32[4] = exp x\n"
+                 " s: f32[4] = psum[axes=(i)] g\n c: f32[4] = mul x s\n d: f32[4] = add b c\n return d }",
+                 "exp | psum | mul neg mul add");
+}
+
+TEST(what_would_carry_more_stays)
+{
+    /* the sum is smaller than what it is made of */
+    expect_items("program (m: f32[4], x: f32[4,8]) {\n a: f32[4] = reduce_sum[axes=(1)] x\n b: f32[4] = exp a\n"
+                 " s: f32[4] = psum[axes=(i)] a\n c: f32[4] = mul b s\n return c, b }",
+                 "reduce_sum exp | psum | mul");
+    expect_items("program (m: f32[4], x: f32[4]) {\n p: f32[4] = sort[axis=0, keys=1] x\n q: f32[4] = rev[axes=(0)] p\n"
+                 " a: f32[4] = mul p q\n t: f32[4] = exp p\n s: f32[4] = psum[axes=(i)] t\n c: f32[4] = mul a s\n return c, t }",
+                 "sort rev mul exp | psum | mul");
+}
