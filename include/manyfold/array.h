@@ -13,7 +13,9 @@ mf_value mf_from_host(mf_dtype dtype, mf_shape shape, const void *data);        
 mf_value mf_array_n(mf_dtype dtype, mf_shape shape, const double *numbers, int count);
 mf_value mf_arange_opt(int64_t start, int64_t stop, mf_dtype dtype);
 mf_value mf_arange(int64_t stop, mf_dtype dtype);                                        /* MF_DTYPE_DEFAULT: i32 */
-mf_value mf_linspace(double start, double stop, int64_t count);
+mf_value mf_arange_step(double start, double stop, double step, mf_dtype dtype);         /* start, start + step, ... before stop; MF_DTYPE_DEFAULT: f32 */
+typedef struct mf_linspace_options { mf_dtype dtype; bool exclude_endpoint; mf_reserved reserved_; } mf_linspace_options;   /* f32 unless said; integers: the floors */
+mf_value mf_linspace(double start, double stop, int64_t count), mf_linspace_opt(double start, double stop, int64_t count, const mf_linspace_options *o);
 mf_value mf_struct(mf_shape shape, mf_dtype dtype);    /* jax.ShapeDtypeStruct: no numbers; for mf_lower and others that ask for types alone. MF_ERROR_SHAPE for no shape */
 mf_value mf_zeros(mf_shape shape, mf_dtype dtype);
 mf_value mf_ones(mf_shape shape, mf_dtype dtype);
@@ -23,6 +25,7 @@ mf_value mf_ones_like(mf_value x);
 mf_value mf_full_like(mf_value x, mf_value fill);
 mf_value mf_eye(int64_t n, mf_dtype dtype);
 #ifndef __cplusplus
+#define mf_linspace(start, stop, ...) mf_linspace_opt(start, stop, MF_FIRST_(__VA_ARGS__, 0), MF_OPTIONS_(mf_linspace_options, __VA_ARGS__))
 #define mf_array(dtype, shape, ...) mf_array_n(dtype, shape, (const double[]){ __VA_ARGS__ }, (int)(sizeof((const double[]){ __VA_ARGS__ }) / sizeof(double)))
 #endif
 mf_shape  mf_shape_of(mf_value v);        /* rank -1 on an error or a tree */

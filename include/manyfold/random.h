@@ -23,13 +23,15 @@ mf_value mf_random_exponential(mf_value key, mf_shape shape, mf_dtype dtype);   
 mf_value mf_random_gumbel(mf_value key, mf_shape shape, mf_dtype dtype);
 mf_value mf_random_laplace(mf_value key, mf_shape shape, mf_dtype dtype);
 mf_value mf_random_cauchy(mf_value key, mf_shape shape, mf_dtype dtype);
-mf_value mf_random_gamma(mf_value key, mf_value a, mf_shape shape, mf_dtype dtype);    /* f32, f64; a broadcasts to shape; no derivative with respect to a */
+mf_value mf_random_gamma(mf_value key, mf_value a, mf_shape shape, mf_dtype dtype);    /* f32, f64; a broadcasts to shape; the first derivative with respect to a is mf_random_gamma_grad */
+mf_value mf_random_gamma_grad(mf_value a, mf_value sample);                             /* lax.random_gamma_grad: how a draw of gamma moves with a, its probability held fixed */
 mf_value mf_random_categorical(mf_value key, mf_value logits, int axis, mf_shape draws); /* i32 positions along axis, of shape draws + (logits without axis) */
 /* jax.random.choice: entries of x along .axis, or of 0 .. x-1 when x is a number, by the probabilities .p (equal when unset). */
 typedef struct mf_choice_options { mf_value p; bool without_replacement; int axis; mf_reserved reserved_; } mf_choice_options;
 mf_value mf_random_choice_opt(mf_value key, mf_value x, mf_shape shape, const mf_choice_options *o);
 #ifndef __cplusplus
 #define mf_random_gamma(key, a, shape, dtype) mf_random_gamma(key, mf_v(a), shape, dtype)
+#define mf_random_gamma_grad(a, sample) MF_2_(mf_random_gamma_grad, a, sample)
 #define mf_random_choice(key, x, ...) mf_random_choice_opt(key, mf_v(x), MF_FIRST_(__VA_ARGS__, 0), MF_OPTIONS_(mf_choice_options, __VA_ARGS__))
 #define mf_random_fold_in(key, data) MF_2_(mf_random_fold_in, key, data)
 #endif

@@ -1,6 +1,7 @@
 /* Making arrays from numbers and reading them back: the public functions that need no tracing. Invariant: what is made here is ready, on
  * device 0; constant arrays are held once. */
 #include "array/array.h"
+#include "base/alloc.h"
 
 #include <manyfold/array.h>
 
@@ -175,20 +176,84 @@ mf_value mf_arange(int64_t stop, mf_dtype dtype)
     return mf_arange_opt(0, stop, dtype);
 }
 
-/* As JAX computes it: in f32, between the ends, the last one exactly. */
-mf_value mf_linspace(double start, double stop, int64_t count)
+/* The float dtype in which numbers of a dtype are made: halves in f32. */
+static mf_dtype working_dtype(mf_dtype dtype)
+{
+    bool wide = dtype == MF_F64 || dtype == MF_C128 || dtype == MF_I64 || dtype == MF_U64;
+    return wide ? MF_F64 : MF_F32;
+}
+
+/* numbers (count of them, of dtype `from`) as an array of dtype. */
+static mf_value of_numbers(mf_dtype dtype, mf_dtype from, const void *numbers, int64_t count)
+{
+    const mf_type *t = mf_type_get(dtype, false, 1, &count);
+    mf_array *a = mf_array_new(t);
+    if (a)
+        mf_convert(dtype, mf_array_data(a), from, numbers, count);
+    return value_or_memory(a);
+}
+
+/* In the working dtype start + step i, each operation rounded, as JAX computes it. */
+mf_value mf_arange_step(double start, double stop, double step, mf_dtype dtype)
 {
     MF_ENTER;
-    const mf_type *t = mf_type_get(MF_F32, false, 1, &count);
-    if (!t)
+    if (dtype == MF_DTYPE_DEFAULT)
+        dtype = MF_F32;
+    if (dtype == MF_KEY || dtype == MF_BOOL || mf_dtype_is_complex(dtype))
+        return mf_fail(MF_ERROR_DTYPE, "mf_arange_step: there is no range of %s", mf_dtype_name(dtype));
+    double exact = ceil((stop - start) / step);
+    int64_t count = exact > 0 ? (int64_t)exact : 0;
+    if (!(step < 0 || step > 0) || !(fabs(exact) < 0x1p48) || !mf_type_get(dtype, false, 1, &count))
+        return mf_fail(MF_ERROR_ARGUMENT, "mf_arange_step: from %g to %g by steps of %g is no range of numbers", start, stop, step);
+    bool integers = mf_dtype_is_int(dtype), wide = integers || working_dtype(dtype) == MF_F64;
+    double *numbers = mf_alloc(((size_t)count + 1) * sizeof *numbers);
+    for (int64_t i = 0; numbers && i < count; i++)
+        numbers[i] = integers ? trunc(start) + trunc(step) * (double)i
+                     : wide   ? start + step * (double)i
+                              : (double)((float)start + (float)((float)step * (float)i));
+    mf_value v = numbers ? of_numbers(dtype, MF_F64, numbers, count) : mf_value_new(mf_error_out_of_memory());
+    mf_free(numbers);
+    return v;
+}
+
+/* As JAX computes it: weights of the ends, in the working dtype; the last number is the end exactly; integers are floors. */
+mf_value mf_linspace_opt(double start, double stop, int64_t count, const mf_linspace_options *o)
+{
+    MF_ENTER;
+    mf_dtype dtype = o && o->dtype ? o->dtype : MF_F32, working = working_dtype(dtype);
+    bool last = !(o && o->exclude_endpoint), integers = mf_dtype_is_int(dtype);
+    if (dtype == MF_KEY || dtype == MF_BOOL)
+        return mf_fail(MF_ERROR_DTYPE, "mf_linspace: there are no numbers between two of %s", mf_dtype_name(dtype));
+    if (count < 0 || !mf_type_get(dtype, false, 1, &count))
         return mf_fail(MF_ERROR_ARGUMENT, "mf_linspace: %lld numbers cannot be made", (long long)count);
-    mf_array *a = mf_array_new(t);
-    float *at = a ? mf_array_data(a) : NULL, from = (float)start, to = (float)stop, steps = (float)(count - 1);
-    for (int64_t i = 0; a && i < count; i++) {
-        float part = count > 1 ? (float)i / steps : 0;
-        at[i] = i && i == count - 1 ? to : from * (1.0f - part) + to * part;
+    double *numbers = mf_alloc(((size_t)count + 1) * sizeof *numbers), ends[2] = { start, stop };
+    char narrow[2 * sizeof(double)];
+    if (mf_dtype_is_float(dtype)) { /* the ends are of the dtype themselves */
+        mf_convert(dtype, narrow, MF_F64, ends, 2);
+        mf_convert(MF_F64, ends, dtype, narrow, 2);
     }
-    return value_or_memory(a);
+    int64_t steps = last ? count - 1 : count;
+    for (int64_t i = 0; numbers && i < count; i++) {
+        if (i && last && i == steps) {
+            numbers[i] = ends[1];
+        } else if (working == MF_F64) {
+            double part = steps > 0 ? (double)i / (double)steps : 0;
+            numbers[i] = ends[0] * (1 - part) + ends[1] * part;
+        } else {
+            float part = steps > 0 ? (float)i / (float)steps : 0;
+            numbers[i] = (double)((float)ends[0] * (1.0f - part) + (float)ends[1] * part);
+        }
+        numbers[i] = integers ? floor(numbers[i]) : numbers[i];
+    }
+    mf_value v = numbers ? of_numbers(dtype, MF_F64, numbers, count) : mf_value_new(mf_error_out_of_memory());
+    mf_free(numbers);
+    return v;
+}
+
+mf_value(mf_linspace)(double start, double stop, int64_t count)
+{
+    MF_ENTER;
+    return mf_linspace_opt(start, stop, count, NULL);
 }
 
 static mf_value constant(const char *what, mf_shape shape, mf_dtype dtype, int64_t number)

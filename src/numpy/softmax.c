@@ -10,7 +10,12 @@ static mf_value as_float(mf_value x)
     return d >= MF_BOOL && d < MF_F16 ? mf_astype(x, MF_F32) : x;
 }
 
-static mf_value greatest(mf_value x, int axis) { return mf_stop_gradient(mf_max(x, .axis = axis, .keepdims = true)); }
+/* Of complex numbers the greatest real part, which is what makes an exponential large. */
+static mf_value greatest(mf_value x, int axis)
+{
+    mf_dtype d = mf_dtype_of(x);
+    return mf_stop_gradient(mf_max(d == MF_C64 || d == MF_C128 ? mf_real(x) : x, .axis = axis, .keepdims = true));
+}
 
 mf_value mf_logsumexp(mf_value x, int axis)
 {

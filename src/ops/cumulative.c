@@ -1,8 +1,9 @@
 /* Running reductions along an axis: cumsum cumprod cummax cummin, from the front or, with reverse, from the back.
  * Invariant: one order: element after element, each result the one before joined with the next. f16 and bf16 run in f32 and every
- * result is rounded once; integers wrap; a NaN stays in max and min. */
+ * result is rounded once; integers wrap; a NaN stays in max and min. Complex numbers have sums and products. */
 #include "ops/loops.h"
 #include <math.h>
+#include <string.h>
 
 static const mf_cum_params *params_of(const mf_eqn *e) { return e->params; }
 
@@ -10,7 +11,8 @@ static const mf_cum_params *params_of(const mf_eqn *e) { return e->params; }
 static mf_error_object *cum_type(mf_type_context *c)
 {
     const mf_cum_params *p = c->params;
-    mf_error_object *e = mf_type_number1(c);
+    bool ordered = c->op == &mf_op_cummax || c->op == &mf_op_cummin;
+    mf_error_object *e = ordered ? mf_type_number1(c) : mf_type_numeric1(c);
     if (!e && (p->axis < 0 || p->axis >= c->in[0]->rank))
         e = mf_type_error(c, MF_ERROR_AXIS, "axis %lld is no dimension of the operand, which has rank %d", (long long)p->axis,
                           c->in[0]->rank);
@@ -48,6 +50,7 @@ typedef struct running {
     double (*real)(double, double);
     int64_t (*integer)(int64_t, int64_t);
     uint64_t (*natural)(uint64_t, uint64_t);
+    void (*pair)(double *, const double *); /* x = x op y, as real and imaginary parts; each result is rounded once */
 } running;
 
 /* One line of n elements, `step` bytes apart (negative when it runs backwards). */
@@ -84,9 +87,26 @@ static void run_integer(const running *r, mf_dtype d, const char *x, char *out, 
     }
 }
 
+static void run_complex(const running *r, mf_dtype d, const char *x, char *out, int64_t n, int64_t step)
+{
+    mf_dtype part = d == MF_C64 ? MF_F32 : MF_F64;
+    double sum[2] = { 0, 0 }, next[2];
+    for (int64_t i = 0; i < n; i++, x += step, out += step) {
+        mf_convert(MF_F64, next, part, x, 2);
+        if (i)
+            r->pair(sum, next);
+        else
+            memcpy(sum, next, sizeof sum);
+        mf_convert(part, out, MF_F64, sum, 2);
+        mf_convert(MF_F64, sum, part, out, 2);
+    }
+}
+
 static void run_line(const running *r, mf_dtype d, const char *x, char *out, int64_t n, int64_t step)
 {
-    if (d == MF_F64)
+    if (mf_dtype_is_complex(d))
+        run_complex(r, d, x, out, n, step);
+    else if (d == MF_F64)
         run_real(r, x, out, n, step);
     else if (mf_dtype_is_float(d))
         run_single(r, d, x, out, n, step);
@@ -126,16 +146,28 @@ static double mul_real(double x, double y) { return x * y; }
 static uint64_t mul_natural(uint64_t x, uint64_t y) { return x * y; }
 static int64_t mul_integer(int64_t x, int64_t y) { return (int64_t)mul_natural((uint64_t)x, (uint64_t)y); }
 
-#define EVALUATE_RUNNING(word, name)                                                             \
-    MF_EVALUATE_RULE(word##_evaluate)                                                            \
-    {                                                                                            \
-        static const running r = { name##_single, name##_real, name##_integer, name##_natural }; \
-        return evaluate(&r, e, in[0], out[0]);                                                   \
+static void add_pair(double *x, const double *y)
+{
+    x[0] += y[0];
+    x[1] += y[1];
+}
+static void mul_pair(double *x, const double *y)
+{
+    double re = x[0] * y[0] - x[1] * y[1], im = x[0] * y[1] + x[1] * y[0];
+    x[0] = re;
+    x[1] = im;
+}
+
+#define EVALUATE_RUNNING(word, name, pair)                                                             \
+    MF_EVALUATE_RULE(word##_evaluate)                                                                  \
+    {                                                                                                  \
+        static const running r = { name##_single, name##_real, name##_integer, name##_natural, pair }; \
+        return evaluate(&r, e, in[0], out[0]);                                                         \
     }
-EVALUATE_RUNNING(cumsum, add)
-EVALUATE_RUNNING(cumprod, mul)
-EVALUATE_RUNNING(cummax, max)
-EVALUATE_RUNNING(cummin, min)
+EVALUATE_RUNNING(cumsum, add, add_pair)
+EVALUATE_RUNNING(cumprod, mul, mul_pair)
+EVALUATE_RUNNING(cummax, max, NULL)
+EVALUATE_RUNNING(cummin, min, NULL)
 
 static const mf_param cum_params[] = {
     MF_PARAM(mf_cum_params, axis, MF_PARAM_INT),
@@ -164,6 +196,8 @@ static const char *const cumsum_samples[] = {
     "[axis=0, reverse=true] f32[3,2]{-2:2}",
     "[axis=0] i8[3]{=100,100,1} -> i8[3]{=100,-56,-55}",
     "[axis=0] bf16[4]{=256,1,1,1} -> bf16[4]{=256,256,258,260}",
+    "[axis=0] c64[3]{=1,2,3,-4,0,1} -> c64[3]{=1,2,4,-2,4,-1}",
+    "[axis=1, reverse=true] c128[2,3]{-2:2}",
     "[axis=1] f32[2,0]{0:1}",
     NULL,
 };
@@ -196,6 +230,8 @@ static const char *const cumprod_samples[] = {
     "[axis=0] f64[5,2]{-2:2}",
     "[axis=0, reverse=true] f64[4]{=2,0,3,-1}",
     "[axis=0] i32[3]{=65536,65536,3} -> i32[3]{=65536,0,0}",
+    "[axis=0] c64[3]{=1,2,3,-4,0,1} -> c64[3]{=1,2,11,2,-2,11}",
+    "[axis=1, reverse=true] c128[2,3]{-2:2}",
     NULL,
 };
 const mf_op mf_op_cumprod = {

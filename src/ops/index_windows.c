@@ -117,7 +117,7 @@ void index_fill_value(mf_dtype dtype, int64_t mode, void *out)
     if (mf_dtype_is_complex(dtype)) {
         mf_dtype part = dtype == MF_C64 ? MF_F32 : MF_F64;
         mf_store_f64(part, out, NAN);
-        mf_store_f64(part, (char *)out + mf_dtype_size(part), NAN);
+        mf_store_f64(part, (char *)out + mf_dtype_size(part), 0);
     } else if (mf_dtype_is_float(dtype))
         mf_store_f64(dtype, out, NAN);
     else if (mf_dtype_is_signed(dtype))

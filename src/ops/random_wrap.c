@@ -1,4 +1,4 @@
-/* The cipher under every random number, for random/: keys are u32[2]. */
+/* The cipher under every random number, for random/: keys are u32[2]; and the derivative of a draw of gamma. */
 #include "ops/wrap.h"
 
 #include <manyfold/random.h>
@@ -26,4 +26,12 @@ mf_value mf_threefry2x32(mf_value key, mf_value x1, mf_value x2)
     mf_value out[2];
     mf_bind_n(&mf_op_threefry2x32, NULL, (const mf_value[]){ k1, k2, v[0], v[1] }, 4, out, 2);
     return mf_tuple_n(out, 2);
+}
+
+mf_value(mf_random_gamma_grad)(mf_value a, mf_value sample)
+{
+    MF_ENTER;
+    if (!mf_promote2_inexact(&a, &sample, "random_gamma_grad"))
+        return a;
+    return mf_bind(&mf_op_random_gamma_grad, NULL, 2, a, sample);
 }

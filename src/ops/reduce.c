@@ -40,8 +40,7 @@ static mf_error_object *reduced_type(mf_type_context *c)
             return NULL;                                                                                   \
         return mf_type_error(c, MF_ERROR_DTYPE, "is defined for " kinds ", not for %s", mf_dtype_name(d)); \
     }
-REDUCED_TYPE(number_type, mf_dtype_is_float(d) || mf_dtype_is_int(d), "floats and integers")
-REDUCED_TYPE(sum_type, mf_dtype_is_inexact(d) || mf_dtype_is_int(d), "floats, integers and complex numbers")
+REDUCED_TYPE(numeric_type, mf_dtype_is_inexact(d) || mf_dtype_is_int(d), "floats, integers and complex numbers")
 REDUCED_TYPE(ordered_type, mf_dtype_is_float(d) || mf_dtype_is_int(d) || d == MF_BOOL, "floats, integers and bool")
 REDUCED_TYPE(logical_type, mf_dtype_is_int(d) || d == MF_BOOL, "integers and bool")
 
@@ -79,13 +78,17 @@ typedef struct reduction {
     double (*real)(double, double);
     uint64_t (*integer)(uint64_t, uint64_t); /* signed numbers as their bits */
     uint64_t (*natural)(uint64_t, uint64_t);
-    double identity;                                 /* of floats */
-    enum { ZERO, ONE, LEAST, MOST, ALL_ONES } start; /* of integers and bool */
+    double identity;                                               /* of floats */
+    enum { ZERO, ONE, LEAST, MOST, ALL_ONES } start;               /* of integers and bool */
+    float complex (*complex_single)(float complex, float complex); /* NULL: the parts by themselves */
+    double complex (*complex_real)(double complex, double complex);
 } reduction;
 
 MF_REDUCE_IN_ORDER(reduce_f32, float)
 MF_REDUCE_IN_ORDER(reduce_f64, double)
 MF_REDUCE_IN_ORDER(reduce_u64, uint64_t)
+MF_REDUCE_IN_ORDER(reduce_c64, float complex)
+MF_REDUCE_IN_ORDER(reduce_c128, double complex)
 
 /* The operand with its reduced axes last; in memory of its own (*owned) unless it lies so already. NULL when memory is out. */
 static const char *rows_of(const mf_eqn *e, const void *in, void **owned)
@@ -139,7 +142,13 @@ static uint64_t fit(mf_dtype d, uint64_t x)
 /* One row: n elements at `row`, `wide` has room for them in the computing type. */
 static void reduce_row(const reduction *r, mf_dtype d, const char *row, int64_t n, void *wide, void *out)
 {
-    if (mf_dtype_is_complex(d)) { /* the parts by themselves: only sums come here */
+    if (d == MF_C64 && r->complex_single) {
+        float complex y = reduce_c64((const float complex *)(const void *)row, n, (float complex)r->identity, r->complex_single);
+        memcpy(out, &y, sizeof y);
+    } else if (d == MF_C128 && r->complex_real) {
+        double complex y = reduce_c128((const double complex *)(const void *)row, n, r->identity, r->complex_real);
+        memcpy(out, &y, sizeof y);
+    } else if (mf_dtype_is_complex(d)) {
         mf_dtype part = d == MF_C64 ? MF_F32 : MF_F64;
         int size = mf_dtype_size(part);
         char *parts = wide;
@@ -192,6 +201,17 @@ static uint64_t add_bits(uint64_t x, uint64_t y) { return x + y; }
 static float mul_single(float x, float y) { return x * y; }
 static double mul_real(double x, double y) { return x * y; }
 static uint64_t mul_bits(uint64_t x, uint64_t y) { return x * y; }
+/* By the formula alone: what C adds for infinities is not what XLA computes. */
+static float complex mul_complex_single(float complex x, float complex y)
+{
+    float a = crealf(x), b = cimagf(x), c = crealf(y), d = cimagf(y);
+    return CMPLXF(a * c - b * d, a * d + b * c);
+}
+static double complex mul_complex_real(double complex x, double complex y)
+{
+    double a = creal(x), b = cimag(x), c = creal(y), d = cimag(y);
+    return CMPLX(a * c - b * d, a * d + b * c);
+}
 static float max_single(float x, float y) { return y > x || y != y ? y : x; }
 static double max_real(double x, double y) { return y > x || y != y ? y : x; }
 static uint64_t max_integer(uint64_t x, uint64_t y) { return (int64_t)y > (int64_t)x ? y : x; }
@@ -202,12 +222,12 @@ static uint64_t min_integer(uint64_t x, uint64_t y) { return (int64_t)y < (int64
 static uint64_t min_natural(uint64_t x, uint64_t y) { return y < x ? y : x; }
 static uint64_t and_bits(uint64_t x, uint64_t y) { return x & y; }
 static uint64_t or_bits(uint64_t x, uint64_t y) { return x | y; }
-EVALUATE_REDUCTION(sum_evaluate, add_single, add_real, add_bits, add_bits, 0, ZERO)
-EVALUATE_REDUCTION(prod_evaluate, mul_single, mul_real, mul_bits, mul_bits, 1, ONE)
-EVALUATE_REDUCTION(max_evaluate, max_single, max_real, max_integer, max_natural, -INFINITY, LEAST)
-EVALUATE_REDUCTION(min_evaluate, min_single, min_real, min_integer, min_natural, INFINITY, MOST)
-EVALUATE_REDUCTION(and_evaluate, NULL, NULL, and_bits, and_bits, 0, ALL_ONES)
-EVALUATE_REDUCTION(or_evaluate, NULL, NULL, or_bits, or_bits, 0, ZERO)
+EVALUATE_REDUCTION(sum_evaluate, add_single, add_real, add_bits, add_bits, 0, ZERO, NULL, NULL)
+EVALUATE_REDUCTION(prod_evaluate, mul_single, mul_real, mul_bits, mul_bits, 1, ONE, mul_complex_single, mul_complex_real)
+EVALUATE_REDUCTION(max_evaluate, max_single, max_real, max_integer, max_natural, -INFINITY, LEAST, NULL, NULL)
+EVALUATE_REDUCTION(min_evaluate, min_single, min_real, min_integer, min_natural, INFINITY, MOST, NULL, NULL)
+EVALUATE_REDUCTION(and_evaluate, NULL, NULL, and_bits, and_bits, 0, ALL_ONES, NULL, NULL)
+EVALUATE_REDUCTION(or_evaluate, NULL, NULL, or_bits, or_bits, 0, ZERO, NULL, NULL)
 
 static const mf_param axes_params[] = { MF_PARAM(mf_axes_params, axes, MF_PARAM_INTS), { NULL, 0, 0 } };
 
@@ -242,7 +262,7 @@ static const char *const sum_samples[] = {
 const mf_op mf_op_reduce_sum = {
     .name = "reduce_sum",
     REDUCE_ROW,
-    .type_rule = sum_type,
+    .type_rule = numeric_type,
     .jvp = mf_jvp_linear,
     .transpose = sum_transpose,
     .evaluate = sum_evaluate,
@@ -299,13 +319,16 @@ static const char *const prod_samples[] = {
     "[axes=(0)] f32[3]{=2,0,3} -> f32[]{=0}",
     "[axes=(0)] bf16[3]{=2,4,3} -> bf16[]{=24}",
     "[axes=(0)] i32[2]{=65536,65537} -> i32[]{=65536}",
+    "[axes=(0)] c64[3]{=1,2,3,-4,0,1} -> c64[]{=-2,11}",
+    "[axes=(0,2)] c128[2,3,2]{-2:2}",
+    "[axes=(1)] c128[2,3]{=1,2,0,0,3,1,0,0,0,0,2,-1}",
     "[axes=(1)] f32[2,0]{0:1} -> f32[2]{=1,1}",
     NULL,
 };
 const mf_op mf_op_reduce_prod = {
     .name = "reduce_prod",
     REDUCE_ROW,
-    .type_rule = number_type,
+    .type_rule = numeric_type,
     .jvp = prod_jvp,
     .transpose = mf_transpose_none,
     .evaluate = prod_evaluate,

@@ -158,11 +158,11 @@ static mf_value gamma_of_one(mf_value key, mf_value a)
 
 static mf_value gamma_of_each(mf_value keys, mf_value a) { return mf_call(mf_vmap(gamma_of_one), keys, a); }
 
-/* Differentiating the accepted draw would forget how acceptance moves. */
-static mf_value gamma_has_no_jvp(mf_value primals, mf_value tangents)
+/* Differentiating the accepted draw would forget how acceptance moves; keys have no tangent. */
+static mf_value gamma_jvp(mf_value primals, mf_value tangents)
 {
-    (void)primals, (void)tangents;
-    return mf_make_error(MF_ERROR_ARGUMENT, "random gamma: its derivative with respect to a is not known");
+    mf_value a = mf_get(primals, 1), draws = gamma_of_each(mf_get(primals, 0), a);
+    return mf_tuple(draws, mf_mul(mf_get(tangents, 1), mf_random_gamma_grad(a, draws)));
 }
 
 mf_value(mf_random_gamma)(mf_value key, mf_value a, mf_shape shape, mf_dtype dtype)
@@ -176,6 +176,6 @@ mf_value(mf_random_gamma)(mf_value key, mf_value a, mf_shape shape, mf_dtype dty
     int64_t count = count_of(shape);
     if (count == 0)
         return a;
-    mf_value each = mf_call(mf_custom_jvp(gamma_of_each, gamma_has_no_jvp), mf_random_split(key, (int)count), mf_ravel(a));
+    mf_value each = mf_call(mf_custom_jvp(gamma_of_each, gamma_jvp), mf_random_split(key, (int)count), mf_ravel(a));
     return mf_reshape(each, shape);
 }

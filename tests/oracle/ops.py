@@ -50,7 +50,8 @@ def op(name, fn, *inputs, exact=True, atol=None, **attributes):
         outputs = [np.asarray(o) for o in outputs]
     if not exact:
         rtol = max({**TOLERANCE, **COMPLEX}.get(short(a.dtype), 0) for a in [*inputs, *outputs])
-        attributes.update(rtol=float(rtol), atol=float(rtol * 1e-2 if atol is None else atol))
+        attributes.setdefault("rtol", float(rtol))
+        attributes.setdefault("atol", float(rtol * 1e-2 if atol is None else atol))
     corpus.op(name, inputs, outputs, **attributes)
 
 
@@ -696,8 +697,105 @@ def more():
     op("add", jnp.add, eighths("c64", (5,), 1), eighths("f64", (5,), 3))
 
 
+def dtypes():
+    """What functions and their users take for granted, in every dtype that JAX has it for."""
+    numbers = (*TOLERANCE, *COMPLEX, "i32", "u8", "bool")
+    i = arr("i32", [2, 0, -1, 7])
+    for dtype in numbers:
+        low, high = {"bool": (0, 1), "u8": (0, 9)}.get(dtype, (-16, 16))
+        inexact, real = dtype in TOLERANCE or dtype in COMPLEX, dtype not in COMPLEX
+        grid, other = eighths(dtype, (4, 5), 3, low, high), eighths(dtype, (4, 5), 4, low, high)
+        cube = eighths(dtype, (2, 3, 3), 5, low, high)
+        for axis in (0, -1):
+            if real:
+                for turn in ("", "_descending"):
+                    op("sort" + turn, lambda x, a=axis, t=turn: jnp.sort(x, axis=a, descending=bool(t)), grid, axis=axis)
+                    op("argsort" + turn, lambda x, a=axis, t=turn: jnp.argsort(x, axis=a, descending=bool(t)).astype("int32"), grid, axis=axis)
+            for name, fn in {"cumsum": jnp.cumsum, "cumprod": jnp.cumprod}.items():
+                op(name, lambda x, fn=fn, a=axis: fn(x, axis=a), grid, axis=axis, exact=not inexact)
+                if inexact:
+                    vjp(name, lambda x, fn=fn, a=axis: fn(x, axis=a), grid, axis=axis, exact=False, atol=0.05 if dtype in ("f16", "bf16") else 1e-5)
+            if real and dtype != "bool":
+                for name, fn in {"cummax": lax.cummax, "cummin": lax.cummin}.items():
+                    op(name, lambda x, fn=fn, a=axis: fn(x, axis=a % 2), grid, axis=axis)
+            for name in ("sum", "prod", "mean", "any", "all", "var", "std", *(("max", "min") if real else ())):
+                op(name, lambda x, n=name, a=axis: getattr(jnp, n)(x, axis=a), grid, axis=axis, exact=name in ("any", "all", "max", "min"))
+                if inexact and name not in ("any", "all"):
+                    vjp(name, lambda x, n=name, a=axis: getattr(jnp, n)(x, axis=a), grid, axis=axis, exact=False,
+                        atol=0.05 if dtype in ("f16", "bf16") else 1e-5)
+        op("var", lambda x: jnp.var(x, axis=0, ddof=1), grid, axis=0, ddof=1, exact=False)
+        if real and dtype != "bool":
+            op("top_k", lambda x: lax.top_k(x, 3), grid, k=3)
+            op("median", lambda x: jnp.median(x, axis=0), grid, axis=0, exact=False)
+            op("quantile", lambda x, q: jnp.quantile(x, q, axis=1), grid, arr(dtype if dtype in TOLERANCE else "f32", 0.25), axis=1, exact=False)
+        if real:
+            op("clip", jnp.clip, grid, other[0], other[1])
+            op("searchsorted", lambda a, v: jnp.searchsorted(a, v), np.sort(grid[0]), other, side="left")
+        for k in (-1, 0, 1):
+            op("tril", lambda x, k=k: jnp.tril(x, k), cube, k=k)
+            op("triu", lambda x, k=k: jnp.triu(x, k), cube, k=k)
+        op("take", lambda x, i: jnp.take(x, i, axis=1, mode="fill"), grid, i, axis=1, mode="fill")
+        op("take_along_axis", lambda x, i: jnp.take_along_axis(x, i, axis=1), grid, arr("i32", [[1], [0], [-1], [4]]), axis=1)
+        update = other[:, :5]
+        op("at_set", lambda x, i, u: x.at[i].set(u), grid, arr("i32", [2, 0, -1, 7]), update)
+        for name, method in {"at_add": "add", "at_multiply": "multiply", **({"at_min": "min", "at_max": "max"} if real else {})}.items():
+            if dtype == "bool":
+                continue
+            op(name, lambda x, i, u, m=method: getattr(x.at[i], m)(u), grid, arr("i32", [2, 0, 2, 7]), update)
+            if inexact and method != "multiply":
+                vjp(name, lambda x, i, u, m=method: getattr(x.at[i], m)(u), grid, arr("i32", [2, 0, 3, 7]), update, argnums=(0, 2), exact=False)
+        if dtype != "bool":
+            op("einsum", lambda a, b: jnp.einsum("ij,kj->ik", a, b), grid, other, subscripts="ij,kj->ik", exact=False)
+            op("einsum", lambda a: jnp.einsum("bii->b", a), cube, subscripts="bii->b", exact=False)
+            op("einsum", lambda a, b: jnp.einsum("bij,bjk->bik", a, b), cube, cube, subscripts="bij,bjk->bik", exact=False)
+            op("dot", jnp.dot, grid, other.T, exact=False)
+            op("diff", lambda x: jnp.diff(x, axis=1), grid, n=1, axis=1)
+            op("trace", jnp.trace, grid, exact=False)
+        for order in (None, 1, 2, np.inf, -np.inf, 3, 0.5):
+            op("norm", lambda x, o=order: jnp.linalg.norm(x, ord=o, axis=1), grid, axis=1, ord=0.0 if order is None else float(order), exact=False,
+               **({"rtol": 1e-7} if order == 3 and dtype in ("f64", "c128") else {}))  # JAX takes 1 / 3 in f32
+        if inexact:
+            vjp("norm", lambda x: jnp.linalg.norm(x, axis=1), grid, axis=1, exact=False)
+            op("logsumexp", lambda x: jax.nn.logsumexp(x, axis=1), grid, axis=1, exact=False, atol=1e-5 if dtype[0] == "c" else None)
+        if dtype in TOLERANCE:
+            for name, fn in {"softmax": jax.nn.softmax, "log_softmax": jax.nn.log_softmax}.items():
+                op(name, lambda x, fn=fn: fn(x, axis=1), grid, axis=1, exact=False)
+            vjp("sort", lambda x: jnp.sort(x, axis=1), grid + arr(dtype, np.arange(20).reshape(4, 5) * 8), axis=1)
+            vjp("clip", jnp.clip, grid, arr(dtype, -1.0625), arr(dtype, 1.0625), exact=False)
+    for dtype in ("f32", "f64", "c64", "c128"):
+        root = eighths(dtype, (2, 3, 3), 6, -8, 8)
+        spd = root @ np.conj(np.swapaxes(root, -1, -2)) + 4 * np.eye(3, dtype=DTYPES[dtype])
+        right, vector = eighths(dtype, (2, 3, 2), 7), eighths(dtype, (3,), 8)
+        op("cholesky", jax.lax.linalg.cholesky, spd, exact=False)
+        vjp("cholesky", jax.lax.linalg.cholesky, spd, exact=False, atol=1e-4 if dtype in ("f32", "c64") else 1e-12)
+        factor = np.asarray(np.linalg.cholesky(spd), DTYPES[dtype])
+        op("cho_solve", lambda f, b: jax.scipy.linalg.cho_solve((f, True), b), factor, right, exact=False, atol=1e-4 if dtype in ("f32", "c64") else 1e-12)
+        op("solve_spd", lambda a, b: jax.scipy.linalg.solve(a, b, assume_a="pos"), spd[0], vector, exact=False, atol=1e-4 if dtype in ("f32", "c64") else 1e-12)
+        for left in (False, True):
+            b = right if left else np.swapaxes(right, -1, -2)
+
+            def solve(a, b, left=left):
+                return jax.lax.linalg.triangular_solve(a, b, left_side=left, lower=True)
+            op("triangular_solve", solve, factor, b, exact=False, left_side=left, lower=True, atol=1e-4 if dtype in ("f32", "c64") else 1e-12)
+            vjp("triangular_solve", solve, factor, b, exact=False, left_side=left, lower=True, atol=1e-3 if dtype in ("f32", "c64") else 1e-11)
+    for dtype in (*TOLERANCE, "i32", "c64"):
+        for last in (True, False):
+            op("linspace", lambda d=dtype, e=last: jnp.linspace(-1.3, 4.7, 7, endpoint=e, dtype=DTYPES[d]), start=-1.3, stop=4.7, num=7, endpoint=last,
+               dtype=dtype, exact=dtype == "i32", **({"rtol": 0.03} if dtype in ("f16", "bf16") else {}))
+        if dtype != "c64":
+            op("arange", lambda d=dtype: jnp.arange(-1.3, 4.7, 0.9, dtype=DTYPES[d]), start=-1.3, stop=4.7, step=0.9, dtype=dtype, exact=False)
+            op("arange", lambda d=dtype: jnp.arange(5, -1, -2, dtype=DTYPES[d]), start=5, stop=-1, step=-2, dtype=dtype)
+    for dtype in ("f32", "f64"):
+        a = arr(dtype, [0.01, 0.1, 0.5, 1, 1.5, 2, 3, 5, 10, 30, 100, 1000, 1e4])
+        x = arr(dtype, [1e-3, 0.01, 0.5, 0.9, 0.2, 3, 9, 5, 20, 25, 105, 1100, 9900])
+        draws = arr(dtype, [[0.1, 0.5, 1.0, 1.5], [2.0, 5.0, 30.0, 100.0]])
+        vjp("random_gamma", lambda a: jax.random.gamma(jax.random.PRNGKey(3), a, a.shape, a.dtype), draws, exact=False,
+            atol=1e-4 if dtype == "f32" else 1e-11)
+        op("random_gamma_grad", lax.random_gamma_grad, a, x, exact=False, atol=1e-4 if dtype == "f32" else 1e-12)
+
+
 os.makedirs(os.path.join(os.path.dirname(os.path.abspath(__file__)), "ops"), exist_ok=True)
-for family in (elementwise, integers, conversions, choosing, reductions, products, convolutions, windows, shapes, indexing, gradients, more):
+for family in (elementwise, integers, conversions, choosing, reductions, products, convolutions, windows, shapes, indexing, gradients, more, dtypes):
     corpus = Corpus(__file__, f"known answers from jax {jax.__version__} on the CPU")
     family()
     corpus.save(f"ops/{family.__name__}.txt")
