@@ -13,8 +13,10 @@ enum { MOST_TERMS = 50000 };
 static double digamma(double x)
 {
     double below = 0;
-    for (; x < 8; x++)
+    while (x < 8) {
         below += 1 / x;
+        x += 1;
+    }
     double y = 1 / (x * x);
     double tail = y * (1.0 / 12 - y * (1.0 / 120 - y * (1.0 / 252 - y * (1.0 / 240 - y * (1.0 / 132 - y * (691.0 / 32760 - y / 12))))));
     return log(x) - 0.5 / x - tail - below;
