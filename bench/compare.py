@@ -2,6 +2,7 @@
 """Measures our workloads and the peers' side by side, and writes one table.
 
     compare.py [--build build] [--out build/bench] [--peer PYTHON ...] [--only PATTERN ...] [--resume] [--repeat 7] [--list] [--table]
+               [--document PAGE]
 
 A round runs a row's workload once on each side, and the machine's own limit for it, so that a machine whose speed drifts slows all of
 them; a ratio is the median over rounds of theirs / ours. A row runs in processes of its own, so its memory is its own.
@@ -162,13 +163,14 @@ def main():
     parser.add_argument("--peer", action="append", default=[], metavar="PYTHON", help="a Python with jax; may be given again")
     parser.add_argument("--only", nargs="+", metavar="PATTERN", help="rows by name or group; shell patterns")
     parser.add_argument("--repeat", type=int, default=7, help="rounds of a row")
-    parser.add_argument("--seconds", type=float, default=15, help="after so long a row ends with three rounds")
+    parser.add_argument("--seconds", type=float, default=10, help="after so long a row ends with three rounds")
     parser.add_argument("--cores", type=int, default=2, help="use the first of the cores that we may use; 0: all of them")
     parser.add_argument("--resume", action="store_true", help="keep the rows that are measured already")
     parser.add_argument("--list", action="store_true", help="print the rows and stop")
     parser.add_argument("--workloads", action="store_true", help="print the workloads that the rows ask for and stop")
     parser.add_argument("--pending", action="store_true", help="print the rows that --resume would still measure and stop")
     parser.add_argument("--table", action="store_true", help="only write the table anew, from the rows that are measured")
+    parser.add_argument("--document", metavar="PAGE", help="put the figures into this page too (docs/PERFORMANCE.md)")
     options = parser.parse_args()
     wanted = table.chosen(options.only)
     if options.list:
@@ -185,7 +187,7 @@ def main():
         return
     if not options.table:
         bench.run(wanted)
-    report.write(bench.out, bench.rows_folder)
+    report.write(bench.out, bench.rows_folder, options.document)
 
 
 if __name__ == "__main__":

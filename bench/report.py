@@ -204,7 +204,28 @@ def growth(drawn):
     return out
 
 
-def write(folder, rows_folder):
+def misses(summaries):
+    """The rows below their goal, in one sentence."""
+    below = [f"{row.title} ({times(s['better'])} of {row.goal:g})" for row, s in summaries if row.goal and s["better"] and s["better"] < row.goal]
+    return "Every goal is reached." if not below else f"**Below the goal:** {'; '.join(below)}."
+
+
+BEGIN, END = "<!-- figures: written by bench/compare.py --document -->", "<!-- end of figures -->"
+
+
+def document(path, lines):
+    """Puts the figures into a page, between the two marks."""
+    with open(path) as f:
+        text = f.read()
+    before, _, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not end:
+        raise SystemExit(f"{path} has no place for the figures: {BEGIN} ... {END}")
+    with open(path, "w") as f:
+        f.write("\n".join([before + BEGIN, *lines, END + after]))
+
+
+def write(folder, rows_folder, page=None):
     summaries, results = [], []
     for row in table.ROWS:
         source = next(r for r in table.ROWS if r.name == (row.memory_of or row.name))
@@ -220,9 +241,13 @@ def write(folder, rows_folder):
     for name, (picture, _) in drawn.items():
         with open(os.path.join(folder, name + ".svg"), "w") as f:
             f.write(picture)
-    lines = ["# Benchmarks", "", *conditions(results), "", "Medians over interleaved rounds; a ratio is the paired median of theirs / ours.", "",
-             *goals([p for p in summaries if p[0].group == "goals"], labels([s for _, s in summaries])), "", "## How it grows", "", "Minima over the rounds.",
-             *growth(drawn), "", "## All figures", "", *everything(summaries), ""]
+    of_goals = [p for p in summaries if p[0].group == "goals"]
+    lines = ["", *conditions(results), "", "Medians over interleaved rounds; a ratio is the paired median of theirs / ours.", "",
+             *goals(of_goals, labels([s for _, s in summaries])), "", misses(of_goals), "", "## How it grows", "",
+             "Minima over the rounds.", *growth(drawn), ""]
+    if page:
+        document(page, lines)
+    lines = ["# Benchmarks", *lines, "## All figures", "", *everything(summaries), ""]
     with open(os.path.join(folder, "table.md"), "w") as f:
         f.write("\n".join(lines))
     with open(os.path.join(folder, "table.json"), "w") as f:
