@@ -41,8 +41,9 @@ typedef struct mf_state_axis_rules {              /* flat pairs: MF_STATE_AXES(0
 #ifndef __cplusplus
 #define MF_STATE_AXES(...) ((mf_state_axis_rules){ __VA_ARGS__, .reserved_ = 0 })
 #endif
-/* pmap and vmap with rules for the states that the function reads and writes: which axis of a state is mapped. A state that no rule
- * names is broadcast, and then must not come out varying. */
+/* pmap with rules for the states that the function reads and writes: which axis of a state is mapped. A state that no rule names is
+ * broadcast, and then must not come out varying. A random state that holds one key is split: its devices get keys of their own, and the
+ * first of the n + 1 keys is what it holds afterwards. */
 typedef struct mf_pmap2_options {           /* pmap's, then the states' */
     const char *axis_name; mf_axis in_axes, out_axes; mf_ints static_broadcasted_argnums, donate_argnums; mf_device_list devices;
     const char *backend; int64_t axis_size; const mf_shape *global_arg_shapes;

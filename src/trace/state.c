@@ -146,14 +146,16 @@ mf_axis mf_cell_rule_axis(const mf_cell_rule rules[3], const mf_state_cell *c)
     return MF_NONE;
 }
 
+bool mf_type_is_one_key(const mf_type *t) { return t->dtype == MF_U32 && t->rank == 1 && t->dims[0] == 2; }
+
 const mf_type *mf_cell_inner_type(const mf_cell_rules *rules, const mf_state_cell *c, const mf_type *outside)
 {
     if (!rules)
         return outside;
     const mf_type *t = mf_cell_inner_type(rules->outer, c, outside);
     mf_axis axis = mf_cell_rule_axis(rules->in, c);
-    if (!t || axis == MF_NONE)
-        return t;
+    if (!t || axis == MF_NONE || (c->type == MF_RANDOM_STATE && mf_type_is_one_key(t)))
+        return t; /* a single random key is split, not mapped: transform/keys.c */
     if (axis < 0)
         axis += t->rank;
     return axis >= 0 && axis < t->rank ? mf_type_without_axis(t, (int)axis) : NULL;

@@ -37,6 +37,7 @@ typedef struct mf_cell_rules {
 } mf_cell_rules;
 const mf_cell_rules *mf_cell_rules_get(const mf_cell_rules *outer, const mf_cell_rule in[3], const mf_cell_rule out[3]);
 mf_axis mf_cell_rule_axis(const mf_cell_rule rules[3], const mf_state_cell *c);
+bool mf_type_is_one_key(const mf_type *t); /* what a random state holds: u32[2]. A map with rules splits it instead of mapping it */
 /* The type inside all maps of the chain; NULL when an axis does not fit. */
 const mf_type *mf_cell_inner_type(const mf_cell_rules *rules, const mf_state_cell *c, const mf_type *outside);
 

@@ -21,6 +21,11 @@ mf_error_object *mf_mapped_out_axes(const mf_traced *t, const mf_function_object
                                     const char *what, mf_axis *out);
 /* The axis of an input that comes from a cell: input k-th among the cells' leaves, by the rules. */
 void mf_mapped_cell_axes(const mf_traced *t, const mf_cell_rules *rules, mf_axis *axes);
+/* Random states in a map with rules (keys.c): whether a cell's key is split; the axis 0 of the rows where it is, left alone elsewhere, by
+ * leaf of what is read or written (either may be NULL); and the map's program q, consumed, with the splitting around it. */
+bool mf_cell_is_split(const mf_touched_cell *c);
+void mf_split_cell_axes(const mf_traced *t, mf_axis *reads, mf_axis *writes);
+mf_program *mf_program_with_split_keys(const mf_traced *t, mf_program *q, const mf_axis_env *env, int64_t size, mf_error_object **error);
 /* The path of output i of a traced program in words: "the result[0]['w']" or "state weight"; appended. */
 void mf_traced_output_path(mf_text *text, const mf_traced *t, int output);
 

@@ -217,13 +217,19 @@ static mf_traced *map_traced(mf_function_object *f, const mf_signature *s, const
     while (n < p->in_count - reads)
         in_axes[n++] = MF_NONE;
     mf_mapped_cell_axes(inner, m->inner.rules, in_axes + n);
+    if (o->rules)
+        mf_split_cell_axes(inner, in_axes + n, NULL);
     for (; n < p->in_count; n++)
         if (in_axes[n] != MF_NONE && in_axes[n] < 0)
             in_axes[n] += p->in[n]->type->rank + 1;
     *error = mf_mapped_out_axes(inner, f, o->out_axes, m->inner.rules, "pmap", out_axes);
+    if (o->rules && !*error)
+        mf_split_cell_axes(inner, NULL, out_axes + mf_traced_result_count(inner));
     if (!*error)
         *error = check_unmapped_results(f, s, inner, m->inner.env, in_axes, out_axes);
     mf_program *q = *error ? NULL : pmap_program(f, s, inner, m->size, in_axes, out_axes, error);
+    if (q && o->rules)
+        q = mf_program_with_split_keys(inner, q, s->env, m->size, error);
     mf_free(in_axes);
     return q ? mf_traced_with(inner, q, inner->result, inner->result_statics) : NULL;
 }

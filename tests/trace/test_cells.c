@@ -245,3 +245,56 @@ TEST(module_as_a_pure_function)
     TEXT(r, "[1. 1. 1.]");
     COUNT_IS(5);
 }
+
+/* ---- random states in maps with rules */
+
+static mf_value draw(void *stream, mf_value scale)
+{
+    return mf_mul(mf_random_normal(mf_random_next(*(mf_state *)stream), MF_SHAPE0, MF_F32), scale);
+}
+static mf_value draw_twice(void *stream, mf_value scale) { return mf_tuple(draw(stream, scale), draw(stream, scale)); }
+
+/* By hand: the first of n + 1 keys is the state's next one, the others are the devices'. */
+static mf_value drawn_with(mf_value keys, int count, mf_value *next)
+{
+    mf_value rows[8], split = mf_random_split(keys, count + 1);
+    for (int i = 0; i < count; i++)
+        rows[i] = mf_random_normal(mf_get(mf_random_split(mf_get(split, i + 1), 2), 1), MF_SHAPE0, MF_F32);
+    *next = mf_get(split, 0);
+    return mf_stack(mf_list_n(rows, count), 0);
+}
+
+TEST(every_device_draws_from_a_key_of_its_own)
+{
+    mf_value ones = mf_ones(MF_SHAPE(4), MF_F32), next;
+    mf_state_axis_rules over_0 = MF_STATE_AXES(0, mf_of_type(MF_RANDOM_STATE));
+    for (int with_rules = 0; with_rules < 2; with_rules++) {
+        mf_state stream = mf_random_state(7);
+        mf_function f = mf_closure(draw, &stream);
+        f = with_rules ? mf_pmap2(f, "i", .state_in_axes = over_0, .state_out_axes = over_0) : mf_pmap2(f, "i");
+        mf_value expected = drawn_with(mf_random_key(7), 4, &next);
+        CHECK(mf_item_bool(mf_array_equal(mf_call(f, ones), expected)));
+        CHECK(mf_item_bool(mf_array_equal(mf_state_value(stream), next)));
+        expected = drawn_with(next, 4, &next);
+        CHECK(mf_item_bool(mf_array_equal(mf_call(mf_jit(f), ones), expected)));
+        CHECK(mf_item_bool(mf_array_equal(mf_state_value(stream), next)));
+    }
+    mf_state other = mf_random_state(8);
+    mf_value twice = mf_call(mf_pmap2(mf_closure(draw_twice, &other), "i"), ones);
+    CHECK(!mf_item_bool(mf_any(mf_equal(mf_get(twice, 0), mf_get(twice, 1)))));
+}
+
+/* A key a device, given by the user, is mapped by the rule; a plain pmap shares the one key. */
+TEST(keys_a_device_are_mapped)
+{
+    mf_value keys = mf_random_split(mf_random_key(3), 4), ones = mf_ones(MF_SHAPE(4), MF_F32), rows[4];
+    mf_state_axis_rules over_0 = MF_STATE_AXES(0, mf_of_type(MF_RANDOM_STATE));
+    mf_state stream = mf_random_state_of_key(keys), shared = mf_random_state(7);
+    for (int i = 0; i < 4; i++)
+        rows[i] = mf_random_normal(mf_get(mf_random_split(mf_get(keys, i), 2), 1), MF_SHAPE0, MF_F32);
+    mf_value r = mf_call(mf_pmap2(mf_closure(draw, &stream), "i", .state_in_axes = over_0, .state_out_axes = over_0), ones);
+    CHECK(mf_item_bool(mf_array_equal(r, mf_stack(mf_list_n(rows, 4), 0))));
+    CHECK_STR(mf_str(mf_shape_of(mf_state_value(stream))), "(4, 2)");
+    r = mf_call(mf_pmap(mf_closure(draw, &shared), "i"), ones);
+    CHECK(mf_item_bool(mf_all(mf_equal(r, mf_get(r, 0)))));
+}
