@@ -13,6 +13,7 @@
 #define MOST_SLOTS  (CHUNKS << CHUNK_BITS)
 #define BATCH       64   /* slots that a thread takes at once */
 #define KEEP_FREE   1024 /* more than so many and half go back */
+#define ENDED       128  /* a power of two */
 
 enum { SLOT_MEMORY = 1, SLOT_FORK = 2, SLOTS_RESERVED = 3 };
 
@@ -27,6 +28,12 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static _Thread_local uint32_t my_free, my_count;
 static _Thread_local mf_error_object *my_stale; /* the error that the last stale handle gave */
+/* The handles that this thread ended last, and where: their slots are the first to be used again. */
+static _Thread_local struct ended {
+    uint64_t handle;
+    const void *where;
+} my_ended[ENDED];
+static _Thread_local uint32_t my_ended_count;
 
 #define HANDLE(generation, index) ((uint64_t)(generation) << 32 | (index))
 static const uint64_t memory_handle = HANDLE(1, SLOT_MEMORY), fork_handle = HANDLE(1, SLOT_FORK);
@@ -166,7 +173,8 @@ void mf_slot_end(uint32_t index, mf_slot *slot, const void *where)
     mf_object *object = atomic_load_explicit(&slot->object, memory_order_relaxed);
     slot->closed = where;
     atomic_store_explicit(&slot->object, NULL, memory_order_relaxed);
-    atomic_fetch_add_explicit(&slot->generation, 1, memory_order_release);
+    uint32_t generation = atomic_fetch_add_explicit(&slot->generation, 1, memory_order_release);
+    my_ended[my_ended_count++ % ENDED] = (struct ended){ HANDLE(generation, index), where };
     put_mine(index, slot);
     if (my_count > KEEP_FREE)
         give_back(KEEP_FREE / 2);
@@ -188,10 +196,13 @@ void mf_handle_end(uint64_t handle)
 
 /* ---- reading */
 
-/* Where the handle's scope was closed, as long as its slot has not been used again. */
+/* Where the handle's scope was closed, as long as its slot has not been used again or this thread ended it lately. */
 static const void *closed_at(uint64_t handle)
 {
     uint32_t index = (uint32_t)handle, ended = (uint32_t)(handle >> 32) + 1;
+    for (int i = 0; i < ENDED; i++)
+        if (my_ended[i].handle == handle)
+            return my_ended[i].where;
     if (index >= MOST_SLOTS || !atomic_load(&chunks[index >> CHUNK_BITS]))
         return NULL;
     const mf_slot *slot = mf_slot_at(index);

@@ -37,6 +37,11 @@ bool mf_scope_is_mine(const mf_scope *s);                           /* of this t
 static inline mf_value mf_value_new(void *object) { return (mf_value){ mf_handle_new(object) }; } /* takes the reference */
 static inline mf_value mf_value_of(const void *object) { return mf_value_new(mf_retain(object)); }
 static inline mf_object *mf_object_of(mf_value v) { return mf_handle_get(v.handle); }
+/* v as a result, o being its object: itself, but of a stale handle the error that says so, made here and owed a look. */
+static inline mf_value mf_value_travelling(mf_value v, const void *o)
+{
+    return mf_handle_get_as(v.handle, &mf_error_class) ? v : mf_value_of(o);
+}
 mf_value mf_fail(mf_status status, const char *format, ...) __attribute__((format(printf, 2, 3))); /* an error value */
 
 #endif

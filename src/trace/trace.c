@@ -157,8 +157,10 @@ const mf_type *mf_value_type(mf_value v) { return mf_object_type(mf_object_of(v)
 mf_value mf_expect_array(mf_value v, const char *what)
 {
     mf_object *o = mf_object_of(v);
-    if (mf_object_type(o) || mf_object_is(o, &mf_error_class))
+    if (mf_object_type(o))
         return v;
+    if (mf_object_is(o, &mf_error_class))
+        return mf_value_travelling(v, o);
     if (mf_object_is(o, &mf_tree_class)) {
         mf_error_object *inside = (mf_error_object *)mf_first_error_in(o);
         if (inside)
