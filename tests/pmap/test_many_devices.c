@@ -142,3 +142,95 @@ TEST(groups_and_nested_maps)
     EACH(mf_pmap(both, "j"), grid, 1, of_both);
     EACH(mf_pmap(where, "j"), grid, 1, own_index);
 }
+
+/* ------------------------------------------------------------------ every collective, over either name of 32 by 32 */
+
+static mf_value over(const char *name, mf_value v)
+{
+    mf_value turned[SIDE], pairs[SIDE];
+    for (int d = 0; d < SIDE; d++) {
+        turned[d] = mf_i((d + 1) % SIDE);
+        pairs[d] = mf_tuple(d, (d + 5) % SIDE);
+    }
+    mf_value wide = ramp(v, SIDE), wider = ramp(v, (int64_t)2 * SIDE);
+    mf_value parts[] = { mf_psum(v, name),
+                         mf_mul(SIDE, mf_pmean(v, name)),
+                         mf_pmax(v, name),
+                         mf_pmin(v, name),
+                         mf_pargmax(v, name),
+                         mf_pargmin(v, name),
+                         mf_pbroadcast(v, name, 3),
+                         mf_pshuffle(v, name, mf_list_n(turned, SIDE)),
+                         mf_ppermute(v, name, mf_list_n(pairs, SIDE)),
+                         mf_axis_index(name),
+                         mf_get(mf_all_gather(v, 0, name), 4),
+                         mf_get(mf_all_gather(wider, 0, name, .tiled = true), SIDE * 2 * 4 + 1),
+                         mf_psum_scatter(wide, 0, name),
+                         mf_get(mf_psum_scatter(wider, 0, name, .tiled = true), 1),
+                         mf_get(mf_all_to_all(wide, 0, 0, name), 6),
+                         mf_get(mf_all_to_all(wide, 0, 0, name, .tiled = true), 7),
+                         mf_get(mf_pswapaxes(wide, 0, name), 8) };
+    enum { PARTS = sizeof parts / sizeof *parts };
+    for (int i = 0; i < PARTS; i++)
+        parts[i] = mf_astype(parts[i], MF_F32);
+    return mf_stack(mf_list_n(parts, PARTS), 0);
+}
+static mf_value over_inner(mf_value v) { return over("j", v); }
+static mf_value over_outer(mf_value v) { return over("i", v); }
+
+/* x along the line of device d: over the inner name its row, over the outer its column. `own` is d's place in it. */
+static double of_line(int64_t d, int64_t k, bool inner)
+{
+    int64_t own = inner ? d % SIDE : d / SIDE, most = 0, least = 0;
+    double x[SIDE], sum = 0;
+    for (int64_t m = 0; m < SIDE; m++) {
+        sum += x[m] = x_of(inner ? d / SIDE * SIDE + m : m * SIDE + d % SIDE);
+        most = x[m] > x[most] ? m : most;
+        least = x[m] < x[least] ? m : least;
+    }
+    double expected[] = { sum,
+                          sum,
+                          x[most],
+                          x[least],
+                          (double)most,
+                          (double)least,
+                          x[3],
+                          x[(own + 1) % SIDE],
+                          x[(own + SIDE - 5) % SIDE],
+                          (double)own,
+                          x[4],
+                          2 * x[4],
+                          sum * (double)(own + 1),
+                          sum * (double)(2 * own + 2),
+                          x[6] * (double)(own + 1),
+                          x[7] * (double)(own + 1),
+                          x[8] * (double)(own + 1) };
+    return expected[k];
+}
+static double of_row(int64_t d, int64_t k) { return of_line(d, k, true); }
+static double of_column(int64_t d, int64_t k) { return of_line(d, k, false); }
+
+TEST(every_collective_of_nested_maps)
+{
+    mf_value grid = mf_reshape(make_x(), MF_SHAPE(SIDE, SIDE));
+    EACH(mf_pmap(over_inner, "j"), grid, 17, of_row);
+    EACH(mf_pmap(over_outer, "j"), grid, 17, of_column);
+}
+
+/* ------------------------------------------------------------------ many calls that nobody waits for */
+
+static mf_value halve(mf_value v) { return mf_div(mf_add(v, mf_pmean(v, "i")), 2); }
+
+TEST(many_calls_in_flight)
+{
+    enum { CALLS = 300 };
+    mf_value x = make_x(), chain = x, apart[CALLS];
+    for (int i = 0; i < CALLS; i++) {
+        chain = mf_call(mf_pmap(halve, "i"), chain);
+        apart[i] = mf_call(mf_pmap(broadcast, "i"), mf_mul(x, i));
+    }
+    for (int i = CALLS - 1; i >= 0; i--)
+        if (!CHECK_NEAR(mf_item_f64(mf_get(apart[i], 5)), i * x_of(1000), 0))
+            break;
+    CHECK_NEAR(mf_item_f64(mf_get(chain, 9)), total(0, N) / N, 1e-5);
+}
