@@ -508,7 +508,25 @@ static void add_collective(scope *s)
                 : which == 5 ? emit_permutation(s, x, &m)
                              : emit_exchange(s, x, &m);
     fact f = s->b.error ? fact_any() : fact_of_result(e, &x.f, 0);
+    if (which == 0 && !s->b.error && m.groups->count == 0) /* which is the same on all of them: declared, and compared */
+        e = mf_emit_eqn(&s->b, &mf_op_check_replicated, &(mf_replicated_params){ m.axes, mf_intern("sum") }, &e->out[0], 1);
     add_results(s, e, &f);
+}
+
+/* ------------------------------------------------------------------ complex numbers
+ * Scopes hold real ones: (a + b i) (conj(b) + a i), taken apart again. */
+
+static void add_complex(scope *s)
+{
+    const mf_type *t = small_type(s);
+    if (mf_dtype_size(t->dtype) < 4)
+        t = mf_type_with_dtype(t, MF_F32);
+    slot a = scope_value(s, t, -2, 2, false), b = scope_value(s, t, -2, 2, false);
+    mf_variable *z = mf_emit(&s->b, &mf_op_complex, NULL, 2, a.v, b.v), *w = mf_emit(&s->b, &mf_op_complex, NULL, 2, b.v, a.v);
+    z = mf_emit(&s->b, &mf_op_mul, NULL, 2, z, mf_emit(&s->b, &mf_op_conj, NULL, 1, w));
+    mf_variable *parts[2] = { mf_emit(&s->b, &mf_op_real, NULL, 1, z), mf_emit(&s->b, &mf_op_imag, NULL, 1, z) };
+    for (int i = 0; i < 2 && !s->b.error; i++)
+        scope_add(s, parts[i], fact_range(-8, 8, false));
 }
 
 void add_nested(scope *s)
@@ -519,7 +537,8 @@ void add_nested(scope *s)
     }
     if (s->depth > 2 || !s->count)
         return;
-    switch (pick(s->g, 9)) {
+    switch (pick(s->g, 10)) {
+    case 9: add_complex(s); break;
     case 0: add_call(s); break;
     case 1: add_cond(s); break;
     case 2: add_scan(s); break;

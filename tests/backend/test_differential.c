@@ -273,6 +273,36 @@ static void watch_crashes(void)
     }
 }
 
+static bool *seen; /* by op: a program had it */
+
+static void note_ops(const mf_program *p)
+{
+    for (int i = 0; i < p->eqn_count; i++) {
+        const mf_eqn *e = p->eqns[i];
+        for (int k = 0; k < mf_op_count(); k++)
+            seen[k] = seen[k] || mf_op_at(k) == e->op;
+        for (int k = 0; k < mf_params_program_count(e->op, e->params); k++)
+            note_ops(*mf_params_program_at(e->op, e->params, k));
+    }
+}
+
+/* Rows that no program can have, and why; every other one must have been in one. */
+static void check_ops(void)
+{
+    static const char *const left_out[] = {
+        "bitcast_convert_type", /* the same bits mean another number in double precision */
+        "custom_jvp_call",      /* their rules, and what these are made of, are C functions: transform/test_custom.c */
+        "custom_vjp_call", "custom_linear", NULL
+    };
+    for (int k = 0; k < mf_op_count(); k++) {
+        bool out = false;
+        for (const char *const *name = left_out; *name; name++)
+            out = out || !strcmp(*name, mf_op_at(k)->name);
+        if (!CHECK(seen[k] != out))
+            CHECK_NOTE("%s: %s", mf_op_at(k)->name, out ? "is made after all" : "no program has it");
+    }
+}
+
 static void try_seed(uint64_t seed)
 {
     generated g;
@@ -288,6 +318,7 @@ static void try_seed(uint64_t seed)
     trial t = { .g = &g, .seed = seed };
     bool same = compare(&t, g.p, &refused);
     equations += program_equations(g.p);
+    note_ops(g.p);
     refusals += refused;
     if (refused && !CHECK(!refused))
         CHECK_NOTE("MF_DIFF_SEED=%llu: %s", (unsigned long long)seed, t.what);
@@ -311,6 +342,7 @@ TEST(native_agrees_with_the_reference)
     mf_error_ignore(mf_device_set_total(GENERATED_DEVICES));
     watch_crashes();
     int64_t done = 0;
+    seen = calloc((size_t)mf_op_count() + 1, sizeof *seen);
     for (; done < count && check_failures < 3; done++)
         try_seed((uint64_t)(seed + done));
     mf_native_llvm_use = MF_LLVM_WHERE_IT_PAYS;
@@ -318,4 +350,7 @@ TEST(native_agrees_with_the_reference)
     mf_executable_inline_below(200000);
     printf("(%lld programs, %d equations; noise measured for %d results) ", (long long)done, equations, disturbed);
     CHECK_EQ_INT(refusals, 0);
+    if (done >= 2000)
+        check_ops();
+    free(seen);
 }
