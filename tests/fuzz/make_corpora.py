@@ -97,8 +97,25 @@ def data_sets():
     write("idx", "f8.gz", gzip.compress(idx(0x0E, (1, 1), struct.pack(">d", 0.5)), mtime=0))
     write("idx", "scalar.idx", idx(0x08, (), b"\x07"))
     write("idx", "none.idx", idx(0x08, (0, 28), b""))
+    record = bytes([7]) + b"\x01" * 8
+    write("cifar", "short.bin", record)
+    write("cifar", "label.bin", bytes([77]) + record)
+    write("cifar", "two.bin", (bytes([3]) + bytes(3072)) * 2)
+    write("cifar", "empty.bin", b"")
+
+
+def texts():
+    two, three = 0b00101010, 0b10101011  # how many operands, then their ranks less one or so: fuzz/subscripts.c
+    for name, code, text in (("matmul", two, "ij,jk->ik"), ("dots", two, "...ij,...jk"), ("trace", 0b1001, "ii"),
+                             ("three", three, "ij,jk,klm->im"), ("dots_at_the_end", two, "a...,b...->ab..."),
+                             ("convolution", two, "NHWC,HWIO->NHWC"), ("channels_first", two, "NCHW,OIHW->NCHW")):
+        write("subscripts", name + ".txt", bytes([code]) + text.encode())
+    for name, text in (("all", "all"), ("steps", "trace,fuse,dce"), ("number", "12"), ("large", "99999999999999999999"),
+                       ("negative", "-1"), ("commas", ",,fuse,")):
+        write("settings", name + ".txt", text.encode())
 
 
 programs()
 arrays()
 data_sets()
+texts()

@@ -50,10 +50,10 @@ static size_t mutate(uint8_t *data, size_t size, size_t room)
     }
 }
 
-static void replay(void (*target)(const uint8_t *, size_t), const uint8_t *bytes, size_t size)
+static void replay(void (*target)(const uint8_t *, size_t), const uint8_t *bytes, size_t size, int slow)
 {
     const char *wish = getenv("MF_FUZZ_COUNT"), *checked = getenv("MF_SANITIZE");
-    long count = wish ? atol(wish) : checked && *checked ? 200 : 2000;
+    long count = wish ? atol(wish) : (checked && *checked ? 200 : 2000) / slow;
     target(bytes, size);
     for (long n = 0; n < count; n++) {
         size_t room = size + 64, length = size;
@@ -69,7 +69,7 @@ static void replay(void (*target)(const uint8_t *, size_t), const uint8_t *bytes
     }
 }
 
-static int replay_file(void (*target)(const uint8_t *, size_t), const char *folder, const char *name)
+static int replay_file(void (*target)(const uint8_t *, size_t), const char *folder, const char *name, int slow)
 {
     static uint8_t bytes[1 << 16];
     char path[4096];
@@ -83,11 +83,12 @@ static int replay_file(void (*target)(const uint8_t *, size_t), const char *fold
     state = size;
     for (const char *c = name; *c; c++)
         state = state * 31 + (unsigned char)*c;
-    replay(target, bytes, size);
+    replay(target, bytes, size, slow);
     return 1;
 }
 
-static void replay_all(const char *corpus, void (*target)(const uint8_t *, size_t))
+/* `slow`: how many times slower than a parse of some bytes. */
+static void replay_all(const char *corpus, void (*target)(const uint8_t *, size_t), int slow)
 {
     char folder[4000];
     int files = 0;
@@ -96,12 +97,15 @@ static void replay_all(const char *corpus, void (*target)(const uint8_t *, size_
     REQUIRE(d);
     for (const struct dirent *e; (e = readdir(d));)
         if (e->d_name[0] != '.')
-            files += replay_file(target, folder, e->d_name);
+            files += replay_file(target, folder, e->d_name, slow);
     closedir(d);
     CHECK(files > 3);
 }
 
-TEST(programs) { replay_all("program", fuzz_program); }
-TEST(npy) { replay_all("npy", fuzz_npy); }
-TEST(npz) { replay_all("npz", fuzz_npz); }
-TEST(idx) { replay_all("idx", fuzz_idx); }
+TEST(programs) { replay_all("program", fuzz_program, 1); }
+TEST(npy) { replay_all("npy", fuzz_npy, 1); }
+TEST(npz) { replay_all("npz", fuzz_npz, 1); }
+TEST(idx) { replay_all("idx", fuzz_idx, 1); }
+TEST(cifar) { replay_all("cifar", fuzz_cifar, 100); }
+TEST(subscripts) { replay_all("subscripts", fuzz_subscripts, 10); }
+TEST(settings) { replay_all("settings", fuzz_settings, 1); }
