@@ -18,9 +18,11 @@ typedef struct rewrite {
 
 static mf_program *walk(rewrite *r, const mf_program *p, const mf_axis_env *env, mf_error_object **error);
 
+static mf_dtype widest(mf_dtype d) { return mf_dtype_is_float(d) ? MF_F64 : mf_dtype_is_complex(d) ? MF_C128 : d; }
+
 static const mf_type *retyped(const rewrite *r, const mf_type *t)
 {
-    return r->widen && mf_dtype_is_float(t->dtype) ? mf_type_get(MF_F64, t->weak, t->rank, t->dims) : t;
+    return r->widen ? mf_type_get(widest(t->dtype), t->weak, t->rank, t->dims) : t;
 }
 
 /* ------------------------------------------------------------------ params */
@@ -68,7 +70,7 @@ static void convert_dtypes(const rewrite *r, const mf_op *op, room *params)
     for (const mf_param *f = op->params; r->widen && f && f->name; f++)
         if (f->kind == MF_PARAM_DTYPE) {
             mf_dtype *d = (mf_dtype *)(void *)(params->bytes + f->offset);
-            *d = mf_dtype_is_float(*d) ? MF_F64 : *d;
+            *d = widest(*d);
         }
 }
 
@@ -175,7 +177,7 @@ static mf_variable *copy_constant(const rewrite *r, mf_builder *b, const mf_vari
     if (type == v->type)
         return mf_builder_constant(b, a);
     mf_array *wide = mf_array_new(type);
-    mf_error_object *error = mf_array_copy_out(a, MF_F64, mf_array_data(wide));
+    mf_error_object *error = mf_array_copy_out(a, type->dtype, mf_array_data(wide));
     mf_variable *made = mf_builder_constant(b, wide);
     if (error)
         mf_builder_fail(b, error);
