@@ -270,3 +270,39 @@ TEST(large_ones_are_joined_by_themselves)
     CHECK(joined_steps(sized(layer_norm, 512, 1024)) >= 5);
     CHECK_EQ_INT(joined_steps(sized(softmax, 4, 8)), 0);
 }
+
+/* ------------------------------------------------------------------ images */
+
+#define ONES \
+    "rhs_dilation=(1,1), feature_group_count=1, batch_group_count=1, padding_low=(1,1), padding_high=(1,1), lhs_dilation=(1,1), window_strides=(1,1)"
+#define PLAIN \
+    "window=(1,2,2,1), strides=(1,2,2,1), padding_low=(0,0,0,0), padding_high=(0,0,0,0), base_dilation=(1,1,1,1), window_dilation=(1,1,1,1)"
+
+/* R images of C channels. Some are a call's, some fill several; one is too small for a block of its own. */
+static void compare_images(const char *format)
+{
+    static const int sizes[][2] = { { 1, 8 }, { 6, 8 }, { 5, 8 }, { 7, 32 }, { 4, 1 } };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        compare(sized(format, sizes[i][0], sizes[i][1]));
+}
+
+TEST(convolved_rectified_pooled)
+{
+    compare_images(
+        "program (x: f32[R,16,16,C], w: f32[3,3,C,16], b: f32[16]) {\n"
+        " y: f32[R,16,16,16] = conv_general_dilated[lhs_spec=(0,3,1,2), rhs_spec=(3,2,0,1), out_spec=(0,3,1,2), " ONES "] x w\n"
+        " c: f32[R,16,16,16] = broadcast_in_dim[shape=(R,16,16,16), broadcast_dimensions=(3)] b\n"
+        " d: f32[R,16,16,16] = add y c\n z: f32[R,16,16,16] = broadcast_in_dim[shape=(R,16,16,16), broadcast_dimensions=()] 0:f32[]\n"
+        " e: f32[R,16,16,16] = max d z\n m: bool[R,16,16,16] = le d z\n"
+        " f: f32[R,8,8,16] = reduce_window_max[" PLAIN "] e\n"
+        " return e, m, f\n}");
+}
+
+TEST(back_through_a_pool_and_a_convolution)
+{
+    compare_images("program (e: f32[R,16,16,16], g: f32[R,8,8,16], w: f32[3,3,C,16]) {\n"
+                   " h: f32[R,16,16,16] = select_and_scatter_add[" PLAIN "] g e\n k: f32[R,16,16,16] = mul h e\n"
+                   " r: f32[3,3,C,16] = rev[axes=(0,1)] w\n"
+                   " y: f32[R,16,16,C] = conv_general_dilated[lhs_spec=(0,3,1,2), rhs_spec=(2,3,0,1), out_spec=(0,3,1,2), " ONES "] k r\n"
+                   " t: f32[R,16,16,C] = tanh y\n return t, k\n}");
+}

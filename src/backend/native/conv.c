@@ -1,26 +1,29 @@
 /* Convolutions by oneDNN. The gradients come as convolutions too (ops/conv.c): of the spread cotangent with the reversed kernel, and of
  * the operand with the cotangent as the kernel; here they are recognised and run as what they are, on the layouts as they lie.
  * Invariants: which primitive runs and how the batch is cut into tasks follows from shapes and dtypes alone; partial sums of the weights'
- * gradient are joined in one fixed tree. */
+ * gradient are joined in one fixed tree; an image comes from the same call alone, among many, and joined with other steps (rows.c). */
 #include "backend/native/native.h"
 #include "backend/native/kernels/dnnl.h"
 #include "backend/native/kernels/kernels.h"
 
 #include <string.h>
 
-/* Multiply-adds of a task: several hundred microseconds. */
-#define TASK_PRODUCT 1e8
-enum { MOST_TASKS = 16 };
+/* Multiply-adds of a task that gives images; of one whose sum is a part of the whole; of a call, which costs a microsecond besides. */
+#define TASK_PRODUCT 2e7
+#define SUM_PRODUCT  1e8
+#define CALL_PRODUCT 5e5
+enum { MOST_TASKS = 16, BLOCK_BYTES = 512 << 10 };
 
 typedef struct conv_step {
     mf_native_step step;
-    mf_dnnl_conv d;    /* of a whole task */
-    mf_dtype from;     /* stored; d.dtype: computed */
-    int64_t offset[2]; /* elements, of the operands */
-    int64_t counts[3]; /* elements of the operands' memory and of the result, when they are converted */
-    int64_t skip[2];   /* elements from task to task, of in0 and in1 or the result */
+    mf_dnnl_conv d;                   /* of a whole call */
+    mf_dtype from;                    /* stored; d.dtype: computed */
+    int64_t offset[2];                /* elements, of the operands */
+    int64_t counts[3];                /* elements of the operands' memory and of the result */
+    int64_t in_dims[MF_DNNL_SPATIAL]; /* of operand 0 */
     const mf_dnnl_primitive *whole, *rest;
-    int64_t tasks;
+    int64_t batch, images, images_a_task, tasks; /* images: of a call */
+    bool by_images;                              /* images follow each other in memory, in operand 0 and in the result */
     size_t task_scratch;
 } conv_step;
 
@@ -184,39 +187,212 @@ static bool describe(mf_build *b, const mf_eqn *e, conv_step *s, mf_variable **r
     }
     s->offset[0] = x.offset;
     s->offset[1] = w.offset;
+    s->batch = s->d.batch;
+    for (int i = 0; i < s->d.spatial; i++)
+        s->in_dims[i] = x.dims[p->lhs_spec->at[i + 2]];
     return mf_build_materialise(b, roots[1]);
 }
 
-/* ------------------------------------------------------------------ running */
-
-typedef struct conv_task {
-    const conv_step *s;
-    const char *in0, *in1;
-    char *out, *parts, *scratch;
-    _Atomic bool failed;
-} conv_task;
+/* ------------------------------------------------------------------ running: images */
 
 static size_t aligned(int64_t bytes) { return ((size_t)bytes + 63) / 64 * 64; }
 
-static void run_task(void *context, int64_t i)
+static bool is_data(const conv_step *s) { return s->d.kind == MF_DNNL_BACKWARD_DATA; }
+
+/* Elements from image to image of operand 0 and of the result, of a convolution that gives images. */
+static int64_t in_image(const conv_step *s) { return is_data(s) ? s->d.y_strides[0] : s->d.x_strides[0]; }
+static int64_t out_image(const conv_step *s) { return is_data(s) ? s->d.x_strides[0] : s->d.y_strides[0]; }
+
+typedef struct weights {
+    const void *plain;  /* in the computing dtype */
+    const void *packed; /* as `whole` likes them, or NULL */
+} weights;
+
+typedef struct image_task {
+    const conv_step *s;
+    const char *in;
+    char *out, *scratch;
+    weights w;
+    _Atomic bool failed;
+} image_task;
+
+static size_t weights_bytes(const conv_step *s)
 {
-    conv_task *t = context;
-    const conv_step *s = t->s;
+    return aligned((int64_t)mf_dnnl_packed_bytes(s->whole)) +
+           (s->from != s->d.dtype ? aligned(s->counts[1] * mf_dtype_size(s->d.dtype)) : 0);
+}
+
+/* Where the weights are, as all calls take them: in `made`, of weights_bytes, or where they were. */
+static weights find_weights(const conv_step *s, const char *in, char *made)
+{
     int64_t size = mf_dtype_size(s->d.dtype);
-    bool weights = s->d.kind == MF_DNNL_BACKWARD_WEIGHTS;
-    const char *in1 = weights ? t->in1 + i * s->skip[1] * size : t->in1;
-    char *out = !weights ? t->out + i * s->skip[1] * size : s->tasks == 1 ? t->out : t->parts + (size_t)i * aligned(s->counts[2] * size);
+    size_t widened = s->from != s->d.dtype ? aligned(s->counts[1] * size) : 0;
+    const char *plain = widened ? made : in;
+    return (weights){ plain + s->offset[1] * size, mf_dnnl_packed_bytes(s->whole) ? made + widened : NULL };
+}
+
+/* False: out of memory. */
+static bool make_weights(const conv_step *s, const char *in, char *made, char *scratch)
+{
+    weights w = find_weights(s, in, made);
+    if (s->from != s->d.dtype)
+        mf_native_convert(s->d.dtype, made, s->from, in, s->counts[1]);
+    return !w.packed || mf_dnnl_pack(s->whole, w.plain, (void *)(uintptr_t)w.packed, scratch);
+}
+
+/* One call: `count` images, `at` the first. */
+static bool run_call(const image_task *t, const mf_dnnl_primitive *p, int64_t at, int64_t count, char *room)
+{
+    const conv_step *s = t->s;
+    int64_t size = mf_dtype_size(s->d.dtype), stored = mf_dtype_size(s->from);
+    int64_t in_count = s->by_images ? count * in_image(s) : s->counts[0], out_count = s->by_images ? count * out_image(s) : s->counts[2];
+    const char *in = t->in + at * in_image(s) * stored;
+    char *out = t->out + at * out_image(s) * stored, *result = out;
+    if (s->from != s->d.dtype) {
+        mf_native_convert(s->d.dtype, room, s->from, in, in_count);
+        in = room;
+        room += aligned(in_count * size);
+        result = room;
+        room += aligned(out_count * size);
+    }
+    in += s->offset[0] * size;
+    bool packed = t->w.packed && (p == s->whole || mf_dnnl_same_packing(p, s->whole));
+    bool ok = packed ? mf_dnnl_run_packed(p, in, t->w.packed, result, room) : mf_dnnl_run(p, in, t->w.plain, result, room);
+    if (result != out)
+        mf_native_convert(s->from, out, s->d.dtype, result, out_count);
+    return ok;
+}
+
+static size_t call_bytes(const conv_step *s)
+{
+    int64_t size = mf_dtype_size(s->d.dtype), in = s->by_images ? s->images * in_image(s) : s->counts[0];
+    int64_t out = s->by_images ? s->images * out_image(s) : s->counts[2];
+    return s->task_scratch + (s->from != s->d.dtype ? aligned(in * size) + aligned(out * size) : 0);
+}
+
+/* Images [from, to); from is a multiple of a call's images. */
+static void run_images(image_task *t, int64_t from, int64_t to, char *room)
+{
+    const conv_step *s = t->s;
+    for (int64_t at = from; at < to; at += s->images) {
+        bool all = to - at >= s->images;
+        if (!run_call(t, all ? s->whole : s->rest, at, all ? s->images : to - at, room))
+            atomic_store(&t->failed, true);
+    }
+}
+
+static void run_image_task(void *context, int64_t i)
+{
+    image_task *t = context;
+    const conv_step *s = t->s;
+    int64_t from = i * s->images_a_task, to = from + s->images_a_task < s->batch ? from + s->images_a_task : s->batch;
+    run_images(t, from, to, t->scratch + (size_t)i * call_bytes(s));
+}
+
+static mf_error_object *run_all_images(const mf_native_step *step, void *const *values, char *scratch)
+{
+    const conv_step *s = (const conv_step *)(const void *)step;
+    char *made = scratch + step->scratch_offset;
+    image_task t = { .s = s, .in = mf_step_in(step, values, 0), .out = mf_step_out(step, values, 0), .scratch = made + weights_bytes(s) };
+    if (!make_weights(s, mf_step_in(step, values, 1), made, t.scratch))
+        return mf_error_out_of_memory();
+    t.w = find_weights(s, mf_step_in(step, values, 1), made);
+    if (s->tasks == 1)
+        run_image_task(&t, 0);
+    else
+        mf_native_parallel(s->tasks, run_image_task, &t);
+    return atomic_load(&t.failed) ? mf_error_out_of_memory() : NULL;
+}
+
+/* ------------------------------------------------------------------ by rows: some images of what is joined with others */
+
+static const conv_step *of(const mf_native_step *step) { return (const conv_step *)(const void *)step; }
+
+static int64_t count_rows(const mf_native_step *step)
+{
+    const conv_step *s = of(step);
+    return s->batch % s->images == 0 ? s->batch / s->images : 0;
+}
+
+static bool can_part(const mf_native_step *step, int64_t rows)
+{
+    const conv_step *s = of(step);
+    return s->batch % rows == 0 && s->batch / rows % s->images == 0;
+}
+
+static bool reads_own_row(const mf_native_step *step, int k, int64_t rows, int64_t elements)
+{
+    const conv_step *s = of(step);
+    (void)rows;
+    return k == 0 && elements == s->counts[0];
+}
+
+static size_t prepared_bytes(const mf_native_step *step) { return weights_bytes(of(step)); }
+
+static bool prepare(const mf_native_step *step, void *const *values, char *scratch)
+{
+    const conv_step *s = of(step);
+    return !weights_bytes(s) || make_weights(s, mf_step_in(step, values, 1), values[step->prepared], scratch + step->scratch_offset);
+}
+
+static void run_part(const mf_native_step *step, void *const *values, char *scratch, int64_t rows, int64_t from, int64_t to)
+{
+    const conv_step *s = of(step);
+    int64_t each = s->batch / rows;
+    image_task t = { .s = s, .in = mf_step_in(step, values, 0), .out = mf_step_out(step, values, 0) };
+    t.w = find_weights(s, mf_step_in(step, values, 1), weights_bytes(s) ? values[step->prepared] : NULL);
+    run_images(&t, from * each, to * each, scratch + step->scratch_offset);
+}
+
+static size_t part_scratch(const mf_native_step *step) { return call_bytes(of(step)); }
+
+static const mf_row_parts parts = { .rows = count_rows,
+                                    .can = can_part,
+                                    .inside = reads_own_row,
+                                    .run = run_part,
+                                    .scratch = part_scratch,
+                                    .prepared_bytes = prepared_bytes,
+                                    .prepare = prepare,
+                                    .block_bytes = BLOCK_BYTES };
+
+/* Whether image after image of operand 0 and of the result fills its memory, so that a part of the images is a part of the memory. */
+static bool goes_by_images(const conv_step *s)
+{
+    const mf_dnnl_conv *d = &s->d;
+    const int64_t *strides = is_data(s) ? d->y_strides : d->x_strides;
+    int64_t most = s->offset[0] + ((is_data(s) ? d->out_channels : d->in_channels) - 1) * strides[1];
+    for (int i = 0; i < d->spatial; i++)
+        most += (s->in_dims[i] - 1) * strides[2 + i];
+    return s->batch * in_image(s) == s->counts[0] && s->batch * out_image(s) == s->counts[2] && most < in_image(s);
+}
+
+/* ------------------------------------------------------------------ running: weights */
+
+typedef struct weight_task {
+    const conv_step *s;
+    const char *x, *dy;
+    char *out, *parts, *scratch;
+    _Atomic bool failed;
+} weight_task;
+
+static void run_weight_task(void *context, int64_t i)
+{
+    weight_task *t = context;
+    const conv_step *s = t->s;
+    int64_t size = mf_dtype_size(s->d.dtype), first = i * s->images;
+    char *out = s->tasks == 1 ? t->out : t->parts + (size_t)i * aligned(s->counts[2] * size);
     const mf_dnnl_primitive *p = i == s->tasks - 1 && s->rest ? s->rest : s->whole;
-    if (!mf_dnnl_run(p, t->in0 + i * s->skip[0] * size, in1, out, t->scratch + (size_t)i * s->task_scratch))
+    if (!mf_dnnl_run(p, t->x + first * s->d.x_strides[0] * size, t->dy + first * s->d.y_strides[0] * size, out,
+                     t->scratch + (size_t)i * s->task_scratch))
         atomic_store(&t->failed, true);
 }
 
-static void join_parts(const conv_step *s, conv_task *t)
+static void join_parts(const conv_step *s, weight_task *t)
 {
-    const void *parts[MOST_TASKS];
+    const void *from[MOST_TASKS];
     for (int64_t i = 0; i < s->tasks; i++)
-        parts[i] = t->parts + (size_t)i * aligned(s->counts[2] * mf_dtype_size(s->d.dtype));
-    mf_all_reduce(MF_FOLD_SUM, s->d.dtype, parts, (size_t)s->tasks, t->out, (size_t)s->counts[2], false);
+        from[i] = t->parts + (size_t)i * aligned(s->counts[2] * mf_dtype_size(s->d.dtype));
+    mf_all_reduce(MF_FOLD_SUM, s->d.dtype, from, (size_t)s->tasks, t->out, (size_t)s->counts[2], false);
 }
 
 /* An operand in the computing dtype; room moves on behind what was written. */
@@ -230,27 +406,27 @@ static const char *widened(const conv_step *s, const char *in, int64_t count, ch
     return out;
 }
 
-static mf_error_object *run(const mf_native_step *step, void *const *values, char *scratch)
+static mf_error_object *run_weights(const mf_native_step *step, void *const *values, char *scratch)
 {
     const conv_step *s = (const conv_step *)(const void *)step;
     char *room = scratch + step->scratch_offset, *out = mf_step_out(step, values, 0);
     int64_t size = mf_dtype_size(s->d.dtype);
-    conv_task t = { .s = s, .out = out };
-    t.in0 = widened(s, mf_step_in(step, values, 0), s->counts[0], &room) + s->offset[0] * size;
-    t.in1 = widened(s, mf_step_in(step, values, 1), s->counts[1], &room) + s->offset[1] * size;
+    weight_task t = { .s = s, .out = out };
+    t.x = widened(s, mf_step_in(step, values, 0), s->counts[0], &room) + s->offset[0] * size;
+    t.dy = widened(s, mf_step_in(step, values, 1), s->counts[1], &room) + s->offset[1] * size;
     if (s->from != s->d.dtype) {
         t.out = room;
         room += aligned(s->counts[2] * size);
     }
     t.parts = room;
-    if (s->tasks > 1 && s->d.kind == MF_DNNL_BACKWARD_WEIGHTS)
+    if (s->tasks > 1)
         room += (size_t)s->tasks * aligned(s->counts[2] * size);
     t.scratch = room;
     if (s->tasks == 1)
-        run_task(&t, 0);
+        run_weight_task(&t, 0);
     else
-        mf_native_parallel(s->tasks, run_task, &t);
-    if (s->tasks > 1 && s->d.kind == MF_DNNL_BACKWARD_WEIGHTS)
+        mf_native_parallel(s->tasks, run_weight_task, &t);
+    if (s->tasks > 1)
         join_parts(s, &t);
     if (t.out != out)
         mf_native_convert(s->from, out, s->d.dtype, t.out, s->counts[2]);
@@ -259,22 +435,38 @@ static mf_error_object *run(const mf_native_step *step, void *const *values, cha
 
 /* ------------------------------------------------------------------ compilation */
 
-/* Cuts the batch; dy follows x. */
-static bool make_primitives(conv_step *s, double work)
+/* A call of so many multiply-adds does not pay: it is short, or reads more weights than images. */
+static bool too_few(const conv_step *s, double work)
 {
-    int64_t batch = s->d.batch, tasks = (int64_t)(work / TASK_PRODUCT);
+    return work < CALL_PRODUCT || s->images * (s->counts[0] + s->counts[2]) / s->batch < s->counts[1];
+}
+
+/* Cuts the batch into calls and tasks. A sum over images has a call a task, else calls are as small as still pays, whatever the batch and
+ * whoever asks for them: the same images in other company come from the same calls. */
+static void cut(conv_step *s, double work)
+{
+    bool sums = s->d.kind == MF_DNNL_BACKWARD_WEIGHTS;
+    int64_t batch = s->batch, tasks = (int64_t)(work / (sums ? SUM_PRODUCT : TASK_PRODUCT));
     tasks = tasks < 1 ? 1 : tasks > MOST_TASKS ? MOST_TASKS : tasks;
-    int64_t each = (batch + tasks - 1) / tasks;
-    s->tasks = (batch + each - 1) / each;
-    int64_t last = batch - (s->tasks - 1) * each;
-    bool data = s->d.kind == MF_DNNL_BACKWARD_DATA;
-    s->skip[0] = each * (data ? s->d.y_strides[0] : s->d.x_strides[0]);
-    s->skip[1] = each * (data ? s->d.x_strides[0] : s->d.y_strides[0]);
+    s->images = 1;
+    while (!sums && s->images < batch && too_few(s, (double)s->images * work / (double)batch))
+        s->images *= 2;
+    s->images = sums ? (batch + tasks - 1) / tasks : s->images < batch ? s->images : batch;
+    s->by_images = !sums && goes_by_images(s);
+    if (!s->by_images && !sums && s->from != s->d.dtype)
+        s->images = batch; /* its images are mingled in memory, and converted together */
+    s->images_a_task = ((batch + tasks - 1) / tasks + s->images - 1) / s->images * s->images;
+    s->tasks = (batch + s->images_a_task - 1) / s->images_a_task;
+}
+
+static bool make_primitives(conv_step *s)
+{
+    int64_t last = s->batch % s->images;
     s->d.batch = last;
-    s->rest = last != each ? mf_dnnl_conv_create(&s->d) : NULL;
-    s->d.batch = each;
+    s->rest = last ? mf_dnnl_conv_create(&s->d) : NULL;
+    s->d.batch = s->images;
     s->whole = mf_dnnl_conv_create(&s->d);
-    if (!s->whole || (last != each && !s->rest))
+    if (!s->whole || (last && !s->rest))
         return false;
     s->task_scratch = mf_dnnl_scratch_bytes(s->whole);
     if (s->rest && mf_dnnl_scratch_bytes(s->rest) > s->task_scratch)
@@ -283,13 +475,21 @@ static bool make_primitives(conv_step *s, double work)
     return true;
 }
 
-static void plan_scratch(conv_step *s)
+static void plan_images(conv_step *s)
+{
+    s->step.run = run_all_images;
+    s->step.scratch_bytes = weights_bytes(s) + (size_t)s->tasks * call_bytes(s);
+    s->step.parts = s->by_images ? &parts : NULL;
+}
+
+static void plan_weights(conv_step *s)
 {
     int64_t size = mf_dtype_size(s->d.dtype);
+    s->step.run = run_weights;
     s->step.scratch_bytes = (size_t)s->tasks * s->task_scratch;
     for (int i = 0; i < 3 && s->from != s->d.dtype; i++)
         s->step.scratch_bytes += aligned(s->counts[i] * size);
-    if (s->tasks > 1 && s->d.kind == MF_DNNL_BACKWARD_WEIGHTS)
+    if (s->tasks > 1)
         s->step.scratch_bytes += (size_t)s->tasks * aligned(s->counts[2] * size);
 }
 
@@ -318,10 +518,13 @@ bool mf_build_conv(mf_build *b, const mf_eqn *e)
     s->counts[0] = roots[0]->type->size;
     s->counts[1] = roots[1]->type->size;
     s->counts[2] = e->out[0]->type->size;
-    if (!make_primitives(s, flops / 2))
+    cut(s, flops / 2);
+    if (!make_primitives(s))
         return false;
-    plan_scratch(s);
-    s->step.run = run;
+    if (s->d.kind == MF_DNNL_BACKWARD_WEIGHTS)
+        plan_weights(s);
+    else
+        plan_images(s);
     s->step.cost = 500 + flops / 60;
     mf_build_step(b, &s->step, roots, 2, e->out, 1);
     return true;

@@ -525,7 +525,9 @@ static void run_part(const mf_native_step *step, void *const *values, char *scra
 static const mf_group_plan *plan_of(const mf_native_step *step) { return &of(step)->plan; }
 static int no_fold(const mf_native_step *step) { return (void)step, -1; }
 
-static const mf_row_parts parts = { any_rows, can_part, reads_own_row, plan_of, no_fold, run_part };
+static const mf_row_parts parts = {
+    .rows = any_rows, .can = can_part, .inside = reads_own_row, .group = plan_of, .fold = no_fold, .run = run_part
+};
 
 /* ------------------------------------------------------------------ the step */
 

@@ -22,10 +22,16 @@ typedef struct mf_row_parts {
     bool (*can)(const mf_native_step *s, int64_t rows);
     /* Whether row r of its results needs of operand k no more than the r-th of `rows` equal parts of that operand's memory. */
     bool (*inside)(const mf_native_step *s, int k, int64_t rows, int64_t elements);
-    const struct mf_group_plan *(*group)(const mf_native_step *s); /* NULL: it is a reduction */
-    int (*fold)(const mf_native_step *s);                          /* of a reduction: its mf_fold */
+    const struct mf_group_plan *(*group)(const mf_native_step *s); /* NULL: it is no group of loops */
+    int (*fold)(const mf_native_step *s); /* of a reduction: its mf_fold. Both are missing where a step is neither */
     /* Rows [from, to) alone. values point to where row 0 is or would be; scratch as for run, and nobody else's. */
     void (*run)(const mf_native_step *s, void *const *values, char *scratch, int64_t rows, int64_t from, int64_t to);
+    size_t (*scratch)(const mf_native_step *s); /* what `run` needs, where that is not scratch_bytes */
+    /* Before the rows begin: fills values[s->prepared], of so many bytes, from operands that no joined step makes. False: out of memory.
+     * May be NULL, or ask for no bytes; then it does not fill. */
+    size_t (*prepared_bytes)(const mf_native_step *s);
+    bool (*prepare)(const mf_native_step *s, void *const *values, char *scratch);
+    int64_t block_bytes; /* of a step that works long on a row: how much of the rows may be at hand; 0: little */
 } mf_row_parts;
 
 struct mf_native_step {
@@ -35,6 +41,7 @@ struct mf_native_step {
     const mf_row_parts *parts;          /* NULL: it runs as a whole only */
     int in_count, out_count;
     int *in, *out;  /* values */
+    int prepared;   /* the value that parts->prepare fills */
     int overwrites; /* one plus the operand whose memory result 0 may take over when nobody reads it afterwards; 0: none */
     size_t scratch_bytes, scratch_offset;
     double cost; /* nanoseconds */

@@ -54,6 +54,45 @@ static bool describe(const mf_window_params *p, const mf_type *t, mf_pool *pool)
     return true;
 }
 
+/* Images [from, to). */
+static void run_images(const pool_step *s, const char *x, const char *dy, char *out, int64_t from, int64_t to)
+{
+    mf_pool pool = s->pool;
+    pool.batch = to - from;
+    if (s->kind == POOL_MAX)
+        mf_pool_max(s->dtype, &pool, x + from * s->in_image, out + from * s->out_image);
+    else if (s->kind == POOL_SUM)
+        mf_pool_sum(s->dtype, &pool, x + from * s->in_image, out + from * s->out_image);
+    else
+        mf_pool_max_grad(s->dtype, &pool, x + from * s->in_image, dy + from * s->out_image, out + from * s->in_image);
+}
+
+/* ------------------------------------------------------------------ by rows: some images */
+
+static const pool_step *of(const mf_native_step *step) { return (const pool_step *)(const void *)step; }
+static int64_t any_rows(const mf_native_step *step) { return (void)step, 0; }
+static bool can_part(const mf_native_step *step, int64_t rows) { return of(step)->pool.batch % rows == 0; }
+
+static bool reads_own_row(const mf_native_step *step, int k, int64_t rows, int64_t elements)
+{
+    (void)rows;
+    return elements == step->eqn->in[k]->type->size;
+}
+
+static void run_part(const mf_native_step *step, void *const *values, char *scratch, int64_t rows, int64_t from, int64_t to)
+{
+    const pool_step *s = of(step);
+    bool gradient = s->kind == POOL_MAX_GRAD;
+    int64_t each = s->pool.batch / rows;
+    (void)scratch;
+    run_images(s, mf_step_in(step, values, gradient), gradient ? mf_step_in(step, values, 0) : NULL, mf_step_out(step, values, 0),
+               from * each, to * each);
+}
+
+static const mf_row_parts parts = { .rows = any_rows, .can = can_part, .inside = reads_own_row, .run = run_part };
+
+/* ------------------------------------------------------------------ as a whole */
+
 typedef struct pool_task {
     const pool_step *s;
     const char *x, *dy;
@@ -63,21 +102,13 @@ typedef struct pool_task {
 static void run_task(void *context, int64_t index)
 {
     const pool_task *t = context;
-    const pool_step *s = t->s;
-    mf_pool pool = s->pool;
-    int64_t first = index * s->images_a_task;
-    pool.batch = pool.batch - first < s->images_a_task ? pool.batch - first : s->images_a_task;
-    if (s->kind == POOL_MAX)
-        mf_pool_max(s->dtype, &pool, t->x + first * s->in_image, t->out + first * s->out_image);
-    else if (s->kind == POOL_SUM)
-        mf_pool_sum(s->dtype, &pool, t->x + first * s->in_image, t->out + first * s->out_image);
-    else
-        mf_pool_max_grad(s->dtype, &pool, t->x + first * s->in_image, t->dy + first * s->out_image, t->out + first * s->in_image);
+    int64_t from = index * t->s->images_a_task, left = t->s->pool.batch - from;
+    run_images(t->s, t->x, t->dy, t->out, from, left < t->s->images_a_task ? from + left : from + t->s->images_a_task);
 }
 
 static mf_error_object *run(const mf_native_step *step, void *const *values, char *scratch)
 {
-    const pool_step *s = (const pool_step *)(const void *)step;
+    const pool_step *s = of(step);
     bool gradient = s->kind == POOL_MAX_GRAD;
     pool_task t = { s, mf_step_in(step, values, gradient), gradient ? mf_step_in(step, values, 0) : NULL, mf_step_out(step, values, 0) };
     int64_t tasks = (s->pool.batch + s->images_a_task - 1) / s->images_a_task;
@@ -111,6 +142,7 @@ bool mf_build_pool(mf_build *b, const mf_eqn *e)
     if (t->size < 4 * TASK_ELEMENTS)
         s->images_a_task = pool.batch;
     s->step.run = run;
+    s->step.parts = &parts;
     s->step.cost = 30 + (double)t->size * (gradient ? 1.0 : 0.3);
     mf_build_step(b, &s->step, e->in, e->in_count, e->out, 1);
     return true;

@@ -136,7 +136,9 @@ static void run_part(const mf_native_step *step, void *const *values, char *scra
 static const mf_group_plan *no_group(const mf_native_step *step) { return (void)step, NULL; }
 static int fold_of(const mf_native_step *step) { return (int)of(step)->how; }
 
-static const mf_row_parts parts = { count_rows, can_part, reads_own_row, no_group, fold_of, run_part };
+static const mf_row_parts parts = {
+    .rows = count_rows, .can = can_part, .inside = reads_own_row, .group = no_group, .fold = fold_of, .run = run_part
+};
 
 /* ------------------------------------------------------------------ the step */
 

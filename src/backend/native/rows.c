@@ -15,6 +15,7 @@ enum {
     TASK_BYTES = 512 << 10,
     MOST_TASKS = 32,
     PAYS_BYTES = 64 << 10, /* below, everything is in the cache anyway */
+    PAYS_LONG = 16 << 20,  /* likewise where members work long on a row: what they hand on comes from the last cache in time */
     ALIGN = 64
 };
 
@@ -22,6 +23,9 @@ mf_rows_use mf_native_rows_use;
 
 typedef struct rows_value {
     int outside;   /* number of the operand, or that of the result behind the operands; -1: it lies in the task's own memory */
+    int same;      /* the value that takes its memory over, or -1 */
+    bool taken;    /* it has taken one over */
+    bool kept;     /* what a part prepared, in the memory that all tasks share */
     int64_t bytes; /* of a row, where it is inside */
     size_t at;
 } rows_value;
@@ -32,7 +36,7 @@ typedef struct rows_step {
     int part_count, value_count;
     mf_native_step **parts; /* their operands and results are numbers of `values` */
     rows_value *values;
-    size_t task_bytes;
+    size_t shared_bytes, task_bytes;
     mf_loop_fn *function; /* all of it for a range of rows, compiled; NULL: part by part */
     size_t buffers_at;    /* the function's, in a task's memory */
 } rows_step;
@@ -42,44 +46,91 @@ typedef struct rows_step {
 typedef struct rows_task {
     const rows_step *s;
     void *const *values;
-    char *scratch;
+    char *shared, *memories;
+    _Atomic uint32_t taken; /* memories of tasks: a bit each */
 } rows_task;
+
+/* A task's memory: the lowest that no task under way has, so that who runs one task after the other stays in the same cache lines. */
+static int take_memory(rows_task *t)
+{
+    uint32_t taken = atomic_load_explicit(&t->taken, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&t->taken, &taken, taken | (taken + 1), memory_order_acquire, memory_order_relaxed))
+        ;
+    return __builtin_ctz(~taken);
+}
+
+static void give_memory(rows_task *t, int at) { atomic_fetch_and_explicit(&t->taken, ~((uint32_t)1 << at), memory_order_release); }
 
 static char *moved(char *p, int64_t bytes) { return (char *)((uintptr_t)p + (uintptr_t)bytes); }
 
 static void run_block(const rows_step *s, void **pointers, char *memory, int64_t from, int64_t to)
 {
     for (int v = 0; v < s->value_count; v++)
-        if (s->values[v].outside < 0)
+        if (s->values[v].outside < 0 && s->values[v].same < 0 && !s->values[v].kept)
             pointers[v] = moved(memory, (int64_t)s->values[v].at - from * s->values[v].bytes);
+    for (int v = 0; v < s->value_count; v++)
+        if (s->values[v].same >= 0)
+            pointers[v] = pointers[s->values[v].same];
     for (int i = 0; i < s->part_count; i++)
         s->parts[i]->parts->run(s->parts[i], pointers, memory, s->rows, from, to);
 }
 
-static void run_task(void *context, int64_t index)
+/* Of the values that lie outside the task. */
+static void **find_pointers(const rows_task *t, char *memory)
 {
-    const rows_task *t = context;
     const rows_step *s = t->s;
-    char *memory = t->scratch + (size_t)index * s->task_bytes;
     void **pointers = (void **)(void *)memory;
     for (int v = 0; v < s->value_count; v++) {
         int k = s->values[v].outside;
         if (k >= 0)
             pointers[v] = t->values[k < s->step.in_count ? s->step.in[k] : s->step.out[k - s->step.in_count]];
+        else if (s->values[v].kept)
+            pointers[v] = t->shared + s->values[v].at;
     }
-    int64_t from = index * s->rows_a_task, end = s->rows - from < s->rows_a_task ? s->rows : from + s->rows_a_task;
+    return pointers;
+}
+
+static void run_rows(const rows_task *t, char *memory, int64_t from, int64_t to)
+{
+    const rows_step *s = t->s;
+    void **pointers = find_pointers(t, memory);
     if (s->function) {
-        s->function(pointers, (void *const *)(void *)(memory + s->buffers_at), from, end);
+        s->function(pointers, (void *const *)(void *)(memory + s->buffers_at), from, to);
         return;
     }
-    for (; from < end; from += s->rows_a_block)
-        run_block(s, pointers, memory, from, end - from < s->rows_a_block ? end : from + s->rows_a_block);
+    for (; from < to; from += s->rows_a_block)
+        run_block(s, pointers, memory, from, to - from < s->rows_a_block ? to : from + s->rows_a_block);
+}
+
+static void run_task(void *context, int64_t index)
+{
+    rows_task *t = context;
+    const rows_step *s = t->s;
+    int64_t from = index * s->rows_a_task, to = s->rows - from < s->rows_a_task ? s->rows : from + s->rows_a_task;
+    int at = take_memory(t);
+    run_rows(t, t->memories + (size_t)at * s->task_bytes, from, to);
+    give_memory(t, at);
+}
+
+static bool prepare(const rows_task *t)
+{
+    void **pointers = find_pointers(t, t->memories);
+    bool ok = true;
+    for (int i = 0; i < t->s->part_count && ok; i++) {
+        const mf_native_step *part = t->s->parts[i];
+        if (part->parts->prepare)
+            ok = part->parts->prepare(part, pointers, t->memories);
+    }
+    return ok;
 }
 
 static mf_error_object *run(const mf_native_step *step, void *const *values, char *scratch)
 {
     const rows_step *s = (const rows_step *)(const void *)step;
-    rows_task t = { s, values, scratch + step->scratch_offset };
+    rows_task t = { .s = s, .values = values, .shared = scratch + step->scratch_offset };
+    t.memories = t.shared + s->shared_bytes;
+    if (s->shared_bytes && !prepare(&t))
+        return mf_error_out_of_memory();
     if (s->tasks == 1)
         run_task(&t, 0);
     else
@@ -141,10 +192,10 @@ static void find_leads(joiner *j)
     }
 }
 
-static fate fate_of(const joiner *j, int i, bool only_linked)
+static fate fate_of(const joiner *j, int i)
 {
     const mf_native_step *s = j->steps->at[i];
-    bool can = can_join(j, s) && (!only_linked || j->linked[i]), after = false;
+    bool can = j->linked[i], after = false;
     for (int k = 0; k < s->in_count; k++) {
         int maker = j->maker[j->steps->root[s->in[k]]];
         if (maker < 0 || j->fates[maker] == BEFORE)
@@ -159,10 +210,10 @@ static fate fate_of(const joiner *j, int i, bool only_linked)
     return can ? MEMBER : after ? BEHIND : BEFORE;
 }
 
-static void find_fates(joiner *j, bool only_linked)
+static void find_fates(joiner *j)
 {
     for (int i = 0; i < j->steps->count; i++)
-        j->fates[i] = fate_of(j, i, only_linked);
+        j->fates[i] = fate_of(j, i);
 }
 
 static int root_at(const joiner *j, const mf_native_step *s, int k)
@@ -182,7 +233,7 @@ static bool touches_marked(joiner *j, int i)
     return j->linked[i];
 }
 
-/* The members that share rows with the first one, also through others. */
+/* The steps that share rows with the first one, also through others. */
 static void find_linked(joiner *j, int first)
 {
     memset(j->linked, 0, (size_t)j->steps->count * sizeof *j->linked);
@@ -192,7 +243,28 @@ static void find_linked(joiner *j, int first)
     for (bool more = true; more;) {
         more = false;
         for (int i = 0; i < j->steps->count; i++)
-            more |= j->fates[i] == MEMBER && !j->linked[i] && touches_marked(j, i);
+            more |= !j->linked[i] && can_join(j, j->steps->at[i]) && touches_marked(j, i);
+    }
+}
+
+/* Those from which the first is reached through a step that cannot join have to be done before it. */
+static void unlink_sources(joiner *j, int first)
+{
+    enum { REACHES = 1, THROUGH_OTHERS = 2 };
+    unsigned char *way = mf_build_get(j->b, (size_t)j->steps->count, 1);
+    if (!way)
+        return;
+    way[first] = REACHES;
+    for (int i = first; i >= 0; i--) {
+        if (!way[i])
+            continue;
+        unsigned char on = way[i] | (j->linked[i] ? 0 : THROUGH_OTHERS);
+        for (int k = 0; k < j->steps->at[i]->in_count; k++) {
+            int maker = j->maker[j->steps->root[j->steps->at[i]->in[k]]];
+            if (maker >= 0)
+                way[maker] |= on;
+        }
+        j->linked[i] &= !(way[i] & THROUGH_OTHERS);
     }
 }
 
@@ -221,7 +293,7 @@ static int value_of(const joiner *j, rows_step *s, int var)
         return j->local[var] - 1;
     }
     rows_value *v = &s->values[s->value_count];
-    *v = (rows_value){ .outside = -1, .bytes = j->steps->bytes[var] / j->rows };
+    *v = (rows_value){ .outside = -1, .same = -1, .bytes = j->steps->bytes[var] / j->rows };
     if (!member) {
         v->outside = s->step.in_count;
         s->step.in[s->step.in_count++] = var;
@@ -247,12 +319,96 @@ static void number_values(const joiner *j, rows_step *s)
             s->values[v].outside = s->step.in_count + ~(s->values[v].outside + 1);
 }
 
+/* How much of the rows may be at hand: where a member works long on a row, what the second-nearest cache holds. */
+static int64_t block_bytes(const joiner *j)
+{
+    int64_t most = BLOCK_BYTES;
+    for (int i = 0; i < j->steps->count; i++)
+        if (j->fates[i] == MEMBER && j->steps->at[i]->parts->block_bytes > most)
+            most = j->steps->at[i]->parts->block_bytes;
+    return most;
+}
+
+static bool reads(const mf_native_step *part, int value)
+{
+    for (int k = 0; k < part->in_count; k++)
+        if (part->in[k] == value)
+            return true;
+    return false;
+}
+
+/* Whether no part behind this one reads the value, and this one only as operand k. */
+static bool read_last(const rows_step *s, int part, int k)
+{
+    int value = s->parts[part]->in[k], times = 0;
+    for (int i = 0; i < s->parts[part]->in_count; i++)
+        times += s->parts[part]->in[i] == value;
+    for (int i = part + 1; i < s->part_count; i++)
+        times += reads(s->parts[i], value);
+    return times == 1;
+}
+
+/* A value of the block that group i reads last, and of which it makes another element by element, lies where that one is to lie. names: of
+ * its variables, operands first. */
+static void join_in_place(const joiner *j, rows_step *s, int i, const int *names)
+{
+    const mf_native_step *part = s->parts[i];
+    const mf_group_plan *plan = part->parts->group ? part->parts->group(part) : NULL;
+    const mf_program *p = j->b->program;
+    for (int o = 0; plan && o < part->out_count; o++)
+        for (int k = 0; k < part->in_count; k++) {
+            rows_value *from = &s->values[part->in[k]], *to = &s->values[part->out[o]];
+            int size = mf_dtype_size(p->vars[names[part->in_count + o]]->type->dtype);
+            if (from->outside >= 0 || from->same >= 0 || to->taken || from->bytes != to->bytes || !read_last(s, i, k) ||
+                !mf_group_in_place(plan->group, names[k], size, p))
+                continue;
+            from->same = to->same >= 0 ? to->same : part->out[o];
+            to->taken = true;
+        }
+}
+
+/* Gives the values their numbers, and memory of others where they can have it. */
+static void make_values(const joiner *j, rows_step *s)
+{
+    int **names = mf_build_get(j->b, (size_t)s->part_count, sizeof *names);
+    for (int i = 0; i < s->part_count && !j->b->error; i++) {
+        const mf_native_step *part = s->parts[i];
+        names[i] = mf_build_get(j->b, (size_t)part->in_count + (size_t)part->out_count, sizeof(int));
+        if (!names[i])
+            return;
+        memcpy(names[i], part->in, (size_t)part->in_count * sizeof(int));
+        memcpy(names[i] + part->in_count, part->out, (size_t)part->out_count * sizeof(int));
+    }
+    if (j->b->error)
+        return;
+    number_values(j, s);
+    for (int i = s->part_count - 1; i >= 0; i--)
+        join_in_place(j, s, i, names[i]);
+}
+
 static size_t rounded(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
+
+/* Values for what parts prepare before the rows begin. */
+static void keep_prepared(rows_step *s)
+{
+    for (int i = 0; i < s->part_count; i++) {
+        const mf_row_parts *parts = s->parts[i]->parts;
+        size_t bytes = parts->prepare ? parts->prepared_bytes(s->parts[i]) : 0;
+        if (!bytes)
+            continue;
+        s->values[s->value_count] = (rows_value){ .outside = -1, .same = -1, .kept = true, .at = s->shared_bytes };
+        s->parts[i]->prepared = s->value_count++;
+        s->shared_bytes += rounded(bytes);
+    }
+}
 
 /* How many rows at a time, how many tasks, and what lies where in a task's memory: pointers, the parts' scratch, the values. */
 static void plan_rows(const joiner *j, rows_step *s, int64_t bytes_a_row, size_t buffer_bytes)
 {
-    int64_t most = BLOCK_BYTES / (bytes_a_row + 1) + 1, tasks = bytes_a_row * j->rows / TASK_BYTES + 1;
+    for (int v = 0; v < s->value_count; v++)
+        bytes_a_row -= s->values[v].same >= 0 ? s->values[v].bytes : 0;
+    int64_t block = block_bytes(j), each = 4 * block > TASK_BYTES ? 4 * block : TASK_BYTES;
+    int64_t most = block / (bytes_a_row + 1) + 1, tasks = bytes_a_row * j->rows / each + 1;
     s->rows = j->rows;
     s->rows_a_block = most < j->rows ? most : j->rows;
     tasks = tasks < MOST_TASKS ? tasks : MOST_TASKS;
@@ -261,13 +417,15 @@ static void plan_rows(const joiner *j, rows_step *s, int64_t bytes_a_row, size_t
     s->tasks = (j->rows + s->rows_a_task - 1) / s->rows_a_task;
     size_t at = rounded(sizeof(void *) * (size_t)s->value_count), scratch = 0;
     for (int i = 0; i < s->part_count; i++) {
+        const mf_native_step *part = s->parts[i];
+        size_t needed = part->parts->scratch ? part->parts->scratch(part) : part->scratch_bytes;
         s->parts[i]->scratch_offset = at;
-        scratch = s->parts[i]->scratch_bytes > scratch ? s->parts[i]->scratch_bytes : scratch;
+        scratch = needed > scratch ? needed : scratch;
         s->step.cost += s->parts[i]->cost;
     }
     at += rounded(scratch);
     for (int v = 0; v < s->value_count; v++)
-        if (s->values[v].outside < 0) {
+        if (s->values[v].outside < 0 && s->values[v].same < 0 && !s->values[v].kept) {
             s->values[v].at = at;
             at += rounded((size_t)(s->values[v].bytes * s->rows_a_block));
         }
@@ -275,7 +433,7 @@ static void plan_rows(const joiner *j, rows_step *s, int64_t bytes_a_row, size_t
     if (s->function)
         at = s->buffers_at + rounded(buffer_bytes);
     s->task_bytes = at;
-    s->step.scratch_bytes = at * (size_t)s->tasks;
+    s->step.scratch_bytes = s->shared_bytes + at * (size_t)s->tasks;
 }
 
 /* Bytes of all values that go by rows, a row of them. */
@@ -299,7 +457,10 @@ static int64_t row_bytes(const joiner *j)
 static size_t compile(const joiner *j, rows_step *s)
 {
     bool *outside = mf_build_get(j->b, (size_t)s->value_count, sizeof *outside);
-    if (!outside || mf_native_llvm_use == MF_LLVM_NEVER)
+    bool loops = true;
+    for (int i = 0; i < s->part_count; i++)
+        loops &= s->parts[i]->parts->group != NULL;
+    if (!outside || !loops || mf_native_llvm_use == MF_LLVM_NEVER)
         return 0;
     for (int v = 0; v < s->value_count; v++)
         outside[v] = s->values[v].outside >= 0;
@@ -317,7 +478,7 @@ static rows_step *make_step(joiner *j, int members, int64_t bytes_a_row)
     for (int i = 0; i < j->steps->count; i++)
         most += j->fates[i] == MEMBER ? (size_t)(j->steps->at[i]->in_count + j->steps->at[i]->out_count) : 0;
     mf_native_step **parts = mf_build_get(j->b, (size_t)members, sizeof(mf_native_step *));
-    rows_value *values = mf_build_get(j->b, 2 * most, sizeof *values);
+    rows_value *values = mf_build_get(j->b, 2 * most + (size_t)members, sizeof *values);
     int *names = mf_build_get(j->b, 2 * most, sizeof *names);
     if (j->b->error)
         return NULL;
@@ -331,8 +492,10 @@ static rows_step *make_step(joiner *j, int members, int64_t bytes_a_row)
         if (j->fates[i] == MEMBER)
             s->parts[s->part_count++] = j->steps->at[i];
     memset(j->local, 0, (size_t)j->steps->var_count * sizeof *j->local);
-    number_values(j, s);
-    plan_rows(j, s, bytes_a_row, compile(j, s));
+    make_values(j, s);
+    size_t buffers = compile(j, s);
+    keep_prepared(s);
+    plan_rows(j, s, bytes_a_row, buffers);
     return s;
 }
 
@@ -387,14 +550,15 @@ static void join_around(joiner *j, int first)
     j->rows = j->steps->at[first]->parts->rows(j->steps->at[first]);
     find_makers(j);
     find_leads(j);
-    find_fates(j, false);
     find_linked(j, first);
-    find_fates(j, true);
+    unlink_sources(j, first);
+    find_fates(j);
     for (int i = 0; i < j->steps->count; i++)
         members += j->fates[i] == MEMBER;
     int64_t bytes = row_bytes(j);
-    bool pays = bytes * j->rows >= PAYS_BYTES || mf_native_rows_use == MF_ROWS_ALWAYS;
-    rows_step *s = members > 1 && bytes <= ROW_MOST && pays ? make_step(j, members, bytes) : NULL;
+    bool heavy = block_bytes(j) > BLOCK_BYTES;
+    bool pays = bytes * j->rows >= (heavy ? PAYS_LONG : PAYS_BYTES) || mf_native_rows_use == MF_ROWS_ALWAYS;
+    rows_step *s = members > 1 && (bytes <= ROW_MOST || heavy) && pays ? make_step(j, members, bytes) : NULL;
     if (!s)
         return;
     replace(j, s);
