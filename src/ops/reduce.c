@@ -205,12 +205,18 @@ static uint64_t mul_bits(uint64_t x, uint64_t y) { return x * y; }
 static float complex mul_complex_single(float complex x, float complex y)
 {
     float a = crealf(x), b = cimagf(x), c = crealf(y), d = cimagf(y);
-    return CMPLXF(a * c - b * d, a * d + b * c);
+    float parts[2] = { a * c - b * d, a * d + b * c };
+    float complex z;
+    memcpy(&z, parts, sizeof z);
+    return z;
 }
 static double complex mul_complex_real(double complex x, double complex y)
 {
     double a = creal(x), b = cimag(x), c = creal(y), d = cimag(y);
-    return CMPLX(a * c - b * d, a * d + b * c);
+    double parts[2] = { a * c - b * d, a * d + b * c };
+    double complex z;
+    memcpy(&z, parts, sizeof z);
+    return z;
 }
 static float max_single(float x, float y) { return y > x || y != y ? y : x; }
 static double max_real(double x, double y) { return y > x || y != y ? y : x; }
