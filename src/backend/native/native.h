@@ -3,7 +3,7 @@
  *
  * The way of a compilation: build.c walks the equations and makes units - fused groups of elementwise equations (fuse.c, lower.c) and
  * steps with a kernel of their own (dot.c, conv.c, pool.c, reduce.c, else evaluate.c); memory.c orders the units and places the
- * values; group.c and llvm*.c turn groups into steps.
+ * values; group.c and llvm*.c turn groups into steps; rows.c joins steps over the same rows (rows_plan.c, llvm_rows.c).
  * Invariants: a finished kernel is immutable; a step reads and writes only its values and its own piece of scratch.
  * This header does not know the kernels: they number their reductions (MF_FOLD_*) otherwise than the interface (MF_REDUCE_*). */
 #ifndef MF_NATIVE_NATIVE_H
