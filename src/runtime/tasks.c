@@ -31,11 +31,15 @@ static _Thread_local bool counted; /* this thread is one of those that work */
 
 /* ------------------------------------------------------------------ a thread's own memory */
 
-#define SCRATCH_KEPT ((size_t)1 << 20) /* more is worth a visit to the allocator */
+#define SCRATCH_KEPT  ((size_t)1 << 20) /* more is worth a visit to the allocator of arrays */
+#define SCRATCH_ALIGN 64
 
+/* Small scratch stays with its thread and is no array's memory: what is live does not depend on which threads happened to work. */
 static _Thread_local struct {
-    void *scratch;
-    size_t bytes;
+    char *kept; /* kept_bytes, and SCRATCH_ALIGN more */
+    size_t kept_bytes;
+    void *large;
+    size_t large_bytes;
     void **pointers;
     int capacity;
 } own;
@@ -46,7 +50,8 @@ static pthread_once_t own_once = PTHREAD_ONCE_INIT;
 static void own_end(void *unused)
 {
     (void)unused;
-    mf_memory_put(own.scratch, own.bytes);
+    mf_scratch_done();
+    mf_free(own.kept);
     mf_free(own.pointers);
     memset(&own, 0, sizeof own);
 }
@@ -59,28 +64,32 @@ static void own_touch(void)
     pthread_setspecific(own_key, &own);
 }
 
-static void drop_scratch(void)
-{
-    mf_memory_put(own.scratch, own.bytes);
-    own.scratch = NULL;
-    own.bytes = 0;
-}
-
 void mf_scratch_done(void)
 {
-    if (own.bytes > SCRATCH_KEPT)
-        drop_scratch();
+    mf_memory_put(own.large, own.large_bytes);
+    own.large = NULL;
+}
+
+static void *large_scratch(size_t bytes)
+{
+    mf_scratch_done();
+    own_touch();
+    own.large = mf_memory_get(bytes);
+    own.large_bytes = bytes;
+    return own.large;
 }
 
 void *mf_scratch(size_t bytes)
 {
-    if (bytes <= own.bytes)
-        return own.scratch;
-    own_touch();
-    drop_scratch();
-    own.scratch = mf_memory_get(bytes);
-    own.bytes = own.scratch ? bytes : 0;
-    return own.scratch;
+    if (bytes > SCRATCH_KEPT)
+        return large_scratch(bytes);
+    if (bytes > own.kept_bytes) {
+        own_touch();
+        mf_free(own.kept);
+        own.kept = mf_alloc(bytes + SCRATCH_ALIGN);
+        own.kept_bytes = own.kept ? bytes : 0;
+    }
+    return own.kept ? own.kept + (SCRATCH_ALIGN - (uintptr_t)own.kept % SCRATCH_ALIGN) % SCRATCH_ALIGN : NULL;
 }
 
 void **mf_pointers(int count)
