@@ -176,8 +176,19 @@ mf_variable *mf_builder_constant(mf_builder *b, mf_array *a)
 /* ---- equations */
 #define SPARE_TYPES 8 /* behind the operands, for a rule that reads on before it counts them */
 
+/* A list of numbers that is none could not be interned. */
+static bool has_lists(const mf_op *op, const void *params)
+{
+    for (const mf_param *p = op->params; p && p->name; p++)
+        if (p->kind == MF_PARAM_INTS && !*(const mf_intlist *const *)(const void *)((const char *)params + p->offset))
+            return false;
+    return true;
+}
+
 mf_error_object *mf_type_infer(mf_type_context *c, mf_variable *const *in)
 {
+    if (!has_lists(c->op, c->params))
+        return mf_error_out_of_memory();
     if (c->op->operands && c->in_count != c->op->operands)
         return mf_error_new(MF_ERROR_ARGUMENT, "%s takes %d operand%s, got %d", c->op->name, c->op->operands,
                             c->op->operands > 1 ? "s" : "", c->in_count);
