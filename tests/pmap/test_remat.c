@@ -97,10 +97,10 @@ TEST(policies)
         s[i].w = w;
         mf_function g = mf_closure(gradient, &s[i]);
         const char *again = strstr(mf_program_text(g, x), "differentiated=true");
-        bool good = CHECK_EQ_INT(occurrences(again, " sin "), counts[i][0]) & CHECK_EQ_INT(occurrences(again, " cos "), counts[i][1]) &
-                    CHECK_EQ_INT(occurrences(again, " dot_general["), counts[i][2]) & EXPECT_CLOSE(mf_call(g, x), dx, 1e-5) &
-                    EXPECT_CLOSE(mf_call(mf_jit(g), x), dx, 1e-5) &
-                    EXPECT_CLOSE(mf_call(mf_pmap(g), eight_times(x)), eight_times(dx), 1e-5) &
+        bool good = CHECK_EQ_INT(occurrences(again, " sin "), counts[i][0]) && CHECK_EQ_INT(occurrences(again, " cos "), counts[i][1]) &&
+                    CHECK_EQ_INT(occurrences(again, " dot_general["), counts[i][2]) && EXPECT_CLOSE(mf_call(g, x), dx, 1e-5) &&
+                    EXPECT_CLOSE(mf_call(mf_jit(g), x), dx, 1e-5) &&
+                    EXPECT_CLOSE(mf_call(mf_pmap(g), eight_times(x)), eight_times(dx), 1e-5) &&
                     EXPECT_CLOSE(mf_call(mf_vmap(g), eight_times(x)), eight_times(dx), 1e-5);
         if (!good)
             CHECK_NOTE("policy %d: %s", i, mf_program_text(g, x));
