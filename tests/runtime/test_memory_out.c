@@ -74,7 +74,7 @@ static bool run_once(const small_program *p, attempt *r)
 static bool one_failure(const small_program *p, attempt *r, mf_value around)
 {
     int64_t before = mf_handle_live_count();
-    bool good = run_once(p, r) & CHECK_EQ_INT(mf_handle_live_count(), before);
+    bool good = run_once(p, r) && CHECK_EQ_INT(mf_handle_live_count(), before);
     mf_clear_caches();
     MF_SCOPE;
     good = good & CHECK_STR(mf_str(around), "[[0. 1. 2.]\n [3. 4. 5.]]");
