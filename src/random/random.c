@@ -237,10 +237,11 @@ static mf_value draw_randint(void *context, mf_value key, mf_value from, mf_valu
     mf_dtype dtype = (mf_dtype)d->dtype;
     int width;
     mf_dtype word = unsigned_of(dtype, &width);
+    const int half_width = width / 2;
     mf_value keys = split_keys(&(draw){ .shape = MF_SHAPE(2) }, key);
     mf_value upper = bits(mf_get(keys, 0), d->shape, word), lower = bits(mf_get(keys, 1), d->shape, word);
     mf_value span = mf_where(mf_less_equal(to, from), mf_scalar(1, word), mf_astype(mf_sub(to, from), word));
-    mf_value half = mf_lax_rem(mf_left_shift(mf_scalar(1, word), mf_scalar(width / 2, word)), span);
+    mf_value half = mf_lax_rem(mf_left_shift(mf_scalar(1, word), mf_scalar(half_width, word)), span);
     mf_value multiplier = mf_lax_rem(mf_mul(half, half), span);
     mf_value offset = mf_lax_rem(mf_add(mf_mul(mf_lax_rem(upper, span), multiplier), mf_lax_rem(lower, span)), span);
     return mf_add(from, mf_astype(offset, dtype));
