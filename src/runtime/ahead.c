@@ -145,14 +145,20 @@ const mf_ahead *mf_ahead_of(mf_function function, mf_error_object **error)
 
 /* ---- lowering */
 
-mf_traced *mf_ahead_trace(mf_function function, const mf_value *arguments, int count, mf_signature *s, mf_leaf **leaves,
-                          mf_function_object **f, mf_error_object **error)
+mf_traced *mf_ahead_trace_here(mf_function function, const mf_value *arguments, int count, mf_signature *s, mf_leaf **leaves,
+                               mf_function_object **f, mf_error_object **error)
 {
     *f = mf_function_of(function, error);
     if (!*f)
         return NULL;
     *error = mf_signature_of_types(s, leaves, *f, arguments, count);
-    mf_traced *t = *error ? NULL : mf_function_trace(*f, s, error);
+    return *error ? NULL : mf_function_trace(*f, s, error);
+}
+
+mf_traced *mf_ahead_trace(mf_function function, const mf_value *arguments, int count, mf_signature *s, mf_leaf **leaves,
+                          mf_function_object **f, mf_error_object **error)
+{
+    mf_traced *t = mf_ahead_trace_here(function, arguments, count, s, leaves, f, error);
     if (!t || !t->capture_count)
         return t;
     *error = mf_error_new(MF_ERROR_TRACER, "%s reads a traced value of %s: it can only be lowered outside that trace", (*f)->name,

@@ -23,5 +23,8 @@ const mf_ahead *mf_ahead_of(mf_function function, mf_error_object **error);
  * mf_signature_make, freed by the caller even then. */
 mf_traced *mf_ahead_trace(mf_function function, const mf_value *arguments, int count, mf_signature *s, mf_leaf **leaves,
                           mf_function_object **f, mf_error_object **error);
+/* The same, but it may read values of the trace around it. */
+mf_traced *mf_ahead_trace_here(mf_function function, const mf_value *arguments, int count, mf_signature *s, mf_leaf **leaves,
+                               mf_function_object **f, mf_error_object **error);
 
 #endif

@@ -19,27 +19,40 @@ static void print_lowered(mf_text *t, const mf_program *p)
     mf_program_print(t, p);
 }
 
-const char *mf_lower_n(mf_function function, const mf_value *arguments, int count)
+static const char *text_of_call(mf_function function, const mf_value *arguments, int count, bool lowered)
 {
-    MF_ENTER;
     mf_error_object *error = NULL;
     mf_text text = { 0 };
     mf_signature s;
     mf_leaf few[32], *leaves = few;
     s.leaf_count = 32;
     mf_function_object *f;
-    mf_traced *t = mf_ahead_trace(function, arguments, count, &s, &leaves, &f, &error);
-    mf_program *p = t ? mf_optimize(t->program, NULL, &error) : NULL;
+    mf_traced *t = (lowered ? mf_ahead_trace : mf_ahead_trace_here)(function, arguments, count, &s, &leaves, &f, &error);
+    mf_program *p = t && lowered ? mf_optimize(t->program, NULL, &error) : NULL;
     if (p)
         print_lowered(&text, p);
-    else
+    else if (error)
         mf_text_put(&text, mf_error_text(error));
+    else
+        mf_program_print(&text, t->program);
     mf_drop(p);
     mf_drop(t);
     mf_drop(error);
     if (leaves != few)
         mf_free(leaves);
     return mf_text_to_scope(&text);
+}
+
+const char *mf_program_text_n(mf_function function, const mf_value *arguments, int count)
+{
+    MF_ENTER;
+    return text_of_call(function, arguments, count, false);
+}
+
+const char *mf_lower_n(mf_function function, const mf_value *arguments, int count)
+{
+    MF_ENTER;
+    return text_of_call(function, arguments, count, true);
 }
 
 const char *mf_stage_text(mf_function stage, mf_stage_form form)

@@ -367,26 +367,3 @@ mf_value mf_call_n(mf_function function, const mf_value *arguments, int count)
         mf_profile_words(start, MF_ROW_HOST, "call", f->name);
     return result;
 }
-
-const char *mf_program_text_n(mf_function function, const mf_value *arguments, int count)
-{
-    MF_ENTER;
-    mf_error_object *error = NULL;
-    mf_text text = { 0 };
-    mf_signature s;
-    mf_leaf few[32], *leaves = few;
-    s.leaf_count = 32;
-    mf_function_object *f = mf_function_of(function, &error);
-    if (f)
-        error = mf_signature_of_types(&s, &leaves, f, arguments, count);
-    mf_traced *t = error ? NULL : mf_function_trace(f, &s, &error);
-    if (t)
-        mf_program_print(&text, t->program);
-    else
-        mf_text_put(&text, mf_error_text(error));
-    mf_drop(t);
-    mf_drop(error);
-    if (leaves != few)
-        mf_free(leaves);
-    return mf_text_to_scope(&text);
-}
