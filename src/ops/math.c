@@ -240,8 +240,9 @@ static double erf_inv_f64(double x)
         7.5995277030017761139e-05,  -0.00021503011930044477347, -0.00013871931833623122026, 1.0103004648645343977,
         4.8499064014085844221,
     };
-    double w = -log1p(-(x * x));
-    if (fabs(x) == 1)
+    /* x * x would lose what little is left of 1 - x^2 near the ends; there 1 - |x| is exact. */
+    double a = fabs(x), w = a < 0.5 ? -log1p(-(x * x)) : -log((1 - a) * (1 + a));
+    if (a == 1)
         return x * INFINITY;
     if (w < 6.25)
         return x * horner_f64(middle, COUNT(middle), w - 3.125);

@@ -123,3 +123,29 @@ TEST(relu_slopes_where_it_is_positive_alone)
     CHECK_STR(mf_str(mf_relu(x)), "[ 0.  0.  1. nan inf  0.]");
     CHECK_STR(mf_str(mf_call(mf_grad(sum_of_relu), x)), "[0. 0. 1. 0. 1. 0.]");
 }
+
+/* 1 - x^2 must not be made of x^2: near the ends all but a few of its bits would be rounding. Values of mpmath. */
+static void check_erf_inv(const char *backend)
+{
+    static const double at[] = { 0x1.8p-1,
+                                 -0x1.ff7ced916872bp-1,
+                                 0x1.fff2e48e8a71ep-1,
+                                 0x1.ffffde7210be9p-1,
+                                 0x1.ffffffaa19c47p-1,
+                                 0x1.ffffffff24190p-1,
+                                 0x1.fffffffffffffp-1 };
+    static const double is[] = { 0x1.a07890f6b2ba1p-1, -0x1.29d311405cdb4p+1, 0x1.6022dcb01ea50p+1, 0x1.babd964830d58p+1,
+                                 0x1.0357dae0de3e0p+2, 0x1.24a92a03d21cdp+2,  0x1.7744f8f74e94ap+2 };
+    MF_SCOPE;
+    if (mf_set_default_backend(backend) != MF_OK) /* the native engine needs AVX2 or NEON */
+        return;
+    mf_value got = mf_erf_inv(mf_from_host(MF_F64, MF_SHAPE(7), at));
+    for (int i = 0; i < 7; i++)
+        CHECK_NEAR(mf_item_f64(mf_get(got, i)) / is[i], 1, 8 * 0x1p-53);
+}
+
+TEST(inverse_error_function_is_accurate_to_the_ends)
+{
+    check_erf_inv("reference");
+    check_erf_inv("native");
+}
