@@ -302,3 +302,23 @@ TEST(random_words)
             " e: u32[1], f: u32[1] = threefry2x32 k k k k\n return c, d, e, f\n}",
             0);
 }
+
+TEST(sorts)
+{
+    static const char *const types[] = { "bool", "f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64" };
+    EACH(types,
+         "program (x: $[19,300], y: $[40,7], z: $[900]) {\n a: $[19,300] = sort[axis=1, keys=1] x\n"
+         " i: i32[19,300] = iota[dtype=i32, shape=(19,300), axis=1]\n b: $[19,300], j: i32[19,300] = sort[axis=1, keys=1] x i\n"
+         " c: $[19,300] = sort[axis=0, keys=1] x\n d: $[40,7] = sort[axis=1, keys=1] y\n e: $[900] = sort[axis=0, keys=1] z\n"
+         " return a, b, j, c, d, e\n}",
+         0);
+    EACH(types,
+         "program (x: $[5,300,3], y: i8[5,300,3], z: f64[5,300,3], w: c64[5,300,3]) {\n"
+         " a: $[5,300,3], b: i8[5,300,3], c: f64[5,300,3], d: c64[5,300,3] = sort[axis=1, keys=2] x y z w\n"
+         " f: i8[5,300,3], g: f64[5,300,3], h: $[5,300,3] = sort[axis=1, keys=3] y z x\n return a, b, c, d, f, g, h\n}",
+         0);
+    compare("program (x: f32[100000], y: i32[100000], z: u32[70,1000]) {\n a: f32[100000] = sort[axis=0, keys=1] x\n"
+            " b: i32[100000] = sort[axis=0, keys=1] y\n c: u32[70,1000] = sort[axis=0, keys=1] z\n"
+            " d: f32[100000] = abs x\n f: f32[100000] = sort[axis=0, keys=1] d\n return a, b, c, f\n}",
+            0);
+}

@@ -110,4 +110,12 @@ void mf_arg_columns(int sign, mf_dtype dtype, const void *in, int64_t columns, i
 void mf_threefry_words(const uint32_t *k0, const uint32_t *k1, bool one_key, const uint32_t *x0, const uint32_t *x1, uint32_t *y0,
                        uint32_t *y1, int64_t n);
 
+/* ---- sorting a line of n < 2^32 elements; room: mf_sort_room bytes, aligned to 8 ---- */
+
+size_t mf_sort_room(const mf_dtype *key, int keys, int64_t n);
+/* The positions in ascending, stable order of the first key, the second and so on; NaN last, -0 and 0 equal. Lies in the room. */
+const uint32_t *mf_sort_order(const mf_dtype *key, int keys, const char *const *in, int64_t n, void *room);
+/* The values themselves in order, where positions are not needed for that; false: they are, and nothing is written. */
+bool mf_sort_values(mf_dtype dtype, const char *in, char *out, int64_t n, void *room);
+
 #endif

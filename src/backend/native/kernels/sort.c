@@ -1,0 +1,305 @@
+/* The order of a line: a stable radix sort of (key, position) pairs, byte by byte from the lowest, insertion where the line is short.
+ * Invariants: keys are unsigned and ordered as the values are: NaN last, -0 and 0 equal; bytes that are alike in all keys cost nothing
+ * but the count; with several keys the last one is sorted by first. */
+#include "kernels.h"
+
+#include <string.h>
+
+enum { SHORT = 48, BUCKETS = 256 };
+
+/* ---- keys */
+
+static uint32_t key_of_float(uint32_t u, uint32_t sign, uint32_t infinity, uint32_t most)
+{
+    if ((u & ~sign) > infinity)
+        return most;
+    if (u == sign)
+        return sign;
+    return u & sign ? most & ~u : u | sign;
+}
+
+static uint64_t key_of_double(uint64_t u)
+{
+    const uint64_t sign = (uint64_t)1 << 63;
+    if ((u & ~sign) > (uint64_t)0x7ff << 52)
+        return UINT64_MAX;
+    if (u == sign)
+        return sign;
+    return u & sign ? ~u : u | sign;
+}
+
+#define READ(type) \
+    type u;        \
+    memcpy(&u, p, sizeof u)
+
+static uint32_t key_32(mf_dtype dtype, const char *p)
+{
+    switch (dtype) {
+    case MF_F32: {
+        READ(uint32_t);
+        return key_of_float(u, 0x80000000u, 0x7f800000u, UINT32_MAX);
+    }
+    case MF_F16: {
+        READ(uint16_t);
+        return key_of_float(u, 0x8000u, 0x7c00u, 0xffffu);
+    }
+    case MF_BF16: {
+        READ(uint16_t);
+        return key_of_float(u, 0x8000u, 0x7f80u, 0xffffu);
+    }
+    case MF_I32: {
+        READ(uint32_t);
+        return u ^ 0x80000000u;
+    }
+    case MF_U32: {
+        READ(uint32_t);
+        return u;
+    }
+    case MF_I16: {
+        READ(uint16_t);
+        return u ^ 0x8000u;
+    }
+    case MF_U16: {
+        READ(uint16_t);
+        return u;
+    }
+    case MF_I8: {
+        READ(uint8_t);
+        return u ^ 0x80u;
+    }
+    default: {
+        READ(uint8_t);
+        return u;
+    }
+    }
+}
+
+static uint64_t key_64(mf_dtype dtype, const char *p)
+{
+    READ(uint64_t);
+    return dtype == MF_F64 ? key_of_double(u) : dtype == MF_I64 ? u ^ (uint64_t)1 << 63 : u;
+}
+
+static bool is_64(mf_dtype dtype) { return dtype == MF_F64 || dtype == MF_I64 || dtype == MF_U64; }
+
+/* ---- pairs of 32 bits each: the key above the position */
+
+#define PAIR_KEY(x) (uint32_t)((x) >> 32)
+
+static void insert_pairs(uint64_t *a, int64_t n)
+{
+    for (int64_t i = 1; i < n; i++) {
+        uint64_t x = a[i];
+        int64_t k = i;
+        for (; k > 0 && PAIR_KEY(a[k - 1]) > PAIR_KEY(x); k--)
+            a[k] = a[k - 1];
+        a[k] = x;
+    }
+}
+
+/* Sorts a, with b as room; gives the one of the two that holds the result. */
+static uint64_t *sort_pairs(uint64_t *restrict a, uint64_t *restrict b, int64_t n)
+{
+    uint32_t count[4][BUCKETS];
+    if (n <= SHORT) {
+        insert_pairs(a, n);
+        return a;
+    }
+    memset(count, 0, sizeof count);
+    for (int64_t i = 0; i < n; i++)
+        for (int d = 0; d < 4; d++)
+            count[d][a[i] >> (32 + 8 * d) & 255]++;
+    for (int d = 0; d < 4; d++) {
+        int shift = 32 + 8 * d;
+        uint32_t start = 0, *at = count[d];
+        if (at[a[0] >> shift & 255] == n)
+            continue;
+        for (int k = 0; k < BUCKETS; k++) {
+            uint32_t here = at[k];
+            at[k] = start;
+            start += here;
+        }
+        for (int64_t i = 0; i < n; i++)
+            b[at[a[i] >> shift & 255]++] = a[i];
+        uint64_t *other = a;
+        a = b;
+        b = other;
+    }
+    return a;
+}
+
+/* ---- pairs of 64 bits each */
+
+typedef struct wide {
+    uint64_t key, position;
+} wide;
+
+static void insert_wide(wide *a, int64_t n)
+{
+    for (int64_t i = 1; i < n; i++) {
+        wide x = a[i];
+        int64_t k = i;
+        for (; k > 0 && a[k - 1].key > x.key; k--)
+            a[k] = a[k - 1];
+        a[k] = x;
+    }
+}
+
+static wide *sort_wide(wide *restrict a, wide *restrict b, int64_t n)
+{
+    uint32_t count[8][BUCKETS];
+    if (n <= SHORT) {
+        insert_wide(a, n);
+        return a;
+    }
+    memset(count, 0, sizeof count);
+    for (int64_t i = 0; i < n; i++)
+        for (int d = 0; d < 8; d++)
+            count[d][a[i].key >> (8 * d) & 255]++;
+    for (int d = 0; d < 8; d++) {
+        uint32_t start = 0, *at = count[d];
+        if (at[a[0].key >> (8 * d) & 255] == n)
+            continue;
+        for (int k = 0; k < BUCKETS; k++) {
+            uint32_t here = at[k];
+            at[k] = start;
+            start += here;
+        }
+        for (int64_t i = 0; i < n; i++)
+            b[at[a[i].key >> (8 * d) & 255]++] = a[i];
+        wide *other = a;
+        a = b;
+        b = other;
+    }
+    return a;
+}
+
+/* ---- lines */
+
+#define FILL_PAIRS(dtype, size)     \
+    for (int64_t i = 0; i < n; i++) \
+    a[i] = (uint64_t)key_32(dtype, in + i * (size)) << 32 | (uint32_t)i
+
+/* A constant dtype lets the compiler see one conversion in the loop. */
+static void first_pairs(uint64_t *a, mf_dtype dtype, const char *in, int64_t n)
+{
+    switch (dtype) {
+    case MF_F32: FILL_PAIRS(MF_F32, 4); break;
+    case MF_I32: FILL_PAIRS(MF_I32, 4); break;
+    case MF_U32: FILL_PAIRS(MF_U32, 4); break;
+    case MF_F16: FILL_PAIRS(MF_F16, 2); break;
+    case MF_BF16: FILL_PAIRS(MF_BF16, 2); break;
+    case MF_I16: FILL_PAIRS(MF_I16, 2); break;
+    case MF_U16: FILL_PAIRS(MF_U16, 2); break;
+    case MF_I8: FILL_PAIRS(MF_I8, 1); break;
+    default: FILL_PAIRS(MF_U8, 1); break;
+    }
+}
+
+static int key_size(mf_dtype dtype)
+{
+    bool one = dtype == MF_BOOL || dtype == MF_I8 || dtype == MF_U8;
+    return one ? 1 : dtype == MF_F32 || dtype == MF_I32 || dtype == MF_U32 ? 4 : 2;
+}
+
+/* The order so far, sorted by one more key; order NULL: as they come. */
+static void order_narrow(uint32_t *order, bool first, mf_dtype dtype, const char *in, int64_t n, void *room)
+{
+    uint64_t *a = room, *b = a + n;
+    int size = key_size(dtype);
+    if (first)
+        first_pairs(a, dtype, in, n);
+    else
+        for (int64_t i = 0; i < n; i++)
+            a[i] = (uint64_t)key_32(dtype, in + (int64_t)order[i] * size) << 32 | order[i];
+    a = sort_pairs(a, b, n);
+    for (int64_t i = 0; i < n; i++)
+        order[i] = (uint32_t)a[i];
+}
+
+static void order_wide(uint32_t *order, bool first, mf_dtype dtype, const char *in, int64_t n, void *room)
+{
+    wide *a = room, *b = a + n;
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t at = first ? (uint32_t)i : order[i];
+        a[i] = (wide){ key_64(dtype, in + (int64_t)at * 8), at };
+    }
+    a = sort_wide(a, b, n);
+    for (int64_t i = 0; i < n; i++)
+        order[i] = (uint32_t)a[i].position;
+}
+
+size_t mf_sort_room(const mf_dtype *key, int keys, int64_t n)
+{
+    size_t pair = sizeof(uint64_t);
+    for (int k = 0; k < keys; k++)
+        pair = is_64(key[k]) ? sizeof(wide) : pair;
+    return (size_t)n * (2 * pair + sizeof(uint32_t));
+}
+
+const uint32_t *mf_sort_order(const mf_dtype *key, int keys, const char *const *in, int64_t n, void *room)
+{
+    bool wide_keys = mf_sort_room(key, keys, 1) > 2 * sizeof(uint64_t) + sizeof(uint32_t);
+    uint32_t *order = (uint32_t *)(void *)((char *)room + (size_t)n * 2 * (wide_keys ? sizeof(wide) : sizeof(uint64_t)));
+    for (int k = keys - 1; k >= 0; k--) {
+        if (is_64(key[k]))
+            order_wide(order, k == keys - 1, key[k], in[k], n, room);
+        else
+            order_narrow(order, k == keys - 1, key[k], in[k], n, room);
+    }
+    return order;
+}
+
+/* ---- integers alone: the keys are the values */
+
+static uint32_t *sort_words(uint32_t *restrict a, uint32_t *restrict b, int64_t n)
+{
+    uint32_t count[4][BUCKETS];
+    memset(count, 0, sizeof count);
+    for (int64_t i = 0; i < n; i++)
+        for (int d = 0; d < 4; d++)
+            count[d][a[i] >> (8 * d) & 255]++;
+    for (int d = 0; d < 4; d++) {
+        uint32_t start = 0, *at = count[d];
+        if (at[a[0] >> (8 * d) & 255] == n)
+            continue;
+        for (int k = 0; k < BUCKETS; k++) {
+            uint32_t here = at[k];
+            at[k] = start;
+            start += here;
+        }
+        for (int64_t i = 0; i < n; i++)
+            b[at[a[i] >> (8 * d) & 255]++] = a[i];
+        uint32_t *other = a;
+        a = b;
+        b = other;
+    }
+    return a;
+}
+
+bool mf_sort_values(mf_dtype dtype, const char *in, char *out, int64_t n, void *room)
+{
+    uint32_t *a = room, *b = a + n, sign = 0x80000000u;
+    bool minus_zero = false;
+    if (n <= SHORT || (dtype != MF_F32 && dtype != MF_I32 && dtype != MF_U32))
+        return false;
+    memcpy(a, in, (size_t)n * sizeof *a);
+    if (dtype == MF_F32) {
+        for (int64_t i = 0; i < n; i++)
+            minus_zero |= a[i] == sign;
+        if (minus_zero)
+            return false;
+        for (int64_t i = 0; i < n; i++)
+            a[i] = (a[i] & ~sign) > 0x7f800000u ? UINT32_MAX : a[i] & sign ? ~a[i] : a[i] | sign;
+    } else if (dtype == MF_I32) {
+        for (int64_t i = 0; i < n; i++)
+            a[i] ^= sign;
+    }
+    a = sort_words(a, b, n);
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t u = a[i];
+        u = dtype == MF_U32 ? u : dtype == MF_I32 ? u ^ sign : u & sign ? u ^ sign : ~u;
+        memcpy(out + i * 4, &u, sizeof u);
+    }
+    return true;
+}

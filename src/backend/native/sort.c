@@ -1,0 +1,124 @@
+/* sort as a step: lines are laid row by row if they are not, the keys give each line's order, the operands follow it.
+ * Invariant: the order is total (stable, NaN last), so neither the cutting nor the kernel's ways show in a result. */
+#include "backend/native/kernels/kernels.h"
+#include "backend/native/native.h"
+
+#include <string.h>
+
+enum { MOST_OPERANDS = 16, TASKS = 16, TASKS_FROM = 1 << 13 };
+
+typedef struct sort_step {
+    mf_native_step step;
+    int64_t outer, n, inner, lines, lines_a_task;
+    int keys;
+    mf_dtype dtype[MOST_OPERANDS];
+    size_t task_room, turned; /* bytes: of a task's room; of all operands together, laid row by row */
+} sort_step;
+
+typedef struct sort_task {
+    const sort_step *s;
+    const char *in[MOST_OPERANDS];
+    char *out[MOST_OPERANDS], *room;
+} sort_task;
+
+#define FOLLOW(size)                \
+    for (int64_t i = 0; i < n; i++) \
+    memcpy(out + i * (size), in + (int64_t)order[i] * (size), size)
+
+static void follow(int size, char *restrict out, const char *restrict in, const uint32_t *order, int64_t n)
+{
+    switch (size) {
+    case 1: FOLLOW(1); break;
+    case 2: FOLLOW(2); break;
+    case 4: FOLLOW(4); break;
+    case 8: FOLLOW(8); break;
+    default: FOLLOW(16); break;
+    }
+}
+
+static void sort_line(const sort_task *t, int64_t line, void *room)
+{
+    const sort_step *s = t->s;
+    const char *in[MOST_OPERANDS];
+    for (int k = 0; k < s->step.in_count; k++)
+        in[k] = t->in[k] + line * s->n * mf_dtype_size(s->dtype[k]);
+    if (s->step.in_count == 1 && mf_sort_values(s->dtype[0], in[0], t->out[0] + line * s->n * mf_dtype_size(s->dtype[0]), s->n, room))
+        return;
+    const uint32_t *order = mf_sort_order(s->dtype, s->keys, in, s->n, room);
+    for (int k = 0; k < s->step.in_count; k++) {
+        int size = mf_dtype_size(s->dtype[k]);
+        follow(size, t->out[k] + line * s->n * size, in[k], order, s->n);
+    }
+}
+
+static void run_task(void *context, int64_t index)
+{
+    const sort_task *t = context;
+    int64_t first = index * t->s->lines_a_task, end = first + t->s->lines_a_task < t->s->lines ? first + t->s->lines_a_task : t->s->lines;
+    for (int64_t i = first; i < end; i++)
+        sort_line(t, i, t->room + (size_t)index * t->s->task_room);
+}
+
+/* Between outer × n × inner and outer × inner × n. */
+static void turn(const sort_step *s, int size, char *out, const char *in, bool back)
+{
+    const int64_t n = s->n, inner = s->inner, dims[3] = { s->outer, back ? n : inner, back ? inner : n };
+    const int64_t to[3] = { n * inner * size, dims[2] * size, size }, from[3] = { n * inner * size, size, dims[1] * size };
+    mf_native_copy(3, dims, size, out, to, in, from);
+}
+
+static mf_error_object *run(const mf_native_step *step, void *const *values, char *scratch)
+{
+    const sort_step *s = (const sort_step *)(const void *)step;
+    sort_task t = { .s = s };
+    char *room = scratch + step->scratch_offset;
+    for (int k = 0; k < step->in_count; k++) {
+        int size = mf_dtype_size(s->dtype[k]);
+        size_t bytes = ((size_t)(s->lines * s->n * size) + 63) / 64 * 64;
+        t.in[k] = mf_step_in(step, values, k);
+        t.out[k] = mf_step_out(step, values, k);
+        if (s->inner == 1)
+            continue;
+        turn(s, size, room, t.in[k], false);
+        t.in[k] = room;
+        t.out[k] = room + s->turned;
+        room += bytes;
+    }
+    t.room = s->inner == 1 ? room : room + s->turned;
+    int64_t tasks = (s->lines + s->lines_a_task - 1) / s->lines_a_task;
+    if (tasks == 1)
+        run_task(&t, 0);
+    else
+        mf_native_parallel(tasks, run_task, &t);
+    for (int k = 0; k < step->in_count && s->inner > 1; k++)
+        turn(s, mf_dtype_size(s->dtype[k]), mf_step_out(step, values, k), t.out[k], true);
+    return NULL;
+}
+
+bool mf_build_sort(mf_build *b, const mf_eqn *e)
+{
+    const mf_sort_params *p = e->params;
+    const mf_type *t = e->in[0]->type;
+    if (e->op != &mf_op_sort || e->in_count > MOST_OPERANDS || t->size >= UINT32_MAX)
+        return false;
+    sort_step *s = mf_step_new(b, sizeof *s, e);
+    if (!s)
+        return true;
+    s->outer = s->inner = 1;
+    for (int i = 0; i < t->rank; i++)
+        *(i < p->axis ? &s->outer : i > p->axis ? &s->inner : &s->n) = (i == p->axis ? 1 : i < p->axis ? s->outer : s->inner) * t->dims[i];
+    s->lines = s->outer * s->inner;
+    s->keys = (int)p->keys;
+    int64_t tasks = t->size < TASKS_FROM ? 1 : s->lines < TASKS ? s->lines : TASKS;
+    s->lines_a_task = (s->lines + tasks - 1) / tasks;
+    for (int k = 0; k < e->in_count; k++) {
+        s->dtype[k] = e->in[k]->type->dtype;
+        s->turned += s->inner > 1 ? ((size_t)e->in[k]->type->bytes + 63) / 64 * 64 : 0;
+    }
+    s->task_room = (mf_sort_room(s->dtype, s->keys, s->n) + 63) / 64 * 64;
+    s->step.scratch_bytes = 2 * s->turned + (size_t)tasks * s->task_room;
+    s->step.run = run;
+    s->step.cost = 20 + (double)t->size * 8;
+    mf_build_step(b, &s->step, e->in, e->in_count, e->out, e->in_count);
+    return true;
+}
