@@ -6,15 +6,27 @@
 
 MF_BEGIN_
 
-/* ------------------------------------------------------------------ states, modules, stateful maps */
+/* ------------------------------------------------------------------ states
+ * A state is a cell that holds an array or a tree of them; functions read and write it, also inside jit, grad, vmap, pmap and control flow,
+ * where it becomes a hidden argument and result. A call that ends in an error leaves its states as they were. Handles belong to the
+ * innermost scope; the cell lives as long as a handle, module or function that names it. Reading and writing are safe from any thread, each
+ * by itself. An error in place of a value goes into nothing: it comes back from the call. */
 typedef enum mf_state_type { MF_STATE_ANY = 0, MF_PARAM_STATE, MF_BATCH_STATE, MF_RANDOM_STATE, MF_HIDDEN_STATE } mf_state_type;
 mf_state mf_param_state(mf_value initial), mf_batch_state(mf_value initial), mf_hidden_state(mf_value initial);
-mf_state mf_random_state(uint64_t seed), mf_random_state_of_key(mf_value key);
-mf_value mf_random_next(mf_state random);             /* a fresh key; advances the state */
 mf_value mf_state_value(mf_state s);                  /* state.value */
-mf_value mf_state_set_value_v(mf_state s, mf_value v);/* state.value = v; returns v */
+mf_value mf_state_set_value_v(mf_state s, mf_value v);/* state.value = v; returns v. The new value may have another shape */
+/* A random state holds a key, u32[2]. */
+mf_state mf_random_state(uint64_t seed), mf_random_state_of_key(mf_value key);
+mf_state mf_random_default(void);                     /* the process's own; its seed is 0 until mf_random_seed */
+void     mf_random_seed(uint64_t seed);
+mf_value mf_random_next(mf_state random);             /* a fresh key; advances the state. No two threads get the same one */
+
+/* Which states: all of a type (MF_STATE_ANY: all), those whose name contains the text, all but those, all. */
 mf_filter mf_of_type(mf_state_type type), mf_path_contains(const char *text), mf_not(mf_filter f), mf_everything(void);
 
+/* ------------------------------------------------------------------ modules
+ * Named states, modules and numbers, with a C function that gets the module first: mf_module_new("Affine", call, "weight", state, ...).
+ * A module can be called and transformed as a function. mf_str prints it with the types of its states' values. */
 typedef struct mf_member { const char *name; mf_state state; mf_module module; mf_value value; } mf_member;
 typedef struct mf_node_ { int kind; uint64_t handle; } mf_node_;
 mf_node_ mf_node_state(mf_state s); mf_node_ mf_node_module(mf_module m); mf_node_ mf_node_name(const char *name);
@@ -23,7 +35,7 @@ mf_module mf_module_n1(const char *type, mf_fm1 call, const mf_node_ *members, i
 mf_module mf_module_n2(const char *type, mf_fm2 call, const mf_node_ *members, int count);
 mf_state  mf_member_state(mf_module m, const char *name);
 mf_module mf_member_module(mf_module m, const char *name);
-double    mf_member_number(mf_module m, const char *name);
+double    mf_member_number(mf_module m, const char *name);          /* NaN on an error */
 mf_value  mf_module_values(mf_module m, mf_filter which);           /* nnx.split: the states' values, a dict of dicts */
 void      mf_module_update(mf_module m, mf_value values);           /* nnx.update */
 mf_function mf_module_pure(mf_module m);                            /* f(values, inputs...): flax's apply; the states stay untouched */
@@ -35,24 +47,41 @@ mf_function mf_module_pure(mf_module m);                            /* f(values,
 #define mf_apply(m, ...) mf_call(mf_module_pure(m), __VA_ARGS__)
 #endif
 
+/* ------------------------------------------------------------------ stateful maps
+ * pmap and vmap with rules for the states that the function reads and writes (brainstate's pmap2, vmap2 and StatefulMapping): along which
+ * axis each is mapped on the way in and out. The first rule whose filter accepts a state counts. A state that no rule of state_in_axes
+ * names is the same for all; one that no rule of state_out_axes names must come out the same for all.
+ * A random state that holds one key needs no rule: it is split, its devices draw from keys of their own, and the first of the n + 1 keys
+ * is what it holds afterwards, so a call with the same seed gives the same numbers. One that holds a key a device is mapped by the rules. */
 typedef struct mf_state_axis_rules {              /* flat pairs: MF_STATE_AXES(0, mf_of_type(MF_PARAM_STATE), 1, ...) */
     mf_axis axis; mf_filter states; mf_axis axis_2; mf_filter states_2; mf_axis axis_3; mf_filter states_3; mf_reserved reserved_;
 } mf_state_axis_rules;
 #ifndef __cplusplus
 #define MF_STATE_AXES(...) ((mf_state_axis_rules){ __VA_ARGS__, .reserved_ = 0 })
 #endif
-/* pmap with rules for the states that the function reads and writes: which axis of a state is mapped. A state that no rule names is
- * broadcast, and then must not come out varying. A random state that holds one key is split: its devices get keys of their own, and the
- * first of the n + 1 keys is what it holds afterwards. */
+/* A state that comes out different along the mapped axis, but no rule of state_out_axes names it: an error (MF_ERROR_AXIS) that leaves it
+ * as it was; or it is stacked along axis 0, with a warning or without. */
+typedef enum mf_unexpected { MF_UNEXPECTED_RAISE = 0, MF_UNEXPECTED_WARN, MF_UNEXPECTED_IGNORE } mf_unexpected;
+/* Maps f by these options with mf_pmap_opt, mf_vmap_opt or both; f carries its rules. */
+typedef mf_function (*mf_mapping_fn)(mf_function f, const mf_pmap_options *options);
 typedef struct mf_pmap2_options {           /* pmap's, then the states' */
     const char *axis_name; mf_axis in_axes, out_axes; mf_ints static_broadcasted_argnums, donate_argnums; mf_device_list devices;
-    const char *backend; int64_t axis_size; const mf_shape *global_arg_shapes;
-    mf_state_axis_rules state_in_axes, state_out_axes;
+    const char *backend; int64_t axis_size; const mf_shape *global_arg_shapes; mf_ints replicated_argnums;
+    mf_state_axis_rules state_in_axes, state_out_axes; mf_unexpected unexpected_out_state_mapping;
+    mf_mapping_fn mapping_fn;               /* of mf_stateful_mapping alone; NULL: vmap */
     mf_reserved reserved_;
 } mf_pmap2_options;
-mf_function mf_pmap2_opt(mf_function f, const mf_pmap2_options *o);
+/* Each makes a StatefulMapping. vmap takes of pmap's options the axes, their name and size; the others are an error (MF_ERROR_ARGUMENT). */
+mf_function mf_pmap2_opt(mf_function f, const mf_pmap2_options *o), mf_vmap2_opt(mf_function f, const mf_pmap2_options *o);
+mf_function mf_stateful_mapping_opt(mf_function f, const mf_pmap2_options *o);
+const char *mf_function_type(mf_function f);                        /* "StatefulMapping", "pmap", "jit", "module", of a C function "function"; NULL: no function */
+mf_function mf_function_origin(mf_function f);                      /* what it was made of; a function that was made of none gives itself */
+mf_state_axis_rules mf_function_state_in_axes(mf_function f), mf_function_state_out_axes(mf_function f);   /* of a StatefulMapping */
+const char *mf_str_state_axis_rules(mf_state_axis_rules rules);     /* "{0: OfType(ParamState)}"; lives as long as the scope */
 #ifndef __cplusplus
 #define mf_pmap2(...) MF_TRANSFORM_(mf_pmap2_opt, mf_pmap2_options, __VA_ARGS__)
+#define mf_vmap2(...) MF_TRANSFORM_(mf_vmap2_opt, mf_pmap2_options, __VA_ARGS__)
+#define mf_stateful_mapping(...) MF_TRANSFORM_(mf_stateful_mapping_opt, mf_pmap2_options, __VA_ARGS__)
 #endif
 
 MF_END_

@@ -1,11 +1,17 @@
-/* States that hold random keys: every draw takes a fresh key and moves the state on. */
+/* States that hold random keys: every draw takes a fresh key and moves the state on. Invariant: two threads never draw the same key. */
 #include <manyfold.h>
+#include <pthread.h>
 
 mf_state mf_random_state(uint64_t seed) { return mf_random_state_of_key(mf_random_key(seed)); }
 
 mf_value mf_random_next(mf_state random)
 {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
     mf_value keys = mf_random_split(mf_state_value(random), 2);
     mf_state_set_value(random, mf_get(keys, 0));
+    pthread_mutex_unlock(&lock);
     return mf_get(keys, 1);
 }
+
+void mf_random_seed(uint64_t seed) { mf_state_set_value(mf_random_default(), mf_random_key(seed)); }

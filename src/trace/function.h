@@ -64,6 +64,7 @@ typedef struct mf_function_class {
     void (*destroy)(mf_function_object *f);                        /* what the options hold; may be NULL */
     const mf_ints *(*static_argnums)(const mf_function_object *f); /* NULL: none */
     const mf_ints *(*donate_argnums)(const mf_function_object *f); /* NULL: none */
+    void (*print)(mf_text *t, const mf_function_object *f);        /* NULL: the name */
 } mf_function_class;
 
 struct mf_function_object {

@@ -208,11 +208,26 @@ mf_value mf_full_like(mf_value x, mf_value fill)
 
 static void print_object(mf_text *t, mf_object *o, bool inside);
 
-static void print_tree(mf_text *t, const mf_structure *s, mf_object *const *leaves, int *next)
+static void print_shape(mf_text *t, mf_object *o, bool inside)
+{
+    const mf_type *type = mf_object_type(o);
+    if (!type) {
+        print_object(t, o, inside);
+        return;
+    }
+    mf_text_add(t, "ShapedArray(%s[", mf_str_dtype(type->dtype));
+    for (int i = 0; i < type->rank; i++)
+        mf_text_add(t, i ? ",%lld" : "%lld", (long long)type->dims[i]);
+    mf_text_put(t, "])");
+}
+
+typedef void (*leaf_printer)(mf_text *t, mf_object *o, bool inside);
+
+static void print_tree(mf_text *t, const mf_structure *s, mf_object *const *leaves, int *next, leaf_printer print_leaf)
 {
     static const char *const brackets[] = { [MF_NODE_TUPLE] = "()", [MF_NODE_LIST] = "[]", [MF_NODE_DICT] = "{}" };
     if (s->kind == MF_NODE_LEAF) {
-        print_object(t, leaves[(*next)++], true);
+        print_leaf(t, leaves[(*next)++], true);
         return;
     }
     if (s->kind == MF_NODE_NONE) {
@@ -224,7 +239,7 @@ static void print_tree(mf_text *t, const mf_structure *s, mf_object *const *leav
         mf_text_put(t, i ? ", " : "");
         if (s->kind == MF_NODE_DICT)
             mf_text_add(t, "'%s': ", s->keys->at[i]);
-        print_tree(t, s->children[i], leaves, next);
+        print_tree(t, s->children[i], leaves, next, print_leaf);
     }
     mf_text_put(t, s->kind == MF_NODE_TUPLE && s->child_count == 1 ? "," : "");
     mf_text_putn(t, brackets[s->kind] + 1, 1);
@@ -248,7 +263,7 @@ static void print_object(mf_text *t, mf_object *o, bool inside)
     else if (mf_struct_type(o))
         mf_text_put(t, mf_type_name(mf_struct_type(o)));
     else if (mf_object_is(o, &mf_tree_class))
-        print_tree(t, ((const mf_tree *)o)->structure, ((const mf_tree *)o)->leaves, &next);
+        print_tree(t, ((const mf_tree *)o)->structure, ((const mf_tree *)o)->leaves, &next, print_object);
     else if (mf_object_is(o, &mf_error_class))
         print_error(t, (mf_error_object *)o);
     else if (mf_static_text(o) && !inside)
@@ -257,6 +272,15 @@ static void print_object(mf_text *t, mf_object *o, bool inside)
         mf_static_print(t, (const mf_static_object *)o);
     else
         mf_text_add(t, "<%s>", o->kind->name);
+}
+
+void mf_print_shapes(mf_text *t, mf_object *value)
+{
+    int next = 0;
+    if (mf_object_is(value, &mf_tree_class))
+        print_tree(t, ((const mf_tree *)value)->structure, ((const mf_tree *)value)->leaves, &next, print_shape);
+    else
+        print_shape(t, value, true);
 }
 
 const char *mf_str_value(mf_value v)
@@ -275,7 +299,9 @@ const char *mf_str_function(mf_function f)
     mf_text t = { 0 };
     mf_error_object *error = NULL;
     const mf_function_object *o = mf_function_of(f, &error);
-    if (o)
+    if (o && o->kind->print)
+        o->kind->print(&t, o);
+    else if (o)
         mf_text_put(&t, o->name ? o->name : o->kind->name);
     else
         print_error(&t, error);
@@ -283,7 +309,7 @@ const char *mf_str_function(mf_function f)
     return mf_text_to_scope(&t);
 }
 
-static const char *state_type_name(int type)
+const char *mf_state_type_name(int type)
 {
     static const char *const names[] = { "State", "ParamState", "BatchState", "RandomState", "HiddenState" };
     return names[type >= 0 && type <= MF_HIDDEN_STATE ? type : 0];
@@ -296,7 +322,7 @@ const char *mf_str_state(mf_state s)
     mf_state_cell *cell = (mf_state_cell *)mf_handle_get_as(s.handle, &mf_state_class);
     mf_object *value = cell ? mf_cell_value(cell) : mf_retain(mf_handle_get(s.handle));
     if (cell)
-        mf_text_add(&t, "%s(", state_type_name(cell->type));
+        mf_text_add(&t, "%s(", mf_state_type_name(cell->type));
     print_object(&t, value, false);
     mf_text_put(&t, cell ? ")" : "");
     mf_drop(value);
@@ -306,7 +332,7 @@ const char *mf_str_state(mf_state s)
 static void print_filter(mf_text *t, const mf_filter_object *f)
 {
     switch (f->kind) {
-    case 1: mf_text_add(t, "OfType(%s)", state_type_name(f->type)); break;
+    case 1: mf_text_add(t, "OfType(%s)", mf_state_type_name(f->type)); break;
     case 2: mf_text_add(t, "PathContains('%s')", f->text); break;
     case 3:
         mf_text_put(t, "Not(");
@@ -329,11 +355,24 @@ const char *mf_str_filter(mf_filter filter)
     return mf_text_to_scope(&t);
 }
 
-const char *mf_str_module(mf_module m)
+static void print_rule(mf_text *t, mf_axis axis, mf_filter states)
+{
+    if (!states.handle)
+        return;
+    mf_text_put(t, t->count > 1 ? ", " : "");
+    mf_text_add(t, axis == MF_NONE ? "None: " : "%lld: ", (long long)axis);
+    mf_text_put(t, mf_str_filter(states));
+}
+
+const char *mf_str_state_axis_rules(mf_state_axis_rules r)
 {
     MF_ENTER;
     mf_text t = { 0 };
-    print_object(&t, mf_handle_get(m.handle), false);
+    mf_text_put(&t, "{");
+    print_rule(&t, r.axis, r.states);
+    print_rule(&t, r.axis_2, r.states_2);
+    print_rule(&t, r.axis_3, r.states_3);
+    mf_text_put(&t, "}");
     return mf_text_to_scope(&t);
 }
 

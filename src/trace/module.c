@@ -4,7 +4,6 @@
 
 #include <manyfold/state.h>
 #include <math.h>
-#include <pthread.h>
 #include <string.h>
 
 typedef struct module_member {
@@ -155,6 +154,55 @@ double mf_member_number(mf_module m, const char *name)
     return found ? found->number : (double)NAN;
 }
 
+/* ---- words */
+
+static void put_indented(mf_text *t, int depth, const char *name) { mf_text_add(t, "\n%*s%s=", 2 * depth, "", name); }
+
+/* Affine(
+ *   weight=ParamState(
+ *     value=ShapedArray(float32[2,4])
+ *   )
+ * ) */
+static void print_module(mf_text *t, const module_object *m, int depth)
+{
+    mf_text_add(t, "%s(", m->type);
+    for (int i = 0; i < m->count; i++) {
+        const module_member *x = &m->members[i];
+        mf_text_put(t, i ? "," : "");
+        put_indented(t, depth + 1, x->name);
+        if (x->kind == MEMBER_MODULE) {
+            print_module(t, (const module_object *)x->object, depth + 1);
+        } else if (x->kind == MEMBER_NUMBER) {
+            mf_text_add(t, "%.12g", x->number);
+        } else {
+            const mf_state_cell *c = (const mf_state_cell *)x->object;
+            mf_object *value = mf_cell_value((mf_state_cell *)x->object);
+            mf_text_add(t, "%s(", mf_state_type_name(c->type));
+            put_indented(t, depth + 2, "value");
+            mf_print_shapes(t, value);
+            mf_text_add(t, "\n%*s)", 2 * (depth + 1), "");
+            mf_drop(value);
+        }
+    }
+    mf_text_add(t, m->count ? "\n%*s)" : ")", 2 * depth, "");
+}
+
+const char *mf_str_module(mf_module handle)
+{
+    MF_ENTER;
+    mf_text t = { 0 };
+    mf_error_object *e = NULL;
+    const module_object *m = module_of(handle, &e);
+    if (m) {
+        print_module(&t, m, 0);
+    } else {
+        mf_error_see(e);
+        mf_text_put(&t, e->message);
+        mf_drop(e);
+    }
+    return mf_text_to_scope(&t);
+}
+
 /* ---- modules as functions: options are the module itself */
 
 typedef struct module_options {
@@ -180,11 +228,19 @@ static mf_value module_call(mf_function_object *f, const mf_value *a, int count)
     return r;
 }
 
+static void module_function_print(mf_text *t, const mf_function_object *f)
+{
+    print_module(t, (const module_object *)((const module_options *)f->options)->module, 0);
+}
+
 static const char *module_name(const void *options) { return ((const module_object *)((const module_options *)options)->module)->type; }
 
-static const mf_function_class module_function_class = {
-    .name = "module", .trace = mf_trace_by_calling, .call = module_call, .name_of = module_name, .destroy = options_destroy
-};
+static const mf_function_class module_function_class = { .name = "module",
+                                                         .trace = mf_trace_by_calling,
+                                                         .call = module_call,
+                                                         .name_of = module_name,
+                                                         .destroy = options_destroy,
+                                                         .print = module_function_print };
 
 mf_function mf_fn_module(mf_module handle)
 {
@@ -320,78 +376,4 @@ mf_function mf_module_pure(mf_module handle)
         return (mf_function){ mf_handle_new(e) };
     module_options o = { mf_retain(m) };
     return mf_function_make(&pure_class, NULL, &o, sizeof o);
-}
-
-/* ---- states */
-
-static mf_state state_make(int type, mf_value initial)
-{
-    mf_error_object *e = NULL;
-    mf_state_cell *c = mf_cell_new(type, initial, &e);
-    return (mf_state){ mf_handle_new(c ? (void *)c : (void *)e) };
-}
-
-mf_state mf_param_state(mf_value initial) { return state_make(MF_PARAM_STATE, initial); }
-mf_state mf_batch_state(mf_value initial) { return state_make(MF_BATCH_STATE, initial); }
-mf_state mf_hidden_state(mf_value initial) { return state_make(MF_HIDDEN_STATE, initial); }
-mf_state mf_random_state_of_key(mf_value key) { return state_make(MF_RANDOM_STATE, key); }
-
-static mf_state_cell *cell_of(mf_state s, mf_value *error)
-{
-    mf_object *o = mf_handle_get(s.handle);
-    if (mf_object_is(o, &mf_state_class))
-        return (mf_state_cell *)o;
-    *error = mf_object_is(o, &mf_error_class) ? mf_value_of(o) : mf_fail(MF_ERROR_ARGUMENT, "this is not a state");
-    return NULL;
-}
-
-mf_value mf_state_value(mf_state s)
-{
-    MF_ENTER;
-    mf_value error;
-    mf_state_cell *c = cell_of(s, &error);
-    return c ? mf_cell_read(c) : error;
-}
-
-mf_value mf_state_set_value_v(mf_state s, mf_value v)
-{
-    MF_ENTER;
-    mf_value error;
-    mf_state_cell *c = cell_of(s, &error);
-    return c ? mf_cell_write(c, v) : error;
-}
-
-/* ---- filters */
-
-/* Interned: rules compare filters by address. Programs have a handful. */
-static mf_filter filter_make(int kind, int type, const char *text, const mf_filter_object *negated)
-{
-    const char *interned = mf_intern(text);
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static mf_filter_object *known[256];
-    static int count;
-    pthread_mutex_lock(&lock);
-    mf_filter_object *f = NULL;
-    for (int i = 0; i < count && !f; i++)
-        if (known[i]->kind == kind && known[i]->type == type && known[i]->text == interned && known[i]->negated == negated)
-            f = known[i];
-    if (!f && count < 256 && (f = mf_object_new(&mf_filter_class, sizeof *f))) {
-        f->kind = kind;
-        f->type = type;
-        f->text = interned;
-        f->negated = negated;
-        known[count++] = f;
-    }
-    pthread_mutex_unlock(&lock);
-    return (mf_filter){ mf_handle_new(f ? mf_retain(f) : (void *)mf_error_out_of_memory()) };
-}
-
-mf_filter mf_of_type(mf_state_type type) { return filter_make(1, type, NULL, NULL); }
-mf_filter mf_path_contains(const char *text) { return filter_make(2, 0, text, NULL); }
-mf_filter mf_everything(void) { return filter_make(0, 0, NULL, NULL); }
-
-mf_filter mf_not(mf_filter f)
-{
-    mf_object *o = mf_handle_get(f.handle);
-    return mf_object_is(o, &mf_filter_class) ? filter_make(3, 0, NULL, (mf_filter_object *)o) : f;
 }

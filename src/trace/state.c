@@ -127,14 +127,12 @@ bool mf_filter_accepts(const mf_filter_object *f, const mf_state_cell *c)
     }
 }
 
-const mf_cell_rules *mf_cell_rules_get(const mf_cell_rules *outer, const mf_cell_rule in[3], const mf_cell_rule out[3])
+const mf_cell_rules *mf_cell_rules_get(const mf_cell_rules *rules, const mf_cell_rules *outer)
 {
     static _Atomic(mf_interner *) table;
     mf_cell_rules r;
-    memset(&r, 0, sizeof r);
+    memcpy(&r, rules, sizeof r);
     r.outer = outer;
-    memcpy(r.in, in, sizeof r.in);
-    memcpy(r.out, out, sizeof r.out);
     return mf_interner_get(mf_interner_static(&table), &r, sizeof r);
 }
 

@@ -23,6 +23,7 @@ typedef struct mf_filter_object {
     const struct mf_filter_object *negated;
 } mf_filter_object;
 extern const mf_class mf_filter_class;
+const char *mf_state_type_name(int type); /* "ParamState" */
 bool mf_filter_accepts(const mf_filter_object *f, const mf_state_cell *c);
 
 /* How a map treats cells: the axis of the first rule whose filter accepts the cell, MF_NONE otherwise. Chained from the innermost map
@@ -34,8 +35,9 @@ typedef struct mf_cell_rule {
 typedef struct mf_cell_rules {
     const struct mf_cell_rules *outer;
     mf_cell_rule in[3], out[3];
+    int unexpected; /* mf_unexpected: of a cell that comes out varying and that no rule names */
 } mf_cell_rules;
-const mf_cell_rules *mf_cell_rules_get(const mf_cell_rules *outer, const mf_cell_rule in[3], const mf_cell_rule out[3]);
+const mf_cell_rules *mf_cell_rules_get(const mf_cell_rules *rules, const mf_cell_rules *outer); /* these rules, inside outer's */
 mf_axis mf_cell_rule_axis(const mf_cell_rule rules[3], const mf_state_cell *c);
 bool mf_type_is_one_key(const mf_type *t); /* what a random state holds: u32[2]. A map with rules splits it instead of mapping it */
 /* The type inside all maps of the chain; NULL when an axis does not fit. */
@@ -44,6 +46,7 @@ const mf_type *mf_cell_inner_type(const mf_cell_rules *rules, const mf_state_cel
 mf_state_cell *mf_cell_new(int type, mf_value initial, mf_error_object **error); /* one reference */
 mf_object *mf_cell_value(mf_state_cell *c);                                      /* the value outside traces, a new reference */
 void mf_cell_store(mf_state_cell *c, mf_object *value);                          /* retains */
+void mf_print_shapes(mf_text *t, mf_object *value);                              /* ShapedArray(float32[2,4]), or a tree of them */
 /* While a frame is open on this thread its cells have the frame's values and writes stay in it: how a module runs purely. */
 typedef struct mf_cell_frame {
     struct mf_cell_frame *outer;

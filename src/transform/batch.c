@@ -79,7 +79,7 @@ static mf_variable *placed(mapped *m, int o, int *out_axis)
 {
     const mf_variable *v = m->p->out[o];
     mf_variable *x = value_of(m, v);
-    int axis = m->axis[v->id], want = out_axis[o];
+    int axis = m->axis[v->id], want = out_axis[o] == -3 ? (axis < 0 ? -1 : 0) : out_axis[o];
     out_axis[o] = want == -2 ? axis : want;
     if (m->b.error || want == -2 || want == axis)
         return x;

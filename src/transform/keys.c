@@ -1,6 +1,7 @@
 /* Random states under stateful maps: every device draws from a key of its own. The state's key is split around the map into the state's next
- * key and one a device, so the state holds one key before the call and after it. Invariant: only a state that holds a single key is split;
- * one that holds a key a device already is mapped by rule, like any other. */
+ * key and one a device, so the state holds one key before the call and another after it, whether the function moves the state on or only
+ * reads it. Invariant: only a state that holds a single key is split; one that holds a key a device already is mapped by rule, like any
+ * other. */
 #include "transform/map.h"
 
 #include <manyfold/function.h>
@@ -41,58 +42,78 @@ static mf_traced *trace_split(const mf_type *key, const mf_axis_env *env, int64_
     return f ? mf_function_trace(f, &s, error) : NULL;
 }
 
-/* q with its split inputs exchanged for the states' own keys, and its split outputs for their next ones. in: room for q's inputs; out: for its
- * outputs and one more a cell. */
-static mf_program *around(const mf_traced *t, const mf_program *q, const mf_axis_env *env, int64_t size, mf_variable **in,
-                          mf_variable **out, mf_error_object **error)
+/* The variables of a program that is built around another: its inputs, that one's outputs, the states' next keys, its own outputs. */
+typedef struct wrapped {
+    mf_variable **in, **out, **next, **all;
+} wrapped;
+
+/* Gives every split state a key a device. */
+static void split_inputs(mf_builder *b, const mf_traced *t, const mf_program *q, const mf_axis_env *env, int64_t size, wrapped *w,
+                         mf_error_object **error)
 {
-    mf_builder b;
-    mf_builder_init(&b, env);
-    mf_variable **next = out + q->out_count; /* by cell */
-    int first = q->in_count - mf_traced_read_count(t);
-    for (int i = 0; i < first; i++)
-        in[i] = mf_builder_input(&b, q->in[i]->type);
-    for (int c = 0, n = first; c < t->cell_count && !*error; c++) {
+    int n = q->in_count - mf_traced_read_count(t);
+    for (int i = 0; i < n; i++)
+        w->in[i] = mf_builder_input(b, q->in[i]->type);
+    for (int c = 0; c < t->cell_count && !*error; c++) {
         const mf_touched_cell *cell = &t->cells[c];
         bool split = mf_cell_is_split(cell);
         for (int k = 0; k < cell->read_structure->leaf_count; k++, n++)
-            in[n] = mf_builder_input(&b, split ? mf_type_without_axis(q->in[n]->type, 0) : q->in[n]->type);
-        mf_traced *keys = split ? trace_split(in[n - 1]->type, env, size, error) : NULL;
+            w->in[n] = mf_builder_input(b, split ? mf_type_without_axis(q->in[n]->type, 0) : q->in[n]->type);
+        mf_traced *keys = split ? trace_split(w->in[n - 1]->type, env, size, error) : NULL;
         if (!keys)
             continue;
         mf_variable *pair[2];
-        mf_inline(&b, keys->program, &in[n - 1], pair);
-        next[c] = pair[0];
-        in[n - 1] = pair[1];
+        mf_inline(b, keys->program, &w->in[n - 1], pair);
+        w->next[c] = pair[0];
+        w->in[n - 1] = pair[1];
         mf_drop(keys);
     }
-    if (!*error)
-        mf_inline(&b, q, in, out);
-    for (int c = 0, n = mf_traced_result_count(t); c < t->cell_count && !*error; c++) {
-        if (!t->cells[c].write_structure)
-            continue;
-        if (mf_cell_is_split(&t->cells[c]))
-            out[n] = next[c];
-        n += t->cells[c].write_structure->leaf_count;
-    }
-    if (!*error)
-        return mf_builder_finish(&b, out, q->out_count, error);
-    mf_builder_abandon(&b);
-    return NULL;
 }
 
-mf_program *mf_program_with_split_keys(const mf_traced *t, mf_program *q, const mf_axis_env *env, int64_t size, mf_error_object **error)
+/* The results, then the cells' new values: of a split state its next key. */
+static int gather_outputs(const mf_traced *t, wrapped *w)
 {
-    bool any = false;
-    for (int c = 0; c < t->cell_count; c++)
-        any |= mf_cell_is_split(&t->cells[c]);
-    if (!any)
-        return q;
-    mf_variable **in = mf_calloc((size_t)q->in_count + (size_t)q->out_count + (size_t)t->cell_count, sizeof *in);
-    if (!in)
-        *error = mf_error_out_of_memory();
-    mf_program *made = in ? around(t, q, env, size, in, in + q->in_count, error) : NULL;
-    mf_free(in);
+    int n = 0, from = 0, count = mf_traced_result_count(t);
+    while (from < count)
+        w->all[n++] = w->out[from++];
+    for (int c = 0; c < t->cell_count; c++) {
+        const mf_touched_cell *cell = &t->cells[c];
+        int written = cell->write_structure ? cell->write_structure->leaf_count : 0;
+        if (mf_cell_is_split(cell))
+            w->all[n++] = w->next[c];
+        else
+            for (int k = 0; k < written; k++)
+                w->all[n++] = w->out[from + k];
+        from += written;
+    }
+    return n;
+}
+
+static mf_program *around(const mf_traced *t, const mf_program *q, const mf_axis_env *env, int64_t size, wrapped *w,
+                          mf_error_object **error)
+{
+    mf_builder b;
+    mf_builder_init(&b, env);
+    split_inputs(&b, t, q, env, size, w, error);
+    if (*error) {
+        mf_builder_abandon(&b);
+        return NULL;
+    }
+    mf_inline(&b, q, w->in, w->out);
+    return mf_builder_finish(&b, w->all, gather_outputs(t, w), error);
+}
+
+mf_traced *mf_traced_with_split_keys(const mf_traced *t, mf_program *q, const mf_axis_env *env, int64_t size, mf_error_object **error)
+{
+    int in = q->in_count, out = q->out_count, cells = t->cell_count;
+    mf_variable **room = mf_calloc((size_t)in + 2 * ((size_t)out + (size_t)cells) + 1, sizeof *room);
+    wrapped w = { room, room + in, room + in + out, room + in + out + cells };
+    mf_program *made = room ? around(t, q, env, size, &w, error) : NULL;
+    mf_free(room);
     mf_drop(q);
-    return made;
+    mf_traced *r = made ? mf_traced_with(t, made, t->result, t->result_statics) : NULL;
+    for (int c = 0; r && c < r->cell_count; c++)
+        if (mf_cell_is_split(&r->cells[c]))
+            r->cells[c].write_structure = r->cells[c].read_structure;
+    return r;
 }

@@ -183,3 +183,22 @@ void mf_mapped_cell_axes(const mf_traced *t, const mf_cell_rules *rules, mf_axis
             axes[n++] = axis;
     }
 }
+
+mf_error_object *mf_check_cell_sizes(const mf_traced *t, const mf_cell_rules *rules, int64_t size, const char *what)
+{
+    for (int i = 0; rules && i < t->cell_count; i++) {
+        const mf_touched_cell *c = &t->cells[i];
+        mf_axis axis = mf_cell_is_split(c) ? MF_NONE : mf_cell_rule_axis(rules->in, c->cell);
+        for (int k = 0; axis != MF_NONE && k < c->read_structure->leaf_count; k++) {
+            const mf_type *type = mf_cell_inner_type(rules->outer, c->cell, c->read_types[k]);
+            int at = (int)(axis < 0 ? axis + type->rank : axis);
+            if (type->dims[at] != size)
+                return mf_error_new(
+                    MF_ERROR_SHAPE,
+                    "%s got inconsistent sizes for array axes to be mapped: state %s of type %s has size %lld along axis %d, "
+                    "but the mapped axis has size %lld",
+                    what, c->cell->name ? c->cell->name : "", mf_type_name(type), (long long)type->dims[at], at, (long long)size);
+        }
+    }
+    return NULL;
+}

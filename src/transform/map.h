@@ -21,11 +21,17 @@ mf_error_object *mf_mapped_out_axes(const mf_traced *t, const mf_function_object
                                     const char *what, mf_axis *out);
 /* The axis of an input that comes from a cell: input k-th among the cells' leaves, by the rules. */
 void mf_mapped_cell_axes(const mf_traced *t, const mf_cell_rules *rules, mf_axis *axes);
+/* The cells that the innermost map of rules maps have the map's size along their axes, or the error says which has not. */
+mf_error_object *mf_check_cell_sizes(const mf_traced *t, const mf_cell_rules *rules, int64_t size, const char *what);
 /* Random states in a map with rules (keys.c): whether a cell's key is split; the axis 0 of the rows where it is, left alone elsewhere, by
- * leaf of what is read or written (either may be NULL); and the map's program q, consumed, with the splitting around it. */
+ * leaf of what is read or written (either may be NULL); and t with the map's program q, consumed, and the splitting around it. */
 bool mf_cell_is_split(const mf_touched_cell *c);
 void mf_split_cell_axes(const mf_traced *t, mf_axis *reads, mf_axis *writes);
-mf_program *mf_program_with_split_keys(const mf_traced *t, mf_program *q, const mf_axis_env *env, int64_t size, mf_error_object **error);
+mf_traced *mf_traced_with_split_keys(const mf_traced *t, mf_program *q, const mf_axis_env *env, int64_t size, mf_error_object **error);
+/* Stateful maps (stateful.c): the rules that *f carries, if any, and *f without them. */
+const mf_cell_rules *mf_rules_of(mf_function *f);
+/* Output i, a cell's, varies and no rule names it: says so, as the rules will have it. */
+mf_error_object *mf_unexpected_output(const mf_cell_rules *rules, const mf_traced *t, int output, const char *what);
 /* The path of output i of a traced program in words: "the result[0]['w']" or "state weight"; appended. */
 void mf_traced_output_path(mf_text *text, const mf_traced *t, int output);
 

@@ -144,6 +144,15 @@ static mf_error_object *varying_error(const mf_function_object *f, const mf_sign
     return e;
 }
 
+/* The variance of the body's variables where the mapped inputs vary over this map; NULL when memory is out. */
+static uint64_t *variance_inside(const mf_program *p, const mf_axis_env *env, const mf_axis *in_axes, uint64_t *masks)
+{
+    int depth = mf_axis_env_depth(env, env);
+    for (int i = 0; masks && i < p->in_count; i++)
+        masks[i] = in_axes[i] == MF_NONE ? 0 : (uint64_t)1 << depth;
+    return masks ? mf_variance_of(p, env, masks) : NULL;
+}
+
 static mf_error_object *check_unmapped_results(const mf_function_object *f, const mf_signature *s, const mf_traced *inner,
                                                const mf_axis_env *env, const mf_axis *in_axes, const mf_axis *out_axes)
 {
@@ -154,14 +163,30 @@ static mf_error_object *check_unmapped_results(const mf_function_object *f, cons
     if (!any)
         return NULL;
     int depth = mf_axis_env_depth(env, env);
-    uint64_t *masks = mf_calloc((size_t)p->in_count + 1, sizeof *masks);
-    for (int i = 0; masks && i < p->in_count; i++)
-        masks[i] = in_axes[i] == MF_NONE ? 0 : (uint64_t)1 << depth;
-    uint64_t *v = masks ? mf_variance_of(p, env, masks) : NULL;
+    uint64_t *masks = mf_calloc((size_t)p->in_count + 1, sizeof *masks), *v = variance_inside(p, env, in_axes, masks);
     mf_error_object *e = v ? NULL : mf_error_out_of_memory();
     for (int i = 0; i < p->out_count && !e; i++)
         if (out_axes[i] == MF_NONE && v[p->out[i]->id] >> depth & 1)
             e = varying_error(f, s, inner, env, i, masks, depth);
+    mf_free(masks);
+    mf_free(v);
+    return e;
+}
+
+/* States that come out varying though no rule names them get the axis 0. */
+static mf_error_object *settle_unexpected(const mf_function_object *f, const mf_traced *inner, const mf_axis_env *env,
+                                          const mf_axis *in_axes, mf_axis *out_axes)
+{
+    const mf_program *p = inner->program;
+    const pmap_options *o = f->options;
+    int depth = mf_axis_env_depth(env, env);
+    uint64_t *masks = mf_calloc((size_t)p->in_count + 1, sizeof *masks), *v = variance_inside(p, env, in_axes, masks);
+    mf_error_object *e = v ? NULL : mf_error_out_of_memory();
+    for (int i = mf_traced_result_count(inner); i < p->out_count && !e; i++)
+        if (out_axes[i] == MF_NONE && v[p->out[i]->id] >> depth & 1) {
+            out_axes[i] = 0;
+            e = mf_unexpected_output(o->rules, inner, i, f->name);
+        }
     mf_free(masks);
     mf_free(v);
     return e;
@@ -216,22 +241,25 @@ static mf_traced *map_traced(mf_function_object *f, const mf_signature *s, const
             in_axes[n++] = m->axes[i];
     while (n < p->in_count - reads)
         in_axes[n++] = MF_NONE;
-    mf_mapped_cell_axes(inner, m->inner.rules, in_axes + n);
+    mf_mapped_cell_axes(inner, o->rules, in_axes + n);
     if (o->rules)
         mf_split_cell_axes(inner, in_axes + n, NULL);
     for (; n < p->in_count; n++)
         if (in_axes[n] != MF_NONE && in_axes[n] < 0)
             in_axes[n] += p->in[n]->type->rank + 1;
-    *error = mf_mapped_out_axes(inner, f, o->out_axes, m->inner.rules, "pmap", out_axes);
+    *error = mf_mapped_out_axes(inner, f, o->out_axes, o->rules, "pmap", out_axes);
     if (o->rules && !*error)
         mf_split_cell_axes(inner, NULL, out_axes + mf_traced_result_count(inner));
+    if (!*error && o->rules && o->rules->unexpected != MF_UNEXPECTED_RAISE)
+        *error = settle_unexpected(f, inner, m->inner.env, in_axes, out_axes);
     if (!*error)
         *error = check_unmapped_results(f, s, inner, m->inner.env, in_axes, out_axes);
     mf_program *q = *error ? NULL : pmap_program(f, s, inner, m->size, in_axes, out_axes, error);
-    if (q && o->rules)
-        q = mf_program_with_split_keys(inner, q, s->env, m->size, error);
     mf_free(in_axes);
-    return q ? mf_traced_with(inner, q, inner->result, inner->result_statics) : NULL;
+    if (!q)
+        return NULL;
+    return o->rules ? mf_traced_with_split_keys(inner, q, s->env, m->size, error)
+                    : mf_traced_with(inner, q, inner->result, inner->result_statics);
 }
 
 /* ---- replicated_argnums: the arguments' leaves are checked before the function's own equations */
@@ -312,8 +340,12 @@ static mf_traced *pmap_trace(mf_function_object *f, const mf_signature *s, mf_er
         *error = settle_size(f, s, &m);
     if (!*error) {
         m.inner.env = mf_axis_env_push(s->env, o->axis_name, m.size, 1);
-        m.inner.rules = o->rules ? mf_cell_rules_get(s->rules, o->rules->in, o->rules->out) : s->rules;
+        m.inner.rules = o->rules ? mf_cell_rules_get(o->rules, s->rules) : s->rules;
         inner = mf_function_trace(f->inner, &m.inner, error);
+    }
+    if (inner && (*error = mf_check_cell_sizes(inner, o->rules ? m.inner.rules : NULL, m.size, "pmap"))) {
+        mf_drop(inner);
+        inner = NULL;
     }
     if (inner)
         inner = with_checks(f, &m.inner, inner, error);
@@ -356,8 +388,9 @@ static const mf_intlist *device_ids(mf_device_list list)
     return interned;
 }
 
-mf_function mf_pmap_with_rules(mf_function f, const mf_pmap_options *o, const mf_cell_rules *rules)
+mf_function mf_pmap_opt(mf_function f, const mf_pmap_options *o)
 {
+    MF_ENTER;
     mf_error_object *e = check_backend(o->backend);
     if (e)
         return (mf_function){ mf_handle_new(e) };
@@ -374,46 +407,6 @@ mf_function mf_pmap_with_rules(mf_function f, const mf_pmap_options *o, const mf
     options.replicated_argnums = mf_ints_plain(o->replicated_argnums);
     options.devices = o->devices.at ? device_ids(o->devices) : NULL;
     options.axis_size = o->axis_size;
-    options.rules = rules;
+    options.rules = mf_rules_of(&f);
     return mf_function_wrap(&pmap_class, f, &options, sizeof options);
-}
-
-mf_function mf_pmap_opt(mf_function f, const mf_pmap_options *o)
-{
-    MF_ENTER;
-    return mf_pmap_with_rules(f, o, NULL);
-}
-
-/* ---- with rules for states */
-
-static void rules_of(const mf_state_axis_rules *r, mf_cell_rule out[3])
-{
-    const mf_filter filters[3] = { r->states, r->states_2, r->states_3 };
-    const mf_axis axes[3] = { r->axis, r->axis_2, r->axis_3 };
-    memset(out, 0, 3 * sizeof *out);
-    for (int i = 0, n = 0; i < 3; i++) {
-        mf_object *o = mf_handle_get(filters[i].handle);
-        if (mf_object_is(o, &mf_filter_class))
-            out[n++] = (mf_cell_rule){ axes[i], (const mf_filter_object *)o };
-    }
-}
-
-mf_function mf_pmap2_opt(mf_function f, const mf_pmap2_options *o)
-{
-    MF_ENTER;
-    mf_cell_rule in[3], out[3];
-    rules_of(&o->state_in_axes, in);
-    rules_of(&o->state_out_axes, out);
-    mf_pmap_options plain = {
-        .axis_name = o->axis_name,
-        .in_axes = o->in_axes,
-        .out_axes = o->out_axes,
-        .static_broadcasted_argnums = o->static_broadcasted_argnums,
-        .donate_argnums = o->donate_argnums,
-        .devices = o->devices,
-        .backend = o->backend,
-        .axis_size = o->axis_size,
-        .global_arg_shapes = o->global_arg_shapes,
-    };
-    return mf_pmap_with_rules(f, &plain, mf_cell_rules_get(NULL, in, out));
 }

@@ -1,4 +1,4 @@
-/* pmap with rules for state cells: what mf_pmap and the stateful maps are made of. */
+/* What others ask of pmap. */
 #ifndef MF_TRANSFORM_PMAP_H
 #define MF_TRANSFORM_PMAP_H
 
@@ -7,6 +7,5 @@
 #include <manyfold/function.h>
 
 int64_t mf_program_replicas(const mf_program *p); /* devices that one run of p occupies: the largest product of nested maps */
-mf_function mf_pmap_with_rules(mf_function f, const mf_pmap_options *o, const mf_cell_rules *rules);
 
 #endif

@@ -29,7 +29,8 @@ mf_program *mf_transpose_program(const mf_program *p, const mf_axis_env *env, co
                                  mf_error_object **error);
 
 /* Batching. in_axis[i]: the mapped axis of input i, -1 = not mapped. out_axis is read and written: on entry -2 = wherever it falls,
- * >= 0 = there (moved, or broadcast when not mapped), -1 = must not be mapped (error naming the output); on return where it is.
+ * >= 0 = there (moved, or broadcast when not mapped), -1 = must not be mapped (error naming the output), -3 = at 0 when it is mapped; on
+ * return where it is.
  * env is the environment outside the map. */
 mf_program *mf_batch_program(const mf_program *p, const mf_axis_env *env, const char *axis_name, int64_t size, const int *in_axis,
                              int *out_axis, mf_error_object **error);

@@ -30,18 +30,28 @@ static mf_traced *batch_traced(mf_function_object *f, const mf_signature *s, con
                 in_axis[n++] = m->axes[i] == MF_NONE ? -1 : (int)m->axes[i];
         while (n < p->in_count - reads)
             in_axis[n++] = -1;
-        mf_mapped_cell_axes(inner, m->inner.rules, axes);
+        mf_mapped_cell_axes(inner, o->rules, axes);
+        if (o->rules)
+            mf_split_cell_axes(inner, axes, NULL);
         for (int i = 0; i < reads; i++, n++)
             in_axis[n] = axes[i] == MF_NONE ? -1 : (int)(axes[i] < 0 ? axes[i] + p->in[n]->type->rank + 1 : axes[i]);
-        *error = mf_mapped_out_axes(inner, f, o->out_axes, m->inner.rules, "vmap", axes);
+        *error = mf_mapped_out_axes(inner, f, o->out_axes, o->rules, "vmap", axes);
+        int results = mf_traced_result_count(inner);
+        if (o->rules && !*error)
+            mf_split_cell_axes(inner, NULL, axes + results);
         for (int i = 0; i < p->out_count && !*error; i++)
-            out_axis[i] = axes[i] == MF_NONE ? -1 : (int)axes[i];
+            out_axis[i] = axes[i] != MF_NONE ? (int)axes[i] : i < results ? -1 : -3;
         mf_program *q = *error ? NULL : mf_batch_program(p, s->env, o->axis_name, m->size, in_axis, out_axis, error);
-        if (q && (*error = mf_program_step(q, s->env, "vmap"))) {
+        if (q)
+            *error = mf_program_step(q, s->env, "vmap");
+        for (int i = results; q && i < p->out_count && !*error; i++)
+            if (axes[i] == MF_NONE && out_axis[i] >= 0)
+                *error = mf_unexpected_output(o->rules, inner, i, f->name);
+        if (*error)
             mf_drop(q);
-            q = NULL;
-        }
-        t = q ? mf_traced_with(inner, q, inner->result, inner->result_statics) : NULL;
+        else if (q)
+            t = o->rules ? mf_traced_with_split_keys(inner, q, s->env, m->size, error)
+                         : mf_traced_with(inner, q, inner->result, inner->result_statics);
     }
     mf_free(in_axis);
     mf_free(axes);
@@ -59,10 +69,12 @@ static mf_traced *vmap_trace(mf_function_object *f, const mf_signature *s, mf_er
                               "vmap: at least one argument must have a mapped axis, or axis_size must be given; every in_axes is none");
     if (!*error) {
         m.inner.env = mf_axis_env_push(s->env, o->axis_name, m.size, 0);
-        m.inner.rules = o->rules ? mf_cell_rules_get(s->rules, o->rules->in, o->rules->out) : s->rules;
+        m.inner.rules = o->rules ? mf_cell_rules_get(o->rules, s->rules) : s->rules;
         inner = mf_function_trace(f->inner, &m.inner, error);
     }
     if (inner)
+        *error = mf_check_cell_sizes(inner, o->rules ? m.inner.rules : NULL, m.size, "vmap");
+    if (inner && !*error)
         t = batch_traced(f, s, &m, inner, error);
     if (!t && !*error)
         *error = mf_error_out_of_memory();
@@ -82,5 +94,6 @@ mf_function mf_vmap_opt(mf_function f, const mf_vmap_options *o)
     options.in_axes = o->in_axes;
     options.out_axes = o->out_axes;
     options.axis_size = o->axis_size;
+    options.rules = mf_rules_of(&f);
     return mf_function_wrap(&vmap_class, f, &options, sizeof options);
 }

@@ -1,0 +1,305 @@
+/* Stateful maps: rules for states in pmap and vmap, random states, mapping functions of one's own, what is said of a map. */
+#include "check.h"
+
+#include <manyfold.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+__attribute__((constructor)) static void eight_devices(void) { setenv("MF_NUM_CPU_DEVICES", "8", 1); }
+
+#define TEXT(v, expected)              \
+    do {                               \
+        const char *text_ = mf_str(v); \
+        CHECK_STR(text_, expected);    \
+    } while (0)
+#define SAME(a, b) CHECK(mf_item_bool(mf_array_equal(a, b)))
+#define FAILS(call, part)                   \
+    do {                                    \
+        mf_value e_ = (call);               \
+        CHECK(mf_is_error(e_));             \
+        CHECK_CONTAINS(mf_error(e_), part); \
+    } while (0)
+
+static mf_value ones(int n) { return mf_ones(MF_SHAPE(n), MF_F32); }
+
+static mf_value add_to(mf_module self, mf_value delta)
+{
+    mf_state weight = mf_member_state(self, "weight");
+    return mf_state_set_value(weight, mf_add(mf_state_value(weight), delta));
+}
+static mf_module affine(mf_value weight) { return mf_module_new("Affine", add_to, "weight", mf_param_state(weight)); }
+static mf_value weight_of(mf_module m) { return mf_state_value(mf_member_state(m, "weight")); }
+static mf_state_axis_rules params(mf_axis axis) { return MF_STATE_AXES(axis, mf_of_type(MF_PARAM_STATE)); }
+
+static mf_value same(mf_value x) { return x; }
+
+/* ---- vmap2 */
+
+TEST(vmap2_follows_rules)
+{
+    mf_module m = affine(mf_reshape(mf_arange(6, MF_F32), MF_SHAPE(2, 3)));
+    mf_value r = mf_call(mf_vmap2(m, .state_in_axes = params(1), .state_out_axes = params(1)), mf_arange(3, MF_F32));
+    TEXT(r, "[[0. 3.]\n [2. 5.]\n [4. 7.]]");
+    TEXT(weight_of(m), "[[0. 2. 4.]\n [3. 5. 7.]]");
+    r = mf_call(mf_vmap2(m, .state_in_axes = params(-1), .state_out_axes = params(0), .out_axes = 1), ones(3));
+    TEXT(r, "[[1. 3. 5.]\n [4. 6. 8.]]");
+    TEXT(weight_of(m), "[[1. 4.]\n [3. 6.]\n [5. 8.]]");
+    mf_module other = affine(ones(2));
+    FAILS(mf_call(mf_vmap2(other, .devices = mf_devices()), ones(2)), "they are pmap's");
+    FAILS(mf_call(mf_vmap2(other, .donate_argnums = MF_INTS(0)), ones(2)), "they are pmap's");
+}
+
+TEST(both_maps_in_one)
+{
+    mf_module m = affine(mf_zeros(MF_SHAPE(4, 3), MF_F32));
+    mf_function inner = mf_vmap2(m, .state_in_axes = params(0), .state_out_axes = params(0)),
+                f = mf_pmap2(inner, .state_in_axes = params(0), .state_out_axes = params(0));
+    mf_value x = mf_reshape(mf_arange(12, MF_F32), MF_SHAPE(4, 3));
+    SAME(mf_call(f, x), x);
+    SAME(weight_of(m), x);
+    SAME(mf_call(mf_jit(f), x), mf_mul(x, 2));
+    mf_value cut = mf_get(x, mf_range(0, 2)), w = mf_get(weight_of(m), mf_range(0, 2));
+    mf_module small = affine(w);
+    f = mf_pmap2(mf_pmap2(small, "i", .state_in_axes = params(0), .state_out_axes = params(0)), "j", .state_in_axes = params(1),
+                 .state_out_axes = params(1), .in_axes = 1, .out_axes = 1);
+    SAME(mf_call(f, cut), mf_add(w, cut));
+    SAME(weight_of(small), mf_add(w, cut));
+}
+
+/* A map without rules inside one with rules shares what the outer one gave it. */
+static mf_value plus_weight(void *weight, mf_value x) { return mf_add(x, mf_state_value(*(mf_state *)weight)); }
+static mf_value plain_map(void *weight, mf_value x) { return mf_call(mf_pmap(mf_closure(plus_weight, (mf_state *)weight)), x); }
+static mf_value plain_vmap(void *weight, mf_value x) { return mf_call(mf_vmap(mf_closure(plus_weight, (mf_state *)weight)), x); }
+
+TEST(plain_maps_inside)
+{
+    mf_state weight = mf_param_state(mf_mul(mf_arange(4, MF_F32), 10));
+    mf_value x = mf_reshape(mf_arange(8, MF_F32), MF_SHAPE(4, 2)), sum = mf_add(x, mf_reshape(mf_state_value(weight), MF_SHAPE(4, 1)));
+    SAME(mf_call(mf_pmap2(mf_closure(plain_map, &weight), "i", .state_in_axes = params(0)), x), sum);
+    SAME(mf_call(mf_pmap2(mf_closure(plain_vmap, &weight), "i", .state_in_axes = params(0)), x), sum);
+    SAME(mf_call(mf_vmap2(mf_closure(plain_vmap, &weight), "i", .state_in_axes = params(0)), x), sum);
+}
+
+TEST(a_state_of_another_size_is_an_error)
+{
+    mf_module m = affine(ones(3));
+    FAILS(mf_call(mf_pmap2(m, .state_in_axes = params(0), .state_out_axes = params(0)), ones(4)),
+          "state weight of type float32[3] has size 3 along axis 0, but the mapped axis has size 4");
+    FAILS(mf_call(mf_vmap2(m, .state_in_axes = params(-1), .state_out_axes = params(0)), ones(4)), "has size 3 along axis 0");
+    FAILS(mf_call(mf_vmap2(m, .state_in_axes = params(1), .state_out_axes = params(0)), ones(4)), "an axis that it does not have");
+    TEXT(weight_of(m), "[1. 1. 1.]");
+}
+
+/* ---- states that vary unasked */
+
+static FILE *caught;
+static int before;
+
+static void catch_warnings(void)
+{
+    fflush(stderr);
+    caught = tmpfile();
+    before = dup(STDERR_FILENO);
+    dup2(fileno(caught), STDERR_FILENO);
+}
+
+static int count_warnings(const char *part)
+{
+    char line[1024];
+    int count = 0;
+    fflush(stderr);
+    dup2(before, STDERR_FILENO);
+    close(before);
+    rewind(caught);
+    while (fgets(line, sizeof line, caught))
+        count += strstr(line, part) != NULL;
+    fclose(caught);
+    return count;
+}
+
+TEST(unexpected_states)
+{
+    mf_value x = mf_arange(4, MF_F32);
+    for (int i = 0; i < 2; i++) {
+        mf_module m = affine(mf_scalar(1, MF_F32));
+        FAILS(mf_call(i ? mf_vmap2(m) : mf_pmap2(m), x), "state weight");
+        TEXT(weight_of(m), "1.0");
+        catch_warnings();
+        mf_value r = mf_call(i ? mf_vmap2(m, .unexpected_out_state_mapping = MF_UNEXPECTED_WARN)
+                               : mf_pmap2(m, .unexpected_out_state_mapping = MF_UNEXPECTED_WARN),
+                             x);
+        CHECK_EQ_INT(count_warnings("state weight comes out varying over the mapped axis"), 1);
+        TEXT(r, "[1. 2. 3. 4.]");
+        TEXT(weight_of(m), "[1. 2. 3. 4.]");
+        m = affine(mf_scalar(2, MF_F32));
+        catch_warnings();
+        r = mf_call(i ? mf_vmap2(m, .unexpected_out_state_mapping = MF_UNEXPECTED_IGNORE)
+                      : mf_pmap2(m, .unexpected_out_state_mapping = MF_UNEXPECTED_IGNORE),
+                    x);
+        TEXT(r, "[2. 3. 4. 5.]");
+        CHECK_EQ_INT(count_warnings("varying"), 0);
+        TEXT(weight_of(m), "[2. 3. 4. 5.]");
+        m = affine(mf_scalar(2, MF_F32)); /* what does not vary stays as it is */
+        mf_call(i ? mf_vmap2(m, .in_axes = MF_NONE, .axis_size = 4, .unexpected_out_state_mapping = MF_UNEXPECTED_IGNORE)
+                  : mf_pmap2(m, .in_axes = MF_NONE, .axis_size = 4, .unexpected_out_state_mapping = MF_UNEXPECTED_IGNORE),
+                mf_scalar(3, MF_F32));
+        TEXT(weight_of(m), "5.0");
+    }
+    mf_module m = affine(mf_scalar(1, MF_F32)); /* without rules at all */
+    FAILS(mf_call(mf_vmap(m), x), "state weight");
+}
+
+/* ---- random states */
+
+static mf_value draw(void *stream, mf_value scale)
+{
+    return mf_mul(scale, mf_random_normal(mf_random_next(*(mf_state *)stream), MF_SHAPE0, MF_F32));
+}
+static mf_value draw_without_moving(void *stream, mf_value scale)
+{
+    return mf_mul(scale, mf_random_normal(mf_state_value(*(mf_state *)stream), MF_SHAPE0, MF_F32));
+}
+
+TEST(vmap2_splits_as_pmap2)
+{
+    mf_state a = mf_random_state(7), b = mf_random_state(7);
+    for (int i = 0; i < 3; i++)
+        SAME(mf_call(mf_pmap2(mf_closure(draw, &a)), ones(4)), mf_call(mf_vmap2(mf_closure(draw, &b)), ones(4)));
+    SAME(mf_state_value(a), mf_state_value(b));
+}
+
+TEST(a_state_that_is_only_read_moves_on)
+{
+    for (int i = 0; i < 3; i++) {
+        mf_state stream = mf_random_state(7);
+        mf_function f = mf_closure(draw_without_moving, &stream);
+        f = i == 0 ? mf_pmap2(f) : i == 1 ? mf_vmap2(f) : mf_jit(mf_pmap2(f));
+        mf_value split = mf_random_split(mf_random_key(7), 5), first = mf_call(f, ones(4)), rows[4];
+        for (int k = 0; k < 4; k++)
+            rows[k] = mf_random_normal(mf_get(split, k + 1), MF_SHAPE0, MF_F32);
+        SAME(first, mf_stack(mf_list_n(rows, 4), 0));
+        SAME(mf_state_value(stream), mf_get(split, 0));
+        CHECK(!mf_item_bool(mf_any(mf_equal(first, mf_call(f, ones(4))))));
+    }
+}
+
+/* Beside a state that follows rules: the new values keep their places. */
+static mf_value noisy(mf_module self, mf_value delta)
+{
+    mf_value noise = mf_random_uniform(mf_state_value(mf_member_state(self, "stream")), MF_SHAPE0, MF_F32);
+    mf_state last = mf_member_state(self, "last"), weight = mf_member_state(self, "weight");
+    mf_state_set_value(last, mf_psum(noise, "i"));
+    return mf_sub(mf_state_set_value(weight, mf_add(mf_state_value(weight), mf_add(delta, noise))), noise);
+}
+
+TEST(all_kinds_of_states_together)
+{
+    mf_module m = mf_module_new("Noisy", noisy, "stream", mf_random_state(1), "last", mf_hidden_state(mf_scalar(0, MF_F32)), "weight",
+                                mf_param_state(mf_mul(ones(4), 8)));
+    mf_value r = mf_call(mf_pmap2(m, "i", .state_in_axes = params(0), .state_out_axes = params(0)), mf_arange(4, MF_F32));
+    CHECK(mf_item_bool(mf_allclose(r, mf_add(mf_arange(4, MF_F32), 8))));
+    SAME(mf_state_value(mf_member_state(m, "stream")), mf_get(mf_random_split(mf_random_key(1), 5), 0));
+    mf_value noise = mf_sub(weight_of(m), mf_add(mf_arange(4, MF_F32), 8));
+    CHECK(mf_item_bool(mf_allclose(mf_sum(noise), mf_state_value(mf_member_state(m, "last")))));
+}
+
+static void *take_keys(void *keys)
+{
+    for (int i = 0; i < 50; i++) {
+        MF_SCOPE;
+        mf_to_host(mf_random_next(mf_random_default()), MF_U32, (uint32_t *)keys + 2 * i, 2);
+    }
+    return NULL;
+}
+
+TEST(the_default_state)
+{
+    mf_random_seed(3);
+    SAME(mf_state_value(mf_random_default()), mf_random_key(3));
+    SAME(mf_random_next(mf_random_default()), mf_get(mf_random_split(mf_random_key(3), 2), 1));
+    pthread_t threads[4];
+    static uint32_t keys[4][100];
+    for (int i = 0; i < 4; i++)
+        pthread_create(&threads[i], NULL, take_keys, keys[i]);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    const uint32_t *all = keys[0];
+    int equal = 0;
+    for (int i = 0; i < 200; i++)
+        for (int k = 0; k < i; k++)
+            equal += all[2 * i] == all[2 * k] && all[2 * i + 1] == all[2 * k + 1];
+    CHECK_EQ_INT(equal, 0);
+}
+
+/* ---- mapping functions */
+
+static mf_function jit_of_donating(mf_function f, const mf_pmap_options *o)
+{
+    mf_pmap_options with_donation = *o;
+    with_donation.donate_argnums = MF_INTS(0);
+    return mf_jit(mf_pmap_opt(f, &with_donation));
+}
+static mf_function donating(mf_function f, const mf_pmap_options *o)
+{
+    mf_pmap_options with_donation = *o;
+    with_donation.donate_argnums = MF_INTS(0);
+    return mf_pmap_opt(f, &with_donation);
+}
+static mf_function no_map(mf_function f, const mf_pmap_options *o)
+{
+    (void)o;
+    return f;
+}
+static mf_function refuses(mf_function f, const mf_pmap_options *o)
+{
+    (void)f;
+    (void)o;
+    return mf_pmap(same, .backend = "abacus");
+}
+
+TEST(mapping_functions)
+{
+    mf_module m = affine(ones(4));
+    mf_value x = mf_add(mf_arange(4, MF_F32), 0);
+#define MAP(...) mf_stateful_mapping(m, .axis_name = "i", .state_in_axes = params(0), .state_out_axes = params(0), __VA_ARGS__)
+    TEXT(mf_call(MAP(.out_axes = 0), x), "[1. 2. 3. 4.]"); /* vmap */
+    TEXT(mf_call(MAP(.mapping_fn = jit_of_donating), x), "[1. 3. 5. 7.]");
+    TEXT(mf_call(MAP(.mapping_fn = donating), x), "[ 1.  4.  7. 10.]");
+    CHECK(mf_is_deleted(x));
+    TEXT(weight_of(m), "[ 1.  4.  7. 10.]");
+    TEXT(mf_call(MAP(.mapping_fn = no_map), ones(4)), "[ 2.  5.  8. 11.]");
+    mf_function failed = MAP(.mapping_fn = refuses);
+    FAILS(mf_call(failed, ones(4)), "unknown backend 'abacus'");
+    FAILS(mf_call(mf_pmap2(m, .mapping_fn = donating), ones(4)), "mapping_fn is mf_stateful_mapping's");
+    FAILS(mf_call(mf_pmap2(m, .state_in_axes = { 0, { x.handle } }), ones(4)), "are named by no filter");
+    TEXT(weight_of(m), "[ 2.  5.  8. 11.]");
+}
+
+/* ---- words */
+
+static mf_value forward(mf_module self, mf_value x) { return mf_call(mf_member_module(self, "head"), x); }
+
+TEST(what_is_said_of_a_map)
+{
+    mf_state tree = mf_batch_state(mf_dict("mean", mf_zeros(MF_SHAPE(2, 3), MF_F64), "seen", mf_scalar(0, MF_I32)));
+    mf_module head = affine(ones(2)), m = mf_module_new("Model", forward, "head", head, "rate", 0.5, "stats", tree);
+    const char *text = "Model(\n  head=Affine(\n    weight=ParamState(\n      value=ShapedArray(float32[2])\n    )\n  ),\n  rate=0.5,\n"
+                       "  stats=BatchState(\n    value={'mean': ShapedArray(float64[2,3]), 'seen': ShapedArray(int32[])}\n  )\n)";
+    TEXT(m, text);
+    mf_state_axis_rules in = MF_STATE_AXES(0, mf_of_type(MF_PARAM_STATE), -1, mf_not(mf_path_contains("stats")), MF_NONE, mf_everything());
+    mf_function f = mf_pmap2(m, .state_in_axes = in, .state_out_axes = params(1)), plain = mf_pmap(same);
+    TEXT(mf_function_origin(f), text);
+    CHECK_STR(mf_function_type(f), "StatefulMapping");
+    CHECK_STR(mf_function_type(mf_vmap2(m)), "StatefulMapping");
+    CHECK_STR(mf_function_type(plain), "pmap");
+    CHECK_STR(mf_function_type(mf_function_origin(plain)), "function");
+    CHECK_STR(mf_function_type(mf_function_origin(mf_function_origin(plain))), "function");
+    CHECK(!mf_function_type((mf_function){ 0 }));
+    TEXT(f, "pmap(Model)");
+    CHECK_STR(mf_str_state_axis_rules(mf_function_state_in_axes(f)),
+              "{0: OfType(ParamState), -1: Not(PathContains('stats')), None: Everything()}");
+    CHECK_STR(mf_str_state_axis_rules(mf_function_state_out_axes(f)), "{1: OfType(ParamState)}");
+    CHECK_STR(mf_str_state_axis_rules(mf_function_state_in_axes(plain)), "{}");
+}
