@@ -202,6 +202,15 @@ static int take_buffer(const group_step *s, buffers *f, int node, bool for_ever)
     return i;
 }
 
+/* Whether the bits of this node are a result, by themselves or under another type. */
+static bool is_result(const group_step *s, int node)
+{
+    bool result = s->plan.out_slot[node] >= 0;
+    for (int i = node + 1; i < s->group.count && !result; i++)
+        result = s->group.nodes[i].kind == MF_NODE_BITCAST && s->group.nodes[i].in[0] == node && is_result(s, i);
+    return result;
+}
+
 static void place_tile(group_step *s, buffers *f, int i)
 {
     const mf_node *x = &s->group.nodes[i];
@@ -210,7 +219,8 @@ static void place_tile(group_step *s, buffers *f, int i)
     *t = (tile_node){ .out = s->plan.out_slot[i], .run = tile_of(&s->group, x), .in_count = x->in_count };
     memcpy(t->in, x->in, sizeof t->in);
     t->fixed = x->kind == MF_NODE_CONSTANT || (walks(x) && l->splat);
-    if (x->kind == MF_NODE_LOAD && l->flat && !t->fixed) {
+    /* What a block copies out at its end must be safe from results that are written over what was loaded. */
+    if (x->kind == MF_NODE_LOAD && l->flat && !t->fixed && !is_result(s, i)) {
         t->place = TILE_MEMORY;
     } else if (x->kind == MF_NODE_BITCAST) {
         t->place = TILE_SAME;
