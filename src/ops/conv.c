@@ -305,7 +305,7 @@ static void step(int rank, int64_t *at, const int64_t *counts)
         at[i] = 0;
 }
 
-/* The place in lhs that kernel place k meets at result place o; -1 in the padding or between dilated elements. */
+/* The place in lhs that kernel place k meets at result place o; -1 in the padding or between dilated elements, where there are zeros. */
 static int64_t meets(const problem *s, const int64_t *o, const int64_t *k)
 {
     int64_t index = 0;
@@ -327,12 +327,13 @@ static int64_t meets(const problem *s, const int64_t *o, const int64_t *k)
         bool by_batch = s->p->batch_group_count > 1;                                                                           \
         for (int64_t c = 0; c < s->kernel_count; c++, step(s->spatial, k, s->kernel), w += s->in_features * s->out_features) { \
             int64_t at = meets(s, o, k);                                                                                       \
-            for (int64_t g = 0; at >= 0 && g < s->groups; g++) {                                                               \
-                int64_t example = by_batch ? g * s->batch + n : n;                                                             \
-                const type *from = x + (example * s->in_count + at) * s->features + (by_batch ? 0 : g * s->in_features);       \
-                for (int64_t i = 0; i < s->in_features; i++)                                                                   \
+            for (int64_t g = 0; g < s->groups; g++) {                                                                          \
+                int64_t example = by_batch ? g * s->batch + n : n, first = by_batch ? 0 : g * s->in_features;                  \
+                for (int64_t i = 0; i < s->in_features; i++) {                                                                 \
+                    type from = at < 0 ? 0 : x[(example * s->in_count + at) * s->features + first + i];                        \
                     for (int64_t f = g * width; f < (g + 1) * width; f++)                                                      \
-                        y[f] += from[i] * w[i * s->out_features + f];                                                          \
+                        y[f] += from * w[i * s->out_features + f];                                                             \
+                }                                                                                                              \
             }                                                                                                                  \
         }                                                                                                                      \
     }                                                                                                                          \
@@ -436,6 +437,10 @@ static const char *const conv_samples[] = {
     "lhs_spec=(0,1,2,3), rhs_spec=(0,1,2,3), out_spec=(0,1,2,3), feature_group_count=2, batch_group_count=1] f32[1,4,5,5]{-2:2} f32[4,2,3,2]{-2:2}",
     "[window_strides=(2), padding_low=(1), padding_high=(1), lhs_dilation=(1), rhs_dilation=(1), "
     "lhs_spec=(0,2,1), rhs_spec=(2,1,0), out_spec=(0,1,2), feature_group_count=1, batch_group_count=1] f32[2,7,2]{-2:2} f32[3,2,3]{-2:2}",
+    /* zeros around and between elements are multiplied too */
+    NHWC("1,1", "1,0", "0,0", "1,1", "1,1", "1", "1") "f32[1,2,1,1]{=1,1} f32[2,1,1,2]{=nan,1,2,1} -> f32[1,2,1,2]{=nan,1,nan,2}",
+    NHWC("1,1", "0,0", "0,0", "2,1", "1,1", "1", "1") "f32[1,2,1,1]{=1,1} f32[1,1,1,2]{=inf,1} -> f32[1,3,1,2]{=inf,1,nan,0,inf,1}",
+    NHWC("1,1", "2,0", "2,0", "1,1", "1,1", "2", "1") "f32[1,2,1,2]{=1,1,1,1} f32[2,1,1,2]{=1,2,inf,1} -> f32[1,5,1,2]{=nan,0,inf,1,inf,3,nan,2,nan,0}",
     "[lhs_spec=(0,1), rhs_spec=(1,0), out_spec=(0,1), feature_group_count=1, batch_group_count=1] f32[2,3]{=1,2,3,4,5,6} f32[3,1]{=1,1,1} "
     "-> f32[2,1]{=6,15}",
     NULL,

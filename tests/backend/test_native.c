@@ -366,6 +366,37 @@ TEST(convolutions)
 }
 
 /* Large enough to be cut into tasks. */
+/* What a gradient's padding and dilation add when the kernel that meets them is not finite: both ways to a gradient, and a batch. */
+TEST(zeros_of_convolutions_count)
+{
+    compare_at("program (g: f32[2,4,3,4], v: f32[3,3,3,4]) {\n a: f32[3,3,3,4] = log v\n w: f32[3,3,3,4] = copy a\n"
+               " r: f32[3,3,3,4] = rev[axes=(0,1)] w\n"
+               " y: f32[2,9,8,3] = conv_general_dilated[window_strides=(1,1), padding_low=(2,2), padding_high=(2,3), lhs_dilation=(2,2),"
+               " rhs_dilation=(1,1), lhs_spec=(0,3,1,2), rhs_spec=(2,3,0,1), out_spec=(0,3,1,2), feature_group_count=1,"
+               " batch_group_count=1] g r\n return y\n}",
+               0, 10);
+    compare_at(
+        "program (x: f32[2,9,8,3], v: f32[2,9,8,5]) {\n a: f32[2,9,8,5] = mul v v\n b: f32[2,9,8,5] = neg a\n"
+        " k: f32[2,9,8,5] = broadcast_in_dim[shape=(2,9,8,5), broadcast_dimensions=()] 3.9:f32[]\n c: f32[2,9,8,5] = add b k\n g: f32[2,9,8,5] = log c\n"
+        " y: f32[3,3,3,5] = conv_general_dilated[window_strides=(1,1), padding_low=(1,1), padding_high=(1,1), lhs_dilation=(1,1),"
+        " rhs_dilation=(1,1), lhs_spec=(3,0,1,2), rhs_spec=(3,0,1,2), out_spec=(2,3,0,1), feature_group_count=1,"
+        " batch_group_count=1] x g\n return y\n}",
+        0, 10);
+    static const char *const types[] = { "f32", "bf16", "f16" };
+    for (int i = 0; i < 3; i++) {
+        char text[1024];
+        write_for(
+            text,
+            "program (x: $[40,6,6,3], v: $[3,3,3,40]) {\n a: $[3,3,3,40] = mul v v\n b: $[3,3,3,40] = neg a\n"
+            " k: $[3,3,3,40] = broadcast_in_dim[shape=(3,3,3,40), broadcast_dimensions=()] 3.9375:$[]\n c: $[3,3,3,40] = add b k\n w: $[3,3,3,40] = log c\n"
+            " y: $[40,6,6,40] = conv_general_dilated[window_strides=(1,1), padding_low=(1,1), padding_high=(1,1), lhs_dilation=(1,1),"
+            " rhs_dilation=(1,1), lhs_spec=(0,3,1,2), rhs_spec=(3,2,0,1), out_spec=(0,3,1,2), feature_group_count=1,"
+            " batch_group_count=1] x w\n return y\n}",
+            types[i]);
+        compare_at(text, 0, 20);
+    }
+}
+
 TEST(large_convolutions)
 {
     compare_at("program (x: f32[20,16,16,32], w: f32[3,3,32,64], g: f32[20,16,16,64]) {\n"

@@ -23,7 +23,8 @@ typedef struct conv_step {
     int64_t in_dims[MF_DNNL_SPATIAL]; /* of operand 0 */
     const mf_dnnl_primitive *whole, *rest;
     int64_t batch, images, images_a_task, tasks; /* images: of a call */
-    bool by_images;                              /* images follow each other in memory, in operand 0 and in the result */
+    mf_conv_zeros zeros;
+    bool by_images; /* images follow each other in memory, in operand 0 and in the result */
     size_t task_scratch;
 } conv_step;
 
@@ -173,6 +174,7 @@ static bool describe(mf_build *b, const mf_eqn *e, conv_step *s, mf_variable **r
         return false;
     s->d.spatial = e->in[0]->type->rank - 2;
     bool grouped = p->feature_group_count > 1;
+    mf_layout as_read = kernel->layout;
     w = kernel->layout;
     if (!grouped && all_one(p->window_strides) && kernel->kind == MF_VAR_VIEW && unreversed(&w, p->rhs_spec) && plain(&w) &&
         product_of(e->in[1]->type, p->rhs_spec) > 1) {
@@ -181,10 +183,13 @@ static bool describe(mf_build *b, const mf_eqn *e, conv_step *s, mf_variable **r
     } else if (!read_operand(b, e->in[1], &roots[1], &w) || !all_one(p->lhs_dilation)) {
         return false;
     } else if (!grouped && product_of(e->in[1]->type, p->rhs_spec) > product_of(e->out[0]->type, p->out_spec)) {
+        as_read = w;
         backward_weights(&s->d, p, &x, &w, &y);
     } else {
+        as_read = w;
         forward(&s->d, p, &x, &w, &y);
     }
+    mf_conv_zeros_plan(&s->zeros, e, &as_read);
     s->offset[0] = x.offset;
     s->offset[1] = w.offset;
     s->batch = s->d.batch;
@@ -301,6 +306,7 @@ static mf_error_object *run_all_images(const mf_native_step *step, void *const *
         run_image_task(&t, 0);
     else
         mf_native_parallel(s->tasks, run_image_task, &t);
+    mf_conv_zeros_apply(&s->zeros, mf_step_in(step, values, 1), s->counts[1], t.out, 0, s->batch);
     return atomic_load(&t.failed) ? mf_error_out_of_memory() : NULL;
 }
 
@@ -342,6 +348,7 @@ static void run_part(const mf_native_step *step, void *const *values, char *scra
     image_task t = { .s = s, .in = mf_step_in(step, values, 0), .out = mf_step_out(step, values, 0) };
     t.w = find_weights(s, mf_step_in(step, values, 1), weights_bytes(s) ? values[step->prepared] : NULL);
     run_images(&t, from * each, to * each, scratch + step->scratch_offset);
+    mf_conv_zeros_apply(&s->zeros, mf_step_in(step, values, 1), s->counts[1], t.out, from * each, to * each);
 }
 
 static size_t part_scratch(const mf_native_step *step) { return call_bytes(of(step)); }
@@ -430,6 +437,8 @@ static mf_error_object *run_weights(const mf_native_step *step, void *const *val
         join_parts(s, &t);
     if (t.out != out)
         mf_native_convert(s->from, out, s->d.dtype, t.out, s->counts[2]);
+    mf_conv_zeros_apply(&s->zeros, mf_step_in(step, values, 1), s->counts[1], out, 0,
+                        step->eqn->out[0]->type->dims[((const mf_conv_params *)step->eqn->params)->out_spec->at[0]]);
     return atomic_load(&t.failed) ? mf_error_out_of_memory() : NULL;
 }
 

@@ -156,6 +156,18 @@ bool mf_build_sort(mf_build *b, const mf_eqn *e);
 void mf_build_evaluate(mf_build *b, const mf_eqn *e);
 void mf_build_program(mf_build *b); /* all equations, then the program's outputs are in memory */
 
+/* conv_zeros.c: what the zeros in a convolution's padding and between its dilated elements add, when the kernel is not finite. */
+typedef struct mf_conv_zeros {
+    const mf_eqn *eqn;
+    mf_layout kernel; /* of operand 1 in the memory that holds it */
+    int spatial;
+    int64_t in[MF_RANK], window[MF_RANK], out[MF_RANK];
+    bool some, hidden; /* a place of the kernel misses the elements at some place of the result; at all of them */
+} mf_conv_zeros;
+void mf_conv_zeros_plan(mf_conv_zeros *z, const mf_eqn *e, const mf_layout *kernel);
+/* After the convolution wrote the images [from, to); `kernel` is the whole memory, of kernel_count elements. */
+void mf_conv_zeros_apply(const mf_conv_zeros *z, const void *kernel, int64_t kernel_count, void *out, int64_t from, int64_t to);
+
 /* dump.c: the units on stderr, one a line: what MF_DUMP=fuse asks for. */
 void mf_native_dump(const mf_build *b);
 

@@ -1,0 +1,137 @@
+/* The zeros of a convolution: the padding, and what lies between dilated elements. They are multiplied like any other element, so where
+ * they meet a kernel's NaN or infinity the sum is NaN; oneDNN skips them or not, as suits its kernels, and here what it skipped is made
+ * up for. Invariant: with a finite kernel nothing is written, and finding that out costs a pass over the kernel or the result, whichever
+ * is smaller. */
+#include "backend/native/native.h"
+
+#include <math.h>
+
+/* Whether place o of the result and place k of the kernel meet no element in spatial dimension d. */
+static bool misses(const mf_conv_zeros *z, int d, int64_t o, int64_t k)
+{
+    const mf_conv_params *p = z->eqn->params;
+    int64_t at = o * p->window_strides->at[d] - p->padding_low->at[d] + k * p->rhs_dilation->at[d];
+    return at < 0 || at % p->lhs_dilation->at[d] || at / p->lhs_dilation->at[d] >= z->in[d];
+}
+
+void mf_conv_zeros_plan(mf_conv_zeros *z, const mf_eqn *e, const mf_layout *kernel)
+{
+    const mf_conv_params *p = e->params;
+    *z = (mf_conv_zeros){ .eqn = e, .kernel = *kernel, .spatial = p->lhs_spec->count - 2 };
+    for (int d = 0; d < z->spatial; d++) {
+        z->in[d] = e->in[0]->type->dims[p->lhs_spec->at[d + 2]];
+        z->window[d] = kernel->dims[p->rhs_spec->at[d + 2]];
+        z->out[d] = e->out[0]->type->dims[p->out_spec->at[d + 2]];
+        for (int64_t k = 0; k < z->window[d]; k++) {
+            int64_t missed = 0;
+            for (int64_t o = 0; o < z->out[d]; o++)
+                missed += misses(z, d, o, k);
+            z->some |= missed > 0;
+            z->hidden |= missed == z->out[d];
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ finding */
+
+#define ANY(type, exponent)                                   \
+    do {                                                      \
+        const type *x = p;                                    \
+        int64_t i = 0;                                        \
+        for (; i + 64 <= n; i += 64) {                        \
+            unsigned hit = 0;                                 \
+            for (int k = 0; k < 64; k++)                      \
+                hit |= (x[i + k] & (exponent)) == (exponent); \
+            if (hit)                                          \
+                return true;                                  \
+        }                                                     \
+        for (; i < n; i++)                                    \
+            if ((x[i] & (exponent)) == (exponent))            \
+                return true;                                  \
+        return false;                                         \
+    } while (0)
+
+/* Whether n numbers that lie together are not all finite. */
+static bool any_not_finite(mf_dtype dtype, const void *p, int64_t n)
+{
+    if (dtype == MF_F32)
+        ANY(uint32_t, 0x7f800000u);
+    if (dtype == MF_BF16)
+        ANY(uint16_t, 0x7f80u);
+    ANY(uint16_t, 0x7c00u);
+}
+
+static int64_t out_features(const mf_conv_zeros *z)
+{
+    const mf_conv_params *p = z->eqn->params;
+    return z->kernel.dims[p->rhs_spec->at[0]];
+}
+
+/* Whether the kernel has a number that is not finite at this place for this feature of the result. */
+static bool is_bad(const mf_conv_zeros *z, const char *kernel, const int64_t *k, int64_t feature)
+{
+    const mf_conv_params *p = z->eqn->params;
+    const int64_t *strides = z->kernel.strides, *spec = p->rhs_spec->at;
+    mf_dtype dtype = z->eqn->in[1]->type->dtype;
+    int size = mf_dtype_size(dtype);
+    int64_t at = z->kernel.offset + feature * strides[spec[0]];
+    for (int d = 0; d < z->spatial; d++)
+        at += k[d] * strides[spec[d + 2]];
+    for (int64_t i = 0; i < z->kernel.dims[spec[1]]; i++)
+        if (any_not_finite(dtype, kernel + (at + i * strides[spec[1]]) * size, 1))
+            return true;
+    return false;
+}
+
+/* ------------------------------------------------------------------ writing */
+
+static bool step(int rank, int64_t *at, const int64_t *counts)
+{
+    for (int i = rank - 1; i >= 0; i--) {
+        if (++at[i] < counts[i])
+            return true;
+        at[i] = 0;
+    }
+    return false;
+}
+
+/* NaN at every place of the result that place k of the kernel reaches only beside the elements. */
+static void spoil(const mf_conv_zeros *z, char *out, const int64_t *k, int64_t feature, int64_t from, int64_t to)
+{
+    const mf_conv_params *p = z->eqn->params;
+    const mf_type *t = z->eqn->out[0]->type;
+    int64_t o[MF_RANK] = { 0 }, strides[MF_RANK]; /* in bytes */
+    mf_contiguous_strides(t, strides);
+    do {
+        bool missed = false;
+        int64_t at = feature * strides[p->out_spec->at[1]];
+        for (int d = 0; d < z->spatial; d++) {
+            missed |= misses(z, d, o[d], k[d]);
+            at += o[d] * strides[p->out_spec->at[d + 2]];
+        }
+        for (int64_t n = from; missed && n < to; n++)
+            mf_store_f64(t->dtype, out + at + n * strides[p->out_spec->at[0]], (double)NAN);
+    } while (step(z->spatial, o, z->out));
+}
+
+void mf_conv_zeros_apply(const mf_conv_zeros *z, const void *kernel, int64_t kernel_count, void *out, int64_t from, int64_t to)
+{
+    const mf_type *t = z->eqn->out[0]->type;
+    const mf_conv_params *p = z->eqn->params;
+    if (!z->some)
+        return;
+    /* A number of the kernel that meets any element leaves its mark on the result. */
+    int64_t images = t->dims[p->out_spec->at[0]], size = mf_dtype_size(t->dtype);
+    bool whole = from == 0 && to == images, by_images = p->out_spec->at[0] == 0;
+    int64_t made = (to - from) * (t->size / images);
+    bool by_result = !z->hidden && (whole || by_images) && made < kernel_count;
+    const char *first = (const char *)out + (whole ? 0 : from * (t->size / images) * size);
+    if (by_result ? !any_not_finite(t->dtype, first, made) : !any_not_finite(t->dtype, kernel, kernel_count))
+        return;
+    int64_t k[MF_RANK] = { 0 };
+    do {
+        for (int64_t f = 0; f < out_features(z); f++)
+            if (is_bad(z, kernel, k, f))
+                spoil(z, out, k, f, from, to);
+    } while (step(z->spatial, k, z->window));
+}
