@@ -30,6 +30,9 @@ struct mf_backend {
     /* donatable[i]: input i is dead after this segment, so an output of equal size may take its memory. Gives NULL and *kernel, or an error. */
     mf_error_object *(*compile)(const mf_backend *self, const mf_program *segment, const bool *donatable, mf_kernel **kernel);
     mf_error_object *(*run)(mf_kernel *k, const void *const *in, void *const *out, void *scratch);
+    /* As `count` runs whose operands and results lie steps[] bytes apart, 0: the same for all (operands only). NULL: there is no faster way. */
+    mf_error_object *(*run_stacked)(mf_kernel *k, int64_t count, const void *const *in, const int64_t *in_steps, void *const *out,
+                                    const int64_t *out_steps, void *scratch);
     void (*destroy)(mf_kernel *k);
     /* out = a balanced tree over in[0..n) in order: neighbours pair up level by level, an odd one moves up. The elements [from, to), so that
      * the runtime may cut it. bool sums are i32's business before; sums of complex numbers come as sums of their parts. Each

@@ -155,7 +155,9 @@ typedef struct job { /* one result of one gathering */
 } job;
 
 typedef struct cut {
-    const job *j;
+    const mf_backend *backend;
+    const void **members;
+    int64_t n;
     mf_reducer how;
     mf_dtype dtype;
     int64_t count, piece;
@@ -166,17 +168,18 @@ static void reduce_piece(void *context, int64_t i)
 {
     const cut *c = context;
     int64_t from = i * c->piece, to = from + c->piece < c->count ? from + c->piece : c->count;
-    c->j->backend->reduce(c->how, c->dtype, c->j->from, (int)c->j->n, c->out, from, to);
+    c->backend->reduce(c->how, c->dtype, c->members, (int)c->n, c->out, from, to);
 }
 
-static void reduce(const job *j, mf_reducer how, void *out)
+void mf_collective_reduce(const mf_backend *backend, const mf_eqn *e, const void **members, int64_t n, void *out)
 {
-    cut c = { j, how, j->in->dtype, j->in->size, 0, out };
+    mf_reducer how = e->op == &mf_op_pmax ? MF_REDUCE_MAX : e->op == &mf_op_pmin ? MF_REDUCE_MIN : MF_REDUCE_SUM;
+    cut c = { backend, members, n, how, e->in[0]->type->dtype, e->in[0]->type->size, 0, out };
     if (mf_dtype_is_complex(c.dtype)) { /* sums of pairs */
         c.dtype = c.dtype == MF_C64 ? MF_F32 : MF_F64;
         c.count *= 2;
     }
-    c.piece = PIECE / (j->n * mf_dtype_size(c.dtype));
+    c.piece = PIECE / (n * mf_dtype_size(c.dtype));
     c.piece = c.piece < 1024 ? 1024 : c.piece & ~(int64_t)63;
     if (c.count <= 2 * c.piece) {
         c.piece = c.count;
@@ -206,11 +209,10 @@ static void deliver_to_all(const job *j, mf_register *value)
 
 static bool do_reduce(const job *j)
 {
-    const mf_op *op = j->g->instr->meeting->eqns[j->k]->op;
     mf_register sum = { 0 };
     if (!mf_register_new(&sum, j->out->bytes))
         return false;
-    reduce(j, op == &mf_op_pmax ? MF_REDUCE_MAX : op == &mf_op_pmin ? MF_REDUCE_MIN : MF_REDUCE_SUM, sum.data);
+    mf_collective_reduce(j->backend, j->g->instr->meeting->eqns[j->k], j->from, j->n, sum.data);
     deliver_to_all(j, &sum);
     return true;
 }
@@ -251,7 +253,7 @@ static bool do_psum_scatter(const job *j)
     int64_t from[MF_RANK], to[MF_RANK];
     if (!mf_register_new(&sum, j->in->bytes))
         return false;
-    reduce(j, MF_REDUCE_SUM, sum.data);
+    mf_collective_reduce(j->backend, j->g->instr->meeting->eqns[j->k], j->from, j->n, sum.data);
     int64_t step = part_strides(j->in, p->axis, !p->tiled, j->n, from);
     mf_contiguous_strides(j->out, to);
     bool made = true;

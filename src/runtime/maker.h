@@ -33,7 +33,8 @@ int *mf_maker_minus_ones(mf_maker *m, int count);
 bool mf_maker_start(mf_maker *m, const mf_program *p, const mf_axis_env *env, const bool *once_in);
 void mf_maker_blocks(mf_maker *m, mf_block **device, mf_block **once);
 void mf_maker_finish(mf_maker *m);
-void mf_maker_deaths(mf_maker *m, const int *out); /* lives.c: fills die and takes; out: references of the results */
-int mf_span_of(const mf_program *p);               /* devices that one run of p occupies */
+void mf_maker_deaths(mf_maker *m, const int *out);                   /* lives.c: fills die and takes; out: references of the results */
+mf_lockstep *mf_lockstep_make(mf_maker *m, const mf_map_plan *plan); /* lockstep.c; NULL: it cannot be, or m has an error */
+int mf_span_of(const mf_program *p);                                 /* devices that one run of p occupies */
 
 #endif

@@ -32,6 +32,15 @@ static bool slice_strides(const mf_register *r, const mf_type *type, const mf_ty
     return contiguous;
 }
 
+bool mf_map_slices(const mf_register *r, const mf_type *type, const mf_type *shard, int64_t axis, int64_t *step)
+{
+    int64_t strides[MF_RANK];
+    if (r->strides || axis)
+        return slice_strides(r, type, shard, axis, strides, step);
+    *step = shard->bytes;
+    return true;
+}
+
 static bool held_once(const mf_register *r, const mf_type *type, const mf_type *shard, int64_t axis)
 {
     int64_t strides[MF_RANK], step;
@@ -118,21 +127,18 @@ static bool take_operands(mf_fiber *f, const mf_instr *in, mf_map *m)
 /* Results with a place of their own, one row a device. */
 static bool is_stacked(const mf_map_output *out) { return !out->uniform && out->forward < 0; }
 
-/* May result o be born in the memory of its donor? Nobody else may hold it, and it must be laid out as the result will be. */
-static bool donate(mf_map *m, const mf_instr *in, int o)
+bool mf_map_donate(const mf_map_plan *plan, const mf_instr *in, int o, const mf_register *from, mf_register *to)
 {
-    int i = m->plan->out[o].donor;
-    mf_register *from = i >= 0 ? &m->in[i] : NULL;
-    int64_t strides[MF_RANK], step, bytes = m->plan->out[o].shard->bytes;
-    if (!from || !in->takes[i] || !mf_register_unique(from) ||
-        !slice_strides(from, m->plan->types[i], m->plan->shards[i], m->plan->axes[i], strides, &step) ||
-        (step != bytes && m->plan->size > 1))
+    int i = plan->out[o].donor;
+    int64_t step, bytes = plan->out[o].shard->bytes;
+    if (!in->takes[i] || !mf_register_unique(from) || !mf_map_slices(from, plan->types[i], plan->shards[i], plan->axes[i], &step) ||
+        (step != bytes && plan->size > 1))
         return false;
     size_t offset = (size_t)(from->data - (unsigned char *)from->buffer->data);
-    if (offset + (size_t)(m->plan->size * bytes) > from->buffer->bytes)
+    if (offset + (size_t)(plan->size * bytes) > from->buffer->bytes)
         return false;
-    m->out[o].buffer = mf_retain(from->buffer);
-    m->out[o].data = from->data;
+    to->buffer = mf_retain(from->buffer);
+    to->data = from->data;
     return true;
 }
 
@@ -143,7 +149,8 @@ static bool reserve_results(mf_map *m, const mf_instr *in)
             !mf_register_new(&m->out[o], m->plan->size * m->plan->out[o].shard->bytes))
             return false;
     for (int o = 0; o < m->plan->out_count; o++) /* last: everything else is there before donated memory is promised away */
-        if (is_stacked(&m->plan->out[o]) && m->plan->out[o].donor >= 0 && !donate(m, in, o) &&
+        if (is_stacked(&m->plan->out[o]) && m->plan->out[o].donor >= 0 &&
+            !mf_map_donate(m->plan, in, o, &m->in[m->plan->out[o].donor], &m->out[o]) &&
             !mf_register_new(&m->out[o], m->plan->size * m->plan->out[o].shard->bytes))
             return false;
     return true;
@@ -185,11 +192,9 @@ static mf_fiber *spawn(mf_fiber *parent, mf_map *m)
 static void find_slicings(mf_map *m)
 {
     const mf_map_plan *plan = m->plan;
-    int64_t strides[MF_RANK];
     for (int i = 0; i < plan->in_count; i++)
         if (plan->device->in[i] >= 0)
-            m->slicings[i].contiguous = slice_strides(&m->in[i], plan->types[i], plan->shards[i], plan->axes[i], strides,
-                                                      &m->slicings[i].step);
+            m->slicings[i].contiguous = mf_map_slices(&m->in[i], plan->types[i], plan->shards[i], plan->axes[i], &m->slicings[i].step);
 }
 
 mf_step mf_map_begin(mf_fiber *f, const mf_instr *in)
@@ -200,6 +205,11 @@ mf_step mf_map_begin(mf_fiber *f, const mf_instr *in)
     if (!plan) {
         mf_stage_fail(s, error);
         return MF_STEP_FAILED;
+    }
+    if (plan->lockstep && !s->shared && !atomic_load_explicit(&mf_profile_on, memory_order_relaxed)) {
+        mf_step step;
+        if (mf_lockstep_run(f, in, plan, &step))
+            return step;
     }
     mf_stage_lock(s);
     mf_map *m = new_map(s, plan);

@@ -22,6 +22,7 @@
 typedef struct mf_instr mf_instr;
 typedef struct mf_block mf_block;
 typedef struct mf_map_plan mf_map_plan;
+typedef struct mf_lockstep mf_lockstep;
 
 typedef enum mf_instr_kind {
     MF_DO_SEGMENT,    /* a kernel of the backend */
@@ -116,6 +117,7 @@ struct mf_map_plan {
     mf_block *device, *once;
     mf_map_output *out;
     const mf_intlist *devices; /* may be empty */
+    mf_lockstep *lockstep;     /* how all devices are run at once by one thread; NULL where that cannot be, or does not pay */
 };
 
 /* What a plan's memory and kernels hang on. */

@@ -189,6 +189,11 @@ mf_step mf_control_return(mf_fiber *f, mf_frame *done);    /* the frame above th
 mf_step mf_map_begin(mf_fiber *f, const mf_instr *in);
 /* Bit i: mapped operand i of a map at the top level, which is one of these inputs of the program, is held once. */
 uint64_t mf_map_mask_of_inputs(const mf_instr *in, const mf_register *inputs);
+/* The step from slice to slice along an axis; true when a slice lies row by row. */
+bool mf_map_slices(const mf_register *r, const mf_type *type, const mf_type *shard, int64_t axis, int64_t *step);
+/* May result o, which has a donor, be born in the donor's memory `from`? Then `to` holds it too. Nobody else may hold it, and it must be laid
+ * out as the result will be. */
+bool mf_map_donate(const mf_map_plan *plan, const mf_instr *in, int o, const mf_register *from, mf_register *to);
 int mf_map_device_at(const mf_map *m,
                      int64_t position); /* counted over the maps directly inside m; an outermost map may name its devices */
 bool mf_map_enter(mf_fiber *f);         /* a device's first frame */
@@ -199,7 +204,13 @@ void mf_map_wake(mf_map *map, mf_fiber **list);
 /* The results of an instruction of the once block are there: packed, and published to the devices. */
 void mf_map_publish(mf_fiber *f, const mf_instr *in);
 
+/* ---- lockstep.c */
+/* Runs a map whose plan has a lockstep to its end; f's stage is not shared. False: an operand lies so that it cannot, and nothing is done. */
+bool mf_lockstep_run(mf_fiber *f, const mf_instr *in, const mf_map_plan *plan, mf_step *step);
+
 /* ---- collective.c */
+/* The sum, maximum or minimum that e asks for, of n members' operands. */
+void mf_collective_reduce(const mf_backend *backend, const mf_eqn *e, const void **members, int64_t n, void *out);
 mf_step mf_collective(mf_fiber *f, const mf_instr *in);
 mf_step mf_axis_index_value(mf_fiber *f, const mf_instr *in);
 mf_error_object *mf_disagreement(mf_stage *s); /* says who waits for whom */

@@ -139,6 +139,7 @@ mf_map_plan *mf_plan_map(mf_plan *plan, const mf_eqn *map, const mf_axis_env *bo
         for (int o = 0; o < p->out_count && !m.error; o++)
             set_output(&m, made, map, o, &made->out[o]);
         find_donors(&m, made, params);
+        made->lockstep = mf_lockstep_make(&m, made);
     }
     mf_maker_finish(&m);
     *error = m.error;

@@ -105,7 +105,8 @@ static void classify(const mf_group_plan *plan, mf_load *l)
         l->splat &= l->strides[d] == 0;
         step *= plan->dims[d];
     }
-    l->splat |= plan->n == 1;
+    if (plan->n == 1)
+        l->splat = !l->flat || l->slot < 0; /* one element is read where it lies */
 }
 
 static int slot_of(int *list, int *count, int var)
@@ -233,6 +234,14 @@ static void place_tile(group_step *s, buffers *f, int i)
     }
 }
 
+static bool is_flat(const group_step *s)
+{
+    for (int i = 0; i < s->group.count; i++)
+        if (walks(&s->group.nodes[i]) && (!s->plan.loads[i].flat || s->plan.loads[i].slot < 0 || s->plan.loads[i].offset))
+            return false;
+    return true;
+}
+
 static bool make_tiles(mf_build *b, group_step *s)
 {
     buffers f = { 0, mf_build_get(b, (size_t)s->group.count, sizeof(int)) };
@@ -245,7 +254,8 @@ static bool make_tiles(mf_build *b, group_step *s)
         largest = size > largest ? size : largest;
         place_tile(s, &f, i);
     }
-    s->tile = s->plan.n < MF_TILE ? s->plan.n : MF_TILE;
+    s->step.flat = is_flat(s);
+    s->tile = s->plan.n < MF_TILE && !s->step.flat ? s->plan.n : MF_TILE;
     s->buffer_bytes = ((size_t)s->tile * largest + 63) / 64 * 64;
     s->step.scratch_bytes = s->buffer_bytes * (size_t)f.count + sizeof(void *) * (size_t)s->group.count;
     return true;
@@ -452,6 +462,7 @@ static void try_loop(group_step *s)
     int64_t row = s->plan.n / s->rows;
     s->rows_a_task = s->plan.n < TASKS_FROM ? s->rows : row >= TASK_ELEMENTS ? 1 : TASK_ELEMENTS / row;
     s->step.run = run_loop;
+    s->step.flat = false; /* its parts are rows of its nest */
     s->step.scratch_bytes = sizeof(void *) * (size_t)(s->step.in_count + s->step.out_count);
     s->step.cost /= 3;
 }
@@ -570,6 +581,7 @@ mf_native_step *mf_group_step(mf_build *b, mf_group *g)
     s->step.cost = tile_cost(s);
     if (s->group.count == 1 && s->group.nodes[0].kind == MF_NODE_LOAD) {
         s->step.run = run_copy;
+        s->step.flat = false;
         s->step.scratch_bytes = 0;
     } else {
         try_loop(s);

@@ -13,6 +13,7 @@ typedef struct native_kernel {
     mf_arena arena;      /* all below */
     mf_program *program; /* the steps' equations */
     mf_native_plan plan;
+    bool flat; /* one step, which treats the elements of several runs that lie one after the other as those of one */
 } native_kernel;
 
 void mf_native_parallel(int64_t count, void (*fn)(void *context, int64_t index), void *context) { mf_parallel_for(count, fn, context); }
@@ -40,6 +41,14 @@ static void end_build(mf_build *b)
     mf_free(b->vars);
 }
 
+static bool is_flat(const mf_native_plan *plan)
+{
+    for (int i = 0; i < plan->value_count; i++)
+        if ((plan->values[i].place != MF_PLACE_INPUT && plan->values[i].place != MF_PLACE_OUTPUT) || plan->values[i].offset)
+            return false;
+    return plan->step_count == 1 && plan->steps[0]->flat;
+}
+
 static mf_error_object *compile(const mf_backend *self, const mf_program *segment, const bool *donatable, mf_kernel **kernel)
 {
     native_kernel *k = mf_calloc(1, sizeof *k);
@@ -53,6 +62,8 @@ static mf_error_object *compile(const mf_backend *self, const mf_program *segmen
         mf_native_dump(&b);
     if (!b.error)
         mf_native_place(&b, donatable, &k->plan);
+    if (!b.error)
+        k->flat = is_flat(&k->plan);
     end_build(&b);
     k->kernel = (mf_kernel){ self, k->plan.scratch_bytes, k->plan.alias, k->plan.cost };
     if (b.error)
@@ -86,12 +97,54 @@ static mf_error_object *run(mf_kernel *kernel, const void *const *in, void *cons
     return error;
 }
 
+static bool lie_together(const native_kernel *k, const int64_t *in_steps, const int64_t *out_steps)
+{
+    for (int i = 0; i < k->program->in_count; i++)
+        if (in_steps[i] != k->program->in[i]->type->bytes)
+            return false;
+    for (int o = 0; o < k->program->out_count; o++)
+        if (out_steps[o] != k->program->out[o]->type->bytes)
+            return false;
+    return true;
+}
+
+static void next_values(const native_kernel *k, const int64_t *in_steps, const int64_t *out_steps, void **values)
+{
+    for (int i = 0; i < k->plan.value_count; i++) {
+        const mf_native_value *v = &k->plan.values[i];
+        if (v->place == MF_PLACE_INPUT)
+            values[i] = (char *)values[i] + in_steps[v->index];
+        else if (v->place == MF_PLACE_OUTPUT)
+            values[i] = (char *)values[i] + out_steps[v->index];
+    }
+}
+
+static mf_error_object *run_stacked(mf_kernel *kernel, int64_t count, const void *const *in, const int64_t *in_steps, void *const *out,
+                                    const int64_t *out_steps, void *scratch)
+{
+    const native_kernel *k = (const native_kernel *)(const void *)kernel;
+    void *few[FEW_VALUES], **values = k->plan.value_count <= FEW_VALUES ? few : scratch;
+    mf_error_object *error = NULL;
+    find_values(k, in, out, scratch, values);
+    if (k->flat && lie_together(k, in_steps, out_steps)) {
+        k->plan.steps[0]->parts->run(k->plan.steps[0], values, scratch, 1, 0, count);
+        return NULL;
+    }
+    for (int64_t n = 0; n < count && !error; n++) {
+        for (int i = 0; i < k->plan.step_count && !error; i++)
+            error = k->plan.steps[i]->run(k->plan.steps[i], values, scratch);
+        next_values(k, in_steps, out_steps, values);
+    }
+    return error;
+}
+
 const mf_backend mf_backend_native = {
     .name = "native",
     .platform = "cpu",
     .available = mf_native_runs_here,
     .compile = compile,
     .run = run,
+    .run_stacked = run_stacked,
     .destroy = destroy,
     .reduce = mf_native_all_reduce,
 };

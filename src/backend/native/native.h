@@ -39,6 +39,7 @@ struct mf_native_step {
     void (*destroy)(mf_native_step *s); /* gives up what it holds beside itself; may be NULL. The memory is the kernel's arena */
     const mf_eqn *eqn;                  /* the one it stands for, or NULL */
     const mf_row_parts *parts;          /* NULL: it runs as a whole only */
+    bool flat;                          /* parts->run takes any number of "rows": all that it makes and reads, once more behind it */
     int in_count, out_count;
     int *in, *out;  /* values */
     int prepared;   /* the value that parts->prepare fills */

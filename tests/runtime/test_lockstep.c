@@ -1,0 +1,80 @@
+/* Small maps that one thread runs for all devices at once: every way in which an operand or a result can lie. run_text runs each program on
+ * the pool too, where every device is a fiber of its own, and wants the same bits. */
+#include "check.h"
+#include "run_text.h"
+
+static double got[4096];
+
+static bool runs(const char *text, int which, int64_t count)
+{
+    return CHECK(run_text(text, which, got, count)) || CHECK_NOTE("%s\n%s", run_error, text);
+}
+
+TEST(elementwise_over_all_rows)
+{
+    if (runs("program (a: f32[8,3]) { b: f32[8,3] = pmap[axis_name=i, axis_size=8, in_axes=(0), out_axes=(0), program=(x: f32[3]) {"
+             " y: f32[3] = mul x x\n z: f32[3] = add y {1.0, 1.0, 1.0}:f32[3]\n return z }] a\n return b }",
+             0, 24))
+        for (int i = 0; i < 24; i++)
+            CHECK_NEAR(got[i], i * i + 1, 0);
+}
+
+TEST(scalars)
+{
+    if (runs(
+            "program (a: f32[8]) { b: f32[8] = pmap[axis_name=i, axis_size=8, in_axes=(0), out_axes=(0), program=(x: f32[]) {"
+            " u: f32[] = add x 1.0:f32[]\n s: f32[] = psum[axes=(i)] u\n y: f32[] = mul u x\n z: f32[] = add y s\n return z }] a\n return b }",
+            0, 8))
+        for (int i = 0; i < 8; i++)
+            CHECK_NEAR(got[i], (i + 1) * i + 36, 0);
+}
+
+TEST(columns_in_and_out)
+{
+    const char *text =
+        "program (a: f32[2,4]) { b: f32[2,4], c: f32[4,2] = pmap[axis_name=i, axis_size=4, in_axes=(1), out_axes=(1,0),"
+        " program=(x: f32[2]) { k: i32[] = axis_index[axes=(i)]\n f: f32[] = convert_element_type[dtype=f32] k\n"
+        " g: f32[2] = broadcast_in_dim[shape=(2), broadcast_dimensions=()] f\n y: f32[2] = add x g\n return y, x }] a\n return b, c }";
+    if (runs(text, 0, 8))
+        for (int i = 0; i < 8; i++)
+            CHECK_NEAR(got[i], i + i % 4, 0);
+    if (runs(text, 1, 8))
+        for (int i = 0; i < 8; i++)
+            CHECK_NEAR(got[i], i / 2 + i % 2 * 4, 0);
+}
+
+/* Results: of all devices, for all devices, an operand as it is, a constant, and one twice. */
+TEST(results_of_every_kind)
+{
+    const char *text =
+        "program (a: f32[4,5], w: f32[5]) { p: f32[4,5], q: f32[5], r: f32[5], s: f32[4,5], t: f32[4,2], u: f32[4,5] = "
+        "pmap[axis_name=i, axis_size=4, in_axes=(0,None), out_axes=(0,None,None,0,0,0), program=(x: f32[5], w: f32[5]) {"
+        " v: f32[5] = add w {2.0, 2.0, 2.0, 2.0, 2.0}:f32[5]\n m: f32[5] = pmax[axes=(i)] x\n n: f32[5] = mul m v\n y: f32[5] = sub x n\n"
+        " return y, n, w, x, {7.0, 7.0}:f32[2], y }] a w\n return p, q, r, s, t, u }";
+    for (int which = 0; which < 6; which += 5)
+        if (runs(text, which, 20))
+            for (int i = 0; i < 20; i++)
+                CHECK_NEAR(got[i], i - (15 + i % 5) * (i % 5 + 2), 0);
+    for (int which = 1; which < 3; which++)
+        if (runs(text, which, 5))
+            for (int i = 0; i < 5; i++)
+                CHECK_NEAR(got[i], which == 1 ? (15 + i) * (i + 2) : i, 0);
+    if (runs(text, 3, 20))
+        for (int i = 0; i < 20; i++)
+            CHECK_NEAR(got[i], i, 0);
+    if (runs(text, 4, 8))
+        for (int i = 0; i < 8; i++)
+            CHECK_NEAR(got[i], 7, 0);
+}
+
+/* Intermediate values beyond what is kept for all devices at once: the devices go one after the other. */
+TEST(large_intermediates)
+{
+    if (runs("program (a: f32[8,16384]) { b: f32[8] = pmap[axis_name=i, axis_size=8, in_axes=(0), out_axes=(0), program=(x: f32[16384]) {"
+             " y: f32[16384] = sub x x\n s: f32[16384] = psum[axes=(i)] y\n z: f32[16384] = sub y s\n"
+             " m: f32[16384] = psum[axes=(i)] z\n r: f32[] = reduce_max[axes=(0)] m\n k: i32[] = axis_index[axes=(i)]\n"
+             " f: f32[] = convert_element_type[dtype=f32] k\n g: f32[] = add f r\n return g }] a\n return b }",
+             0, 8))
+        for (int i = 0; i < 8; i++)
+            CHECK_NEAR(got[i], i, 0);
+}
