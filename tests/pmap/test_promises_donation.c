@@ -1,8 +1,7 @@
 /* What is promised of donated arguments: their memory becomes the results', but never under the eyes of somebody who still reads it; then
  * the call copies and says so, once. */
 #include "peer.h"
-
-#include <unistd.h>
+#include "warnings.h"
 
 FN(square, mf_mul(v, v))
 FN(squares, mf_tree_map(square, v))
@@ -12,32 +11,6 @@ FN2(swapped, a, b, mf_tuple(b, a))
 FN2(with_keyword, a, keywords, mf_add(a, mf_get(keywords, "y")))
 
 static mf_value rows(void) { return mf_add(FLOATS(8, 1024), 1); }
-
-static FILE *caught;
-static int before;
-
-/* From here to the next, what is written on stderr is kept. */
-static void catch_warnings(void)
-{
-    fflush(stderr);
-    caught = tmpfile();
-    before = dup(STDERR_FILENO);
-    dup2(fileno(caught), STDERR_FILENO);
-}
-
-static int count_warnings(const char *part)
-{
-    char line[1024];
-    int count = 0;
-    fflush(stderr);
-    dup2(before, STDERR_FILENO);
-    close(before);
-    rewind(caught);
-    while (fgets(line, sizeof line, caught))
-        count += strstr(line, part) != NULL;
-    fclose(caught);
-    return count;
-}
 
 TEST(beside_a_view_the_call_copies_and_says_so_once)
 {

@@ -1,11 +1,9 @@
 /* Stateful maps: rules for states in pmap and vmap, random states, mapping functions of one's own, what is said of a map. */
 #include "check.h"
+#include "warnings.h"
 
 #include <manyfold.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 __attribute__((constructor)) static void eight_devices(void) { setenv("MF_NUM_CPU_DEVICES", "8", 1); }
 
@@ -93,31 +91,6 @@ TEST(a_state_of_another_size_is_an_error)
 }
 
 /* ---- states that vary unasked */
-
-static FILE *caught;
-static int before;
-
-static void catch_warnings(void)
-{
-    fflush(stderr);
-    caught = tmpfile();
-    before = dup(STDERR_FILENO);
-    dup2(fileno(caught), STDERR_FILENO);
-}
-
-static int count_warnings(const char *part)
-{
-    char line[1024];
-    int count = 0;
-    fflush(stderr);
-    dup2(before, STDERR_FILENO);
-    close(before);
-    rewind(caught);
-    while (fgets(line, sizeof line, caught))
-        count += strstr(line, part) != NULL;
-    fclose(caught);
-    return count;
-}
 
 TEST(unexpected_states)
 {
