@@ -23,9 +23,12 @@ mf_value mf_full(mf_shape shape, mf_value fill);                                
 mf_value mf_zeros_like(mf_value x);
 mf_value mf_ones_like(mf_value x);
 mf_value mf_full_like(mf_value x, mf_value fill);
-mf_value mf_eye(int64_t n, mf_dtype dtype);
+/* Ones on diagonal number .k (above the main one; negative: below) of n rows and n or .columns columns, else zeros. */
+typedef struct mf_eye_options { int64_t columns, k; mf_reserved reserved_; } mf_eye_options;
+mf_value mf_eye(int64_t n, mf_dtype dtype), mf_eye_opt(int64_t n, mf_dtype dtype, const mf_eye_options *o);
 #ifndef __cplusplus
 #define mf_linspace(start, stop, ...) mf_linspace_opt(start, stop, MF_FIRST_(__VA_ARGS__, 0), MF_OPTIONS_(mf_linspace_options, __VA_ARGS__))
+#define mf_eye(n, ...) mf_eye_opt(n, MF_FIRST_(__VA_ARGS__, 0), MF_OPTIONS_(mf_eye_options, __VA_ARGS__))
 #define mf_array(dtype, shape, ...) mf_array_n(dtype, shape, (const double[]){ __VA_ARGS__ }, (int)(sizeof((const double[]){ __VA_ARGS__ }) / sizeof(double)))
 #endif
 mf_shape  mf_shape_of(mf_value v);        /* rank -1 on an error or a tree */

@@ -63,7 +63,7 @@ typedef enum mf_padding { MF_PADDING_DEFAULT = 0, MF_SAME, MF_VALID } mf_padding
 typedef struct mf_ints  { const struct mf_write_MF_INTS_ *tag_; int count; int64_t at[MF_MAX_RANK]; } mf_ints;
 typedef struct mf_shape { int rank; int64_t dims[MF_MAX_RANK]; } mf_shape;
 typedef struct mf_device_list { int count; const mf_device *at; } mf_device_list;   /* points into the library; lives as long as the process */
-typedef struct mf_slice { bool is_slice; int64_t start, stop, step; } mf_slice;   /* Python's start:stop:step; step 0 is 1. Arrays take negative steps: { true, MF_END, MF_NONE, -1 } is ::-1 */
+typedef struct mf_slice { bool is_slice; int64_t start, stop, step; } mf_slice;   /* Python's start:stop:step; step 0 is 1. { true, MF_END, MF_NONE, -1 } is ::-1 */
 #define MF_END INT64_MAX
 #define MF_SHAPE0 ((mf_shape){ .rank = 0 })
 

@@ -78,14 +78,20 @@ mf_value mf_diff(mf_value x, int n, int axis);           /* the n-th difference 
 mf_value mf_diag(mf_value x, int k);                     /* a vector on the k-th diagonal of zeros, or that diagonal of a matrix */
 mf_value mf_meshgrid(mf_value parts, bool ij);           /* a list of grids, one a vector; ij: matrix order, else the first two swap (NumPy's "xy") */
 /* ---- indexing. Out of bounds: gathers give NaN or the least integer for take (JAX's "fill"), scatters drop. Negative indices count from the end. */
-mf_value mf_take(mf_value x, mf_value indices, int axis);
+/* The slices of x along axis at the indices. .mode says what becomes of those out of bounds: the fill; the nearest that is in bounds (a
+ * negative one then is below all, not counted from the end); the remainder by the size. */
+typedef enum mf_take_mode { MF_TAKE_FILL = 0, MF_TAKE_CLIP, MF_TAKE_WRAP } mf_take_mode;
+typedef struct mf_take_options { mf_take_mode mode; mf_reserved reserved_; } mf_take_options;
+mf_value mf_take(mf_value x, mf_value indices, int axis), mf_take_opt(mf_value x, mf_value indices, int axis, const mf_take_options *o);
 mf_value mf_take_along_axis(mf_value x, mf_value indices, int axis);
 mf_value mf_index_update(mf_value x, mf_value indices, mf_value update);        /* x.at[indices].set(update) along axis 0 */
 mf_value mf_index_add(mf_value x, mf_value indices, mf_value update);           /* x.at[indices].add(update): repeated indices add up, in order */
 mf_value mf_index_multiply(mf_value x, mf_value indices, mf_value update);      /* x.at[indices].multiply(update) */
 mf_value mf_index_min(mf_value x, mf_value indices, mf_value update), mf_index_max(mf_value x, mf_value indices, mf_value update); /* ties share the gradient */
 mf_value mf_bincount(mf_value x, int64_t length);        /* how often each of 0 .. length-1 occurs in x (i32); what is greater is dropped, negative counts as 0 */
-mf_value mf_one_hot(mf_value x, int num_classes);        /* f32 */
+/* One where x is the class, else zero, along a new dimension: the last, or .axis of the result; f32 or .dtype. */
+typedef struct mf_one_hot_options { mf_reserved begin_; int axis MF_DEFAULT_(-1); mf_dtype dtype; mf_reserved reserved_; } mf_one_hot_options;
+mf_value mf_one_hot(mf_value x, int num_classes), mf_one_hot_opt(mf_value x, int num_classes, const mf_one_hot_options *o);
 /* ---- products */
 mf_value mf_dot(mf_value a, mf_value b), mf_matmul(mf_value a, mf_value b);
 typedef struct mf_dot_options { mf_ints lhs_contracting, rhs_contracting, lhs_batch, rhs_batch; mf_dtype preferred_element_type; mf_reserved reserved_; } mf_dot_options;
@@ -179,6 +185,17 @@ mf_value mf_max_pool_opt(mf_value x, const mf_pool_options *o), mf_avg_pool_opt(
 #define mf_quantile(x, q, axis) mf_quantile(mf_v(x), mf_v(q), axis)
 #define mf_searchsorted(sorted, x, right) mf_searchsorted(mf_v(sorted), mf_v(x), right)
 #define mf_where(c, a, b) MF_3_(mf_where, c, a, b)
+#define mf_pad(x, value, low, high, interior) mf_pad(mf_v(x), mf_v(value), low, high, interior)
+#define mf_dynamic_slice_in_dim(x, start, size, axis) mf_dynamic_slice_in_dim(mf_v(x), mf_v(start), size, axis)
+#define mf_dynamic_update_slice_in_dim(x, update, start, axis) mf_dynamic_update_slice_in_dim(mf_v(x), mf_v(update), mf_v(start), axis)
+#define mf_take(x, indices, ...) mf_take_opt(mf_v(x), mf_v(indices), MF_FIRST_(__VA_ARGS__, 0), MF_OPTIONS_(mf_take_options, __VA_ARGS__))
+#define mf_one_hot(x, ...) MF_QUIET_(mf_one_hot_opt(mf_v(x), MF_FIRST_(__VA_ARGS__, 0), \
+    &(mf_one_hot_options){ .axis = -1, .begin_ = 0, MF_REST_(__VA_ARGS__, .reserved_ = 0) }))
+#define mf_index_update(x, indices, update) MF_3_(mf_index_update, x, indices, update)
+#define mf_index_add(x, indices, update) MF_3_(mf_index_add, x, indices, update)
+#define mf_index_multiply(x, indices, update) MF_3_(mf_index_multiply, x, indices, update)
+#define mf_index_min(x, indices, update) MF_3_(mf_index_min, x, indices, update)
+#define mf_index_max(x, indices, update) MF_3_(mf_index_max, x, indices, update)
 #define mf_clip(x, low, high) MF_3_(mf_clip, x, low, high)
 #define mf_neg(x) MF_1_(mf_neg, x)
 #define mf_abs(x) MF_1_(mf_abs, x)

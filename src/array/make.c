@@ -280,23 +280,27 @@ mf_value mf_ones(mf_shape shape, mf_dtype dtype)
     return constant("mf_ones", shape, dtype, 1);
 }
 
-mf_value mf_eye(int64_t n, mf_dtype dtype)
+mf_value mf_eye_opt(int64_t n, mf_dtype dtype, const mf_eye_options *o)
 {
     MF_ENTER;
+    int64_t columns = o && o->columns ? o->columns : n, k = o ? o->k : 0;
     if (dtype == MF_DTYPE_DEFAULT)
         dtype = MF_F32;
-    const mf_type *t = mf_type_get(dtype, false, 2, (const int64_t[]){ n, n });
+    const mf_type *t = mf_type_get(dtype, false, 2, (const int64_t[]){ n, columns });
     if (!t || dtype == MF_KEY)
-        return mf_fail(MF_ERROR_SHAPE, "mf_eye: no %lld by %lld matrix of %s", (long long)n, (long long)n, mf_dtype_name(dtype));
+        return mf_fail(MF_ERROR_SHAPE, "mf_eye: no %lld by %lld matrix of %s", (long long)n, (long long)columns, mf_dtype_name(dtype));
     mf_array *a = mf_array_new(t);
     if (!a)
         return value_or_memory(NULL);
     char *at = mf_array_data(a);
     memset(at, 0, (size_t)t->bytes);
     for (int64_t i = 0; i < n; i++)
-        mf_store_i64(dtype, at + i * (n + 1) * mf_dtype_size(dtype), 1);
+        if (k >= -i && k < columns - i)
+            mf_store_i64(dtype, at + (i * columns + i + k) * mf_dtype_size(dtype), 1);
     return value_or_memory(a);
 }
+
+mf_value(mf_eye)(int64_t n, mf_dtype dtype) { return mf_eye_opt(n, dtype, NULL); }
 
 /* ---- reading */
 

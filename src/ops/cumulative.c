@@ -36,14 +36,6 @@ static mf_variable *moved(mf_builder *b, mf_variable *x, const mf_cum_params *p,
     return p->reverse ? e_pad(b, x, fill, out, in, NULL) : e_pad(b, x, fill, in, out, NULL);
 }
 
-/* Elements that have a neighbour `by` places back: with the others left alone, max and min need no identity. */
-static mf_variable *has_neighbour(mf_builder *b, const mf_type *t, const mf_cum_params *p, int64_t by)
-{
-    mf_variable *place = e_iota(b, MF_I32, t->rank, t->dims, (int)p->axis);
-    int64_t first = p->reverse ? t->dims[p->axis] - by : by;
-    return e_compare(b, p->reverse ? &mf_op_lt : &mf_op_ge, place, e_full(b, place->type, (double)first));
-}
-
 /* ---- evaluation */
 typedef struct running {
     float (*single)(float, float);
@@ -243,23 +235,76 @@ const mf_op mf_op_cumprod = {
     .samples = cumprod_samples,
 };
 
-/* ---- cummax, cummin: likewise, a tie halving the tangents */
+/* ---- cummax, cummin: the tangents join as max's and min's do, ties sharing equally and a NaN ending them. How much a tie of several
+ * keeps depends on the order in which they join, which is JAX's: neighbours first, then the pairs as a line half as long. */
+typedef struct ranked {
+    mf_variable *best, *tangent;
+} ranked;
+
+static mf_variable *every_second(mf_builder *b, mf_variable *x, int axis, int64_t first, int64_t limit)
+{
+    int64_t start[MF_RANK] = { 0 }, end[MF_RANK], strides[MF_RANK];
+    for (int i = 0; i < x->type->rank; i++) {
+        end[i] = x->type->dims[i];
+        strides[i] = 1;
+    }
+    start[axis] = first;
+    end[axis] = limit;
+    strides[axis] = 2;
+    return e_slice(b, x, start, end, strides);
+}
+
+static mf_variable *interleaved(mf_builder *b, mf_variable *even, mf_variable *odd, int axis)
+{
+    int64_t none[MF_RANK] = { 0 }, one[MF_RANK] = { 0 };
+    one[axis] = 1;
+    bool longer = even->type->dims[axis] > odd->type->dims[axis];
+    return e_add(b, e_pad(b, even, 0, none, longer ? none : one, one), e_pad(b, odd, 0, one, longer ? one : none, one));
+}
+
+/* The share of the tangent of x, of which and y z is the better one: 0, 1/2 or 1. */
+static mf_variable *share(mf_builder *b, mf_variable *x, mf_variable *y, mf_variable *z)
+{
+    mf_variable *one = e_full(b, x->type, 1), *tied = e_select(b, e_compare(b, &mf_op_eq, y, z), e_full(b, x->type, 0.5), one);
+    return e_select(b, e_compare(b, &mf_op_eq, x, z), tied, e_zeros_like(b, x));
+}
+
+static ranked join(mf_builder *b, const mf_op *better, ranked x, ranked y)
+{
+    mf_variable *best = e_binary(b, better, x.best, y.best);
+    mf_variable *first = e_mul(b, x.tangent, share(b, x.best, y.best, best));
+    return (ranked){ best, e_add(b, first, e_mul(b, y.tangent, share(b, y.best, x.best, best))) };
+}
+
+static ranked run_forward(mf_builder *b, const mf_op *better, ranked x, int axis)
+{
+    int64_t n = x.best->type->dims[axis], pairs = n / 2, rest = (n - 1) / 2; /* rest: even places but the first */
+    if (n < 2)
+        return x;
+    ranked first = { every_second(b, x.best, axis, 0, 2 * pairs), every_second(b, x.tangent, axis, 0, 2 * pairs) };
+    ranked second = { every_second(b, x.best, axis, 1, n), every_second(b, x.tangent, axis, 1, n) };
+    ranked odd = run_forward(b, better, join(b, better, first, second), axis);
+    ranked even = { e_slice_axis(b, x.best, axis, 0, 1), e_slice_axis(b, x.tangent, axis, 0, 1) };
+    if (rest) {
+        ranked before = { e_slice_axis(b, odd.best, axis, 0, rest), e_slice_axis(b, odd.tangent, axis, 0, rest) };
+        ranked own = { every_second(b, x.best, axis, 2, n), every_second(b, x.tangent, axis, 2, n) };
+        ranked later = join(b, better, before, own);
+        even.best = e_concatenate(b, (mf_variable *[]){ even.best, later.best }, 2, axis);
+        even.tangent = e_concatenate(b, (mf_variable *[]){ even.tangent, later.tangent }, 2, axis);
+    }
+    return (ranked){ interleaved(b, even.best, odd.best, axis), interleaved(b, even.tangent, odd.tangent, axis) };
+}
+
 MF_JVP_RULE(extreme_jvp)
 {
     const mf_cum_params *p = params_of(e);
-    const mf_op *better = e->op == &mf_op_cummax ? &mf_op_gt : &mf_op_lt;
+    const mf_intlist *axes = mf_ints_intern(&p->axis, 1);
+    ranked line = { in[0], tin[0] };
     mf_copy_eqn(b, e, in, out);
-    mf_variable *best = in[0], *tangent = tin[0];
-    for (int64_t by = 1; by < in[0]->type->dims[p->axis]; by *= 2) {
-        mf_variable *before = moved(b, best, p, by, 0), *tangent_before = moved(b, tangent, p, by, 0);
-        mf_variable *has = has_neighbour(b, best->type, p, by);
-        mf_variable *wins = e_binary(b, &mf_op_and, has, e_compare(b, better, before, best));
-        mf_variable *ties = e_binary(b, &mf_op_and, has, e_compare(b, &mf_op_eq, before, best));
-        mf_variable *half = e_scale(b, e_add(b, tangent, tangent_before), 0.5);
-        tangent = e_select(b, ties, half, e_select(b, wins, tangent_before, tangent));
-        best = e_select(b, wins, before, best);
-    }
-    tout[0] = tangent;
+    if (p->reverse)
+        line = (ranked){ e_rev(b, line.best, axes), e_rev(b, line.tangent, axes) };
+    line = run_forward(b, e->op == &mf_op_cummax ? &mf_op_max : &mf_op_min, line, (int)p->axis);
+    tout[0] = p->reverse ? e_rev(b, line.tangent, axes) : line.tangent;
 }
 
 static const char *const cummax_samples[] = {

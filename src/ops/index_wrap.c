@@ -9,7 +9,7 @@
 #include <manyfold/ops.h>
 #include <string.h>
 
-enum { FILL = 1, IN_BOUNDS = 2 }; /* gather's modes; JAX's x[...] is the second, whose gradient drops what is out of bounds */
+enum { CLIP = 0, FILL = 1, IN_BOUNDS = 2 }; /* gather's modes; JAX's x[...] is the second, whose gradient drops what is out of bounds */
 
 /* ---- indices */
 static mf_array *number_of(mf_value v)
@@ -140,7 +140,7 @@ static bool one_start(mf_value start, const mf_type *t, int axis, const char *op
     return true;
 }
 
-mf_value mf_dynamic_slice_in_dim(mf_value x, mf_value start, int64_t size, int axis)
+mf_value(mf_dynamic_slice_in_dim)(mf_value x, mf_value start, int64_t size, int axis)
 {
     MF_ENTER;
     mf_value starts[MF_RANK], error;
@@ -155,7 +155,7 @@ mf_value mf_dynamic_slice_in_dim(mf_value x, mf_value start, int64_t size, int a
     return bind_dynamic_slice(x, starts, sizes);
 }
 
-mf_value mf_dynamic_update_slice_in_dim(mf_value x, mf_value update, mf_value start, int axis)
+mf_value(mf_dynamic_update_slice_in_dim)(mf_value x, mf_value update, mf_value start, int axis)
 {
     MF_ENTER;
     mf_value starts[MF_RANK], error;
@@ -204,26 +204,49 @@ static mf_value vectors(mf_value *index, int count)
     return out;
 }
 
-mf_value mf_take(mf_value x, mf_value indices, int axis)
+/* The indices of take as its gather reads them, by mode; or an error. */
+static mf_value take_places(mf_value indices, int64_t size, mf_take_mode mode)
+{
+    if (mode == MF_TAKE_FILL)
+        return wrapped(indices, size, "take");
+    if (!mf_wrap_array(&indices, "take"))
+        return indices;
+    const mf_type *t = mf_value_type(indices);
+    if (!mf_dtype_is_int(t->dtype))
+        return mf_fail(MF_ERROR_DTYPE, "take: indices must be integers, not %s", mf_type_name(t));
+    if (mf_dtype_size(t->dtype) < 4)
+        indices = mf_convert_value(indices, MF_I32, false);
+    return mode == MF_TAKE_WRAP ? mf_remainder(indices, mf_i(size)) : indices;
+}
+
+mf_value mf_take_opt(mf_value x, mf_value indices, int axis, const mf_take_options *o)
 {
     MF_ENTER;
+    static const int modes[] = { [MF_TAKE_FILL] = FILL, [MF_TAKE_CLIP] = CLIP, [MF_TAKE_WRAP] = IN_BOUNDS };
+    mf_take_mode mode = o ? o->mode : MF_TAKE_FILL;
     int64_t at, sizes[MF_RANK];
     mf_value error;
+    if ((unsigned)mode > MF_TAKE_WRAP)
+        return mf_fail(MF_ERROR_ARGUMENT, "take: %d is no mode for indices that are out of bounds", (int)mode);
     if (!mf_wrap_array(&x, "take"))
         return x;
     const mf_type *t = mf_value_type(x);
     if (!mf_normal_axis(axis, t->rank, "take", &at, &error))
         return error;
-    indices = wrapped(indices, t->dims[at], "take");
+    indices = take_places(indices, t->dims[at], mode);
     if (!mf_value_type(indices))
         return indices;
+    if (t->dims[at] == 0 && mode != MF_TAKE_FILL && mf_value_type(indices)->size > 0)
+        return mf_fail(MF_ERROR_SHAPE, "take: axis %lld of %s has nothing to take", (long long)at, mf_type_name(t));
     int width = mf_value_type(indices)->rank;
     for (int i = 0; i < t->rank; i++)
         sizes[i] = i == at ? t->dims[i] > 0 : t->dims[i];
     const mf_intlist *axes = mf_ints_of(1, (int)at), *none = mf_ints_of(0);
-    mf_gather_params p = { around((int)at, width, t->rank - 1), axes, axes, none, none, mf_ints_intern(sizes, t->rank), FILL };
+    mf_gather_params p = { around((int)at, width, t->rank - 1), axes, axes, none, none, mf_ints_intern(sizes, t->rank), modes[mode] };
     return mf_bind(&mf_op_gather, &p, 2, x, vectors(&indices, 1));
 }
+
+mf_value(mf_take)(mf_value x, mf_value indices, int axis) { return mf_take_opt(x, indices, axis, NULL); }
 
 /* Both operands with equal sizes in all dimensions but `at`. */
 static bool align_except(mf_value *x, mf_value *indices, int64_t at)
@@ -294,7 +317,7 @@ static mf_value scatter_rows(const mf_op *op, mf_value x, mf_value indices, mf_v
     return mf_bind(op, &p, 3, x, vectors(&indices, 1), update);
 }
 
-mf_value mf_index_update(mf_value x, mf_value indices, mf_value update)
+mf_value(mf_index_update)(mf_value x, mf_value indices, mf_value update)
 {
     MF_ENTER;
     if (!mf_wrap_array(&x, "index_update"))
@@ -317,39 +340,47 @@ static mf_value join_rows(const mf_op *op, mf_value x, mf_value indices, mf_valu
     return mf_value_type(out) ? mf_convert_value(out, t->dtype, t->weak) : out;
 }
 
-#define JOIN_ROWS(word, op)                                           \
-    mf_value mf_##word(mf_value x, mf_value indices, mf_value update) \
-    {                                                                 \
-        MF_ENTER;                                                     \
-        return join_rows(&mf_op_##op, x, indices, update, #word);     \
+#define JOIN_ROWS(word, op)                                            \
+    mf_value(mf_##word)(mf_value x, mf_value indices, mf_value update) \
+    {                                                                  \
+        MF_ENTER;                                                      \
+        return join_rows(&mf_op_##op, x, indices, update, #word);      \
     }
 JOIN_ROWS(index_add, scatter_add)
 JOIN_ROWS(index_multiply, scatter_mul)
 JOIN_ROWS(index_min, scatter_min)
 JOIN_ROWS(index_max, scatter_max)
 
-mf_value mf_one_hot(mf_value x, int num_classes)
+mf_value mf_one_hot_opt(mf_value x, int num_classes, const mf_one_hot_options *o)
 {
     MF_ENTER;
+    int64_t at, dims[MF_RANK];
+    mf_value error;
     if (!mf_wrap_array(&x, "one_hot"))
         return x;
     if (num_classes < 0)
         return mf_fail(MF_ERROR_ARGUMENT, "one_hot: the number of classes must not be negative, but it is %d", num_classes);
+    if (!mf_normal_axis(o ? o->axis : -1, mf_value_type(x)->rank + 1, "one_hot", &at, &error))
+        return error;
     if (mf_value_type(x)->dtype == MF_BOOL)
         x = mf_convert_value(x, MF_I32, false);
-    x = mf_expand_dims(x, -1);
+    x = mf_expand_dims(x, (int)at);
     const mf_type *t = mf_value_type(x);
     if (!t)
         return x;
-    int64_t dims[MF_RANK];
     for (int i = 0; i < t->rank; i++)
         dims[i] = t->dims[i];
-    dims[t->rank - 1] = num_classes;
+    dims[at] = num_classes;
     mf_iota_params p = { t->dtype, mf_ints_of(1, num_classes), 0 };
-    mf_value classes = mf_broadcast_value(mf_bind(&mf_op_iota, &p, 0), t->rank, dims);
+    mf_value classes = mf_bind(&mf_op_iota, &p, 0);
+    for (int64_t i = at + 1; i < t->rank; i++)
+        classes = mf_expand_dims(classes, -1);
+    classes = mf_broadcast_value(classes, t->rank, dims);
     mf_value equal = mf_bind(&mf_op_eq, NULL, 2, mf_convert_value(mf_broadcast_value(x, t->rank, dims), t->dtype, false), classes);
-    return mf_convert_value(equal, MF_F32, false);
+    return mf_convert_value(equal, o && o->dtype ? o->dtype : MF_F32, false);
 }
+
+mf_value(mf_one_hot)(mf_value x, int num_classes) { return mf_one_hot_opt(x, num_classes, NULL); }
 
 /* ---- x[...] */
 typedef enum step_kind { STEP_ALL, STEP_NUMBER, STEP_SLICE, STEP_TRACED, STEP_ARRAY } step_kind;

@@ -450,7 +450,7 @@ mf_value mf_split(mf_value x, int sections, int axis)
 }
 
 /* ---- padding and numbers */
-mf_value mf_pad(mf_value x, mf_value value, mf_ints low, mf_ints high, mf_ints interior)
+mf_value(mf_pad)(mf_value x, mf_value value, mf_ints low, mf_ints high, mf_ints interior)
 {
     MF_ENTER;
     int64_t list[3][MF_RANK];

@@ -280,22 +280,24 @@ static int child_index(const char *what, const mf_structure *s, mf_object *step,
     return -1;
 }
 
-/* tuple[a:b:c] and list[a:b:c], with Python's rules for what lies outside. A new reference or NULL and *error. */
+static int64_t between(int64_t low, int64_t x, int64_t high) { return x < low ? low : x > high ? high : x; }
+
+/* tuple[a:b:c] and list[a:b:c], with Python's rules for what lies outside; backwards MF_NONE as stop is before the first. A new reference
+ * or NULL and *error. */
 static mf_object *slice_of(const mf_tree *t, mf_slice s, mf_error_object **error)
 {
-    int n = t->structure->child_count, count = 0;
-    int64_t step = s.step ? s.step : 1, start = s.start, stop = s.stop;
-    if (step < 1 || t->structure->kind == MF_NODE_DICT || t->structure->kind == MF_NODE_NONE) {
-        *error = mf_error_new(MF_ERROR_TREE, "mf_get: tuples and lists are sliced with positive steps; dicts not at all");
+    int64_t n = t->structure->child_count, step = s.step ? s.step : 1, back = step < 0;
+    int count = 0;
+    if (t->structure->kind == MF_NODE_DICT || t->structure->kind == MF_NODE_NONE) {
+        *error = mf_error_new(MF_ERROR_TREE, "mf_get: only tuples, lists and arrays have slices");
         return NULL;
     }
-    start = start < 0 ? start + n : start;
-    stop = stop < 0 ? stop + n : stop;
-    start = start < 0 ? 0 : start;
-    stop = stop > n ? n : stop;
-    mf_object **items = mf_calloc((size_t)n, sizeof *items), *o = NULL;
-    for (int64_t i = start; items && i < stop; i += step)
-        items[count++] = mf_tree_child(t, (int)i);
+    int64_t at = between(-back, s.start < 0 ? s.start + n : s.start, n - back);
+    int64_t end = between(-back, s.stop < 0 ? s.stop + n : s.stop, n - back);
+    step = between(-n - 1, step, n + 1); /* a longer one leads nowhere either */
+    mf_object **items = mf_calloc((size_t)n + 1, sizeof *items), *o = NULL;
+    for (; items && (back ? at > end : at < end); at += step)
+        items[count++] = mf_tree_child(t, (int)at);
     if (items)
         o = mf_tree_node(t->structure->kind, NULL, items, count);
     if (!o)

@@ -149,3 +149,32 @@ TEST(inverse_error_function_is_accurate_to_the_ends)
     check_erf_inv("reference");
     check_erf_inv("native");
 }
+
+#define CHECK_ERROR(v, status, part)                    \
+    do {                                                \
+        mf_value checked = (v);                         \
+        CHECK_EQ_INT(mf_error_status(checked), status); \
+        CHECK_CONTAINS(mf_error(checked), part);        \
+    } while (0)
+
+TEST(indexing_takes_numbers_and_modes)
+{
+    MF_SCOPE;
+    mf_value x = mf_arange(4, MF_F32);
+    CHECK_STR(mf_str(mf_index_add(x, 1, 2)), "[0. 3. 2. 3.]");
+    CHECK_STR(mf_str(mf_index_update(x, -1, 9.5)), "[0.  1.  2.  9.5]");
+    CHECK_STR(mf_str(mf_pad(x, 7, MF_INTS(1), MF_INTS(-2), MF_INTS0)), "[7. 0. 1.]");
+    CHECK_STR(mf_str(mf_dynamic_slice_in_dim(x, 1, 2, 0)), "[1. 2.]");
+    CHECK_STR(mf_str(mf_dynamic_update_slice_in_dim(x, mf_zeros(MF_SHAPE(2), MF_F32), 3, 0)), "[0. 1. 0. 0.]");
+    CHECK_STR(mf_str(mf_take(x, 5, 0, .mode = MF_TAKE_CLIP)), "3.0");
+    CHECK_STR(mf_str(mf_take(x, -5, 0, MF_TAKE_WRAP)), "3.0");
+    CHECK_STR(mf_str((mf_take)(x, mf_i(-1), 0)), "3.0");
+    CHECK_STR(mf_str(mf_one_hot(1, 3)), "[0. 1. 0.]");
+    CHECK_STR(mf_str((mf_one_hot)(mf_i(1), 3)), "[0. 1. 0.]");
+    CHECK_STR(mf_str((mf_eye)(2, MF_I32)), "[[1 0]\n [0 1]]");
+    CHECK_ERROR(mf_take(x, 0, 0, .mode = (mf_take_mode)9), MF_ERROR_ARGUMENT, "9 is no mode");
+    CHECK_ERROR(mf_take(mf_zeros(MF_SHAPE(0), MF_F32), 0, 0, .mode = MF_TAKE_CLIP), MF_ERROR_SHAPE, "nothing to take");
+    CHECK_ERROR(mf_one_hot(1, 3, .axis = 1), MF_ERROR_AXIS, "one_hot");
+    CHECK_ERROR(mf_eye(2, MF_F32, .columns = -1), MF_ERROR_SHAPE, "2 by -1");
+    CHECK_ERROR(mf_cummax(mf_complex(x, x), 0), MF_ERROR_DTYPE, "cummax");
+}

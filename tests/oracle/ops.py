@@ -253,6 +253,7 @@ def reductions():
     op("logsumexp", jax.nn.logsumexp, arr("f32", [[1.0, 2.0], [3.0, 1000.0]]), axis="all", exact=False)
     for dtype in ("f32", "i32", "bf16"):
         op("one_hot", lambda x, d=dtype: jax.nn.one_hot(x, 4, dtype=DTYPES[d]), arr("i32", [0, 3, 1, 4, -1]), num_classes=4, dtype=dtype)
+    op("one_hot", lambda x: jax.nn.one_hot(x, 3, axis=-2), arr("i32", [[0, 2], [1, 1]]), num_classes=3, axis=-2, dtype="f32")
     op("one_hot", lambda x: jax.nn.one_hot(x, 3, axis=0), arr("i32", [[0, 2], [1, 1]]), num_classes=3, axis=0, dtype="f32")
     op("cumsum", lambda x: jnp.cumsum(x, axis=0), grid[0], axis=0)
     op("cumsum", lambda x: jnp.cumsum(x, axis=1), grid[0], axis=1)
@@ -265,6 +266,10 @@ def reductions():
     op("cummax", lambda x: lax.cummax(x, axis=1), grid[0], axis=1)
     op("cummin", lambda x: lax.cummin(x, axis=1), grid[0], axis=1)
     op("cumlogsumexp", lambda x: lax.cumlogsumexp(x, axis=1), grid[0], axis=1, exact=False)
+    ties = arr("f32", [[1, 3, 3, 2, 3, 4, 4], [2, 2, 2, 2, 2, 2, 2], [3, NAN, 1, NAN, 2, 2, 5], [-0.0, 0.0, -0.0, 0.0, 1, 1, 0], [5, 4, 5, 4, 5, 4, 5]])
+    for width in (1, 2, 3, 6, 7):
+        for name, fn in {"cummax": lax.cummax, "cummin": lax.cummin}.items():
+            vjp(name, lambda x, fn=fn: fn(x, axis=1), ties[:, :width], axis=1)
 
 
 def products():
@@ -445,6 +450,8 @@ def shapes():
     op("linspace", lambda: jnp.linspace(-2.0, 3.0, 4, endpoint=False), start=-2.0, stop=3.0, num=4, endpoint=False, exact=False)
     op("arange", lambda: jnp.arange(2.0, 5.0, 0.75), start=2.0, stop=5.0, step=0.75)
     op("eye", lambda: jnp.eye(3, 4, 1), N=3, M=4, k=1)
+    op("eye", lambda: jnp.eye(4, 2, -2), N=4, M=2, k=-2)
+    op("eye", lambda: jnp.eye(3, 3, 7), N=3, k=7)
     op("tril", lambda x: jnp.tril(x, -1), m, k=-1)
     op("triu", lambda x: jnp.triu(x, 1), m, k=1)
     cube = eighths("f32", (2, 3, 4), 23)
@@ -473,6 +480,8 @@ def indexing():
     inside, outside = arr("i32", [2, 0, 0, 3]), arr("i32", [-1, 4, -5, 100, 1])
     for mode in ("fill", "clip", "wrap"):
         op("take", lambda x, i: jnp.take(x, i, axis=0, mode=mode), m, outside, axis=0, mode=mode)
+        op("take", lambda x, i: jnp.take(x, i, axis=1, mode=mode), m, arr("i8", [[-7, 5], [3, -1]]), axis=1, mode=mode)
+        vjp("take", lambda x, i: jnp.take(x, i, axis=0, mode=mode), m, outside, axis=0, mode=mode, argnums=(0,))
     op("take", lambda x, i: jnp.take(x, i, axis=0), m, outside, axis=0)
     op("take", lambda x, i: jnp.take(x, i, axis=1), m, arr("i32", [[2, 0], [1, 1]]), axis=1)
     op("take", lambda x, i: jnp.take(x, i), m, arr("i32", [11, 0, -1, 12]), axis="all")

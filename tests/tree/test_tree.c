@@ -41,6 +41,13 @@ TEST(indexing)
     CHECK_EQ_INT(mf_item_i64(mf_get(t, "metrics", -2)), 1);
     CHECK_STR(mf_str(mf_get(mf_tuple(0, 1, 2, 3), mf_range(1, MF_END))), "(1, 2, 3)");
     CHECK_STR(mf_str(mf_get(mf_list(0, 1, 2, 3), mf_range(-3, -1))), "[1, 2]");
+    CHECK_STR(mf_str(mf_get(mf_list(0, 1, 2, 3), ((mf_slice){ true, MF_END, MF_NONE, -1 }))), "[3, 2, 1, 0]");
+    CHECK_STR(mf_str(mf_get(mf_tuple(0, 1, 2, 3), ((mf_slice){ true, -1, 0, -2 }))), "(3, 1)");
+    CHECK_STR(mf_str(mf_get(mf_tuple(0, 1, 2, 3), ((mf_slice){ true, 1, -9, -1 }))), "(1, 0)");
+    CHECK_STR(mf_str(mf_get(mf_list(0, 1, 2, 3), ((mf_slice){ true, 2, 0, INT64_MIN }))), "[2]");
+    CHECK_STR(mf_str(mf_get(mf_list(0, 1, 2, 3), ((mf_slice){ true, -9, MF_END, INT64_MAX }))), "[0]");
+    CHECK_STR(mf_str(mf_get(mf_list(0, 1, 2, 3), ((mf_slice){ true, -9, -5, -1 }))), "[]");
+    CHECK_STR(mf_str(mf_get(mf_list_n(NULL, 0), ((mf_slice){ true, MF_END, MF_NONE, -1 }))), "[]");
     CHECK_STR(mf_error(mf_get(t, "loss")), "mf_get: no key 'loss' in a dict with keys 'metrics', 'n'");
     CHECK_STR(mf_error(mf_get(t, "metrics", 2)), "mf_get: no item 2 in a list of 2");
     CHECK_CONTAINS(mf_error(mf_get(t, "metrics", 0.5)), "by a string or an integer, not by float32[]");
