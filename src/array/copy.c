@@ -41,8 +41,8 @@ static void join(walk *w)
     int count = 0;
     for (int i = 0; i < w->rank; i++) {
         axis next = w->at[i];
-        const axis *last = &w->at[count - 1];
-        if (count > 0 && last->out == next.out * next.n && last->in == next.in * next.n)
+        const axis *last = count > 0 ? &w->at[count - 1] : NULL;
+        if (last && last->out == next.out * next.n && last->in == next.in * next.n)
             next.n *= w->at[--count].n;
         w->at[count++] = next;
     }
