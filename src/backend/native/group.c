@@ -355,6 +355,8 @@ static void load_tile(const group_step *s, int i, void *const *values, char *out
         fill(out, memory + l->offset * mf_dtype_size(x->dtype), mf_dtype_size(x->dtype), n);
     else if (l->splat)
         count_up(out, x->dtype, l->offset, 0, n);
+    else if (l->flat && memory)
+        memcpy(out, memory + (l->offset + at) * mf_dtype_size(x->dtype), (size_t)n * (size_t)mf_dtype_size(x->dtype));
     else
         walk(&s->plan, i, memory, out, at, n);
 }
