@@ -72,19 +72,24 @@ static void find_offsets(const index_step *s, const char *indices, int64_t first
         here += at[d] * s->side[d];
         there += at[d] * s->own[d];
     }
-    for (int64_t i = 0; i < n; i++) {
-        operand[i] = s->never_inside ? OUTSIDE : there;
-        side[i] = here;
-        for (int d = s->batch_rank - 1; d >= 0; d--) {
-            here += s->side[d];
-            there += s->own[d];
-            if (++at[d] < s->batch[d])
-                break;
-            here -= s->batch[d] * s->side[d];
-            there -= s->batch[d] * s->own[d];
+    int inner = s->batch_rank - 1;
+    for (int64_t i = 0, run; i < n; i += run) {
+        int64_t there_step = inner < 0 ? 0 : s->own[inner], here_step = inner < 0 ? 0 : s->side[inner];
+        run = inner < 0 || s->batch[inner] - at[inner] > n - i ? n - i : s->batch[inner] - at[inner];
+        for (int64_t k = 0; k < run; k++) {
+            operand[i + k] = there + k * there_step;
+            side[i + k] = here + k * here_step;
+        }
+        there += run * there_step;
+        here += run * here_step;
+        for (int d = inner; d >= 0 && (at[d] += d == inner ? run : 1) == s->batch[d]; d--) {
+            here += (d ? s->side[d - 1] : 0) - s->batch[d] * s->side[d];
+            there += (d ? s->own[d - 1] : 0) - s->batch[d] * s->own[d];
             at[d] = 0;
         }
     }
+    for (int64_t i = 0; i < n && s->never_inside; i++)
+        operand[i] = OUTSIDE;
     const char *vectors = indices + first * s->map_count * size;
     for (int k = 0; k < s->map_count; k++)
         if (s->index_dtype == MF_I32)
