@@ -248,6 +248,25 @@ TEST(scatters)
     }
 }
 
+/* What a scatter writes over is made here, of an operand that others read, twice over, or by another scatter. */
+TEST(scatters_over_what_was_made)
+{
+    compare("program (x: f32[40,700], i: i32[300,1], u: f32[300,700]) {\n y: f32[40,700] = mul x x\n"
+            " a: f32[40,700] = scatter_add[update_window_dims=(1), inserted_window_dims=(0), scatter_dims_to_operand_dims=(0)] y i u\n"
+            " return a\n}",
+            40);
+    compare("program (x: f32[40,700], i: i32[300,1], u: f32[300,700]) {\n y: f32[40,700] = mul x x\n"
+            " a: f32[40,700] = scatter_add[update_window_dims=(1), inserted_window_dims=(0), scatter_dims_to_operand_dims=(0)] y i u\n"
+            " b: f32[40,700] = scatter[update_window_dims=(1), inserted_window_dims=(0), scatter_dims_to_operand_dims=(0)] a i u\n"
+            " c: f32[40,700] = scatter[update_window_dims=(1), inserted_window_dims=(0), scatter_dims_to_operand_dims=(0)] y i u\n"
+            " return a, b, c, y\n}",
+            40);
+    compare("program (x: f32[28000], i: i32[3000,1], u: f32[3000]) {\n y: f32[28000] = mul x x\n z: f32[40,700] = reshape[shape=(40,700)] y\n"
+            " a: f32[28000] = scatter_add[inserted_window_dims=(0), scatter_dims_to_operand_dims=(0)] y i u\n"
+            " return a, z\n}",
+            28000);
+}
+
 /* ------------------------------------------------------------------ lines */
 
 TEST(running_results)

@@ -243,6 +243,26 @@ static void join_in_place(placing *p, int unit_steps)
     }
 }
 
+/* A result that a step writes over what was made for it before: that is made where the result lies. */
+static void move_into_results(placing *p, int unit_steps)
+{
+    for (int i = 0; i < unit_steps; i++) {
+        const mf_native_step *s = p->plan->steps[i];
+        if (!s->overwrites || p->unit_at[i] < 0)
+            continue;
+        int var = s->in[s->overwrites - 1], out = s->out[0];
+        const life *from = &p->lives[var];
+        life *to = &p->lives[out];
+        bool made_here = from->made >= 0 && from->input < 0 && from->output < 0 && from->joins < 0;
+        if (!made_here || to->output < 0 || !may_join(p, i, var, out))
+            continue;
+        to->made = from->made;
+        for (int v = 0; v < p->var_count; v++)
+            if (p->lives[v].root == var)
+                p->lives[v].root = out;
+    }
+}
+
 /* Results over donated operands that nobody reads any more when they are made. */
 static void join_dead_operands(placing *p)
 {
@@ -457,6 +477,7 @@ void mf_native_place(mf_build *b, const bool *donatable, mf_native_plan *plan)
     int unit_steps = plan->step_count; /* then come copies */
     bind_results(&p);
     join_in_place(&p, unit_steps);
+    move_into_results(&p, unit_steps);
     join_dead_operands(&p);
     set_aliases(&p);
     place_values(&p);
