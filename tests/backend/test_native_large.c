@@ -341,3 +341,15 @@ TEST(sorts)
             " d: f32[100000] = abs x\n f: f32[100000] = sort[axis=0, keys=1] d\n return a, b, c, f\n}",
             0);
 }
+
+/* ------------------------------------------------------------------ rows without a kernel */
+
+TEST(evaluation_in_pieces)
+{
+    static const char *const types[] = { "f32", "f64" };
+    EACH(types,
+         "program (x: $[70001], y: $[70001], a: $[130,19,19], b: $[130,19,7]) {\n d: $[70001] = lgamma x\n"
+         " e: $[70001] = atan2 x y\n s: $[130,19,19] = mul a a\n f: $[130,19,19] = cholesky s\n"
+         " g: $[130,19,7] = triangular_solve[left_side=true, lower=true, unit_diagonal=true] a b\n return d, e, f, g\n}",
+         0);
+}

@@ -1,5 +1,17 @@
-/* Any op that has no kernel here: the row's own evaluation, as one step. */
+/* Any op that has no kernel here: the row's own evaluation, as one step, or in pieces where the row works on each element, or on each
+ * matrix of a batch, alone. Invariant: the pieces' shape follows from the op's alone. */
 #include "backend/native/native.h"
+
+#include <stdatomic.h>
+
+enum { MOST_OPERANDS = 4, PIECE = 1 << 13, PIECES_FROM = 1 << 15 };
+
+typedef struct evaluate_step {
+    mf_native_step step;
+    int64_t count, each;          /* elements or matrices; of a piece, or 0: whole */
+    mf_eqn whole, last;           /* a piece as an equation, and what is left over */
+    int64_t bytes[MOST_OPERANDS]; /* of an element or matrix of each operand and result */
+} evaluate_step;
 
 static mf_error_object *run(const mf_native_step *s, void *const *values, char *scratch)
 {
@@ -11,15 +23,112 @@ static mf_error_object *run(const mf_native_step *s, void *const *values, char *
     return s->eqn->op->evaluate(s->eqn, (const void *const *)pointers, pointers + s->in_count);
 }
 
+/* ------------------------------------------------------------------ pieces */
+
+typedef struct evaluate_task {
+    const evaluate_step *s;
+    void *const *values;
+    _Atomic(mf_error_object *) error; /* the first */
+} evaluate_task;
+
+static void run_piece(void *context, int64_t index)
+{
+    evaluate_task *t = context;
+    const evaluate_step *s = t->s;
+    const mf_native_step *step = &s->step;
+    int64_t first = index * s->each;
+    void *pointers[MOST_OPERANDS];
+    for (int i = 0; i < step->in_count; i++)
+        pointers[i] = (char *)t->values[step->in[i]] + first * s->bytes[i];
+    for (int o = 0; o < step->out_count; o++)
+        pointers[step->in_count + o] = (char *)t->values[step->out[o]] + first * s->bytes[step->in_count + o];
+    const mf_eqn *e = s->count - first < s->each ? &s->last : &s->whole;
+    mf_error_object *error = e->op->evaluate(e, (const void *const *)pointers, pointers + step->in_count), *none = NULL;
+    if (error && !atomic_compare_exchange_strong(&t->error, &none, error))
+        mf_drop(error);
+}
+
+static mf_error_object *run_pieces(const mf_native_step *step, void *const *values, char *scratch)
+{
+    evaluate_task t = { .s = (const evaluate_step *)(const void *)step, .values = values };
+    (void)scratch;
+    mf_native_parallel((t.s->count + t.s->each - 1) / t.s->each, run_piece, &t);
+    return atomic_load(&t.error);
+}
+
+/* The equation for `count` elements or matrices, whose last `tail` dimensions are those of the operands. False: out of memory. */
+static bool cut(mf_build *b, const mf_eqn *e, int64_t count, int tail, mf_eqn *made)
+{
+    int total = e->in_count + e->out_count;
+    mf_variable *vars = mf_build_get(b, (size_t)total, sizeof *vars), **at = mf_build_get(b, (size_t)total, sizeof *at);
+    if (!vars || !at)
+        return false;
+    for (int i = 0; i < total; i++) {
+        const mf_type *t = (i < e->in_count ? e->in[i] : e->out[i - e->in_count])->type;
+        int64_t dims[3] = { count };
+        for (int d = 0; d < tail; d++)
+            dims[1 + d] = t->dims[t->rank - tail + d];
+        vars[i] = (mf_variable){ .type = mf_type_get(t->dtype, t->weak, 1 + tail, dims) };
+        if (!vars[i].type)
+            return false;
+        at[i] = &vars[i];
+    }
+    *made = *e;
+    made->in = at;
+    made->out = at + e->in_count;
+    return true;
+}
+
+static int64_t matrices(const mf_type *t, int tail)
+{
+    int64_t count = 1;
+    for (int i = 0; i < t->rank - tail; i++)
+        count *= t->dims[i];
+    return count;
+}
+
+/* How many elements or matrices there are alike in all operands and results; 0: they are not independent. */
+static int64_t independent(const mf_eqn *e, int *tail)
+{
+    bool batched = e->op == &mf_op_cholesky || e->op == &mf_op_triangular_solve;
+    if ((!batched && !(e->op->flags & MF_OP_ELEMENTWISE)) || e->in_count + e->out_count > MOST_OPERANDS)
+        return 0;
+    *tail = batched ? 2 : 0;
+    for (int i = 0; i < e->in_count + e->out_count; i++) {
+        const mf_type *t = (i < e->in_count ? e->in[i] : e->out[i - e->in_count])->type;
+        if (t->rank < *tail || matrices(t, *tail) != matrices(e->out[0]->type, *tail))
+            return 0;
+    }
+    return matrices(e->out[0]->type, *tail);
+}
+
+static void plan_pieces(mf_build *b, evaluate_step *s, const mf_eqn *e)
+{
+    int tail = 0;
+    int64_t size = e->out[0]->type->size;
+    s->count = size < PIECES_FROM ? 0 : independent(e, &tail);
+    if (s->count < 2)
+        return;
+    s->each = PIECE / (size / s->count) + 1;
+    if (!cut(b, e, s->each, tail, &s->whole) || !cut(b, e, s->count % s->each ? s->count % s->each : s->each, tail, &s->last))
+        return;
+    for (int i = 0; i < e->in_count; i++)
+        s->bytes[i] = e->in[i]->type->bytes / s->count;
+    for (int o = 0; o < e->out_count; o++)
+        s->bytes[e->in_count + o] = e->out[o]->type->bytes / s->count;
+    s->step.run = run_pieces;
+}
+
 void mf_build_evaluate(mf_build *b, const mf_eqn *e)
 {
-    mf_native_step *s = mf_step_new(b, sizeof *s, e);
+    evaluate_step *s = mf_step_new(b, sizeof *s, e);
     if (!s)
         return;
     int count = e->in_count + e->out_count;
     mf_cost cost = e->op->cost(e);
-    s->run = run;
-    s->scratch_bytes = count > 16 ? (size_t)count * sizeof(void *) : 0;
-    s->cost = 20 + cost.flops + cost.bytes / 2; /* plain loops */
-    mf_build_step(b, s, e->in, e->in_count, e->out, e->out_count);
+    s->step.run = run;
+    s->step.scratch_bytes = count > 16 ? (size_t)count * sizeof(void *) : 0;
+    s->step.cost = 20 + cost.flops + cost.bytes / 2; /* plain loops */
+    plan_pieces(b, s, e);
+    mf_build_step(b, &s->step, e->in, e->in_count, e->out, e->out_count);
 }
