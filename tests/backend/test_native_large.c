@@ -342,6 +342,38 @@ TEST(sorts)
             0);
 }
 
+TEST(sliding_windows)
+{
+    static const char *const types[] = { "f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64" };
+    static const char *const rows[] = { "reduce_window_sum", "reduce_window_max", "reduce_window_min" };
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        char text[2048];
+        snprintf(text, sizeof text,
+                 "program (x: $[9,41,3], y: $[5,1301]) {\n"
+                 " a: $[9,39,3] = %s[window=(1,3,1), strides=(1,1,1), padding_low=(0,0,0), padding_high=(0,0,0), "
+                 "base_dilation=(1,1,1), window_dilation=(1,1,1)] x\n"
+                 " b: $[5,21,3] = %s[window=(3,2,1), strides=(2,2,1), padding_low=(1,1,0), padding_high=(2,1,0), "
+                 "base_dilation=(1,1,1), window_dilation=(1,1,1)] x\n"
+                 " c: $[9,41,3] = %s[window=(3,3,3), strides=(1,1,1), padding_low=(1,2,1), padding_high=(1,2,1), "
+                 "base_dilation=(1,1,1), window_dilation=(1,2,1)] x\n"
+                 " d: $[5,434] = %s[window=(1,4), strides=(1,3), padding_low=(0,1), padding_high=(0,1), "
+                 "base_dilation=(1,1), window_dilation=(1,1)] y\n"
+                 " f: $[5,1301] = %s[window=(2,1301), strides=(1,1), padding_low=(1,1300), padding_high=(0,0), "
+                 "base_dilation=(1,1), window_dilation=(1,1)] y\n"
+                 " return a, b, c, d\n}",
+                 rows[r], rows[r], rows[r], rows[r], rows[r]);
+        EACH(types, text, 0);
+        snprintf(text, sizeof text,
+                 "program (x: i32[3,200,300], y: f32[2,3,1500]) {\n"
+                 " a: i32[3,200,300] = %s[window=(1,3,3), strides=(1,1,1), padding_low=(0,1,1), padding_high=(0,1,1), "
+                 "base_dilation=(1,1,1), window_dilation=(1,1,1)] x\n"
+                 " b: f32[2,2,1500] = %s[window=(1,2,1), strides=(1,1,1), padding_low=(0,0,0), padding_high=(0,0,0), "
+                 "base_dilation=(1,1,1), window_dilation=(1,1,1)] y\n return a, b\n}",
+                 rows[r], rows[r]);
+        compare(text, 0);
+    }
+}
+
 /* ------------------------------------------------------------------ rows without a kernel */
 
 TEST(evaluation_in_pieces)

@@ -149,6 +149,7 @@ int mf_node_append(mf_build *b, mf_group *g, const mf_node *node); /* -1: out of
 bool mf_build_dot(mf_build *b, const mf_eqn *e);
 bool mf_build_conv(mf_build *b, const mf_eqn *e);
 bool mf_build_pool(mf_build *b, const mf_eqn *e);
+bool mf_build_window(mf_build *b, const mf_eqn *e);
 bool mf_build_reduce(mf_build *b, const mf_eqn *e);
 bool mf_build_cut(mf_build *b, const mf_eqn *e);
 bool mf_build_index(mf_build *b, const mf_eqn *e);

@@ -183,6 +183,15 @@ void mf_arg_columns(int sign, mf_dtype dtype, const void *in, int64_t columns, i
     line_of(dtype)->arg_columns(sign, in, columns, n, step, out);
 }
 
+void mf_window_start(mf_dtype dtype, void *acc, const void *identity, int64_t n) { line_of(dtype)->window_start(acc, identity, n); }
+
+void mf_window_row(mf_join how, mf_dtype dtype, void *acc, const void *in, int64_t n, int64_t step)
+{
+    line_of(dtype)->window_row(how, acc, in, n, step);
+}
+
+void mf_window_end(mf_dtype dtype, void *out, const void *acc, int64_t n) { line_of(dtype)->window_end(out, acc, n); }
+
 void mf_threefry_words(const uint32_t *k0, const uint32_t *k1, bool one_key, const uint32_t *x0, const uint32_t *x1, uint32_t *y0,
                        uint32_t *y1, int64_t n)
 {

@@ -106,6 +106,12 @@ void mf_arg_lines(int sign, mf_dtype dtype, const void *in, int64_t lines, int64
 enum { MF_ARG_COLUMNS = 256 };
 void mf_arg_columns(int sign, mf_dtype dtype, const void *in, int64_t columns, int64_t n, int64_t step, int64_t *out);
 
+/* Windows over rows: n accumulators, of 8 bytes for types of 8 bytes and of 4 for the others, start from one element, take in rows
+ * element by element (those of `in` are `step` apart; a NaN wins), and are rounded into the result. */
+void mf_window_start(mf_dtype dtype, void *acc, const void *identity, int64_t n);
+void mf_window_row(mf_join how, mf_dtype dtype, void *acc, const void *in, int64_t n, int64_t step);
+void mf_window_end(mf_dtype dtype, void *out, const void *acc, int64_t n);
+
 /* threefry2x32 of n pairs of words; one_key: k0 and k1 point to one word each. */
 void mf_threefry_words(const uint32_t *k0, const uint32_t *k1, bool one_key, const uint32_t *x0, const uint32_t *x1, uint32_t *y0,
                        uint32_t *y1, int64_t n);

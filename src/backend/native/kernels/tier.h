@@ -48,6 +48,9 @@ typedef struct mf_line_type { /* of one dtype; see kernels.h */
     void (*run_columns)(mf_join how, const void *in, void *out, int64_t columns, int64_t n, int64_t step);
     void (*arg_lines)(int sign, const void *in, int64_t lines, int64_t n, int64_t *out);
     void (*arg_columns)(int sign, const void *in, int64_t columns, int64_t n, int64_t step, int64_t *out);
+    void (*window_start)(void *acc, const void *identity, int64_t n);
+    void (*window_row)(mf_join how, void *acc, const void *in, int64_t n, int64_t step);
+    void (*window_end)(void *out, const void *acc, int64_t n);
 } mf_line_type;
 
 typedef struct mf_line_kernels {
