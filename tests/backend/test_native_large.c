@@ -374,6 +374,22 @@ TEST(sliding_windows)
     }
 }
 
+TEST(integer_products)
+{
+    static const char *const types[] = { "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64" };
+    EACH(types,
+         "program (x: $[37,70], y: $[70,131], z: $[5,9,7], w: $[9,5,7]) {\n"
+         " a: $[37,131] = dot_general[lhs_contract=(1), rhs_contract=(0)] x y\n"
+         " b: $[9,5,5] = dot_general[lhs_contract=(2), rhs_contract=(2), lhs_batch=(1), rhs_batch=(0)] z w\n"
+         " t: $[70,37] = transpose[permutation=(1,0)] x\n c: $[37,131] = dot_general[lhs_contract=(0), rhs_contract=(0)] t y\n"
+         " return a, b, c\n}",
+         0);
+    compare("program (x: i8[300,100], y: i8[100,90]) {\n"
+            " a: i32[300,90] = dot_general[lhs_contract=(1), rhs_contract=(0), preferred=i32] x y\n"
+            " b: i64[300,90] = dot_general[lhs_contract=(1), rhs_contract=(0), preferred=i64] x y\n return a, b\n}",
+            0);
+}
+
 /* ------------------------------------------------------------------ rows without a kernel */
 
 TEST(evaluation_in_pieces)

@@ -147,6 +147,7 @@ int mf_node_append(mf_build *b, mf_group *g, const mf_node *node); /* -1: out of
 
 /* Steps with kernels of their own: true when made (or failed: b->error), false when not theirs. */
 bool mf_build_dot(mf_build *b, const mf_eqn *e);
+bool mf_build_integer_dot(mf_build *b, const mf_eqn *e);
 bool mf_build_conv(mf_build *b, const mf_eqn *e);
 bool mf_build_pool(mf_build *b, const mf_eqn *e);
 bool mf_build_window(mf_build *b, const mf_eqn *e);

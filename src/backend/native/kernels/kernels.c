@@ -197,3 +197,9 @@ void mf_threefry_words(const uint32_t *k0, const uint32_t *k1, bool one_key, con
 {
     mf_tier_current()->line->threefry(k0, k1, one_key, x0, x1, y0, y1, n);
 }
+
+void mf_integer_dot(bool wide, int64_t m, int64_t n, int64_t k, const void *a, const void *b, void *c)
+{
+    const mf_line_kernels *l = mf_tier_current()->line;
+    (wide ? l->product_64 : l->product_32)(m, n, k, a, b, c);
+}

@@ -116,6 +116,9 @@ void mf_window_end(mf_dtype dtype, void *out, const void *acc, int64_t n);
 void mf_threefry_words(const uint32_t *k0, const uint32_t *k1, bool one_key, const uint32_t *x0, const uint32_t *x1, uint32_t *y0,
                        uint32_t *y1, int64_t n);
 
+/* c[m,n] = a[m,k] b[k,n], dense words of 32 bits or, wide, of 64; sums wrap. */
+void mf_integer_dot(bool wide, int64_t m, int64_t n, int64_t k, const void *a, const void *b, void *c);
+
 /* ---- sorting a line of n < 2^32 elements; room: mf_sort_room bytes, aligned to 8 ---- */
 
 size_t mf_sort_room(const mf_dtype *key, int keys, int64_t n);
