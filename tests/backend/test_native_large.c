@@ -390,6 +390,20 @@ TEST(integer_products)
             0);
 }
 
+TEST(complex_numbers)
+{
+    static const char *const types[] = { "c64", "c128" };
+    EACH(types,
+         "program (x: $[70000], y: $[70000]) {\n a: $[70000] = add x y\n b: $[70000] = mul x y\n c: $[70000] = conj b\n"
+         " d: $[70000] = sub c x\n e: $[70000] = neg d\n f: $[70000] = square x\n g: $[70000] = div x y\n"
+         " return a, b, c, d, e, f, g\n}",
+         0);
+    compare("program (x: f32[70000], y: f32[70000]) {\n a: c64[70000] = complex x y\n b: f32[70000] = real a\n c: f32[70000] = imag a\n"
+            " d: f32[70000] = abs a\n return a, b, c, d\n}",
+            0);
+    compare("program (x: f64[7], y: f64[7]) {\n a: c128[7] = complex x y\n b: f64[7] = real a\n c: f64[7] = imag a\n return a, b, c\n}", 0);
+}
+
 /* ------------------------------------------------------------------ rows without a kernel */
 
 TEST(evaluation_in_pieces)

@@ -156,6 +156,7 @@ bool mf_build_cut(mf_build *b, const mf_eqn *e);
 bool mf_build_index(mf_build *b, const mf_eqn *e);
 bool mf_build_line(mf_build *b, const mf_eqn *e);
 bool mf_build_sort(mf_build *b, const mf_eqn *e);
+bool mf_build_complex(mf_build *b, const mf_eqn *e);
 void mf_build_evaluate(mf_build *b, const mf_eqn *e);
 void mf_build_program(mf_build *b); /* all equations, then the program's outputs are in memory */
 

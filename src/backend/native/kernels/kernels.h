@@ -119,6 +119,21 @@ void mf_threefry_words(const uint32_t *k0, const uint32_t *k1, bool one_key, con
 /* c[m,n] = a[m,k] b[k,n], dense words of 32 bits or, wide, of 64; sums wrap. */
 void mf_integer_dot(bool wide, int64_t m, int64_t n, int64_t k, const void *a, const void *b, void *c);
 
+/* ---- complex numbers, their parts one behind the other; wide: of two f64 ---- */
+
+typedef enum mf_complex_op {
+    MF_COMPLEX_ADD,
+    MF_COMPLEX_SUB,
+    MF_COMPLEX_MUL,
+    MF_COMPLEX_NEG,
+    MF_COMPLEX_CONJ,
+    MF_COMPLEX_MAKE, /* of two parts */
+    MF_COMPLEX_REAL,
+    MF_COMPLEX_IMAG
+} mf_complex_op;
+/* n elements; computed in double and rounded once. out overlaps no operand. */
+void mf_complex_loop(mf_complex_op op, bool wide, void *out, const void *x, const void *y, int64_t n);
+
 /* ---- sorting a line of n < 2^32 elements; room: mf_sort_room bytes, aligned to 8 ---- */
 
 size_t mf_sort_room(const mf_dtype *key, int keys, int64_t n);
