@@ -194,6 +194,9 @@ TEST(results_that_are_what_was_loaded)
     compare("program (a: f32[3]) {\n b: f32[120,3] = broadcast_in_dim[shape=(120,3), broadcast_dimensions=(1)] a\n"
             " c: f32[360] = reshape[shape=(360)] b\n d: i32[360] = bitcast_convert_type[dtype=i32] c\n e: f32[360] = tanh c\n"
             " f: f32[3] = slice[start=(134), limit=(137), strides=(1)] e\n g: f32[3] = sin f\n return d, g\n}");
+    /* one element, of no axes */
+    compare("program (a: f32[]) {\n d: f32[] = checkpoint_name[name=x] a\n e: f32[] = sin d\n return d, e\n}");
+    compare("program (a: f32[]) {\n d: i32[] = bitcast_convert_type[dtype=i32] a\n e: f32[] = sin a\n return d, e\n}");
 }
 
 /* The text with a dtype's name for every $. */
