@@ -475,28 +475,67 @@ TEST(pooling_of_other_floats_agrees)
 
 /* ---- products ---- */
 
-static float plain_dot(const float *a, int64_t as, const float *b, int64_t bs, int64_t k, bool lanes)
+static float plain_lanes(const float *a, int64_t as, const float *b, int64_t bs, int64_t k)
 {
     float lane[16] = { 0 };
-    for (int64_t i = 0; i < k; i++) {
-        int l = lanes ? i % 16 : 0;
-        lane[l] = fmaf(a[i * as], b[i * bs], lane[l]);
-    }
+    for (int64_t i = 0; i < k; i++)
+        lane[i % 16] = fmaf(a[i * as], b[i * bs], lane[i % 16]);
     for (int half = 8; half; half /= 2)
         for (int l = 0; l < half; l++)
-            lane[l] += lanes ? lane[l + half] : 0;
+            lane[l] += lane[l + half];
     return lane[0];
+}
+
+static float plain_chains(const float *a, int64_t as, const float *b, int64_t bs, int64_t k)
+{
+    float sum = 0;
+    for (int64_t from = 0; from < k; from += MF_GEMM_DEPTH) {
+        float chain = 0;
+        for (int64_t i = from; i < k && i < from + MF_GEMM_DEPTH; i++)
+            chain = fmaf(a[i * as], b[i * bs], chain);
+        sum = from ? sum + chain : chain;
+    }
+    return sum;
+}
+
+/* The same product in pieces: columns packed backwards, rows in pieces of an odd size. */
+static bool pieces_agree(const mf_tier *tier, const mf_gemm *g, const float *a, const float *b, const double *a64, const double *b64,
+                         const float *want, const double *want64)
+{
+    size_t packed = (size_t)mf_gemm_packed(g), count = (size_t)(g->m * g->n);
+    float *p = aligned_alloc(64, packed * 4), *c = malloc(count * 4);
+    double *p64 = aligned_alloc(64, packed * 8), *c64 = malloc(count * 8);
+    memset(p, 255, packed * 4);
+    memset(p64, 255, packed * 8);
+    memset(c, 255, count * 4);
+    memset(c64, 255, count * 8);
+    for (int64_t from = (g->n - 1) / MF_GEMM_COLUMNS * MF_GEMM_COLUMNS; from >= 0; from -= MF_GEMM_COLUMNS) {
+        int64_t to = from + MF_GEMM_COLUMNS < g->n ? from + MF_GEMM_COLUMNS : g->n;
+        tier->dense->gemm_pack_f32(g, b, p, from, to);
+        tier->dense->gemm_pack_f64(g, b64, p64, from, to);
+    }
+    for (int64_t from = 0, to; from < g->m; from = to) {
+        to = from + 13 < g->m ? from + 13 : g->m;
+        tier->dense->gemm_rows_f32(g, a, p, c, from, to);
+        tier->dense->gemm_rows_f64(g, a64, p64, c64, from, to);
+    }
+    bool same = !memcmp(c, want, count * 4) && !memcmp(c64, want64, count * 8);
+    free(p);
+    free(c);
+    free(p64);
+    free(c64);
+    return same;
 }
 
 TEST(products_keep_their_order)
 {
-    static const int64_t sizes[] = { 1, 2, 3, 7, 16, 17, 33, 64, 70, 300, 520 };
-    static float a[520 * 70], b[520 * 70], c[70 * 70];
-    static double a64[520 * 70], b64[520 * 70], c64[70 * 70];
+    static const int64_t sizes[] = { 1, 2, 3, 7, 16, 17, 33, 64, 70, 300, 512, 800 };
+    static float a[800 * 70], b[800 * 70], c[70 * 70];
+    static double a64[800 * 70], b64[800 * 70], c64[70 * 70];
     for (size_t i = 0; i < sizeof a / 4; i++)
         a64[i] = a[i] = random_float(), b64[i] = b[i] = random_float();
     for (int round = 0; round < 200; round++) {
-        int64_t m = sizes[random_bits() % 9], n = sizes[random_bits() % 9], k = sizes[random_bits() % 11];
+        int64_t m = sizes[random_bits() % 9], n = sizes[random_bits() % 9], k = sizes[random_bits() % 12];
         bool ta = random_bits() & 1, tb = random_bits() & 1;
         mf_gemm g = { m, n, k, { ta ? 1 : k, ta ? m : 1 }, { tb ? 1 : n, tb ? k : 1 }, { n, 1 } };
         for (int t = 0; t < TIERS; t++) {
@@ -509,11 +548,13 @@ TEST(products_keep_their_order)
             bool same = true, near = true;
             for (int64_t i = 0; i < m; i++)
                 for (int64_t j = 0; j < n; j++) {
-                    float want = plain_dot(a + i * g.a[0], g.a[1], b + j * g.b[1], g.b[0], k, m == 1 || n == 1);
+                    const float *row = a + i * g.a[0], *column = b + j * g.b[1];
+                    float want = m == 1 || n == 1 ? plain_lanes(row, g.a[1], column, g.b[0], k)
+                                                  : plain_chains(row, g.a[1], column, g.b[0], k);
                     same = same && to_bits(want) == to_bits(c[i * n + j]);
                     near = near && fabs(c64[i * n + j] - (double)want) < 1e-3;
                 }
-            if (!CHECK(same && near))
+            if (!CHECK(same && near) || (m > 1 && n > 1 && !CHECK(pieces_agree(tier, &g, a, b, a64, b64, c, c64))))
                 CHECK_NOTE("m %d n %d k %d %s", (int)m, (int)n, (int)k, tier_names[t]);
         }
     }

@@ -1,22 +1,16 @@
 /* dot_general as matrix products: dimensions are joined to one batch, m, n and k wherever the operands' layouts allow (a transposed
- * operand is only other strides), else the operand is copied first. Small products run on our own kernel, large ones in oneDNN, cut
- * into tasks along m. A product that is only read transposed is written that way at once, with the operands swapped where that makes its
- * rows run on.
- * Invariant: which kernel runs, and how the work is cut, follows from shapes and dtypes alone. */
+ * operand is only other strides), else the operand is copied first. product.c cuts the work. A product that is only read transposed is
+ * written that way at once, with the operands swapped where that makes its rows run on.
+ * Invariant: an operand of a step is read where its layout says, or from a copy of its own. */
 #include "backend/native/native.h"
-#include "backend/native/kernels/dnnl.h"
-#include "backend/native/kernels/kernels.h"
+#include "backend/native/product.h"
 
 #include <string.h>
-
-/* Multiply-adds from which oneDNN is worth its overhead, and those of a task. */
-#define LARGE_PRODUCT 4e6
-#define TASK_PRODUCT  3.2e7
 
 typedef struct side {
     mf_variable *root;
     mf_layout layout;
-    int64_t batch_dims[MF_DNNL_BATCH], batch[MF_DNNL_BATCH]; /* strides, in elements */
+    int64_t batch_dims[MF_PRODUCT_BATCH], batch[MF_PRODUCT_BATCH]; /* strides, in elements */
     int batch_rank;
     int64_t free, contract, free_stride, contract_stride;
     int copy_rank; /* 0: read where it lies; else copied first, batch, free and contracted dimensions in turn */
@@ -25,15 +19,9 @@ typedef struct side {
 
 typedef struct dot_step {
     mf_native_step step;
-    mf_dtype dtype; /* of the product; operands of another one are converted */
+    mf_product product; /* operands of another dtype are converted */
     side a, b;
-    mf_gemm shape;
-    int64_t batch_count, c_batch[MF_DNNL_BATCH]; /* strides, in elements */
-    mf_dtype from, to;                           /* stored */
-    int64_t a_bytes, b_bytes;                    /* of the converted operands in scratch, else 0 */
-    const mf_dnnl_primitive *whole, *rest;       /* of a task; of the last one */
-    int64_t rows_a_task, tasks;
-    size_t task_scratch;
+    mf_dtype from, to; /* stored */
 } dot_step;
 
 /* ------------------------------------------------------------------ shapes */
@@ -120,7 +108,7 @@ static void plan_copy(side *s, const mf_type *t, const mf_intlist *contract, con
 
 static bool read_side(mf_build *b, mf_variable *v, side *s, const mf_intlist *contract, const mf_intlist *batch)
 {
-    if (batch->count > MF_DNNL_BATCH)
+    if (batch->count > MF_PRODUCT_BATCH)
         return false;
     const mf_var_state *state = &b->vars[v->id];
     if (state->kind == MF_VAR_VIEW) {
@@ -138,46 +126,6 @@ static bool read_side(mf_build *b, mf_variable *v, side *s, const mf_intlist *co
 
 /* ------------------------------------------------------------------ running */
 
-typedef struct dot_task {
-    const dot_step *s;
-    const char *a, *b;
-    char *out, *scratch;
-} dot_task;
-
-static void run_own(const dot_step *s, const char *a, const char *b, char *out)
-{
-    if (s->dtype == MF_F64)
-        mf_gemm_f64(&s->shape, (const double *)(const void *)a, (const double *)(const void *)b, (double *)(void *)out);
-    else
-        mf_gemm_f32(&s->shape, (const float *)(const void *)a, (const float *)(const void *)b, (float *)(void *)out);
-}
-
-static void run_batches(const dot_step *s, const char *a, const char *b, char *out)
-{
-    int64_t index[MF_DNNL_BATCH] = { 0 }, size = mf_dtype_size(s->dtype);
-    for (int64_t g = 0; g < s->batch_count; g++) {
-        int64_t at = 0, bt = 0, ct = 0;
-        for (int i = 0; i < s->a.batch_rank; i++) {
-            at += index[i] * s->a.batch[i];
-            bt += index[i] * s->b.batch[i];
-            ct += index[i] * s->c_batch[i];
-        }
-        run_own(s, a + at * size, b + bt * size, out + ct * size);
-        for (int i = s->a.batch_rank - 1; i >= 0 && ++index[i] == s->a.batch_dims[i]; i--)
-            index[i] = 0;
-    }
-}
-
-static void run_task(void *context, int64_t index)
-{
-    const dot_task *t = context;
-    const dot_step *s = t->s;
-    int64_t size = mf_dtype_size(s->dtype), first = index * s->rows_a_task;
-    const mf_dnnl_primitive *p = index == s->tasks - 1 && s->rest ? s->rest : s->whole;
-    mf_dnnl_run(p, t->a + first * s->shape.a[0] * size, t->b, t->out + first * s->shape.c[0] * size,
-                t->scratch + (size_t)index * s->task_scratch);
-}
-
 static size_t aligned(int64_t bytes) { return ((size_t)bytes + 63) / 64 * 64; }
 
 /* The operand as the product takes it; room moves on behind what had to be written. */
@@ -189,18 +137,18 @@ static const char *prepared(const dot_step *s, const side *x, const char *in, ch
         in = *room;
         *room += aligned(t->bytes);
     }
-    if (s->from != s->dtype) {
-        mf_native_convert(s->dtype, *room, s->from, in, t->size);
+    if (s->from != s->product.dtype) {
+        mf_native_convert(s->product.dtype, *room, s->from, in, t->size);
         in = *room;
-        *room += aligned(t->size * mf_dtype_size(s->dtype));
+        *room += aligned(t->size * mf_dtype_size(s->product.dtype));
     }
-    return in + x->layout.offset * mf_dtype_size(s->dtype);
+    return in + x->layout.offset * mf_dtype_size(s->product.dtype);
 }
 
 static size_t prepared_bytes(const dot_step *s, const side *x)
 {
     const mf_type *t = x->root->type;
-    return (x->copy_rank ? aligned(t->bytes) : 0) + (s->from != s->dtype ? aligned(t->size * mf_dtype_size(s->dtype)) : 0);
+    return (x->copy_rank ? aligned(t->bytes) : 0) + (s->from != s->product.dtype ? aligned(t->size * mf_dtype_size(s->product.dtype)) : 0);
 }
 
 static mf_error_object *run(const mf_native_step *step, void *const *values, char *scratch)
@@ -208,71 +156,19 @@ static mf_error_object *run(const mf_native_step *step, void *const *values, cha
     const dot_step *s = (const dot_step *)(const void *)step;
     char *room = scratch + step->scratch_offset, *out = mf_step_out(step, values, 0), *result = out;
     const char *a = prepared(s, &s->a, mf_step_in(step, values, 0), &room), *b = prepared(s, &s->b, mf_step_in(step, values, 1), &room);
-    int64_t size = mf_dtype_size(s->dtype), count = s->batch_count * s->shape.m * s->shape.n;
-    if (s->to != s->dtype) {
+    const mf_product *p = &s->product;
+    int64_t count = p->count * p->shape.m * p->shape.n;
+    if (s->to != p->dtype) {
         result = room;
-        room += aligned(count * size);
+        room += aligned(count * mf_dtype_size(p->dtype));
     }
-    if (s->whole) {
-        dot_task task = { s, a, b, result, room };
-        if (s->tasks == 1)
-            run_task(&task, 0);
-        else
-            mf_native_parallel(s->tasks, run_task, &task);
-    } else {
-        run_batches(s, a, b, result);
-    }
+    mf_product_run(p, a, b, result, room);
     if (result != out)
-        mf_native_convert(s->to, out, s->dtype, result, count);
+        mf_native_convert(s->to, out, p->dtype, result, count);
     return NULL;
 }
 
 /* ------------------------------------------------------------------ compilation */
-
-static const mf_dnnl_primitive *make_primitive(const dot_step *s, int64_t rows)
-{
-    mf_dnnl_matmul d = { .dtype = s->dtype, .batch_rank = s->a.batch_rank, .m = rows, .n = s->shape.n, .k = s->shape.k };
-    for (int i = 0; i < s->a.batch_rank; i++) {
-        d.batch[i] = s->a.batch_dims[i];
-        d.a_strides[i] = s->a.batch[i];
-        d.b_strides[i] = s->b.batch[i];
-        d.c_strides[i] = s->c_batch[i];
-    }
-    memcpy(d.a_strides + d.batch_rank, s->shape.a, sizeof s->shape.a);
-    memcpy(d.b_strides + d.batch_rank, s->shape.b, sizeof s->shape.b);
-    memcpy(d.c_strides + d.batch_rank, s->shape.c, sizeof s->shape.c);
-    return mf_dnnl_matmul_create(&d);
-}
-
-static double task_work(const dot_step *s) { return (double)s->shape.m * (double)s->shape.n * (double)s->shape.k; }
-
-static bool is_large(const dot_step *s)
-{
-    return task_work(s) * (double)s->batch_count >= LARGE_PRODUCT && s->dtype == MF_F32 && mf_dnnl_supports(s->dtype);
-}
-
-static void plan_large(dot_step *s)
-{
-    double work = task_work(s);
-    if (!is_large(s))
-        return;
-    s->tasks = s->a.batch_rank == 0 && work > TASK_PRODUCT ? (int64_t)(work / TASK_PRODUCT) + 1 : 1;
-    s->rows_a_task = (s->shape.m + s->tasks - 1) / s->tasks;
-    s->rows_a_task = s->tasks == 1 ? s->shape.m : (s->rows_a_task + 47) / 48 * 48;
-    s->tasks = (s->shape.m + s->rows_a_task - 1) / s->rows_a_task;
-    int64_t last = s->shape.m - (s->tasks - 1) * s->rows_a_task;
-    s->whole = make_primitive(s, s->rows_a_task);
-    s->rest = last != s->rows_a_task ? make_primitive(s, last) : NULL;
-    if (!s->whole || (last != s->rows_a_task && !s->rest)) {
-        s->whole = s->rest = NULL;
-        return;
-    }
-    s->task_scratch = mf_dnnl_scratch_bytes(s->whole);
-    if (s->rest && mf_dnnl_scratch_bytes(s->rest) > s->task_scratch)
-        s->task_scratch = mf_dnnl_scratch_bytes(s->rest);
-    s->task_scratch = (s->task_scratch + 63) / 64 * 64;
-    s->step.scratch_bytes += (size_t)s->tasks * s->task_scratch;
-}
 
 static bool is_ours(const mf_eqn *e)
 {
@@ -282,26 +178,34 @@ static bool is_ours(const mf_eqn *e)
 
 static void plan_shape(dot_step *s)
 {
-    s->shape = (mf_gemm){
+    mf_product *p = &s->product;
+    p->shape = (mf_gemm){
         s->a.free,       s->b.free, s->a.contract, { s->a.free_stride, s->a.contract_stride }, { s->b.contract_stride, s->b.free_stride },
         { s->b.free, 1 }
     };
-    s->batch_count = 1;
-    for (int i = s->a.batch_rank - 1; i >= 0; i--) {
-        s->c_batch[i] = s->batch_count * s->shape.m * s->shape.n;
-        s->batch_count *= s->a.batch_dims[i];
+    p->batch_rank = s->a.batch_rank;
+    int64_t step = p->shape.m * p->shape.n;
+    for (int i = p->batch_rank - 1; i >= 0; i--) {
+        p->batch[i] = s->a.batch_dims[i];
+        p->a_batch[i] = s->a.batch[i];
+        p->b_batch[i] = s->b.batch[i];
+        p->c_batch[i] = step;
+        step *= p->batch[i];
     }
-    int64_t count = s->batch_count * s->shape.m * s->shape.n;
-    s->step.scratch_bytes = prepared_bytes(s, &s->a) + prepared_bytes(s, &s->b);
-    if (s->to != s->dtype)
-        s->step.scratch_bytes += aligned(count * mf_dtype_size(s->dtype));
+}
+
+static void plan_scratch(dot_step *s)
+{
+    const mf_product *p = &s->product;
+    size_t result = s->to == p->dtype ? 0 : aligned(p->count * p->shape.m * p->shape.n * mf_dtype_size(p->dtype));
+    s->step.scratch_bytes = prepared_bytes(s, &s->a) + prepared_bytes(s, &s->b) + result + p->scratch_bytes;
 }
 
 /* The transpose that alone reads e's result, when the product can be written as it wants: then the step makes the transpose's result. */
 static const mf_eqn *plan_transposed(dot_step *s, const mf_build *b, const mf_eqn *e)
 {
     const mf_eqn *t = b->vars[e->out[0]->id].only_reader;
-    if (!t || t->op != &mf_op_transpose || (s->a.batch_rank && is_large(s)))
+    if (!t || t->op != &mf_op_transpose)
         return NULL;
     const mf_dot_params *p = e->params;
     const mf_intlist *from = ((const mf_permutation_params *)t->params)->permutation;
@@ -323,9 +227,9 @@ static const mf_eqn *plan_transposed(dot_step *s, const mf_build *b, const mf_eq
         s->b = a;
         plan_shape(s);
     }
-    s->shape.c[0] = column != 1 ? column : row;
+    s->product.shape.c[0] = column != 1 ? column : row;
     for (int i = 0; i < first; i++)
-        s->c_batch[i] = l.strides[i];
+        s->product.c_batch[i] = l.strides[i];
     return t;
 }
 
@@ -339,12 +243,13 @@ bool mf_build_dot(mf_build *b, const mf_eqn *e)
         return true;
     s->from = e->in[0]->type->dtype;
     s->to = e->out[0]->type->dtype;
-    s->dtype = s->from == MF_F64 || s->to == MF_F64 ? MF_F64 : MF_F32;
+    s->product.dtype = s->from == MF_F64 || s->to == MF_F64 ? MF_F64 : MF_F32;
     if (!read_side(b, e->in[0], &s->a, p->lhs_contract, p->lhs_batch) || !read_side(b, e->in[1], &s->b, p->rhs_contract, p->rhs_batch))
         return b->error != NULL; /* too many batch dimensions: the row's own evaluation */
     plan_shape(s);
     const mf_eqn *transposed = plan_transposed(s, b, e);
-    plan_large(s);
+    mf_product_plan(&s->product);
+    plan_scratch(s);
     s->step.run = run;
     s->step.cost = 20 + e->op->cost(e).flops / 40;
     mf_variable *in[2] = { s->a.root, s->b.root };

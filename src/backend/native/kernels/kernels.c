@@ -131,6 +131,26 @@ void mf_gemm_f32(const mf_gemm *shape, const float *a, const float *b, float *c)
 
 void mf_gemm_f64(const mf_gemm *shape, const double *a, const double *b, double *c) { mf_tier_current()->dense->gemm_f64(shape, a, b, c); }
 
+int64_t mf_gemm_packed(const mf_gemm *g) { return g->k * ((g->n + MF_GEMM_COLUMNS - 1) / MF_GEMM_COLUMNS * MF_GEMM_COLUMNS); }
+
+void mf_gemm_pack(mf_dtype dtype, const mf_gemm *g, const void *b, void *packed, int64_t from, int64_t to)
+{
+    const mf_dense_kernels *d = mf_tier_current()->dense;
+    if (dtype == MF_F64)
+        d->gemm_pack_f64(g, b, packed, from, to);
+    else
+        d->gemm_pack_f32(g, b, packed, from, to);
+}
+
+void mf_gemm_rows(mf_dtype dtype, const mf_gemm *g, const void *a, const void *packed, void *c, int64_t from, int64_t to)
+{
+    const mf_dense_kernels *d = mf_tier_current()->dense;
+    if (dtype == MF_F64)
+        d->gemm_rows_f64(g, a, packed, c, from, to);
+    else
+        d->gemm_rows_f32(g, a, packed, c, from, to);
+}
+
 bool mf_reduce_rows(mf_fold op, mf_dtype dtype, const void *in, void *out, size_t rows, size_t n, ptrdiff_t stride)
 {
     return mf_tier_current()->reduce->rows(op, dtype, in, out, rows, n, stride);

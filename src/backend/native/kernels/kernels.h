@@ -55,8 +55,10 @@ bool mf_pool_sum_grad(mf_dtype dtype, const mf_pool *pool, const void *dy, void 
 
 /* c[m,n] = a[m,k] b[k,n]; strides count elements, {row, column}, and may be anything.
  * Order: with m = 1 or n = 1, a dot product (16 lanes: lane l takes k = l, l+16, ... with fused multiply-adds from 0,
- * lanes fold in halves: l += l+8, l+4, l+2, l+1). Otherwise k runs upwards from 0 in one chain of fused
- * multiply-adds. */
+ * lanes fold in halves: l += l+8, l+4, l+2, l+1). Otherwise k is cut into blocks of MF_GEMM_DEPTH; each runs upwards from 0 in one chain
+ * of fused multiply-adds, and the blocks' sums are added up in order. */
+enum { MF_GEMM_DEPTH = 512 };
+
 typedef struct mf_gemm {
     int64_t m, n, k;
     int64_t a[2], b[2], c[2];
@@ -64,6 +66,14 @@ typedef struct mf_gemm {
 
 void mf_gemm_f32(const mf_gemm *shape, const float *a, const float *b, float *c);
 void mf_gemm_f64(const mf_gemm *shape, const double *a, const double *b, double *c);
+
+/* Large products in pieces, for m, n > 1 and k > 0, to the same bits. First all columns of b are packed, in pieces [from, to) that begin at
+ * multiples of MF_GEMM_COLUMNS and end at such or at n; packed has mf_gemm_packed(shape) elements, 64-byte aligned. Then rows [from, to)
+ * of c are computed; pieces of a multiple of MF_GEMM_ROWS waste nothing. The pieces of a step may run at once, in any order. */
+enum { MF_GEMM_COLUMNS = 64, MF_GEMM_ROWS = 12 };
+int64_t mf_gemm_packed(const mf_gemm *shape);
+void mf_gemm_pack(mf_dtype dtype, const mf_gemm *shape, const void *b, void *packed, int64_t from, int64_t to);
+void mf_gemm_rows(mf_dtype dtype, const mf_gemm *shape, const void *a, const void *packed, void *c, int64_t from, int64_t to);
 
 /* ---- reductions: of several NaN the first wins in max and min, and 0 is above -0 ---- */
 

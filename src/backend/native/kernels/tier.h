@@ -33,6 +33,10 @@ typedef struct mf_dense_kernels {
     bool (*pool_sum_grad)(mf_dtype, const mf_pool_plan *, const void *dy, void *dx);
     void (*gemm_f32)(const mf_gemm *, const float *a, const float *b, float *c);
     void (*gemm_f64)(const mf_gemm *, const double *a, const double *b, double *c);
+    void (*gemm_pack_f32)(const mf_gemm *, const float *b, float *packed, int64_t from, int64_t to);
+    void (*gemm_pack_f64)(const mf_gemm *, const double *b, double *packed, int64_t from, int64_t to);
+    void (*gemm_rows_f32)(const mf_gemm *, const float *a, const float *packed, float *c, int64_t from, int64_t to);
+    void (*gemm_rows_f64)(const mf_gemm *, const double *a, const double *packed, double *c, int64_t from, int64_t to);
 } mf_dense_kernels;
 
 typedef struct mf_reduce_kernels {
