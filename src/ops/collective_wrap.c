@@ -408,6 +408,7 @@ typedef struct extremum {
 static mf_value index_of_extremum(void *context, mf_value x)
 {
     const extremum *e = context;
+    x = mf_stop_gradient(x); /* an index has no derivative, whatever pmax has */
     mf_value best = e->of(x, e->o), index = mf_axis_index_opt(&(mf_collective_options){ .axis_name = e->o->axis_name });
     mf_value here = mf_logical_or(mf_equal(x, best), mf_logical_and(mf_not_equal(x, x), mf_not_equal(best, best)));
     return mf_pmin_opt(mf_where(here, index, mf_scalar(INT32_MAX, MF_I32)), e->o);

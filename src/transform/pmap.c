@@ -375,16 +375,23 @@ static mf_error_object *check_backend(const char *name)
     return mf_error_new(MF_ERROR_DEVICE, "unknown backend '%s': the present ones are 'cpu'", name);
 }
 
-static const mf_intlist *device_ids(mf_device_list list)
+/* NULL when the caller names none, or with *error. */
+static const mf_intlist *device_ids(mf_device_list list, mf_error_object **error)
 {
-    int64_t small[256], *ids = list.count <= 256 ? small : mf_alloc((size_t)list.count * sizeof *ids);
-    if (!ids)
+    if (!list.at && list.count == 0)
         return NULL;
-    for (int i = 0; i < list.count; i++)
+    if (!list.at || list.count < 0) {
+        *error = mf_error_new(MF_ERROR_DEVICE, "pmap: 'devices' is no list: %d devices at %s", list.count, list.at ? "an address" : "NULL");
+        return NULL;
+    }
+    int64_t small[256], *ids = list.count <= 256 ? small : mf_alloc((size_t)list.count * sizeof *ids);
+    for (int i = 0; ids && i < list.count; i++)
         ids[i] = mf_device_id(list.at[i]);
-    const mf_intlist *interned = mf_ints_intern(ids, list.count);
+    const mf_intlist *interned = ids ? mf_ints_intern(ids, list.count) : NULL;
     if (ids != small)
         mf_free(ids);
+    if (!interned)
+        *error = mf_error_out_of_memory();
     return interned;
 }
 
@@ -405,8 +412,10 @@ mf_function mf_pmap_opt(mf_function f, const mf_pmap_options *o)
     options.static_argnums = mf_ints_plain(o->static_broadcasted_argnums);
     options.donate_argnums = mf_ints_plain(o->donate_argnums);
     options.replicated_argnums = mf_ints_plain(o->replicated_argnums);
-    options.devices = o->devices.at ? device_ids(o->devices) : NULL;
+    options.devices = device_ids(o->devices, &e);
     options.axis_size = o->axis_size;
     options.rules = mf_rules_of(&f);
+    if (e)
+        return (mf_function){ mf_handle_new(e) };
     return mf_function_wrap(&pmap_class, f, &options, sizeof options);
 }

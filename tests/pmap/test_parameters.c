@@ -100,6 +100,8 @@ TEST(devices)
     mf_device twice[] = { all.at[0], all.at[0] };
     EXPECT_ERROR(mf_call(mf_pmap(square, .devices = (mf_device_list){ 2, twice }), mf_arange(2, MF_F32)), "twice");
     EXPECT_ERROR(mf_call(mf_pmap(square, .devices = (mf_device_list){ 0, twice }), mf_arange(2, MF_F32)), "empty");
+    EXPECT_ERROR(mf_call(mf_pmap(square, .devices = (mf_device_list){ 2, NULL }), mf_arange(2, MF_F32)), "no list: 2 devices at NULL");
+    EXPECT_ERROR(mf_call(mf_pmap(square, .devices = (mf_device_list){ -2, twice }), mf_arange(2, MF_F32)), "no list: -2 devices");
     EXPECT_ERROR(mf_call(mf_pmap(square, .devices = all), mf_arange(1, MF_F32)),
                  "Leading axis size of input to pmapped function must equal the number of local devices passed to pmap. Got axis_size=1, "
                  "num_local_devices=8.");

@@ -392,6 +392,8 @@ TEST(axis_index_in_a_scan) { EXPECT(mf_call(mf_pmap(scan_index, "i"), mf_ones(MF
 
 FN(where_max, mf_pargmax(v, "i"))
 FN(where_min, mf_pargmin(v, "i"))
+FN(beside_argmax, mf_mul(v, mf_add(mf_pargmax(v, "i"), 1)))
+FN(sum_beside_argmax, mf_sum(mf_call(mf_pmap(beside_argmax, "i"), v)))
 
 TEST(pargmax_and_pargmin)
 {
@@ -407,6 +409,7 @@ TEST(pargmax_and_pargmin)
         EXPECT_SAME(mf_call(mf_pmap(where_min, "i", .in_axes = axis, .out_axes = MF_NONE), x), mf_argmin(x, axis));
     }
     mf_value ties = F32(1, 5, 5, 1), nan = F32(1, 5, NAN, NAN);
+    EXPECT(mf_call(mf_grad(sum_beside_argmax), ties), 2, 2, 2, 2);
     EXPECT(mf_call(mf_pmap(where_max, "i", .out_axes = MF_NONE), ties), 1);
     EXPECT(mf_call(mf_pmap(where_min, "i", .out_axes = MF_NONE), ties), 0);
     EXPECT(mf_call(mf_pmap(where_max, "i", .out_axes = MF_NONE), nan), 2); /* as argmax; JAX has no answer here */
