@@ -23,7 +23,7 @@ mf_value mf_random_exponential(mf_value key, mf_shape shape, mf_dtype dtype);   
 mf_value mf_random_gumbel(mf_value key, mf_shape shape, mf_dtype dtype);
 mf_value mf_random_laplace(mf_value key, mf_shape shape, mf_dtype dtype);
 mf_value mf_random_cauchy(mf_value key, mf_shape shape, mf_dtype dtype);
-mf_value mf_random_gamma(mf_value key, mf_value a, mf_shape shape, mf_dtype dtype);    /* f32, f64; a broadcasts to shape; the first derivative with respect to a is mf_random_gamma_grad */
+mf_value mf_random_gamma(mf_value key, mf_value a, mf_shape shape, mf_dtype dtype);    /* a broadcasts to shape; the first derivative with respect to a is mf_random_gamma_grad */
 mf_value mf_random_gamma_grad(mf_value a, mf_value sample);                             /* lax.random_gamma_grad: how a draw of gamma moves with a, its probability held fixed */
 mf_value mf_random_categorical(mf_value key, mf_value logits, int axis, mf_shape draws); /* i32 positions along axis, of shape draws + (logits without axis) */
 /* jax.random.choice: entries of x along .axis, or of 0 .. x-1 when x is a number, by the probabilities .p (equal when unset). */

@@ -74,10 +74,12 @@ static int64_t count_of(mf_shape shape)
 /* Positions among n, one a draw: by the running sum of p, or without replacement by the greatest logarithms plus gumbels. */
 static mf_value weighted(mf_value key, int64_t n, mf_shape shape, const mf_choice_options *o)
 {
-    mf_value p = mf_dtype_of(o->p) == MF_F64 ? o->p : mf_astype(o->p, MF_F32);
-    mf_dtype dtype = mf_dtype_of(p);
+    mf_dtype dtype = mf_dtype_of(o->p);
+    bool is_float = dtype == MF_F64 || dtype == MF_F16 || dtype == MF_BF16;
+    mf_value p = is_float ? o->p : mf_astype(o->p, MF_F32);
     if (mf_is_error(p))
         return p;
+    dtype = mf_dtype_of(p);
     if (mf_ndim(p) != 1 || mf_dim(p, 0) != n)
         return mf_make_error(MF_ERROR_SHAPE, "choice: p must be a vector of %lld probabilities, not %s", (long long)n,
                              mf_str(mf_shape_of(p)));
@@ -168,8 +170,8 @@ static mf_value gamma_jvp(mf_value primals, mf_value tangents)
 mf_value(mf_random_gamma)(mf_value key, mf_value a, mf_shape shape, mf_dtype dtype)
 {
     dtype = float_or_default(dtype);
-    if (dtype != MF_F32 && dtype != MF_F64)
-        return mf_make_error(MF_ERROR_DTYPE, "random gamma comes as float32 or float64, not %s", mf_str_dtype(dtype));
+    if (dtype != MF_F32 && dtype != MF_F64 && dtype != MF_F16 && dtype != MF_BF16)
+        return mf_make_error(MF_ERROR_DTYPE, "random gamma comes in floats, not %s", mf_str_dtype(dtype));
     a = mf_broadcast_to(mf_astype(a, dtype), shape);
     if (mf_is_error(a))
         return a;

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MOST_OPERANDS = 512 };
+
 typedef struct rewrite {
     bool widen, noise;
     uint64_t seed;
@@ -147,9 +149,9 @@ static void copy_equation(rewrite *r, mf_builder *b, const mf_eqn *e, mf_variabl
 {
     room params;
     mf_program_list lists = { 0 };
-    mf_variable *in[64];
+    mf_variable *in[MOST_OPERANDS];
     mf_error_object *error = NULL;
-    if (e->op->params_size > sizeof params || e->in_count > 64) {
+    if (e->op->params_size > sizeof params || e->in_count > MOST_OPERANDS) {
         mf_builder_fail(b, mf_error_new(MF_ERROR_ARGUMENT, "%s is too large to be rewritten", e->op->name));
         return;
     }

@@ -109,6 +109,23 @@ for dtype in ("f16", "bf16", "f64"):
     emit("gumbel", random.gumbel(KEY, (9,), DTYPES[dtype]), keyed(KEY), shape="9", dtype=dtype, rtol=4 * ROUNDING[dtype])
     emit("laplace", random.laplace(KEY, (9,), DTYPES[dtype]), keyed(KEY), shape="9", dtype=dtype, rtol=4 * ROUNDING[dtype])
     emit("exponential", random.exponential(KEY, (9,), DTYPES[dtype]), keyed(KEY), shape="9", dtype=dtype, rtol=4 * ROUNDING[dtype])
+for dtype in ("f16", "bf16", "f64"):
+    for low, high in ((-2.0, 2.0), (0.5, 3.0)):
+        emit("truncated_normal", random.truncated_normal(KEY, low, high, (9,), DTYPES[dtype]), keyed(KEY), shape="9", dtype=dtype, lower=low, upper=high,
+             rtol=4 * ROUNDING[dtype])
+    emit("cauchy", random.cauchy(KEY, (9,), DTYPES[dtype]), keyed(KEY), shape="9", dtype=dtype, rtol=20 * ROUNDING[dtype])
+    for a in (0.5, 3.0):
+        emit("gamma", random.gamma(KEY, np.asarray(a, DTYPES[dtype]), (9,), DTYPES[dtype]), keyed(KEY), shape="9", dtype=dtype, a=a, rtol=8 * ROUNDING[dtype])
+    narrow = np.log(np.array([[0.1, 0.2, 0.7], [0.5, 0.25, 0.25]])).astype(DTYPES[dtype])
+    for axis, draws in ((-1, (7,)), (0, ())):
+        batch = np.delete(narrow.shape, axis)
+        emit("categorical", random.categorical(KEY, jnp.asarray(narrow), axis=axis, shape=(*draws, *batch)).astype(np.int32), [*keyed(KEY), narrow],
+             axis=axis, draws=shape_word(draws))
+    with jax.enable_x64(dtype == "f64"):
+        odds = np.array([0.125, 0.25, 0.375, 0.0625, 0.1875], DTYPES[dtype])
+        for replace in (True, False):
+            emit("choice", random.choice(KEY, 5, (3,), replace, jnp.asarray(odds)).astype(np.int32), [*keyed(KEY), odds], shape="3", replace=int(replace),
+                 weighted=1)
 for a in (0.1, 0.9, 1.0, 2.5, 40.0):
     emit("gamma", random.gamma(KEY, np.float32(a), (12,), np.float32), keyed(KEY), shape="12", dtype="f32", a=a, rtol=1e-5)
 emit("gamma", random.gamma(KEY, 2.5, (12,), np.float64), keyed(KEY), shape="12", dtype="f64", a=2.5, rtol=1e-12)

@@ -48,6 +48,22 @@ static int trees(void)
     mf_value t = mf_call(mf_pmap(same), mf_dict("a", mf_arange(2, MF_F32), "b", mf_tuple(mf_arange(2, MF_I32), mf_none())));
     return judge(mf_add(mf_sum(mf_get(t, "a")), mf_sum(mf_get(t, "b", 0))), 2);
 }
+static mf_value wave(mf_value x) { return mf_checkpoint_name(mf_sin(mf_checkpoint_name(mf_mul(x, x), "square")), "wave"); }
+static mf_value wave_loss(mf_value x)
+{
+    mf_function f = mf_remat(mf_pmap(wave), .policy = mf_save_only_these_names("square"));
+    return mf_sum(mf_call(f, x));
+}
+static int again(void) { return judge(mf_sum(mf_call(mf_jit(mf_grad(wave_loss)), mf_zeros(MF_SHAPE(2), MF_F32))), 0); }
+static int ahead(void)
+{
+    mf_function lowered = mf_lowered(mf_pmap(normalize, "i"), mf_struct(MF_SHAPE(4), MF_F32));
+    mf_function compiled = mf_compile_lowered(lowered, mf_dict("cse", mf_b(false)));
+    mf_str(mf_stage_arguments(compiled));
+    mf_str(mf_stage_results(lowered));
+    mf_stage_text(compiled, MF_TEXT_PLAN);
+    return judge(mf_sum(mf_call(compiled, mf_arange(4, MF_F32))), 1);
+}
 static int text(void)
 {
     const char *shown = mf_str(mf_add(mf_arange(4, MF_F32), 1));
@@ -91,7 +107,8 @@ TEST(no_allocation_is_too_important_to_fail)
         const char *name;
         int (*program)(void);
     } programs[] = { { "normalized", normalized }, { "stepped", stepped }, { "rows", rows }, { "controlled", controlled },
-                     { "nested", nested },         { "trees", trees },     { "text", text }, { "cells", cells } };
+                     { "nested", nested },         { "trees", trees },     { "text", text }, { "cells", cells },
+                     { "again", again },           { "ahead", ahead } };
     mf_set_error_hook(ignore, NULL);
     cell = mf_hidden_state(mf_scalar(0, MF_F32));
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
@@ -102,7 +119,8 @@ TEST(no_allocation_is_too_important_to_fail)
     }
     mf_set_error_hook(NULL, NULL);
 #else
-    (void)normalized, (void)stepped, (void)rows, (void)controlled, (void)nested, (void)trees, (void)text, (void)cells, (void)ignore;
+    (void)normalized, (void)stepped, (void)rows, (void)controlled, (void)nested, (void)trees, (void)text, (void)cells, (void)again,
+        (void)ahead, (void)ignore;
     (void)run_until_it_succeeds;
     SKIP("only debug builds inject failures");
 #endif
