@@ -88,7 +88,11 @@ static void cap_isa(void)
     const char *cap = getenv("MF_CPU_ISA");
     if (!cap)
         return;
-    if (!strcmp(cap, "avx2"))
+    if (!strcmp(cap, "avx512_bf16"))
+        lib.dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
+    else if (!strcmp(cap, "avx512"))
+        lib.dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core);
+    else if (!strcmp(cap, "avx2"))
         lib.dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx2);
     else if (!strcmp(cap, "generic"))
         lib.dnnl_set_max_cpu_isa(dnnl_cpu_isa_sse41);

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "kernels.h"
 
+#include "base/error.h"
 #include "tier.h"
 
 #include <stdatomic.h>
@@ -33,20 +34,26 @@ const mf_tier *mf_tier_named(const char *name)
     return NULL;
 }
 
+static const char *const names[] = { "avx512", "avx2", "generic" };
+enum { TIERS = sizeof names / sizeof *names };
+
+/* The tier that MF_CPU_ISA names or the best, whichever is less. avx512_bf16 caps oneDNN only: our kernels use no bf16 instructions. */
 static const mf_tier *choose_tier(void)
 {
-    static const char *const names[] = { "avx512", "avx2", "generic" };
+    static _Atomic bool said;
     const char *cap = getenv("MF_CPU_ISA");
-    size_t first = 0;
-    for (size_t i = 0; cap && i < 3; i++)
-        if (!strcmp(cap, names[i]))
-            first = i;
-    for (size_t i = first; i < 2; i++) {
-        const mf_tier *tier = mf_tier_named(names[i]);
-        if (tier)
-            return tier;
-    }
-    return &generic;
+    size_t best = 0, from = 0;
+    while (best < TIERS - 1 && !mf_tier_named(names[best]))
+        best++;
+    if (!cap || !*cap || !strcmp(cap, "avx512_bf16"))
+        return mf_tier_named(names[best]);
+    while (from < TIERS && strcmp(cap, names[from]) != 0)
+        from++;
+    if (from == TIERS)
+        mf_warn_once(&said, "MF_CPU_ISA=%s is ignored: it can be avx512_bf16, avx512, avx2 or generic", cap);
+    else if (from < best)
+        mf_warn_once(&said, "MF_CPU_ISA=%s: this machine has only %s", cap, names[best]);
+    return mf_tier_named(names[from < TIERS && from > best ? from : best]);
 }
 
 const mf_tier *mf_tier_current(void)
