@@ -116,6 +116,15 @@ mf_status mf_stage_analysis(mf_function stage, mf_stage_costs *out);
 void mf_clear_caches(void);                                                   /* forgets every traced and compiled program */
 typedef struct mf_cache_counters { int64_t traces, hits, compilations, entries; } mf_cache_counters;
 mf_cache_counters mf_cache_read(void);                                        /* since the start of the process */
+/* Fused loops have two tiers with the same bits: precompiled kernels that run at once, and machine code that LLVM makes.
+ * MF_COMPILE_TIER in the environment: 2 (the default: machine code before the first run, where it pays), 1 (precompiled kernels only),
+ * background (machine code by a thread of its own, of low priority, once a loop's runs have taken about as long as its compilation, 2 ms;
+ * swapped in under running calls), loops (as 2 for every loop, however small: for tests). mf_clear_caches calls waiting compilations off. */
+typedef struct mf_compiler_counters {
+    int64_t loops, failures, waiting; /* loops that have machine code; that could not get it and keep the first tier; that wait for it */
+    double seconds;                   /* spent on it */
+} mf_compiler_counters;
+mf_compiler_counters mf_compiler_read(void);                                  /* since the start of the process */
 mf_value mf_cond_n(mf_value predicate, mf_function yes, mf_function no, mf_value operand);
 mf_value mf_while_n(mf_function test, mf_function body, mf_value carry);
 mf_function mf_custom_vjp_n(mf_function f, mf_function forward, mf_function backward);

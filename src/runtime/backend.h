@@ -9,6 +9,7 @@
 #include "ir/op.h"
 
 typedef struct mf_backend mf_backend;
+struct mf_compiler_counters; /* manyfold/function.h */
 
 typedef struct mf_kernel { /* backends embed it at the front of their own */
     const mf_backend *backend;
@@ -34,6 +35,7 @@ struct mf_backend {
     mf_error_object *(*run_stacked)(mf_kernel *k, int64_t count, const void *const *in, const int64_t *in_steps, void *const *out,
                                     const int64_t *out_steps, void *scratch);
     void (*destroy)(mf_kernel *k);
+    void (*counters)(struct mf_compiler_counters *out); /* of its compiler; NULL: it has none */
     /* out = a balanced tree over in[0..n) in order: neighbours pair up level by level, an odd one moves up. The elements [from, to), so that
      * the runtime may cut it. bool sums are i32's business before; sums of complex numbers come as sums of their parts. Each
      * join rounds; of several NaN the first wins, 0 is above -0: the bits are the same on every backend. */

@@ -2,6 +2,7 @@
 #include "runtime/backend.h"
 
 #include <manyfold/device.h>
+#include <manyfold/function.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -58,3 +59,18 @@ mf_status mf_set_default_backend(const char *name)
 }
 
 const char *mf_default_backend(void) { return mf_backend_default()->name; }
+
+mf_compiler_counters mf_compiler_read(void)
+{
+    mf_compiler_counters all = { 0 };
+    for (int i = 0; mf_backend_table[i]; i++) {
+        mf_compiler_counters one = { 0 };
+        if (mf_backend_table[i]->counters)
+            mf_backend_table[i]->counters(&one);
+        all.loops += one.loops;
+        all.failures += one.failures;
+        all.waiting += one.waiting;
+        all.seconds += one.seconds;
+    }
+    return all;
+}

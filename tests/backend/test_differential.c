@@ -51,7 +51,7 @@ static bool run_inputs(const trial *t, const mf_program *p, const mf_backend *ba
 /* The engine's three ways to make kernels, inline and on the pool, by turns. */
 static void choose_way(uint64_t seed)
 {
-    mf_native_llvm_use = seed % 8 == 0 ? MF_LLVM_ALWAYS : seed % 8 == 1 ? MF_LLVM_WHERE_IT_PAYS : MF_LLVM_NEVER;
+    mf_native_tiers = seed % 8 == 0 ? MF_TIERS_LOOPS : seed % 8 == 1 ? MF_TIERS_SECOND : MF_TIERS_FIRST;
     mf_native_rows_use = seed % 5 < 3 ? MF_ROWS_ALWAYS : MF_ROWS_WHERE_IT_PAYS;
     mf_executable_inline_below(seed % 3 == 0 ? 0 : seed % 3 == 1 ? 1e12 : 200000);
 }
@@ -345,7 +345,7 @@ TEST(native_agrees_with_the_reference)
     seen = calloc((size_t)mf_op_count() + 1, sizeof *seen);
     for (; done < count && check_failures < 3; done++)
         try_seed((uint64_t)(seed + done));
-    mf_native_llvm_use = MF_LLVM_WHERE_IT_PAYS;
+    mf_native_tiers = MF_TIERS_AS_ASKED;
     mf_native_rows_use = MF_ROWS_WHERE_IT_PAYS;
     mf_executable_inline_below(200000);
     printf("(%lld programs, %d equations; noise measured for %d results) ", (long long)done, equations, disturbed);

@@ -122,14 +122,14 @@ static void compare_at(const char *text, int shift, double scale)
 static void compare_ways(const char *text)
 {
     bench tiles = { 0 }, loops = { .shift = 8 };
-    mf_native_llvm_use = MF_LLVM_NEVER;
+    mf_native_tiers = MF_TIERS_FIRST;
     bool begun = begin(&tiles, text, NULL);
-    mf_native_llvm_use = MF_LLVM_ALWAYS;
+    mf_native_tiers = MF_TIERS_LOOPS;
     if (begun && begin(&loops, text, NULL) && run(&tiles, 1, tiles.in, tiles.out[1]) && run(&loops, 1, loops.in, loops.out[1]))
         for (int o = 0; o < tiles.p->out_count; o++)
             if (!CHECK_BYTES(loops.out[1][o], tiles.out[1][o], (size_t)tiles.p->out[o]->type->bytes))
                 CHECK_NOTE("result %d of\n%s", o, text);
-    mf_native_llvm_use = MF_LLVM_WHERE_IT_PAYS;
+    mf_native_tiers = MF_TIERS_AS_ASKED;
     end(&tiles);
     end(&loops);
 }
@@ -137,11 +137,11 @@ static void compare_ways(const char *text)
 /* By tile kernels and by compiled loops, aligned and not. */
 static void compare(const char *text)
 {
-    mf_native_llvm_use = MF_LLVM_NEVER;
+    mf_native_tiers = MF_TIERS_FIRST;
     compare_at(text, 0, 1);
-    mf_native_llvm_use = MF_LLVM_ALWAYS;
+    mf_native_tiers = MF_TIERS_LOOPS;
     compare_at(text, 8, 1);
-    mf_native_llvm_use = MF_LLVM_WHERE_IT_PAYS;
+    mf_native_tiers = MF_TIERS_AS_ASKED;
     compare_ways(text);
 }
 
@@ -449,7 +449,7 @@ TEST(donated_operands_are_written_over)
 TEST(a_donated_operand_that_is_a_result_too)
 {
     bench b = { 0 };
-    mf_native_llvm_use = MF_LLVM_NEVER;
+    mf_native_tiers = MF_TIERS_FIRST;
     if (begin(&b, "program (a: f32[700]) {\n b: f32[700] = tanh a\n c: f32[700] = checkpoint_name[name=x] a\n return b, c\n}",
               (const bool[]){ true })) {
         int aliased = 0;
@@ -464,7 +464,7 @@ TEST(a_donated_operand_that_is_a_result_too)
         for (int o = 0; o < 2; o++)
             CHECK(near(b.p->out[o]->type, out[o], b.out[0][o], 1));
     }
-    mf_native_llvm_use = MF_LLVM_WHERE_IT_PAYS;
+    mf_native_tiers = MF_TIERS_AS_ASKED;
     end(&b);
 }
 
@@ -622,8 +622,8 @@ __attribute__((constructor)) static void try_tiny(void)
 TEST(tiny_programs_need_no_llvm)
 {
     CHECK(!loaded_by_tiny);
-    mf_native_llvm_use = MF_LLVM_ALWAYS;
+    mf_native_tiers = MF_TIERS_LOOPS;
     compare_at("program (a: f32[4]) {\n b: f32[4] = square a\n return b\n}", 0, 1);
-    mf_native_llvm_use = MF_LLVM_WHERE_IT_PAYS;
+    mf_native_tiers = MF_TIERS_AS_ASKED;
     CHECK(llvm_is_loaded());
 }

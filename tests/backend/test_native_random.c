@@ -206,27 +206,27 @@ static void try_seeds(uint32_t from, uint32_t to)
 
 TEST(by_tile_kernels)
 {
-    mf_native_llvm_use = MF_LLVM_NEVER;
+    mf_native_tiers = MF_TIERS_FIRST;
     try_seeds(1, 3000);
-    mf_native_llvm_use = MF_LLVM_WHERE_IT_PAYS;
+    mf_native_tiers = MF_TIERS_AS_ASKED;
 }
 
 TEST(by_joined_rows)
 {
     mf_native_rows_use = MF_ROWS_ALWAYS;
-    mf_native_llvm_use = MF_LLVM_NEVER;
+    mf_native_tiers = MF_TIERS_FIRST;
     try_seeds(3000, 6000);
-    mf_native_llvm_use = MF_LLVM_ALWAYS;
+    mf_native_tiers = MF_TIERS_LOOPS;
     try_seeds(200, 320);
-    mf_native_llvm_use = MF_LLVM_WHERE_IT_PAYS;
+    mf_native_tiers = MF_TIERS_AS_ASKED;
     mf_native_rows_use = MF_ROWS_WHERE_IT_PAYS;
 }
 
 TEST(by_compiled_loops)
 {
-    mf_native_llvm_use = MF_LLVM_ALWAYS;
+    mf_native_tiers = MF_TIERS_LOOPS;
     try_seeds(1, 120);
-    mf_native_llvm_use = MF_LLVM_WHERE_IT_PAYS;
+    mf_native_tiers = MF_TIERS_AS_ASKED;
 }
 
 TEST(out_of_memory_is_an_error)

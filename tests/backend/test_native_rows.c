@@ -85,12 +85,12 @@ static void compare(const char *text)
     trial reference, alone, joined;
     if (!start(&reference, text) || !start(&alone, text) || !start(&joined, text))
         return;
-    mf_native_llvm_use = MF_LLVM_NEVER;
+    mf_native_tiers = MF_TIERS_FIRST;
     mf_native_rows_use = MF_ROWS_NEVER;
     if (run_on(&mf_backend_reference, &reference) && run_on(&mf_backend_native, &alone))
         check_near(&alone, &reference);
     for (int way = 0; way < 4; way++) {
-        mf_native_llvm_use = way & 1 ? MF_LLVM_ALWAYS : MF_LLVM_NEVER;
+        mf_native_tiers = way & 1 ? MF_TIERS_LOOPS : MF_TIERS_FIRST;
         mf_native_rows_use = way & 2 ? MF_ROWS_ALWAYS : MF_ROWS_WHERE_IT_PAYS;
         if (!run_on(&mf_backend_native, &joined))
             break;
@@ -98,7 +98,7 @@ static void compare(const char *text)
             if (!CHECK_BYTES(joined.out[o], alone.out[o], (size_t)joined.p->out[o]->type->bytes))
                 CHECK_NOTE("way %d, result %d of\n%s", way, o, text);
     }
-    mf_native_llvm_use = MF_LLVM_WHERE_IT_PAYS;
+    mf_native_tiers = MF_TIERS_AS_ASKED;
     mf_native_rows_use = MF_ROWS_WHERE_IT_PAYS;
     end(&reference);
     end(&alone);

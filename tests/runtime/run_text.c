@@ -128,7 +128,7 @@ bool run_text(const char *text, int which, double *out, int64_t count)
 void compile_all_loops(bool all)
 {
 #if MF_HAVE_NATIVE
-    mf_native_llvm_use = all ? MF_LLVM_ALWAYS : MF_LLVM_WHERE_IT_PAYS;
+    mf_native_tiers = all ? MF_TIERS_LOOPS : MF_TIERS_AS_ASKED;
 #else
     (void)all;
 #endif

@@ -1,10 +1,14 @@
-/* A finished group as a step: by a compiled loop nest where that pays, else by tile kernels, a block of at most MF_TILE elements at a
- * time that stays in the nearest cache.
+/* A finished group as a step: by tile kernels, a block of at most MF_TILE elements at a time that stays in the nearest cache, until
+ * tier_up.c has a compiled loop nest for it, where that pays.
  * Invariant: within a block every load is read before anything is stored that might lie in its place. */
 #include "backend/native/native.h"
 #include "backend/native/kernels/kernels.h"
 
 #include <string.h>
+
+/* Operations times elements of a run from which a loop is worth its compilation if the program runs a few times; elements from which it
+ * is if the program runs long; elements of a task, and from which a run is cut into tasks. */
+enum { LOOP_WORK = 1 << 16, LOOP_ELEMENTS = 1 << 12, LOOP_LEAST = 1 << 10, TASK_ELEMENTS = 1 << 16, TASKS_FROM = 1 << 18, MOST_TASKS = 16 };
 
 /* Where a node's block lies while it is computed. */
 typedef enum tile_place { TILE_NONE, TILE_MEMORY, TILE_BUFFER, TILE_RESULT, TILE_SAME } tile_place;
@@ -23,10 +27,11 @@ typedef struct group_step {
     mf_group_plan plan;
     mf_group group; /* the nodes that are needed, in the arena */
     tile_node *tiles;
-    int64_t tile; /* elements in a block */
-    size_t buffer_bytes;
-    mf_loop_fn *loop; /* compiled; NULL: tiles */
-    int64_t rows, rows_a_task;
+    int64_t tile;                    /* elements in a block */
+    size_t buffer_bytes, task_bytes; /* of scratch: a buffer, a task's */
+    int64_t tasks, elements_a_task;  /* by tiles */
+    bool soon;                       /* it is sure to have a loop before long */
+    int64_t rows, rows_a_task;       /* by loops */
 } group_step;
 
 /* ------------------------------------------------------------------ the plan: what is needed, and how loads walk */
@@ -257,7 +262,10 @@ static bool make_tiles(mf_build *b, group_step *s)
     s->step.flat = is_flat(s);
     s->tile = s->plan.n < MF_TILE && !s->step.flat ? s->plan.n : MF_TILE;
     s->buffer_bytes = ((size_t)s->tile * largest + 63) / 64 * 64;
-    s->step.scratch_bytes = s->buffer_bytes * (size_t)f.count + sizeof(void *) * (size_t)s->group.count;
+    s->task_bytes = (s->buffer_bytes * (size_t)f.count + sizeof(void *) * (size_t)s->group.count + 63) / 64 * 64;
+    s->elements_a_task = s->plan.n < TASKS_FROM ? s->plan.n : (s->plan.n / MOST_TASKS + MF_TILE - 1) / MF_TILE * MF_TILE;
+    s->tasks = (s->plan.n + s->elements_a_task - 1) / s->elements_a_task;
+    s->step.scratch_bytes = s->task_bytes * (size_t)s->tasks;
     return true;
 }
 
@@ -389,31 +397,44 @@ static void run_tile(const group_step *s, void *const *values, void **blocks, ch
     }
 }
 
-/* Elements [from, to). */
-static void run_tiles_of(const group_step *s, void *const *values, char *scratch, int64_t from, int64_t to)
+/* Elements [from, to), in a task's memory. */
+static void run_tiles_of(const group_step *s, void *const *values, char *buffers, int64_t from, int64_t to)
 {
-    char *buffers = scratch + s->step.scratch_offset;
-    void **blocks = (void **)(void *)(buffers + s->step.scratch_bytes - sizeof(void *) * (size_t)s->group.count);
+    void **blocks = (void **)(void *)(buffers + s->task_bytes - sizeof(void *) * (size_t)s->group.count);
     for (int64_t at = from; at < to; at += s->tile)
         run_tile(s, values, blocks, buffers, at, to - at < s->tile ? to - at : s->tile, at == from);
+}
+
+typedef struct tile_task {
+    const group_step *s;
+    void *const *values;
+    char *scratch;
+} tile_task;
+
+static void run_piece(void *context, int64_t index)
+{
+    const tile_task *t = context;
+    int64_t from = index * t->s->elements_a_task, left = t->s->plan.n - from;
+    run_tiles_of(t->s, t->values, t->scratch + (size_t)index * t->s->task_bytes, from,
+                 from + (left < t->s->elements_a_task ? left : t->s->elements_a_task));
 }
 
 static mf_error_object *run_tiles(const mf_native_step *step, void *const *values, char *scratch)
 {
     const group_step *s = (const group_step *)(const void *)step;
-    run_tiles_of(s, values, scratch, 0, s->plan.n);
+    tile_task task = { s, values, scratch + step->scratch_offset };
+    if (s->tasks == 1)
+        run_piece(&task, 0);
+    else
+        mf_native_parallel(s->tasks, run_piece, &task);
     return NULL;
 }
 
 /* ------------------------------------------------------------------ compiled loops */
 
-mf_llvm_use mf_native_llvm_use;
-
-/* Elements times operations of a run from which milliseconds of compilation are soon won back, and elements of a task. */
-enum { LOOP_WORK = 1 << 16, LOOP_ELEMENTS = 1 << 12, TASK_ELEMENTS = 1 << 16, TASKS_FROM = 1 << 18 };
-
 typedef struct loop_task {
     const group_step *s;
+    mf_loop_fn *loop;
     void *const *in, *const *out;
 } loop_task;
 
@@ -421,8 +442,10 @@ static void run_rows(void *context, int64_t index)
 {
     const loop_task *t = context;
     int64_t first = index * t->s->rows_a_task, left = t->s->rows - first;
-    t->s->loop(t->in, t->out, first, first + (left < t->s->rows_a_task ? left : t->s->rows_a_task));
+    t->loop(t->in, t->out, first, first + (left < t->s->rows_a_task ? left : t->s->rows_a_task));
 }
+
+static size_t pointer_bytes(const mf_native_step *step) { return sizeof(void *) * (size_t)(step->in_count + step->out_count); }
 
 /* Operands, then results, as compiled loops take them. */
 static void **loop_pointers(const mf_native_step *step, void *const *values, char *scratch)
@@ -435,38 +458,57 @@ static void **loop_pointers(const mf_native_step *step, void *const *values, cha
     return pointers;
 }
 
-static mf_error_object *run_loop(const mf_native_step *step, void *const *values, char *scratch)
+static void run_loop(const group_step *s, mf_loop_fn *loop, void *const *values, char *scratch)
 {
-    const group_step *s = (const group_step *)(const void *)step;
-    void **pointers = loop_pointers(step, values, scratch);
-    loop_task task = { s, pointers, pointers + step->in_count };
+    void **pointers = loop_pointers(&s->step, values, scratch);
+    loop_task task = { s, loop, pointers, pointers + s->step.in_count };
     int64_t tasks = (s->rows + s->rows_a_task - 1) / s->rows_a_task;
     if (tasks == 1)
         run_rows(&task, 0);
     else
         mf_native_parallel(tasks, run_rows, &task);
-    return NULL;
 }
 
-static bool loop_pays(const group_step *s)
+static mf_error_object *run_best(const mf_native_step *step, void *const *values, char *scratch)
+{
+    const group_step *s = (const group_step *)(const void *)step;
+    mf_loop_fn *loop = mf_tier_up_loop(step->up);
+    if (loop) {
+        run_loop(s, loop, values, scratch);
+        return NULL;
+    }
+    mf_tier_up_count(step->up, 1, 1);
+    return run_tiles(step, values, scratch);
+}
+
+static void end_tiers(mf_native_step *step) { mf_tier_up_end(step->up); }
+
+static bool write_loop(const void *plan, mf_loop_text *t) { return mf_loop_write(plan, t); }
+
+static void add_second_tier(mf_build *b, group_step *s)
 {
     int64_t calls = 0;
     for (int i = 0; i < s->group.count; i++)
         calls += s->tiles[i].run != NULL;
-    return calls > 1 && s->plan.n >= LOOP_ELEMENTS && calls * s->plan.n >= LOOP_WORK;
-}
-
-static void try_loop(group_step *s)
-{
-    bool wanted = mf_native_llvm_use == MF_LLVM_ALWAYS || (mf_native_llvm_use == MF_LLVM_WHERE_IT_PAYS && loop_pays(s));
-    if (!wanted || !mf_llvm_can(&s->group) || !(s->loop = mf_llvm_compile(&s->plan, &s->rows)))
+    bool pays = calls > 1 && s->plan.n >= LOOP_LEAST;
+    bool soon = pays && s->plan.n >= LOOP_ELEMENTS && calls * s->plan.n >= LOOP_WORK;
+    mf_tier_up_hints hints = { s->step.cost, pays, soon };
+    if (!mf_tier_up_wanted(hints) || !mf_llvm_can(&s->group)) /* asking LLVM's side takes longer than all else for a tiny group */
         return;
-    int64_t row = s->plan.n / s->rows;
-    s->rows_a_task = s->plan.n < TASKS_FROM ? s->rows : row >= TASK_ELEMENTS ? 1 : TASK_ELEMENTS / row;
-    s->step.run = run_loop;
+    mf_tier_up *up = mf_build_get(b, 1, sizeof *up);
+    if (!up || !mf_tier_up_begin(up, write_loop, &s->plan, hints))
+        return;
+    int64_t rows = mf_loop_rows(&s->plan), row = s->plan.n / rows;
+    size_t pointers = pointer_bytes(&s->step);
+    s->step.up = up;
+    s->soon = soon || mf_tier_up_loop(up);
+    s->rows = rows;
+    s->rows_a_task = s->plan.n < TASKS_FROM ? rows : row >= TASK_ELEMENTS ? 1 : TASK_ELEMENTS / row;
+    s->step.run = run_best;
     s->step.flat = false; /* its parts are rows of its nest */
-    s->step.scratch_bytes = sizeof(void *) * (size_t)(s->step.in_count + s->step.out_count);
-    s->step.cost /= 3;
+    s->step.destroy = end_tiers;
+    s->step.scratch_bytes = s->step.scratch_bytes > pointers ? s->step.scratch_bytes : pointers;
+    s->step.cost /= s->soon ? 3 : 1;
 }
 
 /* ------------------------------------------------------------------ one copy */
@@ -495,7 +537,7 @@ static int64_t any_rows(const mf_native_step *step) { return (void)step, 0; }
 static bool can_part(const mf_native_step *step, int64_t rows)
 {
     const group_step *s = of(step);
-    return s->plan.n % rows == 0 && (!s->loop || s->rows % rows == 0);
+    return s->plan.n % rows == 0 && (!s->soon || s->rows % rows == 0);
 }
 
 /* Whether a walk over these factors, of which the first `outer` make up the rows, stays in its own row of a memory of `row` elements each. */
@@ -536,20 +578,29 @@ static bool reads_own_row(const mf_native_step *step, int k, int64_t rows, int64
 static void run_part(const mf_native_step *step, void *const *values, char *scratch, int64_t rows, int64_t from, int64_t to)
 {
     const group_step *s = of(step);
-    int64_t each = (s->loop ? s->rows : s->plan.n) / rows;
-    if (!s->loop) {
-        run_tiles_of(s, values, scratch, from * each, to * each);
+    mf_loop_fn *loop = step->up && s->rows % rows == 0 ? mf_tier_up_loop(step->up) : NULL;
+    int64_t each = (loop ? s->rows : s->plan.n) / rows;
+    if (!loop) {
+        if (step->up)
+            mf_tier_up_count(step->up, to - from, rows);
+        run_tiles_of(s, values, scratch + step->scratch_offset, from * each, to * each);
         return;
     }
     void **pointers = loop_pointers(step, values, scratch);
-    s->loop(pointers, pointers + step->in_count, from * each, to * each);
+    loop(pointers, pointers + step->in_count, from * each, to * each);
+}
+
+static size_t part_scratch(const mf_native_step *step)
+{
+    size_t pointers = step->up ? pointer_bytes(step) : 0;
+    return of(step)->task_bytes > pointers ? of(step)->task_bytes : pointers;
 }
 
 static const mf_group_plan *plan_of(const mf_native_step *step) { return &of(step)->plan; }
 static int no_fold(const mf_native_step *step) { return (void)step, -1; }
 
 static const mf_row_parts parts = {
-    .rows = any_rows, .can = can_part, .inside = reads_own_row, .group = plan_of, .fold = no_fold, .run = run_part
+    .rows = any_rows, .can = can_part, .inside = reads_own_row, .group = plan_of, .fold = no_fold, .run = run_part, .scratch = part_scratch
 };
 
 /* ------------------------------------------------------------------ the step */
@@ -586,7 +637,7 @@ mf_native_step *mf_group_step(mf_build *b, mf_group *g)
         s->step.flat = false;
         s->step.scratch_bytes = 0;
     } else {
-        try_loop(s);
+        add_second_tier(b, s);
         s->step.parts = &parts;
     }
     return &s->step;

@@ -38,11 +38,14 @@ mf_ir_value mf_ir_from_memory(mf_ir *ir, mf_dtype dtype, mf_ir_value vector);
 mf_ir_value mf_ir_spread(mf_ir *ir, const char *type, mf_ir_value scalar);
 mf_ir_value mf_ir_pointer(mf_ir *ir, mf_ir_value base, mf_dtype dtype, mf_ir_value index);
 void mf_ir_rare_room(mf_ir *ir, const mf_group *g, int width); /* in the entry block: for lanes that leave the polynomials' range */
-/* llvm_rows.c: the function @NAME of joined steps. */
-void mf_ir_rows(mf_ir *ir, const mf_rows_plan *plan, const char *name);
+/* llvm_rows.c: the function @mf_loop of joined steps. */
+void mf_ir_rows(mf_ir *ir, const mf_rows_plan *plan);
 
-/* llvm_emit.c: the function @NAME of a plan as text; *rows: its iterations. */
-void mf_ir_loops(mf_ir *ir, const mf_group_plan *plan, const char *name, int64_t *rows);
+/* llvm_emit.c: the function @mf_loop of a plan as text. */
+void mf_ir_loops(mf_ir *ir, const mf_group_plan *plan);
 int mf_llvm_lanes(void); /* f32 lanes of a register here */
+/* llvm.c: machine code of the function @mf_loop in a text; NULL when it cannot be had. Loads libLLVM when it is first called. Any thread. */
+mf_loop_fn *mf_llvm_code(const char *text);
+bool mf_llvm_warm_up(void); /* once: what LLVM makes only when it first works is made; false: it cannot be had */
 
 #endif

@@ -350,7 +350,9 @@ void mf_ir_rare_room(mf_ir *ir, const mf_group *g, int width)
     mf_ir_line(ir, "%%rare.m = alloca [%d x i8]", width);
 }
 
-void mf_ir_loops(mf_ir *ir, const mf_group_plan *plan, const char *name, int64_t *rows)
+int64_t mf_loop_rows(const mf_group_plan *plan) { return plan->rank > 1 ? plan->n / plan->dims[plan->rank - 1] : plan->n; }
+
+void mf_ir_loops(mf_ir *ir, const mf_group_plan *plan)
 {
     nest n = { .ir = ir, .plan = plan, .inner = plan->rank - 1, .inner_size = plan->rank ? plan->dims[plan->rank - 1] : 1 };
     size_t count = (size_t)plan->group->count + 1;
@@ -364,9 +366,8 @@ void mf_ir_loops(mf_ir *ir, const mf_group_plan *plan, const char *name, int64_t
     n.once = room + 2 * count;
     n.start = room + 3 * count;
     n.value = room + 4 * count;
-    *rows = plan->rank > 1 ? plan->n / n.inner_size : plan->n;
     int width = choose_width(plan, n.inner_size);
-    mf_text_add(&ir->text, "define void @%s(ptr noalias %%in, ptr noalias %%out, i64 %%from, i64 %%to) #0 {\n", name);
+    mf_text_add(&ir->text, "define void @mf_loop(ptr noalias %%in, ptr noalias %%out, i64 %%from, i64 %%to) #0 {\n");
     mf_ir_label(ir, "entry");
     mf_ir_rare_room(ir, plan->group, width);
     emit_entry(&n);

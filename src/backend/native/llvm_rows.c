@@ -450,7 +450,7 @@ static void emit_pointers(rows *r)
     }
 }
 
-void mf_ir_rows(mf_ir *ir, const mf_rows_plan *plan, const char *name)
+void mf_ir_rows(mf_ir *ir, const mf_rows_plan *plan)
 {
     rows r = { .ir = ir, .plan = plan };
     for (int i = 0; i < plan->group.count; i++)
@@ -460,7 +460,7 @@ void mf_ir_rows(mf_ir *ir, const mf_rows_plan *plan, const char *name)
         ir->failed = true;
         return;
     }
-    mf_text_add(&ir->text, "define void @%s(ptr noalias %%in, ptr noalias %%buffers, i64 %%from, i64 %%to) #0 {\n", name);
+    mf_text_add(&ir->text, "define void @mf_loop(ptr noalias %%in, ptr noalias %%buffers, i64 %%from, i64 %%to) #0 {\n");
     mf_ir_label(ir, "entry");
     mf_ir_rare_room(ir, &plan->group, LANES);
     emit_pointers(&r);

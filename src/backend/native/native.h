@@ -3,8 +3,10 @@
  *
  * The way of a compilation: build.c walks the equations and makes units - fused groups of elementwise equations (fuse.c, lower.c) and
  * steps with a kernel of their own (dot.c, conv.c, pool.c, reduce.c, else evaluate.c); memory.c orders the units and places the
- * values; group.c and llvm*.c turn groups into steps; rows.c joins steps over the same rows (rows_plan.c, llvm_rows.c).
- * Invariants: a finished kernel is immutable; a step reads and writes only its values and its own piece of scratch.
+ * values; group.c turns groups into steps; rows.c joins steps over the same rows (rows_plan.c, llvm_rows.c). Both begin
+ * with tile kernels; tier_up.c has loops.c and llvm*.c make machine code for them.
+ * Invariants: a finished kernel is immutable but for its steps' tiers (tier_up.c); a step reads and writes only its values and its own
+ * piece of scratch.
  * This header does not know the kernels: they number their reductions (MF_FOLD_*) otherwise than the interface (MF_REDUCE_*). */
 #ifndef MF_NATIVE_NATIVE_H
 #define MF_NATIVE_NATIVE_H
@@ -45,7 +47,8 @@ struct mf_native_step {
     int prepared;   /* the value that parts->prepare fills */
     int overwrites; /* one plus the operand whose memory result 0 may take over when nobody reads it afterwards; 0: none */
     size_t scratch_bytes, scratch_offset;
-    double cost; /* nanoseconds */
+    struct mf_tier_up *up; /* tier_up.c; NULL: there is one tier */
+    double cost;           /* nanoseconds */
 };
 
 /* Element `offset` on of an operand, whose dtype has this size. */
@@ -198,13 +201,66 @@ typedef struct mf_group_plan {
     int *out_slot;            /* by node: in step->out, or -1 */
 } mf_group_plan;
 
-/* llvm.c: a compiled loop nest, or NULL when LLVM cannot be had or does not pay. rows: outer iterations, see llvm_emit.c. */
-typedef void mf_loop_fn(void *const *values_in, void *const *values_out, int64_t from, int64_t to);
-mf_loop_fn *mf_llvm_compile(const mf_group_plan *plan, int64_t *rows);
-bool mf_llvm_can(const mf_group *g);
-/* When groups become loop nests: where it pays, always where it can be, or never. For tests; set before compiling. */
-typedef enum mf_llvm_use { MF_LLVM_WHERE_IT_PAYS, MF_LLVM_ALWAYS, MF_LLVM_NEVER } mf_llvm_use;
-extern mf_llvm_use mf_native_llvm_use;
+/* A compiled loop nest: iterations [from, to) of mf_loop_rows, see llvm_emit.c. in, out: pointers by slot. */
+typedef void mf_loop_fn(void *const *in, void *const *out, int64_t from, int64_t to);
+int64_t mf_loop_rows(const mf_group_plan *plan);
+
+/* loops.c. The text of a loop nest, with its memory; it calls the function mf_loop. */
+typedef struct mf_loop_text {
+    mf_text text;
+    uint64_t hash;
+} mf_loop_text;
+typedef bool mf_loop_writer(const void *what, mf_loop_text *t); /* false: memory is out, or there is no text */
+bool mf_llvm_can(const mf_group *g);                            /* there is a text */
+bool mf_loop_write(const mf_group_plan *plan, mf_loop_text *t);
+void mf_loop_text_free(mf_loop_text *t);
+mf_loop_fn *mf_loop_make(const mf_loop_text *t); /* compiled now unless it is known; NULL: LLVM or memory cannot be had */
+mf_loop_fn *mf_loop_known(mf_loop_writer *write, const void *what); /* compiled before, or NULL; waits for no compilation */
+
+/* tier_up.c: two tiers. Tile kernels run at once; a compiled loop replaces them, which gives the same bits. */
+typedef enum mf_tiers {
+    MF_TIERS_AS_ASKED,   /* MF_COMPILE_TIER; the second when it says nothing */
+    MF_TIERS_BACKGROUND, /* the second, made by a thread of its own, once the first has been at work for a while */
+    MF_TIERS_FIRST,      /* tile kernels only */
+    MF_TIERS_SECOND,     /* loops at once, where they pay */
+    MF_TIERS_LOOPS,      /* loops at once, wherever there is a text, however small */
+} mf_tiers;
+extern _Atomic mf_tiers mf_native_tiers; /* for tests: what compilations from now on do */
+
+typedef struct mf_tier_up {     /* a step's; immutable but for the atomics and the queue's part */
+    _Atomic(mf_loop_fn *) loop; /* NULL: the first tier */
+    _Atomic int64_t spent;      /* nanoseconds in the first tier, estimated */
+    int64_t each;               /* of a run; 0: there is no second tier to come */
+    mf_loop_writer *write;
+    const void *what;
+    struct mf_tier_up *next; /* waiting, as the queue's lock allows */
+} mf_tier_up;
+typedef struct mf_tier_up_hints {
+    double cost; /* nanoseconds of a run in the first tier */
+    bool pays;   /* the loop is worth its compilation if the program runs long */
+    bool soon;   /* even if it runs a few times only */
+} mf_tier_up_hints;
+bool mf_tier_up_wanted(mf_tier_up_hints hints); /* the mode asks for a second tier, now or later */
+/* Does what the mode asks for. False: there is and will be no second tier. `what` lives as long as the step. */
+bool mf_tier_up_begin(mf_tier_up *t, mf_loop_writer *write, const void *what, mf_tier_up_hints hints);
+void mf_tier_up_end(mf_tier_up *t); /* before its memory goes; nobody runs the step any more */
+void mf_tier_up_ask(mf_tier_up *t);
+void mf_tier_up_drain(void); /* waits until nothing is waiting to be compiled; for tests */
+enum { MF_TIER_UP_AFTER = 2000000 };
+/* A run of `part` of `whole` in the first tier begins. One of all crosses the line. */
+static inline void mf_tier_up_count(mf_tier_up *t, int64_t part, int64_t whole)
+{
+    if (!t->each || atomic_load_explicit(&t->spent, memory_order_relaxed) >= MF_TIER_UP_AFTER)
+        return;
+    int64_t took = 1 + (part == whole ? t->each : (int64_t)((double)t->each * (double)part / (double)whole));
+    int64_t before = atomic_fetch_add_explicit(&t->spent, took, memory_order_relaxed);
+    if (before < MF_TIER_UP_AFTER && before + took >= MF_TIER_UP_AFTER)
+        mf_tier_up_ask(t);
+}
+static inline mf_loop_fn *mf_tier_up_loop(mf_tier_up *t) { return atomic_load_explicit(&t->loop, memory_order_acquire); }
+struct mf_compiler_counters;
+void mf_tier_up_counters(struct mf_compiler_counters *out);
+
 bool mf_native_avx512(void); /* all_reduce.c: the kernels' instruction set */
 
 bool mf_native_runs_here(void); /* all_reduce.c */
@@ -241,8 +297,8 @@ typedef struct mf_rows_plan {
  * are not of that form, or b->error. */
 mf_rows_plan *mf_rows_plan_make(mf_build *b, mf_native_step *const *parts, int part_count, int64_t rows, int value_count,
                                 const bool *outside);
-bool mf_rows_keeps(const mf_rows_plan *plan, int node, int phase); /* in that phase it is read from memory: made before, and kept */
-mf_loop_fn *mf_llvm_compile_rows(const mf_rows_plan *plan);        /* llvm.c; in: the values, out: the buffers; NULL as mf_llvm_compile */
+bool mf_rows_keeps(const mf_rows_plan *plan, int node, int phase);  /* in that phase it is read from memory: made before, and kept */
+bool mf_loop_write_rows(const mf_rows_plan *plan, mf_loop_text *t); /* loops.c; the loop's `in` are the values, `out` the buffers */
 
 /* rows.c: joins steps over the same rows, so that what they hand on to each other stays in the cache. */
 typedef struct mf_steps {

@@ -37,14 +37,14 @@ typedef struct rows_step {
     mf_native_step **parts; /* their operands and results are numbers of `values` */
     rows_value *values;
     size_t shared_bytes, task_bytes;
-    mf_loop_fn *function; /* all of it for a range of rows, compiled; NULL: part by part */
-    size_t buffers_at;    /* the function's, in a task's memory */
+    size_t buffers_at; /* in a task's memory: those of the one loop for all parts, the second tier */
 } rows_step;
 
 /* ------------------------------------------------------------------ running */
 
 typedef struct rows_task {
     const rows_step *s;
+    mf_loop_fn *loop; /* all of it for a range of rows, compiled; NULL: part by part */
     void *const *values;
     char *shared, *memories;
     _Atomic uint32_t taken; /* memories of tasks: a bit each */
@@ -94,8 +94,8 @@ static void run_rows(const rows_task *t, char *memory, int64_t from, int64_t to)
 {
     const rows_step *s = t->s;
     void **pointers = find_pointers(t, memory);
-    if (s->function) {
-        s->function(pointers, (void *const *)(void *)(memory + s->buffers_at), from, to);
+    if (t->loop) {
+        t->loop(pointers, (void *const *)(void *)(memory + s->buffers_at), from, to);
         return;
     }
     for (; from < to; from += s->rows_a_block)
@@ -131,6 +131,8 @@ static mf_error_object *run(const mf_native_step *step, void *const *values, cha
     t.memories = t.shared + s->shared_bytes;
     if (s->shared_bytes && !prepare(&t))
         return mf_error_out_of_memory();
+    if (step->up && !(t.loop = mf_tier_up_loop(step->up)))
+        mf_tier_up_count(step->up, 1, 1);
     if (s->tasks == 1)
         run_task(&t, 0);
     else
@@ -141,6 +143,8 @@ static mf_error_object *run(const mf_native_step *step, void *const *values, cha
 static void destroy(mf_native_step *step)
 {
     const rows_step *s = (const rows_step *)(const void *)step;
+    if (step->up)
+        mf_tier_up_end(step->up);
     for (int i = 0; i < s->part_count; i++)
         if (s->parts[i]->destroy)
             s->parts[i]->destroy(s->parts[i]);
@@ -430,10 +434,8 @@ static void plan_rows(const joiner *j, rows_step *s, int64_t bytes_a_row, size_t
             at += rounded((size_t)(s->values[v].bytes * s->rows_a_block));
         }
     s->buffers_at = rounded(sizeof(void *) * (size_t)s->value_count);
-    if (s->function)
-        at = s->buffers_at + rounded(buffer_bytes);
-    s->task_bytes = at;
-    s->step.scratch_bytes = s->shared_bytes + at * (size_t)s->tasks;
+    s->task_bytes = at > s->buffers_at + rounded(buffer_bytes) ? at : s->buffers_at + rounded(buffer_bytes);
+    s->step.scratch_bytes = s->shared_bytes + s->task_bytes * (size_t)s->tasks;
 }
 
 /* Bytes of all values that go by rows, a row of them. */
@@ -453,21 +455,30 @@ static int64_t row_bytes(const joiner *j)
     return bytes;
 }
 
-/* One function for all parts, where LLVM is wanted and they are of that form. Gives the bytes of its buffers. */
-static size_t compile(const joiner *j, rows_step *s)
+static bool write_loop(const void *plan, mf_loop_text *t) { return mf_loop_write_rows(plan, t); }
+
+/* One loop for all parts, where they are of that form. Gives the bytes of its buffers. */
+static size_t add_second_tier(const joiner *j, rows_step *s)
 {
-    bool *outside = mf_build_get(j->b, (size_t)s->value_count, sizeof *outside);
+    mf_tier_up_hints hints = { .pays = true, .soon = true };
     bool loops = true;
-    for (int i = 0; i < s->part_count; i++)
+    for (int i = 0; i < s->part_count; i++) {
         loops &= s->parts[i]->parts->group != NULL;
-    if (!outside || !loops || mf_native_llvm_use == MF_LLVM_NEVER)
+        hints.cost += s->parts[i]->cost;
+    }
+    if (!loops || !mf_tier_up_wanted(hints))
         return 0;
-    for (int v = 0; v < s->value_count; v++)
+    bool *outside = mf_build_get(j->b, (size_t)s->value_count, sizeof *outside);
+    mf_tier_up *up = mf_build_get(j->b, 1, sizeof *up);
+    for (int v = 0; outside && v < s->value_count; v++)
         outside[v] = s->values[v].outside >= 0;
-    const mf_rows_plan *plan = mf_rows_plan_make(j->b, s->parts, s->part_count, j->rows, s->value_count, outside);
-    if (!plan)
+    const mf_rows_plan *plan = outside ? mf_rows_plan_make(j->b, s->parts, s->part_count, j->rows, s->value_count, outside) : NULL;
+    if (!plan || !up || !mf_tier_up_begin(up, write_loop, plan, hints))
         return 0;
-    s->function = mf_llvm_compile_rows(plan);
+    s->step.up = up;
+    for (int i = 0; i < s->part_count; i++)
+        if (s->parts[i]->up)
+            s->parts[i]->up->each = 0; /* they wait for no loop of their own */
     return plan->buffer_bytes;
 }
 
@@ -493,7 +504,7 @@ static rows_step *make_step(joiner *j, int members, int64_t bytes_a_row)
             s->parts[s->part_count++] = j->steps->at[i];
     memset(j->local, 0, (size_t)j->steps->var_count * sizeof *j->local);
     make_values(j, s);
-    size_t buffers = compile(j, s);
+    size_t buffers = add_second_tier(j, s);
     keep_prepared(s);
     plan_rows(j, s, bytes_a_row, buffers);
     return s;
@@ -540,7 +551,7 @@ static void find_makers(joiner *j)
 static void print_joined(const rows_step *s)
 {
     fprintf(stderr, "%lld rows in blocks of %lld and %lld tasks%s: %d steps\n", (long long)s->rows, (long long)s->rows_a_block,
-            (long long)s->tasks, s->function ? ", compiled" : "", s->part_count);
+            (long long)s->tasks, s->step.up ? ", compiled" : "", s->part_count);
 }
 
 /* The steps that go over the rows of reduction `first`. */

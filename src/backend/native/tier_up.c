@@ -1,0 +1,312 @@
+/* The second compile tier: loop nests made by LLVM on a thread of its own, which replace the tile kernels under running calls.
+ *
+ * A step begins with tile kernels, which need no compilation. Once its runs have taken about as long as a compilation would (2 ms), it
+ * asks for its loop; the thread begins a moment later, so that a program that does its work once and ends never loads libLLVM.
+ * Measured: tile kernels are ready in 0.02 ms, loops in 3 to 18 ms and libLLVM in 15 to 25; loops run 1.1 times (elementary functions)
+ * to 5 times (chains of cheap operations) as fast.
+ * Invariants: both tiers give the same bits; a step's loop changes once, from NULL; whatever fails leaves the first tier in place. The
+ * thread reads what a step asked for only while `reading` is true, for which the step's end waits; for compilations nobody waits but the
+ * process's end. */
+#include "backend/native/llvm.h"
+#include "runtime/profiler.h"
+
+#include <manyfold/function.h>
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LEAST_RUNS = 3, SETTLE_MS = 30, NICE = 5 };
+
+_Atomic mf_tiers mf_native_tiers;
+static const mf_tiers default_tiers = MF_TIERS_SECOND;
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t work, news; /* the thread sleeps on the first; who waits for it, on the second */
+    bool made, started, stopping, reading, hurry;
+    pthread_t thread;
+    mf_tier_up *first, *last, *current; /* waiting; being compiled, or NULL when it has ended meanwhile */
+    int64_t waiting;                    /* with the one being compiled */
+    mf_compiler_counters done;
+} up = { .lock = PTHREAD_MUTEX_INITIALIZER, .news = PTHREAD_COND_INITIALIZER };
+
+/* ------------------------------------------------------------------ what is asked for */
+
+static mf_tiers from_environment(void)
+{
+    static _Atomic bool said;
+    static const struct {
+        const char *name;
+        mf_tiers tiers;
+    } known[] = { { "background", MF_TIERS_BACKGROUND }, { "1", MF_TIERS_FIRST }, { "2", MF_TIERS_SECOND }, { "loops", MF_TIERS_LOOPS } };
+    const char *text = getenv("MF_COMPILE_TIER");
+    if (!text || !*text)
+        return default_tiers;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(text, known[i].name))
+            return known[i].tiers;
+    mf_warn_once(&said, "MF_COMPILE_TIER=%s is ignored: it can be background, 1, 2 or loops", text);
+    return default_tiers;
+}
+
+static mf_tiers asked(void)
+{
+    static _Atomic mf_tiers environment;
+    mf_tiers tiers = atomic_load(&mf_native_tiers);
+    if (tiers == MF_TIERS_AS_ASKED && (tiers = atomic_load(&environment)) == MF_TIERS_AS_ASKED)
+        atomic_store(&environment, tiers = from_environment());
+    return tiers;
+}
+
+/* ------------------------------------------------------------------ making a loop */
+
+static double seconds_since(const struct timespec *start)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - start->tv_sec) + 1e-9 * (double)(now.tv_nsec - start->tv_nsec);
+}
+
+/* The lock is held. */
+static void count(mf_loop_fn *loop, double seconds)
+{
+    up.done.seconds += seconds;
+    loop ? up.done.loops++ : up.done.failures++;
+}
+
+static void make_now(mf_tier_up *t)
+{
+    struct timespec start;
+    mf_loop_text text = { 0 };
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    mf_loop_fn *loop = t->write(t->what, &text) ? mf_loop_make(&text) : NULL;
+    mf_loop_text_free(&text);
+    atomic_store_explicit(&t->loop, loop, memory_order_release);
+    pthread_mutex_lock(&up.lock);
+    count(loop, seconds_since(&start));
+    pthread_mutex_unlock(&up.lock);
+}
+
+bool mf_tier_up_wanted(mf_tier_up_hints hints)
+{
+    mf_tiers tiers = asked();
+    return tiers == MF_TIERS_LOOPS || (tiers == MF_TIERS_SECOND && hints.soon) || (tiers == MF_TIERS_BACKGROUND && hints.pays);
+}
+
+bool mf_tier_up_begin(mf_tier_up *t, mf_loop_writer *write, const void *what, mf_tier_up_hints hints)
+{
+    mf_tiers tiers = asked();
+    int64_t most = MF_TIER_UP_AFTER / LEAST_RUNS;
+    t->write = write;
+    t->what = what;
+    if (tiers == MF_TIERS_LOOPS || (tiers == MF_TIERS_SECOND && hints.soon)) {
+        make_now(t);
+    } else if (tiers == MF_TIERS_BACKGROUND && hints.pays) {
+        t->each = hints.cost < 1 ? 1 : hints.cost < (double)most ? (int64_t)hints.cost : most;
+        atomic_store_explicit(&t->loop, mf_loop_known(write, what), memory_order_release);
+    }
+    return t->each || mf_tier_up_loop(t);
+}
+
+/* ------------------------------------------------------------------ the thread */
+
+/* At the process's end libLLVM's destructors, among them those of statics that it makes while it works, must not find the thread at work.
+ * Handlers run in the opposite order of their registration, so one that is registered before libLLVM is loaded may run too late. But what
+ * a thread has to destroy of its own is destroyed before all handlers when it calls exit, and a constructor runs on the main thread. Where
+ * another thread calls exit, or the C library is another, there is the handler that is registered when LLVM has done its first work: then
+ * only the 20 ms of loading are open. */
+static void stop(void)
+{
+    if (atomic_load(&mf_process_forked))
+        return;
+    pthread_mutex_lock(&up.lock);
+    bool join = up.started;
+    up.started = false;
+    up.stopping = true;
+    if (up.made)
+        pthread_cond_signal(&up.work);
+    pthread_mutex_unlock(&up.lock);
+    if (join)
+        pthread_join(up.thread, NULL);
+}
+
+static void stop_first(void *unused)
+{
+    (void)unused;
+    stop();
+}
+
+extern int __cxa_thread_atexit_impl(void (*destroy)(void *), void *object, void *library) __attribute__((weak));
+extern void *__dso_handle __attribute__((visibility("hidden")));
+
+__attribute__((constructor)) static void stop_before_handlers(void)
+{
+    if (__cxa_thread_atexit_impl)
+        __cxa_thread_atexit_impl(stop_first, NULL, &__dso_handle);
+}
+
+static void stop_before_llvm(void)
+{
+    static bool registered; /* the thread's own */
+    if (!registered)
+        registered = mf_llvm_warm_up() && atexit(stop) == 0;
+}
+
+/* The lock is held, and held again afterwards. */
+static void make_one(void)
+{
+    struct timespec start;
+    mf_loop_text text = { 0 };
+    mf_tier_up *t = up.current = up.first;
+    if (!(up.first = t->next))
+        up.last = NULL;
+    up.reading = true;
+    pthread_mutex_unlock(&up.lock);
+
+    int64_t slice = mf_profile_begin();
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    bool written = t->write(t->what, &text);
+    pthread_mutex_lock(&up.lock);
+    up.reading = false;
+    pthread_cond_broadcast(&up.news);
+    bool wanted = up.current && written && !up.stopping;
+    pthread_mutex_unlock(&up.lock);
+
+    if (wanted)
+        stop_before_llvm();
+    mf_loop_fn *loop = wanted ? mf_loop_make(&text) : NULL;
+    if (slice)
+        mf_profile_words(slice, MF_ROW_COMPILER, "optimise", "a loop");
+    mf_loop_text_free(&text);
+    pthread_mutex_lock(&up.lock);
+    if (up.current)
+        atomic_store_explicit(&t->loop, loop, memory_order_release);
+    up.current = NULL;
+    up.waiting--;
+    if (wanted || !written)
+        count(loop, seconds_since(&start));
+    pthread_cond_broadcast(&up.news);
+}
+
+/* A moment after the first request: the program may be about to end, or to ask for more. The lock is held. */
+static void settle(void)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += SETTLE_MS * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    while (!up.stopping && !up.hurry && pthread_cond_timedwait(&up.work, &up.lock, &until) == 0) {
+    }
+}
+
+static void *work(void *unused)
+{
+    id_t self = (id_t)syscall(SYS_gettid);
+    int nice = getpriority(PRIO_PROCESS, self) + NICE;
+    (void)unused;
+    setpriority(PRIO_PROCESS, self, nice < 19 ? nice : 19);
+    pthread_mutex_lock(&up.lock);
+    while (!up.stopping) {
+        if (!up.first) {
+            pthread_cond_wait(&up.work, &up.lock);
+            continue;
+        }
+        settle();
+        while (up.first && !up.stopping)
+            make_one();
+    }
+    pthread_mutex_unlock(&up.lock);
+    return NULL;
+}
+
+/* The lock is held. Signals are for the host's threads. */
+static void start(void)
+{
+    sigset_t all, before;
+    pthread_condattr_t clock;
+    if (!up.made) {
+        pthread_condattr_init(&clock);
+        pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+        up.made = pthread_cond_init(&up.work, &clock) == 0 && atexit(stop) == 0;
+        pthread_condattr_destroy(&clock);
+    }
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    up.started = up.made && pthread_create(&up.thread, NULL, work, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* ------------------------------------------------------------------ the queue */
+
+void mf_tier_up_ask(mf_tier_up *t)
+{
+    mf_error_watch_forks();
+    pthread_mutex_lock(&up.lock);
+    if (!up.started && !up.stopping)
+        start();
+    if (up.started) {
+        t->next = NULL;
+        *(up.last ? &up.last->next : &up.first) = t;
+        up.last = t;
+        up.waiting++;
+        pthread_cond_signal(&up.work);
+    }
+    pthread_mutex_unlock(&up.lock);
+}
+
+static bool unlink_waiting(const mf_tier_up *t)
+{
+    mf_tier_up **at = &up.first, *before = NULL;
+    while (*at && *at != t) {
+        before = *at;
+        at = &(*at)->next;
+    }
+    if (!*at)
+        return false;
+    *at = t->next;
+    if (up.last == t)
+        up.last = before;
+    up.waiting--;
+    return true;
+}
+
+void mf_tier_up_end(mf_tier_up *t)
+{
+    if (atomic_load_explicit(&t->spent, memory_order_relaxed) < MF_TIER_UP_AFTER || atomic_load(&mf_process_forked))
+        return; /* nobody has asked; or the thread is another process's */
+    pthread_mutex_lock(&up.lock);
+    if (!unlink_waiting(t) && up.current == t) {
+        while (up.reading && up.current == t)
+            pthread_cond_wait(&up.news, &up.lock);
+        if (up.current == t)
+            up.current = NULL;
+    }
+    pthread_mutex_unlock(&up.lock);
+}
+
+void mf_tier_up_drain(void)
+{
+    pthread_mutex_lock(&up.lock);
+    up.hurry = true;
+    if (up.made)
+        pthread_cond_signal(&up.work);
+    while (up.waiting && up.started)
+        pthread_cond_wait(&up.news, &up.lock);
+    up.hurry = false;
+    pthread_mutex_unlock(&up.lock);
+}
+
+void mf_tier_up_counters(mf_compiler_counters *out)
+{
+    pthread_mutex_lock(&up.lock);
+    *out = up.done;
+    out->waiting = up.waiting;
+    pthread_mutex_unlock(&up.lock);
+}

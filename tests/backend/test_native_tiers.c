@@ -1,0 +1,206 @@
+/* The two compile tiers from outside: the same bits by every tier, every instruction set and for any number of workers; processes that end
+ * while loops are made; settings that do not exist. Each runs in a child: this program again, with the name of a part that does nothing
+ * otherwise. */
+#include <manyfold.h>
+
+#include "backend/native/kernels/kernels.h"
+#include "check.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+void mf_tier_up_drain(void); /* backend/native/native.h, whose names are not the public ones */
+
+/* ------------------------------------------------------------------ children */
+
+extern char **environ;
+
+/* This program's part, with the environment's NAME=value, ...; gives its status and what it wrote to the file MF_TEST_RESULT. */
+static int child(const char *part, const char *const *set, char *text, size_t size)
+{
+    char path[PATH_MAX], name[64], file[] = "/tmp/manyfold_tiers_XXXXXX", *arguments[] = { path, name, NULL }, *kept[8][2];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1), got;
+    int fd = mkstemp(file), status = -1, count = 0;
+    pid_t pid;
+    path[length > 0 ? length : 0] = 0;
+    snprintf(name, sizeof name, "%s", part);
+    for (; set[count]; count++) {
+        kept[count][0] = strndup(set[count], strcspn(set[count], "="));
+        kept[count][1] = getenv(kept[count][0]) ? strdup(getenv(kept[count][0])) : NULL;
+        setenv(kept[count][0], strchr(set[count], '=') + 1, 1);
+    }
+    setenv("MF_TEST_RESULT", file, 1);
+    fflush(stdout);
+    posix_spawn_file_actions_t quiet;
+    posix_spawn_file_actions_init(&quiet);
+    posix_spawn_file_actions_addopen(&quiet, 1, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_addopen(&quiet, 2, file, O_WRONLY | O_APPEND, 0);
+    if (posix_spawn(&pid, path, &quiet, NULL, arguments, environ) == 0)
+        waitpid(pid, &status, 0);
+    posix_spawn_file_actions_destroy(&quiet);
+    got = read(fd, text, size - 1);
+    text[got > 0 ? got : 0] = 0;
+    close(fd);
+    unlink(file);
+    unsetenv("MF_TEST_RESULT");
+    while (count-- > 0) {
+        kept[count][1] ? setenv(kept[count][0], kept[count][1], 1) : unsetenv(kept[count][0]);
+        free(kept[count][0]);
+        free(kept[count][1]);
+    }
+    return status;
+}
+
+static void put_result(const char *text)
+{
+    FILE *f = fopen(getenv("MF_TEST_RESULT"), "a");
+    REQUIRE(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+/* ------------------------------------------------------------------ the same bits */
+
+static uint64_t hash_of(mf_value v, uint64_t h)
+{
+    size_t count = (size_t)mf_size(v);
+    float *p = malloc(count * sizeof *p);
+    mf_to_host(v, MF_F32, p, count);
+    for (size_t i = 0; i < count * sizeof *p; i++)
+        h = (h ^ ((unsigned char *)p)[i]) * 0x100000001b3u;
+    free(p);
+    return h;
+}
+
+static mf_value activations(mf_value x)
+{
+    mf_value m = mf_reshape(x, MF_SHAPE(64, -1));
+    mf_value gelu = mf_mul(mf_mul(m, 0.5), mf_add(mf_erf(mf_mul(m, 0.70710678)), 1));
+    mf_value trig = mf_sub(mf_sin(mf_mul(m, 9)), mf_mul(mf_cos(m), mf_log(mf_add(mf_abs(m), 1))));
+    mf_value power = mf_pow(mf_add(mf_abs(m), 0.1), 1.7), rates = mf_sigmoid(mf_sub(gelu, trig));
+    return mf_tuple(gelu, trig, power, rates);
+}
+
+static mf_value reduced(mf_value x)
+{
+    mf_value m = mf_reshape(x, MF_SHAPE(64, -1));
+    mf_value centred = mf_sub(m, mf_mean(m, .axis = mf_axes(1), .keepdims = true));
+    mf_value layer = mf_div(centred, mf_sqrt(mf_add(mf_mean(mf_square(centred), .axis = mf_axes(1), .keepdims = true), 1e-5)));
+    mf_value small = mf_slice_in_dim(m, 3, 4, 1, 0);
+    return mf_tuple(layer, mf_softmax(m, 1), mf_sum(m, 0), mf_max(m), mf_cumsum(small, 1), mf_psum(mf_sum(m), "i"),
+                    mf_pmean(mf_astype(mf_mul(mf_astype(m, MF_BF16), 3), MF_F32), "i"));
+}
+
+static uint64_t hash_parts(mf_value parts, uint64_t h)
+{
+    for (int i = 0; i < mf_len(parts); i++)
+        h = hash_of(mf_get(parts, i), h);
+    return h;
+}
+
+/* Each program many times, so that loops are swapped in between; the runs agree among themselves or there is no hash. */
+TEST(part_bits)
+{
+    if (!getenv("MF_TEST_RESULT"))
+        return;
+    char text[64];
+    uint64_t first = 0;
+    int64_t devices = mf_device_count();
+    mf_value base = mf_sub(mf_div(mf_astype(mf_arange(devices * 64 * 300, MF_I32), MF_F32), 9000), 1);
+    mf_value x = mf_reshape(base, MF_SHAPE(devices, 64 * 300));
+    for (int i = 0; i < 24; i++) {
+        MF_SCOPE;
+        uint64_t h = hash_parts(mf_call(mf_pmap(activations), x), 0xcbf29ce484222325u);
+        h = hash_parts(mf_call(mf_pmap(reduced, "i"), x), h);
+        first = i ? first : h;
+        CHECK_EQ_UINT(h, first);
+        if (i % 6 == 5)
+            mf_tier_up_drain();
+    }
+    if (!strcmp(getenv("MF_COMPILE_TIER"), "1"))
+        CHECK_EQ_INT(mf_compiler_read().loops, 0);
+    else
+        CHECK(mf_compiler_read().loops > 0);
+    REQUIRE(check_failures == 0);
+    snprintf(text, sizeof text, "%016" PRIx64 "\n", first);
+    put_result(text);
+}
+
+/* The bits under these settings, which are those of the settings before. */
+static void same_bits(const char *const *set, char expected[64])
+{
+    char text[256];
+    bool ok = CHECK_EQ_INT(child("part_bits", set, text, sizeof text), 0) && CHECK_EQ_INT(strlen(text), 17);
+    if (*expected)
+        ok = ok && CHECK_STR(text, expected);
+    else
+        snprintf(expected, 64, "%.63s", text);
+    for (int i = 0; !ok && set[i]; i++)
+        CHECK_NOTE("%s", set[i]);
+}
+
+TEST(tiers_and_workers_give_the_same_bits)
+{
+    static const char *const workers[] = { "MF_NUM_THREADS=1", "MF_NUM_THREADS=2", "MF_NUM_THREADS=5" };
+    static const char *const tiers[] = { "MF_COMPILE_TIER=1", "MF_COMPILE_TIER=2", "MF_COMPILE_TIER=background", "MF_COMPILE_TIER=loops" };
+    char bits[64] = "";
+    for (int t = 0; t < 4; t++)
+        for (int w = 0; w < 3; w++)
+            same_bits((const char *const[]){ "MF_NUM_CPU_DEVICES=3", workers[w], tiers[t], NULL }, bits);
+}
+
+TEST(instruction_sets_give_the_same_bits)
+{
+    char bits[64] = "";
+    if (strcmp(mf_kernels_isa(), "avx512") != 0)
+        SKIP("this machine has one instruction set to compare");
+    static const char *const sets[] = { "MF_CPU_ISA=", "MF_CPU_ISA=avx512", "MF_CPU_ISA=avx2" };
+    for (int i = 0; i < 3; i++) {
+        same_bits((const char *const[]){ "MF_NUM_CPU_DEVICES=3", sets[i], "MF_COMPILE_TIER=1", NULL }, bits);
+        same_bits((const char *const[]){ "MF_NUM_CPU_DEVICES=3", sets[i], "MF_COMPILE_TIER=loops", NULL }, bits);
+    }
+}
+
+/* ------------------------------------------------------------------ ends */
+
+static mf_value waves(mf_value x) { return mf_add(mf_mul(mf_sin(x), mf_cos(x)), mf_tanh(mf_exp(mf_mul(x, 2)))); }
+
+/* Asks for a loop and ends so many milliseconds later. */
+TEST(part_end)
+{
+    if (!getenv("MF_TEST_RESULT"))
+        return;
+    mf_value x = mf_div(mf_astype(mf_arange(300000, MF_I32), MF_F32), 300000);
+    for (int i = 0; i < 30; i++) {
+        MF_SCOPE;
+        CHECK_EQ_INT(mf_block_until_ready(mf_call(mf_jit(waves), x)), MF_OK);
+    }
+    if (getenv("MF_TEST_CLEAR"))
+        mf_clear_caches();
+    nanosleep(&(struct timespec){ 0, atoi(getenv("MF_TEST_WAIT")) * 1000000L }, NULL);
+}
+
+TEST(processes_end_while_loops_are_made)
+{
+    char wait[32], text[1024];
+    for (int ms = 0; ms < 80; ms += 5) {
+        snprintf(wait, sizeof wait, "MF_TEST_WAIT=%d", ms);
+        const char *const set[] = { "MF_COMPILE_TIER=background", wait, ms % 2 ? "MF_TEST_CLEAR=1" : NULL, NULL };
+        if (!CHECK_EQ_INT(child("part_end", set, text, sizeof text), 0))
+            CHECK_NOTE("after %d ms: %s", ms, text);
+        CHECK_STR(text, "");
+    }
+}
+
+TEST(unknown_settings_are_named)
+{
+    char text[1024];
+    CHECK_EQ_INT(child("part_end", (const char *const[]){ "MF_COMPILE_TIER=3", "MF_TEST_WAIT=0", NULL }, text, sizeof text), 0);
+    CHECK_CONTAINS(text, "MF_COMPILE_TIER=3 is ignored: it can be background, 1, 2 or loops");
+    CHECK_EQ_INT(child("part_end", (const char *const[]){ "MF_CPU_ISA=mmx", "MF_TEST_WAIT=0", NULL }, text, sizeof text), 0);
+    CHECK_CONTAINS(text, "MF_CPU_ISA=mmx is ignored: it can be");
+}
