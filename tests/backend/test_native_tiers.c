@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -167,34 +168,122 @@ TEST(instruction_sets_give_the_same_bits)
 
 /* ------------------------------------------------------------------ ends */
 
-static mf_value waves(mf_value x) { return mf_add(mf_mul(mf_sin(x), mf_cos(x)), mf_tanh(mf_exp(mf_mul(x, 2)))); }
+static double wave_factor; /* another loop for each */
+static mf_value waves(mf_value x) { return mf_add(mf_mul(mf_sin(x), mf_cos(x)), mf_tanh(mf_exp(mf_mul(x, wave_factor)))); }
+
+static mf_value wave_input(int64_t size) { return mf_div(mf_astype(mf_arange(size, MF_I32), MF_F32), (double)size); }
+
+static int64_t loops_asked_for(void)
+{
+    mf_compiler_counters c = mf_compiler_read();
+    return c.loops + c.failures + c.waiting;
+}
+
+/* Until its loop has been asked for. */
+static void run_waves(int64_t size)
+{
+    MF_SCOPE;
+    mf_value x = wave_input(size);
+    int64_t before = loops_asked_for();
+    wave_factor = (double)size;
+    for (int i = 0; i < 1000 && loops_asked_for() == before; i++) {
+        MF_SCOPE;
+        CHECK_EQ_INT(mf_block_until_ready(mf_call(mf_jit(waves), x)), MF_OK);
+    }
+    CHECK(loops_asked_for() > before);
+}
+
+static void wait_ms(int ms) { nanosleep(&(struct timespec){ 0, ms * 1000000L }, NULL); }
+static int asked_ms(void) { return getenv("MF_TEST_WAIT") ? atoi(getenv("MF_TEST_WAIT")) : 0; }
+static bool way_is(const char *way) { return getenv("MF_TEST_WAY") && !strcmp(getenv("MF_TEST_WAY"), way); }
+
+static void *exit_on_thread(void *user)
+{
+    if (user) {
+        MF_SCOPE;
+        CHECK_EQ_INT(mf_item_i64(mf_add(1, 2)), 3);
+    }
+    wait_ms(asked_ms());
+    exit(check_failures ? 1 : 0);
+}
 
 /* Asks for a loop and ends so many milliseconds later. */
 TEST(part_end)
 {
     if (!getenv("MF_TEST_RESULT"))
         return;
-    mf_value x = mf_div(mf_astype(mf_arange(300000, MF_I32), MF_F32), 300000);
-    for (int i = 0; i < 30; i++) {
-        MF_SCOPE;
-        CHECK_EQ_INT(mf_block_until_ready(mf_call(mf_jit(waves), x)), MF_OK);
-    }
-    if (getenv("MF_TEST_CLEAR"))
+    pthread_t other;
+    run_waves(100000);
+    if (way_is("clear"))
         mf_clear_caches();
-    nanosleep(&(struct timespec){ 0, atoi(getenv("MF_TEST_WAIT")) * 1000000L }, NULL);
+    if (way_is("thread") || way_is("using thread")) {
+        pthread_create(&other, NULL, exit_on_thread, way_is("thread") ? NULL : &other);
+        for (int size = 100001;; size++)
+            run_waves(size); /* and more work for the compiler */
+    }
+    wait_ms(asked_ms());
+    if (way_is("exit"))
+        exit(check_failures ? 1 : 0);
 }
 
-TEST(processes_end_while_loops_are_made)
+/* Before, in and after the loading of libLLVM and the compilation. */
+static void end_all_ways(const char *tier, int from_ms, int to_ms)
 {
-    char wait[32], text[1024];
-    for (int ms = 0; ms < 80; ms += 5) {
+    static const char *const ways[] = { "return", "exit", "thread", "using thread", "clear" };
+    char wait[32], way[32], text[1024];
+    for (int i = 0, ms = from_ms; ms < to_ms; ms++, i++) {
         snprintf(wait, sizeof wait, "MF_TEST_WAIT=%d", ms);
-        const char *const set[] = { "MF_COMPILE_TIER=background", wait, ms % 2 ? "MF_TEST_CLEAR=1" : NULL, NULL };
+        snprintf(way, sizeof way, "MF_TEST_WAY=%s", ways[i % 5]);
+        const char *const set[] = { tier, wait, way, NULL };
         if (!CHECK_EQ_INT(child("part_end", set, text, sizeof text), 0))
-            CHECK_NOTE("after %d ms: %s", ms, text);
+            CHECK_NOTE("%s, after %d ms by %s: %s", tier, ms, ways[i % 5], text);
         CHECK_STR(text, "");
     }
 }
+
+TEST(processes_end_while_loops_are_made) { end_all_ways("MF_COMPILE_TIER=background", 20, 75); }
+TEST(processes_end_while_others_compile) { end_all_ways("MF_COMPILE_TIER=2", 0, 20); }
+
+/* ------------------------------------------------------------------ forks */
+
+static void fork_once(void)
+{
+    int status = -1;
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        mf_value v = mf_add(1, 2);
+        exit(mf_is_error(v) ? 0 : 1); /* with all handlers, libLLVM's too */
+    }
+    CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
+    CHECK_EQ_INT(status, 0);
+}
+
+/* Before, in and after the loading of libLLVM and many compilations. The parent goes on. */
+TEST(part_fork)
+{
+    if (!getenv("MF_TEST_RESULT"))
+        return;
+    for (int i = 0; i < 20; i++) {
+        run_waves(100000 + i);
+        fork_once();
+        wait_ms(i % 4);
+        fork_once();
+    }
+    mf_tier_up_drain();
+    CHECK_EQ_INT(mf_compiler_read().loops, 20);
+    CHECK_EQ_INT(mf_compiler_read().failures, 0);
+}
+
+TEST(processes_fork_while_loops_are_made)
+{
+    char text[4096];
+    for (int i = 0; i < 3; i++)
+        if (!CHECK_EQ_INT(child("part_fork", (const char *const[]){ "MF_COMPILE_TIER=background", NULL }, text, sizeof text), 0))
+            CHECK_NOTE("%s", text);
+}
+
+/* ------------------------------------------------------------------ settings */
 
 TEST(unknown_settings_are_named)
 {

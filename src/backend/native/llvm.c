@@ -2,8 +2,8 @@
  * before, and code lives as long as the process.
  * The texts are vector code already, so no passes over IR are run: O2's gave 0 to 4 % on chains, Adam, activations and elementary
  * functions, for twice the compile time. Code generation is at its default level; without optimisation it loses to the tile kernels.
- * Invariant: everything here runs under one lock; no floating-point operation is contracted or reassociated. Anything that fails gives
- * NULL, and tile kernels do the work. */
+ * Invariant: everything here runs under one lock, which the process's end takes for good; no floating-point operation is contracted or
+ * reassociated. Anything that fails gives NULL, and tile kernels do the work. */
 #include "backend/native/llvm.h"
 
 #include <dlfcn.h>
@@ -55,6 +55,10 @@
     F(LLVMOrcThreadSafeContextGetContext)                    \
     F(LLVMOrcDisposeThreadSafeContext)                       \
     F(LLVMOrcCreateNewThreadSafeModule)
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool closed;
+static _Thread_local bool inside; /* this thread has the lock */
 
 #define POINTER(name) __typeof__(&name) name;
 static struct {
@@ -124,13 +128,19 @@ static LLVMTargetMachineRef make_machine(void)
     return machine;
 }
 
+/* At the process's end LLVM's statics are destroyed. Those that were there when a handler was registered are destroyed after it has run, so
+ * one is registered whenever there may be new ones. */
+static void close_at_end(void) { (void)mf_llvm_close(); }
+
+static bool close_before_statics(void) { return atexit(close_at_end) == 0; }
+
 static void load(void)
 {
     void *handle = dlopen(MF_LLVM_LIBRARY, RTLD_NOW | RTLD_LOCAL);
     bool ok = handle != NULL;
 #define BIND(name) ok = ok && bind(handle, #name, &lib.name);
     FUNCTIONS(BIND)
-    if (!ok || !start_target(handle))
+    if (!ok || !start_target(handle) || !close_before_statics())
         return;
     LLVMTargetMachineRef machine = make_machine();
     if (!machine)
@@ -171,26 +181,73 @@ static mf_loop_fn *compile_text(const char *text)
     return run;
 }
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* ------------------------------------------------------------------ who may */
 
-static bool loaded(void)
+/* A fork waits until nobody is inside: what libLLVM and the C library hold meanwhile, the list of handlers for one, would be held for good in
+ * the child. */
+static void before_fork(void)
 {
+    if (!inside)
+        pthread_mutex_lock(&lock);
+}
+
+static void after_fork(void)
+{
+    if (!inside)
+        pthread_mutex_unlock(&lock);
+}
+
+static void watch_forks(void) { pthread_atfork(before_fork, after_fork, after_fork); }
+
+static bool enter(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
+    pthread_mutex_lock(&lock);
+    if (closed) {
+        pthread_mutex_unlock(&lock);
+        return false;
+    }
+    inside = true;
     if (!lib.tried)
         load();
     lib.tried = true;
-    return lib.jit != NULL;
+    return true;
 }
 
-bool mf_llvm_warm_up(void)
+static void leave(void)
 {
-    static const char *const text = "define void @mf_loop(ptr %in, ptr %out, i64 %from, i64 %to) {\n  ret void\n}\n";
-    return mf_llvm_code(text) != NULL;
+    inside = false;
+    pthread_mutex_unlock(&lock);
+}
+
+bool mf_llvm_open(void)
+{
+    bool open = enter();
+    if (!open)
+        return false;
+    open = lib.jit != NULL;
+    leave();
+    return open;
 }
 
 mf_loop_fn *mf_llvm_code(const char *text)
 {
-    pthread_mutex_lock(&lock);
-    mf_loop_fn *run = loaded() ? compile_text(text) : NULL;
-    pthread_mutex_unlock(&lock);
+    if (!enter())
+        return NULL;
+    mf_loop_fn *run = lib.jit ? compile_text(text) : NULL;
+    if (run)
+        (void)close_before_statics();
+    leave();
     return run;
+}
+
+bool mf_llvm_close(void)
+{
+    if (inside || atomic_load(&mf_process_forked)) /* LLVM itself calls exit; or its user is another process's thread */
+        return false;
+    pthread_mutex_lock(&lock);
+    closed = true;
+    pthread_mutex_unlock(&lock);
+    return true;
 }

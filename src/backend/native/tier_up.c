@@ -116,11 +116,9 @@ bool mf_tier_up_begin(mf_tier_up *t, mf_loop_writer *write, const void *what, mf
 
 /* ------------------------------------------------------------------ the thread */
 
-/* At the process's end libLLVM's destructors, among them those of statics that it makes while it works, must not find the thread at work.
- * Handlers run in the opposite order of their registration, so one that is registered before libLLVM is loaded may run too late. But what
- * a thread has to destroy of its own is destroyed before all handlers when it calls exit, and a constructor runs on the main thread. Where
- * another thread calls exit, or the C library is another, there is the handler that is registered when LLVM has done its first work: then
- * only the 20 ms of loading are open. */
+/* At the process's end libLLVM's destructors must not find the thread at work. llvm.c sees to that as soon as libLLVM is loaded, but while it
+ * is being loaded its first destructors are there already. What a thread has to destroy of its own comes before all handlers when it calls
+ * exit, so the main thread gets something to destroy. (When it ends without the process, tiers stay as they are.) */
 static void stop(void)
 {
     if (atomic_load(&mf_process_forked))
@@ -129,33 +127,33 @@ static void stop(void)
     bool join = up.started;
     up.started = false;
     up.stopping = true;
+    pthread_cond_broadcast(&up.news);
     if (up.made)
         pthread_cond_signal(&up.work);
     pthread_mutex_unlock(&up.lock);
-    if (join)
+    if (mf_llvm_close() && join)
         pthread_join(up.thread, NULL);
 }
 
-static void stop_first(void *unused)
-{
-    (void)unused;
-    stop();
-}
+static void stop_first(void *unused) { (void)unused, stop(); }
 
 extern int __cxa_thread_atexit_impl(void (*destroy)(void *), void *object, void *library) __attribute__((weak));
 extern void *__dso_handle __attribute__((visibility("hidden")));
 
 __attribute__((constructor)) static void stop_before_handlers(void)
 {
-    if (__cxa_thread_atexit_impl)
+    if (__cxa_thread_atexit_impl && syscall(SYS_gettid) == getpid())
         __cxa_thread_atexit_impl(stop_first, NULL, &__dso_handle);
 }
 
-static void stop_before_llvm(void)
+/* Another thread that calls exit while libLLVM is being loaded comes to llvm.c's handler as soon as that is registered: a moment later it is
+ * known whether it did. */
+static void open_llvm(void)
 {
-    static bool registered; /* the thread's own */
-    if (!registered)
-        registered = mf_llvm_warm_up() && atexit(stop) == 0;
+    static bool tried; /* the thread's own */
+    if (!tried && mf_llvm_open())
+        nanosleep(&(struct timespec){ 0, 2000000 }, NULL);
+    tried = true;
 }
 
 /* The lock is held, and held again afterwards. */
@@ -179,7 +177,7 @@ static void make_one(void)
     pthread_mutex_unlock(&up.lock);
 
     if (wanted)
-        stop_before_llvm();
+        open_llvm();
     mf_loop_fn *loop = wanted ? mf_loop_make(&text) : NULL;
     if (slice)
         mf_profile_words(slice, MF_ROW_COMPILER, "optimise", "a loop");
