@@ -7,7 +7,7 @@
 #   make install     into PREFIX
 # Settings: BUILD=folder  CC=clang  WERROR=ON  TYPE=Debug  PREFIX=/usr/local  ARGS="…" (train)  TESTS=regex (test)
 #           PEER="venv/bin/python other/bin/python" ARGS="--only cnn* --resume" (bench; see bench/compare.py)
-#           FUZZ_SECONDS=60 (each parser)  FUZZ=npy (one parser)
+#           FUZZ_SECONDS=60 (each parser)  FUZZ=npy (one parser)  OPTIONS="-DMF_NATIVE=OFF …" (CMake's)
 
 BUILD  ?= build
 TYPE   ?= RelWithDebInfo
@@ -29,7 +29,7 @@ setup:
 
 # Ninja configures again by itself when a CMakeLists.txt or the set of sources changed; here only settings do.
 build: setup
-	@$(configure) $(BUILD) -DCMAKE_BUILD_TYPE=$(TYPE) -DMF_WERROR=$(WERROR) -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(compiler) >/dev/null
+	@$(configure) $(BUILD) -DCMAKE_BUILD_TYPE=$(TYPE) -DMF_WERROR=$(WERROR) -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(compiler) $(OPTIONS) >/dev/null
 	@cmake --build $(BUILD)
 
 train: build

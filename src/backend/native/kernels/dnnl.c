@@ -16,7 +16,7 @@
 /* ---- versions ---- */
 
 #if DNNL_VERSION_MAJOR >= 3
-#define LIBRARY "libdnnl.so.3"
+#define SONAME "libdnnl.so.3"
 typedef dnnl_memory_desc_t desc; /* an owned pointer */
 typedef const_dnnl_memory_desc_t desc_ref;
 #define REF(d) (d)
@@ -29,10 +29,10 @@ typedef const_dnnl_memory_desc_t desc_ref;
     F(dnnl_memory_desc_create_with_tag)                        \
     F(dnnl_memory_desc_clone)
 #else
-#define LIBRARY "libdnnl.so.2"
+#define SONAME "libdnnl.so.2"
 typedef dnnl_memory_desc_t desc; /* a value */
 typedef const dnnl_memory_desc_t *desc_ref;
-#define REF(d)  (&(d))
+#define REF(d) (&(d))
 #define VERSION_FUNCTIONS(F)                               \
     F(dnnl_dilated_convolution_forward_desc_init)          \
     F(dnnl_dilated_convolution_backward_data_desc_init)    \
@@ -41,6 +41,10 @@ typedef const dnnl_memory_desc_t *desc_ref;
     F(dnnl_primitive_desc_create)                          \
     F(dnnl_memory_desc_init_by_strides)                    \
     F(dnnl_memory_desc_init_by_tag)
+#endif
+
+#ifndef MF_DNNL_LIBRARY /* the build may name a file */
+#define MF_DNNL_LIBRARY SONAME
 #endif
 
 #define COMMON_FUNCTIONS(F)                    \
@@ -100,7 +104,7 @@ static void cap_isa(void)
 
 static void load(void)
 {
-    void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    void *handle = dlopen(MF_DNNL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (!handle)
         return;
     bool ok = true;
