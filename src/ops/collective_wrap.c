@@ -28,6 +28,8 @@ static mf_error_object *unbound(const char *op, const char *name)
     return error;
 }
 
+static const mf_collective_options no_options;
+
 static mf_error_object *names_of(const char *op, const mf_collective_options *o, axes_spec *spec)
 {
     const char *given[] = { o->axis_name, o->axis_name_2, o->axis_name_3, o->axis_name_4 }, *names[4];
@@ -237,6 +239,7 @@ static mf_value run(collective *c, const char *name, mf_value x, const mf_collec
     mf_object *operand = mf_object_of(x);
     if (mf_object_is(operand, &mf_error_class))
         return x;
+    o = o ? o : &no_options;
     mf_error_object *e = names_of(name, o, &c->spec);
     if (!e)
         e = groups_of(name, o, c->op == &mf_op_psum || c->op == &mf_op_pmax || c->op == &mf_op_pmin, &c->spec);
@@ -393,6 +396,7 @@ mf_value mf_pbroadcast(mf_value x, const char *axis_name, int source)
 mf_value mf_pswapaxes_opt(mf_value x, int axis, const mf_collective_options *o)
 {
     MF_ENTER;
+    o = o ? o : &no_options;
     mf_collective_options plain = *o;
     plain.tiled = false;
     return mf_all_to_all_opt(x, axis, axis, &plain);
@@ -409,7 +413,10 @@ static mf_value index_of_extremum(void *context, mf_value x)
 {
     const extremum *e = context;
     x = mf_stop_gradient(x); /* an index has no derivative, whatever pmax has */
-    mf_value best = e->of(x, e->o), index = mf_axis_index_opt(&(mf_collective_options){ .axis_name = e->o->axis_name });
+    mf_value best = e->of(x, e->o);
+    if (mf_is_error(best))
+        return best;
+    mf_value index = mf_axis_index_opt(&(mf_collective_options){ .axis_name = e->o->axis_name });
     mf_value here = mf_logical_or(mf_equal(x, best), mf_logical_and(mf_not_equal(x, x), mf_not_equal(best, best)));
     return mf_pmin_opt(mf_where(here, index, mf_scalar(INT32_MAX, MF_I32)), e->o);
 }
@@ -424,12 +431,14 @@ static mf_value arg_extremum(const char *name, extremum e, mf_value x)
 mf_value mf_pargmax_opt(mf_value x, const mf_collective_options *o)
 {
     MF_ENTER;
+    o = o ? o : &no_options;
     return arg_extremum("pargmax", (extremum){ mf_pmax_opt, o }, x);
 }
 
 mf_value mf_pargmin_opt(mf_value x, const mf_collective_options *o)
 {
     MF_ENTER;
+    o = o ? o : &no_options;
     return arg_extremum("pargmin", (extremum){ mf_pmin_opt, o }, x);
 }
 
@@ -439,7 +448,7 @@ mf_value mf_axis_index_opt(const mf_collective_options *o)
 {
     MF_ENTER;
     axes_spec spec;
-    mf_error_object *e = names_of("axis_index", o, &spec);
+    mf_error_object *e = names_of("axis_index", o ? o : &no_options, &spec);
     if (e)
         return mf_value_new(e);
     mf_axis_name_params p = { spec.names };
@@ -452,7 +461,7 @@ mf_value mf_axis_size_opt(const mf_collective_options *o)
 {
     MF_ENTER;
     axes_spec spec;
-    mf_error_object *e = names_of("axis_size", o, &spec);
+    mf_error_object *e = names_of("axis_size", o ? o : &no_options, &spec);
     return e ? mf_value_new(e) : mf_i(spec.size);
 }
 

@@ -430,6 +430,8 @@ static mf_value bind_scan(mf_traced *t, const mf_structure *cs, const mf_value *
 mf_value mf_scan_opt(mf_function f, mf_value carry, mf_value xs, const mf_scan_options *o)
 {
     MF_ENTER;
+    static const mf_scan_options none;
+    o = o ? o : &none;
     mf_value *leaves = mf_alloc(2 * MAX_LEAVES * sizeof *leaves), *x = leaves ? leaves + MAX_LEAVES : NULL, result = { 0 };
     const mf_structure *cs = NULL, *ks = NULL;
     mf_traced *t = NULL;

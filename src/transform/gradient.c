@@ -199,12 +199,16 @@ static mf_function make_grad(const mf_function_class *kind, mf_function f, const
 mf_function mf_grad_opt(mf_function f, const mf_grad_options *o)
 {
     MF_ENTER;
+    static const mf_grad_options none;
+    o = o ? o : &none;
     return make_grad(&grad_class, f, o, false);
 }
 
 mf_function mf_value_and_grad_opt(mf_function f, const mf_grad_options *o)
 {
     MF_ENTER;
+    static const mf_grad_options none;
+    o = o ? o : &none;
     return make_grad(&value_and_grad_class, f, o, true);
 }
 

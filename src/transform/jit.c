@@ -59,6 +59,8 @@ static const mf_function_class remat_class = { .name = "remat", .trace = remat_t
 mf_function mf_jit_opt(mf_function f, const mf_jit_options *o)
 {
     MF_ENTER;
+    static const mf_jit_options none;
+    o = o ? o : &none;
     call_options options;
     memset(&options, 0, sizeof options);
     options.static_argnums = mf_ints_plain(o->static_argnums);
@@ -69,6 +71,8 @@ mf_function mf_jit_opt(mf_function f, const mf_jit_options *o)
 mf_function mf_remat_opt(mf_function f, const mf_remat_options *o)
 {
     MF_ENTER;
+    static const mf_remat_options none;
+    o = o ? o : &none;
     call_options options;
     memset(&options, 0, sizeof options);
     options.static_argnums = mf_ints_plain(o->static_argnums);

@@ -139,6 +139,8 @@ mf_function mf_stateful_mapping_opt(mf_function f, const mf_pmap2_options *o)
 mf_function mf_pmap2_opt(mf_function f, const mf_pmap2_options *o)
 {
     MF_ENTER;
+    static const mf_pmap2_options none;
+    o = o ? o : &none;
     if (o->mapping_fn)
         return failed(mf_error_new(MF_ERROR_ARGUMENT, "mf_pmap2 maps by mf_pmap: mapping_fn is mf_stateful_mapping's"));
     return mapping_make(f, o, mf_pmap_opt);
@@ -147,6 +149,8 @@ mf_function mf_pmap2_opt(mf_function f, const mf_pmap2_options *o)
 mf_function mf_vmap2_opt(mf_function f, const mf_pmap2_options *o)
 {
     MF_ENTER;
+    static const mf_pmap2_options none;
+    o = o ? o : &none;
     if (o->mapping_fn)
         return failed(mf_error_new(MF_ERROR_ARGUMENT, "mf_vmap2 maps by mf_vmap: mapping_fn is mf_stateful_mapping's"));
     return mapping_make(f, o, by_vmap);

@@ -88,6 +88,8 @@ static const mf_function_class vmap_class = { .name = "vmap", .trace = vmap_trac
 mf_function mf_vmap_opt(mf_function f, const mf_vmap_options *o)
 {
     MF_ENTER;
+    static const mf_vmap_options none;
+    o = o ? o : &none;
     vmap_options options;
     memset(&options, 0, sizeof options);
     options.axis_name = mf_intern(o->axis_name);

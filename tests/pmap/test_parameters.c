@@ -206,3 +206,26 @@ TEST(ten_thousand_calls_unread)
     }
     CHECK_NEAR(mf_item_f64(mf_sum(last)), 1, 1e-6);
 }
+
+/* NULL is every option at its default. */
+TEST(options_may_be_absent)
+{
+    start();
+    mf_value x = mf_arange(2, MF_F32);
+    mf_function f = mf_fn(square);
+    EXPECT_TEXT(mf_call(mf_pmap_opt(f, NULL), x), "[0. 1.]");
+    EXPECT_TEXT(mf_call(mf_pmap2_opt(f, NULL), x), "[0. 1.]");
+    EXPECT_TEXT(mf_call(mf_vmap_opt(f, NULL), x), "[0. 1.]");
+    EXPECT_TEXT(mf_call(mf_vmap2_opt(f, NULL), x), "[0. 1.]");
+    EXPECT_TEXT(mf_call(mf_jit_opt(f, NULL), x), "[0. 1.]");
+    EXPECT_TEXT(mf_call(mf_remat_opt(f, NULL), x), "[0. 1.]");
+    EXPECT_TEXT(mf_call(mf_grad_opt(f, NULL), 3.0), "6.0");
+    EXPECT_TEXT(mf_get(mf_call(mf_value_and_grad_opt(f, NULL), 3.0), 1), "6.0");
+    EXPECT_ERROR(mf_psum_opt(x, NULL), "psum");
+    EXPECT_ERROR(mf_pmin_opt(x, NULL), "pmin");
+    EXPECT_ERROR(mf_all_gather_opt(x, 0, NULL), "all_gather");
+    EXPECT_ERROR(mf_pswapaxes_opt(x, 0, NULL), "axis name");
+    EXPECT_ERROR(mf_pargmax_opt(x, NULL), "axis name");
+    EXPECT_ERROR(mf_axis_index_opt(NULL), "axis_index");
+    EXPECT_ERROR(mf_axis_size_opt(NULL), "axis_size");
+}
