@@ -116,10 +116,10 @@ mf_status mf_stage_analysis(mf_function stage, mf_stage_costs *out);
 void mf_clear_caches(void);                                                   /* forgets every traced and compiled program */
 typedef struct mf_cache_counters { int64_t traces, hits, compilations, entries; } mf_cache_counters;
 mf_cache_counters mf_cache_read(void);                                        /* since the start of the process */
-/* Fused loops have two tiers with the same bits: precompiled kernels that run at once, and machine code that LLVM makes.
- * MF_COMPILE_TIER in the environment: 2 (the default: machine code before the first run, where it pays), 1 (precompiled kernels only),
- * background (machine code by a thread of its own, of low priority, once a loop's runs have taken about as long as its compilation, 2 ms;
- * swapped in under running calls), loops (as 2 for every loop, however small: for tests). mf_clear_caches calls waiting compilations off. */
+/* Fused loops have two tiers with the same bits: precompiled kernels that run at once, and machine code that LLVM makes on a thread of
+ * its own, of low priority, once a loop's runs have taken about as long as its compilation (2 ms); it is swapped in under running calls.
+ * MF_COMPILE_TIER in the environment: background (so, the default), 1 (precompiled kernels only), 2 (machine code before the first run,
+ * where it pays), loops (the same for every loop, however small: for tests). mf_clear_caches calls waiting compilations off. Any thread. */
 typedef struct mf_compiler_counters {
     int64_t loops, failures, waiting; /* loops that have machine code; that could not get it and keep the first tier; that wait for it */
     double seconds;                   /* spent on it */

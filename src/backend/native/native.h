@@ -219,7 +219,7 @@ mf_loop_fn *mf_loop_known(mf_loop_writer *write, const void *what); /* compiled 
 
 /* tier_up.c: two tiers. Tile kernels run at once; a compiled loop replaces them, which gives the same bits. */
 typedef enum mf_tiers {
-    MF_TIERS_AS_ASKED,   /* MF_COMPILE_TIER; the second when it says nothing */
+    MF_TIERS_AS_ASKED,   /* MF_COMPILE_TIER; in the background when it says nothing */
     MF_TIERS_BACKGROUND, /* the second, made by a thread of its own, once the first has been at work for a while */
     MF_TIERS_FIRST,      /* tile kernels only */
     MF_TIERS_SECOND,     /* loops at once, where they pay */

@@ -24,7 +24,7 @@
 enum { LEAST_RUNS = 3, SETTLE_MS = 30, NICE = 5 };
 
 _Atomic mf_tiers mf_native_tiers;
-static const mf_tiers default_tiers = MF_TIERS_SECOND;
+static const mf_tiers default_tiers = MF_TIERS_BACKGROUND;
 
 static struct {
     pthread_mutex_t lock;
