@@ -60,6 +60,21 @@ static mf_ir_value rare(mf_ir_value m, mf_ir_value x, mf_ir_value r, double (*fu
     return mf_ir_op(at, "phi <%d x float> [ %s, %%%s ], [ %s, %%%s ]", W, r, before, other, inside);
 }
 
+static mf_ir_value choose(const char *compare, mf_ir_value a, mf_ir_value b)
+{
+    return mf_ir_op(at, "select <%d x i1> %s, <%d x float> %s, <%d x float> %s", W, float_op(compare, a, b), W, a, W, b);
+}
+
+/* v * 2^n by AVX-512's instruction. */
+static mf_ir_value scaled(mf_ir_value v, mf_ir_value n)
+{
+    return mf_ir_op(
+        at, "call <16 x float> @llvm.x86.avx512.mask.scalef.ps.512(<16 x float> %s, <16 x float> %s, <16 x float> %s, i16 -1, i32 4)", v, n,
+        v);
+}
+
+static bool scales(void) { return W == 16 && mf_native_avx512(); }
+
 #define P_F                       mf_ir_value
 #define P_I                       mf_ir_value
 #define P_M                       mf_ir_value
@@ -79,6 +94,9 @@ static mf_ir_value rare(mf_ir_value m, mf_ir_value x, mf_ir_value r, double (*fu
 #define P_MOR(a, b)               mask_op("or", a, b)
 #define P_MNOT(a)                 negated_mask(a)
 #define P_SELECT(m, yes, no)      mf_ir_op(at, "select <%d x i1> %s, <%d x float> %s, <%d x float> %s", W, m, W, yes, W, no)
+#define P_LESSER(a, b)            choose("fcmp olt", a, b)
+#define P_GREATER(a, b)           choose("fcmp ogt", a, b)
+#define P_SCALE(v, n, i)          (scales() ? scaled(v, n) : P_SCALE_IN_STEPS(v, i))
 #define P_BITS(f)                 mf_ir_op(at, "bitcast <%d x float> %s to <%d x i32>", W, f, W)
 #define P_FLOAT(i)                mf_ir_op(at, "bitcast <%d x i32> %s to <%d x float>", W, i, W)
 #define P_ITOF(i)                 mf_ir_op(at, "sitofp <%d x i32> %s to <%d x float>", W, i, W)
