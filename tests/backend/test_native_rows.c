@@ -165,6 +165,18 @@ TEST(softmax_of_any_size) { compare_sizes(softmax); }
 TEST(cross_entropy_and_its_gradient) { compare_sizes(cross_entropy); }
 TEST(layer_norm_with_a_sum_over_rows) { compare_sizes(layer_norm); }
 
+/* NaN wins in a greatest and a least, +0 is above -0. Which NaN is free: only that it is one is compared. */
+TEST(extremes_of_nan_and_zeros)
+{
+    compare_sizes(
+        "program (b: f32[R,C]) {\n n: f32[R,C] = broadcast_in_dim[shape=(R,C), broadcast_dimensions=()] 1.9:f32[]\n"
+        " o: f32[R,C] = add b n\n c: f32[R,C] = sqrt o\n d: f32[R] = reduce_max[axes=(1)] c\n e: f32[R] = reduce_min[axes=(1)] c\n"
+        " f: f32[R] = sub d e\n g: bool[R] = ne f f\n"
+        " h: f32[R,C] = broadcast_in_dim[shape=(R,C), broadcast_dimensions=()] 0.0:f32[]\n i: f32[R,C] = mul b h\n"
+        " j: f32[R] = reduce_max[axes=(1)] i\n k: f32[R] = reduce_min[axes=(1)] i\n"
+        " l: f32[R,C] = broadcast_in_dim[shape=(R,C), broadcast_dimensions=(0)] j\n m: f32[R,C] = mul l b\n return g, j, k, m\n}");
+}
+
 TEST(other_dtypes)
 {
     static const char *const dtypes[] = { "f64", "f16", "bf16", "i32", "u8" };
