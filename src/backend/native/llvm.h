@@ -30,6 +30,10 @@ bool mf_ir_node_possible(const mf_group *g, const mf_node *node);
 /* llvm_math.c: the elementary functions of f32; NULL when the name is none of them. Conversions of 16 bits. */
 mf_ir_value mf_ir_math(mf_ir *ir, const char *name, mf_ir_value x, mf_ir_value y);
 bool mf_ir_has_math(const char *name);
+mf_ir_value mf_ir_math_f64(mf_ir *ir, const char *name, mf_ir_value x); /* llvm_math_f64.c */
+bool mf_ir_has_math_f64(const char *name);
+/* r, but in the lanes of m what lanes(x, r, mask, lanes, function) makes of x and r in memory: llvm_math.c. */
+mf_ir_value mf_ir_rare(mf_ir *ir, mf_dtype dtype, uintptr_t lanes, mf_ir_value m, mf_ir_value x, mf_ir_value r, uintptr_t function);
 mf_ir_value mf_ir_widen(mf_ir *ir, mf_dtype from, mf_ir_value x);
 mf_ir_value mf_ir_narrow(mf_ir *ir, mf_dtype to, mf_ir_value x);
 

@@ -335,7 +335,7 @@ static void emit_flat(nest *n, int width)
 static bool may_be_rare(const mf_group *g)
 {
     for (int i = 0; i < g->count; i++)
-        if (g->nodes[i].kind == MF_NODE_CALL && g->nodes[i].dtype == MF_F32 &&
+        if (g->nodes[i].kind == MF_NODE_CALL && (g->nodes[i].dtype == MF_F32 || g->nodes[i].dtype == MF_F64) &&
             (!strcmp(g->nodes[i].name, "sin") || !strcmp(g->nodes[i].name, "cos") || !strcmp(g->nodes[i].name, "tan")))
             return true;
     return false;
@@ -345,8 +345,8 @@ void mf_ir_rare_room(mf_ir *ir, const mf_group *g, int width)
 {
     if (!may_be_rare(g))
         return;
-    mf_ir_line(ir, "%%rare.x = alloca [%d x float]", width);
-    mf_ir_line(ir, "%%rare.r = alloca [%d x float]", width);
+    mf_ir_line(ir, "%%rare.x = alloca [%d x double]", width);
+    mf_ir_line(ir, "%%rare.r = alloca [%d x double]", width);
     mf_ir_line(ir, "%%rare.m = alloca [%d x i8]", width);
 }
 

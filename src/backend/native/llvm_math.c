@@ -38,26 +38,32 @@ static void rare_lanes(const float *x, float *r, const uint8_t *mask, int64_t n,
             r[i] = (float)function((double)x[i]);
 }
 
-static mf_ir_value rare(mf_ir_value m, mf_ir_value x, mf_ir_value r, double (*function)(double))
+mf_ir_value mf_ir_rare(mf_ir *ir, mf_dtype dtype, uintptr_t lanes, mf_ir_value m, mf_ir_value x, mf_ir_value r, uintptr_t function)
 {
-    int n = at->next++;
+    int n = ir->next++, w = ir->width, align = mf_dtype_size(dtype);
+    const char *scalar = mf_ir_scalar(dtype);
     char before[24], inside[24], behind[24];
-    memcpy(before, at->label, sizeof before);
+    memcpy(before, ir->label, sizeof before);
     snprintf(inside, sizeof inside, "rare%d", n);
     snprintf(behind, sizeof behind, "usual%d", n);
-    mf_ir_value any = mf_ir_op(at, "call i1 @llvm.vector.reduce.or.v%di1(<%d x i1> %s)", W, W, m);
-    mf_ir_line(at, "br i1 %s, label %%%s, label %%%s", any, inside, behind);
-    mf_ir_label(at, inside);
-    mf_ir_value bytes = mf_ir_op(at, "zext <%d x i1> %s to <%d x i8>", W, m, W);
-    mf_ir_line(at, "store <%d x float> %s, ptr %%rare.x, align 4", W, x);
-    mf_ir_line(at, "store <%d x float> %s, ptr %%rare.r, align 4", W, r);
-    mf_ir_line(at, "store <%d x i8> %s, ptr %%rare.m, align 1", W, bytes);
-    mf_ir_line(at, "call void inttoptr (i64 %llu to ptr)(ptr %%rare.x, ptr %%rare.r, ptr %%rare.m, i64 %d, ptr inttoptr (i64 %llu to ptr))",
-               (unsigned long long)(uintptr_t)rare_lanes, W, (unsigned long long)(uintptr_t)function);
-    mf_ir_value other = mf_ir_op(at, "load <%d x float>, ptr %%rare.r, align 4", W);
-    mf_ir_line(at, "br label %%%s", behind);
-    mf_ir_label(at, behind);
-    return mf_ir_op(at, "phi <%d x float> [ %s, %%%s ], [ %s, %%%s ]", W, r, before, other, inside);
+    mf_ir_value any = mf_ir_op(ir, "call i1 @llvm.vector.reduce.or.v%di1(<%d x i1> %s)", w, w, m);
+    mf_ir_line(ir, "br i1 %s, label %%%s, label %%%s", any, inside, behind);
+    mf_ir_label(ir, inside);
+    mf_ir_value bytes = mf_ir_op(ir, "zext <%d x i1> %s to <%d x i8>", w, m, w);
+    mf_ir_line(ir, "store <%d x %s> %s, ptr %%rare.x, align %d", w, scalar, x, align);
+    mf_ir_line(ir, "store <%d x %s> %s, ptr %%rare.r, align %d", w, scalar, r, align);
+    mf_ir_line(ir, "store <%d x i8> %s, ptr %%rare.m, align 1", w, bytes);
+    mf_ir_line(ir, "call void inttoptr (i64 %llu to ptr)(ptr %%rare.x, ptr %%rare.r, ptr %%rare.m, i64 %d, ptr inttoptr (i64 %llu to ptr))",
+               (unsigned long long)lanes, w, (unsigned long long)function);
+    mf_ir_value other = mf_ir_op(ir, "load <%d x %s>, ptr %%rare.r, align %d", w, scalar, align);
+    mf_ir_line(ir, "br label %%%s", behind);
+    mf_ir_label(ir, behind);
+    return mf_ir_op(ir, "phi <%d x %s> [ %s, %%%s ], [ %s, %%%s ]", w, scalar, r, before, other, inside);
+}
+
+static mf_ir_value rare(mf_ir_value m, mf_ir_value x, mf_ir_value r, double (*function)(double))
+{
+    return mf_ir_rare(at, MF_F32, (uintptr_t)rare_lanes, m, x, r, (uintptr_t)function);
 }
 
 static mf_ir_value choose(const char *compare, mf_ir_value a, mf_ir_value b)

@@ -1,4 +1,4 @@
-/* One primitive operation as IR, for every dtype for which that is exact or a polynomial; the rest (libm's functions of f64, integer
+/* One primitive operation as IR, for every dtype for which that is exact or a polynomial; the rest (most of libm's functions of f64, integer
  * powers) says no, and its group runs by tile kernels. Invariant: same bits as the tile kernel of that name. */
 #include "backend/native/llvm.h"
 
@@ -135,7 +135,9 @@ static mf_ir_value call_float(const typed *t, const char *name, mf_ir_value x, m
         return intrinsic(t, "roundeven", x);
     if (is(name, "rsqrt"))
         return op2(t, "fdiv", number(t, 1), intrinsic(t, "sqrt", x));
-    return is(name, "sign") ? sign_f64(t, x) : NULL;
+    if (is(name, "sign"))
+        return sign_f64(t, x);
+    return mf_ir_has_math_f64(name) ? mf_ir_math_f64(t->ir, name, x) : NULL;
 }
 
 /* x/0 = -1, x%0 = x, least/-1 = least, least%-1 = 0: the divisor is made harmless first. */
