@@ -1,4 +1,5 @@
-/* The backend interface: compiles straight-line segments (no collectives, no control flow, no calls) and does the arithmetic of
+/* The backend interface: compiles straight-line segments (no collectives, no calls, no control flow but the loops that the backend takes)
+ * and does the arithmetic of
  * collectives. The runtime owns everything between segments: devices, tasks, control flow, memory that crosses segments.
  * Contract: kernels are immutable after compile and run from several threads at once, each with its own scratch. Operands and results
  * are contiguous row by row (pointers need only the alignment of their elements). A result pointer is either disjoint from all
@@ -36,6 +37,8 @@ struct mf_backend {
                                     const int64_t *out_steps, void *scratch);
     void (*destroy)(mf_kernel *k);
     void (*counters)(struct mf_compiler_counters *out); /* of its compiler; NULL: it has none */
+    /* Whether this while or scan may be an equation of a segment; NULL: never. Another one is stepped through by the runtime. */
+    bool (*takes_loop)(const mf_eqn *e);
     /* out = a balanced tree over in[0..n) in order: neighbours pair up level by level, an odd one moves up. The elements [from, to), so that
      * the runtime may cut it. bool sums are i32's business before; sums of complex numbers come as sums of their parts. Each
      * join rounds; of several NaN the first wins, 0 is above -0: the bits are the same on every backend. */

@@ -467,7 +467,7 @@ static void set_outputs(mf_maker *m, mf_block *b, int *out)
 
 bool mf_maker_start(mf_maker *m, const mf_program *p, const mf_axis_env *env, const bool *once_in)
 {
-    m->error = mf_schedule_make(&m->s, &m->plan->arena, p, env, once_in);
+    m->error = mf_schedule_make(&m->s, m->plan->backend, &m->plan->arena, p, env, once_in);
     m->mapped = once_in;
     size_t vars = (size_t)p->var_count, items = (size_t)m->s.item_count;
     m->reg = mf_maker_minus_ones(m, p->var_count);

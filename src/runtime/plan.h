@@ -154,6 +154,7 @@ typedef struct mf_item { /* what becomes an instruction */
 
 typedef struct mf_schedule {
     const mf_program *program;
+    const mf_backend *backend; /* compiles the segments */
     const mf_axis_env *env;
     int item_count, item_capacity;
     mf_item *items;
@@ -164,7 +165,8 @@ typedef struct mf_schedule {
 } mf_schedule;
 
 /* Orders p's equations. once_in[i] (NULL: no map, all on the device's side): input i is uniform over the innermost binder of env. */
-mf_error_object *mf_schedule_make(mf_schedule *s, mf_arena *arena, const mf_program *p, const mf_axis_env *env, const bool *once_in);
+mf_error_object *mf_schedule_make(mf_schedule *s, const mf_backend *backend, mf_arena *arena, const mf_program *p, const mf_axis_env *env,
+                                  const bool *once_in);
 void mf_schedule_free(mf_schedule *s);
 /* sink.c: moves equations to the segments that read them. One equation may then stand in several segments, each of which computes it for
  * itself; made_by names the one that gives it to others, if any. False: out of memory. */

@@ -1,6 +1,7 @@
 /* Scheduling: the order in which a program's equations run, grouped into items. Greedy: all ordinary equations that can run form one
  * segment; then control flow and maps that are ready, each an item, so that more ordinary equations follow; only when nothing else is
  * left do collectives run, all that are over the same members together.
+ * A loop that the backend takes is an ordinary equation.
  * What costs nothing inside a segment but memory across two - broadcasts, transposes - goes where it is read.
  * Invariant: an item's operands are made by earlier items or within it; a value of the once side never comes from the device's side but
  * through a collective over the mapped axis. */
@@ -32,8 +33,11 @@ void mf_collective_members(const mf_eqn *e, const mf_namelist **axes, const mf_i
 
 /* ------------------------------------------------------------------ what an equation is */
 
-static mf_instr_kind kind_of(const mf_eqn *e)
+static mf_instr_kind kind_of(const mf_schedule *s, const mf_eqn *e)
 {
+    bool loop = e->op == &mf_op_while || e->op == &mf_op_scan;
+    if (loop && s->backend->takes_loop && s->backend->takes_loop(e))
+        return MF_DO_SEGMENT;
     if (e->op == &mf_op_axis_index)
         return MF_DO_AXIS_INDEX;
     if (e->op == &mf_op_pmap)
@@ -113,7 +117,7 @@ static int side_of(mf_schedule *s, const mf_eqn *e)
     bool uniform = s->variance && results_uniform(s, e);
     bool talking = uniform && talks(e, s->env, s->env);
     int side = uniform && !talking && operands_once(s, e) ? MF_ONCE : MF_DEVICE;
-    bool shared = side == MF_ONCE || (uniform && talking && kind_of(e) == MF_DO_COLLECTIVE && !has_groups(e));
+    bool shared = side == MF_ONCE || (uniform && talking && kind_of(s, e) == MF_DO_COLLECTIVE && !has_groups(e));
     for (int o = 0; o < e->out_count; o++)
         s->side[e->out[o]->id] = shared ? MF_ONCE : MF_DEVICE;
     return side;
@@ -306,10 +310,11 @@ static bool make_room(mf_schedule *s, orderer *o)
     return s->made_by && s->side && o->state && o->kind && o->there && o->picked;
 }
 
-mf_error_object *mf_schedule_make(mf_schedule *s, mf_arena *arena, const mf_program *p, const mf_axis_env *env, const bool *once_in)
+mf_error_object *mf_schedule_make(mf_schedule *s, const mf_backend *backend, mf_arena *arena, const mf_program *p, const mf_axis_env *env,
+                                  const bool *once_in)
 {
     orderer o = { .s = s, .arena = arena, .left = p->eqn_count };
-    *s = (mf_schedule){ .program = p, .env = env };
+    *s = (mf_schedule){ .program = p, .backend = backend, .env = env };
     if (!make_room(s, &o))
         return mf_error_out_of_memory();
     for (int i = 0; i < p->var_count; i++)
@@ -326,7 +331,7 @@ mf_error_object *mf_schedule_make(mf_schedule *s, mf_arena *arena, const mf_prog
         s->side[p->in[i]->id] = once_in && once_in[i] ? MF_ONCE : MF_DEVICE;
     }
     for (int i = 0; i < p->eqn_count; i++) {
-        o.kind[i] = (unsigned char)kind_of(p->eqns[i]);
+        o.kind[i] = (unsigned char)kind_of(s, p->eqns[i]);
         o.state[i] = (unsigned char)side_of(s, p->eqns[i]);
     }
     bool *elsewhere = once_in ? mf_arena_alloc(arena, (size_t)p->var_count + 1) : NULL;

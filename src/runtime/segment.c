@@ -1,5 +1,5 @@
 /* Segments: the equations of one item as a program of their own, handed to the backend. Invariant: a segment's program has no
- * collectives, control flow or calls; its inputs and outputs are distinct variables. */
+ * collectives or calls, and no control flow but the loops that the backend takes; its inputs and outputs are distinct variables. */
 #include "passes/passes.h"
 #include "runtime/plan.h"
 

@@ -13,7 +13,7 @@ static void expect_sides(const char *text, const char *sides)
     const bool once[8] = { true };
     mf_arena arena = { 0 };
     mf_schedule s;
-    CHECK(mf_schedule_make(&s, &arena, p, env, once) == NULL);
+    CHECK(mf_schedule_make(&s, mf_backend_default(), &arena, p, env, once) == NULL);
     char found[64] = { 0 };
     for (int i = 0; i < p->eqn_count && i < 63; i++)
         found[i] = s.side[p->eqns[i]->out[0]->id] == MF_ONCE ? 'o' : 'd';
@@ -68,7 +68,7 @@ static void expect_items(const char *text, const char *items)
     mf_arena arena = { 0 };
     mf_schedule s;
     mf_text found = { 0 };
-    CHECK(mf_schedule_make(&s, &arena, p, env, once) == NULL);
+    CHECK(mf_schedule_make(&s, mf_backend_default(), &arena, p, env, once) == NULL);
     for (int i = 0; i < s.item_count; i++) {
         mf_text_put(&found, i ? " |" : "");
         for (int k = 0; k < s.items[i].count; k++)

@@ -8,19 +8,14 @@
 
 enum { FEW_VALUES = 32 };
 
-typedef struct native_kernel {
-    mf_kernel kernel;
-    mf_arena arena;      /* all below */
-    mf_program *program; /* the steps' equations */
-    mf_native_plan plan;
-    bool flat; /* one step, which treats the elements of several runs that lie one after the other as those of one */
-} native_kernel;
-
 void mf_native_parallel(int64_t count, void (*fn)(void *context, int64_t index), void *context) { mf_parallel_for(count, fn, context); }
 
-static void destroy(mf_kernel *kernel)
+static void destroy_kernel(mf_native_kernel *k)
 {
-    native_kernel *k = (native_kernel *)(void *)kernel;
+    for (mf_native_kernel *inner = k->inner, *next; inner; inner = next) {
+        next = inner->next;
+        destroy_kernel(inner);
+    }
     for (int i = 0; i < k->plan.step_count; i++)
         if (k->plan.steps[i]->destroy)
             k->plan.steps[i]->destroy(k->plan.steps[i]);
@@ -49,9 +44,9 @@ static bool is_flat(const mf_native_plan *plan)
     return plan->step_count == 1 && plan->steps[0]->flat;
 }
 
-static mf_error_object *compile(const mf_backend *self, const mf_program *segment, const bool *donatable, mf_kernel **kernel)
+static mf_error_object *compile_kernel(const mf_program *segment, const bool *donatable, mf_native_kernel **kernel)
 {
-    native_kernel *k = mf_calloc(1, sizeof *k);
+    mf_native_kernel *k = mf_calloc(1, sizeof *k);
     *kernel = NULL;
     if (!k)
         return mf_error_out_of_memory();
@@ -65,15 +60,38 @@ static mf_error_object *compile(const mf_backend *self, const mf_program *segmen
     if (!b.error)
         k->flat = is_flat(&k->plan);
     end_build(&b);
-    k->kernel = (mf_kernel){ self, k->plan.scratch_bytes, k->plan.alias, k->plan.cost };
+    k->inner = b.inner;
+    k->kernel = (mf_kernel){ &mf_backend_native, k->plan.scratch_bytes, k->plan.alias, k->plan.cost };
     if (b.error)
-        destroy(&k->kernel);
+        destroy_kernel(k);
     else
-        *kernel = &k->kernel;
+        *kernel = k;
     return b.error;
 }
 
-static void find_values(const native_kernel *k, const void *const *in, void *const *out, char *scratch, void **values)
+mf_native_kernel *mf_native_compile_inner(mf_build *b, const mf_program *p)
+{
+    mf_native_kernel *k = NULL;
+    b->error = compile_kernel(p, NULL, &k);
+    if (k) {
+        k->next = b->inner;
+        b->inner = k;
+    }
+    return k;
+}
+
+static mf_error_object *compile(const mf_backend *self, const mf_program *segment, const bool *donatable, mf_kernel **kernel)
+{
+    mf_native_kernel *k;
+    mf_error_object *error = compile_kernel(segment, donatable, &k);
+    (void)self;
+    *kernel = error ? NULL : &k->kernel;
+    return error;
+}
+
+static void destroy(mf_kernel *kernel) { destroy_kernel((mf_native_kernel *)(void *)kernel); }
+
+void mf_native_find_values(const mf_native_kernel *k, const void *const *in, void *const *out, char *scratch, void **values)
 {
     for (int i = 0; i < k->plan.value_count; i++) {
         const mf_native_value *v = &k->plan.values[i];
@@ -88,16 +106,13 @@ static void find_values(const native_kernel *k, const void *const *in, void *con
 
 static mf_error_object *run(mf_kernel *kernel, const void *const *in, void *const *out, void *scratch)
 {
-    const native_kernel *k = (const native_kernel *)(const void *)kernel;
+    const mf_native_kernel *k = (const mf_native_kernel *)(const void *)kernel;
     void *few[FEW_VALUES], **values = k->plan.value_count <= FEW_VALUES ? few : scratch; /* memory.c leaves room for them */
-    mf_error_object *error = NULL;
-    find_values(k, in, out, scratch, values);
-    for (int i = 0; i < k->plan.step_count && !error; i++)
-        error = k->plan.steps[i]->run(k->plan.steps[i], values, scratch);
-    return error;
+    mf_native_find_values(k, in, out, scratch, values);
+    return mf_native_run_steps(k, values, scratch);
 }
 
-static bool lie_together(const native_kernel *k, const int64_t *in_steps, const int64_t *out_steps)
+static bool lie_together(const mf_native_kernel *k, const int64_t *in_steps, const int64_t *out_steps)
 {
     for (int i = 0; i < k->program->in_count; i++)
         if (in_steps[i] != k->program->in[i]->type->bytes)
@@ -108,7 +123,7 @@ static bool lie_together(const native_kernel *k, const int64_t *in_steps, const 
     return true;
 }
 
-static void next_values(const native_kernel *k, const int64_t *in_steps, const int64_t *out_steps, void **values)
+static void next_values(const mf_native_kernel *k, const int64_t *in_steps, const int64_t *out_steps, void **values)
 {
     for (int i = 0; i < k->plan.value_count; i++) {
         const mf_native_value *v = &k->plan.values[i];
@@ -122,17 +137,16 @@ static void next_values(const native_kernel *k, const int64_t *in_steps, const i
 static mf_error_object *run_stacked(mf_kernel *kernel, int64_t count, const void *const *in, const int64_t *in_steps, void *const *out,
                                     const int64_t *out_steps, void *scratch)
 {
-    const native_kernel *k = (const native_kernel *)(const void *)kernel;
+    const mf_native_kernel *k = (const mf_native_kernel *)(const void *)kernel;
     void *few[FEW_VALUES], **values = k->plan.value_count <= FEW_VALUES ? few : scratch;
     mf_error_object *error = NULL;
-    find_values(k, in, out, scratch, values);
+    mf_native_find_values(k, in, out, scratch, values);
     if (k->flat && lie_together(k, in_steps, out_steps)) {
         k->plan.steps[0]->parts->run(k->plan.steps[0], values, scratch, 1, 0, count);
         return NULL;
     }
     for (int64_t n = 0; n < count && !error; n++) {
-        for (int i = 0; i < k->plan.step_count && !error; i++)
-            error = k->plan.steps[i]->run(k->plan.steps[i], values, scratch);
+        error = mf_native_run_steps(k, values, scratch);
         next_values(k, in_steps, out_steps, values);
     }
     return error;
@@ -147,5 +161,6 @@ const mf_backend mf_backend_native = {
     .run_stacked = run_stacked,
     .destroy = destroy,
     .counters = mf_tier_up_counters,
+    .takes_loop = mf_native_takes_loop,
     .reduce = mf_native_all_reduce,
 };

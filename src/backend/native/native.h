@@ -120,8 +120,9 @@ typedef struct mf_build {
     mf_var_state *vars; /* by variable */
     int unit_count, unit_capacity, dep_capacity;
     mf_unit *units;
-    size_t words;      /* of a row of `depends` */
-    uint64_t *depends; /* unit by unit: on which units it depends, also through others */
+    size_t words;                   /* of a row of `depends` */
+    uint64_t *depends;              /* unit by unit: on which units it depends, also through others */
+    struct mf_native_kernel *inner; /* kernels that steps run */
     mf_error_object *error;
 } mf_build;
 
@@ -160,6 +161,7 @@ bool mf_build_index(mf_build *b, const mf_eqn *e);
 bool mf_build_line(mf_build *b, const mf_eqn *e);
 bool mf_build_sort(mf_build *b, const mf_eqn *e);
 bool mf_build_complex(mf_build *b, const mf_eqn *e);
+bool mf_build_loop(mf_build *b, const mf_eqn *e);
 void mf_build_evaluate(mf_build *b, const mf_eqn *e);
 void mf_build_program(mf_build *b); /* all equations, then the program's outputs are in memory */
 
@@ -336,5 +338,31 @@ typedef struct mf_native_plan {
 } mf_native_plan;
 /* Orders the units, places the values, numbers the steps' operands. b->error on failure. */
 void mf_native_place(mf_build *b, const bool *donatable, mf_native_plan *plan);
+
+/* ------------------------------------------------------------------ kernels */
+
+typedef struct mf_native_kernel {
+    mf_kernel kernel;
+    mf_arena arena;      /* all below */
+    mf_program *program; /* the steps' equations */
+    mf_native_plan plan;
+    struct mf_native_kernel *inner, *next; /* those its steps run, owned; the next one of those of another kernel */
+    bool flat; /* one step, which treats the elements of several runs that lie one after the other as those of one */
+} mf_native_kernel;
+
+/* A kernel for a step of b, which owns it; NULL: b->error. */
+mf_native_kernel *mf_native_compile_inner(mf_build *b, const mf_program *p);
+/* Where the values of a run lie, of which there are plan.value_count; then the run. */
+void mf_native_find_values(const mf_native_kernel *k, const void *const *in, void *const *out, char *scratch, void **values);
+static inline mf_error_object *mf_native_run_steps(const mf_native_kernel *k, void *const *values, char *scratch)
+{
+    mf_error_object *error = NULL;
+    for (int i = 0; i < k->plan.step_count && !error; i++)
+        error = k->plan.steps[i]->run(k->plan.steps[i], values, scratch);
+    return error;
+}
+
+/* loop.c: loops over small values run as steps; others are the runtime's. */
+bool mf_native_takes_loop(const mf_eqn *e);
 
 #endif
