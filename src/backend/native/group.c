@@ -20,6 +20,7 @@ typedef struct tile_node {
     mf_tile_fn *run; /* NULL: a load, a constant */
     int in_count, in[3];
     bool fixed; /* the same in every block: filled once */
+    int size;   /* of an element */
 } tile_node;
 
 typedef struct group_step {
@@ -222,7 +223,7 @@ static void place_tile(group_step *s, buffers *f, int i)
     const mf_node *x = &s->group.nodes[i];
     tile_node *t = &s->tiles[i];
     const mf_load *l = &s->plan.loads[i];
-    *t = (tile_node){ .out = s->plan.out_slot[i], .run = tile_of(&s->group, x), .in_count = x->in_count };
+    *t = (tile_node){ .out = s->plan.out_slot[i], .run = tile_of(&s->group, x), .in_count = x->in_count, .size = mf_dtype_size(x->dtype) };
     memcpy(t->in, x->in, sizeof t->in);
     t->fixed = x->kind == MF_NODE_CONSTANT || (walks(x) && l->splat);
     /* What a block copies out at its end must be safe from results that are written over what was loaded. */
@@ -373,7 +374,7 @@ static void run_tile(const group_step *s, void *const *values, void **blocks, ch
 {
     for (int i = 0; i < s->group.count; i++) {
         const tile_node *t = &s->tiles[i];
-        int size = mf_dtype_size(s->group.nodes[i].dtype);
+        int64_t size = t->size;
         switch (t->place) {
         case TILE_MEMORY: blocks[i] = (char *)values[s->step.in[s->plan.loads[i].slot]] + (s->plan.loads[i].offset + at) * size; continue;
         case TILE_SAME: blocks[i] = blocks[t->buffer]; continue;
@@ -391,9 +392,8 @@ static void run_tile(const group_step *s, void *const *values, void **blocks, ch
     }
     for (int i = 0; i < s->group.count; i++) {
         const tile_node *t = &s->tiles[i];
-        int64_t size = mf_dtype_size(s->group.nodes[i].dtype);
         if (t->out >= 0 && t->place != TILE_RESULT)
-            memmove(mf_step_out(&s->step, values, t->out) + at * size, blocks[i], (size_t)(n * size));
+            memmove(mf_step_out(&s->step, values, t->out) + at * t->size, blocks[i], (size_t)(n * t->size));
     }
 }
 
