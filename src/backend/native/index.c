@@ -36,20 +36,7 @@ static int64_t index_at(mf_dtype dtype, const char *p)
     return dtype == MF_U64 && x < 0 ? INT64_MAX : x;
 }
 
-#define OUTSIDE INT64_MIN
-
-/* One entry of i32 index vectors after the other, of all vectors in the block: what is common. */
-static void add_entries_i32(const index_step *s, int k, const char *vectors, int64_t n, int64_t *operand)
-{
-    int64_t last = s->last[k], bytes = s->bytes[k], apart = s->map_count * 4;
-    for (int64_t i = 0; i < n; i++) {
-        int32_t x;
-        memcpy(&x, vectors + i * apart + k * 4, sizeof x);
-        int64_t start = x, clipped = start < 0 ? 0 : start > last ? last : start;
-        bool inside = s->clip || start == clipped;
-        operand[i] = inside && operand[i] != OUTSIDE ? operand[i] + clipped * bytes : OUTSIDE;
-    }
-}
+#define OUTSIDE MF_OUTSIDE
 
 static void add_entries(const index_step *s, int k, const char *vectors, int64_t n, int64_t *operand)
 {
@@ -93,7 +80,7 @@ static void find_offsets(const index_step *s, const char *indices, int64_t first
     const char *vectors = indices + first * s->map_count * size;
     for (int k = 0; k < s->map_count; k++)
         if (s->index_dtype == MF_I32)
-            add_entries_i32(s, k, vectors, n, operand);
+            mf_add_indices((const int32_t *)(const void *)vectors + k, s->map_count, n, s->last[k], s->bytes[k], s->clip, operand);
         else
             add_entries(s, k, vectors, n, operand);
 }

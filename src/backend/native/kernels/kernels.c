@@ -219,6 +219,11 @@ void mf_window_row(mf_join how, mf_dtype dtype, void *acc, const void *in, int64
 
 void mf_window_end(mf_dtype dtype, void *out, const void *acc, int64_t n) { line_of(dtype)->window_end(out, acc, n); }
 
+void mf_add_indices(const int32_t *index, int64_t apart, int64_t n, int64_t last, int64_t bytes, bool clip, int64_t *offsets)
+{
+    mf_tier_current()->line->add_indices(index, apart, n, last, bytes, clip, offsets);
+}
+
 void mf_threefry_words(const uint32_t *k0, const uint32_t *k1, bool one_key, const uint32_t *x0, const uint32_t *x1, uint32_t *y0,
                        uint32_t *y1, int64_t n)
 {

@@ -122,6 +122,11 @@ void mf_window_start(mf_dtype dtype, void *acc, const void *identity, int64_t n)
 void mf_window_row(mf_join how, mf_dtype dtype, void *acc, const void *in, int64_t n, int64_t step);
 void mf_window_end(mf_dtype dtype, void *out, const void *acc, int64_t n);
 
+/* Offsets into an operand: to each is added what its index, `apart` numbers behind the one before, is worth in bytes, clipped to [0, last].
+ * One that was MF_OUTSIDE stays so, and one whose index had to be clipped becomes it unless `clip`. */
+#define MF_OUTSIDE INT64_MIN
+void mf_add_indices(const int32_t *index, int64_t apart, int64_t n, int64_t last, int64_t bytes, bool clip, int64_t *offsets);
+
 /* threefry2x32 of n pairs of words; one_key: k0 and k1 point to one word each. */
 void mf_threefry_words(const uint32_t *k0, const uint32_t *k1, bool one_key, const uint32_t *x0, const uint32_t *x1, uint32_t *y0,
                        uint32_t *y1, int64_t n);
