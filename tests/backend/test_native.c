@@ -309,6 +309,23 @@ TEST(products)
         0, 100);
 }
 
+/* Batches that are cut into tasks, of tiny products, of small ones, and of large ones, of which the last task has fewer. */
+TEST(batches_of_products)
+{
+    compare_at("program (a: f32[9001,3,3], b: f32[9001,3,3], c: f32[9001,3,2], d: f64[9001,4,3], e: f64[9001,4,4]) {\n"
+               " f: f32[9001,3,3] = dot_general[lhs_contract=(2), rhs_contract=(1), lhs_batch=(0), rhs_batch=(0)] a b\n"
+               " g: f32[9001,3,2] = dot_general[lhs_contract=(1), rhs_contract=(1), lhs_batch=(0), rhs_batch=(0)] a c\n"
+               " h: f64[9001,3,4] = dot_general[lhs_contract=(1), rhs_contract=(2), lhs_batch=(0), rhs_batch=(0)] d e\n return f, g, h\n}",
+               0, 10);
+    compare_at("program (a: f32[5,17,20,30], b: f32[17,5,30,21]) {\n"
+               " d: f32[5,17,20,21] = dot_general[lhs_contract=(3), rhs_contract=(2), lhs_batch=(0,1), rhs_batch=(1,0)] a b\n return d\n}",
+               0, 100);
+    compare_at(
+        "program (a: f32[1,23,128,128], b: f32[23,1,128,128]) {\n"
+        " d: f32[1,23,128,128] = dot_general[lhs_contract=(3), rhs_contract=(2), lhs_batch=(0,1), rhs_batch=(1,0)] a b\n return d\n}",
+        0, 100);
+}
+
 /* Written transposed where nothing else reads them: rows and columns swapped, batches moved, both, neither possible, two readers. */
 TEST(transposed_products)
 {
