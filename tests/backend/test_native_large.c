@@ -261,10 +261,11 @@ TEST(scatters_over_what_was_made)
             " c: f32[40,700] = scatter[update_window_dims=(1), inserted_window_dims=(0), scatter_dims_to_operand_dims=(0)] y i u\n"
             " return a, b, c, y\n}",
             40);
-    compare("program (x: f32[28000], i: i32[3000,1], u: f32[3000]) {\n y: f32[28000] = mul x x\n z: f32[40,700] = reshape[shape=(40,700)] y\n"
-            " a: f32[28000] = scatter_add[inserted_window_dims=(0), scatter_dims_to_operand_dims=(0)] y i u\n"
-            " return a, z\n}",
-            28000);
+    compare(
+        "program (x: f32[28000], i: i32[3000,1], u: f32[3000]) {\n y: f32[28000] = mul x x\n z: f32[40,700] = reshape[shape=(40,700)] y\n"
+        " a: f32[28000] = scatter_add[inserted_window_dims=(0), scatter_dims_to_operand_dims=(0)] y i u\n"
+        " return a, z\n}",
+        28000);
 }
 
 /* ------------------------------------------------------------------ lines */
