@@ -78,3 +78,13 @@ TEST(large_intermediates)
         for (int i = 0; i < 8; i++)
             CHECK_NEAR(got[i], i, 0);
 }
+
+/* Behind the part of a row that is read lies the rest of it, not the next part. */
+TEST(parts_of_rows)
+{
+    if (runs("program (a: f32[3,4]) { b: f32[3,3] = pmap[axis_name=i, axis_size=3, in_axes=(0), out_axes=(0), program=(x: f32[4]) {"
+             " y: f32[3] = slice[start=(0), limit=(3), strides=(1)] x\n z: f32[3] = mul y y\n return z }] a\n return b }",
+             0, 9))
+        for (int i = 0; i < 9; i++)
+            CHECK_NEAR(got[i], (i / 3 * 4 + i % 3) * (i / 3 * 4 + i % 3), 0);
+}

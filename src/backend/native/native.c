@@ -36,8 +36,12 @@ static void end_build(mf_build *b)
     mf_free(b->vars);
 }
 
-static bool is_flat(const mf_native_plan *plan)
+/* What is read and made has the same number of elements: a slice of an operand would be followed by what it left, not by the next slice. */
+static bool is_flat(const mf_program *p, const mf_native_plan *plan)
 {
+    for (int i = 0; i < p->in_count; i++)
+        if (p->in[i]->type->size != p->out[0]->type->size)
+            return false;
     for (int i = 0; i < plan->value_count; i++)
         if ((plan->values[i].place != MF_PLACE_INPUT && plan->values[i].place != MF_PLACE_OUTPUT) || plan->values[i].offset)
             return false;
@@ -58,7 +62,7 @@ static mf_error_object *compile_kernel(const mf_program *segment, const bool *do
     if (!b.error)
         mf_native_place(&b, donatable, &k->plan);
     if (!b.error)
-        k->flat = is_flat(&k->plan);
+        k->flat = is_flat(k->program, &k->plan);
     end_build(&b);
     k->inner = b.inner;
     k->kernel = (mf_kernel){ &mf_backend_native, k->plan.scratch_bytes, k->plan.alias, k->plan.cost };
