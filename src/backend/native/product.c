@@ -229,7 +229,8 @@ void mf_product_plan(mf_product *p)
     for (int i = 0; i < p->batch_rank; i++)
         p->count *= p->batch[i];
     p->scratch_bytes = 0;
-    bool own = p->dtype != MF_F32 || (g->m >= MANY_ROWS && g->n >= MF_GEMM_COLUMNS && g->n * g->k >= LARGE_B) || work * (double)p->count < DNNL_WORK;
+    bool own = p->dtype != MF_F32 || (g->m >= MANY_ROWS && g->n >= MF_GEMM_COLUMNS && g->n * g->k >= LARGE_B) ||
+               work * (double)p->count < DNNL_WORK;
     if (!own && mf_dnnl_supports(p->dtype) && plan_dnnl(p, work * (double)p->count))
         return;
     if (work >= PACKED_WORK && g->m >= FEW_ROWS && g->n >= MF_GEMM_COLUMNS)
