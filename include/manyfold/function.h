@@ -119,7 +119,9 @@ mf_cache_counters mf_cache_read(void);                                        /*
 /* Fused loops have two tiers with the same bits: precompiled kernels that run at once, and machine code that LLVM makes on a thread of
  * its own, of low priority, once a loop's runs have taken about as long as its compilation (2 ms); it is swapped in under running calls.
  * MF_COMPILE_TIER in the environment: background (so, the default), 1 (precompiled kernels only), 2 (machine code before the first run,
- * where it pays), loops (the same for every loop, however small: for tests). mf_clear_caches calls waiting compilations off. Any thread. */
+ * where it pays), loops (the same for every loop, however small: for tests). mf_clear_caches calls waiting compilations off. Any thread.
+ * The process may end at any time by main or by any thread that has called the library. The exit of another thread while libLLVM is being
+ * loaded (once, 20 ms) may crash: C++ libraries cannot bear to be destroyed while they are constructed. MF_COMPILE_TIER=1 never loads it. */
 typedef struct mf_compiler_counters {
     int64_t loops, failures, waiting; /* loops that have machine code; that could not get it and keep the first tier; that wait for it */
     double seconds;                   /* spent on it */

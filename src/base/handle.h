@@ -44,4 +44,8 @@ static inline mf_value mf_value_travelling(mf_value v, const void *o)
 }
 mf_value mf_fail(mf_status status, const char *format, ...) __attribute__((format(printf, 2, 3))); /* an error value */
 
+typedef void (*mf_thread_leaves)(void);
+/* Called when a thread that has used the library ends, and when it calls exit, before exit's handlers. Set once, NULL: nothing is. */
+extern _Atomic(mf_thread_leaves) mf_on_thread_leaves;
+
 #endif

@@ -43,6 +43,19 @@ static void leave_thread(void *unused)
     innermost = NULL;
 }
 
+/* What a thread has to destroy of its own goes before the handlers of exit; a key's destructor is not called then at all. */
+extern int __cxa_thread_atexit_impl(void (*destroy)(void *), void *object, void *library) __attribute__((weak));
+extern void *__dso_handle __attribute__((visibility("hidden")));
+_Atomic(mf_thread_leaves) mf_on_thread_leaves;
+
+static void thread_leaves(void *unused)
+{
+    mf_thread_leaves call = atomic_load(&mf_on_thread_leaves);
+    (void)unused;
+    if (call && !atomic_load(&mf_process_forked))
+        call();
+}
+
 static void make_key(void)
 {
     pthread_key_create(&thread_end, leave_thread);
@@ -55,6 +68,8 @@ mf_scope *mf_scope_innermost(void)
         return innermost;
     pthread_once(&once, make_key);
     pthread_setspecific(thread_end, &outermost);
+    if (__cxa_thread_atexit_impl)
+        __cxa_thread_atexit_impl(thread_leaves, NULL, &__dso_handle);
     outermost.thread = &outermost;
     return innermost = &outermost;
 }

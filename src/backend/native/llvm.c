@@ -15,9 +15,11 @@
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 /* ------------------------------------------------------------------ the library */
 
@@ -199,13 +201,57 @@ static void after_fork(void)
 
 static void watch_forks(void) { pthread_atfork(before_fork, after_fork, after_fork); }
 
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+/* A thread that may be about to end the process, and those that want in, see each other: it says since when, they say that they are. */
+static atomic_int busy;
+static atomic_llong held_until; /* ns */
+enum { HOLD_MS = 50 };
+
+static void sleep_ms(void) { nanosleep(&(struct timespec){ 0, 1000000 }, NULL); }
+
+static void say_busy(void)
+{
+    for (int ms = 0;; ms++) {
+        atomic_fetch_add(&busy, 1);
+        if (ms >= HOLD_MS || now_ns() >= atomic_load(&held_until))
+            return;
+        atomic_fetch_sub(&busy, 1);
+        sleep_ms();
+    }
+}
+
+bool mf_llvm_idle(int ms)
+{
+    if (inside) /* LLVM itself calls exit */
+        return true;
+    for (; ms > 0 && atomic_load(&busy); ms--)
+        sleep_ms();
+    return !atomic_load(&busy);
+}
+
+void mf_llvm_hold(int ms)
+{
+    if (inside)
+        return;
+    atomic_store(&held_until, now_ns() + HOLD_MS * 1000000LL);
+    (void)mf_llvm_idle(ms);
+}
+
 static bool enter(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_forks);
+    say_busy();
     pthread_mutex_lock(&lock);
     if (closed) {
         pthread_mutex_unlock(&lock);
+        atomic_fetch_sub(&busy, 1);
         return false;
     }
     inside = true;
@@ -219,6 +265,7 @@ static void leave(void)
 {
     inside = false;
     pthread_mutex_unlock(&lock);
+    atomic_fetch_sub(&busy, 1);
 }
 
 bool mf_llvm_open(void)

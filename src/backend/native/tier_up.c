@@ -14,6 +14,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -118,8 +119,22 @@ bool mf_tier_up_begin(mf_tier_up *t, mf_loop_writer *write, const void *what, mf
 
 /* At the process's end libLLVM's destructors must not find the thread at work. llvm.c sees to that as soon as libLLVM is loaded, but while it
  * is being loaded its first destructors are there already. What a thread has to destroy of its own comes before all handlers when it calls
- * exit, so the main thread gets something to destroy. (When it ends without the process, tiers stay as they are.) */
-static void stop(void)
+ * exit, so the main thread gets something to destroy, and other threads when they first call the library: those, which may just be ending,
+ * wait until nobody is inside, and hold the next one back for as long as exit takes to come to `stop`.
+ * The exit of a thread that never called the library may have destroyed part of what is being loaded by the time it comes here. A loader that
+ * is not done after a while never will be, and holds the dynamic linker's lock, without which exit cannot end: then the process ends at
+ * once, with its status. */
+enum { LOADING_MS = 1000 };
+
+static bool close_compiler(bool before_handlers, int status)
+{
+    if (before_handlers || mf_llvm_idle(LOADING_MS))
+        return mf_llvm_close();
+    fflush(NULL);
+    _exit(status);
+}
+
+static void stop(bool before_handlers, int status)
 {
     if (atomic_load(&mf_process_forked))
         return;
@@ -131,18 +146,34 @@ static void stop(void)
     if (up.made)
         pthread_cond_signal(&up.work);
     pthread_mutex_unlock(&up.lock);
-    if (mf_llvm_close() && join)
+    if (close_compiler(before_handlers, status) && join)
         pthread_join(up.thread, NULL);
 }
 
-static void stop_first(void *unused) { (void)unused, stop(); }
+static void stop_first(void *unused) { (void)unused, stop(true, 0); }
+
+#ifdef __GLIBC__
+static void stop_with(int status, void *unused) { (void)unused, stop(false, status); }
+static bool stop_at_exit(void) { return on_exit(stop_with, NULL) == 0; }
+#else
+static void stop_last(void) { stop(true, 0); }
+static bool stop_at_exit(void) { return atexit(stop_last) == 0; }
+#endif
 
 extern int __cxa_thread_atexit_impl(void (*destroy)(void *), void *object, void *library) __attribute__((weak));
 extern void *__dso_handle __attribute__((visibility("hidden")));
 
+static bool on_main_thread(void) { return syscall(SYS_gettid) == getpid(); }
+
+static void hold(void)
+{
+    if (!on_main_thread())
+        mf_llvm_hold(LOADING_MS);
+}
+
 __attribute__((constructor)) static void stop_before_handlers(void)
 {
-    if (__cxa_thread_atexit_impl && syscall(SYS_gettid) == getpid())
+    if (__cxa_thread_atexit_impl && on_main_thread())
         __cxa_thread_atexit_impl(stop_first, NULL, &__dso_handle);
 }
 
@@ -232,7 +263,7 @@ static void start(void)
     if (!up.made) {
         pthread_condattr_init(&clock);
         pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-        up.made = pthread_cond_init(&up.work, &clock) == 0 && atexit(stop) == 0;
+        up.made = pthread_cond_init(&up.work, &clock) == 0 && stop_at_exit();
         pthread_condattr_destroy(&clock);
     }
     sigfillset(&all);
@@ -246,6 +277,7 @@ static void start(void)
 void mf_tier_up_ask(mf_tier_up *t)
 {
     mf_error_watch_forks();
+    atomic_store(&mf_on_thread_leaves, hold);
     pthread_mutex_lock(&up.lock);
     if (!up.started && !up.stopping)
         start();
