@@ -246,7 +246,7 @@ TEST(mapping_functions)
     mf_function failed = MAP(.mapping_fn = refuses);
     FAILS(mf_call(failed, ones(4)), "unknown backend 'abacus'");
     FAILS(mf_call(mf_pmap2(m, .mapping_fn = donating), ones(4)), "mapping_fn is mf_stateful_mapping's");
-    FAILS(mf_call(mf_pmap2(m, .state_in_axes = { 0, { x.handle } }), ones(4)), "are named by no filter");
+    FAILS(mf_call(mf_pmap2(m, .state_in_axes = MF_STATE_AXES(0, (mf_filter){ x.handle })), ones(4)), "are named by no filter");
     TEXT(weight_of(m), "[ 2.  5.  8. 11.]");
 }
 
