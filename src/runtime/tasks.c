@@ -214,20 +214,22 @@ static void close_loop(loop *l)
 
 void mf_parallel_for(int64_t count, mf_parallel_fn fn, void *context)
 {
-    loop l = { .fn = fn, .context = context, .count = count };
-    bool helped = false;
-    if (count > 1) {
-        pthread_mutex_lock(&pool.lock);
-        int busy = pool.working + !counted;
-        int free = pool.limit - busy;
-        helped = pool.sleeping > 0 && free > 0;
-        if (helped) {
-            l.next = pool.loops;
-            pool.loops = &l;
-            wake(count - 1 < free ? (int)count - 1 : free);
-        }
-        pthread_mutex_unlock(&pool.lock);
+    if (count < 2) {
+        if (count)
+            fn(context, 0);
+        return;
     }
+    loop l = { .fn = fn, .context = context, .count = count };
+    pthread_mutex_lock(&pool.lock);
+    int busy = pool.working + !counted;
+    int free = pool.limit - busy;
+    bool helped = pool.sleeping > 0 && free > 0;
+    if (helped) {
+        l.next = pool.loops;
+        pool.loops = &l;
+        wake(count - 1 < free ? (int)count - 1 : free);
+    }
+    pthread_mutex_unlock(&pool.lock);
     run_pieces(&l);
     if (!helped)
         return;

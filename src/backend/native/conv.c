@@ -302,10 +302,7 @@ static mf_error_object *run_all_images(const mf_native_step *step, void *const *
     if (!make_weights(s, mf_step_in(step, values, 1), made, t.scratch))
         return mf_error_out_of_memory();
     t.w = find_weights(s, mf_step_in(step, values, 1), made);
-    if (s->tasks == 1)
-        run_image_task(&t, 0);
-    else
-        mf_native_parallel(s->tasks, run_image_task, &t);
+    mf_native_parallel(s->tasks, run_image_task, &t);
     mf_conv_zeros_apply(&s->zeros, mf_step_in(step, values, 1), s->counts[1], t.out, 0, s->batch);
     return atomic_load(&t.failed) ? mf_error_out_of_memory() : NULL;
 }
@@ -429,10 +426,7 @@ static mf_error_object *run_weights(const mf_native_step *step, void *const *val
     if (s->tasks > 1)
         room += (size_t)s->tasks * aligned(s->counts[2] * size);
     t.scratch = room;
-    if (s->tasks == 1)
-        run_weight_task(&t, 0);
-    else
-        mf_native_parallel(s->tasks, run_weight_task, &t);
+    mf_native_parallel(s->tasks, run_weight_task, &t);
     if (s->tasks > 1)
         join_parts(s, &t);
     if (t.out != out)

@@ -180,10 +180,7 @@ static mf_error_object *run_pad(const mf_native_step *step, void *const *values,
     pad_task t = { s, mf_step_in(step, values, 0), mf_step_in(step, values, 1), mf_step_out(step, values, 0) };
     int64_t tasks = (s->out[0] + s->rows_a_task - 1) / s->rows_a_task;
     (void)scratch;
-    if (tasks == 1)
-        run_pad_task(&t, 0);
-    else
-        mf_native_parallel(tasks, run_pad_task, &t);
+    mf_native_parallel(tasks, run_pad_task, &t);
     return NULL;
 }
 

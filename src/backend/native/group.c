@@ -423,10 +423,7 @@ static mf_error_object *run_tiles(const mf_native_step *step, void *const *value
 {
     const group_step *s = (const group_step *)(const void *)step;
     tile_task task = { s, values, scratch + step->scratch_offset };
-    if (s->tasks == 1)
-        run_piece(&task, 0);
-    else
-        mf_native_parallel(s->tasks, run_piece, &task);
+    mf_native_parallel(s->tasks, run_piece, &task);
     return NULL;
 }
 
@@ -463,10 +460,7 @@ static void run_loop(const group_step *s, mf_loop_fn *loop, void *const *values,
     void **pointers = loop_pointers(&s->step, values, scratch);
     loop_task task = { s, loop, pointers, pointers + s->step.in_count };
     int64_t tasks = (s->rows + s->rows_a_task - 1) / s->rows_a_task;
-    if (tasks == 1)
-        run_rows(&task, 0);
-    else
-        mf_native_parallel(tasks, run_rows, &task);
+    mf_native_parallel(tasks, run_rows, &task);
 }
 
 static mf_error_object *run_best(const mf_native_step *step, void *const *values, char *scratch)

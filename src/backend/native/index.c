@@ -145,10 +145,7 @@ static mf_error_object *run_gather(const mf_native_step *step, void *const *valu
     gather_task t = { s, mf_step_in(step, values, 0), mf_step_in(step, values, 1), mf_step_out(step, values, 0) };
     int64_t tasks = (s->count + s->count_a_task - 1) / s->count_a_task;
     (void)scratch;
-    if (tasks == 1)
-        run_gather_task(&t, 0);
-    else
-        mf_native_parallel(tasks, run_gather_task, &t);
+    mf_native_parallel(tasks, run_gather_task, &t);
     return NULL;
 }
 

@@ -113,10 +113,7 @@ static mf_error_object *run(const mf_native_step *step, void *const *values, cha
     pool_task t = { s, mf_step_in(step, values, gradient), gradient ? mf_step_in(step, values, 0) : NULL, mf_step_out(step, values, 0) };
     int64_t tasks = (s->pool.batch + s->images_a_task - 1) / s->images_a_task;
     (void)scratch;
-    if (tasks == 1)
-        run_task(&t, 0);
-    else
-        mf_native_parallel(tasks, run_task, &t);
+    mf_native_parallel(tasks, run_task, &t);
     return NULL;
 }
 

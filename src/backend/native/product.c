@@ -249,8 +249,5 @@ void mf_product_run(const mf_product *p, const void *a, const void *b, void *c, 
         for (int64_t i = 0; i < p->count; i++)
             atomic_init(&j.unpacked[i], p->packers);
     }
-    if (p->tasks == 1)
-        p->task(&j, 0);
-    else
-        mf_native_parallel(p->tasks, p->task, &j);
+    mf_native_parallel(p->tasks, p->task, &j);
 }

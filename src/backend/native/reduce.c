@@ -104,10 +104,7 @@ static mf_error_object *run(const mf_native_step *step, void *const *values, cha
     }
     reduce_task task = { s, in, mf_step_out(step, values, 0) };
     int64_t total = s->outer > 1 || s->inner == 1 ? s->outer : s->inner, tasks = (total + s->rows_a_task - 1) / s->rows_a_task;
-    if (tasks == 1)
-        run_task(&task, 0);
-    else
-        mf_native_parallel(tasks, run_task, &task);
+    mf_native_parallel(tasks, run_task, &task);
     return NULL;
 }
 

@@ -133,10 +133,7 @@ static mf_error_object *run(const mf_native_step *step, void *const *values, cha
         return mf_error_out_of_memory();
     if (step->up && !(t.loop = mf_tier_up_loop(step->up)))
         mf_tier_up_count(step->up, 1, 1);
-    if (s->tasks == 1)
-        run_task(&t, 0);
-    else
-        mf_native_parallel(s->tasks, run_task, &t);
+    mf_native_parallel(s->tasks, run_task, &t);
     return NULL;
 }
 

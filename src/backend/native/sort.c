@@ -86,10 +86,7 @@ static mf_error_object *run(const mf_native_step *step, void *const *values, cha
     }
     t.room = s->inner == 1 ? room : room + s->turned;
     int64_t tasks = (s->lines + s->lines_a_task - 1) / s->lines_a_task;
-    if (tasks == 1)
-        run_task(&t, 0);
-    else
-        mf_native_parallel(tasks, run_task, &t);
+    mf_native_parallel(tasks, run_task, &t);
     for (int k = 0; k < step->in_count && s->inner > 1; k++)
         turn(s, mf_dtype_size(s->dtype[k]), mf_step_out(step, values, k), t.out[k], true);
     return NULL;
