@@ -82,97 +82,69 @@ static uint64_t key_64(mf_dtype dtype, const char *p)
 
 static bool is_64(mf_dtype dtype) { return dtype == MF_F64 || dtype == MF_I64 || dtype == MF_U64; }
 
-/* ---- pairs of 32 bits each: the key above the position */
-
-#define PAIR_KEY(x) (uint32_t)((x) >> 32)
-
-static void insert_pairs(uint64_t *a, int64_t n)
-{
-    for (int64_t i = 1; i < n; i++) {
-        uint64_t x = a[i];
-        int64_t k = i;
-        for (; k > 0 && PAIR_KEY(a[k - 1]) > PAIR_KEY(x); k--)
-            a[k] = a[k - 1];
-        a[k] = x;
-    }
-}
+/* ---- sorting one kind of element; KEY gives its unsigned key, of so many bytes */
 
 /* Sorts a, with b as room; gives the one of the two that holds the result. */
-static uint64_t *sort_pairs(uint64_t *restrict a, uint64_t *restrict b, int64_t n)
-{
-    uint32_t count[4][BUCKETS];
-    if (n <= SHORT) {
-        insert_pairs(a, n);
-        return a;
+#define SORT(name, type, KEY, bytes)                                          \
+    static void insert_##name(type *a, int64_t n)                             \
+    {                                                                         \
+        for (int64_t i = 1; i < n; i++) {                                     \
+            type x = a[i];                                                    \
+            int64_t k = i;                                                    \
+            for (; k > 0 && KEY(a[k - 1]) > KEY(x); k--)                      \
+                a[k] = a[k - 1];                                              \
+            a[k] = x;                                                         \
+        }                                                                     \
+    }                                                                         \
+                                                                              \
+    static type *sort_##name(type *restrict a, type *restrict b, int64_t n)   \
+    {                                                                         \
+        uint32_t count[bytes][BUCKETS];                                       \
+        if (n <= SHORT) {                                                     \
+            insert_##name(a, n);                                              \
+            return a;                                                         \
+        }                                                                     \
+        memset(count, 0, sizeof count);                                       \
+        for (int64_t i = 0; i < n; i++)                                       \
+            for (int d = 0; d < (bytes); d++)                                 \
+                count[d][KEY(a[i]) >> (8 * d) & 255]++;                       \
+        for (int d = 0; d < (bytes); d++) {                                   \
+            if (!starts_from_counts(count[d], KEY(a[0]) >> (8 * d) & 255, n)) \
+                continue;                                                     \
+            for (int64_t i = 0; i < n; i++)                                   \
+                b[count[d][KEY(a[i]) >> (8 * d) & 255]++] = a[i];             \
+            type *other = a;                                                  \
+            a = b;                                                            \
+            b = other;                                                        \
+        }                                                                     \
+        return a;                                                             \
     }
-    memset(count, 0, sizeof count);
-    for (int64_t i = 0; i < n; i++)
-        for (int d = 0; d < 4; d++)
-            count[d][a[i] >> (32 + 8 * d) & 255]++;
-    for (int d = 0; d < 4; d++) {
-        int shift = 32 + 8 * d;
-        uint32_t start = 0, *at = count[d];
-        if (at[a[0] >> shift & 255] == n)
-            continue;
-        for (int k = 0; k < BUCKETS; k++) {
-            uint32_t here = at[k];
-            at[k] = start;
-            start += here;
-        }
-        for (int64_t i = 0; i < n; i++)
-            b[at[a[i] >> shift & 255]++] = a[i];
-        uint64_t *other = a;
-        a = b;
-        b = other;
-    }
-    return a;
-}
 
-/* ---- pairs of 64 bits each */
+/* False where all n fall into one bucket, the first one's: nothing has to move. */
+static bool starts_from_counts(uint32_t *at, uint64_t first, int64_t n)
+{
+    uint32_t start = 0;
+    if (at[first] == n)
+        return false;
+    for (int k = 0; k < BUCKETS; k++) {
+        uint32_t here = at[k];
+        at[k] = start;
+        start += here;
+    }
+    return true;
+}
 
 typedef struct wide {
     uint64_t key, position;
 } wide;
 
-static void insert_wide(wide *a, int64_t n)
-{
-    for (int64_t i = 1; i < n; i++) {
-        wide x = a[i];
-        int64_t k = i;
-        for (; k > 0 && a[k - 1].key > x.key; k--)
-            a[k] = a[k - 1];
-        a[k] = x;
-    }
-}
+#define PAIR_KEY(x) (uint32_t)((x) >> 32) /* above the position */
+#define WIDE_KEY(x) (x).key
+#define WORD_KEY(x) (x)
 
-static wide *sort_wide(wide *restrict a, wide *restrict b, int64_t n)
-{
-    uint32_t count[8][BUCKETS];
-    if (n <= SHORT) {
-        insert_wide(a, n);
-        return a;
-    }
-    memset(count, 0, sizeof count);
-    for (int64_t i = 0; i < n; i++)
-        for (int d = 0; d < 8; d++)
-            count[d][a[i].key >> (8 * d) & 255]++;
-    for (int d = 0; d < 8; d++) {
-        uint32_t start = 0, *at = count[d];
-        if (at[a[0].key >> (8 * d) & 255] == n)
-            continue;
-        for (int k = 0; k < BUCKETS; k++) {
-            uint32_t here = at[k];
-            at[k] = start;
-            start += here;
-        }
-        for (int64_t i = 0; i < n; i++)
-            b[at[a[i].key >> (8 * d) & 255]++] = a[i];
-        wide *other = a;
-        a = b;
-        b = other;
-    }
-    return a;
-}
+SORT(pairs, uint64_t, PAIR_KEY, 4)
+SORT(wide, wide, WIDE_KEY, 8)
+SORT(words, uint32_t, WORD_KEY, 4) /* integers alone: the keys are the values */
 
 /* ---- lines */
 
@@ -250,32 +222,7 @@ const uint32_t *mf_sort_order(const mf_dtype *key, int keys, const char *const *
     return order;
 }
 
-/* ---- integers alone: the keys are the values */
-
-static uint32_t *sort_words(uint32_t *restrict a, uint32_t *restrict b, int64_t n)
-{
-    uint32_t count[4][BUCKETS];
-    memset(count, 0, sizeof count);
-    for (int64_t i = 0; i < n; i++)
-        for (int d = 0; d < 4; d++)
-            count[d][a[i] >> (8 * d) & 255]++;
-    for (int d = 0; d < 4; d++) {
-        uint32_t start = 0, *at = count[d];
-        if (at[a[0] >> (8 * d) & 255] == n)
-            continue;
-        for (int k = 0; k < BUCKETS; k++) {
-            uint32_t here = at[k];
-            at[k] = start;
-            start += here;
-        }
-        for (int64_t i = 0; i < n; i++)
-            b[at[a[i] >> (8 * d) & 255]++] = a[i];
-        uint32_t *other = a;
-        a = b;
-        b = other;
-    }
-    return a;
-}
+/* ---- values alone */
 
 bool mf_sort_values(mf_dtype dtype, const char *in, char *out, int64_t n, void *room)
 {
