@@ -1,42 +1,9 @@
-/* The elementary functions as IR: kernels/polynomial.def and float16.def, instantiated with values that are IR text. The tile kernels
- * instantiate the same lines with C vectors, so both give the same bits. */
+/* The elementary functions of f32 as IR: kernels/polynomial.def and float16.def by llvm_math.inc; and what both precisions share. */
 #include "backend/native/llvm.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-/* The emitter at work on this thread: the definitions have no parameter for it. */
-static _Thread_local mf_ir *at;
-
-#define W at->width
-
-static mf_ir_value constant_f32(float c) { return mf_ir_splat(at, MF_F32, &c); }
-
-static mf_ir_value constant_u32(uint32_t c) { return mf_ir_splat(at, MF_U32, &c); }
-
-static mf_ir_value float_op(const char *op, mf_ir_value a, mf_ir_value b) { return mf_ir_op(at, "%s <%d x float> %s, %s", op, W, a, b); }
-static mf_ir_value int_op(const char *op, mf_ir_value a, mf_ir_value b) { return mf_ir_op(at, "%s <%d x i32> %s, %s", op, W, a, b); }
-static mf_ir_value mask_op(const char *op, mf_ir_value a, mf_ir_value b) { return mf_ir_op(at, "%s <%d x i1> %s, %s", op, W, a, b); }
-
-static mf_ir_value fused(mf_ir_value a, mf_ir_value b, mf_ir_value c)
-{
-    return mf_ir_op(at, "call <%d x float> @llvm.fma.v%df32(<%d x float> %s, <%d x float> %s, <%d x float> %s)", W, W, W, a, W, b, W, c);
-}
-
-static mf_ir_value negated_mask(mf_ir_value m)
-{
-    bool yes = true;
-    return mask_op("xor", m, mf_ir_splat(at, MF_BOOL, &yes));
-}
-
-/* Lane by lane in C, where a lane asks for it: hardly ever. */
-static void rare_lanes(const float *x, float *r, const uint8_t *mask, int64_t n, double (*function)(double))
-{
-    for (int64_t i = 0; i < n; i++)
-        if (mask[i])
-            r[i] = (float)function((double)x[i]);
-}
 
 mf_ir_value mf_ir_rare(mf_ir *ir, mf_dtype dtype, uintptr_t lanes, mf_ir_value m, mf_ir_value x, mf_ir_value r, uintptr_t function)
 {
@@ -61,15 +28,16 @@ mf_ir_value mf_ir_rare(mf_ir *ir, mf_dtype dtype, uintptr_t lanes, mf_ir_value m
     return mf_ir_op(ir, "phi <%d x %s> [ %s, %%%s ], [ %s, %%%s ]", w, scalar, r, before, other, inside);
 }
 
-static mf_ir_value rare(mf_ir_value m, mf_ir_value x, mf_ir_value r, double (*function)(double))
-{
-    return mf_ir_rare(at, MF_F32, (uintptr_t)rare_lanes, m, x, r, (uintptr_t)function);
-}
+#define FLOAT      MF_F32
+#define FLOAT_C    float
+#define REAL       "float"
+#define LETTERS    "f32"
+#define WORD_DTYPE MF_U32
+#define WORD_C     uint32_t
+#define WORD       "i32"
+#include "backend/native/llvm_math.inc"
 
-static mf_ir_value choose(const char *compare, mf_ir_value a, mf_ir_value b)
-{
-    return mf_ir_op(at, "select <%d x i1> %s, <%d x float> %s, <%d x float> %s", W, float_op(compare, a, b), W, a, W, b);
-}
+static mf_ir_value choose(const char *compare, mf_ir_value a, mf_ir_value b) { return selected(float_op(compare, a, b), a, b); }
 
 /* v * 2^n by AVX-512's instruction. */
 static mf_ir_value scaled(mf_ir_value v, mf_ir_value n)
@@ -81,47 +49,17 @@ static mf_ir_value scaled(mf_ir_value v, mf_ir_value n)
 
 static bool scales(void) { return W == 16 && mf_native_avx512(); }
 
-#define P_F                       mf_ir_value
-#define P_I                       mf_ir_value
-#define P_M                       mf_ir_value
-#define P_C(c)                    constant_f32(c)
-#define P_IC(c)                   constant_u32((uint32_t)(c))
-#define P_ADD(a, b)               float_op("fadd", a, b)
-#define P_SUB(a, b)               float_op("fsub", a, b)
-#define P_MUL(a, b)               float_op("fmul", a, b)
-#define P_DIV(a, b)               float_op("fdiv", a, b)
-#define P_FMA(a, b, c)            fused(a, b, c)
-#define P_SQRT(a)                 mf_ir_op(at, "call <%d x float> @llvm.sqrt.v%df32(<%d x float> %s)", W, W, W, a)
-#define P_LT(a, b)                float_op("fcmp olt", a, b)
-#define P_LE(a, b)                float_op("fcmp ole", a, b)
-#define P_EQ(a, b)                float_op("fcmp oeq", a, b)
-#define P_IEQ(a, b)               int_op("icmp eq", a, b)
-#define P_MAND(a, b)              mask_op("and", a, b)
-#define P_MOR(a, b)               mask_op("or", a, b)
-#define P_MNOT(a)                 negated_mask(a)
-#define P_SELECT(m, yes, no)      mf_ir_op(at, "select <%d x i1> %s, <%d x float> %s, <%d x float> %s", W, m, W, yes, W, no)
-#define P_LESSER(a, b)            choose("fcmp olt", a, b)
-#define P_GREATER(a, b)           choose("fcmp ogt", a, b)
-#define P_SCALE(v, n, i)          (scales() ? scaled(v, n) : P_SCALE_IN_STEPS(v, i))
-#define P_BITS(f)                 mf_ir_op(at, "bitcast <%d x float> %s to <%d x i32>", W, f, W)
-#define P_FLOAT(i)                mf_ir_op(at, "bitcast <%d x i32> %s to <%d x float>", W, i, W)
-#define P_ITOF(i)                 mf_ir_op(at, "sitofp <%d x i32> %s to <%d x float>", W, i, W)
-#define P_IADD(a, b)              int_op("add", a, b)
-#define P_ISUB(a, b)              int_op("sub", a, b)
-#define P_IMUL(a, b)              int_op("mul", a, b)
-#define P_AND(a, b)               int_op("and", a, b)
-#define P_OR(a, b)                int_op("or", a, b)
-#define P_XOR(a, b)               int_op("xor", a, b)
-#define P_SHL(i, n)               int_op("shl", i, constant_u32(n))
-#define P_SHR(i, n)               int_op("lshr", i, constant_u32(n))
-#define P_SAR(i, n)               int_op("ashr", i, constant_u32(n))
-#define P_RARE(m, x, r, function) rare(m, x, r, function)
-#define P_CALL1(name, x)          name##_ir(x)
-#define P_CALL2(name, x, y)       name##_ir(x, y)
-#define P_FUNCTION1(name)         static mf_ir_value name##_ir(mf_ir_value x)
-#define P_FUNCTION2(name)         static mf_ir_value name##_ir(mf_ir_value x, mf_ir_value y)
-#define P_WIDEN(name)             static mf_ir_value name##_ir(mf_ir_value x)
-#define P_NARROW(name)            static mf_ir_value name##_ir(mf_ir_value x)
+#define P_SQRT(a)           mf_ir_op(at, "call <%d x float> @llvm.sqrt.v%df32(<%d x float> %s)", W, W, W, a)
+#define P_LESSER(a, b)      choose("fcmp olt", a, b)
+#define P_GREATER(a, b)     choose("fcmp ogt", a, b)
+#define P_SCALE(v, n, i)    (scales() ? scaled(v, n) : P_SCALE_IN_STEPS(v, i))
+#define P_ITOF(i)           cast_op("sitofp", WORD, i, REAL)
+#define P_IMUL(a, b)        int_op("mul", a, b)
+#define P_SAR(i, n)         int_op("ashr", i, word(n))
+#define P_CALL2(name, x, y) name##_ir(x, y)
+#define P_FUNCTION2(name)   static mf_ir_value name##_ir(mf_ir_value x, mf_ir_value y)
+#define P_WIDEN(name)       P_FUNCTION1(name)
+#define P_NARROW(name)      P_FUNCTION1(name)
 
 #include "backend/native/kernels/float16.def"
 #include "backend/native/kernels/polynomial.def"
