@@ -266,8 +266,7 @@ static double cost_of(mf_executable *x, mf_stage *s, mf_error_object **error)
         if (in->kind != MF_DO_MAP || in->map->eager)
             continue;
         const mf_map_plan *plan = mf_map_variant(in->map, mf_map_mask_of_inputs(in, s->in), error);
-        if (plan) /* in lockstep most of what a device takes by itself is shared: measured, half of a small program */
-            cost += (double)plan->size * (plan->lockstep ? plan->device->cost / 2 : plan->device->cost + MF_DEVICE_COST) + plan->once->cost;
+        cost += plan ? mf_map_cost(plan) : 0;
     }
     return cost;
 }

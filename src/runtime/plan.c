@@ -360,6 +360,15 @@ static void compile_segments(mf_maker *m)
         }
 }
 
+#define DEVICE_COST 80 /* nanoseconds that a device of a map takes by itself */
+
+double mf_map_cost(const mf_map_plan *map)
+{
+    /* In lockstep most of what a device takes by itself is shared: measured, half of a small program. */
+    double device = map->lockstep ? map->device->cost / 2 : map->device->cost + DEVICE_COST;
+    return (double)map->size * device + map->once->cost;
+}
+
 static double cost_of_instr(const mf_instr *in, const mf_side *d)
 {
     double cost = 50;
@@ -376,9 +385,7 @@ static double cost_of_instr(const mf_instr *in, const mf_side *d)
         return cost;
     case MF_DO_WHILE: return 100 * (in->blocks[0]->cost + in->blocks[1]->cost + 100); /* nobody knows how often */
     case MF_DO_SCAN: return (double)((const mf_scan_params *)in->eqn->params)->length * (in->blocks[0]->cost + 100);
-    case MF_DO_MAP:
-        map = in->map->eager ? atomic_load(&in->map->declared) : NULL;
-        return map ? (double)map->size * (map->device->cost + MF_DEVICE_COST) + map->once->cost : 0;
+    case MF_DO_MAP: map = in->map->eager ? atomic_load(&in->map->declared) : NULL; return map ? mf_map_cost(map) : 0;
     default: return cost;
     }
 }

@@ -16,8 +16,7 @@
 
 #include <pthread.h>
 
-#define MF_DEVICE_COST 80 /* nanoseconds that a device of a map takes by itself */
-#define MF_LEVELS      16 /* nested maps, and names in one collective */
+#define MF_LEVELS 16 /* nested maps, and names in one collective */
 
 typedef struct mf_instr mf_instr;
 typedef struct mf_block mf_block;
@@ -138,6 +137,7 @@ void mf_plan_free(mf_plan *plan);
 mf_block *mf_plan_program(mf_plan *plan, const mf_program *p, const mf_axis_env *env, bool top, mf_error_object **error);
 /* The plan of a map's body, with these mapped inputs as uniform ones. */
 mf_map_plan *mf_plan_map(mf_plan *plan, const mf_eqn *map, const mf_axis_env *body_env, uint64_t held_once, mf_error_object **error);
+double mf_map_cost(const mf_map_plan *map); /* estimated nanoseconds */
 /* The variant for inputs of which those in the mask are held once; made now if need be. NULL and *error. */
 mf_map_plan *mf_map_variant(mf_map_site *site, uint64_t held_once, mf_error_object **error);
 
