@@ -5,6 +5,7 @@
  * Invariant: everything here runs under one lock, which the process's end takes for good; no floating-point operation is contracted or
  * reassociated. Anything that fails gives NULL, and tile kernels do the work. */
 #include "backend/native/llvm.h"
+#include "runtime/profiler.h"
 
 #include <dlfcn.h>
 #include <llvm-c/Core.h>
@@ -201,13 +202,6 @@ static void after_fork(void)
 
 static void watch_forks(void) { pthread_atfork(before_fork, after_fork, after_fork); }
 
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000000000LL + t.tv_nsec;
-}
-
 /* A thread that may be about to end the process, and those that want in, see each other: it says since when, they say that they are. */
 static atomic_int busy;
 static atomic_llong held_until; /* ns */
@@ -219,7 +213,7 @@ static void say_busy(void)
 {
     for (int ms = 0;; ms++) {
         atomic_fetch_add(&busy, 1);
-        if (ms >= HOLD_MS || now_ns() >= atomic_load(&held_until))
+        if (ms >= HOLD_MS || mf_profile_now() >= atomic_load(&held_until))
             return;
         atomic_fetch_sub(&busy, 1);
         sleep_ms();
@@ -239,7 +233,7 @@ void mf_llvm_hold(int ms)
 {
     if (inside)
         return;
-    atomic_store(&held_until, now_ns() + HOLD_MS * 1000000LL);
+    atomic_store(&held_until, mf_profile_now() + HOLD_MS * 1000000LL);
     (void)mf_llvm_idle(ms);
 }
 

@@ -67,12 +67,7 @@ static mf_tiers asked(void)
 
 /* ------------------------------------------------------------------ making a loop */
 
-static double seconds_since(const struct timespec *start)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)(now.tv_sec - start->tv_sec) + 1e-9 * (double)(now.tv_nsec - start->tv_nsec);
-}
+static double seconds_since(int64_t start) { return 1e-9 * (double)(mf_profile_now() - start); }
 
 /* The lock is held. */
 static void count(mf_loop_fn *loop, double seconds)
@@ -83,14 +78,13 @@ static void count(mf_loop_fn *loop, double seconds)
 
 static void make_now(mf_tier_up *t)
 {
-    struct timespec start;
+    int64_t start = mf_profile_now();
     mf_loop_text text = { 0 };
-    clock_gettime(CLOCK_MONOTONIC, &start);
     mf_loop_fn *loop = t->write(t->what, &text) ? mf_loop_make(&text) : NULL;
     mf_loop_text_free(&text);
     atomic_store_explicit(&t->loop, loop, memory_order_release);
     pthread_mutex_lock(&up.lock);
-    count(loop, seconds_since(&start));
+    count(loop, seconds_since(start));
     pthread_mutex_unlock(&up.lock);
 }
 
@@ -190,7 +184,6 @@ static void open_llvm(void)
 /* The lock is held, and held again afterwards. */
 static void make_one(void)
 {
-    struct timespec start;
     mf_loop_text text = { 0 };
     mf_tier_up *t = up.current = up.first;
     if (!(up.first = t->next))
@@ -199,7 +192,7 @@ static void make_one(void)
     pthread_mutex_unlock(&up.lock);
 
     int64_t slice = mf_profile_begin();
-    clock_gettime(CLOCK_MONOTONIC, &start);
+    int64_t start = mf_profile_now();
     bool written = t->write(t->what, &text);
     pthread_mutex_lock(&up.lock);
     up.reading = false;
@@ -219,7 +212,7 @@ static void make_one(void)
     up.current = NULL;
     up.waiting--;
     if (wanted || !written)
-        count(loop, seconds_since(&start));
+        count(loop, seconds_since(start));
     pthread_cond_broadcast(&up.news);
 }
 
