@@ -130,30 +130,33 @@ static mf_function by_vmap(mf_function f, const mf_pmap_options *o)
         f, &(mf_vmap_options){ .axis_name = o->axis_name, .in_axes = o->in_axes, .out_axes = o->out_axes, .axis_size = o->axis_size });
 }
 
+static const mf_pmap2_options defaults;
+
 mf_function mf_stateful_mapping_opt(mf_function f, const mf_pmap2_options *o)
 {
     MF_ENTER;
+    o = o ? o : &defaults;
     return mapping_make(f, o, o->mapping_fn ? o->mapping_fn : by_vmap);
+}
+
+/* A function of its own that maps in one way only. */
+static mf_function mapping_by(mf_function f, const mf_pmap2_options *o, const char *name, mf_mapping_fn mapping_fn)
+{
+    if (o && o->mapping_fn)
+        return failed(mf_error_new(MF_ERROR_ARGUMENT, "mf_%s2 maps by mf_%s: mapping_fn is mf_stateful_mapping's", name, name));
+    return mapping_make(f, o ? o : &defaults, mapping_fn);
 }
 
 mf_function mf_pmap2_opt(mf_function f, const mf_pmap2_options *o)
 {
     MF_ENTER;
-    static const mf_pmap2_options none;
-    o = o ? o : &none;
-    if (o->mapping_fn)
-        return failed(mf_error_new(MF_ERROR_ARGUMENT, "mf_pmap2 maps by mf_pmap: mapping_fn is mf_stateful_mapping's"));
-    return mapping_make(f, o, mf_pmap_opt);
+    return mapping_by(f, o, "pmap", mf_pmap_opt);
 }
 
 mf_function mf_vmap2_opt(mf_function f, const mf_pmap2_options *o)
 {
     MF_ENTER;
-    static const mf_pmap2_options none;
-    o = o ? o : &none;
-    if (o->mapping_fn)
-        return failed(mf_error_new(MF_ERROR_ARGUMENT, "mf_vmap2 maps by mf_vmap: mapping_fn is mf_stateful_mapping's"));
-    return mapping_make(f, o, by_vmap);
+    return mapping_by(f, o, "vmap", by_vmap);
 }
 
 /* ---- states that come out varying unasked */

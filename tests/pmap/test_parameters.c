@@ -217,6 +217,7 @@ TEST(options_may_be_absent)
     EXPECT_TEXT(mf_call(mf_pmap2_opt(f, NULL), x), "[0. 1.]");
     EXPECT_TEXT(mf_call(mf_vmap_opt(f, NULL), x), "[0. 1.]");
     EXPECT_TEXT(mf_call(mf_vmap2_opt(f, NULL), x), "[0. 1.]");
+    EXPECT_TEXT(mf_call(mf_stateful_mapping_opt(f, NULL), x), "[0. 1.]");
     EXPECT_TEXT(mf_call(mf_jit_opt(f, NULL), x), "[0. 1.]");
     EXPECT_TEXT(mf_call(mf_remat_opt(f, NULL), x), "[0. 1.]");
     EXPECT_TEXT(mf_call(mf_grad_opt(f, NULL), 3.0), "6.0");
