@@ -54,427 +54,125 @@ static mf_value row_numbers(void)
 
 #define CASE(name) static mf_value case_##name(mf_value x, mf_value y, mf_value i)
 #define UNUSED     (void)x, (void)y, (void)i
+#define GIVES(name, ...)    \
+    CASE(name)              \
+    {                       \
+        UNUSED;             \
+        return __VA_ARGS__; \
+    }
 
-CASE(take_rows)
-{
-    UNUSED;
-    return mf_take(x, i, 0);
-}
-CASE(take_along)
-{
-    UNUSED;
-    return mf_take_along_axis(x, mf_astype(mf_mul(mf_abs(y), (double)columns - 1), MF_I32), 1);
-}
-CASE(scatter_add_rows)
-{
-    UNUSED;
-    return mf_index_add(mf_zeros_like(x), i, x);
-}
-CASE(scatter_set_rows)
-{
-    UNUSED;
-    return mf_index_update(y, i, x);
-}
-CASE(scatter_max_rows)
-{
-    UNUSED;
-    return mf_index_max(y, i, x);
-}
-CASE(bincount)
-{
-    UNUSED;
-    return mf_bincount(mf_astype(mf_mul(mf_abs(mf_ravel(y)), 255), MF_I32), 256);
-}
+GIVES(take_rows, mf_take(x, i, 0))
+GIVES(take_along, mf_take_along_axis(x, mf_astype(mf_mul(mf_abs(y), (double)columns - 1), MF_I32), 1))
+GIVES(scatter_add_rows, mf_index_add(mf_zeros_like(x), i, x))
+GIVES(scatter_set_rows, mf_index_update(y, i, x))
+GIVES(scatter_max_rows, mf_index_max(y, i, x))
+GIVES(bincount, mf_bincount(mf_astype(mf_mul(mf_abs(mf_ravel(y)), 255), MF_I32), 256))
 static mf_value summed(mf_value x, mf_value i) { return mf_sum(mf_square(mf_take(x, i, 0))); }
-CASE(embedding_grad)
-{
-    UNUSED;
-    return mf_call(mf_grad(summed), x, i);
-}
-CASE(dropout)
-{
-    UNUSED;
-    return mf_where(mf_random_bernoulli(mf_random_fold_in(mf_random_key(1), mf_get(i, 0)), 0.9, MF_SHAPE(rows, columns)), mf_div(x, 0.9),
-                    0);
-}
-CASE(bits)
-{
-    UNUSED;
-    return mf_random_bits(mf_random_fold_in(mf_random_key(1), mf_get(i, 0)), MF_SHAPE(rows, columns), MF_U32);
-}
-CASE(uniform)
-{
-    UNUSED;
-    return mf_random_uniform(mf_random_fold_in(mf_random_key(1), mf_get(i, 0)), MF_SHAPE(rows, columns), MF_F32);
-}
-CASE(normal)
-{
-    UNUSED;
-    return mf_random_normal(mf_random_fold_in(mf_random_key(1), mf_get(i, 0)), MF_SHAPE(rows, columns), MF_F32);
-}
-CASE(categorical)
-{
-    UNUSED;
-    return mf_random_categorical(mf_random_fold_in(mf_random_key(1), mf_get(i, 0)), x, -1, MF_SHAPE(rows));
-}
-CASE(permutation)
-{
-    UNUSED;
-    return mf_random_permutation(mf_random_fold_in(mf_random_key(1), mf_get(i, 0)), rows * columns);
-}
-CASE(argmax_last)
-{
-    UNUSED;
-    return mf_argmax(x, -1);
-}
-CASE(argmax_first)
-{
-    UNUSED;
-    return mf_argmax(x, 0);
-}
-CASE(concat_last)
-{
-    UNUSED;
-    return mf_concatenate(mf_list(x, y), 1);
-}
-CASE(concat_first)
-{
-    UNUSED;
-    return mf_concatenate(mf_list(x, y), 0);
-}
-CASE(pad_edges)
-{
-    UNUSED;
-    return mf_pad(x, mf_f(0), MF_INTS(1, 1), MF_INTS(1, 1), MF_INTS(0, 0));
-}
-CASE(pad_interior)
-{
-    UNUSED;
-    return mf_pad(x, mf_f(0), MF_INTS(0, 0), MF_INTS(0, 0), MF_INTS(0, 1));
-}
-CASE(dynamic_slice)
-{
-    UNUSED;
-    return mf_dynamic_slice_in_dim(x, mf_get(i, 0), mf_dim(x, 0) / 2, 0);
-}
-CASE(dynamic_update)
-{
-    UNUSED;
-    return mf_dynamic_update_slice_in_dim(x, mf_slice_in_dim(y, 0, rows / 2, 1, 0), mf_get(i, 0), 0);
-}
-CASE(one_hot)
-{
-    UNUSED;
-    return mf_one_hot(i, (int)columns);
-}
-CASE(tril)
-{
-    UNUSED;
-    return mf_tril(x, 0);
-}
-CASE(where)
-{
-    UNUSED;
-    return mf_where(mf_greater(x, y), x, 0);
-}
-CASE(cumsum_last)
-{
-    UNUSED;
-    return mf_cumsum(x, 1);
-}
-CASE(cumsum_first)
-{
-    UNUSED;
-    return mf_cumsum(x, 0);
-}
-CASE(cumsum_long)
-{
-    UNUSED;
-    return mf_cumsum(mf_ravel(x), 0);
-}
-CASE(cumprod_last)
-{
-    UNUSED;
-    return mf_cumprod(x, 1);
-}
-CASE(cummax_last)
-{
-    UNUSED;
-    return mf_cummax(x, 1);
-}
-CASE(cumlogsumexp_last)
-{
-    UNUSED;
-    return mf_cumlogsumexp(x, 1);
-}
-CASE(logsumexp_last)
-{
-    UNUSED;
-    return mf_logsumexp(x, -1);
-}
-CASE(logsumexp_first)
-{
-    UNUSED;
-    return mf_logsumexp(x, 0);
-}
-CASE(softmax_first)
-{
-    UNUSED;
-    return mf_softmax(x, 0);
-}
-CASE(sort_last)
-{
-    UNUSED;
-    return mf_sort(x, 1);
-}
-CASE(sort_first)
-{
-    UNUSED;
-    return mf_sort(x, 0);
-}
-CASE(sort_long)
-{
-    UNUSED;
-    return mf_sort(mf_ravel(x), 0);
-}
-CASE(argsort_last)
-{
-    UNUSED;
-    return mf_argsort(x, 1);
-}
-CASE(argsort_long)
-{
-    UNUSED;
-    return mf_argsort(mf_ravel(x), 0);
-}
-CASE(sort_i32_long)
-{
-    UNUSED;
-    return mf_sort(mf_bitcast(mf_ravel(x), MF_I32), 0);
-}
-CASE(top_k)
-{
-    UNUSED;
-    return mf_top_k(x, 8, 1);
-}
-CASE(searchsorted)
-{
-    UNUSED;
-    return mf_searchsorted(mf_cumsum(mf_abs(mf_get(x, 0)), 0), mf_mul(mf_ravel(y), 32), false);
-}
-CASE(transpose)
-{
-    UNUSED;
-    return mf_transpose(x, MF_INTS0);
-}
-CASE(transpose_middle)
-{
-    UNUSED;
-    return mf_transpose(mf_reshape(x, MF_SHAPE(-1, 8, 8)), MF_INTS(0, 2, 1));
-}
-CASE(flip_last)
-{
-    UNUSED;
-    return mf_flip(x, mf_axes(1));
-}
-CASE(roll_last)
-{
-    UNUSED;
-    return mf_roll(x, 3, 1);
-}
-CASE(tile_columns)
-{
-    UNUSED;
-    return mf_tile(x, MF_INTS(1, 2));
-}
-CASE(sum_first)
-{
-    UNUSED;
-    return mf_sum(x, 0);
-}
-CASE(sum_middle)
-{
-    UNUSED;
-    return mf_sum(mf_reshape(x, MF_SHAPE(-1, 8, 8)), 1);
-}
-CASE(sum_last)
-{
-    UNUSED;
-    return mf_sum(x, 1);
-}
-CASE(sum_outer)
-{
-    UNUSED;
-    return mf_sum(mf_reshape(x, MF_SHAPE(-1, 8, 8)), mf_axes(0, 2));
-}
-CASE(max_first)
-{
-    UNUSED;
-    return mf_max(x, 0);
-}
-CASE(var_last)
-{
-    UNUSED;
-    return mf_var(x, -1);
-}
-CASE(any_last)
-{
-    UNUSED;
-    return mf_any(mf_greater(x, 0.99), -1);
-}
-CASE(sum_i32)
-{
-    UNUSED;
-    return mf_sum(mf_bitcast(x, MF_I32));
-}
-CASE(window_sum)
-{
-    UNUSED;
-    return mf_reduce_window_sum(x, .window = MF_INTS(1, 5), .strides = MF_INTS(1, 1), .padding = MF_SAME);
-}
-CASE(window_max)
-{
-    UNUSED;
-    return mf_reduce_window_max(x, .window = MF_INTS(3, 3), .strides = MF_INTS(1, 1), .padding = MF_SAME);
-}
-CASE(window_min)
-{
-    UNUSED;
-    return mf_reduce_window_min(x, .window = MF_INTS(2, 2), .strides = MF_INTS(2, 2));
-}
-CASE(window_i32)
-{
-    UNUSED;
-    return mf_reduce_window_max(mf_bitcast(x, MF_I32), .window = MF_INTS(2, 2), .strides = MF_INTS(2, 2));
-}
+GIVES(embedding_grad, mf_call(mf_grad(summed), x, i))
+GIVES(dropout,
+      mf_where(mf_random_bernoulli(mf_random_fold_in(mf_random_key(1), mf_get(i, 0)), 0.9, MF_SHAPE(rows, columns)), mf_div(x, 0.9), 0))
+GIVES(bits, mf_random_bits(mf_random_fold_in(mf_random_key(1), mf_get(i, 0)), MF_SHAPE(rows, columns), MF_U32))
+GIVES(uniform, mf_random_uniform(mf_random_fold_in(mf_random_key(1), mf_get(i, 0)), MF_SHAPE(rows, columns), MF_F32))
+GIVES(normal, mf_random_normal(mf_random_fold_in(mf_random_key(1), mf_get(i, 0)), MF_SHAPE(rows, columns), MF_F32))
+GIVES(categorical, mf_random_categorical(mf_random_fold_in(mf_random_key(1), mf_get(i, 0)), x, -1, MF_SHAPE(rows)))
+GIVES(permutation, mf_random_permutation(mf_random_fold_in(mf_random_key(1), mf_get(i, 0)), rows *columns))
+GIVES(argmax_last, mf_argmax(x, -1))
+GIVES(argmax_first, mf_argmax(x, 0))
+GIVES(concat_last, mf_concatenate(mf_list(x, y), 1))
+GIVES(concat_first, mf_concatenate(mf_list(x, y), 0))
+GIVES(pad_edges, mf_pad(x, mf_f(0), MF_INTS(1, 1), MF_INTS(1, 1), MF_INTS(0, 0)))
+GIVES(pad_interior, mf_pad(x, mf_f(0), MF_INTS(0, 0), MF_INTS(0, 0), MF_INTS(0, 1)))
+GIVES(dynamic_slice, mf_dynamic_slice_in_dim(x, mf_get(i, 0), mf_dim(x, 0) / 2, 0))
+GIVES(dynamic_update, mf_dynamic_update_slice_in_dim(x, mf_slice_in_dim(y, 0, rows / 2, 1, 0), mf_get(i, 0), 0))
+GIVES(one_hot, mf_one_hot(i, (int)columns))
+GIVES(tril, mf_tril(x, 0))
+GIVES(where, mf_where(mf_greater(x, y), x, 0))
+GIVES(cumsum_last, mf_cumsum(x, 1))
+GIVES(cumsum_first, mf_cumsum(x, 0))
+GIVES(cumsum_long, mf_cumsum(mf_ravel(x), 0))
+GIVES(cumprod_last, mf_cumprod(x, 1))
+GIVES(cummax_last, mf_cummax(x, 1))
+GIVES(cumlogsumexp_last, mf_cumlogsumexp(x, 1))
+GIVES(logsumexp_last, mf_logsumexp(x, -1))
+GIVES(logsumexp_first, mf_logsumexp(x, 0))
+GIVES(softmax_first, mf_softmax(x, 0))
+GIVES(sort_last, mf_sort(x, 1))
+GIVES(sort_first, mf_sort(x, 0))
+GIVES(sort_long, mf_sort(mf_ravel(x), 0))
+GIVES(argsort_last, mf_argsort(x, 1))
+GIVES(argsort_long, mf_argsort(mf_ravel(x), 0))
+GIVES(sort_i32_long, mf_sort(mf_bitcast(mf_ravel(x), MF_I32), 0))
+GIVES(top_k, mf_top_k(x, 8, 1))
+GIVES(searchsorted, mf_searchsorted(mf_cumsum(mf_abs(mf_get(x, 0)), 0), mf_mul(mf_ravel(y), 32), false))
+GIVES(transpose, mf_transpose(x, MF_INTS0))
+GIVES(transpose_middle, mf_transpose(mf_reshape(x, MF_SHAPE(-1, 8, 8)), MF_INTS(0, 2, 1)))
+GIVES(flip_last, mf_flip(x, mf_axes(1)))
+GIVES(roll_last, mf_roll(x, 3, 1))
+GIVES(tile_columns, mf_tile(x, MF_INTS(1, 2)))
+GIVES(sum_first, mf_sum(x, 0))
+GIVES(sum_middle, mf_sum(mf_reshape(x, MF_SHAPE(-1, 8, 8)), 1))
+GIVES(sum_last, mf_sum(x, 1))
+GIVES(sum_outer, mf_sum(mf_reshape(x, MF_SHAPE(-1, 8, 8)), mf_axes(0, 2)))
+GIVES(max_first, mf_max(x, 0))
+GIVES(var_last, mf_var(x, -1))
+GIVES(any_last, mf_any(mf_greater(x, 0.99), -1))
+GIVES(sum_i32, mf_sum(mf_bitcast(x, MF_I32)))
+GIVES(window_sum, mf_reduce_window_sum(x, .window = MF_INTS(1, 5), .strides = MF_INTS(1, 1), .padding = MF_SAME))
+GIVES(window_max, mf_reduce_window_max(x, .window = MF_INTS(3, 3), .strides = MF_INTS(1, 1), .padding = MF_SAME))
+GIVES(window_min, mf_reduce_window_min(x, .window = MF_INTS(2, 2), .strides = MF_INTS(2, 2)))
+GIVES(window_i32, mf_reduce_window_max(mf_bitcast(x, MF_I32), .window = MF_INTS(2, 2), .strides = MF_INTS(2, 2)))
 CASE(int_dot)
 {
     UNUSED;
     mf_value a = mf_astype(mf_mul(x, 100), MF_I32), b = mf_astype(mf_mul(mf_slice_in_dim(y, 0, 8, 1, 0), 100), MF_I32);
     return mf_matmul(a, mf_transpose(b, MF_INTS0));
 }
-CASE(dot_f64)
-{
-    UNUSED;
-    return mf_matmul(mf_astype(x, MF_F64), mf_transpose(mf_astype(mf_slice_in_dim(y, 0, 8, 1, 0), MF_F64), MF_INTS0));
-}
-CASE(dot_batch)
-{
-    UNUSED;
-    return mf_matmul(mf_reshape(x, MF_SHAPE(-1, 8, 8)), mf_reshape(y, MF_SHAPE(-1, 8, 8)));
-}
-CASE(dot_batch_3)
-{
-    UNUSED;
-    return mf_matmul(mf_reshape(mf_get(x, mf_range(0, rows / 9 * 9)), MF_SHAPE(-1, 3, 3)),
-                     mf_reshape(mf_get(y, mf_range(0, rows / 9 * 9)), MF_SHAPE(-1, 3, 3)));
-}
-CASE(exp_f64)
-{
-    UNUSED;
-    return mf_exp(mf_astype(x, MF_F64));
-}
-CASE(tanh_f64)
-{
-    UNUSED;
-    return mf_tanh(mf_astype(x, MF_F64));
-}
-CASE(sin_f64)
-{
-    UNUSED;
-    return mf_sin(mf_astype(x, MF_F64));
-}
-CASE(add_f64)
-{
-    UNUSED;
-    return mf_add(mf_astype(x, MF_F64), mf_astype(y, MF_F64));
-}
+GIVES(dot_f64, mf_matmul(mf_astype(x, MF_F64), mf_transpose(mf_astype(mf_slice_in_dim(y, 0, 8, 1, 0), MF_F64), MF_INTS0)))
+GIVES(dot_batch, mf_matmul(mf_reshape(x, MF_SHAPE(-1, 8, 8)), mf_reshape(y, MF_SHAPE(-1, 8, 8))))
+GIVES(dot_batch_3, mf_matmul(mf_reshape(mf_get(x, mf_range(0, rows / 9 * 9)), MF_SHAPE(-1, 3, 3)),
+                             mf_reshape(mf_get(y, mf_range(0, rows / 9 * 9)), MF_SHAPE(-1, 3, 3))))
+GIVES(exp_f64, mf_exp(mf_astype(x, MF_F64)))
+GIVES(tanh_f64, mf_tanh(mf_astype(x, MF_F64)))
+GIVES(sin_f64, mf_sin(mf_astype(x, MF_F64)))
+GIVES(add_f64, mf_add(mf_astype(x, MF_F64), mf_astype(y, MF_F64)))
 CASE(complex_mul)
 {
     UNUSED;
     mf_value c = mf_complex(x, y);
     return mf_mul(c, mf_conj(c));
 }
-CASE(complex_exp)
-{
-    UNUSED;
-    return mf_abs(mf_exp(mf_complex(x, y)));
-}
-CASE(to_bf16)
-{
-    UNUSED;
-    return mf_astype(x, MF_BF16);
-}
-CASE(to_f16)
-{
-    UNUSED;
-    return mf_astype(x, MF_F16);
-}
-CASE(bf16_add)
-{
-    UNUSED;
-    return mf_add(mf_astype(x, MF_BF16), mf_astype(y, MF_BF16));
-}
-CASE(exp)
-{
-    UNUSED;
-    return mf_exp(x);
-}
-CASE(add)
-{
-    UNUSED;
-    return mf_add(x, y);
-}
+GIVES(complex_exp, mf_abs(mf_exp(mf_complex(x, y))))
+GIVES(to_bf16, mf_astype(x, MF_BF16))
+GIVES(to_f16, mf_astype(x, MF_F16))
+GIVES(bf16_add, mf_add(mf_astype(x, MF_BF16), mf_astype(y, MF_BF16)))
+GIVES(exp, mf_exp(x))
+GIVES(add, mf_add(x, y))
 static mf_value positive(mf_value x)
 {
     mf_value a = mf_reshape(x, MF_SHAPE(-1, 8, 8));
     return mf_add(mf_matmul(a, mf_transpose(a, MF_INTS(0, 2, 1))), mf_eye(8, MF_F32));
 }
-CASE(cholesky)
-{
-    UNUSED;
-    return mf_cholesky(positive(x));
-}
-CASE(solve)
-{
-    UNUSED;
-    return mf_triangular_solve(mf_add(mf_reshape(x, MF_SHAPE(-1, 8, 8)), mf_mul(8, mf_eye(8, MF_F32))), mf_reshape(y, MF_SHAPE(-1, 8, 8)),
-                               .left_side = true, .lower = true);
-}
+GIVES(cholesky, mf_cholesky(positive(x)))
+GIVES(solve, mf_triangular_solve(mf_add(mf_reshape(x, MF_SHAPE(-1, 8, 8)), mf_mul(8, mf_eye(8, MF_F32))), mf_reshape(y, MF_SHAPE(-1, 8, 8)),
+                                 .left_side = true, .lower = true))
 static mf_value cell(mf_value h, mf_value x)
 {
     mf_value next = mf_tanh(mf_add(mf_mul(h, 0.5), x));
     return mf_tuple(next, next);
 }
-CASE(scan_rows)
-{
-    UNUSED;
-    return mf_scan(cell, mf_get(y, 0), x);
-}
+GIVES(scan_rows, mf_scan(cell, mf_get(y, 0), x))
 static mf_value cell_dot(mf_value w, mf_value h, mf_value x)
 {
     mf_value next = mf_tanh(mf_add(mf_dot(w, h), x));
     return mf_tuple(next, next);
 }
-CASE(scan_rnn)
-{
-    UNUSED;
-    return mf_scan(mf_partial(cell_dot, mf_slice_in(y, MF_INTS(0, 0), MF_INTS(16, 16), MF_INTS(1, 1))),
-                   mf_get(mf_get(y, 0), mf_range(0, 16)), mf_slice_in(x, MF_INTS(0, 0), MF_INTS(rows, 16), MF_INTS(1, 1)));
-}
+GIVES(scan_rnn, mf_scan(mf_partial(cell_dot, mf_slice_in(y, MF_INTS(0, 0), MF_INTS(16, 16), MF_INTS(1, 1))),
+                        mf_get(mf_get(y, 0), mf_range(0, 16)), mf_slice_in(x, MF_INTS(0, 0), MF_INTS(rows, 16), MF_INTS(1, 1))))
 static mf_value body(mf_value k, mf_value c) { return mf_add(mf_mul(c, 0.5), mf_astype(k, MF_F32)); }
-CASE(fori_1000)
-{
-    UNUSED;
-    return mf_fori_loop(0, 1000, body, mf_get(mf_get(x, 0), 0));
-}
+GIVES(fori_1000, mf_fori_loop(0, 1000, body, mf_get(mf_get(x, 0), 0)))
 static mf_value below(mf_value c) { return mf_less(c, 1000); }
 static mf_value step(mf_value c) { return mf_add(c, 1); }
-CASE(while_1000)
-{
-    UNUSED;
-    return mf_while(below, step, mf_mul(mf_get(mf_get(x, 0), 0), 0));
-}
+GIVES(while_1000, mf_while(below, step, mf_mul(mf_get(mf_get(x, 0), 0), 0)))
 
 /* clang-format off */
 #define CASES(C) \
