@@ -5,6 +5,7 @@
 
 #include "backend/native/kernels/kernels.h"
 #include "check.h"
+#include "hash.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -66,17 +67,6 @@ static void put_result(const char *text)
 
 /* ------------------------------------------------------------------ the same bits */
 
-static uint64_t hash_of(mf_value v, uint64_t h)
-{
-    size_t count = (size_t)mf_size(v);
-    float *p = malloc(count * sizeof *p);
-    mf_to_host(v, MF_F32, p, count);
-    for (size_t i = 0; i < count * sizeof *p; i++)
-        h = (h ^ ((unsigned char *)p)[i]) * 0x100000001b3u;
-    free(p);
-    return h;
-}
-
 static mf_value activations(mf_value x)
 {
     mf_value m = mf_reshape(x, MF_SHAPE(64, -1));
@@ -96,13 +86,6 @@ static mf_value reduced(mf_value x)
                     mf_pmean(mf_astype(mf_mul(mf_astype(m, MF_BF16), 3), MF_F32), "i"));
 }
 
-static uint64_t hash_parts(mf_value parts, uint64_t h)
-{
-    for (int i = 0; i < mf_len(parts); i++)
-        h = hash_of(mf_get(parts, i), h);
-    return h;
-}
-
 /* Each program many times, so that loops are swapped in between; the runs agree among themselves or there is no hash. */
 TEST(part_bits)
 {
@@ -115,7 +98,7 @@ TEST(part_bits)
     mf_value x = mf_reshape(base, MF_SHAPE(devices, 64 * 300));
     for (int i = 0; i < 24; i++) {
         MF_SCOPE;
-        uint64_t h = hash_parts(mf_call(mf_pmap(activations), x), 0xcbf29ce484222325u);
+        uint64_t h = hash_parts(mf_call(mf_pmap(activations), x), HASH_START);
         h = hash_parts(mf_call(mf_pmap(reduced, "i"), x), h);
         first = i ? first : h;
         CHECK_EQ_UINT(h, first);

@@ -1,4 +1,5 @@
 /* Held once, donated, in one order: what results weigh, whose memory they take, and that their bits depend on nothing else. */
+#include "hash.h"
 #include "numbers.h"
 
 #include <limits.h>
@@ -170,17 +171,6 @@ TEST(a_failed_call_donates_nothing)
 
 /* ---- the number of workers changes no bit */
 
-static uint64_t hash_of(mf_value v, uint64_t h)
-{
-    size_t count = (size_t)mf_size(v);
-    float *p = malloc(count * sizeof *p);
-    mf_to_host(v, MF_F32, p, count);
-    for (size_t i = 0; i < count * sizeof *p; i++)
-        h = (h ^ ((unsigned char *)p)[i]) * 0x100000001b3u;
-    free(p);
-    return h;
-}
-
 static mf_value mixed(mf_value v)
 {
     mf_value m = mf_reshape(v, MF_SHAPE(256, 256));
@@ -192,12 +182,10 @@ TEST(bits_for_workers)
     if (!getenv("MF_TEST_BITS"))
         return;
     mf_value x = stacked(false);
-    uint64_t h = 0xcbf29ce484222325u;
+    uint64_t h = HASH_START;
     h = hash_of(mf_call(mf_pmap(sum, "i"), x), h);
     h = hash_of(mf_call(mf_pmap(normalized, "i"), x), h);
-    mf_value parts = mf_call(mf_pmap(mixed), x);
-    for (int i = 0; i < mf_len(parts); i++)
-        h = hash_of(mf_get(parts, i), h);
+    h = hash_parts(mf_call(mf_pmap(mixed), x), h);
     FILE *f = fopen(getenv("MF_TEST_BITS"), "w");
     REQUIRE(f);
     fprintf(f, "%016" PRIx64 "\n", h);

@@ -3,6 +3,7 @@
 #include <manyfold.h>
 
 #include "check.h"
+#include "hash.h"
 
 /* ---- the file: `op`, then its `in`s, then `out` or `digest` */
 
@@ -284,20 +285,12 @@ static int differing(const known *k, mf_value v, const char *text, int64_t first
     return wrong;
 }
 
-static uint64_t fnv(const unsigned char *at, size_t bytes)
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < bytes; i++)
-        hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
 static bool same_bytes(const known *k, mf_value v)
 {
     size_t bytes = (size_t)k->out.count * width_of(k->out.dtype);
     unsigned char *data = malloc(bytes + 1);
     bool same = mf_to_host(v, k->out.dtype, data, (size_t)k->out.count) == MF_OK;
-    same = same && fnv(data, bytes) == strtoull(strstr(k->out.values, "fnv=") + 4, NULL, 16);
+    same = same && hash_bytes(data, bytes, HASH_START) == strtoull(strstr(k->out.values, "fnv=") + 4, NULL, 16);
     free(data);
     return same;
 }
