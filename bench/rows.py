@@ -106,6 +106,8 @@ def dense():
         for cores in (1, 2):
             yield Row(f"matmul_{n}@{cores}core", f"matmul_{n}", f"matrix product {n}, {cores} thread{'s' * (cores > 1)}", devices=1, cores=cores,
                       goal=1, flops=2.0 * n**3)
+    for n in (512, 1024, 2048):
+        yield Row(f"matmul_bfloat16_{n}", f"matmul_bfloat16_{n}", f"bf16 matrix product {n}", devices=1, goal=1, flops=2.0 * n**3, kind="bf16")
     rows, classes = 4096, 1000
     logits = 4.0 * rows * classes
     yield Row("cross_entropy_4096x1000", "cross_entropy_4096x1000", "softmax cross-entropy, 4096 rows of 1000", devices=1, goal=2.5,

@@ -127,15 +127,16 @@ def linear_regression(jax, n):
 
 # ---- one jitted function on one device
 
-def matmul(n, calls):
-    @workload(f"matmul_{n}", calls)
+def matmul(n, calls, dtype="float32"):
+    @workload(f"matmul_{n}" if dtype == "float32" else f"matmul_{dtype}_{n}", calls)
     def prepare(jax, _):
-        f, a, b = jax.jit(lambda a, b: a @ b), normal(jax, 0, (n, n)), normal(jax, 1, (n, n))
+        f, a, b = jax.jit(lambda a, b: a @ b), normal(jax, 0, (n, n)).astype(dtype), normal(jax, 1, (n, n)).astype(dtype)
         return lambda: f(a, b)
 
 
 for size, times in ((64, 100), (512, 20), (1024, 4), (2048, 1)):
     matmul(size, times)
+    matmul(size, times, "bfloat16")
 
 
 def cross_entropy(rows, classes, calls, calls_grad):

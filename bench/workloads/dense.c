@@ -4,8 +4,8 @@
 /* size: n of n by n */
 static void prepare_matmul(const workload *w)
 {
-    mf_assign(&held[0], normal(0, MF_SHAPE(w->size, w->size)));
-    mf_assign(&held[1], normal(1, MF_SHAPE(w->size, w->size)));
+    for (uint64_t i = 0; i < 2; i++)
+        mf_assign(&held[i], mf_astype(normal(i, MF_SHAPE(w->size, w->size)), w->dtype));
 }
 static mf_value product(mf_value a, mf_value b) { return mf_matmul(a, b); }
 static void call_matmul(void) { mf_block_until_ready(mf_call(mf_jit(product), held[0], held[1])); }
@@ -72,11 +72,20 @@ static mf_value tanh_exp(mf_value x) { return mf_mul(mf_tanh(x), mf_exp(x)); }
 static void prepare_tanh_exp(const workload *w) { mf_assign(&held[0], normal(0, MF_SHAPE(w->size))); }
 static void call_tanh_exp(void) { mf_block_until_ready(mf_call(mf_jit(tanh_exp), held[0])); }
 
+#define MATMUL(text, type, n, times, fast)                                                                     \
+    {                                                                                                          \
+        .name = "matmul_" text #n, prepare_matmul, call_matmul, times, .size = n, .small = fast, .dtype = type \
+    }
+
 static const workload rows[] = {
-    { .name = "matmul_64", prepare_matmul, call_matmul, 100, .size = 64, .small = true },
-    { .name = "matmul_512", prepare_matmul, call_matmul, 20, .size = 512 },
-    { .name = "matmul_1024", prepare_matmul, call_matmul, 4, .size = 1024 },
-    { .name = "matmul_2048", prepare_matmul, call_matmul, 1, .size = 2048 },
+    MATMUL("", MF_F32, 64, 100, true),
+    MATMUL("", MF_F32, 512, 20, false),
+    MATMUL("", MF_F32, 1024, 4, false),
+    MATMUL("", MF_F32, 2048, 1, false),
+    MATMUL("bfloat16_", MF_BF16, 64, 100, true),
+    MATMUL("bfloat16_", MF_BF16, 512, 20, false),
+    MATMUL("bfloat16_", MF_BF16, 1024, 4, false),
+    MATMUL("bfloat16_", MF_BF16, 2048, 1, false),
     { .name = "cross_entropy_64x10", prepare_cross_entropy, call_cross_entropy, 100, .size = 64, .factor = 10, .small = true },
     { .name = "cross_entropy_4096x1000", prepare_cross_entropy, call_cross_entropy, 10, .size = 4096, .factor = 1000 },
     { .name = "cross_entropy_grad_64x10",
