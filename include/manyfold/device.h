@@ -15,8 +15,8 @@ mf_device_list mf_devices(void), mf_local_devices(void), mf_devices_of(const cha
 int            mf_device_id(mf_device d);              /* -1 when d is no device */
 const char    *mf_device_platform(mf_device d);       /* "cpu"; NULL when d is no device */
 /* The native backend takes the best instruction set of the machine; MF_CPU_ISA in the environment caps it, for this library, LLVM and oneDNN:
- * avx512_bf16, avx512, avx2 or generic (below the native backend's floor: the reference serves). Results have the same bits under all caps,
- * except products and convolutions that oneDNN computes. */
+ * amx, avx512_bf16, avx512, avx2 or generic (below the native backend's floor: the reference serves). Results have the same bits under all
+ * caps, except products and convolutions that oneDNN computes. */
 mf_status      mf_set_default_backend(const char *name); /* "native" or "reference"; MF_ERROR_ARGUMENT lists the present ones. Also MF_BACKEND */
 const char    *mf_default_backend(void);
 mf_device_list mf_device_slice(mf_device_list list, int64_t start, int64_t stop);   /* negative counts from the end; MF_END */

@@ -46,7 +46,7 @@ typedef struct mf_dnnl_matmul {
 
 typedef struct mf_dnnl_primitive mf_dnnl_primitive;
 
-/* Whether oneDNN can be loaded here and computes this dtype; loads it. Any thread. */
+/* Whether oneDNN can be loaded here and computes this dtype, bf16 only where that is faster than f32; loads it. Any thread. */
 bool mf_dnnl_supports(mf_dtype dtype);
 
 /* Any thread. The result is borrowed and never dies. NULL: unsupported, or an empty dimension. */

@@ -37,7 +37,7 @@ const mf_tier *mf_tier_named(const char *name)
 static const char *const names[] = { "avx512", "avx2", "generic" };
 enum { TIERS = sizeof names / sizeof *names };
 
-/* The tier that MF_CPU_ISA names or the best, whichever is less. avx512_bf16 caps oneDNN only: our kernels use no bf16 instructions. */
+/* The tier that MF_CPU_ISA names or the best, whichever is less. amx and avx512_bf16 cap oneDNN only: our kernels use no bf16 instructions. */
 static const mf_tier *choose_tier(void)
 {
     static _Atomic bool said;
@@ -45,12 +45,12 @@ static const mf_tier *choose_tier(void)
     size_t best = 0, from = 0;
     while (best < TIERS - 1 && !mf_tier_named(names[best]))
         best++;
-    if (!cap || !*cap || !strcmp(cap, "avx512_bf16"))
+    if (!cap || !*cap || !strcmp(cap, "amx") || !strcmp(cap, "avx512_bf16"))
         return mf_tier_named(names[best]);
     while (from < TIERS && strcmp(cap, names[from]) != 0)
         from++;
     if (from == TIERS)
-        mf_warn_once(&said, "MF_CPU_ISA=%s is ignored: it can be avx512_bf16, avx512, avx2 or generic", cap);
+        mf_warn_once(&said, "MF_CPU_ISA=%s is ignored: it can be amx, avx512_bf16, avx512, avx2 or generic", cap);
     else if (from < best)
         mf_warn_once(&said, "MF_CPU_ISA=%s: this machine has only %s", cap, names[best]);
     return mf_tier_named(names[from < TIERS && from > best ? from : best]);
