@@ -165,6 +165,7 @@ TEST(products_equal_plain_loops)
         int64_t m = 1 + pick(40), n = 1 + pick(40), k = 1 + pick(60), batch = 1 + pick(3);
         bool ta = round & 1, tb = round & 2, shared = round & 4;
         mf_dnnl_matmul t = { .dtype = MF_F32,
+                             .result = MF_F32,
                              .batch_rank = 1,
                              .batch = { batch },
                              .m = m,

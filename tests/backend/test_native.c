@@ -326,6 +326,30 @@ TEST(batches_of_products)
         0, 100);
 }
 
+/* Cut along rows, along columns and along the batch, the last task with less; to both dtypes; of transposed operands and written transposed;
+ * NaN and infinity on their way. */
+TEST(products_of_bf16)
+{
+    compare_at("program (a: bf16[600,610], b: bf16[610,100]) {\n"
+               " d: bf16[600,100] = dot_general[lhs_contract=(1), rhs_contract=(0)] a b\n"
+               " e: f32[600,100] = dot_general[lhs_contract=(1), rhs_contract=(0), preferred=f32] a b\n return d, e\n}",
+               0, 100);
+    compare_at("program (a: bf16[1000,40], b: bf16[900,1000]) {\n d: bf16[40,900] = dot_general[lhs_contract=(0), rhs_contract=(1)] a b\n"
+               " t: bf16[900,40] = transpose[permutation=(1,0)] d\n return t\n}",
+               2, 1);
+    compare_at("program (a: bf16[7,130,300], b: bf16[300,7,140], c: bf16[130,300]) {\n"
+               " d: f32[7,130,140] = dot_general[lhs_contract=(2), rhs_contract=(0), lhs_batch=(0), rhs_batch=(1), preferred=f32] a b\n"
+               " r: bf16[7,130,300] = broadcast_in_dim[shape=(7,130,300), broadcast_dimensions=(1,2)] c\n"
+               " e: bf16[7,130,140] = dot_general[lhs_contract=(2), rhs_contract=(0), lhs_batch=(0), rhs_batch=(1)] r b\n return d, e\n}",
+               0, 100);
+    compare_at(
+        "program (v: bf16[200,300], b: bf16[300,100]) {\n z: bf16[200,300] = broadcast_in_dim[shape=(200,300),"
+        " broadcast_dimensions=()] 0:bf16[]\n k: bf16[200,300] = broadcast_in_dim[shape=(200,300), broadcast_dimensions=()] 1.9921875:bf16[]\n"
+        " s: bf16[200,300] = max v z\n h: bool[200,300] = ge v k\n i: bf16[200,300] = div s z\n a: bf16[200,300] = select_n h s i\n"
+        " d: bf16[200,100] = dot_general[lhs_contract=(1), rhs_contract=(0)] a b\n return d\n}",
+        0, 1);
+}
+
 /* Written transposed where nothing else reads them: rows and columns swapped, batches moved, both, neither possible, two readers. */
 TEST(transposed_products)
 {
@@ -419,13 +443,26 @@ TEST(zeros_of_convolutions_count)
 
 TEST(large_convolutions)
 {
-    compare_at("program (x: f32[20,16,16,32], w: f32[3,3,32,64], g: f32[20,16,16,64]) {\n"
-               " y: f32[20,16,16,64] = conv_general_dilated[window_strides=(1,1), padding_low=(1,1), padding_high=(1,1),"
-               " lhs_dilation=(1,1), rhs_dilation=(1,1), " SPECS "] x w\n"
-               " d: f32[3,3,32,64] = conv_general_dilated[window_strides=(1,1), padding_low=(1,1), padding_high=(1,1),"
-               " lhs_dilation=(1,1), rhs_dilation=(1,1), lhs_spec=(3,0,1,2), rhs_spec=(3,0,1,2), out_spec=(2,3,0,1),"
-               " feature_group_count=1, batch_group_count=1] x g\n return y, d\n}",
-               0, 1000);
+    static const struct {
+        const char *type;
+        double scale;
+    } dtypes[] = { { "f32", 1000 }, { "bf16", 2 }, { "f16", 2 } };
+    for (int i = 0; i < 3; i++) {
+        char text[2048];
+        write_for(text,
+                  "program (x: $[20,16,16,32], w: $[3,3,32,64], g: $[20,16,16,64]) {\n"
+                  " y: $[20,16,16,64] = conv_general_dilated[window_strides=(1,1), padding_low=(1,1), padding_high=(1,1),"
+                  " lhs_dilation=(1,1), rhs_dilation=(1,1), " SPECS "] x w\n"
+                  " d: $[3,3,32,64] = conv_general_dilated[window_strides=(1,1), padding_low=(1,1), padding_high=(1,1),"
+                  " lhs_dilation=(1,1), rhs_dilation=(1,1), lhs_spec=(3,0,1,2), rhs_spec=(3,0,1,2), out_spec=(2,3,0,1),"
+                  " feature_group_count=1, batch_group_count=1] x g\n"
+                  " r: $[3,3,32,64] = rev[axes=(0,1)] w\n"
+                  " u: $[20,16,16,32] = conv_general_dilated[window_strides=(1,1), padding_low=(1,1), padding_high=(1,1),"
+                  " lhs_dilation=(1,1), rhs_dilation=(1,1), lhs_spec=(0,3,1,2), rhs_spec=(2,3,0,1), out_spec=(0,3,1,2),"
+                  " feature_group_count=1, batch_group_count=1] g r\n return y, d, u\n}",
+                  dtypes[i].type);
+        compare_at(text, 0, dtypes[i].scale);
+    }
 }
 
 TEST(pools)

@@ -3,6 +3,7 @@
  * otherwise. */
 #include <manyfold.h>
 
+#include "backend/native/kernels/dnnl.h"
 #include "backend/native/kernels/kernels.h"
 #include "check.h"
 #include "hash.h"
@@ -146,6 +147,38 @@ TEST(instruction_sets_give_the_same_bits)
     for (int i = 0; i < 3; i++) {
         same_bits((const char *const[]){ "MF_NUM_CPU_DEVICES=3", sets[i], "MF_COMPILE_TIER=1", NULL }, bits);
         same_bits((const char *const[]){ "MF_NUM_CPU_DEVICES=3", sets[i], "MF_COMPILE_TIER=loops", NULL }, bits);
+    }
+}
+
+/* ------------------------------------------------------------------ oneDNN's instruction sets */
+
+/* The code for a product, which names its instruction set. */
+TEST(part_products)
+{
+    if (!getenv("MF_TEST_RESULT"))
+        return;
+    for (int i = 0; i < 2; i++) {
+        const mf_dtype dtype = i ? MF_BF16 : MF_F32;
+        const mf_dnnl_primitive *p = mf_dnnl_matmul_create(&(mf_dnnl_matmul){ .dtype = dtype, .result = dtype, .m = 64, .n = 64, .k = 64 });
+        put_result(p ? mf_dnnl_describe(p) : "none");
+        put_result("\n");
+    }
+}
+
+TEST(a_cap_holds_for_products)
+{
+    static const char *const caps[] = { "MF_CPU_ISA=amx", "MF_CPU_ISA=avx512_bf16", "MF_CPU_ISA=avx512", "MF_CPU_ISA=avx2" };
+    static const char *const above[] = { NULL, "amx", "bf16", "512" };
+    char text[1024];
+    if (!mf_dnnl_supports(MF_F32))
+        SKIP("oneDNN is not installed");
+    for (int i = 0; i < 4; i++) {
+        CHECK_EQ_INT(child("part_products", (const char *const[]){ caps[i], NULL }, text, sizeof text), 0);
+        for (int k = 1; k <= i; k++)
+            if (!CHECK(!strstr(text, above[k])))
+                CHECK_NOTE("%s: %s", caps[i], text);
+        if (i > 1) /* what is only emulated is not used */
+            CHECK_CONTAINS(text, "\nnone\n");
     }
 }
 

@@ -158,13 +158,13 @@ static mf_error_object *run(const mf_native_step *step, void *const *values, cha
     const char *a = prepared(s, &s->a, mf_step_in(step, values, 0), &room), *b = prepared(s, &s->b, mf_step_in(step, values, 1), &room);
     const mf_product *p = &s->product;
     int64_t count = p->count * p->shape.m * p->shape.n;
-    if (s->to != p->dtype) {
+    if (s->to != p->result) {
         result = room;
-        room += aligned(count * mf_dtype_size(p->dtype));
+        room += aligned(count * mf_dtype_size(p->result));
     }
     mf_product_run(p, a, b, result, room);
     if (result != out)
-        mf_native_convert(s->to, out, p->dtype, result, count);
+        mf_native_convert(s->to, out, p->result, result, count);
     return NULL;
 }
 
@@ -197,7 +197,7 @@ static void plan_shape(dot_step *s)
 static void plan_scratch(dot_step *s)
 {
     const mf_product *p = &s->product;
-    size_t result = s->to == p->dtype ? 0 : aligned(p->count * p->shape.m * p->shape.n * mf_dtype_size(p->dtype));
+    size_t result = s->to == p->result ? 0 : aligned(p->count * p->shape.m * p->shape.n * mf_dtype_size(p->result));
     s->step.scratch_bytes = prepared_bytes(s, &s->a) + prepared_bytes(s, &s->b) + result + p->scratch_bytes;
 }
 
@@ -233,6 +233,17 @@ static const mf_eqn *plan_transposed(dot_step *s, const mf_build *b, const mf_eq
     return t;
 }
 
+/* On the operands as they are stored if there is a kernel for that, else converted. */
+static void plan_product(dot_step *s)
+{
+    s->product.dtype = s->from;
+    s->product.result = s->to;
+    if (mf_product_plan(&s->product))
+        return;
+    s->product.dtype = s->product.result = s->from == MF_F64 || s->to == MF_F64 ? MF_F64 : MF_F32;
+    mf_product_plan(&s->product);
+}
+
 bool mf_build_dot(mf_build *b, const mf_eqn *e)
 {
     if (!is_ours(e))
@@ -243,12 +254,11 @@ bool mf_build_dot(mf_build *b, const mf_eqn *e)
         return true;
     s->from = e->in[0]->type->dtype;
     s->to = e->out[0]->type->dtype;
-    s->product.dtype = s->from == MF_F64 || s->to == MF_F64 ? MF_F64 : MF_F32;
     if (!read_side(b, e->in[0], &s->a, p->lhs_contract, p->lhs_batch) || !read_side(b, e->in[1], &s->b, p->rhs_contract, p->rhs_batch))
         return b->error != NULL; /* too many batch dimensions: the row's own evaluation */
     plan_shape(s);
     const mf_eqn *transposed = plan_transposed(s, b, e);
-    mf_product_plan(&s->product);
+    plan_product(s);
     plan_scratch(s);
     s->step.run = run;
     s->step.cost = 20 + e->op->cost(e).flops / 40;

@@ -1,6 +1,7 @@
 /* Four ways to cut matrix products into tasks: several small ones of a batch a task; columns of one with few rows; oneDNN's primitives, cut
- * along the outermost dimension; and of the largest b is packed first, then rows are computed from it, a batch's pieces in one loop so
- * that no core goes to sleep between the two. oneDNN is the best while a product's operands fit the second-level cache.
+ * along one dimension; and of the largest b is packed first, then rows are computed from it, a batch's pieces in one loop so
+ * that no core goes to sleep between the two. oneDNN is the best while a product's operands fit the second-level cache, and
+ * has bf16, where the machine has.
  *
  * Invariant: tasks begin in the order of their numbers, and a packing task waits for nobody; so who computes rows waits, at most, for
  * packing that is under way on another core. */
@@ -17,12 +18,15 @@
 #define DNNL_WORK      4e6
 #define DNNL_TASK_WORK 1.6e7
 #define PACKED_WORK    1e6
+#define BF16_WORK      1e6
+#define BF16_TASK_WORK 3.2e7
 
 enum {
     FEW_ROWS = 4 * MF_GEMM_ROWS, /* below, b is read too few times to pack it */
     MANY_ROWS = 256,             /* with LARGE_B elements of b: our own kernel is better than oneDNN */
     LARGE_B = 1 << 18,
-    DNNL_ROWS = 48, /* its blocks' */
+    DNNL_ROWS = 48,   /* its blocks' */
+    BF16_PIECE = 256, /* rows or columns that are worth rearranging the other operand for */
     MOST_ROWS = 8 * MF_GEMM_ROWS,
     TAPER = 8,    /* the last rows go in pieces of what is left divided by this, so that the cores end together */
     PACKERS = 8,  /* tasks that pack, at most */
@@ -39,7 +43,7 @@ typedef struct job {
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t rounded_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
-static int64_t size_of(const mf_product *p) { return p->dtype == MF_F64 ? 8 : 4; }
+static int64_t size_of(const mf_product *p) { return mf_dtype_size(p->dtype); }
 
 typedef struct place {
     const char *a, *b;
@@ -98,41 +102,54 @@ static void run_dnnl(void *context, int64_t index)
 {
     const job *j = context;
     const mf_product *p = j->p;
-    bool batch = p->batch_rank > 0;
-    int64_t first = index * p->piece * size_of(p);
-    int64_t a = batch ? p->a_batch[0] : p->shape.a[0], b = batch ? p->b_batch[0] : 0, c = batch ? p->c_batch[0] : p->shape.c[0];
-    mf_dnnl_run(index == p->tasks - 1 && p->rest ? p->rest : p->whole, j->a + first * a, j->b + first * b, j->c + first * c,
-                j->packed + (size_t)index * p->task_scratch);
+    mf_dnnl_run(index == p->tasks - 1 && p->rest ? p->rest : p->whole, j->a + index * p->next[0], j->b + index * p->next[1],
+                j->c + index * p->next[2], j->packed + (size_t)index * p->task_scratch);
 }
 
-/* A primitive for `piece` of the outermost dimension. */
-static const mf_dnnl_primitive *make_primitive(const mf_product *p, int64_t piece)
+/* The dimension that is cut: of the batch, rows, or where those are few, columns. */
+typedef enum cut_along { ALONG_BATCH, ALONG_ROWS, ALONG_COLUMNS } cut_along;
+
+/* A primitive for `piece` of that dimension. */
+static const mf_dnnl_primitive *make_primitive(const mf_product *p, cut_along along, int64_t piece)
 {
-    mf_dnnl_matmul d = { .dtype = p->dtype, .batch_rank = p->batch_rank, .m = p->shape.m, .n = p->shape.n, .k = p->shape.k };
+    mf_dnnl_matmul d = { p->dtype, p->result, p->batch_rank, { 0 }, p->shape.m, p->shape.n, p->shape.k, { 0 }, { 0 }, { 0 } };
     for (int i = 0; i < p->batch_rank; i++) {
         d.batch[i] = p->batch[i];
         d.a_strides[i] = p->a_batch[i];
         d.b_strides[i] = p->b_batch[i];
         d.c_strides[i] = p->c_batch[i];
     }
-    *(p->batch_rank ? &d.batch[0] : &d.m) = piece;
+    *(along == ALONG_BATCH ? &d.batch[0] : along == ALONG_ROWS ? &d.m : &d.n) = piece;
     memcpy(d.a_strides + d.batch_rank, p->shape.a, sizeof p->shape.a);
     memcpy(d.b_strides + d.batch_rank, p->shape.b, sizeof p->shape.b);
     memcpy(d.c_strides + d.batch_rank, p->shape.c, sizeof p->shape.c);
     return mf_dnnl_matmul_create(&d);
 }
 
+static void find_next(mf_product *p, cut_along along)
+{
+    const mf_gemm *g = &p->shape;
+    const int64_t elements[3][3] = { { p->a_batch[0], p->b_batch[0], p->c_batch[0] }, { g->a[0], 0, g->c[0] }, { 0, g->b[1], g->c[1] } };
+    for (int i = 0; i < 3; i++)
+        p->next[i] = elements[along][i] * p->piece * mf_dtype_size(i < 2 ? p->dtype : p->result);
+}
+
 static bool plan_dnnl(mf_product *p, double work)
 {
-    int64_t outer = p->batch_rank ? p->batch[0] : p->shape.m, pieces = (int64_t)(work / DNNL_TASK_WORK) + 1;
-    p->piece = rounded_up((outer + pieces - 1) / pieces, p->batch_rank ? 1 : DNNL_ROWS);
+    const mf_gemm *g = &p->shape;
+    bool bf16 = p->dtype == MF_BF16;
+    cut_along along = p->batch_rank ? ALONG_BATCH : bf16 && g->m < 2 * BF16_PIECE && g->n > g->m ? ALONG_COLUMNS : ALONG_ROWS;
+    int64_t outer = along == ALONG_BATCH ? p->batch[0] : along == ALONG_ROWS ? g->m : g->n;
+    int64_t pieces = (int64_t)(work / (bf16 ? BF16_TASK_WORK : DNNL_TASK_WORK)) + 1;
+    p->piece = rounded_up((outer + pieces - 1) / pieces, along == ALONG_BATCH ? 1 : bf16 ? BF16_PIECE : DNNL_ROWS);
     p->piece = smaller(p->piece, outer);
     p->tasks = (outer + p->piece - 1) / p->piece;
     int64_t last = outer - (p->tasks - 1) * p->piece;
-    p->whole = make_primitive(p, p->piece);
-    p->rest = last == p->piece ? NULL : make_primitive(p, last);
+    p->whole = make_primitive(p, along, p->piece);
+    p->rest = last == p->piece ? NULL : make_primitive(p, along, last);
     if (!p->whole || (last != p->piece && !p->rest))
         return false;
+    find_next(p, along);
     p->task = run_dnnl;
     p->task_scratch = mf_dnnl_scratch_bytes(p->whole);
     if (p->rest && mf_dnnl_scratch_bytes(p->rest) > p->task_scratch)
@@ -221,7 +238,12 @@ static void plan_products(mf_product *p, double work)
     p->tasks = (p->count + p->piece - 1) / p->piece;
 }
 
-void mf_product_plan(mf_product *p)
+static bool plan_bf16(mf_product *p, double work)
+{
+    return (p->result == MF_BF16 || p->result == MF_F32) && work >= BF16_WORK && mf_dnnl_supports(MF_BF16) && plan_dnnl(p, work);
+}
+
+bool mf_product_plan(mf_product *p)
 {
     const mf_gemm *g = &p->shape;
     double work = (double)g->m * (double)g->n * (double)g->k;
@@ -229,16 +251,21 @@ void mf_product_plan(mf_product *p)
     for (int i = 0; i < p->batch_rank; i++)
         p->count *= p->batch[i];
     p->scratch_bytes = 0;
+    if (p->dtype == MF_BF16)
+        return plan_bf16(p, work * (double)p->count);
+    if (p->dtype != p->result || (p->dtype != MF_F32 && p->dtype != MF_F64))
+        return false;
     bool own = p->dtype != MF_F32 || (g->m >= MANY_ROWS && g->n >= MF_GEMM_COLUMNS && g->n * g->k >= LARGE_B) ||
                work * (double)p->count < DNNL_WORK;
     if (!own && mf_dnnl_supports(p->dtype) && plan_dnnl(p, work * (double)p->count))
-        return;
+        return true;
     if (work >= PACKED_WORK && g->m >= FEW_ROWS && g->n >= MF_GEMM_COLUMNS)
         plan_packed(p);
     else if (work >= 2 * TASK_WORK && g->n >= 2 * MF_GEMM_COLUMNS)
         plan_columns(p, work);
     else
         plan_products(p, work);
+    return true;
 }
 
 void mf_product_run(const mf_product *p, const void *a, const void *b, void *c, char *scratch)

@@ -10,7 +10,7 @@
 enum { MF_PRODUCT_BATCH = MF_DNNL_BATCH }; /* dimensions of the batch, at most */
 
 typedef struct mf_product { /* what it is: filled in by the user */
-    mf_dtype dtype;         /* MF_F32 or MF_F64 */
+    mf_dtype dtype, result; /* of a and b, of c */
     mf_gemm shape;          /* of one product of the batch */
     int batch_rank;
     int64_t batch[MF_PRODUCT_BATCH];
@@ -19,16 +19,18 @@ typedef struct mf_product { /* what it is: filled in by the user */
     /* how it is done: by mf_product_plan */
     void (*task)(void *context, int64_t index);
     int64_t count, tasks;
-    int64_t piece;            /* a task's products, columns of c, (packed) columns of b, or (oneDNN) what of the outermost dimension */
+    int64_t piece;            /* a task's products, columns of c, (packed) columns of b, or (oneDNN) what of the dimension that is cut */
     int64_t packers;          /* packed: tasks that pack one product's b */
     int64_t most, full, tail; /* packed: rows of a full task, full tasks, tasks of ever fewer rows */
     int64_t least;
     const mf_dnnl_primitive *whole, *rest; /* oneDNN: of a task; of the last one */
+    int64_t next[3];                       /* oneDNN: bytes from task to task in a, b and c */
     size_t task_scratch;
     size_t scratch_bytes;
 } mf_product;
 
-void mf_product_plan(mf_product *p);
+/* False: there is no kernel for these dtypes, or in this size others are better. f32 to f32 and f64 to f64 there always is. */
+bool mf_product_plan(mf_product *p);
 
 /* Any thread; others help. scratch: p->scratch_bytes, 64-byte aligned. */
 void mf_product_run(const mf_product *p, const void *a, const void *b, void *c, char *scratch);

@@ -459,7 +459,7 @@ static bool build_conv(mf_dnnl_primitive *p, const mf_dnnl_conv *c)
 
 /* ---- matrix product ---- */
 
-static bool matrix_desc(const mf_dnnl_matmul *m, int64_t rows, int64_t columns, const int64_t *given, bool any, desc *out)
+static bool matrix_desc(const mf_dnnl_matmul *m, mf_dtype dtype, int64_t rows, int64_t columns, const int64_t *given, bool any, desc *out)
 {
     int64_t dims[MF_DNNL_BATCH + 2], dense[MF_DNNL_BATCH + 2], step = 1;
     int rank = m->batch_rank + 2;
@@ -483,7 +483,7 @@ static bool matrix_desc(const mf_dnnl_matmul *m, int64_t rows, int64_t columns, 
             return false;
         kept[i] = strides[i] ? strides[i] : 1;
     }
-    return make_desc(out, rank, dims, any ? NULL : kept, m->dtype);
+    return make_desc(out, rank, dims, any ? NULL : kept, dtype);
 }
 
 static bool make_matmul_desc(dnnl_primitive_desc_t *pd, desc *a, desc *b, desc *c)
@@ -499,8 +499,8 @@ static bool make_matmul_desc(dnnl_primitive_desc_t *pd, desc *a, desc *b, desc *
 
 static bool make_matrix_descs(const mf_dnnl_matmul *m, bool any, desc *a, desc *b, desc *c)
 {
-    return matrix_desc(m, m->m, m->k, m->a_strides, any, a) && matrix_desc(m, m->k, m->n, m->b_strides, any, b) &&
-           matrix_desc(m, m->m, m->n, m->c_strides, any, c);
+    return matrix_desc(m, m->dtype, m->m, m->k, m->a_strides, any, a) && matrix_desc(m, m->dtype, m->k, m->n, m->b_strides, any, b) &&
+           matrix_desc(m, m->result, m->m, m->n, m->c_strides, any, c);
 }
 
 static bool choose_matmul(mf_dnnl_primitive *p, const mf_dnnl_matmul *m, desc *a, desc *b, desc *c)
@@ -553,9 +553,9 @@ static void conv_key(int64_t *key, const mf_dnnl_conv *c)
 
 static void matmul_key(int64_t *key, const mf_dnnl_matmul *m)
 {
-    const int64_t head[] = { 2, m->dtype, m->batch_rank, m->m, m->n, m->k };
+    const int64_t head[] = { 2, m->dtype, m->result, m->batch_rank, m->m, m->n, m->k };
     const int64_t *strides[] = { m->a_strides, m->b_strides, m->c_strides };
-    int at = put(key, put(key, 0, head, 6), m->batch, m->batch_rank);
+    int at = put(key, put(key, 0, head, 7), m->batch, m->batch_rank);
     for (int i = 0; i < 3; i++)
         at = put(key, at, strides[i], 2 + m->batch_rank);
 }
@@ -620,7 +620,7 @@ const mf_dnnl_primitive *mf_dnnl_conv_create(const mf_dnnl_conv *conv)
 const mf_dnnl_primitive *mf_dnnl_matmul_create(const mf_dnnl_matmul *matmul)
 {
     int64_t key[KEY_WORDS] = { 0 };
-    if (!matmul_valid(matmul) || !mf_dnnl_supports(matmul->dtype))
+    if (!matmul_valid(matmul) || !mf_dnnl_supports(matmul->dtype) || !mf_dnnl_supports(matmul->result))
         return NULL;
     matmul_key(key, matmul);
     return create(key, (problem){ .matmul = matmul });

@@ -38,8 +38,8 @@ typedef struct mf_dnnl_conv {
 /* c[batch..., m, n] = sum_k a[batch..., m, k] b[batch..., k, n]. Strides count elements, {batch..., row, column}, so a
  * transposed operand swaps two numbers. All zero means dense row-major; a batch stride of 0 in a or b repeats it. */
 typedef struct mf_dnnl_matmul {
-    mf_dtype dtype; /* MF_F32 or MF_BF16 */
-    int batch_rank; /* 0 to 4 */
+    mf_dtype dtype, result; /* of a and b, of c: MF_F32 or MF_BF16; sums are f32 */
+    int batch_rank;         /* 0 to 4 */
     int64_t batch[MF_DNNL_BATCH], m, n, k;
     int64_t a_strides[MF_DNNL_BATCH + 2], b_strides[MF_DNNL_BATCH + 2], c_strides[MF_DNNL_BATCH + 2];
 } mf_dnnl_matmul;
