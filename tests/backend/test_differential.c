@@ -11,6 +11,8 @@
 #include "rewrite.h"
 #include "runtime/executable.h"
 
+#include <manyfold/function.h>
+
 #include <signal.h>
 #include <unistd.h>
 
@@ -353,4 +355,73 @@ TEST(native_agrees_with_the_reference)
     if (done >= 2000)
         check_ops();
     free(seen);
+}
+
+/* ------------------------------------------------------------------ loops in both tiers */
+
+static bool has_loop(const mf_program *p)
+{
+    bool has = false;
+    for (int i = 0; i < p->eqn_count && !has; i++) {
+        const mf_eqn *e = p->eqns[i];
+        has = e->op == &mf_op_while || e->op == &mf_op_scan;
+        for (int k = 0; k < mf_params_program_count(e->op, e->params); k++)
+            has = has || has_loop(*mf_params_program_at(e->op, e->params, k));
+    }
+    return has;
+}
+
+static bool same_bits(const mf_array *a, const mf_array *b)
+{
+    int size = mf_dtype_size(a->type->dtype);
+    bool real = mf_dtype_is_float(a->type->dtype);
+    for (int64_t i = 0; i < a->type->size; i++)
+        if (memcmp((char *)mf_array_data(a) + i * size, (char *)mf_array_data(b) + i * size, (size_t)size) != 0 &&
+            !(real && isnan(number(a, i)) && isnan(number(b, i))))
+            return false;
+    return true;
+}
+
+static void compare_tiers(uint64_t seed, const generated *g)
+{
+    trial t = { .g = g, .seed = seed };
+    mf_error_object *error = NULL;
+    mf_native_tiers = MF_TIERS_FIRST;
+    bool ran = run_inputs(&t, g->p, &mf_backend_native, t.single, &error);
+    mf_native_tiers = MF_TIERS_LOOPS;
+    ran = ran && run_inputs(&t, g->p, &mf_backend_native, t.native, &error);
+    if (!CHECK(ran))
+        CHECK_NOTE("MF_DIFF_SEED=%llu: %s", (unsigned long long)seed, mf_error_text(error));
+    for (int o = 0; ran && o < g->p->out_count; o++)
+        if (!CHECK(same_bits(t.single[o], t.native[o]))) {
+            mf_text text = { 0 };
+            mf_program_print(&text, g->p);
+            CHECK_NOTE("MF_DIFF_SEED=%llu MF_DIFF_COUNT=1: result %d differs between the tiers:\n%s", (unsigned long long)seed, o, text.at);
+            mf_text_free(&text);
+        }
+    mf_error_ignore(error);
+    drop_arrays(t.single, OUTS);
+    drop_arrays(t.native, OUTS);
+}
+
+TEST(loops_have_the_same_bits_in_both_tiers)
+{
+    const char *checked = getenv("MF_SANITIZE");
+    int64_t seed = setting("MF_DIFF_SEED", 1), count = setting("MF_DIFF_COUNT", checked && *checked ? 100 : 600), loops = 0;
+    int64_t before = mf_compiler_read().loops;
+    if (!mf_backend_find("native"))
+        SKIP("this machine cannot run the native engine");
+    for (int64_t i = 0; i < count && check_failures < 3; i++) {
+        generated g;
+        mf_error_object *error = NULL;
+        current = (uint64_t)(seed + i);
+        if (CHECK(generate_program(current, &g, &error)) && has_loop(g.p)) {
+            compare_tiers(current, &g);
+            loops++;
+        }
+        mf_error_ignore(error);
+        mf_drop(g.p);
+    }
+    mf_native_tiers = MF_TIERS_AS_ASKED;
+    printf("(%lld programs, %lld loops compiled) ", (long long)loops, (long long)(mf_compiler_read().loops - before));
 }

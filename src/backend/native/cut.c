@@ -22,6 +22,12 @@ static bool read_place(mf_build *b, mf_variable *v, mf_variable **root, place *p
     return true;
 }
 
+/* Byte of an element of a value of these dimensions, by its number row by row. */
+static int64_t byte_of(const mf_type *t, const int64_t *strides, int64_t element)
+{
+    return mf_place_in_copy(t->rank, t->dims, strides, element);
+}
+
 /* ------------------------------------------------------------------ concatenate */
 
 typedef struct join_step {
@@ -44,6 +50,27 @@ static mf_error_object *run_join(const mf_native_step *step, void *const *values
     return NULL;
 }
 
+static int64_t join_place(const mf_native_step *step, int operand, int64_t result, int64_t k)
+{
+    const join_step *s = (const join_step *)(const void *)step;
+    const mf_type *t = step->eqn->in[operand]->type, *to = step->eqn->out[0]->type;
+    int64_t axis = ((const mf_axis_params *)step->eqn->params)->axis, size = mf_dtype_size(t->dtype), inner = s->to[axis] / size;
+    int64_t row = result / inner % to->dims[axis] - s->offset[operand] / s->to[axis], outer = result / inner / to->dims[axis];
+    (void)k;
+    if (row < 0 || row >= t->dims[axis])
+        return -1;
+    int64_t own = (outer * t->dims[axis] + row) * inner + result % inner;
+    return (byte_of(t, s->from[operand].strides, own) + s->from[operand].offset) / size;
+}
+
+static void join_form(const mf_native_step *step, mf_form *f)
+{
+    f->kind = MF_FORM_MOVE;
+    f->count = step->eqn->out[0]->type->size;
+    f->dtype = step->eqn->out[0]->type->dtype;
+    f->place = join_place;
+}
+
 static void build_join(mf_build *b, const mf_eqn *e)
 {
     int64_t axis = ((const mf_axis_params *)e->params)->axis, at = 0;
@@ -64,6 +91,7 @@ static void build_join(mf_build *b, const mf_eqn *e)
             return;
     }
     s->step.run = run_join;
+    s->step.form = join_form;
     s->step.cost = 20 + (double)e->out[0]->type->bytes / 8;
     mf_build_step(b, &s->step, roots, e->in_count, e->out, 1);
 }
@@ -184,6 +212,26 @@ static mf_error_object *run_pad(const mf_native_step *step, void *const *values,
     return NULL;
 }
 
+static int64_t pad_place(const mf_native_step *step, int operand, int64_t result, int64_t k)
+{
+    const pad_step *s = (const pad_step *)(const void *)step;
+    int64_t bytes = 0;
+    (void)k;
+    for (int d = s->rank - 1; d >= 0 && operand == 0; result /= s->out[d--]) {
+        int64_t at = result % s->out[d] - s->low[d];
+        if (at < 0 || at % s->step_out[d] || at / s->step_out[d] >= s->in[d])
+            return -1;
+        bytes += at / s->step_out[d] * s->in_bytes[d];
+    }
+    return bytes / s->element;
+}
+
+static void pad_form(const mf_native_step *step, mf_form *f)
+{
+    join_form(step, f);
+    f->place = pad_place;
+}
+
 enum { PAD_PIECE = 1 << 17, PAD_PIECES_FROM = 1 << 19 }; /* bytes */
 
 static void build_pad(mf_build *b, const mf_eqn *e)
@@ -203,6 +251,7 @@ static void build_pad(mf_build *b, const mf_eqn *e)
     if (bytes >= PAD_PIECES_FROM)
         s->rows_a_task = s->out_bytes[0] >= PAD_PIECE ? 1 : PAD_PIECE / s->out_bytes[0];
     s->step.run = run_pad;
+    s->step.form = pad_form;
     s->step.cost = 20 + (double)bytes / 8;
     mf_build_step(b, &s->step, e->in, 2, e->out, 1);
 }
@@ -215,6 +264,7 @@ typedef struct window_step {
     int64_t window[MF_RANK]; /* strides of the window's own memory, or of where the update is read */
     int64_t offset;          /* of the update */
     mf_dtype start[MF_RANK];
+    int64_t worth[MF_RANK]; /* of a start, in elements */
 } window_step;
 
 /* Bytes from the operand's first element to the window's. */
@@ -255,6 +305,30 @@ static mf_error_object *run_update(const mf_native_step *step, void *const *valu
     return NULL;
 }
 
+static int64_t window_place(const mf_native_step *step, int operand, int64_t result, int64_t k)
+{
+    const window_step *s = (const window_step *)(const void *)step;
+    const mf_type *t = (s->step.overwrites ? step->eqn->in[1] : step->eqn->out[0])->type;
+    int64_t bytes = operand ? byte_of(t, s->window, result) + s->offset : byte_of(t, s->whole.strides, result) + s->whole.offset;
+    (void)k;
+    return bytes / mf_dtype_size(t->dtype);
+}
+
+static void window_form(const mf_native_step *step, mf_form *f)
+{
+    const window_step *s = (const window_step *)(const void *)step;
+    const mf_type *x = step->eqn->in[0]->type, *t = (s->step.overwrites ? step->eqn->in[1] : step->eqn->out[0])->type;
+    f->kind = s->step.overwrites ? MF_FORM_UPDATE : MF_FORM_SLICE;
+    f->type = x;
+    f->count = t->size;
+    f->dtype = t->dtype;
+    f->first_start = 1 + s->step.overwrites;
+    f->worth = s->worth;
+    f->place = window_place;
+    for (int i = 0; i < x->rank; i++)
+        f->most[i] = x->dims[i] - t->dims[i];
+}
+
 static void build_window(mf_build *b, const mf_eqn *e)
 {
     bool update = e->op == &mf_op_dynamic_update_slice;
@@ -280,6 +354,9 @@ static void build_window(mf_build *b, const mf_eqn *e)
         if (!read_place(b, e->in[0], &roots[0], &s->whole))
             return;
     }
+    for (int i = 0; i < e->in[0]->type->rank; i++)
+        s->worth[i] = s->whole.strides[i] / mf_dtype_size(e->in[0]->type->dtype);
+    s->step.form = window_form;
     s->step.run = update ? run_update : run_slice;
     s->step.cost = 20 + (double)e->out[0]->type->bytes / 8;
     mf_build_step(b, &s->step, roots, e->in_count, e->out, 1);

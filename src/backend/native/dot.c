@@ -244,6 +244,35 @@ static void plan_product(dot_step *s)
     mf_product_plan(&s->product);
 }
 
+/* Dimensions of the result, which is dense: the index along one is what its stride leaves of an element's number. */
+static int64_t index_along(int64_t element, int64_t stride, int64_t size) { return size > 1 ? element / stride % size : 0; }
+
+static int64_t place(const mf_native_step *step, int operand, int64_t result, int64_t k)
+{
+    const dot_step *s = (const dot_step *)(const void *)step;
+    const mf_product *p = &s->product;
+    const mf_gemm *g = &p->shape;
+    const side *x = operand ? &s->b : &s->a;
+    int64_t at = operand ? k * g->b[0] + index_along(result, g->c[1], g->n) * g->b[1]
+                         : k * g->a[1] + index_along(result, g->c[0], g->m) * g->a[0];
+    for (int i = 0; i < p->batch_rank; i++)
+        at += index_along(result, p->c_batch[i], p->batch[i]) * (operand ? p->b_batch[i] : p->a_batch[i]);
+    if (x->copy_rank)
+        at = mf_place_in_copy(x->copy_rank, x->copy_dims, x->from, at) / mf_dtype_size(x->root->type->dtype);
+    return at + x->layout.offset;
+}
+
+static void form_of(const mf_native_step *step, mf_form *f)
+{
+    const dot_step *s = (const dot_step *)(const void *)step;
+    f->kind = MF_FORM_PRODUCT;
+    f->dtype = s->product.dtype;
+    f->count = s->product.count * s->product.shape.m * s->product.shape.n;
+    f->length = s->product.shape.k;
+    f->lanes = s->product.shape.m == 1 || s->product.shape.n == 1 ? 16 : 1;
+    f->place = place;
+}
+
 bool mf_build_dot(mf_build *b, const mf_eqn *e)
 {
     if (!is_ours(e))
@@ -261,6 +290,7 @@ bool mf_build_dot(mf_build *b, const mf_eqn *e)
     plan_product(s);
     plan_scratch(s);
     s->step.run = run;
+    s->step.form = mf_product_is_ours(&s->product) ? form_of : NULL;
     s->step.cost = 20 + e->op->cost(e).flops / 40;
     mf_variable *in[2] = { s->a.root, s->b.root };
     mf_build_step(b, &s->step, in, 2, transposed ? transposed->out : e->out, 1);

@@ -599,6 +599,12 @@ static const mf_row_parts parts = {
 
 /* ------------------------------------------------------------------ the step */
 
+static void form_of(const mf_native_step *step, mf_form *f)
+{
+    f->kind = MF_FORM_GROUP;
+    f->group = &of(step)->plan;
+}
+
 /* Nanoseconds of a run by tiles, roughly. */
 static double tile_cost(const group_step *s)
 {
@@ -625,6 +631,7 @@ mf_native_step *mf_group_step(mf_build *b, mf_group *g)
     if (b->error || !make_tiles(b, s))
         return NULL;
     s->step.run = run_tiles;
+    s->step.form = form_of;
     s->step.cost = tile_cost(s);
     if (s->group.count == 1 && s->group.nodes[0].kind == MF_NODE_LOAD) {
         s->step.run = run_copy;

@@ -34,6 +34,7 @@ mf_ir_value mf_ir_math_f64(mf_ir *ir, const char *name, mf_ir_value x); /* llvm_
 bool mf_ir_has_math_f64(const char *name);
 /* r, but in the lanes of m what lanes(x, r, mask, lanes, function) makes of x and r in memory: llvm_math.c. */
 mf_ir_value mf_ir_rare(mf_ir *ir, mf_dtype dtype, uintptr_t lanes, mf_ir_value m, mf_ir_value x, mf_ir_value r, uintptr_t function);
+mf_ir_value mf_ir_convert(mf_ir *ir, mf_dtype from, mf_dtype to, mf_ir_value x); /* llvm_op.c */
 mf_ir_value mf_ir_widen(mf_ir *ir, mf_dtype from, mf_ir_value x);
 mf_ir_value mf_ir_narrow(mf_ir *ir, mf_dtype to, mf_ir_value x);
 
@@ -41,12 +42,44 @@ mf_ir_value mf_ir_narrow(mf_ir *ir, mf_dtype to, mf_ir_value x);
 mf_ir_value mf_ir_from_memory(mf_ir *ir, mf_dtype dtype, mf_ir_value vector);
 mf_ir_value mf_ir_spread(mf_ir *ir, const char *type, mf_ir_value scalar);
 mf_ir_value mf_ir_pointer(mf_ir *ir, mf_ir_value base, mf_dtype dtype, mf_ir_value index);
-void mf_ir_rare_room(mf_ir *ir, const mf_group *g, int width); /* in the entry block: for lanes that leave the polynomials' range */
+bool mf_ir_may_be_rare(const mf_group *g);  /* lanes may leave the polynomials' range */
+void mf_ir_rare_room(mf_ir *ir, int width); /* for them, in the entry block */
+/* llvm_vectors.c: memory and folding, in vectors of ir->width lanes of which the first `live` count; what is read beyond is 0. */
+mf_ir_value mf_ir_mask(mf_ir *ir, int live);
+mf_ir_value mf_ir_read(mf_ir *ir, mf_dtype dtype, mf_ir_value place, int live);
+void mf_ir_write(mf_ir *ir, mf_dtype dtype, mf_ir_value v, mf_ir_value place, int live);
+enum { MF_IR_LANES = 16 }; /* of a reduction, see kernels/reduce.inc */
+bool mf_ir_can_fold(int how, mf_dtype dtype);
+mf_ir_value mf_ir_identity(mf_ir *ir, int how, mf_dtype dtype);
+mf_ir_value mf_ir_join(mf_ir *ir, int how, mf_dtype dtype, int width, mf_ir_value a, mf_ir_value b);
+mf_ir_value mf_ir_fold_lanes(mf_ir *ir, int how, mf_dtype dtype, mf_ir_value v); /* MF_IR_LANES of them; a vector of one */
+
+/* llvm_vectors.c: n elements as vectors of at most 16 lanes, the last one filled up with copies of some of them or with 0. */
+typedef struct mf_ir_vectors {
+    mf_dtype dtype;
+    int64_t n;
+    int width, count;
+    mf_ir_value *at;
+} mf_ir_vectors;
+mf_ir_vectors mf_ir_vectors_new(mf_ir *ir, mf_dtype dtype, int64_t n);
+int mf_ir_live(const mf_ir_vectors *v, int i); /* how many lanes of vector i are elements */
+/* Elements index[0 .. n) of what lies at an address, of some in registers, of data that are known. */
+mf_ir_vectors mf_ir_gather(mf_ir *ir, mf_dtype dtype, mf_ir_value address, const int64_t *index, int64_t n);
+mf_ir_vectors mf_ir_pick(mf_ir *ir, const mf_ir_vectors *from, const int64_t *index, int64_t n);
+mf_ir_vectors mf_ir_literal(mf_ir *ir, mf_dtype dtype, const char *data, const int64_t *index, int64_t n);
+mf_ir_vectors mf_ir_gathered(mf_ir *ir, mf_dtype dtype, const mf_ir_value *each, int64_t n);      /* of vectors of one */
+void mf_ir_scatter(mf_ir *ir, const mf_ir_vectors *v, mf_ir_value address, const int64_t *index); /* to those places */
+/* v, but w's elements where index, by element of v, is not -1. */
+mf_ir_vectors mf_ir_blend(mf_ir *ir, const mf_ir_vectors *v, const mf_ir_vectors *w, const int64_t *index);
+mf_ir_value mf_ir_element(mf_ir *ir, mf_dtype dtype, const void *element); /* "float 0x..." */
+
 /* llvm_rows.c: the function @mf_loop of joined steps. */
 void mf_ir_rows(mf_ir *ir, const mf_rows_plan *plan);
 
 /* llvm_emit.c: the function @mf_loop of a plan as text. */
 void mf_ir_loops(mf_ir *ir, const mf_group_plan *plan);
+/* llvm_repeat.c: the same of a while or scan, all rounds of it. */
+void mf_ir_repeat(mf_ir *ir, const mf_loop_plan *plan);
 int mf_llvm_lanes(void); /* f32 lanes of a register here */
 /* llvm.c: machine code of the function @mf_loop in a text; NULL when it cannot be had. Loads libLLVM when it is first called. Any thread. */
 mf_loop_fn *mf_llvm_code(const char *text);

@@ -71,7 +71,7 @@ const char *mf_ir_memory(mf_dtype dtype)
 
 const char *mf_ir_scalar(mf_dtype dtype) { return dtype == MF_BOOL ? "i1" : mf_ir_memory(dtype); }
 
-static mf_ir_value element_text(mf_ir *ir, mf_dtype dtype, const void *element)
+mf_ir_value mf_ir_element(mf_ir *ir, mf_dtype dtype, const void *element)
 {
     if (dtype == MF_F32 || dtype == MF_F64) { /* a float's constant is written as the double of its value */
         double x = mf_load_f64(dtype, element);
@@ -89,7 +89,7 @@ static mf_ir_value element_text(mf_ir *ir, mf_dtype dtype, const void *element)
 
 mf_ir_value mf_ir_splat(mf_ir *ir, mf_dtype dtype, const void *element)
 {
-    mf_ir_value one = element_text(ir, dtype, element);
+    mf_ir_value one = mf_ir_element(ir, dtype, element);
     if (ir->width == 1)
         return mf_ir_format(ir, "<%s>", one);
     return mf_ir_format(ir, "splat (%s)", one);
@@ -332,7 +332,7 @@ static void emit_flat(nest *n, int width)
         emit_loop(n, 1, at, "%to");
 }
 
-static bool may_be_rare(const mf_group *g)
+bool mf_ir_may_be_rare(const mf_group *g)
 {
     for (int i = 0; i < g->count; i++)
         if (g->nodes[i].kind == MF_NODE_CALL && (g->nodes[i].dtype == MF_F32 || g->nodes[i].dtype == MF_F64) &&
@@ -341,10 +341,8 @@ static bool may_be_rare(const mf_group *g)
     return false;
 }
 
-void mf_ir_rare_room(mf_ir *ir, const mf_group *g, int width)
+void mf_ir_rare_room(mf_ir *ir, int width)
 {
-    if (!may_be_rare(g))
-        return;
     mf_ir_line(ir, "%%rare.x = alloca [%d x double]", width);
     mf_ir_line(ir, "%%rare.r = alloca [%d x double]", width);
     mf_ir_line(ir, "%%rare.m = alloca [%d x i8]", width);
@@ -369,7 +367,8 @@ void mf_ir_loops(mf_ir *ir, const mf_group_plan *plan)
     int width = choose_width(plan, n.inner_size);
     mf_text_add(&ir->text, "define void @mf_loop(ptr noalias %%in, ptr noalias %%out, i64 %%from, i64 %%to) #0 {\n");
     mf_ir_label(ir, "entry");
-    mf_ir_rare_room(ir, plan->group, width);
+    if (mf_ir_may_be_rare(plan->group))
+        mf_ir_rare_room(ir, width);
     emit_entry(&n);
     if (plan->rank > 1)
         emit_rows(&n, width);

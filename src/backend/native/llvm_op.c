@@ -27,14 +27,14 @@ static mf_ir_value to_bool(mf_ir *ir, mf_dtype from, mf_ir_value x)
                     x);
 }
 
-static mf_ir_value convert(mf_ir *ir, mf_dtype from, mf_dtype to, mf_ir_value x)
+mf_ir_value mf_ir_convert(mf_ir *ir, mf_dtype from, mf_dtype to, mf_ir_value x)
 {
     if (from == MF_F16 || from == MF_BF16)
-        return to == from ? x : convert(ir, MF_F32, to, mf_ir_widen(ir, from, x));
+        return to == from ? x : mf_ir_convert(ir, MF_F32, to, mf_ir_widen(ir, from, x));
     if (from == to)
         return x;
     if (to == MF_F16 || to == MF_BF16)
-        return mf_ir_narrow(ir, to, convert(ir, from, MF_F32, x));
+        return mf_ir_narrow(ir, to, mf_ir_convert(ir, from, MF_F32, x));
     if (to == MF_BOOL)
         return to_bool(ir, from, x);
     if (mf_dtype_is_float(from) && mf_dtype_is_float(to))
@@ -249,7 +249,7 @@ mf_ir_value mf_ir_node(mf_ir *ir, const mf_group *g, const mf_node *node, const 
     case MF_NODE_CONSTANT: made = mf_ir_splat(ir, node->dtype, &node->bits); break;
     case MF_NODE_CALL: made = call(ir, node, from, in[0], node->in_count > 1 ? in[1] : NULL); break;
     case MF_NODE_SELECT: made = choose(&t, in[0], in[2], in[1]); break;
-    case MF_NODE_CONVERT: made = convert(ir, from, node->dtype, in[0]); break;
+    case MF_NODE_CONVERT: made = mf_ir_convert(ir, from, node->dtype, in[0]); break;
     case MF_NODE_BITCAST: made = cast(ir, "bitcast", from, node->dtype, in[0]); break;
     default: break; /* loads are the loops' business */
     }

@@ -5,10 +5,9 @@
 #include "backend/native/kernels/kernels.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
-enum { LANES = 16, CHUNK = 4096, MOST_FOLDS = 8, AT_ONCE = 4 };
+enum { LANES = MF_IR_LANES, CHUNK = 4096, MOST_FOLDS = 8, AT_ONCE = 4 };
 
 typedef struct fold { /* a reduction of the phase at hand */
     int node;
@@ -38,43 +37,7 @@ static const mf_rows_node *at_of(const rows *r, int i) { return &r->plan->nodes[
 static mf_ir_value integer(mf_ir *ir, int64_t x) { return mf_ir_format(ir, "%" PRId64, x); }
 static mf_dtype computing(mf_dtype d) { return d == MF_F16 || d == MF_BF16 ? MF_F32 : d; }
 
-/* ------------------------------------------------------------------ joining two values */
-
-static bool can_fold(int how, mf_dtype dtype)
-{
-    (void)how;
-    return mf_dtype_is_float(dtype) || dtype == MF_I32 || dtype == MF_U32 || dtype == MF_I64 || dtype == MF_U64;
-}
-
-static mf_ir_value identity_of(mf_ir *ir, int how, mf_dtype dtype)
-{
-    _Alignas(8) unsigned char element[8] = { 0 };
-    bool least = how == MF_FOLD_MAX;
-    ir->width = LANES;
-    if (how == MF_FOLD_SUM || how == MF_FOLD_PROD)
-        mf_store_f64(dtype, element, how == MF_FOLD_PROD);
-    else if (mf_dtype_is_float(dtype))
-        mf_store_f64(dtype, element, least ? -(double)INFINITY : (double)INFINITY);
-    else
-        mf_store_i64(dtype, element,
-                     dtype == MF_I32   ? (least ? INT32_MIN : INT32_MAX)
-                     : dtype == MF_I64 ? (least ? INT64_MIN : INT64_MAX)
-                                       : (least ? 0 : -1));
-    return mf_ir_splat(ir, dtype, element);
-}
-
-static mf_ir_value join(mf_ir *ir, int how, mf_dtype dtype, int width, mf_ir_value a, mf_ir_value b)
-{
-    const char *s = mf_ir_scalar(dtype);
-    bool real = mf_dtype_is_float(dtype);
-    if (how == MF_FOLD_SUM || how == MF_FOLD_PROD)
-        return mf_ir_op(ir, "%s%s <%d x %s> %s, %s", real ? "f" : "", how == MF_FOLD_SUM ? "add" : "mul", width, s, a, b);
-    const char *name = real                        ? (how == MF_FOLD_MAX ? "maximum" : "minimum")
-                       : mf_dtype_is_signed(dtype) ? (how == MF_FOLD_MAX ? "smax" : "smin")
-                                                   : (how == MF_FOLD_MAX ? "umax" : "umin");
-    return mf_ir_op(ir, "call <%d x %s> @llvm.%s.v%d%s%d(<%d x %s> %s, <%d x %s> %s)", width, s, name, width, real ? "f" : "i",
-                    8 * mf_dtype_size(dtype), width, s, a, width, s, b);
-}
+/* ------------------------------------------------------------------ the greatest and the least */
 
 /* The greatest or least of f32 by one instruction of AVX-512. It passes over NaN, which llvm.maximum with its six instructions does not: lanes
  * that meet one are noted beside it, and are NaN in the end. */
@@ -119,67 +82,7 @@ static mf_ir_value with_nan(mf_ir *ir, const fold *d, mf_ir_value v)
     return mf_ir_op(ir, "select <16 x i1> %s, <16 x float> splat (float 0x7FF8000000000000), <16 x float> %s", d->nan, v);
 }
 
-static mf_ir_value half(mf_ir *ir, const char *type, int width, mf_ir_value v, int first)
-{
-    mf_text order = { 0 };
-    for (int k = 0; k < width / 2; k++)
-        mf_text_add(&order, "%si32 %d", k ? ", " : "", first + k);
-    mf_ir_value made = mf_ir_op(ir, "shufflevector <%d x %s> %s, <%d x %s> poison, <%d x i32> <%s>", width, type, v, width, type, width / 2,
-                                order.at ? order.at : "");
-    ir->failed |= order.failed;
-    mf_text_free(&order);
-    return made;
-}
-
-static mf_ir_value fold_lanes(mf_ir *ir, int how, mf_dtype dtype, mf_ir_value v)
-{
-    const char *s = mf_ir_scalar(dtype);
-    for (int width = LANES; width > 1; width /= 2) {
-        mf_ir_value low = half(ir, s, width, v, 0), high = half(ir, s, width, v, width / 2);
-        v = join(ir, how, dtype, width / 2, low, high);
-    }
-    return v;
-}
-
 /* ------------------------------------------------------------------ columns */
-
-static const char *mask_text(mf_ir *ir, int live)
-{
-    mf_text t = { 0 };
-    for (int k = 0; k < LANES; k++)
-        mf_text_add(&t, "%si1 %d", k ? ", " : "", k < live);
-    const char *made = mf_ir_format(ir, "<%s>", t.at ? t.at : "");
-    ir->failed |= t.failed;
-    mf_text_free(&t);
-    return made;
-}
-
-static const char *letter(mf_dtype dtype) { return dtype == MF_F32 || dtype == MF_F64 ? "f" : "i"; }
-
-static mf_ir_value read_columns(mf_ir *ir, mf_dtype dtype, mf_ir_value place, int live)
-{
-    const char *m = mf_ir_memory(dtype);
-    int size = mf_dtype_size(dtype);
-    mf_ir_value v = live == LANES ? mf_ir_op(ir, "load <%d x %s>, ptr %s, align %d", LANES, m, place, size)
-                                  : mf_ir_op(ir,
-                                             "call <%d x %s> @llvm.masked.load.v%d%s%d.p0(ptr %s, i32 %d, <%d x i1> %s, <%d x %s> "
-                                             "zeroinitializer)",
-                                             LANES, m, LANES, letter(dtype), 8 * size, place, size, LANES, mask_text(ir, live), LANES, m);
-    return mf_ir_from_memory(ir, dtype, v);
-}
-
-static void write_columns(mf_ir *ir, mf_dtype dtype, mf_ir_value v, mf_ir_value place, int live)
-{
-    const char *m = mf_ir_memory(dtype);
-    int size = mf_dtype_size(dtype);
-    if (dtype == MF_BOOL)
-        v = mf_ir_op(ir, "zext <%d x i1> %s to <%d x i8>", LANES, v, LANES);
-    if (live == LANES)
-        mf_ir_line(ir, "store <%d x %s> %s, ptr %s, align %d", LANES, m, v, place, size);
-    else
-        mf_ir_line(ir, "call void @llvm.masked.store.v%d%s%d.p0(<%d x %s> %s, ptr %s, i32 %d, <%d x i1> %s)", LANES, letter(dtype),
-                   8 * size, LANES, m, v, place, size, LANES, mask_text(ir, live));
-}
 
 static mf_ir_value result_place(rows *r, int i, mf_ir_value j)
 {
@@ -222,12 +125,12 @@ static mf_ir_value column_value(rows *r, int i, mf_ir_value j, int live)
     if (r->spread[i])
         return r->spread[i];
     if (mf_rows_keeps(r->plan, i, r->phase))
-        return read_columns(ir, x->dtype, result_place(r, i, j), live);
+        return mf_ir_read(ir, x->dtype, result_place(r, i, j), live);
     if (x->kind == MF_NODE_IOTA)
         return count_columns(r, i, j);
     if (x->kind == MF_NODE_LOAD) {
         mf_ir_value place = mf_ir_op(ir, "add i64 %s, %s", r->start[i], j);
-        return read_columns(ir, x->dtype, mf_ir_pointer(ir, r->pointer[at_of(r, i)->load], x->dtype, place), live);
+        return mf_ir_read(ir, x->dtype, mf_ir_pointer(ir, r->pointer[at_of(r, i)->load], x->dtype, place), live);
     }
     for (int k = 0; k < x->in_count; k++)
         in[k] = r->value[x->in[k]];
@@ -250,14 +153,14 @@ static void emit_columns(rows *r, mf_ir_value j, int live, int u)
             r->value[i] = column_value(r, i, j, live);
     for (int i = 0; i < r->plan->group.count; i++)
         if (written_now(r, i))
-            write_columns(ir, node_of(r, i)->dtype, r->value[i], result_place(r, i, j), live);
+            mf_ir_write(ir, node_of(r, i)->dtype, r->value[i], result_place(r, i, j), live);
     for (int f = 0; f < r->fold_count; f++) {
         fold *d = &r->folds[f];
         int of = node_of(r, d->node)->in[0], how = at_of(r, d->node)->fold, k = d->any_order ? u : 0;
         mf_dtype stored = node_of(r, of)->dtype;
         mf_ir_value v = stored == d->dtype ? r->value[of] : mf_ir_widen(ir, stored, r->value[of]);
-        mf_ir_value joined = d->by_range ? range(ir, how, d->lanes[k], v) : join(ir, how, d->dtype, LANES, d->lanes[k], v);
-        const char *s = mf_ir_scalar(d->dtype), *mask = live == LANES ? NULL : mask_text(ir, live);
+        mf_ir_value joined = d->by_range ? range(ir, how, d->lanes[k], v) : mf_ir_join(ir, how, d->dtype, LANES, d->lanes[k], v);
+        const char *s = mf_ir_scalar(d->dtype), *mask = live == LANES ? NULL : mf_ir_mask(ir, live);
         if (d->by_range)
             note_nan(ir, d, v, live, mask);
         d->lanes[k] = live == LANES ? joined
@@ -337,11 +240,11 @@ static void emit_chunk(rows *r, int64_t from, int64_t to)
         fold *d = &r->folds[f];
         int how = at_of(r, d->node)->fold;
         for (int u = 1; u < chains(r, d); u++)
-            d->lanes[0] = join(r->ir, how, d->dtype, LANES, d->lanes[0], d->lanes[u]);
+            d->lanes[0] = mf_ir_join(r->ir, how, d->dtype, LANES, d->lanes[0], d->lanes[u]);
         note_pending(r->ir, d);
         if (d->by_range)
             d->lanes[0] = with_nan(r->ir, d, d->lanes[0]);
-        d->lanes[0] = fold_lanes(r->ir, how, d->dtype, d->lanes[0]);
+        d->lanes[0] = mf_ir_fold_lanes(r->ir, how, d->dtype, d->lanes[0]);
     }
 }
 
@@ -358,15 +261,18 @@ static void find_needed(rows *r)
             continue;
         int how = plan->nodes[i].fold;
         mf_dtype dtype = plan->group.nodes[i].dtype;
-        if (r->fold_count == MOST_FOLDS || !can_fold(how, dtype)) {
+        if (r->fold_count == MOST_FOLDS || !mf_ir_can_fold(how, dtype)) {
             r->ir->failed = true;
             return;
         }
         dtype = computing(dtype);
+        r->ir->width = LANES;
         bool any_order = how == MF_FOLD_MAX || how == MF_FOLD_MIN || !mf_dtype_is_float(dtype);
-        r->folds[r->fold_count++] = (fold){
-            .node = i, .dtype = dtype, .any_order = any_order, .by_range = has_range(how, dtype), .identity = identity_of(r->ir, how, dtype)
-        };
+        r->folds[r->fold_count++] = (fold){ .node = i,
+                                            .dtype = dtype,
+                                            .any_order = any_order,
+                                            .by_range = has_range(how, dtype),
+                                            .identity = mf_ir_identity(r->ir, how, dtype) };
         r->needed[plan->group.nodes[i].in[0]] = true;
     }
     for (int i = plan->group.count - 1; i >= 0; i--)
@@ -452,7 +358,7 @@ static mf_ir_value join_chunks(rows *r, const fold *d, mf_ir_value *parts, int64
     int how = at_of(r, d->node)->fold;
     for (; count > 1; count = (count + 1) / 2)
         for (int64_t i = 0; i < count; i += 2)
-            parts[i / 2] = i + 1 < count ? join(r->ir, how, d->dtype, 1, parts[i], parts[i + 1]) : parts[i];
+            parts[i / 2] = i + 1 < count ? mf_ir_join(r->ir, how, d->dtype, 1, parts[i], parts[i + 1]) : parts[i];
     return parts[0];
 }
 
@@ -530,7 +436,8 @@ void mf_ir_rows(mf_ir *ir, const mf_rows_plan *plan)
     }
     mf_text_add(&ir->text, "define void @mf_loop(ptr noalias %%in, ptr noalias %%buffers, i64 %%from, i64 %%to) #0 {\n");
     mf_ir_label(ir, "entry");
-    mf_ir_rare_room(ir, &plan->group, LANES);
+    if (mf_ir_may_be_rare(&plan->group))
+        mf_ir_rare_room(ir, LANES);
     emit_pointers(&r);
     mf_ir_line(ir, "br label %%rows");
     mf_ir_label(ir, "rows");

@@ -1,5 +1,6 @@
 /* while and scan over small values as one step: condition and body are kernels of their own, whose values are placed once for the even
  * and once for the odd iterations, so an iteration is nothing but their steps. What is carried lies in two places by turns.
+ * The second tier is all of it as one function (llvm_repeat.c), to which a run goes over between two iterations.
  * Invariant: every variable inside is small, so that copying what a body hands on unchanged costs little; a loop over large values is
  * left to the runtime, which moves memory along instead. */
 #include "backend/native/native.h"
@@ -7,7 +8,9 @@
 
 #include <string.h>
 
-enum { SMALL_BYTES = 4096, MOST_EQUATIONS = 256 };
+/* LOOK: iterations after which a run looks whether there is a second tier. SOON: nanoseconds of a run that are worth its compilation if the
+ * program runs a few times. */
+enum { SMALL_BYTES = 4096, MOST_EQUATIONS = 256, LOOK = 64, SOON = 100000 };
 
 typedef struct moving { /* a value of the body that lies elsewhere in every iteration */
     int value;
@@ -16,10 +19,7 @@ typedef struct moving { /* a value of the body that lies elsewhere in every iter
 
 typedef struct loop_step {
     mf_native_step step;
-    mf_native_kernel *cond, *body; /* cond NULL: a scan */
-    int cond_consts, body_consts, carry;
-    int64_t length;  /* of a scan */
-    bool reverse;    /* of a scan */
+    mf_loop_plan plan;
     int64_t *offset; /* by carry, and one more: the size of each of the two places */
     int moving_count;
     moving *moving;
@@ -77,133 +77,204 @@ static void place_cond(turns *t, int turn, const void **in)
 {
     const loop_step *s = t->s;
     void *out[1] = { t->flag };
-    for (int i = 0; i < s->cond_consts; i++)
+    for (int i = 0; i < s->plan.cond_consts; i++)
         in[i] = mf_step_in(&s->step, t->values, i);
-    for (int i = 0; i < s->carry; i++)
-        in[s->cond_consts + i] = t->carry[turn] + s->offset[i];
-    mf_native_find_values(s->cond, in, out, t->cond_scratch, t->cond[turn]);
+    for (int i = 0; i < s->plan.carry; i++)
+        in[s->plan.cond_consts + i] = t->carry[turn] + s->offset[i];
+    mf_native_find_values(s->plan.cond, in, out, t->cond_scratch, t->cond[turn]);
 }
 
 /* The turn's first iteration is number `turn`. */
 static void place_body(turns *t, int turn, const void **in, void **out)
 {
     const loop_step *s = t->s;
-    const mf_program *p = s->body->program;
-    int first = s->body_consts + s->carry;
-    for (int i = 0; i < s->body_consts; i++)
-        in[i] = mf_step_in(&s->step, t->values, s->cond_consts + i);
-    for (int i = 0; i < s->carry; i++) {
-        in[s->body_consts + i] = t->carry[turn] + s->offset[i];
+    const mf_program *p = s->plan.body->program;
+    int first = s->plan.body_consts + s->plan.carry;
+    for (int i = 0; i < s->plan.body_consts; i++)
+        in[i] = mf_step_in(&s->step, t->values, s->plan.cond_consts + i);
+    for (int i = 0; i < s->plan.carry; i++) {
+        in[s->plan.body_consts + i] = t->carry[turn] + s->offset[i];
         out[i] = t->carry[1 - turn] + s->offset[i];
     }
-    int64_t index = turn < s->length ? s->reverse ? s->length - 1 - turn : turn : 0;
+    int64_t index = turn < s->plan.length ? s->plan.reverse ? s->plan.length - 1 - turn : turn : 0;
     for (int i = first; i < p->in_count; i++)
         in[i] = mf_step_in(&s->step, t->values, i) + index * p->in[i]->type->bytes;
-    for (int o = s->carry; o < p->out_count; o++)
+    for (int o = s->plan.carry; o < p->out_count; o++)
         out[o] = mf_step_out(&s->step, t->values, o) + index * p->out[o]->type->bytes;
-    mf_native_find_values(s->body, in, out, t->body_scratch, t->body[turn]);
+    mf_native_find_values(s->plan.body, in, out, t->body_scratch, t->body[turn]);
 }
 
 static void lay_out(turns *t, char *room)
 {
     const loop_step *s = t->s;
-    size_t carry_bytes = (size_t)s->offset[s->carry], places = (size_t)s->places * sizeof(void *);
+    size_t carry_bytes = (size_t)s->offset[s->plan.carry], places = (size_t)s->places * sizeof(void *);
     t->flag = take(&room, sizeof(int64_t));
     for (int turn = 0; turn < 2; turn++) {
         t->carry[turn] = take(&room, carry_bytes);
-        t->body[turn] = (void **)(void *)take(&room, value_bytes(s->body));
-        if (s->cond)
-            t->cond[turn] = (void **)(void *)take(&room, value_bytes(s->cond));
+        t->body[turn] = (void **)(void *)take(&room, value_bytes(s->plan.body));
+        if (s->plan.cond)
+            t->cond[turn] = (void **)(void *)take(&room, value_bytes(s->plan.cond));
     }
     const void **in = (const void **)(void *)take(&room, places);
     void **out = (void **)(void *)take(&room, places);
-    t->body_scratch = take(&room, s->body->kernel.scratch_bytes);
+    t->body_scratch = take(&room, s->plan.body->kernel.scratch_bytes);
     t->cond_scratch = room;
     for (int turn = 0; turn < 2; turn++) {
         place_body(t, turn, in, out);
-        if (s->cond)
+        if (s->plan.cond)
             place_cond(t, turn, in);
     }
 }
 
+static size_t pointer_bytes(const mf_native_step *step) { return aligned(sizeof(void *) * (size_t)(step->in_count + step->out_count)); }
+
 static size_t room_bytes(const loop_step *s)
 {
-    size_t bytes = 2 * (aligned((size_t)s->offset[s->carry]) + aligned(value_bytes(s->body)) + aligned((size_t)s->places * sizeof(void *)));
-    if (s->cond)
-        bytes += 2 * aligned(value_bytes(s->cond)) + aligned(s->cond->kernel.scratch_bytes);
-    return bytes + 64 + aligned(s->body->kernel.scratch_bytes);
+    size_t bytes = 2 * (aligned((size_t)s->offset[s->plan.carry]) + aligned(value_bytes(s->plan.body)) +
+                        aligned((size_t)s->places * sizeof(void *)));
+    if (s->plan.cond)
+        bytes += 2 * aligned(value_bytes(s->plan.cond)) + aligned(s->plan.cond->kernel.scratch_bytes);
+    return bytes + 64 + aligned(s->plan.body->kernel.scratch_bytes);
 }
 
-/* Both give the turn whose place holds the carry in the end. */
-static mf_error_object *repeat_while(turns *t, int *last)
+static bool goes_on(const turns *t, int64_t done, int turn, mf_error_object **error)
 {
-    const loop_step *s = t->s;
-    mf_dtype dtype = s->cond->program->out[0]->type->dtype;
-    for (int turn = 0;; turn = 1 - turn) {
-        mf_error_object *error = mf_native_run_steps(s->cond, t->cond[turn], t->cond_scratch);
-        *last = turn;
-        if (error || !mf_load_i64(dtype, t->flag))
-            return error;
-        error = mf_native_run_steps(s->body, t->body[turn], t->body_scratch);
-        if (error)
-            return error;
-    }
+    const mf_native_kernel *cond = t->s->plan.cond;
+    if (!cond)
+        return done < t->s->plan.length;
+    *error = mf_native_run_steps(cond, t->cond[turn], t->cond_scratch);
+    return !*error && mf_load_i64(cond->program->out[0]->type->dtype, t->flag);
 }
 
-static mf_error_object *repeat_scan(turns *t, int *last)
+/* Iterations until there are no more, or a second tier. Gives how many; their number's last bit says in which place the carry is. */
+static int64_t repeat(turns *t, mf_error_object **error)
 {
     const loop_step *s = t->s;
-    mf_error_object *error = NULL;
-    int turn = 0;
-    for (int64_t i = 0; i < s->length && !error; i++, turn = 1 - turn) {
+    int64_t done = 0;
+    for (int turn = 0; goes_on(t, done, turn, error); turn = 1 - turn) {
         void **values = t->body[turn];
-        error = mf_native_run_steps(s->body, values, t->body_scratch);
-        for (int k = 0; k < s->moving_count && i + 2 < s->length; k++)
+        *error = mf_native_run_steps(s->plan.body, values, t->body_scratch);
+        if (*error)
+            break;
+        for (int k = 0; k < s->moving_count && done + 2 < s->plan.length; k++)
             values[s->moving[k].value] = (char *)values[s->moving[k].value] + s->moving[k].bytes;
+        if (++done % LOOK == 0 && s->step.up) {
+            mf_tier_up_count(s->step.up, LOOK, 1);
+            if (mf_tier_up_loop(s->step.up))
+                return done;
+        }
     }
-    *last = turn;
-    return error;
+    if (s->step.up)
+        mf_tier_up_count(s->step.up, done % LOOK, 1);
+    return done;
+}
+
+/* What the step's operands and results are to the second tier; the carry comes from this place, or the operands. */
+static void run_compiled(const loop_step *s, mf_loop_fn *loop, void *const *values, const char *carry, int64_t from, char *room)
+{
+    void **in = (void **)(void *)room, **out = in + s->step.in_count;
+    int first = s->plan.cond_consts + s->plan.body_consts;
+    for (int i = 0; i < s->step.in_count; i++)
+        in[i] = values[s->step.in[i]];
+    for (int i = 0; i < s->plan.carry && carry; i++)
+        in[first + i] = (char *)(uintptr_t)carry + s->offset[i];
+    for (int o = 0; o < s->step.out_count; o++)
+        out[o] = values[s->step.out[o]];
+    loop(in, out, from, s->plan.length);
 }
 
 static mf_error_object *run(const mf_native_step *step, void *const *values, char *scratch)
 {
     const loop_step *s = (const loop_step *)(const void *)step;
-    const mf_program *p = s->body->program;
+    const mf_program *p = s->plan.body->program;
+    mf_loop_fn *loop = step->up ? mf_tier_up_loop(step->up) : NULL;
+    mf_error_object *error = NULL;
+    char *pointers = scratch + step->scratch_offset;
+    if (loop) {
+        run_compiled(s, loop, values, NULL, 0, pointers);
+        return NULL;
+    }
     turns t = { .s = s, .values = values };
-    int last = 0;
-    lay_out(&t, scratch + step->scratch_offset);
-    for (int i = 0; i < s->carry; i++)
-        memcpy(t.carry[0] + s->offset[i], mf_step_in(step, values, s->cond_consts + s->body_consts + i), (size_t)p->out[i]->type->bytes);
-    mf_error_object *error = s->cond ? repeat_while(&t, &last) : repeat_scan(&t, &last);
-    for (int i = 0; i < s->carry && !error; i++)
-        memcpy(mf_step_out(step, values, i), t.carry[last] + s->offset[i], (size_t)p->out[i]->type->bytes);
+    lay_out(&t, pointers + pointer_bytes(step));
+    for (int i = 0; i < s->plan.carry; i++)
+        memcpy(t.carry[0] + s->offset[i], mf_step_in(step, values, s->plan.cond_consts + s->plan.body_consts + i),
+               (size_t)p->out[i]->type->bytes);
+    int64_t done = repeat(&t, &error);
+    loop = step->up && !error ? mf_tier_up_loop(step->up) : NULL;
+    if (loop) {
+        run_compiled(s, loop, values, t.carry[done % 2], done, pointers);
+        return NULL;
+    }
+    for (int i = 0; i < s->plan.carry && !error; i++)
+        memcpy(mf_step_out(step, values, i), t.carry[done % 2] + s->offset[i], (size_t)p->out[i]->type->bytes);
     return error;
+}
+
+/* ------------------------------------------------------------------ the second tier */
+
+static bool has_text(const mf_loop_plan *plan);
+
+static bool kernel_has_text(const mf_native_kernel *k)
+{
+    for (int i = 0; i < k->plan.step_count; i++) {
+        mf_form f = { 0 };
+        if (!k->plan.steps[i]->form)
+            return false;
+        k->plan.steps[i]->form(k->plan.steps[i], &f);
+        if (f.kind == MF_FORM_GROUP ? !mf_llvm_can(f.group->group) : f.kind == MF_FORM_LOOP && !has_text(f.loop))
+            return false;
+    }
+    return true;
+}
+
+static bool has_text(const mf_loop_plan *plan) { return (!plan->cond || kernel_has_text(plan->cond)) && kernel_has_text(plan->body); }
+
+static void form_of(const mf_native_step *step, mf_form *f)
+{
+    f->kind = MF_FORM_LOOP;
+    f->loop = &((const loop_step *)(const void *)step)->plan;
+}
+
+static bool write_loop(const void *plan, mf_loop_text *t) { return mf_loop_write_repeat(plan, t); }
+static void end_tiers(mf_native_step *step) { mf_tier_up_end(step->up); }
+
+static void add_second_tier(mf_build *b, loop_step *s, double turn)
+{
+    mf_tier_up_hints hints = { turn, s->plan.cond || s->plan.length > 1, s->step.cost >= SOON };
+    if (!mf_tier_up_wanted(hints) || !has_text(&s->plan))
+        return;
+    mf_tier_up *up = mf_build_get(b, 1, sizeof *up);
+    if (!up || !mf_tier_up_begin(up, write_loop, &s->plan, hints))
+        return;
+    s->step.up = up;
+    s->step.destroy = end_tiers;
+    s->step.cost /= mf_tier_up_loop(up) ? 10 : 1;
 }
 
 /* ------------------------------------------------------------------ compilation */
 
 static void find_moving(mf_build *b, loop_step *s)
 {
-    const mf_program *p = s->body->program;
-    int first = s->body_consts + s->carry;
-    s->moving = mf_build_get(b, (size_t)s->body->plan.value_count, sizeof *s->moving);
-    for (int i = 0; i < s->body->plan.value_count && !b->error && !s->cond; i++) {
-        const mf_native_value *v = &s->body->plan.values[i];
+    const mf_program *p = s->plan.body->program;
+    int first = s->plan.body_consts + s->plan.carry;
+    s->moving = mf_build_get(b, (size_t)s->plan.body->plan.value_count, sizeof *s->moving);
+    for (int i = 0; i < s->plan.body->plan.value_count && !b->error && !s->plan.cond; i++) {
+        const mf_native_value *v = &s->plan.body->plan.values[i];
         int64_t bytes = 0;
         if (v->place == MF_PLACE_INPUT && v->index >= first)
             bytes = p->in[v->index]->type->bytes;
-        else if (v->place == MF_PLACE_OUTPUT && v->index >= s->carry)
+        else if (v->place == MF_PLACE_OUTPUT && v->index >= s->plan.carry)
             bytes = p->out[v->index]->type->bytes;
         if (bytes)
-            s->moving[s->moving_count++] = (moving){ i, s->reverse ? -2 * bytes : 2 * bytes };
+            s->moving[s->moving_count++] = (moving){ i, s->plan.reverse ? -2 * bytes : 2 * bytes };
     }
 }
 
 static void place_carry(mf_build *b, loop_step *s)
 {
-    s->offset = mf_build_get(b, (size_t)s->carry + 1, sizeof *s->offset);
-    for (int i = 0; i < s->carry && !b->error; i++)
-        s->offset[i + 1] = s->offset[i] + (int64_t)aligned((size_t)s->body->program->out[i]->type->bytes);
+    s->offset = mf_build_get(b, (size_t)s->plan.carry + 1, sizeof *s->offset);
+    for (int i = 0; i < s->plan.carry && !b->error; i++)
+        s->offset[i + 1] = s->offset[i] + (int64_t)aligned((size_t)s->plan.body->program->out[i]->type->bytes);
 }
 
 static void compile_programs(mf_build *b, loop_step *s, const mf_eqn *e)
@@ -212,14 +283,14 @@ static void compile_programs(mf_build *b, loop_step *s, const mf_eqn *e)
     const mf_scan_params *n = e->params;
     bool scan = e->op == &mf_op_scan;
     if (!scan)
-        s->cond = mf_native_compile_inner(b, w->cond);
+        s->plan.cond = mf_native_compile_inner(b, w->cond);
     if (!b->error)
-        s->body = mf_native_compile_inner(b, scan ? n->body : w->body);
-    s->cond_consts = scan ? 0 : (int)w->cond_consts;
-    s->body_consts = scan ? (int)n->consts : (int)w->body_consts;
-    s->carry = scan ? (int)n->carry : e->out_count;
-    s->length = scan ? n->length : 0;
-    s->reverse = scan && n->reverse;
+        s->plan.body = mf_native_compile_inner(b, scan ? n->body : w->body);
+    s->plan.cond_consts = scan ? 0 : (int)w->cond_consts;
+    s->plan.body_consts = scan ? (int)n->consts : (int)w->body_consts;
+    s->plan.carry = scan ? (int)n->carry : e->out_count;
+    s->plan.length = scan ? n->length : 0;
+    s->plan.reverse = scan && n->reverse;
 }
 
 bool mf_build_loop(mf_build *b, const mf_eqn *e)
@@ -236,13 +307,17 @@ bool mf_build_loop(mf_build *b, const mf_eqn *e)
         find_moving(b, s);
     if (b->error)
         return true;
-    int most = s->body->program->in_count, out = s->body->program->out_count;
-    most = s->cond && s->cond->program->in_count > most ? s->cond->program->in_count : most;
+    int most = s->plan.body->program->in_count, out = s->plan.body->program->out_count;
+    most = s->plan.cond && s->plan.cond->program->in_count > most ? s->plan.cond->program->in_count : most;
     s->places = most > out ? most : out;
-    s->step.scratch_bytes = room_bytes(s);
+    s->step.in_count = e->in_count;
+    s->step.out_count = e->out_count;
+    s->step.scratch_bytes = pointer_bytes(&s->step) + room_bytes(s);
     s->step.run = run;
-    double turn = s->body->kernel.cost + (s->cond ? s->cond->kernel.cost : 0) + 20;
-    s->step.cost = (s->cond ? 1000 : (double)s->length) * turn; /* nobody knows how often a while turns */
+    s->step.form = form_of;
+    double turn = s->plan.body->kernel.cost + (s->plan.cond ? s->plan.cond->kernel.cost : 0) + 20;
+    s->step.cost = (s->plan.cond ? 1000 : (double)s->plan.length) * turn; /* nobody knows how often a while turns */
+    add_second_tier(b, s, turn);
     mf_build_step(b, &s->step, e->in, e->in_count, e->out, e->out_count);
     return true;
 }

@@ -47,23 +47,19 @@ static bool take(mf_loop_text *t, mf_ir *ir)
     return t->text.at != NULL;
 }
 
-bool mf_loop_write(const mf_group_plan *plan, mf_loop_text *t)
-{
-    mf_arena strings = { 0 };
-    mf_ir ir = { .strings = &strings };
-    mf_ir_loops(&ir, plan);
-    mf_arena_free(&strings);
-    return take(t, &ir);
-}
-
-bool mf_loop_write_rows(const mf_rows_plan *plan, mf_loop_text *t)
-{
-    mf_arena strings = { 0 };
-    mf_ir ir = { .strings = &strings };
-    mf_ir_rows(&ir, plan);
-    mf_arena_free(&strings);
-    return take(t, &ir);
-}
+#define WRITER(name, plan_type, emit)                 \
+    bool name(const plan_type *plan, mf_loop_text *t) \
+    {                                                 \
+        mf_arena strings = { 0 };                     \
+        mf_ir ir = { .strings = &strings };           \
+        emit(&ir, plan);                              \
+        mf_arena_free(&strings);                      \
+        return take(t, &ir);                          \
+    }
+WRITER(mf_loop_write, mf_group_plan, mf_ir_loops)
+WRITER(mf_loop_write_rows, mf_rows_plan, mf_ir_rows)
+WRITER(mf_loop_write_repeat, mf_loop_plan, mf_ir_repeat)
+#undef WRITER
 
 static bool find(const mf_loop_text *t, mf_loop_fn **run)
 {

@@ -158,6 +158,12 @@ static mf_error_object *run_copy(const mf_native_step *s, void *const *values, c
     return NULL;
 }
 
+static void copy_form(const mf_native_step *s, mf_form *f)
+{
+    f->kind = MF_FORM_COPY;
+    f->type = (const mf_type *)(const void *)s->eqn;
+}
+
 /* Result o is also something else: it is copied at the end. */
 static void copy_result(placing *p, int o)
 {
@@ -170,6 +176,7 @@ static void copy_result(placing *p, int o)
     names[0] = program->out[o]->id;
     names[1] = made;
     s->run = run_copy;
+    s->form = copy_form;
     s->in = names;
     s->out = names + 1;
     s->in_count = s->out_count = 1;

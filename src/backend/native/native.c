@@ -12,13 +12,13 @@ void mf_native_parallel(int64_t count, void (*fn)(void *context, int64_t index),
 
 static void destroy_kernel(mf_native_kernel *k)
 {
-    for (mf_native_kernel *inner = k->inner, *next; inner; inner = next) {
-        next = inner->next;
-        destroy_kernel(inner);
-    }
     for (int i = 0; i < k->plan.step_count; i++)
         if (k->plan.steps[i]->destroy)
             k->plan.steps[i]->destroy(k->plan.steps[i]);
+    for (mf_native_kernel *inner = k->inner, *next; inner; inner = next) { /* a step's second tier reads them until it ends */
+        next = inner->next;
+        destroy_kernel(inner);
+    }
     for (int i = 0; i < k->plan.array_count; i++)
         mf_drop(k->plan.arrays[i]);
     mf_drop(k->program);

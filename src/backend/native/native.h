@@ -36,12 +36,39 @@ typedef struct mf_row_parts {
     int64_t block_bytes; /* of a step that works long on a row: how much of the rows may be at hand; 0: little */
 } mf_row_parts;
 
+/* What a step computes, for llvm_repeat.c, which makes one function of a loop and all steps in it. Elements are counted from where a value
+ * begins in its memory; `place` says which one of an operand goes into an element of the result. */
+typedef enum mf_form_kind {
+    MF_FORM_GROUP,
+    MF_FORM_COPY,    /* the operand, of this type */
+    MF_FORM_FOLD,    /* place(s, 0, result, k) for k < length, in the order of kernels/reduce.inc */
+    MF_FORM_PRODUCT, /* place(s, operand, result, k): sums of products in 16 lanes or in one */
+    MF_FORM_MOVE,    /* place(s, operand, result, 0), or -1: it comes of another one, the last one that has a place for it */
+    MF_FORM_SLICE,   /* place(s, 0, result, 0) behind where the starts say */
+    MF_FORM_UPDATE,  /* operand 0, but place(s, 1, k, 0) at place(s, 0, k, 0) behind where the starts say */
+    MF_FORM_LOOP
+} mf_form_kind;
+typedef struct mf_form {
+    mf_form_kind kind;
+    const struct mf_group_plan *group;
+    const struct mf_loop_plan *loop;
+    const mf_type *type;
+    int fold, lanes;
+    mf_dtype dtype;        /* in which products are computed */
+    int64_t count, length; /* of results; of what each is made of. Update: of the update's elements */
+    int first_start;       /* operands from here on are starts, one a dimension of operand 0 */
+    const int64_t *worth;  /* by dimension: how many elements of operand 0 a start is worth */
+    int64_t most[MF_RANK]; /* the greatest start */
+    int64_t (*place)(const mf_native_step *s, int operand, int64_t result, int64_t k);
+} mf_form;
+
 struct mf_native_step {
     mf_error_object *(*run)(const mf_native_step *s, void *const *values, char *scratch);
     void (*destroy)(mf_native_step *s); /* gives up what it holds beside itself; may be NULL. The memory is the kernel's arena */
     const mf_eqn *eqn;                  /* the one it stands for, or NULL */
     const mf_row_parts *parts;          /* NULL: it runs as a whole only */
-    bool flat;                          /* parts->run takes any number of "rows": all that it makes and reads, once more behind it */
+    void (*form)(const mf_native_step *s, mf_form *f); /* f is zero; NULL: a loop around it is not compiled */
+    bool flat; /* parts->run takes any number of "rows": all that it makes and reads, once more behind it */
     int in_count, out_count;
     int *in, *out;  /* values */
     int prepared;   /* the value that parts->prepare fills */
@@ -273,6 +300,14 @@ void mf_native_all_reduce(mf_reducer how, mf_dtype dtype, const void *const *in,
 /* copy.c: as mf_copy_strided, helped by idle workers; at most MF_FACTORS axes. mf_native_move: bytes that lie together or are in place. */
 void mf_native_copy(int rank, const int64_t *dims, int element, void *out, const int64_t *to, const void *in, const int64_t *from);
 void mf_native_move(void *out, const void *in, int64_t bytes);
+/* Where element number i of a copy, row by row, comes from: bytes, as `from` has them. */
+static inline int64_t mf_place_in_copy(int rank, const int64_t *dims, const int64_t *from, int64_t i)
+{
+    int64_t bytes = 0;
+    for (int d = rank - 1; d >= 0; i /= dims[d--])
+        bytes += i % dims[d] * from[d];
+    return bytes;
+}
 void mf_native_fill(void *out, int64_t count, int element, const void *value);
 
 void mf_native_convert(mf_dtype to, void *out, mf_dtype from, const void *in, int64_t count); /* dtypes that have a tile kernel */
@@ -364,5 +399,12 @@ static inline mf_error_object *mf_native_run_steps(const mf_native_kernel *k, vo
 
 /* loop.c: loops over small values run as steps; others are the runtime's. */
 bool mf_native_takes_loop(const mf_eqn *e);
+typedef struct mf_loop_plan {
+    const mf_native_kernel *cond, *body; /* cond NULL: a scan */
+    int cond_consts, body_consts, carry;
+    int64_t length; /* of a scan */
+    bool reverse;   /* of a scan */
+} mf_loop_plan;
+bool mf_loop_write_repeat(const mf_loop_plan *plan, mf_loop_text *t); /* loops.c; runs the rounds [from, to) of a scan */
 
 #endif

@@ -268,6 +268,8 @@ bool mf_product_plan(mf_product *p)
     return true;
 }
 
+bool mf_product_is_ours(const mf_product *p) { return p->task != run_dnnl; }
+
 void mf_product_run(const mf_product *p, const void *a, const void *b, void *c, char *scratch)
 {
     job j = { p, a, b, c, scratch, NULL };

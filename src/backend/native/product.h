@@ -31,6 +31,7 @@ typedef struct mf_product { /* what it is: filled in by the user */
 
 /* False: there is no kernel for these dtypes, or in this size others are better. f32 to f32 and f64 to f64 there always is. */
 bool mf_product_plan(mf_product *p);
+bool mf_product_is_ours(const mf_product *p); /* by our own kernels, in whose order; not oneDNN's */
 
 /* Any thread; others help. scratch: p->scratch_bytes, 64-byte aligned. */
 void mf_product_run(const mf_product *p, const void *a, const void *b, void *c, char *scratch);

@@ -139,6 +139,25 @@ static const mf_row_parts parts = {
 
 /* ------------------------------------------------------------------ the step */
 
+static int64_t place(const mf_native_step *step, int operand, int64_t result, int64_t k)
+{
+    const reduce_step *s = of(step);
+    int64_t at = (result / s->inner * s->reduced + k) * s->inner + result % s->inner, size = mf_dtype_size(s->dtype);
+    (void)operand;
+    return s->rank ? mf_place_in_copy(s->rank, s->dims, s->from, at) / size : at;
+}
+
+static void form_of(const mf_native_step *step, mf_form *f)
+{
+    const reduce_step *s = of(step);
+    f->kind = MF_FORM_FOLD;
+    f->fold = (int)s->how;
+    f->dtype = s->dtype;
+    f->count = s->outer * s->inner;
+    f->length = s->reduced;
+    f->place = place;
+}
+
 bool mf_build_reduce(mf_build *b, const mf_eqn *e)
 {
     mf_fold how;
@@ -158,6 +177,7 @@ bool mf_build_reduce(mf_build *b, const mf_eqn *e)
     if (t->size <= TASK_ELEMENTS)
         s->rows_a_task = INT64_MAX / 2;
     s->step.run = run;
+    s->step.form = form_of;
     s->step.parts = s->inner == 1 && !s->rank && t->size ? &parts : NULL;
     s->step.cost = 20 + (double)t->size * (s->rank ? 0.6 : 0.15);
     mf_build_step(b, &s->step, e->in, 1, e->out, 1);
