@@ -74,7 +74,7 @@ GIVES(dropout,
 GIVES(bits, mf_random_bits(mf_random_fold_in(mf_random_key(1), mf_get(i, 0)), MF_SHAPE(rows, columns), MF_U32))
 GIVES(uniform, mf_random_uniform(mf_random_fold_in(mf_random_key(1), mf_get(i, 0)), MF_SHAPE(rows, columns), MF_F32))
 GIVES(normal, mf_random_normal(mf_random_fold_in(mf_random_key(1), mf_get(i, 0)), MF_SHAPE(rows, columns), MF_F32))
-GIVES(categorical, mf_random_categorical(mf_random_fold_in(mf_random_key(1), mf_get(i, 0)), x, -1, MF_SHAPE(rows)))
+GIVES(categorical, mf_random_categorical(mf_random_fold_in(mf_random_key(1), mf_get(i, 0)), x, -1, MF_SHAPE0))
 GIVES(permutation, mf_random_permutation(mf_random_fold_in(mf_random_key(1), mf_get(i, 0)), rows *columns))
 GIVES(argmax_last, mf_argmax(x, -1))
 GIVES(argmax_first, mf_argmax(x, 0))
