@@ -159,6 +159,26 @@ mf_variable *e_concatenate(mf_builder *b, mf_variable *const *parts, int count, 
     return mf_emit_eqn(b, &mf_op_concatenate, &(mf_axis_params){ axis }, parts, count)->out[0];
 }
 
+mf_variable *e_take_along(mf_builder *b, mf_variable *x, mf_variable *index, int axis)
+{
+    const mf_type *t = x->type;
+    int64_t batch[MF_RANK], ones[MF_RANK], taken[1] = { axis };
+    int batches = 0;
+    for (int i = 0; i < t->rank; i++) {
+        ones[i] = t->dims[i] > 0; /* of an empty axis there is nothing to take */
+        if (i != axis)
+            batch[batches++] = i;
+    }
+    mf_gather_params g = { mf_ints_of(0),
+                           mf_ints_intern(taken, 1),
+                           mf_ints_intern(taken, 1),
+                           mf_ints_intern(batch, batches),
+                           mf_ints_intern(batch, batches),
+                           mf_ints_intern(ones, t->rank),
+                           2 };
+    return mf_emit(b, &mf_op_gather, &g, 2, x, e_expand(b, index, t->rank));
+}
+
 mf_variable *e_iota(mf_builder *b, mf_dtype dtype, int rank, const int64_t *dims, int axis)
 {
     return mf_emit(b, &mf_op_iota, &(mf_iota_params){ dtype, mf_ints_intern(dims, rank), axis }, 0);

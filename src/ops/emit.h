@@ -38,6 +38,8 @@ mf_variable *e_slice(mf_builder *b, mf_variable *x, const int64_t *start, const 
 mf_variable *e_slice_axis(mf_builder *b, mf_variable *x, int axis, int64_t start, int64_t limit);
 mf_variable *e_pad(mf_builder *b, mf_variable *x, double value, const int64_t *low, const int64_t *high, const int64_t *interior);
 mf_variable *e_concatenate(mf_builder *b, mf_variable *const *parts, int count, int axis);
+/* Of each line of x along the axis, what stands at the line of indices, which are in bounds; all other dimensions are alike. */
+mf_variable *e_take_along(mf_builder *b, mf_variable *x, mf_variable *index, int axis);
 mf_variable *e_iota(mf_builder *b, mf_dtype dtype, int rank, const int64_t *dims, int axis);
 mf_variable *e_rev(mf_builder *b, mf_variable *x, const mf_intlist *axes);
 /* reductions and products */

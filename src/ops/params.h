@@ -80,6 +80,9 @@ typedef struct mf_solve_params {
 typedef struct mf_sort_params {
     int64_t axis, keys;
 } mf_sort_params; /* sort: the first `keys` operands order all of them; stable */
+typedef struct mf_top_k_params {
+    int64_t k;
+} mf_top_k_params; /* top_k: along the last dimension */
 /* collectives */
 typedef struct mf_collective_params {
     const mf_namelist *axes;

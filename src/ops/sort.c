@@ -41,25 +41,9 @@ static void sort_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_
             out[i] = in[i];
         return;
     }
-    /* line by line: every other axis is a batching axis of the gather */
-    int64_t batch[MF_RANK], ones[MF_RANK], start[1] = { p->axis };
-    int batches = 0;
-    for (int i = 0; i < t->rank; i++) {
-        ones[i] = t->dims[i] > 0; /* of an empty axis there is nothing to take */
-        if (i != p->axis)
-            batch[batches++] = i;
-    }
-    mf_gather_params g = { mf_ints_of(0),
-                           mf_ints_intern(start, 1),
-                           mf_ints_intern(start, 1),
-                           mf_ints_intern(batch, batches),
-                           mf_ints_intern(batch, batches),
-                           mf_ints_intern(ones, t->rank),
-                           2 };
-    mf_variable *index = e_expand(b, sorted->out[n], t->rank);
     for (int i = 0; i < n; i++) {
         out[i] = sorted->out[i];
-        tout[i] = tin[i] ? mf_emit(b, &mf_op_gather, &g, 2, tin[i], index) : NULL;
+        tout[i] = tin[i] ? e_take_along(b, tin[i], sorted->out[n], (int)p->axis) : NULL;
     }
 }
 

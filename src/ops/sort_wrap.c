@@ -77,9 +77,10 @@ mf_value mf_top_k(mf_value x, int64_t k, int axis)
     if (k < 0 || k > t->dims[p.axis])
         return mf_fail(MF_ERROR_ARGUMENT, "top_k: k must lie between 0 and %lld, the size of axis %lld, but it is %lld",
                        (long long)t->dims[p.axis], (long long)p.axis, (long long)k);
-    sort_down(x, &p, out);
+    x = mf_moveaxis(x, (int)p.axis, -1);
+    mf_bind_n(&mf_op_top_k, &(mf_top_k_params){ k }, &x, 1, out, 2);
     for (int i = 0; i < 2; i++)
-        out[i] = mf_slice_in_dim(out[i], 0, k, 1, (int)p.axis);
+        out[i] = mf_moveaxis(out[i], -1, (int)p.axis);
     return mf_tuple_n(out, 2);
 }
 

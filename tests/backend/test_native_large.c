@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-enum { MOST = 8 };
+enum { MOST = 16 };
 
 static const mf_backend *const backends[] = { &mf_backend_reference, &mf_backend_native };
 
@@ -340,6 +340,21 @@ TEST(sorts)
     compare("program (x: f32[100000], y: i32[100000], z: u32[70,1000]) {\n a: f32[100000] = sort[axis=0, keys=1] x\n"
             " b: i32[100000] = sort[axis=0, keys=1] y\n c: u32[70,1000] = sort[axis=0, keys=1] z\n"
             " d: f32[100000] = abs x\n f: f32[100000] = sort[axis=0, keys=1] d\n return a, b, c, f\n}",
+            0);
+}
+
+TEST(the_greatest)
+{
+    static const char *const types[] = { "bool", "f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64" };
+    EACH(types,
+         "program (x: $[19,300], y: $[40,7], z: $[90000]) {\n a: $[19,5], b: i32[19,5] = top_k[k=5] x\n"
+         " c: $[19,48], d: i32[19,48] = top_k[k=48] x\n e: $[19,49], f: i32[19,49] = top_k[k=49] x\n"
+         " g: $[40,7], h: i32[40,7] = top_k[k=7] y\n i: $[40,1], j: i32[40,1] = top_k[k=1] y\n"
+         " k: $[33], l: i32[33] = top_k[k=33] z\n m: $[300], n: i32[300] = top_k[k=300] z\n"
+         " return a, b, c, d, e, f, g, h, i, j, k, l, m, n\n}",
+         0);
+    compare("program (x: f32[64,1000]) {\n a: f32[64,1000] = floor x\n b: f32[64,10], c: i32[64,10] = top_k[k=10] a\n"
+            " d: f32[64,1000] = div a a\n e: f32[64,10], f: i32[64,10] = top_k[k=10] d\n return b, c, e, f\n}",
             0);
 }
 

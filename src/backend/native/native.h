@@ -187,6 +187,7 @@ bool mf_build_cut(mf_build *b, const mf_eqn *e);
 bool mf_build_index(mf_build *b, const mf_eqn *e);
 bool mf_build_line(mf_build *b, const mf_eqn *e);
 bool mf_build_sort(mf_build *b, const mf_eqn *e);
+bool mf_build_top_k(mf_build *b, const mf_eqn *e);
 bool mf_build_complex(mf_build *b, const mf_eqn *e);
 bool mf_build_loop(mf_build *b, const mf_eqn *e);
 void mf_build_evaluate(mf_build *b, const mf_eqn *e);

@@ -1,4 +1,4 @@
-/* sort as a step: lines are laid row by row if they are not, the keys give each line's order, the operands follow it.
+/* sort and top_k as steps: lines are laid row by row if they are not, the keys give each line's order, the operands follow it.
  * Invariant: the order is total (stable, NaN last), so neither the cutting nor the kernel's ways show in a result. */
 #include "backend/native/kernels/kernels.h"
 #include "backend/native/native.h"
@@ -92,6 +92,14 @@ static mf_error_object *run(const mf_native_step *step, void *const *values, cha
     return NULL;
 }
 
+static int64_t lines_a_task(int64_t elements, int64_t lines)
+{
+    int64_t tasks = elements < TASKS_FROM ? 1 : lines < TASKS ? lines : TASKS;
+    return (lines + tasks - 1) / tasks;
+}
+
+static size_t task_room(const mf_dtype *key, int keys, int64_t n) { return (mf_sort_room(key, keys, n) + 63) / 64 * 64; }
+
 bool mf_build_sort(mf_build *b, const mf_eqn *e)
 {
     const mf_sort_params *p = e->params;
@@ -106,16 +114,72 @@ bool mf_build_sort(mf_build *b, const mf_eqn *e)
         *(i < p->axis ? &s->outer : i > p->axis ? &s->inner : &s->n) = (i == p->axis ? 1 : i < p->axis ? s->outer : s->inner) * t->dims[i];
     s->lines = s->outer * s->inner;
     s->keys = (int)p->keys;
-    int64_t tasks = t->size < TASKS_FROM ? 1 : s->lines < TASKS ? s->lines : TASKS;
-    s->lines_a_task = (s->lines + tasks - 1) / tasks;
+    s->lines_a_task = lines_a_task(t->size, s->lines);
     for (int k = 0; k < e->in_count; k++) {
         s->dtype[k] = e->in[k]->type->dtype;
         s->turned += s->inner > 1 ? ((size_t)e->in[k]->type->bytes + 63) / 64 * 64 : 0;
     }
-    s->task_room = (mf_sort_room(s->dtype, s->keys, s->n) + 63) / 64 * 64;
-    s->step.scratch_bytes = 2 * s->turned + (size_t)tasks * s->task_room;
+    s->task_room = task_room(s->dtype, s->keys, s->n);
+    s->step.scratch_bytes = 2 * s->turned + (size_t)((s->lines + s->lines_a_task - 1) / s->lines_a_task) * s->task_room;
     s->step.run = run;
     s->step.cost = 20 + (double)t->size * 8;
     mf_build_step(b, &s->step, e->in, e->in_count, e->out, e->in_count);
+    return true;
+}
+
+/* ------------------------------------------------------------------ the greatest */
+
+typedef struct top_k_step {
+    mf_native_step step;
+    int64_t lines, n, k, lines_a_task;
+    mf_dtype dtype;
+    size_t task_room; /* bytes */
+} top_k_step;
+
+typedef struct top_k_task {
+    const top_k_step *s;
+    const char *in;
+    char *values, *room;
+    int32_t *positions;
+} top_k_task;
+
+static void run_top_k_task(void *context, int64_t index)
+{
+    const top_k_task *t = context;
+    const top_k_step *s = t->s;
+    int64_t first = index * s->lines_a_task, end = first + s->lines_a_task < s->lines ? first + s->lines_a_task : s->lines;
+    int size = mf_dtype_size(s->dtype);
+    for (int64_t i = first; i < end; i++)
+        mf_top_k_line(s->dtype, t->in + i * s->n * size, s->n, s->k, t->values + i * s->k * size, t->positions + i * s->k,
+                      t->room + (size_t)index * s->task_room);
+}
+
+static mf_error_object *run_top_k(const mf_native_step *step, void *const *values, char *scratch)
+{
+    const top_k_step *s = (const top_k_step *)(const void *)step;
+    top_k_task t = { s, mf_step_in(step, values, 0), mf_step_out(step, values, 0), scratch + step->scratch_offset,
+                     (int32_t *)(void *)mf_step_out(step, values, 1) };
+    mf_native_parallel((s->lines + s->lines_a_task - 1) / s->lines_a_task, run_top_k_task, &t);
+    return NULL;
+}
+
+bool mf_build_top_k(mf_build *b, const mf_eqn *e)
+{
+    const mf_type *t = e->in[0]->type;
+    if (e->op != &mf_op_top_k || t->size >= UINT32_MAX)
+        return false;
+    top_k_step *s = mf_step_new(b, sizeof *s, e);
+    if (!s)
+        return true;
+    s->k = ((const mf_top_k_params *)e->params)->k;
+    s->n = t->dims[t->rank - 1];
+    s->lines = t->size / s->n;
+    s->dtype = t->dtype;
+    s->lines_a_task = lines_a_task(t->size, s->lines);
+    s->task_room = task_room(&s->dtype, 1, s->n);
+    s->step.scratch_bytes = (size_t)((s->lines + s->lines_a_task - 1) / s->lines_a_task) * s->task_room;
+    s->step.run = run_top_k;
+    s->step.cost = 20 + (double)t->size;
+    mf_build_step(b, &s->step, e->in, 1, e->out, 2);
     return true;
 }

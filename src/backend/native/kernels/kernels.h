@@ -156,5 +156,7 @@ size_t mf_sort_room(const mf_dtype *key, int keys, int64_t n);
 const uint32_t *mf_sort_order(const mf_dtype *key, int keys, const char *const *in, int64_t n, void *room);
 /* The values themselves in order, where positions are not needed for that; false: they are, and nothing is written. */
 bool mf_sort_values(mf_dtype dtype, const char *in, char *out, int64_t n, void *room);
+/* The k greatest, the first of equals first, and their positions; NaN is the greatest. Room as for one key. */
+void mf_top_k_line(mf_dtype dtype, const char *in, int64_t n, int64_t k, char *values, int32_t *positions, void *room);
 
 #endif

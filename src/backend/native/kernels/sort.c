@@ -1,4 +1,5 @@
-/* The order of a line: a stable radix sort of (key, position) pairs, byte by byte from the lowest, insertion where the line is short.
+/* The order of a line, or its greatest: a stable radix sort of (key, position) pairs, byte by byte from the lowest, insertion where the line
+ * is short.
  * Invariants: keys are unsigned and ordered as the values are: NaN last, -0 and 0 equal; bytes that are alike in all keys cost nothing
  * but the count; with several keys the last one is sorted by first. */
 #include "kernels.h"
@@ -9,13 +10,14 @@ enum { SHORT = 48, BUCKETS = 256 };
 
 /* ---- keys */
 
+/* All bits of a negative number turned round, the sign of others: signs come at random, so without a branch. */
+#define FLIPPED(u, sign, most) ((u) ^ ((sign) | ((0 - (((u) & (sign)) != 0)) & (most))))
+
 static uint32_t key_of_float(uint32_t u, uint32_t sign, uint32_t infinity, uint32_t most)
 {
     if ((u & ~sign) > infinity)
         return most;
-    if (u == sign)
-        return sign;
-    return u & sign ? most & ~u : u | sign;
+    return u == sign ? sign : FLIPPED(u, sign, most);
 }
 
 static uint64_t key_of_double(uint64_t u)
@@ -23,9 +25,7 @@ static uint64_t key_of_double(uint64_t u)
     const uint64_t sign = (uint64_t)1 << 63;
     if ((u & ~sign) > (uint64_t)0x7ff << 52)
         return UINT64_MAX;
-    if (u == sign)
-        return sign;
-    return u & sign ? ~u : u | sign;
+    return u == sign ? sign : FLIPPED(u, sign, UINT64_MAX);
 }
 
 #define READ(type) \
@@ -85,39 +85,63 @@ static bool is_64(mf_dtype dtype) { return dtype == MF_F64 || dtype == MF_I64 ||
 /* ---- sorting one kind of element; KEY gives its unsigned key, of so many bytes */
 
 /* Sorts a, with b as room; gives the one of the two that holds the result. */
-#define SORT(name, type, KEY, bytes)                                          \
-    static void insert_##name(type *a, int64_t n)                             \
-    {                                                                         \
-        for (int64_t i = 1; i < n; i++) {                                     \
-            type x = a[i];                                                    \
-            int64_t k = i;                                                    \
-            for (; k > 0 && KEY(a[k - 1]) > KEY(x); k--)                      \
-                a[k] = a[k - 1];                                              \
-            a[k] = x;                                                         \
-        }                                                                     \
-    }                                                                         \
-                                                                              \
-    static type *sort_##name(type *restrict a, type *restrict b, int64_t n)   \
-    {                                                                         \
-        uint32_t count[bytes][BUCKETS];                                       \
-        if (n <= SHORT) {                                                     \
-            insert_##name(a, n);                                              \
-            return a;                                                         \
-        }                                                                     \
-        memset(count, 0, sizeof count);                                       \
-        for (int64_t i = 0; i < n; i++)                                       \
-            for (int d = 0; d < (bytes); d++)                                 \
-                count[d][KEY(a[i]) >> (8 * d) & 255]++;                       \
-        for (int d = 0; d < (bytes); d++) {                                   \
-            if (!starts_from_counts(count[d], KEY(a[0]) >> (8 * d) & 255, n)) \
-                continue;                                                     \
-            for (int64_t i = 0; i < n; i++)                                   \
-                b[count[d][KEY(a[i]) >> (8 * d) & 255]++] = a[i];             \
-            type *other = a;                                                  \
-            a = b;                                                            \
-            b = other;                                                        \
-        }                                                                     \
-        return a;                                                             \
+#define SORT(name, type, KEY, bytes)                                                               \
+    static void place_##name(type *a, int64_t i, type x) /* among i in order, behind its equals */ \
+    {                                                                                              \
+        for (; i > 0 && KEY(a[i - 1]) > KEY(x); i--)                                               \
+            a[i] = a[i - 1];                                                                       \
+        a[i] = x;                                                                                  \
+    }                                                                                              \
+                                                                                                   \
+    static type *sort_##name(type *restrict a, type *restrict b, int64_t n)                        \
+    {                                                                                              \
+        uint32_t count[bytes][BUCKETS];                                                            \
+        if (n <= SHORT) {                                                                          \
+            for (int64_t i = 1; i < n; i++)                                                        \
+                place_##name(a, i, a[i]);                                                          \
+            return a;                                                                              \
+        }                                                                                          \
+        memset(count, 0, sizeof count);                                                            \
+        for (int64_t i = 0; i < n; i++)                                                            \
+            for (int d = 0; d < (bytes); d++)                                                      \
+                count[d][KEY(a[i]) >> (8 * d) & 255]++;                                            \
+        for (int d = 0; d < (bytes); d++) {                                                        \
+            if (!starts_from_counts(count[d], KEY(a[0]) >> (8 * d) & 255, n))                      \
+                continue;                                                                          \
+            for (int64_t i = 0; i < n; i++)                                                        \
+                b[count[d][KEY(a[i]) >> (8 * d) & 255]++] = a[i];                                  \
+            type *other = a;                                                                       \
+            a = b;                                                                                 \
+            b = other;                                                                             \
+        }                                                                                          \
+        return a;                                                                                  \
+    }
+
+/* The k least of a, in order; b is room. The least of every so-many-th elements bound the k-th least of all: what is above them is left out
+ * without a branch, and few are left to be put in order. */
+#define LEAST(name, type, KEY)                                                          \
+    static type *least_##name(type *restrict a, type *restrict b, int64_t n, int64_t k) \
+    {                                                                                   \
+        type least[4 * SHORT];                                                          \
+        int64_t lanes = 2, left = 0;                                                    \
+        if (k > SHORT)                                                                  \
+            return sort_##name(a, b, n);                                                \
+        while (lanes < 2 * k)                                                           \
+            lanes *= 2;                                                                 \
+        lanes = lanes < n ? lanes : n;                                                  \
+        memcpy(least, a, (size_t)lanes * sizeof *a);                                    \
+        for (int64_t i = lanes, l = 0; i < n; i++, l = l + 1 == lanes ? 0 : l + 1)      \
+            least[l] = KEY(a[i]) < KEY(least[l]) ? a[i] : least[l];                     \
+        for (int64_t i = 1; i < lanes; i++)                                             \
+            place_##name(least, i, least[i]);                                           \
+        for (int64_t i = 0; i < n; i++) {                                               \
+            b[left] = a[i];                                                             \
+            left += KEY(a[i]) <= KEY(least[k - 1]);                                     \
+        }                                                                               \
+        for (int64_t i = 1; i < left; i++)                                              \
+            if (i < k || KEY(b[i]) < KEY(b[k - 1]))                                     \
+                place_##name(b, i < k ? i : k - 1, b[i]);                               \
+        return b;                                                                       \
     }
 
 /* False where all n fall into one bucket, the first one's: nothing has to move. */
@@ -145,6 +169,8 @@ typedef struct wide {
 SORT(pairs, uint64_t, PAIR_KEY, 4)
 SORT(wide, wide, WIDE_KEY, 8)
 SORT(words, uint32_t, WORD_KEY, 4) /* integers alone: the keys are the values */
+LEAST(pairs, uint64_t, PAIR_KEY)
+LEAST(wide, wide, WIDE_KEY)
 
 /* ---- lines */
 
@@ -171,7 +197,7 @@ static void first_pairs(uint64_t *a, mf_dtype dtype, const char *in, int64_t n)
 static int key_size(mf_dtype dtype)
 {
     bool one = dtype == MF_BOOL || dtype == MF_I8 || dtype == MF_U8;
-    return one ? 1 : dtype == MF_F32 || dtype == MF_I32 || dtype == MF_U32 ? 4 : 2;
+    return is_64(dtype) ? 8 : one ? 1 : dtype == MF_F32 || dtype == MF_I32 || dtype == MF_U32 ? 4 : 2;
 }
 
 /* The order so far, sorted by one more key; order NULL: as they come. */
@@ -237,7 +263,7 @@ bool mf_sort_values(mf_dtype dtype, const char *in, char *out, int64_t n, void *
         if (minus_zero)
             return false;
         for (int64_t i = 0; i < n; i++)
-            a[i] = (a[i] & ~sign) > 0x7f800000u ? UINT32_MAX : a[i] & sign ? ~a[i] : a[i] | sign;
+            a[i] = key_of_float(a[i], sign, 0x7f800000u, UINT32_MAX);
     } else if (dtype == MF_I32) {
         for (int64_t i = 0; i < n; i++)
             a[i] ^= sign;
@@ -249,4 +275,29 @@ bool mf_sort_values(mf_dtype dtype, const char *in, char *out, int64_t n, void *
         memcpy(out + i * 4, &u, sizeof u);
     }
     return true;
+}
+
+/* ---- the greatest: the least of keys turned round */
+
+void mf_top_k_line(mf_dtype dtype, const char *in, int64_t n, int64_t k, char *values, int32_t *positions, void *room)
+{
+    int size = key_size(dtype);
+    if (is_64(dtype)) {
+        wide *a = room;
+        for (int64_t i = 0; i < n; i++)
+            a[i] = (wide){ ~key_64(dtype, in + i * 8), (uint64_t)i };
+        a = least_wide(a, a + n, n, k);
+        for (int64_t i = 0; i < k; i++)
+            positions[i] = (int32_t)a[i].position;
+    } else {
+        uint64_t *a = room;
+        first_pairs(a, dtype, in, n);
+        for (int64_t i = 0; i < n; i++)
+            a[i] ^= (uint64_t)UINT32_MAX << 32;
+        a = least_pairs(a, a + n, n, k);
+        for (int64_t i = 0; i < k; i++)
+            positions[i] = (int32_t)(uint32_t)a[i];
+    }
+    for (int64_t i = 0; i < k; i++)
+        memcpy(values + i * size, in + positions[i] * (int64_t)size, (size_t)size);
 }
