@@ -18,7 +18,7 @@ static int asked;          /* by mf_set_num_cpu_devices; 0: nobody has */
 static _Atomic int total;  /* 0: not used yet */
 static mf_device *devices; /* total of them */
 
-static int usable_cores(void)
+int mf_core_count(void)
 {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -45,7 +45,7 @@ int mf_worker_count(void)
 {
     static _Atomic bool said;
     int count = from_environment("MF_NUM_THREADS", &said);
-    return count ? count : usable_cores();
+    return count ? count : mf_core_count();
 }
 
 int mf_device_total(void)
@@ -58,7 +58,7 @@ int mf_device_total(void)
     known = atomic_load(&total);
     if (!known) {
         known = asked ? asked : from_environment("MF_NUM_CPU_DEVICES", &said);
-        known = known ? known : usable_cores();
+        known = known ? known : mf_core_count();
         devices = mf_alloc((size_t)known * sizeof *devices);
         for (int i = 0; devices && i < known; i++)
             devices[i].handle = TAG | (uint64_t)i;

@@ -28,6 +28,7 @@ void mf_executable_memory(const mf_executable *x, int64_t *per_worker, int64_t *
 /* Devices (runtime/devices.c): virtual CPU devices; ids 0 .. count-1. */
 int mf_device_total(void);                   /* MF_NUM_CPU_DEVICES, a call before first use, or the usable cores */
 mf_error_object *mf_device_set_total(int n); /* error once devices were used, or n < 1 */
-int mf_worker_count(void);                   /* MF_NUM_THREADS or usable cores */
+int mf_core_count(void);                     /* that this process may use */
+int mf_worker_count(void);                   /* MF_NUM_THREADS, or as many as cores */
 
 #endif

@@ -1,33 +1,42 @@
 /* The worker pool: threads that step ready fibers of any run and pieces of parallel loops. Invariants: the pool's lock guards every
  * stage's ready list, the list of stages and the loops; at most as many threads work at a time as there are cores to use, helpers that wait
- * for a result included; who has nothing to do sleeps. The pool is made at first need and joined when the process ends. */
+ * for a result included; who has nothing to do sleeps, after a moment in which it stays awake if there is a core to spare: a sleeper takes
+ * tens of microseconds to come back. The pool is made at first need and joined when the process ends. */
+#include "runtime/profiler.h"
 #include "runtime/run.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define MOST_AT_ONCE 32
+#define AWAKE_NS     50000 /* about what a sleeper's return costs */
+#define TAKEN_BEHIND ((uint64_t)1 << 32)
 
 typedef struct loop { /* on the stack of the thread that runs it */
     struct loop *next;
+    const mf_stage *stage; /* whose fiber runs it; NULL: a run that is inline */
     mf_parallel_fn fn;
     void *context;
     int64_t count;
-    _Atomic int64_t taken;
-    int inside; /* helpers that are in it */
+    _Atomic uint64_t taken; /* from the front, and TAKEN_BEHIND times those from behind */
+    int inside;             /* helpers that are in it */
 } loop;
 
 static struct {
     pthread_mutex_t lock;
-    pthread_cond_t work, news; /* workers sleep on the first, helpers and owners of loops on the second */
-    bool started, stopping;
+    pthread_cond_t work, news;        /* workers sleep on the first, helpers and owners of loops on the second */
+    bool started, stopping, may_stay; /* awake */
     int workers, working, limit, sleeping, waiting;
+    int guests;                        /* threads that work without being asked: they run loops of inline runs */
+    int awake, awake_workers;          /* those that look out; how many of them are workers */
+    _Atomic unsigned int offers, told; /* count what has come: work, and news. Written behind the lock, for those that look out */
     pthread_t *threads;
     mf_stage *first, *last; /* stages with ready fibers */
     loop *loops;
 } pool = { .lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .news = PTHREAD_COND_INITIALIZER };
 
-static _Thread_local bool counted; /* this thread is one of those that work */
+static _Thread_local bool counted;            /* this thread is one of those that work */
+static _Thread_local const mf_stage *at_hand; /* whose fiber it steps */
 
 /* ------------------------------------------------------------------ a thread's own memory */
 
@@ -104,6 +113,84 @@ void **mf_pointers(int count)
     return own.pointers;
 }
 
+/* ------------------------------------------------------------------ waiting; the lock is held, and given up meanwhile */
+
+static void relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static unsigned int what_came(bool worker)
+{
+    return atomic_load_explicit(&pool.offers, memory_order_acquire) + (worker ? 0 : atomic_load_explicit(&pool.told, memory_order_acquire));
+}
+
+/* Whoever brings something works, so one core at least is not to spare. */
+static bool core_to_spare(bool works)
+{
+    int others = pool.working + pool.guests - works;
+    return pool.may_stay && (others > 1 ? others : 1) + pool.awake < pool.limit;
+}
+
+/* Looks out for a moment; whether something came. What came has to be looked for afterwards even so: word of it may be under way. */
+static bool look_out(bool worker)
+{
+    unsigned int before = what_came(worker);
+    pool.awake++;
+    pool.awake_workers += worker;
+    pthread_mutex_unlock(&pool.lock);
+    int64_t end = mf_profile_now() + AWAKE_NS;
+    do
+        for (int i = 0; i < 16 && what_came(worker) == before; i++)
+            relax();
+    while (what_came(worker) == before && mf_profile_now() < end);
+    pthread_mutex_lock(&pool.lock);
+    pool.awake--;
+    pool.awake_workers -= worker;
+    return what_came(worker) != before;
+}
+
+/* Looks out if there is a core for it and *tired says that it has not done so in vain; else sleeps. */
+static void wait_for_news(bool works, bool *tired)
+{
+    if (!*tired && core_to_spare(works)) {
+        *tired = !look_out(false);
+        return;
+    }
+    pool.waiting++;
+    pthread_cond_wait(&pool.news, &pool.lock);
+    pool.waiting--;
+}
+
+static void wait_for_work(bool *tired)
+{
+    if (!*tired && core_to_spare(false)) {
+        *tired = !look_out(true);
+        return;
+    }
+    pool.sleeping++;
+    pthread_cond_wait(&pool.work, &pool.lock);
+    pool.sleeping--;
+}
+
+/* Gives up the lock, then tells of so much work, or of news if it is none: who is told finds the lock free. */
+static void unlock_and_tell(int work)
+{
+    int sleepers = work - pool.awake_workers;
+    bool waiting = pool.waiting > 0;
+    sleepers = sleepers < pool.sleeping ? sleepers : pool.sleeping;
+    pthread_mutex_unlock(&pool.lock);
+    atomic_fetch_add_explicit(work ? &pool.offers : &pool.told, 1, memory_order_release);
+    if (waiting)
+        pthread_cond_broadcast(&pool.news);
+    for (int i = 0; i < sleepers; i++)
+        pthread_cond_signal(&pool.work);
+}
+
 /* ------------------------------------------------------------------ ready fibers; the lock is held */
 
 static void list_stage(mf_stage *s)
@@ -144,21 +231,17 @@ static mf_fiber *take_ready(mf_stage *s)
     return first;
 }
 
+/* All of one stage. */
 static void step_all(mf_fiber *list)
 {
+    const mf_stage *before = at_hand;
+    at_hand = list->stage;
     for (mf_fiber *next; list; list = next) {
         next = list->next; /* once stepped, the fiber may be anywhere */
         list->next = NULL;
         mf_fiber_step(list);
     }
-}
-
-static void wake(int count)
-{
-    if (pool.waiting)
-        pthread_cond_broadcast(&pool.news);
-    for (int i = 0; i < count && i < pool.sleeping; i++)
-        pthread_cond_signal(&pool.work);
+    at_hand = before;
 }
 
 void mf_ready(mf_stage *s, mf_fiber *list)
@@ -175,26 +258,62 @@ void mf_ready(mf_stage *s, mf_fiber *list)
         return;
     s->ready_count += count;
     list_stage(s);
-    wake(count);
+    unlock_and_tell(count);
+}
+
+/* ------------------------------------------------------------------ the beginning */
+
+static void *worker(void *unused);
+
+/* Unless it has been: the lock is held. */
+static void start(void)
+{
+    if (pool.started || pool.stopping)
+        return;
+    mf_error_watch_forks();
+    int wanted = mf_worker_count();
+    pool.threads = mf_calloc((size_t)wanted, sizeof *pool.threads);
+    pool.limit = wanted;
+    pool.may_stay = wanted <= mf_core_count();
+    while (pool.threads && pool.workers < wanted && !pthread_create(&pool.threads[pool.workers], NULL, worker, NULL))
+        pool.workers++;
+    pool.started = pool.workers > 0;
+    if (!pool.started) {
+        mf_free(pool.threads);
+        pool.threads = NULL;
+        pool.limit = 0;
+    }
+}
+
+bool mf_tasks_start(void)
+{
+    pthread_mutex_lock(&pool.lock);
+    start();
+    bool started = pool.started;
     pthread_mutex_unlock(&pool.lock);
+    return started;
 }
 
 /* ------------------------------------------------------------------ parallel loops */
 
-static void run_pieces(loop *l)
+static int64_t pieces_taken(uint64_t taken) { return (int64_t)(taken % TAKEN_BEHIND + taken / TAKEN_BEHIND); }
+
+/* The owner goes from the front and helpers from behind: when a loop runs again, a core meets mostly what is in its own cache. */
+static void run_pieces(loop *l, bool helper)
 {
     for (;;) {
-        int64_t i = atomic_fetch_add_explicit(&l->taken, 1, memory_order_relaxed);
-        if (i >= l->count)
+        uint64_t taken = atomic_fetch_add_explicit(&l->taken, helper ? TAKEN_BEHIND : 1, memory_order_relaxed);
+        if (pieces_taken(taken) >= l->count)
             return;
-        l->fn(l->context, i);
+        l->fn(l->context, helper ? l->count - 1 - (int64_t)(taken / TAKEN_BEHIND) : (int64_t)(taken % TAKEN_BEHIND));
     }
 }
 
-static loop *open_loop(void)
+/* One that has pieces left; of a stage, if one is given. */
+static loop *open_loop(const mf_stage *stage)
 {
     for (loop *l = pool.loops; l; l = l->next)
-        if (atomic_load_explicit(&l->taken, memory_order_relaxed) < l->count)
+        if ((!stage || l->stage == stage) && pieces_taken(atomic_load_explicit(&l->taken, memory_order_relaxed)) < l->count)
             return l;
     return NULL;
 }
@@ -205,11 +324,8 @@ static void close_loop(loop *l)
     while (*at != l)
         at = &(*at)->next;
     *at = l->next;
-    while (l->inside) { /* they are in their last piece */
-        pool.waiting++;
-        pthread_cond_wait(&pool.news, &pool.lock);
-        pool.waiting--;
-    }
+    for (bool tired = false; l->inside;) /* they are in their last piece */
+        wait_for_news(true, &tired);
 }
 
 void mf_parallel_for(int64_t count, mf_parallel_fn fn, void *context)
@@ -219,22 +335,24 @@ void mf_parallel_for(int64_t count, mf_parallel_fn fn, void *context)
             fn(context, 0);
         return;
     }
-    loop l = { .fn = fn, .context = context, .count = count };
+    loop l = { .stage = at_hand, .fn = fn, .context = context, .count = count };
     pthread_mutex_lock(&pool.lock);
-    int busy = pool.working + !counted;
-    int free = pool.limit - busy;
-    bool helped = pool.sleeping > 0 && free > 0;
-    if (helped) {
+    start();
+    int guest = !counted, free = pool.limit - pool.working - guest;
+    if (free > 0) {
+        pool.guests += guest;
         l.next = pool.loops;
         pool.loops = &l;
-        wake(count - 1 < free ? (int)count - 1 : free);
+        unlock_and_tell(count - 1 < free ? (int)count - 1 : free);
+    } else {
+        pthread_mutex_unlock(&pool.lock);
     }
-    pthread_mutex_unlock(&pool.lock);
-    run_pieces(&l);
-    if (!helped)
+    run_pieces(&l, false);
+    if (free <= 0)
         return;
     pthread_mutex_lock(&pool.lock);
     close_loop(&l);
+    pool.guests -= guest;
     pthread_mutex_unlock(&pool.lock);
 }
 
@@ -245,26 +363,28 @@ static bool work_once(mf_stage *preferred)
 {
     if (!counted && pool.working >= pool.limit)
         return false;
-    loop *l = preferred ? NULL : open_loop();
+    loop *l = open_loop(preferred);
     mf_fiber *f = l ? NULL : preferred ? take_ready(preferred) : pool.first ? take_ready(pool.first) : NULL;
     if (!l && !f)
         return false;
-    bool enter = !counted;
-    pool.working += enter;
+    bool comes = !counted;
+    pool.working += comes;
     counted = true;
     if (l)
         l->inside++;
     pthread_mutex_unlock(&pool.lock);
     if (l)
-        run_pieces(l);
+        run_pieces(l, true);
     else
         step_all(f);
     pthread_mutex_lock(&pool.lock);
-    if (l && --l->inside == 0 && pool.waiting)
-        pthread_cond_broadcast(&pool.news);
-    if (enter) {
+    if (comes) {
         counted = false;
         pool.working--;
+    }
+    if (l && --l->inside == 0) {
+        unlock_and_tell(0);
+        pthread_mutex_lock(&pool.lock);
     }
     return true;
 }
@@ -273,13 +393,11 @@ static void *worker(void *unused)
 {
     (void)unused;
     pthread_mutex_lock(&pool.lock);
-    while (!pool.stopping) {
+    for (bool tired = true; !pool.stopping;)
         if (work_once(NULL))
-            continue;
-        pool.sleeping++;
-        pthread_cond_wait(&pool.work, &pool.lock);
-        pool.sleeping--;
-    }
+            tired = false;
+        else
+            wait_for_work(&tired);
     pthread_mutex_unlock(&pool.lock);
     return NULL;
 }
@@ -294,15 +412,12 @@ static void pass_on(void)
 void mf_tasks_help(mf_stage *(*stage)(void *context), bool (*done)(void *context), void *context)
 {
     pthread_mutex_lock(&pool.lock);
-    while (!done(context)) {
+    for (bool tired = false; !done(context);) {
         mf_stage *s = stage ? stage(context) : NULL;
         if ((s || !stage) && work_once(s))
-            continue;
-        if (done(context))
-            break;
-        pool.waiting++;
-        pthread_cond_wait(&pool.news, &pool.lock);
-        pool.waiting--;
+            tired = false;
+        else if (!done(context))
+            wait_for_news(counted, &tired);
     }
     pass_on();
     pthread_mutex_unlock(&pool.lock);
@@ -314,12 +429,13 @@ void mf_tasks_lock(void) { pthread_mutex_lock(&pool.lock); }
 
 void mf_tasks_unlock(bool news)
 {
-    if (news && pool.waiting)
-        pthread_cond_broadcast(&pool.news);
-    pthread_mutex_unlock(&pool.lock);
+    if (news)
+        unlock_and_tell(0);
+    else
+        pthread_mutex_unlock(&pool.lock);
 }
 
-/* ------------------------------------------------------------------ beginning and end */
+/* ------------------------------------------------------------------ the end */
 
 __attribute__((destructor)) static void stop(void)
 {
@@ -336,31 +452,4 @@ __attribute__((destructor)) static void stop(void)
     pool.workers = 0;
     pool.started = false;
     own_end(NULL);
-}
-
-/* The lock is held. */
-static void start(void)
-{
-    int wanted = mf_worker_count();
-    pool.threads = mf_calloc((size_t)wanted, sizeof *pool.threads);
-    pool.limit = wanted;
-    while (pool.threads && pool.workers < wanted && !pthread_create(&pool.threads[pool.workers], NULL, worker, NULL))
-        pool.workers++;
-    pool.started = pool.workers > 0;
-    if (!pool.started) {
-        mf_free(pool.threads);
-        pool.threads = NULL;
-        pool.limit = 0;
-    }
-}
-
-bool mf_tasks_start(void)
-{
-    mf_error_watch_forks();
-    pthread_mutex_lock(&pool.lock);
-    if (!pool.started && !pool.stopping)
-        start();
-    bool started = pool.started;
-    pthread_mutex_unlock(&pool.lock);
-    return started;
 }
