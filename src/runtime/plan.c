@@ -377,7 +377,7 @@ static double cost_of_instr(const mf_instr *in, const mf_side *d)
     case MF_DO_SEGMENT: return in->kernel->cost;
     case MF_DO_COLLECTIVE:
         for (int i = 0; i < in->in_count; i++)
-            cost += in->in[i] >= 0 ? 0.2 * (double)d->types[in->in[i]]->bytes : 0;
+            cost += in->in[i] >= 0 ? 0.04 * (double)d->types[in->in[i]]->bytes : 0;
         return cost + 100;
     case MF_DO_CALL:
         for (int i = 0; i < in->block_count; i++)
