@@ -7,7 +7,15 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { LANES = MF_IR_LANES, CHUNK = 4096, MOST_FOLDS = 8, AT_ONCE = 4 };
+enum {
+    LANES = MF_IR_LANES,
+    CHUNK = 4096,
+    MOST_FOLDS = 8,
+    AT_ONCE = 4,
+    FETCH_LEAST = 1 << 10, /* bytes of a row: of shorter ones the hardware sees what comes */
+    FETCH_NEAREST = 8 << 10,
+    FETCH_MOST = 64 << 10
+};
 
 typedef struct fold { /* a reduction of the phase at hand */
     int node;
@@ -23,6 +31,7 @@ typedef struct rows {
     mf_ir *ir;
     const mf_rows_plan *plan;
     bool *needed;         /* by node: in the phase at hand */
+    int *last;            /* by node: the last phase that needs it */
     mf_ir_value *pointer; /* by value; loaded when the function begins */
     mf_ir_value *start;   /* by node: where a walk starts in this row, in elements */
     mf_ir_value *spread;  /* by node: one value for the row, in all lanes */
@@ -77,12 +86,42 @@ static void note_pending(mf_ir *ir, fold *d)
         note_nan(ir, d, v, LANES, NULL);
 }
 
-static mf_ir_value with_nan(mf_ir *ir, const fold *d, mf_ir_value v)
+static mf_ir_value join_lanes(mf_ir *ir, const fold *d, int how, mf_ir_value a, mf_ir_value b)
 {
-    return mf_ir_op(ir, "select <16 x i1> %s, <16 x float> splat (float 0x7FF8000000000000), <16 x float> %s", d->nan, v);
+    return d->by_range ? range(ir, how, a, b) : mf_ir_join(ir, how, d->dtype, LANES, a, b);
+}
+
+/* A vector of one: what the lanes join to, NaN if any of them has met one. */
+static mf_ir_value fold_range(mf_ir *ir, int how, const fold *d, mf_ir_value v)
+{
+    for (int width = LANES; width > 1; width /= 2) {
+        mf_text order = { 0 };
+        for (int k = 0; k < LANES; k++)
+            mf_text_add(&order, "%si32 %d", k ? ", " : "", (k + width / 2) % LANES);
+        v = range(ir, how, v,
+                  mf_ir_op(ir, "shufflevector <16 x float> %s, <16 x float> poison, <16 x i32> <%s>", v, order.at ? order.at : ""));
+        ir->failed |= order.failed;
+        mf_text_free(&order);
+    }
+    mf_ir_value bad = mf_ir_op(ir, "icmp ne i16 %s, 0", mf_ir_op(ir, "bitcast <16 x i1> %s to i16", d->nan));
+    mf_ir_value one = mf_ir_op(ir, "extractelement <16 x float> %s, i64 0", v);
+    one = mf_ir_op(ir, "select i1 %s, float 0x7FF8000000000000, float %s", bad, one);
+    return mf_ir_op(ir, "insertelement <1 x float> poison, float %s, i64 0", one);
 }
 
 /* ------------------------------------------------------------------ columns */
+
+/* A row is read again and again before the next one's turn comes, so the hardware does not see that one coming. */
+static void fetch_ahead(rows *r, int i, mf_ir_value place)
+{
+    int64_t bytes = r->plan->columns * mf_dtype_size(node_of(r, i)->dtype);
+    const mf_rows_node *at = at_of(r, i);
+    if (r->last[i] != r->phase || r->plan->phases < 2 || at->row_stride != r->plan->columns || at->column_stride != 1 ||
+        bytes < FETCH_LEAST || bytes > FETCH_MOST)
+        return;
+    mf_ir_line(r->ir, "call void @llvm.prefetch.p0(ptr %s, i32 0, i32 %d, i32 1)",
+               mf_ir_pointer(r->ir, place, node_of(r, i)->dtype, integer(r->ir, r->plan->columns)), bytes <= FETCH_NEAREST ? 3 : 2);
+}
 
 static mf_ir_value result_place(rows *r, int i, mf_ir_value j)
 {
@@ -129,8 +168,10 @@ static mf_ir_value column_value(rows *r, int i, mf_ir_value j, int live)
     if (x->kind == MF_NODE_IOTA)
         return count_columns(r, i, j);
     if (x->kind == MF_NODE_LOAD) {
-        mf_ir_value place = mf_ir_op(ir, "add i64 %s, %s", r->start[i], j);
-        return mf_ir_read(ir, x->dtype, mf_ir_pointer(ir, r->pointer[at_of(r, i)->load], x->dtype, place), live);
+        mf_ir_value index = mf_ir_op(ir, "add i64 %s, %s", r->start[i], j);
+        mf_ir_value place = mf_ir_pointer(ir, r->pointer[at_of(r, i)->load], x->dtype, index);
+        fetch_ahead(r, i, place);
+        return mf_ir_read(ir, x->dtype, place, live);
     }
     for (int k = 0; k < x->in_count; k++)
         in[k] = r->value[x->in[k]];
@@ -159,7 +200,7 @@ static void emit_columns(rows *r, mf_ir_value j, int live, int u)
         int of = node_of(r, d->node)->in[0], how = at_of(r, d->node)->fold, k = d->any_order ? u : 0;
         mf_dtype stored = node_of(r, of)->dtype;
         mf_ir_value v = stored == d->dtype ? r->value[of] : mf_ir_widen(ir, stored, r->value[of]);
-        mf_ir_value joined = d->by_range ? range(ir, how, d->lanes[k], v) : mf_ir_join(ir, how, d->dtype, LANES, d->lanes[k], v);
+        mf_ir_value joined = join_lanes(ir, d, how, d->lanes[k], v);
         const char *s = mf_ir_scalar(d->dtype), *mask = live == LANES ? NULL : mf_ir_mask(ir, live);
         if (d->by_range)
             note_nan(ir, d, v, live, mask);
@@ -240,11 +281,9 @@ static void emit_chunk(rows *r, int64_t from, int64_t to)
         fold *d = &r->folds[f];
         int how = at_of(r, d->node)->fold;
         for (int u = 1; u < chains(r, d); u++)
-            d->lanes[0] = mf_ir_join(r->ir, how, d->dtype, LANES, d->lanes[0], d->lanes[u]);
+            d->lanes[0] = join_lanes(r->ir, d, how, d->lanes[0], d->lanes[u]);
         note_pending(r->ir, d);
-        if (d->by_range)
-            d->lanes[0] = with_nan(r->ir, d, d->lanes[0]);
-        d->lanes[0] = mf_ir_fold_lanes(r->ir, how, d->dtype, d->lanes[0]);
+        d->lanes[0] = d->by_range ? fold_range(r->ir, how, d, d->lanes[0]) : mf_ir_fold_lanes(r->ir, how, d->dtype, d->lanes[0]);
     }
 }
 
@@ -402,15 +441,26 @@ static bool make_room(rows *r)
 {
     size_t nodes = (size_t)r->plan->group.count, values = (size_t)r->plan->value_count;
     r->needed = mf_arena_alloc(r->ir->strings, nodes + 1);
+    r->last = mf_arena_alloc(r->ir->strings, (nodes + 1) * sizeof *r->last);
     r->pointer = mf_arena_alloc(r->ir->strings, (values + 1) * sizeof *r->pointer);
     mf_ir_value *room = mf_arena_alloc(r->ir->strings, (4 * nodes + 1) * sizeof *room);
-    if (!r->needed || !r->pointer || !room)
+    if (!r->needed || !r->last || !r->pointer || !room)
         return false;
     r->start = room;
     r->spread = room + nodes;
     r->one = room + 2 * nodes;
     r->value = room + 3 * nodes;
     return true;
+}
+
+static void find_last(rows *r)
+{
+    for (r->phase = 0; r->phase < r->plan->phases; r->phase++) {
+        find_needed(r);
+        for (int i = 0; i < r->plan->group.count; i++)
+            if (r->needed[i])
+                r->last[i] = r->phase;
+    }
 }
 
 static void emit_pointers(rows *r)
@@ -439,6 +489,7 @@ void mf_ir_rows(mf_ir *ir, const mf_rows_plan *plan)
     if (mf_ir_may_be_rare(&plan->group))
         mf_ir_rare_room(ir, LANES);
     emit_pointers(&r);
+    find_last(&r);
     mf_ir_line(ir, "br label %%rows");
     mf_ir_label(ir, "rows");
     mf_ir_line(ir, "%%row = phi i64 [ %%from, %%entry ], [ %%row.next, %%row.again ]");
