@@ -120,12 +120,20 @@ def dense():
     yield Row("tanh_exp_64Ki", "tanh_exp_64Ki", "tanh(x)·exp(x), 64 Ki values", devices=1, goal=1.4, traffic=8.0 * 65536)
 
 
+def loops():
+    yield Row("while_1000", "while_1000", "a scalar while loop, 1000 rounds", devices=1, goal=1)
+    yield Row("fori_1000", "fori_1000", "a scalar fori loop, 1000 rounds", devices=1, goal=1)
+    for units in (16, 64):
+        yield Row(f"rnn_1000x{units}", f"rnn_1000x{units}", f"scan: a recurrent cell of {units} units, 1000 steps", devices=1, goal=1)
+        yield Row(f"rnn_grad_1000x{units}", f"rnn_grad_1000x{units}", "its gradient", devices=1, goal=1)
+
+
 def process():
     yield Row("first_result", PROCESS, "process start to first result printed", fresh=True, goal=50)
     yield Row("first_result_memory", title="the same, peak memory", memory_of="first_result", goal=10)
 
 
-ROWS = [*dispatch(), *all_reduce(), *cnn(), *dense(), *process()]
+ROWS = [*dispatch(), *all_reduce(), *cnn(), *dense(), *loops(), *process()]
 
 
 def chosen(patterns):

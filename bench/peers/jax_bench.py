@@ -217,6 +217,46 @@ def tanh_exp(jax, _):
     return lambda: f(x)
 
 
+# ---- loops on one device
+
+@workload("while_1000", calls=100)
+def count(jax, _):
+    f = jax.jit(lambda x, end: jax.lax.while_loop(lambda c: c[0] < c[1], lambda c: (c[0] + 1, c[1]), (x, end))[0])
+    return lambda x=jax.numpy.zeros(()), end=jax.numpy.float32(1000): f(x, end)
+
+
+@workload("fori_1000", calls=100)
+def halve(jax, _):
+    jnp = jax.numpy
+    f = jax.jit(lambda x: jax.lax.fori_loop(0, 1000, lambda i, x: x * 0.5 + i.astype(jnp.float32), x))
+    return lambda x=jnp.zeros(()): f(x)
+
+
+def recurrent(steps, units, calls, calls_grad):
+    def rnn(jax, w, h, x):
+        def cell(h, x):
+            made = jax.numpy.tanh(w @ h + x)
+            return made, made
+        return jax.lax.scan(cell, h, x)[1]
+
+    def arguments(jax):
+        return 0.2 * normal(jax, 0, (units, units)), jax.numpy.zeros(units), normal(jax, 1, (steps, units))
+
+    @workload(f"rnn_{steps}x{units}", calls)
+    def forward(jax, _):
+        f, arrays = jax.jit(lambda *a: rnn(jax, *a)), arguments(jax)
+        return lambda: f(*arrays)
+
+    @workload(f"rnn_grad_{steps}x{units}", calls_grad)
+    def gradient(jax, _):
+        f, arrays = jax.jit(jax.grad(lambda *a: jax.numpy.mean(rnn(jax, *a)**2))), arguments(jax)
+        return lambda: f(*arrays)
+
+
+recurrent(1000, 16, 50, 20)
+recurrent(1000, 64, 10, 5)
+
+
 # ---- the CNN step of the data-parallel guide
 
 def cnn(dtype_name, batch, calls, channels=32):

@@ -132,8 +132,18 @@ TEST(other_loops_are_left_to_the_runtime)
     CHECK(taken("program (x: f32[], z: f32[5000,9]) { y: f32[] = scan[length=5000, carry=1, body=(x: f32[], z: f32[9]) {"
                 " s: f32[] = reduce_sum[axes=(0)] z\n y: f32[] = add x s\n return y }] x z\n return y }"));
     CHECK(!taken(
-        "program (x: f32[5000]) { y: f32[5000] = scan[length=5, carry=1, body=(x: f32[5000]) { y: f32[5000] = sin x\n return y }] x\n"
+        "program (x: f32[50000]) { y: f32[50000] = scan[length=5, carry=1, body=(x: f32[50000]) { y: f32[50000] = sin x\n return y }] x\n"
         " return y }"));
+    CHECK(taken("program (w: f32[300,300], x: f32[300]) { y: f32[300] = scan[length=5, consts=1, carry=1,"
+                " body=(w: f32[300,300], x: f32[300]) { y: f32[300] = dot_general[lhs_contract=(1), rhs_contract=(0)] w x\n return y }] w x\n"
+                " return y }"));
+    CHECK(taken("program (x: f32[5000], i: i32[]) { y: f32[5000] = scan[length=5, consts=1, carry=1, body=(i: i32[], x: f32[5000]) {"
+                " y: f32[5000] = neg x\n return y }] i x\n return y }"));
+    CHECK(!taken("program (x: f32[5000], i: i32[]) { y: f32[5000] = scan[length=5, consts=1, carry=1, body=(i: i32[], x: f32[5000]) {"
+                 " u: f32[1] = slice[start=(3), limit=(4), strides=(1)] x\n y: f32[5000] = dynamic_update_slice x u i\n return y }] i x\n"
+                 " return y }"));
+    CHECK(!taken("program (x: f32[5000], z: f32[]) { y: f32[5000], u: f32[] = scan[length=5, carry=2, body=(x: f32[5000], z: f32[]) {"
+                 " u: f32[] = neg z\n return x, u }] x z\n return y, u }"));
     CHECK(!taken("program (x: f32[]) { y: f32[] = scan[length=5, carry=1, body=(x: f32[]) { y: f32[] = psum[axes=(i)] x\n return y }] x\n"
                  " return y }"));
     CHECK(!taken("program (x: f32[]) { y: f32[] = scan[length=5, carry=1, body=(x: f32[]) {"

@@ -12,7 +12,7 @@
 
 /* Instructions; elements of a value; multiply-adds of a product, far below those for which it goes other ways; of a chain of them, and
  * elements of a reduction, which make one block of its order. */
-enum { MOST_VALUES = 8000, MOST_ELEMENTS = 4096, MOST_WORK = 1 << 16, MOST_CHAIN = MF_GEMM_DEPTH, MOST_FOLD = 4096 };
+enum { MOST_VALUES = 16000, MOST_ELEMENTS = 4096, MOST_HELD = 64, MOST_WORK = 1 << 16, MOST_CHAIN = MF_GEMM_DEPTH, MOST_FOLD = 4096 };
 
 /* Bytes [from, to) of a place: in registers, or at an address. */
 typedef struct cell {
@@ -35,6 +35,7 @@ typedef struct repeat {
     mf_ir *ir;
     mf_text *before; /* of the outermost loop that is being written; NULL: none is */
     bool has_rare_room;
+    int held; /* vectors that were read before the loops */
 } repeat;
 
 /* A loop's operands as cells, its carry in registers before and after, where its ys go, and its first round and their number. */
@@ -74,6 +75,12 @@ static mf_ir_value stack_bytes(repeat *r, int64_t bytes)
     mf_ir_value at = mf_ir_op(r->ir, "alloca [%" PRId64 " x i8], align 64", bytes);
     return_to_loops(r);
     return at;
+}
+
+/* Part number `at`, of so many bytes, of what is stacked. */
+static mf_ir_value part(repeat *r, mf_ir_value base, mf_ir_value at, int64_t bytes)
+{
+    return mf_ir_op(r->ir, "getelementptr i8, ptr %s, i64 %s", base, mf_ir_op(r->ir, "mul i64 %s, %" PRId64, at, bytes));
 }
 
 /* ------------------------------------------------------------------ memory */
@@ -125,10 +132,11 @@ static bool find(const memory *m, int value, int64_t from, int64_t to, cell *fou
 
 static mf_ir_vectors gather(repeat *r, const cell *c, mf_dtype dtype, const int64_t *index, int64_t n)
 {
-    if (c->fixed)
+    bool once = c->fixed && (r->held += (int)((n + MF_IR_LANES - 1) / MF_IR_LANES)) <= MOST_HELD;
+    if (once)
         leave_loops(r);
     mf_ir_vectors v = mf_ir_gather(r->ir, dtype, c->address, index, n);
-    if (c->fixed)
+    if (once)
         return_to_loops(r);
     return v;
 }
@@ -347,36 +355,124 @@ static mf_ir_value sum_across(const summing *a, int64_t result)
     return mf_ir_fold_lanes(ir, a->how, a->computing, sum);
 }
 
-/* All results side by side, each with its lanes; then the lanes fold in halves. */
-static void sum_along(const summing *a, mf_ir_vectors *out)
+/* ------------------------------------------------------------------ many results at a time */
+
+/* How an operand is walked: element first + result * by_result + k * by_k of it, if it can be said so. */
+typedef struct stride {
+    int64_t first, by_result, by_k;
+    bool even;
+} stride;
+
+static stride stride_of(const summing *a, int operand)
+{
+    const mf_form *f = a->f;
+    stride w = { .first = f->place(a->s, operand, 0, 0), .even = true };
+    w.by_result = f->count > 1 ? f->place(a->s, operand, 1, 0) - w.first : 0;
+    w.by_k = f->length > 1 ? f->place(a->s, operand, 0, 1) - w.first : 0;
+    for (int64_t e = 0; e < f->count && w.even; e++)
+        for (int64_t k = 0; k < f->length && w.even; k++)
+            w.even = f->place(a->s, operand, e, k) == w.first + e * w.by_result + k * w.by_k;
+    return w;
+}
+
+/* An operand that no round changes, copied before the loops so that neighbouring results have neighbouring elements. */
+static mf_ir_value laid_out(const summing *a, const cell *c, mf_dtype dtype, const stride *w)
+{
+    repeat *r = a->r;
+    mf_ir *ir = r->ir;
+    int64_t n = a->f->count, size = mf_dtype_size(dtype);
+    int64_t *from = room(r, n, sizeof *from), *to = counting(r, n);
+    mf_ir_value copy = stack_bytes(r, (n * a->f->length + MF_IR_LANES) * size); /* read by whole vectors */
+    if (!from || !to)
+        return NULL;
+    for (int64_t e = 0; e < n; e++)
+        from[e] = w->first + e * w->by_result - c->from / size;
+    int id = ir->next++;
+    leave_loops(r);
+    mf_ir_line(ir, "br label %%lay%d", id);
+    mf_text_add(&ir->text, "lay%d:\n  br label %%laying%d\nlaying%d:\n", id, id, id);
+    mf_ir_line(ir, "%%lay.k%d = phi i64 [ 0, %%lay%d ], [ %%lay.next%d, %%laying%d ]", id, id, id, id);
+    mf_ir_value k = mf_ir_format(ir, "%%lay.k%d", id);
+    mf_ir_vectors v = mf_ir_gather(ir, dtype, part(r, c->address, k, w->by_k * size), from, n);
+    mf_ir_scatter(ir, &v, part(r, copy, k, n * size), to);
+    mf_ir_line(ir, "%%lay.next%d = add i64 %s, 1", id, k);
+    mf_ir_value more = mf_ir_op(ir, "icmp slt i64 %%lay.next%d, %" PRId64, id, a->f->length);
+    mf_ir_line(ir, "br i1 %s, label %%laying%d, label %%laid%d", more, id, id);
+    mf_text_add(&ir->text, "laid%d:\n", id);
+    return_to_loops(r);
+    return copy;
+}
+
+/* An operand as sum_along reads it. */
+typedef struct side {
+    mf_ir_vectors *same; /* by k: in all lanes, where all results share it */
+    mf_ir_value copy;    /* or */
+} side;
+
+static side open_side(const summing *a, int operand, int width)
+{
+    repeat *r = a->r;
+    mf_dtype dtype = a->s->eqn->in[operand]->type->dtype;
+    int64_t size = mf_dtype_size(dtype), index[MF_IR_LANES], last;
+    stride w = stride_of(a, operand);
+    side o = { 0 };
+    cell c;
+    if (w.even && w.by_result == 0) {
+        o.same = room(r, a->f->length, sizeof *o.same);
+        for (int64_t k = 0; o.same && k < a->f->length; k++) {
+            for (int l = 0; l < width; l++)
+                index[l] = w.first + k * w.by_k;
+            o.same[k] = read_operand(a, operand, index, width);
+        }
+    } else if (w.even && w.by_result > 1 && w.by_k >= 0) {
+        last = w.first + (a->f->count - 1) * w.by_result + (a->f->length - 1) * w.by_k;
+        if (find(a->m, a->s->in[operand], w.first * size, (last + 1) * size, &c) && c.fixed && c.address)
+            o.copy = laid_out(a, &c, dtype, &w);
+    }
+    return o;
+}
+
+/* The k-th elements of `width` results; beyond the last one there may be anything. */
+static mf_ir_vectors read_side(const summing *a, const side *o, int operand, int64_t result, int64_t k, int width)
+{
+    int64_t index[MF_IR_LANES], last = a->f->count - 1;
+    if (o->same)
+        return o->same[k];
+    for (int64_t l = 0; l < width; l++)
+        index[l] = o->copy ? k * a->f->count + result + l : a->f->place(a->s, operand, result + l < last ? result + l : last, k);
+    if (o->copy)
+        return mf_ir_gather(a->r->ir, a->s->eqn->in[operand]->type->dtype, o->copy, index, width);
+    return read_operand(a, operand, index, width);
+}
+
+/* Neighbouring results, each with its lanes; then the lanes fold in halves. */
+static mf_ir_value sum_along(const summing *a, const side *sides, int64_t result, int width)
 {
     mf_ir *ir = a->r->ir;
-    int64_t n = a->f->count, length = a->f->length;
-    int lanes = a->product && a->f->lanes == 1 ? 1 : MF_IR_LANES, used = length < lanes ? (int)length : lanes;
-    int64_t *index[2] = { room(a->r, n, sizeof(int64_t)), room(a->r, n, sizeof(int64_t)) };
-    mf_ir_vectors sum[MF_IR_LANES];
-    if (!index[0] || !index[1])
-        return;
-    for (int l = 0; l < used; l++) {
-        sum[l] = mf_ir_vectors_new(ir, a->computing, n);
-        ir->width = sum[l].width;
-        for (int i = 0; i < sum[l].count; i++)
-            sum[l].at[i] = start_value(a);
-    }
+    int64_t length = a->f->length;
+    int lanes = a->product ? a->f->lanes : MF_IR_LANES, used = length < lanes ? (int)length : lanes;
+    mf_ir_value sum[MF_IR_LANES];
+    ir->width = width;
+    for (int l = 0; l < used; l++)
+        sum[l] = start_value(a);
     for (int64_t k = 0; k < length && !ir->failed; k++) {
-        for (int o = 0; o < 1 + a->product; o++)
-            for (int64_t e = 0; e < n; e++)
-                index[o][e] = a->f->place(a->s, o, e, k);
-        mf_ir_vectors x = read_operand(a, 0, index[0], n), y = a->product ? read_operand(a, 1, index[1], n) : x;
-        for (int i = 0; i < x.count && !ir->failed; i++)
-            sum[k % lanes].at[i] = joined(a, sum[k % lanes].at[i], &x, &y, i);
+        mf_ir_vectors x = read_side(a, &sides[0], 0, result, k, width), y = a->product ? read_side(a, &sides[1], 1, result, k, width) : x;
+        if (!ir->failed)
+            sum[k % lanes] = joined(a, sum[k % lanes], &x, &y, 0);
     }
-    for (int half = lanes / 2; half && !ir->failed; half /= 2)
+    for (int half = lanes / 2; half; half /= 2)
         for (int l = 0; l < half && l + half < used; l++)
-            for (int i = 0; i < out->count; i++)
-                sum[l].at[i] = mf_ir_join(ir, a->how, a->computing, out->width, sum[l].at[i], sum[l + half].at[i]);
-    for (int i = 0; i < out->count && !ir->failed; i++)
-        out->at[i] = sum[0].at[i];
+            sum[l] = mf_ir_join(ir, a->how, a->computing, width, sum[l], sum[l + half]);
+    return sum[0];
+}
+
+static void sum_all_along(const summing *a, mf_ir_vectors *out)
+{
+    side sides[2] = { open_side(a, 0, out->width) };
+    if (a->product)
+        sides[1] = open_side(a, 1, out->width);
+    for (int i = 0; i < out->count && !a->r->ir->failed; i++)
+        out->at[i] = sum_along(a, sides, (int64_t)i * out->width, out->width);
 }
 
 static void emit_sums(repeat *r, memory *m, const mf_native_step *s, const mf_form *f)
@@ -399,7 +495,7 @@ static void emit_sums(repeat *r, memory *m, const mf_native_step *s, const mf_fo
         if (each && !r->ir->failed)
             out = mf_ir_gathered(r->ir, a.computing, each, f->count);
     } else {
-        sum_along(&a, &out);
+        sum_all_along(&a, &out);
     }
     out.dtype = stored;
     for (int i = 0; i < out.count && !r->ir->failed; i++) {
@@ -610,12 +706,6 @@ static mf_ir_value emit_condition(repeat *r, const rounds *l)
     return r->ir->failed ? "false" : mf_ir_op(r->ir, "extractelement <1 x i1> %s, i64 0", flag.at[0]);
 }
 
-/* Part number `at`, of so many bytes, of what is stacked. */
-static mf_ir_value part(repeat *r, mf_ir_value base, mf_ir_value at, int64_t bytes)
-{
-    return mf_ir_op(r->ir, "getelementptr i8, ptr %s, i64 %s", base, mf_ir_op(r->ir, "mul i64 %s, %" PRId64, at, bytes));
-}
-
 /* Round number `round`: the carry becomes the next one. */
 static void emit_body(repeat *r, rounds *l, mf_ir_value round)
 {
@@ -667,12 +757,14 @@ static void emit_rounds(repeat *r, rounds *l)
         return;
     name_carry(r, l, "held", id, held);
     name_carry(r, l, "next", id, next);
-    memcpy(before, ir->label, sizeof before);
     if (outermost) {
         outside = ir->text;
         ir->text = (mf_text){ 0 };
         r->before = &outside;
     }
+    mf_ir_line(ir, "br label %%start%d", id); /* what stands before may have blocks */
+    mf_ir_label(ir, mf_ir_format(ir, "start%d", id));
+    memcpy(before, ir->label, sizeof before);
     mf_ir_line(ir, "br label %%head%d", id);
     mf_ir_label(ir, mf_ir_format(ir, "head%d", id));
     mf_ir_line(ir, "%%round%d = phi i64 [ %s, %%%s ], [ %%onward%d, %%again%d ]", id, l->from, before, id, id);

@@ -1,8 +1,8 @@
-/* while and scan over small values as one step: condition and body are kernels of their own, whose values are placed once for the even
+/* while and scan over rather small values as one step: condition and body are kernels of their own, whose values are placed once for the even
  * and once for the odd iterations, so an iteration is nothing but their steps. What is carried lies in two places by turns.
  * The second tier is all of it as one function (llvm_repeat.c), to which a run goes over between two iterations.
- * Invariant: every variable inside is small, so that copying what a body hands on unchanged costs little; a loop over large values is
- * left to the runtime, which moves memory along instead. */
+ * Invariant: what is carried is small or made anew every time, so that copying what a body hands on unchanged costs little; other loops
+ * are left to the runtime, which moves memory along instead. */
 #include "backend/native/native.h"
 #include "ops/params.h"
 
@@ -10,7 +10,7 @@
 
 /* LOOK: iterations after which a run looks whether there is a second tier. SOON: nanoseconds of a run that are worth its compilation if the
  * program runs a few times. */
-enum { SMALL_BYTES = 4096, MOST_EQUATIONS = 256, LOOK = 64, SOON = 100000 };
+enum { SMALL_BYTES = 4096, MOST_BYTES = 1 << 16, MOST_EQUATIONS = 256, LOOK = 64, SOON = 100000 };
 
 typedef struct moving { /* a value of the body that lies elsewhere in every iteration */
     int value;
@@ -28,13 +28,25 @@ typedef struct loop_step {
 
 /* ------------------------------------------------------------------ which */
 
-static bool program_is_small(const mf_program *p)
+/* A carry that is larger is made anew in every iteration, by something that would not write over the last one. */
+static bool carries_well(const mf_variable *v)
+{
+    const mf_eqn *e = v->producer;
+    return v->type->bytes <= SMALL_BYTES || (e && ((e->op->flags & MF_OP_ELEMENTWISE) || e->op == &mf_op_dot_general));
+}
+
+/* The first `consts` inputs are read where they lie, so they may be large. */
+static bool takes_program(const mf_program *p, int64_t consts)
 {
     if (p->eqn_count > MOST_EQUATIONS)
         return false;
-    for (int v = 0; v < p->var_count; v++)
-        if (p->vars[v]->type->bytes > SMALL_BYTES)
+    for (int64_t i = 0; i < p->var_count; i++) {
+        bool constant = false;
+        for (int64_t k = 0; k < consts && !constant; k++)
+            constant = p->in[k] == p->vars[i];
+        if (!constant && p->vars[i]->type->bytes > MOST_BYTES)
             return false;
+    }
     for (int i = 0; i < p->eqn_count; i++) {
         const mf_eqn *e = p->eqns[i];
         bool loop = e->op == &mf_op_while || e->op == &mf_op_scan;
@@ -46,11 +58,14 @@ static bool program_is_small(const mf_program *p)
 
 bool mf_native_takes_loop(const mf_eqn *e)
 {
-    int count = mf_params_program_count(e->op, e->params);
-    for (int i = 0; i < count; i++)
-        if (!program_is_small(*mf_params_program_at(e->op, e->params, i)))
+    const mf_while_params *w = e->params;
+    const mf_scan_params *n = e->params;
+    bool scan = e->op == &mf_op_scan;
+    const mf_program *body = scan ? n->body : w->body;
+    for (int64_t o = 0; o < (scan ? n->carry : body->out_count); o++)
+        if (!carries_well(body->out[o]))
             return false;
-    return true;
+    return (scan || takes_program(w->cond, w->cond_consts)) && takes_program(body, scan ? n->consts : w->body_consts);
 }
 
 /* ------------------------------------------------------------------ running */
