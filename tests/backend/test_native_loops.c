@@ -134,9 +134,10 @@ TEST(other_loops_are_left_to_the_runtime)
     CHECK(!taken(
         "program (x: f32[50000]) { y: f32[50000] = scan[length=5, carry=1, body=(x: f32[50000]) { y: f32[50000] = sin x\n return y }] x\n"
         " return y }"));
-    CHECK(taken("program (w: f32[300,300], x: f32[300]) { y: f32[300] = scan[length=5, consts=1, carry=1,"
-                " body=(w: f32[300,300], x: f32[300]) { y: f32[300] = dot_general[lhs_contract=(1), rhs_contract=(0)] w x\n return y }] w x\n"
-                " return y }"));
+    CHECK(
+        taken("program (w: f32[300,300], x: f32[300]) { y: f32[300] = scan[length=5, consts=1, carry=1,"
+              " body=(w: f32[300,300], x: f32[300]) { y: f32[300] = dot_general[lhs_contract=(1), rhs_contract=(0)] w x\n return y }] w x\n"
+              " return y }"));
     CHECK(taken("program (x: f32[5000], i: i32[]) { y: f32[5000] = scan[length=5, consts=1, carry=1, body=(i: i32[], x: f32[5000]) {"
                 " y: f32[5000] = neg x\n return y }] i x\n return y }"));
     CHECK(!taken("program (x: f32[5000], i: i32[]) { y: f32[5000] = scan[length=5, consts=1, carry=1, body=(i: i32[], x: f32[5000]) {"

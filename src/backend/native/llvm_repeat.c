@@ -375,14 +375,15 @@ static stride stride_of(const summing *a, int operand)
     return w;
 }
 
-/* An operand that no round changes, copied before the loops so that neighbouring results have neighbouring elements. */
+/* An operand that no round changes, copied before the loops as it is computed with, and so that neighbouring results have neighbouring
+ * elements. */
 static mf_ir_value laid_out(const summing *a, const cell *c, mf_dtype dtype, const stride *w)
 {
     repeat *r = a->r;
     mf_ir *ir = r->ir;
-    int64_t n = a->f->count, size = mf_dtype_size(dtype);
+    int64_t n = a->f->count, size = mf_dtype_size(dtype), row = n * mf_dtype_size(a->computing);
     int64_t *from = room(r, n, sizeof *from), *to = counting(r, n);
-    mf_ir_value copy = stack_bytes(r, (n * a->f->length + MF_IR_LANES) * size); /* read by whole vectors */
+    mf_ir_value copy = stack_bytes(r, row * a->f->length + MF_IR_LANES * 8); /* read by whole vectors */
     if (!from || !to)
         return NULL;
     for (int64_t e = 0; e < n; e++)
@@ -394,7 +395,11 @@ static mf_ir_value laid_out(const summing *a, const cell *c, mf_dtype dtype, con
     mf_ir_line(ir, "%%lay.k%d = phi i64 [ 0, %%lay%d ], [ %%lay.next%d, %%laying%d ]", id, id, id, id);
     mf_ir_value k = mf_ir_format(ir, "%%lay.k%d", id);
     mf_ir_vectors v = mf_ir_gather(ir, dtype, part(r, c->address, k, w->by_k * size), from, n);
-    mf_ir_scatter(ir, &v, part(r, copy, k, n * size), to);
+    ir->width = v.width;
+    for (int i = 0; i < v.count; i++)
+        v.at[i] = converted(a, &v, i);
+    v.dtype = a->computing;
+    mf_ir_scatter(ir, &v, part(r, copy, k, row), to);
     mf_ir_line(ir, "%%lay.next%d = add i64 %s, 1", id, k);
     mf_ir_value more = mf_ir_op(ir, "icmp slt i64 %%lay.next%d, %" PRId64, id, a->f->length);
     mf_ir_line(ir, "br i1 %s, label %%laying%d, label %%laid%d", more, id, id);
@@ -441,7 +446,7 @@ static mf_ir_vectors read_side(const summing *a, const side *o, int operand, int
     for (int64_t l = 0; l < width; l++)
         index[l] = o->copy ? k * a->f->count + result + l : a->f->place(a->s, operand, result + l < last ? result + l : last, k);
     if (o->copy)
-        return mf_ir_gather(a->r->ir, a->s->eqn->in[operand]->type->dtype, o->copy, index, width);
+        return mf_ir_gather(a->r->ir, a->computing, o->copy, index, width);
     return read_operand(a, operand, index, width);
 }
 
