@@ -73,6 +73,15 @@ void mf_ir_scatter(mf_ir *ir, const mf_ir_vectors *v, mf_ir_value address, const
 mf_ir_vectors mf_ir_blend(mf_ir *ir, const mf_ir_vectors *v, const mf_ir_vectors *w, const int64_t *index);
 mf_ir_value mf_ir_element(mf_ir *ir, mf_dtype dtype, const void *element); /* "float 0x..." */
 
+/* llvm_divide.c: division of f32 by what stays the same in a loop: scalars, made in front of it. */
+typedef struct mf_ir_divisor {
+    mf_ir_value value, reciprocal; /* value is NULL: none */
+    mf_ir_value span, zero;        /* what the bits of a dividend are compared with */
+} mf_ir_divisor;
+bool mf_ir_is_divisor(const mf_group *g, int node); /* some node divides by this one, and here the division is worth preparing */
+mf_ir_divisor mf_ir_divisor_of(mf_ir *ir, mf_ir_value y);
+mf_ir_value mf_ir_divide(mf_ir *ir, mf_ir_value x, const mf_ir_divisor *d); /* as fdiv */
+
 /* llvm_rows.c: the function @mf_loop of joined steps. */
 void mf_ir_rows(mf_ir *ir, const mf_rows_plan *plan);
 

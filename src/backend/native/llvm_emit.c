@@ -104,6 +104,7 @@ typedef struct nest {
     int64_t inner_size;
     mf_ir_value *in, *out; /* pointers by node: operands, results */
     mf_ir_value *once;     /* by node: a scalar read before its loop, or NULL */
+    mf_ir_divisor *by;     /* by node: such a scalar, where something is divided by it */
     mf_ir_value *start;    /* by node: where a walk starts in this row, in elements; NULL: it runs with the elements */
     mf_ir_value *value;    /* by node: in the iteration at hand */
     mf_ir_value row_start; /* number of the row's first element */
@@ -130,6 +131,15 @@ mf_ir_value mf_ir_spread(mf_ir *ir, const char *type, mf_ir_value scalar)
                                      ir->width, type, ir->width);
 }
 
+static void read_once(nest *n, int i, mf_ir_value place)
+{
+    mf_ir *ir = n->ir;
+    mf_dtype dtype = n->plan->group->nodes[i].dtype;
+    n->once[i] = mf_ir_op(ir, "load %s, ptr %s, align %d", mf_ir_memory(dtype), place, mf_dtype_size(dtype));
+    if (mf_ir_is_divisor(n->plan->group, i))
+        n->by[i] = mf_ir_divisor_of(ir, n->once[i]);
+}
+
 /* Pointers of operands and results, and what all iterations share. */
 static void emit_entry(nest *n)
 {
@@ -143,7 +153,7 @@ static void emit_entry(nest *n)
             mf_ir_value base = mf_ir_op(ir, "load ptr, ptr %s, align 8", place);
             n->in[i] = l->offset ? mf_ir_pointer(ir, base, x->dtype, mf_ir_format(ir, "%" PRId64, l->offset)) : base;
             if (l->splat)
-                n->once[i] = mf_ir_op(ir, "load %s, ptr %s, align %d", mf_ir_memory(x->dtype), n->in[i], mf_dtype_size(x->dtype));
+                read_once(n, i, n->in[i]);
         }
         if (n->plan->out_slot[i] >= 0) {
             mf_ir_value place = mf_ir_op(ir, "getelementptr ptr, ptr %%out, i64 %d", n->plan->out_slot[i]);
@@ -175,8 +185,7 @@ static void emit_row(nest *n)
                 at = mf_ir_op(ir, "add i64 %s, %s", at, mf_ir_op(ir, "mul i64 %s, %" PRId64, index[d], l->strides[d]));
         n->start[i] = at;
         if (g->nodes[i].kind == MF_NODE_LOAD && inner_stride(n, i) == 0)
-            n->once[i] = mf_ir_op(ir, "load %s, ptr %s, align %d", mf_ir_memory(g->nodes[i].dtype),
-                                  mf_ir_pointer(ir, n->in[i], g->nodes[i].dtype, at), mf_dtype_size(g->nodes[i].dtype));
+            read_once(n, i, mf_ir_pointer(ir, n->in[i], g->nodes[i].dtype, at));
     }
 }
 
@@ -255,8 +264,10 @@ static void emit_iteration(nest *n, mf_ir_value j)
         mf_ir_value in[3] = { NULL };
         for (int k = 0; k < x->in_count; k++)
             in[k] = n->value[x->in[k]];
-        if (!walks(x))
-            n->value[i] = mf_ir_node(n->ir, g, x, in);
+        if (walks(x))
+            continue;
+        bool prepared = n->ir->width >= mf_llvm_lanes() && x->in_count == 2 && n->by[x->in[1]].value && !strcmp(x->name, "div");
+        n->value[i] = prepared ? mf_ir_divide(n->ir, in[0], &n->by[x->in[1]]) : mf_ir_node(n->ir, g, x, in);
     }
     mf_ir_value at = mf_ir_op(n->ir, "add i64 %s, %s", n->row_start, j);
     for (int i = 0; i < g->count; i++)
@@ -355,7 +366,8 @@ void mf_ir_loops(mf_ir *ir, const mf_group_plan *plan)
     nest n = { .ir = ir, .plan = plan, .inner = plan->rank - 1, .inner_size = plan->rank ? plan->dims[plan->rank - 1] : 1 };
     size_t count = (size_t)plan->group->count + 1;
     mf_ir_value *room = mf_arena_alloc(ir->strings, 5 * count * sizeof *room);
-    if (!room) {
+    n.by = mf_arena_alloc(ir->strings, count * sizeof *n.by);
+    if (!room || !n.by) {
         ir->failed = true;
         return;
     }

@@ -35,6 +35,7 @@ typedef struct rows {
     mf_ir_value *pointer; /* by value; loaded when the function begins */
     mf_ir_value *start;   /* by node: where a walk starts in this row, in elements */
     mf_ir_value *spread;  /* by node: one value for the row, in all lanes */
+    mf_ir_divisor *by;    /* by node: that value, where something is divided by it */
     mf_ir_value *one;     /* by node of the row: its value, a vector of one */
     mf_ir_value *value;   /* by node: in the columns at hand */
     fold folds[MOST_FOLDS];
@@ -175,7 +176,8 @@ static mf_ir_value column_value(rows *r, int i, mf_ir_value j, int live)
     }
     for (int k = 0; k < x->in_count; k++)
         in[k] = r->value[x->in[k]];
-    return mf_ir_node(ir, &r->plan->group, x, in);
+    bool prepared = x->in_count == 2 && r->spread[x->in[1]] && r->by[x->in[1]].value && !strcmp(x->name, "div");
+    return prepared ? mf_ir_divide(ir, in[0], &r->by[x->in[1]]) : mf_ir_node(ir, &r->plan->group, x, in);
 }
 
 static bool written_now(const rows *r, int i)
@@ -388,6 +390,8 @@ static void emit_shared(rows *r)
         ir->width = LANES;
         mf_ir_value scalar = mf_ir_op(ir, "extractelement <1 x %s> %s, i64 0", mf_ir_scalar(x->dtype), one);
         r->spread[i] = mf_ir_spread(ir, mf_ir_scalar(x->dtype), scalar);
+        if (mf_ir_is_divisor(&r->plan->group, i))
+            r->by[i] = mf_ir_divisor_of(ir, scalar);
     }
 }
 
@@ -441,10 +445,11 @@ static bool make_room(rows *r)
 {
     size_t nodes = (size_t)r->plan->group.count, values = (size_t)r->plan->value_count;
     r->needed = mf_arena_alloc(r->ir->strings, nodes + 1);
+    r->by = mf_arena_alloc(r->ir->strings, (nodes + 1) * sizeof *r->by);
     r->last = mf_arena_alloc(r->ir->strings, (nodes + 1) * sizeof *r->last);
     r->pointer = mf_arena_alloc(r->ir->strings, (values + 1) * sizeof *r->pointer);
     mf_ir_value *room = mf_arena_alloc(r->ir->strings, (4 * nodes + 1) * sizeof *room);
-    if (!r->needed || !r->last || !r->pointer || !room)
+    if (!r->needed || !r->by || !r->last || !r->pointer || !room)
         return false;
     r->start = room;
     r->spread = room + nodes;
