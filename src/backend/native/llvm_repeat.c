@@ -10,9 +10,17 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Instructions; elements of a value; multiply-adds of a product, far below those for which it goes other ways; of a chain of them, and
+/* Instructions; elements of a value; vectors of constants, and of one carry, in registers; multiply-adds of a product, far below those for which it goes other ways; of a chain of them, and
  * elements of a reduction, which make one block of its order. */
-enum { MOST_VALUES = 16000, MOST_ELEMENTS = 4096, MOST_HELD = 64, MOST_WORK = 1 << 16, MOST_CHAIN = MF_GEMM_DEPTH, MOST_FOLD = 4096 };
+enum {
+    MOST_VALUES = 12000,
+    MOST_ELEMENTS = 16384,
+    MOST_HELD = 64,
+    MOST_CARRIED = 16,
+    MOST_WORK = 1 << 16,
+    MOST_CHAIN = MF_GEMM_DEPTH,
+    MOST_FOLD = 4096
+};
 
 /* Bytes [from, to) of a place: in registers, or at an address. */
 typedef struct cell {
@@ -23,6 +31,7 @@ typedef struct cell {
     mf_ir_value address; /* or */
     const char *data;
     bool fixed; /* the same in all rounds of all loops */
+    bool owned; /* on the stack, and nobody else's: may be written over when it is read for the last time */
 } cell;
 
 typedef struct memory {
@@ -38,11 +47,10 @@ typedef struct repeat {
     int held; /* vectors that were read before the loops */
 } repeat;
 
-/* A loop's operands as cells, its carry in registers before and after, where its ys go, and its first round and their number. */
+/* A loop's operands, its carry before and after, where its ys go, and its first round and their number. */
 typedef struct rounds {
     const mf_loop_plan *plan;
-    cell *in;
-    mf_ir_vectors *carry;
+    cell *in, *carry;
     mf_ir_value *stacked, from, length;
 } rounds;
 
@@ -559,45 +567,85 @@ static mf_ir_value window_start(repeat *r, const memory *m, const mf_native_step
     return at;
 }
 
-static void emit_window(repeat *r, memory *m, const mf_native_step *s, const mf_form *f)
+/* Whether a step behind this one reads of this value's memory. */
+static bool is_read_later(const memory *m, const mf_native_step *s, int value, int64_t bytes)
 {
-    bool update = f->kind == MF_FORM_UPDATE;
-    const mf_type *held = update ? f->type : s->eqn->out[0]->type;
-    int64_t *there = room(r, f->count, sizeof *there), *here = room(r, f->count, sizeof *here), least = 0, most = 0;
+    const mf_native_plan *plan = &m->kernel->plan;
+    const mf_native_value *at = &plan->values[value];
+    int i = 0;
+    while (plan->steps[i] != s)
+        i++;
+    for (i++; i < plan->step_count; i++)
+        for (int k = 0; k < plan->steps[i]->in_count; k++) {
+            const mf_native_value *read = &plan->values[plan->steps[i]->in[k]];
+            if (read->place == at->place && read->index == at->index && read->offset < at->offset + bytes)
+                return true;
+        }
+    return false;
+}
+
+/* An update's operand 0 where it may be changed: where it lies, or a copy. */
+static cell changeable(repeat *r, memory *m, const mf_native_step *s, const mf_type *t)
+{
+    cell c = { 0 };
+    if (find(m, s->in[0], 0, t->bytes, &c) && c.owned && !c.from && c.to == t->bytes && !is_read_later(m, s, s->in[0], t->bytes))
+        return c;
+    mf_ir_vectors v = read_all(r, m, s->in[0], t);
+    return (cell){ .address = r->ir->failed ? NULL : address_of(r, &v), .owned = true };
+}
+
+static void put_at(memory *m, int value, cell c, int64_t bytes)
+{
+    const mf_native_value *at = &m->kernel->plan.values[value];
+    c.place = at->place;
+    c.index = at->index;
+    c.from = at->offset;
+    c.to = at->offset + bytes;
+    put(m, c);
+}
+
+static void emit_update(repeat *r, memory *m, const mf_native_step *s, const mf_form *f)
+{
+    const mf_type *t = f->type;
+    int64_t *there = room(r, f->count, sizeof *there), *here = room(r, f->count, sizeof *here);
     mf_ir_value start = window_start(r, m, s, f);
     for (int64_t e = 0; there && here && e < f->count; e++) {
         there[e] = f->place(s, 0, e, 0);
-        here[e] = update ? f->place(s, 1, e, 0) : e;
+        here[e] = f->place(s, 1, e, 0);
+    }
+    mf_ir_vectors u = read(r, m, s->in[1], f->dtype, here, f->count);
+    cell c = changeable(r, m, s, t);
+    if (r->ir->failed)
+        return;
+    mf_ir_scatter(r->ir, &u, mf_ir_pointer(r->ir, c.address, f->dtype, start), there);
+    put_at(m, s->out[0], c, t->bytes);
+}
+
+static void emit_slice(repeat *r, memory *m, const mf_native_step *s, const mf_form *f)
+{
+    int64_t *there = room(r, f->count, sizeof *there), least = 0, most = 0, size = mf_dtype_size(f->dtype);
+    mf_ir_value start = window_start(r, m, s, f);
+    for (int64_t e = 0; there && e < f->count; e++) {
+        there[e] = f->place(s, 0, e, 0);
         least = there[e] < least ? there[e] : least;
         most = there[e] > most ? there[e] : most;
     }
     for (int i = 0; i < f->type->rank; i++)
         *(f->worth[i] < 0 ? &least : &most) += f->most[i] * f->worth[i];
     cell c;
-    int64_t size = mf_dtype_size(f->dtype);
-    if (r->ir->failed || !is_number(f->dtype) || held->size > MOST_ELEMENTS || !find(m, s->in[0], least * size, (most + 1) * size, &c)) {
+    if (r->ir->failed || !is_number(f->dtype) || f->count > MOST_ELEMENTS || !find(m, s->in[0], least * size, (most + 1) * size, &c)) {
         give_up(r);
         return;
     }
-    if (c.data || !c.address || update) { /* an update changes a copy */
-        const mf_type all = { .dtype = f->dtype, .size = update ? held->size : most + 1 };
+    if (!c.address) {
+        const mf_type all = { .dtype = f->dtype, .size = most + 1 };
         mf_ir_vectors v = read_all(r, m, s->in[0], &all);
         c = (cell){ .address = r->ir->failed ? NULL : address_of(r, &v) };
     }
     if (r->ir->failed)
         return;
     mf_ir_value place = mf_ir_op(r->ir, "getelementptr i8, ptr %s, i64 %" PRId64, c.address, -c.from);
-    place = mf_ir_pointer(r->ir, place, f->dtype, start);
-    if (!update) {
-        write(r, m, s->out[0], mf_ir_gather(r->ir, f->dtype, place, there, f->count));
-        return;
-    }
-    mf_ir_vectors u = read(r, m, s->in[1], f->dtype, here, f->count);
-    int64_t *all = counting(r, held->size);
-    if (r->ir->failed)
-        return;
-    mf_ir_scatter(r->ir, &u, place, there);
-    write(r, m, s->out[0], mf_ir_gather(r->ir, f->dtype, c.address, all, held->size));
+    write(r, m, s->out[0], mf_ir_gather(r->ir, f->dtype, mf_ir_pointer(r->ir, place, f->dtype, start), there, f->count));
 }
 
 /* ------------------------------------------------------------------ loops */
@@ -608,30 +656,24 @@ static void emit_rounds(repeat *r, rounds *l);
 static void emit_inner(repeat *r, memory *m, const mf_native_step *s, const mf_loop_plan *plan)
 {
     int first = plan->cond_consts + plan->body_consts;
-    rounds l = { plan,
-                 room(r, s->in_count, sizeof(cell)),
-                 room(r, plan->carry, sizeof(mf_ir_vectors)),
-                 room(r, s->out_count, sizeof(mf_ir_value)),
-                 "0",
-                 mf_ir_format(r->ir, "%" PRId64, plan->length) };
+    rounds l = {
+        plan, room(r, s->in_count, sizeof(cell)),           room(r, plan->carry, sizeof(cell)), room(r, s->out_count, sizeof(mf_ir_value)),
+        "0",  mf_ir_format(r->ir, "%" PRId64, plan->length)
+    };
     if (r->ir->failed)
         return;
     for (int i = 0; i < s->in_count && !r->ir->failed; i++)
         if (i >= first && i < first + plan->carry)
-            l.carry[i - first] = read_all(r, m, s->in[i], s->eqn->in[i]->type);
+            l.carry[i - first].in = read_all(r, m, s->in[i], s->eqn->in[i]->type);
         else
             l.in[i] = whole(r, m, s->in[i], s->eqn->in[i]->type, i >= first);
     for (int o = plan->carry; o < s->out_count; o++)
         l.stacked[o] = stack_bytes(r, s->eqn->out[o]->type->bytes);
     if (!r->ir->failed)
         emit_rounds(r, &l);
-    for (int o = 0; o < s->out_count && !r->ir->failed; o++) {
-        const mf_native_value *at = &m->kernel->plan.values[s->out[o]];
-        if (o < plan->carry)
-            write(r, m, s->out[o], l.carry[o]);
-        else if (s->eqn->out[o]->type->bytes)
-            put(m, (cell){ at->place, at->index, at->offset, at->offset + s->eqn->out[o]->type->bytes, { 0 }, l.stacked[o], NULL, false });
-    }
+    for (int o = 0; o < s->out_count && !r->ir->failed; o++)
+        if (s->eqn->out[o]->type->bytes)
+            put_at(m, s->out[o], o < plan->carry ? l.carry[o] : (cell){ .address = l.stacked[o] }, s->eqn->out[o]->type->bytes);
 }
 
 static void emit_step(repeat *r, memory *m, const mf_native_step *s)
@@ -648,8 +690,8 @@ static void emit_step(repeat *r, memory *m, const mf_native_step *s)
     case MF_FORM_FOLD:
     case MF_FORM_PRODUCT: emit_sums(r, m, s, &f); break;
     case MF_FORM_MOVE: emit_move(r, m, s, &f); break;
-    case MF_FORM_SLICE:
-    case MF_FORM_UPDATE: emit_window(r, m, s, &f); break;
+    case MF_FORM_SLICE: emit_slice(r, m, s, &f); break;
+    case MF_FORM_UPDATE: emit_update(r, m, s, &f); break;
     case MF_FORM_LOOP: emit_inner(r, m, s, f.loop); break;
     }
 }
@@ -678,23 +720,41 @@ static void emit_steps(repeat *r, memory *m)
         emit_step(r, m, m->kernel->plan.steps[i]);
 }
 
-/* What has been made for result o. */
+/* What has been made for result o: as it lies, then in registers. */
+static const cell *result_cell(const memory *m, int o)
+{
+    for (int i = m->count - 1; i >= 0; i--) {
+        const cell *c = &m->at[i];
+        if (c->place == MF_PLACE_OUTPUT && c->index == o && !c->from && c->to == m->kernel->program->out[o]->type->bytes)
+            return c;
+    }
+    return NULL;
+}
+
+static mf_ir_vectors registers_of(repeat *r, const cell *c, const mf_type *t)
+{
+    int64_t *index = c->address ? counting(r, t->size) : NULL;
+    if (c->address)
+        return index ? mf_ir_gather(r->ir, t->dtype, c->address, index, t->size) : (mf_ir_vectors){ .dtype = t->dtype };
+    if (c->in.dtype != t->dtype)
+        give_up(r);
+    return c->in;
+}
+
 static mf_ir_vectors result(repeat *r, const memory *m, int o)
 {
     const mf_type *t = m->kernel->program->out[o]->type;
-    for (int i = m->count - 1; i >= 0; i--) {
-        const cell *c = &m->at[i];
-        if (c->place != MF_PLACE_OUTPUT || c->index != o || c->from || c->to != t->bytes)
-            continue;
-        int64_t *index = c->address ? counting(r, t->size) : NULL;
-        if (c->address && index)
-            return mf_ir_gather(r->ir, t->dtype, c->address, index, t->size);
-        if (!c->address && c->in.dtype == t->dtype)
-            return c->in;
-    }
-    if (t->bytes)
+    const cell *c = result_cell(m, o);
+    if (!c && t->bytes)
         give_up(r);
-    return (mf_ir_vectors){ .dtype = t->dtype };
+    return c ? registers_of(r, c, t) : (mf_ir_vectors){ .dtype = t->dtype };
+}
+
+static void store(repeat *r, const mf_ir_vectors *v, mf_ir_value address)
+{
+    int64_t *index = counting(r, v->n);
+    if (index && !r->ir->failed)
+        mf_ir_scatter(r->ir, v, address, index);
 }
 
 /* The condition's flag for what is carried now. */
@@ -705,10 +765,17 @@ static mf_ir_value emit_condition(repeat *r, const rounds *l)
     for (int i = 0; i < p->cond_consts && !r->ir->failed; i++)
         put_operand(r, &m, i, l->in[i]);
     for (int i = 0; i < p->carry && !r->ir->failed; i++)
-        put_operand(r, &m, p->cond_consts + i, (cell){ .in = l->carry[i] });
+        put_operand(r, &m, p->cond_consts + i, l->carry[i]);
     emit_steps(r, &m);
     mf_ir_vectors flag = result(r, &m, 0);
     return r->ir->failed ? "false" : mf_ir_op(r->ir, "extractelement <1 x i1> %s, i64 0", flag.at[0]);
+}
+
+/* The next value of a carry lies where this one lies. */
+static bool stays(const rounds *l, const memory *m, int o)
+{
+    const cell *c = result_cell(m, o);
+    return o < l->plan->carry && l->carry[o].address && c && c->address == l->carry[o].address;
 }
 
 /* Round number `round`: the carry becomes the next one. */
@@ -726,28 +793,39 @@ static void emit_body(repeat *r, rounds *l, mf_ir_value round)
         if (i >= first)
             c = (cell){ .address = part(r, c.address, at, body->in[i]->type->bytes) };
         else if (i >= p->body_consts)
-            c = (cell){ .in = l->carry[i - p->body_consts] };
+            c = l->carry[i - p->body_consts];
         put_operand(r, &m, i, c);
     }
     emit_steps(r, &m);
-    for (int o = 0; o < body->out_count && !r->ir->failed; o++) {
-        mf_ir_vectors v = result(r, &m, o);
-        int64_t *index = o < p->carry ? NULL : counting(r, v.n);
-        if (o < p->carry)
-            l->carry[o] = v;
-        else if (index && !r->ir->failed)
-            mf_ir_scatter(r->ir, &v, part(r, l->stacked[o], at, body->out[o]->type->bytes), index);
-    }
+    mf_ir_vectors *made = room(r, body->out_count, sizeof *made);
+    for (int o = 0; made && o < body->out_count && !r->ir->failed; o++)
+        if (!stays(l, &m, o))
+            made[o] = result(r, &m, o);
+    for (int o = 0; made && o < body->out_count && !r->ir->failed; o++)
+        if (o >= p->carry)
+            store(r, &made[o], part(r, l->stacked[o], at, body->out[o]->type->bytes));
+        else if (!l->carry[o].address)
+            l->carry[o].in = made[o];
+        else if (!stays(l, &m, o))
+            store(r, &made[o], l->carry[o].address);
 }
 
 /* The carry's registers under the names <prefix><id>.<k>.<i>. */
 static void name_carry(repeat *r, rounds *l, const char *prefix, int id, mf_ir_vectors *named)
 {
     for (int k = 0; k < l->plan->carry; k++) {
-        named[k] = mf_ir_vectors_new(r->ir, l->carry[k].dtype, l->carry[k].n);
+        named[k] = mf_ir_vectors_new(r->ir, l->carry[k].in.dtype, l->carry[k].in.n);
         for (int i = 0; i < named[k].count; i++)
             named[k].at[i] = mf_ir_format(r->ir, "%%%s%d.%d.%d", prefix, id, k, i);
     }
+}
+
+/* Much that is carried lies on the stack, where a round may change a part of it. */
+static void place_carry(repeat *r, rounds *l)
+{
+    for (int k = 0; k < l->plan->carry && !r->ir->failed; k++)
+        if (l->carry[k].in.count > MOST_CARRIED)
+            l->carry[k] = (cell){ .address = address_of(r, &l->carry[k].in), .owned = true };
 }
 
 static void emit_rounds(repeat *r, rounds *l)
@@ -758,7 +836,8 @@ static void emit_rounds(repeat *r, rounds *l)
     bool outermost = !r->before;
     char before[24];
     mf_ir_vectors *held = room(r, carry, sizeof *held), *next = room(r, carry, sizeof *next);
-    if (!held || !next)
+    place_carry(r, l);
+    if (!held || !next || ir->failed)
         return;
     name_carry(r, l, "held", id, held);
     name_carry(r, l, "next", id, next);
@@ -776,8 +855,9 @@ static void emit_rounds(repeat *r, rounds *l)
     for (int k = 0; k < carry; k++)
         for (int i = 0; i < held[k].count; i++)
             mf_ir_line(ir, "%s = phi <%d x %s> [ %s, %%%s ], [ %s, %%again%d ]", held[k].at[i], held[k].width, mf_ir_scalar(held[k].dtype),
-                       l->carry[k].at[i], before, next[k].at[i], id);
-    memcpy(l->carry, held, (size_t)carry * sizeof *held);
+                       l->carry[k].in.at[i], before, next[k].at[i], id);
+    for (int k = 0; k < carry; k++)
+        l->carry[k].in = held[k];
     mf_ir_value more = l->plan->cond ? emit_condition(r, l) : mf_ir_op(ir, "icmp slt i64 %%round%d, %s", id, l->length);
     mf_ir_line(ir, "br i1 %s, label %%body%d, label %%over%d", more, id, id);
     mf_ir_label(ir, mf_ir_format(ir, "body%d", id));
@@ -789,12 +869,13 @@ static void emit_rounds(repeat *r, rounds *l)
         for (int i = 0; i < next[k].count; i++) {
             const char *t = mf_ir_scalar(next[k].dtype);
             int w = next[k].width;
-            mf_ir_line(ir, "%s = bitcast <%d x %s> %s to <%d x %s>", next[k].at[i], w, t, l->carry[k].at[i], w, t);
+            mf_ir_line(ir, "%s = bitcast <%d x %s> %s to <%d x %s>", next[k].at[i], w, t, l->carry[k].in.at[i], w, t);
         }
     mf_ir_line(ir, "%%onward%d = add i64 %%round%d, 1", id, id);
     mf_ir_line(ir, "br label %%head%d", id);
     mf_ir_label(ir, mf_ir_format(ir, "over%d", id));
-    memcpy(l->carry, held, (size_t)carry * sizeof *held);
+    for (int k = 0; k < carry; k++)
+        l->carry[k].in = held[k];
     if (outermost) {
         mf_text_put(&outside, ir->text.at ? ir->text.at : "");
         outside.failed |= ir->text.failed;
@@ -818,7 +899,7 @@ void mf_ir_repeat(mf_ir *ir, const mf_loop_plan *plan)
     int in_count = plan->cond_consts + body->in_count, first = plan->cond_consts + plan->body_consts;
     rounds l = { plan,
                  room(&r, in_count, sizeof(cell)),
-                 room(&r, plan->carry, sizeof(mf_ir_vectors)),
+                 room(&r, plan->carry, sizeof(cell)),
                  room(&r, body->out_count, sizeof(mf_ir_value)),
                  "%from",
                  "%to" };
@@ -835,14 +916,13 @@ void mf_ir_repeat(mf_ir *ir, const mf_loop_plan *plan)
         int64_t *index = counting(&r, t->size);
         ir->failed |= !is_number(t->dtype) || t->size > MOST_ELEMENTS;
         if (!ir->failed)
-            l.carry[i] = mf_ir_gather(ir, t->dtype, l.in[first + i].address, index, t->size);
+            l.carry[i].in = mf_ir_gather(ir, t->dtype, l.in[first + i].address, index, t->size);
     }
     if (!ir->failed)
         emit_rounds(&r, &l);
     for (int i = 0; i < plan->carry && !ir->failed; i++) {
-        int64_t *index = counting(&r, l.carry[i].n);
-        if (index)
-            mf_ir_scatter(ir, &l.carry[i], l.stacked[i], index);
+        mf_ir_vectors v = registers_of(&r, &l.carry[i], body->out[i]->type);
+        store(&r, &v, l.stacked[i]);
     }
     mf_text_put(&ir->text, "  ret void\n}\nattributes #0 = { nounwind }\n");
     ir->failed |= ir->text.failed || ir->next > MOST_VALUES;
