@@ -137,7 +137,7 @@ static mf_error_object *reduce_type_rule(mf_type_context *c)
     if (!error && c->in[0]->dtype == MF_BOOL && c->op == &mf_op_psum)
         error = mf_type_error(c, MF_ERROR_DTYPE, "a bool must be converted to an integer first");
     if (!error && mf_dtype_is_complex(c->in[0]->dtype) && c->op != &mf_op_psum)
-        error = mf_type_error(c, MF_ERROR_DTYPE, "complex numbers have no order");
+        error = mf_type_error(c, MF_ERROR_DTYPE, "is defined for floats, integers and bool");
     c->out[0] = c->in_count ? c->in[0] : NULL;
     return error;
 }

@@ -181,6 +181,17 @@ static mf_value members_of_group(const collective *c)
     return c->spec.uneven ? bind_leaf(c, mf_scalar(1, MF_I32)) : mf_i(c->spec.group_size);
 }
 
+/* Backends reduce by the order of real numbers: complex ones are brought together first. */
+static mf_value complex_extreme(const collective *c, mf_value x)
+{
+    collective gather = *c;
+    gather.op = &mf_op_all_gather;
+    gather.axis = 0;
+    gather.tiled = false;
+    mf_value all = bind_leaf(&gather, x);
+    return c->op == &mf_op_pmax ? mf_max(all, 0) : mf_min(all, 0);
+}
+
 static mf_value leaf_of(const collective *c, mf_object *o)
 {
     mf_value x = mf_expect_array(mf_value_of(o), c->op->name);
@@ -191,6 +202,8 @@ static mf_value leaf_of(const collective *c, mf_object *o)
     mf_value r;
     if (reduces && !c->spec.uneven && mf_object_is(o, &mf_array_class) && !type->rank) {
         r = fold_number(c, (mf_array *)o);
+    } else if (reduces && c->op != &mf_op_psum && mf_dtype_is_complex(type->dtype)) {
+        r = complex_extreme(c, x);
     } else {
         collective local = *c;
         mf_value bad = { 0 };

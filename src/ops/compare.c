@@ -11,10 +11,10 @@ static mf_error_object *compare_type(mf_type_context *c)
     return e;
 }
 
-/* Keys and complex numbers can be told apart, but have no order. */
+/* Keys can be told apart, but have no order. */
 static mf_error_object *equality_type(mf_type_context *c)
 {
-    if (c->in_count != 2 || (c->in[0]->dtype != MF_KEY && !mf_dtype_is_complex(c->in[0]->dtype)))
+    if (c->in_count != 2 || c->in[0]->dtype != MF_KEY)
         return compare_type(c);
     mf_error_object *e = mf_type_like_first(c);
     if (!e)
@@ -24,17 +24,16 @@ static mf_error_object *equality_type(mf_type_context *c)
 
 MF_LOWER_RULE(compare_lower) { return k->compare(k, e->op->name, in[0], in[1]); }
 
-/* eq and ne of complex numbers: of both parts. */
+/* Of complex numbers: the imaginary parts decide where the real ones are equal. */
 static void compare_complex(const mf_loop_compare *rule, const mf_eqn *e, const void *const *in, uint8_t *out)
 {
     mf_dtype dtype = e->in[0]->type->dtype, part = dtype == MF_C64 ? MF_F32 : MF_F64;
     int64_t size = mf_dtype_size(part);
-    bool equal = rule->real(0, 0);
     for (int64_t i = 0; i < e->in[0]->type->size; i++) {
         const char *x = (const char *)in[0] + 2 * i * size, *y = (const char *)in[1] + 2 * i * size;
-        bool re = rule->real(mf_load_f64(part, x), mf_load_f64(part, y));
-        bool im = rule->real(mf_load_f64(part, x + size), mf_load_f64(part, y + size));
-        out[i] = equal ? re && im : re || im;
+        double re[2] = { mf_load_f64(part, x), mf_load_f64(part, y) };
+        double im[2] = { mf_load_f64(part, x + size), mf_load_f64(part, y + size) };
+        out[i] = re[0] == re[1] ? rule->real(im[0], im[1]) : rule->real(re[0], re[1]);
     }
 }
 
@@ -99,6 +98,7 @@ static const char *const lt_samples[] = {
     "i32[2]{=-1,2} i32[2]{=1,2} -> bool[2]{=1,0}",
     "u32[2]{=4294967295,2} u32[2]{=1,3} -> bool[2]{=0,1}",
     "f16[2,3]{-2:2} f16[2,3]{-2:2}",
+    "c64[4]{=1,2,1,-1,0,5,nan,0} c64[4]{=1,1,1,-1,3,0,nan,1} -> bool[4]{=0,0,1,0}",
     NULL,
 };
 COMPARE_ROW(lt, compare_type);
@@ -126,6 +126,7 @@ static const char *const ge_samples[] = {
     "f32[4]{=1,2,nan,3} f32[4]{=1,3,nan,2} -> bool[4]{=1,0,0,1}",
     "i16[2]{=-1,2} i16[2]{=1,2} -> bool[2]{=0,1}",
     "f64[2,3]{-2:2} f64[2,3]{-2:2}",
+    "c128[4]{=1,2,1,-1,0,5,nan,0} c128[4]{=1,1,1,-1,3,0,nan,1} -> bool[4]{=1,1,0,0}",
     NULL,
 };
 COMPARE_ROW(ge, compare_type);

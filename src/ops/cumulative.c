@@ -1,6 +1,6 @@
 /* Running reductions along an axis: cumsum cumprod cummax cummin, from the front or, with reverse, from the back.
  * Invariant: one order: element after element, each result the one before joined with the next. f16 and bf16 run in f32 and every
- * result is rounded once; integers wrap; a NaN stays in max and min. Complex numbers have sums and products. */
+ * result is rounded once; integers wrap; a NaN stays in max and min, save in those of complex numbers. */
 #include "ops/loops.h"
 #include <math.h>
 #include <string.h>
@@ -11,8 +11,7 @@ static const mf_cum_params *params_of(const mf_eqn *e) { return e->params; }
 static mf_error_object *cum_type(mf_type_context *c)
 {
     const mf_cum_params *p = c->params;
-    bool ordered = c->op == &mf_op_cummax || c->op == &mf_op_cummin;
-    mf_error_object *e = ordered ? mf_type_number1(c) : mf_type_numeric1(c);
+    mf_error_object *e = mf_type_numeric1(c);
     if (!e && (p->axis < 0 || p->axis >= c->in[0]->rank))
         e = mf_type_error(c, MF_ERROR_AXIS, "axis %lld is no dimension of the operand, which has rank %d", (long long)p->axis,
                           c->in[0]->rank);
@@ -149,6 +148,16 @@ static void mul_pair(double *x, const double *y)
     x[0] = re;
     x[1] = im;
 }
+static void max_pair(double *x, const double *y)
+{
+    if (!mf_less_pair(y, x))
+        memcpy(x, y, 2 * sizeof *x);
+}
+static void min_pair(double *x, const double *y)
+{
+    if (!mf_less_pair(x, y))
+        memcpy(x, y, 2 * sizeof *x);
+}
 
 #define EVALUATE_RUNNING(word, name, pair)                                                             \
     MF_EVALUATE_RULE(word##_evaluate)                                                                  \
@@ -158,8 +167,8 @@ static void mul_pair(double *x, const double *y)
     }
 EVALUATE_RUNNING(cumsum, add, add_pair)
 EVALUATE_RUNNING(cumprod, mul, mul_pair)
-EVALUATE_RUNNING(cummax, max, NULL)
-EVALUATE_RUNNING(cummin, min, NULL)
+EVALUATE_RUNNING(cummax, max, max_pair)
+EVALUATE_RUNNING(cummin, min, min_pair)
 
 static const mf_param cum_params[] = {
     MF_PARAM(mf_cum_params, axis, MF_PARAM_INT),
@@ -313,6 +322,7 @@ static const char *const cummax_samples[] = {
     "[axis=1] f64[2,5]{-2:2}",
     "[axis=0, reverse=true] f64[4,2]{-2:2}",
     "[axis=0] u8[3]{=200,100,255} -> u8[3]{=200,200,255}",
+    "[axis=0] c64[4]{=1,2,1,-1,0,5,2,0} -> c64[4]{=1,2,1,2,1,2,2,0}",
     NULL,
 };
 const mf_op mf_op_cummax = {
@@ -329,6 +339,7 @@ static const char *const cummin_samples[] = {
     "[axis=0, reverse=true] i32[4]{=1,-2,3,4} -> i32[4]{=-2,-2,3,4}",
     "[axis=1] f64[2,5]{-2:2}",
     "[axis=0] bf16[4]{-2:2}",
+    "[axis=0, reverse=true] c64[4]{=1,2,1,-1,0,5,2,0} -> c64[4]{=0,5,0,5,0,5,2,0}",
     NULL,
 };
 const mf_op mf_op_cummin = {

@@ -322,8 +322,8 @@ static int64_t max_integer(int64_t x, int64_t y) { return x > y ? x : y; }
 static uint64_t max_natural(uint64_t x, uint64_t y) { return x > y ? x : y; }
 static int64_t min_integer(int64_t x, int64_t y) { return x < y ? x : y; }
 static uint64_t min_natural(uint64_t x, uint64_t y) { return x < y ? x : y; }
-MF_EVALUATE2(max_evaluate, mf_greater_real, max_integer, max_natural, NULL)
-MF_EVALUATE2(min_evaluate, mf_lesser_real, min_integer, min_natural, NULL)
+MF_EVALUATE2_COMPLEX(max_evaluate, mf_greater_complex, mf_greater_real, max_integer, max_natural, NULL)
+MF_EVALUATE2_COMPLEX(min_evaluate, mf_lesser_complex, mf_lesser_real, min_integer, min_natural, NULL)
 
 /* Of truth values: or, and. */
 MF_LOWER_RULE(max_lower) { return k->call(k, e->in[0]->type->dtype == MF_BOOL ? "or" : "max", in, 2); }
@@ -337,6 +337,7 @@ static const char *const max_samples[] = {
     "u8[2]{=200,3} u8[2]{=4,5} -> u8[2]{=200,5}",
     "bool[4]{=0,0,1,1} bool[4]{=0,1,0,1} -> bool[4]{=0,1,1,1}",
     "bf16[3]{-2:2} bf16[3]{-2:2}",
+    "c64[4]{=1,2,1,-1,0,5,2,0} c64[4]{=1,1,1,-1,3,0,nan,0} -> c64[4]{=1,2,1,-1,3,0,nan,0}",
     NULL,
 };
 const mf_op mf_op_max = {
@@ -358,6 +359,7 @@ static const char *const min_samples[] = {
     "i32[2]{=-5,3} i32[2]{=4,-3} -> i32[2]{=-5,-3}",
     "bool[4]{=0,0,1,1} bool[4]{=0,1,0,1} -> bool[4]{=0,0,0,1}",
     "f16[3]{-2:2} f16[3]{-2:2}",
+    "c128[4]{=1,2,1,-1,0,5,2,0} c128[4]{=1,1,1,-1,3,0,nan,0} -> c128[4]{=1,1,1,-1,0,5,nan,0}",
     NULL,
 };
 const mf_op mf_op_min = {

@@ -3,6 +3,7 @@
  * Invariant: updates are taken in row-major order of their index vectors: of several updates of one element the last one stays, and
  * sums and products are taken in that order. A NaN wins in min and max. What is out of bounds is dropped (index_windows.h). */
 #include "ops/index_windows.h"
+#include "ops/loops.h"
 #include "transform/tangent.h"
 #include <math.h>
 #include <string.h>
@@ -139,11 +140,15 @@ static int64_t joined_integer(const mf_op *op, mf_dtype dtype, int64_t x, int64_
 
 static void join_complex(const mf_op *op, mf_dtype part, char *out, const char *in)
 {
-    int size = mf_dtype_size(part);
-    double a = mf_load_f64(part, out), b = mf_load_f64(part, out + size), c = mf_load_f64(part, in), d = mf_load_f64(part, in + size);
-    bool adds = op == &mf_op_scatter_add;
-    mf_store_f64(part, out, adds ? a + c : a * c - b * d);
-    mf_store_f64(part, out + size, adds ? b + d : a * d + b * c);
+    double x[2], y[2];
+    mf_convert(MF_F64, x, part, out, 2);
+    mf_convert(MF_F64, y, part, in, 2);
+    double sum[2] = { x[0] + y[0], x[1] + y[1] }, product[2] = { x[0] * y[0] - x[1] * y[1], x[0] * y[1] + x[1] * y[0] };
+    const double *joined = op == &mf_op_scatter_add   ? sum
+                           : op == &mf_op_scatter_mul ? product
+                           : op == &mf_op_scatter_max ? (mf_less_pair(y, x) ? x : y)
+                                                      : (mf_less_pair(x, y) ? x : y);
+    mf_convert(part, out, MF_F64, joined, 2);
 }
 
 /* out joined with in, one element; f16 and bf16 round each time. */
@@ -329,8 +334,9 @@ static void scatter_extreme_jvp(mf_builder *b, const mf_eqn *e, mf_variable *con
 
 static mf_error_object *scatter_ordered_type(mf_type_context *c)
 {
-    if (mf_dtype_is_complex(c->in[0]->dtype) || c->in[0]->dtype == MF_KEY)
-        return mf_type_error(c, MF_ERROR_DTYPE, "is defined for floats, integers and bool, not for %s", mf_dtype_name(c->in[0]->dtype));
+    if (c->in[0]->dtype == MF_KEY)
+        return mf_type_error(c, MF_ERROR_DTYPE, "is defined for floats, integers, complex numbers and bool, not for %s",
+                             mf_dtype_name(c->in[0]->dtype));
     return scatter_type(c);
 }
 
@@ -349,6 +355,7 @@ static const char *const scatter_max_samples[] = {
     "[inserted_window_dims=(0), scatter_dims_to_operand_dims=(0), mode=1] i32[3]{=8,2,3} i32[4,1]{=0,5,0,2} i32[4]{=7,8,9,4} -> i32[3]{=9,2,4}",
     "[inserted_window_dims=(0), scatter_dims_to_operand_dims=(0)] u64[2]{=18446744073709551615,5} i32[2,1]{=0,1} u64[2]{=7,8} "
     "-> u64[2]{=18446744073709551615,8}",
+    "[inserted_window_dims=(0), scatter_dims_to_operand_dims=(0)] c64[2]{=1,2,1,-1} i32[2,1]{=0,1} c64[2]{=1,3,0,9} -> c64[2]{=1,3,1,-1}",
     SCATTER_SAMPLES, NULL,
 };
 /* clang-format on */

@@ -175,7 +175,7 @@ TYPE_RULE(mf_type_number2, 2, IS_NUMBER, "floats and integers")
 TYPE_RULE(mf_type_inexact1, 1, mf_dtype_is_inexact(d), "floats and complex numbers")
 TYPE_RULE(mf_type_numeric1, 1, IS_NUMBER || mf_dtype_is_complex(d), "floats, integers and complex numbers")
 TYPE_RULE(mf_type_numeric2, 2, IS_NUMBER || mf_dtype_is_complex(d), "floats, integers and complex numbers")
-TYPE_RULE(mf_type_ordered2, 2, IS_NUMBER || d == MF_BOOL, "floats, integers and bool")
+TYPE_RULE(mf_type_ordered2, 2, IS_NUMBER || mf_dtype_is_complex(d) || d == MF_BOOL, "floats, integers, complex numbers and bool")
 TYPE_RULE(mf_type_logical1, 1, mf_dtype_is_int(d) || d == MF_BOOL, "integers and bool")
 TYPE_RULE(mf_type_logical2, 2, mf_dtype_is_int(d) || d == MF_BOOL, "integers and bool")
 TYPE_RULE(mf_type_integer2, 2, mf_dtype_is_int(d), "integers")
@@ -183,6 +183,14 @@ TYPE_RULE(mf_type_integer2, 2, mf_dtype_is_int(d), "integers")
 /* ---- shared arithmetic */
 double mf_greater_real(double x, double y) { return x > y || x != x || (x == y && signbit(y)) ? x : y; }
 double mf_lesser_real(double x, double y) { return x < y || x != x || (x == y && signbit(x)) ? x : y; }
+
+bool mf_less_pair(const double x[2], const double y[2]) { return x[0] == y[0] ? x[1] < y[1] : x[0] < y[0]; }
+static bool less(double complex x, double complex y)
+{
+    return mf_less_pair((double[]){ creal(x), cimag(x) }, (double[]){ creal(y), cimag(y) });
+}
+double complex mf_greater_complex(double complex x, double complex y) { return less(y, x) ? x : y; }
+double complex mf_lesser_complex(double complex x, double complex y) { return less(x, y) ? x : y; }
 
 uint64_t mf_power_natural(uint64_t x, uint64_t y)
 {

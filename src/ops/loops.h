@@ -40,6 +40,10 @@ void mf_run_compare(const mf_loop_compare *rule, mf_dtype dtype, int64_t count, 
 /* IEEE 754's maximum and minimum: a NaN wins, and 0 is greater than -0. */
 double mf_greater_real(double x, double y);
 double mf_lesser_real(double x, double y);
+/* Complex numbers, as pairs too, in JAX's order: by the real parts, then by the imaginary ones. Of two that do not compare, the second. */
+bool mf_less_pair(const double x[2], const double y[2]);
+double complex mf_greater_complex(double complex x, double complex y);
+double complex mf_lesser_complex(double complex x, double complex y);
 uint64_t mf_power_natural(uint64_t x, uint64_t y); /* x to the y, wrapping */
 
 /* ---- type rules: operands of one type, of a dtype for which the op is defined */
@@ -50,7 +54,7 @@ mf_error_object *mf_type_number2(mf_type_context *c);
 mf_error_object *mf_type_inexact1(mf_type_context *c); /* floats and complex numbers */
 mf_error_object *mf_type_numeric1(mf_type_context *c); /* floats, integers and complex numbers */
 mf_error_object *mf_type_numeric2(mf_type_context *c);
-mf_error_object *mf_type_ordered2(mf_type_context *c); /* floats, integers, bool */
+mf_error_object *mf_type_ordered2(mf_type_context *c); /* floats, integers, complex numbers, bool */
 mf_error_object *mf_type_logical1(mf_type_context *c); /* integers, bool */
 mf_error_object *mf_type_logical2(mf_type_context *c);
 mf_error_object *mf_type_integer2(mf_type_context *c);

@@ -41,7 +41,7 @@ static mf_error_object *reduced_type(mf_type_context *c)
         return mf_type_error(c, MF_ERROR_DTYPE, "is defined for " kinds ", not for %s", mf_dtype_name(d)); \
     }
 REDUCED_TYPE(numeric_type, mf_dtype_is_inexact(d) || mf_dtype_is_int(d), "floats, integers and complex numbers")
-REDUCED_TYPE(ordered_type, mf_dtype_is_float(d) || mf_dtype_is_int(d) || d == MF_BOOL, "floats, integers and bool")
+REDUCED_TYPE(ordered_type, d != MF_KEY, "floats, integers, complex numbers and bool")
 REDUCED_TYPE(logical_type, mf_dtype_is_int(d) || d == MF_BOOL, "integers and bool")
 
 MF_BATCH_RULE(reduce_batch)
@@ -222,16 +222,18 @@ static float max_single(float x, float y) { return y > x || y != y ? y : x; }
 static double max_real(double x, double y) { return y > x || y != y ? y : x; }
 static uint64_t max_integer(uint64_t x, uint64_t y) { return (int64_t)y > (int64_t)x ? y : x; }
 static uint64_t max_natural(uint64_t x, uint64_t y) { return y > x ? y : x; }
+static float complex max_complex_single(float complex x, float complex y) { return (float complex)mf_greater_complex(x, y); }
 static float min_single(float x, float y) { return y < x || y != y ? y : x; }
 static double min_real(double x, double y) { return y < x || y != y ? y : x; }
 static uint64_t min_integer(uint64_t x, uint64_t y) { return (int64_t)y < (int64_t)x ? y : x; }
 static uint64_t min_natural(uint64_t x, uint64_t y) { return y < x ? y : x; }
+static float complex min_complex_single(float complex x, float complex y) { return (float complex)mf_lesser_complex(x, y); }
 static uint64_t and_bits(uint64_t x, uint64_t y) { return x & y; }
 static uint64_t or_bits(uint64_t x, uint64_t y) { return x | y; }
 EVALUATE_REDUCTION(sum_evaluate, add_single, add_real, add_bits, add_bits, 0, ZERO, NULL, NULL)
 EVALUATE_REDUCTION(prod_evaluate, mul_single, mul_real, mul_bits, mul_bits, 1, ONE, mul_complex_single, mul_complex_real)
-EVALUATE_REDUCTION(max_evaluate, max_single, max_real, max_integer, max_natural, -INFINITY, LEAST, NULL, NULL)
-EVALUATE_REDUCTION(min_evaluate, min_single, min_real, min_integer, min_natural, INFINITY, MOST, NULL, NULL)
+EVALUATE_REDUCTION(max_evaluate, max_single, max_real, max_integer, max_natural, -INFINITY, LEAST, max_complex_single, mf_greater_complex)
+EVALUATE_REDUCTION(min_evaluate, min_single, min_real, min_integer, min_natural, INFINITY, MOST, min_complex_single, mf_lesser_complex)
 EVALUATE_REDUCTION(and_evaluate, NULL, NULL, and_bits, and_bits, 0, ALL_ONES, NULL, NULL)
 EVALUATE_REDUCTION(or_evaluate, NULL, NULL, or_bits, or_bits, 0, ZERO, NULL, NULL)
 
@@ -360,6 +362,7 @@ static const char *const max_samples[] = {
     "[axes=(1)] f32[2,0]{0:1} -> f32[2]{=-inf,-inf}",
     "[axes=(1)] i32[1,0]{0:1} -> i32[1]{=-2147483648}",
     "[axes=(0)] bf16[3]{-2:2}",
+    "[axes=(0)] c64[4]{=1,2,1,-1,0,5,1,3} -> c64[]{=1,3}",
     NULL,
 };
 const mf_op mf_op_reduce_max = {
@@ -381,6 +384,7 @@ static const char *const min_samples[] = {
     "[axes=(1)] u8[1,0]{0:1} -> u8[1]{=255}",
     "[axes=(1)] i16[1,0]{0:1} -> i16[1]{=32767}",
     "[axes=(0)] f16[3]{-2:2}",
+    "[axes=(0)] c128[4]{=1,2,1,-1,0,5,0,3} -> c128[]{=0,3}",
     NULL,
 };
 const mf_op mf_op_reduce_min = {

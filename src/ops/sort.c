@@ -16,7 +16,7 @@ static mf_error_object *sort_type(mf_type_context *c)
     if (p->axis < 0 || p->axis >= c->in[0]->rank)
         return mf_type_error(c, MF_ERROR_AXIS, "axis %lld is out of bounds", (long long)p->axis);
     for (int i = 0; i < p->keys; i++)
-        if (mf_dtype_is_complex(c->in[i]->dtype) || c->in[i]->dtype == MF_KEY)
+        if (c->in[i]->dtype == MF_KEY)
             return mf_type_error(c, MF_ERROR_DTYPE, "%s has no order to sort by", mf_dtype_name(c->in[i]->dtype));
     for (int i = 0; i < c->in_count; i++) {
         if (!mf_type_same_shape(c->in[i], c->in[0]))
@@ -81,6 +81,11 @@ static int compare_at(mf_dtype d, const void *base, int64_t a, int64_t b)
 {
     const char *p = base;
     int size = mf_dtype_size(d);
+    if (mf_dtype_is_complex(d)) { /* by the real parts, then by the imaginary ones */
+        mf_dtype part = d == MF_C64 ? MF_F32 : MF_F64;
+        int order = compare_at(part, p, 2 * a, 2 * b);
+        return order ? order : compare_at(part, p, 2 * a + 1, 2 * b + 1);
+    }
     if (mf_dtype_is_float(d)) {
         double x = mf_load_f64(d, p + a * size), y = mf_load_f64(d, p + b * size);
         if (isnan(x) || isnan(y))
@@ -149,6 +154,7 @@ static const char *const sort_samples[] = {
     "[axis=0, keys=1] f32[5]{=3,1,2,-1,0} -> f32[5]{=-1,0,1,2,3}",
     "[axis=0, keys=1] i32[4]{=3,1,3,1} i32[4]{=0,1,2,3} -> i32[4]{=1,1,3,3} i32[4]{=1,3,0,2}",
     "[axis=1, keys=1] f32[3,4]{-2:2}",
+    "[axis=0, keys=1] c64[5]{=nan,1,1,2,1,-1,1,nan,0,5} -> c64[5]{=0,5,1,-1,1,2,1,nan,nan,1}",
     "[axis=0, keys=1] u32[6]{0:1000}",
     "[axis=0, keys=1] f32[0]",
     "[axis=1, keys=1] f32[2,0]",

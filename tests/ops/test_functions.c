@@ -176,5 +176,4 @@ TEST(indexing_takes_numbers_and_modes)
     CHECK_ERROR(mf_take(mf_zeros(MF_SHAPE(0), MF_F32), 0, 0, .mode = MF_TAKE_CLIP), MF_ERROR_SHAPE, "nothing to take");
     CHECK_ERROR(mf_one_hot(1, 3, .axis = 1), MF_ERROR_AXIS, "one_hot");
     CHECK_ERROR(mf_eye(2, MF_F32, .columns = -1), MF_ERROR_SHAPE, "2 by -1");
-    CHECK_ERROR(mf_cummax(mf_complex(x, x), 0), MF_ERROR_DTYPE, "cummax");
 }

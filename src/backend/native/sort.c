@@ -106,6 +106,9 @@ bool mf_build_sort(mf_build *b, const mf_eqn *e)
     const mf_type *t = e->in[0]->type;
     if (e->op != &mf_op_sort || e->in_count > MOST_OPERANDS || t->size >= UINT32_MAX)
         return false;
+    for (int k = 0; k < p->keys; k++)
+        if (mf_dtype_is_complex(e->in[k]->type->dtype))
+            return false;
     sort_step *s = mf_step_new(b, sizeof *s, e);
     if (!s)
         return true;
