@@ -596,11 +596,11 @@ TEST(reductions_keep_their_order)
             continue;
         for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
             size_t n = lengths[l];
-            CHECK(tier->reduce->rows(MF_FOLD_SUM, MF_F32, x, out, 5, n, 30000));
+            CHECK(tier->reduce->rows(MF_FOLD_SUM, MF_F32, x, out, 5, n, 30000, false));
             for (size_t r = 0; r < 5; r++)
                 CHECK_EQ_UINT(to_bits(out[r]), to_bits(plain_sum(x + r * 30000, n, 1)));
             size_t columns = n > 3000 ? 5 : 45;
-            CHECK(tier->reduce->columns(MF_FOLD_SUM, MF_F32, x, out, n, columns, (ptrdiff_t)columns));
+            CHECK(tier->reduce->columns(MF_FOLD_SUM, MF_F32, x, out, n, columns, (ptrdiff_t)columns, false));
             for (size_t c = 0; c < columns; c++)
                 if (!CHECK(to_bits(out[c]) == to_bits(plain_sum(x + c, n, columns))))
                     CHECK_NOTE("columns of %d", (int)n);
@@ -623,9 +623,9 @@ TEST(reductions_of_every_type_agree_in_every_tier)
                 const mf_tier *tier = mf_tier_named(tier_names[t]);
                 if (!tier)
                     continue;
-                bool known = tier->reduce->rows((mf_fold)op, (mf_dtype)d, x, row[t], 1, N, N);
+                bool known = tier->reduce->rows((mf_fold)op, (mf_dtype)d, x, row[t], 1, N, N, false);
                 CHECK(known == (d != MF_BOOL || op != MF_FOLD_SUM));
-                tier->reduce->columns((mf_fold)op, (mf_dtype)d, x, columns[t], N / 70, 70, 70);
+                tier->reduce->columns((mf_fold)op, (mf_dtype)d, x, columns[t], N / 70, 70, 70, false);
                 tier->reduce->all((mf_fold)op, (mf_dtype)d, in, 7, all[t], 700, t == 1);
                 same_nans((mf_dtype)d, row[t], 1);
                 same_nans((mf_dtype)d, columns[t], 70);
@@ -641,15 +641,15 @@ TEST(reductions_of_every_type_agree_in_every_tier)
 TEST(integer_reductions_and_identities)
 {
     int32_t x[5] = { 3, -7, INT32_MAX, 5, 1 }, out;
-    CHECK(mf_reduce_rows(MF_FOLD_MAX, MF_I32, x, &out, 1, 5, 5) && out == INT32_MAX);
-    CHECK(mf_reduce_rows(MF_FOLD_MIN, MF_I32, x, &out, 1, 5, 5) && out == -7);
-    CHECK(mf_reduce_rows(MF_FOLD_SUM, MF_I32, x, &out, 1, 5, 5) && out == INT32_MIN + 1);
-    CHECK(mf_reduce_rows(MF_FOLD_MIN, MF_I32, x, &out, 1, 0, 5) && out == INT32_MAX);
+    CHECK(mf_reduce_rows(MF_FOLD_MAX, MF_I32, x, &out, 1, 5, 5, false) && out == INT32_MAX);
+    CHECK(mf_reduce_rows(MF_FOLD_MIN, MF_I32, x, &out, 1, 5, 5, false) && out == -7);
+    CHECK(mf_reduce_rows(MF_FOLD_SUM, MF_I32, x, &out, 1, 5, 5, false) && out == INT32_MIN + 1);
+    CHECK(mf_reduce_rows(MF_FOLD_MIN, MF_I32, x, &out, 1, 0, 5, false) && out == INT32_MAX);
     uint8_t b[3] = { 1, 1, 1 }, all = 7;
-    CHECK(mf_reduce_rows(MF_FOLD_MIN, MF_BOOL, b, &all, 1, 0, 3) && all == 1);
-    CHECK(mf_reduce_rows(MF_FOLD_MIN, MF_BOOL, b, &all, 1, 3, 3) && all == 1);
+    CHECK(mf_reduce_rows(MF_FOLD_MIN, MF_BOOL, b, &all, 1, 0, 3, false) && all == 1);
+    CHECK(mf_reduce_rows(MF_FOLD_MIN, MF_BOOL, b, &all, 1, 3, 3, false) && all == 1);
     float f[3] = { 1, NAN, 3 }, m;
-    CHECK(mf_reduce_rows(MF_FOLD_MAX, MF_F32, f, &m, 1, 3, 3) && isnan(m));
+    CHECK(mf_reduce_rows(MF_FOLD_MAX, MF_F32, f, &m, 1, 3, 3, false) && isnan(m));
 }
 
 static float plain_tree(const float *const *in, size_t inputs, size_t i)

@@ -1,5 +1,6 @@
 /* The native engine against the reference: programs as text, compiled by both and compared; and what only the engine promises: donated
  * memory, unaligned operands, the same bits by every way, LLVM loaded only where it pays. */
+#include "backend/native/kernels/kernels.h"
 #include "backend/native/native.h"
 #include "check.h"
 #include "ops/rows.h"
@@ -285,6 +286,42 @@ TEST(reductions)
             " return a, b\n}");
     compare("program (x: bool[6,4], y: i32[6,4]) {\n a: bool[4] = reduce_or[axes=(0)] x\n b: bool[6] = reduce_and[axes=(1)] x\n"
             " c: i32[] = reduce_sum[axes=(0,1)] y\n d: i32[6] = argmax[axis=1, index_dtype=i32] y\n return a, b, c, d\n}");
+}
+
+/* Cut along what they reduce: the bits are those of the kernel that reduces the whole. */
+TEST(long_reductions_in_pieces)
+{
+    static const struct {
+        const char *dtype, *dims, *axes, *left;
+        int64_t rows, n, columns;
+    } cases[] = { { "f32", "700001", "0", "", 1, 700001, 1 },         { "bf16", "700001", "0", "", 1, 700001, 1 },
+                  { "f16", "3,300000", "1", "3", 3, 300000, 1 },      { "i32", "3,300000", "1", "3", 3, 300000, 1 },
+                  { "f32", "130,100,50", "0,1", "50", 1, 13000, 50 }, { "bf16", "130,100,50", "0,1", "50", 1, 13000, 50 },
+                  { "f64", "2,9000,40", "1", "2,40", 2, 9000, 40 },   { "u8", "2,9000,40", "1", "2,40", 2, 9000, 40 } };
+    static const char *const ops[] = { "sum", "max", "min" };
+    static const mf_fold folds[] = { MF_FOLD_SUM, MF_FOLD_MAX, MF_FOLD_MIN };
+    for (size_t i = 0; i < 3 * (sizeof cases / sizeof *cases); i++) {
+        char text[256];
+        const int k = (int)i / 3;
+        snprintf(text, sizeof text, "program (x: %s[%s]) {\n y: %s[%s] = reduce_%s[axes=(%s)] x\n return y\n}", cases[k].dtype,
+                 cases[k].dims, cases[k].dtype, cases[k].left, ops[i % 3], cases[k].axes);
+        bench b = { 0 };
+        if (begin(&b, text, NULL) && run(&b, 1, b.in, b.out[1])) {
+            mf_dtype dtype = b.p->in[0]->type->dtype;
+            int64_t size = mf_dtype_size(dtype), n = cases[k].n, columns = cases[k].columns;
+            for (int64_t r = 0; r < cases[k].rows; r++) {
+                const char *in = (char *)b.in[0] + r * n * columns * size;
+                char *out = (char *)b.out[0][0] + r * columns * size;
+                if (columns == 1)
+                    mf_reduce_rows(folds[i % 3], dtype, in, out, 1, (size_t)n, 0, false);
+                else
+                    mf_reduce_columns(folds[i % 3], dtype, in, out, (size_t)n, (size_t)columns, columns, false);
+            }
+            if (!CHECK_BYTES(b.out[1][0], b.out[0][0], (size_t)b.p->out[0]->type->bytes))
+                CHECK_NOTE("%s", text);
+        }
+        end(&b);
+    }
 }
 
 TEST(products)

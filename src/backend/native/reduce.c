@@ -1,18 +1,21 @@
 /* Reductions over axes: the operand becomes outer × reduced × inner, by joining dimensions or else by one copy, and the row and column
- * kernels do the rest. Invariant: the reduced elements are taken in row-major order, so the kernels' order is the order of the op. */
+ * kernels do the rest. What has few results is cut along the reduced elements, and the pieces' results are joined. Invariant: the reduced
+ * elements are taken in row-major order, so the kernels' order is the order of the op; pieces are subtrees of it. */
 #include "backend/native/native.h"
 #include "backend/native/kernels/kernels.h"
 
 #include <string.h>
 
-enum { TASK_ELEMENTS = 1 << 18 };
+enum { TASK_ELEMENTS = 1 << 18, FEW_TASKS = 4, MOST_PIECES = 16 };
 
 typedef struct reduce_step {
     mf_native_step step;
     mf_fold how;
     mf_dtype dtype;
     int64_t outer, reduced, inner;
-    int64_t rows_a_task;                               /* of outer, or of inner when outer is 1 */
+    int64_t rows_a_task;   /* of outer, or of inner when outer is 1 */
+    int64_t piece, pieces; /* of the reduced elements; with more than one it is they that are the tasks */
+    size_t copy_bytes;
     int rank;                                          /* of the copy; 0: none is needed */
     int64_t dims[MF_RANK], from[MF_RANK], to[MF_RANK]; /* bytes */
 } reduce_step;
@@ -30,7 +33,7 @@ static bool find_how(const mf_eqn *e, mf_fold *how)
         *how = MF_FOLD_MIN;
     else
         return false;
-    return dtype == e->out[0]->type->dtype && mf_reduce_rows(*how, dtype, NULL, NULL, 0, 0, 0);
+    return dtype == e->out[0]->type->dtype && mf_reduce_rows(*how, dtype, NULL, NULL, 0, 0, 0, false);
 }
 
 /* outer × reduced × inner, where the operand is that already. */
@@ -67,44 +70,86 @@ static void plan_copy(reduce_step *s, const mf_type *t, const mf_intlist *axes)
         s->to[d] = bytes;
         bytes *= s->dims[d];
     }
-    s->step.scratch_bytes = (size_t)t->bytes;
+    s->step.scratch_bytes = s->copy_bytes = ((size_t)t->bytes + 63) / 64 * 64;
 }
 
 typedef struct reduce_task {
     const reduce_step *s;
     const char *in;
-    char *out;
+    char *out, *parts;
 } reduce_task;
+
+/* What tasks are cut from. */
+static int64_t count_lines(const reduce_step *s) { return s->outer > 1 || s->inner == 1 ? s->outer : s->inner; }
+static int64_t count_tasks(const reduce_step *s) { return (count_lines(s) + s->rows_a_task - 1) / s->rows_a_task; }
 
 static void run_task(void *context, int64_t index)
 {
     const reduce_task *t = context;
     const reduce_step *s = t->s;
-    int64_t first = index * s->rows_a_task, size = mf_dtype_size(s->dtype), total = s->outer > 1 || s->inner == 1 ? s->outer : s->inner;
+    int64_t first = index * s->rows_a_task, size = mf_dtype_size(s->dtype), total = count_lines(s);
     int64_t count = total - first < s->rows_a_task ? total - first : s->rows_a_task;
     if (s->inner == 1) {
         mf_reduce_rows(s->how, s->dtype, t->in + first * s->reduced * size, t->out + first * size, (size_t)count, (size_t)s->reduced,
-                       s->reduced);
+                       s->reduced, false);
     } else if (s->outer == 1) {
-        mf_reduce_columns(s->how, s->dtype, t->in + first * size, t->out + first * size, (size_t)s->reduced, (size_t)count, s->inner);
+        mf_reduce_columns(s->how, s->dtype, t->in + first * size, t->out + first * size, (size_t)s->reduced, (size_t)count, s->inner,
+                          false);
     } else {
         for (int64_t i = first; i < first + count; i++)
             mf_reduce_columns(s->how, s->dtype, t->in + i * s->reduced * s->inner * size, t->out + i * s->inner * size, (size_t)s->reduced,
-                              (size_t)s->inner, s->inner);
+                              (size_t)s->inner, s->inner, false);
     }
+}
+
+/* The dtype of the pieces' results. */
+static mf_dtype joining(const reduce_step *s) { return s->dtype == MF_F16 || s->dtype == MF_BF16 ? MF_F32 : s->dtype; }
+
+/* Of the results of one piece. */
+static int64_t part_bytes(const reduce_step *s) { return (s->outer * s->inner * mf_dtype_size(joining(s)) + 63) / 64 * 64; }
+
+static void run_piece(void *context, int64_t index)
+{
+    const reduce_task *t = context;
+    const reduce_step *s = t->s;
+    int64_t at = index % s->pieces, row = index / s->pieces, first = at * s->piece;
+    size_t n = (size_t)(s->reduced - first < s->piece ? s->reduced - first : s->piece);
+    const char *in = t->in + (row * s->reduced + first) * s->inner * mf_dtype_size(s->dtype);
+    char *out = t->parts + at * part_bytes(s) + row * s->inner * mf_dtype_size(joining(s));
+    if (s->inner == 1)
+        mf_reduce_rows(s->how, s->dtype, in, out, 1, n, 0, true);
+    else
+        mf_reduce_columns(s->how, s->dtype, in, out, n, (size_t)s->inner, s->inner, true);
+}
+
+static void join_pieces(const reduce_task *t)
+{
+    const reduce_step *s = t->s;
+    const void *from[MOST_PIECES];
+    for (int64_t i = 0; i < s->pieces; i++)
+        from[i] = t->parts + i * part_bytes(s);
+    bool same = joining(s) == s->dtype;
+    mf_all_reduce(s->how, joining(s), from, (size_t)s->pieces, same ? t->out : t->parts, (size_t)(s->outer * s->inner), false);
+    if (!same)
+        mf_native_convert(s->dtype, t->out, joining(s), t->parts, s->outer * s->inner);
 }
 
 static mf_error_object *run(const mf_native_step *step, void *const *values, char *scratch)
 {
     const reduce_step *s = (const reduce_step *)(const void *)step;
-    const char *in = mf_step_in(step, values, 0);
+    char *room = scratch + step->scratch_offset;
+    reduce_task task = { s, mf_step_in(step, values, 0), mf_step_out(step, values, 0), room };
     if (s->rank) {
-        mf_native_copy(s->rank, s->dims, mf_dtype_size(s->dtype), scratch + step->scratch_offset, s->to, in, s->from);
-        in = scratch + step->scratch_offset;
+        mf_native_copy(s->rank, s->dims, mf_dtype_size(s->dtype), room, s->to, task.in, s->from);
+        task.in = room;
+        task.parts += s->copy_bytes;
     }
-    reduce_task task = { s, in, mf_step_out(step, values, 0) };
-    int64_t total = s->outer > 1 || s->inner == 1 ? s->outer : s->inner, tasks = (total + s->rows_a_task - 1) / s->rows_a_task;
-    mf_native_parallel(tasks, run_task, &task);
+    if (s->pieces > 1) {
+        mf_native_parallel(s->outer * s->pieces, run_piece, &task);
+        join_pieces(&task);
+    } else {
+        mf_native_parallel(count_tasks(s), run_task, &task);
+    }
     return NULL;
 }
 
@@ -127,7 +172,7 @@ static void run_part(const mf_native_step *step, void *const *values, char *scra
     int64_t size = mf_dtype_size(s->dtype), times = s->outer / rows, first = from * times;
     (void)scratch;
     mf_reduce_rows(s->how, s->dtype, mf_step_in(step, values, 0) + first * s->reduced * size, mf_step_out(step, values, 0) + first * size,
-                   (size_t)((to - from) * times), (size_t)s->reduced, s->reduced);
+                   (size_t)((to - from) * times), (size_t)s->reduced, s->reduced, false);
 }
 
 static const mf_group_plan *no_group(const mf_native_step *step) { return (void)step, NULL; }
@@ -158,6 +203,23 @@ static void form_of(const mf_native_step *step, mf_form *f)
     f->place = place;
 }
 
+static void cut(reduce_step *s, int64_t size)
+{
+    int64_t row = s->outer > 1 || s->inner == 1 ? s->reduced * s->inner : s->reduced;
+    s->rows_a_task = row >= TASK_ELEMENTS || row == 0 ? 1 : (TASK_ELEMENTS / row + 63) / 64 * 64; /* columns in whole cache lines */
+    if (size <= TASK_ELEMENTS)
+        s->rows_a_task = INT64_MAX / 2;
+    s->piece = MF_REDUCE_CHUNK;
+    s->pieces = 1;
+    if (size < 2 * TASK_ELEMENTS || count_tasks(s) >= FEW_TASKS)
+        return;
+    while (s->piece * s->inner < TASK_ELEMENTS || s->piece * MOST_PIECES < s->reduced)
+        s->piece *= 2;
+    s->pieces = (s->reduced + s->piece - 1) / s->piece;
+    if (s->pieces > 1)
+        s->step.scratch_bytes += (size_t)(s->pieces * part_bytes(s));
+}
+
 bool mf_build_reduce(mf_build *b, const mf_eqn *e)
 {
     mf_fold how;
@@ -172,10 +234,7 @@ bool mf_build_reduce(mf_build *b, const mf_eqn *e)
     s->dtype = t->dtype;
     if (!join_dimensions(s, t, axes))
         plan_copy(s, t, axes);
-    int64_t row = s->outer > 1 || s->inner == 1 ? s->reduced * s->inner : s->reduced;
-    s->rows_a_task = row >= TASK_ELEMENTS || row == 0 ? 1 : (TASK_ELEMENTS / row + 63) / 64 * 64; /* columns in whole cache lines */
-    if (t->size <= TASK_ELEMENTS)
-        s->rows_a_task = INT64_MAX / 2;
+    cut(s, t->size);
     s->step.run = run;
     s->step.form = form_of;
     s->step.parts = s->inner == 1 && !s->rank && t->size ? &parts : NULL;

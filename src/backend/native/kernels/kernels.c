@@ -158,14 +158,14 @@ void mf_gemm_rows(mf_dtype dtype, const mf_gemm *g, const void *a, const void *p
         d->gemm_rows_f32(g, a, packed, c, from, to);
 }
 
-bool mf_reduce_rows(mf_fold op, mf_dtype dtype, const void *in, void *out, size_t rows, size_t n, ptrdiff_t stride)
+bool mf_reduce_rows(mf_fold op, mf_dtype dtype, const void *in, void *out, size_t rows, size_t n, ptrdiff_t stride, bool wide)
 {
-    return mf_tier_current()->reduce->rows(op, dtype, in, out, rows, n, stride);
+    return mf_tier_current()->reduce->rows(op, dtype, in, out, rows, n, stride, wide);
 }
 
-bool mf_reduce_columns(mf_fold op, mf_dtype dtype, const void *in, void *out, size_t n, size_t columns, ptrdiff_t stride)
+bool mf_reduce_columns(mf_fold op, mf_dtype dtype, const void *in, void *out, size_t n, size_t columns, ptrdiff_t stride, bool wide)
 {
-    return mf_tier_current()->reduce->columns(op, dtype, in, out, n, columns, stride);
+    return mf_tier_current()->reduce->columns(op, dtype, in, out, n, columns, stride, wide);
 }
 
 bool mf_all_reduce(mf_fold op, mf_dtype dtype, const void *const *in, size_t inputs, void *out, size_t n, bool stream)

@@ -80,11 +80,14 @@ void mf_gemm_rows(mf_dtype dtype, const mf_gemm *shape, const void *a, const voi
 typedef enum mf_fold { MF_FOLD_SUM, MF_FOLD_PROD, MF_FOLD_MAX, MF_FOLD_MIN } mf_fold;
 
 /* out[r] = reduce(in[r*stride + 0 .. n-1]), stride in elements; all number types (f16 and bf16 inside in f32, rounded
- * once). Order: see reduce.inc. n = 0 gives the identity. */
-bool mf_reduce_rows(mf_fold op, mf_dtype dtype, const void *in, void *out, size_t rows, size_t n, ptrdiff_t stride);
+ * once; wide: their results are f32, to be joined further). Order: see reduce.inc. n = 0 gives the identity. */
+bool mf_reduce_rows(mf_fold op, mf_dtype dtype, const void *in, void *out, size_t rows, size_t n, ptrdiff_t stride, bool wide);
 
 /* out[c] = reduce(in[0 .. n-1][c]), rows `stride` elements apart; the same order as mf_reduce_rows. */
-bool mf_reduce_columns(mf_fold op, mf_dtype dtype, const void *in, void *out, size_t n, size_t columns, ptrdiff_t stride);
+bool mf_reduce_columns(mf_fold op, mf_dtype dtype, const void *in, void *out, size_t n, size_t columns, ptrdiff_t stride, bool wide);
+
+/* Results of pieces of n that begin at multiples of MF_REDUCE_CHUNK * 2^j are joined by mf_all_reduce to the same bits. */
+enum { MF_REDUCE_CHUNK = 4096 };
 
 /* out[i] = in[0][i] op in[1][i] op ...: a balanced tree over the inputs in order (neighbours pair up level by level, an
  * odd one moves up; each join rounds), in cache-sized pieces. out may be equal to an input. With `stream` the result

@@ -40,8 +40,8 @@ typedef struct mf_dense_kernels {
 } mf_dense_kernels;
 
 typedef struct mf_reduce_kernels {
-    bool (*rows)(mf_fold, mf_dtype, const void *in, void *out, size_t rows, size_t n, ptrdiff_t stride);
-    bool (*columns)(mf_fold, mf_dtype, const void *in, void *out, size_t n, size_t columns, ptrdiff_t stride);
+    bool (*rows)(mf_fold, mf_dtype, const void *in, void *out, size_t rows, size_t n, ptrdiff_t stride, bool wide);
+    bool (*columns)(mf_fold, mf_dtype, const void *in, void *out, size_t n, size_t columns, ptrdiff_t stride, bool wide);
     bool (*all)(mf_fold, mf_dtype, const void *const *in, size_t inputs, void *out, size_t n, bool stream);
 } mf_reduce_kernels;
 
