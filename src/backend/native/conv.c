@@ -12,7 +12,13 @@
 #define TASK_PRODUCT 2e7
 #define SUM_PRODUCT  1e8
 #define CALL_PRODUCT 5e5
-enum { MOST_TASKS = 16, BLOCK_BYTES = 512 << 10 };
+enum {
+    MOST_TASKS = 16,
+    BLOCK_BYTES = 512 << 10,
+    SUM_ELEMENTS = 1 << 20, /* that a task reads for its part of a sum, though it has less to multiply */
+    BF16_IMAGES = 4,        /* of a call at least: one by AMX asks the processor what it can do, and a virtual machine takes an image's time to
+                             * answer */
+};
 
 typedef struct conv_step {
     mf_native_step step;
@@ -444,14 +450,21 @@ static bool too_few(const conv_step *s, double work)
     return work < CALL_PRODUCT || s->images * (s->counts[0] + s->counts[2]) / s->batch < s->counts[1];
 }
 
+static int64_t count_tasks(const conv_step *s, double work)
+{
+    bool sums = s->d.kind == MF_DNNL_BACKWARD_WEIGHTS;
+    int64_t tasks = (int64_t)(work / (sums ? SUM_PRODUCT : TASK_PRODUCT)), reads = (s->counts[0] + s->counts[1]) / SUM_ELEMENTS;
+    tasks = sums && tasks < reads ? reads : tasks;
+    return tasks < 1 ? 1 : tasks > MOST_TASKS ? MOST_TASKS : tasks;
+}
+
 /* Cuts the batch into calls and tasks. A sum over images has a call a task, else calls are as small as still pays, whatever the batch and
  * whoever asks for them: the same images in other company come from the same calls. */
 static void cut(conv_step *s, double work)
 {
     bool sums = s->d.kind == MF_DNNL_BACKWARD_WEIGHTS;
-    int64_t batch = s->batch, tasks = (int64_t)(work / (sums ? SUM_PRODUCT : TASK_PRODUCT));
-    tasks = tasks < 1 ? 1 : tasks > MOST_TASKS ? MOST_TASKS : tasks;
-    s->images = 1;
+    int64_t batch = s->batch, tasks = count_tasks(s, work);
+    s->images = s->d.dtype == MF_BF16 ? BF16_IMAGES : 1;
     while (!sums && s->images < batch && too_few(s, (double)s->images * work / (double)batch))
         s->images *= 2;
     s->images = sums ? (batch + tasks - 1) / tasks : s->images < batch ? s->images : batch;

@@ -16,7 +16,7 @@
 /* Multiply-adds: of a task of ours; from which oneDNN is worth its overhead, and those of its tasks; from which packing pays. */
 #define TASK_WORK      1e6
 #define DNNL_WORK      4e6
-#define DNNL_TASK_WORK 1.6e7
+#define DNNL_TASK_WORK 2e6
 #define PACKED_WORK    1e6
 #define BF16_WORK      1e6
 #define BF16_TASK_WORK 3.2e7
