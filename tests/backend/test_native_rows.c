@@ -290,6 +290,8 @@ TEST(large_ones_are_joined_by_themselves)
 #define PLAIN \
     "window=(1,2,2,1), strides=(1,2,2,1), padding_low=(0,0,0,0), padding_high=(0,0,0,0), base_dilation=(1,1,1,1), window_dilation=(1,1,1,1)"
 
+#define CONVOLVED "lhs_spec=(0,3,1,2), rhs_spec=(2,3,0,1), out_spec=(0,3,1,2), " ONES
+
 /* R images of C channels. Some are a call's, some fill several; one is too small for a block of its own. */
 static void compare_images(const char *format)
 {
@@ -315,6 +317,32 @@ TEST(back_through_a_pool_and_a_convolution)
     compare_images("program (e: f32[R,16,16,16], g: f32[R,8,8,16], w: f32[3,3,C,16]) {\n"
                    " h: f32[R,16,16,16] = select_and_scatter_add[" PLAIN "] g e\n k: f32[R,16,16,16] = mul h e\n"
                    " r: f32[3,3,C,16] = rev[axes=(0,1)] w\n"
-                   " y: f32[R,16,16,C] = conv_general_dilated[lhs_spec=(0,3,1,2), rhs_spec=(2,3,0,1), out_spec=(0,3,1,2), " ONES "] k r\n"
+                   " y: f32[R,16,16,C] = conv_general_dilated[" CONVOLVED "] k r\n"
                    " t: f32[R,16,16,C] = tanh y\n return t, k\n}");
+}
+
+/* e dies in the joined step, and a result takes its memory: one made of it element by element, or after it was read. But not where every row
+ * reads its first one, where it is read again later, or where what is made of an element needs its neighbours. */
+TEST(what_is_made_lies_where_an_operand_lay)
+{
+    static const char *const bodies[] = {
+        " k: f32[R,16,16,16] = mul h e\n y: f32[R,16,16,C] = conv_general_dilated[" CONVOLVED "] k r\n l: f32[R,16,16,16] = tanh k\n",
+        " k: f32[R,16,16,16] = mul h h\n y: f32[R,16,16,C] = conv_general_dilated[" CONVOLVED "] k r\n l: f32[R,16,16,16] = add y y\n",
+        " k: f32[R,16,16,16] = mul h v\n y: f32[R,16,16,C] = conv_general_dilated[" CONVOLVED "] k r\n"
+        " l: f32[R,16,16,16] = select_and_scatter_add[" PLAIN "] g y\n",
+        " y: f32[R,16,16,C] = conv_general_dilated[" CONVOLVED "] h r\n l: f32[R,16,16,16] = select_and_scatter_add[" PLAIN "] g e\n",
+        " y: f32[R,16,16,C] = conv_general_dilated[" CONVOLVED "] e r\n l: f32[R,16,16,16] = tanh h\n"
+    };
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+        char format[2048];
+        snprintf(format, sizeof format,
+                 "program (p: f32[R,16,16,16], g: f32[R,8,8,16], w: f32[3,3,C,16]) {\n"
+                 " e: f32[R,16,16,16] = sort[axis=0, keys=1] p\n"
+                 " u: f32[1,16,16,16] = slice[start=(0,0,0,0), limit=(1,16,16,16), strides=(1,1,1,1)] e\n"
+                 " v: f32[R,16,16,16] = broadcast_in_dim[shape=(R,16,16,16), broadcast_dimensions=(0,1,2,3)] u\n"
+                 " h: f32[R,16,16,16] = select_and_scatter_add[" PLAIN "] g e\n r: f32[3,3,C,16] = rev[axes=(0,1)] w\n%s"
+                 " m: f32[R,16,16,C] = sort[axis=0, keys=1] y\n n: f32[R,16,16,16] = sort[axis=0, keys=1] l\n return m, n\n}",
+                 bodies[i]);
+        compare(sized(format, 26, 16)); /* several blocks */
+    }
 }

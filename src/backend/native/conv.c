@@ -16,7 +16,7 @@ enum {
     MOST_TASKS = 16,
     BLOCK_BYTES = 512 << 10,
     SUM_ELEMENTS = 1 << 20, /* that a task reads for its part of a sum, though it has less to multiply */
-    BF16_IMAGES = 4,        /* of a call at least: one by AMX asks the processor what it can do, and a virtual machine takes an image's time to
+    BF16_IMAGES = 4, /* of a call at least: one by AMX asks the processor what it can do, and a virtual machine takes an image's time to
                              * answer */
 };
 

@@ -322,7 +322,7 @@ static void window_form(const mf_native_step *step, mf_form *f)
     f->type = x;
     f->count = t->size;
     f->dtype = t->dtype;
-    f->first_start = 1 + s->step.overwrites;
+    f->first_start = s->step.overwrites ? 2 : 1;
     f->worth = s->worth;
     f->place = window_place;
     for (int i = 0; i < x->rank; i++)
@@ -348,7 +348,7 @@ static void build_window(mf_build *b, const mf_eqn *e)
             return;
         memcpy(s->window, own.strides, sizeof s->window);
         s->offset = own.offset;
-        s->step.overwrites = 1;
+        s->step.overwrites = mf_overwrites_first;
     } else {
         mf_contiguous_strides(e->out[0]->type, s->window);
         if (!read_place(b, e->in[0], &roots[0], &s->whole))

@@ -340,7 +340,7 @@ static void build_scatter(mf_build *b, const mf_eqn *e)
     }
     if (u->size == 0)
         s->count = 0;
-    s->step.overwrites = 1;
+    s->step.overwrites = mf_overwrites_first;
     s->step.run = run_scatter;
     s->step.cost = 20 + (double)s->count * 2 + (double)x->bytes / 8 + (double)u->bytes / 4;
     mf_build_step(b, &s->step, e->in, 3, e->out, 1);

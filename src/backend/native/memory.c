@@ -202,12 +202,16 @@ static void bind_results(placing *p)
 
 /* ------------------------------------------------------------------ taking over memory */
 
+const int mf_overwrites_first[] = { 1 };
+
 /* A step with a kernel of its own says which operand it may write over; it must not read the same memory as another operand too. */
 static bool may_overwrite(const placing *p, const mf_native_step *s, int var, int out)
 {
-    if (!s->overwrites || s->in[s->overwrites - 1] != var || s->out[0] != out)
+    int readers = 0, wanted = 0;
+    for (int o = 0; o < s->out_count && s->overwrites; o++)
+        wanted = s->out[o] == out ? s->overwrites[o] : wanted;
+    if (!wanted || s->in[wanted - 1] != var)
         return false;
-    int readers = 0;
     for (int k = 0; k < s->in_count; k++)
         readers += p->lives[s->in[k]].root == var;
     return readers == 1;
@@ -255,9 +259,9 @@ static void move_into_results(placing *p, int unit_steps)
 {
     for (int i = 0; i < unit_steps; i++) {
         const mf_native_step *s = p->plan->steps[i];
-        if (!s->overwrites || p->unit_at[i] < 0)
+        if (!s->overwrites || !s->overwrites[0] || p->unit_at[i] < 0)
             continue;
-        int var = s->in[s->overwrites - 1], out = s->out[0];
+        int var = s->in[s->overwrites[0] - 1], out = s->out[0];
         const life *from = &p->lives[var];
         life *to = &p->lives[out];
         bool made_here = from->made >= 0 && from->input < 0 && from->output < 0 && from->joins < 0;

@@ -70,13 +70,17 @@ struct mf_native_step {
     void (*form)(const mf_native_step *s, mf_form *f); /* f is zero; NULL: a loop around it is not compiled */
     bool flat; /* parts->run takes any number of "rows": all that it makes and reads, once more behind it */
     int in_count, out_count;
-    int *in, *out;  /* values */
-    int prepared;   /* the value that parts->prepare fills */
-    int overwrites; /* one plus the operand whose memory result 0 may take over when nobody reads it afterwards; 0: none */
+    int *in, *out; /* values */
+    int prepared;  /* the value that parts->prepare fills */
+    const int
+        *overwrites; /* by result: one plus the operand whose memory it may take over when nobody reads it afterwards, or 0; or NULL */
     size_t scratch_bytes, scratch_offset;
     struct mf_tier_up *up; /* tier_up.c; NULL: there is one tier */
     double cost;           /* nanoseconds */
 };
+
+/* Of a step with one result, which may lie where operand 0 lay. */
+extern const int mf_overwrites_first[];
 
 /* Element `offset` on of an operand, whose dtype has this size. */
 static inline const char *mf_step_in(const mf_native_step *s, void *const *values, int i) { return values[s->in[i]]; }

@@ -24,7 +24,7 @@ mf_rows_use mf_native_rows_use;
 typedef struct rows_value {
     int outside;   /* number of the operand, or that of the result behind the operands; -1: it lies in the task's own memory */
     int same;      /* the value that takes its memory over, or -1 */
-    bool taken;    /* it has taken one over */
+    bool taken;    /* it has taken one over, or may take that of an operand */
     bool kept;     /* what a part prepared, in the memory that all tasks share */
     int64_t bytes; /* of a row, where it is inside */
     size_t at;
@@ -169,10 +169,10 @@ static int64_t elements_of(const joiner *j, int var)
     return j->steps->bytes[var] / size;
 }
 
-/* Whether operand k of a step, which a member makes, can be had row by row. */
-static bool inside(const joiner *j, const mf_native_step *s, int k)
+/* Whether operand k of a step, a variable, can be had row by row. */
+static bool inside(const joiner *j, const mf_native_step *s, int k, int var)
 {
-    int var = s->in[k], root = j->steps->root[var];
+    int root = j->steps->root[var];
     return j->steps->shift[var] == 0 && j->steps->bytes[var] == j->steps->bytes[root] &&
            s->parts->inside(s, k, j->rows, elements_of(j, var));
 }
@@ -204,7 +204,7 @@ static fate fate_of(const joiner *j, int i)
         if (j->fates[maker] == BEHIND)
             return BEHIND;
         after = true;
-        can = can && inside(j, s, k);
+        can = can && inside(j, s, k, s->in[k]);
     }
     if (!after && can && j->leads[i] && !s->parts->rows(s))
         return BEFORE;
@@ -368,6 +368,52 @@ static void join_in_place(const joiner *j, rows_step *s, int i, const int *names
         }
 }
 
+/* Whether operand `value` is done with, a row of it, when part i writes result o there: who reads it does so row by row, and before. */
+static bool done_before(const joiner *j, const rows_step *s, int value, int i, int o, int *const *names)
+{
+    const mf_program *p = j->b->program;
+    for (int q = 0; q < s->part_count; q++)
+        for (int k = 0; k < s->parts[q]->in_count; k++) {
+            const mf_native_step *part = s->parts[q];
+            if (part->in[k] != value)
+                continue;
+            const mf_group_plan *plan = q == i && part->parts->group ? part->parts->group(part) : NULL;
+            int size = mf_dtype_size(p->vars[names[i][s->parts[i]->in_count + o]]->type->dtype);
+            if (q > i || (q == i && !(plan && mf_group_in_place(plan->group, names[q][k], size, p))) || !inside(j, part, k, names[q][k]))
+                return false;
+        }
+    return true;
+}
+
+/* Results that may lie where operands lay of which these parts are the last readers; memory.c decides. */
+static void join_with_operands(const joiner *j, rows_step *s, int *const *names)
+{
+    int *over = mf_build_get(j->b, (size_t)s->step.out_count + 1, sizeof *over);
+    bool *used = mf_build_get(j->b, (size_t)s->step.in_count + 1, sizeof *used);
+    s->step.overwrites = over;
+    for (int i = 0; i < s->part_count && !j->b->error; i++)
+        for (int o = 0; o < s->parts[i]->out_count; o++) {
+            rows_value *to = &s->values[s->parts[i]->out[o]];
+            for (int v = 0; v < s->value_count && to->outside >= s->step.in_count && !to->taken; v++) {
+                const rows_value *from = &s->values[v];
+                if (from->outside < 0 || from->outside >= s->step.in_count || used[from->outside] || from->bytes != to->bytes ||
+                    !done_before(j, s, v, i, o, names))
+                    continue;
+                over[to->outside - s->step.in_count] = from->outside + 1;
+                used[from->outside] = to->taken = true;
+            }
+        }
+}
+
+/* Whether all parts are groups and reductions, of which one loop can be made. That one reads operands again in later phases. */
+static bool can_loop(const rows_step *s)
+{
+    for (int i = 0; i < s->part_count; i++)
+        if (!s->parts[i]->parts->group)
+            return false;
+    return true;
+}
+
 /* Gives the values their numbers, and memory of others where they can have it. */
 static void make_values(const joiner *j, rows_step *s)
 {
@@ -383,6 +429,8 @@ static void make_values(const joiner *j, rows_step *s)
     if (j->b->error)
         return;
     number_values(j, s);
+    if (!can_loop(s))
+        join_with_operands(j, s, names);
     for (int i = s->part_count - 1; i >= 0; i--)
         join_in_place(j, s, i, names[i]);
 }
@@ -406,11 +454,13 @@ static void keep_prepared(rows_step *s)
 /* How many rows at a time, how many tasks, and what lies where in a task's memory: pointers, the parts' scratch, the values. */
 static void plan_rows(const joiner *j, rows_step *s, int64_t bytes_a_row, size_t buffer_bytes)
 {
+    s->rows = j->rows;
     for (int v = 0; v < s->value_count; v++)
         bytes_a_row -= s->values[v].same >= 0 ? s->values[v].bytes : 0;
+    for (int o = 0; o < s->step.out_count && s->step.overwrites; o++)
+        bytes_a_row -= s->step.overwrites[o] ? j->steps->bytes[s->step.out[o]] / s->rows : 0;
     int64_t block = block_bytes(j), each = 4 * block > TASK_BYTES ? 4 * block : TASK_BYTES;
     int64_t most = block / (bytes_a_row + 1) + 1, tasks = bytes_a_row * j->rows / each + 1;
-    s->rows = j->rows;
     s->rows_a_block = most < j->rows ? most : j->rows;
     tasks = tasks < MOST_TASKS ? tasks : MOST_TASKS;
     tasks = tasks < j->rows ? tasks : j->rows;
@@ -458,12 +508,9 @@ static bool write_loop(const void *plan, mf_loop_text *t) { return mf_loop_write
 static size_t add_second_tier(const joiner *j, rows_step *s)
 {
     mf_tier_up_hints hints = { .pays = true, .soon = true };
-    bool loops = true;
-    for (int i = 0; i < s->part_count; i++) {
-        loops &= s->parts[i]->parts->group != NULL;
+    for (int i = 0; i < s->part_count; i++)
         hints.cost += s->parts[i]->cost;
-    }
-    if (!loops || !mf_tier_up_wanted(hints))
+    if (!can_loop(s) || !mf_tier_up_wanted(hints))
         return 0;
     bool *outside = mf_build_get(j->b, (size_t)s->value_count, sizeof *outside);
     mf_tier_up *up = mf_build_get(j->b, 1, sizeof *up);
