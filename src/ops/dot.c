@@ -383,7 +383,7 @@ static bool pair_up(pairing *p, const mf_type *x, const mf_type *y)
             p->order[i] = p->lhs_batch.count;
             put(&p->lhs_batch, x_at++);
             put(&p->rhs_batch, y_at++);
-        } else if (m < 0 || m == 1) {
+        } else if (m < 0 || (m == 1 && n >= 0)) {
             p->order[i] = 200 + p->rhs_other++;
             if (m == 1)
                 put(&p->lhs_squeeze, xi);

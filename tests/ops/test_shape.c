@@ -129,6 +129,10 @@ TEST(products_and_pools)
     MF_SCOPE;
     mf_value x = numbers(MF_SHAPE(2, 3));
     CHECK_NUMBERS(mf_matmul(x, mf_ones(MF_SHAPE(5, 3, 1), MF_F32)), 3, 12, 3, 12, 3, 12, 3, 12, 3, 12);
+    mf_value one = mf_matmul(mf_reshape(x, MF_SHAPE(1, 2, 3)), mf_ones(MF_SHAPE(3, 1), MF_F32)); /* a batch of one */
+    CHECK_NUMBERS(one, 3, 12);
+    CHECK(mf_ndim(one) == 3 && mf_dim(one, 0) == 1 && mf_dim(one, 1) == 2);
+    CHECK_NUMBERS(mf_matmul(mf_reshape(x, MF_SHAPE(1, 1, 2, 3)), mf_ones(MF_SHAPE(2, 3, 1), MF_F32)), 3, 12, 3, 12);
     CHECK_NUMBERS(mf_dot(x, 2), 0, 2, 4, 6, 8, 10);
     mf_value image = numbers(MF_SHAPE(1, 4, 4, 1));
     CHECK_NUMBERS(mf_max_pool(image, MF_INTS(2, 2), MF_INTS(2, 2)), 5, 7, 13, 15);
