@@ -101,6 +101,17 @@ def cnn():
                   group="cnn_channels", flops=cnn_flops(128, channels))
 
 
+def transformer_flops(batch, width, layers=2, sequence=64, vocabulary=256):
+    """Two for a multiply-add; forward, by weights and by inputs: a layer's four products with weights and two of attention, and the head."""
+    layer = 12 * width * width + 2 * sequence * width
+    return 3 * 2.0 * batch * sequence * (layers * layer + width * vocabulary)
+
+
+def transformer():
+    yield Row("transformer_step_32_d128", "transformer_step_32_d128", "transformer step, 2 layers of 128, 32 sequences of 64", goal=2,
+              flops=transformer_flops(32, 128))
+
+
 def dense():
     for n in (512, 1024, 2048):
         for cores in (1, 2):
@@ -133,7 +144,7 @@ def process():
     yield Row("first_result_memory", title="the same, peak memory", memory_of="first_result", goal=10)
 
 
-ROWS = [*dispatch(), *all_reduce(), *cnn(), *dense(), *loops(), *process()]
+ROWS = [*dispatch(), *all_reduce(), *cnn(), *transformer(), *dense(), *loops(), *process()]
 
 
 def chosen(patterns):

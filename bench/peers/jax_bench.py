@@ -306,6 +306,67 @@ for width, times in ((8, 5), (16, 4), (64, 1), (128, 1)):
     cnn("float32", 128, times, channels=width)
 cnn("bfloat16", 128, 3)
 
+# ---- a step of a small causal transformer
+
+def transformer(batch, width, calls, layers=2, heads=4, sequence=64, vocabulary=256):
+    @workload(f"transformer_step_{batch}_d{width}", calls)
+    def prepare(jax, n):
+        jnp, lax, tree_map = jax.numpy, jax.lax, jax.tree_util.tree_map
+
+        def norm(x, p):
+            centred = x - jnp.mean(x, -1, keepdims=True)
+            variance = jnp.mean(centred**2, -1, keepdims=True)
+            return centred * lax.rsqrt(variance + 1e-5) * p["scale"] + p["bias"]
+
+        def attention(x, p):
+            q, k, v = (a.reshape(*a.shape[:2], heads, width // heads) for a in jnp.split(x @ p["qkv"], 3, -1))
+            scores = jnp.einsum("bqhe,bkhe->bhqk", q, k) * (width / heads)**-0.5
+            before = jnp.tril(jnp.ones((sequence, sequence), bool))
+            mixed = jnp.einsum("bhqk,bkhe->bqhe", jax.nn.softmax(jnp.where(before, scores, -1e30), -1), v)
+            return mixed.reshape(x.shape) @ p["out"]
+
+        def objective(p, tokens, labels):
+            x = jnp.take(p["embedding"], tokens, 0) + p["positions"]
+            for layer in p["layers"]:
+                x = x + attention(norm(x, layer["norm1"]), layer)
+                x = x + jax.nn.gelu(norm(x, layer["norm2"]) @ layer["up"]) @ layer["down"]
+            logits = norm(x, p["norm"]) @ p["embedding"].T
+            picked = jnp.take_along_axis(logits, labels[..., None], -1)[..., 0]
+            return jnp.mean(jax.nn.logsumexp(logits, -1) - picked)
+
+        def step(p, tokens, labels):
+            loss, grads = jax.value_and_grad(objective)(p, tokens, labels)
+            grads, loss = lax.pmean((grads, loss), "devices")
+            return tree_map(lambda a, g: a - 0.1 * g, p, grads), loss
+
+        def weights(seed, *shape):
+            return 0.05 * normal(jax, seed, shape)
+
+        def norm_parameters():
+            return {"scale": jnp.ones(width), "bias": jnp.zeros(width)}
+
+        def layer_parameters(seed):
+            return {"norm1": norm_parameters(), "norm2": norm_parameters(), "qkv": weights(seed, width, 3 * width),
+                    "out": weights(seed + 1, width, width), "up": weights(seed + 2, width, 4 * width),
+                    "down": weights(seed + 3, 4 * width, width)}
+
+        p = {"embedding": weights(0, vocabulary, width), "positions": weights(1, sequence, width), "norm": norm_parameters(),
+             "layers": [layer_parameters(2 + 4 * i) for i in range(layers)]}
+        tokens, labels = (sharded(jax, jax.random.randint(jax.random.PRNGKey(seed), (n, batch // n, sequence), 0, vocabulary))
+                          for seed in (10, 11))
+        p = replicated(jax, n, p)
+        f = jax.pmap(step, axis_name="devices", donate_argnums=(0,))
+
+        def call():
+            nonlocal p
+            p, loss = f(p, tokens, labels)
+            return p, loss
+        return call
+
+
+transformer(8, 16, 5)
+transformer(32, 128, 3)
+
 # The first call of a workload is a figure of its own.
 FIRST = {f"first_call_{name}": name for name in WORKLOADS}
 
