@@ -46,8 +46,14 @@ static mf_variable *one_minus(mf_builder *b, mf_variable *x) { return e_sub(b, e
 DERIVATIVE(exp_jvp, e_mul(b, t, y))
 MF_EVALUATE1_COMPLEX(exp_evaluate, cexp, exp, NULL, NULL, NULL)
 static const char *const exp_samples[] = {
-    "f32[2,3]{-2:2}", "f64[3]{-2:2}", "f32[4]{=-inf,0,inf,nan} -> f32[4]{=0,1,inf,nan}", "f16[2]{=0,12} -> f16[2]{=1,inf}", "bf16[3]{-2:2}",
-    "c64[3]{-1:1}",   NULL,
+    "f32[2,3]{-2:2}",
+    "f64[3]{-2:2}",
+    "f32[4]{=-inf,0,inf,nan} -> f32[4]{=0,1,inf,nan}",
+    "f16[2]{=0,12} -> f16[2]{=1,inf}",
+    "bf16[3]{-2:2}",
+    "c64[3]{-1:1}",
+    "c128[700]{-3:3}",
+    NULL,
 };
 MATH_ROW(exp, mf_type_inexact1);
 

@@ -417,6 +417,10 @@ TEST(complex_numbers)
     compare("program (x: f32[70000], y: f32[70000]) {\n a: c64[70000] = complex x y\n b: f32[70000] = real a\n c: f32[70000] = imag a\n"
             " d: f32[70000] = abs a\n return a, b, c, d\n}",
             0);
+    compare("program (x: c64[5000], y: c128[777]) {\n a: c64[5000] = exp x\n b: c64[5000] = mul x x\n c: c64[5000] = mul b b\n"
+            " d: c64[5000] = mul c c\n e: c64[5000] = exp d\n f: f32[5000] = abs d\n g: f64[777] = abs y\n"
+            " return a, e, f, g\n}",
+            0);
     compare("program (x: f64[7], y: f64[7]) {\n a: c128[7] = complex x y\n b: f64[7] = real a\n c: f64[7] = imag a\n return a, b, c\n}", 0);
 }
 

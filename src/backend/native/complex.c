@@ -48,7 +48,8 @@ bool mf_build_complex(mf_build *b, const mf_eqn *e)
         mf_complex_op op;
     } known[] = { { &mf_op_add, MF_COMPLEX_ADD },      { &mf_op_sub, MF_COMPLEX_SUB },    { &mf_op_mul, MF_COMPLEX_MUL },
                   { &mf_op_neg, MF_COMPLEX_NEG },      { &mf_op_square, MF_COMPLEX_MUL }, { &mf_op_conj, MF_COMPLEX_CONJ },
-                  { &mf_op_complex, MF_COMPLEX_MAKE }, { &mf_op_real, MF_COMPLEX_REAL },  { &mf_op_imag, MF_COMPLEX_IMAG } };
+                  { &mf_op_complex, MF_COMPLEX_MAKE }, { &mf_op_real, MF_COMPLEX_REAL },  { &mf_op_imag, MF_COMPLEX_IMAG },
+                  { &mf_op_abs, MF_COMPLEX_ABS },      { &mf_op_exp, MF_COMPLEX_EXP } };
     size_t k = 0, count = sizeof known / sizeof *known;
     while (k < count && e->op != known[k].row)
         k++;

@@ -147,7 +147,9 @@ typedef enum mf_complex_op {
     MF_COMPLEX_CONJ,
     MF_COMPLEX_MAKE, /* of two parts */
     MF_COMPLEX_REAL,
-    MF_COMPLEX_IMAG
+    MF_COMPLEX_IMAG,
+    MF_COMPLEX_ABS,
+    MF_COMPLEX_EXP
 } mf_complex_op;
 /* n elements; computed in double and rounded once. out overlaps no operand. */
 void mf_complex_loop(mf_complex_op op, bool wide, void *out, const void *x, const void *y, int64_t n);
