@@ -486,7 +486,7 @@ static void add_second_tier(mf_build *b, group_step *s)
         calls += s->tiles[i].run != NULL;
     bool pays = calls > 1 && s->plan.n >= LOOP_LEAST;
     bool soon = pays && s->plan.n >= LOOP_ELEMENTS && calls * s->plan.n >= LOOP_WORK;
-    mf_tier_up_hints hints = { s->step.cost, pays, soon };
+    mf_tier_up_hints hints = { .cost = s->step.cost, .pays = pays, .soon = soon };
     if (!mf_tier_up_wanted(hints) || !mf_llvm_can(&s->group)) /* asking LLVM's side takes longer than all else for a tiny group */
         return;
     mf_tier_up *up = mf_build_get(b, 1, sizeof *up);

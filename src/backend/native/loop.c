@@ -255,7 +255,7 @@ static void end_tiers(mf_native_step *step) { mf_tier_up_end(step->up); }
 
 static void add_second_tier(mf_build *b, loop_step *s, double turn)
 {
-    mf_tier_up_hints hints = { turn, s->plan.cond || s->plan.length > 1, s->step.cost >= SOON };
+    mf_tier_up_hints hints = { .cost = turn, .pays = s->plan.cond || s->plan.length > 1, .soon = s->step.cost >= SOON, .large = true };
     if (!mf_tier_up_wanted(hints) || !has_text(&s->plan))
         return;
     mf_tier_up *up = mf_build_get(b, 1, sizeof *up);

@@ -4,7 +4,8 @@
  * The way of a compilation: build.c walks the equations and makes units - fused groups of elementwise equations (fuse.c, lower.c) and
  * steps with a kernel of their own (dot.c, conv.c, pool.c, reduce.c, else evaluate.c); memory.c orders the units and places the
  * values; group.c turns groups into steps; rows.c joins steps over the same rows (rows_plan.c, llvm_rows.c). Both begin
- * with tile kernels; tier_up.c has loops.c and llvm*.c make machine code for them.
+ * with tile kernels; tier_up.c has loops.c and llvm*.c make machine code for them. A loop over rather small values is a step too
+ * (loop.c), and one function in the end (llvm_repeat.c).
  * Invariants: a finished kernel is immutable but for its steps' tiers (tier_up.c); a step reads and writes only its values and its own
  * piece of scratch.
  * This header does not know the kernels: they number their reductions (MF_FOLD_*) otherwise than the interface (MF_REDUCE_*). */
@@ -273,6 +274,7 @@ typedef struct mf_tier_up_hints {
     double cost; /* nanoseconds of a run in the first tier */
     bool pays;   /* the loop is worth its compilation if the program runs long */
     bool soon;   /* even if it runs a few times only */
+    bool large;  /* its text takes milliseconds to write: whether it is known already is asked once it is hot */
 } mf_tier_up_hints;
 bool mf_tier_up_wanted(mf_tier_up_hints hints); /* the mode asks for a second tier, now or later */
 /* Does what the mode asks for. False: there is and will be no second tier. `what` lives as long as the step. */

@@ -104,7 +104,7 @@ bool mf_tier_up_begin(mf_tier_up *t, mf_loop_writer *write, const void *what, mf
         make_now(t);
     } else if (tiers == MF_TIERS_BACKGROUND && hints.pays) {
         t->each = hints.cost < 1 ? 1 : hints.cost < (double)most ? (int64_t)hints.cost : most;
-        atomic_store_explicit(&t->loop, mf_loop_known(write, what), memory_order_release);
+        atomic_store_explicit(&t->loop, hints.large ? NULL : mf_loop_known(write, what), memory_order_release);
     }
     return t->each || mf_tier_up_loop(t);
 }
