@@ -253,8 +253,8 @@ TEST(large_carries)
         " u: f32[1] = dynamic_slice[sizes=(1)] b i\n t: f32[1] = tanh u\n c: f32[300] = dynamic_update_slice a t i\n d: f32[300] = sin b",
         " u: f32[7] = dynamic_slice[sizes=(7)] b i\n c: f32[300] = dynamic_update_slice a u i\n d: f32[300] = add a c",
         " u: f32[7] = dynamic_slice[sizes=(7)] b i\n d: f32[300] = dynamic_update_slice a u i\n c: f32[300] = dynamic_update_slice b u 3:i32[]",
-        " u: f32[7] = dynamic_slice[sizes=(7)] a 290:i32[]\n e: f32[300] = dynamic_update_slice b u i\n v: f32[2] = dynamic_slice[sizes=(2)] e i\n"
-        " d: f32[300] = dynamic_update_slice e v 5:i32[]\n c: f32[300] = rev[axes=(0)] d",
+        (" u: f32[7] = dynamic_slice[sizes=(7)] a 290:i32[]\n e: f32[300] = dynamic_update_slice b u i\n v: f32[2] = dynamic_slice[sizes=(2)] e i\n"
+         " d: f32[300] = dynamic_update_slice e v 5:i32[]\n c: f32[300] = rev[axes=(0)] d"),
     };
     for (size_t k = 0; k < sizeof bodies / sizeof *bodies; k++) {
         char text[2048];
