@@ -459,7 +459,7 @@ static void plan_rows(const joiner *j, rows_step *s, int64_t bytes_a_row, size_t
         bytes_a_row -= s->values[v].same >= 0 ? s->values[v].bytes : 0;
     for (int o = 0; o < s->step.out_count && s->step.overwrites; o++)
         bytes_a_row -= s->step.overwrites[o] ? j->steps->bytes[s->step.out[o]] / s->rows : 0;
-    int64_t block = block_bytes(j), each = 4 * block > TASK_BYTES ? 4 * block : TASK_BYTES;
+    int64_t block = block_bytes(j), each = 2 * block > TASK_BYTES ? 2 * block : TASK_BYTES;
     int64_t most = block / (bytes_a_row + 1) + 1, tasks = bytes_a_row * j->rows / each + 1;
     s->rows_a_block = most < j->rows ? most : j->rows;
     tasks = tasks < MOST_TASKS ? tasks : MOST_TASKS;
