@@ -270,6 +270,16 @@ TEST(functions)
             " e: i32[300] = shift_right_arithmetic a b\n f: i32[300] = shift_right_logical a b\n g: i32[300] = xor d e\n"
             " h: i32[300] = sign f\n i: i8[300] = convert_element_type[dtype=i8] g\n k: u16[300] = convert_element_type[dtype=u16] a\n"
             " l: f32[300] = bitcast_convert_type[dtype=f32] g\n return c, g, h, i, k, l\n}");
+    /* what needs no rounding is cut off, zeros of both signs, infinities and NaN too; what is between bf16's numbers is rounded */
+    compare_ways("program (a: bf16[300], b: bf16[300]) {\n z: bf16[300] = broadcast_in_dim[shape=(300), broadcast_dimensions=()] 0:bf16[]\n"
+                 " c: bf16[300] = add a b\n d: bf16[300] = max c z\n m: bool[300] = gt c z\n e: bf16[300] = neg d\n f: bf16[300] = abs c\n"
+                 " g: bf16[300] = select_n m e f\n h: bf16[300] = mul g a\n i: bf16[300] = min h z\n j: bf16[300] = div i d\n"
+                 " k: bf16[300] = max j h\n l: bf16[300] = log k\n n: bf16[300] = min l e\n o: bf16[300] = abs n\n"
+                 " return d, e, g, i, j, k, n, o\n}");
+    compare("program (a: bf16[300], b: bf16[300]) {\n z: bf16[300] = broadcast_in_dim[shape=(300), broadcast_dimensions=()] 0:bf16[]\n"
+            " k: bf16[300] = broadcast_in_dim[shape=(300), broadcast_dimensions=()] 0.7:bf16[]\n c: bf16[300] = mul a b\n"
+            " d: bf16[300] = max c z\n m: bool[300] = gt c k\n e: bf16[300] = neg d\n g: bf16[300] = select_n m e k\n"
+            " h: bf16[300] = min g b\n i: bf16[300] = mul h h\n j: bf16[300] = abs i\n return d, e, g, h, j\n}");
     /* far from where they are smooth: only among ourselves */
     compare_ways("program (a: f32[300]) {\n s: f32[300] = exp a\n t: f32[300] = exp s\n u: f32[300] = exp t\n c: f32[300] = sin u\n"
                  " i: i32[300] = convert_element_type[dtype=i32] u\n j: u8[300] = convert_element_type[dtype=u8] a\n return c, i, j\n}");

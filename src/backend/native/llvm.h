@@ -37,6 +37,7 @@ mf_ir_value mf_ir_rare(mf_ir *ir, mf_dtype dtype, uintptr_t lanes, mf_ir_value m
 mf_ir_value mf_ir_convert(mf_ir *ir, mf_dtype from, mf_dtype to, mf_ir_value x); /* llvm_op.c */
 mf_ir_value mf_ir_widen(mf_ir *ir, mf_dtype from, mf_ir_value x);
 mf_ir_value mf_ir_narrow(mf_ir *ir, mf_dtype to, mf_ir_value x);
+mf_ir_value mf_ir_cut_bf16(mf_ir *ir, mf_ir_value x); /* of an f32 that bf16 has */
 
 /* llvm_emit.c: what memory holds as a value; a scalar in every lane; the address of an element. */
 mf_ir_value mf_ir_from_memory(mf_ir *ir, mf_dtype dtype, mf_ir_value vector);

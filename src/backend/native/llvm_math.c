@@ -123,6 +123,12 @@ mf_ir_value mf_ir_widen(mf_ir *ir, mf_dtype from, mf_ir_value x)
     return from == MF_F16 ? f16_to_f32_ir(wide) : bf16_to_f32_ir(wide);
 }
 
+mf_ir_value mf_ir_cut_bf16(mf_ir *ir, mf_ir_value x)
+{
+    at = ir;
+    return mf_ir_op(ir, "trunc <%d x i32> %s to <%d x i16>", W, P_SHR(P_BITS(x), 16), W);
+}
+
 mf_ir_value mf_ir_narrow(mf_ir *ir, mf_dtype to, mf_ir_value x)
 {
     at = ir;

@@ -249,7 +249,9 @@ mf_ir_value mf_ir_node(mf_ir *ir, const mf_group *g, const mf_node *node, const 
     case MF_NODE_CONSTANT: made = mf_ir_splat(ir, node->dtype, &node->bits); break;
     case MF_NODE_CALL: made = call(ir, node, from, in[0], node->in_count > 1 ? in[1] : NULL); break;
     case MF_NODE_SELECT: made = choose(&t, in[0], in[2], in[1]); break;
-    case MF_NODE_CONVERT: made = mf_ir_convert(ir, from, node->dtype, in[0]); break;
+    case MF_NODE_CONVERT:
+        made = node->is_bf16 && node->dtype == MF_BF16 ? mf_ir_cut_bf16(ir, in[0]) : mf_ir_convert(ir, from, node->dtype, in[0]);
+        break;
     case MF_NODE_BITCAST: made = cast(ir, "bitcast", from, node->dtype, in[0]); break;
     default: break; /* loads are the loops' business */
     }

@@ -28,7 +28,31 @@ int mf_node_append(mf_build *b, mf_group *g, const mf_node *node)
 static recorder *of(mf_kernel_builder *k) { return (recorder *)(void *)k; }
 static mf_node *node_of(const recorder *r, mf_kernel_value v) { return &r->group->nodes[v - 1]; }
 
-static mf_kernel_value append(recorder *r, const mf_node *node) { return (mf_kernel_value)mf_node_append(r->b, r->group, node) + 1; }
+/* Whether the node is an f32 that bf16 has too: widened from there, or one of such by an operation that makes no other magnitudes. */
+static bool is_bf16(const mf_group *g, const mf_node *x)
+{
+    static const char *const choosing[] = { "max", "min", "neg", "abs" };
+    bool known = x->kind == MF_NODE_SELECT;
+    if (x->dtype != MF_F32)
+        return false;
+    if (x->kind == MF_NODE_CONSTANT)
+        return (x->bits & 0xffff) == 0;
+    if (x->kind == MF_NODE_CONVERT)
+        return g->nodes[x->in[0]].dtype == MF_BF16;
+    for (size_t i = 0; i < sizeof choosing / sizeof *choosing && x->kind == MF_NODE_CALL; i++)
+        known |= !strcmp(x->name, choosing[i]);
+    for (int i = x->kind == MF_NODE_SELECT; i < x->in_count; i++)
+        known &= g->nodes[x->in[i]].is_bf16;
+    return known;
+}
+
+static mf_kernel_value append(recorder *r, const mf_node *node)
+{
+    mf_kernel_value made = (mf_kernel_value)mf_node_append(r->b, r->group, node) + 1;
+    if (made)
+        node_of(r, made)->is_bf16 = node->is_bf16 || is_bf16(r->group, node);
+    return made;
+}
 
 static mf_kernel_value call_tile(recorder *r, const char *name, mf_dtype out, const mf_kernel_value *in, int count)
 {
@@ -90,8 +114,11 @@ static mf_kernel_value convert_to(recorder *r, mf_dtype to, mf_kernel_value a)
         return (mf_kernel_value)known + 1;
     if (!mf_tile_lookup("convert_element_type", from, to))
         return 0;
-    mf_node node = { .kind = MF_NODE_CONVERT, .dtype = to, .in_count = 1, .in = { (int)a - 1 } };
+    bool exact = to == MF_BF16 && node_of(r, a)->is_bf16;
+    mf_node node = { .kind = MF_NODE_CONVERT, .dtype = to, .in_count = 1, .in = { (int)a - 1 }, .is_bf16 = exact };
     mf_kernel_value made = append(r, &node);
+    if (made && exact)
+        node_of(r, made)->f32 = (int)a - 1;
     if (made && to == MF_F32)
         node_of(r, a)->f32 = (int)made - 1;
     if (made && to == MF_F16)

@@ -110,6 +110,7 @@ typedef struct mf_node {
     mf_layout layout;   /* load, iota: over n elements in the shape of layout.dims; an iota's element is its offset there */
     int out_var;        /* the variable in whose memory it is stored, or -1 */
     int f32, f16, bf16; /* itself, converted; -1: not needed so far */
+    bool is_bf16;       /* of f32: a value that bf16 has; of a conversion to bf16: from such a one, so that nothing is rounded */
 } mf_node;
 
 typedef struct mf_group {
