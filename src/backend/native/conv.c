@@ -16,8 +16,8 @@ enum {
     MOST_TASKS = 16,
     BLOCK_BYTES = 512 << 10,
     SUM_ELEMENTS = 1 << 20, /* that a task reads for its part of a sum, though it has less to multiply */
-    BF16_IMAGES = 4, /* of a call at least: one by AMX asks the processor what it can do, and a virtual machine takes an image's time to
-                             * answer */
+    PART_READS = 4,         /* times the elements of a part that it must read, or writing and joining the parts takes too long */
+    BF16_IMAGES = 4,        /* of a call at least: AMX's begin with cpuid, which takes a virtual machine as long as an image */
 };
 
 typedef struct conv_step {
@@ -454,7 +454,9 @@ static int64_t count_tasks(const conv_step *s, double work)
 {
     bool sums = s->d.kind == MF_DNNL_BACKWARD_WEIGHTS;
     int64_t tasks = (int64_t)(work / (sums ? SUM_PRODUCT : TASK_PRODUCT)), reads = (s->counts[0] + s->counts[1]) / SUM_ELEMENTS;
+    int64_t most = sums ? (s->counts[0] + s->counts[1]) / (PART_READS * s->counts[2]) : MOST_TASKS;
     tasks = sums && tasks < reads ? reads : tasks;
+    tasks = tasks < most ? tasks : most;
     return tasks < 1 ? 1 : tasks > MOST_TASKS ? MOST_TASKS : tasks;
 }
 
