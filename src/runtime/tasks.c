@@ -22,6 +22,11 @@ typedef struct loop { /* on the stack of the thread that runs it */
     int inside;             /* helpers that are in it */
 } loop;
 
+typedef struct waiter { /* on the stack of a thread that waits for a result and helps meanwhile */
+    struct waiter *next;
+    const mf_stage *stage; /* where it may help; NULL: anywhere */
+} waiter;
+
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t work, news;        /* workers sleep on the first, helpers and owners of loops on the second */
@@ -33,6 +38,7 @@ static struct {
     pthread_t *threads;
     mf_stage *first, *last; /* stages with ready fibers */
     loop *loops;
+    waiter *waiters;
 } pool = { .lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .news = PTHREAD_COND_INITIALIZER };
 
 static _Thread_local bool counted;            /* this thread is one of those that work */
@@ -177,10 +183,13 @@ static void wait_for_work(bool *tired)
     pool.sleeping--;
 }
 
-/* Gives up the lock, then tells of so much work, or of news if it is none: who is told finds the lock free. */
-static void unlock_and_tell(int work)
+/* Gives up the lock, then tells of so much work of a stage (NULL: a run that is inline), or of news if it is none: who is told finds the
+ * lock free. Those that wait for the stage come before sleepers: one thread more than cores would share one of them for milliseconds. */
+static void unlock_and_tell(int work, const mf_stage *stage)
 {
     int sleepers = work - pool.awake_workers;
+    for (waiter *w = pool.waiters; w; w = w->next)
+        sleepers -= !w->stage || w->stage == stage;
     bool waiting = pool.waiting > 0;
     sleepers = sleepers < pool.sleeping ? sleepers : pool.sleeping;
     pthread_mutex_unlock(&pool.lock);
@@ -258,7 +267,7 @@ void mf_ready(mf_stage *s, mf_fiber *list)
         return;
     s->ready_count += count;
     list_stage(s);
-    unlock_and_tell(count);
+    unlock_and_tell(count, s);
 }
 
 /* ------------------------------------------------------------------ the beginning */
@@ -338,18 +347,21 @@ void mf_parallel_for(int64_t count, mf_parallel_fn fn, void *context)
     loop l = { .stage = at_hand, .fn = fn, .context = context, .count = count };
     pthread_mutex_lock(&pool.lock);
     start();
-    int guest = !counted, free = pool.limit - pool.working - guest;
-    if (free > 0) {
-        pool.guests += guest;
-        l.next = pool.loops;
-        pool.loops = &l;
-        unlock_and_tell(count - 1 < free ? (int)count - 1 : free);
-    } else {
+    if (pool.limit < 2) {
         pthread_mutex_unlock(&pool.lock);
-    }
-    run_pieces(&l, false);
-    if (free <= 0)
+        run_pieces(&l, false);
         return;
+    }
+    /* Where all cores are at work it is offered even so: one may be free a microsecond later, and the loop take milliseconds. */
+    int guest = !counted, free = pool.limit - pool.working - guest;
+    pool.guests += guest;
+    l.next = pool.loops;
+    pool.loops = &l;
+    if (free > 0)
+        unlock_and_tell(count - 1 < free ? (int)count - 1 : free, at_hand);
+    else
+        pthread_mutex_unlock(&pool.lock);
+    run_pieces(&l, false);
     pthread_mutex_lock(&pool.lock);
     close_loop(&l);
     pool.guests -= guest;
@@ -383,7 +395,7 @@ static bool work_once(mf_stage *preferred)
         pool.working--;
     }
     if (l && --l->inside == 0) {
-        unlock_and_tell(0);
+        unlock_and_tell(0, NULL);
         pthread_mutex_lock(&pool.lock);
     }
     return true;
@@ -402,6 +414,21 @@ static void *worker(void *unused)
     return NULL;
 }
 
+/* Where it may help, it says so. */
+static void wait_to_help(waiter *w, bool *tired)
+{
+    if (w) {
+        w->next = pool.waiters;
+        pool.waiters = w;
+    }
+    wait_for_news(counted, tired);
+    waiter **at = &pool.waiters;
+    while (w && *at != w)
+        at = &(*at)->next;
+    if (w)
+        *at = w->next;
+}
+
 /* A helper that stops helping leaves its place to a worker. */
 static void pass_on(void)
 {
@@ -414,10 +441,11 @@ void mf_tasks_help(mf_stage *(*stage)(void *context), bool (*done)(void *context
     pthread_mutex_lock(&pool.lock);
     for (bool tired = false; !done(context);) {
         mf_stage *s = stage ? stage(context) : NULL;
-        if ((s || !stage) && work_once(s))
+        bool helps = s || !stage;
+        if (helps && work_once(s))
             tired = false;
         else if (!done(context))
-            wait_for_news(counted, &tired);
+            wait_to_help(helps ? &(waiter){ .stage = s } : NULL, &tired);
     }
     pass_on();
     pthread_mutex_unlock(&pool.lock);
@@ -430,7 +458,7 @@ void mf_tasks_lock(void) { pthread_mutex_lock(&pool.lock); }
 void mf_tasks_unlock(bool news)
 {
     if (news)
-        unlock_and_tell(0);
+        unlock_and_tell(0, NULL);
     else
         pthread_mutex_unlock(&pool.lock);
 }

@@ -2,6 +2,10 @@
 #include "check.h"
 #include "run_text.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
 static double got[1 << 20];
 
 /* x / psum(x), as often as one likes, unread: the peer's known failure. */
@@ -239,4 +243,49 @@ TEST(parallel_for_runs_every_piece_once)
         mf_parallel_for(1000, add_index, &sum);
         CHECK_EQ_INT(sum, 499500);
     }
+}
+
+/* A loop that begins while every core is at work gets help as soon as one is free. */
+static struct {
+    pthread_t owner;
+    _Atomic int entered;
+    _Atomic bool both, inside, second;
+    bool met;
+} crowd;
+
+static bool comes(const _Atomic bool *what) /* within ten seconds */
+{
+    for (int ms = 0; ms < 10000 && !atomic_load(what); ms++)
+        nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
+    return atomic_load(what);
+}
+
+static void enter(void *unused, int64_t i)
+{
+    (void)unused, (void)i;
+    atomic_store(&crowd.inside, true);
+    if (atomic_fetch_add(&crowd.entered, 1) == 0)
+        crowd.met = comes(&crowd.second);
+    else
+        atomic_store(&crowd.second, true);
+}
+
+static void fill_the_cores(void *unused, int64_t i)
+{
+    (void)unused, (void)i;
+    if (!pthread_equal(pthread_self(), crowd.owner)) {
+        atomic_store(&crowd.both, true);
+        comes(&crowd.inside);
+    } else if (comes(&crowd.both)) {
+        mf_parallel_for(2, enter, NULL);
+    }
+}
+
+TEST(loops_get_help_as_soon_as_a_core_is_free)
+{
+    if (mf_worker_count() != 2)
+        return; /* of more cores one is free from the beginning, and one alone cannot help */
+    crowd.owner = pthread_self();
+    mf_parallel_for(2, fill_the_cores, NULL);
+    CHECK(crowd.met);
 }
