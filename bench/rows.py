@@ -108,7 +108,7 @@ def transformer_flops(batch, width, layers=2, sequence=64, vocabulary=256):
 
 
 def transformer():
-    yield Row("transformer_step_32_d128", "transformer_step_32_d128", "transformer step, 2 layers of 128, 32 sequences of 64", goal=2,
+    yield Row("transformer_step_32_d128", "transformer_step_32_d128", "transformer step, 2 layers of 128, 32 sequences of 64",
               flops=transformer_flops(32, 128))
 
 

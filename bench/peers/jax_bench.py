@@ -9,7 +9,8 @@ A driver writes one name a line and reads one JSON object a line, so it can alte
 
     {"peer": "jax 0.10.2", "devices": 8, "name": "dispatch_double", "seconds": 3.1e-05, "calls": 100, "round": 1, "rss_mib": 190.2}
 
-`seconds` is the mean over the `calls` of this round, each waited for before the next (with more devices than cores,
+`seconds` is the mean over the `calls` of this round, which fill 20 ms (what ran in between has emptied the caches, and a
+round is to be warm), each waited for before the next (with more devices than cores,
 JAX's collectives otherwise wait for each other). When its name, or its first-call twin's, comes first, a workload is
 prepared and called twice, which compiles it; that is not in `seconds`. A `first_call_` figure is the first call alone, on inputs
 that are ready; asked again, it is repeated. `startup` is the time from the first line of this script to usable devices.
@@ -29,7 +30,8 @@ import json  # noqa: E402
 import os  # noqa: E402
 import sys  # noqa: E402
 
-WORKLOADS = {}   # name -> (function of (jax, devices) that returns the call to time, calls a round)
+ROUND_SECONDS = 0.02   # a shorter round is measured again with more calls
+WORKLOADS = {}   # name -> (function of (jax, devices) that returns the call to time, calls a round at least)
 
 
 def workload(name, calls):
@@ -409,10 +411,17 @@ class Bench:
             return {"seconds": self.prepared(FIRST[name])[1], "calls": 1}
         calls = WORKLOADS[name][1]
         call, _ = self.prepared(name)
+        seconds = self.mean(call, calls)
+        if calls * seconds < ROUND_SECONDS:
+            calls = int(ROUND_SECONDS / seconds) + 1
+            seconds = self.mean(call, calls)
+        return {"seconds": seconds, "calls": calls}
+
+    def mean(self, call, calls):
         start = time.perf_counter()
         for _ in range(calls):
             self.jax.block_until_ready(call())
-        return {"seconds": (time.perf_counter() - start) / calls, "calls": calls}
+        return (time.perf_counter() - start) / calls
 
     def emit(self, name, **figures):
         print(json.dumps({"peer": f"jax {self.jax.__version__}", "devices": self.devices, "name": name, **figures,
