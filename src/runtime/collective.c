@@ -168,7 +168,7 @@ static void reduce_piece(void *context, int64_t i)
 {
     const cut *c = context;
     int64_t from = i * c->piece, to = from + c->piece < c->count ? from + c->piece : c->count;
-    c->backend->reduce(c->how, c->dtype, c->members, (int)c->n, c->out, from, to);
+    c->backend->reduce(c->how, c->dtype, c->members, (int)c->n, c->out, c->count, from, to);
 }
 
 void mf_collective_reduce(const mf_backend *backend, const mf_eqn *e, const void **members, int64_t n, void *out)

@@ -601,9 +601,9 @@ TEST(sums_over_members)
             in[m][i] = (float)noise(&state) / 1000;
     }
     for (int how = 0; how < 3; how++) {
-        mf_backend_reference.reduce((mf_reducer)how, MF_F32, pointers, 8, expected[0], 0, 100);
-        mf_backend_native.reduce((mf_reducer)how, MF_F32, pointers, 8, got, 0, 37);
-        mf_backend_native.reduce((mf_reducer)how, MF_F32, pointers, 8, got, 37, 100);
+        mf_backend_reference.reduce((mf_reducer)how, MF_F32, pointers, 8, expected[0], 100, 0, 100);
+        mf_backend_native.reduce((mf_reducer)how, MF_F32, pointers, 8, got, 100, 0, 37);
+        mf_backend_native.reduce((mf_reducer)how, MF_F32, pointers, 8, got, 100, 37, 100);
         CHECK_BYTES(got, expected[0], sizeof got);
     }
 }
@@ -674,7 +674,7 @@ static void fill_member(mf_dtype dtype, bool extremum, void *p, int count, uint3
 
 TEST(both_backends_reduce_over_members_to_the_same_bits)
 {
-    enum { MEMBERS = 9, N = 5003 };
+    enum { MEMBERS = 9, N = 5003, LARGE = 1 << 25 };
     static const mf_dtype dtypes[] = { MF_F32, MF_F64, MF_F16, MF_BF16, MF_I32, MF_I8, MF_U64 };
     static double x[MEMBERS][N], out[2][N];
     const void *in[MEMBERS];
@@ -686,10 +686,10 @@ TEST(both_backends_reduce_over_members_to_the_same_bits)
                     fill_member(dtypes[d], how != MF_REDUCE_SUM, x[i], N, &state);
                 for (int i = 0; i < n; i++)
                     in[i] = x[i];
-                for (int k = 0; k < 2; k++) { /* cut at different places */
-                    backends[k]->reduce((mf_reducer)how, dtypes[d], in, n, out[k], 0, k ? 1001 : N);
+                for (int k = 0; k < 2; k++) { /* cut at different places, and written past the caches */
+                    backends[k]->reduce((mf_reducer)how, dtypes[d], in, n, out[k], N, 0, k ? 1001 : N);
                     if (k)
-                        backends[k]->reduce((mf_reducer)how, dtypes[d], in, n, out[k], 1001, N);
+                        backends[k]->reduce((mf_reducer)how, dtypes[d], in, n, out[k], LARGE, 1001, N);
                 }
                 if (!CHECK_BYTES(out[1], out[0], (size_t)(N * mf_dtype_size(dtypes[d]))))
                     CHECK_NOTE("%s, reducer %d, %d members", mf_dtype_name(dtypes[d]), how, n);

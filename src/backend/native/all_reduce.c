@@ -14,9 +14,9 @@ bool mf_native_runs_here(void)
 #endif
 }
 
-enum { STREAM_BYTES = 16 << 20, MOST_INPUTS = 256 };
+enum { STREAM_BYTES = 32 << 20, MOST_INPUTS = 256 }; /* from the first on a result goes past the caches */
 
-void mf_native_all_reduce(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t from, int64_t to)
+void mf_native_all_reduce(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t count, int64_t from, int64_t to)
 {
     static const mf_fold ops[] = { [MF_REDUCE_SUM] = MF_FOLD_SUM, [MF_REDUCE_MAX] = MF_FOLD_MAX, [MF_REDUCE_MIN] = MF_FOLD_MIN };
     int64_t size = mf_dtype_size(dtype);
@@ -25,7 +25,7 @@ void mf_native_all_reduce(mf_reducer how, mf_dtype dtype, const void *const *in,
         return;
     for (int i = 0; i < n; i++)
         moved[i] = (const char *)in[i] + from * size;
-    mf_all_reduce(ops[how], dtype, moved, (size_t)n, (char *)out + from * size, (size_t)(to - from), (to - from) * size >= STREAM_BYTES);
+    mf_all_reduce(ops[how], dtype, moved, (size_t)n, (char *)out + from * size, (size_t)(to - from), count * size >= STREAM_BYTES);
     if (moved != few)
         mf_free(moved);
 }

@@ -2,7 +2,7 @@
  * gives the same bits. f16 and bf16 round after each step; NaN wins over numbers in max and min; integers wrap. */
 #include "runtime/backend.h"
 
-void mf_reference_reduce(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t from, int64_t to);
+void mf_reference_reduce(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t count, int64_t from, int64_t to);
 
 /* The greatest power of two below n: neighbours pair up level by level, and an odd one moves up. */
 static int first_part(int n)
@@ -57,8 +57,9 @@ TREE(tree_bf16, uint16_t, join_bf16(how, a, b))
     for (int64_t i = from; i < to; i++) \
     ((type *)out)[i] = tree(how, (const type *const *)in, n, i)
 
-void mf_reference_reduce(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t from, int64_t to)
+void mf_reference_reduce(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t count, int64_t from, int64_t to)
 {
+    (void)count;
     switch (dtype) {
     case MF_BOOL: /* the larger is "or", the smaller "and"; sums of bools are sums of integers by the time they come here */
     case MF_U8: ALL(tree_u8, uint8_t); break;
