@@ -1,4 +1,4 @@
-/* Loops as one function (llvm_repeat.c) against their steps, bit by bit: every kind of step within them, what is carried, stacked and read
+/* Loops as one function (llvm/repeat.c) against their steps, bit by bit: every kind of step within them, what is carried, stacked and read
  * along, loops within loops, and runs that go over from one to the other between two rounds. */
 #include "backend/native/native.h"
 

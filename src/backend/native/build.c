@@ -195,7 +195,7 @@ static bool is_empty(const mf_eqn *e)
 static void build_equation(mf_build *b, const mf_eqn *e)
 {
     if (is_empty(e) || b->vars[e->out[0]->id].unit >= 0)
-        return; /* its results are memory of no bytes, or made already by what it reads: dot.c */
+        return; /* its results are memory of no bytes, or made already by what it reads: steps/dot.c */
     bool made = make_view(b, e) || make_iota(b, e) || (!b->error && mf_fuse(b, e));
     made = made || b->error || mf_build_dot(b, e) || mf_build_integer_dot(b, e) || mf_build_conv(b, e) || mf_build_window(b, e) ||
            mf_build_pool(b, e) || mf_build_reduce(b, e) || mf_build_cut(b, e) || mf_build_index(b, e) || mf_build_line(b, e) ||

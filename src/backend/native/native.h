@@ -2,11 +2,11 @@
  * one block of scratch memory planned at compile time.
  *
  * The way of a compilation: build.c walks the equations and makes units - fused groups of elementwise equations (fuse.c, lower.c) and
- * steps with a kernel of their own (dot.c, conv.c, pool.c, reduce.c, else evaluate.c); memory.c orders the units and places the
- * values; group.c turns groups into steps; rows.c joins steps over the same rows (rows_plan.c, llvm_rows.c). Both begin
- * with tile kernels; tier_up.c has loops.c and llvm*.c make machine code for them. A loop over rather small values is a step too
- * (loop.c), and one function in the end (llvm_repeat.c).
- * Invariants: a finished kernel is immutable but for its steps' tiers (tier_up.c); a step reads and writes only its values and its own
+ * steps with a kernel of their own (steps/dot.c, steps/conv.c, steps/pool.c, steps/reduce.c, else steps/evaluate.c); memory.c orders the units and places the
+ * values; steps/group.c turns groups into steps; steps/rows.c joins steps over the same rows (steps/rows_plan.c, llvm/rows.c). Both begin
+ * with tile kernels; llvm/tier_up.c has llvm/loops.c and the rest of llvm/ make machine code for them. A loop over rather small values is a step too
+ * (steps/loop.c), and one function in the end (llvm/repeat.c).
+ * Invariants: a finished kernel is immutable but for its steps' tiers (llvm/tier_up.c); a step reads and writes only its values and its own
  * piece of scratch.
  * This header does not know the kernels: they number their reductions (MF_FOLD_*) otherwise than the interface (MF_REDUCE_*). */
 #ifndef MF_NATIVE_NATIVE_H
@@ -37,7 +37,7 @@ typedef struct mf_row_parts {
     int64_t block_bytes; /* of a step that works long on a row: how much of the rows may be at hand; 0: little */
 } mf_row_parts;
 
-/* What a step computes, for llvm_repeat.c, which makes one function of a loop and all steps in it. Elements are counted from where a value
+/* What a step computes, for llvm/repeat.c, which makes one function of a loop and all steps in it. Elements are counted from where a value
  * begins in its memory; `place` says which one of an operand goes into an element of the result. */
 typedef enum mf_form_kind {
     MF_FORM_GROUP,
@@ -76,7 +76,7 @@ struct mf_native_step {
     const int
         *overwrites; /* by result: one plus the operand whose memory it may take over when nobody reads it afterwards, or 0; or NULL */
     size_t scratch_bytes, scratch_offset;
-    struct mf_tier_up *up; /* tier_up.c; NULL: there is one tier */
+    struct mf_tier_up *up; /* llvm/tier_up.c; NULL: there is one tier */
     double cost;           /* nanoseconds */
 };
 
@@ -214,7 +214,7 @@ void mf_conv_zeros_apply(const mf_conv_zeros *z, const void *kernel, int64_t ker
 /* dump.c: the units on stderr, one a line: what MF_DUMP=fuse asks for. */
 void mf_native_dump(const mf_build *b);
 
-/* group.c: the step of a finished group. in_place[k]: out k may share memory with load's variable in_place[k], or -1. */
+/* steps/group.c: the step of a finished group. in_place[k]: out k may share memory with load's variable in_place[k], or -1. */
 mf_native_step *mf_group_step(mf_build *b, mf_group *g);
 /* Whether the group may overwrite the memory of `var` with the values of its store to `out`: the same elements at the same places. */
 bool mf_group_in_place(const mf_group *g, int var, int out_dtype_size, const mf_program *p);
@@ -237,11 +237,11 @@ typedef struct mf_group_plan {
     int *out_slot;            /* by node: in step->out, or -1 */
 } mf_group_plan;
 
-/* A compiled loop nest: iterations [from, to) of mf_loop_rows, see llvm_emit.c. in, out: pointers by slot. */
+/* A compiled loop nest: iterations [from, to) of mf_loop_rows, see llvm/emit.c. in, out: pointers by slot. */
 typedef void mf_loop_fn(void *const *in, void *const *out, int64_t from, int64_t to);
 int64_t mf_loop_rows(const mf_group_plan *plan);
 
-/* loops.c. The text of a loop nest, with its memory; it calls the function mf_loop. */
+/* llvm/loops.c. The text of a loop nest, with its memory; it calls the function mf_loop. */
 typedef struct mf_loop_text {
     mf_text text;
     uint64_t hash;
@@ -253,7 +253,7 @@ void mf_loop_text_free(mf_loop_text *t);
 mf_loop_fn *mf_loop_make(const mf_loop_text *t); /* compiled now unless it is known; NULL: LLVM or memory cannot be had */
 mf_loop_fn *mf_loop_known(mf_loop_writer *write, const void *what); /* compiled before, or NULL; waits for no compilation */
 
-/* tier_up.c: two tiers. Tile kernels run at once; a compiled loop replaces them, which gives the same bits. */
+/* llvm/tier_up.c: two tiers. Tile kernels run at once; a compiled loop replaces them, which gives the same bits. */
 typedef enum mf_tiers {
     MF_TIERS_AS_ASKED,   /* MF_COMPILE_TIER; in the background when it says nothing */
     MF_TIERS_BACKGROUND, /* the second, made by a thread of its own, once the first has been at work for a while */
@@ -305,7 +305,7 @@ bool mf_native_runs_here(void); /* all_reduce.c */
 void mf_native_parallel(int64_t count, void (*fn)(void *context, int64_t index), void *context);
 void mf_native_all_reduce(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t count, int64_t from, int64_t to);
 
-/* copy.c: as mf_copy_strided, helped by idle workers; at most MF_FACTORS axes. mf_native_move: bytes that lie together or are in place. */
+/* steps/copy.c: as mf_copy_strided, helped by idle workers; at most MF_FACTORS axes. mf_native_move: bytes that lie together or are in place. */
 void mf_native_copy(int rank, const int64_t *dims, int element, void *out, const int64_t *to, const void *in, const int64_t *from);
 void mf_native_move(void *out, const void *in, int64_t bytes);
 /* Where element number i of a copy, row by row, comes from: bytes, as `from` has them. */
@@ -320,7 +320,7 @@ void mf_native_fill(void *out, int64_t count, int element, const void *value);
 
 void mf_native_convert(mf_dtype to, void *out, mf_dtype from, const void *in, int64_t count); /* dtypes that have a tile kernel */
 
-/* rows_plan.c: joined steps as one graph over a row. Nodes of a row have one value a row (what is reduced, and what follows from it), the
+/* steps/rows_plan.c: joined steps as one graph over a row. Nodes of a row have one value a row (what is reduced, and what follows from it), the
  * others one for each of its columns. A row is gone through in phases: what needs a reduction's result comes in a phase behind it. */
 typedef struct mf_rows_node {
     bool row, reduces; /* a reduction has one operand and is of the row */
@@ -343,9 +343,9 @@ typedef struct mf_rows_plan {
 mf_rows_plan *mf_rows_plan_make(mf_build *b, mf_native_step *const *parts, int part_count, int64_t rows, int value_count,
                                 const bool *outside);
 bool mf_rows_keeps(const mf_rows_plan *plan, int node, int phase);  /* in that phase it is read from memory: made before, and kept */
-bool mf_loop_write_rows(const mf_rows_plan *plan, mf_loop_text *t); /* loops.c; the loop's `in` are the values, `out` the buffers */
+bool mf_loop_write_rows(const mf_rows_plan *plan, mf_loop_text *t); /* llvm/loops.c; the loop's `in` are the values, `out` the buffers */
 
-/* rows.c: joins steps over the same rows, so that what they hand on to each other stays in the cache. */
+/* steps/rows.c: joins steps over the same rows, so that what they hand on to each other stays in the cache. */
 typedef struct mf_steps {
     int count, var_count;
     mf_native_step **at;  /* in an order in which they can run; operands and results are variables */
@@ -405,7 +405,7 @@ static inline mf_error_object *mf_native_run_steps(const mf_native_kernel *k, vo
     return error;
 }
 
-/* loop.c: loops over small values run as steps; others are the runtime's. */
+/* steps/loop.c: loops over small values run as steps; others are the runtime's. */
 bool mf_native_takes_loop(const mf_eqn *e);
 typedef struct mf_loop_plan {
     const mf_native_kernel *cond, *body; /* cond NULL: a scan */
@@ -413,6 +413,6 @@ typedef struct mf_loop_plan {
     int64_t length; /* of a scan */
     bool reverse;   /* of a scan */
 } mf_loop_plan;
-bool mf_loop_write_repeat(const mf_loop_plan *plan, mf_loop_text *t); /* loops.c; runs the rounds [from, to) of a scan */
+bool mf_loop_write_repeat(const mf_loop_plan *plan, mf_loop_text *t); /* llvm/loops.c; runs the rounds [from, to) of a scan */
 
 #endif

@@ -1,5 +1,5 @@
-/* The elementary functions of f64 as IR: kernels/polynomial64.def by llvm_math.inc, as llvm_math.c has those of f32. */
-#include "backend/native/llvm.h"
+/* The elementary functions of f64 as IR: kernels/polynomial64.def by math.inc, as math.c has those of f32. */
+#include "backend/native/llvm/llvm.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #define WORD_DTYPE MF_U64
 #define WORD_C     uint64_t
 #define WORD       "i64"
-#include "backend/native/llvm_math.inc"
+#include "backend/native/llvm/math.inc"
 
 #include "backend/native/kernels/polynomial64.def"
 

@@ -3,7 +3,7 @@
  * which address. So a view, a copy or a broadcast costs nothing or a shuffle, and what only lives within a round is never stored.
  * Invariants: every operation is the step's own, element by element and in its order; what is read of the loop's constants is read
  * once, before it begins; whatever has no emission, or would make too long a function, fails the whole text. */
-#include "backend/native/llvm_repeat.h"
+#include "backend/native/llvm/repeat.h"
 
 #include <inttypes.h>
 #include <stdio.h>

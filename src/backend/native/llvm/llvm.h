@@ -24,28 +24,28 @@ mf_ir_value mf_ir_splat(mf_ir *ir, mf_dtype dtype, const void *element); /* a co
 const char *mf_ir_scalar(mf_dtype dtype); /* "float"; "i1" for bool, "i16" for f16 and bf16 */
 const char *mf_ir_memory(mf_dtype dtype); /* as in memory: "i8" for bool */
 
-/* llvm_op.c: one node; in: its operands' values. NULL and ir->failed when there is no emission. */
+/* op.c: one node; in: its operands' values. NULL and ir->failed when there is no emission. */
 mf_ir_value mf_ir_node(mf_ir *ir, const mf_group *g, const mf_node *node, const mf_ir_value *in);
 bool mf_ir_node_possible(const mf_group *g, const mf_node *node);
-/* llvm_math.c: the elementary functions of f32; NULL when the name is none of them. Conversions of 16 bits. */
+/* math.c: the elementary functions of f32; NULL when the name is none of them. Conversions of 16 bits. */
 mf_ir_value mf_ir_math(mf_ir *ir, const char *name, mf_ir_value x, mf_ir_value y);
 bool mf_ir_has_math(const char *name);
-mf_ir_value mf_ir_math_f64(mf_ir *ir, const char *name, mf_ir_value x); /* llvm_math_f64.c */
+mf_ir_value mf_ir_math_f64(mf_ir *ir, const char *name, mf_ir_value x); /* math_f64.c */
 bool mf_ir_has_math_f64(const char *name);
-/* r, but in the lanes of m what lanes(x, r, mask, lanes, function) makes of x and r in memory: llvm_math.c. */
+/* r, but in the lanes of m what lanes(x, r, mask, lanes, function) makes of x and r in memory: math.c. */
 mf_ir_value mf_ir_rare(mf_ir *ir, mf_dtype dtype, uintptr_t lanes, mf_ir_value m, mf_ir_value x, mf_ir_value r, uintptr_t function);
-mf_ir_value mf_ir_convert(mf_ir *ir, mf_dtype from, mf_dtype to, mf_ir_value x); /* llvm_op.c */
+mf_ir_value mf_ir_convert(mf_ir *ir, mf_dtype from, mf_dtype to, mf_ir_value x); /* op.c */
 mf_ir_value mf_ir_widen(mf_ir *ir, mf_dtype from, mf_ir_value x);
 mf_ir_value mf_ir_narrow(mf_ir *ir, mf_dtype to, mf_ir_value x);
 mf_ir_value mf_ir_cut_bf16(mf_ir *ir, mf_ir_value x); /* of an f32 that bf16 has */
 
-/* llvm_emit.c: what memory holds as a value; a scalar in every lane; the address of an element. */
+/* emit.c: what memory holds as a value; a scalar in every lane; the address of an element. */
 mf_ir_value mf_ir_from_memory(mf_ir *ir, mf_dtype dtype, mf_ir_value vector);
 mf_ir_value mf_ir_spread(mf_ir *ir, const char *type, mf_ir_value scalar);
 mf_ir_value mf_ir_pointer(mf_ir *ir, mf_ir_value base, mf_dtype dtype, mf_ir_value index);
 bool mf_ir_may_be_rare(const mf_group *g);  /* lanes may leave the polynomials' range */
 void mf_ir_rare_room(mf_ir *ir, int width); /* for them, in the entry block */
-/* llvm_vectors.c: memory and folding, in vectors of ir->width lanes of which the first `live` count; what is read beyond is 0. */
+/* vectors.c: memory and folding, in vectors of ir->width lanes of which the first `live` count; what is read beyond is 0. */
 mf_ir_value mf_ir_mask(mf_ir *ir, int live);
 mf_ir_value mf_ir_read(mf_ir *ir, mf_dtype dtype, mf_ir_value place, int live);
 void mf_ir_write(mf_ir *ir, mf_dtype dtype, mf_ir_value v, mf_ir_value place, int live);
@@ -55,7 +55,7 @@ mf_ir_value mf_ir_identity(mf_ir *ir, int how, mf_dtype dtype);
 mf_ir_value mf_ir_join(mf_ir *ir, int how, mf_dtype dtype, int width, mf_ir_value a, mf_ir_value b);
 mf_ir_value mf_ir_fold_lanes(mf_ir *ir, int how, mf_dtype dtype, mf_ir_value v); /* MF_IR_LANES of them; a vector of one */
 
-/* llvm_vectors.c: n elements as vectors of at most 16 lanes, the last one filled up with copies of some of them or with 0. */
+/* vectors.c: n elements as vectors of at most 16 lanes, the last one filled up with copies of some of them or with 0. */
 typedef struct mf_ir_vectors {
     mf_dtype dtype;
     int64_t n;
@@ -74,7 +74,7 @@ void mf_ir_scatter(mf_ir *ir, const mf_ir_vectors *v, mf_ir_value address, const
 mf_ir_vectors mf_ir_blend(mf_ir *ir, const mf_ir_vectors *v, const mf_ir_vectors *w, const int64_t *index);
 mf_ir_value mf_ir_element(mf_ir *ir, mf_dtype dtype, const void *element); /* "float 0x..." */
 
-/* llvm_divide.c: division of f32 by what stays the same in a loop: scalars, made in front of it. */
+/* divide.c: division of f32 by what stays the same in a loop: scalars, made in front of it. */
 typedef struct mf_ir_divisor {
     mf_ir_value value, reciprocal; /* value is NULL: none */
     mf_ir_value span, zero;        /* what the bits of a dividend are compared with */
@@ -83,12 +83,12 @@ bool mf_ir_is_divisor(const mf_group *g, int node); /* some node divides by this
 mf_ir_divisor mf_ir_divisor_of(mf_ir *ir, mf_ir_value y);
 mf_ir_value mf_ir_divide(mf_ir *ir, mf_ir_value x, const mf_ir_divisor *d); /* as fdiv */
 
-/* llvm_rows.c: the function @mf_loop of joined steps. */
+/* steps/rows.c: the function @mf_loop of joined steps. */
 void mf_ir_rows(mf_ir *ir, const mf_rows_plan *plan);
 
-/* llvm_emit.c: the function @mf_loop of a plan as text. */
+/* emit.c: the function @mf_loop of a plan as text. */
 void mf_ir_loops(mf_ir *ir, const mf_group_plan *plan);
-/* llvm_repeat.c: the same of a while or scan, all rounds of it. */
+/* repeat.c: the same of a while or scan, all rounds of it. */
 void mf_ir_repeat(mf_ir *ir, const mf_loop_plan *plan);
 int mf_llvm_lanes(void); /* f32 lanes of a register here */
 /* llvm.c: machine code of the function @mf_loop in a text; NULL when it cannot be had. Loads libLLVM when it is first called. Any thread. */

@@ -7,7 +7,7 @@
  * Invariants: both tiers give the same bits; a step's loop changes once, from NULL; whatever fails leaves the first tier in place. The
  * thread reads what a step asked for only while `reading` is true, for which the step's end waits; for compilations nobody waits but the
  * process's end. */
-#include "backend/native/llvm.h"
+#include "backend/native/llvm/llvm.h"
 #include "runtime/profiler.h"
 
 #include <manyfold/function.h>

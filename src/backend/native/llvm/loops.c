@@ -2,7 +2,7 @@
  * the process lives.
  * Invariants: the table's lock is never held while something is compiled, so who only looks never waits for a compilation; one text is
  * compiled at a time. */
-#include "backend/native/llvm.h"
+#include "backend/native/llvm/llvm.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

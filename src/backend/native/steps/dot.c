@@ -3,7 +3,7 @@
  * written that way at once, with the operands swapped where that makes its rows run on.
  * Invariant: an operand of a step is read where its layout says, or from a copy of its own. */
 #include "backend/native/native.h"
-#include "backend/native/product.h"
+#include "backend/native/steps/product.h"
 
 #include <string.h>
 

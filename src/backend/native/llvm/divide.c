@@ -4,7 +4,7 @@
  * nearest (Markstein's theorem), as long as nothing leaves the range of normal numbers. x r may be more than a unit off, so the first round
  * makes the quotient that the theorem wants, and the second one is the theorem's. Lanes outside the range that is safe send all to the
  * division; zeros are safe, and keep their sign as the divisor is positive. */
-#include "backend/native/llvm.h"
+#include "backend/native/llvm/llvm.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Reductions and products within a loop that is written as one function: across one result's elements where they lie side by side, else
  * along many results at a time. Invariant: the order is that of the kernels (kernels/reduce.inc, kernels/gemm.inc). */
-#include "backend/native/llvm_repeat.h"
+#include "backend/native/llvm/repeat.h"
 #include "backend/native/kernels/kernels.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* A finished group as a step: by tile kernels, a block of at most MF_TILE elements at a time that stays in the nearest cache, until
- * tier_up.c has a compiled loop nest for it, where that pays.
+ * llvm/tier_up.c has a compiled loop nest for it, where that pays.
  * Invariant: within a block every load is read before anything is stored that might lie in its place. */
 #include "backend/native/native.h"
 #include "backend/native/kernels/kernels.h"

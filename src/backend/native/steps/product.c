@@ -5,7 +5,7 @@
  *
  * Invariant: tasks begin in the order of their numbers, and a packing task waits for nobody; so who computes rows waits, at most, for
  * packing that is under way on another core. */
-#include "backend/native/product.h"
+#include "backend/native/steps/product.h"
 
 #include "backend/native/native.h"
 

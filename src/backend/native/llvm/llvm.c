@@ -4,7 +4,7 @@
  * functions, for twice the compile time. Code generation is at its default level; without optimisation it loses to the tile kernels.
  * Invariant: everything here runs under one lock, which the process's end takes for good; no floating-point operation is contracted or
  * reassociated. Anything that fails gives NULL, and tile kernels do the work. */
-#include "backend/native/llvm.h"
+#include "backend/native/llvm/llvm.h"
 #include "runtime/profiler.h"
 
 #include <dlfcn.h>

@@ -2,7 +2,7 @@
  * last elements of a row one by one. What stays the same in a row or in all of them is read outside its loop.
  * Invariants: within an iteration all loads stand before all stores, so a result may lie where an operand lay; a row writes only its own
  * elements, so any range of rows may run on any thread. */
-#include "backend/native/llvm.h"
+#include "backend/native/llvm/llvm.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Joined steps as one function in IR: a row at a time, phase by phase, 16 columns in a vector and the rest of a row masked.
  * Invariants: reductions go in the order of kernels/reduce.inc (16 lanes, folded in halves; chunks of 4,096 join as a tree), but for
  * those that give the same bits in any order, which take the lanes as they come; a phase's loads of what it stores itself do not exist. */
-#include "backend/native/llvm.h"
+#include "backend/native/llvm/llvm.h"
 #include "backend/native/kernels/kernels.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
-/* The elementary functions of f32 as IR: kernels/polynomial.def and float16.def by llvm_math.inc; and what both precisions share. */
-#include "backend/native/llvm.h"
+/* The elementary functions of f32 as IR: kernels/polynomial.def and float16.def by math.inc; and what both precisions share. */
+#include "backend/native/llvm/llvm.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ mf_ir_value mf_ir_rare(mf_ir *ir, mf_dtype dtype, uintptr_t lanes, mf_ir_value m
 #define WORD_DTYPE MF_U32
 #define WORD_C     uint32_t
 #define WORD       "i32"
-#include "backend/native/llvm_math.inc"
+#include "backend/native/llvm/math.inc"
 
 static mf_ir_value choose(const char *compare, mf_ir_value a, mf_ir_value b) { return selected(float_op(compare, a, b), a, b); }
 

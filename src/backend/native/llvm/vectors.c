@@ -1,6 +1,6 @@
 /* Several elements as vectors in registers: reading, writing, folding, and choosing elements whose numbers are known when the text is
  * written. Invariant: lanes beyond the elements hold values too (0 or copies), so that what is computed in them does no harm. */
-#include "backend/native/llvm.h"
+#include "backend/native/llvm/llvm.h"
 #include "backend/native/kernels/kernels.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* The model of a kernel's memory while a loop is written as one function: which bytes of which place lie in which registers, or at which
  * address. Invariant: a byte is in one cell at most, that of who wrote it last. */
-#include "backend/native/llvm_repeat.h"
+#include "backend/native/llvm/repeat.h"
 
 #include <inttypes.h>
 
