@@ -1,5 +1,6 @@
 /* The native backend: the embedded CPU engine behind the backend interface. native.h says how a segment is compiled.
- * Invariant: a kernel is immutable once compile has given it, but for its steps' tiers (llvm/tier_up.c); a run keeps what it changes in its scratch, its results and its stack. */
+ * Invariant: a kernel is immutable once compile has given it, but for its steps' tiers (llvm/tier_up.c); a run keeps what it changes in its
+ * scratch, its results and its stack. */
 #include "backend/native/native.h"
 #include "passes/passes.h"
 #include "runtime/backend.h"

@@ -2,10 +2,10 @@
  * one block of scratch memory planned at compile time.
  *
  * The way of a compilation: build.c walks the equations and makes units - fused groups of elementwise equations (fuse.c, lower.c) and
- * steps with a kernel of their own (steps/dot.c, steps/conv.c, steps/pool.c, steps/reduce.c, else steps/evaluate.c); memory.c orders the units and places the
- * values; steps/group.c turns groups into steps; steps/rows.c joins steps over the same rows (steps/rows_plan.c, llvm/rows.c). Both begin
- * with tile kernels; llvm/tier_up.c has llvm/loops.c and the rest of llvm/ make machine code for them. A loop over rather small values is a step too
- * (steps/loop.c), and one function in the end (llvm/repeat.c).
+ * steps with a kernel of their own (steps/dot.c, steps/conv.c and the others, else steps/evaluate.c); memory.c orders the units and
+ * places the values; steps/group.c turns groups into steps; steps/rows.c joins steps over the same rows (steps/rows_plan.c,
+ * llvm/rows.c). Both begin with tile kernels; llvm/tier_up.c has the rest of llvm/ make machine code for them. A loop over rather small
+ * values is a step too (steps/loop.c), and one function in the end (llvm/repeat.c).
  * Invariants: a finished kernel is immutable but for its steps' tiers (llvm/tier_up.c); a step reads and writes only its values and its own
  * piece of scratch.
  * This header does not know the kernels: they number their reductions (MF_FOLD_*) otherwise than the interface (MF_REDUCE_*). */
