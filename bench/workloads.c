@@ -49,6 +49,14 @@ static const workload *find(const char *name)
     return NULL;
 }
 
+static char failure[400];
+
+void finish(mf_value v)
+{
+    if (mf_block_until_ready(v) != MF_OK && !*failure)
+        snprintf(failure, sizeof failure, "%s", mf_error(v));
+}
+
 static double timed(const workload *w, int calls)
 {
     double start = now();
@@ -90,7 +98,7 @@ static double make_ready(const workload *w)
         w->prepare(w);
         for (size_t i = 0; i < sizeof held / sizeof *held; i++)
             if (held[i].handle)
-                mf_block_until_ready(held[i]);
+                finish(held[i]);
     }
     first = timed(w, 1);
     timed(w, 1);
@@ -118,8 +126,8 @@ static bool run(const char *name, double startup)
         if (!first)
             seconds = round_of(w, &calls);
     }
-    const char *message;
-    if (mf_first_error(&message) != MF_OK) {
+    const char *message = failure;
+    if (*failure || mf_first_error(&message) != MF_OK) {
         printf("{\"name\": \"%s\", \"error\": \"", name);
         for (; *message; message++)
             putchar(strchr("\"\\\n\r\t", *message) ? ' ' : *message);

@@ -54,7 +54,7 @@ static void prepare_cnn(const workload *w)
     mf_assign(&held[1], mf_replicate(mf_optim_init(adam, p), all));
     mf_assign(&held[2], mf_call(mf_pmap(rows_of_devices), images));
     mf_assign(&held[3], mf_call(mf_pmap(rows_of_devices), labels));
-    mf_block_until_ready(held[2]);
+    finish(held[2]);
 }
 
 static void call_cnn(void)
@@ -64,8 +64,8 @@ static void call_cnn(void)
     mf_unpack(mf_call(step, held[0], held[1], held[2], held[3]), &p, &opt, &loss);
     mf_assign(&held[0], p);
     mf_assign(&held[1], opt);
-    mf_block_until_ready(loss);
-    mf_block_until_ready(p);
+    finish(loss);
+    finish(p);
 }
 
 #define CNN(text, type, batch, channels, times, fast)                                                                           \

@@ -8,7 +8,7 @@ static void prepare_matmul(const workload *w)
         mf_assign(&held[i], mf_astype(normal(i, MF_SHAPE(w->size, w->size)), w->dtype));
 }
 static mf_value product(mf_value a, mf_value b) { return mf_matmul(a, b); }
-static void call_matmul(void) { mf_block_until_ready(mf_call(mf_jit(product), held[0], held[1])); }
+static void call_matmul(void) { finish(mf_call(mf_jit(product), held[0], held[1])); }
 
 /* size rows of factor classes, labels as integers */
 static mf_value cross_entropy(mf_value logits, mf_value labels)
@@ -24,8 +24,8 @@ static void prepare_cross_entropy(const workload *w)
     mf_assign(&held[0], normal(0, MF_SHAPE(w->size, w->factor)));
     mf_assign(&held[1], mf_random_randint(mf_random_key(1), MF_SHAPE(w->size), mf_i(0), mf_i((int)w->factor), MF_I32));
 }
-static void call_cross_entropy(void) { mf_block_until_ready(mf_call(mf_jit(cross_entropy_rows), held[0], held[1])); }
-static void call_cross_entropy_gradient(void) { mf_block_until_ready(mf_call(mf_jit(mf_value_and_grad(cross_entropy)), held[0], held[1])); }
+static void call_cross_entropy(void) { finish(mf_call(mf_jit(cross_entropy_rows), held[0], held[1])); }
+static void call_cross_entropy_gradient(void) { finish(mf_call(mf_jit(mf_value_and_grad(cross_entropy)), held[0], held[1])); }
 
 /* size values; parameters and the optimiser's state are donated */
 static mf_value adam_step(void *context, mf_value p, mf_value state, mf_value g)
@@ -48,8 +48,8 @@ static void call_adam(void)
     mf_unpack(mf_call(mf_jit(mf_closure(adam_step, &adam), .donate_argnums = MF_INTS(0, 1)), held[0], held[1], held[2]), &p, &state);
     mf_assign(&held[0], p);
     mf_assign(&held[1], state);
-    mf_block_until_ready(p);
-    mf_block_until_ready(state);
+    finish(p);
+    finish(state);
 }
 
 /* size rows of factor values */
@@ -65,12 +65,12 @@ static void prepare_layer_norm(const workload *w)
     mf_assign(&held[1], normal(1, MF_SHAPE(w->factor)));
     mf_assign(&held[2], normal(2, MF_SHAPE(w->factor)));
 }
-static void call_layer_norm(void) { mf_block_until_ready(mf_call(mf_jit(layer_norm), held[0], held[1], held[2])); }
+static void call_layer_norm(void) { finish(mf_call(mf_jit(layer_norm), held[0], held[1], held[2])); }
 
 /* size values */
 static mf_value tanh_exp(mf_value x) { return mf_mul(mf_tanh(x), mf_exp(x)); }
 static void prepare_tanh_exp(const workload *w) { mf_assign(&held[0], normal(0, MF_SHAPE(w->size))); }
-static void call_tanh_exp(void) { mf_block_until_ready(mf_call(mf_jit(tanh_exp), held[0])); }
+static void call_tanh_exp(void) { finish(mf_call(mf_jit(tanh_exp), held[0])); }
 
 #define MATMUL(text, type, n, times, fast)                                                                     \
     {                                                                                                          \

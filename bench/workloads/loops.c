@@ -13,11 +13,11 @@ static void prepare_number(const workload *w)
 static mf_value below(mf_value carry) { return mf_less(mf_get(carry, 0), mf_get(carry, 1)); }
 static mf_value next(mf_value carry) { return mf_tuple(mf_add(mf_get(carry, 0), 1), mf_get(carry, 1)); }
 static mf_value count(mf_value x, mf_value end) { return mf_get(mf_while(below, next, mf_tuple(x, end)), 0); }
-static void call_while(void) { mf_block_until_ready(mf_call(mf_jit(count), held[0], held[1])); }
+static void call_while(void) { finish(mf_call(mf_jit(count), held[0], held[1])); }
 
 static mf_value halve(mf_value i, mf_value x) { return mf_add(mf_mul(x, 0.5), mf_astype(i, MF_F32)); }
 static mf_value halve_often(mf_value x) { return mf_fori_loop(0, length, halve, x); }
-static void call_fori(void) { mf_block_until_ready(mf_call(mf_jit(halve_often), held[0])); }
+static void call_fori(void) { finish(mf_call(mf_jit(halve_often), held[0])); }
 
 /* size steps of a cell of factor units: h = tanh(w h + x) */
 static void prepare_rnn(const workload *w)
@@ -33,8 +33,8 @@ static mf_value cell(mf_value w, mf_value h, mf_value x)
 }
 static mf_value rnn(mf_value w, mf_value h, mf_value x) { return mf_get(mf_scan(mf_partial(cell, w), h, x), 1); }
 static mf_value rnn_loss(mf_value w, mf_value h, mf_value x) { return mf_mean(mf_square(rnn(w, h, x))); }
-static void call_rnn(void) { mf_block_until_ready(mf_call(mf_jit(rnn), held[0], held[1], held[2])); }
-static void call_rnn_gradient(void) { mf_block_until_ready(mf_call(mf_jit(mf_grad(rnn_loss)), held[0], held[1], held[2])); }
+static void call_rnn(void) { finish(mf_call(mf_jit(rnn), held[0], held[1], held[2])); }
+static void call_rnn_gradient(void) { finish(mf_call(mf_jit(mf_grad(rnn_loss)), held[0], held[1], held[2])); }
 
 static const workload rows[] = {
     { .name = "while_1000", prepare_number, call_while, 100, .size = 1000, .small = true },

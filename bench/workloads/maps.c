@@ -12,8 +12,8 @@ static void prepare_tiny(const workload *w)
     (void)w;
     mf_assign(&held[0], mf_reshape(mf_arange(4 * devices, MF_F32), MF_SHAPE(devices, 4)));
 }
-static void call_double(void) { mf_block_until_ready(mf_call(mf_pmap(twice), held[0])); }
-static void call_psum(void) { mf_block_until_ready(mf_call(mf_pmap(normalize, .axis_name = "i"), held[0])); }
+static void call_double(void) { finish(mf_call(mf_pmap(twice), held[0])); }
+static void call_psum(void) { finish(mf_call(mf_pmap(normalize, .axis_name = "i"), held[0])); }
 
 /* Makes a process warm: it has traced, compiled and run a function with a gradient and a collective, too large for the tile kernels. */
 static mf_value energy(mf_value x) { return mf_sum(mf_mul(mf_tanh(x), mf_exp(mf_neg(mf_square(x))))); }
@@ -23,7 +23,7 @@ static void prepare_warming(const workload *w)
     (void)w;
     mf_assign(&held[0], mf_reshape(mf_arange(20000 * devices, MF_F32), MF_SHAPE(devices, 20000)));
 }
-static void call_warming(void) { mf_block_until_ready(mf_call(mf_pmap(warming, .axis_name = "i"), held[0])); }
+static void call_warming(void) { finish(mf_call(mf_pmap(warming, .axis_name = "i"), held[0])); }
 
 /* size: KiB a device. Every device's row has values of its own, or one row would be held for all. */
 static void prepare_all_reduce(const workload *w)
@@ -31,9 +31,9 @@ static void prepare_all_reduce(const workload *w)
     mf_value row = mf_ones(MF_SHAPE(devices, w->size << 8), MF_F32);
     mf_value rows = mf_add(mf_reshape(mf_arange(devices, MF_F32), MF_SHAPE(devices, 1)), row);
     mf_assign(&held[0], mf_call(mf_pmap(twice), rows));
-    mf_block_until_ready(held[0]);
+    finish(held[0]);
 }
-static void call_all_reduce(void) { mf_block_until_ready(mf_call(mf_pmap(all_reduce, .axis_name = "i"), held[0])); }
+static void call_all_reduce(void) { finish(mf_call(mf_pmap(all_reduce, .axis_name = "i"), held[0])); }
 
 static mf_value squared_error(mf_value params, mf_value x, mf_value y)
 {
@@ -70,8 +70,8 @@ static void call_regression(void)
     mf_value next, loss;
     mf_unpack(mf_call(step, held[0], held[1], held[2], 0.05), &next, &loss);
     mf_assign(&held[0], next);
-    mf_block_until_ready(loss);
-    mf_block_until_ready(next);
+    finish(loss);
+    finish(next);
 }
 
 #define ALL_REDUCE(text, kib, times)                                                                        \

@@ -77,7 +77,7 @@ static void prepare_transformer(const workload *w)
     mf_assign(&held[0], mf_replicate(p, mf_device_slice(mf_devices(), 0, devices)));
     mf_assign(&held[1], mf_call(mf_pmap(rows_of_devices), tokens));
     mf_assign(&held[2], mf_call(mf_pmap(rows_of_devices), labels));
-    mf_block_until_ready(held[2]);
+    finish(held[2]);
 }
 
 static void call_transformer(void)
@@ -85,8 +85,8 @@ static void call_transformer(void)
     mf_value p, loss;
     mf_unpack(mf_call(mf_pmap(step, .axis_name = "devices", .donate_argnums = MF_INTS(0)), held[0], held[1], held[2]), &p, &loss);
     mf_assign(&held[0], p);
-    mf_block_until_ready(loss);
-    mf_block_until_ready(p);
+    finish(loss);
+    finish(p);
 }
 
 static const workload rows[] = {

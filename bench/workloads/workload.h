@@ -26,6 +26,8 @@ extern const workload_list map_workloads, dense_workloads, loop_workloads, cnn_w
 extern int devices;      /* as many as --devices says */
 extern mf_value held[8]; /* the current workload's arrays */
 
+void finish(mf_value v); /* waits for it; its error, if it has one, is the workload's */
+
 /* Standard normal numbers of a key made from `seed`, f32; jax.random.normal(jax.random.PRNGKey(seed), shape) on the other side. */
 mf_value normal(uint64_t seed, mf_shape shape);
 
