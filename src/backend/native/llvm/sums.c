@@ -17,7 +17,7 @@ typedef struct summing {
     const mf_form *f;
     bool product;
     int how;
-    mf_dtype stored, computing;
+    mf_dtype computing;
 } summing;
 
 static mf_dtype computing(mf_dtype d) { return d == MF_F16 || d == MF_BF16 ? MF_F32 : d; }
@@ -200,7 +200,7 @@ void mf_repeat_sums(mf_repeat *r, mf_cells *m, const mf_native_step *s, const mf
 {
     bool product = f->kind == MF_FORM_PRODUCT;
     mf_dtype stored = s->eqn->out[0]->type->dtype;
-    summing a = { r, m, s, f, product, product ? MF_FOLD_SUM : f->fold, stored, product ? f->dtype : computing(f->dtype) };
+    summing a = { r, m, s, f, product, product ? MF_FOLD_SUM : f->fold, product ? f->dtype : computing(f->dtype) };
     bool fits = product ? f->count * f->length <= MOST_WORK && (f->lanes > 1 || f->length <= MOST_CHAIN)
                         : f->length <= MOST_FOLD && mf_ir_can_fold(f->fold, f->dtype);
     if (!fits || !f->length || !f->count || f->count > MF_REPEAT_ELEMENTS) {

@@ -210,9 +210,8 @@ static mf_ir_value pick(mf_ir *ir, const mf_ir_vectors *from, const int64_t *ind
     const char *s = mf_ir_scalar(from->dtype);
     int w = ir->width, source[MF_IR_LANES], order[MF_IR_LANES] = { 0 };
     mf_ir_value made = NULL;
-    if (live == 1 || from->width == 1 || follow(index, live, 0))
-        if (from->n == 1 || follow(index, live, 0))
-            return mf_ir_spread(ir, s, one_lane(ir, from, index[0]));
+    if (follow(index, live, 0))
+        return mf_ir_spread(ir, s, one_lane(ir, from, index[0]));
     for (int k = 0; k < w; k++)
         source[k] = (int)(index[k < live ? k : live - 1] / from->width);
     for (int k = 0; k < w; k++) {
