@@ -3,8 +3,8 @@
  * that no core goes to sleep between the two. oneDNN is the best while a product's operands fit the second-level cache, and
  * has bf16, where the machine has.
  *
- * Invariant: tasks begin in the order of their numbers, and a packing task waits for nobody; so who computes rows waits, at most, for
- * packing that is under way on another core. */
+ * Invariant: where b is packed, tasks begin in an order of their own, and a packing task waits for nobody; so who computes rows waits, at
+ * most, for packing that is under way on another core. */
 #include "backend/native/steps/product.h"
 
 #include "backend/native/native.h"
@@ -38,6 +38,7 @@ typedef struct job {
     const char *a, *b;
     char *c, *packed;          /* packed: all scratch */
     _Atomic int64_t *unpacked; /* packing tasks left, by product */
+    _Atomic int64_t begun;     /* of the tasks of packed products */
 } job;
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -185,10 +186,13 @@ static void wait_for(_Atomic int64_t *unpacked)
             sched_yield();
 }
 
-static void run_packed(void *context, int64_t index)
+/* A loop may take its pieces in any order; here packing comes first and the shortest pieces last, whoever takes them. */
+static void run_packed(void *context, int64_t unused)
 {
-    const job *j = context;
+    (void)unused;
+    job *j = context;
     const mf_product *p = j->p;
+    int64_t index = atomic_fetch_add_explicit(&j->begun, 1, memory_order_relaxed);
     int64_t each = p->tasks / p->count, product = index / each, size = size_of(p), from, to;
     place at = find(j, product);
     char *packed = j->packed + product * mf_gemm_packed(&p->shape) * size;
@@ -272,7 +276,7 @@ bool mf_product_is_ours(const mf_product *p) { return p->task != run_dnnl; }
 
 void mf_product_run(const mf_product *p, const void *a, const void *b, void *c, char *scratch)
 {
-    job j = { p, a, b, c, scratch, NULL };
+    job j = { .p = p, .a = a, .b = b, .c = c, .packed = scratch };
     if (p->task == run_packed) {
         j.unpacked = (_Atomic int64_t *)(void *)(scratch + p->count * mf_gemm_packed(&p->shape) * size_of(p));
         for (int64_t i = 0; i < p->count; i++)
