@@ -8,17 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_AT_ONCE 32
-#define AWAKE_NS     50000 /* about what a sleeper's return costs */
-#define TAKEN_BEHIND ((uint64_t)1 << 32)
+#define MOST_AT_ONCE     32
+#define AWAKE_NS         50000 /* about what a sleeper's return costs */
+#define TAKEN_BY_HELPERS ((uint64_t)1 << 32)
 
 typedef struct loop { /* on the stack of the thread that runs it */
     struct loop *next;
     const mf_stage *stage; /* whose fiber runs it; NULL: a run that is inline */
     mf_parallel_fn fn;
     void *context;
-    int64_t count;
-    _Atomic uint64_t taken; /* from the front, and TAKEN_BEHIND times those from behind */
+    int64_t count, start;   /* pieces, as on a circle; where it begins */
+    bool backwards;         /* goes its owner from there; helpers go the other way */
+    _Atomic uint64_t taken; /* by the owner, and TAKEN_BY_HELPERS times those by helpers */
     int inside;             /* helpers that are in it */
 } loop;
 
@@ -38,11 +39,13 @@ static struct {
     pthread_t *threads;
     mf_stage *first, *last; /* stages with ready fibers */
     loop *loops;
+    double met; /* where the last loop's owner met its helpers: the part of its pieces before that */
     waiter *waiters;
 } pool = { .lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .news = PTHREAD_COND_INITIALIZER };
 
 static _Thread_local bool counted;            /* this thread is one of those that work */
 static _Thread_local const mf_stage *at_hand; /* whose fiber it steps */
+static _Thread_local bool went_forwards;      /* in the last loop */
 
 /* ------------------------------------------------------------------ a thread's own memory */
 
@@ -305,16 +308,34 @@ bool mf_tasks_start(void)
 
 /* ------------------------------------------------------------------ parallel loops */
 
-static int64_t pieces_taken(uint64_t taken) { return (int64_t)(taken % TAKEN_BEHIND + taken / TAKEN_BEHIND); }
+static int64_t pieces_taken(uint64_t taken) { return (int64_t)(taken % TAKEN_BY_HELPERS + taken / TAKEN_BY_HELPERS); }
 
-/* The owner goes from the front and helpers from behind: when a loop runs again, a core meets mostly what is in its own cache. */
-static void run_pieces(loop *l, bool helper)
+/* A loop begins where the last one ended, and its threads turn round: what a core touched last is what its own cache still holds. So a
+ * value is read from its hot end, and a loop that runs again reads less from beyond the caches. The lock is held. */
+static void begin_loop(loop *l)
 {
-    for (;;) {
-        uint64_t taken = atomic_fetch_add_explicit(&l->taken, helper ? TAKEN_BEHIND : 1, memory_order_relaxed);
-        if (pieces_taken(taken) >= l->count)
-            return;
-        l->fn(l->context, helper ? l->count - 1 - (int64_t)(taken / TAKEN_BEHIND) : (int64_t)(taken % TAKEN_BEHIND));
+    l->start = (int64_t)(pool.met * (double)l->count + 0.5) % l->count;
+    l->backwards = went_forwards;
+}
+
+static void end_loop(const loop *l, int64_t owners)
+{
+    int64_t met = l->backwards ? l->start - owners + l->count : l->start + owners;
+    pool.met = (double)(met % l->count) / (double)l->count;
+}
+
+/* How many of them it ran. */
+static int64_t run_pieces(loop *l, bool helper)
+{
+    bool backwards = l->backwards != helper;
+    for (int64_t done = 0;; done++) {
+        uint64_t taken = atomic_fetch_add_explicit(&l->taken, helper ? TAKEN_BY_HELPERS : 1, memory_order_relaxed);
+        if (pieces_taken(taken) >= l->count) {
+            went_forwards = !backwards;
+            return done;
+        }
+        int64_t before = (int64_t)(helper ? taken / TAKEN_BY_HELPERS : taken % TAKEN_BY_HELPERS);
+        l->fn(l->context, (backwards ? l->start - 1 - before + l->count : l->start + before) % l->count);
     }
 }
 
@@ -347,6 +368,7 @@ void mf_parallel_for(int64_t count, mf_parallel_fn fn, void *context)
     loop l = { .stage = at_hand, .fn = fn, .context = context, .count = count };
     pthread_mutex_lock(&pool.lock);
     start();
+    begin_loop(&l);
     if (pool.limit < 2) {
         pthread_mutex_unlock(&pool.lock);
         run_pieces(&l, false);
@@ -361,9 +383,10 @@ void mf_parallel_for(int64_t count, mf_parallel_fn fn, void *context)
         unlock_and_tell(count - 1 < free ? (int)count - 1 : free, at_hand);
     else
         pthread_mutex_unlock(&pool.lock);
-    run_pieces(&l, false);
+    int64_t owners = run_pieces(&l, false);
     pthread_mutex_lock(&pool.lock);
     close_loop(&l);
+    end_loop(&l, owners);
     pool.guests -= guest;
     pthread_mutex_unlock(&pool.lock);
 }
