@@ -56,17 +56,19 @@ static void join(walk *w)
     memcpy(out + i * (step_out), in + i * (step_in), size)
 
 /* A constant size is one load and one store, and constant steps let the compiler use vectors. */
-#define COPY_ROW(size)                                   \
-    do {                                                 \
-        if (in_step == -(size) && out_step == (size)) {  \
-            COPY_LOOP(size, -(size), size);              \
-        } else if (in_step == 0 && out_step == (size)) { \
-            COPY_LOOP(size, 0, size);                    \
-        } else if (out_step == (size)) {                 \
-            COPY_LOOP(size, in_step, size);              \
-        } else {                                         \
-            COPY_LOOP(out_step, in_step, size);          \
-        }                                                \
+#define COPY_ROW(size)                                            \
+    do {                                                          \
+        if (in_step == -(size) && out_step == (size)) {           \
+            COPY_LOOP(size, -(size), size);                       \
+        } else if (in_step == 0 && out_step == (size)) {          \
+            COPY_LOOP(size, 0, size);                             \
+        } else if (in_step == 2 * (size) && out_step == (size)) { \
+            COPY_LOOP(size, 2 * (size), size);                    \
+        } else if (out_step == (size)) {                          \
+            COPY_LOOP(size, in_step, size);                       \
+        } else {                                                  \
+            COPY_LOOP(out_step, in_step, size);                   \
+        }                                                         \
     } while (0)
 
 static void copy_row(int64_t n, int element, char *restrict out, int64_t out_step, const char *restrict in, int64_t in_step)

@@ -376,16 +376,24 @@ TEST(sliding_windows)
                  "base_dilation=(1,1), window_dilation=(1,1)] y\n"
                  " f: $[5,1301] = %s[window=(2,1301), strides=(1,1), padding_low=(1,1300), padding_high=(0,0), "
                  "base_dilation=(1,1), window_dilation=(1,1)] y\n"
-                 " return a, b, c, d\n}",
-                 rows[r], rows[r], rows[r], rows[r], rows[r]);
+                 " g: $[9,39,3] = %s[window=(1,3,1), strides=(1,2,1), padding_low=(0,1,0), padding_high=(0,-2,0), "
+                 "base_dilation=(1,2,1), window_dilation=(1,1,1)] x\n"
+                 " h: $[6,866] = %s[window=(2,3), strides=(2,3), padding_low=(-1,-3), padding_high=(1,2), "
+                 "base_dilation=(3,2), window_dilation=(1,2)] y\n"
+                 " i: $[5,128] = %s[window=(1,7), strides=(1,10), padding_low=(0,0), padding_high=(0,0), "
+                 "base_dilation=(1,1), window_dilation=(1,4)] y\n"
+                 " return a, b, c, d, g, h, i\n}",
+                 rows[r], rows[r], rows[r], rows[r], rows[r], rows[r], rows[r], rows[r]);
         EACH(types, text, 0);
         snprintf(text, sizeof text,
-                 "program (x: i32[3,200,300], y: f32[2,3,1500]) {\n"
+                 "program (x: i32[3,200,300], y: f32[2,3,1500], z: f32[2,50000]) {\n"
                  " a: i32[3,200,300] = %s[window=(1,3,3), strides=(1,1,1), padding_low=(0,1,1), padding_high=(0,1,1), "
                  "base_dilation=(1,1,1), window_dilation=(1,1,1)] x\n"
                  " b: f32[2,2,1500] = %s[window=(1,2,1), strides=(1,1,1), padding_low=(0,0,0), padding_high=(0,0,0), "
-                 "base_dilation=(1,1,1), window_dilation=(1,1,1)] y\n return a, b\n}",
-                 rows[r], rows[r]);
+                 "base_dilation=(1,1,1), window_dilation=(1,1,1)] y\n"
+                 " c: f32[1,50001] = %s[window=(2,3), strides=(1,1), padding_low=(0,2), padding_high=(0,1), "
+                 "base_dilation=(1,1), window_dilation=(1,1)] z\n return a, b, c\n}",
+                 rows[r], rows[r], rows[r]);
         compare(text, 0);
     }
 }

@@ -212,9 +212,9 @@ void mf_arg_columns(int sign, mf_dtype dtype, const void *in, int64_t columns, i
 
 void mf_window_start(mf_dtype dtype, void *acc, const void *identity, int64_t n) { line_of(dtype)->window_start(acc, identity, n); }
 
-void mf_window_row(mf_join how, mf_dtype dtype, void *acc, const void *in, int64_t n, int64_t step)
+void mf_window_join(mf_join how, mf_dtype dtype, void *acc, const void *in, const int64_t *offsets, int64_t count, int64_t n)
 {
-    line_of(dtype)->window_row(how, acc, in, n, step);
+    line_of(dtype)->window_join(how, acc, in, offsets, count, n);
 }
 
 void mf_window_end(mf_dtype dtype, void *out, const void *acc, int64_t n) { line_of(dtype)->window_end(out, acc, n); }

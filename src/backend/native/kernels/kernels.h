@@ -119,10 +119,10 @@ void mf_arg_lines(int sign, mf_dtype dtype, const void *in, int64_t lines, int64
 enum { MF_ARG_COLUMNS = 256 };
 void mf_arg_columns(int sign, mf_dtype dtype, const void *in, int64_t columns, int64_t n, int64_t step, int64_t *out);
 
-/* Windows over rows: n accumulators, of 8 bytes for types of 8 bytes and of 4 for the others, start from one element, take in rows
- * element by element (those of `in` are `step` apart; a NaN wins), and are rounded into the result. */
+/* Windows over rows: n accumulators, of 8 bytes for types of 8 bytes and of 4 for the others, start from one element, take in `count` rows
+ * in order (n elements from each of the offsets on; a NaN wins), and are rounded into the result. */
 void mf_window_start(mf_dtype dtype, void *acc, const void *identity, int64_t n);
-void mf_window_row(mf_join how, mf_dtype dtype, void *acc, const void *in, int64_t n, int64_t step);
+void mf_window_join(mf_join how, mf_dtype dtype, void *acc, const void *in, const int64_t *offsets, int64_t count, int64_t n);
 void mf_window_end(mf_dtype dtype, void *out, const void *acc, int64_t n);
 
 /* Offsets into an operand: to each is added what its index, `apart` numbers behind the one before, is worth in bytes, clipped to [0, last].

@@ -53,7 +53,7 @@ typedef struct mf_line_type { /* of one dtype; see kernels.h */
     void (*arg_lines)(int sign, const void *in, int64_t lines, int64_t n, int64_t *out);
     void (*arg_columns)(int sign, const void *in, int64_t columns, int64_t n, int64_t step, int64_t *out);
     void (*window_start)(void *acc, const void *identity, int64_t n);
-    void (*window_row)(mf_join how, void *acc, const void *in, int64_t n, int64_t step);
+    void (*window_join)(mf_join how, void *acc, const void *in, const int64_t *offsets, int64_t count, int64_t n);
     void (*window_end)(void *out, const void *acc, int64_t n);
 } mf_line_type;
 

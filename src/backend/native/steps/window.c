@@ -1,115 +1,203 @@
-/* Sliding windows row by row: for each offset in the window, in row-major order, a row of the operand joins a row of accumulators. For
- * integers and minima, and where there are too few channels for the pooling kernels (pool.c), which take many at a time.
- * Invariants: each window's elements are taken in row-major order from the identity on; tasks are rows of the result. */
+/* Sliding windows by shifted rows. The operand is laid out with its padding, apart by the strides' phases, so that every window begins one
+ * element behind its neighbour: element k of all windows is then one long run, which joins a run of accumulators. For integers and minima,
+ * and where there are too few channels for the pooling kernels (pool.c), which take many at a time.
+ * Invariants: each window's elements are taken in row-major order from the identity on, and padding is the identity, which changes no bit;
+ * a task makes slabs of the result along one dimension, cut by shape alone. */
 #include "backend/native/kernels/kernels.h"
 #include "backend/native/native.h"
 
 #include <string.h>
 
-enum { AT_ONCE = 1024, TASK_JOINS = 1 << 17, FEW_CHANNELS = 8 };
+enum { AT_ONCE = 1024, JOINS = 64, FEW_CHANNELS = 8, LONG_RUN = 128, SLAB_BYTES = 1 << 15, MOST_TASKS = 16, TASK_COST = 12000 };
 
-/* One dimension with a window; the last is the row, behind which lie the channels. */
+/* One dimension with a window; behind the last lie the channels. Place p of the padded operand is entry p / stride of phase p % stride. */
 typedef struct window_axis {
-    int64_t in, out, window, stride, dilation, low;
+    int64_t in, out, window, stride, dilation, base, low;
+    int64_t phases;         /* that windows touch: the first comes of their element 0, and so on */
+    int64_t entries, apart; /* of a slab in each; elements from one to the next */
+    int64_t phase_apart;    /* elements */
+    int64_t *offsets;       /* by element of the window */
 } window_axis;
 
 typedef struct window_step {
     mf_native_step step;
     mf_join how;
     mf_dtype dtype;
-    int rank; /* of the axes, the row's included */
+    int rank; /* of the axes */
     window_axis axis[MF_RANK];
-    int64_t channels, rows, rows_a_task; /* rows of the result */
+    int64_t channels;
+    int cut;                                  /* the axis along which slabs are cut */
+    int flat;                                 /* axes from here on are gone through as one run */
+    int64_t slab, slabs, slabs_a_task, tasks; /* slab: windows along the axis that is cut */
+    int64_t laid, run;                        /* elements of a slab laid out; of a run */
+    size_t task_bytes;
+    int64_t from[MF_RANK + 1], to[MF_RANK + 1]; /* bytes from entry to entry: in the operand, in the result; then of a channel */
     char identity[16];
 } window_step;
 
-static int64_t up(int64_t a, int64_t b) { return a > 0 ? (a + b - 1) / b : 0; } /* a / b rounded up, and no less than 0 */
+/* ------------------------------------------------------------------ laying out */
 
-/* One row of the operand joins the accumulators of the windows [first, end) and channels [c, c + width). */
-static void join_row(const window_step *s, char *acc, const char *row, int64_t first, int64_t end, int64_t c, int64_t width)
+/* Entries of a phase that the operand's elements fill: `count` from the first on, `step` apart; those elements are `apart` apart. */
+typedef struct landing {
+    int64_t entry, element, count, step, apart;
+} landing;
+
+static int64_t common_divisor(int64_t a, int64_t b)
 {
-    const window_axis *x = &s->axis[s->rank - 1];
-    int64_t size = mf_dtype_size(s->dtype), sum_size = size == 8 ? 8 : 4;
-    for (int64_t k = 0; k < x->window; k++) {
-        int64_t shift = k * x->dilation - x->low, from = up(-shift, x->stride), to = up(x->in - shift, x->stride);
-        from = from > first ? from : first;
-        to = to < end ? to : end;
-        if (from >= to)
-            continue;
-        const char *at = row + ((from * x->stride + shift) * s->channels + c) * size;
-        char *a = acc + (from - first) * width * sum_size;
-        if (s->channels == 1)
-            mf_window_row(s->how, s->dtype, a, at, to - from, x->stride);
-        else if (x->stride == 1 && width == s->channels)
-            mf_window_row(s->how, s->dtype, a, at, (to - from) * width, 1);
-        else
-            for (int64_t o = from; o < to; o++, a += width * sum_size, at += x->stride * s->channels * size)
-                mf_window_row(s->how, s->dtype, a, at, width, 1);
+    while (b) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+static landing land(const window_axis *x, int64_t first_window, int64_t phase)
+{
+    int64_t place = first_window * x->stride + phase * x->dilation % x->stride - x->low, divisor = common_divisor(x->stride, x->base);
+    landing l = { .step = x->base / divisor, .apart = x->stride / divisor };
+    if (place < 0) {
+        l.entry = (-place + x->stride - 1) / x->stride;
+        place += l.entry * x->stride;
+    }
+    for (int64_t i = 1; i < l.step && place % x->base; i++, l.entry++)
+        place += x->stride;
+    l.element = place / x->base;
+    if (place % x->base || l.element >= x->in || l.entry >= x->entries)
+        return l; /* dilation leaves nothing in this phase, or it lies behind the end */
+    int64_t there = (x->in - 1 - l.element) / l.apart + 1, here = (x->entries - 1 - l.entry) / l.step + 1;
+    l.count = there < here ? there : here;
+    return l;
+}
+
+static bool has_padding(const window_step *s, int64_t first)
+{
+    for (int i = 0; i < s->rank; i++)
+        for (int64_t phase = 0; phase < s->axis[i].phases; phase++)
+            if (land(&s->axis[i], i == s->cut ? first : 0, phase).count < s->axis[i].entries)
+                return true;
+    return false;
+}
+
+/* The slab whose first window along the axis that is cut is this one. */
+static void lay_out(const window_step *s, char *laid, const char *in, int64_t first)
+{
+    int64_t phase[MF_RANK] = { 0 }, size = mf_dtype_size(s->dtype);
+    if (has_padding(s, first))
+        mf_native_fill(laid, s->laid, (int)size, s->identity);
+    for (int d = 0; d >= 0;) {
+        int64_t dims[MF_RANK + 1], to[MF_RANK + 1], from[MF_RANK + 1], out_at = 0, in_at = 0;
+        for (int i = 0; i < s->rank; i++) {
+            const window_axis *x = &s->axis[i];
+            landing l = land(x, i == s->cut ? first : 0, phase[i]);
+            dims[i] = l.count;
+            to[i] = l.step * x->apart * size;
+            from[i] = l.apart * s->from[i];
+            out_at += (phase[i] * x->phase_apart + l.entry * x->apart) * size;
+            in_at += l.element * s->from[i];
+        }
+        dims[s->rank] = s->channels;
+        to[s->rank] = from[s->rank] = size;
+        mf_copy_strided(s->rank + 1, dims, (int)size, laid + out_at, to, in + in_at, from);
+        for (d = s->rank - 1; d >= 0 && ++phase[d] == s->axis[d].phases; d--)
+            phase[d] = 0;
     }
 }
 
-/* All rows of the operand that the windows of row `index` touch, one after the other. */
-static void join_rows(const window_step *s, char *acc, const char *in, int64_t index, int64_t first, int64_t end, int64_t c, int64_t width)
+/* ------------------------------------------------------------------ joining */
+
+/* All elements of the windows that begin at n entries one after the other. */
+static void join_all(const window_step *s, char *acc, const char *laid, int64_t n)
 {
-    const window_axis *row = &s->axis[s->rank - 1];
-    int64_t corner[MF_RANK], k[MF_RANK] = { 0 }, bytes = row->in * s->channels * mf_dtype_size(s->dtype);
-    int last = s->rank - 2;
-    for (int d = last; d >= 0; d--) {
-        corner[d] = index % s->axis[d].out * s->axis[d].stride - s->axis[d].low;
-        index /= s->axis[d].out;
-    }
+    const window_axis *inner = &s->axis[s->rank - 1];
+    int64_t k[MF_RANK] = { 0 }, offsets[JOINS];
+    int count = 0;
     for (int d = 0; d >= 0;) {
         int64_t at = 0;
-        bool inside = true;
-        for (int i = 0; i <= last; i++) {
-            int64_t p = corner[i] + k[i] * s->axis[i].dilation;
-            inside &= p >= 0 && p < s->axis[i].in;
-            at = at * s->axis[i].in + p;
+        for (int i = 0; i < s->rank - 1; i++)
+            at += s->axis[i].offsets[k[i]];
+        for (int64_t i = 0; i < inner->window; i++) {
+            offsets[count++] = at + inner->offsets[i];
+            if (count == JOINS) {
+                mf_window_join(s->how, s->dtype, acc, laid, offsets, count, n);
+                count = 0;
+            }
         }
-        if (inside)
-            join_row(s, acc, in + at * bytes, first, end, c, width);
-        for (d = last; d >= 0 && ++k[d] == s->axis[d].window; d--)
+        for (d = s->rank - 2; d >= 0 && ++k[d] == s->axis[d].window; d--)
             k[d] = 0;
+    }
+    mf_window_join(s->how, s->dtype, acc, laid, offsets, count, n);
+}
+
+/* The windows that begin at `run` entries one after the other. */
+static void make_run(const window_step *s, char *out, const char *laid, int64_t run)
+{
+    int64_t acc[AT_ONCE], size = mf_dtype_size(s->dtype), most = size == 8 ? AT_ONCE : 2 * AT_ONCE;
+    bool own = size >= 4; /* the results are accumulators */
+    for (int64_t at = 0, n; at < run; at += n) {
+        n = run - at < most ? run - at : most;
+        char *to = out + at * size, *sums = own ? to : (char *)acc;
+        mf_window_start(s->dtype, sums, s->identity, n);
+        join_all(s, sums, laid + at * size, n);
+        if (!own)
+            mf_window_end(s->dtype, to, sums, n);
+    }
+}
+
+/* `windows` windows along the axis that is cut. */
+static void make_slab(const window_step *s, char *out, const char *laid, char *room, int64_t windows)
+{
+    int64_t dims[MF_RANK + 1], from[MF_RANK + 1], at[MF_RANK] = { 0 }, size = mf_dtype_size(s->dtype), run = s->channels;
+    int last = s->rank - 1;
+    for (int i = 0; i < s->rank; i++) {
+        dims[i] = i == s->cut ? windows : s->axis[i].out;
+        from[i] = s->axis[i].apart * size;
+        run += i < s->flat ? 0 : (dims[i] - 1) * s->axis[i].apart;
+    }
+    dims[s->rank] = s->channels;
+    from[s->rank] = size;
+    for (int d = 0; d >= 0;) {
+        int64_t entry = 0, to = 0;
+        for (int i = 0; i < s->flat; i++) {
+            entry += at[i] * from[i];
+            to += at[i] * s->to[i];
+        }
+        make_run(s, s->flat == last ? out + to : room, laid + entry, run);
+        if (s->flat < last)
+            mf_copy_strided(s->rank + 1 - s->flat, dims + s->flat, (int)size, out + to, s->to + s->flat, room, from + s->flat);
+        for (d = s->flat - 1; d >= 0 && ++at[d] == dims[d]; d--)
+            at[d] = 0;
     }
 }
 
 typedef struct window_task {
     const window_step *s;
     const char *in;
-    char *out;
+    char *out, *scratch;
 } window_task;
-
-static void run_row(const window_task *t, int64_t index)
-{
-    const window_step *s = t->s;
-    int64_t acc[AT_ONCE], n = s->axis[s->rank - 1].out, size = mf_dtype_size(s->dtype);
-    int64_t width = s->channels < AT_ONCE ? s->channels : AT_ONCE, wide = AT_ONCE / width;
-    for (int64_t first = 0; first < n; first += wide)
-        for (int64_t c = 0; c < s->channels; c += width) {
-            int64_t end = first + wide < n ? first + wide : n, channels = s->channels - c < width ? s->channels - c : width;
-            mf_window_start(s->dtype, acc, s->identity, (end - first) * channels);
-            join_rows(s, (char *)acc, t->in, index, first, end, c, channels);
-            mf_window_end(s->dtype, t->out + ((index * n + first) * s->channels + c) * size, acc, (end - first) * channels);
-        }
-}
 
 static void run_task(void *context, int64_t index)
 {
     const window_task *t = context;
-    int64_t first = index * t->s->rows_a_task, end = first + t->s->rows_a_task < t->s->rows ? first + t->s->rows_a_task : t->s->rows;
-    for (int64_t i = first; i < end; i++)
-        run_row(t, i);
+    const window_step *s = t->s;
+    char *laid = t->scratch + (size_t)index * s->task_bytes, *room = laid + s->laid * mf_dtype_size(s->dtype);
+    int64_t from = index * s->slabs_a_task, to = from + s->slabs_a_task < s->slabs ? from + s->slabs_a_task : s->slabs;
+    for (int64_t i = from; i < to; i++) {
+        int64_t first = i * s->slab, left = s->axis[s->cut].out - first;
+        lay_out(s, laid, t->in, first);
+        make_slab(s, t->out + first * s->to[s->cut], laid, room, left < s->slab ? left : s->slab);
+    }
 }
 
 static mf_error_object *run(const mf_native_step *step, void *const *values, char *scratch)
 {
     const window_step *s = (const window_step *)(const void *)step;
-    window_task t = { s, mf_step_in(step, values, 0), mf_step_out(step, values, 0) };
-    int64_t tasks = (s->rows + s->rows_a_task - 1) / s->rows_a_task;
-    (void)scratch;
-    mf_native_parallel(tasks, run_task, &t);
+    window_task t = { s, mf_step_in(step, values, 0), mf_step_out(step, values, 0), scratch + step->scratch_offset };
+    mf_native_parallel(s->tasks, run_task, &t);
     return NULL;
 }
+
+/* ------------------------------------------------------------------ compilation */
 
 static void find_identity(window_step *s)
 {
@@ -125,31 +213,107 @@ static void find_identity(window_step *s)
     }
 }
 
-/* False where the walk along rows cannot do it. */
-static bool plan(window_step *s, const mf_window_params *p, const mf_type *t, const mf_type *to)
+/* The axes, in front of which and between which dimensions without a window are axes too; behind them such are channels. */
+static void find_axes(window_step *s, const mf_window_params *p, const mf_type *t, const mf_type *to)
 {
     int last = t->rank - 1;
-    double joins = (double)to->size;
-    s->channels = s->rows = 1;
+    s->channels = 1;
     for (; last >= 0; last--) {
-        bool still = p->window->at[last] == 1 && p->strides->at[last] == 1 && !p->padding_low->at[last] && !p->padding_high->at[last];
+        bool still = p->window->at[last] == 1 && p->strides->at[last] == 1 && !p->padding_low->at[last] && !p->padding_high->at[last] &&
+                     p->base_dilation->at[last] == 1;
         if (!still)
             break;
         s->channels *= t->dims[last];
     }
-    for (int i = 0; i <= last; i++) {
-        s->axis[i] = (window_axis){ t->dims[i],           to->dims[i], p->window->at[i], p->strides->at[i], p->window_dilation->at[i],
-                                    p->padding_low->at[i] };
-        if (p->base_dilation->at[i] != 1 || p->padding_low->at[i] < 0 || p->padding_high->at[i] < 0)
-            return false;
-        joins *= (double)p->window->at[i];
-        s->rows *= i < last ? to->dims[i] : 1;
-    }
     s->rank = last + 1;
-    double row = joins / (double)s->rows;
-    s->rows_a_task = joins < 4.0 * TASK_JOINS ? s->rows : row >= TASK_JOINS ? 1 : (int64_t)(TASK_JOINS / row);
-    s->step.cost = 30 + joins * 0.2 + (double)s->rows * 10;
-    return s->rank > 0;
+    for (int i = 0; i < s->rank; i++)
+        s->axis[i] = (window_axis){ .in = t->dims[i],
+                                    .out = to->dims[i],
+                                    .window = p->window->at[i],
+                                    .stride = p->strides->at[i],
+                                    .dilation = p->window_dilation->at[i],
+                                    .base = p->base_dilation->at[i],
+                                    .low = p->padding_low->at[i] };
+    s->from[s->rank] = s->to[s->rank] = mf_dtype_size(t->dtype);
+    for (int64_t i = last, from = s->channels * s->from[s->rank], own = from; i >= 0; i--) {
+        s->from[i] = from;
+        s->to[i] = own;
+        from *= s->axis[i].in;
+        own *= s->axis[i].out;
+    }
+}
+
+/* How many entries lie between the first and the last element of a window. */
+static int64_t reach(const window_axis *x) { return (x->window - 1) * x->dilation / x->stride; }
+
+/* How a slab lies. False where it would be far larger than what is read. */
+static bool plan_slabs(window_step *s, const mf_type *t)
+{
+    double others = (double)(s->channels * mf_dtype_size(t->dtype)), laid = others;
+    for (int i = 0; i < s->rank; i++) {
+        window_axis *x = &s->axis[i];
+        int64_t different = x->stride / common_divisor(x->stride, x->dilation);
+        x->phases = different < x->window ? different : x->window;
+        if (s->axis[s->cut].out < 8 && x->out > s->axis[s->cut].out)
+            s->cut = i;
+    }
+    for (int i = 0; i < s->rank; i++)
+        others *= (double)s->axis[i].phases * (i == s->cut ? 1 : (double)(s->axis[i].out + reach(&s->axis[i])));
+    window_axis *cut = &s->axis[s->cut];
+    s->slab = others < SLAB_BYTES ? (int64_t)(SLAB_BYTES / others) - reach(cut) : 0;
+    s->slab = s->slab > reach(cut) ? s->slab : reach(cut);
+    s->slab = s->slab < 1 ? 1 : s->slab < cut->out ? s->slab : cut->out;
+    s->slabs = (cut->out + s->slab - 1) / s->slab;
+    laid = others * (double)(s->slab + reach(cut));
+    return laid <= 16.0 * (double)t->bytes + SLAB_BYTES;
+}
+
+/* Where a slab's entries and the windows' elements lie, and which axes make up a run: short rows are worth going through the entries
+ * between them. */
+static void plan_runs(mf_build *b, window_step *s)
+{
+    int64_t apart = s->channels, useful = s->channels;
+    for (int i = s->rank - 1; i >= 0; i--) {
+        window_axis *x = &s->axis[i];
+        x->entries = (i == s->cut ? s->slab : x->out) + reach(x);
+        x->apart = apart;
+        apart *= x->entries;
+    }
+    s->run = s->channels;
+    s->flat = s->rank;
+    for (int64_t whole, out, lanes; s->flat == s->rank || (s->flat > 0 && s->run < LONG_RUN); s->run = whole, s->flat--) {
+        const window_axis *x = &s->axis[s->flat - 1];
+        out = s->flat - 1 == s->cut ? s->slab : x->out;
+        whole = s->run + (out - 1) * x->apart;
+        lanes = s->run < 32 ? s->run : 32;
+        if (s->flat < s->rank && whole * lanes > 64 * useful * out)
+            break;
+        useful *= out;
+    }
+    for (int i = s->rank - 1; i >= 0; i--) {
+        window_axis *x = &s->axis[i];
+        x->phase_apart = apart;
+        apart *= x->phases;
+        x->offsets = mf_build_get(b, (size_t)x->window, sizeof *x->offsets);
+        for (int64_t k = 0; k < x->window && !b->error; k++)
+            x->offsets[k] = k % x->phases * x->phase_apart + k * x->dilation / x->stride * x->apart;
+    }
+    s->laid = apart;
+}
+
+static void plan_tasks(window_step *s, const mf_type *to)
+{
+    int64_t size = mf_dtype_size(to->dtype);
+    double joins = (double)to->size;
+    for (int i = 0; i < s->rank; i++)
+        joins *= (double)s->axis[i].window;
+    s->step.cost = 50 + joins * 0.03 * (double)size / 4 + (double)(s->laid * s->slabs) * 0.3;
+    s->tasks = s->step.cost < TASK_COST * MOST_TASKS ? (int64_t)(s->step.cost / TASK_COST) : MOST_TASKS;
+    s->tasks = s->tasks < 1 ? 1 : s->tasks < s->slabs ? s->tasks : s->slabs;
+    s->slabs_a_task = (s->slabs + s->tasks - 1) / s->tasks;
+    s->tasks = (s->slabs + s->slabs_a_task - 1) / s->slabs_a_task;
+    s->task_bytes = ((size_t)((s->laid + (s->flat < s->rank - 1 ? s->run : 0)) * size) + 63) / 64 * 64;
+    s->step.scratch_bytes = s->task_bytes * (size_t)s->tasks;
 }
 
 bool mf_build_window(mf_build *b, const mf_eqn *e)
@@ -159,16 +323,19 @@ bool mf_build_window(mf_build *b, const mf_eqn *e)
         return false;
     const mf_type *t = e->in[0]->type;
     window_step made = { .dtype = t->dtype, .how = sum ? MF_JOIN_ADD : max ? MF_JOIN_MAX : MF_JOIN_MIN };
-    if (!mf_line_knows(t->dtype) || t->size == 0 || !plan(&made, e->params, t, e->out[0]->type))
+    if (!mf_line_knows(t->dtype) || t->size == 0 || e->out[0]->type->size == 0)
         return false;
-    if ((sum || max) && mf_dtype_is_float(t->dtype) && made.channels >= FEW_CHANNELS)
+    find_axes(&made, e->params, t, e->out[0]->type);
+    if (made.rank == 0 || !plan_slabs(&made, t) || (made.channels >= FEW_CHANNELS && (sum || max) && mf_dtype_is_float(t->dtype)))
         return false;
     window_step *s = mf_step_new(b, sizeof *s, e);
     if (!s)
         return true;
-    made.step = (mf_native_step){ .eqn = e, .run = run, .cost = made.step.cost };
     *s = made;
+    s->step = (mf_native_step){ .eqn = e, .run = run };
     find_identity(s);
+    plan_runs(b, s);
+    plan_tasks(s, e->out[0]->type);
     mf_build_step(b, &s->step, e->in, 1, e->out, 1);
     return true;
 }
