@@ -149,30 +149,73 @@ static void landing(const pad_step *s, int d, int64_t from, int64_t to, int64_t 
     *end = *end > s->in[d] ? s->in[d] : *end;
 }
 
-#define SPREAD(size)                \
-    for (int64_t i = 0; i < n; i++) \
-    memcpy(out + i * step * (size), in + i * (size), size)
+#define SPREAD(type)                                               \
+    do {                                                           \
+        const type *x_ = (const type *)(const void *)in;           \
+        type *o_ = (type *)(void *)out, v_ = *(const type *)value; \
+        for (int64_t i_ = 0; step == 2 && i_ < n; i_++) {          \
+            o_[2 * i_] = x_[i_];                                   \
+            o_[2 * i_ + 1] = v_;                                   \
+        }                                                          \
+        for (int64_t i_ = 0; step != 2 && i_ < n; i_++)            \
+            o_[i_ * step] = x_[i_];                                \
+    } while (0)
 
-/* Elements that lie together, `step` places apart in the result. */
-static void spread(char *restrict out, int64_t step, const char *restrict in, int64_t n, int element)
+/* n elements `step` places apart in what is filled with the value already; behind each of them there is a place that stays so. */
+static void spread(char *restrict out, int64_t step, const char *restrict in, int64_t n, int element, const void *value)
 {
-    if (step == 1) {
-        memcpy(out, in, (size_t)(n * element));
-        return;
-    }
     switch (element) {
-    case 1: SPREAD(1); break;
-    case 2: SPREAD(2); break;
-    case 4: SPREAD(4); break;
-    case 8: SPREAD(8); break;
-    default: SPREAD(16); break;
+    case 1: SPREAD(uint8_t); break;
+    case 2: SPREAD(uint16_t); break;
+    case 4: SPREAD(uint32_t); break;
+    case 8: SPREAD(uint64_t); break;
+    default:
+        for (int64_t i = 0; i < n; i++)
+            memcpy(out + i * step * element, in + i * element, (size_t)element);
     }
+}
+
+enum { PAD_NEAR = 1 << 14, PAD_PIECE = 1 << 17, PAD_PIECES_FROM = 1 << 19 }; /* bytes */
+
+static void put(const pad_task *t, int d, const int64_t *dims, const int64_t *steps, char *out, const char *in)
+{
+    const pad_step *s = t->s;
+    int last = s->rank - 1;
+    if (s->step_out[last] == 1)
+        mf_copy_strided(s->rank - d, dims + d, s->element, out, steps + d, in, s->in_bytes + d);
+    else if (d < last)
+        for (int64_t i = 0; i < dims[d]; i++)
+            put(t, d + 1, dims, steps, out + i * steps[d], in + i * s->in_bytes[d]);
+    else if (dims[d] > 0) {
+        spread(out, s->step_out[d], in, dims[d] - 1, s->element, t->value);
+        memcpy(out + (dims[d] - 1) * steps[d], in + (dims[d] - 1) * s->in_bytes[d], (size_t)s->element);
+    }
+}
+
+/* The rows [from, to) of the result along dimension d, all of which fits the nearest cache, so that it may be written twice. */
+static void pad_near(const pad_task *t, int d, char *out, const char *in, int64_t from, int64_t to)
+{
+    const pad_step *s = t->s;
+    int64_t dims[MF_RANK + 1], steps[MF_RANK + 1], first, at = 0;
+    mf_native_fill(out + from * s->out_bytes[d], (to - from) * (s->out_bytes[d] / s->element), s->element, t->value);
+    for (int i = d; i < s->rank; i++) {
+        landing(s, i, i == d ? from : 0, i == d ? to : s->out[i], &first, &dims[i]);
+        dims[i] = dims[i] > first ? dims[i] - first : 0;
+        steps[i] = s->step_out[i] * s->out_bytes[i];
+        in += first * s->in_bytes[i];
+        at += (s->low[i] + first * s->step_out[i]) * s->out_bytes[i];
+    }
+    put(t, d, dims, steps, out + at, in);
 }
 
 static void pad_axis(const pad_task *t, int d, char *out, const char *in, int64_t from, int64_t to)
 {
     const pad_step *s = t->s;
-    int64_t first, end, row = s->out_bytes[d], wide = row / s->element, step = s->step_out[d];
+    int64_t first, end, row = s->out_bytes[d], wide = row / s->element, step = s->step_out[d], near = PAD_NEAR / row;
+    for (; near > 0 && from < to; from += near)
+        pad_near(t, d, out, in, from, from + near < to ? from + near : to);
+    if (from >= to)
+        return;
     landing(s, d, from, to, &first, &end);
     if (first >= end) {
         mf_native_fill(out + from * row, (to - from) * wide, s->element, t->value);
@@ -181,12 +224,6 @@ static void pad_axis(const pad_task *t, int d, char *out, const char *in, int64_
     int64_t begin = s->low[d] + first * step, behind = s->low[d] + (end - 1) * step + 1;
     mf_native_fill(out + from * row, (begin - from) * wide, s->element, t->value);
     mf_native_fill(out + behind * row, (to - behind) * wide, s->element, t->value);
-    if (d == s->rank - 1) {
-        if (step > 1)
-            mf_native_fill(out + begin * row, (behind - begin) * wide, s->element, t->value);
-        spread(out + begin * row, step, in + first * row, end - first, s->element);
-        return;
-    }
     for (int64_t i = first; i < end; i++) {
         char *at = out + (s->low[d] + i * step) * row;
         pad_axis(t, d + 1, at, in + i * s->in_bytes[d], 0, s->out[d + 1]);
@@ -231,8 +268,6 @@ static void pad_form(const mf_native_step *step, mf_form *f)
     join_form(step, f);
     f->place = pad_place;
 }
-
-enum { PAD_PIECE = 1 << 17, PAD_PIECES_FROM = 1 << 19 }; /* bytes */
 
 static void build_pad(mf_build *b, const mf_eqn *e)
 {
