@@ -100,14 +100,25 @@ static void run_task(void *context, int64_t index)
 
 static size_t aligned(int64_t bytes) { return ((size_t)bytes + 63) / 64 * 64; }
 
+static bool is_in_order(const side *x)
+{
+    for (int d = 0; d < x->rank; d++)
+        if (x->dims[d] != 1 && x->from[d] != x->to[d])
+            return false;
+    return true;
+}
+
 /* The operand as words, in order; room moves on. */
 static const char *prepared(const integer_dot_step *s, const side *x, const char *in, char **room)
 {
     mf_dtype word = s->wide ? MF_I64 : MF_I32;
     int size = mf_dtype_size(x->dtype);
-    char *laid = *room;
-    mf_native_copy(x->rank, x->dims, size, laid, x->to, in, x->from);
-    *room += aligned(x->count * size);
+    const char *laid = in;
+    if (!is_in_order(x)) {
+        mf_native_copy(x->rank, x->dims, size, *room, x->to, in, x->from);
+        laid = *room;
+        *room += aligned(x->count * size);
+    }
     if (size == mf_dtype_size(word))
         return laid;
     char *words = *room;
