@@ -52,6 +52,18 @@ static int append(planner *p, const mf_node *x, const mf_rows_node *at)
     return plan->group.count++;
 }
 
+/* The node that reads the same elements for another step already, or -1: who fetches ahead has to know the last use of them. */
+static int same_load(const planner *p, mf_dtype dtype, const mf_rows_node *at)
+{
+    for (int i = 0; i < p->plan->group.count; i++) {
+        const mf_rows_node *other = &p->plan->nodes[i];
+        if (other->load == at->load && p->plan->group.nodes[i].dtype == dtype && other->row == at->row && other->offset == at->offset &&
+            other->row_stride == at->row_stride && other->column_stride == at->column_stride)
+            return i;
+    }
+    return -1;
+}
+
 /* The node for a load of what another step made, or -1 when the edge is no plain one. */
 static int edge(const planner *p, const mf_node *x, const mf_rows_node *at, int value)
 {
@@ -87,6 +99,8 @@ static bool add_node(planner *p, const mf_native_step *s, const mf_group_plan *f
             map[i] = edge(p, x, &at, at.load);
             if (map[i] < 0)
                 return false;
+        } else if (from->out_slot[i] < 0) {
+            map[i] = same_load(p, x->dtype, &at);
         }
     }
     for (int k = 0; k < x->in_count; k++) {
@@ -116,8 +130,9 @@ static bool add_reduction(planner *p, const mf_native_step *s)
         return false;
     if (of < 0) {
         mf_node load = { .kind = MF_NODE_LOAD, .dtype = dtype };
-        of = append(p, &load,
-                    &(mf_rows_node){ .load = s->in[0], .store = -1, .buffer = -1, .row_stride = p->plan->columns, .column_stride = 1 });
+        mf_rows_node at = { .load = s->in[0], .store = -1, .buffer = -1, .row_stride = p->plan->columns, .column_stride = 1 };
+        of = same_load(p, dtype, &at);
+        of = of >= 0 ? of : append(p, &load, &at);
     }
     if (p->plan->nodes[of].row)
         return false;
