@@ -39,7 +39,7 @@ mf_ir_value mf_ir_rare(mf_ir *ir, mf_dtype dtype, uintptr_t lanes, mf_ir_value m
 
 static mf_ir_value choose(const char *compare, mf_ir_value a, mf_ir_value b) { return selected(float_op(compare, a, b), a, b); }
 
-/* v * 2^n by AVX-512's instruction. */
+/* AVX-512's instructions on 16 lanes, which LLVM doesn't split: v * 2^n; and r, or what is nearest to it in [-1, 1], or 1 for NaN. */
 static mf_ir_value scaled(mf_ir_value v, mf_ir_value n)
 {
     return mf_ir_op(
@@ -47,19 +47,49 @@ static mf_ir_value scaled(mf_ir_value v, mf_ir_value n)
         v);
 }
 
-static bool scales(void) { return W == 16 && mf_native_avx512(); }
+static mf_ir_value within_one(mf_ir_value r, mf_ir_value one)
+{
+    return mf_ir_op(
+        at, "call <16 x float> @llvm.x86.avx512.mask.range.ps.512(<16 x float> %s, <16 x float> %s, i32 2, <16 x float> %s, i16 -1, i32 4)",
+        r, one, r);
+}
 
-#define P_SQRT(a)           mf_ir_op(at, "call <%d x float> @llvm.sqrt.v%df32(<%d x float> %s)", W, W, W, a)
-#define P_LESSER(a, b)      choose("fcmp olt", a, b)
-#define P_GREATER(a, b)     choose("fcmp ogt", a, b)
-#define P_SCALE(v, n, i)    (scales() ? scaled(v, n) : P_SCALE_IN_STEPS(v, i))
-#define P_ITOF(i)           cast_op("sitofp", WORD, i, REAL)
-#define P_IMUL(a, b)        int_op("mul", a, b)
-#define P_SAR(i, n)         int_op("ashr", i, word(n))
-#define P_CALL2(name, x, y) name##_ir(x, y)
-#define P_FUNCTION2(name)   static mf_ir_value name##_ir(mf_ir_value x, mf_ir_value y)
-#define P_WIDEN(name)       P_FUNCTION1(name)
-#define P_NARROW(name)      P_FUNCTION1(name)
+static mf_ir_value lanes_of(mf_ir_value a, mf_ir_value b, int width, int from, int count)
+{
+    mf_text order = { 0 };
+    for (int k = 0; k < count; k++)
+        mf_text_add(&order, "%si32 %d", k ? ", " : "", from + k);
+    mf_ir_value made = mf_ir_op(at, "shufflevector <%d x float> %s, <%d x float> %s, <%d x i32> <%s>", width, a, width, b, count,
+                                order.at ? order.at : "");
+    at->failed |= order.failed;
+    mf_text_free(&order);
+    return made;
+}
+
+static mf_ir_value sixteen_at_once(mf_ir_value (*one)(mf_ir_value, mf_ir_value), mf_ir_value a, mf_ir_value b)
+{
+    if (W == 16)
+        return one(a, b);
+    mf_ir_value low = one(lanes_of(a, "poison", W, 0, 16), lanes_of(b, "poison", W, 0, 16));
+    mf_ir_value high = one(lanes_of(a, "poison", W, 16, 16), lanes_of(b, "poison", W, 16, 16));
+    return lanes_of(low, high, 16, 0, 32);
+}
+
+static bool scales(void) { return (W == 16 || W == 32) && mf_native_avx512(); }
+
+#define P_SQRT(a)                mf_ir_op(at, "call <%d x float> @llvm.sqrt.v%df32(<%d x float> %s)", W, W, W, a)
+#define P_LESSER(a, b)           choose("fcmp olt", a, b)
+#define P_GREATER(a, b)          choose("fcmp ogt", a, b)
+#define P_SCALE(v, n, i)         (scales() ? sixteen_at_once(scaled, v, n) : P_SCALE_IN_STEPS(v, i))
+#define P_REST(r)                (scales() ? sixteen_at_once(within_one, r, P_C(1.0f)) : (r))
+#define P_EXPONENT(x, low, high) (scales() ? (x) : P_CLAMP(x, low, high))
+#define P_ITOF(i)                cast_op("sitofp", WORD, i, REAL)
+#define P_IMUL(a, b)             int_op("mul", a, b)
+#define P_SAR(i, n)              int_op("ashr", i, word(n))
+#define P_CALL2(name, x, y)      name##_ir(x, y)
+#define P_FUNCTION2(name)        static mf_ir_value name##_ir(mf_ir_value x, mf_ir_value y)
+#define P_WIDEN(name)            P_FUNCTION1(name)
+#define P_NARROW(name)           P_FUNCTION1(name)
 
 #include "backend/native/kernels/float16.def"
 #include "backend/native/kernels/polynomial.def"
