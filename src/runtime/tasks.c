@@ -10,6 +10,8 @@
 
 #define MOST_AT_ONCE     32
 #define AWAKE_NS         50000 /* about what a sleeper's return costs */
+#define BRIEF_APART_NS   200000
+#define BRIEF_WAKE_NS    1000000
 #define TAKEN_BY_HELPERS ((uint64_t)1 << 32)
 
 typedef struct loop { /* on the stack of the thread that runs it */
@@ -39,7 +41,8 @@ static struct {
     pthread_t *threads;
     mf_stage *first, *last; /* stages with ready fibers */
     loop *loops;
-    double met; /* where the last loop's owner met its helpers: the part of its pieces before that */
+    double met;                 /* where the last loop's owner met its helpers: the part of its pieces before that */
+    int64_t brief_at, woken_at; /* when the last brief loop began, and the last one that woke somebody */
     waiter *waiters;
 } pool = { .lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .news = PTHREAD_COND_INITIALIZER };
 
@@ -358,7 +361,19 @@ static void close_loop(loop *l)
         wait_for_news(true, &tired);
 }
 
-void mf_parallel_for(int64_t count, mf_parallel_fn fn, void *context)
+/* Who sleeps would come when a brief loop is over, and to wake him costs its owner more than is gained; but where such loops follow on
+ * each other, somebody is woken for those to come: now and then, because there may be no core for him. The lock is held. */
+static bool is_worth_waking(void)
+{
+    int64_t now = mf_profile_now(), since = now - pool.brief_at;
+    pool.brief_at = now;
+    if (since > BRIEF_APART_NS || now - pool.woken_at < BRIEF_WAKE_NS)
+        return false;
+    pool.woken_at = now;
+    return true;
+}
+
+static void parallel_for(int64_t count, mf_parallel_fn fn, void *context, bool brief)
 {
     if (count < 2) {
         if (count)
@@ -379,10 +394,13 @@ void mf_parallel_for(int64_t count, mf_parallel_fn fn, void *context)
     pool.guests += guest;
     l.next = pool.loops;
     pool.loops = &l;
-    if (free > 0)
+    if (free > 0 && (!brief || is_worth_waking())) {
         unlock_and_tell(count - 1 < free ? (int)count - 1 : free, at_hand);
-    else
+    } else {
         pthread_mutex_unlock(&pool.lock);
+        if (free > 0)
+            atomic_fetch_add_explicit(&pool.offers, 1, memory_order_release);
+    }
     int64_t owners = run_pieces(&l, false);
     pthread_mutex_lock(&pool.lock);
     close_loop(&l);
@@ -390,6 +408,9 @@ void mf_parallel_for(int64_t count, mf_parallel_fn fn, void *context)
     pool.guests -= guest;
     pthread_mutex_unlock(&pool.lock);
 }
+
+void mf_parallel_for(int64_t count, mf_parallel_fn fn, void *context) { parallel_for(count, fn, context, false); }
+void mf_parallel_for_brief(int64_t count, mf_parallel_fn fn, void *context) { parallel_for(count, fn, context, true); }
 
 /* ------------------------------------------------------------------ working */
 

@@ -244,7 +244,7 @@ TEST(parallel_for_runs_every_piece_once)
     for (int round = 0; round < 1000; round++) {
         int count = counts[(round + round / 8) % 8];
         memset(times, 0, sizeof times);
-        mf_parallel_for(count, count_piece, times);
+        (round % 3 ? mf_parallel_for : mf_parallel_for_brief)(count, count_piece, times);
         bool once = true;
         for (int i = 0; i < 1000; i++)
             once = once && times[i] == (i < count);

@@ -10,6 +10,10 @@
 enum { FEW_VALUES = 32 };
 
 void mf_native_parallel(int64_t count, void (*fn)(void *context, int64_t index), void *context) { mf_parallel_for(count, fn, context); }
+void mf_native_parallel_brief(int64_t count, void (*fn)(void *context, int64_t index), void *context)
+{
+    mf_parallel_for_brief(count, fn, context);
+}
 
 static void destroy_kernel(mf_native_kernel *k)
 {

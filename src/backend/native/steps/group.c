@@ -10,6 +10,9 @@
  * is if the program runs long; elements of a task, and from which a run is cut into tasks. */
 enum { LOOP_WORK = 1 << 16, LOOP_ELEMENTS = 1 << 12, LOOP_LEAST = 1 << 10, TASK_ELEMENTS = 1 << 16, TASKS_FROM = 1 << 18, MOST_TASKS = 16 };
 
+/* Nanoseconds from which fewer elements are cut too, of a task then, and from which it is worth it to wake somebody. */
+enum { BRIEF_FROM = 30000, BRIEF_TASK = 12000, BRIEF_TO = 100000 };
+
 /* Where a node's block lies while it is computed. */
 typedef enum tile_place { TILE_NONE, TILE_MEMORY, TILE_BUFFER, TILE_RESULT, TILE_SAME } tile_place;
 
@@ -33,6 +36,8 @@ typedef struct group_step {
     int64_t tasks, elements_a_task;  /* by tiles */
     bool soon;                       /* it is sure to have a loop before long */
     int64_t rows, rows_a_task;       /* by loops */
+    double loop_cost;
+    void (*parallel)(int64_t count, void (*fn)(void *context, int64_t index), void *context);
 } group_step;
 
 /* ------------------------------------------------------------------ the plan: what is needed, and how loads walk */
@@ -248,6 +253,46 @@ static bool is_flat(const group_step *s)
     return true;
 }
 
+/* ------------------------------------------------------------------ tasks */
+
+/* Nanoseconds an element of four bytes by vectors. */
+static double work_of(const mf_node *x)
+{
+    static const char *const light[] = { "add", "sub", "mul", "neg", "abs", "sign", "square", "max", "min", "clamp",    "and",
+                                         "or",  "xor", "not", "eq",  "ne",  "lt",   "le",     "gt",  "ge",  "is_finite" };
+    static const char *const medium[] = {
+        "exp", "exp2", "div", "sqrt", "rsqrt", "floor", "ceil", "round", "shift_left", "shift_right_logical", "shift_right_arithmetic"
+    };
+    for (size_t i = 0; i < sizeof light / sizeof *light; i++)
+        if (!strcmp(x->name, light[i]))
+            return 0.02;
+    for (size_t i = 0; i < sizeof medium / sizeof *medium; i++)
+        if (!strcmp(x->name, medium[i]))
+            return 0.1;
+    return 0.3;
+}
+
+/* Of a run by compiled loops, roughly. */
+static double loop_cost(const mf_group_plan *plan)
+{
+    double each = 0;
+    for (int i = 0; i < plan->group->count; i++) {
+        const mf_node *x = &plan->group->nodes[i];
+        double size = (double)mf_dtype_size(x->dtype) / 4;
+        bool loads = x->kind == MF_NODE_LOAD && !plan->loads[i].splat;
+        each += (x->kind == MF_NODE_CALL ? work_of(x) : loads ? 0.04 : 0) * size + (plan->out_slot[i] >= 0 ? 0.04 * size : 0);
+    }
+    return each * (double)plan->n;
+}
+
+/* Elements of a task; of a long run it is `piece`. */
+static int64_t task_of(const group_step *s, int64_t piece)
+{
+    if (s->plan.n >= TASKS_FROM)
+        return piece;
+    return s->loop_cost < BRIEF_FROM ? s->plan.n : (int64_t)((double)s->plan.n * BRIEF_TASK / s->loop_cost) / MF_TILE * MF_TILE + MF_TILE;
+}
+
 static bool make_tiles(mf_build *b, group_step *s)
 {
     buffers f = { 0, mf_build_get(b, (size_t)s->group.count, sizeof(int)) };
@@ -264,7 +309,9 @@ static bool make_tiles(mf_build *b, group_step *s)
     s->tile = s->plan.n < MF_TILE && !s->step.flat ? s->plan.n : MF_TILE;
     s->buffer_bytes = ((size_t)s->tile * largest + 63) / 64 * 64;
     s->task_bytes = (s->buffer_bytes * (size_t)f.count + sizeof(void *) * (size_t)s->group.count + 63) / 64 * 64;
-    s->elements_a_task = s->plan.n < TASKS_FROM ? s->plan.n : (s->plan.n / MOST_TASKS + MF_TILE - 1) / MF_TILE * MF_TILE;
+    s->loop_cost = s->plan.n < LOOP_ELEMENTS ? 0 : loop_cost(&s->plan);
+    s->elements_a_task = task_of(s, (s->plan.n / MOST_TASKS + MF_TILE - 1) / MF_TILE * MF_TILE);
+    s->parallel = s->plan.n < TASKS_FROM && s->loop_cost < BRIEF_TO ? mf_native_parallel_brief : mf_native_parallel;
     s->tasks = (s->plan.n + s->elements_a_task - 1) / s->elements_a_task;
     s->step.scratch_bytes = s->task_bytes * (size_t)s->tasks;
     return true;
@@ -423,7 +470,7 @@ static mf_error_object *run_tiles(const mf_native_step *step, void *const *value
 {
     const group_step *s = (const group_step *)(const void *)step;
     tile_task task = { s, values, scratch + step->scratch_offset };
-    mf_native_parallel(s->tasks, run_piece, &task);
+    s->parallel(s->tasks, run_piece, &task);
     return NULL;
 }
 
@@ -460,7 +507,7 @@ static void run_loop(const group_step *s, mf_loop_fn *loop, void *const *values,
     void **pointers = loop_pointers(&s->step, values, scratch);
     loop_task task = { s, loop, pointers, pointers + s->step.in_count };
     int64_t tasks = (s->rows + s->rows_a_task - 1) / s->rows_a_task;
-    mf_native_parallel(tasks, run_rows, &task);
+    s->parallel(tasks, run_rows, &task);
 }
 
 static mf_error_object *run_best(const mf_native_step *step, void *const *values, char *scratch)
@@ -497,7 +544,8 @@ static void add_second_tier(mf_build *b, group_step *s)
     s->step.up = up;
     s->soon = soon || mf_tier_up_loop(up);
     s->rows = rows;
-    s->rows_a_task = s->plan.n < TASKS_FROM ? rows : row >= TASK_ELEMENTS ? 1 : TASK_ELEMENTS / row;
+    s->rows_a_task = task_of(s, TASK_ELEMENTS) / row;
+    s->rows_a_task += s->rows_a_task == 0;
     s->step.run = run_best;
     s->step.flat = false; /* its parts are rows of its nest */
     s->step.destroy = end_tiers;
