@@ -47,7 +47,9 @@ static size_t size_of(mf_dtype d)
     case MF_BF16: return 2;
     case MF_I64:
     case MF_U64:
+    case MF_C64:
     case MF_F64: return 8;
+    case MF_C128: return 16;
     default: return 4;
     }
 }
@@ -193,9 +195,19 @@ TEST(signed_zeros_and_special_values)
 
 /* ---- equal bits in every tier, for every entry of the table ---- */
 
+/* Complex numbers are twice as many parts. */
+static void to_parts(mf_dtype *dtype, size_t *n)
+{
+    if (*dtype != MF_C64 && *dtype != MF_C128)
+        return;
+    *dtype = *dtype == MF_C64 ? MF_F32 : MF_F64;
+    *n *= 2;
+}
+
 static void fill(mf_dtype dtype, void *out, size_t n)
 {
     unsigned char *bytes = out;
+    to_parts(&dtype, &n);
     size_t size = size_of(dtype);
     for (size_t i = 0; i < n; i++) {
         uint64_t u = random_bits(), pick = random_bits() % 4;
@@ -220,6 +232,7 @@ static void fill(mf_dtype dtype, void *out, size_t n)
 /* NaN payloads are exempt: all NaNs become one. */
 static void same_nans(mf_dtype dtype, void *p, size_t n)
 {
+    to_parts(&dtype, &n);
     for (size_t i = 0; i < n; i++) {
         if (dtype == MF_F32 && isnan(((float *)p)[i]))
             ((float *)p)[i] = NAN;
@@ -236,7 +249,7 @@ static void same_nans(mf_dtype dtype, void *p, size_t n)
 TEST(tiles_have_equal_bits_in_every_tier)
 {
     enum { N = 203 };
-    uint64_t a[N], b[N], c[N], out[TIERS][N];
+    uint64_t a[2 * N], b[2 * N], c[2 * N], out[TIERS][2 * N];
     uint8_t which[N];
     const mf_tier *generic = mf_tier_named("generic");
     for (size_t e = 0; e < generic->tile->count; e++) {

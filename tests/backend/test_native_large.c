@@ -422,6 +422,13 @@ TEST(complex_numbers)
          " d: $[70000] = sub c x\n e: $[70000] = neg d\n f: $[70000] = square x\n g: $[70000] = div x y\n"
          " return a, b, c, d, e, f, g\n}",
          0);
+    EACH(types,
+         "program (x: $[60,90], y: $[90], s: $[]) {\n t: $[90,60] = transpose[permutation=(1,0)] x\n"
+         " u: $[90,60] = broadcast_in_dim[shape=(90,60), broadcast_dimensions=(0)] y\n a: $[90,60] = mul t u\n"
+         " v: $[90,60] = broadcast_in_dim[shape=(90,60), broadcast_dimensions=()] s\n b: $[90,60] = sub v a\n"
+         " r: $[60,90] = rev[axes=(1)] x\n c: $[60,90] = add x r\n d: $[60,90] = conj c\n"
+         " f: $[5400] = reshape[shape=(5400)] d\n g: $[5400] = mul f f\n return b, c, g\n}",
+         0);
     compare("program (x: f32[70000], y: f32[70000]) {\n a: c64[70000] = complex x y\n b: f32[70000] = real a\n c: f32[70000] = imag a\n"
             " d: f32[70000] = abs a\n return a, b, c, d\n}",
             0);

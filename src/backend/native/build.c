@@ -199,7 +199,7 @@ static void build_equation(mf_build *b, const mf_eqn *e)
     bool made = make_view(b, e) || make_iota(b, e) || (!b->error && mf_fuse(b, e));
     made = made || b->error || mf_build_dot(b, e) || mf_build_integer_dot(b, e) || mf_build_conv(b, e) || mf_build_window(b, e) ||
            mf_build_pool(b, e) || mf_build_reduce(b, e) || mf_build_cut(b, e) || mf_build_index(b, e) || mf_build_line(b, e) ||
-           mf_build_sort(b, e) || mf_build_top_k(b, e) || mf_build_complex(b, e) || mf_build_loop(b, e);
+           mf_build_sort(b, e) || mf_build_top_k(b, e) || mf_build_loop(b, e);
     if (!made)
         mf_build_evaluate(b, e);
 }

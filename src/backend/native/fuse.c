@@ -15,7 +15,7 @@ typedef struct operand {
     mf_node load;
 } operand;
 
-static bool is_number(mf_dtype d) { return d >= MF_BOOL && d <= MF_F64; }
+static bool is_number(mf_dtype d) { return d >= MF_BOOL && d <= MF_C128; }
 
 /* ------------------------------------------------------------------ operands */
 
@@ -23,7 +23,7 @@ static bool is_number(mf_dtype d) { return d >= MF_BOOL && d <= MF_F64; }
 static bool splat_constant(const mf_variable *v, int64_t *bits)
 {
     const mf_array *a = v->constant;
-    if (!a || mf_array_is_contiguous(a) > (v->type->size == 1))
+    if (!a || mf_dtype_size(v->type->dtype) > (int)sizeof *bits || mf_array_is_contiguous(a) > (v->type->size == 1))
         return false;
     for (int i = 0; i < v->type->rank; i++)
         if (v->type->dims[i] != 1 && a->strides[i] != 0)
@@ -121,10 +121,10 @@ static bool all_fit(const mf_build *b, int unit, const operand *in, int in_count
     return true;
 }
 
-static bool fits(const mf_build *b, int unit, const operand *in, int in_count, int64_t n, int more)
+static bool fits(const mf_build *b, int unit, const operand *in, int in_count, int64_t n, bool complex, int more)
 {
     const mf_group *g = b->units[unit].group;
-    if (!g || b->units[unit].dead || g->n != n || g->count + more > MOST_NODES)
+    if (!g || b->units[unit].dead || g->n != n || g->complex != complex || g->count + more > MOST_NODES)
         return false;
     mf_factors factors = g->factors;
     if (!all_fit(b, unit, in, in_count))
@@ -163,8 +163,8 @@ static bool merge(mf_build *b, int to, int from)
 {
     mf_group *g = b->units[to].group, *old = b->units[from].group;
     mf_factors factors = g->factors;
-    if (!b->depends || mf_unit_depends(b, to, from) || mf_unit_depends(b, from, to) || g->count + old->count > MOST_NODES ||
-        !mf_factors_refine(&factors, old->factors.at, old->factors.count))
+    if (!b->depends || g->complex != old->complex || mf_unit_depends(b, to, from) || mf_unit_depends(b, from, to) ||
+        g->count + old->count > MOST_NODES || !mf_factors_refine(&factors, old->factors.at, old->factors.count))
         return false;
     int *map = mf_alloc((size_t)old->count * sizeof *map + 1);
     if (!map)
@@ -196,13 +196,14 @@ static bool merge(mf_build *b, int to, int from)
     return !b->error;
 }
 
-static int new_group(mf_build *b, int64_t n)
+static int new_group(mf_build *b, int64_t n, bool complex)
 {
     int unit = mf_unit_new(b);
     mf_group *g = mf_build_get(b, 1, sizeof *g);
     if (!g)
         return -1;
     g->n = n;
+    g->complex = complex;
     g->factors.count = n > 1;
     g->factors.at[0] = n;
     b->units[unit].group = g;
@@ -210,21 +211,21 @@ static int new_group(mf_build *b, int64_t n)
 }
 
 /* The group for an equation with these operands; joined by the other operands' groups where possible. */
-static int choose_group(mf_build *b, const operand *in, int in_count, int64_t n, int more)
+static int choose_group(mf_build *b, const operand *in, int in_count, int64_t n, bool complex, int more)
 {
     int unit = -1;
     for (int i = 0; i < in_count && unit < 0; i++)
-        if (in[i].is_node && fits(b, unit_of(b, &in[i]), in, in_count, n, more))
+        if (in[i].is_node && fits(b, unit_of(b, &in[i]), in, in_count, n, complex, more))
             unit = unit_of(b, &in[i]);
     for (int i = 0; i < in_count && unit < 0; i++) {
         int last = in[i].load.kind == MF_NODE_LOAD && !in[i].is_node ? b->vars[in[i].load.var].reader - 1 : -1;
-        if (last >= 0 && knows_all(b, last, in, in_count) && fits(b, last, in, in_count, n, more))
+        if (last >= 0 && knows_all(b, last, in, in_count) && fits(b, last, in, in_count, n, complex, more))
             unit = last;
     }
     for (int i = 0; i < in_count && unit >= 0; i++)
         if (in[i].is_node && unit_of(b, &in[i]) != unit && all_fit(b, unit_of(b, &in[i]), in, in_count))
             merge(b, unit, unit_of(b, &in[i]));
-    return unit >= 0 ? unit : new_group(b, n);
+    return unit >= 0 ? unit : new_group(b, n, complex);
 }
 
 /* ------------------------------------------------------------------ equations */
@@ -245,7 +246,8 @@ static int probe(mf_build *b, const mf_eqn *e)
 
 static bool is_fusable(const mf_eqn *e)
 {
-    if (e->op->lower == mf_lower_none || e->out_count != 1 || e->in_count < 1 || e->in_count > 3 || !is_number(e->out[0]->type->dtype))
+    if (e->out_count != 1 || (e->op->lower == mf_lower_none && !(e->in_count > 0 && mf_touches_complex(e))) || e->in_count < 1 ||
+        e->in_count > 3 || !is_number(e->out[0]->type->dtype))
         return false;
     for (int i = 0; i < e->in_count; i++) {
         const mf_type *t = e->in[i]->type;
@@ -270,7 +272,7 @@ bool mf_fuse(mf_build *b, const mf_eqn *e)
     operand in[3];
     for (int i = 0; i < e->in_count; i++)
         describe(b, e->in[i], n, &in[i]);
-    int unit = choose_group(b, in, e->in_count, n, more);
+    int unit = choose_group(b, in, e->in_count, n, mf_touches_complex(e), more);
     if (unit < 0)
         return false;
     mf_group *g = b->units[unit].group;
@@ -300,7 +302,7 @@ void mf_fuse_copy(mf_build *b, mf_variable *v)
     mf_node load = {
         .kind = s->kind == MF_VAR_IOTA ? MF_NODE_IOTA : MF_NODE_LOAD, .dtype = v->type->dtype, .var = s->root, .layout = s->layout
     };
-    int unit = new_group(b, v->type->size);
+    int unit = new_group(b, v->type->size, mf_dtype_is_complex(v->type->dtype));
     if (unit < 0)
         return;
     mf_group *g = b->units[unit].group;

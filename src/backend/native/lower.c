@@ -153,12 +153,23 @@ static mf_kernel_value call(mf_kernel_builder *k, const char *name, const mf_ker
     return count < 1 ? 0 : call_tile(r, name, !strcmp(name, "is_finite") ? MF_BOOL : node_of(r, in[0])->dtype, in, count);
 }
 
+bool mf_touches_complex(const mf_eqn *e)
+{
+    return mf_dtype_is_complex(e->out[0]->type->dtype) || mf_dtype_is_complex(e->in[0]->type->dtype);
+}
+
 int mf_lower(mf_build *b, mf_group *g, const mf_eqn *e, const int *in)
 {
     recorder r = { { add, sub, mul, divide, constant, compare, choose, convert, bitcast, call }, b, g };
     mf_kernel_value wide[3], out;
     if (e->in_count > 3 || e->in_count < 1)
         return -1;
+    if (mf_touches_complex(e)) {
+        for (int i = 0; i < e->in_count; i++)
+            wide[i] = (mf_kernel_value)in[i] + 1;
+        out = call_tile(&r, e->op->name, e->out[0]->type->dtype, wide, e->in_count);
+        return b->error ? -1 : (int)out - 1;
+    }
     for (int i = 0; i < e->in_count; i++)
         wide[i] = convert_to(&r, computing(g->nodes[in[i]].dtype), (mf_kernel_value)in[i] + 1);
     out = e->op->lower(&r.table, e, wide);

@@ -115,6 +115,7 @@ typedef struct mf_node {
 
 typedef struct mf_group {
     int64_t n;
+    bool complex;       /* of complex numbers and their parts: groups of others keep to themselves, because they can have loops */
     mf_factors factors; /* refine the shapes of all loads */
     int count, capacity;
     mf_node *nodes; /* operands first */
@@ -180,6 +181,7 @@ bool mf_fuse(mf_build *b, const mf_eqn *e);
 void mf_fuse_copy(mf_build *b, mf_variable *v); /* stores a view or iota: a group of one load */
 /* lower.c: appends e's operations on these nodes; the result's node, or -1 when some operation has no kernel. */
 int mf_lower(mf_build *b, mf_group *g, const mf_eqn *e, const int *in);
+bool mf_touches_complex(const mf_eqn *e);                          /* an operand or the result is complex: its kernel has the row's name */
 int mf_node_append(mf_build *b, mf_group *g, const mf_node *node); /* -1: out of memory */
 
 /* Steps with kernels of their own: true when made (or failed: b->error), false when not theirs. */
@@ -194,7 +196,6 @@ bool mf_build_index(mf_build *b, const mf_eqn *e);
 bool mf_build_line(mf_build *b, const mf_eqn *e);
 bool mf_build_sort(mf_build *b, const mf_eqn *e);
 bool mf_build_top_k(mf_build *b, const mf_eqn *e);
-bool mf_build_complex(mf_build *b, const mf_eqn *e);
 bool mf_build_loop(mf_build *b, const mf_eqn *e);
 void mf_build_evaluate(mf_build *b, const mf_eqn *e);
 void mf_build_program(mf_build *b); /* all equations, then the program's outputs are in memory */

@@ -24,8 +24,8 @@ typedef void mf_tile_fn(void *out, const void *const *in, size_t n);
 
 /* The kernel of an op by its name and the dtypes of its operands and result; NULL if there is none. tile.inc lists
  * them. Names are those of the op rows. "select_n" takes a bool, what
- * stands for false and what for true; "clamp" low, x, high; `in` is the dtype of x. "convert_element_type" and the
- * comparisons are the ops whose dtypes differ. round is to even. */
+ * stands for false and what for true; "clamp" low, x, high; `in` is the dtype of x. "convert_element_type", the
+ * comparisons and those that make complex numbers of parts or the other way round are the ops whose dtypes differ. round is to even. */
 mf_tile_fn *mf_tile_lookup(const char *op, mf_dtype in, mf_dtype out);
 
 /* ---- pooling: N-spatial-C, dense; cut the batch to cut the work ---- */
@@ -136,23 +136,6 @@ void mf_threefry_words(const uint32_t *k0, const uint32_t *k1, bool one_key, con
 
 /* c[m,n] = a[m,k] b[k,n], dense words of 32 bits or, wide, of 64; sums wrap. */
 void mf_integer_dot(bool wide, int64_t m, int64_t n, int64_t k, const void *a, const void *b, void *c);
-
-/* ---- complex numbers, their parts one behind the other; wide: of two f64 ---- */
-
-typedef enum mf_complex_op {
-    MF_COMPLEX_ADD,
-    MF_COMPLEX_SUB,
-    MF_COMPLEX_MUL,
-    MF_COMPLEX_NEG,
-    MF_COMPLEX_CONJ,
-    MF_COMPLEX_MAKE, /* of two parts */
-    MF_COMPLEX_REAL,
-    MF_COMPLEX_IMAG,
-    MF_COMPLEX_ABS,
-    MF_COMPLEX_EXP
-} mf_complex_op;
-/* n elements; computed in double and rounded once. out overlaps no operand. */
-void mf_complex_loop(mf_complex_op op, bool wide, void *out, const void *x, const void *y, int64_t n);
 
 /* ---- sorting a line of n < 2^32 elements; room: mf_sort_room bytes, aligned to 8 ---- */
 

@@ -261,6 +261,8 @@ mf_ir_value mf_ir_node(mf_ir *ir, const mf_group *g, const mf_node *node, const 
 
 bool mf_ir_node_possible(const mf_group *g, const mf_node *node)
 {
+    if (g->complex)
+        return false;
     if (node->kind != MF_NODE_CALL)
         return true;
     mf_arena strings = { 0 };

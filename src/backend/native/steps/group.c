@@ -68,6 +68,7 @@ static void keep_needed(mf_build *b, const mf_group *g, mf_group *kept)
             needed[g->nodes[i].in[k]] = true;
     }
     kept->n = g->n;
+    kept->complex = g->complex;
     kept->factors.count = g->n > 1;
     kept->factors.at[0] = g->n;
     for (int i = 0; i < g->count; i++) {
@@ -333,7 +334,10 @@ static void fill(void *out, const void *element, int size, int64_t n)
     case 1: memset(out, *(const unsigned char *)element, (size_t)n); break;
     case 2: FILL(uint16_t); break;
     case 4: FILL(uint32_t); break;
-    default: FILL(uint64_t); break;
+    case 8: FILL(uint64_t); break;
+    default:
+        for (int64_t i = 0; i < n; i++)
+            memcpy((char *)out + i * size, element, (size_t)size);
     }
 }
 
@@ -355,7 +359,10 @@ static void gather(void *out, const void *from, int size, int64_t stride, int64_
     case 1: GATHER(uint8_t); break;
     case 2: GATHER(uint16_t); break;
     case 4: GATHER(uint32_t); break;
-    default: GATHER(uint64_t); break;
+    case 8: GATHER(uint64_t); break;
+    default:
+        for (int64_t i = 0; i < n; i++)
+            memcpy((char *)out + i * size, (const char *)from + i * stride * size, (size_t)size);
     }
 }
 
@@ -679,7 +686,7 @@ mf_native_step *mf_group_step(mf_build *b, mf_group *g)
     if (b->error || !make_tiles(b, s))
         return NULL;
     s->step.run = run_tiles;
-    s->step.form = form_of;
+    s->step.form = g->complex ? NULL : form_of;
     s->step.cost = tile_cost(s);
     if (s->group.count == 1 && s->group.nodes[0].kind == MF_NODE_LOAD) {
         s->step.run = run_copy;
