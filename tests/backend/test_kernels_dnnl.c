@@ -85,7 +85,10 @@ static void check_conv(const mf_dnnl_conv *c)
     if (mf_dnnl_packed_bytes(p)) {
         float *again = filled(outs);
         void *packed = aligned_alloc(64, (mf_dnnl_packed_bytes(p) + 63) & ~(size_t)63);
-        CHECK(mf_dnnl_pack(p, in1, packed, scratch) && mf_dnnl_run_packed(p, in0, packed, again, scratch));
+        if (c->kind == MF_DNNL_BACKWARD_WEIGHTS)
+            CHECK(mf_dnnl_run_packed(p, in0, in1, packed, scratch) && mf_dnnl_unpack(p, packed, again, scratch));
+        else
+            CHECK(mf_dnnl_pack(p, in1, packed, scratch) && mf_dnnl_run_packed(p, in0, packed, again, scratch));
         CHECK_BYTES(again, out, (size_t)outs * sizeof *out);
         CHECK(mf_dnnl_same_packing(p, p));
         free(packed);

@@ -346,3 +346,72 @@ TEST(what_is_made_lies_where_an_operand_lay)
         compare(sized(format, 26, 16)); /* several blocks */
     }
 }
+
+/* ------------------------------------------------------------------ sums over all images */
+
+#define OVER_IMAGES "lhs_spec=(3,0,1,2), rhs_spec=(3,0,1,2), out_spec=(2,3,0,1), " ONES
+
+/* A batch whose images are one slot, several, with a rest in the last call. */
+static void compare_sums(const char *format)
+{
+    static const int sizes[][2] = { { 1, 8 }, { 5, 8 }, { 24, 8 }, { 33, 4 }, { 64, 16 }, { 70, 1 } };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        compare(sized(format, sizes[i][0], sizes[i][1]));
+}
+
+/* The cotangent k of images of `side` x `side`, which are `pooled` x `pooled` behind a pool. */
+#define BACK(side, pooled)                                                                                                              \
+    "program (e: f32[R," side "," side ",16], g: f32[R," pooled "," pooled ",16], x: f32[R," side "," side ",C], w: f32[3,3,C,16]) {\n" \
+    " z: f32[R," side "," side ",16] = broadcast_in_dim[shape=(R," side "," side ",16), broadcast_dimensions=()] 0.0078125:f32[]\n"     \
+    " a: f32[R," pooled "," pooled ",16] = broadcast_in_dim[shape=(R," pooled "," pooled                                                \
+    ",16), broadcast_dimensions=()] 0.0078125:f32[]\n b: f32[R," pooled "," pooled ",16] = mul g a\n"                                   \
+    " k: f32[R," side "," side ",16] = select_and_scatter_add[" PLAIN "] b e\n r: f32[3,3,C,16] = rev[axes=(0,1)] w\n"                  \
+    " s: f32[16] = reduce_sum[axes=(0,1,2)] k\n d: f32[3,3,C,16] = conv_general_dilated[" OVER_IMAGES "] x k\n"
+#define TO_IMAGES(side) " y: f32[R," side "," side ",C] = conv_general_dilated[" CONVOLVED "] "
+
+TEST(sums_over_images) { compare_sums(BACK("16", "8") TO_IMAGES("16") "k r\n t: f32[R,16,16,C] = tanh y\n return s, d, t\n}"); }
+
+/* A fold wants more images at once than are at hand, and what it is made of stays until then. */
+TEST(sums_over_large_images)
+{
+    static const char text[] = BACK("64", "32") TO_IMAGES("64") "k r\n return s, d, y\n}";
+    compare(sized(text, 12, 1));
+    compare(sized(text, 7, 1));
+}
+
+/* What waits for a sum is not overwritten by what is made of it, though nobody else reads it. */
+TEST(sums_of_what_others_could_overwrite)
+{
+    static const char text[] = BACK("64", "32") " l: f32[R,64,64,16] = tanh k\n" TO_IMAGES("64") "l r\n return s, d, y\n}";
+    compare(sized(text, 12, 1));
+    /* an operand, which is not needed afterwards either */
+    compare(sized("program (p: f32[R,64,64,C], e: f32[R,64,64,16], g: f32[R,32,32,16], w: f32[3,3,C,16]) {\n"
+                  " a: f32[R,64,64,C] = broadcast_in_dim[shape=(R,64,64,C), broadcast_dimensions=()] 0.0078125:f32[]\n"
+                  " b: f32[R,64,64,C] = mul p a\n x: f32[R,64,64,C] = sort[axis=0, keys=1] b\n"
+                  " k: f32[R,64,64,16] = select_and_scatter_add[" PLAIN "] g e\n"
+                  " d: f32[3,3,C,16] = conv_general_dilated[" OVER_IMAGES "] x k\n"
+                  " l: f32[R,64,64,C] = tanh x\n" TO_IMAGES("64") "k w\n v: f32[R,64,64,C] = sort[axis=0, keys=1] l\n return d, y, v\n}",
+                  12, 1));
+}
+
+/* A sum that is as long as there are images is still no row's. */
+TEST(sums_that_are_used_afterwards)
+{
+    compare(sized(BACK("16", "8")
+                      TO_IMAGES("16") "k r\n n: f32[16] = tanh s\n"
+                                      " o: f32[16,16,16,16] = broadcast_in_dim[shape=(16,16,16,16), broadcast_dimensions=(0)] n\n"
+                                      " q: f32[16,16,16,16] = mul o k\n return q, d, y\n}",
+                  16, 8));
+}
+
+/* The zeros beside an image meet a cotangent that is no number. */
+TEST(sums_of_what_is_no_number)
+{
+    compare_sums(BACK("16", "8") " c: f32[R,16,16,16] = broadcast_in_dim[shape=(R,16,16,16), broadcast_dimensions=()] 1.9999:f32[]\n"
+                                 " f: f32[R,16,16,16] = add e c\n h: f32[R,16,16,16] = sqrt f\n l: f32[R,16,16,16] = add h k\n" TO_IMAGES(
+                                     "16") "l r\n m: f32[3,3,C,16] = conv_general_dilated[" OVER_IMAGES
+                                           "] x l\n n: bool[3,3,C,16] = ne m m\n"
+                                           " o: bool[R,16,16,C] = ne y y\n return n, d, o\n}");
+}
+
+TEST(sums_are_joined_by_themselves) { CHECK(joined_steps(sized(BACK("16", "8") TO_IMAGES("16") "k r\n return s, d, y\n}", 512, 16)) >= 4); }

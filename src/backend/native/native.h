@@ -27,14 +27,20 @@ typedef struct mf_row_parts {
     bool (*inside)(const mf_native_step *s, int k, int64_t rows, int64_t elements);
     const struct mf_group_plan *(*group)(const mf_native_step *s); /* NULL: it is no group of loops */
     int (*fold)(const mf_native_step *s); /* of a reduction: its mf_fold. Both are missing where a step is neither */
-    /* Rows [from, to) alone. values point to where row 0 is or would be; scratch as for run, and nobody else's. */
-    void (*run)(const mf_native_step *s, void *const *values, char *scratch, int64_t rows, int64_t from, int64_t to);
+    /* Rows [from, to) alone. values point to where row 0 is or would be; scratch as for run, and nobody else's. False: out of memory. */
+    bool (*run)(const mf_native_step *s, void *const *values, char *scratch, int64_t rows, int64_t from, int64_t to);
     size_t (*scratch)(const mf_native_step *s); /* what `run` needs, where that is not scratch_bytes */
     /* Before the rows begin: fills values[s->prepared], of so many bytes, from operands that no joined step makes. False: out of memory.
      * May be NULL, or ask for no bytes; then it does not fill. */
     size_t (*prepared_bytes)(const mf_native_step *s);
     bool (*prepare)(const mf_native_step *s, void *const *values, char *scratch);
     int64_t block_bytes; /* of a step that works long on a row: how much of the rows may be at hand; 0: little */
+    /* Of a fold over all rows, whose result is no row's: `run` puts what rows come to into values[s->prepared], and when all rows are done
+     * `finish` makes the result of it. It takes the rows in multiples of `unit`, and has those of one multiple of `span` in order; both are
+     * powers of two. NULL: results go by rows. */
+    int64_t (*unit)(const mf_native_step *s, int64_t rows);
+    int64_t (*span)(const mf_native_step *s, int64_t rows);
+    bool (*finish)(const mf_native_step *s, void *const *values); /* false: out of memory */
 } mf_row_parts;
 
 /* What a step computes, for llvm/repeat.c, which makes one function of a loop and all steps in it. Elements are counted from where a value
@@ -211,6 +217,12 @@ typedef struct mf_conv_zeros {
 void mf_conv_zeros_plan(mf_conv_zeros *z, const mf_eqn *e, const mf_layout *kernel);
 /* After the convolution wrote the images [from, to); `kernel` is the whole memory, of kernel_count elements. */
 void mf_conv_zeros_apply(const mf_conv_zeros *z, const void *kernel, int64_t kernel_count, void *out, int64_t from, int64_t to);
+/* The same where the sum is over operand 0's features, in parts that are added: after a part, of features [from, to), which lie together in
+ * the kernel, gave `made`, what is to be spoiled is marked in so many bytes, and carried out on the result. */
+size_t mf_conv_zeros_marks(const mf_conv_zeros *z); /* 0: there is nothing to do */
+void mf_conv_zeros_mark(const mf_conv_zeros *z, const void *kernel, int64_t from, int64_t to, const float *made, int64_t count,
+                        char *marks);
+void mf_conv_zeros_apply_marks(const mf_conv_zeros *z, const char *marks, void *out);
 
 /* dump.c: the units on stderr, one a line: what MF_DUMP=fuse asks for. */
 void mf_native_dump(const mf_build *b);

@@ -174,6 +174,7 @@ struct mf_dnnl_primitive {
     struct mf_dnnl_primitive *next;
     int64_t key[KEY_WORDS];
     operand operands[OPERANDS];
+    int packed; /* the one that callers may have as the library wants it */
     dnnl_primitive_desc_t desc;
     dnnl_primitive_t primitive; /* NULL: known to be unsupported */
     desc_ref scratch;
@@ -332,7 +333,7 @@ static bool make_conv_descs(const mf_dnnl_conv *c, unsigned any, conv_descs *out
     activation_strides(ys, c->y_strides, y, rank);
     int weight_rank = weight_dims(c, w, ws);
     return make_desc(&out->x, rank, x, any & ANY_X ? NULL : xs, c->dtype) &&
-           make_desc(&out->w, weight_rank, w, any & ANY_W ? NULL : ws, c->dtype) &&
+           make_desc(&out->w, weight_rank, w, any & ANY_W ? NULL : ws, c->kind == MF_DNNL_BACKWARD_WEIGHTS ? MF_F32 : c->dtype) &&
            make_desc(&out->y, rank, y, any & ANY_Y ? NULL : ys, c->dtype);
 }
 
@@ -397,14 +398,16 @@ static dnnl_status_t backward_desc(dnnl_primitive_desc_t *pd, mf_dnnl_conv_kind 
 
 static bool choose_conv(mf_dnnl_primitive *p, const mf_dnnl_conv *c, unsigned any)
 {
-    conv_descs d;
+    conv_descs d, ahead;
     conv_steps s = make_steps(c);
     if (!make_conv_descs(c, any, &d))
         return false;
     if (c->kind == MF_DNNL_FORWARD)
         return forward_desc(&p->desc, &d, &s) == dnnl_success;
     dnnl_primitive_desc_t hint;
-    if (forward_desc(&hint, &d, &s) != dnnl_success)
+    mf_dnnl_conv forward = *c;
+    forward.kind = MF_DNNL_FORWARD;
+    if (!make_conv_descs(&forward, any, &ahead) || forward_desc(&hint, &ahead, &s) != dnnl_success)
         return false;
     bool ok = backward_desc(&p->desc, c->kind, &d, &s, hint) == dnnl_success;
     lib.dnnl_primitive_desc_destroy(hint);
@@ -454,6 +457,7 @@ static bool build_conv(mf_dnnl_primitive *p, const mf_dnnl_conv *c)
         o[OUT] = (operand){ .argument = DNNL_ARG_DIFF_WEIGHTS, .user = user.w };
         break;
     }
+    p->packed = c->kind == MF_DNNL_BACKWARD_WEIGHTS ? OUT : IN1;
     return finish(p);
 }
 
@@ -522,6 +526,7 @@ static bool build_matmul(mf_dnnl_primitive *p, const mf_dnnl_matmul *m)
     p->operands[IN0] = (operand){ .argument = DNNL_ARG_SRC, .user = a };
     p->operands[IN1] = (operand){ .argument = DNNL_ARG_WEIGHTS, .user = b };
     p->operands[OUT] = (operand){ .argument = DNNL_ARG_DST, .user = c };
+    p->packed = IN1;
     return finish(p);
 }
 
@@ -733,26 +738,27 @@ static bool reorder(const mf_dnnl_primitive *p, context *c, int i)
     return lib.dnnl_primitive_execute(p->operands[i].reorder, c->stream, n, args) == dnnl_success;
 }
 
-static bool run(const mf_dnnl_primitive *p, context *c, const void *const *data, const void *packed, char *scratch)
+/* packed: an operand that is given, or wanted, as the library has it; OPERANDS: none. */
+static bool run(const mf_dnnl_primitive *p, context *c, const void *const *data, int packed, char *scratch)
 {
     dnnl_exec_arg_t args[OPERANDS + 1];
     int n = OPERANDS;
     bool ok = set(c->scratch, scratch);
     for (int i = 0; ok && i < OPERANDS; i++) {
         const operand *o = &p->operands[i];
-        ok = set(c->user[i], data[i]) && set(c->wanted[i], i == IN1 && packed ? packed : scratch + o->offset) &&
+        ok = set(c->user[i], data[i]) && set(c->wanted[i], i == packed ? data[i] : scratch + o->offset) &&
              set(c->reorder_scratch[i], scratch + p->reorder_offset);
         args[i] = (dnnl_exec_arg_t){ o->argument, o->reorder ? c->wanted[i] : c->user[i] };
-        if (o->reorder && i != OUT && !(i == IN1 && packed))
+        if (o->reorder && i != OUT && i != packed)
             ok = ok && reorder(p, c, i);
     }
     if (c->scratch)
         args[n++] = (dnnl_exec_arg_t){ DNNL_ARG_SCRATCHPAD, c->scratch };
     ok = ok && lib.dnnl_primitive_execute(p->primitive, c->stream, n, args) == dnnl_success;
-    return ok && (!p->operands[OUT].reorder || reorder(p, c, OUT));
+    return ok && (!p->operands[OUT].reorder || packed == OUT || reorder(p, c, OUT));
 }
 
-static bool run_with(const mf_dnnl_primitive *p, const void *const *data, const void *packed, void *scratch)
+static bool run_with(const mf_dnnl_primitive *p, const void *const *data, int packed, void *scratch)
 {
     mf_dnnl_primitive *mutable = (mf_dnnl_primitive *)(uintptr_t)p; /* the free list has its own lock */
     int team = team_of_one();
@@ -766,36 +772,36 @@ static bool run_with(const mf_dnnl_primitive *p, const void *const *data, const 
 
 bool mf_dnnl_run(const mf_dnnl_primitive *p, const void *in0, const void *in1, void *out, void *scratch)
 {
-    return run_with(p, (const void *const[]){ in0, in1, out }, NULL, scratch);
+    return run_with(p, (const void *const[]){ in0, in1, out }, OPERANDS, scratch);
 }
 
-bool mf_dnnl_run_packed(const mf_dnnl_primitive *p, const void *in0, const void *packed, void *out, void *scratch)
+bool mf_dnnl_run_packed(const mf_dnnl_primitive *p, const void *in0, const void *in1, void *out, void *scratch)
 {
-    if (!p->operands[IN1].reorder)
-        return mf_dnnl_run(p, in0, packed, out, scratch);
-    return run_with(p, (const void *const[]){ in0, packed, out }, packed, scratch);
+    return run_with(p, (const void *const[]){ in0, in1, out }, p->operands[p->packed].reorder ? p->packed : OPERANDS, scratch);
 }
 
-bool mf_dnnl_pack(const mf_dnnl_primitive *p, const void *in1, void *packed, void *scratch)
+/* Between the caller's layout and the packed one. */
+static bool repack(const mf_dnnl_primitive *p, const void *plain, const void *packed, char *scratch)
 {
     mf_dnnl_primitive *mutable = (mf_dnnl_primitive *)(uintptr_t)p;
-    if (!p->operands[IN1].reorder)
-        return false;
-    int team = team_of_one();
-    context *c = take(mutable);
-    bool ok = c && set(c->user[IN1], in1) && set(c->wanted[IN1], packed) &&
-              set(c->reorder_scratch[IN1], (char *)scratch + p->reorder_offset) && reorder(p, c, IN1);
+    int team = team_of_one(), i = p->packed;
+    context *c = p->operands[i].reorder ? take(mutable) : NULL;
+    bool ok = c && set(c->user[i], plain) && set(c->wanted[i], packed) && set(c->reorder_scratch[i], scratch + p->reorder_offset) &&
+              reorder(p, c, i);
     if (c)
         give(mutable, c);
     team_restore(team);
     return ok;
 }
 
-size_t mf_dnnl_packed_bytes(const mf_dnnl_primitive *p) { return p->operands[IN1].bytes; }
+bool mf_dnnl_pack(const mf_dnnl_primitive *p, const void *in1, void *packed, void *scratch) { return repack(p, in1, packed, scratch); }
+bool mf_dnnl_unpack(const mf_dnnl_primitive *p, const void *packed, void *out, void *scratch) { return repack(p, out, packed, scratch); }
+
+size_t mf_dnnl_packed_bytes(const mf_dnnl_primitive *p) { return p->operands[p->packed].bytes; }
 
 bool mf_dnnl_same_packing(const mf_dnnl_primitive *one, const mf_dnnl_primitive *other)
 {
-    const operand *a = &one->operands[IN1], *b = &other->operands[IN1];
+    const operand *a = &one->operands[one->packed], *b = &other->operands[other->packed];
     return a->reorder && b->reorder && lib.dnnl_memory_desc_equal(REF(a->wanted), REF(b->wanted));
 }
 

@@ -18,7 +18,7 @@ enum { MF_DNNL_SPATIAL = 3, MF_DNNL_BATCH = 4 };
 typedef enum mf_dnnl_conv_kind {
     MF_DNNL_FORWARD,          /* in0 = x,  in1 = w,  out = y  */
     MF_DNNL_BACKWARD_DATA,    /* in0 = dy, in1 = w,  out = dx */
-    MF_DNNL_BACKWARD_WEIGHTS, /* in0 = x,  in1 = dy, out = dw */
+    MF_DNNL_BACKWARD_WEIGHTS, /* in0 = x,  in1 = dy, out = dw, always f32 */
 } mf_dnnl_conv_kind;
 
 /* Always described as the forward convolution, whatever the kind. Spatial dimensions are listed outermost first.
@@ -59,12 +59,14 @@ size_t mf_dnnl_scratch_bytes(const mf_dnnl_primitive *primitive);
 /* Runs on this thread. in0, in1 and out are what the kind says (a, b and c of a product). False: out of memory. */
 bool mf_dnnl_run(const mf_dnnl_primitive *primitive, const void *in0, const void *in1, void *out, void *scratch);
 
-/* Where the library prefers another layout for in1, it is rearranged in each run; to do that once, pack it (bytes > 0)
- * and run with the packed form. One packed form serves all primitives that have the same packing. */
+/* Where the library prefers another layout for the weights (in1, or out of MF_DNNL_BACKWARD_WEIGHTS), they are rearranged
+ * in each run; to do that once, pack what is read or unpack what was made (bytes > 0), and run with the packed form.
+ * One packed form serves all primitives that have the same packing; packed results add up element by element. */
 size_t mf_dnnl_packed_bytes(const mf_dnnl_primitive *primitive);
 bool mf_dnnl_same_packing(const mf_dnnl_primitive *one, const mf_dnnl_primitive *other);
 bool mf_dnnl_pack(const mf_dnnl_primitive *primitive, const void *in1, void *packed, void *scratch);
-bool mf_dnnl_run_packed(const mf_dnnl_primitive *primitive, const void *in0, const void *packed, void *out, void *scratch);
+bool mf_dnnl_unpack(const mf_dnnl_primitive *primitive, const void *packed, void *out, void *scratch);
+bool mf_dnnl_run_packed(const mf_dnnl_primitive *primitive, const void *in0, const void *in1, void *out, void *scratch);
 
 /* The library's name for the code it chose ("jit:avx512_core", …); for profiles. */
 const char *mf_dnnl_describe(const mf_dnnl_primitive *primitive);

@@ -1,35 +1,37 @@
 /* Convolutions by oneDNN. The gradients come as convolutions too (ops/conv.c): of the spread cotangent with the reversed kernel, and of
  * the operand with the cotangent as the kernel; here they are recognised and run as what they are, on the layouts as they lie.
- * Invariants: which primitive runs and how the batch is cut into tasks follows from shapes and dtypes alone; partial sums of the weights'
- * gradient are joined in one fixed tree; an image comes from the same call alone, among many, and joined with other steps (rows.c). */
+ * Invariants: which primitive runs and how the batch is cut into tasks follows from shapes and dtypes alone; the weights' gradient adds up
+ * image after image in f32, in slots that are joined in one fixed tree, whether its step runs alone or joined with others; an image comes from the same call alone, among many, and joined with other steps (rows.c). */
 #include "backend/native/native.h"
 #include "backend/native/kernels/dnnl.h"
 #include "backend/native/kernels/kernels.h"
 
 #include <string.h>
 
-/* Multiply-adds of a task that gives images; of one whose sum is a part of the whole; of a call, which costs a microsecond besides. */
+/* Multiply-adds of a task; of a call, which costs a microsecond besides; of one whose result is added to others. */
 #define TASK_PRODUCT 2e7
-#define SUM_PRODUCT  1e8
 #define CALL_PRODUCT 5e5
+#define ADD_PRODUCT  1e6
 enum {
     MOST_TASKS = 16,
     BLOCK_BYTES = 512 << 10,
-    SUM_ELEMENTS = 1 << 20, /* that a task reads for its part of a sum, though it has less to multiply */
-    PART_READS = 4,         /* times the elements of a part that it must read, or writing and joining the parts takes too long */
-    BF16_IMAGES = 4,        /* of a call at least: AMX's begin with cpuid, which takes a virtual machine as long as an image */
+    AT_HAND_BYTES = 1 << 20,
+    ADD_READS = 4,   /* times the elements of a result that is added to others, or adding takes too long */
+    BF16_IMAGES = 4, /* of a call at least: AMX's begin with cpuid, which takes a virtual machine as long as an image */
 };
 
 typedef struct conv_step {
     mf_native_step step;
-    mf_dnnl_conv d;                   /* of a whole call */
-    mf_dtype from;                    /* stored; d.dtype: computed */
-    int64_t offset[2];                /* elements, of the operands */
-    int64_t counts[3];                /* elements of the operands' memory and of the result */
-    int64_t in_dims[MF_DNNL_SPATIAL]; /* of operand 0 */
+    mf_dnnl_conv d;                    /* of a whole call */
+    mf_dtype from;                     /* stored; d.dtype: computed */
+    int64_t offset[2];                 /* elements, of the operands */
+    int64_t counts[3];                 /* elements of the operands' memory and of the result */
+    int64_t in_dims[MF_DNNL_SPATIAL];  /* of operand 0 */
+    int64_t out_dims[MF_DNNL_SPATIAL]; /* of a cotangent that is the kernel */
     const mf_dnnl_primitive *whole, *rest;
     int64_t batch, images, images_a_task, tasks; /* images: of a call */
     mf_conv_zeros zeros;
+    bool packed;    /* the sum over images is, until it is complete */
     bool by_images; /* images follow each other in memory, in operand 0 and in the result */
     size_t task_scratch;
 } conv_step;
@@ -199,8 +201,10 @@ static bool describe(mf_build *b, const mf_eqn *e, conv_step *s, mf_variable **r
     s->offset[0] = x.offset;
     s->offset[1] = w.offset;
     s->batch = s->d.batch;
-    for (int i = 0; i < s->d.spatial; i++)
+    for (int i = 0; i < s->d.spatial; i++) {
         s->in_dims[i] = x.dims[p->lhs_spec->at[i + 2]];
+        s->out_dims[i] = w.dims[p->rhs_spec->at[i + 2]];
+    }
     return mf_build_materialise(b, roots[1]);
 }
 
@@ -344,7 +348,7 @@ static bool prepare(const mf_native_step *step, void *const *values, char *scrat
     return !weights_bytes(s) || make_weights(s, mf_step_in(step, values, 1), values[step->prepared], scratch + step->scratch_offset);
 }
 
-static void run_part(const mf_native_step *step, void *const *values, char *scratch, int64_t rows, int64_t from, int64_t to)
+static bool run_part(const mf_native_step *step, void *const *values, char *scratch, int64_t rows, int64_t from, int64_t to)
 {
     const conv_step *s = of(step);
     int64_t each = s->batch / rows;
@@ -352,6 +356,7 @@ static void run_part(const mf_native_step *step, void *const *values, char *scra
     t.w = find_weights(s, mf_step_in(step, values, 1), weights_bytes(s) ? values[step->prepared] : NULL);
     run_images(&t, from * each, to * each, scratch + step->scratch_offset);
     mf_conv_zeros_apply(&s->zeros, mf_step_in(step, values, 1), s->counts[1], t.out, from * each, to * each);
+    return !atomic_load(&t.failed);
 }
 
 static size_t part_scratch(const mf_native_step *step) { return call_bytes(of(step)); }
@@ -378,31 +383,71 @@ static bool goes_by_images(const conv_step *s)
 
 /* ------------------------------------------------------------------ running: weights */
 
+/* The images of a slot come one call after the other, and add up in it; the slots add up in a tree. */
 typedef struct weight_task {
     const conv_step *s;
     const char *x, *dy;
-    char *out, *parts, *scratch;
+    char *slots, *scratch;
     _Atomic bool failed;
 } weight_task;
+
+/* Elements of a sum as oneDNN has it, and behind them the marks of conv_zeros.c. */
+static int64_t sum_count(const conv_step *s)
+{
+    return s->packed ? (int64_t)(mf_dnnl_packed_bytes(s->whole) / sizeof(float)) : s->counts[2];
+}
+static size_t sum_bytes(const conv_step *s) { return aligned(sum_count(s) * (int64_t)sizeof(float)); }
+static size_t slot_bytes(const conv_step *s) { return sum_bytes(s) + aligned((int64_t)mf_conv_zeros_marks(&s->zeros)); }
+static size_t weights_call_bytes(const conv_step *s) { return sum_bytes(s) + s->task_scratch; }
+
+/* The slots, and what joining them takes: their sum, the same unpacked, and oneDNN's scratch. */
+static size_t slots_bytes(const conv_step *s)
+{
+    return (size_t)s->tasks * slot_bytes(s) + sum_bytes(s) + aligned(s->counts[2] * (int64_t)sizeof(float)) + s->task_scratch;
+}
+
+static char *slot_of(const conv_step *s, char *slots, int64_t image) { return slots + (size_t)(image / s->images_a_task) * slot_bytes(s); }
+
+/* Adds images [at, to) of one call to their slot; room: weights_call_bytes. */
+static bool add_call(const weight_task *t, int64_t at, int64_t to, char *room)
+{
+    const conv_step *s = t->s;
+    int64_t size = mf_dtype_size(s->d.dtype);
+    bool first = at % s->images_a_task == 0;
+    char *slot = slot_of(s, t->slots, at), *out = first ? slot : room;
+    const mf_dnnl_primitive *p = to - at == s->images ? s->whole : s->rest;
+    const char *x = t->x + at * s->d.x_strides[0] * size, *dy = t->dy + at * s->d.y_strides[0] * size;
+    bool ok = s->packed ? mf_dnnl_run_packed(p, x, dy, out, room + sum_bytes(s)) : mf_dnnl_run(p, x, dy, out, room + sum_bytes(s));
+    if (!first)
+        mf_all_reduce(MF_FOLD_SUM, MF_F32, (const void *const[]){ slot, out }, 2, slot, (size_t)sum_count(s), false);
+    return ok;
+}
 
 static void run_weight_task(void *context, int64_t i)
 {
     weight_task *t = context;
     const conv_step *s = t->s;
-    int64_t size = mf_dtype_size(s->d.dtype), first = i * s->images;
-    char *out = s->tasks == 1 ? t->out : t->parts + (size_t)i * aligned(s->counts[2] * size);
-    const mf_dnnl_primitive *p = i == s->tasks - 1 && s->rest ? s->rest : s->whole;
-    if (!mf_dnnl_run(p, t->x + first * s->d.x_strides[0] * size, t->dy + first * s->d.y_strides[0] * size, out,
-                     t->scratch + (size_t)i * s->task_scratch))
-        atomic_store(&t->failed, true);
+    int64_t from = i * s->images_a_task, to = from + s->images_a_task < s->batch ? from + s->images_a_task : s->batch;
+    for (int64_t at = from; at < to; at += s->images)
+        if (!add_call(t, at, at + s->images < to ? at + s->images : to, t->scratch + (size_t)i * weights_call_bytes(s)))
+            atomic_store(&t->failed, true);
 }
 
-static void join_parts(const conv_step *s, weight_task *t)
+/* False: out of memory. */
+static bool join_slots(const conv_step *s, char *slots, char *out)
 {
-    const void *from[MOST_TASKS];
-    for (int64_t i = 0; i < s->tasks; i++)
-        from[i] = t->parts + (size_t)i * aligned(s->counts[2] * mf_dtype_size(s->d.dtype));
-    mf_all_reduce(MF_FOLD_SUM, s->d.dtype, from, (size_t)s->tasks, t->out, (size_t)s->counts[2], false);
+    const void *from[MOST_TASKS] = { slots };
+    char *sum = slots + (size_t)s->tasks * slot_bytes(s), *plain = sum + sum_bytes(s);
+    bool as_is = s->from == MF_F32, ok = true;
+    for (int64_t i = 1; i < s->tasks; i++)
+        from[i] = slots + (size_t)i * slot_bytes(s);
+    plain = as_is ? out : s->packed ? plain : sum;
+    mf_all_reduce(MF_FOLD_SUM, MF_F32, from, (size_t)s->tasks, s->packed ? sum : plain, (size_t)sum_count(s), false);
+    if (s->packed)
+        ok = mf_dnnl_unpack(s->whole, sum, plain, slots + slots_bytes(s) - s->task_scratch);
+    if (!as_is)
+        mf_native_convert(s->from, out, MF_F32, plain, s->counts[2]);
+    return ok;
 }
 
 /* An operand in the computing dtype; room moves on behind what was written. */
@@ -421,25 +466,93 @@ static mf_error_object *run_weights(const mf_native_step *step, void *const *val
     const conv_step *s = (const conv_step *)(const void *)step;
     char *room = scratch + step->scratch_offset, *out = mf_step_out(step, values, 0);
     int64_t size = mf_dtype_size(s->d.dtype);
-    weight_task t = { .s = s, .out = out };
+    weight_task t = { .s = s };
     t.x = widened(s, mf_step_in(step, values, 0), s->counts[0], &room) + s->offset[0] * size;
     t.dy = widened(s, mf_step_in(step, values, 1), s->counts[1], &room) + s->offset[1] * size;
-    if (s->from != s->d.dtype) {
-        t.out = room;
-        room += aligned(s->counts[2] * size);
-    }
-    t.parts = room;
-    if (s->tasks > 1)
-        room += (size_t)s->tasks * aligned(s->counts[2] * size);
-    t.scratch = room;
+    t.slots = room;
+    t.scratch = room + slots_bytes(s);
     mf_native_parallel(s->tasks, run_weight_task, &t);
-    if (s->tasks > 1)
-        join_parts(s, &t);
-    if (t.out != out)
-        mf_native_convert(s->from, out, s->d.dtype, t.out, s->counts[2]);
+    bool joined = join_slots(s, t.slots, out);
     mf_conv_zeros_apply(&s->zeros, mf_step_in(step, values, 1), s->counts[1], out, 0,
                         step->eqn->out[0]->type->dims[((const mf_conv_params *)step->eqn->params)->out_spec->at[0]]);
-    return atomic_load(&t.failed) ? mf_error_out_of_memory() : NULL;
+    return joined && !atomic_load(&t.failed) ? NULL : mf_error_out_of_memory();
+}
+
+/* ------------------------------------------------------------------ weights by rows: what images that are at hand add to them */
+
+static int64_t no_rows(const mf_native_step *step) { return (void)step, 0; }
+
+/* Rows that make so many images, both powers of two; 0: they do not. */
+static int64_t rows_of(const conv_step *s, int64_t images, int64_t rows)
+{
+    int64_t each = s->batch / rows, count = images > each ? images / each : 1;
+    return images % each && each % images ? 0 : (count & (count - 1)) ? 0 : count;
+}
+
+static int64_t rows_a_call(const mf_native_step *step, int64_t rows) { return rows_of(of(step), of(step)->images, rows); }
+static int64_t rows_a_slot(const mf_native_step *step, int64_t rows) { return rows_of(of(step), of(step)->images_a_task, rows); }
+
+static bool can_gather(const mf_native_step *step, int64_t rows)
+{
+    return of(step)->batch % rows == 0 && rows_a_call(step, rows) && rows_a_slot(step, rows);
+}
+
+static bool gathers_own_row(const mf_native_step *step, int k, int64_t rows, int64_t elements)
+{
+    (void)rows;
+    return elements == of(step)->counts[k];
+}
+
+static size_t gathered_bytes(const mf_native_step *step) { return slots_bytes(of(step)); }
+static size_t gather_scratch(const mf_native_step *step) { return weights_call_bytes(of(step)); }
+
+static bool gather_part(const mf_native_step *step, void *const *values, char *scratch, int64_t rows, int64_t from, int64_t to)
+{
+    const conv_step *s = of(step);
+    int64_t each = s->batch / rows, size = mf_dtype_size(s->d.dtype), end = to * each;
+    const char *dy = mf_step_in(step, values, 1);
+    weight_task t = { .s = s, .x = mf_step_in(step, values, 0) + s->offset[0] * size, .dy = dy + s->offset[1] * size };
+    t.slots = values[step->prepared];
+    bool ok = true;
+    for (int64_t at = from * each; at < end; at += s->images) {
+        int64_t behind = at + s->images < end ? at + s->images : end;
+        char *slot = slot_of(s, t.slots, at), *marks = slot + sum_bytes(s);
+        ok = add_call(&t, at, behind, scratch + step->scratch_offset) && ok;
+        if (at % s->images_a_task == 0)
+            memset(marks, 0, mf_conv_zeros_marks(&s->zeros));
+        mf_conv_zeros_mark(&s->zeros, dy, at, behind, (const float *)(const void *)slot, sum_count(s), marks);
+    }
+    return ok;
+}
+
+static bool finish(const mf_native_step *step, void *const *values)
+{
+    const conv_step *s = of(step);
+    char *slots = values[step->prepared], *out = mf_step_out(step, values, 0);
+    bool joined = join_slots(s, slots, out);
+    for (int64_t at = 0; at < s->batch && mf_conv_zeros_marks(&s->zeros); at += s->images_a_task)
+        mf_conv_zeros_apply_marks(&s->zeros, slot_of(s, slots, at) + sum_bytes(s), out);
+    return joined;
+}
+
+static const mf_row_parts gathering = { .rows = no_rows,
+                                        .can = can_gather,
+                                        .inside = gathers_own_row,
+                                        .run = gather_part,
+                                        .scratch = gather_scratch,
+                                        .prepared_bytes = gathered_bytes,
+                                        .unit = rows_a_call,
+                                        .span = rows_a_slot,
+                                        .finish = finish };
+
+/* Whether example after example fills the memory of x or dy. */
+static bool fills(const conv_step *s, int operand, const int64_t *strides, int64_t channels)
+{
+    const int64_t *sizes = operand ? s->out_dims : s->d.in;
+    int64_t most = s->offset[operand] + (channels - 1) * strides[1];
+    for (int i = 0; i < s->d.spatial; i++)
+        most += (sizes[i] - 1) * strides[2 + i];
+    return s->batch * strides[0] == s->counts[operand] && most < strides[0];
 }
 
 /* ------------------------------------------------------------------ compilation */
@@ -450,30 +563,33 @@ static bool too_few(const conv_step *s, double work)
     return work < CALL_PRODUCT || s->images * (s->counts[0] + s->counts[2]) / s->batch < s->counts[1];
 }
 
-static int64_t count_tasks(const conv_step *s, double work)
+static bool sums(const conv_step *s) { return s->d.kind == MF_DNNL_BACKWARD_WEIGHTS; }
+
+/* The same of a call whose result is added to others'. */
+static bool too_few_to_add(const conv_step *s, double work)
 {
-    bool sums = s->d.kind == MF_DNNL_BACKWARD_WEIGHTS;
-    int64_t tasks = (int64_t)(work / (sums ? SUM_PRODUCT : TASK_PRODUCT)), reads = (s->counts[0] + s->counts[1]) / SUM_ELEMENTS;
-    int64_t most = sums ? (s->counts[0] + s->counts[1]) / (PART_READS * s->counts[2]) : MOST_TASKS;
-    tasks = sums && tasks < reads ? reads : tasks;
-    tasks = tasks < most ? tasks : most;
-    return tasks < 1 ? 1 : tasks > MOST_TASKS ? MOST_TASKS : tasks;
+    return work < ADD_PRODUCT || s->images * (s->counts[0] + s->counts[1]) / s->batch < ADD_READS * s->counts[2];
 }
 
-/* Cuts the batch into calls and tasks. A sum over images has a call a task, else calls are as small as still pays, whatever the batch and
- * whoever asks for them: the same images in other company come from the same calls. */
+/* Cuts the batch into calls and tasks. Calls are as small as still pays, whatever the batch and whoever asks for them: the same images in
+ * other company come from the same calls. */
 static void cut(conv_step *s, double work)
 {
-    bool sums = s->d.kind == MF_DNNL_BACKWARD_WEIGHTS;
-    int64_t batch = s->batch, tasks = count_tasks(s, work);
+    int64_t batch = s->batch, tasks = (int64_t)(work / TASK_PRODUCT);
     s->images = s->d.dtype == MF_BF16 ? BF16_IMAGES : 1;
-    while (!sums && s->images < batch && too_few(s, (double)s->images * work / (double)batch))
-        s->images *= 2;
-    s->images = sums ? (batch + tasks - 1) / tasks : s->images < batch ? s->images : batch;
-    s->by_images = !sums && goes_by_images(s);
-    if (!s->by_images && !sums && s->from != s->d.dtype)
+    for (double each = work / (double)batch; s->images < batch; s->images *= 2)
+        if (!(sums(s) ? too_few_to_add(s, (double)s->images * each) : too_few(s, (double)s->images * each)))
+            break;
+    s->images = s->images < batch ? s->images : batch;
+    s->by_images = sums(s) ? fills(s, 0, s->d.x_strides, s->d.in_channels) && fills(s, 1, s->d.y_strides, s->d.out_channels)
+                           : goes_by_images(s);
+    if (!s->by_images && !sums(s) && s->from != s->d.dtype)
         s->images = batch; /* its images are mingled in memory, and converted together */
+    tasks = tasks < 1 ? 1 : tasks > MOST_TASKS ? MOST_TASKS : tasks;
     s->images_a_task = ((batch + tasks - 1) / tasks + s->images - 1) / s->images * s->images;
+    if (sums(s)) /* slots, powers of two of calls */
+        for (s->images_a_task = s->images; s->images_a_task * MOST_TASKS < batch;)
+            s->images_a_task *= 2;
     s->tasks = (batch + s->images_a_task - 1) / s->images_a_task;
 }
 
@@ -503,12 +619,13 @@ static void plan_images(conv_step *s)
 static void plan_weights(conv_step *s)
 {
     int64_t size = mf_dtype_size(s->d.dtype);
+    s->packed = mf_dnnl_packed_bytes(s->whole) && (!s->rest || mf_dnnl_same_packing(s->whole, s->rest));
+    int64_t at_hand = s->images * s->d.y_strides[0] * size; /* of the cotangent, until a call takes it */
     s->step.run = run_weights;
-    s->step.scratch_bytes = (size_t)s->tasks * s->task_scratch;
-    for (int i = 0; i < 3 && s->from != s->d.dtype; i++)
+    s->step.scratch_bytes = slots_bytes(s) + (size_t)s->tasks * weights_call_bytes(s);
+    for (int i = 0; i < 2 && s->from != s->d.dtype; i++)
         s->step.scratch_bytes += aligned(s->counts[i] * size);
-    if (s->tasks > 1)
-        s->step.scratch_bytes += (size_t)s->tasks * aligned(s->counts[2] * size);
+    s->step.parts = s->by_images && s->from == s->d.dtype && at_hand <= AT_HAND_BYTES ? &gathering : NULL;
 }
 
 static bool is_ours(const mf_eqn *e)
@@ -539,7 +656,7 @@ bool mf_build_conv(mf_build *b, const mf_eqn *e)
     cut(s, flops / 2);
     if (!make_primitives(s))
         return false;
-    if (s->d.kind == MF_DNNL_BACKWARD_WEIGHTS)
+    if (sums(s))
         plan_weights(s);
     else
         plan_images(s);

@@ -5,6 +5,7 @@
 #include "backend/native/native.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Whether place o of the result and place k of the kernel meet no element in spatial dimension d. */
 static bool misses(const mf_conv_zeros *z, int d, int64_t o, int64_t k)
@@ -67,8 +68,14 @@ static int64_t out_features(const mf_conv_zeros *z)
     return z->kernel.dims[p->rhs_spec->at[0]];
 }
 
-/* Whether the kernel has a number that is not finite at this place for this feature of the result. */
-static bool is_bad(const mf_conv_zeros *z, const char *kernel, const int64_t *k, int64_t feature)
+static int64_t in_features(const mf_conv_zeros *z)
+{
+    const mf_conv_params *p = z->eqn->params;
+    return z->kernel.dims[p->rhs_spec->at[1]];
+}
+
+/* Whether the kernel has a number that is not finite at this place, for this feature of the result, in features [from, to) of operand 0. */
+static bool is_bad(const mf_conv_zeros *z, const char *kernel, const int64_t *k, int64_t feature, int64_t from, int64_t to)
 {
     const mf_conv_params *p = z->eqn->params;
     const int64_t *strides = z->kernel.strides, *spec = p->rhs_spec->at;
@@ -77,7 +84,7 @@ static bool is_bad(const mf_conv_zeros *z, const char *kernel, const int64_t *k,
     int64_t at = z->kernel.offset + feature * strides[spec[0]];
     for (int d = 0; d < z->spatial; d++)
         at += k[d] * strides[spec[d + 2]];
-    for (int64_t i = 0; i < z->kernel.dims[spec[1]]; i++)
+    for (int64_t i = from; i < to; i++)
         if (any_not_finite(dtype, kernel + (at + i * strides[spec[1]]) * size, 1))
             return true;
     return false;
@@ -95,23 +102,27 @@ static bool step(int rank, int64_t *at, const int64_t *counts)
     return false;
 }
 
-/* NaN at every place of the result that place k of the kernel reaches only beside the elements. */
-static void spoil(const mf_conv_zeros *z, char *out, const int64_t *k, int64_t feature, int64_t from, int64_t to)
+/* Whether place k of the kernel reaches place o of the result only beside the elements. */
+static bool all_miss(const mf_conv_zeros *z, const int64_t *o, const int64_t *k)
+{
+    bool missed = false;
+    for (int d = 0; d < z->spatial; d++)
+        missed |= misses(z, d, o[d], k[d]);
+    return missed;
+}
+
+/* NaN at place o of images [from, to) of the result. */
+static void spoil(const mf_conv_zeros *z, char *out, const int64_t *o, int64_t feature, int64_t from, int64_t to)
 {
     const mf_conv_params *p = z->eqn->params;
     const mf_type *t = z->eqn->out[0]->type;
-    int64_t o[MF_RANK] = { 0 }, strides[MF_RANK]; /* in bytes */
+    int64_t strides[MF_RANK]; /* in bytes */
     mf_contiguous_strides(t, strides);
-    do {
-        bool missed = false;
-        int64_t at = feature * strides[p->out_spec->at[1]];
-        for (int d = 0; d < z->spatial; d++) {
-            missed |= misses(z, d, o[d], k[d]);
-            at += o[d] * strides[p->out_spec->at[d + 2]];
-        }
-        for (int64_t n = from; missed && n < to; n++)
-            mf_store_f64(t->dtype, out + at + n * strides[p->out_spec->at[0]], (double)NAN);
-    } while (step(z->spatial, o, z->out));
+    int64_t at = feature * strides[p->out_spec->at[1]];
+    for (int d = 0; d < z->spatial; d++)
+        at += o[d] * strides[p->out_spec->at[d + 2]];
+    for (int64_t n = from; n < to; n++)
+        mf_store_f64(t->dtype, out + at + n * strides[p->out_spec->at[0]], (double)NAN);
 }
 
 void mf_conv_zeros_apply(const mf_conv_zeros *z, const void *kernel, int64_t kernel_count, void *out, int64_t from, int64_t to)
@@ -123,15 +134,67 @@ void mf_conv_zeros_apply(const mf_conv_zeros *z, const void *kernel, int64_t ker
     /* A number of the kernel that meets any element leaves its mark on the result. */
     int64_t images = t->dims[p->out_spec->at[0]], size = mf_dtype_size(t->dtype);
     bool whole = from == 0 && to == images, by_images = p->out_spec->at[0] == 0;
-    int64_t made = (to - from) * (t->size / images);
-    bool by_result = !z->hidden && (whole || by_images) && made < kernel_count;
+    int64_t count = (to - from) * (t->size / images);
+    bool by_result = !z->hidden && (whole || by_images) && count < kernel_count;
     const char *first = (const char *)out + (whole ? 0 : from * (t->size / images) * size);
-    if (by_result ? !any_not_finite(t->dtype, first, made) : !any_not_finite(t->dtype, kernel, kernel_count))
+    if (by_result ? !any_not_finite(t->dtype, first, count) : !any_not_finite(t->dtype, kernel, kernel_count))
         return;
     int64_t k[MF_RANK] = { 0 };
     do {
-        for (int64_t f = 0; f < out_features(z); f++)
-            if (is_bad(z, kernel, k, f))
-                spoil(z, out, k, f, from, to);
+        for (int64_t f = 0; f < out_features(z); f++) {
+            int64_t o[MF_RANK] = { 0 };
+            if (!is_bad(z, kernel, k, f, 0, in_features(z)))
+                continue;
+            do {
+                if (all_miss(z, o, k))
+                    spoil(z, out, o, f, from, to);
+            } while (step(z->spatial, o, z->out));
+        }
     } while (step(z->spatial, k, z->window));
+}
+
+/* ------------------------------------------------------------------ the same in parts of a sum */
+
+/* By place of the result, and there by feature. */
+size_t mf_conv_zeros_marks(const mf_conv_zeros *z)
+{
+    size_t count = z->some ? (size_t)out_features(z) : 0;
+    for (int d = 0; d < z->spatial; d++)
+        count *= (size_t)z->out[d];
+    return count;
+}
+
+void mf_conv_zeros_mark(const mf_conv_zeros *z, const void *kernel, int64_t from, int64_t to, const float *made, int64_t count, char *marks)
+{
+    const mf_conv_params *p = z->eqn->params;
+    int64_t stride = z->kernel.strides[p->rhs_spec->at[1]], k[MF_RANK] = { 0 };
+    mf_dtype dtype = z->eqn->in[1]->type->dtype;
+    const char *first = (const char *)kernel + from * stride * mf_dtype_size(dtype);
+    if (!z->some || !(z->hidden ? any_not_finite(dtype, first, (to - from) * stride) : any_not_finite(MF_F32, made, count)))
+        return;
+    do {
+        for (int64_t f = 0; f < out_features(z); f++) {
+            int64_t o[MF_RANK] = { 0 };
+            char *mark = marks + f;
+            if (!is_bad(z, kernel, k, f, from, to))
+                continue;
+            do {
+                *mark |= (char)all_miss(z, o, k);
+                mark += out_features(z);
+            } while (step(z->spatial, o, z->out));
+        }
+    } while (step(z->spatial, k, z->window));
+}
+
+void mf_conv_zeros_apply_marks(const mf_conv_zeros *z, const char *marks, void *out)
+{
+    const mf_conv_params *p = z->eqn->params;
+    int64_t images = z->eqn->out[0]->type->dims[p->out_spec->at[0]], o[MF_RANK] = { 0 };
+    if (!memchr(marks, 1, mf_conv_zeros_marks(z)))
+        return;
+    do {
+        for (int64_t f = 0; f < out_features(z); f++, marks++)
+            if (*marks)
+                spoil(z, out, o, f, 0, images);
+    } while (step(z->spatial, o, z->out));
 }

@@ -624,7 +624,7 @@ static bool reads_own_row(const mf_native_step *step, int k, int64_t rows, int64
     return true;
 }
 
-static void run_part(const mf_native_step *step, void *const *values, char *scratch, int64_t rows, int64_t from, int64_t to)
+static bool run_part(const mf_native_step *step, void *const *values, char *scratch, int64_t rows, int64_t from, int64_t to)
 {
     const group_step *s = of(step);
     mf_loop_fn *loop = step->up && s->rows % rows == 0 ? mf_tier_up_loop(step->up) : NULL;
@@ -633,10 +633,11 @@ static void run_part(const mf_native_step *step, void *const *values, char *scra
         if (step->up)
             mf_tier_up_count(step->up, to - from, rows);
         run_tiles_of(s, values, scratch + step->scratch_offset, from * each, to * each);
-        return;
+        return true;
     }
     void **pointers = loop_pointers(step, values, scratch);
     loop(pointers, pointers + step->in_count, from * each, to * each);
+    return true;
 }
 
 static size_t part_scratch(const mf_native_step *step)

@@ -79,7 +79,7 @@ static bool reads_own_row(const mf_native_step *step, int k, int64_t rows, int64
     return elements == step->eqn->in[k]->type->size;
 }
 
-static void run_part(const mf_native_step *step, void *const *values, char *scratch, int64_t rows, int64_t from, int64_t to)
+static bool run_part(const mf_native_step *step, void *const *values, char *scratch, int64_t rows, int64_t from, int64_t to)
 {
     const pool_step *s = of(step);
     bool gradient = s->kind == POOL_MAX_GRAD;
@@ -87,6 +87,7 @@ static void run_part(const mf_native_step *step, void *const *values, char *scra
     (void)scratch;
     run_images(s, mf_step_in(step, values, gradient), gradient ? mf_step_in(step, values, 0) : NULL, mf_step_out(step, values, 0),
                from * each, to * each);
+    return true;
 }
 
 static const mf_row_parts parts = { .rows = any_rows, .can = can_part, .inside = reads_own_row, .run = run_part };

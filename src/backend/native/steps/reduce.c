@@ -1,12 +1,19 @@
 /* Reductions over axes: the operand becomes outer × reduced × inner, by joining dimensions or else by one copy, and the row and column
- * kernels do the rest. What has few results is cut along the reduced elements, and the pieces' results are joined. Invariant: the reduced
- * elements are taken in row-major order, so the kernels' order is the order of the op; pieces are subtrees of it. */
+ * kernels do the rest. What has few results is cut along the reduced elements, and the pieces' results are joined. Invariants: the reduced
+ * elements are taken in row-major order, so the kernels' order is the order of the op; pieces are subtrees of it, or images: a large operand
+ * whose first dimension goes first as a whole is reduced image by image, and then over the images, in any company (rows.c). */
 #include "backend/native/native.h"
 #include "backend/native/kernels/kernels.h"
 
 #include <string.h>
 
-enum { TASK_ELEMENTS = 1 << 18, FEW_TASKS = 4, MOST_PIECES = 16 };
+enum {
+    TASK_ELEMENTS = 1 << 18,
+    FEW_TASKS = 4,
+    MOST_PIECES = 16,
+    IMAGE_LEAST = 64,          /* elements of an image that make one: what it comes to is small beside it */
+    IMAGES_ELEMENTS = 1 << 16, /* of all images, at least */
+};
 
 typedef struct reduce_step {
     mf_native_step step;
@@ -15,6 +22,7 @@ typedef struct reduce_step {
     int64_t outer, reduced, inner;
     int64_t rows_a_task;   /* of outer, or of inner when outer is 1 */
     int64_t piece, pieces; /* of the reduced elements; with more than one it is they that are the tasks */
+    int64_t images;        /* 0: it does not go by images */
     size_t copy_bytes;
     int rank;                                          /* of the copy; 0: none is needed */
     int64_t dims[MF_RANK], from[MF_RANK], to[MF_RANK]; /* bytes */
@@ -134,6 +142,50 @@ static void join_pieces(const reduce_task *t)
         mf_native_convert(s->dtype, t->out, joining(s), t->parts, s->outer * s->inner);
 }
 
+/* ------------------------------------------------------------------ by images */
+
+static int64_t image_elements(const reduce_step *s) { return s->reduced / s->images * s->inner; }
+static int64_t images_a_task(const reduce_step *s) { return (TASK_ELEMENTS + image_elements(s) - 1) / image_elements(s); }
+
+/* What the images come to, and behind it the result before it is rounded. */
+static size_t images_bytes(const reduce_step *s) { return (size_t)(s->images + 1) * (size_t)(s->inner * mf_dtype_size(joining(s))); }
+
+static void reduce_images(const reduce_step *s, const char *in, char *made, int64_t from, int64_t to)
+{
+    int64_t image = image_elements(s) * mf_dtype_size(s->dtype), result = s->inner * mf_dtype_size(joining(s));
+    for (int64_t i = from; i < to; i++)
+        mf_reduce_columns(s->how, s->dtype, in + i * image, made + i * result, (size_t)(s->reduced / s->images), (size_t)s->inner, s->inner,
+                          true);
+}
+
+static void run_images(void *context, int64_t index)
+{
+    const reduce_task *t = context;
+    const reduce_step *s = t->s;
+    int64_t from = index * images_a_task(s), to = from + images_a_task(s);
+    reduce_images(s, t->in, t->parts, from, to < s->images ? to : s->images);
+}
+
+static void join_images(const reduce_step *s, char *made, char *out)
+{
+    bool same = joining(s) == s->dtype;
+    char *result = same ? out : made + (size_t)s->images * (size_t)(s->inner * mf_dtype_size(joining(s)));
+    mf_reduce_columns(s->how, joining(s), made, result, (size_t)s->images, (size_t)s->inner, s->inner, false);
+    if (!same)
+        mf_native_convert(s->dtype, out, joining(s), result, s->inner);
+}
+
+static mf_error_object *run_by_images(const mf_native_step *step, void *const *values, char *scratch)
+{
+    const reduce_step *s = (const reduce_step *)(const void *)step;
+    reduce_task task = { s, mf_step_in(step, values, 0), mf_step_out(step, values, 0), scratch + step->scratch_offset };
+    mf_native_parallel((s->images + images_a_task(s) - 1) / images_a_task(s), run_images, &task);
+    join_images(s, task.parts, task.out);
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ as a whole */
+
 static mf_error_object *run(const mf_native_step *step, void *const *values, char *scratch)
 {
     const reduce_step *s = (const reduce_step *)(const void *)step;
@@ -166,13 +218,14 @@ static bool reads_own_row(const mf_native_step *step, int k, int64_t rows, int64
     return elements == of(step)->outer * of(step)->reduced;
 }
 
-static void run_part(const mf_native_step *step, void *const *values, char *scratch, int64_t rows, int64_t from, int64_t to)
+static bool run_part(const mf_native_step *step, void *const *values, char *scratch, int64_t rows, int64_t from, int64_t to)
 {
     const reduce_step *s = of(step);
     int64_t size = mf_dtype_size(s->dtype), times = s->outer / rows, first = from * times;
     (void)scratch;
     mf_reduce_rows(s->how, s->dtype, mf_step_in(step, values, 0) + first * s->reduced * size, mf_step_out(step, values, 0) + first * size,
                    (size_t)((to - from) * times), (size_t)s->reduced, s->reduced, false);
+    return true;
 }
 
 static const mf_group_plan *no_group(const mf_native_step *step) { return (void)step, NULL; }
@@ -181,6 +234,45 @@ static int fold_of(const mf_native_step *step) { return (int)of(step)->how; }
 static const mf_row_parts parts = {
     .rows = count_rows, .can = can_part, .inside = reads_own_row, .group = no_group, .fold = fold_of, .run = run_part
 };
+
+/* By images, a row being some of them or a part of one. */
+static int64_t no_rows(const mf_native_step *step) { return (void)step, 0; }
+static bool can_gather(const mf_native_step *step, int64_t rows) { return of(step)->images % rows == 0; }
+static bool gathers_own_row(const mf_native_step *step, int k, int64_t rows, int64_t elements)
+{
+    (void)k;
+    (void)rows;
+    return elements == of(step)->reduced * of(step)->inner;
+}
+
+static int64_t any_row(const mf_native_step *step, int64_t rows) { return (void)step, (void)rows, 1; }
+static size_t gathered_bytes(const mf_native_step *step) { return images_bytes(of(step)); }
+static size_t no_scratch(const mf_native_step *step) { return (void)step, 0; }
+
+static bool gather_part(const mf_native_step *step, void *const *values, char *scratch, int64_t rows, int64_t from, int64_t to)
+{
+    const reduce_step *s = of(step);
+    int64_t each = s->images / rows;
+    (void)scratch;
+    reduce_images(s, mf_step_in(step, values, 0), values[step->prepared], from * each, to * each);
+    return true;
+}
+
+static bool finish(const mf_native_step *step, void *const *values)
+{
+    join_images(of(step), values[step->prepared], mf_step_out(step, values, 0));
+    return true;
+}
+
+static const mf_row_parts gathering = { .rows = no_rows,
+                                        .can = can_gather,
+                                        .inside = gathers_own_row,
+                                        .run = gather_part,
+                                        .scratch = no_scratch,
+                                        .prepared_bytes = gathered_bytes,
+                                        .unit = any_row,
+                                        .span = any_row,
+                                        .finish = finish };
 
 /* ------------------------------------------------------------------ the step */
 
@@ -220,6 +312,17 @@ static void cut(reduce_step *s, int64_t size)
         s->step.scratch_bytes += (size_t)(s->pieces * part_bytes(s));
 }
 
+/* Images are what the first dimension counts, where all of it goes. */
+static void find_images(reduce_step *s, const mf_type *t, const mf_intlist *axes)
+{
+    int first = 0;
+    while (first < t->rank && t->dims[first] == 1)
+        first++;
+    bool goes = !s->rank && s->outer == 1 && s->inner > 1 && first < t->rank && mf_ints_has(axes, first);
+    if (goes && t->size >= IMAGES_ELEMENTS && s->reduced / t->dims[first] >= IMAGE_LEAST)
+        s->images = t->dims[first];
+}
+
 bool mf_build_reduce(mf_build *b, const mf_eqn *e)
 {
     mf_fold how;
@@ -234,10 +337,17 @@ bool mf_build_reduce(mf_build *b, const mf_eqn *e)
     s->dtype = t->dtype;
     if (!join_dimensions(s, t, axes))
         plan_copy(s, t, axes);
-    cut(s, t->size);
-    s->step.run = run;
-    s->step.form = form_of;
-    s->step.parts = s->inner == 1 && !s->rank && t->size ? &parts : NULL;
+    find_images(s, t, axes);
+    if (s->images) {
+        s->step.run = run_by_images;
+        s->step.scratch_bytes = images_bytes(s);
+        s->step.parts = &gathering;
+    } else {
+        cut(s, t->size);
+        s->step.run = run;
+        s->step.form = form_of;
+        s->step.parts = s->inner == 1 && !s->rank && t->size ? &parts : NULL;
+    }
     s->step.cost = 20 + (double)t->size * (s->rank ? 0.6 : 0.15);
     mf_build_step(b, &s->step, e->in, 1, e->out, 1);
     return true;

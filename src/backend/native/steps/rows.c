@@ -22,11 +22,12 @@ enum {
 mf_rows_use mf_native_rows_use;
 
 typedef struct rows_value {
-    int outside;   /* number of the operand, or that of the result behind the operands; -1: it lies in the task's own memory */
-    int same;      /* the value that takes its memory over, or -1 */
-    bool taken;    /* it has taken one over, or may take that of an operand */
-    bool kept;     /* what a part prepared, in the memory that all tasks share */
-    int64_t bytes; /* of a row, where it is inside */
+    int outside;    /* number of the operand, or that of the result behind the operands; -1: it lies in the task's own memory */
+    int same;       /* the value that takes its memory over, or -1 */
+    bool taken;     /* it has taken one over, or may take that of an operand */
+    bool kept;      /* what a part prepared, in the memory that all tasks share */
+    int64_t bytes;  /* of a row, where it is inside */
+    int64_t period; /* rows that it has room for */
     size_t at;
 } rows_value;
 
@@ -34,11 +35,14 @@ typedef struct rows_step {
     mf_native_step step;
     int64_t rows, rows_a_block, rows_a_task, tasks;
     int part_count, value_count;
+    bool gathers;           /* a part folds all rows */
     mf_native_step **parts; /* their operands and results are numbers of `values` */
     rows_value *values;
     size_t shared_bytes, task_bytes;
     size_t buffers_at; /* in a task's memory: those of the one loop for all parts, the second tier */
 } rows_step;
+
+static bool gathers(const mf_native_step *s) { return s->parts && s->parts->finish; }
 
 /* ------------------------------------------------------------------ running */
 
@@ -48,6 +52,7 @@ typedef struct rows_task {
     void *const *values;
     char *shared, *memories;
     _Atomic uint32_t taken; /* memories of tasks: a bit each */
+    _Atomic bool failed;
 } rows_task;
 
 /* A task's memory: the lowest that no task under way has, so that who runs one task after the other stays in the same cache lines. */
@@ -63,16 +68,30 @@ static void give_memory(rows_task *t, int at) { atomic_fetch_and_explicit(&t->ta
 
 static char *moved(char *p, int64_t bytes) { return (char *)((uintptr_t)p + (uintptr_t)bytes); }
 
-static void run_block(const rows_step *s, void **pointers, char *memory, int64_t from, int64_t to)
+/* A part that gathers runs when there are as many rows as it wants, or no more come. */
+static bool run_part(const rows_step *s, const mf_native_step *part, void **pointers, char *memory, int64_t from, int64_t to, int64_t end)
 {
-    for (int v = 0; v < s->value_count; v++)
-        if (s->values[v].outside < 0 && s->values[v].same < 0 && !s->values[v].kept)
-            pointers[v] = moved(memory, (int64_t)s->values[v].at - from * s->values[v].bytes);
+    int64_t unit = part->parts->unit ? part->parts->unit(part, s->rows) : 1;
+    bool runs = to % unit == 0 || to == end;
+    return !runs || part->parts->run(part, pointers, memory, s->rows, from / unit * unit, to);
+}
+
+/* end: of the task. */
+static bool run_block(const rows_step *s, void **pointers, char *memory, int64_t from, int64_t to, int64_t end)
+{
+    for (int v = 0; v < s->value_count; v++) {
+        const rows_value *x = &s->values[v];
+        int64_t first = x->period > s->rows_a_block ? from / x->period * x->period : from;
+        if (x->outside < 0 && x->same < 0 && !x->kept)
+            pointers[v] = moved(memory, (int64_t)x->at - first * x->bytes);
+    }
     for (int v = 0; v < s->value_count; v++)
         if (s->values[v].same >= 0)
             pointers[v] = pointers[s->values[v].same];
+    bool ok = true;
     for (int i = 0; i < s->part_count; i++)
-        s->parts[i]->parts->run(s->parts[i], pointers, memory, s->rows, from, to);
+        ok = run_part(s, s->parts[i], pointers, memory, from, to, end) && ok;
+    return ok;
 }
 
 /* Of the values that lie outside the task. */
@@ -90,7 +109,7 @@ static void **find_pointers(const rows_task *t, char *memory)
     return pointers;
 }
 
-static void run_rows(const rows_task *t, char *memory, int64_t from, int64_t to)
+static void run_rows(rows_task *t, char *memory, int64_t from, int64_t to)
 {
     const rows_step *s = t->s;
     void **pointers = find_pointers(t, memory);
@@ -99,7 +118,8 @@ static void run_rows(const rows_task *t, char *memory, int64_t from, int64_t to)
         return;
     }
     for (; from < to; from += s->rows_a_block)
-        run_block(s, pointers, memory, from, to - from < s->rows_a_block ? to : from + s->rows_a_block);
+        if (!run_block(s, pointers, memory, from, to - from < s->rows_a_block ? to : from + s->rows_a_block, to))
+            atomic_store(&t->failed, true);
 }
 
 static void run_task(void *context, int64_t index)
@@ -124,6 +144,16 @@ static bool prepare(const rows_task *t)
     return ok;
 }
 
+static bool finish(const rows_task *t)
+{
+    void **pointers = find_pointers(t, t->memories);
+    bool ok = true;
+    for (int i = 0; i < t->s->part_count; i++)
+        if (gathers(t->s->parts[i]))
+            ok = t->s->parts[i]->parts->finish(t->s->parts[i], pointers) && ok;
+    return ok;
+}
+
 static mf_error_object *run(const mf_native_step *step, void *const *values, char *scratch)
 {
     const rows_step *s = (const rows_step *)(const void *)step;
@@ -134,7 +164,8 @@ static mf_error_object *run(const mf_native_step *step, void *const *values, cha
     if (step->up && !(t.loop = mf_tier_up_loop(step->up)))
         mf_tier_up_count(step->up, 1, 1);
     mf_native_parallel(s->tasks, run_task, &t);
-    return NULL;
+    bool finished = !s->gathers || finish(&t);
+    return finished && !atomic_load(&t.failed) ? NULL : mf_error_out_of_memory();
 }
 
 static void destroy(mf_native_step *step)
@@ -204,17 +235,31 @@ static fate fate_of(const joiner *j, int i)
         if (j->fates[maker] == BEHIND)
             return BEHIND;
         after = true;
-        can = can && inside(j, s, k, s->in[k]);
+        can = can && !gathers(j->steps->at[maker]) && inside(j, s, k, s->in[k]);
     }
-    if (!after && can && j->leads[i] && !s->parts->rows(s))
+    if (!after && can && (gathers(s) || (j->leads[i] && !s->parts->rows(s))))
         return BEFORE;
     return can ? MEMBER : after ? BEHIND : BEFORE;
 }
 
-static void find_fates(joiner *j)
+static bool long_member(const joiner *j)
 {
     for (int i = 0; i < j->steps->count; i++)
-        j->fates[i] = fate_of(j, i);
+        if (j->fates[i] == MEMBER && j->steps->at[i]->parts->block_bytes)
+            return true;
+    return false;
+}
+
+/* What can be one compiled loop is better off without folds over all rows. */
+static void find_fates(joiner *j)
+{
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = 0; i < j->steps->count; i++)
+            j->fates[i] = fate_of(j, i);
+        bool leave_out = !long_member(j);
+        for (int i = 0; i < j->steps->count && leave_out; i++)
+            j->linked[i] &= !gathers(j->steps->at[i]);
+    }
 }
 
 static int root_at(const joiner *j, const mf_native_step *s, int k)
@@ -226,7 +271,7 @@ static int root_at(const joiner *j, const mf_native_step *s, int k)
 static bool touches_marked(joiner *j, int i)
 {
     const mf_native_step *s = j->steps->at[i];
-    int count = s->in_count + s->out_count;
+    int count = s->in_count + (gathers(s) ? 0 : s->out_count);
     for (int k = 0; k < count && !j->linked[i]; k++)
         j->linked[i] = j->local[root_at(j, s, k)] && elements_of(j, root_at(j, s, k)) % j->rows == 0;
     for (int k = 0; k < count && j->linked[i]; k++)
@@ -338,14 +383,14 @@ static bool reads(const mf_native_step *part, int value)
     return false;
 }
 
-/* Whether no part behind this one reads the value, and this one only as operand k. */
+/* Whether no part behind this one reads the value, and this one only as operand k. Those that gather may read it later than they stand. */
 static bool read_last(const rows_step *s, int part, int k)
 {
     int value = s->parts[part]->in[k], times = 0;
     for (int i = 0; i < s->parts[part]->in_count; i++)
         times += s->parts[part]->in[i] == value;
-    for (int i = part + 1; i < s->part_count; i++)
-        times += reads(s->parts[i], value);
+    for (int i = 0; i < s->part_count; i++)
+        times += (i > part || gathers(s->parts[i])) && reads(s->parts[i], value);
     return times == 1;
 }
 
@@ -379,7 +424,8 @@ static bool done_before(const joiner *j, const rows_step *s, int value, int i, i
                 continue;
             const mf_group_plan *plan = q == i && part->parts->group ? part->parts->group(part) : NULL;
             int size = mf_dtype_size(p->vars[names[i][s->parts[i]->in_count + o]]->type->dtype);
-            if (q > i || (q == i && !(plan && mf_group_in_place(plan->group, names[q][k], size, p))) || !inside(j, part, k, names[q][k]))
+            if (q > i || gathers(part) || (q == i && !(plan && mf_group_in_place(plan->group, names[q][k], size, p))) ||
+                !inside(j, part, k, names[q][k]))
                 return false;
         }
     return true;
@@ -442,13 +488,35 @@ static void keep_prepared(rows_step *s)
 {
     for (int i = 0; i < s->part_count; i++) {
         const mf_row_parts *parts = s->parts[i]->parts;
-        size_t bytes = parts->prepare ? parts->prepared_bytes(s->parts[i]) : 0;
+        size_t bytes = parts->prepared_bytes ? parts->prepared_bytes(s->parts[i]) : 0;
+        s->gathers |= parts->finish != NULL;
         if (!bytes)
             continue;
         s->values[s->value_count] = (rows_value){ .outside = -1, .same = -1, .kept = true, .at = s->shared_bytes };
         s->parts[i]->prepared = s->value_count++;
         s->shared_bytes += rounded(bytes);
     }
+}
+
+/* Blocks that are parts of what folds want at once, tasks of whole slots of theirs, and room for what waits for them. */
+static void fit_gathering(rows_step *s)
+{
+    int64_t span = 1;
+    while (s->gathers && s->rows_a_block & (s->rows_a_block - 1))
+        s->rows_a_block &= s->rows_a_block - 1;
+    for (int v = 0; v < s->value_count; v++)
+        s->values[v].period = s->rows_a_block;
+    for (int i = 0; i < s->part_count; i++) {
+        const mf_native_step *part = s->parts[i];
+        if (!gathers(part))
+            continue;
+        int64_t unit = part->parts->unit(part, s->rows), own = part->parts->span(part, s->rows);
+        span = own > span ? own : span;
+        for (int k = 0; k < part->in_count; k++)
+            if (s->values[part->in[k]].period < unit)
+                s->values[part->in[k]].period = unit;
+    }
+    s->rows_a_task = (s->rows_a_task + span - 1) / span * span;
 }
 
 /* How many rows at a time, how many tasks, and what lies where in a task's memory: pointers, the parts' scratch, the values. */
@@ -465,6 +533,7 @@ static void plan_rows(const joiner *j, rows_step *s, int64_t bytes_a_row, size_t
     tasks = tasks < MOST_TASKS ? tasks : MOST_TASKS;
     tasks = tasks < j->rows ? tasks : j->rows;
     s->rows_a_task = (j->rows + tasks - 1) / tasks;
+    fit_gathering(s);
     s->tasks = (j->rows + s->rows_a_task - 1) / s->rows_a_task;
     size_t at = rounded(sizeof(void *) * (size_t)s->value_count), scratch = 0;
     for (int i = 0; i < s->part_count; i++) {
@@ -478,7 +547,7 @@ static void plan_rows(const joiner *j, rows_step *s, int64_t bytes_a_row, size_t
     for (int v = 0; v < s->value_count; v++)
         if (s->values[v].outside < 0 && s->values[v].same < 0 && !s->values[v].kept) {
             s->values[v].at = at;
-            at += rounded((size_t)(s->values[v].bytes * s->rows_a_block));
+            at += rounded((size_t)(s->values[v].bytes * s->values[v].period));
         }
     s->buffers_at = rounded(sizeof(void *) * (size_t)s->value_count);
     s->task_bytes = at > s->buffers_at + rounded(buffer_bytes) ? at : s->buffers_at + rounded(buffer_bytes);
@@ -492,7 +561,8 @@ static int64_t row_bytes(const joiner *j)
     memset(j->local, 0, (size_t)j->steps->var_count * sizeof *j->local);
     for (int i = 0; i < j->steps->count; i++) {
         const mf_native_step *s = j->steps->at[i];
-        for (int k = 0; k < s->in_count + s->out_count && j->fates[i] == MEMBER; k++) {
+        int count = s->in_count + (gathers(s) ? 0 : s->out_count);
+        for (int k = 0; k < count && j->fates[i] == MEMBER; k++) {
             int root = root_at(j, s, k);
             if (!j->local[root] && elements_of(j, root) % j->rows == 0)
                 bytes += j->steps->bytes[root] / j->rows;
@@ -594,8 +664,9 @@ static void find_makers(joiner *j)
 
 static void print_joined(const rows_step *s)
 {
-    fprintf(stderr, "%lld rows in blocks of %lld and %lld tasks%s: %d steps\n", (long long)s->rows, (long long)s->rows_a_block,
-            (long long)s->tasks, s->step.up ? ", compiled" : "", s->part_count);
+    for (int i = 0; i < s->part_count; i++)
+        fprintf(stderr, "%lld rows in blocks of %lld and %lld tasks%s: %d steps\n", (long long)s->rows, (long long)s->rows_a_block,
+                (long long)s->tasks, s->step.up ? ", compiled" : "", s->part_count);
 }
 
 /* The steps that go over the rows of reduction `first`. */
