@@ -429,6 +429,7 @@ TEST(pooling_equals_plain_loops)
 {
     enum { MOST = 2 * 10 * 10 * 10 * 70 };
     static float x[MOST], dy[MOST], got[MOST], y[MOST], sum[MOST], dmax[MOST], dsum[MOST];
+    static uint8_t places[MOST];
     for (int round = 0; round < 60; round++) {
         mf_pool pool;
         mf_pool_plan plan;
@@ -445,7 +446,7 @@ TEST(pooling_equals_plain_loops)
             const mf_tier *tier = mf_tier_named(tier_names[t]);
             if (!tier)
                 continue;
-            CHECK(tier->dense->pool_max(MF_F32, &plan, x, got));
+            CHECK(tier->dense->pool_max(MF_F32, &plan, x, got, NULL));
             same_nans(MF_F32, got, outputs);
             same_nans(MF_F32, y, outputs);
             CHECK_BYTES(got, y, outputs * 4);
@@ -453,7 +454,12 @@ TEST(pooling_equals_plain_loops)
             same_nans(MF_F32, got, outputs);
             same_nans(MF_F32, sum, outputs);
             CHECK_BYTES(got, sum, outputs * 4);
-            CHECK(tier->dense->pool_max_grad(MF_F32, &plan, x, dy, got));
+            CHECK(tier->dense->pool_max_grad(MF_F32, &plan, x, NULL, dy, got));
+            CHECK_BYTES(got, dmax, inputs * 4);
+            CHECK(tier->dense->pool_max(MF_F32, &plan, x, got, places)); /* which are all that the gradient needs of x */
+            same_nans(MF_F32, got, outputs);
+            CHECK_BYTES(got, y, outputs * 4);
+            CHECK(tier->dense->pool_max_grad(MF_F32, &plan, NULL, places, dy, got));
             CHECK_BYTES(got, dmax, inputs * 4);
             CHECK(tier->dense->pool_sum_grad(MF_F32, &plan, dy, got));
             if (!CHECK_BYTES(got, dsum, inputs * 4))
@@ -476,14 +482,21 @@ TEST(pooling_of_other_floats_agrees)
         x64[i] = x[i] = (float)(random_bits() % 64), h[i] = (uint16_t)(to_bits(x[i]) >> 16);
     for (int i = 0; i < OUT; i++)
         dy64[i] = dy[i] = (float)(random_bits() % 16), hdy[i] = (uint16_t)(to_bits(dy[i]) >> 16);
-    CHECK(mf_pool_max(MF_F32, &pool, x, y) && mf_pool_max(MF_F64, &pool, x64, y64) && mf_pool_max(MF_BF16, &pool, h, hy));
+    CHECK(mf_pool_max(MF_F32, &pool, x, y, NULL) && mf_pool_max(MF_F64, &pool, x64, y64, NULL) && mf_pool_max(MF_BF16, &pool, h, hy, NULL));
     for (int i = 0; i < OUT; i++)
         CHECK(y64[i] == (double)y[i] && from_bits((uint32_t)hy[i] << 16) == y[i]);
-    CHECK(mf_pool_max_grad(MF_F32, &pool, x, dy, dx) && mf_pool_max_grad(MF_F64, &pool, x64, dy64, dx64) &&
-          mf_pool_max_grad(MF_BF16, &pool, h, hdy, hdx));
+    CHECK(mf_pool_max_grad(MF_F32, &pool, x, NULL, dy, dx) && mf_pool_max_grad(MF_F64, &pool, x64, NULL, dy64, dx64) &&
+          mf_pool_max_grad(MF_BF16, &pool, h, NULL, hdy, hdx));
     for (int i = 0; i < IN; i++)
         CHECK(dx64[i] == (double)dx[i] && from_bits((uint32_t)hdx[i] << 16) == dx[i]);
-    CHECK(!mf_pool_max(MF_I32, &pool, x, y));
+    uint8_t at[OUT], at64[OUT], hat[OUT];
+    CHECK(mf_pool_max(MF_F32, &pool, x, y, at) && mf_pool_max(MF_F64, &pool, x64, y64, at64) && mf_pool_max(MF_BF16, &pool, h, hy, hat));
+    CHECK_BYTES(at64, at, sizeof at);
+    CHECK_BYTES(hat, at, sizeof at);
+    double again[IN];
+    CHECK(mf_pool_max_grad(MF_F64, &pool, NULL, at64, dy64, again));
+    CHECK_BYTES(again, dx64, sizeof again);
+    CHECK(!mf_pool_max(MF_I32, &pool, x, y, NULL));
 }
 
 /* ---- products ---- */

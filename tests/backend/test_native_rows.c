@@ -321,6 +321,29 @@ TEST(back_through_a_pool_and_a_convolution)
                    " t: f32[R,16,16,C] = tanh y\n return t, k\n}");
 }
 
+/* Where one program has both, the maximum tells where it found what, and equal ones and padding count: the first of the window wins. */
+TEST(a_maximum_and_its_gradient)
+{
+    static const char *const windows[] = {
+        PLAIN, "window=(1,3,3,1), strides=(1,2,2,1), padding_low=(0,1,1,0), padding_high=(0,0,0,0), base_dilation=(1,1,1,1), "
+               "window_dilation=(1,1,1,1)"
+    };
+    for (size_t i = 0; i < sizeof windows / sizeof *windows; i++) {
+        char format[2048];
+        snprintf(format, sizeof format,
+                 "program (x: f32[R,16,16,C], g: f32[R,8,8,16], w: f32[3,3,C,16]) {\n"
+                 " y: f32[R,16,16,16] = conv_general_dilated[lhs_spec=(0,3,1,2), rhs_spec=(3,2,0,1), out_spec=(0,3,1,2), " ONES "] x w\n"
+                 " z: f32[R,16,16,16] = broadcast_in_dim[shape=(R,16,16,16), broadcast_dimensions=()] 0:f32[]\n"
+                 " e: f32[R,16,16,16] = max y z\n f: f32[R,8,8,16] = reduce_window_max[%s] e\n"
+                 " s: f32[R,8,8,16] = broadcast_in_dim[shape=(R,8,8,16), broadcast_dimensions=()] 0.0009765625:f32[]\n"
+                 " t: f32[R,8,8,16] = mul g s\n a: f32[R,8,8,16] = mul f t\n b: f32[R,16,16,16] = select_and_scatter_add[%s] a e\n"
+                 " r: f32[3,3,C,16] = rev[axes=(0,1)] w\n h: f32[R,16,16,C] = conv_general_dilated[" CONVOLVED "] b r\n"
+                 " c: f32[R,8,8,16] = sort[axis=0, keys=1] a\n d: f32[R,16,16,16] = select_and_scatter_add[%s] c e\n return f, h, d\n}",
+                 windows[i], windows[i], windows[i]);
+        compare_images(format);
+    }
+}
+
 /* e dies in the joined step, and a result takes its memory: one made of it element by element, or after it was read. But not where every row
  * reads its first one, where it is read again later, or where what is made of an element needs its neighbours. */
 TEST(what_is_made_lies_where_an_operand_lay)

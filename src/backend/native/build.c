@@ -67,6 +67,25 @@ static void store_node(mf_build *b, mf_variable *v)
         s->alias = node->out_var;
 }
 
+mf_variable *mf_build_own(mf_build *b, const mf_type *t, mf_eqn *producer)
+{
+    const mf_program *p = b->program;
+    mf_variable *v = b->own_count < b->own_most && t ? mf_build_get(b, 1, sizeof *v) : NULL;
+    if (!v)
+        return NULL;
+    *v = (mf_variable){ .type = t, .id = p->var_count + p->out_count + b->own_count, .producer = producer };
+    b->own[b->own_count++] = v;
+    return v;
+}
+
+const mf_type *mf_build_type(const mf_build *b, int var)
+{
+    const mf_program *p = b->program;
+    if (var < p->var_count)
+        return p->vars[var]->type;
+    return var < p->var_count + p->out_count ? p->out[var - p->var_count]->type : b->own[var - p->var_count - p->out_count]->type;
+}
+
 static bool copy_view(mf_build *b, mf_variable *v);
 
 bool mf_build_materialise(mf_build *b, mf_variable *v)
@@ -221,7 +240,11 @@ static void start(mf_build *b)
 {
     const mf_program *p = b->program;
     int most = 2 * p->eqn_count + p->out_count + 64;
-    b->vars = mf_calloc((size_t)(p->var_count + p->out_count) + 1, sizeof *b->vars);
+    for (int i = 0; i < p->eqn_count; i++)
+        b->own_most += p->eqns[i]->op == &mf_op_select_and_scatter_add;
+    int vars = p->var_count + p->out_count + b->own_most;
+    b->own = mf_build_get(b, (size_t)b->own_most, sizeof *b->own);
+    b->vars = mf_calloc((size_t)vars + 1, sizeof *b->vars);
     if (most <= TRACKED_UNITS) {
         b->words = ((size_t)most + 63) / 64;
         b->depends = mf_calloc((size_t)most * b->words + 1, sizeof *b->depends);
@@ -230,7 +253,7 @@ static void start(mf_build *b)
         b->error = mf_error_out_of_memory();
         return;
     }
-    for (int v = 0; v < p->var_count + p->out_count; v++) {
+    for (int v = 0; v < vars; v++) {
         b->vars[v].unit = -1;
         b->vars[v].alias = -1;
         b->vars[v].node = -1;

@@ -25,7 +25,7 @@ typedef struct placing {
     const bool *donatable;
     int *order, *unit_at; /* unit_at: by step */
     int order_count, var_count;
-    life *lives; /* by variable, then one for each output that is a copy */
+    life *lives; /* by variable, then one for each output that is a copy, then those of the steps' own */
 } placing;
 
 /* ------------------------------------------------------------------ order */
@@ -68,16 +68,12 @@ static void make_steps(placing *p)
 
 /* ------------------------------------------------------------------ who lives when */
 
-static const mf_type *type_of(const placing *p, int var)
-{
-    const mf_program *program = p->b->program;
-    return var < program->var_count ? program->vars[var]->type : program->out[var - program->var_count]->type;
-}
+static const mf_type *type_of(const placing *p, int var) { return mf_build_type(p->b, var); }
 
 static void start_lives(placing *p)
 {
     const mf_program *program = p->b->program;
-    p->var_count = program->var_count + program->out_count;
+    p->var_count = program->var_count + program->out_count + p->b->own_count;
     p->lives = mf_build_get(p->b, (size_t)p->var_count, sizeof *p->lives);
     for (int v = 0; v < p->var_count && !p->b->error; v++)
         p->lives[v] = (life){ .root = v,
@@ -224,7 +220,7 @@ static bool may_join(const placing *p, int step, int var, int out)
     if (from->root != var || to->root != out || from->bytes != to->bytes || from->last != step || to->joins >= 0 || from->taken_by >= 0)
         return false;
     const mf_program *program = p->b->program;
-    if (program->vars[var]->constant || out >= program->var_count)
+    if (var >= program->var_count || program->vars[var]->constant || out >= program->var_count)
         return false;
     const mf_group *g = p->unit_at[step] < 0 ? NULL : p->b->units[p->unit_at[step]].group;
     if (!g)

@@ -157,7 +157,9 @@ typedef struct mf_unit {
 typedef struct mf_build {
     const mf_program *program;
     mf_arena *arena;    /* of the kernel */
-    mf_var_state *vars; /* by variable */
+    mf_var_state *vars; /* by variable; then one for each result that is a copy, and those of `own` */
+    mf_variable **own;  /* what steps hand to each other that is no variable of the program */
+    int own_count, own_most;
     int unit_count, unit_capacity, dep_capacity;
     mf_unit *units;
     size_t words;                   /* of a row of `depends` */
@@ -173,6 +175,10 @@ bool mf_build_materialise(mf_build *b, mf_variable *v);
 bool mf_build_read(mf_build *b, mf_variable *v, mf_variable **root, mf_layout *layout);
 /* Appends a step for e (NULL is passed through as an error). It reads in[] and makes out[] (memory of their own). */
 bool mf_build_step(mf_build *b, mf_native_step *s, mf_variable *const *in, int in_count, mf_variable *const *out, int out_count);
+/* A variable for what two steps know of each other; its producer is the equation whose step makes it. At most one for each
+ * select_and_scatter_add. */
+mf_variable *mf_build_own(mf_build *b, const mf_type *t, mf_eqn *producer);
+const mf_type *mf_build_type(const mf_build *b, int var);
 /* A step of `size` bytes that starts like mf_native_step. */
 void *mf_step_new(mf_build *b, size_t size, const mf_eqn *e);
 int mf_unit_new(mf_build *b);

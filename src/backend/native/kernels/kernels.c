@@ -104,18 +104,18 @@ void mf_pool_make_plan(mf_pool_plan *plan, const mf_pool *p)
     }
 }
 
-bool mf_pool_max(mf_dtype dtype, const mf_pool *pool, const void *x, void *y)
+bool mf_pool_max(mf_dtype dtype, const mf_pool *pool, const void *x, void *y, uint8_t *at)
 {
     mf_pool_plan plan;
     mf_pool_make_plan(&plan, pool);
-    return mf_tier_current()->dense->pool_max(dtype, &plan, x, y);
+    return mf_tier_current()->dense->pool_max(dtype, &plan, x, y, at);
 }
 
-bool mf_pool_max_grad(mf_dtype dtype, const mf_pool *pool, const void *x, const void *dy, void *dx)
+bool mf_pool_max_grad(mf_dtype dtype, const mf_pool *pool, const void *x, const uint8_t *at, const void *dy, void *dx)
 {
     mf_pool_plan plan;
     mf_pool_make_plan(&plan, pool);
-    return mf_tier_current()->dense->pool_max_grad(dtype, &plan, x, dy, dx);
+    return mf_tier_current()->dense->pool_max_grad(dtype, &plan, x, at, dy, dx);
 }
 
 bool mf_pool_sum(mf_dtype dtype, const mf_pool *pool, const void *x, void *y)

@@ -40,12 +40,15 @@ typedef struct mf_pool {
 
 int64_t mf_pool_out(const mf_pool *pool, int dimension);
 
-/* f32, f64, f16, bf16. A NaN in the window wins. */
-bool mf_pool_max(mf_dtype dtype, const mf_pool *pool, const void *x, void *y);
+/* f32, f64, f16, bf16. A NaN in the window wins. at, unless it is NULL, gets for each element of y the number in its window of the place
+ * that mf_pool_max_grad selects; windows have at most MF_POOL_PLACES. */
+enum { MF_POOL_PLACES = 256 };
+bool mf_pool_max(mf_dtype dtype, const mf_pool *pool, const void *x, void *y, uint8_t *at);
 
 /* select_and_scatter_add with `ge`, as JAX: the gradient goes to the first maximum in row-major window order (padding
- * counts as -inf), windows add up in row-major order. dx is overwritten. */
-bool mf_pool_max_grad(mf_dtype dtype, const mf_pool *pool, const void *x, const void *dy, void *dx);
+ * counts as -inf), windows add up in row-major order. dx is overwritten. With what mf_pool_max wrote to `at`, x is not read;
+ * else it is NULL. */
+bool mf_pool_max_grad(mf_dtype dtype, const mf_pool *pool, const void *x, const uint8_t *at, const void *dy, void *dx);
 
 /* Sums in row-major window order; f16 and bf16 sum in f32 and round once. Average pooling divides afterwards. */
 bool mf_pool_sum(mf_dtype dtype, const mf_pool *pool, const void *x, void *y);

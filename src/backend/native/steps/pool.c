@@ -1,4 +1,6 @@
 /* Sliding windows by the pooling kernels: dimensions before the first with a window are the batch, those behind the last the channels.
+ * Where a program has a maximum and its gradient, the first tells the second where its maxima are: a byte for each window, instead of
+ * all of the operand, which then need not outlive the maximum.
  * Invariant: the batch is cut by shape alone; every image is one kernel call's own. */
 #include "backend/native/native.h"
 #include "backend/native/kernels/kernels.h"
@@ -14,6 +16,7 @@ typedef struct pool_step {
     pool_kind kind;
     mf_dtype dtype;
     mf_pool pool;                /* of all images */
+    bool places;                 /* a maximum writes where its maxima are, its gradient reads that instead of the operand */
     int64_t in_image, out_image; /* bytes of one, operand and windows */
     int64_t images_a_task;
 } pool_step;
@@ -55,16 +58,23 @@ static bool describe(const mf_window_params *p, const mf_type *t, mf_pool *pool)
 }
 
 /* Images [from, to). */
-static void run_images(const pool_step *s, const char *x, const char *dy, char *out, int64_t from, int64_t to)
+static void run_images(const pool_step *s, void *const *values, int64_t from, int64_t to)
 {
+    const mf_native_step *step = &s->step;
+    int64_t x = from * s->in_image, y = from * s->out_image, at = y / mf_dtype_size(s->dtype);
+    char *out = mf_step_out(step, values, 0);
     mf_pool pool = s->pool;
     pool.batch = to - from;
     if (s->kind == POOL_MAX)
-        mf_pool_max(s->dtype, &pool, x + from * s->in_image, out + from * s->out_image);
+        mf_pool_max(s->dtype, &pool, mf_step_in(step, values, 0) + x, out + y,
+                    s->places ? (uint8_t *)mf_step_out(step, values, 1) + at : NULL);
     else if (s->kind == POOL_SUM)
-        mf_pool_sum(s->dtype, &pool, x + from * s->in_image, out + from * s->out_image);
+        mf_pool_sum(s->dtype, &pool, mf_step_in(step, values, 0) + x, out + y);
+    else if (s->places)
+        mf_pool_max_grad(s->dtype, &pool, NULL, (const uint8_t *)mf_step_in(step, values, 1) + at, mf_step_in(step, values, 0) + y,
+                         out + x);
     else
-        mf_pool_max_grad(s->dtype, &pool, x + from * s->in_image, dy + from * s->out_image, out + from * s->in_image);
+        mf_pool_max_grad(s->dtype, &pool, mf_step_in(step, values, 1) + x, NULL, mf_step_in(step, values, 0) + y, out + x);
 }
 
 /* ------------------------------------------------------------------ by rows: some images */
@@ -76,17 +86,15 @@ static bool can_part(const mf_native_step *step, int64_t rows) { return of(step)
 static bool reads_own_row(const mf_native_step *step, int k, int64_t rows, int64_t elements)
 {
     (void)rows;
-    return elements == step->eqn->in[k]->type->size;
+    return elements == (of(step)->places && k ? step->eqn->in[0] : step->eqn->in[k])->type->size; /* a place for each window */
 }
 
 static bool run_part(const mf_native_step *step, void *const *values, char *scratch, int64_t rows, int64_t from, int64_t to)
 {
     const pool_step *s = of(step);
-    bool gradient = s->kind == POOL_MAX_GRAD;
     int64_t each = s->pool.batch / rows;
     (void)scratch;
-    run_images(s, mf_step_in(step, values, gradient), gradient ? mf_step_in(step, values, 0) : NULL, mf_step_out(step, values, 0),
-               from * each, to * each);
+    run_images(s, values, from * each, to * each);
     return true;
 }
 
@@ -96,25 +104,63 @@ static const mf_row_parts parts = { .rows = any_rows, .can = can_part, .inside =
 
 typedef struct pool_task {
     const pool_step *s;
-    const char *x, *dy;
-    char *out;
+    void *const *values;
 } pool_task;
 
 static void run_task(void *context, int64_t index)
 {
     const pool_task *t = context;
     int64_t from = index * t->s->images_a_task, left = t->s->pool.batch - from;
-    run_images(t->s, t->x, t->dy, t->out, from, left < t->s->images_a_task ? from + left : from + t->s->images_a_task);
+    run_images(t->s, t->values, from, left < t->s->images_a_task ? from + left : from + t->s->images_a_task);
 }
 
 static mf_error_object *run(const mf_native_step *step, void *const *values, char *scratch)
 {
     const pool_step *s = of(step);
-    bool gradient = s->kind == POOL_MAX_GRAD;
-    pool_task t = { s, mf_step_in(step, values, gradient), gradient ? mf_step_in(step, values, 0) : NULL, mf_step_out(step, values, 0) };
+    pool_task t = { s, values };
     int64_t tasks = (s->pool.batch + s->images_a_task - 1) / s->images_a_task;
     (void)scratch;
     mf_native_parallel(tasks, run_task, &t);
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ a maximum and its gradient */
+
+static bool same_list(const mf_intlist *a, const mf_intlist *b)
+{
+    return a->count == b->count && !memcmp(a->at, b->at, (size_t)a->count * sizeof *a->at);
+}
+
+static bool same_windows(const mf_window_params *a, const mf_window_params *b)
+{
+    return same_list(a->window, b->window) && same_list(a->strides, b->strides) && same_list(a->padding_low, b->padding_low) &&
+           same_list(a->padding_high, b->padding_high) && same_list(a->base_dilation, b->base_dilation) &&
+           same_list(a->window_dilation, b->window_dilation);
+}
+
+static bool is_gradient_of(const mf_eqn *gradient, const mf_eqn *e)
+{
+    return gradient->op == &mf_op_select_and_scatter_add && gradient->in[1] == e->in[0] && same_windows(gradient->params, e->params);
+}
+
+/* For the places of maximum e, if the program wants its gradient too. */
+static mf_variable *new_places(mf_build *b, const mf_eqn *e, const mf_pool *pool)
+{
+    int64_t places = 1;
+    for (int i = 0; i < pool->spatial; i++)
+        places *= pool->window[i];
+    for (int i = 0; i < b->program->eqn_count && places <= MF_POOL_PLACES; i++)
+        if (is_gradient_of(b->program->eqns[i], e))
+            return mf_build_own(b, mf_type_with_dtype(e->out[0]->type, MF_U8), e->out[0]->producer);
+    return NULL;
+}
+
+/* The places that the step of e's maximum writes, or NULL. */
+static mf_variable *find_places(const mf_build *b, const mf_eqn *e)
+{
+    for (int i = 0; i < b->own_count; i++)
+        if (is_gradient_of(e, b->own[i]->producer))
+            return b->own[i];
     return NULL;
 }
 
@@ -142,6 +188,11 @@ bool mf_build_pool(mf_build *b, const mf_eqn *e)
     s->step.run = run;
     s->step.parts = &parts;
     s->step.cost = 30 + (double)t->size * (gradient ? 1.0 : 0.3);
-    mf_build_step(b, &s->step, e->in, e->in_count, e->out, 1);
+    mf_variable *in[2] = { e->in[0], gradient ? e->in[1] : NULL }, *out[2] = { e->out[0], NULL };
+    mf_variable *places = gradient ? find_places(b, e) : s->kind == POOL_MAX ? new_places(b, e, &pool) : NULL;
+    if (places)
+        (gradient ? in : out)[1] = places;
+    s->places = places != NULL;
+    mf_build_step(b, &s->step, in, e->in_count, out, 1 + (places && !gradient));
     return true;
 }

@@ -194,11 +194,7 @@ typedef struct joiner {
     int *local;   /* by variable: its number in the joined step plus one */
 } joiner;
 
-static int64_t elements_of(const joiner *j, int var)
-{
-    int size = mf_dtype_size(var < j->b->program->var_count ? j->b->program->vars[var]->type->dtype : MF_F32);
-    return j->steps->bytes[var] / size;
-}
+static int64_t elements_of(const joiner *j, int var) { return j->steps->bytes[var] / mf_dtype_size(mf_build_type(j->b, var)->dtype); }
 
 /* Whether operand k of a step, a variable, can be had row by row. */
 static bool inside(const joiner *j, const mf_native_step *s, int k, int var)
@@ -404,7 +400,7 @@ static void join_in_place(const joiner *j, rows_step *s, int i, const int *names
     for (int o = 0; plan && o < part->out_count; o++)
         for (int k = 0; k < part->in_count; k++) {
             rows_value *from = &s->values[part->in[k]], *to = &s->values[part->out[o]];
-            int size = mf_dtype_size(p->vars[names[part->in_count + o]]->type->dtype);
+            int size = mf_dtype_size(mf_build_type(j->b, names[part->in_count + o])->dtype);
             if (from->outside >= 0 || from->same >= 0 || to->taken || from->bytes != to->bytes || !read_last(s, i, k) ||
                 !mf_group_in_place(plan->group, names[k], size, p))
                 continue;
@@ -423,7 +419,7 @@ static bool done_before(const joiner *j, const rows_step *s, int value, int i, i
             if (part->in[k] != value)
                 continue;
             const mf_group_plan *plan = q == i && part->parts->group ? part->parts->group(part) : NULL;
-            int size = mf_dtype_size(p->vars[names[i][s->parts[i]->in_count + o]]->type->dtype);
+            int size = mf_dtype_size(mf_build_type(j->b, names[i][s->parts[i]->in_count + o])->dtype);
             if (q > i || gathers(part) || (q == i && !(plan && mf_group_in_place(plan->group, names[q][k], size, p))) ||
                 !inside(j, part, k, names[q][k]))
                 return false;
