@@ -98,7 +98,7 @@ static mf_error_object *gather_evaluate(const mf_eqn *e, const void *const *in, 
     if (d.mode == INDEX_IN_BOUNDS)
         d.mode = INDEX_CLIP;
     index_fill_value(x->dtype, d.mode, fill);
-    index_open(&w, &d, x, e->in[1]->type, in[1], to, sizes->at);
+    index_open(&w, &d, x, e->in[1]->type, in[1], to, NULL, sizes->at);
     for (int i = 0; i < x->rank; i++)
         whole[i] = index_is_kept(&d, i) ? sizes->at[i] : 1;
     for (int64_t i = 0; i < w.count; i++) {

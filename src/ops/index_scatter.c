@@ -197,7 +197,7 @@ static mf_error_object *scatter_evaluate(const mf_eqn *e, const void *const *in,
     if (u->size == 0)
         return NULL;
     window_sizes(&d, x, u, size);
-    index_open(&w, &d, x, e->in[1]->type, in[1], u, size);
+    index_open(&w, &d, x, e->in[1]->type, in[1], u, NULL, size);
     for (int64_t i = 0; i < w.count; i++) {
         if (!index_next(&w, &to, &from))
             continue;

@@ -62,14 +62,17 @@ mf_error_object *index_check(const mf_type_context *c, const index_numbers *d, i
 }
 
 void index_open(index_windows *w, const index_numbers *d, const mf_type *operand, const mf_type *indices, const void *index_data,
-                const mf_type *side, const int64_t *size)
+                const mf_type *side, const int64_t *strides, const int64_t *size)
 {
     int64_t own[MF_RANK];
     *w = (index_windows){
         .d = d, .operand = operand, .indices = indices, .batch_rank = indices->rank - 1, .vector = index_data, .count = 1
     };
     mf_contiguous_strides(operand, w->operand_strides);
-    mf_contiguous_strides(side, own);
+    if (strides)
+        memcpy(own, strides, (size_t)side->rank * sizeof *own);
+    else
+        mf_contiguous_strides(side, own);
     for (int i = 0, next = 0; i < operand->rank; i++) {
         w->size[i] = size[i];
         w->side_strides[i] = index_is_kept(d, i) ? own[d->window->at[next++]] : 0;

@@ -21,7 +21,8 @@ bool index_is_kept(const index_numbers *d, int64_t i); /* dimension i of the ope
 /* For type rules; side_rank: the rank of gather's result or of scatter's updates. */
 mf_error_object *index_check(const mf_type_context *c, const index_numbers *d, int side_rank);
 
-/* One index vector after the other: where its window begins in the operand and where on the other side. */
+/* One index vector after the other: where its window begins in the operand and where on the other side, which lies by `strides` (bytes) or,
+ * where they are NULL, row by row. */
 typedef struct index_windows {
     const index_numbers *d;
     const mf_type *operand, *indices;
@@ -34,7 +35,7 @@ typedef struct index_windows {
     int64_t count, vector_bytes;
 } index_windows;
 void index_open(index_windows *w, const index_numbers *d, const mf_type *operand, const mf_type *indices, const void *index_data,
-                const mf_type *side, const int64_t *size);
+                const mf_type *side, const int64_t *strides, const int64_t *size);
 /* The offsets of the current window, then moves on. False: it is not inside. */
 bool index_next(index_windows *w, int64_t *operand_offset, int64_t *side_offset);
 /* What gather gives out of bounds: NaN, the least integer, the greatest unsigned one, true; zero in all modes but INDEX_FILL. */

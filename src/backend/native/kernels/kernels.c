@@ -219,6 +219,11 @@ void mf_window_join(mf_join how, mf_dtype dtype, void *acc, const void *in, cons
 
 void mf_window_end(mf_dtype dtype, void *out, const void *acc, int64_t n) { line_of(dtype)->window_end(out, acc, n); }
 
+void mf_count_offsets(int64_t first, int64_t step, int64_t n, int64_t *offsets)
+{
+    mf_tier_current()->line->count_offsets(first, step, n, offsets);
+}
+
 void mf_add_indices(const int32_t *index, int64_t apart, int64_t n, int64_t last, int64_t bytes, bool clip, int64_t *offsets)
 {
     mf_tier_current()->line->add_indices(index, apart, n, last, bytes, clip, offsets);

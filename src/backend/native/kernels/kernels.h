@@ -131,6 +131,7 @@ void mf_window_end(mf_dtype dtype, void *out, const void *acc, int64_t n);
 /* Offsets into an operand: to each is added what its index, `apart` numbers behind the one before, is worth in bytes, clipped to [0, last].
  * One that was MF_OUTSIDE stays so, and one whose index had to be clipped becomes it unless `clip`. */
 #define MF_OUTSIDE INT64_MIN
+void mf_count_offsets(int64_t first, int64_t step, int64_t n, int64_t *offsets); /* first, first + step and so on */
 void mf_add_indices(const int32_t *index, int64_t apart, int64_t n, int64_t last, int64_t bytes, bool clip, int64_t *offsets);
 
 /* threefry2x32 of n pairs of words; one_key: k0 and k1 point to one word each. */

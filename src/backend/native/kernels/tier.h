@@ -61,6 +61,7 @@ typedef struct mf_line_kernels {
     mf_line_type of[MF_KEY + 1]; /* by dtype; complex numbers and keys have none */
     void (*threefry)(const uint32_t *k0, const uint32_t *k1, bool one_key, const uint32_t *x0, const uint32_t *x1, uint32_t *y0,
                      uint32_t *y1, int64_t n);
+    void (*count_offsets)(int64_t first, int64_t step, int64_t n, int64_t *offsets);
     void (*add_indices)(const int32_t *index, int64_t apart, int64_t n, int64_t last, int64_t bytes, bool clip, int64_t *offsets);
     void (*product_32)(int64_t m, int64_t n, int64_t k, const void *a, const void *b, void *c);
     void (*product_64)(int64_t m, int64_t n, int64_t k, const void *a, const void *b, void *c);

@@ -21,6 +21,7 @@ typedef struct index_step {
     int64_t batch[MF_RANK], side[MF_RANK], own[MF_RANK];         /* sizes; bytes on the other side and in the operand */
     int rank;                                                    /* of the window; what is dense on both sides is its run */
     int64_t window[MF_RANK], there[MF_RANK], here[MF_RANK], run; /* sizes; bytes in the operand and on the other side; bytes */
+    int64_t side_offset;                                         /* of updates; bytes */
     char fill[16];
     int64_t count_a_task;
     mf_join join; /* of scatters but the plain one */
@@ -63,10 +64,8 @@ static void find_offsets(const index_step *s, const char *indices, int64_t first
     for (int64_t i = 0, run; i < n; i += run) {
         int64_t there_step = inner < 0 ? 0 : s->own[inner], here_step = inner < 0 ? 0 : s->side[inner];
         run = inner < 0 || s->batch[inner] - at[inner] > n - i ? n - i : s->batch[inner] - at[inner];
-        for (int64_t k = 0; k < run; k++) {
-            operand[i + k] = there + k * there_step;
-            side[i + k] = here + k * here_step;
-        }
+        mf_count_offsets(there, there_step, run, operand + i);
+        mf_count_offsets(here, here_step, run, side + i);
         there += run * there_step;
         here += run * here_step;
         for (int d = inner; d >= 0 && (at[d] += d == inner ? run : 1) == s->batch[d]; d--) {
@@ -212,7 +211,7 @@ static void run_scatter_task(void *context, int64_t index)
 static mf_error_object *run_scatter(const mf_native_step *step, void *const *values, char *scratch)
 {
     const index_step *s = (const index_step *)(const void *)step;
-    scatter_task t = { s, mf_step_in(step, values, 2), mf_step_in(step, values, 1), mf_step_out(step, values, 0) };
+    scatter_task t = { s, mf_step_in(step, values, 2) + s->side_offset, mf_step_in(step, values, 1), mf_step_out(step, values, 0) };
     (void)scratch;
     mf_native_move(t.out, mf_step_in(step, values, 0), step->eqn->in[0]->type->bytes);
     if (s->slices == 1)
@@ -266,11 +265,11 @@ static void plan_window(index_step *s, const int64_t *size, const int64_t *there
     }
 }
 
-static void plan(index_step *s, const index_numbers *d, const mf_eqn *e, const mf_type *side, const int64_t *size)
+static void plan(index_step *s, const index_numbers *d, const mf_eqn *e, const mf_type *side, const int64_t *strides, const int64_t *size)
 {
     const mf_type *x = e->in[0]->type, *indices = e->in[1]->type;
     index_windows w;
-    index_open(&w, d, x, indices, NULL, side, size);
+    index_open(&w, d, x, indices, NULL, side, strides, size);
     s->count = 1;
     s->dtype = x->dtype;
     s->element = mf_dtype_size(x->dtype);
@@ -301,7 +300,7 @@ static void build_gather(mf_build *b, const mf_eqn *e)
         d.mode = INDEX_CLIP;
     for (int i = 0; i < x->rank; i++)
         size[i] = ((const mf_gather_params *)e->params)->slice_sizes->at[i];
-    plan(s, &d, e, e->out[0]->type, size);
+    plan(s, &d, e, e->out[0]->type, NULL, size);
     int64_t window = e->out[0]->type->bytes / s->count;
     s->count_a_task = s->count;
     if (e->out[0]->type->bytes >= TASKS_FROM)
@@ -320,17 +319,42 @@ static mf_join join_of(const mf_op *op)
                                       : MF_JOIN_SET;
 }
 
+/* Where the updates lie, as long as the windows' own parts are runs there as they would be in a copy. */
+static bool read_updates(mf_build *b, index_step *s, const index_numbers *d, mf_variable *v, mf_variable **root, int64_t *strides)
+{
+    const mf_type *t = v->type;
+    mf_layout layout;
+    bool dense = true;
+    mf_contiguous_strides(t, strides);
+    if (t->size == 0 || !mf_build_read(b, v, root, &layout))
+        return t->size == 0;
+    for (int i = 0; i < t->rank; i++) {
+        layout.strides[i] *= mf_dtype_size(t->dtype);
+        dense &= t->dims[i] == 1 || layout.strides[i] == strides[i] || !mf_ints_has(d->window, i);
+    }
+    if (!dense) {
+        *root = v;
+        return mf_build_materialise(b, v);
+    }
+    memcpy(strides, layout.strides, (size_t)t->rank * sizeof *strides);
+    s->side_offset = layout.offset * mf_dtype_size(t->dtype);
+    return true;
+}
+
 static void build_scatter(mf_build *b, const mf_eqn *e)
 {
     index_numbers d = index_numbers_of_scatter(e->params);
+    mf_variable *in[] = { e->in[0], e->in[1], e->in[2] };
     const mf_type *x = e->in[0]->type, *u = e->in[2]->type;
     index_step *s = mf_step_new(b, sizeof *s, e);
-    int64_t size[MF_RANK];
+    int64_t size[MF_RANK], strides[MF_RANK];
     if (!s)
         return;
     for (int i = 0, next = 0; i < x->rank; i++)
         size[i] = index_is_kept(&d, i) ? u->dims[d.window->at[next++]] : 1;
-    plan(s, &d, e, u, size);
+    if (!read_updates(b, s, &d, e->in[2], &in[2], strides))
+        return;
+    plan(s, &d, e, u, strides, size);
     s->join = join_of(e->op);
     s->slices = 1;
     s->slice = s->run;
@@ -343,7 +367,7 @@ static void build_scatter(mf_build *b, const mf_eqn *e)
     s->step.overwrites = mf_overwrites_first;
     s->step.run = run_scatter;
     s->step.cost = 20 + (double)s->count * 2 + (double)x->bytes / 8 + (double)u->bytes / 4;
-    mf_build_step(b, &s->step, e->in, 3, e->out, 1);
+    mf_build_step(b, &s->step, in, 3, e->out, 1);
 }
 
 bool mf_build_index(mf_build *b, const mf_eqn *e)
