@@ -2,13 +2,16 @@
  * maximum goes to where it came from) and select_and_gather_add (its transpose). The public functions are below.
  *
  * Invariant: elements of a window are visited row by row; what lies in the padding or between dilated elements is skipped, so it acts
- * as 0, the lowest or the highest value. Of equal maxima the first is chosen. f16 and bf16 sum in f32 and round once.
+ * as 0, the lowest or the highest value. Of equal maxima the first is chosen. f16 and bf16 sum in f32 and round once. Complex numbers
+ * have maxima and minima in JAX's order, and, as there, no derivatives of them.
  * The minimum's derivative is the maximum's of the negated operand, so both select ops choose by `ge` only. */
 #include "base/alloc.h"
+#include "ops/loops.h"
 #include "ops/shape.h"
 #include "ops/wrap.h"
 
 #include <manyfold/ops.h>
+#include <math.h>
 #include <string.h>
 
 /* ---- types */
@@ -48,7 +51,7 @@ static mf_error_object *window_type(mf_type_context *c)
     mf_error_object *e = check_window(c, c->params, c->in[0]->rank);
     if (e)
         return e;
-    if (c->in[0]->dtype == MF_KEY || mf_dtype_is_complex(c->in[0]->dtype))
+    if (c->in[0]->dtype == MF_KEY)
         return mf_type_error(c, MF_ERROR_DTYPE, "it is not defined for %s", mf_dtype_name(c->in[0]->dtype));
     c->out[0] = window_result(c->params, c->in[0]);
     return NULL;
@@ -257,6 +260,27 @@ REDUCE_WINDOWS(reduce_f64, double)
 REDUCE_WINDOWS(reduce_i64, int64_t)
 REDUCE_WINDOWS(reduce_u64, uint64_t) /* sums of signed integers too: they wrap */
 
+#define REDUCE_COMPLEX_WINDOWS(name, type)                                                                  \
+    static void name(walk *w, const mf_op *op, const type *x, type *y, int64_t count)                       \
+    {                                                                                                       \
+        bool sums = op == &mf_op_reduce_window_sum, max = op == &mf_op_reduce_window_max;                   \
+        for (int64_t o = 0; o < count; o++) {                                                               \
+            type sum[2] = { sums ? 0 : max ? -INFINITY : INFINITY, 0 };                                     \
+            next_window(w);                                                                                 \
+            for (int64_t i; (i = next_element(w)) >= 0;) {                                                  \
+                const type *z = x + 2 * i;                                                                  \
+                double had[] = { (double)sum[0], (double)sum[1] }, here[] = { (double)z[0], (double)z[1] }; \
+                bool stays = !sums && (max ? mf_less_pair(here, had) : mf_less_pair(had, here));            \
+                for (int k = 0; k < 2; k++)                                                                 \
+                    sum[k] = sums ? sum[k] + z[k] : stays ? sum[k] : z[k];                                  \
+            }                                                                                               \
+            y[2 * o] = sum[0];                                                                              \
+            y[2 * o + 1] = sum[1];                                                                          \
+        }                                                                                                   \
+    }
+REDUCE_COMPLEX_WINDOWS(reduce_c64, float)
+REDUCE_COMPLEX_WINDOWS(reduce_c128, double)
+
 static mf_dtype working_dtype(mf_dtype dtype, bool sum)
 {
     if (dtype == MF_F64)
@@ -304,13 +328,20 @@ static mf_error_object *window_evaluate(const mf_eqn *e, const void *const *in, 
 {
     const mf_type *t = e->in[0]->type, *to = e->out[0]->type;
     bool sum = e->op == &mf_op_reduce_window_sum, max = e->op == &mf_op_reduce_window_max;
+    walk w;
+    open_walk(&w, e->params, t);
+    if (mf_dtype_is_complex(t->dtype)) {
+        if (t->dtype == MF_C64)
+            reduce_c64(&w, e->op, in[0], out[0], to->size);
+        else
+            reduce_c128(&w, e->op, in[0], out[0], to->size);
+        return NULL;
+    }
     mf_dtype dtype = working_dtype(t->dtype, sum);
     double first = sum ? 0 : max ? mf_dtype_lowest(t->dtype) : mf_dtype_highest(t->dtype);
     int64_t whole = sum || mf_dtype_is_float(t->dtype) ? 0 : integer_limit(t->dtype, max);
     void *x = converted(t, in[0], dtype), *y = mf_alloc((size_t)to->size * (size_t)mf_dtype_size(dtype) + 16);
     bool fine = x && y;
-    walk w;
-    open_walk(&w, e->params, t);
     if (fine && dtype == MF_F32)
         reduce_f32(&w, e->op, x, y, to->size, (float)first);
     if (fine && dtype == MF_F64)
@@ -410,19 +441,24 @@ static const mf_param window_params[] = {
 #define POOL_3X3 "[window=(1,3,3,1), strides=(1,2,1,1), padding_low=(0,1,0,0), padding_high=(0,1,2,0), base_dilation=(1,1,1,1), window_dilation=(1,1,1,1)] "
 #define LINE(window, stride, low, high, base, dilation) \
     "[window=(" window "), strides=(" stride "), padding_low=(" low "), padding_high=(" high "), base_dilation=(" base "), window_dilation=(" dilation ")] "
-static const char *const window_samples[] = {
-    POOL_2X2 "f32[1,4,4,2]{-2:2}",
-    POOL_3X3 "f32[2,5,4,1]{-2:2}",
-    LINE("3", "2", "1", "1", "1", "1") "f32[7]{-2:2}",
-    LINE("2", "1", "0", "0", "1", "3") "f64[7]{-2:2}",
-    LINE("2", "1", "1", "0", "2", "1") "f32[4]{-2:2}",
-    LINE("2", "3", "-1", "2", "1", "1") "f32[6]{-2:2}",
-    LINE("2", "1", "0", "0", "1", "1") "i32[5]{-9:9}",
-    LINE("2", "1", "0", "0", "1", "1") "u8[5]{0:255}",
-    LINE("2", "1", "1", "1", "1", "1") "bf16[5]{-2:2}",
-    LINE("4", "1", "0", "0", "1", "1") "f32[3]{-2:2}",
-    LINE("2", "1", "1", "1", "1", "1") "i32[0]{-2:2}",
-    "[] f32[]{-2:2}",
+#define WINDOW_SAMPLES \
+    POOL_2X2 "f32[1,4,4,2]{-2:2}", \
+    POOL_3X3 "f32[2,5,4,1]{-2:2}", \
+    LINE("3", "2", "1", "1", "1", "1") "f32[7]{-2:2}", \
+    LINE("2", "1", "0", "0", "1", "3") "f64[7]{-2:2}", \
+    LINE("2", "1", "1", "0", "2", "1") "f32[4]{-2:2}", \
+    LINE("2", "3", "-1", "2", "1", "1") "f32[6]{-2:2}", \
+    LINE("2", "1", "0", "0", "1", "1") "i32[5]{-9:9}", \
+    LINE("2", "1", "0", "0", "1", "1") "u8[5]{0:255}", \
+    LINE("2", "1", "1", "1", "1", "1") "bf16[5]{-2:2}", \
+    LINE("4", "1", "0", "0", "1", "1") "f32[3]{-2:2}", \
+    LINE("2", "1", "1", "1", "1", "1") "i32[0]{-2:2}", \
+    "[] f32[]{-2:2}"
+static const char *const window_samples[] = { WINDOW_SAMPLES, NULL };
+static const char *const sum_samples[] = {
+    WINDOW_SAMPLES,
+    POOL_3X3 "c64[2,5,4,1]{-2:2}",
+    LINE("2", "1", "1", "0", "2", "1") "c128[4]{-2:2}",
     NULL,
 };
 /* source, operand */
@@ -460,7 +496,7 @@ const mf_op mf_op_reduce_window_sum = {
     .cost = window_cost,
     .lower = mf_lower_none,
     .evaluate = window_evaluate,
-    .samples = window_samples,
+    .samples = sum_samples,
 };
 
 const mf_op mf_op_reduce_window_max = {

@@ -396,6 +396,13 @@ TEST(sliding_windows)
                  rows[r], rows[r], rows[r]);
         compare(text, 0);
     }
+    static const char *const complex[] = { "c64", "c128" };
+    EACH(complex,
+         "program (x: $[9,41,3], y: $[130,70]) {\n a: $[9,41,3] = reduce_window_sum[window=(3,3,1), strides=(1,1,1), padding_low=(1,2,0), "
+         "padding_high=(1,0,0), base_dilation=(1,1,1), window_dilation=(1,1,1)] x\n"
+         " b: $[65,35] = reduce_window_sum[window=(2,2), strides=(2,2), padding_low=(0,0), padding_high=(0,0), "
+         "base_dilation=(1,1), window_dilation=(1,1)] y\n return a, b\n}",
+         0);
 }
 
 TEST(integer_products)

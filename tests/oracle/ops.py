@@ -406,6 +406,12 @@ def windows():
     window(eighths("bf16", (1, 4, 4, 1), 15), "max", (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
     window(arr("f32", [[1.0, NAN, 2.0, 3.0]]), "max", (1, 2), (1, 1), "VALID", gradient=False)
 
+    pairs = arr("c64", [1 + 2j, 1 - 3j, -2 + 5j, complex(NAN, 1), 3, 3 + 1j, -INF, 2])
+    for computation in inits:
+        window(eighths("c64", (5, 6), 16), computation, (3, 2), (2, 1), "SAME", gradient=computation == "add")
+        window(eighths("c128", (4,), 17), computation, (2,), (1,), ((1, 0),), base=(2,), gradient=False)
+        window(pairs, computation, (2,), (1,), ((1, 1),), gradient=False)
+
     # flax names, on NHWC; average pooling divides by the whole window (count_include_pad)
     def max_pool(x, dims, strides, padding):
         return lax.reduce_window(x, -INF, lax.max, (1, *dims, 1), (1, *strides, 1), padding)

@@ -217,7 +217,7 @@ static void find_identity(window_step *s)
 static void find_axes(window_step *s, const mf_window_params *p, const mf_type *t, const mf_type *to)
 {
     int last = t->rank - 1;
-    s->channels = 1;
+    s->channels = mf_dtype_is_complex(t->dtype) ? 2 : 1; /* the parts, which add up one by one */
     for (; last >= 0; last--) {
         bool still = p->window->at[last] == 1 && p->strides->at[last] == 1 && !p->padding_low->at[last] && !p->padding_high->at[last] &&
                      p->base_dilation->at[last] == 1;
@@ -234,7 +234,7 @@ static void find_axes(window_step *s, const mf_window_params *p, const mf_type *
                                     .dilation = p->window_dilation->at[i],
                                     .base = p->base_dilation->at[i],
                                     .low = p->padding_low->at[i] };
-    s->from[s->rank] = s->to[s->rank] = mf_dtype_size(t->dtype);
+    s->from[s->rank] = s->to[s->rank] = mf_dtype_size(s->dtype);
     for (int64_t i = last, from = s->channels * s->from[s->rank], own = from; i >= 0; i--) {
         s->from[i] = from;
         s->to[i] = own;
@@ -249,7 +249,7 @@ static int64_t reach(const window_axis *x) { return (x->window - 1) * x->dilatio
 /* How a slab lies. False where it would be far larger than what is read. */
 static bool plan_slabs(window_step *s, const mf_type *t)
 {
-    double others = (double)(s->channels * mf_dtype_size(t->dtype)), laid = others;
+    double others = (double)(s->channels * mf_dtype_size(s->dtype)), laid = others;
     for (int i = 0; i < s->rank; i++) {
         window_axis *x = &s->axis[i];
         int64_t different = x->stride / common_divisor(x->stride, x->dilation);
@@ -303,7 +303,7 @@ static void plan_runs(mf_build *b, window_step *s)
 
 static void plan_tasks(window_step *s, const mf_type *to)
 {
-    int64_t size = mf_dtype_size(to->dtype);
+    int64_t size = mf_dtype_size(s->dtype);
     double joins = (double)to->size;
     for (int i = 0; i < s->rank; i++)
         joins *= (double)s->axis[i].window;
@@ -323,7 +323,9 @@ bool mf_build_window(mf_build *b, const mf_eqn *e)
         return false;
     const mf_type *t = e->in[0]->type;
     window_step made = { .dtype = t->dtype, .how = sum ? MF_JOIN_ADD : max ? MF_JOIN_MAX : MF_JOIN_MIN };
-    if (!mf_line_knows(t->dtype) || t->size == 0 || e->out[0]->type->size == 0)
+    if (sum && mf_dtype_is_complex(t->dtype))
+        made.dtype = t->dtype == MF_C64 ? MF_F32 : MF_F64;
+    if (!mf_line_knows(made.dtype) || t->size == 0 || e->out[0]->type->size == 0)
         return false;
     find_axes(&made, e->params, t, e->out[0]->type);
     if (made.rank == 0 || !plan_slabs(&made, t) || (made.channels >= FEW_CHANNELS && (sum || max) && mf_dtype_is_float(t->dtype)))
