@@ -154,18 +154,24 @@ static void turn_block_4(int64_t rows, int64_t columns, char *out, int64_t out_s
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
+static void turn_small(int element, int64_t rows, int64_t columns, char *out, int64_t out_step, const char *in, int64_t in_step)
+{
+    if (element == 4)
+        turn_block_4(rows, columns, out, out_step, in, in_step);
+    else
+        turn_block(element, rows, columns, out, out_step, in, in_step);
+}
+
 static void turn(int element, int64_t rows, int64_t columns, char *out, int64_t out_step, const char *in, int64_t in_step)
 {
+    if (rows <= BLOCK && columns <= BLOCK) { /* often one of many */
+        turn_small(element, rows, columns, out, out_step, in, in_step);
+        return;
+    }
     for (int64_t r = 0; r < rows; r += BLOCK)
-        for (int64_t c = 0; c < columns; c += BLOCK) {
-            int64_t height = least(rows - r, BLOCK), width = least(columns - c, BLOCK);
-            char *to = out + r * out_step + c * element;
-            const char *from = in + r * element + c * in_step;
-            if (element == 4)
-                turn_block_4(height, width, to, out_step, from, in_step);
-            else
-                turn_block(element, height, width, to, out_step, from, in_step);
-        }
+        for (int64_t c = 0; c < columns; c += BLOCK)
+            turn_small(element, least(rows - r, BLOCK), least(columns - c, BLOCK), out + r * out_step + c * element, out_step,
+                       in + r * element + c * in_step, in_step);
 }
 
 /* ------------------------------------------------------------------ copies */
