@@ -437,15 +437,13 @@ static void run_weight_task(void *context, int64_t i)
 static bool join_slots(const conv_step *s, char *slots, char *out)
 {
     const void *from[MOST_TASKS] = { slots };
-    char *sum = slots + (size_t)s->tasks * slot_bytes(s), *plain = sum + sum_bytes(s);
-    bool as_is = s->from == MF_F32, ok = true;
+    char *room = slots + (size_t)s->tasks * slot_bytes(s), *plain = s->from == MF_F32 ? out : room + sum_bytes(s);
+    char *sum = s->packed ? room : plain;
     for (int64_t i = 1; i < s->tasks; i++)
         from[i] = slots + (size_t)i * slot_bytes(s);
-    plain = as_is ? out : s->packed ? plain : sum;
-    mf_all_reduce(MF_FOLD_SUM, MF_F32, from, (size_t)s->tasks, s->packed ? sum : plain, (size_t)sum_count(s), false);
-    if (s->packed)
-        ok = mf_dnnl_unpack(s->whole, sum, plain, slots + slots_bytes(s) - s->task_scratch);
-    if (!as_is)
+    mf_all_reduce(MF_FOLD_SUM, MF_F32, from, (size_t)s->tasks, sum, (size_t)sum_count(s), false);
+    bool ok = !s->packed || mf_dnnl_unpack(s->whole, sum, plain, slots + slots_bytes(s) - s->task_scratch);
+    if (plain != out)
         mf_native_convert(s->from, out, MF_F32, plain, s->counts[2]);
     return ok;
 }
@@ -557,40 +555,45 @@ static bool fills(const conv_step *s, int operand, const int64_t *strides, int64
 
 /* ------------------------------------------------------------------ compilation */
 
-/* A call of so many multiply-adds does not pay: it is short, or reads more weights than images. */
+static bool sums(const conv_step *s) { return s->d.kind == MF_DNNL_BACKWARD_WEIGHTS; }
+
+/* A call of so many multiply-adds does not pay: it is short, or reads more weights than images, or adds more than it makes a sum of. */
 static bool too_few(const conv_step *s, double work)
 {
+    if (sums(s))
+        return work < ADD_PRODUCT || s->images * (s->counts[0] + s->counts[1]) / s->batch < ADD_READS * s->counts[2];
     return work < CALL_PRODUCT || s->images * (s->counts[0] + s->counts[2]) / s->batch < s->counts[1];
 }
 
-static bool sums(const conv_step *s) { return s->d.kind == MF_DNNL_BACKWARD_WEIGHTS; }
-
-/* The same of a call whose result is added to others'. */
-static bool too_few_to_add(const conv_step *s, double work)
+static int64_t images_of_a_task(const conv_step *s, double work)
 {
-    return work < ADD_PRODUCT || s->images * (s->counts[0] + s->counts[1]) / s->batch < ADD_READS * s->counts[2];
+    int64_t tasks = work < TASK_PRODUCT ? 1 : work < MOST_TASKS * TASK_PRODUCT ? (int64_t)(work / TASK_PRODUCT) : MOST_TASKS;
+    return ((s->batch + tasks - 1) / tasks + s->images - 1) / s->images * s->images;
+}
+
+/* A power of two of calls. */
+static int64_t images_of_a_slot(const conv_step *s)
+{
+    int64_t images = s->images;
+    while (images * MOST_TASKS < s->batch)
+        images *= 2;
+    return images;
 }
 
 /* Cuts the batch into calls and tasks. Calls are as small as still pays, whatever the batch and whoever asks for them: the same images in
  * other company come from the same calls. */
 static void cut(conv_step *s, double work)
 {
-    int64_t batch = s->batch, tasks = (int64_t)(work / TASK_PRODUCT);
     s->images = s->d.dtype == MF_BF16 ? BF16_IMAGES : 1;
-    for (double each = work / (double)batch; s->images < batch; s->images *= 2)
-        if (!(sums(s) ? too_few_to_add(s, (double)s->images * each) : too_few(s, (double)s->images * each)))
-            break;
-    s->images = s->images < batch ? s->images : batch;
+    while (s->images < s->batch && too_few(s, (double)s->images * work / (double)s->batch))
+        s->images *= 2;
+    s->images = s->images < s->batch ? s->images : s->batch;
     s->by_images = sums(s) ? fills(s, 0, s->d.x_strides, s->d.in_channels) && fills(s, 1, s->d.y_strides, s->d.out_channels)
                            : goes_by_images(s);
     if (!s->by_images && !sums(s) && s->from != s->d.dtype)
-        s->images = batch; /* its images are mingled in memory, and converted together */
-    tasks = tasks < 1 ? 1 : tasks > MOST_TASKS ? MOST_TASKS : tasks;
-    s->images_a_task = ((batch + tasks - 1) / tasks + s->images - 1) / s->images * s->images;
-    if (sums(s)) /* slots, powers of two of calls */
-        for (s->images_a_task = s->images; s->images_a_task * MOST_TASKS < batch;)
-            s->images_a_task *= 2;
-    s->tasks = (batch + s->images_a_task - 1) / s->images_a_task;
+        s->images = s->batch; /* its images are mingled in memory, and converted together */
+    s->images_a_task = sums(s) ? images_of_a_slot(s) : images_of_a_task(s, work);
+    s->tasks = (s->batch + s->images_a_task - 1) / s->images_a_task;
 }
 
 static bool make_primitives(conv_step *s)

@@ -660,9 +660,8 @@ static void find_makers(joiner *j)
 
 static void print_joined(const rows_step *s)
 {
-    for (int i = 0; i < s->part_count; i++)
-        fprintf(stderr, "%lld rows in blocks of %lld and %lld tasks%s: %d steps\n", (long long)s->rows, (long long)s->rows_a_block,
-                (long long)s->tasks, s->step.up ? ", compiled" : "", s->part_count);
+    fprintf(stderr, "%lld rows in blocks of %lld and %lld tasks%s: %d steps\n", (long long)s->rows, (long long)s->rows_a_block,
+            (long long)s->tasks, s->step.up ? ", compiled" : "", s->part_count);
 }
 
 /* The steps that go over the rows of reduction `first`. */
