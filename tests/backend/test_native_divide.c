@@ -119,40 +119,36 @@ static float divisor(int i, uint32_t *seed)
     return i < count ? odd_divisors[i] : from_bits((127 - 20 + next(seed) % 40) << 23 | mantissa(seed));
 }
 
-TEST(by_one_number)
-{
-    static float x[ROWS][COLUMNS], z[ROWS][COLUMNS];
-    fill(x);
-    mf_kernel *kernel = compile("program (x: f32[255,96], y: f32[]) {\n"
-                                " b: f32[255,96] = broadcast_in_dim[shape=(255,96), broadcast_dimensions=()] y\n"
-                                " z: f32[255,96] = div x b\n return z }");
-    REQUIRE(kernel);
-    uint32_t seed = 5;
-    for (int i = 0; i < 200; i++) {
-        float y = divisor(i, &seed);
-        run(kernel, &x[0][0], &y, &z[0][0]);
-        check_rows(x, z, &y, 0);
-    }
-    mf_backend_native.destroy(kernel);
-}
-
-TEST(by_one_a_row)
+/* divisors: one, or one a row. */
+static void check_divided(const char *text, int divisors, int rounds)
 {
     static float x[ROWS][COLUMNS], z[ROWS][COLUMNS];
     float y[ROWS];
     fill(x);
-    mf_kernel *kernel = compile("program (x: f32[255,96], y: f32[255]) {\n"
-                                " b: f32[255,96] = broadcast_in_dim[shape=(255,96), broadcast_dimensions=(0)] y\n"
-                                " z: f32[255,96] = div x b\n return z }");
+    mf_kernel *kernel = compile(text);
     REQUIRE(kernel);
-    uint32_t seed = 6;
-    for (int i = 0; i < 100; i++) {
-        for (int r = 0; r < ROWS; r++)
-            y[r] = divisor((r + i) % 50, &seed);
+    uint32_t seed = 5;
+    for (int i = 0; i < rounds; i++) {
+        for (int r = 0; r < divisors; r++)
+            y[r] = divisor(divisors == 1 ? i : (r + i) % 50, &seed);
         run(kernel, &x[0][0], y, &z[0][0]);
-        check_rows(x, z, y, 1);
+        check_rows(x, z, y, divisors > 1);
     }
     mf_backend_native.destroy(kernel);
+}
+
+TEST(by_one_number)
+{
+    check_divided("program (x: f32[255,96], y: f32[]) {\n b: f32[255,96] = broadcast_in_dim[shape=(255,96), broadcast_dimensions=()] y\n"
+                  " z: f32[255,96] = div x b\n return z }",
+                  1, 200);
+}
+
+TEST(by_one_a_row)
+{
+    check_divided("program (x: f32[255,96], y: f32[255]) {\n"
+                  " b: f32[255,96] = broadcast_in_dim[shape=(255,96), broadcast_dimensions=(0)] y\n z: f32[255,96] = div x b\n return z }",
+                  ROWS, 100);
 }
 
 /* As softmax does: by what the row comes to. */
