@@ -348,7 +348,7 @@ typedef struct mf_rows_node {
     int phase;
     int load, store;                           /* values, or -1 */
     int64_t offset, row_stride, column_stride; /* of loads and iotas, in elements */
-    int buffer;                                /* bytes from the start of the buffers where a row of it is kept for later phases, or -1 */
+    int buffer;                                /* bytes from the start of a row's buffers where it is kept for later phases, or -1 */
 } mf_rows_node;
 
 typedef struct mf_rows_plan {
@@ -356,7 +356,8 @@ typedef struct mf_rows_plan {
     mf_rows_node *nodes; /* by node of the group */
     int64_t rows, columns;
     int phases, value_count;
-    size_t buffer_bytes;
+    int at_once;         /* rows that go through a phase before the next phase begins; a power of two */
+    size_t buffer_bytes; /* of a row */
 } mf_rows_plan;
 /* The plan of steps whose operands and results are numbers below value_count, of which those `outside` are in memory. NULL when they
  * are not of that form, or b->error. */

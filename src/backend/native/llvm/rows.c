@@ -1,4 +1,6 @@
-/* Joined steps as one function in IR: a row at a time, phase by phase, 16 columns in a vector and the rest of a row masked.
+/* Joined steps as one function in IR: a few rows at a time, phase by phase, and in a phase row by row, 16 columns in a vector and the rest
+ * of a row masked. What a row has once is a vector of all the rows at hand between the phases, and lies in memory for the rows' loops; where
+ * fewer rows are left its last lanes are idle.
  * Invariants: reductions go in the order of kernels/reduce.inc (16 lanes, folded in halves; chunks of 4,096 join as a tree), but for
  * those that give the same bits in any order, which take the lanes as they come; a phase's loads of what it stores itself do not exist. */
 #include "backend/native/llvm/llvm.h"
@@ -12,8 +14,7 @@ enum {
     CHUNK = 4096,
     MOST_FOLDS = 8,
     AT_ONCE = 4,
-    FETCH_LEAST = 1 << 10, /* bytes of a row: of shorter ones the hardware sees what comes */
-    FETCH_NEAREST = 8 << 10,
+    FETCH_NEAREST = 8 << 10, /* bytes of a row */
     FETCH_MOST = 64 << 10
 };
 
@@ -36,10 +37,12 @@ typedef struct rows {
     mf_ir_value *start;   /* by node: where a walk starts in this row, in elements */
     mf_ir_value *spread;  /* by node: one value for the row, in all lanes */
     mf_ir_divisor *by;    /* by node: that value, where something is divided by it */
-    mf_ir_value *one;     /* by node of the row: its value, a vector of one */
+    mf_ir_value *one;     /* by node of the row: the values of all rows at hand */
+    mf_ir_value *place;   /* by node of the row: where they lie */
     mf_ir_value *value;   /* by node: in the columns at hand */
     fold folds[MOST_FOLDS];
     int fold_count, phase, at_once;
+    mf_ir_value row, nth, buffers; /* of the row at hand: its number, that among those at hand, its buffers */
 } rows;
 
 static const mf_node *node_of(const rows *r, int i) { return &r->plan->group.nodes[i]; }
@@ -112,16 +115,16 @@ static mf_ir_value fold_range(mf_ir *ir, int how, const fold *d, mf_ir_value v)
 
 /* ------------------------------------------------------------------ columns */
 
-/* A row is read again and again before the next one's turn comes, so the hardware does not see that one coming. */
+/* Rows are read again and again before the next ones' turn comes, so the hardware does not see those coming. */
 static void fetch_ahead(rows *r, int i, mf_ir_value place)
 {
     int64_t bytes = r->plan->columns * mf_dtype_size(node_of(r, i)->dtype);
     const mf_rows_node *at = at_of(r, i);
-    if (r->last[i] != r->phase || r->plan->phases < 2 || at->row_stride != r->plan->columns || at->column_stride != 1 ||
-        bytes < FETCH_LEAST || bytes > FETCH_MOST)
+    if (r->last[i] != r->phase || r->plan->phases < 2 || at->row_stride != r->plan->columns || at->column_stride != 1 || bytes > FETCH_MOST)
         return;
     mf_ir_line(r->ir, "call void @llvm.prefetch.p0(ptr %s, i32 0, i32 %d, i32 1)",
-               mf_ir_pointer(r->ir, place, node_of(r, i)->dtype, integer(r->ir, r->plan->columns)), bytes <= FETCH_NEAREST ? 3 : 2);
+               mf_ir_pointer(r->ir, place, node_of(r, i)->dtype, integer(r->ir, r->plan->at_once * r->plan->columns)),
+               bytes <= FETCH_NEAREST ? 3 : 2);
 }
 
 static mf_ir_value result_place(rows *r, int i, mf_ir_value j)
@@ -129,10 +132,10 @@ static mf_ir_value result_place(rows *r, int i, mf_ir_value j)
     mf_ir *ir = r->ir;
     mf_dtype dtype = node_of(r, i)->dtype;
     if (at_of(r, i)->store >= 0) {
-        mf_ir_value first = mf_ir_op(ir, "mul i64 %%row, %" PRId64, r->plan->columns);
+        mf_ir_value first = mf_ir_op(ir, "mul i64 %s, %" PRId64, r->row, r->plan->columns);
         return mf_ir_pointer(ir, r->pointer[at_of(r, i)->store], dtype, mf_ir_op(ir, "add i64 %s, %s", first, j));
     }
-    mf_ir_value bytes = mf_ir_op(ir, "getelementptr i8, ptr %%buffers, i64 %d", at_of(r, i)->buffer);
+    mf_ir_value bytes = mf_ir_op(ir, "getelementptr i8, ptr %s, i64 %d", r->buffers, at_of(r, i)->buffer);
     return mf_ir_pointer(ir, bytes, dtype, j);
 }
 
@@ -324,7 +327,7 @@ static void find_needed(rows *r)
 /* A load's or iota's first element in this row. */
 static mf_ir_value start_of(rows *r, int i)
 {
-    mf_ir_value first = mf_ir_op(r->ir, "mul i64 %%row, %" PRId64, at_of(r, i)->row_stride);
+    mf_ir_value first = mf_ir_op(r->ir, "mul i64 %s, %" PRId64, r->row, at_of(r, i)->row_stride);
     return mf_ir_op(r->ir, "add i64 %s, %" PRId64, first, at_of(r, i)->offset);
 }
 
@@ -336,36 +339,126 @@ static mf_ir_value load_one(rows *r, int i, mf_ir_value place)
                     mf_ir_pointer(ir, r->pointer[at_of(r, i)->load], dtype, place), mf_dtype_size(dtype));
 }
 
-/* The values that the row has once in this phase. */
-static void emit_row_nodes(rows *r)
+/* ------------------------------------------------------------------ the rows at hand */
+
+/* What is emitted from here to end_rows is done for each of them. */
+static int begin_rows(rows *r)
 {
     mf_ir *ir = r->ir;
+    int id = ir->next++;
+    char before[24];
+    memcpy(before, ir->label, sizeof before);
+    mf_ir_line(ir, "br label %%each%d", id);
+    mf_ir_label(ir, mf_ir_format(ir, "each%d", id));
+    mf_ir_line(ir, "%%nth%d = phi i64 [ 0, %%%s ], [ %%nth.next%d, %%each.again%d ]", id, before, id, id);
+    r->nth = mf_ir_format(ir, "%%nth%d", id);
+    r->row = mf_ir_op(ir, "add i64 %%row, %s", r->nth);
+    mf_ir_value bytes = mf_ir_op(ir, "mul i64 %s, %zu", r->nth, r->plan->buffer_bytes);
+    r->buffers = mf_ir_op(ir, "getelementptr i8, ptr %%buffers, i64 %s", bytes);
+    return id;
+}
+
+static void end_rows(rows *r, int id)
+{
+    mf_ir *ir = r->ir;
+    mf_ir_line(ir, "br label %%each.again%d", id);
+    mf_ir_label(ir, mf_ir_format(ir, "each.again%d", id));
+    mf_ir_line(ir, "%%nth.next%d = add i64 %%nth%d, 1", id, id);
+    mf_ir_value more = mf_ir_op(ir, "icmp slt i64 %%nth.next%d, %%count", id);
+    mf_ir_line(ir, "br i1 %s, label %%each%d, label %%each.done%d", more, id, id);
+    mf_ir_label(ir, mf_ir_format(ir, "each.done%d", id));
+}
+
+static bool is_walk(const mf_node *x) { return x->kind == MF_NODE_LOAD || x->kind == MF_NODE_IOTA; }
+static bool row_node_now(const rows *r, int i) { return at_of(r, i)->row && at_of(r, i)->phase == r->phase; }
+
+/* Where the row at hand finds its value of a node of the row. */
+static mf_ir_value own_place(rows *r, int i) { return mf_ir_pointer(r->ir, r->place[i], node_of(r, i)->dtype, r->nth); }
+
+static mf_ir_value count_row(rows *r, int i)
+{
+    mf_dtype dtype = node_of(r, i)->dtype;
+    mf_ir_value n = mf_ir_spread(r->ir, "i64", start_of(r, i));
+    if (dtype == MF_I64)
+        return n;
+    return mf_ir_op(r->ir, "%s <1 x i64> %s to <1 x %s>", dtype == MF_F32 ? "sitofp" : "trunc", n, mf_ir_scalar(dtype));
+}
+
+/* Loads and iotas of the rows in this phase. */
+static void emit_row_walks(rows *r)
+{
+    mf_ir *ir = r->ir;
+    int id = -1;
     ir->width = 1;
     for (int i = 0; i < r->plan->group.count; i++) {
         const mf_node *x = node_of(r, i);
-        const mf_rows_node *at = at_of(r, i);
-        mf_ir_value in[3] = { NULL };
-        if (!at->row || at->phase != r->phase)
+        if (!row_node_now(r, i) || !is_walk(x) || at_of(r, i)->reduces)
             continue;
-        if (x->kind == MF_NODE_LOAD && !at->reduces) {
-            r->one[i] = mf_ir_from_memory(ir, x->dtype, load_one(r, i, start_of(r, i)));
-        } else if (x->kind == MF_NODE_IOTA) {
-            mf_ir_value n = mf_ir_spread(ir, "i64", start_of(r, i));
-            r->one[i] = x->dtype == MF_I64 ? n
-                                           : mf_ir_op(ir, "%s <1 x i64> %s to <1 x %s>", x->dtype == MF_F32 ? "sitofp" : "trunc", n,
-                                                      mf_ir_scalar(x->dtype));
-        } else if (!at->reduces) {
-            for (int k = 0; k < x->in_count; k++)
-                in[k] = r->one[x->in[k]];
-            r->one[i] = mf_ir_node(ir, &r->plan->group, x, in);
+        id = id >= 0 ? id : begin_rows(r);
+        mf_ir_value one = x->kind == MF_NODE_IOTA ? count_row(r, i) : mf_ir_from_memory(ir, x->dtype, load_one(r, i, start_of(r, i)));
+        mf_ir_write(ir, x->dtype, one, own_place(r, i), 1);
+    }
+    if (id >= 0)
+        end_rows(r, id);
+}
+
+/* What the rows have stored one by one: one load of it all would wait until it is in the cache. */
+static mf_ir_value gather_rows(rows *r, int i)
+{
+    mf_ir *ir = r->ir;
+    mf_dtype dtype = node_of(r, i)->dtype;
+    const char *m = mf_ir_memory(dtype);
+    mf_ir_value all = "poison";
+    for (int k = 0; k < ir->width; k++) {
+        mf_ir_value one = mf_ir_pointer(ir, r->place[i], dtype, integer(ir, k));
+        one = mf_ir_op(ir, "load %s, ptr %s, align %d", m, one, mf_dtype_size(dtype));
+        all = mf_ir_op(ir, "insertelement <%d x %s> %s, %s %s, i64 %d", ir->width, m, all, m, one, k);
+    }
+    return mf_ir_from_memory(ir, dtype, all);
+}
+
+/* The values that rows have once in this phase, of all rows at hand. */
+static void emit_row_nodes(rows *r)
+{
+    mf_ir *ir = r->ir;
+    emit_row_walks(r);
+    ir->width = r->plan->at_once;
+    for (int i = 0; i < r->plan->group.count; i++) {
+        const mf_node *x = node_of(r, i);
+        mf_ir_value in[3] = { NULL };
+        if (!row_node_now(r, i))
+            continue;
+        if (is_walk(x)) {
+            r->one[i] = gather_rows(r, i);
+            continue;
         }
-        if (at->store >= 0) {
-            mf_ir_value v = x->dtype == MF_BOOL ? mf_ir_op(ir, "zext <1 x i1> %s to <1 x i8>", r->one[i]) : r->one[i];
-            mf_ir_line(ir, "store <1 x %s> %s, ptr %s, align %d", mf_ir_memory(x->dtype), v,
-                       mf_ir_pointer(ir, r->pointer[at->store], x->dtype, "%row"), mf_dtype_size(x->dtype));
-        }
+        for (int k = 0; k < x->in_count; k++)
+            in[k] = r->one[x->in[k]];
+        r->one[i] = mf_ir_node(ir, &r->plan->group, x, in);
+        mf_ir_write(ir, x->dtype, r->one[i], r->place[i], ir->width);
     }
 }
+
+static bool stores_rows(const rows *r)
+{
+    for (int i = 0; i < r->plan->group.count; i++)
+        if (row_node_now(r, i) && at_of(r, i)->store >= 0)
+            return true;
+    return false;
+}
+
+static void store_row(rows *r)
+{
+    r->ir->width = 1;
+    for (int i = 0; i < r->plan->group.count; i++)
+        if (row_node_now(r, i) && at_of(r, i)->store >= 0) {
+            mf_dtype dtype = node_of(r, i)->dtype;
+            mf_ir_write(r->ir, dtype, mf_ir_read(r->ir, dtype, own_place(r, i), 1),
+                        mf_ir_pointer(r->ir, r->pointer[at_of(r, i)->store], dtype, r->row), 1);
+        }
+}
+
+/* ------------------------------------------------------------------ a phase of a row */
 
 /* What all columns of the row share in this phase, and where walks begin. */
 static void emit_shared(rows *r)
@@ -377,11 +470,11 @@ static void emit_shared(rows *r)
         r->spread[i] = NULL;
         if (!r->needed[i] || (x->kind == MF_NODE_CONSTANT && !at_of(r, i)->row))
             continue;
+        ir->width = 1;
         if (at_of(r, i)->row) {
-            one = r->one[i];
+            one = mf_ir_read(ir, x->dtype, own_place(r, i), 1);
         } else if (x->kind == MF_NODE_LOAD || x->kind == MF_NODE_IOTA) {
             r->start[i] = start_of(r, i);
-            ir->width = 1;
             if (x->kind == MF_NODE_LOAD && at_of(r, i)->column_stride == 0)
                 one = mf_ir_from_memory(ir, x->dtype, load_one(r, i, r->start[i]));
         }
@@ -405,22 +498,17 @@ static mf_ir_value join_chunks(rows *r, const fold *d, mf_ir_value *parts, int64
     return parts[0];
 }
 
-static void emit_phase(rows *r)
+/* The columns of the row at hand, and what they reduce to. */
+static void emit_row(rows *r)
 {
     mf_ir *ir = r->ir;
     int calls = 0;
-    emit_row_nodes(r);
-    find_needed(r);
     emit_shared(r);
-    bool chunked = false, work = false;
-    for (int i = 0; i < r->plan->group.count; i++) {
-        work |= r->needed[i];
+    bool chunked = false;
+    for (int i = 0; i < r->plan->group.count; i++)
         calls += r->needed[i] && !r->spread[i] && node_of(r, i)->in_count > 0;
-    }
     for (int f = 0; f < r->fold_count; f++)
         chunked |= !r->folds[f].any_order && r->plan->columns > CHUNK;
-    if (!work || ir->failed)
-        return;
     r->at_once = calls <= 4 ? AT_ONCE : calls <= 12 ? 2 : 1;
     int64_t chunk = chunked ? CHUNK : r->plan->columns, count = (r->plan->columns + chunk - 1) / chunk;
     mf_ir_value *parts = mf_arena_alloc(ir->strings, (size_t)(count * MOST_FOLDS) * sizeof *parts);
@@ -435,8 +523,24 @@ static void emit_phase(rows *r)
         const fold *d = &r->folds[f];
         mf_ir_value all = join_chunks(r, d, parts + f * count, count);
         mf_dtype dtype = node_of(r, d->node)->dtype;
-        r->one[d->node] = dtype == d->dtype ? all : mf_ir_narrow(ir, dtype, all);
+        mf_ir_write(ir, dtype, dtype == d->dtype ? all : mf_ir_narrow(ir, dtype, all), own_place(r, d->node), 1);
     }
+}
+
+static void emit_phase(rows *r)
+{
+    bool work = false;
+    emit_row_nodes(r);
+    find_needed(r);
+    for (int i = 0; i < r->plan->group.count; i++)
+        work |= r->needed[i];
+    if (r->ir->failed || !(work || stores_rows(r)))
+        return;
+    int id = begin_rows(r);
+    store_row(r);
+    if (work)
+        emit_row(r);
+    end_rows(r, id);
 }
 
 /* ------------------------------------------------------------------ the function */
@@ -448,13 +552,14 @@ static bool make_room(rows *r)
     r->by = mf_arena_alloc(r->ir->strings, (nodes + 1) * sizeof *r->by);
     r->last = mf_arena_alloc(r->ir->strings, (nodes + 1) * sizeof *r->last);
     r->pointer = mf_arena_alloc(r->ir->strings, (values + 1) * sizeof *r->pointer);
-    mf_ir_value *room = mf_arena_alloc(r->ir->strings, (4 * nodes + 1) * sizeof *room);
+    mf_ir_value *room = mf_arena_alloc(r->ir->strings, (5 * nodes + 1) * sizeof *room);
     if (!r->needed || !r->by || !r->last || !r->pointer || !room)
         return false;
     r->start = room;
     r->spread = room + nodes;
     r->one = room + 2 * nodes;
     r->value = room + 3 * nodes;
+    r->place = room + 4 * nodes;
     return true;
 }
 
@@ -479,6 +584,19 @@ static void emit_pointers(rows *r)
     }
 }
 
+/* Idle lanes compute too: what they find is 0, or of rows that are done. */
+static void emit_places(rows *r)
+{
+    for (int i = 0; i < r->plan->group.count; i++) {
+        const char *m = mf_ir_memory(node_of(r, i)->dtype);
+        if (!at_of(r, i)->row)
+            continue;
+        r->place[i] = mf_ir_op(r->ir, "alloca [%d x %s], align 64", r->plan->at_once, m);
+        mf_ir_line(r->ir, "store [%d x %s] zeroinitializer, ptr %s, align 64", r->plan->at_once, m, r->place[i]);
+    }
+}
+
+/* The first of the rows at hand is %row. */
 void mf_ir_rows(mf_ir *ir, const mf_rows_plan *plan)
 {
     rows r = { .ir = ir, .plan = plan };
@@ -493,16 +611,19 @@ void mf_ir_rows(mf_ir *ir, const mf_rows_plan *plan)
     mf_ir_label(ir, "entry");
     if (mf_ir_may_be_rare(&plan->group))
         mf_ir_rare_room(ir, LANES);
+    emit_places(&r);
     emit_pointers(&r);
     find_last(&r);
     mf_ir_line(ir, "br label %%rows");
     mf_ir_label(ir, "rows");
     mf_ir_line(ir, "%%row = phi i64 [ %%from, %%entry ], [ %%row.next, %%row.again ]");
+    mf_ir_value left = mf_ir_op(ir, "sub i64 %%to, %%row"), few = mf_ir_op(ir, "icmp slt i64 %s, %d", left, plan->at_once);
+    mf_ir_line(ir, "%%count = select i1 %s, i64 %s, i64 %d", few, left, plan->at_once);
     for (r.phase = 0; r.phase < plan->phases; r.phase++)
         emit_phase(&r);
     mf_ir_line(ir, "br label %%row.again");
     mf_ir_label(ir, "row.again");
-    mf_ir_line(ir, "%%row.next = add i64 %%row, 1");
+    mf_ir_line(ir, "%%row.next = add i64 %%row, %d", plan->at_once);
     mf_ir_value more = mf_ir_op(ir, "icmp slt i64 %%row.next, %%to");
     mf_ir_line(ir, "br i1 %s, label %%rows, label %%end", more);
     mf_text_put(&ir->text, "end:\n  ret void\n}\nattributes #0 = { nounwind }\n");

@@ -589,7 +589,7 @@ static size_t add_second_tier(const joiner *j, rows_step *s)
     for (int i = 0; i < s->part_count; i++)
         if (s->parts[i]->up)
             s->parts[i]->up->each = 0; /* they wait for no loop of their own */
-    return plan->buffer_bytes;
+    return plan->buffer_bytes * (size_t)plan->at_once;
 }
 
 static rows_step *make_step(joiner *j, int members, int64_t bytes_a_row)

@@ -5,7 +5,13 @@
 
 #include <string.h>
 
-enum { AGAIN = 3, MOST_NODES = 400, ALIGN = 64 }; /* up to so many cheap operations are done again rather than kept */
+enum {
+    AGAIN = 3, /* up to so many cheap operations are done again rather than kept */
+    MOST_NODES = 400,
+    ALIGN = 64,
+    MOST_AT_ONCE = 16,
+    NEAR_BYTES = 32 << 10 /* of the rows at once: the nearest cache keeps them from phase to phase */
+};
 
 typedef struct planner {
     mf_build *b;
@@ -185,6 +191,22 @@ static void find_kept(planner *p)
     }
 }
 
+/* Several rows at once, so that what a row has once is computed for all of them in one vector, and one row's columns do not wait for what
+ * the row before comes to. */
+static int rows_at_once(const mf_rows_plan *plan)
+{
+    int64_t bytes = (int64_t)plan->buffer_bytes;
+    for (int i = 0; i < plan->group.count; i++) {
+        const mf_rows_node *at = &plan->nodes[i];
+        bool read = at->load >= 0 && at->column_stride, written = at->store >= 0 && !at->row;
+        bytes += (2 * read + written) * plan->columns * mf_dtype_size(plan->group.nodes[i].dtype);
+    }
+    int rows = MOST_AT_ONCE;
+    while (rows > 1 && (rows > plan->rows || rows * bytes > NEAR_BYTES))
+        rows /= 2;
+    return rows;
+}
+
 /* ------------------------------------------------------------------ the plan */
 
 static bool fill(planner *p, mf_native_step *const *parts, int count)
@@ -231,5 +253,6 @@ mf_rows_plan *mf_rows_plan_make(mf_build *b, mf_native_step *const *parts, int p
     for (int i = 0; i < plan->group.count; i++)
         plan->phases = plan->nodes[i].phase >= plan->phases ? plan->nodes[i].phase + 1 : plan->phases;
     find_kept(&p);
+    plan->at_once = rows_at_once(plan);
     return plan;
 }
