@@ -189,11 +189,22 @@ static bool written_now(const rows *r, int i)
     return !at->row && at->phase == r->phase && (at->store >= 0 || at->buffer >= 0);
 }
 
+/* What the next phase writes, so that its stores need not wait for their lines. */
+static void fetch_results(rows *r, mf_ir_value j)
+{
+    for (int i = 0; i < r->plan->group.count; i++) {
+        const mf_rows_node *at = at_of(r, i);
+        if (!at->row && at->phase == r->phase + 1 && at->store >= 0 && r->plan->columns * mf_dtype_size(node_of(r, i)->dtype) <= FETCH_MOST)
+            mf_ir_line(r->ir, "call void @llvm.prefetch.p0(ptr %s, i32 1, i32 3, i32 1)", result_place(r, i, j));
+    }
+}
+
 /* Sixteen columns from j on; the u-th of those that are done at once. */
 static void emit_columns(rows *r, mf_ir_value j, int live, int u)
 {
     mf_ir *ir = r->ir;
     ir->width = LANES;
+    fetch_results(r, j);
     for (int i = 0; i < r->plan->group.count; i++)
         if (r->needed[i])
             r->value[i] = column_value(r, i, j, live);
