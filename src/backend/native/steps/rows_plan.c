@@ -9,6 +9,7 @@ enum {
     AGAIN = 3, /* up to so many cheap operations are done again rather than kept */
     MOST_NODES = 400,
     ALIGN = 64,
+    LEAST_AT_ONCE = 4, /* two of what is longer are no faster, and slower where it is written */
     MOST_AT_ONCE = 16,
     NEAR_BYTES = 32 << 10 /* of the rows at once: the nearest cache keeps them from phase to phase */
 };
@@ -204,7 +205,7 @@ static int rows_at_once(const mf_rows_plan *plan)
     int rows = MOST_AT_ONCE;
     while (rows > 1 && (rows > plan->rows || rows * bytes > NEAR_BYTES))
         rows /= 2;
-    return rows;
+    return rows < LEAST_AT_ONCE ? 1 : rows;
 }
 
 /* ------------------------------------------------------------------ the plan */
