@@ -417,6 +417,9 @@ TEST(sums_of_what_others_could_overwrite)
                   12, 1));
 }
 
+/* Such sums have a place of their own nevertheless, each time. */
+TEST(sums_that_nobody_reads) { compare_sums(BACK("16", "8") TO_IMAGES("16") "k r\n t: f32[R,16,16,C] = tanh y\n return t\n}"); }
+
 /* A sum that is as long as there are images is still no row's. */
 TEST(sums_that_are_used_afterwards)
 {

@@ -339,7 +339,7 @@ static int value_of(const joiner *j, rows_step *s, int var)
     if (!member) {
         v->outside = s->step.in_count;
         s->step.in[s->step.in_count++] = var;
-    } else if (read_outside(j, root)) {
+    } else if (read_outside(j, root) || gathers(j->steps->at[j->maker[root]])) { /* no row's, though nobody reads it */
         v->outside = ~s->step.out_count - 1; /* numbered behind the operands, of which there may be more to come */
         s->step.out[s->step.out_count++] = var;
     }

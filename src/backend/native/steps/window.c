@@ -249,7 +249,7 @@ static int64_t reach(const window_axis *x) { return (x->window - 1) * x->dilatio
 /* How a slab lies. False where it would be far larger than what is read. */
 static bool plan_slabs(window_step *s, const mf_type *t)
 {
-    double others = (double)(s->channels * mf_dtype_size(s->dtype)), laid = others;
+    double others = (double)(s->channels * mf_dtype_size(s->dtype));
     for (int i = 0; i < s->rank; i++) {
         window_axis *x = &s->axis[i];
         int64_t different = x->stride / common_divisor(x->stride, x->dilation);
@@ -264,8 +264,7 @@ static bool plan_slabs(window_step *s, const mf_type *t)
     s->slab = s->slab > reach(cut) ? s->slab : reach(cut);
     s->slab = s->slab < 1 ? 1 : s->slab < cut->out ? s->slab : cut->out;
     s->slabs = (cut->out + s->slab - 1) / s->slab;
-    laid = others * (double)(s->slab + reach(cut));
-    return laid <= 16.0 * (double)t->bytes + SLAB_BYTES;
+    return others * (double)(s->slab + reach(cut)) <= 16.0 * (double)t->bytes + SLAB_BYTES;
 }
 
 /* Where a slab's entries and the windows' elements lie, and which axes make up a run: short rows are worth going through the entries
@@ -328,7 +327,7 @@ bool mf_build_window(mf_build *b, const mf_eqn *e)
     if (!mf_line_knows(made.dtype) || t->size == 0 || e->out[0]->type->size == 0)
         return false;
     find_axes(&made, e->params, t, e->out[0]->type);
-    if (made.rank == 0 || !plan_slabs(&made, t) || (made.channels >= FEW_CHANNELS && (sum || max) && mf_dtype_is_float(t->dtype)))
+    if (made.rank < 1 || !plan_slabs(&made, t) || (made.channels >= FEW_CHANNELS && (sum || max) && mf_dtype_is_float(t->dtype)))
         return false;
     window_step *s = mf_step_new(b, sizeof *s, e);
     if (!s)
