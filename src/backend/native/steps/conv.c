@@ -22,12 +22,11 @@ enum {
 
 typedef struct conv_step {
     mf_native_step step;
-    mf_dnnl_conv d;                    /* of a whole call */
-    mf_dtype from;                     /* stored; d.dtype: computed */
-    int64_t offset[2];                 /* elements, of the operands */
-    int64_t counts[3];                 /* elements of the operands' memory and of the result */
-    int64_t in_dims[MF_DNNL_SPATIAL];  /* of operand 0 */
-    int64_t out_dims[MF_DNNL_SPATIAL]; /* of a cotangent that is the kernel */
+    mf_dnnl_conv d;                   /* of a whole call */
+    mf_dtype from;                    /* stored; d.dtype: computed */
+    int64_t offset[2];                /* elements, of the operands */
+    int64_t counts[3];                /* elements of the operands' memory and of the result */
+    int64_t dims[2][MF_DNNL_SPATIAL]; /* of the operands */
     const mf_dnnl_primitive *whole, *rest;
     int64_t batch, images, images_a_task, tasks; /* images: of a call */
     mf_conv_zeros zeros;
@@ -202,8 +201,8 @@ static bool describe(mf_build *b, const mf_eqn *e, conv_step *s, mf_variable **r
     s->offset[1] = w.offset;
     s->batch = s->d.batch;
     for (int i = 0; i < s->d.spatial; i++) {
-        s->in_dims[i] = x.dims[p->lhs_spec->at[i + 2]];
-        s->out_dims[i] = w.dims[p->rhs_spec->at[i + 2]];
+        s->dims[0][i] = x.dims[p->lhs_spec->at[i + 2]];
+        s->dims[1][i] = w.dims[p->rhs_spec->at[i + 2]];
     }
     return mf_build_materialise(b, roots[1]);
 }
@@ -213,6 +212,7 @@ static bool describe(mf_build *b, const mf_eqn *e, conv_step *s, mf_variable **r
 static size_t aligned(int64_t bytes) { return ((size_t)bytes + 63) / 64 * 64; }
 
 static bool is_data(const conv_step *s) { return s->d.kind == MF_DNNL_BACKWARD_DATA; }
+static bool sums(const conv_step *s) { return s->d.kind == MF_DNNL_BACKWARD_WEIGHTS; }
 
 /* Elements from image to image of operand 0 and of the result, of a convolution that gives images. */
 static int64_t in_image(const conv_step *s) { return is_data(s) ? s->d.y_strides[0] : s->d.x_strides[0]; }
@@ -370,15 +370,23 @@ static const mf_row_parts parts = { .rows = count_rows,
                                     .prepare = prepare,
                                     .block_bytes = BLOCK_BYTES };
 
-/* Whether image after image of operand 0 and of the result fills its memory, so that a part of the images is a part of the memory. */
+/* Whether image after image of an operand fills its memory, so that a part of the images is a part of the memory. */
+static bool fills(const conv_step *s, int operand, const int64_t *strides, int64_t channels)
+{
+    int64_t most = s->offset[operand] + (channels - 1) * strides[1];
+    for (int i = 0; i < s->d.spatial; i++)
+        most += (s->dims[operand][i] - 1) * strides[2 + i];
+    return s->batch * strides[0] == s->counts[operand] && most < strides[0];
+}
+
+/* All that has images: operand 0 and the result, or where it is a sum over them both operands. */
 static bool goes_by_images(const conv_step *s)
 {
     const mf_dnnl_conv *d = &s->d;
-    const int64_t *strides = is_data(s) ? d->y_strides : d->x_strides;
-    int64_t most = s->offset[0] + ((is_data(s) ? d->out_channels : d->in_channels) - 1) * strides[1];
-    for (int i = 0; i < d->spatial; i++)
-        most += (s->in_dims[i] - 1) * strides[2 + i];
-    return s->batch * in_image(s) == s->counts[0] && s->batch * out_image(s) == s->counts[2] && most < in_image(s);
+    if (sums(s))
+        return fills(s, 0, d->x_strides, d->in_channels) && fills(s, 1, d->y_strides, d->out_channels);
+    return s->batch * out_image(s) == s->counts[2] &&
+           (is_data(s) ? fills(s, 0, d->y_strides, d->out_channels) : fills(s, 0, d->x_strides, d->in_channels));
 }
 
 /* ------------------------------------------------------------------ running: weights */
@@ -388,6 +396,7 @@ typedef struct weight_task {
     const conv_step *s;
     const char *x, *dy;
     char *slots, *scratch;
+    bool marks; /* what zeros spoil is found out call by call, not at the end */
     _Atomic bool failed;
 } weight_task;
 
@@ -408,6 +417,17 @@ static size_t slots_bytes(const conv_step *s)
 
 static char *slot_of(const conv_step *s, char *slots, int64_t image) { return slots + (size_t)(image / s->images_a_task) * slot_bytes(s); }
 
+/* Marks in their slot what the zeros around images [at, to) spoil; see conv_zeros.c. */
+static void mark(const weight_task *t, int64_t at, int64_t to)
+{
+    const conv_step *s = t->s;
+    char *slot = slot_of(s, t->slots, at), *marks = slot + sum_bytes(s);
+    if (at % s->images_a_task == 0)
+        memset(marks, 0, mf_conv_zeros_marks(&s->zeros));
+    mf_conv_zeros_mark(&s->zeros, t->dy - s->offset[1] * mf_dtype_size(s->d.dtype), at, to, (const float *)(const void *)slot, sum_count(s),
+                       marks);
+}
+
 /* Adds images [at, to) of one call to their slot; room: weights_call_bytes. */
 static bool add_call(const weight_task *t, int64_t at, int64_t to, char *room)
 {
@@ -423,14 +443,26 @@ static bool add_call(const weight_task *t, int64_t at, int64_t to, char *room)
     return ok;
 }
 
+/* The same of images [from, to) call by call; from begins one. False: out of memory. */
+static bool add_images(const weight_task *t, int64_t from, int64_t to, char *room)
+{
+    bool ok = true;
+    for (int64_t at = from; at < to; at += t->s->images) {
+        int64_t behind = at + t->s->images < to ? at + t->s->images : to;
+        ok = add_call(t, at, behind, room) && ok;
+        if (t->marks)
+            mark(t, at, behind);
+    }
+    return ok;
+}
+
 static void run_weight_task(void *context, int64_t i)
 {
     weight_task *t = context;
     const conv_step *s = t->s;
     int64_t from = i * s->images_a_task, to = from + s->images_a_task < s->batch ? from + s->images_a_task : s->batch;
-    for (int64_t at = from; at < to; at += s->images)
-        if (!add_call(t, at, at + s->images < to ? at + s->images : to, t->scratch + (size_t)i * weights_call_bytes(s)))
-            atomic_store(&t->failed, true);
+    if (!add_images(t, from, to, t->scratch + (size_t)i * weights_call_bytes(s)))
+        atomic_store(&t->failed, true);
 }
 
 /* False: out of memory. */
@@ -478,8 +510,6 @@ static mf_error_object *run_weights(const mf_native_step *step, void *const *val
 
 /* ------------------------------------------------------------------ weights by rows: what images that are at hand add to them */
 
-static int64_t no_rows(const mf_native_step *step) { return (void)step, 0; }
-
 /* Rows that make so many images, both powers of two; 0: they do not. */
 static int64_t rows_of(const conv_step *s, int64_t images, int64_t rows)
 {
@@ -507,20 +537,11 @@ static size_t gather_scratch(const mf_native_step *step) { return weights_call_b
 static bool gather_part(const mf_native_step *step, void *const *values, char *scratch, int64_t rows, int64_t from, int64_t to)
 {
     const conv_step *s = of(step);
-    int64_t each = s->batch / rows, size = mf_dtype_size(s->d.dtype), end = to * each;
-    const char *dy = mf_step_in(step, values, 1);
-    weight_task t = { .s = s, .x = mf_step_in(step, values, 0) + s->offset[0] * size, .dy = dy + s->offset[1] * size };
-    t.slots = values[step->prepared];
-    bool ok = true;
-    for (int64_t at = from * each; at < end; at += s->images) {
-        int64_t behind = at + s->images < end ? at + s->images : end;
-        char *slot = slot_of(s, t.slots, at), *marks = slot + sum_bytes(s);
-        ok = add_call(&t, at, behind, scratch + step->scratch_offset) && ok;
-        if (at % s->images_a_task == 0)
-            memset(marks, 0, mf_conv_zeros_marks(&s->zeros));
-        mf_conv_zeros_mark(&s->zeros, dy, at, behind, (const float *)(const void *)slot, sum_count(s), marks);
-    }
-    return ok;
+    int64_t each = s->batch / rows, size = mf_dtype_size(s->d.dtype);
+    weight_task t = { .s = s, .slots = values[step->prepared], .marks = true };
+    t.x = mf_step_in(step, values, 0) + s->offset[0] * size;
+    t.dy = mf_step_in(step, values, 1) + s->offset[1] * size;
+    return add_images(&t, from * each, to * each, scratch + step->scratch_offset);
 }
 
 static bool finish(const mf_native_step *step, void *const *values)
@@ -533,8 +554,7 @@ static bool finish(const mf_native_step *step, void *const *values)
     return joined;
 }
 
-static const mf_row_parts gathering = { .rows = no_rows,
-                                        .can = can_gather,
+static const mf_row_parts gathering = { .can = can_gather,
                                         .inside = gathers_own_row,
                                         .run = gather_part,
                                         .scratch = gather_scratch,
@@ -543,19 +563,7 @@ static const mf_row_parts gathering = { .rows = no_rows,
                                         .span = rows_a_slot,
                                         .finish = finish };
 
-/* Whether example after example fills the memory of x or dy. */
-static bool fills(const conv_step *s, int operand, const int64_t *strides, int64_t channels)
-{
-    const int64_t *sizes = operand ? s->out_dims : s->d.in;
-    int64_t most = s->offset[operand] + (channels - 1) * strides[1];
-    for (int i = 0; i < s->d.spatial; i++)
-        most += (sizes[i] - 1) * strides[2 + i];
-    return s->batch * strides[0] == s->counts[operand] && most < strides[0];
-}
-
 /* ------------------------------------------------------------------ compilation */
-
-static bool sums(const conv_step *s) { return s->d.kind == MF_DNNL_BACKWARD_WEIGHTS; }
 
 /* A call of so many multiply-adds does not pay: it is short, or reads more weights than images, or adds more than it makes a sum of. */
 static bool too_few(const conv_step *s, double work)
@@ -588,8 +596,7 @@ static void cut(conv_step *s, double work)
     while (s->images < s->batch && too_few(s, (double)s->images * work / (double)s->batch))
         s->images *= 2;
     s->images = s->images < s->batch ? s->images : s->batch;
-    s->by_images = sums(s) ? fills(s, 0, s->d.x_strides, s->d.in_channels) && fills(s, 1, s->d.y_strides, s->d.out_channels)
-                           : goes_by_images(s);
+    s->by_images = goes_by_images(s);
     if (!s->by_images && !sums(s) && s->from != s->d.dtype)
         s->images = s->batch; /* its images are mingled in memory, and converted together */
     s->images_a_task = sums(s) ? images_of_a_slot(s) : images_of_a_task(s, work);

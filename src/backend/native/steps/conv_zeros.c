@@ -125,6 +125,34 @@ static void spoil(const mf_conv_zeros *z, char *out, const int64_t *o, int64_t f
         mf_store_f64(t->dtype, out + at + n * strides[p->out_spec->at[0]], (double)NAN);
 }
 
+/* What becomes of the places that are spoiled. */
+typedef struct spoiled {
+    char *marks; /* by place of the result, and there by feature; NULL: they are written */
+    char *out;   /* the result, of which images [from, to) */
+    int64_t from, to;
+} spoiled;
+
+/* All places of the result where a number of the kernel that is not finite, for features [from, to) of operand 0, meets no element. */
+static void spoil_all(const mf_conv_zeros *z, const void *kernel, int64_t from, int64_t to, const spoiled *what)
+{
+    int64_t k[MF_RANK] = { 0 };
+    do {
+        for (int64_t f = 0; f < out_features(z); f++) {
+            int64_t o[MF_RANK] = { 0 }, place = 0;
+            if (!is_bad(z, kernel, k, f, from, to))
+                continue;
+            do {
+                bool missed = all_miss(z, o, k);
+                if (missed && what->marks)
+                    what->marks[place * out_features(z) + f] = 1;
+                else if (missed)
+                    spoil(z, what->out, o, f, what->from, what->to);
+                place++;
+            } while (step(z->spatial, o, z->out));
+        }
+    } while (step(z->spatial, k, z->window));
+}
+
 void mf_conv_zeros_apply(const mf_conv_zeros *z, const void *kernel, int64_t kernel_count, void *out, int64_t from, int64_t to)
 {
     const mf_type *t = z->eqn->out[0]->type;
@@ -139,23 +167,11 @@ void mf_conv_zeros_apply(const mf_conv_zeros *z, const void *kernel, int64_t ker
     const char *first = (const char *)out + (whole ? 0 : from * (t->size / images) * size);
     if (by_result ? !any_not_finite(t->dtype, first, count) : !any_not_finite(t->dtype, kernel, kernel_count))
         return;
-    int64_t k[MF_RANK] = { 0 };
-    do {
-        for (int64_t f = 0; f < out_features(z); f++) {
-            int64_t o[MF_RANK] = { 0 };
-            if (!is_bad(z, kernel, k, f, 0, in_features(z)))
-                continue;
-            do {
-                if (all_miss(z, o, k))
-                    spoil(z, out, o, f, from, to);
-            } while (step(z->spatial, o, z->out));
-        }
-    } while (step(z->spatial, k, z->window));
+    spoil_all(z, kernel, 0, in_features(z), &(spoiled){ .out = out, .from = from, .to = to });
 }
 
 /* ------------------------------------------------------------------ the same in parts of a sum */
 
-/* By place of the result, and there by feature. */
 size_t mf_conv_zeros_marks(const mf_conv_zeros *z)
 {
     size_t count = z->some ? (size_t)out_features(z) : 0;
@@ -167,23 +183,12 @@ size_t mf_conv_zeros_marks(const mf_conv_zeros *z)
 void mf_conv_zeros_mark(const mf_conv_zeros *z, const void *kernel, int64_t from, int64_t to, const float *made, int64_t count, char *marks)
 {
     const mf_conv_params *p = z->eqn->params;
-    int64_t stride = z->kernel.strides[p->rhs_spec->at[1]], k[MF_RANK] = { 0 };
+    int64_t stride = z->kernel.strides[p->rhs_spec->at[1]];
     mf_dtype dtype = z->eqn->in[1]->type->dtype;
     const char *first = (const char *)kernel + from * stride * mf_dtype_size(dtype);
     if (!z->some || !(z->hidden ? any_not_finite(dtype, first, (to - from) * stride) : any_not_finite(MF_F32, made, count)))
         return;
-    do {
-        for (int64_t f = 0; f < out_features(z); f++) {
-            int64_t o[MF_RANK] = { 0 };
-            char *mark = marks + f;
-            if (!is_bad(z, kernel, k, f, from, to))
-                continue;
-            do {
-                *mark |= (char)all_miss(z, o, k);
-                mark += out_features(z);
-            } while (step(z->spatial, o, z->out));
-        }
-    } while (step(z->spatial, k, z->window));
+    spoil_all(z, kernel, from, to, &(spoiled){ .marks = marks });
 }
 
 void mf_conv_zeros_apply_marks(const mf_conv_zeros *z, const char *marks, void *out)
