@@ -22,8 +22,8 @@ typedef struct mf_kernel { /* backends embed it at the front of their own */
 /* fn(context, i) for i in [0, count), in any order, on any thread, helped by idle workers; returns when all are done. */
 typedef void (*mf_parallel_fn)(void *context, int64_t index);
 void mf_parallel_for(int64_t count, mf_parallel_fn fn, void *context); /* runtime/tasks.c; runs inline when nothing is idle */
-void mf_parallel_for_brief(int64_t count, mf_parallel_fn fn,
-                           void *context); /* of less than 100 microseconds: hardly wakes anybody for it */
+/* The same of less than 100 microseconds: hardly wakes anybody for it. */
+void mf_parallel_for_brief(int64_t count, mf_parallel_fn fn, void *context);
 
 typedef enum mf_reducer { MF_REDUCE_SUM, MF_REDUCE_MAX, MF_REDUCE_MIN } mf_reducer;
 

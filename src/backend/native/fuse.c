@@ -246,8 +246,8 @@ static int probe(mf_build *b, const mf_eqn *e)
 
 static bool is_fusable(const mf_eqn *e)
 {
-    if (e->out_count != 1 || (e->op->lower == mf_lower_none && !(e->in_count > 0 && mf_touches_complex(e))) || e->in_count < 1 ||
-        e->in_count > 3 || !is_number(e->out[0]->type->dtype))
+    if (e->out_count != 1 || e->in_count < 1 || e->in_count > 3 || (e->op->lower == mf_lower_none && !mf_touches_complex(e)) ||
+        !is_number(e->out[0]->type->dtype))
         return false;
     for (int i = 0; i < e->in_count; i++) {
         const mf_type *t = e->in[i]->type;

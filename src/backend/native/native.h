@@ -21,7 +21,7 @@ typedef struct mf_native_step mf_native_step;
 
 /* What a step can do that goes over rows: equal leading parts of all that it makes. */
 typedef struct mf_row_parts {
-    int64_t (*rows)(const mf_native_step *s); /* of a reduction: how many it reduces; 0: any number that `can` accepts */
+    int64_t (*rows)(const mf_native_step *s); /* of a reduction: how many it reduces; NULL or 0: any number that `can` accepts */
     bool (*can)(const mf_native_step *s, int64_t rows);
     /* Whether row r of its results needs of operand k no more than the r-th of `rows` equal parts of that operand's memory. */
     bool (*inside)(const mf_native_step *s, int k, int64_t rows, int64_t elements);
@@ -37,7 +37,7 @@ typedef struct mf_row_parts {
     int64_t block_bytes; /* of a step that works long on a row: how much of the rows may be at hand; 0: little */
     /* Of a fold over all rows, whose result is no row's: `run` puts what rows come to into values[s->prepared], and when all rows are done
      * `finish` makes the result of it. It takes the rows in multiples of `unit`, and has those of one multiple of `span` in order; both are
-     * powers of two. NULL: results go by rows. */
+     * powers of two, and 1 where they are NULL. `finish` is NULL where results go by rows. */
     int64_t (*unit)(const mf_native_step *s, int64_t rows);
     int64_t (*span)(const mf_native_step *s, int64_t rows);
     bool (*finish)(const mf_native_step *s, void *const *values); /* false: out of memory */

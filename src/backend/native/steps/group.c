@@ -581,7 +581,6 @@ static mf_error_object *run_copy(const mf_native_step *step, void *const *values
 /* ------------------------------------------------------------------ by rows */
 
 static const group_step *of(const mf_native_step *step) { return (const group_step *)(const void *)step; }
-static int64_t any_rows(const mf_native_step *step) { return (void)step, 0; }
 
 static bool can_part(const mf_native_step *step, int64_t rows)
 {
@@ -650,7 +649,7 @@ static const mf_group_plan *plan_of(const mf_native_step *step) { return &of(ste
 static int no_fold(const mf_native_step *step) { return (void)step, -1; }
 
 static const mf_row_parts parts = {
-    .rows = any_rows, .can = can_part, .inside = reads_own_row, .group = plan_of, .fold = no_fold, .run = run_part, .scratch = part_scratch
+    .can = can_part, .inside = reads_own_row, .group = plan_of, .fold = no_fold, .run = run_part, .scratch = part_scratch
 };
 
 /* ------------------------------------------------------------------ the step */

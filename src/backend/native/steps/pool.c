@@ -80,7 +80,6 @@ static void run_images(const pool_step *s, void *const *values, int64_t from, in
 /* ------------------------------------------------------------------ by rows: some images */
 
 static const pool_step *of(const mf_native_step *step) { return (const pool_step *)(const void *)step; }
-static int64_t any_rows(const mf_native_step *step) { return (void)step, 0; }
 static bool can_part(const mf_native_step *step, int64_t rows) { return of(step)->pool.batch % rows == 0; }
 
 static bool reads_own_row(const mf_native_step *step, int k, int64_t rows, int64_t elements)
@@ -98,7 +97,7 @@ static bool run_part(const mf_native_step *step, void *const *values, char *scra
     return true;
 }
 
-static const mf_row_parts parts = { .rows = any_rows, .can = can_part, .inside = reads_own_row, .run = run_part };
+static const mf_row_parts parts = { .can = can_part, .inside = reads_own_row, .run = run_part };
 
 /* ------------------------------------------------------------------ as a whole */
 
@@ -126,21 +125,10 @@ static mf_error_object *run(const mf_native_step *step, void *const *values, cha
 
 /* ------------------------------------------------------------------ a maximum and its gradient */
 
-static bool same_list(const mf_intlist *a, const mf_intlist *b)
-{
-    return a->count == b->count && !memcmp(a->at, b->at, (size_t)a->count * sizeof *a->at);
-}
-
-static bool same_windows(const mf_window_params *a, const mf_window_params *b)
-{
-    return same_list(a->window, b->window) && same_list(a->strides, b->strides) && same_list(a->padding_low, b->padding_low) &&
-           same_list(a->padding_high, b->padding_high) && same_list(a->base_dilation, b->base_dilation) &&
-           same_list(a->window_dilation, b->window_dilation);
-}
-
 static bool is_gradient_of(const mf_eqn *gradient, const mf_eqn *e)
 {
-    return gradient->op == &mf_op_select_and_scatter_add && gradient->in[1] == e->in[0] && same_windows(gradient->params, e->params);
+    return gradient->op == &mf_op_select_and_scatter_add && gradient->in[1] == e->in[0] &&
+           mf_params_equal(e->op, gradient->params, e->params);
 }
 
 /* For the places of maximum e, if the program wants its gradient too. */

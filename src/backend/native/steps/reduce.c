@@ -236,7 +236,6 @@ static const mf_row_parts parts = {
 };
 
 /* By images, a row being some of them or a part of one. */
-static int64_t no_rows(const mf_native_step *step) { return (void)step, 0; }
 static bool can_gather(const mf_native_step *step, int64_t rows) { return of(step)->images % rows == 0; }
 static bool gathers_own_row(const mf_native_step *step, int k, int64_t rows, int64_t elements)
 {
@@ -245,7 +244,6 @@ static bool gathers_own_row(const mf_native_step *step, int k, int64_t rows, int
     return elements == of(step)->reduced * of(step)->inner;
 }
 
-static int64_t any_row(const mf_native_step *step, int64_t rows) { return (void)step, (void)rows, 1; }
 static size_t gathered_bytes(const mf_native_step *step) { return images_bytes(of(step)); }
 static size_t no_scratch(const mf_native_step *step) { return (void)step, 0; }
 
@@ -264,14 +262,11 @@ static bool finish(const mf_native_step *step, void *const *values)
     return true;
 }
 
-static const mf_row_parts gathering = { .rows = no_rows,
-                                        .can = can_gather,
+static const mf_row_parts gathering = { .can = can_gather,
                                         .inside = gathers_own_row,
                                         .run = gather_part,
                                         .scratch = no_scratch,
                                         .prepared_bytes = gathered_bytes,
-                                        .unit = any_row,
-                                        .span = any_row,
                                         .finish = finish };
 
 /* ------------------------------------------------------------------ the step */

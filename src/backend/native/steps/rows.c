@@ -43,6 +43,7 @@ typedef struct rows_step {
 } rows_step;
 
 static bool gathers(const mf_native_step *s) { return s->parts && s->parts->finish; }
+static int64_t own_rows(const mf_native_step *s) { return s->parts->rows ? s->parts->rows(s) : 0; } /* 0: any number */
 
 /* ------------------------------------------------------------------ running */
 
@@ -68,10 +69,13 @@ static void give_memory(rows_task *t, int at) { atomic_fetch_and_explicit(&t->ta
 
 static char *moved(char *p, int64_t bytes) { return (char *)((uintptr_t)p + (uintptr_t)bytes); }
 
+static int64_t unit_of(const rows_step *s, const mf_native_step *part) { return part->parts->unit ? part->parts->unit(part, s->rows) : 1; }
+static int64_t span_of(const rows_step *s, const mf_native_step *part) { return part->parts->span ? part->parts->span(part, s->rows) : 1; }
+
 /* A part that gathers runs when there are as many rows as it wants, or no more come. */
 static bool run_part(const rows_step *s, const mf_native_step *part, void **pointers, char *memory, int64_t from, int64_t to, int64_t end)
 {
-    int64_t unit = part->parts->unit ? part->parts->unit(part, s->rows) : 1;
+    int64_t unit = unit_of(s, part);
     bool runs = to % unit == 0 || to == end;
     return !runs || part->parts->run(part, pointers, memory, s->rows, from / unit * unit, to);
 }
@@ -233,7 +237,7 @@ static fate fate_of(const joiner *j, int i)
         after = true;
         can = can && !gathers(j->steps->at[maker]) && inside(j, s, k, s->in[k]);
     }
-    if (!after && can && (gathers(s) || (j->leads[i] && !s->parts->rows(s))))
+    if (!after && can && (gathers(s) || (j->leads[i] && !own_rows(s))))
         return BEFORE;
     return can ? MEMBER : after ? BEHIND : BEFORE;
 }
@@ -485,7 +489,6 @@ static void keep_prepared(rows_step *s)
     for (int i = 0; i < s->part_count; i++) {
         const mf_row_parts *parts = s->parts[i]->parts;
         size_t bytes = parts->prepared_bytes ? parts->prepared_bytes(s->parts[i]) : 0;
-        s->gathers |= parts->finish != NULL;
         if (!bytes)
             continue;
         s->values[s->value_count] = (rows_value){ .outside = -1, .same = -1, .kept = true, .at = s->shared_bytes };
@@ -504,9 +507,7 @@ static void fit_gathering(rows_step *s)
         s->values[v].period = s->rows_a_block;
     for (int i = 0; i < s->part_count; i++) {
         const mf_native_step *part = s->parts[i];
-        if (!gathers(part))
-            continue;
-        int64_t unit = part->parts->unit(part, s->rows), own = part->parts->span(part, s->rows);
+        int64_t unit = unit_of(s, part), own = span_of(s, part);
         span = own > span ? own : span;
         for (int k = 0; k < part->in_count; k++)
             if (s->values[part->in[k]].period < unit)
@@ -610,8 +611,10 @@ static rows_step *make_step(joiner *j, int members, int64_t bytes_a_row)
     s->step.run = run;
     s->step.destroy = destroy;
     for (int i = 0; i < j->steps->count; i++)
-        if (j->fates[i] == MEMBER)
+        if (j->fates[i] == MEMBER) {
+            s->gathers |= gathers(j->steps->at[i]);
             s->parts[s->part_count++] = j->steps->at[i];
+        }
     memset(j->local, 0, (size_t)j->steps->var_count * sizeof *j->local);
     make_values(j, s);
     size_t buffers = add_second_tier(j, s);
@@ -668,7 +671,7 @@ static void print_joined(const rows_step *s)
 static void join_around(joiner *j, int first)
 {
     int members = 0;
-    j->rows = j->steps->at[first]->parts->rows(j->steps->at[first]);
+    j->rows = own_rows(j->steps->at[first]);
     find_makers(j);
     find_leads(j);
     find_linked(j, first);
@@ -701,7 +704,7 @@ void mf_rows_join(mf_build *b, mf_steps *steps)
     j.local = mf_build_get(b, vars, sizeof *j.local);
     for (int i = 0; i < steps->count && !b->error;) {
         const mf_native_step *s = steps->at[i];
-        bool seed = !j.tried[i] && s->parts && s->parts->rows(s) > 1;
+        bool seed = !j.tried[i] && s->parts && own_rows(s) > 1;
         j.tried[i] = true;
         if (seed)
             join_around(&j, i);

@@ -223,7 +223,7 @@ static bool fill(planner *p, mf_native_step *const *parts, int count)
 static int64_t columns_of(mf_native_step *const *parts, int count, int64_t rows)
 {
     for (int i = 0; i < count; i++)
-        if (parts[i]->parts->rows(parts[i]) == rows)
+        if (parts[i]->parts->rows && parts[i]->parts->rows(parts[i]) == rows)
             return parts[i]->eqn->in[0]->type->size / rows;
     return 0;
 }
