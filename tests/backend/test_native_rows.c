@@ -228,6 +228,27 @@ TEST(rows_reversed_inside)
             " return f\n}");
 }
 
+/* Operands whose columns do not lie side by side. */
+TEST(columns_backwards_and_apart)
+{
+    static const char *const reads[] = {
+        "x: f32[40,30]) {\n a: f32[40,30] = rev[axes=(1)] x\n",
+        "x: f32[40,30]) {\n a: f32[40,30] = rev[axes=(0,1)] x\n",
+        "x: f32[30]) {\n y: f32[30] = rev[axes=(0)] x\n a: f32[40,30] = broadcast_in_dim[shape=(40,30), broadcast_dimensions=(1)] y\n",
+        "x: f32[40,60]) {\n a: f32[40,30] = slice[start=(0,0), limit=(40,60), strides=(1,2)] x\n",
+        "x: f32[30,40]) {\n a: f32[40,30] = transpose[permutation=(1,0)] x\n",
+    };
+    for (size_t i = 0; i < sizeof reads / sizeof *reads; i++) {
+        char text[1024];
+        snprintf(text, sizeof text,
+                 "program (z: f32[40,30], %s b: f32[40,30] = mul a z\n c: f32[40] = reduce_sum[axes=(1)] b\n"
+                 " d: f32[40,30] = broadcast_in_dim[shape=(40,30), broadcast_dimensions=(0)] c\n e: f32[40,30] = sub a d\n"
+                 " return e\n}",
+                 reads[i]);
+        compare(text);
+    }
+}
+
 TEST(half_of_the_rows)
 {
     compare("program (a: f32[40,30], z: f32[20,30]) {\n b: f32[40] = reduce_sum[axes=(1)] a\n"

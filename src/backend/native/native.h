@@ -266,7 +266,9 @@ typedef struct mf_loop_text {
     uint64_t hash;
 } mf_loop_text;
 typedef bool mf_loop_writer(const void *what, mf_loop_text *t); /* false: memory is out, or there is no text */
-bool mf_llvm_can(const mf_group *g);                            /* there is a text */
+struct mf_rows_plan;
+bool mf_llvm_can(const mf_group *g); /* there is a text */
+bool mf_llvm_can_rows(const struct mf_rows_plan *plan);
 bool mf_loop_write(const mf_group_plan *plan, mf_loop_text *t);
 void mf_loop_text_free(mf_loop_text *t);
 mf_loop_fn *mf_loop_make(const mf_loop_text *t); /* compiled now unless it is known; NULL: LLVM or memory cannot be had */
@@ -360,7 +362,7 @@ typedef struct mf_rows_plan {
     size_t buffer_bytes; /* of a row */
 } mf_rows_plan;
 /* The plan of steps whose operands and results are numbers below value_count, of which those `outside` are in memory. NULL when they
- * are not of that form, or b->error. */
+ * are not of that form, when a loop of it has no text, or b->error. */
 mf_rows_plan *mf_rows_plan_make(mf_build *b, mf_native_step *const *parts, int part_count, int64_t rows, int value_count,
                                 const bool *outside);
 bool mf_rows_keeps(const mf_rows_plan *plan, int node, int phase);  /* in that phase it is read from memory: made before, and kept */

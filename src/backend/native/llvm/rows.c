@@ -12,6 +12,7 @@
 enum {
     LANES = MF_IR_LANES,
     CHUNK = 4096,
+    MOST_CHUNKS = 16, /* each has a text of its own */
     MOST_FOLDS = 8,
     AT_ONCE = 4,
     FETCH_NEAREST = 8 << 10, /* bytes of a row */
@@ -315,12 +316,7 @@ static void find_needed(rows *r)
         if (!plan->nodes[i].reduces || plan->nodes[i].phase != r->phase + 1)
             continue;
         int how = plan->nodes[i].fold;
-        mf_dtype dtype = plan->group.nodes[i].dtype;
-        if (r->fold_count == MOST_FOLDS || !mf_ir_can_fold(how, dtype)) {
-            r->ir->failed = true;
-            return;
-        }
-        dtype = computing(dtype);
+        mf_dtype dtype = computing(plan->group.nodes[i].dtype);
         r->ir->width = LANES;
         bool any_order = how == MF_FOLD_MAX || how == MF_FOLD_MIN || !mf_dtype_is_float(dtype);
         r->folds[r->fold_count++] = (fold){ .node = i,
@@ -607,14 +603,33 @@ static void emit_places(rows *r)
     }
 }
 
+static bool node_possible(const mf_rows_plan *plan, int i)
+{
+    const mf_rows_node *at = &plan->nodes[i];
+    const mf_node *x = &plan->group.nodes[i];
+    bool beside = at->row || at->load < 0 || at->column_stride == 0 || at->column_stride == 1;
+    return at->reduces ? mf_ir_can_fold(at->fold, x->dtype) : beside && mf_ir_node_possible(&plan->group, x);
+}
+
+bool mf_llvm_can_rows(const mf_rows_plan *plan)
+{
+    bool can = plan->columns <= CHUNK * MOST_CHUNKS;
+    for (int phase = 1; phase < plan->phases; phase++) {
+        int folds = 0;
+        for (int i = 0; i < plan->group.count; i++)
+            folds += plan->nodes[i].reduces && plan->nodes[i].phase == phase;
+        can &= folds <= MOST_FOLDS;
+    }
+    for (int i = 0; i < plan->group.count && can; i++)
+        can = node_possible(plan, i);
+    return can;
+}
+
 /* The first of the rows at hand is %row. */
 void mf_ir_rows(mf_ir *ir, const mf_rows_plan *plan)
 {
     rows r = { .ir = ir, .plan = plan };
-    for (int i = 0; i < plan->group.count; i++)
-        ir->failed |= !plan->nodes[i].reduces && (!mf_ir_node_possible(&plan->group, &plan->group.nodes[i]) ||
-                                                  (plan->nodes[i].load >= 0 && !plan->nodes[i].row && plan->nodes[i].column_stride > 1));
-    if (ir->failed || plan->columns > CHUNK * 16 || !make_room(&r)) {
+    if (!make_room(&r)) {
         ir->failed = true;
         return;
     }

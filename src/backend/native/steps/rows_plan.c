@@ -253,6 +253,8 @@ mf_rows_plan *mf_rows_plan_make(mf_build *b, mf_native_step *const *parts, int p
         return NULL;
     for (int i = 0; i < plan->group.count; i++)
         plan->phases = plan->nodes[i].phase >= plan->phases ? plan->nodes[i].phase + 1 : plan->phases;
+    if (!mf_llvm_can_rows(plan))
+        return NULL;
     find_kept(&p);
     plan->at_once = rows_at_once(plan);
     return plan;
