@@ -2,8 +2,9 @@
  * maximum goes to where it came from) and select_and_gather_add (its transpose). The public functions are below.
  *
  * Invariant: elements of a window are visited row by row; what lies in the padding or between dilated elements is skipped, so it acts
- * as 0, the lowest or the highest value. Of equal maxima the first is chosen. f16 and bf16 sum in f32 and round once. Complex numbers
- * have maxima and minima in JAX's order, and, as there, no derivatives of them.
+ * as 0, the lowest or the highest value. Of equal maxima the first is chosen; where -inf or NaN meets padding, scatter and gather choose
+ * as JAX's do, which differ: one goes over an operand padded with -inf, the other reduces from -inf on. f16 and bf16 sum in f32 and round
+ * once. Complex numbers have maxima and minima in JAX's order, and, as there, no derivatives of them.
  * The minimum's derivative is the maximum's of the negated operand, so both select ops choose by `ge` only. */
 #include "base/alloc.h"
 #include "ops/loops.h"
@@ -218,25 +219,34 @@ static void next_window(walk *w)
         w->at[i] = 0;
 }
 
+/* The window's next place: the index of its element, -1 where there is none. False at the end. */
+static bool next_place(walk *w, int64_t *index)
+{
+    if (w->done)
+        return false;
+    bool there = true;
+    *index = w->base;
+    for (int n = 0; n < w->busy_count && there; n++) {
+        int i = w->busy[n];
+        int64_t p = w->corner[i] + w->k[i] * w->p->window_dilation->at[i], d = w->p->base_dilation->at[i];
+        there = p >= 0 && p % d == 0 && p / d < w->operand->dims[i];
+        *index += there ? p / d * w->steps[i] : 0;
+    }
+    *index = there ? *index : -1;
+    int n = w->busy_count - 1;
+    while (n >= 0 && ++w->k[w->busy[n]] == w->p->window->at[w->busy[n]])
+        w->k[w->busy[n--]] = 0;
+    w->done = n < 0;
+    return true;
+}
+
 /* The index of the window's next element that exists; -1 at the end. */
 static int64_t next_element(walk *w)
 {
-    while (!w->done) {
-        int64_t index = w->base;
-        bool there = true;
-        for (int n = 0; n < w->busy_count && there; n++) {
-            int i = w->busy[n];
-            int64_t p = w->corner[i] + w->k[i] * w->p->window_dilation->at[i], d = w->p->base_dilation->at[i];
-            there = p >= 0 && p % d == 0 && p / d < w->operand->dims[i];
-            index += there ? p / d * w->steps[i] : 0;
-        }
-        int n = w->busy_count - 1;
-        while (n >= 0 && ++w->k[w->busy[n]] == w->p->window->at[w->busy[n]])
-            w->k[w->busy[n--]] = 0;
-        w->done = n < 0;
-        if (there)
+    int64_t index;
+    while (next_place(w, &index))
+        if (index >= 0)
             return index;
-    }
     return -1;
 }
 
@@ -357,16 +367,24 @@ static mf_error_object *window_evaluate(const mf_eqn *e, const void *const *in, 
     return fine ? NULL : mf_error_out_of_memory();
 }
 
-/* Where a window's maximum is, the first of equals; -1 when it holds no element. As XLA: stays while chosen >= next. */
-#define CHOOSE(name, type)                           \
-    static int64_t name(walk *w, const type *x)      \
-    {                                                \
-        next_window(w);                              \
-        int64_t chosen = next_element(w);            \
-        for (int64_t i; (i = next_element(w)) >= 0;) \
-            if (!(x[chosen] >= x[i]))                \
-                chosen = i;                          \
-        return chosen;                               \
+/* Where a window's maximum is, the first of equals; -1 when that is no element. As XLA: stays while chosen >= next, so a NaN only stays if it
+ * is the last. With `padded`, places without an element hold -inf like any other; else -inf comes before all elements. */
+#define CHOOSE(name, type)                                     \
+    static int64_t name(walk *w, const type *x, bool padded)   \
+    {                                                          \
+        type best = (type)-INFINITY;                           \
+        int64_t chosen = -1;                                   \
+        bool begun = !padded;                                  \
+        next_window(w);                                        \
+        for (int64_t i; next_place(w, &i);) {                  \
+            type next = i < 0 ? (type)-INFINITY : x[i];        \
+            if ((i < 0 && !padded) || (begun && best >= next)) \
+                continue;                                      \
+            best = next;                                       \
+            chosen = i;                                        \
+            begun = true;                                      \
+        }                                                      \
+        return chosen;                                         \
     }
 CHOOSE(choose_f32, float)
 CHOOSE(choose_f64, double)
@@ -374,7 +392,7 @@ CHOOSE(choose_f64, double)
 static void scatter_add(walk *w, mf_dtype dtype, const void *source, const void *x, void *y, int64_t count)
 {
     for (int64_t o = 0; o < count; o++) {
-        int64_t i = dtype == MF_F32 ? choose_f32(w, x) : choose_f64(w, x);
+        int64_t i = dtype == MF_F32 ? choose_f32(w, x, true) : choose_f64(w, x, true);
         if (i >= 0 && dtype == MF_F32)
             ((float *)y)[i] += ((const float *)source)[o];
         if (i >= 0 && dtype == MF_F64)
@@ -385,7 +403,7 @@ static void scatter_add(walk *w, mf_dtype dtype, const void *source, const void 
 static void gather_chosen(walk *w, mf_dtype dtype, int element, const char *tangents, const void *x, char *y, int64_t count)
 {
     for (int64_t o = 0; o < count; o++, y += element) {
-        int64_t i = dtype == MF_F32 ? choose_f32(w, x) : choose_f64(w, x);
+        int64_t i = dtype == MF_F32 ? choose_f32(w, x, false) : choose_f64(w, x, false);
         if (i >= 0)
             memcpy(y, tangents + i * element, (size_t)element);
         else
@@ -465,6 +483,8 @@ static const char *const sum_samples[] = {
 static const char *const scatter_samples[] = {
     LINE("2", "2", "0", "0", "1", "1") "f32[2]{=5,7} f32[4]{=1,1,2,3} -> f32[4]{=5,0,0,7}",
     LINE("2", "1", "0", "0", "1", "1") "f32[3]{=1,2,4} f32[4]{=0,3,3,0} -> f32[4]{=0,3,4,0}",
+    LINE("2", "1", "0", "1", "1", "1") "f32[2]{=1,2} f32[2]{=1,nan} -> f32[2]{=0,1}",
+    LINE("2", "1", "1", "1", "1", "1") "f32[4]{=1,2,3,4} f32[3]{=-inf,-inf,1} -> f32[3]{=2,0,7}",
     POOL_2X2 "f32[1,2,2,2]{-2:2} f32[1,4,4,2]{-2:2}",
     POOL_3X3 "f32[1,3,4,1]{-2:2} f32[1,5,4,1]{-2:2}",
     LINE("2", "1", "0", "0", "1", "3") "f64[4]{-2:2} f64[7]{-2:2}",
@@ -474,6 +494,8 @@ static const char *const scatter_samples[] = {
 /* tangents, operand */
 static const char *const gather_samples[] = {
     LINE("2", "2", "0", "0", "1", "1") "f32[4]{=5,6,7,8} f32[4]{=1,1,2,3} -> f32[2]{=5,8}",
+    LINE("2", "1", "0", "1", "1", "1") "f32[2]{=1,2} f32[2]{=1,nan} -> f32[2]{=2,2}",
+    LINE("2", "1", "1", "1", "1", "1") "f32[3]{=1,2,3} f32[3]{=-inf,-inf,1} -> f32[4]{=0,0,3,3}",
     POOL_2X2 "f32[1,4,4,2]{-2:2} f32[1,4,4,2]{-2:2}",
     POOL_3X3 "f32[1,5,4,1]{-2:2} f32[1,5,4,1]{-2:2}",
     LINE("2", "1", "0", "0", "1", "3") "f64[7]{-2:2} f64[7]{-2:2}",
