@@ -13,7 +13,8 @@ static mf_value multiplied(mf_value x, int64_t count, int axis, bool whole)
         return x;
     mf_shape wide = mf_shape_of(x);
     wide.dims[at] = count;
-    shape.dims[axis] *= count;
+    if (__builtin_mul_overflow(shape.dims[axis], count, &shape.dims[axis]))
+        return mf_make_error(MF_ERROR_SHAPE, "%lld times the elements along axis %d are too many", (long long)count, axis);
     return mf_reshape(mf_broadcast_to(x, wide), shape);
 }
 

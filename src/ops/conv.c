@@ -22,10 +22,9 @@ static mf_error_object *check_lists(const mf_type_context *c, const mf_conv_para
         if (lists[k]->count != spatial)
             return mf_type_error(c, MF_ERROR_SHAPE, "%s must have one entry for each of the %d spatial dimensions, not %d", names[k],
                                  spatial, lists[k]->count);
-        for (int i = 0; i < spatial && k < 3; i++)
-            if (lists[k]->at[i] < 1)
-                return mf_type_error(c, MF_ERROR_ARGUMENT, "%s must be positive, but entry %d is %lld", names[k], i,
-                                     (long long)lists[k]->at[i]);
+        mf_error_object *e = shape_check_steps(c, names[k], lists[k], k < 3);
+        if (e)
+            return e;
     }
     return NULL;
 }
@@ -39,10 +38,10 @@ static mf_error_object *check_groups(const mf_type_context *c, const mf_conv_par
         return mf_type_error(c, MF_ERROR_ARGUMENT,
                              "feature_group_count and batch_group_count must be positive and not both above 1 (%lld, %lld)",
                              (long long)by_feature, (long long)by_batch);
-    if (features != in * by_feature)
+    if (features % by_feature || features / by_feature != in)
         return mf_type_error(c, MF_ERROR_SHAPE,
-                             "lhs has %lld features, but the kernel's %lld input features times feature_group_count %lld are %lld",
-                             (long long)features, (long long)in, (long long)by_feature, (long long)in * by_feature);
+                             "lhs has %lld features, not the kernel's %lld input features times feature_group_count %lld",
+                             (long long)features, (long long)in, (long long)by_feature);
     if (out % by_feature || out % by_batch || batch % by_batch)
         return mf_type_error(c, MF_ERROR_SHAPE, "the kernel's %lld output features and the batch of %lld must divide into the groups",
                              (long long)out, (long long)batch);
@@ -529,19 +528,12 @@ static bool read_list(const mf_ints *list, int count, int64_t otherwise, const c
     return true;
 }
 
-/* Pads so that ceil(size / stride) places fit, the odd one at the end. */
 static void pad_same(mf_conv_params *p, const mf_type *x, const mf_type *w)
 {
     int64_t low[MF_RANK], high[MF_RANK];
-    for (int i = 0; i < x->rank - 2; i++) {
-        int64_t size = x->dims[p->lhs_spec->at[i + 2]], stride = p->window_strides->at[i] > 0 ? p->window_strides->at[i] : 1;
-        int64_t total = ((size + stride - 1) / stride - 1) * stride +
-                        shape_spread(w->dims[p->rhs_spec->at[i + 2]], p->rhs_dilation->at[i]) - size;
-        if (total < 0)
-            total = 0;
-        low[i] = total / 2;
-        high[i] = total - low[i];
-    }
+    for (int i = 0; i < x->rank - 2; i++)
+        shape_same_padding(x->dims[p->lhs_spec->at[i + 2]], w->dims[p->rhs_spec->at[i + 2]], p->rhs_dilation->at[i],
+                           p->window_strides->at[i], &low[i], &high[i]);
     p->padding_low = mf_ints_intern(low, x->rank - 2);
     p->padding_high = mf_ints_intern(high, x->rank - 2);
 }

@@ -514,7 +514,7 @@ static mf_value part_view(const mf_array *a, const steps *s)
         if (s->kind[i] == STEP_NUMBER)
             continue;
         dims[rank] = n;
-        strides[rank++] = a->strides[i] * s->stride[i];
+        strides[rank++] = n > 1 ? a->strides[i] * s->stride[i] : a->strides[i]; /* a step may be as large as anything */
     }
     return mf_view_part(a, mf_type_with_shape(a->type, rank, dims), offset, strides, where, s->start, s->stride);
 }

@@ -78,7 +78,40 @@ void *shape_packed(const mf_type *t, const void *x, const int64_t *axes, mf_dtyp
     return out;
 }
 
-int64_t shape_spread(int64_t size, int64_t dilation) { return size ? (size - 1) * dilation + 1 : 0; }
+#define MOST_STEP ((int64_t)1 << 31)
+
+mf_error_object *shape_check_steps(const mf_type_context *c, const char *name, const mf_intlist *list, bool positive)
+{
+    for (int i = 0; i < list->count; i++) {
+        int64_t x = list->at[i];
+        if (positive && x < 1)
+            return mf_type_error(c, MF_ERROR_ARGUMENT, "%s must be positive, but entry %d is %lld", name, i, (long long)x);
+        if (x > MOST_STEP || x < -MOST_STEP)
+            return mf_type_error(c, MF_ERROR_ARGUMENT, "%s: entry %d is %lld, but can be 2^31 at most", name, i, (long long)x);
+    }
+    return NULL;
+}
+
+int64_t shape_spread(int64_t size, int64_t dilation)
+{
+    int64_t most = INT64_MAX / 4, reach;
+    if (size == 0)
+        return 0;
+    return __builtin_mul_overflow(size - 1, dilation, &reach) || reach >= most ? most : reach + 1;
+}
+
+void shape_same_padding(int64_t size, int64_t window, int64_t dilation, int64_t stride, int64_t *low, int64_t *high)
+{
+    *low = *high = 0;
+    if (window < 0 || dilation < 1 || stride < 1 || stride > MOST_STEP)
+        return;
+    int64_t last = size > 0 ? (size - 1) / stride * stride : -stride; /* where the last window begins, if it is not padded */
+    int64_t total = last - size + shape_spread(window, dilation);
+    if (total < 0)
+        return;
+    *low = total / 2;
+    *high = total - *low;
+}
 
 int64_t shape_windows(int64_t size, int64_t low, int64_t high, int64_t base_dilation, int64_t window, int64_t window_dilation,
                       int64_t stride)

@@ -122,8 +122,11 @@ static mf_error_object *pad_type(mf_type_context *c)
     for (int i = 0; i < t->rank; i++) {
         if (p->interior->at[i] < 0)
             return mf_type_error(c, MF_ERROR_ARGUMENT, "interior padding must not be negative");
-        int64_t spread = t->dims[i] ? 1 + (t->dims[i] - 1) * (p->interior->at[i] + 1) : 0;
-        dims[i] = p->low->at[i] + spread + p->high->at[i];
+        int64_t low = p->low->at[i], high = p->high->at[i], between;
+        if (__builtin_mul_overflow(t->dims[i] ? t->dims[i] - 1 : 0, p->interior->at[i], &between) ||
+            __builtin_add_overflow(t->dims[i], between, &dims[i]) || __builtin_add_overflow(dims[i], low, &dims[i]) ||
+            __builtin_add_overflow(dims[i], high, &dims[i]))
+            return mf_type_error(c, MF_ERROR_SHAPE, "dimension %d would be too large after padding", i);
         if (dims[i] < 0)
             return mf_type_error(c, MF_ERROR_SHAPE, "dimension %d would have the size %lld after padding", i, (long long)dims[i]);
     }

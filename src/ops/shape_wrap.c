@@ -341,7 +341,7 @@ static mf_value cut(mf_value x, const int64_t *start, const int64_t *limit, cons
         where[i] = i;
         if (!a)
             continue;
-        steps[i] = a->strides[i] * strides[i];
+        steps[i] = dims[i] > 1 ? a->strides[i] * strides[i] : a->strides[i]; /* a stride may be as large as anything */
         first += dims[i] ? start[i] * a->strides[i] : 0;
     }
     if (whole && fits)

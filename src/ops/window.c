@@ -24,10 +24,9 @@ static mf_error_object *check_window(const mf_type_context *c, const mf_window_p
         if (lists[k]->count != rank)
             return mf_type_error(c, MF_ERROR_SHAPE, "%s must have one entry for each of the operand's %d dimensions, not %d", names[k],
                                  rank, lists[k]->count);
-        for (int i = 0; i < rank; i++)
-            if (k != 2 && k != 3 && lists[k]->at[i] < 1)
-                return mf_type_error(c, MF_ERROR_ARGUMENT, "%s must be positive, but entry %d is %lld", names[k], i,
-                                     (long long)lists[k]->at[i]);
+        mf_error_object *e = shape_check_steps(c, names[k], lists[k], k != 2 && k != 3);
+        if (e)
+            return e;
     }
     return NULL;
 }
@@ -604,18 +603,11 @@ static bool read_list(const mf_ints *list, int rank, int64_t otherwise, const ch
     return true;
 }
 
-/* Pads so that ceil(size / stride) windows fit, the odd one at the end. */
 static void pad_same(mf_window_params *p, const mf_type *t)
 {
     int64_t low[MF_RANK], high[MF_RANK];
-    for (int i = 0; i < t->rank; i++) {
-        int64_t stride = p->strides->at[i] > 0 ? p->strides->at[i] : 1, count = (t->dims[i] + stride - 1) / stride;
-        int64_t total = (count - 1) * stride + shape_spread(p->window->at[i], p->window_dilation->at[i]) - t->dims[i];
-        if (total < 0)
-            total = 0;
-        low[i] = total / 2;
-        high[i] = total - low[i];
-    }
+    for (int i = 0; i < t->rank; i++)
+        shape_same_padding(t->dims[i], p->window->at[i], p->window_dilation->at[i], p->strides->at[i], &low[i], &high[i]);
     p->padding_low = mf_ints_intern(low, t->rank);
     p->padding_high = mf_ints_intern(high, t->rank);
 }
@@ -691,8 +683,11 @@ mf_value mf_avg_pool_opt(mf_value x, const mf_pool_options *o)
 {
     MF_ENTER;
     int64_t size = 1;
-    for (int i = 0; o && i < o->window_shape.count && i < MF_MAX_RANK; i++)
-        size *= o->window_shape.at[i];
     mf_value sum = pool(&mf_op_reduce_window_sum, x, o, "avg_pool");
-    return mf_value_type(sum) ? (mf_div)(sum, mf_i(size)) : sum;
+    if (!mf_value_type(sum))
+        return sum;
+    for (int i = 0; i < o->window_shape.count; i++)
+        if (__builtin_mul_overflow(size, o->window_shape.at[i], &size))
+            return mf_fail(MF_ERROR_ARGUMENT, "avg_pool: the window has too many elements");
+    return (mf_div)(sum, mf_i(size));
 }

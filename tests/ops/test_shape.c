@@ -162,3 +162,33 @@ TEST(errors_name_the_op_and_the_shapes)
     CHECK_ERROR(mf_reshape(mf_tuple(x, x), MF_SHAPE(12)), MF_ERROR_ARGUMENT, "reshape");
     CHECK_ERROR(mf_max_pool(x, MF_INTS(2, 2)), MF_ERROR_SHAPE, "max_pool");
 }
+
+/* What is computed of strides, dilations and paddings does not overflow: they are refused, or leave nothing or one element. */
+TEST(steps_as_large_as_anything)
+{
+    MF_SCOPE;
+    static const int64_t large[] = { INT64_MAX, INT64_MAX - 5, (int64_t)1 << 62, (int64_t)1 << 33 };
+    mf_value x = numbers(MF_SHAPE(6)), image = numbers(MF_SHAPE(1, 3, 4, 1)), kernel = mf_ones(MF_SHAPE(2, 2, 1, 1), MF_F32);
+    for (size_t i = 0; i < sizeof large / sizeof *large; i++) {
+        int64_t n = large[i];
+        CHECK_ERROR(mf_reduce_window_sum(x, .window = MF_INTS(n)), MF_ERROR_ARGUMENT, "window: entry 0 is");
+        CHECK_ERROR(mf_reduce_window_max(x, .window = MF_INTS(2), .strides = MF_INTS(n), .padding = MF_SAME), MF_ERROR_ARGUMENT, "strides");
+        CHECK_ERROR(mf_reduce_window_max(x, .window = MF_INTS(2), .padding_low = MF_INTS(-n)), MF_ERROR_ARGUMENT, "padding_low");
+        CHECK_ERROR(mf_reduce_window_min(x, .window = MF_INTS(3), .window_dilation = MF_INTS(n)), MF_ERROR_ARGUMENT, "window_dilation");
+        CHECK_ERROR(mf_reduce_window_min(x, .window = MF_INTS(3), .base_dilation = MF_INTS(n)), MF_ERROR_ARGUMENT, "base_dilation");
+        CHECK_ERROR(mf_avg_pool(image, MF_INTS(n, n)), MF_ERROR_ARGUMENT, "window");
+        CHECK_ERROR(mf_conv_general_dilated(image, kernel, .lhs_dilation = MF_INTS(n, 1)), MF_ERROR_ARGUMENT, "lhs_dilation");
+        CHECK_ERROR(mf_conv_general_dilated(image, kernel, .padding_low = MF_INTS(n, 0), .padding_high = MF_INTS(n, 0)), MF_ERROR_ARGUMENT,
+                    "padding_low");
+        CHECK_ERROR(mf_conv_general_dilated(image, kernel, .feature_group_count = n), MF_ERROR_SHAPE, "feature_group_count");
+        CHECK_NUMBERS(mf_slice_in(x, MF_INTS(1), MF_INTS(6), MF_INTS(n)), 1);
+        CHECK_NUMBERS(mf_get(x, ((mf_slice){ true, 1, MF_END, n })), 1);
+    }
+    CHECK_ERROR(mf_pad(x, 0.0, MF_INTS(INT64_MAX), MF_INTS(0), MF_INTS(0)), MF_ERROR_SHAPE, "pad: dimension 0 would be too large");
+    CHECK_ERROR(mf_pad(x, 0.0, MF_INTS(0), MF_INTS(0), MF_INTS(INT64_MAX)), MF_ERROR_SHAPE, "pad: dimension 0 would be too large");
+    CHECK_ERROR(mf_repeat(x, INT64_MAX, 0), MF_ERROR_SHAPE, "too many");
+    CHECK_NUMBERS(mf_reduce_window_sum(x, .window = MF_INTS(2), .strides = MF_INTS((int64_t)1 << 31), .padding_low = MF_INTS(1)), 0);
+    CHECK_NUMBERS(mf_reduce_window_sum(mf_flip(x, 0), .window = MF_INTS(2), .base_dilation = MF_INTS((int64_t)1 << 31),
+                                       .strides = MF_INTS((int64_t)1 << 31), .padding_low = MF_INTS(1), .padding_high = MF_INTS(0)),
+                  5, 4, 3, 2, 1, 0);
+}

@@ -54,19 +54,23 @@ static int64_t common_divisor(int64_t a, int64_t b)
 
 static landing land(const window_axis *x, int64_t first_window, int64_t phase)
 {
-    int64_t place = first_window * x->stride + phase * x->dilation % x->stride - x->low, divisor = common_divisor(x->stride, x->base);
-    landing l = { .step = x->base / divisor, .apart = x->stride / divisor };
+    int64_t place = first_window * x->stride + phase * x->dilation % x->stride - x->low, entry = 0;
+    int64_t divisor = common_divisor(x->stride, x->base), step = x->base / divisor, apart = x->stride / divisor;
     if (place < 0) {
-        l.entry = (-place + x->stride - 1) / x->stride;
-        place += l.entry * x->stride;
+        entry = (-place + x->stride - 1) / x->stride;
+        place += entry * x->stride;
     }
-    for (int64_t i = 1; i < l.step && place % x->base; i++, l.entry++)
+    for (int64_t i = 1; i < step && place % x->base; i++, entry++)
         place += x->stride;
-    l.element = place / x->base;
-    if (place % x->base || l.element >= x->in || l.entry >= x->entries)
-        return l; /* dilation leaves nothing in this phase, or it lies behind the end */
-    int64_t there = (x->in - 1 - l.element) / l.apart + 1, here = (x->entries - 1 - l.entry) / l.step + 1;
-    l.count = there < here ? there : here;
+    int64_t element = place / x->base;
+    if (place % x->base || element >= x->in || entry >= x->entries)
+        return (landing){ 0 }; /* dilation leaves nothing in this phase, or it lies behind the end */
+    int64_t there = (x->in - 1 - element) / apart + 1, here = (x->entries - 1 - entry) / step + 1;
+    landing l = { .entry = entry, .element = element, .count = there < here ? there : here };
+    if (l.count > 1) { /* or they may be as large as anything */
+        l.step = step;
+        l.apart = apart;
+    }
     return l;
 }
 
