@@ -179,6 +179,20 @@ TEST(views)
             " c: i32[3,5] = mul a a\n return a, b, c\n}");
 }
 
+/* Nothing is read; the dtypes that loops count in, and the others. */
+TEST(numbers_in_order_of_every_dtype)
+{
+    static const char *const dtypes[] = { "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64" };
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+        char text[256];
+        const char *d = dtypes[i];
+        snprintf(text, sizeof text,
+                 "program (x: %s[2,50]) {\n a: %s[2,50] = iota[dtype=%s, shape=(2,50), axis=1]\n b: %s[2,50] = add a x\n return a, b\n}", d,
+                 d, d, d);
+        compare(text);
+    }
+}
+
 TEST(results_that_are_something_else_too)
 {
     compare(

@@ -211,15 +211,21 @@ static bool is_empty(const mf_eqn *e)
     return true;
 }
 
+/* All but loops read something. */
+static bool has_step(mf_build *b, const mf_eqn *e)
+{
+    bool made = e->in_count && (mf_build_dot(b, e) || mf_build_integer_dot(b, e) || mf_build_conv(b, e) || mf_build_window(b, e) ||
+                                mf_build_pool(b, e) || mf_build_reduce(b, e) || mf_build_cut(b, e) || mf_build_index(b, e) ||
+                                mf_build_line(b, e) || mf_build_sort(b, e) || mf_build_top_k(b, e));
+    return made || mf_build_loop(b, e);
+}
+
 static void build_equation(mf_build *b, const mf_eqn *e)
 {
     if (is_empty(e) || b->vars[e->out[0]->id].unit >= 0)
         return; /* its results are memory of no bytes, or made already by what it reads: steps/dot.c */
     bool made = make_view(b, e) || make_iota(b, e) || (!b->error && mf_fuse(b, e));
-    made = made || b->error || mf_build_dot(b, e) || mf_build_integer_dot(b, e) || mf_build_conv(b, e) || mf_build_window(b, e) ||
-           mf_build_pool(b, e) || mf_build_reduce(b, e) || mf_build_cut(b, e) || mf_build_index(b, e) || mf_build_line(b, e) ||
-           mf_build_sort(b, e) || mf_build_top_k(b, e) || mf_build_loop(b, e);
-    if (!made)
+    if (!made && !b->error && !has_step(b, e))
         mf_build_evaluate(b, e);
 }
 
