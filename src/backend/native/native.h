@@ -237,6 +237,7 @@ void mf_native_dump(const mf_build *b);
 mf_native_step *mf_group_step(mf_build *b, mf_group *g);
 /* Whether the group may overwrite the memory of `var` with the values of its store to `out`: the same elements at the same places. */
 bool mf_group_in_place(const mf_group *g, int var, int out_dtype_size, const mf_program *p);
+bool mf_node_is_light(const mf_node *call); /* an operation or two of the processor's */
 
 /* ------------------------------------------------------------------ groups, finished */
 

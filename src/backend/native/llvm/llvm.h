@@ -83,7 +83,7 @@ bool mf_ir_is_divisor(const mf_group *g, int node); /* some node divides by this
 mf_ir_divisor mf_ir_divisor_of(mf_ir *ir, mf_ir_value y);
 mf_ir_value mf_ir_divide(mf_ir *ir, mf_ir_value x, const mf_ir_divisor *d); /* as fdiv */
 
-/* steps/rows.c: the function @mf_loop of joined steps. */
+/* rows.c: the function @mf_loop of joined steps. */
 void mf_ir_rows(mf_ir *ir, const mf_rows_plan *plan);
 
 /* emit.c: the function @mf_loop of a plan as text. */

@@ -1,7 +1,8 @@
 /* Convolutions by oneDNN. The gradients come as convolutions too (ops/conv.c): of the spread cotangent with the reversed kernel, and of
  * the operand with the cotangent as the kernel; here they are recognised and run as what they are, on the layouts as they lie.
  * Invariants: which primitive runs and how the batch is cut into tasks follows from shapes and dtypes alone; the weights' gradient adds up
- * image after image in f32, in slots that are joined in one fixed tree, whether its step runs alone or joined with others; an image comes from the same call alone, among many, and joined with other steps (rows.c). */
+ * image after image in f32, in slots that are joined in one fixed tree; an image comes from the same call alone, among many, and joined
+ * with other steps (rows.c). */
 #include "backend/native/native.h"
 #include "backend/native/kernels/dnnl.h"
 #include "backend/native/kernels/kernels.h"

@@ -256,17 +256,24 @@ static bool is_flat(const group_step *s)
 
 /* ------------------------------------------------------------------ tasks */
 
-/* Nanoseconds an element of four bytes by vectors. */
-static double work_of(const mf_node *x)
+bool mf_node_is_light(const mf_node *x)
 {
     static const char *const light[] = { "add", "sub", "mul", "neg", "abs", "sign", "square", "max", "min", "clamp",    "and",
                                          "or",  "xor", "not", "eq",  "ne",  "lt",   "le",     "gt",  "ge",  "is_finite" };
+    for (size_t i = 0; i < sizeof light / sizeof *light; i++)
+        if (!strcmp(x->name, light[i]))
+            return true;
+    return false;
+}
+
+/* Nanoseconds an element of four bytes by vectors. */
+static double work_of(const mf_node *x)
+{
     static const char *const medium[] = {
         "exp", "exp2", "div", "sqrt", "rsqrt", "floor", "ceil", "round", "shift_left", "shift_right_logical", "shift_right_arithmetic"
     };
-    for (size_t i = 0; i < sizeof light / sizeof *light; i++)
-        if (!strcmp(x->name, light[i]))
-            return 0.02;
+    if (mf_node_is_light(x))
+        return 0.02;
     for (size_t i = 0; i < sizeof medium / sizeof *medium; i++)
         if (!strcmp(x->name, medium[i]))
             return 0.1;

@@ -3,10 +3,8 @@
  * Invariants: nodes stand behind their operands; a phase reads of the ones before it only nodes of the row, and what is kept. */
 #include "backend/native/native.h"
 
-#include <string.h>
-
 enum {
-    AGAIN = 3, /* up to so many cheap operations are done again rather than kept */
+    AGAIN = 3, /* up to so many light operations are done again rather than kept */
     MOST_NODES = 400,
     ALIGN = 64,
     LEAST_AT_ONCE = 4, /* two of what is longer are no faster, and slower where it is written */
@@ -153,13 +151,9 @@ static bool add_reduction(planner *p, const mf_native_step *s)
 
 static int weight(const mf_node *x)
 {
-    static const char *const cheap[] = { "add", "sub", "mul", "neg", "abs", "max", "min", "eq", "ne", "lt", "le", "gt", "ge", "and", "or" };
     if (x->kind != MF_NODE_CALL)
         return x->kind == MF_NODE_CONVERT || x->kind == MF_NODE_SELECT;
-    for (size_t i = 0; i < sizeof cheap / sizeof *cheap; i++)
-        if (!strcmp(x->name, cheap[i]))
-            return 1;
-    return 2 * AGAIN;
+    return mf_node_is_light(x) ? 1 : 2 * AGAIN;
 }
 
 bool mf_rows_keeps(const mf_rows_plan *plan, int node, int phase)
