@@ -355,75 +355,89 @@ static mf_traced *trace_step(mf_function function, const mf_structure *cs, const
     return t;
 }
 
+/* scan's body takes consts, carry, xs and gives carry, ys; a shared program takes captures, carry, xs, cells: the cells join the carry. */
+static mf_program *scan_body(const mf_shared *u, const mf_program *shared, int carry, int xs, int ys, mf_error_object **error)
+{
+    mf_builder b;
+    mf_builder_init(&b, mf_trace_env());
+    mf_variable **in = mf_calloc((size_t)shared->in_count + 1, sizeof *in), **out = mf_calloc((size_t)shared->out_count + 1, sizeof *out);
+    mf_variable **order = mf_calloc((size_t)shared->out_count + 1, sizeof *order);
+    mf_program *body = NULL;
+    int first = u->capture_count + carry, cells = u->cell_leaves;
+    if (in && out && order) {
+        for (int i = 0; i < first; i++)
+            in[i] = mf_builder_input(&b, shared->in[i]->type);
+        for (int i = 0; i < cells; i++)
+            in[first + xs + i] = mf_builder_input(&b, u->cell_types[i]);
+        for (int i = 0; i < xs; i++)
+            in[first + i] = mf_builder_input(&b, shared->in[first + i]->type);
+        mf_inline(&b, shared, in, out);
+        memcpy(order, out, (size_t)carry * sizeof *order);
+        memcpy(order + carry, out + carry + ys, (size_t)cells * sizeof *order);
+        memcpy(order + carry + cells, out + carry, (size_t)ys * sizeof *order);
+        body = mf_builder_finish(&b, order, shared->out_count, error);
+    } else {
+        mf_builder_abandon(&b);
+        *error = mf_error_out_of_memory();
+    }
+    mf_free(in);
+    mf_free(out);
+    mf_free(order);
+    return body;
+}
+
+/* The equation on captures, carry, cells and xs; `in` has room for them. An unset value when memory is out. */
+static mf_value call_scan(mf_shared *u, const mf_traced *t, const mf_scan_params *params, int carry, const mf_value *carried, int xs_count,
+                          const mf_value *xs, mf_value *in, mf_error_object **error)
+{
+    int n = mf_shared_capture_values(u, in), cells = u->cell_leaves, results = t->result->leaf_count + cells;
+    size_t ys = (size_t)(t->result->leaf_count - carry), size = sizeof *in;
+    mf_value *out = mf_calloc((size_t)(2 * results) + 1, size), result = { 0 };
+    memcpy(in + n, carried, (size_t)carry * size);
+    n += carry;
+    *error = mf_shared_cell_values(u, in + n);
+    n += cells;
+    memcpy(in + n, xs, (size_t)xs_count * size);
+    n += xs_count;
+    if (out && !*error) {
+        if (results)
+            mf_bind_n(&mf_op_scan, params, in, n, out, results);
+        mf_value *ordered = out + results; /* back to results, then cells */
+        memcpy(ordered, out, (size_t)carry * size);
+        memcpy(ordered + carry, out + carry + cells, ys * size);
+        memcpy(ordered + carry + ys, out + carry, (size_t)cells * size);
+        result = finish(u, t->result, ordered);
+    }
+    mf_free(out);
+    return result;
+}
+
 static mf_value bind_scan(mf_traced *t, const mf_structure *cs, const mf_value *carry, const mf_value *xs, int xs_count, int64_t length,
                           bool reverse, mf_error_object **error)
 {
-    /* scan's body takes consts, carry, xs; shared programs give captures, (carry, xs), cells: the cells are moved before xs */
     mf_shared *u = mf_calloc(1, sizeof *u);
     const mf_type **types = mf_calloc((size_t)mf_traced_result_count(t) + 1, sizeof *types);
-    mf_value *in = mf_alloc((2 * MAX_LEAVES + 600) * sizeof *in), *out = NULL, result = { 0 };
-    int ys = t->result->leaf_count - cs->leaf_count;
+    mf_value *in = mf_alloc((2 * MAX_LEAVES + 600) * sizeof *in), result = { 0 };
     mf_scan_params params = { .length = length, .reverse = reverse };
+    int carried = cs->leaf_count, results = t->result->leaf_count;
     *error = u && types && in ? mf_shared_add(u, t) : mf_error_out_of_memory();
-    for (int i = 0; !*error && i < t->result->leaf_count; i++)
-        types[i] = i < cs->leaf_count ? mf_value_type(carry[i]) : t->program->out[i]->type;
+    for (int i = 0; !*error && i < results; i++)
+        types[i] = i < carried ? mf_value_type(carry[i]) : t->program->out[i]->type;
     mf_program *shared = *error ? NULL : mf_shared_program(u, t, mf_trace_env(), true, types, error);
-    if (shared) {
-        mf_builder b;
-        mf_builder_init(&b, mf_trace_env());
-        mf_variable **vars = mf_calloc((size_t)shared->in_count + 1, sizeof *vars),
-                    **outs = mf_calloc((size_t)shared->out_count + 1, sizeof *outs);
-        mf_variable **order = mf_calloc((size_t)shared->out_count + 1, sizeof *order);
-        int c = u->capture_count + cs->leaf_count;
-        if (vars && outs && order) {
-            for (int i = 0; i < c; i++)
-                vars[i] = mf_builder_input(&b, shared->in[i]->type);
-            for (int i = 0; i < u->cell_leaves; i++)
-                vars[c + xs_count + i] = mf_builder_input(&b, u->cell_types[i]);
-            for (int i = 0; i < xs_count; i++)
-                vars[c + i] = mf_builder_input(&b, shared->in[c + i]->type);
-            mf_inline(&b, shared, vars, outs);
-            memcpy(order, outs, (size_t)cs->leaf_count * sizeof *order);
-            memcpy(order + cs->leaf_count, outs + t->result->leaf_count, (size_t)u->cell_leaves * sizeof *order);
-            memcpy(order + cs->leaf_count + u->cell_leaves, outs + cs->leaf_count, (size_t)ys * sizeof *order);
-            params.body = mf_builder_finish(&b, order, shared->out_count, error);
-        } else {
-            mf_builder_abandon(&b);
-            *error = mf_error_out_of_memory();
-        }
-        mf_free(vars);
-        mf_free(outs);
-        mf_free(order);
-        mf_drop(shared);
-    }
+    if (shared)
+        params.body = scan_body(u, shared, carried, xs_count, results - carried, error);
     if (params.body) {
-        int n = mf_shared_capture_values(u, in), results = t->result->leaf_count + u->cell_leaves;
         params.consts = u->capture_count;
-        params.carry = cs->leaf_count + u->cell_leaves;
-        memcpy(in + n, carry, (size_t)cs->leaf_count * sizeof *in);
-        n += cs->leaf_count;
-        *error = mf_shared_cell_values(u, in + n);
-        n += u->cell_leaves;
-        memcpy(in + n, xs, (size_t)xs_count * sizeof *in);
-        n += xs_count;
-        out = mf_calloc((size_t)(2 * results) + 1, sizeof *out);
-        if (out && !*error) {
-            if (results)
-                mf_bind_n(&mf_op_scan, &params, in, n, out, results);
-            mf_value *ordered = out + results; /* back to results, then cells */
-            memcpy(ordered, out, (size_t)cs->leaf_count * sizeof *out);
-            memcpy(ordered + cs->leaf_count, out + params.carry, (size_t)ys * sizeof *out);
-            memcpy(ordered + cs->leaf_count + ys, out + cs->leaf_count, (size_t)u->cell_leaves * sizeof *out);
-            result = finish(u, t->result, ordered);
-        }
+        params.carry = carried + u->cell_leaves;
+        result = call_scan(u, t, &params, carried, carry, xs_count, xs, in, error);
     }
     if (!*error && !result.handle)
         *error = mf_error_out_of_memory();
+    mf_drop(shared);
     mf_drop(params.body);
     mf_free(u);
     mf_free(types);
     mf_free(in);
-    mf_free(out);
     return result;
 }
 
