@@ -162,7 +162,7 @@ mf_value mf_of_complex(double _Complex x);
 mf_value mf_scalar(double number, mf_dtype dtype);    /* strongly typed: jnp.float32(100.0) */
 
 #ifndef __cplusplus
-/* What may stand for a value. The operand is named once, so nested calls stay small, and evaluated left to right (see NOTES). */
+/* What may stand for a value. The operand is named once, so nested calls stay small, and evaluated left to right. */
 #define mf_v(x) __extension__ ({ __auto_type mf_t_ = (x); _Generic(mf_t_, mf_value: mf_same, \
     bool: mf_b, char: mf_of_int, signed char: mf_of_int, unsigned char: mf_of_int, short: mf_of_int, unsigned short: mf_of_int, \
     int: mf_of_int, unsigned: mf_of_uint, long: mf_of_long, unsigned long: mf_of_ulong, long long: mf_of_llong, \

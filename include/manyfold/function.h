@@ -47,6 +47,8 @@ mf_value mf_call_n(mf_function f, const mf_value *arguments, int count);
 #define mf_kwargs(...)     mf_kwargs_n(MF_VALUES_(__VA_ARGS__))
 #endif
 
+/* jax.pmap: f runs once for each row of the mapped arguments, each on a device of its own. in_axes and out_axes: an axis for all, or mf_axes
+ * of one an argument, MF_NONE where nothing is mapped. What does not fit is the result of the call. */
 typedef struct mf_pmap_options {
     const char *axis_name;                  /* first, so that mf_pmap(f, "i") reads as in JAX */
     mf_axis in_axes, out_axes;
@@ -58,6 +60,7 @@ typedef struct mf_pmap_options {
     mf_ints replicated_argnums;             /* mapped arguments whose rows are all equal: declared so, and checked (mf_check_replicated). Needs axis_name */
     mf_reserved reserved_;
 } mf_pmap_options;
+/* jax.vmap: the same on one device, as operations on arrays with one more dimension. */
 typedef struct mf_vmap_options { const char *axis_name; mf_axis in_axes, out_axes; int64_t axis_size; mf_reserved reserved_; } mf_vmap_options;
 typedef struct mf_jit_options  { mf_ints static_argnums, donate_argnums; mf_reserved reserved_; } mf_jit_options;
 typedef struct mf_grad_options { mf_ints argnums; bool has_aux, holomorphic, allow_int; mf_reserved reserved_; } mf_grad_options;  /* one argnum gives a bare gradient, several a tuple */
@@ -127,8 +130,12 @@ typedef struct mf_compiler_counters {
     double seconds;                   /* spent on it */
 } mf_compiler_counters;
 mf_compiler_counters mf_compiler_read(void);                                  /* since the start of the process */
+/* yes(operand) or no(operand), of which the predicate, a scalar, picks one. Their results have one tree (MF_ERROR_TREE) and one type a leaf. */
 mf_value mf_cond_n(mf_value predicate, mf_function yes, mf_function no, mf_value operand);
+/* carry = body(carry) while test(carry), a bool scalar that writes no state. The body keeps the carry's tree (MF_ERROR_TREE) and types. It
+ * has no reverse mode. */
 mf_value mf_while_n(mf_function test, mf_function body, mf_value carry);
+/* forward(x, ...) gives (out, residuals); backward(residuals, cotangent of out) a tuple of one cotangent an argument (MF_ERROR_TREE). */
 mf_function mf_custom_vjp_n(mf_function f, mf_function forward, mf_function backward);
 #ifndef __cplusplus
 #define MF_TRANSFORM_(opt, type, ...) opt(mf_fn(MF_FIRST_(__VA_ARGS__, 0)), MF_OPTIONS_(type, __VA_ARGS__))

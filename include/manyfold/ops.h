@@ -131,17 +131,22 @@ mf_value mf_relu(mf_value x), mf_gelu(mf_value x), mf_silu(mf_value x), mf_softp
 mf_value mf_array_equal(mf_value a, mf_value b);         /* bool scalar; false where shapes differ */
 mf_value mf_allclose(mf_value a, mf_value b);            /* rtol 1e-5, atol 1e-8, as NumPy */
 /* ---- convolution and windows */
+/* lax.conv_general_dilated. Lists have an entry a spatial dimension; unset: ones. f16 and bf16 sum in f32. MF_ERROR_SHAPE where
+ * features or batch do not divide into the groups, or dimension_numbers do not suit the operands. */
 typedef struct mf_conv_options {
     mf_ints window_strides, lhs_dilation, rhs_dilation; mf_padding padding; mf_ints padding_low, padding_high; /* padding: MF_VALID unless said */
     const char *dimension_numbers;          /* "NHWC,HWIO->NHWC" when NULL */
     int64_t feature_group_count, batch_group_count; mf_dtype preferred_element_type; mf_reserved reserved_;
 } mf_conv_options;
 mf_value mf_conv_general_dilated(mf_value x, mf_value kernel), mf_conv_general_dilated_opt(mf_value x, mf_value kernel, const mf_conv_options *o);
-/* Over every dimension of x: lax.reduce_window with sum, max or min. */
+/* Over every dimension of x: lax.reduce_window with sum, max or min. A list has an entry a dimension; unset: ones, and no padding. What lies
+ * in the padding (negative: it crops) or between dilated elements acts as 0, the lowest or the highest value; NaN wins, and f16 and bf16
+ * are summed in f32. Entries are 2^31 at most (MF_ERROR_ARGUMENT), also those of convolutions. */
 typedef struct mf_window_options { mf_ints window, strides; mf_padding padding; mf_ints padding_low, padding_high, base_dilation, window_dilation; mf_reserved reserved_; } mf_window_options;
 mf_value mf_reduce_window_sum_opt(mf_value x, const mf_window_options *o), mf_reduce_window_max_opt(mf_value x, const mf_window_options *o);
 mf_value mf_reduce_window_min_opt(mf_value x, const mf_window_options *o);
-/* NHWC pooling over the spatial dimensions, as flax's. Strides default to 1, padding to MF_VALID; average counts the padding. */
+/* NHWC pooling over the spatial dimensions, which stand before the last, as flax's; window_shape has an entry for each. Strides default to 1,
+ * padding to MF_VALID; average counts the padding. */
 typedef struct mf_pool_options { mf_ints window_shape, strides; mf_padding padding; mf_reserved reserved_; } mf_pool_options;
 mf_value mf_max_pool_opt(mf_value x, const mf_pool_options *o), mf_avg_pool_opt(mf_value x, const mf_pool_options *o);
 

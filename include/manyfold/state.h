@@ -1,4 +1,4 @@
-/* manyfold/state.h */
+/* manyfold/state.h - cells that functions read and write, modules of named cells, and maps with rules for them. */
 #ifndef MANYFOLD_STATE_H
 #define MANYFOLD_STATE_H
 

@@ -1,4 +1,6 @@
-/* manyfold/tree.h - pytrees: tuples, lists, dicts with sorted keys and None, nested, with values at the leaves. */
+/* manyfold/tree.h - pytrees: tuples, lists, dicts with sorted keys and None, nested, with values at the leaves.
+ *
+ * A tree is immutable: mf_set gives another one. Where trees do not have one structure, or a path leads nowhere, MF_ERROR_TREE names the place. */
 #ifndef MANYFOLD_TREE_H
 #define MANYFOLD_TREE_H
 
