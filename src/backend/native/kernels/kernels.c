@@ -125,13 +125,6 @@ bool mf_pool_sum(mf_dtype dtype, const mf_pool *pool, const void *x, void *y)
     return mf_tier_current()->dense->pool_sum(dtype, &plan, x, y);
 }
 
-bool mf_pool_sum_grad(mf_dtype dtype, const mf_pool *pool, const void *dy, void *dx)
-{
-    mf_pool_plan plan;
-    mf_pool_make_plan(&plan, pool);
-    return mf_tier_current()->dense->pool_sum_grad(dtype, &plan, dy, dx);
-}
-
 /* ---- the rest goes straight through ---- */
 
 void mf_gemm_f32(const mf_gemm *shape, const float *a, const float *b, float *c) { mf_tier_current()->dense->gemm_f32(shape, a, b, c); }

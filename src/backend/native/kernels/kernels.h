@@ -52,7 +52,6 @@ bool mf_pool_max_grad(mf_dtype dtype, const mf_pool *pool, const void *x, const 
 
 /* Sums in row-major window order; f16 and bf16 sum in f32 and round once. Average pooling divides afterwards. */
 bool mf_pool_sum(mf_dtype dtype, const mf_pool *pool, const void *x, void *y);
-bool mf_pool_sum_grad(mf_dtype dtype, const mf_pool *pool, const void *dy, void *dx);
 
 /* ---- matrix products of our own ---- */
 

@@ -30,7 +30,6 @@ typedef struct mf_dense_kernels {
     bool (*pool_max)(mf_dtype, const mf_pool_plan *, const void *x, void *y, uint8_t *at);
     bool (*pool_max_grad)(mf_dtype, const mf_pool_plan *, const void *x, const uint8_t *at, const void *dy, void *dx);
     bool (*pool_sum)(mf_dtype, const mf_pool_plan *, const void *x, void *y);
-    bool (*pool_sum_grad)(mf_dtype, const mf_pool_plan *, const void *dy, void *dx);
     void (*gemm_f32)(const mf_gemm *, const float *a, const float *b, float *c);
     void (*gemm_f64)(const mf_gemm *, const double *a, const double *b, double *c);
     void (*gemm_pack_f32)(const mf_gemm *, const float *b, float *packed, int64_t from, int64_t to);
