@@ -61,21 +61,23 @@ static mf_value row_numbers(void)
         return __VA_ARGS__; \
     }
 
+#define KEY mf_random_fold_in(mf_random_key(1), mf_get(i, 0))
+
+static mf_value entries(mf_value y) { return mf_astype(mf_mul(mf_abs(y), (double)columns - 1), MF_I32); }
 GIVES(take_rows, mf_take(x, i, 0))
-GIVES(take_along, mf_take_along_axis(x, mf_astype(mf_mul(mf_abs(y), (double)columns - 1), MF_I32), 1))
+GIVES(take_along, mf_take_along_axis(x, entries(y), 1))
 GIVES(scatter_add_rows, mf_index_add(mf_zeros_like(x), i, x))
 GIVES(scatter_set_rows, mf_index_update(y, i, x))
 GIVES(scatter_max_rows, mf_index_max(y, i, x))
 GIVES(bincount, mf_bincount(mf_astype(mf_mul(mf_abs(mf_ravel(y)), 255), MF_I32), 256))
 static mf_value summed(mf_value x, mf_value i) { return mf_sum(mf_square(mf_take(x, i, 0))); }
 GIVES(embedding_grad, mf_call(mf_grad(summed), x, i))
-GIVES(dropout,
-      mf_where(mf_random_bernoulli(mf_random_fold_in(mf_random_key(1), mf_get(i, 0)), 0.9, MF_SHAPE(rows, columns)), mf_div(x, 0.9), 0))
-GIVES(bits, mf_random_bits(mf_random_fold_in(mf_random_key(1), mf_get(i, 0)), MF_SHAPE(rows, columns), MF_U32))
-GIVES(uniform, mf_random_uniform(mf_random_fold_in(mf_random_key(1), mf_get(i, 0)), MF_SHAPE(rows, columns), MF_F32))
-GIVES(normal, mf_random_normal(mf_random_fold_in(mf_random_key(1), mf_get(i, 0)), MF_SHAPE(rows, columns), MF_F32))
-GIVES(categorical, mf_random_categorical(mf_random_fold_in(mf_random_key(1), mf_get(i, 0)), x, -1, MF_SHAPE0))
-GIVES(permutation, mf_random_permutation(mf_random_fold_in(mf_random_key(1), mf_get(i, 0)), rows *columns))
+GIVES(dropout, mf_where(mf_random_bernoulli(KEY, 0.9, MF_SHAPE(rows, columns)), mf_div(x, 0.9), 0))
+GIVES(bits, mf_random_bits(KEY, MF_SHAPE(rows, columns), MF_U32))
+GIVES(uniform, mf_random_uniform(KEY, MF_SHAPE(rows, columns), MF_F32))
+GIVES(normal, mf_random_normal(KEY, MF_SHAPE(rows, columns), MF_F32))
+GIVES(categorical, mf_random_categorical(KEY, x, -1, MF_SHAPE0))
+GIVES(permutation, mf_random_permutation(KEY, rows *columns))
 GIVES(argmax_last, mf_argmax(x, -1))
 GIVES(argmax_first, mf_argmax(x, 0))
 GIVES(concat_last, mf_concatenate(mf_list(x, y), 1))
@@ -174,6 +176,126 @@ static mf_value below(mf_value c) { return mf_less(c, 1000); }
 static mf_value step(mf_value c) { return mf_add(c, 1); }
 GIVES(while_1000, mf_while(below, step, mf_mul(mf_get(mf_get(x, 0), 0), 0)))
 
+/* ---- of training: layers, their gradients, an optimiser's step. Images are 8 x 8 of 16 channels, heads 4 of 8 channels */
+
+#define GRADIENT(name, ...)                                       \
+    static mf_value name##_of(mf_value x, mf_value y, mf_value i) \
+    {                                                             \
+        UNUSED;                                                   \
+        return mf_sum(__VA_ARGS__);                               \
+    }                                                             \
+    GIVES(name, mf_call(mf_grad(name##_of), x, y, i))
+
+static mf_value images(mf_value x) { return mf_reshape(x, MF_SHAPE(-1, 8, 8, 16)); }
+static mf_value heads(mf_value x) { return mf_reshape(x, MF_SHAPE(-1, 32, 4, 8)); }
+static mf_value classes(mf_value i) { return mf_remainder(i, mf_i(columns)); }
+
+static mf_value normalised(mf_value x, mf_axis axis)
+{
+    mf_value apart = mf_sub(x, mf_mean(x, .axis = axis, .keepdims = true));
+    return mf_mul(apart, mf_rsqrt(mf_add(mf_var(x, .axis = axis, .keepdims = true), 1e-5)));
+}
+
+static mf_value attention(mf_value x, mf_value y)
+{
+    mf_value scores = mf_mul(mf_einsum("bthd,bshd->bhts", heads(x), heads(y)), 0.35);
+    return mf_einsum("bhts,bshd->bthd", mf_softmax(scores, -1), heads(y));
+}
+
+static mf_value first_of(mf_value y, mf_shape shape)
+{
+    int64_t n = 1;
+    for (int k = 0; k < shape.rank; k++)
+        n *= shape.dims[k];
+    return mf_reshape(mf_slice_in_dim(mf_ravel(y), 0, n, 1, 0), shape);
+}
+
+static mf_value conv_1x1(mf_value x, mf_value y) { return mf_conv_general_dilated(images(x), first_of(y, MF_SHAPE(1, 1, 16, 16))); }
+
+static mf_value conv_depthwise(mf_value x, mf_value y)
+{
+    return mf_conv_general_dilated(images(x), first_of(y, MF_SHAPE(3, 3, 1, 16)), .padding = MF_SAME, .feature_group_count = 16);
+}
+
+static mf_value conv_3x3(mf_value x, mf_value y)
+{
+    return mf_conv_general_dilated(images(x), first_of(y, MF_SHAPE(3, 3, 16, 4)), .padding = MF_SAME);
+}
+
+#define POOL .window_shape = MF_INTS(2, 2), .strides = MF_INTS(2, 2)
+
+GIVES(softmax_last, mf_softmax(x, -1))
+GIVES(log_softmax_last, mf_log_softmax(x, -1))
+GRADIENT(softmax_grad, mf_mul(mf_softmax(x, -1), y))
+GRADIENT(log_softmax_grad, mf_mul(mf_log_softmax(x, -1), y))
+GRADIENT(cross_entropy_grad, mf_softmax_cross_entropy_with_integer_labels(x, classes(i)))
+GIVES(batch_norm, normalised(images(x), mf_axes(0, 1, 2)))
+GRADIENT(batch_norm_grad, mf_mul(normalised(images(x), mf_axes(0, 1, 2)), images(y)))
+GIVES(layer_norm, normalised(x, -1))
+GRADIENT(layer_norm_grad, mf_mul(normalised(x, -1), y))
+GIVES(std_first, mf_std(x, 0))
+GIVES(var_all, mf_var(x))
+GIVES(mean_last, mf_mean(x, -1))
+GIVES(norm_all, mf_sqrt(mf_sum(mf_square(x))))
+GIVES(gelu, mf_gelu(x))
+GRADIENT(gelu_grad, mf_mul(mf_gelu(x), y))
+GIVES(silu, mf_silu(x))
+GRADIENT(relu_grad, mf_mul(mf_relu(x), y))
+GIVES(attention, attention(x, y))
+GRADIENT(attention_grad, attention(x, y))
+GIVES(avg_pool, mf_avg_pool(images(x), POOL))
+GRADIENT(avg_pool_grad, mf_square(mf_avg_pool(images(x), POOL)))
+GIVES(max_pool, mf_max_pool(images(x), POOL))
+GRADIENT(max_pool_grad, mf_square(mf_max_pool(images(x), POOL)))
+GIVES(conv_1x1, conv_1x1(x, y))
+GRADIENT(conv_1x1_grad, mf_square(conv_1x1(x, y)))
+GRADIENT(conv_1x1_kernel_grad, mf_square(conv_1x1(y, x)))
+GIVES(conv_depthwise, conv_depthwise(x, y))
+GRADIENT(conv_depthwise_grad, mf_square(conv_depthwise(x, y)))
+GRADIENT(conv_depthwise_kernel_grad, mf_square(conv_depthwise(y, x)))
+GIVES(conv_3x3, conv_3x3(x, y))
+GRADIENT(conv_3x3_grad, mf_square(conv_3x3(x, y)))
+GRADIENT(conv_3x3_kernel_grad, mf_square(conv_3x3(y, x)))
+GIVES(conv_transposed, mf_conv_general_dilated(images(x), first_of(y, MF_SHAPE(3, 3, 16, 4)), .padding_low = MF_INTS(1, 1),
+                                               .padding_high = MF_INTS(2, 2), .lhs_dilation = MF_INTS(2, 2)))
+GIVES(dot_weights, mf_einsum("ri,rj->ij", x, y))
+GIVES(dot_rows, mf_matmul(x, first_of(y, MF_SHAPE(columns, 16))))
+GIVES(dot_bf16, mf_matmul(mf_astype(x, MF_BF16), mf_astype(first_of(y, MF_SHAPE(columns, 16)), MF_BF16)))
+GRADIENT(cumsum_grad, mf_square(mf_cumsum(x, 0)))
+GRADIENT(max_grad, mf_max(x, -1))
+GRADIENT(take_along_grad, mf_take_along_axis(x, entries(y), 1))
+GRADIENT(sort_grad, mf_mul(mf_sort(x, 1), y))
+CASE(adam)
+{
+    UNUSED;
+    mf_value m = mf_add(mf_mul(y, 0.9), mf_mul(x, 0.1)), v = mf_add(mf_mul(mf_square(y), 0.999), mf_mul(mf_square(x), 0.001));
+    return mf_tuple(mf_sub(x, mf_div(mf_mul(m, 1e-3), mf_add(mf_sqrt(v), 1e-8))), m, v);
+}
+
+/* ---- and what else programs are made of */
+
+GIVES(split_last, mf_split(x, 2, 1))
+GIVES(split_first, mf_split(x, 4, 0))
+GIVES(stack_last, mf_stack(mf_list(x, y), -1))
+GIVES(repeat_rows, mf_repeat(x, 2, 0))
+GIVES(clip, mf_clip(x, -0.5, 0.5))
+GIVES(take_columns, mf_take(x, classes(mf_get(i, mf_range(0, 16))), 1))
+GIVES(prod_last, mf_prod(x, -1))
+GIVES(min_all, mf_min(x))
+GIVES(sum_bf16, mf_sum(mf_astype(x, MF_BF16), -1))
+GIVES(median_last, mf_median(x, 1))
+GIVES(log, mf_log(mf_abs(x)))
+GIVES(tanh, mf_tanh(x))
+GIVES(sin, mf_sin(mf_mul(x, 10)))
+GIVES(sigmoid, mf_sigmoid(x))
+GIVES(erf, mf_erf(x))
+GIVES(pow, mf_pow(mf_abs(x), y))
+GIVES(rem_i32, mf_remainder(mf_bitcast(x, MF_I32), 1000))
+GIVES(div_i32, mf_lax_div(mf_bitcast(x, MF_I32), mf_bitwise_or(mf_bitcast(y, MF_I32), mf_scalar(1, MF_I32))))
+GIVES(truncated_normal, mf_random_truncated_normal(KEY, -2, 2, MF_SHAPE(rows, columns), MF_F32))
+GIVES(randint, mf_random_randint(KEY, MF_SHAPE(rows, columns), mf_i(0), mf_i(1000), MF_I32))
+GIVES(gumbel, mf_random_gumbel(KEY, MF_SHAPE(rows, columns), MF_F32))
+
 /* clang-format off */
 #define CASES(C) \
     C(take_rows) C(take_along) C(scatter_add_rows) C(scatter_set_rows) C(scatter_max_rows) C(bincount) C(embedding_grad) \
@@ -185,7 +307,14 @@ GIVES(while_1000, mf_while(below, step, mf_mul(mf_get(mf_get(x, 0), 0), 0)))
     C(sum_last) C(sum_outer) C(max_first) C(var_last) C(any_last) C(sum_i32) C(window_sum) C(window_max) C(window_min) \
     C(window_i32) C(int_dot) C(dot_f64) C(dot_batch) C(dot_batch_3) C(exp_f64) C(tanh_f64) C(sin_f64) C(add_f64) C(complex_mul) \
     C(complex_exp) C(to_bf16) C(to_f16) C(bf16_add) C(exp) C(add) C(cholesky) C(solve) C(scan_rows) C(scan_rnn) C(fori_1000) \
-    C(while_1000)
+    C(while_1000) C(softmax_last) C(log_softmax_last) C(softmax_grad) C(log_softmax_grad) C(cross_entropy_grad) C(batch_norm) \
+    C(batch_norm_grad) C(layer_norm) C(layer_norm_grad) C(std_first) C(var_all) C(mean_last) C(norm_all) C(gelu) C(gelu_grad) \
+    C(silu) C(relu_grad) C(attention) C(attention_grad) C(avg_pool) C(avg_pool_grad) C(max_pool) C(max_pool_grad) C(conv_1x1) \
+    C(conv_1x1_grad) C(conv_1x1_kernel_grad) C(conv_depthwise) C(conv_depthwise_grad) C(conv_depthwise_kernel_grad) C(conv_3x3) \
+    C(conv_3x3_grad) C(conv_3x3_kernel_grad) C(conv_transposed) C(dot_weights) C(dot_rows) C(dot_bf16) C(cumsum_grad) \
+    C(max_grad) C(take_along_grad) C(sort_grad) C(adam) C(split_last) C(split_first) C(stack_last) C(repeat_rows) C(clip) \
+    C(take_columns) C(prod_last) C(min_all) C(sum_bf16) C(median_last) C(log) C(tanh) C(sin) C(sigmoid) C(erf) C(pow) C(rem_i32) \
+    C(div_i32) C(truncated_normal) C(randint) C(gumbel)
 /* clang-format on */
 
 typedef mf_value one_case(mf_value x, mf_value y, mf_value i);

@@ -8,9 +8,12 @@ import time
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 import jax  # noqa: E402
+import jax.experimental  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 from jax import lax, random  # noqa: E402
+
+enable_x64 = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64  # its place in older releases
 
 CASES = {}
 WIDE = set()
@@ -90,7 +93,7 @@ def nines(x):
 
 by_name(
     take_rows=lambda x, y, i: jnp.take(x, i, axis=0),
-    take_along=lambda x, y, i: jnp.take_along_axis(x, (abs(y) * (x.shape[1] - 1)).astype(jnp.int32), 1),
+    take_along=lambda x, y, i: along(x, y),
     scatter_add_rows=lambda x, y, i: jnp.zeros_like(x).at[i].add(x),
     scatter_set_rows=lambda x, y, i: y.at[i].set(x),
     scatter_max_rows=lambda x, y, i: y.at[i].max(x),
@@ -166,6 +169,145 @@ by_name(
 )
 
 
+# Of training: layers, their gradients, an optimiser's step.
+
+def images(x):
+    return x.reshape(-1, 8, 8, 16)
+
+
+def heads(x):
+    return x.reshape(-1, 32, 4, 8)
+
+
+def classes(x, i):
+    return i % x.shape[1]
+
+
+def normalised(x, axis):
+    return (x - x.mean(axis, keepdims=True)) * lax.rsqrt(x.var(axis, keepdims=True) + 1e-5)
+
+
+def attention(x, y):
+    scores = jnp.einsum("bthd,bshd->bhts", heads(x), heads(y)) * 0.35
+    return jnp.einsum("bhts,bshd->bthd", jax.nn.softmax(scores, -1), heads(y))
+
+
+def first_of(y, *shape):
+    return y.ravel()[:np.prod(shape)].reshape(shape)
+
+
+def conv(x, kernel, padding="SAME", groups=1, dilation=(1, 1)):
+    return lax.conv_general_dilated(images(x), kernel, (1, 1), padding, dilation, dimension_numbers=("NHWC", "HWIO", "NHWC"),
+                                    feature_group_count=groups)
+
+
+def conv_1x1(x, y):
+    return conv(x, first_of(y, 1, 1, 16, 16), "VALID")
+
+
+def conv_depthwise(x, y):
+    return conv(x, first_of(y, 3, 3, 1, 16), groups=16)
+
+
+def conv_3x3(x, y):
+    return conv(x, first_of(y, 3, 3, 16, 4))
+
+
+def pooled(x, start, f):
+    return lax.reduce_window(images(x), start, f, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+
+
+def max_pool(x):
+    return pooled(x, -jnp.inf, lax.max)
+
+
+def avg_pool(x):
+    return pooled(x, 0.0, lax.add) / 4
+
+
+def along(x, y):
+    return jnp.take_along_axis(x, (abs(y) * (x.shape[1] - 1)).astype(jnp.int32), 1)
+
+
+def cross_entropy(x, i):
+    return jax.nn.logsumexp(x, -1) - jnp.take_along_axis(x, classes(x, i)[:, None], -1)[:, 0]
+
+
+def adam(x, y, i):
+    m, v = 0.9 * y + 0.1 * x, 0.999 * y * y + 0.001 * x * x
+    return x - 1e-3 * m / (jnp.sqrt(v) + 1e-8), m, v
+
+
+def gradient(f):
+    return jax.grad(lambda x, y, i: f(x, y, i).sum())
+
+
+by_name(
+    softmax_last=lambda x, y, i: jax.nn.softmax(x, -1),
+    log_softmax_last=lambda x, y, i: jax.nn.log_softmax(x, -1),
+    softmax_grad=gradient(lambda x, y, i: jax.nn.softmax(x, -1) * y),
+    log_softmax_grad=gradient(lambda x, y, i: jax.nn.log_softmax(x, -1) * y),
+    cross_entropy_grad=gradient(lambda x, y, i: cross_entropy(x, i)),
+    batch_norm=lambda x, y, i: normalised(images(x), (0, 1, 2)),
+    batch_norm_grad=gradient(lambda x, y, i: normalised(images(x), (0, 1, 2)) * images(y)),
+    layer_norm=lambda x, y, i: normalised(x, -1),
+    layer_norm_grad=gradient(lambda x, y, i: normalised(x, -1) * y),
+    std_first=lambda x, y, i: x.std(0),
+    var_all=lambda x, y, i: x.var(),
+    mean_last=lambda x, y, i: x.mean(-1),
+    norm_all=lambda x, y, i: jnp.sqrt((x * x).sum()),
+    gelu=lambda x, y, i: jax.nn.gelu(x),
+    gelu_grad=gradient(lambda x, y, i: jax.nn.gelu(x) * y),
+    silu=lambda x, y, i: jax.nn.silu(x),
+    relu_grad=gradient(lambda x, y, i: jax.nn.relu(x) * y),
+    attention=lambda x, y, i: attention(x, y),
+    attention_grad=gradient(lambda x, y, i: attention(x, y)),
+    avg_pool=lambda x, y, i: avg_pool(x),
+    avg_pool_grad=gradient(lambda x, y, i: avg_pool(x) ** 2),
+    max_pool=lambda x, y, i: max_pool(x),
+    max_pool_grad=gradient(lambda x, y, i: max_pool(x) ** 2),
+    conv_1x1=lambda x, y, i: conv_1x1(x, y),
+    conv_1x1_grad=gradient(lambda x, y, i: conv_1x1(x, y) ** 2),
+    conv_1x1_kernel_grad=gradient(lambda x, y, i: conv_1x1(y, x) ** 2),
+    conv_depthwise=lambda x, y, i: conv_depthwise(x, y),
+    conv_depthwise_grad=gradient(lambda x, y, i: conv_depthwise(x, y) ** 2),
+    conv_depthwise_kernel_grad=gradient(lambda x, y, i: conv_depthwise(y, x) ** 2),
+    conv_3x3=lambda x, y, i: conv_3x3(x, y),
+    conv_3x3_grad=gradient(lambda x, y, i: conv_3x3(x, y) ** 2),
+    conv_3x3_kernel_grad=gradient(lambda x, y, i: conv_3x3(y, x) ** 2),
+    conv_transposed=lambda x, y, i: conv(x, first_of(y, 3, 3, 16, 4), ((1, 2), (1, 2)), dilation=(2, 2)),
+    dot_weights=lambda x, y, i: jnp.einsum("ri,rj->ij", x, y),
+    dot_rows=lambda x, y, i: x @ first_of(y, x.shape[1], 16),
+    dot_bf16=lambda x, y, i: x.astype(jnp.bfloat16) @ first_of(y, x.shape[1], 16).astype(jnp.bfloat16),
+    cumsum_grad=gradient(lambda x, y, i: jnp.cumsum(x, 0) ** 2),
+    max_grad=gradient(lambda x, y, i: x.max(-1)),
+    take_along_grad=gradient(lambda x, y, i: along(x, y)),
+    sort_grad=gradient(lambda x, y, i: jnp.sort(x, 1) * y),
+    adam=adam,
+    split_last=lambda x, y, i: jnp.split(x, 2, 1),
+    split_first=lambda x, y, i: jnp.split(x, 4, 0),
+    stack_last=lambda x, y, i: jnp.stack([x, y], -1),
+    repeat_rows=lambda x, y, i: jnp.repeat(x, 2, 0),
+    clip=lambda x, y, i: jnp.clip(x, -0.5, 0.5),
+    take_columns=lambda x, y, i: jnp.take(x, classes(x, i[:16]), axis=1),
+    prod_last=lambda x, y, i: x.prod(-1),
+    min_all=lambda x, y, i: x.min(),
+    sum_bf16=lambda x, y, i: x.astype(jnp.bfloat16).sum(-1),
+    median_last=lambda x, y, i: jnp.median(x, 1),
+    log=lambda x, y, i: jnp.log(abs(x)),
+    tanh=lambda x, y, i: jnp.tanh(x),
+    sin=lambda x, y, i: jnp.sin(x * 10),
+    sigmoid=lambda x, y, i: jax.nn.sigmoid(x),
+    erf=lambda x, y, i: lax.erf(x),
+    pow=lambda x, y, i: abs(x) ** y,
+    rem_i32=lambda x, y, i: lax.bitcast_convert_type(x, jnp.int32) % 1000,
+    div_i32=lambda x, y, i: lax.div(lax.bitcast_convert_type(x, jnp.int32), lax.bitcast_convert_type(y, jnp.int32) | 1),
+    truncated_normal=lambda x, y, i: random.truncated_normal(key(i), -2, 2, x.shape),
+    randint=lambda x, y, i: random.randint(key(i), x.shape, 0, 1000),
+    gumbel=lambda x, y, i: random.gumbel(key(i), x.shape),
+)
+
+
 @wide
 def dot_f64(x, y, i):
     return x.astype(jnp.float64) @ y[:8].astype(jnp.float64).T
@@ -206,7 +348,7 @@ class Runner:
         return self.compiled[word], word
 
     def timed(self, f, word, calls):
-        with jax.enable_x64(word in WIDE):
+        with enable_x64(word in WIDE):
             start = time.perf_counter()
             for _ in range(calls):
                 jax.block_until_ready(f(*self.operands))
