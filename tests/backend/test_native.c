@@ -477,6 +477,19 @@ TEST(convolutions)
                " rhs_dilation=(1,1), lhs_spec=(0,3,1,2), rhs_spec=(2,3,0,1), out_spec=(0,3,1,2), feature_group_count=1,"
                " batch_group_count=1] g r\n return y, r\n}",
                0, 10);
+    /* transposed convolutions: nobody has reversed the kernel */
+    static const char *const types[] = { "f32", "bf16", "f16" };
+    for (int i = 0; i < 3; i++) {
+        char text[1024];
+        write_for(text,
+                  "program (x: $[2,4,3,4], w: $[3,2,4,5]) {\n"
+                  " y: $[2,9,8,5] = conv_general_dilated[window_strides=(1,1), padding_low=(2,1), padding_high=(2,3), lhs_dilation=(2,2),"
+                  " rhs_dilation=(1,1), " SPECS "] x w\n"
+                  " z: $[2,11,6,5] = conv_general_dilated[window_strides=(1,1), padding_low=(3,0), padding_high=(2,0), lhs_dilation=(3,3),"
+                  " rhs_dilation=(2,1), " SPECS "] x w\n return y, z, w\n}",
+                  types[i]);
+        compare_at(text, 0, i ? 2 : 10);
+    }
     /* to the kernel: the forward stride is a dilation now */
     compare_at("program (x: f32[2,9,8,3], g: f32[2,4,3,4]) {\n"
                " y: f32[3,3,3,4] = conv_general_dilated[window_strides=(1,1), padding_low=(0,0), padding_high=(0,-1), lhs_dilation=(1,1),"
@@ -497,6 +510,10 @@ TEST(zeros_of_convolutions_count)
                " y: f32[2,9,8,3] = conv_general_dilated[window_strides=(1,1), padding_low=(2,2), padding_high=(2,3), lhs_dilation=(2,2),"
                " rhs_dilation=(1,1), lhs_spec=(0,3,1,2), rhs_spec=(2,3,0,1), out_spec=(0,3,1,2), feature_group_count=1,"
                " batch_group_count=1] g r\n return y\n}",
+               0, 10);
+    compare_at("program (x: f32[2,4,3,4], v: f32[3,3,4,5]) {\n w: f32[3,3,4,5] = log v\n"
+               " y: f32[2,9,8,5] = conv_general_dilated[window_strides=(1,1), padding_low=(2,2), padding_high=(2,3), lhs_dilation=(2,2),"
+               " rhs_dilation=(1,1), " SPECS "] x w\n return y\n}",
                0, 10);
     compare_at(
         "program (x: f32[2,9,8,3], v: f32[2,9,8,5]) {\n a: f32[2,9,8,5] = mul v v\n b: f32[2,9,8,5] = neg a\n"

@@ -35,6 +35,7 @@ typedef struct conv_step {
     mf_conv_zeros zeros;
     bool packed;    /* the sum over images is, until it is complete */
     bool by_images; /* images follow each other in memory, in operand 0 and in the result */
+    bool turned;    /* operand 1 is dense and is read the other way round in all spatial dimensions, from a copy */
     size_t task_scratch;
 } conv_step;
 
@@ -97,7 +98,7 @@ static void forward(mf_dnnl_conv *d, const mf_conv_params *p, const mf_layout *x
     }
 }
 
-/* x = the result, dy = lhs, w = the kernel before it was reversed: x gets from place q and kernel place k where q s + k d - P = x, so
+/* x = the result, dy = lhs, w = the kernel before it was reversed (a transposed convolution's is now): x gets from place q and kernel place k where q s + k d - P = x, so
  * P = (K - 1) d - low. */
 static void backward_data(mf_dnnl_conv *d, const mf_conv_params *p, const mf_layout *dy, const mf_layout *w, const mf_layout *x)
 {
@@ -190,8 +191,16 @@ static bool describe(mf_build *b, const mf_eqn *e, conv_step *s, mf_variable **r
         product_of(e->in[1]->type, p->rhs_spec) > 1) {
         roots[1] = b->program->vars[kernel->root];
         backward_data(&s->d, p, &x, &w, &y);
-    } else if (!read_operand(b, e->in[1], &roots[1], &w) || !all_one(p->lhs_dilation)) {
+    } else if (!read_operand(b, e->in[1], &roots[1], &w)) {
         return false;
+    } else if (!all_one(p->lhs_dilation)) { /* a transposed convolution */
+        if (grouped || !all_one(p->window_strides) || !mf_build_materialise(b, e->in[1]))
+            return false;
+        s->turned = true;
+        roots[1] = e->in[1];
+        mf_layout_contiguous(&w, e->in[1]->type);
+        as_read = w;
+        backward_data(&s->d, p, &x, &w, &y);
     } else if (!grouped && product_of(e->in[1]->type, p->rhs_spec) > product_of(e->out[0]->type, p->out_spec)) {
         as_read = w;
         backward_weights(&s->d, p, &x, &w, &y);
@@ -234,27 +243,47 @@ typedef struct image_task {
     _Atomic bool failed;
 } image_task;
 
+/* Room for the weights turned round, for them in the computing dtype, and for them packed, one behind the other. */
+static size_t turned_bytes(const conv_step *s) { return s->turned ? aligned(s->counts[1] * mf_dtype_size(s->from)) : 0; }
+static size_t widened_bytes(const conv_step *s) { return s->from != s->d.dtype ? aligned(s->counts[1] * mf_dtype_size(s->d.dtype)) : 0; }
+
 static size_t weights_bytes(const conv_step *s)
 {
-    return aligned((int64_t)mf_dnnl_packed_bytes(s->whole)) +
-           (s->from != s->d.dtype ? aligned(s->counts[1] * mf_dtype_size(s->d.dtype)) : 0);
+    return turned_bytes(s) + widened_bytes(s) + aligned((int64_t)mf_dnnl_packed_bytes(s->whole));
 }
 
 /* Where the weights are, as all calls take them: in `made`, of weights_bytes, or where they were. */
 static weights find_weights(const conv_step *s, const char *in, char *made)
 {
-    int64_t size = mf_dtype_size(s->d.dtype);
-    size_t widened = s->from != s->d.dtype ? aligned(s->counts[1] * size) : 0;
-    const char *plain = widened ? made : in;
-    return (weights){ plain + s->offset[1] * size, mf_dnnl_packed_bytes(s->whole) ? made + widened : NULL };
+    char *widened = made + turned_bytes(s), *packed = widened + widened_bytes(s);
+    const char *plain = widened_bytes(s) ? widened : s->turned ? made : in;
+    return (weights){ plain + s->offset[1] * mf_dtype_size(s->d.dtype), mf_dnnl_packed_bytes(s->whole) ? packed : NULL };
+}
+
+/* The kernel the other way round in its spatial dimensions. */
+static void turn(const conv_step *s, const char *in, char *out)
+{
+    const mf_type *t = s->step.eqn->in[1]->type;
+    const mf_intlist *spec = ((const mf_conv_params *)s->step.eqn->params)->rhs_spec;
+    int64_t to[MF_RANK], from[MF_RANK];
+    mf_contiguous_strides(t, to);
+    memcpy(from, to, sizeof from);
+    for (int i = 2; i < spec->count; i++) {
+        int64_t *stride = &from[spec->at[i]];
+        in += (t->dims[spec->at[i]] - 1) * *stride;
+        *stride = -*stride;
+    }
+    mf_copy_strided(t->rank, t->dims, mf_dtype_size(t->dtype), out, to, in, from);
 }
 
 /* False: out of memory. */
 static bool make_weights(const conv_step *s, const char *in, char *made, char *scratch)
 {
     weights w = find_weights(s, in, made);
+    if (s->turned)
+        turn(s, in, made);
     if (s->from != s->d.dtype)
-        mf_native_convert(s->d.dtype, made, s->from, in, s->counts[1]);
+        mf_native_convert(s->d.dtype, made + turned_bytes(s), s->from, s->turned ? made : in, s->counts[1]);
     return !w.packed || mf_dnnl_pack(s->whole, w.plain, (void *)(uintptr_t)w.packed, scratch);
 }
 
