@@ -13,12 +13,29 @@ static mf_ir_value cast(mf_ir *ir, const char *op, mf_dtype from, mf_dtype to, m
     return mf_ir_op(ir, "%s <%d x %s> %s to <%d x %s>", op, ir->width, mf_ir_scalar(from), x, ir->width, mf_ir_scalar(to));
 }
 
+/* r, but `value` of an integer where x compares so with a limit. */
+static mf_ir_value limited(mf_ir *ir, mf_dtype from, mf_ir_value x, const char *compare, double limit, mf_dtype to, int64_t value,
+                           mf_ir_value r)
+{
+    _Alignas(8) unsigned char element[8];
+    const char *s = mf_ir_scalar(to);
+    mf_store_f64(from, element, limit);
+    mf_ir_value m = mf_ir_op(ir, "fcmp %s <%d x %s> %s, %s", compare, ir->width, mf_ir_scalar(from), x, mf_ir_splat(ir, from, element));
+    return mf_ir_op(ir, "select <%d x i1> %s, <%d x %s> %s, <%d x %s> %s", ir->width, m, ir->width, s, mf_ir_splat(ir, to, &value),
+                    ir->width, s, r);
+}
+
+/* By comparisons: LLVM takes its own saturating conversion (llvm.fptosi.sat) lane by lane. The limits are powers of two, which floats have. */
 static mf_ir_value saturated(mf_ir *ir, mf_dtype from, mf_dtype to, mf_ir_value x)
 {
-    const char *sign = mf_dtype_is_signed(to) ? "fptosi" : "fptoui";
-    int size = 8 * mf_dtype_size(to), w = ir->width;
-    return mf_ir_op(ir, "call <%d x i%d> @llvm.%s.sat.v%di%d.v%df%d(<%d x %s> %s)", w, size, sign, w, size, w, from == MF_F64 ? 64 : 32, w,
-                    mf_ir_scalar(from), x);
+    bool with_sign = mf_dtype_is_signed(to);
+    int bits = 8 * mf_dtype_size(to);
+    int64_t least = with_sign ? INT64_MIN >> (64 - bits) : 0;
+    mf_dtype wide = bits < 32 ? MF_I32 : to;
+    mf_ir_value r = mf_ir_convert(ir, wide, to, cast(ir, with_sign || bits < 32 ? "fptosi" : "fptoui", from, wide, x));
+    r = limited(ir, from, x, "oge", (double)(1ull << (bits - 1)) * (with_sign ? 1 : 2), to, ~least, r);
+    r = limited(ir, from, x, "olt", (double)least, to, least, r);
+    return limited(ir, from, x, "uno", 0, to, 0, r);
 }
 
 static mf_ir_value to_bool(mf_ir *ir, mf_dtype from, mf_ir_value x)
