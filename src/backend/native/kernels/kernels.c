@@ -222,6 +222,12 @@ void mf_add_indices(const int32_t *index, int64_t apart, int64_t n, int64_t last
     mf_tier_current()->line->add_indices(index, apart, n, last, bytes, clip, offsets);
 }
 
+void mf_take_run(int size, char *out, int64_t apart, const char *in, int64_t step, const int32_t *index, int64_t n, int64_t last,
+                 int64_t bytes, const char *fill)
+{
+    mf_tier_current()->line->take_run(size, out, apart, in, step, index, n, last, bytes, fill);
+}
+
 void mf_threefry_words(const uint32_t *k0, const uint32_t *k1, bool one_key, const uint32_t *x0, const uint32_t *x1, uint32_t *y0,
                        uint32_t *y1, int64_t n)
 {

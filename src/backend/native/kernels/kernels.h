@@ -133,6 +133,11 @@ void mf_window_end(mf_dtype dtype, void *out, const void *acc, int64_t n);
 void mf_count_offsets(int64_t first, int64_t step, int64_t n, int64_t *offsets); /* first, first + step and so on */
 void mf_add_indices(const int32_t *index, int64_t apart, int64_t n, int64_t last, int64_t bytes, bool clip, int64_t *offsets);
 
+/* Elements of 1, 2, 4, 8 or 16 bytes, `apart` from each other in out: the i-th is what lies i * step + index[i] * bytes into in. An index
+ * outside of [0, last] gives the fill, or without one is clipped. */
+void mf_take_run(int size, char *out, int64_t apart, const char *in, int64_t step, const int32_t *index, int64_t n, int64_t last,
+                 int64_t bytes, const char *fill);
+
 /* threefry2x32 of n pairs of words; one_key: k0 and k1 point to one word each. */
 void mf_threefry_words(const uint32_t *k0, const uint32_t *k1, bool one_key, const uint32_t *x0, const uint32_t *x1, uint32_t *y0,
                        uint32_t *y1, int64_t n);

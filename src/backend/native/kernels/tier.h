@@ -62,6 +62,8 @@ typedef struct mf_line_kernels {
                      uint32_t *y1, int64_t n);
     void (*count_offsets)(int64_t first, int64_t step, int64_t n, int64_t *offsets);
     void (*add_indices)(const int32_t *index, int64_t apart, int64_t n, int64_t last, int64_t bytes, bool clip, int64_t *offsets);
+    void (*take_run)(int size, char *out, int64_t apart, const char *in, int64_t step, const int32_t *index, int64_t n, int64_t last,
+                     int64_t bytes, const char *fill);
     void (*product_32)(int64_t m, int64_t n, int64_t k, const void *a, const void *b, void *c);
     void (*product_64)(int64_t m, int64_t n, int64_t k, const void *a, const void *b, void *c);
 } mf_line_kernels;

@@ -50,29 +50,54 @@ static void add_entries(const index_step *s, int k, const char *vectors, int64_t
     }
 }
 
+/* A walk over index vectors, a run along the last of their dimensions at a time: where the first one's window would begin, in the operand if
+ * its indices were 0, and on the other side. */
+typedef struct index_walk {
+    int64_t at[MF_RANK], there, here;
+} index_walk;
+
+static index_walk walk_from(const index_step *s, int64_t first)
+{
+    index_walk w = { .there = 0 };
+    for (int d = s->batch_rank - 1; d >= 0; d--) {
+        w.at[d] = first % s->batch[d];
+        first /= s->batch[d];
+        w.here += w.at[d] * s->side[d];
+        w.there += w.at[d] * s->own[d];
+    }
+    return w;
+}
+
+/* How many of the next n vectors are of one run, and how far apart they are. */
+static int64_t run_of(const index_step *s, const index_walk *w, int64_t n, int64_t *there_step, int64_t *here_step)
+{
+    int inner = s->batch_rank - 1;
+    *there_step = inner < 0 ? 0 : s->own[inner];
+    *here_step = inner < 0 ? 0 : s->side[inner];
+    return inner < 0 || s->batch[inner] - w->at[inner] > n ? n : s->batch[inner] - w->at[inner];
+}
+
+static void walk_on(const index_step *s, index_walk *w, int64_t run)
+{
+    int inner = s->batch_rank - 1;
+    w->there += inner < 0 ? 0 : run * s->own[inner];
+    w->here += inner < 0 ? 0 : run * s->side[inner];
+    for (int d = inner; d >= 0 && (w->at[d] += d == inner ? run : 1) == s->batch[d]; d--) {
+        w->here += (d ? s->side[d - 1] : 0) - s->batch[d] * s->side[d];
+        w->there += (d ? s->own[d - 1] : 0) - s->batch[d] * s->own[d];
+        w->at[d] = 0;
+    }
+}
+
 /* Where the windows of the index vectors [first, first + n) begin, in the operand and on the other side. */
 static void find_offsets(const index_step *s, const char *indices, int64_t first, int64_t n, int64_t *operand, int64_t *side)
 {
-    int64_t at[MF_RANK], rest = first, size = mf_dtype_size(s->index_dtype), there = 0, here = 0;
-    for (int d = s->batch_rank - 1; d >= 0; d--) {
-        at[d] = rest % s->batch[d];
-        rest /= s->batch[d];
-        here += at[d] * s->side[d];
-        there += at[d] * s->own[d];
-    }
-    int inner = s->batch_rank - 1;
-    for (int64_t i = 0, run; i < n; i += run) {
-        int64_t there_step = inner < 0 ? 0 : s->own[inner], here_step = inner < 0 ? 0 : s->side[inner];
-        run = inner < 0 || s->batch[inner] - at[inner] > n - i ? n - i : s->batch[inner] - at[inner];
-        mf_count_offsets(there, there_step, run, operand + i);
-        mf_count_offsets(here, here_step, run, side + i);
-        there += run * there_step;
-        here += run * here_step;
-        for (int d = inner; d >= 0 && (at[d] += d == inner ? run : 1) == s->batch[d]; d--) {
-            here += (d ? s->side[d - 1] : 0) - s->batch[d] * s->side[d];
-            there += (d ? s->own[d - 1] : 0) - s->batch[d] * s->own[d];
-            at[d] = 0;
-        }
+    int64_t size = mf_dtype_size(s->index_dtype), there_step, here_step;
+    index_walk w = walk_from(s, first);
+    for (int64_t i = 0, run; i < n; i += run, walk_on(s, &w, run)) {
+        run = run_of(s, &w, n - i, &there_step, &here_step);
+        mf_count_offsets(w.there, there_step, run, operand + i);
+        mf_count_offsets(w.here, here_step, run, side + i);
     }
     for (int64_t i = 0; i < n && s->never_inside; i++)
         operand[i] = OUTSIDE;
@@ -113,11 +138,33 @@ static void gather_windows(const index_step *s, char *out, const char *in, const
     }
 }
 
+/* Single elements, each by one index: nothing is remembered between the index and the element. */
+static bool takes_elements(const index_step *s)
+{
+    return s->rank == 0 && s->run == s->element && s->map_count == 1 && s->index_dtype == MF_I32 && !s->never_inside;
+}
+
+static void take_elements(const gather_task *t, int64_t first, int64_t end)
+{
+    const index_step *s = t->s;
+    index_walk w = walk_from(s, first);
+    const int32_t *index = (const int32_t *)(const void *)t->indices;
+    for (int64_t run, there_step, here_step; first < end; first += run, walk_on(s, &w, run)) {
+        run = run_of(s, &w, end - first, &there_step, &here_step);
+        mf_take_run(s->element, t->out + w.here, here_step, t->in + w.there, there_step, index + first, run, s->last[0], s->bytes[0],
+                    s->clip ? NULL : s->fill);
+    }
+}
+
 static void run_gather_task(void *context, int64_t index)
 {
     const gather_task *t = context;
     const index_step *s = t->s;
     int64_t first = index * s->count_a_task, end = first + s->count_a_task < s->count ? first + s->count_a_task : s->count;
+    if (takes_elements(s)) {
+        take_elements(t, first, end);
+        return;
+    }
     int64_t operand[BLOCK], side[BLOCK];
     const char *in = t->in;
     char *out = t->out;
