@@ -90,24 +90,32 @@ static mf_error_object *gather_type(mf_type_context *c)
 }
 
 /* ---- derivatives */
-/* The cotangent, spread by the strides and padded, is summed over windows that start at every base_dilation-th place. */
+/* The cotangent, spread by the strides and padded, is summed over windows that start at every base_dilation-th place. Where padding would
+ * cut something off, it is done first. */
 static void sum_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
                           mf_variable **ct_in)
 {
     const mf_window_params *p = e->params;
     const mf_type *x = e->in[0]->type, *y = e->out[0]->type;
     int64_t low[MF_RANK], high[MF_RANK], interior[MF_RANK], zeros[MF_RANK] = { 0 }, ones[MF_RANK];
+    bool cuts = false;
     for (int i = 0; i < x->rank; i++) {
         int64_t window = shape_spread(p->window->at[i], p->window_dilation->at[i]);
         low[i] = window - p->padding_low->at[i] - 1;
         high[i] = shape_spread(x->dims[i], p->base_dilation->at[i]) + window - 1 - shape_spread(y->dims[i], p->strides->at[i]) - low[i];
         interior[i] = p->strides->at[i] - 1;
         ones[i] = 1;
+        cuts |= low[i] < 0 || high[i] < 0;
     }
-    const mf_intlist *none = mf_ints_intern(zeros, x->rank), *one = mf_ints_intern(ones, x->rank);
-    mf_window_params back = { p->window, p->base_dilation, none, none, one, p->window_dilation };
     (void)linear, (void)in;
-    ct_in[0] = mf_emit(b, &mf_op_reduce_window_sum, &back, 1, e_pad(b, ct[0], 0, low, high, interior));
+    mf_variable *padded = cuts ? e_pad(b, ct[0], 0, low, high, interior) : ct[0];
+    mf_window_params back = { p->window,
+                              p->base_dilation,
+                              mf_ints_intern(cuts ? zeros : low, x->rank),
+                              mf_ints_intern(cuts ? zeros : high, x->rank),
+                              cuts ? mf_ints_intern(ones, x->rank) : p->strides,
+                              p->window_dilation };
+    ct_in[0] = mf_emit(b, &mf_op_reduce_window_sum, &back, 1, padded);
 }
 
 static void max_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out, mf_variable **tout)

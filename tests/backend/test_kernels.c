@@ -391,10 +391,11 @@ static void pool_case(mf_pool *pool, int round)
 }
 
 /* One f32 window after another, literally. */
-static void plain_pool(const mf_pool_plan *p, const float *x, const float *dy, float *max, float *sum, float *dmax)
+static void plain_pool(const mf_pool_plan *p, const float *x, const float *dy, float *max, float *sum, float *dmax, float *dsum)
 {
     int64_t C = p->channels, image = p->in[0] * p->in[1] * p->in[2] * C, o = 0;
     memset(dmax, 0, (size_t)(image * p->batch) * 4);
+    memset(dsum, 0, (size_t)(image * p->batch) * 4);
     for (int64_t n = 0; n < p->batch; n++)
         for (int64_t d = 0; d < p->out[0]; d++)
             for (int64_t h = 0; h < p->out[1]; h++)
@@ -415,7 +416,7 @@ static void plain_pool(const mf_pool_plan *p, const float *x, const float *dy, f
                             if (v > most || isnan(v))
                                 most = v;
                             if (in)
-                                total += v;
+                                total += v, dsum[index] += dy[o];
                         }
                         if (at >= 0)
                             dmax[at] += dy[o];
@@ -427,7 +428,7 @@ static void plain_pool(const mf_pool_plan *p, const float *x, const float *dy, f
 TEST(pooling_equals_plain_loops)
 {
     enum { MOST = 2 * 10 * 10 * 10 * 70 };
-    static float x[MOST], dy[MOST], got[MOST], y[MOST], sum[MOST], dmax[MOST];
+    static float x[MOST], dy[MOST], got[MOST], y[MOST], sum[MOST], dmax[MOST], dsum[MOST];
     static uint8_t places[MOST];
     for (int round = 0; round < 60; round++) {
         mf_pool pool;
@@ -440,7 +441,7 @@ TEST(pooling_equals_plain_loops)
             x[i] = (float)(random_bits() % 5) - (random_bits() % 50 ? 2.0f : NAN);
         for (size_t i = 0; i < outputs; i++)
             dy[i] = random_float();
-        plain_pool(&plan, x, dy, y, sum, dmax);
+        plain_pool(&plan, x, dy, y, sum, dmax, dsum);
         for (int t = 0; t < TIERS; t++) {
             const mf_tier *tier = mf_tier_named(tier_names[t]);
             if (!tier)
@@ -459,7 +460,17 @@ TEST(pooling_equals_plain_loops)
             same_nans(MF_F32, got, outputs);
             CHECK_BYTES(got, y, outputs * 4);
             CHECK(tier->dense->pool_max_grad(MF_F32, &plan, NULL, places, dy, got));
-            if (!CHECK_BYTES(got, dmax, inputs * 4))
+            CHECK_BYTES(got, dmax, inputs * 4);
+            mf_pool_plan back = plan; /* windows of what came, spread by the strides */
+            for (int i = 0; i < 3; i++) {
+                back.in[i] = plan.out[i];
+                back.out[i] = plan.in[i];
+                back.base[i] = plan.stride[i];
+                back.stride[i] = 1;
+                back.low[i] = (plan.window[i] - 1) * plan.dilation[i] - plan.low[i];
+            }
+            CHECK(tier->dense->pool_sum(MF_F32, &back, dy, got));
+            if (!CHECK_BYTES(got, dsum, inputs * 4))
                 CHECK_NOTE("round %d", round);
         }
     }

@@ -86,7 +86,8 @@ static int64_t or1(int64_t n) { return n ? n : 1; }
 
 int64_t mf_pool_out(const mf_pool *p, int i)
 {
-    int64_t room = p->in[i] + p->pad_low[i] + p->pad_high[i] - ((p->window[i] - 1) * or1(p->dilation[i]) + 1);
+    int64_t spread = p->in[i] ? (p->in[i] - 1) * or1(p->base[i]) + 1 : 0;
+    int64_t room = spread + p->pad_low[i] + p->pad_high[i] - ((p->window[i] - 1) * or1(p->dilation[i]) + 1);
     return room < 0 ? 0 : room / or1(p->stride[i]) + 1;
 }
 
@@ -100,6 +101,7 @@ void mf_pool_make_plan(mf_pool_plan *plan, const mf_pool *p)
         plan->window[i] = given ? p->window[from] : 1;
         plan->stride[i] = given ? or1(p->stride[from]) : 1;
         plan->dilation[i] = given ? or1(p->dilation[from]) : 1;
+        plan->base[i] = given ? or1(p->base[from]) : 1;
         plan->low[i] = given ? p->pad_low[from] : 0;
     }
 }

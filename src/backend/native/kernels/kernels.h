@@ -35,6 +35,7 @@ typedef struct mf_pool {
     int64_t batch, channels;
     int64_t in[3], window[3];
     int64_t stride[3], dilation[3]; /* 0 means 1 */
+    int64_t base[3];                /* how far apart the operand's elements are: of sums; likewise */
     int64_t pad_low[3], pad_high[3];
 } mf_pool;
 
@@ -50,7 +51,8 @@ bool mf_pool_max(mf_dtype dtype, const mf_pool *pool, const void *x, void *y, ui
  * else it is NULL. */
 bool mf_pool_max_grad(mf_dtype dtype, const mf_pool *pool, const void *x, const uint8_t *at, const void *dy, void *dx);
 
-/* Sums in row-major window order; f16 and bf16 sum in f32 and round once. Average pooling divides afterwards. */
+/* Sums from 0 in row-major window order; f16 and bf16 sum in f32 and round once. Average pooling divides afterwards. The gradient is such
+ * a sum again: of what came, spread by the strides. */
 bool mf_pool_sum(mf_dtype dtype, const mf_pool *pool, const void *x, void *y);
 
 /* ---- matrix products of our own ---- */

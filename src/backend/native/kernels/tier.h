@@ -18,7 +18,7 @@ typedef struct mf_tile_entry {
 /* A pool with its defaults filled in and missing spatial dimensions in front, of size 1. */
 typedef struct mf_pool_plan {
     int64_t batch, channels;
-    int64_t in[3], out[3], window[3], stride[3], dilation[3], low[3];
+    int64_t in[3], out[3], window[3], stride[3], dilation[3], base[3], low[3];
 } mf_pool_plan;
 
 typedef struct mf_tile_kernels {

@@ -23,10 +23,11 @@ typedef struct pool_step {
 
 static bool is_still(const mf_window_params *p, int i)
 {
-    return p->window->at[i] == 1 && p->strides->at[i] == 1 && p->padding_low->at[i] == 0 && p->padding_high->at[i] == 0;
+    return p->window->at[i] == 1 && p->strides->at[i] == 1 && p->base_dilation->at[i] == 1 && p->padding_low->at[i] == 0 &&
+           p->padding_high->at[i] == 0;
 }
 
-static bool describe(const mf_window_params *p, const mf_type *t, mf_pool *pool)
+static bool describe(const mf_window_params *p, const mf_type *t, bool sum, mf_pool *pool)
 {
     int first = 0, last = t->rank - 1;
     while (first < t->rank && is_still(p, first))
@@ -37,8 +38,6 @@ static bool describe(const mf_window_params *p, const mf_type *t, mf_pool *pool)
         return false;
     *pool = (mf_pool){ .spatial = last - first + 1, .batch = 1, .channels = 1 };
     for (int i = 0; i < t->rank; i++) {
-        if (p->base_dilation->at[i] != 1)
-            return false;
         if (i < first)
             pool->batch *= t->dims[i];
         if (i > last)
@@ -49,9 +48,10 @@ static bool describe(const mf_window_params *p, const mf_type *t, mf_pool *pool)
         pool->window[i - first] = p->window->at[i];
         pool->stride[i - first] = p->strides->at[i];
         pool->dilation[i - first] = p->window_dilation->at[i];
+        pool->base[i - first] = p->base_dilation->at[i];
         pool->pad_low[i - first] = p->padding_low->at[i];
         pool->pad_high[i - first] = p->padding_high->at[i];
-        if (p->padding_low->at[i] < 0 || p->padding_high->at[i] < 0)
+        if (p->padding_low->at[i] < 0 || p->padding_high->at[i] < 0 || (!sum && p->base_dilation->at[i] != 1))
             return false;
     }
     return true;
@@ -159,7 +159,7 @@ bool mf_build_pool(mf_build *b, const mf_eqn *e)
         return false;
     const mf_type *t = e->in[gradient]->type;
     mf_pool pool;
-    if (!mf_dtype_is_float(t->dtype) || !describe(e->params, t, &pool))
+    if (!mf_dtype_is_float(t->dtype) || !describe(e->params, t, e->op == &mf_op_reduce_window_sum, &pool))
         return false;
     pool_step *s = mf_step_new(b, sizeof *s, e);
     if (!s)
