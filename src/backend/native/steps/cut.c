@@ -35,12 +35,42 @@ typedef struct join_step {
     place *from;     /* by operand */
     int64_t *offset; /* in the result */
     int64_t to[MF_RANK];
+    int64_t rows; /* of the result a task */
 } join_step;
+
+enum { JOIN_PIECE = 1 << 15, JOIN_ROWS_FROM = 1 << 19, JOIN_ROWS_TO = 1 << 22, LEAST_TASKS = 16 }; /* bytes; rows */
+
+typedef struct join_task {
+    const join_step *s;
+    void *const *values;
+} join_task;
+
+/* Rows of the result, which all operands write while it is in the nearest cache. */
+static void run_join_rows(void *context, int64_t index)
+{
+    const join_task *t = context;
+    const join_step *s = t->s;
+    int64_t first = index * s->rows, dims[MF_RANK];
+    for (int i = 0; i < s->step.in_count; i++) {
+        const mf_type *in = s->step.eqn->in[i]->type;
+        if (!in->size)
+            continue;
+        memcpy(dims, in->dims, (size_t)in->rank * sizeof *dims);
+        dims[0] = dims[0] - first < s->rows ? dims[0] - first : s->rows;
+        mf_copy_strided(in->rank, dims, mf_dtype_size(in->dtype), mf_step_out(&s->step, t->values, 0) + s->offset[i] + first * s->to[0],
+                        s->to, mf_step_in(&s->step, t->values, i) + s->from[i].offset + first * s->from[i].strides[0], s->from[i].strides);
+    }
+}
 
 static mf_error_object *run_join(const mf_native_step *step, void *const *values, char *scratch)
 {
     const join_step *s = (const join_step *)(const void *)step;
     (void)scratch;
+    if (s->rows) {
+        join_task task = { s, values };
+        mf_native_parallel((step->eqn->out[0]->type->dims[0] + s->rows - 1) / s->rows, run_join_rows, &task);
+        return NULL;
+    }
     for (int i = 0; i < step->in_count; i++) {
         const mf_type *t = step->eqn->in[i]->type;
         if (t->size)
@@ -48,6 +78,15 @@ static mf_error_object *run_join(const mf_native_step *step, void *const *values
                            mf_step_in(step, values, i) + s->from[i].offset, s->from[i].strides);
     }
     return NULL;
+}
+
+/* How many rows a task makes, or 0 where operand by operand is as good: it is small, or fills the caches, or is joined along its rows or
+ * has few. */
+static int64_t rows_of_join(const mf_type *t, int64_t axis, int64_t row_bytes)
+{
+    if (axis == 0 || t->bytes < JOIN_ROWS_FROM || t->bytes > JOIN_ROWS_TO || t->dims[0] < LEAST_TASKS)
+        return 0;
+    return row_bytes > JOIN_PIECE ? 1 : JOIN_PIECE / row_bytes;
 }
 
 static int64_t join_place(const mf_native_step *step, int operand, int64_t result, int64_t k)
@@ -83,6 +122,7 @@ static void build_join(mf_build *b, const mf_eqn *e)
     if (b->error)
         return;
     mf_contiguous_strides(e->out[0]->type, s->to);
+    s->rows = rows_of_join(e->out[0]->type, axis, s->to[0]);
     for (int i = 0; i < e->in_count; i++) {
         s->offset[i] = at * s->to[axis];
         at += e->in[i]->type->dims[axis];
