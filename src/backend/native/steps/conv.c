@@ -98,8 +98,8 @@ static void forward(mf_dnnl_conv *d, const mf_conv_params *p, const mf_layout *x
     }
 }
 
-/* x = the result, dy = lhs, w = the kernel before it was reversed (a transposed convolution's is now): x gets from place q and kernel place k where q s + k d - P = x, so
- * P = (K - 1) d - low. */
+/* x = the result, dy = lhs, w = the kernel before it was reversed, or what a transposed convolution's is turned into: x gets from place q
+ * and kernel place k where q s + k d - P = x, so P = (K - 1) d - low. */
 static void backward_data(mf_dnnl_conv *d, const mf_conv_params *p, const mf_layout *dy, const mf_layout *w, const mf_layout *x)
 {
     d->kind = MF_DNNL_BACKWARD_DATA;
