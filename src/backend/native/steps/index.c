@@ -280,6 +280,8 @@ static void plan_batch(index_step *s, const index_numbers *d, const mf_type *ind
             if (d->indices_batching->at[k] == i)
                 own = operand_strides[d->operand_batching->at[k]];
         s->count *= n;
+        if (n == 1) /* or a walk along the last one would be of runs of one vector */
+            continue;
         int last = s->batch_rank - 1;
         bool one = last >= 0 && s->side[last] == side * n && s->own[last] == own * n;
         last += !one;
