@@ -36,7 +36,7 @@ static struct {
     bool started, stopping, may_stay; /* awake */
     int workers, working, limit, sleeping, waiting;
     int guests;                        /* threads that work without being asked: they run loops of inline runs */
-    int awake, awake_workers;          /* those that look out; how many of them are workers */
+    int awake, awake_workers;          /* those that look out and do not work; how many of them are workers */
     _Atomic unsigned int offers, told; /* count what has come: work, and news. Written behind the lock, for those that look out */
     pthread_t *threads;
     mf_stage *first, *last; /* stages with ready fibers */
@@ -149,10 +149,10 @@ static bool core_to_spare(bool works)
 }
 
 /* Looks out for a moment; whether something came. What came has to be looked for afterwards even so: word of it may be under way. */
-static bool look_out(bool worker)
+static bool look_out(bool worker, bool works)
 {
     unsigned int before = what_came(worker);
-    pool.awake++;
+    pool.awake += !works; /* who works has his core already */
     pool.awake_workers += worker;
     pthread_mutex_unlock(&pool.lock);
     int64_t end = mf_profile_now() + AWAKE_NS;
@@ -161,7 +161,7 @@ static bool look_out(bool worker)
             relax();
     while (what_came(worker) == before && mf_profile_now() < end);
     pthread_mutex_lock(&pool.lock);
-    pool.awake--;
+    pool.awake -= !works;
     pool.awake_workers -= worker;
     return what_came(worker) != before;
 }
@@ -170,7 +170,7 @@ static bool look_out(bool worker)
 static void wait_for_news(bool works, bool *tired)
 {
     if (!*tired && core_to_spare(works)) {
-        *tired = !look_out(false);
+        *tired = !look_out(false, works);
         return;
     }
     pool.waiting++;
@@ -181,7 +181,7 @@ static void wait_for_news(bool works, bool *tired)
 static void wait_for_work(bool *tired)
 {
     if (!*tired && core_to_spare(false)) {
-        *tired = !look_out(true);
+        *tired = !look_out(true, false);
         return;
     }
     pool.sleeping++;
