@@ -50,7 +50,8 @@ mf_function mf_module_pure(mf_module m);                            /* f(values,
 /* ------------------------------------------------------------------ stateful maps
  * pmap and vmap with rules for the states that the function reads and writes (brainstate's pmap2, vmap2 and StatefulMapping): along which
  * axis each is mapped on the way in and out. The first rule whose filter accepts a state counts. A state that no rule of state_in_axes
- * names is the same for all; one that no rule of state_out_axes names must come out the same for all.
+ * names is the same for all; one that no rule of state_out_axes names must come out the same for all. Where no argument is mapped, the
+ * mapped states say the size of the axis.
  * A random state that holds one key needs no rule: it is split, its devices draw from keys of their own, and the first of the n + 1 keys
  * is what it holds afterwards, so a call with the same seed gives the same numbers. One that holds a key a device is mapped by the rules. */
 typedef struct mf_state_axis_rules {              /* flat pairs: MF_STATE_AXES(0, mf_of_type(MF_PARAM_STATE), 1, ...) */

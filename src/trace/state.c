@@ -146,6 +146,23 @@ mf_axis mf_cell_rule_axis(const mf_cell_rule rules[3], const mf_state_cell *c)
 
 bool mf_type_is_one_key(const mf_type *t) { return t->dtype == MF_U32 && t->rank == 1 && t->dims[0] == 2; }
 
+static _Thread_local mf_cell_size_seen *watched;
+
+void mf_cell_size_watch(mf_cell_size_seen *w)
+{
+    w->outer = watched;
+    watched = w;
+}
+
+void mf_cell_size_watch_end(mf_cell_size_seen *w) { watched = w->outer; }
+
+static void note_size(const mf_cell_rules *rules, int64_t size)
+{
+    for (mf_cell_size_seen *w = watched; w; w = w->outer)
+        if (w->rules == rules && w->size < 0)
+            w->size = size;
+}
+
 const mf_type *mf_cell_inner_type(const mf_cell_rules *rules, const mf_state_cell *c, const mf_type *outside)
 {
     if (!rules)
@@ -156,5 +173,8 @@ const mf_type *mf_cell_inner_type(const mf_cell_rules *rules, const mf_state_cel
         return t; /* a single random key is split, not mapped: transform/keys.c */
     if (axis < 0)
         axis += t->rank;
-    return axis >= 0 && axis < t->rank ? mf_type_without_axis(t, (int)axis) : NULL;
+    if (axis < 0 || axis >= t->rank)
+        return NULL;
+    note_size(rules, t->dims[axis]);
+    return mf_type_without_axis(t, (int)axis);
 }

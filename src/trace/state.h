@@ -40,6 +40,15 @@ typedef struct mf_cell_rules {
 const mf_cell_rules *mf_cell_rules_get(const mf_cell_rules *rules, const mf_cell_rules *outer); /* these rules, inside outer's */
 mf_axis mf_cell_rule_axis(const mf_cell_rule rules[3], const mf_state_cell *c);
 bool mf_type_is_one_key(const mf_type *t); /* what a random state holds: u32[2]. A map with rules splits it instead of mapping it */
+/* While one is watched on this thread it notes the size of the first cell that these rules map: how a map without mapped arguments learns
+ * its size, even from a function whose trace fails by the size that was guessed. */
+typedef struct mf_cell_size_seen {
+    struct mf_cell_size_seen *outer;
+    const mf_cell_rules *rules;
+    int64_t size; /* -1: none yet */
+} mf_cell_size_seen;
+void mf_cell_size_watch(mf_cell_size_seen *w);
+void mf_cell_size_watch_end(mf_cell_size_seen *w);
 /* The type inside all maps of the chain; NULL when an axis does not fit. */
 const mf_type *mf_cell_inner_type(const mf_cell_rules *rules, const mf_state_cell *c, const mf_type *outside);
 

@@ -184,21 +184,80 @@ void mf_mapped_cell_axes(const mf_traced *t, const mf_cell_rules *rules, mf_axis
     }
 }
 
-mf_error_object *mf_check_cell_sizes(const mf_traced *t, const mf_cell_rules *rules, int64_t size, const char *what)
+/* ---- the trace inside, and the sizes of cells */
+
+/* The size of the first mapped cell that has another one than `size` along its axis, with where that is; -1 when there is none. */
+static int64_t cell_size_unlike(const mf_traced *t, const mf_cell_rules *rules, int64_t size, const mf_touched_cell **cell, int *axis,
+                                const mf_type **type)
 {
-    for (int i = 0; rules && i < t->cell_count; i++) {
-        const mf_touched_cell *c = &t->cells[i];
-        mf_axis axis = mf_cell_is_split(c) ? MF_NONE : mf_cell_rule_axis(rules->in, c->cell);
-        for (int k = 0; axis != MF_NONE && k < c->read_structure->leaf_count; k++) {
-            const mf_type *type = mf_cell_inner_type(rules->outer, c->cell, c->read_types[k]);
-            int at = (int)(axis < 0 ? axis + type->rank : axis);
-            if (type->dims[at] != size)
-                return mf_error_new(
-                    MF_ERROR_SHAPE,
-                    "%s got inconsistent sizes for array axes to be mapped: state %s of type %s has size %lld along axis %d, "
-                    "but the mapped axis has size %lld",
-                    what, c->cell->name ? c->cell->name : "", mf_type_name(type), (long long)type->dims[at], at, (long long)size);
+    for (int i = 0; i < t->cell_count; i++) {
+        const mf_touched_cell *c = *cell = &t->cells[i];
+        mf_axis at = mf_cell_is_split(c) ? MF_NONE : mf_cell_rule_axis(rules->in, c->cell);
+        for (int k = 0; at != MF_NONE && k < c->read_structure->leaf_count; k++) {
+            *type = mf_cell_inner_type(rules->outer, c->cell, c->read_types[k]);
+            *axis = (int)(at < 0 ? at + (*type)->rank : at);
+            if ((*type)->dims[*axis] != size)
+                return (*type)->dims[*axis];
         }
     }
+    return -1;
+}
+
+static mf_error_object *check_cell_sizes(const mf_traced *t, const mf_cell_rules *rules, int64_t size, const char *what)
+{
+    const mf_touched_cell *c;
+    const mf_type *type;
+    int axis;
+    int64_t other = cell_size_unlike(t, rules, size, &c, &axis, &type);
+    return other < 0 ? NULL
+                     : mf_error_new(MF_ERROR_SHAPE,
+                                    "%s got inconsistent sizes for array axes to be mapped: state %s of type %s has size %lld along axis "
+                                    "%d, but the mapped axis has size %lld",
+                                    what, c->cell->name ? c->cell->name : "", mf_type_name(type), (long long)other, axis, (long long)size);
+}
+
+static mf_traced *trace_with_size(mf_mapped_call *m, mf_function_object *f, const mf_signature *s, const char *axis_name, bool is_pmap,
+                                  int64_t size, mf_error_object **error)
+{
+    m->inner.env = mf_axis_env_push(s->env, axis_name, size, is_pmap);
+    return mf_function_trace(f->inner, &m->inner, error);
+}
+
+/* What the function reads is known when it has been traced: with a guess, and again when the guess was wrong. */
+static mf_traced *trace_by_cells(mf_mapped_call *m, mf_function_object *f, const mf_signature *s, const char *axis_name, bool is_pmap,
+                                 mf_error_object **error)
+{
+    mf_cell_size_seen seen = { .rules = m->inner.rules, .size = -1 };
+    int64_t guess = m->size < 0 ? 1 : m->size;
+    mf_cell_size_watch(&seen);
+    mf_traced *t = trace_with_size(m, f, s, axis_name, is_pmap, guess, error);
+    mf_cell_size_watch_end(&seen);
+    const mf_touched_cell *c;
+    const mf_type *type;
+    int axis;
+    if (t)
+        seen.size = cell_size_unlike(t, m->inner.rules, -1, &c, &axis, &type);
+    if (seen.size > 0)
+        m->size = seen.size;
+    if (seen.size <= 0 || seen.size == guess)
+        return t;
+    mf_drop(t);
+    if (*error)
+        mf_error_ignore(*error);
+    *error = NULL;
+    return trace_with_size(m, f, s, axis_name, is_pmap, m->size, error);
+}
+
+mf_traced *mf_mapped_trace(mf_mapped_call *m, mf_function_object *f, const mf_signature *s, const char *axis_name, bool is_pmap,
+                           const mf_cell_rules *rules, bool by_cells, mf_error_object **error)
+{
+    m->inner.rules = rules ? mf_cell_rules_get(rules, s->rules) : s->rules;
+    mf_traced *t = by_cells ? trace_by_cells(m, f, s, axis_name, is_pmap, error)
+                            : trace_with_size(m, f, s, axis_name, is_pmap, m->size, error);
+    mf_error_object *e = t && rules && m->size >= 0 ? check_cell_sizes(t, m->inner.rules, m->size, is_pmap ? "pmap" : "vmap") : NULL;
+    if (!e)
+        return t;
+    mf_drop(t);
+    *error = e;
     return NULL;
 }

@@ -15,14 +15,16 @@ typedef struct mf_mapped_call {
 mf_error_object *mf_mapped_call_make(mf_mapped_call *m, const mf_function_object *f, const mf_signature *s, mf_axis in_axes,
                                      int64_t axis_size, const char *what);
 void mf_mapped_call_free(mf_mapped_call *m);
+/* f's inner function, traced with the axis in scope; the cells that rules (f's own, may be NULL) map have the axis' size. by_cells: they say
+ * what it is, and m->size, -1 for unknown, is what holds when no cell is mapped. One reference; NULL and *error. */
+mf_traced *mf_mapped_trace(mf_mapped_call *m, mf_function_object *f, const mf_signature *s, const char *axis_name, bool is_pmap,
+                           const mf_cell_rules *rules, bool by_cells, mf_error_object **error);
 /* out_axes over the result's array leaves, then the written cells': out gets program->out_count entries, normalised for the stacked
  * rank, MF_NONE where not mapped. */
 mf_error_object *mf_mapped_out_axes(const mf_traced *t, const mf_function_object *f, mf_axis out_axes, const mf_cell_rules *rules,
                                     const char *what, mf_axis *out);
 /* The axis of an input that comes from a cell: input k-th among the cells' leaves, by the rules. */
 void mf_mapped_cell_axes(const mf_traced *t, const mf_cell_rules *rules, mf_axis *axes);
-/* The cells that the innermost map of rules maps have the map's size along their axes, or the error says which has not. */
-mf_error_object *mf_check_cell_sizes(const mf_traced *t, const mf_cell_rules *rules, int64_t size, const char *what);
 /* Random states in a map with rules (keys.c): whether a cell's key is split; the axis 0 of the rows where it is, left alone elsewhere, by
  * leaf of what is read or written (either may be NULL); and t with the map's program q, consumed, and the splitting around it. */
 bool mf_cell_is_split(const mf_touched_cell *c);

@@ -98,7 +98,8 @@ static mf_error_object *check_named_devices(const mf_intlist *devices, int64_t s
                         (long long)size, devices->count);
 }
 
-/* The size when nothing is mapped: axis_size, else the given devices, else every local device that outer maps leave. */
+/* The size when nothing is mapped: axis_size, else that of the states that the rules map (trace_inside), else the given devices, else every
+ * local device that outer maps leave. */
 static mf_error_object *settle_size(const mf_function_object *f, const mf_signature *s, mf_mapped_call *m)
 {
     const pmap_options *o = f->options;
@@ -328,6 +329,21 @@ static mf_error_object *check_replicated_argnums(const mf_function_object *f, co
     return NULL;
 }
 
+static mf_traced *trace_inside(mf_function_object *f, const mf_signature *s, mf_mapped_call *m, mf_error_object **error)
+{
+    const pmap_options *o = f->options;
+    bool by_cells = m->size < 0 && o->rules;
+    if ((*error = settle_size(f, s, m)))
+        return NULL;
+    mf_traced *inner = mf_mapped_trace(m, f, s, o->axis_name, true, o->rules, by_cells, error);
+    mf_error_object *wrong = inner && by_cells ? check_size(f, s, m->size) : NULL;
+    if (!wrong)
+        return inner;
+    *error = wrong;
+    mf_drop(inner);
+    return NULL;
+}
+
 static mf_traced *pmap_trace(mf_function_object *f, const mf_signature *s, mf_error_object **error)
 {
     const pmap_options *o = f->options;
@@ -337,16 +353,7 @@ static mf_traced *pmap_trace(mf_function_object *f, const mf_signature *s, mf_er
     if (!*error)
         *error = check_replicated_argnums(f, s);
     if (!*error)
-        *error = settle_size(f, s, &m);
-    if (!*error) {
-        m.inner.env = mf_axis_env_push(s->env, o->axis_name, m.size, 1);
-        m.inner.rules = o->rules ? mf_cell_rules_get(o->rules, s->rules) : s->rules;
-        inner = mf_function_trace(f->inner, &m.inner, error);
-    }
-    if (inner && (*error = mf_check_cell_sizes(inner, o->rules ? m.inner.rules : NULL, m.size, "pmap"))) {
-        mf_drop(inner);
-        inner = NULL;
-    }
+        inner = trace_inside(f, s, &m, error);
     if (inner)
         inner = with_checks(f, &m.inner, inner, error);
     if (inner)

@@ -64,16 +64,12 @@ static mf_traced *vmap_trace(mf_function_object *f, const mf_signature *s, mf_er
     mf_mapped_call m = { 0 };
     mf_traced *inner = NULL, *t = NULL;
     *error = mf_mapped_call_make(&m, f, s, o->in_axes, o->axis_size, "vmap");
-    if (!*error && m.size < 0)
+    bool unknown = !*error && m.size < 0;
+    if (!*error && (!unknown || o->rules))
+        inner = mf_mapped_trace(&m, f, s, o->axis_name, false, o->rules, unknown, error);
+    if (unknown && m.size < 0 && !*error)
         *error = mf_error_new(MF_ERROR_AXIS,
                               "vmap: at least one argument must have a mapped axis, or axis_size must be given; every in_axes is none");
-    if (!*error) {
-        m.inner.env = mf_axis_env_push(s->env, o->axis_name, m.size, 0);
-        m.inner.rules = o->rules ? mf_cell_rules_get(o->rules, s->rules) : s->rules;
-        inner = mf_function_trace(f->inner, &m.inner, error);
-    }
-    if (inner)
-        *error = mf_check_cell_sizes(inner, o->rules ? m.inner.rules : NULL, m.size, "vmap");
     if (inner && !*error)
         t = batch_traced(f, s, &m, inner, error);
     if (!t && !*error)

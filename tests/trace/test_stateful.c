@@ -90,6 +90,40 @@ TEST(a_state_of_another_size_is_an_error)
     TEXT(weight_of(m), "[1. 1. 1.]");
 }
 
+/* Without a mapped argument the mapped states say the size, also to a function that bears no other. */
+static mf_value weight_alone(void *weight, mf_value unused)
+{
+    (void)unused;
+    return mf_state_set_value(*(mf_state *)weight, mf_mul(mf_state_value(*(mf_state *)weight), 2));
+}
+static mf_value turned(void *weight, mf_value unused)
+{
+    (void)unused;
+    return mf_all_to_all(mf_state_value(*(mf_state *)weight), 0, 0, .axis_name = "i");
+}
+
+TEST(mapped_states_say_the_size)
+{
+    for (int i = 0; i < 2; i++) {
+        mf_state weight = mf_param_state(mf_arange(3, MF_F32));
+        mf_function f = mf_closure(weight_alone, &weight), t = mf_closure(turned, &weight);
+        mf_pmap2_options o = { .axis_name = "i", .in_axes = MF_NONE, .state_in_axes = params(0), .state_out_axes = params(0) };
+        TEXT(mf_call(i ? mf_vmap2_opt(f, &o) : mf_pmap2_opt(f, &o), 0), "[0. 2. 4.]");
+        TEXT(mf_state_value(weight), "[0. 2. 4.]");
+        TEXT(mf_call(i ? mf_vmap2_opt(f, &o) : mf_pmap2_opt(f, &o), 0), "[0. 4. 8.]");
+        weight = mf_param_state(mf_reshape(mf_arange(4, MF_F32), MF_SHAPE(2, 2)));
+        t = mf_closure(turned, &weight);
+        TEXT(mf_call(i ? mf_vmap2_opt(t, &o) : mf_pmap2_opt(t, &o), 0), "[[0. 2.]\n [1. 3.]]");
+        weight = mf_param_state(mf_arange(1, MF_F32));
+        f = mf_closure(weight_alone, &weight);
+        TEXT(mf_call(i ? mf_vmap2_opt(f, &o) : mf_pmap2_opt(f, &o), 0), "[0.]");
+        o.axis_size = 4;
+        FAILS(mf_call(i ? mf_vmap2_opt(f, &o) : mf_pmap2_opt(f, &o), 0), "has size 1 along axis 0, but the mapped axis has size 4");
+    }
+    mf_state many = mf_param_state(mf_zeros(MF_SHAPE(9), MF_F32));
+    FAILS(mf_call(mf_pmap2(mf_closure(weight_alone, &many), .in_axes = MF_NONE, .state_in_axes = params(0)), 0), "9 replicas");
+}
+
 /* ---- states that vary unasked */
 
 TEST(unexpected_states)
