@@ -47,6 +47,13 @@ static int64_t outer_devices(const mf_axis_env *env)
     return n;
 }
 
+static bool inside_pmap(const mf_axis_env *env)
+{
+    while (env && !env->is_pmap)
+        env = env->outer;
+    return env != NULL;
+}
+
 static mf_error_object *too_few_devices(int64_t needed, int64_t total)
 {
     return mf_error_new(MF_ERROR_DEVICE,
@@ -59,8 +66,8 @@ static mf_error_object *check_size(const mf_function_object *f, const mf_signatu
 {
     const pmap_options *o = f->options;
     int64_t outer = outer_devices(s->env), total = mf_device_total();
-    if (o->devices && outer > 1)
-        return mf_error_new(MF_ERROR_DEVICE, "nested pmap with explicit devices argument is not supported (%s)", f->name);
+    if (o->devices && inside_pmap(s->env))
+        return mf_error_new(MF_ERROR_DEVICE, "Nested pmap with explicit devices argument (%s).", f->name);
     if (outer > 1 && outer * size > total)
         return too_few_devices(outer * size, total);
     if (size > total && !o->devices)

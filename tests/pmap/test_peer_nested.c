@@ -115,7 +115,8 @@ TEST(devices_for_a_nested_map_of_bools)
 
 TEST(devices_for_the_inner_map_are_refused)
 {
-    EXPECT_ERROR(mf_call(mf_pmap(map_on_devices, "i"), mf_ones(MF_SHAPE(8, 1), MF_F32)), "nested pmap with explicit devices argument");
+    EXPECT_ERROR(mf_call(mf_pmap(map_on_devices, "i"), mf_ones(MF_SHAPE(8, 1), MF_F32)), "Nested pmap with explicit devices argument");
+    EXPECT_ERROR(mf_call(mf_pmap(map_on_devices, "i"), mf_ones(MF_SHAPE(1, 1), MF_F32)), "Nested pmap with explicit devices argument");
 }
 
 TEST(devices_for_a_nested_constant)
