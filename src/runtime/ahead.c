@@ -283,7 +283,7 @@ static mf_error_object *read_option(compiler_options *o, const char *key, mf_obj
 static mf_error_object *read_options(compiler_options *o, mf_object *given)
 {
     const mf_tree *t = mf_object_is(given, &mf_tree_class) ? (const mf_tree *)given : NULL;
-    *o = (compiler_options){ 0, mf_backend_default() };
+    *o = (compiler_options){ 0, NULL };
     if (!given || (t && t->structure == mf_structure_none()))
         return NULL;
     if (mf_object_is(given, &mf_error_class))

@@ -26,7 +26,7 @@ static mf_executable *compile_program(const mf_program *p, const bool *donated, 
     if (!optimized)
         return NULL;
     start = mf_profile_begin();
-    mf_executable *x = mf_executable_compile(optimized, mf_backend_default(), donated, error);
+    mf_executable *x = mf_executable_compile(optimized, NULL, donated, error);
     if (start)
         mf_profile_words(start, MF_ROW_COMPILER, "plan and compile", NULL);
     mf_drop(optimized);

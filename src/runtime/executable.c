@@ -68,9 +68,30 @@ static void executable_destroy(mf_object *o)
 }
 static const mf_class executable_class = { "executable", executable_destroy };
 
+/* The backend that the program's maps name, found into *out: one for all, since a program runs as a whole. "cpu" is no backend's name. */
+static mf_error_object *find_backend(const mf_program *p, const mf_backend **out)
+{
+    mf_error_object *error = NULL;
+    for (int i = 0; i < p->eqn_count && !error; i++) {
+        const mf_eqn *e = p->eqns[i];
+        const char *name = e->op == &mf_op_pmap ? ((const mf_pmap_params *)e->params)->backend : NULL;
+        const mf_backend *named = mf_backend_find(name);
+        if (named && *out && named != *out)
+            return mf_error_new(MF_ERROR_DEVICE, "pmap: a program runs on one backend, but its maps name '%s' and '%s'", (*out)->name,
+                                name);
+        *out = named ? named : *out;
+        for (int k = 0, n = mf_params_program_count(e->op, e->params); k < n && !error; k++)
+            error = find_backend(*mf_params_program_at(e->op, e->params, k), out);
+    }
+    return error;
+}
+
 mf_executable *mf_executable_compile(const mf_program *p, const mf_backend *backend, const bool *donated, mf_error_object **error)
 {
-    *error = NULL;
+    *error = backend ? NULL : find_backend(p, &backend);
+    if (*error)
+        return NULL;
+    backend = backend ? backend : mf_backend_default();
     mf_executable *x = mf_object_new(&executable_class, sizeof *x);
     if (!x) {
         *error = mf_error_out_of_memory();
@@ -543,6 +564,7 @@ static void describe_variant(mf_text *t, const mf_map_plan *p)
 
 void mf_executable_describe(mf_text *t, const mf_executable *x)
 {
+    mf_text_add(t, "backend %s\n", x->backend->name);
     describe_block(t, "program", x->block);
     for (const mf_map_site *site = x->plan->sites; site; site = site->next) {
         describe_variant(t, atomic_load(&((mf_map_site *)(uintptr_t)site)->declared));

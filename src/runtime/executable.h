@@ -7,7 +7,7 @@
 
 typedef struct mf_executable mf_executable; /* an mf_object */
 
-/* p has no free axis names. donated[i] (may be NULL): input i's memory may be reused. One reference, or NULL and *error. */
+/* p has no free axis names. backend: NULL for the one that its maps name, or else the default. donated[i] (may be NULL): input i's memory may be reused. One reference, or NULL and *error. */
 mf_executable *mf_executable_compile(const mf_program *p, const mf_backend *backend, const bool *donated, mf_error_object **error);
 /* Starts a run. in: ready or pending arrays of p's input types, any layout (retained as long as needed). out: new arrays, pending or
  * ready; one reference each. NULL, or an error when nothing was started. An error while running becomes the results' own. */
