@@ -1,5 +1,6 @@
 # The front end; CMake and Ninja stand behind it.
-#   make             set up what is missing, and build           make train     the main job: a CNN on real images
+#   make             set up what is missing, build library and examples
+#                                                                make train     the main job: a CNN on real images
 #   make test        build and run every test                    make examples  build the examples and test what they print
 #   make check       include rule, warnings, format, analysis    make sanitize  the tests under address and undefined-behaviour checks
 #   make fuzz        look for bytes that the parsers cannot bear   make sanitize-thread  the tests under thread checks
@@ -36,6 +37,7 @@ train: build
 	@$(BUILD)/examples/data_parallel $(ARGS)
 
 test: build
+	@cmake --build $(BUILD) --target tests
 	@scripts/run_tests.sh $(BUILD) $(if $(TESTS),-R '$(TESTS)')
 
 examples: build
@@ -43,6 +45,7 @@ examples: build
 	@echo "The programs are in $(BUILD)/examples."
 
 bench: build
+	@cmake --build $(BUILD) --target benchmarks
 	@MF_BUILD_DIR=$(BUILD) PEER="$(PEER)" ARGS="$(ARGS)" bench/run.sh
 
 check: setup
@@ -50,9 +53,9 @@ check: setup
 	@scripts/check_includes.py
 	@scripts/check_format.sh
 	@$(configure) $(check_gcc) -DCMAKE_C_COMPILER=gcc -DMF_WERROR=ON >/dev/null
-	@cmake --build $(check_gcc)
+	@cmake --build $(check_gcc) --target all tests
 	@$(configure) build-clang -DCMAKE_C_COMPILER=clang -DMF_WERROR=ON >/dev/null
-	@cmake --build build-clang
+	@cmake --build build-clang --target all tests
 	@scripts/check_symbols.sh build-clang
 	@scripts/check_tidy.sh build-clang
 	@echo "check: all clean"
@@ -62,12 +65,12 @@ format:
 
 sanitize: setup
 	@$(configure) build-asan -DCMAKE_BUILD_TYPE=Debug -DMF_SANITIZE=address,undefined $(compiler) >/dev/null
-	@cmake --build build-asan
+	@cmake --build build-asan --target all tests
 	@scripts/run_tests.sh build-asan $(if $(TESTS),-R '$(TESTS)')
 
 sanitize-thread: setup
 	@$(configure) build-tsan -DCMAKE_BUILD_TYPE=Debug -DMF_SANITIZE=thread $(compiler) >/dev/null
-	@cmake --build build-tsan
+	@cmake --build build-tsan --target all tests
 	@scripts/run_tests.sh build-tsan $(if $(TESTS),-R '$(TESTS)')
 
 FUZZ_SECONDS ?= 60
