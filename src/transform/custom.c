@@ -83,12 +83,14 @@ typedef struct rewrap {
     mf_variable **in, **out, **chosen;
 } rewrap;
 
-static bool rewrap_begin(rewrap *w, const custom_rule *r, const mf_program *p, mf_error_object **error)
+/* results: at most so many, or as many as p has. */
+static bool rewrap_begin(rewrap *w, const custom_rule *r, const mf_program *p, int results, mf_error_object **error)
 {
+    int room = results > p->out_count ? results : p->out_count;
     mf_builder_init(&w->b, r->rule.env);
     w->in = mf_calloc((size_t)p->in_count + 1, sizeof *w->in);
     w->out = mf_calloc((size_t)p->out_count + 1, sizeof *w->out);
-    w->chosen = mf_calloc((size_t)p->out_count + 1, sizeof *w->chosen);
+    w->chosen = mf_calloc((size_t)room + 1, sizeof *w->chosen);
     if (w->in && w->out && w->chosen)
         return true;
     *error = mf_error_out_of_memory();
@@ -131,7 +133,7 @@ static mf_program *trace_jvp(const mf_custom_rule *rule, const mf_type *const *t
         *error = mf_error_new(MF_ERROR_TREE,
                               "the custom_jvp rule %s must return a pair of results and tangents, trees like the function's result",
                               r->first->name);
-    if (rewrap_begin(&w, r, t->program, error) && !*error) {
+    if (rewrap_begin(&w, r, t->program, 0, error) && !*error) {
         for (int i = 0; i < count; i++)
             w.in[i] = mf_builder_input(&w.b, t->program->in[i]->type);
         for (int i = count; i < 2 * count; i++) {
@@ -175,6 +177,29 @@ static const mf_structure *residual_structure(const custom_rule *r, const mf_typ
     return s;
 }
 
+/* Which of the cotangents `given` belongs to each leaf of the arguments, -1 where None stands for it or for a tree around it. False: the
+ * trees part. at[0] counts the leaves of `given`, at[1] those of `wanted`. */
+static bool match_cotangents(const mf_structure *given, const mf_structure *wanted, int *at, int *found)
+{
+    if (given == wanted || given->kind == MF_NODE_NONE) {
+        for (int i = 0; i < wanted->leaf_count; i++)
+            found[at[1]++] = given->kind == MF_NODE_NONE ? -1 : at[0]++;
+        return true;
+    }
+    bool same = given->kind == wanted->kind && given->child_count == wanted->child_count && given->keys == wanted->keys;
+    for (int i = 0; same && i < given->child_count; i++)
+        same = match_cotangents(given->children[i], wanted->children[i], at, found);
+    return same;
+}
+
+static bool find_cotangents(const custom_rule *r, const mf_traced *t, int *found)
+{
+    const mf_structure *tuple = arguments_tuple(r);
+    if (match_cotangents(t->result, tuple, (int[2]){ 0 }, found))
+        return true;
+    return r->arg_count == 1 && match_cotangents(t->result, r->arguments[0], (int[2]){ 0 }, found);
+}
+
 static mf_program *trace_backward(const mf_custom_rule *rule, const mf_type *const *types, int count, const mf_type *const *primals,
                                   int primal_count, mf_error_object **error)
 {
@@ -199,10 +224,13 @@ static mf_program *trace_backward(const mf_custom_rule *rule, const mf_type *con
     mf_program *q = NULL;
     if (t) {
         rewrap w;
-        if (t->result != arguments_tuple(r) && !(r->arg_count == 1 && t->result == r->arguments[0]))
+        int *found = mf_alloc(((size_t)primal_count + 1) * sizeof *found);
+        if (!found)
+            *error = mf_error_out_of_memory();
+        else if (!find_cotangents(r, t, found))
             *error = mf_error_new(MF_ERROR_TREE, "the custom_vjp backward rule %s must return a tuple of one cotangent an argument",
                                   r->second->name);
-        if (rewrap_begin(&w, r, t->program, error) && !*error) {
+        if (rewrap_begin(&w, r, t->program, primal_count, error) && !*error) {
             for (int i = 0; i < m; i++)
                 w.in[i] = mf_builder_input(&w.b, all[i]);
             for (int i = m; i < m + results; i++)
@@ -210,9 +238,10 @@ static mf_program *trace_backward(const mf_custom_rule *rule, const mf_type *con
             mf_inline(&w.b, t->program, w.in, w.out);
             for (int i = 0; i < primal_count; i++)
                 if (mf_dtype_is_inexact(primals[i]->dtype))
-                    w.chosen[n++] = w.out[i];
+                    w.chosen[n++] = found[i] < 0 ? e_full(&w.b, mf_type_strong(primals[i]), 0) : w.out[found[i]];
         }
         q = rewrap_end(&w, n, error);
+        mf_free(found);
     }
     mf_free(all);
     mf_drop(forward);
@@ -248,7 +277,7 @@ static mf_program *call_program(const mf_traced *inner, const mf_signature *s, c
     int captures = inner->capture_count, typed = p->in_count - captures, n = 0;
     rewrap w;
     mf_program *front = NULL;
-    if (rewrap_begin(&w, r, p, error)) {
+    if (rewrap_begin(&w, r, p, 0, error)) {
         for (int i = 0; i < captures; i++)
             w.in[typed + i] = mf_builder_input(&w.b, p->in[typed + i]->type);
         for (int i = 0; i < typed; i++)
