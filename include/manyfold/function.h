@@ -32,6 +32,10 @@ mf_function mf_fn_module(mf_module m);
 mf_function mf_closure_1(mf_fc1 f, const void *context, size_t size); mf_function mf_closure_2(mf_fc2 f, const void *context, size_t size); mf_function mf_closure_3(mf_fc3 f, const void *context, size_t size);
 mf_function mf_closure_4(mf_fc4 f, const void *context, size_t size); mf_function mf_closure_5(mf_fc5 f, const void *context, size_t size); mf_function mf_closure_6(mf_fc6 f, const void *context, size_t size);
 mf_function mf_closure_7(mf_fc7 f, const void *context, size_t size); mf_function mf_closure_8(mf_fc8 f, const void *context, size_t size);
+/* A transform of one's own: a function of any number of arguments, traced and compiled as call(context, f, arguments, count), which calls f.
+ * The context's bytes are copied; with call and f they are its identity, as a closure's are. name, or NULL, in messages: "name(f)". */
+typedef mf_value (*mf_decorator)(const void *context, mf_function f, const mf_value *arguments, int count);
+mf_function mf_decorate_n(mf_function f, const char *name, mf_decorator call, const void *context, size_t size);
 mf_function mf_partial_n(mf_function f, const mf_value *first, int count);
 mf_value mf_call_n(mf_function f, const mf_value *arguments, int count);
 
@@ -43,6 +47,7 @@ mf_value mf_call_n(mf_function f, const mf_value *arguments, int count);
 #define mf_closure(f, ...) _Generic((f), mf_fc1: mf_closure_1, mf_fc2: mf_closure_2, mf_fc3: mf_closure_3, mf_fc4: mf_closure_4, \
     mf_fc5: mf_closure_5, mf_fc6: mf_closure_6, mf_fc7: mf_closure_7, mf_fc8: mf_closure_8)(f, __VA_ARGS__, sizeof *(__VA_ARGS__))
 #define mf_partial(f, ...) mf_partial_n(mf_fn(f), MF_VALUES_(__VA_ARGS__))    /* functools.partial: binds the leading parameters */
+#define mf_decorate(f, name, call, ...) mf_decorate_n(mf_fn(f), name, call, __VA_ARGS__, sizeof *(__VA_ARGS__))
 #define mf_call(f, ...)    mf_call_n(mf_fn(f), MF_VALUES_(__VA_ARGS__))
 #define mf_kwargs(...)     mf_kwargs_n(MF_VALUES_(__VA_ARGS__))
 #endif
@@ -89,7 +94,9 @@ mf_function mf_grad_opt(mf_function f, const mf_grad_options *o);
 mf_function mf_value_and_grad_opt(mf_function f, const mf_grad_options *o);
 mf_function mf_remat_opt(mf_function f, const mf_remat_options *o);
 mf_value mf_jvp_n(mf_function f, mf_value primals, mf_value tangents);        /* (out, tangent out) */
-mf_value mf_vjp_n(mf_function f, mf_value primals, mf_function *pullback);    /* out; the pullback belongs to the scope */
+/* out, or with has_aux f's tuple (out, aux); *pullback, which belongs to the scope, takes a cotangent like out and gives a tuple of one an argument. */
+typedef struct mf_vjp_options { bool has_aux; mf_reserved reserved_; } mf_vjp_options;
+mf_value mf_vjp_opt(mf_function f, mf_value primals, mf_function *pullback, const mf_vjp_options *o);
 typedef struct mf_scan_options { int64_t length; bool reverse; mf_reserved reserved_; } mf_scan_options;   /* length: needed when xs is none */
 mf_value mf_scan_opt(mf_function f, mf_value carry, mf_value xs, const mf_scan_options *o); /* f(carry, x) gives (carry, y); result (carry, ys) */
 mf_value mf_switch_n(mf_value index, const mf_function *branches, int count, mf_value operand);  /* the index is clamped */
@@ -135,7 +142,8 @@ mf_value mf_cond_n(mf_value predicate, mf_function yes, mf_function no, mf_value
 /* carry = body(carry) while test(carry), a bool scalar that writes no state. The body keeps the carry's tree (MF_ERROR_TREE) and types. It
  * has no reverse mode. */
 mf_value mf_while_n(mf_function test, mf_function body, mf_value carry);
-/* forward(x, ...) gives (out, residuals); backward(residuals, cotangent of out) a tuple of one cotangent an argument (MF_ERROR_TREE). */
+/* forward(x, ...) gives (out, residuals); backward(residuals, cotangent of out) a tuple of one cotangent an argument (MF_ERROR_TREE), in
+ * which None stands for zeros, of an array or of a whole tree. */
 mf_function mf_custom_vjp_n(mf_function f, mf_function forward, mf_function backward);
 #ifndef __cplusplus
 #define MF_TRANSFORM_(opt, type, ...) opt(mf_fn(MF_FIRST_(__VA_ARGS__, 0)), MF_OPTIONS_(type, __VA_ARGS__))
@@ -151,7 +159,7 @@ mf_function mf_custom_vjp_n(mf_function f, mf_function forward, mf_function back
 #define mf_save_anything_except_these_names(...) mf_save_anything_except_these_names_n(MF_NAMES_(__VA_ARGS__))
 #define mf_checkpoint_name(x, name) mf_checkpoint_name(mf_v(x), name)
 #define mf_jvp(f, primals, tangents) mf_jvp_n(mf_fn(f), primals, tangents)
-#define mf_vjp(f, primals, pullback) mf_vjp_n(mf_fn(f), primals, pullback)
+#define mf_vjp(f, primals, ...) mf_vjp_opt(mf_fn(f), primals, MF_FIRST_(__VA_ARGS__, 0), MF_OPTIONS_(mf_vjp_options, __VA_ARGS__))
 #define mf_scan(f, carry, ...) mf_scan_opt(mf_fn(f), mf_v(carry), mf_v(MF_FIRST_(__VA_ARGS__, 0)), MF_OPTIONS_(mf_scan_options, __VA_ARGS__))
 #define mf_switch(index, operand, ...) mf_switch_n(mf_v(index), (const mf_function[]){ MF_EACH_(mf_fn, __VA_ARGS__) }, MF_COUNT_(__VA_ARGS__), mf_v(operand))
 #define mf_fori_loop(lower, upper, body, carry) mf_fori_loop_n(mf_v(lower), mf_v(upper), mf_fn(body), mf_v(carry))

@@ -265,7 +265,7 @@ static bool make_arguments(mf_tracing *t, const mf_signature *s, mf_value *argum
 }
 
 /* Traces anything that can be called: opens a trace, calls f on tracers, closes it. */
-mf_traced *mf_trace_by_calling(mf_function_object *f, const mf_signature *s, mf_error_object **error)
+mf_traced *mf_trace_by(mf_function_object *f, mf_caller *call, const mf_signature *s, mf_error_object **error)
 {
     mf_tracing *t = mf_trace_begin(f->name, s->env, s->rules);
     if (!t) {
@@ -276,7 +276,7 @@ mf_traced *mf_trace_by_calling(mf_function_object *f, const mf_signature *s, mf_
     mf_value arguments[MF_MAX_ARGUMENTS];
     mf_object *result = NULL;
     if (make_arguments(t, s, arguments))
-        result = mf_object_of(f->kind->call(f, arguments, s->arg_count));
+        result = mf_object_of(call(f, arguments, s->arg_count));
     else
         *error = mf_error_out_of_memory();
     if (!result && !*error)
@@ -296,6 +296,11 @@ mf_traced *mf_trace_by_calling(mf_function_object *f, const mf_signature *s, mf_
         atomic_store(&(*error)->observed, false);
     mf_scope_close(scope);
     return traced;
+}
+
+mf_traced *mf_trace_by_calling(mf_function_object *f, const mf_signature *s, mf_error_object **error)
+{
+    return mf_trace_by(f, f->kind->call, s, error);
 }
 
 static const char *c_function_name(const void *options)

@@ -51,7 +51,7 @@ typedef struct mf_traced {
     bool impure; /* never cached */
     mf_arena arena;
     _Atomic(mf_object *) executable; /* made by dispatch at the first run; retained */
-    _Atomic(mf_object *) halves;     /* made by vjp at its first use: what it runs forward and backward; retained */
+    _Atomic(mf_object *) halves[3];  /* by kind of derivative (transform/vjp.c): what runs at once, and the linear rest; retained */
 } mf_traced;
 extern const mf_class mf_traced_class;
 
@@ -88,7 +88,9 @@ mf_function mf_function_wrap(const mf_function_class *kind, mf_function f, const
 /* An mf_ints without the bytes that do not count, so that options compare as bytes. */
 mf_ints mf_ints_plain(mf_ints list);
 
-/* The trace of a class that has .call: opens a trace and calls f on tracers. */
+/* Opens a trace and calls f on tracers, by `call`; of a class that has .call, by that. */
+typedef mf_value mf_caller(mf_function_object *f, const mf_value *arguments, int count);
+mf_traced *mf_trace_by(mf_function_object *f, mf_caller *call, const mf_signature *s, mf_error_object **error);
 mf_traced *mf_trace_by_calling(mf_function_object *f, const mf_signature *s, mf_error_object **error);
 
 /* f's program for s, from the cache or traced now. One reference; NULL and *error. */

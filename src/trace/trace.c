@@ -427,7 +427,8 @@ static void traced_destroy(mf_object *o)
     for (int i = 0; i < t->cell_count; i++)
         mf_drop(t->cells[i].cell);
     mf_drop(atomic_load(&t->executable));
-    mf_drop(atomic_load(&t->halves));
+    for (size_t i = 0; i < sizeof t->halves / sizeof *t->halves; i++)
+        mf_drop(atomic_load(&t->halves[i]));
     mf_arena_free(&t->arena);
 }
 const mf_class mf_traced_class = { "traced program", traced_destroy };

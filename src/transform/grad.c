@@ -209,8 +209,8 @@ static mf_program *backward_of(halves *h, const mf_program *p, const mf_program 
     return mf_builder_finish(&b, out, t->out_count, error);
 }
 
-bool mf_vjp_program(const mf_program *p, const mf_axis_env *env, mf_program **forward, mf_program **backward, int *residuals,
-                    mf_error_object **error)
+bool mf_vjp_program(const mf_program *p, const mf_axis_env *env, const bool *auxiliary, mf_program **forward, mf_program **backward,
+                    int *residuals, mf_error_object **error)
 {
     halves h;
     bool *wrt = mf_calloc((size_t)p->in_count + (size_t)p->out_count + 1, sizeof *wrt), *want = wrt ? wrt + p->in_count : NULL;
@@ -222,7 +222,7 @@ bool mf_vjp_program(const mf_program *p, const mf_axis_env *env, mf_program **fo
     for (int i = 0; i < p->in_count; i++)
         wrt[i] = mf_tangent_type(p->in[i]->type);
     for (int o = 0; o < p->out_count; o++)
-        want[o] = true;
+        want[o] = !auxiliary || !auxiliary[o];
     if (differentiate(&h, p, env, wrt, want, error)) {
         bool *gives_ct = mf_arena_alloc(&h.arena, (size_t)h.parts.unknown->in_count + 1);
         mf_program *t = gives_ct ? transposed(&h, env, gives_ct, true, error) : NULL;
@@ -236,4 +236,19 @@ bool mf_vjp_program(const mf_program *p, const mf_axis_env *env, mf_program **fo
     }
     mf_free(wrt);
     return *forward;
+}
+
+bool mf_linearize_program(const mf_program *p, const mf_axis_env *env, const bool *wrt, bool *gives, mf_program **forward,
+                          mf_program **linear, int *residuals, mf_error_object **error)
+{
+    halves h;
+    if (!differentiate(&h, p, env, wrt, gives, error))
+        return false;
+    for (int o = 0; o < p->out_count; o++)
+        gives[o] = h.gives[o];
+    *forward = mf_retain(h.parts.known);
+    *linear = mf_retain(h.parts.unknown);
+    *residuals = h.parts.residual_count;
+    halves_drop(&h);
+    return true;
 }

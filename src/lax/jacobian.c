@@ -1,0 +1,264 @@
+/* jacfwd, jacrev and hessian, of jvp or vjp and vmap. Invariant: a Jacobian has the result's tree and in place of each leaf the tree of
+ * the arguments, whose leaves have the result's dimensions before the argument's.
+ * All tangents, or all cotangents, are rows of one identity: a leaf takes as many columns as it has elements. */
+#include <manyfold.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_ARGUMENTS = 64 };
+
+/* What decorators get: plain bytes, since they are compared. */
+typedef struct choice {
+    bool has_aux, holomorphic, reverse;
+    int count; /* of argnums; 0: argument 0. Several: a tuple */
+    int64_t at[MF_MAX_RANK];
+} choice;
+
+static choice choice_of(const mf_jacobian_options *o, bool reverse)
+{
+    choice c;
+    memset(&c, 0, sizeof c);
+    c.reverse = reverse;
+    if (o) {
+        c.has_aux = o->has_aux;
+        c.holomorphic = o->holomorphic;
+        c.count = o->argnums.count;
+        for (int i = 0; i < c.count && i < MF_MAX_RANK; i++)
+            c.at[i] = o->argnums.at[i];
+    }
+    return c;
+}
+
+static int chosen_count(const choice *c) { return c->count ? c->count : 1; }
+
+static int64_t chosen_at(const choice *c, int i, int count) { return c->count ? c->at[i] + (c->at[i] < 0 ? count : 0) : 0; }
+
+static const char *name_of(const choice *c) { return c->reverse ? "jacrev" : "jacfwd"; }
+
+/* ---- f as a function of the chosen arguments: (all arguments, chosen...) */
+
+static mf_value of_chosen(const void *context, mf_function f, const mf_value *arguments, int count)
+{
+    const choice *c = context;
+    mf_value all[MOST_ARGUMENTS];
+    int n = mf_len(arguments[0]);
+    for (int i = 0; i < n; i++)
+        all[i] = mf_get(arguments[0], i);
+    for (int i = 1; i < count; i++)
+        all[chosen_at(c, i - 1, n)] = arguments[i];
+    mf_value result = mf_call_n(f, all, n);
+    if (c->has_aux && !mf_is_error(result) && mf_len(result) != 2)
+        return mf_make_error(MF_ERROR_TREE, "%s with has_aux: the function must return a tuple (result, aux)", name_of(c));
+    return result;
+}
+
+static mf_function bound(const choice *c, mf_function f, mf_value all)
+{
+    return mf_partial_n(mf_decorate_n(f, "of chosen arguments", of_chosen, c, sizeof *c), &all, 1);
+}
+
+static mf_value chosen_of(const choice *c, mf_value all)
+{
+    mf_value chosen[MF_MAX_RANK];
+    for (int i = 0; i < chosen_count(c); i++)
+        chosen[i] = mf_get(all, (int)chosen_at(c, i, mf_len(all)));
+    return mf_tuple_n(chosen, chosen_count(c));
+}
+
+/* ---- the identity */
+
+static int64_t elements(mf_value tree)
+{
+    mf_value leaves = mf_tree_leaves(tree);
+    int64_t n = 0;
+    for (int i = 0; i < mf_len(leaves); i++)
+        n += mf_size(mf_get(leaves, i));
+    return n;
+}
+
+/* A list or tree built of items that the caller made with calloc; frees them. */
+static mf_value unflatten(mf_value like, mf_value *items, int count)
+{
+    mf_value tree = items ? mf_tree_unflatten(like, mf_list_n(items, count)) : mf_make_error(MF_ERROR_MEMORY, "out of memory");
+    free(items);
+    return tree;
+}
+
+/* Columns first to first + leaf's size of the identity of `total` rows, shaped as rows of leaves. */
+static mf_value identity_of(mf_value leaf, int64_t first, int64_t total)
+{
+    int rank = mf_ndim(leaf);
+    mf_shape shape = { .rank = rank + 1, .dims = { total } }, flat = { .rank = 2, .dims = { total, mf_size(leaf) } };
+    if (rank + 1 > MF_MAX_RANK)
+        return mf_make_error(MF_ERROR_SHAPE, "a Jacobian of an array of rank %d: there is no room for another dimension", rank);
+    for (int i = 0; i < rank; i++)
+        shape.dims[i + 1] = mf_dim(leaf, i);
+    mf_value rows = mf_iota(MF_I64, flat, 0), columns = mf_add(mf_iota(MF_I64, flat, 1), mf_i(first));
+    return mf_reshape(mf_astype(mf_equal(rows, columns), mf_dtype_of(leaf)), shape);
+}
+
+static mf_value identity(mf_value tree)
+{
+    mf_value leaves = mf_tree_leaves(tree);
+    int count = mf_len(leaves);
+    int64_t total = elements(tree), first = 0;
+    mf_value *rows = calloc((size_t)count + 1, sizeof *rows);
+    for (int i = 0; rows && i < count; i++) {
+        mf_value leaf = mf_get(leaves, i);
+        rows[i] = identity_of(leaf, first, total);
+        first += mf_size(leaf);
+    }
+    return unflatten(tree, rows, count);
+}
+
+/* ---- from rows or columns back to trees */
+
+/* The part of x, the Jacobian of `out` by all chosen arguments (or of all results by `in`, along the axis), that is between the two. */
+static mf_value block(const choice *c, mf_value x, int axis, int64_t first, mf_value out, mf_value in)
+{
+    mf_value part = c->reverse ? out : in;
+    mf_shape shape = { .rank = mf_ndim(out) + mf_ndim(in) };
+    if (shape.rank > MF_MAX_RANK)
+        return mf_make_error(MF_ERROR_SHAPE,
+                             "%s: the Jacobian of a result of rank %d by an argument of rank %d has more than %d dimensions", name_of(c),
+                             mf_ndim(out), mf_ndim(in), MF_MAX_RANK);
+    for (int i = 0; i < shape.rank; i++)
+        shape.dims[i] = i < mf_ndim(out) ? mf_dim(out, i) : mf_dim(in, i - mf_ndim(out));
+    return mf_reshape(mf_slice_in_dim(x, first, first + mf_size(part), 1, axis), shape);
+}
+
+/* jacfwd: t is one result's, its last dimension counts the elements of all chosen arguments. */
+static mf_value columns_as_tree(const choice *c, mf_value out, mf_value t, mf_value chosen)
+{
+    mf_value leaves = mf_tree_leaves(chosen);
+    int count = mf_len(leaves);
+    int64_t first = 0;
+    mf_value *parts = calloc((size_t)count + 1, sizeof *parts);
+    for (int i = 0; parts && i < count; i++) {
+        mf_value in = mf_get(leaves, i);
+        parts[i] = block(c, t, mf_ndim(t) - 1, first, out, in);
+        first += mf_size(in);
+    }
+    return unflatten(c->count > 1 ? chosen : mf_get(chosen, 0), parts, count);
+}
+
+/* jacrev: of each argument's cotangents the rows that belong to `out`. */
+static mf_value rows_as_tree(const choice *c, mf_value out, int64_t first, mf_value cotangents, mf_value chosen)
+{
+    mf_value leaves = mf_tree_leaves(chosen), given = mf_tree_leaves(cotangents);
+    int count = mf_len(leaves);
+    mf_value *parts = calloc((size_t)count + 1, sizeof *parts);
+    for (int i = 0; parts && i < count; i++)
+        parts[i] = block(c, mf_get(given, i), 0, first, out, mf_get(leaves, i));
+    return unflatten(c->count > 1 ? chosen : mf_get(chosen, 0), parts, count);
+}
+
+/* Over the results: their leaves beside what is known of them. t: jacfwd, tangents like the results; jacrev, cotangents of the arguments. */
+static mf_value as_tree(const choice *c, mf_value out, mf_value t, mf_value chosen)
+{
+    mf_value leaves = mf_tree_leaves(out), tangents = c->reverse ? t : mf_tree_leaves(t);
+    int count = mf_len(leaves);
+    int64_t first = 0;
+    mf_value *parts = calloc((size_t)count + 1, sizeof *parts);
+    for (int i = 0; parts && i < count; i++) {
+        mf_value leaf = mf_get(leaves, i);
+        parts[i] = c->reverse ? rows_as_tree(c, leaf, first, t, chosen) : columns_as_tree(c, leaf, mf_get(tangents, i), chosen);
+        first += mf_size(leaf);
+    }
+    return unflatten(out, parts, count);
+}
+
+/* ---- what may be differentiated */
+
+static bool is_real(mf_dtype d) { return d == MF_F16 || d == MF_BF16 || d == MF_F32 || d == MF_F64; }
+static bool is_complex(mf_dtype d) { return d == MF_C64 || d == MF_C128; }
+
+static mf_value check_dtypes(const choice *c, mf_value tree, bool arguments)
+{
+    mf_value leaves = mf_tree_leaves(tree);
+    for (int i = 0; i < mf_len(leaves); i++) {
+        mf_dtype d = mf_dtype_of(mf_get(leaves, i));
+        if (mf_is_error(mf_get(leaves, i)))
+            return mf_get(leaves, i);
+        if (c->holomorphic ? is_complex(d) : is_real(d) || (is_complex(d) && c->reverse == arguments))
+            continue;
+        if (c->holomorphic)
+            return mf_make_error(MF_ERROR_DTYPE, "%s with holomorphic requires complex %s, but got %s", name_of(c),
+                                 arguments ? "arguments" : "results", mf_str(d));
+        return mf_make_error(MF_ERROR_DTYPE, "%s requires real-valued %s, but got %s%s", name_of(c), arguments ? "arguments" : "results",
+                             mf_str(d), is_complex(d) ? "; for a holomorphic function say .holomorphic = true" : "");
+    }
+    return mf_none();
+}
+
+static mf_value check_arguments(const choice *c, int count)
+{
+    if (count > MOST_ARGUMENTS)
+        return mf_make_error(MF_ERROR_ARGUMENT, "%s: at most %d arguments, not %d", name_of(c), MOST_ARGUMENTS, count);
+    for (int i = 0; i < chosen_count(c); i++)
+        if (chosen_at(c, i, count) < 0 || chosen_at(c, i, count) >= count)
+            return mf_make_error(MF_ERROR_ARGUMENT, "%s: argnums names argument %lld, but the call has %d", name_of(c),
+                                 (long long)(c->count ? c->at[i] : 0), count);
+    return mf_none();
+}
+
+/* ---- the two modes: (results, their derivative, aux), where aux is none without has_aux */
+
+/* (all arguments, one row of tangents) */
+static mf_value pushforward(const void *context, mf_function f, const mf_value *arguments, int count)
+{
+    const choice *c = context;
+    (void)count;
+    mf_value both = mf_jvp_n(bound(c, f, arguments[0]), chosen_of(c, arguments[0]), arguments[1]);
+    if (mf_is_error(both))
+        return both;
+    mf_value out = mf_get(both, 0), tangent = mf_get(both, 1);
+    return c->has_aux ? mf_tuple(mf_get(out, 0), mf_get(tangent, 0), mf_get(out, 1)) : mf_tuple(out, tangent, mf_none());
+}
+
+static mf_value forward(const choice *c, mf_function f, mf_value all, mf_value chosen)
+{
+    mf_function push = mf_decorate_n(f, "pushforward", pushforward, c, sizeof *c);
+    mf_vmap_options o = { .in_axes = mf_axes(MF_NONE, 0), .out_axes = mf_axes(MF_NONE, -1, MF_NONE), .axis_size = elements(chosen) };
+    return mf_call(mf_vmap_opt(push, &o), all, identity(chosen));
+}
+
+static mf_value reverse(const choice *c, mf_function f, mf_value all, mf_value chosen)
+{
+    mf_function pullback;
+    mf_value both = mf_vjp_opt(bound(c, f, all), chosen, &pullback, &(mf_vjp_options){ .has_aux = c->has_aux });
+    if (mf_is_error(both))
+        return both;
+    mf_value out = c->has_aux ? mf_get(both, 0) : both, wrong = check_dtypes(c, out, false);
+    if (mf_is_error(wrong))
+        return wrong;
+    mf_value rows = mf_call(mf_vmap_opt(pullback, &(mf_vmap_options){ .axis_size = elements(out) }), identity(out));
+    return mf_tuple(out, rows, c->has_aux ? mf_get(both, 1) : mf_none());
+}
+
+static mf_value jacobian(const void *context, mf_function f, const mf_value *arguments, int count)
+{
+    const choice *c = context;
+    mf_value wrong = check_arguments(c, count);
+    mf_value all = mf_tuple_n(arguments, count), chosen = mf_is_error(wrong) ? wrong : chosen_of(c, all);
+    wrong = mf_is_error(chosen) ? chosen : check_dtypes(c, chosen, true);
+    if (mf_is_error(wrong))
+        return wrong;
+    mf_value found = c->reverse ? reverse(c, f, all, chosen) : forward(c, f, all, chosen);
+    wrong = mf_is_error(found) || c->reverse ? found : check_dtypes(c, mf_get(found, 0), false);
+    if (mf_is_error(wrong))
+        return wrong;
+    mf_value tree = as_tree(c, mf_get(found, 0), mf_get(found, 1), chosen);
+    return c->has_aux ? mf_tuple(tree, mf_get(found, 2)) : tree;
+}
+
+static mf_function make(mf_function f, const mf_jacobian_options *o, bool reverse_mode)
+{
+    choice c = choice_of(o, reverse_mode);
+    return mf_decorate_n(f, name_of(&c), jacobian, &c, sizeof c);
+}
+
+mf_function mf_jacfwd_opt(mf_function f, const mf_jacobian_options *o) { return make(f, o, false); }
+mf_function mf_jacrev_opt(mf_function f, const mf_jacobian_options *o) { return make(f, o, true); }
+mf_function mf_hessian_opt(mf_function f, const mf_jacobian_options *o) { return make(make(f, o, true), o, false); }
