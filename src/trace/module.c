@@ -1,5 +1,6 @@
 /* Modules: named states, submodules and numbers, with a C function that is called with the module itself. A module is a function: it
  * can be called, mapped and transformed. Run purely it takes its states' values as an argument and leaves the states alone. */
+#include "base/vector.h"
 #include "trace/function.h"
 
 #include <manyfold/state.h>
@@ -263,9 +264,11 @@ static bool accepts(mf_filter filter, const mf_state_cell *c)
 /* {"name": value or nested dict}; unset when no state below is accepted. */
 static mf_value values_of(module_object *m, mf_filter which)
 {
-    mf_value pairs[128];
+    mf_value *pairs = mf_alloc((2 * (size_t)m->count + 1) * sizeof *pairs), dict = { 0 };
     int n = 0;
-    for (int i = 0; i < m->count && n < 126; i++) {
+    if (!pairs)
+        return mf_value_new(mf_error_out_of_memory());
+    for (int i = 0; i < m->count; i++) {
         module_member *x = &m->members[i];
         mf_value v = { 0 };
         if (x->kind == MEMBER_STATE && accepts(which, (mf_state_cell *)x->object))
@@ -277,7 +280,10 @@ static mf_value values_of(module_object *m, mf_filter which)
         pairs[n++] = mf_string(x->name);
         pairs[n++] = v;
     }
-    return n ? mf_dict_n(pairs, n) : (mf_value){ 0 };
+    if (n)
+        dict = mf_dict_n(pairs, n);
+    mf_free(pairs);
+    return dict;
 }
 
 mf_value mf_module_values(mf_module handle, mf_filter which)
@@ -291,8 +297,20 @@ mf_value mf_module_values(mf_module handle, mf_filter which)
     return v.handle ? v : mf_dict_n(NULL, 0);
 }
 
+/* States and what stands in their place. */
+typedef struct paired {
+    MF_VECTOR(mf_state_cell *) cells;
+    MF_VECTOR(mf_object *) values;
+} paired;
+
+static void paired_free(paired *p)
+{
+    mf_free(p->cells.at);
+    mf_free(p->values.at);
+}
+
 /* Pairs the cells of m with the values in a dict of the same names. An error names what has no counterpart. */
-static mf_error_object *pair(module_object *m, mf_value values, mf_state_cell **cells, mf_object **found, int *count, int room)
+static mf_error_object *pair(module_object *m, mf_value values, paired *p)
 {
     for (int i = 0, n = mf_len(values); i < n; i++) {
         const char *name = mf_key(values, i);
@@ -305,36 +323,31 @@ static mf_error_object *pair(module_object *m, mf_value values, mf_state_cell **
                                 name ? name : "(the values are no dict)");
         mf_value v = mf_get_n(values, (const mf_value[]){ mf_string(name) }, 1);
         if (x->kind == MEMBER_MODULE) {
-            mf_error_object *e = pair((module_object *)x->object, v, cells, found, count, room);
+            mf_error_object *e = pair((module_object *)x->object, v, p);
             if (e)
                 return e;
             continue;
         }
-        if (*count == room)
-            return mf_error_new(MF_ERROR_ARGUMENT, "module %s has more than %d states", m->type, room);
-        cells[*count] = (mf_state_cell *)x->object;
-        found[(*count)++] = mf_object_of(v);
+        if (!mf_vector_push(&p->cells, (mf_state_cell *)x->object) || !mf_vector_push(&p->values, mf_object_of(v)))
+            return mf_error_out_of_memory();
     }
     return NULL;
 }
-
-#define MAX_STATES 1024
 
 void mf_module_update(mf_module handle, mf_value values)
 {
     MF_ENTER;
     mf_error_object *e = NULL;
     module_object *m = module_of(handle, &e);
-    mf_state_cell *cells[MAX_STATES];
-    mf_object *found[MAX_STATES];
-    int n = 0;
+    paired p = { 0 };
     mf_error_object *inside = (mf_error_object *)mf_first_error_in(mf_object_of(values));
     if (m && inside)
         e = mf_retain(inside);
     else if (m)
-        e = pair(m, values, cells, found, &n, MAX_STATES);
-    for (int i = 0; !e && i < n; i++)
-        mf_cell_write(cells[i], mf_value_of(found[i]));
+        e = pair(m, values, &p);
+    for (int i = 0; !e && i < p.values.count; i++)
+        mf_cell_write(p.cells.at[i], mf_value_of(p.values.at[i]));
+    paired_free(&p);
     mf_drop(e); /* nobody gets it: reported through the hook */
 }
 
@@ -343,23 +356,25 @@ static mf_value pure_call(mf_function_object *f, const mf_value *a, int count)
     module_object *m = (module_object *)((module_options *)f->options)->module;
     if (count < 1)
         return mf_fail(MF_ERROR_ARGUMENT, "%s takes the states' values first", f->name);
-    mf_state_cell *cells[MAX_STATES];
-    mf_object *values[MAX_STATES];
-    mf_cell_frame frame = { .cells = cells, .values = values };
+    paired p = { 0 };
     mf_object *given = mf_object_of(a[0]);
     mf_error_object *inside = (mf_error_object *)mf_first_error_in(given);
     if (inside)
         return mf_value_of(inside);
-    mf_error_object *e = pair(m, a[0], cells, values, &frame.count, MAX_STATES);
-    if (e)
+    mf_error_object *e = pair(m, a[0], &p);
+    if (e) {
+        paired_free(&p);
         return mf_value_new(e);
-    for (int i = 0; i < frame.count; i++)
-        mf_retain(values[i]);
+    }
+    for (int i = 0; i < p.values.count; i++)
+        mf_retain(p.values.at[i]);
+    mf_cell_frame frame = { .count = p.values.count, .cells = p.cells.at, .values = p.values.at };
     mf_cell_frame_open(&frame);
     mf_value r = mf_call_n(mf_fn_module((mf_module){ mf_handle_new(mf_retain(m)) }), a + 1, count - 1);
     mf_cell_frame_close(&frame);
-    for (int i = 0; i < frame.count; i++)
-        mf_drop(values[i]);
+    for (int i = 0; i < p.values.count; i++)
+        mf_drop(p.values.at[i]);
+    paired_free(&p);
     return r;
 }
 

@@ -20,6 +20,7 @@ typedef struct mf_trace_cell {
     mf_variable **inputs;
     mf_object *value; /* what a read gives now; retained */
     bool written;
+    const mf_structure *write_structure; /* found when the trace ends; NULL when only read */
 } mf_trace_cell;
 
 struct mf_tracing {
@@ -246,13 +247,17 @@ void mf_bind_n(const mf_op *op, const void *params, const mf_value *in, int in_c
 
 mf_value mf_bind(const mf_op *op, const void *params, int in_count, ...)
 {
-    mf_value in[16], out;
+    mf_value small[16], *in = in_count <= 16 ? small : mf_alloc((size_t)in_count * sizeof *in), out;
+    if (!in)
+        return mf_value_new(mf_error_out_of_memory());
     va_list list;
     va_start(list, in_count);
-    for (int i = 0; i < in_count && i < 16; i++)
+    for (int i = 0; i < in_count; i++)
         in[i] = va_arg(list, mf_value);
     va_end(list);
     mf_bind_n(op, params, in, in_count, &out, 1);
+    if (in != small)
+        mf_free(in);
     return out;
 }
 
@@ -317,7 +322,7 @@ static mf_trace_cell *touch_cell(mf_tracing *t, mf_state_cell *c, mf_error_objec
             *error = mf_error_out_of_memory();
         return NULL;
     }
-    t->cells[t->cell_count] = (mf_trace_cell){ mf_retain(c), s, types, inputs, value, false };
+    t->cells[t->cell_count] = (mf_trace_cell){ mf_retain(c), s, types, inputs, value, false, NULL };
     return &t->cells[t->cell_count++];
 }
 
@@ -445,7 +450,7 @@ static bool describe(mf_traced *r, mf_tracing *t)
     for (int i = 0; i < t->cell_count; i++) {
         const mf_trace_cell *from = &t->cells[i];
         mf_touched_cell *to = &r->cells[r->cell_count++];
-        *to = (mf_touched_cell){ mf_retain(from->cell), from->read_structure, NULL, NULL };
+        *to = (mf_touched_cell){ mf_retain(from->cell), from->read_structure, NULL, from->write_structure };
         to->read_types = mf_arena_alloc(&r->arena, ((size_t)from->read_structure->leaf_count + 1) * sizeof *to->read_types);
         if (!to->read_types)
             return false;
@@ -472,23 +477,14 @@ mf_traced *mf_trace_end(mf_tracing *t, mf_object *result, mf_error_object **erro
         ok = r->result_statics && lift_tree(t, result, "the result", &out, &count, &capacity, r->result_statics, &s, error);
         r->result = s ? s : mf_structure_none();
     }
-    const mf_structure *written[64] = { 0 };
     for (int i = 0; ok && i < t->cell_count; i++)
-        if (t->cells[i].written) {
-            if (i >= 64) {
-                *error = mf_error_new(MF_ERROR_ARGUMENT, "%s writes more than 64 states", t->name);
-                ok = false;
-            } else {
-                ok = lift_tree(t, t->cells[i].value, "a state's value", &out, &count, &capacity, NULL, &written[i], error);
-            }
-        }
+        if (t->cells[i].written)
+            ok = lift_tree(t, t->cells[i].value, "a state's value", &out, &count, &capacity, NULL, &t->cells[i].write_structure, error);
     if (ok && !describe(r, t)) {
         *error = mf_error_out_of_memory();
         ok = false;
     }
     if (ok) {
-        for (int i = 0; i < t->cell_count; i++)
-            r->cells[i].write_structure = t->cells[i].written ? written[i] : NULL;
         r->impure = t->impure;
         if (!t->builder.error)
             order_inputs(t);

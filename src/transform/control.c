@@ -7,9 +7,6 @@
 #include <manyfold/ops.h>
 #include <string.h>
 
-#define MAX_BRANCHES 64
-#define MAX_LEAVES   2048
-
 static mf_error_object *refuse_statics(const mf_function_object *f, const mf_traced *t)
 {
     for (int i = 0; t->result_statics && i < t->result->leaf_count; i++)
@@ -40,21 +37,20 @@ static mf_traced *trace_body(mf_function function, const mf_value *arguments, in
 }
 
 /* The leaves of a value as handles; an error when one is no array. */
-static mf_error_object *leaf_values(mf_value v, const char *what, const mf_structure **structure, mf_value *out, int *n)
+static mf_error_object *leaf_values(mf_value v, const char *what, const mf_structure **structure, mf_values *out)
 {
     mf_object *o = mf_object_of(v), *const * leaves, *self;
     if (!o)
         return mf_error_new(MF_ERROR_ARGUMENT, "%s is an unset value", what);
     int count;
     *structure = mf_tree_flatten(o, &leaves, &count, &self);
-    if (*n + count > MAX_LEAVES)
-        return mf_error_new(MF_ERROR_ARGUMENT, "%s has more than %d leaves", what, MAX_LEAVES);
     for (int i = 0; i < count; i++) {
         if (mf_object_is(leaves[i], &mf_error_class))
             return mf_retain(leaves[i]);
         if (!mf_object_type(leaves[i]))
             return mf_error_new(MF_ERROR_ARGUMENT, "%s: a leaf is %s, not an array", what, leaves[i]->kind->name);
-        out[(*n)++] = mf_value_of(leaves[i]);
+        if (!mf_vector_push(out, mf_value_of(leaves[i])))
+            return mf_error_out_of_memory();
     }
     return NULL;
 }
@@ -62,7 +58,7 @@ static mf_error_object *leaf_values(mf_value v, const char *what, const mf_struc
 /* Results of a control op: the user's tree, and cells written back. */
 static mf_value finish(const mf_shared *u, const mf_structure *result, const mf_value *out)
 {
-    mf_object *first = result->leaf_count + u->cell_leaves ? mf_object_of(out[0]) : NULL;
+    mf_object *first = result->leaf_count + u->cell_types.count ? mf_object_of(out[0]) : NULL;
     if (mf_object_is(first, &mf_error_class))
         return out[0];
     mf_error_object *e = mf_shared_store(u, out + result->leaf_count);
@@ -100,61 +96,64 @@ static mf_error_object *common_types(mf_traced *const *t, int count, const mf_ty
     return NULL;
 }
 
-static mf_value bind_cond(mf_value index, mf_traced *const *t, int count, const mf_value *operand, int operand_count,
-                          mf_error_object **error)
+static mf_value bind_cond(mf_value index, mf_traced *const *t, int count, const mf_values *operand, mf_error_object **error)
 {
-    mf_shared *u = mf_calloc(1, sizeof *u);
+    mf_shared u = { 0 };
+    mf_values in = { 0 };
     const mf_type **types = mf_calloc((size_t)t[0]->result->leaf_count + 1, sizeof *types);
-    mf_program *programs[MAX_BRANCHES] = { 0 };
-    mf_value result = { 0 }, *in = mf_alloc((MAX_LEAVES + 600) * sizeof *in), *out = NULL;
-    *error = u && types && in ? NULL : mf_error_out_of_memory();
+    mf_program **programs = mf_calloc((size_t)count, sizeof *programs);
+    mf_value result = { 0 }, *out = NULL;
+    *error = types && programs ? NULL : mf_error_out_of_memory();
     for (int i = 0; i < count && !*error; i++)
-        *error = t[i]->result == t[0]->result ? mf_shared_add(u, t[i]) : branches_differ(t[0], t[i], i);
+        *error = t[i]->result == t[0]->result ? mf_shared_add(&u, t[i]) : branches_differ(t[0], t[i], i);
     if (!*error)
         *error = common_types(t, count, types);
     for (int i = 0; i < count && !*error; i++)
-        programs[i] = mf_shared_program(u, t[i], mf_trace_env(), true, types, error);
+        programs[i] = mf_shared_program(&u, &u, t[i], mf_trace_env(), true, types, error);
+    if (!*error)
+        *error = mf_values_append(&in, &index, 1);
+    if (!*error)
+        *error = mf_shared_capture_values(&u, &in);
+    if (!*error)
+        *error = mf_values_append(&in, operand->at, operand->count);
+    if (!*error)
+        *error = mf_shared_cell_values(&u, &in);
     if (!*error) {
-        int n = 0, results = t[0]->result->leaf_count + u->cell_leaves;
-        in[n++] = index;
-        n += mf_shared_capture_values(u, in + n);
-        memcpy(in + n, operand, (size_t)operand_count * sizeof *in);
-        n += operand_count;
-        *error = mf_shared_cell_values(u, in + n);
-        n += u->cell_leaves;
+        int results = t[0]->result->leaf_count + u.cell_types.count;
         mf_cond_params params = { { count, programs } };
         out = mf_calloc((size_t)results + 1, sizeof *out);
-        if (out && !*error) {
-            if (results)
-                mf_bind_n(&mf_op_cond, &params, in, n, out, results);
-            result = finish(u, t[0]->result, out);
-        }
+        if (out && results)
+            mf_bind_n(&mf_op_cond, &params, in.at, in.count, out, results);
+        if (out)
+            result = finish(&u, t[0]->result, out);
     }
     if (!*error && !result.handle)
         *error = mf_error_out_of_memory();
-    for (int i = 0; i < count; i++)
+    for (int i = 0; programs && i < count; i++)
         mf_drop(programs[i]);
-    mf_free(u);
+    mf_shared_free(&u);
+    mf_free(in.at);
+    mf_free(programs);
     mf_free(types);
-    mf_free(in);
     mf_free(out);
     return result;
 }
 
 static mf_value cond_of(mf_value index, const mf_function *branches, int count, mf_value operand)
 {
-    mf_traced *t[MAX_BRANCHES] = { 0 };
-    mf_value *leaves = mf_alloc(MAX_LEAVES * sizeof *leaves), result = { 0 };
+    mf_traced **t = mf_calloc((size_t)count, sizeof *t);
+    mf_values leaves = { 0 };
+    mf_value result = { 0 };
     const mf_structure *s;
-    int n = 0;
-    mf_error_object *error = leaves ? leaf_values(operand, "cond's operand", &s, leaves, &n) : mf_error_out_of_memory();
+    mf_error_object *error = t ? leaf_values(operand, "cond's operand", &s, &leaves) : mf_error_out_of_memory();
     for (int i = 0; i < count && !error; i++)
         t[i] = trace_body(branches[i], &operand, 1, &error);
     if (!error)
-        result = bind_cond(index, t, count, leaves, n, &error);
-    for (int i = 0; i < count; i++)
+        result = bind_cond(index, t, count, &leaves, &error);
+    for (int i = 0; t && i < count; i++)
         mf_drop(t[i]);
-    mf_free(leaves);
+    mf_free(t);
+    mf_free(leaves.at);
     return error ? mf_value_new(error) : result;
 }
 
@@ -180,8 +179,8 @@ mf_value mf_switch_n(mf_value index, const mf_function *branches, int count, mf_
         return i;
     if (type->rank || !mf_dtype_is_int(type->dtype))
         return mf_fail(MF_ERROR_DTYPE, "switch: the index must be an integer scalar, but it is %s", mf_type_name(type));
-    if (count < 1 || count > MAX_BRANCHES)
-        return mf_fail(MF_ERROR_ARGUMENT, "switch takes 1 to %d branches, not %d", MAX_BRANCHES, count);
+    if (count < 1)
+        return mf_fail(MF_ERROR_ARGUMENT, "switch takes at least one branch, not %d", count);
     return cond_of(mf_astype(i, MF_I32), branches, count, operand);
 }
 
@@ -221,54 +220,55 @@ static mf_error_object *check_carry(const char *op, const mf_traced *body, const
 
 /* ---- while */
 
-static mf_value bind_while(mf_traced *test, mf_traced *body, const mf_structure *s, const mf_value *carry, mf_error_object **error)
+/* Operands: what the test captured, what the body did, the carry, and the cells of both. */
+static mf_error_object *while_operands(const mf_shared *test, const mf_shared *body, const mf_values *carry, mf_values *in)
 {
-    mf_shared *u = mf_calloc(2, sizeof *u), *w = u + 1; /* body's and test's; the cells of both are carried */
+    mf_error_object *error = mf_shared_capture_values(test, in);
+    if (!error)
+        error = mf_shared_capture_values(body, in);
+    if (!error)
+        error = mf_values_append(in, carry->at, carry->count);
+    return error ? error : mf_shared_cell_values(body, in);
+}
+
+static mf_value bind_while(mf_traced *test, mf_traced *body, const mf_structure *s, const mf_values *carry, mf_error_object **error)
+{
+    mf_shared u = { 0 }, w = { 0 }; /* body's and test's; the cells of both are carried, in u */
+    mf_values in = { 0 };
     const mf_type **types = mf_calloc((size_t)s->leaf_count + 1, sizeof *types);
-    mf_value *in = mf_alloc((MAX_LEAVES + 1100) * sizeof *in), *out = NULL, result = { 0 };
+    mf_value *out = NULL, result = { 0 };
     mf_while_params params = { 0 };
-    *error = u && types && in ? mf_shared_add(u, body) : mf_error_out_of_memory();
+    *error = types ? mf_shared_add(&u, body) : mf_error_out_of_memory();
     if (!*error)
-        *error = mf_shared_add(w, test);
-    for (int i = 0; !*error && i < w->cell_count; i++) { /* cells that only the test reads are carried too */
-        mf_traced only = { .program = test->program, .cell_count = test->cell_count, .cells = test->cells };
-        *error = mf_shared_add(u, &only);
-    }
+        *error = mf_shared_add(&w, test);
+    if (!*error)
+        *error = mf_shared_add_cells(&u, test);
+    for (int i = 0; !*error && i < s->leaf_count; i++)
+        types[i] = mf_value_type(carry->at[i]);
+    if (!*error)
+        params.body = mf_shared_program(&u, &u, body, mf_trace_env(), true, types, error);
+    if (params.body)
+        params.cond = mf_shared_program(&w, &u, test, mf_trace_env(), false, NULL, error);
+    if (params.cond)
+        *error = while_operands(&w, &u, carry, &in);
     if (!*error) {
-        int captures = w->capture_count;
-        mf_tracer *held[256];
-        memcpy(held, w->captures, sizeof held);
-        *w = *u;
-        w->capture_count = captures;
-        memcpy(w->captures, held, sizeof held);
-        for (int i = 0; i < s->leaf_count; i++)
-            types[i] = mf_value_type(carry[i]);
-        params.body = mf_shared_program(u, body, mf_trace_env(), true, types, error);
-        params.cond = *error ? NULL : mf_shared_program(w, test, mf_trace_env(), false, NULL, error);
-    }
-    if (!*error) {
-        int n = mf_shared_capture_values(w, in), results = s->leaf_count + u->cell_leaves;
-        params.cond_consts = w->capture_count;
-        params.body_consts = u->capture_count;
-        n += mf_shared_capture_values(u, in + n);
-        memcpy(in + n, carry, (size_t)s->leaf_count * sizeof *in);
-        n += s->leaf_count;
-        *error = mf_shared_cell_values(u, in + n);
-        n += u->cell_leaves;
+        int results = s->leaf_count + u.cell_types.count;
+        params.cond_consts = w.captures.count;
+        params.body_consts = u.captures.count;
         out = mf_calloc((size_t)results + 1, sizeof *out);
-        if (out && !*error) {
-            if (results)
-                mf_bind_n(&mf_op_while, &params, in, n, out, results);
-            result = finish(u, s, out);
-        }
+        if (out && results)
+            mf_bind_n(&mf_op_while, &params, in.at, in.count, out, results);
+        if (out)
+            result = finish(&u, s, out);
     }
     if (!*error && !result.handle)
         *error = mf_error_out_of_memory();
     mf_drop(params.body);
     mf_drop(params.cond);
-    mf_free(u);
+    mf_shared_free(&u);
+    mf_shared_free(&w);
+    mf_free(in.at);
     mf_free(types);
-    mf_free(in);
     mf_free(out);
     return result;
 }
@@ -276,21 +276,21 @@ static mf_value bind_while(mf_traced *test, mf_traced *body, const mf_structure 
 mf_value mf_while_n(mf_function test, mf_function body, mf_value carry)
 {
     MF_ENTER;
-    mf_value *leaves = mf_alloc(MAX_LEAVES * sizeof *leaves), result = { 0 };
+    mf_values leaves = { 0 };
+    mf_value result = { 0 };
     const mf_structure *s = NULL;
     mf_traced *tb = NULL, *tt = NULL;
-    int n = 0;
-    mf_error_object *error = leaves ? leaf_values(carry, "while_loop's carry", &s, leaves, &n) : mf_error_out_of_memory();
+    mf_error_object *error = leaf_values(carry, "while_loop's carry", &s, &leaves);
     for (bool again = true; again && !error;) {
         mf_drop(tb);
-        mf_value tree = mf_tree_of_values(s, leaves);
+        mf_value tree = mf_tree_of_values(s, leaves.at);
         tb = trace_body(body, &tree, 1, &error);
         again = false;
         if (tb)
-            error = check_carry("while_loop", tb, s, tb->result, leaves, &again);
+            error = check_carry("while_loop", tb, s, tb->result, leaves.at, &again);
     }
     if (!error) {
-        mf_value tree = mf_tree_of_values(s, leaves);
+        mf_value tree = mf_tree_of_values(s, leaves.at);
         tt = trace_body(test, &tree, 1, &error);
     }
     if (tt && (tt->result->kind != MF_NODE_LEAF || tt->program->out[0]->type->rank || tt->program->out[0]->type->dtype != MF_BOOL))
@@ -301,10 +301,10 @@ mf_value mf_while_n(mf_function test, mf_function body, mf_value carry)
             error = mf_error_new(MF_ERROR_ARGUMENT, "while_loop: the test writes the state %s; only the body may write states",
                                  tt->cells[i].cell->name ? tt->cells[i].cell->name : "");
     if (!error)
-        result = bind_while(tt, tb, s, leaves, &error);
+        result = bind_while(tt, tb, s, &leaves, &error);
     mf_drop(tb);
     mf_drop(tt);
-    mf_free(leaves);
+    mf_free(leaves.at);
     return error ? mf_value_new(error) : result;
 }
 
@@ -363,12 +363,12 @@ static mf_program *scan_body(const mf_shared *u, const mf_program *shared, int c
     mf_variable **in = mf_calloc((size_t)shared->in_count + 1, sizeof *in), **out = mf_calloc((size_t)shared->out_count + 1, sizeof *out);
     mf_variable **order = mf_calloc((size_t)shared->out_count + 1, sizeof *order);
     mf_program *body = NULL;
-    int first = u->capture_count + carry, cells = u->cell_leaves;
+    int first = u->captures.count + carry, cells = u->cell_types.count;
     if (in && out && order) {
         for (int i = 0; i < first; i++)
             in[i] = mf_builder_input(&b, shared->in[i]->type);
         for (int i = 0; i < cells; i++)
-            in[first + xs + i] = mf_builder_input(&b, u->cell_types[i]);
+            in[first + xs + i] = mf_builder_input(&b, u->cell_types.at[i]);
         for (int i = 0; i < xs; i++)
             in[first + i] = mf_builder_input(&b, shared->in[first + i]->type);
         mf_inline(&b, shared, in, out);
@@ -386,58 +386,64 @@ static mf_program *scan_body(const mf_shared *u, const mf_program *shared, int c
     return body;
 }
 
-/* The equation on captures, carry, cells and xs; `in` has room for them. An unset value when memory is out. */
-static mf_value call_scan(mf_shared *u, const mf_traced *t, const mf_scan_params *params, int carry, const mf_value *carried, int xs_count,
-                          const mf_value *xs, mf_value *in, mf_error_object **error)
+/* Operands: captures, carry, cells and xs. */
+static mf_error_object *scan_operands(const mf_shared *u, const mf_values *carry, const mf_values *xs, mf_values *in)
 {
-    int n = mf_shared_capture_values(u, in), cells = u->cell_leaves, results = t->result->leaf_count + cells;
-    size_t ys = (size_t)(t->result->leaf_count - carry), size = sizeof *in;
+    mf_error_object *error = mf_shared_capture_values(u, in);
+    if (!error)
+        error = mf_values_append(in, carry->at, carry->count);
+    if (!error)
+        error = mf_shared_cell_values(u, in);
+    return error ? error : mf_values_append(in, xs->at, xs->count);
+}
+
+/* An unset value when memory is out. */
+static mf_value call_scan(const mf_shared *u, const mf_traced *t, const mf_scan_params *params, int carry, const mf_values *in)
+{
+    int cells = u->cell_types.count, results = t->result->leaf_count + cells;
+    size_t ys = (size_t)(t->result->leaf_count - carry), size = sizeof *in->at;
     mf_value *out = mf_calloc((size_t)(2 * results) + 1, size), result = { 0 };
-    memcpy(in + n, carried, (size_t)carry * size);
-    n += carry;
-    *error = mf_shared_cell_values(u, in + n);
-    n += cells;
-    memcpy(in + n, xs, (size_t)xs_count * size);
-    n += xs_count;
-    if (out && !*error) {
-        if (results)
-            mf_bind_n(&mf_op_scan, params, in, n, out, results);
-        mf_value *ordered = out + results; /* back to results, then cells */
-        memcpy(ordered, out, (size_t)carry * size);
-        memcpy(ordered + carry, out + carry + cells, ys * size);
-        memcpy(ordered + carry + ys, out + carry, (size_t)cells * size);
-        result = finish(u, t->result, ordered);
-    }
+    if (!out)
+        return result;
+    if (results)
+        mf_bind_n(&mf_op_scan, params, in->at, in->count, out, results);
+    mf_value *ordered = out + results; /* back to results, then cells */
+    memcpy(ordered, out, (size_t)carry * size);
+    memcpy(ordered + carry, out + carry + cells, ys * size);
+    memcpy(ordered + carry + ys, out + carry, (size_t)cells * size);
+    result = finish(u, t->result, ordered);
     mf_free(out);
     return result;
 }
 
-static mf_value bind_scan(mf_traced *t, const mf_structure *cs, const mf_value *carry, const mf_value *xs, int xs_count, int64_t length,
-                          bool reverse, mf_error_object **error)
+static mf_value bind_scan(mf_traced *t, const mf_values *carry, const mf_values *xs, int64_t length, bool reverse, mf_error_object **error)
 {
-    mf_shared *u = mf_calloc(1, sizeof *u);
+    mf_shared u = { 0 };
+    mf_values in = { 0 };
     const mf_type **types = mf_calloc((size_t)mf_traced_result_count(t) + 1, sizeof *types);
-    mf_value *in = mf_alloc((2 * MAX_LEAVES + 600) * sizeof *in), result = { 0 };
+    mf_value result = { 0 };
     mf_scan_params params = { .length = length, .reverse = reverse };
-    int carried = cs->leaf_count, results = t->result->leaf_count;
-    *error = u && types && in ? mf_shared_add(u, t) : mf_error_out_of_memory();
+    int carried = carry->count, results = t->result->leaf_count;
+    *error = types ? mf_shared_add(&u, t) : mf_error_out_of_memory();
     for (int i = 0; !*error && i < results; i++)
-        types[i] = i < carried ? mf_value_type(carry[i]) : t->program->out[i]->type;
-    mf_program *shared = *error ? NULL : mf_shared_program(u, t, mf_trace_env(), true, types, error);
+        types[i] = i < carried ? mf_value_type(carry->at[i]) : t->program->out[i]->type;
+    mf_program *shared = *error ? NULL : mf_shared_program(&u, &u, t, mf_trace_env(), true, types, error);
     if (shared)
-        params.body = scan_body(u, shared, carried, xs_count, results - carried, error);
-    if (params.body) {
-        params.consts = u->capture_count;
-        params.carry = carried + u->cell_leaves;
-        result = call_scan(u, t, &params, carried, carry, xs_count, xs, in, error);
+        params.body = scan_body(&u, shared, carried, xs->count, results - carried, error);
+    if (params.body)
+        *error = scan_operands(&u, carry, xs, &in);
+    if (!*error) {
+        params.consts = u.captures.count;
+        params.carry = carried + u.cell_types.count;
+        result = call_scan(&u, t, &params, carried, &in);
     }
     if (!*error && !result.handle)
         *error = mf_error_out_of_memory();
     mf_drop(shared);
     mf_drop(params.body);
-    mf_free(u);
+    mf_shared_free(&u);
+    mf_free(in.at);
     mf_free(types);
-    mf_free(in);
     return result;
 }
 
@@ -446,27 +452,28 @@ mf_value mf_scan_opt(mf_function f, mf_value carry, mf_value xs, const mf_scan_o
     MF_ENTER;
     static const mf_scan_options none;
     o = o ? o : &none;
-    mf_value *leaves = mf_alloc(2 * MAX_LEAVES * sizeof *leaves), *x = leaves ? leaves + MAX_LEAVES : NULL, result = { 0 };
+    mf_values leaves = { 0 }, x = { 0 };
+    mf_value result = { 0 };
     const mf_structure *cs = NULL, *ks = NULL;
     mf_traced *t = NULL;
-    int n = 0, m = 0;
     int64_t length = 0;
-    mf_error_object *error = leaves ? leaf_values(carry, "scan's carry", &cs, leaves, &n) : mf_error_out_of_memory();
+    mf_error_object *error = leaf_values(carry, "scan's carry", &cs, &leaves);
     if (!error)
-        error = leaf_values(xs, "scan's xs", &ks, x, &m);
+        error = leaf_values(xs, "scan's xs", &ks, &x);
     if (!error)
-        error = scan_length(x, m, o, &length);
+        error = scan_length(x.at, x.count, o, &length);
     for (bool again = true; again && !error;) {
         mf_drop(t);
-        t = trace_step(f, cs, leaves, ks, x, &error);
+        t = trace_step(f, cs, leaves.at, ks, x.at, &error);
         again = false;
         if (t)
-            error = check_carry("scan", t, cs, t->result->children[0], leaves, &again);
+            error = check_carry("scan", t, cs, t->result->children[0], leaves.at, &again);
     }
     if (!error)
-        result = bind_scan(t, cs, leaves, x, m, length, o->reverse, &error);
+        result = bind_scan(t, &leaves, &x, length, o->reverse, &error);
     mf_drop(t);
-    mf_free(leaves);
+    mf_free(leaves.at);
+    mf_free(x.at);
     return error ? mf_value_new(error) : result;
 }
 

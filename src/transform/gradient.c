@@ -1,5 +1,6 @@
 /* grad, value_and_grad and jvp as functions: the inner function's program through the program transforms of this room.
  * Cells written by the inner function are auxiliary results: they pass through and are never differentiated. */
+#include "base/vector.h"
 #include "ops/emit.h"
 #include "passes/passes.h"
 #include "trace/dispatch.h"
@@ -30,12 +31,27 @@ static bool chosen(const grad_options *o, int argument, int count)
     return false;
 }
 
+static mf_error_object *check_argnums(const mf_function_object *f, const mf_signature *s, const grad_options *o)
+{
+    bool named[MF_MAX_ARGUMENTS] = { 0 };
+    for (int i = 0; i < o->argnums.count; i++) {
+        int64_t at = o->argnums.at[i];
+        if (at >= s->arg_count || at < -s->arg_count)
+            return mf_error_new(MF_ERROR_ARGUMENT, "%s: argnums names argument %lld, but the call has %d", f->name, (long long)at,
+                                s->arg_count);
+        at += at < 0 ? s->arg_count : 0;
+        if (named[at])
+            return mf_error_new(MF_ERROR_ARGUMENT, "%s: argnums names argument %lld twice", f->name, (long long)at);
+        named[at] = true;
+    }
+    return NULL;
+}
+
 static mf_error_object *check_arguments(const mf_function_object *f, const mf_signature *s, const grad_options *o)
 {
-    for (int i = 0; i < o->argnums.count; i++)
-        if (o->argnums.at[i] >= s->arg_count || o->argnums.at[i] < -s->arg_count)
-            return mf_error_new(MF_ERROR_ARGUMENT, "%s: argnums names argument %lld, but the call has %d", f->name,
-                                (long long)o->argnums.at[i], s->arg_count);
+    mf_error_object *wrong = check_argnums(f, s, o);
+    if (wrong)
+        return wrong;
     for (int i = 0; i < s->leaf_count; i++) {
         if (!chosen(o, mf_signature_argument_of(s, i), s->arg_count))
             continue;
@@ -100,70 +116,91 @@ static int first_leaf(const mf_signature *s, int argument)
     return n;
 }
 
-/* Positions of the gradients among the outputs of the gradient program, in the order of argnums. */
-static int gradient_outputs(const grad_options *o, const mf_signature *s, const bool *wrt, int first, int *out)
+/* What the gradient program's outputs become, as they are chosen. */
+typedef struct chosen_outputs {
+    MF_VECTOR(int) at;
+    MF_VECTOR(mf_object *) statics; /* by result leaf: a static (borrowed), or NULL */
+    bool some_static, memory;       /* memory: still there */
+} chosen_outputs;
+
+/* The next leaf of the result: output `at` of the program, or a static. */
+static void choose_leaf(chosen_outputs *c, int at, mf_object *is_static)
 {
-    int position[1024], n = 0, next = first, typed = 0;
-    for (int i = 0; i < s->leaf_count; i++)
-        position[i] = s->leaves[i].type && wrt[typed++] ? next++ : -1;
-    int count = o->argnums.count ? o->argnums.count : 1;
-    for (int k = 0; k < count; k++) {
-        int argument = o->argnums.count ? (int)((o->argnums.at[k] + s->arg_count) % s->arg_count) : 0;
-        for (int i = first_leaf(s, argument), end = i + s->structures[argument]->leaf_count; i < end; i++)
-            out[n++] = position[i];
-    }
-    return n;
+    c->memory = c->memory && mf_vector_push(&c->statics, is_static) && (is_static || mf_vector_push(&c->at, at));
+    c->some_static |= is_static != NULL;
 }
 
+/* Leaves [from, to) of the inner function's result. */
+static void choose_results(chosen_outputs *c, const mf_traced *inner, int from, int to)
+{
+    int out = 0;
+    for (int i = 0; i < to; i++) {
+        mf_object *is_static = inner->result_statics ? inner->result_statics[i] : NULL;
+        if (i >= from)
+            choose_leaf(c, out, is_static);
+        out += is_static == NULL;
+    }
+}
+
+/* The gradients, in the order of argnums: outputs of the program from `first` on, in the order of the leaves. */
+static void choose_gradients(chosen_outputs *c, const grad_options *o, const mf_signature *s, int first)
+{
+    int *position = mf_alloc(((size_t)s->leaf_count + 1) * sizeof *position);
+    c->memory = c->memory && position;
+    for (int i = 0; position && i < s->leaf_count; i++)
+        position[i] = s->leaves[i].type && chosen(o, mf_signature_argument_of(s, i), s->arg_count) ? first++ : -1;
+    for (int k = 0; position && k < (o->argnums.count ? o->argnums.count : 1); k++) {
+        int argument = o->argnums.count ? (int)((o->argnums.at[k] + s->arg_count) % s->arg_count) : 0;
+        for (int i = first_leaf(s, argument), end = i + s->structures[argument]->leaf_count; i < end; i++)
+            choose_leaf(c, position[i], NULL);
+    }
+    mf_free(position);
+}
+
+/* f's program, then the gradients of the chosen arguments. */
+static mf_program *gradients_of(const mf_function_object *f, const mf_signature *s, const mf_program *p, mf_error_object **error)
+{
+    bool *wrt = mf_calloc((size_t)p->in_count + 1, sizeof *wrt);
+    for (int i = 0, typed = 0; wrt && i < s->leaf_count; i++)
+        if (s->leaves[i].type)
+            wrt[typed++] = chosen(f->options, mf_signature_argument_of(s, i), s->arg_count);
+    mf_program *g = wrt ? mf_grad_program(p, s->env, wrt, error) : NULL;
+    mf_free(wrt);
+    if (g && (*error = mf_program_step(g, s->env, "grad"))) {
+        mf_drop(g);
+        return NULL;
+    }
+    return g;
+}
+
+/* Results of the gradient program: [value, aux..., writes...], then gradients. */
 static mf_traced *grad_build(mf_function_object *f, const mf_signature *s, mf_traced *inner, mf_error_object **error)
 {
     const grad_options *o = f->options;
     const mf_program *p = inner->program;
-    if (s->leaf_count > 1024 || p->out_count + s->leaf_count > 2048) {
-        *error = mf_error_new(MF_ERROR_ARGUMENT, "%s: more than 1024 leaves", f->name);
-        return NULL;
-    }
-    bool wrt[4096] = { 0 };
-    int typed = 0, wanted = 0;
-    for (int i = 0; i < s->leaf_count; i++)
-        if (s->leaves[i].type)
-            wanted += wrt[typed++] = chosen(o, mf_signature_argument_of(s, i), s->arg_count);
-    mf_program *g = mf_grad_program(p, s->env, wrt, error);
+    const mf_structure *gradients = gradient_structure(o, s), *result = gradients;
+    chosen_outputs c = { .memory = true };
+    mf_program *g = gradients_of(f, s, p, error), *q = NULL;
     if (!g)
         return NULL;
-    if ((*error = mf_program_step(g, s->env, "grad"))) {
-        mf_drop(g);
-        return NULL;
-    }
-    /* results of f: [value, aux..., writes...], then gradients */
-    int results = mf_traced_result_count(inner), writes = p->out_count - results, outputs[4096], n = 0;
-    const mf_structure *gradients = gradient_structure(o, s), *aux = o->has_aux ? inner->result->children[1] : NULL, *structure;
-    mf_object *statics[2048] = { 0 };
-    int leaf = 0;
-    bool some_static = false;
-    for (int i = 0; o->with_value && i < inner->result->leaf_count; i++, leaf++) {
-        statics[leaf] = inner->result_statics ? inner->result_statics[i] : NULL;
-        some_static |= statics[leaf] != NULL;
-        if (!statics[leaf])
-            outputs[n] = n, n++;
-    }
-    n += gradient_outputs(o, s, wrt, p->out_count, outputs + n);
-    leaf += wanted;
-    for (int i = 1, out = 1; !o->with_value && o->has_aux && i < inner->result->leaf_count; i++, leaf++) {
-        statics[leaf] = inner->result_statics ? inner->result_statics[i] : NULL;
-        some_static |= statics[leaf] != NULL;
-        if (!statics[leaf])
-            outputs[n++] = out++;
-    }
-    for (int i = 0; i < writes; i++)
-        outputs[n++] = results + i;
     if (o->with_value)
-        structure = mf_structure_node(MF_NODE_TUPLE, NULL, (const mf_structure *const[]){ inner->result, gradients }, 2);
-    else
-        structure = o->has_aux ? mf_structure_node(MF_NODE_TUPLE, NULL, (const mf_structure *const[]){ gradients, aux }, 2) : gradients;
-    mf_program *q = mf_program_select(g, NULL, g->in_count, outputs, n, error);
+        choose_results(&c, inner, 0, inner->result->leaf_count);
+    choose_gradients(&c, o, s, p->out_count);
+    if (!o->with_value && o->has_aux)
+        choose_results(&c, inner, 1, inner->result->leaf_count);
+    for (int i = mf_traced_result_count(inner); i < p->out_count; i++)
+        c.memory = c.memory && mf_vector_push(&c.at, i);
+    if (o->with_value)
+        result = mf_structure_node(MF_NODE_TUPLE, NULL, (const mf_structure *const[]){ inner->result, gradients }, 2);
+    else if (o->has_aux)
+        result = mf_structure_node(MF_NODE_TUPLE, NULL, (const mf_structure *const[]){ gradients, inner->result->children[1] }, 2);
+    if (c.memory)
+        q = mf_program_select(g, NULL, g->in_count, c.at.at, c.at.count, error);
     mf_drop(g);
-    return q ? mf_traced_with(inner, q, structure, some_static ? statics : NULL) : NULL;
+    mf_traced *made = q ? mf_traced_with(inner, q, result, c.some_static ? c.statics.at : NULL) : NULL;
+    mf_free(c.at.at);
+    mf_free(c.statics.at);
+    return made;
 }
 
 static mf_traced *grad_trace(mf_function_object *f, const mf_signature *s, mf_error_object **error)

@@ -1,0 +1,216 @@
+/* Many of everything: leaves, cells, captured values, members, branches. Nothing is cut off, and nothing has a ceiling. */
+#include "check.h"
+
+#include "ops/params.h"
+#include "ops/rows.h"
+#include "trace/trace.h"
+
+#include <manyfold.h>
+
+__attribute__((constructor)) static void eight_devices(void) { setenv("MF_NUM_CPU_DEVICES", "8", 1); }
+
+#define IS(v, number) CHECK_NEAR(mf_item_f64(v), number, 1e-6)
+
+/* 0, 1, ..., n - 1 as scalars. */
+static mf_value numbers(int n)
+{
+    mf_value *items = malloc((size_t)n * sizeof *items), list;
+    for (int i = 0; i < n; i++)
+        items[i] = mf_scalar(i, MF_F32);
+    list = mf_list_n(items, n);
+    free(items);
+    return list;
+}
+
+static bool is_error(mf_value v, const char *part)
+{
+    bool error = CHECK(mf_is_error(v));
+    return error && CHECK_CONTAINS(mf_error(v), part);
+}
+
+/* ---- leaves of a gradient */
+
+enum { LEAVES = 10000 };
+
+static mf_value sum_of_squares(mf_value list)
+{
+    mf_value sum = mf_f(0);
+    for (int i = 0; i < LEAVES; i += 1000)
+        sum = mf_add(sum, mf_square(mf_get(list, i)));
+    return sum;
+}
+static mf_value with_list(mf_value list) { return mf_tuple(sum_of_squares(list), list); }
+
+TEST(gradients_of_10000_leaves)
+{
+    mf_value list = numbers(LEAVES), g = mf_call(mf_grad(sum_of_squares), list), both, aux;
+    CHECK_EQ_INT(mf_len(g), LEAVES);
+    IS(mf_get(g, 9000), 18000);
+    IS(mf_get(g, 9001), 0);
+    mf_unpack(mf_call(mf_value_and_grad(with_list, .has_aux = true), list), &both, &g);
+    mf_unpack(both, &g, &aux);
+    CHECK_EQ_INT(mf_len(aux), LEAVES);
+    IS(mf_get(aux, LEAVES - 1), LEAVES - 1);
+    mf_function back;
+    IS(mf_vjp(mf_fn(sum_of_squares), mf_tuple(list), &back), 285e6);
+    g = mf_get(mf_call(back, mf_scalar(1, MF_F32)), 0);
+    CHECK_EQ_INT(mf_len(g), LEAVES);
+    IS(mf_get(g, 1000), 2000);
+}
+
+static mf_value product(mf_value a, mf_value b) { return mf_mul(mf_get(a, 1), mf_get(b, 2)); }
+
+TEST(an_argument_is_named_once)
+{
+    mf_value a = numbers(600), b = numbers(700), g;
+    g = mf_call(mf_grad(product, .argnums = MF_INTS(1, 0)), a, b);
+    CHECK_EQ_INT(mf_len(mf_get(g, 0)), 700);
+    IS(mf_get(mf_get(g, 1), 1), 2);
+    is_error(mf_call(mf_grad(product, .argnums = MF_INTS(0, 1, 0)), a, b), "names argument 0 twice");
+    is_error(mf_call(mf_grad(product, .argnums = MF_INTS(1, -1)), a, b), "names argument 1 twice");
+}
+
+/* ---- captured values */
+
+enum { CAPTURES = 300 };
+
+typedef struct captured {
+    mf_value list;
+} captured;
+
+static mf_value add_all(void *c, mf_value carry)
+{
+    for (int i = 0; i < CAPTURES; i++)
+        carry = mf_add(carry, mf_get(((captured *)c)->list, i));
+    return carry;
+}
+static mf_value same(mf_value x) { return x; }
+static mf_value step(void *c, mf_value carry, mf_value x) { return mf_tuple(add_all(c, carry), x); }
+static mf_value below(void *c, mf_value carry) { return mf_less(carry, mf_sum(mf_mul(3, mf_get(((captured *)c)->list, 299)))); }
+static mf_value by_scan(mf_value list) { return mf_get(mf_scan(mf_closure(step, &(captured){ list }), 0.0, mf_arange(3, MF_F32)), 0); }
+static mf_value by_while(mf_value list)
+{
+    captured c = { list };
+    return mf_while(mf_closure(below, &c), mf_closure(add_all, &c), 0.0);
+}
+static mf_value by_cond(mf_value list)
+{
+    return mf_cond(mf_greater(mf_get(list, 0), -1), mf_closure(add_all, &(captured){ list }), same, 0.0);
+}
+static mf_value by_remat(mf_value list) { return mf_call(mf_remat(mf_closure(add_all, &(captured){ list })), 0.0); }
+
+TEST(bodies_capture_300_values)
+{
+    static mf_value (*const ways[])(mf_value) = { by_scan, by_cond, by_remat };
+    static const double times[] = { 3, 1, 1 };
+    mf_value list = numbers(CAPTURES);
+    for (int i = 0; i < 3; i++) {
+        IS(mf_call(mf_jit(ways[i]), list), times[i] * 44850);
+        mf_value g = mf_call(mf_grad(ways[i]), list);
+        CHECK_EQ_INT(mf_len(g), CAPTURES);
+        IS(mf_get(g, CAPTURES - 1), times[i]);
+    }
+    IS(mf_call(mf_jit(by_while), list), 44850);
+}
+
+/* ---- leaves and branches of control flow */
+
+enum { WIDE = 3000, BRANCHES = 70 };
+
+static mf_value wide_step(mf_value carry, mf_value x) { return mf_tuple(carry, mf_get(x, WIDE - 1)); }
+static mf_value never(mf_value carry) { return mf_less(mf_get(carry, WIDE - 1), 0); }
+static mf_value as_row(mf_value x) { return mf_reshape(x, MF_SHAPE(1)); }
+static mf_value wide(mf_value list)
+{
+    mf_value ys = mf_get(mf_scan(wide_step, list, mf_tree_map(as_row, list)), 1);
+    return mf_add(mf_sum(ys), mf_get(mf_cond(true, same, same, mf_while(never, same, list)), WIDE - 2));
+}
+static mf_value times(void *c, mf_value x) { return mf_mul(*(int *)c, x); }
+static mf_value choose(mf_value index)
+{
+    mf_function branches[BRANCHES];
+    for (int i = 0; i < BRANCHES; i++)
+        branches[i] = mf_closure(times, &i);
+    return mf_switch_n(index, branches, BRANCHES, mf_scalar(2, MF_F32));
+}
+
+TEST(control_flow_takes_3000_leaves_and_70_branches)
+{
+    IS(mf_call(mf_jit(wide), numbers(WIDE)), WIDE - 1 + WIDE - 2);
+    IS(mf_call(mf_jit(choose), 69), 138);
+    IS(choose(mf_i(3)), 6);
+}
+
+/* ---- cells */
+
+enum { CELLS = 5000, LOOP_CELLS = 300 };
+
+static mf_state cells[CELLS];
+
+static mf_value add_to_cells(int count, mf_value x)
+{
+    for (int i = 0; i < count; i++)
+        mf_state_set_value(cells[i], mf_add(mf_state_value(cells[i]), x));
+    return x;
+}
+static mf_value add_to_all(mf_value x) { return add_to_cells(CELLS, x); }
+static mf_value add_to_some(mf_value x) { return add_to_cells(LOOP_CELLS, x); }
+static mf_value turn(mf_value i, mf_value x) { return mf_add(mf_mul(0, i), add_to_some(x)); }
+static mf_value add_twice(mf_value x) { return mf_fori_loop(0, 2, turn, x); }
+static mf_value add_or_not(mf_value x) { return mf_cond(mf_greater(x, 0), add_to_some, same, x); }
+static mf_value small(mf_value x) { return mf_less(x, 3); }
+static mf_value grow(mf_value x) { return mf_add(1, add_to_some(x)); }
+static mf_value add_while(mf_value x) { return mf_while(small, grow, x); }
+
+TEST(traces_touch_5000_cells)
+{
+    for (int i = 0; i < CELLS; i++)
+        cells[i] = mf_hidden_state(mf_scalar(i, MF_F32));
+    IS(mf_call(mf_jit(add_to_all), 1.0f), 1);
+    IS(mf_state_value(cells[0]), 1);
+    IS(mf_state_value(cells[CELLS - 1]), CELLS);
+    IS(mf_call(mf_jit(add_twice), 1.0f), 1);
+    IS(mf_state_value(cells[LOOP_CELLS - 1]), LOOP_CELLS + 2);
+    IS(mf_call(mf_jit(add_or_not), 1.0f), 1);
+    IS(mf_call(mf_jit(add_or_not), -1.0f), -1);
+    IS(mf_state_value(cells[LOOP_CELLS - 1]), LOOP_CELLS + 3);
+    IS(mf_call(mf_jit(add_while), 1.0f), 3);
+    IS(mf_state_value(cells[LOOP_CELLS - 1]), LOOP_CELLS + 6);
+    IS(mf_state_value(cells[LOOP_CELLS]), LOOP_CELLS + 1);
+}
+
+/* ---- members of a module */
+
+enum { MEMBERS = 1100 };
+
+static mf_value second(mf_module self, mf_value x) { return mf_mul(x, mf_state_value(mf_member_state(self, "state_1099"))); }
+
+TEST(a_module_has_1100_states)
+{
+    mf_node_ nodes[2 * MEMBERS];
+    for (int i = 0; i < MEMBERS; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "state_%d", i);
+        nodes[2 * i] = mf_node_name(name);
+        nodes[2 * i + 1] = mf_node_state(mf_param_state(mf_scalar(i, MF_F32)));
+    }
+    mf_module m = mf_module_n1("Many", second, nodes, 2 * MEMBERS);
+    mf_value values = mf_module_values(m, mf_everything());
+    CHECK_EQ_INT(mf_len(values), MEMBERS);
+    IS(mf_get(values, "state_1099"), 1099);
+    mf_module_update(m, mf_tree_map(mf_neg, values));
+    IS(mf_call(m, 2.0f), -2198);
+    IS(mf_apply(m, values, 2.0f), 2198);
+    IS(mf_call(m, 2.0f), -2198);
+}
+
+/* ---- operands */
+
+TEST(an_op_is_bound_to_20_operands)
+{
+    mf_value x = mf_ones(MF_SHAPE(2), MF_F32);
+    mf_axis_params params = { .axis = 0 };
+    mf_value all = mf_bind(&mf_op_concatenate, &params, 20, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, mf_neg(x));
+    CHECK_STR(mf_str(mf_shape_of(all)), "(40,)");
+    IS(mf_sum(all), 36);
+}
