@@ -1,16 +1,23 @@
-/* Barriers go: nothing that follows merges or moves equations past one another, so each result is its operand again.
- * Invariant: the order of the other equations is kept. */
+/* Results of the program are never those of a barrier: nothing inside reads them, so they are the operands again. A barrier itself stays:
+ * scheduling and fusion keep its order, and it is gone when there are steps to run.
+ * Invariant: the order of the equations is kept. */
 #include "ops/rows.h"
 #include "passes/rewrite.h"
 
+static bool is_result(const mf_program *p, const mf_variable *v)
+{
+    for (int o = 0; o < p->out_count; o++)
+        if (p->out[o] == v)
+            return true;
+    return false;
+}
+
 static void release_equation(mf_rewrite *r, const mf_eqn *e, mf_variable **in)
 {
-    if (e->op != &mf_op_optimization_barrier) {
-        mf_rewrite_copy(r, e, in);
-        return;
-    }
-    for (int o = 0; o < e->out_count; o++)
-        r->map[e->out[o]->id] = in[o];
+    mf_rewrite_copy(r, e, in);
+    for (int o = 0; e->op == &mf_op_optimization_barrier && o < e->out_count; o++)
+        if (is_result(r->source, e->out[o]))
+            r->map[e->out[o]->id] = in[o];
 }
 
 mf_program *mf_pass_release(const mf_program *p, const mf_axis_env *env, mf_error_object **error)

@@ -35,10 +35,11 @@ static int new_register(mf_maker *m, int where, const mf_type *type)
 }
 
 /* How the block `where` names v. */
-static int reference(mf_maker *m, int where, const mf_variable *v)
+static int reference(mf_maker *m, int where, mf_variable *v)
 {
     if (m->error)
         return 0;
+    v = mf_origin(v);
     if (v->constant) {
         int *r = &m->sides[where].constant_of[v->id];
         if (*r < 0)
@@ -89,6 +90,9 @@ static void set_operands(mf_maker *m, mf_instr *in, int where, mf_variable *cons
 
 /* ------------------------------------------------------------------ who reads what */
 
+/* A barrier reads nothing: who reads its results reads its operands, but later. */
+static bool is_barrier(const mf_eqn *e) { return e->op == &mf_op_optimization_barrier; }
+
 /* Until the next call, computed_in tells what this item computes itself. */
 static void look_at(mf_maker *m, int index)
 {
@@ -104,14 +108,14 @@ static void find_crossings(mf_maker *m)
     for (int i = 0; i < s->item_count && !m->error; i++) {
         look_at(m, i);
         for (int k = 0; k < s->items[i].count; k++)
-            for (int a = 0; a < s->items[i].eqns[k]->in_count; a++) {
-                const mf_variable *v = s->items[i].eqns[k]->in[a];
+            for (int a = 0; a < s->items[i].eqns[k]->in_count && !is_barrier(s->items[i].eqns[k]); a++) {
+                const mf_variable *v = mf_origin(s->items[i].eqns[k]->in[a]);
                 m->crosses[v->id] |= m->computed_in[v->id] != i + 1;
                 m->read_by_device[v->id] |= s->items[i].side == MF_DEVICE;
             }
     }
     for (int o = 0; o < s->program->out_count && !m->error; o++)
-        m->crosses[s->program->out[o]->id] = true;
+        m->crosses[mf_origin(s->program->out[o])->id] = true;
 }
 
 /* The variables that a segment takes from outside, each once. */
@@ -121,8 +125,8 @@ static int segment_inputs(mf_maker *m, int index, mf_variable **list)
     int count = 0;
     look_at(m, index);
     for (int k = 0; k < item->count; k++)
-        for (int a = 0; a < item->eqns[k]->in_count; a++) {
-            mf_variable *v = item->eqns[k]->in[a];
+        for (int a = 0; a < item->eqns[k]->in_count && !is_barrier(item->eqns[k]); a++) {
+            mf_variable *v = mf_origin(item->eqns[k]->in[a]);
             if (v->constant || m->computed_in[v->id] == index + 1)
                 continue;
             bool seen = false;
@@ -165,14 +169,15 @@ static void wait_for(mf_maker *m, int where, mf_variable *const *in, int in_coun
     int count = 0;
     int *list = NULL;
     for (int i = 0; i < in_count && !m->error; i++) {
-        if (!must_wait(m, where, in[i]))
+        mf_variable *v = mf_origin(in[i]);
+        if (!must_wait(m, where, v))
             continue;
         if (!list)
             list = mf_maker_get(m, (size_t)in_count, sizeof *list);
         if (!list)
             return;
-        m->sides[where].known[in[i]->id] = true;
-        int r = reference(m, where, in[i]);
+        m->sides[where].known[v->id] = true;
+        int r = reference(m, where, v);
         list[count++] = r < 0 ? ~r : r;
     }
     mf_instr *wait = count ? new_instr(m, where, NULL, position) : NULL;
@@ -512,7 +517,7 @@ void mf_maker_blocks(mf_maker *m, mf_block **device, mf_block **once)
         make_instr(m, i);
     int *out = mf_maker_get(m, (size_t)p->out_count, sizeof *out);
     for (int o = 0; o < p->out_count && !m->error; o++) {
-        const mf_variable *v = p->out[o];
+        mf_variable *v = mf_origin(p->out[o]);
         int r = reference(m, m->mapped && v->constant ? MF_ONCE : MF_DEVICE, v);
         out[o] = m->mapped && v->constant ? ~r : r;
     }

@@ -35,6 +35,14 @@ typedef enum mf_instr_kind {
     MF_DO_AWAIT, /* until all operands (registers of the once block) are there */
 } mf_instr_kind;
 
+/* The variable whose value v is: behind barriers, which only order. */
+static inline mf_variable *mf_origin(mf_variable *v)
+{
+    while (v->producer && v->producer->op == &mf_op_optimization_barrier)
+        v = v->producer->in[v->output];
+    return v;
+}
+
 /* Who takes part in a collective. Level 0 is the innermost map around the equation, level 1 the next one out. */
 typedef struct mf_meeting {
     int axis_count;

@@ -1,7 +1,7 @@
 /* Scheduling: the order in which a program's equations run, grouped into items. Greedy: all ordinary equations that can run form one
  * segment; then control flow and maps that are ready, each an item, so that more ordinary equations follow; only when nothing else is
  * left do collectives run, all that are over the same members together.
- * A loop that the backend takes is an ordinary equation.
+ * A loop that the backend takes is an ordinary equation, and so is a barrier: it waits for its operands, and who reads its results for it.
  * What costs nothing inside a segment but memory across two - broadcasts, transposes - goes where it is read.
  * Invariant: an item's operands are made by earlier items or within it; a value of the once side never comes from the device's side but
  * through a collective over the mapped axis. */
@@ -110,10 +110,20 @@ static bool has_groups(const mf_eqn *e)
     return groups && groups->count;
 }
 
+/* Nothing executes it: each result is where its operand is. */
+static int side_of_barrier(mf_schedule *s, const mf_eqn *e)
+{
+    for (int i = 0; i < e->in_count; i++)
+        s->side[e->out[i]->id] = known_once(s, e->in[i]) ? MF_ONCE : MF_DEVICE;
+    return operands_once(s, e) ? MF_ONCE : MF_DEVICE;
+}
+
 /* The side that executes e; its results' side is the same, save for a collective of all devices that makes them equal (groups are
  * several collectives: equal results or not, each device keeps its own). */
 static int side_of(mf_schedule *s, const mf_eqn *e)
 {
+    if (e->op == &mf_op_optimization_barrier)
+        return side_of_barrier(s, e);
     bool uniform = s->variance && results_uniform(s, e);
     bool talking = uniform && talks(e, s->env, s->env);
     int side = uniform && !talking && operands_once(s, e) ? MF_ONCE : MF_DEVICE;
@@ -157,6 +167,11 @@ static void lend_views(orderer *o, bool *elsewhere)
         elsewhere[p->out[k]->id] = true;
     for (int i = p->eqn_count - 1; i >= 0; i--) {
         const mf_eqn *e = p->eqns[i];
+        if (e->op == &mf_op_optimization_barrier) {
+            for (int k = 0; k < e->in_count; k++)
+                elsewhere[e->in[k]->id] |= elsewhere[e->out[k]->id];
+            continue;
+        }
         bool ordinary = o->kind[i] == MF_DO_SEGMENT;
         if (ordinary && is_view(e) && !elsewhere[e->out[0]->id])
             o->state[i] = s->side[e->out[0]->id] = MF_DEVICE;

@@ -3,6 +3,32 @@
 #include "passes/passes.h"
 #include "runtime/plan.h"
 
+/* A variable as the segment has it; NULL: not at all. */
+static mf_variable *find(mf_builder *b, mf_variable *const *map, mf_variable *v)
+{
+    mf_variable *origin = mf_origin(v);
+    if (origin->constant)
+        return mf_builder_constant(b, origin->constant);
+    return map[v->id] ? map[v->id] : map[origin->id];
+}
+
+/* A barrier, for those of its operands that the segment has; what others stand for was there before it began. */
+static void copy_barrier(mf_builder *b, const mf_eqn *e, mf_variable **map, mf_variable **operands)
+{
+    int n = 0;
+    for (int i = 0; i < e->in_count; i++) {
+        mf_variable *v = find(b, map, e->in[i]);
+        if (v && !v->constant)
+            operands[n++] = v;
+    }
+    mf_eqn *made = n ? mf_emit_eqn(b, e->op, NULL, operands, n) : NULL;
+    for (int i = 0, next = 0; i < e->in_count && made && !b->error; i++) {
+        mf_variable *v = find(b, map, e->in[i]);
+        if (v && !v->constant)
+            map[e->out[i]->id] = made->out[next++];
+    }
+}
+
 static mf_variable **copy_equations(mf_builder *b, const mf_item *item, mf_variable **map)
 {
     mf_variable **operands = NULL;
@@ -15,8 +41,12 @@ static mf_variable **copy_equations(mf_builder *b, const mf_item *item, mf_varia
             break;
         }
         for (int i = 0; i < e->in_count; i++)
-            operands[i] = e->in[i]->constant ? mf_builder_constant(b, e->in[i]->constant) : map[e->in[i]->id];
+            operands[i] = find(b, map, e->in[i]);
         b->address = e->address;
+        if (e->op == &mf_op_optimization_barrier) {
+            copy_barrier(b, e, map, operands);
+            continue;
+        }
         mf_variable *few[16], **results = e->out_count <= 16 ? few : mf_alloc((size_t)e->out_count * sizeof *results);
         if (!results) {
             mf_builder_fail(b, mf_error_out_of_memory());

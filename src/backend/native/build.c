@@ -33,8 +33,10 @@ int mf_unit_new(mf_build *b)
         b->error = mf_error_out_of_memory(); /* cannot be: words counts every unit that the equations can ask for */
     if (b->error)
         return 0;
-    b->units[b->unit_count] = (mf_unit){ 0 };
-    return b->unit_count++;
+    b->units[b->unit_count++] = (mf_unit){ 0 };
+    for (int i = 0; i < b->after.count; i++)
+        mf_unit_depend(b, b->unit_count - 1, b->after.at[i]);
+    return b->unit_count - 1;
 }
 
 static uint64_t *row(const mf_build *b, int unit) { return b->depends + (size_t)unit * b->words; }
@@ -165,6 +167,7 @@ static bool make_view(mf_build *b, const mf_eqn *e)
         return false;
     const mf_var_state *from = &b->vars[e->in[0]->id];
     mf_var_state *to = &b->vars[e->out[0]->id];
+    to->after = from->after;
     if (from->kind == MF_VAR_NODE && mf_is_reshape(e)) {
         to->kind = MF_VAR_NODE;
         to->unit = from->unit;
@@ -186,6 +189,35 @@ static bool make_view(mf_build *b, const mf_eqn *e)
     }
     to->kind = from->kind == MF_VAR_IOTA ? MF_VAR_IOTA : MF_VAR_VIEW;
     to->root = from->kind == MF_VAR_VIEW ? from->root : e->in[0]->id;
+    return true;
+}
+
+/* A barrier is a unit without work: it depends on who makes its operands, and its results are the operands, to be read after it. */
+static bool make_barrier(mf_build *b, const mf_eqn *e)
+{
+    if (e->op != &mf_op_optimization_barrier)
+        return false;
+    int unit = mf_unit_new(b);
+    if (b->error)
+        return true;
+    b->units[unit].barrier = true;
+    for (int i = 0; i < e->in_count; i++) {
+        const mf_var_state *from = &b->vars[e->in[i]->id];
+        mf_var_state *to = &b->vars[e->out[i]->id];
+        mf_unit_depend(b, unit, from->kind == MF_VAR_VIEW ? b->vars[from->root].unit : from->unit);
+        to->kind = from->kind;
+        to->unit = from->unit;
+        to->node = from->node;
+        to->root = from->root;
+        to->layout = from->layout;
+        to->after = unit;
+        if (from->kind == MF_VAR_MEMORY) {
+            to->kind = MF_VAR_VIEW;
+            to->unit = to->node = -1;
+            to->root = e->in[i]->id;
+            mf_layout_contiguous(&to->layout, e->in[i]->type);
+        }
+    }
     return true;
 }
 
@@ -220,11 +252,22 @@ static bool has_step(mf_build *b, const mf_eqn *e)
     return made || mf_build_loop(b, e);
 }
 
+static void find_barriers(mf_build *b, const mf_eqn *e)
+{
+    b->after.count = 0;
+    for (int i = 0; i < e->in_count; i++) {
+        int after = b->vars[e->in[i]->id].after;
+        if (after >= 0 && !mf_vector_push(&b->after, after) && !b->error)
+            b->error = mf_error_out_of_memory();
+    }
+}
+
 static void build_equation(mf_build *b, const mf_eqn *e)
 {
     if (is_empty(e) || b->vars[e->out[0]->id].unit >= 0)
         return; /* its results are memory of no bytes, or made already by what it reads: steps/dot.c */
-    bool made = make_view(b, e) || make_iota(b, e) || (!b->error && mf_fuse(b, e));
+    find_barriers(b, e);
+    bool made = make_barrier(b, e) || make_view(b, e) || make_iota(b, e) || (!b->error && mf_fuse(b, e));
     if (!made && !b->error && !has_step(b, e))
         mf_build_evaluate(b, e);
 }
@@ -263,6 +306,7 @@ static void start(mf_build *b)
         b->vars[v].unit = -1;
         b->vars[v].alias = -1;
         b->vars[v].node = -1;
+        b->vars[v].after = -1;
         b->vars[v].root = v;
     }
 }
@@ -275,6 +319,9 @@ void mf_build_program(mf_build *b)
         find_only_readers(b);
     for (int i = 0; i < p->eqn_count && !b->error; i++)
         build_equation(b, p->eqns[i]);
+    b->after.count = 0;
     for (int o = 0; o < p->out_count && !b->error; o++)
         mf_build_materialise(b, p->out[o]);
+    mf_free(b->after.at);
+    b->after.at = NULL;
 }

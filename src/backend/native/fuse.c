@@ -115,6 +115,9 @@ static bool operand_fits(const mf_build *b, int unit, const operand *o)
 
 static bool all_fit(const mf_build *b, int unit, const operand *in, int in_count)
 {
+    for (int i = 0; i < b->after.count; i++)
+        if (mf_unit_depends(b, b->after.at[i], unit))
+            return false;
     for (int i = 0; i < in_count; i++)
         if (!operand_fits(b, unit, &in[i]))
             return false;
@@ -140,6 +143,9 @@ static bool fits(const mf_build *b, int unit, const operand *in, int in_count, i
 /* Nothing that the group waits for is new: joining costs it no delay. */
 static bool knows_all(const mf_build *b, int unit, const operand *in, int in_count)
 {
+    for (int i = 0; i < b->after.count; i++)
+        if (!mf_unit_depends(b, unit, b->after.at[i]))
+            return false;
     for (int i = 0; i < in_count; i++) {
         int made_by = unit_of(b, &in[i]);
         if (made_by >= 0 && made_by != unit && !mf_unit_depends(b, unit, made_by))
@@ -276,6 +282,8 @@ bool mf_fuse(mf_build *b, const mf_eqn *e)
     if (unit < 0)
         return false;
     mf_group *g = b->units[unit].group;
+    for (int i = 0; i < b->after.count; i++)
+        mf_unit_depend(b, unit, b->after.at[i]);
     for (int i = 0; i < e->in_count; i++) {
         nodes[i] = operand_node(b, g, unit, &in[i]);
         if (nodes[i] < 0) {

@@ -23,7 +23,7 @@ typedef struct placing {
     mf_build *b;
     mf_native_plan *plan;
     const bool *donatable;
-    int *order, *unit_at; /* unit_at: by step */
+    int *order, *unit_at, *barriers_at; /* the latter two by step: its unit, and how many barriers stand before it */
     int order_count, var_count;
     life *lives; /* by variable, then one for each output that is a copy, then those of the steps' own */
 } placing;
@@ -56,12 +56,16 @@ static void make_steps(placing *p)
     mf_native_plan *plan = p->plan;
     plan->steps = mf_build_get(p->b, (size_t)p->order_count + (size_t)p->b->program->out_count, sizeof *plan->steps);
     p->unit_at = mf_build_get(p->b, (size_t)p->order_count, sizeof *p->unit_at);
+    p->barriers_at = mf_build_get(p->b, (size_t)p->order_count, sizeof *p->barriers_at);
+    int barriers = 0;
     for (int i = 0; i < p->order_count && !p->b->error; i++) {
         mf_unit *u = &p->b->units[p->order[i]];
+        barriers += u->barrier;
         mf_native_step *s = u->group ? mf_group_step(p->b, u->group) : u->step;
         if (!s || p->b->error)
             continue;
         p->unit_at[plan->step_count] = p->order[i];
+        p->barriers_at[plan->step_count] = barriers;
         plan->steps[plan->step_count++] = s;
     }
 }
@@ -117,7 +121,7 @@ static void join_rows(placing *p)
     }
     for (int o = 0; o < p->b->program->out_count; o++)
         kept[root[p->b->program->out[o]->id]] = true;
-    mf_steps steps = { plan->step_count, p->var_count, plan->steps, p->unit_at, root, shift, bytes, kept };
+    mf_steps steps = { plan->step_count, p->var_count, plan->steps, p->unit_at, p->barriers_at, root, shift, bytes, kept };
     mf_rows_join(p->b, &steps);
     plan->step_count = steps.count;
     for (int i = 0; i < plan->step_count; i++)

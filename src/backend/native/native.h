@@ -13,6 +13,7 @@
 #define MF_NATIVE_NATIVE_H
 
 #include "backend/native/layout.h"
+#include "base/vector.h"
 #include "runtime/backend.h"
 
 /* ------------------------------------------------------------------ steps */
@@ -146,12 +147,14 @@ typedef struct mf_var_state {
     int alias;        /* memory: begins `alias_bytes` into this variable's memory, or -1 */
     int64_t alias_bytes;
     const mf_eqn *only_reader; /* NULL: none, several, or a result of the program */
+    int after;                 /* a barrier's unit that who reads it has to wait for, or -1 */
 } mf_var_state;
 
 typedef struct mf_unit {
     mf_group *group;      /* or */
     mf_native_step *step; /* what `in` and `out` name are variables until memory.c numbers the values */
     bool dead;            /* merged into another */
+    bool barrier;         /* only there to be depended on */
 } mf_unit;
 
 typedef struct mf_build {
@@ -164,6 +167,7 @@ typedef struct mf_build {
     mf_unit *units;
     size_t words;                   /* of a row of `depends` */
     uint64_t *depends;              /* unit by unit: on which units it depends, also through others */
+    MF_VECTOR(int) after;           /* barriers that the equation at hand waits for */
     struct mf_native_kernel *inner; /* kernels that steps run */
     mf_error_object *error;
 } mf_build;
@@ -374,6 +378,7 @@ typedef struct mf_steps {
     int count, var_count;
     mf_native_step **at;  /* in an order in which they can run; operands and results are variables */
     int *unit;            /* by step; -1: none */
+    int *barriers;        /* by step: how many barriers stand before it */
     const int *root;      /* by variable: in whose memory it lies */
     const int64_t *shift; /* by variable: bytes from there */
     const int64_t *bytes; /* by variable */

@@ -1,7 +1,8 @@
 /* Steps over the same rows as one: softmax, layer norm and their like reduce rows and use what comes out row by row. Done step by step,
  * each pass goes through memory; done a few rows at a time, what the steps hand on to each other stays in the nearest cache.
  * Invariants: every row is computed as the steps alone would, in the same order of operations, so joining changes no bit; a step joins
- * only if what it reads of the others lies in its own rows; cutting depends on the shapes alone. */
+ * only if what it reads of the others lies in its own rows; cutting depends on the shapes alone; nothing passes a barrier, and what need
+ * not move stays where it is, or values would live longer than the program has them live. */
 #include "backend/native/native.h"
 
 #include "passes/passes.h"
@@ -242,6 +243,13 @@ static fate fate_of(const joiner *j, int i)
     return can ? MEMBER : after ? BEHIND : BEFORE;
 }
 
+/* What stands behind all members stays there. */
+static void keep_behind(joiner *j)
+{
+    for (int i = j->steps->count - 1; i >= 0 && j->fates[i] != MEMBER; i--)
+        j->fates[i] = BEHIND;
+}
+
 static bool long_member(const joiner *j)
 {
     for (int i = 0; i < j->steps->count; i++)
@@ -279,7 +287,7 @@ static bool touches_marked(joiner *j, int i)
     return j->linked[i];
 }
 
-/* The steps that share rows with the first one, also through others. */
+/* The steps that share rows with the first one, also through others, and between the same barriers. */
 static void find_linked(joiner *j, int first)
 {
     memset(j->linked, 0, (size_t)j->steps->count * sizeof *j->linked);
@@ -289,7 +297,8 @@ static void find_linked(joiner *j, int first)
     for (bool more = true; more;) {
         more = false;
         for (int i = 0; i < j->steps->count; i++)
-            more |= !j->linked[i] && can_join(j, j->steps->at[i]) && touches_marked(j, i);
+            more |= !j->linked[i] && j->steps->barriers[i] == j->steps->barriers[first] && can_join(j, j->steps->at[i]) &&
+                    touches_marked(j, i);
     }
 }
 
@@ -624,18 +633,19 @@ static rows_step *make_step(joiner *j, int members, int64_t bytes_a_row)
 }
 
 /* In place of its members: behind all that it needs, before all that needs it. */
-static void replace(joiner *j, rows_step *s)
+static void replace(joiner *j, rows_step *s, int barriers)
 {
     mf_steps *steps = j->steps;
     int count = steps->count, made = 0;
     mf_native_step **at = mf_build_get(j->b, (size_t)count, sizeof(mf_native_step *));
-    int *unit = mf_build_get(j->b, (size_t)count, sizeof *unit);
+    int *unit = mf_build_get(j->b, (size_t)count, sizeof *unit), *before = mf_build_get(j->b, (size_t)count, sizeof *before);
     bool *tried = mf_build_get(j->b, (size_t)count, sizeof *tried);
     if (j->b->error)
         return;
     for (fate f = BEFORE; f <= BEHIND; f++) {
         if (f == MEMBER) {
             at[made] = &s->step;
+            before[made] = barriers;
             unit[made++] = -1;
             continue;
         }
@@ -643,11 +653,13 @@ static void replace(joiner *j, rows_step *s)
             if (j->fates[i] == f) {
                 at[made] = steps->at[i];
                 tried[made] = j->tried[i];
+                before[made] = steps->barriers[i];
                 unit[made++] = steps->unit[i];
             }
     }
     memcpy(steps->at, at, (size_t)made * sizeof(mf_native_step *));
     memcpy(steps->unit, unit, (size_t)made * sizeof *unit);
+    memcpy(steps->barriers, before, (size_t)made * sizeof *before);
     memcpy(j->tried, tried, (size_t)made * sizeof *tried);
     steps->count = made;
 }
@@ -677,6 +689,7 @@ static void join_around(joiner *j, int first)
     find_linked(j, first);
     unlink_sources(j, first);
     find_fates(j);
+    keep_behind(j);
     for (int i = 0; i < j->steps->count; i++)
         members += j->fates[i] == MEMBER;
     int64_t bytes = row_bytes(j);
@@ -685,7 +698,7 @@ static void join_around(joiner *j, int first)
     rows_step *s = members > 1 && (bytes <= ROW_MOST || heavy) && pays ? make_step(j, members, bytes) : NULL;
     if (!s)
         return;
-    replace(j, s);
+    replace(j, s, j->steps->barriers[first]);
     if (mf_dump_wants("fuse"))
         print_joined(s);
 }
