@@ -1,12 +1,12 @@
-/* Constant folding by the rows' evaluate.
- * Invariant: a folded program gives the same bits as the unfolded one on every backend. So floats are folded only through ops that are
- * exact or correctly rounded everywhere (the list below); exp and its kin are left to the engine's own polynomials. Only literals are
- * folded, results stay small, and a value that is one number everywhere stays a broadcast scalar. */
+/* Constant folding. Ops that are exact or correctly rounded everywhere (the list below) are folded by their rows' evaluate; floats that
+ * come of others, exp and its kin, sums and products, by running the op as it would outside of any function.
+ * Invariant: a folded program gives the same bits as the unfolded one on the default backend. Results stay small,
+ * and a value that is one number everywhere stays a broadcast scalar. */
 #include "ops/emit.h"
 #include "passes/rewrite.h"
 #include "passes/splat.h"
-
-#define FOLD_MAX 4096 /* elements of a result */
+#include "trace/dispatch.h"
+#include "trace/known.h"
 
 static const mf_op *const exact[] = {
     &mf_op_add,
@@ -53,57 +53,124 @@ static bool is_exact(const mf_eqn *e)
     return true;
 }
 
-static bool may_evaluate(const mf_eqn *e)
+/* ---- the pass's state: how many elements of constants each variable of the new program follows from; 0: it depends on an input */
+typedef struct folding {
+    mf_known known;
+    int64_t *elements;
+    int capacity;
+} folding;
+
+static int64_t elements_behind(const folding *f, const mf_variable *v)
 {
-    return e->in_count > 0 && e->out_count > 0 && !(e->op->flags & (MF_OP_COLLECTIVE | MF_OP_CONTROL | MF_OP_EFFECT)) &&
-           e->op->evaluate != mf_evaluate_by_runtime && mf_params_program_count(e->op, e->params) == 0 && is_exact(e);
+    if (v->constant)
+        return mf_is_literal(v->constant) ? v->type->size : 0;
+    return v->id < f->capacity ? f->elements[v->id] : 0;
 }
 
-/* ---- all operands literal */
-static bool worth_folding(const mf_eqn *e, mf_variable *const *in)
+static void note_elements(mf_rewrite *r, const mf_variable *v, int64_t elements)
 {
-    int64_t taken = 1, given = 0;
-    for (int i = 0; i < e->in_count; i++) {
-        if (!mf_is_literal(in[i]->constant))
-            return false;
-        taken += in[i]->type->size;
+    folding *f = r->state;
+    int before = f->capacity;
+    if (v->constant || v->type->size > MF_KNOWN_MAX)
+        return;
+    if (!mf_grow(&f->elements, &f->capacity, v->id + 1, sizeof *f->elements)) {
+        mf_builder_fail(r->b, mf_error_out_of_memory());
+        return;
     }
+    for (int i = before; i < f->capacity; i++)
+        f->elements[i] = 0;
+    f->elements[v->id] = elements;
+}
+
+/* The constants that e's results follow from, numbers of elements; 0 when not from constants alone. */
+static int64_t elements_of(const folding *f, const mf_eqn *e, mf_variable *const *in)
+{
+    int64_t sum = e->in_count ? 0 : e->op == &mf_op_iota;
+    for (int i = 0; i < e->in_count; i++) {
+        int64_t behind = elements_behind(f, in[i]);
+        if (!behind)
+            return 0;
+        sum += behind;
+    }
+    return sum;
+}
+
+/* Growing is broadcasting: free where it is used, costly as a constant. What is generated (iota) or broadcast on the way is folded where it
+ * has shrunk. */
+static bool worth_folding(const mf_eqn *e, mf_variable *const *in, int64_t elements)
+{
+    int64_t given = 0, widest = 0;
     for (int i = 0; i < e->out_count; i++)
         given += e->out[i]->type->size;
-    return given <= FOLD_MAX && given <= taken; /* growing is broadcasting: free where it is used, costly as a constant */
+    for (int i = 0; i < e->in_count; i++)
+        widest = in[i]->type->size > widest ? in[i]->type->size : widest;
+    return elements && e->in_count && given <= MF_KNOWN_MAX && (given <= elements || given < widest);
 }
 
-/* Fills results; false leaves the equation as it is (no memory, or evaluate objects). */
-static bool evaluate(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in, mf_array **results)
+/* ---- evaluating */
+static mf_error_object *evaluate_rule(mf_rewrite *r, const mf_eqn *e, mf_array *const *in, mf_array **results)
 {
     const void **from = mf_rewrite_room(r, e->in_count, sizeof *from);
     void **to = mf_rewrite_room(r, e->out_count, sizeof *to);
     if (!from || !to)
-        return false;
+        return mf_error_out_of_memory();
     for (int i = 0; i < e->in_count; i++)
-        from[i] = mf_array_data(in[i]->constant);
+        from[i] = mf_array_data(in[i]);
     for (int i = 0; i < e->out_count; i++) {
         if (!(results[i] = mf_array_new(e->out[i]->type)))
-            return false;
+            return mf_error_out_of_memory();
         to[i] = mf_array_data(results[i]);
     }
-    mf_error_object *error = e->op->evaluate(e, from, to);
-    if (error)
-        atomic_store(&error->observed, true); /* it will come up again when the program runs */
-    mf_drop(error);
-    return !error;
+    return e->op->evaluate(e, from, to);
 }
 
+static mf_error_object *run(const mf_eqn *e, mf_array *const *in, mf_array **results)
+{
+    mf_error_object *error = mf_dispatch_op(e->op, e->params, in, e->in_count, (mf_object **)(void *)results, e->out_count);
+    for (int i = 0; i < e->out_count && !error; i++) {
+        mf_array *a = results[i];
+        error = mf_array_wait(a);
+        results[i] = error ? a : mf_array_contiguous(a);
+        if (!error)
+            mf_drop(a);
+        if (!results[i])
+            return mf_error_out_of_memory();
+    }
+    return error;
+}
+
+/* The operands as contiguous arrays, with a reference each. */
+static mf_error_object *operands(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in, mf_array **from)
+{
+    mf_error_object *error = NULL;
+    for (int i = 0; i < e->in_count && !error; i++) {
+        mf_array *a = mf_known_value(&((folding *)r->state)->known, in[i], &error);
+        from[i] = a ? mf_array_contiguous(a) : NULL;
+        if (!from[i] && !error)
+            error = mf_error_out_of_memory();
+    }
+    return error;
+}
+
+/* False leaves the equation as it is: what went wrong will come up again when the program runs. */
 static bool fold(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in, mf_variable **out)
 {
-    mf_array **results = mf_rewrite_room(r, e->out_count, sizeof *results);
-    bool good = results && evaluate(r, e, in, results);
-    for (int i = 0; results && i < e->out_count; i++) {
-        if (good)
+    mf_array **results = mf_rewrite_room(r, e->out_count, sizeof *results), **from = mf_rewrite_room(r, e->in_count, sizeof *from);
+    if (!results || !from)
+        return false;
+    mf_error_object *error = operands(r, e, in, from);
+    if (!error)
+        error = is_exact(e) ? evaluate_rule(r, e, from, results) : run(e, from, results);
+    for (int i = 0; i < e->in_count; i++)
+        mf_drop(from[i]);
+    for (int i = 0; i < e->out_count; i++) {
+        if (!error)
             out[i] = mf_builder_constant(r->b, results[i]);
         mf_drop(results[i]);
     }
-    return good;
+    if (error)
+        mf_error_ignore(error);
+    return !error;
 }
 
 /* ---- elementwise over broadcast scalars: the op over the scalars, broadcast */
@@ -127,18 +194,24 @@ static void fold_equation(mf_rewrite *r, const mf_eqn *e, mf_variable **in)
     mf_variable **out = mf_rewrite_room(r, e->out_count, sizeof *out), *splat;
     if (!out)
         return;
-    if (!may_evaluate(e))
-        mf_rewrite_copy(r, e, in);
-    else if (worth_folding(e, in) && fold(r, e, in, out))
+    bool plain = mf_eqn_is_plain(e);
+    int64_t elements = plain ? elements_of(r->state, e, in) : 0;
+    if (worth_folding(e, in, elements) && fold(r, e, in, out))
         for (int i = 0; i < e->out_count; i++)
             r->map[e->out[i]->id] = out[i];
-    else if ((splat = fold_splats(r, e, in)) && splat->type == e->out[0]->type)
+    else if (plain && e->in_count && (splat = fold_splats(r, e, in)) && splat->type == e->out[0]->type)
         mf_rewrite_bind(r, e, splat);
     else
         mf_rewrite_copy(r, e, in);
+    for (int i = 0; elements && !r->b->error && i < e->out_count; i++)
+        note_elements(r, r->map[e->out[i]->id], elements);
 }
 
 mf_program *mf_pass_fold(const mf_program *p, const mf_axis_env *env, mf_error_object **error)
 {
-    return mf_rewrite_program(p, env, fold_equation, mf_pass_fold, NULL, error);
+    folding f = { .capacity = 0 };
+    mf_program *made = mf_rewrite_program(p, env, fold_equation, mf_pass_fold, &f, error);
+    mf_known_free(&f.known);
+    mf_free(f.elements);
+    return made;
 }

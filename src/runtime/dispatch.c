@@ -251,7 +251,27 @@ static op_entry *op_entry_new(const mf_op *op, const void *params, mf_array *con
     return e;
 }
 
+static void op_entry_free(op_entry *e)
+{
+    if (e) {
+        mf_drop(e->executable);
+        mf_drop(e->program);
+        mf_free(e);
+    }
+}
+
 /* The entry's executable, retained: another thread may clear the cache meanwhile. */
+static mf_executable *known_op(const mf_op *op, const void *params, mf_array *const *in, int in_count, uint64_t hash, int *out_count)
+{
+    op_entry *e = op_buckets[hash % 1024];
+    while (e && !same_op(e, hash, op, params, in, in_count))
+        e = e->next;
+    if (e)
+        *out_count = e->program->out_count;
+    return e ? mf_retain(e->executable) : NULL;
+}
+
+/* Compiled outside the lock: what is folded in the body of a loop comes here again. */
 static mf_executable *find_op(const mf_op *op, const void *params, mf_array *const *in, int in_count, int *out_count,
                               mf_error_object **error)
 {
@@ -259,20 +279,22 @@ static mf_executable *find_op(const mf_op *op, const void *params, mf_array *con
     for (int i = 0; i < in_count; i++)
         hash = mf_hash_mix(hash, (uintptr_t)in[i]->type);
     pthread_mutex_lock(&ops_lock);
-    op_entry *e = op_buckets[hash % 1024];
-    while (e && !same_op(e, hash, op, params, in, in_count))
-        e = e->next;
-    if (!e) {
-        e = op_entry_new(op, params, in, in_count, hash, error);
-        if (e) {
-            e->next = op_buckets[hash % 1024];
-            op_buckets[hash % 1024] = e;
-        }
-    }
-    mf_executable *x = e ? mf_retain(e->executable) : NULL;
-    if (e)
-        *out_count = e->program->out_count;
+    mf_executable *x = known_op(op, params, in, in_count, hash, out_count);
     pthread_mutex_unlock(&ops_lock);
+    op_entry *made = x ? NULL : op_entry_new(op, params, in, in_count, hash, error);
+    if (!made)
+        return x;
+    pthread_mutex_lock(&ops_lock);
+    x = known_op(op, params, in, in_count, hash, out_count);
+    if (!x) { /* no other thread was faster */
+        made->next = op_buckets[hash % 1024];
+        op_buckets[hash % 1024] = made;
+        *out_count = made->program->out_count;
+        x = mf_retain(made->executable);
+        made = NULL;
+    }
+    pthread_mutex_unlock(&ops_lock);
+    op_entry_free(made);
     return x;
 }
 
@@ -291,9 +313,7 @@ void mf_cache_clear_ops(void)
     while (gone) {
         op_entry *e = gone;
         gone = e->next;
-        mf_drop(e->executable);
-        mf_drop(e->program);
-        mf_free(e);
+        op_entry_free(e);
     }
 }
 

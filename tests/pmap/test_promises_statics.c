@@ -75,6 +75,28 @@ TEST(arithmetic_folds)
     EXPECT(mf_call(f, x, 5), 11, 12, 13);
 }
 
+static mf_value sine_of(mf_value x, mf_value n) { return mf_mul(x, mf_sin(mf_mul(0.5, n))); }
+static mf_value sum_of_table(mf_value x, mf_value n)
+{
+    static const float numbers[100] = { 1, 2.5, 3 };
+    mf_value table = mf_mul(mf_from_host(MF_F32, MF_SHAPE(100), numbers), n);
+    return mf_mul(x, mf_sum(mf_exp(table)));
+}
+
+TEST(functions_and_sums_fold)
+{
+    mf_value x = X;
+    mf_function f = mf_pmap(sine_of, .static_broadcasted_argnums = MF_INTS(1));
+    CHECK(!strstr(mf_lower(f, x, 3), " sin "));
+    EXPECT(mf_call(f, x, 0), 0, 0, 0);
+    mf_value by_hand = mf_mul(x, mf_sin(mf_mul(0.5, 3)));
+    CHECK(mf_item_bool(mf_array_equal(mf_call(f, x, 3), by_hand)));
+    f = mf_pmap(sum_of_table, .static_broadcasted_argnums = MF_INTS(1));
+    const char *text = mf_lower(f, x, 0);
+    CHECK(!strstr(text, " exp ") && !strstr(text, "reduce_sum"));
+    EXPECT(mf_call(f, x, 0), 100, 200, 300);
+}
+
 TEST(arrays_without_dimensions_are_numbers)
 {
     mf_function f = mf_pmap(folded, .static_broadcasted_argnums = MF_INTS(1));

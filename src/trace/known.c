@@ -1,0 +1,96 @@
+/* The values of expressions of constants; see known.h. Invariant: k holds a value only when it is ready. */
+#include "trace/known.h"
+
+#include "trace/dispatch.h"
+
+#define DEEPEST 1000 /* equations one on the other */
+
+void mf_known_free(mf_known *k)
+{
+    for (int i = 0; i < k->capacity; i++)
+        mf_drop(k->values[i]);
+    mf_free(k->values);
+}
+
+bool mf_eqn_is_plain(const mf_eqn *e)
+{
+    return e->out_count > 0 && !(e->op->flags & (MF_OP_COLLECTIVE | MF_OP_CONTROL | MF_OP_EFFECT)) &&
+           e->op->evaluate != mf_evaluate_by_runtime && mf_params_program_count(e->op, e->params) == 0;
+}
+
+static bool fits(const mf_eqn *e)
+{
+    for (int i = 0; i < e->out_count; i++)
+        if (e->out[i]->type->size > MF_KNOWN_MAX)
+            return false;
+    return true;
+}
+
+static mf_array *known_below(mf_known *k, const mf_variable *v, int depth, mf_error_object **error);
+
+static bool make_room(mf_known *k, const mf_eqn *e)
+{
+    int before = k->capacity, most = 0;
+    for (int i = 0; i < e->out_count; i++)
+        most = e->out[i]->id >= most ? e->out[i]->id + 1 : most;
+    if (!mf_grow(&k->values, &k->capacity, most, sizeof *k->values))
+        return false;
+    for (int i = before; i < k->capacity; i++)
+        k->values[i] = NULL;
+    return true;
+}
+
+/* Takes the results: all of them ready, or none kept. */
+static mf_error_object *keep(mf_known *k, const mf_eqn *e, mf_object *const *out)
+{
+    mf_error_object *error = NULL;
+    for (int i = 0; i < e->out_count && !error; i++)
+        error = mf_array_wait((const mf_array *)out[i]);
+    for (int i = 0; i < e->out_count; i++)
+        if (error)
+            mf_drop(out[i]);
+        else
+            k->values[e->out[i]->id] = (mf_array *)out[i];
+    return error;
+}
+
+/* Runs e if its operands are known. */
+static mf_error_object *run(mf_known *k, const mf_eqn *e, int depth, bool *known)
+{
+    mf_error_object *error = NULL;
+    mf_array **in = mf_alloc(((size_t)e->in_count + 1) * sizeof *in);
+    mf_object **out = mf_calloc((size_t)e->out_count + 1, sizeof *out);
+    *known = in && out && make_room(k, e);
+    if (!*known)
+        error = mf_error_out_of_memory();
+    for (int i = 0; *known && i < e->in_count; i++)
+        *known = (in[i] = known_below(k, e->in[i], depth, &error)) != NULL;
+    if (*known) {
+        error = mf_dispatch_op(e->op, e->params, in, e->in_count, out, e->out_count);
+        error = error ? error : keep(k, e, out);
+        *known = !error;
+    }
+    mf_free(in);
+    mf_free(out);
+    return error;
+}
+
+static mf_array *known_below(mf_known *k, const mf_variable *v, int depth, mf_error_object **error)
+{
+    if (v->constant) {
+        *error = mf_array_wait(v->constant);
+        return *error ? NULL : v->constant;
+    }
+    if (v->id < k->capacity && k->values[v->id])
+        return k->values[v->id];
+    bool known = false;
+    if (v->producer && depth < DEEPEST && mf_eqn_is_plain(v->producer) && fits(v->producer))
+        *error = run(k, v->producer, depth + 1, &known);
+    return known ? k->values[v->id] : NULL;
+}
+
+mf_array *mf_known_value(mf_known *k, const mf_variable *v, mf_error_object **error)
+{
+    *error = NULL;
+    return known_below(k, v, 0, error);
+}

@@ -1,0 +1,23 @@
+/* The values that follow from constants alone, while a program is still being written: what an expression of numbers comes to.
+ * Invariant: computed as the ops would be outside of any function, so with the same bits; nothing is added to the program. */
+#ifndef MF_TRACE_KNOWN_H
+#define MF_TRACE_KNOWN_H
+
+#include "ir/op.h"
+
+#define MF_KNOWN_MAX 4096 /* elements of a value in between, and of a result */
+
+/* What has been computed, by the ids of one program's variables. All zero at the start. */
+typedef struct mf_known {
+    mf_array **values; /* retained; NULL: not yet */
+    int capacity;
+} mf_known;
+void mf_known_free(mf_known *k);
+
+/* Whether e computes: the same results for the same operands, no programs inside. */
+bool mf_eqn_is_plain(const mf_eqn *e);
+/* Variables of a program that follow from constants through plain equations of at most MF_KNOWN_MAX elements: v's value, ready and
+ * borrowed from k. NULL without an error: it depends on an input or is too large. NULL and *error: an op failed. */
+mf_array *mf_known_value(mf_known *k, const mf_variable *v, mf_error_object **error);
+
+#endif
