@@ -45,11 +45,25 @@ void mf_warn_once(_Atomic bool *said, const char *format, ...) __attribute__((fo
 
 /* The user's return address for the public entry point that is running. MF_ENTER at the top of a public function records it
  * (outermost wins, so a wrapper built on other public functions reports its own caller); errors made inside pick it up. */
-extern _Thread_local const void *mf_entry_address;
-static inline void mf_entry_leave_(const void *const *before) { mf_entry_address = *before; }
-#define MF_ENTER                                                                                       \
-    const void *mf_entry_before_ __attribute__((cleanup(mf_entry_leave_), unused)) = mf_entry_address; \
-    if (!mf_entry_address)                                                                             \
+/* Few bytes that every call reads: they lie in the static block of thread-local memory, where reading them is one instruction. */
+#define MF_THREAD_LOCAL_HOT __attribute__((tls_model("initial-exec"))) _Thread_local
+extern MF_THREAD_LOCAL_HOT const void *mf_entry_address;
+/* How many handles of other threads this one has pinned (base/handle.c); those of a public function end when it returns. */
+extern MF_THREAD_LOCAL_HOT uint32_t mf_pinned;
+void mf_unpin_to(uint32_t count);
+typedef struct mf_entry {
+    const void *address;
+    uint32_t pinned;
+} mf_entry;
+static inline void mf_entry_leave_(const mf_entry *before)
+{
+    mf_entry_address = before->address;
+    if (mf_pinned != before->pinned)
+        mf_unpin_to(before->pinned);
+}
+#define MF_ENTER                                                                                                         \
+    const mf_entry mf_entry_before_ __attribute__((cleanup(mf_entry_leave_), unused)) = { mf_entry_address, mf_pinned }; \
+    if (!mf_entry_address)                                                                                               \
     mf_entry_address = __builtin_return_address(0)
 /* The same for texts: where that address lies in the library itself, the user's place further out. Slow. NULL when there is none. */
 const void *mf_entry_place(void);

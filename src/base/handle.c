@@ -1,11 +1,15 @@
 /* The table of handles: slots in chunks that never move, found by index, guarded by generation. Every thread keeps some free slots of its
  * own, so making and ending handles takes no lock. Invariant: a slot's generation is odd exactly while a handle names it, and changes
- * whenever that begins or ends. */
+ * whenever that begins or ends; a slot whose generations are used up is not used again.
+ * A handle that another thread may end is pinned while it is read: who reads counts himself in and then looks at the generation, who ends
+ * changes the generation and then looks at the count. So one of them sees the other: the reader finds the handle stale, or the object is
+ * given up by the last reader. */
 #include "base/handle.h"
 
 #include "base/alloc.h"
 
 #include <pthread.h>
+#include <string.h>
 
 #define CHUNK_BITS  12
 #define CHUNK_SLOTS (1u << CHUNK_BITS)
@@ -14,6 +18,7 @@
 #define BATCH       64   /* slots that a thread takes at once */
 #define KEEP_FREE   1024 /* more than so many and half go back */
 #define ENDED       128  /* a power of two */
+#define LATEST      4    /* a function's operands are looked up several times each */
 
 enum { SLOT_MEMORY = 1, SLOT_FORK = 2, SLOTS_RESERVED = 3 };
 
@@ -34,6 +39,10 @@ static _Thread_local struct ended {
     const void *where;
 } my_ended[ENDED];
 static _Thread_local uint32_t my_ended_count;
+/* The handles that this thread has pinned, the latest last; mf_pinned counts them. */
+static _Thread_local uint64_t few_pins[32], *my_pins;
+static _Thread_local uint32_t my_pins_room;
+MF_THREAD_LOCAL_HOT uint32_t mf_pinned;
 
 #define HANDLE(generation, index) ((uint64_t)(generation) << 32 | (index))
 static const uint64_t memory_handle = HANDLE(1, SLOT_MEMORY), fork_handle = HANDLE(1, SLOT_FORK);
@@ -43,16 +52,21 @@ mf_slot *mf_slot_at(uint32_t index)
     return &atomic_load_explicit(&chunks[index >> CHUNK_BITS], memory_order_acquire)[index & (CHUNK_SLOTS - 1)];
 }
 
-mf_slot *mf_slot_of(uint64_t handle, uint32_t *index)
+static inline mf_slot *slot_of(uint64_t handle)
 {
     uint32_t i = (uint32_t)handle, generation = (uint32_t)(handle >> 32);
     if (i >= MOST_SLOTS || !(generation & 1))
         return NULL;
     mf_slot *chunk = atomic_load_explicit(&chunks[i >> CHUNK_BITS], memory_order_acquire);
     mf_slot *slot = chunk ? &chunk[i & (CHUNK_SLOTS - 1)] : NULL;
-    if (!slot || atomic_load_explicit(&slot->generation, memory_order_acquire) != generation)
-        return NULL;
-    *index = i;
+    return slot && atomic_load_explicit(&slot->generation, memory_order_acquire) == generation ? slot : NULL;
+}
+
+mf_slot *mf_slot_of(uint64_t handle, uint32_t *index)
+{
+    mf_slot *slot = slot_of(handle);
+    if (slot)
+        *index = (uint32_t)handle;
     return slot;
 }
 
@@ -117,6 +131,10 @@ void mf_handles_leave_thread(void)
     my_stale = NULL;
     mf_drop(stale);
     give_back(0);
+    mf_unpin_to(0);
+    mf_free(my_pins);
+    my_pins = NULL;
+    my_pins_room = 0;
 }
 
 int64_t mf_handle_live_count(void)
@@ -147,6 +165,7 @@ static uint64_t name(void *object, mf_scope *scope)
     my_count--;
     atomic_store_explicit(&slot->object, object, memory_order_relaxed);
     slot->scope = NULL;
+    atomic_store_explicit(&slot->thread, NULL, memory_order_relaxed);
     slot->closed = NULL;
     if (scope)
         mf_scope_take(scope, index, slot);
@@ -168,17 +187,38 @@ uint64_t mf_handle_new_kept(void *object)
     return name(object, NULL);
 }
 
-void mf_slot_end(uint32_t index, mf_slot *slot, const void *where)
+/* Nobody can reach the object by this slot any more. */
+static void free_slot(uint32_t index, mf_slot *slot)
 {
-    mf_object *object = atomic_load_explicit(&slot->object, memory_order_relaxed);
-    slot->closed = where;
-    atomic_store_explicit(&slot->object, NULL, memory_order_relaxed);
-    uint32_t generation = atomic_fetch_add_explicit(&slot->generation, 1, memory_order_release);
-    my_ended[my_ended_count++ % ENDED] = (struct ended){ HANDLE(generation, index), where };
-    put_mine(index, slot);
+    mf_object *object = atomic_exchange_explicit(&slot->object, NULL, memory_order_relaxed);
+    if (atomic_load_explicit(&slot->generation, memory_order_relaxed)) /* 0 again: used up, and retired */
+        put_mine(index, slot);
     if (my_count > KEEP_FREE)
         give_back(KEEP_FREE / 2);
     mf_drop(object); /* last: what it runs may use the table */
+}
+
+/* The slot has been ended: frees it if this was the last that kept it. */
+static void free_if_last(uint32_t index, mf_slot *slot)
+{
+    uint32_t last = MF_SLOT_ENDED;
+    if (atomic_compare_exchange_strong(&slot->pins, &last, 0))
+        free_slot(index, slot);
+}
+
+void mf_slot_end(uint32_t index, mf_slot *slot, uint32_t generation, const void *where)
+{
+    slot->closed = where;
+    if (!atomic_compare_exchange_strong(&slot->generation, &generation, generation + 1))
+        return;
+    (void)mf_scope_innermost(); /* sees to it that the slot is handed on when this thread ends */
+    my_ended[my_ended_count++ % ENDED] = (struct ended){ HANDLE(generation, index), where };
+    if (!atomic_load(&slot->pins)) {
+        free_slot(index, slot);
+        return;
+    }
+    atomic_fetch_or(&slot->pins, MF_SLOT_ENDED);
+    free_if_last(index, slot);
 }
 
 static bool is_reserved(uint32_t index) { return index < SLOTS_RESERVED; }
@@ -189,9 +229,8 @@ void mf_handle_end(uint64_t handle)
     mf_slot *slot = mf_slot_of(handle, &index);
     if (!slot || is_reserved(index) || !mf_scope_is_mine(slot->scope))
         return;
-    (void)mf_scope_innermost();
     mf_scope_lose(index, slot);
-    mf_slot_end(index, slot, mf_entry_address);
+    mf_slot_end(index, slot, (uint32_t)(handle >> 32), mf_entry_address);
 }
 
 /* ---- reading */
@@ -223,22 +262,99 @@ static mf_object *stale(uint64_t handle)
     return &e->object;
 }
 
+static void unpin(uint32_t index, mf_slot *slot)
+{
+    if (atomic_fetch_sub(&slot->pins, 1) == MF_SLOT_ENDED + 1)
+        free_if_last(index, slot);
+}
+
+static uint64_t *pins(void) { return my_pins ? my_pins : few_pins; }
+
+void mf_unpin_to(uint32_t count)
+{
+    while (mf_pinned > count) {
+        uint32_t index = (uint32_t)pins()[--mf_pinned];
+        unpin(index, mf_slot_at(index));
+    }
+}
+
+static bool room_for_pin(void)
+{
+    const uint32_t few = sizeof few_pins / sizeof *few_pins, room = my_pins ? my_pins_room : few;
+    if (mf_pinned < room)
+        return true;
+    (void)mf_scope_innermost(); /* sees to it that the memory ends with this thread */
+    uint64_t *more = mf_realloc(my_pins, 2 * (size_t)room * sizeof *more);
+    if (!more)
+        return false;
+    if (!my_pins)
+        memcpy(more, few_pins, sizeof few_pins);
+    my_pins = more;
+    my_pins_room = 2 * room;
+    return true;
+}
+
+/* Whether the handle is one of the latest `among` that this thread has pinned: its object is there still, whoever ended the handle. */
+static bool is_pinned(uint64_t handle, uint32_t among)
+{
+    const uint64_t *p = pins();
+    for (uint32_t i = mf_pinned, end = mf_pinned > among ? mf_pinned - among : 0; i > end; i--)
+        if (p[i - 1] == handle)
+            return true;
+    return false;
+}
+
+/* False when the handle has ended. */
+static bool pin(uint64_t handle, uint32_t index, mf_slot *slot)
+{
+    atomic_fetch_add(&slot->pins, 1);
+    if (atomic_load(&slot->generation) != handle >> 32) {
+        unpin(index, slot);
+        return false;
+    }
+    pins()[mf_pinned++] = handle;
+    return true;
+}
+
+/* The handle is another thread's, or anybody's, or stale. */
+static __attribute__((noinline)) mf_object *shared_object(uint64_t handle, mf_slot *slot)
+{
+    uint32_t index = (uint32_t)handle;
+    if (!slot) {
+        if (!is_pinned(handle, UINT32_MAX))
+            return NULL;
+        slot = mf_slot_at(index);
+    } else if (!is_reserved(index) && !is_pinned(handle, LATEST)) {
+        if (!room_for_pin())
+            return &mf_error_memory_object.object;
+        if (!pin(handle, index, slot))
+            return NULL;
+    }
+    return atomic_load_explicit(&slot->object, memory_order_relaxed);
+}
+
+/* NULL when the handle is stale. A public function that looks twice sees the same twice. */
+static inline mf_object *object_of(uint64_t handle)
+{
+    mf_slot *slot = slot_of(handle);
+    const void *thread = slot ? atomic_load_explicit(&slot->thread, memory_order_relaxed) : NULL;
+    if (thread && thread == mf_this_thread) /* nobody else ends it */
+        return atomic_load_explicit(&slot->object, memory_order_relaxed);
+    return shared_object(handle, slot);
+}
+
 mf_object *mf_handle_get(uint64_t handle)
 {
     if (!handle)
         return NULL;
     if (atomic_load_explicit(&mf_process_forked, memory_order_relaxed))
         return &mf_error_fork_object.object;
-    uint32_t index;
-    mf_slot *slot = mf_slot_of(handle, &index);
-    mf_object *o = slot ? atomic_load_explicit(&slot->object, memory_order_relaxed) : NULL;
+    mf_object *o = object_of(handle);
     return o ? o : stale(handle);
 }
 
 mf_object *mf_handle_get_as(uint64_t handle, const mf_class *kind)
 {
-    uint32_t index;
-    mf_slot *slot = mf_slot_of(handle, &index);
-    mf_object *o = slot ? atomic_load_explicit(&slot->object, memory_order_relaxed) : NULL;
+    mf_object *o = object_of(handle);
     return mf_object_is(o, kind) ? o : NULL;
 }

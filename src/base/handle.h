@@ -1,6 +1,7 @@
 /* Handles: a 64-bit handle is a slot index (low 32 bits) and the slot's generation (high 32 bits). A slot holds one reference to an
  * object and belongs to one scope, or to none when kept. Scopes are a stack per thread and never cross threads.
- * Invariant: a handle is valid exactly while its slot's generation matches; a stale one is detected in every build. */
+ * Invariants: a handle is valid exactly while its slot's generation matches; a stale one is detected in every build, however often the slot
+ * has been used since. What a look-up gives stays alive until the public function that asked returns, whatever other threads end. */
 #ifndef MF_BASE_HANDLE_H
 #define MF_BASE_HANDLE_H
 
@@ -8,8 +9,9 @@
 
 /* A handle for o in the innermost scope of this thread; takes over the caller's reference. Out of memory: a handle to the static error. */
 uint64_t mf_handle_new(void *object);
-/* The object behind a handle, borrowed (alive while the handle is). A zero handle gives NULL. A stale one gives an error object that
- * says so (borrowed, alive until the thread's next stale handle). */
+/* The object behind a handle, borrowed: alive while the handle is, and if other threads may end the handle (it is kept, or another thread's)
+ * until the public function (MF_ENTER) that is running returns. A zero handle gives NULL. A stale one gives an error object that says so
+ * (borrowed, alive until the thread's next stale handle). */
 mf_object *mf_handle_get(uint64_t handle);
 mf_object *mf_handle_get_as(uint64_t handle, const mf_class *kind); /* NULL when stale or of another kind */
 
@@ -19,20 +21,25 @@ int64_t mf_handle_live_count(void);        /* for tests: handles now alive in th
 
 /* ---- between handle.c and scope.c */
 typedef struct mf_slot {
-    _Atomic uint32_t generation; /* odd: alive; even: free */
+    _Atomic uint32_t generation; /* odd: alive; even: free, or ended and still pinned */
+    _Atomic uint32_t pins;       /* calls on other threads that read the object; MF_SLOT_ENDED: the last of them gives it up */
     uint32_t before, after;      /* in its scope's list (0 ends it), or in a list of free slots */
     _Atomic(mf_object *) object;
-    mf_scope *scope;    /* NULL when kept */
-    const void *closed; /* where its scope was closed last */
+    mf_scope *scope;              /* NULL when kept */
+    _Atomic(const void *) thread; /* the scope's; NULL when kept: any thread may end it */
+    const void *closed;           /* where its scope was closed last */
 } mf_slot;
-mf_slot *mf_slot_of(uint64_t handle, uint32_t *index);              /* NULL unless it is alive */
-mf_slot *mf_slot_at(uint32_t index);                                /* of an index that was given out */
-void mf_slot_end(uint32_t index, mf_slot *slot, const void *where); /* out of every list already: gives up the object, frees the slot */
-void mf_handles_leave_thread(void);                                 /* hands this thread's free slots back */
-mf_scope *mf_scope_innermost(void);                                 /* this thread's; never NULL: the outermost needs no memory */
-void mf_scope_take(mf_scope *s, uint32_t index, mf_slot *slot);     /* the slot joins the scope */
-void mf_scope_lose(uint32_t index, mf_slot *slot);                  /* and leaves it; nothing to do when kept */
-bool mf_scope_is_mine(const mf_scope *s);                           /* of this thread; NULL (kept) counts */
+#define MF_SLOT_ENDED UINT32_C(0x80000000)
+mf_slot *mf_slot_of(uint64_t handle, uint32_t *index); /* NULL unless it is alive */
+mf_slot *mf_slot_at(uint32_t index);                   /* of an index that was given out */
+/* Out of every list already: gives up the object, frees the slot. Of several threads that try, one does. */
+void mf_slot_end(uint32_t index, mf_slot *slot, uint32_t generation, const void *where);
+void mf_handles_leave_thread(void);                             /* hands this thread's free slots back */
+mf_scope *mf_scope_innermost(void);                             /* this thread's; never NULL: the outermost needs no memory */
+void mf_scope_take(mf_scope *s, uint32_t index, mf_slot *slot); /* the slot joins the scope */
+void mf_scope_lose(uint32_t index, mf_slot *slot);              /* and leaves it; nothing to do when kept */
+bool mf_scope_is_mine(const mf_scope *s);                       /* of this thread; NULL (kept) counts */
+extern MF_THREAD_LOCAL_HOT const void *mf_this_thread;          /* an address of its own; NULL before its first scope */
 
 static inline mf_value mf_value_new(void *object) { return (mf_value){ mf_handle_new(object) }; } /* takes the reference */
 static inline mf_value mf_value_of(const void *object) { return mf_value_new(mf_retain(object)); }

@@ -16,6 +16,7 @@ struct mf_scope {
 };
 
 static _Thread_local mf_scope outermost;
+MF_THREAD_LOCAL_HOT const void *mf_this_thread;
 static _Thread_local mf_scope *innermost, *spare;
 static mf_scope *shared_spare; /* scopes are never freed: a wrong handle may still name one */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -70,11 +71,11 @@ mf_scope *mf_scope_innermost(void)
     pthread_setspecific(thread_end, &outermost);
     if (__cxa_thread_atexit_impl)
         __cxa_thread_atexit_impl(thread_leaves, NULL, &__dso_handle);
-    outermost.thread = &outermost;
+    outermost.thread = mf_this_thread = &outermost;
     return innermost = &outermost;
 }
 
-bool mf_scope_is_mine(const mf_scope *s) { return !s || s->thread == &outermost; }
+bool mf_scope_is_mine(const mf_scope *s) { return !s || s->thread == mf_this_thread; }
 
 /* ---- the list of a scope */
 
@@ -82,6 +83,7 @@ void mf_scope_take(mf_scope *s, uint32_t index, mf_slot *slot)
 {
     static _Atomic bool said;
     slot->scope = s;
+    atomic_store_explicit(&slot->thread, s->thread, memory_order_relaxed);
     slot->before = s->last;
     slot->after = 0;
     *(s->last ? &mf_slot_at(s->last)->after : &s->first) = index;
@@ -104,6 +106,7 @@ void mf_scope_lose(uint32_t index, mf_slot *slot)
     *(slot->after ? &mf_slot_at(slot->after)->before : &s->last) = slot->before;
     s->count--;
     slot->scope = NULL;
+    atomic_store_explicit(&slot->thread, NULL, memory_order_relaxed);
 }
 
 /* Oldest first, so that of several unobserved errors the first is reported first. */
@@ -113,7 +116,7 @@ static void end_all(mf_scope *s, const void *where)
         uint32_t index = s->first;
         mf_slot *slot = mf_slot_at(index);
         mf_scope_lose(index, slot);
-        mf_slot_end(index, slot, where);
+        mf_slot_end(index, slot, atomic_load_explicit(&slot->generation, memory_order_relaxed), where);
     }
 }
 

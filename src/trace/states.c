@@ -88,6 +88,7 @@ mf_filter mf_everything(void) { return filter_make(0, 0, NULL, NULL); }
 
 mf_filter mf_not(mf_filter f)
 {
+    MF_ENTER;
     mf_object *o = mf_handle_get(f.handle);
     return mf_object_is(o, &mf_filter_class) ? filter_make(3, 0, NULL, (mf_filter_object *)o) : f;
 }

@@ -150,6 +150,7 @@ mf_value mf_static(mf_module module)
 
 const void *mf_static_data(mf_value v, size_t *size)
 {
+    MF_ENTER;
     mf_object *o = mf_object_of(v);
     const mf_static_object *s = mf_object_is(o, &mf_static_class) ? (const mf_static_object *)o : NULL;
     if (!s || (s->what != MF_STATIC_STRING && s->what != MF_STATIC_BYTES))

@@ -15,7 +15,11 @@ static void count_destroyed(mf_object *o)
 }
 static const mf_class thing = { "thing", count_destroyed };
 static mf_value make(void) { return mf_value_new(mf_object_new(&thing, sizeof(mf_object))); }
-static bool is_alive(mf_value v) { return mf_handle_get_as(v.handle, &thing) != NULL; }
+static bool is_alive(mf_value v)
+{
+    MF_ENTER; /* what it looks at is free again when it returns */
+    return mf_handle_get_as(v.handle, &thing) != NULL;
+}
 
 TEST(scope_ends_what_it_owns)
 {
@@ -111,6 +115,41 @@ TEST(kept_handles_end_by_release)
     CHECK(!is_alive(kept));
     CHECK_EQ_INT(destroyed, 1);
     mf_release(kept); /* a second time is harmless */
+}
+
+static void look_while_it_ends(mf_value kept)
+{
+    MF_ENTER;
+    CHECK(mf_handle_get_as(kept.handle, &thing) != NULL);
+    mf_release(kept);
+    CHECK(mf_handle_get_as(kept.handle, &thing) != NULL);
+    CHECK_EQ_INT(destroyed, 0);
+}
+
+TEST(what_a_public_function_looks_at_stays_until_it_returns)
+{
+    destroyed = 0;
+    mf_value kept = { mf_handle_new_kept(mf_object_new(&thing, sizeof(mf_object))) };
+    look_while_it_ends(kept);
+    CHECK(!is_alive(kept));
+    CHECK_EQ_INT(destroyed, 1);
+}
+
+/* A slot has 2^31 handles, and is not used again after the last: an old handle never names a new value. */
+TEST(a_slot_whose_generations_are_used_up_is_retired)
+{
+    mf_value v = mf_keep(mf_f(1)), old = v;
+    uint32_t index = (uint32_t)v.handle;
+    atomic_store(&mf_slot_at(index)->generation, UINT32_MAX);
+    v.handle = (uint64_t)UINT32_MAX << 32 | index;
+    CHECK(!mf_is_error(v));
+    mf_release(v);
+    for (int i = 0; i < 3000; i++) {
+        mf_value next = mf_keep(mf_f(2));
+        CHECK((uint32_t)next.handle != index);
+        mf_release(next);
+    }
+    CHECK(mf_is_error(v) && mf_is_error(old));
 }
 
 TEST(a_stale_handle_gives_an_error_that_says_so)
