@@ -38,10 +38,12 @@ static bool is_ready_scalar(const mf_array *a)
 
 static mf_value convert_scalar(const mf_array *a, mf_dtype dtype, bool weak)
 {
-    mf_array *out = mf_array_scalar_i64(dtype, weak, 0);
+    unsigned char element[16];
+    mf_error_object *error = mf_array_element(a, element);
+    mf_array *out = error ? NULL : mf_array_scalar_i64(dtype, weak, 0);
     if (!out)
-        return mf_value_new(mf_error_out_of_memory());
-    mf_convert(dtype, mf_array_data(out), a->type->dtype, mf_array_data(a), 1);
+        return mf_value_new(error ? error : mf_error_out_of_memory());
+    mf_convert(dtype, mf_array_data(out), a->type->dtype, element, 1);
     return mf_value_new(out);
 }
 
@@ -170,10 +172,20 @@ bool mf_wrap_inexact(mf_value *x, const char *op)
     if (t->dtype == MF_KEY)
         return failed(x, mf_fail(MF_ERROR_DTYPE, "%s is not defined for keys", op));
     *x = mf_convert_value(*x, mf_inexact_dtype(t->dtype), t->weak);
-    return !mf_is_error(*x);
+    return mf_value_type(*x) != NULL;
 }
 
 /* ---- several operands */
+/* The ordinary case: nothing to convert and nothing to broadcast. */
+static bool same_types(const mf_value *v, int count)
+{
+    const mf_type *t = mf_value_type(v[0]);
+    for (int i = 1; t && i < count; i++)
+        if (mf_value_type(v[i]) != t)
+            return false;
+    return t != NULL;
+}
+
 static bool convert_all(mf_value *v, int count, mf_dtype dtype, bool weak)
 {
     for (int i = 0; i < count; i++) {
@@ -186,6 +198,8 @@ static bool convert_all(mf_value *v, int count, mf_dtype dtype, bool weak)
 
 bool mf_promote_dtypes(mf_value *v, int count, const char *op)
 {
+    if (same_types(v, count))
+        return true;
     for (int i = 0; i < count; i++)
         if (!mf_wrap_array(&v[i], op))
             return failed(v, v[i]);
@@ -228,6 +242,8 @@ bool mf_broadcast_shapes(mf_value *v, int count, const char *op)
 {
     int64_t dims[MF_RANK];
     int rank = 0;
+    if (same_types(v, count))
+        return true;
     for (int i = 0; i < count; i++)
         rank = mf_value_type(v[i])->rank > rank ? mf_value_type(v[i])->rank : rank;
     for (int i = 0; i < rank; i++)
