@@ -126,13 +126,43 @@ mf_array *mf_array_wrap(const mf_type *type, mf_buffer *buffer, int64_t offset, 
     return a;
 }
 
+/* ---- whether it is there */
+
+static const char *deletion(const mf_array *a) { return atomic_load(&((mf_array *)(uintptr_t)a)->deleted); }
+
+static mf_error_object *deleted_error(const mf_array *a)
+{
+    return mf_error_new(MF_ERROR_DONATED, "Array has been deleted with shape=%s.", mf_type_name(a->type));
+}
+
+/* An error: filling it failed. */
+static mf_error_object *wait_filled(const mf_array *a)
+{
+    mf_future *f = a->future;
+    if (!f)
+        return NULL;
+    if (!atomic_load_explicit(&f->state, memory_order_acquire))
+        f->wait(f);
+    return atomic_load_explicit(&f->state, memory_order_acquire) == 2 ? mf_retain(f->error) : NULL;
+}
+
+mf_error_object *mf_array_wait(const mf_array *a) { return deletion(a) ? deleted_error(a) : wait_filled(a); }
+
+/* A view of what has been deleted is deleted too. */
 mf_array *mf_array_view(const mf_array *a, const mf_type *type, int64_t offset, const int64_t *strides, const mf_placement *p)
 {
-    mf_array *view = mf_array_wrap(type, a->buffer, a->offset + offset, strides, p);
+    mf_error_object *deleted = mf_array_begin(a);
+    mf_array *view = mf_array_wrap(type, deleted ? NULL : a->buffer, a->offset + offset, strides, p);
+    if (!deleted)
+        mf_array_end_read(a);
+    else
+        mf_error_ignore(deleted);
     if (!view)
         return NULL;
     memcpy(view->inline_data, a->inline_data, sizeof a->inline_data);
     view->future = mf_retain(a->future);
+    if (deleted)
+        atomic_init(&view->deleted, deletion(a));
     return view;
 }
 
@@ -180,32 +210,66 @@ bool mf_array_is_contiguous(const mf_array *a)
     return true;
 }
 
-mf_error_object *mf_array_wait(const mf_array *a)
+/* ---- reading */
+
+static _Atomic int32_t *readers(const mf_array *a) { return &((mf_array *)(uintptr_t)a)->readers; }
+
+mf_error_object *mf_array_begin(const mf_array *a)
 {
-    const char *deleted = atomic_load_explicit(&((mf_array *)(uintptr_t)a)->deleted, memory_order_acquire);
-    if (deleted)
-        return mf_error_new(MF_ERROR_DONATED, "Array has been deleted with shape=%s.", mf_type_name(a->type));
-    mf_future *f = a->future;
-    if (!f)
+    atomic_fetch_add(readers(a), 1);
+    if (!deletion(a))
         return NULL;
-    if (!atomic_load_explicit(&f->state, memory_order_acquire))
-        f->wait(f);
-    return atomic_load_explicit(&f->state, memory_order_acquire) == 2 ? mf_retain(f->error) : NULL;
+    mf_array_end_read(a);
+    return deleted_error(a);
 }
 
-const void *mf_array_element(const mf_array *a, mf_error_object **error)
+void mf_array_end_read(const mf_array *a) { atomic_fetch_sub(readers(a), 1); }
+
+mf_error_object *mf_array_begin_read(const mf_array *a)
 {
-    *error = mf_array_wait(a);
-    return *error ? NULL : mf_array_data(a);
+    mf_error_object *error = mf_array_begin(a), *failed = error ? NULL : wait_filled(a);
+    if (failed)
+        mf_array_end_read(a);
+    return error ? error : failed;
+}
+
+mf_buffer *mf_array_give_up(mf_array *a)
+{
+    mf_buffer *b = a->buffer;
+    if (atomic_load(readers(a)))
+        return mf_retain(b);
+    a->buffer = NULL;
+    return b;
+}
+
+mf_array *mf_array_snapshot(mf_array *a, mf_error_object **error)
+{
+    *error = mf_array_begin_read(a);
+    if (*error)
+        return NULL;
+    mf_array *own = mf_array_wrap(a->type, a->buffer, a->offset, a->strides, a->placement);
+    if (own) {
+        memcpy(own->inline_data, a->inline_data, sizeof a->inline_data);
+        own->future = mf_retain(a->future); /* it is done; and tells what was computed from what was given */
+    } else {
+        *error = mf_error_out_of_memory();
+    }
+    mf_array_end_read(a);
+    return own;
+}
+
+mf_error_object *mf_array_element(const mf_array *a, void *element)
+{
+    mf_error_object *error = mf_array_begin_read(a);
+    if (error)
+        return error;
+    memcpy(element, mf_array_data(a), (size_t)mf_dtype_size(a->type->dtype));
+    mf_array_end_read(a);
+    return NULL;
 }
 
 mf_array *mf_array_contiguous(mf_array *a)
 {
-    mf_error_object *error = mf_array_wait(a);
-    if (error) {
-        mf_error_ignore(error);
-        return NULL;
-    }
     if (mf_array_is_contiguous(a))
         return mf_retain(a);
     mf_array *copy = mf_array_new(a->type);
@@ -217,28 +281,37 @@ mf_array *mf_array_contiguous(mf_array *a)
     return copy;
 }
 
-mf_error_object *mf_array_copy_out(mf_array *a, mf_dtype dtype, void *out)
+/* False when memory is out. */
+static bool copy_elements(mf_array *a, mf_dtype dtype, void *out)
 {
-    mf_error_object *error = mf_array_wait(a);
-    if (error)
-        return error;
     const mf_type *t = a->type;
-    if (dtype != t->dtype && (dtype == MF_KEY || t->dtype == MF_KEY))
-        return mf_error_new(MF_ERROR_DTYPE, "%s cannot be read as %s", mf_type_name(t), mf_dtype_name(dtype));
     if (mf_array_is_contiguous(a)) {
         mf_convert(dtype, out, t->dtype, mf_array_data(a), t->size);
-        return NULL;
+        return true;
     }
     if (dtype == t->dtype) {
         int64_t strides[MF_RANK];
         mf_contiguous_strides(t, strides);
         mf_copy_strided(t->rank, t->dims, mf_dtype_size(dtype), out, strides, mf_array_data(a), a->strides);
-        return NULL;
+        return true;
     }
     mf_array *row_by_row = mf_array_contiguous(a);
-    if (!row_by_row)
-        return mf_error_out_of_memory();
-    mf_convert(dtype, out, t->dtype, mf_array_data(row_by_row), t->size);
+    if (row_by_row)
+        mf_convert(dtype, out, t->dtype, mf_array_data(row_by_row), t->size);
     mf_drop(row_by_row);
-    return NULL;
+    return row_by_row != NULL;
+}
+
+mf_error_object *mf_array_copy_out(mf_array *a, mf_dtype dtype, void *out)
+{
+    const mf_type *t = a->type;
+    mf_error_object *error = mf_array_begin_read(a);
+    if (error)
+        return error;
+    if (dtype != t->dtype && (dtype == MF_KEY || t->dtype == MF_KEY))
+        error = mf_error_new(MF_ERROR_DTYPE, "%s cannot be read as %s", mf_type_name(t), mf_dtype_name(dtype));
+    else if (!copy_elements(a, dtype, out))
+        error = mf_error_out_of_memory();
+    mf_array_end_read(a);
+    return error;
 }

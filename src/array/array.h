@@ -1,5 +1,7 @@
 /* Arrays: a type, a placement, a counted buffer with byte strides, and the future that fills it.
- * Invariant: immutable after its future is done, save for `deleted` (donation, mf_delete). A stride of 0 means held once.
+ * Invariant: immutable after its future is done, save for `deleted` (donation, mf_delete), which takes the memory only where nobody has
+ * begun to read it: a reader counts itself in and then looks at `deleted`, who deletes sets `deleted` and then looks at the count.
+ * A stride of 0 means held once.
  * The strides are the CPU backends' layout: shard i of a mapped axis k starts at offset + i * strides[k]. */
 #ifndef MF_ARRAY_ARRAY_H
 #define MF_ARRAY_ARRAY_H
@@ -45,6 +47,7 @@ typedef struct mf_array {
     int64_t strides[MF_RANK];
     mf_future *future;                          /* NULL when ready from the start */
     _Atomic(const char *) deleted;              /* NULL, or why ("donated", "deleted") */
+    _Atomic int32_t readers;                    /* that have begun and hold no reference to the buffer yet */
     _Alignas(16) unsigned char inline_data[16]; /* scalars live here */
 } mf_array;
 extern const mf_class mf_array_class;
@@ -60,10 +63,21 @@ mf_array *mf_array_scalar_i64(mf_dtype dtype, bool weak, int64_t x);
 void *mf_array_data(const mf_array *a); /* base address; only when ready */
 bool mf_array_is_contiguous(const mf_array *a);
 void mf_contiguous_strides(const mf_type *type, int64_t *strides); /* bytes, row by row */
-/* The element of a scalar array; waits. NULL and *error when there will be none. */
-const void *mf_array_element(const mf_array *a, mf_error_object **error);
 mf_error_object *mf_array_wait(const mf_array *a); /* NULL when ready; else a new reference to the error (deleted, failed) */
-mf_array *mf_array_contiguous(mf_array *a);        /* waits; a itself (retained) or a copy; NULL when out of memory */
+
+/* ---- reading an array that others may donate or delete meanwhile */
+/* Counts a reader in, without waiting: from here to mf_array_end_read nobody takes the memory. An error (deleted): nothing has begun. */
+mf_error_object *mf_array_begin(const mf_array *a);
+mf_error_object *mf_array_begin_read(const mf_array *a); /* the same of an array that is ready; waits */
+void mf_array_end_read(const mf_array *a);
+/* Of an array that the caller has marked deleted: its memory, with the array's reference where nobody reads it, else with a new one. */
+mf_buffer *mf_array_give_up(mf_array *a);
+/* A ready array of the same numbers that nobody can delete: a constant of programs. Waits; NULL and *error. */
+mf_array *mf_array_snapshot(mf_array *a, mf_error_object **error);
+/* The element of an array of one element; waits. */
+mf_error_object *mf_array_element(const mf_array *a, void *element);
+mf_array *mf_array_contiguous(
+    mf_array *a); /* of one that is being read, or a snapshot: itself (retained) or a copy; NULL when out of memory */
 /* Copies a's elements row by row into out, converting to dtype. Waits. */
 mf_error_object *mf_array_copy_out(mf_array *a, mf_dtype dtype, void *out);
 /* Strided copy between two layouts of one shape. */

@@ -440,7 +440,7 @@ static void print_bare(printer *p)
 
 void mf_array_print(mf_text *t, mf_array *a)
 {
-    mf_error_object *error = mf_array_wait(a);
+    mf_error_object *error = mf_array_begin_read(a);
     if (error) {
         mf_text_put(t, error->message);
         mf_error_ignore(error); /* shown */
@@ -456,6 +456,7 @@ void mf_array_print(mf_text *t, mf_array *a)
         decide(&p);
         print_axis(&p, 0, p.base);
     }
+    mf_array_end_read(a);
     t->failed = t->failed || p.line.failed;
     mf_text_free(&p.line);
 }

@@ -129,11 +129,18 @@ mf_variable *mf_builder_input(mf_builder *b, const mf_type *type)
     return p->in[p->in_count++] = v;
 }
 
+/* Whether both are looks at the same memory: snapshots of one array. */
+static bool same_constant(const mf_array *a, const mf_array *b)
+{
+    return a == b || (a->buffer && a->buffer == b->buffer && a->type == b->type && a->offset == b->offset &&
+                      memcmp(a->strides, b->strides, (size_t)a->type->rank * sizeof *a->strides) == 0);
+}
+
 static int constant_slot(mf_variable *const *table, int capacity, const mf_array *a)
 {
-    uintptr_t key = (uintptr_t)a;
+    uintptr_t key = a->buffer ? (uintptr_t)a->buffer : (uintptr_t)a;
     int i = (int)(mf_hash_mix(0, key) & (uint64_t)(capacity - 1));
-    while (table[i] && table[i]->constant != a)
+    while (table[i] && !same_constant(table[i]->constant, a))
         i = (i + 1) & (capacity - 1);
     return i;
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* ---- constants */
-static bool is_literal(const mf_array *a) { return !a->future && !atomic_load(&a->deleted) && mf_array_is_contiguous(a); }
+static bool is_literal(const mf_array *a) { return !a->future && mf_array_is_contiguous(a); }
 
 static bool constants_equal(const mf_array *a, const mf_array *b)
 {

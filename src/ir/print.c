@@ -61,10 +61,9 @@ static void print_elements(mf_text *t, const mf_array *a)
 
 static void print_constant(mf_text *t, mf_array *a)
 {
-    mf_error_object *e = mf_array_wait(a);
-    mf_array *c = e ? NULL : mf_array_contiguous(a);
+    mf_array *c = mf_array_contiguous(a);
     if (!c)
-        mf_text_put(t, "const#unavailable"); /* deleted, failed, or no memory: a dump should still show the rest */
+        mf_text_put(t, "const#unavailable"); /* no memory: a dump should still show the rest */
     else if (c->type->size <= MF_LITERAL_MAX)
         print_elements(t, c);
     else
@@ -72,9 +71,6 @@ static void print_constant(mf_text *t, mf_array *a)
     mf_text_put(t, ":");
     mf_type_print(t, a->type);
     mf_drop(c);
-    if (e)
-        atomic_store(&e->observed, true);
-    mf_drop(e);
 }
 
 static void print_var(const printer *p, const mf_variable *v)

@@ -68,9 +68,9 @@ static int integers_of(mf_value v, int64_t *out, int room, const mf_structure **
         mf_array *a = (mf_array *)leaves[i];
         if (!mf_object_is(leaves[i], &mf_array_class) || a->type->rank || !mf_dtype_is_int(a->type->dtype))
             return -1;
-        mf_error_object *error;
-        const void *element = mf_array_element(a, &error);
-        if (!element) {
+        unsigned char element[16];
+        mf_error_object *error = mf_array_element(a, element);
+        if (error) {
             mf_error_ignore(error);
             return -1;
         }
@@ -154,9 +154,9 @@ static mf_value fold_number(const collective *c, const mf_array *a)
 {
     if (c->op != &mf_op_psum)
         return mf_value_of(a);
-    mf_error_object *error;
-    const void *element = mf_array_element(a, &error);
-    if (!element)
+    unsigned char element[16];
+    mf_error_object *error = mf_array_element(a, element);
+    if (error)
         return mf_value_new(error);
     mf_dtype dtype = a->type->dtype;
     uint64_t members = (uint64_t)c->spec.group_size; /* integers wrap */

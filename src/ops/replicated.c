@@ -79,7 +79,9 @@ static mf_value check_rows(const mf_array *a, const char *leaf)
                        mf_type_name(a->type));
     if (!a->strides[0])
         return mf_value_of(a);
-    mf_array *rows = mf_array_contiguous((mf_array *)(uintptr_t)a);
+    mf_array *kept = mf_array_snapshot((mf_array *)(uintptr_t)a, &error), *rows = kept ? mf_array_contiguous(kept) : NULL;
+    if (error)
+        return mf_value_new(error);
     int64_t count = a->type->dims[0], bytes = a->type->bytes / count;
     const char *data = rows ? mf_array_data(rows) : NULL;
     mf_text differ = { 0 };
@@ -93,6 +95,7 @@ static mf_value check_rows(const mf_array *a, const char *leaf)
                      : mf_value_of(a);
     mf_text_free(&differ);
     mf_drop(rows);
+    mf_drop(kept);
     return r;
 }
 

@@ -25,7 +25,7 @@ typedef struct seen {
 static bool is_literal(const mf_variable *v)
 {
     const mf_array *a = v->constant;
-    return a && !a->future && a->type->bytes <= LITERAL_BYTES && !atomic_load(&a->deleted) && mf_array_is_contiguous(a);
+    return a && !a->future && a->type->bytes <= LITERAL_BYTES && mf_array_is_contiguous(a);
 }
 
 static bool same_literal(const mf_variable *a, const mf_variable *b)

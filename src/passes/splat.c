@@ -3,7 +3,7 @@
 #include "ops/rows.h"
 #include <math.h>
 
-bool mf_is_literal(const mf_array *a) { return a && !a->future && !atomic_load(&a->deleted) && mf_array_is_contiguous(a); }
+bool mf_is_literal(const mf_array *a) { return a && !a->future && mf_array_is_contiguous(a); }
 
 mf_variable *mf_splat_of(mf_variable *v)
 {

@@ -243,13 +243,9 @@ typedef struct compiler_options {
 
 static mf_error_object *read_bool(const char *key, mf_object *value, bool *out)
 {
-    mf_error_object *error = NULL;
     const mf_array *a = mf_object_is(value, &mf_array_class) ? (const mf_array *)value : NULL;
-    const bool *element = a && a->type->dtype == MF_BOOL && !a->type->rank ? mf_array_element(a, &error) : NULL;
-    if (element)
-        *out = *element;
-    if (element || error)
-        return error;
+    if (a && a->type->dtype == MF_BOOL && !a->type->rank)
+        return mf_array_element(a, out);
     const char *text = mf_static_text(value);
     return mf_error_new(MF_ERROR_ARGUMENT, "compile option '%s': %s%s%s is not a valid bool value", key, text ? "'" : "",
                         text ? text : (a ? mf_type_name(a->type) : value->kind->name), text ? "'" : "");

@@ -173,7 +173,9 @@ static void report_shared(mf_executable *x, int i, const mf_array *a)
                      mf_type_name(a->type), i);
 }
 
-/* A ready array becomes a register: a donated one gives its reference up. */
+static bool is_donated(const mf_executable *x, int i) { return x->donated && x->donated[i]; }
+
+/* A ready array becomes a register: a donated one gives its reference up, of the others the reading ends. */
 static bool bind(mf_executable *x, mf_stage *s, int i, mf_array *a)
 {
     mf_register *r = &s->in[i];
@@ -186,54 +188,78 @@ static bool bind(mf_executable *x, mf_stage *s, int i, mf_array *a)
     if (!a->buffer) {
         memcpy(r->small, a->inline_data, sizeof r->small);
         r->data = r->small + a->offset;
-    } else if (x->donated && x->donated[i]) {
+    } else if (is_donated(x, i)) {
         report_shared(x, i, a);
-        r->buffer = a->buffer;
-        a->buffer = NULL;
+        r->buffer = mf_array_give_up(a);
     } else {
         r->buffer = mf_retain(a->buffer);
     }
+    if (!is_donated(x, i))
+        mf_array_end_read(a);
     return true;
 }
 
 static bool is_ready(const mf_array *a) { return !a->future || atomic_load_explicit(&a->future->state, memory_order_acquire) == 1; }
 
-static mf_error_object *check_inputs(const mf_executable *x, mf_array *const *in)
+/* An input is being read from begin_inputs until its register holds its memory. */
+static void end_reads(const mf_executable *x, const mf_stage *s, mf_array *const *in, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (!is_donated(x, i) && !(s && s->in[i].data))
+            mf_array_end_read(in[i]);
+}
+
+/* The call did not begin: what it was given is the caller's again. */
+static void take_back(const mf_executable *x, mf_stage *s, mf_array *const *in, int count)
+{
+    for (int i = 0; x->donated && i < count; i++) {
+        if (!x->donated[i])
+            continue;
+        if (s && s->in[i].buffer && !in[i]->buffer) {
+            in[i]->buffer = s->in[i].buffer;
+            s->in[i].buffer = NULL;
+        }
+        atomic_store(&in[i]->deleted, NULL);
+    }
+}
+
+static mf_error_object *begin_input(mf_array *a, bool donated)
+{
+    const char *before = NULL;
+    if (a->future && atomic_load_explicit(&a->future->state, memory_order_acquire) == 2)
+        return mf_retain(a->future->error);
+    if (!donated)
+        return mf_array_begin(a);
+    return atomic_compare_exchange_strong(&a->deleted, &before, "donated") ? NULL : mf_array_wait(a);
+}
+
+/* From here on a donated array is the run's alone, and nobody takes the memory of the others. An error: as if nothing had been asked. */
+static mf_error_object *begin_inputs(const mf_executable *x, mf_array *const *in)
 {
     for (int i = 0; i < x->program->in_count; i++) {
-        if (atomic_load_explicit(&in[i]->deleted, memory_order_acquire))
-            return mf_array_wait(in[i]);
-        if (in[i]->future && atomic_load_explicit(&in[i]->future->state, memory_order_acquire) == 2)
-            return mf_retain(in[i]->future->error);
+        mf_error_object *error = begin_input(in[i], is_donated(x, i));
+        if (error) {
+            end_reads(x, NULL, in, i);
+            take_back(x, NULL, in, i);
+            return error;
+        }
     }
     return NULL;
 }
 
-/* From here on the donated arrays are the run's alone. An array that is named twice in a call is an error. */
-static mf_error_object *mark_donated(const mf_executable *x, mf_array *const *in)
-{
-    for (int i = 0; x->donated && i < x->program->in_count; i++) {
-        const char *before = NULL;
-        if (x->donated[i] && !atomic_compare_exchange_strong(&in[i]->deleted, &before, "donated"))
-            return mf_error_new(MF_ERROR_DONATED, "the same array (%s) is donated twice in one call", mf_type_name(in[i]->type));
-    }
-    return NULL;
-}
-
-/* Ready inputs; those that others of the call share are held before a donated one gives its reference up. */
+/* Ready inputs become registers; those that others of the call share are held before a donated one gives its reference up. */
 static mf_error_object *bind_ready(mf_executable *x, mf_stage *s, mf_array *const *in, int *pending)
 {
-    mf_error_object *error = mark_donated(x, in);
-    for (int pass = 0; pass < 2 && !error; pass++)
-        for (int i = 0; i < x->program->in_count && !error; i++) {
-            if ((x->donated && x->donated[i]) != pass)
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < x->program->in_count; i++) {
+            if (is_donated(x, i) != pass)
                 continue;
             if (!is_ready(in[i]))
                 ++*pending;
             else if (!bind(x, s, i, in[i]))
-                error = mf_error_out_of_memory();
+                return mf_error_out_of_memory();
         }
-    return error;
+    return NULL;
 }
 
 /* ------------------------------------------------------------------ outputs */
@@ -439,10 +465,12 @@ static void input_came(void *context)
     input_wait *w = context;
     mf_run *r = w->run;
     mf_future *f = w->array->future;
-    if (atomic_load_explicit(&f->state, memory_order_acquire) == 2)
-        mf_stage_fail(r->stage, mf_retain(f->error));
-    else if (!bind(r->x, r->stage, w->index, w->array))
-        mf_stage_fail(r->stage, mf_error_out_of_memory());
+    bool failed = atomic_load_explicit(&f->state, memory_order_acquire) == 2;
+    bool bound = !failed && bind(r->x, r->stage, w->index, w->array);
+    if (!bound)
+        mf_stage_fail(r->stage, failed ? mf_retain(f->error) : mf_error_out_of_memory());
+    if (!bound && !is_donated(r->x, w->index))
+        mf_array_end_read(w->array);
     mf_drop(w->array);
     w->array = NULL;
     if (atomic_fetch_sub(&r->pending, 1) == 1)
@@ -513,16 +541,11 @@ static void enqueue(mf_run *r, mf_array *const *in, mf_array **out)
         start_run(r);
 }
 
-mf_error_object *mf_executable_run(mf_executable *x, mf_array *const *in, mf_array **out)
+/* s is the call's; *out are its results, or those that the run will fill. */
+static mf_error_object *run_on(mf_executable *x, mf_stage *s, mf_array *const *in, mf_array **out)
 {
     int pending = 0;
-    if (atomic_load_explicit(&mf_process_forked, memory_order_relaxed))
-        return mf_retain(&mf_error_fork_object);
-    mf_error_object *error = check_inputs(x, in);
-    mf_stage *s = error ? NULL : take_stage(x);
-    if (!s)
-        return error ? error : mf_error_out_of_memory();
-    error = bind_ready(x, s, in, &pending);
+    mf_error_object *error = bind_ready(x, s, in, &pending);
     double cost = error || pending ? 0 : cost_of(x, s, &error);
     if (!error && !pending && (cost < atomic_load_explicit(&inline_below, memory_order_relaxed) || !mf_tasks_start())) {
         error = run_inline(x, s, out);
@@ -530,12 +553,29 @@ mf_error_object *mf_executable_run(mf_executable *x, mf_array *const *in, mf_arr
         return error;
     }
     mf_run *r = error ? NULL : new_run(x, s, pending);
-    if (!r) {
-        give_stage(x, s);
-        return error ? error : mf_error_out_of_memory();
+    if (r) {
+        enqueue(r, in, out);
+        return NULL;
     }
-    enqueue(r, in, out);
-    return NULL;
+    end_reads(x, s, in, x->program->in_count);
+    take_back(x, s, in, x->program->in_count);
+    give_stage(x, s);
+    return error ? error : mf_error_out_of_memory();
+}
+
+mf_error_object *mf_executable_run(mf_executable *x, mf_array *const *in, mf_array **out)
+{
+    if (atomic_load_explicit(&mf_process_forked, memory_order_relaxed))
+        return mf_retain(&mf_error_fork_object);
+    mf_error_object *error = begin_inputs(x, in);
+    mf_stage *s = error ? NULL : take_stage(x);
+    if (s)
+        return run_on(x, s, in, out);
+    if (error)
+        return error;
+    end_reads(x, NULL, in, x->program->in_count);
+    take_back(x, NULL, in, x->program->in_count);
+    return mf_error_out_of_memory();
 }
 
 /* ------------------------------------------------------------------ for the user */

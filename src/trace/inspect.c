@@ -140,13 +140,15 @@ void mf_unpack_n(mf_value tree, mf_value *const *variables, int count)
 
 /* ---- constant arrays of another value's type */
 
-/* A ready array of rank 0, whose element can be read without waiting. */
-static const mf_array *ready_scalar(mf_value v)
+/* The type of an array of rank 0 that is ready, and its element; NULL where there is none to be read without waiting. */
+static const mf_type *ready_scalar(mf_value v, void *element)
 {
     const mf_array *a = (const mf_array *)mf_handle_get_as(v.handle, &mf_array_class);
-    if (!a || a->type->rank || atomic_load(&((mf_array *)(uintptr_t)a)->deleted))
+    if (!a || a->type->rank || (a->future && atomic_load(&a->future->state) != 1))
         return NULL;
-    return !a->future || atomic_load(&a->future->state) == 1 ? a : NULL;
+    mf_error_object *deleted = mf_array_element(a, element);
+    mf_error_ignore(deleted); /* whoever uses the value has it */
+    return deleted ? NULL : a->type;
 }
 
 static mf_value filled(const mf_type *t, const void *element)
@@ -158,12 +160,13 @@ static mf_value filled(const mf_type *t, const void *element)
 mf_value mf_full(mf_shape shape, mf_value fill)
 {
     MF_ENTER;
-    const mf_array *a = ready_scalar(fill);
-    if (!a)
+    unsigned char element[16];
+    const mf_type *t = ready_scalar(fill, element);
+    if (!t)
         return mf_broadcast_to(fill, shape);
-    if (!mf_type_of_shape(a->type->dtype, shape))
+    if (!mf_type_of_shape(t->dtype, shape))
         return mf_fail(MF_ERROR_SHAPE, "mf_full: %s is no shape of at most %d dimensions", mf_str_shape(shape), MF_MAX_RANK);
-    return filled(mf_type_get(a->type->dtype, a->type->weak, shape.rank, shape.dims), mf_array_data(a));
+    return filled(mf_type_get(t->dtype, t->weak, shape.rank, shape.dims), element);
 }
 
 static mf_value constant_like(const char *what, mf_value x, int64_t number)
@@ -194,13 +197,13 @@ mf_value mf_full_like(mf_value x, mf_value fill)
     MF_ENTER;
     mf_object *o = mf_object_of(x);
     const mf_type *t = mf_object_type(o);
-    const mf_array *a = ready_scalar(fill);
-    unsigned char element[16] = { 0 };
+    unsigned char number[16], element[16] = { 0 };
+    const mf_type *from = ready_scalar(fill, number);
     if (!t)
         return mf_value_new(no_array("mf_full_like", o));
-    if (!a)
+    if (!from)
         return mf_astype(mf_broadcast_to(fill, mf_shape_of(x)), t->dtype);
-    mf_convert(t->dtype, element, a->type->dtype, mf_array_data(a), 1);
+    mf_convert(t->dtype, element, from->dtype, number, 1);
     return filled(t, element);
 }
 

@@ -29,9 +29,9 @@ static mf_error_object *static_leaf(mf_leaf *leaf, mf_object *o, const char *fun
         return NULL;
     }
     if (mf_object_is(o, &mf_array_class) && ((mf_array *)o)->type->rank == 0) {
-        mf_error_object *error;
-        const void *element = mf_array_element((mf_array *)o, &error);
-        leaf->identity = element ? number_identity((mf_array *)o, element) : NULL;
+        unsigned char element[16];
+        mf_error_object *error = mf_array_element((mf_array *)o, element);
+        leaf->identity = error ? NULL : number_identity((mf_array *)o, element);
         return error || leaf->identity ? error : mf_error_out_of_memory();
     }
     if (mf_object_is(o, &mf_tracer_class))

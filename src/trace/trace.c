@@ -118,22 +118,23 @@ static mf_variable *lift_tracer(mf_tracing *t, mf_tracer *r, mf_error_object **e
     return NULL;
 }
 
+/* A program keeps its constants whatever becomes of the array. What lies in the array itself is never taken. */
+static mf_variable *lift_array(mf_tracing *t, mf_array *a, mf_error_object **error)
+{
+    mf_array *kept = mf_array_snapshot(a, error);
+    mf_variable *v = kept ? mf_builder_constant(&t->builder, kept->buffer ? kept : a) : NULL;
+    if (kept && !v)
+        *error = mf_error_out_of_memory();
+    mf_drop(kept);
+    return v;
+}
+
 mf_variable *mf_trace_lift(mf_tracing *t, mf_object *o, mf_error_object **error)
 {
     if (mf_object_is(o, &mf_tracer_class))
         return lift_tracer(t, (mf_tracer *)o, error);
-    if (mf_object_is(o, &mf_array_class)) {
-        mf_array *a = (mf_array *)o;
-        const char *deleted = atomic_load(&a->deleted);
-        if (deleted) {
-            *error = mf_array_wait(a);
-            return NULL;
-        }
-        mf_variable *v = mf_builder_constant(&t->builder, a);
-        if (!v)
-            *error = mf_error_out_of_memory();
-        return v;
-    }
+    if (mf_object_is(o, &mf_array_class))
+        return lift_array(t, (mf_array *)o, error);
     if (mf_object_is(o, &mf_error_class))
         *error = mf_retain(o);
     else

@@ -490,13 +490,15 @@ static mf_value fori_step(void *context, mf_value carry, mf_value unused)
 static bool known_bound(mf_value v, int64_t *number)
 {
     mf_array *a = mf_object_is(mf_object_of(v), &mf_array_class) ? (mf_array *)mf_object_of(v) : NULL;
-    mf_error_object *error = NULL;
-    const void *element = a && !a->type->rank ? mf_array_element(a, &error) : NULL;
+    if (!a || a->type->rank)
+        return false;
+    unsigned char element[16];
+    mf_error_object *error = mf_array_element(a, element);
     if (error)
         mf_error_ignore(error); /* whoever uses the bound has it */
-    if (element)
+    else
         *number = mf_load_i64(a->type->dtype, element);
-    return element != NULL;
+    return !error;
 }
 
 static mf_value fori_test(mf_value carry) { return mf_less(mf_get(carry, 0), mf_get(carry, 1)); }

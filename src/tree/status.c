@@ -132,10 +132,7 @@ static void delete_array(mf_array *a)
     mf_error_ignore(failed);
     if (!atomic_compare_exchange_strong(&a->deleted, &expected, "deleted"))
         return;
-    if (atomic_load(&a->object.count) == 1) { /* nobody else can be reading; otherwise the memory ends with the last reader */
-        mf_drop(a->buffer);
-        a->buffer = NULL;
-    }
+    mf_drop(mf_array_give_up(a)); /* where somebody reads, the memory ends with the array */
 }
 
 mf_status mf_delete(mf_value v)
