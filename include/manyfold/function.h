@@ -68,7 +68,9 @@ typedef struct mf_pmap_options {
 /* jax.vmap: the same on one device, as operations on arrays with one more dimension. */
 typedef struct mf_vmap_options { const char *axis_name; mf_axis in_axes, out_axes; int64_t axis_size; mf_reserved reserved_; } mf_vmap_options;
 typedef struct mf_jit_options  { mf_ints static_argnums, donate_argnums; mf_reserved reserved_; } mf_jit_options;
-typedef struct mf_grad_options { mf_ints argnums; bool has_aux, holomorphic, allow_int; mf_reserved reserved_; } mf_grad_options;  /* one argnum gives a bare gradient, several a tuple */
+/* One argnum gives a bare gradient, several a tuple. allow_int: arguments of integers and bools may be named too; their gradients are zeros
+ * of their own type, in place of JAX's float0. */
+typedef struct mf_grad_options { mf_ints argnums; bool has_aux, holomorphic, allow_int; mf_reserved reserved_; } mf_grad_options;
 /* What remat keeps of a forward pass for the backward pass; everything else is computed again. A policy is asked once an operation, while
  * programs are transformed, on any thread; it must answer the same each time, and context must live as long as the process. */
 typedef struct mf_saveable {

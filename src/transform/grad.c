@@ -74,7 +74,7 @@ static bool differentiate(halves *h, const mf_program *p, const mf_axis_env *env
     mf_program *j = NULL;
     if (h->has && h->gives) {
         for (int i = 0; i < p->in_count; i++)
-            h->has[i] = wrt[i];
+            h->has[i] = wrt[i] && mf_tangent_type(p->in[i]->type);
         j = mf_jvp_program(p, env, h->has, h->gives, error);
         j = j ? wanted_tangents(j, p->out_count, want, h->gives, error) : NULL;
     } else {
@@ -107,7 +107,7 @@ static mf_program *transposed(halves *h, const mf_axis_env *env, bool *gives_ct,
 
 /* ------------------------------------------------------------------ value and gradients */
 
-static mf_error_object *check_scalar(const mf_program *p, const bool *wrt)
+static mf_error_object *check_scalar(const mf_program *p)
 {
     const mf_type *t = p->out_count ? p->out[0]->type : NULL;
     if (!t)
@@ -116,10 +116,6 @@ static mf_error_object *check_scalar(const mf_program *p, const bool *wrt)
         return mf_error_new(MF_ERROR_SHAPE, "Gradient only defined for scalar-output functions. Output was %s.", mf_type_name(t));
     if (!mf_dtype_is_inexact(t->dtype)) /* complex ones are holomorphic, or the caller has refused them */
         return mf_error_new(MF_ERROR_DTYPE, "grad requires real-valued outputs (a floating type), but got %s.", mf_dtype_name(t->dtype));
-    for (int i = 0; i < p->in_count; i++)
-        if (wrt[i] && !mf_tangent_type(p->in[i]->type))
-            return mf_error_new(MF_ERROR_DTYPE, "grad requires real-valued inputs (a floating type), but input %d is %s.", i,
-                                mf_type_name(p->in[i]->type));
     return NULL;
 }
 
@@ -151,8 +147,8 @@ static mf_program *join(halves *h, const mf_program *p, const mf_program *t, con
     for (int i = 0, tangent = residuals, made = 0; i < p->in_count; i++) {
         if (!wrt[i])
             continue;
-        bool given = gives_ct[tangent++];
-        out[count++] = given ? ct[made++] : mf_tangent_zeros(&b, p->in[i]->type);
+        bool given = h->has[i] && gives_ct[tangent++];
+        out[count++] = given ? ct[made++] : mf_cotangent_zeros(&b, p->in[i]->type);
     }
     return mf_builder_finish(&b, out, count, error);
 }
@@ -161,7 +157,7 @@ mf_program *mf_grad_program(const mf_program *p, const mf_axis_env *env, const b
 {
     halves h;
     mf_program *result = NULL;
-    if ((*error = check_scalar(p, wrt)))
+    if ((*error = check_scalar(p)))
         return NULL;
     bool *want = mf_calloc((size_t)p->out_count + 1, sizeof *want);
     if (!want) {

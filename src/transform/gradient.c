@@ -1,18 +1,15 @@
 /* grad, value_and_grad and jvp as functions: the inner function's program through the program transforms of this room.
  * Cells written by the inner function are auxiliary results: they pass through and are never differentiated. */
 #include "base/vector.h"
-#include "ops/emit.h"
 #include "passes/passes.h"
 #include "trace/dispatch.h"
 #include "trace/function.h"
 #include "transform/sweep.h"
+#include "transform/tangent.h"
 #include "transform/transform.h"
 
 #include <manyfold/function.h>
 #include <string.h>
-
-/* The zero tangent that a user sees: zeros of the strong type, for integers too (JAX's float0 has no counterpart in C). */
-static mf_variable *zero_of(mf_builder *b, const mf_type *type) { return e_full(b, mf_type_strong(type), 0); }
 
 /* ---- grad and value_and_grad */
 
@@ -56,7 +53,7 @@ static mf_error_object *check_arguments(const mf_function_object *f, const mf_si
         if (!chosen(o, mf_signature_argument_of(s, i), s->arg_count))
             continue;
         const mf_type *t = s->leaves[i].type;
-        if (t && (o->holomorphic ? mf_dtype_is_complex(t->dtype) : mf_dtype_is_inexact(t->dtype)))
+        if (t && (o->holomorphic ? mf_dtype_is_complex(t->dtype) : o->allow_int || mf_dtype_is_inexact(t->dtype)))
             continue;
         const char *kind = o->holomorphic ? "grad with holomorphic requires complex inputs"
                                           : "grad requires real- or complex-valued inputs (input dtype that is a sub-dtype of floating)";
@@ -316,7 +313,7 @@ static mf_program *jvp_wrap(const mf_traced *inner, const mf_signature *s, const
             if (i < results && t)
                 chosen_out[m++] = t;
             else if (i < results)
-                chosen_out[m++] = zero_of(&b, p->out[i]->type);
+                chosen_out[m++] = mf_cotangent_zeros(&b, p->out[i]->type);
         }
         for (int i = results; i < p->out_count; i++)
             chosen_out[m++] = out[i];

@@ -15,6 +15,8 @@ static mf_variable *filled(mf_builder *b, const mf_type *primal, double x)
 
 mf_variable *mf_tangent_zeros(mf_builder *b, const mf_type *primal) { return filled(b, primal, 0); }
 
+mf_variable *mf_cotangent_zeros(mf_builder *b, const mf_type *primal) { return e_full(b, mf_type_strong(primal), 0); }
+
 mf_variable *mf_tangent_ones(mf_builder *b, const mf_type *primal) { return filled(b, primal, 1); }
 
 mf_variable *mf_tangent_or_zeros(mf_builder *b, mf_variable *t, const mf_type *primal) { return t ? t : mf_tangent_zeros(b, primal); }

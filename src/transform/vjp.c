@@ -3,13 +3,11 @@
 #include "ops/emit.h"
 #include "trace/function.h"
 #include "transform/sweep.h"
+#include "transform/tangent.h"
 #include "transform/transform.h"
 
 #include <manyfold/lax.h>
 #include <string.h>
-
-/* A cotangent that nobody gives: zeros of the strong type. */
-static mf_variable *zero_of(mf_builder *b, const mf_type *type) { return e_full(b, mf_type_strong(type), 0); }
 
 /* ---- linear functions: a program over what is given at a call and what is held */
 
@@ -146,13 +144,13 @@ static mf_traced *backward_traced(const mf_traced *inner, const mf_signature *s,
     }
     for (int i = results; i < p->out_count && !w.b.error; i++) /* auxiliary results, written cells */
         if (mf_dtype_is_inexact(p->out[i]->type->dtype))
-            w.in[k++] = zero_of(&w.b, p->out[i]->type);
+            w.in[k++] = mf_cotangent_zeros(&w.b, p->out[i]->type);
     for (int i = 0; i < residuals && !w.b.error; i++)
         w.in[i] = mf_builder_input(&w.b, backward->in[i]->type);
     if (!w.b.error)
         mf_inline(&w.b, backward, w.in, w.out);
     for (int i = 0; i < s->leaf_count && !w.b.error; i++)
-        w.chosen[m++] = mf_dtype_is_inexact(p->in[i]->type->dtype) ? w.out[next++] : zero_of(&w.b, p->in[i]->type);
+        w.chosen[m++] = mf_dtype_is_inexact(p->in[i]->type->dtype) ? w.out[next++] : mf_cotangent_zeros(&w.b, p->in[i]->type);
     return wiring_end(&w, m, arguments_of(s), error);
 }
 
@@ -175,7 +173,7 @@ static mf_traced *tangent_traced(const mf_traced *inner, const mf_signature *s, 
     if (!w.b.error)
         mf_inline(&w.b, linear, w.in, w.out);
     for (int i = 0; i < results && !w.b.error; i++)
-        w.chosen[i] = gives[i] ? w.out[next++] : zero_of(&w.b, p->out[i]->type);
+        w.chosen[i] = gives[i] ? w.out[next++] : mf_cotangent_zeros(&w.b, p->out[i]->type);
     return wiring_end(&w, results, inner->result, error);
 }
 
