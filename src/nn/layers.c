@@ -1,5 +1,6 @@
 /* Layers as modules of parameter states: convolution and linear, with flax's shapes and initialisers (kernel lecun_normal, bias zero).
- * Parameters are f32 masters; the product runs in the input's dtype, so a bf16 input gives a bf16 layer. */
+ * Parameters are f32 masters, or of param_dtype; the product runs in the layer's dtype, or in the input's where it has none, so a bf16
+ * input gives a bf16 layer. */
 #include <manyfold.h>
 
 #include <math.h>
@@ -13,6 +14,14 @@ static mf_value lecun_normal(mf_state rngs, mf_shape shape, int64_t fan_in, mf_d
 
 static mf_value in_dtype_of(mf_value x, mf_value parameter) { return mf_astype(parameter, mf_dtype_of(x)); }
 
+static mf_value in_layers_dtype(mf_module self, mf_value x)
+{
+    mf_dtype dtype = (mf_dtype)mf_member_number(self, "dtype");
+    return dtype == MF_DTYPE_DEFAULT ? x : mf_astype(x, dtype);
+}
+
+static mf_dtype parameters_dtype(mf_dtype dtype) { return dtype == MF_DTYPE_DEFAULT ? MF_F32 : dtype; }
+
 static mf_value with_bias(mf_module self, mf_value x)
 {
     if (mf_member_number(self, "use_bias") == 0)
@@ -25,6 +34,7 @@ static mf_value with_bias(mf_module self, mf_value x)
 static mf_value conv_call(mf_module self, mf_value x)
 {
     mf_value kernel = mf_state_value(mf_member_state(self, "kernel"));
+    x = in_layers_dtype(self, x);
     mf_ints strides = MF_INTS((int64_t)mf_member_number(self, "stride_0"), (int64_t)mf_member_number(self, "stride_1"));
     mf_value y = mf_conv_general_dilated(x, in_dtype_of(x, kernel), .window_strides = strides,
                                          .padding = (mf_padding)mf_member_number(self, "padding"));
@@ -35,15 +45,15 @@ mf_module mf_nn_conv_opt(mf_state rngs, int in_features, int out_features, const
 {
     int64_t h = o->kernel_size.count > 0 ? o->kernel_size.at[0] : 1, w = o->kernel_size.count > 1 ? o->kernel_size.at[1] : h;
     int stride_0 = o->strides.count > 0 ? (int)o->strides.at[0] : 1, stride_1 = o->strides.count > 1 ? (int)o->strides.at[1] : stride_0;
-    mf_dtype dtype = o->dtype == MF_DTYPE_DEFAULT ? MF_F32 : o->dtype;
+    mf_dtype dtype = parameters_dtype(o->param_dtype);
     int padding = o->padding == MF_PADDING_DEFAULT ? MF_SAME : (int)o->padding;
     mf_state kernel = mf_param_state(lecun_normal(rngs, MF_SHAPE(h, w, in_features, out_features), h * w * in_features, dtype));
     if (o->no_bias)
         return mf_module_new("Conv", conv_call, "kernel", kernel, "stride_0", stride_0, "stride_1", stride_1, "padding", padding,
-                             "use_bias", 0);
+                             "use_bias", 0, "dtype", (int)o->dtype);
     mf_state bias = mf_param_state(mf_zeros(MF_SHAPE(out_features), dtype));
     return mf_module_new("Conv", conv_call, "kernel", kernel, "bias", bias, "stride_0", stride_0, "stride_1", stride_1, "padding", padding,
-                         "use_bias", 1);
+                         "use_bias", 1, "dtype", (int)o->dtype);
 }
 
 /* ---- linear */
@@ -51,17 +61,18 @@ mf_module mf_nn_conv_opt(mf_state rngs, int in_features, int out_features, const
 static mf_value linear_call(mf_module self, mf_value x)
 {
     mf_value kernel = mf_state_value(mf_member_state(self, "kernel"));
+    x = in_layers_dtype(self, x);
     return with_bias(self, mf_matmul(x, in_dtype_of(x, kernel)));
 }
 
 mf_module mf_nn_linear_opt(mf_state rngs, int in_features, int out_features, const mf_nn_linear_options *o)
 {
-    mf_dtype dtype = o->dtype == MF_DTYPE_DEFAULT ? MF_F32 : o->dtype;
+    mf_dtype dtype = parameters_dtype(o->param_dtype);
     mf_state kernel = mf_param_state(lecun_normal(rngs, MF_SHAPE(in_features, out_features), in_features, dtype));
     if (o->no_bias)
-        return mf_module_new("Linear", linear_call, "kernel", kernel, "use_bias", 0);
+        return mf_module_new("Linear", linear_call, "kernel", kernel, "use_bias", 0, "dtype", (int)o->dtype);
     mf_state bias = mf_param_state(mf_zeros(MF_SHAPE(out_features), dtype));
-    return mf_module_new("Linear", linear_call, "kernel", kernel, "bias", bias, "use_bias", 1);
+    return mf_module_new("Linear", linear_call, "kernel", kernel, "bias", bias, "use_bias", 1, "dtype", (int)o->dtype);
 }
 
 /* ---- losses, optax's formulas */
