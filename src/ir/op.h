@@ -104,6 +104,9 @@ struct mf_op {
     const mf_param *params; /* NULL: none */
     size_t params_size;
     int operands; /* exactly so many: the builder checks before it asks the type rule; 0: any number, the type rule checks */
+    /* Trailing dimensions of the first operand that are computed alone, all before them being a batch that every operand and result has
+     * in front: 2 for matrices, 1 for lines; 0: there is no batch. */
+    int unit_rank;
     /* Result types. NULL or a new error. */
     mf_error_object *(*type_rule)(mf_type_context *c);
     /* in: primals in the new program; tin: tangents, NULL = zero. Fills out (primals) and tout (NULL = zero). Called only when at

@@ -77,6 +77,12 @@ typedef struct mf_scatter_params {
 typedef struct mf_solve_params {
     bool left_side, lower, transpose_a, conjugate_a, unit_diagonal;
 } mf_solve_params; /* triangular_solve; conjugate_a only with transpose_a */
+typedef struct mf_qr_params {
+    bool full_matrices;
+} mf_qr_params; /* qr */
+typedef struct mf_svd_params {
+    bool full_matrices, compute_uv;
+} mf_svd_params; /* svd */
 typedef struct mf_sort_params {
     int64_t axis, keys;
 } mf_sort_params; /* sort: the first `keys` operands order all of them; stable */

@@ -46,6 +46,9 @@ static const function1 unary[] = {
     { "angle", mf_angle },
     { "trace", mf_trace },
     { "cholesky", mf_cholesky },
+    { "det", mf_det },
+    { "inv", mf_inv },
+    { "pinv", mf_pinv },
     { "clz", mf_clz },
     { "logical_not", mf_logical_not },
 };
@@ -91,6 +94,8 @@ static const function2 binary[] = {
     { "logaddexp", mf_logaddexp },
     { "complex", mf_complex },
     { "solve_spd", mf_solve_spd },
+    { "solve", mf_solve },
+    { "solve_wide", mf_solve },
     { "cho_solve", mf_cho_solve },
     { "random_gamma_grad", mf_random_gamma_grad },
 };
@@ -420,7 +425,42 @@ static mf_value cross_entropy(const oracle_case *c, const mf_value *x)
     return mf_neg(mf_mean(mf_sum(picked, .axis = -1)));
 }
 
+/* ---- factors: the part that the case names; of vectors, whose sign nobody owes, the magnitudes */
+static mf_value part_of(const oracle_case *c, mf_value factors, const char *names, bool signs)
+{
+    const char *part = oracle_text(c, "part");
+    mf_value x = part && !mf_is_error(factors) ? mf_get(factors, (int)(strchr(names, part[0]) - names)) : factors;
+    if (part && strcmp(part + 1, "norms") == 0)
+        return mf_sum(mf_square(mf_abs(x)), .axis = -1);
+    return signs ? x : mf_abs(x);
+}
+
+static mf_value qr(const oracle_case *c, const mf_value *x)
+{
+    mf_qr_mode mode = oracle_is(c, "qr_mode", "complete") ? MF_QR_COMPLETE : oracle_is(c, "qr_mode", "r") ? MF_QR_R : MF_QR_REDUCED;
+    return part_of(c, mf_qr(x[0], mode), "qr", true);
+}
+
+static mf_value eigh(const oracle_case *c, const mf_value *x)
+{
+    mf_triangle triangle = oracle_is(c, "uplo", "L") ? MF_TRIANGLE_LOWER : oracle_is(c, "uplo", "U") ? MF_TRIANGLE_UPPER : MF_TRIANGLE_BOTH;
+    return part_of(c, mf_eigh(x[0], triangle), "wv", oracle_is(c, "part", "w"));
+}
+
+static mf_value svd(const oracle_case *c, const mf_value *x)
+{
+    if (oracle_is(c, "part", "values"))
+        return mf_svd(x[0], .compute_uv = false);
+    return part_of(c, mf_svd(x[0], .full_matrices = oracle_number(c, "full", 0) != 0), "usv", false);
+}
+
+static mf_value slogdet(const oracle_case *c, const mf_value *x) { return part_of(c, mf_slogdet(x[0]), "sl", true); }
+
 static const special specials[] = {
+    { "qr", qr },
+    { "eigh", eigh },
+    { "svd", svd },
+    { "slogdet", slogdet },
     { "integer_pow", power },
     { "convert_element_type", convert },
     { "bitcast_convert_type", bitcast },
@@ -613,6 +653,12 @@ TEST(shapes) { check_file("ops/shapes.txt", false); }
 TEST(indexing) { check_file("ops/indexing.txt", false); }
 TEST(gradients) { check_file("ops/gradients.txt", false); }
 TEST(more) { check_file("ops/more.txt", false); }
+TEST(linear_algebra)
+{
+    mf_set_num_cpu_devices(2);
+    sign_matters = false;
+    oracle_read("ops/linear_algebra.txt", check_mapped);
+}
 TEST(dtypes)
 {
     mf_set_num_cpu_devices(2);

@@ -1,9 +1,10 @@
-"""Known answers of jnp and lax functions on small inputs. Run with jax 0.10.2 on the CPU. Writes ops/<family>.txt.
+"""Known answers of jnp and lax functions on small inputs. Run with jax 0.10.2 on the CPU. Writes ops/<family>.txt, of the families named or all.
 
 Where it can be, inputs are multiples of 1/8 and small, so that products and sums are exact in every order of summation:
 such a case has no `rtol` and is to be matched to the bit. Elsewhere `rtol` and `atol` bound |ours - theirs|.
 """
 import os
+import sys
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 import jax  # noqa: E402
@@ -809,8 +810,84 @@ def dtypes():
         op("random_gamma_grad", lax.random_gamma_grad, a, x, exact=False, atol=1e-4 if dtype == "f32" else 1e-12)
 
 
+def linear_algebra():
+    """Factors, solutions and determinants; vectors by their magnitudes, which no sign or phase changes."""
+    def matrix(dtype, shape, seed):
+        random = np.random.RandomState(seed)
+        data = random.randint(-16, 17, size=shape) / 8
+        if dtype in COMPLEX:
+            data = data + 1j * random.randint(-16, 17, size=shape) / 8
+        k = min(shape[-2:])
+        data[..., range(k), range(k)] += np.arange(1, k + 1)
+        return arr(dtype, data)
+
+    def both(name, fn, *inputs, scale=1, **attributes):
+        loose = {"f32": 5e-5, "c64": 5e-5, "f64": 1e-12, "c128": 1e-12}[short(inputs[0].dtype)] * scale
+        op(name, fn, *inputs, exact=False, rtol=loose, atol=loose, **attributes)
+        vjp(name, fn, *inputs, exact=False, rtol=loose * 4, atol=loose * 8, **attributes)
+
+    magnitude = {"q": lambda f: f[0], "r": lambda f: f[1], "w": lambda f: f[0], "v": lambda f: jnp.abs(f[1])}
+    for dtype in ("f32", "f64", "c64", "c128"):
+        for shape in ((3, 3), (4, 2), (2, 3, 2)):
+            for part in ("q", "r"):
+                both("qr", lambda a, p=part: magnitude[p](jnp.linalg.qr(a)), matrix(dtype, shape, 1), part=part)
+        for part in ("q", "r"):
+            op("qr", lambda a, p=part: magnitude[p](jnp.linalg.qr(a, mode="complete")), matrix(dtype, (4, 2), 2), exact=False, part=part,
+               qr_mode="complete", atol=1e-5)
+            op("qr", lambda a, p=part: magnitude[p](jnp.linalg.qr(a)), matrix(dtype, (2, 4), 2), exact=False, part=part, atol=1e-5)
+            both("qr", lambda a, p=part: magnitude[p](jnp.linalg.qr(a, mode="complete")), matrix(dtype, (3, 3), 3), part=part,
+                 qr_mode="complete")
+        op("qr", lambda a: jnp.linalg.qr(a, mode="r"), matrix(dtype, (3, 2), 2), exact=False, qr_mode="r", atol=1e-5)
+        for shape in ((3, 3), (2, 4, 4)):
+            for part in ("w", "v"):
+                both("eigh", lambda a, p=part: magnitude[p](jnp.linalg.eigh(a)), matrix(dtype, shape, 4), part=part, scale=4)
+            for triangle in "LU":
+                op("eigh", lambda a, t=triangle: jnp.linalg.eigh(a, UPLO=t, symmetrize_input=False)[0], matrix(dtype, shape, 5), exact=False,
+                   part="w", uplo=triangle, atol=1e-5)
+        for shape in ((3, 3), (4, 2), (2, 2, 3)):
+            both("svd", lambda a: jnp.linalg.svd(a, compute_uv=False), matrix(dtype, shape, 6), part="values", full=0)
+            for i, part in enumerate("usv"):
+                both("svd", lambda a, i=i: jnp.abs(jnp.linalg.svd(a, full_matrices=False)[i]), matrix(dtype, shape, 7), part=part, full=0, scale=4)
+                op("svd", lambda a, i=i: jnp.linalg.svd(a)[1] if i == 1 else jnp.abs(jnp.linalg.svd(a)[i]) if shape[-1] == shape[-2] else
+                   jnp.diagonal(jnp.linalg.svd(a)[i] @ jnp.conj(jnp.swapaxes(jnp.linalg.svd(a)[i], -1, -2)), axis1=-2, axis2=-1).real,
+                   matrix(dtype, shape, 8), exact=False, part=part if shape[-1] == shape[-2] or part == "s" else part + "norms", full=1, atol=1e-5)
+        for shape, right in (((3, 3), (3,)), ((3, 3), (3, 2)), ((2, 3, 3), (3, 2)), ((3, 3), (2, 3, 1)), ((2, 4, 4), (4,))):
+            both("solve", jnp.linalg.solve, matrix(dtype, shape, 9), matrix(dtype, (*right, 1), 10)[..., 0], scale=4)
+        for n in (1, 2, 3, 4, 6):
+            a = matrix(dtype, (n, n), 11 + n)
+            both("det", jnp.linalg.det, a, scale=40)
+            both("inv", jnp.linalg.inv, a, scale=8)
+            both("slogdet", lambda a: jnp.linalg.slogdet(a)[0], a, part="sign", scale=4)
+            both("slogdet", lambda a: jnp.linalg.slogdet(a)[1], a, part="logabsdet", scale=4)
+        for rank in (4, 3, 2):
+            low = matrix(dtype, (5, rank), 20) @ matrix(dtype, (rank, 5), 21)
+            vjp("det", jnp.linalg.det, arr(dtype, np.round(low)), exact=False, rtol=1e-3, atol=0.02 if dtype in ("f32", "c64") else 1e-8)
+        both("det", jnp.linalg.det, matrix(dtype, (2, 3, 5, 5), 30), scale=400)
+        for shape in ((3, 3), (4, 2), (2, 2, 4)):
+            both("pinv", jnp.linalg.pinv, matrix(dtype, shape, 31), scale=8)
+        op("pinv", jnp.linalg.pinv, matrix(dtype, (3, 1), 32) @ matrix(dtype, (1, 3), 33), exact=False, atol=1e-5)
+        op("solve_wide", lambda a, b: jnp.linalg.solve(a, b), matrix(dtype, (12, 12), 34), matrix(dtype, (12, 9), 35), exact=False, atol=1e-4)
+    for bad in (NAN, INF):
+        a = np.eye(4, dtype=np.float32)
+        a[1, 2] = bad
+        for name, fn in {"det": jnp.linalg.det, "inv": jnp.linalg.inv}.items():
+            op(name, fn, a, exact=False)
+        op("svd", lambda a: jnp.linalg.svd(a, compute_uv=False), a, part="values", full=0)
+        op("pinv", jnp.linalg.pinv, a)
+        op("slogdet", lambda a: jnp.linalg.slogdet(a)[1], a, part="logabsdet")
+    singular = np.array([[1, 2], [2, 4]], np.float32)
+    op("det", jnp.linalg.det, singular)
+    op("inv", jnp.linalg.inv, singular)
+    op("slogdet", lambda a: jnp.linalg.slogdet(a)[0], singular, part="sign")
+    op("slogdet", lambda a: jnp.linalg.slogdet(a)[1], singular, part="logabsdet")
+    op("det", jnp.linalg.det, np.zeros((3, 0, 0), np.float32))
+    op("inv", jnp.linalg.inv, arr("i32", [[2, 0], [0, 4]]))
+
+
 os.makedirs(os.path.join(os.path.dirname(os.path.abspath(__file__)), "ops"), exist_ok=True)
-for family in (elementwise, integers, conversions, choosing, reductions, products, convolutions, windows, shapes, indexing, gradients, more, dtypes):
+for family in (elementwise, integers, conversions, choosing, reductions, products, convolutions, windows, shapes, indexing, gradients, more, dtypes, linear_algebra):
+    if sys.argv[1:] and family.__name__ not in sys.argv[1:]:
+        continue
     corpus = Corpus(__file__, f"known answers from jax {jax.__version__} on the CPU")
     family()
     corpus.save(f"ops/{family.__name__}.txt")

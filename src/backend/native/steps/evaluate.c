@@ -1,5 +1,5 @@
 /* Any op that has no kernel here: the row's own evaluation, as one step, or in pieces where the row works on each element, or on each
- * matrix of a batch, alone. Invariant: the pieces' shape follows from the op's alone. */
+ * matrix or line of a batch, alone. Invariant: the pieces' shape follows from the op's alone. */
 #include "backend/native/native.h"
 
 #include <stdatomic.h>
@@ -8,9 +8,9 @@ enum { MOST_OPERANDS = 4, PIECE = 1 << 13, PIECES_FROM = 1 << 15 };
 
 typedef struct evaluate_step {
     mf_native_step step;
-    int64_t count, each;          /* elements or matrices; of a piece, or 0: whole */
+    int64_t count, each;          /* elements or units; of a piece, or 0: whole */
     mf_eqn whole, last;           /* a piece as an equation, and what is left over */
-    int64_t bytes[MOST_OPERANDS]; /* of an element or matrix of each operand and result */
+    int64_t bytes[MOST_OPERANDS]; /* of an element or unit of each operand and result */
 } evaluate_step;
 
 static mf_error_object *run(const mf_native_step *s, void *const *values, char *scratch)
@@ -56,19 +56,21 @@ static mf_error_object *run_pieces(const mf_native_step *step, void *const *valu
     return atomic_load(&t.error);
 }
 
-/* The equation for `count` elements or matrices, whose last `tail` dimensions are those of the operands. False: out of memory. */
-static bool cut(mf_build *b, const mf_eqn *e, int64_t count, int tail, mf_eqn *made)
+static const mf_type *type_at(const mf_eqn *e, int i) { return (i < e->in_count ? e->in[i] : e->out[i - e->in_count])->type; }
+
+/* The equation for `count` elements or units, which are what follows the leading dimensions. False: out of memory. */
+static bool cut(mf_build *b, const mf_eqn *e, int64_t count, int leading, mf_eqn *made)
 {
     int total = e->in_count + e->out_count;
     mf_variable *vars = mf_build_get(b, (size_t)total, sizeof *vars), **at = mf_build_get(b, (size_t)total, sizeof *at);
     if (!vars || !at)
         return false;
     for (int i = 0; i < total; i++) {
-        const mf_type *t = (i < e->in_count ? e->in[i] : e->out[i - e->in_count])->type;
-        int64_t dims[3] = { count };
-        for (int d = 0; d < tail; d++)
-            dims[1 + d] = t->dims[t->rank - tail + d];
-        vars[i] = (mf_variable){ .type = mf_type_get(t->dtype, t->weak, 1 + tail, dims) };
+        const mf_type *t = type_at(e, i);
+        int64_t dims[MF_RANK] = { count };
+        for (int d = leading; d < t->rank; d++)
+            dims[1 + d - leading] = t->dims[d];
+        vars[i] = (mf_variable){ .type = mf_type_get(t->dtype, t->weak, 1 + t->rank - leading, dims) };
         if (!vars[i].type)
             return false;
         at[i] = &vars[i];
@@ -79,43 +81,32 @@ static bool cut(mf_build *b, const mf_eqn *e, int64_t count, int tail, mf_eqn *m
     return true;
 }
 
-static int64_t matrices(const mf_type *t, int tail)
+/* How many elements or units there are alike in all operands and results, by the leading dimensions; 0: they are not independent. */
+static int64_t independent(const mf_eqn *e, int *leading)
 {
     int64_t count = 1;
-    for (int i = 0; i < t->rank - tail; i++)
-        count *= t->dims[i];
-    return count;
-}
-
-/* How many elements or matrices there are alike in all operands and results; 0: they are not independent. */
-static int64_t independent(const mf_eqn *e, int *tail)
-{
-    bool batched = e->op == &mf_op_cholesky || e->op == &mf_op_triangular_solve;
-    if ((!batched && !(e->op->flags & MF_OP_ELEMENTWISE)) || e->in_count + e->out_count > MOST_OPERANDS)
+    if ((!e->op->unit_rank && !(e->op->flags & MF_OP_ELEMENTWISE)) || e->in_count + e->out_count > MOST_OPERANDS)
         return 0;
-    *tail = batched ? 2 : 0;
-    for (int i = 0; i < e->in_count + e->out_count; i++) {
-        const mf_type *t = (i < e->in_count ? e->in[i] : e->out[i - e->in_count])->type;
-        if (t->rank < *tail || matrices(t, *tail) != matrices(e->out[0]->type, *tail))
-            return 0;
-    }
-    return matrices(e->out[0]->type, *tail);
+    *leading = e->in[0]->type->rank - e->op->unit_rank;
+    for (int d = 0; d < *leading; d++)
+        count *= e->in[0]->type->dims[d];
+    return *leading > 0 ? count : 0;
 }
 
+/* Pieces of about PIECE elements, or of fewer where an element is a lot of work. */
 static void plan_pieces(mf_build *b, evaluate_step *s, const mf_eqn *e)
 {
-    int tail = 0;
-    int64_t size = e->out[0]->type->size;
-    s->count = size < PIECES_FROM ? 0 : independent(e, &tail);
+    int leading = 0;
+    double work = e->op->cost(e).flops / 32, size = (double)e->out[0]->type->size;
+    work = work > size ? work : size;
+    s->count = work < PIECES_FROM ? 0 : independent(e, &leading);
     if (s->count < 2)
         return;
-    s->each = PIECE / (size / s->count) + 1;
-    if (!cut(b, e, s->each, tail, &s->whole) || !cut(b, e, s->count % s->each ? s->count % s->each : s->each, tail, &s->last))
+    s->each = (int64_t)(PIECE / (work / (double)s->count)) + 1;
+    if (!cut(b, e, s->each, leading, &s->whole) || !cut(b, e, s->count % s->each ? s->count % s->each : s->each, leading, &s->last))
         return;
-    for (int i = 0; i < e->in_count; i++)
-        s->bytes[i] = e->in[i]->type->bytes / s->count;
-    for (int o = 0; o < e->out_count; o++)
-        s->bytes[e->in_count + o] = e->out[o]->type->bytes / s->count;
+    for (int i = 0; i < e->in_count + e->out_count; i++)
+        s->bytes[i] = type_at(e, i)->bytes / s->count;
     s->step.run = run_pieces;
 }
 
