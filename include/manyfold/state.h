@@ -21,8 +21,15 @@ mf_state mf_random_default(void);                     /* the process's own; its 
 void     mf_random_seed(uint64_t seed);
 mf_value mf_random_next(mf_state random);             /* a fresh key; advances the state. No two threads get the same one */
 
-/* Which states: all of a type (MF_STATE_ANY: all), those whose name contains the text, all but those, all. */
-mf_filter mf_of_type(mf_state_type type), mf_path_contains(const char *text), mf_not(mf_filter f), mf_everything(void);
+/* Which states: all; all of a type (MF_STATE_ANY: all); those whose path through the modules has the name, or names one after the other
+ * ("encoder", "encoder/kernel"); all but those; those that every one accepts; those that one of them accepts. A state's path goes from the
+ * outermost module to the state, by the first module that took it; in mf_module_values from the module that is asked. */
+mf_filter mf_everything(void), mf_of_type(mf_state_type type), mf_path_contains(const char *names), mf_filter_not(mf_filter f);
+mf_filter mf_filter_all_n(const mf_filter *filters, int count), mf_filter_any_n(const mf_filter *filters, int count);
+#ifndef __cplusplus
+#define mf_filter_all(...) mf_filter_all_n((const mf_filter[]){ __VA_ARGS__ }, MF_COUNT_(__VA_ARGS__))
+#define mf_filter_any(...) mf_filter_any_n((const mf_filter[]){ __VA_ARGS__ }, MF_COUNT_(__VA_ARGS__))
+#endif
 
 /* ------------------------------------------------------------------ modules
  * Named states, modules and numbers, with a C function that gets the module first: mf_module_new("Affine", call, "weight", state, ...).
@@ -54,11 +61,13 @@ mf_function mf_module_pure(mf_module m);                            /* f(values,
  * mapped states say the size of the axis.
  * A random state that holds one key needs no rule: it is split, its devices draw from keys of their own, and the first of the n + 1 keys
  * is what it holds afterwards, so a call with the same seed gives the same numbers. One that holds a key a device is mapped by the rules. */
-typedef struct mf_state_axis_rules {              /* flat pairs: MF_STATE_AXES(0, mf_of_type(MF_PARAM_STATE), 1, ...) */
-    mf_axis axis; mf_filter states; mf_axis axis_2; mf_filter states_2; mf_axis axis_3; mf_filter states_3; mf_reserved reserved_;
-} mf_state_axis_rules;
+typedef struct mf_state_axis_rules { uint64_t handle; } mf_state_axis_rules;   /* unset: no rules */
+typedef struct mf_axis_part_ { bool is_filter; mf_axis axis; mf_filter states; } mf_axis_part_;
+mf_axis_part_ mf_axis_part_axis(mf_axis axis); mf_axis_part_ mf_axis_part_states(mf_filter states);
+mf_state_axis_rules mf_state_axes_n(const mf_axis_part_ *parts, int count);    /* pairs of an axis and its states, any number */
 #ifndef __cplusplus
-#define MF_STATE_AXES(...) ((mf_state_axis_rules){ __VA_ARGS__, .reserved_ = 0 })
+#define mf_axis_part(x) _Generic((x), mf_filter: mf_axis_part_states, default: mf_axis_part_axis)(x)
+#define MF_STATE_AXES(...) mf_state_axes_n((const mf_axis_part_[]){ MF_EACH_(mf_axis_part, __VA_ARGS__) }, MF_COUNT_(__VA_ARGS__))
 #endif
 /* A state that comes out different along the mapped axis, but no rule of state_out_axes names it: an error (MF_ERROR_AXIS) that leaves it
  * as it was; or it is stacked along axis 0, with a warning or without. */

@@ -10,7 +10,7 @@ bool mf_traced_cells_match(const mf_traced *t)
     for (int i = 0; i < t->cell_count && same; i++) {
         mf_object *o = mf_trace_cell_peek(t->cells[i].cell), *const * leaves, *self;
         int count;
-        same = o && mf_tree_flatten(o, &leaves, &count, &self) == t->cells[i].read_structure;
+        same = o && mf_tree_flatten(o, &leaves, &count, &self) == t->cells[i].read_structure && t->cells[i].cell->name == t->cells[i].path;
         for (int k = 0; same && k < count; k++)
             same = mf_object_type(leaves[k]) == t->cells[i].read_types[k];
         mf_drop(o);

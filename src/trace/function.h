@@ -37,6 +37,7 @@ typedef struct mf_touched_cell {
     const mf_structure *read_structure;  /* its consecutive inputs */
     const mf_type **read_types;          /* as seen around all maps: what the cache compares */
     const mf_structure *write_structure; /* NULL when only read */
+    const char *path;                    /* what the filters of rules were asked about */
 } mf_touched_cell;
 
 typedef struct mf_traced {

@@ -332,50 +332,15 @@ const char *mf_str_state(mf_state s)
     return mf_text_to_scope(&t);
 }
 
-static void print_filter(mf_text *t, const mf_filter_object *f)
-{
-    switch (f->kind) {
-    case 1: mf_text_add(t, "OfType(%s)", mf_state_type_name(f->type)); break;
-    case 2: mf_text_add(t, "PathContains('%s')", f->text); break;
-    case 3:
-        mf_text_put(t, "Not(");
-        print_filter(t, f->negated);
-        mf_text_put(t, ")");
-        break;
-    default: mf_text_put(t, "Everything()"); break;
-    }
-}
-
 const char *mf_str_filter(mf_filter filter)
 {
     MF_ENTER;
     mf_text t = { 0 };
     const mf_filter_object *f = (const mf_filter_object *)mf_handle_get_as(filter.handle, &mf_filter_class);
     if (f)
-        print_filter(&t, f);
+        mf_filter_print(&t, f);
     else
         print_object(&t, mf_handle_get(filter.handle), false);
-    return mf_text_to_scope(&t);
-}
-
-static void print_rule(mf_text *t, mf_axis axis, mf_filter states)
-{
-    if (!states.handle)
-        return;
-    mf_text_put(t, t->count > 1 ? ", " : "");
-    mf_text_add(t, axis == MF_NONE ? "None: " : "%lld: ", (long long)axis);
-    mf_text_put(t, mf_str_filter(states));
-}
-
-const char *mf_str_state_axis_rules(mf_state_axis_rules r)
-{
-    MF_ENTER;
-    mf_text t = { 0 };
-    mf_text_put(&t, "{");
-    print_rule(&t, r.axis, r.states);
-    print_rule(&t, r.axis_2, r.states_2);
-    print_rule(&t, r.axis_3, r.states_3);
-    mf_text_put(&t, "}");
     return mf_text_to_scope(&t);
 }
 

@@ -10,6 +10,7 @@
 typedef struct module_member {
     const char *name; /* interned */
     enum { MEMBER_STATE = 1, MEMBER_MODULE, MEMBER_NUMBER } kind;
+    bool first;        /* no other module had the state or module before: its paths go through here */
     mf_object *object; /* retained; a cell or a module */
     double number;
 } module_member;
@@ -19,6 +20,7 @@ typedef struct module_object {
     const char *type;
     void (*call)(void);
     int arity, count;
+    bool taken; /* is a member of a module */
     module_member *members;
 } module_object;
 
@@ -47,6 +49,41 @@ mf_node_ mf_node_double(double d)
     return n;
 }
 
+static const char *path_join(const char *outer, const char *name)
+{
+    mf_text t = { 0 };
+    mf_text_add(&t, "%s%s%s", outer ? outer : "", outer ? "/" : "", name);
+    const char *path = t.failed ? name : mf_intern(t.at);
+    mf_text_free(&t);
+    return path;
+}
+
+static void prepend(const module_object *m, const char *name)
+{
+    for (int i = 0; i < m->count; i++) {
+        const module_member *x = &m->members[i];
+        mf_state_cell *c = (mf_state_cell *)x->object;
+        if (x->first && x->kind == MEMBER_MODULE)
+            prepend((const module_object *)x->object, name);
+        else if (x->first)
+            c->name = path_join(name, c->name);
+    }
+}
+
+/* The paths of x's states start with its name from now on, where no other module came first. */
+static void adopt(module_member *x)
+{
+    mf_state_cell *c = x->kind == MEMBER_STATE ? (mf_state_cell *)x->object : NULL;
+    module_object *m = c ? NULL : (module_object *)x->object;
+    x->first = c ? !c->name : !m->taken;
+    if (c && x->first)
+        c->name = x->name;
+    if (m && x->first)
+        prepend(m, x->name);
+    if (m)
+        m->taken = true;
+}
+
 static mf_error_object *fill_member(module_member *m, const mf_node_ *name, const mf_node_ *value)
 {
     if (name->kind != NODE_NAME)
@@ -70,8 +107,7 @@ static mf_error_object *fill_member(module_member *m, const mf_node_ *name, cons
                    : mf_error_new(MF_ERROR_ARGUMENT, "member %s of a module is neither state, module nor number", m->name);
     m->kind = value->kind == NODE_STATE ? MEMBER_STATE : MEMBER_MODULE;
     m->object = mf_retain(o);
-    if (m->kind == MEMBER_STATE && !((mf_state_cell *)o)->name)
-        ((mf_state_cell *)o)->name = m->name;
+    adopt(m);
     return NULL;
 }
 
@@ -255,14 +291,8 @@ mf_function mf_fn_module(mf_module handle)
 
 /* ---- values in and out */
 
-static bool accepts(mf_filter filter, const mf_state_cell *c)
-{
-    mf_object *o = mf_handle_get(filter.handle);
-    return !mf_object_is(o, &mf_filter_class) || mf_filter_accepts((mf_filter_object *)o, c);
-}
-
-/* {"name": value or nested dict}; unset when no state below is accepted. */
-static mf_value values_of(module_object *m, mf_filter which)
+/* {"name": value or nested dict}; unset when no state below is accepted. path: of m, NULL at the top. */
+static mf_value values_of(module_object *m, const mf_filter_object *which, const char *path)
 {
     mf_value *pairs = mf_alloc((2 * (size_t)m->count + 1) * sizeof *pairs), dict = { 0 };
     int n = 0;
@@ -270,11 +300,12 @@ static mf_value values_of(module_object *m, mf_filter which)
         return mf_value_new(mf_error_out_of_memory());
     for (int i = 0; i < m->count; i++) {
         module_member *x = &m->members[i];
+        const char *at = path_join(path, x->name);
         mf_value v = { 0 };
-        if (x->kind == MEMBER_STATE && accepts(which, (mf_state_cell *)x->object))
+        if (x->kind == MEMBER_STATE && mf_filter_accepts(which, (mf_state_cell *)x->object, at))
             v = mf_cell_read((mf_state_cell *)x->object);
         else if (x->kind == MEMBER_MODULE)
-            v = values_of((module_object *)x->object, which);
+            v = values_of((module_object *)x->object, which, at);
         if (!v.handle)
             continue;
         pairs[n++] = mf_string(x->name);
@@ -291,9 +322,10 @@ mf_value mf_module_values(mf_module handle, mf_filter which)
     MF_ENTER;
     mf_error_object *e = NULL;
     module_object *m = module_of(handle, &e);
-    if (!m)
+    const mf_filter_object *f = m ? mf_filter_of(which, &e) : NULL;
+    if (!f)
         return mf_value_new(e);
-    mf_value v = values_of(m, which);
+    mf_value v = values_of(m, f, NULL);
     return v.handle ? v : mf_dict_n(NULL, 0);
 }
 

@@ -112,20 +112,7 @@ mf_value mf_cell_write(mf_state_cell *c, mf_value v)
     return error ? mf_value_new(error) : v;
 }
 
-/* ---- filters and rules */
-
-static void filter_destroy(mf_object *o) { (void)o; }
-const mf_class mf_filter_class = { "filter", filter_destroy };
-
-bool mf_filter_accepts(const mf_filter_object *f, const mf_state_cell *c)
-{
-    switch (f->kind) {
-    case 1: return f->type == MF_STATE_ANY || c->type == f->type;
-    case 2: return c->name && strstr(c->name, f->text);
-    case 3: return !mf_filter_accepts(f->negated, c);
-    default: return true;
-    }
-}
+/* ---- rules */
 
 const mf_cell_rules *mf_cell_rules_get(const mf_cell_rules *rules, const mf_cell_rules *outer)
 {
@@ -134,14 +121,6 @@ const mf_cell_rules *mf_cell_rules_get(const mf_cell_rules *rules, const mf_cell
     memcpy(&r, rules, sizeof r);
     r.outer = outer;
     return mf_interner_get(mf_interner_static(&table), &r, sizeof r);
-}
-
-mf_axis mf_cell_rule_axis(const mf_cell_rule rules[3], const mf_state_cell *c)
-{
-    for (int i = 0; i < 3 && rules[i].filter; i++)
-        if (mf_filter_accepts(rules[i].filter, c))
-            return rules[i].axis;
-    return MF_NONE;
 }
 
 bool mf_type_is_one_key(const mf_type *t) { return t->dtype == MF_U32 && t->rank == 1 && t->dims[0] == 2; }

@@ -10,35 +10,47 @@ typedef struct mf_state_cell {
     mf_object object;
     mf_object *value; /* a leaf or a tree, retained; guarded by the cells' lock */
     int type;         /* mf_state_type */
-    const char *name; /* interned, for messages */
+    const char *name; /* interned: its path through the modules that took it first, "encoder/kernel"; NULL outside of modules */
 } mf_state_cell;
 extern const mf_class mf_state_class;
 
 /* Filters are predicates on cells; interned by what they say, never freed. */
 typedef struct mf_filter_object {
     mf_object object;
-    int kind; /* 0 everything, 1 of a type, 2 name contains, 3 not */
-    int type;
+    enum { MF_FILTER_EVERYTHING, MF_FILTER_TYPE, MF_FILTER_PATH, MF_FILTER_NOT, MF_FILTER_ALL, MF_FILTER_ANY } kind;
+    int type, count;
     const char *text;
-    const struct mf_filter_object *negated;
+    const struct mf_filter_object **parts; /* of not, all and any */
+    struct mf_filter_object *next;
 } mf_filter_object;
 extern const mf_class mf_filter_class;
-const char *mf_state_type_name(int type); /* "ParamState" */
-bool mf_filter_accepts(const mf_filter_object *f, const mf_state_cell *c);
+const char *mf_state_type_name(int type);                                   /* "ParamState" */
+const mf_filter_object *mf_filter_of(mf_filter f, mf_error_object **error); /* NULL and an error (new reference) */
+bool mf_filter_accepts(const mf_filter_object *f, const mf_state_cell *c,
+                       const char *path); /* path: of c, as the asker knows it; may be NULL */
+void mf_filter_print(mf_text *t, const mf_filter_object *f);
 
 /* How a map treats cells: the axis of the first rule whose filter accepts the cell, MF_NONE otherwise. Chained from the innermost map
  * outwards while a function is traced; interned, so signatures compare it by pointer. */
 typedef struct mf_cell_rule {
     mf_axis axis;
-    const mf_filter_object *filter; /* NULL ends the list */
+    const mf_filter_object *filter;
 } mf_cell_rule;
+typedef struct mf_cell_rule_list {
+    int count;
+    mf_cell_rule at[];
+} mf_cell_rule_list;
 typedef struct mf_cell_rules {
     const struct mf_cell_rules *outer;
-    mf_cell_rule in[3], out[3];
+    const mf_cell_rule_list *in, *out;
     int unexpected; /* mf_unexpected: of a cell that comes out varying and that no rule names */
 } mf_cell_rules;
 const mf_cell_rules *mf_cell_rules_get(const mf_cell_rules *rules, const mf_cell_rules *outer); /* these rules, inside outer's */
-mf_axis mf_cell_rule_axis(const mf_cell_rule rules[3], const mf_state_cell *c);
+struct mf_state_axis_rules;
+/* What MF_STATE_AXES made; an unset handle has no rules. NULL and *error when it is anything else. */
+const mf_cell_rule_list *mf_cell_rule_list_of(struct mf_state_axis_rules rules, const char *what, mf_error_object **error);
+struct mf_state_axis_rules mf_cell_rules_handle(const mf_cell_rule_list *list);
+mf_axis mf_cell_rule_axis(const mf_cell_rule_list *rules, const mf_state_cell *c);
 bool mf_type_is_one_key(const mf_type *t); /* what a random state holds: u32[2]. A map with rules splits it instead of mapping it */
 /* While one is watched on this thread it notes the size of the first cell that these rules map: how a map without mapped arguments learns
  * its size, even from a function whose trace fails by the size that was guessed. */

@@ -451,7 +451,7 @@ static bool describe(mf_traced *r, mf_tracing *t)
     for (int i = 0; i < t->cell_count; i++) {
         const mf_trace_cell *from = &t->cells[i];
         mf_touched_cell *to = &r->cells[r->cell_count++];
-        *to = (mf_touched_cell){ mf_retain(from->cell), from->read_structure, NULL, from->write_structure };
+        *to = (mf_touched_cell){ mf_retain(from->cell), from->read_structure, NULL, from->write_structure, from->cell->name };
         to->read_types = mf_arena_alloc(&r->arena, ((size_t)from->read_structure->leaf_count + 1) * sizeof *to->read_types);
         if (!to->read_types)
             return false;

@@ -64,22 +64,6 @@ static const mf_function_class mapping_class = { .name = "StatefulMapping",
 
 /* ---- making one */
 
-static mf_error_object *rules_from(const mf_state_axis_rules *r, const char *what, mf_cell_rule out[3])
-{
-    const mf_filter filters[3] = { r->states, r->states_2, r->states_3 };
-    const mf_axis axes[3] = { r->axis, r->axis_2, r->axis_3 };
-    for (int i = 0, n = 0; i < 3; i++) {
-        mf_object *o = mf_handle_get(filters[i].handle);
-        if (mf_object_is(o, &mf_filter_class))
-            out[n++] = (mf_cell_rule){ axes[i], (const mf_filter_object *)o };
-        else if (filters[i].handle)
-            return mf_object_is(o, &mf_error_class)
-                       ? mf_retain(o)
-                       : mf_error_new(MF_ERROR_ARGUMENT, "%s: the states of axis %lld are named by no filter", what, (long long)axes[i]);
-    }
-    return NULL;
-}
-
 static mf_function failed(mf_error_object *e) { return (mf_function){ mf_handle_new(e) }; }
 
 static mf_function mapping_make(mf_function f, const mf_pmap2_options *o, mf_mapping_fn mapping_fn)
@@ -87,9 +71,9 @@ static mf_function mapping_make(mf_function f, const mf_pmap2_options *o, mf_map
     mf_cell_rules rules;
     memset(&rules, 0, sizeof rules);
     rules.unexpected = (int)o->unexpected_out_state_mapping;
-    mf_error_object *e = rules_from(&o->state_in_axes, "state_in_axes", rules.in);
-    if (!e)
-        e = rules_from(&o->state_out_axes, "state_out_axes", rules.out);
+    mf_error_object *e = NULL;
+    rules.in = mf_cell_rule_list_of(o->state_in_axes, "state_in_axes", &e);
+    rules.out = e ? NULL : mf_cell_rule_list_of(o->state_out_axes, "state_out_axes", &e);
     mf_function_object *origin = e ? NULL : mf_function_of(f, &e);
     if (!origin)
         return failed(e);
@@ -211,11 +195,7 @@ static mf_state_axis_rules rules_seen(mf_function f, bool in)
     const mf_function_object *o = function_seen(f);
     if (!o || o->kind != &mapping_class)
         return (mf_state_axis_rules){ 0 };
-    const mf_cell_rule *r = in ? mapping_of(o)->rules->in : mapping_of(o)->rules->out;
-    mf_filter filters[3] = { 0 };
-    for (int i = 0; i < 3 && r[i].filter; i++)
-        filters[i] = (mf_filter){ mf_handle_new(mf_retain((mf_filter_object *)(uintptr_t)r[i].filter)) };
-    return (mf_state_axis_rules){ r[0].axis, filters[0], r[1].axis, filters[1], r[2].axis, filters[2], .reserved_ = 0 };
+    return mf_cell_rules_handle(in ? mapping_of(o)->rules->in : mapping_of(o)->rules->out);
 }
 
 mf_state_axis_rules mf_function_state_in_axes(mf_function f)

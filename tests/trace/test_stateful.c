@@ -288,6 +288,78 @@ TEST(mapping_functions)
 
 static mf_value forward(mf_module self, mf_value x) { return mf_call(mf_member_module(self, "head"), x); }
 
+/* ---- filters */
+
+static mf_value through(mf_module self, mf_value x)
+{
+    return mf_call(mf_member_module(self, "head"), mf_call(mf_member_module(self, "encoder"), x));
+}
+static mf_module network(void)
+{
+    mf_module layer = affine(ones(1)), encoder = mf_module_new("Encoder", through, "encoder", layer, "head", affine(ones(2)));
+    return mf_module_new("Net", through, "encoder", encoder, "head", affine(ones(3)), "my_encoder", affine(ones(4)), "seen",
+                         mf_batch_state(ones(5)));
+}
+
+TEST(filters_see_paths)
+{
+    mf_module net = network();
+    mf_filter encoder = mf_path_contains("encoder"), params = mf_of_type(MF_PARAM_STATE);
+    TEXT(mf_module_values(net, encoder), "{'encoder': {'encoder': {'weight': [1.]}, 'head': {'weight': [1. 1.]}}}");
+    TEXT(mf_module_values(net, mf_path_contains("encoder/head")), "{'encoder': {'head': {'weight': [1. 1.]}}}");
+    TEXT(mf_module_values(net, mf_path_contains("encoder/encoder/weight")), "{'encoder': {'encoder': {'weight': [1.]}}}");
+    TEXT(mf_module_values(net, mf_path_contains("ncoder")), "{}");
+    TEXT(mf_module_values(net, mf_filter_all(params, mf_filter_not(encoder), mf_filter_not(mf_path_contains("my_encoder")))),
+         "{'head': {'weight': [1. 1. 1.]}}");
+    TEXT(mf_module_values(net, mf_filter_any(mf_of_type(MF_BATCH_STATE), mf_path_contains("my_encoder"))),
+         "{'my_encoder': {'weight': [1. 1. 1. 1.]}, 'seen': [1. 1. 1. 1. 1.]}");
+    TEXT(mf_module_values(mf_member_module(net, "encoder"), encoder), "{'encoder': {'weight': [1.]}}"); /* from the module that is asked */
+    TEXT(mf_filter_all(params, mf_filter_not(mf_filter_any(encoder, mf_everything()))),
+         "All(OfType(ParamState), Not(Any(PathContains('encoder'), Everything())))");
+    FAILS(mf_module_values(net, mf_path_contains("")), "no name is given");
+    FAILS(mf_module_values(net, mf_filter_all(params, (mf_filter){ 0 })), "not a filter");
+    char name[16];
+    for (int i = 0; i < 1000; i++) { /* as many as one likes */
+        snprintf(name, sizeof name, "layer_%d", i);
+        TEXT(mf_module_values(net, mf_path_contains(name)), "{}");
+    }
+}
+
+static mf_value total(mf_module self, mf_value x)
+{
+    mf_value encoder = mf_state_value(mf_member_state(mf_member_module(mf_member_module(self, "encoder"), "encoder"), "weight"));
+    mf_value head = mf_state_value(mf_member_state(mf_member_module(self, "head"), "weight"));
+    return mf_add(mf_add(mf_sum(encoder), mf_sum(head)), x);
+}
+
+TEST(any_number_of_rules_by_paths)
+{
+    mf_value rows = mf_reshape(mf_arange(6, MF_F32), MF_SHAPE(2, 3));
+    mf_module layer = affine(rows), encoder = mf_module_new("Encoder", through, "encoder", layer, "head", affine(rows));
+    mf_module net = mf_module_new("Net", total, "encoder", encoder, "head", affine(mf_reshape(rows, MF_SHAPE(3, 2))));
+    mf_state_axis_rules rules = MF_STATE_AXES(MF_NONE, mf_of_type(MF_RANDOM_STATE), 1, mf_path_contains("stats"), MF_NONE,
+                                              mf_of_type(MF_BATCH_STATE), 0, mf_path_contains("encoder/encoder"), 1,
+                                              mf_path_contains("head"));
+    TEXT(mf_call(mf_pmap2(net, .state_in_axes = rules), ones(2)), "[10. 22.]");
+    TEXT(mf_call(mf_vmap2(net, .state_in_axes = rules), ones(2)), "[10. 22.]");
+    mf_state_axis_rules odd = MF_STATE_AXES(0, mf_everything(), 1), turned = MF_STATE_AXES(mf_everything(), 0);
+    FAILS(mf_call(mf_pmap2(net, .state_in_axes = odd), ones(2)), "pairs of an axis and a filter");
+    FAILS(mf_call(mf_pmap2(net, .state_in_axes = turned), ones(2)), "pairs of an axis and a filter");
+}
+
+/* A state's path is known when the outer module is made; what was traced before is not used any more. */
+TEST(a_path_that_grows)
+{
+    mf_module layer = affine(mf_arange(2, MF_F32));
+    mf_state_axis_rules rules = MF_STATE_AXES(0, mf_path_contains("net/layer"));
+    mf_function f = mf_vmap2(layer, .state_in_axes = rules, .state_out_axes = rules);
+    FAILS(mf_call(f, ones(2)), "weight");
+    mf_module net = mf_module_new("Net", through, "layer", layer);
+    (void)mf_module_new("Outer", through, "net", net);
+    (void)mf_module_new("Later", through, "other", net); /* a second one changes nothing */
+    TEXT(mf_call(f, ones(2)), "[1. 2.]");
+}
+
 TEST(what_is_said_of_a_map)
 {
     mf_state tree = mf_batch_state(mf_dict("mean", mf_zeros(MF_SHAPE(2, 3), MF_F64), "seen", mf_scalar(0, MF_I32)));
@@ -295,7 +367,8 @@ TEST(what_is_said_of_a_map)
     const char *text = "Model(\n  head=Affine(\n    weight=ParamState(\n      value=ShapedArray(float32[2])\n    )\n  ),\n  rate=0.5,\n"
                        "  stats=BatchState(\n    value={'mean': ShapedArray(float64[2,3]), 'seen': ShapedArray(int32[])}\n  )\n)";
     TEXT(m, text);
-    mf_state_axis_rules in = MF_STATE_AXES(0, mf_of_type(MF_PARAM_STATE), -1, mf_not(mf_path_contains("stats")), MF_NONE, mf_everything());
+    mf_state_axis_rules in = MF_STATE_AXES(0, mf_of_type(MF_PARAM_STATE), -1, mf_filter_not(mf_path_contains("stats")), MF_NONE,
+                                           mf_everything());
     mf_function f = mf_pmap2(m, .state_in_axes = in, .state_out_axes = params(1)), plain = mf_pmap(same);
     TEXT(mf_function_origin(f), text);
     CHECK_STR(mf_function_type(f), "StatefulMapping");
