@@ -69,8 +69,10 @@ typedef struct mf_pmap_options {
 typedef struct mf_vmap_options { const char *axis_name; mf_axis in_axes, out_axes; int64_t axis_size; mf_reserved reserved_; } mf_vmap_options;
 typedef struct mf_jit_options  { mf_ints static_argnums, donate_argnums; mf_reserved reserved_; } mf_jit_options;
 /* One argnum gives a bare gradient, several a tuple. allow_int: arguments of integers and bools may be named too; their gradients are zeros
- * of their own type, in place of JAX's float0. */
-typedef struct mf_grad_options { mf_ints argnums; bool has_aux, holomorphic, allow_int; mf_reserved reserved_; } mf_grad_options;
+ * of their own type, in place of JAX's float0. states: gradients with respect to the states that f reads and the filter accepts, a dict of
+ * dicts by their paths as mf_module_values gives (in no module: by "0", "1", ... as f reads them); with argnums a tuple of those and the
+ * arguments' (nnx.DiffState, brainstate's grad_states). What the filter leaves out stays as it is: freezing is a filter. */
+typedef struct mf_grad_options { mf_ints argnums; bool has_aux, holomorphic, allow_int; mf_filter states; mf_reserved reserved_; } mf_grad_options;
 /* What remat keeps of a forward pass for the backward pass; everything else is computed again. A policy is asked once an operation, while
  * programs are transformed, on any thread; it must answer the same each time, and context must live as long as the process. */
 typedef struct mf_saveable {

@@ -1,9 +1,10 @@
 /* grad, value_and_grad and jvp as functions: the inner function's program through the program transforms of this room.
- * Cells written by the inner function are auxiliary results: they pass through and are never differentiated. */
+ * Cells written by the inner function are auxiliary results: they pass through. Cells that it reads are differentiated when asked for. */
 #include "base/vector.h"
 #include "passes/passes.h"
 #include "trace/dispatch.h"
 #include "trace/function.h"
+#include "transform/diff_states.h"
 #include "transform/sweep.h"
 #include "transform/tangent.h"
 #include "transform/transform.h"
@@ -16,12 +17,13 @@
 typedef struct grad_options {
     mf_ints argnums; /* empty: argument 0, and a bare gradient */
     bool has_aux, with_value, allow_int, holomorphic;
+    const mf_filter_object *states; /* immortal; NULL: none. Then argument 0 has to be named */
 } grad_options;
 
 static bool chosen(const grad_options *o, int argument, int count)
 {
     if (o->argnums.count == 0)
-        return argument == 0;
+        return argument == 0 && !o->states;
     for (int i = 0; i < o->argnums.count; i++)
         if (o->argnums.at[i] == argument || o->argnums.at[i] + count == argument)
             return true;
@@ -95,7 +97,7 @@ static mf_error_object *check_result(const mf_function_object *f, const mf_trace
 }
 
 /* The structure of the gradients: the chosen argument's, or a tuple of several. */
-static const mf_structure *gradient_structure(const grad_options *o, const mf_signature *s)
+static const mf_structure *argument_structure(const grad_options *o, const mf_signature *s)
 {
     if (o->argnums.count == 0)
         return s->structures[0];
@@ -103,6 +105,15 @@ static const mf_structure *gradient_structure(const grad_options *o, const mf_si
     for (int i = 0; i < o->argnums.count; i++)
         parts[i] = s->structures[(o->argnums.at[i] + s->arg_count) % s->arg_count];
     return o->argnums.count == 1 ? parts[0] : mf_structure_node(MF_NODE_TUPLE, NULL, parts, o->argnums.count);
+}
+
+/* Of the states' gradients, the arguments', or a tuple of both. */
+static const mf_structure *gradient_structure(const grad_options *o, const mf_signature *s, const mf_diff_states *d)
+{
+    const mf_structure *arguments = d->structure && !o->argnums.count ? NULL : argument_structure(o, s);
+    if (!d->structure || !arguments)
+        return d->structure ? d->structure : arguments;
+    return mf_structure_node(MF_NODE_TUPLE, NULL, (const mf_structure *const[]){ d->structure, arguments }, 2);
 }
 
 static int first_leaf(const mf_signature *s, int argument)
@@ -139,9 +150,23 @@ static void choose_results(chosen_outputs *c, const mf_traced *inner, int from, 
     }
 }
 
-/* The gradients, in the order of argnums: outputs of the program from `first` on, in the order of the leaves. */
+/* The states' gradients: outputs of the program from `first` on are the gradients of its inputs with wrt. */
+static void choose_states(chosen_outputs *c, const mf_diff_states *d, const bool *wrt, int first)
+{
+    for (int i = 0; i < d->at.count; i++) {
+        int at = first;
+        for (int k = 0; k < d->at.at[i].input; k++)
+            at += wrt[k];
+        for (int k = 0; k < d->at.at[i].cell->read_structure->leaf_count; k++)
+            choose_leaf(c, at + k, NULL);
+    }
+}
+
+/* The arguments' gradients, in the order of argnums. */
 static void choose_gradients(chosen_outputs *c, const grad_options *o, const mf_signature *s, int first)
 {
+    if (!o->argnums.count && o->states)
+        return;
     int *position = mf_alloc(((size_t)s->leaf_count + 1) * sizeof *position);
     c->memory = c->memory && position;
     for (int i = 0; position && i < s->leaf_count; i++)
@@ -154,15 +179,23 @@ static void choose_gradients(chosen_outputs *c, const grad_options *o, const mf_
     mf_free(position);
 }
 
-/* f's program, then the gradients of the chosen arguments. */
-static mf_program *gradients_of(const mf_function_object *f, const mf_signature *s, const mf_program *p, mf_error_object **error)
+/* Which inputs of f's program: those of the chosen arguments and states. */
+static bool *chosen_inputs(const grad_options *o, const mf_signature *s, const mf_program *p, const mf_diff_states *d)
 {
     bool *wrt = mf_calloc((size_t)p->in_count + 1, sizeof *wrt);
     for (int i = 0, typed = 0; wrt && i < s->leaf_count; i++)
         if (s->leaves[i].type)
-            wrt[typed++] = chosen(f->options, mf_signature_argument_of(s, i), s->arg_count);
+            wrt[typed++] = chosen(o, mf_signature_argument_of(s, i), s->arg_count);
+    for (int i = 0; wrt && i < d->at.count; i++)
+        for (int k = 0; k < d->at.at[i].cell->read_structure->leaf_count; k++)
+            wrt[d->at.at[i].input + k] = true;
+    return wrt;
+}
+
+/* f's program, then the gradients. */
+static mf_program *gradients_of(const mf_signature *s, const mf_program *p, const bool *wrt, mf_error_object **error)
+{
     mf_program *g = wrt ? mf_grad_program(p, s->env, wrt, error) : NULL;
-    mf_free(wrt);
     if (g && (*error = mf_program_step(g, s->env, "grad"))) {
         mf_drop(g);
         return NULL;
@@ -171,18 +204,24 @@ static mf_program *gradients_of(const mf_function_object *f, const mf_signature 
 }
 
 /* Results of the gradient program: [value, aux..., writes...], then gradients. */
-static mf_traced *grad_build(mf_function_object *f, const mf_signature *s, mf_traced *inner, mf_error_object **error)
+static mf_traced *grad_build(mf_function_object *f, const mf_signature *s, mf_traced *inner, const mf_diff_states *d,
+                             mf_error_object **error)
 {
     const grad_options *o = f->options;
     const mf_program *p = inner->program;
-    const mf_structure *gradients = gradient_structure(o, s), *result = gradients;
+    const mf_structure *gradients = gradient_structure(o, s, d), *result = gradients;
     chosen_outputs c = { .memory = true };
-    mf_program *g = gradients_of(f, s, p, error), *q = NULL;
-    if (!g)
+    bool *wrt = chosen_inputs(o, s, p, d);
+    mf_program *g = gradients_of(s, p, wrt, error), *q = NULL;
+    if (!g) {
+        mf_free(wrt);
         return NULL;
+    }
     if (o->with_value)
         choose_results(&c, inner, 0, inner->result->leaf_count);
+    choose_states(&c, d, wrt, p->out_count);
     choose_gradients(&c, o, s, p->out_count);
+    mf_free(wrt);
     if (!o->with_value && o->has_aux)
         choose_results(&c, inner, 1, inner->result->leaf_count);
     for (int i = mf_traced_result_count(inner); i < p->out_count; i++)
@@ -207,8 +246,13 @@ static mf_traced *grad_trace(mf_function_object *f, const mf_signature *s, mf_er
     mf_traced *inner = mf_function_trace(f->inner, s, error);
     if (!inner)
         return NULL;
-    *error = check_result(f, inner, f->options);
-    mf_traced *result = *error ? NULL : grad_build(f, s, inner, error);
+    const grad_options *o = f->options;
+    mf_diff_states states = { .structure = NULL };
+    *error = check_result(f, inner, o);
+    if (!*error && o->states)
+        *error = mf_diff_states_find(&states, inner, o->states, o->allow_int, f->inner->name);
+    mf_traced *result = *error ? NULL : grad_build(f, s, inner, &states, error);
+    mf_diff_states_free(&states);
     if (!result && !*error)
         *error = mf_error_out_of_memory();
     mf_drop(inner);
@@ -227,6 +271,9 @@ static mf_function make_grad(const mf_function_class *kind, mf_function f, const
     options.with_value = with_value;
     options.allow_int = o->allow_int;
     options.holomorphic = o->holomorphic;
+    mf_error_object *error = NULL;
+    if (o->states.handle && !(options.states = mf_filter_of(o->states, &error)))
+        return (mf_function){ mf_handle_new(error) };
     return mf_function_wrap(kind, f, &options, sizeof options);
 }
 

@@ -33,3 +33,81 @@ TEST(integers_have_zeros)
     FAILS(mf_call(mf_grad(itself, .allow_int = true), 3), "grad requires real-valued outputs; the output of itself is int32[]");
     FAILS(mf_call(mf_grad(itself, .allow_int = true), mf_string("a")), "a static");
 }
+
+/* ---- with respect to states */
+
+static mf_value apply_linear(mf_module self, mf_value x)
+{
+    return mf_add(mf_mul(mf_state_value(mf_member_state(self, "kernel")), x), mf_state_value(mf_member_state(self, "bias")));
+}
+static mf_value apply_net(mf_module self, mf_value x)
+{
+    mf_state seen = mf_member_state(self, "seen");
+    (void)mf_state_set_value(seen, mf_add(mf_state_value(seen), 1));
+    return mf_call(mf_member_module(self, "head"), mf_call(mf_member_module(self, "encoder"), x));
+}
+static mf_module linear(double kernel, double bias)
+{
+    return mf_module_new("Linear", apply_linear, "kernel", mf_param_state(mf_scalar(kernel, MF_F32)), "bias",
+                         mf_param_state(mf_scalar(bias, MF_F32)));
+}
+static mf_module net(void)
+{
+    return mf_module_new("Net", apply_net, "encoder", linear(3, 1), "head", linear(2, 0), "seen", mf_batch_state(mf_scalar(0, MF_I32)));
+}
+
+TEST(states_by_filter)
+{
+    mf_module m = net();
+    mf_filter params = mf_of_type(MF_PARAM_STATE), head = mf_filter_all(params, mf_path_contains("head"));
+    mf_value x = mf_scalar(5, MF_F32); /* 2 (3 x + 1) */
+    const char *all = "{'encoder': {'bias': 2.0, 'kernel': 10.0}, 'head': {'bias': 1.0, 'kernel': 16.0}}";
+    TEXT(mf_call(mf_grad(m, .states = params), x), all);
+    TEXT(mf_call(mf_jit(mf_grad(m, .states = params)), x), all);
+    TEXT(mf_call(mf_value_and_grad(m, .states = head), x), "(32.0, {'head': {'bias': 1.0, 'kernel': 16.0}})");
+    TEXT(mf_call(mf_grad(m, .states = head, .argnums = MF_INTS(0)), x), "({'head': {'bias': 1.0, 'kernel': 16.0}}, 6.0)");
+    TEXT(mf_state_value(mf_member_state(m, "seen")), "4"); /* written as in a plain call */
+    TEXT(mf_call(mf_grad(m), x), "6.0");
+    mf_value summed = mf_call(mf_vmap(mf_grad(m, .states = head), .out_axes = 0), mf_stack(mf_list(x, x), 0));
+    TEXT(summed, "{'head': {'bias': [1. 1.], 'kernel': [16. 16.]}}");
+    mf_value ints = mf_call(mf_grad(m, .states = mf_everything(), .allow_int = true), x);
+    TEXT(mf_get(ints, "seen"), "0");
+    FAILS(mf_call(mf_grad(m, .states = mf_everything()), x), "state seen of Net is int32[]");
+    FAILS(mf_call(mf_grad(m, .states = mf_path_contains("tail")), x), "reads no state that the filter of .states accepts");
+    FAILS(mf_call(mf_grad(m, .states = mf_path_contains("")), x), "no name is given");
+}
+
+/* A frozen encoder: the loop of the examples with a filter. */
+static mf_value descend(mf_value value, mf_value gradient) { return mf_sub(value, mf_mul(0.001, gradient)); }
+static mf_value error_of(void *m, mf_value x) { return mf_square(mf_sub(mf_call(*(mf_module *)m, x), 7.0)); }
+
+TEST(training_with_a_frozen_submodule)
+{
+    mf_module m = net();
+    mf_filter trained = mf_filter_all(mf_of_type(MF_PARAM_STATE), mf_filter_not(mf_path_contains("encoder")));
+    mf_function f = mf_jit(mf_value_and_grad(mf_closure(error_of, &m), .states = trained));
+    double loss = 0;
+    for (int step = 0; step < 50; step++) {
+        mf_value pair = mf_call(f, mf_scalar(5, MF_F32));
+        loss = mf_item_f64(mf_get(pair, 0));
+        mf_module_update(m, mf_tree_map(descend, mf_module_values(m, trained), mf_get(pair, 1)));
+    }
+    CHECK(loss < 1e-6);
+    TEXT(mf_module_values(m, mf_path_contains("encoder")), "{'encoder': {'bias': 1.0, 'kernel': 3.0}}");
+}
+
+static mf_value of_states(void *states, mf_value x)
+{
+    mf_state *s = states;
+    return mf_mul(mf_mul(mf_state_value(s[0]), mf_state_value(s[1])), x);
+}
+
+TEST(states_without_a_module)
+{
+    mf_state two[2] = { mf_param_state(mf_scalar(2, MF_F32)), mf_param_state(mf_scalar(3, MF_F32)) };
+    mf_function f = mf_closure(of_states, (mf_state(*)[2])two);
+    TEXT(mf_call(mf_grad(f, .states = mf_everything()), 5.0), "{'0': 15.0, '1': 10.0}");
+    (void)mf_module_new("A", apply_net, "w", two[0]);
+    (void)mf_module_new("B", apply_net, "w", two[1]);
+    FAILS(mf_call(mf_grad(f, .states = mf_everything()), 5.0), "two states are at w");
+}
