@@ -255,6 +255,13 @@ static mf_variable *reduce_equal(mf_builder *b, const mf_op *op, mf_variable *x,
     return op == &mf_op_psum && members != 1 ? e_scale(b, x, (double)members) : x;
 }
 
+/* A sum of 16-bit floats that takes two steps, over the batch and over other names, rounds after the second. */
+mf_variable *collective_widen(mf_builder *b, mf_variable *x)
+{
+    bool narrow = !b->error && (x->type->dtype == MF_F16 || x->type->dtype == MF_BF16);
+    return narrow ? e_convert(b, x, MF_F32) : x;
+}
+
 static void reduce_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out, int *out_axis)
 {
     const mf_collective_params *p = sum_of(e);
@@ -268,7 +275,7 @@ static void reduce_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *cons
         collective_refuse(c, e, "axis_index_groups over several axes can't be mapped");
         return;
     }
-    mf_variable *x = in[0];
+    mf_variable *x = rest->count && e->op == &mf_op_psum ? collective_widen(c->b, in[0]) : in[0];
     bool uneven = p->groups->count != c->size && p->groups->count;
     if (in_axis[0] < 0 && !uneven) {
         x = reduce_equal(c->b, e->op, x, p->groups->count ? p->group_size : c->size);
@@ -280,7 +287,8 @@ static void reduce_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *cons
         out_axis[0] = -1;
     }
     mf_collective_params left = { rest, collective_no_groups(), 0 };
-    out[0] = rest->count ? mf_emit(c->b, e->op, &left, 1, x) : x;
+    x = rest->count ? mf_emit(c->b, e->op, &left, 1, x) : x;
+    out[0] = c->b->error ? x : e_convert_type(c->b, x, in[0]->type);
 }
 
 static const mf_param reduce_params[] = { MF_PARAM(mf_collective_params, axes, MF_PARAM_NAMES),

@@ -20,6 +20,7 @@ const mf_namelist *collective_without(const mf_namelist *axes, const char *name)
 void collective_refuse(mf_batch_context *c, const mf_eqn *e, const char *what);
 /* Rows of x along dimension 0 in another order; -1 gives zeros. */
 mf_variable *collective_pick_rows(mf_builder *b, mf_variable *x, const int64_t *order, int count);
+mf_variable *collective_widen(mf_builder *b, mf_variable *x); /* f16 and bf16 as f32 */
 mf_variable *collective_reduce_dimension(mf_builder *b, const mf_op *op, mf_variable *x, int axis);
 /* Dimension 0, the members, becomes two: groups, and the places in each; and back. */
 mf_variable *collective_into_groups(mf_builder *b, mf_variable *x, const mf_intlist *groups, int64_t group_size);

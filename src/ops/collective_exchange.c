@@ -149,6 +149,8 @@ static mf_variable *scatter_names(mf_batch_context *c, const mf_gather_axis_para
 {
     mf_builder *b = c->b;
     int at = 1 + (int)p->axis;
+    const mf_type *type = x->type;
+    x = p->axes->count > 1 ? collective_widen(b, x) : x;
     x = p->tiled ? collective_part_dimension(b, x, at, members_of(c, p->axes)) : x;
     for (int i = 0; i < p->axes->count && !b->error; i++) {
         bool mapped = p->axes->at[i] == c->axis_name;
@@ -161,7 +163,7 @@ static mf_variable *scatter_names(mf_batch_context *c, const mf_gather_axis_para
         x = b->error ? x : collective_reduce_dimension(b, &mf_op_psum, x, 0);
         x = b->error ? x : e_move_axis(b, x, at - 1, 0);
     }
-    return x;
+    return b->error ? x : e_convert_type(b, x, type);
 }
 
 static void psum_scatter_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out,

@@ -42,8 +42,8 @@ struct mf_backend {
     /* Whether this while or scan may be an equation of a segment; NULL: never. Another one is stepped through by the runtime. */
     bool (*takes_loop)(const mf_eqn *e);
     /* out = a balanced tree over in[0..n) in order: neighbours pair up level by level, an odd one moves up. The elements [from, to) of count, so
-     * that the runtime may cut it. bool sums are i32's business before; sums of complex numbers come as sums of their parts. Each
-     * join rounds; of several NaN the first wins, 0 is above -0: the bits are the same on every backend. */
+     * that the runtime may cut it. bool sums are i32's business before; sums of complex numbers come as sums of their parts.
+     * f16 and bf16 run in f32 and round once, at the end; of several NaN the first wins, 0 is above -0: the bits are the same on every backend. */
     void (*reduce)(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t count, int64_t from, int64_t to);
 };
 

@@ -1,7 +1,7 @@
 """Known answers of jax.pmap on 8 CPU devices, and of vmap with an axis name. Run with jax 0.4.35 (nested maps work there).
 
 Every case is an expression: what stands behind the `#` is the source that was evaluated.
-Writes pmap.txt (the examples, axes, gradients) and collectives.txt (one name and several).
+Writes pmap.txt (the examples, axes, gradients), collectives.txt (one name and several) and narrow.txt (sums of 16-bit floats).
 """
 import os
 import sys
@@ -188,6 +188,27 @@ def nested():
          rtol=LOOSE, x=f32(range(1, 9), (2, 2, 2)))
 
 
+def narrow():
+    """Sums of bf16 round once; these numbers' sums are exact in f32, in every order. (Of f16 XLA rounds each step on CPUs.)"""
+    def numbers(shape, seed):
+        return (np.random.RandomState(seed).randint(-256, 257, size=shape) / 64).astype(jnp.bfloat16)
+
+    def one(name, body, x):
+        case(f"pmap_{name}", f"pmap(lambda x: {body}, axis_name='i')(x)", x=x)
+
+    one("psum_steps", "lax.psum(x, 'i')", np.array([256] + [1] * 7).astype(jnp.bfloat16))
+    for n in (2, 3, 4, 5, 7, 8):
+        one(f"psum_{n}", "lax.psum(x, 'i')", numbers((n, 5), n))
+        one(f"pmean_{n}", "lax.pmean(x, 'i')", numbers((n, 5), n))
+    one("psum_groups", "lax.psum(x, 'i', axis_index_groups=[[3, 0, 1, 2], [4, 5, 6, 7]])", numbers((8, 5), 40))
+    one("psum_scatter_tiled_dim0", "lax.psum_scatter(x, 'i', tiled=True)", numbers((8, 16), 41))
+    one("psum_scatter_dim1", "lax.psum_scatter(x, 'i', scatter_dimension=1)", numbers((8, 2, 8), 42))
+    one("grad_psum", "grad(lambda v: jnp.sum(lax.psum(v, 'i') * x))(x)", numbers((8, 3), 43))
+    one("grad_all_gather", "grad(lambda v: jnp.sum(lax.all_gather(v, 'i') * x))(x[0])", numbers((8, 8, 2), 44))
+    for label, names in (("i", "'i'"), ("j", "'j'"), ("ij", "('i', 'j')"), ("ji", "('j', 'i')")):
+        case(f"pmap_pmap_psum_{label}", f"pmap(pmap(lambda x: lax.psum(x, {names}), axis_name='j'), axis_name='i')(x)", x=numbers((4, 2, 5), 45))
+
+
 def axes():
     x, y = eighths((3, 4, 2), 30), eighths((4,), 31)
     for i in (0, 1, 2):
@@ -286,7 +307,7 @@ def gradients():
     case("remat_in_pmap", "pmap(grad(jax.checkpoint(lambda v: lax.psum(jnp.sum(jnp.sin(v)), 'i') ** 2)), axis_name='i')(x)", rtol=LOOSE, x=x4)
 
 
-for target, families in {"pmap.txt": (seeds, axes, gradients), "collectives.txt": (collectives, nested)}.items():
+for target, families in {"pmap.txt": (seeds, axes, gradients), "collectives.txt": (collectives, nested), "narrow.txt": (narrow,)}.items():
     corpus = Corpus(__file__, f"known answers from jax {jax.__version__} with {jax.local_device_count()} CPU devices")
     for family in families:
         family()

@@ -1,4 +1,5 @@
-/* Every collective over one name and several, in pmap and in vmap, against what JAX answered: all cases of tests/oracle/collectives.txt.
+/* Every collective over one name and several, in pmap and in vmap, against what JAX answered: all cases of tests/oracle/collectives.txt,
+ * and of narrow.txt, whose sums of 16-bit floats round once.
  * A case "<map>_<body>" maps the body over 'i', a case "<map>_<map>_<body>" over 'i' and, inside, over 'j'. */
 #include "check.h"
 #include "known.h"
@@ -268,6 +269,55 @@ TEST(collectives_as_in_jax)
 {
     CHECK_EQ_INT(mf_set_num_cpu_devices(8), MF_OK);
     known_run("collectives.txt", program, 278, skips);
+}
+
+#define GROUPS_3012_4567 mf_list(mf_list(3, 0, 1, 2), mf_list(4, 5, 6, 7))
+BODY(psum_groups_of_four, mf_psum(x, "i", .axis_index_groups = GROUPS_3012_4567))
+static mf_value weighted_sum(void *x, mf_value v) { return mf_sum(mf_mul(mf_psum(v, "i"), *(mf_value *)x)); }
+static mf_value weighted_gather(void *x, mf_value v) { return mf_sum(mf_mul(mf_all_gather(v, 0, "i"), *(mf_value *)x)); }
+BODY(grad_psum, mf_call(mf_grad(mf_closure(weighted_sum, &x)), x))
+BODY(grad_all_gather, mf_call(mf_grad(mf_closure(weighted_gather, &x)), mf_get(x, 0)))
+
+/* Which map stands for the outer and the inner one of the cases. */
+static bool outer_is_pmap, inner_is_pmap;
+
+static mf_value narrow_program(const char *name, const mf_value *in)
+{
+    static const body bodies[] = {
+        { "psum", psum },
+        { "pmean", pmean },
+        { "psum_steps", psum },
+        { "psum_groups", psum_groups_of_four },
+        { "psum_scatter_tiled_dim0", psum_scatter_tiled_dim0 },
+        { "psum_scatter_dim1", psum_scatter_dim1 },
+        { "grad_psum", grad_psum },
+        { "grad_all_gather", grad_all_gather },
+    };
+    bool nested = !strncmp(name, "pmap_pmap_", 10);
+    mf_value (*f)(mf_value) = nested ? find(over_ij, sizeof over_ij / sizeof *over_ij, name + 10)
+                                     : find(bodies, sizeof bodies / sizeof *bodies, name + 5);
+    mf_function inner = nested ? map_of(inner_is_pmap, mf_fn(f), "j") : mf_fn(f);
+    return f ? mf_call(map_of(outer_is_pmap, inner, "i"), in[0]) : (mf_value){ 0 };
+}
+
+TEST(sums_of_16_bit_floats_round_once_in_every_map)
+{
+    for (int maps = 0; maps < 4; maps++) {
+        outer_is_pmap = maps & 1;
+        inner_is_pmap = maps & 2;
+        known_run("narrow.txt", narrow_program, 22, NULL);
+    }
+}
+
+/* XLA's sum of f16 rounds at every step on CPUs, so there the f32 sum is what ours is held beside. */
+TEST(sums_of_f16_round_once)
+{
+    mf_value x = mf_array(MF_F16, MF_SHAPE(8), 2048, 1, 1, 1, 1, 1, 1, 1);
+    mf_value (*const sums[])(mf_value) = { psum, psum_groups_of_four };
+    for (int i = 0; i < 4; i++) {
+        mf_function f = map_of(i & 1, mf_fn(sums[i / 2]), "i");
+        CHECK_STR(mf_str(mf_call(f, x)), mf_str(mf_astype(mf_call(f, mf_astype(x, MF_F32)), MF_F16)));
+    }
 }
 
 TEST(a_nan_wins_in_pmap_as_in_vmap)

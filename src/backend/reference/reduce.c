@@ -1,5 +1,5 @@
 /* Sums and extrema over the members of a collective: one balanced tree in rank order, element by element, so that every cut of the elements
- * gives the same bits. f16 and bf16 round after each step; NaN wins over numbers in max and min; integers wrap. */
+ * gives the same bits. f16 and bf16 run in f32 and round once, at the end; NaN wins over numbers in max and min; integers wrap. */
 #include "runtime/backend.h"
 
 void mf_reference_reduce(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t count, int64_t from, int64_t to);
@@ -13,12 +13,12 @@ static int first_part(int n)
     return part;
 }
 
-/* The tree's value for one element. */
-#define TREE(name, type, join)                                                    \
-    static type name(mf_reducer how, const type *const *in, int n, int64_t at)    \
+/* The tree's value for one element, computed with `type`. */
+#define TREE(name, stored, type, load, join)                                      \
+    static type name(mf_reducer how, const stored *const *in, int n, int64_t at)  \
     {                                                                             \
         if (n == 1)                                                               \
-            return in[0][at];                                                     \
+            return load(in[0][at]);                                               \
         int part = first_part(n);                                                 \
         type a = name(how, in, part, at), b = name(how, in + part, n - part, at); \
         return join;                                                              \
@@ -30,50 +30,41 @@ static int first_part(int n)
 #define larger(a, b)  ((a) > (b) || ((a) == (b) && !__builtin_signbit(a)) ? (a) : (b)) /* 0 is larger than -0 */
 #define smaller(a, b) ((a) < (b) || ((a) == (b) && __builtin_signbit(a)) ? (a) : (b))
 
-TREE(tree_i8, int8_t, WRAPPED(int8_t, uint8_t))
-TREE(tree_i16, int16_t, WRAPPED(int16_t, uint16_t))
-TREE(tree_i32, int32_t, WRAPPED(int32_t, uint32_t))
-TREE(tree_i64, int64_t, WRAPPED(int64_t, uint64_t))
-TREE(tree_u8, uint8_t, WRAPPED(uint8_t, uint8_t))
-TREE(tree_u16, uint16_t, WRAPPED(uint16_t, uint16_t))
-TREE(tree_u32, uint32_t, WRAPPED(uint32_t, uint32_t))
-TREE(tree_u64, uint64_t, WRAPPED(uint64_t, uint64_t))
-TREE(tree_f32, float, FLOATING)
-TREE(tree_f64, double, FLOATING)
+#define SAME(x) (x)
+TREE(tree_i8, int8_t, int8_t, SAME, WRAPPED(int8_t, uint8_t))
+TREE(tree_i16, int16_t, int16_t, SAME, WRAPPED(int16_t, uint16_t))
+TREE(tree_i32, int32_t, int32_t, SAME, WRAPPED(int32_t, uint32_t))
+TREE(tree_i64, int64_t, int64_t, SAME, WRAPPED(int64_t, uint64_t))
+TREE(tree_u8, uint8_t, uint8_t, SAME, WRAPPED(uint8_t, uint8_t))
+TREE(tree_u16, uint16_t, uint16_t, SAME, WRAPPED(uint16_t, uint16_t))
+TREE(tree_u32, uint32_t, uint32_t, SAME, WRAPPED(uint32_t, uint32_t))
+TREE(tree_u64, uint64_t, uint64_t, SAME, WRAPPED(uint64_t, uint64_t))
+TREE(tree_f32, float, float, SAME, FLOATING)
+TREE(tree_f64, double, double, SAME, FLOATING)
+TREE(tree_f16, uint16_t, float, mf_f16_to_f32, FLOATING)
+TREE(tree_bf16, uint16_t, float, mf_bf16_to_f32, FLOATING)
 
-static float joined(mf_reducer how, float a, float b) { return FLOATING; }
-
-static uint16_t join_f16(mf_reducer how, uint16_t a, uint16_t b) { return mf_f32_to_f16(joined(how, mf_f16_to_f32(a), mf_f16_to_f32(b))); }
-
-static uint16_t join_bf16(mf_reducer how, uint16_t a, uint16_t b)
-{
-    return mf_f32_to_bf16(joined(how, mf_bf16_to_f32(a), mf_bf16_to_f32(b)));
-}
-
-TREE(tree_f16, uint16_t, join_f16(how, a, b))
-TREE(tree_bf16, uint16_t, join_bf16(how, a, b))
-
-#define ALL(tree, type)                 \
+#define ALL(tree, type, store)          \
     for (int64_t i = from; i < to; i++) \
-    ((type *)out)[i] = tree(how, (const type *const *)in, n, i)
+    ((type *)out)[i] = store(tree(how, (const type *const *)in, n, i))
 
 void mf_reference_reduce(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t count, int64_t from, int64_t to)
 {
     (void)count;
     switch (dtype) {
     case MF_BOOL: /* the larger is "or", the smaller "and"; sums of bools are sums of integers by the time they come here */
-    case MF_U8: ALL(tree_u8, uint8_t); break;
-    case MF_I8: ALL(tree_i8, int8_t); break;
-    case MF_I16: ALL(tree_i16, int16_t); break;
-    case MF_I32: ALL(tree_i32, int32_t); break;
-    case MF_I64: ALL(tree_i64, int64_t); break;
-    case MF_U16: ALL(tree_u16, uint16_t); break;
-    case MF_U32: ALL(tree_u32, uint32_t); break;
-    case MF_U64: ALL(tree_u64, uint64_t); break;
-    case MF_F16: ALL(tree_f16, uint16_t); break;
-    case MF_BF16: ALL(tree_bf16, uint16_t); break;
-    case MF_F32: ALL(tree_f32, float); break;
-    case MF_F64: ALL(tree_f64, double); break;
+    case MF_U8: ALL(tree_u8, uint8_t, SAME); break;
+    case MF_I8: ALL(tree_i8, int8_t, SAME); break;
+    case MF_I16: ALL(tree_i16, int16_t, SAME); break;
+    case MF_I32: ALL(tree_i32, int32_t, SAME); break;
+    case MF_I64: ALL(tree_i64, int64_t, SAME); break;
+    case MF_U16: ALL(tree_u16, uint16_t, SAME); break;
+    case MF_U32: ALL(tree_u32, uint32_t, SAME); break;
+    case MF_U64: ALL(tree_u64, uint64_t, SAME); break;
+    case MF_F16: ALL(tree_f16, uint16_t, mf_f32_to_f16); break;
+    case MF_BF16: ALL(tree_bf16, uint16_t, mf_f32_to_bf16); break;
+    case MF_F32: ALL(tree_f32, float, SAME); break;
+    case MF_F64: ALL(tree_f64, double, SAME); break;
     default: break;
     }
 }

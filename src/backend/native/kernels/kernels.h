@@ -94,7 +94,7 @@ bool mf_reduce_columns(mf_fold op, mf_dtype dtype, const void *in, void *out, si
 enum { MF_REDUCE_CHUNK = 4096 };
 
 /* out[i] = in[0][i] op in[1][i] op ...: a balanced tree over the inputs in order (neighbours pair up level by level, an
- * odd one moves up; each join rounds), in cache-sized pieces. out may be equal to an input. With `stream` the result
+ * odd one moves up; f16 and bf16 in f32, rounded once), in cache-sized pieces. out may be equal to an input. With `stream` the result
  * bypasses the caches: for results above 16 MiB that nobody reads at once. Cut by offsetting the pointers: the result
  * does not depend on the cuts. */
 bool mf_all_reduce(mf_fold op, mf_dtype dtype, const void *const *in, size_t inputs, void *out, size_t n, bool stream);
