@@ -1,6 +1,7 @@
 /* manyfold/ops.h - operations on arrays, under lax's and NumPy's names.
  *
- * Operands are arrays, tracers, or C numbers; dtypes promote and shapes broadcast as in JAX (weak numbers give way). Outside a
+ * Operands are arrays, tracers, or C numbers; dtypes promote and shapes broadcast as in JAX (weak numbers give way). The
+ * table of promotion is that of JAX with x64 off, so i32 with u32 is i32; only an operand of 64 bits gives a result of 64. Outside a
  * transform an operation runs at once; inside it becomes an equation of the program being traced. Errors: MF_ERROR_SHAPE where shapes
  * do not broadcast or fit, MF_ERROR_DTYPE where the operation is not defined for a dtype, MF_ERROR_AXIS for an axis beyond the rank. */
 #ifndef MANYFOLD_OPS_H

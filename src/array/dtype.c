@@ -1,5 +1,5 @@
 /* The table of dtypes and JAX's promotion. Invariant: everything that is known of a dtype is in its one row here; promotion is the least
- * upper bound in JAX's lattice, whose edges stand below as JAX's documentation draws them. */
+ * upper bound in JAX's lattice, whose edges stand below as JAX's documentation draws them, in 32 bits where neither operand has 64. */
 #include "array/dtype.h"
 
 #include <float.h>
@@ -130,6 +130,8 @@ mf_dtype mf_dtype_promote(mf_dtype a, bool a_weak, mf_dtype b, bool b_weak, bool
     pthread_once(&once, fill_joins);
     /* Two weak types join as their strong counterparts, and the result is weak. */
     int node = *weak ? joins[a][b] : joins[node_of(a, a_weak)][node_of(b, b_weak)];
+    if (node == MF_I64 && mf_dtype_size(a) < 8 && mf_dtype_size(b) < 8) /* u32 with a signed one */
+        node = MF_I32;
     if (node < WEAK_INT)
         return (mf_dtype)node;
     *weak = true;
