@@ -123,7 +123,8 @@ mf_value mf_cumsum(mf_value x, int axis), mf_cumprod(mf_value x, int axis), mf_c
 mf_value mf_cumlogsumexp(mf_value x, int axis);
 mf_value mf_sort(mf_value x, int axis), mf_argsort(mf_value x, int axis);      /* stable, ascending, NaN last */
 mf_value mf_sort_descending(mf_value x, int axis), mf_argsort_descending(mf_value x, int axis);   /* stable too; NaN first */
-mf_value mf_top_k(mf_value x, int64_t k, int axis);      /* a tuple: the k greatest, greatest first, and their positions (i32) */
+/* A tuple: the k greatest, greatest first, and their positions (i32). Floats in IEEE total order: NaN, inf, ..., 0, -0, ..., -inf, NaN with a sign. */
+mf_value mf_top_k(mf_value x, int64_t k, int axis);
 mf_value mf_median(mf_value x, mf_axis axis), mf_quantile(mf_value x, mf_value q, mf_axis axis);  /* linear between neighbours; axis: a number or MF_ALL; q: a number, or a list, whose dimension comes first; NaN where there is one */
 mf_value mf_searchsorted(mf_value sorted, mf_value x, bool right);               /* i32 positions at which each x keeps the order, behind its equals if right */
 mf_value mf_sort_key_value(mf_value keys, mf_value values, int axis);           /* a tuple of both, ordered by keys; stable */

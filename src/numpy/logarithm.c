@@ -1,6 +1,6 @@
 /* logaddexp and its running form.
  * Invariant: the greater operand is taken out before the exponential, so nothing overflows; each operand's slope is its share of the
- * sum, also where that is infinite. */
+ * sum, also where that is infinite: of two minus infinities NaN, as in JAX, but in the running form, which they fill up, 1. */
 #include <manyfold.h>
 
 #include <math.h>
@@ -25,6 +25,13 @@ static mf_value joined_jvp(mf_value primals, mf_value tangents)
     return mf_tuple(sum, mf_add(mf_mul(mf_get(tangents, 0), share(a, sum)), mf_mul(mf_get(tangents, 1), share(b, sum))));
 }
 
+static mf_value logaddexp_jvp(mf_value primals, mf_value tangents)
+{
+    mf_value both = joined_jvp(primals, tangents), sum = mf_get(both, 0);
+    mf_value factor = mf_where(mf_equal(sum, -(double)INFINITY), (double)NAN, 1.0);
+    return mf_tuple(sum, mf_mul(mf_get(both, 1), factor));
+}
+
 static mf_value as_float(mf_value x)
 {
     mf_dtype d = mf_dtype_of(x);
@@ -36,7 +43,7 @@ mf_value(mf_logaddexp)(mf_value a, mf_value b)
     mf_value zero = mf_mul(mf_sub(mf_zeros_like(a), mf_zeros_like(b)), 1); /* of the common type: both operands get it */
     a = as_float(mf_add(a, zero));
     b = as_float(mf_add(b, zero));
-    return mf_call(mf_custom_jvp(joined, joined_jvp), a, b);
+    return mf_call(mf_custom_jvp(joined, logaddexp_jvp), a, b);
 }
 
 /* Runs of 1, 2, 4, ... elements joined with the runs before them. */
@@ -52,7 +59,7 @@ mf_value mf_cumlogsumexp(mf_value x, int axis)
         mf_ints low = { .count = rank }, high = { .count = rank };
         low.at[at] = by;
         high.at[at] = -by;
-        x = mf_logaddexp(x, mf_pad(x, mf_scalar(-(double)INFINITY, mf_dtype_of(x)), low, high, MF_INTS0));
+        x = mf_call(mf_custom_jvp(joined, joined_jvp), x, mf_pad(x, mf_scalar(-(double)INFINITY, mf_dtype_of(x)), low, high, MF_INTS0));
     }
     return x;
 }

@@ -1,9 +1,9 @@
 /* top_k: the k greatest of each line along the last dimension, and where they stand.
- * Invariant: the greatest first; of equals the one that stands first; NaN counts as the greatest, -0 and 0 as equal. */
+ * Invariant: the greatest first; of equals the one that stands first. Floats have IEEE's total order, as in
+ * XLA: NaN, inf, ..., 0, -0, ..., -inf, NaN with a sign. */
 #include "ops/emit.h"
 #include "ops/loops.h"
 
-#include <math.h>
 #include <string.h>
 
 static mf_error_object *top_k_type(mf_type_context *c)
@@ -51,13 +51,18 @@ static mf_cost top_k_cost(const mf_eqn *e)
     return cost;
 }
 
+/* A float's bits as an integer that is ordered as the floats are. */
+static int64_t total(mf_dtype d, const char *p)
+{
+    int64_t bits = mf_load_i64(mf_dtype_size(d) == 2 ? MF_I16 : mf_dtype_size(d) == 4 ? MF_I32 : MF_I64, p);
+    return bits < 0 ? bits ^ INT64_MAX : bits;
+}
+
 /* Whether q stands before p, which comes before it in the line. */
 static bool beats(mf_dtype d, const char *q, const char *p)
 {
-    if (mf_dtype_is_float(d)) {
-        double x = mf_load_f64(d, q), y = mf_load_f64(d, p);
-        return y == y && (x != x || x > y);
-    }
+    if (mf_dtype_is_float(d))
+        return total(d, q) > total(d, p);
     int64_t x = mf_load_i64(d, q), y = mf_load_i64(d, p);
     return d == MF_U64 ? (uint64_t)x > (uint64_t)y : x > y;
 }
@@ -90,7 +95,10 @@ static const mf_param top_k_params[] = { MF_PARAM(mf_top_k_params, k, MF_PARAM_I
 static const char *const top_k_samples[] = {
     "[k=2] f32[2,4]{=1,3,3,2,nan,9,-1,nan} -> f32[2,2]{=3,3,nan,nan} i32[2,2]{=1,2,0,3}",
     "[k=3] i32[5]{=3,1,3,-7,3} -> i32[3]{=3,3,3} i32[3]{=0,2,4}",
-    "[k=2] bf16[3]{=-0.0,0,-1} -> bf16[2]{=-0.0,0} i32[2]{=0,1}",
+    "[k=2] bf16[3]{=-0.0,0,-1} -> bf16[2]{=0,-0.0} i32[2]{=1,0}",
+    "[k=8] f32[8]{=-0.0,0,-nan,-1,nan,inf,-inf,-0.0} -> f32[8]{=nan,inf,0,-0.0,-0.0,-1,-inf,nan} i32[8]{=4,5,1,0,7,3,6,2}",
+    "[k=5] f16[5]{=-nan,0,-0.0,nan,-1} -> f16[5]{=nan,0,-0.0,-1,nan} i32[5]{=3,1,2,4,0}",
+    "[k=5] f64[5]{=-nan,3,-0.0,nan,-1} -> f64[5]{=nan,3,-0.0,-1,nan} i32[5]{=3,1,2,4,0}",
     "[k=1] u64[2]{=5,18446744073709551615} -> u64[1]{=18446744073709551615} i32[1]{=1}",
     "[k=2] bool[3]{=0,1,1} -> bool[2]{=1,1} i32[2]{=1,2}",
     "[k=3] f32[2,3,7]{-2:2}",

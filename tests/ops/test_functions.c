@@ -36,6 +36,19 @@ TEST(reductions_take_axes_dims_and_dtypes)
     CHECK_EQ_INT(mf_item_f64(mf_sum_opt(x, NULL)), 21);
 }
 
+static mf_value sum_of_runs(mf_value x) { return mf_sum(mf_cumlogsumexp(x, 0)); }
+
+/* As in JAX; the running form fills up with minus infinities, which must not spoil its slopes. */
+TEST(the_slopes_of_logaddexp_of_two_minus_infinities_are_nan)
+{
+    MF_SCOPE;
+    mf_function slopes = mf_grad(mf_logaddexp, .argnums = MF_INTS(0, 1));
+    CHECK_STR(mf_str(mf_call(slopes, -INFINITY, -INFINITY)), "(nan, nan)");
+    CHECK_STR(mf_str(mf_call(slopes, INFINITY, -INFINITY)), "(1.0, 0.0)");
+    CHECK_STR(mf_str(mf_call(slopes, 1.0, -INFINITY)), "(1.0, 0.0)");
+    CHECK_STR(mf_str(mf_call(mf_grad(sum_of_runs), mf_array(MF_F32, MF_SHAPE(3), 0, -INFINITY, -INFINITY))), "[3. 0. 0.]");
+}
+
 TEST(an_integer_as_exponent_makes_products)
 {
     MF_SCOPE;

@@ -1,7 +1,7 @@
 /* The order of a line, or its greatest: a stable radix sort of (key, position) pairs, byte by byte from the lowest, insertion where the line
  * is short.
- * Invariants: keys are unsigned and ordered as the values are: NaN last, -0 and 0 equal; bytes that are alike in all keys cost nothing
- * but the count; with several keys the last one is sorted by first. */
+ * Invariants: keys are unsigned and ordered as the values are: NaN last, -0 and 0 equal (for the greatest: IEEE's total order); bytes
+ * that are alike in all keys cost nothing but the count; with several keys the last one is sorted by first. */
 #include "kernels.h"
 
 #include <string.h>
@@ -277,7 +277,31 @@ bool mf_sort_values(mf_dtype dtype, const char *in, char *out, int64_t n, void *
     return true;
 }
 
-/* ---- the greatest: the least of keys turned round */
+/* ---- the greatest: the least of keys turned round, floats in IEEE's total order */
+
+#define FILL_TOTAL(type, sign, most)                                           \
+    for (int64_t i = 0; i < n; i++) {                                          \
+        type u;                                                                \
+        memcpy(&u, in + i * (int64_t)sizeof u, sizeof u);                      \
+        a[i] = (uint64_t)FLIPPED((uint32_t)u, sign, most) << 32 | (uint32_t)i; \
+    }
+
+static void first_total(uint64_t *a, mf_dtype dtype, const char *in, int64_t n)
+{
+    if (dtype == MF_F32) {
+        FILL_TOTAL(uint32_t, 0x80000000u, UINT32_MAX)
+    } else if (dtype == MF_F16 || dtype == MF_BF16) {
+        FILL_TOTAL(uint16_t, 0x8000u, 0xffffu)
+    } else {
+        first_pairs(a, dtype, in, n);
+    }
+}
+
+static uint64_t total_64(mf_dtype dtype, const char *p)
+{
+    READ(uint64_t);
+    return dtype == MF_F64 ? FLIPPED(u, (uint64_t)1 << 63, UINT64_MAX) : key_64(dtype, p);
+}
 
 void mf_top_k_line(mf_dtype dtype, const char *in, int64_t n, int64_t k, char *values, int32_t *positions, void *room)
 {
@@ -285,13 +309,13 @@ void mf_top_k_line(mf_dtype dtype, const char *in, int64_t n, int64_t k, char *v
     if (is_64(dtype)) {
         wide *a = room;
         for (int64_t i = 0; i < n; i++)
-            a[i] = (wide){ ~key_64(dtype, in + i * 8), (uint64_t)i };
+            a[i] = (wide){ ~total_64(dtype, in + i * 8), (uint64_t)i };
         a = least_wide(a, a + n, n, k);
         for (int64_t i = 0; i < k; i++)
             positions[i] = (int32_t)a[i].position;
     } else {
         uint64_t *a = room;
-        first_pairs(a, dtype, in, n);
+        first_total(a, dtype, in, n);
         for (int64_t i = 0; i < n; i++)
             a[i] ^= (uint64_t)UINT32_MAX << 32;
         a = least_pairs(a, a + n, n, k);
