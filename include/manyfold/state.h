@@ -44,7 +44,7 @@ mf_state  mf_member_state(mf_module m, const char *name);
 mf_module mf_member_module(mf_module m, const char *name);
 double    mf_member_number(mf_module m, const char *name);          /* NaN on an error */
 mf_value  mf_module_values(mf_module m, mf_filter which);           /* nnx.split: the states' values, a dict of dicts */
-void      mf_module_update(mf_module m, mf_value values);           /* nnx.update */
+mf_status mf_module_update(mf_module m, mf_value values);           /* nnx.update, all or nothing; a state keeps its tree (MF_ERROR_TREE) and its shapes (MF_ERROR_SHAPE) */
 mf_function mf_module_pure(mf_module m);                            /* f(values, inputs...): flax's apply; the states stay untouched */
 #ifndef __cplusplus
 #define mf_state_set_value(s, x) mf_state_set_value_v(s, mf_v(x))

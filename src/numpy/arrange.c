@@ -20,6 +20,8 @@ static mf_value multiplied(mf_value x, int64_t count, int axis, bool whole)
 
 mf_value(mf_tile)(mf_value x, mf_ints reps)
 {
+    if (reps.count < 0 || reps.count > MF_MAX_RANK)
+        return mf_make_error(MF_ERROR_SHAPE, "tile: an array has at most %d dimensions, not %d", MF_MAX_RANK, reps.count);
     for (int i = 0; i < reps.count; i++)
         if (reps.at[i] < 0)
             return mf_make_error(MF_ERROR_ARGUMENT, "tile: a number of repetitions must not be negative, not %lld", (long long)reps.at[i]);
@@ -53,7 +55,7 @@ mf_value(mf_repeat)(mf_value x, int64_t count, mf_axis axis)
     return at < 0 ? x : multiplied(x, count, at, false);
 }
 
-mf_value mf_roll(mf_value x, int64_t shift, mf_axis axis)
+mf_value(mf_roll)(mf_value x, int64_t shift, mf_axis axis)
 {
     mf_shape shape = mf_shape_of(x);
     int at = plain_axis(&x, axis, "roll");
@@ -66,7 +68,7 @@ mf_value mf_roll(mf_value x, int64_t shift, mf_axis axis)
     return axis == MF_ALL ? mf_reshape(rolled, shape) : rolled;
 }
 
-mf_value mf_diff(mf_value x, int n, int axis)
+mf_value(mf_diff)(mf_value x, int n, int axis)
 {
     int at = plain_axis(&x, axis, "diff");
     if (at >= 0 && n < 0)

@@ -22,7 +22,7 @@ mf_value(mf_quantile)(mf_value x, mf_value q, mf_axis axis)
     if (mf_is_error(line))
         return line;
     mf_dtype d = mf_dtype_of(line);
-    q = mf_astype(q, d);
+    q = mf_astype(!mf_is_error(q) && mf_ndim(q) < 0 ? mf_stack(q, 0) : q, d);
     int64_t n = mf_dim(line, -1);
     if (mf_ndim(q) > 1 || n < 1)
         return mf_make_error(MF_ERROR_SHAPE, n < 1 ? "quantile of no elements" : "quantile: q is a number or a list of numbers");
@@ -36,7 +36,7 @@ mf_value(mf_quantile)(mf_value x, mf_value q, mf_axis axis)
     return mf_ndim(q) == 1 ? mf_moveaxis(out, -1, 0) : out;
 }
 
-mf_value mf_median(mf_value x, mf_axis axis) { return mf_quantile(x, 0.5, axis); }
+mf_value(mf_median)(mf_value x, mf_axis axis) { return mf_quantile(x, 0.5, axis); }
 
 /* ---- searchsorted: halving, once for every bit of the length */
 

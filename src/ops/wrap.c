@@ -47,12 +47,34 @@ static mf_value convert_scalar(const mf_array *a, mf_dtype dtype, bool weak)
     return mf_value_new(out);
 }
 
+/* A C number beyond 32 bits is weak all the same, but must not lose its value to the others' dtype. */
+static mf_value number_too_large(mf_value x, mf_dtype dtype)
+{
+    const mf_type *t = mf_value_type(x);
+    bool wide = t->weak && (t->dtype == MF_I64 || t->dtype == MF_U64);
+    mf_array *a = wide && mf_dtype_is_int(dtype) && dtype != MF_U64 && dtype != t->dtype ? array_of(x) : NULL;
+    int64_t kept;
+    char narrow[8];
+    if (!is_ready_scalar(a))
+        return (mf_value){ 0 };
+    int64_t number = mf_load_i64(t->dtype, mf_array_data(a));
+    mf_store_i64(dtype, narrow, number);
+    kept = mf_load_i64(dtype, narrow);
+    if (kept == number && (t->dtype == MF_I64 || number >= 0))
+        return (mf_value){ 0 };
+    const char *format = t->dtype == MF_I64 ? "the number %lld is out of bounds for %s" : "the number %llu is out of bounds for %s";
+    return mf_fail(MF_ERROR_ARGUMENT, format, (long long)number, mf_dtype_name(dtype));
+}
+
 mf_value mf_convert_value(mf_value x, mf_dtype dtype, bool weak)
 {
     const mf_type *t = mf_value_type(x);
     if (!t || (t->dtype == dtype && t->weak == weak))
         return x;
     mf_array *a = array_of(x);
+    mf_value error = t->weak ? number_too_large(x, dtype) : (mf_value){ 0 };
+    if (error.handle)
+        return error;
     if (is_ready_scalar(a))
         return convert_scalar(a, dtype, weak);
     return mf_bind(&mf_op_convert_element_type, &(mf_convert_params){ dtype, weak }, 1, x);
@@ -107,6 +129,8 @@ static const mf_placement *follow(const mf_array *a, const mf_type *type, const 
 mf_value mf_view_part(const mf_array *a, const mf_type *type, int64_t offset, const int64_t *strides, const int *where,
                       const int64_t *first, const int64_t *step)
 {
+    if (type && type->rank > MF_MAX_RANK)
+        return mf_fail(MF_ERROR_SHAPE, "an array has at most %d dimensions, and this one would have %d", MF_MAX_RANK, type->rank);
     mf_array *v = type ? mf_array_view(a, type, offset, strides, follow(a, type, where, first, step)) : NULL;
     return mf_value_new(v ? (void *)v : (void *)mf_error_out_of_memory());
 }

@@ -333,12 +333,30 @@ mf_value mf_module_values(mf_module handle, mf_filter which)
 typedef struct paired {
     MF_VECTOR(mf_state_cell *) cells;
     MF_VECTOR(mf_object *) values;
+    bool keeps_shapes; /* the values must have the shapes of what the cells hold */
 } paired;
 
 static void paired_free(paired *p)
 {
     mf_free(p->cells.at);
     mf_free(p->values.at);
+}
+
+/* What a state gets by an update has the tree and the shapes of what it holds. */
+static mf_error_object *check_shape(const module_object *m, const module_member *x, mf_value v)
+{
+    mf_object *now = mf_object_of(mf_cell_read((mf_state_cell *)x->object)), *const * old, *const * new, *self[2];
+    int count;
+    const mf_structure *s = mf_tree_flatten(now, &old, &count, &self[0]), *t = mf_tree_flatten(mf_object_of(v), &new, &count, &self[1]);
+    if (s != t)
+        return mf_error_new(MF_ERROR_TREE, "mf_module_update: state %s of %s gets another tree than it holds", x->name, m->type);
+    for (int i = 0; i < count; i++) {
+        const mf_type *a = mf_object_type(old[i]), *b = mf_object_type(new[i]);
+        if (a && b && !mf_type_same_shape(a, b))
+            return mf_error_new(MF_ERROR_SHAPE, "mf_module_update: state %s of %s is %s, but its new value is %s", x->name, m->type,
+                                mf_type_name(a), mf_type_name(b));
+    }
+    return NULL;
 }
 
 /* Pairs the cells of m with the values in a dict of the same names. An error names what has no counterpart. */
@@ -360,18 +378,21 @@ static mf_error_object *pair(module_object *m, mf_value values, paired *p)
                 return e;
             continue;
         }
+        mf_error_object *e = p->keeps_shapes ? check_shape(m, x, v) : NULL;
+        if (e)
+            return e;
         if (!mf_vector_push(&p->cells, (mf_state_cell *)x->object) || !mf_vector_push(&p->values, mf_object_of(v)))
             return mf_error_out_of_memory();
     }
     return NULL;
 }
 
-void mf_module_update(mf_module handle, mf_value values)
+mf_status mf_module_update(mf_module handle, mf_value values)
 {
     MF_ENTER;
     mf_error_object *e = NULL;
     module_object *m = module_of(handle, &e);
-    paired p = { 0 };
+    paired p = { .keeps_shapes = true };
     mf_error_object *inside = (mf_error_object *)mf_first_error_in(mf_object_of(values));
     if (m && inside)
         e = mf_retain(inside);
@@ -380,7 +401,7 @@ void mf_module_update(mf_module handle, mf_value values)
     for (int i = 0; !e && i < p.values.count; i++)
         mf_cell_write(p.cells.at[i], mf_value_of(p.values.at[i]));
     paired_free(&p);
-    mf_drop(e); /* nobody gets it: reported through the hook */
+    return mf_error_remember(e);
 }
 
 static mf_value pure_call(mf_function_object *f, const mf_value *a, int count)

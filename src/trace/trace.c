@@ -178,6 +178,15 @@ static void give_error(mf_error_object *e, mf_value *out, int out_count)
     out[0] = mf_value_new(e);
 }
 
+/* Inside a program the dimensions of maps come on top; what a user sees ends at MF_MAX_RANK. */
+static mf_error_object *check_rank(const mf_op *op, const mf_type *t)
+{
+    if (!t || t->rank <= MF_MAX_RANK)
+        return NULL;
+    return mf_error_new(MF_ERROR_SHAPE, "%s: an array has at most %d dimensions, and the result would have %d", op->name, MF_MAX_RANK,
+                        t->rank);
+}
+
 /* Emits into t. The builder's error is taken out again: it becomes this op's value, and tracing may go on. */
 static mf_error_object *bind_traced(mf_tracing *t, const mf_op *op, const void *params, mf_object *const *in, int in_count, mf_value *out,
                                     int out_count)
@@ -196,7 +205,9 @@ static mf_error_object *bind_traced(mf_tracing *t, const mf_op *op, const void *
             error = e ? mf_error_new(MF_ERROR_ARGUMENT, "%s: gives %d results, %d were expected", op->name, e->out_count, out_count)
                       : mf_error_out_of_memory();
         } else {
-            for (int i = 0; i < out_count; i++)
+            for (int i = 0; i < out_count && !error; i++)
+                error = check_rank(op, e->out[i]->type);
+            for (int i = 0; i < out_count && !error; i++)
                 out[i] = mf_value_new(mf_trace_tracer(t, e->out[i]));
         }
     }
@@ -219,8 +230,12 @@ static mf_error_object *bind_at_once(const mf_op *op, const void *params, mf_obj
     if (!results)
         return mf_error_out_of_memory();
     mf_error_object *error = mf_dispatch_op(op, params, (mf_array *const *)(const void *)in, in_count, results, out_count);
-    for (int i = 0; i < out_count && !error; i++)
-        out[i] = mf_value_new(results[i]);
+    for (int i = 0; i < out_count && !error; i++) {
+        mf_error_object *e = check_rank(op, mf_object_type(results[i]));
+        if (e)
+            mf_drop(results[i]);
+        out[i] = mf_value_new(e ? (void *)e : results[i]);
+    }
     if (results != small)
         mf_free(results);
     return error;

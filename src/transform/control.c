@@ -312,7 +312,9 @@ mf_value mf_while_n(mf_function test, mf_function body, mf_value carry)
 
 static mf_error_object *scan_length(const mf_value *xs, int count, const mf_scan_options *o, int64_t *length)
 {
-    *length = o->length > 0 || !count ? o->length : -1;
+    if (!count && o->length <= 0)
+        return mf_error_new(MF_ERROR_ARGUMENT, "scan got no values to scan over and .length not provided");
+    *length = o->length > 0 ? o->length : -1;
     for (int i = 0; i < count; i++) {
         const mf_type *t = mf_value_type(xs[i]);
         if (!t->rank)
@@ -322,7 +324,7 @@ static mf_error_object *scan_length(const mf_value *xs, int count, const mf_scan
                                 (long long)t->dims[0]);
         *length = t->dims[0];
     }
-    return *length < 0 ? mf_error_new(MF_ERROR_ARGUMENT, "scan: length is %lld", (long long)*length) : NULL;
+    return NULL;
 }
 
 /* Traces f(carry, x). x's tree has no array yet: the signature is made of types. */

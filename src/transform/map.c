@@ -163,7 +163,10 @@ mf_error_object *mf_mapped_out_axes(const mf_traced *t, const mf_function_object
     for (int i = 0; !e && i < n; i++) {
         int rank = t->program->out[i]->type->rank + 1;
         mf_axis axis = out[i] == MF_NONE || out[i] >= 0 ? out[i] : out[i] + rank;
-        if (axis != MF_NONE && (axis < 0 || axis >= rank)) {
+        if (axis != MF_NONE && rank > MF_MAX_RANK)
+            e = mf_error_new(MF_ERROR_SHAPE, "%s: an array has at most %d dimensions, and result %d would have %d", what, MF_MAX_RANK, i,
+                             rank);
+        else if (axis != MF_NONE && (axis < 0 || axis >= rank)) {
             mf_text path = { 0 };
             mf_traced_output_path(&path, t, i);
             e = mf_error_new(MF_ERROR_AXIS, "%s: out_axes puts the mapped axis of %s at %lld, but it has rank %d inside the map (%s)", what,

@@ -198,9 +198,17 @@ TEST(a_module_has_1100_states)
     mf_value values = mf_module_values(m, mf_everything());
     CHECK_EQ_INT(mf_len(values), MEMBERS);
     IS(mf_get(values, "state_1099"), 1099);
-    mf_module_update(m, mf_tree_map(mf_neg, values));
+    CHECK_EQ_INT(mf_module_update(m, mf_tree_map(mf_neg, values)), MF_OK);
     IS(mf_call(m, 2.0f), -2198);
     IS(mf_apply(m, values, 2.0f), 2198);
+    IS(mf_call(m, 2.0f), -2198);
+    /* all or nothing: a value of another shape, dtype aside, is none of its state's */
+    mf_value wide = mf_set(values, mf_zeros(MF_SHAPE(2), MF_F32), "state_7"), tree = mf_set(values, mf_tuple(1), "state_7");
+    CHECK_EQ_INT(mf_module_update(m, wide), MF_ERROR_SHAPE);
+    CHECK_EQ_INT(mf_module_update(m, tree), MF_ERROR_TREE);
+    const char *message = NULL;
+    CHECK_EQ_INT(mf_first_error(&message), MF_ERROR_SHAPE);
+    CHECK_CONTAINS(message, "state state_7 of Many is float32[], but its new value is float32[2]");
     IS(mf_call(m, 2.0f), -2198);
 }
 
