@@ -68,8 +68,11 @@ typedef struct mf_slice { bool is_slice; int64_t start, stop, step; } mf_slice; 
 #define MF_SHAPE0 ((mf_shape){ .rank = 0 })
 
 #ifndef __cplusplus
-#define MF_INTS(...)  ((mf_ints){ .count = MF_COUNT_(__VA_ARGS__), .at = { __VA_ARGS__ } })
-#define MF_SHAPE(...) ((mf_shape){ .rank = MF_COUNT_(__VA_ARGS__), .dims = { __VA_ARGS__ } })
+/* At most MF_MAX_RANK numbers, or it does not compile. MF_SHAPE() is a scalar's shape. */
+#define MF_INTS(...)  ((mf_ints){ .count = MF_RANK_(__VA_ARGS__), .at = { MF_NUMBERS_(__VA_ARGS__) } })
+#define MF_SHAPE(...) ((mf_shape){ .rank = MF_RANK_(__VA_ARGS__), .dims = { MF_NUMBERS_(__VA_ARGS__) } })
+#define MF_RANK_(...) (MF_LENGTH_(__VA_ARGS__) + 0 * (int)sizeof(struct { int at_most_8_numbers : MF_LENGTH_(__VA_ARGS__) <= MF_MAX_RANK ? 1 : -1; }))
+#define MF_NUMBERS_(...) MF_IF_EMPTY_(MF_EMPTY_(__VA_ARGS__), 0, __VA_ARGS__)
 #endif
 #ifdef __cplusplus
 #define MF_DEFAULT_(v) = v
@@ -81,6 +84,18 @@ typedef char mf_reserved;               /* last field of every option struct; le
 #ifndef __cplusplus
 #define MF_COUNT_(...) MF_COUNT_I_(__VA_ARGS__, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
 #define MF_COUNT_I_(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, a21, a22, a23, a24, a25, a26, a27, a28, a29, a30, a31, a32, n, ...) n
+/* As MF_COUNT_, and 0 of nothing. Nothing has no comma, not even behind a macro that makes one, but has when that macro is called with it. */
+#define MF_LENGTH_(...) MF_IF_EMPTY_(MF_EMPTY_(__VA_ARGS__), 0, MF_COUNT_(__VA_ARGS__))
+#define MF_EMPTY_(...)  MF_EMPTY_I_(MF_COMMA_(__VA_ARGS__), MF_COMMA_(MF_MAKE_COMMA_ __VA_ARGS__), MF_COMMA_(__VA_ARGS__ ()), MF_COMMA_(MF_MAKE_COMMA_ __VA_ARGS__ ()))
+#define MF_EMPTY_I_(a, b, c, d) MF_EMPTY_P_(a, b, c, d)
+#define MF_EMPTY_P_(a, b, c, d) MF_COMMA_(MF_EMPTY_##a##b##c##d##_)
+#define MF_EMPTY_0001_ ,
+#define MF_MAKE_COMMA_(...) ,
+#define MF_COMMA_(...)  MF_COUNT_I_(__VA_ARGS__, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0)
+#define MF_IF_EMPTY_(empty, ...) MF_IF_EMPTY_I_(empty, __VA_ARGS__)
+#define MF_IF_EMPTY_I_(empty, ...) MF_IF_EMPTY_##empty##_(__VA_ARGS__)
+#define MF_IF_EMPTY_0_(then, ...) __VA_ARGS__
+#define MF_IF_EMPTY_1_(then, ...) then
 #define MF_E1_(m, a) m(a)
 #define MF_E2_(m, a, ...) m(a), MF_E1_(m, __VA_ARGS__)
 #define MF_E3_(m, a, ...) m(a), MF_E2_(m, __VA_ARGS__)
@@ -171,7 +186,16 @@ mf_value mf_scalar(double number, mf_dtype dtype);    /* strongly typed: jnp.flo
 #define MF_EACH_(m, ...)   MF_EACH_I_(MF_COUNT_(__VA_ARGS__), m, __VA_ARGS__)
 #define MF_EACH_I_(n, ...) MF_EACH_P_(n, __VA_ARGS__)
 #define MF_EACH_P_(n, ...) MF_E##n##_(__VA_ARGS__)
-#define MF_VALUES_(...)    (const mf_value[]){ MF_EACH_(mf_v, __VA_ARGS__) }, MF_COUNT_(__VA_ARGS__)
+#define MF_VALUES_(...)    MF_VALUES_I_(MF_EMPTY_(__VA_ARGS__), __VA_ARGS__)
+#define MF_VALUES_I_(empty, ...) MF_VALUES_P_(empty, __VA_ARGS__)
+#define MF_VALUES_P_(empty, ...) MF_VALUES_##empty##_(__VA_ARGS__)
+#define MF_VALUES_0_(...)  (const mf_value[]){ MF_EACH_(mf_v, __VA_ARGS__) }, MF_COUNT_(__VA_ARGS__)
+#define MF_VALUES_1_(...)  (const mf_value *)0, 0
+#define MF_OTHER_VALUES_(...) MF_OTHER_VALUES_I_(MF_COMMA_(__VA_ARGS__), __VA_ARGS__)   /* but the first */
+#define MF_OTHER_VALUES_I_(more, ...) MF_OTHER_VALUES_P_(more, __VA_ARGS__)
+#define MF_OTHER_VALUES_P_(more, ...) MF_OTHER_VALUES_##more##_(__VA_ARGS__)
+#define MF_OTHER_VALUES_0_(...)  MF_VALUES_1_(__VA_ARGS__)
+#define MF_OTHER_VALUES_1_(first, ...) MF_VALUES_0_(__VA_ARGS__)
 #define MF_FIRST_(first, ...) first
 #define MF_REST_(first, ...)  __VA_ARGS__
 #define MF_OPTIONS_(type, ...) &(type){ MF_REST_(__VA_ARGS__, .reserved_ = 0) }

@@ -7,6 +7,9 @@
 MF_BEGIN_
 
 /* ------------------------------------------------------------------ functions */
+/* Of up to 16 parameters. */
+#define MF_8_VALUES_ mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value
+typedef mf_value (*mf_fn0)(void);
 typedef mf_value (*mf_fn1)(mf_value);
 typedef mf_value (*mf_fn2)(mf_value, mf_value);
 typedef mf_value (*mf_fn3)(mf_value, mf_value, mf_value);
@@ -15,6 +18,15 @@ typedef mf_value (*mf_fn5)(mf_value, mf_value, mf_value, mf_value, mf_value);
 typedef mf_value (*mf_fn6)(mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
 typedef mf_value (*mf_fn7)(mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
 typedef mf_value (*mf_fn8)(mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
+typedef mf_value (*mf_fn9)(MF_8_VALUES_, mf_value);
+typedef mf_value (*mf_fn10)(MF_8_VALUES_, mf_value, mf_value);
+typedef mf_value (*mf_fn11)(MF_8_VALUES_, mf_value, mf_value, mf_value);
+typedef mf_value (*mf_fn12)(MF_8_VALUES_, mf_value, mf_value, mf_value, mf_value);
+typedef mf_value (*mf_fn13)(MF_8_VALUES_, mf_value, mf_value, mf_value, mf_value, mf_value);
+typedef mf_value (*mf_fn14)(MF_8_VALUES_, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
+typedef mf_value (*mf_fn15)(MF_8_VALUES_, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
+typedef mf_value (*mf_fn16)(MF_8_VALUES_, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
+typedef mf_value (*mf_fc0)(void *);
 typedef mf_value (*mf_fc1)(void *, mf_value);
 typedef mf_value (*mf_fc2)(void *, mf_value, mf_value);
 typedef mf_value (*mf_fc3)(void *, mf_value, mf_value, mf_value);
@@ -23,15 +35,29 @@ typedef mf_value (*mf_fc5)(void *, mf_value, mf_value, mf_value, mf_value, mf_va
 typedef mf_value (*mf_fc6)(void *, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
 typedef mf_value (*mf_fc7)(void *, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
 typedef mf_value (*mf_fc8)(void *, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
+typedef mf_value (*mf_fc9)(void *, MF_8_VALUES_, mf_value);
+typedef mf_value (*mf_fc10)(void *, MF_8_VALUES_, mf_value, mf_value);
+typedef mf_value (*mf_fc11)(void *, MF_8_VALUES_, mf_value, mf_value, mf_value);
+typedef mf_value (*mf_fc12)(void *, MF_8_VALUES_, mf_value, mf_value, mf_value, mf_value);
+typedef mf_value (*mf_fc13)(void *, MF_8_VALUES_, mf_value, mf_value, mf_value, mf_value, mf_value);
+typedef mf_value (*mf_fc14)(void *, MF_8_VALUES_, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
+typedef mf_value (*mf_fc15)(void *, MF_8_VALUES_, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
+typedef mf_value (*mf_fc16)(void *, MF_8_VALUES_, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
 typedef mf_value (*mf_fm1)(mf_module, mf_value);
 typedef mf_value (*mf_fm2)(mf_module, mf_value, mf_value);
-mf_function mf_fn_1(mf_fn1 f); mf_function mf_fn_2(mf_fn2 f); mf_function mf_fn_3(mf_fn3 f); mf_function mf_fn_4(mf_fn4 f);
-mf_function mf_fn_5(mf_fn5 f); mf_function mf_fn_6(mf_fn6 f); mf_function mf_fn_7(mf_fn7 f); mf_function mf_fn_8(mf_fn8 f);
+mf_function mf_fn_0(mf_fn0 f); mf_function mf_fn_1(mf_fn1 f); mf_function mf_fn_2(mf_fn2 f); mf_function mf_fn_3(mf_fn3 f);
+mf_function mf_fn_4(mf_fn4 f); mf_function mf_fn_5(mf_fn5 f); mf_function mf_fn_6(mf_fn6 f); mf_function mf_fn_7(mf_fn7 f);
+mf_function mf_fn_8(mf_fn8 f); mf_function mf_fn_9(mf_fn9 f); mf_function mf_fn_10(mf_fn10 f); mf_function mf_fn_11(mf_fn11 f);
+mf_function mf_fn_12(mf_fn12 f); mf_function mf_fn_13(mf_fn13 f); mf_function mf_fn_14(mf_fn14 f); mf_function mf_fn_15(mf_fn15 f);
+mf_function mf_fn_16(mf_fn16 f);
 mf_function mf_fn_same(mf_function f);
 mf_function mf_fn_module(mf_module m);
-mf_function mf_closure_1(mf_fc1 f, const void *context, size_t size); mf_function mf_closure_2(mf_fc2 f, const void *context, size_t size); mf_function mf_closure_3(mf_fc3 f, const void *context, size_t size);
-mf_function mf_closure_4(mf_fc4 f, const void *context, size_t size); mf_function mf_closure_5(mf_fc5 f, const void *context, size_t size); mf_function mf_closure_6(mf_fc6 f, const void *context, size_t size);
-mf_function mf_closure_7(mf_fc7 f, const void *context, size_t size); mf_function mf_closure_8(mf_fc8 f, const void *context, size_t size);
+mf_function mf_closure_0(mf_fc0 f, const void *context, size_t size); mf_function mf_closure_1(mf_fc1 f, const void *context, size_t size); mf_function mf_closure_2(mf_fc2 f, const void *context, size_t size);
+mf_function mf_closure_3(mf_fc3 f, const void *context, size_t size); mf_function mf_closure_4(mf_fc4 f, const void *context, size_t size); mf_function mf_closure_5(mf_fc5 f, const void *context, size_t size);
+mf_function mf_closure_6(mf_fc6 f, const void *context, size_t size); mf_function mf_closure_7(mf_fc7 f, const void *context, size_t size); mf_function mf_closure_8(mf_fc8 f, const void *context, size_t size);
+mf_function mf_closure_9(mf_fc9 f, const void *context, size_t size); mf_function mf_closure_10(mf_fc10 f, const void *context, size_t size); mf_function mf_closure_11(mf_fc11 f, const void *context, size_t size);
+mf_function mf_closure_12(mf_fc12 f, const void *context, size_t size); mf_function mf_closure_13(mf_fc13 f, const void *context, size_t size); mf_function mf_closure_14(mf_fc14 f, const void *context, size_t size);
+mf_function mf_closure_15(mf_fc15 f, const void *context, size_t size); mf_function mf_closure_16(mf_fc16 f, const void *context, size_t size);
 /* A transform of one's own: a function of any number of arguments, traced and compiled as call(context, f, arguments, count), which calls f.
  * The context's bytes are copied; with call and f they are its identity, as a closure's are. name, or NULL, in messages: "name(f)". */
 typedef mf_value (*mf_decorator)(const void *context, mf_function f, const mf_value *arguments, int count);
@@ -41,19 +67,22 @@ mf_value mf_call_n(mf_function f, const mf_value *arguments, int count);
 
 #ifndef __cplusplus
 #define mf_fn(f) __extension__ ({ __auto_type mf_t_ = (f); _Generic(mf_t_, mf_function: mf_fn_same, mf_module: mf_fn_module, \
-    mf_fn1: mf_fn_1, mf_fn2: mf_fn_2, mf_fn3: mf_fn_3, mf_fn4: mf_fn_4, mf_fn5: mf_fn_5, mf_fn6: mf_fn_6, mf_fn7: mf_fn_7, mf_fn8: mf_fn_8)(mf_t_); })
+    mf_fn0: mf_fn_0, mf_fn1: mf_fn_1, mf_fn2: mf_fn_2, mf_fn3: mf_fn_3, mf_fn4: mf_fn_4, mf_fn5: mf_fn_5, mf_fn6: mf_fn_6, mf_fn7: mf_fn_7, mf_fn8: mf_fn_8, \
+    mf_fn9: mf_fn_9, mf_fn10: mf_fn_10, mf_fn11: mf_fn_11, mf_fn12: mf_fn_12, mf_fn13: mf_fn_13, mf_fn14: mf_fn_14, mf_fn15: mf_fn_15, mf_fn16: mf_fn_16)(mf_t_); })
 /* A function whose first parameter is void *context. The context's bytes are copied; the identity, and with it the cache, is the function
  * and those bytes. Pointers inside compare as pointers, and what they point to must not change. */
-#define mf_closure(f, ...) _Generic((f), mf_fc1: mf_closure_1, mf_fc2: mf_closure_2, mf_fc3: mf_closure_3, mf_fc4: mf_closure_4, \
-    mf_fc5: mf_closure_5, mf_fc6: mf_closure_6, mf_fc7: mf_closure_7, mf_fc8: mf_closure_8)(f, __VA_ARGS__, sizeof *(__VA_ARGS__))
+#define mf_closure(f, ...) _Generic((f), mf_fc0: mf_closure_0, mf_fc1: mf_closure_1, mf_fc2: mf_closure_2, mf_fc3: mf_closure_3, mf_fc4: mf_closure_4, \
+    mf_fc5: mf_closure_5, mf_fc6: mf_closure_6, mf_fc7: mf_closure_7, mf_fc8: mf_closure_8, mf_fc9: mf_closure_9, mf_fc10: mf_closure_10, \
+    mf_fc11: mf_closure_11, mf_fc12: mf_closure_12, mf_fc13: mf_closure_13, mf_fc14: mf_closure_14, mf_fc15: mf_closure_15, mf_fc16: mf_closure_16)(f, __VA_ARGS__, sizeof *(__VA_ARGS__))
 #define mf_partial(f, ...) mf_partial_n(mf_fn(f), MF_VALUES_(__VA_ARGS__))    /* functools.partial: binds the leading parameters */
 #define mf_decorate(f, name, call, ...) mf_decorate_n(mf_fn(f), name, call, __VA_ARGS__, sizeof *(__VA_ARGS__))
-#define mf_call(f, ...)    mf_call_n(mf_fn(f), MF_VALUES_(__VA_ARGS__))
+#define mf_call(...)       mf_call_n(mf_fn(MF_FIRST_(__VA_ARGS__, 0)), MF_OTHER_VALUES_(__VA_ARGS__))   /* mf_call(f) has no arguments */
 #define mf_kwargs(...)     mf_kwargs_n(MF_VALUES_(__VA_ARGS__))
 #endif
 
 /* jax.pmap: f runs once for each row of the mapped arguments, each on a device of its own. in_axes and out_axes: an axis for all, or mf_axes
- * of one an argument, MF_NONE where nothing is mapped. What does not fit is the result of the call. */
+ * of one an argument, MF_NONE where nothing is mapped; where no argument is, f runs .axis_size times, else on all .devices, else on every local
+ * device. What does not fit is the result of the call. */
 typedef struct mf_pmap_options {
     const char *axis_name;                  /* first, so that mf_pmap(f, "i") reads as in JAX */
     mf_axis in_axes, out_axes;
@@ -101,7 +130,7 @@ mf_value mf_jvp_n(mf_function f, mf_value primals, mf_value tangents);        /*
 /* out, or with has_aux f's tuple (out, aux); *pullback, which belongs to the scope, takes a cotangent like out and gives a tuple of one an argument. */
 typedef struct mf_vjp_options { bool has_aux; mf_reserved reserved_; } mf_vjp_options;
 mf_value mf_vjp_opt(mf_function f, mf_value primals, mf_function *pullback, const mf_vjp_options *o);
-typedef struct mf_scan_options { int64_t length; bool reverse; mf_reserved reserved_; } mf_scan_options;   /* length: needed when xs is none */
+typedef struct mf_scan_options { int64_t length; bool reverse; mf_reserved reserved_; } mf_scan_options;   /* length: needed, and at least 1, when xs is none */
 mf_value mf_scan_opt(mf_function f, mf_value carry, mf_value xs, const mf_scan_options *o); /* f(carry, x) gives (carry, y); result (carry, ys) */
 mf_value mf_switch_n(mf_value index, const mf_function *branches, int count, mf_value operand);  /* the index is clamped */
 mf_value mf_fori_loop_n(mf_value lower, mf_value upper, mf_function body, mf_value carry);  /* body(i, carry) gives carry */
@@ -168,11 +197,11 @@ mf_function mf_custom_vjp_n(mf_function f, mf_function forward, mf_function back
 #define mf_switch(index, operand, ...) mf_switch_n(mf_v(index), (const mf_function[]){ MF_EACH_(mf_fn, __VA_ARGS__) }, MF_COUNT_(__VA_ARGS__), mf_v(operand))
 #define mf_fori_loop(lower, upper, body, carry) mf_fori_loop_n(mf_v(lower), mf_v(upper), mf_fn(body), mf_v(carry))
 #define mf_custom_jvp(f, rule) mf_custom_jvp_n(mf_fn(f), mf_fn(rule))
-#define mf_lower(f, ...) mf_lower_n(mf_fn(f), MF_VALUES_(__VA_ARGS__))
-#define mf_eval_shape(f, ...) mf_eval_shape_n(mf_fn(f), MF_VALUES_(__VA_ARGS__))
-#define mf_lowered(f, ...) mf_lowered_n(mf_fn(f), MF_VALUES_(__VA_ARGS__))
-#define mf_compile(f, ...) mf_compile_n(mf_fn(f), MF_VALUES_(__VA_ARGS__))
-#define mf_program_text(f, ...) mf_program_text_n(mf_fn(f), MF_VALUES_(__VA_ARGS__))
+#define mf_lower(...) mf_lower_n(mf_fn(MF_FIRST_(__VA_ARGS__, 0)), MF_OTHER_VALUES_(__VA_ARGS__))
+#define mf_eval_shape(...) mf_eval_shape_n(mf_fn(MF_FIRST_(__VA_ARGS__, 0)), MF_OTHER_VALUES_(__VA_ARGS__))
+#define mf_lowered(...) mf_lowered_n(mf_fn(MF_FIRST_(__VA_ARGS__, 0)), MF_OTHER_VALUES_(__VA_ARGS__))
+#define mf_compile(...) mf_compile_n(mf_fn(MF_FIRST_(__VA_ARGS__, 0)), MF_OTHER_VALUES_(__VA_ARGS__))
+#define mf_program_text(...) mf_program_text_n(mf_fn(MF_FIRST_(__VA_ARGS__, 0)), MF_OTHER_VALUES_(__VA_ARGS__))
 #define mf_cond(p, yes, no, x) mf_cond_n(mf_v(p), mf_fn(yes), mf_fn(no), mf_v(x))
 #define mf_while(test, body, x) mf_while_n(mf_fn(test), mf_fn(body), mf_v(x))
 #define mf_custom_vjp(f, forward, backward) mf_custom_vjp_n(mf_fn(f), mf_fn(forward), mf_fn(backward))
@@ -183,15 +212,32 @@ MF_END_
 #ifdef __cplusplus
 inline mf_function mf_fn(mf_function f) { return f; }
 inline mf_function mf_fn(mf_module m) { return mf_fn_module(m); }
+inline mf_function mf_fn(mf_fn0 f) { return mf_fn_0(f); }
 inline mf_function mf_fn(mf_fn1 f) { return mf_fn_1(f); }
 inline mf_function mf_fn(mf_fn2 f) { return mf_fn_2(f); }
 inline mf_function mf_fn(mf_fn3 f) { return mf_fn_3(f); }
 inline mf_function mf_fn(mf_fn4 f) { return mf_fn_4(f); }
+inline mf_function mf_fn(mf_fn5 f) { return mf_fn_5(f); }
+inline mf_function mf_fn(mf_fn6 f) { return mf_fn_6(f); }
+inline mf_function mf_fn(mf_fn7 f) { return mf_fn_7(f); }
+inline mf_function mf_fn(mf_fn8 f) { return mf_fn_8(f); }
+inline mf_function mf_fn(mf_fn9 f) { return mf_fn_9(f); }
+inline mf_function mf_fn(mf_fn10 f) { return mf_fn_10(f); }
+inline mf_function mf_fn(mf_fn11 f) { return mf_fn_11(f); }
+inline mf_function mf_fn(mf_fn12 f) { return mf_fn_12(f); }
+inline mf_function mf_fn(mf_fn13 f) { return mf_fn_13(f); }
+inline mf_function mf_fn(mf_fn14 f) { return mf_fn_14(f); }
+inline mf_function mf_fn(mf_fn15 f) { return mf_fn_15(f); }
+inline mf_function mf_fn(mf_fn16 f) { return mf_fn_16(f); }
 template <class F> inline mf_function mf_pmap(F f, const mf_pmap_options &o = {}) { return mf_pmap_opt(mf_fn(f), &o); }
 template <class F> inline mf_function mf_vmap(F f, const mf_vmap_options &o = {}) { return mf_vmap_opt(mf_fn(f), &o); }
 template <class F> inline mf_function mf_jit(F f, const mf_jit_options &o = {}) { return mf_jit_opt(mf_fn(f), &o); }
 template <class F> inline mf_function mf_grad(F f, const mf_grad_options &o = {}) { return mf_grad_opt(mf_fn(f), &o); }
 template <class F> inline mf_function mf_value_and_grad(F f, const mf_grad_options &o = {}) { return mf_value_and_grad_opt(mf_fn(f), &o); }
+template <class F> inline mf_value mf_call(F f) { return mf_call_n(mf_fn(f), nullptr, 0); }
+inline mf_value mf_tuple() { return mf_tuple_n(nullptr, 0); }
+inline mf_value mf_list() { return mf_list_n(nullptr, 0); }
+inline mf_value mf_dict() { return mf_dict_n(nullptr, 0); }
 template <class F, class... A> inline mf_value mf_call(F f, A... a) { const mf_value v[] = { mf_value(a)... }; return mf_call_n(mf_fn(f), v, (int)sizeof...(A)); }
 template <class... A> inline mf_value mf_tuple(A... a) { const mf_value v[] = { mf_value(a)... }; return mf_tuple_n(v, (int)sizeof...(A)); }
 template <class... A> inline mf_value mf_list(A... a) { const mf_value v[] = { mf_value(a)... }; return mf_list_n(v, (int)sizeof...(A)); }

@@ -58,11 +58,11 @@ mf_value mf_transpose(mf_value x, mf_ints axes);         /* MF_INTS0: reversed *
 mf_value mf_swapaxes(mf_value x, int a, int b), mf_moveaxis(mf_value x, int from, int to);
 mf_value mf_broadcast_to(mf_value x, mf_shape shape);    /* an array outside transforms is held once */
 mf_value mf_expand_dims(mf_value x, int axis);
-mf_value mf_squeeze(mf_value x, mf_axis axis);           /* MF_ALL: every dimension of size 1 */
-mf_value mf_flip(mf_value x, mf_axis axis);              /* lax.rev; an axis, mf_axes(...) or MF_ALL */
-mf_value mf_concatenate(mf_value parts, int axis);       /* parts: a list or tuple */
-mf_value mf_stack(mf_value parts, int axis);
-mf_value mf_split(mf_value x, int sections, int axis);   /* a list */
+mf_value mf_squeeze(mf_value x, mf_axis axis MF_DEFAULT_(MF_ALL));   /* MF_ALL: every dimension of size 1 */
+mf_value mf_flip(mf_value x, mf_axis axis MF_DEFAULT_(MF_ALL));      /* lax.rev; an axis, mf_axes(...) or MF_ALL */
+mf_value mf_concatenate(mf_value parts, int axis MF_DEFAULT_(0));    /* parts: a list or tuple; or an array, whose rows they are */
+mf_value mf_stack(mf_value parts, int axis MF_DEFAULT_(0));
+mf_value mf_split(mf_value x, int sections, int axis MF_DEFAULT_(0));   /* a list */
 mf_value mf_pad(mf_value x, mf_value value, mf_ints low, mf_ints high, mf_ints interior);   /* lax.pad: negative low and high crop */
 mf_value mf_slice_in(mf_value x, mf_ints start, mf_ints limit, mf_ints strides);            /* lax.slice; strides may be MF_INTS0 */
 mf_value mf_slice_in_dim(mf_value x, int64_t start, int64_t limit, int64_t stride, int axis);
@@ -71,12 +71,12 @@ mf_value mf_dynamic_update_slice(mf_value x, mf_value update, mf_value starts); 
 mf_value mf_dynamic_slice_in_dim(mf_value x, mf_value start, int64_t size, int axis);
 mf_value mf_dynamic_update_slice_in_dim(mf_value x, mf_value update, mf_value start, int axis);
 mf_value mf_iota(mf_dtype dtype, mf_shape shape, int axis);
-mf_value mf_tril(mf_value x, int k), mf_triu(mf_value x, int k);
+mf_value mf_tril(mf_value x, int k MF_DEFAULT_(0)), mf_triu(mf_value x, int k MF_DEFAULT_(0));
 mf_value mf_tile(mf_value x, mf_ints reps);              /* the whole, so often along the last dimensions */
-mf_value mf_repeat(mf_value x, int64_t count, mf_axis axis);   /* each element; MF_ALL: of the raveled array */
-mf_value mf_roll(mf_value x, int64_t shift, mf_axis axis);     /* what leaves at the end comes in at the front; MF_ALL: through all elements */
-mf_value mf_diff(mf_value x, int n, int axis);           /* the n-th difference of neighbours */
-mf_value mf_diag(mf_value x, int k);                     /* a vector on the k-th diagonal of zeros, or that diagonal of a matrix */
+mf_value mf_repeat(mf_value x, int64_t count, mf_axis axis MF_DEFAULT_(MF_ALL));   /* each element; MF_ALL: of the raveled array */
+mf_value mf_roll(mf_value x, int64_t shift, mf_axis axis MF_DEFAULT_(MF_ALL));     /* what leaves at the end comes in at the front; MF_ALL: through all elements */
+mf_value mf_diff(mf_value x, int n MF_DEFAULT_(1), int axis MF_DEFAULT_(-1));     /* the n-th difference of neighbours */
+mf_value mf_diag(mf_value x, int k MF_DEFAULT_(0));      /* a vector on the k-th diagonal of zeros, or that diagonal of a matrix */
 mf_value mf_meshgrid(mf_value parts, bool ij);           /* a list of grids, one a vector; ij: matrix order, else the first two swap (NumPy's "xy") */
 /* ---- indexing. Out of bounds: gathers give NaN or the least integer for take (JAX's "fill"), scatters drop. Negative indices count from the end. */
 /* The slices of x along axis at the indices. .mode says what becomes of those out of bounds: the fill; the nearest that is in bounds (a
@@ -84,11 +84,17 @@ mf_value mf_meshgrid(mf_value parts, bool ij);           /* a list of grids, one
 typedef enum mf_take_mode { MF_TAKE_FILL = 0, MF_TAKE_CLIP, MF_TAKE_WRAP } mf_take_mode;
 typedef struct mf_take_options { mf_take_mode mode; mf_reserved reserved_; } mf_take_options;
 mf_value mf_take(mf_value x, mf_value indices, int axis), mf_take_opt(mf_value x, mf_value indices, int axis, const mf_take_options *o);
-mf_value mf_take_along_axis(mf_value x, mf_value indices, int axis);
+mf_value mf_take_along_axis(mf_value x, mf_value indices, int axis MF_DEFAULT_(-1));
 mf_value mf_index_update(mf_value x, mf_value indices, mf_value update);        /* x.at[indices].set(update) along axis 0 */
 mf_value mf_index_add(mf_value x, mf_value indices, mf_value update);           /* x.at[indices].add(update): repeated indices add up, in order */
 mf_value mf_index_multiply(mf_value x, mf_value indices, mf_value update);      /* x.at[indices].multiply(update) */
 mf_value mf_index_min(mf_value x, mf_value indices, mf_value update), mf_index_max(mf_value x, mf_value indices, mf_value update); /* ties share the gradient */
+/* x.at[path].set(update), .add, .multiply, .min and .max: x with what mf_get(x, path...) names changed. The path is that of mf_get: numbers,
+ * ranges, None, arrays of indices. The update is broadcast to what is named; a place named twice is changed twice, set by the last. What
+ * lies out of bounds is dropped, but a number that does is an error. Ties of min and max share the gradient. x.at[path].get() is mf_get. */
+mf_value mf_at_set_n(mf_value x, mf_value update, const mf_value *path, int count), mf_at_add_n(mf_value x, mf_value update, const mf_value *path, int count);
+mf_value mf_at_multiply_n(mf_value x, mf_value update, const mf_value *path, int count);
+mf_value mf_at_min_n(mf_value x, mf_value update, const mf_value *path, int count), mf_at_max_n(mf_value x, mf_value update, const mf_value *path, int count);
 mf_value mf_bincount(mf_value x, int64_t length);        /* how often each of 0 .. length-1 occurs in x (i32); what is greater is dropped, negative counts as 0 */
 /* One where x is the class, else zero, along a new dimension: the last, or .axis of the result; f32 or .dtype. */
 typedef struct mf_one_hot_options { mf_reserved begin_; int axis MF_DEFAULT_(-1); mf_dtype dtype; mf_reserved reserved_; } mf_one_hot_options;
@@ -97,7 +103,7 @@ mf_value mf_one_hot(mf_value x, int num_classes), mf_one_hot_opt(mf_value x, int
 mf_value mf_dot(mf_value a, mf_value b), mf_matmul(mf_value a, mf_value b);
 typedef struct mf_dot_options { mf_ints lhs_contracting, rhs_contracting, lhs_batch, rhs_batch; mf_dtype preferred_element_type; mf_reserved reserved_; } mf_dot_options;
 mf_value mf_outer(mf_value a, mf_value b), mf_inner(mf_value a, mf_value b), mf_vdot(mf_value a, mf_value b);   /* vdot: of the raveled operands, the first conjugated */
-mf_value mf_tensordot(mf_value a, mf_value b, int axes);    /* over the last axes of a and the first of b */
+mf_value mf_tensordot(mf_value a, mf_value b, int axes MF_DEFAULT_(2));    /* over the last axes of a and the first of b */
 mf_value mf_tensordot_axes(mf_value a, mf_value b, mf_ints a_axes, mf_ints b_axes);
 /* NumPy's einsum: mf_einsum("ij,jk->ik", a, b), mf_einsum("...ii", a). Without "->" the subscripts that occur once, in alphabetical order.
  * At most 16 operands, contracted from the left to the right. MF_ERROR_ARGUMENT and MF_ERROR_SHAPE name the subscript. */
@@ -118,18 +124,32 @@ mf_value mf_max(mf_value x), mf_max_opt(mf_value x, const mf_reduce_options *o);
 mf_value mf_min(mf_value x), mf_min_opt(mf_value x, const mf_reduce_options *o);
 mf_value mf_any(mf_value x), mf_any_opt(mf_value x, const mf_reduce_options *o);
 mf_value mf_all(mf_value x), mf_all_opt(mf_value x, const mf_reduce_options *o);
-mf_value mf_argmax(mf_value x, int axis), mf_argmin(mf_value x, int axis);      /* i32; the first of equals; a NaN wins */
-mf_value mf_cumsum(mf_value x, int axis), mf_cumprod(mf_value x, int axis), mf_cummax(mf_value x, int axis), mf_cummin(mf_value x, int axis);
-mf_value mf_cumlogsumexp(mf_value x, int axis);
-mf_value mf_sort(mf_value x, int axis), mf_argsort(mf_value x, int axis);      /* stable, ascending, NaN last */
-mf_value mf_sort_descending(mf_value x, int axis), mf_argsort_descending(mf_value x, int axis);   /* stable too; NaN first */
+/* An axis of the functions from here on that is left out is JAX's: all of the elements (MF_ALL) for argmax, argmin, cumsum, cumprod, median,
+ * quantile and logsumexp, the first for cummax, cummin and cumlogsumexp, the last for sorts, top_k and softmax. MF_ALL: x is raveled. */
+mf_value mf_argmax(mf_value x, mf_axis axis MF_DEFAULT_(MF_ALL)), mf_argmin(mf_value x, mf_axis axis MF_DEFAULT_(MF_ALL));   /* i32; the first of equals; a NaN wins */
+/* Running results: mf_cumsum(x, 0), mf_cumsum(x, 0, .reverse = true) from the back to the front. */
+typedef struct mf_cumulative_options { mf_reserved begin_; mf_axis axis MF_DEFAULT_(0); bool reverse; mf_reserved reserved_; } mf_cumulative_options;
+mf_value mf_cumsum(mf_value x, mf_axis axis), mf_cumsum_opt(mf_value x, const mf_cumulative_options *o);
+mf_value mf_cumprod(mf_value x, mf_axis axis), mf_cumprod_opt(mf_value x, const mf_cumulative_options *o);
+mf_value mf_cummax(mf_value x, mf_axis axis), mf_cummax_opt(mf_value x, const mf_cumulative_options *o);
+mf_value mf_cummin(mf_value x, mf_axis axis), mf_cummin_opt(mf_value x, const mf_cumulative_options *o);
+mf_value mf_cumlogsumexp(mf_value x, mf_axis axis), mf_cumlogsumexp_opt(mf_value x, const mf_cumulative_options *o);
+mf_value mf_sort(mf_value x, mf_axis axis MF_DEFAULT_(-1)), mf_argsort(mf_value x, mf_axis axis MF_DEFAULT_(-1));      /* stable, ascending; -0 and 0 are equal, NaN last */
+mf_value mf_sort_descending(mf_value x, mf_axis axis MF_DEFAULT_(-1)), mf_argsort_descending(mf_value x, mf_axis axis MF_DEFAULT_(-1));   /* stable too; NaN first */
 /* A tuple: the k greatest, greatest first, and their positions (i32). Floats in IEEE total order: NaN, inf, ..., 0, -0, ..., -inf, NaN with a sign. */
-mf_value mf_top_k(mf_value x, int64_t k, int axis);
-mf_value mf_median(mf_value x, mf_axis axis), mf_quantile(mf_value x, mf_value q, mf_axis axis);  /* linear between neighbours; axis: a number or MF_ALL; q: a number, or a list, whose dimension comes first; NaN where there is one */
-mf_value mf_searchsorted(mf_value sorted, mf_value x, bool right);               /* i32 positions at which each x keeps the order, behind its equals if right */
+mf_value mf_top_k(mf_value x, int64_t k, int axis MF_DEFAULT_(-1));
+mf_value mf_median(mf_value x, mf_axis axis MF_DEFAULT_(MF_ALL)), mf_quantile(mf_value x, mf_value q, mf_axis axis MF_DEFAULT_(MF_ALL));  /* linear between neighbours; axis: a number or MF_ALL; q: a number, or a list, whose dimension comes first; NaN where there is one */
+mf_value mf_searchsorted(mf_value sorted, mf_value x, bool right MF_DEFAULT_(false));               /* i32 positions at which each x keeps the order, behind its equals if right */
 mf_value mf_sort_key_value(mf_value keys, mf_value values, int axis);           /* a tuple of both, ordered by keys; stable */
-mf_value mf_logsumexp(mf_value x, int axis), mf_softmax(mf_value x, int axis), mf_log_softmax(mf_value x, int axis);
-mf_value mf_relu(mf_value x), mf_gelu(mf_value x), mf_silu(mf_value x), mf_softplus(mf_value x);
+mf_value mf_logsumexp(mf_value x, mf_axis axis MF_DEFAULT_(MF_ALL));
+mf_value mf_softmax(mf_value x, mf_axis axis MF_DEFAULT_(-1)), mf_log_softmax(mf_value x, mf_axis axis MF_DEFAULT_(-1));
+mf_value mf_relu(mf_value x), mf_gelu(mf_value x), mf_silu(mf_value x), mf_softplus(mf_value x);   /* gelu by tanh, as in JAX */
+mf_value mf_gelu_exact(mf_value x);                      /* by erf: jax.nn.gelu(x, approximate=False) */
+mf_value mf_leaky_relu(mf_value x, double negative_slope MF_DEFAULT_(0.01)), mf_elu(mf_value x, double alpha MF_DEFAULT_(1.0)), mf_hard_swish(mf_value x);
+/* NaN and the infinities as numbers: 0 and the dtype's greatest and least, or what .nan, .posinf and .neginf say. */
+typedef struct mf_nan_to_num_options { mf_value nan, posinf, neginf; mf_reserved reserved_; } mf_nan_to_num_options;
+mf_value mf_nan_to_num(mf_value x), mf_nan_to_num_opt(mf_value x, const mf_nan_to_num_options *o);
+mf_value mf_global_norm(mf_value tree);                  /* the square root of the sum of all leaves' squares */
 mf_value mf_array_equal(mf_value a, mf_value b);         /* bool scalar; false where shapes differ */
 mf_value mf_allclose(mf_value a, mf_value b);            /* rtol 1e-5, atol 1e-8, as NumPy */
 /* ---- convolution and windows */
@@ -189,8 +209,50 @@ mf_value mf_max_pool_opt(mf_value x, const mf_pool_options *o), mf_avg_pool_opt(
 #define mf_complex(re, im) MF_2_(mf_complex, re, im)
 #define mf_array_equal(a, b) MF_2_(mf_array_equal, a, b)
 #define mf_allclose(a, b) MF_2_(mf_allclose, a, b)
-#define mf_quantile(x, q, axis) mf_quantile(mf_v(x), mf_v(q), axis)
-#define mf_searchsorted(sorted, x, right) mf_searchsorted(mf_v(sorted), mf_v(x), right)
+#define MF_SECOND_(first, second, ...) second
+#define MF_ALONG_(f, otherwise, ...) f(mf_v(MF_FIRST_(__VA_ARGS__, 0)), MF_SECOND_(__VA_ARGS__, otherwise, 0))   /* f(x[, axis]) */
+#define mf_squeeze(...)     MF_ALONG_(mf_squeeze, MF_ALL, __VA_ARGS__)
+#define mf_flip(...)        MF_ALONG_(mf_flip, MF_ALL, __VA_ARGS__)
+#define mf_concatenate(...) MF_ALONG_(mf_concatenate, 0, __VA_ARGS__)
+#define mf_stack(...)       MF_ALONG_(mf_stack, 0, __VA_ARGS__)
+#define mf_split(x, ...)    mf_split(mf_v(x), MF_FIRST_(__VA_ARGS__, 0), MF_SECOND_(__VA_ARGS__, 0, 0))
+#define mf_tril(...)        MF_ALONG_(mf_tril, 0, __VA_ARGS__)
+#define mf_triu(...)        MF_ALONG_(mf_triu, 0, __VA_ARGS__)
+#define mf_diag(...)        MF_ALONG_(mf_diag, 0, __VA_ARGS__)
+#define mf_repeat(x, ...)   mf_repeat(mf_v(x), MF_FIRST_(__VA_ARGS__, 0), MF_SECOND_(__VA_ARGS__, MF_ALL, 0))
+#define mf_roll(x, ...)     mf_roll(mf_v(x), MF_FIRST_(__VA_ARGS__, 0), MF_SECOND_(__VA_ARGS__, MF_ALL, 0))
+#define MF_THIRD_(first, second, third, ...) third
+#define mf_diff(...)        mf_diff(mf_v(MF_FIRST_(__VA_ARGS__, 0)), MF_SECOND_(__VA_ARGS__, 1, 0), MF_THIRD_(__VA_ARGS__, -1, -1, 0))
+#define mf_take_along_axis(x, ...) mf_take_along_axis(mf_v(x), mf_v(MF_FIRST_(__VA_ARGS__, 0)), MF_SECOND_(__VA_ARGS__, -1, 0))
+#define mf_tensordot(a, ...) mf_tensordot(mf_v(a), mf_v(MF_FIRST_(__VA_ARGS__, 0)), MF_SECOND_(__VA_ARGS__, 2, 0))
+#define mf_argmax(...)      MF_ALONG_(mf_argmax, MF_ALL, __VA_ARGS__)
+#define mf_argmin(...)      MF_ALONG_(mf_argmin, MF_ALL, __VA_ARGS__)
+#define MF_CUMULATIVE_(opt, otherwise, ...) MF_QUIET_(opt(mf_v(MF_FIRST_(__VA_ARGS__, 0)), \
+    &(mf_cumulative_options){ .axis = otherwise, .begin_ = 0, MF_REST_(__VA_ARGS__, .reserved_ = 0) }))
+#define mf_cumsum(...)      MF_CUMULATIVE_(mf_cumsum_opt, MF_ALL, __VA_ARGS__)
+#define mf_cumprod(...)     MF_CUMULATIVE_(mf_cumprod_opt, MF_ALL, __VA_ARGS__)
+#define mf_cummax(...)      MF_CUMULATIVE_(mf_cummax_opt, 0, __VA_ARGS__)
+#define mf_cummin(...)      MF_CUMULATIVE_(mf_cummin_opt, 0, __VA_ARGS__)
+#define mf_cumlogsumexp(...) MF_CUMULATIVE_(mf_cumlogsumexp_opt, 0, __VA_ARGS__)
+#define mf_sort(...)        MF_ALONG_(mf_sort, -1, __VA_ARGS__)
+#define mf_argsort(...)     MF_ALONG_(mf_argsort, -1, __VA_ARGS__)
+#define mf_sort_descending(...) MF_ALONG_(mf_sort_descending, -1, __VA_ARGS__)
+#define mf_argsort_descending(...) MF_ALONG_(mf_argsort_descending, -1, __VA_ARGS__)
+#define mf_top_k(x, ...)    mf_top_k(mf_v(x), MF_FIRST_(__VA_ARGS__, 0), MF_SECOND_(__VA_ARGS__, -1, 0))
+#define mf_median(...)      MF_ALONG_(mf_median, MF_ALL, __VA_ARGS__)
+#define mf_quantile(x, ...) mf_quantile(mf_v(x), mf_v(MF_FIRST_(__VA_ARGS__, 0)), MF_SECOND_(__VA_ARGS__, MF_ALL, 0))
+#define mf_searchsorted(sorted, ...) mf_searchsorted(mf_v(sorted), mf_v(MF_FIRST_(__VA_ARGS__, 0)), MF_SECOND_(__VA_ARGS__, false, 0))
+#define mf_logsumexp(...)   MF_ALONG_(mf_logsumexp, MF_ALL, __VA_ARGS__)
+#define mf_softmax(...)     MF_ALONG_(mf_softmax, -1, __VA_ARGS__)
+#define mf_log_softmax(...) MF_ALONG_(mf_log_softmax, -1, __VA_ARGS__)
+#define mf_leaky_relu(...)  MF_ALONG_(mf_leaky_relu, 0.01, __VA_ARGS__)
+#define mf_elu(...)         MF_ALONG_(mf_elu, 1.0, __VA_ARGS__)
+#define mf_nan_to_num(...)  MF_OP_(mf_nan_to_num_opt, mf_nan_to_num_options, __VA_ARGS__)
+#define mf_at_set(x, update, ...) mf_at_set_n(mf_v(x), mf_v(update), MF_VALUES_(__VA_ARGS__))
+#define mf_at_add(x, update, ...) mf_at_add_n(mf_v(x), mf_v(update), MF_VALUES_(__VA_ARGS__))
+#define mf_at_multiply(x, update, ...) mf_at_multiply_n(mf_v(x), mf_v(update), MF_VALUES_(__VA_ARGS__))
+#define mf_at_min(x, update, ...) mf_at_min_n(mf_v(x), mf_v(update), MF_VALUES_(__VA_ARGS__))
+#define mf_at_max(x, update, ...) mf_at_max_n(mf_v(x), mf_v(update), MF_VALUES_(__VA_ARGS__))
 #define mf_where(c, a, b) MF_3_(mf_where, c, a, b)
 #define mf_pad(x, value, low, high, interior) mf_pad(mf_v(x), mf_v(value), low, high, interior)
 #define mf_dynamic_slice_in_dim(x, start, size, axis) mf_dynamic_slice_in_dim(mf_v(x), mf_v(start), size, axis)

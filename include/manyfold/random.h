@@ -17,7 +17,9 @@ mf_value mf_random_uniform_in(mf_value key, mf_shape shape, mf_dtype dtype, mf_v
 mf_value mf_random_normal(mf_value key, mf_shape shape, mf_dtype dtype);
 mf_value mf_random_truncated_normal(mf_value key, double low, double high, mf_shape shape, mf_dtype dtype);
 mf_value mf_random_randint(mf_value key, mf_shape shape, mf_value low, mf_value high, mf_dtype dtype);   /* [low, high) */
-mf_value mf_random_permutation(mf_value key, int64_t count);                           /* of 0 .. count-1 */
+/* x with its slices along .axis in another order, or of a number x the numbers 0 .. x-1; .independent: each line along the axis by itself. */
+typedef struct mf_permutation_options { int axis; bool independent; mf_reserved reserved_; } mf_permutation_options;
+mf_value mf_random_permutation(mf_value key, mf_value x), mf_random_permutation_opt(mf_value key, mf_value x, const mf_permutation_options *o);
 mf_value mf_random_bernoulli(mf_value key, double p, mf_shape shape);                  /* bool */
 mf_value mf_random_exponential(mf_value key, mf_shape shape, mf_dtype dtype);          /* rate 1 */
 mf_value mf_random_gumbel(mf_value key, mf_shape shape, mf_dtype dtype);
@@ -33,6 +35,7 @@ mf_value mf_random_choice_opt(mf_value key, mf_value x, mf_shape shape, const mf
 #define mf_random_gamma(key, a, shape, dtype) mf_random_gamma(key, mf_v(a), shape, dtype)
 #define mf_random_gamma_grad(a, sample) MF_2_(mf_random_gamma_grad, a, sample)
 #define mf_random_choice(key, x, ...) mf_random_choice_opt(key, mf_v(x), MF_FIRST_(__VA_ARGS__, 0), MF_OPTIONS_(mf_choice_options, __VA_ARGS__))
+#define mf_random_permutation(key, ...) mf_random_permutation_opt(key, mf_v(MF_FIRST_(__VA_ARGS__, 0)), MF_OPTIONS_(mf_permutation_options, __VA_ARGS__))
 #define mf_random_fold_in(key, data) MF_2_(mf_random_fold_in, key, data)
 #endif
 

@@ -14,12 +14,21 @@ mf_value mf_tuple_n(const mf_value *items, int count);
 mf_value mf_list_n(const mf_value *items, int count);
 mf_value mf_dict_n(const mf_value *keys_and_values, int count);
 mf_value mf_kwargs_n(const mf_value *keys_and_values, int count);   /* as the last argument of mf_call: mapped over axis 0; arrives as a dict */
+/* The part of a tree that the path names: a key for each dict, a number for each tuple or list; and from an array on, NumPy's x[path]: numbers
+ * (a negative one from the end), ranges (mf_range, mf_slice), None for a new dimension, integers traced or in arrays, which broadcast and take
+ * the place of the dimensions that they index, or go in front where they do not stand together. A number out of bounds is MF_ERROR_AXIS, what
+ * is not known while tracing is moved inside. mf_set: the tree, or the array, with another leaf there; an array's update is broadcast. */
 mf_value mf_get_n(mf_value tree, const mf_value *path, int count);
 mf_value mf_set_n(mf_value tree, mf_value leaf, const mf_value *path, int count);
 int      mf_len(mf_value v);                          /* items of a tree, first dimension of an array; -1 on an error */
 const char *mf_key(mf_value dict, int index);         /* dict keys are sorted, as in JAX */
 void     mf_unpack_n(mf_value tree, mf_value *const *variables, int count);
 mf_value mf_tree_map_n(mf_function f, const mf_value *trees, int count);
+mf_value mf_tree_map_with_path_n(mf_function f, const mf_value *trees, int count);   /* f(path, leaf, ...); the path: a string, "['layers'][0]['w']" */
+/* What a value is. A tracer is an array of which no number is known yet. */
+typedef enum mf_kind { MF_KIND_UNSET = 0, MF_KIND_ERROR, MF_KIND_NONE, MF_KIND_TUPLE, MF_KIND_LIST, MF_KIND_DICT, MF_KIND_ARRAY, MF_KIND_TRACER, MF_KIND_STRUCT,
+    MF_KIND_STATIC } mf_kind;
+mf_kind  mf_kind_of(mf_value v);                      /* looking at an error does not handle it */
 mf_value mf_tree_leaves(mf_value tree);               /* a list */
 mf_value mf_tree_unflatten(mf_value like, mf_value leaves);
 mf_value mf_tree_reduce(mf_function f, mf_value tree, mf_value initial);
@@ -34,6 +43,7 @@ mf_axis  mf_axes_dict_n(const mf_named_axis *axes, int count);
 #define mf_set(x, leaf, ...) mf_set_n(mf_v(x), mf_v(leaf), MF_VALUES_(__VA_ARGS__))
 #define mf_unpack(x, ...) mf_unpack_n(x, (mf_value *const[]){ __VA_ARGS__ }, MF_COUNT_(__VA_ARGS__))
 #define mf_tree_map(f, ...) mf_tree_map_n(mf_fn(f), MF_VALUES_(__VA_ARGS__))  /* a later tree may be one leaf: it goes to every call */
+#define mf_tree_map_with_path(f, ...) mf_tree_map_with_path_n(mf_fn(f), MF_VALUES_(__VA_ARGS__))
 #define mf_axes(...)    mf_axes_n((const mf_axis[]){ __VA_ARGS__ }, MF_COUNT_(__VA_ARGS__))
 #define mf_axes_dict(...) mf_axes_dict_n((const mf_named_axis[]){ __VA_ARGS__ }, MF_COUNT_(__VA_ARGS__) / 2)
 #endif

@@ -46,20 +46,24 @@ mf_value(mf_logaddexp)(mf_value a, mf_value b)
     return mf_call(mf_custom_jvp(joined, logaddexp_jvp), a, b);
 }
 
-/* Runs of 1, 2, 4, ... elements joined with the runs before them. */
-mf_value mf_cumlogsumexp(mf_value x, int axis)
+/* Runs of 1, 2, 4, ... elements joined with the runs before them, or behind them. */
+mf_value mf_cumlogsumexp_opt(mf_value x, const mf_cumulative_options *o)
 {
-    int rank = mf_ndim(x), at = axis < 0 ? axis + rank : axis;
+    mf_axis axis = o ? o->axis : 0;
+    x = as_float(axis == MF_ALL ? mf_ravel(x) : x);
+    int rank = mf_ndim(x), at = axis == MF_ALL ? 0 : (int)(axis < 0 ? axis + rank : axis);
     if (rank >= 0 && (at < 0 || at >= rank))
-        return mf_make_error(MF_ERROR_AXIS, "cumlogsumexp: axis %d is out of bounds for an array of rank %d", axis, rank);
-    x = as_float(x);
+        return mf_make_error(MF_ERROR_AXIS, "cumlogsumexp: axis %lld is out of bounds for an array of rank %d", (long long)axis, rank);
     if (mf_is_error(x))
         return x;
+    mf_function join = mf_custom_jvp(joined, joined_jvp);
     for (int64_t by = 1; by < mf_dim(x, at); by *= 2) {
         mf_ints low = { .count = rank }, high = { .count = rank };
-        low.at[at] = by;
-        high.at[at] = -by;
-        x = mf_call(mf_custom_jvp(joined, joined_jvp), x, mf_pad(x, mf_scalar(-(double)INFINITY, mf_dtype_of(x)), low, high, MF_INTS0));
+        low.at[at] = o && o->reverse ? -by : by;
+        high.at[at] = -low.at[at];
+        x = mf_call(join, x, mf_pad(x, mf_scalar(-(double)INFINITY, mf_dtype_of(x)), low, high, MF_INTS0));
     }
     return x;
 }
+
+mf_value(mf_cumlogsumexp)(mf_value x, mf_axis axis) { return mf_cumlogsumexp_opt(x, &(mf_cumulative_options){ .axis = axis }); }

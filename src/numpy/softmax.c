@@ -1,4 +1,4 @@
-/* logsumexp, softmax, log_softmax, and the activations relu, gelu, silu, softplus.
+/* logsumexp, softmax, log_softmax, and the activations relu, gelu, silu, softplus, leaky_relu, elu, hard_swish.
  * Invariant: the greatest element is taken out before exponentials, so nothing overflows; no gradient flows through it. */
 #include <manyfold.h>
 
@@ -11,13 +11,13 @@ static mf_value as_float(mf_value x)
 }
 
 /* Of complex numbers the greatest real part, which is what makes an exponential large. */
-static mf_value greatest(mf_value x, int axis)
+static mf_value greatest(mf_value x, mf_axis axis)
 {
     mf_dtype d = mf_dtype_of(x);
     return mf_stop_gradient(mf_max(d == MF_C64 || d == MF_C128 ? mf_real(x) : x, .axis = axis, .keepdims = true));
 }
 
-mf_value mf_logsumexp(mf_value x, int axis)
+mf_value(mf_logsumexp)(mf_value x, mf_axis axis)
 {
     x = as_float(x);
     mf_value top = greatest(x, axis);
@@ -26,14 +26,14 @@ mf_value mf_logsumexp(mf_value x, int axis)
     return mf_add(mf_log(sum), mf_squeeze(top, axis));
 }
 
-mf_value mf_softmax(mf_value x, int axis)
+mf_value(mf_softmax)(mf_value x, mf_axis axis)
 {
     x = as_float(x);
     mf_value e = mf_exp(mf_sub(x, greatest(x, axis)));
     return mf_div(e, mf_sum(e, .axis = axis, .keepdims = true));
 }
 
-mf_value mf_log_softmax(mf_value x, int axis)
+mf_value(mf_log_softmax)(mf_value x, mf_axis axis)
 {
     x = as_float(x);
     mf_value shifted = mf_sub(x, greatest(x, axis));
@@ -49,6 +49,75 @@ mf_value mf_gelu(mf_value x)
     x = as_float(x);
     mf_value inner = mf_mul(mf_add(x, mf_mul(mf_mul(mf_mul(x, x), x), 0.044715)), 0.7978845608028654 /* sqrt(2 / pi) */);
     return mf_mul(x, mf_mul(mf_add(mf_tanh(inner), 1), 0.5));
+}
+
+/* Half of erfc(z) for z of at least 1, in f32: Cephes' polynomials in 1 / z^2, one below 2 and one above. */
+static mf_value half_tail(mf_value z)
+{
+    static const float near[] = { 2.326819970068386e-2f,  -1.387039388740657e-1f, 3.687424674597105e-1f,
+                                  -5.824733027278666e-1f, 6.210004621745983e-1f,  -4.944515323274145e-1f,
+                                  3.404879937665872e-1f,  -2.741127028184656e-1f, 5.638259427386472e-1f };
+    static const float far[] = { 0,
+                                 -1.047766399936249e+1f,
+                                 1.297719955372516e+1f,
+                                 -7.495518717768503e+0f,
+                                 2.921019019210786e+0f,
+                                 -1.015265279202700e+0f,
+                                 4.218463358204948e-1f,
+                                 -2.820767439740514e-1f,
+                                 5.641895067754075e-1f };
+    mf_value square = mf_mul(z, z), q = mf_div(1, square), low = mf_f((double)near[0]), high = mf_f((double)far[0]);
+    for (int i = 1; i < 9; i++) {
+        low = mf_add(mf_mul(low, q), (double)near[i]);
+        high = mf_add(mf_mul(high, q), (double)far[i]);
+    }
+    return mf_mul(mf_div(mf_mul(mf_exp(mf_neg(square)), 0.5), z), mf_where(mf_less(z, 2), low, high));
+}
+
+/* The normal distribution's, which is small without being the difference of large numbers. */
+static mf_value distribution(mf_value x)
+{
+    mf_value z = mf_mul(x, mf_scalar(0.7071067811865476 /* sqrt(1 / 2) */, mf_dtype_of(x)));
+    mf_value middle = mf_add(mf_mul(mf_erf(z), 0.5), 0.5);
+    if (mf_dtype_of(x) == MF_F64)
+        return middle;
+    mf_value size = mf_abs(z), outside = mf_logical_not(mf_less_equal(size, 1)), tail = half_tail(mf_where(outside, size, 1));
+    return mf_where(outside, mf_where(mf_less(z, 0), tail, mf_sub(1, tail)), middle);
+}
+
+static mf_value distribution_jvp(mf_value primals, mf_value tangents)
+{
+    mf_value x = mf_get(primals, 0), density = mf_exp(mf_mul(mf_mul(x, x), -0.5));
+    density = mf_mul(density, mf_scalar(0.3989422804014327 /* 1 / sqrt(2 pi) */, mf_dtype_of(x)));
+    return mf_tuple(mf_call(mf_custom_jvp(distribution, distribution_jvp), x), mf_mul(mf_get(tangents, 0), density));
+}
+
+mf_value mf_gelu_exact(mf_value x)
+{
+    x = as_float(x);
+    mf_dtype d = mf_dtype_of(x);
+    mf_value wide = d == MF_F16 || d == MF_BF16 ? mf_astype(x, MF_F32) : x;
+    return mf_astype(mf_mul(wide, mf_call(mf_custom_jvp(distribution, distribution_jvp), wide)), d);
+}
+
+mf_value(mf_leaky_relu)(mf_value x, double negative_slope)
+{
+    x = as_float(x);
+    return mf_where(mf_greater_equal(x, 0), x, mf_mul(x, mf_scalar(negative_slope, mf_dtype_of(x))));
+}
+
+/* What is not chosen stays small, so that no infinity meets the zero of its cotangent. */
+mf_value(mf_elu)(mf_value x, double alpha)
+{
+    x = as_float(x);
+    mf_value above = mf_greater(x, 0);
+    return mf_where(above, x, mf_mul(mf_expm1(mf_where(above, 0, x)), mf_scalar(alpha, mf_dtype_of(x))));
+}
+
+mf_value mf_hard_swish(mf_value x)
+{
+    x = as_float(x);
+    return mf_mul(x, mf_div(mf_minimum(mf_maximum(mf_add(x, 3), 0), 6), 6));
 }
 
 mf_value mf_silu(mf_value x)

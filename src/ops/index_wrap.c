@@ -267,7 +267,7 @@ static bool align_except(mf_value *x, mf_value *indices, int64_t at)
     return true;
 }
 
-mf_value mf_take_along_axis(mf_value x, mf_value indices, int axis)
+mf_value(mf_take_along_axis)(mf_value x, mf_value indices, int axis)
 {
     MF_ENTER;
     int64_t at, sizes[MF_RANK], others[MF_RANK];
@@ -655,12 +655,8 @@ static mf_value indexed(mf_value x, const mf_value *path, int count, int64_t mod
 mf_value mf_index_array(mf_value x, const mf_value *path, int count) { return indexed(x, path, count, IN_BOUNDS); }
 
 /* The positions that the path names, in a copy of x with one dimension. Out of bounds they are negative, and the scatter drops them. */
-mf_value mf_index_array_set(mf_value x, mf_value v, const mf_value *path, int count)
+static mf_value scatter_at(const mf_op *op, mf_value x, mf_value v, const mf_value *path, int count)
 {
-    if (!mf_wrap_array(&x, "mf_set"))
-        return x;
-    if (!mf_wrap_array(&v, "mf_set"))
-        return v;
     const mf_type *t = mf_value_type(x);
     const mf_intlist *first = mf_ints_of(1, 0), *none = mf_ints_of(0), *flat = mf_ints_intern(&t->size, 1);
     mf_iota_params numbers = { t->size <= INT32_MAX ? MF_I32 : MF_I64, flat, 0 };
@@ -673,6 +669,43 @@ mf_value mf_index_array_set(mf_value x, mf_value v, const mf_value *path, int co
     if (!mf_value_type(v))
         return v;
     mf_scatter_params p = { none, first, first, none, none, FILL };
-    mf_value changed = mf_bind(&mf_op_scatter, &p, 3, mf_bind(&mf_op_reshape, &(mf_shape_params){ flat }, 1, x), vectors(&at, 1), v);
+    mf_value changed = mf_bind(op, &p, 3, mf_bind(&mf_op_reshape, &(mf_shape_params){ flat }, 1, x), vectors(&at, 1), v);
     return mf_bind(&mf_op_reshape, &(mf_shape_params){ shape_dims(t) }, 1, changed);
 }
+
+mf_value mf_index_array_set(mf_value x, mf_value v, const mf_value *path, int count)
+{
+    if (!mf_wrap_array(&x, "mf_set"))
+        return x;
+    return mf_wrap_array(&v, "mf_set") ? scatter_at(&mf_op_scatter, x, v, path, count) : v;
+}
+
+mf_value mf_at_set_n(mf_value x, mf_value update, const mf_value *path, int count)
+{
+    MF_ENTER;
+    return mf_index_array_set(x, update, path, count);
+}
+
+/* As in join_rows: in the dtype that both promote to, given in x's. */
+static mf_value join_at(const mf_op *op, mf_value x, mf_value update, const mf_value *path, int count, const char *name)
+{
+    mf_value both[2] = { x, update };
+    if (!mf_wrap_array(&x, name))
+        return x;
+    if (!mf_promote_dtypes(both, 2, name))
+        return both[0];
+    const mf_type *t = mf_value_type(x);
+    mf_value out = scatter_at(op, both[0], both[1], path, count);
+    return mf_value_type(out) ? mf_convert_value(out, t->dtype, t->weak) : out;
+}
+
+#define JOIN_AT(word, op)                                                                \
+    mf_value mf_##word##_n(mf_value x, mf_value update, const mf_value *path, int count) \
+    {                                                                                    \
+        MF_ENTER;                                                                        \
+        return join_at(&mf_op_##op, x, update, path, count, "mf_" #word);                \
+    }
+JOIN_AT(at_add, scatter_add)
+JOIN_AT(at_multiply, scatter_mul)
+JOIN_AT(at_min, scatter_min)
+JOIN_AT(at_max, scatter_max)

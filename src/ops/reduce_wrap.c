@@ -146,62 +146,50 @@ PLAIN(any)
 PLAIN(all)
 
 /* ---- along one axis */
-static mf_value arg(mf_value x, int axis, const mf_op *op)
+/* MF_ALL: x becomes one dimension. False with an error in *x. */
+static bool one_axis(mf_value *x, mf_axis axis, const char *op, int64_t *at)
 {
-    mf_arg_params p = { 0, MF_I32 };
-    mf_value error;
-    if (!mf_wrap_array(&x, op->name))
-        return x;
-    if (!mf_normal_axis(axis, mf_value_type(x)->rank, op->name, &p.axis, &error))
-        return error;
-    return mf_bind(op, &p, 1, x);
+    if (!mf_wrap_array(x, op))
+        return false;
+    if (axis == MF_ALL)
+        *x = mf_ravel(*x);
+    return mf_value_type(*x) && mf_normal_axis(axis == MF_ALL ? 0 : axis, mf_value_type(*x)->rank, op, at, x);
 }
 
-mf_value mf_argmax(mf_value x, int axis)
+static mf_value arg(mf_value x, mf_axis axis, const mf_op *op)
+{
+    mf_arg_params p = { 0, MF_I32 };
+    return one_axis(&x, axis, op->name, &p.axis) ? mf_bind(op, &p, 1, x) : x;
+}
+
+mf_value(mf_argmax)(mf_value x, mf_axis axis)
 {
     MF_ENTER;
     return arg(x, axis, &mf_op_argmax);
 }
 
-mf_value mf_argmin(mf_value x, int axis)
+mf_value(mf_argmin)(mf_value x, mf_axis axis)
 {
     MF_ENTER;
     return arg(x, axis, &mf_op_argmin);
 }
 
-static mf_value cumulative(mf_value x, int axis, const mf_op *op)
+static mf_value cumulative(mf_value x, const mf_cumulative_options *o, const mf_op *op)
 {
-    mf_cum_params p = { 0, false };
-    mf_value error;
-    if (!mf_wrap_array(&x, op->name))
+    mf_cum_params p = { 0, o && o->reverse };
+    if (!one_axis(&x, o ? o->axis : 0, op->name, &p.axis))
         return x;
-    if (mf_value_type(x)->dtype == MF_BOOL)
-        x = mf_convert_value(x, MF_I32, false);
-    if (!mf_normal_axis(axis, mf_value_type(x)->rank, op->name, &p.axis, &error))
-        return error;
-    return mf_bind(op, &p, 1, x);
+    return mf_bind(op, &p, 1, mf_value_type(x)->dtype == MF_BOOL ? mf_convert_value(x, MF_I32, false) : x);
 }
 
-mf_value mf_cumsum(mf_value x, int axis)
-{
-    MF_ENTER;
-    return cumulative(x, axis, &mf_op_cumsum);
-}
-
-mf_value mf_cumprod(mf_value x, int axis)
-{
-    MF_ENTER;
-    return cumulative(x, axis, &mf_op_cumprod);
-}
-
-mf_value mf_cummax(mf_value x, int axis)
-{
-    MF_ENTER;
-    return cumulative(x, axis, &mf_op_cummax);
-}
-
-mf_value mf_cummin(mf_value x, int axis)
-{
-    MF_ENTER;
-    return cumulative(x, axis, &mf_op_cummin);
-}
+#define CUMULATIVE(name)                                                 \
+    mf_value mf_##name##_opt(mf_value x, const mf_cumulative_options *o) \
+    {                                                                    \
+        MF_ENTER;                                                        \
+        return cumulative(x, o, &mf_op_##name);                          \
+    }                                                                    \
+    mf_value(mf_##name)(mf_value x, mf_axis axis) { return mf_##name##_opt(x, &(mf_cumulative_options){ .axis = axis }); }
+CUMULATIVE(cumsum)
+CUMULATIVE(cumprod)
+CUMULATIVE(cummax)
+CUMULATIVE(cummin)

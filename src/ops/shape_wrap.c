@@ -230,7 +230,7 @@ static mf_value squeezed(mf_value x, const mf_intlist *axes)
     return mf_view_value(a, mf_type_with_shape(t, rank, dims), 0, strides, where);
 }
 
-mf_value mf_squeeze(mf_value x, mf_axis axis)
+mf_value(mf_squeeze)(mf_value x, mf_axis axis)
 {
     MF_ENTER;
     const mf_intlist *axes;
@@ -248,7 +248,7 @@ mf_value mf_squeeze(mf_value x, mf_axis axis)
     return squeezed(x, axes);
 }
 
-mf_value mf_flip(mf_value x, mf_axis axis)
+mf_value(mf_flip)(mf_value x, mf_axis axis)
 {
     MF_ENTER;
     const mf_intlist *axes;
@@ -312,16 +312,35 @@ static mf_value join_parts(mf_value parts, int axis, const char *op, bool stack)
     return error; /* or the result */
 }
 
-mf_value mf_concatenate(mf_value parts, int axis)
+/* Of an array the parts are its rows: stacked, its first axis goes to another place; concatenated, it becomes one with the axis there. */
+static mf_value joined_rows(mf_value x, int64_t axis, const char *op, bool stack)
 {
-    MF_ENTER;
-    return join_parts(parts, axis, "concatenate", false);
+    const mf_type *t = mf_value_type(x);
+    mf_shape shape = { 0 };
+    int64_t at;
+    mf_value error;
+    if (!t->rank || !t->dims[0])
+        return mf_fail(MF_ERROR_ARGUMENT, "%s: at least one array is needed, and %s has no rows", op, mf_type_name(t));
+    if (!stack && t->rank == 1)
+        return mf_fail(MF_ERROR_SHAPE, "%s: arrays without dimensions cannot be concatenated", op);
+    if (!mf_normal_axis(axis, stack ? t->rank : t->rank - 1, op, &at, &error))
+        return error;
+    for (int i = 1; i < t->rank; i++)
+        shape.dims[shape.rank++] = t->dims[i] * (i - 1 == at ? t->dims[0] : 1);
+    x = mf_moveaxis(x, 0, (int)at);
+    return stack ? x : mf_reshape(x, shape);
 }
 
-mf_value mf_stack(mf_value parts, int axis)
+mf_value(mf_concatenate)(mf_value parts, int axis)
 {
     MF_ENTER;
-    return join_parts(parts, axis, "stack", true);
+    return mf_value_type(parts) ? joined_rows(parts, axis, "concatenate", false) : join_parts(parts, axis, "concatenate", false);
+}
+
+mf_value(mf_stack)(mf_value parts, int axis)
+{
+    MF_ENTER;
+    return mf_value_type(parts) ? joined_rows(parts, axis, "stack", true) : join_parts(parts, axis, "stack", true);
 }
 
 /* ---- cutting */
@@ -433,7 +452,7 @@ static mf_value split_into(mf_value x, int sections, int64_t at)
     return list;
 }
 
-mf_value mf_split(mf_value x, int sections, int axis)
+mf_value(mf_split)(mf_value x, int sections, int axis)
 {
     MF_ENTER;
     int64_t at;
@@ -504,13 +523,13 @@ static mf_value triangle(mf_value x, int k, bool lower, const char *op)
     return mf_bind(&mf_op_select_n, NULL, 3, mask, lower ? zero : x, lower ? x : zero);
 }
 
-mf_value mf_tril(mf_value x, int k)
+mf_value(mf_tril)(mf_value x, int k)
 {
     MF_ENTER;
     return triangle(x, k, true, "tril");
 }
 
-mf_value mf_triu(mf_value x, int k)
+mf_value(mf_triu)(mf_value x, int k)
 {
     MF_ENTER;
     return triangle(x, k, false, "triu");

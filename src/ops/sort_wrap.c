@@ -4,22 +4,24 @@
 #include <manyfold/ops.h>
 #include <manyfold/tree.h>
 
-static bool sort_axis(mf_value *x, int axis, const char *op, mf_sort_params *p)
+static bool sort_axis(mf_value *x, mf_axis axis, const char *op, mf_sort_params *p)
 {
     if (!mf_wrap_array(x, op))
         return false;
+    if (axis == MF_ALL)
+        *x = mf_ravel(*x);
     p->keys = 1;
-    return mf_normal_axis(axis, mf_value_type(*x)->rank, op, &p->axis, x);
+    return mf_value_type(*x) && mf_normal_axis(axis == MF_ALL ? 0 : axis, mf_value_type(*x)->rank, op, &p->axis, x);
 }
 
-mf_value mf_sort(mf_value x, int axis)
+mf_value(mf_sort)(mf_value x, mf_axis axis)
 {
     MF_ENTER;
     mf_sort_params p;
     return sort_axis(&x, axis, "sort", &p) ? mf_bind(&mf_op_sort, &p, 1, x) : x;
 }
 
-mf_value mf_argsort(mf_value x, int axis)
+mf_value(mf_argsort)(mf_value x, mf_axis axis)
 {
     MF_ENTER;
     mf_sort_params p;
@@ -48,14 +50,14 @@ static void sort_down(mf_value x, const mf_sort_params *p, mf_value out[2])
         out[i] = reversed(up[i], p->axis);
 }
 
-mf_value mf_sort_descending(mf_value x, int axis)
+mf_value(mf_sort_descending)(mf_value x, mf_axis axis)
 {
     MF_ENTER;
     mf_sort_params p;
     return sort_axis(&x, axis, "sort_descending", &p) ? reversed(mf_bind(&mf_op_sort, &p, 1, x), p.axis) : x;
 }
 
-mf_value mf_argsort_descending(mf_value x, int axis)
+mf_value(mf_argsort_descending)(mf_value x, mf_axis axis)
 {
     MF_ENTER;
     mf_sort_params p;
@@ -66,7 +68,7 @@ mf_value mf_argsort_descending(mf_value x, int axis)
     return out[1];
 }
 
-mf_value mf_top_k(mf_value x, int64_t k, int axis)
+mf_value(mf_top_k)(mf_value x, int64_t k, int axis)
 {
     MF_ENTER;
     mf_sort_params p;

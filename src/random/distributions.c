@@ -66,7 +66,7 @@ mf_value mf_random_categorical(mf_value key, mf_value logits, int axis, mf_shape
 static int64_t count_of(mf_shape shape)
 {
     int64_t n = 1;
-    for (int i = 0; i < shape.rank; i++)
+    for (int i = 0; i < shape.rank && i < MF_MAX_RANK; i++)
         n *= shape.dims[i];
     return n;
 }

@@ -20,7 +20,7 @@ static draw draw_of(mf_shape shape, mf_dtype dtype)
     draw d;
     memset(&d, 0, sizeof d);
     d.shape.rank = shape.rank;
-    for (int i = 0; i < shape.rank; i++)
+    for (int i = 0; i < shape.rank && i < MF_MAX_RANK; i++)
         d.shape.dims[i] = shape.dims[i];
     d.dtype = dtype;
     return d;
@@ -37,7 +37,7 @@ mf_value mf_random_key(uint64_t seed)
 static int64_t count_of(mf_shape shape)
 {
     int64_t n = 1;
-    for (int i = 0; i < shape.rank; i++)
+    for (int i = 0; i < shape.rank && i < MF_MAX_RANK; i++)
         n *= shape.dims[i];
     return n;
 }
@@ -45,6 +45,8 @@ static int64_t count_of(mf_shape shape)
 /* The cipher of positions 0 .. n-1 as 64-bit counters; a tuple of the high and low words, of `shape`. */
 static mf_value cipher_positions(mf_value key, mf_shape shape)
 {
+    if (shape.rank < 0 || shape.rank > MF_MAX_RANK)
+        return mf_make_error(MF_ERROR_SHAPE, "random: a shape has between 0 and %d dimensions, not %d", MF_MAX_RANK, shape.rank);
     if (count_of(shape) >= (int64_t)1 << 32)
         return mf_make_error(MF_ERROR_SHAPE, "random: at most 2^32 - 1 numbers from one key");
     mf_value low = mf_reshape(mf_iota(MF_U32, MF_SHAPE(count_of(shape)), 0), shape);
@@ -264,25 +266,36 @@ mf_value mf_random_randint(mf_value key, mf_shape shape, mf_value low, mf_value 
     return mf_call(mf_jit(mf_closure(draw_randint, &d)), key, mf_astype(low, dtype), mf_astype(high, dtype));
 }
 
-/* Sorted by random words, as often as it takes for equal words to be unlikely. */
-static mf_value draw_permutation(void *context, mf_value key)
+/* Lines along axis d->dtype sorted by random words, as often as it takes for equal words to be unlikely. */
+static mf_value shuffle(void *context, mf_value key, mf_value x)
 {
-    const mf_shape shape = ((draw *)context)->shape;
-    const int64_t count = shape.dims[0];
-    mf_value x = mf_arange(count, MF_I32);
-    int rounds = (int)ceil(3 * log(count > 1 ? (double)count : 1) / log(4294967295.0));
+    draw *d = context;
+    const mf_shape shape = mf_shape_of(x);
+    const double count = (double)count_of(shape);
+    int rounds = (int)ceil(3 * log(count > 1 ? count : 1) / log(4294967295.0));
     for (int i = 0; i < rounds; i++) {
         mf_value keys = split_keys(&(draw){ .shape = MF_SHAPE(2) }, key);
         key = mf_get(keys, 0);
-        x = mf_get(mf_sort_key_value(bits(mf_get(keys, 1), shape, MF_U32), x, 0), 1);
+        x = mf_get(mf_sort_key_value(bits(mf_get(keys, 1), shape, MF_U32), x, (int)d->dtype), 1);
     }
     return x;
 }
 
-mf_value mf_random_permutation(mf_value key, int64_t count)
+mf_value mf_random_permutation_opt(mf_value key, mf_value x, const mf_permutation_options *o)
 {
+    mf_shape shape = mf_shape_of(x);
+    int axis = o ? o->axis : 0, at = axis < 0 ? axis + shape.rank : axis;
+    if (shape.rank < 0)
+        return mf_add(x, 0); /* the error itself, or what says that this is no array */
+    if (shape.rank && (at < 0 || at >= shape.rank))
+        return mf_make_error(MF_ERROR_AXIS, "mf_random_permutation: axis %d is out of bounds for an array of rank %d", axis, shape.rank);
+    int64_t count = shape.rank ? shape.dims[at] : mf_item_i64(x);
     if (count < 0)
         return mf_make_error(MF_ERROR_ARGUMENT, "mf_random_permutation: %lld elements", (long long)count);
-    draw d = draw_of(MF_SHAPE(count), MF_I32);
-    return mf_call(mf_jit(mf_closure(draw_permutation, &d)), key);
+    bool whole = shape.rank == 1 || (o && o->independent && shape.rank);
+    draw d = draw_of(MF_SHAPE0, whole ? at : 0);
+    mf_value places = mf_call(mf_jit(mf_closure(shuffle, &d)), key, whole ? x : mf_arange(count, MF_I32));
+    return whole || !shape.rank ? places : mf_take(x, places, at);
 }
+
+mf_value(mf_random_permutation)(mf_value key, mf_value x) { return mf_random_permutation_opt(key, x, NULL); }

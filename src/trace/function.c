@@ -184,29 +184,33 @@ typedef struct c_function {
 
 #define CONTEXT_OFFSET 32
 
+#define A1         a[0]
+#define A2         A1, a[1]
+#define A3         A2, a[2]
+#define A4         A3, a[3]
+#define A5         A4, a[4]
+#define A6         A5, a[5]
+#define A7         A6, a[6]
+#define A8         A7, a[7]
+#define A9         A8, a[8]
+#define A10        A9, a[9]
+#define A11        A10, a[10]
+#define A12        A11, a[11]
+#define A13        A12, a[12]
+#define A14        A13, a[13]
+#define A15        A14, a[14]
+#define A16        A15, a[15]
+#define ARITIES(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16)
+
 static mf_value invoke(const c_function *c, void *context, const mf_value *a)
 {
-    if (c->closure)
-        switch (c->arity) {
-        case 1: return ((mf_fc1)c->address)(context, a[0]);
-        case 2: return ((mf_fc2)c->address)(context, a[0], a[1]);
-        case 3: return ((mf_fc3)c->address)(context, a[0], a[1], a[2]);
-        case 4: return ((mf_fc4)c->address)(context, a[0], a[1], a[2], a[3]);
-        case 5: return ((mf_fc5)c->address)(context, a[0], a[1], a[2], a[3], a[4]);
-        case 6: return ((mf_fc6)c->address)(context, a[0], a[1], a[2], a[3], a[4], a[5]);
-        case 7: return ((mf_fc7)c->address)(context, a[0], a[1], a[2], a[3], a[4], a[5], a[6]);
-        default: return ((mf_fc8)c->address)(context, a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]);
-        }
+#define X(n) \
+    case n: return c->closure ? ((mf_fc##n)c->address)(context, A##n) : ((mf_fn##n)c->address)(A##n);
     switch (c->arity) {
-    case 1: return ((mf_fn1)c->address)(a[0]);
-    case 2: return ((mf_fn2)c->address)(a[0], a[1]);
-    case 3: return ((mf_fn3)c->address)(a[0], a[1], a[2]);
-    case 4: return ((mf_fn4)c->address)(a[0], a[1], a[2], a[3]);
-    case 5: return ((mf_fn5)c->address)(a[0], a[1], a[2], a[3], a[4]);
-    case 6: return ((mf_fn6)c->address)(a[0], a[1], a[2], a[3], a[4], a[5]);
-    case 7: return ((mf_fn7)c->address)(a[0], a[1], a[2], a[3], a[4], a[5], a[6]);
-    default: return ((mf_fn8)c->address)(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]);
+        ARITIES(X)
+    default: return c->closure ? ((mf_fc0)c->address)(context) : ((mf_fn0)c->address)();
     }
+#undef X
 }
 
 static mf_value arity_error(const mf_function_object *f, int wanted, int count)
@@ -335,13 +339,13 @@ static mf_function c_function_make(void (*address)(void), int arity, const void 
     return f;
 }
 
-#define ARITIES(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
 #define X(n)                                                                                            \
     mf_function mf_fn_##n(mf_fn##n f) { return c_function_make((void (*)(void))f, n, NULL, 0, false); } \
     mf_function mf_closure_##n(mf_fc##n f, const void *context, size_t size)                            \
     {                                                                                                   \
         return c_function_make((void (*)(void))f, n, context, size, true);                              \
     }
+X(0)
 ARITIES(X)
 #undef X
 
@@ -396,13 +400,25 @@ mf_function mf_partial_n(mf_function f, const mf_value *first, int count)
 
 /* ---- tracing any function, through the cache */
 
+/* Functions that are traced inside one another: enough for any program, and few enough for a stack of 8 MiB. */
+enum { TRACES_MAX = 256 };
+static _Thread_local int traces_open;
+
 mf_traced *mf_function_trace(mf_function_object *f, const mf_signature *s, mf_error_object **error)
 {
     mf_cache_ticket *ticket;
     mf_traced *t = mf_cache_begin(f, s, &ticket);
     if (t)
         return t;
-    t = f->kind->trace(f, s, error);
+    if (traces_open < TRACES_MAX) {
+        traces_open++;
+        t = f->kind->trace(f, s, error);
+        traces_open--;
+    } else {
+        *error = mf_error_new(MF_ERROR_ARGUMENT,
+                              "%s: more than %d functions are traced inside one another; does one call itself without end?", f->name,
+                              TRACES_MAX);
+    }
     if (ticket)
         mf_cache_end(ticket, t);
     return t;

@@ -8,7 +8,7 @@
 #include "trace/state.h"
 #include "trace/trace.h"
 
-#define MF_MAX_ARGUMENTS 8
+#define MF_MAX_ARGUMENTS 16
 
 typedef struct mf_function_object mf_function_object;
 

@@ -207,6 +207,27 @@ mf_value mf_full_like(mf_value x, mf_value fill)
     return filled(t, element);
 }
 
+mf_kind mf_kind_of(mf_value v)
+{
+    MF_ENTER;
+    static const mf_kind kinds[] = { [MF_NODE_LEAF] = MF_KIND_STATIC,
+                                     [MF_NODE_NONE] = MF_KIND_NONE,
+                                     [MF_NODE_TUPLE] = MF_KIND_TUPLE,
+                                     [MF_NODE_LIST] = MF_KIND_LIST,
+                                     [MF_NODE_DICT] = MF_KIND_DICT };
+    mf_object *o = mf_object_of(v);
+    if (!o)
+        return MF_KIND_UNSET;
+    if (mf_object_is(o, &mf_error_class))
+        return MF_KIND_ERROR;
+    if (mf_object_is(o, &mf_tree_class))
+        return kinds[((const mf_tree *)o)->structure->kind];
+    return mf_object_is(o, &mf_array_class)    ? MF_KIND_ARRAY
+           : mf_object_is(o, &mf_tracer_class) ? MF_KIND_TRACER
+           : mf_object_is(o, &mf_struct_class) ? MF_KIND_STRUCT
+                                               : MF_KIND_STATIC;
+}
+
 /* ---- words */
 
 static void print_object(mf_text *t, mf_object *o, bool inside);

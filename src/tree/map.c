@@ -8,6 +8,7 @@
 typedef struct mapping {
     mf_function f;
     int count;                     /* of trees */
+    bool with_path;                /* f's first argument says where the leaf stands */
     const mf_structure *structure; /* of the first */
     mf_object **trees;             /* retained */
     mf_object *const **leaves;
@@ -17,13 +18,24 @@ typedef struct mapping {
 
 static mf_value value_or_memory(void *object) { return mf_value_new(object ? object : mf_error_out_of_memory()); }
 
+static mf_value path_of(const mf_structure *s, int leaf)
+{
+    mf_text t = { 0 };
+    mf_structure_leaf_path(&t, s, leaf);
+    mf_value v = t.failed ? mf_value_new(mf_error_out_of_memory()) : mf_string(t.at ? t.at : "");
+    mf_text_free(&t);
+    return v;
+}
+
 /* f of the i-th leaves: a new reference. */
 static mf_object *call(mapping *m, int i)
 {
     MF_SCOPE;
+    if (m->with_path)
+        m->arguments[0] = path_of(m->structure, i);
     for (int k = 0; k < m->count; k++)
-        m->arguments[k] = mf_value_of(m->leaves[k][m->single[k] ? 0 : i]);
-    mf_object *o = mf_object_of(mf_call_n(m->f, m->arguments, m->count));
+        m->arguments[k + m->with_path] = mf_value_of(m->leaves[k][m->single[k] ? 0 : i]);
+    mf_object *o = mf_object_of(mf_call_n(m->f, m->arguments, m->count + m->with_path));
     return o ? mf_retain(o) : &mf_error_new(MF_ERROR_ARGUMENT, "mf_tree_map: the function returned an unset value")->object;
 }
 
@@ -93,19 +105,19 @@ static mf_value map(mapping *m, const mf_value *trees)
     return value_or_memory(over(m, m->structure, &next));
 }
 
-mf_value mf_tree_map_n(mf_function f, const mf_value *trees, int count)
+static mf_value map_trees(mf_function f, const mf_value *trees, int count, bool with_path)
 {
-    MF_ENTER;
     if (count < 1)
         return mf_fail(MF_ERROR_ARGUMENT, "mf_tree_map: no tree to map over");
     size_t n = (size_t)count;
     mapping m = { f,
                   count,
+                  with_path,
                   mf_structure_leaf(),
                   mf_calloc(n, sizeof *m.trees),
                   mf_calloc(n, sizeof *m.leaves),
                   mf_calloc(n, sizeof *m.single),
-                  mf_calloc(n, sizeof *m.arguments) };
+                  mf_calloc(n + 1, sizeof *m.arguments) };
     mf_value v = map(&m, trees);
     for (int k = 0; m.trees && k < count; k++)
         mf_drop(m.trees[k]);
@@ -114,6 +126,18 @@ mf_value mf_tree_map_n(mf_function f, const mf_value *trees, int count)
     mf_free(m.single);
     mf_free(m.arguments);
     return v;
+}
+
+mf_value mf_tree_map_n(mf_function f, const mf_value *trees, int count)
+{
+    MF_ENTER;
+    return map_trees(f, trees, count, false);
+}
+
+mf_value mf_tree_map_with_path_n(mf_function f, const mf_value *trees, int count)
+{
+    MF_ENTER;
+    return map_trees(f, trees, count, true);
 }
 
 mf_value mf_tree_reduce(mf_function f, mf_value tree, mf_value initial)

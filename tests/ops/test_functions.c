@@ -36,6 +36,92 @@ TEST(reductions_take_axes_dims_and_dtypes)
     CHECK_EQ_INT(mf_item_f64(mf_sum_opt(x, NULL)), 21);
 }
 
+TEST(a_number_that_does_not_fit_is_an_error)
+{
+    MF_SCOPE;
+    mf_value x = mf_arange(2, MF_I32), small = mf_arange(2, MF_U8);
+    mf_value bad[] = { mf_add(x, 3000000000),
+                       mf_less(3000000000, x),
+                       mf_where(mf_greater(x, 0), x, 3000000000),
+                       mf_floor_divide(x, -3000000000),
+                       mf_add(mf_arange(2, MF_U32), 5000000000),
+                       mf_add(small, 3000000000),
+                       mf_at_set(x, 3000000000, 0) };
+    for (int i = 0; i < 7; i++)
+        CHECK_CONTAINS(mf_error(bad[i]), "000000000 is out of bounds for");
+    CHECK_CONTAINS(mf_error(mf_add(mf_arange(2, MF_I64), 18446744073709551615ull)), "18446744073709551615 is out of bounds for int64");
+    CHECK_STR(mf_str(mf_add(mf_arange(2, MF_U32), 3000000000)), "[3000000000 3000000001]");
+    CHECK_STR(mf_str(mf_add(mf_arange(2, MF_I64), 3000000000)), "[3000000000 3000000001]");
+    CHECK_STR(mf_str(mf_add(mf_arange(2, MF_F32), 3000000000)), "[3.e+09 3.e+09]");
+    CHECK_STR(mf_str(mf_add(x, -2147483648ll)), "[-2147483648 -2147483647]");
+    CHECK_STR(mf_str(mf_add(small, 300)), "[44 45]"); /* as in JAX */
+}
+
+static mf_value one_more(mf_value x) { return mf_expand_dims(x, 0); }
+
+TEST(a_rank_above_8_is_an_error)
+{
+    MF_SCOPE;
+    mf_shape nine = { .rank = 9 };
+    mf_ints many = { .count = 9 };
+    mf_value x = mf_ones(MF_SHAPE(1, 1, 1, 1, 1, 1, 1, 1), MF_F32), five = mf_ones(MF_SHAPE(1, 1, 1, 1, 1), MF_F32), key = mf_random_key(0);
+    mf_value bad[] = { mf_zeros(nine, MF_F32),
+                       mf_full(nine, mf_f(1)),
+                       mf_reshape(x, nine),
+                       mf_broadcast_to(x, nine),
+                       mf_iota(MF_F32, nine, 0),
+                       mf_dynamic_slice(x, mf_list(0), nine),
+                       mf_struct(nine, MF_F32),
+                       mf_tile(x, many),
+                       mf_transpose(x, many),
+                       mf_slice_in(x, many, many, many),
+                       mf_pad(x, 0, many, many, many),
+                       mf_tensordot_axes(x, x, many, many),
+                       mf_random_bits(key, nine, MF_U32),
+                       mf_random_normal(key, nine, MF_F32),
+                       mf_random_randint(key, nine, mf_i(0), mf_i(3), MF_I32),
+                       mf_random_choice(key, mf_ones(MF_SHAPE(3), MF_F32), nine),
+                       mf_random_gamma(key, 1.0, nine, MF_F32),
+                       mf_random_categorical(key, mf_ones(MF_SHAPE(3), MF_F32), 0, nine),
+                       mf_expand_dims(x, 0),
+                       mf_get(x, mf_none()),
+                       mf_stack(mf_list(x, x)),
+                       mf_tensordot(five, five, 0),
+                       mf_one_hot(mf_astype(x, MF_I32), 3),
+                       mf_take(x, mf_zeros(MF_SHAPE(1, 1), MF_I32), 0),
+                       mf_call(mf_jit(one_more), x),
+                       mf_call(mf_vmap(one_more), mf_stack(mf_list(five, five))),
+                       mf_call(mf_vmap(one_more), x),
+                       mf_call(mf_pmap(one_more), x) };
+    for (int i = 0; i < (int)(sizeof bad / sizeof *bad); i++) {
+        bool fits = i == 25; /* 5 + 1 + 1 dimensions */
+        if (!CHECK(mf_is_error(bad[i]) != fits))
+            CHECK_NOTE("number %d", i);
+        (void)mf_error(bad[i]);
+    }
+    CHECK_EQ_INT(mf_ndim(mf_call(mf_vmap(mf_square), x)), 8);
+    CHECK_STR(mf_str(mf_zeros(MF_SHAPE(), MF_F32)), "0.0");
+    CHECK_EQ_INT(MF_INTS().count, 0);
+}
+
+TEST(lists_stand_for_arrays_and_arrays_for_lists)
+{
+    MF_SCOPE;
+    CHECK_STR(mf_str(mf_quantile(mf_arange(5, MF_F32), mf_list(0.25, 0.5), 0)), "[1. 2.]");
+    CHECK_STR(mf_str(mf_stack(mf_arange(2, MF_I32), 0)), "[0 1]");
+    CHECK_CONTAINS(mf_error(mf_stack(mf_f(1), 0)), "at least one array is needed");
+    CHECK_CONTAINS(mf_error(mf_concatenate(mf_arange(2, MF_I32), 0)), "without dimensions");
+    CHECK_CONTAINS(mf_error(mf_stack(matrix(), 2)), "axis 2 is out of bounds");
+}
+
+TEST(the_norm_of_a_tree_is_that_of_all_its_leaves)
+{
+    MF_SCOPE;
+    mf_value tree = mf_dict("w", mf_array(MF_F32, MF_SHAPE(2), 3, 4), "b", mf_tuple(mf_f(12), mf_none()));
+    CHECK_STR(mf_str(mf_global_norm(tree)), "13.0");
+    CHECK_STR(mf_str(mf_call(mf_grad(mf_global_norm), mf_array(MF_F32, MF_SHAPE(2), 3, 4))), "[0.6 0.8]");
+}
+
 static mf_value sum_of_runs(mf_value x) { return mf_sum(mf_cumlogsumexp(x, 0)); }
 
 /* As in JAX; the running form fills up with minus infinities, which must not spoil its slopes. */

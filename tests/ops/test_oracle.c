@@ -38,6 +38,8 @@ static const function1 unary[] = {
     { "gelu", mf_gelu },
     { "silu", mf_silu },
     { "softplus", mf_softplus },
+    { "gelu_exact", mf_gelu_exact },
+    { "hard_swish", mf_hard_swish },
     { "bitwise_not", mf_bitwise_not },
     { "population_count", mf_population_count },
     { "real", mf_real },
@@ -112,7 +114,7 @@ static const reduction reductions[] = {
 
 typedef struct along {
     const char *name;
-    mf_value (*call)(mf_value, int);
+    mf_value (*call)(mf_value, mf_axis);
 } along;
 static const along alongs[] = {
     { "argmax", mf_argmax },
@@ -147,12 +149,27 @@ static mf_value call_reduction(const reduction *r, const oracle_case *c, mf_valu
     return r->call(x, &o);
 }
 
+static mf_value call_reversed(const along *f, mf_value x, mf_axis axis)
+{
+    static const struct {
+        mf_value (*forward)(mf_value, mf_axis), (*call)(mf_value, const mf_cumulative_options *);
+    } all[] = { { mf_cumsum, mf_cumsum_opt },
+                { mf_cumprod, mf_cumprod_opt },
+                { mf_cummax, mf_cummax_opt },
+                { mf_cummin, mf_cummin_opt },
+                { mf_cumlogsumexp, mf_cumlogsumexp_opt } };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].forward == f->call)
+            return all[i].call(x, &(mf_cumulative_options){ .axis = axis, .reverse = true });
+    return mf_make_error(MF_ERROR_ARGUMENT, "%s runs forwards only", f->name);
+}
+
 static mf_value call_along(const along *f, const oracle_case *c, mf_value x)
 {
     if (over_all(c))
         return f->call(mf_ravel(x), 0);
-    int axis = (int)oracle_number(c, "axis", 0);
-    return oracle_number(c, "reverse", 0) != 0 ? mf_flip(f->call(mf_flip(x, axis), axis), axis) : f->call(x, axis);
+    mf_axis axis = (mf_axis)oracle_number(c, "axis", 0);
+    return oracle_number(c, "reverse", 0) != 0 ? call_reversed(f, x, axis) : f->call(x, axis);
 }
 
 /* ---- the rest, each by its own attributes */
@@ -456,11 +473,100 @@ static mf_value svd(const oracle_case *c, const mf_value *x)
 
 static mf_value slogdet(const oracle_case *c, const mf_value *x) { return part_of(c, mf_slogdet(x[0]), "sl", true); }
 
+static mf_value nan_to_num(const oracle_case *c, const mf_value *x)
+{
+    if (!oracle_text(c, "nan"))
+        return mf_nan_to_num(x[0]);
+    return mf_nan_to_num(x[0], .nan = mf_f(oracle_number(c, "nan", 0)), .posinf = mf_f(oracle_number(c, "posinf", 0)),
+                         .neginf = mf_f(oracle_number(c, "neginf", 0)));
+}
+static mf_value leaky_relu(const oracle_case *c, const mf_value *x)
+{
+    return oracle_text(c, "parameter") ? mf_leaky_relu(x[0], oracle_number(c, "parameter", 0)) : mf_leaky_relu(x[0]);
+}
+static mf_value elu(const oracle_case *c, const mf_value *x)
+{
+    return oracle_text(c, "parameter") ? mf_elu(x[0], oracle_number(c, "parameter", 0)) : mf_elu(x[0]);
+}
+
+/* The axis left out. */
+static mf_value of_default(const oracle_case *c, const mf_value *x)
+{
+    const char *name = c->name + strlen("default_");
+#define CASE(f)                \
+    if (strcmp(name, #f) == 0) \
+    return mf_##f(x[0])
+    CASE(argmax);
+    CASE(argmin);
+    CASE(cumsum);
+    CASE(cumprod);
+    CASE(cummax);
+    CASE(cummin);
+    CASE(cumlogsumexp);
+    CASE(sort);
+    CASE(argsort);
+    CASE(median);
+    CASE(diff);
+    CASE(softmax);
+    CASE(log_softmax);
+    CASE(logsumexp);
+    CASE(flip);
+    CASE(tril);
+    CASE(triu);
+    CASE(diag);
+    CASE(squeeze);
+    CASE(stack);
+    CASE(concatenate);
+#undef CASE
+    return mf_make_error(MF_ERROR_ARGUMENT, "no %s", c->name);
+}
+
+static mf_value of_rows(const oracle_case *c, const mf_value *x)
+{
+    int axis = (int)oracle_number(c, "axis", 0);
+    return strcmp(c->name, "rows_stack") == 0 ? mf_stack(x[0], axis) : mf_concatenate(x[0], axis);
+}
+
+/* Operands: x, the update, three arrays of indices; the paths are numbered as in ops.py. */
+static mf_value at_path(const oracle_case *c, const mf_value *x)
+{
+    const mf_value all = mf_index_slice(mf_range(0, MF_END)), i = x[2], j = x[3], far = x[4];
+    const mf_value backwards = mf_index_slice((mf_slice){ true, MF_END, MF_NONE, -1 });
+    const mf_value paths[][2] = { { all, mf_i(1) },
+                                  { mf_i(1), mf_i(2) },
+                                  { mf_index_slice(mf_range(0, 2)), mf_index_slice(mf_range(1, MF_END)) },
+                                  { all, j },
+                                  { i, j },
+                                  { mf_index_slice((mf_slice){ true, 0, MF_END, 2 }), backwards },
+                                  { mf_expand_dims(i, 1), j },
+                                  { all, far },
+                                  { mf_i(-1), { 0 } },
+                                  { all, mf_i(1) } };
+    const mf_value *path = paths[(int)oracle_number(c, "path", 0)];
+    int count = path[1].handle ? 2 : 1;
+    static const struct {
+        const char *name;
+        mf_value (*call)(mf_value, mf_value, const mf_value *, int);
+    } methods[] = {
+        { "set", mf_at_set_n }, { "add", mf_at_add_n }, { "multiply", mf_at_multiply_n }, { "min", mf_at_min_n }, { "max", mf_at_max_n }
+    };
+    for (size_t m = 0; m < sizeof methods / sizeof *methods; m++)
+        if (oracle_is(c, "method", methods[m].name))
+            return methods[m].call(x[0], x[1], path, count);
+    return mf_make_error(MF_ERROR_ARGUMENT, "no such method");
+}
+
 static const special specials[] = {
     { "qr", qr },
     { "eigh", eigh },
     { "svd", svd },
     { "slogdet", slogdet },
+    { "nan_to_num", nan_to_num },
+    { "leaky_relu", leaky_relu },
+    { "elu", elu },
+    { "rows_stack", of_rows },
+    { "rows_concatenate", of_rows },
+    { "at_path", at_path },
     { "integer_pow", power },
     { "convert_element_type", convert },
     { "bitcast_convert_type", bitcast },
@@ -538,6 +644,8 @@ static bool about(const oracle_case *c, const char *name)
 
 static mf_value call(const oracle_case *c, const mf_value *x)
 {
+    if (strncmp(c->name, "default_", strlen("default_")) == 0)
+        return of_default(c, x);
     for (int i = 0; i < COUNT(unary); i++)
         if (about(c, unary[i].name))
             return unary[i].call(x[0]);
@@ -653,12 +761,16 @@ TEST(shapes) { check_file("ops/shapes.txt", false); }
 TEST(indexing) { check_file("ops/indexing.txt", false); }
 TEST(gradients) { check_file("ops/gradients.txt", false); }
 TEST(more) { check_file("ops/more.txt", false); }
+
 TEST(linear_algebra)
 {
     mf_set_num_cpu_devices(2);
     sign_matters = false;
     oracle_read("ops/linear_algebra.txt", check_mapped);
 }
+
+TEST(everyday) { check_file("ops/everyday.txt", true); }
+
 TEST(dtypes)
 {
     mf_set_num_cpu_devices(2);

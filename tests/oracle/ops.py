@@ -884,8 +884,71 @@ def linear_algebra():
     op("inv", jnp.linalg.inv, arr("i32", [[2, 0], [0, 4]]))
 
 
+def everyday():
+    """What users looked for first: activations, nan_to_num, running results from behind, updates of any part of an array, default axes."""
+    line = [-INF, -80.0, -3.0, -2.5, -1.0, -0.25, -0.0, 0.0, 0.25, 1.0, 2.5, 3.0, 80.0, INF, NAN]
+    activations = {"leaky_relu": jax.nn.leaky_relu, "elu": jax.nn.elu, "hard_swish": jax.nn.hard_swish,
+                   "gelu_exact": lambda x: jax.nn.gelu(x, approximate=False)}
+    for dtype in TOLERANCE:
+        for name, fn in activations.items():
+            data = arr(dtype, line if name in ("leaky_relu", "elu") else line[1:-2])
+            op(name, fn, data, exact=False, rtol=2 * TOLERANCE[dtype])   # chains of operations
+            vjp(name, fn, arr(dtype, [-2.5, -1.0, -0.25, 0.25, 1.0, 2.5]), exact=False, rtol=4 * TOLERANCE[dtype])
+        op("nan_to_num", jnp.nan_to_num, arr(dtype, line))
+        op("nan_to_num", lambda x: jnp.nan_to_num(x, nan=1.5, posinf=7.0, neginf=-2.0), arr(dtype, line), nan=1.5, posinf=7.0, neginf=-2.0)
+        vjp("nan_to_num", jnp.nan_to_num, arr(dtype, [1.0, NAN, INF, -INF]))
+    op("leaky_relu", lambda x: jax.nn.leaky_relu(x, 0.25), arr("f32", line), parameter=0.25)
+    op("elu", lambda x: jax.nn.elu(x, 0.25), arr("f32", line), parameter=0.25, exact=False)
+    op("leaky_relu", jax.nn.leaky_relu, arr("i32", [-300, 0, 5]), exact=False)
+    vjp("elu", jax.nn.elu, arr("f32", [-INF, -100.0, 0.0, 100.0]), exact=False)
+    grid = eighths("f32", (3, 4), 5)
+    for axis in (0, 1):
+        for name in ("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"):
+            def run(x, n=name, a=axis):
+                return getattr(lax, n)(x, axis=a, reverse=True)
+            op(name, run, grid, axis=axis, reverse=True, exact=False)
+            vjp(name, run, grid + arr("f32", np.arange(12).reshape(3, 4) * 8 if name in ("cummax", "cummin") else 0), axis=axis, reverse=True,
+                exact=False, atol=1e-5)
+    for name in ("argmax", "argmin", "cumsum", "cumprod", "sort", "argsort", "median", "diff"):
+        op("default_" + name, getattr(jnp, name), grid, exact=False)
+    for name in ("cummax", "cummin", "cumlogsumexp"):
+        op("default_" + name, getattr(lax, name), grid, exact=False)
+    for name in ("softmax", "log_softmax", "logsumexp"):
+        op("default_" + name, getattr(jax.nn, name), grid, exact=False)
+    for name in ("flip", "tril", "triu", "diag", "squeeze", "stack", "concatenate"):
+        op("default_" + name, getattr(jnp, name), grid)
+    cube = eighths("f32", (2, 3, 4), 6)
+    for name, fn in {"stack": jnp.stack, "concatenate": jnp.concatenate}.items():
+        for axis in (0, 1, -1):
+            op("rows_" + name, lambda x, f=fn, a=axis: f(x, axis=a), cube, axis=axis)
+    x, i, j = eighths("f32", (4, 3), 1), arr("i32", [2, 0, 2, -1]), arr("i32", [0, 2, 0, 1])
+    paths = [((slice(None), 1), (4,)), ((1, 2), ()), ((slice(0, 2), slice(1, None)), (2, 2)), ((slice(None), "j"), (4, 4)), (("i", "j"), (4,)),
+             ((slice(None, None, 2), slice(None, None, -1)), (2, 3)), (("i column", "j"), (4, 4)), ((slice(None), "far"), (4, 2)), ((-1,), (3,)),
+             ((slice(None), 1), ())]
+    far = arr("i32", [1, 9])
+    for number, (path, shape) in enumerate(paths):
+        for method in ("set", "add", "multiply", "min", "max"):
+            def run(x, u, i, j, far, p=path, m=method):
+                arrays = {"i": i, "i column": i[:, None], "j": j, "far": far}
+                return getattr(x.at[tuple(arrays.get(k, k) if isinstance(k, str) else k for k in p)], m)(u)
+            if method == "set" and number in (3, 4, 6):   # of places named twice either update may win
+                continue
+            u = eighths("f32", shape, 2 + number)
+            op("at_path", run, x, u, i, j, far, path=number, method=method)
+            if method != "multiply":
+                vjp("at_path", run, x, u, i, j, far, path=number, method=method, argnums=(0, 1), exact=False)
+    vjp("logaddexp", jnp.logaddexp, arr("f32", [-INF, INF, 1.0]), arr("f32", [-INF, -INF, -INF]), exact=False)
+    special = arr("f32", [0.0, -0.0, NAN, -1.0, 0.0, 2.0, INF, -INF, -0.0])
+    for dtype in TOLERANCE:
+        op("top_k", lambda x: lax.top_k(x, 9), special.astype(DTYPES[dtype]), k=9)
+        op("sort", lambda x: jnp.sort(x, axis=0), special.astype(DTYPES[dtype]), axis=0)
+        op("argsort", lambda x: jnp.argsort(x, axis=0).astype("int32"), special.astype(DTYPES[dtype]), axis=0)
+    op("quantile", lambda x, q: jnp.quantile(x, q), grid, arr("f32", [0.25, 0.5]), axis="all", exact=False)
+
+
 os.makedirs(os.path.join(os.path.dirname(os.path.abspath(__file__)), "ops"), exist_ok=True)
-for family in (elementwise, integers, conversions, choosing, reductions, products, convolutions, windows, shapes, indexing, gradients, more, dtypes, linear_algebra):
+for family in (elementwise, integers, conversions, choosing, reductions, products, convolutions, windows, shapes, indexing, gradients, more, dtypes,
+               linear_algebra, everyday):
     if sys.argv[1:] and family.__name__ not in sys.argv[1:]:
         continue
     corpus = Corpus(__file__, f"known answers from jax {jax.__version__} on the CPU")

@@ -13,6 +13,67 @@ __attribute__((constructor)) static void eight_devices(void) { setenv("MF_NUM_CP
         CHECK_STR(text_, expected);    \
     } while (0)
 
+/* ---- how many arguments */
+
+static mf_value nothing(void) { return mf_arange(2, MF_F32); }
+static mf_value context_alone(void *c) { return mf_mul(*(double *)c, mf_axis_index("i")); }
+static mf_value sixteen(mf_value a, mf_value b, mf_value c, mf_value d, mf_value e, mf_value f, mf_value g, mf_value h, mf_value i,
+                        mf_value j, mf_value k, mf_value l, mf_value m, mf_value n, mf_value o, mf_value p)
+{
+    const mf_value all[] = { a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p };
+    mf_value sum = mf_f(0);
+    for (int at = 0; at < 16; at++)
+        sum = mf_add(mf_mul(sum, 2), all[at]);
+    return sum;
+}
+
+TEST(functions_take_no_argument_to_sixteen)
+{
+    TEXT(mf_call(nothing), "[0. 1.]");
+    TEXT(mf_call(mf_jit(nothing)), "[0. 1.]");
+    TEXT(mf_call(mf_pmap(nothing, .axis_size = 2)), "[[0. 1.]\n [0. 1.]]");
+    double half = 0.5;
+    TEXT(mf_call(mf_vmap(mf_closure(context_alone, &half), "i", .axis_size = 3)), "[0.  0.5 1. ]");
+    CHECK_CONTAINS(mf_program_text(nothing), "program ()");
+    TEXT(mf_call(mf_jit(sixteen), 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1), "32769.0");
+    TEXT(mf_call(mf_grad(sixteen, .argnums = MF_INTS(0, 15)), 1.0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1.0), "(32768.0, 1.0)");
+    CHECK_CONTAINS(mf_error(mf_call(nothing, 1)), "takes 0 arguments but was called with 1");
+    CHECK_CONTAINS(mf_error(mf_call(sixteen)), "takes 16 arguments but was called with 0");
+}
+
+static mf_value calls_itself(mf_value x) { return mf_call(mf_jit(calls_itself), mf_add(x, 1)); }
+static mf_value down(mf_value depth, mf_value x)
+{
+    int n = (int)mf_item_i64(depth);
+    return n ? mf_mul(mf_call(mf_jit(down, .static_argnums = MF_INTS(0)), n - 1, x), 2) : x;
+}
+
+TEST(a_function_that_calls_itself_without_end_is_an_error)
+{
+    CHECK_CONTAINS(mf_error(mf_call(mf_jit(calls_itself), 1.0)), "more than 256 functions are traced inside one another");
+    TEXT(mf_call(mf_jit(down, .static_argnums = MF_INTS(0)), 20, 1.0), "1.048576e+06");
+}
+
+/* ---- what a loop and a map run over */
+
+static mf_value count_up(mf_value c, mf_value x) { return mf_tuple(mf_add(c, 1), x); }
+
+TEST(a_scan_over_nothing_needs_a_length)
+{
+    CHECK_CONTAINS(mf_error(mf_scan(count_up, 0, mf_none())), "scan got no values to scan over and .length not provided");
+    TEXT(mf_get(mf_scan(count_up, 0, mf_none(), .length = 3), 0), "3");
+    TEXT(mf_get(mf_scan(count_up, 0, mf_zeros(MF_SHAPE(0), MF_F32)), 0), "0");
+}
+
+static mf_value with_index(mf_value x) { return mf_add(x, mf_axis_index("i")); }
+
+TEST(a_map_over_nothing_runs_on_every_device)
+{
+    TEXT(mf_call(mf_pmap(with_index, "i", .in_axes = MF_NONE), 10), "[10 11 12 13 14 15 16 17]");
+    TEXT(mf_call(mf_pmap(with_index, "i", .in_axes = MF_NONE, .axis_size = 2), 10), "[10 11]");
+    TEXT(mf_call(mf_pmap(with_index, "i", .in_axes = MF_NONE, .devices = (mf_device_list){ 3, mf_devices().at }), 10), "[10 11 12]");
+}
+
 /* ---- capture */
 
 static mf_value plus_outer(void *w, mf_value v) { return mf_add(v, *(mf_value *)w); }

@@ -198,6 +198,53 @@ TEST(an_unset_item_is_an_error)
     CHECK_CONTAINS(mf_error(mf_get((mf_value){ 0 }, 0)), "unset");
 }
 
+TEST(trees_may_be_empty)
+{
+    MF_SCOPE;
+    CHECK_STR(mf_str(mf_tuple()), "()");
+    CHECK_STR(mf_str(mf_list()), "[]");
+    CHECK_STR(mf_str(mf_dict()), "{}");
+    CHECK_EQ_INT(mf_len(mf_list()), 0);
+    CHECK_EQ_INT(mf_kind_of(mf_dict()), MF_KIND_DICT);
+}
+
+static mf_value kind_while_tracing(mf_value x) { return mf_i(mf_kind_of(x)); }
+
+TEST(a_value_says_what_it_is)
+{
+    MF_SCOPE;
+    mf_value unset = { 0 }, bad = mf_make_error(MF_ERROR_TREE, "bad");
+    const mf_value values[] = {
+        unset, bad, mf_none(), mf_tuple(1), mf_list(1), mf_dict("a", 1), mf_f(1), mf_struct(MF_SHAPE(2), MF_F32), mf_string("s")
+    };
+    const mf_kind kinds[] = { MF_KIND_UNSET, MF_KIND_ERROR, MF_KIND_NONE,   MF_KIND_TUPLE, MF_KIND_LIST,
+                              MF_KIND_DICT,  MF_KIND_ARRAY, MF_KIND_STRUCT, MF_KIND_STATIC };
+    for (int i = 0; i < 9; i++)
+        CHECK_EQ_INT(mf_kind_of(values[i]), kinds[i]);
+    CHECK_STR(mf_error(bad), "bad");
+    CHECK_EQ_INT(mf_item_i64(mf_call(mf_jit(kind_while_tracing), 1.0)), MF_KIND_TRACER);
+}
+
+static mf_value decays(mf_value path, mf_value x)
+{
+    size_t size;
+    const char *name = mf_static_data(path, &size);
+    return mf_mul(x, name && strstr(name, "'w'") ? 10 : 1);
+}
+static mf_value paths_alone(mf_value path, mf_value x, mf_value y) { return (void)x, (void)y, path; }
+
+TEST(mapping_tells_where_a_leaf_stands)
+{
+    MF_SCOPE;
+    mf_value tree = mf_dict("layers", mf_list(mf_dict("w", 1, "b", 2), mf_tuple(3)), "w", 4);
+    CHECK_STR(mf_str(mf_tree_map_with_path(decays, tree)), "{'layers': [{'b': 2, 'w': 10}, (3,)], 'w': 40}");
+    mf_value paths = mf_tree_leaves(mf_tree_map_with_path(paths_alone, tree, 0));
+    size_t size;
+    CHECK_STR(mf_static_data(mf_get(paths, 1), &size), "['layers'][0]['w']");
+    CHECK_STR(mf_static_data(mf_get(paths, 2), &size), "['layers'][1][0]");
+    CHECK_STR(mf_str(mf_call(mf_jit(mf_fn(mf_global_norm)), mf_tuple(3.0, 4.0))), "5.0");
+}
+
 #ifndef NDEBUG
 static mf_value build_all(void)
 {
