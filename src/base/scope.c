@@ -3,6 +3,7 @@
 #include "base/handle.h"
 
 #include "base/alloc.h"
+#include "base/thread_end.h"
 
 #include <pthread.h>
 
@@ -20,14 +21,12 @@ MF_THREAD_LOCAL_HOT const void *mf_this_thread;
 static _Thread_local mf_scope *innermost, *spare;
 static mf_scope *shared_spare; /* scopes are never freed: a wrong handle may still name one */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_key_t thread_end;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void close_until(mf_scope *s, const void *where);
 
-static void leave_thread(void *unused)
+static void leave_thread(void)
 {
-    (void)unused;
     if (atomic_load(&mf_process_forked))
         return;
     if (innermost)
@@ -57,9 +56,9 @@ static void thread_leaves(void *unused)
         call();
 }
 
-static void make_key(void)
+static void watch(void)
 {
-    pthread_key_create(&thread_end, leave_thread);
+    mf_thread_end_add(leave_thread);
     mf_error_watch_forks();
 }
 
@@ -67,8 +66,8 @@ mf_scope *mf_scope_innermost(void)
 {
     if (innermost)
         return innermost;
-    pthread_once(&once, make_key);
-    pthread_setspecific(thread_end, &outermost);
+    pthread_once(&once, watch);
+    mf_thread_watch();
     if (__cxa_thread_atexit_impl)
         __cxa_thread_atexit_impl(thread_leaves, NULL, &__dso_handle);
     outermost.thread = mf_this_thread = &outermost;

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/intern.h"
 #include "base/string.h"
+#include "base/thread_end.h"
 
 #include <manyfold/profiler.h>
 
@@ -41,7 +42,6 @@ static _Atomic uint64_t session;
 static _Atomic(buffer *) buffers; /* only ever grows: buffers of threads that ended are taken over */
 static _Atomic int buffer_count;
 static _Thread_local buffer *mine;
-static pthread_key_t thread_end;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows: beginning and end of a session */
@@ -99,9 +99,14 @@ static const mf_profile_label *label_of(mf_profile_source *s)
 
 /* ------------------------------------------------------------------ a thread's buffer */
 
-static void leave_thread(void *b) { atomic_store_explicit(&((buffer *)b)->taken, false, memory_order_release); }
+static void leave_thread(void)
+{
+    if (mine)
+        atomic_store_explicit(&mine->taken, false, memory_order_release);
+    mine = NULL;
+}
 
-static void make_key(void) { pthread_key_create(&thread_end, leave_thread); }
+static void watch_threads(void) { mf_thread_end_add(leave_thread); }
 
 static buffer *take_over(void)
 {
@@ -117,7 +122,7 @@ static buffer *find_mine(void)
 {
     if (mine)
         return mine;
-    pthread_once(&once, make_key);
+    pthread_once(&once, watch_threads);
     buffer *b = take_over();
     if (!b && (b = mf_calloc(1, sizeof *b))) {
         b->number = atomic_fetch_add(&buffer_count, 1);
@@ -127,7 +132,7 @@ static buffer *find_mine(void)
         }
     }
     if (b)
-        pthread_setspecific(thread_end, b);
+        mf_thread_watch();
     return mine = b;
 }
 

@@ -5,6 +5,8 @@
 #include "runtime/profiler.h"
 #include "runtime/run.h"
 
+#include "base/thread_end.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,24 +67,22 @@ static _Thread_local struct {
     int capacity;
 } own;
 
-static pthread_key_t own_key;
 static pthread_once_t own_once = PTHREAD_ONCE_INIT;
 
-static void own_end(void *unused)
+static void own_end(void)
 {
-    (void)unused;
     mf_scratch_done();
     mf_free(own.kept);
     mf_free(own.pointers);
     memset(&own, 0, sizeof own);
 }
 
-static void own_make(void) { pthread_key_create(&own_key, own_end); }
+static void own_make(void) { mf_thread_end_add(own_end); }
 
 static void own_touch(void)
 {
     pthread_once(&own_once, own_make);
-    pthread_setspecific(own_key, &own);
+    mf_thread_watch();
 }
 
 void mf_scratch_done(void)
@@ -523,5 +523,5 @@ __attribute__((destructor)) static void stop(void)
     pool.threads = NULL;
     pool.workers = 0;
     pool.started = false;
-    own_end(NULL);
+    own_end();
 }
