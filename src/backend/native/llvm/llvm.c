@@ -20,7 +20,9 @@
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 /* ------------------------------------------------------------------ the library */
 
@@ -137,8 +139,25 @@ static void close_at_end(void) { (void)mf_llvm_close(); }
 
 static bool close_before_statics(void) { return atexit(close_at_end) == 0; }
 
+/* Where the system refuses it (systemd's MemoryDenyWriteExecute, SELinux without execmem) the first tier serves. LLVM writes code to
+ * memory that is not executable yet and takes the right to write away before it runs, as is tried here. */
+static bool may_make_code(void)
+{
+    static _Atomic bool said;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    void *code = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    bool refused = code != MAP_FAILED && mprotect(code, page, PROT_READ | PROT_EXEC) != 0;
+    if (code != MAP_FAILED)
+        munmap(code, page);
+    if (refused)
+        mf_warn_once(&said, "this process may not make memory executable: hot loops stay with the precompiled kernels");
+    return code != MAP_FAILED && !refused;
+}
+
 static void load(void)
 {
+    if (!may_make_code())
+        return;
     void *handle = dlopen(MF_LLVM_LIBRARY, RTLD_NOW | RTLD_LOCAL);
     bool ok = handle != NULL;
 #define BIND(name) ok = ok && bind(handle, #name, &lib.name);
