@@ -166,7 +166,7 @@ static uint64_t name(void *object, mf_scope *scope)
     atomic_store_explicit(&slot->object, object, memory_order_relaxed);
     slot->scope = NULL;
     atomic_store_explicit(&slot->thread, NULL, memory_order_relaxed);
-    slot->closed = NULL;
+    atomic_store_explicit(&slot->closed, NULL, memory_order_relaxed);
     if (scope)
         mf_scope_take(scope, index, slot);
     uint32_t generation = atomic_load_explicit(&slot->generation, memory_order_relaxed) + 1;
@@ -208,7 +208,7 @@ static void free_if_last(uint32_t index, mf_slot *slot)
 
 void mf_slot_end(uint32_t index, mf_slot *slot, uint32_t generation, const void *where)
 {
-    slot->closed = where;
+    atomic_store_explicit(&slot->closed, where, memory_order_relaxed);
     if (!atomic_compare_exchange_strong(&slot->generation, &generation, generation + 1))
         return;
     (void)mf_scope_innermost(); /* sees to it that the slot is handed on when this thread ends */
@@ -227,9 +227,12 @@ void mf_handle_end(uint64_t handle)
 {
     uint32_t index;
     mf_slot *slot = mf_slot_of(handle, &index);
-    if (!slot || is_reserved(index) || !mf_scope_is_mine(slot->scope))
+    if (!slot || is_reserved(index))
         return;
-    mf_scope_lose(index, slot);
+    if (mf_slot_is_mine(slot))
+        mf_scope_lose(index, slot);
+    else if (!mf_slot_is_kept(slot))
+        return;
     mf_slot_end(index, slot, (uint32_t)(handle >> 32), mf_entry_address);
 }
 
@@ -245,7 +248,9 @@ static const void *closed_at(uint64_t handle)
     if (index >= MOST_SLOTS || !atomic_load(&chunks[index >> CHUNK_BITS]))
         return NULL;
     const mf_slot *slot = mf_slot_at(index);
-    return atomic_load_explicit(&slot->generation, memory_order_acquire) == ended ? slot->closed : NULL;
+    return atomic_load_explicit(&slot->generation, memory_order_acquire) == ended
+               ? atomic_load_explicit(&slot->closed, memory_order_relaxed)
+               : NULL;
 }
 
 static mf_object *stale(uint64_t handle)

@@ -27,7 +27,7 @@ typedef struct mf_slot {
     _Atomic(mf_object *) object;
     mf_scope *scope;              /* NULL when kept */
     _Atomic(const void *) thread; /* the scope's; NULL when kept: any thread may end it */
-    const void *closed;           /* where its scope was closed last */
+    _Atomic(const void *) closed; /* where its scope was closed last */
 } mf_slot;
 #define MF_SLOT_ENDED UINT32_C(0x80000000)
 mf_slot *mf_slot_of(uint64_t handle, uint32_t *index); /* NULL unless it is alive */
@@ -38,7 +38,8 @@ void mf_handles_leave_thread(void);                             /* hands this th
 mf_scope *mf_scope_innermost(void);                             /* this thread's; never NULL: the outermost needs no memory */
 void mf_scope_take(mf_scope *s, uint32_t index, mf_slot *slot); /* the slot joins the scope */
 void mf_scope_lose(uint32_t index, mf_slot *slot);              /* and leaves it; nothing to do when kept */
-bool mf_scope_is_mine(const mf_scope *s);                       /* of this thread; NULL (kept) counts */
+bool mf_slot_is_mine(const mf_slot *slot);                      /* in a scope of this thread: nobody else ends or moves it */
+bool mf_slot_is_kept(const mf_slot *slot);                      /* in none: any thread may end it */
 extern MF_THREAD_LOCAL_HOT const void *mf_this_thread;          /* an address of its own; NULL before its first scope */
 
 static inline mf_value mf_value_new(void *object) { return (mf_value){ mf_handle_new(object) }; } /* takes the reference */

@@ -74,7 +74,13 @@ mf_scope *mf_scope_innermost(void)
     return innermost = &outermost;
 }
 
-bool mf_scope_is_mine(const mf_scope *s) { return !s || s->thread == mf_this_thread; }
+bool mf_slot_is_kept(const mf_slot *slot) { return !atomic_load_explicit(&slot->thread, memory_order_relaxed); }
+
+bool mf_slot_is_mine(const mf_slot *slot)
+{
+    const void *thread = atomic_load_explicit(&slot->thread, memory_order_relaxed);
+    return thread && thread == mf_this_thread;
+}
 
 /* ---- the list of a scope */
 
@@ -190,7 +196,7 @@ mf_value mf_escape(mf_value v)
         v = mf_value_of(mf_handle_get(v.handle)); /* the error that says so, in the innermost scope */
         slot = mf_slot_of(v.handle, &index);
     }
-    if (slot && slot->scope == from && from->outer) {
+    if (slot && mf_slot_is_mine(slot) && slot->scope == from && from->outer) {
         mf_scope_lose(index, slot);
         mf_scope_take(from->outer, index, slot);
     }
@@ -220,13 +226,13 @@ void mf_assign(mf_value *variable, mf_value v)
     mf_value before = *variable;
     uint32_t index;
     mf_slot *slot = mf_slot_of(before.handle, &index);
-    if (slot && !mf_scope_is_mine(slot->scope)) {
+    if (slot && !mf_slot_is_mine(slot) && !mf_slot_is_kept(slot)) {
         *variable = mf_fail(MF_ERROR_SCOPE,
                             "mf_assign: the variable's value belongs to a scope of another thread; keep values that threads "
                             "share with mf_keep");
         return;
     }
-    *variable = name_in(slot ? slot->scope : &outermost, v);
+    *variable = name_in(!slot ? &outermost : mf_slot_is_mine(slot) ? slot->scope : NULL, v);
     mf_handle_end(before.handle);
 }
 
