@@ -312,7 +312,9 @@ mf_value mf_while_n(mf_function test, mf_function body, mf_value carry)
 
 static mf_error_object *scan_length(const mf_value *xs, int count, const mf_scan_options *o, int64_t *length)
 {
-    if (!count && o->length <= 0)
+    if (o->length < 0)
+        return mf_error_new(MF_ERROR_ARGUMENT, "scan: length is %lld", (long long)o->length);
+    if (!count && !o->length)
         return mf_error_new(MF_ERROR_ARGUMENT, "scan got no values to scan over and .length not provided");
     *length = o->length > 0 ? o->length : -1;
     for (int i = 0; i < count; i++) {

@@ -61,6 +61,7 @@ static mf_value count_up(mf_value c, mf_value x) { return mf_tuple(mf_add(c, 1),
 TEST(a_scan_over_nothing_needs_a_length)
 {
     CHECK_CONTAINS(mf_error(mf_scan(count_up, 0, mf_none())), "scan got no values to scan over and .length not provided");
+    CHECK_CONTAINS(mf_error(mf_scan(count_up, 0, mf_arange(2, MF_F32), .length = -1)), "length is -1");
     TEXT(mf_get(mf_scan(count_up, 0, mf_none(), .length = 3), 0), "3");
     TEXT(mf_get(mf_scan(count_up, 0, mf_zeros(MF_SHAPE(0), MF_F32)), 0), "0");
 }
