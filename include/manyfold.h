@@ -19,6 +19,7 @@
 #include <manyfold/array.h>
 #include <manyfold/ops.h>
 #include <manyfold/linalg.h>
+#include <manyfold/fft.h>
 #include <manyfold/lax.h>
 #include <manyfold/collective.h>
 #include <manyfold/random.h>

@@ -83,6 +83,9 @@ typedef struct mf_qr_params {
 typedef struct mf_svd_params {
     bool full_matrices, compute_uv;
 } mf_svd_params; /* svd */
+typedef struct mf_fft_params {
+    int64_t kind, length; /* mf_fft_kind of ops/fft.h; of the real line, or of the complex one */
+} mf_fft_params;          /* fft: along the last dimension */
 typedef struct mf_sort_params {
     int64_t axis, keys;
 } mf_sort_params; /* sort: the first `keys` operands order all of them; stable */

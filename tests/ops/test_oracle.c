@@ -556,7 +556,59 @@ static mf_value at_path(const oracle_case *c, const mf_value *x)
     return mf_make_error(MF_ERROR_ARGUMENT, "no such method");
 }
 
+/* ---- Fourier transforms */
+typedef struct line_transform {
+    const char *name;
+    mf_value (*call)(mf_value, const mf_fft_options *);
+} line_transform;
+static const line_transform line_transforms[] = {
+    { "fft", mf_fft_opt },     { "ifft", mf_ifft_opt }, { "rfft", mf_rfft_opt },
+    { "irfft", mf_irfft_opt }, { "hfft", mf_hfft_opt }, { "ihfft", mf_ihfft_opt },
+};
+typedef struct grid_transform {
+    const char *name;
+    mf_value (*call)(mf_value, const mf_fftn_options *);
+} grid_transform;
+static const grid_transform grid_transforms[] = {
+    { "fftn", mf_fftn_opt }, { "ifftn", mf_ifftn_opt }, { "rfftn", mf_rfftn_opt }, { "irfftn", mf_irfftn_opt },
+    { "fft2", mf_fft2_opt }, { "ifft2", mf_ifft2_opt }, { "rfft2", mf_rfft2_opt }, { "irfft2", mf_irfft2_opt },
+};
+
+static mf_fft_norm norm_of(const oracle_case *c)
+{
+    return oracle_is(c, "norm", "ortho") ? MF_FFT_ORTHO : oracle_is(c, "norm", "forward") ? MF_FFT_FORWARD : MF_FFT_BACKWARD;
+}
+
+static mf_value line_transformed(const line_transform *f, const oracle_case *c, mf_value x)
+{
+    mf_fft_options o = { .n = (int64_t)oracle_number(c, "n", 0), .axis = (int)oracle_number(c, "axis", -1), .norm = norm_of(c) };
+    return f->call(x, &o);
+}
+
+static mf_value grid_transformed(const grid_transform *f, const oracle_case *c, mf_value x)
+{
+    return f->call(x, &(mf_fftn_options){ .s = oracle_ints(c, "lengths"), .axes = oracle_ints(c, "axes"), .norm = norm_of(c) });
+}
+
+static mf_value fftfreq(const oracle_case *c, const mf_value *x)
+{
+    (void)x;
+    return mf_fftfreq((int64_t)oracle_number(c, "n", 0), oracle_number(c, "d", 1));
+}
+static mf_value rfftfreq(const oracle_case *c, const mf_value *x)
+{
+    (void)x;
+    return mf_rfftfreq((int64_t)oracle_number(c, "n", 0), oracle_number(c, "d", 1));
+}
+static mf_axis axis_of(const oracle_case *c) { return over_all(c) ? MF_ALL : (mf_axis)oracle_number(c, "axis", 0); }
+static mf_value fftshift(const oracle_case *c, const mf_value *x) { return mf_fftshift(x[0], axis_of(c)); }
+static mf_value ifftshift(const oracle_case *c, const mf_value *x) { return mf_ifftshift(x[0], axis_of(c)); }
+
 static const special specials[] = {
+    { "fftfreq", fftfreq },
+    { "rfftfreq", rfftfreq },
+    { "fftshift", fftshift },
+    { "ifftshift", ifftshift },
     { "qr", qr },
     { "eigh", eigh },
     { "svd", svd },
@@ -658,6 +710,12 @@ static mf_value call(const oracle_case *c, const mf_value *x)
     for (int i = 0; i < COUNT(alongs); i++)
         if (about(c, alongs[i].name))
             return call_along(&alongs[i], c, x[0]);
+    for (int i = 0; i < COUNT(line_transforms); i++)
+        if (about(c, line_transforms[i].name))
+            return line_transformed(&line_transforms[i], c, x[0]);
+    for (int i = 0; i < COUNT(grid_transforms); i++)
+        if (about(c, grid_transforms[i].name))
+            return grid_transformed(&grid_transforms[i], c, x[0]);
     for (int i = 0; i < COUNT(specials); i++)
         if (about(c, specials[i].name))
             return specials[i].call(c, x);
@@ -761,7 +819,7 @@ TEST(shapes) { check_file("ops/shapes.txt", false); }
 TEST(indexing) { check_file("ops/indexing.txt", false); }
 TEST(gradients) { check_file("ops/gradients.txt", false); }
 TEST(more) { check_file("ops/more.txt", false); }
-
+TEST(fourier) { check_file("ops/fourier.txt", false); }
 TEST(linear_algebra)
 {
     mf_set_num_cpu_devices(2);

@@ -946,9 +946,56 @@ def everyday():
     op("quantile", lambda x, q: jnp.quantile(x, q), grid, arr("f32", [0.25, 0.5]), axis="all", exact=False)
 
 
+def fourier():
+    """Transforms of every kind of length: powers, products of small primes, primes (one of them a convolution), 1."""
+    def line(dtype, shape, seed):
+        return eighths(dtype, shape, seed)
+
+    def check(name, x, gradient=True, **attributes):
+        wide = short(x.dtype) in ("f64", "c128")
+        loose = dict(rtol=1e-13 if wide else 5e-6, atol=2e-12 if wide else 4e-5)
+        given = {{"lengths": "s"}.get(k, k): v for k, v in attributes.items()}
+        fn = lambda x: getattr(jnp.fft, name)(x, **given)  # noqa: E731
+        op(name, fn, x, exact=False, **loose, **attributes)
+        if gradient:
+            vjp(name, fn, x, exact=False, **loose, **attributes)
+
+    for real, both in (("f32", "c64"), ("f64", "c128")):
+        for n in (1, 2, 3, 4, 5, 6, 8, 9, 12, 14, 16, 31, 37, 64, 74):
+            check("fft", line(both, n, n), n in (1, 5, 6, 37))
+            check("ifft", line(both, n, n + 1), n in (1, 5, 6, 37))
+            check("rfft", line(real, n, n + 2), n in (1, 5, 6, 37))
+            check("irfft", line(both, n // 2 + 1, n + 3), n in (1, 5, 6, 37), n=n)
+        for n, norm in ((3, "ortho"), (6, "forward"), (5, "backward")):
+            for name in ("fft", "ifft", "hfft", "irfft"):
+                check(name, line(both, (2, 5, 1), n), n=n, axis=1, norm=norm)
+            for name in ("rfft", "ihfft", "fft"):
+                check(name, line(real, (2, 5, 1), n), n=n, axis=-2, norm=norm)
+        for name in ("fft", "ifft"):
+            check(name, line(both, (17, 6), 1), gradient=False)
+            check(name, line(both, (3, 7, 4), 2), gradient=False, axis=1)
+        cube = line(both, (2, 3, 4), 3)
+        for name in ("fftn", "ifftn", "irfftn", "fft2", "ifft2", "irfft2"):
+            check(name, cube)
+            check(name, cube, norm="ortho")
+        for name in ("rfftn", "rfft2", "fftn"):
+            check(name, line(real, (2, 3, 4), 4))
+        check("fftn", cube, axes=(0, 2))
+        check("irfftn", cube, lengths=(2, 7), axes=(1, 0), norm="forward")
+        check("rfftn", line(real, (2, 3, 3), 5), lengths=(4, 2))
+    for n in (1, 4, 5):
+        op("fftfreq", lambda n=n: jnp.fft.fftfreq(n, 0.5), exact=False, n=n, d=0.5)
+        op("rfftfreq", lambda n=n: jnp.fft.rfftfreq(n, 0.5), exact=False, n=n, d=0.5)
+        for name in ("fftshift", "ifftshift"):
+            op(name, getattr(jnp.fft, name), eighths("f32", (n, 3)), axis="all")
+            op(name, lambda x, f=getattr(jnp.fft, name): f(x, axes=-1), eighths("f32", (n, 3)), axis=-1)
+    check("fft", arr("i32", [3, -1, 4, 1]), gradient=False)
+    check("rfft", arr("bool", [1, 0, 1]), gradient=False)
+
+
 os.makedirs(os.path.join(os.path.dirname(os.path.abspath(__file__)), "ops"), exist_ok=True)
 for family in (elementwise, integers, conversions, choosing, reductions, products, convolutions, windows, shapes, indexing, gradients, more, dtypes,
-               linear_algebra, everyday):
+               linear_algebra, everyday, fourier):
     if sys.argv[1:] and family.__name__ not in sys.argv[1:]:
         continue
     corpus = Corpus(__file__, f"known answers from jax {jax.__version__} on the CPU")
