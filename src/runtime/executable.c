@@ -312,7 +312,7 @@ static double cost_of(mf_executable *x, mf_stage *s, mf_error_object **error)
         const mf_instr *in = x->block->instrs[t];
         if (in->kind != MF_DO_MAP || in->map->eager)
             continue;
-        const mf_map_plan *plan = mf_map_variant(in->map, mf_map_mask_of_inputs(in, s->in), error);
+        const mf_map_plan *plan = mf_map_variant_of_inputs(in, s->in, error);
         cost += plan ? mf_map_cost(plan) : 0;
     }
     return cost;
@@ -597,7 +597,7 @@ static void describe_variant(mf_text *t, const mf_map_plan *p)
 {
     if (!p)
         return;
-    mf_text_add(t, "map over %lld devices%s\n", (long long)p->size, p->held_once ? ", some inputs held once" : "");
+    mf_text_add(t, "map over %lld devices%s\n", (long long)p->size, p->held_count ? ", some inputs held once" : "");
     describe_block(t, "  each device", p->device);
     describe_block(t, "  once for all", p->once);
 }
@@ -642,6 +642,6 @@ mf_error_object *mf_executable_prepare(mf_executable *x)
 {
     mf_error_object *error = NULL;
     for (mf_map_site *site = x->plan->sites; site && !error; site = site->next)
-        mf_map_variant(site, 0, &error);
+        mf_map_variant(site, NULL, NULL, &error);
     return error;
 }

@@ -53,22 +53,28 @@ static bool operand_held_once(const mf_instr *in, int i, const mf_register *r)
     return p->in_axes->at[i] != INT64_MIN && held_once(r, in->map->eqn->in[i]->type, p->program->in[i]->type, p->in_axes->at[i]);
 }
 
-static uint64_t mask_held_once(const mf_fiber *f, const mf_instr *in)
+typedef struct operands { /* of a map: those of its fiber, or the program's inputs */
+    const mf_instr *instr;
+    const mf_fiber *fiber;
+    const mf_register *inputs;
+} operands;
+
+static bool held_by_fiber(const void *context, int i)
 {
-    uint64_t mask = 0;
-    for (int i = 0; i < in->in_count && i < 64 && !f->map; i++)
-        if (operand_held_once(in, i, mf_operand(f, in->in[i])))
-            mask |= (uint64_t)1 << i;
-    return mask;
+    const operands *o = context;
+    return operand_held_once(o->instr, i, mf_operand(o->fiber, o->instr->in[i]));
 }
 
-uint64_t mf_map_mask_of_inputs(const mf_instr *in, const mf_register *inputs)
+static bool held_by_inputs(const void *context, int i)
 {
-    uint64_t mask = 0;
-    for (int i = 0; i < in->in_count && i < 64; i++)
-        if (in->map->inputs[i] >= 0 && operand_held_once(in, i, &inputs[in->map->inputs[i]]))
-            mask |= (uint64_t)1 << i;
-    return mask;
+    const operands *o = context;
+    int input = o->instr->map->inputs[i];
+    return input >= 0 && operand_held_once(o->instr, i, &o->inputs[input]);
+}
+
+mf_map_plan *mf_map_variant_of_inputs(const mf_instr *in, const mf_register *inputs, mf_error_object **error)
+{
+    return mf_map_variant(in->map, held_by_inputs, &(operands){ .instr = in, .inputs = inputs }, error);
 }
 
 /* ------------------------------------------------------------------ beginning */
@@ -201,7 +207,7 @@ mf_step mf_map_begin(mf_fiber *f, const mf_instr *in)
 {
     mf_stage *s = f->stage;
     mf_error_object *error = NULL;
-    const mf_map_plan *plan = mf_map_variant(in->map, mask_held_once(f, in), &error);
+    const mf_map_plan *plan = mf_map_variant(in->map, f->map ? NULL : held_by_fiber, &(operands){ .instr = in, .fiber = f }, &error);
     if (!plan) {
         mf_stage_fail(s, error);
         return MF_STEP_FAILED;

@@ -316,7 +316,7 @@ static void make_site(mf_maker *m, mf_instr *made)
         mapped |= site->params->in_axes->at[i] != INT64_MIN;
     site->eager = !m->top || !mapped;
     if (site->eager)
-        atomic_store(&site->declared, mf_plan_map(m->plan, site->eqn, site->env, 0, &m->error));
+        atomic_store(&site->declared, mf_plan_map(m->plan, site->eqn, site->env, NULL, NULL, &m->error));
 }
 
 /* Control flow: a block for each nested program. */

@@ -116,7 +116,8 @@ typedef struct mf_map_output {
 
 struct mf_map_plan {
     struct mf_plan *owner; /* for variants made at run time, which own their memory; NULL else */
-    uint64_t held_once;    /* bit i: input i is taken as uniform although it is mapped (inputs below 64) */
+    const int *held_once;  /* inputs that are taken as uniform although they are mapped; as many as the next says */
+    int held_count;
     int64_t size;
     int in_count, out_count;
     const int64_t *axes;             /* of the inputs; INT64_MIN: not mapped */
@@ -143,11 +144,14 @@ mf_plan *mf_plan_new(const mf_backend *backend);
 void mf_plan_free(mf_plan *plan);
 /* The block of a whole program; donated (may be NULL) is for its inputs. NULL and *error. */
 mf_block *mf_plan_program(mf_plan *plan, const mf_program *p, const mf_axis_env *env, bool top, mf_error_object **error);
-/* The plan of a map's body, with these mapped inputs as uniform ones. */
-mf_map_plan *mf_plan_map(mf_plan *plan, const mf_eqn *map, const mf_axis_env *body_env, uint64_t held_once, mf_error_object **error);
+/* Whether a mapped operand of a map is held once: the same for all devices, with a stride of 0. */
+typedef bool (*mf_held_fn)(const void *context, int operand);
+/* The plan of a map's body, with those mapped inputs as uniform ones; held NULL: none. */
+mf_map_plan *mf_plan_map(mf_plan *plan, const mf_eqn *map, const mf_axis_env *body_env, mf_held_fn held, const void *context,
+                         mf_error_object **error);
 double mf_map_cost(const mf_map_plan *map); /* estimated nanoseconds */
-/* The variant for inputs of which those in the mask are held once; made now if need be. NULL and *error. */
-mf_map_plan *mf_map_variant(mf_map_site *site, uint64_t held_once, mf_error_object **error);
+/* The variant for operands of which these are held once (held NULL: none); made now if need be. NULL and *error. */
+mf_map_plan *mf_map_variant(mf_map_site *site, mf_held_fn held, const void *context, mf_error_object **error);
 
 /* ---- between schedule.c, plan.c, variant.c and segment.c */
 

@@ -187,8 +187,8 @@ mf_step mf_control_return(mf_fiber *f, mf_frame *done);    /* the frame above th
 
 /* ---- map.c */
 mf_step mf_map_begin(mf_fiber *f, const mf_instr *in);
-/* Bit i: mapped operand i of a map at the top level, which is one of these inputs of the program, is held once. */
-uint64_t mf_map_mask_of_inputs(const mf_instr *in, const mf_register *inputs);
+/* The variant of a map at the top level that these inputs of the program will run. NULL and *error. */
+mf_map_plan *mf_map_variant_of_inputs(const mf_instr *in, const mf_register *inputs, mf_error_object **error);
 /* The step from slice to slice along an axis; true when a slice lies row by row. */
 bool mf_map_slices(const mf_register *r, const mf_type *type, const mf_type *shard, int64_t axis, int64_t *step);
 /* May result o, which has a donor, be born in the donor's memory `from`? Then `to` holds it too. Nobody else may hold it, and it must be laid

@@ -105,29 +105,38 @@ static void set_output(mf_maker *m, const mf_map_plan *plan, const mf_eqn *e, in
     out->contiguous = k == INT64_MIN || out->type->size == 0 || out->type->dims[k] == 1 || (!out->uniform && k == 0);
 }
 
-static const bool *uniform_inputs(mf_maker *m, const mf_pmap_params *params, uint64_t held_once)
+/* Those that are not mapped, and those that are held once, which `made` then lists. */
+static const bool *uniform_inputs(mf_maker *m, const mf_pmap_params *params, mf_held_fn held, const void *context, mf_map_plan *made)
 {
     int count = params->program->in_count;
     bool *uniform = mf_maker_get(m, (size_t)count, sizeof *uniform);
-    for (int i = 0; uniform && i < count; i++)
-        uniform[i] = params->in_axes->at[i] == INT64_MIN || (i < 64 && (held_once >> i & 1));
-    return uniform;
+    int *list = mf_maker_get(m, (size_t)count, sizeof *list);
+    for (int i = 0; list && i < count; i++) {
+        uniform[i] = params->in_axes->at[i] == INT64_MIN;
+        if (uniform[i] || !held || !held(context, i))
+            continue;
+        list[made->held_count++] = i;
+        uniform[i] = true;
+    }
+    if (made)
+        made->held_once = list;
+    return m->error ? NULL : uniform;
 }
 
-mf_map_plan *mf_plan_map(mf_plan *plan, const mf_eqn *map, const mf_axis_env *body_env, uint64_t held_once, mf_error_object **error)
+mf_map_plan *mf_plan_map(mf_plan *plan, const mf_eqn *map, const mf_axis_env *body_env, mf_held_fn held, const void *context,
+                         mf_error_object **error)
 {
     mf_maker m = { .plan = plan };
     const mf_pmap_params *params = map->params;
     const mf_program *p = params->program;
     mf_map_plan *made = mf_maker_get(&m, 1, sizeof *made);
-    const bool *uniform = uniform_inputs(&m, params, held_once);
+    const bool *uniform = made ? uniform_inputs(&m, params, held, context, made) : NULL;
     if (made && uniform && mf_maker_start(&m, p, body_env, uniform)) {
-        *made = (mf_map_plan){ .held_once = held_once,
-                               .size = params->axis_size,
-                               .in_count = p->in_count,
-                               .out_count = p->out_count,
-                               .axes = params->in_axes->at,
-                               .devices = params->devices };
+        made->size = params->axis_size;
+        made->in_count = p->in_count;
+        made->out_count = p->out_count;
+        made->axes = params->in_axes->at;
+        made->devices = params->devices;
         made->shards = mf_maker_get(&m, (size_t)p->in_count, sizeof *made->shards);
         made->out = mf_maker_get(&m, (size_t)p->out_count, sizeof *made->out);
         made->types = mf_maker_get(&m, (size_t)p->in_count, sizeof *made->types);
@@ -147,7 +156,7 @@ mf_map_plan *mf_plan_map(mf_plan *plan, const mf_eqn *map, const mf_axis_env *bo
 }
 
 /* A variant of its own: it owns its plan. */
-static mf_map_plan *new_variant(mf_map_site *site, uint64_t held_once, mf_error_object **error)
+static mf_map_plan *new_variant(mf_map_site *site, mf_held_fn held, const void *context, mf_error_object **error)
 {
     mf_plan *plan = mf_plan_new(site->backend);
     if (!plan) {
@@ -155,7 +164,7 @@ static mf_map_plan *new_variant(mf_map_site *site, uint64_t held_once, mf_error_
         return NULL;
     }
     int64_t start = mf_profile_begin();
-    mf_map_plan *made = mf_plan_map(plan, site->eqn, site->env, held_once, error);
+    mf_map_plan *made = mf_plan_map(plan, site->eqn, site->env, held, context, error);
     if (start)
         mf_profile_words(start, MF_ROW_COMPILER, "compile the body of", site->eqn->op->name);
     if (!made) {
@@ -166,21 +175,39 @@ static mf_map_plan *new_variant(mf_map_site *site, uint64_t held_once, mf_error_
     return made;
 }
 
-mf_map_plan *mf_map_variant(mf_map_site *site, uint64_t held_once, mf_error_object **error)
+/* Whether all inputs that the variant takes to be held once are. */
+static bool serves(const mf_map_plan *variant, mf_held_fn held, const void *context)
+{
+    for (int i = 0; i < variant->held_count; i++)
+        if (!held || !held(context, variant->held_once[i]))
+            return false;
+    return true;
+}
+
+static bool any_held(const mf_map_site *site, mf_held_fn held, const void *context)
+{
+    for (int i = 0; held && i < site->params->program->in_count; i++)
+        if (held(context, i))
+            return true;
+    return false;
+}
+
+mf_map_plan *mf_map_variant(mf_map_site *site, mf_held_fn held, const void *context, mf_error_object **error)
 {
     mf_map_plan *special = atomic_load_explicit(&site->held_once, memory_order_acquire);
-    if (special && (special->held_once & held_once) == special->held_once)
+    if (special && serves(special, held, context))
         return special;
+    bool none = special || !any_held(site, held, context);
     mf_map_plan *plain = atomic_load_explicit(&site->declared, memory_order_acquire);
-    if (plain && (special || !held_once))
+    if (plain && none)
         return plain;
-    _Atomic(mf_map_plan *) *place = special || !held_once ? &site->declared : &site->held_once;
+    _Atomic(mf_map_plan *) *place = none ? &site->declared : &site->held_once;
     pthread_mutex_lock(&site->lock);
     mf_map_plan *made = atomic_load(place);
-    if (!made && (made = new_variant(site, place == &site->declared ? 0 : held_once, error)))
+    if (!made && (made = new_variant(site, none ? NULL : held, context, error)))
         atomic_store_explicit(place, made, memory_order_release);
     pthread_mutex_unlock(&site->lock);
-    if (made && (made->held_once & held_once) != made->held_once) /* another thread was first, with another mask */
-        return mf_map_variant(site, held_once, error);
+    if (made && !serves(made, held, context)) /* another thread was first, with other inputs held once */
+        return mf_map_variant(site, held, context, error);
     return made;
 }

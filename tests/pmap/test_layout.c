@@ -80,6 +80,25 @@ TEST(what_is_the_same_everywhere_is_held_once)
     CHECK(live() - before < row / 2);
 }
 
+enum { INPUTS = 300 };
+
+static mf_value last_square(mf_value list) { return square(mf_get(list, INPUTS - 1)); }
+
+/* Of 300 inputs the last alone is the same everywhere. */
+TEST(any_input_may_be_held_once)
+{
+    mf_value inputs[INPUTS], row = mf_get(stacked(true), 0);
+    for (int i = 0; i < INPUTS - 1; i++)
+        inputs[i] = mf_arange(DEVICES, MF_F32);
+    inputs[INPUTS - 1] = mf_replicate(row, mf_devices());
+    mf_value list = mf_list_n(inputs, INPUTS);
+    CHECK(weight(mf_pmap(last_square), list) < 2 * LENGTH * 4);
+    CHECK(mf_item_bool(mf_array_equal(mf_get(mf_call(mf_pmap(last_square), list), 7), square(row))));
+    inputs[INPUTS - 1] = stacked(false);
+    list = mf_list_n(inputs, INPUTS);
+    CHECK(mf_item_bool(mf_array_equal(mf_call(mf_pmap(last_square), list), square(stacked(false)))));
+}
+
 static void same_bits(mf_function f, mf_value a, mf_value b)
 {
     size_t count = (size_t)DEVICES * LENGTH;
