@@ -70,7 +70,8 @@ mf_value mf_call_n(mf_function f, const mf_value *arguments, int count);
     mf_fn0: mf_fn_0, mf_fn1: mf_fn_1, mf_fn2: mf_fn_2, mf_fn3: mf_fn_3, mf_fn4: mf_fn_4, mf_fn5: mf_fn_5, mf_fn6: mf_fn_6, mf_fn7: mf_fn_7, mf_fn8: mf_fn_8, \
     mf_fn9: mf_fn_9, mf_fn10: mf_fn_10, mf_fn11: mf_fn_11, mf_fn12: mf_fn_12, mf_fn13: mf_fn_13, mf_fn14: mf_fn_14, mf_fn15: mf_fn_15, mf_fn16: mf_fn_16)(mf_t_); })
 /* A function whose first parameter is void *context. The context's bytes are copied; the identity, and with it the cache, is the function
- * and those bytes. Pointers inside compare as pointers, and what they point to must not change. */
+ * and those bytes. Pointers inside compare as pointers, and what they point to must not change. Padding between members counts: a struct
+ * that has some is traced anew when the padding differs, so leave none, or memset the struct to 0 before its members are set. */
 #define mf_closure(f, ...) _Generic((f), mf_fc0: mf_closure_0, mf_fc1: mf_closure_1, mf_fc2: mf_closure_2, mf_fc3: mf_closure_3, mf_fc4: mf_closure_4, \
     mf_fc5: mf_closure_5, mf_fc6: mf_closure_6, mf_fc7: mf_closure_7, mf_fc8: mf_closure_8, mf_fc9: mf_closure_9, mf_fc10: mf_closure_10, \
     mf_fc11: mf_closure_11, mf_fc12: mf_closure_12, mf_fc13: mf_closure_13, mf_fc14: mf_closure_14, mf_fc15: mf_closure_15, mf_fc16: mf_closure_16)(f, __VA_ARGS__, sizeof *(__VA_ARGS__))
@@ -157,8 +158,11 @@ typedef struct mf_stage_costs {
 } mf_stage_costs;
 mf_status mf_stage_analysis(mf_function stage, mf_stage_costs *out);
 void mf_clear_caches(void);                                                   /* forgets every traced and compiled program */
-typedef struct mf_cache_counters { int64_t traces, hits, compilations, entries; } mf_cache_counters;
-mf_cache_counters mf_cache_read(void);                                        /* since the start of the process */
+/* Programs are kept by function, by the types of its arguments and by its statics, 4,096 of them, and 4,096 of single ops outside transforms;
+ * beyond, those unused for longest go. A function that holds values - a partial, a closure over one, a module - and that nobody has any
+ * more keeps its programs until 256 others, or 256 MiB of constants, have been traced since; keep the function to keep them. */
+typedef struct mf_cache_counters { int64_t traces, hits, compilations, entries, ops; } mf_cache_counters;
+mf_cache_counters mf_cache_read(void);                                        /* entries and ops now, the others since the start of the process */
 /* Fused loops have two tiers with the same bits: precompiled kernels that run at once, and machine code that LLVM makes on a thread of
  * its own, of low priority, once a loop's runs have taken about as long as its compilation (2 ms); it is swapped in under running calls.
  * MF_COMPILE_TIER in the environment: background (so, the default), 1 (precompiled kernels only), 2 (machine code before the first run,

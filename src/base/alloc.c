@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ARENA_BLOCK 4064
+enum { ARENA_FIRST = 480, ARENA_BLOCK = 4064 }; /* the first block's bytes, and how far they double: most programs are small */
 
 #ifndef NDEBUG
 static _Atomic int64_t fail_countdown; /* 0: off */
@@ -67,7 +67,8 @@ void *mf_arena_alloc(mf_arena *a, size_t bytes)
     bytes = (bytes + 15) & ~(size_t)15;
     struct mf_arena_block *b = a->head;
     if (!b || b->size - b->used < bytes) {
-        size_t size = bytes > ARENA_BLOCK ? bytes : ARENA_BLOCK;
+        size_t doubled = b ? 2 * b->size + sizeof *b : ARENA_FIRST, block = doubled < ARENA_BLOCK ? doubled : ARENA_BLOCK;
+        size_t size = bytes > block ? bytes : block;
         b = mf_calloc(1, sizeof *b + size);
         if (!b)
             return NULL;

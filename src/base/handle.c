@@ -70,6 +70,14 @@ mf_slot *mf_slot_of(uint64_t handle, uint32_t *index)
     return slot;
 }
 
+bool mf_handle_ended(uint64_t handle)
+{
+    uint32_t i = (uint32_t)handle, generation = (uint32_t)(handle >> 32);
+    mf_slot *chunk = i < MOST_SLOTS && (generation & 1) ? atomic_load_explicit(&chunks[i >> CHUNK_BITS], memory_order_acquire) : NULL;
+    uint32_t now = chunk ? atomic_load_explicit(&chunk[i & (CHUNK_SLOTS - 1)].generation, memory_order_acquire) : generation;
+    return (int32_t)(now - generation) > 0;
+}
+
 /* ---- free slots */
 
 static bool make_chunk(uint32_t which)

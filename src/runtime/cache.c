@@ -1,5 +1,7 @@
 /* The cache of traced functions: key = function, axis environment, trees, types with weak flags, statics. Everything in a key is interned
  * or retained by its entry, so keys compare as pointers. Programs that captured outer variables are never kept: they belong to that trace.
+ * A function that holds values - a partial, a closure over a handle - is rarely made again once nobody has it: its programs go when many
+ * others have been traced since they were used, as those do of any function when the cache is full.
  * Invariant: an entry is either ready (has a traced program) or being traced by one thread, for which the others wait. */
 #include "trace/dispatch.h"
 
@@ -12,7 +14,9 @@
 #include <pthread.h>
 #include <string.h>
 
-#define CACHE_LIMIT 4096 /* entries; beyond, the one unused for longest goes */
+/* CACHE_LIMIT: entries; beyond, the one unused for longest goes. PASSING: programs, or MiB of their constants, that may be traced before
+ * an unused one goes whose function holds values and is held by nobody. SWEEP: misses from one look for such to the next. */
+enum { CACHE_LIMIT = 4096, PASSING = 256, SWEEP = 32 };
 
 struct mf_cache_ticket {
     struct mf_cache_ticket *next; /* of its bucket */
@@ -26,8 +30,9 @@ struct mf_cache_ticket {
     mf_traced *traced; /* NULL while being traced */
     pthread_t owner;
     uint64_t last_use;
-    int64_t start;    /* of tracing, for the profiler */
-    mf_leaf leaves[]; /* objects of statics retained */
+    int64_t traced_then; /* what had been traced when it was used last */
+    int64_t start;       /* of tracing, for the profiler */
+    mf_leaf leaves[];    /* objects of statics retained */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -35,6 +40,7 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static mf_cache_ticket *buckets[1024];
 static int entry_count;
 static uint64_t clock_now;
+static int64_t traced_now; /* programs, and MiB of constants in them */
 static mf_cache_counters counters;
 
 static uint64_t key_hash(const mf_function_object *f, const mf_signature *s)
@@ -74,7 +80,22 @@ static void unlink_entry(mf_cache_ticket *e)
     while (*p != e)
         p = &(*p)->next;
     *p = e->next;
+    e->f->cached--;
     entry_count--;
+}
+
+static void link_entry(mf_cache_ticket *e)
+{
+    e->next = buckets[e->hash % 1024];
+    buckets[e->hash % 1024] = e;
+    e->f->cached++;
+    entry_count++;
+}
+
+static void touch(mf_cache_ticket *e)
+{
+    e->last_use = ++clock_now;
+    e->traced_then = traced_now;
 }
 
 /* The ready entry unused for longest, taken out; the caller frees it outside the lock (destroying runs other locks' code). */
@@ -88,6 +109,45 @@ static mf_cache_ticket *evict(void)
     if (oldest)
         unlink_entry(oldest);
     return oldest;
+}
+
+/* Takes out what is not worth keeping, as a list. */
+static mf_cache_ticket *sweep(void)
+{
+    mf_cache_ticket *gone = NULL;
+    for (int i = 0; i < 1024; i++)
+        for (mf_cache_ticket *e = buckets[i], *next; e; e = next) {
+            next = e->next;
+            bool unused = e->traced && traced_now - e->traced_then > PASSING;
+            if (!unused || atomic_load(&e->f->object.count) != e->f->cached || !mf_function_holds_values(e->f))
+                continue;
+            unlink_entry(e);
+            e->next = gone;
+            gone = e;
+        }
+    return gone;
+}
+
+static void free_list(mf_cache_ticket *gone)
+{
+    while (gone) {
+        mf_cache_ticket *e = gone;
+        gone = e->next;
+        entry_free(e);
+    }
+}
+
+/* 1, and one more a MiB of constants. */
+static int64_t weight_of(const mf_program *p)
+{
+    int64_t bytes = 0, nested = 0;
+    for (int v = 0; v < p->var_count; v++)
+        if (p->vars[v]->constant && mf_array_is_contiguous(p->vars[v]->constant))
+            bytes += p->vars[v]->type->bytes;
+    for (int i = 0; i < p->eqn_count; i++)
+        for (int k = 0, n = mf_params_program_count(p->eqns[i]->op, p->eqns[i]->params); k < n; k++)
+            nested += weight_of(*mf_params_program_at(p->eqns[i]->op, p->eqns[i]->params, k)) - 1;
+    return 1 + (bytes >> 20) + nested;
 }
 
 static mf_cache_ticket *entry_new(mf_function_object *f, const mf_signature *s, uint64_t hash)
@@ -115,7 +175,7 @@ static mf_cache_ticket *entry_new(mf_function_object *f, const mf_signature *s, 
 mf_traced *mf_cache_begin(mf_function_object *f, const mf_signature *s, mf_cache_ticket **ticket)
 {
     uint64_t hash = key_hash(f, s);
-    mf_cache_ticket *evicted = NULL;
+    mf_cache_ticket *evicted = NULL, *gone = NULL;
     mf_traced *found = NULL;
     *ticket = NULL;
     pthread_mutex_lock(&lock);
@@ -127,7 +187,7 @@ mf_traced *mf_cache_begin(mf_function_object *f, const mf_signature *s, mf_cache
             if (!e->traced) {
                 busy = e;
             } else if (!e->traced->cell_count || mf_traced_cells_match(e->traced)) {
-                e->last_use = ++clock_now;
+                touch(e);
                 found = mf_retain(e->traced);
             }
         }
@@ -136,11 +196,11 @@ mf_traced *mf_cache_begin(mf_function_object *f, const mf_signature *s, mf_cache
         if (!busy) {
             mf_cache_ticket *e = entry_new(f, s, hash);
             if (e) {
+                if (counters.traces % SWEEP == 0)
+                    gone = sweep();
                 if (entry_count >= CACHE_LIMIT)
                     evicted = evict();
-                e->next = buckets[hash % 1024];
-                buckets[hash % 1024] = e;
-                entry_count++;
+                link_entry(e);
             }
             *ticket = e;
             break;
@@ -151,18 +211,21 @@ mf_traced *mf_cache_begin(mf_function_object *f, const mf_signature *s, mf_cache
     pthread_mutex_unlock(&lock);
     if (evicted)
         entry_free(evicted);
+    free_list(gone);
     return found;
 }
 
 void mf_cache_end(mf_cache_ticket *ticket, mf_traced *t)
 {
     bool keep = t && t->capture_count == 0 && !t->impure;
+    int64_t weight = keep ? weight_of(t->program) : 0;
     if (ticket->start)
         mf_profile_words(ticket->start, MF_ROW_COMPILER, "trace", ticket->f->name);
     pthread_mutex_lock(&lock);
     if (keep) {
         ticket->traced = mf_retain(t);
-        ticket->last_use = ++clock_now;
+        traced_now += weight;
+        touch(ticket);
     } else {
         unlink_entry(ticket);
     }
@@ -185,6 +248,7 @@ mf_cache_counters mf_cache_read(void)
     mf_cache_counters c = counters;
     c.entries = entry_count;
     pthread_mutex_unlock(&lock);
+    c.ops = mf_cache_op_count();
     return c;
 }
 
@@ -202,10 +266,6 @@ void mf_clear_caches(void)
             gone = e;
         }
     pthread_mutex_unlock(&lock);
-    while (gone) {
-        mf_cache_ticket *e = gone;
-        gone = e->next;
-        entry_free(e);
-    }
+    free_list(gone);
     mf_cache_clear_ops();
 }

@@ -210,12 +210,16 @@ typedef struct op_entry {
     const void *params; /* in the program, which the entry keeps */
     mf_program *program;
     mf_executable *executable;
+    int64_t made_then; /* how many had been made when it was used last */
     int in_count;
     const mf_type *in[];
 } op_entry;
 
+enum { MOST_OPS = 4096 }; /* kept; beyond, those go that were not used while the last half of so many were made */
+
 static pthread_mutex_t ops_lock = PTHREAD_MUTEX_INITIALIZER;
 static op_entry *op_buckets[1024];
+static int64_t ops_made, op_count; /* guarded by the lock, as the buckets are */
 
 static bool same_op(const op_entry *e, uint64_t hash, const mf_op *op, const void *params, mf_array *const *in, int in_count)
 {
@@ -251,13 +255,34 @@ static op_entry *op_entry_new(const mf_op *op, const void *params, mf_array *con
     return e;
 }
 
-static void op_entry_free(op_entry *e)
+/* A list of them. */
+static void op_entries_free(op_entry *gone)
 {
-    if (e) {
+    while (gone) {
+        op_entry *e = gone;
+        gone = e->next;
         mf_drop(e->executable);
         mf_drop(e->program);
         mf_free(e);
     }
+}
+
+/* Takes out those that were used last when no more than so many had been made, as a list. */
+static op_entry *take_ops(int64_t made_then)
+{
+    op_entry *gone = NULL;
+    for (int i = 0; i < 1024; i++)
+        for (op_entry **at = &op_buckets[i], *e; (e = *at);) {
+            if (e->made_then > made_then) {
+                at = &e->next;
+                continue;
+            }
+            *at = e->next;
+            e->next = gone;
+            gone = e;
+            op_count--;
+        }
+    return gone;
 }
 
 /* The entry's executable, retained: another thread may clear the cache meanwhile. */
@@ -266,9 +291,11 @@ static mf_executable *known_op(const mf_op *op, const void *params, mf_array *co
     op_entry *e = op_buckets[hash % 1024];
     while (e && !same_op(e, hash, op, params, in, in_count))
         e = e->next;
-    if (e)
-        *out_count = e->program->out_count;
-    return e ? mf_retain(e->executable) : NULL;
+    if (!e)
+        return NULL;
+    *out_count = e->program->out_count;
+    e->made_then = ops_made;
+    return mf_retain(e->executable);
 }
 
 /* Compiled outside the lock: what is folded in the body of a loop comes here again. */
@@ -287,34 +314,34 @@ static mf_executable *find_op(const mf_op *op, const void *params, mf_array *con
     pthread_mutex_lock(&ops_lock);
     x = known_op(op, params, in, in_count, hash, out_count);
     if (!x) { /* no other thread was faster */
+        op_entry *gone = op_count < MOST_OPS ? NULL : take_ops(ops_made - MOST_OPS / 2);
         made->next = op_buckets[hash % 1024];
+        made->made_then = ++ops_made;
         op_buckets[hash % 1024] = made;
+        op_count++;
         *out_count = made->program->out_count;
         x = mf_retain(made->executable);
-        made = NULL;
+        made = gone;
     }
     pthread_mutex_unlock(&ops_lock);
-    op_entry_free(made);
+    op_entries_free(made);
     return x;
 }
 
 void mf_cache_clear_ops(void)
 {
-    op_entry *gone = NULL;
     pthread_mutex_lock(&ops_lock);
-    for (int i = 0; i < 1024; i++)
-        for (op_entry *e = op_buckets[i], *next; e; e = next) {
-            next = e->next;
-            e->next = gone;
-            gone = e;
-        }
-    memset(op_buckets, 0, sizeof op_buckets);
+    op_entry *gone = take_ops(INT64_MAX);
     pthread_mutex_unlock(&ops_lock);
-    while (gone) {
-        op_entry *e = gone;
-        gone = e->next;
-        op_entry_free(e);
-    }
+    op_entries_free(gone);
+}
+
+int64_t mf_cache_op_count(void)
+{
+    pthread_mutex_lock(&ops_lock);
+    int64_t count = op_count;
+    pthread_mutex_unlock(&ops_lock);
+    return count;
 }
 
 mf_error_object *mf_dispatch_op(const mf_op *op, const void *params, mf_array *const *in, int in_count, mf_object **out, int out_count)

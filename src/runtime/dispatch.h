@@ -11,5 +11,6 @@ mf_executable *mf_dispatch_compile(mf_traced *t, const bool *donated, mf_error_o
 mf_value mf_dispatch_executable(mf_traced *t, mf_executable *x, mf_object *const *leaves, const bool *donated);
 void mf_cache_count_compilation(void);
 void mf_cache_clear_ops(void); /* the cache of one-op programs */
+int64_t mf_cache_op_count(void);
 
 #endif

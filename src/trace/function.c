@@ -172,6 +172,26 @@ mf_function_object *mf_function_of(mf_function f, mf_error_object **error)
     return NULL;
 }
 
+/* Bytes that only look like a handle that has ended cost a trace at most. */
+static bool names_what_ended(const mf_function_object *f)
+{
+    uint64_t word;
+    for (size_t at = 0; at + sizeof word <= f->options_size; at += sizeof word) {
+        memcpy(&word, (const char *)f->options + at, sizeof word);
+        if (mf_handle_ended(word))
+            return true;
+    }
+    return false;
+}
+
+bool mf_function_holds_values(const mf_function_object *f)
+{
+    for (; f; f = f->inner)
+        if (f->kind->destroy || names_what_ended(f))
+            return true;
+    return false;
+}
+
 /* ---- C functions */
 
 /* Identity of a C function: its address, how it is called, and for a closure the copied bytes that follow. */

@@ -1,6 +1,6 @@
 /* Functions: what mf_pmap, mf_jit, mf_grad and the others return. Interned by (class, inner function, option bytes): a C function's
  * options are its address, a closure's its address and the copied bytes of its context. The table holds them weakly; handles and the
- * cache's entries keep them alive, so an equal closure made again finds its compiled programs.
+ * cache's entries keep them alive, so an equal closure made again finds its compiled programs (for a while, if it holds values: cache.c).
  * A transform is a class with one duty: given the abstract arguments of a call, make the program (mf_traced). dispatch does the rest. */
 #ifndef MF_TRACE_FUNCTION_H
 #define MF_TRACE_FUNCTION_H
@@ -74,6 +74,7 @@ struct mf_function_object {
     mf_function_object *inner; /* retained; NULL for C functions */
     const char *name;          /* interned: "f", "pmap(f)" */
     uint64_t hash;
+    int cached; /* references of the cache; guarded by its lock */
     size_t options_size;
     void *options; /* owned bytes; pointers inside are interned or immortal, or given up by the class's destroy */
 };
@@ -83,6 +84,9 @@ extern const mf_class mf_function_object_class;
 mf_function mf_function_make(const mf_function_class *kind, mf_function_object *inner, const void *options, size_t size);
 /* NULL with an error when the handle names no function. Borrowed. */
 mf_function_object *mf_function_of(mf_function f, mf_error_object **error);
+
+/* Whether its options hold objects, or a handle in its context has ended: who lets go of it will hardly make an equal one. */
+bool mf_function_holds_values(const mf_function_object *f);
 
 /* The function of this class around f; the way of every transform. */
 mf_function mf_function_wrap(const mf_function_class *kind, mf_function f, const void *options, size_t size);

@@ -203,6 +203,8 @@ static void copy_equation(copy *c, int index)
             v->output = made->out_count;
             out[made->out_count++] = v;
         }
+    if (!c->memory)
+        return; /* the program would not have the equation, and what its params hold would be lost */
     made->params = mf_params_copy(&c->to->arena, e->op, k->params ? k->params : e->params);
     c->memory = c->memory && (made->params || !e->params);
     if (c->memory)

@@ -1,4 +1,5 @@
-/* Many of everything: leaves, cells, captured values, members, branches. Nothing is cut off, and nothing has a ceiling. */
+/* Many of everything: leaves, cells, captured values, members, branches. Nothing is cut off, and nothing has a ceiling; but what many
+ * functions leave behind has. */
 #include "check.h"
 
 #include "ops/params.h"
@@ -221,4 +222,76 @@ TEST(an_op_is_bound_to_20_operands)
     mf_value all = mf_bind(&mf_op_concatenate, &params, 20, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, mf_neg(x));
     CHECK_STR(mf_str(mf_shape_of(all)), "(40,)");
     IS(mf_sum(all), 36);
+}
+
+/* ---- what is kept of functions that are gone */
+
+enum { TIMES = 2000, KEPT = 400, LENGTH = 1 << 10 }; /* KEPT: 256 programs, and those since the last look */
+
+static int traced;
+
+static mf_value scaled(mf_value a, mf_value x)
+{
+    traced++;
+    return mf_add(mf_mul(a, x), 1);
+}
+static mf_value scaled_by(void *c, mf_value x) { return scaled(*(mf_value *)c, x); }
+static mf_value scaled_by_number(void *c, mf_value x) { return scaled(mf_i(*(int *)c), x); }
+
+/* A jit of a partial or closure over an array of its own, for each number below TIMES. */
+static void over_new_arrays(bool closures)
+{
+    mf_value x = mf_arange(LENGTH, MF_F32);
+    for (int i = 0; i < TIMES; i++) {
+        MF_SCOPE;
+        mf_value a = mf_add(x, i);
+        mf_value y = mf_call(mf_jit(closures ? mf_closure(scaled_by, &a) : mf_partial(scaled, a)), x);
+        if (i % 500 == 0)
+            CHECK_NEAR(mf_item_f64(mf_get(y, 2)), 2 * (2 + i) + 1, 1e-6);
+        mf_block_until_ready(y);
+    }
+}
+
+TEST(functions_over_new_arrays_are_not_kept)
+{
+    for (int closures = 0; closures < 2; closures++) {
+        mf_clear_caches();
+        int64_t before = mf_memory_stats().live_bytes;
+        over_new_arrays(closures);
+        CHECK(mf_cache_read().entries <= KEPT);
+        CHECK(mf_memory_stats().live_bytes - before <= (int64_t)KEPT * LENGTH * 4);
+    }
+}
+
+TEST(functions_that_are_held_are_kept)
+{
+    mf_value x = mf_arange(4, MF_F32), a = mf_ones(MF_SHAPE(4), MF_F32);
+    mf_function held = mf_jit(mf_partial(scaled, a));
+    mf_block_until_ready(mf_call(held, x));
+    over_new_arrays(false);
+    traced = 0;
+    mf_block_until_ready(mf_call(held, x));
+    for (int i = 0; i < 20; i++) { /* made anew, but not for long */
+        MF_SCOPE;
+        mf_block_until_ready(mf_call(mf_jit(mf_partial(scaled, x)), a));
+    }
+    CHECK_EQ_INT(traced, 1);
+}
+
+TEST(other_functions_and_ops_are_kept_to_a_number)
+{
+    mf_value x = mf_arange(8, MF_F32), many = mf_arange(6000, MF_F32);
+    for (int i = 0; i < 6000; i++) {
+        MF_SCOPE;
+        mf_block_until_ready(mf_call(mf_jit(mf_closure(scaled_by_number, &i)), x));
+        mf_block_until_ready(mf_slice_in_dim(many, i, i + 1, 1, 0));
+        if (i % 100 == 0)
+            mf_block_until_ready(mf_call(mf_jit(mf_closure(scaled_by_number, &(int){ -1 })), x));
+    }
+    CHECK(mf_cache_read().entries <= 4096 && mf_cache_read().ops <= 4096);
+    traced = 0;
+    mf_block_until_ready(mf_call(mf_jit(mf_closure(scaled_by_number, &(int){ -1 })), x)); /* used now and then */
+    CHECK_EQ_INT(traced, 0);
+    mf_clear_caches();
+    CHECK_EQ_INT(mf_cache_read().entries + mf_cache_read().ops, 0);
 }
