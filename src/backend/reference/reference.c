@@ -4,6 +4,7 @@
  * time before it is written, or elementwise in that very equation. */
 #include "runtime/backend.h"
 
+#include <limits.h>
 #include <string.h>
 
 #define ALIGN(n) (((n) + 63) & ~(size_t)63)
@@ -113,7 +114,8 @@ static int index_of(const mf_program *p, const mf_eqn *e)
     return at;
 }
 
-static void find_aliases(reference_kernel *k, const int *last, const bool *donatable)
+/* An operand that was given away has no last use from then on. */
+static void find_aliases(reference_kernel *k, int *last, const bool *donatable)
 {
     const mf_program *p = k->program;
     for (int o = 0; o < p->out_count; o++) {
@@ -124,13 +126,12 @@ static void find_aliases(reference_kernel *k, const int *last, const bool *donat
         int made = index_of(p, out->producer);
         for (int i = 0; i < p->in_count && donatable && k->kernel.alias[o] < 0; i++) {
             const mf_variable *in = p->in[i];
-            bool taken = !donatable[i] || in->type->bytes != out->type->bytes;
-            for (int other = 0; other < o; other++)
-                taken |= k->kernel.alias[other] == i;
             bool in_place = last[in->id] == made && (out->producer->op->flags & MF_OP_ELEMENTWISE) && in->type->dtype == out->type->dtype &&
                             mf_type_same_shape(in->type, out->type) && out->producer->out_count == 1;
-            if (!taken && (last[in->id] < made || in_place))
+            if (donatable[i] && in->type->bytes == out->type->bytes && (last[in->id] < made || in_place)) {
                 k->kernel.alias[o] = i;
+                last[in->id] = INT_MAX;
+            }
         }
     }
 }
