@@ -14,6 +14,7 @@
 #include <manyfold/base.h>
 #include <manyfold/tree.h>
 #include <manyfold/function.h>
+#include <manyfold/host.h>
 #include <manyfold/device.h>
 #include <manyfold/profiler.h>
 #include <manyfold/array.h>

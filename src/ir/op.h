@@ -96,6 +96,7 @@ typedef enum mf_op_flag {
     MF_OP_COLLECTIVE = 2,  /* waits for the other devices of its axes: programs are split here */
     MF_OP_CONTROL = 4,     /* has nested programs that the runtime steps through */
     MF_OP_EFFECT = 8,      /* never removed, never merged (check_replicated) */
+    MF_OP_HOST = 16,       /* calls the host: never computed ahead; with an effect, in the program's order on each device */
 } mf_op_flag;
 
 struct mf_op {

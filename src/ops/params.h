@@ -170,4 +170,15 @@ typedef struct mf_custom_linear_params {
     int64_t residuals;
 } mf_custom_linear_params; /* custom_linear(residuals, tangents) */
 
+struct mf_host_call;
+typedef struct mf_debug_print_params { /* one operand a placeholder; gives a bool that nobody reads */
+    const char *format;
+    const mf_intlist *batch; /* leading dimensions of the operands: a line a row */
+} mf_debug_print_params;
+
+typedef struct mf_callback_params {
+    const struct mf_host_call *call; /* ops/callback.h */
+    const mf_intlist *batch;
+} mf_callback_params;
+
 #endif

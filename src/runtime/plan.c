@@ -107,12 +107,17 @@ static void find_crossings(mf_maker *m)
     const mf_schedule *s = &m->s;
     for (int i = 0; i < s->item_count && !m->error; i++) {
         look_at(m, i);
-        for (int k = 0; k < s->items[i].count; k++)
-            for (int a = 0; a < s->items[i].eqns[k]->in_count && !is_barrier(s->items[i].eqns[k]); a++) {
-                const mf_variable *v = mf_origin(s->items[i].eqns[k]->in[a]);
+        for (int k = 0; k < s->items[i].count; k++) {
+            const mf_eqn *e = s->items[i].eqns[k];
+            for (int o = 0; o < e->out_count && (e->op->flags & MF_OP_EFFECT);
+                 o++) /* it happens, whether anybody reads its result or not */
+                m->crosses[e->out[o]->id] = true;
+            for (int a = 0; a < e->in_count && !is_barrier(e); a++) {
+                const mf_variable *v = mf_origin(e->in[a]);
                 m->crosses[v->id] |= m->computed_in[v->id] != i + 1;
                 m->read_by_device[v->id] |= s->items[i].side == MF_DEVICE;
             }
+        }
     }
     for (int o = 0; o < s->program->out_count && !m->error; o++)
         m->crosses[mf_origin(s->program->out[o])->id] = true;

@@ -3,6 +3,7 @@
  * left do collectives run, all that are over the same members together.
  * A loop that the backend takes is an ordinary equation, and so is a barrier: it waits for its operands, and who reads its results for it.
  * What costs nothing inside a segment but memory across two - broadcasts, transposes - goes where it is read.
+ * What the host is to see (prints, calls with an effect) is on the device's side and keeps the program's order, an item each.
  * Invariant: an item's operands are made by earlier items or within it; a value of the once side never comes from the device's side but
  * through a collective over the mapped axis. */
 #include "runtime/plan.h"
@@ -81,6 +82,20 @@ static bool program_talks(const mf_program *p, const mf_axis_env *env, const mf_
     return false;
 }
 
+/* Does the host see e, or anything in it? */
+static bool is_seen(const mf_eqn *e)
+{
+    if ((e->op->flags & (MF_OP_EFFECT | MF_OP_HOST)) == (MF_OP_EFFECT | MF_OP_HOST))
+        return true;
+    for (int i = 0, n = mf_params_program_count(e->op, e->params); i < n; i++) {
+        const mf_program *p = *mf_params_program_at(e->op, e->params, i);
+        for (int k = 0; k < p->eqn_count; k++)
+            if (is_seen(p->eqns[k]))
+                return true;
+    }
+    return false;
+}
+
 /* ------------------------------------------------------------------ sides */
 
 static bool known_once(const mf_schedule *s, const mf_variable *v) { return v->constant || s->side[v->id] == MF_ONCE; }
@@ -124,7 +139,7 @@ static int side_of(mf_schedule *s, const mf_eqn *e)
 {
     if (e->op == &mf_op_optimization_barrier)
         return side_of_barrier(s, e);
-    bool uniform = s->variance && results_uniform(s, e);
+    bool uniform = s->variance && results_uniform(s, e) && !is_seen(e);
     bool talking = uniform && talks(e, s->env, s->env);
     int side = uniform && !talking && operands_once(s, e) ? MF_ONCE : MF_DEVICE;
     bool shared = side == MF_ONCE || (uniform && talking && kind_of(s, e) == MF_DO_COLLECTIVE && !has_groups(e));
@@ -141,7 +156,9 @@ typedef struct orderer {
     int left;             /* equations not yet placed */
     unsigned char *state; /* by equation: side, and PLACED */
     unsigned char *kind;
-    bool *there; /* by variable */
+    bool *seen;    /* by equation */
+    int next_seen; /* the first of those that is not yet placed */
+    bool *there;   /* by variable */
     const mf_eqn **picked;
 } orderer;
 enum { PLACED = 2 };
@@ -181,8 +198,11 @@ static void lend_views(orderer *o, bool *elsewhere)
     }
 }
 
-static bool ready(const orderer *o, const mf_eqn *e)
+static bool ready(const orderer *o, int index)
 {
+    const mf_eqn *e = o->s->program->eqns[index];
+    if (o->seen[index] && index != o->next_seen)
+        return false;
     for (int i = 0; i < e->in_count; i++)
         if (!e->in[i]->constant && !o->there[e->in[i]->id])
             return false;
@@ -194,6 +214,8 @@ static void place(orderer *o, int index, int item)
     const mf_eqn *e = o->s->program->eqns[index];
     o->state[index] |= PLACED;
     o->left--;
+    while (o->next_seen < o->s->program->eqn_count && (!o->seen[o->next_seen] || (o->state[o->next_seen] & PLACED)))
+        o->next_seen++;
     for (int k = 0; k < e->out_count; k++) {
         o->there[e->out[k]->id] = true;
         o->s->made_by[e->out[k]->id] = item;
@@ -227,12 +249,19 @@ static bool place_ordinary(orderer *o, int side, bool *moved)
         if (!add_item(o, MF_DO_AXIS_INDEX, side, 1))
             return false;
     }
-    for (int i = 0; i < p->eqn_count; i++)
-        if (is_open(o, i, side) && o->kind[i] == MF_DO_SEGMENT && ready(o, p->eqns[i])) {
-            o->picked[count++] = p->eqns[i];
-            place(o, i, o->s->item_count);
-        }
-    *moved |= count > 0;
+    for (int i = 0; i < p->eqn_count; i++) {
+        if (!is_open(o, i, side) || o->kind[i] != MF_DO_SEGMENT || !ready(o, i))
+            continue;
+        *moved = true;
+        if (o->seen[i] && count && !add_item(o, MF_DO_SEGMENT, side, count))
+            return false;
+        count = o->seen[i] ? 0 : count;
+        o->picked[count++] = p->eqns[i];
+        place(o, i, o->s->item_count);
+        if (o->seen[i] && !add_item(o, MF_DO_SEGMENT, side, count))
+            return false;
+        count = o->seen[i] ? 0 : count;
+    }
     return !count || add_item(o, MF_DO_SEGMENT, side, count);
 }
 
@@ -241,8 +270,7 @@ static bool place_control(orderer *o, bool *moved)
     const mf_program *p = o->s->program;
     for (int i = 0; i < p->eqn_count; i++) {
         int kind = o->kind[i], side = o->state[i] & 1;
-        if ((o->state[i] & PLACED) || kind == MF_DO_SEGMENT || kind == MF_DO_AXIS_INDEX || kind == MF_DO_COLLECTIVE ||
-            !ready(o, p->eqns[i]))
+        if ((o->state[i] & PLACED) || kind == MF_DO_SEGMENT || kind == MF_DO_AXIS_INDEX || kind == MF_DO_COLLECTIVE || !ready(o, i))
             continue;
         o->picked[0] = p->eqns[i];
         place(o, i, o->s->item_count);
@@ -270,7 +298,7 @@ static bool place_collectives(orderer *o, bool *moved)
     const mf_program *p = o->s->program;
     int count = 0, side = 0;
     for (int i = 0; i < p->eqn_count; i++) {
-        if ((o->state[i] & PLACED) || o->kind[i] != MF_DO_COLLECTIVE || !ready(o, p->eqns[i]))
+        if ((o->state[i] & PLACED) || o->kind[i] != MF_DO_COLLECTIVE || !ready(o, i))
             continue;
         if (count && (side != (o->state[i] & 1) || !same_members(o->picked[0], p->eqns[i])))
             continue;
@@ -320,9 +348,10 @@ static bool make_room(mf_schedule *s, orderer *o)
     s->side = mf_arena_alloc(o->arena, vars);
     o->state = mf_arena_alloc(o->arena, eqns);
     o->kind = mf_arena_alloc(o->arena, eqns);
+    o->seen = mf_arena_alloc(o->arena, eqns);
     o->there = mf_arena_alloc(o->arena, vars);
     o->picked = mf_arena_alloc(o->arena, eqns * sizeof *o->picked);
-    return s->made_by && s->side && o->state && o->kind && o->there && o->picked;
+    return s->made_by && s->side && o->state && o->kind && o->seen && o->there && o->picked;
 }
 
 mf_error_object *mf_schedule_make(mf_schedule *s, const mf_backend *backend, mf_arena *arena, const mf_program *p, const mf_axis_env *env,
@@ -348,7 +377,10 @@ mf_error_object *mf_schedule_make(mf_schedule *s, const mf_backend *backend, mf_
     for (int i = 0; i < p->eqn_count; i++) {
         o.kind[i] = (unsigned char)kind_of(s, p->eqns[i]);
         o.state[i] = (unsigned char)side_of(s, p->eqns[i]);
+        o.seen[i] = is_seen(p->eqns[i]);
     }
+    while (o.next_seen < p->eqn_count && !o.seen[o.next_seen])
+        o.next_seen++;
     bool *elsewhere = once_in ? mf_arena_alloc(arena, (size_t)p->var_count + 1) : NULL;
     if (elsewhere)
         lend_views(&o, elsewhere);

@@ -58,14 +58,15 @@ static _Thread_local bool went_forwards;      /* in the last loop */
 #define SCRATCH_ALIGN 64
 
 /* Small scratch stays with its thread and is no array's memory: what is live does not depend on which threads happened to work. */
-static _Thread_local struct {
+typedef struct own_memory {
     char *kept; /* kept_bytes, and SCRATCH_ALIGN more */
     size_t kept_bytes;
     void *large;
     size_t large_bytes;
     void **pointers;
     int capacity;
-} own;
+} own_memory;
+static _Thread_local own_memory own;
 
 static pthread_once_t own_once = PTHREAD_ONCE_INIT;
 
@@ -78,6 +79,23 @@ static void own_end(void)
 }
 
 static void own_make(void) { mf_thread_end_add(own_end); }
+
+void *mf_run_memory_suspend(void)
+{
+    own_memory *suspended = mf_alloc(sizeof *suspended);
+    if (suspended) {
+        *suspended = own;
+        memset(&own, 0, sizeof own);
+    }
+    return suspended;
+}
+
+void mf_run_memory_resume(void *suspended)
+{
+    own_end();
+    own = *(own_memory *)suspended;
+    mf_free(suspended);
+}
 
 static void own_touch(void)
 {

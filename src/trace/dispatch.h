@@ -11,6 +11,10 @@ int mf_device_total(void); /* virtual devices of this process (runtime/devices.c
 /* A traced program on concrete leaves: compiles (once) and runs it, moves the cells on. */
 mf_value mf_dispatch_traced(mf_traced *t, mf_object *const *leaves, const bool *donated);
 
+/* Around what a run calls back into: runs inside it get memory of their own on this thread. NULL when memory is out. (runtime/tasks.c) */
+void *mf_run_memory_suspend(void);
+void mf_run_memory_resume(void *suspended);
+
 /* The cache of traced functions. A function is traced once even when two threads call it cold: begin gives the traced program, or NULL
  * with *ticket: the caller traces and must end the ticket; other threads with the same key wait meanwhile. A NULL ticket with NULL
  * result means the same thread is tracing this key already (recursion): trace without the cache. */

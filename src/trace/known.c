@@ -14,7 +14,7 @@ void mf_known_free(mf_known *k)
 
 bool mf_eqn_is_plain(const mf_eqn *e)
 {
-    return e->out_count > 0 && !(e->op->flags & (MF_OP_COLLECTIVE | MF_OP_CONTROL | MF_OP_EFFECT)) &&
+    return e->out_count > 0 && !(e->op->flags & (MF_OP_COLLECTIVE | MF_OP_CONTROL | MF_OP_EFFECT | MF_OP_HOST)) &&
            e->op->evaluate != mf_evaluate_by_runtime && mf_params_program_count(e->op, e->params) == 0;
 }
 

@@ -61,6 +61,13 @@ void mf_cell_frame_open(mf_cell_frame *f)
 
 void mf_cell_frame_close(mf_cell_frame *f) { frames = f->outer; }
 
+mf_cell_frame *mf_cell_frames_swap(mf_cell_frame *f)
+{
+    mf_cell_frame *before = frames;
+    frames = f;
+    return before;
+}
+
 /* The value's place in the innermost frame that has the cell. A trace opened after the frame must not be cached: its key does not know
  * what the frame holds. */
 static mf_object **frame_value(const mf_state_cell *c)

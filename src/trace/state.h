@@ -78,6 +78,7 @@ typedef struct mf_cell_frame {
 } mf_cell_frame;
 void mf_cell_frame_open(mf_cell_frame *f);
 void mf_cell_frame_close(mf_cell_frame *f);
+mf_cell_frame *mf_cell_frames_swap(mf_cell_frame *f); /* this thread's open ones, for those that were */
 
 mf_value mf_cell_read(mf_state_cell *c);              /* through the current trace, if any */
 mf_value mf_cell_write(mf_state_cell *c, mf_value v); /* returns v, or an error */

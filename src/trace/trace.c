@@ -44,6 +44,19 @@ const mf_class mf_tracer_class = { "tracer", tracer_destroy };
 
 mf_tracing *mf_trace_current(void) { return innermost; }
 const mf_axis_env *mf_trace_env(void) { return innermost ? innermost->builder.env : NULL; }
+mf_trace_suspended mf_trace_suspend(void)
+{
+    mf_trace_suspended s = { innermost, mf_cell_frames_swap(NULL) };
+    innermost = NULL;
+    return s;
+}
+
+void mf_trace_resume(mf_trace_suspended s)
+{
+    innermost = s.trace;
+    (void)mf_cell_frames_swap(s.frames);
+}
+
 mf_builder *mf_trace_builder(mf_tracing *t) { return &t->builder; }
 
 mf_tracing *mf_trace_begin(const char *name, const mf_axis_env *env, const mf_cell_rules *rules)

@@ -32,6 +32,15 @@ const mf_type *mf_object_type(const mf_object *o);
 /* v as an array or tracer; other leaves and trees give an error value naming `what`; errors pass. */
 mf_value mf_expect_array(mf_value v, const char *what);
 
+/* What is called from inside a run on this thread is in no trace and no frame of cells, whatever the thread is tracing: it helped while it
+ * waited. */
+typedef struct mf_trace_suspended {
+    mf_tracing *trace;
+    struct mf_cell_frame *frames;
+} mf_trace_suspended;
+mf_trace_suspended mf_trace_suspend(void);
+void mf_trace_resume(mf_trace_suspended s);
+
 /* ---- what functions use (trace/function.c) */
 struct mf_state_cell;
 struct mf_cell_rules;

@@ -1,0 +1,38 @@
+/* manyfold/host.h - what a compiled program says to the host while it runs: printing, and calls of C functions. */
+#ifndef MANYFOLD_HOST_H
+#define MANYFOLD_HOST_H
+
+#include <manyfold/function.h>
+
+MF_BEGIN_
+
+/* ------------------------------------------------------------------ printing
+ * jax.debug.print: mf_debug_print("loss {} at {}", x, step) prints when the program runs, a line a call. A placeholder, whatever stands
+ * between its braces, takes the next value: an array, a number, a string or a tree; {{ and }} are braces. Under pmap each device prints, in
+ * the program's order; under vmap a line comes for each row; under grad the forward pass prints; nothing removes it. Lines go to stdout, or
+ * to the hook, which must not call the library; from any thread, one at a time. Outside of functions it waits for its values.
+ * MF_ERROR_ARGUMENT, remembered for mf_exit_status, for placeholders and values that do not pair up. */
+mf_status mf_debug_print_n(const mf_value *format_and_values, int count);
+typedef void (*mf_print_hook)(const char *line, void *context);
+void mf_set_print_hook(mf_print_hook hook, void *context);        /* NULL: stdout */
+
+/* ------------------------------------------------------------------ callbacks
+ * jax.pure_callback and io_callback: f is called with arrays that are ready, while the program runs, and its result's arrays go on in the
+ * program. `result` announces it: a tree of mf_struct(shape, dtype), or of arrays for their types; none: nobody reads it. What f returns must
+ * have this tree, these shapes and dtypes; an error that it returns becomes the call's error.
+ * Pure: called as often as the program needs it, at least where its result is used, perhaps never, perhaps once for equal calls. IO: called
+ * exactly as often as the program says, in the program's order on each device. Under vmap both are called once a row, one after the other
+ * (vmap_method "sequential"); under pmap on each device, at the same time. f runs on the caller's thread or on one of the library's, outside
+ * of any trace, and may use the library. Neither has derivatives but by mf_custom_jvp and mf_custom_vjp: MF_ERROR_ARGUMENT. */
+mf_value mf_pure_callback_n(mf_function f, mf_value result, const mf_value *arguments, int count);
+mf_value mf_io_callback_n(mf_function f, mf_value result, const mf_value *arguments, int count);
+
+#ifndef __cplusplus
+#define mf_debug_print(...) mf_debug_print_n(MF_VALUES_(__VA_ARGS__))
+#define mf_pure_callback(f, result, ...) mf_pure_callback_n(mf_fn(f), result, MF_VALUES_(__VA_ARGS__))
+#define mf_io_callback(f, result, ...) mf_io_callback_n(mf_fn(f), result, MF_VALUES_(__VA_ARGS__))
+#endif
+
+MF_END_
+
+#endif
