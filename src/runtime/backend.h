@@ -43,8 +43,9 @@ struct mf_backend {
     bool (*takes_loop)(const mf_eqn *e);
     /* out = a balanced tree over in[0..n) in order: neighbours pair up level by level, an odd one moves up. The elements [from, to) of count, so
      * that the runtime may cut it. bool sums are i32's business before; sums of complex numbers come as sums of their parts.
-     * f16 and bf16 run in f32 and round once, at the end; of several NaN the first wins, 0 is above -0: the bits are the same on every backend. */
-    void (*reduce)(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t count, int64_t from, int64_t to);
+     * f16 and bf16 run in f32 and round once, at the end; of several NaN the first wins, 0 is above -0: the bits are the same on every backend.
+     * False: out of memory, and out is not written. */
+    bool (*reduce)(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t count, int64_t from, int64_t to);
 };
 
 extern const mf_backend mf_backend_reference;

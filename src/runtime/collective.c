@@ -162,19 +162,21 @@ typedef struct cut {
     mf_dtype dtype;
     int64_t count, piece;
     void *out;
+    _Atomic bool failed;
 } cut;
 
 static void reduce_piece(void *context, int64_t i)
 {
-    const cut *c = context;
+    cut *c = context;
     int64_t from = i * c->piece, to = from + c->piece < c->count ? from + c->piece : c->count;
-    c->backend->reduce(c->how, c->dtype, c->members, (int)c->n, c->out, c->count, from, to);
+    if (!c->backend->reduce(c->how, c->dtype, c->members, (int)c->n, c->out, c->count, from, to))
+        atomic_store(&c->failed, true);
 }
 
-void mf_collective_reduce(const mf_backend *backend, const mf_eqn *e, const void **members, int64_t n, void *out)
+bool mf_collective_reduce(const mf_backend *backend, const mf_eqn *e, const void **members, int64_t n, void *out)
 {
     mf_reducer how = e->op == &mf_op_pmax ? MF_REDUCE_MAX : e->op == &mf_op_pmin ? MF_REDUCE_MIN : MF_REDUCE_SUM;
-    cut c = { backend, members, n, how, e->in[0]->type->dtype, e->in[0]->type->size, 0, out };
+    cut c = { backend, members, n, how, e->in[0]->type->dtype, e->in[0]->type->size, 0, out, false };
     if (mf_dtype_is_complex(c.dtype)) { /* sums of pairs */
         c.dtype = c.dtype == MF_C64 ? MF_F32 : MF_F64;
         c.count *= 2;
@@ -185,9 +187,10 @@ void mf_collective_reduce(const mf_backend *backend, const mf_eqn *e, const void
         c.piece = c.count;
         if (c.count)
             reduce_piece(&c, 0);
-        return;
+        return !atomic_load(&c.failed);
     }
     mf_parallel_for((c.count + c.piece - 1) / c.piece, reduce_piece, &c);
+    return !atomic_load(&c.failed);
 }
 
 /* Where member `rank` gets result k: its own register, or the shared one of its map (which the first of the map fills). */
@@ -212,7 +215,10 @@ static bool do_reduce(const job *j)
     mf_register sum = { 0 };
     if (!mf_register_new(&sum, j->out->bytes))
         return false;
-    mf_collective_reduce(j->backend, j->g->instr->meeting->eqns[j->k], j->from, j->n, sum.data);
+    if (!mf_collective_reduce(j->backend, j->g->instr->meeting->eqns[j->k], j->from, j->n, sum.data)) {
+        mf_register_release(&sum);
+        return false;
+    }
     deliver_to_all(j, &sum);
     return true;
 }
@@ -253,10 +259,9 @@ static bool do_psum_scatter(const job *j)
     int64_t from[MF_RANK], to[MF_RANK];
     if (!mf_register_new(&sum, j->in->bytes))
         return false;
-    mf_collective_reduce(j->backend, j->g->instr->meeting->eqns[j->k], j->from, j->n, sum.data);
+    bool made = mf_collective_reduce(j->backend, j->g->instr->meeting->eqns[j->k], j->from, j->n, sum.data);
     int64_t step = part_strides(j->in, p->axis, !p->tiled, j->n, from);
     mf_contiguous_strides(j->out, to);
-    bool made = true;
     for (int64_t i = 0; i < j->n && made; i++) {
         mf_register part = { 0 };
         if (p->axis == 0) {

@@ -296,16 +296,18 @@ static mf_error_object *run_kernel(const run *r, const action *a)
     return e;
 }
 
-static void run_collective(const run *r, const action *a)
+static mf_error_object *run_collective(const run *r, const action *a)
 {
     const mf_instr *in = a->instr;
     for (int k = 0; k < in->out_count; k++) {
         int64_t step = step_of(r, a->in[k]);
         for (int64_t d = 0; d < r->plan->size; d++)
             r->members[d] = r->at[a->in[k]] + d * step;
-        mf_collective_reduce(mf_executable_backend(r->f->stage->executable), in->meeting->eqns[k], r->members, r->plan->size,
-                             r->at[a->out[k]]);
+        if (!mf_collective_reduce(mf_executable_backend(r->f->stage->executable), in->meeting->eqns[k], r->members, r->plan->size,
+                                  r->at[a->out[k]]))
+            return mf_error_out_of_memory();
     }
+    return NULL;
 }
 
 static void run_axis_index(const run *r, const action *a)
@@ -320,9 +322,8 @@ static mf_error_object *run_action(const run *r, const action *a)
     if (a->instr->kind == MF_DO_SEGMENT)
         return run_kernel(r, a);
     if (a->instr->kind == MF_DO_COLLECTIVE)
-        run_collective(r, a);
-    else
-        run_axis_index(r, a);
+        return run_collective(r, a);
+    run_axis_index(r, a);
     return NULL;
 }
 

@@ -144,3 +144,28 @@ TEST(one_fails_while_kernels_are_compiled)
     fail_in("normalized", false, 200000, 1);
     compile_all_loops(false);
 }
+
+/* ------------------------------------------------------------------ sums over many devices */
+
+TEST(a_sum_over_300_devices_is_right_or_no_sum)
+{
+    enum { MEMBERS = 300, COUNT = 8 };
+    const mf_backend *backends[] = { mf_backend_default(), &mf_backend_reference };
+    float in[MEMBERS][COUNT], out[COUNT] = { 0 };
+    const void *pointers[MEMBERS];
+    for (int m = 0; m < MEMBERS; m++) {
+        pointers[m] = in[m];
+        for (int i = 0; i < COUNT; i++)
+            in[m][i] = (float)(m + i);
+    }
+    for (int b = 0; b < 2; b++)
+        for (int fails = 0; fails < 2; fails++) {
+            if (fails)
+                failing_start(1, true);
+            bool made = backends[b]->reduce(MF_REDUCE_SUM, MF_F32, pointers, MEMBERS, out, COUNT, 0, COUNT);
+            bool failed = failing_stop() && fails;
+            CHECK(made == !failed);
+            CHECK(!made || out[7] == 44850 + 300 * 7);
+            CHECK(backends[b]->reduce(MF_REDUCE_SUM, MF_F32, pointers, MEMBERS, out, COUNT, 3, 3)); /* nothing to do, nothing lost */
+        }
+}

@@ -330,7 +330,7 @@ bool mf_native_runs_here(void); /* all_reduce.c */
 /* native.c: mf_parallel_for and mf_parallel_for_brief, here without their header. */
 void mf_native_parallel(int64_t count, void (*fn)(void *context, int64_t index), void *context);
 void mf_native_parallel_brief(int64_t count, void (*fn)(void *context, int64_t index), void *context);
-void mf_native_all_reduce(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t count, int64_t from, int64_t to);
+bool mf_native_all_reduce(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t count, int64_t from, int64_t to);
 
 /* steps/copy.c: as mf_copy_strided, helped by idle workers; at most MF_FACTORS axes. mf_native_move: bytes that lie together or are in place. */
 void mf_native_copy(int rank, const int64_t *dims, int element, void *out, const int64_t *to, const void *in, const int64_t *from);

@@ -2,7 +2,7 @@
  * gives the same bits. f16 and bf16 run in f32 and round once, at the end; NaN wins over numbers in max and min; integers wrap. */
 #include "runtime/backend.h"
 
-void mf_reference_reduce(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t count, int64_t from, int64_t to);
+bool mf_reference_reduce(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t count, int64_t from, int64_t to);
 
 /* The greatest power of two below n: neighbours pair up level by level, and an odd one moves up. */
 static int first_part(int n)
@@ -48,7 +48,7 @@ TREE(tree_bf16, uint16_t, float, mf_bf16_to_f32, FLOATING)
     for (int64_t i = from; i < to; i++) \
     ((type *)out)[i] = store(tree(how, (const type *const *)in, n, i))
 
-void mf_reference_reduce(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t count, int64_t from, int64_t to)
+bool mf_reference_reduce(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t count, int64_t from, int64_t to)
 {
     (void)count;
     switch (dtype) {
@@ -67,4 +67,5 @@ void mf_reference_reduce(mf_reducer how, mf_dtype dtype, const void *const *in, 
     case MF_F64: ALL(tree_f64, double, SAME); break;
     default: break;
     }
+    return true;
 }

@@ -234,7 +234,7 @@ static mf_error_object *run(mf_kernel *kernel, const void *const *in, void *cons
     return error;
 }
 
-void mf_reference_reduce(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t count, int64_t from, int64_t to);
+bool mf_reference_reduce(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t count, int64_t from, int64_t to);
 
 const mf_backend mf_backend_reference = {
     .name = "reference",
