@@ -112,7 +112,7 @@ typedef struct mf_saveable {
 typedef struct mf_policy { bool (*saves)(const mf_saveable *value, const void *context); const void *context; } mf_policy;   /* all zero: nothing is kept */
 mf_policy mf_nothing_saveable(void), mf_everything_saveable(void);
 mf_policy mf_dots_saveable(void), mf_dots_with_no_batch_dims_saveable(void);
-/* By the names of mf_checkpoint_name, at most 64: those; the named values but those; all values, named or not, but those. */
+/* By the names of mf_checkpoint_name: those; the named values but those; all values, named or not, but those. */
 mf_policy mf_save_only_these_names_n(const char *const *names, int count), mf_save_any_names_but_these_n(const char *const *names, int count);
 mf_policy mf_save_anything_except_these_names_n(const char *const *names, int count);
 mf_policy mf_save_from_both_policies(mf_policy first, mf_policy second);     /* what either keeps */

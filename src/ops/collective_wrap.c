@@ -54,15 +54,16 @@ static mf_error_object *names_of(const char *op, const mf_collective_options *o,
     return spec->names ? NULL : mf_error_out_of_memory();
 }
 
-/* Integers at the leaves of a tree, in order. -1 when a leaf is none. */
-static int integers_of(mf_value v, int64_t *out, int room, const mf_structure **structure)
+/* Integers at the leaves of a tree, in order, in a list with room for twice as many, which is the caller's. -1 when a leaf is none. */
+static int integers_of(mf_value v, int64_t **list, const mf_structure **structure)
 {
     mf_object *o = mf_object_of(v), *const * leaves, *self;
     int n;
     if (!o)
         return -1;
     *structure = mf_tree_flatten(o, &leaves, &n, &self);
-    if (n > room)
+    int64_t *out = *list = mf_alloc((2 * (size_t)n + 1) * sizeof *out);
+    if (!out)
         return -1;
     for (int i = 0; i < n; i++) {
         mf_array *a = (mf_array *)leaves[i];
@@ -105,8 +106,8 @@ static mf_error_object *groups_of(const char *op, const mf_collective_options *o
     if (!o->axis_index_groups.handle)
         return NULL;
     const mf_structure *s;
-    int64_t *members = mf_alloc(4096 * sizeof *members);
-    int n = members ? integers_of(o->axis_index_groups, members, 4096, &s) : -1;
+    int64_t *members = NULL;
+    int n = integers_of(o->axis_index_groups, &members, &s);
     mf_error_object *e = NULL;
     if (n < 1 || (s->kind != MF_NODE_LIST && s->kind != MF_NODE_TUPLE) || !s->child_count)
         e = mf_error_new(MF_ERROR_AXIS, "%s: axis_index_groups must be a list of lists of indices", op);
@@ -342,8 +343,8 @@ mf_value mf_ppermute(mf_value x, const char *axis_name, mf_value pairs)
     if (mf_object_is(mf_object_of(x), &mf_error_class))
         return x;
     const mf_structure *s = NULL;
-    int64_t *list = mf_alloc(8192 * sizeof *list);
-    int n = list ? integers_of(pairs, list, 8192, &s) : -1;
+    int64_t *list = NULL;
+    int n = integers_of(pairs, &list, &s);
     bool ok = n >= 0 && (s->kind == MF_NODE_LIST || s->kind == MF_NODE_TUPLE);
     for (int i = 0; ok && i < s->child_count; i++)
         ok = s->children[i]->leaf_count == 2;
@@ -359,8 +360,8 @@ mf_value mf_pshuffle(mf_value x, const char *axis_name, mf_value permutation)
     if (mf_object_is(mf_object_of(x), &mf_error_class))
         return x;
     const mf_structure *s;
-    int64_t *list = mf_alloc(8192 * sizeof *list);
-    int n = list ? integers_of(permutation, list, 4096, &s) : -1;
+    int64_t *list = NULL;
+    int n = integers_of(permutation, &list, &s);
     mf_value r = n < 0 ? mf_fail(MF_ERROR_AXIS, "`perm` does not represent a permutation: a list of indices is needed") : (mf_value){ 0 };
     if (n >= 0) {
         for (int i = n - 1; i >= 0; i--) {

@@ -51,11 +51,14 @@ mf_policy mf_dots_with_no_batch_dims_saveable(void) { return (mf_policy){ .saves
 
 static mf_policy of_names(saves_fn saves, const char *const *names, int count)
 {
-    const char *interned[64];
-    int n = count < 64 ? count : 64;
-    for (int i = 0; i < n; i++)
+    const char **interned = mf_alloc(((size_t)count + 1) * sizeof *interned);
+    if (!interned) /* keeps nothing: right, if slower */
+        return mf_nothing_saveable();
+    for (int i = 0; i < count; i++)
         interned[i] = mf_intern(names[i] ? names[i] : "");
-    return (mf_policy){ saves, mf_names_intern(interned, n) };
+    mf_policy policy = { saves, mf_names_intern(interned, count) };
+    mf_free(interned);
+    return policy;
 }
 
 mf_policy mf_save_only_these_names_n(const char *const *names, int count) { return of_names(saves_only_names, names, count); }

@@ -224,6 +224,39 @@ TEST(an_op_is_bound_to_20_operands)
     IS(mf_sum(all), 36);
 }
 
+/* ---- members of an axis, names of a policy */
+
+enum { AXIS = 5000, NAMES = 100 };
+
+static mf_value backwards;
+
+static mf_value turned_round(mf_value x) { return mf_pshuffle(x, "i", backwards); }
+
+TEST(a_permutation_has_5000_members)
+{
+    mf_value members[AXIS];
+    for (int i = 0; i < AXIS; i++)
+        members[i] = mf_i(AXIS - 1 - i);
+    backwards = mf_list_n(members, AXIS);
+    mf_value y = mf_call(mf_vmap(turned_round, "i"), mf_arange(AXIS, MF_F32));
+    IS(mf_get(y, 0), AXIS - 1);
+    IS(mf_get(y, AXIS - 2), 1);
+}
+
+static mf_value wave(mf_value x) { return mf_sin(x); }
+
+TEST(a_policy_has_100_names)
+{
+    char text[NAMES][8];
+    const char *names[NAMES];
+    for (int i = 0; i < NAMES; i++) {
+        snprintf(text[i], sizeof text[i], "n%d", i);
+        names[i] = text[i];
+    }
+    mf_function f = mf_remat(wave, .policy = mf_save_only_these_names_n(names, NAMES));
+    CHECK_CONTAINS(mf_program_text(f, mf_scalar(1, MF_F32)), "n99");
+}
+
 /* ---- what is kept of functions that are gone */
 
 enum { TIMES = 2000, KEPT = 400, LENGTH = 1 << 10 }; /* KEPT: 256 programs, and those since the last look */
