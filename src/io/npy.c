@@ -2,6 +2,8 @@
  * is checked against its header before memory for the array is asked for, so a damaged one costs nothing and names its offset. */
 #include "io/npy.h"
 
+#include "io/replace.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -256,7 +258,8 @@ unsigned char *mf_npy_format(const char *file, mf_value array, size_t *size, mf_
 
 static unsigned char *read_whole(const char *path, size_t *size)
 {
-    FILE *f = fopen(path, "rb");
+    int fd = mf_open_regular(path);
+    FILE *f = fd >= 0 ? fdopen(fd, "rb") : NULL;
     if (!f)
         return NULL;
     unsigned char *bytes = NULL;
@@ -279,8 +282,10 @@ static unsigned char *read_whole(const char *path, size_t *size)
     *size = n;
     return bytes;
 failed:
+    fd = errno;
     fclose(f);
     free(bytes);
+    errno = fd;
     return NULL;
 }
 
@@ -289,7 +294,7 @@ mf_value mf_load_npy(const char *path)
     size_t size;
     unsigned char *bytes = read_whole(path, &size);
     if (!bytes)
-        return mf_make_error(MF_ERROR_IO, "%s: cannot be read: %s", path, strerror(errno));
+        return mf_make_error(MF_ERROR_IO, "%s: cannot be read: %s", path, errno ? strerror(errno) : "it is no regular file");
     mf_value v = mf_npy_parse(path, NULL, bytes, size);
     free(bytes);
     return v;
@@ -303,17 +308,14 @@ mf_status mf_save_npy(const char *path, mf_value array)
     unsigned char *bytes = mf_npy_format(path, array, &size, &status);
     if (!bytes)
         return status;
-    char beside[4096];
-    int n = snprintf(beside, sizeof beside, "%s.%ld.tmp", path, (long)getpid());
-    FILE *f = n < (int)sizeof beside ? fopen(beside, "wb") : NULL;
-    bool whole = f && fwrite(bytes, 1, size, f) == size && fflush(f) == 0 && fsync(fileno(f)) == 0;
-    int error = errno;
-    whole = f && fclose(f) == 0 && whole;
+    mf_replacement r;
+    status = mf_replace_begin(&r, path);
+    if (!status) {
+        FILE *f = fdopen(dup(r.fd), "wb");
+        bool whole = f && fwrite(bytes, 1, size, f) == size;
+        whole = f && fclose(f) == 0 && whole;
+        status = mf_replace_end(&r, whole ? MF_OK : mf_io_fail(MF_ERROR_IO, "%s: cannot be written: %s", path, strerror(errno)));
+    }
     free(bytes);
-    if (whole && rename(beside, path) == 0)
-        return MF_OK;
-    error = whole ? errno : error;
-    if (f)
-        (void)remove(beside);
-    return mf_io_fail(MF_ERROR_IO, "%s: cannot be written: %s", path, strerror(error));
+    return status;
 }

@@ -2,10 +2,13 @@
  * name only when it is whole; what is read is checked by the archive's own sums. */
 #include "io/npy.h"
 
+#include "io/replace.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zip.h>
 
@@ -58,7 +61,8 @@ static void collect(leaves *l, const char *name, mf_value v)
             l->failed = true;
             return;
         }
-        snprintf(path, length, "%s%s%s", name, *name ? "/" : "", key ? key : number);
+        const char *part = key ? key : number;
+        snprintf(path, length, "%s%s%s", name, *name || !*part ? "/" : "", part);
         collect(l, path, key ? mf_get(v, key) : mf_get(v, i));
         free(path);
     }
@@ -75,6 +79,26 @@ static void free_leaves(leaves *l)
 
 /* ---- writing */
 
+#define MOST_NAME_BYTES 65000 /* a zip archive counts a name's bytes with 16 bits, and ".npy" is added */
+
+/* What is wrong with the name of a member; NULL when nothing is. Parts of it are keys. */
+static const char *wrong_name(const char *name)
+{
+    if (strlen(name) > MOST_NAME_BYTES)
+        return "it is longer than 65,000 bytes";
+    if (*name == '/')
+        return "a part of it is empty";
+    for (const char *part = name; part; part = strchr(part, '/')) {
+        part += *part == '/';
+        size_t length = strcspn(part, "/");
+        if (!length)
+            return "a part of it is empty";
+        if (length <= 2 && strncmp(part, "..", length) == 0)
+            return "'.' and '..' would lead elsewhere when the archive is unpacked";
+    }
+    return NULL;
+}
+
 static mf_status zip_failed(const char *path, const char *what, zip_error_t *error)
 {
     return mf_io_fail(MF_ERROR_IO, "%s: %s: %s", path, what, zip_error_strerror(error));
@@ -90,9 +114,12 @@ static mf_status add_member(zip_t *archive, const char *path, leaf *l)
     zip_source_t *source = zip_source_buffer(archive, l->bytes, size, 0);
     if (!source)
         return zip_failed(path, l->name, zip_get_error(archive));
-    char name[1024];
-    snprintf(name, sizeof name, "%s.npy", l->name);
-    zip_int64_t index = zip_file_add(archive, name, source, ZIP_FL_ENC_UTF_8);
+    size_t length = strlen(l->name) + sizeof ".npy";
+    char *name = malloc(length);
+    if (name)
+        snprintf(name, length, "%s.npy", l->name);
+    zip_int64_t index = name ? zip_file_add(archive, name, source, ZIP_FL_ENC_UTF_8) : -1;
+    free(name);
     if (index < 0) {
         zip_source_free(source);
         return zip_failed(path, l->name, zip_get_error(archive));
@@ -127,26 +154,30 @@ static mf_status write_archive(const char *path, const char *beside, leaves *l)
     return status;
 }
 
+/* What the archive could not give back, or could not hold, is said before anything is written. */
+static mf_status check_leaves(const char *path, const leaves *l)
+{
+    if (l->failed)
+        return mf_io_fail(MF_ERROR_MEMORY, "%s: out of memory", path);
+    if (l->count == 0)
+        return mf_io_fail(MF_ERROR_TREE, "%s: a tree without leaves cannot be written", path);
+    for (int i = 0; i < l->count; i++) {
+        const char *wrong = wrong_name(l->at[i].name);
+        if (wrong)
+            return mf_io_fail(MF_ERROR_ARGUMENT, "%s: '%s' cannot be the name of an array in a file: %s", path, l->at[i].name, wrong);
+    }
+    return MF_OK;
+}
+
 mf_status mf_save_npz(const char *path, mf_value tree)
 {
     MF_SCOPE;
     leaves l = { 0 };
     collect(&l, "", tree);
-    char beside[4096];
-    int n = snprintf(beside, sizeof beside, "%s.%ld.tmp", path, (long)getpid());
-    mf_status status = MF_OK;
-    if (l.failed)
-        status = mf_io_fail(MF_ERROR_MEMORY, "%s: out of memory", path);
-    else if (n >= (int)sizeof beside)
-        status = mf_io_fail(MF_ERROR_IO, "%s: the path is too long", path);
-    else if (l.count == 0)
-        status = mf_io_fail(MF_ERROR_TREE, "%s: a tree without leaves cannot be written", path);
-    else
-        status = write_archive(path, beside, &l);
-    if (!status && rename(beside, path)) {
-        status = mf_io_fail(MF_ERROR_IO, "%s: cannot be written: %s", path, strerror(errno));
-        (void)remove(beside);
-    }
+    mf_replacement r;
+    mf_status status = check_leaves(path, &l);
+    if (!status && !(status = mf_replace_begin(&r, path)))
+        status = mf_replace_end(&r, write_archive(path, r.beside, &l));
     free_leaves(&l);
     return status;
 }
@@ -154,6 +185,8 @@ mf_status mf_save_npz(const char *path, mf_value tree)
 /* ---- reading */
 
 enum { REASON = 256 };
+#define MOST_BYTES (UINT64_C(64) << 20) /* what the members may claim, whatever the size of the archive; and so many times its size */
+#define MOST_RATIO 128
 
 /* The member's bytes, in memory of malloc; NULL and the reason. */
 static unsigned char *read_member(zip_t *archive, zip_uint64_t index, size_t *size, char *reason)
@@ -190,6 +223,25 @@ static mf_value load_member(zip_t *archive, const char *path, zip_uint64_t index
     return v;
 }
 
+/* A few bytes can claim to be an array of any size. What deflate can do at best is 1,032 to 1. */
+static const char *check_claims(zip_t *archive, const char *path, const mf_load_options *o, char *reason)
+{
+    struct stat file;
+    zip_uint64_t claimed = 0, most = o->max_bytes > 0 ? (zip_uint64_t)o->max_bytes : MOST_BYTES;
+    if (o->max_bytes <= 0 && stat(path, &file) == 0)
+        most += (zip_uint64_t)file.st_size * MOST_RATIO;
+    for (zip_int64_t i = zip_get_num_entries(archive, 0); i-- > 0;) {
+        zip_stat_t s;
+        if (zip_stat_index(archive, (zip_uint64_t)i, 0, &s) == 0 && (s.valid & ZIP_STAT_SIZE))
+            claimed = s.size > UINT64_MAX - claimed ? UINT64_MAX : claimed + s.size;
+    }
+    if (claimed <= most)
+        return NULL;
+    snprintf(reason, REASON, "its members claim %llu bytes, of which %llu are believed; if they are meant, raise .max_bytes",
+             (unsigned long long)claimed, (unsigned long long)most);
+    return reason;
+}
+
 /* Every .npy member as (key, value) pairs; an error, or unset when all went well. */
 static mf_value load_members(zip_t *archive, const char *path, mf_value *pairs, int *count)
 {
@@ -210,19 +262,44 @@ static mf_value load_members(zip_t *archive, const char *path, mf_value *pairs, 
     return (mf_value){ 0 };
 }
 
-mf_value mf_load_npz(const char *path)
+static mf_value unreadable(const char *path, const char *why)
+{
+    return mf_make_error(MF_ERROR_IO, "%s: cannot be read as a zip archive: %s", path, why);
+}
+
+/* NULL and *error. */
+static zip_t *open_archive(const char *path, mf_value *error)
+{
+    int code, fd = mf_open_regular(path);
+    if (fd < 0) {
+        *error = mf_make_error(MF_ERROR_IO, "%s: cannot be read: %s", path, errno ? strerror(errno) : "it is no regular file");
+        return NULL;
+    }
+    zip_t *archive = zip_fdopen(fd, ZIP_CHECKCONS, &code);
+    if (!archive) {
+        zip_error_t reason;
+        zip_error_init_with_code(&reason, code);
+        *error = unreadable(path, zip_error_strerror(&reason));
+        zip_error_fini(&reason);
+        (void)close(fd);
+    }
+    return archive;
+}
+
+mf_value mf_load_npz_opt(const char *path, const mf_load_options *o)
 {
     MF_SCOPE;
-    int code, count = 0;
-    zip_t *archive = zip_open(path, ZIP_RDONLY | ZIP_CHECKCONS, &code);
-    if (!archive) {
-        zip_error_t error;
-        zip_error_init_with_code(&error, code);
-        mf_value v = mf_make_error(MF_ERROR_IO, "%s: cannot be read as a zip archive: %s", path, zip_error_strerror(&error));
-        zip_error_fini(&error);
+    int count = 0;
+    char reason[REASON];
+    mf_value v;
+    zip_t *archive = open_archive(path, &v);
+    if (!archive)
         return mf_escape(v);
+    if (check_claims(archive, path, o, reason)) {
+        zip_discard(archive);
+        return mf_escape(mf_make_error(MF_ERROR_IO, "%s: %s", path, reason));
     }
-    mf_value *pairs = calloc((size_t)zip_get_num_entries(archive, 0) * 2 + 1, sizeof *pairs), v;
+    mf_value *pairs = calloc((size_t)zip_get_num_entries(archive, 0) * 2 + 1, sizeof *pairs);
     v = pairs ? load_members(archive, path, pairs, &count) : mf_make_error(MF_ERROR_MEMORY, "out of memory");
     if (!v.handle)
         v = mf_dict_n(pairs, count);
@@ -250,10 +327,10 @@ static mf_value fitting(const char *path, const leaf *like, mf_value file)
                          mf_str(want), mf_str_dtype(mf_dtype_of(found)), mf_str(have));
 }
 
-mf_value mf_load_tree(const char *path, mf_value like)
+mf_value mf_load_tree_opt(const char *path, mf_value like, const mf_load_options *o)
 {
     MF_SCOPE;
-    mf_value file = mf_load_npz(path), v = { 0 };
+    mf_value file = mf_load_npz_opt(path, o), v = { 0 };
     if (mf_is_error(file))
         return mf_escape(file);
     leaves l = { 0 };

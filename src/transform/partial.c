@@ -58,7 +58,8 @@ static bool is_cheap(const mf_variable *v)
     const mf_eqn *e = v->producer;
     if (v->constant)
         return true;
-    if (!e || e->out_count != 1 || (e->op->flags & (MF_OP_COLLECTIVE | MF_OP_CONTROL | MF_OP_EFFECT | MF_OP_HOST)) || e->op->cost(e).flops > 0)
+    if (!e || e->out_count != 1 || (e->op->flags & (MF_OP_COLLECTIVE | MF_OP_CONTROL | MF_OP_EFFECT | MF_OP_HOST)) ||
+        e->op->cost(e).flops > 0)
         return false;
     for (int i = 0; i < e->in_count; i++)
         if (!is_cheap(e->in[i]))

@@ -1,0 +1,110 @@
+/* Replacing a file by a new one at once: write, flush to the disk, rename, flush the folder.
+ * Invariant: whoever opens the path, at any time and also after the machine has stopped anywhere in between, finds the old file or the new
+ * one, whole. Savers of one path do not meet: each writes a file of its own, and the last rename stands. */
+#include "io/replace.h"
+
+#include "io/npy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static mf_status failed(const char *path, const char *why) { return mf_io_fail(MF_ERROR_IO, "%s: cannot be written: %s", path, why); }
+
+/* The permissions that open() would give a new file. There is no way to ask for the mask but to change it, which other threads would notice;
+ * Linux tells it in /proc. */
+static mode_t mode_of_new_files(void)
+{
+    char line[128];
+    unsigned mask = 022;
+    FILE *f = fopen("/proc/self/status", "r");
+    while (f && fgets(line, sizeof line, f) && sscanf(line, "Umask: %o", &mask) != 1) {
+    }
+    if (f)
+        fclose(f);
+    return 0666 & ~(mode_t)mask;
+}
+
+static void forget(mf_replacement *r)
+{
+    if (r->fd >= 0)
+        (void)close(r->fd);
+    free(r->target);
+    free(r->beside);
+    *r = (mf_replacement){ .fd = -1 };
+}
+
+mf_status mf_replace_begin(mf_replacement *r, const char *path)
+{
+    struct stat there;
+    *r = (mf_replacement){ .path = path, .fd = -1 };
+    bool exists = stat(path, &there) == 0;
+    if (exists && !S_ISREG(there.st_mode))
+        return failed(path, "it is no regular file");
+    r->target = exists ? realpath(path, NULL) : strdup(path);
+    size_t size = (r->target ? strlen(r->target) : 0) + sizeof ".XXXXXX.tmp";
+    r->beside = r->target ? malloc(size) : NULL;
+    if (r->beside) {
+        snprintf(r->beside, size, "%s.XXXXXX.tmp", r->target);
+        r->fd = mkostemps(r->beside, 4, O_CLOEXEC);
+    }
+    if (r->fd >= 0 && fchmod(r->fd, exists ? there.st_mode & 07777 : mode_of_new_files()) == 0)
+        return MF_OK;
+    mf_status status = failed(path, strerror(errno));
+    if (r->fd >= 0)
+        (void)unlink(r->beside);
+    forget(r);
+    return status;
+}
+
+/* A file system that cannot flush a folder says EINVAL: then there is nothing to wait for. */
+static bool flush_folder_of(char *path)
+{
+    char *slash = strrchr(path, '/');
+    if (slash)
+        slash[slash == path] = 0;
+    int fd = open(slash ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool done = fd >= 0 && (fsync(fd) == 0 || errno == EINVAL);
+    if (fd >= 0)
+        (void)close(fd);
+    return done;
+}
+
+/* The descriptor may name a file that whoever wrote has replaced: the name counts. */
+static bool flush_file(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool done = fd >= 0 && fsync(fd) == 0;
+    int error = errno;
+    if (fd >= 0)
+        (void)close(fd);
+    errno = error;
+    return done;
+}
+
+mf_status mf_replace_end(mf_replacement *r, mf_status status)
+{
+    bool placed = !status && flush_file(r->beside) && rename(r->beside, r->target) == 0;
+    if (!placed) {
+        status = status ? status : failed(r->path, strerror(errno));
+        (void)unlink(r->beside);
+    } else if (!flush_folder_of(r->target)) {
+        status = failed(r->path, "its folder could not be flushed to the disk");
+    }
+    forget(r);
+    return status;
+}
+
+int mf_open_regular(const char *path)
+{
+    struct stat s;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO would wait for its writer */
+    if (fd < 0 || fstat(fd, &s) || S_ISREG(s.st_mode))
+        return fd;
+    (void)close(fd);
+    errno = 0;
+    return -1;
+}

@@ -1,0 +1,23 @@
+/* Replacing a file by a new one at once. Public API only. */
+#ifndef MF_IO_REPLACE_H
+#define MF_IO_REPLACE_H
+
+#include <manyfold.h>
+#include <stdio.h>
+
+/* A file that will stand under `path`: written under a name of its own beside it. */
+typedef struct mf_replacement {
+    const char *path;
+    char *target, *beside; /* where path's symbolic links lead; the file that is written */
+    int fd;
+} mf_replacement;
+
+/* Makes the file, exclusively, with the permissions of what stands there or else those of a new file. What went wrong is remembered. */
+mf_status mf_replace_begin(mf_replacement *r, const char *path);
+/* The bytes go to the disk, the file to its place, the folder to the disk. `status` is how writing it went: not MF_OK removes it again. */
+mf_status mf_replace_end(mf_replacement *r, mf_status status);
+
+/* A regular file, opened to be read; -1 and errno, or -1 and 0 where it is none: nothing that could be waited for is opened. */
+int mf_open_regular(const char *path);
+
+#endif
