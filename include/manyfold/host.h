@@ -1,4 +1,4 @@
-/* manyfold/host.h - what a compiled program says to the host while it runs: printing, and calls of C functions. */
+/* manyfold/host.h - what a compiled program says to the host while it runs: printing, calls of C functions, and checks. */
 #ifndef MANYFOLD_HOST_H
 #define MANYFOLD_HOST_H
 
@@ -26,6 +26,14 @@ void mf_set_print_hook(mf_print_hook hook, void *context);        /* NULL: stdou
  * of any trace, and may use the library. Neither has derivatives but by mf_custom_jvp and mf_custom_vjp: MF_ERROR_ARGUMENT. */
 mf_value mf_pure_callback_n(mf_function f, mf_value result, const mf_value *arguments, int count);
 mf_value mf_io_callback_n(mf_function f, mf_value result, const mf_value *arguments, int count);
+
+/* ------------------------------------------------------------------ checks
+ * Opt-in checks of all that is computed, a list by commas; none: off. MF_CHECK in the environment says what a process begins with. Programs
+ * are compiled anew, run slower and in more pieces, and give the same numbers.
+ * "nan" (jax_debug_nans, but an op at a time inside functions too, as checkify's): an op that gives a NaN of operands that have none ends the
+ * call in MF_ERROR_ARGUMENT, which names the op and has the line that called it (mf_error_place). Collectives are not looked at.
+ * MF_ERROR_ARGUMENT for a check that there is not. */
+mf_status mf_set_checks(const char *list);
 
 #ifndef __cplusplus
 #define mf_debug_print(...) mf_debug_print_n(MF_VALUES_(__VA_ARGS__))

@@ -181,4 +181,9 @@ typedef struct mf_callback_params {
     const mf_intlist *batch;
 } mf_callback_params;
 
+typedef struct mf_check_nan_params {
+    const char *op;  /* whose results the first operands are */
+    int64_t results; /* how many of them */
+} mf_check_nan_params;
+
 #endif

@@ -9,7 +9,7 @@ static const struct {
     const char *name;
     mf_pass_fn run;
 } passes[] = {
-    { "inline", mf_pass_inline_calls }, { "dce", mf_pass_dce }, { "fold", mf_pass_fold },
+    { "inline", mf_pass_inline_calls }, { "dce", mf_pass_dce }, { "check", mf_pass_check }, { "fold", mf_pass_fold },
     { "simplify", mf_pass_simplify },   { "cse", mf_pass_cse }, { "dce", mf_pass_dce }, /* what the rewrites left behind */
     { "release", mf_pass_release },
 };
@@ -73,7 +73,8 @@ unsigned mf_pass_mask(const char *name)
 {
     unsigned mask = 0;
     for (int i = 0; i < pass_count; i++)
-        if (passes[i].run != mf_pass_inline_calls && passes[i].run != mf_pass_release && strcmp(passes[i].name, name) == 0)
+        if (passes[i].run != mf_pass_inline_calls && passes[i].run != mf_pass_release && passes[i].run != mf_pass_check &&
+            strcmp(passes[i].name, name) == 0)
             mask |= 1u << i;
     return mask;
 }

@@ -3,6 +3,7 @@
 
 #include <manyfold/function.h>
 
+#include "passes/checks.h"
 #include "passes/passes.h"
 #include "runtime/dispatch.h"
 #include "runtime/executable.h"
@@ -344,6 +345,23 @@ int64_t mf_cache_op_count(void)
     return count;
 }
 
+/* Checked ops run to their end here: their programs are shared by all lines that call them, and an error is to name this one. */
+static mf_error_object *await_checks(const mf_op *op, const void *params, mf_object **out, int out_count)
+{
+    mf_error_object *error = NULL;
+    if (!mf_checks_nan() || mf_params_program_count(op, params))
+        return NULL;
+    for (int i = 0; i < out_count && !error; i++)
+        error = mf_array_wait((mf_array *)out[i]);
+    if (!error)
+        return NULL;
+    mf_error_object *here = mf_error_new(error->status, "%s", error->message);
+    mf_error_ignore(error);
+    for (int i = 0; i < out_count; i++)
+        mf_drop(out[i]);
+    return here;
+}
+
 mf_error_object *mf_dispatch_op(const mf_op *op, const void *params, mf_array *const *in, int in_count, mf_object **out, int out_count)
 {
     mf_error_object *error = check_arrays(in, in_count, NULL);
@@ -357,6 +375,8 @@ mf_error_object *mf_dispatch_op(const mf_op *op, const void *params, mf_array *c
     else
         error = mf_executable_run(x, in, (mf_array **)(void *)out);
     mf_drop(x);
+    if (!error)
+        error = await_checks(op, params, out, out_count);
     if (start)
         mf_profile_words(start, MF_ROW_HOST, op->name, NULL);
     return error;

@@ -1,0 +1,81 @@
+/* MF_CHECK and mf_set_checks: what they find, where they say it was, and that values stay what they are. */
+#include "check.h"
+
+#include <manyfold.h>
+#include <math.h>
+#include <stdio.h>
+
+__attribute__((constructor)) static void four_devices(void)
+{
+    setenv("MF_NUM_CPU_DEVICES", "4", 1);
+    setenv("MF_CHECK", "nan", 1);
+}
+
+/* The call gives an error that says so and names this line. */
+static int line_of_log;
+#define BORN(call, words)                                                 \
+    do {                                                                  \
+        mf_value e_ = (call);                                             \
+        char place_[32];                                                  \
+        snprintf(place_, sizeof place_, "test_checks.c:%d", line_of_log); \
+        CHECK(mf_is_error(e_));                                           \
+        CHECK_CONTAINS(mf_error(e_), words);                              \
+        CHECK_CONTAINS(mf_error_place(e_), place_);                       \
+    } while (0)
+
+static mf_value logs(mf_value x)
+{
+    mf_value y = mf_sub(x, 1);
+    line_of_log = __LINE__ + 1;
+    mf_value z = mf_log(y);
+    return mf_add(mf_mul(z, 2), 1);
+}
+static mf_value scan_logs(mf_value carry, mf_value x) { return mf_tuple(mf_add(carry, logs(x)), x); }
+static mf_value scanned(mf_value xs) { return mf_get(mf_scan(scan_logs, 0.0f, xs), 0); }
+static mf_value summed(mf_value x) { return mf_psum(logs(x), "i"); }
+static mf_value summed_logs(mf_value x) { return mf_sum(logs(x)); }
+static mf_value unread(mf_value x)
+{
+    (void)logs(x);
+    return x;
+}
+
+TEST(a_nan_is_found_where_it_is_born)
+{
+    mf_value good = mf_from_host(MF_F32, MF_SHAPE(4), (float[]){ 2, 3, 4, 5 }),
+             bad = mf_from_host(MF_F32, MF_SHAPE(4), (float[]){ 2, 3, 0, 5 });
+    const char *words = "invalid value (nan) encountered in log: element 2 of float32[4]",
+               *one = "encountered in log: element 0 of float32[]";
+    CHECK(!mf_is_error(logs(good)));
+    BORN(logs(bad), words);
+    BORN(mf_call(mf_jit(logs), bad), words);
+    BORN(mf_call(mf_jit(scanned), bad), one);
+    BORN(mf_call(mf_pmap(logs), bad), one);
+    BORN(mf_call(mf_pmap(summed, "i"), bad), one);
+    BORN(mf_call(mf_jit(mf_value_and_grad(summed_logs)), bad), words);
+    BORN(mf_call(mf_vmap(logs), bad), words);
+    CHECK_EQ_INT(mf_block_until_ready(mf_call(mf_jit(unread), bad)), MF_OK); /* dead code computes nothing */
+}
+
+TEST(a_nan_that_is_given_is_none_that_is_born)
+{
+    mf_value x = mf_from_host(MF_F32, MF_SHAPE(2), (float[]){ NAN, 2 });
+    mf_value y = mf_call(mf_jit(logs), x);
+    CHECK_STR(mf_str(y), "[nan  1.]");
+}
+
+TEST(checks_are_set_and_change_no_number)
+{
+    mf_value x = mf_from_host(MF_F32, MF_SHAPE(3), (float[]){ 2, 3, 0.5 }),
+             good = mf_from_host(MF_F32, MF_SHAPE(3), (float[]){ 2, 3, 4.5 });
+    mf_function f = mf_jit(logs);
+    mf_value checked = mf_call(f, good);
+    mf_block_until_ready(checked);
+    CHECK_EQ_INT(mf_set_checks(NULL), MF_OK);
+    CHECK_STR(mf_str(mf_call(f, x)), "[1.        2.3862944       nan]");
+    CHECK(mf_item_bool(mf_array_equal(checked, mf_call(f, good))));
+    CHECK_EQ_INT(mf_set_checks("nan"), MF_OK);
+    BORN(mf_call(f, x), "encountered in log");
+    CHECK_EQ_INT(mf_set_checks("nan,inf"), MF_ERROR_ARGUMENT);
+    CHECK_CONTAINS(mf_str(mf_call(f, x)), "encountered in log");
+}
