@@ -291,6 +291,9 @@ static const char *const fft_samples[] = {
     "[kind=3, length=1] c64[2,1]",
     "[kind=2, length=2] f32[3,2]",
     "[length=5] c64[0,5]",
+    "[length=60] c64[19,60]", /* full vectors on any machine */
+    "[kind=2, length=74] f32[17,74]",
+    "[kind=3, length=14] c64[21,8]",
     NULL,
 };
 const mf_op mf_op_fft = {

@@ -1,13 +1,19 @@
 /* Any op that has no kernel here: the row's own evaluation, as one step, or in pieces where the row works on each element, or on each
  * matrix or line of a batch, alone. Invariant: the pieces' shape follows from the op's alone. */
+#include "backend/native/kernels/kernels.h"
 #include "backend/native/native.h"
+#include "ops/fft.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 enum { MOST_OPERANDS = 4, PIECE = 1 << 13, PIECES_FROM = 1 << 15 };
 
+typedef mf_error_object *evaluation(const mf_eqn *e, const void *const *in, void *const *out);
+
 typedef struct evaluate_step {
     mf_native_step step;
+    evaluation *evaluate;         /* the row's, or one for this machine with the same bits */
     int64_t count, each;          /* elements or units; of a piece, or 0: whole */
     mf_eqn whole, last;           /* a piece as an equation, and what is left over */
     int64_t bytes[MOST_OPERANDS]; /* of an element or unit of each operand and result */
@@ -20,7 +26,7 @@ static mf_error_object *run(const mf_native_step *s, void *const *values, char *
         pointers[i] = values[s->in[i]];
     for (int o = 0; o < s->out_count; o++)
         pointers[s->in_count + o] = values[s->out[o]];
-    return s->eqn->op->evaluate(s->eqn, (const void *const *)pointers, pointers + s->in_count);
+    return ((const evaluate_step *)(const void *)s)->evaluate(s->eqn, (const void *const *)pointers, pointers + s->in_count);
 }
 
 /* ------------------------------------------------------------------ pieces */
@@ -43,7 +49,7 @@ static void run_piece(void *context, int64_t index)
     for (int o = 0; o < step->out_count; o++)
         pointers[step->in_count + o] = (char *)t->values[step->out[o]] + first * s->bytes[step->in_count + o];
     const mf_eqn *e = s->count - first < s->each ? &s->last : &s->whole;
-    mf_error_object *error = e->op->evaluate(e, (const void *const *)pointers, pointers + step->in_count), *none = NULL;
+    mf_error_object *error = s->evaluate(e, (const void *const *)pointers, pointers + step->in_count), *none = NULL;
     if (error && !atomic_compare_exchange_strong(&t->error, &none, error))
         mf_drop(error);
 }
@@ -110,6 +116,28 @@ static void plan_pieces(mf_build *b, evaluate_step *s, const mf_eqn *e)
     s->step.run = run_pieces;
 }
 
+#if defined(__x86_64__)
+static mf_error_object *fft_avx2(const mf_eqn *e, const void *const *in, void *const *out)
+{
+    return mf_fft_evaluate(e, in, out, mf_fft_lines_f32_avx2, mf_fft_lines_f64_avx2);
+}
+
+static mf_error_object *fft_avx512(const mf_eqn *e, const void *const *in, void *const *out)
+{
+    return mf_fft_evaluate(e, in, out, mf_fft_lines_f32_avx512, mf_fft_lines_f64_avx512);
+}
+#endif
+
+static evaluation *evaluation_of(const mf_op *op)
+{
+#if defined(__x86_64__)
+    const char *isa = mf_kernels_isa();
+    if (op == &mf_op_fft && strcmp(isa, "generic") != 0)
+        return strcmp(isa, "avx512") == 0 ? fft_avx512 : fft_avx2;
+#endif
+    return op->evaluate;
+}
+
 void mf_build_evaluate(mf_build *b, const mf_eqn *e)
 {
     evaluate_step *s = mf_step_new(b, sizeof *s, e);
@@ -118,6 +146,7 @@ void mf_build_evaluate(mf_build *b, const mf_eqn *e)
     int count = e->in_count + e->out_count;
     mf_cost cost = e->op->cost(e);
     s->step.run = run;
+    s->evaluate = evaluation_of(e->op);
     s->step.scratch_bytes = count > 16 ? (size_t)count * sizeof(void *) : 0;
     s->step.cost = 20 + cost.flops + cost.bytes / 2; /* plain loops */
     plan_pieces(b, s, e);
