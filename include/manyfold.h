@@ -10,6 +10,9 @@
  *      mf_exit_status. */
 #ifndef MANYFOLD_H
 #define MANYFOLD_H
+#ifndef MF_CHECK_HEADERS_
+#pragma GCC system_header
+#endif
 
 #include <manyfold/base.h>
 #include <manyfold/tree.h>

@@ -1,6 +1,9 @@
 /* manyfold/array.h - making, reading, placing and printing arrays. */
 #ifndef MANYFOLD_ARRAY_H
 #define MANYFOLD_ARRAY_H
+#ifndef MF_CHECK_HEADERS_
+#pragma GCC system_header
+#endif
 
 #include <manyfold/device.h>
 #include <manyfold/function.h>

@@ -8,6 +8,9 @@
  *   Needs gcc or clang (statement expressions, __auto_type, cleanup). */
 #ifndef MANYFOLD_BASE_H
 #define MANYFOLD_BASE_H
+#ifndef MF_CHECK_HEADERS_                /* a wrong argument gets a line that points at it, without a trace of macros */
+#pragma GCC system_header
+#endif
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -82,8 +85,14 @@ typedef struct mf_slice { bool is_slice; int64_t start, stop, step; } mf_slice; 
 typedef char mf_reserved;               /* last field of every option struct; leave it alone */
 
 #ifndef __cplusplus
-#define MF_COUNT_(...) MF_COUNT_I_(__VA_ARGS__, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
-#define MF_COUNT_I_(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, a21, a22, a23, a24, a25, a26, a27, a28, a29, a30, a31, a32, n, ...) n
+/* Of 1 to 32 arguments; 1000, for which there is no list, of up to 64. */
+#define MF_COUNT_(...) MF_COUNT_I_(__VA_ARGS__, MF_M8_, MF_M8_, MF_M8_, MF_M8_, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+#define MF_M8_ MF_MANY_, MF_MANY_, MF_MANY_, MF_MANY_, MF_MANY_, MF_MANY_, MF_MANY_, MF_MANY_
+#define MF_MANY_ 1000
+#define MF_O8_ 1, 1, 1, 1, 1, 1, 1, 1
+#define MF_COUNT_I_(...) MF_COUNT_J_(__VA_ARGS__)
+#define MF_COUNT_J_(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, a21, a22, a23, a24, a25, a26, a27, a28, a29, a30, a31, a32, b1, b2, b3, b4, b5, b6, b7, b8, b9, b10, b11, b12, b13, b14, b15, b16, b17, b18, b19, b20, b21, b22, b23, b24, b25, b26, b27, b28, b29, b30, b31, b32, n, ...) n
+#define MF_E1000_(m, a, ...) __extension__ ({ _Static_assert(0, "more than 32 items are written here: hand an array to the function whose name ends in _n"); m(a); })
 /* As MF_COUNT_, and 0 of nothing. Nothing has no comma, not even behind a macro that makes one, but has when that macro is called with it. */
 #define MF_LENGTH_(...) MF_IF_EMPTY_(MF_EMPTY_(__VA_ARGS__), 0, MF_COUNT_(__VA_ARGS__))
 #define MF_EMPTY_(...)  MF_EMPTY_I_(MF_COMMA_(__VA_ARGS__), MF_COMMA_(MF_MAKE_COMMA_ __VA_ARGS__), MF_COMMA_(__VA_ARGS__ ()), MF_COMMA_(MF_MAKE_COMMA_ __VA_ARGS__ ()))
@@ -91,7 +100,7 @@ typedef char mf_reserved;               /* last field of every option struct; le
 #define MF_EMPTY_P_(a, b, c, d) MF_COMMA_(MF_EMPTY_##a##b##c##d##_)
 #define MF_EMPTY_0001_ ,
 #define MF_MAKE_COMMA_(...) ,
-#define MF_COMMA_(...)  MF_COUNT_I_(__VA_ARGS__, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0)
+#define MF_COMMA_(...)  MF_COUNT_I_(__VA_ARGS__, MF_O8_, MF_O8_, MF_O8_, MF_O8_, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0)
 #define MF_IF_EMPTY_(empty, ...) MF_IF_EMPTY_I_(empty, __VA_ARGS__)
 #define MF_IF_EMPTY_I_(empty, ...) MF_IF_EMPTY_##empty##_(__VA_ARGS__)
 #define MF_IF_EMPTY_0_(then, ...) __VA_ARGS__
@@ -137,8 +146,17 @@ void      mf_scope_close_at_(mf_scope **scope);
 /* MF_SCOPE; at the top of a block: the scope closes when the block is left, by whatever way (end, break, continue, return, goto). */
 #define MF_SCOPE mf_scope *mf_scope_here_ __attribute__((cleanup(mf_scope_close_at_), unused)) = mf_scope_open()
 mf_value mf_escape(mf_value v);                       /* hands v to the scope outside the innermost one: `return mf_escape(v);` under MF_SCOPE */
-/* *variable = v, where the variable lives longer than the innermost scope. The new handle belongs to the owner of the old one, which ends
- * at once; of an unset variable, to the thread's outermost scope. */
+/* *variable = v, where the variable lives longer than the innermost scope. The new handle belongs to the owner of the old one, which ends at
+ * once, and with it every plain C copy (after b = a both are one handle: what still uses the old one gets an error that names this line).
+ * So start the variable in the scope that should own it, whatever goes in later:
+ *     mf_value best = mf_none();
+ *     for (int i = 0; i < steps; i++) {
+ *         MF_SCOPE;
+ *         mf_value loss = mf_call(step, batch);
+ *         if (i == 0 || mf_item_f64(loss) < mf_item_f64(best))
+ *             mf_assign(&best, loss);
+ *     }
+ * An unset variable ({ 0 }: a static one, say) has no owner yet; its value lives until the thread ends, mf_clear, or the next mf_assign. */
 void     mf_assign(mf_value *variable, mf_value v);
 void     mf_clear(mf_value *variable);                /* ends it and makes it unset */
 mf_value mf_keep(mf_value v);                         /* a handle that no scope owns: for heap structures and other threads */
@@ -156,6 +174,13 @@ const char *mf_error_place(mf_value v);               /* where the user's progra
 /* What happens to an error that is destroyed while nobody has looked at it: by default one line on stderr. NULL restores that. Any thread. */
 typedef void (*mf_error_hook)(mf_status status, const char *message, void *context);
 void        mf_set_error_hook(mf_error_hook hook, void *context);
+
+/* MF_LAYER; at the top of a public function of a library that is written on this one: errors that it makes name the line that called it, not
+ * lines inside it, and all that come of one call are handled together. */
+typedef struct mf_layer { bool entered; struct mf_error_object *error; } mf_layer;
+mf_layer    mf_layer_enter_(const void *place);
+void        mf_layer_leave_(const mf_layer *outer);
+#define MF_LAYER mf_layer mf_layer_here_ __attribute__((cleanup(mf_layer_leave_), unused)) = mf_layer_enter_(__builtin_return_address(0))
 
 /* ------------------------------------------------------------------ numbers, strings and values */
 mf_value mf_f(double number);                         /* weakly typed */
@@ -177,12 +202,17 @@ mf_value mf_of_complex(double _Complex x);
 mf_value mf_scalar(double number, mf_dtype dtype);    /* strongly typed: jnp.float32(100.0) */
 
 #ifndef __cplusplus
-/* What may stand for a value. The operand is named once, so nested calls stay small, and evaluated left to right. */
-#define mf_v(x) __extension__ ({ __auto_type mf_t_ = (x); _Generic(mf_t_, mf_value: mf_same, \
+/* What may stand for a value. The operand is named once, so nested calls stay small, and evaluated left to right. 0x31e: the classes of
+ * types that are numbers, no pointers and no structs. */
+#define mf_v(x) __extension__ ({ __auto_type mf_t_ = (x); \
+    _Static_assert(_Generic(mf_t_, mf_value: 1, mf_slice: 1, mf_module: 1, char *: 1, const char *: 1, default: 0x31e >> __builtin_classify_type(mf_t_) & 1), \
+                   "this argument is no value, number, string or slice"); \
+    _Generic(mf_t_, mf_value: mf_same, \
     bool: mf_b, char: mf_of_int, signed char: mf_of_int, unsigned char: mf_of_int, short: mf_of_int, unsigned short: mf_of_int, \
     int: mf_of_int, unsigned: mf_of_uint, long: mf_of_long, unsigned long: mf_of_ulong, long long: mf_of_llong, \
     unsigned long long: mf_of_ullong, float: mf_of_float, double: mf_f, float _Complex: mf_of_complex, double _Complex: mf_of_complex, char *: mf_string, const char *: mf_string, \
-    mf_slice: mf_index_slice, mf_module: mf_static)(mf_t_); })
+    mf_slice: mf_index_slice, mf_module: mf_static, default: mf_no_value_)(mf_t_); })
+mf_value mf_no_value_();                /* what another type would call; there is none: the assertion comes first */
 #define MF_EACH_(m, ...)   MF_EACH_I_(MF_COUNT_(__VA_ARGS__), m, __VA_ARGS__)
 #define MF_EACH_I_(n, ...) MF_EACH_P_(n, __VA_ARGS__)
 #define MF_EACH_P_(n, ...) MF_E##n##_(__VA_ARGS__)
@@ -201,8 +231,8 @@ mf_value mf_scalar(double number, mf_dtype dtype);    /* strongly typed: jnp.flo
 #define MF_OPTIONS_(type, ...) &(type){ MF_REST_(__VA_ARGS__, .reserved_ = 0) }
 /* True defaults, where zero is a sensible choice of the user's own (axis 0, b1 = 0): they are written first and what the user says overrides
  * them; positional options start after begin_. */
-#define MF_QUIET_(e) __extension__ ({ _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Woverride-init\"") \
-    __auto_type mf_q_ = (e); _Pragma("GCC diagnostic pop") mf_q_; })
+#define MF_QUIET_(type, e) __extension__ ({ _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Woverride-init\"") \
+    type mf_q_ = (e); _Pragma("GCC diagnostic pop") mf_q_; })
 #define MF_1_(f, a)       f(mf_v(a))
 #define MF_2_(f, a, b)    __extension__ ({ mf_value mf_l_ = mf_v(a); mf_value mf_r_ = mf_v(b); f(mf_l_, mf_r_); })
 #define MF_3_(f, a, b, c) __extension__ ({ mf_value mf_l_ = mf_v(a); mf_value mf_m_ = mf_v(b); mf_value mf_r_ = mf_v(c); f(mf_l_, mf_m_, mf_r_); })

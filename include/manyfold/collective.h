@@ -5,6 +5,9 @@
  * Gradients are pmap's: psum transposes to psum. */
 #ifndef MANYFOLD_COLLECTIVE_H
 #define MANYFOLD_COLLECTIVE_H
+#ifndef MF_CHECK_HEADERS_
+#pragma GCC system_header
+#endif
 
 #include <manyfold/ops.h>
 

@@ -1,6 +1,9 @@
 /* manyfold/data.h - data sets and batches. */
 #ifndef MANYFOLD_DATA_H
 #define MANYFOLD_DATA_H
+#ifndef MF_CHECK_HEADERS_
+#pragma GCC system_header
+#endif
 
 #include <manyfold/ops.h>
 

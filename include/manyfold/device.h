@@ -1,6 +1,9 @@
 /* manyfold/device.h - devices and processes. */
 #ifndef MANYFOLD_DEVICE_H
 #define MANYFOLD_DEVICE_H
+#ifndef MF_CHECK_HEADERS_
+#pragma GCC system_header
+#endif
 
 #include <manyfold/base.h>
 

@@ -5,6 +5,9 @@
  * ones are wanted, MF_ERROR_AXIS, MF_ERROR_ARGUMENT where .s and .axes do not go together. */
 #ifndef MANYFOLD_FFT_H
 #define MANYFOLD_FFT_H
+#ifndef MF_CHECK_HEADERS_
+#pragma GCC system_header
+#endif
 
 #include <manyfold/ops.h>
 
@@ -29,7 +32,7 @@ mf_value mf_rfft2(mf_value x), mf_rfft2_opt(mf_value x, const mf_fftn_options *o
 mf_value mf_fftfreq(int64_t n, double d), mf_rfftfreq(int64_t n, double d);    /* the frequencies of the numbers of a spectrum, d between samples: f32 */
 mf_value mf_fftshift(mf_value x, mf_axis axes), mf_ifftshift(mf_value x, mf_axis axes);   /* frequency 0 to the middle, and back; an axis, mf_axes(...) or MF_ALL */
 #ifndef __cplusplus
-#define MF_FFT_(opt, ...) MF_QUIET_(opt(mf_v(MF_FIRST_(__VA_ARGS__, 0)), &(mf_fft_options){ .axis = -1, .begin_ = 0, MF_REST_(__VA_ARGS__, .reserved_ = 0) }))
+#define MF_FFT_(opt, ...) MF_QUIET_(mf_value, opt(mf_v(MF_FIRST_(__VA_ARGS__, 0)), &(mf_fft_options){ .axis = -1, .begin_ = 0, MF_REST_(__VA_ARGS__, .reserved_ = 0) }))
 #define mf_fft(...)    MF_FFT_(mf_fft_opt, __VA_ARGS__)
 #define mf_ifft(...)   MF_FFT_(mf_ifft_opt, __VA_ARGS__)
 #define mf_rfft(...)   MF_FFT_(mf_rfft_opt, __VA_ARGS__)

@@ -1,6 +1,9 @@
 /* manyfold/function.h - functions as values: C functions, closures, and the transforms jit, grad, vmap, pmap, with control flow. */
 #ifndef MANYFOLD_FUNCTION_H
 #define MANYFOLD_FUNCTION_H
+#ifndef MF_CHECK_HEADERS_
+#pragma GCC system_header
+#endif
 
 #include <manyfold/tree.h>
 

@@ -2,6 +2,9 @@
  * FIFO, a device) is one. Any thread, also several with one path: who loads sees the whole of what one of them saved. */
 #ifndef MANYFOLD_IO_H
 #define MANYFOLD_IO_H
+#ifndef MF_CHECK_HEADERS_
+#pragma GCC system_header
+#endif
 
 #include <manyfold/ops.h>
 

@@ -3,6 +3,9 @@
  * All of it may stand in jitted, mapped and differentiated functions, and takes such functions. */
 #ifndef MANYFOLD_LAX_H
 #define MANYFOLD_LAX_H
+#ifndef MF_CHECK_HEADERS_
+#pragma GCC system_header
+#endif
 
 #include <manyfold/function.h>
 

@@ -6,6 +6,9 @@
  * dimensions, a matrix that should be square, operands that do not fit. */
 #ifndef MANYFOLD_LINALG_H
 #define MANYFOLD_LINALG_H
+#ifndef MF_CHECK_HEADERS_
+#pragma GCC system_header
+#endif
 
 #include <manyfold/ops.h>
 
@@ -52,10 +55,10 @@ mf_value mf_norm(mf_value x), mf_norm_opt(mf_value x, const mf_norm_options *o);
 #define mf_qr(...)   MF_OP_(mf_qr_opt, mf_qr_options, __VA_ARGS__)
 #define mf_eigh(...) MF_OP_(mf_eigh_opt, mf_eigh_options, __VA_ARGS__)
 #define mf_pinv(...) MF_OP_(mf_pinv_opt, mf_pinv_options, __VA_ARGS__)
-#define mf_svd(...)  MF_QUIET_(mf_svd_opt(mf_v(MF_FIRST_(__VA_ARGS__, 0)), \
+#define mf_svd(...)  MF_QUIET_(mf_value, mf_svd_opt(mf_v(MF_FIRST_(__VA_ARGS__, 0)), \
     &(mf_svd_options){ .full_matrices = true, .compute_uv = true, .begin_ = 0, MF_REST_(__VA_ARGS__, .reserved_ = 0) }))
 #define mf_solve(a, b) MF_2_(mf_solve, a, b)
-#define mf_norm(...) MF_QUIET_(mf_norm_opt(mf_v(MF_FIRST_(__VA_ARGS__, 0)), \
+#define mf_norm(...) MF_QUIET_(mf_value, mf_norm_opt(mf_v(MF_FIRST_(__VA_ARGS__, 0)), \
     &(mf_norm_options){ .axis = MF_ALL, .begin_ = 0, MF_REST_(__VA_ARGS__, .reserved_ = 0) }))
 #endif
 

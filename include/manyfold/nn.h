@@ -1,6 +1,9 @@
 /* manyfold/nn.h - layers, and losses, on modules of named states (manyfold/state.h). */
 #ifndef MANYFOLD_NN_H
 #define MANYFOLD_NN_H
+#ifndef MF_CHECK_HEADERS_
+#pragma GCC system_header
+#endif
 
 #include <manyfold/ops.h>
 #include <manyfold/state.h>

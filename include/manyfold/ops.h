@@ -6,6 +6,9 @@
  * do not broadcast or fit, MF_ERROR_DTYPE where the operation is not defined for a dtype, MF_ERROR_AXIS for an axis beyond the rank. */
 #ifndef MANYFOLD_OPS_H
 #define MANYFOLD_OPS_H
+#ifndef MF_CHECK_HEADERS_
+#pragma GCC system_header
+#endif
 
 #include <manyfold/function.h>
 
@@ -227,7 +230,7 @@ mf_value mf_max_pool_opt(mf_value x, const mf_pool_options *o), mf_avg_pool_opt(
 #define mf_tensordot(a, ...) mf_tensordot(mf_v(a), mf_v(MF_FIRST_(__VA_ARGS__, 0)), MF_SECOND_(__VA_ARGS__, 2, 0))
 #define mf_argmax(...)      MF_ALONG_(mf_argmax, MF_ALL, __VA_ARGS__)
 #define mf_argmin(...)      MF_ALONG_(mf_argmin, MF_ALL, __VA_ARGS__)
-#define MF_CUMULATIVE_(opt, otherwise, ...) MF_QUIET_(opt(mf_v(MF_FIRST_(__VA_ARGS__, 0)), \
+#define MF_CUMULATIVE_(opt, otherwise, ...) MF_QUIET_(mf_value, opt(mf_v(MF_FIRST_(__VA_ARGS__, 0)), \
     &(mf_cumulative_options){ .axis = otherwise, .begin_ = 0, MF_REST_(__VA_ARGS__, .reserved_ = 0) }))
 #define mf_cumsum(...)      MF_CUMULATIVE_(mf_cumsum_opt, MF_ALL, __VA_ARGS__)
 #define mf_cumprod(...)     MF_CUMULATIVE_(mf_cumprod_opt, MF_ALL, __VA_ARGS__)
@@ -258,7 +261,7 @@ mf_value mf_max_pool_opt(mf_value x, const mf_pool_options *o), mf_avg_pool_opt(
 #define mf_dynamic_slice_in_dim(x, start, size, axis) mf_dynamic_slice_in_dim(mf_v(x), mf_v(start), size, axis)
 #define mf_dynamic_update_slice_in_dim(x, update, start, axis) mf_dynamic_update_slice_in_dim(mf_v(x), mf_v(update), mf_v(start), axis)
 #define mf_take(x, indices, ...) mf_take_opt(mf_v(x), mf_v(indices), MF_FIRST_(__VA_ARGS__, 0), MF_OPTIONS_(mf_take_options, __VA_ARGS__))
-#define mf_one_hot(x, ...) MF_QUIET_(mf_one_hot_opt(mf_v(x), MF_FIRST_(__VA_ARGS__, 0), \
+#define mf_one_hot(x, ...) MF_QUIET_(mf_value, mf_one_hot_opt(mf_v(x), MF_FIRST_(__VA_ARGS__, 0), \
     &(mf_one_hot_options){ .axis = -1, .begin_ = 0, MF_REST_(__VA_ARGS__, .reserved_ = 0) }))
 #define mf_index_update(x, indices, update) MF_3_(mf_index_update, x, indices, update)
 #define mf_index_add(x, indices, update) MF_3_(mf_index_add, x, indices, update)
@@ -276,7 +279,7 @@ mf_value mf_max_pool_opt(mf_value x, const mf_pool_options *o), mf_avg_pool_opt(
 #define mf_cos(x) MF_1_(mf_cos, x)
 #define mf_tanh(x) MF_1_(mf_tanh, x)
 #define MF_OP_(opt, type, ...) opt(mf_v(MF_FIRST_(__VA_ARGS__, 0)), MF_OPTIONS_(type, __VA_ARGS__))
-#define MF_REDUCE_(opt, ...) MF_QUIET_(opt(mf_v(MF_FIRST_(__VA_ARGS__, 0)), \
+#define MF_REDUCE_(opt, ...) MF_QUIET_(mf_value, opt(mf_v(MF_FIRST_(__VA_ARGS__, 0)), \
     &(mf_reduce_options){ MF_REDUCE_DEFAULTS, .begin_ = 0, MF_REST_(__VA_ARGS__, .reserved_ = 0) }))
 #define mf_sum(...)  MF_REDUCE_(mf_sum_opt, __VA_ARGS__)
 #define mf_prod(...) MF_REDUCE_(mf_prod_opt, __VA_ARGS__)

@@ -2,6 +2,9 @@
  * mf_optim_init makes and mf_optim_update moves on, so both work inside every transform. */
 #ifndef MANYFOLD_OPTIM_H
 #define MANYFOLD_OPTIM_H
+#ifndef MF_CHECK_HEADERS_
+#pragma GCC system_header
+#endif
 
 #include <manyfold/ops.h>
 
@@ -12,9 +15,9 @@ typedef struct mf_adam_options { mf_reserved begin_; double learning_rate MF_DEF
 typedef struct mf_sgd_options { mf_reserved begin_; double learning_rate, momentum; bool nesterov; mf_reserved reserved_; } mf_sgd_options;
 mf_optimizer mf_adam_opt(const mf_adam_options *o), mf_sgd_opt(const mf_sgd_options *o);
 mf_value  mf_optim_init(mf_optimizer o, mf_value params);
-mf_value  mf_optim_update(mf_optimizer o, mf_value grads, mf_value *opt_state, mf_value params);   /* the new params; *opt_state moves on */
+mf_value  mf_optim_update(mf_optimizer o, mf_value grads, mf_value *opt_state, mf_value params);   /* the new params; *opt_state moves on. MF_ERROR_TREE for the state of another optimizer, which stays as it is */
 #ifndef __cplusplus
-#define mf_adam(...) MF_QUIET_(mf_adam_opt(&(mf_adam_options){ MF_ADAM_DEFAULTS, .begin_ = 0, __VA_ARGS__ }))
+#define mf_adam(...) MF_QUIET_(mf_optimizer, mf_adam_opt(&(mf_adam_options){ MF_ADAM_DEFAULTS, .begin_ = 0, __VA_ARGS__ }))
 #define mf_sgd(...)  mf_sgd_opt(&(mf_sgd_options){ .begin_ = 0, __VA_ARGS__ })
 #endif
 

@@ -1,6 +1,9 @@
 /* manyfold/profiler.h - where the time goes. */
 #ifndef MANYFOLD_PROFILER_H
 #define MANYFOLD_PROFILER_H
+#ifndef MF_CHECK_HEADERS_
+#pragma GCC system_header
+#endif
 
 #include <manyfold/base.h>
 

@@ -2,6 +2,9 @@
  * A key is a u32[2] array. The same key always gives the same numbers; split it before using it twice. */
 #ifndef MANYFOLD_RANDOM_H
 #define MANYFOLD_RANDOM_H
+#ifndef MF_CHECK_HEADERS_
+#pragma GCC system_header
+#endif
 
 #include <manyfold/ops.h>
 

@@ -1,6 +1,9 @@
 /* manyfold/state.h - cells that functions read and write, modules of named cells, and maps with rules for them. */
 #ifndef MANYFOLD_STATE_H
 #define MANYFOLD_STATE_H
+#ifndef MF_CHECK_HEADERS_
+#pragma GCC system_header
+#endif
 
 #include <manyfold/function.h>
 

@@ -3,6 +3,9 @@
  * A tree is immutable: mf_set gives another one. Where trees do not have one structure, or a path leads nowhere, MF_ERROR_TREE names the place. */
 #ifndef MANYFOLD_TREE_H
 #define MANYFOLD_TREE_H
+#ifndef MF_CHECK_HEADERS_
+#pragma GCC system_header
+#endif
 
 #include <manyfold/base.h>
 

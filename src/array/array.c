@@ -132,7 +132,10 @@ static const char *deletion(const mf_array *a) { return atomic_load(&((mf_array 
 
 static mf_error_object *deleted_error(const mf_array *a)
 {
-    return mf_error_new(MF_ERROR_DONATED, "Array has been deleted with shape=%s.", mf_type_name(a->type));
+    mf_error_object *e = mf_error_new(MF_ERROR_DONATED, "Array has been deleted with shape=%s.", mf_type_name(a->type));
+    if (e != &mf_error_memory_object)
+        e->subject = a;
+    return e;
 }
 
 /* An error: filling it failed. */

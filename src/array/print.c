@@ -443,7 +443,8 @@ void mf_array_print(mf_text *t, mf_array *a)
     mf_error_object *error = mf_array_begin_read(a);
     if (error) {
         mf_text_put(t, error->message);
-        mf_error_ignore(error); /* shown */
+        mf_error_handle(error); /* shown */
+        mf_drop(error);
         return;
     }
     printer p = { .out = t, .array = a, .base = mf_array_data(a), .dtype = a->type->dtype, .summarised = a->type->size > THRESHOLD };

@@ -10,7 +10,7 @@
 #define MOST_FRAMES 48
 
 MF_THREAD_LOCAL_HOT const void *mf_entry_address;
-_Thread_local mf_callee mf_entry_callee;
+static _Thread_local mf_callee *innermost;
 
 /* The library's own code. In a program that the archive was linked into, its section has a name of its own. */
 extern const char __start_manyfold_text[] __attribute__((weak)), __stop_manyfold_text[] __attribute__((weak));
@@ -46,6 +46,61 @@ static void find_own_code(void)
 
 static bool is_own(const void *address) { return (uintptr_t)address - 1 - first < end - first; }
 
+static bool is_own_function(const void *function)
+{
+    pthread_once(&once, find_own_code);
+    return is_own((const char *)function + 1);
+}
+
+/* ---- calls from inside */
+
+void mf_callee_begin(mf_callee *c, void (*function)(void), const void *back)
+{
+    *c = (mf_callee){ .back = back, .entry = mf_entry_address, .outer = innermost, .layer = mf_layer_current };
+    memcpy(&c->function, &function, sizeof c->function);
+    if (!mf_entry_address || !is_own_function(c->function)) {
+        mf_entry_address = NULL;
+        mf_layer_current = (mf_layer){ 0 };
+    } else if (!c->layer.entered) {
+        mf_layer_current = (mf_layer){ .entered = true };
+    }
+    innermost = c;
+}
+
+void mf_callee_end(mf_callee *c)
+{
+    innermost = c->outer;
+    mf_entry_address = c->entry;
+    if (mf_layer_current.entered && c->layer.entered) /* the same one */
+        return;
+    mf_drop(mf_layer_current.error);
+    mf_layer_current = c->layer;
+}
+
+/* ---- layers */
+
+mf_layer mf_layer_enter_(const void *place)
+{
+    mf_layer outer = mf_layer_current;
+    outer.entered = mf_entry_address != NULL;
+    if (!mf_entry_address) {
+        mf_entry_address = place;
+        mf_layer_current = (mf_layer){ .entered = true };
+    }
+    return outer;
+}
+
+void mf_layer_leave_(const mf_layer *outer)
+{
+    if (outer->entered)
+        return;
+    mf_drop(mf_layer_current.error);
+    mf_layer_current = (mf_layer){ 0 };
+    mf_entry_address = NULL;
+}
+
+/* ---- places */
+
 const void *mf_entry_place(void)
 {
     const void *address = mf_entry_address;
@@ -56,11 +111,15 @@ const void *mf_entry_place(void)
         return address;
     void *frames[MOST_FRAMES];
     int count = backtrace(frames, MOST_FRAMES);
+    const mf_callee *c = innermost;
     for (int i = 1; i < count; i++) {
-        if (frames[i] == mf_entry_callee.back) /* the traced function's own frame is gone: the function will do */
-            return (const char *)mf_entry_callee.function + 1;
         if (!is_own(frames[i]))
             return frames[i];
+        if (!c || frames[i] != c->back)
+            continue;
+        if (!is_own_function(c->function)) /* its own frame is gone: the function will do */
+            return (const char *)c->function + 1;
+        c = c->outer;
     }
     return address;
 }

@@ -1,5 +1,6 @@
-/* Error values: making, observing, reporting. Invariant: every error but the two static ones is in the list of the living from its making
- * to its end, oldest first, so the first that nobody has looked at can be found; the list's lock also guards what is remembered. */
+/* Error values: making, handling, reporting. Invariant: every error but the two static ones is in the list of the living from its making
+ * to its end, oldest first, so the first that nobody has handled can be found; the list's lock also guards what is remembered, and what
+ * was reported. */
 #include "base/error.h"
 
 #include "base/alloc.h"
@@ -15,12 +16,28 @@
 
 void (*_Atomic mf_drain_hook)(void);
 _Atomic bool mf_process_forked;
+_Thread_local mf_error_object *mf_error_cause;
+_Thread_local mf_layer mf_layer_current;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static mf_error_object *oldest, *newest, *remembered;
+static uint64_t made; /* guarded by the lock */
 static mf_error_hook hook;
 static void *hook_context;
-static _Atomic bool any_reported;
+
+/* Errors that were reported at their end. By default a place has one line, however often a loop comes by. */
+#define MOST_PLACES 256
+static struct {
+    mf_status status; /* of the first; MF_OK: there is none, or mf_first_error has given it */
+    const char *text;
+    uint64_t number;
+    struct {
+        const void *address;
+        mf_status status;
+    } places[MOST_PLACES];
+    int place_count;
+    int64_t repeated;
+} reported;
 
 static void error_destroy(mf_object *o);
 const mf_class mf_error_class = { "error", error_destroy };
@@ -30,7 +47,7 @@ mf_error_object mf_error_memory_object = { .object = { MF_IMMORTAL, &mf_error_cl
                                            .message = "out of memory" };
 mf_error_object mf_error_fork_object = { .object = { MF_IMMORTAL, &mf_error_class },
                                          .status = MF_ERROR_ARGUMENT,
-                                         .observed = true,
+                                         .debt = MF_ERROR_HANDLED,
                                          .message = "this process is the child of a fork: Manyfold's workers live in the parent, so every "
                                                     "call in the child is an error; fork before first use, or use exec" };
 
@@ -52,6 +69,7 @@ static void join_the_living(mf_error_object *e)
     e->before = newest;
     *(newest ? &newest->after : &oldest) = e;
     newest = e;
+    e->number = ++made;
     pthread_mutex_unlock(&lock);
 }
 
@@ -61,6 +79,14 @@ static void leave_the_living(mf_error_object *e)
     *(e->before ? &e->before->after : &oldest) = e->after;
     *(e->after ? &e->after->before : &newest) = e->before;
     pthread_mutex_unlock(&lock);
+}
+
+static mf_error_object *root_of(const mf_error_object *e)
+{
+    const mf_error_object *r = e;
+    for (const mf_error_object *next; (next = atomic_load_explicit(&r->root, memory_order_acquire));)
+        r = next;
+    return (mf_error_object *)(uintptr_t)r;
 }
 
 static mf_error_object *make(const void *address, mf_status status, const char *message, size_t length)
@@ -74,6 +100,12 @@ static mf_error_object *make(const void *address, mf_status status, const char *
     e->status = status;
     e->address = address;
     join_the_living(e);
+    if (mf_error_cause)
+        mf_error_join(mf_error_cause, e);
+    if (mf_layer_current.error)
+        mf_error_join(mf_layer_current.error, e);
+    else if (mf_layer_current.entered)
+        mf_layer_current.error = mf_retain(e);
     return e;
 }
 
@@ -120,10 +152,22 @@ mf_error_object *mf_error_wrap(mf_error_object *e, const char *format, ...)
     mf_text_add(&t, ": %s", e->message);
     mf_error_object *outer = t.failed ? mf_error_out_of_memory() : make(e->address, e->status, t.at, t.count);
     mf_text_free(&t);
-    if (!is_static(outer))
+    if (!is_static(outer)) {
         outer->related = e->related;
-    mf_error_ignore(e);
+        outer->related_by = e->related_by;
+        mf_error_join(e, outer);
+    }
+    mf_drop(e);
     return outer;
+}
+
+void mf_error_join(mf_error_object *first, mf_error_object *other)
+{
+    pthread_mutex_lock(&lock);
+    mf_error_object *root = root_of(first), *joins = root_of(other);
+    if (root != joins && !is_static(root) && !is_static(joins) && !mf_error_is_handled(root)) /* an old one explains no new one */
+        atomic_store_explicit(&joins->root, mf_retain(root), memory_order_release);
+    pthread_mutex_unlock(&lock);
 }
 
 void mf_error_set_address(mf_error_object *e, const void *address)
@@ -149,7 +193,7 @@ static char *locate(const mf_error_object *e)
     if (place)
         mf_text_add(&t, " (%s)", place);
     if (related)
-        mf_text_add(&t, "; its scope was closed at %s", related);
+        mf_text_add(&t, "; %s %s", e->related_by, related);
     if (!t.failed)
         return t.at;
     mf_text_free(&t);
@@ -158,7 +202,7 @@ static char *locate(const mf_error_object *e)
 
 const char *mf_error_text(mf_error_object *e)
 {
-    mf_error_see(e);
+    mf_error_handle(e);
     char *text = atomic_load(&e->located);
     if (text || is_static(e))
         return text ? text : e->message;
@@ -171,34 +215,86 @@ const char *mf_error_text(mf_error_object *e)
     return text;
 }
 
-void mf_error_see(mf_error_object *e)
+/* ---- handling */
+
+bool mf_error_is_handled(const mf_error_object *e)
 {
-    if (!atomic_load_explicit(&e->observed, memory_order_relaxed))
-        atomic_store(&e->observed, true);
+    return atomic_load_explicit(&root_of(e)->debt, memory_order_acquire) != MF_ERROR_OWED;
+}
+
+/* Every use of a deleted array makes an error of its own, with its own place; they say one thing. */
+static void handle_all_about(const void *subject)
+{
+    pthread_mutex_lock(&lock);
+    for (const mf_error_object *e = oldest; e; e = e->after)
+        if (e->subject == subject)
+            atomic_store(&root_of(e)->debt, MF_ERROR_HANDLED);
+    pthread_mutex_unlock(&lock);
+}
+
+void mf_error_handle(mf_error_object *e)
+{
+    if (mf_error_is_handled(e))
+        return;
+    mf_error_object *root = root_of(e);
+    atomic_store(&root->debt, MF_ERROR_HANDLED);
+    if (root->subject)
+        handle_all_about(root->subject);
+}
+
+void mf_error_owe(mf_error_object *e)
+{
+    int nobodys = MF_ERROR_NOBODYS;
+    atomic_compare_exchange_strong(&e->debt, &nobodys, MF_ERROR_OWED);
+}
+
+/* Whether e follows from nothing, or nobody but e holds what it follows from: nobody else will answer for it. */
+static bool is_last_of_family(const mf_error_object *e)
+{
+    const mf_error_object *root = atomic_load(&e->root);
+    return !root || atomic_load(&root->object.count) == 1;
 }
 
 void mf_error_ignore(mf_error_object *e)
 {
-    if (!e)
-        return;
-    if (!is_static(e))
-        mf_error_see(e);
+    if (e && !is_static(e) && atomic_load(&e->object.count) == 1 && is_last_of_family(e))
+        mf_error_handle(e);
     mf_drop(e);
 }
 
 /* ---- reporting */
 
+/* Whether this place has no line yet. Under the lock. */
+static bool is_news(const mf_error_object *e)
+{
+    for (int i = 0; i < reported.place_count; i++)
+        if (e->address && reported.places[i].address == e->address && reported.places[i].status == e->status)
+            return false;
+    if (reported.place_count < MOST_PLACES) {
+        reported.places[reported.place_count].address = e->address;
+        reported.places[reported.place_count++].status = e->status;
+    }
+    return true;
+}
+
+/* At the end of an error that nobody has handled. */
 static void report(mf_error_object *e)
 {
+    const char *text = mf_error_text(e);
     pthread_mutex_lock(&lock);
     mf_error_hook chosen = hook;
     void *context = hook_context;
+    if (!reported.status) {
+        reported.status = e->status;
+        reported.text = mf_intern(text);
+        reported.number = e->number;
+    }
+    bool tell = chosen || is_news(e);
+    reported.repeated += !tell;
     pthread_mutex_unlock(&lock);
-    atomic_store(&any_reported, true);
-    const char *text = mf_error_text(e);
     if (chosen)
         chosen(e->status, text, context);
-    else
+    else if (tell)
         fprintf(stderr, "manyfold: error: %s\n", text);
 }
 
@@ -206,8 +302,9 @@ static void error_destroy(mf_object *o)
 {
     mf_error_object *e = (mf_error_object *)o;
     leave_the_living(e);
-    if (!atomic_load(&e->observed) && !atomic_load(&mf_process_forked))
+    if (!mf_error_is_handled(e) && is_last_of_family(e) && !atomic_load(&mf_process_forked))
         report(e);
+    mf_drop(atomic_load(&e->root));
     mf_free(atomic_load(&e->located));
 }
 
@@ -224,45 +321,58 @@ mf_status mf_error_remember(mf_error_object *e)
     if (!e)
         return MF_OK;
     mf_status status = e->status;
+    mf_error_owe(e);
     pthread_mutex_lock(&lock);
     mf_error_object *rest = e;
-    if (!remembered || atomic_load(&remembered->observed)) {
+    if (!remembered || mf_error_is_handled(remembered)) {
         rest = remembered;
         remembered = e;
     }
     pthread_mutex_unlock(&lock);
-    if (rest != e)
-        mf_drop(rest);
-    else
-        mf_error_ignore(rest);
+    mf_drop(rest);
     return status;
 }
 
-/* The oldest living error that nobody has looked at, with a reference, or NULL. */
-static mf_error_object *first_unseen(void)
+/* The oldest living error that nobody has handled, with a reference, or NULL. */
+static mf_error_object *first_unhandled(void)
 {
     pthread_mutex_lock(&lock);
     mf_error_object *e = oldest;
-    while (e && (atomic_load(&e->observed) || !mf_retain_if_alive(e)))
+    while (e && (mf_error_is_handled(e) || !mf_retain_if_alive(e)))
         e = e->after;
-    if (!e && remembered && !atomic_load(&remembered->observed))
+    if (!e && remembered && !mf_error_is_handled(remembered))
         e = mf_retain(remembered); /* the static out-of-memory error is in no list */
     pthread_mutex_unlock(&lock);
     return e;
 }
 
+/* The first of what was reported at its end, if it is older than e: whoever has it has handled what was reported. */
+static mf_status take_reported(const mf_error_object *e, const char **text)
+{
+    mf_status status = MF_OK;
+    pthread_mutex_lock(&lock);
+    if (reported.status && (!e || reported.number < e->number)) {
+        status = reported.status;
+        *text = reported.text;
+        reported.status = MF_OK;
+    }
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
 mf_status mf_first_error(const char **message)
 {
-    if (message)
-        *message = NULL;
-    mf_error_object *e = atomic_load(&mf_process_forked) ? &mf_error_fork_object : first_unseen();
-    if (!e)
-        return MF_OK;
-    mf_status status = e->status;
-    if (message)
-        *message = mf_intern(mf_error_text(e)); /* immortal: nobody owns it */
-    mf_error_see(e);
+    const char *text = NULL;
+    bool forked = atomic_load(&mf_process_forked);
+    mf_error_object *e = forked ? &mf_error_fork_object : first_unhandled();
+    mf_status status = forked ? MF_OK : take_reported(e, &text);
+    if (!status && e) {
+        status = e->status;
+        text = mf_intern(mf_error_text(e)); /* immortal: nobody owns it */
+    }
     mf_drop(e);
+    if (message)
+        *message = text;
     return status;
 }
 
@@ -275,12 +385,18 @@ int mf_exit_status(void)
     void (*drain)(void) = atomic_load(&mf_drain_hook);
     if (drain)
         drain();
-    mf_error_object *e = first_unseen();
-    int status = e || atomic_load(&any_reported) ? EXIT_FAILURE : EXIT_SUCCESS;
+    mf_error_object *e = first_unhandled();
+    pthread_mutex_lock(&lock);
+    int status = e || reported.status ? EXIT_FAILURE : EXIT_SUCCESS;
+    int64_t repeated = reported.repeated;
+    reported.repeated = 0;
+    pthread_mutex_unlock(&lock);
+    if (repeated)
+        fprintf(stderr, "manyfold: error: %lld more like those reported, from the same places\n", (long long)repeated);
     if (e)
         fprintf(stderr, "manyfold: error: %s\n", mf_error_text(e));
-    for (; e; e = first_unseen()) { /* later ones mostly follow from it: printed once, seen all */
-        mf_error_see(e);
+    for (; e; e = first_unhandled()) { /* later ones mostly follow from it: printed once, handled all */
+        mf_error_handle(e);
         mf_drop(e);
     }
     fflush(stdout);

@@ -163,6 +163,8 @@ static uint64_t name(void *object, mf_scope *scope)
         return fork_handle;
     if (!object || object == &mf_error_memory_object)
         return memory_handle;
+    if (object == (void *)my_stale)
+        mf_error_owe(my_stale);
     if (!my_free && !fetch_batch()) {
         mf_drop(object);
         return memory_handle;
@@ -178,16 +180,12 @@ static uint64_t name(void *object, mf_scope *scope)
     if (scope)
         mf_scope_take(scope, index, slot);
     uint32_t generation = atomic_load_explicit(&slot->generation, memory_order_relaxed) + 1;
+    atomic_store_explicit(&slot->named, generation, memory_order_relaxed);
     atomic_store_explicit(&slot->generation, generation, memory_order_release);
     return HANDLE(generation, index);
 }
 
-uint64_t mf_handle_new(void *object)
-{
-    if (object && object == (void *)my_stale)
-        atomic_store(&my_stale->observed, false);
-    return name(object, mf_scope_innermost());
-}
+uint64_t mf_handle_new(void *object) { return name(object, mf_scope_innermost()); }
 
 uint64_t mf_handle_new_kept(void *object)
 {
@@ -244,7 +242,40 @@ void mf_handle_end(uint64_t handle)
     mf_slot_end(index, slot, (uint32_t)(handle >> 32), mf_entry_address);
 }
 
+uint64_t mf_handle_replace(uint64_t handle, void *object)
+{
+    uint32_t index;
+    mf_slot *slot = mf_slot_of(handle, &index);
+    if (!slot || is_reserved(index) || !object || object == &mf_error_memory_object)
+        return 0;
+    if (object == (void *)my_stale)
+        mf_error_owe(my_stale);
+    uint32_t generation = (uint32_t)(handle >> 32);
+    if (generation > UINT32_MAX - 4 || !atomic_compare_exchange_strong(&slot->generation, &generation, generation + 1))
+        return 0;
+    if (atomic_load(&slot->pins)) { /* somebody reads it just now */
+        atomic_store(&slot->generation, generation);
+        return 0;
+    }
+    mf_object *before = atomic_exchange_explicit(&slot->object, object, memory_order_relaxed);
+    slot->closed = mf_entry_address;
+    atomic_store_explicit(&slot->generation, generation + 2, memory_order_release);
+    mf_drop(before);
+    return HANDLE(generation + 2, index);
+}
+
 /* ---- reading */
+
+/* Whether mf_assign has put another value in the place of this one, in a variable that still holds one. */
+static const mf_slot *assigned(uint64_t handle)
+{
+    uint32_t index = (uint32_t)handle, generation = (uint32_t)(handle >> 32);
+    if (index >= MOST_SLOTS || !(generation & 1) || !atomic_load(&chunks[index >> CHUNK_BITS]))
+        return NULL;
+    const mf_slot *slot = mf_slot_at(index);
+    uint32_t now = atomic_load_explicit(&slot->generation, memory_order_acquire);
+    return now & 1 && generation >= atomic_load_explicit(&slot->named, memory_order_relaxed) && generation < now ? slot : NULL;
+}
 
 /* Where the handle's scope was closed, as long as its slot has not been used again or this thread ended it lately. */
 static const void *closed_at(uint64_t handle)
@@ -261,13 +292,27 @@ static const void *closed_at(uint64_t handle)
                : NULL;
 }
 
+static mf_error_object *why_stale(uint64_t handle)
+{
+    const mf_slot *slot = assigned(handle);
+    mf_error_object *e = slot ? mf_error_new(MF_ERROR_SCOPE,
+                                             "a value was used after mf_assign had given its variable another one; a copied handle (b = a) "
+                                             "is the same value under two names, and mf_assign(&b, a) makes a second one where b is unset")
+                              : mf_error_new(MF_ERROR_SCOPE,
+                                             "a value was used after the scope that owned it had been closed; hand it out with mf_escape, "
+                                             "store it with mf_assign, or keep it with mf_keep");
+    if (e == &mf_error_memory_object)
+        return e;
+    e->related = slot ? slot->closed : closed_at(handle);
+    e->related_by = slot ? "mf_assign did so at" : "its scope was closed at";
+    return e;
+}
+
 static mf_object *stale(uint64_t handle)
 {
-    mf_error_object *e = mf_error_new(MF_ERROR_SCOPE, "a value was used after the scope that owned it had been closed; hand it out with "
-                                                      "mf_escape, store it with mf_assign, or keep it with mf_keep");
+    mf_error_object *e = why_stale(handle);
     if (e != &mf_error_memory_object)
-        e->related = closed_at(handle);
-    atomic_store(&e->observed, true); /* a mere look; whoever makes it a value of its own owes a look at it again: mf_handle_new */
+        atomic_store(&e->debt, MF_ERROR_NOBODYS); /* a mere look; who makes it a value or remembers it owes: mf_error_owe */
     mf_error_object *before = my_stale;
     my_stale = e;
     (void)mf_scope_innermost();

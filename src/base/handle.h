@@ -16,6 +16,8 @@ mf_object *mf_handle_get(uint64_t handle);
 mf_object *mf_handle_get_as(uint64_t handle, const mf_class *kind); /* NULL when stale or of another kind */
 
 uint64_t mf_handle_new_kept(void *object); /* likewise, but owned by no scope: ends by mf_release */
+/* A new handle for o (a reference) in the slot of one that ends by that, and so in its scope; 0 and nothing done when it is stale. */
+uint64_t mf_handle_replace(uint64_t handle, void *o);
 void mf_handle_end(uint64_t handle);       /* ends it now, whoever owns it on this thread; a stale handle is left alone */
 bool mf_handle_ended(uint64_t handle);     /* whether it was one and is no more; any 64 bits may be asked about */
 int64_t mf_handle_live_count(void);        /* for tests: handles now alive in the whole process */
@@ -25,10 +27,11 @@ typedef struct mf_slot {
     _Atomic uint32_t generation; /* odd: alive; even: free, or ended and still pinned */
     _Atomic uint32_t pins;       /* calls on other threads that read the object; MF_SLOT_ENDED: the last of them gives it up */
     uint32_t before, after;      /* in its scope's list (0 ends it), or in a list of free slots */
+    _Atomic uint32_t named;      /* the generation in which the slot was taken: later ones are values that mf_assign has put there */
     _Atomic(mf_object *) object;
     mf_scope *scope;              /* NULL when kept */
     _Atomic(const void *) thread; /* the scope's; NULL when kept: any thread may end it */
-    _Atomic(const void *) closed; /* where its scope was closed last */
+    _Atomic(const void *) closed; /* of a free slot: where its scope was closed last; of a taken one: where mf_assign changed it, or NULL */
 } mf_slot;
 #define MF_SLOT_ENDED UINT32_C(0x80000000)
 mf_slot *mf_slot_of(uint64_t handle, uint32_t *index); /* NULL unless it is alive */

@@ -7,7 +7,7 @@
 
 #include <pthread.h>
 
-#define PILED_UP (1 << 20)
+#define PILED_UP 100000
 
 struct mf_scope {
     mf_scope *outer;
@@ -93,11 +93,11 @@ void mf_scope_take(mf_scope *s, uint32_t index, mf_slot *slot)
     slot->after = 0;
     *(s->last ? &mf_slot_at(s->last)->after : &s->first) = index;
     s->last = index;
-    if (++s->count > PILED_UP && !s->outer && !atomic_load_explicit(&said, memory_order_relaxed))
+    if (++s->count > PILED_UP && !atomic_load_explicit(&said, memory_order_relaxed))
         mf_warn_once(
             &said,
-            "more than %d values have piled up in a thread's outermost scope; write MF_SCOPE; at the top of the loop's body, so that "
-            "each round gives back what it made, and mf_assign what must outlive it",
+            "more than %d values have piled up in a scope; write MF_SCOPE; at the top of the loop's body, so that each round gives back "
+            "what it made, and mf_assign what must outlive it",
             PILED_UP);
 }
 
@@ -114,7 +114,7 @@ void mf_scope_lose(uint32_t index, mf_slot *slot)
     atomic_store_explicit(&slot->thread, NULL, memory_order_relaxed);
 }
 
-/* Oldest first, so that of several unobserved errors the first is reported first. */
+/* Oldest first, so that of several unhandled errors the first is reported first. */
 static void end_all(mf_scope *s, const void *where)
 {
     while (s->first) {
@@ -232,6 +232,13 @@ void mf_assign(mf_value *variable, mf_value v)
                             "share with mf_keep");
         return;
     }
+    mf_object *o = slot ? mf_retain(mf_handle_get(v.handle)) : NULL;
+    uint64_t replaced = o ? mf_handle_replace(before.handle, o) : 0;
+    if (replaced) {
+        variable->handle = replaced;
+        return;
+    }
+    mf_drop(o);
     *variable = name_in(!slot ? &outermost : mf_slot_is_mine(slot) ? slot->scope : NULL, v);
     mf_handle_end(before.handle);
 }

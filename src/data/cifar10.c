@@ -81,6 +81,7 @@ static mf_value read_files(const char *folder, const char *const *names, int cou
 
 mf_value mf_load_cifar10(const char *folder, const char *split)
 {
+    MF_LAYER;
     static const char *const train[] = { "data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
                                          "data_batch_5.bin" };
     static const char *const test[] = { "test_batch.bin" };

@@ -85,6 +85,7 @@ static mf_value load(const char *image_path, const char *label_path)
 
 mf_value mf_load_fashion_mnist(const char *folder, const char *split)
 {
+    MF_LAYER;
     bool train = split && strcmp(split, "train") == 0;
     if (!train && !(split && strcmp(split, "test") == 0))
         return mf_make_error(MF_ERROR_ARGUMENT, "mf_load_fashion_mnist: the split is \"train\" or \"test\", not \"%s\"",

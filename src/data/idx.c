@@ -232,6 +232,7 @@ mf_value idx_read(const char *path, idx_array *array)
 
 mf_value mf_load_idx(const char *path)
 {
+    MF_LAYER;
     idx_array array;
     mf_value error = idx_read(path, &array);
     if (error.handle)

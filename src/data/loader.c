@@ -173,6 +173,7 @@ static mf_value fill(mf_loader *l, mf_value dataset)
 
 mf_loader *mf_loader_open_opt(mf_value dataset, const mf_loader_options *o)
 {
+    MF_LAYER;
     MF_SCOPE;
     mf_loader *l = calloc(1, sizeof *l);
     if (!l) {
@@ -258,6 +259,7 @@ static void take_back(mf_loader *l)
 
 bool mf_loader_next(mf_loader *l, mf_value *batch)
 {
+    MF_LAYER;
     *batch = (mf_value){ 0 };
     if (l == &no_loader) { /* once an epoch, as below */
         told_of_no_loader = !told_of_no_loader;
@@ -282,6 +284,7 @@ bool mf_loader_next(mf_loader *l, mf_value *batch)
 
 void mf_loader_close(mf_loader *l)
 {
+    MF_LAYER;
     if (!l || l == &no_loader)
         return;
     take_back(l);

@@ -15,6 +15,7 @@ static mf_shape with_leading(mf_shape from, int64_t size)
 /* Every array can be read where it is: only the wait is left. */
 mf_value mf_device_get(mf_value v)
 {
+    MF_LAYER;
     (void)mf_block_until_ready(v);
     return v;
 }
@@ -31,6 +32,7 @@ static mf_value replicate_leaf(void *count, mf_value leaf)
 
 mf_value mf_replicate(mf_value tree, mf_device_list devices)
 {
+    MF_LAYER;
     if (devices.count < 1)
         return mf_make_error(MF_ERROR_DEVICE, "mf_replicate: the list of devices is empty");
     return mf_place(mf_tree_map(mf_closure(replicate_leaf, &devices.count), tree), devices);
@@ -43,7 +45,11 @@ static mf_value first_copy(mf_value leaf)
     return mf_get(leaf, 0);
 }
 
-mf_value mf_unreplicate(mf_value tree) { return mf_tree_map(first_copy, tree); }
+mf_value mf_unreplicate(mf_value tree)
+{
+    MF_LAYER;
+    return mf_tree_map(first_copy, tree);
+}
 
 /* ---- one part a device */
 
@@ -74,6 +80,7 @@ static mf_value shard_leaf(void *context, mf_value leaf)
 
 mf_value mf_shard_batch(mf_value tree, int device_count)
 {
+    MF_LAYER;
     if (device_count < 1)
         return mf_make_error(MF_ERROR_ARGUMENT, "mf_shard_batch: %d devices", device_count);
     mf_value parts = mf_tree_map(mf_closure(shard_leaf, &device_count), tree);
@@ -96,6 +103,7 @@ static mf_value stacked_leaf(mf_value parts, int leaf)
 
 mf_value mf_device_put_sharded(mf_value parts, mf_device_list devices)
 {
+    MF_LAYER;
     if (mf_is_error(parts))
         return parts;
     if (mf_len(parts) != devices.count || devices.count < 1)

@@ -291,6 +291,7 @@ failed:
 
 mf_value mf_load_npy(const char *path)
 {
+    MF_LAYER;
     size_t size;
     unsigned char *bytes = read_whole(path, &size);
     if (!bytes)
@@ -302,6 +303,7 @@ mf_value mf_load_npy(const char *path)
 
 mf_status mf_save_npy(const char *path, mf_value array)
 {
+    MF_LAYER;
     MF_SCOPE;
     size_t size;
     mf_status status;

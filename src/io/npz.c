@@ -171,6 +171,7 @@ static mf_status check_leaves(const char *path, const leaves *l)
 
 mf_status mf_save_npz(const char *path, mf_value tree)
 {
+    MF_LAYER;
     MF_SCOPE;
     leaves l = { 0 };
     collect(&l, "", tree);
@@ -288,6 +289,7 @@ static zip_t *open_archive(const char *path, mf_value *error)
 
 mf_value mf_load_npz_opt(const char *path, const mf_load_options *o)
 {
+    MF_LAYER;
     MF_SCOPE;
     int count = 0;
     char reason[REASON];
@@ -329,6 +331,7 @@ static mf_value fitting(const char *path, const leaf *like, mf_value file)
 
 mf_value mf_load_tree_opt(const char *path, mf_value like, const mf_load_options *o)
 {
+    MF_LAYER;
     MF_SCOPE;
     mf_value file = mf_load_npz_opt(path, o), v = { 0 };
     if (mf_is_error(file))

@@ -46,8 +46,7 @@ void mf_builder_init(mf_builder *b, const mf_axis_env *env)
 void mf_builder_fail(mf_builder *b, mf_error_object *e)
 {
     if (b->error) {
-        atomic_store(&e->observed, true); /* a consequence of the first: nobody needs to hear of it */
-        mf_drop(e);
+        mf_error_ignore(e); /* a consequence of the first: nobody needs to hear of it */
         return;
     }
     if (b->address)

@@ -65,8 +65,7 @@ static void *parse_params(parser *p, mf_arena *arena, const mf_op *op, const mf_
 static void fail_at(parser *p, const char *at, mf_error_object *why)
 {
     if (p->error) {
-        atomic_store(&why->observed, true);
-        mf_drop(why);
+        mf_error_ignore(why);
         return;
     }
     int line = 1, column = 1;

@@ -43,6 +43,7 @@ static mf_value conv_call(mf_module self, mf_value x)
 
 mf_module mf_nn_conv_opt(mf_state rngs, int in_features, int out_features, const mf_nn_conv_options *o)
 {
+    MF_LAYER;
     int64_t h = o->kernel_size.count > 0 ? o->kernel_size.at[0] : 1, w = o->kernel_size.count > 1 ? o->kernel_size.at[1] : h;
     int stride_0 = o->strides.count > 0 ? (int)o->strides.at[0] : 1, stride_1 = o->strides.count > 1 ? (int)o->strides.at[1] : stride_0;
     mf_dtype dtype = parameters_dtype(o->param_dtype);
@@ -67,6 +68,7 @@ static mf_value linear_call(mf_module self, mf_value x)
 
 mf_module mf_nn_linear_opt(mf_state rngs, int in_features, int out_features, const mf_nn_linear_options *o)
 {
+    MF_LAYER;
     mf_dtype dtype = parameters_dtype(o->param_dtype);
     mf_state kernel = mf_param_state(lecun_normal(rngs, MF_SHAPE(in_features, out_features), in_features, dtype));
     if (o->no_bias)
@@ -79,11 +81,13 @@ mf_module mf_nn_linear_opt(mf_state rngs, int in_features, int out_features, con
 
 mf_value mf_softmax_cross_entropy(mf_value logits, mf_value labels)
 {
+    MF_LAYER;
     return mf_neg(mf_sum(mf_mul(labels, mf_log_softmax(logits, -1)), .axis = -1));
 }
 
 mf_value mf_softmax_cross_entropy_with_integer_labels(mf_value logits, mf_value labels)
 {
+    MF_LAYER;
     mf_value picked = mf_squeeze(mf_take_along_axis(logits, mf_expand_dims(labels, -1), -1), -1);
     return mf_sub(mf_logsumexp(logits, -1), picked);
 }

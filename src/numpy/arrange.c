@@ -57,6 +57,7 @@ mf_value(mf_repeat)(mf_value x, int64_t count, mf_axis axis)
 
 mf_value(mf_roll)(mf_value x, int64_t shift, mf_axis axis)
 {
+    MF_LAYER;
     mf_shape shape = mf_shape_of(x);
     int at = plain_axis(&x, axis, "roll");
     int64_t n = at < 0 ? 0 : mf_dim(x, at);
@@ -70,6 +71,7 @@ mf_value(mf_roll)(mf_value x, int64_t shift, mf_axis axis)
 
 mf_value(mf_diff)(mf_value x, int n, int axis)
 {
+    MF_LAYER;
     int at = plain_axis(&x, axis, "diff");
     if (at >= 0 && n < 0)
         return mf_make_error(MF_ERROR_ARGUMENT, "diff: the order must not be negative, not %d", n);
@@ -123,6 +125,7 @@ mf_value(mf_trace)(mf_value x)
 /* ---- meshgrid */
 mf_value mf_meshgrid(mf_value parts, bool ij)
 {
+    MF_LAYER;
     mf_value grid[MF_MAX_RANK] = { { 0 } };
     mf_shape shape = { .rank = mf_len(parts) };
     if (mf_is_error(parts))

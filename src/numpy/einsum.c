@@ -279,6 +279,7 @@ static bool evaluate(einsum *e)
 
 mf_value mf_einsum_n(const char *subscripts, const mf_value *operands, int count)
 {
+    MF_LAYER;
     einsum e = { .text = subscripts, .count = count };
     if (count < 1 || count > OPERANDS)
         return mf_make_error(MF_ERROR_ARGUMENT, "einsum takes between 1 and %d operands, not %d", OPERANDS, count);

@@ -16,13 +16,18 @@ static mf_value solve_lower(mf_value l, mf_value b, bool transposed)
 
 mf_value mf_cho_solve(mf_value l, mf_value b)
 {
+    MF_LAYER;
     bool vector = mf_ndim(b) >= 0 && mf_ndim(b) == mf_ndim(l) - 1;
     b = vector ? mf_expand_dims(b, -1) : b;
     mf_value x = solve_lower(l, solve_lower(l, b, false), true);
     return vector ? mf_squeeze(x, -1) : x;
 }
 
-mf_value mf_solve_spd(mf_value a, mf_value b) { return mf_cho_solve(mf_cholesky(a), b); }
+mf_value mf_solve_spd(mf_value a, mf_value b)
+{
+    MF_LAYER;
+    return mf_cho_solve(mf_cholesky(a), b);
+}
 
 /* ---- checks: an error, or none */
 
@@ -118,6 +123,7 @@ mf_value(mf_solve)(mf_value a, mf_value b)
 
 mf_value mf_inv(mf_value a)
 {
+    MF_LAYER;
     mf_value wrong = check_square(a, "inv");
     a = inexact(a);
     return mf_is_error(wrong) ? wrong : mf_solve(a, mf_eye(mf_dim(a, -1), mf_dtype_of(a)));
@@ -195,6 +201,7 @@ static mf_value small_determinant(mf_value a)
 
 mf_value mf_det(mf_value a)
 {
+    MF_LAYER;
     mf_value wrong = check_square(a, "det");
     if (mf_is_error(wrong))
         return wrong;
@@ -223,6 +230,7 @@ static mf_value sign_and_logarithm_rule(mf_value primals, mf_value tangents)
 
 mf_value mf_slogdet(mf_value a)
 {
+    MF_LAYER;
     mf_value wrong = check_square(a, "slogdet");
     return mf_is_error(wrong) ? wrong : mf_call(mf_custom_jvp(sign_and_logarithm, sign_and_logarithm_rule), inexact(a));
 }
@@ -254,6 +262,7 @@ static mf_value inverse_rule(void *context, mf_value primals, mf_value tangents)
 
 mf_value mf_pinv_opt(mf_value a, const mf_pinv_options *o)
 {
+    MF_LAYER;
     a = inexact(a);
     if (mf_is_error(a))
         return a;

@@ -49,6 +49,7 @@ mf_value(mf_logaddexp)(mf_value a, mf_value b)
 /* Runs of 1, 2, 4, ... elements joined with the runs before them, or behind them. */
 mf_value mf_cumlogsumexp_opt(mf_value x, const mf_cumulative_options *o)
 {
+    MF_LAYER;
     mf_axis axis = o ? o->axis : 0;
     x = as_float(axis == MF_ALL ? mf_ravel(x) : x);
     int rank = mf_ndim(x), at = axis == MF_ALL ? 0 : (int)(axis < 0 ? axis + rank : axis);

@@ -13,6 +13,7 @@ static mf_value or_number(mf_value v, double otherwise, mf_dtype d) { return v.h
 
 mf_value mf_nan_to_num_opt(mf_value x, const mf_nan_to_num_options *o)
 {
+    MF_LAYER;
     static const mf_nan_to_num_options none;
     mf_dtype d = mf_dtype_of(x);
     o = o ? o : &none;
@@ -32,4 +33,8 @@ mf_value(mf_nan_to_num)(mf_value x) { return mf_nan_to_num_opt(x, NULL); }
 
 static mf_value squares(mf_value sum, mf_value leaf) { return mf_add(sum, mf_sum(mf_square(mf_abs(leaf)))); }
 
-mf_value mf_global_norm(mf_value tree) { return mf_sqrt(mf_tree_reduce(mf_fn(squares), tree, mf_f(0))); }
+mf_value mf_global_norm(mf_value tree)
+{
+    MF_LAYER;
+    return mf_sqrt(mf_tree_reduce(mf_fn(squares), tree, mf_f(0)));
+}

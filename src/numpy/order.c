@@ -36,7 +36,11 @@ mf_value(mf_quantile)(mf_value x, mf_value q, mf_axis axis)
     return mf_ndim(q) == 1 ? mf_moveaxis(out, -1, 0) : out;
 }
 
-mf_value(mf_median)(mf_value x, mf_axis axis) { return mf_quantile(x, 0.5, axis); }
+mf_value(mf_median)(mf_value x, mf_axis axis)
+{
+    MF_LAYER;
+    return mf_quantile(x, 0.5, axis);
+}
 
 /* ---- searchsorted: halving, once for every bit of the length */
 
@@ -61,6 +65,7 @@ mf_value(mf_searchsorted)(mf_value sorted, mf_value x, bool right)
 
 mf_value mf_bincount(mf_value x, int64_t length)
 {
+    MF_LAYER;
     if (length < 0)
         return mf_make_error(MF_ERROR_ARGUMENT, "bincount: the length must not be negative, not %lld", (long long)length);
     return mf_index_add(mf_zeros(MF_SHAPE(length), MF_I32), mf_maximum(mf_ravel(x), 0), mf_scalar(1, MF_I32));

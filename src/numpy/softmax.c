@@ -19,6 +19,7 @@ static mf_value greatest(mf_value x, mf_axis axis)
 
 mf_value(mf_logsumexp)(mf_value x, mf_axis axis)
 {
+    MF_LAYER;
     x = as_float(x);
     mf_value top = greatest(x, axis);
     top = mf_where(mf_isfinite(top), top, 0); /* minus infinity everywhere: its logsumexp, not NaN */
@@ -28,6 +29,7 @@ mf_value(mf_logsumexp)(mf_value x, mf_axis axis)
 
 mf_value(mf_softmax)(mf_value x, mf_axis axis)
 {
+    MF_LAYER;
     x = as_float(x);
     mf_value e = mf_exp(mf_sub(x, greatest(x, axis)));
     return mf_div(e, mf_sum(e, .axis = axis, .keepdims = true));
@@ -35,17 +37,23 @@ mf_value(mf_softmax)(mf_value x, mf_axis axis)
 
 mf_value(mf_log_softmax)(mf_value x, mf_axis axis)
 {
+    MF_LAYER;
     x = as_float(x);
     mf_value shifted = mf_sub(x, greatest(x, axis));
     return mf_sub(shifted, mf_log(mf_sum(mf_exp(shifted), .axis = axis, .keepdims = true)));
 }
 
 /* The gradient is 1 where x > 0, and 0 elsewhere: at 0 and at NaN too. A NaN stays one. */
-mf_value mf_relu(mf_value x) { return mf_where(mf_greater(x, 0), x, mf_stop_gradient(mf_maximum(x, 0))); }
+mf_value mf_relu(mf_value x)
+{
+    MF_LAYER;
+    return mf_where(mf_greater(x, 0), x, mf_stop_gradient(mf_maximum(x, 0)));
+}
 
 /* By tanh, as jax.nn.gelu does unless told otherwise. */
 mf_value mf_gelu(mf_value x)
 {
+    MF_LAYER;
     x = as_float(x);
     mf_value inner = mf_mul(mf_add(x, mf_mul(mf_mul(mf_mul(x, x), x), 0.044715)), 0.7978845608028654 /* sqrt(2 / pi) */);
     return mf_mul(x, mf_mul(mf_add(mf_tanh(inner), 1), 0.5));
@@ -94,6 +102,7 @@ static mf_value distribution_jvp(mf_value primals, mf_value tangents)
 
 mf_value mf_gelu_exact(mf_value x)
 {
+    MF_LAYER;
     x = as_float(x);
     mf_dtype d = mf_dtype_of(x);
     mf_value wide = d == MF_F16 || d == MF_BF16 ? mf_astype(x, MF_F32) : x;
@@ -116,12 +125,14 @@ mf_value(mf_elu)(mf_value x, double alpha)
 
 mf_value mf_hard_swish(mf_value x)
 {
+    MF_LAYER;
     x = as_float(x);
     return mf_mul(x, mf_div(mf_minimum(mf_maximum(mf_add(x, 3), 0), 6), 6));
 }
 
 mf_value mf_silu(mf_value x)
 {
+    MF_LAYER;
     x = as_float(x);
     return mf_mul(x, mf_sigmoid(x));
 }
@@ -129,6 +140,7 @@ mf_value mf_silu(mf_value x)
 /* log(1 + e^x). At 0 the first term has slope 1, the second -1/2, because that of abs is 1 there. */
 mf_value mf_softplus(mf_value x)
 {
+    MF_LAYER;
     x = as_float(x);
     return mf_add(mf_where(mf_less(x, 0), 0, x), mf_log1p(mf_exp(mf_neg(mf_abs(x)))));
 }

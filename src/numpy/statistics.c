@@ -42,6 +42,7 @@ static mf_value mean_in(mf_value x, const mf_reduce_options *o, mf_dtype dtype)
 
 mf_value mf_mean_opt(mf_value x, const mf_reduce_options *o)
 {
+    MF_LAYER;
     o = o ? o : &everything;
     mf_dtype dtype = result_dtype(x, o);
     return mf_astype(mean_in(x, o, working_dtype(dtype)), dtype);
@@ -67,6 +68,7 @@ static mf_value variance(mf_value x, const mf_reduce_options *o, mf_dtype dtype)
 
 mf_value mf_var_opt(mf_value x, const mf_reduce_options *o)
 {
+    MF_LAYER;
     o = o ? o : &everything;
     mf_dtype dtype = result_dtype(x, o);
     return mf_astype(variance(x, o, working_dtype(dtype)), real_of(dtype));
@@ -74,6 +76,7 @@ mf_value mf_var_opt(mf_value x, const mf_reduce_options *o)
 
 mf_value mf_std_opt(mf_value x, const mf_reduce_options *o)
 {
+    MF_LAYER;
     o = o ? o : &everything;
     mf_dtype dtype = result_dtype(x, o);
     return mf_astype(mf_sqrt(variance(x, o, working_dtype(dtype))), real_of(dtype));

@@ -327,7 +327,7 @@ mf_value(mf_where)(mf_value c, mf_value a, mf_value b)
 {
     MF_ENTER;
     mf_value v[3] = { c, a, b };
-    if (!truth(&v[0], "where"))
+    if (!mf_wrap_arrays(v, 3, 1, "where") || !truth(&v[0], "where"))
         return v[0];
     if (!mf_promote_dtypes(&v[1], 2, "where"))
         return v[1];

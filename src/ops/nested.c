@@ -212,12 +212,7 @@ void nested_transpose_call(mf_builder *b, const nested_call *like, const mf_eqn 
 
 /* ------------------------------------------------------------------ the rest */
 
-void nested_forget(mf_error_object *e)
-{
-    if (e)
-        atomic_store(&e->observed, true);
-    mf_drop(e);
-}
+void nested_forget(mf_error_object *e) { mf_error_ignore(e); }
 
 mf_program *nested_prune(const mf_program *p, const bool *used_out, bool *used_in, mf_error_object **error)
 {

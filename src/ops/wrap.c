@@ -20,6 +20,20 @@ bool mf_wrap_array(mf_value *x, const char *op)
     return mf_value_type(*x) != NULL;
 }
 
+bool mf_wrap_arrays(mf_value *v, int count, int first, const char *op)
+{
+    for (int i = 0; i < count; i++) {
+        v[i] = mf_expect_operand(v[i], op, first + i);
+        if (mf_value_type(v[i]))
+            continue;
+        mf_error_object *e = (mf_error_object *)mf_handle_get_as(v[i].handle, &mf_error_class);
+        if (e)
+            mf_errors_join(e, v + i + 1, count - i - 1);
+        return failed(v, v[i]);
+    }
+    return true;
+}
+
 static mf_array *array_of(mf_value x) { return (mf_array *)mf_handle_get_as(x.handle, &mf_array_class); }
 static bool is_deleted(const mf_array *a) { return atomic_load(&((mf_array *)(uintptr_t)a)->deleted) != NULL; }
 
@@ -224,9 +238,8 @@ bool mf_promote_dtypes(mf_value *v, int count, const char *op)
 {
     if (same_types(v, count))
         return true;
-    for (int i = 0; i < count; i++)
-        if (!mf_wrap_array(&v[i], op))
-            return failed(v, v[i]);
+    if (!mf_wrap_arrays(v, count, 1, op))
+        return failed(v, v[0]);
     mf_dtype dtype = mf_value_type(v[0])->dtype;
     bool weak = mf_value_type(v[0])->weak;
     for (int i = 1; i < count; i++) {

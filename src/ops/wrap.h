@@ -10,7 +10,9 @@
 #include "trace/trace.h"
 
 /* ---- one operand */
-bool mf_wrap_array(mf_value *x, const char *op);                  /* an array or tracer; a tree or a static is an error */
+bool mf_wrap_array(mf_value *x, const char *op); /* an array or tracer; a tree or a static is an error */
+/* Likewise the operands of op from number `first` on (the first one is 1). An error is in v[0]; the others' are handled with it. */
+bool mf_wrap_arrays(mf_value *v, int count, int first, const char *op);
 mf_array *mf_concrete(mf_value x);                                /* borrowed; NULL for a tracer, a deleted array, or inside a trace */
 mf_value mf_convert_value(mf_value x, mf_dtype dtype, bool weak); /* x itself when nothing changes */
 /* Another look at a's memory; offset (bytes) counts from a's own first element. where[i]: the new axis that is the whole of a's axis i,

@@ -3,6 +3,7 @@
 #include <manyfold.h>
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,6 +94,7 @@ static mf_value zeros(mf_value x) { return mf_zeros_like(x); }
 
 mf_value mf_optim_init(mf_optimizer handle, mf_value params)
 {
+    MF_LAYER;
     const optimizer *o = options_of(handle);
     if (!o)
         return no_optimizer();
@@ -174,10 +176,35 @@ static mf_value sgd_update(const optimizer *o, mf_value grads, mf_value *state, 
     return mf_tree_map(mf_closure(descend_leaf, &s), params, update);
 }
 
+/* The keys of o's state, in the order of dicts. */
+static const char *keys_of(const optimizer *o) { return o->kind == ADAM ? "count, mu, nu" : o->momentum != 0 ? "count, trace" : "count"; }
+
+/* Unset, or the error that says that this optimiser has not made the state. An error has no keys: it travels on. */
+static mf_value check_state(const optimizer *o, mf_value state)
+{
+    char keys[256] = "";
+    int count = mf_len(state);
+    for (int i = 0, n = 0; i < count && n < (int)sizeof keys && mf_key(state, i); i++)
+        n += snprintf(keys + n, sizeof keys - (size_t)n, i ? ", %s" : "%s", mf_key(state, i));
+    if (count < 0 || strcmp(keys, keys_of(o)) == 0)
+        return (mf_value){ 0 };
+    return mf_make_error(MF_ERROR_TREE,
+                         "mf_optim_update: the state of %s is a dict of %s, but this one has %s: mf_optim_init of another "
+                         "optimizer made it",
+                         o->kind == ADAM    ? "adam"
+                         : o->momentum != 0 ? "sgd with momentum"
+                                            : "sgd",
+                         keys_of(o), *keys ? keys : "no keys");
+}
+
 mf_value mf_optim_update(mf_optimizer handle, mf_value grads, mf_value *opt_state, mf_value params)
 {
+    MF_LAYER;
     const optimizer *o = options_of(handle);
     if (!o)
         return no_optimizer();
+    mf_value foreign = check_state(o, *opt_state);
+    if (foreign.handle)
+        return foreign;
     return o->kind == ADAM ? adam_update(o, grads, opt_state, params) : sgd_update(o, grads, opt_state, params);
 }

@@ -21,17 +21,20 @@ static mf_value uniform_from(mf_value key, mf_shape shape, mf_dtype dtype, doubl
 
 mf_value mf_random_exponential(mf_value key, mf_shape shape, mf_dtype dtype)
 {
+    MF_LAYER;
     return mf_neg(mf_log1p(mf_neg(mf_random_uniform(key, shape, dtype)))); /* of 1 - u, so that the logarithm's argument is never 0 */
 }
 
 mf_value mf_random_gumbel(mf_value key, mf_shape shape, mf_dtype dtype)
 {
+    MF_LAYER;
     dtype = float_or_default(dtype);
     return mf_neg(mf_log(mf_neg(mf_log(uniform_from(key, shape, dtype, tiny_of(dtype))))));
 }
 
 mf_value mf_random_laplace(mf_value key, mf_shape shape, mf_dtype dtype)
 {
+    MF_LAYER;
     dtype = float_or_default(dtype);
     mf_value u = uniform_from(key, shape, dtype, epsilon_of(dtype) / 2 - 1);
     return mf_mul(mf_sign(u), mf_log1p(mf_neg(mf_abs(u))));
@@ -39,6 +42,7 @@ mf_value mf_random_laplace(mf_value key, mf_shape shape, mf_dtype dtype)
 
 mf_value mf_random_cauchy(mf_value key, mf_shape shape, mf_dtype dtype)
 {
+    MF_LAYER;
     dtype = float_or_default(dtype);
     mf_value u = uniform_from(key, shape, dtype, epsilon_of(dtype));
     return mf_tan(mf_mul(mf_scalar(3.141592653589793, dtype), mf_sub(u, mf_scalar(0.5, dtype))));
@@ -49,6 +53,7 @@ mf_value mf_random_cauchy(mf_value key, mf_shape shape, mf_dtype dtype)
 /* The greatest of logits plus gumbels has the softmax's probabilities. */
 mf_value mf_random_categorical(mf_value key, mf_value logits, int axis, mf_shape draws)
 {
+    MF_LAYER;
     mf_shape shape = mf_shape_of(logits), whole = draws;
     if (shape.rank < 0)
         return mf_add(logits, 0); /* the error itself, or what says that this is no array */
@@ -100,6 +105,7 @@ static mf_value unweighted(mf_value key, int64_t n, mf_shape shape, bool replace
 
 mf_value mf_random_choice_opt(mf_value key, mf_value x, mf_shape shape, const mf_choice_options *o)
 {
+    MF_LAYER;
     static const mf_choice_options none;
     o = o ? o : &none;
     if (mf_ndim(x) < 0)

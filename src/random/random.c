@@ -30,6 +30,7 @@ static draw draw_of(mf_shape shape, mf_dtype dtype)
 
 mf_value mf_random_key(uint64_t seed)
 {
+    MF_LAYER;
     uint32_t words[2] = { (uint32_t)(seed >> 32), (uint32_t)seed };
     return mf_from_host(MF_U32, MF_SHAPE(2), words);
 }
@@ -61,6 +62,7 @@ static mf_value split_keys(void *context, mf_value key)
 
 mf_value mf_random_split(mf_value key, int count)
 {
+    MF_LAYER;
     if (count < 0)
         return mf_make_error(MF_ERROR_ARGUMENT, "mf_random_split: %d keys", count);
     draw d = draw_of(MF_SHAPE(count), MF_U32);
@@ -96,6 +98,7 @@ static mf_value draw_bits(void *context, mf_value key)
 
 mf_value mf_random_bits(mf_value key, mf_shape shape, mf_dtype dtype)
 {
+    MF_LAYER;
     if (dtype != MF_U8 && dtype != MF_U16 && dtype != MF_U32 && dtype != MF_U64)
         return mf_make_error(MF_ERROR_DTYPE, "random bits come as uint8, uint16, uint32 or uint64, not %s", mf_str_dtype(dtype));
     draw d = draw_of(shape, dtype);
@@ -182,6 +185,7 @@ static mf_value no_float(const char *what, mf_dtype dtype)
 
 mf_value mf_random_uniform_in(mf_value key, mf_shape shape, mf_dtype dtype, mf_value low, mf_value high)
 {
+    MF_LAYER;
     draw d;
     if (!float_draw(&d, shape, dtype))
         return no_float("uniform", dtype);
@@ -191,17 +195,20 @@ mf_value mf_random_uniform_in(mf_value key, mf_shape shape, mf_dtype dtype, mf_v
 
 mf_value mf_random_uniform(mf_value key, mf_shape shape, mf_dtype dtype)
 {
+    MF_LAYER;
     return mf_random_uniform_in(key, shape, dtype, mf_f(0), mf_f(1));
 }
 
 mf_value mf_random_normal(mf_value key, mf_shape shape, mf_dtype dtype)
 {
+    MF_LAYER;
     draw d;
     return float_draw(&d, shape, dtype) ? mf_call(mf_jit(mf_closure(draw_normal, &d)), key) : no_float("normal", dtype);
 }
 
 mf_value mf_random_truncated_normal(mf_value key, double low, double high, mf_shape shape, mf_dtype dtype)
 {
+    MF_LAYER;
     draw d;
     if (!float_draw(&d, shape, dtype))
         return no_float("truncated_normal", dtype);
@@ -211,6 +218,7 @@ mf_value mf_random_truncated_normal(mf_value key, double low, double high, mf_sh
 
 mf_value mf_random_bernoulli(mf_value key, double p, mf_shape shape)
 {
+    MF_LAYER;
     draw d = draw_of(shape, MF_BOOL);
     return mf_call(mf_jit(mf_closure(draw_bernoulli, &d)), key, mf_scalar(p, MF_F32));
 }
@@ -251,6 +259,7 @@ static mf_value draw_randint(void *context, mf_value key, mf_value from, mf_valu
 
 mf_value mf_random_randint(mf_value key, mf_shape shape, mf_value low, mf_value high, mf_dtype dtype)
 {
+    MF_LAYER;
     dtype = dtype == MF_DTYPE_DEFAULT ? MF_I32 : dtype;
     int width;
     if (unsigned_of(dtype, &width) == MF_DTYPE_DEFAULT)
@@ -283,6 +292,7 @@ static mf_value shuffle(void *context, mf_value key, mf_value x)
 
 mf_value mf_random_permutation_opt(mf_value key, mf_value x, const mf_permutation_options *o)
 {
+    MF_LAYER;
     mf_shape shape = mf_shape_of(x);
     int axis = o ? o->axis : 0, at = axis < 0 ? axis + shape.rank : axis;
     if (shape.rank < 0)

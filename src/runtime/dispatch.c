@@ -59,7 +59,7 @@ static mf_error_object *not_concrete(mf_object *o)
     if (mf_object_is(o, &mf_tracer_class))
         return mf_error_new(MF_ERROR_TRACER, "a traced value of %s escaped: it was used after its trace had ended (%s)",
                             ((mf_tracer *)o)->trace_name, mf_type_name(((mf_tracer *)o)->type));
-    return mf_error_new(MF_ERROR_ARGUMENT, "%s is not an array", o ? o->kind->name : "an unset value");
+    return mf_error_new(MF_ERROR_ARGUMENT, "%s is not an array", mf_object_words(o));
 }
 
 /* A donated array is named once in a call: the second name would be of an array that is gone. Views of it may be there: then its memory is

@@ -25,7 +25,7 @@ static mf_value no_array(const char *what, mf_value v)
     mf_object *o = mf_object_of(v);
     if (mf_object_is(o, &mf_error_class))
         return v;
-    return mf_fail(MF_ERROR_ARGUMENT, "%s: %s is no array", what, o ? o->kind->name : "an unset value");
+    return mf_fail(MF_ERROR_ARGUMENT, "%s: %s is no array", what, mf_object_words(o));
 }
 
 /* ---- looking */
@@ -94,12 +94,12 @@ mf_value mf_shard(mf_value v, int index)
 const void *mf_unsafe_buffer_pointer(mf_value v)
 {
     MF_ENTER;
-    mf_array *a = array_in(v);
-    mf_error_object *error = a ? mf_array_wait(a) : NULL;
-    const void *at = a && !error ? mf_array_data(a) : NULL;
-    if (error)
-        (void)mf_error_remember(error);
-    return at;
+    mf_error_object *error = NULL;
+    const mf_array *a = mf_readable(v, "mf_unsafe_buffer_pointer", &error);
+    if (a && (error = mf_array_wait(a)))
+        a = NULL;
+    (void)mf_error_remember(error);
+    return a ? mf_array_data(a) : NULL;
 }
 
 /* ---- moving */

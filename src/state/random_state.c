@@ -2,10 +2,15 @@
 #include <manyfold.h>
 #include <pthread.h>
 
-mf_state mf_random_state(uint64_t seed) { return mf_random_state_of_key(mf_random_key(seed)); }
+mf_state mf_random_state(uint64_t seed)
+{
+    MF_LAYER;
+    return mf_random_state_of_key(mf_random_key(seed));
+}
 
 mf_value mf_random_next(mf_state random)
 {
+    MF_LAYER;
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&lock);
     mf_value keys = mf_random_split(mf_state_value(random), 2);
@@ -14,4 +19,8 @@ mf_value mf_random_next(mf_state random)
     return mf_get(keys, 1);
 }
 
-void mf_random_seed(uint64_t seed) { mf_state_set_value(mf_random_default(), mf_random_key(seed)); }
+void mf_random_seed(uint64_t seed)
+{
+    MF_LAYER;
+    mf_state_set_value(mf_random_default(), mf_random_key(seed));
+}

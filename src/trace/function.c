@@ -252,13 +252,10 @@ static mf_value c_function_call(mf_function_object *f, const mf_value *arguments
     if (size)
         memcpy(context, (const char *)f->options + CONTEXT_OFFSET, size);
     /* What the function calls reports the line of its own calls, not of the call that led here. */
-    const void *entry = mf_entry_address;
-    mf_callee outer = mf_entry_callee;
-    mf_entry_address = NULL;
-    mf_entry_callee = mf_callee_at(c->address, __builtin_return_address(0));
+    mf_callee callee;
+    mf_callee_begin(&callee, c->address, __builtin_return_address(0));
     mf_value result = invoke(c, context, arguments);
-    mf_entry_callee = outer;
-    mf_entry_address = entry;
+    mf_callee_end(&callee);
     if (context != small)
         mf_free(context);
     return result;
@@ -307,7 +304,6 @@ mf_traced *mf_trace_by(mf_function_object *f, mf_caller *call, const mf_signatur
         *error = mf_error_new(MF_ERROR_ARGUMENT, "%s returned an unset value", f->name);
     else if (mf_object_is(result, &mf_error_class)) {
         *error = mf_retain(result);
-        atomic_store(&(*error)->observed, true); /* it travels on in what the caller gets */
         result = NULL;
     }
     mf_error_object *inside = result ? (mf_error_object *)mf_first_error_in(result) : NULL;
@@ -316,8 +312,6 @@ mf_traced *mf_trace_by(mf_function_object *f, mf_caller *call, const mf_signatur
         result = NULL;
     }
     mf_traced *traced = mf_trace_end(t, result, error);
-    if (*error)
-        atomic_store(&(*error)->observed, false);
     mf_scope_close(scope);
     return traced;
 }

@@ -62,14 +62,12 @@ int64_t mf_size(mf_value v)
     return t ? t->size : -1;
 }
 
-static const char *kind_name(const mf_object *o) { return o ? o->kind->name : "an unset value"; }
-
 /* Why v has no type, as an error to remember. */
 static mf_error_object *no_array(const char *what, mf_object *o)
 {
     if (mf_object_is(o, &mf_error_class))
         return mf_retain(o);
-    return mf_error_new(MF_ERROR_ARGUMENT, "%s: %s is no array", what, kind_name(o));
+    return mf_error_new(MF_ERROR_ARGUMENT, "%s: %s is no array", what, mf_object_words(o));
 }
 
 int64_t mf_dim(mf_value v, int axis)
@@ -94,7 +92,7 @@ int mf_len(mf_value v)
     if (t && t->rank && t->dims[0] <= INT32_MAX)
         return (int)t->dims[0];
     if (!mf_object_is(o, &mf_error_class))
-        (void)mf_error_remember(mf_error_new(MF_ERROR_ARGUMENT, "mf_len: %s has no length", t ? mf_type_name(t) : kind_name(o)));
+        (void)mf_error_remember(mf_error_new(MF_ERROR_ARGUMENT, "mf_len: %s has no length", t ? mf_type_name(t) : mf_object_words(o)));
     return -1;
 }
 
@@ -106,7 +104,7 @@ static mf_error_object *cannot_unpack(const mf_object *o, int count)
     if (t && t->rank)
         return mf_error_new(MF_ERROR_TREE, "mf_unpack: %s has %lld rows, not %d", mf_type_name(t), (long long)t->dims[0], count);
     if (!mf_object_is(o, &mf_tree_class))
-        return mf_error_new(MF_ERROR_TREE, "mf_unpack: %s is not a tuple or list of %d", t ? mf_type_name(t) : kind_name(o), count);
+        return mf_error_new(MF_ERROR_TREE, "mf_unpack: %s is not a tuple or list of %d", t ? mf_type_name(t) : mf_object_words(o), count);
     mf_text text = { 0 };
     mf_structure_print(&text, ((const mf_tree *)o)->structure);
     mf_error_object *e = mf_error_new(MF_ERROR_TREE, "mf_unpack: %s is not a tuple or list of %d", text.at ? text.at : "a tree", count);
@@ -271,7 +269,7 @@ static void print_tree(mf_text *t, const mf_structure *s, mf_object *const *leav
 
 static void print_error(mf_text *t, mf_error_object *e)
 {
-    mf_error_see(e); /* it is shown */
+    mf_error_handle(e); /* it is shown */
     mf_text_put(t, e->message);
 }
 
@@ -337,6 +335,13 @@ const char *mf_state_type_name(int type)
 {
     static const char *const names[] = { "State", "ParamState", "BatchState", "RandomState", "HiddenState" };
     return names[type >= 0 && type <= MF_HIDDEN_STATE ? type : 0];
+}
+
+const char *mf_cell_label(const mf_state_cell *c)
+{
+    char text[200];
+    snprintf(text, sizeof text, c->name ? "state %s" : "a %s without a name", c->name ? c->name : mf_state_type_name(c->type));
+    return mf_intern(text);
 }
 
 const char *mf_str_state(mf_state s)

@@ -3,6 +3,7 @@
 #include "base/vector.h"
 #include "trace/function.h"
 
+#include <manyfold/array.h>
 #include <manyfold/state.h>
 #include <math.h>
 #include <string.h>
@@ -187,7 +188,7 @@ double mf_member_number(mf_module m, const char *name)
 {
     mf_error_object *e = NULL;
     const module_member *found = member_of(m, name, MEMBER_NUMBER, "number", &e);
-    mf_drop(e); /* unobserved: reported once through the hook */
+    mf_drop(e); /* unhandled: reported once through the hook */
     return found ? found->number : (double)NAN;
 }
 
@@ -233,7 +234,7 @@ const char *mf_str_module(mf_module handle)
     if (m) {
         print_module(&t, m, 0);
     } else {
-        mf_error_see(e);
+        mf_error_handle(e);
         mf_text_put(&t, e->message);
         mf_drop(e);
     }
@@ -255,13 +256,10 @@ static mf_value module_call(mf_function_object *f, const mf_value *a, int count)
         return mf_fail(MF_ERROR_ARGUMENT, "module %s takes %d argument%s but was called with %d", m->type, m->arity,
                        m->arity == 1 ? "" : "s", count);
     mf_module self = { mf_handle_new(mf_retain(m)) };
-    const void *entry = mf_entry_address;
-    mf_callee outer = mf_entry_callee;
-    mf_entry_address = NULL;
-    mf_entry_callee = mf_callee_at(m->call, __builtin_return_address(0));
+    mf_callee callee;
+    mf_callee_begin(&callee, m->call, __builtin_return_address(0));
     mf_value r = m->arity == 1 ? ((mf_fm1)m->call)(self, a[0]) : ((mf_fm2)m->call)(self, a[0], a[1]);
-    mf_entry_callee = outer;
-    mf_entry_address = entry;
+    mf_callee_end(&callee);
     return r;
 }
 

@@ -62,8 +62,7 @@ static mf_error_object *typed_leaf(mf_leaf *leaf, mf_object *o, const mf_functio
     mf_error_object *e = mf_error_new(MF_ERROR_ARGUMENT,
                                       "%s: argument %d%s%s is %s, not an array or a number; arguments that are not arrays must be "
                                       "marked as static",
-                                      f->name, argument, path.count ? " at " : "", path.count ? path.at : "",
-                                      o ? o->kind->name : "an unset value");
+                                      f->name, argument, path.count ? " at " : "", path.count ? path.at : "", mf_object_words(o));
     mf_text_free(&path);
     return e;
 }
@@ -145,6 +144,12 @@ static mf_error_object *make_signature(mf_signature *s, mf_leaf **leaves, const 
                               : typed_leaf(leaf, items[i][k], f, s->structures[i], i, k, structs);
         }
     }
+    if (error)
+        for (int i = 0; i < count; i++) {
+            mf_object *other = mf_first_error_in(mf_object_of(arguments[i]));
+            if (other)
+                mf_error_join(error, (mf_error_object *)other);
+        }
     return error;
 }
 

@@ -25,6 +25,7 @@ typedef struct mf_filter_object {
 } mf_filter_object;
 extern const mf_class mf_filter_class;
 const char *mf_state_type_name(int type);                                   /* "ParamState" */
+const char *mf_cell_label(const mf_state_cell *c);                          /* for messages: "state w", "a ParamState without a name" */
 const mf_filter_object *mf_filter_of(mf_filter f, mf_error_object **error); /* NULL and an error (new reference) */
 bool mf_filter_accepts(const mf_filter_object *f, const mf_state_cell *c,
                        const char *path); /* path: of c, as the asker knows it; may be NULL */

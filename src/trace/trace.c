@@ -33,6 +33,8 @@ struct mf_tracing {
     mf_capture *captures;
     mf_trace_cell *cells;
     bool impure;
+    mf_error_object *failure; /* what the call being traced has become, or NULL */
+    int refused;              /* reads */
     int argument_count, argument_capacity, capture_count, capture_capacity, cell_count, cell_capacity;
 };
 
@@ -151,10 +153,33 @@ mf_variable *mf_trace_lift(mf_tracing *t, mf_object *o, mf_error_object **error)
     if (mf_object_is(o, &mf_error_class))
         *error = mf_retain(o);
     else
-        *error = mf_error_new(MF_ERROR_ARGUMENT, "%s is not an array: every operand must be an array or a number",
-                              o ? o->kind->name : "an unset value");
+        *error = mf_error_new(MF_ERROR_ARGUMENT, "%s is neither an array nor a number", mf_object_words(o));
     return NULL;
 }
+
+/* ---- reading */
+
+mf_error_object *mf_trace_refuse(const mf_tracer *r, const char *what)
+{
+    mf_tracing *t = innermost;
+    if (t && t->failure) {
+        t->refused++;
+        return mf_retain(t->failure);
+    }
+    mf_error_object *e = trace_with_id(t, r->trace_id)
+                             ? mf_error_new(MF_ERROR_TRACER,
+                                            "%s: C cannot branch on a traced value (%s of %s): use mf_where, mf_cond or mf_while", what,
+                                            mf_type_name(r->type), r->trace_name)
+                             : mf_error_new(MF_ERROR_TRACER, "%s: a traced value of %s escaped: it was read after its trace had ended (%s)",
+                                            what, r->trace_name, mf_type_name(r->type));
+    if (t) {
+        t->failure = mf_retain(e);
+        mf_error_cause = e;
+    }
+    return e;
+}
+
+bool mf_trace_is_stuck(void) { return innermost && innermost->refused > 1000 && innermost->refused % 2; }
 
 /* ---- binding */
 
@@ -169,7 +194,7 @@ const mf_type *mf_object_type(const mf_object *o)
 
 const mf_type *mf_value_type(mf_value v) { return mf_object_type(mf_object_of(v)); }
 
-mf_value mf_expect_array(mf_value v, const char *what)
+static mf_value expect_array(mf_value v, const char *what, int operand)
 {
     mf_object *o = mf_object_of(v);
     if (mf_object_type(o))
@@ -181,7 +206,21 @@ mf_value mf_expect_array(mf_value v, const char *what)
         if (inside)
             return mf_value_of(inside);
     }
-    return mf_fail(MF_ERROR_ARGUMENT, "%s must be an array or a number, not %s", what, o ? o->kind->name : "an unset value");
+    if (!operand)
+        return mf_fail(MF_ERROR_ARGUMENT, "%s: the operand is %s, neither an array nor a number", what, mf_object_words(o));
+    return mf_fail(MF_ERROR_ARGUMENT, "%s: operand %d is %s, neither an array nor a number", what, operand, mf_object_words(o));
+}
+
+mf_value mf_expect_array(mf_value v, const char *what) { return expect_array(v, what, 0); }
+mf_value mf_expect_operand(mf_value v, const char *op, int operand) { return expect_array(v, op, operand); }
+
+void mf_errors_join(mf_error_object *first, const mf_value *v, int count)
+{
+    for (int i = 0; i < count; i++) {
+        mf_error_object *e = (mf_error_object *)mf_handle_get_as(v[i].handle, &mf_error_class);
+        if (e)
+            mf_error_join(first, e);
+    }
 }
 
 static void give_error(mf_error_object *e, mf_value *out, int out_count)
@@ -237,7 +276,7 @@ static mf_error_object *bind_at_once(const mf_op *op, const void *params, mf_obj
             return mf_error_new(MF_ERROR_TRACER, "%s: a traced value of %s escaped: it was used after its trace had ended (%s)", op->name,
                                 r->trace_name, mf_type_name(r->type));
         } else if (!mf_object_is(in[i], &mf_array_class)) {
-            return mf_error_new(MF_ERROR_ARGUMENT, "%s: %s is not an array", op->name, in[i] ? in[i]->kind->name : "an unset value");
+            return mf_error_new(MF_ERROR_ARGUMENT, "%s: %s is not an array", op->name, mf_object_words(in[i]));
         }
     mf_object *small[16], **results = out_count <= 16 ? small : mf_alloc((size_t)out_count * sizeof *results);
     if (!results)
@@ -263,6 +302,8 @@ void mf_bind_n(const mf_op *op, const void *params, const mf_value *in, int in_c
         if (mf_object_is(objects[i], &mf_error_class))
             error = mf_retain(objects[i]);
     }
+    if (error)
+        mf_errors_join(error, in, in_count);
     if (!error)
         error = innermost ? bind_traced(innermost, op, params, objects, in_count, out, out_count)
                           : bind_at_once(op, params, objects, in_count, out, out_count);
@@ -328,10 +369,10 @@ static mf_trace_cell *touch_cell(mf_tracing *t, mf_state_cell *c, mf_error_objec
         types[i] = mf_object_type(leaves[i]);
         const mf_type *type = types[i] ? mf_cell_inner_type(t->rules, c, types[i]) : NULL;
         if (types[i] && !type)
-            *error = mf_error_new(MF_ERROR_AXIS, "state %s of type %s is mapped over an axis that it does not have", c->name ? c->name : "",
+            *error = mf_error_new(MF_ERROR_AXIS, "%s of type %s is mapped over an axis that it does not have", mf_cell_label(c),
                                   mf_type_name(types[i]));
         else if (!type)
-            *error = mf_error_new(MF_ERROR_ARGUMENT, "state %s holds %s, which a traced function cannot read", c->name ? c->name : "",
+            *error = mf_error_new(MF_ERROR_ARGUMENT, "%s holds %s, which a traced function cannot read", mf_cell_label(c),
                                   leaves[i]->kind->name);
         else if (!(inputs[i] = mf_builder_input(&t->builder, type)))
             *error = mf_error_out_of_memory();
@@ -399,6 +440,7 @@ static void release(mf_tracing *t)
         mf_drop(t->cells[i].value);
         mf_drop(t->cells[i].cell);
     }
+    mf_drop(t->failure);
     mf_free(t->arguments);
     mf_free(t->captures);
     mf_free(t->cells);
@@ -493,6 +535,12 @@ mf_traced *mf_trace_end(mf_tracing *t, mf_object *result, mf_error_object **erro
 {
     mf_variable **out = NULL;
     int count = 0, capacity = 0;
+    if (t->failure) {
+        if (*error)
+            mf_error_ignore(*error);
+        *error = mf_retain(t->failure);
+        result = NULL;
+    }
     mf_traced *r = result ? mf_object_new(&mf_traced_class, sizeof *r) : NULL;
     bool ok = r != NULL;
     if (result && !r)
@@ -523,6 +571,7 @@ mf_traced *mf_trace_end(mf_tracing *t, mf_object *result, mf_error_object **erro
         mf_builder_abandon(&t->builder);
     }
     innermost = t->outer;
+    mf_error_cause = innermost ? innermost->failure : NULL;
     mf_free(out);
     release(t);
     if (!ok) {

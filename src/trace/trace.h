@@ -26,11 +26,21 @@ const mf_axis_env *mf_trace_env(void); /* of the innermost trace; NULL outside *
  * out gets n_out fresh values (all the same error on failure). */
 void mf_bind_n(const mf_op *op, const void *params, const mf_value *in, int in_count, mf_value *out, int out_count);
 mf_value mf_bind(const mf_op *op, const void *params, int in_count, ...); /* one result; mf_value arguments */
+/* The errors among v are handled with `first`, which is what the call gives for them all. */
+void mf_errors_join(mf_error_object *first, const mf_value *v, int count);
+/* v as an array whose elements can be read, borrowed; or NULL and an error (a reference) that names `what`. */
+mf_array *mf_readable(mf_value v, const char *what, mf_error_object **error);
+/* Somebody wants the numbers of r: the call that is being traced becomes this error, of which a reference is returned. */
+mf_error_object *mf_trace_refuse(const mf_tracer *r, const char *what);
+/* Whether the answer to a refused read should be the other one for once: a loop in C that waits for it would never end. */
+bool mf_trace_is_stuck(void);
 /* The type of an array or tracer; NULL for anything else. */
 const mf_type *mf_value_type(mf_value v);
 const mf_type *mf_object_type(const mf_object *o);
-/* v as an array or tracer; other leaves and trees give an error value naming `what`; errors pass. */
-mf_value mf_expect_array(mf_value v, const char *what);
+/* v as an array or tracer; other leaves and trees give an error value naming the op, and which operand, from 1, where there are several;
+ * errors pass. */
+mf_value mf_expect_array(mf_value v, const char *op);
+mf_value mf_expect_operand(mf_value v, const char *op, int operand);
 
 /* What is called from inside a run on this thread is in no trace and no frame of cells, whatever the thread is tracing: it helped while it
  * waited. */

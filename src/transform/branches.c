@@ -34,8 +34,7 @@ mf_error_object *mf_shared_add_cells(mf_shared *u, const mf_traced *t)
     mf_variable *const *inputs = t->program->in + t->program->in_count - mf_traced_read_count(t);
     for (int i = 0; i < t->cell_count && !e; inputs += t->cells[i].read_structure->leaf_count, i++) {
         if (t->cells[i].write_structure && t->cells[i].write_structure != t->cells[i].read_structure)
-            return mf_error_new(MF_ERROR_TREE, "control flow changes the tree that state %s holds",
-                                t->cells[i].cell->name ? t->cells[i].cell->name : "");
+            return mf_error_new(MF_ERROR_TREE, "control flow changes the tree that %s holds", mf_cell_label(t->cells[i].cell));
         e = add_cell(u, &t->cells[i], inputs);
     }
     return e;

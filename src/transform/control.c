@@ -298,8 +298,8 @@ mf_value mf_while_n(mf_function test, mf_function body, mf_value carry)
                              tt->result->kind == MF_NODE_LEAF ? mf_type_name(tt->program->out[0]->type) : "a tree");
     for (int i = 0; tt && !error && i < tt->cell_count; i++)
         if (tt->cells[i].write_structure)
-            error = mf_error_new(MF_ERROR_ARGUMENT, "while_loop: the test writes the state %s; only the body may write states",
-                                 tt->cells[i].cell->name ? tt->cells[i].cell->name : "");
+            error = mf_error_new(MF_ERROR_ARGUMENT, "while_loop: the test writes %s; only the body may write states",
+                                 mf_cell_label(tt->cells[i].cell));
     if (!error)
         result = bind_while(tt, tb, s, &leaves, &error);
     mf_drop(tb);

@@ -55,18 +55,55 @@ static mf_error_object *normalise(mf_mapped_call *m, const mf_function_object *f
     return NULL;
 }
 
+typedef struct mapped_size {
+    int first, count; /* leaves */
+} mapped_size;
+
+static int64_t mapped_size_of(const mf_mapped_call *m, const mf_signature *s, int leaf)
+{
+    return s->leaves[leaf].type->dims[m->axes[leaf]];
+}
+
+/* The sizes of the mapped axes with the first leaf that has it, the commonest first; equally common ones as they come. */
+static int list_sizes(const mf_mapped_call *m, const mf_signature *s, mapped_size *list)
+{
+    int n = 0;
+    for (int i = 0; i < s->leaf_count; i++) {
+        int at = 0;
+        if (m->axes[i] == MF_NONE)
+            continue;
+        while (at < n && mapped_size_of(m, s, list[at].first) != mapped_size_of(m, s, i))
+            at++;
+        mapped_size here = at < n ? list[at] : (mapped_size){ i, 0 };
+        n += at == n;
+        here.count++;
+        for (; at > 0 && list[at - 1].count < here.count; at--)
+            list[at] = list[at - 1];
+        list[at] = here;
+    }
+    return n;
+}
+
+/* One line a size, in JAX's words. */
 static mf_error_object *inconsistent(const mf_mapped_call *m, const mf_signature *s, const char *what)
 {
+    mapped_size *sizes = mf_alloc(((size_t)s->leaf_count + 1) * sizeof *sizes);
     mf_text t = { 0 };
     mf_text_add(&t, "%s got inconsistent sizes for array axes to be mapped:", what);
-    for (int i = 0; i < s->leaf_count; i++)
-        if (m->axes[i] != MF_NONE) {
-            mf_text_add(&t, "\n  * axis %lld had size %lld: ", (long long)m->axes[i], (long long)s->leaves[i].type->dims[m->axes[i]]);
-            mf_signature_leaf_path(&t, s, i);
-            mf_text_add(&t, " of type %s", mf_type_name(s->leaves[i].type));
-        }
+    for (int i = 0, n = sizes ? list_sizes(m, s, sizes) : 0; i < n; i++) {
+        int leaf = sizes[i].first;
+        long long size = (long long)mapped_size_of(m, s, leaf), axis = (long long)m->axes[leaf];
+        if (sizes[i].count > 1)
+            mf_text_add(&t, "\n  * %s axes (%d of them) had size %lld, e.g. axis %lld of ", i ? "some" : "most", sizes[i].count, size,
+                        axis);
+        else
+            mf_text_add(&t, "\n  * one axis had size %lld: axis %lld of ", size, axis);
+        mf_signature_leaf_path(&t, s, leaf);
+        mf_text_add(&t, " of type %s", mf_type_name(s->leaves[leaf].type));
+    }
     mf_error_object *e = mf_error_new(MF_ERROR_SHAPE, "%s", t.at ? t.at : "inconsistent sizes");
     mf_text_free(&t);
+    mf_free(sizes);
     return e;
 }
 
@@ -136,7 +173,7 @@ void mf_traced_output_path(mf_text *text, const mf_traced *t, int output)
         if (t->cells[i].write_structure) {
             n += t->cells[i].write_structure->leaf_count;
             if (output < n) {
-                mf_text_add(text, "state %s", t->cells[i].cell->name ? t->cells[i].cell->name : "");
+                mf_text_put(text, mf_cell_label(t->cells[i].cell));
                 return;
             }
         }
@@ -214,9 +251,9 @@ static mf_error_object *check_cell_sizes(const mf_traced *t, const mf_cell_rules
     int64_t other = cell_size_unlike(t, rules, size, &c, &axis, &type);
     return other < 0 ? NULL
                      : mf_error_new(MF_ERROR_SHAPE,
-                                    "%s got inconsistent sizes for array axes to be mapped: state %s of type %s has size %lld along axis "
+                                    "%s got inconsistent sizes for array axes to be mapped: %s of type %s has size %lld along axis "
                                     "%d, but the mapped axis has size %lld",
-                                    what, c->cell->name ? c->cell->name : "", mf_type_name(type), (long long)other, axis, (long long)size);
+                                    what, mf_cell_label(c->cell), mf_type_name(type), (long long)other, axis, (long long)size);
 }
 
 static mf_traced *trace_with_size(mf_mapped_call *m, mf_function_object *f, const mf_signature *s, const char *axis_name, bool is_pmap,

@@ -124,6 +124,8 @@ static mf_error_object *varying_error(const mf_function_object *f, const mf_sign
                                       int output, const uint64_t *masks, int depth)
 {
     const pmap_options *o = f->options;
+    if (output >= mf_traced_result_count(inner))
+        return mf_unexpected_output(o->rules, inner, output, f->name);
     mf_text path = { 0 }, through = { 0 };
     mf_traced_output_path(&path, inner, output);
     uint64_t *alone = mf_calloc((size_t)inner->program->in_count + 1, sizeof *alone);

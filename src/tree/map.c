@@ -98,8 +98,14 @@ static mf_value map(mapping *m, const mf_value *trees)
         return mf_value_new(mf_error_out_of_memory());
     for (int k = 0; k < m->count; k++) {
         mf_error_object *error = take(m, k, trees[k]);
-        if (error)
+        if (error) {
+            for (int i = k + 1; i < m->count; i++) {
+                mf_object *other = mf_first_error_in(mf_object_of(trees[i]));
+                if (other)
+                    mf_error_join(error, (mf_error_object *)other);
+            }
             return mf_value_new(error);
+        }
     }
     int next = 0;
     return value_or_memory(over(m, m->structure, &next));

@@ -155,6 +155,7 @@ const void *mf_static_data(mf_value v, size_t *size)
     const mf_static_object *s = mf_object_is(o, &mf_static_class) ? (const mf_static_object *)o : NULL;
     if (!s || (s->what != MF_STATIC_STRING && s->what != MF_STATIC_BYTES))
         return NULL;
-    *size = s->size;
+    if (size)
+        *size = s->size;
     return s->bytes;
 }

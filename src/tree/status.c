@@ -16,7 +16,7 @@ static mf_error_object *error_of_leaf(mf_object *o)
     return mf_object_is(o, &mf_array_class) ? mf_array_wait((const mf_array *)o) : NULL;
 }
 
-/* The first error in a value, waiting for its arrays: a new reference or NULL. */
+/* The first error in a value, with which the others are handled; waits for its arrays: a new reference or NULL. */
 static mf_error_object *error_in(mf_value v)
 {
     mf_object *o = mf_object_of(v), *self, *const * leaves;
@@ -25,8 +25,15 @@ static mf_error_object *error_in(mf_value v)
     if (!o)
         return NULL;
     mf_tree_flatten(o, &leaves, &count, &self);
-    for (int i = 0; i < count && !first; i++)
-        first = error_of_leaf(leaves[i]);
+    for (int i = 0; i < count; i++) {
+        mf_error_object *e = error_of_leaf(leaves[i]);
+        if (e && first)
+            mf_error_join(first, e);
+        if (!first)
+            first = e;
+        else if (e)
+            mf_error_ignore(e);
+    }
     return first;
 }
 
@@ -36,7 +43,7 @@ static mf_error_object *seen_error(mf_value v)
     mf_error_object *e = error_in(v);
     if (!e)
         return NULL;
-    mf_error_see(e);
+    mf_error_handle(e);
     if (&e->object == mf_object_of(v))
         mf_drop(e);
     else

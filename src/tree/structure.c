@@ -100,6 +100,24 @@ static void describe(mf_text *t, const mf_structure *s)
     }
 }
 
+const char *mf_object_words(const mf_object *o)
+{
+    static const char *const statics[] = {
+        [MF_STATIC_STRING] = "a string", [MF_STATIC_BYTES] = "static bytes", [MF_STATIC_MODULE] = "a module", [MF_STATIC_SLICE] = "a slice"
+    };
+    if (!o)
+        return "an unset value";
+    if (mf_object_is(o, &mf_static_class))
+        return statics[((const mf_static_object *)o)->what];
+    if (!mf_object_is(o, &mf_tree_class))
+        return o->kind->name;
+    mf_text t = { 0 };
+    describe(&t, ((const mf_tree *)o)->structure);
+    const char *words = t.at ? mf_intern(t.at) : o->kind->name;
+    mf_text_free(&t);
+    return words;
+}
+
 void mf_structure_difference(mf_text *t, const mf_structure *a, const mf_structure *b)
 {
     mf_text path = { 0 };

@@ -90,10 +90,13 @@ mf_object *mf_first_error_in(mf_object *o)
     if (mf_object_is(o, &mf_error_class))
         return o;
     const mf_tree *t = mf_object_is(o, &mf_tree_class) ? (const mf_tree *)o : NULL;
+    mf_object *first = NULL;
     for (int i = 0; t && i < t->count; i++)
-        if (mf_object_is(t->leaves[i], &mf_error_class))
-            return t->leaves[i];
-    return NULL;
+        if (mf_object_is(t->leaves[i], &mf_error_class) && !first)
+            first = t->leaves[i];
+        else if (mf_object_is(t->leaves[i], &mf_error_class))
+            mf_error_join((mf_error_object *)first, (mf_error_object *)t->leaves[i]);
+    return first;
 }
 
 /* ---- making */
@@ -376,7 +379,7 @@ static mf_object *replace(mf_object *o, mf_object *leaf, const mf_value *path, i
         *error = mf_object_is(o, &mf_error_class)
                      ? mf_retain(o)
                      : mf_error_new(MF_ERROR_TREE, "mf_set: %s has no items to set; it replaces leaves of trees and elements of arrays",
-                                    o ? o->kind->name : "an unset value");
+                                    mf_object_words(o));
         return NULL;
     }
     const mf_tree *t = (const mf_tree *)o;

@@ -35,6 +35,8 @@ typedef struct mf_tree {
     mf_object *leaves[]; /* retained */
 } mf_tree;
 extern const mf_class mf_tree_class;
+/* o in words, for messages: "None", "a tuple of 2", "a string", "an unset value"; interned. */
+const char *mf_object_words(const mf_object *o);
 
 /* Any object as (structure, leaves): a leaf is itself. The leaves are borrowed from o. */
 const mf_structure *mf_tree_flatten(mf_object *o, mf_object *const **leaves, int *count, mf_object **self /* storage for a leaf */);
@@ -43,7 +45,7 @@ mf_object *mf_tree_build(const mf_structure *s, mf_object *const *leaves);
 mf_object *mf_tree_child(const mf_tree *t, int index); /* a new reference */
 /* A node over children that are themselves leaves or trees (borrowed); a new reference, or NULL when memory is out. */
 mf_object *mf_tree_node(mf_node_kind kind, const mf_namelist *keys, mf_object *const *children, int count);
-mf_object *mf_first_error_in(mf_object *o); /* borrowed error leaf, or NULL */
+mf_object *mf_first_error_in(mf_object *o); /* borrowed error leaf, with which the others are handled, or NULL */
 
 /* Statics: leaves that are compile-time constants, compared by kind and bytes. Interned: equal statics are one object. */
 typedef struct mf_static_object {

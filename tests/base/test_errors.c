@@ -40,8 +40,10 @@ TEST(an_unobserved_error_is_reported_once)
     CHECK_CONTAINS(r.message, "second");
     mf_set_error_hook(NULL, NULL);
     const char *message;
-    CHECK_EQ_INT(mf_first_error(&message), MF_ERROR_AXIS);
+    CHECK_EQ_INT(mf_first_error(&message), MF_ERROR_AXIS); /* in the order of making */
     CHECK_CONTAINS(message, "axis 3 is not there");
+    CHECK_EQ_INT(mf_first_error(&message), MF_ERROR_SHAPE); /* a report handles nothing */
+    CHECK_CONTAINS(message, "second");
     CHECK_EQ_INT(mf_first_error(&message), MF_OK);
     CHECK(message == NULL);
 }
@@ -61,6 +63,7 @@ TEST(asking_is_handling)
     CHECK_EQ_INT(r.count, 1); /* to ask whether is not to ask what */
     CHECK_CONTAINS(r.message, "still");
     mf_set_error_hook(NULL, NULL);
+    CHECK_EQ_INT(mf_first_error(NULL), MF_ERROR_ARGUMENT);
 }
 
 TEST(the_first_of_several_is_first)
@@ -81,6 +84,8 @@ TEST(what_left_the_values_is_remembered)
     const char *message;
     CHECK_EQ_INT(mf_first_error(&message), MF_ERROR_IO);
     CHECK_CONTAINS(message, "a status");
+    CHECK_EQ_INT(mf_first_error(&message), MF_ERROR_IO);
+    CHECK_CONTAINS(message, "a later one");
     CHECK_EQ_INT(mf_first_error(&message), MF_OK);
     CHECK_EQ_INT(mf_error_remember(NULL), MF_OK);
 }

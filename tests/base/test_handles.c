@@ -81,6 +81,43 @@ TEST(assign_gives_the_new_value_the_old_owner)
     CHECK_EQ_INT(destroyed, 11);
 }
 
+TEST(a_copy_of_an_assigned_handle_names_the_assignment)
+{
+    MF_SCOPE;
+    mf_value a = make(), b = a, c = { 0 };
+    mf_assign(&c, a);
+    for (int i = 0; i < 2000; i++) { /* nothing that ends in between hides it */
+        MF_SCOPE;
+        mf_assign(&b, make());
+        make();
+    }
+    CHECK(is_alive(b));
+    CHECK(is_alive(c)); /* a second value */
+    mf_error_object *e = (mf_error_object *)mf_object_of(a);
+    REQUIRE(mf_object_is(&e->object, &mf_error_class));
+    CHECK_EQ_INT(e->status, MF_ERROR_SCOPE);
+    CHECK_CONTAINS(e->message, "after mf_assign had given its variable another one");
+    CHECK_CONTAINS(mf_error_text(e), "; mf_assign did so at ");
+    mf_clear(&c);
+}
+
+TEST(a_stale_value_that_is_assigned_owes_a_look)
+{
+    mf_value stale, v = { 0 };
+    {
+        MF_SCOPE;
+        stale = make();
+    }
+    MF_SCOPE;
+    mf_assign(&v, stale);
+    CHECK_EQ_INT(mf_first_error(NULL), MF_ERROR_SCOPE);
+    mf_value w = make();
+    mf_assign(&w, stale);
+    CHECK_EQ_INT(mf_first_error(NULL), MF_ERROR_SCOPE);
+    CHECK_EQ_INT(mf_first_error(NULL), MF_OK);
+    mf_clear(&v);
+}
+
 TEST(assign_to_an_unset_variable_outlives_every_scope)
 {
     mf_value v = { 0 };
@@ -172,7 +209,7 @@ TEST(a_stale_handle_gives_an_error_that_says_so)
     CHECK(!is_alive(v));
     o = mf_object_of((mf_value){ UINT64_MAX });
     REQUIRE(mf_object_is(o, &mf_error_class));
-    mf_error_see((mf_error_object *)o);
+    mf_error_handle((mf_error_object *)o);
     CHECK(mf_object_of((mf_value){ 0 }) == NULL);
 }
 
@@ -191,7 +228,7 @@ TEST(an_error_escapes_in_place_of_a_stale_value)
     mf_error_object *e = (mf_error_object *)mf_handle_get_as(v.handle, &mf_error_class);
     REQUIRE(e);
     CHECK_EQ_INT(e->status, MF_ERROR_SCOPE);
-    mf_error_see(e);
+    mf_error_handle(e);
 }
 
 TEST(many_handles_at_once)

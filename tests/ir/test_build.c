@@ -19,7 +19,7 @@ static void check_error(mf_error_object *e, const char *part)
 {
     REQUIRE(e);
     CHECK_CONTAINS(e->message, part);
-    atomic_store(&e->observed, true);
+    mf_error_handle(e);
     mf_drop(e);
 }
 

@@ -58,7 +58,7 @@ static void mutate(char *text, size_t room, uint64_t *state)
 
 static void forget(mf_error_object *e)
 {
-    atomic_store(&e->observed, true);
+    mf_error_handle(e);
     mf_drop(e);
 }
 

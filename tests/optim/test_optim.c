@@ -196,4 +196,10 @@ TEST(errors_travel)
     CHECK_EQ_INT(mf_error_status(mf_optim_update(none, x, &state, x)), MF_ERROR_ARGUMENT);
     CHECK_EQ_INT(mf_error_status(mf_optim_update(adam, mf_make_error(MF_ERROR_IO, "no gradients"), &state, x)), MF_ERROR_IO);
     (void)mf_error(state);
+    state = mf_optim_init(mf_sgd(.learning_rate = 0.1), x);
+    mf_value foreign = mf_optim_update(adam, x, &state, x);
+    CHECK_EQ_INT(mf_error_status(foreign), MF_ERROR_TREE);
+    CHECK_CONTAINS(mf_error(foreign),
+                   "the state of adam is a dict of count, mu, nu, but this one has count: mf_optim_init of another optimizer");
+    CHECK(!mf_is_error(state));
 }

@@ -157,7 +157,8 @@ static mf_value keyword(mf_value x, mf_value kwargs) { return mf_add(x, mf_get(k
 TEST(keyword_arguments_map_over_axis_0)
 {
     start();
-    EXPECT_TEXT(mf_call(mf_pmap(keyword), F32(1, 2), mf_kwargs("y", F32(10, 20))), "[11. 22.]");
+    mf_value y = mf_kwargs("y", F32(10, 20));
+    EXPECT_TEXT(mf_call(mf_pmap(keyword), F32(1, 2), y), "[11. 22.]");
 }
 
 TEST(donation)

@@ -12,8 +12,8 @@ TEST(sizes_that_differ)
 {
     mf_value v = mf_call(mf_pmap(plus), FLOATS(8), FLOATS(7));
     EXPECT_ERROR(v, "pmap got inconsistent sizes for array axes to be mapped");
-    EXPECT_ERROR(v, "axis 0 had size 8");
-    EXPECT_ERROR(v, "axis 0 had size 7");
+    EXPECT_ERROR(v, "one axis had size 8: axis 0 of argument 0");
+    EXPECT_ERROR(v, "one axis had size 7: axis 0 of argument 1");
 }
 
 TEST(in_axes_that_are_no_prefix)

@@ -126,6 +126,8 @@ TEST(mapped_states_say_the_size)
 
 /* ---- states that vary unasked */
 
+static mf_value set_weight(void *weight, mf_value x) { return mf_state_set_value(*(mf_state *)weight, x); }
+
 TEST(unexpected_states)
 {
     mf_value x = mf_arange(4, MF_F32);
@@ -155,7 +157,10 @@ TEST(unexpected_states)
         TEXT(weight_of(m), "5.0");
     }
     mf_module m = affine(mf_scalar(1, MF_F32)); /* without rules at all */
-    FAILS(mf_call(mf_vmap(m), x), "state weight");
+    FAILS(mf_call(mf_vmap(m), x), "state weight comes out varying over the mapped axis, but no rule of state_out_axes names it");
+    FAILS(mf_call(mf_pmap(m), x), "state weight comes out varying over the mapped axis, but no rule of state_out_axes names it");
+    mf_state alone = mf_param_state(mf_scalar(1, MF_F32));
+    FAILS(mf_call(mf_pmap(mf_closure(set_weight, &alone)), x), "a ParamState without a name comes out varying");
 }
 
 /* ---- random states */

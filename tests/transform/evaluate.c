@@ -377,7 +377,7 @@ static bool run_arithmetic(const step *s)
         mf_error_object *error = s->e->op->evaluate(s->e, in, out);
         if (error) {
             printf("evaluate: %s\n", error->message);
-            atomic_store(&error->observed, true);
+            mf_error_handle(error);
             mf_drop(error);
             return false;
         }

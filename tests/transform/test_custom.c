@@ -184,7 +184,7 @@ TEST(no_forward_mode)
     error = last->op->evaluate(last, NULL, NULL);
     REQUIRE(error);
     CHECK_CONTAINS(error->message, "can't apply forward-mode differentiation (jvp) to a custom_vjp function.");
-    atomic_store(&error->observed, true);
+    mf_error_handle(error);
     mf_drop(error);
     mf_drop(j);
     mf_drop(p);

@@ -18,7 +18,7 @@
 static void add_error(mf_text *t, mf_error_object *e)
 {
     mf_text_add(t, "%s\n", e->message);
-    atomic_store(&e->observed, true);
+    mf_error_handle(e);
     mf_drop(e);
 }
 

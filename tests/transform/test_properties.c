@@ -19,7 +19,7 @@ static void complain(const subject *s, const char *what, mf_error_object *error)
     CHECK(false);
     CHECK_NOTE("%s: %s: %s", s->name, what, error ? error->message : "failed");
     if (error) {
-        atomic_store(&error->observed, true);
+        mf_error_handle(error);
         mf_drop(error);
     }
 }
@@ -464,7 +464,7 @@ static void forget(mf_error_object *error)
 {
     CHECK(error);
     if (error)
-        atomic_store(&error->observed, true);
+        mf_error_handle(error);
     mf_drop(error);
 }
 
