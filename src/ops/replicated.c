@@ -104,10 +104,9 @@ static mf_value check_leaf(mf_object *o, const char *axis_name, const char *leaf
     mf_value x = mf_expect_array(mf_value_of(o), "check_replicated");
     if (!mf_value_type(x))
         return x;
-    if (!axis_name) {
-        const mf_array *a = mf_concrete(x);
+    const mf_array *a = mf_trace_current() ? NULL : (const mf_array *)mf_handle_get_as(x.handle, &mf_array_class);
+    if (!axis_name)
         return a ? check_rows(a, leaf) : mf_fail(MF_ERROR_AXIS, "check_replicated: inside a map it needs the axis name");
-    }
     const char *name = mf_intern(axis_name);
     mf_replicated_params p = { mf_names_intern(&name, 1), mf_intern(leaf) };
     return mf_bind(&mf_op_check_replicated, &p, 1, x);
@@ -131,7 +130,11 @@ mf_value mf_check_replicated(mf_value tree, const char *axis_name)
         mf_value v = check_leaf(leaves[i], axis_name, path.count ? path.at : "");
         mf_text_free(&path);
         out[i] = mf_object_of(v);
-        if (!first.handle && mf_object_is(out[i], &mf_error_class))
+        if (!mf_object_is(out[i], &mf_error_class))
+            continue;
+        if (first.handle)
+            mf_error_join((mf_error_object *)mf_object_of(first), (mf_error_object *)out[i]);
+        else
             first = v;
     }
     mf_object *built = out && !first.handle ? mf_tree_build(s, out) : NULL;

@@ -12,6 +12,12 @@ static mf_value checked_and_forgotten(mf_value v)
     return v;
 }
 
+static mf_value checked_outside(void *unused, mf_value v)
+{
+    (void)unused;
+    return mf_check_replicated(v, NULL);
+}
+
 TEST(what_is_the_same_passes)
 {
     EXPECT(mf_call(mf_pmap(checked_sum, "i"), FLOATS(8)), 28, 28, 28, 28, 28, 28, 28, 28);
@@ -77,6 +83,31 @@ static mf_value update(mf_value w, mf_value g) { return mf_sub(w, mf_mul(0.1, g)
 FN2(good_step, w, x, mf_tree_map(update, w, mf_pmean(mf_call(mf_grad(loss), w, x), "batch")))
 FN2(bad_step, w, x, mf_tree_map(update, w, mf_call(mf_grad(loss), w, x))) /* the pmean was forgotten */
 FN2(bad_step_checked, w, x, mf_check_replicated(bad_step(w, x), "batch"))
+
+TEST(a_check_outside_maps_waits)
+{
+    mf_function f = mf_pmap(checked_sum, "i"), g = mf_pmap(checked_and_used, "i");
+    for (int i = 0; i < 20; i++) {
+        mf_value sum = mf_check_replicated(mf_call(f, FLOATS(8)), NULL), used = mf_call(g, mf_replicate(mf_f(3), mf_devices()));
+        EXPECT(sum, 28, 28, 28, 28, 28, 28, 28, 28);
+        EXPECT_ERROR(mf_check_replicated(mf_mul(used, FLOATS(8)), NULL), "hold other bits than replica 0");
+    }
+    EXPECT_ERROR(mf_call(mf_jit(mf_closure(checked_outside, &(int){ 0 })), FLOATS(8)), "inside a map it needs the axis name");
+}
+
+TEST(a_handled_check_leaves_no_siblings)
+{
+    mf_value tree = mf_dict("a", F32(1, 2, 3), "b", F32(4, 5, 6), "c", F32(7, 7, 7));
+    while (mf_first_error(NULL) != MF_OK)
+        continue;
+    EXPECT_ERROR(mf_check_replicated(tree, NULL), "['a'] differs between replicas");
+    CHECK_EQ_INT(mf_first_error(NULL), MF_OK);
+    EXPECT_ERROR(mf_call(mf_pmap(checked, "i"), tree), "['a'] differs over the axis i");
+    CHECK_EQ_INT(mf_first_error(NULL), MF_OK);
+    mf_value r = mf_call(mf_pmap(checked, "i"), tree); /* one result of a run stands for all of them */
+    EXPECT_ERROR(mf_get(r, "b"), "differs over the axis i");
+    CHECK_EQ_INT(mf_first_error(NULL), MF_OK);
+}
 
 TEST(a_forgotten_mean_fails_when_traced)
 {
