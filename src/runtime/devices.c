@@ -48,6 +48,25 @@ int mf_worker_count(void)
     return count ? count : mf_core_count();
 }
 
+/* Under a launcher each process would do the whole work by itself, which nobody means. */
+static void tell_of_launcher(void)
+{
+    static const struct {
+        const char *launcher, *size, *rank;
+    } known[] = { { "mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK" },
+                  { "mpiexec", "PMI_SIZE", "PMI_RANK" },
+                  { "srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID" } };
+    static _Atomic bool said;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const char *size = getenv(known[i].size), *rank = getenv(known[i].rank);
+        if (size && strtol(size, NULL, 10) > 1 && (!rank || strtol(rank, NULL, 10) == 0))
+            mf_warn_once(&said,
+                         "%s started %s processes, but only one is supported so far: each of them knows its own devices alone and does "
+                         "the whole work",
+                         known[i].launcher, size);
+    }
+}
+
 int mf_device_total(void)
 {
     static _Atomic bool said;
@@ -57,6 +76,7 @@ int mf_device_total(void)
     pthread_mutex_lock(&lock);
     known = atomic_load(&total);
     if (!known) {
+        tell_of_launcher();
         known = asked ? asked : from_environment("MF_NUM_CPU_DEVICES", &said);
         known = known ? known : mf_core_count();
         devices = mf_alloc((size_t)known * sizeof *devices);
