@@ -323,12 +323,17 @@ mf_status mf_error_remember(mf_error_object *e)
     mf_status status = e->status;
     mf_error_owe(e);
     pthread_mutex_lock(&lock);
-    mf_error_object *rest = e;
+    mf_error_object *rest = e, *kept = NULL;
     if (!remembered || mf_error_is_handled(remembered)) {
         rest = remembered;
         remembered = e;
+    } else if (e->subject && remembered->subject == e->subject) {
+        kept = mf_retain(remembered);
     }
     pthread_mutex_unlock(&lock);
+    if (kept) /* the same array read again */
+        mf_error_join(kept, e);
+    mf_drop(kept);
     mf_drop(rest);
     return status;
 }
