@@ -42,6 +42,8 @@ int64_t   mf_size(mf_value v);            /* elements; -1 likewise */
 bool      mf_is_deleted(mf_value v);      /* donated or deleted */
 mf_status mf_delete(mf_value v);          /* ends the array's memory now; any later use is an error. MF_ERROR_ARGUMENT when v is no array */
 int64_t   mf_dim(mf_value v, int axis);   /* a negative axis counts from the end; -1 on an error */
+/* Numbers for C. A traced value has none yet, and C cannot branch on one: reading it makes the call that is being traced an
+ * MF_ERROR_TRACER; use mf_where, mf_cond or mf_while. */
 double    mf_item_f64(mf_value v);        /* NumPy's .item(): waits. NaN on an error */
 int64_t   mf_item_i64(mf_value v);        /* 0 on an error */
 bool      mf_item_bool(mf_value v);

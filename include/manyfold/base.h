@@ -163,6 +163,9 @@ mf_value mf_keep(mf_value v);                         /* a handle that no scope 
 void     mf_release(mf_value v);                      /* ends a kept handle */
 
 /* ------------------------------------------------------------------ errors */
+/* An error is handled when its words or its code were asked for (mf_error, mf_error_status, mf_error_place, mf_first_error) or printed.
+ * Reading a number out of it, waiting for it or passing it on never handles it. What follows from an error, or went into one result with
+ * it, is handled with it. */
 bool        mf_is_error(mf_value v);
 const char *mf_error(mf_value v);                     /* the message, or NULL; asking counts as handling it. Lives as long as v */
 mf_status   mf_error_status(mf_value v);
@@ -171,7 +174,8 @@ mf_status   mf_block_until_ready(mf_value v);
 int         mf_exit_status(void);                     /* waits, prints the first error nobody handled, EXIT_SUCCESS or EXIT_FAILURE */
 mf_status   mf_first_error(const char **message);      /* the first error nobody handled, on any thread; MF_OK and NULL when there is none */
 const char *mf_error_place(mf_value v);               /* where the user's program made it, "file:line" or "symbol+offset"; NULL when unknown */
-/* What happens to an error that is destroyed while nobody has looked at it: by default one line on stderr. NULL restores that. Any thread. */
+/* What happens to an error that is destroyed while nobody has handled it: by default one line on stderr, of the errors of one place for the
+ * first alone. NULL restores that. Any thread. mf_first_error and mf_exit_status know of it still. */
 typedef void (*mf_error_hook)(mf_status status, const char *message, void *context);
 void        mf_set_error_hook(mf_error_hook hook, void *context);
 

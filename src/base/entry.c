@@ -46,7 +46,7 @@ static void find_own_code(void)
 
 static bool is_own(const void *address) { return (uintptr_t)address - 1 - first < end - first; }
 
-static bool is_own_function(const void *function)
+bool mf_is_own_function(const void *function)
 {
     pthread_once(&once, find_own_code);
     return is_own((const char *)function + 1);
@@ -58,7 +58,7 @@ void mf_callee_begin(mf_callee *c, void (*function)(void), const void *back)
 {
     *c = (mf_callee){ .back = back, .entry = mf_entry_address, .outer = innermost, .layer = mf_layer_current };
     memcpy(&c->function, &function, sizeof c->function);
-    if (!mf_entry_address || !is_own_function(c->function)) {
+    if (!mf_entry_address || !mf_is_own_function(c->function)) {
         mf_entry_address = NULL;
         mf_layer_current = (mf_layer){ 0 };
     } else if (!c->layer.entered) {
@@ -117,7 +117,7 @@ const void *mf_entry_place(void)
             return frames[i];
         if (!c || frames[i] != c->back)
             continue;
-        if (!is_own_function(c->function)) /* its own frame is gone: the function will do */
+        if (!mf_is_own_function(c->function)) /* its own frame is gone: the function will do */
             return (const char *)c->function + 1;
         c = c->outer;
     }

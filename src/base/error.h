@@ -93,5 +93,6 @@ struct mf_callee {
 };
 void mf_callee_begin(mf_callee *c, void (*function)(void), const void *back); /* back: the return address of who calls it */
 void mf_callee_end(mf_callee *c);
+bool mf_is_own_function(const void *function); /* one of the library's */
 
 #endif

@@ -35,6 +35,29 @@ static mf_executable *compile_program(const mf_program *p, const bool *donated, 
     return x;
 }
 
+/* The call under way on this thread that donates: what its arguments are called. */
+typedef struct donation {
+    const mf_function_object *f;
+    const mf_signature *s;
+} donation;
+static _Thread_local const donation *donating;
+
+static void name_donated(mf_executable *x, const bool *donated)
+{
+    const mf_signature *s = donating->s;
+    for (int leaf = 0, input = 0; leaf < s->leaf_count; leaf++) {
+        if (!s->leaves[leaf].type)
+            continue;
+        mf_text path = { 0 };
+        if (donated[input])
+            mf_signature_leaf_path(&path, s, leaf);
+        if (path.count)
+            mf_executable_name_input(x, donating->f->name, input, mf_intern(path.at));
+        mf_text_free(&path);
+        input++;
+    }
+}
+
 mf_executable *mf_dispatch_compile(mf_traced *t, const bool *donated, mf_error_object **error)
 {
     mf_object *x = atomic_load_explicit(&t->executable, memory_order_acquire);
@@ -44,6 +67,8 @@ mf_executable *mf_dispatch_compile(mf_traced *t, const bool *donated, mf_error_o
     x = atomic_load(&t->executable);
     if (!x) {
         x = (mf_object *)compile_program(t->program, donated, error);
+        if (x && donated && donating)
+            name_donated((mf_executable *)x, donated);
         atomic_store_explicit(&t->executable, x, memory_order_release);
     }
     pthread_mutex_unlock(&compile_lock);
@@ -384,6 +409,18 @@ mf_error_object *mf_dispatch_op(const mf_op *op, const void *params, mf_array *c
 
 /* ---- calling */
 
+static mf_value apply_donating(const mf_function_object *f, const mf_signature *s, mf_traced *t, mf_object *const *leaves,
+                               const bool *donated)
+{
+    if (!donated)
+        return mf_traced_apply(t, leaves, NULL);
+    const donation *outer = donating;
+    donating = &(donation){ f, s };
+    mf_value result = mf_traced_apply(t, leaves, donated);
+    donating = outer;
+    return result;
+}
+
 static mf_value call_traced(mf_function_object *f, const mf_value *arguments, int count)
 {
     mf_signature s;
@@ -406,7 +443,7 @@ static mf_value call_traced(mf_function_object *f, const mf_value *arguments, in
         if (!typed)
             error = mf_error_out_of_memory();
         if (!error)
-            result = mf_traced_apply(t, typed, donated);
+            result = apply_donating(f, &s, t, typed, donated);
         if (typed != small)
             mf_free(typed);
         mf_free(owned);

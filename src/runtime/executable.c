@@ -4,6 +4,9 @@
  * marked before the run starts, and its memory is overwritten only where nobody else holds it. */
 #include "runtime/run.h"
 
+#include "base/place.h"
+
+#include <stdio.h>
 #include <string.h>
 
 #define MOST_RUNS  64
@@ -17,6 +20,9 @@ struct mf_executable {
     mf_block *block;
     bool *donated;            /* by input; NULL: none */
     _Atomic bool said_shared; /* that donated memory could not be reused */
+    const char *function;     /* interned; NULL: unknown, as are the words then */
+    const char **input_words; /* by input, of donated ones */
+    _Atomic(const void *) called_at;
     _Atomic(mf_stage *) spare;
 };
 
@@ -63,6 +69,7 @@ static void executable_destroy(mf_object *o)
     mf_executable *x = (mf_executable *)o;
     mf_stage_free(atomic_load(&x->spare));
     mf_plan_free(x->plan);
+    mf_free(x->input_words);
     mf_free(x->donated);
     mf_drop(x->program);
 }
@@ -160,6 +167,18 @@ static void note_placement(mf_stage *s, int i, const mf_array *a)
     mf_stage_unlock(s);
 }
 
+static void tell_shared(mf_executable *x, int i, const mf_array *a)
+{
+    const void *at = atomic_load(&x->called_at);
+    const char *place = at ? mf_place_of(at) : NULL, *words = x->input_words ? x->input_words[i] : NULL;
+    char input[32];
+    snprintf(input, sizeof input, "input %d", i);
+    mf_warn_once(&x->said_shared,
+                 "%s%sthe donated memory of %s, %s, is not reused but copied: a view or an unfinished call still reads it%s%s%s",
+                 x->function ? x->function : "", x->function ? ": " : "", words ? words : input, mf_type_name(a->type), place ? " (" : "",
+                 place ? place : "", place ? ")" : "");
+}
+
 /* Memory that others still read is copied, not reused, which a user who donates it wants to know. What is held once is no loss: its result
  * is held once too. */
 static void report_shared(mf_executable *x, int i, const mf_array *a)
@@ -168,9 +187,7 @@ static void report_shared(mf_executable *x, int i, const mf_array *a)
         if (a->strides[k] == 0 && a->type->dims[k] > 1)
             return;
     if (atomic_load_explicit(&a->buffer->object.count, memory_order_acquire) > 1)
-        mf_warn_once(&x->said_shared,
-                     "the donated memory of %s (input %d) is not reused but copied: a view or an unfinished call still reads it",
-                     mf_type_name(a->type), i);
+        tell_shared(x, i, a);
 }
 
 static bool is_donated(const mf_executable *x, int i) { return x->donated && x->donated[i]; }
@@ -567,6 +584,8 @@ mf_error_object *mf_executable_run(mf_executable *x, mf_array *const *in, mf_arr
 {
     if (atomic_load_explicit(&mf_process_forked, memory_order_relaxed))
         return mf_retain(&mf_error_fork_object);
+    if (x->donated)
+        atomic_store_explicit(&x->called_at, mf_entry_place(), memory_order_relaxed);
     mf_error_object *error = begin_inputs(x, in);
     mf_stage *s = error ? NULL : take_stage(x);
     if (s)
@@ -579,6 +598,15 @@ mf_error_object *mf_executable_run(mf_executable *x, mf_array *const *in, mf_arr
 }
 
 /* ------------------------------------------------------------------ for the user */
+
+void mf_executable_name_input(mf_executable *x, const char *function, int i, const char *words)
+{
+    if (!x->input_words)
+        x->input_words = mf_calloc((size_t)x->program->in_count + 1, sizeof *x->input_words);
+    x->function = function;
+    if (x->input_words)
+        x->input_words[i] = words;
+}
 
 static void describe_block(mf_text *t, const char *what, const mf_block *b)
 {

@@ -12,6 +12,9 @@ mf_executable *mf_executable_compile(const mf_program *p, const mf_backend *back
 /* Starts a run. in: ready or pending arrays of p's input types, any layout (retained as long as needed). out: new arrays, pending or
  * ready; one reference each. NULL, or an error when nothing was started. An error while running becomes the results' own. */
 mf_error_object *mf_executable_run(mf_executable *x, mf_array *const *in, mf_array **out);
+/* For messages about donated memory: the name of the function that was compiled, and what the caller calls input i ("argument 1['w']"); both
+ * interned. Before the first run. */
+void mf_executable_name_input(mf_executable *x, const char *function, int i, const char *words);
 const mf_backend *mf_executable_backend(const mf_executable *x);
 int mf_executable_in_count(const mf_executable *x);
 int mf_executable_out_count(const mf_executable *x);

@@ -60,8 +60,11 @@ static mf_error_object *inline_into(mf_tracing *trace, const mf_traced *t, mf_ob
     mf_error_object *error = in && out ? lift_operands(trace, t, leaves, in) : mf_error_out_of_memory();
     if (!error) {
         mf_builder *b = mf_trace_builder(trace);
-        b->address = mf_entry_place();
+        int from = b->program->eqn_count;
+        const void *place = b->address = mf_entry_place();
         mf_inline(b, t->program, in, out);
+        for (int i = from; t->own && i < b->program->eqn_count; i++)
+            b->program->eqns[i]->address = place;
         error = b->error;
         b->error = NULL;
     }

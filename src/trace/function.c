@@ -328,8 +328,18 @@ static const char *c_function_name(const void *options)
     return mf_symbol_of(p);
 }
 
+static mf_traced *c_function_trace(mf_function_object *f, const mf_signature *s, mf_error_object **error)
+{
+    mf_traced *t = mf_trace_by_calling(f, s, error);
+    const void *p;
+    memcpy(&p, &((const c_function *)f->options)->address, sizeof p);
+    if (t)
+        t->own = mf_is_own_function(p);
+    return t;
+}
+
 static const mf_function_class c_function_class = {
-    .name = "function", .trace = mf_trace_by_calling, .call = c_function_call, .name_of = c_function_name
+    .name = "function", .trace = c_function_trace, .call = c_function_call, .name_of = c_function_name
 };
 
 static mf_function c_function_make(void (*address)(void), int arity, const void *context, size_t size, bool closure)
@@ -503,6 +513,7 @@ mf_traced *mf_traced_with(const mf_traced *t, mf_program *program, const mf_stru
     r->program = program;
     r->result = result;
     r->impure = t->impure;
+    r->own = t->own;
     r->captures = mf_arena_alloc(&r->arena, ((size_t)t->capture_count + 1) * sizeof *r->captures);
     r->cells = mf_arena_alloc(&r->arena, ((size_t)t->cell_count + 1) * sizeof *r->cells);
     if (statics)

@@ -23,7 +23,21 @@ TEST(beside_a_view_the_call_copies_and_says_so_once)
         EXPECT_SAME(view, mf_get(rows(), 3));
         CHECK(mf_is_deleted(x) && !mf_is_deleted(view));
     }
-    CHECK_EQ_INT(count_warnings("the donated memory of float32[8,1024] (input 0) is not reused but copied"), 1);
+    CHECK_EQ_INT(count_warnings("the donated memory of argument 0, float32[8,1024], is not reused but copied"), 1);
+}
+
+static mf_value add_to_b(mf_value scale, mf_value tree) { return mf_dict("a", mf_get(tree, "a"), "b", mf_mul(mf_get(tree, "b"), scale)); }
+
+TEST(what_is_said_names_the_leaf_and_the_call)
+{
+    mf_value b = rows(), view = mf_get(b, 3);
+    catch_warnings();
+    mf_block_until_ready(mf_call(mf_jit(add_to_b, .donate_argnums = MF_INTS(1)), 2, mf_dict("a", 1, "b", b)));
+    CHECK_EQ_INT(
+        count_warnings("jit(add_to_b): the donated memory of argument 1['b'], float32[8,1024], is not reused but copied: a view or "
+                       "an unfinished call still reads it ("),
+        1);
+    EXPECT_SAME(view, mf_get(rows(), 3));
 }
 
 TEST(nothing_is_said_when_nobody_looks)
