@@ -1,6 +1,9 @@
 /* manyfold/host.h - what a compiled program says to the host while it runs: printing, calls of C functions, and checks. */
 #ifndef MANYFOLD_HOST_H
 #define MANYFOLD_HOST_H
+#ifndef MF_CHECK_HEADERS_
+#pragma GCC system_header
+#endif
 
 #include <manyfold/function.h>
 
