@@ -271,6 +271,17 @@ mf_error_object *mf_array_element(const mf_array *a, void *element)
     return NULL;
 }
 
+mf_error_object *mf_array_element_as(const mf_array *a, mf_dtype dtype, void *element)
+{
+    unsigned char own[16];
+    mf_error_object *error = mf_array_element(a, own);
+    bool exact = a->is_number && (dtype == MF_F64 || dtype == MF_C128);
+    mf_dtype precise = mf_dtype_is_complex(a->type->dtype) ? MF_C128 : MF_F64;
+    if (!error)
+        mf_convert(dtype, element, exact ? precise : a->type->dtype, exact ? (const void *)a->number : own, 1);
+    return error;
+}
+
 mf_array *mf_array_contiguous(mf_array *a)
 {
     if (mf_array_is_contiguous(a))

@@ -48,7 +48,9 @@ typedef struct mf_array {
     mf_future *future;                          /* NULL when ready from the start */
     _Atomic(const char *) deleted;              /* NULL, or why ("donated", "deleted") */
     _Atomic int32_t readers;                    /* that have begun and hold no reference to the buffer yet */
+    bool is_number;                             /* a number of the user's program, whose own precision `number` keeps */
     _Alignas(16) unsigned char inline_data[16]; /* scalars live here */
+    double number[2];                           /* its real and imaginary part: 0.1 beside float64 is no float32 */
 } mf_array;
 extern const mf_class mf_array_class;
 
@@ -76,6 +78,8 @@ mf_buffer *mf_array_give_up(mf_array *a);
 mf_array *mf_array_snapshot(mf_array *a, mf_error_object **error);
 /* The element of an array of one element; waits. */
 mf_error_object *mf_array_element(const mf_array *a, void *element);
+/* The same in another dtype; of a number from the user's program with all the digits that it had. */
+mf_error_object *mf_array_element_as(const mf_array *a, mf_dtype dtype, void *element);
 mf_array *mf_array_contiguous(
     mf_array *a); /* of one that is being read, or a snapshot: itself (retained) or a copy; NULL when out of memory */
 /* Copies a's elements row by row into out, converting to dtype. Waits. */

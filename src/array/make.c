@@ -29,7 +29,12 @@ static mf_value bad_shape(const char *what, mf_dtype dtype, mf_shape shape)
 mf_value mf_f(double number)
 {
     MF_ENTER;
-    return value_or_memory(mf_array_scalar_f64(MF_F32, true, number));
+    mf_array *a = mf_array_scalar_f64(MF_F32, true, number);
+    if (a) {
+        a->is_number = true;
+        a->number[0] = number;
+    }
+    return value_or_memory(a);
 }
 
 mf_value mf_c(double re, double im)
@@ -40,6 +45,9 @@ mf_value mf_c(double re, double im)
     if (at) {
         at[0] = (float)re;
         at[1] = (float)im;
+        a->is_number = true;
+        a->number[0] = re;
+        a->number[1] = im;
     }
     return value_or_memory(a);
 }

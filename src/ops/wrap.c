@@ -52,12 +52,14 @@ static bool is_ready_scalar(const mf_array *a)
 
 static mf_value convert_scalar(const mf_array *a, mf_dtype dtype, bool weak)
 {
-    unsigned char element[16];
-    mf_error_object *error = mf_array_element(a, element);
-    mf_array *out = error ? NULL : mf_array_scalar_i64(dtype, weak, 0);
-    if (!out)
-        return mf_value_new(error ? error : mf_error_out_of_memory());
-    mf_convert(dtype, mf_array_data(out), a->type->dtype, element, 1);
+    mf_array *out = mf_array_scalar_i64(dtype, weak, 0);
+    mf_error_object *error = out ? mf_array_element_as(a, dtype, mf_array_data(out)) : mf_error_out_of_memory();
+    if (error) {
+        mf_drop(out);
+        return mf_value_new(error);
+    }
+    out->is_number = weak && a->is_number;
+    memcpy(out->number, a->number, sizeof out->number);
     return mf_value_new(out);
 }
 

@@ -210,7 +210,8 @@ bool mf_lockstep_run(mf_fiber *f, const mf_instr *in, const mf_map_plan *plan, m
 
 /* ---- collective.c */
 /* The sum, maximum or minimum that e asks for, of n members' operands. */
-bool mf_collective_reduce(const mf_backend *backend, const mf_eqn *e, const void **members, int64_t n, void *out); /* false: out of memory */
+bool mf_collective_reduce(const mf_backend *backend, const mf_eqn *e, const void **members, int64_t n,
+                          void *out); /* false: out of memory */
 mf_step mf_collective(mf_fiber *f, const mf_instr *in);
 mf_step mf_axis_index_value(mf_fiber *f, const mf_instr *in);
 mf_error_object *mf_disagreement(mf_stage *s); /* says who waits for whom */

@@ -138,13 +138,14 @@ void mf_unpack_n(mf_value tree, mf_value *const *variables, int count)
 
 /* ---- constant arrays of another value's type */
 
-/* The type of an array of rank 0 that is ready, and its element; NULL where there is none to be read without waiting. */
-static const mf_type *ready_scalar(mf_value v, void *element)
+/* The type of an array of rank 0 that is ready, and its element, of this dtype or its own (MF_DTYPE_DEFAULT); NULL where there is none to be
+ * read without waiting. */
+static const mf_type *ready_scalar(mf_value v, mf_dtype dtype, void *element)
 {
     const mf_array *a = (const mf_array *)mf_handle_get_as(v.handle, &mf_array_class);
     if (!a || a->type->rank || (a->future && atomic_load(&a->future->state) != 1))
         return NULL;
-    mf_error_object *deleted = mf_array_element(a, element);
+    mf_error_object *deleted = mf_array_element_as(a, dtype ? dtype : a->type->dtype, element);
     mf_error_ignore(deleted); /* whoever uses the value has it */
     return deleted ? NULL : a->type;
 }
@@ -159,7 +160,7 @@ mf_value mf_full(mf_shape shape, mf_value fill)
 {
     MF_ENTER;
     unsigned char element[16];
-    const mf_type *t = ready_scalar(fill, element);
+    const mf_type *t = ready_scalar(fill, MF_DTYPE_DEFAULT, element);
     if (!t)
         return mf_broadcast_to(fill, shape);
     if (!mf_type_of_shape(t->dtype, shape))
@@ -195,13 +196,11 @@ mf_value mf_full_like(mf_value x, mf_value fill)
     MF_ENTER;
     mf_object *o = mf_object_of(x);
     const mf_type *t = mf_object_type(o);
-    unsigned char number[16], element[16] = { 0 };
-    const mf_type *from = ready_scalar(fill, number);
+    unsigned char element[16] = { 0 };
     if (!t)
         return mf_value_new(no_array("mf_full_like", o));
-    if (!from)
+    if (t->dtype == MF_KEY || !ready_scalar(fill, t->dtype, element))
         return mf_astype(mf_broadcast_to(fill, mf_shape_of(x)), t->dtype);
-    mf_convert(t->dtype, element, from->dtype, number, 1);
     return filled(t, element);
 }
 

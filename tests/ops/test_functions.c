@@ -276,3 +276,18 @@ TEST(indexing_takes_numbers_and_modes)
     CHECK_ERROR(mf_one_hot(1, 3, .axis = 1), MF_ERROR_AXIS, "one_hot");
     CHECK_ERROR(mf_eye(2, MF_F32, .columns = -1), MF_ERROR_SHAPE, "2 by -1");
 }
+
+/* A number of the program's is weak, but what it meets decides how many digits of it count: as in NumPy, and in JAX with 64 bits. */
+TEST(numbers_keep_their_digits_beside_float64)
+{
+    MF_SCOPE;
+    mf_value one = mf_ones(MF_SHAPE(2), MF_F64);
+    CHECK_NEAR(mf_item_f64(mf_get(mf_mul(one, 0.1), 0)), 0.1, 0);
+    CHECK_NEAR(mf_item_f64(mf_get(mf_where(mf_greater(one, 2), one, 0.1), 0)), 0.1, 0);
+    CHECK_NEAR(mf_item_f64(mf_get(mf_full_like(one, mf_f(0.1)), 0)), 0.1, 0);
+    CHECK_NEAR(mf_item_f64(mf_astype(mf_f(0.1), MF_F64)), 0.1, 0);
+    CHECK_NEAR(mf_item_f64(mf_mul(mf_scalar(3, MF_F64), mf_neg(mf_f(0.1)))), 3 * -(double)0.1F, 0); /* computed: a float32 */
+    CHECK_NEAR(mf_item_f64(mf_get(mf_real(mf_mul(mf_ones(MF_SHAPE(1), MF_C128), mf_c(0.1, 0.2))), 0)), 0.1, 0);
+    CHECK_NEAR(mf_item_f64(mf_get(mf_imag(mf_mul(mf_ones(MF_SHAPE(1), MF_C128), mf_c(0.1, 0.2))), 0)), 0.2, 0);
+    CHECK_NEAR(mf_item_f64(mf_mul(mf_ones(MF_SHAPE(), MF_F32), 0.1)), 0.1F, 0);
+}
