@@ -95,6 +95,10 @@ static mf_value one(const transform *f, mf_value x, const mf_fft_options *o)
 /* The axes, in order, and their lengths, 0 where nothing is said. */
 static bool axes_of(const transform *f, int rank, const mf_fftn_options *o, int last, mf_ints *axes, mf_ints *lengths, mf_value *error)
 {
+    if (o->axes.count < 0 || o->axes.count > MF_MAX_RANK || o->s.count < 0 || o->s.count > MF_MAX_RANK) {
+        *error = mf_fail(MF_ERROR_ARGUMENT, "%s: a list has between 0 and %d entries", f->name, MF_MAX_RANK);
+        return false;
+    }
     int count = o->axes.count ? o->axes.count : last ? last : o->s.count ? o->s.count : rank;
     *axes = *lengths = (mf_ints){ .count = count };
     if (o->s.count && o->s.count != count) {

@@ -621,6 +621,8 @@ static int place_of(const steps *s)
 
 static mf_value indexed(mf_value x, const mf_value *path, int count, int64_t mode)
 {
+    if (count < 0)
+        return mf_fail(MF_ERROR_ARGUMENT, "a path of %d steps", count);
     steps s;
     step_kind kind[MF_RANK], rest[MF_RANK];
     mf_value index[MF_RANK], rest_index[MF_RANK];

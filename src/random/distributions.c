@@ -59,7 +59,7 @@ mf_value mf_random_categorical(mf_value key, mf_value logits, int axis, mf_shape
         return mf_add(logits, 0); /* the error itself, or what says that this is no array */
     if (axis < -shape.rank || axis >= shape.rank)
         return mf_make_error(MF_ERROR_AXIS, "categorical: axis %d is out of bounds for logits of rank %d", axis, shape.rank);
-    if (draws.rank < 0 || draws.rank + shape.rank > MF_MAX_RANK)
+    if (draws.rank < 0 || draws.rank > MF_MAX_RANK - shape.rank)
         return mf_make_error(MF_ERROR_SHAPE, "categorical: %d dimensions of draws are too many for logits of rank %d", draws.rank,
                              shape.rank);
     for (int i = 0; i < shape.rank; i++)
@@ -68,11 +68,13 @@ mf_value mf_random_categorical(mf_value key, mf_value logits, int axis, mf_shape
     return mf_argmax(mf_add(noise, logits), axis < 0 ? axis : axis - shape.rank);
 }
 
+/* -1 of what is no shape. */
 static int64_t count_of(mf_shape shape)
 {
     int64_t n = 1;
     for (int i = 0; i < shape.rank && i < MF_MAX_RANK; i++)
-        n *= shape.dims[i];
+        if (shape.dims[i] < 0 || __builtin_mul_overflow(n, shape.dims[i], &n))
+            return -1;
     return n;
 }
 

@@ -35,11 +35,13 @@ mf_value mf_random_key(uint64_t seed)
     return mf_from_host(MF_U32, MF_SHAPE(2), words);
 }
 
+/* -1 of what is no shape. */
 static int64_t count_of(mf_shape shape)
 {
     int64_t n = 1;
     for (int i = 0; i < shape.rank && i < MF_MAX_RANK; i++)
-        n *= shape.dims[i];
+        if (shape.dims[i] < 0 || __builtin_mul_overflow(n, shape.dims[i], &n))
+            return -1;
     return n;
 }
 
@@ -48,6 +50,8 @@ static mf_value cipher_positions(mf_value key, mf_shape shape)
 {
     if (shape.rank < 0 || shape.rank > MF_MAX_RANK)
         return mf_make_error(MF_ERROR_SHAPE, "random: a shape has between 0 and %d dimensions, not %d", MF_MAX_RANK, shape.rank);
+    if (count_of(shape) < 0)
+        return mf_make_error(MF_ERROR_SHAPE, "random: %s is no shape", mf_str(shape));
     if (count_of(shape) >= (int64_t)1 << 32)
         return mf_make_error(MF_ERROR_SHAPE, "random: at most 2^32 - 1 numbers from one key");
     mf_value low = mf_reshape(mf_iota(MF_U32, MF_SHAPE(count_of(shape)), 0), shape);

@@ -77,12 +77,14 @@ const mf_filter_object *mf_filter_of(mf_filter f, mf_error_object **error)
 
 static mf_filter combine(int kind, const mf_filter *filters, int count)
 {
-    const mf_filter_object **parts = mf_alloc(((size_t)(count < 0 ? 0 : count) + 1) * sizeof *parts);
+    if (count < 0)
+        return (mf_filter){ mf_handle_new(mf_error_new(MF_ERROR_ARGUMENT, "a filter of %d filters", count)) };
+    const mf_filter_object **parts = mf_alloc(((size_t)count + 1) * sizeof *parts);
     mf_error_object *error = parts ? NULL : mf_error_out_of_memory();
     for (int i = 0; i < count && !error; i++)
         parts[i] = mf_filter_of(filters[i], &error);
     mf_filter made = error ? (mf_filter){ mf_handle_new(error) }
-                           : filter_make(&(mf_filter_object){ .kind = kind, .count = count < 0 ? 0 : count, .parts = parts });
+                           : filter_make(&(mf_filter_object){ .kind = kind, .count = count, .parts = parts });
     mf_free(parts);
     return made;
 }
@@ -182,9 +184,9 @@ static mf_error_object *read_rule(const mf_axis_part_ *pair, mf_cell_rule *out)
 mf_state_axis_rules mf_state_axes_n(const mf_axis_part_ *parts, int count)
 {
     MF_ENTER;
-    mf_cell_rule *rules = mf_alloc(((size_t)count / 2 + 1) * sizeof *rules);
-    mf_error_object *error = rules ? NULL : mf_error_out_of_memory();
-    if (!error && count % 2)
+    mf_cell_rule *rules = count < 0 ? NULL : mf_alloc(((size_t)count / 2 + 1) * sizeof *rules);
+    mf_error_object *error = rules || count < 0 ? NULL : mf_error_out_of_memory();
+    if (!error && (count < 0 || count % 2))
         error = mf_error_new(MF_ERROR_ARGUMENT, "MF_STATE_AXES takes pairs of an axis and a filter");
     for (int i = 0; !error && i < count; i += 2)
         error = read_rule(&parts[i], &rules[i / 2]);

@@ -153,11 +153,16 @@ mf_function mf_function_wrap(const mf_function_class *kind, mf_function f, const
     return mf_function_make(kind, inner, options, size);
 }
 
-mf_ints mf_ints_plain(mf_ints list)
+mf_ints mf_ints_plain(mf_ints list, const char *what, mf_error_object **error)
 {
     mf_ints plain;
     memset(&plain, 0, sizeof plain);
-    plain.count = list.count < 0 ? 0 : list.count > MF_MAX_RANK ? MF_MAX_RANK : list.count;
+    if (list.count < 0 || list.count > MF_MAX_RANK) {
+        if (!*error)
+            *error = mf_error_new(MF_ERROR_ARGUMENT, "%s: a list has between 0 and %d entries, not %d", what, MF_MAX_RANK, list.count);
+        return plain;
+    }
+    plain.count = list.count;
     memcpy(plain.at, list.at, (size_t)plain.count * sizeof *plain.at);
     return plain;
 }

@@ -91,8 +91,8 @@ bool mf_function_holds_values(const mf_function_object *f);
 
 /* The function of this class around f; the way of every transform. */
 mf_function mf_function_wrap(const mf_function_class *kind, mf_function f, const void *options, size_t size);
-/* An mf_ints without the bytes that do not count, so that options compare as bytes. */
-mf_ints mf_ints_plain(mf_ints list);
+/* An mf_ints without the bytes that do not count, so that options compare as bytes; empty, and an error, where the count is none. */
+mf_ints mf_ints_plain(mf_ints list, const char *what, mf_error_object **error);
 
 /* Opens a trace and calls f on tracers, by `call`; of a class that has .call, by that. */
 typedef mf_value mf_caller(mf_function_object *f, const mf_value *arguments, int count);

@@ -114,7 +114,7 @@ static mf_error_object *fill_member(module_member *m, const mf_node_ *name, cons
 
 static mf_module module_make(const char *type, void (*call)(void), int arity, const mf_node_ *nodes, int count)
 {
-    module_member *members = mf_calloc((size_t)count / 2 + 1, sizeof *members);
+    module_member *members = mf_calloc((size_t)(count < 0 ? 0 : count) / 2 + 1, sizeof *members);
     module_object *m = members ? mf_object_new(&module_class, sizeof *m) : NULL;
     if (!m) {
         mf_free(members);
@@ -122,7 +122,7 @@ static mf_module module_make(const char *type, void (*call)(void), int arity, co
     }
     mf_error_object *e = NULL;
     m->members = members;
-    if (count % 2)
+    if (count < 0 || count % 2)
         e = mf_error_new(MF_ERROR_ARGUMENT, "module %s: members are pairs of a name and a value", type);
     for (int i = 0; !e && i + 1 < count; i += 2)
         e = fill_member(&m->members[m->count++], &nodes[i], &nodes[i + 1]);

@@ -266,12 +266,14 @@ static mf_function make_grad(const mf_function_class *kind, mf_function f, const
 {
     grad_options options;
     memset(&options, 0, sizeof options);
-    options.argnums = mf_ints_plain(o->argnums);
+    mf_error_object *error = NULL;
+    options.argnums = mf_ints_plain(o->argnums, "grad: argnums", &error);
+    if (error)
+        return (mf_function){ mf_handle_new(error) };
     options.has_aux = o->has_aux;
     options.with_value = with_value;
     options.allow_int = o->allow_int;
     options.holomorphic = o->holomorphic;
-    mf_error_object *error = NULL;
     if (o->states.handle && !(options.states = mf_filter_of(o->states, &error)))
         return (mf_function){ mf_handle_new(error) };
     return mf_function_wrap(kind, f, &options, sizeof options);

@@ -63,8 +63,11 @@ mf_function mf_jit_opt(mf_function f, const mf_jit_options *o)
     o = o ? o : &none;
     call_options options;
     memset(&options, 0, sizeof options);
-    options.static_argnums = mf_ints_plain(o->static_argnums);
-    options.donate_argnums = mf_ints_plain(o->donate_argnums);
+    mf_error_object *error = NULL;
+    options.static_argnums = mf_ints_plain(o->static_argnums, "jit: static_argnums", &error);
+    options.donate_argnums = mf_ints_plain(o->donate_argnums, "jit: donate_argnums", &error);
+    if (error)
+        return (mf_function){ mf_handle_new(error) };
     return mf_function_wrap(&jit_class, f, &options, sizeof options);
 }
 
@@ -75,7 +78,10 @@ mf_function mf_remat_opt(mf_function f, const mf_remat_options *o)
     o = o ? o : &none;
     call_options options;
     memset(&options, 0, sizeof options);
-    options.static_argnums = mf_ints_plain(o->static_argnums);
+    mf_error_object *error = NULL;
+    options.static_argnums = mf_ints_plain(o->static_argnums, "remat: static_argnums", &error);
+    if (error)
+        return (mf_function){ mf_handle_new(error) };
     options.prevent_cse = !o->prevent_cse_off;
     options.policy = o->policy;
     return mf_function_wrap(&remat_class, f, &options, sizeof options);

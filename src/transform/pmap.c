@@ -427,9 +427,9 @@ mf_function mf_pmap_opt(mf_function f, const mf_pmap_options *o)
     options.backend = mf_intern(o->backend);
     options.in_axes = o->in_axes;
     options.out_axes = o->out_axes;
-    options.static_argnums = mf_ints_plain(o->static_broadcasted_argnums);
-    options.donate_argnums = mf_ints_plain(o->donate_argnums);
-    options.replicated_argnums = mf_ints_plain(o->replicated_argnums);
+    options.static_argnums = mf_ints_plain(o->static_broadcasted_argnums, "pmap: static_broadcasted_argnums", &e);
+    options.donate_argnums = mf_ints_plain(o->donate_argnums, "pmap: donate_argnums", &e);
+    options.replicated_argnums = mf_ints_plain(o->replicated_argnums, "pmap: replicated_argnums", &e);
     options.devices = device_ids(o->devices, &e);
     options.axis_size = o->axis_size;
     options.rules = mf_rules_of(&f);

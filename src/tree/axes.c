@@ -24,32 +24,35 @@ static const axis_tree *tree_of(mf_axis axis)
     return (const axis_tree *)(uintptr_t)((uint64_t)axis & ~((uint64_t)1 << 63)); /* NOLINT(performance-no-int-to-ptr) */
 }
 
-/* MF_ALL as axes means "wrong" nowhere yet: it stands for out of memory, which the expansion reports. */
+/* What stands for no axes, without memory or of a negative count: out of bounds of every rank, so whoever takes it says so. */
+static const mf_axis no_axis = INT64_MAX;
+
 static mf_axis intern_tree(const mf_namelist *keys, const mf_axis *axes, int count)
 {
     size_t size = sizeof(axis_tree) + (size_t)count * sizeof *axes;
     axis_tree *t = mf_calloc(1, size);
     if (!t)
-        return MF_ALL;
+        return no_axis;
     t->count = count;
     t->keys = keys;
     if (count)
         memcpy(t->at, axes, (size_t)count * sizeof *axes);
     const void *found = mf_interner_get(mf_interner_static(&trees), t, size);
     mf_free(t);
-    return found ? (mf_axis)((uint64_t)(uintptr_t)found | (uint64_t)1 << 63) : MF_ALL;
+    return found ? (mf_axis)((uint64_t)(uintptr_t)found | (uint64_t)1 << 63) : no_axis;
 }
 
-mf_axis mf_axes_n(const mf_axis *axes, int count) { return intern_tree(NULL, axes, count < 0 ? 0 : count); }
+mf_axis mf_axes_n(const mf_axis *axes, int count) { return count < 0 ? no_axis : intern_tree(NULL, axes, count); }
 
 static int by_key(const void *a, const void *b) { return strcmp(((const mf_named_axis *)a)->key, ((const mf_named_axis *)b)->key); }
 
 mf_axis mf_axes_dict_n(const mf_named_axis *axes, int count)
 {
-    count = count < 0 ? 0 : count;
+    if (count < 0)
+        return no_axis;
     mf_named_axis *sorted = mf_alloc((size_t)count * sizeof *sorted);
     const char **keys = mf_alloc((size_t)count * sizeof *keys);
-    mf_axis *at = mf_alloc((size_t)count * sizeof *at), result = MF_ALL;
+    mf_axis *at = mf_alloc((size_t)count * sizeof *at), result = no_axis;
     if (sorted && keys && at) {
         if (count)
             memcpy(sorted, axes, (size_t)count * sizeof *sorted);
@@ -59,7 +62,7 @@ mf_axis mf_axes_dict_n(const mf_named_axis *axes, int count)
             at[i] = sorted[i].axis;
         }
         const mf_namelist *names = mf_names_intern(keys, count);
-        result = names ? intern_tree(names, at, count) : MF_ALL;
+        result = names ? intern_tree(names, at, count) : no_axis;
     }
     mf_free(sorted);
     mf_free(keys);

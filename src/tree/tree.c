@@ -128,9 +128,9 @@ static mf_object **objects_of(const char *what, const mf_value *values, int coun
 
 static mf_value sequence(const char *what, mf_node_kind kind, const mf_value *items, int count)
 {
-    if (count < 0)
-        count = 0;
     mf_error_object *error = NULL;
+    if (count < 0)
+        return mf_fail(MF_ERROR_ARGUMENT, "%s: %d items", what, count);
     mf_object **objects = objects_of(what, items, count, 1, &error);
     mf_value v = error ? mf_value_new(error) : value_or_memory(mf_tree_node(kind, NULL, objects, count));
     drop_all(objects, count);

@@ -240,7 +240,9 @@ static void pad_near(const pad_task *t, int d, char *out, const char *in, int64_
     mf_native_fill(out + from * s->out_bytes[d], (to - from) * (s->out_bytes[d] / s->element), s->element, t->value);
     for (int i = d; i < s->rank; i++) {
         landing(s, i, i == d ? from : 0, i == d ? to : s->out[i], &first, &dims[i]);
-        dims[i] = dims[i] > first ? dims[i] - first : 0;
+        if (dims[i] <= first)
+            return; /* nothing of the operand is here, and where it would be may be no address */
+        dims[i] -= first;
         steps[i] = s->step_out[i] * s->out_bytes[i];
         in += first * s->in_bytes[i];
         at += (s->low[i] + first * s->step_out[i]) * s->out_bytes[i];
