@@ -4,7 +4,9 @@
  *   Ownership: every handle that a function returns belongs to the innermost open scope of the calling thread. Nothing is freed by hand.
  *   Errors: an error is a value; an operand that is an error is the result. Functions that leave the world of values return mf_status,
  *   or NaN / 0 / NULL, and what went wrong is remembered by mf_exit_status. Nothing aborts the process.
- *   Threads: every function may be called from any thread at any time; scopes, and handles owned by scopes, stay with their thread.
+ *   Threads: every function may be called from any thread at any time; scopes, and handles owned by scopes, stay with their thread. A thread
+ *   needs 128 KiB of stack; with less than 1 MiB what it calls is computed on the library's threads. Functions that call one another under
+ *   transforms may be nested as deep as the stack has room and at most 256 deep, trees and filters 256 deep: beyond that is an error.
  *   Needs gcc or clang (statement expressions, __auto_type, cleanup). */
 #ifndef MANYFOLD_BASE_H
 #define MANYFOLD_BASE_H

@@ -3,6 +3,7 @@
 
 #include <manyfold/function.h>
 
+#include "base/room.h"
 #include "passes/checks.h"
 #include "passes/passes.h"
 #include "runtime/dispatch.h"
@@ -463,6 +464,8 @@ mf_value mf_call_n(mf_function function, const mf_value *arguments, int count)
     mf_function_object *f = mf_function_of(function, &error);
     if (!f)
         return mf_value_new(error);
+    if (f->kind->call && mf_stack_ends())
+        return mf_fail(MF_ERROR_ARGUMENT, "%s: functions that call one another leave too little of this thread's stack", f->name);
     if (f->kind->call)
         return f->kind->call(f, arguments, count);
     int64_t start = mf_profile_begin();

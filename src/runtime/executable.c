@@ -1,10 +1,12 @@
 /* Executables and their runs. A run whose inputs are ready and whose estimated cost is small is stepped right here: no queue, no lock and,
  * from the second time on, no memory but the results'. Any other becomes the future of its results and is stepped by the pool.
  * Invariants: a run holds its result arrays until it has filled them, and they hold the run, so neither ends early; a donated array is
- * marked before the run starts, and its memory is overwritten only where nobody else holds it. */
+ * marked before the run starts, and its memory is overwritten only where nobody else holds it; nothing is stepped on a small stack, which
+ * has no room for what kernels keep there. */
 #include "runtime/run.h"
 
 #include "base/place.h"
+#include "base/room.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -564,7 +566,8 @@ static mf_error_object *run_on(mf_executable *x, mf_stage *s, mf_array *const *i
     int pending = 0;
     mf_error_object *error = bind_ready(x, s, in, &pending);
     double cost = error || pending ? 0 : cost_of(x, s, &error);
-    if (!error && !pending && (cost < atomic_load_explicit(&inline_below, memory_order_relaxed) || !mf_tasks_start())) {
+    bool small = cost < atomic_load_explicit(&inline_below, memory_order_relaxed) && mf_stack_has_room();
+    if (!error && !pending && (small || !mf_tasks_start())) {
         error = run_inline(x, s, out);
         give_stage(x, s);
         return error;

@@ -5,6 +5,7 @@
 #include "runtime/profiler.h"
 #include "runtime/run.h"
 
+#include "base/room.h"
 #include "base/thread_end.h"
 
 #include <stdlib.h>
@@ -308,8 +309,11 @@ static void start(void)
     pool.threads = mf_calloc((size_t)wanted, sizeof *pool.threads);
     pool.limit = wanted;
     pool.may_stay = wanted <= mf_core_count();
-    while (pool.threads && pool.workers < wanted && !pthread_create(&pool.threads[pool.workers], NULL, worker, NULL))
+    pthread_attr_t roomy; /* whatever the process's limit is */
+    bool made = pthread_attr_init(&roomy) == 0 && pthread_attr_setstacksize(&roomy, MF_KERNEL_STACK) == 0;
+    while (pool.threads && pool.workers < wanted && !pthread_create(&pool.threads[pool.workers], made ? &roomy : NULL, worker, NULL))
         pool.workers++;
+    pthread_attr_destroy(&roomy);
     pool.started = pool.workers > 0;
     if (!pool.started) {
         mf_free(pool.threads);
@@ -503,7 +507,7 @@ void mf_tasks_help(mf_stage *(*stage)(void *context), bool (*done)(void *context
     pthread_mutex_lock(&pool.lock);
     for (bool tired = false; !done(context);) {
         mf_stage *s = stage ? stage(context) : NULL;
-        bool helps = s || !stage;
+        bool helps = (s || !stage) && mf_stack_has_room();
         if (helps && work_once(s))
             tired = false;
         else if (!done(context))

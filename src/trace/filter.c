@@ -33,6 +33,7 @@ static mf_filter_object *filter_copy(const mf_filter_object *like)
     f->type = like->type;
     f->text = like->text;
     f->count = like->count;
+    f->depth = like->depth;
     f->parts = parts;
     return f;
 }
@@ -81,10 +82,15 @@ static mf_filter combine(int kind, const mf_filter *filters, int count)
         return (mf_filter){ mf_handle_new(mf_error_new(MF_ERROR_ARGUMENT, "a filter of %d filters", count)) };
     const mf_filter_object **parts = mf_alloc(((size_t)count + 1) * sizeof *parts);
     mf_error_object *error = parts ? NULL : mf_error_out_of_memory();
-    for (int i = 0; i < count && !error; i++)
+    int depth = 0;
+    for (int i = 0; i < count && !error; i++) {
         parts[i] = mf_filter_of(filters[i], &error);
+        depth = parts[i] && parts[i]->depth >= depth ? parts[i]->depth + 1 : depth;
+    }
+    if (!error && depth > MF_TREE_DEPTH)
+        error = mf_error_new(MF_ERROR_ARGUMENT, "a filter may be nested %d deep, and this one would be more", MF_TREE_DEPTH);
     mf_filter made = error ? (mf_filter){ mf_handle_new(error) }
-                           : filter_make(&(mf_filter_object){ .kind = kind, .count = count, .parts = parts });
+                           : filter_make(&(mf_filter_object){ .kind = kind, .count = count, .depth = depth, .parts = parts });
     mf_free(parts);
     return made;
 }

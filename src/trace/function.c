@@ -1,6 +1,7 @@
 /* Function objects: interning, C functions and closures, and tracing them. See function.h. */
 #include "trace/function.h"
 
+#include "base/room.h"
 #include "base/symbol.h"
 #include "trace/dispatch.h"
 
@@ -439,7 +440,10 @@ mf_traced *mf_function_trace(mf_function_object *f, const mf_signature *s, mf_er
     mf_traced *t = mf_cache_begin(f, s, &ticket);
     if (t)
         return t;
-    if (traces_open < TRACES_MAX) {
+    if (mf_stack_ends()) {
+        *error = mf_error_new(MF_ERROR_ARGUMENT, "%s: %d functions traced inside one another leave too little of this thread's stack",
+                              f->name, traces_open);
+    } else if (traces_open < TRACES_MAX) {
         traces_open++;
         t = f->kind->trace(f, s, error);
         traces_open--;

@@ -18,7 +18,7 @@ extern const mf_class mf_state_class;
 typedef struct mf_filter_object {
     mf_object object;
     enum { MF_FILTER_EVERYTHING, MF_FILTER_TYPE, MF_FILTER_PATH, MF_FILTER_NOT, MF_FILTER_ALL, MF_FILTER_ANY } kind;
-    int type, count;
+    int type, count, depth; /* depth: of filters in it */
     const char *text;
     const struct mf_filter_object **parts; /* of not, all and any */
     struct mf_filter_object *next;

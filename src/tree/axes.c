@@ -10,7 +10,7 @@
 #include <string.h>
 
 typedef struct axis_tree {
-    int count;
+    int count, depth;        /* depth: of trees in it */
     const mf_namelist *keys; /* NULL: a tuple */
     mf_axis at[];
 } axis_tree;
@@ -24,7 +24,7 @@ static const axis_tree *tree_of(mf_axis axis)
     return (const axis_tree *)(uintptr_t)((uint64_t)axis & ~((uint64_t)1 << 63)); /* NOLINT(performance-no-int-to-ptr) */
 }
 
-/* What stands for no axes, without memory or of a negative count: out of bounds of every rank, so whoever takes it says so. */
+/* What stands for no axes, without memory, of a negative count or nested too deep: out of bounds of every rank, so whoever takes it says so. */
 static const mf_axis no_axis = INT64_MAX;
 
 static mf_axis intern_tree(const mf_namelist *keys, const mf_axis *axes, int count)
@@ -37,7 +37,10 @@ static mf_axis intern_tree(const mf_namelist *keys, const mf_axis *axes, int cou
     t->keys = keys;
     if (count)
         memcpy(t->at, axes, (size_t)count * sizeof *axes);
-    const void *found = mf_interner_get(mf_interner_static(&trees), t, size);
+    for (int i = 0; i < count; i++)
+        if (mf_axis_is_tree(axes[i]) && tree_of(axes[i])->depth >= t->depth)
+            t->depth = tree_of(axes[i])->depth + 1;
+    const void *found = t->depth >= MF_TREE_DEPTH ? NULL : mf_interner_get(mf_interner_static(&trees), t, size);
     mf_free(t);
     return found ? (mf_axis)((uint64_t)(uintptr_t)found | (uint64_t)1 << 63) : no_axis;
 }

@@ -20,12 +20,14 @@ const mf_structure *mf_structure_node(mf_node_kind kind, const mf_namelist *keys
     mf_structure *s = blob;
     s->kind = kind;
     s->child_count = count;
+    s->depth = 1;
     s->keys = keys;
     bool whole = kind != MF_NODE_DICT || keys || count == 0;
     for (int i = 0; i < count && whole; i++) {
         s->children[i] = children[i];
         whole = children[i] != NULL;
         s->leaf_count += whole ? children[i]->leaf_count : 0;
+        s->depth = whole && children[i]->depth >= s->depth ? children[i]->depth + 1 : s->depth;
     }
     const mf_structure *found = whole ? mf_interner_get(mf_interner_static(&structures), blob, size) : NULL;
     if (blob != small)

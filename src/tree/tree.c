@@ -72,9 +72,12 @@ mf_object *mf_tree_node(mf_node_kind kind, const mf_namelist *keys, mf_object *c
         return NULL;
     for (int i = 0; i < count; i++)
         structures[i] = mf_object_is(children[i], &mf_tree_class) ? ((const mf_tree *)children[i])->structure : mf_structure_leaf();
-    mf_tree *t = tree_new(mf_structure_node(kind, keys, structures, count));
+    const mf_structure *s = mf_structure_node(kind, keys, structures, count);
     if (structures != small)
         mf_free(structures);
+    if (s && s->depth > MF_TREE_DEPTH)
+        return &mf_error_new(MF_ERROR_TREE, "a tree may be nested %d deep, and this one would be more", MF_TREE_DEPTH)->object;
+    mf_tree *t = tree_new(s);
     for (int i = 0; t && i < count; i++) {
         mf_object *const *leaves, *self;
         int n;
@@ -223,7 +226,7 @@ mf_value mf_kwargs_n(const mf_value *keys_and_values, int count)
     MF_ENTER;
     mf_error_object *error = NULL;
     mf_object *o = dict_of_values("mf_kwargs", keys_and_values, count, &error);
-    if (o)
+    if (mf_object_is(o, &mf_tree_class))
         ((mf_tree *)o)->kwargs = true;
     return mf_value_new(o ? (void *)o : error);
 }
@@ -361,7 +364,7 @@ static mf_object *with_child(const mf_tree *t, int at, const char *key, mf_objec
         o = s->kind == MF_NODE_DICT ? dict_of("mf_set", items, n, error) : mf_tree_node(s->kind, NULL, objects, n);
     if (!o && !*error)
         *error = mf_error_out_of_memory();
-    if (o)
+    if (mf_object_is(o, &mf_tree_class))
         ((mf_tree *)o)->kwargs = t->kwargs;
     drop_all(objects, n);
     mf_free(items);

@@ -10,10 +10,14 @@
 
 typedef enum mf_node_kind { MF_NODE_LEAF, MF_NODE_NONE, MF_NODE_TUPLE, MF_NODE_LIST, MF_NODE_DICT } mf_node_kind;
 
+/* Trees are walked by recursion: so deep they may be nested, or the least stack of a thread would not do. */
+#define MF_TREE_DEPTH 256
+
 typedef struct mf_structure {
     mf_node_kind kind;
     int child_count;
     int leaf_count;
+    int depth;               /* of nodes; a leaf's is 0 */
     const mf_namelist *keys; /* of a dict, sorted; else NULL */
     const struct mf_structure *children[];
 } mf_structure;
@@ -43,7 +47,8 @@ const mf_structure *mf_tree_flatten(mf_object *o, mf_object *const **leaves, int
 /* Retains the leaves; a leaf structure gives the leaf itself (retained). NULL when out of memory. */
 mf_object *mf_tree_build(const mf_structure *s, mf_object *const *leaves);
 mf_object *mf_tree_child(const mf_tree *t, int index); /* a new reference */
-/* A node over children that are themselves leaves or trees (borrowed); a new reference, or NULL when memory is out. */
+/* A node over children that are themselves leaves or trees (borrowed); a new reference, an error where it would be nested too deep, or
+ * NULL when memory is out. */
 mf_object *mf_tree_node(mf_node_kind kind, const mf_namelist *keys, mf_object *const *children, int count);
 mf_object *mf_first_error_in(mf_object *o); /* borrowed error leaf, with which the others are handled, or NULL */
 

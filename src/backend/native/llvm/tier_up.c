@@ -8,6 +8,7 @@
  * thread reads what a step asked for only while `reading` is true, for which the step's end waits; for compilations nobody waits but the
  * process's end. */
 #include "backend/native/llvm/llvm.h"
+#include "base/room.h"
 #include "runtime/profiler.h"
 
 #include <manyfold/function.h>
@@ -253,15 +254,18 @@ static void start(void)
 {
     sigset_t all, before;
     pthread_condattr_t clock;
+    pthread_attr_t roomy;
     if (!up.made) {
         pthread_condattr_init(&clock);
         pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
         up.made = pthread_cond_init(&up.work, &clock) == 0 && stop_at_exit();
         pthread_condattr_destroy(&clock);
     }
+    bool made = pthread_attr_init(&roomy) == 0 && pthread_attr_setstacksize(&roomy, MF_KERNEL_STACK) == 0;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    up.started = up.made && pthread_create(&up.thread, NULL, work, NULL) == 0;
+    up.started = up.made && pthread_create(&up.thread, made ? &roomy : NULL, work, NULL) == 0;
+    pthread_attr_destroy(&roomy);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
