@@ -44,6 +44,8 @@ mf_status mf_delete(mf_value v);          /* ends the array's memory now; any la
 int64_t   mf_dim(mf_value v, int axis);   /* a negative axis counts from the end; -1 on an error */
 /* Numbers for C. A traced value has none yet, and C cannot branch on one: reading it makes the call that is being traced an
  * MF_ERROR_TRACER; use mf_where, mf_cond or mf_while. */
+/* Inside a traced function what follows from numbers, static arguments and arrays of the outside alone can be read too, where neither it nor a
+ * value on the way has more than 4,096 elements. */
 double    mf_item_f64(mf_value v);        /* NumPy's .item(): waits. NaN on an error */
 int64_t   mf_item_i64(mf_value v);        /* 0 on an error */
 bool      mf_item_bool(mf_value v);

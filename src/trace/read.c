@@ -1,5 +1,5 @@
 /* Reading numbers out of values. Invariant: what cannot be read leaves an error that somebody still has to handle, and a traced value that
- * is read makes the call that is being traced an error: C would go on by a number that nobody knows. */
+ * is read makes the call that is being traced an error, unless it follows from constants: C would go on by a number that nobody knows. */
 #include "trace/trace.h"
 
 #include <manyfold/array.h>
@@ -11,6 +11,9 @@ mf_array *mf_readable(mf_value v, const char *what, mf_error_object **error)
     mf_object *o = mf_object_of(v);
     if (mf_object_is(o, &mf_array_class))
         return (mf_array *)o;
+    mf_array *known = mf_object_is(o, &mf_tracer_class) ? mf_trace_known((mf_tracer *)o, error) : NULL;
+    if (known || *error)
+        return known;
     if (mf_object_is(o, &mf_error_class))
         *error = mf_retain(o);
     else if (mf_object_is(o, &mf_tracer_class))

@@ -20,10 +20,13 @@ static const void *number_identity(const mf_array *a, const void *element)
 /* A static leaf: a string, bytes, a module, or a number. Arrays have no equality, so they are none. */
 static mf_error_object *static_leaf(mf_leaf *leaf, mf_object *o, const char *function, int argument)
 {
+    mf_error_object *failed = NULL;
+    mf_array *known = mf_object_is(o, &mf_tracer_class) ? mf_trace_known((mf_tracer *)o, &failed) : NULL;
+    o = known ? &known->object : o;
     leaf->type = NULL;
     leaf->object = o;
-    if (mf_object_is(o, &mf_error_class))
-        return mf_retain(o);
+    if (failed || mf_object_is(o, &mf_error_class))
+        return failed ? failed : mf_retain(o);
     if (mf_object_is(o, &mf_static_class)) {
         leaf->identity = o;
         return NULL;

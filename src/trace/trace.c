@@ -3,6 +3,7 @@
 
 #include "trace/dispatch.h"
 #include "trace/function.h"
+#include "trace/known.h"
 #include "trace/state.h"
 
 #include <stdarg.h>
@@ -41,7 +42,7 @@ struct mf_tracing {
 static _Thread_local mf_tracing *innermost;
 static _Atomic uint64_t last_trace_id;
 
-static void tracer_destroy(mf_object *o) { (void)o; }
+static void tracer_destroy(mf_object *o) { mf_drop(((mf_tracer *)o)->known); }
 const mf_class mf_tracer_class = { "tracer", tracer_destroy };
 
 mf_tracing *mf_trace_current(void) { return innermost; }
@@ -158,6 +159,17 @@ mf_variable *mf_trace_lift(mf_tracing *t, mf_object *o, mf_error_object **error)
 }
 
 /* ---- reading */
+
+mf_array *mf_trace_known(mf_tracer *r, mf_error_object **error)
+{
+    *error = NULL;
+    if (r->known || !trace_with_id(innermost, r->trace_id))
+        return r->known;
+    mf_known k = { .capacity = 0 };
+    r->known = mf_retain(mf_known_value(&k, r->var, error));
+    mf_known_free(&k);
+    return r->known;
+}
 
 mf_error_object *mf_trace_refuse(const mf_tracer *r, const char *what)
 {

@@ -15,6 +15,7 @@ typedef struct mf_tracer {
     const char *trace_name; /* interned, for messages: "grad(loss)" */
     mf_variable *var;       /* dangles once the trace has ended: the id says so */
     const mf_type *type;
+    mf_array *known; /* its value, once somebody has asked for it and it follows from constants; retained */
 } mf_tracer;
 extern const mf_class mf_tracer_class;
 
@@ -30,6 +31,8 @@ mf_value mf_bind(const mf_op *op, const void *params, int in_count, ...); /* one
 void mf_errors_join(mf_error_object *first, const mf_value *v, int count);
 /* v as an array whose elements can be read, borrowed; or NULL and an error (a reference) that names `what`. */
 mf_array *mf_readable(mf_value v, const char *what, mf_error_object **error);
+/* The value of r where it follows from constants alone (trace/known.h), borrowed from r; NULL, with *error when an op failed. */
+mf_array *mf_trace_known(mf_tracer *r, mf_error_object **error);
 /* Somebody wants the numbers of r: the call that is being traced becomes this error, of which a reference is returned. */
 mf_error_object *mf_trace_refuse(const mf_tracer *r, const char *what);
 /* Whether the answer to a refused read should be the other one for once: a loop in C that waits for it would never end. */

@@ -97,6 +97,29 @@ TEST(functions_and_sums_fold)
     EXPECT(mf_call(f, x, 0), 100, 200, 300);
 }
 
+static mf_value branches_by_table(mf_value x, mf_value n)
+{
+    mf_value table = mf_mul(mf_sin(mf_arange(100, MF_F32)), n), half = mf_mul(0.5, n);
+    float two[2];
+    if (mf_to_host(mf_add(mf_arange(2, MF_F32), half), MF_F32, two, 2) != MF_OK || two[1] != two[0] + 1)
+        return mf_none();
+    mf_value first = mf_call(mf_jit(affine, .static_argnums = MF_INTS(0)), half, x, 1); /* a static that was computed */
+    return mf_item_f64(mf_sum(table)) > 0 && mf_item_i64(half) == 2 ? first : mf_neg(first);
+}
+static mf_value reads_x(mf_value x, mf_value n) { return mf_item_f64(mf_mul(mf_sum(x), n)) > 0 ? x : n; }
+static mf_value reads_many(mf_value x, mf_value n) { return mf_item_f64(mf_sum(mf_mul(mf_arange(4097, MF_F32), n))) > 0 ? x : n; }
+
+TEST(what_follows_from_statics_can_be_read)
+{
+    mf_value x = X;
+    mf_function f = mf_pmap(branches_by_table, .static_broadcasted_argnums = MF_INTS(1));
+    EXPECT(mf_call(f, x, 4.0), 3, 5, 7);
+    EXPECT(mf_call(f, x, -4.0), 1, 3, 5);
+    CHECK_CONTAINS(mf_error(mf_call(mf_pmap(reads_x, .static_broadcasted_argnums = MF_INTS(1)), x, 2.0)),
+                   "C cannot branch on a traced value");
+    CHECK_CONTAINS(mf_error(mf_call(mf_pmap(reads_many, .static_broadcasted_argnums = MF_INTS(1)), x, 2.0)), "C cannot branch");
+}
+
 TEST(arrays_without_dimensions_are_numbers)
 {
     mf_function f = mf_pmap(folded, .static_broadcasted_argnums = MF_INTS(1));

@@ -12,7 +12,11 @@ __attribute__((constructor)) static void eight_devices(void) { setenv("MF_NUM_CP
         const char *text_ = mf_str(v); \
         CHECK_STR(text_, expected);    \
     } while (0)
-#define SAME(a, b) CHECK(mf_item_bool(mf_array_equal(a, b)))
+#define SAME(a, b)                                             \
+    do {                                                       \
+        mf_value same_a_ = (a), same_b_ = (b);                 \
+        CHECK(mf_item_bool(mf_array_equal(same_a_, same_b_))); \
+    } while (0)
 #define FAILS(call, part)                   \
     do {                                    \
         mf_value e_ = (call);               \
