@@ -18,9 +18,9 @@ mf_object *mf_handle_get_as(uint64_t handle, const mf_class *kind); /* NULL when
 uint64_t mf_handle_new_kept(void *object); /* likewise, but owned by no scope: ends by mf_release */
 /* A new handle for o (a reference) in the slot of one that ends by that, and so in its scope; 0 and nothing done when it is stale. */
 uint64_t mf_handle_replace(uint64_t handle, void *o);
-void mf_handle_end(uint64_t handle);       /* ends it now, whoever owns it on this thread; a stale handle is left alone */
-bool mf_handle_ended(uint64_t handle);     /* whether it was one and is no more; any 64 bits may be asked about */
-int64_t mf_handle_live_count(void);        /* for tests: handles now alive in the whole process */
+void mf_handle_end(uint64_t handle);   /* ends it now, whoever owns it on this thread; a stale handle is left alone */
+bool mf_handle_ended(uint64_t handle); /* whether it was one and is no more; any 64 bits may be asked about */
+int64_t mf_handle_live_count(void);    /* for tests: handles now alive in the whole process */
 
 /* ---- between handle.c and scope.c */
 typedef struct mf_slot {

@@ -124,7 +124,7 @@ static mf_error_object *pad_type(mf_type_context *c)
             return mf_type_error(c, MF_ERROR_ARGUMENT, "interior padding must not be negative");
         int64_t low = p->low->at[i], high = p->high->at[i], between, most = INT64_MAX / 4; /* sums of three stay in range */
         if (low < -most || low > most || high < -most || high > most || p->interior->at[i] > most)
-            return mf_type_error(c, MF_ERROR_ARGUMENT, "padding of dimension %d by more than 2^61", i);
+            return mf_type_error(c, MF_ERROR_SHAPE, "dimension %d would be too large after padding", i);
         if (__builtin_mul_overflow(t->dims[i] ? t->dims[i] - 1 : 0, p->interior->at[i], &between) ||
             __builtin_add_overflow(t->dims[i], between, &dims[i]) || __builtin_add_overflow(dims[i], low, &dims[i]) ||
             __builtin_add_overflow(dims[i], high, &dims[i]))
