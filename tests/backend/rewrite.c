@@ -103,7 +103,7 @@ static mf_variable *random_shares(rewrite *r, mf_builder *b, const mf_type *type
     return v;
 }
 
-/* x + (x rounded to its own dtype - x) * share; doubles are moved by a unit in their last place. */
+/* x, moved by at most two roundings of its own dtype where it is not exact in that; doubles by a unit in their last place. */
 static mf_variable *disturbed(rewrite *r, mf_builder *b, mf_variable *x, mf_dtype own)
 {
     if (own == MF_F64) {
@@ -114,9 +114,12 @@ static mf_variable *disturbed(rewrite *r, mf_builder *b, mf_variable *x, mf_dtyp
     mf_variable *back = mf_emit(b, &mf_op_convert_element_type, &(mf_convert_params){ MF_F64, false }, 1, low);
     mf_variable *error = mf_emit(b, &mf_op_sub, NULL, 2, back, x);
     /* infinity less infinity is no number: where rounding overflows nothing is added */
-    mf_variable *finite = mf_emit(b, &mf_op_is_finite, NULL, 1, error);
-    error = mf_emit(b, &mf_op_select_n, NULL, 3, finite, emit_filled(b, error->type, 0), error);
-    return mf_emit(b, &mf_op_add, NULL, 2, x, mf_emit(b, &mf_op_mul, NULL, 2, error, random_shares(r, b, error->type, 2)));
+    mf_variable *finite = mf_emit(b, &mf_op_is_finite, NULL, 1, error), *none = emit_filled(b, error->type, 0);
+    mf_variable *rounds = mf_emit(b, &mf_op_and, NULL, 2, finite, mf_emit(b, &mf_op_ne, NULL, 2, error, none));
+    double unit = own == MF_F16 ? 0x1p-11 : own == MF_BF16 ? 0x1p-8 : 0x1p-24;
+    mf_variable *moved = mf_emit(b, &mf_op_mul, NULL, 2, x, random_shares(r, b, mf_type_strong(x->type), 2 * unit));
+    moved = mf_emit(b, &mf_op_select_n, NULL, 3, rounds, none, moved);
+    return mf_emit(b, &mf_op_add, NULL, 2, x, moved);
 }
 
 static mf_variable *simpler(const rewrite *r, mf_builder *b, const mf_eqn *e, int output, mf_variable *const *map)
