@@ -50,13 +50,35 @@ mf_value mf_relu(mf_value x)
     return mf_where(mf_greater(x, 0), x, mf_stop_gradient(mf_maximum(x, 0)));
 }
 
-/* By tanh, as jax.nn.gelu does unless told otherwise. */
+/* By tanh, as jax.nn.gelu does unless told otherwise: x (1 + t) / 2 with t = tanh(sqrt(2 / pi) (x + 0.044715 x^3)). */
+typedef struct gelu_parts {
+    mf_value square, t, share; /* share = (1 + t) / 2 */
+} gelu_parts;
+
+static const double root = 0.7978845608028654 /* sqrt(2 / pi) */, cubic = 0.044715 * 0.7978845608028654;
+
+static gelu_parts gelu_parts_of(mf_value x)
+{
+    mf_value square = mf_square(x), t = mf_tanh(mf_mul(x, mf_add(mf_mul(square, cubic), root)));
+    return (gelu_parts){ square, t, mf_mul(mf_add(t, 1), 0.5) };
+}
+
+static mf_value gelu(mf_value x) { return mf_mul(x, gelu_parts_of(x).share); }
+
+/* Half of the products that the parts' slopes would take; where share or 1 - t is 0, so is what follows, however large x. */
+static mf_value gelu_jvp(mf_value primals, mf_value tangents)
+{
+    mf_value x = mf_get(primals, 0);
+    gelu_parts p = gelu_parts_of(x);
+    mf_value inner = mf_add(mf_mul(p.square, 3 * cubic), root);
+    mf_value slope = mf_add(p.share, mf_mul(mf_mul(p.share, mf_mul(x, mf_sub(1, p.t))), inner));
+    return mf_tuple(mf_mul(x, p.share), mf_mul(mf_get(tangents, 0), slope));
+}
+
 mf_value mf_gelu(mf_value x)
 {
     MF_LAYER;
-    x = as_float(x);
-    mf_value inner = mf_mul(mf_add(x, mf_mul(mf_mul(mf_mul(x, x), x), 0.044715)), 0.7978845608028654 /* sqrt(2 / pi) */);
-    return mf_mul(x, mf_mul(mf_add(mf_tanh(inner), 1), 0.5));
+    return mf_call(mf_custom_jvp(gelu, gelu_jvp), as_float(x));
 }
 
 /* Half of erfc(z) for z of at least 1, in f32: Cephes' polynomials in 1 / z^2, one below 2 and one above. */
