@@ -308,7 +308,7 @@ static int choose_width(const mf_group_plan *plan, int64_t inner)
     int calls = 0, width = mf_llvm_lanes();
     for (int i = 0; i < plan->group->count; i++)
         calls += !walks(&plan->group->nodes[i]) && plan->group->nodes[i].kind != MF_NODE_CONSTANT;
-    if (calls <= 16)
+    if (calls <= 40)
         width *= 2; /* two chains overlap */
     while (width > 1 && width > inner)
         width /= 2;
