@@ -132,7 +132,9 @@ static pid_t start_saving(const char *path)
 __attribute__((constructor)) static void main_saves(void)
 {
     const char *path = getenv("MF_TEST_SAVES");
-    for (int i = 0; path; i++) {
+    if (!path)
+        return;
+    for (int i = 0;; i++) {
         MF_SCOPE;
         if (mf_save_npy(path, mf_full(MF_SHAPE(400000), mf_f(i))))
             _exit(1);
