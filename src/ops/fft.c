@@ -219,7 +219,8 @@ static mf_variable *weights(mf_builder *b, const mf_type *t, int64_t length, dou
     mf_variable *inner = e_select(b, e_compare(b, &mf_op_eq, place, e_full(b, places, 0)), one, two);
     if (length % 2)
         return inner;
-    return e_select(b, e_compare(b, &mf_op_eq, place, e_full(b, places, (double)(length / 2))), one, inner);
+    int64_t middle = length / 2;
+    return e_select(b, e_compare(b, &mf_op_eq, place, e_full(b, places, (double)middle)), one, inner);
 }
 
 /* The complex transforms are symmetric. Of a real line's: the real part of the transform of what is filled up with zeros; of the inverse: the
