@@ -37,7 +37,6 @@ mf_filter mf_filter_all_n(const mf_filter *filters, int count), mf_filter_any_n(
 /* ------------------------------------------------------------------ modules
  * Named states, modules and numbers, with a C function that gets the module first: mf_module_new("Affine", call, "weight", state, ...).
  * A module can be called and transformed as a function. mf_str prints it with the types of its states' values. */
-typedef struct mf_member { const char *name; mf_state state; mf_module module; mf_value value; } mf_member;
 typedef struct mf_node_ { int kind; uint64_t handle; } mf_node_;
 mf_node_ mf_node_state(mf_state s); mf_node_ mf_node_module(mf_module m); mf_node_ mf_node_name(const char *name);
 mf_node_ mf_node_int(int i); mf_node_ mf_node_double(double d);

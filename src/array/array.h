@@ -54,7 +54,7 @@ typedef struct mf_array {
 } mf_array;
 extern const mf_class mf_array_class;
 
-mf_buffer *mf_buffer_new(size_t bytes);      /* 64-byte aligned, from the caching allocator of array/memory.c; NULL when out */
+mf_buffer *mf_buffer_new(size_t bytes);      /* 64-byte aligned, from the caching allocator of array/buffer_cache.c; NULL when out */
 mf_array *mf_array_new(const mf_type *type); /* contiguous, uninitialised, on device 0; NULL when out */
 mf_array *mf_array_wrap(const mf_type *type, mf_buffer *buffer, int64_t offset, const int64_t *strides,
                         const mf_placement *p); /* retains */

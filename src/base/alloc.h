@@ -24,6 +24,7 @@ int mf_grow(void *array_pointer, int *capacity, int needed, size_t element);
 
 /* Fault injection for the tests: the n-th allocation from now fails (0 switches it off). Debug builds only have an effect. */
 void mf_alloc_fail_after(int64_t n);
-int mf_alloc_must_fail(void); /* counts one allocation; nonzero when it is the one to fail (for allocators of their own, array/memory.c) */
+int mf_alloc_must_fail(
+    void); /* counts one allocation; nonzero when it is the one to fail (for allocators of their own, array/buffer_cache.c) */
 
 #endif

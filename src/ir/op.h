@@ -82,7 +82,7 @@ typedef struct mf_batch_context { /* of vmap */
     mf_builder *b;
 } mf_batch_context;
 
-typedef struct mf_partial_context mf_partial_context; /* transform/partial.h */
+typedef struct mf_partial_context mf_partial_context; /* transform/rules/partial.h */
 
 typedef struct mf_cost {
     double flops, bytes;

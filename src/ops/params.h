@@ -84,7 +84,7 @@ typedef struct mf_svd_params {
     bool full_matrices, compute_uv;
 } mf_svd_params; /* svd */
 typedef struct mf_fft_params {
-    int64_t kind, length; /* mf_fft_kind of ops/fft.h; of the real line, or of the complex one */
+    int64_t kind, length; /* mf_fft_kind of ops/fft/fft.h; of the real line, or of the complex one */
 } mf_fft_params;          /* fft: along the last dimension */
 typedef struct mf_sort_params {
     int64_t axis, keys;
@@ -131,7 +131,7 @@ typedef struct mf_jit_params {
 typedef struct mf_remat_params {
     mf_program *program; /* these two as in mf_jit_params */
     const char *name;
-    const char *policy; /* of transform/policy.h; NULL: nothing is kept */
+    const char *policy; /* of transform/rules/policy.h; NULL: nothing is kept */
     const mf_namelist *names;
     bool prevent_cse;    /* what is computed again is not merged with what was computed first */
     bool differentiated; /* the program computes again what a backward pass needs */
@@ -164,7 +164,7 @@ typedef struct mf_custom_params {
     mf_program *program;
     const void *rule;
     int64_t consts;
-} mf_custom_params; /* custom_jvp_call, custom_vjp_call; rule: ops/custom.h */
+} mf_custom_params; /* custom_jvp_call, custom_vjp_call; rule: ops/control/custom.h */
 typedef struct mf_custom_linear_params {
     mf_program *backward;
     int64_t residuals;
@@ -177,7 +177,7 @@ typedef struct mf_debug_print_params { /* one operand a placeholder; gives a boo
 } mf_debug_print_params;
 
 typedef struct mf_callback_params {
-    const struct mf_host_call *call; /* ops/callback.h */
+    const struct mf_host_call *call; /* ops/control/callback.h */
     const mf_intlist *batch;
 } mf_callback_params;
 

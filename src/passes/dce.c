@@ -2,30 +2,30 @@
  * Invariant: what has an effect stays, whole; inputs and outputs of the program and of nested programs that a row keeps stay as they are. */
 #include "passes/rewrite.h"
 
-typedef struct kept {
+typedef struct live_values {
     bool keep;
     bool *used_out, *used_in;
     const void *params; /* of the smaller equation, or NULL; owned */
-} kept;
+} live_values;
 
-typedef struct sweep {
+typedef struct elimination {
     const mf_program *p;
     mf_arena arena;
-    bool *live; /* by variable id */
-    kept *kept; /* by equation */
-} sweep;
+    bool *live;        /* by variable id */
+    live_values *kept; /* by equation */
+} elimination;
 
-static void use_operands(sweep *s, const mf_eqn *e, const kept *k)
+static void use_operands(elimination *s, const mf_eqn *e, const live_values *k)
 {
     for (int i = 0; i < e->in_count; i++)
         if (!k->params || k->used_in[i])
             s->live[e->in[i]->id] = true;
 }
 
-static bool look_at(sweep *s, int index)
+static bool look_at(elimination *s, int index)
 {
     const mf_eqn *e = s->p->eqns[index];
-    kept *k = &s->kept[index];
+    live_values *k = &s->kept[index];
     k->used_out = mf_arena_alloc(&s->arena, (size_t)e->out_count + 1);
     k->used_in = mf_arena_alloc(&s->arena, (size_t)e->in_count + 1);
     if (!k->used_out || !k->used_in)
@@ -42,7 +42,7 @@ static bool look_at(sweep *s, int index)
     return true;
 }
 
-static bool look(sweep *s)
+static bool look(elimination *s)
 {
     const mf_program *p = s->p;
     s->live = mf_arena_alloc(&s->arena, (size_t)p->var_count + 1);
@@ -59,7 +59,7 @@ static bool look(sweep *s)
 
 static void keep_equation(mf_rewrite *r, const mf_eqn *e, mf_variable **in)
 {
-    const kept *k = &((const sweep *)r->state)->kept[r->index];
+    const live_values *k = &((const elimination *)r->state)->kept[r->index];
     if (!k->keep)
         return;
     if (!k->params) {
@@ -73,7 +73,7 @@ static void keep_equation(mf_rewrite *r, const mf_eqn *e, mf_variable **in)
     mf_rewrite_replace(r, e, k->params, in, count, k->used_out);
 }
 
-static void end(sweep *s)
+static void end(elimination *s)
 {
     for (int i = 0; s->kept && i < s->p->eqn_count; i++)
         if (s->kept[i].params) {
@@ -85,7 +85,7 @@ static void end(sweep *s)
 
 mf_program *mf_pass_dce(const mf_program *p, const mf_axis_env *env, mf_error_object **error)
 {
-    sweep s = { .p = p };
+    elimination s = { .p = p };
     mf_program *made = NULL;
     if (look(&s))
         made = mf_rewrite_program(p, env, keep_equation, mf_pass_dce, &s, error);

@@ -21,7 +21,7 @@ typedef struct mf_kernel { /* backends embed it at the front of their own */
 
 /* fn(context, i) for i in [0, count), in any order, on any thread, helped by idle workers; returns when all are done. */
 typedef void (*mf_parallel_fn)(void *context, int64_t index);
-void mf_parallel_for(int64_t count, mf_parallel_fn fn, void *context); /* runtime/tasks.c; runs inline when nothing is idle */
+void mf_parallel_for(int64_t count, mf_parallel_fn fn, void *context); /* runtime/pool/thread_pool.c; runs inline when nothing is idle */
 /* The same of less than 100 microseconds: hardly wakes anybody for it. */
 void mf_parallel_for_brief(int64_t count, mf_parallel_fn fn, void *context);
 

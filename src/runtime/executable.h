@@ -1,4 +1,4 @@
-/* Executables: a top-level program made ready to run, and running it. See runtime/plan.h for what compile makes and runtime/run.c for
+/* Executables: a top-level program made ready to run, and running it. See runtime/compile/plan.h for what compile makes and runtime/run.c for
  * how devices are stepped. Thread-safe: one executable runs from many threads at once. */
 #ifndef MF_RUNTIME_EXECUTABLE_H
 #define MF_RUNTIME_EXECUTABLE_H
@@ -28,7 +28,7 @@ mf_error_object *mf_executable_prepare(mf_executable *x);
 /* Bytes of temporaries that each worker keeps, and of values that cross segments on each device. */
 void mf_executable_memory(const mf_executable *x, int64_t *per_worker, int64_t *per_device);
 
-/* Devices (runtime/devices.c): virtual CPU devices; ids 0 .. count-1. */
+/* Devices (runtime/device/devices.c): virtual CPU devices; ids 0 .. count-1. */
 int mf_device_total(void);                   /* MF_NUM_CPU_DEVICES, a call before first use, or the usable cores */
 mf_error_object *mf_device_set_total(int n); /* error once devices were used, or n < 1 */
 int mf_core_count(void);                     /* that this process may use */

@@ -3,6 +3,7 @@
 
 #include "base/room.h"
 #include "base/symbol.h"
+#include "trace/cache.h"
 #include "trace/dispatch.h"
 
 #include <manyfold/function.h>

@@ -5,7 +5,7 @@
 #ifndef MF_TRACE_FUNCTION_H
 #define MF_TRACE_FUNCTION_H
 
-#include "trace/state.h"
+#include "trace/state/state.h"
 #include "trace/trace.h"
 
 #define MF_MAX_ARGUMENTS 16
@@ -53,7 +53,8 @@ typedef struct mf_traced {
     bool own;    /* one of the library's functions: its equations have the place of each call, not of the one that was traced */
     mf_arena arena;
     _Atomic(mf_object *) executable; /* made by dispatch at the first run; retained */
-    _Atomic(mf_object *) halves[3];  /* by kind of derivative (transform/vjp.c): what runs at once, and the linear rest; retained */
+    _Atomic(mf_object *)
+        halves[3]; /* by kind of derivative (transform/functions/vjp.c): what runs at once, and the linear rest; retained */
 } mf_traced;
 extern const mf_class mf_traced_class;
 

@@ -4,7 +4,7 @@
 #include "trace/dispatch.h"
 #include "trace/function.h"
 #include "trace/known.h"
-#include "trace/state.h"
+#include "trace/state/state.h"
 
 #include <stdarg.h>
 #include <string.h>

@@ -7,17 +7,17 @@
 #include <pthread.h>
 #include <string.h>
 
-typedef struct entry {
-    struct entry *next;
+typedef struct static_entry {
+    struct static_entry *next;
     mf_static_object *object;
-} entry;
+} static_entry;
 
 #define BUCKETS 1024
-static entry *buckets[BUCKETS]; /* guarded by lock */
+static static_entry *buckets[BUCKETS]; /* guarded by lock */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Strings, bytes and slices are told apart by their interned bytes, modules by their object. */
-static entry **bucket_of(const mf_static_object *s)
+static static_entry **bucket_of(const mf_static_object *s)
 {
     uint64_t key = (uint64_t)(uintptr_t)(s->what == MF_STATIC_MODULE ? (const void *)s->module : (const void *)s->bytes);
     return &buckets[mf_hash_mix((uint64_t)s->what, key) % BUCKETS];
@@ -27,8 +27,8 @@ static void static_destroy(mf_object *o)
 {
     mf_static_object *s = (mf_static_object *)o;
     pthread_mutex_lock(&lock);
-    entry *found = NULL;
-    for (entry **e = bucket_of(s); *e && !found; e = &(*e)->next)
+    static_entry *found = NULL;
+    for (static_entry **e = bucket_of(s); *e && !found; e = &(*e)->next)
         if ((*e)->object == s) {
             found = *e;
             *e = found->next;
@@ -48,11 +48,11 @@ static bool same(const mf_static_object *a, const mf_static_object *b)
 /* The one object that equals `like`: a new reference, or NULL when memory is out. Call with the lock held. */
 static mf_static_object *find_or_add(const mf_static_object *like)
 {
-    entry **bucket = bucket_of(like);
-    for (entry *e = *bucket; e; e = e->next)
+    static_entry **bucket = bucket_of(like);
+    for (static_entry *e = *bucket; e; e = e->next)
         if (same(e->object, like) && mf_retain_if_alive(e->object))
             return e->object;
-    entry *fresh = mf_alloc(sizeof *fresh);
+    static_entry *fresh = mf_alloc(sizeof *fresh);
     mf_static_object *s = fresh ? mf_object_new(&mf_static_class, sizeof *s) : NULL;
     if (!s) {
         mf_free(fresh);
@@ -65,7 +65,7 @@ static mf_static_object *find_or_add(const mf_static_object *like)
     s->bytes = like->bytes;
     if (s->what != MF_STATIC_MODULE)
         mf_retain(s); /* the table's own: never ends */
-    *fresh = (entry){ *bucket, s };
+    *fresh = (static_entry){ *bucket, s };
     *bucket = fresh;
     return s;
 }

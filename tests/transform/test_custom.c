@@ -1,7 +1,7 @@
 /* Custom derivatives, with rules whose programs are texts. custom_jvp doubles the tangent, custom_vjp triples the cotangent, so that a
  * rule that is passed over shows. */
 #include "check.h"
-#include "ops/custom.h"
+#include "ops/control/custom.h"
 #include "ops/params.h"
 #include "ops/rows.h"
 #include "transform/evaluate.h"

@@ -1,7 +1,7 @@
 /* What must hold of every transform, tried on the programs of programs.txt with the evaluator of evaluate.h. */
 #include "check.h"
 #include "transform/evaluate.h"
-#include "transform/sweep.h"
+#include "transform/rules/sweep.h"
 #include "transform/transform.h"
 
 #define MOST 24

@@ -9,10 +9,10 @@
  * Invariants: a finished kernel is immutable but for its steps' tiers (llvm/tier_up.c); a step reads and writes only its values and its own
  * piece of scratch.
  * This header does not know the kernels: they number their reductions (MF_FOLD_*) otherwise than the interface (MF_REDUCE_*). */
-#ifndef MF_NATIVE_NATIVE_H
-#define MF_NATIVE_NATIVE_H
+#ifndef MF_BACKEND_NATIVE_NATIVE_H
+#define MF_BACKEND_NATIVE_NATIVE_H
 
-#include "backend/native/layout.h"
+#include "backend/native/fusion/layout.h"
 #include "base/vector.h"
 #include "runtime/backend.h"
 
@@ -96,7 +96,7 @@ static inline char *mf_step_out(const mf_native_step *s, void *const *values, in
 
 /* ------------------------------------------------------------------ groups: straight lines of primitive operations over n elements */
 
-typedef enum mf_node_kind {
+typedef enum mf_graph_kind {
     MF_NODE_LOAD,
     MF_NODE_IOTA,
     MF_NODE_CONSTANT,
@@ -104,11 +104,11 @@ typedef enum mf_node_kind {
     MF_NODE_SELECT,
     MF_NODE_CONVERT,
     MF_NODE_BITCAST
-} mf_node_kind;
+} mf_graph_kind;
 
 /* Values are of their stored dtype; f16 and bf16 are converted to f32 before arithmetic and back after each equation. */
 typedef struct mf_node {
-    mf_node_kind kind;
+    mf_graph_kind kind;
     mf_dtype dtype;
     const char *name; /* of a call: a name that mf_tile_lookup knows; comparisons too */
     int in_count, in[3];

@@ -155,14 +155,14 @@ enum { IN0, IN1, OUT, OPERANDS };
 enum { KEY_WORDS = 48 };
 
 /* One operand: as the caller stores it, as the library wants it, and the way between where they differ. */
-typedef struct operand {
+typedef struct dnnl_operand {
     int argument; /* DNNL_ARG_* of the main primitive */
     desc user, wanted;
     dnnl_primitive_desc_t reorder_desc;
     dnnl_primitive_t reorder; /* NULL: equal layouts */
     desc_ref reorder_scratch;
     size_t bytes, offset; /* of the wanted form in the scratch */
-} operand;
+} dnnl_operand;
 
 typedef struct context {
     struct context *next;
@@ -173,7 +173,7 @@ typedef struct context {
 struct mf_dnnl_primitive {
     struct mf_dnnl_primitive *next;
     int64_t key[KEY_WORDS];
-    operand operands[OPERANDS];
+    dnnl_operand operands[OPERANDS];
     int packed; /* the one that callers may have as the library wants it */
     dnnl_primitive_desc_t desc;
     dnnl_primitive_t primitive; /* NULL: known to be unsupported */
@@ -222,7 +222,7 @@ static desc copy_desc(desc_ref d)
 #endif
 }
 
-static bool add_reorder(mf_dnnl_primitive *p, operand *o, bool output)
+static bool add_reorder(mf_dnnl_primitive *p, dnnl_operand *o, bool output)
 {
     desc_ref from = output ? REF(o->wanted) : REF(o->user), to = output ? REF(o->user) : REF(o->wanted);
     if (lib.dnnl_reorder_primitive_desc_create(&o->reorder_desc, from, lib.engine, to, lib.engine, lib.attr) != dnnl_success)
@@ -243,7 +243,7 @@ static bool finish(mf_dnnl_primitive *p)
     p->scratch_bytes = p->scratch ? align64(lib.dnnl_memory_desc_get_size(p->scratch)) : 0;
     lib.dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &p->description);
     for (int i = 0; i < OPERANDS; i++) {
-        operand *o = &p->operands[i];
+        dnnl_operand *o = &p->operands[i];
         o->wanted = copy_desc(lib.dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, o->argument));
         if (lib.dnnl_memory_desc_equal(REF(o->user), REF(o->wanted)))
             continue;
@@ -439,22 +439,22 @@ static bool build_conv(mf_dnnl_primitive *p, const mf_dnnl_conv *c)
     conv_descs user;
     if (!make_conv_descs(c, 0, &user) || !choose_layouts(p, c))
         return false;
-    operand *o = p->operands;
+    dnnl_operand *o = p->operands;
     switch (c->kind) {
     case MF_DNNL_FORWARD:
-        o[IN0] = (operand){ .argument = DNNL_ARG_SRC, .user = user.x };
-        o[IN1] = (operand){ .argument = DNNL_ARG_WEIGHTS, .user = user.w };
-        o[OUT] = (operand){ .argument = DNNL_ARG_DST, .user = user.y };
+        o[IN0] = (dnnl_operand){ .argument = DNNL_ARG_SRC, .user = user.x };
+        o[IN1] = (dnnl_operand){ .argument = DNNL_ARG_WEIGHTS, .user = user.w };
+        o[OUT] = (dnnl_operand){ .argument = DNNL_ARG_DST, .user = user.y };
         break;
     case MF_DNNL_BACKWARD_DATA:
-        o[IN0] = (operand){ .argument = DNNL_ARG_DIFF_DST, .user = user.y };
-        o[IN1] = (operand){ .argument = DNNL_ARG_WEIGHTS, .user = user.w };
-        o[OUT] = (operand){ .argument = DNNL_ARG_DIFF_SRC, .user = user.x };
+        o[IN0] = (dnnl_operand){ .argument = DNNL_ARG_DIFF_DST, .user = user.y };
+        o[IN1] = (dnnl_operand){ .argument = DNNL_ARG_WEIGHTS, .user = user.w };
+        o[OUT] = (dnnl_operand){ .argument = DNNL_ARG_DIFF_SRC, .user = user.x };
         break;
     case MF_DNNL_BACKWARD_WEIGHTS:
-        o[IN0] = (operand){ .argument = DNNL_ARG_SRC, .user = user.x };
-        o[IN1] = (operand){ .argument = DNNL_ARG_DIFF_DST, .user = user.y };
-        o[OUT] = (operand){ .argument = DNNL_ARG_DIFF_WEIGHTS, .user = user.w };
+        o[IN0] = (dnnl_operand){ .argument = DNNL_ARG_SRC, .user = user.x };
+        o[IN1] = (dnnl_operand){ .argument = DNNL_ARG_DIFF_DST, .user = user.y };
+        o[OUT] = (dnnl_operand){ .argument = DNNL_ARG_DIFF_WEIGHTS, .user = user.w };
         break;
     }
     p->packed = c->kind == MF_DNNL_BACKWARD_WEIGHTS ? OUT : IN1;
@@ -523,19 +523,19 @@ static bool build_matmul(mf_dnnl_primitive *p, const mf_dnnl_matmul *m)
     desc a, b, c;
     if (!make_matrix_descs(m, false, &a, &b, &c) || !choose_matmul(p, m, &a, &b, &c))
         return false;
-    p->operands[IN0] = (operand){ .argument = DNNL_ARG_SRC, .user = a };
-    p->operands[IN1] = (operand){ .argument = DNNL_ARG_WEIGHTS, .user = b };
-    p->operands[OUT] = (operand){ .argument = DNNL_ARG_DST, .user = c };
+    p->operands[IN0] = (dnnl_operand){ .argument = DNNL_ARG_SRC, .user = a };
+    p->operands[IN1] = (dnnl_operand){ .argument = DNNL_ARG_WEIGHTS, .user = b };
+    p->operands[OUT] = (dnnl_operand){ .argument = DNNL_ARG_DST, .user = c };
     p->packed = IN1;
     return finish(p);
 }
 
 /* ---- the cache ---- */
 
-typedef union problem {
+typedef union dnnl_problem {
     const mf_dnnl_conv *conv;
     const mf_dnnl_matmul *matmul;
-} problem;
+} dnnl_problem;
 
 static int put(int64_t *key, int at, const int64_t *values, int n)
 {
@@ -574,7 +574,7 @@ static mf_dnnl_primitive *find(const int64_t *key)
 }
 
 /* Creates under the lock: two devices that ask for the same problem wait for one creation. */
-static const mf_dnnl_primitive *create(const int64_t *key, problem what)
+static const mf_dnnl_primitive *create(const int64_t *key, dnnl_problem what)
 {
     pthread_mutex_lock(&cache_lock);
     mf_dnnl_primitive *p = find(key);
@@ -619,7 +619,7 @@ const mf_dnnl_primitive *mf_dnnl_conv_create(const mf_dnnl_conv *conv)
     if (!conv_valid(conv) || !mf_dnnl_supports(conv->dtype))
         return NULL;
     conv_key(key, conv);
-    return create(key, (problem){ .conv = conv });
+    return create(key, (dnnl_problem){ .conv = conv });
 }
 
 const mf_dnnl_primitive *mf_dnnl_matmul_create(const mf_dnnl_matmul *matmul)
@@ -628,7 +628,7 @@ const mf_dnnl_primitive *mf_dnnl_matmul_create(const mf_dnnl_matmul *matmul)
     if (!matmul_valid(matmul) || !mf_dnnl_supports(matmul->dtype) || !mf_dnnl_supports(matmul->result))
         return NULL;
     matmul_key(key, matmul);
-    return create(key, (problem){ .matmul = matmul });
+    return create(key, (dnnl_problem){ .matmul = matmul });
 }
 
 static bool is_intel(void)
@@ -692,7 +692,7 @@ static context *make_context(const mf_dnnl_primitive *p)
     c->scratch = make_memory(p->scratch);
     ok = ok && (c->scratch || !p->scratch);
     for (int i = 0; ok && i < OPERANDS; i++) {
-        const operand *o = &p->operands[i];
+        const dnnl_operand *o = &p->operands[i];
         c->user[i] = make_memory(REF(o->user));
         ok = c->user[i] != NULL;
         if (!o->reorder)
@@ -745,7 +745,7 @@ static bool run(const mf_dnnl_primitive *p, context *c, const void *const *data,
     int n = OPERANDS;
     bool ok = set(c->scratch, scratch);
     for (int i = 0; ok && i < OPERANDS; i++) {
-        const operand *o = &p->operands[i];
+        const dnnl_operand *o = &p->operands[i];
         ok = set(c->user[i], data[i]) && set(c->wanted[i], i == packed ? data[i] : scratch + o->offset) &&
              set(c->reorder_scratch[i], scratch + p->reorder_offset);
         args[i] = (dnnl_exec_arg_t){ o->argument, o->reorder ? c->wanted[i] : c->user[i] };
@@ -801,7 +801,7 @@ size_t mf_dnnl_packed_bytes(const mf_dnnl_primitive *p) { return p->operands[p->
 
 bool mf_dnnl_same_packing(const mf_dnnl_primitive *one, const mf_dnnl_primitive *other)
 {
-    const operand *a = &one->operands[one->packed], *b = &other->operands[other->packed];
+    const dnnl_operand *a = &one->operands[one->packed], *b = &other->operands[other->packed];
     return a->reorder && b->reorder && lib.dnnl_memory_desc_equal(REF(a->wanted), REF(b->wanted));
 }
 

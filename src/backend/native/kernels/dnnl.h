@@ -5,8 +5,8 @@
  * on the calling thread alone; the caller cuts the work. The library is loaded at the first creation, never before.
  * NULL from a create function means: this machine or this library can't, use another way.
  * oneDNN picks its code by instruction set, so its results may differ in the last bits between kinds of machines. */
-#ifndef MF_NATIVE_DNNL_H
-#define MF_NATIVE_DNNL_H
+#ifndef MF_BACKEND_NATIVE_KERNELS_DNNL_H
+#define MF_BACKEND_NATIVE_KERNELS_DNNL_H
 
 #include <manyfold/base.h>
 #include <stdbool.h>

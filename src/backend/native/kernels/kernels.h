@@ -4,8 +4,8 @@
  * and picks its instruction set at run time. Pointers need the alignment of their element only.
  * Results have the same bits in every instruction set; the order of each reduction is written beside its function.
  * A function that returns bool says false for a dtype it does not know, and has then written nothing. */
-#ifndef MF_NATIVE_KERNELS_H
-#define MF_NATIVE_KERNELS_H
+#ifndef MF_BACKEND_NATIVE_KERNELS_KERNELS_H
+#define MF_BACKEND_NATIVE_KERNELS_KERNELS_H
 
 #include <manyfold/base.h>
 #include <stdbool.h>

@@ -4,8 +4,8 @@
  * follows an order written down in its file (16 lanes, whatever the hardware's width), and a fused multiply-add is
  * fused in every tier.
  * Private to kernels/ and its test; users include kernels.h. */
-#ifndef MF_NATIVE_TIER_H
-#define MF_NATIVE_TIER_H
+#ifndef MF_BACKEND_NATIVE_KERNELS_TIER_H
+#define MF_BACKEND_NATIVE_KERNELS_TIER_H
 
 #include "kernels.h"
 

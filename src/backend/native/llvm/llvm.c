@@ -5,7 +5,7 @@
  * Invariant: everything here runs under one lock, which the process's end takes for good; no floating-point operation is contracted or
  * reassociated. Anything that fails gives NULL, and tile kernels do the work. */
 #include "backend/native/llvm/llvm.h"
-#include "runtime/profiler.h"
+#include "runtime/profile/profiler.h"
 
 #include <dlfcn.h>
 #include <llvm-c/Core.h>

@@ -1,6 +1,6 @@
 /* Between the files that make loops with LLVM. */
-#ifndef MF_NATIVE_LLVM_H
-#define MF_NATIVE_LLVM_H
+#ifndef MF_BACKEND_NATIVE_LLVM_LLVM_H
+#define MF_BACKEND_NATIVE_LLVM_LLVM_H
 
 #include "backend/native/native.h"
 

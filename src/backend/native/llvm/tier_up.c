@@ -9,7 +9,7 @@
  * process's end. */
 #include "backend/native/llvm/llvm.h"
 #include "base/room.h"
-#include "runtime/profiler.h"
+#include "runtime/profile/profiler.h"
 
 #include <manyfold/function.h>
 

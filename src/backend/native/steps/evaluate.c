@@ -2,7 +2,7 @@
  * matrix or line of a batch, alone. Invariant: the pieces' shape follows from the op's alone. */
 #include "backend/native/kernels/kernels.h"
 #include "backend/native/native.h"
-#include "ops/fft.h"
+#include "ops/fft/fft.h"
 
 #include <stdatomic.h>
 #include <string.h>

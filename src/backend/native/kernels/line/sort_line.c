@@ -1,0 +1,327 @@
+/* The order of a line, or its greatest: a stable radix sort of (key, position) pairs, byte by byte from the lowest, insertion where the line
+ * is short.
+ * Invariants: keys are unsigned and ordered as the values are: NaN last, -0 and 0 equal (for the greatest: IEEE's total order); bytes
+ * that are alike in all keys cost nothing but the count; with several keys the last one is sorted by first. */
+#include "backend/native/kernels/kernels.h"
+
+#include <string.h>
+
+enum { SHORT = 48, BUCKETS = 256 };
+
+/* ---- keys */
+
+/* All bits of a negative number turned round, the sign of others: signs come at random, so without a branch. */
+#define FLIPPED(u, sign, most) ((u) ^ ((sign) | ((0 - (((u) & (sign)) != 0)) & (most))))
+
+static uint32_t key_of_float(uint32_t u, uint32_t sign, uint32_t infinity, uint32_t most)
+{
+    if ((u & ~sign) > infinity)
+        return most;
+    return u == sign ? sign : FLIPPED(u, sign, most);
+}
+
+static uint64_t key_of_double(uint64_t u)
+{
+    const uint64_t sign = (uint64_t)1 << 63;
+    if ((u & ~sign) > (uint64_t)0x7ff << 52)
+        return UINT64_MAX;
+    return u == sign ? sign : FLIPPED(u, sign, UINT64_MAX);
+}
+
+#define READ(type) \
+    type u;        \
+    memcpy(&u, p, sizeof u)
+
+static uint32_t key_32(mf_dtype dtype, const char *p)
+{
+    switch (dtype) {
+    case MF_F32: {
+        READ(uint32_t);
+        return key_of_float(u, 0x80000000u, 0x7f800000u, UINT32_MAX);
+    }
+    case MF_F16: {
+        READ(uint16_t);
+        return key_of_float(u, 0x8000u, 0x7c00u, 0xffffu);
+    }
+    case MF_BF16: {
+        READ(uint16_t);
+        return key_of_float(u, 0x8000u, 0x7f80u, 0xffffu);
+    }
+    case MF_I32: {
+        READ(uint32_t);
+        return u ^ 0x80000000u;
+    }
+    case MF_U32: {
+        READ(uint32_t);
+        return u;
+    }
+    case MF_I16: {
+        READ(uint16_t);
+        return u ^ 0x8000u;
+    }
+    case MF_U16: {
+        READ(uint16_t);
+        return u;
+    }
+    case MF_I8: {
+        READ(uint8_t);
+        return u ^ 0x80u;
+    }
+    default: {
+        READ(uint8_t);
+        return u;
+    }
+    }
+}
+
+static uint64_t key_64(mf_dtype dtype, const char *p)
+{
+    READ(uint64_t);
+    return dtype == MF_F64 ? key_of_double(u) : dtype == MF_I64 ? u ^ (uint64_t)1 << 63 : u;
+}
+
+static bool is_64(mf_dtype dtype) { return dtype == MF_F64 || dtype == MF_I64 || dtype == MF_U64; }
+
+/* ---- sorting one kind of element; KEY gives its unsigned key, of so many bytes */
+
+/* Sorts a, with b as room; gives the one of the two that holds the result. */
+#define SORT(name, type, KEY, bytes)                                                               \
+    static void place_##name(type *a, int64_t i, type x) /* among i in order, behind its equals */ \
+    {                                                                                              \
+        for (; i > 0 && KEY(a[i - 1]) > KEY(x); i--)                                               \
+            a[i] = a[i - 1];                                                                       \
+        a[i] = x;                                                                                  \
+    }                                                                                              \
+                                                                                                   \
+    static type *sort_##name(type *restrict a, type *restrict b, int64_t n)                        \
+    {                                                                                              \
+        uint32_t count[bytes][BUCKETS];                                                            \
+        if (n <= SHORT) {                                                                          \
+            for (int64_t i = 1; i < n; i++)                                                        \
+                place_##name(a, i, a[i]);                                                          \
+            return a;                                                                              \
+        }                                                                                          \
+        memset(count, 0, sizeof count);                                                            \
+        for (int64_t i = 0; i < n; i++)                                                            \
+            for (int d = 0; d < (bytes); d++)                                                      \
+                count[d][KEY(a[i]) >> (8 * d) & 255]++;                                            \
+        for (int d = 0; d < (bytes); d++) {                                                        \
+            if (!starts_from_counts(count[d], KEY(a[0]) >> (8 * d) & 255, n))                      \
+                continue;                                                                          \
+            for (int64_t i = 0; i < n; i++)                                                        \
+                b[count[d][KEY(a[i]) >> (8 * d) & 255]++] = a[i];                                  \
+            type *other = a;                                                                       \
+            a = b;                                                                                 \
+            b = other;                                                                             \
+        }                                                                                          \
+        return a;                                                                                  \
+    }
+
+/* The k least of a, in order; b is room. The least of every so-many-th elements bound the k-th least of all: what is above them is left out
+ * without a branch, and few are left to be put in order. */
+#define LEAST(name, type, KEY)                                                          \
+    static type *least_##name(type *restrict a, type *restrict b, int64_t n, int64_t k) \
+    {                                                                                   \
+        type least[4 * SHORT];                                                          \
+        int64_t lanes = 2, left = 0;                                                    \
+        if (k > SHORT)                                                                  \
+            return sort_##name(a, b, n);                                                \
+        while (lanes < 2 * k)                                                           \
+            lanes *= 2;                                                                 \
+        lanes = lanes < n ? lanes : n;                                                  \
+        memcpy(least, a, (size_t)lanes * sizeof *a);                                    \
+        for (int64_t i = lanes, l = 0; i < n; i++, l = l + 1 == lanes ? 0 : l + 1)      \
+            least[l] = KEY(a[i]) < KEY(least[l]) ? a[i] : least[l];                     \
+        for (int64_t i = 1; i < lanes; i++)                                             \
+            place_##name(least, i, least[i]);                                           \
+        for (int64_t i = 0; i < n; i++) {                                               \
+            b[left] = a[i];                                                             \
+            left += KEY(a[i]) <= KEY(least[k - 1]);                                     \
+        }                                                                               \
+        for (int64_t i = 1; i < left; i++)                                              \
+            if (i < k || KEY(b[i]) < KEY(b[k - 1]))                                     \
+                place_##name(b, i < k ? i : k - 1, b[i]);                               \
+        return b;                                                                       \
+    }
+
+/* False where all n fall into one bucket, the first one's: nothing has to move. */
+static bool starts_from_counts(uint32_t *at, uint64_t first, int64_t n)
+{
+    uint32_t start = 0;
+    if (at[first] == n)
+        return false;
+    for (int k = 0; k < BUCKETS; k++) {
+        uint32_t here = at[k];
+        at[k] = start;
+        start += here;
+    }
+    return true;
+}
+
+typedef struct wide {
+    uint64_t key, position;
+} wide;
+
+#define PAIR_KEY(x) (uint32_t)((x) >> 32) /* above the position */
+#define WIDE_KEY(x) (x).key
+#define WORD_KEY(x) (x)
+
+SORT(pairs, uint64_t, PAIR_KEY, 4)
+SORT(wide, wide, WIDE_KEY, 8)
+SORT(words, uint32_t, WORD_KEY, 4) /* integers alone: the keys are the values */
+LEAST(pairs, uint64_t, PAIR_KEY)
+LEAST(wide, wide, WIDE_KEY)
+
+/* ---- lines */
+
+#define FILL_PAIRS(dtype, size)     \
+    for (int64_t i = 0; i < n; i++) \
+    a[i] = (uint64_t)key_32(dtype, in + i * (size)) << 32 | (uint32_t)i
+
+/* A constant dtype lets the compiler see one conversion in the loop. */
+static void first_pairs(uint64_t *a, mf_dtype dtype, const char *in, int64_t n)
+{
+    switch (dtype) {
+    case MF_F32: FILL_PAIRS(MF_F32, 4); break;
+    case MF_I32: FILL_PAIRS(MF_I32, 4); break;
+    case MF_U32: FILL_PAIRS(MF_U32, 4); break;
+    case MF_F16: FILL_PAIRS(MF_F16, 2); break;
+    case MF_BF16: FILL_PAIRS(MF_BF16, 2); break;
+    case MF_I16: FILL_PAIRS(MF_I16, 2); break;
+    case MF_U16: FILL_PAIRS(MF_U16, 2); break;
+    case MF_I8: FILL_PAIRS(MF_I8, 1); break;
+    default: FILL_PAIRS(MF_U8, 1); break;
+    }
+}
+
+static int key_size(mf_dtype dtype)
+{
+    bool one = dtype == MF_BOOL || dtype == MF_I8 || dtype == MF_U8;
+    return is_64(dtype) ? 8 : one ? 1 : dtype == MF_F32 || dtype == MF_I32 || dtype == MF_U32 ? 4 : 2;
+}
+
+/* The order so far, sorted by one more key; order NULL: as they come. */
+static void order_narrow(uint32_t *order, bool first, mf_dtype dtype, const char *in, int64_t n, void *room)
+{
+    uint64_t *a = room, *b = a + n;
+    int size = key_size(dtype);
+    if (first)
+        first_pairs(a, dtype, in, n);
+    else
+        for (int64_t i = 0; i < n; i++)
+            a[i] = (uint64_t)key_32(dtype, in + (int64_t)order[i] * size) << 32 | order[i];
+    a = sort_pairs(a, b, n);
+    for (int64_t i = 0; i < n; i++)
+        order[i] = (uint32_t)a[i];
+}
+
+static void order_wide(uint32_t *order, bool first, mf_dtype dtype, const char *in, int64_t n, void *room)
+{
+    wide *a = room, *b = a + n;
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t at = first ? (uint32_t)i : order[i];
+        a[i] = (wide){ key_64(dtype, in + (int64_t)at * 8), at };
+    }
+    a = sort_wide(a, b, n);
+    for (int64_t i = 0; i < n; i++)
+        order[i] = (uint32_t)a[i].position;
+}
+
+size_t mf_sort_room(const mf_dtype *key, int keys, int64_t n)
+{
+    size_t pair = sizeof(uint64_t);
+    for (int k = 0; k < keys; k++)
+        pair = is_64(key[k]) ? sizeof(wide) : pair;
+    return (size_t)n * (2 * pair + sizeof(uint32_t));
+}
+
+const uint32_t *mf_sort_order(const mf_dtype *key, int keys, const char *const *in, int64_t n, void *room)
+{
+    bool wide_keys = mf_sort_room(key, keys, 1) > 2 * sizeof(uint64_t) + sizeof(uint32_t);
+    uint32_t *order = (uint32_t *)(void *)((char *)room + (size_t)n * 2 * (wide_keys ? sizeof(wide) : sizeof(uint64_t)));
+    for (int k = keys - 1; k >= 0; k--) {
+        if (is_64(key[k]))
+            order_wide(order, k == keys - 1, key[k], in[k], n, room);
+        else
+            order_narrow(order, k == keys - 1, key[k], in[k], n, room);
+    }
+    return order;
+}
+
+/* ---- values alone */
+
+bool mf_sort_values(mf_dtype dtype, const char *in, char *out, int64_t n, void *room)
+{
+    uint32_t *a = room, *b = a + n, sign = 0x80000000u;
+    bool minus_zero = false;
+    if (n <= SHORT || (dtype != MF_F32 && dtype != MF_I32 && dtype != MF_U32))
+        return false;
+    memcpy(a, in, (size_t)n * sizeof *a);
+    if (dtype == MF_F32) {
+        for (int64_t i = 0; i < n; i++)
+            minus_zero |= a[i] == sign;
+        if (minus_zero)
+            return false;
+        for (int64_t i = 0; i < n; i++)
+            a[i] = key_of_float(a[i], sign, 0x7f800000u, UINT32_MAX);
+    } else if (dtype == MF_I32) {
+        for (int64_t i = 0; i < n; i++)
+            a[i] ^= sign;
+    }
+    a = sort_words(a, b, n);
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t u = a[i];
+        u = dtype == MF_U32 ? u : dtype == MF_I32 ? u ^ sign : u & sign ? u ^ sign : ~u;
+        memcpy(out + i * 4, &u, sizeof u);
+    }
+    return true;
+}
+
+/* ---- the greatest: the least of keys turned round, floats in IEEE's total order */
+
+#define FILL_TOTAL(type, sign, most)                                           \
+    for (int64_t i = 0; i < n; i++) {                                          \
+        type u;                                                                \
+        memcpy(&u, in + i * (int64_t)sizeof u, sizeof u);                      \
+        a[i] = (uint64_t)FLIPPED((uint32_t)u, sign, most) << 32 | (uint32_t)i; \
+    }
+
+static void first_total(uint64_t *a, mf_dtype dtype, const char *in, int64_t n)
+{
+    if (dtype == MF_F32) {
+        FILL_TOTAL(uint32_t, 0x80000000u, UINT32_MAX)
+    } else if (dtype == MF_F16 || dtype == MF_BF16) {
+        FILL_TOTAL(uint16_t, 0x8000u, 0xffffu)
+    } else {
+        first_pairs(a, dtype, in, n);
+    }
+}
+
+static uint64_t total_64(mf_dtype dtype, const char *p)
+{
+    READ(uint64_t);
+    return dtype == MF_F64 ? FLIPPED(u, (uint64_t)1 << 63, UINT64_MAX) : key_64(dtype, p);
+}
+
+void mf_top_k_line(mf_dtype dtype, const char *in, int64_t n, int64_t k, char *values, int32_t *positions, void *room)
+{
+    int size = key_size(dtype);
+    if (is_64(dtype)) {
+        wide *a = room;
+        for (int64_t i = 0; i < n; i++)
+            a[i] = (wide){ ~total_64(dtype, in + i * 8), (uint64_t)i };
+        a = least_wide(a, a + n, n, k);
+        for (int64_t i = 0; i < k; i++)
+            positions[i] = (int32_t)a[i].position;
+    } else {
+        uint64_t *a = room;
+        first_total(a, dtype, in, n);
+        for (int64_t i = 0; i < n; i++)
+            a[i] ^= (uint64_t)UINT32_MAX << 32;
+        a = least_pairs(a, a + n, n, k);
+        for (int64_t i = 0; i < k; i++)
+            positions[i] = (int32_t)(uint32_t)a[i];
+    }
+    for (int64_t i = 0; i < k; i++)
+        memcpy(values + i * size, in + positions[i] * (int64_t)size, (size_t)size);
+}

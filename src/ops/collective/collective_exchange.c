@@ -1,0 +1,347 @@
+/* Collectives that join or cut operands: all_gather, psum_scatter, all_to_all. See collective.c for what all of them keep.
+ * Under vmap over one of several names the others' part stays a collective, name by name; within groups the members are two dimensions. */
+#include "ops/collective/collective.h"
+
+/* ------------------------------------------------------------------ all_gather and psum_scatter, each the other's transpose */
+
+static const mf_gather_axis_params *gather_of(const mf_eqn *e) { return e->params; }
+
+static const mf_param gather_params[] = {
+    MF_PARAM(mf_gather_axis_params, axes, MF_PARAM_NAMES),     MF_PARAM(mf_gather_axis_params, axis, MF_PARAM_INT),
+    MF_PARAM(mf_gather_axis_params, tiled, MF_PARAM_BOOL),     MF_PARAM(mf_gather_axis_params, groups, MF_PARAM_INTS),
+    MF_PARAM(mf_gather_axis_params, group_size, MF_PARAM_INT), { NULL, 0, 0 },
+};
+
+/* t with another size along an axis. */
+static const mf_type *resized(const mf_type *t, int64_t axis, int64_t size)
+{
+    const mf_type *rest = mf_type_without_axis(t, (int)axis);
+    return rest ? mf_type_insert_axis(rest, (int)axis, size) : NULL;
+}
+
+static mf_error_object *all_gather_type_rule(mf_type_context *c)
+{
+    const mf_gather_axis_params *p = c->params;
+    mf_error_object *error = collective_check(c, p->axes, p->groups, p->group_size, false);
+    if (error)
+        return error;
+    const mf_type *t = c->in[0];
+    int64_t n = collective_participants(c->env, p->axes, p->groups, p->group_size);
+    if (p->axis < 0 || p->axis >= t->rank + !p->tiled)
+        return mf_type_error(c, MF_ERROR_AXIS, "axis %lld is out of range", (long long)p->axis);
+    c->out[0] = p->tiled ? resized(t, p->axis, t->dims[p->axis] * n) : mf_type_insert_axis(t, (int)p->axis, n);
+    return NULL;
+}
+
+static mf_error_object *psum_scatter_type_rule(mf_type_context *c)
+{
+    const mf_gather_axis_params *p = c->params;
+    mf_error_object *error = collective_check(c, p->axes, p->groups, p->group_size, false);
+    if (error)
+        return error;
+    const mf_type *t = c->in[0];
+    int64_t n = collective_participants(c->env, p->axes, p->groups, p->group_size);
+    if (t->dtype == MF_BOOL)
+        return mf_type_error(c, MF_ERROR_DTYPE, "a bool must be converted to an integer first");
+    if (p->axis < 0 || p->axis >= t->rank)
+        return mf_type_error(c, MF_ERROR_AXIS, "scatter_dimension %lld is out of range", (long long)p->axis);
+    if (p->tiled ? t->dims[p->axis] % n != 0 : t->dims[p->axis] != n)
+        return mf_type_error(c, MF_ERROR_SHAPE,
+                             "the operand's size %lld along scatter_dimension %lld must be %s the %lld members of the axis",
+                             (long long)t->dims[p->axis], (long long)p->axis, p->tiled ? "divisible by" : "equal to", (long long)n);
+    c->out[0] = p->tiled ? resized(t, p->axis, t->dims[p->axis] / n) : mf_type_without_axis(t, (int)p->axis);
+    return NULL;
+}
+
+static void all_gather_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                                 mf_variable **ct_in)
+{
+    (void)linear, (void)in;
+    ct_in[0] = mf_emit(b, &mf_op_psum_scatter, e->params, 1, ct[0]);
+}
+
+static void psum_scatter_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                                   mf_variable **ct_in)
+{
+    (void)linear, (void)in;
+    ct_in[0] = mf_emit(b, &mf_op_all_gather, e->params, 1, ct[0]);
+}
+
+static void all_gather_variance(const mf_eqn *e, const mf_axis_env *env, const uint64_t *in, uint64_t *out)
+{
+    out[0] = gather_of(e)->groups->count ? in[0] : in[0] & ~collective_bits_of(env, gather_of(e)->axes);
+}
+
+static void psum_scatter_variance(const mf_eqn *e, const mf_axis_env *env, const uint64_t *in, uint64_t *out)
+{
+    out[0] = in[0] | collective_bits_of(env, gather_of(e)->axes);
+}
+
+/* x has its batch in front. The other names are gathered behind it, the last first; then the batch dimension takes its place among
+ * them, and the dimensions of all names become one. */
+static mf_variable *gather_all(mf_batch_context *c, const mf_gather_axis_params *p, mf_variable *x)
+{
+    for (int i = p->axes->count - 1; i >= 0; i--) {
+        mf_gather_axis_params one = { mf_names_intern(&p->axes->at[i], 1), 1, false, collective_no_groups(), 0 };
+        if (p->axes->at[i] != c->axis_name)
+            x = mf_emit(c->b, &mf_op_all_gather, &one, 1, x);
+    }
+    x = c->b->error ? x : e_move_axis(c->b, x, 0, mf_names_find(p->axes, c->axis_name));
+    for (int i = 1; i < p->axes->count && !c->b->error; i++)
+        x = collective_merge_dimensions(c->b, x, 0);
+    x = c->b->error ? x : e_move_axis(c->b, x, 0, (int)p->axis);
+    return p->tiled && !c->b->error ? collective_merge_dimensions(c->b, x, (int)p->axis) : x;
+}
+
+static void gather_pass_through(mf_batch_context *c, const mf_eqn *e, mf_variable *x, int axis, mf_variable **out, int *out_axis)
+{
+    mf_gather_axis_params p = *gather_of(e);
+    p.axis++;
+    out[0] = mf_emit(c->b, e->op, &p, 1, e_batched_at(c, x, axis, 0));
+    out_axis[0] = 0;
+}
+
+/* Within groups: groups, places, the operand's dimensions. The places take the axis, and every place gets the whole. */
+static mf_variable *gather_groups(mf_builder *b, const mf_gather_axis_params *p, mf_variable *x)
+{
+    x = collective_into_groups(b, x, p->groups, p->group_size);
+    x = b->error ? x : e_move_axis(b, x, 1, 1 + (int)p->axis);
+    x = p->tiled ? collective_merge_dimensions(b, x, 1 + (int)p->axis) : x;
+    return collective_out_of_groups(b, b->error ? x : e_broadcast_axis(b, x, 1, p->group_size), p->groups);
+}
+
+static void all_gather_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out,
+                             int *out_axis)
+{
+    const mf_gather_axis_params *p = gather_of(e);
+    if (!collective_over_batch(c, p->axes)) {
+        gather_pass_through(c, e, in[0], in_axis[0], out, out_axis);
+        return;
+    }
+    if (p->groups->count && p->axes->count > 1) {
+        collective_refuse(c, e, "axis_index_groups over several axes can't be mapped");
+        return;
+    }
+    mf_variable *x = e_batched_at(c, in[0], in_axis[0], 0);
+    out[0] = p->groups->count ? gather_groups(c->b, p, x) : gather_all(c, p, x);
+    out_axis[0] = p->groups->count ? 0 : -1;
+}
+
+/* Members of all these axes, the mapped one among them. */
+static int64_t members_of(const mf_batch_context *c, const mf_namelist *axes)
+{
+    const mf_namelist *others = collective_without(axes, c->axis_name);
+    return collective_total_size(c->b->env, others) * (others->count < axes->count ? c->size : 1);
+}
+
+/* Groups, places, the operand's dimensions: the sum over the places, of which each keeps its part. */
+static mf_variable *scatter_groups(mf_builder *b, const mf_gather_axis_params *p, mf_variable *x)
+{
+    x = collective_into_groups(b, x, p->groups, p->group_size);
+    x = b->error ? x : collective_reduce_dimension(b, &mf_op_psum, x, 1);
+    x = p->tiled ? collective_part_dimension(b, x, 1 + (int)p->axis, p->group_size) : x;
+    return collective_out_of_groups(b, b->error ? x : e_move_axis(b, x, 1 + (int)p->axis, 1), p->groups);
+}
+
+/* Name by name, the outermost first: the pieces of its members are a dimension in front of the pieces of the others'. x: batch in front.
+ * Over the mapped name the sum over the batch leaves the pieces as the new batch dimension. */
+static mf_variable *scatter_names(mf_batch_context *c, const mf_gather_axis_params *p, mf_variable *x)
+{
+    mf_builder *b = c->b;
+    int at = 1 + (int)p->axis;
+    const mf_type *type = x->type;
+    x = p->axes->count > 1 ? collective_widen(b, x) : x;
+    x = p->tiled ? collective_part_dimension(b, x, at, members_of(c, p->axes)) : x;
+    for (int i = 0; i < p->axes->count && !b->error; i++) {
+        bool mapped = p->axes->at[i] == c->axis_name;
+        mf_gather_axis_params one = { mf_names_intern(&p->axes->at[i], 1), at, false, collective_no_groups(), 0 };
+        x = i + 1 < p->axes->count ? collective_part_dimension(b, x, at, members_of(c, one.axes)) : x;
+        if (!mapped) {
+            x = mf_emit(b, &mf_op_psum_scatter, &one, 1, x);
+            continue;
+        }
+        x = b->error ? x : collective_reduce_dimension(b, &mf_op_psum, x, 0);
+        x = b->error ? x : e_move_axis(b, x, at - 1, 0);
+    }
+    return b->error ? x : e_convert_type(b, x, type);
+}
+
+static void psum_scatter_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out,
+                               int *out_axis)
+{
+    const mf_gather_axis_params *p = gather_of(e);
+    if (!collective_over_batch(c, p->axes)) {
+        gather_pass_through(c, e, in[0], in_axis[0], out, out_axis);
+        return;
+    }
+    if (p->groups->count && p->axes->count > 1) {
+        collective_refuse(c, e, "axis_index_groups over several axes can't be mapped");
+        return;
+    }
+    mf_variable *x = e_batched_at(c, in[0], in_axis[0], 0);
+    out[0] = p->groups->count ? scatter_groups(c->b, p, x) : scatter_names(c, p, x);
+    out_axis[0] = 0;
+}
+
+const mf_op mf_op_all_gather = {
+    .name = "all_gather",
+    .params = gather_params,
+    .params_size = sizeof(mf_gather_axis_params),
+    .flags = MF_OP_COLLECTIVE,
+    .type_rule = all_gather_type_rule,
+    .jvp = mf_jvp_linear,
+    .transpose = all_gather_transpose,
+    .partial_eval = mf_partial_eval_all_or_nothing,
+    .dce = mf_dce_whole,
+    .batch = all_gather_batch,
+    .variance = all_gather_variance,
+    .cost = mf_cost_bytes,
+    .lower = mf_lower_none,
+    .evaluate = mf_evaluate_by_runtime,
+    .samples = nested_no_samples,
+};
+
+const mf_op mf_op_psum_scatter = {
+    .name = "psum_scatter",
+    .params = gather_params,
+    .params_size = sizeof(mf_gather_axis_params),
+    .flags = MF_OP_COLLECTIVE,
+    .type_rule = psum_scatter_type_rule,
+    .jvp = mf_jvp_linear,
+    .transpose = psum_scatter_transpose,
+    .partial_eval = mf_partial_eval_all_or_nothing,
+    .dce = mf_dce_whole,
+    .batch = psum_scatter_batch,
+    .variance = psum_scatter_variance,
+    .cost = mf_cost_elementwise,
+    .lower = mf_lower_none,
+    .evaluate = mf_evaluate_by_runtime,
+    .samples = nested_no_samples,
+};
+
+/* ------------------------------------------------------------------ all_to_all */
+
+static const mf_all_to_all_params *exchange_of(const mf_eqn *e) { return e->params; }
+
+static const mf_param exchange_params[] = {
+    MF_PARAM(mf_all_to_all_params, axes, MF_PARAM_NAMES),
+    MF_PARAM(mf_all_to_all_params, split_axis, MF_PARAM_INT),
+    MF_PARAM(mf_all_to_all_params, concat_axis, MF_PARAM_INT),
+    MF_PARAM(mf_all_to_all_params, tiled, MF_PARAM_BOOL),
+    MF_PARAM(mf_all_to_all_params, groups, MF_PARAM_INTS),
+    MF_PARAM(mf_all_to_all_params, group_size, MF_PARAM_INT),
+    { NULL, 0, 0 },
+};
+
+/* Not tiled: the split dimension, one piece a member, goes, and one of all members comes at concat_axis. Tiled: the split dimension
+ * shrinks and the other grows. */
+static mf_error_object *all_to_all_type_rule(mf_type_context *c)
+{
+    const mf_all_to_all_params *p = c->params;
+    mf_error_object *error = collective_check(c, p->axes, p->groups, p->group_size, false);
+    if (error)
+        return error;
+    const mf_type *t = c->in[0];
+    int64_t n = collective_participants(c->env, p->axes, p->groups, p->group_size), s = p->split_axis, k = p->concat_axis;
+    if (s < 0 || s >= t->rank || k < 0 || k >= t->rank)
+        return mf_type_error(c, MF_ERROR_AXIS, "split_axis %lld or concat_axis %lld is out of range", (long long)s, (long long)k);
+    if (p->tiled ? t->dims[s] % n != 0 : t->dims[s] != n)
+        return mf_type_error(c, MF_ERROR_SHAPE, "the operand's size %lld along split_axis must be %s the %lld members of the axis",
+                             (long long)t->dims[s], p->tiled ? "divisible by" : "equal to", (long long)n);
+    if (p->tiled) {
+        const mf_type *shrunk = resized(t, s, t->dims[s] / n);
+        c->out[0] = shrunk ? resized(shrunk, k, shrunk->dims[k] * n) : NULL;
+    } else {
+        const mf_type *rest = mf_type_without_axis(t, (int)s);
+        c->out[0] = rest ? mf_type_insert_axis(rest, (int)k, n) : NULL;
+    }
+    return NULL;
+}
+
+static void all_to_all_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                                 mf_variable **ct_in)
+{
+    (void)linear, (void)in;
+    mf_all_to_all_params p = *exchange_of(e);
+    p.split_axis = exchange_of(e)->concat_axis;
+    p.concat_axis = exchange_of(e)->split_axis;
+    ct_in[0] = mf_emit(b, &mf_op_all_to_all, &p, 1, ct[0]);
+}
+
+static void all_to_all_variance(const mf_eqn *e, const mf_axis_env *env, const uint64_t *in, uint64_t *out)
+{
+    out[0] = in[0] | collective_bits_of(env, exchange_of(e)->axes);
+}
+
+/* Groups, places, the operand's dimensions: places and pieces change places. */
+static mf_variable *exchange_groups(mf_builder *b, const mf_all_to_all_params *p, mf_variable *x)
+{
+    int split = (int)p->split_axis + 2, concat = (int)p->concat_axis + 2;
+    x = collective_into_groups(b, x, p->groups, p->group_size);
+    x = p->tiled ? collective_part_dimension(b, x, split, p->group_size) : x;
+    x = b->error ? x : e_move_axis(b, x, split, 1); /* groups, pieces, places, rest */
+    x = b->error ? x : e_move_axis(b, x, 2, concat);
+    x = p->tiled ? collective_merge_dimensions(b, x, concat) : x;
+    return collective_out_of_groups(b, x, p->groups);
+}
+
+/* Name by name, the outermost first: each turns its pieces, a dimension of their own, into what arrives from its members. x: batch in
+ * front. In the end these dimensions are one again and go where concat_axis says. */
+static mf_variable *exchange_names(mf_batch_context *c, const mf_all_to_all_params *p, mf_variable *x)
+{
+    mf_builder *b = c->b;
+    int split = (int)p->split_axis + 1, concat = (int)p->concat_axis + 1, count = p->axes->count;
+    x = p->tiled ? collective_part_dimension(b, x, split, members_of(c, p->axes)) : x;
+    for (int i = 0; i < count && !b->error; i++) {
+        const mf_namelist *name = mf_names_intern(&p->axes->at[i], 1);
+        bool mapped = p->axes->at[i] == c->axis_name;
+        int at = split + i;
+        x = i + 1 < count ? collective_part_dimension(b, x, at, members_of(c, name)) : x;
+        if (!mapped) {
+            x = mf_emit(b, &mf_op_all_to_all, &(mf_all_to_all_params){ name, at, at, false, collective_no_groups(), 0 }, 1, x);
+            continue;
+        }
+        x = b->error ? x : e_move_axis(b, x, at, 0); /* pieces, batch, rest */
+        x = b->error ? x : e_move_axis(b, x, 1, at);
+    }
+    for (int i = 1; i < count && !b->error; i++)
+        x = collective_merge_dimensions(b, x, split);
+    x = b->error ? x : e_move_axis(b, x, split, concat);
+    return p->tiled ? collective_merge_dimensions(b, x, concat) : x;
+}
+
+static void all_to_all_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out,
+                             int *out_axis)
+{
+    mf_all_to_all_params p = *exchange_of(e);
+    mf_variable *x = e_batched_at(c, in[0], in_axis[0], 0);
+    out_axis[0] = 0;
+    if (collective_over_batch(c, p.axes)) {
+        if (p.groups->count && p.axes->count > 1)
+            collective_refuse(c, e, "axis_index_groups over several axes can't be mapped");
+        else
+            out[0] = p.groups->count ? exchange_groups(c->b, &p, x) : exchange_names(c, &p, x);
+        return;
+    }
+    p.split_axis++;
+    p.concat_axis++;
+    out[0] = mf_emit(c->b, e->op, &p, 1, x);
+}
+
+const mf_op mf_op_all_to_all = {
+    .name = "all_to_all",
+    .params = exchange_params,
+    .params_size = sizeof(mf_all_to_all_params),
+    .flags = MF_OP_COLLECTIVE,
+    .type_rule = all_to_all_type_rule,
+    .jvp = mf_jvp_linear,
+    .transpose = all_to_all_transpose,
+    .partial_eval = mf_partial_eval_all_or_nothing,
+    .dce = mf_dce_whole,
+    .batch = all_to_all_batch,
+    .variance = all_to_all_variance,
+    .cost = mf_cost_bytes,
+    .lower = mf_lower_none,
+    .evaluate = mf_evaluate_by_runtime,
+    .samples = nested_no_samples,
+};

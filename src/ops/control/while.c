@@ -1,0 +1,467 @@
+/* while: the body runs on the carry as long as the condition holds. Operands: the condition's constants, the body's, the carry.
+ * Invariant: the carry keeps its types; transforms find what it needs (tangents, a batch dimension, a device axis) as a fixpoint.
+ * Reverse mode does not exist: the number of rounds is not known, so neither is the room for residuals. */
+#include "ops/control/nested.h"
+
+static const mf_while_params *loop_of(const mf_eqn *e) { return e->params; }
+
+static int cond_consts(const mf_eqn *e) { return (int)loop_of(e)->cond_consts; }
+static int body_consts(const mf_eqn *e) { return (int)loop_of(e)->body_consts; }
+static int consts(const mf_eqn *e) { return cond_consts(e) + body_consts(e); } /* the carry starts here */
+
+static mf_error_object *check_condition(const mf_type_context *c, const mf_while_params *w, int carry)
+{
+    const mf_program *p = w->cond;
+    if (p->in_count != w->cond_consts + carry || p->out_count != 1)
+        return mf_type_error(c, MF_ERROR_TREE, "the condition takes %d inputs and gives %d results; %d and 1 are needed", p->in_count,
+                             p->out_count, (int)w->cond_consts + carry);
+    if (p->out[0]->type->dtype != MF_BOOL || p->out[0]->type->rank)
+        return mf_type_error(c, MF_ERROR_DTYPE, "the condition must give a bool scalar, not %s", mf_type_name(p->out[0]->type));
+    mf_error_object *error = nested_check(c, 0, p, 0, (int)w->cond_consts, "condition");
+    return error ? error : nested_check(c, (int)(w->cond_consts + w->body_consts), p, (int)w->cond_consts, carry, "condition");
+}
+
+static mf_error_object *while_type_rule(mf_type_context *c)
+{
+    const mf_while_params *w = c->params;
+    int first = (int)(w->cond_consts + w->body_consts), carry = c->in_count - first;
+    if (carry < 0 || w->body->in_count != w->body_consts + carry || w->body->out_count != carry)
+        return mf_type_error(c, MF_ERROR_TREE, "the body takes %d inputs and gives %d results, which do not match %d operands",
+                             w->body->in_count, w->body->out_count, c->in_count);
+    mf_error_object *error = check_condition(c, w, carry);
+    if (!error)
+        error = nested_check(c, (int)w->cond_consts, w->body, 0, w->body->in_count, "body");
+    if (!error)
+        error = nested_check_results(c, w->body, 0, c->in + first, carry, "body");
+    const mf_type **out = error ? NULL : mf_type_outputs(c, carry);
+    for (int o = 0; out && o < carry; o++)
+        out[o] = nested_join(c->in[first + o], w->body->out[o]->type);
+    return error;
+}
+
+/* ------------------------------------------------------------------ forward mode */
+
+/* The derivative of the body; has: by its inputs, the carry's part grows until what goes in covers what comes out. */
+static mf_program *differentiate_body(mf_builder *b, const mf_eqn *e, bool *has, bool *gives)
+{
+    mf_error_object *error = NULL;
+    for (int round = 0;; round++) {
+        bool grew = false;
+        for (int o = 0; o < e->out_count; o++)
+            gives[o] = has[body_consts(e) + o];
+        mf_program *p = mf_jvp_program(loop_of(e)->body, b->env, has, gives, &error);
+        if (!p)
+            nested_fail(b, error);
+        for (int o = 0; p && o < e->out_count; o++) {
+            grew = grew || (gives[o] && !has[body_consts(e) + o]);
+            has[body_consts(e) + o] = gives[o];
+        }
+        if (!p || !grew)
+            return p;
+        mf_drop(p);
+    }
+}
+
+/* The order of loops' inputs: constants and their tangents, carry and its tangents. */
+static mf_program *ordered_body(mf_builder *b, const mf_eqn *e, const bool *has, const mf_program *p)
+{
+    mf_error_object *error = NULL;
+    int n = e->in_count - cond_consts(e), count = 0, outs = 0;
+    int *order = nested_room(b, p->in_count, sizeof *order), *tangent = nested_room(b, n, sizeof *tangent);
+    int *out = nested_room(b, p->out_count, sizeof *out);
+    if (b->error)
+        return NULL;
+    for (int i = 0, at = n; i < n; i++)
+        tangent[i] = has[i] ? at++ : -1;
+    for (int part = 0; part < 2; part++) {
+        int from = part ? body_consts(e) : 0, to = part ? n : body_consts(e);
+        for (int i = from; i < to; i++)
+            order[count++] = i;
+        for (int i = from; i < to; i++)
+            if (has[i])
+                order[count++] = tangent[i];
+    }
+    for (; outs < p->out_count; outs++)
+        out[outs] = outs;
+    mf_program *result = nested_rewire(p, b->env, order, count, NULL, out, outs, &error);
+    if (!result)
+        nested_fail(b, error);
+    return result;
+}
+
+/* The condition with inputs for the carry's tangents, which it does not use. */
+static mf_program *wider_condition(mf_builder *b, const mf_eqn *e, const bool *has_carry)
+{
+    mf_error_object *error = NULL;
+    const mf_program *p = loop_of(e)->cond;
+    int count = p->in_count, extras = 0;
+    int *order = nested_room(b, p->in_count + e->out_count, sizeof *order), zero = 0;
+    const mf_type **extra = nested_room(b, e->out_count, sizeof *extra);
+    if (b->error)
+        return NULL;
+    for (int i = 0; i < count; i++)
+        order[i] = i;
+    for (int o = 0; o < e->out_count; o++)
+        if (has_carry[o]) {
+            extra[extras] = mf_tangent_type(p->in[cond_consts(e) + o]->type);
+            order[count++] = -1 - extras++;
+        }
+    mf_program *result = nested_rewire(p, b->env, order, count, extra, &zero, 1, &error);
+    if (!result)
+        nested_fail(b, error);
+    return result;
+}
+
+static void emit_loop(mf_builder *b, mf_program *cond, mf_program *body, int64_t cond_constants, int64_t body_constants,
+                      const nested_list *in, mf_variable **out)
+{
+    mf_while_params p = { cond, body, cond_constants, body_constants };
+    if (cond && body)
+        mf_emit_into(b, &mf_op_while, &p, in->at, in->count, out, body->out_count);
+}
+
+static void while_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out,
+                      mf_variable **tout)
+{
+    int nc = cond_consts(e), nb = body_consts(e), first = consts(e), body_tangents = 0;
+    bool *has = nested_room(b, e->in_count, sizeof *has), *gives = nested_room(b, e->out_count, sizeof *gives);
+    nested_list operands = nested_list_new(b, 2 * e->in_count);
+    mf_variable **results = nested_room(b, 2 * e->out_count, sizeof *results);
+    if (b->error)
+        return;
+    for (int i = nc; i < e->in_count; i++)
+        has[i - nc] = tin[i];
+    mf_program *p = differentiate_body(b, e, has, gives);
+    mf_program *body = p ? ordered_body(b, e, has, p) : NULL, *cond = body ? wider_condition(b, e, has + nb) : NULL;
+    for (int i = 0; i < first; i++)
+        nested_put(&operands, in[i]);
+    for (int i = nc; i < first; i++)
+        if (tin[i]) {
+            nested_put(&operands, tin[i]);
+            body_tangents++;
+        }
+    for (int i = first; i < e->in_count; i++)
+        nested_put(&operands, in[i]);
+    for (int i = first; i < e->in_count && cond; i++)
+        if (has[i - nc])
+            nested_put(&operands, mf_tangent_or_zeros(b, tin[i], in[i]->type));
+    emit_loop(b, cond, body, nc, nb + body_tangents, &operands, results);
+    for (int o = 0, t = e->out_count; o < e->out_count && !b->error; o++) {
+        out[o] = results[o];
+        tout[o] = gives[o] ? results[t++] : NULL;
+    }
+    mf_drop(p);
+    mf_drop(body);
+    mf_drop(cond);
+}
+
+/* ------------------------------------------------------------------ partial evaluation */
+
+/* Which parts of the carry the known operands decide in every round, as the body's known_in. */
+static bool find_known_carry(mf_partial_context *c, const mf_eqn *e, bool *known_in)
+{
+    bool *known_out = mf_partial_room(c, e->out_count, sizeof *known_out), shrunk = true;
+    mf_error_object *error = NULL;
+    mf_partial_result r = { 0 };
+    while (shrunk && known_out) {
+        shrunk = false;
+        if (!mf_partial_eval_program(loop_of(e)->body, c->env, known_in, NULL, known_out, &r, &error)) {
+            mf_partial_fail(c, error);
+            return false;
+        }
+        for (int o = 0; o < e->out_count; o++) {
+            shrunk = shrunk || (known_in[body_consts(e) + o] && !known_out[o]);
+            known_in[body_consts(e) + o] = known_in[body_consts(e) + o] && known_out[o];
+        }
+        mf_drop(r.unknown);
+        mf_drop(r.known);
+    }
+    return known_out;
+}
+
+/* The body of the known carry alone. */
+static mf_program *carried_only(mf_partial_context *c, const mf_eqn *e, const bool *known_in)
+{
+    const mf_program *body = loop_of(e)->body;
+    mf_error_object *error = NULL;
+    int *in = mf_partial_room(c, body->in_count, sizeof *in), *out = mf_partial_room(c, body->out_count, sizeof *out), ins = 0, outs = 0;
+    if (mf_partial_failed(c))
+        return NULL;
+    for (int i = 0; i < body->in_count; i++)
+        if (known_in[i])
+            in[ins++] = i;
+    for (int o = 0; o < body->out_count; o++)
+        if (known_in[body_consts(e) + o])
+            out[outs++] = o;
+    mf_program *result = mf_program_select(body, in, ins, out, outs, &error);
+    if (!result)
+        mf_partial_fail(c, error);
+    return result;
+}
+
+/* The condition over the known carry, or NULL when it needs more than that. */
+static mf_program *known_condition(mf_partial_context *c, const mf_eqn *e, const bool *known_carry)
+{
+    const mf_program *p = loop_of(e)->cond;
+    mf_error_object *error = NULL;
+    bool *used = mf_partial_room(c, p->in_count, sizeof *used), yes = true;
+    int *in = mf_partial_room(c, p->in_count, sizeof *in), ins = 0, zero = 0;
+    if (!used || !in || !mf_program_uses(p, &yes, used))
+        return NULL;
+    for (int i = 0; i < p->in_count; i++) {
+        bool known = i < cond_consts(e) || known_carry[i - cond_consts(e)];
+        if (used[i] && !known)
+            return NULL;
+        if (known)
+            in[ins++] = i;
+    }
+    mf_program *result = mf_program_select(p, in, ins, &zero, 1, &error);
+    if (!result)
+        mf_partial_fail(c, error);
+    return result;
+}
+
+static void emit_known_loop(mf_partial_context *c, const mf_eqn *e, const bool *known_in, mf_program *cond, mf_program *body)
+{
+    int nc = cond_consts(e), nb = body_consts(e), known_consts = 0, from = 0;
+    nested_list operands = { .at = mf_partial_room(c, e->in_count, sizeof(mf_variable *)) };
+    mf_variable **out = mf_partial_room(c, e->out_count, sizeof *out);
+    if (!operands.at || !out)
+        return;
+    for (int i = 0; i < e->in_count; i++)
+        if (i < nc || known_in[i - nc]) {
+            nested_put(&operands, mf_partial_known(c, e->in[i]));
+            known_consts += i >= nc && i < nc + nb;
+        }
+    emit_loop(&c->known_builder, cond, body, nc, known_consts, &operands, out);
+    for (int o = 0; o < e->out_count; o++)
+        if (known_in[nb + o]) {
+            mf_partial_set_known(c, e->out[o], out[from++]);
+            mf_partial_set_unknown(c, e->out[o], NULL); /* what the other side runs again is not linear: it takes this one */
+        }
+}
+
+/* The part of the carry that unknown values never reach runs on the known side; the unknown side runs all of it again. */
+static void while_partial_eval(mf_partial_context *c, const mf_eqn *e)
+{
+    int nc = cond_consts(e), nb = body_consts(e);
+    bool *known = nested_known(c, e), all = true;
+    mf_program *cond = NULL, *body = NULL;
+    if (!known)
+        return;
+    for (int i = 0; i < nc; i++)
+        all = all && known[i];
+    if (all && find_known_carry(c, e, known + nc))
+        cond = known_condition(c, e, known + nc + nb);
+    if (mf_partial_failed(c))
+        goto done;
+    mf_partial_all_unknown(c, e);
+    body = cond ? carried_only(c, e, known + nc) : NULL;
+    if (body && body->out_count)
+        emit_known_loop(c, e, known + nc, cond, body);
+done:
+    mf_drop(cond);
+    mf_drop(body);
+}
+
+static void while_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
+                            mf_variable **ct_in)
+{
+    (void)e, (void)linear, (void)in, (void)ct, (void)ct_in;
+    mf_builder_fail(b,
+                    mf_error_new(MF_ERROR_ARGUMENT, "Reverse-mode differentiation does not work for while loops or fori loops with dynamic "
+                                                    "start/stop values. Try using scan, or a fori loop with static start/stop."));
+}
+
+/* ------------------------------------------------------------------ batching */
+
+/* axis: by the body's inputs; the carry's part grows to 0 where the body gives a batch. The final body has the carry's batch in front. */
+static mf_program *batch_body(mf_batch_context *c, const mf_eqn *e, int *axis)
+{
+    mf_error_object *error = NULL;
+    int *out_axis = nested_room(c->b, e->out_count, sizeof *out_axis);
+    for (bool grew = true; out_axis;) {
+        for (int o = 0; o < e->out_count; o++)
+            out_axis[o] = grew ? -2 : axis[body_consts(e) + o];
+        mf_program *p = mf_batch_program(loop_of(e)->body, c->b->env, c->axis_name, c->size, axis, out_axis, &error);
+        if (!p)
+            nested_fail(c->b, error);
+        if (!p || !grew)
+            return p;
+        mf_drop(p);
+        grew = false;
+        for (int o = 0; o < e->out_count; o++)
+            if (out_axis[o] >= 0 && axis[body_consts(e) + o] < 0) {
+                axis[body_consts(e) + o] = 0;
+                grew = true;
+            }
+    }
+    return NULL;
+}
+
+static mf_program *batch_condition(mf_batch_context *c, const mf_eqn *e, const int *in_axis, const int *carry_axis, bool *batched)
+{
+    mf_error_object *error = NULL;
+    int *axis = nested_room(c->b, loop_of(e)->cond->in_count, sizeof *axis), out = -2;
+    if (!axis)
+        return NULL;
+    for (int i = 0; i < loop_of(e)->cond->in_count; i++)
+        axis[i] = i < cond_consts(e) ? in_axis[i] : carry_axis[i - cond_consts(e)];
+    mf_program *p = mf_batch_program(loop_of(e)->cond, c->b->env, c->axis_name, c->size, axis, &out, &error);
+    if (!p)
+        nested_fail(c->b, error);
+    *batched = out >= 0;
+    return p;
+}
+
+/* Goes on while any example does. */
+static mf_program *any_condition(mf_batch_context *c, const mf_program *cond)
+{
+    mf_builder b;
+    mf_error_object *error = NULL;
+    mf_builder_init(&b, c->b->env);
+    mf_variable **in = nested_room(&b, cond->in_count, sizeof *in), *out = NULL;
+    for (int i = 0; i < cond->in_count && !b.error; i++)
+        in[i] = mf_builder_input(&b, cond->in[i]->type);
+    if (!b.error)
+        mf_inline(&b, cond, in, &out);
+    if (!b.error)
+        out = mf_emit(&b, &mf_op_reduce_or, &(mf_axes_params){ mf_ints_of(1, 0) }, 1, out);
+    mf_program *p = mf_builder_finish(&b, &out, b.error ? 0 : 1, &error);
+    if (!p)
+        nested_fail(c->b, error);
+    return p;
+}
+
+/* The body where only examples whose own condition holds move on. Inputs: the condition's constants, the body's, the carry. */
+static mf_program *masked_body(mf_batch_context *c, const mf_eqn *e, const mf_program *cond, const mf_program *body)
+{
+    mf_builder b;
+    mf_error_object *error = NULL;
+    int nc = cond_consts(e), count = nc + body->in_count;
+    mf_builder_init(&b, c->b->env);
+    mf_variable **in = nested_room(&b, count, sizeof *in), **in_cond = nested_room(&b, cond->in_count, sizeof *in_cond);
+    mf_variable **out = nested_room(&b, e->out_count, sizeof *out), *goes = NULL;
+    for (int i = 0; i < count && !b.error; i++)
+        in[i] = mf_builder_input(&b, i < nc ? cond->in[i]->type : body->in[i - nc]->type);
+    for (int i = 0; i < cond->in_count && !b.error; i++)
+        in_cond[i] = i < nc ? in[i] : in[body_consts(e) + i];
+    if (!b.error)
+        mf_inline(&b, cond, in_cond, &goes);
+    if (!b.error)
+        mf_inline(&b, body, in + nc, out);
+    for (int o = 0; o < e->out_count && !b.error; o++) {
+        mf_variable *mask = e_broadcast(&b, goes, out[o]->type->rank, out[o]->type->dims, mf_ints_of(1, 0));
+        out[o] = e_select(&b, mask, out[o], e_convert_type(&b, in[consts(e) + o], out[o]->type));
+    }
+    mf_program *p = mf_builder_finish(&b, out, b.error ? 0 : e->out_count, &error);
+    if (!p)
+        nested_fail(c->b, error);
+    return p;
+}
+
+/* With a condition of its own for every example the whole carry is batched. */
+static void mask_loop(mf_batch_context *c, const mf_eqn *e, const int *in_axis, int *axis, mf_program **cond, mf_program **body)
+{
+    bool batched;
+    mf_drop(*cond);
+    mf_drop(*body);
+    for (int o = 0; o < e->out_count; o++)
+        axis[body_consts(e) + o] = 0;
+    *body = batch_body(c, e, axis);
+    *cond = *body ? batch_condition(c, e, in_axis, axis + body_consts(e), &batched) : NULL;
+    mf_program *masked = *cond ? masked_body(c, e, *cond, *body) : NULL, *any = *cond ? any_condition(c, *cond) : NULL;
+    mf_drop(*cond);
+    mf_drop(*body);
+    *cond = any;
+    *body = masked;
+}
+
+static void while_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out, int *out_axis)
+{
+    int nc = cond_consts(e), nb = body_consts(e), first = consts(e);
+    bool masked = false;
+    int *axis = nested_room(c->b, e->in_count, sizeof *axis);
+    nested_list operands = nested_list_new(c->b, e->in_count + nc);
+    if (c->b->error)
+        return;
+    for (int i = nc; i < e->in_count; i++)
+        axis[i - nc] = i < first || in_axis[i] < 0 ? in_axis[i] : 0;
+    mf_program *body = batch_body(c, e, axis), *cond = body ? batch_condition(c, e, in_axis, axis + nb, &masked) : NULL;
+    if (cond && masked)
+        mask_loop(c, e, in_axis, axis, &cond, &body);
+    for (int i = 0; i < nc; i++)
+        nested_put(&operands, in[i]);
+    for (int i = 0; i < nc && masked; i++)
+        nested_put(&operands, in[i]); /* once more, for the body's own look at the condition */
+    for (int i = nc; i < first; i++)
+        nested_put(&operands, in[i]);
+    for (int i = first; i < e->in_count && cond && body; i++)
+        nested_put(&operands, axis[i - nc] >= 0 ? e_batched_at(c, in[i], in_axis[i], 0) : in[i]);
+    emit_loop(c->b, cond, body, nc, nb + (masked ? nc : 0), &operands, out);
+    for (int o = 0; o < e->out_count; o++)
+        out_axis[o] = axis[nb + o];
+    mf_drop(cond);
+    mf_drop(body);
+}
+
+/* ------------------------------------------------------------------ the rest */
+
+/* A result varies with its condition, and the carry with what the body makes of it. */
+static void while_variance(const mf_eqn *e, const mf_axis_env *env, const uint64_t *in, uint64_t *out)
+{
+    int nc = cond_consts(e), nb = body_consts(e), first = consts(e);
+    uint64_t *of_cond = mf_alloc((2 * (size_t)e->in_count + 2 * (size_t)e->out_count + 2) * sizeof *of_cond);
+    uint64_t *of_body = of_cond ? of_cond + e->in_count + 1 : NULL, *next = of_cond ? of_body + e->in_count : NULL, predicate = 0;
+    for (int o = 0; o < e->out_count; o++)
+        out[o] = of_cond ? in[first + o] : ~(uint64_t)0;
+    for (bool grew = of_cond; grew;) {
+        grew = false;
+        for (int i = 0; i < e->in_count; i++) {
+            of_cond[i < nc ? i : i < first ? e->in_count : i - nb] = in[i];
+            if (i >= nc)
+                of_body[i - nc] = in[i];
+        }
+        for (int o = 0; o < e->out_count; o++)
+            of_cond[nc + o] = of_body[nb + o] = out[o];
+        nested_variance(loop_of(e)->cond, env, of_cond, &predicate);
+        nested_variance(loop_of(e)->body, env, of_body, next);
+        for (int o = 0; o < e->out_count; o++) {
+            uint64_t joined = out[o] | next[o] | predicate;
+            grew = grew || joined != out[o];
+            out[o] = joined;
+        }
+    }
+    mf_free(of_cond);
+}
+
+/* The number of rounds is a guess. */
+static mf_cost while_cost(const mf_eqn *e)
+{
+    mf_cost test = nested_cost(loop_of(e)->cond), round = nested_cost(loop_of(e)->body);
+    return (mf_cost){ 100 * (test.flops + round.flops), 100 * (test.bytes + round.bytes) };
+}
+
+static const mf_param while_params[] = { MF_PARAM(mf_while_params, cond_consts, MF_PARAM_INT),
+                                         MF_PARAM(mf_while_params, body_consts, MF_PARAM_INT),
+                                         MF_PARAM(mf_while_params, cond, MF_PARAM_PROGRAM),
+                                         MF_PARAM(mf_while_params, body, MF_PARAM_PROGRAM),
+                                         { NULL, 0, 0 } };
+
+const mf_op mf_op_while = {
+    .name = "while",
+    .params = while_params,
+    .params_size = sizeof(mf_while_params),
+    .flags = MF_OP_CONTROL,
+    .type_rule = while_type_rule,
+    .jvp = while_jvp,
+    .transpose = while_transpose,
+    .partial_eval = while_partial_eval,
+    .dce = mf_dce_whole,
+    .batch = while_batch,
+    .variance = while_variance,
+    .cost = while_cost,
+    .lower = mf_lower_none,
+    .evaluate = mf_evaluate_by_runtime,
+    .samples = nested_no_samples,
+};

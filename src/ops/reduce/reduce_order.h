@@ -1,0 +1,41 @@
+/* The one order in which elements are reduced, fixed by their number alone. The native kernels follow the same order (in vectors), so
+ * every backend gives the same bits.
+ *
+ *   The elements of one result are taken in row-major order of the reduced axes. Up to 4,096 of them: 16 lanes start from the identity,
+ *   lane l takes elements l, l+16, l+32, ...; then the lanes fold in halves: l = l op l+8, l+4, l+2, l+1. More: the chunks of 4,096 are
+ *   the leaves of a tree: neighbours pair up level by level, an odd one moves up. */
+#ifndef MF_OPS_REDUCE_REDUCE_ORDER_H
+#define MF_OPS_REDUCE_REDUCE_ORDER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { MF_REDUCE_LANES = 16, MF_REDUCE_CHUNK = 4096 };
+
+/* Defines A name(const A *x, int64_t n, A identity, A (*join)(A, A)). */
+#define MF_REDUCE_IN_ORDER(name, A)                                                                                    \
+    static inline A name##_chunk(const A *x, int64_t n, A identity, A (*join)(A, A))                                   \
+    {                                                                                                                  \
+        A lane[MF_REDUCE_LANES];                                                                                       \
+        for (int l = 0; l < MF_REDUCE_LANES; l++)                                                                      \
+            lane[l] = identity;                                                                                        \
+        for (int64_t i = 0; i < n; i++)                                                                                \
+            lane[i % MF_REDUCE_LANES] = join(lane[i % MF_REDUCE_LANES], x[i]);                                         \
+        for (int half = MF_REDUCE_LANES / 2; half; half /= 2)                                                          \
+            for (int l = 0; l < half; l++)                                                                             \
+                lane[l] = join(lane[l], lane[l + half]);                                                               \
+        return lane[0];                                                                                                \
+    }                                                                                                                  \
+    /* chunks are a power of two for all but the last, so the left part is the largest power of two of them below n */ \
+    static inline A name(const A *x, int64_t n, A identity, A (*join)(A, A))                                           \
+    {                                                                                                                  \
+        if (n <= MF_REDUCE_CHUNK)                                                                                      \
+            return name##_chunk(x, n, identity, join);                                                                 \
+        int64_t left = MF_REDUCE_CHUNK;                                                                                \
+        while (left * 2 < n)                                                                                           \
+            left *= 2;                                                                                                 \
+        A first = name(x, left, identity, join), second = name(x + left, n - left, identity, join);                    \
+        return join(first, second);                                                                                    \
+    }
+
+#endif

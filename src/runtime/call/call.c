@@ -1,0 +1,275 @@
+/* Calls: flatten, look up, (miss) trace, optimise, compile, (always) run. mf_call_n is the way of a call; the miss is mf_dispatch_compile. */
+#include "trace/dispatch.h"
+
+#include <manyfold/function.h>
+
+#include "base/room.h"
+#include "passes/checks.h"
+#include "passes/passes.h"
+#include "runtime/call/call.h"
+#include "runtime/compile/compile.h"
+#include "runtime/executable.h"
+#include "runtime/profile/profiler.h"
+#include "trace/function.h"
+
+#include <pthread.h>
+#include <string.h>
+
+static pthread_mutex_t compile_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* The call under way on this thread that donates: what its arguments are called. */
+typedef struct donation {
+    const mf_function_object *f;
+    const mf_signature *s;
+} donation;
+static _Thread_local const donation *donating;
+
+static void name_donated(mf_executable *x, const bool *donated)
+{
+    const mf_signature *s = donating->s;
+    for (int leaf = 0, input = 0; leaf < s->leaf_count; leaf++) {
+        if (!s->leaves[leaf].type)
+            continue;
+        mf_text path = { 0 };
+        if (donated[input])
+            mf_signature_leaf_path(&path, s, leaf);
+        if (path.count)
+            mf_executable_name_input(x, donating->f->name, input, mf_intern(path.at));
+        mf_text_free(&path);
+        input++;
+    }
+}
+
+mf_executable *mf_dispatch_compile(mf_traced *t, const bool *donated, mf_error_object **error)
+{
+    mf_object *x = atomic_load_explicit(&t->executable, memory_order_acquire);
+    if (x)
+        return (mf_executable *)x;
+    pthread_mutex_lock(&compile_lock);
+    x = atomic_load(&t->executable);
+    if (!x) {
+        x = (mf_object *)mf_compile_program(t->program, donated, error);
+        if (x && donated && donating)
+            name_donated((mf_executable *)x, donated);
+        atomic_store_explicit(&t->executable, x, memory_order_release);
+    }
+    pthread_mutex_unlock(&compile_lock);
+    return (mf_executable *)x;
+}
+
+/* ---- running a traced program on arrays */
+
+static mf_error_object *not_concrete(mf_object *o)
+{
+    if (mf_object_is(o, &mf_error_class))
+        return mf_retain(o);
+    if (mf_object_is(o, &mf_tracer_class))
+        return mf_error_new(MF_ERROR_TRACER, "a traced value of %s escaped: it was used after its trace had ended (%s)",
+                            ((mf_tracer *)o)->trace_name, mf_type_name(((mf_tracer *)o)->type));
+    return mf_error_new(MF_ERROR_ARGUMENT, "%s is not an array", mf_object_words(o));
+}
+
+mf_error_object *mf_check_arrays(mf_array *const *in, int count, const bool *donated)
+{
+    for (int i = 0; i < count; i++) {
+        if (atomic_load_explicit(&in[i]->deleted, memory_order_relaxed))
+            return mf_array_wait(in[i]);
+        if (!donated || !donated[i])
+            continue;
+        for (int k = 0; k < count; k++)
+            if (k != i && in[k] == in[i])
+                return mf_error_new(MF_ERROR_DONATED,
+                                    "attempt to donate the same array twice in one call, or to read it beside (%s): inputs %d and %d",
+                                    mf_type_name(in[i]->type), i < k ? i : k, i < k ? k : i);
+    }
+    return NULL;
+}
+
+static mf_object *build_result(const mf_traced *t, mf_array **out)
+{
+    int n = t->result->leaf_count, next = 0;
+    mf_object *small[32], **leaves = n <= 32 ? small : mf_alloc((size_t)n * sizeof *leaves);
+    if (!leaves)
+        return NULL;
+    for (int i = 0; i < n; i++)
+        leaves[i] = t->result_statics && t->result_statics[i] ? t->result_statics[i] : &out[next++]->object;
+    mf_object *result = mf_tree_build(t->result, leaves);
+    if (leaves != small)
+        mf_free(leaves);
+    return result;
+}
+
+static mf_error_object *store_cells(const mf_traced *t, mf_array **out)
+{
+    int next = mf_traced_result_count(t);
+    for (int i = next; i < t->program->out_count; i++) { /* an error must leave every cell as it was: wait before the first store */
+        mf_error_object *e = mf_array_wait(out[i]);
+        if (e)
+            return e;
+    }
+    for (int i = 0; i < t->cell_count; i++) {
+        const mf_structure *s = t->cells[i].write_structure;
+        if (!s)
+            continue;
+        mf_object *value = mf_tree_build(s, (mf_object *const *)(void *)(out + next));
+        if (!value)
+            return mf_error_out_of_memory();
+        mf_cell_store(t->cells[i].cell, value);
+        mf_drop(value);
+        next += s->leaf_count;
+    }
+    return NULL;
+}
+
+/* The program's operands: the leaves, then what the cells hold now. holds[] keeps the cells' values alive during the call. */
+static mf_error_object *gather_operands(const mf_traced *t, mf_object *const *leaves, mf_array **in, mf_object **holds)
+{
+    int reads = mf_traced_read_count(t), n = t->program->in_count - reads;
+    for (int i = 0; i < n; i++) {
+        if (!mf_object_is(leaves[i], &mf_array_class))
+            return not_concrete(leaves[i]);
+        in[i] = (mf_array *)leaves[i];
+    }
+    for (int i = 0; i < t->cell_count; i++) {
+        holds[i] = mf_cell_value(t->cells[i].cell);
+        mf_object *const *cell_leaves, *self;
+        int count;
+        mf_tree_flatten(holds[i], &cell_leaves, &count, &self);
+        for (int k = 0; k < count; k++, n++) {
+            if (!mf_object_is(cell_leaves[k], &mf_array_class))
+                return not_concrete(cell_leaves[k]);
+            in[n] = (mf_array *)cell_leaves[k];
+        }
+    }
+    return NULL;
+}
+
+/* x: NULL for the program's own executable. */
+static mf_error_object *run_traced(mf_traced *t, mf_executable *x, mf_array *const *in, const bool *donated, mf_value *result)
+{
+    mf_error_object *error = mf_check_arrays(in, t->program->in_count, donated);
+    if (!error && !x)
+        x = mf_dispatch_compile(t, donated, &error);
+    if (error || !x)
+        return error;
+    mf_array *small[32], **out = t->program->out_count <= 32 ? small : mf_alloc((size_t)t->program->out_count * sizeof *out);
+    if (!out)
+        return mf_error_out_of_memory();
+    error = mf_executable_run(x, in, out);
+    if (!error) {
+        error = mf_traced_write_count(t) ? store_cells(t, out) : NULL;
+        mf_object *o = error ? NULL : build_result(t, out);
+        if (o)
+            *result = mf_value_new(o);
+        else if (!error)
+            error = mf_error_out_of_memory();
+        for (int i = 0; i < t->program->out_count; i++)
+            mf_drop(out[i]);
+    }
+    if (out != small)
+        mf_free(out);
+    return error;
+}
+
+mf_value mf_dispatch_traced(mf_traced *t, mf_object *const *leaves, const bool *donated)
+{
+    return mf_dispatch_executable(t, NULL, leaves, donated);
+}
+
+mf_value mf_dispatch_executable(mf_traced *t, mf_executable *x, mf_object *const *leaves, const bool *donated)
+{
+    if (t->capture_count)
+        return mf_fail(MF_ERROR_TRACER, "a traced value of %s escaped: it was used after its trace had ended (%s)",
+                       t->captures[0]->trace_name, mf_type_name(t->captures[0]->type));
+    int n = t->program->in_count;
+    mf_array *small[64], **in = n <= 64 ? small : mf_alloc((size_t)n * sizeof *in);
+    mf_object *few[16] = { 0 }, **holds = t->cell_count <= 16 ? few : mf_calloc((size_t)t->cell_count, sizeof *holds);
+    bool flags[64], *all_donated = NULL, *owned = NULL;
+    mf_value result = { 0 };
+    mf_error_object *error = in && holds ? gather_operands(t, leaves, in, holds) : mf_error_out_of_memory();
+    if (!error && donated) { /* donated speaks of the call's leaves; cells' values are never donated */
+        int typed = n - mf_traced_read_count(t);
+        all_donated = n <= 64 ? flags : (owned = mf_alloc((size_t)n));
+        if (all_donated) {
+            memset(all_donated, 0, (size_t)n * sizeof *all_donated);
+            memcpy(all_donated, donated, (size_t)typed * sizeof *all_donated);
+        }
+    }
+    if (!error)
+        error = run_traced(t, x, in, all_donated, &result);
+    for (int i = 0; holds && i < t->cell_count; i++)
+        mf_drop(holds[i]);
+    if (in != small)
+        mf_free(in);
+    if (holds != few)
+        mf_free(holds);
+    mf_free(owned);
+    return error ? mf_value_new(error) : result;
+}
+
+/* ---- calling */
+
+static mf_value apply_donating(const mf_function_object *f, const mf_signature *s, mf_traced *t, mf_object *const *leaves,
+                               const bool *donated)
+{
+    if (!donated)
+        return mf_traced_apply(t, leaves, NULL);
+    const donation *outer = donating;
+    donating = &(donation){ f, s };
+    mf_value result = mf_traced_apply(t, leaves, donated);
+    donating = outer;
+    return result;
+}
+
+static mf_value call_traced(mf_function_object *f, const mf_value *arguments, int count)
+{
+    mf_signature s;
+    mf_leaf few[32], *leaves = few;
+    s.leaf_count = 32;
+    mf_error_object *error = mf_signature_make(&s, &leaves, f, arguments, count);
+    mf_traced *t = error ? NULL : mf_function_trace(f, &s, &error);
+    mf_value result = { 0 };
+    if (t) {
+        mf_object *small[64], **typed = s.leaf_count <= 64 ? small : mf_alloc((size_t)s.leaf_count * sizeof *typed);
+        bool flags[64], *donated = NULL, *owned = NULL;
+        if (typed && f->kind->donate_argnums && !mf_trace_current()) {
+            donated = s.leaf_count <= 64 ? flags : (owned = mf_alloc((size_t)s.leaf_count));
+            error = donated ? mf_signature_donated(&s, f, donated) : mf_error_out_of_memory();
+        }
+        int n = 0;
+        for (int i = 0; typed && i < s.leaf_count; i++)
+            if (s.leaves[i].type)
+                typed[n++] = s.leaves[i].object;
+        if (!typed)
+            error = mf_error_out_of_memory();
+        if (!error)
+            result = apply_donating(f, &s, t, typed, donated);
+        if (typed != small)
+            mf_free(typed);
+        mf_free(owned);
+        mf_drop(t);
+    }
+    if (leaves != few)
+        mf_free(leaves);
+    if (error)
+        mf_error_set_address(error, mf_entry_place());
+    return error ? mf_value_new(error) : result;
+}
+
+mf_value mf_call_n(mf_function function, const mf_value *arguments, int count)
+{
+    MF_ENTER;
+    mf_error_object *error = NULL;
+    mf_function_object *f = mf_function_of(function, &error);
+    if (!f)
+        return mf_value_new(error);
+    if (f->kind->call && mf_stack_ends())
+        return mf_fail(MF_ERROR_ARGUMENT, "%s: functions that call one another leave too little of this thread's stack", f->name);
+    if (f->kind->call)
+        return f->kind->call(f, arguments, count);
+    int64_t start = mf_profile_begin();
+    mf_value result = call_traced(f, arguments, count);
+    if (start)
+        mf_profile_words(start, MF_ROW_HOST, "call", f->name);
+    return result;
+}

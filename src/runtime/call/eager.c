@@ -1,0 +1,208 @@
+/* One op on arrays at once, by a cache of one-op programs. Invariant: an entry is found by op, params and the operands' types alone; a program
+ * is compiled outside of the lock, and where two threads compile the same one, the first to be entered stays. */
+#include "trace/dispatch.h"
+
+#include <manyfold/function.h>
+
+#include "passes/checks.h"
+#include "runtime/call/call.h"
+#include "runtime/compile/compile.h"
+#include "runtime/executable.h"
+#include "runtime/profile/profiler.h"
+#include "trace/cache.h"
+#include "trace/function.h"
+
+#include <pthread.h>
+
+typedef struct op_entry {
+    struct op_entry *next;
+    uint64_t hash;
+    const mf_op *op;
+    const void *params; /* in the program, which the entry keeps */
+    mf_program *program;
+    mf_executable *executable;
+    int64_t made_then; /* how many had been made when it was used last */
+    int in_count;
+    const mf_type *in[];
+} op_entry;
+
+enum { MOST_OPS = 4096 }; /* kept; beyond, those go that were not used while the last half of so many were made */
+
+static pthread_mutex_t ops_lock = PTHREAD_MUTEX_INITIALIZER;
+static op_entry *op_buckets[1024];
+static int64_t ops_made, op_count; /* guarded by the lock, as the buckets are */
+
+static bool same_op(const op_entry *e, uint64_t hash, const mf_op *op, const void *params, mf_array *const *in, int in_count)
+{
+    if (e->hash != hash || e->op != op || e->in_count != in_count)
+        return false;
+    for (int i = 0; i < in_count; i++)
+        if (e->in[i] != in[i]->type)
+            return false;
+    return mf_params_equal(op, e->params, params);
+}
+
+static op_entry *op_entry_new(const mf_op *op, const void *params, mf_array *const *in, int in_count, uint64_t hash,
+                              mf_error_object **error)
+{
+    op_entry *e = mf_calloc(1, sizeof *e + (size_t)in_count * sizeof *e->in);
+    if (!e) {
+        *error = mf_error_out_of_memory();
+        return NULL;
+    }
+    for (int i = 0; i < in_count; i++)
+        e->in[i] = in[i]->type;
+    e->hash = hash;
+    e->op = op;
+    e->in_count = in_count;
+    e->program = mf_program_of_eqn(NULL, op, params, e->in, in_count, error);
+    e->executable = e->program ? mf_compile_program(e->program, NULL, error) : NULL;
+    if (!e->executable) {
+        mf_drop(e->program);
+        mf_free(e);
+        return NULL;
+    }
+    e->params = e->program->eqns[0]->params;
+    return e;
+}
+
+/* A list of them. */
+static void op_entries_free(op_entry *gone)
+{
+    while (gone) {
+        op_entry *e = gone;
+        gone = e->next;
+        mf_drop(e->executable);
+        mf_drop(e->program);
+        mf_free(e);
+    }
+}
+
+/* Takes out those that were used last when no more than so many had been made, as a list. */
+static op_entry *take_ops(int64_t made_then)
+{
+    op_entry *gone = NULL;
+    for (int i = 0; i < 1024; i++)
+        for (op_entry **at = &op_buckets[i], *e; (e = *at);) {
+            if (e->made_then > made_then) {
+                at = &e->next;
+                continue;
+            }
+            *at = e->next;
+            e->next = gone;
+            gone = e;
+            op_count--;
+        }
+    return gone;
+}
+
+/* The entry's executable, retained: another thread may clear the cache meanwhile. */
+static mf_executable *known_op(const mf_op *op, const void *params, mf_array *const *in, int in_count, uint64_t hash, int *out_count)
+{
+    op_entry *e = op_buckets[hash % 1024];
+    while (e && !same_op(e, hash, op, params, in, in_count))
+        e = e->next;
+    if (!e)
+        return NULL;
+    *out_count = e->program->out_count;
+    e->made_then = ops_made;
+    return mf_retain(e->executable);
+}
+
+/* Compiled outside the lock: what is folded in the body of a loop comes here again. */
+static mf_executable *find_op(const mf_op *op, const void *params, mf_array *const *in, int in_count, int *out_count,
+                              mf_error_object **error)
+{
+    uint64_t hash = mf_hash_mix((uintptr_t)op, mf_params_hash(op, params));
+    for (int i = 0; i < in_count; i++)
+        hash = mf_hash_mix(hash, (uintptr_t)in[i]->type);
+    pthread_mutex_lock(&ops_lock);
+    mf_executable *x = known_op(op, params, in, in_count, hash, out_count);
+    pthread_mutex_unlock(&ops_lock);
+    op_entry *made = x ? NULL : op_entry_new(op, params, in, in_count, hash, error);
+    if (!made)
+        return x;
+    pthread_mutex_lock(&ops_lock);
+    x = known_op(op, params, in, in_count, hash, out_count);
+    if (!x) { /* no other thread was faster */
+        op_entry *gone = op_count < MOST_OPS ? NULL : take_ops(ops_made - MOST_OPS / 2);
+        made->next = op_buckets[hash % 1024];
+        made->made_then = ++ops_made;
+        op_buckets[hash % 1024] = made;
+        op_count++;
+        *out_count = made->program->out_count;
+        x = mf_retain(made->executable);
+        made = gone;
+    }
+    pthread_mutex_unlock(&ops_lock);
+    op_entries_free(made);
+    return x;
+}
+
+static void clear_ops(void)
+{
+    pthread_mutex_lock(&ops_lock);
+    op_entry *gone = take_ops(INT64_MAX);
+    pthread_mutex_unlock(&ops_lock);
+    op_entries_free(gone);
+}
+
+static int64_t op_entries(void)
+{
+    pthread_mutex_lock(&ops_lock);
+    int64_t count = op_count;
+    pthread_mutex_unlock(&ops_lock);
+    return count;
+}
+
+/* Checked ops run to their end here: their programs are shared by all lines that call them, and an error is to name this one. */
+static mf_error_object *await_checks(const mf_op *op, const void *params, mf_object **out, int out_count)
+{
+    mf_error_object *error = NULL;
+    if (!mf_checks_nan() || mf_params_program_count(op, params))
+        return NULL;
+    for (int i = 0; i < out_count && !error; i++)
+        error = mf_array_wait((mf_array *)out[i]);
+    if (!error)
+        return NULL;
+    mf_error_object *here = mf_error_new(error->status, "%s", error->message);
+    mf_error_ignore(error);
+    for (int i = 0; i < out_count; i++)
+        mf_drop(out[i]);
+    return here;
+}
+
+mf_error_object *mf_dispatch_op(const mf_op *op, const void *params, mf_array *const *in, int in_count, mf_object **out, int out_count)
+{
+    mf_error_object *error = mf_check_arrays(in, in_count, NULL);
+    int count = 0;
+    int64_t start = mf_profile_begin();
+    mf_executable *x = error ? NULL : find_op(op, params, in, in_count, &count, &error);
+    if (!x)
+        return error;
+    if (count != out_count)
+        error = mf_error_new(MF_ERROR_ARGUMENT, "%s: gives %d results, %d were expected", op->name, count, out_count);
+    else
+        error = mf_executable_run(x, in, (mf_array **)(void *)out);
+    mf_drop(x);
+    if (!error)
+        error = await_checks(op, params, out, out_count);
+    if (start)
+        mf_profile_words(start, MF_ROW_HOST, op->name, NULL);
+    return error;
+}
+
+/* ---- the caches, together */
+
+mf_cache_counters mf_cache_read(void)
+{
+    mf_cache_counters c = mf_cache_traces();
+    c.ops = op_entries();
+    return c;
+}
+
+void mf_clear_caches(void)
+{
+    mf_cache_clear_traces();
+    clear_ops();
+}

@@ -1,0 +1,225 @@
+/* The arithmetic of collectives: from the operands of all members to the result of each.
+ * Invariant: sums are one balanced tree over the members in rank order, whoever computes them and in however many pieces. */
+#include "runtime/collectives/collectives.h"
+
+#include <string.h>
+
+#define PIECE ((int64_t)256 << 10) /* bytes of all operands that one task reads: they stay in its cache */
+
+typedef struct result_job { /* one result of one gathering */
+    mf_gathering *g;
+    int k;
+    int64_t n;
+    const mf_type *in, *out;
+    const mf_backend *backend;
+    const void **from; /* operands by rank */
+} result_job;
+
+typedef struct cut {
+    const mf_backend *backend;
+    const void **members;
+    int64_t n;
+    mf_reducer how;
+    mf_dtype dtype;
+    int64_t count, piece;
+    void *out;
+    _Atomic bool failed;
+} cut;
+
+static void reduce_piece(void *context, int64_t i)
+{
+    cut *c = context;
+    int64_t from = i * c->piece, to = from + c->piece < c->count ? from + c->piece : c->count;
+    if (!c->backend->reduce(c->how, c->dtype, c->members, (int)c->n, c->out, c->count, from, to))
+        atomic_store(&c->failed, true);
+}
+
+bool mf_collective_reduce(const mf_backend *backend, const mf_eqn *e, const void **members, int64_t n, void *out)
+{
+    mf_reducer how = e->op == &mf_op_pmax ? MF_REDUCE_MAX : e->op == &mf_op_pmin ? MF_REDUCE_MIN : MF_REDUCE_SUM;
+    cut c = { backend, members, n, how, e->in[0]->type->dtype, e->in[0]->type->size, 0, out, false };
+    if (mf_dtype_is_complex(c.dtype)) { /* sums of pairs */
+        c.dtype = c.dtype == MF_C64 ? MF_F32 : MF_F64;
+        c.count *= 2;
+    }
+    c.piece = PIECE / (n * mf_dtype_size(c.dtype));
+    c.piece = c.piece < 1024 ? 1024 : c.piece & ~(int64_t)63;
+    if (c.count <= 2 * c.piece) {
+        c.piece = c.count;
+        if (c.count)
+            reduce_piece(&c, 0);
+        return !atomic_load(&c.failed);
+    }
+    mf_parallel_for((c.count + c.piece - 1) / c.piece, reduce_piece, &c);
+    return !atomic_load(&c.failed);
+}
+
+/* Where member `rank` gets result k: its own register, or the shared one of its map (which the first of the map fills). */
+static void deliver(const result_job *j, int64_t rank, const mf_register *value)
+{
+    mf_participant *m = &j->g->members[rank];
+    int ref = j->g->instr->out[j->k];
+    mf_register *to = ref >= 0 ? &m->fiber->top->registers[ref] : &m->map->once->registers[~ref];
+    if (!to->data)
+        mf_register_copy(to, value);
+}
+
+static void deliver_to_all(const result_job *j, mf_register *value)
+{
+    for (int64_t i = 0; i < j->n; i++)
+        deliver(j, i, value);
+    mf_register_release(value);
+}
+
+static bool do_reduce(const result_job *j)
+{
+    mf_register sum = { 0 };
+    if (!mf_register_new(&sum, j->out->bytes))
+        return false;
+    if (!mf_collective_reduce(j->backend, j->g->instr->meeting->eqns[j->k], j->from, j->n, sum.data)) {
+        mf_register_release(&sum);
+        return false;
+    }
+    deliver_to_all(j, &sum);
+    return true;
+}
+
+/* Part i of n of a whole along an axis: its strides within the whole, and the bytes from part to part. An axis of the parts' own
+ * (axis_is_new) has one part an index. */
+static int64_t part_strides(const mf_type *whole, int64_t axis, bool axis_is_new, int64_t n, int64_t *strides)
+{
+    int64_t all[MF_RANK], step;
+    mf_contiguous_strides(whole, all);
+    step = axis_is_new ? all[axis] : all[axis] * (whole->dims[axis] / n);
+    for (int i = 0, k = 0; i < whole->rank; i++)
+        if (!axis_is_new || i != axis)
+            strides[k++] = all[i];
+    return step;
+}
+
+static bool do_all_gather(const result_job *j)
+{
+    const mf_gather_axis_params *p = j->g->instr->meeting->eqns[j->k]->params;
+    mf_register all = { 0 };
+    int64_t to[MF_RANK], from[MF_RANK];
+    if (!mf_register_new(&all, j->out->bytes))
+        return false;
+    int64_t step = part_strides(j->out, p->axis, !p->tiled, j->n, to);
+    mf_contiguous_strides(j->in, from);
+    for (int64_t i = 0; i < j->n; i++)
+        mf_copy_strided(j->in->rank, j->in->dims, mf_dtype_size(j->in->dtype), all.data + i * step, to, j->from[i], from);
+    deliver_to_all(j, &all);
+    return true;
+}
+
+/* Parts along the leading axis are views of the one sum. */
+static bool do_psum_scatter(const result_job *j)
+{
+    const mf_gather_axis_params *p = j->g->instr->meeting->eqns[j->k]->params;
+    mf_register sum = { 0 };
+    int64_t from[MF_RANK], to[MF_RANK];
+    if (!mf_register_new(&sum, j->in->bytes))
+        return false;
+    bool made = mf_collective_reduce(j->backend, j->g->instr->meeting->eqns[j->k], j->from, j->n, sum.data);
+    int64_t step = part_strides(j->in, p->axis, !p->tiled, j->n, from);
+    mf_contiguous_strides(j->out, to);
+    for (int64_t i = 0; i < j->n && made; i++) {
+        mf_register part = { 0 };
+        if (p->axis == 0) {
+            mf_register_view(&part, &sum, i * step);
+        } else if ((made = mf_register_new(&part, j->out->bytes))) {
+            mf_copy_strided(j->out->rank, j->out->dims, mf_dtype_size(j->out->dtype), part.data, to, sum.data + i * step, from);
+        }
+        if (made)
+            deliver(j, i, &part);
+        mf_register_release(&part);
+    }
+    mf_register_release(&sum);
+    return made;
+}
+
+static bool do_all_to_all(const result_job *j)
+{
+    const mf_all_to_all_params *p = j->g->instr->meeting->eqns[j->k]->params;
+    int64_t from[MF_RANK], to[MF_RANK], dims[MF_RANK];
+    int rank = 0;
+    int64_t split = part_strides(j->in, p->split_axis, !p->tiled, j->n, from);
+    int64_t join = part_strides(j->out, p->concat_axis, !p->tiled, j->n, to);
+    for (int i = 0; i < j->in->rank; i++)
+        if (p->tiled || i != p->split_axis)
+            dims[rank++] = p->tiled && i == p->split_axis ? j->in->dims[i] / j->n : j->in->dims[i];
+    for (int64_t r = 0; r < j->n; r++) {
+        mf_register all = { 0 };
+        if (!mf_register_new(&all, j->out->bytes))
+            return false;
+        for (int64_t s = 0; s < j->n; s++)
+            mf_copy_strided(rank, dims, mf_dtype_size(j->in->dtype), all.data + s * join, to, (const char *)j->from[s] + r * split, from);
+        deliver(j, r, &all);
+        mf_register_release(&all);
+    }
+    return true;
+}
+
+/* Nothing is copied: a target holds its source's operand. */
+static bool do_ppermute(const result_job *j)
+{
+    const mf_permute_params *p = j->g->instr->meeting->eqns[j->k]->params;
+    for (int i = 0; p->perm && i + 1 < p->perm->count; i += 2) {
+        int64_t source = p->perm->at[i], target = p->perm->at[i + 1];
+        if (source >= 0 && source < j->n && target >= 0 && target < j->n)
+            deliver(j, target, &j->g->members[source].in[j->k]);
+    }
+    mf_register zeros = { 0 };
+    if (!mf_register_new(&zeros, j->out->bytes))
+        return false;
+    memset(zeros.data, 0, (size_t)j->out->bytes);
+    deliver_to_all(j, &zeros); /* who has something keeps it */
+    return true;
+}
+
+/* Every member's operand against that of the first; then all share it. */
+static bool do_check(const result_job *j, mf_error_object **error)
+{
+    const mf_replicated_params *p = j->g->instr->meeting->eqns[j->k]->params;
+    mf_text differ = { 0 };
+    int count = 0;
+    for (int64_t i = 1; i < j->n; i++)
+        if (j->from[i] != j->from[0] && memcmp(j->from[i], j->from[0], (size_t)j->in->bytes) != 0)
+            mf_list_device(&differ, &count, j->g->members[i].device);
+    if (count)
+        *error = mf_error_new(MF_ERROR_DEVICE, "check_replicated: %s differs over the axis %s: device%s %s %s other bits than device %d",
+                              *p->leaf ? p->leaf : "the value", p->axes->at[0], count > 1 ? "s" : "", differ.at ? differ.at : "",
+                              count > 1 ? "hold" : "holds", j->g->members[0].device);
+    mf_text_free(&differ);
+    for (int64_t i = 0; i < j->n && !count; i++)
+        deliver(j, i, &j->g->members[0].in[j->k]);
+    return !count;
+}
+
+bool mf_gathering_compute(mf_gathering *g, const mf_backend *backend, mf_error_object **error)
+{
+    const mf_instr *in = g->instr;
+    int64_t n = g->member_count;
+    const void **from = mf_alloc((size_t)n * sizeof *from);
+    bool made = from;
+    for (int k = 0; k < in->out_count && made; k++) {
+        const mf_eqn *e = in->meeting->eqns[k];
+        result_job j = { g, k, n, e->in[0]->type, e->out[0]->type, backend, from };
+        for (int64_t i = 0; i < n; i++)
+            from[i] = g->members[i].in[k].data;
+        if (e->op == &mf_op_all_gather)
+            made = do_all_gather(&j);
+        else if (e->op == &mf_op_psum_scatter)
+            made = do_psum_scatter(&j);
+        else if (e->op == &mf_op_all_to_all)
+            made = do_all_to_all(&j);
+        else if (e->op == &mf_op_ppermute)
+            made = do_ppermute(&j);
+        else if (e->op == &mf_op_check_replicated)
+            made = do_check(&j, error);
+        else
+            made = do_reduce(&j);
+    }
+    mf_free(from);
+    return made;
+}

@@ -1,0 +1,195 @@
+/* Plans: what compile makes of programs. A program becomes a block: registers and instructions in one fixed order. Straight-line
+ * equations are grouped into as few segments as their dependencies allow; collectives that are ready at the same point are one
+ * instruction, so that they cost one rendezvous.
+ *
+ * The body of a map becomes two blocks. What every device computes alike - equations whose variance does not include the mapped axis, and
+ * that talk over it to nobody - is the block `once`, run by one fiber for all; the rest is the block `device`. They share the registers
+ * of the once block: a reference r >= 0 names a register of the executing block, ~r one of the once block.
+ * Invariants: a plan is immutable; both blocks of a map keep the order of one common schedule, and each waits only for what stands
+ * earlier in it, so waiting is free of cycles. */
+#ifndef MF_RUNTIME_COMPILE_PLAN_H
+#define MF_RUNTIME_COMPILE_PLAN_H
+
+#include "ops/rows.h"
+#include "runtime/backend.h"
+#include "runtime/profile/profiler.h"
+
+#include <pthread.h>
+
+#define MF_LEVELS 16 /* nested maps, and names in one collective */
+
+typedef struct mf_instr mf_instr;
+typedef struct mf_block mf_block;
+typedef struct mf_map_plan mf_map_plan;
+typedef struct mf_lockstep mf_lockstep;
+
+typedef enum mf_instr_kind {
+    MF_DO_SEGMENT,    /* a kernel of the backend */
+    MF_DO_ALIAS,      /* results are operands under another shape */
+    MF_DO_AXIS_INDEX, /* this device's position */
+    MF_DO_COLLECTIVE, /* one or several, over the same axes */
+    MF_DO_CALL,       /* cond, or a call that nobody inlined */
+    MF_DO_WHILE,
+    MF_DO_SCAN,
+    MF_DO_MAP,
+    MF_DO_AWAIT, /* until all operands (registers of the once block) are there */
+} mf_instr_kind;
+
+/* The variable whose value v is: behind barriers, which only order. */
+static inline mf_variable *mf_origin(mf_variable *v)
+{
+    while (v->producer && v->producer->op == &mf_op_optimization_barrier)
+        v = v->producer->in[v->output];
+    return v;
+}
+
+/* Who takes part in a collective. Level 0 is the innermost map around the equation, level 1 the next one out. */
+typedef struct mf_meeting {
+    int axis_count;
+    int levels[MF_LEVELS]; /* in the order of the names: ranks count row-major, the first name outermost */
+    int64_t sizes[MF_LEVELS];
+    int top;                  /* the greatest level */
+    int64_t member_count;     /* of the largest group */
+    const mf_intlist *groups; /* members of each group in turn, filled up with -1; empty: one group of all */
+    const mf_namelist *axes;  /* for messages */
+    bool detached;            /* no result is read by the device's own block: members go on at once */
+    const mf_eqn **eqns;      /* by result */
+} mf_meeting;
+
+/* A map in a program. At most two variants: with the inputs' variance as declared, and with those inputs uniform that were held once
+ * when the map ran first. Variants of maps at the top level are compiled at first use. */
+typedef struct mf_map_site {
+    const mf_eqn *eqn;
+    const mf_pmap_params *params;
+    const mf_axis_env *env; /* of the body */
+    const mf_backend *backend;
+    bool eager;           /* the variant as declared was made with the program's plan, and its cost is counted there */
+    int *inputs;          /* at the top level, by operand: which of the program's inputs it is, or -1; else NULL */
+    pthread_mutex_t lock; /* guards the making of variants */
+    _Atomic(mf_map_plan *) declared, held_once;
+    struct mf_map_site *next; /* of the plan */
+} mf_map_site;
+
+struct mf_instr {
+    mf_instr_kind kind;
+    int in_count, out_count;
+    int *in, *out;
+    bool *takes; /* by operand: its register dies here and this is its last mention, so it may be moved */
+    int die_count;
+    int *die;                  /* registers of the executing block that nobody reads afterwards */
+    int position;              /* in the common schedule */
+    const mf_eqn *eqn;         /* the first */
+    mf_profile_source *source; /* all that a segment or collective consists of */
+    mf_kernel *kernel;
+    mf_meeting *meeting;
+    int block_count; /* call: branches; while: condition, body; scan: body */
+    mf_block **blocks;
+    mf_map_site *map;
+};
+
+struct mf_block {
+    int register_count;
+    const mf_type **types; /* by register */
+    int in_count, out_count;
+    int *in;         /* the register of an input, or -1 where the other block or nobody reads it */
+    int *out;        /* references */
+    bool *out_takes; /* by output: the last mention of its register, so it may be moved */
+    int *home;       /* by register: the output whose memory it may be written to straight away, or -1 */
+    int constant_count;
+    int *constants; /* registers that hold constants in every frame */
+    mf_array **constant_arrays;
+    int instr_count;
+    mf_instr **instrs;
+    double cost; /* estimated nanoseconds */
+    int span;    /* devices that one run of this block occupies */
+};
+
+typedef struct mf_map_output {
+    bool uniform;                /* one copy for all */
+    const mf_type *shard, *type; /* one device's, and with the mapped axis */
+    int64_t strides[MF_RANK];    /* of the result: the mapped axis has the shard's bytes, or 0 where uniform */
+    bool contiguous;
+    int donor;   /* the mapped input whose memory may become the result's, or -1 */
+    int forward; /* the mapped input that the result is, along the same axis, or -1: its memory is shared */
+    const mf_placement *placement;
+} mf_map_output;
+
+struct mf_map_plan {
+    struct mf_plan *owner; /* for variants made at run time, which own their memory; NULL else */
+    const int *held_once;  /* inputs that are taken as uniform although they are mapped; as many as the next says */
+    int held_count;
+    int64_t size;
+    int in_count, out_count;
+    const int64_t *axes;             /* of the inputs; INT64_MIN: not mapped */
+    const mf_type **shards, **types; /* of the inputs: one device's, and with the mapped axis */
+    mf_block *device, *once;
+    mf_map_output *out;
+    const mf_intlist *devices; /* may be empty */
+    mf_lockstep *lockstep;     /* how all devices are run at once by one thread; NULL where that cannot be, or does not pay */
+};
+
+/* What a plan's memory and kernels hang on. */
+typedef struct mf_plan {
+    mf_arena arena;
+    const mf_backend *backend;
+    int kernel_count, kernel_capacity, array_count, array_capacity;
+    mf_kernel **kernels;
+    mf_array **arrays;
+    mf_map_site *sites;
+    int segment_count;
+    size_t scratch_bytes; /* the largest */
+} mf_plan;
+
+mf_plan *mf_plan_new(const mf_backend *backend);
+void mf_plan_free(mf_plan *plan);
+/* The block of a whole program; donated (may be NULL) is for its inputs. NULL and *error. */
+mf_block *mf_plan_program(mf_plan *plan, const mf_program *p, const mf_axis_env *env, bool top, mf_error_object **error);
+/* Whether a mapped operand of a map is held once: the same for all devices, with a stride of 0. */
+typedef bool (*mf_held_fn)(const void *context, int operand);
+/* The plan of a map's body, with those mapped inputs as uniform ones; held NULL: none. */
+mf_map_plan *mf_plan_map(mf_plan *plan, const mf_eqn *map, const mf_axis_env *body_env, mf_held_fn held, const void *context,
+                         mf_error_object **error);
+double mf_map_cost(const mf_map_plan *map); /* estimated nanoseconds */
+/* The variant for operands of which these are held once (held NULL: none); made now if need be. NULL and *error. */
+mf_map_plan *mf_map_variant(mf_map_site *site, mf_held_fn held, const void *context, mf_error_object **error);
+
+/* ---- between schedule.c, plan.c, variant.c and segment.c */
+
+enum { MF_DEVICE, MF_ONCE }; /* sides: which block something belongs to */
+
+typedef struct mf_item { /* what becomes an instruction */
+    mf_instr_kind kind;
+    int side;
+    int count;
+    const mf_eqn **eqns;
+} mf_item;
+
+typedef struct mf_schedule {
+    const mf_program *program;
+    const mf_backend *backend; /* compiles the segments */
+    const mf_axis_env *env;
+    int item_count, item_capacity;
+    mf_item *items;
+    int *made_by;             /* by variable: the item, or -1 for inputs and constants */
+    unsigned char *side;      /* by variable: in whose registers its value is */
+    const uint64_t *variance; /* by variable; NULL outside maps */
+    uint64_t bit;             /* of the innermost binder */
+} mf_schedule;
+
+/* Orders p's equations. once_in[i] (NULL: no map, all on the device's side): input i is uniform over the innermost binder of env. */
+mf_error_object *mf_schedule_make(mf_schedule *s, const mf_backend *backend, mf_arena *arena, const mf_program *p, const mf_axis_env *env,
+                                  const bool *once_in);
+void mf_schedule_free(mf_schedule *s);
+/* sink.c: moves equations to the segments that read them. One equation may then stand in several segments, each of which computes it for
+ * itself; made_by names the one that gives it to others, if any. False: out of memory. */
+bool mf_schedule_sink(mf_schedule *s, mf_arena *arena);
+/* How often binders must be left from env outwards to get to the binder of name; -1 when it is not bound. */
+int mf_axis_level(const mf_axis_env *env, const char *name);
+/* Whom a collective equation is about: names, groups and group size, whatever its row. */
+void mf_collective_members(const mf_eqn *e, const mf_namelist **axes, const mf_intlist **groups, int64_t *group_size);
+
+/* Compiles an item's equations: operands are variables in[], results out[]. */
+mf_kernel *mf_segment_compile(mf_plan *plan, const mf_item *item, mf_variable *const *in, int in_count, const bool *donatable,
+                              mf_variable *const *out, int out_count, int var_count, mf_error_object **error);
+
+#endif

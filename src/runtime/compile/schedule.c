@@ -1,0 +1,399 @@
+/* Scheduling: the order in which a program's equations run, grouped into items. Greedy: all ordinary equations that can run form one
+ * segment; then control flow and maps that are ready, each an item, so that more ordinary equations follow; only when nothing else is
+ * left do collectives run, all that are over the same members together.
+ * A loop that the backend takes is an ordinary equation, and so is a barrier: it waits for its operands, and who reads its results for it.
+ * What costs nothing inside a segment but memory across two - broadcasts, transposes - goes where it is read.
+ * What the host is to see (prints, calls with an effect) is on the device's side and keeps the program's order, an item each.
+ * Invariant: an item's operands are made by earlier items or within it; a value of the once side never comes from the device's side but
+ * through a collective over the mapped axis. */
+#include "runtime/compile/plan.h"
+
+#include "passes/passes.h"
+
+#include <string.h>
+
+int mf_axis_level(const mf_axis_env *env, const char *name)
+{
+    const mf_axis_env *binder = mf_axis_env_find(env, name);
+    int level = 0;
+    if (!binder)
+        return -1;
+    for (; env != binder; env = env->outer)
+        level++;
+    return level;
+}
+
+void mf_collective_members(const mf_eqn *e, const mf_namelist **axes, const mf_intlist **groups, int64_t *group_size)
+{
+    const void *list = mf_params_field(e->op, e->params, "groups"), *size = mf_params_field(e->op, e->params, "group_size");
+    const void *names = mf_params_field(e->op, e->params, "axes");
+    *axes = names ? *(const mf_namelist *const *)names : NULL;
+    *groups = list ? *(const mf_intlist *const *)list : NULL;
+    *group_size = size ? *(const int64_t *)size : 0;
+}
+
+/* ------------------------------------------------------------------ what an equation is */
+
+static mf_instr_kind kind_of(const mf_schedule *s, const mf_eqn *e)
+{
+    bool loop = e->op == &mf_op_while || e->op == &mf_op_scan;
+    if (loop && s->backend->takes_loop && s->backend->takes_loop(e))
+        return MF_DO_SEGMENT;
+    if (e->op == &mf_op_axis_index)
+        return MF_DO_AXIS_INDEX;
+    if (e->op == &mf_op_pmap)
+        return MF_DO_MAP;
+    if (e->op == &mf_op_while)
+        return MF_DO_WHILE;
+    if (e->op == &mf_op_scan)
+        return MF_DO_SCAN;
+    if (e->op->flags & MF_OP_COLLECTIVE)
+        return MF_DO_COLLECTIVE;
+    return mf_params_program_count(e->op, e->params) ? MF_DO_CALL : MF_DO_SEGMENT;
+}
+
+static bool program_talks(const mf_program *p, const mf_axis_env *env, const mf_axis_env *binder);
+
+/* Does e, or anything in it, mention the axis of this binder? */
+static bool talks(const mf_eqn *e, const mf_axis_env *env, const mf_axis_env *binder)
+{
+    if ((e->op->flags & MF_OP_COLLECTIVE) || e->op == &mf_op_axis_index) {
+        const mf_namelist *axes;
+        const mf_intlist *groups;
+        int64_t size;
+        mf_collective_members(e, &axes, &groups, &size);
+        for (int i = 0; axes && i < axes->count; i++)
+            if (mf_axis_env_find(env, axes->at[i]) == binder)
+                return true;
+    }
+    int count = mf_params_program_count(e->op, e->params);
+    const mf_axis_env *inner = count ? mf_params_env(e->op, e->params, env) : env;
+    for (int i = 0; i < count; i++)
+        if (program_talks(*mf_params_program_at(e->op, e->params, i), inner, binder))
+            return true;
+    return false;
+}
+
+static bool program_talks(const mf_program *p, const mf_axis_env *env, const mf_axis_env *binder)
+{
+    for (int i = 0; i < p->eqn_count; i++)
+        if (talks(p->eqns[i], env, binder))
+            return true;
+    return false;
+}
+
+/* Does the host see e, or anything in it? */
+static bool is_seen(const mf_eqn *e)
+{
+    if ((e->op->flags & (MF_OP_EFFECT | MF_OP_HOST)) == (MF_OP_EFFECT | MF_OP_HOST))
+        return true;
+    for (int i = 0, n = mf_params_program_count(e->op, e->params); i < n; i++) {
+        const mf_program *p = *mf_params_program_at(e->op, e->params, i);
+        for (int k = 0; k < p->eqn_count; k++)
+            if (is_seen(p->eqns[k]))
+                return true;
+    }
+    return false;
+}
+
+/* ------------------------------------------------------------------ sides */
+
+static bool known_once(const mf_schedule *s, const mf_variable *v) { return v->constant || s->side[v->id] == MF_ONCE; }
+
+static bool operands_once(const mf_schedule *s, const mf_eqn *e)
+{
+    for (int i = 0; i < e->in_count; i++)
+        if (!known_once(s, e->in[i]))
+            return false;
+    return true;
+}
+
+static bool results_uniform(const mf_schedule *s, const mf_eqn *e)
+{
+    for (int o = 0; o < e->out_count; o++)
+        if (s->variance[e->out[o]->id] & s->bit)
+            return false;
+    return true;
+}
+
+static bool has_groups(const mf_eqn *e)
+{
+    const mf_namelist *axes;
+    const mf_intlist *groups;
+    int64_t size;
+    mf_collective_members(e, &axes, &groups, &size);
+    return groups && groups->count;
+}
+
+/* Nothing executes it: each result is where its operand is. */
+static int side_of_barrier(mf_schedule *s, const mf_eqn *e)
+{
+    for (int i = 0; i < e->in_count; i++)
+        s->side[e->out[i]->id] = known_once(s, e->in[i]) ? MF_ONCE : MF_DEVICE;
+    return operands_once(s, e) ? MF_ONCE : MF_DEVICE;
+}
+
+/* The side that executes e; its results' side is the same, save for a collective of all devices that makes them equal (groups are
+ * several collectives: equal results or not, each device keeps its own). */
+static int side_of(mf_schedule *s, const mf_eqn *e)
+{
+    if (e->op == &mf_op_optimization_barrier)
+        return side_of_barrier(s, e);
+    bool uniform = s->variance && results_uniform(s, e) && !is_seen(e);
+    bool talking = uniform && talks(e, s->env, s->env);
+    int side = uniform && !talking && operands_once(s, e) ? MF_ONCE : MF_DEVICE;
+    bool shared = side == MF_ONCE || (uniform && talking && kind_of(s, e) == MF_DO_COLLECTIVE && !has_groups(e));
+    for (int o = 0; o < e->out_count; o++)
+        s->side[e->out[o]->id] = shared ? MF_ONCE : MF_DEVICE;
+    return side;
+}
+
+/* ------------------------------------------------------------------ ordering */
+
+typedef struct orderer {
+    mf_schedule *s;
+    mf_arena *arena;
+    int left;             /* equations not yet placed */
+    unsigned char *state; /* by equation: side, and PLACED */
+    unsigned char *kind;
+    bool *seen;    /* by equation */
+    int next_seen; /* the first of those that is not yet placed */
+    bool *there;   /* by variable */
+    const mf_eqn **picked;
+} orderer;
+enum { PLACED = 2 };
+
+/* Inside a segment these are other strides on the same memory, or no memory at all. */
+static bool is_view(const mf_eqn *e)
+{
+    static const mf_op *const views[] = { &mf_op_broadcast_in_dim, &mf_op_iota,      &mf_op_reshape, &mf_op_squeeze,
+                                          &mf_op_expand_dims,      &mf_op_transpose, &mf_op_rev };
+    for (size_t i = 0; i < sizeof views / sizeof *views; i++)
+        if (e->op == views[i])
+            return true;
+    return false;
+}
+
+/* Views that only the devices' segments read are theirs: made once for all they would be written out, and read back by every device.
+ * elsewhere: by variable, room for whether anything else reads it. */
+static void lend_views(orderer *o, bool *elsewhere)
+{
+    mf_schedule *s = o->s;
+    const mf_program *p = s->program;
+    for (int k = 0; k < p->out_count; k++)
+        elsewhere[p->out[k]->id] = true;
+    for (int i = p->eqn_count - 1; i >= 0; i--) {
+        const mf_eqn *e = p->eqns[i];
+        if (e->op == &mf_op_optimization_barrier) {
+            for (int k = 0; k < e->in_count; k++)
+                elsewhere[e->in[k]->id] |= elsewhere[e->out[k]->id];
+            continue;
+        }
+        bool ordinary = o->kind[i] == MF_DO_SEGMENT;
+        if (ordinary && is_view(e) && !elsewhere[e->out[0]->id])
+            o->state[i] = s->side[e->out[0]->id] = MF_DEVICE;
+        bool inside = ordinary && o->state[i] == MF_DEVICE;
+        for (int k = 0; k < e->in_count && !inside; k++)
+            elsewhere[e->in[k]->id] = true;
+    }
+}
+
+static bool ready(const orderer *o, int index)
+{
+    const mf_eqn *e = o->s->program->eqns[index];
+    if (o->seen[index] && index != o->next_seen)
+        return false;
+    for (int i = 0; i < e->in_count; i++)
+        if (!e->in[i]->constant && !o->there[e->in[i]->id])
+            return false;
+    return true;
+}
+
+static void place(orderer *o, int index, int item)
+{
+    const mf_eqn *e = o->s->program->eqns[index];
+    o->state[index] |= PLACED;
+    o->left--;
+    while (o->next_seen < o->s->program->eqn_count && (!o->seen[o->next_seen] || (o->state[o->next_seen] & PLACED)))
+        o->next_seen++;
+    for (int k = 0; k < e->out_count; k++) {
+        o->there[e->out[k]->id] = true;
+        o->s->made_by[e->out[k]->id] = item;
+    }
+}
+
+static bool add_item(orderer *o, mf_instr_kind kind, int side, int count)
+{
+    mf_schedule *s = o->s;
+    const mf_eqn **eqns = mf_arena_alloc(o->arena, (size_t)count * sizeof *eqns);
+    if (!eqns || !mf_grow(&s->items, &s->item_capacity, s->item_count + 1, sizeof *s->items))
+        return false;
+    memcpy(eqns, o->picked, (size_t)count * sizeof *eqns);
+    s->items[s->item_count++] = (mf_item){ kind, side, count, eqns };
+    return true;
+}
+
+static bool is_open(const orderer *o, int index, int side) { return !(o->state[index] & PLACED) && (o->state[index] & 1) == side; }
+
+/* All ordinary equations of one side that can run now; axis_index, which needs nothing, goes first. False when memory is out. */
+static bool place_ordinary(orderer *o, int side, bool *moved)
+{
+    const mf_program *p = o->s->program;
+    int count = 0;
+    for (int i = 0; i < p->eqn_count; i++) {
+        if (!is_open(o, i, side) || o->kind[i] != MF_DO_AXIS_INDEX)
+            continue;
+        o->picked[0] = p->eqns[i];
+        place(o, i, o->s->item_count);
+        *moved = true;
+        if (!add_item(o, MF_DO_AXIS_INDEX, side, 1))
+            return false;
+    }
+    for (int i = 0; i < p->eqn_count; i++) {
+        if (!is_open(o, i, side) || o->kind[i] != MF_DO_SEGMENT || !ready(o, i))
+            continue;
+        *moved = true;
+        if (o->seen[i] && count && !add_item(o, MF_DO_SEGMENT, side, count))
+            return false;
+        count = o->seen[i] ? 0 : count;
+        o->picked[count++] = p->eqns[i];
+        place(o, i, o->s->item_count);
+        if (o->seen[i] && !add_item(o, MF_DO_SEGMENT, side, count))
+            return false;
+        count = o->seen[i] ? 0 : count;
+    }
+    return !count || add_item(o, MF_DO_SEGMENT, side, count);
+}
+
+static bool place_control(orderer *o, bool *moved)
+{
+    const mf_program *p = o->s->program;
+    for (int i = 0; i < p->eqn_count; i++) {
+        int kind = o->kind[i], side = o->state[i] & 1;
+        if ((o->state[i] & PLACED) || kind == MF_DO_SEGMENT || kind == MF_DO_AXIS_INDEX || kind == MF_DO_COLLECTIVE || !ready(o, i))
+            continue;
+        o->picked[0] = p->eqns[i];
+        place(o, i, o->s->item_count);
+        *moved = true;
+        if (!add_item(o, (mf_instr_kind)kind, side, 1))
+            return false;
+    }
+    return true;
+}
+
+static bool same_members(const mf_eqn *a, const mf_eqn *b)
+{
+    const mf_namelist *axes_a, *axes_b;
+    const mf_intlist *groups_a, *groups_b;
+    int64_t size_a, size_b;
+    mf_collective_members(a, &axes_a, &groups_a, &size_a);
+    mf_collective_members(b, &axes_b, &groups_b, &size_b);
+    int count_a = groups_a ? groups_a->count : 0, count_b = groups_b ? groups_b->count : 0;
+    return axes_a == axes_b && count_a == count_b && (!count_a || (groups_a == groups_b && size_a == size_b));
+}
+
+/* The first collective that is ready, and all others with it that have the same members. */
+static bool place_collectives(orderer *o, bool *moved)
+{
+    const mf_program *p = o->s->program;
+    int count = 0, side = 0;
+    for (int i = 0; i < p->eqn_count; i++) {
+        if ((o->state[i] & PLACED) || o->kind[i] != MF_DO_COLLECTIVE || !ready(o, i))
+            continue;
+        if (count && (side != (o->state[i] & 1) || !same_members(o->picked[0], p->eqns[i])))
+            continue;
+        side = o->state[i] & 1;
+        o->picked[count++] = p->eqns[i];
+    }
+    for (int i = 0, k = 0; i < p->eqn_count && k < count; i++)
+        if (p->eqns[i] == o->picked[k]) {
+            place(o, i, o->s->item_count);
+            k++;
+        }
+    *moved = count > 0;
+    return !count || add_item(o, MF_DO_COLLECTIVE, side, count);
+}
+
+static mf_error_object *order(orderer *o)
+{
+    while (o->left) {
+        bool moved = false;
+        if (!place_ordinary(o, MF_ONCE, &moved) || !place_ordinary(o, MF_DEVICE, &moved) || !place_control(o, &moved))
+            return mf_error_out_of_memory();
+        if (!moved && !place_collectives(o, &moved))
+            return mf_error_out_of_memory();
+        if (!moved)
+            return mf_error_new(MF_ERROR_ARGUMENT, "an equation uses a variable that nothing defines");
+    }
+    return NULL;
+}
+
+static uint64_t *variance_inside(const mf_program *p, const mf_axis_env *env, const bool *once_in, uint64_t bit)
+{
+    uint64_t *in = mf_alloc(((size_t)p->in_count + 1) * sizeof *in);
+    if (!in)
+        return NULL;
+    for (int i = 0; i < p->in_count; i++)
+        in[i] = once_in[i] ? bit - 1 : 2 * bit - 1;
+    uint64_t *mask = mf_variance_of(p, env, in);
+    mf_free(in);
+    return mask;
+}
+
+static bool make_room(mf_schedule *s, orderer *o)
+{
+    const mf_program *p = s->program;
+    size_t eqns = (size_t)p->eqn_count + 1, vars = (size_t)p->var_count + 1;
+    s->made_by = mf_arena_alloc(o->arena, vars * sizeof *s->made_by);
+    s->side = mf_arena_alloc(o->arena, vars);
+    o->state = mf_arena_alloc(o->arena, eqns);
+    o->kind = mf_arena_alloc(o->arena, eqns);
+    o->seen = mf_arena_alloc(o->arena, eqns);
+    o->there = mf_arena_alloc(o->arena, vars);
+    o->picked = mf_arena_alloc(o->arena, eqns * sizeof *o->picked);
+    return s->made_by && s->side && o->state && o->kind && o->seen && o->there && o->picked;
+}
+
+mf_error_object *mf_schedule_make(mf_schedule *s, const mf_backend *backend, mf_arena *arena, const mf_program *p, const mf_axis_env *env,
+                                  const bool *once_in)
+{
+    orderer o = { .s = s, .arena = arena, .left = p->eqn_count };
+    *s = (mf_schedule){ .program = p, .backend = backend, .env = env };
+    if (!make_room(s, &o))
+        return mf_error_out_of_memory();
+    for (int i = 0; i < p->var_count; i++)
+        s->made_by[i] = -1;
+    if (once_in) {
+        int depth = mf_axis_env_depth(env, env);
+        s->bit = depth < 63 ? (uint64_t)1 << depth : 0;
+        s->variance = s->bit ? variance_inside(p, env, once_in, s->bit) : NULL;
+        if (s->bit && !s->variance)
+            return mf_error_out_of_memory();
+    }
+    for (int i = 0; i < p->in_count; i++) {
+        o.there[p->in[i]->id] = true;
+        s->side[p->in[i]->id] = once_in && once_in[i] ? MF_ONCE : MF_DEVICE;
+    }
+    for (int i = 0; i < p->eqn_count; i++) {
+        o.kind[i] = (unsigned char)kind_of(s, p->eqns[i]);
+        o.state[i] = (unsigned char)side_of(s, p->eqns[i]);
+        o.seen[i] = is_seen(p->eqns[i]);
+    }
+    while (o.next_seen < p->eqn_count && !o.seen[o.next_seen])
+        o.next_seen++;
+    bool *elsewhere = once_in ? mf_arena_alloc(arena, (size_t)p->var_count + 1) : NULL;
+    if (elsewhere)
+        lend_views(&o, elsewhere);
+    else if (once_in)
+        return mf_error_out_of_memory();
+    mf_error_object *error = order(&o);
+    return error ? error : mf_schedule_sink(s, arena) ? NULL : mf_error_out_of_memory();
+}
+
+void mf_schedule_free(mf_schedule *s)
+{
+    mf_free((void *)(uintptr_t)s->variance);
+    mf_free(s->items);
+    s->variance = NULL;
+    s->items = NULL;
+}

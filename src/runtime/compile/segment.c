@@ -1,0 +1,108 @@
+/* Segments: the equations of one item as a program of their own, handed to the backend. Invariant: a segment's program has no
+ * collectives or calls, and no control flow but the loops that the backend takes; its inputs and outputs are distinct variables. */
+#include "passes/passes.h"
+#include "runtime/compile/plan.h"
+
+/* A variable as the segment has it; NULL: not at all. */
+static mf_variable *find(mf_builder *b, mf_variable *const *map, mf_variable *v)
+{
+    mf_variable *origin = mf_origin(v);
+    if (origin->constant)
+        return mf_builder_constant(b, origin->constant);
+    return map[v->id] ? map[v->id] : map[origin->id];
+}
+
+/* A barrier, for those of its operands that the segment has; what others stand for was there before it began. */
+static void copy_barrier(mf_builder *b, const mf_eqn *e, mf_variable **map, mf_variable **operands)
+{
+    int n = 0;
+    for (int i = 0; i < e->in_count; i++) {
+        mf_variable *v = find(b, map, e->in[i]);
+        if (v && !v->constant)
+            operands[n++] = v;
+    }
+    mf_eqn *made = n ? mf_emit_eqn(b, e->op, NULL, operands, n) : NULL;
+    for (int i = 0, next = 0; i < e->in_count && made && !b->error; i++) {
+        mf_variable *v = find(b, map, e->in[i]);
+        if (v && !v->constant)
+            map[e->out[i]->id] = made->out[next++];
+    }
+}
+
+static mf_variable **copy_equations(mf_builder *b, const mf_item *item, mf_variable **map)
+{
+    mf_variable **operands = NULL;
+    int capacity = 0;
+    for (int k = 0; k < item->count && !b->error; k++) {
+        const mf_eqn *e = item->eqns[k];
+        int most = e->in_count > e->out_count ? e->in_count : e->out_count;
+        if (!mf_grow(&operands, &capacity, most + 1, sizeof *operands)) {
+            mf_builder_fail(b, mf_error_out_of_memory());
+            break;
+        }
+        for (int i = 0; i < e->in_count; i++)
+            operands[i] = find(b, map, e->in[i]);
+        b->address = e->address;
+        if (e->op == &mf_op_optimization_barrier) {
+            copy_barrier(b, e, map, operands);
+            continue;
+        }
+        mf_variable *few[16], **results = e->out_count <= 16 ? few : mf_alloc((size_t)e->out_count * sizeof *results);
+        if (!results) {
+            mf_builder_fail(b, mf_error_out_of_memory());
+            break;
+        }
+        mf_copy_eqn(b, e, operands, results);
+        for (int o = 0; o < e->out_count && !b->error; o++)
+            map[e->out[o]->id] = results[o];
+        if (results != few)
+            mf_free(results);
+    }
+    return operands;
+}
+
+static mf_program *segment_program(const mf_item *item, mf_variable *const *in, int in_count, mf_variable *const *out, int out_count,
+                                   int var_count, mf_error_object **error)
+{
+    mf_builder b;
+    mf_builder_init(&b, NULL);
+    mf_variable **map = mf_calloc((size_t)var_count + (size_t)out_count + 1, sizeof *map), **results = map ? map + var_count : NULL;
+    if (!map)
+        mf_builder_fail(&b, mf_error_out_of_memory());
+    for (int i = 0; i < in_count && !b.error; i++)
+        map[in[i]->id] = mf_builder_input(&b, in[i]->type);
+    mf_variable **operands = b.error ? NULL : copy_equations(&b, item, map);
+    for (int o = 0; o < out_count && !b.error; o++)
+        results[o] = map[out[o]->id];
+    mf_program *p = mf_builder_finish(&b, results, b.error ? 0 : out_count, error);
+    mf_free(operands);
+    mf_free(map);
+    if (p && (*error = mf_program_step(p, NULL, "split"))) {
+        mf_drop(p);
+        p = NULL;
+    }
+    return p;
+}
+
+mf_kernel *mf_segment_compile(mf_plan *plan, const mf_item *item, mf_variable *const *in, int in_count, const bool *donatable,
+                              mf_variable *const *out, int out_count, int var_count, mf_error_object **error)
+{
+    mf_kernel *kernel = NULL;
+    mf_program *p = segment_program(item, in, in_count, out, out_count, var_count, error);
+    if (!p)
+        return NULL;
+    *error = plan->backend->compile(plan->backend, p, donatable, &kernel);
+    mf_drop(p);
+    if (*error)
+        return NULL;
+    if (!mf_grow(&plan->kernels, &plan->kernel_capacity, plan->kernel_count + 1, sizeof *plan->kernels)) {
+        plan->backend->destroy(kernel);
+        *error = mf_error_out_of_memory();
+        return NULL;
+    }
+    plan->kernels[plan->kernel_count++] = kernel;
+    plan->segment_count++;
+    if (kernel->scratch_bytes > plan->scratch_bytes)
+        plan->scratch_bytes = kernel->scratch_bytes;
+    return kernel;
+}

@@ -1,0 +1,172 @@
+/* After the order is found: equations move to the segments that read them, where that spares memory traffic between segments. A broadcast is
+ * free inside a segment but an array across two, so each segment that reads one makes its own; an elementwise equation that only one
+ * later segment reads goes there, unless more would have to cross in its place.
+ * Invariant: no equation moves to an earlier item, to another side (but for views, which cost nothing), or away from a reader that is no
+ * segment. */
+#include "runtime/compile/plan.h"
+
+#include <string.h>
+
+typedef struct sinker {
+    mf_schedule *s;
+    const mf_program *p;
+    size_t words;
+    uint64_t *at;      /* by equation: the items that compute it */
+    uint64_t *read_in; /* by variable: the segments that read it */
+    int *readers;      /* by variable: how many equations read it */
+    bool *stays;       /* by variable: a result, or something other than a segment reads it */
+    int *index;        /* by variable: the equation that makes it, or -1 */
+} sinker;
+
+static uint64_t *row(uint64_t *bits, const sinker *k, int i) { return bits + (size_t)i * k->words; }
+static bool has(const uint64_t *bits, int i) { return bits[i / 64] >> (i % 64) & 1; }
+static int item_of(const sinker *k, const mf_eqn *e) { return k->s->made_by[e->out[0]->id]; }
+
+static bool in_segment(const sinker *k, const mf_eqn *e) { return e->out_count > 0 && k->s->items[item_of(k, e)].kind == MF_DO_SEGMENT; }
+
+/* Larger than what it is made of, and no work inside a segment. */
+static bool is_repeatable(const mf_eqn *e)
+{
+    return e->op == &mf_op_iota || (e->op == &mf_op_broadcast_in_dim && e->in[0]->type->bytes < e->out[0]->type->bytes);
+}
+
+static bool is_light(const mf_eqn *e)
+{
+    return e->op->lower != mf_lower_none || e->op == &mf_op_reshape || e->op == &mf_op_squeeze || e->op == &mf_op_expand_dims;
+}
+
+/* Bytes that cross, where they did not, when v is read in a later segment than `own`. */
+static int64_t bytes_to_carry(const sinker *k, const mf_variable *v, int own)
+{
+    int made = v->constant ? -1 : k->index[v->id];
+    if (made < 0 || k->s->made_by[v->id] != own || is_repeatable(k->p->eqns[made]) || k->stays[v->id])
+        return 0;
+    const mf_eqn *e = k->p->eqns[made];
+    int64_t bytes = 0;
+    if (k->readers[v->id] > 1 || e->out_count > 1 || !is_light(e))
+        return v->type->bytes;
+    for (int i = 0; i < e->in_count; i++)
+        bytes += bytes_to_carry(k, e->in[i], own);
+    return bytes < v->type->bytes ? bytes : v->type->bytes;
+}
+
+/* The only segment that reads v, or -1. */
+static int only_reader(const sinker *k, const mf_variable *v)
+{
+    const uint64_t *bits = row(k->read_in, k, v->id);
+    int found = -1;
+    for (int i = 0; i < k->s->item_count; i++)
+        if (has(bits, i)) {
+            if (found >= 0)
+                return -1;
+            found = i;
+        }
+    return found;
+}
+
+static void choose_items(sinker *k, int i)
+{
+    const mf_eqn *e = k->p->eqns[i];
+    uint64_t *at = row(k->at, k, i);
+    int own = item_of(k, e), target;
+    at[own / 64] |= (uint64_t)1 << (own % 64);
+    if (!in_segment(k, e) || e->out_count != 1 || !k->readers[e->out[0]->id])
+        return;
+    const mf_variable *v = e->out[0];
+    if (is_repeatable(e)) {
+        if (!k->stays[v->id])
+            memset(at, 0, k->words * sizeof *at);
+        for (size_t w = 0; w < k->words; w++)
+            at[w] |= row(k->read_in, k, v->id)[w];
+        return;
+    }
+    target = k->stays[v->id] || !is_light(e) ? -1 : only_reader(k, v);
+    if (target <= own || k->s->items[target].side != k->s->items[own].side)
+        return;
+    int64_t carried = 0;
+    for (int o = 0; o < e->in_count; o++)
+        carried += bytes_to_carry(k, e->in[o], own);
+    if (carried >= v->type->bytes)
+        return;
+    memset(at, 0, k->words * sizeof *at);
+    at[target / 64] |= (uint64_t)1 << (target % 64);
+}
+
+static void note_reads(sinker *k, int i)
+{
+    const mf_eqn *e = k->p->eqns[i];
+    bool segment = in_segment(k, e);
+    for (int o = 0; o < e->in_count; o++) {
+        int v = e->in[o]->id;
+        k->readers[v]++;
+        k->stays[v] |= !segment;
+        for (size_t w = 0; segment && w < k->words; w++)
+            row(k->read_in, k, v)[w] |= row(k->at, k, i)[w];
+    }
+}
+
+static bool rebuild(sinker *k, mf_arena *arena, int item)
+{
+    int count = 0;
+    for (int i = 0; i < k->p->eqn_count; i++)
+        count += has(row(k->at, k, i), item);
+    const mf_eqn **eqns = mf_arena_alloc(arena, ((size_t)count + 1) * sizeof *eqns);
+    if (!eqns)
+        return false;
+    count = 0;
+    for (int i = 0; i < k->p->eqn_count; i++)
+        if (has(row(k->at, k, i), item))
+            eqns[count++] = k->p->eqns[i];
+    k->s->items[item].eqns = eqns;
+    k->s->items[item].count = count;
+    return true;
+}
+
+/* Who makes what now: the item that did, where it still does, else the first that does. */
+static void name_makers(sinker *k)
+{
+    for (int i = 0; i < k->p->eqn_count; i++) {
+        const mf_eqn *e = k->p->eqns[i];
+        if (!e->out_count || has(row(k->at, k, i), item_of(k, e)))
+            continue;
+        int first = 0;
+        while (first < k->s->item_count && !has(row(k->at, k, i), first))
+            first++;
+        k->s->made_by[e->out[0]->id] = first;
+    }
+}
+
+bool mf_schedule_sink(mf_schedule *s, mf_arena *arena)
+{
+    const mf_program *p = s->program;
+    size_t vars = (size_t)p->var_count + 1, words = ((size_t)s->item_count + 63) / 64;
+    sinker k = { .s = s, .p = p, .words = words };
+    if (s->item_count < 2)
+        return true;
+    k.at = mf_arena_alloc(arena, ((size_t)p->eqn_count + 1) * words * sizeof *k.at);
+    k.read_in = mf_arena_alloc(arena, vars * words * sizeof *k.read_in);
+    k.readers = mf_arena_alloc(arena, vars * sizeof *k.readers);
+    k.stays = mf_arena_alloc(arena, vars * sizeof *k.stays);
+    k.index = mf_arena_alloc(arena, vars * sizeof *k.index);
+    if (!k.at || !k.read_in || !k.readers || !k.stays || !k.index)
+        return false;
+    for (int v = 0; v < p->var_count; v++)
+        k.index[v] = -1;
+    for (int i = 0; i < p->eqn_count; i++)
+        for (int o = 0; o < p->eqns[i]->out_count; o++)
+            k.index[p->eqns[i]->out[o]->id] = i;
+    for (int o = 0; o < p->out_count; o++)
+        k.stays[p->out[o]->id] = true;
+    for (int i = p->eqn_count - 1; i >= 0; i--)
+        if (p->eqns[i]->out_count) {
+            choose_items(&k, i);
+            note_reads(&k, i);
+        }
+    bool ok = true;
+    for (int i = 0; i < s->item_count && ok; i++)
+        if (s->items[i].kind == MF_DO_SEGMENT)
+            ok = rebuild(&k, arena, i);
+    if (ok)
+        name_makers(&k);
+    return ok;
+}

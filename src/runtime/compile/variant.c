@@ -1,0 +1,213 @@
+/* Maps: the plan of a body, the layout of its results, whose memory they may take over, and the variants of a map at the top level.
+ * Invariant: variants differ in what is computed once and held once, never in a bit of any result. */
+#include "runtime/compile/planner.h"
+
+/* The mapped axes of a result from the outside in, and its devices; a map directly inside gives its axis too. */
+static int placement_axes(const mf_eqn *e, int o, int *axes, int64_t *sizes, int *spans, int count)
+{
+    const mf_pmap_params *params = e->params;
+    const mf_variable *inner = params->program->out[o];
+    int64_t k = params->out_axes->at[o];
+    int from = count;
+    if (k == INT64_MIN || count == MF_RANK)
+        return count;
+    sizes[count] = params->axis_size;
+    spans[count] = mf_span_of(params->program);
+    axes[count++] = (int)k;
+    if (inner->producer && inner->producer->op == &mf_op_pmap)
+        count = placement_axes(inner->producer, inner->output, axes, sizes, spans, count);
+    for (int i = from + 1; i < count; i++)
+        axes[i] += axes[i] >= k;
+    return count;
+}
+
+static const mf_placement *placement_of(mf_maker *m, const mf_eqn *e, int o)
+{
+    const mf_pmap_params *params = e->params;
+    int axes[MF_RANK], spans[MF_RANK], count;
+    int64_t sizes[MF_RANK], total = 1;
+    count = placement_axes(e, o, axes, sizes, spans, 0);
+    for (int i = 0; i < count; i++)
+        total *= sizes[i];
+    int *devices = mf_maker_get(m, (size_t)total, sizeof *devices);
+    for (int64_t d = 0; devices && d < total; d++) {
+        int64_t rest = d, id = 0;
+        for (int i = count - 1; i >= 0; rest /= sizes[i], i--)
+            id += rest % sizes[i] * spans[i];
+        devices[d] = params->devices && params->devices->count > id ? (int)params->devices->at[id] : (int)id;
+    }
+    return devices ? mf_placement_get(count, axes, (int)total, devices) : NULL;
+}
+
+/* May a device's result be born in the memory of its mapped input? Only segments read the input, and none after the one that writes
+ * the result; in that one the kernel says whether it can. */
+static bool can_donate(const mf_block *b, int in, int out)
+{
+    int r = b->in[in], writer = -1;
+    if (r < 0 || b->out[out] < 0 || b->home[b->out[out]] != out || b->types[r]->bytes != b->types[b->out[out]]->bytes)
+        return false;
+    for (int t = 0; t < b->instr_count; t++) {
+        const mf_instr *at = b->instrs[t];
+        int reads = -1, writes = -1;
+        for (int i = 0; i < at->in_count && at->kind != MF_DO_AWAIT; i++)
+            reads = at->in[i] == r ? i : reads;
+        for (int o = 0; o < at->out_count; o++)
+            writes = at->out[o] == b->out[out] ? o : writes;
+        if (reads >= 0 && (at->kind != MF_DO_SEGMENT || writer >= 0))
+            return false;
+        if (writes >= 0 && reads >= 0 && at->kernel->alias[writes] != reads)
+            return false;
+        writer = writes >= 0 ? t : writer;
+    }
+    for (int o = 0; o < b->out_count; o++)
+        if (b->out[o] == r || (o != out && b->out[o] == b->out[out]))
+            return false;
+    return writer >= 0;
+}
+
+static void find_donors(mf_maker *m, mf_map_plan *plan, const mf_pmap_params *params)
+{
+    bool *given = mf_maker_get(m, (size_t)plan->in_count, sizeof *given);
+    for (int o = 0; o < plan->out_count && !m->error; o++) {
+        plan->out[o].donor = -1;
+        for (int i = 0; i < plan->in_count && plan->out[o].donor < 0 && !plan->out[o].uniform; i++)
+            if (!given[i] && params->in_axes->at[i] == params->out_axes->at[o] && plan->shards[i] == plan->out[o].shard &&
+                can_donate(plan->device, i, o)) {
+                plan->out[o].donor = i;
+                given[i] = true;
+            }
+    }
+}
+
+static int forwarded(const mf_pmap_params *params, int o)
+{
+    for (int i = 0; i < params->program->in_count; i++)
+        if (params->program->in[i] == params->program->out[o] && params->in_axes->at[i] == params->out_axes->at[o])
+            return i;
+    return -1;
+}
+
+static void set_output(mf_maker *m, const mf_map_plan *plan, const mf_eqn *e, int o, mf_map_output *out)
+{
+    const mf_pmap_params *params = e->params;
+    const mf_variable *v = params->program->out[o];
+    int64_t k = params->out_axes->at[o], step = mf_dtype_size(v->type->dtype);
+    out->shard = v->type;
+    out->type = e->out[o]->type;
+    out->uniform = k == INT64_MIN || plan->device->out[o] < 0 || (m->s.variance && !(m->s.variance[v->id] & m->s.bit));
+    out->placement = placement_of(m, e, o);
+    out->forward = out->uniform ? -1 : forwarded(params, o);
+    int64_t mapped = out->uniform ? 0 : v->type->bytes;
+    for (int i = out->type->rank - 1; i >= 0; i--) {
+        out->strides[i] = i == k ? mapped : step;
+        step *= i == k ? 1 : out->type->dims[i];
+    }
+    out->contiguous = k == INT64_MIN || out->type->size == 0 || out->type->dims[k] == 1 || (!out->uniform && k == 0);
+}
+
+/* Those that are not mapped, and those that are held once, which `made` then lists. */
+static const bool *uniform_inputs(mf_maker *m, const mf_pmap_params *params, mf_held_fn held, const void *context, mf_map_plan *made)
+{
+    int count = params->program->in_count;
+    bool *uniform = mf_maker_get(m, (size_t)count, sizeof *uniform);
+    int *list = mf_maker_get(m, (size_t)count, sizeof *list);
+    for (int i = 0; list && i < count; i++) {
+        uniform[i] = params->in_axes->at[i] == INT64_MIN;
+        if (uniform[i] || !held || !held(context, i))
+            continue;
+        list[made->held_count++] = i;
+        uniform[i] = true;
+    }
+    if (made)
+        made->held_once = list;
+    return m->error ? NULL : uniform;
+}
+
+mf_map_plan *mf_plan_map(mf_plan *plan, const mf_eqn *map, const mf_axis_env *body_env, mf_held_fn held, const void *context,
+                         mf_error_object **error)
+{
+    mf_maker m = { .plan = plan };
+    const mf_pmap_params *params = map->params;
+    const mf_program *p = params->program;
+    mf_map_plan *made = mf_maker_get(&m, 1, sizeof *made);
+    const bool *uniform = made ? uniform_inputs(&m, params, held, context, made) : NULL;
+    if (made && uniform && mf_maker_start(&m, p, body_env, uniform)) {
+        made->size = params->axis_size;
+        made->in_count = p->in_count;
+        made->out_count = p->out_count;
+        made->axes = params->in_axes->at;
+        made->devices = params->devices;
+        made->shards = mf_maker_get(&m, (size_t)p->in_count, sizeof *made->shards);
+        made->out = mf_maker_get(&m, (size_t)p->out_count, sizeof *made->out);
+        made->types = mf_maker_get(&m, (size_t)p->in_count, sizeof *made->types);
+        for (int i = 0; i < p->in_count && !m.error; i++) {
+            made->shards[i] = p->in[i]->type;
+            made->types[i] = map->in[i]->type;
+        }
+        mf_maker_blocks(&m, &made->device, &made->once);
+        for (int o = 0; o < p->out_count && !m.error; o++)
+            set_output(&m, made, map, o, &made->out[o]);
+        find_donors(&m, made, params);
+        made->lockstep = mf_lockstep_make(&m, made);
+    }
+    mf_maker_finish(&m);
+    *error = m.error;
+    return m.error ? NULL : made;
+}
+
+/* A variant of its own: it owns its plan. */
+static mf_map_plan *new_variant(mf_map_site *site, mf_held_fn held, const void *context, mf_error_object **error)
+{
+    mf_plan *plan = mf_plan_new(site->backend);
+    if (!plan) {
+        *error = mf_error_out_of_memory();
+        return NULL;
+    }
+    int64_t start = mf_profile_begin();
+    mf_map_plan *made = mf_plan_map(plan, site->eqn, site->env, held, context, error);
+    if (start)
+        mf_profile_words(start, MF_ROW_COMPILER, "compile the body of", site->eqn->op->name);
+    if (!made) {
+        mf_plan_free(plan);
+        return NULL;
+    }
+    made->owner = plan;
+    return made;
+}
+
+/* Whether all inputs that the variant takes to be held once are. */
+static bool serves(const mf_map_plan *variant, mf_held_fn held, const void *context)
+{
+    for (int i = 0; i < variant->held_count; i++)
+        if (!held || !held(context, variant->held_once[i]))
+            return false;
+    return true;
+}
+
+static bool any_held(const mf_map_site *site, mf_held_fn held, const void *context)
+{
+    for (int i = 0; held && i < site->params->program->in_count; i++)
+        if (held(context, i))
+            return true;
+    return false;
+}
+
+mf_map_plan *mf_map_variant(mf_map_site *site, mf_held_fn held, const void *context, mf_error_object **error)
+{
+    mf_map_plan *special = atomic_load_explicit(&site->held_once, memory_order_acquire);
+    if (special && serves(special, held, context))
+        return special;
+    bool none = special || !any_held(site, held, context);
+    mf_map_plan *plain = atomic_load_explicit(&site->declared, memory_order_acquire);
+    if (plain && none)
+        return plain;
+    _Atomic(mf_map_plan *) *place = none ? &site->declared : &site->held_once;
+    pthread_mutex_lock(&site->lock);
+    mf_map_plan *made = atomic_load(place);
+    if (!made && (made = new_variant(site, none ? NULL : held, context, error)))
+        atomic_store_explicit(place, made, memory_order_release);
+    pthread_mutex_unlock(&site->lock);
+    if (made && !serves(made, held, context)) /* another thread was first, with other inputs held once */
+        return mf_map_variant(site, held, context, error);
+    return made;
+}

@@ -1,0 +1,214 @@
+/* Where arrays stand: which devices hold them, which part each device holds, and how to move them. Invariant: the virtual CPU devices
+ * share their memory, so placing and looking at shards copies nothing; only mf_copy makes new memory, and mf_place for a row that all
+ * devices hold and that lies scattered. */
+#include "array/array.h"
+#include "base/intern.h"
+#include "lax/wrap.h"
+#include "runtime/executable.h"
+#include "tree/tree.h"
+
+#include <manyfold/array.h>
+#include <manyfold/device.h>
+#include <manyfold/ops.h>
+
+#include <string.h>
+
+static mf_array *array_in(mf_value v)
+{
+    mf_object *o = mf_object_of(v);
+    return mf_object_is(o, &mf_array_class) ? (mf_array *)o : NULL;
+}
+
+/* What is wrong with v, where an array was wanted. */
+static mf_value no_array(const char *what, mf_value v)
+{
+    mf_object *o = mf_object_of(v);
+    if (mf_object_is(o, &mf_error_class))
+        return v;
+    return mf_fail(MF_ERROR_ARGUMENT, "%s: %s is no array", what, mf_object_words(o));
+}
+
+/* ---- looking */
+
+static _Atomic(mf_interner *) lists;
+
+mf_device_list mf_devices_of_array(mf_value v)
+{
+    MF_ENTER;
+    mf_array *a = array_in(v);
+    mf_device_list all = mf_devices(), none = { 0 };
+    if (!a || !a->placement || !all.at)
+        return none;
+    mf_error_object *error = a->future ? mf_array_wait(a) : NULL; /* the placement comes with the result */
+    mf_error_ignore(error);
+    int n = error ? 0 : a->placement->device_count;
+    size_t bytes = (size_t)n * sizeof(mf_device);
+    mf_device *at = n ? mf_alloc(bytes) : NULL;
+    for (int i = 0; at && i < n; i++)
+        at[i] = all.at[a->placement->devices[i]];
+    const mf_device *kept = at ? mf_interner_get(mf_interner_static(&lists), at, bytes) : NULL;
+    mf_free(at);
+    return kept ? (mf_device_list){ n, kept } : none;
+}
+
+/* The view that device number `index` of a's placement holds: one element of each mapped axis. */
+static mf_value shard_of(const mf_array *a, int index)
+{
+    const mf_placement *p = a->placement;
+    const mf_type *type = a->type;
+    int64_t at[MF_RANK], strides[MF_RANK], offset = 0;
+    int where[MF_RANK], kept = 0;
+    for (int i = 0; i < type->rank; i++)
+        at[i] = -1;
+    for (int k = p->axis_count - 1; k >= 0; k--) {
+        int64_t size = type->dims[p->axes[k]];
+        at[p->axes[k]] = index % size;
+        index = (int)(index / size);
+    }
+    for (int i = 0; i < a->type->rank; i++) {
+        where[i] = at[i] < 0 ? kept : -2 - (int)at[i];
+        if (at[i] < 0) {
+            strides[kept++] = a->strides[i];
+            continue;
+        }
+        offset += at[i] * a->strides[i];
+        type = type ? mf_type_without_axis(type, kept) : NULL;
+    }
+    return mf_view_value(a, type, offset, strides, where);
+}
+
+mf_value mf_shard(mf_value v, int index)
+{
+    MF_ENTER;
+    mf_array *a = array_in(v);
+    if (!a)
+        return no_array("mf_shard", v);
+    mf_error_object *error = mf_array_wait(a);
+    if (error)
+        return mf_value_new(error);
+    if (index < 0 || index >= a->placement->device_count)
+        return mf_fail(MF_ERROR_DEVICE, "mf_shard: shard %d of an array on %d devices", index, a->placement->device_count);
+    return shard_of(a, index);
+}
+
+const void *mf_unsafe_buffer_pointer(mf_value v)
+{
+    MF_ENTER;
+    mf_error_object *error = NULL;
+    const mf_array *a = mf_readable(v, "mf_unsafe_buffer_pointer", &error);
+    if (a && (error = mf_array_wait(a)))
+        a = NULL;
+    (void)mf_error_remember(error);
+    return a ? mf_array_data(a) : NULL;
+}
+
+/* ---- moving */
+
+/* v as it is, but said to stand elsewhere. */
+static mf_value placed(mf_value v, const mf_placement *p)
+{
+    mf_array *a = array_in(v);
+    mf_error_object *error = a ? mf_array_wait(a) : NULL;
+    if (!a || error)
+        return error ? mf_value_new(error) : v; /* tracers are placed by the map they are traced for */
+    mf_array *view = a->placement == p || !p ? mf_retain(a) : mf_array_view(a, a->type, 0, a->strides, p);
+    return mf_value_new(view ? (void *)view : (void *)mf_error_out_of_memory());
+}
+
+static mf_value put_leaf(void *device, mf_value leaf) { return placed(leaf, mf_placement_single(*(const int *)device)); }
+
+mf_value mf_device_put(mf_value v, mf_device device)
+{
+    MF_ENTER;
+    int id = mf_device_id(device);
+    if (id < 0)
+        return mf_fail(MF_ERROR_DEVICE, "mf_device_put: this is no device");
+    return mf_tree_map(mf_closure(put_leaf, &id), v);
+}
+
+static const mf_placement *rows_on(mf_device_list devices)
+{
+    int axis = 0, *ids = mf_alloc(((size_t)devices.count + 1) * sizeof *ids);
+    for (int i = 0; ids && i < devices.count; i++)
+        ids[i] = mf_device_id(devices.at[i]);
+    const mf_placement *p = ids ? mf_placement_get(1, &axis, devices.count, ids) : NULL;
+    mf_free(ids);
+    return p;
+}
+
+/* The same array, with the row that all devices hold laid out element by element. */
+static mf_value packed_row(const mf_array *a, const mf_placement *p)
+{
+    const mf_type *type = mf_type_without_axis(a->type, 0);
+    int64_t strides[MF_RANK] = { 0 };
+    mf_array *row = type ? mf_array_new(type) : NULL, *view = NULL;
+    mf_error_object *error = row ? mf_array_begin(a) : NULL;
+    if (row && !error) {
+        memcpy(strides + 1, row->strides, (size_t)type->rank * sizeof *strides);
+        mf_copy_strided(type->rank, type->dims, mf_dtype_size(type->dtype), mf_array_data(row), row->strides, mf_array_data(a),
+                        a->strides + 1);
+        mf_array_end_read(a);
+        view = mf_array_view(row, a->type, 0, strides, p);
+    }
+    mf_drop(row);
+    return mf_value_new(view ? (void *)view : error ? (void *)error : (void *)mf_error_out_of_memory());
+}
+
+/* Zeros for every device: one row that repeats, whose elements are one element too. A map computes what its operands' rows say once for all
+ * devices only if they lie in order. */
+static bool is_scattered_row(const mf_array *a)
+{
+    int64_t expected[MF_RANK];
+    mf_contiguous_strides(a->type, expected);
+    bool scattered = false;
+    for (int i = 1; i < a->type->rank; i++)
+        scattered |= a->strides[i] != expected[i] && a->type->dims[i] > 1;
+    return scattered && a->strides[0] == 0 && a->type->dims[0] > 1 && a->type->size;
+}
+
+static mf_value place_leaf(void *devices, mf_value leaf)
+{
+    mf_device_list list = *(const mf_device_list *)devices;
+    const mf_type *t = mf_value_type(leaf);
+    if (t && (t->rank == 0 || t->dims[0] != list.count))
+        return mf_fail(MF_ERROR_SHAPE, "mf_place: %s has not one row for each of %d devices", mf_type_name(t), list.count);
+    const mf_array *a = array_in(leaf);
+    const mf_placement *p = rows_on(list);
+    mf_error_object *error = a ? mf_array_wait(a) : NULL;
+    if (error)
+        return mf_value_new(error);
+    return a && p && is_scattered_row(a) ? packed_row(a, p) : placed(leaf, p);
+}
+
+mf_value mf_place(mf_value tree, mf_device_list devices)
+{
+    MF_ENTER;
+    if (devices.count < 1 || !devices.at)
+        return mf_fail(MF_ERROR_DEVICE, "mf_place: the list of devices is empty");
+    for (int i = 0; i < devices.count; i++)
+        if (mf_device_id(devices.at[i]) < 0)
+            return mf_fail(MF_ERROR_DEVICE, "mf_place: devices[%d] is no device", i);
+    return mf_tree_map(mf_closure(place_leaf, &devices), tree);
+}
+
+static mf_value copy_leaf(mf_value leaf)
+{
+    mf_array *a = array_in(leaf);
+    mf_error_object *error = a ? mf_array_begin_read(a) : NULL;
+    if (!a || error)
+        return error ? mf_value_new(error) : leaf;
+    mf_array *copy = mf_array_new(a->type);
+    if (copy) {
+        copy->placement = a->placement;
+        mf_copy_strided(a->type->rank, a->type->dims, mf_dtype_size(a->type->dtype), mf_array_data(copy), copy->strides, mf_array_data(a),
+                        a->strides);
+    }
+    mf_array_end_read(a);
+    return mf_value_new(copy ? (void *)copy : (void *)mf_error_out_of_memory());
+}
+
+mf_value mf_copy(mf_value tree)
+{
+    MF_ENTER;
+    return mf_tree_map(copy_leaf, tree);
+}

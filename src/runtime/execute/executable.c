@@ -1,0 +1,678 @@
+/* Executables and their runs. A run whose inputs are ready and whose estimated cost is small is stepped right here: no queue, no lock and,
+ * from the second time on, no memory but the results'. Any other becomes the future of its results and is stepped by the pool.
+ * Invariants: a run holds its result arrays until it has filled them, and they hold the run, so neither ends early; a donated array is
+ * marked before the run starts, and its memory is overwritten only where nobody else holds it; nothing is stepped on a small stack, which
+ * has no room for what kernels keep there. */
+#include "runtime/collectives/collectives.h"
+
+#include "base/place.h"
+#include "base/room.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MOST_RUNS  64
+#define MOST_BYTES ((int64_t)1 << 30)
+
+struct mf_executable {
+    mf_object object;
+    mf_program *program;
+    const mf_backend *backend;
+    mf_plan *plan;
+    mf_block *block;
+    bool *donated;            /* by input; NULL: none */
+    _Atomic bool said_shared; /* that donated memory could not be reused */
+    const char *function;     /* interned; NULL: unknown, as are the words then */
+    const char **input_words; /* by input, of donated ones */
+    _Atomic(const void *) called_at;
+    _Atomic(mf_stage *) spare;
+};
+
+typedef struct callback {
+    struct callback *next;
+    void (*fn)(void *);
+    void *context;
+} callback;
+
+typedef struct input_wait { /* an input that was pending at the call */
+    struct mf_run *run;
+    int index;
+    mf_array *array;
+} input_wait;
+
+typedef struct mf_run {
+    mf_future future;
+    mf_executable *x;
+    mf_stage *stage; /* NULL once over; guarded by the pool's lock, as are the callbacks */
+    callback *callbacks, **callbacks_end;
+    int out_count, wait_count;
+    mf_array **out;
+    input_wait *waits;
+    _Atomic int pending; /* inputs to come, and one for the call itself */
+    int64_t bytes;
+} mf_run;
+
+static _Atomic double inline_below = 200000; /* nanoseconds */
+static _Atomic int runs_in_flight;
+static _Atomic int64_t bytes_in_flight;
+
+int mf_executable_in_count(const mf_executable *x) { return x->program->in_count; }
+
+int mf_executable_out_count(const mf_executable *x) { return x->program->out_count; }
+
+const mf_backend *mf_executable_backend(const mf_executable *x) { return x->backend; }
+
+void mf_executable_inline_below(double nanoseconds) { atomic_store(&inline_below, nanoseconds); }
+
+/* ------------------------------------------------------------------ making */
+
+static void executable_destroy(mf_object *o)
+{
+    mf_executable *x = (mf_executable *)o;
+    mf_stage_free(atomic_load(&x->spare));
+    mf_plan_free(x->plan);
+    mf_free(x->input_words);
+    mf_free(x->donated);
+    mf_drop(x->program);
+}
+static const mf_class executable_class = { "executable", executable_destroy };
+
+/* The backend that the program's maps name, found into *out: one for all, since a program runs as a whole. "cpu" is no backend's name. */
+static mf_error_object *find_backend(const mf_program *p, const mf_backend **out)
+{
+    mf_error_object *error = NULL;
+    for (int i = 0; i < p->eqn_count && !error; i++) {
+        const mf_eqn *e = p->eqns[i];
+        const char *name = e->op == &mf_op_pmap ? ((const mf_pmap_params *)e->params)->backend : NULL;
+        const mf_backend *named = mf_backend_find(name);
+        if (named && *out && named != *out)
+            return mf_error_new(MF_ERROR_DEVICE, "pmap: a program runs on one backend, but its maps name '%s' and '%s'", (*out)->name,
+                                name);
+        *out = named ? named : *out;
+        for (int k = 0, n = mf_params_program_count(e->op, e->params); k < n && !error; k++)
+            error = find_backend(*mf_params_program_at(e->op, e->params, k), out);
+    }
+    return error;
+}
+
+mf_executable *mf_executable_compile(const mf_program *p, const mf_backend *backend, const bool *donated, mf_error_object **error)
+{
+    *error = backend ? NULL : find_backend(p, &backend);
+    if (*error)
+        return NULL;
+    backend = backend ? backend : mf_backend_default();
+    mf_executable *x = mf_object_new(&executable_class, sizeof *x);
+    if (!x) {
+        *error = mf_error_out_of_memory();
+        return NULL;
+    }
+    x->program = mf_retain(p);
+    x->backend = backend;
+    x->plan = mf_plan_new(backend);
+    if (donated && p->in_count && (x->donated = mf_alloc((size_t)p->in_count * sizeof *x->donated)))
+        memcpy(x->donated, donated, (size_t)p->in_count * sizeof *x->donated);
+    if (x->plan)
+        x->block = mf_plan_program(x->plan, p, NULL, true, error);
+    else
+        *error = mf_error_out_of_memory();
+    if (x->block)
+        return x;
+    mf_drop(x);
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ stages */
+
+static mf_stage *take_stage(mf_executable *x)
+{
+    mf_stage *s = atomic_exchange_explicit(&x->spare, NULL, memory_order_acquire);
+    if (!s && !(s = mf_stage_new(x)))
+        return NULL;
+    s->in = mf_stage_get(s, (size_t)x->program->in_count * sizeof *s->in);
+    s->out = mf_stage_get(s, (size_t)x->program->out_count * sizeof *s->out);
+    s->spread_input = x->program->in_count;
+    if (s->in && s->out)
+        return s;
+    mf_stage_free(s);
+    return NULL;
+}
+
+static void give_stage(mf_executable *x, mf_stage *s)
+{
+    mf_stage_clear(s);
+    mf_stage_free(atomic_exchange_explicit(&x->spare, s, memory_order_acq_rel));
+}
+
+/* ------------------------------------------------------------------ inputs */
+
+/* The strides of an array, where they live as long as the stage. */
+static const int64_t *keep_strides(mf_stage *s, const mf_array *a)
+{
+    size_t bytes = (size_t)a->type->rank * sizeof *a->strides;
+    mf_stage_lock(s);
+    int64_t *kept = mf_stage_get(s, bytes);
+    mf_stage_unlock(s);
+    return kept ? memcpy(kept, a->strides, bytes) : NULL;
+}
+
+/* Results whose placement nothing else decides lie where the first input lies that is spread over devices and has their shape. */
+static void note_placement(mf_stage *s, int i, const mf_array *a)
+{
+    if (a->placement->device_count <= 1)
+        return;
+    mf_stage_lock(s);
+    if (i < s->spread_input) {
+        s->spread_input = i;
+        s->spread = a->placement;
+        s->spread_type = a->type;
+    }
+    mf_stage_unlock(s);
+}
+
+static void tell_shared(mf_executable *x, int i, const mf_array *a)
+{
+    const void *at = atomic_load(&x->called_at);
+    const char *place = at ? mf_place_of(at) : NULL, *words = x->input_words ? x->input_words[i] : NULL;
+    char input[32];
+    snprintf(input, sizeof input, "input %d", i);
+    mf_warn_once(&x->said_shared,
+                 "%s%sthe donated memory of %s, %s, is not reused but copied: a view or an unfinished call still reads it%s%s%s",
+                 x->function ? x->function : "", x->function ? ": " : "", words ? words : input, mf_type_name(a->type), place ? " (" : "",
+                 place ? place : "", place ? ")" : "");
+}
+
+/* Memory that others still read is copied, not reused, which a user who donates it wants to know. What is held once is no loss: its result
+ * is held once too. */
+static void report_shared(mf_executable *x, int i, const mf_array *a)
+{
+    for (int k = 0; k < a->type->rank; k++)
+        if (a->strides[k] == 0 && a->type->dims[k] > 1)
+            return;
+    if (atomic_load_explicit(&a->buffer->object.count, memory_order_acquire) > 1)
+        tell_shared(x, i, a);
+}
+
+static bool is_donated(const mf_executable *x, int i) { return x->donated && x->donated[i]; }
+
+/* A ready array becomes a register: a donated one gives its reference up, of the others the reading ends. */
+static bool bind(mf_executable *x, mf_stage *s, int i, mf_array *a)
+{
+    mf_register *r = &s->in[i];
+    r->placement = a->placement;
+    r->strides = NULL;
+    if (!mf_array_is_contiguous(a) && !(r->strides = keep_strides(s, a)))
+        return false;
+    note_placement(s, i, a);
+    r->data = mf_array_data(a);
+    if (!a->buffer) {
+        memcpy(r->small, a->inline_data, sizeof r->small);
+        r->data = r->small + a->offset;
+    } else if (is_donated(x, i)) {
+        report_shared(x, i, a);
+        r->buffer = mf_array_give_up(a);
+    } else {
+        r->buffer = mf_retain(a->buffer);
+    }
+    if (!is_donated(x, i))
+        mf_array_end_read(a);
+    return true;
+}
+
+static bool is_ready(const mf_array *a) { return !a->future || atomic_load_explicit(&a->future->state, memory_order_acquire) == 1; }
+
+/* An input is being read from begin_inputs until its register holds its memory. */
+static void end_reads(const mf_executable *x, const mf_stage *s, mf_array *const *in, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (!is_donated(x, i) && !(s && s->in[i].data))
+            mf_array_end_read(in[i]);
+}
+
+/* The call did not begin: what it was given is the caller's again. */
+static void take_back(const mf_executable *x, mf_stage *s, mf_array *const *in, int count)
+{
+    for (int i = 0; x->donated && i < count; i++) {
+        if (!x->donated[i])
+            continue;
+        if (s && s->in[i].buffer && !in[i]->buffer) {
+            in[i]->buffer = s->in[i].buffer;
+            s->in[i].buffer = NULL;
+        }
+        atomic_store(&in[i]->deleted, NULL);
+    }
+}
+
+static mf_error_object *begin_input(mf_array *a, bool donated)
+{
+    const char *before = NULL;
+    if (a->future && atomic_load_explicit(&a->future->state, memory_order_acquire) == 2)
+        return mf_retain(a->future->error);
+    if (!donated)
+        return mf_array_begin(a);
+    return atomic_compare_exchange_strong(&a->deleted, &before, "donated") ? NULL : mf_array_wait(a);
+}
+
+/* From here on a donated array is the run's alone, and nobody takes the memory of the others. An error: as if nothing had been asked. */
+static mf_error_object *begin_inputs(const mf_executable *x, mf_array *const *in)
+{
+    for (int i = 0; i < x->program->in_count; i++) {
+        mf_error_object *error = begin_input(in[i], is_donated(x, i));
+        if (error) {
+            end_reads(x, NULL, in, i);
+            take_back(x, NULL, in, i);
+            return error;
+        }
+    }
+    return NULL;
+}
+
+/* Ready inputs become registers; those that others of the call share are held before a donated one gives its reference up. */
+static mf_error_object *bind_ready(mf_executable *x, mf_stage *s, mf_array *const *in, int *pending)
+{
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < x->program->in_count; i++) {
+            if (is_donated(x, i) != pass)
+                continue;
+            if (!is_ready(in[i]))
+                ++*pending;
+            else if (!bind(x, s, i, in[i]))
+                return mf_error_out_of_memory();
+        }
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ outputs */
+
+static const mf_placement *placement_of(const mf_stage *s, const mf_register *r, const mf_type *type)
+{
+    if (r->placement)
+        return r->placement;
+    if (s->spread && mf_type_same_shape(type, s->spread_type))
+        return s->spread;
+    return mf_placement_single(s->device);
+}
+
+static void fill(const mf_stage *s, mf_array *a, mf_register *r)
+{
+    if (r->strides)
+        memcpy(a->strides, r->strides, (size_t)a->type->rank * sizeof *a->strides);
+    a->placement = placement_of(s, r, a->type);
+    if (r->buffer) {
+        a->offset = r->data - (unsigned char *)r->buffer->data;
+    } else {
+        a->offset = r->data - r->small;
+        memcpy(a->inline_data, r->small, sizeof r->small);
+    }
+    a->buffer = r->buffer;
+    r->buffer = NULL;
+    r->data = NULL;
+}
+
+static bool make_arrays(const mf_executable *x, mf_future *future, mf_array **out)
+{
+    for (int o = 0; o < x->program->out_count; o++) {
+        out[o] = mf_array_wrap(x->program->out[o]->type, NULL, 0, NULL, mf_placement_single(0));
+        if (!out[o]) {
+            while (o)
+                mf_drop(out[--o]);
+            return false;
+        }
+        out[o]->future = mf_retain(future);
+    }
+    return true;
+}
+
+/* ------------------------------------------------------------------ beginning */
+
+static double cost_of(mf_executable *x, mf_stage *s, mf_error_object **error)
+{
+    double cost = x->block->cost;
+    for (int t = 0; t < x->block->instr_count && !*error; t++) {
+        const mf_instr *in = x->block->instrs[t];
+        if (in->kind != MF_DO_MAP || in->map->eager)
+            continue;
+        const mf_map_plan *plan = mf_map_variant_of_inputs(in, s->in, error);
+        cost += plan ? mf_map_cost(plan) : 0;
+    }
+    return cost;
+}
+
+/* The program's own fiber, ready. */
+static bool begin(mf_executable *x, mf_stage *s)
+{
+    mf_stage_lock(s);
+    mf_fiber *f = mf_stage_get(s, sizeof *f);
+    mf_frame *frame = f ? mf_frame_new(s, x->block, false) : NULL;
+    mf_stage_unlock(s);
+    if (!frame)
+        return false;
+    *f = (mf_fiber){ .stage = s, .top = frame };
+    for (int i = 0; i < x->program->in_count; i++) {
+        if (i == 0 && s->in[i].placement && s->in[i].placement->device_count == 1)
+            s->device = s->in[i].placement->devices[0];
+        if (x->block->in[i] >= 0)
+            mf_register_move(&frame->registers[x->block->in[i]], &s->in[i]);
+        else
+            mf_register_release(&s->in[i]);
+    }
+    f->device = s->device;
+    s->live = f;
+    s->active = 1;
+    mf_ready(s, f);
+    return true;
+}
+
+static mf_error_object *outcome(mf_stage *s)
+{
+    if (s->error)
+        return mf_retain(s->error);
+    return s->done ? NULL : mf_disagreement(s);
+}
+
+/* ------------------------------------------------------------------ inline */
+
+static mf_error_object *run_inline(mf_executable *x, mf_stage *s, mf_array **out)
+{
+    if (!begin(x, s))
+        return mf_error_out_of_memory();
+    for (mf_fiber *f; (f = s->ready_first);) {
+        s->ready_first = f->next;
+        if (!s->ready_first)
+            s->ready_last = NULL;
+        f->next = NULL;
+        mf_fiber_step(f);
+    }
+    mf_error_object *error = outcome(s);
+    if (!error && !make_arrays(x, NULL, out))
+        error = mf_error_out_of_memory();
+    for (int o = 0; o < x->program->out_count && !error; o++)
+        fill(s, out[o], &s->out[o]);
+    return error;
+}
+
+/* ------------------------------------------------------------------ runs as futures */
+
+static void run_destroy(mf_object *o)
+{
+    mf_run *r = (mf_run *)o;
+    mf_drop(r->future.error);
+    mf_free(r->out);
+    mf_free(r->waits);
+    mf_drop(r->x);
+}
+static const mf_class run_class = { "run", run_destroy };
+
+static void *stage_of(void *run) { return ((mf_run *)run)->stage; }
+
+static mf_stage *help_stage(void *run) { return stage_of(run); }
+
+static bool run_over(void *run) { return atomic_load_explicit(&((mf_run *)run)->future.state, memory_order_acquire) != 0; }
+
+static void run_wait(mf_future *f)
+{
+    int64_t start = mf_profile_begin();
+    mf_tasks_help(help_stage, run_over, f);
+    if (start)
+        mf_profile_words(start, MF_ROW_HOST, "wait", NULL);
+}
+
+static void run_then(mf_future *f, void (*fn)(void *), void *context)
+{
+    mf_run *r = (mf_run *)f;
+    callback *c = mf_alloc(sizeof *c);
+    mf_tasks_lock();
+    bool later = c && !run_over(r);
+    if (later) {
+        *c = (callback){ NULL, fn, context };
+        *r->callbacks_end = c;
+        r->callbacks_end = &c->next;
+    }
+    mf_tasks_unlock(false);
+    if (later)
+        return;
+    if (!c)
+        run_wait(f);
+    mf_free(c);
+    fn(context);
+}
+
+static void finish_run(mf_run *r)
+{
+    mf_stage *s = r->stage;
+    mf_error_object *error = outcome(s);
+    for (int o = 0; o < r->out_count && !error; o++)
+        fill(s, r->out[o], &s->out[o]);
+    r->future.error = error;
+    atomic_fetch_sub(&bytes_in_flight, r->bytes);
+    mf_tasks_lock();
+    callback *list = r->callbacks;
+    r->callbacks = NULL;
+    r->stage = NULL;
+    atomic_fetch_sub(&runs_in_flight, 1);
+    atomic_store_explicit(&r->future.state, error ? 2 : 1, memory_order_release);
+    mf_tasks_unlock(true);
+    for (callback *c = list, *next; c; c = next) {
+        next = c->next;
+        c->fn(c->context);
+        mf_free(c);
+    }
+    for (int o = 0; o < r->out_count; o++)
+        mf_drop(r->out[o]);
+    give_stage(r->x, s);
+    mf_drop(r);
+}
+
+void mf_stage_over(mf_stage *s)
+{
+    if (s->run)
+        finish_run(s->run);
+}
+
+/* All inputs are there, or one has failed. */
+static void start_run(mf_run *r)
+{
+    mf_stage *s = r->stage;
+    if (!atomic_load(&s->failed) && begin(r->x, s))
+        return;
+    if (!s->error)
+        mf_stage_fail(s, mf_error_out_of_memory());
+    finish_run(r);
+}
+
+static void input_came(void *context)
+{
+    input_wait *w = context;
+    mf_run *r = w->run;
+    mf_future *f = w->array->future;
+    bool failed = atomic_load_explicit(&f->state, memory_order_acquire) == 2;
+    bool bound = !failed && bind(r->x, r->stage, w->index, w->array);
+    if (!bound)
+        mf_stage_fail(r->stage, failed ? mf_retain(f->error) : mf_error_out_of_memory());
+    if (!bound && !is_donated(r->x, w->index))
+        mf_array_end_read(w->array);
+    mf_drop(w->array);
+    w->array = NULL;
+    if (atomic_fetch_sub(&r->pending, 1) == 1)
+        start_run(r);
+}
+
+static mf_run *new_run(mf_executable *x, mf_stage *s, int pending)
+{
+    mf_run *r = mf_object_new(&run_class, sizeof *r);
+    if (!r)
+        return NULL;
+    r->x = mf_retain(x);
+    r->out_count = x->program->out_count;
+    r->out = mf_alloc(((size_t)r->out_count + 1) * sizeof(mf_array *));
+    r->waits = mf_calloc((size_t)pending + 1, sizeof *r->waits);
+    r->callbacks_end = &r->callbacks;
+    r->future.wait = run_wait;
+    r->future.then = run_then;
+    if (!r->out || !r->waits || !make_arrays(x, &r->future, r->out)) {
+        mf_drop(r);
+        return NULL;
+    }
+    for (int o = 0; o < r->out_count; o++)
+        r->bytes += x->program->out[o]->type->bytes;
+    r->stage = s;
+    s->run = r;
+    s->shared = true;
+    atomic_init(&r->pending, pending + 1);
+    return r;
+}
+
+/* ------------------------------------------------------------------ holding back */
+
+static bool room(void *unused)
+{
+    (void)unused;
+    int runs = atomic_load(&runs_in_flight);
+    return runs < MOST_RUNS && (!runs || atomic_load(&bytes_in_flight) < MOST_BYTES);
+}
+
+static bool nothing_runs(void *unused)
+{
+    (void)unused;
+    return atomic_load(&runs_in_flight) == 0;
+}
+
+static void drain(void) { mf_tasks_help(NULL, nothing_runs, NULL); }
+
+static void enqueue(mf_run *r, mf_array *const *in, mf_array **out)
+{
+    const mf_executable *x = r->x;
+    if (!mf_tasks_is_worker() && !room(NULL))
+        mf_tasks_help(NULL, room, NULL);
+    atomic_store(&mf_drain_hook, drain);
+    atomic_fetch_add(&runs_in_flight, 1);
+    atomic_fetch_add(&bytes_in_flight, r->bytes);
+    for (int o = 0; o < r->out_count; o++)
+        out[o] = mf_retain(r->out[o]);
+    int count = 0;
+    for (int i = 0; i < x->program->in_count; i++)
+        if (!r->stage->in[i].data)
+            r->waits[count++] = (input_wait){ r, i, mf_retain(in[i]) };
+    for (int w = 0; w < count; w++) {
+        mf_future *f = r->waits[w].array->future;
+        f->then(f, input_came, &r->waits[w]);
+    }
+    if (atomic_fetch_sub(&r->pending, 1) == 1)
+        start_run(r);
+}
+
+/* s is the call's; *out are its results, or those that the run will fill. */
+static mf_error_object *run_on(mf_executable *x, mf_stage *s, mf_array *const *in, mf_array **out)
+{
+    int pending = 0;
+    mf_error_object *error = bind_ready(x, s, in, &pending);
+    double cost = error || pending ? 0 : cost_of(x, s, &error);
+    bool small = cost < atomic_load_explicit(&inline_below, memory_order_relaxed) && mf_stack_has_room();
+    if (!error && !pending && (small || !mf_tasks_start())) {
+        error = run_inline(x, s, out);
+        give_stage(x, s);
+        return error;
+    }
+    mf_run *r = error ? NULL : new_run(x, s, pending);
+    if (r) {
+        enqueue(r, in, out);
+        return NULL;
+    }
+    end_reads(x, s, in, x->program->in_count);
+    take_back(x, s, in, x->program->in_count);
+    give_stage(x, s);
+    return error ? error : mf_error_out_of_memory();
+}
+
+mf_error_object *mf_executable_run(mf_executable *x, mf_array *const *in, mf_array **out)
+{
+    if (atomic_load_explicit(&mf_process_forked, memory_order_relaxed))
+        return mf_retain(&mf_error_fork_object);
+    if (x->donated)
+        atomic_store_explicit(&x->called_at, mf_entry_place(), memory_order_relaxed);
+    mf_error_object *error = begin_inputs(x, in);
+    mf_stage *s = error ? NULL : take_stage(x);
+    if (s)
+        return run_on(x, s, in, out);
+    if (error)
+        return error;
+    end_reads(x, NULL, in, x->program->in_count);
+    take_back(x, NULL, in, x->program->in_count);
+    return mf_error_out_of_memory();
+}
+
+/* ------------------------------------------------------------------ for the user */
+
+void mf_executable_name_input(mf_executable *x, const char *function, int i, const char *words)
+{
+    if (!x->input_words)
+        x->input_words = mf_calloc((size_t)x->program->in_count + 1, sizeof *x->input_words);
+    x->function = function;
+    if (x->input_words)
+        x->input_words[i] = words;
+}
+
+static void describe_block(mf_text *t, const char *what, const mf_block *b)
+{
+    int kinds[MF_DO_AWAIT + 1] = { 0 };
+    int64_t bytes = 0;
+    for (int i = 0; i < b->instr_count; i++)
+        kinds[b->instrs[i]->kind]++;
+    for (int r = 0; r < b->register_count; r++)
+        bytes += b->types[r]->bytes;
+    mf_text_add(t, "%s: %d segments, %d collectives, %d maps, %d other; %d values of %lld bytes cross segments\n", what,
+                kinds[MF_DO_SEGMENT], kinds[MF_DO_COLLECTIVE], kinds[MF_DO_MAP],
+                b->instr_count - kinds[MF_DO_SEGMENT] - kinds[MF_DO_COLLECTIVE] - kinds[MF_DO_MAP], b->register_count, (long long)bytes);
+}
+
+static void describe_variant(mf_text *t, const mf_map_plan *p)
+{
+    if (!p)
+        return;
+    mf_text_add(t, "map over %lld devices%s\n", (long long)p->size, p->held_count ? ", some inputs held once" : "");
+    describe_block(t, "  each device", p->device);
+    describe_block(t, "  once for all", p->once);
+}
+
+void mf_executable_describe(mf_text *t, const mf_executable *x)
+{
+    mf_text_add(t, "backend %s\n", x->backend->name);
+    describe_block(t, "program", x->block);
+    for (const mf_map_site *site = x->plan->sites; site; site = site->next) {
+        describe_variant(t, atomic_load(&((mf_map_site *)(uintptr_t)site)->declared));
+        describe_variant(t, atomic_load(&((mf_map_site *)(uintptr_t)site)->held_once));
+    }
+    int64_t worker, device;
+    mf_executable_memory(x, &worker, &device);
+    mf_text_add(t, "%lld bytes of temporaries a worker\n", (long long)worker);
+}
+
+/* What every device holds between segments; what is computed once for all counts once, at the top. */
+static int64_t crossing_bytes(const mf_block *b)
+{
+    int64_t bytes = 0;
+    for (int r = 0; b && r < b->register_count; r++)
+        bytes += b->types[r]->bytes;
+    return bytes;
+}
+
+void mf_executable_memory(const mf_executable *x, int64_t *per_worker, int64_t *per_device)
+{
+    *per_worker = (int64_t)x->plan->scratch_bytes;
+    *per_device = 0;
+    for (const mf_map_site *site = x->plan->sites; site; site = site->next) {
+        const mf_map_plan *plan = atomic_load(&((mf_map_site *)(uintptr_t)site)->declared);
+        if (!plan)
+            continue;
+        *per_device += crossing_bytes(plan->device);
+        if (plan->owner && (int64_t)plan->owner->scratch_bytes > *per_worker)
+            *per_worker = (int64_t)plan->owner->scratch_bytes;
+    }
+}
+
+mf_error_object *mf_executable_prepare(mf_executable *x)
+{
+    mf_error_object *error = NULL;
+    for (mf_map_site *site = x->plan->sites; site && !error; site = site->next)
+        mf_map_variant(site, NULL, NULL, &error);
+    return error;
+}

@@ -1,0 +1,379 @@
+/* Maps in lockstep: a small map whose devices only compute and reduce is run without fibers, instruction by instruction for all devices at
+ * once, by the thread that calls. A value of all devices is one stack of rows, so a kernel gets first pointers and steps.
+ * Invariants: the instructions are those of the map's two blocks in the order of their common schedule, so results are the same to the bit;
+ * rows of different devices never overlap; what a result's memory holds is written by one instruction, or copied at the end. */
+#include "runtime/compile/planner.h"
+#include "runtime/collectives/collectives.h"
+
+#include <string.h>
+
+#define MOST_STACK  ((size_t)256 << 10) /* bytes of intermediate values: beyond, devices one after the other use the cache better */
+#define MOST_COPIED 4096                /* bytes of a constant that is a result: its memory could be shared */
+
+typedef enum value_place { NOWHERE, IN_OPERAND, IN_RESULT, IN_STACK, IN_CONSTANT } value_place;
+
+typedef struct value { /* of a register: first those of the device block, then those of the once block */
+    value_place place;
+    int index;     /* of the operand, the result, or the constant in its block's list */
+    size_t offset; /* in the stack */
+    int64_t step;  /* from a device's to the next one's; 0: the same for all. An operand's is known at run time */
+} value;
+
+typedef struct action {
+    const mf_instr *instr;
+    bool once;
+    int *in, *out; /* values */
+} action;
+
+struct mf_lockstep {
+    int value_count, device_count, action_count; /* values, those of the device block */
+    value *values;
+    action *actions;
+    size_t stack_bytes, kernel_bytes, bytes; /* bytes: all scratch */
+    int most_operands;
+};
+
+/* ------------------------------------------------------------------ planning */
+
+static bool reduces(const mf_instr *in)
+{
+    const mf_meeting *m = in->meeting;
+    if (m->axis_count != 1 || m->levels[0] != 0 || m->groups)
+        return false;
+    for (int k = 0; k < in->out_count; k++)
+        if (m->eqns[k]->op != &mf_op_psum && m->eqns[k]->op != &mf_op_pmax && m->eqns[k]->op != &mf_op_pmin)
+            return false;
+    return true;
+}
+
+static bool can_step(const mf_instr *in)
+{
+    switch (in->kind) {
+    case MF_DO_SEGMENT:
+    case MF_DO_ALIAS:
+    case MF_DO_AWAIT: return true;
+    case MF_DO_COLLECTIVE: return reduces(in);
+    case MF_DO_AXIS_INDEX: return in->meeting->axis_count == 1 && in->meeting->levels[0] == 0;
+    default: return false;
+    }
+}
+
+static bool all_can(const mf_block *b)
+{
+    for (int t = 0; t < b->instr_count; t++)
+        if (!can_step(b->instrs[t]))
+            return false;
+    return true;
+}
+
+static const mf_type *type_of(const mf_map_plan *plan, int v)
+{
+    int count = plan->device->register_count;
+    return v < count ? plan->device->types[v] : plan->once->types[v - count];
+}
+
+static int value_of(const mf_map_plan *plan, bool once, int ref)
+{
+    int count = plan->device->register_count;
+    return once ? count + ref : ref >= 0 ? ref : count + ~ref;
+}
+
+/* The result that is born where this register's values are written: a stacked one, or one held for all. -1: none. */
+static int born_in(const mf_map_plan *plan, int v, bool same_for_all)
+{
+    for (int o = 0; o < plan->out_count; o++)
+        if (plan->out[o].forward < 0 && plan->out[o].uniform == same_for_all && value_of(plan, false, plan->device->out[o]) == v)
+            return o;
+    return -1;
+}
+
+static void place_written(mf_lockstep *l, const mf_map_plan *plan, int v, bool same_for_all)
+{
+    value *to = &l->values[v];
+    const mf_type *type = type_of(plan, v);
+    int o = born_in(plan, v, same_for_all);
+    to->step = same_for_all ? 0 : type->bytes;
+    if (o >= 0) {
+        to->place = IN_RESULT;
+        to->index = o;
+        return;
+    }
+    to->place = IN_STACK;
+    to->offset = l->stack_bytes;
+    l->stack_bytes += ((size_t)(type->bytes * (same_for_all ? 1 : plan->size)) + 63) & ~(size_t)63;
+}
+
+static void place_known(mf_lockstep *l, const mf_map_plan *plan, const mf_block *b, int first)
+{
+    for (int i = 0; i < plan->in_count; i++)
+        if (b->in[i] >= 0)
+            l->values[first + b->in[i]] = (value){ .place = IN_OPERAND, .index = i };
+    for (int c = 0; c < b->constant_count; c++)
+        l->values[first + b->constants[c]] = (value){ .place = IN_CONSTANT, .index = c };
+}
+
+static void add_action(mf_maker *m, mf_lockstep *l, const mf_map_plan *plan, const mf_instr *in, bool once)
+{
+    action *a = &l->actions[l->action_count];
+    *a = (action){ in, once, mf_maker_get(m, (size_t)in->in_count, sizeof *a->in), mf_maker_get(m, (size_t)in->out_count, sizeof *a->out) };
+    if (m->error)
+        return;
+    for (int i = 0; i < in->in_count; i++)
+        a->in[i] = value_of(plan, once, in->in[i]);
+    for (int o = 0; o < in->out_count; o++) {
+        a->out[o] = value_of(plan, once, in->out[o]);
+        if (in->kind == MF_DO_ALIAS)
+            l->values[a->out[o]] = l->values[a->in[0]];
+        else
+            place_written(l, plan, a->out[o], once || in->kind == MF_DO_COLLECTIVE);
+    }
+    if (in->kind == MF_DO_SEGMENT && in->kernel->scratch_bytes > l->kernel_bytes)
+        l->kernel_bytes = in->kernel->scratch_bytes;
+    if (in->in_count + in->out_count > l->most_operands)
+        l->most_operands = in->in_count + in->out_count;
+    l->action_count += in->kind != MF_DO_ALIAS;
+}
+
+/* Both blocks in the order of their common schedule; waiting is over by then. */
+static void list_actions(mf_maker *m, mf_lockstep *l, const mf_map_plan *plan)
+{
+    const mf_block *b[2] = { plan->device, plan->once };
+    for (int at[2] = { 0, 0 }; !m->error && (at[0] < b[0]->instr_count || at[1] < b[1]->instr_count);) {
+        int side = at[0] == b[0]->instr_count ||
+                   (at[1] < b[1]->instr_count && b[1]->instrs[at[1]]->position < b[0]->instrs[at[0]]->position);
+        const mf_instr *in = b[side]->instrs[at[side]++];
+        if (in->kind != MF_DO_AWAIT)
+            add_action(m, l, plan, in, side);
+    }
+}
+
+mf_lockstep *mf_lockstep_make(mf_maker *m, const mf_map_plan *plan)
+{
+    if (m->error || !all_can(plan->device) || !all_can(plan->once))
+        return NULL;
+    int values = plan->device->register_count + plan->once->register_count, most = plan->device->instr_count + plan->once->instr_count;
+    mf_lockstep *l = mf_maker_get(m, 1, sizeof *l);
+    if (!l)
+        return NULL;
+    l->value_count = values;
+    l->device_count = plan->device->register_count;
+    l->values = mf_maker_get(m, (size_t)values, sizeof *l->values);
+    l->actions = mf_maker_get(m, (size_t)most, sizeof *l->actions);
+    if (m->error)
+        return NULL;
+    place_known(l, plan, plan->device, 0);
+    place_known(l, plan, plan->once, l->device_count);
+    list_actions(m, l, plan);
+    for (int o = 0; o < plan->out_count; o++) {
+        int v = value_of(plan, false, plan->device->out[o]);
+        if (l->values[v].place == IN_CONSTANT && type_of(plan, v)->bytes > MOST_COPIED)
+            return NULL;
+    }
+    l->bytes = l->stack_bytes + ((l->kernel_bytes + 63) & ~(size_t)63) + (size_t)(values + 2 * l->most_operands) * sizeof(void *) +
+               (size_t)plan->size * sizeof(void *) + (size_t)plan->in_count * sizeof(int64_t);
+    return m->error || l->stack_bytes > MOST_STACK ? NULL : l;
+}
+
+/* ------------------------------------------------------------------ running */
+
+typedef struct run {
+    mf_fiber *f;
+    const mf_instr *map;
+    const mf_map_plan *plan;
+    const mf_lockstep *l;
+    unsigned char *stack, *scratch;
+    unsigned char **at;   /* by value: of device 0 */
+    int64_t *in_steps;    /* by operand of the map */
+    void **pointers;      /* operands, then results of an action */
+    int64_t *steps;       /* theirs */
+    const void **members; /* by device */
+} run;
+
+static mf_step fail(const run *r, const mf_instr *in, mf_error_object *e)
+{
+    if (in->eqn && in->eqn->address)
+        mf_error_set_address(e, in->eqn->address);
+    mf_stage_fail(r->f->stage, e);
+    return MF_STEP_FAILED;
+}
+
+/* Whether every operand's slices lie row by row, and how far apart. */
+static bool find_steps(const run *r)
+{
+    const mf_map_plan *plan = r->plan;
+    for (int i = 0; i < plan->in_count; i++) {
+        const mf_register *from = mf_operand(r->f, r->map->in[i]);
+        if (plan->device->in[i] >= 0 && !mf_map_slices(from, plan->types[i], plan->shards[i], plan->axes[i], &r->in_steps[i]))
+            return false;
+        if (plan->once->in[i] < 0)
+            continue;
+        r->in_steps[i] = 0;
+        if (plan->axes[i] == INT64_MIN && from->strides)
+            return false;
+    }
+    return true;
+}
+
+static int64_t step_of(const run *r, int v)
+{
+    const value *x = &r->l->values[v];
+    return x->place == IN_OPERAND ? r->in_steps[x->index] : x->step;
+}
+
+/* An operand that is the same for all and a result as it is: memory that is shared, as it may be large. */
+static bool is_operand(const run *r, int o)
+{
+    return r->plan->out[o].uniform && r->l->values[value_of(r->plan, false, r->plan->device->out[o])].place == IN_OPERAND;
+}
+
+static bool make_results(const run *r)
+{
+    for (int o = 0; o < r->plan->out_count; o++) {
+        const mf_map_output *out = &r->plan->out[o];
+        mf_register *to = mf_operand(r->f, r->map->out[o]);
+        if (out->forward >= 0) {
+            mf_register_copy(to, mf_operand(r->f, r->map->in[out->forward]));
+            if (!to->buffer && !mf_register_own(to, out->type))
+                return false;
+            continue;
+        }
+        if (out->donor >= 0 && !out->uniform && mf_map_donate(r->plan, r->map, o, mf_operand(r->f, r->map->in[out->donor]), to))
+            continue;
+        if (is_operand(r, o)) {
+            mf_register_copy(to, mf_operand(r->f, r->map->in[r->l->values[value_of(r->plan, false, r->plan->device->out[o])].index]));
+            to->strides = NULL;
+            if (!mf_register_own(to, out->shard))
+                return false;
+            continue;
+        }
+        if (!mf_register_new(to, out->shard->bytes * (out->uniform ? 1 : r->plan->size)))
+            return false;
+    }
+    return true;
+}
+
+static void find_values(const run *r)
+{
+    const mf_lockstep *l = r->l;
+    for (int v = 0; v < l->value_count; v++) {
+        const value *x = &l->values[v];
+        const mf_block *b = v < l->device_count ? r->plan->device : r->plan->once;
+        switch (x->place) {
+        case IN_OPERAND: r->at[v] = mf_operand(r->f, r->map->in[x->index])->data; break;
+        case IN_RESULT: r->at[v] = mf_operand(r->f, r->map->out[x->index])->data; break;
+        case IN_STACK: r->at[v] = r->stack + x->offset; break;
+        case IN_CONSTANT: r->at[v] = mf_array_data(b->constant_arrays[x->index]); break;
+        case NOWHERE: break;
+        }
+    }
+}
+
+static mf_error_object *run_kernel(const run *r, const action *a)
+{
+    const mf_instr *in = a->instr;
+    mf_kernel *k = in->kernel;
+    void **out = r->pointers + in->in_count;
+    int64_t *out_steps = r->steps + in->in_count;
+    for (int i = 0; i < in->in_count; i++) {
+        r->pointers[i] = r->at[a->in[i]];
+        r->steps[i] = step_of(r, a->in[i]);
+    }
+    for (int o = 0; o < in->out_count; o++) {
+        out[o] = r->at[a->out[o]];
+        out_steps[o] = r->l->values[a->out[o]].step;
+    }
+    const void *const *from = (const void *const *)r->pointers;
+    if (a->once)
+        return k->backend->run(k, from, out, r->scratch);
+    if (k->backend->run_stacked)
+        return k->backend->run_stacked(k, r->plan->size, from, r->steps, out, out_steps, r->scratch);
+    mf_error_object *e = NULL;
+    for (int64_t d = 0; d < r->plan->size && !e; d++) {
+        e = k->backend->run(k, from, out, r->scratch);
+        for (int i = 0; i < in->in_count + in->out_count; i++)
+            r->pointers[i] = (char *)r->pointers[i] + r->steps[i];
+    }
+    return e;
+}
+
+static mf_error_object *run_collective(const run *r, const action *a)
+{
+    const mf_instr *in = a->instr;
+    for (int k = 0; k < in->out_count; k++) {
+        int64_t step = step_of(r, a->in[k]);
+        for (int64_t d = 0; d < r->plan->size; d++)
+            r->members[d] = r->at[a->in[k]] + d * step;
+        if (!mf_collective_reduce(mf_executable_backend(r->f->stage->executable), in->meeting->eqns[k], r->members, r->plan->size,
+                                  r->at[a->out[k]]))
+            return mf_error_out_of_memory();
+    }
+    return NULL;
+}
+
+static void run_axis_index(const run *r, const action *a)
+{
+    const mf_type *type = type_of(r->plan, a->out[0]);
+    for (int64_t d = 0; d < r->plan->size; d++)
+        mf_store_i64(type->dtype, r->at[a->out[0]] + d * type->bytes, d);
+}
+
+static mf_error_object *run_action(const run *r, const action *a)
+{
+    if (a->instr->kind == MF_DO_SEGMENT)
+        return run_kernel(r, a);
+    if (a->instr->kind == MF_DO_COLLECTIVE)
+        return run_collective(r, a);
+    run_axis_index(r, a);
+    return NULL;
+}
+
+/* Results that nothing was written to straight away are copied; then all have their layout and place. */
+static void end_results(const run *r)
+{
+    for (int o = 0; o < r->plan->out_count; o++) {
+        const mf_map_output *out = &r->plan->out[o];
+        mf_register *to = mf_operand(r->f, r->map->out[o]);
+        int v = value_of(r->plan, false, r->plan->device->out[o]);
+        to->placement = r->f->map ? NULL : out->placement;
+        if (out->forward >= 0)
+            continue;
+        to->strides = out->contiguous ? NULL : out->strides;
+        if ((r->l->values[v].place == IN_RESULT && r->l->values[v].index == o) || is_operand(r, o) || !out->shard->bytes)
+            continue;
+        int64_t bytes = out->shard->bytes, step = step_of(r, v);
+        for (int64_t d = 0; d < (out->uniform ? 1 : r->plan->size); d++)
+            memcpy(to->data + d * bytes, r->at[v] + d * step, (size_t)bytes);
+    }
+}
+
+bool mf_lockstep_run(mf_fiber *f, const mf_instr *in, const mf_map_plan *plan, mf_step *step)
+{
+    const mf_lockstep *l = plan->lockstep;
+    unsigned char *scratch = mf_scratch(l->bytes);
+    run r = { .f = f, .map = in, .plan = plan, .l = l, .stack = scratch, .scratch = scratch + l->stack_bytes };
+    if (!scratch)
+        return false;
+    r.at = (unsigned char **)(void *)(r.scratch + ((l->kernel_bytes + 63) & ~(size_t)63));
+    r.pointers = (void **)(void *)(r.at + l->value_count);
+    r.steps = (int64_t *)(void *)(r.pointers + l->most_operands);
+    r.members = (const void **)(void *)(r.steps + l->most_operands);
+    r.in_steps = (int64_t *)(void *)(r.members + plan->size);
+    if (!find_steps(&r)) {
+        mf_scratch_done();
+        return false;
+    }
+    *step = MF_STEP_NEXT;
+    if (!make_results(&r))
+        *step = fail(&r, in, mf_error_out_of_memory());
+    else
+        find_values(&r);
+    for (int i = 0; i < l->action_count && *step == MF_STEP_NEXT; i++) {
+        mf_error_object *e = run_action(&r, &l->actions[i]);
+        if (e)
+            *step = fail(&r, l->actions[i].instr, e);
+    }
+    if (*step == MF_STEP_NEXT)
+        end_results(&r);
+    mf_scratch_done();
+    return true;
+}

@@ -1,0 +1,442 @@
+/* Maps under way: operands become slices, a fiber runs for every device and one for what is the same on all, results are stacked in one
+ * allocation or held once. Invariants: the parent is suspended at its instruction until every fiber of the map has ended; the shared
+ * registers are packed and are read only after they were marked as there, under the lock. */
+#include "runtime/execute/run.h"
+
+#include <string.h>
+
+static mf_step no_memory(mf_fiber *f)
+{
+    mf_stage_fail(f->stage, mf_error_out_of_memory());
+    return MF_STEP_FAILED;
+}
+
+/* ------------------------------------------------------------------ slices */
+
+/* The strides of a slice of r along an axis, and the step from one slice to the next. True when a slice lies row by row. */
+static bool slice_strides(const mf_register *r, const mf_type *type, const mf_type *shard, int64_t axis, int64_t *strides, int64_t *step)
+{
+    int64_t all[MF_RANK], expected[MF_RANK];
+    bool contiguous = true;
+    if (!r->strides)
+        mf_contiguous_strides(type, all);
+    const int64_t *from = r->strides ? r->strides : all;
+    mf_contiguous_strides(shard, expected);
+    for (int i = 0, k = 0; i < type->rank; i++) {
+        if (i == axis)
+            continue;
+        contiguous &= from[i] == expected[k] || shard->dims[k] == 1 || !shard->size;
+        strides[k++] = from[i];
+    }
+    *step = from[axis];
+    return contiguous;
+}
+
+bool mf_map_slices(const mf_register *r, const mf_type *type, const mf_type *shard, int64_t axis, int64_t *step)
+{
+    int64_t strides[MF_RANK];
+    if (r->strides || axis)
+        return slice_strides(r, type, shard, axis, strides, step);
+    *step = shard->bytes;
+    return true;
+}
+
+static bool held_once(const mf_register *r, const mf_type *type, const mf_type *shard, int64_t axis)
+{
+    int64_t strides[MF_RANK], step;
+    return r->strides && type->dims[axis] > 1 && slice_strides(r, type, shard, axis, strides, &step) && step == 0;
+}
+
+static bool operand_held_once(const mf_instr *in, int i, const mf_register *r)
+{
+    const mf_pmap_params *p = in->map->params;
+    return p->in_axes->at[i] != INT64_MIN && held_once(r, in->map->eqn->in[i]->type, p->program->in[i]->type, p->in_axes->at[i]);
+}
+
+typedef struct map_operands { /* of a map: those of its fiber, or the program's inputs */
+    const mf_instr *instr;
+    const mf_fiber *fiber;
+    const mf_register *inputs;
+} map_operands;
+
+static bool held_by_fiber(const void *context, int i)
+{
+    const map_operands *o = context;
+    return operand_held_once(o->instr, i, mf_operand(o->fiber, o->instr->in[i]));
+}
+
+static bool held_by_inputs(const void *context, int i)
+{
+    const map_operands *o = context;
+    int input = o->instr->map->inputs[i];
+    return input >= 0 && operand_held_once(o->instr, i, &o->inputs[input]);
+}
+
+mf_map_plan *mf_map_variant_of_inputs(const mf_instr *in, const mf_register *inputs, mf_error_object **error)
+{
+    return mf_map_variant(in->map, held_by_inputs, &(map_operands){ .instr = in, .inputs = inputs }, error);
+}
+
+/* ------------------------------------------------------------------ beginning */
+
+/* All memory of a map in few pieces; the lock is held. */
+static mf_map *new_map(mf_stage *s, const mf_map_plan *plan)
+{
+    mf_map *m = mf_stage_get(s, sizeof *m);
+    if (!m)
+        return NULL;
+    m->plan = plan;
+    m->live_after = s->maps;
+    if (s->maps)
+        s->maps->live_before = m;
+    s->maps = m;
+    m->fiber_count = plan->size + (plan->once->instr_count > 0);
+    m->remaining = m->fiber_count;
+    m->in = mf_stage_get(s, (size_t)plan->in_count * sizeof *m->in);
+    m->out = mf_stage_get(s, (size_t)plan->out_count * sizeof *m->out);
+    m->slicings = mf_stage_get(s, (size_t)plan->in_count * sizeof *m->slicings);
+    m->there = mf_stage_get(s, (size_t)plan->once->register_count);
+    m->once = mf_frame_new(s, plan->once, false);
+    m->fibers = mf_stage_get(s, (size_t)m->fiber_count * sizeof *m->fibers);
+    if (!m->in || !m->out || !m->slicings || !m->there || !m->once || !m->fibers)
+        return NULL;
+    return m;
+}
+
+static bool take_operands(mf_fiber *f, const mf_instr *in, mf_map *m)
+{
+    const mf_map_plan *plan = m->plan;
+    for (int i = 0; i < in->in_count; i++) {
+        mf_register *from = mf_operand(f, in->in[i]), *to = &m->in[i];
+        int shared = plan->once->in[i];
+        if (shared < 0 && plan->device->in[i] < 0)
+            continue;
+        if (in->takes[i])
+            mf_register_move(to, from);
+        else
+            mf_register_copy(to, from);
+        if (shared < 0)
+            continue;
+        if (plan->axes[i] != INT64_MIN)
+            to->strides = NULL; /* held once: a slice lies row by row */
+        if (!mf_register_pack(to, plan->shards[i]))
+            return false;
+        mf_register_move(&m->once->registers[shared], to);
+        m->once->registers[shared].placement = NULL;
+        m->there[shared] = true;
+    }
+    for (int c = 0; c < plan->once->constant_count; c++)
+        m->there[plan->once->constants[c]] = true;
+    return true;
+}
+
+/* Results with a place of their own, one row a device. */
+static bool is_stacked(const mf_map_output *out) { return !out->uniform && out->forward < 0; }
+
+bool mf_map_donate(const mf_map_plan *plan, const mf_instr *in, int o, const mf_register *from, mf_register *to)
+{
+    int i = plan->out[o].donor;
+    int64_t step, bytes = plan->out[o].shard->bytes;
+    if (!in->takes[i] || !mf_register_unique(from) || !mf_map_slices(from, plan->types[i], plan->shards[i], plan->axes[i], &step) ||
+        (step != bytes && plan->size > 1))
+        return false;
+    size_t offset = (size_t)(from->data - (unsigned char *)from->buffer->data);
+    if (offset + (size_t)(plan->size * bytes) > from->buffer->bytes)
+        return false;
+    to->buffer = mf_retain(from->buffer);
+    to->data = from->data;
+    return true;
+}
+
+static bool reserve_results(mf_map *m, const mf_instr *in)
+{
+    for (int o = 0; o < m->plan->out_count; o++)
+        if (is_stacked(&m->plan->out[o]) && m->plan->out[o].donor < 0 &&
+            !mf_register_new(&m->out[o], m->plan->size * m->plan->out[o].shard->bytes))
+            return false;
+    for (int o = 0; o < m->plan->out_count; o++) /* last: everything else is there before donated memory is promised away */
+        if (is_stacked(&m->plan->out[o]) && m->plan->out[o].donor >= 0 &&
+            !mf_map_donate(m->plan, in, o, &m->in[m->plan->out[o].donor], &m->out[o]) &&
+            !mf_register_new(&m->out[o], m->plan->size * m->plan->out[o].shard->bytes))
+            return false;
+    return true;
+}
+
+int mf_map_device_at(const mf_map *m, int64_t position)
+{
+    for (; m->parent && m->parent->map; m = m->parent->map)
+        if (m->parent->index > 0)
+            position += m->parent->index * m->parent->map->plan->device->span;
+    const mf_intlist *named = m->plan->devices;
+    return named && position < named->count ? (int)named->at[position] : m->device + (int)position;
+}
+
+static int device_of(const mf_map *m, int64_t index)
+{
+    const mf_map_plan *p = m->plan;
+    return index < 0 ? m->device : mf_map_device_at(m, index * p->device->span);
+}
+
+/* The fibers, linked: first the one that computes for all. The lock is held. */
+static mf_fiber *spawn(mf_fiber *parent, mf_map *m)
+{
+    mf_stage *s = parent->stage;
+    int64_t first = m->plan->size - m->fiber_count;
+    for (int64_t i = 0; i < m->fiber_count; i++) {
+        mf_fiber *f = &m->fibers[i];
+        *f = (mf_fiber){ .stage = s, .map = m, .index = first + i, .device = device_of(m, first + i) };
+        f->next = i + 1 < m->fiber_count ? f + 1 : NULL;
+        f->top = f->index < 0 ? m->once : NULL;
+        f->live_after = s->live;
+        if (s->live)
+            s->live->live_before = f;
+        s->live = f;
+    }
+    return m->fibers;
+}
+
+static void find_slicings(mf_map *m)
+{
+    const mf_map_plan *plan = m->plan;
+    for (int i = 0; i < plan->in_count; i++)
+        if (plan->device->in[i] >= 0)
+            m->slicings[i].contiguous = mf_map_slices(&m->in[i], plan->types[i], plan->shards[i], plan->axes[i], &m->slicings[i].step);
+}
+
+mf_step mf_map_begin(mf_fiber *f, const mf_instr *in)
+{
+    mf_stage *s = f->stage;
+    mf_error_object *error = NULL;
+    const mf_map_plan *plan = mf_map_variant(in->map, f->map ? NULL : held_by_fiber, &(map_operands){ .instr = in, .fiber = f }, &error);
+    if (!plan) {
+        mf_stage_fail(s, error);
+        return MF_STEP_FAILED;
+    }
+    if (plan->lockstep && !s->shared && !atomic_load_explicit(&mf_profile_on, memory_order_relaxed)) {
+        mf_step step;
+        if (mf_lockstep_run(f, in, plan, &step))
+            return step;
+    }
+    mf_stage_lock(s);
+    mf_map *m = new_map(s, plan);
+    mf_stage_unlock(s);
+    if (!m)
+        return no_memory(f);
+    m->parent = f;
+    m->device = f->map ? f->device : 0;
+    if (!take_operands(f, in, m) || !reserve_results(m, in))
+        return no_memory(f);
+    find_slicings(m);
+    f->waiting = in;
+    mf_stage_lock(s);
+    mf_fiber *list = spawn(f, m);
+    s->active += m->fiber_count - 1;
+    mf_stage_unlock(s);
+    mf_ready(s, list);
+    return MF_STEP_PARKED;
+}
+
+/* The device's slice of an operand, lent by the map. */
+static bool set_input(mf_fiber *f, mf_frame *frame, int i)
+{
+    const mf_map_plan *plan = f->map->plan;
+    const mf_register *all = &f->map->in[i];
+    mf_register *to = &frame->registers[frame->block->in[i]];
+    mf_register slice = { .data = all->data + f->index * f->map->slicings[i].step };
+    if (f->map->slicings[i].contiguous) {
+        *to = slice;
+        return true;
+    }
+    int64_t strides[MF_RANK], step;
+    slice_strides(all, plan->types[i], plan->shards[i], plan->axes[i], strides, &step);
+    slice.strides = strides;
+    return mf_register_packed_copy(to, &slice, plan->shards[i]);
+}
+
+bool mf_map_enter(mf_fiber *f)
+{
+    mf_map *m = f->map;
+    mf_frame *frame = mf_push(f, m->plan->device, m->plan->out_count > 0);
+    bool made = frame;
+    for (int i = 0; made && i < m->plan->in_count; i++)
+        if (frame->block->in[i] >= 0)
+            made = set_input(f, frame, i);
+    for (int o = 0; made && o < m->plan->out_count; o++)
+        if (is_stacked(&m->plan->out[o]))
+            frame->homes[o] = (mf_home){ NULL, m->out[o].data + f->index * m->plan->out[o].shard->bytes, m->out[o].buffer };
+    if (!made)
+        mf_stage_fail(f->stage, mf_error_out_of_memory());
+    return made;
+}
+
+/* ------------------------------------------------------------------ the once block and its readers */
+
+static bool all_there(const mf_map *m, const mf_instr *in)
+{
+    for (int i = 0; i < in->in_count; i++)
+        if (!m->there[in->in[i]])
+            return false;
+    return true;
+}
+
+mf_step mf_await(mf_fiber *f, const mf_instr *in)
+{
+    mf_stage *s = f->stage;
+    mf_stage_lock(s);
+    if (all_there(f->map, in)) {
+        mf_stage_unlock(s);
+        return MF_STEP_NEXT;
+    }
+    f->waiting = in;
+    f->next = f->map->waiters;
+    f->map->waiters = f;
+    int64_t left = --s->active;
+    mf_stage_unlock(s);
+    if (!left)
+        mf_stage_over(s);
+    return MF_STEP_PARKED;
+}
+
+void mf_map_wake(mf_map *map, mf_fiber **list)
+{
+    const mf_instr *seen = NULL;
+    bool answer = false;
+    mf_fiber *still = NULL;
+    for (mf_fiber *f = map->waiters, *next; f; f = next) {
+        next = f->next;
+        if (f->waiting != seen) {
+            seen = f->waiting;
+            answer = all_there(map, seen);
+        }
+        mf_fiber **to = answer ? list : &still;
+        map->parent->stage->active += answer;
+        f->next = *to;
+        *to = f;
+    }
+    map->waiters = still;
+}
+
+void mf_map_publish(mf_fiber *f, const mf_instr *in)
+{
+    mf_map *m = f->map;
+    mf_stage *s = f->stage;
+    mf_fiber *list = NULL;
+    for (int o = 0; o < in->out_count; o++)
+        if (!mf_register_pack(&m->once->registers[in->out[o]], m->once->block->types[in->out[o]])) {
+            mf_stage_fail(s, mf_error_out_of_memory());
+            return;
+        }
+    mf_stage_lock(s);
+    for (int o = 0; o < in->out_count; o++)
+        m->there[in->out[o]] = true;
+    mf_map_wake(m, &list);
+    mf_stage_unlock(s);
+    if (list)
+        mf_ready(s, list);
+}
+
+/* ------------------------------------------------------------------ the end */
+
+static void free_map(mf_stage *s, mf_map *m)
+{
+    const mf_map_plan *p = m->plan;
+    for (int i = 0; i < p->in_count; i++)
+        mf_register_release(&m->in[i]);
+    if (m->live_before)
+        m->live_before->live_after = m->live_after;
+    else
+        s->maps = m->live_after;
+    if (m->live_after)
+        m->live_after->live_before = m->live_before;
+    mf_frame_free(s, m->once);
+    mf_stage_put(s, m->in, (size_t)p->in_count * sizeof *m->in);
+    mf_stage_put(s, m->out, (size_t)p->out_count * sizeof *m->out);
+    mf_stage_put(s, m->slicings, (size_t)p->in_count * sizeof *m->slicings);
+    mf_stage_put(s, m->there, (size_t)p->once->register_count);
+    mf_stage_put(s, m->fibers, (size_t)m->fiber_count * sizeof *m->fibers);
+    mf_stage_put(s, m, sizeof *m);
+}
+
+/* A result that is an operand: the same memory, laid out as it is. What a map around this one has lent is copied. */
+static void forward(mf_stage *s, mf_map *m, const mf_map_output *out, mf_register *to)
+{
+    mf_register_copy(to, &m->in[out->forward]);
+    if (!to->buffer && !mf_register_own(to, out->type))
+        mf_stage_fail(s, mf_error_out_of_memory());
+    to->placement = m->parent->map ? NULL : out->placement;
+}
+
+/* All fibers are done: the results are the parent's, which goes on. */
+static void finish(mf_stage *s, mf_map *m)
+{
+    mf_fiber *parent = m->parent;
+    const mf_instr *in = parent->top->block->instrs[parent->top->pc];
+    for (int o = 0; o < m->plan->out_count; o++) {
+        const mf_map_output *out = &m->plan->out[o];
+        int ref = m->plan->device->out[o];
+        mf_register *to = mf_operand(parent, in->out[o]);
+        if (out->forward >= 0) {
+            forward(s, m, out, to);
+            continue;
+        }
+        if (ref >= 0)
+            mf_register_move(to, &m->out[o]);
+        else
+            mf_register_copy(to, &m->once->registers[~ref]);
+        if (ref < 0 && !mf_register_own(to, m->once->block->types[~ref])) /* a collective may hand an operand on */
+            mf_stage_fail(s, mf_error_out_of_memory());
+        to->strides = out->contiguous ? NULL : out->strides;
+        to->placement = parent->map ? NULL : out->placement;
+    }
+    mf_stage_lock(s);
+    free_map(s, m);
+    mf_stage_unlock(s);
+    mf_advance(parent);
+    parent->next = NULL;
+    mf_ready(s, parent);
+}
+
+/* A result that belongs in the stack without having a place of its own, or that index 0 gives for all. */
+static bool give_results(mf_fiber *f, mf_frame *done)
+{
+    mf_map *m = f->map;
+    for (int o = 0; o < m->plan->out_count && f->index >= 0; o++) {
+        if ((done->block->out[o] < 0 && m->plan->out[o].uniform) || m->plan->out[o].forward >= 0)
+            continue;
+        if (!m->plan->out[o].uniform) {
+            mf_register unused = { 0 };
+            mf_frame_result(f, done, o, &unused); /* goes home */
+        } else if (f->index == 0) {
+            mf_frame_result(f, done, o, &m->out[o]);
+            if (!mf_register_own(&m->out[o], m->plan->out[o].shard))
+                return false;
+        }
+    }
+    return true;
+}
+
+mf_step mf_map_end(mf_fiber *f)
+{
+    mf_stage *s = f->stage;
+    mf_map *m = f->map;
+    if (!give_results(f, f->top))
+        return no_memory(f);
+    mf_stage_lock(s);
+    if (f->index >= 0)
+        mf_frame_free(s, f->top);
+    f->top = NULL;
+    if (f->live_before)
+        f->live_before->live_after = f->live_after;
+    else
+        s->live = f->live_after;
+    if (f->live_after)
+        f->live_after->live_before = f->live_before;
+    bool last = --m->remaining == 0;
+    int64_t left = last ? 1 : --s->active; /* the last one's place in the count goes to the parent */
+    mf_stage_unlock(s);
+    if (last)
+        finish(s, m);
+    else if (!left)
+        mf_stage_over(s);
+    return MF_STEP_PARKED;
+}

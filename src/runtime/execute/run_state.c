@@ -1,0 +1,340 @@
+/* The working memory of a run: a bump allocator with free lists, registers and frames. Invariants: memory of a stage is given back as a
+ * whole when the run is over, so a repeated run asks the system for nothing; a register owns one reference on its buffer. */
+#include "runtime/collectives/collectives.h"
+
+#include <string.h>
+
+/* ------------------------------------------------------------------ memory */
+
+mf_stage *mf_stage_new(mf_executable *x)
+{
+    mf_stage *s = mf_calloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    s->executable = x;
+    pthread_mutex_init(&s->lock, NULL);
+    return s;
+}
+
+void mf_stage_lock(mf_stage *s)
+{
+    if (s->shared)
+        pthread_mutex_lock(&s->lock);
+}
+
+void mf_stage_unlock(mf_stage *s)
+{
+    if (s->shared)
+        pthread_mutex_unlock(&s->lock);
+}
+
+static int pool_of(size_t bytes, size_t *size)
+{
+    int pool = 0;
+    *size = 64;
+    while (*size < bytes) {
+        *size *= 2;
+        pool++;
+    }
+    return pool;
+}
+
+static void *take_from_chunks(mf_stage *s, size_t size)
+{
+    mf_chunk *c = s->chunks;
+    if (!c || c->size - c->used < size) {
+        size_t room = c ? 2 * c->size : 16384;
+        while (room < size)
+            room *= 2;
+        mf_chunk *fresh = mf_alloc(sizeof *fresh + room);
+        if (!fresh)
+            return NULL;
+        fresh->next = c;
+        fresh->size = room;
+        fresh->used = 0;
+        s->chunks = c = fresh;
+    }
+    void *p = c->at + c->used;
+    c->used += size;
+    return p;
+}
+
+void *mf_stage_get(mf_stage *s, size_t bytes)
+{
+    size_t size;
+    int pool = pool_of(bytes, &size);
+    void *p = pool < MF_POOLS ? s->pools[pool] : NULL;
+    if (p) {
+        void *next;
+        memcpy(&next, p, sizeof next);
+        s->pools[pool] = next;
+    } else {
+        p = take_from_chunks(s, size);
+    }
+    return p ? memset(p, 0, bytes) : NULL;
+}
+
+void mf_stage_put(mf_stage *s, void *p, size_t bytes)
+{
+    size_t size;
+    int pool = pool_of(bytes, &size);
+    if (!p || pool >= MF_POOLS)
+        return;
+    memcpy(p, &s->pools[pool], sizeof s->pools[pool]);
+    s->pools[pool] = p;
+}
+
+/* ------------------------------------------------------------------ registers */
+
+static bool inside(const mf_register *r) { return (uintptr_t)r->data - (uintptr_t)r->small < MF_SMALL; }
+
+void mf_register_release(mf_register *r)
+{
+    if (r->buffer)
+        mf_drop(r->buffer);
+    r->buffer = NULL;
+    r->data = NULL;
+    r->strides = NULL;
+    r->placement = NULL;
+}
+
+void mf_register_copy(mf_register *to, const mf_register *from)
+{
+    *to = *from;
+    if (from->buffer)
+        mf_retain(from->buffer);
+    if (inside(from))
+        to->data = to->small + (from->data - from->small);
+}
+
+void mf_register_move(mf_register *to, mf_register *from)
+{
+    *to = *from;
+    if (inside(from))
+        to->data = to->small + (from->data - from->small);
+    from->buffer = NULL;
+    from->data = NULL;
+}
+
+void mf_register_view(mf_register *to, const mf_register *from, int64_t offset)
+{
+    mf_register_copy(to, from);
+    to->data += offset;
+    to->strides = NULL;
+    to->placement = NULL;
+}
+
+bool mf_register_new(mf_register *r, int64_t bytes)
+{
+    r->strides = NULL;
+    r->placement = NULL;
+    if (bytes <= MF_SMALL) {
+        r->buffer = NULL;
+        r->data = r->small;
+        return true;
+    }
+    r->buffer = mf_buffer_new((size_t)bytes);
+    r->data = r->buffer ? r->buffer->data : NULL;
+    return r->buffer;
+}
+
+bool mf_register_packed_copy(mf_register *to, const mf_register *from, const mf_type *type)
+{
+    if (!from->strides) {
+        mf_register_copy(to, from);
+        return true;
+    }
+    int64_t strides[MF_RANK];
+    if (!mf_register_new(to, type->bytes))
+        return false;
+    mf_contiguous_strides(type, strides);
+    mf_copy_strided(type->rank, type->dims, mf_dtype_size(type->dtype), to->data, strides, from->data, from->strides);
+    return true;
+}
+
+bool mf_register_pack(mf_register *r, const mf_type *type)
+{
+    mf_register packed;
+    if (!r->strides)
+        return true;
+    if (!mf_register_packed_copy(&packed, r, type))
+        return false;
+    mf_register_release(r);
+    mf_register_move(r, &packed);
+    return true;
+}
+
+bool mf_register_own(mf_register *r, const mf_type *type)
+{
+    mf_register copy;
+    if (!mf_register_pack(r, type))
+        return false;
+    if (r->buffer || inside(r) || !r->data)
+        return true;
+    if (!mf_register_new(&copy, type->bytes))
+        return false;
+    if (type->bytes)
+        memcpy(copy.data, r->data, (size_t)type->bytes);
+    mf_register_move(r, &copy);
+    return true;
+}
+
+bool mf_register_unique(const mf_register *r)
+{
+    return r->buffer && atomic_load_explicit(&r->buffer->object.count, memory_order_acquire) == 1;
+}
+
+/* ------------------------------------------------------------------ frames */
+
+static size_t frame_bytes(const mf_block *b, bool homes)
+{
+    return ((sizeof(mf_frame) + 15) & ~(size_t)15) + (size_t)b->register_count * sizeof(mf_register) +
+           (homes ? (size_t)b->out_count * sizeof(mf_home) : 0);
+}
+
+static void set_constants(mf_frame *f)
+{
+    for (int c = 0; c < f->block->constant_count; c++) {
+        mf_register *r = &f->registers[f->block->constants[c]];
+        const mf_array *a = f->block->constant_arrays[c];
+        r->buffer = mf_retain(a->buffer);
+        r->data = mf_array_data(a);
+        if (!a->buffer) {
+            memcpy(r->small, r->data, (size_t)a->type->bytes);
+            r->data = r->small;
+        }
+    }
+}
+
+mf_frame *mf_frame_new(mf_stage *s, const mf_block *b, bool homes)
+{
+    char *at = mf_stage_get(s, frame_bytes(b, homes));
+    if (!at)
+        return NULL;
+    mf_frame *f = (mf_frame *)(void *)at;
+    f->block = b;
+    f->iteration = -1;
+    f->registers = (mf_register *)(void *)(at + ((sizeof(mf_frame) + 15) & ~(size_t)15));
+    if (homes)
+        f->homes = (mf_home *)(void *)(f->registers + b->register_count);
+    set_constants(f);
+    return f;
+}
+
+void mf_frame_release(mf_frame *f)
+{
+    const mf_block *b = f->block;
+    int c = 0;
+    for (int r = 0; r < b->register_count; r++) {
+        for (c = 0; c < b->constant_count && b->constants[c] != r; c++) {
+        }
+        if (c == b->constant_count && f->registers[r].data)
+            mf_register_release(&f->registers[r]);
+    }
+}
+
+void mf_frame_free(mf_stage *s, mf_frame *f)
+{
+    for (int r = 0; r < f->block->register_count; r++)
+        if (f->registers[r].buffer)
+            mf_register_release(&f->registers[r]);
+    mf_stage_put(s, f, frame_bytes(f->block, f->homes));
+}
+
+/* ------------------------------------------------------------------ after a run */
+
+static void release_list(mf_register *list, int count)
+{
+    for (int i = 0; list && i < count; i++)
+        mf_register_release(&list[i]);
+}
+
+static void release_loop(mf_loop *l)
+{
+    if (!l)
+        return;
+    release_list(l->carry, l->carry_count + l->stacked_count);
+    for (int i = 0; i < 2; i++)
+        for (int r = 0; l->frames[i] && r < l->frames[i]->block->register_count; r++)
+            mf_register_release(&l->frames[i]->registers[r]);
+}
+
+static void release_frame(mf_frame *f)
+{
+    release_loop(f->loop);
+    release_list(f->registers, f->block->register_count);
+}
+
+static void release_map(mf_stage *s, mf_map *m)
+{
+    release_list(m->in, m->plan->in_count);
+    release_list(m->out, m->plan->out_count);
+    if (m->once)
+        release_frame(m->once);
+    while (m->gatherings) {
+        mf_gathering *g = m->gatherings;
+        m->gatherings = g->next;
+        mf_gathering_free(s, g);
+    }
+}
+
+/* What a failed run left behind; nothing after a good one. */
+static void sweep(mf_stage *s)
+{
+    for (mf_fiber *f = s->live; f; f = f->live_after)
+        for (mf_frame *at = f->top; at; at = at->below)
+            release_frame(at);
+    for (mf_map *m = s->maps; m; m = m->live_after)
+        release_map(s, m);
+    s->live = NULL;
+    s->maps = NULL;
+}
+
+void mf_stage_clear(mf_stage *s)
+{
+    sweep(s);
+    release_list(s->in, s->in ? mf_executable_in_count(s->executable) : 0);
+    release_list(s->out, s->out ? mf_executable_out_count(s->executable) : 0);
+    s->in = s->out = NULL;
+    for (mf_chunk *c = s->chunks ? s->chunks->next : NULL, *next; c; c = next) { /* the newest is the largest: it stays */
+        next = c->next;
+        mf_free(c);
+    }
+    if (s->chunks) {
+        s->chunks->next = NULL;
+        s->chunks->used = 0;
+    }
+    memset(s->pools, 0, sizeof s->pools);
+    mf_drop(s->error);
+    s->error = NULL;
+    s->run = NULL;
+    s->spread = NULL;
+    s->device = 0;
+    s->shared = s->done = s->listed = false;
+    s->active = 0;
+    s->ready_first = s->ready_last = NULL;
+    s->ready_count = 0;
+    atomic_store_explicit(&s->failed, false, memory_order_relaxed);
+}
+
+void mf_stage_free(mf_stage *s)
+{
+    if (!s)
+        return;
+    mf_stage_clear(s);
+    mf_free(s->chunks);
+    pthread_mutex_destroy(&s->lock);
+    mf_free(s);
+}
+
+void mf_stage_fail(mf_stage *s, mf_error_object *e)
+{
+    mf_stage_lock(s);
+    if (s->error) {
+        mf_error_ignore(e);
+    } else {
+        s->error = e;
+        atomic_store_explicit(&s->failed, true, memory_order_release);
+    }
+    mf_stage_unlock(s);
+}

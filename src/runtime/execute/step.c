@@ -1,0 +1,202 @@
+/* Stepping a fiber: one instruction after the other, until it must wait or has ended. Control flow pushes and pops frames, so nothing of a
+ * device's state is on a thread's stack. Invariant: between instructions every register that is still read holds a value, and no
+ * other register of the block does. */
+#include "runtime/collectives/collectives.h"
+
+#include <string.h>
+
+mf_register *mf_operand(const mf_fiber *f, int ref) { return ref >= 0 ? &f->top->registers[ref] : &f->map->once->registers[~ref]; }
+
+const mf_type *mf_operand_type(const mf_fiber *f, int ref)
+{
+    return ref >= 0 ? f->top->block->types[ref] : f->map->once->block->types[~ref];
+}
+
+void mf_advance(mf_fiber *f)
+{
+    const mf_instr *in = f->top->block->instrs[f->top->pc++];
+    if (f->index < 0 && f->top == f->map->once)
+        mf_map_publish(f, in);
+    for (int i = 0; i < in->die_count; i++)
+        mf_register_release(&f->top->registers[in->die[i]]);
+}
+
+mf_frame *mf_push(mf_fiber *f, const mf_block *b, bool homes)
+{
+    mf_stage_lock(f->stage);
+    mf_frame *made = mf_frame_new(f->stage, b, homes);
+    mf_stage_unlock(f->stage);
+    if (!made)
+        return NULL;
+    made->below = f->top;
+    f->top = made;
+    return made;
+}
+
+static mf_step fail(mf_fiber *f, mf_error_object *e)
+{
+    const mf_instr *in = f->top->pc < f->top->block->instr_count ? f->top->block->instrs[f->top->pc] : NULL;
+    if (in && in->eqn && in->eqn->address)
+        mf_error_set_address(e, in->eqn->address);
+    mf_stage_fail(f->stage, e);
+    return MF_STEP_FAILED;
+}
+
+/* ------------------------------------------------------------------ segments */
+
+/* Memory for a result: where the frame's caller wants it, an operand's that dies here, or new. */
+static bool make_result(mf_fiber *f, const mf_instr *in, int o)
+{
+    mf_frame *frame = f->top;
+    mf_register *r = &frame->registers[in->out[o]];
+    int home = frame->homes ? frame->block->home[in->out[o]] : -1, donor = in->kernel->alias ? in->kernel->alias[o] : -1;
+    if (home >= 0 && (frame->homes[home].buffer || frame->homes[home].lent)) { /* small ones are copied there at the end */
+        r->buffer = mf_retain(frame->homes[home].buffer);
+        r->data = frame->homes[home].data;
+        return true;
+    }
+    if (donor >= 0 && in->takes[donor]) {
+        mf_register *from = &frame->registers[in->in[donor]];
+        if (mf_register_unique(from)) {
+            r->buffer = mf_retain(from->buffer); /* the operand's own reference ends when it dies, right after this */
+            r->data = from->data;
+            return true;
+        }
+    }
+    return mf_register_new(r, frame->block->types[in->out[o]]->bytes);
+}
+
+static mf_step run_segment(mf_fiber *f, const mf_instr *in)
+{
+    void **pointers = mf_pointers(in->in_count + in->out_count);
+    void *scratch = in->kernel->scratch_bytes ? mf_scratch(in->kernel->scratch_bytes) : NULL;
+    if (!pointers || (!scratch && in->kernel->scratch_bytes))
+        return fail(f, mf_error_out_of_memory());
+    for (int i = 0; i < in->in_count; i++) {
+        mf_register *r = mf_operand(f, in->in[i]);
+        if (r->strides && !mf_register_pack(r, mf_operand_type(f, in->in[i])))
+            return fail(f, mf_error_out_of_memory());
+        pointers[i] = r->data;
+    }
+    for (int o = 0; o < in->out_count; o++) {
+        if (!make_result(f, in, o))
+            return fail(f, mf_error_out_of_memory());
+        pointers[in->in_count + o] = f->top->registers[in->out[o]].data;
+    }
+    int64_t start = mf_profile_begin();
+    mf_error_object *e = in->kernel->backend->run(in->kernel, (const void *const *)pointers, pointers + in->in_count, scratch);
+    mf_scratch_done();
+    if (start)
+        mf_profile_equations(start, f->index < 0 && f->map ? MF_ROW_ONCE : MF_ROW_DEVICE, f->device, in->source, 0);
+    return e ? fail(f, e) : MF_STEP_NEXT;
+}
+
+static mf_step run_alias(mf_fiber *f, const mf_instr *in)
+{
+    mf_register *from = mf_operand(f, in->in[0]);
+    for (int o = 0; o < in->out_count; o++) {
+        mf_register *to = &f->top->registers[in->out[o]];
+        if (!mf_register_packed_copy(to, from, mf_operand_type(f, in->in[0])))
+            return fail(f, mf_error_out_of_memory());
+        to->placement = NULL;
+    }
+    return MF_STEP_NEXT;
+}
+
+/* ------------------------------------------------------------------ results of blocks */
+
+static bool goes_home(mf_frame *done, int output, const mf_register *from, const mf_type *type)
+{
+    const mf_home *home = done->homes ? &done->homes[output] : NULL;
+    if (!home || !home->data)
+        return false;
+    if (from->strides) {
+        int64_t strides[MF_RANK];
+        mf_contiguous_strides(type, strides);
+        mf_copy_strided(type->rank, type->dims, mf_dtype_size(type->dtype), home->data, strides, from->data, from->strides);
+    } else if (from->data != home->data) {
+        memcpy(home->data, from->data, (size_t)type->bytes);
+    }
+    return true;
+}
+
+void mf_frame_result(mf_fiber *f, mf_frame *done, int output, mf_register *to)
+{
+    const mf_block *b = done->block;
+    int ref = b->out[output];
+    mf_register *from = ref >= 0 ? &done->registers[ref] : &f->map->once->registers[~ref];
+    const mf_type *type = ref >= 0 ? b->types[ref] : f->map->once->block->types[~ref];
+    if (goes_home(done, output, from, type))
+        return;
+    if (b->out_takes[output])
+        mf_register_move(to, from);
+    else
+        mf_register_copy(to, from);
+}
+
+/* ------------------------------------------------------------------ the loop */
+
+static mf_step execute(mf_fiber *f, const mf_instr *in)
+{
+    switch (in->kind) {
+    case MF_DO_SEGMENT: return run_segment(f, in);
+    case MF_DO_ALIAS: return run_alias(f, in);
+    case MF_DO_AXIS_INDEX: return mf_axis_index_value(f, in);
+    case MF_DO_COLLECTIVE: return mf_collective(f, in);
+    case MF_DO_MAP: return mf_map_begin(f, in);
+    case MF_DO_AWAIT: return mf_await(f, in);
+    default: return mf_control_begin(f, in);
+    }
+}
+
+/* A fiber that goes no further leaves the count; the last one ends the run. */
+static void leave(mf_stage *s)
+{
+    mf_stage_lock(s);
+    int64_t left = --s->active;
+    mf_stage_unlock(s);
+    if (!left)
+        mf_stage_over(s);
+}
+
+/* The top frame has run to its end. */
+static mf_step end_of_frame(mf_fiber *f)
+{
+    mf_frame *done = f->top;
+    if (done->below) {
+        f->top = done->below;
+        return mf_control_return(f, done);
+    }
+    if (f->map)
+        return mf_map_end(f);
+    for (int o = 0; o < done->block->out_count; o++)
+        mf_frame_result(f, done, o, &f->stage->out[o]);
+    mf_stage_lock(f->stage);
+    f->stage->done = true;
+    mf_frame_free(f->stage, done);
+    f->top = NULL;
+    f->stage->live = NULL;
+    mf_stage_unlock(f->stage);
+    return MF_STEP_FAILED; /* nothing more to do: the caller leaves */
+}
+
+void mf_fiber_step(mf_fiber *f)
+{
+    mf_stage *s = f->stage;
+    mf_step step = MF_STEP_STAY;
+    if (!f->top && !mf_map_enter(f))
+        step = MF_STEP_FAILED;
+    while (step != MF_STEP_FAILED && step != MF_STEP_PARKED) {
+        if (atomic_load_explicit(&s->failed, memory_order_relaxed)) {
+            step = MF_STEP_FAILED;
+        } else if (f->top->pc == f->top->block->instr_count) {
+            step = end_of_frame(f);
+        } else {
+            step = execute(f, f->top->block->instrs[f->top->pc]);
+            if (step == MF_STEP_NEXT)
+                mf_advance(f);
+        }
+    }
+    if (step == MF_STEP_FAILED)
+        leave(s);
+}

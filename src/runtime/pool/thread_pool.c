@@ -1,0 +1,549 @@
+/* The worker pool: threads that step ready fibers of any run and pieces of parallel loops. Invariants: the pool's lock guards every
+ * stage's ready list, the list of stages and the loops; at most as many threads work at a time as there are cores to use, helpers that wait
+ * for a result included; who has nothing to do sleeps, after a moment in which it stays awake if there is a core to spare: a sleeper takes
+ * tens of microseconds to come back. The pool is made at first need and joined when the process ends. */
+#include "runtime/profile/profiler.h"
+#include "runtime/execute/run.h"
+
+#include "base/room.h"
+#include "base/thread_end.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_AT_ONCE     32
+#define AWAKE_NS         50000 /* about what a sleeper's return costs */
+#define BRIEF_APART_NS   200000
+#define BRIEF_WAKE_NS    1000000
+#define TAKEN_BY_HELPERS ((uint64_t)1 << 32)
+
+typedef struct parallel_loop { /* on the stack of the thread that runs it */
+    struct parallel_loop *next;
+    const mf_stage *stage; /* whose fiber runs it; NULL: a run that is inline */
+    mf_parallel_fn fn;
+    void *context;
+    int64_t count, start;   /* pieces, as on a circle; where it begins */
+    bool backwards;         /* goes its owner from there; helpers go the other way */
+    _Atomic uint64_t taken; /* by the owner, and TAKEN_BY_HELPERS times those by helpers */
+    int inside;             /* helpers that are in it */
+} parallel_loop;
+
+typedef struct waiter { /* on the stack of a thread that waits for a result and helps meanwhile */
+    struct waiter *next;
+    const mf_stage *stage; /* where it may help; NULL: anywhere */
+} waiter;
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t work, news;        /* workers sleep on the first, helpers and owners of loops on the second */
+    bool started, stopping, may_stay; /* awake */
+    int workers, working, limit, sleeping, waiting;
+    int guests;                        /* threads that work without being asked: they run loops of inline runs */
+    int awake, awake_workers;          /* those that look out and do not work; how many of them are workers */
+    _Atomic unsigned int offers, told; /* count what has come: work, and news. Written behind the lock, for those that look out */
+    pthread_t *threads;
+    mf_stage *first, *last; /* stages with ready fibers */
+    parallel_loop *loops;
+    double met;                 /* where the last loop's owner met its helpers: the part of its pieces before that */
+    int64_t brief_at, woken_at; /* when the last brief parallel_loop began, and the last one that woke somebody */
+    waiter *waiters;
+} pool = { .lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .news = PTHREAD_COND_INITIALIZER };
+
+static _Thread_local bool counted;            /* this thread is one of those that work */
+static _Thread_local const mf_stage *at_hand; /* whose fiber it steps */
+static _Thread_local bool went_forwards;      /* in the last loop */
+
+/* ------------------------------------------------------------------ a thread's own memory */
+
+#define SCRATCH_KEPT  ((size_t)1 << 20) /* more is worth a visit to the allocator of arrays */
+#define SCRATCH_ALIGN 64
+
+/* Small scratch stays with its thread and is no array's memory: what is live does not depend on which threads happened to work. */
+typedef struct own_memory {
+    char *kept; /* kept_bytes, and SCRATCH_ALIGN more */
+    size_t kept_bytes;
+    void *large;
+    size_t large_bytes;
+    void **pointers;
+    int capacity;
+} own_memory;
+static _Thread_local own_memory own;
+
+static pthread_once_t own_once = PTHREAD_ONCE_INIT;
+
+static void own_end(void)
+{
+    mf_scratch_done();
+    mf_free(own.kept);
+    mf_free(own.pointers);
+    memset(&own, 0, sizeof own);
+}
+
+static void own_make(void) { mf_thread_end_add(own_end); }
+
+void *mf_run_memory_suspend(void)
+{
+    own_memory *suspended = mf_alloc(sizeof *suspended);
+    if (suspended) {
+        *suspended = own;
+        memset(&own, 0, sizeof own);
+    }
+    return suspended;
+}
+
+void mf_run_memory_resume(void *suspended)
+{
+    own_end();
+    own = *(own_memory *)suspended;
+    mf_free(suspended);
+}
+
+static void own_touch(void)
+{
+    pthread_once(&own_once, own_make);
+    mf_thread_watch();
+}
+
+void mf_scratch_done(void)
+{
+    mf_memory_put(own.large, own.large_bytes);
+    own.large = NULL;
+}
+
+static void *large_scratch(size_t bytes)
+{
+    mf_scratch_done();
+    own_touch();
+    own.large = mf_memory_get(bytes);
+    own.large_bytes = bytes;
+    return own.large;
+}
+
+void *mf_scratch(size_t bytes)
+{
+    if (bytes > SCRATCH_KEPT)
+        return large_scratch(bytes);
+    if (bytes > own.kept_bytes) {
+        own_touch();
+        mf_free(own.kept);
+        own.kept = mf_alloc(bytes + SCRATCH_ALIGN);
+        own.kept_bytes = own.kept ? bytes : 0;
+    }
+    return own.kept ? own.kept + (SCRATCH_ALIGN - (uintptr_t)own.kept % SCRATCH_ALIGN) % SCRATCH_ALIGN : NULL;
+}
+
+void **mf_pointers(int count)
+{
+    if (count < own.capacity)
+        return own.pointers;
+    own_touch();
+    int capacity = own.capacity;
+    if (!mf_grow(&own.pointers, &capacity, count + 1, sizeof *own.pointers))
+        return NULL;
+    own.capacity = capacity;
+    return own.pointers;
+}
+
+/* ------------------------------------------------------------------ waiting; the lock is held, and given up meanwhile */
+
+static void relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static unsigned int what_came(bool worker)
+{
+    return atomic_load_explicit(&pool.offers, memory_order_acquire) + (worker ? 0 : atomic_load_explicit(&pool.told, memory_order_acquire));
+}
+
+/* Whoever brings something works, so one core at least is not to spare. */
+static bool core_to_spare(bool works)
+{
+    int others = pool.working + pool.guests - works;
+    return pool.may_stay && (others > 1 ? others : 1) + pool.awake < pool.limit;
+}
+
+/* Looks out for a moment; whether something came. What came has to be looked for afterwards even so: word of it may be under way. */
+static bool look_out(bool worker, bool works)
+{
+    unsigned int before = what_came(worker);
+    pool.awake += !works; /* who works has his core already */
+    pool.awake_workers += worker;
+    pthread_mutex_unlock(&pool.lock);
+    int64_t end = mf_profile_now() + AWAKE_NS;
+    do
+        for (int i = 0; i < 16 && what_came(worker) == before; i++)
+            relax();
+    while (what_came(worker) == before && mf_profile_now() < end);
+    pthread_mutex_lock(&pool.lock);
+    pool.awake -= !works;
+    pool.awake_workers -= worker;
+    return what_came(worker) != before;
+}
+
+/* Looks out if there is a core for it and *tired says that it has not done so in vain; else sleeps. */
+static void wait_for_news(bool works, bool *tired)
+{
+    if (!*tired && core_to_spare(works)) {
+        *tired = !look_out(false, works);
+        return;
+    }
+    pool.waiting++;
+    pthread_cond_wait(&pool.news, &pool.lock);
+    pool.waiting--;
+}
+
+static void wait_for_work(bool *tired)
+{
+    if (!*tired && core_to_spare(false)) {
+        *tired = !look_out(true, false);
+        return;
+    }
+    pool.sleeping++;
+    pthread_cond_wait(&pool.work, &pool.lock);
+    pool.sleeping--;
+}
+
+/* Gives up the lock, then tells of so much work of a stage (NULL: a run that is inline), or of news if it is none: who is told finds the
+ * lock free. Those that wait for the stage come before sleepers: one thread more than cores would share one of them for milliseconds. */
+static void unlock_and_tell(int work, const mf_stage *stage)
+{
+    int sleepers = work - pool.awake_workers;
+    for (waiter *w = pool.waiters; w; w = w->next)
+        sleepers -= !w->stage || w->stage == stage;
+    bool waiting = pool.waiting > 0;
+    sleepers = sleepers < pool.sleeping ? sleepers : pool.sleeping;
+    pthread_mutex_unlock(&pool.lock);
+    atomic_fetch_add_explicit(work ? &pool.offers : &pool.told, 1, memory_order_release);
+    if (waiting)
+        pthread_cond_broadcast(&pool.news);
+    for (int i = 0; i < sleepers; i++)
+        pthread_cond_signal(&pool.work);
+}
+
+/* ------------------------------------------------------------------ ready fibers; the lock is held */
+
+static void list_stage(mf_stage *s)
+{
+    if (s->listed)
+        return;
+    s->listed = true;
+    s->list_after = NULL;
+    s->list_before = pool.last;
+    *(pool.last ? &pool.last->list_after : &pool.first) = s;
+    pool.last = s;
+}
+
+static void unlist_stage(mf_stage *s)
+{
+    *(s->list_before ? &s->list_before->list_after : &pool.first) = s->list_after;
+    *(s->list_after ? &s->list_after->list_before : &pool.last) = s->list_before;
+    s->listed = false;
+}
+
+/* Fibers to step one after the other: when there are many, several, so that the lock is not taken for each; near the end, one. */
+static mf_fiber *take_ready(mf_stage *s)
+{
+    mf_fiber *first = s->ready_first, *last = first;
+    if (!first)
+        return NULL;
+    int64_t count = s->ready_count / (4 * (int64_t)pool.limit + 1), taken = 1;
+    for (; taken < count && taken < MOST_AT_ONCE; taken++)
+        last = last->next;
+    s->ready_count -= taken;
+    s->ready_first = last->next;
+    if (!s->ready_first) {
+        s->ready_last = NULL;
+        if (s->listed)
+            unlist_stage(s);
+    }
+    last->next = NULL;
+    return first;
+}
+
+/* All of one stage. */
+static void step_all(mf_fiber *list)
+{
+    const mf_stage *before = at_hand;
+    at_hand = list->stage;
+    for (mf_fiber *next; list; list = next) {
+        next = list->next; /* once stepped, the fiber may be anywhere */
+        list->next = NULL;
+        mf_fiber_step(list);
+    }
+    at_hand = before;
+}
+
+void mf_ready(mf_stage *s, mf_fiber *list)
+{
+    mf_fiber *last = list;
+    int count = 1;
+    for (; last->next; last = last->next)
+        count++;
+    if (s->shared)
+        pthread_mutex_lock(&pool.lock);
+    *(s->ready_last ? &s->ready_last->next : &s->ready_first) = list;
+    s->ready_last = last;
+    if (!s->shared)
+        return;
+    s->ready_count += count;
+    list_stage(s);
+    unlock_and_tell(count, s);
+}
+
+/* ------------------------------------------------------------------ the beginning */
+
+static void *worker(void *unused);
+
+/* Unless it has been: the lock is held. */
+static void start(void)
+{
+    if (pool.started || pool.stopping)
+        return;
+    mf_error_watch_forks();
+    int wanted = mf_worker_count();
+    pool.threads = mf_calloc((size_t)wanted, sizeof *pool.threads);
+    pool.limit = wanted;
+    pool.may_stay = wanted <= mf_core_count();
+    pthread_attr_t roomy; /* whatever the process's limit is */
+    bool made = pthread_attr_init(&roomy) == 0 && pthread_attr_setstacksize(&roomy, MF_KERNEL_STACK) == 0;
+    while (pool.threads && pool.workers < wanted && !pthread_create(&pool.threads[pool.workers], made ? &roomy : NULL, worker, NULL))
+        pool.workers++;
+    pthread_attr_destroy(&roomy);
+    pool.started = pool.workers > 0;
+    if (!pool.started) {
+        mf_free(pool.threads);
+        pool.threads = NULL;
+        pool.limit = 0;
+    }
+}
+
+bool mf_tasks_start(void)
+{
+    pthread_mutex_lock(&pool.lock);
+    start();
+    bool started = pool.started;
+    pthread_mutex_unlock(&pool.lock);
+    return started;
+}
+
+/* ------------------------------------------------------------------ parallel loops */
+
+static int64_t pieces_taken(uint64_t taken) { return (int64_t)(taken % TAKEN_BY_HELPERS + taken / TAKEN_BY_HELPERS); }
+
+/* A loop begins where the last one ended, and its threads turn round: what a core touched last is what its own cache still holds. So a
+ * value is read from its hot end, and a loop that runs again reads less from beyond the caches. The lock is held. */
+static void begin_loop(parallel_loop *l)
+{
+    l->start = (int64_t)(pool.met * (double)l->count + 0.5) % l->count;
+    l->backwards = went_forwards;
+}
+
+static void end_loop(const parallel_loop *l, int64_t owners)
+{
+    int64_t met = l->backwards ? l->start - owners + l->count : l->start + owners;
+    pool.met = (double)(met % l->count) / (double)l->count;
+}
+
+/* How many of them it ran. */
+static int64_t run_pieces(parallel_loop *l, bool helper)
+{
+    bool backwards = l->backwards != helper;
+    for (int64_t done = 0;; done++) {
+        uint64_t taken = atomic_fetch_add_explicit(&l->taken, helper ? TAKEN_BY_HELPERS : 1, memory_order_relaxed);
+        if (pieces_taken(taken) >= l->count) {
+            went_forwards = !backwards;
+            return done;
+        }
+        int64_t before = (int64_t)(helper ? taken / TAKEN_BY_HELPERS : taken % TAKEN_BY_HELPERS);
+        l->fn(l->context, (backwards ? l->start - 1 - before + l->count : l->start + before) % l->count);
+    }
+}
+
+/* One that has pieces left; of a stage, if one is given. */
+static parallel_loop *open_loop(const mf_stage *stage)
+{
+    for (parallel_loop *l = pool.loops; l; l = l->next)
+        if ((!stage || l->stage == stage) && pieces_taken(atomic_load_explicit(&l->taken, memory_order_relaxed)) < l->count)
+            return l;
+    return NULL;
+}
+
+static void close_loop(parallel_loop *l)
+{
+    parallel_loop **at = &pool.loops;
+    while (*at != l)
+        at = &(*at)->next;
+    *at = l->next;
+    for (bool tired = false; l->inside;) /* they are in their last piece */
+        wait_for_news(true, &tired);
+}
+
+/* Who sleeps would come when a brief loop is over, and to wake him costs its owner more than is gained; but where such loops follow on
+ * each other, somebody is woken for those to come: now and then, because there may be no core for him. The lock is held. */
+static bool is_worth_waking(void)
+{
+    int64_t now = mf_profile_now(), since = now - pool.brief_at;
+    pool.brief_at = now;
+    if (since > BRIEF_APART_NS || now - pool.woken_at < BRIEF_WAKE_NS)
+        return false;
+    pool.woken_at = now;
+    return true;
+}
+
+static void parallel_for(int64_t count, mf_parallel_fn fn, void *context, bool brief)
+{
+    if (count < 2) {
+        if (count)
+            fn(context, 0);
+        return;
+    }
+    parallel_loop l = { .stage = at_hand, .fn = fn, .context = context, .count = count };
+    pthread_mutex_lock(&pool.lock);
+    start();
+    begin_loop(&l);
+    if (pool.limit < 2) {
+        pthread_mutex_unlock(&pool.lock);
+        run_pieces(&l, false);
+        return;
+    }
+    /* Where all cores are at work it is offered even so: one may be free a microsecond later, and the loop take milliseconds. */
+    int guest = !counted, free = pool.limit - pool.working - guest;
+    pool.guests += guest;
+    l.next = pool.loops;
+    pool.loops = &l;
+    if (free > 0 && (!brief || is_worth_waking())) {
+        unlock_and_tell(count - 1 < free ? (int)count - 1 : free, at_hand);
+    } else {
+        pthread_mutex_unlock(&pool.lock);
+        if (free > 0)
+            atomic_fetch_add_explicit(&pool.offers, 1, memory_order_release);
+    }
+    int64_t owners = run_pieces(&l, false);
+    pthread_mutex_lock(&pool.lock);
+    close_loop(&l);
+    end_loop(&l, owners);
+    pool.guests -= guest;
+    pthread_mutex_unlock(&pool.lock);
+}
+
+void mf_parallel_for(int64_t count, mf_parallel_fn fn, void *context) { parallel_for(count, fn, context, false); }
+void mf_parallel_for_brief(int64_t count, mf_parallel_fn fn, void *context) { parallel_for(count, fn, context, true); }
+
+/* ------------------------------------------------------------------ working */
+
+/* One piece of work, if there is some and this thread may: the lock is held, and held again afterwards. */
+static bool work_once(mf_stage *preferred)
+{
+    if (!counted && pool.working >= pool.limit)
+        return false;
+    parallel_loop *l = open_loop(preferred);
+    mf_fiber *f = l ? NULL : preferred ? take_ready(preferred) : pool.first ? take_ready(pool.first) : NULL;
+    if (!l && !f)
+        return false;
+    bool comes = !counted;
+    pool.working += comes;
+    counted = true;
+    if (l)
+        l->inside++;
+    pthread_mutex_unlock(&pool.lock);
+    if (l)
+        run_pieces(l, true);
+    else
+        step_all(f);
+    pthread_mutex_lock(&pool.lock);
+    if (comes) {
+        counted = false;
+        pool.working--;
+    }
+    if (l && --l->inside == 0) {
+        unlock_and_tell(0, NULL);
+        pthread_mutex_lock(&pool.lock);
+    }
+    return true;
+}
+
+static void *worker(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&pool.lock);
+    for (bool tired = true; !pool.stopping;)
+        if (work_once(NULL))
+            tired = false;
+        else
+            wait_for_work(&tired);
+    pthread_mutex_unlock(&pool.lock);
+    return NULL;
+}
+
+/* Where it may help, it says so. */
+static void wait_to_help(waiter *w, bool *tired)
+{
+    if (w) {
+        w->next = pool.waiters;
+        pool.waiters = w;
+    }
+    wait_for_news(counted, tired);
+    waiter **at = &pool.waiters;
+    while (w && *at != w)
+        at = &(*at)->next;
+    if (w)
+        *at = w->next;
+}
+
+/* A helper that stops helping leaves its place to a worker. */
+static void pass_on(void)
+{
+    if ((pool.first || pool.loops) && pool.sleeping)
+        pthread_cond_signal(&pool.work);
+}
+
+void mf_tasks_help(mf_stage *(*stage)(void *context), bool (*done)(void *context), void *context)
+{
+    pthread_mutex_lock(&pool.lock);
+    for (bool tired = false; !done(context);) {
+        mf_stage *s = stage ? stage(context) : NULL;
+        bool helps = (s || !stage) && mf_stack_has_room();
+        if (helps && work_once(s))
+            tired = false;
+        else if (!done(context))
+            wait_to_help(helps ? &(waiter){ .stage = s } : NULL, &tired);
+    }
+    pass_on();
+    pthread_mutex_unlock(&pool.lock);
+}
+
+bool mf_tasks_is_worker(void) { return counted; }
+
+void mf_tasks_lock(void) { pthread_mutex_lock(&pool.lock); }
+
+void mf_tasks_unlock(bool news)
+{
+    if (news)
+        unlock_and_tell(0, NULL);
+    else
+        pthread_mutex_unlock(&pool.lock);
+}
+
+/* ------------------------------------------------------------------ the end */
+
+__attribute__((destructor)) static void stop(void)
+{
+    if (!pool.started || atomic_load(&mf_process_forked))
+        return;
+    pthread_mutex_lock(&pool.lock);
+    pool.stopping = true;
+    pthread_cond_broadcast(&pool.work);
+    pthread_mutex_unlock(&pool.lock);
+    for (int i = 0; i < pool.workers; i++)
+        pthread_join(pool.threads[i], NULL);
+    mf_free(pool.threads);
+    pool.threads = NULL;
+    pool.workers = 0;
+    pool.started = false;
+    own_end();
+}

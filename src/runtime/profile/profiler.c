@@ -1,0 +1,300 @@
+/* Recording slices. Each thread appends to chunks of its own and takes no lock; stopping gathers what all have.
+ * Invariants: only its thread changes a buffer; a chunk's slices below its count never change; a buffer's chunks are given up only by its
+ * thread, when it notes that a later session than theirs has begun, so a session's slices stay as long as it is being written. */
+#include "runtime/profile/profiler.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/intern.h"
+#include "base/string.h"
+#include "base/thread_end.h"
+
+#include <manyfold/profiler.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CHUNK_SLICES 1022
+#define MOST_CHUNKS  4096 /* a thread's: 200 MB */
+
+typedef struct chunk {
+    struct chunk *older;
+    _Atomic int count;
+    mf_profile_slice at[CHUNK_SLICES];
+} chunk;
+
+typedef struct buffer {
+    struct buffer *next;
+    _Atomic bool taken; /* a living thread has it */
+    int number, chunks;
+    _Atomic uint64_t session; /* to which the slices belong */
+    _Atomic(chunk *) newest;
+    _Atomic int64_t dropped;
+} buffer;
+
+_Atomic bool mf_profile_on;
+static _Atomic uint64_t session;
+static _Atomic(buffer *) buffers; /* only ever grows: buffers of threads that ended are taken over */
+static _Atomic int buffer_count;
+static _Thread_local buffer *mine;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows: beginning and end of a session */
+static FILE *file;                                       /* NULL: none is under way */
+static pid_t recorded;                                   /* the process */
+static int64_t begin;
+
+int64_t mf_profile_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* ------------------------------------------------------------------ labels */
+
+static const mf_profile_label *intern_label(const mf_profile_label *label)
+{
+    static _Atomic(mf_interner *) labels;
+    return label->name ? mf_interner_get(mf_interner_static(&labels), label, sizeof *label) : NULL;
+}
+
+static bool named_before(const mf_profile_source *s, int index)
+{
+    for (int i = 0; i < index; i++)
+        if (s->eqns[i]->op == s->eqns[index]->op)
+            return true;
+    return false;
+}
+
+/* Every operation's name and place once, in the order of the equations. */
+static const mf_profile_label *label_of(mf_profile_source *s)
+{
+    const mf_profile_label *known = atomic_load_explicit(&s->label, memory_order_acquire);
+    if (known)
+        return known;
+    mf_profile_label label;
+    memset(&label, 0, sizeof label);
+    mf_text names = { 0 };
+    for (int i = 0; i < s->count; i++) {
+        if (!named_before(s, i))
+            mf_text_add(&names, "%s%s", i ? ", " : "", s->eqns[i]->op->name);
+        int k = 0;
+        while (k < MF_PROFILE_PLACES && label.places[k] && label.places[k] != s->eqns[i]->address)
+            k++;
+        if (k < MF_PROFILE_PLACES)
+            label.places[k] = s->eqns[i]->address;
+    }
+    label.name = names.at && !names.failed ? mf_intern(names.at) : NULL;
+    mf_text_free(&names);
+    known = intern_label(&label);
+    atomic_store_explicit(&s->label, known, memory_order_release);
+    return known;
+}
+
+/* ------------------------------------------------------------------ a thread's buffer */
+
+static void leave_thread(void)
+{
+    if (mine)
+        atomic_store_explicit(&mine->taken, false, memory_order_release);
+    mine = NULL;
+}
+
+static void watch_threads(void) { mf_thread_end_add(leave_thread); }
+
+static buffer *take_over(void)
+{
+    for (buffer *b = atomic_load_explicit(&buffers, memory_order_acquire); b; b = b->next) {
+        bool taken = false;
+        if (atomic_compare_exchange_strong(&b->taken, &taken, true))
+            return b;
+    }
+    return NULL;
+}
+
+static buffer *find_mine(void)
+{
+    if (mine)
+        return mine;
+    pthread_once(&once, watch_threads);
+    buffer *b = take_over();
+    if (!b && (b = mf_calloc(1, sizeof *b))) {
+        b->number = atomic_fetch_add(&buffer_count, 1);
+        atomic_init(&b->taken, true);
+        b->next = atomic_load(&buffers);
+        while (!atomic_compare_exchange_weak(&buffers, &b->next, b)) {
+        }
+    }
+    if (b)
+        mf_thread_watch();
+    return mine = b;
+}
+
+/* What is left of an earlier session goes. */
+static void enter_session(buffer *b, uint64_t now)
+{
+    chunk *c = atomic_load_explicit(&b->newest, memory_order_relaxed);
+    atomic_store_explicit(&b->newest, NULL, memory_order_relaxed);
+    for (chunk *older; c; c = older) {
+        older = c->older;
+        mf_free(c);
+    }
+    b->chunks = 0;
+    atomic_store_explicit(&b->dropped, 0, memory_order_relaxed);
+    atomic_store_explicit(&b->session, now, memory_order_release);
+}
+
+static chunk *with_room(buffer *b)
+{
+    chunk *c = atomic_load_explicit(&b->newest, memory_order_relaxed);
+    if (c && atomic_load_explicit(&c->count, memory_order_relaxed) < CHUNK_SLICES)
+        return c;
+    chunk *fresh = b->chunks < MOST_CHUNKS ? mf_alloc(sizeof *fresh) : NULL;
+    if (!fresh) {
+        atomic_fetch_add_explicit(&b->dropped, 1, memory_order_relaxed);
+        return NULL;
+    }
+    fresh->older = c;
+    atomic_init(&fresh->count, 0);
+    b->chunks++;
+    atomic_store_explicit(&b->newest, fresh, memory_order_release);
+    return fresh;
+}
+
+static void record(int64_t start, mf_row_kind row, int index, const mf_profile_label *label, int64_t bytes)
+{
+    int64_t end = mf_profile_now();
+    uint64_t now = atomic_load_explicit(&session, memory_order_acquire);
+    buffer *b = label ? find_mine() : NULL;
+    if (!b)
+        return;
+    if (atomic_load_explicit(&b->session, memory_order_relaxed) != now)
+        enter_session(b, now);
+    chunk *c = with_room(b);
+    if (!c)
+        return;
+    int at = atomic_load_explicit(&c->count, memory_order_relaxed);
+    if (row == MF_ROW_HOST || row == MF_ROW_COMPILER)
+        index = b->number;
+    c->at[at] = (mf_profile_slice){ start, end, label, bytes, row, index };
+    atomic_store_explicit(&c->count, at + 1, memory_order_release);
+}
+
+void mf_profile_equations(int64_t start, mf_row_kind row, int index, mf_profile_source *source, int64_t bytes)
+{
+    record(start, row, index, label_of(source), bytes);
+}
+
+void mf_profile_words(int64_t start, mf_row_kind row, const char *verb, const char *object)
+{
+    mf_profile_label label;
+    char name[256];
+    memset(&label, 0, sizeof label);
+    snprintf(name, sizeof name, "%s%s%s", verb, *verb && object ? " " : "", object ? object : "");
+    label.name = mf_intern(name);
+    label.places[0] = mf_entry_place();
+    record(start, row, 0, intern_label(&label), 0);
+}
+
+/* ------------------------------------------------------------------ a session's end */
+
+/* Copies the session's slices to `to`, or only counts them. */
+static int64_t gather(mf_profile_slice *to, int64_t room, int64_t *dropped)
+{
+    int64_t count = 0;
+    *dropped = 0;
+    for (buffer *b = atomic_load_explicit(&buffers, memory_order_acquire); b; b = b->next) {
+        if (atomic_load_explicit(&b->session, memory_order_acquire) != atomic_load(&session))
+            continue;
+        *dropped += atomic_load_explicit(&b->dropped, memory_order_relaxed);
+        for (chunk *c = atomic_load_explicit(&b->newest, memory_order_acquire); c; c = c->older) {
+            int n = atomic_load_explicit(&c->count, memory_order_acquire);
+            for (int i = 0; i < n && to && count + i < room; i++)
+                to[count + i] = c->at[i];
+            count += n;
+        }
+    }
+    return to && count > room ? room : count;
+}
+
+/* The lock is held and nobody records any more; who still does is late, and left out. */
+static mf_error_object *write_session(void)
+{
+    int64_t dropped, room = gather(NULL, 0, &dropped);
+    mf_profile_slice *slices = mf_alloc((size_t)room * sizeof *slices);
+    FILE *to = file;
+    file = NULL;
+    if (!slices) {
+        fclose(to);
+        return mf_error_out_of_memory();
+    }
+    bool written = mf_profile_write(to, slices, gather(slices, room, &dropped), begin, dropped);
+    mf_free(slices);
+    return written ? NULL : mf_error_new(MF_ERROR_IO, "mf_profiler_stop_trace: the trace could not be written: %s", strerror(errno));
+}
+
+static mf_error_object *start_session(const char *path)
+{
+    mf_error_object *error = NULL;
+    pthread_mutex_lock(&lock);
+    if (file)
+        error = mf_error_new(MF_ERROR_ARGUMENT, "mf_profiler_start_trace: a trace is under way already; stop it first%s",
+                             getenv("MF_PROFILE") ? " (MF_PROFILE started one)" : "");
+    else if (!path || !(file = fopen(path, "we")))
+        error = mf_error_new(path ? MF_ERROR_IO : MF_ERROR_ARGUMENT, "mf_profiler_start_trace: %s: %s", path ? path : "(NULL)",
+                             path ? strerror(errno) : "no path");
+    if (!error) {
+        recorded = getpid();
+        begin = mf_profile_now();
+        atomic_fetch_add(&session, 1);
+        atomic_store(&mf_profile_on, true);
+    }
+    pthread_mutex_unlock(&lock);
+    return error;
+}
+
+mf_status mf_profiler_start_trace(const char *path)
+{
+    MF_ENTER;
+    return mf_error_remember(start_session(path));
+}
+
+mf_status mf_profiler_stop_trace(void)
+{
+    MF_ENTER;
+    void (*drain)(void) = atomic_load(&mf_drain_hook);
+    if (drain && atomic_load(&mf_profile_on))
+        drain();
+    pthread_mutex_lock(&lock);
+    atomic_store(&mf_profile_on, false);
+    mf_error_object *error = file ? write_session() : mf_error_new(MF_ERROR_ARGUMENT, "mf_profiler_stop_trace: no trace is under way");
+    pthread_mutex_unlock(&lock);
+    return mf_error_remember(error);
+}
+
+/* ------------------------------------------------------------------ MF_PROFILE */
+
+__attribute__((constructor)) static void start_from_environment(void)
+{
+    const char *path = getenv("MF_PROFILE");
+    mf_error_object *error = path && *path ? start_session(path) : NULL;
+    if (error)
+        mf_warn("MF_PROFILE: %s", error->message);
+    mf_error_ignore(error);
+}
+
+/* After the workers' end (the number is the order): a trace that nobody stopped is written too. */
+__attribute__((destructor(101))) static void write_at_exit(void)
+{
+    atomic_store(&mf_profile_on, false);
+    mf_error_object *error = file && recorded == getpid() ? write_session() : NULL;
+    if (error)
+        mf_warn("%s", error->message);
+    mf_error_ignore(error);
+}

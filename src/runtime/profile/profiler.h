@@ -1,0 +1,47 @@
+/* The profiler's inner side: who does something worth a slice notes when it began and hands it over when it is done.
+ *     int64_t start = mf_profile_begin();  ...  if (start) mf_profile_...(start, ...);
+ * Invariant: while nobody records, that is one relaxed load; a slice's label is immortal, so it outlives what it tells of. */
+#ifndef MF_RUNTIME_PROFILE_PROFILER_H
+#define MF_RUNTIME_PROFILE_PROFILER_H
+
+#include "ir/op.h"
+
+typedef enum mf_row_kind { MF_ROW_HOST, MF_ROW_COMPILER, MF_ROW_COLLECTIVES, MF_ROW_ONCE, MF_ROW_DEVICE } mf_row_kind;
+
+#define MF_PROFILE_PLACES 8
+
+typedef struct mf_profile_label {          /* interned: padding is zero */
+    const char *name;                      /* interned */
+    const void *places[MF_PROFILE_PLACES]; /* return addresses, NULL after the last */
+} mf_profile_label;
+
+/* The equations that a slice is about; its label is made when it is first recorded. */
+typedef struct mf_profile_source {
+    const mf_eqn *const *eqns;
+    int count;
+    _Atomic(const mf_profile_label *) label;
+} mf_profile_source;
+
+typedef struct mf_profile_slice {
+    int64_t start, end; /* nanoseconds */
+    const mf_profile_label *label;
+    int64_t bytes; /* that a collective took from each device; 0: nothing to tell */
+    int row, index;
+} mf_profile_slice;
+
+extern _Atomic bool mf_profile_on;
+int64_t mf_profile_now(void);
+static inline int64_t mf_profile_begin(void)
+{
+    return __builtin_expect(atomic_load_explicit(&mf_profile_on, memory_order_relaxed), 0) ? mf_profile_now() : 0;
+}
+/* All end the slice now. index: the device; of no account for the others. */
+void mf_profile_equations(int64_t start, mf_row_kind row, int index, mf_profile_source *source, int64_t bytes);
+/* On the calling thread's row of this kind: the words joined; the place is that of the public call under way. */
+void mf_profile_words(int64_t start, mf_row_kind row, const char *verb, const char *object);
+
+/* ---- between profiler.c and profiler_write.c */
+/* Writes slices, whose order it changes, and closes the file; false when that fails. dropped: how many found no room. */
+bool mf_profile_write(void *file, mf_profile_slice *slices, int64_t count, int64_t begin, int64_t dropped);
+
+#endif

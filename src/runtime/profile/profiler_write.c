@@ -1,0 +1,178 @@
+/* A Chrome trace: one JSON object with an event for every slice and the rows' names. Invariant: slices of a row are disjoint or nested, as
+ * viewers demand; a device that two runs share, or a kind of row with overlapping slices, gets further rows. */
+#include "runtime/profile/profiler.h"
+
+#include "base/place.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LANES 64
+#define DEPTH 64
+
+typedef struct lane { /* a row, and the ends of its open slices, the innermost last */
+    int open;
+    int64_t end[DEPTH];
+} lane;
+
+typedef struct writer {
+    FILE *file;
+    int64_t begin;
+    int rows;  /* written so far */
+    int of[5]; /* of each kind */
+    bool any;  /* an event was written */
+    int lanes;
+    lane lane[LANES]; /* of the present row */
+} writer;
+
+static int compare(const void *left, const void *right)
+{
+    const mf_profile_slice *a = left, *b = right;
+    if (a->row != b->row)
+        return a->row < b->row ? -1 : 1;
+    if (a->index != b->index)
+        return a->index < b->index ? -1 : 1;
+    if (a->start != b->start)
+        return a->start < b->start ? -1 : 1;
+    return a->end > b->end ? -1 : a->end < b->end;
+}
+
+/* ------------------------------------------------------------------ JSON */
+
+static void put_string(FILE *f, const char *s)
+{
+    fputc('"', f);
+    for (; *s; s++) {
+        if (*s == '"' || *s == '\\')
+            fputc('\\', f);
+        if ((unsigned char)*s < 0x20)
+            fprintf(f, "\\u%04x", (unsigned)*s);
+        else
+            fputc(*s, f);
+    }
+    fputc('"', f);
+}
+
+static void next_event(writer *w)
+{
+    fputs(w->any ? ",\n" : "\n", w->file);
+    w->any = true;
+}
+
+static void put_row_name(writer *w, int tid, const char *name)
+{
+    next_event(w);
+    fprintf(w->file, "{\"ph\":\"M\",\"pid\":1,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":", tid);
+    put_string(w->file, name);
+    fputs("}}", w->file);
+    next_event(w);
+    fprintf(w->file, "{\"ph\":\"M\",\"pid\":1,\"tid\":%d,\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%d}}", tid, tid);
+}
+
+static const char *category(int row)
+{
+    static const char *const names[] = { "host", "compiler", "collective", "once", "device" };
+    return names[row];
+}
+
+/* Every line once; equal texts have one address. */
+static void put_places(FILE *f, const mf_profile_label *label)
+{
+    const char *told[MF_PROFILE_PLACES];
+    int count = 0;
+    for (int i = 0; i < MF_PROFILE_PLACES && label->places[i]; i++) {
+        const char *place = mf_place_of(label->places[i]);
+        int k = 0;
+        while (k < count && told[k] != place)
+            k++;
+        if (!place || k < count)
+            continue;
+        if (count)
+            fputc(',', f);
+        put_string(f, place);
+        told[count++] = place;
+    }
+}
+
+static void put_slice(writer *w, const mf_profile_slice *s, int tid)
+{
+    next_event(w);
+    fprintf(w->file, "{\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"cat\":\"%s\",\"ts\":%.3f,\"dur\":%.3f,\"name\":", tid, category(s->row),
+            (double)(s->start - w->begin) / 1e3, (double)(s->end - s->start) / 1e3);
+    put_string(w->file, s->label->name);
+    fputs(",\"args\":{\"source\":[", w->file);
+    put_places(w->file, s->label);
+    fputc(']', w->file);
+    if (s->bytes)
+        fprintf(w->file, ",\"bytes_a_device\":%lld", (long long)s->bytes);
+    fputs("}}", w->file);
+}
+
+/* ------------------------------------------------------------------ rows */
+
+static bool fits(lane *l, const mf_profile_slice *s)
+{
+    while (l->open && l->end[l->open - 1] <= s->start)
+        l->open--;
+    return l->open < DEPTH && (!l->open || s->end <= l->end[l->open - 1]);
+}
+
+static int find_lane(writer *w, const mf_profile_slice *s)
+{
+    int at = 0;
+    while (at < w->lanes && !fits(&w->lane[at], s))
+        at++;
+    if (at == LANES)
+        return LANES - 1; /* a viewer will draw it as best it can */
+    if (at == w->lanes)
+        w->lane[w->lanes++].open = 0;
+    w->lane[at].end[w->lane[at].open++] = s->end;
+    return at;
+}
+
+static void name_lane(writer *w, const mf_profile_slice *s, int at)
+{
+    static const char *const names[] = { "host", "compiler", "collectives", "once for all devices", "device" };
+    char name[80];
+    int number = w->of[s->row];
+    if (s->row == MF_ROW_DEVICE)
+        snprintf(name, sizeof name, "device %d%s", s->index, at ? ", another run" : "");
+    else if (number + at == 0)
+        snprintf(name, sizeof name, "%s", names[s->row]);
+    else
+        snprintf(name, sizeof name, "%s %d", names[s->row], number + at + 1);
+    put_row_name(w, w->rows + at + 1, name);
+}
+
+/* The slices of one kind and index, in order. */
+static int64_t put_row(writer *w, const mf_profile_slice *slices, int64_t count)
+{
+    int64_t n = 0;
+    w->lanes = 0;
+    for (; n < count && slices[n].row == slices[0].row && slices[n].index == slices[0].index; n++)
+        put_slice(w, &slices[n], w->rows + find_lane(w, &slices[n]) + 1);
+    for (int at = 0; at < w->lanes; at++)
+        name_lane(w, &slices[0], at);
+    w->rows += w->lanes;
+    w->of[slices[0].row] += w->lanes;
+    return n;
+}
+
+bool mf_profile_write(void *file, mf_profile_slice *slices, int64_t count, int64_t begin, int64_t dropped)
+{
+    writer w = { .file = file, .begin = begin };
+    int64_t kept = 0;
+    for (int64_t i = 0; i < count; i++)
+        if (slices[i].start >= begin) /* a late one of the session before */
+            slices[kept++] = slices[i];
+    qsort(slices, (size_t)kept, sizeof *slices, compare);
+    fprintf(w.file, "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"program\":\"manyfold\",\"slices_dropped\":%lld},\"traceEvents\":[",
+            (long long)dropped);
+    for (int64_t at = 0; at < kept;)
+        at += put_row(&w, slices + at, kept - at);
+    next_event(&w);
+    fputs("{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"manyfold\"}}\n]}\n", w.file);
+    bool written = !ferror(w.file);
+    return fclose(w.file) == 0 && written;
+}

@@ -1,0 +1,30 @@
+/* A call at one of its stages ahead of time, between ahead.c (making, calling) and ahead_report.c (texts, types, costs). */
+#ifndef MF_RUNTIME_STAGES_AHEAD_H
+#define MF_RUNTIME_STAGES_AHEAD_H
+
+#include "runtime/call/call.h"
+
+/* The options of the classes "lowered" and "compiled". */
+typedef struct mf_ahead {
+    mf_traced *traced;         /* retained; of no capture */
+    mf_program *program;       /* retained: optimised, as it is compiled */
+    mf_executable *executable; /* retained; NULL when lowered */
+    int arg_count, leaf_count;
+    bool has_kwargs;
+    const mf_structure *structures[MF_MAX_ARGUMENTS];
+    mf_leaf *leaves; /* owned; objects of statics retained */
+    bool *donated;   /* owned; by typed leaf; NULL: none */
+} mf_ahead;
+
+/* Of a lowered or a compiled function; NULL and *error. Borrowed. */
+const mf_ahead *mf_ahead_of(mf_function function, mf_error_object **error);
+
+/* The traced program of a call whose arguments serve for their types alone; one reference, or NULL and *error. *leaves as in
+ * mf_signature_make, freed by the caller even then. */
+mf_traced *mf_ahead_trace(mf_function function, const mf_value *arguments, int count, mf_signature *s, mf_leaf **leaves,
+                          mf_function_object **f, mf_error_object **error);
+/* The same, but it may read values of the trace around it. */
+mf_traced *mf_ahead_trace_here(mf_function function, const mf_value *arguments, int count, mf_signature *s, mf_leaf **leaves,
+                               mf_function_object **f, mf_error_object **error);
+
+#endif

@@ -1,0 +1,217 @@
+/* What a call tells ahead of time: its program as text, the types of its arguments and results, what it costs.
+ * Costs come from the rows' .cost, multiplied by devices and trip counts; memory from the plan. */
+#include "runtime/stages/ahead.h"
+
+#include "ops/rows.h"
+#include "passes/passes.h"
+#include "runtime/compile/planner.h"
+
+#include <manyfold/array.h>
+#include <manyfold/function.h>
+#include <string.h>
+
+/* ---- texts */
+
+/* A program's text under a line that says for how many devices it is, and which. */
+static void print_lowered(mf_text *t, const mf_program *p)
+{
+    mf_text_add(t, "# replicas = %d, partitions = 1\n", mf_span_of(p));
+    mf_program_print(t, p);
+}
+
+static const char *text_of_call(mf_function function, const mf_value *arguments, int count, bool lowered)
+{
+    mf_error_object *error = NULL;
+    mf_text text = { 0 };
+    mf_signature s;
+    mf_leaf few[32], *leaves = few;
+    s.leaf_count = 32;
+    mf_function_object *f;
+    mf_traced *t = (lowered ? mf_ahead_trace : mf_ahead_trace_here)(function, arguments, count, &s, &leaves, &f, &error);
+    mf_program *p = t && lowered ? mf_optimize(t->program, NULL, &error) : NULL;
+    if (p)
+        print_lowered(&text, p);
+    else if (error)
+        mf_text_put(&text, mf_error_text(error));
+    else
+        mf_program_print(&text, t->program);
+    mf_drop(p);
+    mf_drop(t);
+    mf_drop(error);
+    if (leaves != few)
+        mf_free(leaves);
+    return mf_text_to_scope(&text);
+}
+
+const char *mf_program_text_n(mf_function function, const mf_value *arguments, int count)
+{
+    MF_ENTER;
+    return text_of_call(function, arguments, count, false);
+}
+
+const char *mf_lower_n(mf_function function, const mf_value *arguments, int count)
+{
+    MF_ENTER;
+    return text_of_call(function, arguments, count, true);
+}
+
+const char *mf_stage_text(mf_function stage, mf_stage_form form)
+{
+    MF_ENTER;
+    mf_error_object *error = NULL;
+    const mf_ahead *o = mf_ahead_of(stage, &error);
+    mf_text t = { 0 };
+    if (o && form == MF_TEXT_PLAN && !o->executable)
+        error = mf_error_new(MF_ERROR_ARGUMENT, "a plan is made by compiling: this function is only lowered");
+    else if (o && form != MF_TEXT_PLAN && form != MF_TEXT_TRACED && form != MF_TEXT_OPTIMIZED)
+        error = mf_error_new(MF_ERROR_ARGUMENT, "mf_stage_text: there is no form %d", (int)form);
+    if (error)
+        mf_text_put(&t, mf_error_text(error));
+    else if (form == MF_TEXT_PLAN)
+        mf_executable_describe(&t, o->executable);
+    else
+        print_lowered(&t, form == MF_TEXT_TRACED ? o->traced->program : o->program);
+    mf_drop(error);
+    return mf_text_to_scope(&t);
+}
+
+/* ---- types */
+
+/* A tree of structs; statics as they are. NULL when memory is out. */
+static mf_object *tree_of_types(const mf_structure *s, const mf_type *const *types, mf_object *const *statics)
+{
+    mf_object **leaves = mf_calloc((size_t)s->leaf_count + 1, sizeof *leaves), *tree = NULL;
+    bool good = leaves;
+    for (int i = 0, next = 0; good && i < s->leaf_count; i++) {
+        leaves[i] = statics && statics[i] ? mf_retain(statics[i]) : mf_struct_new(types[next++]);
+        good = leaves[i];
+    }
+    if (good)
+        tree = mf_tree_build(s, leaves);
+    for (int i = 0; leaves && i < s->leaf_count; i++)
+        mf_drop(leaves[i]);
+    mf_free(leaves);
+    return tree;
+}
+
+static mf_object *result_types(const mf_traced *t)
+{
+    int n = mf_traced_result_count(t);
+    const mf_type **types = mf_alloc(((size_t)n + 1) * sizeof *types);
+    for (int i = 0; types && i < n; i++)
+        types[i] = t->program->out[i]->type;
+    mf_object *tree = types ? tree_of_types(t->result, types, t->result_statics) : NULL;
+    mf_free(types);
+    return tree;
+}
+
+static mf_object *argument_types(const mf_ahead *o)
+{
+    mf_object *parts[MF_MAX_ARGUMENTS] = { 0 }, **statics = mf_calloc((size_t)o->leaf_count + 1, sizeof *statics);
+    const mf_type **types = mf_alloc(((size_t)o->leaf_count + 1) * sizeof *types);
+    bool good = statics && types;
+    for (int a = 0, leaf = 0; good && a < o->arg_count; a++) {
+        int n = o->structures[a]->leaf_count, typed = 0;
+        for (int i = 0; i < n; i++, leaf++) {
+            statics[i] = o->leaves[leaf].object;
+            if (o->leaves[leaf].type)
+                types[typed++] = o->leaves[leaf].type;
+        }
+        parts[a] = tree_of_types(o->structures[a], types, statics);
+        good = parts[a];
+    }
+    mf_object *tuple = good ? mf_tree_node(MF_NODE_TUPLE, NULL, parts, o->arg_count) : NULL;
+    for (int a = 0; a < o->arg_count; a++)
+        mf_drop(parts[a]);
+    mf_free(statics);
+    mf_free((void *)types);
+    return tuple;
+}
+
+static mf_value types_of_stage(mf_function stage, bool results)
+{
+    mf_error_object *error = NULL;
+    const mf_ahead *o = mf_ahead_of(stage, &error);
+    if (!o)
+        return mf_value_new(error);
+    mf_object *tree = results ? result_types(o->traced) : argument_types(o);
+    return mf_value_new(tree ? (void *)tree : mf_error_out_of_memory());
+}
+
+mf_value mf_stage_arguments(mf_function stage)
+{
+    MF_ENTER;
+    return types_of_stage(stage, false);
+}
+
+mf_value mf_stage_results(mf_function stage)
+{
+    MF_ENTER;
+    return types_of_stage(stage, true);
+}
+
+mf_value mf_eval_shape_n(mf_function function, const mf_value *arguments, int count)
+{
+    MF_ENTER;
+    mf_error_object *error = NULL;
+    mf_signature s;
+    mf_leaf few[32], *leaves = few;
+    s.leaf_count = 32;
+    mf_function_object *f = mf_function_of(function, &error);
+    if (!error)
+        error = mf_signature_of_types(&s, &leaves, f, arguments, count);
+    mf_traced *t = error ? NULL : mf_function_trace(f, &s, &error);
+    mf_object *tree = t ? result_types(t) : NULL;
+    if (!tree && !error)
+        error = mf_error_out_of_memory();
+    mf_drop(t);
+    if (leaves != few)
+        mf_free(leaves);
+    return mf_value_new(error ? (void *)error : tree);
+}
+
+/* ---- what it costs */
+
+static void add_costs(const mf_program *p, double times, mf_stage_costs *out)
+{
+    for (int i = 0; i < p->eqn_count; i++) {
+        const mf_eqn *e = p->eqns[i];
+        int nested = mf_params_program_count(e->op, e->params);
+        double inside = times;
+        if (e->op == &mf_op_pmap)
+            inside *= (double)((const mf_pmap_params *)e->params)->axis_size;
+        else if (e->op == &mf_op_scan)
+            inside *= (double)((const mf_scan_params *)e->params)->length;
+        for (int k = 0; k < nested; k++)
+            add_costs(*mf_params_program_at(e->op, e->params, k), inside, out);
+        if (nested)
+            continue;
+        mf_cost c = e->op->cost(e);
+        out->flops += times * c.flops;
+        out->bytes_accessed += times * c.bytes;
+    }
+}
+
+mf_status mf_stage_analysis(mf_function stage, mf_stage_costs *out)
+{
+    MF_ENTER;
+    memset(out, 0, sizeof *out);
+    mf_error_object *error = NULL;
+    const mf_ahead *o = mf_ahead_of(stage, &error);
+    if (!o) {
+        mf_status status = error->status;
+        mf_drop(error); /* reported through the hook: nobody gets it */
+        return status;
+    }
+    const mf_program *p = o->traced->program;
+    add_costs(o->executable ? o->program : p, 1, out);
+    for (int i = 0; i < p->in_count; i++)
+        out->argument_bytes += p->in[i]->type->bytes;
+    for (int i = 0; i < p->out_count; i++)
+        out->result_bytes += p->out[i]->type->bytes;
+    for (int i = 0; o->donated && i < p->in_count - mf_traced_read_count(o->traced); i++)
+        out->aliased_bytes += o->donated[i] ? p->in[i]->type->bytes : 0;
+    if (o->executable)
+        mf_executable_memory(o->executable, &out->temporary_bytes, &out->device_bytes);
+    return MF_OK;
+}

@@ -1,0 +1,266 @@
+/* The cache of traced functions: key = function, axis environment, trees, types with weak flags, statics. Everything in a key is interned
+ * or retained by its entry, so keys compare as pointers. Programs that captured outer variables are never kept: they belong to that trace.
+ * A function that holds values - a partial, a closure over a handle - is rarely made again once nobody has it: its programs go when many
+ * others have been traced since they were used, as those do of any function when the cache is full.
+ * Invariant: an entry is either ready (has a traced program) or being traced by one thread, for which the others wait. */
+#include "trace/cache.h"
+
+#include "runtime/profile/profiler.h"
+#include "trace/function.h"
+
+#include <pthread.h>
+#include <string.h>
+
+/* CACHE_LIMIT: entries; beyond, the one unused for longest goes. PASSING: programs, or MiB of their constants, that may be traced before
+ * an unused one goes whose function holds values and is held by nobody. SWEEP: misses from one look for such to the next. */
+enum { CACHE_LIMIT = 4096, PASSING = 256, SWEEP = 32 };
+
+struct mf_cache_ticket {
+    struct mf_cache_ticket *next; /* of its bucket */
+    uint64_t hash;
+    mf_function_object *f; /* retained */
+    const mf_axis_env *env;
+    const mf_cell_rules *rules;
+    int arg_count, leaf_count;
+    bool has_kwargs;
+    const mf_structure *structures[MF_MAX_ARGUMENTS];
+    mf_traced *traced; /* NULL while being traced */
+    pthread_t owner;
+    uint64_t last_use;
+    int64_t traced_then; /* what had been traced when it was used last */
+    int64_t start;       /* of tracing, for the profiler */
+    mf_leaf leaves[];    /* objects of statics retained */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static mf_cache_ticket *buckets[1024];
+static int entry_count;
+static uint64_t clock_now;
+static int64_t traced_now; /* programs, and MiB of constants in them */
+static mf_cache_counters counters;
+
+static uint64_t key_hash(const mf_function_object *f, const mf_signature *s)
+{
+    uint64_t h = mf_hash_mix((uintptr_t)f, (uintptr_t)s->env);
+    for (int i = 0; i < s->arg_count; i++)
+        h = mf_hash_mix(h, (uintptr_t)s->structures[i]);
+    for (int i = 0; i < s->leaf_count; i++)
+        h = mf_hash_mix(h, s->leaves[i].type ? (uintptr_t)s->leaves[i].type : (uintptr_t)s->leaves[i].identity + 1);
+    return h;
+}
+
+static bool same_key(const mf_cache_ticket *e, uint64_t hash, const mf_function_object *f, const mf_signature *s)
+{
+    if (e->hash != hash || e->f != f || e->env != s->env || e->rules != s->rules || e->arg_count != s->arg_count ||
+        e->leaf_count != s->leaf_count || e->has_kwargs != s->has_kwargs ||
+        memcmp(e->structures, s->structures, (size_t)s->arg_count * sizeof *s->structures) != 0)
+        return false;
+    for (int i = 0; i < s->leaf_count; i++)
+        if (e->leaves[i].type != s->leaves[i].type || (!s->leaves[i].type && e->leaves[i].identity != s->leaves[i].identity))
+            return false;
+    return true;
+}
+
+static void entry_free(mf_cache_ticket *e)
+{
+    mf_drop(e->f);
+    mf_drop(e->traced);
+    for (int i = 0; i < e->leaf_count; i++)
+        mf_drop(e->leaves[i].object);
+    mf_free(e);
+}
+
+static void unlink_entry(mf_cache_ticket *e)
+{
+    mf_cache_ticket **p = &buckets[e->hash % 1024];
+    while (*p != e)
+        p = &(*p)->next;
+    *p = e->next;
+    e->f->cached--;
+    entry_count--;
+}
+
+static void link_entry(mf_cache_ticket *e)
+{
+    e->next = buckets[e->hash % 1024];
+    buckets[e->hash % 1024] = e;
+    e->f->cached++;
+    entry_count++;
+}
+
+static void touch(mf_cache_ticket *e)
+{
+    e->last_use = ++clock_now;
+    e->traced_then = traced_now;
+}
+
+/* The ready entry unused for longest, taken out; the caller frees it outside the lock (destroying runs other locks' code). */
+static mf_cache_ticket *evict(void)
+{
+    mf_cache_ticket *oldest = NULL;
+    for (int i = 0; i < 1024; i++)
+        for (mf_cache_ticket *e = buckets[i]; e; e = e->next)
+            if (e->traced && (!oldest || e->last_use < oldest->last_use))
+                oldest = e;
+    if (oldest)
+        unlink_entry(oldest);
+    return oldest;
+}
+
+/* Takes out what is not worth keeping, as a list. */
+static mf_cache_ticket *sweep(void)
+{
+    mf_cache_ticket *gone = NULL;
+    for (int i = 0; i < 1024; i++)
+        for (mf_cache_ticket *e = buckets[i], *next; e; e = next) {
+            next = e->next;
+            bool unused = e->traced && traced_now - e->traced_then > PASSING;
+            if (!unused || atomic_load(&e->f->object.count) != e->f->cached || !mf_function_holds_values(e->f))
+                continue;
+            unlink_entry(e);
+            e->next = gone;
+            gone = e;
+        }
+    return gone;
+}
+
+static void free_list(mf_cache_ticket *gone)
+{
+    while (gone) {
+        mf_cache_ticket *e = gone;
+        gone = e->next;
+        entry_free(e);
+    }
+}
+
+/* 1, and one more a MiB of constants. */
+static int64_t weight_of(const mf_program *p)
+{
+    int64_t bytes = 0, nested = 0;
+    for (int v = 0; v < p->var_count; v++)
+        if (p->vars[v]->constant && mf_array_is_contiguous(p->vars[v]->constant))
+            bytes += p->vars[v]->type->bytes;
+    for (int i = 0; i < p->eqn_count; i++)
+        for (int k = 0, n = mf_params_program_count(p->eqns[i]->op, p->eqns[i]->params); k < n; k++)
+            nested += weight_of(*mf_params_program_at(p->eqns[i]->op, p->eqns[i]->params, k)) - 1;
+    return 1 + (bytes >> 20) + nested;
+}
+
+static mf_cache_ticket *entry_new(mf_function_object *f, const mf_signature *s, uint64_t hash)
+{
+    mf_cache_ticket *e = mf_calloc(1, sizeof *e + (size_t)s->leaf_count * sizeof *e->leaves);
+    if (!e)
+        return NULL;
+    e->hash = hash;
+    e->f = mf_retain(f);
+    e->env = s->env;
+    e->rules = s->rules;
+    e->arg_count = s->arg_count;
+    e->leaf_count = s->leaf_count;
+    e->has_kwargs = s->has_kwargs;
+    memcpy(e->structures, s->structures, (size_t)s->arg_count * sizeof *s->structures);
+    for (int i = 0; i < s->leaf_count; i++) {
+        e->leaves[i] = s->leaves[i];
+        e->leaves[i].object = s->leaves[i].type ? NULL : mf_retain(s->leaves[i].object);
+    }
+    e->owner = pthread_self();
+    e->start = mf_profile_begin();
+    return e;
+}
+
+mf_traced *mf_cache_begin(mf_function_object *f, const mf_signature *s, mf_cache_ticket **ticket)
+{
+    uint64_t hash = key_hash(f, s);
+    mf_cache_ticket *evicted = NULL, *gone = NULL;
+    mf_traced *found = NULL;
+    *ticket = NULL;
+    pthread_mutex_lock(&lock);
+    for (;;) {
+        mf_cache_ticket *busy = NULL;
+        for (mf_cache_ticket *e = buckets[hash % 1024]; e && !found; e = e->next) {
+            if (!same_key(e, hash, f, s))
+                continue;
+            if (!e->traced) {
+                busy = e;
+            } else if (!e->traced->cell_count || mf_traced_cells_match(e->traced)) {
+                touch(e);
+                found = mf_retain(e->traced);
+            }
+        }
+        if (found || (busy && pthread_equal(busy->owner, pthread_self())))
+            break;
+        if (!busy) {
+            mf_cache_ticket *e = entry_new(f, s, hash);
+            if (e) {
+                if (counters.traces % SWEEP == 0)
+                    gone = sweep();
+                if (entry_count >= CACHE_LIMIT)
+                    evicted = evict();
+                link_entry(e);
+            }
+            *ticket = e;
+            break;
+        }
+        pthread_cond_wait(&changed, &lock);
+    }
+    found ? counters.hits++ : counters.traces++;
+    pthread_mutex_unlock(&lock);
+    if (evicted)
+        entry_free(evicted);
+    free_list(gone);
+    return found;
+}
+
+void mf_cache_end(mf_cache_ticket *ticket, mf_traced *t)
+{
+    bool keep = t && t->capture_count == 0 && !t->impure;
+    int64_t weight = keep ? weight_of(t->program) : 0;
+    if (ticket->start)
+        mf_profile_words(ticket->start, MF_ROW_COMPILER, "trace", ticket->f->name);
+    pthread_mutex_lock(&lock);
+    if (keep) {
+        ticket->traced = mf_retain(t);
+        traced_now += weight;
+        touch(ticket);
+    } else {
+        unlink_entry(ticket);
+    }
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+    if (!keep)
+        entry_free(ticket);
+}
+
+void mf_cache_count_compilation(void)
+{
+    pthread_mutex_lock(&lock);
+    counters.compilations++;
+    pthread_mutex_unlock(&lock);
+}
+
+mf_cache_counters mf_cache_traces(void)
+{
+    pthread_mutex_lock(&lock);
+    mf_cache_counters c = counters;
+    c.entries = entry_count;
+    pthread_mutex_unlock(&lock);
+    return c;
+}
+
+void mf_cache_clear_traces(void)
+{
+    mf_cache_ticket *gone = NULL;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < 1024; i++)
+        for (mf_cache_ticket *e = buckets[i], *next; e; e = next) {
+            next = e->next;
+            if (!e->traced)
+                continue;
+            unlink_entry(e);
+            e->next = gone;
+            gone = e;
+        }
+    pthread_mutex_unlock(&lock);
+    free_list(gone);
+}

@@ -1,0 +1,166 @@
+/* State cells. Outside traces a cell is read and written under one lock; inside, the trace keeps its own view (trace.c). */
+#include "trace/state/state.h"
+
+#include "array/array.h"
+#include "trace/trace.h"
+
+#include <manyfold/state.h>
+#include <pthread.h>
+#include <string.h>
+
+static pthread_mutex_t cells_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void cell_destroy(mf_object *o) { mf_drop(((mf_state_cell *)o)->value); }
+const mf_class mf_state_class = { "state", cell_destroy };
+
+mf_state_cell *mf_cell_new(int type, mf_value initial, mf_error_object **error)
+{
+    mf_object *o = mf_object_of(initial);
+    mf_error_object *inside = (mf_error_object *)mf_first_error_in(o);
+    if (inside || !o) {
+        *error = inside ? mf_retain(inside) : mf_error_new(MF_ERROR_ARGUMENT, "a state needs an initial value; this one is unset");
+        return NULL;
+    }
+    mf_state_cell *c = mf_object_new(&mf_state_class, sizeof *c);
+    if (!c) {
+        *error = mf_error_out_of_memory();
+        return NULL;
+    }
+    c->type = type;
+    c->value = mf_retain(o);
+    return c;
+}
+
+mf_object *mf_cell_value(mf_state_cell *c)
+{
+    pthread_mutex_lock(&cells_lock);
+    mf_object *o = mf_retain(c->value);
+    pthread_mutex_unlock(&cells_lock);
+    return o;
+}
+
+void mf_cell_store(mf_state_cell *c, mf_object *value)
+{
+    pthread_mutex_lock(&cells_lock);
+    mf_object *before = c->value;
+    c->value = mf_retain(value);
+    pthread_mutex_unlock(&cells_lock);
+    mf_drop(before);
+}
+
+/* ---- frames */
+
+static _Thread_local mf_cell_frame *frames;
+
+void mf_cell_frame_open(mf_cell_frame *f)
+{
+    f->outer = frames;
+    f->trace = mf_trace_current();
+    frames = f;
+}
+
+void mf_cell_frame_close(mf_cell_frame *f) { frames = f->outer; }
+
+mf_cell_frame *mf_cell_frames_swap(mf_cell_frame *f)
+{
+    mf_cell_frame *before = frames;
+    frames = f;
+    return before;
+}
+
+/* The value's place in the innermost frame that has the cell. A trace opened after the frame must not be cached: its key does not know
+ * what the frame holds. */
+static mf_object **frame_value(const mf_state_cell *c)
+{
+    for (mf_cell_frame *f = frames; f; f = f->outer)
+        for (int i = 0; i < f->count; i++)
+            if (f->cells[i] == c) {
+                mf_trace_mark_impure(f->trace);
+                return &f->values[i];
+            }
+    return NULL;
+}
+
+mf_value mf_cell_read(mf_state_cell *c)
+{
+    mf_object **framed = frame_value(c);
+    if (framed)
+        return mf_value_of(*framed);
+    mf_tracing *t = mf_trace_current();
+    if (!t)
+        return mf_value_new(mf_cell_value(c));
+    mf_error_object *error = NULL;
+    mf_object *o = mf_trace_cell_read(t, c, &error);
+    return o ? mf_value_of(o) : mf_value_new(error);
+}
+
+mf_value mf_cell_write(mf_state_cell *c, mf_value v)
+{
+    mf_object *o = mf_object_of(v);
+    mf_error_object *error = (mf_error_object *)mf_first_error_in(o);
+    if (error)
+        return mf_value_of(error);
+    if (!o)
+        return mf_fail(MF_ERROR_ARGUMENT, "a state cannot be set to an unset value");
+    mf_object **framed = frame_value(c);
+    if (framed) {
+        mf_drop(*framed);
+        *framed = mf_retain(o);
+        return v;
+    }
+    mf_tracing *t = mf_trace_current();
+    if (!t) {
+        if (mf_object_is(o, &mf_tracer_class))
+            return mf_fail(MF_ERROR_TRACER, "a state was set to a traced value whose trace has ended");
+        mf_cell_store(c, o);
+        return v;
+    }
+    error = mf_trace_cell_write(t, c, o);
+    return error ? mf_value_new(error) : v;
+}
+
+/* ---- rules */
+
+const mf_cell_rules *mf_cell_rules_get(const mf_cell_rules *rules, const mf_cell_rules *outer)
+{
+    static _Atomic(mf_interner *) table;
+    mf_cell_rules r;
+    memcpy(&r, rules, sizeof r);
+    r.outer = outer;
+    return mf_interner_get(mf_interner_static(&table), &r, sizeof r);
+}
+
+bool mf_type_is_one_key(const mf_type *t) { return t->dtype == MF_U32 && t->rank == 1 && t->dims[0] == 2; }
+
+static _Thread_local mf_cell_size_seen *watched;
+
+void mf_cell_size_watch(mf_cell_size_seen *w)
+{
+    w->outer = watched;
+    watched = w;
+}
+
+void mf_cell_size_watch_end(mf_cell_size_seen *w) { watched = w->outer; }
+
+static void note_size(const mf_cell_rules *rules, int64_t size)
+{
+    for (mf_cell_size_seen *w = watched; w; w = w->outer)
+        if (w->rules == rules && w->size < 0)
+            w->size = size;
+}
+
+const mf_type *mf_cell_inner_type(const mf_cell_rules *rules, const mf_state_cell *c, const mf_type *outside)
+{
+    if (!rules)
+        return outside;
+    const mf_type *t = mf_cell_inner_type(rules->outer, c, outside);
+    mf_axis axis = mf_cell_rule_axis(rules->in, c);
+    if (!t || axis == MF_NONE || (c->type == MF_RANDOM_STATE && mf_type_is_one_key(t)))
+        return t; /* a single random key is split, not mapped: transform/state/keys.c */
+    if (axis < 0)
+        axis += t->rank;
+    if (axis < 0 || axis >= t->rank)
+        return NULL;
+    note_size(rules, t->dims[axis]);
+    return mf_type_without_axis(t, (int)axis);
+}

@@ -1,0 +1,87 @@
+/* State cells: mutable cells that hold a tree of leaves and belong to the core. A traced function that reads or writes one gets hidden
+ * inputs and outputs. Invariant: a cell changes only outside every trace or when a run that wrote it was started without an error. */
+#ifndef MF_TRACE_STATE_STATE_H
+#define MF_TRACE_STATE_STATE_H
+
+#include "array/array.h"
+#include "tree/tree.h"
+
+typedef struct mf_state_cell {
+    mf_object object;
+    mf_object *value; /* a leaf or a tree, retained; guarded by the cells' lock */
+    int type;         /* mf_state_type */
+    const char *name; /* interned: its path through the modules that took it first, "encoder/kernel"; NULL outside of modules */
+} mf_state_cell;
+extern const mf_class mf_state_class;
+
+/* Filters are predicates on cells; interned by what they say, never freed. */
+typedef struct mf_filter_object {
+    mf_object object;
+    enum { MF_FILTER_EVERYTHING, MF_FILTER_TYPE, MF_FILTER_PATH, MF_FILTER_NOT, MF_FILTER_ALL, MF_FILTER_ANY } kind;
+    int type, count, depth; /* depth: of filters in it */
+    const char *text;
+    const struct mf_filter_object **parts; /* of not, all and any */
+    struct mf_filter_object *next;
+} mf_filter_object;
+extern const mf_class mf_filter_class;
+const char *mf_state_type_name(int type);                                   /* "ParamState" */
+const char *mf_cell_label(const mf_state_cell *c);                          /* for messages: "state w", "a ParamState without a name" */
+const mf_filter_object *mf_filter_of(mf_filter f, mf_error_object **error); /* NULL and an error (new reference) */
+bool mf_filter_accepts(const mf_filter_object *f, const mf_state_cell *c,
+                       const char *path); /* path: of c, as the asker knows it; may be NULL */
+void mf_filter_print(mf_text *t, const mf_filter_object *f);
+
+/* How a map treats cells: the axis of the first rule whose filter accepts the cell, MF_NONE otherwise. Chained from the innermost map
+ * outwards while a function is traced; interned, so signatures compare it by pointer. */
+typedef struct mf_cell_rule {
+    mf_axis axis;
+    const mf_filter_object *filter;
+} mf_cell_rule;
+typedef struct mf_cell_rule_list {
+    int count;
+    mf_cell_rule at[];
+} mf_cell_rule_list;
+typedef struct mf_cell_rules {
+    const struct mf_cell_rules *outer;
+    const mf_cell_rule_list *in, *out;
+    int unexpected; /* mf_unexpected: of a cell that comes out varying and that no rule names */
+} mf_cell_rules;
+const mf_cell_rules *mf_cell_rules_get(const mf_cell_rules *rules, const mf_cell_rules *outer); /* these rules, inside outer's */
+struct mf_state_axis_rules;
+/* What MF_STATE_AXES made; an unset handle has no rules. NULL and *error when it is anything else. */
+const mf_cell_rule_list *mf_cell_rule_list_of(struct mf_state_axis_rules rules, const char *what, mf_error_object **error);
+struct mf_state_axis_rules mf_cell_rules_handle(const mf_cell_rule_list *list);
+mf_axis mf_cell_rule_axis(const mf_cell_rule_list *rules, const mf_state_cell *c);
+bool mf_type_is_one_key(const mf_type *t); /* what a random state holds: u32[2]. A map with rules splits it instead of mapping it */
+/* While one is watched on this thread it notes the size of the first cell that these rules map: how a map without mapped arguments learns
+ * its size, even from a function whose trace fails by the size that was guessed. */
+typedef struct mf_cell_size_seen {
+    struct mf_cell_size_seen *outer;
+    const mf_cell_rules *rules;
+    int64_t size; /* -1: none yet */
+} mf_cell_size_seen;
+void mf_cell_size_watch(mf_cell_size_seen *w);
+void mf_cell_size_watch_end(mf_cell_size_seen *w);
+/* The type inside all maps of the chain; NULL when an axis does not fit. */
+const mf_type *mf_cell_inner_type(const mf_cell_rules *rules, const mf_state_cell *c, const mf_type *outside);
+
+mf_state_cell *mf_cell_new(int type, mf_value initial, mf_error_object **error); /* one reference */
+mf_object *mf_cell_value(mf_state_cell *c);                                      /* the value outside traces, a new reference */
+void mf_cell_store(mf_state_cell *c, mf_object *value);                          /* retains */
+void mf_print_shapes(mf_text *t, mf_object *value);                              /* ShapedArray(float32[2,4]), or a tree of them */
+/* While a frame is open on this thread its cells have the frame's values and writes stay in it: how a module runs purely. */
+typedef struct mf_cell_frame {
+    struct mf_cell_frame *outer;
+    const struct mf_tracing *trace; /* current when it was opened */
+    int count;
+    mf_state_cell **cells; /* borrowed */
+    mf_object **values;    /* retained */
+} mf_cell_frame;
+void mf_cell_frame_open(mf_cell_frame *f);
+void mf_cell_frame_close(mf_cell_frame *f);
+mf_cell_frame *mf_cell_frames_swap(mf_cell_frame *f); /* this thread's open ones, for those that were */
+
+mf_value mf_cell_read(mf_state_cell *c);              /* through the current trace, if any */
+mf_value mf_cell_write(mf_state_cell *c, mf_value v); /* returns v, or an error */
+
+#endif

@@ -1,0 +1,439 @@
+/* pmap as a function: the inner function is traced on a shard's types with the axis in scope; its program becomes one pmap equation.
+ * All that pmap checks is here, against declared variance and the device count; words after JAX's. */
+#include "transform/functions/pmap.h"
+
+#include "ops/rows.h"
+#include "passes/passes.h"
+#include "runtime/backend.h"
+#include "trace/dispatch.h"
+#include "transform/functions/mapped_call.h"
+
+#include <manyfold/device.h>
+#include <manyfold/state.h>
+#include <string.h>
+
+typedef struct pmap_options {
+    const char *axis_name, *backend;
+    mf_axis in_axes, out_axes;
+    mf_ints static_argnums, donate_argnums, replicated_argnums;
+    const mf_intlist *devices; /* NULL: not given */
+    int64_t axis_size;
+    const mf_cell_rules *rules;
+} pmap_options;
+
+/* ---- devices and sizes */
+
+static mf_error_object *check_devices(const mf_intlist *devices)
+{
+    if (!devices->count)
+        return mf_error_new(MF_ERROR_DEVICE, "pmap: 'devices' argument is empty; it must name at least one device");
+    for (int i = 0; i < devices->count; i++) {
+        if (devices->at[i] < 0 || devices->at[i] >= mf_device_total())
+            return mf_error_new(MF_ERROR_DEVICE, "pmap: devices[%d] is no device of this process", i);
+        for (int k = 0; k < i; k++)
+            if (devices->at[k] == devices->at[i])
+                return mf_error_new(MF_ERROR_DEVICE,
+                                    "pmap: the same device is named twice: devices[%d] and devices[%d] are both device %lld", k, i,
+                                    (long long)devices->at[i]);
+    }
+    return NULL;
+}
+
+static int64_t outer_devices(const mf_axis_env *env)
+{
+    int64_t n = 1;
+    for (; env; env = env->outer)
+        n *= env->is_pmap ? env->size : 1;
+    return n;
+}
+
+static bool inside_pmap(const mf_axis_env *env)
+{
+    while (env && !env->is_pmap)
+        env = env->outer;
+    return env != NULL;
+}
+
+static mf_error_object *too_few_devices(int64_t needed, int64_t total)
+{
+    return mf_error_new(MF_ERROR_DEVICE,
+                        "pmapped function requires %lld local devices to run due to nested pmapped or other parallel functions, "
+                        "but only %lld are available.",
+                        (long long)needed, (long long)total);
+}
+
+static mf_error_object *check_size(const mf_function_object *f, const mf_signature *s, int64_t size)
+{
+    const pmap_options *o = f->options;
+    int64_t outer = outer_devices(s->env), total = mf_device_total();
+    if (o->devices && inside_pmap(s->env))
+        return mf_error_new(MF_ERROR_DEVICE, "Nested pmap with explicit devices argument (%s).", f->name);
+    if (outer > 1 && outer * size > total)
+        return too_few_devices(outer * size, total);
+    if (size > total && !o->devices)
+        return mf_error_new(MF_ERROR_DEVICE, "compiling computation %s requires %lld replicas, but only %lld CPU devices are available",
+                            f->inner->name, (long long)size, (long long)total);
+    return NULL;
+}
+
+int64_t mf_program_replicas(const mf_program *p)
+{
+    int64_t most = 1;
+    for (int i = 0; i < p->eqn_count; i++) {
+        const mf_eqn *e = p->eqns[i];
+        for (int k = 0; k < mf_params_program_count(e->op, e->params); k++) {
+            int64_t inner = mf_program_replicas(*mf_params_program_at(e->op, e->params, k));
+            if (e->op == &mf_op_pmap)
+                inner *= ((const mf_pmap_params *)e->params)->axis_size;
+            most = inner > most ? inner : most;
+        }
+    }
+    return most;
+}
+
+/* Devices that are named are for the map and those inside it: exactly as many as all of them need. */
+static mf_error_object *check_named_devices(const mf_intlist *devices, int64_t size, const mf_program *body)
+{
+    int64_t needed = size * mf_program_replicas(body);
+    if (!devices || needed == devices->count)
+        return NULL;
+    if (needed > devices->count && needed > size)
+        return too_few_devices(needed, devices->count);
+    return mf_error_new(MF_ERROR_SHAPE,
+                        "Leading axis size of input to pmapped function must equal the number of local devices passed to pmap. "
+                        "Got axis_size=%lld, num_local_devices=%d.",
+                        (long long)size, devices->count);
+}
+
+/* The size when nothing is mapped: axis_size, else that of the states that the rules map (trace_inside), else the given devices, else every
+ * local device that outer maps leave. */
+static mf_error_object *settle_size(const mf_function_object *f, const mf_signature *s, mf_mapped_call *m)
+{
+    const pmap_options *o = f->options;
+    mf_error_object *e = o->devices ? check_devices(o->devices) : NULL;
+    if (e)
+        return e;
+    if (m->size < 0)
+        m->size = o->devices ? o->devices->count : mf_device_total() / outer_devices(s->env);
+    return check_size(f, s, m->size < 1 ? 1 : m->size);
+}
+
+/* ---- out_axes=None is for results that do not vary */
+
+static mf_error_object *varying_error(const mf_function_object *f, const mf_signature *s, const mf_traced *inner, const mf_axis_env *env,
+                                      int output, const uint64_t *masks, int depth)
+{
+    const pmap_options *o = f->options;
+    if (output >= mf_traced_result_count(inner))
+        return mf_unexpected_output(o->rules, inner, output, f->name);
+    mf_text path = { 0 }, through = { 0 };
+    mf_traced_output_path(&path, inner, output);
+    uint64_t *alone = mf_calloc((size_t)inner->program->in_count + 1, sizeof *alone);
+    for (int i = 0, typed = 0; alone && i < s->leaf_count && !through.count; i++) {
+        if (!s->leaves[i].type)
+            continue;
+        if (masks[typed] >> depth & 1) {
+            alone[typed] = (uint64_t)1 << depth;
+            uint64_t *v = mf_variance_of(inner->program, env, alone);
+            if (v && v[inner->program->out[output]->id] >> depth & 1)
+                mf_signature_leaf_path(&through, s, i);
+            mf_free(v);
+            alone[typed] = 0;
+        }
+        typed++;
+    }
+    mf_free(alone);
+    mf_error_object *e = mf_error_new(
+        MF_ERROR_AXIS,
+        "%s: out_axes is none for %s, but its value varies over the mapped axis%s%s%s through %s; use a collective "
+        "such as psum to make it the same on all devices, or map it with out_axes=0",
+        f->name, path.at ? path.at : "a result", o->axis_name ? " '" : "", o->axis_name ? o->axis_name : "", o->axis_name ? "'" : "",
+        through.at ? through.at : "the device's index");
+    mf_text_free(&path);
+    mf_text_free(&through);
+    return e;
+}
+
+/* The variance of the body's variables where the mapped inputs vary over this map; NULL when memory is out. */
+static uint64_t *variance_inside(const mf_program *p, const mf_axis_env *env, const mf_axis *in_axes, uint64_t *masks)
+{
+    int depth = mf_axis_env_depth(env, env);
+    for (int i = 0; masks && i < p->in_count; i++)
+        masks[i] = in_axes[i] == MF_NONE ? 0 : (uint64_t)1 << depth;
+    return masks ? mf_variance_of(p, env, masks) : NULL;
+}
+
+static mf_error_object *check_unmapped_results(const mf_function_object *f, const mf_signature *s, const mf_traced *inner,
+                                               const mf_axis_env *env, const mf_axis *in_axes, const mf_axis *out_axes)
+{
+    const mf_program *p = inner->program;
+    bool any = false;
+    for (int i = 0; i < p->out_count; i++)
+        any |= out_axes[i] == MF_NONE;
+    if (!any)
+        return NULL;
+    int depth = mf_axis_env_depth(env, env);
+    uint64_t *masks = mf_calloc((size_t)p->in_count + 1, sizeof *masks), *v = variance_inside(p, env, in_axes, masks);
+    mf_error_object *e = v ? NULL : mf_error_out_of_memory();
+    for (int i = 0; i < p->out_count && !e; i++)
+        if (out_axes[i] == MF_NONE && v[p->out[i]->id] >> depth & 1)
+            e = varying_error(f, s, inner, env, i, masks, depth);
+    mf_free(masks);
+    mf_free(v);
+    return e;
+}
+
+/* States that come out varying though no rule names them get the axis 0. */
+static mf_error_object *settle_unexpected(const mf_function_object *f, const mf_traced *inner, const mf_axis_env *env,
+                                          const mf_axis *in_axes, mf_axis *out_axes)
+{
+    const mf_program *p = inner->program;
+    const pmap_options *o = f->options;
+    int depth = mf_axis_env_depth(env, env);
+    uint64_t *masks = mf_calloc((size_t)p->in_count + 1, sizeof *masks), *v = variance_inside(p, env, in_axes, masks);
+    mf_error_object *e = v ? NULL : mf_error_out_of_memory();
+    for (int i = mf_traced_result_count(inner); i < p->out_count && !e; i++)
+        if (out_axes[i] == MF_NONE && v[p->out[i]->id] >> depth & 1) {
+            out_axes[i] = 0;
+            e = mf_unexpected_output(o->rules, inner, i, f->name);
+        }
+    mf_free(masks);
+    mf_free(v);
+    return e;
+}
+
+/* ---- the equation */
+
+static const mf_intlist *axis_list(const mf_axis *axes, int count) { return mf_ints_intern(axes, count); }
+
+static mf_program *pmap_program(const mf_function_object *f, const mf_signature *s, const mf_traced *inner, int64_t size,
+                                const mf_axis *in_axes, const mf_axis *out_axes, mf_error_object **error)
+{
+    const pmap_options *o = f->options;
+    const mf_program *p = inner->program;
+    const mf_type **types = mf_alloc(((size_t)p->in_count + 1) * sizeof *types);
+    if (!types) {
+        *error = mf_error_out_of_memory();
+        return NULL;
+    }
+    for (int i = 0; i < p->in_count; i++)
+        types[i] = in_axes[i] == MF_NONE ? p->in[i]->type : mf_type_insert_axis(p->in[i]->type, (int)in_axes[i], size);
+    mf_pmap_params params = {
+        .program = inner->program,
+        .axis_name = o->axis_name,
+        .name = f->inner->name,
+        .axis_size = size,
+        .in_axes = axis_list(in_axes, p->in_count),
+        .out_axes = axis_list(out_axes, p->out_count),
+        .devices = o->devices ? o->devices : mf_ints_of(0),
+        .donated = mf_ints_of(0),
+        .backend = o->backend,
+    };
+    mf_program *q = mf_program_of_eqn(s->env, &mf_op_pmap, &params, types, p->in_count, error);
+    mf_free(types);
+    return q;
+}
+
+static mf_traced *map_traced(mf_function_object *f, const mf_signature *s, const mf_mapped_call *m, mf_traced *inner,
+                             mf_error_object **error)
+{
+    const pmap_options *o = f->options;
+    const mf_program *p = inner->program;
+    mf_axis *in_axes = mf_alloc(((size_t)p->in_count + (size_t)p->out_count + 1) * sizeof *in_axes),
+            *out_axes = in_axes ? in_axes + p->in_count : NULL;
+    if (!in_axes) {
+        *error = mf_error_out_of_memory();
+        return NULL;
+    }
+    int n = 0, reads = mf_traced_read_count(inner);
+    for (int i = 0; i < s->leaf_count; i++)
+        if (s->leaves[i].type)
+            in_axes[n++] = m->axes[i];
+    while (n < p->in_count - reads)
+        in_axes[n++] = MF_NONE;
+    mf_mapped_cell_axes(inner, o->rules, in_axes + n);
+    if (o->rules)
+        mf_split_cell_axes(inner, in_axes + n, NULL);
+    for (; n < p->in_count; n++)
+        if (in_axes[n] != MF_NONE && in_axes[n] < 0)
+            in_axes[n] += p->in[n]->type->rank + 1;
+    *error = mf_mapped_out_axes(inner, f, o->out_axes, o->rules, "pmap", out_axes);
+    if (o->rules && !*error)
+        mf_split_cell_axes(inner, NULL, out_axes + mf_traced_result_count(inner));
+    if (!*error && o->rules && o->rules->unexpected != MF_UNEXPECTED_RAISE)
+        *error = settle_unexpected(f, inner, m->inner.env, in_axes, out_axes);
+    if (!*error)
+        *error = check_unmapped_results(f, s, inner, m->inner.env, in_axes, out_axes);
+    mf_program *q = *error ? NULL : pmap_program(f, s, inner, m->size, in_axes, out_axes, error);
+    mf_free(in_axes);
+    if (!q)
+        return NULL;
+    return o->rules ? mf_traced_with_split_keys(inner, q, s->env, m->size, error)
+                    : mf_traced_with(inner, q, inner->result, inner->result_statics);
+}
+
+/* ---- replicated_argnums: the arguments' leaves are checked before the function's own equations */
+
+static bool is_replicated(const mf_ints *argnums, int argument)
+{
+    for (int k = 0; k < argnums->count; k++)
+        if (argnums->at[k] == argument)
+            return true;
+    return false;
+}
+
+/* The leaves of these arguments, checked; the typed leaves stand first among the inputs. */
+static void check_leaves(mf_builder *b, const pmap_options *o, const mf_signature *s, mf_variable **in)
+{
+    for (int argument = 0, leaf = 0, typed = 0; argument < s->arg_count; argument++)
+        for (int k = 0; k < s->structures[argument]->leaf_count; k++, leaf++) {
+            if (!s->leaves[leaf].type)
+                continue;
+            mf_variable **v = &in[typed++];
+            if (!is_replicated(&o->replicated_argnums, argument))
+                continue;
+            mf_text path = { 0 };
+            mf_signature_leaf_path(&path, s, leaf);
+            mf_replicated_params p = { mf_names_intern(&o->axis_name, 1), mf_intern(path.at ? path.at : "") };
+            *v = mf_emit(b, &mf_op_check_replicated, &p, 1, *v);
+            mf_text_free(&path);
+        }
+}
+
+static mf_traced *with_checks(const mf_function_object *f, const mf_signature *s, mf_traced *inner, mf_error_object **error)
+{
+    const pmap_options *o = f->options;
+    const mf_program *p = inner->program;
+    if (!o->replicated_argnums.count)
+        return inner;
+    mf_builder b;
+    mf_builder_init(&b, s->env);
+    mf_variable **in = mf_alloc(((size_t)p->in_count + (size_t)p->out_count + 1) * sizeof *in), **out = in ? in + p->in_count : NULL;
+    mf_program *q = NULL;
+    if (in) {
+        for (int i = 0; i < p->in_count; i++)
+            in[i] = mf_builder_input(&b, p->in[i]->type);
+        check_leaves(&b, o, s, in);
+        mf_inline(&b, p, in, out);
+        q = mf_builder_finish(&b, out, p->out_count, error);
+    } else {
+        mf_builder_abandon(&b);
+        *error = mf_error_out_of_memory();
+    }
+    mf_free(in);
+    mf_traced *checked = q ? mf_traced_with(inner, q, inner->result, inner->result_statics) : NULL;
+    mf_drop(inner);
+    return checked;
+}
+
+static mf_error_object *check_replicated_argnums(const mf_function_object *f, const mf_signature *s)
+{
+    const pmap_options *o = f->options;
+    if (o->replicated_argnums.count && !o->axis_name)
+        return mf_error_new(MF_ERROR_ARGUMENT, "%s: replicated_argnums needs an axis_name", f->name);
+    for (int k = 0; k < o->replicated_argnums.count; k++)
+        if (o->replicated_argnums.at[k] < 0 || o->replicated_argnums.at[k] >= s->arg_count - s->has_kwargs)
+            return mf_error_new(MF_ERROR_ARGUMENT, "%s: replicated_argnums names argument %lld of %d", f->name,
+                                (long long)o->replicated_argnums.at[k], s->arg_count - s->has_kwargs);
+    return NULL;
+}
+
+static mf_traced *trace_inside(mf_function_object *f, const mf_signature *s, mf_mapped_call *m, mf_error_object **error)
+{
+    const pmap_options *o = f->options;
+    bool by_cells = m->size < 0 && o->rules;
+    if ((*error = settle_size(f, s, m)))
+        return NULL;
+    mf_traced *inner = mf_mapped_trace(m, f, s, o->axis_name, true, o->rules, by_cells, error);
+    mf_error_object *wrong = inner && by_cells ? check_size(f, s, m->size) : NULL;
+    if (!wrong)
+        return inner;
+    *error = wrong;
+    mf_drop(inner);
+    return NULL;
+}
+
+static mf_traced *pmap_trace(mf_function_object *f, const mf_signature *s, mf_error_object **error)
+{
+    const pmap_options *o = f->options;
+    mf_mapped_call m = { 0 };
+    mf_traced *inner = NULL, *t = NULL;
+    *error = mf_mapped_call_make(&m, f, s, o->in_axes, o->axis_size, "pmap");
+    if (!*error)
+        *error = check_replicated_argnums(f, s);
+    if (!*error)
+        inner = trace_inside(f, s, &m, error);
+    if (inner)
+        inner = with_checks(f, &m.inner, inner, error);
+    if (inner)
+        *error = check_named_devices(o->devices, m.size, inner->program);
+    if (inner && !*error)
+        t = map_traced(f, s, &m, inner, error);
+    if (!t && !*error)
+        *error = mf_error_out_of_memory();
+    mf_drop(inner);
+    mf_mapped_call_free(&m);
+    return t;
+}
+
+static const mf_ints *pmap_statics(const mf_function_object *f) { return &((const pmap_options *)f->options)->static_argnums; }
+static const mf_ints *pmap_donated(const mf_function_object *f) { return &((const pmap_options *)f->options)->donate_argnums; }
+static const mf_function_class pmap_class = {
+    .name = "pmap", .trace = pmap_trace, .static_argnums = pmap_statics, .donate_argnums = pmap_donated
+};
+
+/* ---- options */
+
+static mf_error_object *check_backend(const char *name)
+{
+    if (!name || strcmp(name, "cpu") == 0 || mf_backend_find(name))
+        return NULL;
+    return mf_error_new(MF_ERROR_DEVICE, "unknown backend '%s': the present ones are 'cpu'", name);
+}
+
+/* NULL when the caller names none, or with *error. */
+static const mf_intlist *device_ids(mf_device_list list, mf_error_object **error)
+{
+    if (!list.at && list.count == 0)
+        return NULL;
+    if (!list.at || list.count < 0) {
+        *error = mf_error_new(MF_ERROR_DEVICE, "pmap: 'devices' is no list: %d devices at %s", list.count, list.at ? "an address" : "NULL");
+        return NULL;
+    }
+    int64_t small[256], *ids = list.count <= 256 ? small : mf_alloc((size_t)list.count * sizeof *ids);
+    for (int i = 0; ids && i < list.count; i++)
+        ids[i] = mf_device_id(list.at[i]);
+    const mf_intlist *interned = ids ? mf_ints_intern(ids, list.count) : NULL;
+    if (ids != small)
+        mf_free(ids);
+    if (!interned)
+        *error = mf_error_out_of_memory();
+    return interned;
+}
+
+mf_function mf_pmap_opt(mf_function f, const mf_pmap_options *o)
+{
+    MF_ENTER;
+    static const mf_pmap_options none;
+    o = o ? o : &none;
+    mf_error_object *e = check_backend(o->backend);
+    if (e)
+        return (mf_function){ mf_handle_new(e) };
+    if (o->global_arg_shapes)
+        mf_warn("pmap: global_arg_shapes is ignored");
+    pmap_options options;
+    memset(&options, 0, sizeof options);
+    options.axis_name = mf_intern(o->axis_name);
+    options.backend = mf_intern(o->backend);
+    options.in_axes = o->in_axes;
+    options.out_axes = o->out_axes;
+    options.static_argnums = mf_ints_plain(o->static_broadcasted_argnums, "pmap: static_broadcasted_argnums", &e);
+    options.donate_argnums = mf_ints_plain(o->donate_argnums, "pmap: donate_argnums", &e);
+    options.replicated_argnums = mf_ints_plain(o->replicated_argnums, "pmap: replicated_argnums", &e);
+    options.devices = device_ids(o->devices, &e);
+    options.axis_size = o->axis_size;
+    options.rules = mf_rules_of(&f);
+    if (e)
+        return (mf_function){ mf_handle_new(e) };
+    return mf_function_wrap(&pmap_class, f, &options, sizeof options);
+}

@@ -1,0 +1,119 @@
+/* Random states under stateful maps: every device draws from a key of its own. The state's key is split around the map into the state's next
+ * key and one a device, so the state holds one key before the call and another after it, whether the function moves the state on or only
+ * reads it. Invariant: only a state that holds a single key is split; one that holds a key a device already is mapped by rule, like any
+ * other. */
+#include "transform/functions/mapped_call.h"
+
+#include <manyfold/function.h>
+#include <manyfold/ops.h>
+#include <manyfold/random.h>
+#include <manyfold/state.h>
+
+bool mf_cell_is_split(const mf_touched_cell *c)
+{
+    return c->cell->type == MF_RANDOM_STATE && c->read_structure->leaf_count == 1 && mf_type_is_one_key(c->read_types[0]);
+}
+
+void mf_split_cell_axes(const mf_traced *t, mf_axis *reads, mf_axis *writes)
+{
+    for (int i = 0; i < t->cell_count; i++) {
+        const mf_touched_cell *c = &t->cells[i];
+        if (reads && mf_cell_is_split(c))
+            *reads = 0;
+        if (writes && c->write_structure && mf_cell_is_split(c))
+            *writes = 0;
+        reads += reads ? c->read_structure->leaf_count : 0;
+        writes += writes && c->write_structure ? c->write_structure->leaf_count : 0;
+    }
+}
+
+/* key gives (next key, one key for each of n) */
+static mf_value split_for(void *n, mf_value key)
+{
+    mf_value keys = mf_random_split(key, (int)*(int64_t *)n + 1);
+    return mf_tuple(mf_get(keys, 0), mf_get(keys, mf_range(1, MF_END)));
+}
+
+static mf_traced *trace_split(const mf_type *key, const mf_axis_env *env, int64_t size, mf_error_object **error)
+{
+    mf_function_object *f = mf_function_of(mf_closure(split_for, &size), error);
+    mf_leaf leaf = { .type = key };
+    mf_signature s = { .env = env, .arg_count = 1, .structures = { mf_structure_leaf() }, .leaf_count = 1, .leaves = &leaf };
+    return f ? mf_function_trace(f, &s, error) : NULL;
+}
+
+/* The variables of a program that is built around another: its inputs, that one's outputs, the states' next keys, its own outputs. */
+typedef struct wrapped {
+    mf_variable **in, **out, **next, **all;
+} wrapped;
+
+/* Gives every split state a key a device. */
+static void split_inputs(mf_builder *b, const mf_traced *t, const mf_program *q, const mf_axis_env *env, int64_t size, wrapped *w,
+                         mf_error_object **error)
+{
+    int n = q->in_count - mf_traced_read_count(t);
+    for (int i = 0; i < n; i++)
+        w->in[i] = mf_builder_input(b, q->in[i]->type);
+    for (int c = 0; c < t->cell_count && !*error; c++) {
+        const mf_touched_cell *cell = &t->cells[c];
+        bool split = mf_cell_is_split(cell);
+        for (int k = 0; k < cell->read_structure->leaf_count; k++, n++)
+            w->in[n] = mf_builder_input(b, split ? mf_type_without_axis(q->in[n]->type, 0) : q->in[n]->type);
+        mf_traced *keys = split ? trace_split(w->in[n - 1]->type, env, size, error) : NULL;
+        if (!keys)
+            continue;
+        mf_variable *pair[2];
+        mf_inline(b, keys->program, &w->in[n - 1], pair);
+        w->next[c] = pair[0];
+        w->in[n - 1] = pair[1];
+        mf_drop(keys);
+    }
+}
+
+/* The results, then the cells' new values: of a split state its next key. */
+static int gather_outputs(const mf_traced *t, wrapped *w)
+{
+    int n = 0, from = 0, count = mf_traced_result_count(t);
+    while (from < count)
+        w->all[n++] = w->out[from++];
+    for (int c = 0; c < t->cell_count; c++) {
+        const mf_touched_cell *cell = &t->cells[c];
+        int written = cell->write_structure ? cell->write_structure->leaf_count : 0;
+        if (mf_cell_is_split(cell))
+            w->all[n++] = w->next[c];
+        else
+            for (int k = 0; k < written; k++)
+                w->all[n++] = w->out[from + k];
+        from += written;
+    }
+    return n;
+}
+
+static mf_program *around(const mf_traced *t, const mf_program *q, const mf_axis_env *env, int64_t size, wrapped *w,
+                          mf_error_object **error)
+{
+    mf_builder b;
+    mf_builder_init(&b, env);
+    split_inputs(&b, t, q, env, size, w, error);
+    if (*error) {
+        mf_builder_abandon(&b);
+        return NULL;
+    }
+    mf_inline(&b, q, w->in, w->out);
+    return mf_builder_finish(&b, w->all, gather_outputs(t, w), error);
+}
+
+mf_traced *mf_traced_with_split_keys(const mf_traced *t, mf_program *q, const mf_axis_env *env, int64_t size, mf_error_object **error)
+{
+    int in = q->in_count, out = q->out_count, cells = t->cell_count;
+    mf_variable **room = mf_calloc((size_t)in + 2 * ((size_t)out + (size_t)cells) + 1, sizeof *room);
+    wrapped w = { room, room + in, room + in + out, room + in + out + cells };
+    mf_program *made = room ? around(t, q, env, size, &w, error) : NULL;
+    mf_free(room);
+    mf_drop(q);
+    mf_traced *r = made ? mf_traced_with(t, made, t->result, t->result_statics) : NULL;
+    for (int c = 0; r && c < r->cell_count; c++)
+        if (mf_cell_is_split(&r->cells[c]))
+            r->cells[c].write_structure = r->cells[c].read_structure;
+    return r;
+}
