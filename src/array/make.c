@@ -28,7 +28,7 @@ static mf_value bad_shape(const char *what, mf_dtype dtype, mf_shape shape)
 
 mf_value mf_f(double number)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_array *a = mf_array_scalar_f64(MF_F32, true, number);
     if (a) {
         a->is_number = true;
@@ -39,7 +39,7 @@ mf_value mf_f(double number)
 
 mf_value mf_c(double re, double im)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_array *a = mf_array_new(mf_type_scalar(MF_C64, true));
     float *at = a ? mf_array_data(a) : NULL;
     if (at) {
@@ -54,13 +54,13 @@ mf_value mf_c(double re, double im)
 
 mf_value mf_of_complex(double _Complex number)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return mf_c(creal(number), cimag(number));
 }
 
 mf_value mf_i(int64_t number)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     if (number == MF_NONE)
         return mf_none();
     /* Weak either way; beyond 32 bits the number keeps its value. */
@@ -69,7 +69,7 @@ mf_value mf_i(int64_t number)
 
 mf_value mf_b(bool truth)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return value_or_memory(mf_array_scalar_i64(MF_BOOL, false, truth));
 }
 
@@ -77,43 +77,43 @@ mf_value mf_same(mf_value v) { return v; }
 
 mf_value mf_of_float(float x)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return mf_f((double)x);
 }
 
 mf_value mf_of_int(int x)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return value_or_memory(mf_array_scalar_i64(MF_I32, true, x));
 }
 
 mf_value mf_of_uint(unsigned x)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return mf_i(x);
 }
 
 mf_value mf_of_long(long x)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return mf_i(x);
 }
 
 mf_value mf_of_ulong(unsigned long x)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return mf_of_ullong(x);
 }
 
 mf_value mf_of_llong(long long x)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return mf_i(x);
 }
 
 mf_value mf_of_ullong(unsigned long long x)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     if (x <= INT64_MAX)
         return mf_i((int64_t)x);
     return value_or_memory(mf_array_scalar_i64(MF_U64, true, (int64_t)x));
@@ -121,7 +121,7 @@ mf_value mf_of_ullong(unsigned long long x)
 
 mf_value mf_scalar(double number, mf_dtype dtype)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     if (dtype == MF_DTYPE_DEFAULT)
         dtype = MF_F32;
     if (!mf_type_scalar(dtype, false) || dtype == MF_KEY)
@@ -133,7 +133,7 @@ mf_value mf_scalar(double number, mf_dtype dtype)
 
 mf_value mf_from_host(mf_dtype dtype, mf_shape shape, const void *data)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     const mf_type *t = mf_type_of_shape(dtype, shape);
     if (!t)
         return bad_shape("mf_from_host", dtype, shape);
@@ -147,7 +147,7 @@ mf_value mf_from_host(mf_dtype dtype, mf_shape shape, const void *data)
 
 mf_value mf_array_n(mf_dtype dtype, mf_shape shape, const double *numbers, int count)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     if (dtype == MF_DTYPE_DEFAULT)
         dtype = MF_F32;
     const mf_type *t = mf_type_of_shape(dtype, shape);
@@ -163,7 +163,7 @@ mf_value mf_array_n(mf_dtype dtype, mf_shape shape, const double *numbers, int c
 
 mf_value mf_arange_opt(int64_t start, int64_t stop, mf_dtype dtype)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     if (dtype == MF_DTYPE_DEFAULT)
         dtype = MF_I32;
     int64_t count = stop > start ? stop - start : 0;
@@ -180,7 +180,7 @@ mf_value mf_arange_opt(int64_t start, int64_t stop, mf_dtype dtype)
 
 mf_value mf_arange(int64_t stop, mf_dtype dtype)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return mf_arange_opt(0, stop, dtype);
 }
 
@@ -204,7 +204,7 @@ static mf_value of_numbers(mf_dtype dtype, mf_dtype from, const void *numbers, i
 /* In the working dtype start + step i, each operation rounded, as JAX computes it. */
 mf_value mf_arange_step(double start, double stop, double step, mf_dtype dtype)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     if (dtype == MF_DTYPE_DEFAULT)
         dtype = MF_F32;
     if (dtype == MF_KEY || dtype == MF_BOOL || mf_dtype_is_complex(dtype))
@@ -227,7 +227,7 @@ mf_value mf_arange_step(double start, double stop, double step, mf_dtype dtype)
 /* As JAX computes it: weights of the ends, in the working dtype; the last number is the end exactly; integers are floors. */
 mf_value mf_linspace_opt(double start, double stop, int64_t count, const mf_linspace_options *o)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_dtype dtype = o && o->dtype ? o->dtype : MF_F32, working = working_dtype(dtype);
     bool last = !(o && o->exclude_endpoint), integers = mf_dtype_is_int(dtype);
     if (dtype == MF_KEY || dtype == MF_BOOL)
@@ -260,7 +260,7 @@ mf_value mf_linspace_opt(double start, double stop, int64_t count, const mf_lins
 
 mf_value(mf_linspace)(double start, double stop, int64_t count)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return mf_linspace_opt(start, stop, count, NULL);
 }
 
@@ -278,19 +278,19 @@ static mf_value constant(const char *what, mf_shape shape, mf_dtype dtype, int64
 
 mf_value mf_zeros(mf_shape shape, mf_dtype dtype)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return constant("mf_zeros", shape, dtype, 0);
 }
 
 mf_value mf_ones(mf_shape shape, mf_dtype dtype)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return constant("mf_ones", shape, dtype, 1);
 }
 
 mf_value mf_eye_opt(int64_t n, mf_dtype dtype, const mf_eye_options *o)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     int64_t columns = o && o->columns ? o->columns : n, k = o ? o->k : 0;
     if (dtype == MF_DTYPE_DEFAULT)
         dtype = MF_F32;
@@ -312,8 +312,13 @@ mf_value(mf_eye)(int64_t n, mf_dtype dtype) { return mf_eye_opt(n, dtype, NULL);
 
 mf_memory_stats_t mf_memory_stats(void)
 {
+    MF_PARENT_ONLY((mf_memory_stats_t){ 0 });
     mf_memory_counters c = mf_memory_read();
     return (mf_memory_stats_t){ c.live_bytes, c.peak_bytes, c.cached_bytes, c.system_allocations, c.requests };
 }
 
-void mf_memory_stats_reset(void) { mf_memory_reset_peak(); }
+void mf_memory_stats_reset(void)
+{
+    MF_PARENT_ONLY();
+    mf_memory_reset_peak();
+}

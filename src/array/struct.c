@@ -18,7 +18,7 @@ const mf_type *mf_struct_type(const mf_object *o) { return mf_object_is(o, &mf_s
 
 mf_value mf_struct(mf_shape shape, mf_dtype dtype)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     const mf_type *type = mf_type_of_shape(dtype == MF_DTYPE_DEFAULT ? MF_F32 : dtype, shape);
     if (!type)
         return mf_fail(MF_ERROR_SHAPE, "mf_struct: this is no shape of an array (rank %d)", shape.rank);

@@ -92,6 +92,7 @@ mf_layer mf_layer_enter_(const void *place)
 
 void mf_layer_leave_(const mf_layer *outer)
 {
+    MF_PARENT_ONLY();
     if (outer->entered)
         return;
     mf_drop(mf_layer_current.error);

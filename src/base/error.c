@@ -15,7 +15,7 @@
 #include <string.h>
 
 void (*_Atomic mf_drain_hook)(void);
-_Atomic bool mf_process_forked;
+_Atomic unsigned char mf_process = MF_PROCESS_FRESH;
 _Thread_local mf_error_object *mf_error_cause;
 _Thread_local mf_layer mf_layer_current;
 
@@ -46,19 +46,30 @@ mf_error_object mf_error_memory_object = { .object = { MF_IMMORTAL, &mf_error_cl
                                            .status = MF_ERROR_MEMORY,
                                            .message = "out of memory" };
 mf_error_object mf_error_fork_object = { .object = { MF_IMMORTAL, &mf_error_class },
-                                         .status = MF_ERROR_ARGUMENT,
+                                         .status = MF_FORK_STATUS,
                                          .debt = MF_ERROR_HANDLED,
                                          .message = "this process is the child of a fork: Manyfold's workers live in the parent, so every "
                                                     "call in the child is an error; fork before first use, or use exec" };
 
 /* ---- forks */
 
-static void in_child(void) { atomic_store(&mf_process_forked, true); }
+static void in_child(void)
+{
+    unsigned char used = MF_PROCESS_USED;
+    atomic_compare_exchange_strong(&mf_process, &used, MF_PROCESS_FORKED);
+}
+
 static void watch(void) { pthread_atfork(NULL, NULL, in_child); }
-void mf_error_watch_forks(void)
+
+bool mf_process_begin(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
+    unsigned char fresh = MF_PROCESS_FRESH;
+    if (mf_process_forked())
+        return false;
     pthread_once(&once, watch);
+    atomic_compare_exchange_strong(&mf_process, &fresh, MF_PROCESS_USED);
+    return true;
 }
 
 /* ---- making */
@@ -302,7 +313,7 @@ static void error_destroy(mf_object *o)
 {
     mf_error_object *e = (mf_error_object *)o;
     leave_the_living(e);
-    if (!mf_error_is_handled(e) && is_last_of_family(e) && !atomic_load(&mf_process_forked))
+    if (!mf_error_is_handled(e) && is_last_of_family(e) && !mf_process_forked())
         report(e);
     mf_drop(atomic_load(&e->root));
     mf_free(atomic_load(&e->located));
@@ -310,6 +321,7 @@ static void error_destroy(mf_object *o)
 
 void mf_set_error_hook(mf_error_hook chosen, void *context)
 {
+    MF_PARENT_ONLY();
     pthread_mutex_lock(&lock);
     hook = chosen;
     hook_context = context;
@@ -367,10 +379,12 @@ static mf_status take_reported(const mf_error_object *e, const char **text)
 
 mf_status mf_first_error(const char **message)
 {
+    if (message)
+        *message = MF_FORK_WORDS;
+    MF_PARENT_ONLY(MF_FORK_STATUS);
     const char *text = NULL;
-    bool forked = atomic_load(&mf_process_forked);
-    mf_error_object *e = forked ? &mf_error_fork_object : first_unhandled();
-    mf_status status = forked ? MF_OK : take_reported(e, &text);
+    mf_error_object *e = first_unhandled();
+    mf_status status = take_reported(e, &text);
     if (!status && e) {
         status = e->status;
         text = mf_intern(mf_error_text(e)); /* immortal: nobody owns it */
@@ -383,10 +397,9 @@ mf_status mf_first_error(const char **message)
 
 int mf_exit_status(void)
 {
-    if (atomic_load(&mf_process_forked)) {
-        fprintf(stderr, "manyfold: error: %s\n", mf_error_fork_object.message);
-        return EXIT_FAILURE;
-    }
+    if (mf_process_forked())
+        fprintf(stderr, "manyfold: error: %s\n", MF_FORK_WORDS);
+    MF_PARENT_ONLY(EXIT_FAILURE);
     void (*drain)(void) = atomic_load(&mf_drain_hook);
     if (drain)
         drain();
@@ -447,7 +460,7 @@ mf_value mf_fail(mf_status status, const char *format, ...)
 
 mf_value mf_make_error(mf_status status, const char *format, ...)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     va_list list;
     va_start(list, format);
     mf_error_object *e = vmake(mf_entry_place(), status == MF_OK ? MF_ERROR_ARGUMENT : status, format, list);

@@ -54,13 +54,26 @@ mf_status mf_error_remember(mf_error_object *e);
 /* Waits until nothing is running any more; the runtime sets it, NULL before. Called by mf_exit_status. */
 extern void (*_Atomic mf_drain_hook)(void);
 extern mf_error_object mf_error_memory_object, mf_error_fork_object; /* the two static ones: out of memory; used in the child of a fork */
-extern _Atomic bool mf_process_forked;                               /* in the child of a fork every call is an error */
-void mf_error_watch_forks(void);
 void mf_warn(const char *format, ...) __attribute__((format(printf, 1, 2))); /* one line on stderr: "manyfold: warning: ..." */
 void mf_warn_once(_Atomic bool *said, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The user's return address for the public entry point that is running. MF_ENTER at the top of a public function records it
- * (outermost wins, so a wrapper built on other public functions reports its own caller); errors made inside pick it up. */
+/* The child of a fork has none of the library's threads, and what other threads of its parent held is held for good. So a public function
+ * is an error there before it does anything: MF_PARENT_ONLY(result) returns the result that says so, of which those of handles, statuses and
+ * texts have names. A process that forks before its first call forks like any other. */
+enum { MF_PROCESS_FRESH, MF_PROCESS_USED, MF_PROCESS_FORKED };
+extern _Atomic unsigned char mf_process;
+bool mf_process_begin(void); /* of a process that is not known to be used: false in the child */
+static inline bool mf_process_forked(void) { return atomic_load_explicit(&mf_process, memory_order_relaxed) == MF_PROCESS_FORKED; }
+#define MF_PARENT_ONLY(...)                                                                                                     \
+    if (__builtin_expect(atomic_load_explicit(&mf_process, memory_order_relaxed) != MF_PROCESS_USED, 0) && !mf_process_begin()) \
+    return __VA_ARGS__
+#define MF_FORK_HANDLE UINT64_C(0x100000002) /* of base/handle.c's table; ends never */
+#define MF_FORKED      ((mf_value){ MF_FORK_HANDLE })
+#define MF_FORK_STATUS MF_ERROR_ARGUMENT
+#define MF_FORK_WORDS  mf_error_fork_object.message
+
+/* The user's return address for the public entry point that is running. MF_ENTER(as MF_PARENT_ONLY) at the top of a public function
+ * records it (outermost wins, so a wrapper built on other public functions reports its own caller); errors made inside pick it up. */
 /* Few bytes that every call reads: they lie in the static block of thread-local memory, where reading them is one instruction. */
 #define MF_THREAD_LOCAL_HOT __attribute__((tls_model("initial-exec"))) _Thread_local
 extern MF_THREAD_LOCAL_HOT const void *mf_entry_address;
@@ -77,7 +90,8 @@ static inline void mf_entry_leave_(const mf_entry *before)
     if (mf_pinned != before->pinned)
         mf_unpin_to(before->pinned);
 }
-#define MF_ENTER                                                                                                         \
+#define MF_ENTER(...)                                                                                                    \
+    MF_PARENT_ONLY(__VA_ARGS__);                                                                                         \
     const mf_entry mf_entry_before_ __attribute__((cleanup(mf_entry_leave_), unused)) = { mf_entry_address, mf_pinned }; \
     if (!mf_entry_address)                                                                                               \
     mf_entry_address = __builtin_return_address(0)

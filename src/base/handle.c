@@ -45,7 +45,8 @@ static _Thread_local uint32_t my_pins_room;
 MF_THREAD_LOCAL_HOT uint32_t mf_pinned;
 
 #define HANDLE(generation, index) ((uint64_t)(generation) << 32 | (index))
-static const uint64_t memory_handle = HANDLE(1, SLOT_MEMORY), fork_handle = HANDLE(1, SLOT_FORK);
+static const uint64_t memory_handle = HANDLE(1, SLOT_MEMORY);
+_Static_assert(MF_FORK_HANDLE == HANDLE(1, SLOT_FORK), "the child of a fork has the reserved handle");
 
 mf_slot *mf_slot_at(uint32_t index)
 {
@@ -159,8 +160,6 @@ int64_t mf_handle_live_count(void)
 
 static uint64_t name(void *object, mf_scope *scope)
 {
-    if (atomic_load_explicit(&mf_process_forked, memory_order_relaxed)) /* what it holds belongs to the parent */
-        return fork_handle;
     if (!object || object == &mf_error_memory_object)
         return memory_handle;
     if (object == (void *)my_stale)
@@ -405,8 +404,6 @@ mf_object *mf_handle_get(uint64_t handle)
 {
     if (!handle)
         return NULL;
-    if (atomic_load_explicit(&mf_process_forked, memory_order_relaxed))
-        return &mf_error_fork_object.object;
     mf_object *o = object_of(handle);
     return o ? o : stale(handle);
 }

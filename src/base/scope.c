@@ -27,8 +27,6 @@ static void close_until(mf_scope *s, const void *where);
 
 static void leave_thread(void)
 {
-    if (atomic_load(&mf_process_forked))
-        return;
     if (innermost)
         close_until(&outermost, NULL);
     mf_handles_leave_thread();
@@ -52,15 +50,11 @@ static void thread_leaves(void *unused)
 {
     mf_thread_leaves call = atomic_load(&mf_on_thread_leaves);
     (void)unused;
-    if (call && !atomic_load(&mf_process_forked))
+    if (call && !mf_process_forked())
         call();
 }
 
-static void watch(void)
-{
-    mf_thread_end_add(leave_thread);
-    mf_error_watch_forks();
-}
+static void watch(void) { mf_thread_end_add(leave_thread); }
 
 mf_scope *mf_scope_innermost(void)
 {
@@ -129,8 +123,7 @@ static void end_all(mf_scope *s, const void *where)
 
 mf_scope *mf_scope_open(void)
 {
-    if (atomic_load_explicit(&mf_process_forked, memory_order_relaxed))
-        return NULL;
+    MF_PARENT_ONLY(NULL);
     mf_scope *outer = mf_scope_innermost(), *s = spare;
     if (s) {
         spare = s->outer;
@@ -168,7 +161,8 @@ static void close_until(mf_scope *s, const void *where)
 static void close_scope(mf_scope *scope, const void *where)
 {
     static _Atomic bool said;
-    if (!scope || atomic_load_explicit(&mf_process_forked, memory_order_relaxed))
+    MF_PARENT_ONLY();
+    if (!scope)
         return;
     const mf_scope *s = innermost;
     while (s && s != scope)
@@ -186,8 +180,8 @@ void mf_scope_close_at_(mf_scope **scope) { close_scope(*scope, __builtin_return
 
 mf_value mf_escape(mf_value v)
 {
-    MF_ENTER;
-    if (!v.handle || atomic_load_explicit(&mf_process_forked, memory_order_relaxed))
+    MF_ENTER(MF_FORKED);
+    if (!v.handle)
         return v;
     mf_scope *from = mf_scope_innermost();
     uint32_t index;
@@ -219,8 +213,8 @@ static mf_value name_in(mf_scope *owner, mf_value v)
 
 void mf_assign(mf_value *variable, mf_value v)
 {
-    MF_ENTER;
-    if (variable->handle == v.handle || atomic_load_explicit(&mf_process_forked, memory_order_relaxed))
+    MF_ENTER();
+    if (variable->handle == v.handle)
         return;
     (void)mf_scope_innermost();
     mf_value before = *variable;
@@ -245,21 +239,20 @@ void mf_assign(mf_value *variable, mf_value v)
 
 void mf_clear(mf_value *variable)
 {
-    MF_ENTER;
-    if (!atomic_load_explicit(&mf_process_forked, memory_order_relaxed))
-        mf_handle_end(variable->handle);
+    uint64_t before = variable->handle;
     variable->handle = 0;
+    MF_ENTER();
+    mf_handle_end(before);
 }
 
 mf_value mf_keep(mf_value v)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return name_in(NULL, v);
 }
 
 void mf_release(mf_value v)
 {
-    MF_ENTER;
-    if (!atomic_load_explicit(&mf_process_forked, memory_order_relaxed))
-        mf_handle_end(v.handle);
+    MF_ENTER();
+    mf_handle_end(v.handle);
 }

@@ -76,10 +76,6 @@ static const mf_class text_class = { "text", text_destroy };
 
 const char *mf_text_to_scope(mf_text *t)
 {
-    if (atomic_load_explicit(&mf_process_forked, memory_order_relaxed)) {
-        mf_text_free(t);
-        return mf_error_fork_object.message;
-    }
     if (!t->failed && !t->at)
         reserve(t, 0);
     text_object *o = t->failed || !t->at ? NULL : mf_object_new(&text_class, sizeof *o);

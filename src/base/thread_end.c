@@ -30,6 +30,8 @@ void mf_thread_end_add(void (*leave)(void))
 static void leave_thread(void *unused)
 {
     (void)unused;
+    if (mf_process_forked())
+        return;
     watched = false; /* what the functions use may need another turn */
     for (int i = 0; i < MOST_FUNCTIONS; i++) {
         void (*leave)(void) = atomic_load(&functions[i]);

@@ -42,11 +42,13 @@ static mf_optimizer handle_of(const optimizer *o)
     size_t size = 0;
     const optimizer *bytes = mf_static_data(mf_static_bytes(o, sizeof *o), &size);
     mf_optimizer handle = { 0 };
+    if (!bytes)
+        return handle;
     pthread_mutex_lock(&known.lock);
     uint64_t i = 0;
     while (i < known.count && known.at[i] != bytes)
         i++;
-    if (bytes && (i < known.count || make_room())) {
+    if (i < known.count || make_room()) {
         known.at[i] = bytes;
         known.count += i == known.count;
         handle.handle = TAG | i;
@@ -83,6 +85,8 @@ mf_optimizer mf_sgd_opt(const mf_sgd_options *o)
 static const optimizer *options_of(mf_optimizer handle)
 {
     uint64_t i = handle.handle & ((1u << 24) - 1);
+    if (mf_is_error(mf_none())) /* the child of a fork, where another thread's lock is held for good */
+        return NULL;
     pthread_mutex_lock(&known.lock);
     const optimizer *o = (handle.handle ^ i) == TAG && i < known.count ? known.at[i] : NULL;
     pthread_mutex_unlock(&known.lock);

@@ -49,7 +49,7 @@ bool mf_checks_nan(void)
 
 mf_status mf_set_checks(const char *list)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORK_STATUS);
     pthread_once(&once, read_environment);
     mf_error_object *error = set_checks(list);
     if (!error)

@@ -33,7 +33,7 @@ static const mf_function_class decorated_class = { .name = "decorated", .trace =
 
 mf_function mf_decorate_n(mf_function f, const char *name, mf_decorator call, const void *context, size_t size)
 {
-    MF_ENTER;
+    MF_ENTER((mf_function){ MF_FORK_HANDLE });
     mf_error_object *error = NULL;
     mf_function_object *inner = mf_function_of(f, &error);
     if (inner && !call)

@@ -351,6 +351,7 @@ static const mf_function_class c_function_class = {
 
 static mf_function c_function_make(void (*address)(void), int arity, const void *context, size_t size, bool closure)
 {
+    MF_PARENT_ONLY((mf_function){ MF_FORK_HANDLE });
     if (!address)
         return (mf_function){ mf_handle_new(mf_error_new(MF_ERROR_ARGUMENT, "a NULL function")) };
     _Alignas(16) char small[1024];
@@ -415,7 +416,7 @@ static const mf_function_class partial_class = {
 
 mf_function mf_partial_n(mf_function f, const mf_value *first, int count)
 {
-    MF_ENTER;
+    MF_ENTER((mf_function){ MF_FORK_HANDLE });
     mf_error_object *error = NULL;
     mf_function_object *inner = mf_function_of(f, &error);
     if (!inner)

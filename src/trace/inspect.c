@@ -24,7 +24,7 @@ static const mf_type *type_seen(mf_value v)
 
 mf_shape mf_shape_of(mf_value v)
 {
-    MF_ENTER;
+    MF_ENTER((mf_shape){ .rank = -1 });
     const mf_type *t = type_seen(v);
     mf_shape shape = { .rank = -1 };
     if (!t || t->rank > MF_MAX_RANK)
@@ -36,28 +36,28 @@ mf_shape mf_shape_of(mf_value v)
 
 mf_dtype mf_dtype_of(mf_value v)
 {
-    MF_ENTER;
+    MF_ENTER(MF_DTYPE_DEFAULT);
     const mf_type *t = type_seen(v);
     return t ? t->dtype : MF_DTYPE_DEFAULT;
 }
 
 bool mf_weak_type_of(mf_value v)
 {
-    MF_ENTER;
+    MF_ENTER(false);
     const mf_type *t = type_seen(v);
     return t && t->weak;
 }
 
 int mf_ndim(mf_value v)
 {
-    MF_ENTER;
+    MF_ENTER(-1);
     const mf_type *t = type_seen(v);
     return t ? t->rank : -1;
 }
 
 int64_t mf_size(mf_value v)
 {
-    MF_ENTER;
+    MF_ENTER(-1);
     const mf_type *t = type_seen(v);
     return t ? t->size : -1;
 }
@@ -72,7 +72,7 @@ static mf_error_object *no_array(const char *what, mf_object *o)
 
 int64_t mf_dim(mf_value v, int axis)
 {
-    MF_ENTER;
+    MF_ENTER(-1);
     mf_object *o = mf_object_of(v);
     const mf_type *t = type_seen(v);
     int at = t && axis < 0 ? axis + t->rank : axis;
@@ -84,7 +84,7 @@ int64_t mf_dim(mf_value v, int axis)
 
 int mf_len(mf_value v)
 {
-    MF_ENTER;
+    MF_ENTER(-1);
     mf_object *o = mf_object_of(v);
     if (mf_object_is(o, &mf_tree_class))
         return ((const mf_tree *)o)->structure->child_count;
@@ -124,7 +124,9 @@ static mf_value unpacked(mf_object *o, mf_value whole, int i)
 
 void mf_unpack_n(mf_value tree, mf_value *const *variables, int count)
 {
-    MF_ENTER;
+    for (int i = 0; i < count && mf_process_forked(); i++)
+        *variables[i] = MF_FORKED;
+    MF_ENTER();
     mf_object *o = mf_retain(mf_object_of(tree)); /* a variable may be the tree itself */
     const mf_structure *s = mf_object_is(o, &mf_tree_class) ? ((const mf_tree *)o)->structure : NULL;
     const mf_type *t = mf_object_type(o);
@@ -158,7 +160,7 @@ static mf_value filled(const mf_type *t, const void *element)
 
 mf_value mf_full(mf_shape shape, mf_value fill)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     unsigned char element[16];
     const mf_type *t = ready_scalar(fill, MF_DTYPE_DEFAULT, element);
     if (!t)
@@ -181,19 +183,19 @@ static mf_value constant_like(const char *what, mf_value x, int64_t number)
 
 mf_value mf_zeros_like(mf_value x)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return constant_like("mf_zeros_like", x, 0);
 }
 
 mf_value mf_ones_like(mf_value x)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return constant_like("mf_ones_like", x, 1);
 }
 
 mf_value mf_full_like(mf_value x, mf_value fill)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_object *o = mf_object_of(x);
     const mf_type *t = mf_object_type(o);
     unsigned char element[16] = { 0 };
@@ -206,7 +208,7 @@ mf_value mf_full_like(mf_value x, mf_value fill)
 
 mf_kind mf_kind_of(mf_value v)
 {
-    MF_ENTER;
+    MF_ENTER(MF_KIND_ERROR);
     static const mf_kind kinds[] = { [MF_NODE_LEAF] = MF_KIND_STATIC,
                                      [MF_NODE_NONE] = MF_KIND_NONE,
                                      [MF_NODE_TUPLE] = MF_KIND_TUPLE,
@@ -306,7 +308,7 @@ void mf_print_shapes(mf_text *t, mf_object *value)
 
 const char *mf_str_value(mf_value v)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORK_WORDS);
     mf_text t = { 0 };
     mf_object *o = mf_retain(mf_object_of(v));
     print_object(&t, o, false);
@@ -316,7 +318,7 @@ const char *mf_str_value(mf_value v)
 
 const char *mf_str_function(mf_function f)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORK_WORDS);
     mf_text t = { 0 };
     mf_error_object *error = NULL;
     const mf_function_object *o = mf_function_of(f, &error);
@@ -345,7 +347,7 @@ const char *mf_cell_label(const mf_state_cell *c)
 
 const char *mf_str_state(mf_state s)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORK_WORDS);
     mf_text t = { 0 };
     mf_state_cell *cell = (mf_state_cell *)mf_handle_get_as(s.handle, &mf_state_class);
     mf_object *value = cell ? mf_cell_value(cell) : mf_retain(mf_handle_get(s.handle));
@@ -359,7 +361,7 @@ const char *mf_str_state(mf_state s)
 
 const char *mf_str_filter(mf_filter filter)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORK_WORDS);
     mf_text t = { 0 };
     const mf_filter_object *f = (const mf_filter_object *)mf_handle_get_as(filter.handle, &mf_filter_class);
     if (f)
@@ -381,7 +383,7 @@ static void print_device(mf_text *t, mf_device d)
 
 const char *mf_str_device(mf_device d)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORK_WORDS);
     mf_text t = { 0 };
     print_device(&t, d);
     return mf_text_to_scope(&t);
@@ -389,7 +391,7 @@ const char *mf_str_device(mf_device d)
 
 const char *mf_str_devices(mf_device_list d)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORK_WORDS);
     mf_text t = { 0 };
     mf_text_put(&t, "[");
     for (int i = 0; i < d.count; i++) {
@@ -402,6 +404,7 @@ const char *mf_str_devices(mf_device_list d)
 
 const char *mf_str_shape(mf_shape s)
 {
+    MF_PARENT_ONLY(MF_FORK_WORDS);
     mf_text t = { 0 };
     mf_text_put(&t, "(");
     for (int i = 0; i < s.rank && i < MF_MAX_RANK; i++)
@@ -412,4 +415,8 @@ const char *mf_str_shape(mf_shape s)
 
 const char *mf_str_dtype(mf_dtype d) { return mf_dtype_name(d); }
 
-void mf_put_line(const char *line) { puts(line ? line : "(null)"); }
+void mf_put_line(const char *line)
+{
+    MF_PARENT_ONLY();
+    puts(line ? line : "(null)");
+}

@@ -36,28 +36,28 @@ static mf_status item(mf_value v, mf_dtype dtype, void *out)
 
 double mf_item_f64(mf_value v)
 {
-    MF_ENTER;
+    MF_ENTER(NAN);
     double x = 0;
     return !item(v, MF_F64, &x) ? x : mf_trace_is_stuck() ? -INFINITY : (double)NAN;
 }
 
 int64_t mf_item_i64(mf_value v)
 {
-    MF_ENTER;
+    MF_ENTER(0);
     int64_t x = 0;
     return !item(v, MF_I64, &x) ? x : mf_trace_is_stuck() ? INT64_MAX : 0;
 }
 
 bool mf_item_bool(mf_value v)
 {
-    MF_ENTER;
+    MF_ENTER(false);
     bool x = false;
     return !item(v, MF_BOOL, &x) ? x : mf_trace_is_stuck();
 }
 
 mf_status mf_to_host(mf_value v, mf_dtype dtype, void *out, size_t count)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORK_STATUS);
     mf_error_object *error = NULL;
     mf_array *a = mf_readable(v, "mf_to_host", &error);
     if (a && dtype == MF_DTYPE_DEFAULT)

@@ -29,6 +29,7 @@ static const mf_axis no_axis = INT64_MAX;
 
 static mf_axis intern_tree(const mf_namelist *keys, const mf_axis *axes, int count)
 {
+    MF_PARENT_ONLY(no_axis);
     size_t size = sizeof(axis_tree) + (size_t)count * sizeof *axes;
     axis_tree *t = mf_calloc(1, size);
     if (!t)
@@ -51,6 +52,7 @@ static int by_key(const void *a, const void *b) { return strcmp(((const mf_named
 
 mf_axis mf_axes_dict_n(const mf_named_axis *axes, int count)
 {
+    MF_PARENT_ONLY(no_axis);
     if (count < 0)
         return no_axis;
     mf_named_axis *sorted = mf_alloc((size_t)count * sizeof *sorted);

@@ -136,19 +136,19 @@ static mf_value map_trees(mf_function f, const mf_value *trees, int count, bool 
 
 mf_value mf_tree_map_n(mf_function f, const mf_value *trees, int count)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return map_trees(f, trees, count, false);
 }
 
 mf_value mf_tree_map_with_path_n(mf_function f, const mf_value *trees, int count)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return map_trees(f, trees, count, true);
 }
 
 mf_value mf_tree_reduce(mf_function f, mf_value tree, mf_value initial)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_object *o = mf_retain(mf_object_of(tree)), *so_far = mf_retain(mf_object_of(initial)), *self, *const * leaves;
     int count = 0;
     if (mf_object_is(o, &mf_error_class)) {

@@ -114,7 +114,7 @@ static mf_value value_or_memory(void *object) { return mf_value_new(object ? obj
 
 mf_value mf_string(const char *string)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     if (!string)
         return mf_fail(MF_ERROR_ARGUMENT, "mf_string: NULL is no string");
     return value_or_memory(mf_static_string_new(string));
@@ -122,7 +122,7 @@ mf_value mf_string(const char *string)
 
 mf_value mf_static_bytes(const void *bytes, size_t size)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     if (!bytes && size)
         return mf_fail(MF_ERROR_ARGUMENT, "mf_static_bytes: NULL is no place for %zu bytes", size);
     const char *kept = mf_intern_n(bytes ? bytes : "", size);
@@ -131,7 +131,7 @@ mf_value mf_static_bytes(const void *bytes, size_t size)
 
 mf_value mf_index_slice(mf_slice slice)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     int64_t key[4] = { slice.is_slice, slice.start, slice.stop, slice.step }; /* without the struct's padding */
     const char *kept = mf_intern_n((const char *)key, sizeof key);
     return value_or_memory(interned(&(mf_static_object){ .what = MF_STATIC_SLICE, .slice = slice, .size = sizeof key, .bytes = kept }));
@@ -139,7 +139,7 @@ mf_value mf_index_slice(mf_slice slice)
 
 mf_value mf_static(mf_module module)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_object *o = mf_handle_get(module.handle);
     if (!o)
         return mf_fail(MF_ERROR_ARGUMENT, "mf_static: the module is unset");
@@ -150,7 +150,7 @@ mf_value mf_static(mf_module module)
 
 const void *mf_static_data(mf_value v, size_t *size)
 {
-    MF_ENTER;
+    MF_ENTER(NULL);
     mf_object *o = mf_object_of(v);
     const mf_static_object *s = mf_object_is(o, &mf_static_class) ? (const mf_static_object *)o : NULL;
     if (!s || (s->what != MF_STATIC_STRING && s->what != MF_STATIC_BYTES))

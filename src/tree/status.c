@@ -66,7 +66,7 @@ static bool is_bad_leaf(mf_object *o)
 
 bool mf_is_error(mf_value v)
 {
-    MF_ENTER;
+    MF_ENTER(true);
     mf_object *o = mf_object_of(v), *self, *const * leaves;
     int count = 0;
     bool bad = false;
@@ -79,28 +79,28 @@ bool mf_is_error(mf_value v)
 
 const char *mf_error(mf_value v)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORK_WORDS);
     mf_error_object *e = seen_error(v);
     return e ? e->message : NULL;
 }
 
 mf_status mf_error_status(mf_value v)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORK_STATUS);
     mf_error_object *e = seen_error(v);
     return e ? e->status : MF_OK;
 }
 
 const char *mf_error_place(mf_value v)
 {
-    MF_ENTER;
+    MF_ENTER(NULL);
     mf_error_object *e = seen_error(v);
     return e ? mf_error_place_text(e) : NULL;
 }
 
 mf_status mf_block_until_ready(mf_value v)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORK_STATUS);
     mf_object *o = mf_retain(mf_object_of(v)), *self, *const * leaves;
     int count = 0;
     mf_error_object *first = NULL;
@@ -121,7 +121,7 @@ mf_status mf_block_until_ready(mf_value v)
 
 bool mf_is_deleted(mf_value v)
 {
-    MF_ENTER;
+    MF_ENTER(false);
     mf_object *o = mf_object_of(v), *self, *const * leaves;
     int count = 0;
     if (o)
@@ -144,7 +144,7 @@ static void delete_array(mf_array *a)
 
 mf_status mf_delete(mf_value v)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORK_STATUS);
     mf_object *o = mf_object_of(v), *self, *const * leaves;
     int count = 0;
     if (o)

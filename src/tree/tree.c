@@ -142,19 +142,19 @@ static mf_value sequence(const char *what, mf_node_kind kind, const mf_value *it
 
 mf_value mf_none(void)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return value_or_memory(tree_new(mf_structure_none()));
 }
 
 mf_value mf_tuple_n(const mf_value *items, int count)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return sequence("mf_tuple", MF_NODE_TUPLE, items, count);
 }
 
 mf_value mf_list_n(const mf_value *items, int count)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return sequence("mf_list", MF_NODE_LIST, items, count);
 }
 
@@ -215,7 +215,7 @@ static mf_object *dict_of_values(const char *what, const mf_value *pairs, int co
 
 mf_value mf_dict_n(const mf_value *keys_and_values, int count)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_error_object *error = NULL;
     mf_object *o = dict_of_values("mf_dict", keys_and_values, count, &error);
     return mf_value_new(o ? (void *)o : error);
@@ -223,7 +223,7 @@ mf_value mf_dict_n(const mf_value *keys_and_values, int count)
 
 mf_value mf_kwargs_n(const mf_value *keys_and_values, int count)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_error_object *error = NULL;
     mf_object *o = dict_of_values("mf_kwargs", keys_and_values, count, &error);
     if (mf_object_is(o, &mf_tree_class))
@@ -326,7 +326,7 @@ static mf_object *step_into(const mf_tree *t, mf_object *step, mf_error_object *
 
 mf_value mf_get_n(mf_value tree, const mf_value *path, int count)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_object *o = mf_retain(mf_object_of(tree));
     mf_error_object *error = NULL;
     int i = 0;
@@ -401,7 +401,7 @@ static mf_object *replace(mf_object *o, mf_object *leaf, const mf_value *path, i
 
 mf_value mf_set_n(mf_value tree, mf_value leaf, const mf_value *path, int count)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_error_object *error = NULL;
     mf_object *from = mf_retain(mf_object_of(tree)), *to = mf_retain(mf_object_of(leaf)), *o = NULL;
     if (!from || !to)
@@ -415,7 +415,7 @@ mf_value mf_set_n(mf_value tree, mf_value leaf, const mf_value *path, int count)
 
 const char *mf_key(mf_value dict, int index)
 {
-    MF_ENTER;
+    MF_ENTER(NULL);
     const mf_object *o = mf_object_of(dict);
     const mf_structure *s = mf_object_is(o, &mf_tree_class) ? ((const mf_tree *)o)->structure : NULL;
     return s && s->kind == MF_NODE_DICT && index >= 0 && index < s->child_count ? s->keys->at[index] : NULL;
@@ -427,7 +427,7 @@ mf_slice mf_range(int64_t start, int64_t stop) { return (mf_slice){ true, start,
 
 mf_value mf_tree_leaves(mf_value tree)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_object *o = mf_object_of(tree), *self, *const * leaves;
     int count;
     if (!o)
@@ -455,7 +455,7 @@ static mf_object *refill(const mf_structure *s, const mf_tree *from, int *next)
 
 mf_value mf_tree_unflatten(mf_value like, mf_value leaves)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_object *shape = mf_retain(mf_object_of(like)), *list = mf_retain(mf_object_of(leaves)), *self, *const * unused;
     int count, next = 0;
     mf_value v;
@@ -487,7 +487,7 @@ static const char *next_field(const char **fields, size_t *length)
 
 mf_value mf_record_pack_(const char *type, const char *fields, const mf_value *values, size_t size)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     int count = (int)(size / sizeof *values);
     mf_error_object *error = NULL;
     mf_object **objects = objects_of(type, values, count, 1, &error), *o = NULL;
@@ -510,8 +510,10 @@ mf_value mf_record_pack_(const char *type, const char *fields, const mf_value *v
 
 void mf_record_unpack_(const char *type, const char *fields, mf_value tree, mf_value *values, size_t size)
 {
-    MF_ENTER;
     int count = (int)(size / sizeof *values);
+    for (int i = 0; i < count && mf_process_forked(); i++)
+        values[i] = MF_FORKED;
+    MF_ENTER();
     mf_object *o = mf_retain(mf_object_of(tree));
     const mf_tree *t = mf_object_is(o, &mf_tree_class) ? (const mf_tree *)o : NULL;
     bool fits = t && t->structure->kind == MF_NODE_DICT && t->structure->child_count == count;

@@ -11,13 +11,13 @@
 #define BINARY(word, op, promote)                                                \
     mf_value(mf_##word)(mf_value a, mf_value b)                                  \
     {                                                                            \
-        MF_ENTER;                                                                \
+        MF_ENTER(MF_FORKED);                                                     \
         return promote(&a, &b, #word) ? mf_bind(&mf_op_##op, NULL, 2, a, b) : a; \
     }
 #define UNARY(word, op, prepare)                                          \
     mf_value(mf_##word)(mf_value x)                                       \
     {                                                                     \
-        MF_ENTER;                                                         \
+        MF_ENTER(MF_FORKED);                                              \
         return prepare(&x, #word) ? mf_bind(&mf_op_##op, NULL, 1, x) : x; \
     }
 
@@ -26,7 +26,7 @@ static mf_dtype dtype_of(mf_value x) { return mf_value_type(x)->dtype; }
 /* ---- two operands */
 mf_value(mf_add)(mf_value a, mf_value b)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     if (!mf_promote2(&a, &b, "add"))
         return a;
     return mf_bind(dtype_of(a) == MF_BOOL ? &mf_op_or : &mf_op_add, NULL, 2, a, b);
@@ -34,7 +34,7 @@ mf_value(mf_add)(mf_value a, mf_value b)
 
 mf_value(mf_mul)(mf_value a, mf_value b)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     if (!mf_promote2(&a, &b, "mul"))
         return a;
     return mf_bind(dtype_of(a) == MF_BOOL ? &mf_op_and : &mf_op_mul, NULL, 2, a, b);
@@ -62,7 +62,7 @@ BINARY(right_shift_logical, shift_right_logical, mf_promote2)
 
 mf_value(mf_right_shift)(mf_value a, mf_value b)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     if (!mf_promote2(&a, &b, "right_shift"))
         return a;
     return mf_bind(mf_dtype_is_signed(dtype_of(a)) ? &mf_op_shift_right_arithmetic : &mf_op_shift_right_logical, NULL, 2, a, b);
@@ -120,13 +120,13 @@ static mf_value integer_power(mf_value x, int64_t y)
 
 mf_value(mf_integer_pow)(mf_value x, int y)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return integer_power(x, y);
 }
 
 mf_value(mf_pow)(mf_value a, mf_value b)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     int64_t y;
     if (constant_exponent(b, &y))
         return integer_power(a, y);
@@ -181,50 +181,50 @@ static bool is_whole(mf_dtype d) { return d == MF_BOOL || mf_dtype_is_int(d); }
 
 mf_value(mf_abs)(mf_value x)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return unless(has_no_sign, &mf_op_abs, x);
 }
 
 mf_value(mf_square)(mf_value x)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return unless(is_bool, &mf_op_square, x);
 }
 
 mf_value(mf_sign)(mf_value x)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return unless(is_bool, &mf_op_sign, x);
 }
 
 mf_value(mf_floor)(mf_value x)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return unless(is_whole, &mf_op_floor, x);
 }
 
 mf_value(mf_ceil)(mf_value x)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return unless(is_whole, &mf_op_ceil, x);
 }
 
 mf_value(mf_round)(mf_value x)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return unless(is_whole, &mf_op_round, x);
 }
 
 mf_value(mf_reciprocal)(mf_value x)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return integer_power(x, -1);
 }
 
 /* Every integer is finite and none is NaN: an element equals itself. */
 mf_value(mf_isfinite)(mf_value x)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     if (!mf_wrap_array(&x, "isfinite"))
         return x;
     if (mf_dtype_is_complex(dtype_of(x)))
@@ -234,13 +234,13 @@ mf_value(mf_isfinite)(mf_value x)
 
 mf_value(mf_isnan)(mf_value x)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return mf_wrap_array(&x, "isnan") ? mf_bind(&mf_op_ne, NULL, 2, x, x) : x;
 }
 
 mf_value(mf_isinf)(mf_value x)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     if (!mf_wrap_array(&x, "isinf"))
         return x;
     if (mf_dtype_is_complex(dtype_of(x)))
@@ -257,13 +257,13 @@ BINARY(complex, complex, mf_promote2_inexact)
 
 mf_value(mf_real)(mf_value x)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return !mf_wrap_array(&x, "real") || !mf_dtype_is_complex(dtype_of(x)) ? x : mf_bind(&mf_op_real, NULL, 1, x);
 }
 
 mf_value(mf_imag)(mf_value x)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     if (!mf_wrap_array(&x, "imag"))
         return x;
     return mf_dtype_is_complex(dtype_of(x)) ? mf_bind(&mf_op_imag, NULL, 1, x) : mf_zeros_like(x);
@@ -271,26 +271,26 @@ mf_value(mf_imag)(mf_value x)
 
 mf_value(mf_conj)(mf_value x)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return !mf_wrap_array(&x, "conj") || !mf_dtype_is_complex(dtype_of(x)) ? x : mf_bind(&mf_op_conj, NULL, 1, x);
 }
 
 mf_value(mf_angle)(mf_value x)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return (mf_atan2)(mf_imag(x), mf_real(x));
 }
 
 /* ---- dtypes */
 mf_value(mf_astype)(mf_value x, mf_dtype dtype)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return mf_wrap_array(&x, "astype") ? mf_convert_value(x, dtype, false) : x;
 }
 
 mf_value(mf_bitcast)(mf_value x, mf_dtype dtype)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     if (!mf_wrap_array(&x, "bitcast"))
         return x;
     return mf_bind(&mf_op_bitcast_convert_type, &(mf_convert_params){ dtype, false }, 1, x);
@@ -307,7 +307,7 @@ static mf_object *stop_leaf(mf_object *leaf)
 
 mf_value(mf_stop_gradient)(mf_value x)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_object *const *leaves, *self, **stopped, *tree;
     int count = 0;
     const mf_structure *s = mf_tree_flatten(mf_object_of(x), &leaves, &count, &self);
@@ -325,7 +325,7 @@ mf_value(mf_stop_gradient)(mf_value x)
 /* ---- three operands */
 mf_value(mf_where)(mf_value c, mf_value a, mf_value b)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_value v[3] = { c, a, b };
     if (!mf_wrap_arrays(v, 3, 1, "where") || !truth(&v[0], "where"))
         return v[0];
@@ -345,7 +345,7 @@ static bool is_none(mf_value v)
 /* A bound may be None: that side is open. */
 mf_value(mf_clip)(mf_value x, mf_value low, mf_value high)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     if (!is_none(low))
         x = (mf_maximum)(x, low);
     return is_none(high) ? x : (mf_minimum)(x, high);

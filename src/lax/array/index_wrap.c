@@ -90,7 +90,7 @@ static mf_value bind_dynamic_slice(mf_value x, const mf_value *starts, const int
 
 mf_value mf_dynamic_slice(mf_value x, mf_value starts, mf_shape sizes)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_value at[MF_RANK], error;
     if (!mf_wrap_array(&x, "dynamic_slice"))
         return x;
@@ -116,7 +116,7 @@ static mf_value bind_dynamic_update(mf_value x, mf_value update, const mf_value 
 
 mf_value mf_dynamic_update_slice(mf_value x, mf_value update, mf_value starts)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_value at[MF_RANK], error;
     if (!mf_wrap_array(&x, "dynamic_update_slice"))
         return x;
@@ -142,7 +142,7 @@ static bool one_start(mf_value start, const mf_type *t, int axis, const char *op
 
 mf_value(mf_dynamic_slice_in_dim)(mf_value x, mf_value start, int64_t size, int axis)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_value starts[MF_RANK], error;
     int64_t sizes[MF_RANK], at;
     if (!mf_wrap_array(&x, "dynamic_slice_in_dim"))
@@ -157,7 +157,7 @@ mf_value(mf_dynamic_slice_in_dim)(mf_value x, mf_value start, int64_t size, int 
 
 mf_value(mf_dynamic_update_slice_in_dim)(mf_value x, mf_value update, mf_value start, int axis)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_value starts[MF_RANK], error;
     int64_t at;
     if (!mf_wrap_array(&x, "dynamic_update_slice_in_dim"))
@@ -221,7 +221,7 @@ static mf_value take_places(mf_value indices, int64_t size, mf_take_mode mode)
 
 mf_value mf_take_opt(mf_value x, mf_value indices, int axis, const mf_take_options *o)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     static const int modes[] = { [MF_TAKE_FILL] = FILL, [MF_TAKE_CLIP] = CLIP, [MF_TAKE_WRAP] = IN_BOUNDS };
     mf_take_mode mode = o ? o->mode : MF_TAKE_FILL;
     int64_t at, sizes[MF_RANK];
@@ -269,7 +269,7 @@ static bool align_except(mf_value *x, mf_value *indices, int64_t at)
 
 mf_value(mf_take_along_axis)(mf_value x, mf_value indices, int axis)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     int64_t at, sizes[MF_RANK], others[MF_RANK];
     int n = 0;
     mf_value error;
@@ -319,7 +319,7 @@ static mf_value scatter_rows(const mf_op *op, mf_value x, mf_value indices, mf_v
 
 mf_value(mf_index_update)(mf_value x, mf_value indices, mf_value update)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     if (!mf_wrap_array(&x, "index_update"))
         return x;
     if (!mf_wrap_array(&update, "index_update"))
@@ -343,7 +343,7 @@ static mf_value join_rows(const mf_op *op, mf_value x, mf_value indices, mf_valu
 #define JOIN_ROWS(word, op)                                            \
     mf_value(mf_##word)(mf_value x, mf_value indices, mf_value update) \
     {                                                                  \
-        MF_ENTER;                                                      \
+        MF_ENTER(MF_FORKED);                                           \
         return join_rows(&mf_op_##op, x, indices, update, #word);      \
     }
 JOIN_ROWS(index_add, scatter_add)
@@ -353,7 +353,7 @@ JOIN_ROWS(index_max, scatter_max)
 
 mf_value mf_one_hot_opt(mf_value x, int num_classes, const mf_one_hot_options *o)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     int64_t at, dims[MF_RANK];
     mf_value error;
     if (!mf_wrap_array(&x, "one_hot"))
@@ -684,7 +684,7 @@ mf_value mf_index_array_set(mf_value x, mf_value v, const mf_value *path, int co
 
 mf_value mf_at_set_n(mf_value x, mf_value update, const mf_value *path, int count)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return mf_index_array_set(x, update, path, count);
 }
 
@@ -704,7 +704,7 @@ static mf_value join_at(const mf_op *op, mf_value x, mf_value update, const mf_v
 #define JOIN_AT(word, op)                                                                \
     mf_value mf_##word##_n(mf_value x, mf_value update, const mf_value *path, int count) \
     {                                                                                    \
-        MF_ENTER;                                                                        \
+        MF_ENTER(MF_FORKED);                                                             \
         return join_at(&mf_op_##op, x, update, path, count, "mf_" #word);                \
     }
 JOIN_AT(at_add, scatter_add)

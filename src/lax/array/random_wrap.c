@@ -5,7 +5,7 @@
 
 mf_value mf_threefry2x32(mf_value key, mf_value x1, mf_value x2)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     if (!mf_wrap_array(&key, "threefry2x32"))
         return key;
     const mf_type *k = mf_value_type(key);
@@ -30,7 +30,7 @@ mf_value mf_threefry2x32(mf_value key, mf_value x1, mf_value x2)
 
 mf_value(mf_random_gamma_grad)(mf_value a, mf_value sample)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     if (!mf_promote2_inexact(&a, &sample, "random_gamma_grad"))
         return a;
     return mf_bind(&mf_op_random_gamma_grad, NULL, 2, a, sample);

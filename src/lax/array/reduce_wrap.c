@@ -61,13 +61,13 @@ static mf_value accumulated(const char *name, const mf_op *op, mf_value x, const
 
 mf_value mf_sum_opt(mf_value x, const mf_reduce_options *o)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return accumulated("sum", &mf_op_reduce_sum, x, o, 0);
 }
 
 mf_value mf_prod_opt(mf_value x, const mf_reduce_options *o)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return accumulated("prod", &mf_op_reduce_prod, x, o, 1);
 }
 
@@ -98,13 +98,13 @@ static mf_value extreme(const char *name, const mf_op *op, mf_value x, const mf_
 
 mf_value mf_max_opt(mf_value x, const mf_reduce_options *o)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return extreme("max", &mf_op_reduce_max, x, o, true);
 }
 
 mf_value mf_min_opt(mf_value x, const mf_reduce_options *o)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return extreme("min", &mf_op_reduce_min, x, o, false);
 }
 
@@ -121,13 +121,13 @@ static mf_value truth_reduced(const char *name, const mf_op *op, mf_value x, con
 
 mf_value mf_any_opt(mf_value x, const mf_reduce_options *o)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return truth_reduced("any", &mf_op_reduce_or, x, o, 0);
 }
 
 mf_value mf_all_opt(mf_value x, const mf_reduce_options *o)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return truth_reduced("all", &mf_op_reduce_and, x, o, 1);
 }
 
@@ -135,7 +135,7 @@ mf_value mf_all_opt(mf_value x, const mf_reduce_options *o)
 #define PLAIN(word)                             \
     mf_value(mf_##word)(mf_value x)             \
     {                                           \
-        MF_ENTER;                               \
+        MF_ENTER(MF_FORKED);                    \
         return mf_##word##_opt(x, &everything); \
     }
 PLAIN(sum)
@@ -164,13 +164,13 @@ static mf_value arg(mf_value x, mf_axis axis, const mf_op *op)
 
 mf_value(mf_argmax)(mf_value x, mf_axis axis)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return arg(x, axis, &mf_op_argmax);
 }
 
 mf_value(mf_argmin)(mf_value x, mf_axis axis)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return arg(x, axis, &mf_op_argmin);
 }
 
@@ -185,7 +185,7 @@ static mf_value cumulative(mf_value x, const mf_cumulative_options *o, const mf_
 #define CUMULATIVE(name)                                                 \
     mf_value mf_##name##_opt(mf_value x, const mf_cumulative_options *o) \
     {                                                                    \
-        MF_ENTER;                                                        \
+        MF_ENTER(MF_FORKED);                                             \
         return cumulative(x, o, &mf_op_##name);                          \
     }                                                                    \
     mf_value(mf_##name)(mf_value x, mf_axis axis) { return mf_##name##_opt(x, &(mf_cumulative_options){ .axis = axis }); }

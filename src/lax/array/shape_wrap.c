@@ -65,7 +65,7 @@ static mf_value reshaped(mf_value x, const mf_type *want)
 
 mf_value mf_reshape(mf_value x, mf_shape shape)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     if (!mf_wrap_array(&x, "reshape"))
         return x;
     const mf_type *t = mf_value_type(x);
@@ -78,7 +78,7 @@ mf_value mf_reshape(mf_value x, mf_shape shape)
 
 mf_value mf_ravel(mf_value x)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     if (!mf_wrap_array(&x, "ravel"))
         return x;
     const mf_type *t = mf_value_type(x);
@@ -108,7 +108,7 @@ static mf_value permuted(mf_value x, const int64_t *order)
 
 mf_value mf_transpose(mf_value x, mf_ints axes)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     const mf_intlist *order;
     mf_value error;
     int64_t reversed[MF_RANK];
@@ -129,7 +129,7 @@ mf_value mf_transpose(mf_value x, mf_ints axes)
 
 mf_value mf_swapaxes(mf_value x, int a, int b)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     int64_t order[MF_RANK], first, second;
     mf_value error;
     if (!mf_wrap_array(&x, "swapaxes"))
@@ -144,7 +144,7 @@ mf_value mf_swapaxes(mf_value x, int a, int b)
 
 mf_value mf_moveaxis(mf_value x, int from, int to)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     int64_t order[MF_RANK], source, target, next = 0;
     mf_value error;
     if (!mf_wrap_array(&x, "moveaxis"))
@@ -162,7 +162,7 @@ mf_value mf_moveaxis(mf_value x, int from, int to)
 /* ---- broadcasting, new and removed axes */
 mf_value mf_broadcast_to(mf_value x, mf_shape shape)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     if (!mf_wrap_array(&x, "broadcast_to"))
         return x;
     if (shape.rank < 0 || shape.rank > MF_MAX_RANK)
@@ -190,7 +190,7 @@ static mf_value expanded(mf_value x, int axis)
 
 mf_value mf_expand_dims(mf_value x, int axis)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     int64_t at;
     mf_value error;
     if (!mf_wrap_array(&x, "expand_dims"))
@@ -232,7 +232,7 @@ static mf_value squeezed(mf_value x, const mf_intlist *axes)
 
 mf_value(mf_squeeze)(mf_value x, mf_axis axis)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     const mf_intlist *axes;
     mf_value error;
     if (!mf_wrap_array(&x, "squeeze"))
@@ -250,7 +250,7 @@ mf_value(mf_squeeze)(mf_value x, mf_axis axis)
 
 mf_value(mf_flip)(mf_value x, mf_axis axis)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     const mf_intlist *axes;
     mf_value error;
     if (!mf_wrap_array(&x, "flip"))
@@ -333,13 +333,13 @@ static mf_value joined_rows(mf_value x, int64_t axis, const char *op, bool stack
 
 mf_value(mf_concatenate)(mf_value parts, int axis)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return mf_value_type(parts) ? joined_rows(parts, axis, "concatenate", false) : join_parts(parts, axis, "concatenate", false);
 }
 
 mf_value(mf_stack)(mf_value parts, int axis)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return mf_value_type(parts) ? joined_rows(parts, axis, "stack", true) : join_parts(parts, axis, "stack", true);
 }
 
@@ -385,7 +385,7 @@ static bool full_list(const mf_ints *list, int rank, int64_t otherwise, int64_t 
 
 mf_value mf_slice_in(mf_value x, mf_ints start, mf_ints limit, mf_ints strides)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     int64_t from[MF_RANK], to[MF_RANK], steps[MF_RANK];
     mf_value error;
     if (!mf_wrap_array(&x, "slice"))
@@ -409,7 +409,7 @@ static int64_t clip_bound(int64_t at, int64_t size)
 
 mf_value mf_slice_in_dim(mf_value x, int64_t start, int64_t limit, int64_t stride, int axis)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     int64_t from[MF_RANK] = { 0 }, to[MF_RANK], steps[MF_RANK], at;
     mf_value error;
     if (!mf_wrap_array(&x, "slice_in_dim"))
@@ -454,7 +454,7 @@ static mf_value split_into(mf_value x, int sections, int64_t at)
 
 mf_value(mf_split)(mf_value x, int sections, int axis)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     int64_t at;
     mf_value error;
     if (!mf_wrap_array(&x, "split"))
@@ -471,7 +471,7 @@ mf_value(mf_split)(mf_value x, int sections, int axis)
 /* ---- padding and numbers */
 mf_value(mf_pad)(mf_value x, mf_value value, mf_ints low, mf_ints high, mf_ints interior)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     int64_t list[3][MF_RANK];
     mf_value error;
     if (!mf_wrap_array(&x, "pad"))
@@ -489,7 +489,7 @@ mf_value(mf_pad)(mf_value x, mf_value value, mf_ints low, mf_ints high, mf_ints 
 
 mf_value mf_iota(mf_dtype dtype, mf_shape shape, int axis)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     int64_t at;
     mf_value error;
     if (shape.rank < 0 || shape.rank > MF_MAX_RANK)
@@ -525,12 +525,12 @@ static mf_value triangle(mf_value x, int k, bool lower, const char *op)
 
 mf_value(mf_tril)(mf_value x, int k)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return triangle(x, k, true, "tril");
 }
 
 mf_value(mf_triu)(mf_value x, int k)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return triangle(x, k, false, "triu");
 }

@@ -16,14 +16,14 @@ static bool sort_axis(mf_value *x, mf_axis axis, const char *op, mf_sort_params 
 
 mf_value(mf_sort)(mf_value x, mf_axis axis)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_sort_params p;
     return sort_axis(&x, axis, "sort", &p) ? mf_bind(&mf_op_sort, &p, 1, x) : x;
 }
 
 mf_value(mf_argsort)(mf_value x, mf_axis axis)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_sort_params p;
     if (!sort_axis(&x, axis, "argsort", &p))
         return x;
@@ -52,14 +52,14 @@ static void sort_down(mf_value x, const mf_sort_params *p, mf_value out[2])
 
 mf_value(mf_sort_descending)(mf_value x, mf_axis axis)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_sort_params p;
     return sort_axis(&x, axis, "sort_descending", &p) ? reversed(mf_bind(&mf_op_sort, &p, 1, x), p.axis) : x;
 }
 
 mf_value(mf_argsort_descending)(mf_value x, mf_axis axis)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_sort_params p;
     mf_value out[2];
     if (!sort_axis(&x, axis, "argsort_descending", &p))
@@ -70,7 +70,7 @@ mf_value(mf_argsort_descending)(mf_value x, mf_axis axis)
 
 mf_value(mf_top_k)(mf_value x, int64_t k, int axis)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_sort_params p;
     mf_value out[2];
     if (!sort_axis(&x, axis, "top_k", &p))
@@ -88,7 +88,7 @@ mf_value(mf_top_k)(mf_value x, int64_t k, int axis)
 
 mf_value mf_sort_key_value(mf_value keys, mf_value values, int axis)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_sort_params p;
     if (!mf_wrap_array(&values, "sort_key_value"))
         return values;

@@ -54,19 +54,19 @@ static mf_value reduce_window(const mf_op *op, mf_value x, const mf_window_optio
 
 mf_value mf_reduce_window_sum_opt(mf_value x, const mf_window_options *o)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return reduce_window(&mf_op_reduce_window_sum, x, o, "reduce_window_sum");
 }
 
 mf_value mf_reduce_window_max_opt(mf_value x, const mf_window_options *o)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return reduce_window(&mf_op_reduce_window_max, x, o, "reduce_window_max");
 }
 
 mf_value mf_reduce_window_min_opt(mf_value x, const mf_window_options *o)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return reduce_window(&mf_op_reduce_window_min, x, o, "reduce_window_min");
 }
 
@@ -93,13 +93,13 @@ static mf_value pool(const mf_op *op, mf_value x, const mf_pool_options *o, cons
 
 mf_value mf_max_pool_opt(mf_value x, const mf_pool_options *o)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return pool(&mf_op_reduce_window_max, x, o, "max_pool");
 }
 
 mf_value mf_avg_pool_opt(mf_value x, const mf_pool_options *o)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     int64_t size = 1;
     mf_value sum = pool(&mf_op_reduce_window_sum, x, o, "avg_pool");
     if (!mf_value_type(sum))

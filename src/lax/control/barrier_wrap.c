@@ -44,13 +44,13 @@ static mf_value over_tree(mf_value tree, const char *name)
 
 mf_value(mf_optimization_barrier)(mf_value tree)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return over_tree(tree, NULL);
 }
 
 mf_value(mf_checkpoint_name)(mf_value tree, const char *name)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     if (!name)
         return mf_fail(MF_ERROR_ARGUMENT, "mf_checkpoint_name: a value needs a name");
     return over_tree(tree, mf_intern(name));

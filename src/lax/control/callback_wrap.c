@@ -159,7 +159,7 @@ static mf_error_object *make_format(mf_text *t, const char *format, const mf_val
 
 mf_status mf_debug_print_n(const mf_value *format_and_values, int count)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORK_STATUS);
     mf_object *first = count > 0 ? mf_object_of(format_and_values[0]) : NULL, *out = NULL;
     const char *format = mf_static_text(first);
     call_operands in = { .at = { 0 } };
@@ -264,12 +264,12 @@ static mf_value callback(const mf_op *op, mf_function f, mf_value announced, con
 
 mf_value mf_pure_callback_n(mf_function f, mf_value result, const mf_value *arguments, int count)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return callback(&mf_op_pure_callback, f, result, arguments, count);
 }
 
 mf_value mf_io_callback_n(mf_function f, mf_value result, const mf_value *arguments, int count)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return callback(&mf_op_io_callback, f, result, arguments, count);
 }

@@ -265,43 +265,43 @@ static mf_value run(collective *c, const char *name, mf_value x, const mf_collec
 
 mf_value mf_psum_opt(mf_value x, const mf_collective_options *o)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return run(&(collective){ .op = &mf_op_psum }, "psum", x, o);
 }
 
 mf_value mf_pmean_opt(mf_value x, const mf_collective_options *o)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return run(&(collective){ .op = &mf_op_psum, .mean = true }, "pmean", x, o);
 }
 
 mf_value mf_pmax_opt(mf_value x, const mf_collective_options *o)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return run(&(collective){ .op = &mf_op_pmax }, "pmax", x, o);
 }
 
 mf_value mf_pmin_opt(mf_value x, const mf_collective_options *o)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return run(&(collective){ .op = &mf_op_pmin }, "pmin", x, o);
 }
 
 mf_value mf_all_gather_opt(mf_value x, int axis, const mf_collective_options *o)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return run(&(collective){ .op = &mf_op_all_gather, .axis = axis }, "all_gather", x, o);
 }
 
 mf_value mf_psum_scatter_opt(mf_value x, int scatter_dimension, const mf_collective_options *o)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return run(&(collective){ .op = &mf_op_psum_scatter, .axis = scatter_dimension }, "psum_scatter", x, o);
 }
 
 mf_value mf_all_to_all_opt(mf_value x, int split_axis, int concat_axis, const mf_collective_options *o)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return run(&(collective){ .op = &mf_op_all_to_all, .axis = split_axis, .second_axis = concat_axis }, "all_to_all", x, o);
 }
 
@@ -339,7 +339,7 @@ static mf_value permute(mf_value x, const char *axis_name, const int64_t *pairs,
 
 mf_value mf_ppermute(mf_value x, const char *axis_name, mf_value pairs)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     if (mf_object_is(mf_object_of(x), &mf_error_class))
         return x;
     const mf_structure *s = NULL;
@@ -356,7 +356,7 @@ mf_value mf_ppermute(mf_value x, const char *axis_name, mf_value pairs)
 
 mf_value mf_pshuffle(mf_value x, const char *axis_name, mf_value permutation)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     if (mf_object_is(mf_object_of(x), &mf_error_class))
         return x;
     const mf_structure *s;
@@ -397,7 +397,7 @@ static mf_value broadcast_leaf(void *context, mf_value x)
 
 mf_value mf_pbroadcast(mf_value x, const char *axis_name, int source)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     const mf_axis_env *binder = mf_axis_env_find(mf_trace_env(), mf_intern(axis_name));
     if (!binder)
         return mf_value_new(unbound("pbroadcast", axis_name ? axis_name : ""));
@@ -409,7 +409,7 @@ mf_value mf_pbroadcast(mf_value x, const char *axis_name, int source)
 
 mf_value mf_pswapaxes_opt(mf_value x, int axis, const mf_collective_options *o)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     o = o ? o : &no_options;
     mf_collective_options plain = *o;
     plain.tiled = false;
@@ -444,14 +444,14 @@ static mf_value arg_extremum(const char *name, extremum e, mf_value x)
 
 mf_value mf_pargmax_opt(mf_value x, const mf_collective_options *o)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     o = o ? o : &no_options;
     return arg_extremum("pargmax", (extremum){ mf_pmax_opt, o }, x);
 }
 
 mf_value mf_pargmin_opt(mf_value x, const mf_collective_options *o)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     o = o ? o : &no_options;
     return arg_extremum("pargmin", (extremum){ mf_pmin_opt, o }, x);
 }
@@ -460,7 +460,7 @@ mf_value mf_pargmin_opt(mf_value x, const mf_collective_options *o)
 
 mf_value mf_axis_index_opt(const mf_collective_options *o)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     axes_spec spec;
     mf_error_object *e = names_of("axis_index", o ? o : &no_options, &spec);
     if (e)
@@ -473,7 +473,7 @@ mf_value mf_axis_index_opt(const mf_collective_options *o)
 
 mf_value mf_axis_size_opt(const mf_collective_options *o)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     axes_spec spec;
     mf_error_object *e = names_of("axis_size", o ? o : &no_options, &spec);
     return e ? mf_value_new(e) : mf_i(spec.size);
@@ -481,12 +481,12 @@ mf_value mf_axis_size_opt(const mf_collective_options *o)
 
 mf_value(mf_axis_index)(const char *axis_name)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return mf_axis_index_opt(&(mf_collective_options){ .axis_name = axis_name });
 }
 
 mf_value(mf_axis_size)(const char *axis_name)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return mf_axis_size_opt(&(mf_collective_options){ .axis_name = axis_name });
 }

@@ -50,7 +50,7 @@ static mf_value check_leaf(mf_object *o, const char *axis_name, const char *leaf
 
 mf_value mf_check_replicated(mf_value tree, const char *axis_name)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_object *o = mf_retain(mf_object_of(tree)), *const * leaves, *self, **out;
     int n;
     if (!o || mf_object_is(o, &mf_error_class)) {

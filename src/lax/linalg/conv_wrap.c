@@ -106,7 +106,7 @@ static bool read_options(const mf_conv_options *o, const mf_type *x, const mf_ty
 
 mf_value mf_conv_general_dilated_opt(mf_value x, mf_value kernel, const mf_conv_options *o)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     static const mf_conv_options none;
     mf_value v[2] = { x, kernel }, error;
     mf_conv_params p;
@@ -121,6 +121,6 @@ mf_value mf_conv_general_dilated_opt(mf_value x, mf_value kernel, const mf_conv_
 
 mf_value(mf_conv_general_dilated)(mf_value x, mf_value kernel)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return mf_conv_general_dilated_opt(x, kernel, NULL);
 }

@@ -9,7 +9,7 @@ static bool two_arrays(mf_value *v, const char *op) { return mf_promote_dtypes(v
 
 mf_value(mf_dot)(mf_value a, mf_value b)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_value v[2] = { a, b };
     if (!two_arrays(v, "dot"))
         return v[0];
@@ -101,7 +101,7 @@ static mf_value in_order(mf_value x, const pairing *p, bool has_m, bool has_n)
 
 mf_value(mf_matmul)(mf_value a, mf_value b)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_value v[2] = { a, b };
     if (!two_arrays(v, "matmul"))
         return v[0];
@@ -125,7 +125,7 @@ mf_value(mf_matmul)(mf_value a, mf_value b)
 
 mf_value mf_dot_general_opt(mf_value a, mf_value b, const mf_dot_options *o)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     static const mf_dot_options none;
     mf_value v[2] = { a, b }, error;
     if (!two_arrays(v, "dot_general"))

@@ -5,7 +5,7 @@
 
 mf_value mf_lu(mf_value a)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_value out[3];
     if (!mf_wrap_inexact(&a, "lu"))
         return a;
@@ -15,7 +15,7 @@ mf_value mf_lu(mf_value a)
 
 mf_value mf_qr_opt(mf_value a, const mf_qr_options *o)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_qr_mode mode = o ? o->mode : MF_QR_REDUCED;
     mf_qr_params p = { .full_matrices = mode == MF_QR_COMPLETE };
     mf_value out[2];
@@ -29,13 +29,13 @@ mf_value mf_qr_opt(mf_value a, const mf_qr_options *o)
 
 mf_value(mf_qr)(mf_value a)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return mf_qr_opt(a, NULL);
 }
 
 mf_value mf_svd_opt(mf_value a, const mf_svd_options *o)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_svd_params p = { .full_matrices = !o || o->full_matrices, .compute_uv = !o || o->compute_uv };
     mf_value out[3];
     if (!mf_wrap_inexact(&a, "svd"))
@@ -47,7 +47,7 @@ mf_value mf_svd_opt(mf_value a, const mf_svd_options *o)
 
 mf_value(mf_svd)(mf_value a)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return mf_svd_opt(a, NULL);
 }
 
@@ -60,7 +60,7 @@ static mf_value from_triangle(mf_value a, bool lower)
 
 mf_value mf_eigh_opt(mf_value a, const mf_eigh_options *o)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_triangle triangle = o ? o->triangle : MF_TRIANGLE_BOTH;
     mf_value out[2];
     if (!mf_wrap_inexact(&a, "eigh"))
@@ -76,6 +76,6 @@ mf_value mf_eigh_opt(mf_value a, const mf_eigh_options *o)
 
 mf_value(mf_eigh)(mf_value a)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return mf_eigh_opt(a, NULL);
 }

@@ -143,12 +143,12 @@ static mf_value several(const transform *f, mf_value x, const mf_fftn_options *o
 #define ONE(function, ...)                                       \
     mf_value function##_opt(mf_value x, const mf_fft_options *o) \
     {                                                            \
-        MF_ENTER;                                                \
+        MF_ENTER(MF_FORKED);                                     \
         return one(&(const transform){ __VA_ARGS__ }, x, o);     \
     }                                                            \
     mf_value(function)(mf_value x)                               \
     {                                                            \
-        MF_ENTER;                                                \
+        MF_ENTER(MF_FORKED);                                     \
         return function##_opt(x, NULL);                          \
     }
 ONE(mf_fft, "fft", MF_FFT, false)
@@ -161,12 +161,12 @@ ONE(mf_ihfft, "ihfft", MF_RFFT, true)
 #define SEVERAL(function, last, ...)                                   \
     mf_value function##_opt(mf_value x, const mf_fftn_options *o)      \
     {                                                                  \
-        MF_ENTER;                                                      \
+        MF_ENTER(MF_FORKED);                                           \
         return several(&(const transform){ __VA_ARGS__ }, x, o, last); \
     }                                                                  \
     mf_value(function)(mf_value x)                                     \
     {                                                                  \
-        MF_ENTER;                                                      \
+        MF_ENTER(MF_FORKED);                                           \
         return function##_opt(x, NULL);                                \
     }
 SEVERAL(mf_fftn, 0, "fftn", MF_FFT, false)
@@ -192,13 +192,13 @@ static mf_value frequencies(const char *name, int64_t n, double d, int64_t count
 
 mf_value mf_fftfreq(int64_t n, double d)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return frequencies("fftfreq", n, d, n);
 }
 
 mf_value mf_rfftfreq(int64_t n, double d)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return frequencies("rfftfreq", n, d, n < 1 ? n : n / 2 + 1);
 }
 
@@ -219,12 +219,12 @@ static mf_value shifted(mf_value x, mf_axis axes, bool back, const char *name)
 
 mf_value mf_fftshift(mf_value x, mf_axis axes)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return shifted(x, axes, false, "fftshift");
 }
 
 mf_value mf_ifftshift(mf_value x, mf_axis axes)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return shifted(x, axes, true, "ifftshift");
 }

@@ -9,7 +9,7 @@
 
 mf_value mf_cholesky(mf_value a)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return mf_wrap_inexact(&a, "cholesky") ? mf_bind(&mf_op_cholesky, NULL, 1, a) : a;
 }
 
@@ -37,7 +37,7 @@ static bool join_batches(mf_value *v)
 
 mf_value mf_triangular_solve_opt(mf_value a, mf_value b, const mf_solve_options *o)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     static const mf_solve_options none;
     mf_value v[2] = { a, b };
     o = o ? o : &none;
@@ -105,7 +105,7 @@ static mf_value matrix_norm(mf_value x, const mf_intlist *axes, double ord, bool
 
 mf_value mf_norm_opt(mf_value x, const mf_norm_options *o)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     static const mf_norm_options everything = { .axis = MF_ALL };
     const mf_intlist *axes;
     mf_value error;
@@ -126,6 +126,6 @@ mf_value mf_norm_opt(mf_value x, const mf_norm_options *o)
 
 mf_value(mf_norm)(mf_value x)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return mf_norm_opt(x, NULL);
 }

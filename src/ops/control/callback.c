@@ -145,6 +145,7 @@ static struct {
 
 void mf_set_print_hook(mf_print_hook hook, void *context)
 {
+    MF_PARENT_ONLY();
     pthread_mutex_lock(&printing.lock);
     printing.hook = hook;
     printing.context = context;

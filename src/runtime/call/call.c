@@ -258,7 +258,7 @@ static mf_value call_traced(mf_function_object *f, const mf_value *arguments, in
 
 mf_value mf_call_n(mf_function function, const mf_value *arguments, int count)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_error_object *error = NULL;
     mf_function_object *f = mf_function_of(function, &error);
     if (!f)

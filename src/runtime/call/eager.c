@@ -196,6 +196,7 @@ mf_error_object *mf_dispatch_op(const mf_op *op, const void *params, mf_array *c
 
 mf_cache_counters mf_cache_read(void)
 {
+    MF_PARENT_ONLY((mf_cache_counters){ 0 });
     mf_cache_counters c = mf_cache_traces();
     c.ops = op_entries();
     return c;
@@ -203,6 +204,7 @@ mf_cache_counters mf_cache_read(void)
 
 void mf_clear_caches(void)
 {
+    MF_PARENT_ONLY();
     mf_cache_clear_traces();
     clear_ops();
 }

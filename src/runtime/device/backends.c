@@ -42,7 +42,7 @@ const mf_backend *mf_backend_default(void)
 
 mf_status mf_set_default_backend(const char *name)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORK_STATUS);
     const mf_backend *found = mf_backend_find(name);
     if (found) {
         atomic_store_explicit(&chosen, found, memory_order_release);
@@ -58,11 +58,16 @@ mf_status mf_set_default_backend(const char *name)
     return mf_error_remember(e);
 }
 
-const char *mf_default_backend(void) { return mf_backend_default()->name; }
+const char *mf_default_backend(void)
+{
+    MF_PARENT_ONLY(NULL);
+    return mf_backend_default()->name;
+}
 
 mf_compiler_counters mf_compiler_read(void)
 {
     mf_compiler_counters all = { 0 };
+    MF_PARENT_ONLY(all);
     for (int i = 0; mf_backend_table[i]; i++) {
         mf_compiler_counters one = { 0 };
         if (mf_backend_table[i]->counters)

@@ -73,6 +73,7 @@ int mf_device_total(void)
     int known = atomic_load_explicit(&total, memory_order_acquire);
     if (known)
         return known;
+    MF_PARENT_ONLY(0);
     pthread_mutex_lock(&lock);
     known = atomic_load(&total);
     if (!known) {
@@ -109,7 +110,7 @@ mf_error_object *mf_device_set_total(int n)
 
 mf_status mf_set_num_cpu_devices(int count)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORK_STATUS);
     return mf_error_remember(mf_device_set_total(count));
 }
 
@@ -123,8 +124,9 @@ int mf_process_count(void) { return 1; }
 
 mf_device_list mf_devices(void)
 {
+    static const mf_device none; /* for who takes the first without asking how many there are */
     int count = mf_device_total();
-    return (mf_device_list){ devices ? count : 0, devices };
+    return devices ? (mf_device_list){ count, devices } : (mf_device_list){ 0, &none };
 }
 
 mf_device_list mf_local_devices(void) { return mf_devices(); }

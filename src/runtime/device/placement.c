@@ -34,7 +34,7 @@ static _Atomic(mf_interner *) lists;
 
 mf_device_list mf_devices_of_array(mf_value v)
 {
-    MF_ENTER;
+    MF_ENTER((mf_device_list){ 0 });
     mf_array *a = array_in(v);
     mf_device_list all = mf_devices(), none = { 0 };
     if (!a || !a->placement || !all.at)
@@ -79,7 +79,7 @@ static mf_value shard_of(const mf_array *a, int index)
 
 mf_value mf_shard(mf_value v, int index)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_array *a = array_in(v);
     if (!a)
         return no_array("mf_shard", v);
@@ -93,7 +93,7 @@ mf_value mf_shard(mf_value v, int index)
 
 const void *mf_unsafe_buffer_pointer(mf_value v)
 {
-    MF_ENTER;
+    MF_ENTER(NULL);
     mf_error_object *error = NULL;
     const mf_array *a = mf_readable(v, "mf_unsafe_buffer_pointer", &error);
     if (a && (error = mf_array_wait(a)))
@@ -119,7 +119,7 @@ static mf_value put_leaf(void *device, mf_value leaf) { return placed(leaf, mf_p
 
 mf_value mf_device_put(mf_value v, mf_device device)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     int id = mf_device_id(device);
     if (id < 0)
         return mf_fail(MF_ERROR_DEVICE, "mf_device_put: this is no device");
@@ -182,7 +182,7 @@ static mf_value place_leaf(void *devices, mf_value leaf)
 
 mf_value mf_place(mf_value tree, mf_device_list devices)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     if (devices.count < 1 || !devices.at)
         return mf_fail(MF_ERROR_DEVICE, "mf_place: the list of devices is empty");
     for (int i = 0; i < devices.count; i++)
@@ -209,6 +209,6 @@ static mf_value copy_leaf(mf_value leaf)
 
 mf_value mf_copy(mf_value tree)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return mf_tree_map(copy_leaf, tree);
 }

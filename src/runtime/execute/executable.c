@@ -585,8 +585,7 @@ static mf_error_object *run_on(mf_executable *x, mf_stage *s, mf_array *const *i
 
 mf_error_object *mf_executable_run(mf_executable *x, mf_array *const *in, mf_array **out)
 {
-    if (atomic_load_explicit(&mf_process_forked, memory_order_relaxed))
-        return mf_retain(&mf_error_fork_object);
+    MF_PARENT_ONLY(mf_retain(&mf_error_fork_object));
     if (x->donated)
         atomic_store_explicit(&x->called_at, mf_entry_place(), memory_order_relaxed);
     mf_error_object *error = begin_inputs(x, in);

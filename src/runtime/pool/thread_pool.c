@@ -304,7 +304,6 @@ static void start(void)
 {
     if (pool.started || pool.stopping)
         return;
-    mf_error_watch_forks();
     int wanted = mf_worker_count();
     pool.threads = mf_calloc((size_t)wanted, sizeof *pool.threads);
     pool.limit = wanted;
@@ -533,7 +532,7 @@ void mf_tasks_unlock(bool news)
 
 __attribute__((destructor)) static void stop(void)
 {
-    if (!pool.started || atomic_load(&mf_process_forked))
+    if (!pool.started || mf_process_forked())
         return;
     pthread_mutex_lock(&pool.lock);
     pool.stopping = true;

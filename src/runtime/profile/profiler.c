@@ -261,13 +261,13 @@ static mf_error_object *start_session(const char *path)
 
 mf_status mf_profiler_start_trace(const char *path)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORK_STATUS);
     return mf_error_remember(start_session(path));
 }
 
 mf_status mf_profiler_stop_trace(void)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORK_STATUS);
     void (*drain)(void) = atomic_load(&mf_drain_hook);
     if (drain && atomic_load(&mf_profile_on))
         drain();

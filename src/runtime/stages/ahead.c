@@ -216,7 +216,7 @@ static mf_function stage_function(const mf_function_class *kind, mf_function_obj
 
 mf_function mf_lowered_n(mf_function function, const mf_value *arguments, int count)
 {
-    MF_ENTER;
+    MF_ENTER((mf_function){ MF_FORK_HANDLE });
     mf_ahead o;
     mf_function_object *f = NULL;
     mf_error_object *error = lower(&o, function, arguments, count, &f);
@@ -227,7 +227,7 @@ mf_function mf_lowered_n(mf_function function, const mf_value *arguments, int co
 
 mf_function mf_compile_n(mf_function function, const mf_value *arguments, int count)
 {
-    MF_ENTER;
+    MF_ENTER((mf_function){ MF_FORK_HANDLE });
     mf_ahead o;
     mf_function_object *f = NULL;
     mf_error_object *error = lower(&o, function, arguments, count, &f);
@@ -309,7 +309,7 @@ static mf_error_object *compile_with(mf_ahead *o, const compiler_options *c)
 
 mf_function mf_compile_lowered(mf_function lowered, mf_value options)
 {
-    MF_ENTER;
+    MF_ENTER((mf_function){ MF_FORK_HANDLE });
     mf_error_object *error = NULL;
     const mf_ahead *from = mf_ahead_of(lowered, &error);
     compiler_options c;

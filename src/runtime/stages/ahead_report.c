@@ -45,19 +45,19 @@ static const char *text_of_call(mf_function function, const mf_value *arguments,
 
 const char *mf_program_text_n(mf_function function, const mf_value *arguments, int count)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORK_WORDS);
     return text_of_call(function, arguments, count, false);
 }
 
 const char *mf_lower_n(mf_function function, const mf_value *arguments, int count)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORK_WORDS);
     return text_of_call(function, arguments, count, true);
 }
 
 const char *mf_stage_text(mf_function stage, mf_stage_form form)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORK_WORDS);
     mf_error_object *error = NULL;
     const mf_ahead *o = mf_ahead_of(stage, &error);
     mf_text t = { 0 };
@@ -140,19 +140,19 @@ static mf_value types_of_stage(mf_function stage, bool results)
 
 mf_value mf_stage_arguments(mf_function stage)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return types_of_stage(stage, false);
 }
 
 mf_value mf_stage_results(mf_function stage)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return types_of_stage(stage, true);
 }
 
 mf_value mf_eval_shape_n(mf_function function, const mf_value *arguments, int count)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_error_object *error = NULL;
     mf_signature s;
     mf_leaf few[32], *leaves = few;
@@ -194,8 +194,8 @@ static void add_costs(const mf_program *p, double times, mf_stage_costs *out)
 
 mf_status mf_stage_analysis(mf_function stage, mf_stage_costs *out)
 {
-    MF_ENTER;
     memset(out, 0, sizeof *out);
+    MF_ENTER(MF_FORK_STATUS);
     mf_error_object *error = NULL;
     const mf_ahead *o = mf_ahead_of(stage, &error);
     if (!o) {

@@ -40,6 +40,7 @@ static mf_filter_object *filter_copy(const mf_filter_object *like)
 
 static mf_filter filter_make(const mf_filter_object *like)
 {
+    MF_PARENT_ONLY((mf_filter){ MF_FORK_HANDLE });
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static mf_filter_object *known;
     pthread_mutex_lock(&lock);
@@ -59,7 +60,7 @@ mf_filter mf_of_type(mf_state_type type) { return filter_make(&(mf_filter_object
 
 mf_filter mf_path_contains(const char *text)
 {
-    MF_ENTER;
+    MF_ENTER((mf_filter){ MF_FORK_HANDLE });
     if (!text || !*text)
         return (mf_filter){ mf_handle_new(mf_error_new(MF_ERROR_ARGUMENT, "mf_path_contains: no name is given")) };
     return filter_make(&(mf_filter_object){ .kind = MF_FILTER_PATH, .text = mf_intern(text) });
@@ -97,19 +98,19 @@ static mf_filter combine(int kind, const mf_filter *filters, int count)
 
 mf_filter mf_filter_all_n(const mf_filter *filters, int count)
 {
-    MF_ENTER;
+    MF_ENTER((mf_filter){ MF_FORK_HANDLE });
     return combine(MF_FILTER_ALL, filters, count);
 }
 
 mf_filter mf_filter_any_n(const mf_filter *filters, int count)
 {
-    MF_ENTER;
+    MF_ENTER((mf_filter){ MF_FORK_HANDLE });
     return combine(MF_FILTER_ANY, filters, count);
 }
 
 mf_filter mf_filter_not(mf_filter f)
 {
-    MF_ENTER;
+    MF_ENTER((mf_filter){ MF_FORK_HANDLE });
     return combine(MF_FILTER_NOT, &f, 1);
 }
 
@@ -189,7 +190,7 @@ static mf_error_object *read_rule(const mf_axis_part_ *pair, mf_cell_rule *out)
 
 mf_state_axis_rules mf_state_axes_n(const mf_axis_part_ *parts, int count)
 {
-    MF_ENTER;
+    MF_ENTER((mf_state_axis_rules){ MF_FORK_HANDLE });
     mf_cell_rule *rules = count < 0 ? NULL : mf_alloc(((size_t)count / 2 + 1) * sizeof *rules);
     mf_error_object *error = rules || count < 0 ? NULL : mf_error_out_of_memory();
     if (!error && (count < 0 || count % 2))
@@ -243,7 +244,7 @@ void mf_filter_print(mf_text *t, const mf_filter_object *f)
 
 const char *mf_str_state_axis_rules(mf_state_axis_rules rules)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORK_WORDS);
     mf_text t = { 0 };
     mf_error_object *error = NULL;
     const mf_cell_rule_list *list = mf_cell_rule_list_of(rules, "this", &error);

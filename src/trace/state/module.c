@@ -40,7 +40,13 @@ enum { NODE_STATE = 1, NODE_MODULE, NODE_NAME, NODE_NUMBER, NODE_DOUBLE };
 
 mf_node_ mf_node_state(mf_state s) { return (mf_node_){ NODE_STATE, s.handle }; }
 mf_node_ mf_node_module(mf_module m) { return (mf_node_){ NODE_MODULE, m.handle }; }
-mf_node_ mf_node_name(const char *name) { return (mf_node_){ NODE_NAME, (uint64_t)(uintptr_t)mf_intern(name) }; }
+
+mf_node_ mf_node_name(const char *name)
+{
+    MF_PARENT_ONLY((mf_node_){ NODE_NAME, 0 });
+    return (mf_node_){ NODE_NAME, (uint64_t)(uintptr_t)mf_intern(name) };
+}
+
 mf_node_ mf_node_int(int i) { return (mf_node_){ NODE_NUMBER, (uint64_t)(int64_t)i }; }
 
 mf_node_ mf_node_double(double d)
@@ -138,13 +144,13 @@ static mf_module module_make(const char *type, void (*call)(void), int arity, co
 
 mf_module mf_module_n1(const char *type, mf_fm1 call, const mf_node_ *members, int count)
 {
-    MF_ENTER;
+    MF_ENTER((mf_module){ MF_FORK_HANDLE });
     return module_make(type, (void (*)(void))call, 1, members, count);
 }
 
 mf_module mf_module_n2(const char *type, mf_fm2 call, const mf_node_ *members, int count)
 {
-    MF_ENTER;
+    MF_ENTER((mf_module){ MF_FORK_HANDLE });
     return module_make(type, (void (*)(void))call, 2, members, count);
 }
 
@@ -172,6 +178,7 @@ static const module_member *member_of(mf_module handle, const char *name, int ki
 
 mf_state mf_member_state(mf_module m, const char *name)
 {
+    MF_ENTER((mf_state){ MF_FORK_HANDLE });
     mf_error_object *e = NULL;
     const module_member *found = member_of(m, name, MEMBER_STATE, "state", &e);
     return (mf_state){ mf_handle_new(found ? mf_retain(found->object) : (void *)e) };
@@ -179,6 +186,7 @@ mf_state mf_member_state(mf_module m, const char *name)
 
 mf_module mf_member_module(mf_module m, const char *name)
 {
+    MF_ENTER((mf_module){ MF_FORK_HANDLE });
     mf_error_object *e = NULL;
     const module_member *found = member_of(m, name, MEMBER_MODULE, "module", &e);
     return (mf_module){ mf_handle_new(found ? mf_retain(found->object) : (void *)e) };
@@ -186,6 +194,7 @@ mf_module mf_member_module(mf_module m, const char *name)
 
 double mf_member_number(mf_module m, const char *name)
 {
+    MF_ENTER(NAN);
     mf_error_object *e = NULL;
     const module_member *found = member_of(m, name, MEMBER_NUMBER, "number", &e);
     mf_drop(e); /* unhandled: reported once through the hook */
@@ -227,7 +236,7 @@ static void print_module(mf_text *t, const module_object *m, int depth)
 
 const char *mf_str_module(mf_module handle)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORK_WORDS);
     mf_text t = { 0 };
     mf_error_object *e = NULL;
     const module_object *m = module_of(handle, &e);
@@ -279,6 +288,7 @@ static const mf_function_class module_function_class = { .name = "module",
 
 mf_function mf_fn_module(mf_module handle)
 {
+    MF_ENTER((mf_function){ MF_FORK_HANDLE });
     mf_error_object *e = NULL;
     module_object *m = module_of(handle, &e);
     if (!m)
@@ -317,7 +327,7 @@ static mf_value values_of(module_object *m, const mf_filter_object *which, const
 
 mf_value mf_module_values(mf_module handle, mf_filter which)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_error_object *e = NULL;
     module_object *m = module_of(handle, &e);
     const mf_filter_object *f = m ? mf_filter_of(which, &e) : NULL;
@@ -387,7 +397,7 @@ static mf_error_object *pair(module_object *m, mf_value values, paired *p)
 
 mf_status mf_module_update(mf_module handle, mf_value values)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORK_STATUS);
     mf_error_object *e = NULL;
     module_object *m = module_of(handle, &e);
     paired p = { .keeps_shapes = true };
@@ -435,7 +445,7 @@ static const mf_function_class pure_class = {
 
 mf_function mf_module_pure(mf_module handle)
 {
-    MF_ENTER;
+    MF_ENTER((mf_function){ MF_FORK_HANDLE });
     mf_error_object *e = NULL;
     module_object *m = module_of(handle, &e);
     if (!m)

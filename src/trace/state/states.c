@@ -9,6 +9,7 @@
 
 static mf_state state_make(int type, mf_value initial)
 {
+    MF_ENTER((mf_state){ MF_FORK_HANDLE });
     mf_error_object *e = NULL;
     mf_state_cell *c = mf_cell_new(type, initial, &e);
     return (mf_state){ mf_handle_new(c ? (void *)c : (void *)e) };
@@ -21,7 +22,7 @@ mf_state mf_random_state_of_key(mf_value key) { return state_make(MF_RANDOM_STAT
 
 mf_state mf_random_default(void)
 {
-    MF_ENTER;
+    MF_ENTER((mf_state){ MF_FORK_HANDLE });
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static mf_state_cell *cell; /* for ever */
     mf_error_object *e = NULL;
@@ -43,7 +44,7 @@ static mf_state_cell *cell_of(mf_state s, mf_value *error)
 
 mf_value mf_state_value(mf_state s)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_value error;
     mf_state_cell *c = cell_of(s, &error);
     return c ? mf_cell_read(c) : error;
@@ -51,7 +52,7 @@ mf_value mf_state_value(mf_state s)
 
 mf_value mf_state_set_value_v(mf_state s, mf_value v)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_value error;
     mf_state_cell *c = cell_of(s, &error);
     return c ? mf_cell_write(c, v) : error;

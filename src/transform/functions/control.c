@@ -159,7 +159,7 @@ static mf_value cond_of(mf_value index, const mf_function *branches, int count, 
 
 mf_value mf_cond_n(mf_value predicate, mf_function yes, mf_function no, mf_value operand)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_value p = mf_expect_array(predicate, "cond's predicate");
     const mf_type *type = mf_value_type(p);
     if (!type)
@@ -172,7 +172,7 @@ mf_value mf_cond_n(mf_value predicate, mf_function yes, mf_function no, mf_value
 
 mf_value mf_switch_n(mf_value index, const mf_function *branches, int count, mf_value operand)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_value i = mf_expect_array(index, "switch's index");
     const mf_type *type = mf_value_type(i);
     if (!type)
@@ -275,7 +275,7 @@ static mf_value bind_while(mf_traced *test, mf_traced *body, const mf_structure 
 
 mf_value mf_while_n(mf_function test, mf_function body, mf_value carry)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_values leaves = { 0 };
     mf_value result = { 0 };
     const mf_structure *s = NULL;
@@ -453,7 +453,7 @@ static mf_value bind_scan(mf_traced *t, const mf_values *carry, const mf_values 
 
 mf_value mf_scan_opt(mf_function f, mf_value carry, mf_value xs, const mf_scan_options *o)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     static const mf_scan_options none;
     o = o ? o : &none;
     mf_values leaves = { 0 }, x = { 0 };
@@ -516,7 +516,7 @@ static mf_value fori_body(void *context, mf_value carry)
 
 mf_value mf_fori_loop_n(mf_value lower, mf_value upper, mf_function body, mf_value carry)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     mf_value low = mf_expect_array(lower, "fori_loop's lower bound"), high = mf_expect_array(upper, "fori_loop's upper bound");
     const mf_type *a = mf_value_type(low), *b = mf_value_type(high);
     if (!a || !b)

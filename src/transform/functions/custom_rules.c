@@ -352,12 +352,12 @@ static mf_function make_custom(const mf_function_class *kind, mf_function f, mf_
 
 mf_function mf_custom_jvp_n(mf_function f, mf_function rule)
 {
-    MF_ENTER;
+    MF_ENTER((mf_function){ MF_FORK_HANDLE });
     return make_custom(&custom_jvp_class, f, rule, rule, false);
 }
 
 mf_function mf_custom_vjp_n(mf_function f, mf_function forward, mf_function backward)
 {
-    MF_ENTER;
+    MF_ENTER((mf_function){ MF_FORK_HANDLE });
     return make_custom(&custom_vjp_class, f, forward, backward, true);
 }

@@ -281,7 +281,7 @@ static mf_function make_grad(const mf_function_class *kind, mf_function f, const
 
 mf_function mf_grad_opt(mf_function f, const mf_grad_options *o)
 {
-    MF_ENTER;
+    MF_ENTER((mf_function){ MF_FORK_HANDLE });
     static const mf_grad_options none;
     o = o ? o : &none;
     return make_grad(&grad_class, f, o, false);
@@ -289,7 +289,7 @@ mf_function mf_grad_opt(mf_function f, const mf_grad_options *o)
 
 mf_function mf_value_and_grad_opt(mf_function f, const mf_grad_options *o)
 {
-    MF_ENTER;
+    MF_ENTER((mf_function){ MF_FORK_HANDLE });
     static const mf_grad_options none;
     o = o ? o : &none;
     return make_grad(&value_and_grad_class, f, o, true);
@@ -417,6 +417,6 @@ static const mf_function_class jvp_class = { .name = "jvp", .trace = jvp_trace }
 
 mf_value mf_jvp_n(mf_function f, mf_value primals, mf_value tangents)
 {
-    MF_ENTER;
+    MF_ENTER(MF_FORKED);
     return mf_call_n(mf_function_wrap(&jvp_class, f, NULL, 0), (const mf_value[]){ primals, tangents }, 2);
 }

@@ -58,7 +58,7 @@ static const mf_function_class remat_class = { .name = "remat", .trace = remat_t
 
 mf_function mf_jit_opt(mf_function f, const mf_jit_options *o)
 {
-    MF_ENTER;
+    MF_ENTER((mf_function){ MF_FORK_HANDLE });
     static const mf_jit_options none;
     o = o ? o : &none;
     call_options options;
@@ -73,7 +73,7 @@ mf_function mf_jit_opt(mf_function f, const mf_jit_options *o)
 
 mf_function mf_remat_opt(mf_function f, const mf_remat_options *o)
 {
-    MF_ENTER;
+    MF_ENTER((mf_function){ MF_FORK_HANDLE });
     static const mf_remat_options none;
     o = o ? o : &none;
     call_options options;

@@ -413,7 +413,7 @@ static const mf_intlist *device_ids(mf_device_list list, mf_error_object **error
 
 mf_function mf_pmap_opt(mf_function f, const mf_pmap_options *o)
 {
-    MF_ENTER;
+    MF_ENTER((mf_function){ MF_FORK_HANDLE });
     static const mf_pmap_options none;
     o = o ? o : &none;
     mf_error_object *e = check_backend(o->backend);

@@ -387,13 +387,17 @@ static mf_value split(mf_function function, mf_value primals, derivative kind, m
 
 mf_value mf_vjp_opt(mf_function function, mf_value primals, mf_function *pullback, const mf_vjp_options *o)
 {
-    MF_ENTER;
+    if (mf_process_forked())
+        pullback->handle = MF_FORK_HANDLE;
+    MF_ENTER(MF_FORKED);
     return split(function, primals, o && o->has_aux ? VJP_AUX : VJP, pullback);
 }
 
 mf_value mf_linearize_n(mf_function function, mf_value primals, mf_function *linear)
 {
-    MF_ENTER;
+    if (mf_process_forked())
+        linear->handle = MF_FORK_HANDLE;
+    MF_ENTER(MF_FORKED);
     return split(function, primals, LINEARIZE, linear);
 }
 
@@ -451,7 +455,7 @@ static mf_object *captures_of(const mf_traced *t)
 
 mf_function mf_linear_transpose_n(mf_function function, const mf_value *arguments, int count)
 {
-    MF_ENTER;
+    MF_ENTER((mf_function){ MF_FORK_HANDLE });
     abstract_call c;
     mf_function made = { 0 };
     mf_error_object *error = abstract_begin(&c, function, arguments, count, true);

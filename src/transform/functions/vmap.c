@@ -83,7 +83,7 @@ static const mf_function_class vmap_class = { .name = "vmap", .trace = vmap_trac
 
 mf_function mf_vmap_opt(mf_function f, const mf_vmap_options *o)
 {
-    MF_ENTER;
+    MF_ENTER((mf_function){ MF_FORK_HANDLE });
     static const mf_vmap_options none;
     o = o ? o : &none;
     vmap_options options;

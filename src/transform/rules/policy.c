@@ -51,6 +51,7 @@ mf_policy mf_dots_with_no_batch_dims_saveable(void) { return (mf_policy){ .saves
 
 static mf_policy of_names(saves_fn saves, const char *const *names, int count)
 {
+    MF_PARENT_ONLY((mf_policy){ 0 });
     const char **interned = mf_alloc(((size_t)count + 1) * sizeof *interned);
     if (!interned) /* keeps nothing: right, if slower */
         return mf_nothing_saveable();
@@ -79,6 +80,7 @@ static bool saves_either(const mf_saveable *v, const void *context)
 
 mf_policy mf_save_from_both_policies(mf_policy first, mf_policy second)
 {
+    MF_PARENT_ONLY((mf_policy){ 0 });
     static _Atomic(mf_interner *) table;
     both_policies both = { first, second };
     return (mf_policy){ saves_either, mf_interner_get(mf_interner_static(&table), &both, sizeof both) };

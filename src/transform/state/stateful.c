@@ -118,7 +118,7 @@ static const mf_pmap2_options defaults;
 
 mf_function mf_stateful_mapping_opt(mf_function f, const mf_pmap2_options *o)
 {
-    MF_ENTER;
+    MF_ENTER((mf_function){ MF_FORK_HANDLE });
     o = o ? o : &defaults;
     return mapping_make(f, o, o->mapping_fn ? o->mapping_fn : by_vmap);
 }
@@ -133,13 +133,13 @@ static mf_function mapping_by(mf_function f, const mf_pmap2_options *o, const ch
 
 mf_function mf_pmap2_opt(mf_function f, const mf_pmap2_options *o)
 {
-    MF_ENTER;
+    MF_ENTER((mf_function){ MF_FORK_HANDLE });
     return mapping_by(f, o, "pmap", mf_pmap_opt);
 }
 
 mf_function mf_vmap2_opt(mf_function f, const mf_pmap2_options *o)
 {
-    MF_ENTER;
+    MF_ENTER((mf_function){ MF_FORK_HANDLE });
     return mapping_by(f, o, "vmap", by_vmap);
 }
 
@@ -174,14 +174,14 @@ static const mf_function_object *function_seen(mf_function f)
 
 const char *mf_function_type(mf_function f)
 {
-    MF_ENTER;
+    MF_ENTER(NULL);
     const mf_function_object *o = function_seen(f);
     return o ? o->kind->name : NULL;
 }
 
 mf_function mf_function_origin(mf_function f)
 {
-    MF_ENTER;
+    MF_ENTER((mf_function){ MF_FORK_HANDLE });
     mf_error_object *e = NULL;
     mf_function_object *o = mf_function_of(f, &e);
     if (!o)
@@ -200,12 +200,12 @@ static mf_state_axis_rules rules_seen(mf_function f, bool in)
 
 mf_state_axis_rules mf_function_state_in_axes(mf_function f)
 {
-    MF_ENTER;
+    MF_ENTER((mf_state_axis_rules){ MF_FORK_HANDLE });
     return rules_seen(f, true);
 }
 
 mf_state_axis_rules mf_function_state_out_axes(mf_function f)
 {
-    MF_ENTER;
+    MF_ENTER((mf_state_axis_rules){ MF_FORK_HANDLE });
     return rules_seen(f, false);
 }

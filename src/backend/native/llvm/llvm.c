@@ -304,7 +304,7 @@ mf_loop_fn *mf_llvm_code(const char *text)
 
 bool mf_llvm_close(void)
 {
-    if (inside || atomic_load(&mf_process_forked)) /* LLVM itself calls exit; or its user is another process's thread */
+    if (inside || mf_process_forked()) /* LLVM itself calls exit; or its user is another process's thread */
         return false;
     pthread_mutex_lock(&lock);
     closed = true;

@@ -131,7 +131,7 @@ static bool close_compiler(bool before_handlers, int status)
 
 static void stop(bool before_handlers, int status)
 {
-    if (atomic_load(&mf_process_forked))
+    if (mf_process_forked())
         return;
     pthread_mutex_lock(&up.lock);
     bool join = up.started;
@@ -273,7 +273,6 @@ static void start(void)
 
 void mf_tier_up_ask(mf_tier_up *t)
 {
-    mf_error_watch_forks();
     atomic_store(&mf_on_thread_leaves, hold);
     pthread_mutex_lock(&up.lock);
     if (!up.started && !up.stopping)
@@ -306,7 +305,7 @@ static bool unlink_waiting(const mf_tier_up *t)
 
 void mf_tier_up_end(mf_tier_up *t)
 {
-    if (atomic_load_explicit(&t->spent, memory_order_relaxed) < MF_TIER_UP_AFTER || atomic_load(&mf_process_forked))
+    if (atomic_load_explicit(&t->spent, memory_order_relaxed) < MF_TIER_UP_AFTER || mf_process_forked())
         return; /* nobody has asked; or the thread is another process's */
     pthread_mutex_lock(&up.lock);
     if (!unlink_waiting(t) && up.current == t) {

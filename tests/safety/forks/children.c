@@ -1,0 +1,204 @@
+/* Every public function in a child of its own, forked while threads of the parent are in calls and so hold the library's locks: its result is
+ * the error that says so, it comes at once, and no lock is asked for on the way. A child may end in each way that there is. */
+#include <manyfold.h>
+
+#include <dlfcn.h>
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char *_Atomic function_now; /* in a child: what is being called */
+
+/* ---- locks: the library's calls come here first */
+#ifndef MF_SANITIZED_THREADS /* whose own come first */
+static void forbid(const char *what)
+{
+    const char *name = atomic_load(&function_now);
+    if (!name)
+        return;
+    fprintf(stderr, "%s calls %s in the child of a fork\n", name, what);
+    _exit(4);
+}
+#define FORBIDDEN(result, name, parameters, arguments)                   \
+    result name parameters                                               \
+    {                                                                    \
+        static result(*_Atomic real) parameters;                         \
+        if (!atomic_load(&real)) {                                       \
+            void *found = dlsym(RTLD_NEXT, #name);                       \
+            atomic_store(&real, *(result(**) parameters)(void *)&found); \
+        }                                                                \
+        forbid(#name);                                                   \
+        return atomic_load(&real) arguments;                             \
+    }
+FORBIDDEN(int, pthread_mutex_lock, (pthread_mutex_t * m), (m))
+FORBIDDEN(int, pthread_cond_wait, (pthread_cond_t * c, pthread_mutex_t *m), (c, m))
+FORBIDDEN(int, pthread_cond_timedwait, (pthread_cond_t * c, pthread_mutex_t *m, const struct timespec *t), (c, m, t))
+FORBIDDEN(int, pthread_rwlock_rdlock, (pthread_rwlock_t * l), (l))
+FORBIDDEN(int, pthread_rwlock_wrlock, (pthread_rwlock_t * l), (l))
+FORBIDDEN(int, pthread_once, (pthread_once_t * once, void (*first)(void)), (once, first))
+FORBIDDEN(int, pthread_join, (pthread_t t, void **result), (t, result))
+#endif
+
+/* ---- the parent's threads */
+
+static atomic_bool stop;
+static mf_value each(mf_value x) { return mf_psum(mf_sum(mf_matmul(x, x)), "i"); }
+static mf_value square(mf_value x) { return mf_sum(mf_add(mf_mul(x, x), mf_sin(x))); }
+static void quiet(mf_status status, const char *message, void *context) { (void)status, (void)message, (void)context; }
+
+static void *work(void *at)
+{
+    for (int64_t i = (int64_t)(intptr_t)at; !stop; i += 3) {
+        MF_SCOPE;
+        char name[32];
+        snprintf(name, sizeof name, "name %lld", (long long)i);
+        mf_value r = mf_call(mf_pmap(each, .axis_name = "i"), mf_ones(MF_SHAPE(2, 30, 30), MF_F32));
+        mf_block_until_ready(r);
+        (void)mf_item_f64(mf_call(mf_jit(square), mf_ones(MF_SHAPE(1 + i % 3000), MF_F32)));
+        (void)mf_get(mf_dict(mf_string(name), r), name);
+        (void)mf_random_next(mf_random_default());
+        (void)mf_adam(.learning_rate = 1.0 / (double)(i % 50 + 1));
+        (void)mf_keep(mf_add(r, 1000 + i));
+        (void)mf_error(mf_add(mf_ones(MF_SHAPE(2), MF_F32), mf_ones(MF_SHAPE(3), MF_F32)));
+        if (i % 50 == 0)
+            mf_clear_caches();
+    }
+    return NULL;
+}
+
+/* ---- the children */
+
+static mf_value value, values[4], made[4], *const places[4] = { &made[0], &made[1], &made[2], &made[3] };
+static mf_function function, functions[4], pullback[1];
+static mf_filter filter, filters[4];
+static mf_state state;
+static mf_module module;
+static mf_optimizer optimizer;
+static mf_device device;
+static mf_device_list devices;
+static mf_loader *loader;
+static const char *const names[] = { "a", "b" };
+static char room[1 << 16];
+static void any(void) { _exit(6); }
+
+static bool said(mf_value v)
+{
+    const char *words = mf_error(v);
+    return mf_is_error(v) && words && strstr(words, "child of a fork");
+}
+
+#define FUNCTION(name, call, is_error) \
+    static bool in_child_##name(void)  \
+    {                                  \
+        call;                          \
+        return is_error;               \
+    }
+#include "functions.def"
+#undef FUNCTION
+#define FUNCTION(name, call, is_error) { #name, in_child_##name },
+static const struct {
+    const char *name;
+    bool (*call)(void);
+} all[] = {
+#include "functions.def"
+};
+enum { COUNT = sizeof all / sizeof *all };
+
+static void end(int way)
+{
+    switch (way) {
+    case 0: _exit(0);
+    case 1: exit(0);
+    case 2: pthread_exit(NULL);
+    default: execlp("true", "true", (char *)NULL), _exit(5);
+    }
+}
+
+static int judge(const char *name, int status)
+{
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return 0;
+    if (WIFSIGNALED(status))
+        fprintf(stderr, "%s: the child got signal %d%s\n", name, WTERMSIG(status), WTERMSIG(status) == SIGALRM ? ": it hung" : "");
+    else if (WEXITSTATUS(status) != 4)
+        fprintf(stderr, "%s: the child ended with %d%s\n", name, WEXITSTATUS(status), WEXITSTATUS(status) == 3 ? ": no error" : "");
+    return 1;
+}
+
+static int in_a_child(int i, int way)
+{
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(60);
+        atomic_store(&function_now, all[i].name);
+        bool good = all[i].call();
+        atomic_store(&function_now, NULL);
+        if (!good)
+            _exit(3);
+        end(way);
+    }
+    int status = -1;
+    if (child < 0 || waitpid(child, &status, 0) != child)
+        return perror("fork"), 1;
+    return judge(all[i].name, status);
+}
+
+static mf_value twice(mf_value x) { return mf_add(x, x); }
+
+/* Who forks before the first call may use the library on both sides. */
+static int before_first_use(void)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        mf_value v = mf_call(mf_jit(twice), mf_ones(MF_SHAPE(100), MF_F32));
+        exit(mf_item_f64(mf_sum(v)) == 200 ? mf_exit_status() : 3);
+    }
+    int status = -1;
+    if (child < 0 || waitpid(child, &status, 0) != child)
+        return perror("fork"), 1;
+    return judge("before the first call", status);
+}
+
+static void prepare(void)
+{
+    value = mf_keep(mf_ones(MF_SHAPE(3), MF_F32));
+    function = mf_jit(twice);
+    filter = mf_everything();
+    state = mf_param_state(value);
+    module = mf_nn_linear(mf_random_default(), 2, 2);
+    optimizer = mf_adam(.learning_rate = 0.5);
+    devices = mf_devices();
+    device = devices.at[0];
+    loader = mf_loader_open(mf_dict("x", mf_ones(MF_SHAPE(4, 2), MF_F32)), .batch_size = 2);
+    for (int i = 0; i < 4; i++) {
+        values[i] = value;
+        functions[i] = function;
+        filters[i] = filter;
+    }
+}
+
+int main(void)
+{
+    int bad = before_first_use();
+    pthread_t threads[3];
+    mf_set_error_hook(quiet, NULL);
+    mf_set_num_cpu_devices(2);
+    prepare();
+    for (int i = 0; i < 3; i++)
+        if (pthread_create(&threads[i], NULL, work, (void *)(intptr_t)i))
+            return perror("pthread_create"), 1;
+    for (int i = 0; i < COUNT; i++)
+        bad += in_a_child(i, i % 4);
+    stop = true;
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+    printf("%d functions, each in a child: %d bad\n", COUNT, bad);
+    return bad || COUNT < 500;
+}

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Every function that the public headers declare is an error in the child of a fork: see forks/children.c. A new one is met by itself.
+set -euo pipefail
+command -v gcc >/dev/null || { echo "SKIP: there is no gcc, which lists prototypes"; exit 0; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+here=$MF_SOURCE_DIR/tests/safety/forks
+echo '#include <manyfold.h>' > "$work/all.c"
+gcc -std=gnu11 -I"$MF_SOURCE_DIR/include" -aux-info "$work/prototypes" -fsyntax-only "$work/all.c"
+"$here/functions.py" < "$work/prototypes" > "$work/functions.def"
+"$MF_CC" -std=gnu11 -D_GNU_SOURCE -w -g ${MF_SANITIZE:+"-fsanitize=$MF_SANITIZE"} $([ "${MF_SANITIZE:-}" != thread ] || echo -DMF_SANITIZED_THREADS) \
+    -I"$MF_SOURCE_DIR/include" -I"$work" "$here/children.c" -o "$work/children" \
+    -L"$MF_BUILD_DIR" -lmanyfold -Wl,-rpath,"$MF_BUILD_DIR" -lm -lpthread -ldl
+for backend in ${MF_TEST_BACKENDS:-native reference}; do
+    [ "$backend" = reference ] || ! grep -q '^MF_NATIVE:.*=OFF' "$MF_BUILD_DIR/CMakeCache.txt" || continue
+    echo "$backend"
+    (cd "$work" && MF_BACKEND=$backend ./children)
+done
