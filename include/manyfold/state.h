@@ -11,9 +11,11 @@ MF_BEGIN_
 
 /* ------------------------------------------------------------------ states
  * A state is a cell that holds an array or a tree of them; functions read and write it, also inside jit, grad, vmap, pmap and control flow,
- * where it becomes a hidden argument and result. A call that ends in an error leaves its states as they were. Handles belong to the
- * innermost scope; the cell lives as long as a handle, module or function that names it. Reading and writing are safe from any thread, each
- * by itself. An error in place of a value goes into nothing: it comes back from the call. */
+ * where it becomes a hidden argument and result. A call that ends in an error leaves its states as they were. A call that cannot fail
+ * (without checks, callbacks, prints and factorisations) computes in the memory of values that nobody else holds: read a state in a scope
+ * that ends, and its next value costs no copy. Should memory run out in the middle of it, those states are that error until they are set
+ * again. Handles belong to the innermost scope; the cell lives as long as a handle, module or function that names it. Reading and writing
+ * are safe from any thread, each by itself. An error in place of a value goes into nothing: it comes back from the call. */
 typedef enum mf_state_type { MF_STATE_ANY = 0, MF_PARAM_STATE, MF_BATCH_STATE, MF_RANDOM_STATE, MF_HIDDEN_STATE } mf_state_type;
 mf_state mf_param_state(mf_value initial), mf_batch_state(mf_value initial), mf_hidden_state(mf_value initial);
 mf_value mf_state_value(mf_state s);                  /* state.value */

@@ -97,6 +97,7 @@ typedef enum mf_op_flag {
     MF_OP_CONTROL = 4,     /* has nested programs that the runtime steps through */
     MF_OP_EFFECT = 8,      /* never removed, never merged (check_replicated) */
     MF_OP_HOST = 16,       /* calls the host: never computed ahead; with an effect, in the program's order on each device */
+    MF_OP_FAILS = 32,      /* may fail at run time for other reasons than memory, as what has an effect or calls the host may */
 } mf_op_flag;
 
 struct mf_op {

@@ -9,9 +9,11 @@ typedef struct mf_executable mf_executable; /* an mf_object */
 
 /* p has no free axis names. backend: NULL for the one that its maps name, or else the default. donated[i] (may be NULL): input i's memory may be reused. One reference, or NULL and *error. */
 mf_executable *mf_executable_compile(const mf_program *p, const mf_backend *backend, const bool *donated, mf_error_object **error);
-/* Starts a run. in: ready or pending arrays of p's input types, any layout (retained as long as needed). out: new arrays, pending or
- * ready; one reference each. NULL, or an error when nothing was started. An error while running becomes the results' own. */
-mf_error_object *mf_executable_run(mf_executable *x, mf_array *const *in, mf_array **out);
+/* Starts a run. in: ready or pending arrays of p's input types, any layout (retained as long as needed). moved (may be NULL): this run may
+ * overwrite input i, which is ready and the caller's alone; what it took is marked deleted. out: new arrays, pending or ready; one
+ * reference each. NULL, or an error when nothing was started. An error while running becomes the results' own. */
+mf_error_object *mf_executable_run(mf_executable *x, mf_array *const *in, const bool *moved, mf_array **out);
+bool mf_executable_may_fail(const mf_executable *x); /* other than for want of memory */
 /* For messages about donated memory: the name of the function that was compiled, and what the caller calls input i ("argument 1['w']"); both
  * interned. Before the first run. */
 void mf_executable_name_input(mf_executable *x, const char *function, int i, const char *words);

@@ -200,7 +200,7 @@ mf_error_object *run_program(const mf_program *p, const mf_backend *backend, mf_
     mf_executable *x = mf_executable_compile(p, backend, NULL, &error);
     memset(out, 0, (size_t)p->out_count * sizeof *out);
     if (!error)
-        error = mf_executable_run(x, in, out);
+        error = mf_executable_run(x, in, NULL, out);
     for (int i = 0; i < p->out_count && !error; i++)
         error = settle(&out[i]);
     mf_drop(x);

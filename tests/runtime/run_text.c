@@ -62,7 +62,7 @@ bool read_array(mf_array *a, double *out, int64_t count)
 
 bool start(mf_executable *x, mf_array *const *in, mf_array **out)
 {
-    mf_error_object *e = mf_executable_run(x, in, out);
+    mf_error_object *e = mf_executable_run(x, in, NULL, out);
     return e ? failed(e) : true;
 }
 

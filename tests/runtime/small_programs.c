@@ -223,6 +223,19 @@ static mf_value module_of_states(void)
     return mf_add(v, mf_sum(mf_state_value(mf_member_state(m, "w"))));
 }
 
+static mf_value more(void *cell, mf_value x)
+{
+    mf_state_set_value(*(mf_state *)cell, mf_add(mf_state_value(*(mf_state *)cell), x));
+    return x;
+}
+static mf_value cells_in_place(void)
+{
+    mf_state cell = mf_hidden_state(mf_add(mf_ones(MF_SHAPE(64), MF_F32), 0));
+    mf_function f = mf_jit(mf_closure(more, &cell)), g = mf_pmap(f, .in_axes = MF_NONE, .out_axes = MF_NONE, .axis_size = 4);
+    mf_value calls = mf_add(mf_add(mf_call(f, 1), mf_call(g, 1)), mf_add(mf_call(f, 1), mf_call(g, 1)));
+    return mf_add(mf_max(mf_state_value(cell)), calls);
+}
+
 static mf_value layers(void)
 {
     mf_state rngs = mf_random_state(0);
@@ -330,6 +343,7 @@ const small_program small_programs[] = {
     { "disagreeing", disagreeing, 1 },
     { "arguments", arguments, 17 },
     { "module_of_states", module_of_states, 20 },
+    { "cells_in_place", cells_in_place, 9 },
     { "layers", layers, 1 },
     { "optimised", optimised, 7.5 },
     { "large_products", large_products, 168 },

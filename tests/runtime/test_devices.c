@@ -66,7 +66,7 @@ TEST(after_fork_a_run_is_an_error)
     fflush(stdout);
     pid_t child = fork();
     if (child == 0)
-        _exit(mf_executable_run(x, &a, out) == &mf_error_fork_object ? 0 : 1);
+        _exit(mf_executable_run(x, &a, NULL, out) == &mf_error_fork_object ? 0 : 1);
     int status = -1;
     waitpid(child, &status, 0);
     CHECK_EQ_INT(status, 0);

@@ -171,6 +171,59 @@ TEST(a_donated_array_that_a_program_holds)
     CHECK_NEAR(mf_item_f64(mf_call(f, x)), sum, 0);
 }
 
+/* A call computes in the memory of a cell that nobody reads: whoever reads meanwhile finds it as it was before a call or after it. */
+static mf_state cell;
+static mf_value one_more(mf_value x)
+{
+    mf_state_set_value(cell, mf_add(mf_state_value(cell), x));
+    return x;
+}
+
+static void *step_cell(void *wrong)
+{
+    mf_function f = mf_jit(one_more);
+    for (int i = 0; i < ROUNDS; i++) {
+        MF_SCOPE;
+        mf_value e = mf_call(f, 1);
+        if (mf_is_error(e))
+            *(_Atomic bool *)wrong = true;
+    }
+    return NULL;
+}
+
+static void *look_at_cell(void *wrong)
+{
+    double last = 0;
+    for (int i = 0; i < ROUNDS; i++) {
+        MF_SCOPE;
+        mf_value v = mf_state_value(cell);
+        double low = mf_item_f64(mf_min(v)), high = mf_item_f64(mf_max(v));
+        if (!(low == high && low >= last))
+            *(_Atomic bool *)wrong = true;
+        last = low;
+    }
+    return NULL;
+}
+
+TEST(a_cell_that_a_call_overwrites)
+{
+    pthread_t readers[READERS], writer;
+    _Atomic bool wrong = false;
+    cell = mf_hidden_state(mf_zeros(MF_SHAPE(1), MF_F32));
+    for (int64_t size = SIZE; size <= 64 * SIZE; size *= 64) { /* on the calling thread, and by the pool */
+        mf_state_set_value(cell, mf_zeros(MF_SHAPE(size), MF_F32));
+        for (int i = 0; i < READERS; i++)
+            pthread_create(&readers[i], NULL, look_at_cell, (void *)&wrong);
+        pthread_create(&writer, NULL, step_cell, (void *)&wrong);
+        pthread_join(writer, NULL);
+        for (int i = 0; i < READERS; i++)
+            pthread_join(readers[i], NULL);
+        MF_SCOPE;
+        CHECK(!wrong);
+        CHECK_NEAR(mf_item_f64(mf_max(mf_state_value(cell))), ROUNDS, 0);
+    }
+}
+
 TEST(any_number_of_handles_is_looked_at_in_one_call)
 {
     enum { MANY = 1000 };

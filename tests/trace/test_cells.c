@@ -238,6 +238,103 @@ TEST(a_cell_that_is_read_before_the_failure_is_known)
     CHECK_EQ_INT(mf_block_until_ready(value), MF_OK);
 }
 
+/* ---- memory: a call that cannot fail computes in the cells that nobody else holds */
+
+static mf_state big;
+static mf_value squared(mf_value w) { return mf_square(w); }
+static mf_value grow_big(mf_value x)
+{
+    mf_state_set_value(big, mf_tree_map(squared, mf_state_value(big)));
+    return mf_mul(x, 2);
+}
+static mf_value grow_big_and_check(mf_value x) { return mf_check_replicated(grow_big(x), "i"); }
+static mf_value root(mf_value x) { return grow_big(mf_sum(mf_cholesky(x))); }
+
+enum { BIG = 16 << 20 }; /* bytes of each of the two leaves: too much for a map to run in lockstep */
+static void start_big(void)
+{
+    if (!big.handle)
+        big = mf_param_state(mf_zeros(MF_SHAPE(1), MF_F32));
+    MF_SCOPE;
+    mf_value leaf = mf_zeros(MF_SHAPE(BIG / 4), MF_F32);
+    mf_state_set_value(big, mf_tuple(mf_add(leaf, 1.25), mf_add(leaf, 1.25)));
+    mf_block_until_ready(mf_state_value(big));
+}
+static double big_at(int leaf)
+{
+    MF_SCOPE;
+    return mf_item_f64(mf_max(mf_get(mf_state_value(big), leaf)));
+}
+
+/* Arrays' bytes beyond what is live now at the peak of a second call. */
+static int64_t peak_of(mf_function f, mf_value x)
+{
+    MF_SCOPE;
+    mf_block_until_ready(mf_call(f, x));
+    int64_t before = mf_memory_stats().live_bytes;
+    mf_memory_stats_reset();
+    mf_block_until_ready(mf_call(f, x));
+    return mf_memory_stats().peak_bytes - before;
+}
+
+TEST(cells_are_computed_in_place)
+{
+    mf_function functions[] = { mf_jit(grow_big), mf_pmap2(grow_big, "i"), mf_pmap(grow_big, "i"), mf_jit(mf_pmap2(grow_big, "i")) };
+    for (int i = 0; i < 4; i++) {
+        start_big();
+        CHECK(peak_of(functions[i], mf_arange(8, MF_F32)) < BIG / 2);
+        CHECK_NEAR(big_at(0), 2.44140625, 0);
+        CHECK_NEAR(big_at(1), 2.44140625, 0);
+    }
+}
+
+TEST(cells_that_others_hold_are_copied)
+{
+    start_big();
+    mf_value held = mf_get(mf_state_value(big), 1), part = mf_get(mf_get(mf_state_value(big), 0), mf_range(7, 9));
+    mf_state twin = mf_param_state(mf_state_value(big)); /* the same arrays in two cells */
+    mf_block_until_ready(mf_call(mf_jit(grow_big), ones(1)));
+    CHECK_NEAR(mf_item_f64(mf_max(held)), 1.25, 0);
+    TEXT(part, "[1.25 1.25]");
+    CHECK_NEAR(mf_item_f64(mf_max(mf_get(mf_state_value(twin), 0))), 1.25, 0);
+    CHECK_NEAR(big_at(0), 1.5625, 0);
+    CHECK_NEAR(big_at(1), 1.5625, 0);
+    mf_value both = mf_state_value(big); /* a handle on the tree alone */
+    mf_block_until_ready(mf_call(mf_jit(grow_big), ones(1)));
+    CHECK_NEAR(mf_item_f64(mf_max(mf_get(both, 1))), 1.5625, 0);
+}
+
+TEST(a_call_that_may_fail_copies_cells)
+{
+    start_big();
+    CHECK(peak_of(mf_pmap2(grow_big, "i"), ones(2)) < BIG / 2);
+    CHECK(peak_of(mf_pmap2(grow_big_and_check, "i"), ones(2)) >= BIG);
+    CHECK(peak_of(mf_jit(root), mf_eye(2, MF_F32)) >= BIG);
+    double before = big_at(0);
+    mf_value e = mf_call(mf_pmap2(grow_big_and_check, "i"), mf_arange(2, MF_F32));
+    CHECK(mf_block_until_ready(e) != MF_OK);
+    CHECK_CONTAINS(mf_error(e), "replicated");
+    CHECK_NEAR(big_at(0), before, 0);
+}
+
+static mf_value check_alike(mf_value x) { return mf_check_replicated(x, "i"); }
+
+/* An operand that fails, or is deleted, fails before anything is overwritten. */
+TEST(an_operand_that_fails_leaves_cells_alone)
+{
+    start_big();
+    mf_function f = mf_jit(grow_big);
+    mf_call(f, ones(4));
+    mf_value late = mf_call(mf_pmap(check_alike, "i"), mf_arange(4, MF_F32)), gone = ones(4);
+    mf_value e = mf_call(f, late);
+    CHECK(mf_block_until_ready(e) != MF_OK);
+    CHECK(mf_error(e) && mf_error(late));
+    mf_delete(gone);
+    CHECK_CONTAINS(mf_error(mf_call(f, gone)), "deleted");
+    CHECK_NEAR(big_at(0), 1.5625, 0);
+    CHECK_NEAR(big_at(1), 1.5625, 0);
+}
+
 TEST(module_as_a_pure_function)
 {
     start(2);

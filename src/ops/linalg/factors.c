@@ -118,6 +118,7 @@ static const char *const lu_samples[] = {
 };
 const mf_op mf_op_lu = {
     .name = "lu",
+    .flags = MF_OP_FAILS,
     .operands = 1,
     .unit_rank = 2,
     .type_rule = lu_type,
@@ -210,6 +211,7 @@ static const char *const qr_samples[] = {
 };
 const mf_op mf_op_qr = {
     .name = "qr",
+    .flags = MF_OP_FAILS,
     .params = qr_params,
     .params_size = sizeof(mf_qr_params),
     .operands = 1,
@@ -297,6 +299,7 @@ static const char *const eigh_samples[] = {
 };
 const mf_op mf_op_eigh = {
     .name = "eigh",
+    .flags = MF_OP_FAILS,
     .operands = 1,
     .unit_rank = 2,
     .type_rule = eigh_type,
@@ -473,6 +476,7 @@ static const char *const svd_samples[] = {
 };
 const mf_op mf_op_svd = {
     .name = "svd",
+    .flags = MF_OP_FAILS,
     .params = svd_params,
     .params_size = sizeof(mf_svd_params),
     .operands = 1,

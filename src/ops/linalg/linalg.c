@@ -72,6 +72,7 @@ static const char *const cholesky_samples[] = {
 };
 const mf_op mf_op_cholesky = {
     .name = "cholesky",
+    .flags = MF_OP_FAILS,
     .operands = 1,
     .unit_rank = 2,
     .type_rule = cholesky_type,
@@ -179,6 +180,7 @@ static const char *const solve_samples[] = {
 };
 const mf_op mf_op_triangular_solve = {
     .name = "triangular_solve",
+    .flags = MF_OP_FAILS,
     .params = solve_params,
     .params_size = sizeof(mf_solve_params),
     .operands = 2,

@@ -7,6 +7,7 @@
 #include "passes/checks.h"
 #include "passes/passes.h"
 #include "runtime/call/call.h"
+#include "runtime/call/claim.h"
 #include "runtime/compile/compile.h"
 #include "runtime/executable.h"
 #include "runtime/profile/profiler.h"
@@ -99,7 +100,8 @@ static mf_object *build_result(const mf_traced *t, mf_array **out)
     return result;
 }
 
-static mf_error_object *store_cells(const mf_traced *t, mf_array **out)
+/* What the cells that were not taken shall hold. */
+static mf_error_object *store_cells(const mf_traced *t, mf_array **out, const mf_claims *claims)
 {
     int next = mf_traced_result_count(t);
     for (int i = next; i < t->program->out_count; i++) { /* an error must leave every cell as it was: wait before the first store */
@@ -111,12 +113,14 @@ static mf_error_object *store_cells(const mf_traced *t, mf_array **out)
         const mf_structure *s = t->cells[i].write_structure;
         if (!s)
             continue;
-        mf_object *value = mf_tree_build(s, (mf_object *const *)(void *)(out + next));
+        mf_object *value = mf_claims_took(claims, i) ? NULL : mf_tree_build(s, (mf_object *const *)(void *)(out + next));
+        next += s->leaf_count;
+        if (mf_claims_took(claims, i))
+            continue;
         if (!value)
             return mf_error_out_of_memory();
         mf_cell_store(t->cells[i].cell, value);
         mf_drop(value);
-        next += s->leaf_count;
     }
     return NULL;
 }
@@ -144,8 +148,25 @@ static mf_error_object *gather_operands(const mf_traced *t, mf_object *const *le
     return NULL;
 }
 
+/* Runs x and moves the cells on; held: their values. */
+static mf_error_object *run_with_cells(mf_traced *t, mf_executable *x, mf_array *const *in, mf_object *const *held, mf_array **out)
+{
+    mf_claims claims;
+    mf_error_object *error = mf_claims_begin(&claims, t, x, in, held);
+    if (error)
+        return error;
+    error = mf_executable_run(x, in, claims.moved, out);
+    mf_claims_settle(&claims, t, in, error ? NULL : out, error);
+    if (!error && (error = store_cells(t, out, &claims)))
+        for (int i = 0; i < t->program->out_count; i++)
+            mf_drop(out[i]);
+    mf_claims_end(&claims);
+    return error;
+}
+
 /* x: NULL for the program's own executable. */
-static mf_error_object *run_traced(mf_traced *t, mf_executable *x, mf_array *const *in, const bool *donated, mf_value *result)
+static mf_error_object *run_traced(mf_traced *t, mf_executable *x, mf_array *const *in, const bool *donated, mf_object *const *held,
+                                   mf_value *result)
 {
     mf_error_object *error = mf_check_arrays(in, t->program->in_count, donated);
     if (!error && !x)
@@ -155,13 +176,12 @@ static mf_error_object *run_traced(mf_traced *t, mf_executable *x, mf_array *con
     mf_array *small[32], **out = t->program->out_count <= 32 ? small : mf_alloc((size_t)t->program->out_count * sizeof *out);
     if (!out)
         return mf_error_out_of_memory();
-    error = mf_executable_run(x, in, out);
+    error = mf_traced_write_count(t) ? run_with_cells(t, x, in, held, out) : mf_executable_run(x, in, NULL, out);
     if (!error) {
-        error = mf_traced_write_count(t) ? store_cells(t, out) : NULL;
-        mf_object *o = error ? NULL : build_result(t, out);
+        mf_object *o = build_result(t, out);
         if (o)
             *result = mf_value_new(o);
-        else if (!error)
+        else
             error = mf_error_out_of_memory();
         for (int i = 0; i < t->program->out_count; i++)
             mf_drop(out[i]);
@@ -196,7 +216,7 @@ mf_value mf_dispatch_executable(mf_traced *t, mf_executable *x, mf_object *const
         }
     }
     if (!error)
-        error = run_traced(t, x, in, all_donated, &result);
+        error = run_traced(t, x, in, all_donated, holds, &result);
     for (int i = 0; holds && i < t->cell_count; i++)
         mf_drop(holds[i]);
     if (in != small)

@@ -183,7 +183,7 @@ mf_error_object *mf_dispatch_op(const mf_op *op, const void *params, mf_array *c
     if (count != out_count)
         error = mf_error_new(MF_ERROR_ARGUMENT, "%s: gives %d results, %d were expected", op->name, count, out_count);
     else
-        error = mf_executable_run(x, in, (mf_array **)(void *)out);
+        error = mf_executable_run(x, in, NULL, (mf_array **)(void *)out);
     mf_drop(x);
     if (!error)
         error = await_checks(op, params, out, out_count);

@@ -7,6 +7,7 @@
 
 #include "base/place.h"
 #include "base/room.h"
+#include "trace/state/state.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +21,8 @@ struct mf_executable {
     const mf_backend *backend;
     mf_plan *plan;
     mf_block *block;
-    bool *donated;            /* by input; NULL: none */
+    bool *donated; /* by input; NULL: none */
+    bool may_fail;
     _Atomic bool said_shared; /* that donated memory could not be reused */
     const char *function;     /* interned; NULL: unknown, as are the words then */
     const char **input_words; /* by input, of donated ones */
@@ -62,6 +64,8 @@ int mf_executable_out_count(const mf_executable *x) { return x->program->out_cou
 
 const mf_backend *mf_executable_backend(const mf_executable *x) { return x->backend; }
 
+bool mf_executable_may_fail(const mf_executable *x) { return x->may_fail; }
+
 void mf_executable_inline_below(double nanoseconds) { atomic_store(&inline_below, nanoseconds); }
 
 /* ------------------------------------------------------------------ making */
@@ -95,6 +99,22 @@ static mf_error_object *find_backend(const mf_program *p, const mf_backend **out
     return error;
 }
 
+/* Whether a run may end in an error other than for want of memory: an op says so, or calls the host, or devices may wait for one another in vain because what
+ * they do depends on their values. */
+static bool may_fail(const mf_program *p, bool depends)
+{
+    for (int i = 0; i < p->eqn_count; i++) {
+        const mf_eqn *e = p->eqns[i];
+        bool inside = depends || e->op == &mf_op_cond || e->op == &mf_op_while;
+        if ((e->op->flags & (MF_OP_FAILS | MF_OP_EFFECT | MF_OP_HOST)) || (depends && (e->op->flags & MF_OP_COLLECTIVE)))
+            return true;
+        for (int k = 0, n = mf_params_program_count(e->op, e->params); k < n; k++)
+            if (may_fail(*mf_params_program_at(e->op, e->params, k), inside))
+                return true;
+    }
+    return false;
+}
+
 mf_executable *mf_executable_compile(const mf_program *p, const mf_backend *backend, const bool *donated, mf_error_object **error)
 {
     *error = backend ? NULL : find_backend(p, &backend);
@@ -108,6 +128,7 @@ mf_executable *mf_executable_compile(const mf_program *p, const mf_backend *back
     }
     x->program = mf_retain(p);
     x->backend = backend;
+    x->may_fail = may_fail(p, false);
     x->plan = mf_plan_new(backend);
     if (donated && p->in_count && (x->donated = mf_alloc((size_t)p->in_count * sizeof *x->donated)))
         memcpy(x->donated, donated, (size_t)p->in_count * sizeof *x->donated);
@@ -194,8 +215,11 @@ static void report_shared(mf_executable *x, int i, const mf_array *a)
 
 static bool is_donated(const mf_executable *x, int i) { return x->donated && x->donated[i]; }
 
-/* A ready array becomes a register: a donated one gives its reference up, of the others the reading ends. */
-static bool bind(mf_executable *x, mf_stage *s, int i, mf_array *a)
+/* Donated by every call, or moved by this one. */
+static bool is_given(const mf_executable *x, const bool *moved, int i) { return is_donated(x, i) || (moved && moved[i]); }
+
+/* A ready array becomes a register: one that is given up gives its reference, of the others the reading ends. */
+static bool bind(mf_executable *x, mf_stage *s, int i, mf_array *a, bool given)
 {
     mf_register *r = &s->in[i];
     r->placement = a->placement;
@@ -207,13 +231,14 @@ static bool bind(mf_executable *x, mf_stage *s, int i, mf_array *a)
     if (!a->buffer) {
         memcpy(r->small, a->inline_data, sizeof r->small);
         r->data = r->small + a->offset;
-    } else if (is_donated(x, i)) {
-        report_shared(x, i, a);
+    } else if (given) {
+        if (is_donated(x, i))
+            report_shared(x, i, a);
         r->buffer = mf_array_give_up(a);
     } else {
         r->buffer = mf_retain(a->buffer);
     }
-    if (!is_donated(x, i))
+    if (!given)
         mf_array_end_read(a);
     return true;
 }
@@ -221,18 +246,18 @@ static bool bind(mf_executable *x, mf_stage *s, int i, mf_array *a)
 static bool is_ready(const mf_array *a) { return !a->future || atomic_load_explicit(&a->future->state, memory_order_acquire) == 1; }
 
 /* An input is being read from begin_inputs until its register holds its memory. */
-static void end_reads(const mf_executable *x, const mf_stage *s, mf_array *const *in, int count)
+static void end_reads(const mf_executable *x, const mf_stage *s, mf_array *const *in, const bool *moved, int count)
 {
     for (int i = 0; i < count; i++)
-        if (!is_donated(x, i) && !(s && s->in[i].data))
+        if (!is_given(x, moved, i) && !(s && s->in[i].data))
             mf_array_end_read(in[i]);
 }
 
 /* The call did not begin: what it was given is the caller's again. */
-static void take_back(const mf_executable *x, mf_stage *s, mf_array *const *in, int count)
+static void take_back(const mf_executable *x, mf_stage *s, mf_array *const *in, const bool *moved, int count)
 {
-    for (int i = 0; x->donated && i < count; i++) {
-        if (!x->donated[i])
+    for (int i = 0; (x->donated || moved) && i < count; i++) {
+        if (!is_given(x, moved, i))
             continue;
         if (s && s->in[i].buffer && !in[i]->buffer) {
             in[i]->buffer = s->in[i].buffer;
@@ -242,40 +267,40 @@ static void take_back(const mf_executable *x, mf_stage *s, mf_array *const *in, 
     }
 }
 
-static mf_error_object *begin_input(mf_array *a, bool donated)
+static mf_error_object *begin_input(mf_array *a, bool given)
 {
     const char *before = NULL;
     if (a->future && atomic_load_explicit(&a->future->state, memory_order_acquire) == 2)
         return mf_retain(a->future->error);
-    if (!donated)
+    if (!given)
         return mf_array_begin(a);
     return atomic_compare_exchange_strong(&a->deleted, &before, "donated") ? NULL : mf_array_wait(a);
 }
 
-/* From here on a donated array is the run's alone, and nobody takes the memory of the others. An error: as if nothing had been asked. */
-static mf_error_object *begin_inputs(const mf_executable *x, mf_array *const *in)
+/* From here on an array that is given up is the run's alone, and nobody takes the memory of the others. An error: as if nothing had been asked. */
+static mf_error_object *begin_inputs(const mf_executable *x, mf_array *const *in, const bool *moved)
 {
     for (int i = 0; i < x->program->in_count; i++) {
-        mf_error_object *error = begin_input(in[i], is_donated(x, i));
+        mf_error_object *error = begin_input(in[i], is_given(x, moved, i));
         if (error) {
-            end_reads(x, NULL, in, i);
-            take_back(x, NULL, in, i);
+            end_reads(x, NULL, in, moved, i);
+            take_back(x, NULL, in, moved, i);
             return error;
         }
     }
     return NULL;
 }
 
-/* Ready inputs become registers; those that others of the call share are held before a donated one gives its reference up. */
-static mf_error_object *bind_ready(mf_executable *x, mf_stage *s, mf_array *const *in, int *pending)
+/* Ready inputs become registers; those that others of the call share are held before one gives its reference up. */
+static mf_error_object *bind_ready(mf_executable *x, mf_stage *s, mf_array *const *in, const bool *moved, int *pending)
 {
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < x->program->in_count; i++) {
-            if (is_donated(x, i) != pass)
+            if (is_given(x, moved, i) != pass)
                 continue;
             if (!is_ready(in[i]))
                 ++*pending;
-            else if (!bind(x, s, i, in[i]))
+            else if (!bind(x, s, i, in[i], pass))
                 return mf_error_out_of_memory();
         }
     return NULL;
@@ -443,6 +468,8 @@ static void finish_run(mf_run *r)
     for (int o = 0; o < r->out_count && !error; o++)
         fill(s, r->out[o], &s->out[o]);
     r->future.error = error;
+    for (int o = 0; o < r->out_count; o++) /* now: who waits for them may ask whether they are his alone */
+        mf_drop(r->out[o]);
     atomic_fetch_sub(&bytes_in_flight, r->bytes);
     mf_tasks_lock();
     callback *list = r->callbacks;
@@ -456,8 +483,6 @@ static void finish_run(mf_run *r)
         c->fn(c->context);
         mf_free(c);
     }
-    for (int o = 0; o < r->out_count; o++)
-        mf_drop(r->out[o]);
     give_stage(r->x, s);
     mf_drop(r);
 }
@@ -485,7 +510,7 @@ static void input_came(void *context)
     mf_run *r = w->run;
     mf_future *f = w->array->future;
     bool failed = atomic_load_explicit(&f->state, memory_order_acquire) == 2;
-    bool bound = !failed && bind(r->x, r->stage, w->index, w->array);
+    bool bound = !failed && bind(r->x, r->stage, w->index, w->array, is_donated(r->x, w->index));
     if (!bound)
         mf_stage_fail(r->stage, failed ? mf_retain(f->error) : mf_error_out_of_memory());
     if (!bound && !is_donated(r->x, w->index))
@@ -541,7 +566,7 @@ static void drain(void) { mf_tasks_help(NULL, nothing_runs, NULL); }
 static void enqueue(mf_run *r, mf_array *const *in, mf_array **out)
 {
     const mf_executable *x = r->x;
-    if (!mf_tasks_is_worker() && !room(NULL))
+    if (!mf_tasks_is_worker() && !mf_cells_taken_here() && !room(NULL))
         mf_tasks_help(NULL, room, NULL);
     atomic_store(&mf_drain_hook, drain);
     atomic_fetch_add(&runs_in_flight, 1);
@@ -561,10 +586,10 @@ static void enqueue(mf_run *r, mf_array *const *in, mf_array **out)
 }
 
 /* s is the call's; *out are its results, or those that the run will fill. */
-static mf_error_object *run_on(mf_executable *x, mf_stage *s, mf_array *const *in, mf_array **out)
+static mf_error_object *run_on(mf_executable *x, mf_stage *s, mf_array *const *in, const bool *moved, mf_array **out)
 {
     int pending = 0;
-    mf_error_object *error = bind_ready(x, s, in, &pending);
+    mf_error_object *error = bind_ready(x, s, in, moved, &pending);
     double cost = error || pending ? 0 : cost_of(x, s, &error);
     bool small = cost < atomic_load_explicit(&inline_below, memory_order_relaxed) && mf_stack_has_room();
     if (!error && !pending && (small || !mf_tasks_start())) {
@@ -577,25 +602,25 @@ static mf_error_object *run_on(mf_executable *x, mf_stage *s, mf_array *const *i
         enqueue(r, in, out);
         return NULL;
     }
-    end_reads(x, s, in, x->program->in_count);
-    take_back(x, s, in, x->program->in_count);
+    end_reads(x, s, in, moved, x->program->in_count);
+    take_back(x, s, in, moved, x->program->in_count);
     give_stage(x, s);
     return error ? error : mf_error_out_of_memory();
 }
 
-mf_error_object *mf_executable_run(mf_executable *x, mf_array *const *in, mf_array **out)
+mf_error_object *mf_executable_run(mf_executable *x, mf_array *const *in, const bool *moved, mf_array **out)
 {
     MF_PARENT_ONLY(mf_retain(&mf_error_fork_object));
     if (x->donated)
         atomic_store_explicit(&x->called_at, mf_entry_place(), memory_order_relaxed);
-    mf_error_object *error = begin_inputs(x, in);
+    mf_error_object *error = begin_inputs(x, in, moved);
     mf_stage *s = error ? NULL : take_stage(x);
     if (s)
-        return run_on(x, s, in, out);
+        return run_on(x, s, in, moved, out);
     if (error)
         return error;
-    end_reads(x, NULL, in, x->program->in_count);
-    take_back(x, NULL, in, x->program->in_count);
+    end_reads(x, NULL, in, moved, x->program->in_count);
+    take_back(x, NULL, in, moved, x->program->in_count);
     return mf_error_out_of_memory();
 }
 

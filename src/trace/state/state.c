@@ -1,4 +1,6 @@
-/* State cells. Outside traces a cell is read and written under one lock; inside, the trace keeps its own view (trace.c). */
+/* State cells. Outside traces a cell is read and written under one lock; inside, the trace keeps its own view (trace.c).
+ * Invariant: between taking a cell and settling it no user's code runs on the thread that took it, so that who waits for it waits for
+ * the library alone. */
 #include "trace/state/state.h"
 
 #include "array/array.h"
@@ -9,6 +11,8 @@
 #include <string.h>
 
 static pthread_mutex_t cells_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t settled = PTHREAD_COND_INITIALIZER;
+static _Thread_local bool takes;
 
 static void cell_destroy(mf_object *o) { mf_drop(((mf_state_cell *)o)->value); }
 const mf_class mf_state_class = { "state", cell_destroy };
@@ -31,9 +35,16 @@ mf_state_cell *mf_cell_new(int type, mf_value initial, mf_error_object **error)
     return c;
 }
 
+static void await_settled(const mf_state_cell *c)
+{
+    while (c->taken && !atomic_load_explicit(&mf_process_forked, memory_order_relaxed))
+        pthread_cond_wait(&settled, &cells_lock);
+}
+
 mf_object *mf_cell_value(mf_state_cell *c)
 {
     pthread_mutex_lock(&cells_lock);
+    await_settled(c);
     mf_object *o = mf_retain(c->value);
     pthread_mutex_unlock(&cells_lock);
     return o;
@@ -42,11 +53,63 @@ mf_object *mf_cell_value(mf_state_cell *c)
 void mf_cell_store(mf_state_cell *c, mf_object *value)
 {
     pthread_mutex_lock(&cells_lock);
+    await_settled(c);
     mf_object *before = c->value;
     c->value = mf_retain(value);
     pthread_mutex_unlock(&cells_lock);
     mf_drop(before);
 }
+
+/* ---- taking */
+
+static int holders(const mf_object *o) { return atomic_load_explicit(&o->count, memory_order_acquire); }
+
+/* Whether nobody else can see the array, nor its memory. What lies in the array itself has none. */
+static bool is_alone(const mf_object *leaf, int known_holders)
+{
+    const mf_array *a = (const mf_array *)leaf;
+    return holders(leaf) == known_holders && a->buffer && holders(&a->buffer->object) == 1 && !atomic_load(&a->deleted);
+}
+
+static void take(mf_cell_claim *claim)
+{
+    mf_object *const *leaves, *self;
+    int count;
+    if (claim->cell->taken || claim->cell->value != claim->value || holders(claim->value) != 2)
+        return;
+    mf_tree_flatten(claim->value, &leaves, &count, &self);
+    for (int i = 0; i < count; i++)
+        claim->taken |= claim->moved[i] = is_alone(leaves[i], leaves[i] == claim->value ? 2 : 1);
+    claim->cell->taken = claim->taken;
+    takes |= claim->taken;
+}
+
+void mf_cells_take(mf_cell_claim *claims, int count)
+{
+    pthread_mutex_lock(&cells_lock);
+    for (int i = 0; i < count; i++)
+        take(&claims[i]);
+    pthread_mutex_unlock(&cells_lock);
+}
+
+void mf_cells_settle(const mf_cell_claim *claims, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (!claims[i].taken)
+            continue;
+        mf_state_cell *c = claims[i].cell;
+        pthread_mutex_lock(&cells_lock);
+        mf_object *before = claims[i].next ? c->value : NULL;
+        c->value = claims[i].next ? mf_retain(claims[i].next) : c->value;
+        c->taken = false;
+        pthread_cond_broadcast(&settled);
+        pthread_mutex_unlock(&cells_lock);
+        mf_drop(before);
+    }
+    takes = false;
+}
+
+bool mf_cells_taken_here(void) { return takes; }
 
 /* ---- frames */
 

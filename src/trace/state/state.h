@@ -11,6 +11,7 @@ typedef struct mf_state_cell {
     mf_object *value; /* a leaf or a tree, retained; guarded by the cells' lock */
     int type;         /* mf_state_type */
     const char *name; /* interned: its path through the modules that took it first, "encoder/kernel"; NULL outside of modules */
+    bool taken;       /* a call overwrites the memory of its value: who reads or writes it waits. Guarded by the lock */
 } mf_state_cell;
 extern const mf_class mf_state_class;
 
@@ -68,7 +69,19 @@ const mf_type *mf_cell_inner_type(const mf_cell_rules *rules, const mf_state_cel
 mf_state_cell *mf_cell_new(int type, mf_value initial, mf_error_object **error); /* one reference */
 mf_object *mf_cell_value(mf_state_cell *c);                                      /* the value outside traces, a new reference */
 void mf_cell_store(mf_state_cell *c, mf_object *value);                          /* retains */
-void mf_print_shapes(mf_text *t, mf_object *value);                              /* ShapedArray(float32[2,4]), or a tree of them */
+/* What a call that begins would overwrite. */
+typedef struct mf_cell_claim {
+    mf_state_cell *cell;
+    mf_object *value; /* the cell's, to which the caller holds one reference */
+    bool *moved;      /* by leaf: set where the memory may be overwritten */
+    bool taken;       /* whether the cell was; then its value is not to be read before it is settled */
+    mf_object *next;  /* what it shall hold then; NULL: the same as before */
+} mf_cell_claim;
+/* Takes, of those cells, each whose value nobody but it and the caller holds; all at once, without waiting for anybody. */
+void mf_cells_take(mf_cell_claim *claims, int count);
+void mf_cells_settle(const mf_cell_claim *claims, int count); /* retains; ends the taking */
+bool mf_cells_taken_here(void);                               /* by this thread, which must not run what may read them */
+void mf_print_shapes(mf_text *t, mf_object *value);           /* ShapedArray(float32[2,4]), or a tree of them */
 /* While a frame is open on this thread its cells have the frame's values and writes stay in it: how a module runs purely. */
 typedef struct mf_cell_frame {
     struct mf_cell_frame *outer;
