@@ -15,7 +15,8 @@ MF_BEGIN_
  * (without checks, callbacks, prints and factorisations) computes in the memory of values that nobody else holds: read a state in a scope
  * that ends, and its next value costs no copy. Should memory run out in the middle of it, those states are that error until they are set
  * again. Handles belong to the innermost scope; the cell lives as long as a handle, module or function that names it. Reading and writing
- * are safe from any thread, each by itself. An error in place of a value goes into nothing: it comes back from the call. */
+ * are safe from any thread, each by itself. An error in place of a value goes into nothing: it comes back from mf_state_set_value, and a
+ * call that is being traced becomes it. */
 typedef enum mf_state_type { MF_STATE_ANY = 0, MF_PARAM_STATE, MF_BATCH_STATE, MF_RANDOM_STATE, MF_HIDDEN_STATE } mf_state_type;
 mf_state mf_param_state(mf_value initial), mf_batch_state(mf_value initial), mf_hidden_state(mf_value initial);
 mf_value mf_state_value(mf_state s);                  /* state.value */

@@ -93,11 +93,34 @@ mf_object *mf_trace_tracer(mf_tracing *t, mf_variable *v)
     return &r->object;
 }
 
-mf_object *mf_trace_input(mf_tracing *t, const mf_type *type)
+void mf_trace_fail(mf_tracing *t, mf_error_object *e)
+{
+    if (!t->failure)
+        t->failure = mf_retain(e);
+}
+
+/* The inputs that the trace knows of are all that its program has, or it fails. */
+static mf_error_object *fail_without_memory(mf_tracing *t)
+{
+    mf_trace_fail(t, mf_error_out_of_memory());
+    return mf_error_out_of_memory();
+}
+
+/* NULL: the trace fails. */
+static mf_variable *new_input(mf_tracing *t, const mf_type *type)
 {
     mf_variable *v = mf_builder_input(&t->builder, type);
+    if (!t->builder.error)
+        return v;
+    fail_without_memory(t);
+    return NULL;
+}
+
+mf_object *mf_trace_input(mf_tracing *t, const mf_type *type)
+{
+    mf_variable *v = new_input(t, type);
     if (!v || !mf_grow(&t->arguments, &t->argument_capacity, t->argument_count + 1, sizeof *t->arguments))
-        return &mf_error_out_of_memory()->object;
+        return &fail_without_memory(t)->object;
     t->arguments[t->argument_count++] = v;
     return mf_trace_tracer(t, v);
 }
@@ -114,9 +137,9 @@ static mf_variable *capture(mf_tracing *t, mf_tracer *outer, mf_error_object **e
     for (int i = 0; i < t->capture_count; i++)
         if (t->captures[i].outer->var == outer->var && t->captures[i].outer->trace_id == outer->trace_id)
             return t->captures[i].input;
-    mf_variable *v = mf_builder_input(&t->builder, outer->type);
+    mf_variable *v = new_input(t, outer->type);
     if (!v || !mf_grow(&t->captures, &t->capture_capacity, t->capture_count + 1, sizeof *t->captures)) {
-        *error = mf_error_out_of_memory();
+        *error = fail_without_memory(t);
         return NULL;
     }
     t->captures[t->capture_count++] = (mf_capture){ mf_retain(outer), v };
@@ -386,7 +409,7 @@ static mf_trace_cell *touch_cell(mf_tracing *t, mf_state_cell *c, mf_error_objec
         else if (!type)
             *error = mf_error_new(MF_ERROR_ARGUMENT, "%s holds %s, which a traced function cannot read", mf_cell_label(c),
                                   leaves[i]->kind->name);
-        else if (!(inputs[i] = mf_builder_input(&t->builder, type)))
+        else if (!(inputs[i] = new_input(t, type)))
             *error = mf_error_out_of_memory();
         else
             tracers[i] = mf_trace_tracer(t, inputs[i]);
@@ -402,6 +425,7 @@ static mf_trace_cell *touch_cell(mf_tracing *t, mf_state_cell *c, mf_error_objec
         mf_drop(value);
         if (!*error)
             *error = mf_error_out_of_memory();
+        mf_trace_fail(t, *error);
         return NULL;
     }
     t->cells[t->cell_count] = (mf_trace_cell){ mf_retain(c), s, types, inputs, value, false, NULL };

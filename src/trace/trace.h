@@ -33,6 +33,8 @@ void mf_errors_join(mf_error_object *first, const mf_value *v, int count);
 mf_array *mf_readable(mf_value v, const char *what, mf_error_object **error);
 /* The value of r where it follows from constants alone (trace/known.h), borrowed from r; NULL, with *error when an op failed. */
 mf_array *mf_trace_known(mf_tracer *r, mf_error_object **error);
+/* The call that is being traced becomes this error (retained), or an earlier one. */
+void mf_trace_fail(mf_tracing *t, mf_error_object *e);
 /* Somebody wants the numbers of r: the call that is being traced becomes this error, of which a reference is returned. */
 mf_error_object *mf_trace_refuse(const mf_tracer *r, const char *what);
 /* Whether the answer to a refused read should be the other one for once: a loop in C that waits for it would never end. */

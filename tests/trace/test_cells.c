@@ -210,6 +210,24 @@ TEST(an_error_while_tracing_restores)
     TEXT(mf_call(mf_jit(bump), ones(1)), "[8.]");
 }
 
+static mf_value write_a_misfit(mf_value x)
+{
+    mf_state_set_value(count, mf_add(x, ones(7))); /* the error is nobody's result */
+    return x;
+}
+
+TEST(a_write_that_fails_fails_the_call)
+{
+    start(7);
+    mf_function functions[] = { mf_jit(write_a_misfit), mf_pmap(mf_jit(write_a_misfit)) };
+    for (int i = 0; i < 2; i++) {
+        mf_value e = mf_call(functions[i], mf_ones(MF_SHAPE(2, 2), MF_F32));
+        CHECK(mf_is_error(e));
+        CHECK_CONTAINS(mf_error(e), "shapes");
+        COUNT_IS(7);
+    }
+}
+
 TEST(an_error_while_running_restores)
 {
     mf_function functions[] = { mf_pmap(disagree, "i"), mf_pmap(disagree_first, "i"), mf_jit(mf_pmap(disagree, "i")) };

@@ -157,14 +157,23 @@ mf_value mf_cell_read(mf_state_cell *c)
     return o ? mf_value_of(o) : mf_value_new(error);
 }
 
+/* A write that is left out makes a program that computes something else: the call being traced is the error. */
+static mf_value cannot_be_set(mf_error_object *error)
+{
+    mf_tracing *t = mf_trace_current();
+    if (t)
+        mf_trace_fail(t, error);
+    return mf_value_new(error);
+}
+
 mf_value mf_cell_write(mf_state_cell *c, mf_value v)
 {
     mf_object *o = mf_object_of(v);
     mf_error_object *error = (mf_error_object *)mf_first_error_in(o);
-    if (error)
-        return mf_value_of(error);
     if (!o)
-        return mf_fail(MF_ERROR_ARGUMENT, "a state cannot be set to an unset value");
+        return cannot_be_set(mf_error_new(MF_ERROR_ARGUMENT, "a state cannot be set to an unset value"));
+    if (error)
+        return cannot_be_set(mf_retain(error));
     mf_object **framed = frame_value(c);
     if (framed) {
         mf_drop(*framed);
@@ -179,7 +188,7 @@ mf_value mf_cell_write(mf_state_cell *c, mf_value v)
         return v;
     }
     error = mf_trace_cell_write(t, c, o);
-    return error ? mf_value_new(error) : v;
+    return error ? cannot_be_set(error) : v;
 }
 
 /* ---- rules */
