@@ -37,7 +37,7 @@ mf_state_cell *mf_cell_new(int type, mf_value initial, mf_error_object **error)
 
 static void await_settled(const mf_state_cell *c)
 {
-    while (c->taken && !atomic_load_explicit(&mf_process_forked, memory_order_relaxed))
+    while (c->taken && !mf_process_forked())
         pthread_cond_wait(&settled, &cells_lock);
 }
 
