@@ -162,7 +162,8 @@ static mf_error_object *run(const mf_native_step *step, void *const *values, cha
         result = room;
         room += aligned(count * mf_dtype_size(p->result));
     }
-    mf_product_run(p, a, b, result, room);
+    if (!mf_product_run(p, a, b, result, room))
+        return mf_error_out_of_memory();
     if (result != out)
         mf_native_convert(s->to, out, p->result, result, count);
     return NULL;

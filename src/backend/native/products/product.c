@@ -39,6 +39,7 @@ typedef struct product_job {
     char *c, *packed;          /* packed: all scratch */
     _Atomic int64_t *unpacked; /* packing tasks left, by product */
     _Atomic int64_t begun;     /* of the tasks of packed products */
+    _Atomic bool failed;       /* oneDNN: memory is out */
 } product_job;
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -101,10 +102,11 @@ static void run_columns(void *context, int64_t index)
 
 static void run_dnnl(void *context, int64_t index)
 {
-    const product_job *j = context;
+    product_job *j = context;
     const mf_product *p = j->p;
-    mf_dnnl_run(index == p->tasks - 1 && p->rest ? p->rest : p->whole, j->a + index * p->next[0], j->b + index * p->next[1],
-                j->c + index * p->next[2], j->packed + (size_t)index * p->task_scratch);
+    if (!mf_dnnl_run(index == p->tasks - 1 && p->rest ? p->rest : p->whole, j->a + index * p->next[0], j->b + index * p->next[1],
+                     j->c + index * p->next[2], j->packed + (size_t)index * p->task_scratch))
+        atomic_store(&j->failed, true);
 }
 
 /* The dimension that is cut: of the batch, rows, or where those are few, columns. */
@@ -274,7 +276,7 @@ bool mf_product_plan(mf_product *p)
 
 bool mf_product_is_ours(const mf_product *p) { return p->task != run_dnnl; }
 
-void mf_product_run(const mf_product *p, const void *a, const void *b, void *c, char *scratch)
+bool mf_product_run(const mf_product *p, const void *a, const void *b, void *c, char *scratch)
 {
     product_job j = { .p = p, .a = a, .b = b, .c = c, .packed = scratch };
     if (p->task == run_packed) {
@@ -283,4 +285,5 @@ void mf_product_run(const mf_product *p, const void *a, const void *b, void *c, 
             atomic_init(&j.unpacked[i], p->packers);
     }
     mf_native_parallel(p->tasks, p->task, &j);
+    return !atomic_load(&j.failed);
 }

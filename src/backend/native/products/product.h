@@ -33,7 +33,7 @@ typedef struct mf_product { /* what it is: filled in by the user */
 bool mf_product_plan(mf_product *p);
 bool mf_product_is_ours(const mf_product *p); /* by our own kernels, in whose order; not oneDNN's */
 
-/* Any thread; others help. scratch: p->scratch_bytes, 64-byte aligned. */
-void mf_product_run(const mf_product *p, const void *a, const void *b, void *c, char *scratch);
+/* Any thread; others help. scratch: p->scratch_bytes, 64-byte aligned. False: out of memory. */
+bool mf_product_run(const mf_product *p, const void *a, const void *b, void *c, char *scratch);
 
 #endif
