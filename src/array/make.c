@@ -21,7 +21,7 @@ static mf_value bad_shape(const char *what, mf_dtype dtype, mf_shape shape)
         if (shape.dims[i] < 0)
             return mf_fail(MF_ERROR_SHAPE, "%s: dimension %d of the shape is %lld; sizes are not negative", what, i,
                            (long long)shape.dims[i]);
-    return mf_fail(MF_ERROR_SHAPE, "%s: the shape is too large to address", what);
+    return mf_type_memory_was_out() ? value_or_memory(NULL) : mf_fail(MF_ERROR_SHAPE, "%s: the shape is too large to address", what);
 }
 
 /* ---- numbers */
@@ -168,6 +168,8 @@ mf_value mf_arange_opt(int64_t start, int64_t stop, mf_dtype dtype)
         dtype = MF_I32;
     int64_t count = stop > start ? stop - start : 0;
     const mf_type *t = mf_type_get(dtype, false, 1, &count);
+    if (!t && mf_type_memory_was_out())
+        return value_or_memory(NULL);
     if (!t || dtype == MF_KEY || dtype == MF_BOOL)
         return mf_fail(MF_ERROR_DTYPE, "mf_arange: no range of %lld elements of %s", (long long)count, mf_dtype_name(dtype));
     mf_array *a = mf_array_new(t);

@@ -11,9 +11,13 @@
 #define MOST_BYTES ((int64_t)1 << 56)
 
 static _Atomic(mf_interner *) types;
+static _Thread_local bool memory_was_out;
+
+bool mf_type_memory_was_out(void) { return memory_was_out; }
 
 const mf_type *mf_type_get(mf_dtype dtype, bool weak, int rank, const int64_t *dims)
 {
+    memory_was_out = false;
     if (rank < 0 || rank > MF_RANK || dtype <= MF_DTYPE_DEFAULT || dtype > MF_KEY)
         return NULL;
     mf_type t;
@@ -31,7 +35,9 @@ const mf_type *mf_type_get(mf_dtype dtype, bool weak, int rank, const int64_t *d
         t.size *= dims[i];
     }
     t.bytes = t.size * mf_dtype_size(dtype);
-    return mf_interner_get(mf_interner_static(&types), &t, sizeof t);
+    const mf_type *found = mf_interner_get(mf_interner_static(&types), &t, sizeof t);
+    memory_was_out = !found;
+    return found;
 }
 
 const mf_type *mf_type_scalar(mf_dtype dtype, bool weak)

@@ -24,6 +24,8 @@ const mf_type *mf_type_with_shape(const mf_type *t, int rank, const int64_t *dim
 const mf_type *mf_type_without_axis(const mf_type *t, int axis);
 const mf_type *mf_type_insert_axis(const mf_type *t, int axis, int64_t size);
 const mf_type *mf_type_of_shape(mf_dtype dtype, mf_shape shape); /* NULL for a bad shape */
+/* Whether the last call on this thread that gave no type lacked memory, and nothing was wrong with what it asked for. */
+bool mf_type_memory_was_out(void);
 bool mf_type_same_shape(const mf_type *a, const mf_type *b);
 void mf_type_print(mf_text *t, const mf_type *type); /* f32[2,3], f32[]{weak} as "f32[]*" */
 const mf_type *mf_type_parse(const char **s);        /* the inverse; NULL on bad text */

@@ -93,8 +93,9 @@ static mf_value stacked_leaf(mf_value parts, int leaf)
     mf_value row, *leaves = malloc((size_t)mf_len(parts) * sizeof *leaves);
     for (int i = 0; leaves && i < mf_len(parts); i++) {
         mf_value of_part = mf_tree_leaves(mf_get(parts, i));
-        leaves[i] = leaf < mf_len(of_part) ? mf_get(of_part, leaf)
-                                           : mf_make_error(MF_ERROR_TREE, "mf_device_put_sharded: part %d has fewer leaves", i);
+        leaves[i] = mf_is_error(of_part)     ? of_part
+                    : leaf < mf_len(of_part) ? mf_get(of_part, leaf)
+                                             : mf_make_error(MF_ERROR_TREE, "mf_device_put_sharded: part %d has fewer leaves", i);
     }
     row = leaves ? mf_list_n(leaves, mf_len(parts)) : mf_make_error(MF_ERROR_MEMORY, "mf_device_put_sharded: out of memory");
     free(leaves);
@@ -108,8 +109,10 @@ mf_value mf_device_put_sharded(mf_value parts, mf_device_list devices)
         return parts;
     if (mf_len(parts) != devices.count || devices.count < 1)
         return mf_make_error(MF_ERROR_DEVICE, "mf_device_put_sharded: %d parts for %d devices", mf_len(parts), devices.count);
-    mf_value first = mf_get(parts, 0);
-    int count = mf_len(mf_tree_leaves(first));
+    mf_value first = mf_get(parts, 0), found = mf_tree_leaves(first);
+    if (mf_is_error(found))
+        return found;
+    int count = mf_len(found);
     mf_value *leaves = malloc(((size_t)count + 1) * sizeof *leaves);
     for (int i = 0; leaves && i < count; i++)
         leaves[i] = stacked_leaf(parts, i);

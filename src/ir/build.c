@@ -208,7 +208,9 @@ mf_error_object *mf_type_infer(mf_type_context *c, mf_variable *const *in)
     if (e)
         return e;
     for (int i = 0; i < c->out_count; i++)
-        if (!c->out[i])
+        if (!c->out[i] && mf_type_memory_was_out())
+            return mf_error_out_of_memory();
+        else if (!c->out[i])
             return mf_type_error(c, MF_ERROR_SHAPE, "the result is too large or its shape is not valid");
     return c->out_count < 0 ? mf_error_out_of_memory() : NULL;
 }

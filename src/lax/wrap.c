@@ -354,6 +354,12 @@ static bool normal_list(const mf_axis *axes, int count, int rank, const char *op
     return true;
 }
 
+bool mf_intern_list(const int64_t *list, int count, const mf_intlist **out, mf_value *error)
+{
+    *out = mf_ints_intern(list, count);
+    return *out || failed(error, mf_value_new(mf_error_out_of_memory()));
+}
+
 bool mf_normal_ints(const mf_ints *axes, int rank, const char *op, const mf_intlist **out, mf_value *error)
 {
     int64_t list[MF_MAX_RANK];
@@ -361,8 +367,7 @@ bool mf_normal_ints(const mf_ints *axes, int rank, const char *op, const mf_intl
         return failed(error, mf_fail(MF_ERROR_AXIS, "%s: a list of axes has at most %d entries", op, MF_MAX_RANK));
     if (!normal_list(axes->at, axes->count, rank, op, list, error))
         return false;
-    *out = mf_ints_intern(list, axes->count);
-    return true;
+    return mf_intern_list(list, axes->count, out, error);
 }
 
 static bool fill_axes(mf_axis axis, int rank, const char *op, int64_t *list, int *count, mf_value *error)
@@ -396,8 +401,7 @@ bool mf_normal_axes(mf_axis axis, int rank, const char *op, const mf_intlist **o
             list[k] = list[k - 1];
             list[k - 1] = swap;
         }
-    *out = mf_ints_intern(list, count);
-    return true;
+    return mf_intern_list(list, count, out, error);
 }
 
 /* ---- trees of operands */

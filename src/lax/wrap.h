@@ -35,6 +35,8 @@ bool mf_promote3(mf_value *a, mf_value *b, mf_value *c, const char *op);
 
 /* ---- axes */
 bool mf_normal_axis(int64_t axis, int rank, const char *op, int64_t *out, mf_value *error); /* negative counts from the end */
+/* False, with an error: there is no memory. */
+bool mf_intern_list(const int64_t *list, int count, const mf_intlist **out, mf_value *error);
 /* A number, mf_axes(...), or MF_ALL, as a sorted list of distinct axes. */
 bool mf_normal_axes(mf_axis axis, int rank, const char *op, const mf_intlist **out, mf_value *error);
 bool mf_normal_ints(const mf_ints *axes, int rank, const char *op, const mf_intlist **out, mf_value *error); /* in the order given */

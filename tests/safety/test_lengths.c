@@ -1,19 +1,12 @@
 /* Lengths, sizes and entries that no array has are errors in every public function that takes a shape, a list or a count: never a crash,
  * a hang or a number. A function is one line of a table here; every line meets every bad length of its kind. */
 #include "check.h"
+#include "safety/lengths.h"
 
 #include <limits.h>
-#include <manyfold.h>
 #include <string.h>
 
 #define FAR ((int64_t)1 << 62)
-
-static mf_value key(void) { return mf_random_key(1); }
-static mf_value vector(void) { return mf_ones(MF_SHAPE(4), MF_F32); }
-static mf_value line(void) { return mf_ones(MF_SHAPE(1, 4, 1), MF_F32); }
-static mf_value weights(void) { return mf_ones(MF_SHAPE(2, 1, 1), MF_F32); }
-static mf_value half(mf_value x) { return mf_mul(mf_sum(x), 0.5); }
-static mf_value both(mf_value x, mf_value y) { return mf_add(x, y); }
 
 static void quiet(mf_status status, const char *message, void *context)
 {
@@ -21,10 +14,6 @@ static void quiet(mf_status status, const char *message, void *context)
     (void)message;
     (void)context;
 }
-
-/* A value that stands for the status of what gives no value. */
-static mf_value said(mf_status status) { return status ? mf_make_error(status, "said") : mf_f(0); }
-static mf_value handle_of(uint64_t handle) { return (mf_value){ handle }; }
 
 static void check_error(const char *name, mf_value v, const char *what, long long length)
 {
@@ -35,35 +24,6 @@ static void check_error(const char *name, mf_value v, const char *what, long lon
 }
 
 /* ---- shapes */
-#define SHAPES(X)                                                        \
-    X(mf_from_host(MF_F32, s, ""))                                       \
-    X(mf_array_n(MF_F32, s, (double[]){ 1 }, 1))                         \
-    X(mf_struct(s, MF_F32))                                              \
-    X(mf_zeros(s, MF_F32))                                               \
-    X(mf_ones(s, MF_F32))                                                \
-    X(mf_full(s, mf_f(1)))                                               \
-    X(mf_reshape(vector(), s))                                           \
-    X(mf_broadcast_to(vector(), s))                                      \
-    X(mf_dynamic_slice(vector(), mf_list(0), s))                         \
-    X(mf_iota(MF_I32, s, 0))                                             \
-    X(mf_random_bits(key(), s, MF_U32))                                  \
-    X(mf_random_uniform(key(), s, MF_F32))                               \
-    X(mf_random_uniform_in(key(), s, MF_F32, mf_f(0), mf_f(2)))          \
-    X(mf_random_normal(key(), s, MF_F32))                                \
-    X(mf_random_truncated_normal(key(), -1, 1, s, MF_F32))               \
-    X(mf_random_randint(key(), s, mf_i(0), mf_i(5), MF_I32))             \
-    X(mf_random_bernoulli(key(), 0.5, s))                                \
-    X(mf_random_exponential(key(), s, MF_F32))                           \
-    X(mf_random_gumbel(key(), s, MF_F32))                                \
-    X(mf_random_laplace(key(), s, MF_F32))                               \
-    X(mf_random_cauchy(key(), s, MF_F32))                                \
-    X(mf_random_gamma(key(), 2.0, s, MF_F32))                            \
-    X(mf_random_categorical(key(), vector(), 0, s))                      \
-    X(mf_random_choice(key(), mf_i(5), s))                               \
-    X(mf_random_choice(key(), vector(), s, .without_replacement = true)) \
-    X(mf_random_choice(key(), vector(), s, .p = vector()))               \
-    X(mf_eval_shape(mf_fn(half), mf_struct(s, MF_F32)))
-
 static const mf_shape bad_shapes[] = {
     { .rank = 9 },
     { .rank = 33 },
@@ -100,47 +60,6 @@ TEST(shapes)
 }
 
 /* ---- lists */
-#define LISTS(X)                                                                                            \
-    X(mf_transpose(vector(), l))                                                                            \
-    X(mf_pad(vector(), 0.0f, l, MF_INTS(0), MF_INTS(0)))                                                    \
-    X(mf_pad(vector(), 0.0f, MF_INTS(0), l, MF_INTS(0)))                                                    \
-    X(mf_pad(vector(), 0.0f, MF_INTS(0), MF_INTS(0), l))                                                    \
-    X(mf_slice_in(vector(), l, MF_INTS(4), MF_INTS(1)))                                                     \
-    X(mf_slice_in(vector(), MF_INTS(0), l, MF_INTS(1)))                                                     \
-    X(mf_tile(vector(), l))                                                                                 \
-    X(mf_tensordot_axes(vector(), vector(), l, MF_INTS(0)))                                                 \
-    X(mf_tensordot_axes(vector(), vector(), l, l))                                                          \
-    X(mf_dot_general(vector(), vector(), .lhs_contracting = l, .rhs_contracting = l))                       \
-    X(mf_dot_general(vector(), vector(), .lhs_batch = l, .rhs_batch = l))                                   \
-    X(mf_reduce_window_sum(vector(), .window = l))                                                          \
-    X(mf_reduce_window_max(vector(), .window = MF_INTS(2), .padding_low = l))                               \
-    X(mf_reduce_window_min(vector(), .window = MF_INTS(2), .padding_high = l))                              \
-    X(mf_reduce_window_sum(vector(), .window = MF_INTS(2), .strides = l))                                   \
-    X(mf_reduce_window_sum(vector(), .window = MF_INTS(2), .base_dilation = l))                             \
-    X(mf_reduce_window_sum(vector(), .window = MF_INTS(2), .window_dilation = l))                           \
-    X(mf_max_pool(line(), .window_shape = l))                                                               \
-    X(mf_avg_pool(line(), .window_shape = MF_INTS(2), .strides = l))                                        \
-    X(mf_conv_general_dilated(line(), weights(), .dimension_numbers = "NWC,WIO->NWC", .window_strides = l)) \
-    X(mf_conv_general_dilated(line(), weights(), .dimension_numbers = "NWC,WIO->NWC", .lhs_dilation = l))   \
-    X(mf_conv_general_dilated(line(), weights(), .dimension_numbers = "NWC,WIO->NWC", .rhs_dilation = l))   \
-    X(mf_conv_general_dilated(line(), weights(), .dimension_numbers = "NWC,WIO->NWC", .padding_low = l))    \
-    X(mf_conv_general_dilated(line(), weights(), .dimension_numbers = "NWC,WIO->NWC", .padding_high = l))   \
-    X(mf_fftn(vector(), .axes = l))                                                                         \
-    X(mf_fftn(vector(), .s = l))                                                                            \
-    X(mf_irfftn(vector(), .s = l, .axes = l))                                                               \
-    X(mf_fft2(mf_ones(MF_SHAPE(4, 4), MF_F32), .axes = l))                                                  \
-    X(mf_call(mf_jit(both, .static_argnums = l), vector(), vector()))                                       \
-    X(mf_call(mf_jit(both, .donate_argnums = l), vector(), vector()))                                       \
-    X(mf_call(mf_remat(both, .static_argnums = l), vector(), vector()))                                     \
-    X(mf_call(mf_grad(half, .argnums = l), vector()))                                                       \
-    X(mf_call(mf_value_and_grad(half, .argnums = l), vector()))                                             \
-    X(mf_call(mf_jacfwd(half, .argnums = l), vector()))                                                     \
-    X(mf_call(mf_jacrev(half, .argnums = l), vector()))                                                     \
-    X(mf_call(mf_hessian(half, .argnums = l), vector()))                                                    \
-    X(mf_call(mf_pmap(half, .static_broadcasted_argnums = l), mf_ones(MF_SHAPE(1, 2), MF_F32)))             \
-    X(mf_call(mf_pmap(half, .donate_argnums = l), mf_ones(MF_SHAPE(1, 2), MF_F32)))                         \
-    X(mf_call(mf_pmap(half, .axis_name = "i", .replicated_argnums = l), mf_ones(MF_SHAPE(1, 2), MF_F32)))
-
 static const mf_ints bad_lists[] = {
     { .count = 9 },
     { .count = 33 },
@@ -188,68 +107,6 @@ TEST(padding_far_outside)
 }
 
 /* ---- counts that are negative; what is counted lies with the caller, so a count too large is known only where there is a limit */
-#define COUNTS(X)                                                                                                \
-    X(mf_tuple_n(one, n))                                                                                        \
-    X(mf_list_n(one, n))                                                                                         \
-    X(mf_dict_n(one, 2 * n))                                                                                     \
-    X(mf_kwargs_n(one, 2 * n))                                                                                   \
-    X(mf_get_n(mf_list(1), one, n))                                                                              \
-    X(mf_set_n(mf_list(1), one[0], one, n))                                                                      \
-    X(mf_tree_map_n(mf_fn(half), one, n))                                                                        \
-    X(mf_tree_map_with_path_n(mf_fn(both), one, n))                                                              \
-    X(mf_call_n(mf_fn(half), one, n))                                                                            \
-    X(mf_call_n(mf_jit(half), one, n))                                                                           \
-    X(mf_call_n(mf_vmap(half), one, n))                                                                          \
-    X(mf_call_n(mf_partial(mf_fn(both), 1.0), one, n))                                                           \
-    X(handle_of(mf_partial_n(mf_fn(half), one, n).handle))                                                       \
-    X(mf_eval_shape_n(mf_fn(half), one, n))                                                                      \
-    X(handle_of(mf_lowered_n(mf_jit(half), one, n).handle))                                                      \
-    X(handle_of(mf_compile_n(mf_jit(half), one, n).handle))                                                      \
-    X(mf_call_n(mf_linear_transpose_n(mf_fn(half), one, n), one, 1))                                             \
-    X(mf_switch_n(mf_i(0), (mf_function[]){ mf_fn(half) }, n, one[0]))                                           \
-    X(handle_of(mf_filter_all_n(NULL, n).handle))                                                                \
-    X(handle_of(mf_filter_any_n(NULL, n).handle))                                                                \
-    X(handle_of(mf_module_n1("m", NULL, NULL, 2 * n).handle))                                                    \
-    X(handle_of(mf_state_axes_n(NULL, 2 * n).handle))                                                            \
-    X(mf_einsum_n("i", one, n))                                                                                  \
-    X(mf_at_set_n(vector(), one[0], one, n))                                                                     \
-    X(mf_at_add_n(vector(), one[0], one, n))                                                                     \
-    X(mf_at_multiply_n(vector(), one[0], one, n))                                                                \
-    X(mf_at_min_n(vector(), one[0], one, n))                                                                     \
-    X(mf_at_max_n(vector(), one[0], one, n))                                                                     \
-    X(mf_array_n(MF_F32, MF_SHAPE(1), (double[]){ 1 }, n))                                                       \
-    X(mf_linspace(0, 1, n))                                                                                      \
-    X(mf_eye(n, MF_F32))                                                                                         \
-    X(mf_split(vector(), n, 0))                                                                                  \
-    X(mf_repeat(vector(), n, 0))                                                                                 \
-    X(mf_diff(vector(), n, 0))                                                                                   \
-    X(mf_bincount(mf_arange(4, MF_I32), n))                                                                      \
-    X(mf_one_hot(mf_arange(4, MF_I32), n))                                                                       \
-    X(mf_top_k(vector(), n, 0))                                                                                  \
-    X(mf_tensordot(vector(), vector(), n))                                                                       \
-    X(mf_dynamic_slice_in_dim(vector(), 0, n, 0))                                                                \
-    X(mf_slice_in_dim(vector(), 0, 4, n, 0))                                                                     \
-    X(mf_random_split(key(), n))                                                                                 \
-    X(mf_shard_batch(vector(), n))                                                                               \
-    X(mf_replicate(vector(), (mf_device_list){ n, mf_devices().at }))                                            \
-    X(mf_place(vector(), (mf_device_list){ n, mf_devices().at }))                                                \
-    X(mf_device_put_sharded(mf_list(1), (mf_device_list){ n, mf_devices().at }))                                 \
-    X(mf_call(mf_pmap(half, .devices = { n, mf_devices().at }), mf_ones(MF_SHAPE(1, 2), MF_F32)))                \
-    X(mf_call(mf_pmap(half, .axis_size = n), mf_ones(MF_SHAPE(1, 2), MF_F32)))                                   \
-    X(mf_call(mf_vmap(half, .axis_size = n), mf_ones(MF_SHAPE(1, 2), MF_F32)))                                   \
-    X(mf_map(half, mf_ones(MF_SHAPE(4, 2), MF_F32), .batch_size = n))                                            \
-    X(mf_scan(both, 0.0, mf_none(), .length = n))                                                                \
-    X(mf_fori_loop(0, 3, mf_fn_2((mf_fn2)0), vector()))                                                          \
-    X(mf_fft(vector(), .n = n))                                                                                  \
-    X(mf_irfft(vector(), .n = n))                                                                                \
-    X(mf_fftfreq(n, 1))                                                                                          \
-    X(mf_rfftfreq(n, 1))                                                                                         \
-    X(mf_sum(vector(), mf_axes_n(NULL, n)))                                                                      \
-    X(mf_conv_general_dilated(line(), weights(), .dimension_numbers = "NWC,WIO->NWC", .feature_group_count = n)) \
-    X(mf_conv_general_dilated(line(), weights(), .dimension_numbers = "NWC,WIO->NWC", .batch_group_count = n))   \
-    X(said(mf_set_num_cpu_devices(n)))                                                                           \
-    X(said(mf_to_host(vector(), MF_F32, (float[4]){ 0 }, (size_t)n)))
-
 TEST(counts)
 {
     static const int bad[] = { -1, -5, INT_MIN / 2 };
@@ -266,26 +123,6 @@ TEST(counts)
 }
 
 /* Sizes that memory does not have, or that do not fit 64 bits. */
-#define SIZES(X)                                                                  \
-    X(mf_arange(n, MF_I64))                                                       \
-    X(mf_linspace(0, 1, n))                                                       \
-    X(mf_eye(n, MF_F32))                                                          \
-    X(mf_eye(3, MF_F32, .columns = n))                                            \
-    X(mf_bincount(mf_arange(4, MF_I32), n))                                       \
-    X(mf_top_k(vector(), n, 0))                                                   \
-    X(mf_repeat(vector(), n, 0))                                                  \
-    X(mf_dynamic_slice_in_dim(vector(), 0, n, 0))                                 \
-    X(mf_fft(vector(), .n = n))                                                   \
-    X(mf_irfft(vector(), .n = n))                                                 \
-    X(mf_fftfreq(n, 1))                                                           \
-    X(mf_rfftfreq(n, 1))                                                          \
-    X(mf_random_permutation(key(), mf_i(n)))                                      \
-    X(mf_random_choice(key(), mf_i(n), MF_SHAPE(2), .without_replacement = true)) \
-    X(mf_call(mf_vmap(half, .axis_size = n), 1.0))                                \
-    X(mf_call(mf_pmap(half, .axis_size = n), 1.0))                                \
-    X(mf_sum(vector(), .axis = n))                                                \
-    X(said(mf_to_host(vector(), MF_F32, (float[4]){ 0 }, (size_t)n)))
-
 TEST(sizes)
 {
     static const int64_t bad[] = { (int64_t)1 << 56, FAR, INT64_MAX };

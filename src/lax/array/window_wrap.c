@@ -17,8 +17,7 @@ static bool read_list(const mf_ints *list, int rank, int64_t otherwise, const ch
     }
     for (int i = 0; i < rank; i++)
         at[i] = list->count ? list->at[i] : otherwise;
-    *out = mf_ints_intern(at, rank);
-    return true;
+    return mf_intern_list(at, rank, out, error);
 }
 
 static void pad_same(mf_window_params *p, const mf_type *t)

@@ -66,24 +66,44 @@ static mf_value chosen_of(const choice *c, mf_value all)
     return mf_tuple_n(chosen, chosen_count(c));
 }
 
-/* ---- the identity */
+/* ---- leaves */
 
-static int64_t elements(mf_value tree)
+/* Those of a tree, which take what is made of them in their place. */
+typedef struct jacobian_leaves {
+    mf_value *at, error; /* error: what was wrong, of a leaf too; then there are none */
+    int count;
+    int64_t elements;
+} jacobian_leaves;
+
+static mf_value no_memory(void) { return mf_make_error(MF_ERROR_MEMORY, "out of memory"); }
+
+static jacobian_leaves leaves_of(mf_value tree)
 {
-    mf_value leaves = mf_tree_leaves(tree);
-    int64_t n = 0;
-    for (int i = 0; i < mf_len(leaves); i++)
-        n += mf_size(mf_get(leaves, i));
-    return n;
+    mf_value list = mf_tree_leaves(tree);
+    jacobian_leaves l = { .error = list };
+    if (mf_is_error(list))
+        return l;
+    int count = mf_len(list);
+    l.at = calloc((size_t)count + 1, sizeof *l.at);
+    l.error = l.at ? mf_none() : no_memory();
+    for (; l.count < count && !mf_is_error(l.error); l.count++) {
+        mf_value leaf = l.at[l.count] = mf_get(list, l.count);
+        l.elements += mf_size(leaf);
+        l.error = mf_is_error(leaf) ? leaf : l.error;
+    }
+    l.count = mf_is_error(l.error) ? 0 : l.count;
+    return l;
 }
 
-/* A list or tree built of items that the caller made with calloc; frees them. */
-static mf_value unflatten(mf_value like, mf_value *items, int count)
+/* The tree of what stands in their places now; frees them. */
+static mf_value unflatten(mf_value like, jacobian_leaves l)
 {
-    mf_value tree = items ? mf_tree_unflatten(like, mf_list_n(items, count)) : mf_make_error(MF_ERROR_MEMORY, "out of memory");
-    free(items);
+    mf_value tree = mf_is_error(l.error) ? l.error : mf_tree_unflatten(like, mf_list_n(l.at, l.count));
+    free(l.at);
     return tree;
 }
+
+/* ---- the identity */
 
 /* Columns first to first + leaf's size of the identity of `total` rows, shaped as rows of leaves. */
 static mf_value identity_of(mf_value leaf, int64_t first, int64_t total)
@@ -98,18 +118,17 @@ static mf_value identity_of(mf_value leaf, int64_t first, int64_t total)
     return mf_reshape(mf_astype(mf_equal(rows, columns), mf_dtype_of(leaf)), shape);
 }
 
-static mf_value identity(mf_value tree)
+static mf_value identity(mf_value tree, int64_t *rows)
 {
-    mf_value leaves = mf_tree_leaves(tree);
-    int count = mf_len(leaves);
-    int64_t total = elements(tree), first = 0;
-    mf_value *rows = calloc((size_t)count + 1, sizeof *rows);
-    for (int i = 0; rows && i < count; i++) {
-        mf_value leaf = mf_get(leaves, i);
-        rows[i] = identity_of(leaf, first, total);
+    jacobian_leaves l = leaves_of(tree);
+    int64_t first = 0;
+    for (int i = 0; i < l.count; i++) {
+        mf_value leaf = l.at[i];
+        l.at[i] = identity_of(leaf, first, l.elements);
         first += mf_size(leaf);
     }
-    return unflatten(tree, rows, count);
+    *rows = l.elements;
+    return unflatten(tree, l);
 }
 
 /* ---- from rows or columns back to trees */
@@ -131,42 +150,38 @@ static mf_value block(const choice *c, mf_value x, int axis, int64_t first, mf_v
 /* jacfwd: t is one result's, its last dimension counts the elements of all chosen arguments. */
 static mf_value columns_as_tree(const choice *c, mf_value out, mf_value t, mf_value chosen)
 {
-    mf_value leaves = mf_tree_leaves(chosen);
-    int count = mf_len(leaves);
+    jacobian_leaves l = leaves_of(chosen);
     int64_t first = 0;
-    mf_value *parts = calloc((size_t)count + 1, sizeof *parts);
-    for (int i = 0; parts && i < count; i++) {
-        mf_value in = mf_get(leaves, i);
-        parts[i] = block(c, t, mf_ndim(t) - 1, first, out, in);
+    for (int i = 0; i < l.count; i++) {
+        mf_value in = l.at[i];
+        l.at[i] = block(c, t, mf_ndim(t) - 1, first, out, in);
         first += mf_size(in);
     }
-    return unflatten(c->count > 1 ? chosen : mf_get(chosen, 0), parts, count);
+    return unflatten(c->count > 1 ? chosen : mf_get(chosen, 0), l);
 }
 
 /* jacrev: of each argument's cotangents the rows that belong to `out`. */
 static mf_value rows_as_tree(const choice *c, mf_value out, int64_t first, mf_value cotangents, mf_value chosen)
 {
-    mf_value leaves = mf_tree_leaves(chosen), given = mf_tree_leaves(cotangents);
-    int count = mf_len(leaves);
-    mf_value *parts = calloc((size_t)count + 1, sizeof *parts);
-    for (int i = 0; parts && i < count; i++)
-        parts[i] = block(c, mf_get(given, i), 0, first, out, mf_get(leaves, i));
-    return unflatten(c->count > 1 ? chosen : mf_get(chosen, 0), parts, count);
+    mf_value given = mf_tree_leaves(cotangents);
+    jacobian_leaves l = leaves_of(chosen);
+    for (int i = 0; i < l.count; i++)
+        l.at[i] = block(c, mf_get(given, i), 0, first, out, l.at[i]);
+    return unflatten(c->count > 1 ? chosen : mf_get(chosen, 0), l);
 }
 
 /* Over the results: their leaves beside what is known of them. t: jacfwd, tangents like the results; jacrev, cotangents of the arguments. */
 static mf_value as_tree(const choice *c, mf_value out, mf_value t, mf_value chosen)
 {
-    mf_value leaves = mf_tree_leaves(out), tangents = c->reverse ? t : mf_tree_leaves(t);
-    int count = mf_len(leaves);
+    mf_value tangents = c->reverse ? t : mf_tree_leaves(t);
+    jacobian_leaves l = leaves_of(out);
     int64_t first = 0;
-    mf_value *parts = calloc((size_t)count + 1, sizeof *parts);
-    for (int i = 0; parts && i < count; i++) {
-        mf_value leaf = mf_get(leaves, i);
-        parts[i] = c->reverse ? rows_as_tree(c, leaf, first, t, chosen) : columns_as_tree(c, leaf, mf_get(tangents, i), chosen);
+    for (int i = 0; i < l.count; i++) {
+        mf_value leaf = l.at[i];
+        l.at[i] = c->reverse ? rows_as_tree(c, leaf, first, t, chosen) : columns_as_tree(c, leaf, mf_get(tangents, i), chosen);
         first += mf_size(leaf);
     }
-    return unflatten(out, parts, count);
+    return unflatten(out, l);
 }
 
 /* ---- what may be differentiated */
@@ -174,22 +189,24 @@ static mf_value as_tree(const choice *c, mf_value out, mf_value t, mf_value chos
 static bool is_real(mf_dtype d) { return d == MF_F16 || d == MF_BF16 || d == MF_F32 || d == MF_F64; }
 static bool is_complex(mf_dtype d) { return d == MF_C64 || d == MF_C128; }
 
+static mf_value check_dtype(const choice *c, mf_dtype d, bool arguments)
+{
+    if (c->holomorphic ? is_complex(d) : is_real(d) || (is_complex(d) && c->reverse == arguments))
+        return mf_none();
+    if (c->holomorphic)
+        return mf_make_error(MF_ERROR_DTYPE, "%s with holomorphic requires complex %s, but got %s", name_of(c),
+                             arguments ? "arguments" : "results", mf_str(d));
+    return mf_make_error(MF_ERROR_DTYPE, "%s requires real-valued %s, but got %s%s", name_of(c), arguments ? "arguments" : "results",
+                         mf_str(d), is_complex(d) ? "; for a holomorphic function say .holomorphic = true" : "");
+}
+
 static mf_value check_dtypes(const choice *c, mf_value tree, bool arguments)
 {
-    mf_value leaves = mf_tree_leaves(tree);
-    for (int i = 0; i < mf_len(leaves); i++) {
-        mf_dtype d = mf_dtype_of(mf_get(leaves, i));
-        if (mf_is_error(mf_get(leaves, i)))
-            return mf_get(leaves, i);
-        if (c->holomorphic ? is_complex(d) : is_real(d) || (is_complex(d) && c->reverse == arguments))
-            continue;
-        if (c->holomorphic)
-            return mf_make_error(MF_ERROR_DTYPE, "%s with holomorphic requires complex %s, but got %s", name_of(c),
-                                 arguments ? "arguments" : "results", mf_str(d));
-        return mf_make_error(MF_ERROR_DTYPE, "%s requires real-valued %s, but got %s%s", name_of(c), arguments ? "arguments" : "results",
-                             mf_str(d), is_complex(d) ? "; for a holomorphic function say .holomorphic = true" : "");
-    }
-    return mf_none();
+    jacobian_leaves l = leaves_of(tree);
+    for (int i = 0; i < l.count && !mf_is_error(l.error); i++)
+        l.error = check_dtype(c, mf_dtype_of(l.at[i]), arguments);
+    free(l.at);
+    return l.error;
 }
 
 static mf_value check_arguments(const choice *c, int count)
@@ -220,8 +237,9 @@ static mf_value pushforward(const void *context, mf_function f, const mf_value *
 static mf_value forward(const choice *c, mf_function f, mf_value all, mf_value chosen)
 {
     mf_function push = mf_decorate_n(f, "pushforward", pushforward, c, sizeof *c);
-    mf_vmap_options o = { .in_axes = mf_axes(MF_NONE, 0), .out_axes = mf_axes(MF_NONE, -1, MF_NONE), .axis_size = elements(chosen) };
-    return mf_call(mf_vmap_opt(push, &o), all, identity(chosen));
+    mf_vmap_options o = { .in_axes = mf_axes(MF_NONE, 0), .out_axes = mf_axes(MF_NONE, -1, MF_NONE) };
+    mf_value rows = identity(chosen, &o.axis_size);
+    return mf_call(mf_vmap_opt(push, &o), all, rows);
 }
 
 static mf_value reverse(const choice *c, mf_function f, mf_value all, mf_value chosen)
@@ -233,8 +251,9 @@ static mf_value reverse(const choice *c, mf_function f, mf_value all, mf_value c
     mf_value out = c->has_aux ? mf_get(both, 0) : both, wrong = check_dtypes(c, out, false);
     if (mf_is_error(wrong))
         return wrong;
-    mf_value rows = mf_call(mf_vmap_opt(pullback, &(mf_vmap_options){ .axis_size = elements(out) }), identity(out));
-    return mf_tuple(out, rows, c->has_aux ? mf_get(both, 1) : mf_none());
+    mf_vmap_options o = { .axis_size = 0 };
+    mf_value rows = identity(out, &o.axis_size);
+    return mf_tuple(out, mf_call(mf_vmap_opt(pullback, &o), rows), c->has_aux ? mf_get(both, 1) : mf_none());
 }
 
 static mf_value jacobian(const void *context, mf_function f, const mf_value *arguments, int count)

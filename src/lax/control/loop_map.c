@@ -22,6 +22,8 @@ static mf_value one_by_one(mf_function f, mf_value xs)
 static mf_value slices(mf_value xs, int64_t start, int64_t stop, int64_t batch)
 {
     mf_value leaves = mf_tree_leaves(xs);
+    if (mf_is_error(leaves))
+        return leaves;
     int count = mf_len(leaves);
     mf_value *items = calloc((size_t)count + 1, sizeof *items);
     for (int i = 0; items && i < count; i++) {

@@ -23,13 +23,12 @@ static bool split_text(const char *text, int rank, layout *l)
 static const char *letter(const char *spec, int rank, char c) { return memchr(spec, c, (size_t)rank); }
 
 /* The positions of a text's two named dimensions, then of the spatial ones in the kernel's order. */
-static const mf_intlist *read_spec(const char *spec, const char *kernel, int rank, char first, char second)
+static bool read_spec(const char *spec, const char *kernel, int rank, char first, char second, int64_t *at)
 {
-    int64_t at[MF_RANK];
     int n = 2;
     const char *a = letter(spec, rank, first), *c = letter(spec, rank, second);
     if (!a || !c)
-        return NULL;
+        return false;
     at[0] = a - spec;
     at[1] = c - spec;
     for (int i = 0; i < rank; i++) {
@@ -37,27 +36,28 @@ static const mf_intlist *read_spec(const char *spec, const char *kernel, int ran
             continue;
         const char *found = letter(spec, rank, kernel[i]);
         if (!found || n == rank)
-            return NULL;
+            return false;
         at[n++] = found - spec;
     }
-    return n == rank ? mf_ints_intern(at, rank) : NULL;
+    return n == rank;
 }
 
 static bool is_permutation(const mf_intlist *spec, int rank) { return spec->count == rank && shape_distinct(spec, rank); }
 
-static bool read_layout(const char *text, int rank, mf_conv_params *p)
+/* False without an error: the text does not suit arrays of this rank. */
+static bool read_layout(const char *text, int rank, mf_conv_params *p, mf_value *error)
 {
     static const char *const last[] = { "NC,IO->NC", "NWC,WIO->NWC", "NHWC,HWIO->NHWC", "NDHWC,DHWIO->NDHWC" };
+    int64_t lhs[MF_RANK], rhs[MF_RANK], out[MF_RANK];
     layout l;
     if (!text && rank >= 2 && rank <= 5)
         text = last[rank - 2];
     if (!text || !split_text(text, rank, &l))
         return false;
-    p->lhs_spec = read_spec(l.at[0], l.at[1], rank, 'N', 'C');
-    p->rhs_spec = read_spec(l.at[1], l.at[1], rank, 'O', 'I');
-    p->out_spec = read_spec(l.at[2], l.at[1], rank, 'N', 'C');
-    return p->lhs_spec && p->rhs_spec && p->out_spec && is_permutation(p->lhs_spec, rank) && is_permutation(p->rhs_spec, rank) &&
-           is_permutation(p->out_spec, rank);
+    return read_spec(l.at[0], l.at[1], rank, 'N', 'C', lhs) && read_spec(l.at[1], l.at[1], rank, 'O', 'I', rhs) &&
+           read_spec(l.at[2], l.at[1], rank, 'N', 'C', out) && mf_intern_list(lhs, rank, &p->lhs_spec, error) &&
+           mf_intern_list(rhs, rank, &p->rhs_spec, error) && mf_intern_list(out, rank, &p->out_spec, error) &&
+           is_permutation(p->lhs_spec, rank) && is_permutation(p->rhs_spec, rank) && is_permutation(p->out_spec, rank);
 }
 
 static bool read_list(const mf_ints *list, int count, int64_t otherwise, const char *what, const mf_intlist **out, mf_value *error)
@@ -69,8 +69,7 @@ static bool read_list(const mf_ints *list, int count, int64_t otherwise, const c
     }
     for (int i = 0; i < count; i++)
         at[i] = list->count ? list->at[i] : otherwise;
-    *out = mf_ints_intern(at, count);
-    return true;
+    return mf_intern_list(at, count, out, error);
 }
 
 static void pad_same(mf_conv_params *p, const mf_type *x, const mf_type *w)
@@ -86,9 +85,11 @@ static void pad_same(mf_conv_params *p, const mf_type *x, const mf_type *w)
 static bool read_options(const mf_conv_options *o, const mf_type *x, const mf_type *w, mf_conv_params *p, mf_value *error)
 {
     int spatial = x->rank - 2;
-    if (x->rank != w->rank || x->rank < 2 || !read_layout(o->dimension_numbers, x->rank, p)) {
-        *error = mf_fail(MF_ERROR_SHAPE, "conv_general_dilated: dimension numbers %s do not describe %s and a kernel %s",
-                         o->dimension_numbers ? o->dimension_numbers : "NHWC,HWIO->NHWC", mf_type_name(x), mf_type_name(w));
+    *error = (mf_value){ 0 };
+    if (x->rank != w->rank || x->rank < 2 || !read_layout(o->dimension_numbers, x->rank, p, error)) {
+        *error = error->handle ? *error
+                               : mf_fail(MF_ERROR_SHAPE, "conv_general_dilated: dimension numbers %s do not describe %s and a kernel %s",
+                                         o->dimension_numbers ? o->dimension_numbers : "NHWC,HWIO->NHWC", mf_type_name(x), mf_type_name(w));
         return false;
     }
     if (!read_list(&o->window_strides, spatial, 1, "window_strides", &p->window_strides, error) ||

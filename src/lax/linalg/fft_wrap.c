@@ -54,6 +54,8 @@ static mf_value along(const transform *f, mf_fft_kind kind, mf_value x, int axis
 {
     int rank = mf_value_type(x)->rank;
     x = mf_moveaxis(x, axis, rank - 1);
+    if (!mf_value_type(x))
+        return x;
     int64_t have = mf_value_type(x)->dims[rank - 1];
     *n = *n ? *n : kind == MF_IRFFT ? 2 * (have - 1) : have;
     if (*n < 1)

@@ -300,6 +300,8 @@ static mf_program *call_program(const mf_traced *inner, const mf_signature *s, c
             operands[i < typed ? captures + i : i - typed] = v;
         }
         e = mf_emit_eqn(&b, op, &params, operands, p->in_count);
+    } else {
+        mf_builder_fail(&b, mf_error_out_of_memory());
     }
     mf_program *q = mf_builder_finish(&b, e ? e->out : NULL, e ? e->out_count : 0, error);
     mf_free(operands);
