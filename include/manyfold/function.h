@@ -164,7 +164,7 @@ void mf_clear_caches(void);                                                   /*
 /* Programs are kept by function, by the types of its arguments and by its statics, 4,096 of them, and 4,096 of single ops outside transforms;
  * beyond, those unused for longest go. A function that holds values - a partial, a closure over one, a module - and that nobody has any
  * more keeps its programs until 256 others, or 256 MiB of constants, have been traced since; keep the function to keep them. */
-typedef struct mf_cache_counters { int64_t traces, hits, compilations, entries, ops; } mf_cache_counters;
+typedef struct mf_cache_counters { int64_t traces, hits, compilations, segments, entries, ops; } mf_cache_counters; /* segments: straight-line pieces compiled */
 mf_cache_counters mf_cache_read(void);                                        /* entries and ops now, the others since the start of the process */
 /* Fused loops have two tiers with the same bits: precompiled kernels that run at once, and machine code that LLVM makes on a thread of
  * its own, of low priority, once a loop's runs have taken about as long as its compilation (2 ms); it is swapped in under running calls.

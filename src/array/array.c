@@ -200,6 +200,31 @@ void *mf_array_data(const mf_array *a)
     return (void *)(uintptr_t)(base + a->offset); /* who may write is the caller's business: kernels fill new arrays */
 }
 
+static bool is_held(const mf_type *type, const int64_t *strides, int axis)
+{
+    int64_t step = mf_dtype_size(type->dtype);
+    if (strides[axis] || type->dims[axis] <= 1)
+        return false;
+    for (int i = type->rank - 1; i >= 0; i--) {
+        if (i == axis)
+            continue;
+        if (strides[i] != step && type->dims[i] > 1 && type->size)
+            return false;
+        step *= type->dims[i];
+    }
+    return true;
+}
+
+mf_axis_set mf_strides_held(const mf_type *type, const int64_t *strides, mf_axis_set among)
+{
+    mf_axis_set held = 0;
+    for (int i = 0; i < type->rank && among >> i; i++)
+        held |= (mf_axis_set)((among >> i & 1 && is_held(type, strides, i)) << i);
+    return held;
+}
+
+mf_axis_set mf_array_held(const mf_array *a, mf_axis_set among) { return mf_strides_held(a->type, a->strides, among); }
+
 bool mf_array_is_contiguous(const mf_array *a)
 {
     int64_t step = mf_dtype_size(a->type->dtype);

@@ -38,13 +38,15 @@ typedef struct mf_placement {
 const mf_placement *mf_placement_get(int axis_count, const int *axes, int device_count, const int *devices);
 const mf_placement *mf_placement_single(int device);
 
+typedef uint16_t mf_axis_set; /* a bit for each axis */
+
 typedef struct mf_array {
     mf_object object;
     const mf_type *type;
     const mf_placement *placement;
-    mf_buffer *buffer; /* NULL: see inline_data */
-    int64_t offset;    /* bytes */
-    int64_t strides[MF_RANK];
+    mf_buffer *buffer;                          /* NULL: see inline_data */
+    int64_t offset;                             /* bytes */
+    int64_t strides[MF_RANK];                   /* known from the beginning, as the placement is, whether or not the bytes are there */
     mf_future *future;                          /* NULL when ready from the start */
     _Atomic(const char *) deleted;              /* NULL, or why ("donated", "deleted") */
     _Atomic int32_t readers;                    /* that have begun and hold no reference to the buffer yet */
@@ -64,6 +66,9 @@ mf_array *mf_array_scalar_f64(mf_dtype dtype, bool weak, double x);
 mf_array *mf_array_scalar_i64(mf_dtype dtype, bool weak, int64_t x);
 void *mf_array_data(const mf_array *a); /* base address; only when ready */
 bool mf_array_is_contiguous(const mf_array *a);
+/* Of these axes, those along which it is held once: all slices are the same one, which lies row by row. */
+mf_axis_set mf_array_held(const mf_array *a, mf_axis_set among);
+mf_axis_set mf_strides_held(const mf_type *type, const int64_t *strides, mf_axis_set among);
 void mf_contiguous_strides(const mf_type *type, int64_t *strides); /* bytes, row by row */
 mf_error_object *mf_array_wait(const mf_array *a); /* NULL when ready; else a new reference to the error (deleted, failed) */
 

@@ -7,8 +7,17 @@
 
 typedef struct mf_executable mf_executable; /* an mf_object */
 
-/* p has no free axis names. backend: NULL for the one that its maps name, or else the default. donated[i] (may be NULL): input i's memory may be reused. One reference, or NULL and *error. */
-mf_executable *mf_executable_compile(const mf_program *p, const mf_backend *backend, const bool *donated, mf_error_object **error);
+/* p has no free axis names. backend: NULL for the one that its maps name, or else the default. donated[i] (may be NULL): input i's memory may
+ * be reused. in (may be NULL): arrays that lie as those that it will run on: what they hold once is computed once. Such an executable runs only
+ * on arrays that it fits; one without runs on any. One reference, or NULL and *error. */
+mf_executable *mf_executable_compile(const mf_program *p, const mf_backend *backend, const bool *donated, mf_array *const *in,
+                                     mf_error_object **error);
+/* Whether these arrays lie as it supposes; and whether it supposes nothing, so that any do. */
+bool mf_executable_fits(const mf_executable *x, mf_array *const *in);
+bool mf_executable_fits_any(const mf_executable *x);
+/* Executables of one program, for arrays that lie differently, are a list that only grows; the first holds the others. */
+mf_executable *mf_executable_next(const mf_executable *x);
+void mf_executable_append(mf_executable *first, mf_executable *x); /* takes the reference; one thread at a time */
 /* Starts a run. in: ready or pending arrays of p's input types, any layout (retained as long as needed). moved (may be NULL): this run may
  * overwrite input i, which is ready and the caller's alone; what it took is marked deleted. out: new arrays, pending or ready; one
  * reference each. NULL, or an error when nothing was started. An error while running becomes the results' own. */
@@ -25,8 +34,6 @@ void mf_executable_inline_below(double nanoseconds);
 /* What the memory plan says, for the user: one line a fact. */
 void mf_executable_describe(mf_text *t, const mf_executable *x);
 
-/* Compiles what the first run would: the bodies of maps at the top level, as their axes declare them. Any thread. */
-mf_error_object *mf_executable_prepare(mf_executable *x);
 /* Bytes of temporaries that each worker keeps, and of values that cross segments on each device. */
 void mf_executable_memory(const mf_executable *x, int64_t *per_worker, int64_t *per_device);
 

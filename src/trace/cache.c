@@ -239,6 +239,13 @@ void mf_cache_count_compilation(void)
     pthread_mutex_unlock(&lock);
 }
 
+void mf_cache_count_segment(void)
+{
+    pthread_mutex_lock(&lock);
+    counters.segments++;
+    pthread_mutex_unlock(&lock);
+}
+
 mf_cache_counters mf_cache_traces(void)
 {
     pthread_mutex_lock(&lock);

@@ -15,6 +15,7 @@ void mf_cache_end(mf_cache_ticket *ticket, mf_traced *t); /* t NULL or with capt
 /* Whether what the program read of cells still has the types it was traced for, seen from the current trace. */
 bool mf_traced_cells_match(const mf_traced *t);
 void mf_cache_count_compilation(void);
+void mf_cache_count_segment(void);
 mf_cache_counters mf_cache_traces(void); /* all but ops, which is 0 */
 void mf_cache_clear_traces(void);
 

@@ -2,6 +2,8 @@
  * counterparts of the peer's tests of lower and compile (CONFORMANCE.md). And the cache: what hits, what is counted, what clearing does. */
 #include "peer.h"
 
+#include "array/array.h"
+
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
 
 FN(off_mean, mf_sub(v, mf_pmean(v, "i")))
@@ -67,6 +69,50 @@ TEST(a_compiled_call_runs_and_traces_nothing)
     mf_call(mapped(), rows(3), rows(3)); /* what was compiled ahead serves ordinary calls too */
     CHECK_EQ_INT(mf_cache_read().compilations - compiled, 0);
     CHECK_EQ_INT(traces, 1);
+}
+
+static mf_value step_again(mf_value x)
+{
+    mf_value y = mf_call(mapped(), x, x);
+    return mf_call(mapped(), y, x);
+}
+static mf_value more(mf_value i, mf_value x)
+{
+    (void)i;
+    return mf_call(mapped(), x, x);
+}
+static mf_value loop_of_maps(mf_value x) { return mf_fori_loop(0, 3, more, x); }
+
+/* However the arrays of a call lie, what was compiled ahead serves. */
+TEST(nothing_is_compiled_in_a_run)
+{
+    mf_value shape = mf_struct(MF_SHAPE(2, 3), MF_F32), row = mf_get(rows(3), 0);
+    mf_function f[] = { mf_compile(mapped(), shape, shape), mf_compile(mf_jit(step_again), shape),
+                        mf_compile(mf_jit(loop_of_maps), shape) };
+    mf_value x[] = { rows(3), mf_replicate(row, mf_device_slice(mf_devices(), 0, 2)), mf_broadcast_to(row, MF_SHAPE(2, 3)),
+                     mf_zeros(MF_SHAPE(2, 3), MF_F32) };
+    int64_t segments = mf_cache_read().segments;
+    CHECK(segments > 0);
+    for (int i = 0; i < COUNT(x); i++) {
+        mf_block_until_ready(mf_call(f[0], x[i], x[0]));
+        mf_block_until_ready(mf_call(f[1], x[i]));
+        mf_block_until_ready(mf_call(f[2], mf_call(f[1], x[i])));
+    }
+    CHECK_EQ_INT(mf_cache_read().segments - segments, 0);
+}
+
+static bool first_axis_is_held_once(mf_value v) { return ((const mf_array *)mf_object_of(v))->strides[0] == 0; }
+
+/* A function compiled for arrays that are held once computes once what comes of them, and serves others too. */
+TEST(compiled_for_how_the_arguments_lie)
+{
+    mf_value once = mf_broadcast_to(FLOATS(3), MF_SHAPE(2, 3)), apart = rows(3);
+    mf_function f = mf_compile(mf_pmap(doubled, "i"), once), g = mf_compile(mf_pmap(doubled, "i"), mf_struct(MF_SHAPE(2, 3), MF_F32));
+    mf_value y = mf_call(f, once), z = mf_call(f, apart);
+    CHECK(first_axis_is_held_once(y) && !first_axis_is_held_once(z));
+    EXPECT(y, 0, 2, 4, 0, 2, 4);
+    EXPECT(z, 0, 2, 4, 6, 8, 10);
+    EXPECT_SAME(mf_call(g, once), y);
 }
 
 TEST(a_trivial_call)

@@ -18,9 +18,14 @@ static bool failed(mf_error_object *e)
 
 mf_executable *executable_of(const char *text, const bool *donated, mf_error_object **error)
 {
+    return executable_for(text, donated, NULL, error);
+}
+
+mf_executable *executable_for(const char *text, const bool *donated, mf_array *const *in, mf_error_object **error)
+{
     mf_program *p = mf_program_parse(text, NULL, error);
     mf_executable *x = p ? mf_executable_compile(p, mf_backend_find(getenv("MF_TEST_BACKEND") ? getenv("MF_TEST_BACKEND") : "reference"),
-                                                 donated, error)
+                                                 donated, in, error)
                          : NULL;
     mf_drop(p);
     return x;
@@ -106,7 +111,7 @@ bool run_text(const char *text, int which, double *out, int64_t count)
     if (!p)
         return failed(error);
     mf_executable *x = mf_executable_compile(p, mf_backend_find(getenv("MF_TEST_BACKEND") ? getenv("MF_TEST_BACKEND") : "reference"), NULL,
-                                             &error);
+                                             NULL, &error);
     if (!x) {
         mf_drop(p);
         return failed(error);

@@ -7,6 +7,8 @@
 #include "runtime/executable.h"
 
 /* NULL and *error; `donated` may be NULL. */
+mf_executable *executable_for(const char *text, const bool *donated, mf_array *const *in,
+                              mf_error_object **error); /* for arrays that lie as these */
 mf_executable *executable_of(const char *text, const bool *donated, mf_error_object **error);
 /* An array of this type ("f32[8,3]"), counting up from `first`. */
 mf_array *counting(const char *type, double first);

@@ -16,7 +16,12 @@
 #include <pthread.h>
 #include <string.h>
 
-static pthread_mutex_t compile_lock = PTHREAD_MUTEX_INITIALIZER;
+/* One program is compiled by one thread, others beside it. */
+enum { LOCKS = 8 };
+#define FREE PTHREAD_MUTEX_INITIALIZER
+static pthread_mutex_t compile_locks[LOCKS] = { FREE, FREE, FREE, FREE, FREE, FREE, FREE, FREE };
+
+enum { MOST_LAYOUTS = 4 }; /* for which a program is compiled; arrays that lie in yet other ways are run as its axes declare them */
 
 /* The call under way on this thread that donates: what its arguments are called. */
 typedef struct donation {
@@ -41,21 +46,56 @@ static void name_donated(mf_executable *x, const bool *donated)
     }
 }
 
-mf_executable *mf_dispatch_compile(mf_traced *t, const bool *donated, mf_error_object **error)
+/* in NULL: one that runs on any arrays. */
+static mf_executable *find_executable(mf_traced *t, mf_array *const *in, int *count)
 {
-    mf_object *x = atomic_load_explicit(&t->executable, memory_order_acquire);
+    mf_executable *x = (mf_executable *)atomic_load_explicit(&t->executable, memory_order_acquire);
+    for (*count = 0; x && !(in ? mf_executable_fits(x, in) : mf_executable_fits_any(x)); x = mf_executable_next(x))
+        ++*count;
+    return x;
+}
+
+/* Under the program's lock. */
+static mf_executable *add_executable(mf_traced *t, mf_array *const *in, const bool *donated, mf_error_object **error)
+{
+    int count;
+    mf_executable *x = find_executable(t, in, &count);
+    if (!x && in && count >= MOST_LAYOUTS)
+        x = find_executable(t, in = NULL, &count);
+    if (x || !(x = mf_compile_program(t->program, donated, in, error)))
+        return x;
+    if (donated && donating)
+        name_donated(x, donated);
+    mf_executable *first = (mf_executable *)atomic_load(&t->executable);
+    if (first)
+        mf_executable_append(first, x);
+    else
+        atomic_store_explicit(&t->executable, (mf_object *)x, memory_order_release);
+    return x;
+}
+
+mf_executable *mf_dispatch_compile(mf_traced *t, mf_array *const *in, const bool *donated, mf_error_object **error)
+{
+    int count;
+    mf_executable *x = find_executable(t, in, &count);
     if (x)
-        return (mf_executable *)x;
-    pthread_mutex_lock(&compile_lock);
-    x = atomic_load(&t->executable);
-    if (!x) {
-        x = (mf_object *)mf_compile_program(t->program, donated, error);
-        if (x && donated && donating)
-            name_donated((mf_executable *)x, donated);
-        atomic_store_explicit(&t->executable, x, memory_order_release);
+        return x;
+    pthread_mutex_t *lock = &compile_locks[(uintptr_t)t / sizeof *t % LOCKS];
+    pthread_mutex_lock(lock);
+    x = add_executable(t, in, donated, error);
+    pthread_mutex_unlock(lock);
+    return x;
+}
+
+mf_executable *mf_dispatch_executable_for(mf_executable *first, mf_array *const *in)
+{
+    mf_executable *any = NULL;
+    for (mf_executable *x = first; x; x = mf_executable_next(x)) {
+        if (mf_executable_fits(x, in))
+            return x;
+        any = mf_executable_fits_any(x) ? x : any;
     }
-    pthread_mutex_unlock(&compile_lock);
-    return (mf_executable *)x;
+    return any;
 }
 
 /* ---- running a traced program on arrays */
@@ -148,6 +188,23 @@ static mf_error_object *gather_operands(const mf_traced *t, mf_object *const *le
     return NULL;
 }
 
+mf_error_object *mf_dispatch_compile_like(mf_traced *t, mf_object *const *leaves, const bool *donated)
+{
+    mf_array **in = mf_alloc(((size_t)t->program->in_count + 1) * sizeof *in);
+    mf_object **holds = mf_calloc((size_t)t->cell_count + 1, sizeof *holds);
+    mf_error_object *error = in && holds ? NULL : mf_error_out_of_memory();
+    mf_error_object *no_arrays = error ? NULL : gather_operands(t, leaves, in, holds);
+    if (!error && !no_arrays)
+        mf_dispatch_compile(t, in, donated, &error);
+    for (int i = 0; holds && i < t->cell_count; i++)
+        mf_drop(holds[i]);
+    if (no_arrays)
+        mf_error_ignore(no_arrays);
+    mf_free(in);
+    mf_free(holds);
+    return error;
+}
+
 /* Runs x and moves the cells on; held: their values. */
 static mf_error_object *run_with_cells(mf_traced *t, mf_executable *x, mf_array *const *in, mf_object *const *held, mf_array **out)
 {
@@ -164,13 +221,13 @@ static mf_error_object *run_with_cells(mf_traced *t, mf_executable *x, mf_array 
     return error;
 }
 
-/* x: NULL for the program's own executable. */
+/* x: NULL for the program's own executables. */
 static mf_error_object *run_traced(mf_traced *t, mf_executable *x, mf_array *const *in, const bool *donated, mf_object *const *held,
                                    mf_value *result)
 {
     mf_error_object *error = mf_check_arrays(in, t->program->in_count, donated);
-    if (!error && !x)
-        x = mf_dispatch_compile(t, donated, &error);
+    if (!error)
+        x = x ? mf_dispatch_executable_for(x, in) : mf_dispatch_compile(t, in, donated, &error);
     if (error || !x)
         return error;
     mf_array *small[32], **out = t->program->out_count <= 32 ? small : mf_alloc((size_t)t->program->out_count * sizeof *out);

@@ -5,9 +5,13 @@
 #include "runtime/executable.h"
 #include "trace/function.h"
 
-/* The executable of a traced program, compiled at the first call. Borrowed from t. */
-mf_executable *mf_dispatch_compile(mf_traced *t, const bool *donated, mf_error_object **error);
-/* Runs a traced program by an executable made of it; NULL: its own. */
+/* The executable of a traced program for arrays that lie as these (in NULL: for any), compiled at the first call of that kind. Borrowed from t. */
+mf_executable *mf_dispatch_compile(mf_traced *t, mf_array *const *in, const bool *donated, mf_error_object **error);
+/* Also compiles for arrays that lie as these leaves of a call and what the cells hold now, where all of them are arrays. NULL or an error. */
+mf_error_object *mf_dispatch_compile_like(mf_traced *t, mf_object *const *leaves, const bool *donated);
+/* Of a list with one for any arrays: that which fits these best. */
+mf_executable *mf_dispatch_executable_for(mf_executable *first, mf_array *const *in);
+/* Runs a traced program by one of a list of executables made of it, one of which is for any arrays; NULL: its own. */
 mf_value mf_dispatch_executable(mf_traced *t, mf_executable *x, mf_object *const *leaves, const bool *donated);
 /* NULL, or an error: an array is gone, or is donated and named twice in the call. Views of a donated one may be there: its memory is then not
  * taken. donated: NULL for none. */

@@ -56,7 +56,7 @@ static op_entry *op_entry_new(const mf_op *op, const void *params, mf_array *con
     e->op = op;
     e->in_count = in_count;
     e->program = mf_program_of_eqn(NULL, op, params, e->in, in_count, error);
-    e->executable = e->program ? mf_compile_program(e->program, NULL, error) : NULL;
+    e->executable = e->program ? mf_compile_program(e->program, NULL, NULL, error) : NULL;
     if (!e->executable) {
         mf_drop(e->program);
         mf_free(e);

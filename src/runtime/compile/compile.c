@@ -5,7 +5,7 @@
 #include "runtime/profile/profiler.h"
 #include "trace/cache.h"
 
-mf_executable *mf_compile_program(const mf_program *p, const bool *donated, mf_error_object **error)
+mf_executable *mf_compile_program(const mf_program *p, const bool *donated, mf_array *const *in, mf_error_object **error)
 {
     if ((*error = mf_program_step(p, NULL, "trace")))
         return NULL;
@@ -16,7 +16,7 @@ mf_executable *mf_compile_program(const mf_program *p, const bool *donated, mf_e
     if (!optimized)
         return NULL;
     start = mf_profile_begin();
-    mf_executable *x = mf_executable_compile(optimized, NULL, donated, error);
+    mf_executable *x = mf_executable_compile(optimized, NULL, donated, in, error);
     if (start)
         mf_profile_words(start, MF_ROW_COMPILER, "plan and compile", NULL);
     mf_drop(optimized);

@@ -4,7 +4,7 @@
 
 #include "runtime/executable.h"
 
-/* p as it was traced; donated[i] (may be NULL): input i's memory may be reused. One reference, or NULL and *error. Any thread. */
-mf_executable *mf_compile_program(const mf_program *p, const bool *donated, mf_error_object **error);
+/* p as it was traced; donated, in: as for mf_executable_compile. One reference, or NULL and *error. Any thread. */
+mf_executable *mf_compile_program(const mf_program *p, const bool *donated, mf_array *const *in, mf_error_object **error);
 
 #endif

@@ -194,6 +194,46 @@ static void wait_for(mf_maker *m, int where, mf_variable *const *in, int in_coun
     wait->takes = mf_maker_get(m, (size_t)count, sizeof *wait->takes);
 }
 
+/* ------------------------------------------------------------------ layouts */
+
+static mf_value_layout layout_of(const mf_maker *m, mf_variable *v)
+{
+    v = mf_origin(v);
+    return v->constant ? (mf_value_layout){ 0 } : m->layouts[v->id];
+}
+
+/* It is laid row by row where it is. */
+static void pack(mf_maker *m, mf_variable *v)
+{
+    v = mf_origin(v);
+    if (!m->layouts || v->constant)
+        return;
+    m->layouts[v->id].like = 0;
+    m->layouts[v->id].strides = NULL;
+    m->layouts[v->id].held = 0;
+}
+
+static bool same_layout(const mf_value_layout *a, const mf_value_layout *b, const mf_type *t)
+{
+    if (a->unknown || b->unknown || a->like != b->like || a->placed_like != b->placed_like || a->placement != b->placement)
+        return false;
+    return a->strides == b->strides || (a->strides && b->strides && !memcmp(a->strides, b->strides, (size_t)t->rank * sizeof *a->strides));
+}
+
+static void join_layout(mf_value_layout *to, const mf_value_layout *other, const mf_type *t)
+{
+    if (!same_layout(to, other, t))
+        *to = (mf_value_layout){ .unknown = true };
+}
+
+static const mf_value_layout *operand_layouts(mf_maker *m, const mf_eqn *e)
+{
+    mf_value_layout *list = m->layouts ? mf_maker_get(m, (size_t)e->in_count, sizeof *list) : NULL;
+    for (int i = 0; list && i < e->in_count; i++)
+        list[i] = layout_of(m, e->in[i]);
+    return list;
+}
+
 /* ------------------------------------------------------------------ instructions */
 
 /* Ops that only give another shape to the same bytes. */
@@ -227,6 +267,8 @@ static void make_segment(mf_maker *m, int index)
     made->kind = item->count == 1 && in_count == 1 && is_alias(item->eqns[0]) ? MF_DO_ALIAS : MF_DO_SEGMENT;
     made->eqn = item->eqns[0];
     set_operands(m, made, item->side, in, in_count, out, out_count);
+    for (int i = 0; i < in_count && made->kind == MF_DO_SEGMENT; i++)
+        pack(m, in[i]);
     m->seg_in[index] = in;
     m->seg_out[index] = out;
 }
@@ -303,25 +345,120 @@ static void make_axis_index(mf_maker *m, int index)
     set_operands(m, made, item->side, NULL, 0, item->eqns[0]->out, 1);
 }
 
-static void make_site(mf_maker *m, mf_instr *made)
+/* ------------------------------------------------------------------ maps */
+
+/* Which mapped operands are held once. What that of an input decides, the plan supposes from now on. */
+static const bool *held_operands(mf_maker *m, const mf_eqn *e)
 {
-    mf_map_site *site = mf_maker_get(m, 1, sizeof *site);
-    if (!site)
+    const mf_pmap_params *params = e->params;
+    bool *held = m->layouts ? mf_maker_get(m, (size_t)e->in_count, sizeof *held) : NULL;
+    for (int i = 0; held && i < e->in_count; i++) {
+        if (params->in_axes->at[i] == INT64_MIN)
+            continue;
+        mf_value_layout l = layout_of(m, e->in[i]);
+        mf_axis_set axis = (mf_axis_set)(1 << params->in_axes->at[i]);
+        held[i] = l.held & axis;
+        if (l.like)
+            m->plan->asked[l.like - 1] |= axis;
+    }
+    return held;
+}
+
+static void set_map_layout(mf_maker *m, const mf_eqn *e, const mf_map_output *out, int o)
+{
+    mf_value_layout *l = &m->layouts[e->out[o]->id];
+    if (out->forward >= 0)
+        *l = layout_of(m, e->in[out->forward]);
+    l->placed_like = 0;
+    l->placement = out->placement;
+    if (out->forward >= 0 || out->contiguous)
         return;
-    pthread_mutex_init(&site->lock, NULL);
-    site->eqn = made->eqn;
-    site->params = made->eqn->params;
-    site->env = mf_params_env(made->eqn->op, made->eqn->params, m->s.env);
-    site->backend = m->plan->backend;
-    site->next = m->plan->sites;
-    m->plan->sites = site;
-    made->map = site;
-    bool mapped = false;
-    for (int i = 0; i < site->params->in_axes->count; i++)
-        mapped |= site->params->in_axes->at[i] != INT64_MIN;
-    site->eager = !m->top || !mapped;
-    if (site->eager)
-        atomic_store(&site->declared, mf_plan_map(m->plan, site->eqn, site->env, NULL, NULL, &m->error));
+    l->strides = out->strides;
+    l->held = mf_strides_held(out->type, out->strides, (mf_axis_set)-1);
+}
+
+static void make_map(mf_maker *m, mf_instr *made)
+{
+    const mf_eqn *e = made->eqn;
+    const bool *held = held_operands(m, e);
+    if (!m->error)
+        made->map = mf_plan_map(m->plan, e, mf_params_env(e->op, e->params, m->s.env), held, &m->error);
+    for (int o = 0; m->layouts && o < e->out_count && !m->error; o++)
+        set_map_layout(m, e, &made->map->out[o], o);
+}
+
+/* ------------------------------------------------------------------ control flow */
+
+static bool has_map(const mf_program *p)
+{
+    for (int i = 0; i < p->eqn_count; i++) {
+        const mf_eqn *e = p->eqns[i];
+        if (e->op == &mf_op_pmap)
+            return true;
+        for (int k = 0, n = mf_params_program_count(e->op, e->params); k < n; k++)
+            if (has_map(*mf_params_program_at(e->op, e->params, k)))
+                return true;
+    }
+    return false;
+}
+
+static mf_block *nested_block(mf_maker *m, const mf_eqn *e, int i, const mf_value_layout *in)
+{
+    return m->error ? NULL : mf_plan_program(m->plan, *mf_params_program_at(e->op, e->params, i), m->s.env, in, &m->error);
+}
+
+static void make_call(mf_maker *m, mf_instr *made)
+{
+    const mf_eqn *e = made->eqn;
+    const mf_value_layout *in = operand_layouts(m, e);
+    int first = e->op == &mf_op_cond;
+    for (int i = 0; i < made->block_count && !m->error; i++) {
+        made->blocks[i] = nested_block(m, e, i, in ? in + first : NULL);
+        for (int o = 0; in && o < e->out_count && !m->error; o++)
+            if (i == 0)
+                m->layouts[e->out[o]->id] = made->blocks[i]->out_layouts[o];
+            else
+                join_layout(&m->layouts[e->out[o]->id], &made->blocks[i]->out_layouts[o], e->out[o]->type);
+    }
+}
+
+/* What a loop carries lies as it did before the loop if its body keeps it so, and else nobody knows how. */
+static bool carry_changes(const mf_block *body, const mf_program *p, mf_value_layout *in, int first, int count)
+{
+    bool changes = false;
+    for (int i = 0; i < count; i++)
+        changes |= !in[first + i].unknown && !same_layout(&in[first + i], &body->out_layouts[i], p->out[i]->type);
+    for (int i = 0; changes && i < count; i++)
+        if (p->out[i] != p->in[first + i])
+            in[first + i] = (mf_value_layout){ .unknown = true };
+    return changes;
+}
+
+static void make_loop(mf_maker *m, mf_instr *made)
+{
+    const mf_eqn *e = made->eqn;
+    const mf_while_params *w = made->kind == MF_DO_WHILE ? e->params : NULL;
+    const mf_scan_params *s = w ? NULL : e->params;
+    int body = w ? 1 : 0, before = w ? (int)w->cond_consts : 0, first = w ? (int)w->body_consts : (int)s->consts;
+    int carry = w ? e->in_count - before - first : (int)s->carry;
+    const mf_program *p = *mf_params_program_at(e->op, e->params, body);
+    for (int i = first + carry; s && i < e->in_count; i++)
+        pack(m, e->in[i]);
+    mf_value_layout *in = (mf_value_layout *)(uintptr_t)operand_layouts(m, e);
+    if (m->error)
+        return;
+    for (int i = first + carry; s && in && i < e->in_count; i++)
+        in[i] = (mf_value_layout){ 0 }; /* parts of what was packed */
+    made->blocks[body] = nested_block(m, e, body, in ? in + before : NULL);
+    while (in && !m->error && carry_changes(made->blocks[body], p, in + before, first, carry) && has_map(p))
+        made->blocks[body] = nested_block(m, e, body, in + before);
+    mf_value_layout *condition = w && in ? mf_maker_get(m, (size_t)e->in_count, sizeof *condition) : NULL;
+    for (int i = 0; condition && i < before + carry; i++)
+        condition[i] = in[i < before ? i : i + first];
+    if (w)
+        made->blocks[0] = nested_block(m, e, 0, condition);
+    for (int o = 0; in && o < carry && !m->error; o++)
+        m->layouts[e->out[o]->id] = in[before + first + o];
 }
 
 /* Control flow: a block for each nested program. */
@@ -337,13 +474,17 @@ static void make_control(mf_maker *m, int index)
     made->eqn = e;
     set_operands(m, made, item->side, e->in, e->in_count, e->out, e->out_count);
     if (item->kind == MF_DO_MAP) {
-        make_site(m, made);
+        make_map(m, made);
         return;
     }
     made->block_count = mf_params_program_count(e->op, e->params);
     made->blocks = mf_maker_get(m, (size_t)made->block_count, sizeof *made->blocks);
-    for (int i = 0; i < made->block_count && !m->error; i++)
-        made->blocks[i] = mf_plan_program(m->plan, *mf_params_program_at(e->op, e->params, i), m->s.env, false, &m->error);
+    if (m->error)
+        return;
+    if (item->kind == MF_DO_CALL)
+        make_call(m, made);
+    else
+        make_loop(m, made);
 }
 
 static void make_instr(mf_maker *m, int index)
@@ -382,7 +523,6 @@ double mf_map_cost(const mf_map_plan *map)
 static double cost_of_instr(const mf_instr *in, const mf_side *d)
 {
     double cost = 50;
-    const mf_map_plan *map;
     switch (in->kind) {
     case MF_DO_SEGMENT: return in->kernel->cost;
     case MF_DO_COLLECTIVE:
@@ -395,7 +535,7 @@ static double cost_of_instr(const mf_instr *in, const mf_side *d)
         return cost;
     case MF_DO_WHILE: return 100 * (in->blocks[0]->cost + in->blocks[1]->cost + 100); /* nobody knows how often */
     case MF_DO_SCAN: return (double)((const mf_scan_params *)in->eqn->params)->length * (in->blocks[0]->cost + 100);
-    case MF_DO_MAP: map = in->map->eager ? atomic_load(&in->map->declared) : NULL; return map ? mf_map_cost(map) : 0;
+    case MF_DO_MAP: return mf_map_cost(in->map);
     default: return cost;
     }
 }
@@ -484,6 +624,8 @@ static void set_outputs(mf_maker *m, mf_block *b, int *out)
 
 bool mf_maker_start(mf_maker *m, const mf_program *p, const mf_axis_env *env, const bool *once_in)
 {
+    if (m->error)
+        return false;
     m->error = mf_schedule_make(&m->s, m->plan->backend, &m->plan->arena, p, env, once_in);
     m->mapped = once_in;
     size_t vars = (size_t)p->var_count, items = (size_t)m->s.item_count;
@@ -541,28 +683,26 @@ void mf_maker_blocks(mf_maker *m, mf_block **device, mf_block **once)
     *once = m->error ? NULL : blocks[MF_ONCE];
 }
 
-static void find_site_inputs(mf_maker *m, const mf_block *b)
+static void set_out_layouts(mf_maker *m, mf_block *b)
 {
-    for (int t = 0; t < b->instr_count; t++) {
-        const mf_instr *in = b->instrs[t];
-        if (in->kind != MF_DO_MAP)
-            continue;
-        in->map->inputs = mf_maker_minus_ones(m, in->in_count);
-        for (int i = 0; i < in->in_count && !m->error; i++)
-            for (int k = 0; k < b->in_count; k++)
-                if (b->in[k] == in->in[i])
-                    in->map->inputs[i] = k;
-    }
+    const mf_program *p = m->s.program;
+    mf_value_layout *out = mf_maker_get(m, (size_t)p->out_count, sizeof *out);
+    for (int o = 0; out && o < p->out_count; o++)
+        out[o] = layout_of(m, p->out[o]);
+    b->out_layouts = out;
 }
 
-mf_block *mf_plan_program(mf_plan *plan, const mf_program *p, const mf_axis_env *env, bool top, mf_error_object **error)
+mf_block *mf_plan_program(mf_plan *plan, const mf_program *p, const mf_axis_env *env, const mf_value_layout *in, mf_error_object **error)
 {
-    mf_maker m = { .plan = plan, .top = top };
+    mf_maker m = { .plan = plan };
     mf_block *device = NULL, *once = NULL;
+    m.layouts = in ? mf_maker_get(&m, (size_t)p->var_count, sizeof *m.layouts) : NULL;
+    for (int i = 0; m.layouts && i < p->in_count; i++)
+        m.layouts[p->in[i]->id] = in[i];
     if (mf_maker_start(&m, p, env, NULL))
         mf_maker_blocks(&m, &device, &once);
-    if (device && top)
-        find_site_inputs(&m, device);
+    if (device && in)
+        set_out_layouts(&m, device);
     mf_maker_finish(&m);
     *error = m.error;
     return m.error ? NULL : device;
@@ -570,30 +710,23 @@ mf_block *mf_plan_program(mf_plan *plan, const mf_program *p, const mf_axis_env 
 
 /* ------------------------------------------------------------------ plans */
 
-mf_plan *mf_plan_new(const mf_backend *backend)
+mf_plan *mf_plan_new(const mf_backend *backend, int in_count)
 {
     mf_plan *plan = mf_calloc(1, sizeof *plan);
-    if (plan)
-        plan->backend = backend;
-    return plan;
-}
-
-static void free_variant(_Atomic(mf_map_plan *) *place)
-{
-    mf_map_plan *variant = atomic_load(place);
-    if (variant && variant->owner)
-        mf_plan_free(variant->owner);
+    if (!plan)
+        return NULL;
+    plan->backend = backend;
+    plan->asked = mf_arena_alloc(&plan->arena, ((size_t)in_count + 1) * sizeof *plan->asked);
+    if (plan->asked)
+        return plan;
+    mf_plan_free(plan);
+    return NULL;
 }
 
 void mf_plan_free(mf_plan *plan)
 {
     if (!plan)
         return;
-    for (mf_map_site *site = plan->sites; site; site = site->next) {
-        free_variant(&site->declared);
-        free_variant(&site->held_once);
-        pthread_mutex_destroy(&site->lock);
-    }
     for (int i = 0; i < plan->kernel_count; i++)
         plan->backend->destroy(plan->kernels[i]);
     for (int i = 0; i < plan->array_count; i++)

@@ -14,8 +14,6 @@
 #include "runtime/backend.h"
 #include "runtime/profile/profiler.h"
 
-#include <pthread.h>
-
 #define MF_LEVELS 16 /* nested maps, and names in one collective */
 
 typedef struct mf_instr mf_instr;
@@ -56,19 +54,15 @@ typedef struct mf_meeting {
     const mf_eqn **eqns;      /* by result */
 } mf_meeting;
 
-/* A map in a program. At most two variants: with the inputs' variance as declared, and with those inputs uniform that were held once
- * when the map ran first. Variants of maps at the top level are compiled at first use. */
-typedef struct mf_map_site {
-    const mf_eqn *eqn;
-    const mf_pmap_params *params;
-    const mf_axis_env *env; /* of the body */
-    const mf_backend *backend;
-    bool eager;           /* the variant as declared was made with the program's plan, and its cost is counted there */
-    int *inputs;          /* at the top level, by operand: which of the program's inputs it is, or -1; else NULL */
-    pthread_mutex_t lock; /* guards the making of variants */
-    _Atomic(mf_map_plan *) declared, held_once;
-    struct mf_map_site *next; /* of the plan */
-} mf_map_site;
+/* How a value of the top level lies, known before anything runs: as one of the program's inputs does, as a map lays its results, or row by
+ * row, which is what zeros say. */
+typedef struct mf_value_layout {
+    bool unknown;                  /* control flow gives it in more than one layout: it is laid row by row when it leaves the program */
+    int like, placed_like;         /* an input, counted from 1; 0: none */
+    const int64_t *strides;        /* where it is like no input; NULL: row by row */
+    const mf_placement *placement; /* where it is placed like no input; NULL: where the program runs */
+    mf_axis_set held;              /* it is held once along these */
+} mf_value_layout;
 
 struct mf_instr {
     mf_instr_kind kind;
@@ -84,17 +78,18 @@ struct mf_instr {
     mf_meeting *meeting;
     int block_count; /* call: branches; while: condition, body; scan: body */
     mf_block **blocks;
-    mf_map_site *map;
+    mf_map_plan *map;
 };
 
 struct mf_block {
     int register_count;
     const mf_type **types; /* by register */
     int in_count, out_count;
-    int *in;         /* the register of an input, or -1 where the other block or nobody reads it */
-    int *out;        /* references */
-    bool *out_takes; /* by output: the last mention of its register, so it may be moved */
-    int *home;       /* by register: the output whose memory it may be written to straight away, or -1 */
+    int *in;                            /* the register of an input, or -1 where the other block or nobody reads it */
+    int *out;                           /* references */
+    const mf_value_layout *out_layouts; /* at the top level and in its control flow; else NULL */
+    bool *out_takes;                    /* by output: the last mention of its register, so it may be moved */
+    int *home;                          /* by register: the output whose memory it may be written to straight away, or -1 */
     int constant_count;
     int *constants; /* registers that hold constants in every frame */
     mf_array **constant_arrays;
@@ -115,9 +110,8 @@ typedef struct mf_map_output {
 } mf_map_output;
 
 struct mf_map_plan {
-    struct mf_plan *owner; /* for variants made at run time, which own their memory; NULL else */
-    const int *held_once;  /* inputs that are taken as uniform although they are mapped; as many as the next says */
-    int held_count;
+    struct mf_map_plan *next; /* of the plan */
+    int held_count;           /* inputs that are taken as uniform although they are mapped: they are held once */
     int64_t size;
     int in_count, out_count;
     const int64_t *axes;             /* of the inputs; INT64_MIN: not mapped */
@@ -135,25 +129,21 @@ typedef struct mf_plan {
     int kernel_count, kernel_capacity, array_count, array_capacity;
     mf_kernel **kernels;
     mf_array **arrays;
-    mf_map_site *sites;
+    mf_map_plan *maps;
+    mf_axis_set *asked; /* by input of the program: the axes of which the plan supposes whether it is held once along them */
     int segment_count;
     size_t scratch_bytes; /* the largest */
 } mf_plan;
 
-mf_plan *mf_plan_new(const mf_backend *backend);
+mf_plan *mf_plan_new(const mf_backend *backend, int in_count);
 void mf_plan_free(mf_plan *plan);
-/* The block of a whole program; donated (may be NULL) is for its inputs. NULL and *error. */
-mf_block *mf_plan_program(mf_plan *plan, const mf_program *p, const mf_axis_env *env, bool top, mf_error_object **error);
-/* Whether a mapped operand of a map is held once: the same for all devices, with a stride of 0. */
-typedef bool (*mf_held_fn)(const void *context, int operand);
-/* The plan of a map's body, with those mapped inputs as uniform ones; held NULL: none. */
-mf_map_plan *mf_plan_map(mf_plan *plan, const mf_eqn *map, const mf_axis_env *body_env, mf_held_fn held, const void *context,
-                         mf_error_object **error);
+/* The block of a program that lies at the top level or in control flow; in: how its inputs lie there, NULL in a map's body. NULL and *error. */
+mf_block *mf_plan_program(mf_plan *plan, const mf_program *p, const mf_axis_env *env, const mf_value_layout *in, mf_error_object **error);
+/* The plan of a map and its body. held, by operand: it is held once although it is mapped, so the body takes it as uniform; NULL: none is. */
+mf_map_plan *mf_plan_map(mf_plan *plan, const mf_eqn *map, const mf_axis_env *body_env, const bool *held, mf_error_object **error);
 double mf_map_cost(const mf_map_plan *map); /* estimated nanoseconds */
-/* The variant for operands of which these are held once (held NULL: none); made now if need be. NULL and *error. */
-mf_map_plan *mf_map_variant(mf_map_site *site, mf_held_fn held, const void *context, mf_error_object **error);
 
-/* ---- between schedule.c, plan.c, variant.c and segment.c */
+/* ---- between schedule.c, plan.c, map_plan.c and segment.c */
 
 enum { MF_DEVICE, MF_ONCE }; /* sides: which block something belongs to */
 

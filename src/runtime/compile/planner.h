@@ -1,4 +1,4 @@
-/* What plan.c, lives.c and variant.c share: the blocks of one program under construction. The first error sticks: what follows does
+/* What plan.c, last_use.c and map_plan.c share: the blocks of one program under construction. The first error sticks: what follows does
  * nothing, so the steps need no checks of their own. */
 #ifndef MF_RUNTIME_COMPILE_PLANNER_H
 #define MF_RUNTIME_COMPILE_PLANNER_H
@@ -16,7 +16,8 @@ typedef struct mf_side { /* one block under construction */
 typedef struct mf_maker {
     mf_plan *plan;
     mf_schedule s;
-    bool mapped, top;
+    bool mapped;
+    mf_value_layout *layouts; /* by variable; NULL in the body of a map */
     mf_side sides[2];
     int *reg;                          /* by variable: its register on the side of its value, or -1 */
     bool *crosses;                     /* by variable: read by an item that does not compute it */

@@ -2,6 +2,7 @@
  * collectives or calls, and no control flow but the loops that the backend takes; its inputs and outputs are distinct variables. */
 #include "passes/passes.h"
 #include "runtime/compile/plan.h"
+#include "trace/cache.h"
 
 /* A variable as the segment has it; NULL: not at all. */
 static mf_variable *find(mf_builder *b, mf_variable *const *map, mf_variable *v)
@@ -91,6 +92,7 @@ mf_kernel *mf_segment_compile(mf_plan *plan, const mf_item *item, mf_variable *c
     mf_program *p = segment_program(item, in, in_count, out, out_count, var_count, error);
     if (!p)
         return NULL;
+    mf_cache_count_segment();
     *error = plan->backend->compile(plan->backend, p, donatable, &kernel);
     mf_drop(p);
     if (*error)

@@ -23,6 +23,9 @@ struct mf_executable {
     mf_block *block;
     bool *donated; /* by input; NULL: none */
     bool may_fail;
+    mf_axis_set
+        *held; /* by input: along which of the axes that the plan asks about it is supposed to be held once; NULL: it asks nothing */
+    _Atomic(mf_executable *) next;
     _Atomic bool said_shared; /* that donated memory could not be reused */
     const char *function;     /* interned; NULL: unknown, as are the words then */
     const char **input_words; /* by input, of donated ones */
@@ -77,6 +80,8 @@ static void executable_destroy(mf_object *o)
     mf_plan_free(x->plan);
     mf_free(x->input_words);
     mf_free(x->donated);
+    mf_free(x->held);
+    mf_drop(atomic_load(&x->next));
     mf_drop(x->program);
 }
 static const mf_class executable_class = { "executable", executable_destroy };
@@ -115,7 +120,46 @@ static bool may_fail(const mf_program *p, bool depends)
     return false;
 }
 
-mf_executable *mf_executable_compile(const mf_program *p, const mf_backend *backend, const bool *donated, mf_error_object **error)
+/* How the inputs lie at the call: as themselves. */
+static mf_value_layout *input_layouts(const mf_program *p, mf_array *const *in)
+{
+    mf_value_layout *list = mf_calloc((size_t)p->in_count + 1, sizeof *list);
+    for (int i = 0; list && i < p->in_count; i++) {
+        list[i].like = list[i].placed_like = i + 1;
+        list[i].held = in ? mf_array_held(in[i], (mf_axis_set)-1) : 0;
+    }
+    return list;
+}
+
+/* Of what the inputs were supposed to be, what the plan asked. */
+static mf_error_object *keep_held(mf_executable *x, const mf_value_layout *in)
+{
+    mf_axis_set any = 0;
+    for (int i = 0; i < x->program->in_count; i++)
+        any |= x->plan->asked[i];
+    x->held = any ? mf_alloc((size_t)x->program->in_count * sizeof *x->held) : NULL;
+    for (int i = 0; x->held && i < x->program->in_count; i++)
+        x->held[i] = in[i].held & x->plan->asked[i];
+    return any && !x->held ? mf_error_out_of_memory() : NULL;
+}
+
+static mf_error_object *make_plan(mf_executable *x, mf_array *const *arrays)
+{
+    const mf_program *p = x->program;
+    mf_error_object *error = NULL;
+    mf_value_layout *in = input_layouts(p, arrays);
+    x->plan = in ? mf_plan_new(x->backend, p->in_count) : NULL;
+    x->block = x->plan ? mf_plan_program(x->plan, p, NULL, in, &error) : NULL;
+    if (!x->plan)
+        error = mf_error_out_of_memory();
+    if (!error)
+        error = keep_held(x, in);
+    mf_free(in);
+    return error;
+}
+
+mf_executable *mf_executable_compile(const mf_program *p, const mf_backend *backend, const bool *donated, mf_array *const *in,
+                                     mf_error_object **error)
 {
     *error = backend ? NULL : find_backend(p, &backend);
     if (*error)
@@ -129,17 +173,41 @@ mf_executable *mf_executable_compile(const mf_program *p, const mf_backend *back
     x->program = mf_retain(p);
     x->backend = backend;
     x->may_fail = may_fail(p, false);
-    x->plan = mf_plan_new(backend);
     if (donated && p->in_count && (x->donated = mf_alloc((size_t)p->in_count * sizeof *x->donated)))
         memcpy(x->donated, donated, (size_t)p->in_count * sizeof *x->donated);
-    if (x->plan)
-        x->block = mf_plan_program(x->plan, p, NULL, true, error);
-    else
-        *error = mf_error_out_of_memory();
-    if (x->block)
+    *error = make_plan(x, in);
+    if (!*error)
         return x;
     mf_drop(x);
     return NULL;
+}
+
+bool mf_executable_fits(const mf_executable *x, mf_array *const *in)
+{
+    for (int i = 0; x->held && i < x->program->in_count; i++)
+        if (mf_array_held(in[i], x->plan->asked[i]) != x->held[i])
+            return false;
+    return true;
+}
+
+bool mf_executable_fits_any(const mf_executable *x)
+{
+    for (int i = 0; x->held && i < x->program->in_count; i++)
+        if (x->held[i])
+            return false;
+    return true;
+}
+
+mf_executable *mf_executable_next(const mf_executable *x)
+{
+    return atomic_load_explicit(&((mf_executable *)(uintptr_t)x)->next, memory_order_acquire);
+}
+
+void mf_executable_append(mf_executable *first, mf_executable *x)
+{
+    while (mf_executable_next(first))
+        first = mf_executable_next(first);
+    atomic_store_explicit(&first->next, x, memory_order_release);
 }
 
 /* ------------------------------------------------------------------ stages */
@@ -151,7 +219,6 @@ static mf_stage *take_stage(mf_executable *x)
         return NULL;
     s->in = mf_stage_get(s, (size_t)x->program->in_count * sizeof *s->in);
     s->out = mf_stage_get(s, (size_t)x->program->out_count * sizeof *s->out);
-    s->spread_input = x->program->in_count;
     if (s->in && s->out)
         return s;
     mf_stage_free(s);
@@ -174,20 +241,6 @@ static const int64_t *keep_strides(mf_stage *s, const mf_array *a)
     int64_t *kept = mf_stage_get(s, bytes);
     mf_stage_unlock(s);
     return kept ? memcpy(kept, a->strides, bytes) : NULL;
-}
-
-/* Results whose placement nothing else decides lie where the first input lies that is spread over devices and has their shape. */
-static void note_placement(mf_stage *s, int i, const mf_array *a)
-{
-    if (a->placement->device_count <= 1)
-        return;
-    mf_stage_lock(s);
-    if (i < s->spread_input) {
-        s->spread_input = i;
-        s->spread = a->placement;
-        s->spread_type = a->type;
-    }
-    mf_stage_unlock(s);
 }
 
 static void tell_shared(mf_executable *x, int i, const mf_array *a)
@@ -226,7 +279,6 @@ static bool bind(mf_executable *x, mf_stage *s, int i, mf_array *a, bool given)
     r->strides = NULL;
     if (!mf_array_is_contiguous(a) && !(r->strides = keep_strides(s, a)))
         return false;
-    note_placement(s, i, a);
     r->data = mf_array_data(a);
     if (!a->buffer) {
         memcpy(r->small, a->inline_data, sizeof r->small);
@@ -308,35 +360,32 @@ static mf_error_object *bind_ready(mf_executable *x, mf_stage *s, mf_array *cons
 
 /* ------------------------------------------------------------------ outputs */
 
-static const mf_placement *placement_of(const mf_stage *s, const mf_register *r, const mf_type *type)
+/* Where the results are of which the plan does not know it: where the first input is that lies on several devices and has their shape, or on
+ * the first input's device. */
+static const mf_placement *placement_among(const mf_executable *x, mf_array *const *in, const mf_type *type)
 {
-    if (r->placement)
-        return r->placement;
-    if (s->spread && mf_type_same_shape(type, s->spread_type))
-        return s->spread;
-    return mf_placement_single(s->device);
+    int i = 0, count = x->program->in_count;
+    while (i < count && in[i]->placement->device_count <= 1)
+        i++;
+    if (i < count && mf_type_same_shape(type, in[i]->type))
+        return in[i]->placement;
+    return mf_placement_single(count && in[0]->placement->device_count == 1 ? in[0]->placement->devices[0] : 0);
 }
 
-static void fill(const mf_stage *s, mf_array *a, mf_register *r)
+/* An array for result o that lies as it will: so who gets it may ask that before it is there. */
+static mf_array *new_result(const mf_executable *x, mf_array *const *in, int o)
 {
-    if (r->strides)
-        memcpy(a->strides, r->strides, (size_t)a->type->rank * sizeof *a->strides);
-    a->placement = placement_of(s, r, a->type);
-    if (r->buffer) {
-        a->offset = r->data - (unsigned char *)r->buffer->data;
-    } else {
-        a->offset = r->data - r->small;
-        memcpy(a->inline_data, r->small, sizeof r->small);
-    }
-    a->buffer = r->buffer;
-    r->buffer = NULL;
-    r->data = NULL;
+    const mf_value_layout *l = &x->block->out_layouts[o];
+    const mf_type *type = x->program->out[o]->type;
+    const int64_t *strides = l->like ? in[l->like - 1]->strides : l->strides;
+    const mf_placement *p = l->placement ? l->placement : l->placed_like ? in[l->placed_like - 1]->placement : NULL;
+    return mf_array_wrap(type, NULL, 0, strides, p ? p : placement_among(x, in, type));
 }
 
-static bool make_arrays(const mf_executable *x, mf_future *future, mf_array **out)
+static bool make_arrays(const mf_executable *x, mf_array *const *in, mf_future *future, mf_array **out)
 {
     for (int o = 0; o < x->program->out_count; o++) {
-        out[o] = mf_array_wrap(x->program->out[o]->type, NULL, 0, NULL, mf_placement_single(0));
+        out[o] = new_result(x, in, o);
         if (!out[o]) {
             while (o)
                 mf_drop(out[--o]);
@@ -347,20 +396,24 @@ static bool make_arrays(const mf_executable *x, mf_future *future, mf_array **ou
     return true;
 }
 
-/* ------------------------------------------------------------------ beginning */
-
-static double cost_of(mf_executable *x, mf_stage *s, mf_error_object **error)
+/* The memory of a result, laid as its array says. False when memory is out. */
+static bool fill(mf_array *a, mf_register *r, const mf_value_layout *l)
 {
-    double cost = x->block->cost;
-    for (int t = 0; t < x->block->instr_count && !*error; t++) {
-        const mf_instr *in = x->block->instrs[t];
-        if (in->kind != MF_DO_MAP || in->map->eager)
-            continue;
-        const mf_map_plan *plan = mf_map_variant_of_inputs(in, s->in, error);
-        cost += plan ? mf_map_cost(plan) : 0;
+    if ((r->strides || l->strides || l->like) && !mf_register_lay(r, a->type, a->strides))
+        return false;
+    if (r->buffer) {
+        a->offset = r->data - (unsigned char *)r->buffer->data;
+    } else {
+        a->offset = r->data - r->small;
+        memcpy(a->inline_data, r->small, sizeof r->small);
     }
-    return cost;
+    a->buffer = r->buffer;
+    r->buffer = NULL;
+    r->data = NULL;
+    return true;
 }
+
+/* ------------------------------------------------------------------ beginning */
 
 /* The program's own fiber, ready. */
 static bool begin(mf_executable *x, mf_stage *s)
@@ -396,7 +449,7 @@ static mf_error_object *outcome(mf_stage *s)
 
 /* ------------------------------------------------------------------ inline */
 
-static mf_error_object *run_inline(mf_executable *x, mf_stage *s, mf_array **out)
+static mf_error_object *run_inline(mf_executable *x, mf_stage *s, mf_array *const *in, mf_array **out)
 {
     if (!begin(x, s))
         return mf_error_out_of_memory();
@@ -408,10 +461,12 @@ static mf_error_object *run_inline(mf_executable *x, mf_stage *s, mf_array **out
         mf_fiber_step(f);
     }
     mf_error_object *error = outcome(s);
-    if (!error && !make_arrays(x, NULL, out))
-        error = mf_error_out_of_memory();
+    if (error || !make_arrays(x, in, NULL, out))
+        return error ? error : mf_error_out_of_memory();
     for (int o = 0; o < x->program->out_count && !error; o++)
-        fill(s, out[o], &s->out[o]);
+        error = fill(out[o], &s->out[o], &x->block->out_layouts[o]) ? NULL : mf_error_out_of_memory();
+    for (int o = 0; o < x->program->out_count && error; o++)
+        mf_drop(out[o]);
     return error;
 }
 
@@ -466,7 +521,7 @@ static void finish_run(mf_run *r)
     mf_stage *s = r->stage;
     mf_error_object *error = outcome(s);
     for (int o = 0; o < r->out_count && !error; o++)
-        fill(s, r->out[o], &s->out[o]);
+        error = fill(r->out[o], &s->out[o], &r->x->block->out_layouts[o]) ? NULL : mf_error_out_of_memory();
     r->future.error = error;
     for (int o = 0; o < r->out_count; o++) /* now: who waits for them may ask whether they are his alone */
         mf_drop(r->out[o]);
@@ -521,7 +576,7 @@ static void input_came(void *context)
         start_run(r);
 }
 
-static mf_run *new_run(mf_executable *x, mf_stage *s, int pending)
+static mf_run *new_run(mf_executable *x, mf_stage *s, mf_array *const *in, int pending)
 {
     mf_run *r = mf_object_new(&run_class, sizeof *r);
     if (!r)
@@ -533,7 +588,7 @@ static mf_run *new_run(mf_executable *x, mf_stage *s, int pending)
     r->callbacks_end = &r->callbacks;
     r->future.wait = run_wait;
     r->future.then = run_then;
-    if (!r->out || !r->waits || !make_arrays(x, &r->future, r->out)) {
+    if (!r->out || !r->waits || !make_arrays(x, in, &r->future, r->out)) {
         mf_drop(r);
         return NULL;
     }
@@ -590,14 +645,13 @@ static mf_error_object *run_on(mf_executable *x, mf_stage *s, mf_array *const *i
 {
     int pending = 0;
     mf_error_object *error = bind_ready(x, s, in, moved, &pending);
-    double cost = error || pending ? 0 : cost_of(x, s, &error);
-    bool small = cost < atomic_load_explicit(&inline_below, memory_order_relaxed) && mf_stack_has_room();
+    bool small = x->block->cost < atomic_load_explicit(&inline_below, memory_order_relaxed) && mf_stack_has_room();
     if (!error && !pending && (small || !mf_tasks_start())) {
-        error = run_inline(x, s, out);
+        error = run_inline(x, s, in, out);
         give_stage(x, s);
         return error;
     }
-    mf_run *r = error ? NULL : new_run(x, s, pending);
+    mf_run *r = error ? NULL : new_run(x, s, in, pending);
     if (r) {
         enqueue(r, in, out);
         return NULL;
@@ -648,10 +702,8 @@ static void describe_block(mf_text *t, const char *what, const mf_block *b)
                 b->instr_count - kinds[MF_DO_SEGMENT] - kinds[MF_DO_COLLECTIVE] - kinds[MF_DO_MAP], b->register_count, (long long)bytes);
 }
 
-static void describe_variant(mf_text *t, const mf_map_plan *p)
+static void describe_map(mf_text *t, const mf_map_plan *p)
 {
-    if (!p)
-        return;
     mf_text_add(t, "map over %lld devices%s\n", (long long)p->size, p->held_count ? ", some inputs held once" : "");
     describe_block(t, "  each device", p->device);
     describe_block(t, "  once for all", p->once);
@@ -661,10 +713,8 @@ void mf_executable_describe(mf_text *t, const mf_executable *x)
 {
     mf_text_add(t, "backend %s\n", x->backend->name);
     describe_block(t, "program", x->block);
-    for (const mf_map_site *site = x->plan->sites; site; site = site->next) {
-        describe_variant(t, atomic_load(&((mf_map_site *)(uintptr_t)site)->declared));
-        describe_variant(t, atomic_load(&((mf_map_site *)(uintptr_t)site)->held_once));
-    }
+    for (const mf_map_plan *p = x->plan->maps; p; p = p->next)
+        describe_map(t, p);
     int64_t worker, device;
     mf_executable_memory(x, &worker, &device);
     mf_text_add(t, "%lld bytes of temporaries a worker\n", (long long)worker);
@@ -683,20 +733,6 @@ void mf_executable_memory(const mf_executable *x, int64_t *per_worker, int64_t *
 {
     *per_worker = (int64_t)x->plan->scratch_bytes;
     *per_device = 0;
-    for (const mf_map_site *site = x->plan->sites; site; site = site->next) {
-        const mf_map_plan *plan = atomic_load(&((mf_map_site *)(uintptr_t)site)->declared);
-        if (!plan)
-            continue;
-        *per_device += crossing_bytes(plan->device);
-        if (plan->owner && (int64_t)plan->owner->scratch_bytes > *per_worker)
-            *per_worker = (int64_t)plan->owner->scratch_bytes;
-    }
-}
-
-mf_error_object *mf_executable_prepare(mf_executable *x)
-{
-    mf_error_object *error = NULL;
-    for (mf_map_site *site = x->plan->sites; site && !error; site = site->next)
-        mf_map_variant(site, NULL, NULL, &error);
-    return error;
+    for (const mf_map_plan *p = x->plan->maps; p; p = p->next)
+        *per_device += crossing_bytes(p->device);
 }

@@ -41,42 +41,6 @@ bool mf_map_slices(const mf_register *r, const mf_type *type, const mf_type *sha
     return true;
 }
 
-static bool held_once(const mf_register *r, const mf_type *type, const mf_type *shard, int64_t axis)
-{
-    int64_t strides[MF_RANK], step;
-    return r->strides && type->dims[axis] > 1 && slice_strides(r, type, shard, axis, strides, &step) && step == 0;
-}
-
-static bool operand_held_once(const mf_instr *in, int i, const mf_register *r)
-{
-    const mf_pmap_params *p = in->map->params;
-    return p->in_axes->at[i] != INT64_MIN && held_once(r, in->map->eqn->in[i]->type, p->program->in[i]->type, p->in_axes->at[i]);
-}
-
-typedef struct map_operands { /* of a map: those of its fiber, or the program's inputs */
-    const mf_instr *instr;
-    const mf_fiber *fiber;
-    const mf_register *inputs;
-} map_operands;
-
-static bool held_by_fiber(const void *context, int i)
-{
-    const map_operands *o = context;
-    return operand_held_once(o->instr, i, mf_operand(o->fiber, o->instr->in[i]));
-}
-
-static bool held_by_inputs(const void *context, int i)
-{
-    const map_operands *o = context;
-    int input = o->instr->map->inputs[i];
-    return input >= 0 && operand_held_once(o->instr, i, &o->inputs[input]);
-}
-
-mf_map_plan *mf_map_variant_of_inputs(const mf_instr *in, const mf_register *inputs, mf_error_object **error)
-{
-    return mf_map_variant(in->map, held_by_inputs, &(map_operands){ .instr = in, .inputs = inputs }, error);
-}
-
 /* ------------------------------------------------------------------ beginning */
 
 /* All memory of a map in few pieces; the lock is held. */
@@ -206,12 +170,7 @@ static void find_slicings(mf_map *m)
 mf_step mf_map_begin(mf_fiber *f, const mf_instr *in)
 {
     mf_stage *s = f->stage;
-    mf_error_object *error = NULL;
-    const mf_map_plan *plan = mf_map_variant(in->map, f->map ? NULL : held_by_fiber, &(map_operands){ .instr = in, .fiber = f }, &error);
-    if (!plan) {
-        mf_stage_fail(s, error);
-        return MF_STEP_FAILED;
-    }
+    const mf_map_plan *plan = in->map;
     if (plan->lockstep && !s->shared && !atomic_load_explicit(&mf_profile_on, memory_order_relaxed)) {
         mf_step step;
         if (mf_lockstep_run(f, in, plan, &step))
@@ -361,7 +320,7 @@ static void free_map(mf_stage *s, mf_map *m)
 static void forward(mf_stage *s, mf_map *m, const mf_map_output *out, mf_register *to)
 {
     mf_register_copy(to, &m->in[out->forward]);
-    if (!to->buffer && !mf_register_own(to, out->type))
+    if (m->parent->map && !to->buffer && !mf_register_own(to, out->type))
         mf_stage_fail(s, mf_error_out_of_memory());
     to->placement = m->parent->map ? NULL : out->placement;
 }

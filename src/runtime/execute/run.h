@@ -11,6 +11,8 @@
 #include "runtime/executable.h"
 #include "runtime/compile/plan.h"
 
+#include <pthread.h>
+
 typedef struct mf_stage mf_stage;
 typedef struct mf_fiber mf_fiber;
 typedef struct mf_map mf_map;
@@ -105,10 +107,7 @@ struct mf_stage {
     mf_chunk *chunks; /* memory of fibers, frames, maps: given back as a whole */
     void *pools[MF_POOLS];
     mf_register *in, *out;
-    int device;       /* of the program itself */
-    int spread_input; /* the first input that lies on several devices, where it lies, and its type */
-    const mf_placement *spread;
-    const mf_type *spread_type;
+    int device; /* of the program itself */
     int64_t active;
     bool done;
     _Atomic bool failed;
@@ -135,9 +134,10 @@ void mf_stage_fail(mf_stage *s, mf_error_object *e); /* takes the reference; the
 void mf_register_release(mf_register *r);
 void mf_register_copy(mf_register *to, const mf_register *from); /* `to` is empty */
 void mf_register_move(mf_register *to, mf_register *from);
-void mf_register_view(mf_register *to, const mf_register *from, int64_t offset); /* the same memory from offset on, row by row */
-bool mf_register_new(mf_register *r, int64_t bytes);                             /* false when out of memory */
-bool mf_register_pack(mf_register *r, const mf_type *type);                      /* row by row from now on */
+void mf_register_view(mf_register *to, const mf_register *from, int64_t offset);   /* the same memory from offset on, row by row */
+bool mf_register_new(mf_register *r, int64_t bytes);                               /* false when out of memory */
+bool mf_register_pack(mf_register *r, const mf_type *type);                        /* row by row from now on */
+bool mf_register_lay(mf_register *r, const mf_type *type, const int64_t *strides); /* with these strides from now on */
 bool mf_register_packed_copy(mf_register *to, const mf_register *from, const mf_type *type);
 bool mf_register_unique(const mf_register *r);             /* nobody else holds its memory */
 bool mf_register_own(mf_register *r, const mf_type *type); /* row by row, and not lent: it may outlive its map. False when out of memory */
@@ -165,8 +165,6 @@ mf_step mf_control_return(mf_fiber *f, mf_frame *done);    /* the frame above th
 
 /* ---- map.c */
 mf_step mf_map_begin(mf_fiber *f, const mf_instr *in);
-/* The variant of a map at the top level that these inputs of the program will run. NULL and *error. */
-mf_map_plan *mf_map_variant_of_inputs(const mf_instr *in, const mf_register *inputs, mf_error_object **error);
 /* The step from slice to slice along an axis; true when a slice lies row by row. */
 bool mf_map_slices(const mf_register *r, const mf_type *type, const mf_type *shard, int64_t axis, int64_t *step);
 /* May result o, which has a donor, be born in the donor's memory `from`? Then `to` holds it too. Nobody else may hold it, and it must be laid

@@ -164,6 +164,36 @@ bool mf_register_pack(mf_register *r, const mf_type *type)
     return true;
 }
 
+static bool has_strides(const mf_register *r, const mf_type *type, const int64_t *strides)
+{
+    int64_t row_by_row[MF_RANK];
+    if (!r->strides)
+        mf_contiguous_strides(type, row_by_row);
+    const int64_t *has = r->strides ? r->strides : row_by_row;
+    for (int i = 0; i < type->rank; i++)
+        if (has[i] != strides[i] && type->dims[i] > 1 && type->size)
+            return false;
+    return true;
+}
+
+bool mf_register_lay(mf_register *r, const mf_type *type, const int64_t *strides)
+{
+    mf_register laid;
+    int64_t bytes = mf_dtype_size(type->dtype);
+    if (has_strides(r, type, strides))
+        return true;
+    for (int i = 0; i < type->rank; i++)
+        bytes += strides[i] * (type->dims[i] - 1);
+    if (!mf_register_pack(r, type) || !mf_register_new(&laid, bytes))
+        return false;
+    int64_t from[MF_RANK];
+    mf_contiguous_strides(type, from);
+    mf_copy_strided(type->rank, type->dims, mf_dtype_size(type->dtype), laid.data, strides, r->data, from);
+    mf_register_release(r);
+    mf_register_move(r, &laid);
+    return true;
+}
+
 bool mf_register_own(mf_register *r, const mf_type *type)
 {
     mf_register copy;
@@ -308,7 +338,6 @@ void mf_stage_clear(mf_stage *s)
     mf_drop(s->error);
     s->error = NULL;
     s->run = NULL;
-    s->spread = NULL;
     s->device = 0;
     s->shared = s->done = s->listed = false;
     s->active = 0;

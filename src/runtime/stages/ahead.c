@@ -185,8 +185,26 @@ static mf_error_object *keep_signature(mf_ahead *o, const mf_signature *s)
     return NULL;
 }
 
-/* Everything but the executable. *f: the function that is lowered. */
-static mf_error_object *lower(mf_ahead *o, mf_function function, const mf_value *arguments, int count, mf_function_object **f)
+/* Executables for any arrays and, where the arguments were arrays, for such as lie like them: nothing is compiled at a call. */
+static mf_error_object *compile_for(mf_ahead *o, const mf_signature *s, const mf_leaf *leaves)
+{
+    mf_error_object *error = NULL;
+    mf_object **typed = mf_alloc(((size_t)s->leaf_count + 1) * sizeof *typed);
+    int n = 0;
+    for (int i = 0; typed && i < s->leaf_count; i++)
+        if (leaves[i].type)
+            typed[n++] = leaves[i].object;
+    if (!typed || !mf_dispatch_compile(o->traced, NULL, o->donated, &error) ||
+        (error = mf_dispatch_compile_like(o->traced, typed, o->donated)))
+        error = error ? error : mf_error_out_of_memory();
+    else
+        o->executable = mf_retain((mf_executable *)atomic_load(&o->traced->executable));
+    mf_free(typed);
+    return error;
+}
+
+/* Everything but the executable, or that too. *f: the function that is lowered. */
+static mf_error_object *lower(mf_ahead *o, mf_function function, const mf_value *arguments, int count, bool compile, mf_function_object **f)
 {
     mf_error_object *error = NULL;
     mf_signature s;
@@ -201,6 +219,8 @@ static mf_error_object *lower(mf_ahead *o, mf_function function, const mf_value 
         error = mf_error_out_of_memory();
     if (!error && o->donated)
         error = mf_signature_donated(&s, *f, o->donated);
+    if (!error && compile)
+        error = compile_for(o, &s, leaves);
     if (leaves != few)
         mf_free(leaves);
     return error;
@@ -219,7 +239,7 @@ mf_function mf_lowered_n(mf_function function, const mf_value *arguments, int co
     MF_ENTER((mf_function){ MF_FORK_HANDLE });
     mf_ahead o;
     mf_function_object *f = NULL;
-    mf_error_object *error = lower(&o, function, arguments, count, &f);
+    mf_error_object *error = lower(&o, function, arguments, count, false, &f);
     return stage_function(&lowered_class, f, &o, error);
 }
 
@@ -230,11 +250,7 @@ mf_function mf_compile_n(mf_function function, const mf_value *arguments, int co
     MF_ENTER((mf_function){ MF_FORK_HANDLE });
     mf_ahead o;
     mf_function_object *f = NULL;
-    mf_error_object *error = lower(&o, function, arguments, count, &f);
-    if (!error)
-        o.executable = mf_retain(mf_dispatch_compile(o.traced, o.donated, &error));
-    if (!error)
-        error = mf_executable_prepare(o.executable);
+    mf_error_object *error = lower(&o, function, arguments, count, true, &f);
     return stage_function(&compiled_class, f, &o, error);
 }
 
@@ -302,9 +318,9 @@ static mf_error_object *compile_with(mf_ahead *o, const compiler_options *c)
     mf_error_object *error = NULL;
     o->program = mf_optimize_without(o->traced->program, NULL, c->skipped, &error);
     if (o->program)
-        o->executable = mf_executable_compile(o->program, c->backend, o->donated, &error);
+        o->executable = mf_executable_compile(o->program, c->backend, o->donated, NULL, &error);
     mf_cache_count_compilation();
-    return error ? error : mf_executable_prepare(o->executable);
+    return error;
 }
 
 mf_function mf_compile_lowered(mf_function lowered, mf_value options)

@@ -1,5 +1,5 @@
-/* Maps: the plan of a body, the layout of its results, whose memory they may take over, and the variants of a map at the top level.
- * Invariant: variants differ in what is computed once and held once, never in a bit of any result. */
+/* Maps: the plan of a body, the layout of its results, and whose memory they may take over.
+ * Invariant: what is held once decides what is computed once and held once, never a bit of any result. */
 #include "runtime/compile/planner.h"
 
 /* The mapped axes of a result from the outside in, and its devices; a map directly inside gives its axis too. */
@@ -105,32 +105,26 @@ static void set_output(mf_maker *m, const mf_map_plan *plan, const mf_eqn *e, in
     out->contiguous = k == INT64_MIN || out->type->size == 0 || out->type->dims[k] == 1 || (!out->uniform && k == 0);
 }
 
-/* Those that are not mapped, and those that are held once, which `made` then lists. */
-static const bool *uniform_inputs(mf_maker *m, const mf_pmap_params *params, mf_held_fn held, const void *context, mf_map_plan *made)
+/* Those that are not mapped, and those that are held once. */
+static const bool *uniform_inputs(mf_maker *m, const mf_pmap_params *params, const bool *held, mf_map_plan *made)
 {
     int count = params->program->in_count;
     bool *uniform = mf_maker_get(m, (size_t)count, sizeof *uniform);
-    int *list = mf_maker_get(m, (size_t)count, sizeof *list);
-    for (int i = 0; list && i < count; i++) {
-        uniform[i] = params->in_axes->at[i] == INT64_MIN;
-        if (uniform[i] || !held || !held(context, i))
-            continue;
-        list[made->held_count++] = i;
-        uniform[i] = true;
+    for (int i = 0; uniform && i < count; i++) {
+        bool mapped = params->in_axes->at[i] != INT64_MIN;
+        uniform[i] = !mapped || (held && held[i]);
+        made->held_count += mapped && uniform[i];
     }
-    if (made)
-        made->held_once = list;
-    return m->error ? NULL : uniform;
+    return uniform;
 }
 
-mf_map_plan *mf_plan_map(mf_plan *plan, const mf_eqn *map, const mf_axis_env *body_env, mf_held_fn held, const void *context,
-                         mf_error_object **error)
+mf_map_plan *mf_plan_map(mf_plan *plan, const mf_eqn *map, const mf_axis_env *body_env, const bool *held, mf_error_object **error)
 {
     mf_maker m = { .plan = plan };
     const mf_pmap_params *params = map->params;
     const mf_program *p = params->program;
     mf_map_plan *made = mf_maker_get(&m, 1, sizeof *made);
-    const bool *uniform = made ? uniform_inputs(&m, params, held, context, made) : NULL;
+    const bool *uniform = made ? uniform_inputs(&m, params, held, made) : NULL;
     if (made && uniform && mf_maker_start(&m, p, body_env, uniform)) {
         made->size = params->axis_size;
         made->in_count = p->in_count;
@@ -152,62 +146,8 @@ mf_map_plan *mf_plan_map(mf_plan *plan, const mf_eqn *map, const mf_axis_env *bo
     }
     mf_maker_finish(&m);
     *error = m.error;
-    return m.error ? NULL : made;
-}
-
-/* A variant of its own: it owns its plan. */
-static mf_map_plan *new_variant(mf_map_site *site, mf_held_fn held, const void *context, mf_error_object **error)
-{
-    mf_plan *plan = mf_plan_new(site->backend);
-    if (!plan) {
-        *error = mf_error_out_of_memory();
+    if (m.error)
         return NULL;
-    }
-    int64_t start = mf_profile_begin();
-    mf_map_plan *made = mf_plan_map(plan, site->eqn, site->env, held, context, error);
-    if (start)
-        mf_profile_words(start, MF_ROW_COMPILER, "compile the body of", site->eqn->op->name);
-    if (!made) {
-        mf_plan_free(plan);
-        return NULL;
-    }
-    made->owner = plan;
-    return made;
-}
-
-/* Whether all inputs that the variant takes to be held once are. */
-static bool serves(const mf_map_plan *variant, mf_held_fn held, const void *context)
-{
-    for (int i = 0; i < variant->held_count; i++)
-        if (!held || !held(context, variant->held_once[i]))
-            return false;
-    return true;
-}
-
-static bool any_held(const mf_map_site *site, mf_held_fn held, const void *context)
-{
-    for (int i = 0; held && i < site->params->program->in_count; i++)
-        if (held(context, i))
-            return true;
-    return false;
-}
-
-mf_map_plan *mf_map_variant(mf_map_site *site, mf_held_fn held, const void *context, mf_error_object **error)
-{
-    mf_map_plan *special = atomic_load_explicit(&site->held_once, memory_order_acquire);
-    if (special && serves(special, held, context))
-        return special;
-    bool none = special || !any_held(site, held, context);
-    mf_map_plan *plain = atomic_load_explicit(&site->declared, memory_order_acquire);
-    if (plain && none)
-        return plain;
-    _Atomic(mf_map_plan *) *place = none ? &site->declared : &site->held_once;
-    pthread_mutex_lock(&site->lock);
-    mf_map_plan *made = atomic_load(place);
-    if (!made && (made = new_variant(site, none ? NULL : held, context, error)))
-        atomic_store_explicit(place, made, memory_order_release);
-    pthread_mutex_unlock(&site->lock);
-    if (made && !serves(made, held, context)) /* another thread was first, with other inputs held once */
-        return mf_map_variant(site, held, context, error);
-    return made;
+    made->next = plan->maps;
+    return plan->maps = made;
 }
