@@ -14,6 +14,7 @@ static void expect_sides(const char *text, const char *sides)
     mf_arena arena = { 0 };
     mf_schedule s;
     CHECK(mf_schedule_make(&s, mf_backend_default(), &arena, p, env, once) == NULL);
+    CHECK(mf_schedule_partition(&s, &arena));
     char found[64] = { 0 };
     for (int i = 0; i < p->eqn_count && i < 63; i++)
         found[i] = s.side[p->eqns[i]->out[0]->id] == MF_ONCE ? 'o' : 'd';
@@ -69,6 +70,7 @@ static void expect_items(const char *text, const char *items)
     mf_schedule s;
     mf_text found = { 0 };
     CHECK(mf_schedule_make(&s, mf_backend_default(), &arena, p, env, once) == NULL);
+    CHECK(mf_schedule_partition(&s, &arena));
     for (int i = 0; i < s.item_count; i++) {
         mf_text_put(&found, i ? " |" : "");
         for (int k = 0; k < s.items[i].count; k++)

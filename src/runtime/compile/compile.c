@@ -1,9 +1,69 @@
-/* The way from a traced program to one that runs, all its stages in order. */
+/* The way from a traced program to one that runs. All stages stand here in their order: those of a whole program in mf_compile_program, those
+ * that a program, what is nested in it, and the body of a map go through alike in mf_compile_blocks. Nothing is compiled after that. */
 #include "runtime/compile/compile.h"
 
 #include "passes/passes.h"
+#include "runtime/compile/planner.h"
 #include "runtime/profile/profiler.h"
 #include "trace/cache.h"
+
+/* Tables by variable and item, for the stages to fill. */
+static void make_tables(mf_planner *m)
+{
+    size_t vars = (size_t)m->s.program->var_count, items = (size_t)m->s.item_count;
+    m->reg = mf_planner_minus_ones(m, m->s.program->var_count);
+    m->crosses = mf_planner_get(m, vars, sizeof *m->crosses);
+    m->computed_in = mf_planner_get(m, vars, sizeof *m->computed_in);
+    m->read_by_device = mf_planner_get(m, vars, sizeof *m->read_by_device);
+    m->seg_in = mf_planner_get(m, items, sizeof *m->seg_in);
+    m->seg_out = mf_planner_get(m, items, sizeof *m->seg_out);
+    for (int w = 0; w < 2; w++) {
+        m->sides[w].constant_of = mf_planner_minus_ones(m, m->s.program->var_count);
+        m->sides[w].known = mf_planner_get(m, vars, sizeof(bool));
+    }
+}
+
+static void free_tables(mf_planner *m)
+{
+    mf_schedule_free(&m->s);
+    for (int w = 0; w < 2; w++) {
+        mf_free(m->sides[w].types);
+        mf_free(m->sides[w].instrs);
+        mf_free(m->item_of[w]);
+    }
+}
+
+mf_blocks mf_compile_blocks(mf_planner *m, const mf_program *p, const mf_axis_env *env, const bool *uniform)
+{
+    mf_blocks made = { NULL, NULL };
+    m->mapped = uniform;
+    m->error = m->error ? m->error : mf_schedule_make(&m->s, m->plan->backend, &m->plan->arena, p, env, uniform);
+    if (!m->error && !mf_schedule_partition(&m->s, &m->plan->arena))
+        m->error = mf_error_out_of_memory();
+    if (!m->error) {
+        make_tables(m);
+        mf_find_crossings(m);
+        mf_reference_inputs(m);
+        mf_make_instructions(m); /* and the blocks of what they run */
+        int *out = mf_output_references(m);
+        mf_find_last_uses(m, out);
+        mf_compile_segments(m);
+        mf_make_blocks(m, out, &made);
+    }
+    free_tables(m);
+    return made;
+}
+
+mf_block *mf_plan_program(mf_plan *plan, const mf_program *p, const mf_axis_env *env, const mf_value_layout *in, mf_error_object **error)
+{
+    mf_planner m = { .plan = plan };
+    m.layouts = in ? mf_planner_get(&m, (size_t)p->var_count, sizeof *m.layouts) : NULL;
+    for (int i = 0; m.layouts && i < p->in_count; i++)
+        m.layouts[p->in[i]->id] = in[i];
+    mf_blocks made = mf_compile_blocks(&m, p, env, NULL);
+    *error = m.error;
+    return made.device;
+}
 
 mf_executable *mf_compile_program(const mf_program *p, const bool *donated, mf_array *const *in, mf_error_object **error)
 {

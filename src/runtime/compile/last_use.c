@@ -18,7 +18,7 @@ static void mention(lives *own, lives *once, int ref, int at, int position)
         once->last_device[~ref] = position;
 }
 
-static void find_lives(mf_maker *m, int where, lives *own, lives *once)
+static void find_lives(mf_planner *m, int where, lives *own, lives *once)
 {
     const mf_side *d = &m->sides[where];
     for (int t = 0; t < d->instr_count; t++) {
@@ -33,7 +33,7 @@ static void find_lives(mf_maker *m, int where, lives *own, lives *once)
 
 /* The latest position in the common schedule that every device has left once the once block has executed this instruction: it waited
  * for a collective of all of them that stands there. */
-static int passed_by_all(const mf_maker *m, const mf_instr *wait, int before)
+static int passed_by_all(const mf_planner *m, const mf_instr *wait, int before)
 {
     for (int i = 0; wait->kind == MF_DO_AWAIT && i < wait->in_count; i++)
         for (int t = 0; t < m->sides[MF_DEVICE].instr_count; t++) {
@@ -51,11 +51,11 @@ static int passed_by_all(const mf_maker *m, const mf_instr *wait, int before)
     return before;
 }
 
-static void list_dying(mf_maker *m, int where, const lives *own)
+static void list_dying(mf_planner *m, int where, const lives *own)
 {
     mf_side *d = &m->sides[where];
-    bool *dead = mf_maker_get(m, (size_t)d->reg_count, sizeof *dead);
-    int *list = mf_maker_get(m, (size_t)d->reg_count, sizeof *list);
+    bool *dead = mf_planner_get(m, (size_t)d->reg_count, sizeof *dead);
+    int *list = mf_planner_get(m, (size_t)d->reg_count, sizeof *list);
     int passed = -1;
     for (int t = 0; t < d->instr_count && !m->error; t++) {
         mf_instr *in = d->instrs[t];
@@ -68,7 +68,7 @@ static void list_dying(mf_maker *m, int where, const lives *own)
                 dead[r] = true;
                 list[count++] = r;
             }
-        in->die = mf_maker_get(m, (size_t)count, sizeof *in->die);
+        in->die = mf_planner_get(m, (size_t)count, sizeof *in->die);
         if (in->die)
             memcpy(in->die, list, (size_t)count * sizeof *list);
         in->die_count = in->die ? count : 0;
@@ -95,18 +95,18 @@ static void find_takes(mf_instr *in)
     }
 }
 
-static void make_lives(mf_maker *m, lives *l, int where)
+static void make_lives(mf_planner *m, lives *l, int where)
 {
     int count = m->sides[where].reg_count;
-    l->last = mf_maker_minus_ones(m, count);
-    l->last_device = mf_maker_minus_ones(m, count);
-    l->stays = mf_maker_get(m, (size_t)count, sizeof *l->stays);
+    l->last = mf_planner_minus_ones(m, count);
+    l->last_device = mf_planner_minus_ones(m, count);
+    l->stays = mf_planner_get(m, (size_t)count, sizeof *l->stays);
     for (int v = 0; v < m->s.program->var_count && !m->error; v++)
         if (m->sides[where].constant_of[v] >= 0)
             l->stays[m->sides[where].constant_of[v]] = true;
 }
 
-void mf_maker_deaths(mf_maker *m, const int *out)
+void mf_find_last_uses(mf_planner *m, const int *out)
 {
     lives of[2] = { 0 };
     for (int w = 0; w < 2; w++)

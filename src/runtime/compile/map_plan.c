@@ -21,7 +21,7 @@ static int placement_axes(const mf_eqn *e, int o, int *axes, int64_t *sizes, int
     return count;
 }
 
-static const mf_placement *placement_of(mf_maker *m, const mf_eqn *e, int o)
+static const mf_placement *placement_of(mf_planner *m, const mf_eqn *e, int o)
 {
     const mf_pmap_params *params = e->params;
     int axes[MF_RANK], spans[MF_RANK], count;
@@ -29,7 +29,7 @@ static const mf_placement *placement_of(mf_maker *m, const mf_eqn *e, int o)
     count = placement_axes(e, o, axes, sizes, spans, 0);
     for (int i = 0; i < count; i++)
         total *= sizes[i];
-    int *devices = mf_maker_get(m, (size_t)total, sizeof *devices);
+    int *devices = mf_planner_get(m, (size_t)total, sizeof *devices);
     for (int64_t d = 0; devices && d < total; d++) {
         int64_t rest = d, id = 0;
         for (int i = count - 1; i >= 0; rest /= sizes[i], i--)
@@ -65,9 +65,9 @@ static bool can_donate(const mf_block *b, int in, int out)
     return writer >= 0;
 }
 
-static void find_donors(mf_maker *m, mf_map_plan *plan, const mf_pmap_params *params)
+static void find_donors(mf_planner *m, mf_map_plan *plan, const mf_pmap_params *params)
 {
-    bool *given = mf_maker_get(m, (size_t)plan->in_count, sizeof *given);
+    bool *given = mf_planner_get(m, (size_t)plan->in_count, sizeof *given);
     for (int o = 0; o < plan->out_count && !m->error; o++) {
         plan->out[o].donor = -1;
         for (int i = 0; i < plan->in_count && plan->out[o].donor < 0 && !plan->out[o].uniform; i++)
@@ -87,7 +87,7 @@ static int forwarded(const mf_pmap_params *params, int o)
     return -1;
 }
 
-static void set_output(mf_maker *m, const mf_map_plan *plan, const mf_eqn *e, int o, mf_map_output *out)
+static void set_output(mf_planner *m, const mf_map_plan *plan, const mf_eqn *e, int o, mf_map_output *out)
 {
     const mf_pmap_params *params = e->params;
     const mf_variable *v = params->program->out[o];
@@ -106,10 +106,10 @@ static void set_output(mf_maker *m, const mf_map_plan *plan, const mf_eqn *e, in
 }
 
 /* Those that are not mapped, and those that are held once. */
-static const bool *uniform_inputs(mf_maker *m, const mf_pmap_params *params, const bool *held, mf_map_plan *made)
+static const bool *uniform_inputs(mf_planner *m, const mf_pmap_params *params, const bool *held, mf_map_plan *made)
 {
     int count = params->program->in_count;
-    bool *uniform = mf_maker_get(m, (size_t)count, sizeof *uniform);
+    bool *uniform = mf_planner_get(m, (size_t)count, sizeof *uniform);
     for (int i = 0; uniform && i < count; i++) {
         bool mapped = params->in_axes->at[i] != INT64_MIN;
         uniform[i] = !mapped || (held && held[i]);
@@ -120,31 +120,32 @@ static const bool *uniform_inputs(mf_maker *m, const mf_pmap_params *params, con
 
 mf_map_plan *mf_plan_map(mf_plan *plan, const mf_eqn *map, const mf_axis_env *body_env, const bool *held, mf_error_object **error)
 {
-    mf_maker m = { .plan = plan };
+    mf_planner m = { .plan = plan };
     const mf_pmap_params *params = map->params;
     const mf_program *p = params->program;
-    mf_map_plan *made = mf_maker_get(&m, 1, sizeof *made);
+    mf_map_plan *made = mf_planner_get(&m, 1, sizeof *made);
     const bool *uniform = made ? uniform_inputs(&m, params, held, made) : NULL;
-    if (made && uniform && mf_maker_start(&m, p, body_env, uniform)) {
+    if (made && uniform) {
         made->size = params->axis_size;
         made->in_count = p->in_count;
         made->out_count = p->out_count;
         made->axes = params->in_axes->at;
         made->devices = params->devices;
-        made->shards = mf_maker_get(&m, (size_t)p->in_count, sizeof *made->shards);
-        made->out = mf_maker_get(&m, (size_t)p->out_count, sizeof *made->out);
-        made->types = mf_maker_get(&m, (size_t)p->in_count, sizeof *made->types);
+        made->shards = mf_planner_get(&m, (size_t)p->in_count, sizeof *made->shards);
+        made->out = mf_planner_get(&m, (size_t)p->out_count, sizeof *made->out);
+        made->types = mf_planner_get(&m, (size_t)p->in_count, sizeof *made->types);
         for (int i = 0; i < p->in_count && !m.error; i++) {
             made->shards[i] = p->in[i]->type;
             made->types[i] = map->in[i]->type;
         }
-        mf_maker_blocks(&m, &made->device, &made->once);
+        mf_blocks b = mf_compile_blocks(&m, p, body_env, uniform);
+        made->device = b.device;
+        made->once = b.once;
         for (int o = 0; o < p->out_count && !m.error; o++)
             set_output(&m, made, map, o, &made->out[o]);
         find_donors(&m, made, params);
         made->lockstep = mf_lockstep_make(&m, made);
     }
-    mf_maker_finish(&m);
     *error = m.error;
     if (m.error)
         return NULL;

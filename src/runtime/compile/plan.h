@@ -137,13 +137,9 @@ typedef struct mf_plan {
 
 mf_plan *mf_plan_new(const mf_backend *backend, int in_count);
 void mf_plan_free(mf_plan *plan);
-/* The block of a program that lies at the top level or in control flow; in: how its inputs lie there, NULL in a map's body. NULL and *error. */
-mf_block *mf_plan_program(mf_plan *plan, const mf_program *p, const mf_axis_env *env, const mf_value_layout *in, mf_error_object **error);
-/* The plan of a map and its body. held, by operand: it is held once although it is mapped, so the body takes it as uniform; NULL: none is. */
-mf_map_plan *mf_plan_map(mf_plan *plan, const mf_eqn *map, const mf_axis_env *body_env, const bool *held, mf_error_object **error);
 double mf_map_cost(const mf_map_plan *map); /* estimated nanoseconds */
 
-/* ---- between schedule.c, plan.c, map_plan.c and segment.c */
+/* ---- the schedule */
 
 enum { MF_DEVICE, MF_ONCE }; /* sides: which block something belongs to */
 
@@ -170,16 +166,12 @@ typedef struct mf_schedule {
 mf_error_object *mf_schedule_make(mf_schedule *s, const mf_backend *backend, mf_arena *arena, const mf_program *p, const mf_axis_env *env,
                                   const bool *once_in);
 void mf_schedule_free(mf_schedule *s);
-/* sink.c: moves equations to the segments that read them. One equation may then stand in several segments, each of which computes it for
- * itself; made_by names the one that gives it to others, if any. False: out of memory. */
-bool mf_schedule_sink(mf_schedule *s, mf_arena *arena);
+/* Which segment computes what (sink.c): moves equations to the segments that read them. One equation may then stand in several segments, each of
+ * which computes it for itself; made_by names the one that gives it to others, if any. False: out of memory. */
+bool mf_schedule_partition(mf_schedule *s, mf_arena *arena);
 /* How often binders must be left from env outwards to get to the binder of name; -1 when it is not bound. */
 int mf_axis_level(const mf_axis_env *env, const char *name);
 /* Whom a collective equation is about: names, groups and group size, whatever its row. */
 void mf_collective_members(const mf_eqn *e, const mf_namelist **axes, const mf_intlist **groups, int64_t *group_size);
-
-/* Compiles an item's equations: operands are variables in[], results out[]. */
-mf_kernel *mf_segment_compile(mf_plan *plan, const mf_item *item, mf_variable *const *in, int in_count, const bool *donatable,
-                              mf_variable *const *out, int out_count, int var_count, mf_error_object **error);
 
 #endif

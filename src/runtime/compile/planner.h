@@ -1,4 +1,4 @@
-/* What plan.c, last_use.c and map_plan.c share: the blocks of one program under construction. The first error sticks: what follows does
+/* What the stages of compiling share: the blocks of one program under construction. The first error sticks: what follows does
  * nothing, so the steps need no checks of their own. */
 #ifndef MF_RUNTIME_COMPILE_PLANNER_H
 #define MF_RUNTIME_COMPILE_PLANNER_H
@@ -13,7 +13,7 @@ typedef struct mf_side { /* one block under construction */
     bool *known;      /* by variable of the once side: this block need not wait for it any more */
 } mf_side;
 
-typedef struct mf_maker {
+typedef struct mf_planner {
     mf_plan *plan;
     mf_schedule s;
     bool mapped;
@@ -26,16 +26,46 @@ typedef struct mf_maker {
     mf_variable ***seg_in, ***seg_out; /* by item: the kernel's variables */
     const mf_item **item_of[2];        /* by side and instruction; NULL for waiting */
     mf_error_object *error;
-} mf_maker;
+} mf_planner;
 
-void *mf_maker_get(mf_maker *m, size_t count, size_t size); /* zeroed, of the plan; NULL after an error */
-int *mf_maker_minus_ones(mf_maker *m, int count);
-/* Schedules p; once_in as for mf_schedule_make. False after an error; finish in any case. */
-bool mf_maker_start(mf_maker *m, const mf_program *p, const mf_axis_env *env, const bool *once_in);
-void mf_maker_blocks(mf_maker *m, mf_block **device, mf_block **once);
-void mf_maker_finish(mf_maker *m);
-void mf_maker_deaths(mf_maker *m, const int *out);                   /* lives.c: fills die and takes; out: references of the results */
-mf_lockstep *mf_lockstep_make(mf_maker *m, const mf_map_plan *plan); /* lockstep.c; NULL: it cannot be, or m has an error */
-int mf_span_of(const mf_program *p);                                 /* devices that one run of p occupies */
+void *mf_planner_get(mf_planner *m, size_t count, size_t size); /* zeroed, of the plan; NULL after an error */
+int *mf_planner_minus_ones(mf_planner *m, int count);
+int mf_reference(mf_planner *m, int where, mf_variable *v); /* how the block `where` names v */
+
+typedef struct mf_blocks {
+    mf_block *device, *once;
+} mf_blocks;
+
+/* ---- the stages, in the order in which compile.c calls them; schedule and partition stand in plan.h */
+void mf_find_crossings(mf_planner *m);     /* registers.c */
+void mf_look_at(mf_planner *m, int index); /* until the next call, computed_in tells what this item computes itself */
+void mf_reference_inputs(mf_planner *m);
+void mf_make_instructions(mf_planner *m);                      /* instructions.c */
+int *mf_output_references(mf_planner *m);                      /* blocks.c */
+void mf_find_last_uses(mf_planner *m, const int *out);         /* last_use.c: fills die and takes; out: references of the results */
+void mf_compile_segments(mf_planner *m);                       /* segment.c */
+void mf_make_blocks(mf_planner *m, int *out, mf_blocks *made); /* blocks.c */
+
+/* ---- how values lie (layouts.c) */
+mf_value_layout mf_layout_of_value(const mf_planner *m, mf_variable *v);
+mf_value_layout *mf_layouts_of_operands(mf_planner *m, const mf_eqn *e); /* NULL in the body of a map */
+bool mf_layout_same(const mf_value_layout *a, const mf_value_layout *b, const mf_type *t);
+void mf_layout_join(mf_value_layout *to, const mf_value_layout *other, const mf_type *t);
+void mf_layout_pack(mf_planner *m, mf_variable *v); /* it is laid row by row where it is */
+/* Which mapped operands are held once; NULL: nobody knows. What that of an input decides, the plan supposes from now on. */
+const bool *mf_layout_held_operands(mf_planner *m, const mf_eqn *e);
+void mf_layout_results(mf_planner *m, const mf_eqn *e, const mf_map_plan *map);
+void mf_layout_outputs(mf_planner *m, mf_block *b);
+
+/* ---- what compiling one program or map takes of another (compile.c, map_plan.c) */
+/* The block of a program that lies at the top level or in control flow; in: how its inputs lie there, NULL in a map's body. NULL and *error. */
+mf_block *mf_plan_program(mf_plan *plan, const mf_program *p, const mf_axis_env *env, const mf_value_layout *in, mf_error_object **error);
+/* The plan of a map and its body. held, by operand: it is held once although it is mapped, so the body takes it as uniform; NULL: none is. */
+mf_map_plan *mf_plan_map(mf_plan *plan, const mf_eqn *map, const mf_axis_env *body_env, const bool *held, mf_error_object **error);
+/* All stages for p; uniform: the inputs that are alike on all devices, NULL outside of maps. m's error says whether it went well. */
+mf_blocks mf_compile_blocks(mf_planner *m, const mf_program *p, const mf_axis_env *env, const bool *uniform);
+double mf_instr_cost(const mf_instr *in, const mf_side *d);            /* cost.c */
+mf_lockstep *mf_lockstep_make(mf_planner *m, const mf_map_plan *plan); /* lockstep.c; NULL: it cannot be, or m has an error */
+int mf_span_of(const mf_program *p);                                   /* devices that one run of p occupies */
 
 #endif

@@ -386,8 +386,7 @@ mf_error_object *mf_schedule_make(mf_schedule *s, const mf_backend *backend, mf_
         lend_views(&o, elsewhere);
     else if (once_in)
         return mf_error_out_of_memory();
-    mf_error_object *error = order(&o);
-    return error ? error : mf_schedule_sink(s, arena) ? NULL : mf_error_out_of_memory();
+    return order(&o);
 }
 
 void mf_schedule_free(mf_schedule *s)

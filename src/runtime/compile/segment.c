@@ -1,7 +1,7 @@
 /* Segments: the equations of one item as a program of their own, handed to the backend. Invariant: a segment's program has no
  * collectives or calls, and no control flow but the loops that the backend takes; its inputs and outputs are distinct variables. */
 #include "passes/passes.h"
-#include "runtime/compile/plan.h"
+#include "runtime/compile/planner.h"
 #include "trace/cache.h"
 
 /* A variable as the segment has it; NULL: not at all. */
@@ -85,8 +85,8 @@ static mf_program *segment_program(const mf_item *item, mf_variable *const *in, 
     return p;
 }
 
-mf_kernel *mf_segment_compile(mf_plan *plan, const mf_item *item, mf_variable *const *in, int in_count, const bool *donatable,
-                              mf_variable *const *out, int out_count, int var_count, mf_error_object **error)
+static mf_kernel *compile_segment(mf_plan *plan, const mf_item *item, mf_variable *const *in, int in_count, const bool *donatable,
+                                  mf_variable *const *out, int out_count, int var_count, mf_error_object **error)
 {
     mf_kernel *kernel = NULL;
     mf_program *p = segment_program(item, in, in_count, out, out_count, var_count, error);
@@ -107,4 +107,16 @@ mf_kernel *mf_segment_compile(mf_plan *plan, const mf_item *item, mf_variable *c
     if (kernel->scratch_bytes > plan->scratch_bytes)
         plan->scratch_bytes = kernel->scratch_bytes;
     return kernel;
+}
+
+void mf_compile_segments(mf_planner *m)
+{
+    for (int w = 0; w < 2; w++)
+        for (int t = 0; t < m->sides[w].instr_count && !m->error; t++) {
+            mf_instr *in = m->sides[w].instrs[t];
+            int index = in->position;
+            if (in->kind == MF_DO_SEGMENT)
+                in->kernel = compile_segment(m->plan, m->item_of[w][t], m->seg_in[index], in->in_count, in->takes, m->seg_out[index],
+                                             in->out_count, m->s.program->var_count, &m->error);
+        }
 }

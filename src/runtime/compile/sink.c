@@ -136,7 +136,7 @@ static void name_makers(sinker *k)
     }
 }
 
-bool mf_schedule_sink(mf_schedule *s, mf_arena *arena)
+bool mf_schedule_partition(mf_schedule *s, mf_arena *arena)
 {
     const mf_program *p = s->program;
     size_t vars = (size_t)p->var_count + 1, words = ((size_t)s->item_count + 63) / 64;

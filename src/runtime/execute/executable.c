@@ -4,6 +4,7 @@
  * marked before the run starts, and its memory is overwritten only where nobody else holds it; nothing is stepped on a small stack, which
  * has no room for what kernels keep there. */
 #include "runtime/collectives/collectives.h"
+#include "runtime/compile/planner.h"
 
 #include "base/place.h"
 #include "base/room.h"

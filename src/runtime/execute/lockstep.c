@@ -112,10 +112,11 @@ static void place_known(mf_lockstep *l, const mf_map_plan *plan, const mf_block 
         l->values[first + b->constants[c]] = (value){ .place = IN_CONSTANT, .index = c };
 }
 
-static void add_action(mf_maker *m, mf_lockstep *l, const mf_map_plan *plan, const mf_instr *in, bool once)
+static void add_action(mf_planner *m, mf_lockstep *l, const mf_map_plan *plan, const mf_instr *in, bool once)
 {
     action *a = &l->actions[l->action_count];
-    *a = (action){ in, once, mf_maker_get(m, (size_t)in->in_count, sizeof *a->in), mf_maker_get(m, (size_t)in->out_count, sizeof *a->out) };
+    *a = (action){ in, once, mf_planner_get(m, (size_t)in->in_count, sizeof *a->in),
+                   mf_planner_get(m, (size_t)in->out_count, sizeof *a->out) };
     if (m->error)
         return;
     for (int i = 0; i < in->in_count; i++)
@@ -135,7 +136,7 @@ static void add_action(mf_maker *m, mf_lockstep *l, const mf_map_plan *plan, con
 }
 
 /* Both blocks in the order of their common schedule; waiting is over by then. */
-static void list_actions(mf_maker *m, mf_lockstep *l, const mf_map_plan *plan)
+static void list_actions(mf_planner *m, mf_lockstep *l, const mf_map_plan *plan)
 {
     const mf_block *b[2] = { plan->device, plan->once };
     for (int at[2] = { 0, 0 }; !m->error && (at[0] < b[0]->instr_count || at[1] < b[1]->instr_count);) {
@@ -147,18 +148,18 @@ static void list_actions(mf_maker *m, mf_lockstep *l, const mf_map_plan *plan)
     }
 }
 
-mf_lockstep *mf_lockstep_make(mf_maker *m, const mf_map_plan *plan)
+mf_lockstep *mf_lockstep_make(mf_planner *m, const mf_map_plan *plan)
 {
     if (m->error || !all_can(plan->device) || !all_can(plan->once))
         return NULL;
     int values = plan->device->register_count + plan->once->register_count, most = plan->device->instr_count + plan->once->instr_count;
-    mf_lockstep *l = mf_maker_get(m, 1, sizeof *l);
+    mf_lockstep *l = mf_planner_get(m, 1, sizeof *l);
     if (!l)
         return NULL;
     l->value_count = values;
     l->device_count = plan->device->register_count;
-    l->values = mf_maker_get(m, (size_t)values, sizeof *l->values);
-    l->actions = mf_maker_get(m, (size_t)most, sizeof *l->actions);
+    l->values = mf_planner_get(m, (size_t)values, sizeof *l->values);
+    l->actions = mf_planner_get(m, (size_t)most, sizeof *l->actions);
     if (m->error)
         return NULL;
     place_known(l, plan, plan->device, 0);

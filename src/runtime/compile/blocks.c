@@ -1,0 +1,115 @@
+/* Blocks: a side's registers and instructions as they are run; buffer assignment, as far as registers go: which result's memory a value is
+ * written to straight away. */
+#include "runtime/compile/planner.h"
+#include "transform/functions/pmap.h"
+
+#include <string.h>
+
+int mf_span_of(const mf_program *p) { return (int)mf_program_replicas(p); }
+
+static void set_constants(mf_planner *m, int where, mf_block *b)
+{
+    const mf_program *p = m->s.program;
+    int count = 0;
+    b->constants = mf_planner_get(m, (size_t)p->var_count, sizeof *b->constants);
+    b->constant_arrays = mf_planner_get(m, (size_t)p->var_count, sizeof(mf_array *));
+    for (int v = 0; v < p->var_count && !m->error; v++) {
+        if (m->sides[where].constant_of[v] < 0)
+            continue;
+        mf_array *a = mf_array_contiguous(p->vars[v]->constant);
+        if (!a || !mf_grow(&m->plan->arrays, &m->plan->array_capacity, m->plan->array_count + 1, sizeof *m->plan->arrays)) {
+            mf_drop(a);
+            m->error = mf_error_out_of_memory();
+            return;
+        }
+        m->plan->arrays[m->plan->array_count++] = a;
+        b->constants[count] = m->sides[where].constant_of[v];
+        b->constant_arrays[count++] = a;
+    }
+    b->constant_count = count;
+}
+
+/* The side's registers and instructions as a block that lives in the plan. */
+static mf_block *make_block(mf_planner *m, int where)
+{
+    mf_side *d = &m->sides[where];
+    mf_block *b = mf_planner_get(m, 1, sizeof *b);
+    const mf_type **types = mf_planner_get(m, (size_t)d->reg_count, sizeof *types);
+    mf_instr **instrs = mf_planner_get(m, (size_t)d->instr_count, sizeof *instrs);
+    int *home = mf_planner_minus_ones(m, d->reg_count);
+    if (m->error)
+        return NULL;
+    if (d->reg_count)
+        memcpy(types, d->types, (size_t)d->reg_count * sizeof *types);
+    if (d->instr_count)
+        memcpy(instrs, d->instrs, (size_t)d->instr_count * sizeof *instrs);
+    *b = (mf_block){ .register_count = d->reg_count, .types = types, .instr_count = d->instr_count, .instrs = instrs, .home = home };
+    b->span = mf_span_of(m->s.program);
+    for (int t = 0; t < d->instr_count; t++)
+        b->cost += mf_instr_cost(d->instrs[t], d);
+    set_constants(m, where, b);
+    return b;
+}
+
+static void set_inputs(mf_planner *m, int where, mf_block *b)
+{
+    const mf_program *p = m->s.program;
+    b->in = mf_planner_minus_ones(m, p->in_count);
+    b->in_count = p->in_count;
+    for (int i = 0; i < p->in_count && !m->error; i++)
+        if (m->s.side[p->in[i]->id] == where)
+            b->in[i] = m->reg[p->in[i]->id];
+}
+
+/* Outputs, and registers that are born in the output's memory: those that a segment writes. */
+static void set_outputs(mf_planner *m, mf_block *b, int *out)
+{
+    int count = m->s.program->out_count;
+    if (!b) /* then m has the error */
+        return;
+    b->out = out;
+    b->out_count = count;
+    b->out_takes = mf_planner_get(m, (size_t)count, sizeof *b->out_takes);
+    if (m->error)
+        return;
+    for (int t = 0; t < b->instr_count; t++)
+        for (int k = 0; b->instrs[t]->kind == MF_DO_SEGMENT && k < b->instrs[t]->out_count; k++)
+            for (int o = count - 1; o >= 0; o--)
+                if (out[o] == b->instrs[t]->out[k])
+                    b->home[out[o]] = o;
+    for (int o = 0; o < count; o++) {
+        bool again = out[o] < 0;
+        for (int k = o + 1; k < count; k++)
+            again |= out[k] == out[o];
+        for (int c = 0; c < b->constant_count; c++)
+            again |= b->constants[c] == out[o];
+        b->out_takes[o] = !again;
+    }
+}
+
+int *mf_output_references(mf_planner *m)
+{
+    const mf_program *p = m->s.program;
+    int *out = mf_planner_get(m, (size_t)p->out_count, sizeof *out);
+    for (int o = 0; o < p->out_count && !m->error; o++) {
+        mf_variable *v = mf_origin(p->out[o]);
+        int r = mf_reference(m, m->mapped && v->constant ? MF_ONCE : MF_DEVICE, v);
+        out[o] = m->mapped && v->constant ? ~r : r;
+    }
+    return out;
+}
+
+void mf_make_blocks(mf_planner *m, int *out, mf_blocks *made)
+{
+    mf_block *of[2] = { NULL, NULL };
+    for (int w = 0; w < 2 && !m->error; w++) {
+        of[w] = make_block(m, w);
+        if (of[w])
+            set_inputs(m, w, of[w]);
+    }
+    if (!m->error)
+        set_outputs(m, of[MF_DEVICE], out);
+    if (!m->error && m->layouts)
+        mf_layout_outputs(m, of[MF_DEVICE]);
+    *made = m->error ? (mf_blocks){ NULL, NULL } : (mf_blocks){ .device = of[MF_DEVICE], .once = of[MF_ONCE] };
+}
