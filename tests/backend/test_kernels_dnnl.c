@@ -70,9 +70,9 @@ static void check_conv(const mf_dnnl_conv *c)
 {
     int64_t xs = c->batch * c->in[0] * c->in[1] * c->in_channels, ys = c->batch * out_of(c, 0) * out_of(c, 1) * c->out_channels;
     int64_t ws = c->kernel[0] * c->kernel[1] * c->in_channels / or1(c->groups) * c->out_channels;
-    const mf_dnnl_primitive *p = mf_dnnl_conv_create(c);
+    const mf_dnnl_primitive *p = mf_dnnl_conv_create(c, &(bool){ 0 });
     REQUIRE(p);
-    CHECK(mf_dnnl_conv_create(c) == p);
+    CHECK(mf_dnnl_conv_create(c, &(bool){ 0 }) == p);
     float *x = filled(xs), *w = filled(ws), *y = filled(ys);
     int64_t outs = c->kind == MF_DNNL_FORWARD ? ys : c->kind == MF_DNNL_BACKWARD_DATA ? xs : ws;
     const float *in0 = c->kind == MF_DNNL_BACKWARD_DATA ? y : x, *in1 = c->kind == MF_DNNL_BACKWARD_WEIGHTS ? y : w;
@@ -141,7 +141,7 @@ TEST(convolution_with_strides)
                        .x_strides = { 90, 30, 5, 1 },
                        .w_strides = { 27, 9, 3, 1 },
                        .y_strides = { 120, 30, 5, 1 } };
-    const mf_dnnl_primitive *p = mf_dnnl_conv_create(&c);
+    const mf_dnnl_primitive *p = mf_dnnl_conv_create(&c, &(bool){ 0 });
     REQUIRE(p);
     float *x = filled(180), *w = filled(108), out[240];
     void *scratch = aligned_alloc(64, (mf_dnnl_scratch_bytes(p) + 127) & ~(size_t)63);
@@ -177,7 +177,7 @@ TEST(products_equal_plain_loops)
                              .k = k,
                              .a_strides = { m * k, ta ? 1 : k, ta ? m : 1 },
                              .b_strides = { shared ? 0 : n * k, tb ? 1 : n, tb ? k : 1 } };
-        const mf_dnnl_primitive *p = mf_dnnl_matmul_create(&t);
+        const mf_dnnl_primitive *p = mf_dnnl_matmul_create(&t, &(bool){ 0 });
         if (!CHECK(p))
             continue;
         float *a = filled(batch * m * k), *b = filled(batch * n * k), *c = filled(batch * m * n);
@@ -208,13 +208,13 @@ TEST(what_cannot_be_is_refused)
                        .out_channels = 1,
                        .in = { 4, 4 },
                        .kernel = { 3, 3 } };
-    CHECK(!mf_dnnl_conv_create(&c));
+    CHECK(!mf_dnnl_conv_create(&c, &(bool){ 0 }));
     c.dtype = MF_F32;
     c.batch = 0;
-    CHECK(!mf_dnnl_conv_create(&c));
+    CHECK(!mf_dnnl_conv_create(&c, &(bool){ 0 }));
     c.batch = 1;
     c.kernel[0] = 9;
-    CHECK(!mf_dnnl_conv_create(&c));
+    CHECK(!mf_dnnl_conv_create(&c, &(bool){ 0 }));
     CHECK(!mf_dnnl_supports(MF_I32));
 }
 
@@ -238,7 +238,7 @@ enum { SHARED_OUT = 2 * 12 * 12 * 16 };
 static void *work(void *at)
 {
     worker *t = at;
-    const mf_dnnl_primitive *p = mf_dnnl_conv_create(&shared_conv);
+    const mf_dnnl_primitive *p = mf_dnnl_conv_create(&shared_conv, &(bool){ 0 });
     void *scratch = aligned_alloc(64, (mf_dnnl_scratch_bytes(p) + 127) & ~(size_t)63);
     float *out = filled(SHARED_OUT);
     t->same = true;

@@ -166,7 +166,8 @@ TEST(part_products)
         return;
     for (int i = 0; i < 2; i++) {
         const mf_dtype dtype = i ? MF_BF16 : MF_F32;
-        const mf_dnnl_primitive *p = mf_dnnl_matmul_create(&(mf_dnnl_matmul){ .dtype = dtype, .result = dtype, .m = 64, .n = 64, .k = 64 });
+        const mf_dnnl_primitive *p = mf_dnnl_matmul_create(&(mf_dnnl_matmul){ .dtype = dtype, .result = dtype, .m = 64, .n = 64, .k = 64 },
+                                                           &(bool){ 0 });
         put_result(p ? mf_dnnl_describe(p) : "none");
         put_result("\n");
     }

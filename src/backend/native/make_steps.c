@@ -15,6 +15,18 @@ void *mf_build_get(mf_build *b, size_t count, size_t size)
     return p;
 }
 
+bool mf_build_hold(mf_build *b, void (*let_go)(void *object), const void *object)
+{
+    mf_held *h = mf_build_get(b, 1, sizeof *h);
+    if (h) {
+        *h = (mf_held){ b->held, let_go, (void *)(uintptr_t)object };
+        b->held = h;
+    } else {
+        let_go((void *)(uintptr_t)object);
+    }
+    return h != NULL;
+}
+
 void *mf_step_new(mf_build *b, size_t size, const mf_eqn *e)
 {
     mf_native_step *s = mf_build_get(b, 1, size);

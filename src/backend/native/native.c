@@ -17,9 +17,8 @@ void mf_native_parallel_brief(int64_t count, void (*fn)(void *context, int64_t i
 
 static void destroy_kernel(mf_native_kernel *k)
 {
-    for (int i = 0; i < k->plan.step_count; i++)
-        if (k->plan.steps[i]->destroy)
-            k->plan.steps[i]->destroy(k->plan.steps[i]);
+    for (mf_held *h = k->held; h; h = h->next)
+        h->let_go(h->object);
     for (mf_native_kernel *inner = k->inner, *next; inner; inner = next) { /* a step's second tier reads them until it ends */
         next = inner->next;
         destroy_kernel(inner);
@@ -70,6 +69,7 @@ static mf_error_object *compile_kernel(const mf_program *segment, const bool *do
         k->flat = is_flat(k->program, &k->plan);
     end_build(&b);
     k->inner = b.inner;
+    k->held = b.held;
     k->kernel = (mf_kernel){ &mf_backend_native, k->plan.scratch_bytes, k->plan.alias, k->plan.cost };
     if (b.error)
         destroy_kernel(k);

@@ -72,9 +72,8 @@ typedef struct mf_form {
 
 struct mf_native_step {
     mf_error_object *(*run)(const mf_native_step *s, void *const *values, char *scratch);
-    void (*destroy)(mf_native_step *s); /* gives up what it holds beside itself; may be NULL. The memory is the kernel's arena */
-    const mf_eqn *eqn;                  /* the one it stands for, or NULL */
-    const mf_row_parts *parts;          /* NULL: it runs as a whole only */
+    const mf_eqn *eqn;                                 /* the one it stands for, or NULL */
+    const mf_row_parts *parts;                         /* NULL: it runs as a whole only */
     void (*form)(const mf_native_step *s, mf_form *f); /* f is zero; NULL: a loop around it is not compiled */
     bool flat; /* parts->run takes any number of "rows": all that it makes and reads, once more behind it */
     int in_count, out_count;
@@ -169,9 +168,17 @@ typedef struct mf_build {
     uint64_t *depends;              /* unit by unit: on which units it depends, also through others */
     MF_VECTOR(int) after;           /* barriers that the equation at hand waits for */
     struct mf_native_kernel *inner; /* kernels that steps run */
+    struct mf_held *held;
     mf_error_object *error;
 } mf_build;
 
+/* What the kernel's steps use beside its arena: let go of with the kernel. */
+typedef struct mf_held {
+    struct mf_held *next;
+    void (*let_go)(void *object);
+    void *object;
+} mf_held;
+bool mf_build_hold(mf_build *b, void (*let_go)(void *object), const void *object); /* false: b->error, and it is let go of */
 void *mf_build_get(mf_build *b, size_t count, size_t size); /* zeroed, from the arena; NULL and an error when memory is out */
 /* The variable's elements will be in memory, row by row. False: out of memory. */
 bool mf_build_materialise(mf_build *b, mf_variable *v);
@@ -276,8 +283,21 @@ bool mf_llvm_can(const mf_group *g); /* there is a text */
 bool mf_llvm_can_rows(const struct mf_rows_plan *plan);
 bool mf_loop_write(const mf_group_plan *plan, mf_loop_text *t);
 void mf_loop_text_free(mf_loop_text *t);
-mf_loop_fn *mf_loop_make(const mf_loop_text *t); /* compiled now unless it is known; NULL: LLVM or memory cannot be had */
-mf_loop_fn *mf_loop_known(mf_loop_writer *write, const void *what); /* compiled before, or NULL; waits for no compilation */
+/* Loops that were compiled, by their texts. Who gets one lets go of it; up to mf_loop_cache_most are kept that nobody uses. */
+typedef struct mf_cached_loop {
+    mf_loop_fn *run; /* NULL: LLVM cannot compile it */
+    struct mf_cached_loop *next;
+    uint64_t hash;
+    char *text;
+    void *code;   /* llvm.c's */
+    int64_t last; /* when it was got last, in gets */
+    int users;    /* guarded by the table's lock, as all from next on but hash and text */
+} mf_cached_loop;
+mf_cached_loop *mf_loop_make(const mf_loop_text *t);                    /* compiled now unless it is known; NULL: memory is out */
+mf_cached_loop *mf_loop_known(mf_loop_writer *write, const void *what); /* compiled before, or NULL; waits for no compilation */
+void mf_loop_let_go(mf_cached_loop *l);                                 /* NULL: nothing */
+int mf_loop_cache_count(void);
+extern _Atomic int mf_loop_cache_most; /* for tests */
 
 /* llvm/tier_up.c: two tiers. Tile kernels run at once; a compiled loop replaces them, which gives the same bits. */
 typedef enum mf_tiers {
@@ -291,6 +311,7 @@ extern _Atomic mf_tiers mf_native_tiers; /* for tests: what compilations from no
 
 typedef struct mf_tier_up {     /* a step's; immutable but for the atomics and the queue's part */
     _Atomic(mf_loop_fn *) loop; /* NULL: the first tier */
+    mf_cached_loop *held;       /* that it is of; guarded by the queue's lock once the step runs */
     _Atomic int64_t spent;      /* nanoseconds in the first tier, estimated */
     int64_t each;               /* of a run; 0: there is no second tier to come */
     mf_loop_writer *write;
@@ -304,9 +325,8 @@ typedef struct mf_tier_up_hints {
     bool large;  /* its text takes milliseconds to write: whether it is known already is asked once it is hot */
 } mf_tier_up_hints;
 bool mf_tier_up_wanted(mf_tier_up_hints hints); /* the mode asks for a second tier, now or later */
-/* Does what the mode asks for. False: there is and will be no second tier. `what` lives as long as the step. */
-bool mf_tier_up_begin(mf_tier_up *t, mf_loop_writer *write, const void *what, mf_tier_up_hints hints);
-void mf_tier_up_end(mf_tier_up *t); /* before its memory goes; nobody runs the step any more */
+/* Does what the mode asks for. False: there is and will be no second tier. `what` lives as long as the step, with whose kernel it ends. */
+bool mf_tier_up_begin(mf_build *b, mf_tier_up *t, mf_loop_writer *write, const void *what, mf_tier_up_hints hints);
 void mf_tier_up_ask(mf_tier_up *t);
 void mf_tier_up_drain(void); /* waits until nothing is waiting to be compiled; for tests */
 enum { MF_TIER_UP_AFTER = 2000000 };
@@ -390,9 +410,9 @@ typedef enum mf_rows_use { MF_ROWS_WHERE_IT_PAYS, MF_ROWS_ALWAYS, MF_ROWS_NEVER 
 extern mf_rows_use mf_native_rows_use;
 
 /* memory.c */
-typedef enum mf_place { MF_PLACE_INPUT, MF_PLACE_OUTPUT, MF_PLACE_SCRATCH, MF_PLACE_CONSTANT } mf_place;
+typedef enum mf_value_place { MF_PLACE_INPUT, MF_PLACE_OUTPUT, MF_PLACE_SCRATCH, MF_PLACE_CONSTANT } mf_value_place;
 typedef struct mf_native_value {
-    mf_place place;
+    mf_value_place place;
     int index;        /* of the input or output */
     int64_t offset;   /* bytes from there */
     const void *data; /* of a constant */
@@ -418,6 +438,7 @@ typedef struct mf_native_kernel {
     mf_arena arena;      /* all below */
     mf_program *program; /* the steps' equations */
     mf_native_plan plan;
+    mf_held *held;
     struct mf_native_kernel *inner, *next; /* those its steps run, owned; the next one of those of another kernel */
     bool flat; /* one step, which treats the elements of several runs that lie one after the other as those of one */
 } mf_native_kernel;

@@ -536,8 +536,6 @@ static mf_error_object *run_best(const mf_native_step *step, void *const *values
     return run_tiles(step, values, scratch);
 }
 
-static void end_tiers(mf_native_step *step) { mf_tier_up_end(step->up); }
-
 static bool write_loop(const void *plan, mf_loop_text *t) { return mf_loop_write(plan, t); }
 
 static void add_second_tier(mf_build *b, group_step *s)
@@ -551,7 +549,7 @@ static void add_second_tier(mf_build *b, group_step *s)
     if (!mf_tier_up_wanted(hints) || !mf_llvm_can(&s->group)) /* asking LLVM's side takes longer than all else for a tiny group */
         return;
     mf_tier_up *up = mf_build_get(b, 1, sizeof *up);
-    if (!up || !mf_tier_up_begin(up, write_loop, &s->plan, hints))
+    if (!up || !mf_tier_up_begin(b, up, write_loop, &s->plan, hints))
         return;
     int64_t rows = mf_loop_rows(&s->plan), row = s->plan.n / rows;
     size_t pointers = pointer_bytes(&s->step);
@@ -562,7 +560,6 @@ static void add_second_tier(mf_build *b, group_step *s)
     s->rows_a_task += s->rows_a_task == 0;
     s->step.run = run_best;
     s->step.flat = false; /* its parts are rows of its nest */
-    s->step.destroy = end_tiers;
     s->step.scratch_bytes = s->step.scratch_bytes > pointers ? s->step.scratch_bytes : pointers;
     s->step.cost /= s->soon ? 3 : 1;
 }

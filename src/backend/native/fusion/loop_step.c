@@ -251,7 +251,6 @@ static void form_of(const mf_native_step *step, mf_form *f)
 }
 
 static bool write_loop(const void *plan, mf_loop_text *t) { return mf_loop_write_repeat(plan, t); }
-static void end_tiers(mf_native_step *step) { mf_tier_up_end(step->up); }
 
 static void add_second_tier(mf_build *b, loop_step *s, double turn)
 {
@@ -259,10 +258,9 @@ static void add_second_tier(mf_build *b, loop_step *s, double turn)
     if (!mf_tier_up_wanted(hints) || !has_text(&s->plan))
         return;
     mf_tier_up *up = mf_build_get(b, 1, sizeof *up);
-    if (!up || !mf_tier_up_begin(up, write_loop, &s->plan, hints))
+    if (!up || !mf_tier_up_begin(b, up, write_loop, &s->plan, hints))
         return;
     s->step.up = up;
-    s->step.destroy = end_tiers;
     s->step.cost /= mf_tier_up_loop(up) ? 10 : 1;
 }
 

@@ -173,16 +173,6 @@ static mf_error_object *run(const mf_native_step *step, void *const *values, cha
     return finished && !atomic_load(&t.failed) ? NULL : mf_error_out_of_memory();
 }
 
-static void destroy(mf_native_step *step)
-{
-    const rows_step *s = (const rows_step *)(const void *)step;
-    if (step->up)
-        mf_tier_up_end(step->up);
-    for (int i = 0; i < s->part_count; i++)
-        if (s->parts[i]->destroy)
-            s->parts[i]->destroy(s->parts[i]);
-}
-
 /* ------------------------------------------------------------------ which steps */
 
 typedef enum fate { BEFORE, MEMBER, BEHIND } fate;
@@ -593,7 +583,7 @@ static size_t add_second_tier(const joiner *j, rows_step *s)
     for (int v = 0; outside && v < s->value_count; v++)
         outside[v] = s->values[v].outside >= 0;
     const mf_rows_plan *plan = outside ? mf_rows_plan_make(j->b, s->parts, s->part_count, j->rows, s->value_count, outside) : NULL;
-    if (!plan || !up || !mf_tier_up_begin(up, write_loop, plan, hints))
+    if (!plan || !up || !mf_tier_up_begin(j->b, up, write_loop, plan, hints))
         return 0;
     s->step.up = up;
     for (int i = 0; i < s->part_count; i++)
@@ -618,7 +608,6 @@ static rows_step *make_step(joiner *j, int members, int64_t bytes_a_row)
     s->step.in = names;
     s->step.out = names + most;
     s->step.run = run;
-    s->step.destroy = destroy;
     for (int i = 0; i < j->steps->count; i++)
         if (j->fates[i] == MEMBER) {
             s->gathers |= gathers(j->steps->at[i]);

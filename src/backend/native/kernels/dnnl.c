@@ -1,6 +1,6 @@
 /* The shim over oneDNN's C API; see dnnl.h. The only file that sees its headers.
  *
- * Invariant: no oneDNN object is shared by two running calls. A primitive is immutable once published; what a run
+ * Invariant: no oneDNN object is shared by two running calls. A primitive is immutable once published, and lives while somebody uses it; what a run
  * changes (stream, memory handles) sits in a context that the run takes from the primitive's free list and returns.
  * Loading costs 1-2 ms and some megabytes, which a program without convolutions must not pay, hence dlopen.
  * oneDNN 2.x and 3.x differ in how memory and primitive descriptors are made; the block "versions" hides that. */
@@ -27,7 +27,8 @@ typedef const_dnnl_memory_desc_t desc_ref;
     F(dnnl_matmul_primitive_desc_create)                       \
     F(dnnl_memory_desc_create_with_strides)                    \
     F(dnnl_memory_desc_create_with_tag)                        \
-    F(dnnl_memory_desc_clone)
+    F(dnnl_memory_desc_clone)                                  \
+    F(dnnl_memory_desc_destroy)
 #else
 #define SONAME "libdnnl.so.2"
 typedef dnnl_memory_desc_t desc; /* a value */
@@ -54,6 +55,7 @@ typedef const dnnl_memory_desc_t *desc_ref;
     F(dnnl_primitive_attr_create)              \
     F(dnnl_primitive_attr_set_scratchpad_mode) \
     F(dnnl_primitive_create)                   \
+    F(dnnl_primitive_destroy)                  \
     F(dnnl_primitive_execute)                  \
     F(dnnl_primitive_desc_destroy)             \
     F(dnnl_primitive_desc_query)               \
@@ -119,7 +121,7 @@ static void load(void)
     if (!bind(handle, "omp_set_num_threads", &lib.omp_set_num_threads) || !bind(handle, "omp_get_max_threads", &lib.omp_get_max_threads))
         lib.omp_set_num_threads = NULL;
     cap_isa();
-    lib.dnnl_set_primitive_cache_capacity(0); /* ours never forgets */
+    lib.dnnl_set_primitive_cache_capacity(0); /* there is ours */
     lib.ok = lib.dnnl_engine_create(&lib.engine, dnnl_cpu, 0) == dnnl_success &&
              lib.dnnl_primitive_attr_create(&lib.attr) == dnnl_success &&
              lib.dnnl_primitive_attr_set_scratchpad_mode(lib.attr, dnnl_scratchpad_mode_user) == dnnl_success;
@@ -150,6 +152,14 @@ static void team_restore(int before)
 }
 
 /* ---- primitives ---- */
+
+static _Thread_local bool memory_was_out; /* since somebody set it to false */
+
+static bool fine(dnnl_status_t status)
+{
+    memory_was_out = memory_was_out || status == dnnl_out_of_memory;
+    return status == dnnl_success;
+}
 
 enum { IN0, IN1, OUT, OPERANDS };
 enum { KEY_WORDS = 48 };
@@ -182,10 +192,15 @@ struct mf_dnnl_primitive {
     const char *description;
     pthread_mutex_t lock; /* guards idle */
     context *idle;
+    int users; /* and when it was got last, in gets: guarded by the cache's lock */
+    int64_t last;
 };
 
 static pthread_mutex_t cache_lock = PTHREAD_MUTEX_INITIALIZER;
 static mf_dnnl_primitive *cache;
+static int64_t gets;
+static int primitives; /* in the cache */
+_Atomic int mf_dnnl_cache_most = 512;
 
 static size_t align64(size_t n) { return (n + 63) & ~(size_t)63; }
 
@@ -203,11 +218,11 @@ static bool make_desc(desc *out, int rank, const int64_t *dims, const int64_t *s
             s[i] = strides[i];
     }
 #if DNNL_VERSION_MAJOR >= 3
-    return (strides ? lib.dnnl_memory_desc_create_with_strides(out, rank, d, data_type(dtype), s)
-                    : lib.dnnl_memory_desc_create_with_tag(out, rank, d, data_type(dtype), dnnl_format_tag_any)) == dnnl_success;
+    return fine(strides ? lib.dnnl_memory_desc_create_with_strides(out, rank, d, data_type(dtype), s)
+                        : lib.dnnl_memory_desc_create_with_tag(out, rank, d, data_type(dtype), dnnl_format_tag_any));
 #else
-    return (strides ? lib.dnnl_memory_desc_init_by_strides(out, rank, d, data_type(dtype), s)
-                    : lib.dnnl_memory_desc_init_by_tag(out, rank, d, data_type(dtype), dnnl_format_tag_any)) == dnnl_success;
+    return fine(strides ? lib.dnnl_memory_desc_init_by_strides(out, rank, d, data_type(dtype), s)
+                        : lib.dnnl_memory_desc_init_by_tag(out, rank, d, data_type(dtype), dnnl_format_tag_any));
 #endif
 }
 
@@ -222,12 +237,21 @@ static desc copy_desc(desc_ref d)
 #endif
 }
 
+static void free_desc(desc *d)
+{
+#if DNNL_VERSION_MAJOR >= 3
+    if (*d)
+        lib.dnnl_memory_desc_destroy(*d);
+#endif
+    memset(d, 0, sizeof *d);
+}
+
 static bool add_reorder(mf_dnnl_primitive *p, dnnl_operand *o, bool output)
 {
     desc_ref from = output ? REF(o->wanted) : REF(o->user), to = output ? REF(o->user) : REF(o->wanted);
-    if (lib.dnnl_reorder_primitive_desc_create(&o->reorder_desc, from, lib.engine, to, lib.engine, lib.attr) != dnnl_success)
+    if (!fine(lib.dnnl_reorder_primitive_desc_create(&o->reorder_desc, from, lib.engine, to, lib.engine, lib.attr)))
         return false;
-    bool ok = lib.dnnl_primitive_create(&o->reorder, o->reorder_desc) == dnnl_success;
+    bool ok = fine(lib.dnnl_primitive_create(&o->reorder, o->reorder_desc));
     o->reorder_scratch = lib.dnnl_primitive_desc_query_md(o->reorder_desc, dnnl_query_scratchpad_md, 0);
     o->bytes = lib.dnnl_memory_desc_get_size(REF(o->wanted));
     o->offset = p->scratch_bytes;
@@ -259,7 +283,7 @@ static bool finish(mf_dnnl_primitive *p)
             most = bytes;
     }
     p->scratch_bytes += align64(most);
-    return lib.dnnl_primitive_create(&p->primitive, pd) == dnnl_success;
+    return fine(lib.dnnl_primitive_create(&p->primitive, pd));
 }
 
 /* ---- convolution ---- */
@@ -396,21 +420,34 @@ static dnnl_status_t backward_desc(dnnl_primitive_desc_t *pd, mf_dnnl_conv_kind 
 
 #endif
 
-static bool choose_conv(mf_dnnl_primitive *p, const mf_dnnl_conv *c, unsigned any)
+static void free_conv_descs(conv_descs *d)
 {
-    conv_descs d, ahead;
-    conv_steps s = make_steps(c);
-    if (!make_conv_descs(c, any, &d))
-        return false;
-    if (c->kind == MF_DNNL_FORWARD)
-        return forward_desc(&p->desc, &d, &s) == dnnl_success;
+    free_desc(&d->x);
+    free_desc(&d->w);
+    free_desc(&d->y);
+}
+
+static bool choose_backward(mf_dnnl_primitive *p, const mf_dnnl_conv *c, unsigned any, conv_descs *d, conv_steps *s)
+{
     dnnl_primitive_desc_t hint;
+    conv_descs ahead = { 0 };
     mf_dnnl_conv forward = *c;
     forward.kind = MF_DNNL_FORWARD;
-    if (!make_conv_descs(&forward, any, &ahead) || forward_desc(&hint, &ahead, &s) != dnnl_success)
-        return false;
-    bool ok = backward_desc(&p->desc, c->kind, &d, &s, hint) == dnnl_success;
-    lib.dnnl_primitive_desc_destroy(hint);
+    bool hinted = make_conv_descs(&forward, any, &ahead) && fine(forward_desc(&hint, &ahead, s));
+    bool ok = hinted && fine(backward_desc(&p->desc, c->kind, d, s, hint));
+    if (hinted)
+        lib.dnnl_primitive_desc_destroy(hint);
+    free_conv_descs(&ahead);
+    return ok;
+}
+
+static bool choose_conv(mf_dnnl_primitive *p, const mf_dnnl_conv *c, unsigned any)
+{
+    conv_descs d = { 0 };
+    conv_steps s = make_steps(c);
+    bool ok = make_conv_descs(c, any, &d) &&
+              (c->kind == MF_DNNL_FORWARD ? fine(forward_desc(&p->desc, &d, &s)) : choose_backward(p, c, any, &d, &s));
+    free_conv_descs(&d);
     return ok;
 }
 
@@ -430,15 +467,15 @@ static bool choose_layouts(mf_dnnl_primitive *p, const mf_dnnl_conv *c)
         if (!is_reference(p->desc))
             return true;
         lib.dnnl_primitive_desc_destroy(p->desc);
+        p->desc = NULL;
     }
     return choose_conv(p, c, ANY_ALL);
 }
 
 static bool build_conv(mf_dnnl_primitive *p, const mf_dnnl_conv *c)
 {
-    conv_descs user;
-    if (!make_conv_descs(c, 0, &user) || !choose_layouts(p, c))
-        return false;
+    conv_descs user = { 0 };
+    bool made = make_conv_descs(c, 0, &user);
     dnnl_operand *o = p->operands;
     switch (c->kind) {
     case MF_DNNL_FORWARD:
@@ -458,7 +495,7 @@ static bool build_conv(mf_dnnl_primitive *p, const mf_dnnl_conv *c)
         break;
     }
     p->packed = c->kind == MF_DNNL_BACKWARD_WEIGHTS ? OUT : IN1;
-    return finish(p);
+    return made && choose_layouts(p, c) && finish(p);
 }
 
 /* ---- matrix product ---- */
@@ -493,11 +530,10 @@ static bool matrix_desc(const mf_dnnl_matmul *m, mf_dtype dtype, int64_t rows, i
 static bool make_matmul_desc(dnnl_primitive_desc_t *pd, desc *a, desc *b, desc *c)
 {
 #if DNNL_VERSION_MAJOR >= 3
-    return lib.dnnl_matmul_primitive_desc_create(pd, lib.engine, *a, *b, NULL, *c, lib.attr) == dnnl_success;
+    return fine(lib.dnnl_matmul_primitive_desc_create(pd, lib.engine, *a, *b, NULL, *c, lib.attr));
 #else
     dnnl_matmul_desc_t op;
-    return lib.dnnl_matmul_desc_init(&op, a, b, NULL, c) == dnnl_success &&
-           lib.dnnl_primitive_desc_create(pd, &op, lib.attr, lib.engine, NULL) == dnnl_success;
+    return fine(lib.dnnl_matmul_desc_init(&op, a, b, NULL, c)) && fine(lib.dnnl_primitive_desc_create(pd, &op, lib.attr, lib.engine, NULL));
 #endif
 }
 
@@ -507,27 +543,31 @@ static bool make_matrix_descs(const mf_dnnl_matmul *m, bool any, desc *a, desc *
            matrix_desc(m, m->result, m->m, m->n, m->c_strides, any, c);
 }
 
-static bool choose_matmul(mf_dnnl_primitive *p, const mf_dnnl_matmul *m, desc *a, desc *b, desc *c)
+static bool choose_matmul(mf_dnnl_primitive *p, const mf_dnnl_matmul *m)
 {
-    desc free_a, free_b, free_c;
-    if (make_matmul_desc(&p->desc, a, b, c)) {
+    dnnl_operand *o = p->operands;
+    desc a = { 0 }, b = { 0 }, c = { 0 };
+    if (make_matmul_desc(&p->desc, &o[IN0].user, &o[IN1].user, &o[OUT].user)) {
         if (!is_reference(p->desc))
             return true;
         lib.dnnl_primitive_desc_destroy(p->desc);
+        p->desc = NULL;
     }
-    return make_matrix_descs(m, true, &free_a, &free_b, &free_c) && make_matmul_desc(&p->desc, &free_a, &free_b, &free_c);
+    bool ok = make_matrix_descs(m, true, &a, &b, &c) && make_matmul_desc(&p->desc, &a, &b, &c);
+    free_desc(&a);
+    free_desc(&b);
+    free_desc(&c);
+    return ok;
 }
 
 static bool build_matmul(mf_dnnl_primitive *p, const mf_dnnl_matmul *m)
 {
-    desc a, b, c;
-    if (!make_matrix_descs(m, false, &a, &b, &c) || !choose_matmul(p, m, &a, &b, &c))
-        return false;
-    p->operands[IN0] = (dnnl_operand){ .argument = DNNL_ARG_SRC, .user = a };
-    p->operands[IN1] = (dnnl_operand){ .argument = DNNL_ARG_WEIGHTS, .user = b };
-    p->operands[OUT] = (dnnl_operand){ .argument = DNNL_ARG_DST, .user = c };
+    dnnl_operand *o = p->operands;
+    o[IN0].argument = DNNL_ARG_SRC;
+    o[IN1].argument = DNNL_ARG_WEIGHTS;
+    o[OUT].argument = DNNL_ARG_DST;
     p->packed = IN1;
-    return finish(p);
+    return make_matrix_descs(m, false, &o[IN0].user, &o[IN1].user, &o[OUT].user) && choose_matmul(p, m) && finish(p);
 }
 
 /* ---- the cache ---- */
@@ -573,24 +613,113 @@ static mf_dnnl_primitive *find(const int64_t *key)
     return NULL;
 }
 
+static void free_context(context *c);
+
+/* What is made for it, but its key. */
+static void empty(mf_dnnl_primitive *p)
+{
+    for (context *c = p->idle, *next; c; c = next) {
+        next = c->next;
+        free_context(c);
+    }
+    for (int i = 0; i < OPERANDS; i++) {
+        dnnl_operand *o = &p->operands[i];
+        if (o->reorder)
+            lib.dnnl_primitive_destroy(o->reorder);
+        if (o->reorder_desc)
+            lib.dnnl_primitive_desc_destroy(o->reorder_desc);
+        free_desc(&o->user);
+        free_desc(&o->wanted);
+        *o = (dnnl_operand){ 0 };
+    }
+    if (p->primitive)
+        lib.dnnl_primitive_destroy(p->primitive);
+    if (p->desc)
+        lib.dnnl_primitive_desc_destroy(p->desc);
+    p->primitive = NULL;
+    p->desc = NULL;
+}
+
+static void free_primitive(mf_dnnl_primitive *p)
+{
+    empty(p);
+    pthread_mutex_destroy(&p->lock);
+    free(p);
+}
+
+/* NULL: memory is out. What cannot be had keeps its key, so that nobody tries again. */
+static mf_dnnl_primitive *make(const int64_t *key, dnnl_problem what)
+{
+    mf_dnnl_primitive *p = calloc(1, sizeof *p);
+    if (!p)
+        return NULL;
+    memcpy(p->key, key, sizeof p->key);
+    pthread_mutex_init(&p->lock, NULL);
+    int team = team_of_one();
+    memory_was_out = false;
+    bool ok = key[0] == 1 ? build_conv(p, what.conv) : build_matmul(p, what.matmul);
+    team_restore(team);
+    if (!ok)
+        empty(p);
+    if (!ok && memory_was_out) {
+        free_primitive(p);
+        return NULL;
+    }
+    return p;
+}
+
+/* Room for one more: those that nobody uses and that were got before all others go. The lock is held. */
+static void evict(void)
+{
+    while (primitives >= mf_dnnl_cache_most) {
+        mf_dnnl_primitive **oldest = NULL, *gone;
+        for (mf_dnnl_primitive **at = &cache; *at; at = &(*at)->next)
+            if (!(*at)->users && (!oldest || (*at)->last < (*oldest)->last))
+                oldest = at;
+        if (!oldest)
+            return;
+        gone = *oldest;
+        *oldest = gone->next;
+        primitives--;
+        free_primitive(gone);
+    }
+}
+
 /* Creates under the lock: two devices that ask for the same problem wait for one creation. */
-static const mf_dnnl_primitive *create(const int64_t *key, dnnl_problem what)
+static const mf_dnnl_primitive *create(const int64_t *key, dnnl_problem what, bool *no_memory)
 {
     pthread_mutex_lock(&cache_lock);
     mf_dnnl_primitive *p = find(key);
-    if (!p && (p = calloc(1, sizeof *p))) {
-        memcpy(p->key, key, sizeof p->key);
-        pthread_mutex_init(&p->lock, NULL);
-        int team = team_of_one();
-        bool ok = key[0] == 1 ? build_conv(p, what.conv) : build_matmul(p, what.matmul);
-        team_restore(team);
-        if (!ok)
-            p->primitive = NULL;
+    if (!p && (p = make(key, what))) {
+        evict();
         p->next = cache;
         cache = p;
+        primitives++;
     }
+    *no_memory = !p;
+    if (p)
+        p->last = ++gets;
+    if (p && !p->primitive)
+        p = NULL;
+    if (p)
+        p->users++;
     pthread_mutex_unlock(&cache_lock);
-    return p && p->primitive ? p : NULL;
+    return p;
+}
+
+void mf_dnnl_let_go(void *primitive)
+{
+    pthread_mutex_lock(&cache_lock);
+    ((mf_dnnl_primitive *)primitive)->users--;
+    pthread_mutex_unlock(&cache_lock);
+}
+
+int mf_dnnl_cache_count(void)
+{
+    pthread_mutex_lock(&cache_lock);
+    int count = primitives;
+    pthread_mutex_unlock(&cache_lock);
+    return count;
 }
 
 static bool conv_valid(const mf_dnnl_conv *c)
@@ -613,22 +742,24 @@ static bool matmul_valid(const mf_dnnl_matmul *m)
     return true;
 }
 
-const mf_dnnl_primitive *mf_dnnl_conv_create(const mf_dnnl_conv *conv)
+const mf_dnnl_primitive *mf_dnnl_conv_create(const mf_dnnl_conv *conv, bool *no_memory)
 {
     int64_t key[KEY_WORDS] = { 0 };
+    *no_memory = false;
     if (!conv_valid(conv) || !mf_dnnl_supports(conv->dtype))
         return NULL;
     conv_key(key, conv);
-    return create(key, (dnnl_problem){ .conv = conv });
+    return create(key, (dnnl_problem){ .conv = conv }, no_memory);
 }
 
-const mf_dnnl_primitive *mf_dnnl_matmul_create(const mf_dnnl_matmul *matmul)
+const mf_dnnl_primitive *mf_dnnl_matmul_create(const mf_dnnl_matmul *matmul, bool *no_memory)
 {
     int64_t key[KEY_WORDS] = { 0 };
+    *no_memory = false;
     if (!matmul_valid(matmul) || !mf_dnnl_supports(matmul->dtype) || !mf_dnnl_supports(matmul->result))
         return NULL;
     matmul_key(key, matmul);
-    return create(key, (dnnl_problem){ .matmul = matmul });
+    return create(key, (dnnl_problem){ .matmul = matmul }, no_memory);
 }
 
 static bool is_intel(void)

@@ -1,7 +1,7 @@
 /* oneDNN behind a shim: convolutions and large matrix products as primitives on raw pointers.
  *
- * A primitive is created once per distinct problem and lives as long as the process (equal problems share one, so
- * eight devices cost one creation). It may run on several threads at once, each with its own scratch. Every call runs
+ * A primitive is created once per distinct problem (equal problems share one, so eight devices cost one creation); of
+ * those that nobody uses the ones that were got last are kept, up to mf_dnnl_cache_most. It may run on several threads at once, each with its own scratch. Every call runs
  * on the calling thread alone; the caller cuts the work. The library is loaded at the first creation, never before.
  * NULL from a create function means: this machine or this library can't, use another way.
  * oneDNN picks its code by instruction set, so its results may differ in the last bits between kinds of machines. */
@@ -49,9 +49,12 @@ typedef struct mf_dnnl_primitive mf_dnnl_primitive;
 /* Whether oneDNN can be loaded here and computes this dtype, bf16 only where that is faster than f32; loads it. Any thread. */
 bool mf_dnnl_supports(mf_dtype dtype);
 
-/* Any thread. The result is borrowed and never dies. NULL: unsupported, or an empty dimension. */
-const mf_dnnl_primitive *mf_dnnl_conv_create(const mf_dnnl_conv *conv);
-const mf_dnnl_primitive *mf_dnnl_matmul_create(const mf_dnnl_matmul *matmul);
+/* Any thread. Lives until its user lets go of it. NULL: unsupported, or an empty dimension; or memory is out, and a later call may succeed. */
+const mf_dnnl_primitive *mf_dnnl_conv_create(const mf_dnnl_conv *conv, bool *no_memory);
+const mf_dnnl_primitive *mf_dnnl_matmul_create(const mf_dnnl_matmul *matmul, bool *no_memory);
+void mf_dnnl_let_go(void *primitive);
+int mf_dnnl_cache_count(void);
+extern _Atomic int mf_dnnl_cache_most; /* for tests */
 
 /* Bytes that each running call needs, 64-byte aligned; contents are lost between calls. */
 size_t mf_dnnl_scratch_bytes(const mf_dnnl_primitive *primitive);

@@ -1,5 +1,5 @@
 /* LLVM behind one function: IR text in, machine code out. The library is opened when the first loop nest is to be compiled, never
- * before, and code lives as long as the process.
+ * before, and code lives until who asked for it frees it, or the process ends.
  * The texts are vector code already, so no passes over IR are run: O2's gave 0 to 4 % on chains, Adam, activations and elementary
  * functions, for twice the compile time. Code generation is at its default level; without optimisation it loses to the tile kernels.
  * Invariant: everything here runs under one lock, which the process's end takes for good; no floating-point operation is contracted or
@@ -54,7 +54,10 @@
     F(LLVMSetTarget)                                         \
     F(LLVMGetNamedFunction)                                  \
     F(LLVMSetValueName2)                                     \
-    F(LLVMOrcLLJITAddLLVMIRModule)                           \
+    F(LLVMOrcLLJITAddLLVMIRModuleWithRT)                     \
+    F(LLVMOrcJITDylibCreateResourceTracker)                  \
+    F(LLVMOrcResourceTrackerRemove)                          \
+    F(LLVMOrcReleaseResourceTracker)                         \
     F(LLVMOrcLLJITLookup)                                    \
     F(LLVMOrcCreateNewThreadSafeContext)                     \
     F(LLVMOrcThreadSafeContextGetContext)                    \
@@ -175,7 +178,13 @@ static void load(void)
 
 /* ------------------------------------------------------------------ compilation */
 
-static mf_loop_fn *compile_text(const char *text)
+static void free_code(LLVMOrcResourceTrackerRef code)
+{
+    (void)failed(lib.LLVMOrcResourceTrackerRemove(code));
+    lib.LLVMOrcReleaseResourceTracker(code);
+}
+
+static mf_loop_fn *compile_text(const char *text, void **code)
 {
     static int count;
     char *message = NULL, name[24];
@@ -197,9 +206,14 @@ static mf_loop_fn *compile_text(const char *text)
     LLVMOrcThreadSafeModuleRef owned = lib.LLVMOrcCreateNewThreadSafeModule(module, context);
     lib.LLVMOrcDisposeThreadSafeContext(context); /* the module keeps it */
     LLVMOrcExecutorAddress address = 0;
-    if (!failed(lib.LLVMOrcLLJITAddLLVMIRModule(lib.jit, lib.LLVMOrcLLJITGetMainJITDylib(lib.jit), owned)) &&
-        !failed(lib.LLVMOrcLLJITLookup(lib.jit, &address, name)))
+    LLVMOrcResourceTrackerRef made = lib.LLVMOrcJITDylibCreateResourceTracker(lib.LLVMOrcLLJITGetMainJITDylib(lib.jit));
+    if (!failed(lib.LLVMOrcLLJITAddLLVMIRModuleWithRT(lib.jit, made, owned)) && !failed(lib.LLVMOrcLLJITLookup(lib.jit, &address, name)))
         memcpy(&run, &address, sizeof run);
+    if (!run) {
+        free_code(made);
+        return NULL;
+    }
+    *code = made;
     return run;
 }
 
@@ -291,15 +305,24 @@ bool mf_llvm_open(void)
     return open;
 }
 
-mf_loop_fn *mf_llvm_code(const char *text)
+mf_loop_fn *mf_llvm_code(const char *text, void **code)
 {
+    *code = NULL;
     if (!enter())
         return NULL;
-    mf_loop_fn *run = lib.jit ? compile_text(text) : NULL;
+    mf_loop_fn *run = lib.jit ? compile_text(text, code) : NULL;
     if (run)
         (void)close_before_statics();
     leave();
     return run;
+}
+
+void mf_llvm_free(void *code)
+{
+    if (!enter())
+        return;
+    free_code(code);
+    leave();
 }
 
 bool mf_llvm_close(void)

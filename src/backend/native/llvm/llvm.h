@@ -91,9 +91,11 @@ void mf_ir_loops(mf_ir *ir, const mf_group_plan *plan);
 /* repeat.c: the same of a while or scan, all rounds of it. */
 void mf_ir_repeat(mf_ir *ir, const mf_loop_plan *plan);
 int mf_llvm_lanes(void); /* f32 lanes of a register here */
-/* llvm.c: machine code of the function @mf_loop in a text; NULL when it cannot be had. Loads libLLVM when it is first called. Any thread. */
-mf_loop_fn *mf_llvm_code(const char *text);
-bool mf_llvm_open(void); /* loads libLLVM; false: it cannot be had */
+/* llvm.c: machine code of the function @mf_loop in a text, *code what frees it; NULL when it cannot be had. Loads libLLVM when it is first
+ * called. Any thread. */
+mf_loop_fn *mf_llvm_code(const char *text, void **code);
+void mf_llvm_free(void *code); /* nobody runs it any more */
+bool mf_llvm_open(void);       /* loads libLLVM; false: it cannot be had */
 /* For good: waits until nobody is inside, and from then on nothing is compiled. False, at once, where that cannot be waited for: the caller is
  * inside itself (LLVM ends the process), or in the child of a fork. */
 bool mf_llvm_close(void);

@@ -1,23 +1,20 @@
-/* Compiled loop nests by the text that they were made from: equal groups give equal texts, which are compiled once and kept as long as
- * the process lives.
+/* Compiled loop nests by the text that they were made from: equal groups give equal texts, which are compiled once. Of those that no kernel
+ * holds, the ones that were got last are kept, up to a number.
  * Invariants: the table's lock is never held while something is compiled, so who only looks never waits for a compilation; one text is
- * compiled at a time. */
+ * compiled at a time; what is held stands in the table and keeps its code. */
 #include "backend/native/llvm/llvm.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
-typedef struct cached_loop {
-    struct cached_loop *next;
-    uint64_t hash;
-    char *text;
-    mf_loop_fn *run; /* NULL: could not be compiled */
-} cached_loop;
+enum { BUCKETS = 256 };
 
+_Atomic int mf_loop_cache_most = 1024;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER, making = PTHREAD_MUTEX_INITIALIZER;
-static cached_loop *table[256];
-static _Atomic bool any; /* stands in it */
+static mf_cached_loop *table[BUCKETS];
+static int64_t gets;
+static _Atomic int loops; /* in the table */
 
 bool mf_llvm_can(const mf_group *g)
 {
@@ -61,52 +58,99 @@ WRITER(mf_loop_write_rows, mf_rows_plan, mf_ir_rows)
 WRITER(mf_loop_write_repeat, mf_loop_plan, mf_ir_repeat)
 #undef WRITER
 
-static bool find(const mf_loop_text *t, mf_loop_fn **run)
+/* NULL: it is not in the table. */
+static mf_cached_loop *find(const mf_loop_text *t)
 {
     pthread_mutex_lock(&lock);
-    const cached_loop *l = table[t->hash % 256];
+    mf_cached_loop *l = table[t->hash % BUCKETS];
     while (l && (l->hash != t->hash || strcmp(l->text, t->text.at) != 0))
         l = l->next;
+    if (l) {
+        l->users++;
+        l->last = ++gets;
+    }
     pthread_mutex_unlock(&lock);
-    *run = l ? l->run : NULL;
-    return l != NULL;
+    return l;
 }
 
-mf_loop_fn *mf_loop_known(mf_loop_writer *write, const void *what)
+mf_cached_loop *mf_loop_known(mf_loop_writer *write, const void *what)
 {
     mf_loop_text t = { 0 };
-    mf_loop_fn *run = NULL;
-    if (atomic_load_explicit(&any, memory_order_relaxed) && write(what, &t))
-        find(&t, &run);
+    mf_cached_loop *l = atomic_load_explicit(&loops, memory_order_relaxed) && write(what, &t) ? find(&t) : NULL;
     mf_loop_text_free(&t);
-    return run;
+    return l;
+}
+
+void mf_loop_let_go(mf_cached_loop *l)
+{
+    pthread_mutex_lock(&lock);
+    if (l)
+        l->users--;
+    pthread_mutex_unlock(&lock);
+}
+
+int mf_loop_cache_count(void) { return atomic_load(&loops); }
+
+/* The place of the one that nobody holds and that was got before all others, or NULL. The lock is held. */
+static mf_cached_loop **find_oldest(void)
+{
+    mf_cached_loop **oldest = NULL;
+    for (int i = 0; i < BUCKETS; i++)
+        for (mf_cached_loop **at = &table[i]; *at; at = &(*at)->next)
+            if (!(*at)->users && (!oldest || (*at)->last < (*oldest)->last))
+                oldest = at;
+    return oldest;
+}
+
+static mf_cached_loop *take_oldest(void)
+{
+    pthread_mutex_lock(&lock);
+    mf_cached_loop **at = loops < mf_loop_cache_most ? NULL : find_oldest(), *l = at ? *at : NULL;
+    if (l) {
+        *at = l->next;
+        loops--;
+    }
+    pthread_mutex_unlock(&lock);
+    return l;
+}
+
+static void free_loop(mf_cached_loop *l)
+{
+    if (l->code)
+        mf_llvm_free(l->code);
+    mf_free(l->text);
+    mf_free(l);
 }
 
 /* NULL, with nothing kept, when memory is out: another attempt may succeed. */
-static mf_loop_fn *make(const mf_loop_text *t)
+static mf_cached_loop *make(const mf_loop_text *t)
 {
-    cached_loop *l = mf_alloc(sizeof *l);
+    mf_cached_loop *l = mf_calloc(1, sizeof *l);
     char *text = mf_strdup(t->text.at);
     if (!l || !text) {
         mf_free(l);
         mf_free(text);
         return NULL;
     }
-    *l = (cached_loop){ NULL, t->hash, text, mf_llvm_code(text) };
+    for (mf_cached_loop *old; (old = take_oldest());)
+        free_loop(old);
+    *l = (mf_cached_loop){ .hash = t->hash, .text = text, .users = 1 };
+    l->run = mf_llvm_code(text, &l->code);
     pthread_mutex_lock(&lock);
-    l->next = table[t->hash % 256];
-    table[t->hash % 256] = l;
-    atomic_store_explicit(&any, true, memory_order_relaxed);
+    l->last = ++gets;
+    l->next = table[t->hash % BUCKETS];
+    table[t->hash % BUCKETS] = l;
+    loops++;
     pthread_mutex_unlock(&lock);
-    return l->run;
+    return l;
 }
 
-mf_loop_fn *mf_loop_make(const mf_loop_text *t)
+mf_cached_loop *mf_loop_make(const mf_loop_text *t)
 {
-    mf_loop_fn *run;
     pthread_mutex_lock(&making);
-    if (!find(t, &run))
-        run = make(t);
+    mf_cached_loop *l = find(t);
+    if (!l)
+        l = make(t);
     pthread_mutex_unlock(&making);
-    return run;
+    return l;
 }

@@ -71,19 +71,25 @@ static mf_tiers asked(void)
 static double seconds_since(int64_t start) { return 1e-9 * (double)(mf_profile_now() - start); }
 
 /* The lock is held. */
-static void count(mf_loop_fn *loop, double seconds)
+static void count(const mf_cached_loop *loop, double seconds)
 {
     up.done.seconds += seconds;
-    loop ? up.done.loops++ : up.done.failures++;
+    loop && loop->run ? up.done.loops++ : up.done.failures++;
+}
+
+static void take(mf_tier_up *t, mf_cached_loop *loop)
+{
+    t->held = loop;
+    atomic_store_explicit(&t->loop, loop ? loop->run : NULL, memory_order_release);
 }
 
 static void make_now(mf_tier_up *t)
 {
     int64_t start = mf_profile_now();
     mf_loop_text text = { 0 };
-    mf_loop_fn *loop = t->write(t->what, &text) ? mf_loop_make(&text) : NULL;
+    mf_cached_loop *loop = t->write(t->what, &text) ? mf_loop_make(&text) : NULL;
     mf_loop_text_free(&text);
-    atomic_store_explicit(&t->loop, loop, memory_order_release);
+    take(t, loop);
     pthread_mutex_lock(&up.lock);
     count(loop, seconds_since(start));
     pthread_mutex_unlock(&up.lock);
@@ -95,7 +101,9 @@ bool mf_tier_up_wanted(mf_tier_up_hints hints)
     return tiers == MF_TIERS_LOOPS || (tiers == MF_TIERS_SECOND && hints.soon) || (tiers == MF_TIERS_BACKGROUND && hints.pays);
 }
 
-bool mf_tier_up_begin(mf_tier_up *t, mf_loop_writer *write, const void *what, mf_tier_up_hints hints)
+static void end(void *object);
+
+bool mf_tier_up_begin(mf_build *b, mf_tier_up *t, mf_loop_writer *write, const void *what, mf_tier_up_hints hints)
 {
     mf_tiers tiers = asked();
     int64_t most = MF_TIER_UP_AFTER / LEAST_RUNS;
@@ -105,9 +113,9 @@ bool mf_tier_up_begin(mf_tier_up *t, mf_loop_writer *write, const void *what, mf
         make_now(t);
     } else if (tiers == MF_TIERS_BACKGROUND && hints.pays) {
         t->each = hints.cost < 1 ? 1 : hints.cost < (double)most ? (int64_t)hints.cost : most;
-        atomic_store_explicit(&t->loop, hints.large ? NULL : mf_loop_known(write, what), memory_order_release);
+        take(t, hints.large ? NULL : mf_loop_known(write, what));
     }
-    return t->each || mf_tier_up_loop(t);
+    return mf_build_hold(b, end, t) && (t->each || mf_tier_up_loop(t));
 }
 
 /* ------------------------------------------------------------------ the thread */
@@ -203,17 +211,19 @@ static void make_one(void)
 
     if (wanted)
         open_llvm();
-    mf_loop_fn *loop = wanted ? mf_loop_make(&text) : NULL;
+    mf_cached_loop *loop = wanted ? mf_loop_make(&text) : NULL;
     if (slice)
         mf_profile_words(slice, MF_ROW_COMPILER, "optimise", "a loop");
     mf_loop_text_free(&text);
     pthread_mutex_lock(&up.lock);
-    if (up.current)
-        atomic_store_explicit(&t->loop, loop, memory_order_release);
-    up.current = NULL;
-    up.waiting--;
     if (wanted || !written)
         count(loop, seconds_since(start));
+    if (up.current)
+        take(t, loop);
+    else
+        mf_loop_let_go(loop);
+    up.current = NULL;
+    up.waiting--;
     pthread_cond_broadcast(&up.news);
 }
 
@@ -303,10 +313,9 @@ static bool unlink_waiting(const mf_tier_up *t)
     return true;
 }
 
-void mf_tier_up_end(mf_tier_up *t)
+/* Nobody reads it from now on, nor asks for it. */
+static void call_off(mf_tier_up *t)
 {
-    if (atomic_load_explicit(&t->spent, memory_order_relaxed) < MF_TIER_UP_AFTER || mf_process_forked())
-        return; /* nobody has asked; or the thread is another process's */
     pthread_mutex_lock(&up.lock);
     if (!unlink_waiting(t) && up.current == t) {
         while (up.reading && up.current == t)
@@ -315,6 +324,17 @@ void mf_tier_up_end(mf_tier_up *t)
             up.current = NULL;
     }
     pthread_mutex_unlock(&up.lock);
+}
+
+/* With the step's kernel: nobody runs it any more. In the child of a fork the thread is another process's. */
+static void end(void *object)
+{
+    mf_tier_up *t = object;
+    if (mf_process_forked())
+        return;
+    if (atomic_load_explicit(&t->spent, memory_order_relaxed) >= MF_TIER_UP_AFTER)
+        call_off(t);
+    mf_loop_let_go(t->held);
 }
 
 void mf_tier_up_drain(void)

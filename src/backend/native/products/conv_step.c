@@ -635,13 +635,23 @@ static void cut(conv_step *s, double work)
     s->tasks = (s->batch + s->images_a_task - 1) / s->images_a_task;
 }
 
-static bool make_primitives(conv_step *s)
+/* NULL: there is none, or b->error. */
+static const mf_dnnl_primitive *make_primitive(mf_build *b, const conv_step *s)
+{
+    bool no_memory;
+    const mf_dnnl_primitive *p = mf_dnnl_conv_create(&s->d, &no_memory);
+    if (no_memory)
+        b->error = mf_error_out_of_memory();
+    return p && mf_build_hold(b, mf_dnnl_let_go, p) ? p : NULL;
+}
+
+static bool make_primitives(mf_build *b, conv_step *s)
 {
     int64_t last = s->batch % s->images;
     s->d.batch = last;
-    s->rest = last ? mf_dnnl_conv_create(&s->d) : NULL;
+    s->rest = last ? make_primitive(b, s) : NULL;
     s->d.batch = s->images;
-    s->whole = mf_dnnl_conv_create(&s->d);
+    s->whole = b->error ? NULL : make_primitive(b, s);
     if (!s->whole || (last && !s->rest))
         return false;
     s->task_scratch = mf_dnnl_scratch_bytes(s->whole);
@@ -696,8 +706,8 @@ bool mf_build_conv(mf_build *b, const mf_eqn *e)
     s->counts[1] = roots[1]->type->size;
     s->counts[2] = e->out[0]->type->size;
     cut(s, flops / 2);
-    if (!make_primitives(s))
-        return false;
+    if (!make_primitives(b, s))
+        return b->error != NULL;
     if (sums(s))
         plan_weights(s);
     else

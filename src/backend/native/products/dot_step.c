@@ -234,15 +234,20 @@ static const mf_eqn *plan_transposed(dot_step *s, const mf_build *b, const mf_eq
     return t;
 }
 
-/* On the operands as they are stored if there is a kernel for that, else converted. */
-static void plan_product(dot_step *s)
+/* On the operands as they are stored if there is a kernel for that, else converted. False: b->error. */
+static bool plan_product(mf_build *b, dot_step *s)
 {
-    s->product.dtype = s->from;
-    s->product.result = s->to;
-    if (mf_product_plan(&s->product))
-        return;
-    s->product.dtype = s->product.result = s->from == MF_F64 || s->to == MF_F64 ? MF_F64 : MF_F32;
-    mf_product_plan(&s->product);
+    mf_product *p = &s->product;
+    p->dtype = s->from;
+    p->result = s->to;
+    if (!mf_product_plan(p) && !p->no_memory) {
+        p->dtype = p->result = s->from == MF_F64 || s->to == MF_F64 ? MF_F64 : MF_F32;
+        mf_product_plan(p);
+    }
+    if (p->no_memory)
+        b->error = mf_error_out_of_memory();
+    bool held = !p->whole || mf_build_hold(b, mf_dnnl_let_go, p->whole);
+    return (!p->rest || mf_build_hold(b, mf_dnnl_let_go, p->rest)) && held && !b->error;
 }
 
 /* Dimensions of the result, which is dense: the index along one is what its stride leaves of an element's number. */
@@ -288,7 +293,8 @@ bool mf_build_dot(mf_build *b, const mf_eqn *e)
         return b->error != NULL; /* too many batch dimensions: the row's own evaluation */
     plan_shape(s);
     const mf_eqn *transposed = plan_transposed(s, b, e);
-    plan_product(s);
+    if (!plan_product(b, s))
+        return true;
     plan_scratch(s);
     s->step.run = run;
     s->step.form = mf_product_is_ours(&s->product) ? form_of : NULL;

@@ -113,7 +113,7 @@ static void run_dnnl(void *context, int64_t index)
 typedef enum cut_along { ALONG_BATCH, ALONG_ROWS, ALONG_COLUMNS } cut_along;
 
 /* A primitive for `piece` of that dimension. */
-static const mf_dnnl_primitive *make_primitive(const mf_product *p, cut_along along, int64_t piece)
+static const mf_dnnl_primitive *make_primitive(mf_product *p, cut_along along, int64_t piece)
 {
     mf_dnnl_matmul d = { p->dtype, p->result, p->batch_rank, { 0 }, p->shape.m, p->shape.n, p->shape.k, { 0 }, { 0 }, { 0 } };
     for (int i = 0; i < p->batch_rank; i++) {
@@ -126,7 +126,7 @@ static const mf_dnnl_primitive *make_primitive(const mf_product *p, cut_along al
     memcpy(d.a_strides + d.batch_rank, p->shape.a, sizeof p->shape.a);
     memcpy(d.b_strides + d.batch_rank, p->shape.b, sizeof p->shape.b);
     memcpy(d.c_strides + d.batch_rank, p->shape.c, sizeof p->shape.c);
-    return mf_dnnl_matmul_create(&d);
+    return mf_dnnl_matmul_create(&d, &p->no_memory);
 }
 
 static void find_next(mf_product *p, cut_along along)
@@ -149,9 +149,13 @@ static bool plan_dnnl(mf_product *p, double work)
     p->tasks = (outer + p->piece - 1) / p->piece;
     int64_t last = outer - (p->tasks - 1) * p->piece;
     p->whole = make_primitive(p, along, p->piece);
-    p->rest = last == p->piece ? NULL : make_primitive(p, along, last);
-    if (!p->whole || (last != p->piece && !p->rest))
+    p->rest = !p->whole || last == p->piece ? NULL : make_primitive(p, along, last);
+    if (!p->whole || (last != p->piece && !p->rest)) {
+        if (p->whole)
+            mf_dnnl_let_go((void *)(uintptr_t)p->whole);
+        p->whole = NULL;
         return false;
+    }
     find_next(p, along);
     p->task = run_dnnl;
     p->task_scratch = mf_dnnl_scratch_bytes(p->whole);
@@ -263,8 +267,8 @@ bool mf_product_plan(mf_product *p)
         return false;
     bool own = p->dtype != MF_F32 || (g->m >= MANY_ROWS && g->n >= MF_GEMM_COLUMNS && g->n * g->k >= LARGE_B) ||
                work * (double)p->count < DNNL_WORK;
-    if (!own && mf_dnnl_supports(p->dtype) && plan_dnnl(p, work * (double)p->count))
-        return true;
+    if (!own && mf_dnnl_supports(p->dtype) && (plan_dnnl(p, work * (double)p->count) || p->no_memory))
+        return !p->no_memory;
     if (work >= PACKED_WORK && g->m >= FEW_ROWS && g->n >= MF_GEMM_COLUMNS)
         plan_packed(p);
     else if (work >= 2 * TASK_WORK && g->n >= 2 * MF_GEMM_COLUMNS)

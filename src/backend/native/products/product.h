@@ -23,13 +23,14 @@ typedef struct mf_product { /* what it is: filled in by the user */
     int64_t packers;          /* packed: tasks that pack one product's b */
     int64_t most, full, tail; /* packed: rows of a full task, full tasks, tasks of ever fewer rows */
     int64_t least;
-    const mf_dnnl_primitive *whole, *rest; /* oneDNN: of a task; of the last one */
+    const mf_dnnl_primitive *whole, *rest; /* oneDNN, or NULL: of a task; of the last one. Who planned lets go of them */
     int64_t next[3];                       /* oneDNN: bytes from task to task in a, b and c */
     size_t task_scratch;
     size_t scratch_bytes;
+    bool no_memory; /* nothing is planned */
 } mf_product;
 
-/* False: there is no kernel for these dtypes, or in this size others are better. f32 to f32 and f64 to f64 there always is. */
+/* False: there is no kernel for these dtypes, in this size others are better, or memory is out. f32 to f32 and f64 to f64 there always is. */
 bool mf_product_plan(mf_product *p);
 bool mf_product_is_ours(const mf_product *p); /* by our own kernels, in whose order; not oneDNN's */
 

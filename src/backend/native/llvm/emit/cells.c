@@ -41,7 +41,7 @@ mf_ir_value mf_repeat_part(mf_repeat *r, mf_ir_value base, mf_ir_value at, int64
 
 /* ------------------------------------------------------------------ memory */
 
-static mf_cell in_registers(mf_place place, int index, int64_t from, mf_ir_vectors v)
+static mf_cell in_registers(mf_value_place place, int index, int64_t from, mf_ir_vectors v)
 {
     return (mf_cell){ .place = place, .index = index, .from = from, .to = from + v.n * mf_dtype_size(v.dtype), .in = v };
 }

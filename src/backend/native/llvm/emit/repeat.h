@@ -9,7 +9,7 @@ enum { MF_REPEAT_VALUES = 12000, MF_REPEAT_STACK = 1 << 18, MF_REPEAT_ELEMENTS =
 
 /* Bytes [from, to) of a place: in registers, or at an address. */
 typedef struct mf_cell {
-    mf_place place;
+    mf_value_place place;
     int index;
     int64_t from, to;
     mf_ir_vectors in;    /* or */
