@@ -34,7 +34,14 @@ mf_value mf_io_callback_n(mf_function f, mf_value result, const mf_value *argume
  * Opt-in checks of all that is computed, a list by commas; none: off. MF_CHECK in the environment says what a process begins with. Programs
  * are compiled anew, run slower and in more pieces, and give the same numbers.
  * "nan" (jax_debug_nans, but an op at a time inside functions too, as checkify's): an op that gives a NaN of operands that have none ends the
- * call in MF_ERROR_ARGUMENT, which names the op and has the line that called it (mf_error_place). Collectives are not looked at.
+ * call in MF_ERROR_ARGUMENT, which names the op and has the line that called it (mf_error_place); an infinity minus another one is born in
+ * psum too, of devices' values that have no NaN.
+ * "keys" (jax_debug_key_reuse): a random key from which is drawn, or which is split, a second time is MF_ERROR_ARGUMENT with both lines,
+ * in a function when it is traced, outside when the array that holds it is used again; so is one that each turn of a loop uses. Folding
+ * data into a key does not use it, and the same seed may be taken again.
+ * "replicated": what is the same on all devices of a map (of arguments with MF_NONE, results of collectives, what follows from them, results
+ * of out_axes MF_NONE) is computed by each of them instead of once, and compared bit by bit: a function of mf_pure_callback that is not
+ * pure, or a fault of the machine or the library, is MF_ERROR_DEVICE with the op, its line and the devices that differ.
  * MF_ERROR_ARGUMENT for a check that there is not. */
 mf_status mf_set_checks(const char *list);
 

@@ -50,6 +50,7 @@ typedef struct mf_array {
     mf_future *future;                          /* NULL when ready from the start */
     _Atomic(const char *) deleted;              /* NULL, or why ("donated", "deleted") */
     _Atomic int32_t readers;                    /* that have begun and hold no reference to the buffer yet */
+    _Atomic(const void *) key_mark;             /* of a random key, by whom it was used (trace/key_reuse.c) */
     bool is_number;                             /* a number of the user's program, whose own precision `number` keeps */
     _Alignas(16) unsigned char inline_data[16]; /* scalars live here */
     double number[2];                           /* its real and imaginary part: 0.1 beside float64 is no float32 */

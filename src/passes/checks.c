@@ -1,72 +1,37 @@
 /* Opt-in checks. With "nan" every equation that computes inexact numbers is followed by one that looks for a NaN that its operands do not
- * have. Invariant: values stay what they are; a program that was compiled without a check does not have it, so changing the checks clears
- * the caches. The pass stands behind the removal of dead code, which nobody asked about, and before all that rewrites. */
-#include "passes/checks.h"
-
+ * have. With "replicated" all devices of a map compute what is the same for all (runtime/compile/schedule.c), and what each equation gave
+ * them is compared. Invariant: values stay what they are; a program that was compiled without a check does not have it (trace/check_list.c). The pass
+ * stands behind the removal of dead code, which nobody asked about, and before all that rewrites. */
+#include "ops/emit.h"
 #include "ops/params.h"
 #include "ops/rows.h"
 #include "passes/rewrite.h"
+#include "trace/check_list.h"
 
-#include <manyfold/function.h>
-#include <manyfold/host.h>
-
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
-
-static _Atomic bool nan_on;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-static mf_error_object *set_checks(const char *list)
-{
-    bool nan = false;
-    for (const char *s = list ? list : ""; *s; s += *s == ',') {
-        size_t n = strcspn(s, ",");
-        if (n && (n != 3 || strncmp(s, "nan", 3) != 0))
-            return mf_error_new(MF_ERROR_ARGUMENT, "there is no check '%.*s': the checks are 'nan'", (int)(n < 100 ? n : 100), s);
-        nan |= n > 0;
-        s += n;
-    }
-    atomic_store(&nan_on, nan);
-    return NULL;
-}
-
-static void read_environment(void)
-{
-    mf_error_object *error = set_checks(getenv("MF_CHECK"));
-    if (!error)
-        return;
-    mf_warn("MF_CHECK: %s", mf_error_text(error));
-    mf_error_ignore(error);
-}
-
-bool mf_checks_nan(void)
-{
-    pthread_once(&once, read_environment);
-    return atomic_load_explicit(&nan_on, memory_order_relaxed);
-}
-
-mf_status mf_set_checks(const char *list)
-{
-    MF_ENTER(MF_FORK_STATUS);
-    pthread_once(&once, read_environment);
-    mf_error_object *error = set_checks(list);
-    if (!error)
-        mf_clear_caches();
-    return mf_error_remember(error);
-}
-
-/* ---- the pass */
+/* ---- NaNs */
 
 static bool computes(const mf_eqn *e)
 {
     if ((e->op->flags & (MF_OP_COLLECTIVE | MF_OP_CONTROL | MF_OP_EFFECT)) || mf_params_program_count(e->op, e->params))
-        return false; /* what is inside is looked at by itself; a collective's NaN may be another device's */
+        return false; /* what is inside is looked at by itself, and sums over devices apart */
     for (int i = 0; i < e->out_count; i++)
         if (mf_dtype_is_inexact(e->out[i]->type->dtype))
             return true;
     return false;
+}
+
+/* Sums over devices, of which an infinity and its negative make a NaN. */
+static bool sums_devices(const mf_eqn *e)
+{
+    return (e->op == &mf_op_psum || e->op == &mf_op_psum_scatter) && e->in_count == 1 && mf_dtype_is_inexact(e->in[0]->type->dtype);
+}
+
+/* A NaN where some device's operand has one, else zero. */
+static mf_variable *nan_of_devices(mf_builder *b, const mf_eqn *e, mf_variable *x)
+{
+    mf_variable *flags = e_convert(b, e_compare(b, &mf_op_ne, x, x), MF_F32);
+    mf_eqn *count = b->error ? NULL : mf_emit_eqn(b, e->op, e->params, &flags, 1);
+    return count ? e_unary(b, &mf_op_sqrt, e_neg(b, count->out[0])) : NULL;
 }
 
 static void check_equation(mf_rewrite *r, const mf_eqn *e, mf_variable **in)
@@ -74,19 +39,92 @@ static void check_equation(mf_rewrite *r, const mf_eqn *e, mf_variable **in)
     int count = 0, results = 0;
     mf_variable **looked_at = mf_rewrite_room(r, e->in_count + e->out_count, sizeof(mf_variable *));
     mf_rewrite_copy(r, e, in);
-    if (r->b->error || !looked_at || !computes(e))
+    if (r->b->error || !looked_at || !(computes(e) || sums_devices(e)))
         return;
     for (int i = 0; i < e->out_count; i++)
         if (mf_dtype_is_inexact(e->out[i]->type->dtype))
             looked_at[count++] = r->map[e->out[i]->id];
     results = count;
-    for (int i = 0; i < e->in_count; i++)
+    if (sums_devices(e))
+        looked_at[count++] = nan_of_devices(r->b, e, in[0]);
+    for (int i = 0; i < e->in_count && !sums_devices(e); i++)
         if (mf_dtype_is_inexact(in[i]->type->dtype))
             looked_at[count++] = in[i];
-    mf_emit_eqn(r->b, &mf_op_check_nan, &(mf_check_nan_params){ mf_intern(e->op->name), results }, looked_at, count);
+    if (!r->b->error)
+        mf_emit_eqn(r->b, &mf_op_check_nan, &(mf_check_nan_params){ mf_intern(e->op->name), results }, looked_at, count);
 }
+
+static mf_program *check_nans(const mf_program *p, const mf_axis_env *env, mf_error_object **error)
+{
+    return mf_rewrite_program(p, env, check_equation, check_nans, NULL, error);
+}
+
+/* ---- replicas */
+
+typedef struct replicas { /* of a map's body; of the program itself there are none */
+    const uint64_t *mask; /* variance by variable; NULL: not inside a map */
+    uint64_t bit;
+    const char *axis;
+} replicas;
+
+static void check_replicas(mf_rewrite *r, const mf_eqn *e, mf_variable **in);
+
+/* The body of the map e, checked; seen from the body it is in. */
+static mf_program *check_body(const mf_rewrite *r, const mf_eqn *e, const mf_pmap_params *params, mf_error_object **error)
+{
+    const replicas *outer = r->state;
+    const mf_axis_env *env = mf_params_env(e->op, params, r->b->env);
+    int depth = mf_axis_env_depth(env, env);
+    replicas body = { .bit = depth < 63 ? (uint64_t)1 << depth : 0, .axis = params->axis_name };
+    uint64_t *varies = mf_alloc(((size_t)e->in_count + 1) * sizeof *varies);
+    for (int i = 0; varies && i < e->in_count; i++)
+        varies[i] = (outer->mask ? outer->mask[e->in[i]->id] : 0) | (params->in_axes->at[i] == INT64_MIN ? 0 : body.bit);
+    body.mask = varies ? mf_variance_of(params->program, env, varies) : NULL;
+    mf_program *made = body.mask ? mf_rewrite_program(params->program, env, check_replicas, NULL, &body, error) : NULL;
+    if (!made && !*error)
+        *error = mf_error_out_of_memory();
+    mf_free((void *)(uintptr_t)body.mask);
+    mf_free(varies);
+    return made;
+}
+
+static void check_map(mf_rewrite *r, const mf_eqn *e, mf_variable **in)
+{
+    mf_pmap_params params = *(const mf_pmap_params *)e->params;
+    mf_error_object *error = NULL;
+    if (!params.axis_name)
+        params.axis_name = mf_intern("devices");
+    params.program = check_body(r, e, &params, &error);
+    if (params.program)
+        mf_rewrite_replace(r, e, &params, in, e->in_count, NULL);
+    else
+        mf_builder_fail(r->b, error);
+    mf_drop(params.program);
+}
+
+static void check_replicas(mf_rewrite *r, const mf_eqn *e, mf_variable **in)
+{
+    const replicas *body = r->state;
+    if (e->op == &mf_op_pmap)
+        check_map(r, e, in);
+    else
+        mf_rewrite_copy(r, e, in);
+    if (!body->mask || (e->op->flags & (MF_OP_COLLECTIVE | MF_OP_EFFECT)))
+        return;
+    mf_replicated_params same = { mf_names_intern(&body->axis, 1), mf_intern(e->op->name) };
+    for (int o = 0; o < e->out_count && !r->b->error; o++)
+        if (!(body->mask[e->out[o]->id] & body->bit))
+            mf_emit_eqn(r->b, &mf_op_check_replicated, &same, &r->map[e->out[o]->id], 1);
+}
+
+/* ---- the pass */
 
 mf_program *mf_pass_check(const mf_program *p, const mf_axis_env *env, mf_error_object **error)
 {
-    return mf_checks_nan() ? mf_rewrite_program(p, env, check_equation, mf_pass_check, NULL, error) : mf_retain((mf_program *)(uintptr_t)p);
+    mf_program *at = mf_check_is_on(MF_CHECK_NAN) ? check_nans(p, env, error) : mf_retain((mf_program *)(uintptr_t)p);
+    if (!at || !mf_check_is_on(MF_CHECK_REPLICATED))
+        return at;
+    mf_program *made = mf_rewrite_program(at, env, check_replicas, NULL, &(replicas){ NULL, 0, NULL }, error);
+    mf_drop(at);
+    return made;
 }

@@ -58,7 +58,7 @@ static mf_value cipher_positions(mf_value key, mf_shape shape)
     return mf_threefry2x32(key, mf_zeros_like(low), low);
 }
 
-static mf_value split_keys(void *context, mf_value key)
+static mf_value random_split(void *context, mf_value key)
 {
     mf_value words = cipher_positions(key, ((draw *)context)->shape);
     return mf_is_error(words) ? words : mf_stack(mf_list(mf_get(words, 0), mf_get(words, 1)), 1);
@@ -70,16 +70,16 @@ mf_value mf_random_split(mf_value key, int count)
     if (count < 0)
         return mf_make_error(MF_ERROR_ARGUMENT, "mf_random_split: %d keys", count);
     draw d = draw_of(MF_SHAPE(count), MF_U32);
-    return mf_call(mf_jit(mf_closure(split_keys, &d)), key);
+    return mf_call(mf_jit(mf_closure(random_split, &d)), key);
 }
 
-static mf_value fold_in(mf_value key, mf_value data)
+static mf_value random_fold_in(mf_value key, mf_value data)
 {
     mf_value words = mf_threefry2x32(key, mf_scalar(0, MF_U32), mf_astype(data, MF_U32));
     return mf_is_error(words) ? words : mf_stack(mf_list(mf_get(words, 0), mf_get(words, 1)), 0);
 }
 
-mf_value(mf_random_fold_in)(mf_value key, mf_value data) { return mf_call(mf_jit(fold_in), key, data); }
+mf_value(mf_random_fold_in)(mf_value key, mf_value data) { return mf_call(mf_jit(random_fold_in), key, data); }
 
 /* ---- bits */
 
@@ -94,7 +94,7 @@ static mf_value bits(mf_value key, mf_shape shape, mf_dtype dtype)
     return mf_astype(mf_bitwise_xor(high, low), dtype);
 }
 
-static mf_value draw_bits(void *context, mf_value key)
+static mf_value random_bits(void *context, mf_value key)
 {
     draw *d = context;
     return bits(key, d->shape, (mf_dtype)d->dtype);
@@ -106,7 +106,7 @@ mf_value mf_random_bits(mf_value key, mf_shape shape, mf_dtype dtype)
     if (dtype != MF_U8 && dtype != MF_U16 && dtype != MF_U32 && dtype != MF_U64)
         return mf_make_error(MF_ERROR_DTYPE, "random bits come as uint8, uint16, uint32 or uint64, not %s", mf_str_dtype(dtype));
     draw d = draw_of(shape, dtype);
-    return mf_call(mf_jit(mf_closure(draw_bits, &d)), key);
+    return mf_call(mf_jit(mf_closure(random_bits, &d)), key);
 }
 
 /* ---- floats */
@@ -145,12 +145,12 @@ static mf_value uniform(mf_value key, mf_shape shape, mf_value from, mf_value to
     return mf_maximum(from, scaled);
 }
 
-static mf_value draw_uniform(void *context, mf_value key, mf_value low, mf_value high)
+static mf_value random_uniform(void *context, mf_value key, mf_value low, mf_value high)
 {
     return uniform(key, ((draw *)context)->shape, low, high);
 }
 
-static mf_value draw_normal(void *context, mf_value key)
+static mf_value random_normal(void *context, mf_value key)
 {
     draw *d = context;
     mf_dtype dtype = (mf_dtype)d->dtype;
@@ -159,7 +159,7 @@ static mf_value draw_normal(void *context, mf_value key)
     return mf_mul(mf_scalar(ROOT_TWO, dtype), mf_erf_inv(u));
 }
 
-static mf_value draw_truncated_normal(void *context, mf_value key, mf_value from, mf_value to)
+static mf_value random_truncated_normal(void *context, mf_value key, mf_value from, mf_value to)
 {
     draw *d = context;
     mf_dtype dtype = (mf_dtype)d->dtype;
@@ -169,7 +169,7 @@ static mf_value draw_truncated_normal(void *context, mf_value key, mf_value from
     return mf_clip(x, mf_nextafter(from, infinity), mf_nextafter(to, mf_neg(infinity)));
 }
 
-static mf_value draw_bernoulli(void *context, mf_value key, mf_value p)
+static mf_value random_bernoulli(void *context, mf_value key, mf_value p)
 {
     return mf_less(uniform(key, ((draw *)context)->shape, mf_scalar(0, MF_F32), mf_scalar(1, MF_F32)), p);
 }
@@ -194,7 +194,7 @@ mf_value mf_random_uniform_in(mf_value key, mf_shape shape, mf_dtype dtype, mf_v
     if (!float_draw(&d, shape, dtype))
         return no_float("uniform", dtype);
     dtype = (mf_dtype)d.dtype; /* a C number becomes one of this dtype here: as an argument it would be of 32 bits */
-    return mf_call(mf_jit(mf_closure(draw_uniform, &d)), key, mf_astype(low, dtype), mf_astype(high, dtype));
+    return mf_call(mf_jit(mf_closure(random_uniform, &d)), key, mf_astype(low, dtype), mf_astype(high, dtype));
 }
 
 mf_value mf_random_uniform(mf_value key, mf_shape shape, mf_dtype dtype)
@@ -207,7 +207,7 @@ mf_value mf_random_normal(mf_value key, mf_shape shape, mf_dtype dtype)
 {
     MF_LAYER;
     draw d;
-    return float_draw(&d, shape, dtype) ? mf_call(mf_jit(mf_closure(draw_normal, &d)), key) : no_float("normal", dtype);
+    return float_draw(&d, shape, dtype) ? mf_call(mf_jit(mf_closure(random_normal, &d)), key) : no_float("normal", dtype);
 }
 
 mf_value mf_random_truncated_normal(mf_value key, double low, double high, mf_shape shape, mf_dtype dtype)
@@ -217,14 +217,14 @@ mf_value mf_random_truncated_normal(mf_value key, double low, double high, mf_sh
     if (!float_draw(&d, shape, dtype))
         return no_float("truncated_normal", dtype);
     mf_value from = mf_scalar(low, (mf_dtype)d.dtype), to = mf_scalar(high, (mf_dtype)d.dtype);
-    return mf_call(mf_jit(mf_closure(draw_truncated_normal, &d)), key, from, to);
+    return mf_call(mf_jit(mf_closure(random_truncated_normal, &d)), key, from, to);
 }
 
 mf_value mf_random_bernoulli(mf_value key, double p, mf_shape shape)
 {
     MF_LAYER;
     draw d = draw_of(shape, MF_BOOL);
-    return mf_call(mf_jit(mf_closure(draw_bernoulli, &d)), key, mf_scalar(p, MF_F32));
+    return mf_call(mf_jit(mf_closure(random_bernoulli, &d)), key, mf_scalar(p, MF_F32));
 }
 
 /* ---- integers */
@@ -245,14 +245,14 @@ static mf_dtype unsigned_of(mf_dtype dtype, int *bits)
 }
 
 /* Two words a number, reduced modulo the span: (high % span * 2^bits % span + low % span) % span. */
-static mf_value draw_randint(void *context, mf_value key, mf_value from, mf_value to)
+static mf_value random_randint(void *context, mf_value key, mf_value from, mf_value to)
 {
     draw *d = context;
     mf_dtype dtype = (mf_dtype)d->dtype;
     int width;
     mf_dtype word = unsigned_of(dtype, &width);
     const int half_width = width / 2;
-    mf_value keys = split_keys(&(draw){ .shape = MF_SHAPE(2) }, key);
+    mf_value keys = random_split(&(draw){ .shape = MF_SHAPE(2) }, key);
     mf_value upper = bits(mf_get(keys, 0), d->shape, word), lower = bits(mf_get(keys, 1), d->shape, word);
     mf_value span = mf_where(mf_less_equal(to, from), mf_scalar(1, word), mf_astype(mf_sub(to, from), word));
     mf_value half = mf_lax_rem(mf_left_shift(mf_scalar(1, word), mf_scalar(half_width, word)), span);
@@ -276,18 +276,18 @@ mf_value mf_random_randint(mf_value key, mf_shape shape, mf_value low, mf_value 
         return mf_astype(mf_random_randint(key, shape, narrow_low, narrow_high, MF_I32), dtype);
     }
     draw d = draw_of(shape, dtype);
-    return mf_call(mf_jit(mf_closure(draw_randint, &d)), key, mf_astype(low, dtype), mf_astype(high, dtype));
+    return mf_call(mf_jit(mf_closure(random_randint, &d)), key, mf_astype(low, dtype), mf_astype(high, dtype));
 }
 
 /* Lines along axis d->dtype sorted by random words, as often as it takes for equal words to be unlikely. */
-static mf_value shuffle(void *context, mf_value key, mf_value x)
+static mf_value random_permutation(void *context, mf_value key, mf_value x)
 {
     draw *d = context;
     const mf_shape shape = mf_shape_of(x);
     const double count = (double)count_of(shape);
     int rounds = (int)ceil(3 * log(count > 1 ? count : 1) / log(4294967295.0));
     for (int i = 0; i < rounds; i++) {
-        mf_value keys = split_keys(&(draw){ .shape = MF_SHAPE(2) }, key);
+        mf_value keys = random_split(&(draw){ .shape = MF_SHAPE(2) }, key);
         key = mf_get(keys, 0);
         x = mf_get(mf_sort_key_value(bits(mf_get(keys, 1), shape, MF_U32), x, (int)d->dtype), 1);
     }
@@ -308,7 +308,7 @@ mf_value mf_random_permutation_opt(mf_value key, mf_value x, const mf_permutatio
         return mf_make_error(MF_ERROR_ARGUMENT, "mf_random_permutation: %lld elements", (long long)count);
     bool whole = shape.rank == 1 || (o && o->independent && shape.rank);
     draw d = draw_of(MF_SHAPE0, whole ? at : 0);
-    mf_value places = mf_call(mf_jit(mf_closure(shuffle, &d)), key, whole ? x : mf_arange(count, MF_I32));
+    mf_value places = mf_call(mf_jit(mf_closure(random_permutation, &d)), key, whole ? x : mf_arange(count, MF_I32));
     return whole || !shape.rank ? places : mf_take(x, places, at);
 }
 

@@ -1,6 +1,9 @@
 /* Function objects: interning, C functions and closures, and tracing them. See function.h. */
 #include "trace/function.h"
 
+#include "trace/check_list.h"
+#include "trace/key_reuse.h"
+
 #include "base/room.h"
 #include "base/symbol.h"
 #include "trace/cache.h"
@@ -342,6 +345,10 @@ static mf_traced *c_function_trace(mf_function_object *f, const mf_signature *s,
     memcpy(&p, &((const c_function *)f->options)->address, sizeof p);
     if (t)
         t->own = mf_is_own_function(p);
+    if (t && !t->own && mf_check_is_on(MF_CHECK_KEYS) && (*error = mf_keys_check(t->program))) {
+        mf_drop(t);
+        return NULL;
+    }
     return t;
 }
 

@@ -64,6 +64,63 @@ TEST(a_nan_that_is_given_is_none_that_is_born)
     CHECK_STR(mf_str(y), "[nan  1.]");
 }
 
+static mf_value sum_of_all(mf_value x) { return mf_psum(x, "i"); }
+static mf_value scattered(mf_value x) { return mf_psum_scatter(x, 0, "i"); }
+
+TEST(a_nan_that_is_born_between_devices)
+{
+    mf_value x = mf_from_host(MF_F32, MF_SHAPE(4), (float[]){ INFINITY, 2, -INFINITY, 5 }),
+             y = mf_from_host(MF_F32, MF_SHAPE(4), (float[]){ NAN, 2, INFINITY, -INFINITY });
+    line_of_log = __LINE__ - 7;
+    BORN(mf_call(mf_pmap(sum_of_all, "i"), x), "invalid value (nan) encountered in psum: element 0 of float32[]");
+    CHECK_STR(mf_str(mf_call(mf_pmap(sum_of_all, "i"), y)), "[nan nan nan nan]");
+    line_of_log++;
+    BORN(mf_call(mf_pmap(scattered, "i"), mf_broadcast_to(mf_reshape(x, MF_SHAPE(4, 1)), MF_SHAPE(4, 4))), "encountered in psum_scatter");
+}
+
+/* ---- replicas */
+
+static _Atomic int calls;
+static mf_value another_number(mf_value x) { return mf_add(x, ++calls); }
+static int line_of_call;
+static mf_value unlike(mf_value x, mf_value w)
+{
+    line_of_call = __LINE__ + 1;
+    mf_value n = mf_pure_callback(another_number, mf_struct(MF_SHAPE0, MF_F32), mf_sum(w));
+    return mf_tuple(mf_mul(x, n), mf_mul(n, 2));
+}
+static mf_value alike(mf_value x, mf_value w)
+{
+    mf_value n = mf_sum(mf_sin(w)), all = mf_psum(mf_mul(x, n), "i");
+    return mf_tuple(mf_add(mf_mul(x, n), all), mf_tuple(mf_mul(n, 2), mf_cos(all)));
+}
+
+TEST(replicas_that_differ)
+{
+    mf_value x = mf_arange(4, MF_F32), w = mf_arange(3, MF_F32);
+    mf_axis in = mf_axes(0, MF_NONE), out = mf_axes(0, MF_NONE);
+    mf_function f = mf_pmap(alike, "i", .in_axes = in, .out_axes = out), g = mf_pmap(unlike, .in_axes = in, .out_axes = out);
+    CHECK_EQ_INT(mf_set_checks(""), MF_OK);
+    mf_value right = mf_call(f, x, w);
+    CHECK_EQ_INT(mf_block_until_ready(mf_call(g, x, w)), MF_OK);
+    CHECK_EQ_INT(calls, 1); /* what is the same for all is computed once */
+    CHECK_EQ_INT(mf_set_checks("replicated"), MF_OK);
+    mf_value compared = mf_call(f, x, w);
+    CHECK(mf_item_bool(mf_array_equal(mf_get(right, 0), mf_get(compared, 0))));
+    CHECK(mf_item_bool(mf_array_equal(mf_get(right, 1, 0), mf_get(compared, 1, 0))));
+    CHECK(mf_item_bool(mf_array_equal(mf_get(right, 1, 1), mf_get(compared, 1, 1))));
+    mf_value e = mf_call(g, x, w);
+    char place[32];
+    CHECK(mf_block_until_ready(e) != MF_OK);
+    snprintf(place, sizeof place, "test_checks.c:%d", line_of_call);
+    CHECK_CONTAINS(mf_error(e), "check_replicated: pure_callback differs over the axis devices: ");
+    CHECK_CONTAINS(mf_error_place(e), place);
+    e = mf_call(mf_jit(g), x, w);
+    CHECK(mf_block_until_ready(e) != MF_OK);
+    CHECK_CONTAINS(mf_error(e), "pure_callback differs");
+    CHECK_EQ_INT(mf_set_checks("nan"), MF_OK);
+}
+
 TEST(checks_are_set_and_change_no_number)
 {
     mf_value x = mf_from_host(MF_F32, MF_SHAPE(3), (float[]){ 2, 3, 0.5 }),

@@ -4,14 +4,15 @@
 #include <manyfold/function.h>
 
 #include "base/room.h"
-#include "passes/checks.h"
 #include "passes/passes.h"
 #include "runtime/call/call.h"
 #include "runtime/call/claim.h"
 #include "runtime/compile/compile.h"
 #include "runtime/executable.h"
 #include "runtime/profile/profiler.h"
+#include "trace/check_list.h"
 #include "trace/function.h"
+#include "trace/key_reuse.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -272,6 +273,8 @@ mf_value mf_dispatch_executable(mf_traced *t, mf_executable *x, mf_object *const
             memcpy(all_donated, donated, (size_t)typed * sizeof *all_donated);
         }
     }
+    if (!error && mf_check_is_on(MF_CHECK_KEYS))
+        error = mf_keys_use(t->program, in);
     if (!error)
         error = run_traced(t, x, in, all_donated, holds, &result);
     for (int i = 0; holds && i < t->cell_count; i++)

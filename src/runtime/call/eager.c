@@ -4,12 +4,12 @@
 
 #include <manyfold/function.h>
 
-#include "passes/checks.h"
 #include "runtime/call/call.h"
 #include "runtime/compile/compile.h"
 #include "runtime/executable.h"
 #include "runtime/profile/profiler.h"
 #include "trace/cache.h"
+#include "trace/check_list.h"
 #include "trace/function.h"
 
 #include <pthread.h>
@@ -159,7 +159,7 @@ static int64_t op_entries(void)
 static mf_error_object *await_checks(const mf_op *op, const void *params, mf_object **out, int out_count)
 {
     mf_error_object *error = NULL;
-    if (!mf_checks_nan() || mf_params_program_count(op, params))
+    if (!mf_check_is_on(MF_CHECK_NAN) || mf_params_program_count(op, params))
         return NULL;
     for (int i = 0; i < out_count && !error; i++)
         error = mf_array_wait((mf_array *)out[i]);

@@ -180,16 +180,18 @@ static bool do_ppermute(const result_job *j)
 /* Every member's operand against that of the first; then all share it. */
 static bool do_check(const result_job *j, mf_error_object **error)
 {
-    const mf_replicated_params *p = j->g->instr->meeting->eqns[j->k]->params;
+    const mf_eqn *e = j->g->instr->meeting->eqns[j->k];
+    const mf_replicated_params *p = e->params;
     mf_text differ = { 0 };
     int count = 0;
     for (int64_t i = 1; i < j->n; i++)
         if (j->from[i] != j->from[0] && memcmp(j->from[i], j->from[0], (size_t)j->in->bytes) != 0)
             mf_list_device(&differ, &count, j->g->members[i].device);
     if (count)
-        *error = mf_error_new(MF_ERROR_DEVICE, "check_replicated: %s differs over the axis %s: device%s %s %s other bits than device %d",
-                              *p->leaf ? p->leaf : "the value", p->axes->at[0], count > 1 ? "s" : "", differ.at ? differ.at : "",
-                              count > 1 ? "hold" : "holds", j->g->members[0].device);
+        *error = mf_error_new_at(e->address, MF_ERROR_DEVICE,
+                                 "check_replicated: %s differs over the axis %s: device%s %s %s other bits than device %d",
+                                 *p->leaf ? p->leaf : "the value", p->axes->at[0], count > 1 ? "s" : "", differ.at ? differ.at : "",
+                                 count > 1 ? "hold" : "holds", j->g->members[0].device);
     mf_text_free(&differ);
     for (int64_t i = 0; i < j->n && !count; i++)
         deliver(j, i, &j->g->members[0].in[j->k]);

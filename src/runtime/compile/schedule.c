@@ -9,6 +9,7 @@
 #include "runtime/compile/plan.h"
 
 #include "passes/passes.h"
+#include "trace/check_list.h"
 
 #include <string.h>
 
@@ -139,7 +140,8 @@ static int side_of(mf_schedule *s, const mf_eqn *e)
 {
     if (e->op == &mf_op_optimization_barrier)
         return side_of_barrier(s, e);
-    bool uniform = s->variance && results_uniform(s, e) && !is_seen(e);
+    bool compared = mf_check_is_on(MF_CHECK_REPLICATED) && !(e->op->flags & MF_OP_COLLECTIVE); /* each device shall have its own */
+    bool uniform = s->variance && results_uniform(s, e) && !is_seen(e) && !compared;
     bool talking = uniform && talks(e, s->env, s->env);
     int side = uniform && !talking && operands_once(s, e) ? MF_ONCE : MF_DEVICE;
     bool shared = side == MF_ONCE || (uniform && talking && kind_of(s, e) == MF_DO_COLLECTIVE && !has_groups(e));

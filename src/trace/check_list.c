@@ -1,0 +1,65 @@
+/* Which checks are on: MF_CHECK in the environment, or mf_set_checks, which clears the caches, as programs are made with their checks. */
+#include "trace/check_list.h"
+
+#include "base/error.h"
+
+#include <manyfold/function.h>
+#include <manyfold/host.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const names[MF_CHECK_COUNT] = { "nan", "keys", "replicated" };
+static _Atomic bool is_on[MF_CHECK_COUNT];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static int find_check(const char *name, size_t length)
+{
+    int i = 0;
+    while (i < MF_CHECK_COUNT && (strlen(names[i]) != length || strncmp(names[i], name, length) != 0))
+        i++;
+    return i;
+}
+
+static mf_error_object *set_checks(const char *list)
+{
+    bool on[MF_CHECK_COUNT + 1] = { false };
+    for (const char *s = list ? list : ""; *s; s += *s == ',') {
+        size_t n = strcspn(s, ",");
+        if (n && find_check(s, n) == MF_CHECK_COUNT)
+            return mf_error_new(MF_ERROR_ARGUMENT, "there is no check '%.*s': the checks are 'nan', 'keys' and 'replicated'",
+                                (int)(n < 100 ? n : 100), s);
+        on[find_check(s, n)] = true;
+        s += n;
+    }
+    for (int i = 0; i < MF_CHECK_COUNT; i++)
+        atomic_store(&is_on[i], on[i]);
+    return NULL;
+}
+
+static void read_environment(void)
+{
+    mf_error_object *error = set_checks(getenv("MF_CHECK"));
+    if (!error)
+        return;
+    mf_warn("MF_CHECK: %s", mf_error_text(error));
+    mf_error_ignore(error);
+}
+
+bool mf_check_is_on(mf_check_kind kind)
+{
+    pthread_once(&once, read_environment);
+    return atomic_load_explicit(&is_on[kind], memory_order_relaxed);
+}
+
+mf_status mf_set_checks(const char *list)
+{
+    MF_ENTER(MF_FORK_STATUS);
+    pthread_once(&once, read_environment);
+    mf_error_object *error = set_checks(list);
+    if (!error)
+        mf_clear_caches();
+    return mf_error_remember(error);
+}
