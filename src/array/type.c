@@ -136,16 +136,15 @@ const mf_type *mf_type_parse(const char **s)
 
 const char *mf_type_name(const mf_type *type)
 {
-    static _Thread_local char ring[8][192];
-    static _Thread_local unsigned next;
-    char *at = ring[next++ % 8];
     if (!type)
-        return strcpy(at, "no array");
-    size_t room = sizeof ring[0];
+        return "no array";
+    char at[256];
+    size_t room = sizeof at;
     int n = snprintf(at, room, "%s[", mf_dtype_name(type->dtype));
     for (int i = 0; i < type->rank && n < (int)room; i++)
         n += snprintf(at + n, room - (size_t)n, "%s%lld", i ? "," : "", (long long)type->dims[i]);
     if (n < (int)room)
         snprintf(at + n, room - (size_t)n, "]");
-    return at;
+    const char *name = mf_intern(at);
+    return name ? name : mf_dtype_name(type->dtype);
 }

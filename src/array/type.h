@@ -29,6 +29,6 @@ bool mf_type_memory_was_out(void);
 bool mf_type_same_shape(const mf_type *a, const mf_type *b);
 void mf_type_print(mf_text *t, const mf_type *type); /* f32[2,3], f32[]{weak} as "f32[]*" */
 const mf_type *mf_type_parse(const char **s);        /* the inverse; NULL on bad text */
-const char *mf_type_name(const mf_type *type);       /* "float32[2,3]" for messages; in a per-thread ring of 8 */
+const char *mf_type_name(const mf_type *type);       /* "float32[2,3]" for messages; lives as long as the process */
 
 #endif

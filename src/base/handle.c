@@ -37,10 +37,10 @@ static _Thread_local mf_error_object *my_stale; /* the error that the last stale
 static _Thread_local struct ended {
     uint64_t handle;
     const void *where;
-} my_ended[ENDED];
+} * my_ended; /* ENDED of them; NULL: none yet, or no memory for it */
 static _Thread_local uint32_t my_ended_count;
 /* The handles that this thread has pinned, the latest last; mf_pinned counts them. */
-static _Thread_local uint64_t few_pins[32], *my_pins;
+static _Thread_local uint64_t few_pins[8], *my_pins;
 static _Thread_local uint32_t my_pins_room;
 MF_THREAD_LOCAL_HOT uint32_t mf_pinned;
 
@@ -144,6 +144,8 @@ void mf_handles_leave_thread(void)
     mf_free(my_pins);
     my_pins = NULL;
     my_pins_room = 0;
+    mf_free(my_ended);
+    my_ended = NULL;
 }
 
 int64_t mf_handle_live_count(void)
@@ -217,7 +219,10 @@ void mf_slot_end(uint32_t index, mf_slot *slot, uint32_t generation, const void 
     if (!atomic_compare_exchange_strong(&slot->generation, &generation, generation + 1))
         return;
     (void)mf_scope_innermost(); /* sees to it that the slot is handed on when this thread ends */
-    my_ended[my_ended_count++ % ENDED] = (struct ended){ HANDLE(generation, index), where };
+    if (!my_ended)
+        my_ended = mf_calloc(ENDED, sizeof *my_ended);
+    if (my_ended)
+        my_ended[my_ended_count++ % ENDED] = (struct ended){ HANDLE(generation, index), where };
     if (!atomic_load(&slot->pins)) {
         free_slot(index, slot);
         return;
@@ -280,7 +285,7 @@ static const mf_slot *assigned(uint64_t handle)
 static const void *closed_at(uint64_t handle)
 {
     uint32_t index = (uint32_t)handle, ended = (uint32_t)(handle >> 32) + 1;
-    for (int i = 0; i < ENDED; i++)
+    for (int i = 0; i < ENDED && my_ended; i++)
         if (my_ended[i].handle == handle)
             return my_ended[i].where;
     if (index >= MOST_SLOTS || !atomic_load(&chunks[index >> CHUNK_BITS]))

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 /* ---- types */
-#define SPARE_OUTPUTS 256
+#define SPARE_OUTPUTS 8
 
 const mf_type **mf_type_outputs(mf_type_context *c, int count)
 {

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# dlclose leaves the library where it is, with its threads and with what is queued, and dlopen finds it again: see dlclose/host.c.
+set -euo pipefail
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+"$MF_CC" -std=gnu11 -D_GNU_SOURCE -Wall -g ${MF_SANITIZE:+"-fsanitize=$MF_SANITIZE"} -I"$MF_SOURCE_DIR/include" \
+    "$MF_SOURCE_DIR/tests/safety/dlclose/host.c" -o "$work/host" -lpthread -ldl
+# A library that is loaded later shares some 1.5 KiB of fast thread-local memory with all others.
+if [ -z "${MF_SANITIZE:-}" ] && command -v readelf > /dev/null; then
+    bytes=$(($(readelf -lW "$MF_BUILD_DIR/libmanyfold.so" | awk '$1 == "TLS" { print $6 }')))
+    [ "$bytes" -le 512 ] || { echo "$bytes bytes of thread-local memory: keep large things behind a pointer"; exit 1; }
+fi
+for tier in background 2; do
+    for way in unused idle queued thread; do
+        MF_COMPILE_TIER=$tier "$work/host" "$MF_BUILD_DIR/libmanyfold.so" "$way" > "$work/said" 2>&1 && [ ! -s "$work/said" ] ||
+            { echo "$way, MF_COMPILE_TIER=$tier: status $?"; cat "$work/said"; exit 1; }
+    done
+done
