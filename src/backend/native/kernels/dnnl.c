@@ -7,11 +7,15 @@
 #define _GNU_SOURCE
 #include "dnnl.h"
 
+#include "base/error.h"
+
 #include <dlfcn.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- versions ---- */
 
@@ -106,6 +110,31 @@ static void cap_isa(void)
             lib.dnnl_set_max_cpu_isa(caps[i].isa);
 }
 
+/* When the process ends, oneDNN's statics are destroyed, while threads of the host may still be at work: who is inside leaves first, and
+ * whoever comes later is refused. */
+static atomic_int inside;
+static atomic_bool closed;
+
+static void leave(void) { atomic_fetch_sub(&inside, 1); }
+
+static bool enter(void)
+{
+    atomic_fetch_add(&inside, 1);
+    if (!atomic_load(&closed))
+        return true;
+    leave();
+    return false;
+}
+
+static void close_at_end(void)
+{
+    if (mf_process_forked()) /* they are not in this process */
+        return;
+    atomic_store(&closed, true);
+    while (atomic_load(&inside))
+        usleep(50);
+}
+
 static void load(void)
 {
     void *handle = dlopen(MF_DNNL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
@@ -122,7 +151,8 @@ static void load(void)
         lib.omp_set_num_threads = NULL;
     cap_isa();
     lib.dnnl_set_primitive_cache_capacity(0); /* there is ours */
-    lib.ok = lib.dnnl_engine_create(&lib.engine, dnnl_cpu, 0) == dnnl_success &&
+    lib.ok = atexit(close_at_end) == 0 &&     /* later than the statics were registered, so before they go */
+             lib.dnnl_engine_create(&lib.engine, dnnl_cpu, 0) == dnnl_success &&
              lib.dnnl_primitive_attr_create(&lib.attr) == dnnl_success &&
              lib.dnnl_primitive_attr_set_scratchpad_mode(lib.attr, dnnl_scratchpad_mode_user) == dnnl_success;
 }
@@ -688,6 +718,9 @@ static void evict(void)
 /* Creates under the lock: two devices that ask for the same problem wait for one creation. */
 static const mf_dnnl_primitive *create(const int64_t *key, dnnl_problem what, bool *no_memory)
 {
+    *no_memory = false;
+    if (!enter())
+        return NULL;
     pthread_mutex_lock(&cache_lock);
     mf_dnnl_primitive *p = find(key);
     if (!p && (p = make(key, what))) {
@@ -704,6 +737,7 @@ static const mf_dnnl_primitive *create(const int64_t *key, dnnl_problem what, bo
     if (p)
         p->users++;
     pthread_mutex_unlock(&cache_lock);
+    leave();
     return p;
 }
 
@@ -892,12 +926,15 @@ static bool run(const mf_dnnl_primitive *p, context *c, const void *const *data,
 static bool run_with(const mf_dnnl_primitive *p, const void *const *data, int packed, void *scratch)
 {
     mf_dnnl_primitive *mutable = (mf_dnnl_primitive *)(uintptr_t)p; /* the free list has its own lock */
+    if (!enter())
+        return false;
     int team = team_of_one();
     context *c = take(mutable);
     bool ok = c && run(p, c, data, packed, scratch);
     if (c)
         give(mutable, c);
     team_restore(team);
+    leave();
     return ok;
 }
 
@@ -915,6 +952,8 @@ bool mf_dnnl_run_packed(const mf_dnnl_primitive *p, const void *in0, const void 
 static bool repack(const mf_dnnl_primitive *p, const void *plain, const void *packed, char *scratch)
 {
     mf_dnnl_primitive *mutable = (mf_dnnl_primitive *)(uintptr_t)p;
+    if (!enter())
+        return false;
     int team = team_of_one(), i = p->packed;
     context *c = p->operands[i].reorder ? take(mutable) : NULL;
     bool ok = c && set(c->user[i], plain) && set(c->wanted[i], packed) && set(c->reorder_scratch[i], scratch + p->reorder_offset) &&
@@ -922,6 +961,7 @@ static bool repack(const mf_dnnl_primitive *p, const void *plain, const void *pa
     if (c)
         give(mutable, c);
     team_restore(team);
+    leave();
     return ok;
 }
 
