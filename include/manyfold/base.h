@@ -10,6 +10,11 @@
  *   Forks: in the child of a process that has called the library every function is an error, at once: the library's threads live in the
  *   parent. The child may end in any way, or exec; it does not return from a callback that it was forked in. A process that has only
  *   loaded the library forks like any other.
+ *   Exit: the process may end at any time, by any thread, in a callback too: what runs on the library's threads is waited for, what is queued
+ *   is dropped. dlclose leaves the library in the process, with all that it does.
+ *   Signals: the library's threads block all but SIGPROF and faults, and calls go on after a handler has run. A handler calls nothing here.
+ *   Cancellation: pthread_cancel takes effect when the thread has left the library's functions. Callbacks return: neither pthread_exit nor
+ *   longjmp nor an exception leaves one.
  *   Needs gcc or clang (statement expressions, __auto_type, cleanup). */
 #ifndef MANYFOLD_BASE_H
 #define MANYFOLD_BASE_H
@@ -186,7 +191,7 @@ void        mf_set_error_hook(mf_error_hook hook, void *context);
 
 /* MF_LAYER; at the top of a public function of a library that is written on this one: errors that it makes name the line that called it, not
  * lines inside it, and all that come of one call are handled together. */
-typedef struct mf_layer { bool entered; struct mf_error_object *error; } mf_layer;
+typedef struct mf_layer { bool entered; int cancel; struct mf_error_object *error; } mf_layer;
 mf_layer    mf_layer_enter_(const void *place);
 void        mf_layer_leave_(const mf_layer *outer);
 #define MF_LAYER mf_layer mf_layer_here_ __attribute__((cleanup(mf_layer_leave_), unused)) = mf_layer_enter_(__builtin_return_address(0))

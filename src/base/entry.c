@@ -1,6 +1,7 @@
 /* Where the user called us. A public function notes its return address, which costs nothing; but where the library's own functions are
  * written on the public ones, that address lies inside the library, and a user's `return mf_add(x, y);` leaves no frame of its own. Then
  * the stack is walked. Invariant: only paths that are slow anyway, errors and tracing, ask. */
+#include "base/cancel.h"
 #include "base/error.h"
 
 #include <execinfo.h>
@@ -56,7 +57,7 @@ bool mf_is_own_function(const void *function)
 
 void mf_callee_begin(mf_callee *c, void (*function)(void), const void *back)
 {
-    *c = (mf_callee){ .back = back, .entry = mf_entry_address, .outer = innermost, .layer = mf_layer_current };
+    *c = (mf_callee){ .back = back, .entry = mf_entry_address, .outer = innermost, .layer = mf_layer_current, .cancel = mf_cancel_hold() };
     memcpy(&c->function, &function, sizeof c->function);
     if (!mf_entry_address || !mf_is_own_function(c->function)) {
         mf_entry_address = NULL;
@@ -71,6 +72,7 @@ void mf_callee_end(mf_callee *c)
 {
     innermost = c->outer;
     mf_entry_address = c->entry;
+    mf_cancel_free(c->cancel);
     if (mf_layer_current.entered && c->layer.entered) /* the same one */
         return;
     mf_drop(mf_layer_current.error);
@@ -83,7 +85,8 @@ mf_layer mf_layer_enter_(const void *place)
 {
     mf_layer outer = mf_layer_current;
     outer.entered = mf_entry_address != NULL;
-    if (!mf_entry_address) {
+    if (!outer.entered) {
+        outer.cancel = mf_cancel_hold();
         mf_entry_address = place;
         mf_layer_current = (mf_layer){ .entered = true };
     }
@@ -92,9 +95,10 @@ mf_layer mf_layer_enter_(const void *place)
 
 void mf_layer_leave_(const mf_layer *outer)
 {
-    MF_PARENT_ONLY();
     if (outer->entered)
         return;
+    mf_cancel_free(outer->cancel);
+    MF_PARENT_ONLY();
     mf_drop(mf_layer_current.error);
     mf_layer_current = (mf_layer){ 0 };
     mf_entry_address = NULL;

@@ -4,6 +4,7 @@
 #include "base/error.h"
 
 #include "base/alloc.h"
+#include "base/cancel.h"
 #include "base/handle.h"
 #include "base/intern.h"
 #include "base/place.h"
@@ -291,6 +292,7 @@ static bool is_news(const mf_error_object *e)
 /* At the end of an error that nobody has handled. */
 static void report(mf_error_object *e)
 {
+    MF_UNCANCELLED;
     const char *text = mf_error_text(e);
     pthread_mutex_lock(&lock);
     mf_error_hook chosen = hook;
@@ -397,6 +399,7 @@ mf_status mf_first_error(const char **message)
 
 int mf_exit_status(void)
 {
+    MF_UNCANCELLED;
     if (mf_process_forked())
         fprintf(stderr, "manyfold: error: %s\n", MF_FORK_WORDS);
     MF_PARENT_ONLY(EXIT_FAILURE);
@@ -425,6 +428,7 @@ int mf_exit_status(void)
 
 static void warn(const char *format, va_list list)
 {
+    MF_UNCANCELLED;
     mf_text t = { 0 };
     mf_text_vadd(&t, format, list);
     fprintf(stderr, "manyfold: warning: %s\n", t.at ? t.at : format);

@@ -2,11 +2,13 @@
 #include "base/place.h"
 
 #include "base/alloc.h"
+#include "base/cancel.h"
 #include "base/intern.h"
 #include "base/string.h"
 
 #include <dlfcn.h>
 #include <elf.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <link.h>
@@ -58,11 +60,15 @@ static bool ask_tool(const char *object, uintptr_t offset, char *answer, size_t 
     if (child < 0)
         return false;
     size_t n = 0;
-    for (ssize_t got; n + 1 < size && (got = read(out, answer + n, size - 1 - n)) > 0;)
-        n += (size_t)got;
+    for (ssize_t got; n + 1 < size; n += got > 0 ? (size_t)got : 0) {
+        got = read(out, answer + n, size - 1 - n);
+        if (got == 0 || (got < 0 && errno != EINTR))
+            break;
+    }
     answer[n] = 0;
     close(out);
-    waitpid(child, NULL, 0);
+    while (waitpid(child, NULL, 0) < 0 && errno == EINTR) {
+    }
     answer[strcspn(answer, "\n")] = 0;
     char *end = strstr(answer, " (discriminator");
     if (end)
@@ -108,6 +114,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 const char *mf_place_of(const void *return_address)
 {
+    MF_UNCANCELLED;
     pthread_mutex_lock(&lock);
     const known *k = all_known;
     while (k && k->address != return_address)

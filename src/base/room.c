@@ -1,10 +1,12 @@
-/* How much of its stack a thread has left. Invariant: a thread's bounds never change, so they are asked for once. */
+/* How much of its stack a thread has left, and threads with enough of it. Invariant: a thread's bounds never change, so they are asked for once. */
 #include "base/room.h"
 
-#include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 
 #define ROOM ((uintptr_t)1 << 20) /* what the packed panels of a product, oneDNN and code generation use, twice over */
+
+#define KERNEL_STACK ((size_t)8 << 20)
 
 #define TIGHT ((uintptr_t)48 << 10) /* what a function that nests no further needs, from tracing to running */
 
@@ -43,4 +45,20 @@ bool mf_stack_ends(void)
     if (!roomy.size)
         measure();
     return (uintptr_t)__builtin_frame_address(0) - roomy.lowest < TIGHT;
+}
+
+bool mf_thread_make(pthread_t *thread, void *(*run)(void *context))
+{
+    static const int kept[] = { SIGPROF, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS };
+    sigset_t none, before;
+    pthread_attr_t roomy;
+    sigfillset(&none);
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        sigdelset(&none, kept[i]);
+    bool large = pthread_attr_init(&roomy) == 0 && pthread_attr_setstacksize(&roomy, KERNEL_STACK) == 0;
+    pthread_sigmask(SIG_BLOCK, &none, &before); /* which the new one takes over */
+    bool made = pthread_create(thread, large ? &roomy : NULL, run, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&roomy);
+    return made;
 }

@@ -2,6 +2,7 @@
  * does, unless it was stripped. Invariant: everything read from the file is checked against its size. */
 #include "base/symbol.h"
 
+#include "base/cancel.h"
 #include "base/intern.h"
 
 #include <dlfcn.h>
@@ -73,6 +74,7 @@ static const char *look_in_file(const char *path, uintptr_t value)
 
 const char *mf_symbol_of(const void *function)
 {
+    MF_UNCANCELLED;
     Dl_info info;
     if (dladdr(function, &info)) {
         if (info.dli_sname && info.dli_saddr == function)

@@ -5,6 +5,7 @@
  * Invariant: an entry is either ready (has a traced program) or being traced by one thread, for which the others wait. */
 #include "trace/cache.h"
 
+#include "base/cancel.h"
 #include "runtime/profile/profiler.h"
 #include "trace/function.h"
 
@@ -202,6 +203,7 @@ mf_traced *mf_cache_begin(mf_function_object *f, const mf_signature *s, mf_cache
             *ticket = e;
             break;
         }
+        MF_UNCANCELLED;
         pthread_cond_wait(&changed, &lock);
     }
     found ? counters.hits++ : counters.traces++;

@@ -4,6 +4,7 @@
 #include "trace/check_list.h"
 #include "trace/key_reuse.h"
 
+#include "base/cancel.h"
 #include "base/room.h"
 #include "base/symbol.h"
 #include "trace/cache.h"
@@ -449,6 +450,7 @@ mf_traced *mf_function_trace(mf_function_object *f, const mf_signature *s, mf_er
     mf_traced *t = mf_cache_begin(f, s, &ticket);
     if (t)
         return t;
+    MF_UNCANCELLED; /* others may be waiting for the program */
     if (mf_stack_ends()) {
         *error = mf_error_new(MF_ERROR_ARGUMENT, "%s: %d functions traced inside one another leave too little of this thread's stack",
                               f->name, traces_open);

@@ -1,5 +1,6 @@
 /* Looking at values of any kind, tracers included: types, sizes, words; and the makers that take another value's type. Invariant: nothing
  * here waits for an array or writes an equation, save where an element is asked for or a traced fill is broadcast by the public op. */
+#include "base/cancel.h"
 #include "trace/function.h"
 #include "trace/trace.h"
 #include "tree/index.h"
@@ -418,5 +419,6 @@ const char *mf_str_dtype(mf_dtype d) { return mf_dtype_name(d); }
 void mf_put_line(const char *line)
 {
     MF_PARENT_ONLY();
+    MF_UNCANCELLED;
     puts(line ? line : "(null)");
 }

@@ -4,6 +4,7 @@
  * computes any of these ahead; derivatives go around them by custom rules alone. */
 #include "ops/control/callback.h"
 
+#include "base/cancel.h"
 #include "base/vector.h"
 #include "ops/elementwise/loops.h"
 #include "ops/control/nested.h"
@@ -154,6 +155,7 @@ void mf_set_print_hook(mf_print_hook hook, void *context)
 
 static void put_line(const char *line)
 {
+    MF_UNCANCELLED;
     pthread_mutex_lock(&printing.lock);
     if (printing.hook) {
         printing.hook(line, printing.context);

@@ -4,6 +4,7 @@
 #include "ops/linalg/lapack.h"
 
 #include "base/alloc.h"
+#include "base/cancel.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -67,6 +68,7 @@ static void load(void)
 
 mf_error_object *mf_lapack_load(void)
 {
+    MF_UNCANCELLED;
     pthread_once(&once, load);
     if (!missing[0])
         return NULL;
@@ -78,6 +80,7 @@ static int kind_of(mf_dtype d) { return d == MF_F32 ? SINGLE : d == MF_F64 ? DOU
 
 bool mf_lapack_cholesky(mf_dtype dtype, int n, void *a)
 {
+    MF_UNCANCELLED;
     int info = 0;
     if (n > 0)
         CALL(potrf, POTRF, dtype)("U", &n, a, &n, &info, 1);
@@ -86,6 +89,7 @@ bool mf_lapack_cholesky(mf_dtype dtype, int n, void *a)
 
 void mf_lapack_triangular_solve(mf_dtype dtype, const mf_lapack_solve *how, const void *a, void *b)
 {
+    MF_UNCANCELLED;
     static const float single[2] = { 1, 0 };
     static const double wide[2] = { 1, 0 };
     const void *one = dtype == MF_F32 || dtype == MF_C64 ? (const void *)single : wide;
@@ -150,6 +154,7 @@ static mf_error_object *too_large(const char *what, int rows, int columns)
 
 mf_error_object *mf_lapack_lu(mf_dtype dtype, int n, const void *a, void *lu, int32_t *pivots)
 {
+    MF_UNCANCELLED;
     int info = 0;
     void *columns = n ? mf_alloc((size_t)n * (size_t)n * (size_t)size_of(dtype)) : NULL;
     if (n && !columns)
@@ -177,6 +182,7 @@ static void upper_rows(mf_dtype dtype, int m, int rows, int columns, const char 
 
 mf_error_object *mf_lapack_qr(mf_dtype dtype, int m, int n, bool full, const void *a, void *q, void *r)
 {
+    MF_UNCANCELLED;
     int least = m < n ? m : n, count = full ? m : least, most = n > count ? n : count, query = -1, info = 0;
     size_t size = (size_t)size_of(dtype);
     char first[2][16];
@@ -206,6 +212,7 @@ mf_error_object *mf_lapack_qr(mf_dtype dtype, int m, int n, bool full, const voi
 
 mf_error_object *mf_lapack_eigh(mf_dtype dtype, int n, const void *a, void *w, void *v, bool *converged)
 {
+    MF_UNCANCELLED;
     int query = -1, info = 0, integers = 0, reals = 0, length;
     size_t size = (size_t)size_of(dtype), real = (size_t)real_size_of(dtype);
     char first[16], first_real[16];
@@ -247,6 +254,7 @@ static size_t svd_reals(size_t least, size_t most, bool vectors)
 mf_error_object *mf_lapack_svd(mf_dtype dtype, int m, int n, mf_lapack_vectors which, const void *a, void *s, void *u, void *vt,
                                bool *converged)
 {
+    MF_UNCANCELLED;
     int least = m < n ? m : n, query = -1, info = 0, none = 1;
     int u_columns = which == MF_LAPACK_FULL ? m : least, rows = which == MF_LAPACK_FULL ? n : least;
     const char *job = which == MF_LAPACK_FULL ? "A" : which == MF_LAPACK_THIN ? "S" : "N";

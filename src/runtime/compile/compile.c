@@ -2,6 +2,7 @@
  * that a program, what is nested in it, and the body of a map go through alike in mf_compile_blocks. Nothing is compiled after that. */
 #include "runtime/compile/compile.h"
 
+#include "base/cancel.h"
 #include "passes/passes.h"
 #include "runtime/compile/planner.h"
 #include "runtime/profile/profiler.h"
@@ -67,6 +68,7 @@ mf_block *mf_plan_program(mf_plan *plan, const mf_program *p, const mf_axis_env 
 
 mf_executable *mf_compile_program(const mf_program *p, const bool *donated, mf_array *const *in, mf_error_object **error)
 {
+    MF_UNCANCELLED;
     if ((*error = mf_program_step(p, NULL, "trace")))
         return NULL;
     int64_t start = mf_profile_begin();

@@ -5,6 +5,7 @@
 #include "runtime/profile/profiler.h"
 #include "runtime/execute/run.h"
 
+#include "base/cancel.h"
 #include "base/room.h"
 #include "base/thread_end.h"
 
@@ -192,6 +193,7 @@ static void wait_for_news(bool works, bool *tired)
         *tired = !look_out(false, works);
         return;
     }
+    MF_UNCANCELLED;
     pool.waiting++;
     pthread_cond_wait(&pool.news, &pool.lock);
     pool.waiting--;
@@ -308,11 +310,8 @@ static void start(void)
     pool.threads = mf_calloc((size_t)wanted, sizeof *pool.threads);
     pool.limit = wanted;
     pool.may_stay = wanted <= mf_core_count();
-    pthread_attr_t roomy; /* whatever the process's limit is */
-    bool made = pthread_attr_init(&roomy) == 0 && pthread_attr_setstacksize(&roomy, MF_KERNEL_STACK) == 0;
-    while (pool.threads && pool.workers < wanted && !pthread_create(&pool.threads[pool.workers], made ? &roomy : NULL, worker, NULL))
+    while (pool.threads && pool.workers < wanted && mf_thread_make(&pool.threads[pool.workers], worker))
         pool.workers++;
-    pthread_attr_destroy(&roomy);
     pool.started = pool.workers > 0;
     if (!pool.started) {
         mf_free(pool.threads);
@@ -503,6 +502,7 @@ static void pass_on(void)
 
 void mf_tasks_help(mf_stage *(*stage)(void *context), bool (*done)(void *context), void *context)
 {
+    MF_UNCANCELLED;
     pthread_mutex_lock(&pool.lock);
     for (bool tired = false; !done(context);) {
         mf_stage *s = stage ? stage(context) : NULL;

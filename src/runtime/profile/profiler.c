@@ -4,6 +4,7 @@
 #include "runtime/profile/profiler.h"
 
 #include "base/alloc.h"
+#include "base/cancel.h"
 #include "base/error.h"
 #include "base/intern.h"
 #include "base/string.h"
@@ -262,12 +263,14 @@ static mf_error_object *start_session(const char *path)
 mf_status mf_profiler_start_trace(const char *path)
 {
     MF_ENTER(MF_FORK_STATUS);
+    MF_UNCANCELLED;
     return mf_error_remember(start_session(path));
 }
 
 mf_status mf_profiler_stop_trace(void)
 {
     MF_ENTER(MF_FORK_STATUS);
+    MF_UNCANCELLED;
     void (*drain)(void) = atomic_load(&mf_drain_hook);
     if (drain && atomic_load(&mf_profile_on))
         drain();

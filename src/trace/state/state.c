@@ -4,6 +4,7 @@
 #include "trace/state/state.h"
 
 #include "array/array.h"
+#include "base/cancel.h"
 #include "trace/trace.h"
 
 #include <manyfold/state.h>
@@ -37,6 +38,7 @@ mf_state_cell *mf_cell_new(int type, mf_value initial, mf_error_object **error)
 
 static void await_settled(const mf_state_cell *c)
 {
+    MF_UNCANCELLED;
     while (c->taken && !mf_process_forked())
         pthread_cond_wait(&settled, &cells_lock);
 }

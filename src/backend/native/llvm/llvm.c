@@ -8,6 +8,7 @@
 #include "runtime/profile/profiler.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <llvm-c/Core.h>
 #include <llvm-c/Error.h>
 #include <llvm-c/IRReader.h>
@@ -240,7 +241,12 @@ static atomic_int busy;
 static atomic_llong held_until; /* ns */
 enum { HOLD_MS = 50 };
 
-static void sleep_ms(void) { nanosleep(&(struct timespec){ 0, 1000000 }, NULL); }
+static void sleep_ms(void)
+{
+    struct timespec rest = { 0, 1000000 };
+    while (nanosleep(&rest, &rest) && errno == EINTR) {
+    }
+}
 
 static void say_busy(void)
 {

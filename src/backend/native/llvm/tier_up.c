@@ -8,13 +8,13 @@
  * thread reads what a step asked for only while `reading` is true, for which the step's end waits; for compilations nobody waits but the
  * process's end. */
 #include "backend/native/llvm/llvm.h"
+#include "base/cancel.h"
 #include "base/room.h"
 #include "runtime/profile/profiler.h"
 
 #include <manyfold/function.h>
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -262,21 +262,14 @@ static void *work(void *unused)
 /* The lock is held. Signals are for the host's threads. */
 static void start(void)
 {
-    sigset_t all, before;
     pthread_condattr_t clock;
-    pthread_attr_t roomy;
     if (!up.made) {
         pthread_condattr_init(&clock);
         pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
         up.made = pthread_cond_init(&up.work, &clock) == 0 && stop_at_exit();
         pthread_condattr_destroy(&clock);
     }
-    bool made = pthread_attr_init(&roomy) == 0 && pthread_attr_setstacksize(&roomy, MF_KERNEL_STACK) == 0;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    up.started = up.made && pthread_create(&up.thread, made ? &roomy : NULL, work, NULL) == 0;
-    pthread_attr_destroy(&roomy);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    up.started = up.made && mf_thread_make(&up.thread, work);
 }
 
 /* ------------------------------------------------------------------ the queue */
@@ -313,13 +306,19 @@ static bool unlink_waiting(const mf_tier_up *t)
     return true;
 }
 
+static void wait_for_news(void)
+{
+    MF_UNCANCELLED;
+    pthread_cond_wait(&up.news, &up.lock);
+}
+
 /* Nobody reads it from now on, nor asks for it. */
 static void call_off(mf_tier_up *t)
 {
     pthread_mutex_lock(&up.lock);
     if (!unlink_waiting(t) && up.current == t) {
         while (up.reading && up.current == t)
-            pthread_cond_wait(&up.news, &up.lock);
+            wait_for_news();
         if (up.current == t)
             up.current = NULL;
     }
@@ -344,7 +343,7 @@ void mf_tier_up_drain(void)
     if (up.made)
         pthread_cond_signal(&up.work);
     while (up.waiting && up.started)
-        pthread_cond_wait(&up.news, &up.lock);
+        wait_for_news();
     up.hurry = false;
     pthread_mutex_unlock(&up.lock);
 }
