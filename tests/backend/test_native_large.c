@@ -348,7 +348,7 @@ TEST(the_greatest)
     static const char *const types[] = { "bool", "f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64" };
     EACH(types,
          "program (x: $[19,300], y: $[40,7], z: $[90000]) {\n a: $[19,5], b: i32[19,5] = top_k[k=5] x\n"
-         " c: $[19,48], d: i32[19,48] = top_k[k=48] x\n e: $[19,49], f: i32[19,49] = top_k[k=49] x\n"
+         " c: $[19,16], d: i32[19,16] = top_k[k=16] x\n e: $[19,17], f: i32[19,17] = top_k[k=17] x\n"
          " g: $[40,7], h: i32[40,7] = top_k[k=7] y\n i: $[40,1], j: i32[40,1] = top_k[k=1] y\n"
          " k: $[33], l: i32[33] = top_k[k=33] z\n m: $[300], n: i32[300] = top_k[k=300] z\n"
          " return a, b, c, d, e, f, g, h, i, j, k, l, m, n\n}",
@@ -356,6 +356,23 @@ TEST(the_greatest)
     compare("program (x: f32[64,1000]) {\n a: f32[64,1000] = floor x\n b: f32[64,10], c: i32[64,10] = top_k[k=10] a\n"
             " d: f32[64,1000] = div a a\n e: f32[64,10], f: i32[64,10] = top_k[k=10] d\n return b, c, e, f\n}",
             0);
+}
+
+/* Every 16th element, what a sample of the line takes, is one of the greatest, or of the least; and lines of many equals. */
+TEST(the_greatest_where_a_sample_is_wrong)
+{
+    static const char *const types[] = { "f32", "f64", "i32" };
+    EACH(types,
+         "program (x: $[3,8192]) {\n i: i32[3,8192] = iota[dtype=i32, shape=(3,8192), axis=1]\n"
+         " s: i32[3,8192] = broadcast_in_dim[shape=(3,8192), broadcast_dimensions=()] 16:i32[]\n"
+         " o: i32[3,8192] = broadcast_in_dim[shape=(3,8192), broadcast_dimensions=()] 0:i32[]\n"
+         " r: i32[3,8192] = rem i s\n m: bool[3,8192] = eq r o\n v: $[3,8192] = convert_element_type[dtype=$] i\n"
+         " n: $[3,8192] = neg v\n h: $[3,8192] = select_n m n v\n l: $[3,8192] = select_n m v n\n f: $[3,8192] = sub x x\n"
+         " a: $[3,9], b: i32[3,9] = top_k[k=9] h\n c: $[3,100], d: i32[3,100] = top_k[k=100] h\n"
+         " e: $[3,600], g: i32[3,600] = top_k[k=600] l\n p: $[3,16], q: i32[3,16] = top_k[k=16] l\n"
+         " t: $[3,5000], u: i32[3,5000] = top_k[k=5000] l\n w: $[3,70], y: i32[3,70] = top_k[k=70] f\n"
+         " return a, b, c, d, e, g, p, q, t, u, w, y\n}",
+         0);
 }
 
 TEST(sliding_windows)

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { SHORT = 48, BUCKETS = 256 };
+enum { SHORT = 48, BUCKETS = 256, SAMPLE = 512, FEW = 16 };
 
 /* ---- keys */
 
@@ -117,31 +117,32 @@ static bool is_64(mf_dtype dtype) { return dtype == MF_F64 || dtype == MF_I64 ||
         return a;                                                                                  \
     }
 
-/* The k least of a, in order; b is room. The least of every so-many-th elements bound the k-th least of all: what is above them is left out
- * without a branch, and few are left to be put in order. */
-#define LEAST(name, type, KEY)                                                          \
-    static type *least_##name(type *restrict a, type *restrict b, int64_t n, int64_t k) \
-    {                                                                                   \
-        type least[4 * SHORT];                                                          \
-        int64_t lanes = 2, left = 0;                                                    \
-        if (k > SHORT)                                                                  \
-            return sort_##name(a, b, n);                                                \
-        while (lanes < 2 * k)                                                           \
-            lanes *= 2;                                                                 \
-        lanes = lanes < n ? lanes : n;                                                  \
-        memcpy(least, a, (size_t)lanes * sizeof *a);                                    \
-        for (int64_t i = lanes, l = 0; i < n; i++, l = l + 1 == lanes ? 0 : l + 1)      \
-            least[l] = KEY(a[i]) < KEY(least[l]) ? a[i] : least[l];                     \
-        for (int64_t i = 1; i < lanes; i++)                                             \
-            place_##name(least, i, least[i]);                                           \
-        for (int64_t i = 0; i < n; i++) {                                               \
-            b[left] = a[i];                                                             \
-            left += KEY(a[i]) <= KEY(least[k - 1]);                                     \
-        }                                                                               \
-        for (int64_t i = 1; i < left; i++)                                              \
-            if (i < k || KEY(b[i]) < KEY(b[k - 1]))                                     \
-                place_##name(b, i < k ? i : k - 1, b[i]);                               \
-        return b;                                                                       \
+/* The k least of a, in order, a and b as room; BEHIND orders pairs by key and position. Few but those k stay within a bound: what stays is
+ * taken out without a branch, and sorted. For few, the bound is the k-th of the least of every so-many-th elements; else a sample's, and
+ * where that was far off, its next ones are tried. */
+#define LEAST(name, type, BEHIND)                                                                       \
+    static type *least_##name(type *restrict a, type *restrict b, int64_t n, int64_t k)                 \
+    {                                                                                                   \
+        type sample[2 * SAMPLE], *sorted;                                                               \
+        bool few = k <= FEW && n < 8 * SAMPLE;                                                          \
+        int64_t most = few ? 2 * k : n / 16, count = 2;                                                 \
+        while (count < most && count < (few ? n : SAMPLE))                                              \
+            count *= 2;                                                                                 \
+        count = count < n ? count : n;                                                                  \
+        for (int64_t i = 0; i < count; i++)                                                             \
+            sample[i] = a[few ? i : i * n / count];                                                     \
+        for (int64_t i = few ? count : n, l = 0; i < n; i++, l = l + 1 == count ? 0 : l + 1)            \
+            sample[l] = BEHIND(sample[l], a[i]) ? a[i] : sample[l];                                     \
+        sorted = sort_##name(sample, sample + SAMPLE, count);                                           \
+        int64_t share = k * count / n, left = 0;                                                        \
+        for (int64_t rank = few ? k - 1 : share + share / 4 + 4; rank < count && left < k; rank *= 2) { \
+            left = 0;                                                                                   \
+            for (int64_t i = 0; i < n; i++) {                                                           \
+                b[left] = a[i];                                                                         \
+                left += !BEHIND(a[i], sorted[rank]);                                                    \
+            }                                                                                           \
+        }                                                                                               \
+        return left < k ? sort_##name(a, b, n) : sort_##name(b, a, left);                               \
     }
 
 /* False where all n fall into one bucket, the first one's: nothing has to move. */
@@ -169,8 +170,10 @@ typedef struct wide {
 SORT(pairs, uint64_t, PAIR_KEY, 4)
 SORT(wide, wide, WIDE_KEY, 8)
 SORT(words, uint32_t, WORD_KEY, 4) /* integers alone: the keys are the values */
-LEAST(pairs, uint64_t, PAIR_KEY)
-LEAST(wide, wide, WIDE_KEY)
+#define PAIR_BEHIND(x, y) ((x) > (y))
+#define WIDE_BEHIND(x, y) ((x).key > (y).key || ((x).key == (y).key && (x).position > (y).position))
+LEAST(pairs, uint64_t, PAIR_BEHIND)
+LEAST(wide, wide, WIDE_BEHIND)
 
 /* ---- lines */
 
