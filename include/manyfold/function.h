@@ -69,15 +69,23 @@ mf_function mf_partial_n(mf_function f, const mf_value *first, int count);
 mf_value mf_call_n(mf_function f, const mf_value *arguments, int count);
 
 #ifndef __cplusplus
-#define mf_fn(f) __extension__ ({ __auto_type mf_t_ = (f); _Generic(mf_t_, mf_function: mf_fn_same, mf_module: mf_fn_module, \
+#define MF_FUNCTIONS_ mf_function: mf_fn_same, mf_module: mf_fn_module, \
     mf_fn0: mf_fn_0, mf_fn1: mf_fn_1, mf_fn2: mf_fn_2, mf_fn3: mf_fn_3, mf_fn4: mf_fn_4, mf_fn5: mf_fn_5, mf_fn6: mf_fn_6, mf_fn7: mf_fn_7, mf_fn8: mf_fn_8, \
-    mf_fn9: mf_fn_9, mf_fn10: mf_fn_10, mf_fn11: mf_fn_11, mf_fn12: mf_fn_12, mf_fn13: mf_fn_13, mf_fn14: mf_fn_14, mf_fn15: mf_fn_15, mf_fn16: mf_fn_16)(mf_t_); })
+    mf_fn9: mf_fn_9, mf_fn10: mf_fn_10, mf_fn11: mf_fn_11, mf_fn12: mf_fn_12, mf_fn13: mf_fn_13, mf_fn14: mf_fn_14, mf_fn15: mf_fn_15, mf_fn16: mf_fn_16
+#define MF_CLOSURES_ mf_fc0: mf_closure_0, mf_fc1: mf_closure_1, mf_fc2: mf_closure_2, mf_fc3: mf_closure_3, mf_fc4: mf_closure_4, \
+    mf_fc5: mf_closure_5, mf_fc6: mf_closure_6, mf_fc7: mf_closure_7, mf_fc8: mf_closure_8, mf_fc9: mf_closure_9, mf_fc10: mf_closure_10, \
+    mf_fc11: mf_closure_11, mf_fc12: mf_closure_12, mf_fc13: mf_closure_13, mf_fc14: mf_closure_14, mf_fc15: mf_closure_15, mf_fc16: mf_closure_16
+typedef mf_function (*mf_no_function_)();   /* what a wrong argument is called as, behind the assertion that tells of it */
+#define MF_IS_(f, ...) !__builtin_types_compatible_p(__typeof__(_Generic((f), __VA_ARGS__, default: (mf_no_function_)0)), mf_no_function_)
+#define mf_fn(f) __extension__ ({ __auto_type mf_t_ = (f); \
+    _Static_assert(MF_IS_(mf_t_, MF_FUNCTIONS_), "this is no mf_function, no mf_module and no C function that takes up to 16 mf_values and gives one"); \
+    _Generic(mf_t_, MF_FUNCTIONS_, default: (mf_no_function_)0)(mf_t_); })
 /* A function whose first parameter is void *context. The context's bytes are copied; the identity, and with it the cache, is the function
  * and those bytes. Pointers inside compare as pointers, and what they point to must not change. Padding between members counts: a struct
  * that has some is traced anew when the padding differs, so leave none, or memset the struct to 0 before its members are set. */
-#define mf_closure(f, ...) _Generic((f), mf_fc0: mf_closure_0, mf_fc1: mf_closure_1, mf_fc2: mf_closure_2, mf_fc3: mf_closure_3, mf_fc4: mf_closure_4, \
-    mf_fc5: mf_closure_5, mf_fc6: mf_closure_6, mf_fc7: mf_closure_7, mf_fc8: mf_closure_8, mf_fc9: mf_closure_9, mf_fc10: mf_closure_10, \
-    mf_fc11: mf_closure_11, mf_fc12: mf_closure_12, mf_fc13: mf_closure_13, mf_fc14: mf_closure_14, mf_fc15: mf_closure_15, mf_fc16: mf_closure_16)(f, __VA_ARGS__, sizeof *(__VA_ARGS__))
+#define mf_closure(f, ...) __extension__ ({ \
+    _Static_assert(MF_IS_(f, MF_CLOSURES_), "a closure's C function takes a void * (its context), then up to 16 mf_values, and gives an mf_value"); \
+    _Generic((f), MF_CLOSURES_, default: (mf_no_function_)0)(f, __VA_ARGS__, sizeof *(__VA_ARGS__)); })
 #define mf_partial(f, ...) mf_partial_n(mf_fn(f), MF_VALUES_(__VA_ARGS__))    /* functools.partial: binds the leading parameters */
 #define mf_decorate(f, name, call, ...) mf_decorate_n(mf_fn(f), name, call, __VA_ARGS__, sizeof *(__VA_ARGS__))
 #define mf_call(...)       mf_call_n(mf_fn(MF_FIRST_(__VA_ARGS__, 0)), MF_OTHER_VALUES_(__VA_ARGS__))   /* mf_call(f) has no arguments */
