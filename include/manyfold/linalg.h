@@ -45,9 +45,16 @@ mf_value mf_slogdet(mf_value a);                         /* the tuple of the det
 /* The pseudo-inverse; singular values up to .rtol times the greatest count as zero; 0: 10 max(rows, columns) epsilon. Of full rank it has a gradient. */
 typedef struct mf_pinv_options { double rtol; mf_reserved reserved_; } mf_pinv_options;
 mf_value mf_pinv(mf_value a), mf_pinv_opt(mf_value a, const mf_pinv_options *o);
+/* jnp.linalg.lstsq: the x for which |a x - b| is least, and of several the shortest; the tuple of x, the squares of what is left a column, the
+ * rank (i32) and the singular values. a: a matrix; b: a vector, or a matrix of columns. Singular values up to .rcond times the greatest
+ * count as zero; 0: max(rows, columns) epsilon. */
+typedef struct mf_lstsq_options { double rcond; mf_reserved reserved_; } mf_lstsq_options;
+mf_value mf_lstsq_opt(mf_value a, mf_value b, const mf_lstsq_options *o);
 
 /* Of one axis the vector norm of any order; of all (the default) or two the 2-norm of the elements (Frobenius), or with two axes .ord 1
- * and INFINITY the greatest sum of magnitudes in a column, in a row (of the two axes the first counts rows). .ord 0, the default, is 2. */
+ * and INFINITY the greatest sum of magnitudes in a column, in a row (of the two axes the first counts rows), -1 and -INFINITY the least;
+ * 2 and -2 the greatest and the least singular value, MF_NUCLEAR their sum. .ord 0, the default: 2 of a vector, Frobenius of a matrix. */
+#define MF_NUCLEAR 1e300
 typedef struct mf_norm_options { mf_reserved begin_; mf_axis axis MF_DEFAULT_(MF_ALL); double ord; bool keepdims; mf_reserved reserved_; } mf_norm_options;
 mf_value mf_norm(mf_value x), mf_norm_opt(mf_value x, const mf_norm_options *o);
 #ifndef __cplusplus
@@ -57,6 +64,7 @@ mf_value mf_norm(mf_value x), mf_norm_opt(mf_value x, const mf_norm_options *o);
 #define mf_pinv(...) MF_OP_(mf_pinv_opt, mf_pinv_options, __VA_ARGS__)
 #define mf_svd(...)  MF_QUIET_(mf_value, mf_svd_opt(mf_v(MF_FIRST_(__VA_ARGS__, 0)), \
     &(mf_svd_options){ .full_matrices = true, .compute_uv = true, .begin_ = 0, MF_REST_(__VA_ARGS__, .reserved_ = 0) }))
+#define mf_lstsq(a, ...) mf_lstsq_opt(mf_v(a), mf_v(MF_FIRST_(__VA_ARGS__, 0)), MF_OPTIONS_(mf_lstsq_options, __VA_ARGS__))
 #define mf_solve(a, b) MF_2_(mf_solve, a, b)
 #define mf_norm(...) MF_QUIET_(mf_value, mf_norm_opt(mf_v(MF_FIRST_(__VA_ARGS__, 0)), \
     &(mf_norm_options){ .axis = MF_ALL, .begin_ = 0, MF_REST_(__VA_ARGS__, .reserved_ = 0) }))

@@ -86,7 +86,8 @@ mf_value mf_meshgrid(mf_value parts, bool ij);           /* a list of grids, one
  * negative one then is below all, not counted from the end); the remainder by the size. */
 typedef enum mf_take_mode { MF_TAKE_FILL = 0, MF_TAKE_CLIP, MF_TAKE_WRAP } mf_take_mode;
 typedef struct mf_take_options { mf_take_mode mode; mf_reserved reserved_; } mf_take_options;
-mf_value mf_take(mf_value x, mf_value indices, int axis), mf_take_opt(mf_value x, mf_value indices, int axis, const mf_take_options *o);
+mf_value mf_take(mf_value x, mf_value indices, mf_axis axis MF_DEFAULT_(MF_ALL));   /* MF_ALL, the default: of the flattened array, as NumPy */
+mf_value mf_take_opt(mf_value x, mf_value indices, mf_axis axis, const mf_take_options *o);
 mf_value mf_take_along_axis(mf_value x, mf_value indices, int axis MF_DEFAULT_(-1));
 mf_value mf_index_update(mf_value x, mf_value indices, mf_value update);        /* x.at[indices].set(update) along axis 0 */
 mf_value mf_index_add(mf_value x, mf_value indices, mf_value update);           /* x.at[indices].add(update): repeated indices add up, in order */
@@ -260,7 +261,11 @@ mf_value mf_max_pool_opt(mf_value x, const mf_pool_options *o), mf_avg_pool_opt(
 #define mf_pad(x, value, low, high, interior) mf_pad(mf_v(x), mf_v(value), low, high, interior)
 #define mf_dynamic_slice_in_dim(x, start, size, axis) mf_dynamic_slice_in_dim(mf_v(x), mf_v(start), size, axis)
 #define mf_dynamic_update_slice_in_dim(x, update, start, axis) mf_dynamic_update_slice_in_dim(mf_v(x), mf_v(update), mf_v(start), axis)
-#define mf_take(x, indices, ...) mf_take_opt(mf_v(x), mf_v(indices), MF_FIRST_(__VA_ARGS__, 0), MF_OPTIONS_(mf_take_options, __VA_ARGS__))
+#define mf_take(x, ...) MF_TAKE_I_(MF_COMMA_(__VA_ARGS__), x, __VA_ARGS__)
+#define MF_TAKE_I_(axis, ...) MF_TAKE_P_(axis, __VA_ARGS__)
+#define MF_TAKE_P_(axis, ...) MF_TAKE_##axis##_(__VA_ARGS__)
+#define MF_TAKE_0_(x, indices) mf_take_opt(mf_v(x), mf_v(indices), MF_ALL, (const mf_take_options *)0)
+#define MF_TAKE_1_(x, indices, ...) mf_take_opt(mf_v(x), mf_v(indices), MF_FIRST_(__VA_ARGS__, 0), MF_OPTIONS_(mf_take_options, __VA_ARGS__))
 #define mf_one_hot(x, ...) MF_QUIET_(mf_value, mf_one_hot_opt(mf_v(x), MF_FIRST_(__VA_ARGS__, 0), \
     &(mf_one_hot_options){ .axis = -1, .begin_ = 0, MF_REST_(__VA_ARGS__, .reserved_ = 0) }))
 #define mf_index_update(x, indices, update) MF_3_(mf_index_update, x, indices, update)

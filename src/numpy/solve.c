@@ -278,3 +278,35 @@ mf_value mf_pinv_opt(mf_value a, const mf_pinv_options *o)
 }
 
 mf_value(mf_pinv)(mf_value a) { return mf_pinv_opt(a, NULL); }
+
+/* ---- lstsq */
+
+static mf_value squares_left(mf_value a, mf_value x, mf_value b)
+{
+    mf_value left = mf_abs(mf_sub(b, mf_matmul(a, x)));
+    return mf_sum(mf_mul(left, left), 0);
+}
+
+mf_value mf_lstsq_opt(mf_value a, mf_value b, const mf_lstsq_options *o)
+{
+    MF_LAYER;
+    if (mf_is_error(a) || mf_is_error(b))
+        return mf_is_error(a) ? a : b;
+    if (mf_ndim(a) != 2 || mf_ndim(b) < 1 || mf_ndim(b) > 2 || mf_dim(a, 0) != mf_dim(b, 0))
+        return mf_make_error(MF_ERROR_SHAPE, "lstsq: a matrix and a vector or matrix of as many rows are needed, not %s and %s",
+                             mf_str(mf_shape_of(a)), mf_str(mf_shape_of(b)));
+    join_dtypes(&a, &b);
+    int64_t rows = mf_dim(a, 0), columns = mf_dim(a, 1), most = rows > columns ? rows : columns;
+    bool single = mf_dtype_of(a) == MF_F32 || mf_dtype_of(a) == MF_C64, vector = mf_ndim(b) == 1;
+    double rcond = o && o->rcond > 0 ? o->rcond : (double)most * (single ? (double)FLT_EPSILON : DBL_EPSILON);
+    if (rows == 0 || columns == 0)
+        return mf_make_error(MF_ERROR_SHAPE, "lstsq: %s has no elements", mf_str(mf_shape_of(a)));
+    b = vector ? mf_expand_dims(b, 1) : b;
+    mf_value parts = mf_svd(a, .full_matrices = false), s = mf_get(parts, 1), one = mf_ones_like(s);
+    mf_value kept = mf_greater_equal(s, mf_mul(mf_slice_in_dim(s, 0, 1, 1, 0), rcond));
+    mf_value inverse = mf_where(kept, mf_div(one, mf_where(kept, s, one)), mf_zeros_like(s));
+    mf_value turned = mf_matmul(adjoint(mf_get(parts, 0)), b),
+             scaled = mf_mul(mf_astype(mf_expand_dims(inverse, 1), mf_dtype_of(a)), turned);
+    mf_value x = mf_matmul(adjoint(mf_get(parts, 2)), scaled), left = squares_left(a, x, b);
+    return mf_tuple(vector ? mf_squeeze(x, 1) : x, left, mf_sum(mf_astype(kept, MF_I32)), s);
+}

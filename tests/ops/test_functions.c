@@ -265,6 +265,9 @@ TEST(indexing_takes_numbers_and_modes)
     CHECK_STR(mf_str(mf_pad(x, 7, MF_INTS(1), MF_INTS(-2), MF_INTS0)), "[7. 0. 1.]");
     CHECK_STR(mf_str(mf_dynamic_slice_in_dim(x, 1, 2, 0)), "[1. 2.]");
     CHECK_STR(mf_str(mf_dynamic_update_slice_in_dim(x, mf_zeros(MF_SHAPE(2), MF_F32), 3, 0)), "[0. 1. 0. 0.]");
+    CHECK_STR(mf_str(mf_take(mf_reshape(mf_arange(6, MF_F32), MF_SHAPE(2, 3)), mf_array(MF_I32, MF_SHAPE(4), 0, 4, -1, 6))),
+              "[ 0.  4.  5. nan]"); /* no axis: flat */
+    CHECK_STR(mf_str(mf_take(3.0f, 0)), "3.0");
     CHECK_STR(mf_str(mf_take(x, 5, 0, .mode = MF_TAKE_CLIP)), "3.0");
     CHECK_STR(mf_str(mf_take(x, -5, 0, MF_TAKE_WRAP)), "3.0");
     CHECK_STR(mf_str((mf_take)(x, mf_i(-1), 0)), "3.0");

@@ -97,3 +97,53 @@ TEST(factors_give_their_matrix_back)
             CHECK(mf_item_bool(mf_allclose(mf_matmul(mf_matmul(a, p), a), a)));
         }
 }
+
+/* Numbers of jax.numpy.linalg 0.10.2. */
+static mf_value norm_2(mf_value a) { return mf_norm(a, .ord = 2); }
+static mf_value nuclear(mf_value a) { return mf_norm(a, .ord = MF_NUCLEAR); }
+static mf_value matrix_4_3(void) { return mf_array(MF_F32, MF_SHAPE(4, 3), 1, 2, 0, 3, -1, 4, 0, 5, 2, 1, 1, 1); }
+static void near_all(mf_value v, const double *expected, double tolerance)
+{
+    mf_value flat = mf_ravel(v);
+    for (int i = 0; i < mf_size(flat); i++)
+        CHECK_NEAR(mf_item_f64(mf_get(flat, i)), expected[i], tolerance);
+}
+
+TEST(norms_by_singular_values)
+{
+    mf_value a = matrix_4_3(), x = mf_stack(mf_list(a, mf_mul(2, a), mf_mul(a, a)), 0);
+    CHECK_NEAR(mf_item_f64(norm_2(a)), 6.0425754, 1e-5);
+    CHECK_NEAR(mf_item_f64(mf_norm(a, .ord = -2)), 1.2316189, 1e-5);
+    CHECK_NEAR(mf_item_f64(nuclear(a)), 12.2712345, 1e-5);
+    near_all(mf_call(mf_grad(norm_2), a),
+             (double[]){ 0.08952718, 0.22310083, 0.17569852, 0.12504636, 0.31161425, 0.24540548, 0.24513793, 0.61088127, 0.48108712,
+                         0.08160564, 0.20336041, 0.16015236 },
+             1e-5);
+    near_all(mf_call(mf_grad(nuclear), a),
+             (double[]){ 0.7087129, 0.44488704, -0.42143017, 0.53852135, -0.2714956, 0.7751482, -0.28353387, 0.832554, 0.46899334,
+                         0.35683283, 0.18766838, 0.03983599 },
+             1e-5);
+    near_all(mf_norm(x, .axis = mf_axes(2, 0), .ord = 2), (double[]){ 6.4434676, 21.459972, 27.932644, 4.242641 }, 1e-5);
+    near_all(mf_norm(x, .axis = mf_axes(2, 0), .ord = MF_NUCLEAR), (double[]){ 7.1375246, 24.193037, 30.33421, 4.242641 }, 1e-5);
+    CHECK_STR(mf_str(mf_shape_of(mf_norm(x, .axis = mf_axes(0, 2), .ord = 2, .keepdims = true))), "(1, 4, 1)");
+    CHECK(mf_is_error(mf_norm(a, .ord = 3)));
+}
+
+TEST(least_squares)
+{
+    mf_value a = matrix_4_3(), b = mf_array(MF_F32, MF_SHAPE(4), 1, 2, 3, 4), r = mf_lstsq(a, b);
+    near_all(mf_get(r, 0), (double[]){ 0.7932032, 0.5733912, 0.17498197 }, 1e-5);
+    near_all(mf_get(r, 1), (double[]){ 7.2306576 }, 1e-5);
+    CHECK_EQ_INT(mf_item_i64(mf_get(r, 2)), 3);
+    near_all(mf_get(r, 3), (double[]){ 6.042575, 4.99704, 1.2316188 }, 1e-5);
+    r = mf_lstsq(a, mf_stack(mf_list(b, mf_mul(b, b)), 1));
+    near_all(mf_get(r, 0), (double[]){ 0.7932032, 1.9356472, 0.5733912, 1.7693421, 0.17498197, 0.5929139 }, 1e-5);
+    near_all(mf_get(r, 1), (double[]){ 7.2306576, 163.82936 }, 1e-5);
+    mf_value c = mf_array(MF_F32, MF_SHAPE(3, 2), 1, 2, 2, 4, 3, 6), three = mf_array(MF_F32, MF_SHAPE(3), 1, 2, 3);
+    near_all(mf_get(mf_lstsq(mf_transpose(a, MF_INTS0), three), 0), (double[]){ -0.33044103, 0.4374548, 0.6160519, 0.01807661 }, 1e-5);
+    r = mf_lstsq(c, three); /* many solutions: the shortest */
+    near_all(mf_get(r, 0), (double[]){ 0.2, 0.4 }, 1e-5);
+    CHECK_EQ_INT(mf_item_i64(mf_get(r, 2)), 1);
+    CHECK_EQ_INT(mf_item_i64(mf_get(mf_lstsq(c, three, .rcond = 1e-12), 2)) >= 1, 1);
+    CHECK_CONTAINS(mf_error(mf_lstsq(a, three)), "lstsq: a matrix and a vector");
+}

@@ -219,7 +219,7 @@ static mf_value take_places(mf_value indices, int64_t size, mf_take_mode mode)
     return mode == MF_TAKE_WRAP ? mf_remainder(indices, mf_i(size)) : indices;
 }
 
-mf_value mf_take_opt(mf_value x, mf_value indices, int axis, const mf_take_options *o)
+mf_value mf_take_opt(mf_value x, mf_value indices, mf_axis axis, const mf_take_options *o)
 {
     MF_ENTER(MF_FORKED);
     static const int modes[] = { [MF_TAKE_FILL] = FILL, [MF_TAKE_CLIP] = CLIP, [MF_TAKE_WRAP] = IN_BOUNDS };
@@ -230,6 +230,12 @@ mf_value mf_take_opt(mf_value x, mf_value indices, int axis, const mf_take_optio
         return mf_fail(MF_ERROR_ARGUMENT, "take: %d is no mode for indices that are out of bounds", (int)mode);
     if (!mf_wrap_array(&x, "take"))
         return x;
+    if (axis == MF_ALL) {
+        x = mf_reshape(x, MF_SHAPE(mf_value_type(x)->size));
+        axis = 0;
+        if (!mf_value_type(x))
+            return x;
+    }
     const mf_type *t = mf_value_type(x);
     if (!mf_normal_axis(axis, t->rank, "take", &at, &error))
         return error;
@@ -246,7 +252,7 @@ mf_value mf_take_opt(mf_value x, mf_value indices, int axis, const mf_take_optio
     return mf_bind(&mf_op_gather, &p, 2, x, vectors(&indices, 1));
 }
 
-mf_value(mf_take)(mf_value x, mf_value indices, int axis) { return mf_take_opt(x, indices, axis, NULL); }
+mf_value(mf_take)(mf_value x, mf_value indices, mf_axis axis) { return mf_take_opt(x, indices, axis, NULL); }
 
 /* Both operands with equal sizes in all dimensions but `at`. */
 static bool align_except(mf_value *x, mf_value *indices, int64_t at)

@@ -91,13 +91,33 @@ static mf_value vector_norm(mf_value x, mf_axis axis, double ord, bool keepdims)
     return mf_pow(total(mf_pow(x, mf_f(ord)), axis, keepdims), mf_f(1 / ord));
 }
 
+/* Of the singular values the greatest, the least, or the sum. */
+static mf_value norm_by_values(mf_value x, const mf_intlist *axes, double ord, bool keepdims)
+{
+    int from[MF_RANK], n = 0, rank = mf_value_type(x)->rank;
+    for (int i = 0; i < rank; i++)
+        if (i != axes->at[0] && i != axes->at[1])
+            from[n++] = i;
+    mf_ints order = { .count = rank };
+    for (int i = 0; i < rank; i++)
+        order.at[i] = i < n ? from[i] : axes->at[i - n];
+    mf_value s = mf_svd_opt(mf_transpose(x, order), &(mf_svd_options){ .compute_uv = false });
+    mf_value norm = ord == MF_NUCLEAR ? total(s, -1, false) : largest(s, -1, ord, false);
+    return keepdims ? mf_expand_dims(mf_expand_dims(norm, (int)(axes->at[0] < axes->at[1] ? axes->at[0] : axes->at[1])),
+                                     (int)(axes->at[0] < axes->at[1] ? axes->at[1] : axes->at[0]))
+                    : norm;
+}
+
 /* Sums along the rows or along the columns, then the greatest or the least. */
 static mf_value matrix_norm(mf_value x, const mf_intlist *axes, double ord, bool keepdims)
 {
     int64_t row = axes->at[0], column = axes->at[1];
     bool of_rows = isinf(ord);
+    if (ord == 2 || ord == -2 || ord == MF_NUCLEAR)
+        return norm_by_values(x, axes, ord, keepdims);
     if (!of_rows && ord != 1 && ord != -1)
-        return mf_fail(MF_ERROR_ARGUMENT, "norm: a matrix norm has the order 1, -1, an infinity or, for Frobenius', none; not %g", ord);
+        return mf_fail(MF_ERROR_ARGUMENT,
+                       "norm: a matrix norm has the order 1, -1, 2, -2, an infinity, MF_NUCLEAR or, for Frobenius', none; not %g", ord);
     mf_value sums = total(mf_abs(x), of_rows ? column : row, true);
     mf_value norm = largest(sums, of_rows ? row : column, ord, true);
     return keepdims ? norm : mf_squeeze(norm, axis_of(axes));
