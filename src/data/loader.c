@@ -94,6 +94,8 @@ static mf_value out_of_memory(void) { return mf_make_error(MF_ERROR_MEMORY, "mf_
 static mf_value read_column(column *c, mf_value leaf, int64_t batch_size)
 {
     int64_t count = mf_size(leaf);
+    if (mf_is_error(leaf))
+        return leaf;
     c->dtype = mf_dtype_of(leaf);
     c->shape = mf_shape_of(leaf);
     if (c->shape.rank < 1 || !width(c->dtype))
@@ -155,8 +157,8 @@ static mf_value fill(mf_loader *l, mf_value dataset)
     if (error.handle)
         return error;
     mf_value leaves = mf_tree_leaves(dataset), structure = mf_tree_map(placeholder, dataset);
-    if (mf_is_error(structure))
-        return structure;
+    if (mf_is_error(leaves) || mf_is_error(structure))
+        return mf_is_error(leaves) ? leaves : structure;
     int count = mf_len(leaves);
     l->columns = calloc((size_t)(count > 0 ? count : 0) + 1, sizeof *l->columns);
     if (!l->columns)

@@ -41,9 +41,25 @@ static mf_value conv_call(mf_module self, mf_value x)
     return with_bias(self, y);
 }
 
+/* None, or what is wrong with a list of one or two numbers, of which the first stands for both. */
+static mf_value check_sizes(const char *what, mf_ints list)
+{
+    if (list.count < 0 || list.count > 2)
+        return mf_make_error(MF_ERROR_ARGUMENT, "conv: %s has %d entries for 2 spatial dimensions", what, list.count);
+    for (int i = 0; i < list.count; i++)
+        if (list.at[i] < 1 || list.at[i] > INT32_MAX)
+            return mf_make_error(MF_ERROR_ARGUMENT, "conv: entry %d of %s is %lld; it must be from 1 to 2^31 - 1", i, what,
+                                 (long long)list.at[i]);
+    return mf_none();
+}
+
 mf_module mf_nn_conv_opt(mf_state rngs, int in_features, int out_features, const mf_nn_conv_options *o)
 {
     MF_LAYER;
+    mf_value wrong = check_sizes("kernel_size", o->kernel_size);
+    wrong = mf_is_error(wrong) ? wrong : check_sizes("strides", o->strides);
+    if (mf_is_error(wrong))
+        return (mf_module){ wrong.handle };
     int64_t h = o->kernel_size.count > 0 ? o->kernel_size.at[0] : 1, w = o->kernel_size.count > 1 ? o->kernel_size.at[1] : h;
     int stride_0 = o->strides.count > 0 ? (int)o->strides.at[0] : 1, stride_1 = o->strides.count > 1 ? (int)o->strides.at[1] : stride_0;
     mf_dtype dtype = parameters_dtype(o->param_dtype);

@@ -12,8 +12,9 @@ mf_value mf_random_next(mf_state random)
 {
     MF_LAYER;
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    if (mf_is_error(mf_none())) /* the child of a fork, where another thread's lock is held for good */
-        return mf_none();
+    mf_value none = mf_none();
+    if (mf_is_error(none)) /* the child of a fork, where another thread's lock is held for good */
+        return none;
     pthread_mutex_lock(&lock);
     mf_value keys = mf_random_split(mf_state_value(random), 2);
     mf_state_set_value(random, mf_get(keys, 0));

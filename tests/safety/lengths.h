@@ -18,6 +18,38 @@ static const float numbers[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
 static mf_value said(mf_status status) { return status ? mf_make_error(status, "said") : mf_f(0); }
 static mf_value handle_of(uint64_t handle) { return (mf_value){ handle }; }
 
+static mf_value square(void) { return mf_ones(MF_SHAPE(4, 4), MF_F32); }
+static mf_value shown(const char *text) { return text ? mf_f(1) : mf_make_error(MF_ERROR_MEMORY, "no text"); }
+static mf_value sized(int64_t size) { return size < 0 ? mf_make_error(MF_ERROR_MEMORY, "no size") : mf_f(0); }
+static mf_value unpacked(int count)
+{
+    mf_value parts[1] = { { 0 } }, *at[1] = { &parts[0] };
+    mf_unpack_n(mf_list(7), at, count < 0 ? count : 1);
+    return count < 0 ? mf_f(0) : parts[0];
+}
+static mf_value devices_shown(mf_device_list list) { return shown(mf_str_devices(list)); }
+
+/* In a map over rows of 4 by 4, along the axis that the context names. */
+static mf_value gathered(void *axis, mf_value x) { return mf_all_gather(x, *(int *)axis, "i"); }
+static mf_value scattered(void *axis, mf_value x) { return mf_psum_scatter(x, *(int *)axis, "i"); }
+static mf_value exchanged(void *axis, mf_value x) { return mf_all_to_all(x, *(int *)axis, 0, "i"); }
+static mf_value exchanged_to(void *axis, mf_value x) { return mf_all_to_all(x, 0, *(int *)axis, "i"); }
+static mf_value swapped(void *axis, mf_value x) { return mf_pswapaxes(x, *(int *)axis, "i"); }
+static mf_value handed(void *axis, mf_value x) { return mf_pbroadcast(x, "i", *(int *)axis); }
+static mf_value rows(void) { return mf_ones(MF_SHAPE(4, 4, 4), MF_F32); }
+#define IN_MAP(f, axis) mf_call(mf_vmap(mf_closure(f, &(int){ axis }), "i"), rows())
+
+static mf_value batch_of(int64_t size)
+{
+    mf_loader *l = mf_loader_open(vector(), .batch_size = size);
+    mf_value batch, first = mf_loader_next(l, &batch) ? mf_copy(batch) : mf_make_error(MF_ERROR_ARGUMENT, "no batch");
+    mf_loader_close(l);
+    return first;
+}
+
+static mf_value called(mf_module m, mf_value x) { return (void)m, x; }
+static mf_value called_with(mf_module m, mf_value x, mf_value y) { return (void)m, mf_add(x, y); }
+
 /* s: a shape */
 #define SHAPES(X)                                                        \
     X(mf_from_host(MF_F32, s, numbers))                                  \
@@ -88,7 +120,16 @@ static mf_value handle_of(uint64_t handle) { return (mf_value){ handle }; }
     X(mf_call(mf_hessian(half, .argnums = l), vector()))                                                    \
     X(mf_call(mf_pmap(half, .static_broadcasted_argnums = l), mf_ones(MF_SHAPE(1, 2), MF_F32)))             \
     X(mf_call(mf_pmap(half, .donate_argnums = l), mf_ones(MF_SHAPE(1, 2), MF_F32)))                         \
-    X(mf_call(mf_pmap(half, .axis_name = "i", .replicated_argnums = l), mf_ones(MF_SHAPE(1, 2), MF_F32)))
+    X(mf_call(mf_pmap(half, .axis_name = "i", .replicated_argnums = l), mf_ones(MF_SHAPE(1, 2), MF_F32)))   \
+    X(mf_ifftn(vector(), .axes = l))                                                                        \
+    X(mf_rfftn(vector(), .s = l))                                                                           \
+    X(mf_ifft2(square(), .axes = l))                                                                        \
+    X(mf_rfft2(square(), .axes = l))                                                                        \
+    X(mf_irfft2(square(), .axes = l))                                                                       \
+    X(handle_of(mf_nn_conv(mf_random_state(1), 1, 1, .kernel_size = l).handle))                             \
+    X(handle_of(mf_nn_conv(mf_random_state(1), 1, 1, .kernel_size = MF_INTS(1), .strides = l).handle))      \
+    X(mf_call(mf_pmap2(half, .static_broadcasted_argnums = l), mf_ones(MF_SHAPE(1, 2), MF_F32)))            \
+    X(mf_call(mf_pmap2(half, .donate_argnums = l), mf_ones(MF_SHAPE(1, 2), MF_F32)))
 
 /* n: a count; what is counted lies with the caller, so a count too large is known only where there is a limit. one: a value */
 #define COUNTS(X)                                                                                                                         \
@@ -112,7 +153,7 @@ static mf_value handle_of(uint64_t handle) { return (mf_value){ handle }; }
     X(mf_switch_n(mf_i(0), (mf_function[]){ mf_fn(half) }, n, one[0]))                                                                    \
     X(handle_of(mf_filter_all_n((mf_filter[]){ mf_filter_any_n(NULL, 0) }, n).handle))                                                    \
     X(handle_of(mf_filter_any_n((mf_filter[]){ mf_filter_all_n(NULL, 0) }, n).handle))                                                    \
-    X(handle_of(mf_module_n1("m", NULL, (mf_node_[]){ mf_node_name("k"), mf_node_int(1) }, 2 * n).handle))                                \
+    X(handle_of(mf_module_n1("m", called, (mf_node_[]){ mf_node_name("k"), mf_node_int(1) }, 2 * n).handle))                              \
     X(handle_of(mf_state_axes_n((mf_axis_part_[]){ mf_axis_part_axis(0), mf_axis_part_states(mf_filter_any_n(NULL, 0)) }, 2 * n).handle)) \
     X(mf_einsum_n("i", one, n))                                                                                                           \
     X(mf_at_set_n(vector(), one[0], one, n))                                                                                              \
@@ -151,7 +192,26 @@ static mf_value handle_of(uint64_t handle) { return (mf_value){ handle }; }
     X(mf_conv_general_dilated(line(), weights(), .dimension_numbers = "NWC,WIO->NWC", .feature_group_count = n))                          \
     X(mf_conv_general_dilated(line(), weights(), .dimension_numbers = "NWC,WIO->NWC", .batch_group_count = n))                            \
     X(said(mf_set_num_cpu_devices(n)))                                                                                                    \
-    X(said(mf_to_host(vector(), MF_F32, (float[4]){ 0 }, (size_t)n)))
+    X(said(mf_to_host(vector(), MF_F32, (float[4]){ 0 }, (size_t)n)))                                                                     \
+    X(mf_sum(vector(), mf_axes_dict_n((mf_named_axis[]){ { "a", 0 } }, n)))                                                               \
+    X(handle_of(mf_module_n2("m", called_with, (mf_node_[]){ mf_node_name("k"), mf_node_int(1) }, 2 * n).handle))                         \
+    X(said(mf_debug_print_n(&(mf_value){ mf_string("").handle }, n)))                                                                     \
+    X(mf_pure_callback_n(mf_fn(half), mf_struct(MF_SHAPE(), MF_F32), one, n))                                                             \
+    X(mf_io_callback_n(mf_fn(half), mf_struct(MF_SHAPE(), MF_F32), one, n))                                                               \
+    X(mf_ifft(vector(), .n = n))                                                                                                          \
+    X(mf_rfft(vector(), .n = n))                                                                                                          \
+    X(mf_hfft(vector(), .n = n))                                                                                                          \
+    X(mf_ihfft(vector(), .n = n))                                                                                                         \
+    X(handle_of(mf_nn_conv(mf_random_state(1), n, 1, .kernel_size = MF_INTS(1)).handle))                                                  \
+    X(handle_of(mf_nn_conv(mf_random_state(1), 1, n, .kernel_size = MF_INTS(1)).handle))                                                  \
+    X(handle_of(mf_nn_linear(mf_random_state(1), n, 1).handle))                                                                           \
+    X(handle_of(mf_nn_linear(mf_random_state(1), 1, n).handle))                                                                           \
+    X(batch_of(n))                                                                                                                        \
+    X(mf_load_npz("/no such file", .max_bytes = n))                                                                                       \
+    X(mf_load_tree("/no such file", vector(), .max_bytes = n))                                                                            \
+    X(mf_call(mf_pmap2(half, .axis_size = n), mf_ones(MF_SHAPE(1, 2), MF_F32)))                                                           \
+    X(mf_call(mf_vmap2(half, .axis_size = n), mf_ones(MF_SHAPE(1, 2), MF_F32)))                                                           \
+    X(mf_call(mf_stateful_mapping(half, .axis_size = n), mf_ones(MF_SHAPE(1, 2), MF_F32)))
 
 /* n: a size that may be beyond memory, or 64 bits */
 #define SIZES(X)                                                                  \
@@ -173,5 +233,111 @@ static mf_value handle_of(uint64_t handle) { return (mf_value){ handle }; }
     X(mf_call(mf_pmap(half, .axis_size = n), 1.0))                                \
     X(mf_sum(vector(), .axis = n))                                                \
     X(said(mf_to_host(vector(), MF_F32, (float[4]){ 0 }, (size_t)n)))
+
+/* a: an axis, or an index, of arrays of 4 by 4 */
+#define AXES(X)                                                                      \
+    X(mf_swapaxes(square(), a, 0))                                                   \
+    X(mf_swapaxes(square(), 0, a))                                                   \
+    X(mf_moveaxis(square(), a, 0))                                                   \
+    X(mf_moveaxis(square(), 0, a))                                                   \
+    X(mf_expand_dims(square(), a))                                                   \
+    X(mf_squeeze(square(), a))                                                       \
+    X(mf_flip(square(), a))                                                          \
+    X(mf_concatenate(mf_list(square(), square()), a))                                \
+    X(mf_stack(mf_list(square(), square()), a))                                      \
+    X(mf_split(square(), 2, a))                                                      \
+    X(mf_slice_in_dim(square(), 0, 1, 1, a))                                         \
+    X(mf_dynamic_slice_in_dim(square(), 0, 1, a))                                    \
+    X(mf_dynamic_update_slice_in_dim(square(), square(), 0, a))                      \
+    X(mf_iota(MF_I32, MF_SHAPE(4, 4), a))                                            \
+    X(mf_repeat(square(), 2, a))                                                     \
+    X(mf_roll(square(), 1, a))                                                       \
+    X(mf_diff(square(), 1, a))                                                       \
+    X(mf_take(square(), 0, a))                                                       \
+    X(mf_take_opt(square(), mf_i(0), a, &(mf_take_options){ .mode = MF_TAKE_CLIP })) \
+    X(mf_take_along_axis(square(), mf_zeros(MF_SHAPE(4, 4), MF_I32), a))             \
+    X(mf_one_hot(mf_arange(4, MF_I32), 4, .axis = a))                                \
+    X(mf_sum(square(), a))                                                           \
+    X(mf_prod(square(), a))                                                          \
+    X(mf_mean(square(), a))                                                          \
+    X(mf_var(square(), a))                                                           \
+    X(mf_std(square(), a))                                                           \
+    X(mf_max(square(), a))                                                           \
+    X(mf_min(square(), a))                                                           \
+    X(mf_any(square(), a))                                                           \
+    X(mf_all(square(), a))                                                           \
+    X(mf_argmax(square(), a))                                                        \
+    X(mf_argmin(square(), a))                                                        \
+    X(mf_cumsum(square(), a))                                                        \
+    X(mf_cumsum(square(), a, .reverse = true))                                       \
+    X(mf_cumprod(square(), a))                                                       \
+    X(mf_cumprod(square(), a, .reverse = true))                                      \
+    X(mf_cummax(square(), a))                                                        \
+    X(mf_cummax(square(), a, .reverse = true))                                       \
+    X(mf_cummin(square(), a))                                                        \
+    X(mf_cummin(square(), a, .reverse = true))                                       \
+    X(mf_cumlogsumexp(square(), a))                                                  \
+    X(mf_cumlogsumexp(square(), a, .reverse = true))                                 \
+    X(mf_sort(square(), a))                                                          \
+    X(mf_argsort(square(), a))                                                       \
+    X(mf_sort_descending(square(), a))                                               \
+    X(mf_argsort_descending(square(), a))                                            \
+    X(mf_top_k(square(), 2, a))                                                      \
+    X(mf_median(square(), a))                                                        \
+    X(mf_quantile(square(), 0.5, a))                                                 \
+    X(mf_sort_key_value(square(), square(), a))                                      \
+    X(mf_logsumexp(square(), a))                                                     \
+    X(mf_softmax(square(), a))                                                       \
+    X(mf_log_softmax(square(), a))                                                   \
+    X(mf_norm(square(), .axis = a))                                                  \
+    X(mf_fft(square(), .axis = a))                                                   \
+    X(mf_ifft(square(), .axis = a))                                                  \
+    X(mf_rfft(square(), .axis = a))                                                  \
+    X(mf_irfft(square(), .axis = a))                                                 \
+    X(mf_hfft(square(), .axis = a))                                                  \
+    X(mf_ihfft(square(), .axis = a))                                                 \
+    X(mf_fftshift(square(), a))                                                      \
+    X(mf_ifftshift(square(), a))                                                     \
+    X(mf_associative_scan(both, square(), .axis = a))                                \
+    X(mf_random_permutation(key(), square(), .axis = a))                             \
+    X(mf_random_choice(key(), square(), MF_SHAPE(2), .axis = a))                     \
+    X(mf_random_categorical(key(), square(), a, MF_SHAPE(2)))                        \
+    X(mf_call(mf_vmap(half, .in_axes = a), square()))                                \
+    X(mf_call(mf_vmap(half, .out_axes = a), square()))                               \
+    X(mf_call(mf_pmap(half, .in_axes = a), mf_ones(MF_SHAPE(1, 4), MF_F32)))         \
+    X(mf_call(mf_pmap(half, .out_axes = a), mf_ones(MF_SHAPE(1, 4), MF_F32)))        \
+    X(mf_call(mf_vmap2(half, .in_axes = a), square()))                               \
+    X(IN_MAP(gathered, a))                                                           \
+    X(IN_MAP(scattered, a))                                                          \
+    X(IN_MAP(exchanged, a))                                                          \
+    X(IN_MAP(exchanged_to, a))                                                       \
+    X(IN_MAP(swapped, a))                                                            \
+    X(IN_MAP(handed, a))                                                             \
+    X(sized(mf_dim(square(), a)))                                                    \
+    X(mf_shard(square(), a))                                                         \
+    X(shown(mf_key(mf_dict("k", 1), a)))
+
+/* n: any number is legal, or an error. one: a value; names: a name */
+#define NUMBERS(X)                                                                                               \
+    X(mf_tril(square(), n))                                                                                      \
+    X(mf_triu(square(), n))                                                                                      \
+    X(mf_diag(square(), n))                                                                                      \
+    X(mf_roll(vector(), n, 0))                                                                                   \
+    X(mf_roll(vector(), n, MF_ALL))                                                                              \
+    X(mf_integer_pow(vector(), n))                                                                               \
+    X(mf_eye(3, MF_F32, .k = n))                                                                                 \
+    X(mf_var(vector(), .ddof = n))                                                                               \
+    X(mf_get(vector(), mf_index_slice(mf_range(n, 2))))                                                          \
+    X(mf_get(vector(), mf_index_slice(mf_range(1, n))))                                                          \
+    X(devices_shown(mf_device_slice(mf_devices(), n, MF_END)))                                                   \
+    X(devices_shown(mf_device_slice(mf_devices(), 0, n)))                                                        \
+    X(devices_shown((mf_device_list){ n < 0 ? n : 0, mf_devices().at }))                                         \
+    X(shown(mf_str_shape((mf_shape){ .rank = n })))                                                              \
+    X(shown(mf_program_text_n(mf_fn(half), one, n < 0 ? n : 1)))                                                 \
+    X(unpacked(n))                                                                                               \
+    X(shown(mf_lower_n(mf_fn(half), one, n < 0 ? n : 1)))                                                        \
+    X(mf_call(mf_grad(mf_remat(half, .policy = mf_save_only_these_names_n(names, n < 0 ? n : 1))), vector()))    \
+    X(mf_call(mf_grad(mf_remat(half, .policy = mf_save_any_names_but_these_n(names, n < 0 ? n : 1))), vector())) \
+    X(mf_call(mf_grad(mf_remat(half, .policy = mf_save_anything_except_these_names_n(names, n < 0 ? n : 1))), vector()))
 
 #endif

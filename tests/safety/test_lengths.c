@@ -136,3 +136,73 @@ TEST(sizes)
     }
     mf_set_error_hook(NULL, NULL);
 }
+
+TEST(axes)
+{
+    static const int bad[] = { 9, -9, 100000, INT_MAX, INT_MIN };
+    mf_set_error_hook(quiet, NULL);
+    for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
+        MF_SCOPE;
+        const int a = bad[k];
+#define X(call) check_error(#call, call, "axis", a);
+        AXES(X)
+#undef X
+    }
+    mf_set_error_hook(NULL, NULL);
+}
+
+/* A result that can be read, or an error; and none of them takes long. */
+static void check_ends(const char *name, mf_value v, int number)
+{
+    if (!CHECK(mf_is_error(v) || mf_block_until_ready(v) == MF_OK))
+        CHECK_NOTE("%s of %d", name, number);
+    (void)mf_error(v);
+}
+
+TEST(numbers_of_any_size)
+{
+    static const int any[] = { 0, 9, -9, 1 << 20, INT_MAX, INT_MIN + 1, INT_MIN };
+    static const char *const names[] = { "name" };
+    mf_set_error_hook(quiet, NULL);
+    for (size_t k = 0; k < sizeof any / sizeof *any; k++) {
+        MF_SCOPE;
+        const int n = any[k];
+        const mf_value one[] = { vector() };
+#define X(call) check_ends(#call, call, n);
+        NUMBERS(X)
+#undef X
+    }
+    mf_set_error_hook(NULL, NULL);
+}
+
+/* ---- what is legal and large is quick where there is little to compute */
+static bool sums_to(mf_value v, double first)
+{
+    float got = 0;
+    mf_value one = mf_slice_in_dim(v, 0, 1, 1, 0);
+    return mf_to_host(one, MF_F32, &got, 1) == MF_OK && (double)got == first;
+}
+
+TEST(windows_far_beyond_the_array)
+{
+    MF_SCOPE;
+    const int64_t far = (int64_t)1 << 31;
+    mf_value x = mf_ones(MF_SHAPE(8), MF_F32);
+    CHECK(sums_to(mf_reduce_window_sum(x, .window = MF_INTS(far), .padding_low = MF_INTS(far - 1)), 1));
+    CHECK(sums_to(mf_reduce_window_sum(x, .window = MF_INTS(far), .padding = MF_SAME, .strides = MF_INTS(far - 1)), 8));
+    CHECK(sums_to(mf_reduce_window_max(x, .window = MF_INTS(far), .padding_high = MF_INTS(far)), 1));
+    CHECK(sums_to(mf_reduce_window_sum(mf_astype(x, MF_I32), .window = MF_INTS(far), .padding_low = MF_INTS(far - 3)), 3));
+}
+
+/* What oneDNN counts in an int, and crashed on: more memory than there is. */
+TEST(products_over_more_than_an_int_counts)
+{
+    MF_SCOPE;
+    const int64_t far = (int64_t)1 << 50;
+    mf_set_error_hook(quiet, NULL);
+    check_error("matmul", mf_matmul(mf_zeros(MF_SHAPE(2, far), MF_F32), mf_zeros(MF_SHAPE(far, 2), MF_F32)), "inner size", far);
+    check_error("dot", mf_dot(mf_zeros(MF_SHAPE(far), MF_F32), mf_zeros(MF_SHAPE(far), MF_F32)), "size", far);
+    check_error("conv", mf_conv_general_dilated(mf_zeros(MF_SHAPE(1, far, 1, 1), MF_F32), mf_ones(MF_SHAPE(1, 1, 1, 1), MF_F32)), "size",
+                far);
+    mf_set_error_hook(NULL, NULL);
+}

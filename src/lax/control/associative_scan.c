@@ -31,7 +31,10 @@ static mf_value combine(const scan *s, mf_value a, mf_value b)
         return leaves;
     bool fits = mf_len(leaves) == s->count;
     for (int i = 0; fits && i < s->count; i++) {
-        mf_shape got = mf_shape_of(mf_get(leaves, i)), want = mf_shape_of(mf_get(a, i));
+        mf_value made = mf_get(leaves, i), like = mf_get(a, i);
+        if (mf_is_error(made) || mf_is_error(like))
+            return mf_is_error(made) ? made : like;
+        mf_shape got = mf_shape_of(made), want = mf_shape_of(like);
         fits = got.rank == want.rank;
         for (int d = 0; fits && d < got.rank; d++)
             fits = got.dims[d] == want.dims[d];
@@ -83,9 +86,10 @@ static mf_value with_first(const scan *s, mf_value leaves, mf_value rest)
 
 static mf_value prefixes(const scan *s, mf_value leaves)
 {
-    int64_t n = mf_dim(mf_get(leaves, 0), s->axis);
+    mf_value one = mf_get(leaves, 0);
+    int64_t n = mf_dim(one, s->axis);
     if (n < 2)
-        return leaves;
+        return mf_is_error(one) ? one : leaves;
     mf_value pairs = combine(s, part(s, leaves, 0, n - 1, 2), part(s, leaves, 1, n, 2)),
              odd = mf_is_error(pairs) ? pairs : prefixes(s, pairs);
     if (mf_is_error(odd))
@@ -104,16 +108,17 @@ static mf_value check_elements(scan *s, mf_value leaves)
         return leaves;
     if (s->count < 1)
         return mf_make_error(MF_ERROR_TREE, "associative_scan: there are no arrays to scan over");
-    int rank = mf_ndim(mf_get(leaves, 0)), axis = s->axis < 0 ? s->axis + rank : s->axis;
-    if (mf_is_error(mf_get(leaves, 0)))
-        return mf_get(leaves, 0);
+    mf_value one = mf_get(leaves, 0);
+    if (mf_is_error(one))
+        return one;
+    int rank = mf_ndim(one), axis = s->axis < 0 ? s->axis + rank : s->axis;
     if (axis < 0 || axis >= rank)
         return mf_make_error(MF_ERROR_AXIS, "associative_scan: axis %d is out of bounds for an array of rank %d", s->axis, rank);
     for (int i = 1; i < s->count; i++) {
         mf_value x = mf_get(leaves, i);
         if (mf_is_error(x))
             return x;
-        if (mf_ndim(x) <= axis || mf_dim(x, axis) != mf_dim(mf_get(leaves, 0), axis))
+        if (mf_ndim(x) <= axis || mf_dim(x, axis) != mf_dim(one, axis))
             return mf_make_error(MF_ERROR_SHAPE,
                                  "associative_scan: the arrays must have one length along axis %d; number %d has the shape %s", axis, i,
                                  mf_str(mf_shape_of(x)));

@@ -52,6 +52,8 @@ static double factor(mf_fft_kind kind, double n, mf_fft_norm norm)
 /* Along one axis, without the norm; *n: 0 or the length, then the length. */
 static mf_value along(const transform *f, mf_fft_kind kind, mf_value x, int axis, int64_t *n)
 {
+    if (!mf_value_type(x))
+        return x;
     int rank = mf_value_type(x)->rank;
     x = mf_moveaxis(x, axis, rank - 1);
     if (!mf_value_type(x))

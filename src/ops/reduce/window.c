@@ -194,6 +194,7 @@ typedef struct window_walk {
     int64_t counts[MF_RANK], at[MF_RANK]; /* the windows, and which one is next */
     int rank, busy_count, busy[MF_RANK];
     int64_t k[MF_RANK], corner[MF_RANK], base; /* the window being walked */
+    int64_t first[MF_RANK], end[MF_RANK];      /* its places that are walked */
     bool done;
 } window_walk;
 
@@ -210,14 +211,29 @@ static void open_walk(window_walk *w, const mf_window_params *p, const mf_type *
     }
 }
 
-static void next_window(window_walk *w)
+/* Those between the operand's first and last element; a window may reach far into the padding. */
+static void clip(window_walk *w, int i)
+{
+    int64_t step = w->p->window_dilation->at[i], last = (w->operand->dims[i] - 1) * w->p->base_dilation->at[i] - w->corner[i];
+    w->first[i] = w->corner[i] < 0 ? (-w->corner[i] + step - 1) / step : 0;
+    if (last / step + 1 < w->end[i])
+        w->end[i] = last < 0 ? 0 : last / step + 1;
+}
+
+/* padded: places without an element are walked, too. */
+static void next_window(window_walk *w, bool padded)
 {
     w->base = 0;
     w->done = false;
     for (int i = 0; i < w->rank; i++) {
-        w->k[i] = 0;
+        w->first[i] = 0;
+        w->end[i] = w->p->window->at[i];
         w->corner[i] = w->at[i] * w->p->strides->at[i] - w->p->padding_low->at[i];
         w->base += w->corner[i] * w->steps[i];
+        if (!padded)
+            clip(w, i);
+        w->k[i] = w->first[i];
+        w->done = w->done || w->first[i] >= w->end[i];
     }
     for (int n = 0; n < w->busy_count; n++)
         w->base -= w->corner[w->busy[n]] * w->steps[w->busy[n]];
@@ -240,8 +256,8 @@ static bool next_place(window_walk *w, int64_t *index)
     }
     *index = there ? *index : -1;
     int n = w->busy_count - 1;
-    while (n >= 0 && ++w->k[w->busy[n]] == w->p->window->at[w->busy[n]])
-        w->k[w->busy[n--]] = 0;
+    for (; n >= 0 && ++w->k[w->busy[n]] == w->end[w->busy[n]]; n--)
+        w->k[w->busy[n]] = w->first[w->busy[n]];
     w->done = n < 0;
     return true;
 }
@@ -261,7 +277,7 @@ static int64_t next_element(window_walk *w)
     {                                                                                                    \
         for (int64_t o = 0; o < count; o++) {                                                            \
             type sum = first;                                                                            \
-            next_window(w);                                                                              \
+            next_window(w, false);                                                                       \
             for (int64_t i; (i = next_element(w)) >= 0;) {                                               \
                 if (op == &mf_op_reduce_window_sum)                                                      \
                     sum += x[i];                                                                         \
@@ -282,7 +298,7 @@ REDUCE_WINDOWS(reduce_u64, uint64_t) /* sums of signed integers too: they wrap *
         bool sums = op == &mf_op_reduce_window_sum, max = op == &mf_op_reduce_window_max;                   \
         for (int64_t o = 0; o < count; o++) {                                                               \
             type sum[2] = { sums ? 0 : max ? -INFINITY : INFINITY, 0 };                                     \
-            next_window(w);                                                                                 \
+            next_window(w, false);                                                                          \
             for (int64_t i; (i = next_element(w)) >= 0;) {                                                  \
                 const type *z = x + 2 * i;                                                                  \
                 double had[] = { (double)sum[0], (double)sum[1] }, here[] = { (double)z[0], (double)z[1] }; \
@@ -381,7 +397,7 @@ static mf_error_object *window_evaluate(const mf_eqn *e, const void *const *in, 
         type best = (type)-INFINITY;                                \
         int64_t chosen = -1;                                        \
         bool begun = !padded;                                       \
-        next_window(w);                                             \
+        next_window(w, padded);                                     \
         for (int64_t i; next_place(w, &i);) {                       \
             type next = i < 0 ? (type)-INFINITY : x[i];             \
             if ((i < 0 && !padded) || (begun && best >= next))      \

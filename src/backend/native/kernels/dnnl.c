@@ -756,22 +756,25 @@ int mf_dnnl_cache_count(void)
     return count;
 }
 
+/* Larger ones it counts in an int somewhere, and crashes. */
+static bool is_size(int64_t n) { return n >= 1 && n <= INT32_MAX; }
+
 static bool conv_valid(const mf_dnnl_conv *c)
 {
-    if (c->spatial < 1 || c->spatial > MF_DNNL_SPATIAL || c->batch < 1 || c->in_channels < 1 || c->out_channels < 1)
+    if (c->spatial < 1 || c->spatial > MF_DNNL_SPATIAL || !is_size(c->batch) || !is_size(c->in_channels) || !is_size(c->out_channels))
         return false;
     for (int i = 0; i < c->spatial; i++)
-        if (c->in[i] < 1 || c->kernel[i] < 1 || out_size(c, i) < 1)
+        if (!is_size(c->in[i]) || !is_size(c->kernel[i]) || !is_size(out_size(c, i)))
             return false;
     return c->in_channels % or1(c->groups) == 0 && c->out_channels % or1(c->groups) == 0;
 }
 
 static bool matmul_valid(const mf_dnnl_matmul *m)
 {
-    if (m->batch_rank < 0 || m->batch_rank > MF_DNNL_BATCH || m->m < 1 || m->n < 1 || m->k < 1)
+    if (m->batch_rank < 0 || m->batch_rank > MF_DNNL_BATCH || !is_size(m->m) || !is_size(m->n) || !is_size(m->k))
         return false;
     for (int i = 0; i < m->batch_rank; i++)
-        if (m->batch[i] < 1)
+        if (!is_size(m->batch[i]))
             return false;
     return true;
 }

@@ -15,6 +15,27 @@ static bool misses(const mf_conv_zeros *z, int d, int64_t o, int64_t k)
     return at < 0 || at % p->lhs_dilation->at[d] || at / p->lhs_dilation->at[d] >= z->in[d];
 }
 
+static int64_t common_divisor_of(int64_t a, int64_t b) { return b ? common_divisor_of(b, a % b) : a; }
+
+/* The places of the result at which place k of the kernel meets an element, in spatial dimension d: one in `period` from the first on. */
+static int64_t count_met(const mf_conv_zeros *z, int d, int64_t k)
+{
+    const mf_conv_params *p = z->eqn->params;
+    int64_t stride = p->window_strides->at[d], apart = p->lhs_dilation->at[d], period = apart / common_divisor_of(apart, stride);
+    int64_t begin = k * p->rhs_dilation->at[d] - p->padding_low->at[d], behind = (z->in[d] - 1) * apart - begin, met = 0;
+    if (z->in[d] < period) {
+        for (int64_t at = -begin; at <= behind; at += apart)
+            met += at >= 0 && at % stride == 0 && at / stride < z->out[d];
+        return met;
+    }
+    int64_t o = begin < 0 ? (-begin + stride - 1) / stride : 0, last = behind < 0 ? -1 : behind / stride;
+    last = last < z->out[d] ? last : z->out[d] - 1;
+    for (int64_t tries = 0; tries < period && o <= last; tries++, o++)
+        if ((o * stride + begin) % apart == 0)
+            return (last - o) / period + 1;
+    return 0;
+}
+
 void mf_conv_zeros_plan(mf_conv_zeros *z, const mf_eqn *e, const mf_layout *kernel)
 {
     const mf_conv_params *p = e->params;
@@ -23,12 +44,10 @@ void mf_conv_zeros_plan(mf_conv_zeros *z, const mf_eqn *e, const mf_layout *kern
         z->in[d] = e->in[0]->type->dims[p->lhs_spec->at[d + 2]];
         z->window[d] = kernel->dims[p->rhs_spec->at[d + 2]];
         z->out[d] = e->out[0]->type->dims[p->out_spec->at[d + 2]];
-        for (int64_t k = 0; k < z->window[d]; k++) {
-            int64_t missed = 0;
-            for (int64_t o = 0; o < z->out[d]; o++)
-                missed += misses(z, d, o, k);
-            z->some |= missed > 0;
-            z->hidden |= missed == z->out[d];
+        for (int64_t k = 0; k < z->window[d] && !(z->some && z->hidden); k++) {
+            int64_t met = count_met(z, d, k);
+            z->some |= met < z->out[d];
+            z->hidden |= met == 0;
         }
     }
 }

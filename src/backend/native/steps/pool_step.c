@@ -159,7 +159,7 @@ bool mf_build_pool(mf_build *b, const mf_eqn *e)
         return false;
     const mf_type *t = e->in[gradient]->type;
     mf_pool pool;
-    if (!mf_dtype_is_float(t->dtype) || !describe(e->params, t, e->op == &mf_op_reduce_window_sum, &pool))
+    if (!mf_dtype_is_float(t->dtype) || mf_window_reaches_far(e, t) || !describe(e->params, t, e->op == &mf_op_reduce_window_sum, &pool))
         return false;
     pool_step *s = mf_step_new(b, sizeof *s, e);
     if (!s)

@@ -8,7 +8,16 @@
 
 #include <string.h>
 
-enum { AT_ONCE = 1024, JOINS = 64, FEW_CHANNELS = 8, LONG_RUN = 128, SLAB_BYTES = 1 << 15, MOST_TASKS = 16, TASK_COST = 12000 };
+enum {
+    FAR_WINDOW = 1024,
+    AT_ONCE = 1024,
+    JOINS = 64,
+    FEW_CHANNELS = 8,
+    LONG_RUN = 128,
+    SLAB_BYTES = 1 << 15,
+    MOST_TASKS = 16,
+    TASK_COST = 12000
+};
 
 /* One dimension with a window; behind the last lie the channels. Place p of the padded operand is entry p / stride of phase p % stride. */
 typedef struct window_axis {
@@ -319,6 +328,15 @@ static void plan_tasks(window_step *s, const mf_type *to)
     s->step.scratch_bytes = s->task_bytes * (size_t)s->tasks;
 }
 
+bool mf_window_reaches_far(const mf_eqn *e, const mf_type *operand)
+{
+    const mf_window_params *p = e->params;
+    for (int i = 0; i < operand->rank; i++)
+        if ((p->window->at[i] - FAR_WINDOW) * p->window_dilation->at[i] > operand->dims[i] * p->base_dilation->at[i])
+            return true;
+    return false;
+}
+
 bool mf_build_window(mf_build *b, const mf_eqn *e)
 {
     bool sum = e->op == &mf_op_reduce_window_sum, max = e->op == &mf_op_reduce_window_max;
@@ -328,7 +346,7 @@ bool mf_build_window(mf_build *b, const mf_eqn *e)
     window_step made = { .dtype = t->dtype, .how = sum ? MF_JOIN_ADD : max ? MF_JOIN_MAX : MF_JOIN_MIN };
     if (sum && mf_dtype_is_complex(t->dtype))
         made.dtype = t->dtype == MF_C64 ? MF_F32 : MF_F64;
-    if (!mf_line_knows(made.dtype) || t->size == 0 || e->out[0]->type->size == 0)
+    if (!mf_line_knows(made.dtype) || mf_window_reaches_far(e, t) || t->size == 0 || e->out[0]->type->size == 0)
         return false;
     find_axes(&made, e->params, t, e->out[0]->type);
     if (made.rank < 1 || !plan_slabs(&made, t) || (made.channels >= FEW_CHANNELS && (sum || max) && mf_dtype_is_float(t->dtype)))
