@@ -35,6 +35,7 @@ mf_value mf_replicate(mf_value tree, mf_device_list devices)
     MF_LAYER;
     if (devices.count < 1)
         return mf_make_error(MF_ERROR_DEVICE, "mf_replicate: the list of devices is empty");
+    (void)mf_block_until_ready(tree); /* what is there is viewed; of what is still being computed copies would be made */
     return mf_place(mf_tree_map(mf_closure(replicate_leaf, &devices.count), tree), devices);
 }
 

@@ -1,4 +1,4 @@
-/* Executables: a top-level program made ready to run, and running it. See runtime/compile/plan.h for what compile makes and runtime/run.c for
+/* Executables: a top-level program made ready to run, and running it. See runtime/plan/plan.h for what compile makes and runtime/run.c for
  * how devices are stepped. Thread-safe: one executable runs from many threads at once. */
 #ifndef MF_RUNTIME_EXECUTABLE_H
 #define MF_RUNTIME_EXECUTABLE_H

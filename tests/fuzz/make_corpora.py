@@ -54,6 +54,12 @@ def npy(descr, shape, data, fortran=False, version=1):
     return b"\x93NUMPY" + bytes([version, 0]) + length + header.encode() + data
 
 
+def plans():
+    for path in sorted((here.parent / "runtime" / "plans").glob("*.native.plan")):
+        if path.stat().st_size < 1500:
+            write("plan", path.name.split(".")[0] + ".txt", path.read_bytes())
+
+
 def arrays():
     f32 = struct.pack("<6f", 1, 2, 3, 4, 5, 6)
     write("npy", "f4.npy", npy("<f4", "(2, 3)", f32))
@@ -116,6 +122,7 @@ def texts():
 
 
 programs()
+plans()
 arrays()
 data_sets()
 texts()

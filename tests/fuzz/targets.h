@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 void fuzz_program(const uint8_t *data, size_t size);    /* program texts */
+void fuzz_plan(const uint8_t *data, size_t size);       /* texts of plans */
 void fuzz_npy(const uint8_t *data, size_t size);        /* NumPy's arrays */
 void fuzz_npz(const uint8_t *data, size_t size);        /* zip archives of them */
 void fuzz_idx(const uint8_t *data, size_t size);        /* IDX files, gzip'd or plain */

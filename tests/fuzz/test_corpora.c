@@ -103,6 +103,7 @@ static void replay_all(const char *corpus, void (*target)(const uint8_t *, size_
 }
 
 TEST(programs) { replay_all("program", fuzz_program, 1); }
+TEST(plans) { replay_all("plan", fuzz_plan, 1); }
 TEST(npy) { replay_all("npy", fuzz_npy, 1); }
 TEST(npz) { replay_all("npz", fuzz_npz, 1); }
 TEST(idx) { replay_all("idx", fuzz_idx, 1); }

@@ -222,7 +222,7 @@ TEST(a_compiled_call_has_three_texts)
     CHECK_STR(mf_stage_text(f, MF_TEXT_OPTIMIZED), mf_lower(off(), x84()));
     CHECK_CONTAINS(mf_stage_text(f, MF_TEXT_TRACED), mf_program_text(off(), x84()));
     const char *plan = mf_stage_text(f, MF_TEXT_PLAN);
-    CHECK_CONTAINS(plan, "map over 8 devices");
+    CHECK_CONTAINS(plan, "size 8");
     CHECK_CONTAINS(plan, "bytes of temporaries a worker");
 }
 

@@ -106,15 +106,12 @@ static void set_output(mf_planner *m, const mf_map_plan *plan, const mf_eqn *e, 
 }
 
 /* Those that are not mapped, and those that are held once. */
-static const bool *uniform_inputs(mf_planner *m, const mf_pmap_params *params, const bool *held, mf_map_plan *made)
+static const bool *uniform_inputs(mf_planner *m, const mf_pmap_params *params, const bool *held)
 {
     int count = params->program->in_count;
     bool *uniform = mf_planner_get(m, (size_t)count, sizeof *uniform);
-    for (int i = 0; uniform && i < count; i++) {
-        bool mapped = params->in_axes->at[i] != INT64_MIN;
-        uniform[i] = !mapped || (held && held[i]);
-        made->held_count += mapped && uniform[i];
-    }
+    for (int i = 0; uniform && i < count; i++)
+        uniform[i] = params->in_axes->at[i] == INT64_MIN || (held && held[i]);
     return uniform;
 }
 
@@ -124,9 +121,10 @@ mf_map_plan *mf_plan_map(mf_plan *plan, const mf_eqn *map, const mf_axis_env *bo
     const mf_pmap_params *params = map->params;
     const mf_program *p = params->program;
     mf_map_plan *made = mf_planner_get(&m, 1, sizeof *made);
-    const bool *uniform = made ? uniform_inputs(&m, params, held, made) : NULL;
+    const bool *uniform = made ? uniform_inputs(&m, params, held) : NULL;
     if (made && uniform) {
         made->size = params->axis_size;
+        made->held = held;
         made->in_count = p->in_count;
         made->out_count = p->out_count;
         made->axes = params->in_axes->at;

@@ -3,7 +3,7 @@
 #ifndef MF_RUNTIME_COMPILE_PLANNER_H
 #define MF_RUNTIME_COMPILE_PLANNER_H
 
-#include "runtime/compile/plan.h"
+#include "runtime/plan/plan.h"
 
 typedef struct mf_side { /* one block under construction */
     int reg_count, reg_capacity, instr_count, instr_capacity;

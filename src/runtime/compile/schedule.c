@@ -6,7 +6,7 @@
  * What the host is to see (prints, calls with an effect) is on the device's side and keeps the program's order, an item each.
  * Invariant: an item's operands are made by earlier items or within it; a value of the once side never comes from the device's side but
  * through a collective over the mapped axis. */
-#include "runtime/compile/plan.h"
+#include "runtime/plan/plan.h"
 
 #include "passes/passes.h"
 #include "trace/check_list.h"

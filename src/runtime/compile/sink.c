@@ -3,7 +3,7 @@
  * later segment reads goes there, unless more would have to cross in its place.
  * Invariant: no equation moves to an earlier item, to another side (but for views, which cost nothing), or away from a reader that is no
  * segment. */
-#include "runtime/compile/plan.h"
+#include "runtime/plan/plan.h"
 
 #include <string.h>
 

@@ -8,6 +8,7 @@
 
 #include "base/place.h"
 #include "base/room.h"
+#include "passes/passes.h"
 #include "trace/state/state.h"
 
 #include <stdio.h>
@@ -144,6 +145,21 @@ static mf_error_object *keep_held(mf_executable *x, const mf_value_layout *in)
     return any && !x->held ? mf_error_out_of_memory() : NULL;
 }
 
+static mf_error_object *plan_is_made(const mf_plan *plan)
+{
+    if (mf_dump_wants("plan")) {
+        mf_text t = { 0 };
+        mf_plan_print(&t, plan);
+        fprintf(stderr, "%s", t.at && !t.failed ? t.at : "");
+        mf_text_free(&t);
+    }
+#ifndef NDEBUG
+    return mf_plan_verify(plan);
+#else
+    return NULL;
+#endif
+}
+
 static mf_error_object *make_plan(mf_executable *x, mf_array *const *arrays)
 {
     const mf_program *p = x->program;
@@ -153,6 +169,10 @@ static mf_error_object *make_plan(mf_executable *x, mf_array *const *arrays)
     x->block = x->plan ? mf_plan_program(x->plan, p, NULL, in, &error) : NULL;
     if (!x->plan)
         error = mf_error_out_of_memory();
+    if (!error) {
+        x->plan->top = x->block;
+        error = plan_is_made(x->plan);
+    }
     if (!error)
         error = keep_held(x, in);
     mf_free(in);
@@ -690,32 +710,10 @@ void mf_executable_name_input(mf_executable *x, const char *function, int i, con
         x->input_words[i] = words;
 }
 
-static void describe_block(mf_text *t, const char *what, const mf_block *b)
-{
-    int kinds[MF_DO_AWAIT + 1] = { 0 };
-    int64_t bytes = 0;
-    for (int i = 0; i < b->instr_count; i++)
-        kinds[b->instrs[i]->kind]++;
-    for (int r = 0; r < b->register_count; r++)
-        bytes += b->types[r]->bytes;
-    mf_text_add(t, "%s: %d segments, %d collectives, %d maps, %d other; %d values of %lld bytes cross segments\n", what,
-                kinds[MF_DO_SEGMENT], kinds[MF_DO_COLLECTIVE], kinds[MF_DO_MAP],
-                b->instr_count - kinds[MF_DO_SEGMENT] - kinds[MF_DO_COLLECTIVE] - kinds[MF_DO_MAP], b->register_count, (long long)bytes);
-}
-
-static void describe_map(mf_text *t, const mf_map_plan *p)
-{
-    mf_text_add(t, "map over %lld devices%s\n", (long long)p->size, p->held_count ? ", some inputs held once" : "");
-    describe_block(t, "  each device", p->device);
-    describe_block(t, "  once for all", p->once);
-}
-
 void mf_executable_describe(mf_text *t, const mf_executable *x)
 {
     mf_text_add(t, "backend %s\n", x->backend->name);
-    describe_block(t, "program", x->block);
-    for (const mf_map_plan *p = x->plan->maps; p; p = p->next)
-        describe_map(t, p);
+    mf_plan_print(t, x->plan);
     int64_t worker, device;
     mf_executable_memory(x, &worker, &device);
     mf_text_add(t, "%lld bytes of temporaries a worker\n", (long long)worker);

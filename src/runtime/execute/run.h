@@ -9,7 +9,7 @@
 #define MF_RUNTIME_EXECUTE_RUN_H
 
 #include "runtime/executable.h"
-#include "runtime/compile/plan.h"
+#include "runtime/plan/plan.h"
 
 #include <pthread.h>
 

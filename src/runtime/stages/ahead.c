@@ -194,8 +194,8 @@ static mf_error_object *compile_for(mf_ahead *o, const mf_signature *s, const mf
     for (int i = 0; typed && i < s->leaf_count; i++)
         if (leaves[i].type)
             typed[n++] = leaves[i].object;
-    if (!typed || !mf_dispatch_compile(o->traced, NULL, o->donated, &error) ||
-        (error = mf_dispatch_compile_like(o->traced, typed, o->donated)))
+    if (!typed || (error = mf_dispatch_compile_like(o->traced, typed, o->donated)) ||
+        !mf_dispatch_compile(o->traced, NULL, o->donated, &error))
         error = error ? error : mf_error_out_of_memory();
     else
         o->executable = mf_retain((mf_executable *)atomic_load(&o->traced->executable));

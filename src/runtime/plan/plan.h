@@ -7,8 +7,8 @@
  * of the once block: a reference r >= 0 names a register of the executing block, ~r one of the once block.
  * Invariants: a plan is immutable; both blocks of a map keep the order of one common schedule, and each waits only for what stands
  * earlier in it, so waiting is free of cycles. */
-#ifndef MF_RUNTIME_COMPILE_PLAN_H
-#define MF_RUNTIME_COMPILE_PLAN_H
+#ifndef MF_RUNTIME_PLAN_PLAN_H
+#define MF_RUNTIME_PLAN_PLAN_H
 
 #include "ops/rows.h"
 #include "runtime/backend.h"
@@ -72,7 +72,8 @@ struct mf_instr {
     int die_count;
     int *die;                  /* registers of the executing block that nobody reads afterwards */
     int position;              /* in the common schedule */
-    const mf_eqn *eqn;         /* the first */
+    const mf_eqn *eqn;         /* the first; NULL in a plan that was read from text */
+    const char *label;         /* what it does, in a plan that was read from text; else NULL: source tells it */
     mf_profile_source *source; /* all that a segment or collective consists of */
     mf_kernel *kernel;
     mf_meeting *meeting;
@@ -111,7 +112,7 @@ typedef struct mf_map_output {
 
 struct mf_map_plan {
     struct mf_map_plan *next; /* of the plan */
-    int held_count;           /* inputs that are taken as uniform although they are mapped: they are held once */
+    const bool *held;         /* by input: taken as uniform although it is mapped, because it is held once; NULL: none */
     int64_t size;
     int in_count, out_count;
     const int64_t *axes;             /* of the inputs; INT64_MIN: not mapped */
@@ -129,7 +130,8 @@ typedef struct mf_plan {
     int kernel_count, kernel_capacity, array_count, array_capacity;
     mf_kernel **kernels;
     mf_array **arrays;
-    mf_map_plan *maps;
+    mf_block *top;      /* the program's */
+    mf_map_plan *maps;  /* the newest first */
     mf_axis_set *asked; /* by input of the program: the axes of which the plan supposes whether it is held once along them */
     int segment_count;
     size_t scratch_bytes; /* the largest */
@@ -137,6 +139,14 @@ typedef struct mf_plan {
 
 mf_plan *mf_plan_new(const mf_backend *backend, int in_count);
 void mf_plan_free(mf_plan *plan);
+
+/* The plan as text, and back: a plan that is read has no kernels and no equations, so it can be looked at and verified, not run. The text is in
+ * plan_print.c. NULL and *error. */
+void mf_plan_print(mf_text *t, const mf_plan *plan);
+mf_plan *mf_plan_parse(const char *text, mf_error_object **error);
+/* Whether the invariants of plans hold: what is read was written and is still there, who moves a value is its last reader, devices wait for what
+ * is computed once. NULL or an error. */
+mf_error_object *mf_plan_verify(const mf_plan *plan);
 double mf_map_cost(const mf_map_plan *map); /* estimated nanoseconds */
 
 /* ---- the schedule */
