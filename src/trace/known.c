@@ -83,6 +83,8 @@ static mf_array *known_below(mf_known *k, const mf_variable *v, int depth, mf_er
     }
     if (v->id < k->capacity && k->values[v->id])
         return k->values[v->id];
+    if (!v->producer && k->input)
+        return k->input(k->context, v, error);
     bool known = false;
     if (v->producer && depth < DEEPEST && mf_eqn_is_plain(v->producer) && fits(v->producer))
         *error = run(k, v->producer, depth + 1, &known);

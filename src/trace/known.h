@@ -11,6 +11,9 @@
 typedef struct mf_known {
     mf_array **values; /* retained; NULL: not yet */
     int capacity;
+    /* What an input of the program is known to be, borrowed; NULL: nothing is. The first is NULL where no input is known. */
+    mf_array *(*input)(void *context, const mf_variable *v, mf_error_object **error);
+    void *context;
 } mf_known;
 void mf_known_free(mf_known *k);
 

@@ -183,12 +183,23 @@ mf_variable *mf_trace_lift(mf_tracing *t, mf_object *o, mf_error_object **error)
 
 /* ---- reading */
 
+/* The value of an input that was captured: what is known around the trace is known in it. */
+static mf_array *captured_value(void *context, const mf_variable *v, mf_error_object **error)
+{
+    const mf_tracing *t = context;
+    for (int i = 0; i < t->capture_count; i++)
+        if (t->captures[i].input == v)
+            return mf_trace_known(t->captures[i].outer, error);
+    return NULL;
+}
+
 mf_array *mf_trace_known(mf_tracer *r, mf_error_object **error)
 {
+    mf_tracing *t = trace_with_id(innermost, r->trace_id);
     *error = NULL;
-    if (r->known || !trace_with_id(innermost, r->trace_id))
+    if (r->known || !t)
         return r->known;
-    mf_known k = { .capacity = 0 };
+    mf_known k = { .input = captured_value, .context = t };
     r->known = mf_retain(mf_known_value(&k, r->var, error));
     mf_known_free(&k);
     return r->known;

@@ -109,6 +109,34 @@ static mf_value branches_by_table(mf_value x, mf_value n)
 static mf_value reads_x(mf_value x, mf_value n) { return mf_item_f64(mf_mul(mf_sum(x), n)) > 0 ? x : n; }
 static mf_value reads_many(mf_value x, mf_value n) { return mf_item_f64(mf_sum(mf_mul(mf_arange(4097, MF_F32), n))) > 0 ? x : n; }
 
+/* In the body of a loop or a branch, too, where it is captured. */
+static mf_value add_if_greater(void *around, mf_value sum, mf_value x)
+{
+    mf_value doubled = mf_mul(*(mf_value *)around, 2);
+    return mf_tuple(mf_item_f64(doubled) > 6 ? mf_add(sum, x) : mf_sub(sum, x), mf_none());
+}
+static mf_value signed_half(void *around, mf_value x) { return mf_item_f64(*(mf_value *)around) > 3 ? x : mf_neg(x); }
+static mf_value loops_by_table(mf_value x, mf_value n)
+{
+    mf_value limit = mf_max(mf_mul(mf_arange(3, MF_F32), mf_mul(0.5, n)));
+    mf_value sum = mf_get(mf_scan(mf_closure(add_if_greater, &limit), mf_f(0), mf_stack(mf_list(x, x), 0)), 0);
+    return mf_add(sum, mf_cond(mf_greater(x, 100), mf_closure(signed_half, &n), mf_closure(signed_half, &limit), x));
+}
+static mf_value loops_by_argument(mf_value x, mf_value n)
+{
+    mf_value of_x = mf_mul(x, n);
+    return mf_get(mf_scan(mf_closure(add_if_greater, &of_x), mf_f(0), mf_stack(mf_list(x, x), 0)), 0);
+}
+
+TEST(what_is_known_outside_can_be_read_in_a_body)
+{
+    mf_value x = X;
+    mf_function f = mf_pmap(loops_by_table, .static_broadcasted_argnums = MF_INTS(1));
+    EXPECT(mf_call(f, x, 4.0), 3, 6, 9);
+    EXPECT(mf_call(f, x, 3.0), -3, -6, -9);
+    CHECK_CONTAINS(mf_error(mf_call(mf_pmap(loops_by_argument, .static_broadcasted_argnums = MF_INTS(1)), x, 4.0)), "C cannot branch");
+}
+
 TEST(what_follows_from_statics_can_be_read)
 {
     mf_value x = X;
