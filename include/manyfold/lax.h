@@ -23,7 +23,8 @@ mf_function mf_hessian_opt(mf_function f, const mf_jacobian_options *o);
  * again. jax.linear_transpose: of a linear f, whose arguments serve for their types alone, the function from a cotangent, a tree like the
  * result, to the tuple of the arguments'; MF_ERROR_ARGUMENT from its first call where f is not linear, MF_ERROR_DTYPE for integers. Both
  * functions belong to the scope. Transformed or jitted by themselves they are traced anew at each call, as pullbacks are. */
-mf_value mf_linearize_n(mf_function f, mf_value primals, mf_function *linear);
+typedef struct mf_linearize_options { bool has_aux; mf_reserved reserved_; } mf_linearize_options;   /* has_aux: f gives (result, aux); *linear gives the result's alone */
+mf_value mf_linearize_opt(mf_function f, mf_value primals, mf_function *linear, const mf_linearize_options *o);
 mf_function mf_linear_transpose_n(mf_function f, const mf_value *arguments, int count);
 /* lax.map: f of each slice along axis 0 of xs, one after the other, stacked again; .batch_size: so many at a time, vmapped. */
 typedef struct mf_map_options { int64_t batch_size; mf_reserved reserved_; } mf_map_options;
@@ -36,7 +37,7 @@ mf_value mf_associative_scan_opt(mf_function f, mf_value elems, const mf_associa
 #define mf_jacfwd(...)  MF_TRANSFORM_(mf_jacfwd_opt, mf_jacobian_options, __VA_ARGS__)
 #define mf_jacrev(...)  MF_TRANSFORM_(mf_jacrev_opt, mf_jacobian_options, __VA_ARGS__)
 #define mf_hessian(...) MF_TRANSFORM_(mf_hessian_opt, mf_jacobian_options, __VA_ARGS__)
-#define mf_linearize(f, primals, linear) mf_linearize_n(mf_fn(f), primals, linear)
+#define mf_linearize(f, primals, ...) mf_linearize_opt(mf_fn(f), primals, MF_FIRST_(__VA_ARGS__, 0), MF_OPTIONS_(mf_linearize_options, __VA_ARGS__))
 #define mf_linear_transpose(f, ...) mf_linear_transpose_n(mf_fn(f), MF_VALUES_(__VA_ARGS__))
 #define mf_map(f, ...) mf_map_opt(mf_fn(f), mf_v(MF_FIRST_(__VA_ARGS__, 0)), MF_OPTIONS_(mf_map_options, __VA_ARGS__))
 #define mf_associative_scan(f, ...) mf_associative_scan_opt(mf_fn(f), mf_v(MF_FIRST_(__VA_ARGS__, 0)), MF_OPTIONS_(mf_associative_scan_options, __VA_ARGS__))

@@ -54,7 +54,7 @@ typedef struct mf_traced {
     mf_arena arena;
     _Atomic(mf_object *) executable; /* made by dispatch at the first run; retained */
     _Atomic(mf_object *)
-        halves[3]; /* by kind of derivative (transform/functions/vjp.c): what runs at once, and the linear rest; retained */
+        halves[4]; /* by kind of derivative (transform/functions/vjp.c): what runs at once, and the linear rest; retained */
 } mf_traced;
 extern const mf_class mf_traced_class;
 

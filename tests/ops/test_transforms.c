@@ -199,6 +199,19 @@ static mf_value curved(mf_value x) { return mf_mul(x, mf_sin(x)); }
 static mf_value grown(mf_value a, mf_value b) { return mf_concatenate(mf_list(a, b), 0); }
 static mf_value short_backward(mf_value w, mf_value ct) { return (void)w, mf_tuple(ct, mf_none(), mf_none()); }
 
+static mf_value cube_and_note(mf_value x, mf_value w) { return mf_tuple(mf_mul(mf_mul(x, x), mf_mul(x, w)), mf_tuple(mf_sin(x), mf_i(7))); }
+
+TEST(linearize_beside_an_aux)
+{
+    mf_function linear;
+    mf_value out = mf_linearize(cube_and_note, mf_tuple(2.0f, 3.0f), &linear, .has_aux = true);
+    CHECK_NEAR(mf_item_f64(mf_get(out, 0)), 24, 0);
+    CHECK_NEAR(mf_item_f64(mf_get(out, 1, 0)), 0.90929743, 1e-6);
+    CHECK_EQ_INT(mf_item_i64(mf_get(out, 1, 1)), 7);
+    CHECK_STR(mf_str(mf_call(linear, 1.0f, 0.0f)), "36.0"); /* of the result alone */
+    CHECK_STR(mf_str(mf_call(linear, 0.5f, 1.0f)), "26.0");
+}
+
 TEST(errors_say_what_is_wrong)
 {
     mf_value x = mf_arange_step(0, 3, 1, MF_F32), n = mf_arange(3, MF_I32), high = mf_zeros(MF_SHAPE(1, 1, 1, 1, 1), MF_F32);
@@ -212,6 +225,7 @@ TEST(errors_say_what_is_wrong)
     CHECK_CONTAINS(mf_error(mf_call(mf_jacrev(triple, .has_aux = true), x)), "must return a tuple (result, aux)");
     CHECK(mf_error(mf_call(f, x)));
     CHECK_CONTAINS(mf_error(mf_call(mf_linear_transpose(triple, n), n)), "needs floating or complex arguments");
+    CHECK_CONTAINS(mf_error(mf_linearize(triple, mf_tuple(x), &linear, .has_aux = true)), "linearize with has_aux: triple must return");
     mf_linearize(triple, mf_tuple(x), &linear);
     CHECK_CONTAINS(mf_error(mf_call(linear, n)), "tangent 0 is int32[3], the argument float32[3]");
     CHECK_CONTAINS(mf_error(mf_call(linear, x, x)), "the tangent's tree differs");

@@ -156,11 +156,11 @@ static mf_traced *backward_traced(const mf_traced *inner, const mf_signature *s,
 
 /* The linear program takes residuals, then tangents of inexact arguments, and gives those of the results that have one. Rearranged: inputs
  * are the tangents of every argument leaf (strong types), then the residuals; outputs a tangent for every result leaf. */
-static mf_traced *tangent_traced(const mf_traced *inner, const mf_signature *s, const mf_program *linear, const bool *gives, int residuals,
-                                 mf_error_object **error)
+static mf_traced *tangent_traced(const mf_traced *inner, const mf_signature *s, const mf_program *linear, const bool *gives, int results,
+                                 const mf_structure *result, int residuals, mf_error_object **error)
 {
     const mf_program *p = inner->program;
-    int results = mf_traced_result_count(inner), k = residuals, next = 0;
+    int k = residuals, next = 0;
     wiring w;
     wiring_begin(&w, s->env, linear->in_count + s->leaf_count, linear->out_count, results);
     for (int i = 0; i < s->leaf_count && !w.b.error; i++) {
@@ -174,7 +174,7 @@ static mf_traced *tangent_traced(const mf_traced *inner, const mf_signature *s, 
         mf_inline(&w.b, linear, w.in, w.out);
     for (int i = 0; i < results && !w.b.error; i++)
         w.chosen[i] = gives[i] ? w.out[next++] : mf_cotangent_zeros(&w.b, p->out[i]->type);
-    return wiring_end(&w, results, inner->result, error);
+    return wiring_end(&w, results, result, error);
 }
 
 /* forward: results as one tree, residuals as a list beside it */
@@ -207,7 +207,17 @@ static mf_traced *forward_traced(const mf_traced *inner, mf_program *forward, in
 
 /* ---- vjp and linearize: the two programs, kept by the traced function that they come from, so that a second call compiles nothing */
 
-typedef enum derivative { VJP, VJP_AUX, LINEARIZE } derivative;
+typedef enum derivative { VJP, VJP_AUX, LINEARIZE, LINEARIZE_AUX } derivative;
+
+static bool is_linearize(derivative kind) { return kind == LINEARIZE || kind == LINEARIZE_AUX; }
+static const char *word_of(derivative kind) { return is_linearize(kind) ? "linearize" : "vjp"; }
+static bool has_aux(derivative kind) { return kind == VJP_AUX || kind == LINEARIZE_AUX; }
+
+/* Of the result, or of its first half. */
+static const mf_structure *result_of(const mf_traced *inner, derivative kind)
+{
+    return has_aux(kind) ? inner->result->children[0] : inner->result;
+}
 
 typedef struct split_halves {
     mf_object object;
@@ -224,7 +234,7 @@ static const mf_class split_halves_class = { "halves", split_halves_destroy };
 /* Leaves of the result, or of its first half, that are arrays. */
 static int differentiated(const mf_traced *inner, derivative kind)
 {
-    int n = 0, count = kind == VJP_AUX ? inner->result->children[0]->leaf_count : inner->result->leaf_count;
+    int n = 0, count = result_of(inner, kind)->leaf_count;
     for (int i = 0; i < count; i++)
         n += !inner->result_statics || !inner->result_statics[i];
     return n;
@@ -247,19 +257,19 @@ static bool split_vjp(split_halves *h, const mf_traced *inner, const mf_signatur
     return h->linear;
 }
 
-static bool split_linear(split_halves *h, const mf_traced *inner, const mf_signature *s, mf_error_object **error)
+static bool split_linear(split_halves *h, const mf_traced *inner, const mf_signature *s, derivative kind, mf_error_object **error)
 {
     const mf_program *p = inner->program;
     mf_program *forward = NULL, *linear = NULL;
-    int residuals = 0;
+    int residuals = 0, results = differentiated(inner, kind);
     bool *wrt = mf_calloc((size_t)p->in_count + (size_t)p->out_count + 1, sizeof *wrt), *gives = wrt ? wrt + p->in_count : NULL;
     for (int i = 0; wrt && i < s->leaf_count; i++)
         wrt[i] = mf_tangent_type(p->in[i]->type);
-    for (int o = 0; wrt && o < mf_traced_result_count(inner); o++)
+    for (int o = 0; wrt && o < results; o++)
         gives[o] = true;
     if (wrt && mf_linearize_program(p, s->env, wrt, gives, &forward, &linear, &residuals, error)) {
         h->forward = forward_traced(inner, forward, residuals, error);
-        h->linear = h->forward ? tangent_traced(inner, s, linear, gives, residuals, error) : NULL;
+        h->linear = h->forward ? tangent_traced(inner, s, linear, gives, results, result_of(inner, kind), residuals, error) : NULL;
     }
     mf_drop(forward);
     mf_drop(linear);
@@ -275,7 +285,7 @@ static const split_halves *halves_of(mf_traced *inner, const mf_signature *s, de
     if (known)
         return (const split_halves *)known;
     split_halves *made = mf_object_new(&split_halves_class, sizeof *made);
-    if (!made || !(kind == LINEARIZE ? split_linear(made, inner, s, error) : split_vjp(made, inner, s, kind, error))) {
+    if (!made || !(is_linearize(kind) ? split_linear(made, inner, s, kind, error) : split_vjp(made, inner, s, kind, error))) {
         if (!*error)
             *error = mf_error_out_of_memory();
         mf_drop(made);
@@ -304,8 +314,8 @@ static mf_value split_run(const mf_signature *s, mf_traced *inner, derivative ki
         *error = mf_object_is(pair, &mf_error_class) ? mf_retain(pair) : mf_error_out_of_memory();
         return nothing;
     }
-    linear_options o = { .takes = kind == VJP_AUX ? inner->result->children[0] : inner->result, .each = "cotangent", .like = "result" };
-    if (kind == LINEARIZE)
+    linear_options o = { .takes = result_of(inner, kind), .each = "cotangent", .like = "result" };
+    if (is_linearize(kind))
         o = (linear_options){ .takes = arguments_of(s), .each = "tangent", .like = "argument", .many = true };
     *linear = linear_function(h->linear, mf_tree_child((mf_tree *)pair, 1), o);
     return mf_value_new(mf_tree_child((mf_tree *)pair, 0));
@@ -359,10 +369,9 @@ static mf_error_object *check_split(const abstract_call *c, derivative kind)
 {
     const mf_structure *r = c->inner->result;
     if (mf_signature_typed_count(&c->s) != c->s.leaf_count)
-        return mf_error_new(MF_ERROR_ARGUMENT, "%s: an argument of %s is a static; mf_partial binds it",
-                            kind == LINEARIZE ? "linearize" : "vjp", c->f->name);
-    return kind == VJP_AUX && (r->kind != MF_NODE_TUPLE || r->child_count != 2)
-               ? mf_error_new(MF_ERROR_TREE, "vjp with has_aux: %s must return a tuple (result, aux)", c->f->name)
+        return mf_error_new(MF_ERROR_ARGUMENT, "%s: an argument of %s is a static; mf_partial binds it", word_of(kind), c->f->name);
+    return has_aux(kind) && (r->kind != MF_NODE_TUPLE || r->child_count != 2)
+               ? mf_error_new(MF_ERROR_TREE, "%s with has_aux: %s must return a tuple (result, aux)", word_of(kind), c->f->name)
                : NULL;
 }
 
@@ -371,7 +380,7 @@ static mf_value split(mf_function function, mf_value primals, derivative kind, m
     mf_error_object *error = NULL;
     mf_value arguments[MF_MAX_ARGUMENTS], out = { 0 };
     abstract_call c = { .leaves = c.few };
-    int count = arguments_in(primals, arguments, kind == LINEARIZE ? "linearize" : "vjp", &error);
+    int count = arguments_in(primals, arguments, word_of(kind), &error);
     if (!error)
         error = abstract_begin(&c, function, arguments, count, false);
     if (!error)
@@ -393,12 +402,12 @@ mf_value mf_vjp_opt(mf_function function, mf_value primals, mf_function *pullbac
     return split(function, primals, o && o->has_aux ? VJP_AUX : VJP, pullback);
 }
 
-mf_value mf_linearize_n(mf_function function, mf_value primals, mf_function *linear)
+mf_value mf_linearize_opt(mf_function function, mf_value primals, mf_function *linear, const mf_linearize_options *o)
 {
     if (mf_process_forked())
         linear->handle = MF_FORK_HANDLE;
     MF_ENTER(MF_FORKED);
-    return split(function, primals, LINEARIZE, linear);
+    return split(function, primals, o && o->has_aux ? LINEARIZE_AUX : LINEARIZE, linear);
 }
 
 /* ---- linear_transpose */

@@ -24,7 +24,7 @@ RESULTS = {"mf_value": "said(r)", "mf_status": "r != MF_OK", "const char *": "!r
 HANDLES = "mf_function mf_state mf_module mf_filter mf_state_axis_rules".split()
 OWN = {"mf_is_error": "r", "mf_exit_status": "r == EXIT_FAILURE", "mf_first_error": "r != MF_OK",
        "mf_unpack_n": "said(made[0])", "mf_record_unpack_": "said(made[0])", "mf_loader_next": "!r || said(made[0])",
-       "mf_vjp_opt": "said(r) && said((mf_value){ pullback->handle })", "mf_linearize_n": "said(r) && said((mf_value){ pullback->handle })"}
+       "mf_vjp_opt": "said(r) && said((mf_value){ pullback->handle })", "mf_linearize_opt": "said(r) && said((mf_value){ pullback->handle })"}
 
 
 def argument(parameter):
