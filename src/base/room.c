@@ -1,6 +1,8 @@
 /* How much of its stack a thread has left, and threads with enough of it. Invariant: a thread's bounds never change, so they are asked for once. */
 #include "base/room.h"
 
+#include "base/cancel.h"
+
 #include <signal.h>
 #include <stdint.h>
 
@@ -47,7 +49,7 @@ bool mf_stack_ends(void)
     return (uintptr_t)__builtin_frame_address(0) - roomy.lowest < TIGHT;
 }
 
-bool mf_thread_make(pthread_t *thread, void *(*run)(void *context))
+bool mf_thread_make(pthread_t *thread, void *(*run)(void *context), void *context)
 {
     static const int kept[] = { SIGPROF, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS };
     sigset_t none, before;
@@ -57,8 +59,29 @@ bool mf_thread_make(pthread_t *thread, void *(*run)(void *context))
         sigdelset(&none, kept[i]);
     bool large = pthread_attr_init(&roomy) == 0 && pthread_attr_setstacksize(&roomy, KERNEL_STACK) == 0;
     pthread_sigmask(SIG_BLOCK, &none, &before); /* which the new one takes over */
-    bool made = pthread_create(thread, large ? &roomy : NULL, run, NULL) == 0;
+    bool made = pthread_create(thread, large ? &roomy : NULL, run, context) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&roomy);
     return made;
+}
+
+typedef struct job {
+    void (*fn)(void *context);
+    void *context;
+} job;
+
+static void *do_job(void *of)
+{
+    const job *j = of;
+    j->fn(j->context);
+    return NULL;
+}
+
+bool mf_with_room(void (*fn)(void *context), void *context)
+{
+    MF_UNCANCELLED;
+    pthread_t thread;
+    if (mf_stack_has_room())
+        return fn(context), true;
+    return mf_thread_make(&thread, do_job, &(job){ fn, context }) && pthread_join(thread, NULL) == 0;
 }

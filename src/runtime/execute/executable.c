@@ -666,8 +666,11 @@ static mf_error_object *run_on(mf_executable *x, mf_stage *s, mf_array *const *i
 {
     int pending = 0;
     mf_error_object *error = bind_ready(x, s, in, moved, &pending);
-    bool small = x->block->cost < atomic_load_explicit(&inline_below, memory_order_relaxed) && mf_stack_has_room();
-    if (!error && !pending && (small || !mf_tasks_start())) {
+    bool room = mf_stack_has_room(), small = room && x->block->cost < atomic_load_explicit(&inline_below, memory_order_relaxed);
+    bool here = !error && !pending && (small || !mf_tasks_start());
+    if (here && !room) {
+        error = mf_error_new(MF_ERROR_MEMORY, "this thread has less than 1 MiB of stack left, and the system refuses one that has more");
+    } else if (here) {
         error = run_inline(x, s, in, out);
         give_stage(x, s);
         return error;

@@ -310,7 +310,7 @@ static void start(void)
     pool.threads = mf_calloc((size_t)wanted, sizeof *pool.threads);
     pool.limit = wanted;
     pool.may_stay = wanted <= mf_core_count();
-    while (pool.threads && pool.workers < wanted && mf_thread_make(&pool.threads[pool.workers], worker))
+    while (pool.threads && pool.workers < wanted && mf_thread_make(&pool.threads[pool.workers], worker, NULL))
         pool.workers++;
     pool.started = pool.workers > 0;
     if (!pool.started) {

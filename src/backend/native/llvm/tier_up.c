@@ -83,8 +83,9 @@ static void take(mf_tier_up *t, mf_cached_loop *loop)
     atomic_store_explicit(&t->loop, loop ? loop->run : NULL, memory_order_release);
 }
 
-static void make_now(mf_tier_up *t)
+static void make_now(void *of)
 {
+    mf_tier_up *t = of;
     int64_t start = mf_profile_now();
     mf_loop_text text = { 0 };
     mf_cached_loop *loop = t->write(t->what, &text) ? mf_loop_make(&text) : NULL;
@@ -110,7 +111,7 @@ bool mf_tier_up_begin(mf_build *b, mf_tier_up *t, mf_loop_writer *write, const v
     t->write = write;
     t->what = what;
     if (tiers == MF_TIERS_LOOPS || (tiers == MF_TIERS_SECOND && hints.soon)) {
-        make_now(t);
+        (void)mf_with_room(make_now, t); /* LLVM takes what it likes; the first tier serves where it cannot have it */
     } else if (tiers == MF_TIERS_BACKGROUND && hints.pays) {
         t->each = hints.cost < 1 ? 1 : hints.cost < (double)most ? (int64_t)hints.cost : most;
         take(t, hints.large ? NULL : mf_loop_known(write, what));
@@ -269,7 +270,7 @@ static void start(void)
         up.made = pthread_cond_init(&up.work, &clock) == 0 && stop_at_exit();
         pthread_condattr_destroy(&clock);
     }
-    up.started = up.made && mf_thread_make(&up.thread, work);
+    up.started = up.made && mf_thread_make(&up.thread, work, NULL);
 }
 
 /* ------------------------------------------------------------------ the queue */
