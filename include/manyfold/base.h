@@ -6,7 +6,8 @@
  *   or NaN / 0 / NULL, and what went wrong is remembered by mf_exit_status. Nothing aborts the process.
  *   Threads: every function may be called from any thread at any time; scopes, and handles owned by scopes, stay with their thread. A thread
  *   needs 128 KiB of stack; with less than 1 MiB what it calls is computed on the library's threads. Functions that call one another under
- *   transforms may be nested as deep as the stack has room and at most 256 deep, trees and filters 256 deep: beyond that is an error.
+ *   transforms may be nested as deep as the stack has room and at most 256 deep; trees, filters, modules, policies and functions around
+ *   functions 256 deep: beyond that is an error.
  *   Forks: in the child of a process that has called the library every function is an error, at once: the library's threads live in the
  *   parent. The child may end in any way, or exec; it does not return from a callback that it was forked in. A process that has only
  *   loaded the library forks like any other.

@@ -108,6 +108,12 @@ static const char *name_of(const mf_function_class *kind, const mf_function_obje
     return mf_intern(name);
 }
 
+static int depth_of(const mf_function_class *kind, const mf_function_object *inner, const void *options)
+{
+    int held = kind->depth ? kind->depth(options) + 1 : 0, around = inner ? inner->depth + 1 : 0;
+    return held > around ? held : around;
+}
+
 static mf_function_object *function_new(const mf_function_class *kind, mf_function_object *inner, uint64_t hash, const void *options,
                                         size_t size)
 {
@@ -124,6 +130,7 @@ static mf_function_object *function_new(const mf_function_class *kind, mf_functi
     f->inner = mf_retain(inner);
     f->name = name_of(kind, inner, options);
     f->hash = hash;
+    f->depth = depth_of(kind, inner, options);
     f->options = copy;
     f->options_size = size;
     uint64_t at = hash & ((uint64_t)table_capacity - 1);
@@ -134,8 +141,23 @@ static mf_function_object *function_new(const mf_function_class *kind, mf_functi
     return f;
 }
 
+/* The caller's references in its options. */
+static void give_up(const mf_function_class *kind, const void *options, size_t size)
+{
+    mf_function_object scratch = { .kind = kind, .options = (void *)(uintptr_t)options, .options_size = size };
+    if (kind->destroy)
+        kind->destroy(&scratch);
+}
+
 mf_function mf_function_make(const mf_function_class *kind, mf_function_object *inner, const void *options, size_t size)
 {
+    if (depth_of(kind, inner, options) > MF_TREE_DEPTH) {
+        give_up(kind, options, size);
+        return (mf_function){ mf_handle_new(mf_error_new(MF_ERROR_ARGUMENT,
+                                                         "%s: functions may be wrapped in others %d deep, and this one "
+                                                         "would be more",
+                                                         kind->name, MF_TREE_DEPTH)) };
+    }
     uint64_t hash = mf_hash_mix(mf_hash(options, size, (uintptr_t)kind), (uintptr_t)inner);
     pthread_mutex_lock(&table_lock);
     mf_function_object *f = table_find(kind, inner, hash, options, size);
@@ -143,10 +165,8 @@ mf_function mf_function_make(const mf_function_class *kind, mf_function_object *
     if (!f)
         f = function_new(kind, inner, hash, options, size);
     pthread_mutex_unlock(&table_lock);
-    if ((found || !f) && kind->destroy) { /* an equal one has its own references: the caller's copy gives up those in its options */
-        mf_function_object scratch = { .kind = kind, .options = (void *)(uintptr_t)options, .options_size = size };
-        kind->destroy(&scratch);
-    }
+    if (found || !f) /* an equal one has its own */
+        give_up(kind, options, size);
     return (mf_function){ f ? mf_handle_new(f) : mf_handle_new(mf_error_out_of_memory()) };
 }
 
@@ -154,9 +174,10 @@ mf_function mf_function_wrap(const mf_function_class *kind, mf_function f, const
 {
     mf_error_object *error = NULL;
     mf_function_object *inner = mf_function_of(f, &error);
-    if (!inner)
-        return (mf_function){ mf_handle_new(error) };
-    return mf_function_make(kind, inner, options, size);
+    if (inner)
+        return mf_function_make(kind, inner, options, size);
+    give_up(kind, options, size);
+    return (mf_function){ mf_handle_new(error) };
 }
 
 mf_ints mf_ints_plain(mf_ints list, const char *what, mf_error_object **error)

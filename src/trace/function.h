@@ -65,6 +65,7 @@ typedef struct mf_function_class {
     mf_value (*call)(mf_function_object *f, const mf_value *arguments, int count);
     const char *(*name_of)(const void *options);                   /* interned; NULL: "class(inner)" */
     void (*destroy)(mf_function_object *f);                        /* what the options hold; may be NULL */
+    int (*depth)(const void *options);                             /* of the functions that the options hold; NULL: they hold none */
     const mf_ints *(*static_argnums)(const mf_function_object *f); /* NULL: none */
     const mf_ints *(*donate_argnums)(const mf_function_object *f); /* NULL: none */
     void (*print)(mf_text *t, const mf_function_object *f);        /* NULL: the name */
@@ -76,6 +77,7 @@ struct mf_function_object {
     mf_function_object *inner; /* retained; NULL for C functions */
     const char *name;          /* interned: "f", "pmap(f)" */
     uint64_t hash;
+    int depth;  /* of the functions in it */
     int cached; /* references of the cache; guarded by its lock */
     size_t options_size;
     void *options; /* owned bytes; pointers inside are interned or immortal, or given up by the class's destroy */

@@ -153,6 +153,73 @@ static void *wrapped(void *unused)
     return unused;
 }
 
+static mf_value grow_partial(mf_value x, mf_value y) { return mf_add(x, y); }
+
+static mf_function around(mf_function f, int kind)
+{
+    switch (kind) {
+    case 0: return mf_jit(f);
+    case 1: return mf_remat(f);
+    case 2: return mf_custom_jvp(f, f);
+    case 3: return mf_custom_vjp(same, f, grow_partial);
+    default: return mf_partial_n(f, NULL, 0);
+    }
+}
+
+/* Even their end would take more stack than there is. */
+static void *functions_of_any_depth(void *unused)
+{
+    for (int kind = 0; kind < 5; kind++) {
+        MF_SCOPE;
+        mf_function f = mf_fn(same);
+        for (int i = 0; i < FINE; i++)
+            f = around(f, kind);
+        CHECK(!mf_is_error((mf_value){ f.handle }));
+        for (int i = 0; i < DEEP / 4; i++)
+            f = around(f, kind);
+        CHECK_CONTAINS(mf_error((mf_value){ f.handle }), "256 deep");
+    }
+    return unused;
+}
+
+static mf_value pass_on(mf_module self, mf_value x) { return mf_call(mf_member_module(self, "inner"), x); }
+static mf_value stay(mf_module self, mf_value x) { return mf_mul(x, mf_state_value(mf_member_state(self, "w"))); }
+
+static void *modules(void *unused)
+{
+    MF_SCOPE;
+    mf_module m = mf_module_new("Leaf", stay, "w", mf_param_state(mf_f(2)));
+    for (int i = 0; i < FINE; i++)
+        m = mf_module_new("Deep", pass_on, "inner", m);
+    mf_value values = mf_module_values(m, mf_everything()), v = mf_call(m, 3.0), pure = mf_call(mf_module_pure(m), values, 3.0);
+    CHECK(mf_is_error(v) ? *mf_error(v) : mf_item_f64(v) == 6); /* as deep as this stack lets functions be nested */
+    CHECK(!mf_is_error(pure) || *mf_error(pure));
+    CHECK(!mf_is_error(values));
+    CHECK(strlen(mf_str(m)) > FINE);
+    for (int i = 0; i < DEEP / 4; i++)
+        m = mf_module_new("Deep", pass_on, "inner", m);
+    CHECK_CONTAINS(mf_str(m), "256 deep");
+    return unused;
+}
+
+static void *policies(void *unused)
+{
+    MF_SCOPE;
+    const char *words = NULL;
+    while (mf_first_error(&words)) { /* the other tests' */
+    }
+    mf_policy p = mf_dots_saveable();
+    for (int i = 0; i < FINE; i++)
+        p = mf_save_from_both_policies(p, mf_dots_with_no_batch_dims_saveable());
+    CHECK(isfinite(mf_item_f64(mf_call(mf_grad(mf_remat(zero, .policy = p)), 1.0))));
+    CHECK_EQ_INT(mf_first_error(&words), MF_OK);
+    for (int i = 0; i < FINE; i++)
+        p = mf_save_from_both_policies(mf_dots_saveable(), p);
+    CHECK_EQ_INT(mf_first_error(&words), MF_ERROR_ARGUMENT);
+    CHECK_CONTAINS(words, "256 deep");
+    return unused;
+}
+
 static void *filters(void *unused)
 {
     MF_SCOPE;
@@ -171,6 +238,9 @@ TEST(axes_nested_deep) { on_least_stack(axes); }
 TEST(programs_nested_deep) { on_least_stack(programs); }
 TEST(long_chains) { on_least_stack(chains); }
 TEST(functions_around_functions) { on_least_stack(wrapped); }
+TEST(functions_of_any_depth_end) { on_least_stack(functions_of_any_depth); }
+TEST(modules_nested_deep) { on_least_stack(modules); }
+TEST(policies_nested_deep) { on_least_stack(policies); }
 TEST(filters_nested_deep) { on_least_stack(filters); }
 
 /* ---- the repertoire on the least stack */

@@ -20,8 +20,8 @@ typedef struct module_object {
     mf_object object;
     const char *type;
     void (*call)(void);
-    int arity, count;
-    bool taken; /* is a member of a module */
+    int arity, count, depth; /* depth: of the modules in it */
+    bool taken;              /* is a member of a module */
     module_member *members;
 } module_object;
 
@@ -132,6 +132,12 @@ static mf_module module_make(const char *type, void (*call)(void), int arity, co
         e = mf_error_new(MF_ERROR_ARGUMENT, "module %s: members are pairs of a name and a value", type);
     for (int i = 0; !e && i + 1 < count; i += 2)
         e = fill_member(&m->members[m->count++], &nodes[i], &nodes[i + 1]);
+    for (int i = 0; !e && i < m->count; i++) {
+        int depth = m->members[i].kind == MEMBER_MODULE ? ((const module_object *)m->members[i].object)->depth + 1 : 0;
+        m->depth = depth > m->depth ? depth : m->depth;
+    }
+    if (m->depth > MF_TREE_DEPTH)
+        e = mf_error_new(MF_ERROR_ARGUMENT, "module %s: modules may be nested %d deep, and this one would be more", type, MF_TREE_DEPTH);
     if (e) {
         mf_drop(m);
         return (mf_module){ mf_handle_new(e) };

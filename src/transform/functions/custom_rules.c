@@ -21,6 +21,13 @@ static void options_destroy(mf_function_object *f)
     mf_drop(o->second);
 }
 
+static int options_depth(const void *options)
+{
+    const custom_options *o = options;
+    int first = ((const mf_function_object *)o->first)->depth, second = o->second ? ((const mf_function_object *)o->second)->depth : 0;
+    return first > second ? first : second;
+}
+
 /* A rule: the user's functions and the trees of the call's arguments and result. */
 typedef struct custom_rule {
     mf_custom_rule rule;
@@ -339,8 +346,12 @@ static mf_traced *vjp_trace(mf_function_object *f, const mf_signature *s, mf_err
     return custom_trace(f, s, &mf_op_custom_vjp_call, true, error);
 }
 
-static const mf_function_class custom_jvp_class = { .name = "custom_jvp", .trace = jvp_trace, .destroy = options_destroy };
-static const mf_function_class custom_vjp_class = { .name = "custom_vjp", .trace = vjp_trace, .destroy = options_destroy };
+static const mf_function_class custom_jvp_class = {
+    .name = "custom_jvp", .trace = jvp_trace, .destroy = options_destroy, .depth = options_depth
+};
+static const mf_function_class custom_vjp_class = {
+    .name = "custom_vjp", .trace = vjp_trace, .destroy = options_destroy, .depth = options_depth
+};
 
 static mf_function make_custom(const mf_function_class *kind, mf_function f, mf_function first, mf_function second, bool two)
 {

@@ -2,6 +2,7 @@
 
 #include "base/symbol.h"
 #include "ops/rows.h"
+#include "tree/tree.h"
 
 #include <pthread.h>
 #include <stdarg.h>
@@ -68,21 +69,30 @@ mf_policy mf_save_anything_except_these_names_n(const char *const *names, int co
 
 typedef struct both_policies {
     mf_policy first, second;
+    int64_t depth;
 } both_policies;
 
 static bool asks(mf_policy p, const mf_saveable *v) { return p.saves && p.saves(v, p.context); }
 
 static bool saves_either(const mf_saveable *v, const void *context)
 {
-    const both_policies *both = context;
-    return asks(both->first, v) || asks(both->second, v);
+    const both_policies *both = context; /* NULL: memory was out */
+    return both && (asks(both->first, v) || asks(both->second, v));
 }
+
+static int64_t depth_of(mf_policy p) { return p.saves == saves_either && p.context ? ((const both_policies *)p.context)->depth + 1 : 0; }
 
 mf_policy mf_save_from_both_policies(mf_policy first, mf_policy second)
 {
     MF_PARENT_ONLY((mf_policy){ 0 });
     static _Atomic(mf_interner *) table;
-    both_policies both = { first, second };
+    int64_t a = depth_of(first), b = depth_of(second);
+    both_policies both = { first, second, a > b ? a : b };
+    if (both.depth > MF_TREE_DEPTH) {
+        (void)mf_error_remember(
+            mf_error_new(MF_ERROR_ARGUMENT, "a policy may be nested %d deep, and this one would be more", MF_TREE_DEPTH));
+        return mf_nothing_saveable();
+    }
     return (mf_policy){ saves_either, mf_interner_get(mf_interner_static(&table), &both, sizeof both) };
 }
 
