@@ -3,12 +3,13 @@
 #                                                                make train     the main job: a CNN on real images
 #   make test        build and run every test                    make examples  build the examples and test what they print
 #   make check       include rule, warnings, format, analysis    make sanitize  the tests under address and undefined-behaviour checks
+#   make stress      eight threads against one another for an hour
 #   make fuzz        look for bytes that the parsers cannot bear   make sanitize-thread  the tests under thread checks
 #   make bench       side by side with peers                     make format    apply the formatting
 #   make install     into PREFIX
 # Settings: BUILD=folder  CC=clang  WERROR=ON  TYPE=Debug  PREFIX=/usr/local  ARGS="…" (train)  TESTS=regex (test)
 #           PEER="venv/bin/python other/bin/python" ARGS="--only cnn* --resume" (bench; see bench/compare.py)
-#           FUZZ_SECONDS=60 (each parser)  FUZZ=npy (one parser)  OPTIONS="-DMF_NATIVE=OFF …" (CMake's)
+#           STRESS_SECONDS=3600  FUZZ_SECONDS=60 (each parser)  FUZZ=npy (one parser)  OPTIONS="-DMF_NATIVE=OFF …" (CMake's)
 
 BUILD  ?= build
 TYPE   ?= RelWithDebInfo
@@ -21,7 +22,7 @@ endif
 configure = cmake -G Ninja -S . -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -B
 check_gcc = $(if $(filter ON,$(WERROR)),$(BUILD),build-gcc)
 
-.PHONY: all build setup train test examples bench check format sanitize sanitize-thread fuzz install clean
+.PHONY: all build setup train test stress examples bench check format sanitize sanitize-thread fuzz install clean
 .NOTPARALLEL:
 all: build
 
@@ -39,6 +40,11 @@ train: build
 test: build
 	@cmake --build $(BUILD) --target tests
 	@scripts/run_tests.sh $(BUILD) $(if $(TESTS),-R '$(TESTS)')
+
+STRESS_SECONDS ?= 3600
+stress: build
+	@cmake --build $(BUILD) --target safety_test_stress
+	@MF_STRESS_SECONDS=$(STRESS_SECONDS) $(BUILD)/tests/safety/test_stress
 
 examples: build
 	@scripts/run_tests.sh $(BUILD) -L example

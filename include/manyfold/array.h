@@ -40,7 +40,7 @@ bool      mf_weak_type_of(mf_value v);
 int       mf_ndim(mf_value v);            /* -1 on an error or a tree */
 int64_t   mf_size(mf_value v);            /* elements; -1 likewise */
 bool      mf_is_deleted(mf_value v);      /* donated or deleted */
-mf_status mf_delete(mf_value v);          /* ends the array's memory now; any later use is an error. MF_ERROR_ARGUMENT when v is no array */
+mf_status mf_delete(mf_value v);          /* ends the array's memory now; any later use is an error. MF_ERROR_ARGUMENT when v is no array; an error's own status */
 int64_t   mf_dim(mf_value v, int axis);   /* a negative axis counts from the end; -1 on an error */
 /* Numbers for C. A traced value has none yet, and C cannot branch on one: reading it makes the call that is being traced an
  * MF_ERROR_TRACER; use mf_where, mf_cond or mf_while. */

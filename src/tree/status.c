@@ -149,9 +149,12 @@ mf_status mf_delete(mf_value v)
     int count = 0;
     if (o)
         mf_tree_flatten(o, &leaves, &count, &self);
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
+        if (mf_object_is(leaves[i], &mf_error_class)) /* of a handle that has ended, say */
+            return mf_error_remember(mf_retain(leaves[i]));
         if (!mf_object_is(leaves[i], &mf_array_class))
             return mf_error_remember(mf_error_new(MF_ERROR_ARGUMENT, "mf_delete: %s is no array", leaves[i]->kind->name));
+    }
     if (!o)
         return mf_error_remember(mf_error_new(MF_ERROR_ARGUMENT, "mf_delete: the value is unset"));
     for (int i = 0; i < count; i++)
