@@ -225,18 +225,20 @@ mf_axis_set mf_strides_held(const mf_type *type, const int64_t *strides, mf_axis
 
 mf_axis_set mf_array_held(const mf_array *a, mf_axis_set among) { return mf_strides_held(a->type, a->strides, among); }
 
-bool mf_array_is_contiguous(const mf_array *a)
+bool mf_strides_are_contiguous(const mf_type *type, const int64_t *strides)
 {
-    int64_t step = mf_dtype_size(a->type->dtype);
-    if (a->type->size == 0)
+    int64_t step = mf_dtype_size(type->dtype);
+    if (type->size == 0)
         return true;
-    for (int i = a->type->rank - 1; i >= 0; i--) {
-        if (a->type->dims[i] != 1 && a->strides[i] != step)
+    for (int i = type->rank - 1; i >= 0; i--) {
+        if (type->dims[i] != 1 && strides[i] != step)
             return false;
-        step *= a->type->dims[i];
+        step *= type->dims[i];
     }
     return true;
 }
+
+bool mf_array_is_contiguous(const mf_array *a) { return mf_strides_are_contiguous(a->type, a->strides); }
 
 /* ---- reading */
 

@@ -67,6 +67,7 @@ mf_array *mf_array_scalar_f64(mf_dtype dtype, bool weak, double x);
 mf_array *mf_array_scalar_i64(mf_dtype dtype, bool weak, int64_t x);
 void *mf_array_data(const mf_array *a); /* base address; only when ready */
 bool mf_array_is_contiguous(const mf_array *a);
+bool mf_strides_are_contiguous(const mf_type *type, const int64_t *strides);
 /* Of these axes, those along which it is held once: all slices are the same one, which lies row by row. */
 mf_axis_set mf_array_held(const mf_array *a, mf_axis_set among);
 mf_axis_set mf_strides_held(const mf_type *type, const int64_t *strides, mf_axis_set among);
@@ -80,7 +81,7 @@ mf_error_object *mf_array_begin_read(const mf_array *a); /* the same of an array
 void mf_array_end_read(const mf_array *a);
 /* Of an array that the caller has marked deleted: its memory, with the array's reference where nobody reads it, else with a new one. */
 mf_buffer *mf_array_give_up(mf_array *a);
-/* A ready array of the same numbers that nobody can delete: a constant of programs. Waits; NULL and *error. */
+/* A ready array of the same numbers that nobody can delete. Waits; NULL and *error. */
 mf_array *mf_array_snapshot(mf_array *a, mf_error_object **error);
 /* The element of an array of one element; waits. */
 mf_error_object *mf_array_element(const mf_array *a, void *element);

@@ -128,18 +128,11 @@ mf_variable *mf_builder_input(mf_builder *b, const mf_type *type)
     return p->in[p->in_count++] = v;
 }
 
-/* Whether both are looks at the same memory: snapshots of one array. */
-static bool same_constant(const mf_array *a, const mf_array *b)
+static int constant_slot(mf_variable *const *table, int capacity, const mf_literal *l)
 {
-    return a == b || (a->buffer && a->buffer == b->buffer && a->type == b->type && a->offset == b->offset &&
-                      memcmp(a->strides, b->strides, (size_t)a->type->rank * sizeof *a->strides) == 0);
-}
-
-static int constant_slot(mf_variable *const *table, int capacity, const mf_array *a)
-{
-    uintptr_t key = a->buffer ? (uintptr_t)a->buffer : (uintptr_t)a;
-    int i = (int)(mf_hash_mix(0, key) & (uint64_t)(capacity - 1));
-    while (table[i] && !same_constant(table[i]->constant, a))
+    uint64_t hash = l->buffer ? mf_hash_mix(0, (uintptr_t)l->buffer) : mf_hash(l->small, sizeof l->small, (uintptr_t)l->type);
+    int i = (int)(hash & (uint64_t)(capacity - 1));
+    while (table[i] && !mf_literal_same(table[i]->constant, l))
         i = (i + 1) & (capacity - 1);
     return i;
 }
@@ -161,21 +154,29 @@ static bool grow_constants(mf_builder *b)
     return true;
 }
 
-mf_variable *mf_builder_constant(mf_builder *b, mf_array *a)
+mf_variable *mf_builder_constant(mf_builder *b, mf_literal *l)
 {
     if (b->error)
         return &poison_var;
-    if (!a || !grow_constants(b))
+    if (!l || !grow_constants(b))
         return poison_with(b, mf_error_out_of_memory());
-    int slot = constant_slot(b->constants, b->constant_capacity, a);
+    int slot = constant_slot(b->constants, b->constant_capacity, l);
     if (b->constants[slot])
         return b->constants[slot];
-    mf_variable *v = new_var(b, a->type);
+    mf_variable *v = new_var(b, l->type);
     if (!v)
         return poison_with(b, mf_error_out_of_memory());
-    v->constant = mf_retain(a);
+    v->constant = mf_retain(l);
     b->constants[slot] = v;
     b->constant_count++;
+    return v;
+}
+
+mf_variable *mf_builder_number(mf_builder *b, mf_dtype dtype, bool weak, double x)
+{
+    mf_literal *l = mf_literal_number(dtype, weak, x);
+    mf_variable *v = mf_builder_constant(b, l);
+    mf_drop(l);
     return v;
 }
 

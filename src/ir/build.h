@@ -11,14 +11,15 @@ typedef struct mf_builder {
     mf_error_object *error; /* the first */
     const void *address;    /* source of the equations being emitted; transforms set it from the equation they work on */
     int in_capacity, eqn_capacity, var_capacity;
-    mf_variable **constants; /* open addressing by the array's address */
+    mf_variable **constants; /* open addressing by what mf_literal_same looks at */
     int constant_count, constant_capacity;
 } mf_builder;
 
 void mf_builder_init(mf_builder *b, const mf_axis_env *env);
 mf_variable *mf_builder_input(mf_builder *b, const mf_type *type);
-mf_variable *mf_builder_constant(mf_builder *b, mf_array *a); /* retains */
-void mf_builder_fail(mf_builder *b, mf_error_object *e);      /* takes the reference; the first wins */
+mf_variable *mf_builder_constant(mf_builder *b, mf_literal *l); /* retains; NULL: memory is out */
+mf_variable *mf_builder_number(mf_builder *b, mf_dtype dtype, bool weak, double x);
+void mf_builder_fail(mf_builder *b, mf_error_object *e); /* takes the reference; the first wins */
 /* The finished program with these outputs (one reference), or NULL and *error. Ends the builder either way. */
 mf_program *mf_builder_finish(mf_builder *b, mf_variable *const *out, int out_count, mf_error_object **error);
 void mf_builder_abandon(mf_builder *b);

@@ -62,9 +62,7 @@ void mf_jvp_zero(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_vari
 /* Zeros of a type: a broadcast scalar. */
 static mf_variable *zeros(mf_builder *b, const mf_type *type)
 {
-    mf_array *zero = mf_array_scalar_f64(type->dtype, type->weak, 0.0);
-    mf_variable *scalar = mf_builder_constant(b, zero);
-    mf_drop(zero);
+    mf_variable *scalar = mf_builder_number(b, type->dtype, type->weak, 0.0);
     const mf_op *op = mf_op_find("broadcast_in_dim", 16);
     if (type->rank == 0 || b->error || !op)
         return scalar;

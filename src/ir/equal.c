@@ -1,17 +1,16 @@
 /* Structural equality and hashing of programs: the same equations in the same order on corresponding variables.
- * Invariant: equal programs have equal hashes, and a hash depends on contents only. Constants are equal when they are one array, or
- * when both were ready from the start (literals) and hold the same bytes; a computed constant is never waited for. */
+ * Invariant: equal programs have equal hashes, and a hash depends on contents only. Constants are equal when they are one literal, or
+ * both lie row by row and hold the same bytes. */
 #include "ir/op.h"
 #include <string.h>
 
 /* ---- constants */
-static bool is_literal(const mf_array *a) { return !a->future && mf_array_is_contiguous(a); }
-
-static bool constants_equal(const mf_array *a, const mf_array *b)
+static bool constants_equal(const mf_literal *a, const mf_literal *b)
 {
-    if (a == b)
+    if (mf_literal_same(a, b))
         return true;
-    return a->type == b->type && is_literal(a) && is_literal(b) && memcmp(mf_array_data(a), mf_array_data(b), (size_t)a->type->bytes) == 0;
+    return a->type == b->type && mf_literal_is_contiguous(a) && mf_literal_is_contiguous(b) &&
+           memcmp(a->data, b->data, (size_t)a->type->bytes) == 0;
 }
 
 static uint64_t hash_type(uint64_t h, const mf_type *t)
@@ -80,7 +79,7 @@ static uint64_t hash_var(uint64_t h, const mf_variable *v, const int *number)
     if (!v->constant)
         return mf_hash_mix(h, (uint64_t)number[v->id]);
     h = hash_type(h, v->type);
-    return v->type->rank == 0 && is_literal(v->constant) ? mf_hash(mf_array_data(v->constant), (size_t)v->type->bytes, h) : h;
+    return v->type->rank == 0 ? mf_hash(v->constant->data, (size_t)v->type->bytes, h) : h;
 }
 
 static uint64_t hash_body(uint64_t h, const mf_program *p, int *number)

@@ -10,7 +10,7 @@
  * Fields that are left out are zero or the empty list; nested programs stand behind the fields that bind their axis.
  * Invariant: any text gives a program that passes the verifier, or an error with line, column and what was expected; nesting is bounded,
  * and nothing is allocated by a number in the text alone. Equations go through the builder, so the types are the rules' own. */
-#include "ir/literal.h"
+#include "ir/number_text.h"
 #include "ir/op.h"
 #include <ctype.h>
 #include <string.h>
@@ -169,7 +169,7 @@ static bool parse_number(parser *p, mf_dtype dtype, void *out, const char *what)
         return false;
     skip(p);
     int n = number_length(p->at);
-    if (!mf_literal_read(dtype, p->at, n, out)) {
+    if (!mf_number_read(dtype, p->at, n, out)) {
         expected(p, what);
         return false;
     }
@@ -276,17 +276,18 @@ static int64_t skip_elements(parser *p)
     return count;
 }
 
-static mf_array *read_elements(parser *p, const char *from, const mf_type *type, bool braces)
+static mf_literal *read_elements(parser *p, const char *from, const mf_type *type, bool braces)
 {
     int numbers;
-    mf_dtype dtype = mf_literal_dtype(type->dtype, &numbers);
-    mf_array *a = mf_array_new(type);
-    if (!a) {
+    mf_dtype dtype = mf_number_dtype(type->dtype, &numbers);
+    void *bytes;
+    mf_literal *l = mf_literal_new(type, &bytes);
+    if (!l) {
         out_of_memory(p);
         return NULL;
     }
     const char *after = p->at;
-    char *out = mf_array_data(a);
+    char *out = bytes;
     p->at = from;
     if (braces)
         expect(p, "{");
@@ -296,7 +297,7 @@ static mf_array *read_elements(parser *p, const char *from, const mf_type *type,
         parse_number(p, dtype, out, mf_dtype_short(dtype));
     }
     p->at = after;
-    return a;
+    return l;
 }
 
 static mf_variable *parse_literal(parser *p, body *b)
@@ -310,15 +311,15 @@ static mf_variable *parse_literal(parser *p, body *b)
     if (!type)
         return NULL;
     int numbers;
-    mf_literal_dtype(type->dtype, &numbers);
+    mf_number_dtype(type->dtype, &numbers);
     if (braces != (type->rank > 0 || numbers > 1) || count % numbers || count / numbers != type->size) {
         fail_at(p, from,
                 mf_error_new(MF_ERROR_ARGUMENT, "expected the elements of %s, found %lld numbers", mf_type_name(type), (long long)count));
         return NULL;
     }
-    mf_array *a = read_elements(p, from, type, braces);
-    mf_variable *v = p->error ? NULL : mf_builder_constant(&b->builder, a);
-    mf_drop(a);
+    mf_literal *l = read_elements(p, from, type, braces);
+    mf_variable *v = p->error ? NULL : mf_builder_constant(&b->builder, l);
+    mf_drop(l);
     return v;
 }
 

@@ -12,7 +12,7 @@
  * Invariant: the text reads back (ir/parse.c) as an equal program, save for constants of more than MF_LITERAL_MAX elements and custom
  * rules, which show as const#<hash>:<type> and as a name. It depends on the program only, never on addresses: variables are named
  * a, b, ..., z, aa, ab, ... in order of definition, and a nested program starts at a again. From # to the end of a line is a comment. */
-#include "ir/literal.h"
+#include "ir/number_text.h"
 #include "ir/op.h"
 #include <ctype.h>
 #include <inttypes.h>
@@ -41,35 +41,35 @@ static void print_name(mf_text *t, int number)
     mf_text_put(t, s + i);
 }
 
-static void print_elements(mf_text *t, const mf_array *a)
+static void print_elements(mf_text *t, const mf_literal *l)
 {
     int numbers;
-    mf_dtype dtype = mf_literal_dtype(a->type->dtype, &numbers);
-    int64_t count = a->type->size * numbers;
-    bool braces = a->type->rank > 0 || numbers > 1;
-    const char *p = mf_array_data(a);
+    mf_dtype dtype = mf_number_dtype(l->type->dtype, &numbers);
+    int64_t count = l->type->size * numbers;
+    bool braces = l->type->rank > 0 || numbers > 1;
+    const unsigned char *p = l->data;
     if (braces)
         mf_text_put(t, "{");
     for (int64_t i = 0; i < count; i++, p += mf_dtype_size(dtype)) {
         if (i)
             mf_text_put(t, ", ");
-        mf_literal_print(t, dtype, p);
+        mf_number_print(t, dtype, p);
     }
     if (braces)
         mf_text_put(t, "}");
 }
 
-static void print_constant(mf_text *t, mf_array *a)
+static void print_constant(mf_text *t, mf_literal *l)
 {
-    mf_array *c = mf_array_contiguous(a);
+    mf_literal *c = mf_literal_contiguous(l);
     if (!c)
         mf_text_put(t, "const#unavailable"); /* no memory: a dump should still show the rest */
     else if (c->type->size <= MF_LITERAL_MAX)
         print_elements(t, c);
     else
-        mf_text_add(t, "const#%016" PRIx64, mf_hash(mf_array_data(c), (size_t)c->type->bytes, 0));
+        mf_text_add(t, "const#%016" PRIx64, mf_hash(c->data, (size_t)c->type->bytes, 0));
     mf_text_put(t, ":");
-    mf_type_print(t, a->type);
+    mf_type_print(t, l->type);
     mf_drop(c);
 }
 
@@ -175,7 +175,7 @@ static void print_value(mf_text *t, mf_param_kind kind, const void *f, int inden
     switch (kind) {
     case MF_PARAM_INT: print_int(t, *(const int64_t *)f); break;
     case MF_PARAM_BOOL: mf_text_put(t, *(const bool *)f ? "true" : "false"); break;
-    case MF_PARAM_DOUBLE: mf_literal_print_double(t, *(const double *)f); break;
+    case MF_PARAM_DOUBLE: mf_number_print_double(t, *(const double *)f); break;
     case MF_PARAM_DTYPE: mf_text_put(t, *(const mf_dtype *)f ? mf_dtype_short(*(const mf_dtype *)f) : "default"); break;
     case MF_PARAM_INTS: print_ints(t, *(const mf_intlist *const *)f); break;
     case MF_PARAM_NAME: print_string(t, *(const char *const *)f); break;

@@ -4,7 +4,7 @@
 #ifndef MF_IR_PROGRAM_H
 #define MF_IR_PROGRAM_H
 
-#include "array/array.h"
+#include "array/literal.h"
 #include "base/alloc.h"
 #include "base/intern.h"
 
@@ -14,9 +14,9 @@ typedef struct mf_eqn mf_eqn;
 typedef struct mf_variable {
     const mf_type *type;
     int id;
-    mf_array *constant; /* a literal: holds a reference; NULL otherwise */
-    mf_eqn *producer;   /* NULL for inputs and constants */
-    int output;         /* which of the producer's */
+    mf_literal *constant; /* a reference; NULL otherwise */
+    mf_eqn *producer;     /* NULL for inputs and constants */
+    int output;           /* which of the producer's */
 } mf_variable;
 
 struct mf_eqn {

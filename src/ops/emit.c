@@ -6,20 +6,11 @@
 static const mf_intlist *dims_of(const mf_type *t) { return mf_ints_intern(t->dims, t->rank); }
 
 /* ---- constants */
-mf_variable *e_scalar(mf_builder *b, mf_dtype dtype, double x)
-{
-    mf_array *a = mf_array_scalar_f64(dtype, false, x);
-    mf_variable *v = mf_builder_constant(b, a);
-    mf_drop(a);
-    return v;
-}
+mf_variable *e_scalar(mf_builder *b, mf_dtype dtype, double x) { return mf_builder_number(b, dtype, false, x); }
 
 mf_variable *e_full(mf_builder *b, const mf_type *type, double x)
 {
-    mf_array *a = mf_array_scalar_f64(type->dtype, type->weak, x);
-    mf_variable *v = mf_builder_constant(b, a);
-    mf_drop(a);
-    return e_broadcast(b, v, type->rank, type->dims, mf_ints_of(0));
+    return e_broadcast(b, mf_builder_number(b, type->dtype, type->weak, x), type->rank, type->dims, mf_ints_of(0));
 }
 
 mf_variable *e_zeros_like(mf_builder *b, const mf_variable *x) { return e_full(b, x->type, 0); }

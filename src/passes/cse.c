@@ -22,20 +22,19 @@ typedef struct seen {
 } seen;
 
 /* ---- literals */
-static bool is_literal(const mf_variable *v)
+static bool is_small_literal(const mf_variable *v)
 {
-    const mf_array *a = v->constant;
-    return a && !a->future && a->type->bytes <= LITERAL_BYTES && mf_array_is_contiguous(a);
+    return v->constant && v->type->bytes <= LITERAL_BYTES && mf_literal_is_contiguous(v->constant);
 }
 
 static bool same_literal(const mf_variable *a, const mf_variable *b)
 {
-    return a->type == b->type && memcmp(mf_array_data(a->constant), mf_array_data(b->constant), (size_t)a->type->bytes) == 0;
+    return a->type == b->type && memcmp(a->constant->data, b->constant->data, (size_t)a->type->bytes) == 0;
 }
 
 static int literal_slot(const literal_table *t, const mf_variable *v)
 {
-    uint64_t h = mf_hash(mf_array_data(v->constant), (size_t)v->type->bytes, (uint64_t)v->type->dtype);
+    uint64_t h = mf_hash(v->constant->data, (size_t)v->type->bytes, (uint64_t)v->type->dtype);
     int i = (int)(h & (uint64_t)(t->capacity - 1));
     while (t->at[i] && !same_literal(t->at[i], v))
         i = (i + 1) & (t->capacity - 1);
@@ -44,7 +43,7 @@ static int literal_slot(const literal_table *t, const mf_variable *v)
 
 static mf_variable *unique_literal(mf_rewrite *r, literal_table *t, mf_variable *v)
 {
-    if (!is_literal(v))
+    if (!is_small_literal(v))
         return v;
     if (t->count * 2 >= t->capacity) {
         literal_table bigger = { t->count, t->capacity ? 2 * t->capacity : 32, NULL };

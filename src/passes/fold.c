@@ -5,7 +5,6 @@
 #include "ops/emit.h"
 #include "passes/rewrite.h"
 #include "passes/splat.h"
-#include "trace/dispatch.h"
 #include "trace/known.h"
 
 static const mf_op *const exact[] = {
@@ -63,7 +62,7 @@ typedef struct folding {
 static int64_t elements_behind(const folding *f, const mf_variable *v)
 {
     if (v->constant)
-        return mf_is_literal(v->constant) ? v->type->size : 0;
+        return mf_literal_is_contiguous(v->constant) ? v->type->size : 0;
     return v->id < f->capacity ? f->elements[v->id] : 0;
 }
 
@@ -108,44 +107,40 @@ static bool worth_folding(const mf_eqn *e, mf_variable *const *in, int64_t eleme
 }
 
 /* ---- evaluating */
-static mf_error_object *evaluate_rule(mf_rewrite *r, const mf_eqn *e, mf_array *const *in, mf_array **results)
+static mf_error_object *evaluate_rule(mf_rewrite *r, const mf_eqn *e, mf_literal *const *in, mf_literal **results)
 {
     const void **from = mf_rewrite_room(r, e->in_count, sizeof *from);
     void **to = mf_rewrite_room(r, e->out_count, sizeof *to);
     if (!from || !to)
         return mf_error_out_of_memory();
     for (int i = 0; i < e->in_count; i++)
-        from[i] = mf_array_data(in[i]);
-    for (int i = 0; i < e->out_count; i++) {
-        if (!(results[i] = mf_array_new(e->out[i]->type)))
+        from[i] = in[i]->data;
+    for (int i = 0; i < e->out_count; i++)
+        if (!(results[i] = mf_literal_new(e->out[i]->type, &to[i])))
             return mf_error_out_of_memory();
-        to[i] = mf_array_data(results[i]);
-    }
     return e->op->evaluate(e, from, to);
 }
 
-static mf_error_object *run(const mf_eqn *e, mf_array *const *in, mf_array **results)
+static mf_error_object *run(const mf_eqn *e, mf_literal *const *in, mf_literal **results)
 {
-    mf_error_object *error = mf_dispatch_op(e->op, e->params, in, e->in_count, (mf_object **)(void *)results, e->out_count);
+    mf_error_object *error = mf_eqn_evaluate_apart(e, in, results);
     for (int i = 0; i < e->out_count && !error; i++) {
-        mf_array *a = results[i];
-        error = mf_array_wait(a);
-        results[i] = error ? a : mf_array_contiguous(a);
-        if (!error)
-            mf_drop(a);
+        mf_literal *l = results[i];
+        results[i] = mf_literal_contiguous(l);
+        mf_drop(l);
         if (!results[i])
             return mf_error_out_of_memory();
     }
     return error;
 }
 
-/* The operands as contiguous arrays, with a reference each. */
-static mf_error_object *operands(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in, mf_array **from)
+/* The operands row by row, with a reference each. */
+static mf_error_object *operands(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in, mf_literal **from)
 {
     mf_error_object *error = NULL;
     for (int i = 0; i < e->in_count && !error; i++) {
-        mf_array *a = mf_known_value(&((folding *)r->state)->known, in[i], &error);
-        from[i] = a ? mf_array_contiguous(a) : NULL;
+        mf_literal *l = mf_known_value(&((folding *)r->state)->known, in[i], &error);
+        from[i] = l ? mf_literal_contiguous(l) : NULL;
         if (!from[i] && !error)
             error = mf_error_out_of_memory();
     }
@@ -155,7 +150,7 @@ static mf_error_object *operands(mf_rewrite *r, const mf_eqn *e, mf_variable *co
 /* False leaves the equation as it is: what went wrong will come up again when the program runs. */
 static bool fold(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in, mf_variable **out)
 {
-    mf_array **results = mf_rewrite_room(r, e->out_count, sizeof *results), **from = mf_rewrite_room(r, e->in_count, sizeof *from);
+    mf_literal **results = mf_rewrite_room(r, e->out_count, sizeof *results), **from = mf_rewrite_room(r, e->in_count, sizeof *from);
     if (!results || !from)
         return false;
     mf_error_object *error = operands(r, e, in, from);

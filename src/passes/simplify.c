@@ -63,7 +63,7 @@ static mf_variable *simplify_mul(mf_rewrite *r, const mf_eqn *e, mf_variable *co
 static bool exact_inverse(const mf_variable *scalar, double *inverse)
 {
     mf_dtype dtype = scalar->type->dtype;
-    double x = mf_load_f64(dtype, mf_array_data(scalar->constant));
+    double x = mf_load_f64(dtype, scalar->constant->data);
     int exponent, least = dtype == MF_F64 ? -1021 : dtype == MF_F16 ? -13 : -125; /* of normal numbers, in frexp's count */
     if (!isfinite(x) || fabs(frexp(x, &exponent)) != 0.5)
         return false;
@@ -80,9 +80,7 @@ static mf_variable *simplify_div(mf_rewrite *r, const mf_eqn *e, mf_variable *co
     double inverse;
     if (!scalar || !exact_inverse(scalar, &inverse))
         return NULL;
-    mf_array *a = mf_array_scalar_f64(scalar->type->dtype, scalar->type->weak, inverse);
-    mf_variable *factor = mf_builder_constant(r->b, a);
-    mf_drop(a);
+    mf_variable *factor = mf_builder_number(r->b, scalar->type->dtype, scalar->type->weak, inverse);
     const mf_type *type = in[1]->type;
     if (type->rank > 0)
         factor = e_broadcast(r->b, factor, type->rank, type->dims, mf_ints_intern(NULL, 0));
@@ -127,7 +125,7 @@ static mf_variable *simplify_select(mf_rewrite *r, const mf_eqn *e, mf_variable 
     const mf_variable *which = mf_splat_of(in[0]);
     if (!which)
         return NULL;
-    int64_t k = mf_load_i64(which->type->dtype, mf_array_data(which->constant));
+    int64_t k = mf_load_i64(which->type->dtype, which->constant->data);
     return k >= 0 && k < e->in_count - 1 ? in[1 + k] : NULL;
 }
 
@@ -353,10 +351,10 @@ static const struct {
 /* A cond whose index is known is the branch itself. */
 static const mf_program *known_branch(const mf_eqn *e, mf_variable *const *in)
 {
-    if (e->op != &mf_op_cond || !mf_is_literal(in[0]->constant))
+    if (e->op != &mf_op_cond || !in[0]->constant)
         return NULL;
     const mf_program_list *branches = &((const mf_cond_params *)e->params)->branches;
-    int64_t k = mf_load_i64(in[0]->type->dtype, mf_array_data(in[0]->constant));
+    int64_t k = mf_load_i64(in[0]->type->dtype, in[0]->constant->data);
     k = k < 0 ? 0 : k >= branches->count ? branches->count - 1 : k;
     return branches->count > 0 && branches->at[k]->in_count == e->in_count - 1 ? branches->at[k] : NULL;
 }

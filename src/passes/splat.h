@@ -4,10 +4,9 @@
 
 #include "ir/op.h"
 
-/* The scalar literal that fills v, or NULL. Only literals count (ready from the start): what a pass does must not depend on time. */
+/* The scalar constant that fills v, or NULL. */
 mf_variable *mf_splat_of(mf_variable *v);
 /* v is x everywhere; zeros of either sign are told apart. Never for bool. */
 bool mf_splat_is(mf_variable *v, double x);
-bool mf_is_literal(const mf_array *a); /* contiguous and ready from the start */
 
 #endif

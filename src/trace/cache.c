@@ -140,7 +140,7 @@ static int64_t weight_of(const mf_program *p)
 {
     int64_t bytes = 0, nested = 0;
     for (int v = 0; v < p->var_count; v++)
-        if (p->vars[v]->constant && mf_array_is_contiguous(p->vars[v]->constant))
+        if (p->vars[v]->constant && mf_literal_is_contiguous(p->vars[v]->constant))
             bytes += p->vars[v]->type->bytes;
     for (int i = 0; i < p->eqn_count; i++)
         for (int k = 0, n = mf_params_program_count(p->eqns[i]->op, p->eqns[i]->params); k < n; k++)

@@ -44,8 +44,8 @@ static bool is_view(const mf_op *op)
 /* An index as part of a path: by its number where that is known. */
 static uint64_t path_of_index(const mf_variable *v)
 {
-    const mf_array *a = v->constant;
-    return a && a->type->bytes <= (int64_t)sizeof a->inline_data ? mf_hash(mf_array_data(a), (size_t)a->type->bytes, 0) : (uintptr_t)v;
+    const mf_literal *l = v->constant;
+    return l && !l->buffer && mf_literal_is_contiguous(l) ? mf_hash(l->data, (size_t)l->type->bytes, 0) : (uintptr_t)v;
 }
 
 /* The result of a call that gives an operand back as it is: that operand; else NULL. */
@@ -83,7 +83,7 @@ static const mf_variable *root_of(const mf_variable *v, uint64_t *path)
 
 static bool same_use(const use *a, const use *b)
 {
-    bool constant = a->root->constant && a->root->constant == b->root->constant;
+    bool constant = a->root->constant && b->root->constant && mf_literal_same(a->root->constant, b->root->constant);
     return (a->root == b->root || constant) && a->path == b->path;
 }
 

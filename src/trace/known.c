@@ -1,4 +1,4 @@
-/* The values of expressions of constants; see known.h. Invariant: k holds a value only when it is ready. */
+/* The values of expressions of constants; see known.h. */
 #include "trace/known.h"
 
 #include "trace/dispatch.h"
@@ -26,7 +26,7 @@ static bool fits(const mf_eqn *e)
     return true;
 }
 
-static mf_array *known_below(mf_known *k, const mf_variable *v, int depth, mf_error_object **error);
+static mf_literal *known_below(mf_known *k, const mf_variable *v, int depth, mf_error_object **error);
 
 static bool make_room(mf_known *k, const mf_eqn *e)
 {
@@ -40,17 +40,29 @@ static bool make_room(mf_known *k, const mf_eqn *e)
     return true;
 }
 
-/* Takes the results: all of them ready, or none kept. */
-static mf_error_object *keep(mf_known *k, const mf_eqn *e, mf_object *const *out)
+mf_error_object *mf_eqn_evaluate_apart(const mf_eqn *e, mf_literal *const *in, mf_literal **out)
 {
-    mf_error_object *error = NULL;
+    mf_array **from = mf_calloc((size_t)e->in_count + 1, sizeof *from);
+    mf_object **made = mf_calloc((size_t)e->out_count + 1, sizeof *made);
+    mf_error_object *error = from && made ? NULL : mf_error_out_of_memory();
+    for (int i = 0; i < e->in_count && !error; i++)
+        if (!(from[i] = mf_literal_array(in[i])))
+            error = mf_error_out_of_memory();
+    if (!error)
+        error = mf_dispatch_op(e->op, e->params, from, e->in_count, made, e->out_count);
     for (int i = 0; i < e->out_count && !error; i++)
-        error = mf_array_wait((const mf_array *)out[i]);
-    for (int i = 0; i < e->out_count; i++)
-        if (error)
+        out[i] = mf_literal_of((mf_array *)made[i], &error);
+    for (int i = 0; from && i < e->in_count; i++)
+        mf_drop(from[i]);
+    for (int i = 0; made && i < e->out_count; i++) {
+        mf_drop(made[i]);
+        if (error) {
             mf_drop(out[i]);
-        else
-            k->values[e->out[i]->id] = (mf_array *)out[i];
+            out[i] = NULL;
+        }
+    }
+    mf_free(from);
+    mf_free(made);
     return error;
 }
 
@@ -58,29 +70,27 @@ static mf_error_object *keep(mf_known *k, const mf_eqn *e, mf_object *const *out
 static mf_error_object *run(mf_known *k, const mf_eqn *e, int depth, bool *known)
 {
     mf_error_object *error = NULL;
-    mf_array **in = mf_alloc(((size_t)e->in_count + 1) * sizeof *in);
-    mf_object **out = mf_calloc((size_t)e->out_count + 1, sizeof *out);
+    mf_literal **in = mf_alloc(((size_t)e->in_count + 1) * sizeof *in), **out = mf_calloc((size_t)e->out_count + 1, sizeof *out);
     *known = in && out && make_room(k, e);
     if (!*known)
         error = mf_error_out_of_memory();
     for (int i = 0; *known && i < e->in_count; i++)
         *known = (in[i] = known_below(k, e->in[i], depth, &error)) != NULL;
     if (*known) {
-        error = mf_dispatch_op(e->op, e->params, in, e->in_count, out, e->out_count);
-        error = error ? error : keep(k, e, out);
+        error = mf_eqn_evaluate_apart(e, in, out);
         *known = !error;
     }
+    for (int i = 0; *known && i < e->out_count; i++)
+        k->values[e->out[i]->id] = out[i];
     mf_free(in);
     mf_free(out);
     return error;
 }
 
-static mf_array *known_below(mf_known *k, const mf_variable *v, int depth, mf_error_object **error)
+static mf_literal *known_below(mf_known *k, const mf_variable *v, int depth, mf_error_object **error)
 {
-    if (v->constant) {
-        *error = mf_array_wait(v->constant);
-        return *error ? NULL : v->constant;
-    }
+    if (v->constant)
+        return v->constant;
     if (v->id < k->capacity && k->values[v->id])
         return k->values[v->id];
     if (!v->producer && k->input)
@@ -91,7 +101,7 @@ static mf_array *known_below(mf_known *k, const mf_variable *v, int depth, mf_er
     return known ? k->values[v->id] : NULL;
 }
 
-mf_array *mf_known_value(mf_known *k, const mf_variable *v, mf_error_object **error)
+mf_literal *mf_known_value(mf_known *k, const mf_variable *v, mf_error_object **error)
 {
     *error = NULL;
     return known_below(k, v, 0, error);

@@ -42,7 +42,11 @@ struct mf_tracing {
 static _Thread_local mf_tracing *innermost;
 static _Atomic uint64_t last_trace_id;
 
-static void tracer_destroy(mf_object *o) { mf_drop(((mf_tracer *)o)->known); }
+static void tracer_destroy(mf_object *o)
+{
+    mf_drop(((mf_tracer *)o)->literal);
+    mf_drop(((mf_tracer *)o)->known);
+}
 const mf_class mf_tracer_class = { "tracer", tracer_destroy };
 
 mf_tracing *mf_trace_current(void) { return innermost; }
@@ -157,13 +161,11 @@ static mf_variable *lift_tracer(mf_tracing *t, mf_tracer *r, mf_error_object **e
     return NULL;
 }
 
-/* A program keeps its constants whatever becomes of the array. What lies in the array itself is never taken. */
+/* A program keeps its constants whatever becomes of the array. */
 static mf_variable *lift_array(mf_tracing *t, mf_array *a, mf_error_object **error)
 {
-    mf_array *kept = mf_array_snapshot(a, error);
-    mf_variable *v = kept ? mf_builder_constant(&t->builder, kept->buffer ? kept : a) : NULL;
-    if (kept && !v)
-        *error = mf_error_out_of_memory();
+    mf_literal *kept = mf_literal_of(a, error);
+    mf_variable *v = kept ? mf_builder_constant(&t->builder, kept) : NULL;
     mf_drop(kept);
     return v;
 }
@@ -183,25 +185,36 @@ mf_variable *mf_trace_lift(mf_tracing *t, mf_object *o, mf_error_object **error)
 
 /* ---- reading */
 
+static mf_literal *known_literal(mf_tracer *r, mf_error_object **error);
+
 /* The value of an input that was captured: what is known around the trace is known in it. */
-static mf_array *captured_value(void *context, const mf_variable *v, mf_error_object **error)
+static mf_literal *captured_value(void *context, const mf_variable *v, mf_error_object **error)
 {
     const mf_tracing *t = context;
     for (int i = 0; i < t->capture_count; i++)
         if (t->captures[i].input == v)
-            return mf_trace_known(t->captures[i].outer, error);
+            return known_literal(t->captures[i].outer, error);
     return NULL;
+}
+
+static mf_literal *known_literal(mf_tracer *r, mf_error_object **error)
+{
+    mf_tracing *t = trace_with_id(innermost, r->trace_id);
+    *error = NULL;
+    if (r->literal || !t)
+        return r->literal;
+    mf_known k = { .input = captured_value, .context = t };
+    r->literal = mf_retain(mf_known_value(&k, r->var, error));
+    mf_known_free(&k);
+    return r->literal;
 }
 
 mf_array *mf_trace_known(mf_tracer *r, mf_error_object **error)
 {
-    mf_tracing *t = trace_with_id(innermost, r->trace_id);
     *error = NULL;
-    if (r->known || !t)
-        return r->known;
-    mf_known k = { .input = captured_value, .context = t };
-    r->known = mf_retain(mf_known_value(&k, r->var, error));
-    mf_known_free(&k);
+    mf_literal *l = r->known ? NULL : known_literal(r, error);
+    if (l && !(r->known = mf_literal_array(l)))
+        *error = mf_error_out_of_memory();
     return r->known;
 }
 

@@ -15,7 +15,8 @@ typedef struct mf_tracer {
     const char *trace_name; /* interned, for messages: "grad(loss)" */
     mf_variable *var;       /* dangles once the trace has ended: the id says so */
     const mf_type *type;
-    mf_array *known; /* its value, once somebody has asked for it and it follows from constants; retained */
+    mf_literal *literal; /* its value, once somebody has asked for it and it follows from constants; retained */
+    mf_array *known;     /* the same, as an array that can be read; retained */
 } mf_tracer;
 extern const mf_class mf_tracer_class;
 

@@ -82,7 +82,7 @@ static slot constant_of(scope *s, const mf_type *type, fact f)
     const mf_type *flat = some == type->size ? type : mf_type_get(type->dtype, false, 1, &some);
     mf_array *a = mf_array_new(flat);
     fill(a, f, s->g);
-    slot x = { mf_builder_constant(&s->b, a), f };
+    slot x = { constant_array(&s->b, a), f };
     mf_drop(a);
     return scope_reshaped(s, x, type);
 }
@@ -209,7 +209,7 @@ static slot clamped(scope *s, slot x, double low, double high)
     for (int i = 0; i < 2; i++) {
         mf_array *a = mf_array_new(t);
         mf_store_f64(t->dtype, mf_array_data(a), i ? high : low);
-        bound[i] = mf_builder_constant(&s->b, a);
+        bound[i] = constant_array(&s->b, a);
         mf_drop(a);
     }
     mf_variable *v = mf_emit(&s->b, &mf_op_clamp, NULL, 3, bound[0], x.v, bound[1]);
@@ -224,7 +224,7 @@ static slot squashed(scope *s, slot x, double low, double high)
     for (int i = 0; i < 2; i++) {
         mf_array *a = mf_array_new(mf_type_scalar(t->dtype, false));
         mf_store_f64(t->dtype, mf_array_data(a), i ? (low + high) / 2 : (high - low) / 2);
-        mf_variable *v = mf_builder_constant(&s->b, a);
+        mf_variable *v = constant_array(&s->b, a);
         mf_broadcast_params to = { mf_ints_intern(t->dims, t->rank), mf_ints_intern(NULL, 0) };
         terms[i] = t->rank ? mf_emit(&s->b, &mf_op_broadcast_in_dim, &to, 1, v) : v;
         mf_drop(a);

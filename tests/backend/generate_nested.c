@@ -395,14 +395,14 @@ static void add_while(scope *s)
     mf_variable *most = body_input(&test, limit, limit.v->type, false);
     body_input(&b, constant, constant.v->type, uniform);
     mf_array *zero = mf_array_scalar_i64(MF_I32, false, 0), *one = mf_array_scalar_i64(MF_I32, false, 1);
-    slot counter = { mf_builder_constant(&s->b, zero), fact_range(0, 3, true) };
+    slot counter = { constant_array(&s->b, zero), fact_range(0, 3, true) };
     mf_variable *at = body_input(&test, counter, counter.v->type, false), *now = body_input(&b, counter, counter.v->type, false);
     for (int i = 0; i < count; i++) {
         body_input(&test, carry[i], carry[i].v->type, false);
         body_input(&b, carry[i], carry[i].v->type, false);
     }
     body_output(&test, less(&test.s, at, most));
-    slot next = { mf_emit(&b.s.b, &mf_op_add, NULL, 2, now, mf_builder_constant(&b.s.b, one)), fact_range(0, 4, true) };
+    slot next = { mf_emit(&b.s.b, &mf_op_add, NULL, 2, now, constant_array(&b.s.b, one)), fact_range(0, 4, true) };
     scope_fill(&b.s, 1 + pick(s->g, 4));
     body_output(&b, next);
     carry_on(&b, carry, count);

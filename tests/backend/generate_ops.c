@@ -293,7 +293,7 @@ static slot operand(scope *s, const candidate *c, const sample_operand *o, const
     bool inexact = mf_dtype_is_float(d), anything = c->s.op->flags & MF_OP_ELEMENTWISE;
     if (o->values && !anything && o->type->size <= 64 && (!inexact || chance(s->g, 30))) {
         mf_array *a = sample_array(o, 0);
-        slot x = { mf_builder_constant(&s->b, a), fact_any() };
+        slot x = { constant_array(&s->b, a), fact_any() };
         x.f.whole = !inexact;
         mf_drop(a);
         return x;

@@ -2,6 +2,7 @@
 #ifndef MF_TESTS_GENERATE_SCOPE_H
 #define MF_TESTS_GENERATE_SCOPE_H
 
+#include "constant.h"
 #include "generate.h"
 #include "ops/rows.h"
 

@@ -1,6 +1,7 @@
 /* One walk that rebuilds a program through the builder, so that every copy has been typed by the rows' own rules. Invariant: inputs and
  * outputs keep their order, and the walk visits equations in the order of the text, those of a nested program before its owner. */
 #include "rewrite.h"
+#include "constant.h"
 
 #include "ops/rows.h"
 #include "passes/passes.h"
@@ -82,7 +83,7 @@ mf_variable *emit_filled(mf_builder *b, const mf_type *type, double element)
 {
     mf_array *a = mf_dtype_is_inexact(type->dtype) ? mf_array_scalar_f64(type->dtype, false, element)
                                                    : mf_array_scalar_i64(type->dtype, false, (int64_t)element);
-    mf_variable *v = mf_builder_constant(b, a);
+    mf_variable *v = constant_array(b, a);
     mf_drop(a);
     if (type->rank == 0)
         return v;
@@ -98,7 +99,7 @@ static mf_variable *random_shares(rewrite *r, mf_builder *b, const mf_type *type
         r->seed = r->seed * 6364136223846793005u + 1442695040888963407u;
         p[i] = scale * ((double)(r->seed >> 11) * 0x1p-52 - 1);
     }
-    mf_variable *v = mf_builder_constant(b, a);
+    mf_variable *v = constant_array(b, a);
     mf_drop(a);
     return v;
 }
@@ -178,14 +179,13 @@ static void copy_equation(rewrite *r, mf_builder *b, const mf_eqn *e, mf_variabl
 static mf_variable *copy_constant(const rewrite *r, mf_builder *b, const mf_variable *v)
 {
     const mf_type *type = retyped(r, v->type);
-    mf_array *a = v->constant;
     if (type == v->type)
-        return mf_builder_constant(b, a);
-    mf_array *wide = mf_array_new(type);
-    mf_error_object *error = mf_array_copy_out(a, type->dtype, mf_array_data(wide));
+        return mf_builder_constant(b, v->constant);
+    void *to;
+    mf_literal *rows = mf_literal_contiguous(v->constant), *wide = mf_literal_new(type, &to);
+    mf_convert(type->dtype, to, v->type->dtype, rows->data, type->size);
     mf_variable *made = mf_builder_constant(b, wide);
-    if (error)
-        mf_builder_fail(b, error);
+    mf_drop(rows);
     mf_drop(wide);
     return made;
 }

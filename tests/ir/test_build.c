@@ -27,19 +27,21 @@ TEST(a_constant_appears_once)
 {
     mf_builder b;
     mf_builder_init(&b, NULL);
-    mf_array *arrays[100];
+    mf_literal *literals[100];
     mf_variable *vars[100];
     for (int i = 0; i < 100; i++) {
-        arrays[i] = mf_array_scalar_f64(MF_F32, false, i);
-        vars[i] = mf_builder_constant(&b, arrays[i]);
+        literals[i] = mf_literal_number(MF_F32, false, i);
+        vars[i] = mf_builder_constant(&b, literals[i]);
     }
-    for (int i = 0; i < 100; i++)
-        CHECK(mf_builder_constant(&b, arrays[i]) == vars[i]);
+    for (int i = 0; i < 100; i++) {
+        CHECK(mf_builder_constant(&b, literals[i]) == vars[i]);
+        CHECK(mf_builder_number(&b, MF_F32, false, i) == vars[i]); /* small ones by their bits */
+    }
     CHECK_EQ_INT(b.program->var_count, 100);
     mf_builder_abandon(&b);
     for (int i = 0; i < 100; i++) {
-        CHECK_EQ_INT(atomic_load(&arrays[i]->object.count), 1);
-        mf_drop(arrays[i]);
+        CHECK_EQ_INT(atomic_load(&literals[i]->object.count), 1);
+        mf_drop(literals[i]);
     }
 }
 

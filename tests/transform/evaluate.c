@@ -428,8 +428,10 @@ static bool run_step(const step *s)
 static value constant_value(const mf_variable *v, int64_t replicas)
 {
     value made = value_new(v->type, replicas);
+    mf_literal *rows = mf_literal_contiguous(v->constant);
     for (int64_t r = 0; r < replicas; r++)
-        mf_array_copy_out(v->constant, v->type->dtype, place(&made, r, 0));
+        memcpy(place(&made, r, 0), rows->data, (size_t)v->type->bytes);
+    mf_drop(rows);
     return made;
 }
 

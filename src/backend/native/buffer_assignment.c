@@ -405,13 +405,13 @@ static void place_scratch(placing *p, int64_t *offsets, int64_t head)
 
 static void hold_constant(placing *p, const mf_variable *v, mf_native_value *value)
 {
-    mf_array *a = mf_array_contiguous(v->constant);
-    if (!a) {
+    mf_literal *l = mf_literal_contiguous(v->constant);
+    if (!l) {
         p->b->error = mf_error_out_of_memory();
         return;
     }
-    p->plan->arrays[p->plan->array_count++] = a;
-    value->data = mf_array_data(a);
+    p->plan->literals[p->plan->literal_count++] = l;
+    value->data = l->data;
 }
 
 static void fill_value(placing *p, int v, const int64_t *offsets)
@@ -460,7 +460,7 @@ static void place_values(placing *p)
     int64_t head = ((int64_t)plan->value_count * (int64_t)sizeof(void *) + ALIGN - 1) / ALIGN * ALIGN; /* of pointers, see native.c */
     int64_t *offsets = mf_build_get(p->b, (size_t)p->var_count, sizeof *offsets);
     plan->values = mf_build_get(p->b, (size_t)plan->value_count, sizeof *plan->values);
-    plan->arrays = mf_build_get(p->b, (size_t)plan->value_count, sizeof *plan->arrays);
+    plan->literals = mf_build_get(p->b, (size_t)plan->value_count, sizeof *plan->literals);
     if (!p->b->error)
         place_scratch(p, offsets, head);
     for (int v = 0; v < p->var_count && !p->b->error; v++)

@@ -23,8 +23,8 @@ static void destroy_kernel(mf_native_kernel *k)
         next = inner->next;
         destroy_kernel(inner);
     }
-    for (int i = 0; i < k->plan.array_count; i++)
-        mf_drop(k->plan.arrays[i]);
+    for (int i = 0; i < k->plan.literal_count; i++)
+        mf_drop(k->plan.literals[i]);
     mf_drop(k->program);
     mf_arena_free(&k->arena);
     mf_free(k);

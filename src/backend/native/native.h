@@ -426,8 +426,8 @@ typedef struct mf_native_plan {
     mf_native_value *values;
     size_t scratch_bytes;
     int *alias; /* by output */
-    int array_count;
-    mf_array **arrays; /* constants that are held */
+    int literal_count;
+    mf_literal **literals; /* constants that are held */
     double cost;
 } mf_native_plan;
 /* Orders the units, places the values, numbers the steps' operands. b->error on failure. */

@@ -19,8 +19,8 @@ typedef struct where { /* where a variable's elements lie */
 typedef struct reference_kernel {
     mf_kernel kernel;
     mf_program *program;
-    where *vars;          /* by id */
-    mf_array **constants; /* contiguous */
+    where *vars;            /* by id */
+    mf_literal **constants; /* contiguous */
     int constant_count;
     int most; /* operands and results of the widest equation */
 } reference_kernel;
@@ -95,7 +95,7 @@ static bool place_vars(reference_kernel *k)
         if (!p->vars[v]->constant)
             continue;
         k->vars[v] = (where){ AT_CONSTANT, (size_t)k->constant_count };
-        if (!(k->constants[k->constant_count++] = mf_array_contiguous(p->vars[v]->constant)))
+        if (!(k->constants[k->constant_count++] = mf_literal_contiguous(p->vars[v]->constant)))
             return false;
     }
     for (int i = 0; i < p->in_count; i++)
@@ -195,7 +195,7 @@ static void *address(const reference_kernel *k, const mf_variable *v, const void
     switch (w.place) {
     case AT_INPUT: return (void *)(uintptr_t)in[w.at];
     case AT_OUTPUT: return out[w.at];
-    case AT_CONSTANT: return mf_array_data(k->constants[w.at]);
+    case AT_CONSTANT: return (void *)(uintptr_t)k->constants[w.at]->data;
     default: return scratch + w.at;
     }
 }

@@ -3,7 +3,7 @@
 #include "ops/elementwise/loops.h"
 #include "ops/control/nested.h"
 
-#include "ir/literal.h"
+#include "ir/number_text.h"
 
 static const mf_param check_nan_params[] = { MF_PARAM(mf_check_nan_params, op, MF_PARAM_NAME),
                                              MF_PARAM(mf_check_nan_params, results, MF_PARAM_INT),
@@ -23,7 +23,7 @@ static mf_error_object *check_nan_type(mf_type_context *c)
 static int64_t first_nan(const mf_type *t, const void *data)
 {
     int numbers;
-    mf_dtype dtype = mf_literal_dtype(t->dtype, &numbers);
+    mf_dtype dtype = mf_number_dtype(t->dtype, &numbers);
     size_t size = (size_t)mf_dtype_size(dtype);
     for (int64_t i = 0; i < t->size * numbers; i++) {
         double x = mf_load_f64(dtype, (const char *)data + (size_t)i * size);

@@ -12,19 +12,19 @@ static void set_constants(mf_planner *m, int where, mf_block *b)
     const mf_program *p = m->s.program;
     int count = 0;
     b->constants = mf_planner_get(m, (size_t)p->var_count, sizeof *b->constants);
-    b->constant_arrays = mf_planner_get(m, (size_t)p->var_count, sizeof(mf_array *));
+    b->literals = mf_planner_get(m, (size_t)p->var_count, sizeof(mf_literal *));
     for (int v = 0; v < p->var_count && !m->error; v++) {
         if (m->sides[where].constant_of[v] < 0)
             continue;
-        mf_array *a = mf_array_contiguous(p->vars[v]->constant);
-        if (!a || !mf_grow(&m->plan->arrays, &m->plan->array_capacity, m->plan->array_count + 1, sizeof *m->plan->arrays)) {
-            mf_drop(a);
+        mf_literal *l = mf_literal_contiguous(p->vars[v]->constant);
+        if (!l || !mf_grow(&m->plan->literals, &m->plan->literal_capacity, m->plan->literal_count + 1, sizeof *m->plan->literals)) {
+            mf_drop(l);
             m->error = mf_error_out_of_memory();
             return;
         }
-        m->plan->arrays[m->plan->array_count++] = a;
+        m->plan->literals[m->plan->literal_count++] = l;
         b->constants[count] = m->sides[where].constant_of[v];
-        b->constant_arrays[count++] = a;
+        b->literals[count++] = l;
     }
     b->constant_count = count;
 }

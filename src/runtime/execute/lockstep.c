@@ -263,7 +263,7 @@ static void find_values(const run *r)
         case IN_OPERAND: r->at[v] = mf_operand(r->f, r->map->in[x->index])->data; break;
         case IN_RESULT: r->at[v] = mf_operand(r->f, r->map->out[x->index])->data; break;
         case IN_STACK: r->at[v] = r->stack + x->offset; break;
-        case IN_CONSTANT: r->at[v] = mf_array_data(b->constant_arrays[x->index]); break;
+        case IN_CONSTANT: r->at[v] = (void *)(uintptr_t)b->literals[x->index]->data; break;
         case NOWHERE: break;
         }
     }

@@ -226,11 +226,11 @@ static void set_constants(mf_frame *f)
 {
     for (int c = 0; c < f->block->constant_count; c++) {
         mf_register *r = &f->registers[f->block->constants[c]];
-        const mf_array *a = f->block->constant_arrays[c];
-        r->buffer = mf_retain(a->buffer);
-        r->data = mf_array_data(a);
-        if (!a->buffer) {
-            memcpy(r->small, r->data, (size_t)a->type->bytes);
+        const mf_literal *l = f->block->literals[c];
+        r->buffer = mf_retain(l->buffer);
+        r->data = (void *)(uintptr_t)l->data; /* nobody writes where a register shares its memory */
+        if (!l->buffer) {
+            memcpy(r->small, r->data, (size_t)l->type->bytes);
             r->data = r->small;
         }
     }

@@ -20,10 +20,10 @@ void mf_plan_free(mf_plan *plan)
         return;
     for (int i = 0; i < plan->kernel_count; i++)
         plan->backend->destroy(plan->kernels[i]);
-    for (int i = 0; i < plan->array_count; i++)
-        mf_drop(plan->arrays[i]);
+    for (int i = 0; i < plan->literal_count; i++)
+        mf_drop(plan->literals[i]);
     mf_free(plan->kernels);
-    mf_free(plan->arrays);
+    mf_free(plan->literals);
     mf_arena_free(&plan->arena);
     mf_free(plan);
 }

@@ -92,8 +92,8 @@ struct mf_block {
     bool *out_takes;                    /* by output: the last mention of its register, so it may be moved */
     int *home;                          /* by register: the output whose memory it may be written to straight away, or -1 */
     int constant_count;
-    int *constants; /* registers that hold constants in every frame */
-    mf_array **constant_arrays;
+    int *constants;        /* registers that hold constants in every frame */
+    mf_literal **literals; /* theirs */
     int instr_count;
     mf_instr **instrs;
     double cost; /* estimated nanoseconds */
@@ -127,9 +127,9 @@ struct mf_map_plan {
 typedef struct mf_plan {
     mf_arena arena;
     const mf_backend *backend;
-    int kernel_count, kernel_capacity, array_count, array_capacity;
+    int kernel_count, kernel_capacity, literal_count, literal_capacity;
     mf_kernel **kernels;
-    mf_array **arrays;
+    mf_literal **literals;
     mf_block *top;      /* the program's */
     mf_map_plan *maps;  /* the newest first */
     mf_axis_set *asked; /* by input of the program: the axes of which the plan supposes whether it is held once along them */

@@ -22,14 +22,14 @@ static bool is_number(mf_dtype d) { return d >= MF_BOOL && d <= MF_C128; }
 /* The one element that a constant repeats. */
 static bool splat_constant(const mf_variable *v, int64_t *bits)
 {
-    const mf_array *a = v->constant;
-    if (!a || mf_dtype_size(v->type->dtype) > (int)sizeof *bits || mf_array_is_contiguous(a) > (v->type->size == 1))
+    const mf_literal *l = v->constant;
+    if (!l || mf_dtype_size(v->type->dtype) > (int)sizeof *bits || mf_literal_is_contiguous(l) > (v->type->size == 1))
         return false;
     for (int i = 0; i < v->type->rank; i++)
-        if (v->type->dims[i] != 1 && a->strides[i] != 0)
+        if (v->type->dims[i] != 1 && l->strides[i] != 0)
             return false;
     *bits = 0;
-    memcpy(bits, mf_array_data(a), (size_t)mf_dtype_size(v->type->dtype));
+    memcpy(bits, l->data, (size_t)mf_dtype_size(v->type->dtype));
     return true;
 }
 

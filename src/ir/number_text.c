@@ -1,6 +1,6 @@
 /* Numbers inside program texts.
  * Invariant: what is printed for a value reads back as the same bits (NaN payloads apart), whatever the locale of the program says. */
-#include "ir/literal.h"
+#include "ir/number_text.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <locale.h>
@@ -11,7 +11,7 @@
 
 #define LONGEST 64
 
-mf_dtype mf_literal_dtype(mf_dtype dtype, int *numbers)
+mf_dtype mf_number_dtype(mf_dtype dtype, int *numbers)
 {
     *numbers = dtype == MF_C64 || dtype == MF_C128 || dtype == MF_KEY ? 2 : 1;
     return dtype == MF_C64 ? MF_F32 : dtype == MF_C128 ? MF_F64 : dtype == MF_KEY ? MF_U32 : dtype;
@@ -57,9 +57,9 @@ static void print_any_float(mf_text *t, mf_dtype dtype, double x)
         print_float(t, dtype, x);
 }
 
-void mf_literal_print_double(mf_text *t, double x) { print_any_float(t, MF_F64, x); }
+void mf_number_print_double(mf_text *t, double x) { print_any_float(t, MF_F64, x); }
 
-void mf_literal_print(mf_text *t, mf_dtype dtype, const void *p)
+void mf_number_print(mf_text *t, mf_dtype dtype, const void *p)
 {
     if (mf_dtype_is_float(dtype))
         print_any_float(t, dtype, mf_load_f64(dtype, p));
@@ -91,7 +91,7 @@ static bool read_int(mf_dtype dtype, const char *s, void *out)
     return (s[0] != '-' || !mf_dtype_is_unsigned(dtype)) && mf_load_i64(dtype, out) == x;
 }
 
-bool mf_literal_read(mf_dtype dtype, const char *s, int length, void *out)
+bool mf_number_read(mf_dtype dtype, const char *s, int length, void *out)
 {
     char copy[LONGEST];
     if (length < 1 || length >= LONGEST)
