@@ -178,6 +178,14 @@ mf_array *mf_array_fill(const mf_type *type, const void *element)
     return a;
 }
 
+mf_array *mf_array_from_host(const mf_type *type, const void *elements)
+{
+    mf_array *a = type ? mf_array_new(type) : NULL;
+    if (a && type->bytes)
+        memcpy(mf_array_data(a), elements, (size_t)type->bytes);
+    return a;
+}
+
 mf_array *mf_array_scalar_f64(mf_dtype dtype, bool weak, double x)
 {
     mf_array *a = bare(mf_type_scalar(dtype, weak), NULL, mf_placement_single(0));
@@ -272,22 +280,6 @@ mf_buffer *mf_array_give_up(mf_array *a)
     return b;
 }
 
-mf_array *mf_array_snapshot(mf_array *a, mf_error_object **error)
-{
-    *error = mf_array_begin_read(a);
-    if (*error)
-        return NULL;
-    mf_array *own = mf_array_wrap(a->type, a->buffer, a->offset, a->strides, a->placement);
-    if (own) {
-        memcpy(own->inline_data, a->inline_data, sizeof a->inline_data);
-        own->future = mf_retain(a->future); /* it is done; and tells what was computed from what was given */
-    } else {
-        *error = mf_error_out_of_memory();
-    }
-    mf_array_end_read(a);
-    return own;
-}
-
 mf_error_object *mf_array_element(const mf_array *a, void *element)
 {
     mf_error_object *error = mf_array_begin_read(a);
@@ -309,6 +301,12 @@ mf_error_object *mf_array_element_as(const mf_array *a, mf_dtype dtype, void *el
     return error;
 }
 
+const void *mf_array_host_data(const mf_array *a, mf_error_object **error)
+{
+    *error = mf_array_wait(a);
+    return *error ? NULL : mf_array_data(a);
+}
+
 mf_array *mf_array_contiguous(mf_array *a)
 {
     if (mf_array_is_contiguous(a))
@@ -320,6 +318,28 @@ mf_array *mf_array_contiguous(mf_array *a)
     mf_copy_strided(a->type->rank, a->type->dims, mf_dtype_size(a->type->dtype), mf_array_data(copy), copy->strides, mf_array_data(a),
                     a->strides);
     return copy;
+}
+
+mf_array *mf_array_copy(const mf_array *a, mf_error_object **error)
+{
+    *error = mf_array_begin_read(a);
+    if (*error)
+        return NULL;
+    mf_array *copy = mf_array_new(a->type);
+    if (copy) {
+        copy->placement = a->placement;
+        mf_copy_strided(a->type->rank, a->type->dims, mf_dtype_size(a->type->dtype), mf_array_data(copy), copy->strides, mf_array_data(a),
+                        a->strides);
+    } else {
+        *error = mf_error_out_of_memory();
+    }
+    mf_array_end_read(a);
+    return copy;
+}
+
+bool mf_array_is_alone(const mf_array *a)
+{
+    return a->buffer && atomic_load_explicit(&a->buffer->object.count, memory_order_acquire) == 1 && !deletion(a);
 }
 
 /* False when memory is out. */

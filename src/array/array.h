@@ -38,22 +38,24 @@ typedef struct mf_placement {
 const mf_placement *mf_placement_get(int axis_count, const int *axes, int device_count, const int *devices);
 const mf_placement *mf_placement_single(int device);
 
+#define MF_ARRAY_INLINE 16 /* bytes that need no buffer */
+
 typedef uint16_t mf_axis_set; /* a bit for each axis */
 
 typedef struct mf_array {
     mf_object object;
     const mf_type *type;
     const mf_placement *placement;
-    mf_buffer *buffer;                          /* NULL: see inline_data */
-    int64_t offset;                             /* bytes */
-    int64_t strides[MF_RANK];                   /* known from the beginning, as the placement is, whether or not the bytes are there */
-    mf_future *future;                          /* NULL when ready from the start */
-    _Atomic(const char *) deleted;              /* NULL, or why ("donated", "deleted") */
-    _Atomic int32_t readers;                    /* that have begun and hold no reference to the buffer yet */
-    _Atomic(const void *) key_mark;             /* of a random key, by whom it was used (trace/key_reuse.c) */
-    bool is_number;                             /* a number of the user's program, whose own precision `number` keeps */
-    _Alignas(16) unsigned char inline_data[16]; /* scalars live here */
-    double number[2];                           /* its real and imaginary part: 0.1 beside float64 is no float32 */
+    mf_buffer *buffer;              /* NULL: see inline_data */
+    int64_t offset;                 /* bytes */
+    int64_t strides[MF_RANK];       /* known from the beginning, as the placement is, whether or not the bytes are there */
+    mf_future *future;              /* NULL when ready from the start */
+    _Atomic(const char *) deleted;  /* NULL, or why ("donated", "deleted") */
+    _Atomic int32_t readers;        /* that have begun and hold no reference to the buffer yet */
+    _Atomic(const void *) key_mark; /* of a random key, by whom it was used (trace/key_reuse.c) */
+    bool is_number;                 /* a number of the user's program, whose own precision `number` keeps */
+    _Alignas(16) unsigned char inline_data[MF_ARRAY_INLINE]; /* scalars live here */
+    double number[2];                                        /* its real and imaginary part: 0.1 beside float64 is no float32 */
 } mf_array;
 extern const mf_class mf_array_class;
 
@@ -62,10 +64,11 @@ mf_array *mf_array_new(const mf_type *type); /* contiguous, uninitialised, on de
 mf_array *mf_array_wrap(const mf_type *type, mf_buffer *buffer, int64_t offset, const int64_t *strides,
                         const mf_placement *p); /* retains */
 mf_array *mf_array_view(const mf_array *a, const mf_type *type, int64_t offset, const int64_t *strides, const mf_placement *p);
-mf_array *mf_array_fill(const mf_type *type, const void *element); /* every element the same, held once (strides of 0) */
+mf_array *mf_array_fill(const mf_type *type, const void *element);       /* every element the same, held once (strides of 0) */
+mf_array *mf_array_from_host(const mf_type *type, const void *elements); /* copies them; they lie row by row */
 mf_array *mf_array_scalar_f64(mf_dtype dtype, bool weak, double x);
 mf_array *mf_array_scalar_i64(mf_dtype dtype, bool weak, int64_t x);
-void *mf_array_data(const mf_array *a); /* base address; only when ready */
+void *mf_array_data(const mf_array *a); /* base address; only when ready. Of array/ and of what runs on the CPU: others ask for a literal */
 bool mf_array_is_contiguous(const mf_array *a);
 bool mf_strides_are_contiguous(const mf_type *type, const int64_t *strides);
 /* Of these axes, those along which it is held once: all slices are the same one, which lies row by row. */
@@ -81,12 +84,16 @@ mf_error_object *mf_array_begin_read(const mf_array *a); /* the same of an array
 void mf_array_end_read(const mf_array *a);
 /* Of an array that the caller has marked deleted: its memory, with the array's reference where nobody reads it, else with a new one. */
 mf_buffer *mf_array_give_up(mf_array *a);
-/* A ready array of the same numbers that nobody can delete. Waits; NULL and *error. */
-mf_array *mf_array_snapshot(mf_array *a, mf_error_object **error);
+/* A contiguous array with memory of its own, where a is. Waits; NULL and *error. */
+mf_array *mf_array_copy(const mf_array *a, mf_error_object **error);
+/* Whether the array has memory of its own and no view, literal or run shares it. */
+bool mf_array_is_alone(const mf_array *a);
 /* The element of an array of one element; waits. */
 mf_error_object *mf_array_element(const mf_array *a, void *element);
 /* The same in another dtype; of a number from the user's program with all the digits that it had. */
 mf_error_object *mf_array_element_as(const mf_array *a, mf_dtype dtype, void *element);
+/* Where its elements are, for a user who sees to it that a lives on; NULL, with *error, or where host memory does not hold them. Waits. */
+const void *mf_array_host_data(const mf_array *a, mf_error_object **error);
 mf_array *mf_array_contiguous(
     mf_array *a); /* of one that is being read, or a snapshot: itself (retained) or a copy; NULL when out of memory */
 /* Copies a's elements row by row into out, converting to dtype. Waits. */

@@ -80,6 +80,15 @@ mf_literal *mf_literal_contiguous(mf_literal *l)
     return copy;
 }
 
+mf_literal *mf_literal_rows_of(mf_array *a, mf_error_object **error)
+{
+    mf_literal *l = mf_literal_of(a, error), *rows = l ? mf_literal_contiguous(l) : NULL;
+    if (l && !rows)
+        *error = mf_error_out_of_memory();
+    mf_drop(l);
+    return rows;
+}
+
 bool mf_literal_same(const mf_literal *a, const mf_literal *b)
 {
     if (a == b)

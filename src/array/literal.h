@@ -12,7 +12,7 @@ typedef struct mf_literal {
     mf_buffer *buffer;         /* NULL: up to 16 bytes, in small */
     int64_t strides[MF_RANK];  /* bytes */
     bool is_number;            /* as in mf_array: a C number, and all its digits */
-    _Alignas(16) unsigned char small[16];
+    _Alignas(16) unsigned char small[MF_ARRAY_INLINE];
     double number[2];
 } mf_literal;
 
@@ -21,6 +21,7 @@ mf_literal *mf_literal_new(const mf_type *type, void **bytes);
 mf_literal *mf_literal_number(mf_dtype dtype, bool weak, double x);
 /* What a holds, whatever becomes of a: its own memory where that is the host's, and is not taken from a. Waits; NULL and *error. */
 mf_literal *mf_literal_of(mf_array *a, mf_error_object **error);
+mf_literal *mf_literal_rows_of(mf_array *a, mf_error_object **error); /* the same, row by row */
 bool mf_literal_is_contiguous(const mf_literal *l);
 mf_literal *mf_literal_contiguous(mf_literal *l); /* itself (retained) or a copy; NULL when out of memory */
 /* Whether both are the same numbers by their looks alone: one piece of memory, or both at most 16 bytes. */

@@ -139,10 +139,7 @@ mf_value mf_from_host(mf_dtype dtype, mf_shape shape, const void *data)
         return bad_shape("mf_from_host", dtype, shape);
     if (!data && t->bytes)
         return mf_fail(MF_ERROR_ARGUMENT, "mf_from_host: no data for %s", mf_type_name(t));
-    mf_array *a = mf_array_new(t);
-    if (a && t->bytes)
-        memcpy(mf_array_data(a), data, (size_t)t->bytes);
-    return value_or_memory(a);
+    return value_or_memory(mf_array_from_host(t, data));
 }
 
 mf_value mf_array_n(mf_dtype dtype, mf_shape shape, const double *numbers, int count)

@@ -52,12 +52,11 @@ static bool is_ready_scalar(const mf_array *a)
 
 static mf_value convert_scalar(const mf_array *a, mf_dtype dtype, bool weak)
 {
-    mf_array *out = mf_array_scalar_i64(dtype, weak, 0);
-    mf_error_object *error = out ? mf_array_element_as(a, dtype, mf_array_data(out)) : mf_error_out_of_memory();
-    if (error) {
-        mf_drop(out);
-        return mf_value_new(error);
-    }
+    unsigned char element[16];
+    mf_error_object *error = mf_array_element_as(a, dtype, element);
+    mf_array *out = error ? NULL : mf_array_fill(mf_type_scalar(dtype, weak), element);
+    if (!out)
+        return mf_value_new(error ? error : mf_error_out_of_memory());
     out->is_number = weak && a->is_number;
     memcpy(out->number, a->number, sizeof out->number);
     return mf_value_new(out);
@@ -70,10 +69,13 @@ static mf_value number_too_large(mf_value x, mf_dtype dtype)
     bool wide = t->weak && (t->dtype == MF_I64 || t->dtype == MF_U64);
     mf_array *a = wide && mf_dtype_is_int(dtype) && dtype != MF_U64 && dtype != t->dtype ? array_of(x) : NULL;
     int64_t kept;
-    char narrow[8];
+    unsigned char narrow[8], wide_bits[16];
     if (!is_ready_scalar(a))
         return (mf_value){ 0 };
-    int64_t number = mf_load_i64(t->dtype, mf_array_data(a));
+    mf_error_object *error = mf_array_element(a, wide_bits);
+    if (error)
+        return mf_value_new(error);
+    int64_t number = mf_load_i64(t->dtype, wide_bits);
     mf_store_i64(dtype, narrow, number);
     kept = mf_load_i64(dtype, narrow);
     if (kept == number && (t->dtype == MF_I64 || number >= 0))

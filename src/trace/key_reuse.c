@@ -45,7 +45,8 @@ static bool is_view(const mf_op *op)
 static uint64_t path_of_index(const mf_variable *v)
 {
     const mf_literal *l = v->constant;
-    return l && !l->buffer && mf_literal_is_contiguous(l) ? mf_hash(l->data, (size_t)l->type->bytes, 0) : (uintptr_t)v;
+    return l && l->type->bytes <= MF_ARRAY_INLINE && mf_literal_is_contiguous(l) ? mf_hash(l->data, (size_t)l->type->bytes, 0)
+                                                                                 : (uintptr_t)v;
 }
 
 /* The result of a call that gives an operand back as it is: that operand; else NULL. */

@@ -26,33 +26,39 @@ static mf_error_object *add_operand(call_operands *o, mf_object *leaf, const cha
     return mf_vector_push(&o->at, v) ? NULL : mf_error_out_of_memory();
 }
 
-/* Outside of traces: the rule itself on the operands. out: the results' memory. */
-static mf_error_object *run_at_once(const mf_op *op, const void *params, const call_operands *in, mf_array **out, int out_count)
+/* Outside of traces: the rule itself on the operands, in host memory. */
+static mf_error_object *run_at_once(const mf_op *op, const void *params, const call_operands *in, const mf_type *const *types,
+                                    int out_count, mf_object **out)
 {
     int n = in->at.count;
     mf_variable *vars = mf_calloc((size_t)n + 1, sizeof *vars), **at = mf_calloc((size_t)n + 1, sizeof *at);
-    mf_array **arrays = mf_calloc((size_t)n + 1, sizeof *arrays);
+    mf_literal **operands = mf_calloc((size_t)n + 1, sizeof *operands), **results = mf_calloc((size_t)out_count + 1, sizeof *results);
     const void **data = mf_calloc((size_t)n + 1, sizeof *data);
     void **to = mf_calloc((size_t)out_count + 1, sizeof *to);
-    mf_error_object *error = vars && at && arrays && data && to ? NULL : mf_error_out_of_memory();
+    mf_error_object *error = vars && at && operands && results && data && to ? NULL : mf_error_out_of_memory();
     for (int i = 0; i < n && !error; i++) {
         mf_array *a = (mf_array *)mf_object_of(in->at.at[i]);
-        error = mf_array_wait(a);
-        if (!error && !(arrays[i] = mf_array_contiguous(a)))
-            error = mf_error_out_of_memory();
-        data[i] = arrays[i] ? mf_array_data(arrays[i]) : NULL;
+        operands[i] = mf_literal_rows_of(a, &error);
+        data[i] = operands[i] ? operands[i]->data : NULL;
         vars[i] = (mf_variable){ .type = a->type };
         at[i] = &vars[i];
     }
     for (int i = 0; i < out_count && !error; i++)
-        to[i] = mf_array_data(out[i]);
+        if (!(results[i] = mf_literal_new(types[i], &to[i])))
+            error = mf_error_out_of_memory();
     if (!error)
         error = op->evaluate(&(mf_eqn){ .op = op, .params = params, .in_count = n, .in = at }, data, to);
-    for (int i = 0; arrays && i < n; i++)
-        mf_drop(arrays[i]);
+    for (int i = 0; i < out_count && !error; i++)
+        if (!(out[i] = (mf_object *)mf_literal_array(results[i])))
+            error = mf_error_out_of_memory();
+    for (int i = 0; operands && i < n; i++)
+        mf_drop(operands[i]);
+    for (int i = 0; results && i < out_count; i++)
+        mf_drop(results[i]);
     mf_free(vars);
     mf_free(at);
-    mf_free(arrays);
+    mf_free(operands);
+    mf_free(results);
     mf_free(data);
     mf_free(to);
     return error;
@@ -71,12 +77,8 @@ static mf_error_object *bind_host(const mf_op *op, const void *params, const cal
                                   mf_object **out)
 {
     mf_error_object *error = NULL;
-    if (!mf_trace_current() && all_arrays(in)) {
-        for (int i = 0; i < count && !error; i++)
-            if (!(out[i] = (mf_object *)mf_array_new(types[i])))
-                error = mf_error_out_of_memory();
-        return error ? error : run_at_once(op, params, in, (mf_array **)(void *)out, count);
-    }
+    if (!mf_trace_current() && all_arrays(in))
+        return run_at_once(op, params, in, types, count, out);
     mf_value *values = mf_calloc((size_t)count + 1, sizeof *values);
     if (!values)
         return mf_error_out_of_memory();

@@ -15,23 +15,20 @@ static mf_value check_rows(const mf_array *a, const char *leaf)
                        mf_type_name(a->type));
     if (!a->strides[0])
         return mf_value_of(a);
-    mf_array *kept = mf_array_snapshot((mf_array *)(uintptr_t)a, &error), *rows = kept ? mf_array_contiguous(kept) : NULL;
+    mf_literal *rows = mf_literal_rows_of((mf_array *)(uintptr_t)a, &error);
     if (error)
         return mf_value_new(error);
     int64_t count = a->type->dims[0], bytes = a->type->bytes / count;
-    const char *data = rows ? mf_array_data(rows) : NULL;
+    const unsigned char *data = rows->data;
     mf_text differ = { 0 };
-    for (int64_t i = 1; data && i < count; i++)
+    for (int64_t i = 1; i < count; i++)
         if (memcmp(data, data + i * bytes, (size_t)bytes) != 0)
             mf_text_add(&differ, differ.count ? ", %lld" : "%lld", (long long)i);
-    mf_value r = !rows ? mf_value_new(mf_error_out_of_memory())
-                 : differ.count
-                     ? mf_fail(MF_ERROR_DEVICE, "check_replicated: %s differs between replicas: %s hold other bits than replica 0",
-                               *leaf ? leaf : "the value", differ.at)
-                     : mf_value_of(a);
+    mf_value r = differ.count ? mf_fail(MF_ERROR_DEVICE, "check_replicated: %s differs between replicas: %s hold other bits than replica 0",
+                                        *leaf ? leaf : "the value", differ.at)
+                              : mf_value_of(a);
     mf_text_free(&differ);
     mf_drop(rows);
-    mf_drop(kept);
     return r;
 }
 

@@ -89,10 +89,7 @@ static void varies_everywhere(const mf_eqn *e, const mf_axis_env *env, const uin
 static mf_array *row_of(const mf_eqn *e, const void *const *in, int i, int64_t r)
 {
     const mf_type *t = type_of_row(e->in[i]->type, batch_of(e));
-    mf_array *a = t ? mf_array_new(t) : NULL;
-    if (a && t->bytes)
-        memcpy(mf_array_data(a), (const char *)in[i] + r * t->bytes, (size_t)t->bytes);
-    return a;
+    return t ? mf_array_from_host(t, (const char *)in[i] + r * t->bytes) : NULL;
 }
 
 /* ------------------------------------------------------------------ debug_print */
@@ -311,12 +308,7 @@ static mf_error_object *take_leaf(const mf_host_call *h, mf_object *o, const mf_
     if (!given || !mf_type_same_shape(given, type) || given->dtype != type->dtype)
         return mf_error_new(MF_ERROR_DTYPE, "callback %s gave %s where %s was announced", h->head.name,
                             given ? mf_type_name(given) : o->kind->name, mf_type_name(type));
-    mf_error_object *error = mf_array_wait((const mf_array *)o);
-    mf_array *a = error ? NULL : mf_array_contiguous((mf_array *)o);
-    if (a && type->bytes)
-        memcpy(out, mf_array_data(a), (size_t)type->bytes);
-    mf_drop(a);
-    return error || a ? error : mf_error_out_of_memory();
+    return mf_array_copy_out((mf_array *)o, type->dtype, out);
 }
 
 /* What the function returned, into row r of the results. */

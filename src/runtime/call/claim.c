@@ -10,7 +10,7 @@
 static bool is_worth_taking(const mf_touched_cell *c)
 {
     for (int i = 0; c->write_structure && i < c->read_structure->leaf_count; i++)
-        if (c->read_types[i]->bytes > (int64_t)sizeof((mf_array *)0)->inline_data)
+        if (c->read_types[i]->bytes > MF_ARRAY_INLINE)
             return true;
     return false;
 }

@@ -96,10 +96,9 @@ const void *mf_unsafe_buffer_pointer(mf_value v)
     MF_ENTER(NULL);
     mf_error_object *error = NULL;
     const mf_array *a = mf_readable(v, "mf_unsafe_buffer_pointer", &error);
-    if (a && (error = mf_array_wait(a)))
-        a = NULL;
+    const void *data = a ? mf_array_host_data(a, &error) : NULL;
     (void)mf_error_remember(error);
-    return a ? mf_array_data(a) : NULL;
+    return data;
 }
 
 /* ---- moving */
@@ -141,15 +140,14 @@ static mf_value packed_row(const mf_array *a, const mf_placement *p)
 {
     const mf_type *type = mf_type_without_axis(a->type, 0);
     int64_t strides[MF_RANK] = { 0 };
-    mf_array *row = type ? mf_array_new(type) : NULL, *view = NULL;
-    mf_error_object *error = row ? mf_array_begin(a) : NULL;
-    if (row && !error) {
+    mf_error_object *error = NULL;
+    mf_array *scattered = type ? mf_array_view(a, type, 0, a->strides + 1, p) : NULL;
+    mf_array *row = scattered ? mf_array_copy(scattered, &error) : NULL, *view = NULL;
+    if (row) {
         memcpy(strides + 1, row->strides, (size_t)type->rank * sizeof *strides);
-        mf_copy_strided(type->rank, type->dims, mf_dtype_size(type->dtype), mf_array_data(row), row->strides, mf_array_data(a),
-                        a->strides + 1);
-        mf_array_end_read(a);
         view = mf_array_view(row, a->type, 0, strides, p);
     }
+    mf_drop(scattered);
     mf_drop(row);
     return mf_value_new(view ? (void *)view : error ? (void *)error : (void *)mf_error_out_of_memory());
 }
@@ -194,17 +192,9 @@ mf_value mf_place(mf_value tree, mf_device_list devices)
 static mf_value copy_leaf(mf_value leaf)
 {
     mf_array *a = array_in(leaf);
-    mf_error_object *error = a ? mf_array_begin_read(a) : NULL;
-    if (!a || error)
-        return error ? mf_value_new(error) : leaf;
-    mf_array *copy = mf_array_new(a->type);
-    if (copy) {
-        copy->placement = a->placement;
-        mf_copy_strided(a->type->rank, a->type->dims, mf_dtype_size(a->type->dtype), mf_array_data(copy), copy->strides, mf_array_data(a),
-                        a->strides);
-    }
-    mf_array_end_read(a);
-    return mf_value_new(copy ? (void *)copy : (void *)mf_error_out_of_memory());
+    mf_error_object *error = NULL;
+    mf_array *copy = a ? mf_array_copy(a, &error) : NULL;
+    return !a ? leaf : mf_value_new(copy ? (void *)copy : (void *)error);
 }
 
 mf_value mf_copy(mf_value tree)

@@ -69,8 +69,7 @@ static int holders(const mf_object *o) { return atomic_load_explicit(&o->count, 
 /* Whether nobody else can see the array, nor its memory. What lies in the array itself has none. */
 static bool is_alone(const mf_object *leaf, int known_holders)
 {
-    const mf_array *a = (const mf_array *)leaf;
-    return holders(leaf) == known_holders && a->buffer && holders(&a->buffer->object) == 1 && !atomic_load(&a->deleted);
+    return holders(leaf) == known_holders && mf_array_is_alone((const mf_array *)leaf);
 }
 
 static void take(mf_cell_claim *claim)
