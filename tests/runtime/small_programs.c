@@ -230,7 +230,7 @@ static mf_value more(void *cell, mf_value x)
 }
 static mf_value cells_in_place(void)
 {
-    mf_state cell = mf_hidden_state(mf_add(mf_ones(MF_SHAPE(64), MF_F32), 0));
+    mf_state cell = mf_hidden_state(mf_add(mf_ones(MF_SHAPE(512), MF_F32), 0));
     mf_function f = mf_jit(mf_closure(more, &cell)), g = mf_pmap(f, .in_axes = MF_NONE, .out_axes = MF_NONE, .axis_size = 4);
     mf_value calls = mf_add(mf_add(mf_call(f, 1), mf_call(g, 1)), mf_add(mf_call(f, 1), mf_call(g, 1)));
     return mf_add(mf_max(mf_state_value(cell)), calls);

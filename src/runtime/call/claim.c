@@ -6,11 +6,12 @@
 
 #include <string.h>
 
-/* A cell that is written and whose value takes more than what lies in the array itself. */
+enum { WORTH_TAKING = 1024 }; /* bytes of a leaf; to copy less costs less than to take it */
+
 static bool is_worth_taking(const mf_touched_cell *c)
 {
     for (int i = 0; c->write_structure && i < c->read_structure->leaf_count; i++)
-        if (c->read_types[i]->bytes > MF_ARRAY_INLINE)
+        if (c->read_types[i]->bytes >= WORTH_TAKING)
             return true;
     return false;
 }
@@ -37,8 +38,8 @@ void mf_claims_end(mf_claims *c)
 static bool make_room(mf_claims *c, const mf_traced *t)
 {
     size_t cells = (size_t)t->cell_count, inputs = (size_t)t->program->in_count;
-    c->at = cells <= 16 ? memset(c->few, 0, sizeof c->few) : mf_calloc(cells, sizeof *c->at);
-    c->moved = inputs <= 64 ? memset(c->flags, 0, sizeof c->flags) : mf_calloc(inputs, sizeof *c->moved);
+    c->at = cells <= 16 ? c->few : mf_calloc(cells, sizeof *c->at);
+    c->moved = inputs <= 64 ? memset(c->flags, 0, inputs) : mf_calloc(inputs, sizeof *c->moved);
     if (c->at && c->moved)
         return true;
     mf_claims_end(c);
@@ -74,8 +75,10 @@ static bool is_lost(const mf_cell_claim *claim, mf_array *const *in, int count)
 
 void mf_claims_settle(mf_claims *c, const mf_traced *t, mf_array *const *in, mf_array *const *out, mf_error_object *error)
 {
+    if (!c->at)
+        return;
     int next = mf_traced_result_count(t);
-    for (int i = 0; c->at && i < t->cell_count; i++) {
+    for (int i = 0; i < t->cell_count; i++) {
         const mf_structure *s = t->cells[i].write_structure;
         mf_cell_claim *claim = &c->at[i];
         if (claim->taken && out)
@@ -86,8 +89,6 @@ void mf_claims_settle(mf_claims *c, const mf_traced *t, mf_array *const *in, mf_
             claim->next = &mf_error_out_of_memory()->object;
         next += s ? s->leaf_count : 0;
     }
-    if (!c->at)
-        return;
     mf_cells_settle(c->at, t->cell_count);
     for (int i = 0; i < t->cell_count; i++)
         mf_drop(c->at[i].next);

@@ -13,6 +13,7 @@
 
 static pthread_mutex_t cells_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t settled = PTHREAD_COND_INITIALIZER;
+static int waiting; /* for a cell to be settled; guarded by the lock */
 static _Thread_local bool takes;
 
 static void cell_destroy(mf_object *o) { mf_drop(((mf_state_cell *)o)->value); }
@@ -39,8 +40,11 @@ mf_state_cell *mf_cell_new(int type, mf_value initial, mf_error_object **error)
 static void await_settled(const mf_state_cell *c)
 {
     MF_UNCANCELLED;
-    while (c->taken && !mf_process_forked())
+    while (c->taken && !mf_process_forked()) {
+        waiting++;
         pthread_cond_wait(&settled, &cells_lock);
+        waiting--;
+    }
 }
 
 mf_object *mf_cell_value(mf_state_cell *c)
@@ -103,7 +107,8 @@ void mf_cells_settle(const mf_cell_claim *claims, int count)
         mf_object *before = claims[i].next ? c->value : NULL;
         c->value = claims[i].next ? mf_retain(claims[i].next) : c->value;
         c->taken = false;
-        pthread_cond_broadcast(&settled);
+        if (waiting)
+            pthread_cond_broadcast(&settled);
         pthread_mutex_unlock(&cells_lock);
         mf_drop(before);
     }
