@@ -10,6 +10,7 @@
  * Every field is plain data or a pointer to something interned or counted. */
 typedef enum mf_param_kind {
     MF_PARAM_INT,      /* int64_t */
+    MF_PARAM_EXTRA,    /* int64_t that the text leaves out where it is 0 */
     MF_PARAM_BOOL,     /* bool */
     MF_PARAM_DOUBLE,   /* double */
     MF_PARAM_DTYPE,    /* mf_dtype */

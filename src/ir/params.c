@@ -22,7 +22,8 @@ static bool lists_equal(const mf_program_list *a, const mf_program_list *b)
 static bool field_equal(mf_param_kind kind, const void *a, const void *b)
 {
     switch (kind) {
-    case MF_PARAM_INT: return *(const int64_t *)a == *(const int64_t *)b;
+    case MF_PARAM_INT:
+    case MF_PARAM_EXTRA: return *(const int64_t *)a == *(const int64_t *)b;
     case MF_PARAM_BOOL: return *(const bool *)a == *(const bool *)b;
     case MF_PARAM_DOUBLE: return memcmp(a, b, sizeof(double)) == 0; /* -0.0 is not 0.0, a NaN is itself */
     case MF_PARAM_DTYPE: return *(const mf_dtype *)a == *(const mf_dtype *)b;
@@ -79,7 +80,8 @@ static uint64_t hash_rule(uint64_t h, const mf_custom_rule_head *rule) { return 
 static uint64_t field_hash(uint64_t h, mf_param_kind kind, const void *a)
 {
     switch (kind) {
-    case MF_PARAM_INT: return mf_hash_mix(h, (uint64_t) * (const int64_t *)a);
+    case MF_PARAM_INT:
+    case MF_PARAM_EXTRA: return mf_hash_mix(h, (uint64_t) * (const int64_t *)a);
     case MF_PARAM_BOOL: return mf_hash_mix(h, *(const bool *)a);
     case MF_PARAM_DOUBLE: return mf_hash(a, sizeof(double), h);
     case MF_PARAM_DTYPE: return mf_hash_mix(h, (uint64_t) * (const mf_dtype *)a);

@@ -537,7 +537,8 @@ static const void *parse_rule(parser *p)
 static void parse_value(parser *p, mf_arena *arena, mf_param_kind kind, void *f, const mf_axis_env *env)
 {
     switch (kind) {
-    case MF_PARAM_INT: *(int64_t *)f = parse_int(p); break;
+    case MF_PARAM_INT:
+    case MF_PARAM_EXTRA: *(int64_t *)f = parse_int(p); break;
     case MF_PARAM_BOOL: *(bool *)f = parse_bool(p); break;
     case MF_PARAM_DOUBLE: parse_number(p, MF_F64, f, "a number"); break;
     case MF_PARAM_DTYPE: *(mf_dtype *)f = parse_dtype(p); break;

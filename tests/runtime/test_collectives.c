@@ -367,3 +367,40 @@ TEST(a_map_inside_a_loop_inside_a_map)
             CHECK_NEAR(got[k], state[k / 3][k % 3], 1e-5);
     }
 }
+
+/* ---- a part of an axis: jax.pmap's rule for processes. Operands and results have the rows of this process, everything else is global. */
+
+#define PART(rest) \
+    "pmap[axis_name=i, axis_size=8, local_size=3, first=4, in_axes=(0), out_axes=(0), program=(x: f32[2]) {" rest "}] a\n return b }"
+
+TEST(a_map_over_a_part_of_its_axis)
+{
+    static double out[6];
+    REQUIRE(run_text("program (a: f32[3,2]) { b: f32[3] = " PART(
+                         "k: i32[] = axis_index[axes=(i)]\n f: f32[] = convert_element_type[dtype=f32] k\n return f"),
+                     0, out, 3) ||
+            CHECK_NOTE("%s", run_error));
+    CHECK(out[0] == 4 && out[1] == 5 && out[2] == 6);
+    REQUIRE(run_text("program (a: f32[3,2]) { b: f32[3,2] = " PART("y: f32[2] = add x x\n return y"), 0, out, 6) ||
+            CHECK_NOTE("%s", run_error));
+    CHECK(out[0] == 0 && out[5] == 10);
+    CHECK(!run_text("program (a: f32[3,2]) { b: f32[3,2] = " PART("y: f32[2] = psum[axes=(i)] x\n return y"), 0, out, 6));
+    CHECK_CONTAINS(run_error, "the axis 'i' spans processes");
+    CHECK(!run_text("program (a: f32[8,2]) { b: f32[8,2] = " PART("y: f32[2] = add x x\n return y"), 0, out, 6));
+    CHECK_CONTAINS(run_error, "has size 8 along its mapped axis 0, the map 3");
+}
+
+TEST(a_part_lies_in_its_axis)
+{
+    static double out[6];
+    static const char *const parts[] = { "local_size=9", "local_size=3, first=6", "local_size=-1", "first=1", "local_size=3, first=-1" };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        char text[512];
+        snprintf(
+            text, sizeof text,
+            "program (a: f32[3]) { b: f32[3] = pmap[axis_name=i, axis_size=8, %s, in_axes=(0), out_axes=(0), program=(x: f32[]) { return x }] a\n return b }",
+            parts[i]);
+        CHECK(!run_text(text, 0, out, 3));
+        CHECK_CONTAINS(run_error, "this process has");
+    }
+}

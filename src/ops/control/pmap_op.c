@@ -57,9 +57,9 @@ static mf_error_object *check_operand(const mf_type_context *c, const mf_pmap_pa
     if (axis != NOT_MAPPED && (axis < 0 || axis >= t->rank))
         return mf_type_error(c, MF_ERROR_AXIS, "in_axes of operand %d is %lld, which %s does not have", i, (long long)axis,
                              mf_type_name(t));
-    if (axis != NOT_MAPPED && t->dims[axis] != m->axis_size)
+    if (axis != NOT_MAPPED && t->dims[axis] != mf_pmap_rows(m))
         return mf_type_error(c, MF_ERROR_AXIS, "operand %d has size %lld along its mapped axis %lld, the map %lld", i,
-                             (long long)t->dims[axis], (long long)axis, (long long)m->axis_size);
+                             (long long)t->dims[axis], (long long)axis, (long long)mf_pmap_rows(m));
     const mf_type *slice = axis == NOT_MAPPED ? t : mf_type_without_axis(t, (int)axis);
     if (!slice || !nested_fits(slice, inner))
         return mf_type_error(c, MF_ERROR_SHAPE, "a slice of operand %d is %s, but the program takes %s", i,
@@ -76,6 +76,9 @@ static mf_error_object *pmap_type_rule(mf_type_context *c)
                              p->in_count);
     if (m->axis_size < 1)
         return mf_type_error(c, MF_ERROR_AXIS, "the mapped axis has size %lld; it must be at least 1", (long long)m->axis_size);
+    if (m->local_size < 0 || m->first < 0 || m->first > m->axis_size - mf_pmap_rows(m) || mf_pmap_rows(m) > m->axis_size)
+        return mf_type_error(c, MF_ERROR_AXIS, "this process has %lld of the axis from %lld on, which has size %lld",
+                             (long long)m->local_size, (long long)m->first, (long long)m->axis_size);
     for (int i = 0; i < c->in_count; i++) {
         mf_error_object *error = check_operand(c, m, i);
         if (error)
@@ -88,7 +91,7 @@ static mf_error_object *pmap_type_rule(mf_type_context *c)
         if (axis != NOT_MAPPED && (axis < 0 || axis > t->rank))
             return mf_type_error(c, MF_ERROR_AXIS, "out_axes of result %d is %lld, but a slice of it is %s", o, (long long)axis,
                                  mf_type_name(t));
-        out[o] = axis == NOT_MAPPED ? t : mf_type_insert_axis(t, (int)axis, m->axis_size);
+        out[o] = axis == NOT_MAPPED ? t : mf_type_insert_axis(t, (int)axis, mf_pmap_rows(m));
     }
     return NULL;
 }
@@ -376,15 +379,16 @@ static void pmap_variance(const mf_eqn *e, const mf_axis_env *env, const uint64_
 static mf_cost pmap_cost(const mf_eqn *e)
 {
     mf_cost one = nested_cost(map_of(e)->program);
-    return (mf_cost){ one.flops * (double)map_of(e)->axis_size, one.bytes * (double)map_of(e)->axis_size };
+    return (mf_cost){ one.flops * (double)mf_pmap_rows(map_of(e)), one.bytes * (double)mf_pmap_rows(map_of(e)) };
 }
 
 static const mf_param pmap_params[] = {
-    MF_PARAM(mf_pmap_params, axis_name, MF_PARAM_NAME),  MF_PARAM(mf_pmap_params, axis_size, MF_PARAM_INT),
-    MF_PARAM(mf_pmap_params, in_axes, MF_PARAM_INTS),    MF_PARAM(mf_pmap_params, out_axes, MF_PARAM_INTS),
-    MF_PARAM(mf_pmap_params, devices, MF_PARAM_INTS),    MF_PARAM(mf_pmap_params, donated, MF_PARAM_INTS),
-    MF_PARAM(mf_pmap_params, name, MF_PARAM_NAME),       MF_PARAM(mf_pmap_params, backend, MF_PARAM_NAME),
-    MF_PARAM(mf_pmap_params, program, MF_PARAM_PROGRAM), { NULL, 0, 0 },
+    MF_PARAM(mf_pmap_params, axis_name, MF_PARAM_NAME),   MF_PARAM(mf_pmap_params, axis_size, MF_PARAM_INT),
+    MF_PARAM(mf_pmap_params, local_size, MF_PARAM_EXTRA), MF_PARAM(mf_pmap_params, first, MF_PARAM_EXTRA),
+    MF_PARAM(mf_pmap_params, in_axes, MF_PARAM_INTS),     MF_PARAM(mf_pmap_params, out_axes, MF_PARAM_INTS),
+    MF_PARAM(mf_pmap_params, devices, MF_PARAM_INTS),     MF_PARAM(mf_pmap_params, donated, MF_PARAM_INTS),
+    MF_PARAM(mf_pmap_params, name, MF_PARAM_NAME),        MF_PARAM(mf_pmap_params, backend, MF_PARAM_NAME),
+    MF_PARAM(mf_pmap_params, program, MF_PARAM_PROGRAM),  { NULL, 0, 0 },
 };
 
 const mf_op mf_op_pmap = {

@@ -25,7 +25,7 @@ static int64_t position(const mf_fiber *f, const mf_meeting *m)
         const mf_fiber *holder = f;
         for (int level = 0; level < m->levels[a]; level++)
             holder = holder->map->parent;
-        at = at * m->sizes[a] + holder->index;
+        at = at * m->sizes[a] + holder->map->plan->first + holder->index;
     }
     return at;
 }
@@ -213,12 +213,29 @@ static void join(mf_fiber *f, mf_gathering *g, int64_t rank)
     f->waiting = in;
 }
 
+/* An axis of which this process has only a part; NULL: none. */
+static const char *spread_axis(const mf_fiber *f, const mf_meeting *m)
+{
+    for (int a = 0; a < m->axis_count; a++) {
+        const mf_fiber *holder = f;
+        for (int level = 0; level < m->levels[a]; level++)
+            holder = holder->map->parent;
+        if (holder->map->plan->size != m->sizes[a])
+            return m->axes->at[a];
+    }
+    return NULL;
+}
+
 mf_step mf_collective(mf_fiber *f, const mf_instr *in)
 {
     mf_stage *s = f->stage;
     const mf_meeting *m = in->meeting;
     int64_t key[MF_KEY_MAX + 1];
     int count = 0;
+    const char *spread = spread_axis(f, m);
+    if (spread)
+        return fail(f, in,
+                    mf_error_new(MF_ERROR_PEER, "%s: the axis '%s' spans processes, and nothing joins them", in->eqn->op->name, spread));
     mf_map *top = find_key(f, m, key, &count);
     int64_t rank = top ? rank_in_group(m, position(f, m), key, &count) : 0;
     if (!top || rank < 0 || count > MF_KEY_MAX)

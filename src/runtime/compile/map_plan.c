@@ -11,7 +11,7 @@ static int placement_axes(const mf_eqn *e, int o, int *axes, int64_t *sizes, int
     int from = count;
     if (k == INT64_MIN || count == MF_RANK)
         return count;
-    sizes[count] = params->axis_size;
+    sizes[count] = mf_pmap_rows(params);
     spans[count] = mf_span_of(params->program);
     axes[count++] = (int)k;
     if (inner->producer && inner->producer->op == &mf_op_pmap)
@@ -123,7 +123,8 @@ mf_map_plan *mf_plan_map(mf_plan *plan, const mf_eqn *map, const mf_axis_env *bo
     mf_map_plan *made = mf_planner_get(&m, 1, sizeof *made);
     const bool *uniform = made ? uniform_inputs(&m, params, held) : NULL;
     if (made && uniform) {
-        made->size = params->axis_size;
+        made->size = mf_pmap_rows(params);
+        made->first = params->first;
         made->held = held;
         made->in_count = p->in_count;
         made->out_count = p->out_count;

@@ -46,22 +46,22 @@ static bool reduces(const mf_instr *in)
     return true;
 }
 
-static bool can_step(const mf_instr *in)
+static bool can_step(const mf_map_plan *plan, const mf_instr *in)
 {
     switch (in->kind) {
     case MF_DO_SEGMENT:
     case MF_DO_ALIAS:
     case MF_DO_AWAIT: return true;
-    case MF_DO_COLLECTIVE: return reduces(in);
+    case MF_DO_COLLECTIVE: return reduces(in) && in->meeting->sizes[0] == plan->size;
     case MF_DO_AXIS_INDEX: return in->meeting->axis_count == 1 && in->meeting->levels[0] == 0;
     default: return false;
     }
 }
 
-static bool all_can(const mf_block *b)
+static bool all_can(const mf_map_plan *plan, const mf_block *b)
 {
     for (int t = 0; t < b->instr_count; t++)
-        if (!can_step(b->instrs[t]))
+        if (!can_step(plan, b->instrs[t]))
             return false;
     return true;
 }
@@ -150,7 +150,7 @@ static void list_actions(mf_planner *m, mf_lockstep *l, const mf_map_plan *plan)
 
 mf_lockstep *mf_lockstep_make(mf_planner *m, const mf_map_plan *plan)
 {
-    if (m->error || !all_can(plan->device) || !all_can(plan->once))
+    if (m->error || !all_can(plan, plan->device) || !all_can(plan, plan->once))
         return NULL;
     int values = plan->device->register_count + plan->once->register_count, most = plan->device->instr_count + plan->once->instr_count;
     mf_lockstep *l = mf_planner_get(m, 1, sizeof *l);
@@ -315,7 +315,7 @@ static void run_axis_index(const run *r, const action *a)
 {
     const mf_type *type = type_of(r->plan, a->out[0]);
     for (int64_t d = 0; d < r->plan->size; d++)
-        mf_store_i64(type->dtype, r->at[a->out[0]] + d * type->bytes, d);
+        mf_store_i64(type->dtype, r->at[a->out[0]] + d * type->bytes, r->plan->first + d);
 }
 
 static mf_error_object *run_action(const run *r, const action *a)

@@ -113,7 +113,7 @@ typedef struct mf_map_output {
 struct mf_map_plan {
     struct mf_map_plan *next; /* of the plan */
     const bool *held;         /* by input: taken as uniform although it is mapped, because it is held once; NULL: none */
-    int64_t size;
+    int64_t size, first;      /* devices of this process, and the first one's index along the axis */
     int in_count, out_count;
     const int64_t *axes;             /* of the inputs; INT64_MIN: not mapped */
     const mf_type **shards, **types; /* of the inputs: one device's, and with the mapped axis */

@@ -365,6 +365,7 @@ static void read_map(plan_parser *p)
     expect(p, "{");
     expect(p, "size");
     m->size = number(p);
+    m->first = accept(p, "first") ? number(p) : 0;
     read_inputs(p, m);
     read_outputs(p, m);
     expect(p, "device");

@@ -179,7 +179,7 @@ static void add_costs(const mf_program *p, double times, mf_stage_costs *out)
         int nested = mf_params_program_count(e->op, e->params);
         double inside = times;
         if (e->op == &mf_op_pmap)
-            inside *= (double)((const mf_pmap_params *)e->params)->axis_size;
+            inside *= (double)mf_pmap_rows(e->params);
         else if (e->op == &mf_op_scan)
             inside *= (double)((const mf_scan_params *)e->params)->length;
         for (int k = 0; k < nested; k++)

@@ -84,7 +84,7 @@ int64_t mf_program_replicas(const mf_program *p)
         for (int k = 0; k < mf_params_program_count(e->op, e->params); k++) {
             int64_t inner = mf_program_replicas(*mf_params_program_at(e->op, e->params, k));
             if (e->op == &mf_op_pmap)
-                inner *= ((const mf_pmap_params *)e->params)->axis_size;
+                inner *= mf_pmap_rows(e->params);
             most = inner > most ? inner : most;
         }
     }
