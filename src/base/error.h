@@ -20,7 +20,7 @@ struct mf_error_object {
     uint64_t number;                 /* in the order of making */
     const void *related;             /* a second place, or NULL: where a stale handle ended */
     const char *related_by;          /* "its scope was closed at" */
-    const void *subject;             /* the deleted array that was used, or NULL: all errors so far about one are handled together */
+    _Atomic(const void *) subject;   /* the deleted array that was used, or NULL: all errors so far about one are handled together */
     mf_error_object *before, *after; /* among all living errors, oldest first */
     const char *message;             /* the sentence; behind the struct or immortal */
 };
