@@ -1,38 +1,11 @@
 /* Arrays, buffers and placements. Invariant: up to 16 bytes live in the array itself (buffer NULL), more in a counted buffer; whatever
  * reads elements waits for the future first. */
-#include "array/array.h"
+#include "array/literal.h"
 
 #include "base/alloc.h"
 #include "base/intern.h"
 
 #include <string.h>
-
-/* ---- buffers */
-
-static void buffer_destroy(mf_object *o)
-{
-    mf_buffer *b = (mf_buffer *)o;
-    if (b->release)
-        b->release(b);
-}
-const mf_class mf_buffer_class = { "buffer", buffer_destroy };
-
-static void release_memory(mf_buffer *b) { mf_memory_put(b->data, b->bytes); }
-
-mf_buffer *mf_buffer_new(size_t bytes)
-{
-    mf_buffer *b = mf_object_new(&mf_buffer_class, sizeof *b);
-    if (!b)
-        return NULL;
-    b->data = mf_memory_get(bytes);
-    b->bytes = bytes;
-    if (!b->data) {
-        mf_drop(b);
-        return NULL;
-    }
-    b->release = release_memory;
-    return b;
-}
 
 /* ---- placements */
 
@@ -248,6 +221,39 @@ bool mf_strides_are_contiguous(const mf_type *type, const int64_t *strides)
 
 bool mf_array_is_contiguous(const mf_array *a) { return mf_strides_are_contiguous(a->type, a->strides); }
 
+/* ---- clients */
+
+const mf_client *mf_array_client(const mf_array *a) { return a->buffer ? a->buffer->client : &mf_client_cpu; }
+
+/* For other clients than the CPU's l lies row by row. */
+static mf_array *from_literal(const mf_client *client, mf_literal *l)
+{
+    mf_buffer *b = client == &mf_client_cpu ? NULL : mf_client_buffer(client, (size_t)l->type->bytes);
+    if (b)
+        client->from_host(b, l->data);
+    int64_t strides[MF_RANK];
+    mf_contiguous_strides(l->type, strides);
+    mf_array *a = client == &mf_client_cpu ? mf_literal_array(l) : b ? mf_array_wrap(l->type, b, 0, strides, mf_placement_single(0)) : NULL;
+    mf_drop(b);
+    return a;
+}
+
+mf_array *mf_array_on(const mf_client *client, mf_array *a, mf_error_object **error)
+{
+    *error = mf_array_begin_read(a);
+    bool there = !*error && (mf_array_client(a) == client && (a->buffer || client == &mf_client_cpu));
+    if (!*error)
+        mf_array_end_read(a);
+    if (*error || there)
+        return *error ? NULL : mf_retain(a);
+    mf_literal *l = client == &mf_client_cpu ? mf_literal_of(a, error) : mf_literal_rows_of(a, error);
+    mf_array *moved = l ? from_literal(client, l) : NULL;
+    if (l && !moved)
+        *error = mf_error_out_of_memory();
+    mf_drop(l);
+    return moved;
+}
+
 /* ---- reading */
 
 static _Atomic int32_t *readers(const mf_array *a) { return &((mf_array *)(uintptr_t)a)->readers; }
@@ -285,7 +291,11 @@ mf_error_object *mf_array_element(const mf_array *a, void *element)
     mf_error_object *error = mf_array_begin_read(a);
     if (error)
         return error;
-    memcpy(element, mf_array_data(a), (size_t)mf_dtype_size(a->type->dtype));
+    int size = mf_dtype_size(a->type->dtype);
+    if (a->buffer)
+        a->buffer->client->to_host(a->buffer, a->offset, size, element);
+    else
+        memcpy(element, a->inline_data + a->offset, (size_t)size);
     mf_array_end_read(a);
     return NULL;
 }
@@ -304,6 +314,9 @@ mf_error_object *mf_array_element_as(const mf_array *a, mf_dtype dtype, void *el
 const void *mf_array_host_data(const mf_array *a, mf_error_object **error)
 {
     *error = mf_array_wait(a);
+    if (!*error && a->buffer && !mf_buffer_host(a->buffer))
+        *error = mf_error_new(MF_ERROR_DEVICE, "%s lies in memory of %s, which the host cannot look at", mf_type_name(a->type),
+                              a->buffer->client->platform);
     return *error ? NULL : mf_array_data(a);
 }
 
@@ -323,6 +336,14 @@ mf_array *mf_array_contiguous(mf_array *a)
 mf_array *mf_array_copy(const mf_array *a, mf_error_object **error)
 {
     *error = mf_array_begin_read(a);
+    if (!*error && mf_array_client(a) != &mf_client_cpu) {
+        mf_array_end_read(a);
+        mf_literal *rows = mf_literal_rows_of((mf_array *)(uintptr_t)a, error);
+        mf_array *moved = rows ? from_literal(mf_array_client(a), rows) : NULL;
+        *error = rows && !moved ? mf_error_out_of_memory() : *error;
+        mf_drop(rows);
+        return moved;
+    }
     if (*error)
         return NULL;
     mf_array *copy = mf_array_new(a->type);
@@ -366,13 +387,18 @@ static bool copy_elements(mf_array *a, mf_dtype dtype, void *out)
 mf_error_object *mf_array_copy_out(mf_array *a, mf_dtype dtype, void *out)
 {
     const mf_type *t = a->type;
-    mf_error_object *error = mf_array_begin_read(a);
-    if (error)
+    mf_error_object *error = NULL;
+    mf_array *here = mf_array_on(&mf_client_cpu, a, &error);
+    error = here ? mf_array_begin_read(here) : error;
+    if (error) {
+        mf_drop(here);
         return error;
+    }
     if (dtype != t->dtype && (dtype == MF_KEY || t->dtype == MF_KEY))
         error = mf_error_new(MF_ERROR_DTYPE, "%s cannot be read as %s", mf_type_name(t), mf_dtype_name(dtype));
-    else if (!copy_elements(a, dtype, out))
+    else if (!copy_elements(here, dtype, out))
         error = mf_error_out_of_memory();
-    mf_array_end_read(a);
+    mf_array_end_read(here);
+    mf_drop(here);
     return error;
 }

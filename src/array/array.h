@@ -6,17 +6,9 @@
 #ifndef MF_ARRAY_ARRAY_H
 #define MF_ARRAY_ARRAY_H
 
+#include "array/client.h"
 #include "array/type.h"
 #include "base/handle.h"
-
-/* Memory of a backend. */
-typedef struct mf_buffer {
-    mf_object object;
-    void *data; /* 64-byte aligned */
-    size_t bytes;
-    void (*release)(struct mf_buffer *b); /* gives data back; NULL when data follows the struct */
-} mf_buffer;
-extern const mf_class mf_buffer_class;
 
 /* A piece of work whose end fills arrays. States only move forward. */
 typedef struct mf_future mf_future;
@@ -94,6 +86,10 @@ mf_error_object *mf_array_element(const mf_array *a, void *element);
 mf_error_object *mf_array_element_as(const mf_array *a, mf_dtype dtype, void *element);
 /* Where its elements are, for a user who sees to it that a lives on; NULL, with *error, or where host memory does not hold them. Waits. */
 const void *mf_array_host_data(const mf_array *a, mf_error_object **error);
+/* a where the client's memory is: itself (retained) when it is there, else a ready copy on the client's first device. Waits; NULL and *error. */
+mf_array *mf_array_on(const mf_client *client, mf_array *a, mf_error_object **error);
+/* Whose memory holds it; of one that is pending and of small ones, the CPU's. */
+const mf_client *mf_array_client(const mf_array *a);
 mf_array *mf_array_contiguous(
     mf_array *a); /* of one that is being read, or a snapshot: itself (retained) or a copy; NULL when out of memory */
 /* Copies a's elements row by row into out, converting to dtype. Waits. */

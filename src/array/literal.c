@@ -45,13 +45,32 @@ mf_literal *mf_literal_number(mf_dtype dtype, bool weak, double x)
     return l;
 }
 
+/* The bytes between a's first and last element, from another client's memory; they lie as they lay there. */
+static bool fetch(mf_literal *l, const mf_array *a)
+{
+    int64_t low = 0, high = a->type->size ? mf_dtype_size(a->type->dtype) : 0;
+    for (int i = 0; i < a->type->rank && a->type->size; i++)
+        *(a->strides[i] < 0 ? &low : &high) += (a->type->dims[i] - 1) * a->strides[i];
+    l->buffer = mf_buffer_new((size_t)(high - low));
+    if (!l->buffer)
+        return false;
+    a->buffer->client->to_host(a->buffer, a->offset + low, high - low, l->buffer->data);
+    l->data = (const unsigned char *)l->buffer->data - low;
+    return true;
+}
+
 mf_literal *mf_literal_of(mf_array *a, mf_error_object **error)
 {
     *error = mf_array_begin_read(a);
     if (*error)
         return NULL;
     mf_literal *l = bare(a->type, a->strides);
-    if (l && a->buffer) {
+    if (l && a->buffer && a->buffer->client != &mf_client_cpu) {
+        if (!fetch(l, a)) {
+            mf_drop(l);
+            l = NULL;
+        }
+    } else if (l && a->buffer) {
         l->buffer = mf_retain(a->buffer);
         l->data = mf_array_data(a);
     } else if (l) {

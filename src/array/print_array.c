@@ -440,13 +440,17 @@ static void print_bare(array_printer *p)
 
 void mf_array_print(mf_text *t, mf_array *a)
 {
-    mf_error_object *error = mf_array_begin_read(a);
+    mf_error_object *error = NULL;
+    mf_array *here = mf_array_on(&mf_client_cpu, a, &error);
+    error = here ? mf_array_begin_read(here) : error;
     if (error) {
         mf_text_put(t, error->message);
         mf_error_handle(error); /* shown */
         mf_drop(error);
+        mf_drop(here);
         return;
     }
+    a = here;
     array_printer p = { .out = t, .array = a, .base = mf_array_data(a), .dtype = a->type->dtype, .summarised = a->type->size > THRESHOLD };
     p.imaginary.plus = true;
     if (a->type->size == 0) {
@@ -457,7 +461,8 @@ void mf_array_print(mf_text *t, mf_array *a)
         decide(&p);
         print_axis(&p, 0, p.base);
     }
-    mf_array_end_read(a);
+    mf_array_end_read(here);
+    mf_drop(here);
     t->failed = t->failed || p.line.failed;
     mf_text_free(&p.line);
 }

@@ -110,7 +110,11 @@ static mf_value placed(mf_value v, const mf_placement *p)
     mf_error_object *error = a ? mf_array_wait(a) : NULL;
     if (!a || error)
         return error ? mf_value_new(error) : v; /* tracers are placed by the map they are traced for */
+    a = mf_array_on(&mf_client_cpu, a, &error); /* all devices are the CPU's */
+    if (!a)
+        return mf_value_new(error);
     mf_array *view = a->placement == p || !p ? mf_retain(a) : mf_array_view(a, a->type, 0, a->strides, p);
+    mf_drop(a);
     return mf_value_new(view ? (void *)view : (void *)mf_error_out_of_memory());
 }
 
@@ -161,7 +165,7 @@ static bool is_scattered_row(const mf_array *a)
     bool scattered = false;
     for (int i = 1; i < a->type->rank; i++)
         scattered |= a->strides[i] != expected[i] && a->type->dims[i] > 1;
-    return scattered && a->strides[0] == 0 && a->type->dims[0] > 1 && a->type->size;
+    return scattered && mf_array_client(a) == &mf_client_cpu && a->strides[0] == 0 && a->type->dims[0] > 1 && a->type->size;
 }
 
 static mf_value place_leaf(void *devices, mf_value leaf)

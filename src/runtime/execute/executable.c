@@ -340,14 +340,35 @@ static void take_back(const mf_executable *x, mf_stage *s, mf_array *const *in, 
     }
 }
 
+/* Runs are the CPU's, on memory of its client. */
+static mf_error_object *elsewhere(const mf_array *a)
+{
+    return mf_error_new(MF_ERROR_DEVICE,
+                        "an operand, %s, lies in memory of %s, and the others or the program on cpu; mf_device_put moves it",
+                        mf_type_name(a->type), mf_array_client(a)->platform);
+}
+
 static mf_error_object *begin_input(mf_array *a, bool given)
 {
     const char *before = NULL;
     if (a->future && atomic_load_explicit(&a->future->state, memory_order_acquire) == 2)
         return mf_retain(a->future->error);
-    if (!given)
-        return mf_array_begin(a);
-    return atomic_compare_exchange_strong(&a->deleted, &before, "donated") ? NULL : mf_array_wait(a);
+    if (given) {
+        if (!atomic_compare_exchange_strong(&a->deleted, &before, "donated"))
+            return mf_array_wait(a);
+    } else {
+        mf_error_object *error = mf_array_begin(a);
+        if (error)
+            return error;
+    }
+    if (!is_ready(a) || mf_array_client(a) == &mf_client_cpu)
+        return NULL;
+    mf_error_object *error = elsewhere(a);
+    if (given)
+        atomic_store(&a->deleted, NULL);
+    else
+        mf_array_end_read(a);
+    return error;
 }
 
 /* From here on an array that is given up is the run's alone, and nobody takes the memory of the others. An error: as if nothing had been asked. */
