@@ -11,7 +11,7 @@
 
 static _Atomic(mf_interner *) placements;
 
-const mf_placement *mf_placement_get(int axis_count, const int *axes, int device_count, const int *devices)
+const mf_placement *mf_placement_get(const mf_client *client, int axis_count, const int *axes, int device_count, const int *devices)
 {
     if (axis_count < 0 || axis_count > MF_RANK || device_count < 1)
         return NULL;
@@ -19,6 +19,7 @@ const mf_placement *mf_placement_get(int axis_count, const int *axes, int device
     mf_placement *p = mf_calloc(1, size);
     if (!p)
         return NULL;
+    p->client = client;
     p->device_count = device_count;
     p->axis_count = axis_count;
     for (int i = 0; i < axis_count; i++)
@@ -29,14 +30,14 @@ const mf_placement *mf_placement_get(int axis_count, const int *axes, int device
     return found;
 }
 
-const mf_placement *mf_placement_single(int device)
+const mf_placement *mf_placement_single(const mf_client *client, int device)
 {
     static _Atomic(const mf_placement *) known[64];
-    if (device < 0 || device >= 64)
-        return mf_placement_get(0, NULL, 1, &device);
+    if (client != &mf_client_cpu || device < 0 || device >= 64)
+        return mf_placement_get(client, 0, NULL, 1, &device);
     const mf_placement *p = atomic_load_explicit(&known[device], memory_order_acquire);
     if (!p) {
-        p = mf_placement_get(0, NULL, 1, &device);
+        p = mf_placement_get(client, 0, NULL, 1, &device);
         atomic_store_explicit(&known[device], p, memory_order_release);
     }
     return p;
@@ -78,7 +79,7 @@ static mf_array *bare(const mf_type *type, const int64_t *strides, const mf_plac
 
 mf_array *mf_array_new(const mf_type *type)
 {
-    mf_array *a = bare(type, NULL, mf_placement_single(0));
+    mf_array *a = bare(type, NULL, mf_placement_single(&mf_client_cpu, 0));
     if (!a || type->bytes <= (int64_t)sizeof a->inline_data)
         return a;
     a->buffer = mf_buffer_new((size_t)type->bytes);
@@ -145,7 +146,7 @@ mf_array *mf_array_view(const mf_array *a, const mf_type *type, int64_t offset, 
 mf_array *mf_array_fill(const mf_type *type, const void *element)
 {
     static const int64_t held_once[MF_RANK];
-    mf_array *a = bare(type, held_once, mf_placement_single(0));
+    mf_array *a = bare(type, held_once, mf_placement_single(&mf_client_cpu, 0));
     if (a)
         memcpy(a->inline_data, element, (size_t)mf_dtype_size(type->dtype));
     return a;
@@ -161,7 +162,7 @@ mf_array *mf_array_from_host(const mf_type *type, const void *elements)
 
 mf_array *mf_array_scalar_f64(mf_dtype dtype, bool weak, double x)
 {
-    mf_array *a = bare(mf_type_scalar(dtype, weak), NULL, mf_placement_single(0));
+    mf_array *a = bare(mf_type_scalar(dtype, weak), NULL, mf_placement_single(&mf_client_cpu, 0));
     if (a)
         mf_store_f64(dtype, a->inline_data, x);
     return a;
@@ -169,7 +170,7 @@ mf_array *mf_array_scalar_f64(mf_dtype dtype, bool weak, double x)
 
 mf_array *mf_array_scalar_i64(mf_dtype dtype, bool weak, int64_t x)
 {
-    mf_array *a = bare(mf_type_scalar(dtype, weak), NULL, mf_placement_single(0));
+    mf_array *a = bare(mf_type_scalar(dtype, weak), NULL, mf_placement_single(&mf_client_cpu, 0));
     if (a)
         mf_store_i64(dtype, a->inline_data, x);
     return a;
@@ -223,8 +224,6 @@ bool mf_array_is_contiguous(const mf_array *a) { return mf_strides_are_contiguou
 
 /* ---- clients */
 
-const mf_client *mf_array_client(const mf_array *a) { return a->buffer ? a->buffer->client : &mf_client_cpu; }
-
 /* For other clients than the CPU's l lies row by row. */
 static mf_array *from_literal(const mf_client *client, mf_literal *l)
 {
@@ -233,7 +232,9 @@ static mf_array *from_literal(const mf_client *client, mf_literal *l)
         client->from_host(b, l->data);
     int64_t strides[MF_RANK];
     mf_contiguous_strides(l->type, strides);
-    mf_array *a = client == &mf_client_cpu ? mf_literal_array(l) : b ? mf_array_wrap(l->type, b, 0, strides, mf_placement_single(0)) : NULL;
+    mf_array *a = client == &mf_client_cpu ? mf_literal_array(l)
+                  : b                      ? mf_array_wrap(l->type, b, 0, strides, mf_placement_single(client, 0))
+                                           : NULL;
     mf_drop(b);
     return a;
 }
@@ -241,11 +242,11 @@ static mf_array *from_literal(const mf_client *client, mf_literal *l)
 mf_array *mf_array_on(const mf_client *client, mf_array *a, mf_error_object **error)
 {
     *error = mf_array_begin_read(a);
-    bool there = !*error && (mf_array_client(a) == client && (a->buffer || client == &mf_client_cpu));
-    if (!*error)
-        mf_array_end_read(a);
-    if (*error || there)
-        return *error ? NULL : mf_retain(a);
+    if (*error)
+        return NULL;
+    mf_array_end_read(a);
+    if (mf_array_client(a) == client)
+        return mf_retain(a);
     mf_literal *l = client == &mf_client_cpu ? mf_literal_of(a, error) : mf_literal_rows_of(a, error);
     mf_array *moved = l ? from_literal(client, l) : NULL;
     if (l && !moved)

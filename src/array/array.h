@@ -20,15 +20,16 @@ struct mf_future {
     void (*then)(mf_future *f, void (*fn)(void *), void *context); /* calls fn once f ends (at once when it has) */
 };
 
-/* Which devices hold an array: the devices in order, and which axes of the array are mapped over them (outermost first). Interned. */
+/* Whose devices hold an array: the devices in order, and which axes of the array are mapped over them (outermost first). Interned. */
 typedef struct mf_placement {
+    const mf_client *client;
     int device_count;
     int axis_count;
     int axes[MF_RANK]; /* positions in the array's shape, the outermost map's first; zero beyond axis_count */
     int devices[];     /* ids; product of the mapped sizes, or 1 */
 } mf_placement;
-const mf_placement *mf_placement_get(int axis_count, const int *axes, int device_count, const int *devices);
-const mf_placement *mf_placement_single(int device);
+const mf_placement *mf_placement_get(const mf_client *client, int axis_count, const int *axes, int device_count, const int *devices);
+const mf_placement *mf_placement_single(const mf_client *client, int device);
 
 #define MF_ARRAY_INLINE 16 /* bytes that need no buffer */
 
@@ -88,8 +89,7 @@ mf_error_object *mf_array_element_as(const mf_array *a, mf_dtype dtype, void *el
 const void *mf_array_host_data(const mf_array *a, mf_error_object **error);
 /* a where the client's memory is: itself (retained) when it is there, else a ready copy on the client's first device. Waits; NULL and *error. */
 mf_array *mf_array_on(const mf_client *client, mf_array *a, mf_error_object **error);
-/* Whose memory holds it; of one that is pending and of small ones, the CPU's. */
-const mf_client *mf_array_client(const mf_array *a);
+static inline const mf_client *mf_array_client(const mf_array *a) { return a->placement->client; } /* whose memory holds it */
 mf_array *mf_array_contiguous(
     mf_array *a); /* of one that is being read, or a snapshot: itself (retained) or a copy; NULL when out of memory */
 /* Copies a's elements row by row into out, converting to dtype. Waits. */

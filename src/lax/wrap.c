@@ -129,7 +129,7 @@ static const mf_placement *follow(const mf_array *a, const mf_type *type, const 
             axes[axis_count++] = parts[k].to;
     }
     if (!count || !(devices = mf_alloc((size_t)count * sizeof *devices)))
-        return mf_placement_single(p->devices[0]);
+        return mf_placement_single(p->client, p->devices[0]);
     for (int64_t i = 0; i < count; i++) {
         int64_t at = 0, left = i, factor = 1;
         for (int k = p->axis_count - 1; k >= 0; k--) {
@@ -139,7 +139,7 @@ static const mf_placement *follow(const mf_array *a, const mf_type *type, const 
         }
         devices[i] = p->devices[at >= 0 && at < p->device_count ? at : 0];
     }
-    const mf_placement *moved = mf_placement_get(axis_count, axes, (int)count, devices);
+    const mf_placement *moved = mf_placement_get(p->client, axis_count, axes, (int)count, devices);
     mf_free(devices);
     return moved;
 }

@@ -29,7 +29,6 @@ typedef enum mf_reducer { MF_REDUCE_SUM, MF_REDUCE_MAX, MF_REDUCE_MIN } mf_reduc
 
 struct mf_backend {
     const char *name;        /* "reference", "native" */
-    const char *platform;    /* "cpu" */
     bool (*available)(void); /* this machine can run it */
     /* donatable[i]: input i is dead after this segment, so an output of equal size may take its memory. Gives NULL and *kernel, or an error. */
     mf_error_object *(*compile)(const mf_backend *self, const mf_program *segment, const bool *donatable, mf_kernel **kernel);

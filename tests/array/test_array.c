@@ -156,8 +156,11 @@ TEST(copies_between_layouts)
 TEST(placements_are_interned)
 {
     const int devices[] = { 0, 1, 2, 3 }, axes[] = { 0 };
-    CHECK(mf_placement_get(1, axes, 4, devices) == mf_placement_get(1, axes, 4, devices));
-    CHECK(mf_placement_get(1, axes, 4, devices) != mf_placement_get(0, NULL, 4, devices));
-    CHECK(mf_placement_single(3) == mf_placement_get(0, NULL, 1, devices + 3));
-    CHECK(mf_placement_single(700)->devices[0] == 700);
+    const mf_client *cpu = &mf_client_cpu;
+    static const mf_client other;
+    CHECK(mf_placement_get(cpu, 1, axes, 4, devices) == mf_placement_get(cpu, 1, axes, 4, devices));
+    CHECK(mf_placement_get(cpu, 1, axes, 4, devices) != mf_placement_get(cpu, 0, NULL, 4, devices));
+    CHECK(mf_placement_single(cpu, 3) == mf_placement_get(cpu, 0, NULL, 1, devices + 3));
+    CHECK(mf_placement_single(cpu, 3) != mf_placement_single(&other, 3));
+    CHECK(mf_placement_single(cpu, 700)->devices[0] == 700);
 }

@@ -92,6 +92,29 @@ TEST(an_op_over_two_clients_names_both_until_one_is_moved)
     CHECK_NEAR(mf_item_f64(mf_sum(mf_add(here, moved))), 30, 0);
 }
 
+static mf_value negate(mf_value x) { return mf_neg(x); }
+
+TEST(a_refused_call_gives_back_what_was_donated)
+{
+    MF_SCOPE;
+    mf_value there = on_fake(mf_arange(6, MF_F32)), y = mf_call(mf_jit(negate, .donate_argnums = MF_INTS(0)), there);
+    CHECK_EQ_INT(mf_error_status(y), MF_ERROR_DEVICE);
+    CHECK(!mf_is_deleted(there));
+    double out[6];
+    CHECK_EQ_INT(mf_to_host(there, MF_F64, out, 6), MF_OK);
+    CHECK_NEAR(out[4], 4, 0);
+}
+
+TEST(rows_of_an_array_are_on_its_client)
+{
+    MF_SCOPE;
+    mf_value v = on_fake(mf_reshape(mf_arange(6, MF_F32), MF_SHAPE(2, 3))), row = mf_get(v, 1);
+    const mf_array *a = (mf_array *)mf_object_of(row);
+    CHECK(mf_array_client(a) == &fake_client && a->placement == mf_placement_single(&fake_client, 0));
+    CHECK(mf_array_copy_out((mf_array *)mf_object_of(row), MF_F32, (float[3]){ 0 }) == NULL);
+    CHECK_EQ_INT(mf_devices_of_array(v).count, 0);
+}
+
 TEST(memory_is_given_back)
 {
     {

@@ -163,7 +163,6 @@ static mf_error_object *run_stacked(mf_kernel *kernel, int64_t count, const void
 
 const mf_backend mf_backend_native = {
     .name = "native",
-    .platform = "cpu",
     .available = mf_native_runs_here,
     .compile = compile,
     .run = run,

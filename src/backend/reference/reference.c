@@ -238,7 +238,6 @@ bool mf_reference_reduce(mf_reducer how, mf_dtype dtype, const void *const *in, 
 
 const mf_backend mf_backend_reference = {
     .name = "reference",
-    .platform = "cpu",
     .available = always,
     .compile = compile,
     .run = run,

@@ -36,7 +36,7 @@ static const mf_placement *placement_of(mf_planner *m, const mf_eqn *e, int o)
             id += rest % sizes[i] * spans[i];
         devices[d] = params->devices && params->devices->count > id ? (int)params->devices->at[id] : (int)id;
     }
-    return devices ? mf_placement_get(count, axes, (int)total, devices) : NULL;
+    return devices ? mf_placement_get(&mf_client_cpu, count, axes, (int)total, devices) : NULL;
 }
 
 /* May a device's result be born in the memory of its mapped input? Only segments read the input, and none after the one that writes

@@ -133,7 +133,7 @@ mf_device_list mf_local_devices(void) { return mf_devices(); }
 
 mf_device_list mf_devices_of(const char *backend)
 {
-    bool known = !backend || !strcmp(backend, "cpu") || mf_backend_find(backend);
+    bool known = !backend || !strcmp(backend, mf_client_cpu.platform) || mf_backend_find(backend);
     return known ? mf_devices() : (mf_device_list){ 0, NULL };
 }
 
@@ -143,7 +143,7 @@ int mf_device_id(mf_device d)
     return id < (uint64_t)mf_device_total() ? (int)id : -1;
 }
 
-const char *mf_device_platform(mf_device d) { return mf_device_id(d) < 0 ? NULL : "cpu"; }
+const char *mf_device_platform(mf_device d) { return mf_device_id(d) < 0 ? NULL : mf_client_cpu.platform; }
 
 static int64_t clip(int64_t at, int64_t count)
 {

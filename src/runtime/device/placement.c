@@ -37,7 +37,7 @@ mf_device_list mf_devices_of_array(mf_value v)
     MF_ENTER((mf_device_list){ 0 });
     mf_array *a = array_in(v);
     mf_device_list all = mf_devices(), none = { 0 };
-    if (!a || !a->placement || !all.at)
+    if (!a || !all.at || mf_array_client(a) != &mf_client_cpu)
         return none;
     mf_error_object *error = a->future ? mf_array_wait(a) : NULL; /* the placement comes with the result */
     mf_error_ignore(error);
@@ -118,7 +118,7 @@ static mf_value placed(mf_value v, const mf_placement *p)
     return mf_value_new(view ? (void *)view : (void *)mf_error_out_of_memory());
 }
 
-static mf_value put_leaf(void *device, mf_value leaf) { return placed(leaf, mf_placement_single(*(const int *)device)); }
+static mf_value put_leaf(void *device, mf_value leaf) { return placed(leaf, mf_placement_single(&mf_client_cpu, *(const int *)device)); }
 
 mf_value mf_device_put(mf_value v, mf_device device)
 {
@@ -134,7 +134,7 @@ static const mf_placement *rows_on(mf_device_list devices)
     int axis = 0, *ids = mf_alloc(((size_t)devices.count + 1) * sizeof *ids);
     for (int i = 0; ids && i < devices.count; i++)
         ids[i] = mf_device_id(devices.at[i]);
-    const mf_placement *p = ids ? mf_placement_get(1, &axis, devices.count, ids) : NULL;
+    const mf_placement *p = ids ? mf_placement_get(&mf_client_cpu, 1, &axis, devices.count, ids) : NULL;
     mf_free(ids);
     return p;
 }

@@ -353,22 +353,11 @@ static mf_error_object *begin_input(mf_array *a, bool given)
     const char *before = NULL;
     if (a->future && atomic_load_explicit(&a->future->state, memory_order_acquire) == 2)
         return mf_retain(a->future->error);
-    if (given) {
-        if (!atomic_compare_exchange_strong(&a->deleted, &before, "donated"))
-            return mf_array_wait(a);
-    } else {
-        mf_error_object *error = mf_array_begin(a);
-        if (error)
-            return error;
-    }
-    if (!is_ready(a) || mf_array_client(a) == &mf_client_cpu)
-        return NULL;
-    mf_error_object *error = elsewhere(a);
-    if (given)
-        atomic_store(&a->deleted, NULL);
-    else
-        mf_array_end_read(a);
-    return error;
+    if (mf_array_client(a) != &mf_client_cpu)
+        return elsewhere(a);
+    if (!given)
+        return mf_array_begin(a);
+    return atomic_compare_exchange_strong(&a->deleted, &before, "donated") ? NULL : mf_array_wait(a);
 }
 
 /* From here on an array that is given up is the run's alone, and nobody takes the memory of the others. An error: as if nothing had been asked. */
@@ -411,7 +400,7 @@ static const mf_placement *placement_among(const mf_executable *x, mf_array *con
         i++;
     if (i < count && mf_type_same_shape(type, in[i]->type))
         return in[i]->placement;
-    return mf_placement_single(count && in[0]->placement->device_count == 1 ? in[0]->placement->devices[0] : 0);
+    return mf_placement_single(&mf_client_cpu, count && in[0]->placement->device_count == 1 ? in[0]->placement->devices[0] : 0);
 }
 
 /* An array for result o that lies as it will: so who gets it may ask that before it is there. */

@@ -386,9 +386,9 @@ static const mf_function_class pmap_class = {
 
 static mf_error_object *check_backend(const char *name)
 {
-    if (!name || strcmp(name, "cpu") == 0 || mf_backend_find(name))
+    if (!name || strcmp(name, mf_client_cpu.platform) == 0 || mf_backend_find(name))
         return NULL;
-    return mf_error_new(MF_ERROR_DEVICE, "unknown backend '%s': the present ones are 'cpu'", name);
+    return mf_error_new(MF_ERROR_DEVICE, "unknown backend '%s': the present ones are '%s'", name, mf_client_cpu.platform);
 }
 
 /* NULL when the caller names none, or with *error. */
