@@ -530,19 +530,25 @@ void mf_tasks_unlock(bool news)
 
 /* ------------------------------------------------------------------ the end */
 
+/* Other threads of the host may go on until the process has ended. */
 __attribute__((destructor)) static void stop(void)
 {
-    if (!pool.started || mf_process_forked())
+    if (mf_process_forked())
         return;
     pthread_mutex_lock(&pool.lock);
+    pthread_t *threads = pool.threads;
+    int workers = pool.workers;
     pool.stopping = true;
     pthread_cond_broadcast(&pool.work);
     pthread_mutex_unlock(&pool.lock);
-    for (int i = 0; i < pool.workers; i++)
-        pthread_join(pool.threads[i], NULL);
-    mf_free(pool.threads);
+    for (int i = 0; i < workers; i++)
+        if (!pthread_equal(threads[i], pthread_self()) || pthread_detach(threads[i])) /* a callback may call exit */
+            pthread_join(threads[i], NULL);
+    pthread_mutex_lock(&pool.lock);
     pool.threads = NULL;
     pool.workers = 0;
     pool.started = false;
+    pthread_mutex_unlock(&pool.lock);
+    mf_free(threads);
     own_end();
 }
