@@ -12,7 +12,7 @@ static bool shares_memory(mf_value part, mf_value whole)
     return at && from && at >= from && at < from + mf_size(whole) * 4;
 }
 
-/* ---- looking without gathering */
+/* ---- looking without rendezvous */
 
 TEST(a_row_is_a_view)
 {

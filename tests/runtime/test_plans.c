@@ -223,16 +223,16 @@ static const struct {
     { "plan { program { r0: f32[2] input 0 r1: f32[2] segment 0 [neg] (r0) -> (r1) last (r0) return (r0) } }",
       "its end: r0 is read but holds" },
     { "plan { program { r0: f32[2] input 0 return (r7) } }", "r7 does not exist" },
-    { "plan { program { r0: f32[2] input 0 home 1 return (r0) } }", "a result that it is not" },
+    { "plan { program { r0: f32[2] input 0 destination 1 return (r0) } }", "a result that it is not" },
     { "plan { program { r0: f32[2] input 0 r1: f32[2] map 0 map 0 (r0) -> (r1) return (r1) } map 0 { size 2 input 0: f32[2] shard f32[] axis 0"
       " output 0: f32[2] shard f32[] stacked device { r0: f32[] input 0 r1: f32[] segment 1 [mul] (r0 ~r0) -> (r1) return (r1) }"
-      " once { r0: f32[] return () } } }",
+      " uniform { r0: f32[] return () } } }",
       "~r0 is read, but nobody waited" },
     { "plan { program { r0: f32[2] input 0 r1: f32[2] map 0 map 0 (r0 r0) -> (r1) return (r1) } map 0 { size 2 input 0: f32[2] shard f32[] axis 0"
-      " output 0: f32[2] shard f32[] stacked device { r0: f32[] input 0 return (r0) } once { return () } } }",
+      " output 0: f32[2] shard f32[] stacked device { r0: f32[] input 0 return (r0) } uniform { return () } } }",
       "other operands or results" },
     { "plan { program { r0: f32[2] input 0 r1: f32[2] map 0 map 0 (r0) -> (r1) return (r1) } map 0 { size 2 input 0: f32[2] shard f32[] axis None"
-      " output 0: f32[2] shard f32[] stacked donor 0 device { r0: f32[] input 0 return (r0) } once { return () } } }",
+      " output 0: f32[2] shard f32[] stacked donor 0 device { r0: f32[] input 0 return (r0) } uniform { return () } } }",
       "takes the memory of input 0" },
     { "plan { program { return () }", "expected }" },
     { "plan { program { r1: f32[2] return () } }", "registers in order" },

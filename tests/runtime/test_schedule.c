@@ -17,7 +17,7 @@ static void expect_sides(const char *text, const char *sides)
     CHECK(mf_schedule_partition(&s, &arena));
     char found[64] = { 0 };
     for (int i = 0; i < p->eqn_count && i < 63; i++)
-        found[i] = s.side[p->eqns[i]->out[0]->id] == MF_ONCE ? 'o' : 'd';
+        found[i] = s.side[p->eqns[i]->out[0]->id] == MF_UNIFORM ? 'o' : 'd';
     CHECK(!strcmp(found, sides) || CHECK_NOTE("%s, not %s", found, sides));
     mf_schedule_free(&s);
     mf_arena_free(&arena);

@@ -6,8 +6,8 @@
 
 #define PIECE ((int64_t)256 << 10) /* bytes of all operands that one task reads: they stay in its cache */
 
-typedef struct result_job { /* one result of one gathering */
-    mf_gathering *g;
+typedef struct result_job { /* one result of one rendezvous */
+    mf_rendezvous *g;
     int k;
     int64_t n;
     const mf_type *in, *out;
@@ -59,7 +59,7 @@ static void deliver(const result_job *j, int64_t rank, const mf_register *value)
 {
     mf_participant *m = &j->g->members[rank];
     int ref = j->g->instr->out[j->k];
-    mf_register *to = ref >= 0 ? &m->fiber->top->registers[ref] : &m->map->once->registers[~ref];
+    mf_register *to = ref >= 0 ? &m->fiber->top->registers[ref] : &m->map->uniform->registers[~ref];
     if (!to->data)
         mf_register_copy(to, value);
 }
@@ -76,7 +76,7 @@ static bool do_reduce(const result_job *j)
     mf_register sum = { 0 };
     if (!mf_register_new(&sum, j->out->bytes))
         return false;
-    if (!mf_collective_reduce(j->backend, j->g->instr->meeting->eqns[j->k], j->from, j->n, sum.data)) {
+    if (!mf_collective_reduce(j->backend, j->g->instr->participants->eqns[j->k], j->from, j->n, sum.data)) {
         mf_register_release(&sum);
         return false;
     }
@@ -99,7 +99,7 @@ static int64_t part_strides(const mf_type *whole, int64_t axis, bool axis_is_new
 
 static bool do_all_gather(const result_job *j)
 {
-    const mf_gather_axis_params *p = j->g->instr->meeting->eqns[j->k]->params;
+    const mf_gather_axis_params *p = j->g->instr->participants->eqns[j->k]->params;
     mf_register all = { 0 };
     int64_t to[MF_RANK], from[MF_RANK];
     if (!mf_register_new(&all, j->out->bytes))
@@ -115,12 +115,12 @@ static bool do_all_gather(const result_job *j)
 /* Parts along the leading axis are views of the one sum. */
 static bool do_psum_scatter(const result_job *j)
 {
-    const mf_gather_axis_params *p = j->g->instr->meeting->eqns[j->k]->params;
+    const mf_gather_axis_params *p = j->g->instr->participants->eqns[j->k]->params;
     mf_register sum = { 0 };
     int64_t from[MF_RANK], to[MF_RANK];
     if (!mf_register_new(&sum, j->in->bytes))
         return false;
-    bool made = mf_collective_reduce(j->backend, j->g->instr->meeting->eqns[j->k], j->from, j->n, sum.data);
+    bool made = mf_collective_reduce(j->backend, j->g->instr->participants->eqns[j->k], j->from, j->n, sum.data);
     int64_t step = part_strides(j->in, p->axis, !p->tiled, j->n, from);
     mf_contiguous_strides(j->out, to);
     for (int64_t i = 0; i < j->n && made; i++) {
@@ -140,7 +140,7 @@ static bool do_psum_scatter(const result_job *j)
 
 static bool do_all_to_all(const result_job *j)
 {
-    const mf_all_to_all_params *p = j->g->instr->meeting->eqns[j->k]->params;
+    const mf_all_to_all_params *p = j->g->instr->participants->eqns[j->k]->params;
     int64_t from[MF_RANK], to[MF_RANK], dims[MF_RANK];
     int rank = 0;
     int64_t split = part_strides(j->in, p->split_axis, !p->tiled, j->n, from);
@@ -163,7 +163,7 @@ static bool do_all_to_all(const result_job *j)
 /* Nothing is copied: a target holds its source's operand. */
 static bool do_ppermute(const result_job *j)
 {
-    const mf_permute_params *p = j->g->instr->meeting->eqns[j->k]->params;
+    const mf_permute_params *p = j->g->instr->participants->eqns[j->k]->params;
     for (int i = 0; p->perm && i + 1 < p->perm->count; i += 2) {
         int64_t source = p->perm->at[i], target = p->perm->at[i + 1];
         if (source >= 0 && source < j->n && target >= 0 && target < j->n)
@@ -180,7 +180,7 @@ static bool do_ppermute(const result_job *j)
 /* Every member's operand against that of the first; then all share it. */
 static bool do_check(const result_job *j, mf_error_object **error)
 {
-    const mf_eqn *e = j->g->instr->meeting->eqns[j->k];
+    const mf_eqn *e = j->g->instr->participants->eqns[j->k];
     const mf_replicated_params *p = e->params;
     mf_text differ = { 0 };
     int count = 0;
@@ -198,14 +198,14 @@ static bool do_check(const result_job *j, mf_error_object **error)
     return !count;
 }
 
-bool mf_gathering_compute(mf_gathering *g, const mf_backend *backend, mf_error_object **error)
+bool mf_rendezvous_compute(mf_rendezvous *g, const mf_backend *backend, mf_error_object **error)
 {
     const mf_instr *in = g->instr;
     int64_t n = g->member_count;
     const void **from = mf_alloc((size_t)n * sizeof *from);
     bool made = from;
     for (int k = 0; k < in->out_count && made; k++) {
-        const mf_eqn *e = in->meeting->eqns[k];
+        const mf_eqn *e = in->participants->eqns[k];
         result_job j = { g, k, n, e->in[0]->type, e->out[0]->type, backend, from };
         for (int64_t i = 0; i < n; i++)
             from[i] = g->members[i].in[k].data;

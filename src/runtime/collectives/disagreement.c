@@ -11,16 +11,16 @@ void mf_list_device(mf_text *t, int *count, int device)
     ++*count;
 }
 
-static void list_axes(mf_text *t, const mf_meeting *m)
+static void list_axes(mf_text *t, const mf_participants *m)
 {
     for (int a = 0; a < m->axis_count; a++)
         mf_text_add(t, "%s'%s'", a ? ", " : "", m->axes->at[a]);
 }
 
-/* The device that a missing member would be: the coordinates of a present one with its own along the meeting's axes. */
-static int device_of_rank(const mf_gathering *g, const mf_participant *present, int64_t rank)
+/* The device that a missing member would be: the coordinates of a present one with its own along the collective's axes. */
+static int device_of_rank(const mf_rendezvous *g, const mf_participant *present, int64_t rank)
 {
-    const mf_meeting *m = g->instr->meeting;
+    const mf_participants *m = g->instr->participants;
     int64_t at = m->groups ? m->groups->at[g->key[g->key_count - 1] * m->member_count + rank] : rank;
     int64_t coordinate[MF_LEVELS], index[MF_LEVELS], position = 0;
     for (int level = 0; level < MF_LEVELS; level++)
@@ -40,7 +40,7 @@ static int device_of_rank(const mf_gathering *g, const mf_participant *present, 
     return mf_map_device_at(maps[m->top], position);
 }
 
-static const char *whereabouts(const mf_stage *s, int device)
+static const char *whereabouts(const mf_run_state *s, int device)
 {
     for (const mf_fiber *f = s->live; f; f = f->live_after)
         if (f->device == device && f->index >= 0 && f->waiting && f->waiting->kind == MF_DO_COLLECTIVE && f->top)
@@ -48,9 +48,9 @@ static const char *whereabouts(const mf_stage *s, int device)
     return NULL;
 }
 
-static void describe_gathering(mf_text *t, const mf_stage *s, const mf_gathering *g)
+static void describe_rendezvous(mf_text *t, const mf_run_state *s, const mf_rendezvous *g)
 {
-    const mf_meeting *m = g->instr->meeting;
+    const mf_participants *m = g->instr->participants;
     const mf_participant *present = NULL;
     int here = 0, away = 0, first = -1;
     mf_text_add(t, "%s over ", g->instr->eqn->op->name);
@@ -75,14 +75,14 @@ static void describe_gathering(mf_text *t, const mf_stage *s, const mf_gathering
         mf_text_put(t, " never come to it");
 }
 
-mf_error_object *mf_disagreement(mf_stage *s)
+mf_error_object *mf_disagreement(mf_run_state *s)
 {
     mf_text t = { 0 };
     const void *address = NULL;
     for (mf_map *m = s->maps; m && !t.count; m = m->live_after)
-        if (m->gatherings) {
-            describe_gathering(&t, s, m->gatherings);
-            address = m->gatherings->instr->eqn->address;
+        if (m->rendezvous) {
+            describe_rendezvous(&t, s, m->rendezvous);
+            address = m->rendezvous->instr->eqn->address;
         }
     if (!t.count)
         mf_text_put(&t, "the devices wait for each other");

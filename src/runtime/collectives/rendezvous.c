@@ -1,24 +1,24 @@
-/* Collectives: members put their operands down in a gathering and are suspended; the last one to come does the arithmetic, hands out the
+/* Collectives: members put their operands down in a rendezvous and are suspended; the last one to come does the arithmetic, hands out the
  * results and makes everybody ready again. Results that are the same for all are written once and shared.
- * Invariants: members of a gathering executed one and the same instruction in the same iterations of the loops around it, and agree in
+ * Invariants: members of a rendezvous executed one and the same instruction in the same iterations of the loops around it, and agree in
  * every coordinate that the collective does not run over; sums are one balanced tree over the members in rank order, whoever computes
  * them and in however many pieces. */
 #include "runtime/collectives/collectives.h"
 
 #include <string.h>
 
-/* ------------------------------------------------------------------ who, and which gathering */
+/* ------------------------------------------------------------------ who, and which rendezvous */
 
 static mf_step fail(mf_fiber *f, const mf_instr *in, mf_error_object *e)
 {
     if (in->eqn->address)
         mf_error_set_address(e, in->eqn->address);
-    mf_stage_fail(f->stage, e);
+    mf_run_state_fail(f->stage, e);
     return MF_STEP_FAILED;
 }
 
-/* This fiber's position along the meeting's axes, row-major in the order of the names. */
-static int64_t position(const mf_fiber *f, const mf_meeting *m)
+/* This fiber's position along the collective's axes, row-major in the order of the names. */
+static int64_t position(const mf_fiber *f, const mf_participants *m)
 {
     int64_t at = 0;
     for (int a = 0; a < m->axis_count; a++) {
@@ -30,7 +30,7 @@ static int64_t position(const mf_fiber *f, const mf_meeting *m)
     return at;
 }
 
-static bool runs_over(const mf_meeting *m, int level)
+static bool runs_over(const mf_participants *m, int level)
 {
     for (int a = 0; a < m->axis_count; a++)
         if (m->levels[a] == level)
@@ -39,7 +39,7 @@ static bool runs_over(const mf_meeting *m, int level)
 }
 
 /* Fills the key; the map at which the members meet. NULL: too deep. */
-static mf_map *find_key(const mf_fiber *f, const mf_meeting *m, int64_t *key, int *count)
+static mf_map *find_key(const mf_fiber *f, const mf_participants *m, int64_t *key, int *count)
 {
     const mf_fiber *at = f;
     mf_map *map = NULL;
@@ -60,7 +60,7 @@ static mf_map *find_key(const mf_fiber *f, const mf_meeting *m, int64_t *key, in
 }
 
 /* The rank in its group, which enters the key. */
-static int64_t rank_in_group(const mf_meeting *m, int64_t at, int64_t *key, int *count)
+static int64_t rank_in_group(const mf_participants *m, int64_t at, int64_t *key, int *count)
 {
     if (!m->groups)
         return at;
@@ -72,14 +72,14 @@ static int64_t rank_in_group(const mf_meeting *m, int64_t at, int64_t *key, int 
     return -1;
 }
 
-static size_t gathering_bytes(const mf_instr *in)
+static size_t rendezvous_bytes(const mf_instr *in)
 {
-    return sizeof(mf_gathering) +
-           (size_t)in->meeting->member_count * (sizeof(mf_participant) + (size_t)in->in_count * sizeof(mf_register)) + 16;
+    return sizeof(mf_rendezvous) +
+           (size_t)in->participants->member_count * (sizeof(mf_participant) + (size_t)in->in_count * sizeof(mf_register)) + 16;
 }
 
 /* Of the group that a key's last number names; groups of different sizes end in -1. */
-static int64_t members_of(const mf_meeting *m, const int64_t *key, int count)
+static int64_t members_of(const mf_participants *m, const int64_t *key, int count)
 {
     int64_t n = m->member_count;
     if (m->groups)
@@ -88,54 +88,54 @@ static int64_t members_of(const mf_meeting *m, const int64_t *key, int count)
     return n;
 }
 
-static mf_gathering *new_gathering(mf_stage *s, const mf_instr *in, mf_map *top, const int64_t *key, int count)
+static mf_rendezvous *new_rendezvous(mf_run_state *s, const mf_instr *in, mf_map *top, const int64_t *key, int count)
 {
-    mf_gathering *g = mf_stage_get(s, gathering_bytes(in));
+    mf_rendezvous *g = mf_run_state_get(s, rendezvous_bytes(in));
     if (!g)
         return NULL;
-    int64_t n = in->meeting->member_count;
+    int64_t n = in->participants->member_count;
     mf_register *registers = (mf_register *)(((uintptr_t)(g + 1) + 15) & ~(uintptr_t)15);
     g->members = (mf_participant *)(void *)(registers + n * in->in_count);
     for (int64_t i = 0; i < n; i++)
         g->members[i].in = registers + i * in->in_count;
     g->instr = in;
-    g->member_count = members_of(in->meeting, key, count);
+    g->member_count = members_of(in->participants, key, count);
     g->top = top;
     g->key_count = count;
     memcpy(g->key, key, (size_t)count * sizeof *key);
-    g->next = top->gatherings;
-    top->gatherings = g;
+    g->next = top->rendezvous;
+    top->rendezvous = g;
     return g;
 }
 
-static mf_gathering *find_gathering(mf_map *top, const mf_instr *in, const int64_t *key, int count)
+static mf_rendezvous *find_rendezvous(mf_map *top, const mf_instr *in, const int64_t *key, int count)
 {
-    for (mf_gathering *g = top->gatherings; g; g = g->next)
+    for (mf_rendezvous *g = top->rendezvous; g; g = g->next)
         if (g->instr == in && g->key_count == count && !memcmp(g->key, key, (size_t)count * sizeof *key))
             return g;
     return NULL;
 }
 
-static void unlink_gathering(mf_gathering *g)
+static void unlink_rendezvous(mf_rendezvous *g)
 {
-    mf_gathering **at = &g->top->gatherings;
+    mf_rendezvous **at = &g->top->rendezvous;
     while (*at != g)
         at = &(*at)->next;
     *at = g->next;
 }
 
-void mf_gathering_free(mf_stage *s, mf_gathering *g)
+void mf_rendezvous_free(mf_run_state *s, mf_rendezvous *g)
 {
     const mf_instr *in = g->instr;
-    for (int64_t i = 0; i < in->meeting->member_count; i++)
+    for (int64_t i = 0; i < in->participants->member_count; i++)
         for (int k = 0; k < in->in_count; k++)
             mf_register_release(&g->members[i].in[k]);
-    mf_stage_put(s, g, gathering_bytes(in));
+    mf_run_state_put(s, g, rendezvous_bytes(in));
 }
 
 /* ------------------------------------------------------------------ arriving and going on */
 
-static void announce(mf_gathering *g, mf_fiber **list)
+static void announce(mf_rendezvous *g, mf_fiber **list)
 {
     const mf_instr *in = g->instr;
     for (int64_t i = 0; i < g->member_count; i++) {
@@ -153,26 +153,26 @@ static int64_t operand_bytes(const mf_instr *in)
 {
     int64_t bytes = 0;
     for (int k = 0; k < in->out_count; k++)
-        bytes += in->meeting->eqns[k]->in[0]->type->bytes;
+        bytes += in->participants->eqns[k]->in[0]->type->bytes;
     return bytes;
 }
 
 /* The last member f has come: computes, and makes the others ready; f itself goes on. */
-static mf_step complete(mf_fiber *f, mf_gathering *g)
+static mf_step complete(mf_fiber *f, mf_rendezvous *g)
 {
-    mf_stage *s = f->stage;
+    mf_run_state *s = f->stage;
     const mf_instr *in = g->instr;
     int64_t n = g->member_count;
     mf_fiber *list = NULL, **end = &list;
     int64_t start = mf_profile_begin();
     mf_error_object *error = NULL;
-    bool made = mf_gathering_compute(g, mf_executable_backend(s->executable), &error);
+    bool made = mf_rendezvous_compute(g, mf_executable_backend(s->executable), &error);
     if (start)
         mf_profile_equations(start, MF_ROW_COLLECTIVES, 0, in->source, operand_bytes(in));
     for (int64_t i = 0; i < n && made; i++)
         if (g->members[i].fiber && g->members[i].fiber != f)
             mf_advance(g->members[i].fiber);
-    mf_stage_lock(s);
+    mf_run_state_lock(s);
     if (made)
         announce(g, &list);
     while (*end)
@@ -186,25 +186,25 @@ static mf_step complete(mf_fiber *f, mf_gathering *g)
         end = &other->next;
         s->active++;
     }
-    mf_gathering_free(s, g);
-    mf_stage_unlock(s);
+    mf_rendezvous_free(s, g);
+    mf_run_state_unlock(s);
     if (list)
         mf_ready(s, list);
     return made ? MF_STEP_NEXT : fail(f, in, error ? error : mf_error_out_of_memory());
 }
 
-static void join(mf_fiber *f, mf_gathering *g, int64_t rank)
+static void join(mf_fiber *f, mf_rendezvous *g, int64_t rank)
 {
     const mf_instr *in = g->instr;
     mf_participant *m = &g->members[rank];
-    m->fiber = in->meeting->detached ? NULL : f;
+    m->fiber = in->participants->detached ? NULL : f;
     m->map = f->map;
     m->index = f->index;
     m->device = f->device;
     m->here = true;
     for (int k = 0; k < in->in_count; k++) {
         mf_register *from = mf_operand(f, in->in[k]);
-        if (in->takes[k])
+        if (in->moves[k])
             mf_register_move(&m->in[k], from);
         else
             mf_register_copy(&m->in[k], from);
@@ -214,7 +214,7 @@ static void join(mf_fiber *f, mf_gathering *g, int64_t rank)
 }
 
 /* An axis of which this process has only a part; NULL: none. */
-static const char *spread_axis(const mf_fiber *f, const mf_meeting *m)
+static const char *spread_axis(const mf_fiber *f, const mf_participants *m)
 {
     for (int a = 0; a < m->axis_count; a++) {
         const mf_fiber *holder = f;
@@ -228,8 +228,8 @@ static const char *spread_axis(const mf_fiber *f, const mf_meeting *m)
 
 mf_step mf_collective(mf_fiber *f, const mf_instr *in)
 {
-    mf_stage *s = f->stage;
-    const mf_meeting *m = in->meeting;
+    mf_run_state *s = f->stage;
+    const mf_participants *m = in->participants;
     int64_t key[MF_KEY_MAX + 1];
     int count = 0;
     const char *spread = spread_axis(f, m);
@@ -245,26 +245,26 @@ mf_step mf_collective(mf_fiber *f, const mf_instr *in)
     for (int k = 0; k < in->in_count; k++) /* shared ones are packed */
         if (in->in[k] >= 0 && !mf_register_pack(mf_operand(f, in->in[k]), mf_operand_type(f, in->in[k])))
             return fail(f, in, mf_error_out_of_memory());
-    mf_stage_lock(s);
-    mf_gathering *g = find_gathering(top, in, key, count);
-    if (!g && !(g = new_gathering(s, in, top, key, count))) {
-        mf_stage_unlock(s);
+    mf_run_state_lock(s);
+    mf_rendezvous *g = find_rendezvous(top, in, key, count);
+    if (!g && !(g = new_rendezvous(s, in, top, key, count))) {
+        mf_run_state_unlock(s);
         return fail(f, in, mf_error_out_of_memory());
     }
     join(f, g, rank);
     bool last = g->arrived == g->member_count, detached = m->detached; /* parked, not even the plan is ours to read */
     int64_t left = 1;
     if (last) {
-        unlink_gathering(g);
+        unlink_rendezvous(g);
         g->members[rank].fiber = f;
     } else if (!detached) {
         left = --s->active;
     }
-    mf_stage_unlock(s);
+    mf_run_state_unlock(s);
     if (last)
         return complete(f, g);
     if (!left)
-        mf_stage_over(s);
+        mf_run_state_over(s);
     return detached ? MF_STEP_NEXT : MF_STEP_PARKED;
 }
 
@@ -272,6 +272,6 @@ mf_step mf_axis_index_value(mf_fiber *f, const mf_instr *in)
 {
     mf_register *r = mf_operand(f, in->out[0]);
     mf_register_new(r, in->eqn->out[0]->type->bytes);
-    mf_store_i64(in->eqn->out[0]->type->dtype, r->data, position(f, in->meeting));
+    mf_store_i64(in->eqn->out[0]->type->dtype, r->data, position(f, in->participants));
     return MF_STEP_NEXT;
 }

@@ -36,14 +36,16 @@ static mf_block *make_block(mf_planner *m, int where)
     mf_block *b = mf_planner_get(m, 1, sizeof *b);
     const mf_type **types = mf_planner_get(m, (size_t)d->reg_count, sizeof *types);
     mf_instr **instrs = mf_planner_get(m, (size_t)d->instr_count, sizeof *instrs);
-    int *home = mf_planner_minus_ones(m, d->reg_count);
+    int *destination = mf_planner_minus_ones(m, d->reg_count);
     if (m->error)
         return NULL;
     if (d->reg_count)
         memcpy(types, d->types, (size_t)d->reg_count * sizeof *types);
     if (d->instr_count)
         memcpy(instrs, d->instrs, (size_t)d->instr_count * sizeof *instrs);
-    *b = (mf_block){ .register_count = d->reg_count, .types = types, .instr_count = d->instr_count, .instrs = instrs, .home = home };
+    *b = (mf_block){
+        .register_count = d->reg_count, .types = types, .instr_count = d->instr_count, .instrs = instrs, .destination = destination
+    };
     b->span = mf_span_of(m->s.program);
     for (int t = 0; t < d->instr_count; t++)
         b->cost += mf_instr_cost(d->instrs[t], d);
@@ -69,21 +71,21 @@ static void set_outputs(mf_planner *m, mf_block *b, int *out)
         return;
     b->out = out;
     b->out_count = count;
-    b->out_takes = mf_planner_get(m, (size_t)count, sizeof *b->out_takes);
+    b->out_moves = mf_planner_get(m, (size_t)count, sizeof *b->out_moves);
     if (m->error)
         return;
     for (int t = 0; t < b->instr_count; t++)
         for (int k = 0; b->instrs[t]->kind == MF_DO_SEGMENT && k < b->instrs[t]->out_count; k++)
             for (int o = count - 1; o >= 0; o--)
                 if (out[o] == b->instrs[t]->out[k])
-                    b->home[out[o]] = o;
+                    b->destination[out[o]] = o;
     for (int o = 0; o < count; o++) {
         bool again = out[o] < 0;
         for (int k = o + 1; k < count; k++)
             again |= out[k] == out[o];
         for (int c = 0; c < b->constant_count; c++)
             again |= b->constants[c] == out[o];
-        b->out_takes[o] = !again;
+        b->out_moves[o] = !again;
     }
 }
 
@@ -93,7 +95,7 @@ int *mf_output_references(mf_planner *m)
     int *out = mf_planner_get(m, (size_t)p->out_count, sizeof *out);
     for (int o = 0; o < p->out_count && !m->error; o++) {
         mf_variable *v = mf_origin(p->out[o]);
-        int r = mf_reference(m, m->mapped && v->constant ? MF_ONCE : MF_DEVICE, v);
+        int r = mf_reference(m, m->mapped && v->constant ? MF_UNIFORM : MF_DEVICE, v);
         out[o] = m->mapped && v->constant ? ~r : r;
     }
     return out;
@@ -111,5 +113,5 @@ void mf_make_blocks(mf_planner *m, int *out, mf_blocks *made)
         set_outputs(m, of[MF_DEVICE], out);
     if (!m->error && m->layouts)
         mf_layout_outputs(m, of[MF_DEVICE]);
-    *made = m->error ? (mf_blocks){ NULL, NULL } : (mf_blocks){ .device = of[MF_DEVICE], .once = of[MF_ONCE] };
+    *made = m->error ? (mf_blocks){ NULL, NULL } : (mf_blocks){ .device = of[MF_DEVICE], .uniform = of[MF_UNIFORM] };
 }

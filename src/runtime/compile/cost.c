@@ -7,7 +7,7 @@ double mf_map_cost(const mf_map_plan *map)
 {
     /* In lockstep most of what a device takes by itself is shared: measured, half of a small program. */
     double device = map->lockstep ? map->device->cost / 2 : map->device->cost + DEVICE_COST;
-    return (double)map->size * device + map->once->cost;
+    return (double)map->size * device + map->uniform->cost;
 }
 
 double mf_instr_cost(const mf_instr *in, const mf_side *d)

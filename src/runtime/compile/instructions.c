@@ -1,4 +1,4 @@
-/* From the items of a schedule to instructions. Invariants: what a block reads of the once block it has waited for; a nested program's block and
+/* From the items of a schedule to instructions. Invariants: what a block reads of the uniform block it has waited for; a nested program's block and
  * a map's plan are made with the instruction that runs them. */
 #include "runtime/compile/planner.h"
 #include "transform/functions/pmap.h"
@@ -30,7 +30,7 @@ static void set_operands(mf_planner *m, mf_instr *in, int where, mf_variable *co
 {
     in->in = mf_planner_get(m, (size_t)in_count, sizeof *in->in);
     in->out = mf_planner_get(m, (size_t)out_count, sizeof *in->out);
-    in->takes = mf_planner_get(m, (size_t)in_count, sizeof *in->takes);
+    in->moves = mf_planner_get(m, (size_t)in_count, sizeof *in->moves);
     if (m->error)
         return;
     in->in_count = in_count;
@@ -81,7 +81,7 @@ static int most_outputs(const mf_item *item)
 
 static bool must_wait(const mf_planner *m, int where, const mf_variable *v)
 {
-    if (v->constant || !m->mapped || m->s.side[v->id] != MF_ONCE || m->s.made_by[v->id] < 0 || m->sides[where].known[v->id])
+    if (v->constant || !m->mapped || m->s.side[v->id] != MF_UNIFORM || m->s.made_by[v->id] < 0 || m->sides[where].known[v->id])
         return false;
     return where == MF_DEVICE || m->s.items[m->s.made_by[v->id]].side == MF_DEVICE;
 }
@@ -109,7 +109,7 @@ static void wait_for(mf_planner *m, int where, mf_variable *const *in, int in_co
     wait->kind = MF_DO_AWAIT;
     wait->in_count = count;
     wait->in = list;
-    wait->takes = mf_planner_get(m, (size_t)count, sizeof *wait->takes);
+    wait->moves = mf_planner_get(m, (size_t)count, sizeof *wait->moves);
 }
 
 /* ------------------------------------------------------------------ segments and collectives */
@@ -151,36 +151,37 @@ static void make_segment(mf_planner *m, int index)
     m->seg_out[index] = out;
 }
 
-static void fill_meeting(mf_planner *m, const mf_item *item, mf_meeting *meeting)
+static void find_participants(mf_planner *m, const mf_item *item, mf_participants *participants)
 {
     int64_t group_size;
-    mf_collective_members(item->eqns[0], &meeting->axes, &meeting->groups, &group_size);
-    meeting->axis_count = meeting->axes ? meeting->axes->count : 0;
-    if (meeting->axis_count > MF_LEVELS) {
+    mf_collective_members(item->eqns[0], &participants->axes, &participants->groups, &group_size);
+    participants->axis_count = participants->axes ? participants->axes->count : 0;
+    if (participants->axis_count > MF_LEVELS) {
         m->error = mf_error_new(MF_ERROR_AXIS, "%s: more than %d axis names", item->eqns[0]->op->name, MF_LEVELS);
         return;
     }
-    meeting->member_count = 1;
-    for (int a = 0; a < meeting->axis_count; a++) {
-        const char *name = meeting->axes->at[a];
+    participants->member_count = 1;
+    for (int a = 0; a < participants->axis_count; a++) {
+        const char *name = participants->axes->at[a];
         int level = mf_axis_level(m->s.env, name);
         if (level < 0 || level >= MF_LEVELS) {
             m->error = mf_error_new(MF_ERROR_AXIS, "%s: unbound axis name: %s", item->eqns[0]->op->name, name);
             return;
         }
-        meeting->levels[a] = level;
-        meeting->sizes[a] = mf_axis_env_find(m->s.env, name)->size;
-        meeting->top = level > meeting->top ? level : meeting->top;
-        meeting->member_count *= meeting->sizes[a];
+        participants->levels[a] = level;
+        participants->sizes[a] = mf_axis_env_find(m->s.env, name)->size;
+        participants->top = level > participants->top ? level : participants->top;
+        participants->member_count *= participants->sizes[a];
     }
-    if (meeting->groups && !meeting->groups->count)
-        meeting->groups = NULL;
-    if (meeting->groups)
-        meeting->member_count = group_size;
-    meeting->detached = item->side == MF_DEVICE && m->mapped && !meeting->top && !meeting->groups; /* the last member ends it in time */
+    if (participants->groups && !participants->groups->count)
+        participants->groups = NULL;
+    if (participants->groups)
+        participants->member_count = group_size;
+    participants->detached = item->side == MF_DEVICE && m->mapped && !participants->top &&
+                             !participants->groups; /* the last member ends it in time */
     for (int k = 0; k < item->count; k++) {
         const mf_variable *v = item->eqns[k]->out[0];
-        meeting->detached &= m->s.side[v->id] == MF_ONCE && !m->read_by_device[v->id];
+        participants->detached &= m->s.side[v->id] == MF_UNIFORM && !m->read_by_device[v->id];
     }
 }
 
@@ -188,38 +189,38 @@ static void make_collective(mf_planner *m, int index)
 {
     const mf_item *item = &m->s.items[index];
     mf_variable **in = mf_planner_get(m, (size_t)item->count, sizeof *in), **out = mf_planner_get(m, (size_t)item->count, sizeof *out);
-    mf_meeting *meeting = mf_planner_get(m, 1, sizeof *meeting);
+    mf_participants *participants = mf_planner_get(m, 1, sizeof *participants);
     for (int k = 0; k < item->count && !m->error; k++) {
         in[k] = item->eqns[k]->in[0];
         out[k] = item->eqns[k]->out[0];
     }
     if (m->error)
         return;
-    fill_meeting(m, item, meeting);
-    meeting->eqns = item->eqns;
+    find_participants(m, item, participants);
+    participants->eqns = item->eqns;
     wait_for(m, item->side, in, item->count, index);
     mf_instr *made = m->error ? NULL : new_instr(m, item->side, item, index);
     if (!made)
         return;
     made->kind = MF_DO_COLLECTIVE;
     made->eqn = item->eqns[0];
-    made->meeting = meeting;
+    made->participants = participants;
     set_operands(m, made, item->side, in, item->count, out, item->count);
-    for (int k = 0; k < item->count && !meeting->detached && item->side == MF_DEVICE; k++)
+    for (int k = 0; k < item->count && !participants->detached && item->side == MF_DEVICE; k++)
         m->sides[MF_DEVICE].known[out[k]->id] = true;
 }
 
 static void make_axis_index(mf_planner *m, int index)
 {
     const mf_item *item = &m->s.items[index];
-    mf_meeting *meeting = mf_planner_get(m, 1, sizeof *meeting);
-    mf_instr *made = meeting ? new_instr(m, item->side, item, index) : NULL;
+    mf_participants *participants = mf_planner_get(m, 1, sizeof *participants);
+    mf_instr *made = participants ? new_instr(m, item->side, item, index) : NULL;
     if (!made)
         return;
     made->kind = MF_DO_AXIS_INDEX;
     made->eqn = item->eqns[0];
-    made->meeting = meeting;
-    fill_meeting(m, item, meeting);
+    made->participants = participants;
+    find_participants(m, item, participants);
     set_operands(m, made, item->side, NULL, 0, item->eqns[0]->out, 1);
 }
 

@@ -1,50 +1,50 @@
 /* Liveness: after which instruction a register's value is read no more. Invariants: an output's register never dies, a constant's neither;
- * a register of the once block that devices read dies only behind a collective of all devices that stands after those reads. */
+ * a register of the uniform block that devices read dies only behind a collective of all devices that stands after those reads. */
 #include "runtime/compile/planner.h"
 
 #include <string.h>
 
 typedef struct lives {
     int *last;        /* by register: the last instruction of its own block that mentions it, or -1 */
-    int *last_device; /* of the once block: the position of the last instruction of the device block that reads it, or -1 */
+    int *last_device; /* of the uniform block: the position of the last instruction of the device block that reads it, or -1 */
     bool *stays;      /* outputs and constants */
 } lives;
 
-static void mention(lives *own, lives *once, int ref, int at, int position)
+static void mention(lives *own, lives *uniform, int ref, int at, int position)
 {
     if (ref >= 0)
         own->last[ref] = at;
-    else if (once->last_device[~ref] < position)
-        once->last_device[~ref] = position;
+    else if (uniform->last_device[~ref] < position)
+        uniform->last_device[~ref] = position;
 }
 
-static void find_lives(mf_planner *m, int where, lives *own, lives *once)
+static void find_lives(mf_planner *m, int where, lives *own, lives *uniform)
 {
     const mf_side *d = &m->sides[where];
     for (int t = 0; t < d->instr_count; t++) {
         const mf_instr *in = d->instrs[t];
         for (int i = 0; i < in->in_count; i++)
-            mention(own, once, in->kind == MF_DO_AWAIT && where == MF_DEVICE ? ~in->in[i] : in->in[i], t, in->position);
+            mention(own, uniform, in->kind == MF_DO_AWAIT && where == MF_DEVICE ? ~in->in[i] : in->in[i], t, in->position);
         for (int o = 0; o < in->out_count; o++)
             if (in->out[o] >= 0)
-                mention(own, once, in->out[o], t, in->position);
+                mention(own, uniform, in->out[o], t, in->position);
     }
 }
 
-/* The latest position in the common schedule that every device has left once the once block has executed this instruction: it waited
+/* The latest position in the common schedule that every device has left once the uniform block has executed this instruction: it waited
  * for a collective of all of them that stands there. */
 static int passed_by_all(const mf_planner *m, const mf_instr *wait, int before)
 {
     for (int i = 0; wait->kind == MF_DO_AWAIT && i < wait->in_count; i++)
         for (int t = 0; t < m->sides[MF_DEVICE].instr_count; t++) {
             const mf_instr *in = m->sides[MF_DEVICE].instrs[t];
-            if (in->kind != MF_DO_COLLECTIVE || in->meeting->groups || in->position <= before)
+            if (in->kind != MF_DO_COLLECTIVE || in->participants->groups || in->position <= before)
                 continue;
             bool ours = false, innermost = false;
             for (int o = 0; o < in->out_count; o++)
                 ours |= in->out[o] == ~wait->in[i];
-            for (int a = 0; a < in->meeting->axis_count; a++)
-                innermost |= in->meeting->levels[a] == 0;
+            for (int a = 0; a < in->participants->axis_count; a++)
+                innermost |= in->participants->levels[a] == 0;
             if (ours && innermost)
                 before = in->position;
         }
@@ -60,7 +60,7 @@ static void list_dying(mf_planner *m, int where, const lives *own)
     for (int t = 0; t < d->instr_count && !m->error; t++) {
         mf_instr *in = d->instrs[t];
         int count = 0;
-        if (where == MF_ONCE)
+        if (where == MF_UNIFORM)
             passed = passed_by_all(m, in, passed);
         for (int r = 0; r < d->reg_count; r++)
             if (!dead[r] && !own->stays[r] && own->last[r] >= 0 && own->last[r] <= t &&
@@ -68,17 +68,17 @@ static void list_dying(mf_planner *m, int where, const lives *own)
                 dead[r] = true;
                 list[count++] = r;
             }
-        in->die = mf_planner_get(m, (size_t)count, sizeof *in->die);
-        if (in->die)
-            memcpy(in->die, list, (size_t)count * sizeof *list);
-        in->die_count = in->die ? count : 0;
+        in->last_uses = mf_planner_get(m, (size_t)count, sizeof *in->last_uses);
+        if (in->last_uses)
+            memcpy(in->last_uses, list, (size_t)count * sizeof *list);
+        in->last_use_count = in->last_uses ? count : 0;
     }
 }
 
 static bool dies_at(const mf_instr *in, int ref)
 {
-    for (int i = 0; i < in->die_count; i++)
-        if (in->die[i] == ref)
+    for (int i = 0; i < in->last_use_count; i++)
+        if (in->last_uses[i] == ref)
             return true;
     return false;
 }
@@ -91,7 +91,7 @@ static void find_takes(mf_instr *in)
         bool again = false;
         for (int k = loop ? 0 : i + 1; k < in->in_count; k++)
             again |= k != i && in->in[k] == in->in[i];
-        in->takes[i] = !again && in->in[i] >= 0 && dies_at(in, in->in[i]);
+        in->moves[i] = !again && in->in[i] >= 0 && dies_at(in, in->in[i]);
     }
 }
 
@@ -112,9 +112,9 @@ void mf_find_last_uses(mf_planner *m, const int *out)
     for (int w = 0; w < 2; w++)
         make_lives(m, &of[w], w);
     for (int o = 0; o < m->s.program->out_count && !m->error; o++)
-        of[out[o] >= 0 ? MF_DEVICE : MF_ONCE].stays[out[o] >= 0 ? out[o] : ~out[o]] = true;
+        of[out[o] >= 0 ? MF_DEVICE : MF_UNIFORM].stays[out[o] >= 0 ? out[o] : ~out[o]] = true;
     for (int w = 0; w < 2 && !m->error; w++)
-        find_lives(m, w, &of[w], &of[MF_ONCE]);
+        find_lives(m, w, &of[w], &of[MF_UNIFORM]);
     for (int w = 0; w < 2 && !m->error; w++)
         list_dying(m, w, &of[w]);
     for (int w = 0; w < 2 && !m->error; w++)

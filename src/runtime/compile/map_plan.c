@@ -44,7 +44,7 @@ static const mf_placement *placement_of(mf_planner *m, const mf_eqn *e, int o)
 static bool can_donate(const mf_block *b, int in, int out)
 {
     int r = b->in[in], writer = -1;
-    if (r < 0 || b->out[out] < 0 || b->home[b->out[out]] != out || b->types[r]->bytes != b->types[b->out[out]]->bytes)
+    if (r < 0 || b->out[out] < 0 || b->destination[b->out[out]] != out || b->types[r]->bytes != b->types[b->out[out]]->bytes)
         return false;
     for (int t = 0; t < b->instr_count; t++) {
         const mf_instr *at = b->instrs[t];
@@ -139,7 +139,7 @@ mf_map_plan *mf_plan_map(mf_plan *plan, const mf_eqn *map, const mf_axis_env *bo
         }
         mf_blocks b = mf_compile_blocks(&m, p, body_env, uniform);
         made->device = b.device;
-        made->once = b.once;
+        made->uniform = b.uniform;
         for (int o = 0; o < p->out_count && !m.error; o++)
             set_output(&m, made, map, o, &made->out[o]);
         find_donors(&m, made, params);

@@ -10,7 +10,7 @@ typedef struct mf_side { /* one block under construction */
     const mf_type **types;
     mf_instr **instrs;
     int *constant_of; /* by variable: its constant register here, or -1 */
-    bool *known;      /* by variable of the once side: this block need not wait for it any more */
+    bool *known;      /* by variable of the uniform side: this block need not wait for it any more */
 } mf_side;
 
 typedef struct mf_planner {
@@ -33,7 +33,7 @@ int *mf_planner_minus_ones(mf_planner *m, int count);
 int mf_reference(mf_planner *m, int where, mf_variable *v); /* how the block `where` names v */
 
 typedef struct mf_blocks {
-    mf_block *device, *once;
+    mf_block *device, *uniform;
 } mf_blocks;
 
 /* ---- the stages, in the order in which compile.c calls them; schedule and partition stand in plan.h */

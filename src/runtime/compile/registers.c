@@ -40,10 +40,10 @@ int mf_reference(mf_planner *m, int where, mf_variable *v)
             *r = new_register(m, where, v->type);
         return *r;
     }
-    int home = m->s.side[v->id];
+    int destination = m->s.side[v->id];
     if (m->reg[v->id] < 0)
-        m->reg[v->id] = new_register(m, home, v->type);
-    return home == where ? m->reg[v->id] : ~m->reg[v->id];
+        m->reg[v->id] = new_register(m, destination, v->type);
+    return destination == where ? m->reg[v->id] : ~m->reg[v->id];
 }
 
 /* A barrier reads nothing: who reads its results reads its operands, but later. */

@@ -4,7 +4,7 @@
  * A loop that the backend takes is an ordinary equation, and so is a barrier: it waits for its operands, and who reads its results for it.
  * What costs nothing inside a segment but memory across two - broadcasts, transposes - goes where it is read.
  * What the host is to see (prints, calls with an effect) is on the device's side and keeps the program's order, an item each.
- * Invariant: an item's operands are made by earlier items or within it; a value of the once side never comes from the device's side but
+ * Invariant: an item's operands are made by earlier items or within it; a value of the uniform side never comes from the device's side but
  * through a collective over the mapped axis. */
 #include "runtime/plan/plan.h"
 
@@ -99,7 +99,7 @@ static bool is_seen(const mf_eqn *e)
 
 /* ------------------------------------------------------------------ sides */
 
-static bool known_once(const mf_schedule *s, const mf_variable *v) { return v->constant || s->side[v->id] == MF_ONCE; }
+static bool known_once(const mf_schedule *s, const mf_variable *v) { return v->constant || s->side[v->id] == MF_UNIFORM; }
 
 static bool operands_once(const mf_schedule *s, const mf_eqn *e)
 {
@@ -130,8 +130,8 @@ static bool has_groups(const mf_eqn *e)
 static int side_of_barrier(mf_schedule *s, const mf_eqn *e)
 {
     for (int i = 0; i < e->in_count; i++)
-        s->side[e->out[i]->id] = known_once(s, e->in[i]) ? MF_ONCE : MF_DEVICE;
-    return operands_once(s, e) ? MF_ONCE : MF_DEVICE;
+        s->side[e->out[i]->id] = known_once(s, e->in[i]) ? MF_UNIFORM : MF_DEVICE;
+    return operands_once(s, e) ? MF_UNIFORM : MF_DEVICE;
 }
 
 /* The side that executes e; its results' side is the same, save for a collective of all devices that makes them equal (groups are
@@ -143,10 +143,10 @@ static int side_of(mf_schedule *s, const mf_eqn *e)
     bool compared = mf_check_is_on(MF_CHECK_REPLICATED) && !(e->op->flags & MF_OP_COLLECTIVE); /* each device shall have its own */
     bool uniform = s->variance && results_uniform(s, e) && !is_seen(e) && !compared;
     bool talking = uniform && talks(e, s->env, s->env);
-    int side = uniform && !talking && operands_once(s, e) ? MF_ONCE : MF_DEVICE;
-    bool shared = side == MF_ONCE || (uniform && talking && kind_of(s, e) == MF_DO_COLLECTIVE && !has_groups(e));
+    int side = uniform && !talking && operands_once(s, e) ? MF_UNIFORM : MF_DEVICE;
+    bool shared = side == MF_UNIFORM || (uniform && talking && kind_of(s, e) == MF_DO_COLLECTIVE && !has_groups(e));
     for (int o = 0; o < e->out_count; o++)
-        s->side[e->out[o]->id] = shared ? MF_ONCE : MF_DEVICE;
+        s->side[e->out[o]->id] = shared ? MF_UNIFORM : MF_DEVICE;
     return side;
 }
 
@@ -320,7 +320,7 @@ static mf_error_object *order(orderer *o)
 {
     while (o->left) {
         bool moved = false;
-        if (!place_ordinary(o, MF_ONCE, &moved) || !place_ordinary(o, MF_DEVICE, &moved) || !place_control(o, &moved))
+        if (!place_ordinary(o, MF_UNIFORM, &moved) || !place_ordinary(o, MF_DEVICE, &moved) || !place_control(o, &moved))
             return mf_error_out_of_memory();
         if (!moved && !place_collectives(o, &moved))
             return mf_error_out_of_memory();
@@ -330,13 +330,13 @@ static mf_error_object *order(orderer *o)
     return NULL;
 }
 
-static uint64_t *variance_inside(const mf_program *p, const mf_axis_env *env, const bool *once_in, uint64_t bit)
+static uint64_t *variance_inside(const mf_program *p, const mf_axis_env *env, const bool *uniform_in, uint64_t bit)
 {
     uint64_t *in = mf_alloc(((size_t)p->in_count + 1) * sizeof *in);
     if (!in)
         return NULL;
     for (int i = 0; i < p->in_count; i++)
-        in[i] = once_in[i] ? bit - 1 : 2 * bit - 1;
+        in[i] = uniform_in[i] ? bit - 1 : 2 * bit - 1;
     uint64_t *mask = mf_variance_of(p, env, in);
     mf_free(in);
     return mask;
@@ -357,7 +357,7 @@ static bool make_room(mf_schedule *s, orderer *o)
 }
 
 mf_error_object *mf_schedule_make(mf_schedule *s, const mf_backend *backend, mf_arena *arena, const mf_program *p, const mf_axis_env *env,
-                                  const bool *once_in)
+                                  const bool *uniform_in)
 {
     orderer o = { .s = s, .arena = arena, .left = p->eqn_count };
     *s = (mf_schedule){ .program = p, .backend = backend, .env = env };
@@ -365,16 +365,16 @@ mf_error_object *mf_schedule_make(mf_schedule *s, const mf_backend *backend, mf_
         return mf_error_out_of_memory();
     for (int i = 0; i < p->var_count; i++)
         s->made_by[i] = -1;
-    if (once_in) {
+    if (uniform_in) {
         int depth = mf_axis_env_depth(env, env);
         s->bit = depth < 63 ? (uint64_t)1 << depth : 0;
-        s->variance = s->bit ? variance_inside(p, env, once_in, s->bit) : NULL;
+        s->variance = s->bit ? variance_inside(p, env, uniform_in, s->bit) : NULL;
         if (s->bit && !s->variance)
             return mf_error_out_of_memory();
     }
     for (int i = 0; i < p->in_count; i++) {
         o.there[p->in[i]->id] = true;
-        s->side[p->in[i]->id] = once_in && once_in[i] ? MF_ONCE : MF_DEVICE;
+        s->side[p->in[i]->id] = uniform_in && uniform_in[i] ? MF_UNIFORM : MF_DEVICE;
     }
     for (int i = 0; i < p->eqn_count; i++) {
         o.kind[i] = (unsigned char)kind_of(s, p->eqns[i]);
@@ -383,10 +383,10 @@ mf_error_object *mf_schedule_make(mf_schedule *s, const mf_backend *backend, mf_
     }
     while (o.next_seen < p->eqn_count && !o.seen[o.next_seen])
         o.next_seen++;
-    bool *elsewhere = once_in ? mf_arena_alloc(arena, (size_t)p->var_count + 1) : NULL;
+    bool *elsewhere = uniform_in ? mf_arena_alloc(arena, (size_t)p->var_count + 1) : NULL;
     if (elsewhere)
         lend_views(&o, elsewhere);
-    else if (once_in)
+    else if (uniform_in)
         return mf_error_out_of_memory();
     return order(&o);
 }

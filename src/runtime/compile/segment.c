@@ -116,7 +116,7 @@ void mf_compile_segments(mf_planner *m)
             mf_instr *in = m->sides[w].instrs[t];
             int index = in->position;
             if (in->kind == MF_DO_SEGMENT)
-                in->kernel = compile_segment(m->plan, m->item_of[w][t], m->seg_in[index], in->in_count, in->takes, m->seg_out[index],
+                in->kernel = compile_segment(m->plan, m->item_of[w][t], m->seg_in[index], in->in_count, in->moves, m->seg_out[index],
                                              in->out_count, m->s.program->var_count, &m->error);
         }
 }

@@ -7,7 +7,7 @@
 
 static mf_step no_memory(mf_fiber *f)
 {
-    mf_stage_fail(f->stage, mf_error_out_of_memory());
+    mf_run_state_fail(f->stage, mf_error_out_of_memory());
     return MF_STEP_FAILED;
 }
 
@@ -17,8 +17,8 @@ static void give(mf_fiber *f, mf_frame *caller, const mf_instr *in, int operand,
     int to = callee->block->in[input], ref = in->in[operand];
     if (to < 0)
         return;
-    mf_register *from = ref >= 0 ? &caller->registers[ref] : &f->map->once->registers[~ref];
-    if (may_take && in->takes[operand])
+    mf_register *from = ref >= 0 ? &caller->registers[ref] : &f->map->uniform->registers[~ref];
+    if (may_take && in->moves[operand])
         mf_register_move(&callee->registers[to], from);
     else
         mf_register_copy(&callee->registers[to], from);
@@ -47,9 +47,9 @@ static mf_step end_call(mf_fiber *f, const mf_instr *in, mf_frame *done)
 {
     for (int o = 0; o < in->out_count; o++)
         mf_frame_result(f, done, o, mf_operand(f, in->out[o]));
-    mf_stage_lock(f->stage);
+    mf_run_state_lock(f->stage);
     mf_frame_free(f->stage, done);
-    mf_stage_unlock(f->stage);
+    mf_run_state_unlock(f->stage);
     return MF_STEP_NEXT;
 }
 
@@ -58,10 +58,10 @@ static mf_step end_call(mf_fiber *f, const mf_instr *in, mf_frame *done)
 static mf_loop *new_loop(mf_fiber *f, const mf_instr *in, int carry_count, int stacked_count)
 {
     size_t bytes = (size_t)(carry_count + stacked_count) * sizeof(mf_register);
-    mf_stage_lock(f->stage);
-    mf_loop *l = mf_stage_get(f->stage, sizeof *l);
-    mf_register *carry = l ? mf_stage_get(f->stage, bytes) : NULL;
-    mf_stage_unlock(f->stage);
+    mf_run_state_lock(f->stage);
+    mf_loop *l = mf_run_state_get(f->stage, sizeof *l);
+    mf_register *carry = l ? mf_run_state_get(f->stage, bytes) : NULL;
+    mf_run_state_unlock(f->stage);
     if (!carry)
         return NULL;
     *l = (mf_loop){ .instr = in, .carry_count = carry_count, .stacked_count = stacked_count, .carry = carry };
@@ -71,21 +71,21 @@ static mf_loop *new_loop(mf_fiber *f, const mf_instr *in, int carry_count, int s
 
 static void free_loop(mf_fiber *f, mf_loop *l)
 {
-    mf_stage_lock(f->stage);
+    mf_run_state_lock(f->stage);
     for (int i = 0; i < 2; i++)
         if (l->frames[i])
             mf_frame_free(f->stage, l->frames[i]);
-    mf_stage_put(f->stage, l->carry, (size_t)(l->carry_count + l->stacked_count) * sizeof(mf_register));
-    mf_stage_put(f->stage, l, sizeof *l);
+    mf_run_state_put(f->stage, l->carry, (size_t)(l->carry_count + l->stacked_count) * sizeof(mf_register));
+    mf_run_state_put(f->stage, l, sizeof *l);
     f->top->loop = NULL;
-    mf_stage_unlock(f->stage);
+    mf_run_state_unlock(f->stage);
 }
 
 static void take_carry(mf_fiber *f, mf_loop *l, int first_operand)
 {
     for (int i = 0; i < l->carry_count; i++) {
         mf_register *from = mf_operand(f, l->instr->in[first_operand + i]);
-        if (l->instr->takes[first_operand + i])
+        if (l->instr->moves[first_operand + i])
             mf_register_move(&l->carry[i], from);
         else
             mf_register_copy(&l->carry[i], from);
@@ -93,14 +93,14 @@ static void take_carry(mf_fiber *f, mf_loop *l, int first_operand)
 }
 
 /* The loop's frame for its body (0) or condition (1), on top and at its beginning. */
-static mf_frame *enter(mf_fiber *f, mf_loop *l, int which, const mf_block *b, bool homes)
+static mf_frame *enter(mf_fiber *f, mf_loop *l, int which, const mf_block *b, bool destinations)
 {
     mf_frame *caller = f->top, *frame = l->frames[which];
     if (frame) {
         frame->pc = 0;
         f->top = frame;
     } else {
-        l->frames[which] = frame = mf_push(f, b, homes);
+        l->frames[which] = frame = mf_push(f, b, destinations);
     }
     if (!frame)
         return NULL;
@@ -187,13 +187,13 @@ static int64_t scan_index(const mf_loop *l)
     return s->reverse ? l->length - 1 - l->iteration : l->iteration;
 }
 
-static void set_homes(mf_loop *l, mf_frame *frame)
+static void set_destinations(mf_loop *l, mf_frame *frame)
 {
     const mf_scan_params *s = l->instr->eqn->params;
     for (int i = 0; i < l->stacked_count; i++) {
         const mf_register *all = &l->carry[l->carry_count + i];
         int64_t bytes = s->body->out[l->carry_count + i]->type->bytes;
-        frame->homes[l->carry_count + i] = (mf_home){ all->buffer, all->data + scan_index(l) * bytes, false };
+        frame->destinations[l->carry_count + i] = (mf_destination){ all->buffer, all->data + scan_index(l) * bytes, false };
     }
 }
 
@@ -211,11 +211,11 @@ static mf_step scan_body(mf_fiber *f, mf_loop *l)
     move_carry(l, frame, (int)s->consts);
     for (int i = first; i < l->instr->in_count; i++) {
         int to = frame->block->in[i], ref = l->instr->in[i];
-        const mf_register *all = ref >= 0 ? &caller->registers[ref] : &f->map->once->registers[~ref];
+        const mf_register *all = ref >= 0 ? &caller->registers[ref] : &f->map->uniform->registers[~ref];
         if (to >= 0)
             mf_register_view(&frame->registers[to], all, scan_index(l) * s->body->in[i]->type->bytes);
     }
-    set_homes(l, frame);
+    set_destinations(l, frame);
     return MF_STEP_STAY;
 }
 
@@ -227,7 +227,7 @@ static mf_step begin_scan(mf_fiber *f, const mf_instr *in)
     if (!l)
         return no_memory(f);
     l->length = s->length;
-    for (int i = first; i < in->in_count; i++) /* of the once block they are packed already */
+    for (int i = first; i < in->in_count; i++) /* of the uniform block they are packed already */
         if (in->in[i] >= 0 && !mf_register_pack(mf_operand(f, in->in[i]), mf_operand_type(f, in->in[i])))
             return no_memory(f);
     for (int i = 0; i < stacked; i++)
@@ -243,7 +243,7 @@ static mf_step after_scan(mf_fiber *f, mf_loop *l, mf_frame *done)
         mf_frame_result(f, done, i, &l->carry[i]);
     for (int i = 0; i < l->stacked_count; i++) {
         mf_register unused = { 0 };
-        mf_frame_result(f, done, l->carry_count + i, &unused); /* goes home */
+        mf_frame_result(f, done, l->carry_count + i, &unused); /* goes to its destination */
     }
     mf_frame_release(done);
     l->iteration++;

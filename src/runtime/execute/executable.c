@@ -32,7 +32,7 @@ struct mf_executable {
     const char *function;     /* interned; NULL: unknown, as are the words then */
     const char **input_words; /* by input, of donated ones */
     _Atomic(const void *) called_at;
-    _Atomic(mf_stage *) spare;
+    _Atomic(mf_run_state *) spare;
 };
 
 typedef struct callback {
@@ -50,7 +50,7 @@ typedef struct input_wait { /* an input that was pending at the call */
 typedef struct mf_run {
     mf_future future;
     mf_executable *x;
-    mf_stage *stage; /* NULL once over; guarded by the pool's lock, as are the callbacks */
+    mf_run_state *stage; /* NULL once over; guarded by the pool's lock, as are the callbacks */
     callback *callbacks, **callbacks_end;
     int out_count, wait_count;
     mf_array **out;
@@ -78,7 +78,7 @@ void mf_executable_inline_below(double nanoseconds) { atomic_store(&inline_below
 static void executable_destroy(mf_object *o)
 {
     mf_executable *x = (mf_executable *)o;
-    mf_stage_free(atomic_load(&x->spare));
+    mf_run_state_free(atomic_load(&x->spare));
     mf_plan_free(x->plan);
     mf_free(x->input_words);
     mf_free(x->donated);
@@ -233,34 +233,34 @@ void mf_executable_append(mf_executable *first, mf_executable *x)
 
 /* ------------------------------------------------------------------ stages */
 
-static mf_stage *take_stage(mf_executable *x)
+static mf_run_state *take_stage(mf_executable *x)
 {
-    mf_stage *s = atomic_exchange_explicit(&x->spare, NULL, memory_order_acquire);
-    if (!s && !(s = mf_stage_new(x)))
+    mf_run_state *s = atomic_exchange_explicit(&x->spare, NULL, memory_order_acquire);
+    if (!s && !(s = mf_run_state_new(x)))
         return NULL;
-    s->in = mf_stage_get(s, (size_t)x->program->in_count * sizeof *s->in);
-    s->out = mf_stage_get(s, (size_t)x->program->out_count * sizeof *s->out);
+    s->in = mf_run_state_get(s, (size_t)x->program->in_count * sizeof *s->in);
+    s->out = mf_run_state_get(s, (size_t)x->program->out_count * sizeof *s->out);
     if (s->in && s->out)
         return s;
-    mf_stage_free(s);
+    mf_run_state_free(s);
     return NULL;
 }
 
-static void give_stage(mf_executable *x, mf_stage *s)
+static void give_stage(mf_executable *x, mf_run_state *s)
 {
-    mf_stage_clear(s);
-    mf_stage_free(atomic_exchange_explicit(&x->spare, s, memory_order_acq_rel));
+    mf_run_state_clear(s);
+    mf_run_state_free(atomic_exchange_explicit(&x->spare, s, memory_order_acq_rel));
 }
 
 /* ------------------------------------------------------------------ inputs */
 
 /* The strides of an array, where they live as long as the stage. */
-static const int64_t *keep_strides(mf_stage *s, const mf_array *a)
+static const int64_t *keep_strides(mf_run_state *s, const mf_array *a)
 {
     size_t bytes = (size_t)a->type->rank * sizeof *a->strides;
-    mf_stage_lock(s);
-    int64_t *kept = mf_stage_get(s, bytes);
-    mf_stage_unlock(s);
+    mf_run_state_lock(s);
+    int64_t *kept = mf_run_state_get(s, bytes);
+    mf_run_state_unlock(s);
     return kept ? memcpy(kept, a->strides, bytes) : NULL;
 }
 
@@ -293,7 +293,7 @@ static bool is_donated(const mf_executable *x, int i) { return x->donated && x->
 static bool is_given(const mf_executable *x, const bool *moved, int i) { return is_donated(x, i) || (moved && moved[i]); }
 
 /* A ready array becomes a register: one that is given up gives its reference, of the others the reading ends. */
-static bool bind(mf_executable *x, mf_stage *s, int i, mf_array *a, bool given)
+static bool bind(mf_executable *x, mf_run_state *s, int i, mf_array *a, bool given)
 {
     mf_register *r = &s->in[i];
     r->placement = a->placement;
@@ -319,7 +319,7 @@ static bool bind(mf_executable *x, mf_stage *s, int i, mf_array *a, bool given)
 static bool is_ready(const mf_array *a) { return !a->future || atomic_load_explicit(&a->future->state, memory_order_acquire) == 1; }
 
 /* An input is being read from begin_inputs until its register holds its memory. */
-static void end_reads(const mf_executable *x, const mf_stage *s, mf_array *const *in, const bool *moved, int count)
+static void end_reads(const mf_executable *x, const mf_run_state *s, mf_array *const *in, const bool *moved, int count)
 {
     for (int i = 0; i < count; i++)
         if (!is_given(x, moved, i) && !(s && s->in[i].data))
@@ -327,7 +327,7 @@ static void end_reads(const mf_executable *x, const mf_stage *s, mf_array *const
 }
 
 /* The call did not begin: what it was given is the caller's again. */
-static void take_back(const mf_executable *x, mf_stage *s, mf_array *const *in, const bool *moved, int count)
+static void take_back(const mf_executable *x, mf_run_state *s, mf_array *const *in, const bool *moved, int count)
 {
     for (int i = 0; (x->donated || moved) && i < count; i++) {
         if (!is_given(x, moved, i))
@@ -375,7 +375,7 @@ static mf_error_object *begin_inputs(const mf_executable *x, mf_array *const *in
 }
 
 /* Ready inputs become registers; those that others of the call share are held before one gives its reference up. */
-static mf_error_object *bind_ready(mf_executable *x, mf_stage *s, mf_array *const *in, const bool *moved, int *pending)
+static mf_error_object *bind_ready(mf_executable *x, mf_run_state *s, mf_array *const *in, const bool *moved, int *pending)
 {
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < x->program->in_count; i++) {
@@ -447,12 +447,12 @@ static bool fill(mf_array *a, mf_register *r, const mf_value_layout *l)
 /* ------------------------------------------------------------------ beginning */
 
 /* The program's own fiber, ready. */
-static bool begin(mf_executable *x, mf_stage *s)
+static bool begin(mf_executable *x, mf_run_state *s)
 {
-    mf_stage_lock(s);
-    mf_fiber *f = mf_stage_get(s, sizeof *f);
+    mf_run_state_lock(s);
+    mf_fiber *f = mf_run_state_get(s, sizeof *f);
     mf_frame *frame = f ? mf_frame_new(s, x->block, false) : NULL;
-    mf_stage_unlock(s);
+    mf_run_state_unlock(s);
     if (!frame)
         return false;
     *f = (mf_fiber){ .stage = s, .top = frame };
@@ -471,7 +471,7 @@ static bool begin(mf_executable *x, mf_stage *s)
     return true;
 }
 
-static mf_error_object *outcome(mf_stage *s)
+static mf_error_object *outcome(mf_run_state *s)
 {
     if (s->error)
         return mf_retain(s->error);
@@ -480,7 +480,7 @@ static mf_error_object *outcome(mf_stage *s)
 
 /* ------------------------------------------------------------------ inline */
 
-static mf_error_object *run_inline(mf_executable *x, mf_stage *s, mf_array *const *in, mf_array **out)
+static mf_error_object *run_inline(mf_executable *x, mf_run_state *s, mf_array *const *in, mf_array **out)
 {
     if (!begin(x, s))
         return mf_error_out_of_memory();
@@ -515,7 +515,7 @@ static const mf_class run_class = { "run", run_destroy };
 
 static void *stage_of(void *run) { return ((mf_run *)run)->stage; }
 
-static mf_stage *help_stage(void *run) { return stage_of(run); }
+static mf_run_state *help_stage(void *run) { return stage_of(run); }
 
 static bool run_over(void *run) { return atomic_load_explicit(&((mf_run *)run)->future.state, memory_order_acquire) != 0; }
 
@@ -549,7 +549,7 @@ static void run_then(mf_future *f, void (*fn)(void *), void *context)
 
 static void finish_run(mf_run *r)
 {
-    mf_stage *s = r->stage;
+    mf_run_state *s = r->stage;
     mf_error_object *error = outcome(s);
     for (int o = 0; o < r->out_count && !error; o++)
         error = fill(r->out[o], &s->out[o], &r->x->block->out_layouts[o]) ? NULL : mf_error_out_of_memory();
@@ -573,7 +573,7 @@ static void finish_run(mf_run *r)
     mf_drop(r);
 }
 
-void mf_stage_over(mf_stage *s)
+void mf_run_state_over(mf_run_state *s)
 {
     if (s->run)
         finish_run(s->run);
@@ -582,11 +582,11 @@ void mf_stage_over(mf_stage *s)
 /* All inputs are there, or one has failed. */
 static void start_run(mf_run *r)
 {
-    mf_stage *s = r->stage;
+    mf_run_state *s = r->stage;
     if (!atomic_load(&s->failed) && begin(r->x, s))
         return;
     if (!s->error)
-        mf_stage_fail(s, mf_error_out_of_memory());
+        mf_run_state_fail(s, mf_error_out_of_memory());
     finish_run(r);
 }
 
@@ -598,7 +598,7 @@ static void input_came(void *context)
     bool failed = atomic_load_explicit(&f->state, memory_order_acquire) == 2;
     bool bound = !failed && bind(r->x, r->stage, w->index, w->array, is_donated(r->x, w->index));
     if (!bound)
-        mf_stage_fail(r->stage, failed ? mf_retain(f->error) : mf_error_out_of_memory());
+        mf_run_state_fail(r->stage, failed ? mf_retain(f->error) : mf_error_out_of_memory());
     if (!bound && !is_donated(r->x, w->index))
         mf_array_end_read(w->array);
     mf_drop(w->array);
@@ -607,7 +607,7 @@ static void input_came(void *context)
         start_run(r);
 }
 
-static mf_run *new_run(mf_executable *x, mf_stage *s, mf_array *const *in, int pending)
+static mf_run *new_run(mf_executable *x, mf_run_state *s, mf_array *const *in, int pending)
 {
     mf_run *r = mf_object_new(&run_class, sizeof *r);
     if (!r)
@@ -672,7 +672,7 @@ static void enqueue(mf_run *r, mf_array *const *in, mf_array **out)
 }
 
 /* s is the call's; *out are its results, or those that the run will fill. */
-static mf_error_object *run_on(mf_executable *x, mf_stage *s, mf_array *const *in, const bool *moved, mf_array **out)
+static mf_error_object *run_on(mf_executable *x, mf_run_state *s, mf_array *const *in, const bool *moved, mf_array **out)
 {
     int pending = 0;
     mf_error_object *error = bind_ready(x, s, in, moved, &pending);
@@ -702,7 +702,7 @@ mf_error_object *mf_executable_run(mf_executable *x, mf_array *const *in, const 
     if (x->donated)
         atomic_store_explicit(&x->called_at, mf_entry_place(), memory_order_relaxed);
     mf_error_object *error = begin_inputs(x, in, moved);
-    mf_stage *s = error ? NULL : take_stage(x);
+    mf_run_state *s = error ? NULL : take_stage(x);
     if (s)
         return run_on(x, s, in, moved, out);
     if (error)

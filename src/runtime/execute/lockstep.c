@@ -12,7 +12,7 @@
 
 typedef enum value_place { NOWHERE, IN_OPERAND, IN_RESULT, IN_STACK, IN_CONSTANT } value_place;
 
-typedef struct value { /* of a register: first those of the device block, then those of the once block */
+typedef struct value { /* of a register: first those of the device block, then those of the uniform block */
     value_place place;
     int index;     /* of the operand, the result, or the constant in its block's list */
     size_t offset; /* in the stack */
@@ -21,7 +21,7 @@ typedef struct value { /* of a register: first those of the device block, then t
 
 typedef struct action {
     const mf_instr *instr;
-    bool once;
+    bool uniform;
     int *in, *out; /* values */
 } action;
 
@@ -37,7 +37,7 @@ struct mf_lockstep {
 
 static bool reduces(const mf_instr *in)
 {
-    const mf_meeting *m = in->meeting;
+    const mf_participants *m = in->participants;
     if (m->axis_count != 1 || m->levels[0] != 0 || m->groups)
         return false;
     for (int k = 0; k < in->out_count; k++)
@@ -52,8 +52,8 @@ static bool can_step(const mf_map_plan *plan, const mf_instr *in)
     case MF_DO_SEGMENT:
     case MF_DO_ALIAS:
     case MF_DO_AWAIT: return true;
-    case MF_DO_COLLECTIVE: return reduces(in) && in->meeting->sizes[0] == plan->size;
-    case MF_DO_AXIS_INDEX: return in->meeting->axis_count == 1 && in->meeting->levels[0] == 0;
+    case MF_DO_COLLECTIVE: return reduces(in) && in->participants->sizes[0] == plan->size;
+    case MF_DO_AXIS_INDEX: return in->participants->axis_count == 1 && in->participants->levels[0] == 0;
     default: return false;
     }
 }
@@ -69,13 +69,13 @@ static bool all_can(const mf_map_plan *plan, const mf_block *b)
 static const mf_type *type_of(const mf_map_plan *plan, int v)
 {
     int count = plan->device->register_count;
-    return v < count ? plan->device->types[v] : plan->once->types[v - count];
+    return v < count ? plan->device->types[v] : plan->uniform->types[v - count];
 }
 
-static int value_of(const mf_map_plan *plan, bool once, int ref)
+static int value_of(const mf_map_plan *plan, bool uniform, int ref)
 {
     int count = plan->device->register_count;
-    return once ? count + ref : ref >= 0 ? ref : count + ~ref;
+    return uniform ? count + ref : ref >= 0 ? ref : count + ~ref;
 }
 
 /* The result that is born where this register's values are written: a stacked one, or one held for all. -1: none. */
@@ -112,21 +112,21 @@ static void place_known(mf_lockstep *l, const mf_map_plan *plan, const mf_block 
         l->values[first + b->constants[c]] = (value){ .place = IN_CONSTANT, .index = c };
 }
 
-static void add_action(mf_planner *m, mf_lockstep *l, const mf_map_plan *plan, const mf_instr *in, bool once)
+static void add_action(mf_planner *m, mf_lockstep *l, const mf_map_plan *plan, const mf_instr *in, bool uniform)
 {
     action *a = &l->actions[l->action_count];
-    *a = (action){ in, once, mf_planner_get(m, (size_t)in->in_count, sizeof *a->in),
+    *a = (action){ in, uniform, mf_planner_get(m, (size_t)in->in_count, sizeof *a->in),
                    mf_planner_get(m, (size_t)in->out_count, sizeof *a->out) };
     if (m->error)
         return;
     for (int i = 0; i < in->in_count; i++)
-        a->in[i] = value_of(plan, once, in->in[i]);
+        a->in[i] = value_of(plan, uniform, in->in[i]);
     for (int o = 0; o < in->out_count; o++) {
-        a->out[o] = value_of(plan, once, in->out[o]);
+        a->out[o] = value_of(plan, uniform, in->out[o]);
         if (in->kind == MF_DO_ALIAS)
             l->values[a->out[o]] = l->values[a->in[0]];
         else
-            place_written(l, plan, a->out[o], once || in->kind == MF_DO_COLLECTIVE);
+            place_written(l, plan, a->out[o], uniform || in->kind == MF_DO_COLLECTIVE);
     }
     if (in->kind == MF_DO_SEGMENT && in->kernel->scratch_bytes > l->kernel_bytes)
         l->kernel_bytes = in->kernel->scratch_bytes;
@@ -138,7 +138,7 @@ static void add_action(mf_planner *m, mf_lockstep *l, const mf_map_plan *plan, c
 /* Both blocks in the order of their common schedule; waiting is over by then. */
 static void list_actions(mf_planner *m, mf_lockstep *l, const mf_map_plan *plan)
 {
-    const mf_block *b[2] = { plan->device, plan->once };
+    const mf_block *b[2] = { plan->device, plan->uniform };
     for (int at[2] = { 0, 0 }; !m->error && (at[0] < b[0]->instr_count || at[1] < b[1]->instr_count);) {
         int side = at[0] == b[0]->instr_count ||
                    (at[1] < b[1]->instr_count && b[1]->instrs[at[1]]->position < b[0]->instrs[at[0]]->position);
@@ -150,9 +150,10 @@ static void list_actions(mf_planner *m, mf_lockstep *l, const mf_map_plan *plan)
 
 mf_lockstep *mf_lockstep_make(mf_planner *m, const mf_map_plan *plan)
 {
-    if (m->error || !all_can(plan, plan->device) || !all_can(plan, plan->once))
+    if (m->error || !all_can(plan, plan->device) || !all_can(plan, plan->uniform))
         return NULL;
-    int values = plan->device->register_count + plan->once->register_count, most = plan->device->instr_count + plan->once->instr_count;
+    int values = plan->device->register_count + plan->uniform->register_count,
+        most = plan->device->instr_count + plan->uniform->instr_count;
     mf_lockstep *l = mf_planner_get(m, 1, sizeof *l);
     if (!l)
         return NULL;
@@ -163,7 +164,7 @@ mf_lockstep *mf_lockstep_make(mf_planner *m, const mf_map_plan *plan)
     if (m->error)
         return NULL;
     place_known(l, plan, plan->device, 0);
-    place_known(l, plan, plan->once, l->device_count);
+    place_known(l, plan, plan->uniform, l->device_count);
     list_actions(m, l, plan);
     for (int o = 0; o < plan->out_count; o++) {
         int v = value_of(plan, false, plan->device->out[o]);
@@ -194,7 +195,7 @@ static mf_step fail(const run *r, const mf_instr *in, mf_error_object *e)
 {
     if (in->eqn && in->eqn->address)
         mf_error_set_address(e, in->eqn->address);
-    mf_stage_fail(r->f->stage, e);
+    mf_run_state_fail(r->f->stage, e);
     return MF_STEP_FAILED;
 }
 
@@ -206,7 +207,7 @@ static bool find_steps(const run *r)
         const mf_register *from = mf_operand(r->f, r->map->in[i]);
         if (plan->device->in[i] >= 0 && !mf_map_slices(from, plan->types[i], plan->shards[i], plan->axes[i], &r->in_steps[i]))
             return false;
-        if (plan->once->in[i] < 0)
+        if (plan->uniform->in[i] < 0)
             continue;
         r->in_steps[i] = 0;
         if (plan->axes[i] == INT64_MIN && from->strides)
@@ -258,7 +259,7 @@ static void find_values(const run *r)
     const mf_lockstep *l = r->l;
     for (int v = 0; v < l->value_count; v++) {
         const value *x = &l->values[v];
-        const mf_block *b = v < l->device_count ? r->plan->device : r->plan->once;
+        const mf_block *b = v < l->device_count ? r->plan->device : r->plan->uniform;
         switch (x->place) {
         case IN_OPERAND: r->at[v] = mf_operand(r->f, r->map->in[x->index])->data; break;
         case IN_RESULT: r->at[v] = mf_operand(r->f, r->map->out[x->index])->data; break;
@@ -284,7 +285,7 @@ static mf_error_object *run_kernel(const run *r, const action *a)
         out_steps[o] = r->l->values[a->out[o]].step;
     }
     const void *const *from = (const void *const *)r->pointers;
-    if (a->once)
+    if (a->uniform)
         return k->backend->run(k, from, out, r->scratch);
     if (k->backend->run_stacked)
         return k->backend->run_stacked(k, r->plan->size, from, r->steps, out, out_steps, r->scratch);
@@ -304,7 +305,7 @@ static mf_error_object *run_collective(const run *r, const action *a)
         int64_t step = step_of(r, a->in[k]);
         for (int64_t d = 0; d < r->plan->size; d++)
             r->members[d] = r->at[a->in[k]] + d * step;
-        if (!mf_collective_reduce(mf_executable_backend(r->f->stage->executable), in->meeting->eqns[k], r->members, r->plan->size,
+        if (!mf_collective_reduce(mf_executable_backend(r->f->stage->executable), in->participants->eqns[k], r->members, r->plan->size,
                                   r->at[a->out[k]]))
             return mf_error_out_of_memory();
     }

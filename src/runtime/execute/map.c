@@ -7,7 +7,7 @@
 
 static mf_step no_memory(mf_fiber *f)
 {
-    mf_stage_fail(f->stage, mf_error_out_of_memory());
+    mf_run_state_fail(f->stage, mf_error_out_of_memory());
     return MF_STEP_FAILED;
 }
 
@@ -44,9 +44,9 @@ bool mf_map_slices(const mf_register *r, const mf_type *type, const mf_type *sha
 /* ------------------------------------------------------------------ beginning */
 
 /* All memory of a map in few pieces; the lock is held. */
-static mf_map *new_map(mf_stage *s, const mf_map_plan *plan)
+static mf_map *new_map(mf_run_state *s, const mf_map_plan *plan)
 {
-    mf_map *m = mf_stage_get(s, sizeof *m);
+    mf_map *m = mf_run_state_get(s, sizeof *m);
     if (!m)
         return NULL;
     m->plan = plan;
@@ -54,15 +54,15 @@ static mf_map *new_map(mf_stage *s, const mf_map_plan *plan)
     if (s->maps)
         s->maps->live_before = m;
     s->maps = m;
-    m->fiber_count = plan->size + (plan->once->instr_count > 0);
+    m->fiber_count = plan->size + (plan->uniform->instr_count > 0);
     m->remaining = m->fiber_count;
-    m->in = mf_stage_get(s, (size_t)plan->in_count * sizeof *m->in);
-    m->out = mf_stage_get(s, (size_t)plan->out_count * sizeof *m->out);
-    m->slicings = mf_stage_get(s, (size_t)plan->in_count * sizeof *m->slicings);
-    m->there = mf_stage_get(s, (size_t)plan->once->register_count);
-    m->once = mf_frame_new(s, plan->once, false);
-    m->fibers = mf_stage_get(s, (size_t)m->fiber_count * sizeof *m->fibers);
-    if (!m->in || !m->out || !m->slicings || !m->there || !m->once || !m->fibers)
+    m->in = mf_run_state_get(s, (size_t)plan->in_count * sizeof *m->in);
+    m->out = mf_run_state_get(s, (size_t)plan->out_count * sizeof *m->out);
+    m->slicings = mf_run_state_get(s, (size_t)plan->in_count * sizeof *m->slicings);
+    m->there = mf_run_state_get(s, (size_t)plan->uniform->register_count);
+    m->uniform = mf_frame_new(s, plan->uniform, false);
+    m->fibers = mf_run_state_get(s, (size_t)m->fiber_count * sizeof *m->fibers);
+    if (!m->in || !m->out || !m->slicings || !m->there || !m->uniform || !m->fibers)
         return NULL;
     return m;
 }
@@ -72,10 +72,10 @@ static bool take_operands(mf_fiber *f, const mf_instr *in, mf_map *m)
     const mf_map_plan *plan = m->plan;
     for (int i = 0; i < in->in_count; i++) {
         mf_register *from = mf_operand(f, in->in[i]), *to = &m->in[i];
-        int shared = plan->once->in[i];
+        int shared = plan->uniform->in[i];
         if (shared < 0 && plan->device->in[i] < 0)
             continue;
-        if (in->takes[i])
+        if (in->moves[i])
             mf_register_move(to, from);
         else
             mf_register_copy(to, from);
@@ -85,12 +85,12 @@ static bool take_operands(mf_fiber *f, const mf_instr *in, mf_map *m)
             to->strides = NULL; /* held once: a slice lies row by row */
         if (!mf_register_pack(to, plan->shards[i]))
             return false;
-        mf_register_move(&m->once->registers[shared], to);
-        m->once->registers[shared].placement = NULL;
+        mf_register_move(&m->uniform->registers[shared], to);
+        m->uniform->registers[shared].placement = NULL;
         m->there[shared] = true;
     }
-    for (int c = 0; c < plan->once->constant_count; c++)
-        m->there[plan->once->constants[c]] = true;
+    for (int c = 0; c < plan->uniform->constant_count; c++)
+        m->there[plan->uniform->constants[c]] = true;
     return true;
 }
 
@@ -101,7 +101,7 @@ bool mf_map_donate(const mf_map_plan *plan, const mf_instr *in, int o, const mf_
 {
     int i = plan->out[o].donor;
     int64_t step, bytes = plan->out[o].shard->bytes;
-    if (!in->takes[i] || !mf_register_unique(from) || !mf_map_slices(from, plan->types[i], plan->shards[i], plan->axes[i], &step) ||
+    if (!in->moves[i] || !mf_register_unique(from) || !mf_map_slices(from, plan->types[i], plan->shards[i], plan->axes[i], &step) ||
         (step != bytes && plan->size > 1))
         return false;
     size_t offset = (size_t)(from->data - (unsigned char *)from->buffer->data);
@@ -144,13 +144,13 @@ static int device_of(const mf_map *m, int64_t index)
 /* The fibers, linked: first the one that computes for all. The lock is held. */
 static mf_fiber *spawn(mf_fiber *parent, mf_map *m)
 {
-    mf_stage *s = parent->stage;
+    mf_run_state *s = parent->stage;
     int64_t first = m->plan->size - m->fiber_count;
     for (int64_t i = 0; i < m->fiber_count; i++) {
         mf_fiber *f = &m->fibers[i];
         *f = (mf_fiber){ .stage = s, .map = m, .index = first + i, .device = device_of(m, first + i) };
         f->next = i + 1 < m->fiber_count ? f + 1 : NULL;
-        f->top = f->index < 0 ? m->once : NULL;
+        f->top = f->index < 0 ? m->uniform : NULL;
         f->live_after = s->live;
         if (s->live)
             s->live->live_before = f;
@@ -169,16 +169,16 @@ static void find_slicings(mf_map *m)
 
 mf_step mf_map_begin(mf_fiber *f, const mf_instr *in)
 {
-    mf_stage *s = f->stage;
+    mf_run_state *s = f->stage;
     const mf_map_plan *plan = in->map;
     if (plan->lockstep && !s->shared && !atomic_load_explicit(&mf_profile_on, memory_order_relaxed)) {
         mf_step step;
         if (mf_lockstep_run(f, in, plan, &step))
             return step;
     }
-    mf_stage_lock(s);
+    mf_run_state_lock(s);
     mf_map *m = new_map(s, plan);
-    mf_stage_unlock(s);
+    mf_run_state_unlock(s);
     if (!m)
         return no_memory(f);
     m->parent = f;
@@ -187,15 +187,15 @@ mf_step mf_map_begin(mf_fiber *f, const mf_instr *in)
         return no_memory(f);
     find_slicings(m);
     f->waiting = in;
-    mf_stage_lock(s);
+    mf_run_state_lock(s);
     mf_fiber *list = spawn(f, m);
     s->active += m->fiber_count - 1;
-    mf_stage_unlock(s);
+    mf_run_state_unlock(s);
     mf_ready(s, list);
     return MF_STEP_PARKED;
 }
 
-/* The device's slice of an operand, lent by the map. */
+/* The device's slice of an operand, borrowed from the map. */
 static bool set_input(mf_fiber *f, mf_frame *frame, int i)
 {
     const mf_map_plan *plan = f->map->plan;
@@ -222,13 +222,13 @@ bool mf_map_enter(mf_fiber *f)
             made = set_input(f, frame, i);
     for (int o = 0; made && o < m->plan->out_count; o++)
         if (is_stacked(&m->plan->out[o]))
-            frame->homes[o] = (mf_home){ NULL, m->out[o].data + f->index * m->plan->out[o].shard->bytes, m->out[o].buffer };
+            frame->destinations[o] = (mf_destination){ NULL, m->out[o].data + f->index * m->plan->out[o].shard->bytes, m->out[o].buffer };
     if (!made)
-        mf_stage_fail(f->stage, mf_error_out_of_memory());
+        mf_run_state_fail(f->stage, mf_error_out_of_memory());
     return made;
 }
 
-/* ------------------------------------------------------------------ the once block and its readers */
+/* ------------------------------------------------------------------ the uniform block and its readers */
 
 static bool all_there(const mf_map *m, const mf_instr *in)
 {
@@ -240,19 +240,19 @@ static bool all_there(const mf_map *m, const mf_instr *in)
 
 mf_step mf_await(mf_fiber *f, const mf_instr *in)
 {
-    mf_stage *s = f->stage;
-    mf_stage_lock(s);
+    mf_run_state *s = f->stage;
+    mf_run_state_lock(s);
     if (all_there(f->map, in)) {
-        mf_stage_unlock(s);
+        mf_run_state_unlock(s);
         return MF_STEP_NEXT;
     }
     f->waiting = in;
     f->next = f->map->waiters;
     f->map->waiters = f;
     int64_t left = --s->active;
-    mf_stage_unlock(s);
+    mf_run_state_unlock(s);
     if (!left)
-        mf_stage_over(s);
+        mf_run_state_over(s);
     return MF_STEP_PARKED;
 }
 
@@ -278,25 +278,25 @@ void mf_map_wake(mf_map *map, mf_fiber **list)
 void mf_map_publish(mf_fiber *f, const mf_instr *in)
 {
     mf_map *m = f->map;
-    mf_stage *s = f->stage;
+    mf_run_state *s = f->stage;
     mf_fiber *list = NULL;
     for (int o = 0; o < in->out_count; o++)
-        if (!mf_register_pack(&m->once->registers[in->out[o]], m->once->block->types[in->out[o]])) {
-            mf_stage_fail(s, mf_error_out_of_memory());
+        if (!mf_register_pack(&m->uniform->registers[in->out[o]], m->uniform->block->types[in->out[o]])) {
+            mf_run_state_fail(s, mf_error_out_of_memory());
             return;
         }
-    mf_stage_lock(s);
+    mf_run_state_lock(s);
     for (int o = 0; o < in->out_count; o++)
         m->there[in->out[o]] = true;
     mf_map_wake(m, &list);
-    mf_stage_unlock(s);
+    mf_run_state_unlock(s);
     if (list)
         mf_ready(s, list);
 }
 
 /* ------------------------------------------------------------------ the end */
 
-static void free_map(mf_stage *s, mf_map *m)
+static void free_map(mf_run_state *s, mf_map *m)
 {
     const mf_map_plan *p = m->plan;
     for (int i = 0; i < p->in_count; i++)
@@ -307,26 +307,26 @@ static void free_map(mf_stage *s, mf_map *m)
         s->maps = m->live_after;
     if (m->live_after)
         m->live_after->live_before = m->live_before;
-    mf_frame_free(s, m->once);
-    mf_stage_put(s, m->in, (size_t)p->in_count * sizeof *m->in);
-    mf_stage_put(s, m->out, (size_t)p->out_count * sizeof *m->out);
-    mf_stage_put(s, m->slicings, (size_t)p->in_count * sizeof *m->slicings);
-    mf_stage_put(s, m->there, (size_t)p->once->register_count);
-    mf_stage_put(s, m->fibers, (size_t)m->fiber_count * sizeof *m->fibers);
-    mf_stage_put(s, m, sizeof *m);
+    mf_frame_free(s, m->uniform);
+    mf_run_state_put(s, m->in, (size_t)p->in_count * sizeof *m->in);
+    mf_run_state_put(s, m->out, (size_t)p->out_count * sizeof *m->out);
+    mf_run_state_put(s, m->slicings, (size_t)p->in_count * sizeof *m->slicings);
+    mf_run_state_put(s, m->there, (size_t)p->uniform->register_count);
+    mf_run_state_put(s, m->fibers, (size_t)m->fiber_count * sizeof *m->fibers);
+    mf_run_state_put(s, m, sizeof *m);
 }
 
-/* A result that is an operand: the same memory, laid out as it is. What a map around this one has lent is copied. */
-static void forward(mf_stage *s, mf_map *m, const mf_map_output *out, mf_register *to)
+/* A result that is an operand: the same memory, laid out as it is. What is borrowed from a map around this one is copied. */
+static void forward(mf_run_state *s, mf_map *m, const mf_map_output *out, mf_register *to)
 {
     mf_register_copy(to, &m->in[out->forward]);
     if (m->parent->map && !to->buffer && !mf_register_own(to, out->type))
-        mf_stage_fail(s, mf_error_out_of_memory());
+        mf_run_state_fail(s, mf_error_out_of_memory());
     to->placement = m->parent->map ? NULL : out->placement;
 }
 
 /* All fibers are done: the results are the parent's, which goes on. */
-static void finish(mf_stage *s, mf_map *m)
+static void finish(mf_run_state *s, mf_map *m)
 {
     mf_fiber *parent = m->parent;
     const mf_instr *in = parent->top->block->instrs[parent->top->pc];
@@ -341,15 +341,15 @@ static void finish(mf_stage *s, mf_map *m)
         if (ref >= 0)
             mf_register_move(to, &m->out[o]);
         else
-            mf_register_copy(to, &m->once->registers[~ref]);
-        if (ref < 0 && !mf_register_own(to, m->once->block->types[~ref])) /* a collective may hand an operand on */
-            mf_stage_fail(s, mf_error_out_of_memory());
+            mf_register_copy(to, &m->uniform->registers[~ref]);
+        if (ref < 0 && !mf_register_own(to, m->uniform->block->types[~ref])) /* a collective may hand an operand on */
+            mf_run_state_fail(s, mf_error_out_of_memory());
         to->strides = out->contiguous ? NULL : out->strides;
         to->placement = parent->map ? NULL : out->placement;
     }
-    mf_stage_lock(s);
+    mf_run_state_lock(s);
     free_map(s, m);
-    mf_stage_unlock(s);
+    mf_run_state_unlock(s);
     mf_advance(parent);
     parent->next = NULL;
     mf_ready(s, parent);
@@ -364,7 +364,7 @@ static bool give_results(mf_fiber *f, mf_frame *done)
             continue;
         if (!m->plan->out[o].uniform) {
             mf_register unused = { 0 };
-            mf_frame_result(f, done, o, &unused); /* goes home */
+            mf_frame_result(f, done, o, &unused); /* goes to its destination */
         } else if (f->index == 0) {
             mf_frame_result(f, done, o, &m->out[o]);
             if (!mf_register_own(&m->out[o], m->plan->out[o].shard))
@@ -376,11 +376,11 @@ static bool give_results(mf_fiber *f, mf_frame *done)
 
 mf_step mf_map_end(mf_fiber *f)
 {
-    mf_stage *s = f->stage;
+    mf_run_state *s = f->stage;
     mf_map *m = f->map;
     if (!give_results(f, f->top))
         return no_memory(f);
-    mf_stage_lock(s);
+    mf_run_state_lock(s);
     if (f->index >= 0)
         mf_frame_free(s, f->top);
     f->top = NULL;
@@ -392,10 +392,10 @@ mf_step mf_map_end(mf_fiber *f)
         f->live_after->live_before = f->live_before;
     bool last = --m->remaining == 0;
     int64_t left = last ? 1 : --s->active; /* the last one's place in the count goes to the parent */
-    mf_stage_unlock(s);
+    mf_run_state_unlock(s);
     if (last)
         finish(s, m);
     else if (!left)
-        mf_stage_over(s);
+        mf_run_state_over(s);
     return MF_STEP_PARKED;
 }

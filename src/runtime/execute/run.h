@@ -1,9 +1,9 @@
-/* Running: a stage is the working memory of one run of an executable; on it fibers - one a device, and one for what a map computes once -
+/* Running: a run state is the working memory of one run of an executable; on it fibers - one a device, and one for what a map computes once -
  * step through blocks. A fiber is an explicit interpreter, never a blocked thread: where it must wait it is put down, and whoever brings
  * what it waits for makes it ready again.
  * Invariants: `active` counts the fibers that are ready or being stepped; when it reaches zero the run is over: finished, failed, or the
  * devices disagree. A fiber is touched by one thread at a time: the one that took it from the ready list.
- * The stage's lock guards its lists and counts, the maps' meetings and waiters and the publishing of shared registers. A stage that runs
+ * The run state's lock guards its lists and counts, the maps' rendezvous and waiters and the publishing of shared registers. A run state that runs
  * inline is touched by one thread only and takes no lock. */
 #ifndef MF_RUNTIME_EXECUTE_RUN_H
 #define MF_RUNTIME_EXECUTE_RUN_H
@@ -13,18 +13,18 @@
 
 #include <pthread.h>
 
-typedef struct mf_stage mf_stage;
+typedef struct mf_run_state mf_run_state;
 typedef struct mf_fiber mf_fiber;
 typedef struct mf_map mf_map;
 typedef struct mf_frame mf_frame;
 
 #define MF_SMALL 16
 
-/* A value: counted memory, up to 16 bytes in the register itself, or memory that is lent. Empty when data is NULL. A fiber's slices of its
- * map's operands and its places in the map's results are lent, which spares the devices a count that they all would fight over: they live
+/* A value: counted memory, up to 16 bytes in the register itself, or memory that is borrowed. Empty when data is NULL. A fiber's slices of its
+ * map's operands and its places in the map's results are borrowed, which spares the devices a count that they all would fight over: they live
  * until the map ends, and only its uniform results, which outlive it, are made good. */
 typedef struct mf_register {
-    mf_buffer *buffer; /* NULL: data points into small, or is lent */
+    mf_buffer *buffer; /* NULL: data points into small, or is borrowed */
     unsigned char *data;
     const int64_t *strides;        /* NULL: row by row */
     const mf_placement *placement; /* NULL: the executing device */
@@ -32,11 +32,11 @@ typedef struct mf_register {
 } mf_register;
 
 /* Where an output shall be written: NULL data means anywhere. */
-typedef struct mf_home {
-    mf_buffer *buffer; /* whose memory that is; NULL: it is lent by the map, or belongs to a small register */
+typedef struct mf_destination {
+    mf_buffer *buffer; /* whose memory that is; NULL: it is borrowed from the map, or belongs to a small register */
     unsigned char *data;
-    bool lent;
-} mf_home;
+    bool borrowed;
+} mf_destination;
 
 /* A while or scan under way, of the frame whose instruction it is. */
 typedef struct mf_loop {
@@ -52,14 +52,14 @@ struct mf_frame {
     const mf_block *block;
     mf_frame *below;
     int pc;
-    int64_t iteration; /* of the loop whose body or condition this is; -1: none */
-    mf_loop *loop;     /* of the current instruction */
-    mf_home *homes;    /* by output; NULL: none has one */
+    int64_t iteration;            /* of the loop whose body or condition this is; -1: none */
+    mf_loop *loop;                /* of the current instruction */
+    mf_destination *destinations; /* by output; NULL: none has one */
     mf_register *registers;
 };
 
 struct mf_fiber {
-    mf_stage *stage;
+    mf_run_state *stage;
     mf_fiber *next; /* in the ready list or among a map's waiters */
     mf_fiber *live_before, *live_after;
     mf_map *map;   /* the innermost map; NULL: the top-level program */
@@ -84,12 +84,12 @@ struct mf_map {
     int64_t remaining; /* fibers not yet done */
     mf_register *in, *out;
     mf_slicing *slicings; /* of in */
-    mf_frame *once;       /* the shared registers */
+    mf_frame *uniform;    /* the shared registers */
     bool *there;          /* by shared register: may be read; guarded by the lock */
     mf_fiber *fibers;
     int64_t fiber_count;
-    struct mf_gathering *gatherings; /* collectives of which this is the outermost map */
-    mf_fiber *waiters;               /* at MF_DO_AWAIT */
+    struct mf_rendezvous *rendezvous; /* collectives of which this is the outermost map */
+    mf_fiber *waiters;                /* at MF_DO_AWAIT */
 };
 
 typedef struct mf_chunk {
@@ -99,7 +99,7 @@ typedef struct mf_chunk {
 } mf_chunk;
 
 #define MF_POOLS 24
-struct mf_stage {
+struct mf_run_state {
     mf_executable *executable;
     struct mf_run *run; /* NULL: inline */
     bool shared;        /* several threads: take the lock */
@@ -117,19 +117,19 @@ struct mf_stage {
     /* guarded by the pool's lock when shared (thread_pool.c) */
     mf_fiber *ready_first, *ready_last;
     int64_t ready_count; /* of a shared stage */
-    mf_stage *list_before, *list_after;
+    mf_run_state *list_before, *list_after;
     bool listed;
 };
 
 /* ---- run_state.c: memory and registers */
-mf_stage *mf_stage_new(mf_executable *x);
-void mf_stage_clear(mf_stage *s); /* ready for another run */
-void mf_stage_free(mf_stage *s);
-void mf_stage_lock(mf_stage *s);
-void mf_stage_unlock(mf_stage *s);
-void *mf_stage_get(mf_stage *s, size_t bytes); /* zeroed, 16-byte aligned; the lock is held. NULL when out of memory */
-void mf_stage_put(mf_stage *s, void *p, size_t bytes);
-void mf_stage_fail(mf_stage *s, mf_error_object *e); /* takes the reference; the first wins; the lock is not held */
+mf_run_state *mf_run_state_new(mf_executable *x);
+void mf_run_state_clear(mf_run_state *s); /* ready for another run */
+void mf_run_state_free(mf_run_state *s);
+void mf_run_state_lock(mf_run_state *s);
+void mf_run_state_unlock(mf_run_state *s);
+void *mf_run_state_get(mf_run_state *s, size_t bytes); /* zeroed, 16-byte aligned; the lock is held. NULL when out of memory */
+void mf_run_state_put(mf_run_state *s, void *p, size_t bytes);
+void mf_run_state_fail(mf_run_state *s, mf_error_object *e); /* takes the reference; the first wins; the lock is not held */
 
 void mf_register_release(mf_register *r);
 void mf_register_copy(mf_register *to, const mf_register *from); /* `to` is empty */
@@ -139,12 +139,13 @@ bool mf_register_new(mf_register *r, int64_t bytes);                            
 bool mf_register_pack(mf_register *r, const mf_type *type);                        /* row by row from now on */
 bool mf_register_lay(mf_register *r, const mf_type *type, const int64_t *strides); /* with these strides from now on */
 bool mf_register_packed_copy(mf_register *to, const mf_register *from, const mf_type *type);
-bool mf_register_unique(const mf_register *r);             /* nobody else holds its memory */
-bool mf_register_own(mf_register *r, const mf_type *type); /* row by row, and not lent: it may outlive its map. False when out of memory */
+bool mf_register_unique(const mf_register *r); /* nobody else holds its memory */
+bool mf_register_own(mf_register *r,
+                     const mf_type *type); /* row by row, and not borrowed: it may outlive its map. False when out of memory */
 
-mf_frame *mf_frame_new(mf_stage *s, const mf_block *b, bool homes); /* the lock is held; constants are in place */
-void mf_frame_release(mf_frame *f);                                 /* all registers but constants */
-void mf_frame_free(mf_stage *s, mf_frame *f);                       /* the lock is held */
+mf_frame *mf_frame_new(mf_run_state *s, const mf_block *b, bool destinations); /* the lock is held; constants are in place */
+void mf_frame_release(mf_frame *f);                                            /* all registers but constants */
+void mf_frame_free(mf_run_state *s, mf_frame *f);                              /* the lock is held */
 
 /* ---- step.c */
 /* Steps a fiber until it waits or ends. */
@@ -155,8 +156,8 @@ const mf_type *mf_operand_type(const mf_fiber *f, int ref);
 typedef enum mf_step { MF_STEP_NEXT, MF_STEP_STAY, MF_STEP_PARKED, MF_STEP_FAILED } mf_step;
 /* The instruction is over: dying registers are released and the fiber moves on. */
 void mf_advance(mf_fiber *f);
-mf_frame *mf_push(mf_fiber *f, const mf_block *b, bool homes); /* NULL when out of memory */
-/* A block's result: moved or copied from a finished frame to an empty register, or written home (the register then stays empty). */
+mf_frame *mf_push(mf_fiber *f, const mf_block *b, bool destinations); /* NULL when out of memory */
+/* A block's result: moved or copied from a finished frame to an empty register, or written to its destination (the register then stays empty). */
 void mf_frame_result(mf_fiber *f, mf_frame *done, int output, mf_register *to);
 
 /* ---- control_flow.c */
@@ -175,9 +176,9 @@ int mf_map_device_at(const mf_map *m,
 bool mf_map_enter(mf_fiber *f);         /* a device's first frame */
 mf_step mf_map_end(mf_fiber *f);        /* a fiber of a map has run to its end: parked for good, or failed */
 mf_step mf_await(mf_fiber *f, const mf_instr *in);
-/* Values of the once block have come: waiters that now have all go to the list. The lock is held. Counts them into active. */
+/* Values of the uniform block have come: waiters that now have all go to the list. The lock is held. Counts them into active. */
 void mf_map_wake(mf_map *map, mf_fiber **list);
-/* The results of an instruction of the once block are there: packed, and published to the devices. */
+/* The results of an instruction of the uniform block are there: packed, and published to the devices. */
 void mf_map_publish(mf_fiber *f, const mf_instr *in);
 
 /* ---- lockstep.c */
@@ -185,19 +186,19 @@ void mf_map_publish(mf_fiber *f, const mf_instr *in);
 bool mf_lockstep_run(mf_fiber *f, const mf_instr *in, const mf_map_plan *plan, mf_step *step);
 
 /* ---- pool/thread_pool.c */
-void mf_ready(mf_stage *s, mf_fiber *list); /* hands fibers (linked by next, already counted as active) over to be stepped */
-bool mf_tasks_start(void);                  /* false: no thread could be made */
-void *mf_scratch(size_t bytes);             /* this thread's; valid until its next call or mf_scratch_done */
-void mf_scratch_done(void);                 /* what is large goes back to the allocator, for others to use */
-void **mf_pointers(int count);              /* this thread's; valid until its next call */
-void mf_tasks_lock(void);                   /* the pool's lock: guards a run's stage and its end */
-void mf_tasks_unlock(bool news);            /* news: wakes those who wait */
+void mf_ready(mf_run_state *s, mf_fiber *list); /* hands fibers (linked by next, already counted as active) over to be stepped */
+bool mf_tasks_start(void);                      /* false: no thread could be made */
+void *mf_scratch(size_t bytes);                 /* this thread's; valid until its next call or mf_scratch_done */
+void mf_scratch_done(void);                     /* what is large goes back to the allocator, for others to use */
+void **mf_pointers(int count);                  /* this thread's; valid until its next call */
+void mf_tasks_lock(void);                       /* the pool's lock: guards a run's stage and its end */
+void mf_tasks_unlock(bool news);                /* news: wakes those who wait */
 /* Works until done(context) holds, and sleeps when there is nothing to do: on fibers of stage(context), or on anything when stage is NULL.
  * Both are called under the pool's lock. */
-void mf_tasks_help(mf_stage *(*stage)(void *context), bool (*done)(void *context), void *context);
+void mf_tasks_help(mf_run_state *(*stage)(void *context), bool (*done)(void *context), void *context);
 bool mf_tasks_is_worker(void); /* this thread is stepping a fiber */
 
 /* ---- executable.c */
-void mf_stage_over(mf_stage *s); /* active has reached zero: finishes the run; nobody else touches the stage */
+void mf_run_state_over(mf_run_state *s); /* active has reached zero: finishes the run; nobody else touches the stage */
 
 #endif

@@ -6,9 +6,9 @@
 
 /* ------------------------------------------------------------------ memory */
 
-mf_stage *mf_stage_new(mf_executable *x)
+mf_run_state *mf_run_state_new(mf_executable *x)
 {
-    mf_stage *s = mf_calloc(1, sizeof *s);
+    mf_run_state *s = mf_calloc(1, sizeof *s);
     if (!s)
         return NULL;
     s->executable = x;
@@ -16,13 +16,13 @@ mf_stage *mf_stage_new(mf_executable *x)
     return s;
 }
 
-void mf_stage_lock(mf_stage *s)
+void mf_run_state_lock(mf_run_state *s)
 {
     if (s->shared)
         pthread_mutex_lock(&s->lock);
 }
 
-void mf_stage_unlock(mf_stage *s)
+void mf_run_state_unlock(mf_run_state *s)
 {
     if (s->shared)
         pthread_mutex_unlock(&s->lock);
@@ -39,7 +39,7 @@ static int pool_of(size_t bytes, size_t *size)
     return pool;
 }
 
-static void *take_from_chunks(mf_stage *s, size_t size)
+static void *take_from_chunks(mf_run_state *s, size_t size)
 {
     mf_chunk *c = s->chunks;
     if (!c || c->size - c->used < size) {
@@ -59,7 +59,7 @@ static void *take_from_chunks(mf_stage *s, size_t size)
     return p;
 }
 
-void *mf_stage_get(mf_stage *s, size_t bytes)
+void *mf_run_state_get(mf_run_state *s, size_t bytes)
 {
     size_t size;
     int pool = pool_of(bytes, &size);
@@ -74,7 +74,7 @@ void *mf_stage_get(mf_stage *s, size_t bytes)
     return p ? memset(p, 0, bytes) : NULL;
 }
 
-void mf_stage_put(mf_stage *s, void *p, size_t bytes)
+void mf_run_state_put(mf_run_state *s, void *p, size_t bytes)
 {
     size_t size;
     int pool = pool_of(bytes, &size);
@@ -216,10 +216,10 @@ bool mf_register_unique(const mf_register *r)
 
 /* ------------------------------------------------------------------ frames */
 
-static size_t frame_bytes(const mf_block *b, bool homes)
+static size_t frame_bytes(const mf_block *b, bool destinations)
 {
     return ((sizeof(mf_frame) + 15) & ~(size_t)15) + (size_t)b->register_count * sizeof(mf_register) +
-           (homes ? (size_t)b->out_count * sizeof(mf_home) : 0);
+           (destinations ? (size_t)b->out_count * sizeof(mf_destination) : 0);
 }
 
 static void set_constants(mf_frame *f)
@@ -236,17 +236,17 @@ static void set_constants(mf_frame *f)
     }
 }
 
-mf_frame *mf_frame_new(mf_stage *s, const mf_block *b, bool homes)
+mf_frame *mf_frame_new(mf_run_state *s, const mf_block *b, bool destinations)
 {
-    char *at = mf_stage_get(s, frame_bytes(b, homes));
+    char *at = mf_run_state_get(s, frame_bytes(b, destinations));
     if (!at)
         return NULL;
     mf_frame *f = (mf_frame *)(void *)at;
     f->block = b;
     f->iteration = -1;
     f->registers = (mf_register *)(void *)(at + ((sizeof(mf_frame) + 15) & ~(size_t)15));
-    if (homes)
-        f->homes = (mf_home *)(void *)(f->registers + b->register_count);
+    if (destinations)
+        f->destinations = (mf_destination *)(void *)(f->registers + b->register_count);
     set_constants(f);
     return f;
 }
@@ -263,12 +263,12 @@ void mf_frame_release(mf_frame *f)
     }
 }
 
-void mf_frame_free(mf_stage *s, mf_frame *f)
+void mf_frame_free(mf_run_state *s, mf_frame *f)
 {
     for (int r = 0; r < f->block->register_count; r++)
         if (f->registers[r].buffer)
             mf_register_release(&f->registers[r]);
-    mf_stage_put(s, f, frame_bytes(f->block, f->homes));
+    mf_run_state_put(s, f, frame_bytes(f->block, f->destinations));
 }
 
 /* ------------------------------------------------------------------ after a run */
@@ -295,21 +295,21 @@ static void release_frame(mf_frame *f)
     release_list(f->registers, f->block->register_count);
 }
 
-static void release_map(mf_stage *s, mf_map *m)
+static void release_map(mf_run_state *s, mf_map *m)
 {
     release_list(m->in, m->plan->in_count);
     release_list(m->out, m->plan->out_count);
-    if (m->once)
-        release_frame(m->once);
-    while (m->gatherings) {
-        mf_gathering *g = m->gatherings;
-        m->gatherings = g->next;
-        mf_gathering_free(s, g);
+    if (m->uniform)
+        release_frame(m->uniform);
+    while (m->rendezvous) {
+        mf_rendezvous *g = m->rendezvous;
+        m->rendezvous = g->next;
+        mf_rendezvous_free(s, g);
     }
 }
 
 /* What a failed run left behind; nothing after a good one. */
-static void sweep(mf_stage *s)
+static void sweep(mf_run_state *s)
 {
     for (mf_fiber *f = s->live; f; f = f->live_after)
         for (mf_frame *at = f->top; at; at = at->below)
@@ -320,7 +320,7 @@ static void sweep(mf_stage *s)
     s->maps = NULL;
 }
 
-void mf_stage_clear(mf_stage *s)
+void mf_run_state_clear(mf_run_state *s)
 {
     sweep(s);
     release_list(s->in, s->in ? mf_executable_in_count(s->executable) : 0);
@@ -346,24 +346,24 @@ void mf_stage_clear(mf_stage *s)
     atomic_store_explicit(&s->failed, false, memory_order_relaxed);
 }
 
-void mf_stage_free(mf_stage *s)
+void mf_run_state_free(mf_run_state *s)
 {
     if (!s)
         return;
-    mf_stage_clear(s);
+    mf_run_state_clear(s);
     mf_free(s->chunks);
     pthread_mutex_destroy(&s->lock);
     mf_free(s);
 }
 
-void mf_stage_fail(mf_stage *s, mf_error_object *e)
+void mf_run_state_fail(mf_run_state *s, mf_error_object *e)
 {
-    mf_stage_lock(s);
+    mf_run_state_lock(s);
     if (s->error) {
         mf_error_ignore(e);
     } else {
         s->error = e;
         atomic_store_explicit(&s->failed, true, memory_order_release);
     }
-    mf_stage_unlock(s);
+    mf_run_state_unlock(s);
 }

@@ -5,27 +5,27 @@
 
 #include <string.h>
 
-mf_register *mf_operand(const mf_fiber *f, int ref) { return ref >= 0 ? &f->top->registers[ref] : &f->map->once->registers[~ref]; }
+mf_register *mf_operand(const mf_fiber *f, int ref) { return ref >= 0 ? &f->top->registers[ref] : &f->map->uniform->registers[~ref]; }
 
 const mf_type *mf_operand_type(const mf_fiber *f, int ref)
 {
-    return ref >= 0 ? f->top->block->types[ref] : f->map->once->block->types[~ref];
+    return ref >= 0 ? f->top->block->types[ref] : f->map->uniform->block->types[~ref];
 }
 
 void mf_advance(mf_fiber *f)
 {
     const mf_instr *in = f->top->block->instrs[f->top->pc++];
-    if (f->index < 0 && f->top == f->map->once)
+    if (f->index < 0 && f->top == f->map->uniform)
         mf_map_publish(f, in);
-    for (int i = 0; i < in->die_count; i++)
-        mf_register_release(&f->top->registers[in->die[i]]);
+    for (int i = 0; i < in->last_use_count; i++)
+        mf_register_release(&f->top->registers[in->last_uses[i]]);
 }
 
-mf_frame *mf_push(mf_fiber *f, const mf_block *b, bool homes)
+mf_frame *mf_push(mf_fiber *f, const mf_block *b, bool destinations)
 {
-    mf_stage_lock(f->stage);
-    mf_frame *made = mf_frame_new(f->stage, b, homes);
-    mf_stage_unlock(f->stage);
+    mf_run_state_lock(f->stage);
+    mf_frame *made = mf_frame_new(f->stage, b, destinations);
+    mf_run_state_unlock(f->stage);
     if (!made)
         return NULL;
     made->below = f->top;
@@ -38,7 +38,7 @@ static mf_step fail(mf_fiber *f, mf_error_object *e)
     const mf_instr *in = f->top->pc < f->top->block->instr_count ? f->top->block->instrs[f->top->pc] : NULL;
     if (in && in->eqn && in->eqn->address)
         mf_error_set_address(e, in->eqn->address);
-    mf_stage_fail(f->stage, e);
+    mf_run_state_fail(f->stage, e);
     return MF_STEP_FAILED;
 }
 
@@ -49,13 +49,15 @@ static bool make_result(mf_fiber *f, const mf_instr *in, int o)
 {
     mf_frame *frame = f->top;
     mf_register *r = &frame->registers[in->out[o]];
-    int home = frame->homes ? frame->block->home[in->out[o]] : -1, donor = in->kernel->alias ? in->kernel->alias[o] : -1;
-    if (home >= 0 && (frame->homes[home].buffer || frame->homes[home].lent)) { /* small ones are copied there at the end */
-        r->buffer = mf_retain(frame->homes[home].buffer);
-        r->data = frame->homes[home].data;
+    int destination = frame->destinations ? frame->block->destination[in->out[o]] : -1,
+        donor = in->kernel->alias ? in->kernel->alias[o] : -1;
+    if (destination >= 0 && (frame->destinations[destination].buffer ||
+                             frame->destinations[destination].borrowed)) { /* small ones are copied there at the end */
+        r->buffer = mf_retain(frame->destinations[destination].buffer);
+        r->data = frame->destinations[destination].data;
         return true;
     }
-    if (donor >= 0 && in->takes[donor]) {
+    if (donor >= 0 && in->moves[donor]) {
         mf_register *from = &frame->registers[in->in[donor]];
         if (mf_register_unique(from)) {
             r->buffer = mf_retain(from->buffer); /* the operand's own reference ends when it dies, right after this */
@@ -105,17 +107,17 @@ static mf_step run_alias(mf_fiber *f, const mf_instr *in)
 
 /* ------------------------------------------------------------------ results of blocks */
 
-static bool goes_home(mf_frame *done, int output, const mf_register *from, const mf_type *type)
+static bool written_to_destination(mf_frame *done, int output, const mf_register *from, const mf_type *type)
 {
-    const mf_home *home = done->homes ? &done->homes[output] : NULL;
-    if (!home || !home->data)
+    const mf_destination *destination = done->destinations ? &done->destinations[output] : NULL;
+    if (!destination || !destination->data)
         return false;
     if (from->strides) {
         int64_t strides[MF_RANK];
         mf_contiguous_strides(type, strides);
-        mf_copy_strided(type->rank, type->dims, mf_dtype_size(type->dtype), home->data, strides, from->data, from->strides);
-    } else if (from->data != home->data) {
-        memcpy(home->data, from->data, (size_t)type->bytes);
+        mf_copy_strided(type->rank, type->dims, mf_dtype_size(type->dtype), destination->data, strides, from->data, from->strides);
+    } else if (from->data != destination->data) {
+        memcpy(destination->data, from->data, (size_t)type->bytes);
     }
     return true;
 }
@@ -124,11 +126,11 @@ void mf_frame_result(mf_fiber *f, mf_frame *done, int output, mf_register *to)
 {
     const mf_block *b = done->block;
     int ref = b->out[output];
-    mf_register *from = ref >= 0 ? &done->registers[ref] : &f->map->once->registers[~ref];
-    const mf_type *type = ref >= 0 ? b->types[ref] : f->map->once->block->types[~ref];
-    if (goes_home(done, output, from, type))
+    mf_register *from = ref >= 0 ? &done->registers[ref] : &f->map->uniform->registers[~ref];
+    const mf_type *type = ref >= 0 ? b->types[ref] : f->map->uniform->block->types[~ref];
+    if (written_to_destination(done, output, from, type))
         return;
-    if (b->out_takes[output])
+    if (b->out_moves[output])
         mf_register_move(to, from);
     else
         mf_register_copy(to, from);
@@ -150,13 +152,13 @@ static mf_step execute(mf_fiber *f, const mf_instr *in)
 }
 
 /* A fiber that goes no further leaves the count; the last one ends the run. */
-static void leave(mf_stage *s)
+static void leave(mf_run_state *s)
 {
-    mf_stage_lock(s);
+    mf_run_state_lock(s);
     int64_t left = --s->active;
-    mf_stage_unlock(s);
+    mf_run_state_unlock(s);
     if (!left)
-        mf_stage_over(s);
+        mf_run_state_over(s);
 }
 
 /* The top frame has run to its end. */
@@ -171,18 +173,18 @@ static mf_step end_of_frame(mf_fiber *f)
         return mf_map_end(f);
     for (int o = 0; o < done->block->out_count; o++)
         mf_frame_result(f, done, o, &f->stage->out[o]);
-    mf_stage_lock(f->stage);
+    mf_run_state_lock(f->stage);
     f->stage->done = true;
     mf_frame_free(f->stage, done);
     f->top = NULL;
     f->stage->live = NULL;
-    mf_stage_unlock(f->stage);
+    mf_run_state_unlock(f->stage);
     return MF_STEP_FAILED; /* nothing more to do: the caller leaves */
 }
 
 void mf_fiber_step(mf_fiber *f)
 {
-    mf_stage *s = f->stage;
+    mf_run_state *s = f->stage;
     mf_step step = MF_STEP_STAY;
     if (!f->top && !mf_map_enter(f))
         step = MF_STEP_FAILED;

@@ -3,8 +3,8 @@
  * instruction, so that they cost one rendezvous.
  *
  * The body of a map becomes two blocks. What every device computes alike - equations whose variance does not include the mapped axis, and
- * that talk over it to nobody - is the block `once`, run by one fiber for all; the rest is the block `device`. They share the registers
- * of the once block: a reference r >= 0 names a register of the executing block, ~r one of the once block.
+ * that talk over it to nobody - is the block `uniform`, run by one fiber for all; the rest is the block `device`. They share the registers
+ * of the uniform block: a reference r >= 0 names a register of the executing block, ~r one of the uniform block.
  * Invariants: a plan is immutable; both blocks of a map keep the order of one common schedule, and each waits only for what stands
  * earlier in it, so waiting is free of cycles. */
 #ifndef MF_RUNTIME_PLAN_PLAN_H
@@ -30,7 +30,7 @@ typedef enum mf_instr_kind {
     MF_DO_WHILE,
     MF_DO_SCAN,
     MF_DO_MAP,
-    MF_DO_AWAIT, /* until all operands (registers of the once block) are there */
+    MF_DO_AWAIT, /* until all operands (registers of the uniform block) are there */
 } mf_instr_kind;
 
 /* The variable whose value v is: behind barriers, which only order. */
@@ -42,7 +42,7 @@ static inline mf_variable *mf_origin(mf_variable *v)
 }
 
 /* Who takes part in a collective. Level 0 is the innermost map around the equation, level 1 the next one out. */
-typedef struct mf_meeting {
+typedef struct mf_participants {
     int axis_count;
     int levels[MF_LEVELS]; /* in the order of the names: ranks count row-major, the first name outermost */
     int64_t sizes[MF_LEVELS];
@@ -52,7 +52,7 @@ typedef struct mf_meeting {
     const mf_namelist *axes;  /* for messages */
     bool detached;            /* no result is read by the device's own block: members go on at once */
     const mf_eqn **eqns;      /* by result */
-} mf_meeting;
+} mf_participants;
 
 /* How a value of the top level lies, known before anything runs: as one of the program's inputs does, as a map lays its results, or row by
  * row, which is what zeros say. */
@@ -68,15 +68,15 @@ struct mf_instr {
     mf_instr_kind kind;
     int in_count, out_count;
     int *in, *out;
-    bool *takes; /* by operand: its register dies here and this is its last mention, so it may be moved */
-    int die_count;
-    int *die;                  /* registers of the executing block that nobody reads afterwards */
+    bool *moves; /* by operand: its register dies here and this is its last mention, so it may be moved */
+    int last_use_count;
+    int *last_uses;            /* registers of the executing block that nobody reads afterwards */
     int position;              /* in the common schedule */
     const mf_eqn *eqn;         /* the first; NULL in a plan that was read from text */
     const char *label;         /* what it does, in a plan that was read from text; else NULL: source tells it */
     mf_profile_source *source; /* all that a segment or collective consists of */
     mf_kernel *kernel;
-    mf_meeting *meeting;
+    mf_participants *participants;
     int block_count; /* call: branches; while: condition, body; scan: body */
     mf_block **blocks;
     mf_map_plan *map;
@@ -89,8 +89,8 @@ struct mf_block {
     int *in;                            /* the register of an input, or -1 where the other block or nobody reads it */
     int *out;                           /* references */
     const mf_value_layout *out_layouts; /* at the top level and in its control flow; else NULL */
-    bool *out_takes;                    /* by output: the last mention of its register, so it may be moved */
-    int *home;                          /* by register: the output whose memory it may be written to straight away, or -1 */
+    bool *out_moves;                    /* by output: the last mention of its register, so it may be moved */
+    int *destination;                   /* by register: the output whose memory it may be written to straight away, or -1 */
     int constant_count;
     int *constants;        /* registers that hold constants in every frame */
     mf_literal **literals; /* theirs */
@@ -117,7 +117,7 @@ struct mf_map_plan {
     int in_count, out_count;
     const int64_t *axes;             /* of the inputs; INT64_MIN: not mapped */
     const mf_type **shards, **types; /* of the inputs: one device's, and with the mapped axis */
-    mf_block *device, *once;
+    mf_block *device, *uniform;
     mf_map_output *out;
     const mf_intlist *devices; /* may be empty */
     mf_lockstep *lockstep;     /* how all devices are run at once by one thread; NULL where that cannot be, or does not pay */
@@ -151,7 +151,7 @@ double mf_map_cost(const mf_map_plan *map); /* estimated nanoseconds */
 
 /* ---- the schedule */
 
-enum { MF_DEVICE, MF_ONCE }; /* sides: which block something belongs to */
+enum { MF_DEVICE, MF_UNIFORM }; /* sides: which block something belongs to */
 
 typedef struct mf_item { /* what becomes an instruction */
     mf_instr_kind kind;
@@ -172,9 +172,9 @@ typedef struct mf_schedule {
     uint64_t bit;             /* of the innermost binder */
 } mf_schedule;
 
-/* Orders p's equations. once_in[i] (NULL: no map, all on the device's side): input i is uniform over the innermost binder of env. */
+/* Orders p's equations. uniform_in[i] (NULL: no map, all on the device's side): input i is uniform over the innermost binder of env. */
 mf_error_object *mf_schedule_make(mf_schedule *s, const mf_backend *backend, mf_arena *arena, const mf_program *p, const mf_axis_env *env,
-                                  const bool *once_in);
+                                  const bool *uniform_in);
 void mf_schedule_free(mf_schedule *s);
 /* Which segment computes what (sink.c): moves equations to the segments that read them. One equation may then stand in several segments, each of
  * which computes it for itself; made_by names the one that gives it to others, if any. False: out of memory. */

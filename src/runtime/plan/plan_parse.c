@@ -107,10 +107,10 @@ static void pushed(plan_parser *p, bool ok)
 
 static void read_ref(plan_parser *p, reference_list *l)
 {
-    bool once = accept(p, "~");
+    bool uniform = accept(p, "~");
     expect(p, "r");
     int n = (int)number(p);
-    pushed(p, mf_vector_push(&l->refs, once ? ~n : n));
+    pushed(p, mf_vector_push(&l->refs, uniform ? ~n : n));
     pushed(p, mf_vector_push(&l->moved, accept(p, "!")));
     pushed(p, mf_vector_push(&l->over, accept(p, "over") ? (int)number(p) : -1));
 }
@@ -205,11 +205,11 @@ static mf_instr *read_instr(plan_parser *p, mf_instr_kind kind)
         read_refs(p, &last);
     in->in_count = from.refs.count;
     in->out_count = to.refs.count;
-    in->die_count = last.refs.count;
+    in->last_use_count = last.refs.count;
     in->in = copied(p, from.refs.at, in->in_count, sizeof *in->in);
-    in->takes = copied(p, from.moved.at, in->in_count, sizeof *in->takes);
+    in->moves = copied(p, from.moved.at, in->in_count, sizeof *in->moves);
     in->out = copied(p, to.refs.at, in->out_count, sizeof *in->out);
-    in->die = copied(p, last.refs.at, in->die_count, sizeof *in->die);
+    in->last_uses = copied(p, last.refs.at, in->last_use_count, sizeof *in->last_uses);
     if (kind == MF_DO_SEGMENT && (in->kernel = get(p, 1, sizeof *in->kernel)))
         in->kernel->alias = copied(p, to.over.at, in->out_count, sizeof *in->kernel->alias);
     free_refs(&from);
@@ -221,7 +221,7 @@ static mf_instr *read_instr(plan_parser *p, mf_instr_kind kind)
 
 typedef struct register_list {
     MF_VECTOR(const mf_type *) types;
-    MF_VECTOR(int) home;
+    MF_VECTOR(int) destination;
     MF_VECTOR(int) constants;
     MF_VECTOR(int) in; /* by input: a register or -1 */
 } register_list;
@@ -253,7 +253,7 @@ static void read_register(plan_parser *p, register_list *l)
         number(p);
         pushed(p, mf_vector_push(&l->constants, r));
     }
-    pushed(p, mf_vector_push(&l->home, accept(p, "home") ? (int)number(p) : -1));
+    pushed(p, mf_vector_push(&l->destination, accept(p, "destination") ? (int)number(p) : -1));
 }
 
 static mf_block *read_block(plan_parser *p)
@@ -279,7 +279,7 @@ static mf_block *read_block(plan_parser *p)
     expect(p, "}");
     b->register_count = regs.types.count;
     b->types = copied(p, regs.types.at, regs.types.count, sizeof *b->types);
-    b->home = copied(p, regs.home.at, regs.home.count, sizeof *b->home);
+    b->destination = copied(p, regs.destination.at, regs.destination.count, sizeof *b->destination);
     b->in_count = regs.in.count;
     b->in = copied(p, regs.in.at, regs.in.count, sizeof *b->in);
     b->constant_count = regs.constants.count;
@@ -288,9 +288,9 @@ static mf_block *read_block(plan_parser *p)
     b->instrs = copied(p, instrs.at, instrs.count, sizeof *b->instrs);
     b->out_count = out.refs.count;
     b->out = copied(p, out.refs.at, out.refs.count, sizeof *b->out);
-    b->out_takes = copied(p, out.moved.at, out.moved.count, sizeof *b->out_takes);
+    b->out_moves = copied(p, out.moved.at, out.moved.count, sizeof *b->out_moves);
     mf_free(regs.types.at);
-    mf_free(regs.home.at);
+    mf_free(regs.destination.at);
     mf_free(regs.constants.at);
     mf_free(regs.in.at);
     mf_free(instrs.at);
@@ -370,8 +370,8 @@ static void read_map(plan_parser *p)
     read_outputs(p, m);
     expect(p, "device");
     m->device = read_block(p);
-    expect(p, "once");
-    m->once = read_block(p);
+    expect(p, "uniform");
+    m->uniform = read_block(p);
     expect(p, "}");
 }
 
@@ -380,7 +380,7 @@ static void finish_maps(plan_parser *p)
     mf_map_plan *newest = NULL;
     for (mf_map_plan *m = p->plan->maps, *next; m && !p->error; m = next) {
         next = m->next;
-        if (!m->device || !m->once)
+        if (!m->device || !m->uniform)
             fail(p, "the map that an instruction names");
         m->next = newest;
         newest = m;

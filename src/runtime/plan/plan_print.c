@@ -1,11 +1,11 @@
 /* Plans as text, which plan_parse.c reads.
  *
  *     plan  = "plan" "{" block {map} "}"
- *     block = ("program" | "device" | "once" | "nested") "{" {reg} {instr} "return" refs "}"
- *     reg   = "r"N ":" type [("input" | "constant") N] ["home" N]                                  home: the output whose memory it is born in
+ *     block = ("program" | "device" | "uniform" | "nested") "{" {reg} {instr} "return" refs "}"
+ *     reg   = "r"N ":" type [("input" | "constant") N] ["destination" N]                                  destination: the output whose memory it is born in
  *     instr = kind position ["[" words "]"] ["map" N] refs "->" "(" {ref ["over" N]} ")" ["last" refs] ["{" {block} "}"]
  *     refs  = "(" {ref} ")"                                                                        over: the operand whose memory it may take
- *     ref   = ["~"] "r"N ["!"]                                                                     ~: of the once block; !: it is moved
+ *     ref   = ["~"] "r"N ["!"]                                                                     ~: of the uniform block; !: it is moved
  *     map   = "map" N "{" "size" N ["first" N] {"input" N ":" type "shard" type "axis" N ["held"]}
  *             {"output" N ":" type "shard" type ("stacked" | "uniform" | "forward" N) ["donor" N]} block block "}"
  *
@@ -53,8 +53,8 @@ static void put_register(mf_text *t, const mf_block *b, int r)
     for (int c = 0; c < b->constant_count; c++)
         if (b->constants[c] == r)
             mf_text_add(t, " constant %d", c);
-    if (b->home[r] >= 0)
-        mf_text_add(t, " home %d", b->home[r]);
+    if (b->destination[r] >= 0)
+        mf_text_add(t, " destination %d", b->destination[r]);
     mf_text_put(t, "\n");
 }
 
@@ -86,7 +86,7 @@ static void put_instr(mf_text *t, const mf_plan *plan, const mf_instr *in, int d
     if (in->map)
         mf_text_add(t, " map %d", map_number(plan, in->map));
     mf_text_put(t, " ");
-    put_refs(t, in->in, in->takes, in->in_count);
+    put_refs(t, in->in, in->moves, in->in_count);
     mf_text_put(t, " -> (");
     for (int o = 0; o < in->out_count; o++) {
         mf_text_put(t, o ? " " : "");
@@ -95,9 +95,9 @@ static void put_instr(mf_text *t, const mf_plan *plan, const mf_instr *in, int d
             mf_text_add(t, " over %d", in->kernel->alias[o]);
     }
     mf_text_put(t, ")");
-    if (in->die_count) {
+    if (in->last_use_count) {
         mf_text_put(t, " last ");
-        put_refs(t, in->die, NULL, in->die_count);
+        put_refs(t, in->last_uses, NULL, in->last_use_count);
     }
     mf_text_put(t, in->block_count ? " {\n" : "\n");
     for (int i = 0; i < in->block_count; i++)
@@ -120,7 +120,7 @@ static void put_block(mf_text *t, const mf_plan *plan, const char *name, const m
         put_instr(t, plan, b->instrs[i], depth + 1);
     indent(t, depth + 1);
     mf_text_put(t, "return ");
-    put_refs(t, b->out, b->out_takes, b->out_count);
+    put_refs(t, b->out, b->out_moves, b->out_count);
     mf_text_put(t, "\n");
     indent(t, depth);
     mf_text_put(t, "}\n");
@@ -159,7 +159,7 @@ static void put_map(mf_text *t, const mf_plan *plan, const mf_map_plan *m)
         mf_text_put(t, "\n");
     }
     put_block(t, plan, "device", m->device, 2);
-    put_block(t, plan, "once", m->once, 2);
+    put_block(t, plan, "uniform", m->uniform, 2);
     mf_text_put(t, "  }\n");
 }
 

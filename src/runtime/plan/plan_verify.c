@@ -7,9 +7,9 @@
 #include <string.h>
 
 typedef struct block_state {
-    const mf_block *block, *once; /* once NULL: no map around, or this is the once block */
-    bool *holds;                  /* by register of the block */
-    bool *known;                  /* by register of the once block: waited for */
+    const mf_block *block, *uniform; /* uniform NULL: no map around, or this is the uniform block */
+    bool *holds;                     /* by register of the block */
+    bool *known;                     /* by register of the uniform block: waited for */
     const char *name;
     mf_error_object *error;
 } block_state;
@@ -26,7 +26,7 @@ static void wrong(block_state *s, const mf_instr *in, const char *what, int ref)
 
 static bool in_range(block_state *s, const mf_instr *in, int ref)
 {
-    const mf_block *b = ref < 0 ? s->once : s->block;
+    const mf_block *b = ref < 0 ? s->uniform : s->block;
     if (b && (ref < 0 ? ~ref : ref) < b->register_count)
         return true;
     wrong(s, in, "does not exist", ref);
@@ -55,16 +55,16 @@ static void write(block_state *s, const mf_instr *in, int ref)
 
 static bool is_last(const mf_instr *in, int ref)
 {
-    for (int i = 0; i < in->die_count; i++)
-        if (in->die[i] == ref)
+    for (int i = 0; i < in->last_use_count; i++)
+        if (in->last_uses[i] == ref)
             return true;
     return false;
 }
 
 static void check_moves(block_state *s, const mf_instr *in)
 {
-    for (int i = 0; i < in->in_count && in->takes; i++) {
-        if (!in->takes[i])
+    for (int i = 0; i < in->in_count && in->moves; i++) {
+        if (!in->moves[i])
             continue;
         if (in->in[i] < 0 || !is_last(in, in->in[i]))
             wrong(s, in, "is moved, but this is not its last use", in->in[i]);
@@ -80,21 +80,21 @@ static void check_aliases(block_state *s, const mf_instr *in)
         int i = in->kernel->alias[o];
         if (i >= in->in_count)
             wrong(s, in, "takes the memory of no operand", in->out[o]);
-        else if (i >= 0 && !in->takes[i])
+        else if (i >= 0 && !in->moves[i])
             wrong(s, in, "takes the memory of an operand that stays", in->out[o]);
     }
 }
 
-static mf_error_object *verify_block(const char *name, const mf_block *b, const mf_block *once);
+static mf_error_object *verify_block(const char *name, const mf_block *b, const mf_block *uniform);
 
 static void check_instr(block_state *s, const mf_instr *in)
 {
     for (int i = 0; i < in->in_count; i++) {
         if (in->kind != MF_DO_AWAIT)
             read(s, in, in->in[i]);
-        else if (in->in[i] < 0 || in->in[i] >= (s->once ? s->once : s->block)->register_count)
+        else if (in->in[i] < 0 || in->in[i] >= (s->uniform ? s->uniform : s->block)->register_count)
             wrong(s, in, "does not exist", in->in[i]);
-        else if (s->once)
+        else if (s->uniform)
             s->known[in->in[i]] = true;
         else
             s->holds[in->in[i]] = true; /* the devices' collective wrote it */
@@ -106,16 +106,16 @@ static void check_instr(block_state *s, const mf_instr *in)
     if (in->map && (in->in_count != in->map->in_count || in->out_count != in->map->out_count))
         wrong(s, in, "stands in a call of a map that has other operands or results", in->out_count ? in->out[0] : 0);
     for (int i = 0; i < in->block_count && !s->error; i++)
-        s->error = verify_block("nested", in->blocks[i], s->once ? s->once : NULL);
+        s->error = verify_block("nested", in->blocks[i], s->uniform ? s->uniform : NULL);
     for (int o = 0; o < in->out_count; o++)
         write(s, in, in->out[o]);
-    for (int i = 0; i < in->die_count && !s->error; i++) {
-        if (in->die[i] < 0 || in->die[i] >= s->block->register_count)
-            wrong(s, in, "does not exist", in->die[i]);
-        else if (!s->holds[in->die[i]])
-            wrong(s, in, "ends but holds nothing", in->die[i]);
+    for (int i = 0; i < in->last_use_count && !s->error; i++) {
+        if (in->last_uses[i] < 0 || in->last_uses[i] >= s->block->register_count)
+            wrong(s, in, "does not exist", in->last_uses[i]);
+        else if (!s->holds[in->last_uses[i]])
+            wrong(s, in, "ends but holds nothing", in->last_uses[i]);
         else
-            s->holds[in->die[i]] = false;
+            s->holds[in->last_uses[i]] = false;
     }
 }
 
@@ -132,12 +132,12 @@ static void begin(block_state *s)
             s->holds[b->constants[c]] = true;
         else
             wrong(s, NULL, "is a constant but does not exist", b->constants[c]);
-    for (int i = 0; s->once && i < s->once->in_count; i++)
-        if (s->once->in[i] >= 0 && s->once->in[i] < s->once->register_count)
-            s->known[s->once->in[i]] = true;
-    for (int c = 0; s->once && c < s->once->constant_count; c++)
-        if (s->once->constants[c] >= 0 && s->once->constants[c] < s->once->register_count)
-            s->known[s->once->constants[c]] = true;
+    for (int i = 0; s->uniform && i < s->uniform->in_count; i++)
+        if (s->uniform->in[i] >= 0 && s->uniform->in[i] < s->uniform->register_count)
+            s->known[s->uniform->in[i]] = true;
+    for (int c = 0; s->uniform && c < s->uniform->constant_count; c++)
+        if (s->uniform->constants[c] >= 0 && s->uniform->constants[c] < s->uniform->register_count)
+            s->known[s->uniform->constants[c]] = true;
 }
 
 static void end(block_state *s)
@@ -147,22 +147,22 @@ static void end(block_state *s)
         if (in_range(s, NULL, b->out[o]) && b->out[o] >= 0)
             read(s, NULL, b->out[o]);
     for (int r = 0; r < b->register_count; r++)
-        if (b->home[r] >= 0 && (b->home[r] >= b->out_count || b->out[b->home[r]] != r))
+        if (b->destination[r] >= 0 && (b->destination[r] >= b->out_count || b->out[b->destination[r]] != r))
             wrong(s, NULL, "is born in the memory of a result that it is not", r);
 }
 
 /* Inside nested blocks of a device all that was waited for outside is known; that is not followed here, so all of it counts as known. */
-static mf_error_object *verify_block(const char *name, const mf_block *b, const mf_block *once)
+static mf_error_object *verify_block(const char *name, const mf_block *b, const mf_block *uniform)
 {
-    block_state s = { .block = b, .once = once, .name = name };
+    block_state s = { .block = b, .uniform = uniform, .name = name };
     s.holds = mf_calloc((size_t)b->register_count + 1, 1);
-    s.known = once ? mf_calloc((size_t)once->register_count + 1, 1) : NULL;
-    if (!s.holds || (once && !s.known))
+    s.known = uniform ? mf_calloc((size_t)uniform->register_count + 1, 1) : NULL;
+    if (!s.holds || (uniform && !s.known))
         s.error = mf_error_out_of_memory();
     if (!s.error)
         begin(&s);
-    if (!s.error && once && !strcmp(name, "nested"))
-        memset(s.known, true, (size_t)once->register_count);
+    if (!s.error && uniform && !strcmp(name, "nested"))
+        memset(s.known, true, (size_t)uniform->register_count);
     for (int i = 0; i < b->instr_count && !s.error; i++)
         check_instr(&s, b->instrs[i]);
     if (!s.error)
@@ -174,8 +174,8 @@ static mf_error_object *verify_block(const char *name, const mf_block *b, const 
 
 static mf_error_object *verify_map(const mf_map_plan *m)
 {
-    mf_error_object *error = verify_block("device", m->device, m->once);
-    error = error ? error : verify_block("once", m->once, NULL);
+    mf_error_object *error = verify_block("device", m->device, m->uniform);
+    error = error ? error : verify_block("uniform", m->uniform, NULL);
     for (int o = 0; o < m->out_count && !error; o++) {
         const mf_map_output *out = &m->out[o];
         int given = out->donor > out->forward ? out->donor : out->forward;

@@ -1,7 +1,7 @@
 /* The worker pool: threads that step ready fibers of any run and pieces of parallel loops. Invariants: the pool's lock guards every
  * stage's ready list, the list of stages and the loops; at most as many threads work at a time as there are cores to use, helpers that wait
- * for a result included; who has nothing to do sleeps, after a moment in which it stays awake if there is a core to spare: a sleeper takes
- * tens of microseconds to come back. The pool is made at first need and joined when the process ends. */
+ * for a result included; who has nothing to do spins for a moment if there is a core to spare, and then sleeps: a sleeper takes tens of
+ * microseconds to come back. The pool is made at first need and joined when the process ends. */
 #include "runtime/profile/profiler.h"
 #include "runtime/execute/run.h"
 
@@ -13,14 +13,14 @@
 #include <string.h>
 
 #define MOST_AT_ONCE     32
-#define AWAKE_NS         50000 /* about what a sleeper's return costs */
+#define SPIN_NS          50000 /* about what a sleeper's return costs */
 #define BRIEF_APART_NS   200000
 #define BRIEF_WAKE_NS    1000000
 #define TAKEN_BY_HELPERS ((uint64_t)1 << 32)
 
 typedef struct parallel_loop { /* on the stack of the thread that runs it */
     struct parallel_loop *next;
-    const mf_stage *stage; /* whose fiber runs it; NULL: a run that is inline */
+    const mf_run_state *stage; /* whose fiber runs it; NULL: a run that is inline */
     mf_parallel_fn fn;
     void *context;
     int64_t count, start;   /* pieces, as on a circle; where it begins */
@@ -31,28 +31,29 @@ typedef struct parallel_loop { /* on the stack of the thread that runs it */
 
 typedef struct waiter { /* on the stack of a thread that waits for a result and helps meanwhile */
     struct waiter *next;
-    const mf_stage *stage; /* where it may help; NULL: anywhere */
+    const mf_run_state *stage; /* where it may help; NULL: anywhere */
 } waiter;
 
 static struct {
     pthread_mutex_t lock;
-    pthread_cond_t work, news;        /* workers sleep on the first, helpers and owners of loops on the second */
-    bool started, stopping, may_stay; /* awake */
+    pthread_cond_t work, news; /* workers sleep on the first, helpers and owners of loops on the second */
+    bool started, stopping, may_spin;
     int workers, working, limit, sleeping, waiting;
-    int guests;                        /* threads that work without being asked: they run loops of inline runs */
-    int awake, awake_workers;          /* those that look out and do not work; how many of them are workers */
-    _Atomic unsigned int offers, told; /* count what has come: work, and news. Written behind the lock, for those that look out */
+    int guests;                     /* threads that work without being asked: they run loops of inline runs */
+    int spinning, spinning_workers; /* threads that spin for an event and do not work; how many of them are workers */
+    _Atomic unsigned int work_events,
+        news_events; /* event counts: work that was offered, and results and ends. Written after the lock is released */
     pthread_t *threads;
-    mf_stage *first, *last; /* stages with ready fibers */
+    mf_run_state *first, *last; /* stages with ready fibers */
     parallel_loop *loops;
     double met;                 /* where the last loop's owner met its helpers: the part of its pieces before that */
     int64_t brief_at, woken_at; /* when the last brief parallel_loop began, and the last one that woke somebody */
     waiter *waiters;
 } pool = { .lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .news = PTHREAD_COND_INITIALIZER };
 
-static _Thread_local bool counted;            /* this thread is one of those that work */
-static _Thread_local const mf_stage *at_hand; /* whose fiber it steps */
-static _Thread_local bool went_forwards;      /* in the last loop */
+static _Thread_local bool counted;                /* this thread is one of those that work */
+static _Thread_local const mf_run_state *at_hand; /* whose fiber it steps */
+static _Thread_local bool went_forwards;          /* in the last loop */
 
 /* ------------------------------------------------------------------ a thread's own memory */
 
@@ -156,41 +157,42 @@ static void relax(void)
 #endif
 }
 
-static unsigned int what_came(bool worker)
+static unsigned int event_count(bool worker)
 {
-    return atomic_load_explicit(&pool.offers, memory_order_acquire) + (worker ? 0 : atomic_load_explicit(&pool.told, memory_order_acquire));
+    return atomic_load_explicit(&pool.work_events, memory_order_acquire) +
+           (worker ? 0 : atomic_load_explicit(&pool.news_events, memory_order_acquire));
 }
 
 /* Whoever brings something works, so one core at least is not to spare. */
 static bool core_to_spare(bool works)
 {
     int others = pool.working + pool.guests - works;
-    return pool.may_stay && (others > 1 ? others : 1) + pool.awake < pool.limit;
+    return pool.may_spin && (others > 1 ? others : 1) + pool.spinning < pool.limit;
 }
 
 /* Looks out for a moment; whether something came. What came has to be looked for afterwards even so: word of it may be under way. */
-static bool look_out(bool worker, bool works)
+static bool spin(bool worker, bool works)
 {
-    unsigned int before = what_came(worker);
-    pool.awake += !works; /* who works has his core already */
-    pool.awake_workers += worker;
+    unsigned int before = event_count(worker);
+    pool.spinning += !works; /* who works has his core already */
+    pool.spinning_workers += worker;
     pthread_mutex_unlock(&pool.lock);
-    int64_t end = mf_profile_now() + AWAKE_NS;
+    int64_t end = mf_profile_now() + SPIN_NS;
     do
-        for (int i = 0; i < 16 && what_came(worker) == before; i++)
+        for (int i = 0; i < 16 && event_count(worker) == before; i++)
             relax();
-    while (what_came(worker) == before && mf_profile_now() < end);
+    while (event_count(worker) == before && mf_profile_now() < end);
     pthread_mutex_lock(&pool.lock);
-    pool.awake -= !works;
-    pool.awake_workers -= worker;
-    return what_came(worker) != before;
+    pool.spinning -= !works;
+    pool.spinning_workers -= worker;
+    return event_count(worker) != before;
 }
 
-/* Looks out if there is a core for it and *tired says that it has not done so in vain; else sleeps. */
+/* Spins if there is a core for it and *tired says that it has not done so in vain; else sleeps. */
 static void wait_for_news(bool works, bool *tired)
 {
     if (!*tired && core_to_spare(works)) {
-        *tired = !look_out(false, works);
+        *tired = !spin(false, works);
         return;
     }
     MF_UNCANCELLED;
@@ -202,7 +204,7 @@ static void wait_for_news(bool works, bool *tired)
 static void wait_for_work(bool *tired)
 {
     if (!*tired && core_to_spare(false)) {
-        *tired = !look_out(true, false);
+        *tired = !spin(true, false);
         return;
     }
     pool.sleeping++;
@@ -210,17 +212,18 @@ static void wait_for_work(bool *tired)
     pool.sleeping--;
 }
 
-/* Gives up the lock, then tells of so much work of a stage (NULL: a run that is inline), or of news if it is none: who is told finds the
- * lock free. Those that wait for the stage come before sleepers: one thread more than cores would share one of them for milliseconds. */
-static void unlock_and_tell(int work, const mf_stage *stage)
+/* Releases the lock, then counts an event and wakes as many threads as there is work of a run (NULL: one that is inline), or all who wait for
+ * news where work is 0; whoever is woken finds the lock free. Threads that wait for that run come before sleepers: one thread more than cores
+ * would share one of them for milliseconds. */
+static void unlock_and_notify(int work, const mf_run_state *stage)
 {
-    int sleepers = work - pool.awake_workers;
+    int sleepers = work - pool.spinning_workers;
     for (waiter *w = pool.waiters; w; w = w->next)
         sleepers -= !w->stage || w->stage == stage;
     bool waiting = pool.waiting > 0;
     sleepers = sleepers < pool.sleeping ? sleepers : pool.sleeping;
     pthread_mutex_unlock(&pool.lock);
-    atomic_fetch_add_explicit(work ? &pool.offers : &pool.told, 1, memory_order_release);
+    atomic_fetch_add_explicit(work ? &pool.work_events : &pool.news_events, 1, memory_order_release);
     if (waiting)
         pthread_cond_broadcast(&pool.news);
     for (int i = 0; i < sleepers; i++)
@@ -229,7 +232,7 @@ static void unlock_and_tell(int work, const mf_stage *stage)
 
 /* ------------------------------------------------------------------ ready fibers; the lock is held */
 
-static void list_stage(mf_stage *s)
+static void list_stage(mf_run_state *s)
 {
     if (s->listed)
         return;
@@ -240,7 +243,7 @@ static void list_stage(mf_stage *s)
     pool.last = s;
 }
 
-static void unlist_stage(mf_stage *s)
+static void unlist_stage(mf_run_state *s)
 {
     *(s->list_before ? &s->list_before->list_after : &pool.first) = s->list_after;
     *(s->list_after ? &s->list_after->list_before : &pool.last) = s->list_before;
@@ -248,7 +251,7 @@ static void unlist_stage(mf_stage *s)
 }
 
 /* Fibers to step one after the other: when there are many, several, so that the lock is not taken for each; near the end, one. */
-static mf_fiber *take_ready(mf_stage *s)
+static mf_fiber *take_ready(mf_run_state *s)
 {
     mf_fiber *first = s->ready_first, *last = first;
     if (!first)
@@ -270,7 +273,7 @@ static mf_fiber *take_ready(mf_stage *s)
 /* All of one stage. */
 static void step_all(mf_fiber *list)
 {
-    const mf_stage *before = at_hand;
+    const mf_run_state *before = at_hand;
     at_hand = list->stage;
     for (mf_fiber *next; list; list = next) {
         next = list->next; /* once stepped, the fiber may be anywhere */
@@ -280,7 +283,7 @@ static void step_all(mf_fiber *list)
     at_hand = before;
 }
 
-void mf_ready(mf_stage *s, mf_fiber *list)
+void mf_ready(mf_run_state *s, mf_fiber *list)
 {
     mf_fiber *last = list;
     int count = 1;
@@ -294,7 +297,7 @@ void mf_ready(mf_stage *s, mf_fiber *list)
         return;
     s->ready_count += count;
     list_stage(s);
-    unlock_and_tell(count, s);
+    unlock_and_notify(count, s);
 }
 
 /* ------------------------------------------------------------------ the beginning */
@@ -309,7 +312,7 @@ static void start(void)
     int wanted = mf_worker_count();
     pool.threads = mf_calloc((size_t)wanted, sizeof *pool.threads);
     pool.limit = wanted;
-    pool.may_stay = wanted <= mf_core_count();
+    pool.may_spin = wanted <= mf_core_count();
     while (pool.threads && pool.workers < wanted && mf_thread_make(&pool.threads[pool.workers], worker, NULL))
         pool.workers++;
     pool.started = pool.workers > 0;
@@ -363,7 +366,7 @@ static int64_t run_pieces(parallel_loop *l, bool helper)
 }
 
 /* One that has pieces left; of a stage, if one is given. */
-static parallel_loop *open_loop(const mf_stage *stage)
+static parallel_loop *open_loop(const mf_run_state *stage)
 {
     for (parallel_loop *l = pool.loops; l; l = l->next)
         if ((!stage || l->stage == stage) && pieces_taken(atomic_load_explicit(&l->taken, memory_order_relaxed)) < l->count)
@@ -415,11 +418,11 @@ static void parallel_for(int64_t count, mf_parallel_fn fn, void *context, bool b
     l.next = pool.loops;
     pool.loops = &l;
     if (free > 0 && (!brief || is_worth_waking())) {
-        unlock_and_tell(count - 1 < free ? (int)count - 1 : free, at_hand);
+        unlock_and_notify(count - 1 < free ? (int)count - 1 : free, at_hand);
     } else {
         pthread_mutex_unlock(&pool.lock);
         if (free > 0)
-            atomic_fetch_add_explicit(&pool.offers, 1, memory_order_release);
+            atomic_fetch_add_explicit(&pool.work_events, 1, memory_order_release);
     }
     int64_t owners = run_pieces(&l, false);
     pthread_mutex_lock(&pool.lock);
@@ -435,7 +438,7 @@ void mf_parallel_for_brief(int64_t count, mf_parallel_fn fn, void *context) { pa
 /* ------------------------------------------------------------------ working */
 
 /* One piece of work, if there is some and this thread may: the lock is held, and held again afterwards. */
-static bool work_once(mf_stage *preferred)
+static bool work_once(mf_run_state *preferred)
 {
     if (!counted && pool.working >= pool.limit)
         return false;
@@ -459,7 +462,7 @@ static bool work_once(mf_stage *preferred)
         pool.working--;
     }
     if (l && --l->inside == 0) {
-        unlock_and_tell(0, NULL);
+        unlock_and_notify(0, NULL);
         pthread_mutex_lock(&pool.lock);
     }
     return true;
@@ -500,12 +503,12 @@ static void pass_on(void)
         pthread_cond_signal(&pool.work);
 }
 
-void mf_tasks_help(mf_stage *(*stage)(void *context), bool (*done)(void *context), void *context)
+void mf_tasks_help(mf_run_state *(*stage)(void *context), bool (*done)(void *context), void *context)
 {
     MF_UNCANCELLED;
     pthread_mutex_lock(&pool.lock);
     for (bool tired = false; !done(context);) {
-        mf_stage *s = stage ? stage(context) : NULL;
+        mf_run_state *s = stage ? stage(context) : NULL;
         bool helps = (s || !stage) && mf_stack_has_room();
         if (helps && work_once(s))
             tired = false;
@@ -523,7 +526,7 @@ void mf_tasks_lock(void) { pthread_mutex_lock(&pool.lock); }
 void mf_tasks_unlock(bool news)
 {
     if (news)
-        unlock_and_tell(0, NULL);
+        unlock_and_notify(0, NULL);
     else
         pthread_mutex_unlock(&pool.lock);
 }

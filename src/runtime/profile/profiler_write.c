@@ -72,7 +72,7 @@ static void put_row_name(writer *w, int tid, const char *name)
 
 static const char *category(int row)
 {
-    static const char *const names[] = { "host", "compiler", "collective", "once", "device" };
+    static const char *const names[] = { "host", "compiler", "collective", "uniform", "device" };
     return names[row];
 }
 
