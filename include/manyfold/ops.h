@@ -23,7 +23,7 @@ mf_value mf_lax_div(mf_value a, mf_value b);          /* lax.div: integers trunc
 mf_value mf_lax_rem(mf_value a, mf_value b);          /* lax.rem: the dividend's sign; x%0 is x */
 mf_value mf_pow(mf_value a, mf_value b);              /* an integer constant as exponent is integer_pow; a negative one on integers gives floats */
 mf_value mf_atan2(mf_value a, mf_value b), mf_nextafter(mf_value a, mf_value b);
-mf_value mf_maximum(mf_value a, mf_value b), mf_minimum(mf_value a, mf_value b);   /* NaN wins */
+mf_value mf_maximum(mf_value a, mf_value b), mf_minimum(mf_value a, mf_value b);   /* NaN wins; 0 is greater than -0 */
 mf_value mf_equal(mf_value a, mf_value b), mf_not_equal(mf_value a, mf_value b), mf_less(mf_value a, mf_value b);
 mf_value mf_less_equal(mf_value a, mf_value b), mf_greater(mf_value a, mf_value b), mf_greater_equal(mf_value a, mf_value b);
 mf_value mf_logical_and(mf_value a, mf_value b), mf_logical_or(mf_value a, mf_value b), mf_logical_xor(mf_value a, mf_value b);

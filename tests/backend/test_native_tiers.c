@@ -157,6 +157,91 @@ TEST(instruction_sets_give_the_same_bits)
     }
 }
 
+/* ------------------------------------------------------------------ zeros of both signs */
+
+/* The ops below only choose among their operands, and neg turns the order, so where 1 and -1 stand for 0 and -0 they must choose alike. */
+static mf_value whole_max(mf_value x) { return mf_max(x); }
+static mf_value whole_min(mf_value x) { return mf_min(x); }
+static mf_value row_max(mf_value x) { return mf_max(x, 1); }
+static mf_value row_min(mf_value x) { return mf_min(x, 1); }
+static mf_value column_max(mf_value x) { return mf_max(x, 0); }
+static mf_value column_min(mf_value x) { return mf_min(x, 0); }
+static mf_value turned(mf_value x) { return mf_maximum(mf_neg(x), mf_flip(x, 0)); }
+static mf_value lesser(mf_value x) { return mf_minimum(mf_neg(x), mf_flip(x, 1)); }
+static mf_value clipped(mf_value x) { return mf_clip(mf_flip(x, 1), mf_minimum(x, mf_neg(x)), x); }
+static mf_value run_max(mf_value x) { return mf_cummax(x, 1); }
+static mf_value run_min(mf_value x) { return mf_cummin(x, 0); }
+static mf_value images(mf_value x) { return mf_reshape(x, MF_SHAPE(2, 8, 12, -1)); }
+static mf_value pool_2x2(mf_value x) { return mf_max_pool(images(x), .window_shape = MF_INTS(2, 2), .strides = MF_INTS(2, 2)); }
+static mf_value pool_3x3(mf_value x) { return mf_max_pool(images(x), .window_shape = MF_INTS(3, 3), .padding = MF_SAME); }
+static mf_value windows_max(mf_value x) { return mf_reduce_window_max(x, .window = MF_INTS(3, 2), .strides = MF_INTS(1, 1)); }
+static mf_value windows_min(mf_value x) { return mf_reduce_window_min(x, .window = MF_INTS(1, 5), .strides = MF_INTS(1, 1)); }
+static mf_value joined_max(mf_value x) { return mf_index_max(x, mf_remainder(mf_arange(96, MF_I32), 7), mf_flip(x, 1)); }
+static mf_value joined_min(mf_value x) { return mf_index_min(x, mf_remainder(mf_arange(96, MF_I32), 7), mf_flip(x, 1)); }
+static mf_value rows_within(mf_value x) /* one step over rows */
+{
+    mf_value n = mf_neg(x), greatest = mf_max(n, .axis = mf_axes(1), .keepdims = true),
+             least = mf_min(n, .axis = mf_axes(1), .keepdims = true);
+    return mf_maximum(mf_minimum(mf_flip(n, 1), greatest), mf_neg(least));
+}
+
+static const struct {
+    const char *name;
+    mf_value (*run)(mf_value);
+} choosing[] = {
+#define CHOOSES(name) \
+    {                 \
+#name, name   \
+    }
+    CHOOSES(whole_max), CHOOSES(whole_min),   CHOOSES(row_max),     CHOOSES(row_min),    CHOOSES(column_max), CHOOSES(column_min),
+    CHOOSES(turned),    CHOOSES(lesser),      CHOOSES(clipped),     CHOOSES(run_max),    CHOOSES(run_min),    CHOOSES(pool_2x2),
+    CHOOSES(pool_3x3),  CHOOSES(windows_max), CHOOSES(windows_min), CHOOSES(joined_max), CHOOSES(joined_min), CHOOSES(rows_within),
+#undef CHOOSES
+};
+
+/* Mostly of one sign, so that the other one decides. */
+static mf_value marks_of(mf_dtype dtype, int mostly)
+{
+    float at[96 * 70];
+    for (uint32_t i = 0; i < 96 * 70; i++)
+        at[i] = (float)((i * 2654435761u >> 16) % 9 == 0 ? -mostly : mostly);
+    return mf_astype(mf_from_host(MF_F32, MF_SHAPE(96, 70), at), dtype);
+}
+
+TEST(part_zeros)
+{
+    if (!getenv("MF_TEST_RESULT"))
+        return;
+    static const mf_dtype dtypes[] = { MF_F32, MF_F64, MF_BF16, MF_F16 };
+    for (size_t c = 0; c < sizeof choosing / sizeof *choosing; c++)
+        for (int k = 0; k < 8; k++) {
+            MF_SCOPE;
+            mf_value marks = marks_of(dtypes[k / 2], k % 2 ? 1 : -1), zeros = mf_mul(marks, 0), got, want, wrong;
+            for (int again = 0; again < 4; again++) {
+                want = mf_call(mf_jit(choosing[c].run), marks);
+                got = mf_call(mf_jit(choosing[c].run), zeros);
+                mf_tier_up_drain();
+            }
+            wrong = mf_sum(mf_logical_or(mf_not_equal(got, 0), mf_not_equal(mf_less(mf_div(1, got), 0), mf_less(want, 0))));
+            if (!CHECK_EQ_INT(mf_item_i64(wrong), 0))
+                put_result(choosing[c].name), put_result("\n");
+        }
+    REQUIRE(check_failures == 0);
+    put_result("right\n");
+}
+
+TEST(every_path_orders_zeros_by_their_signs)
+{
+    static const char *const sets[] = { "MF_CPU_ISA=", "MF_CPU_ISA=avx2", "MF_CPU_ISA=generic" };
+    static const char *const tiers[] = { "MF_COMPILE_TIER=1", "MF_COMPILE_TIER=2", "MF_COMPILE_TIER=loops" };
+    char text[1024];
+    for (int i = 0; i < 9; i++) {
+        const char *const set[] = { sets[i / 3], tiers[i % 3], NULL };
+        if (!CHECK_EQ_INT(child("part_zeros", set, text, sizeof text), 0) || !CHECK_STR(text, "right\n"))
+            CHECK_NOTE("%s %s", set[0], set[1]);
+    }
+}
+
 /* ------------------------------------------------------------------ oneDNN's instruction sets */
 
 /* The code for a product, which names its instruction set. */

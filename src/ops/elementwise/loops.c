@@ -183,6 +183,8 @@ TYPE_RULE(mf_type_integer2, 2, mf_dtype_is_int(d), "integers")
 /* ---- shared arithmetic */
 double mf_greater_real(double x, double y) { return x > y || x != x || (x == y && signbit(y)) ? x : y; }
 double mf_lesser_real(double x, double y) { return x < y || x != x || (x == y && signbit(x)) ? x : y; }
+float mf_greater_single(float x, float y) { return (float)mf_greater_real((double)x, (double)y); }
+float mf_lesser_single(float x, float y) { return (float)mf_lesser_real((double)x, (double)y); }
 
 bool mf_less_pair(const double x[2], const double y[2]) { return x[0] == y[0] ? x[1] < y[1] : x[0] < y[0]; }
 static bool less(double complex x, double complex y)

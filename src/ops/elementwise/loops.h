@@ -40,6 +40,8 @@ void mf_run_compare(const mf_loop_compare *rule, mf_dtype dtype, int64_t count, 
 /* IEEE 754's maximum and minimum: a NaN wins, and 0 is greater than -0. */
 double mf_greater_real(double x, double y);
 double mf_lesser_real(double x, double y);
+float mf_greater_single(float x, float y);
+float mf_lesser_single(float x, float y);
 /* Complex numbers, as pairs too, in JAX's order: by the real parts, then by the imaginary ones. Of two that do not compare, the second. */
 bool mf_less_pair(const double x[2], const double y[2]);
 double complex mf_greater_complex(double complex x, double complex y);

@@ -124,8 +124,7 @@ static double joined_real(const mf_op *op, double x, double y)
         return x + y;
     if (op == &mf_op_scatter_mul)
         return x * y;
-    bool takes = op == &mf_op_scatter_max ? y > x : y < x;
-    return takes || isnan(y) ? y : x;
+    return op == &mf_op_scatter_max ? mf_greater_real(x, y) : mf_lesser_real(x, y);
 }
 
 static int64_t joined_integer(const mf_op *op, mf_dtype dtype, int64_t x, int64_t y)
@@ -349,12 +348,14 @@ static const char *const scatter_mul_samples[] = {
 static const char *const scatter_min_samples[] = {
     "[inserted_window_dims=(0), scatter_dims_to_operand_dims=(0), mode=1] i32[3]{=8,2,3} i32[4,1]{=0,5,0,2} i32[4]{=7,8,9,4} -> i32[3]{=7,2,3}",
     "[inserted_window_dims=(0), scatter_dims_to_operand_dims=(0), mode=1] f32[3]{=8,nan,3} i32[3,1]{=0,1,2} f32[3]{=nan,1,-4} -> f32[3]{=nan,nan,-4}",
+    "[inserted_window_dims=(0), scatter_dims_to_operand_dims=(0), mode=1] f32[3]{=0,-0.0,0} i32[3,1]{=0,1,2} f32[3]{=-0.0,0,0} -> f32[3]{=-0.0,-0.0,0}",
     SCATTER_SAMPLES, NULL,
 };
 static const char *const scatter_max_samples[] = {
     "[inserted_window_dims=(0), scatter_dims_to_operand_dims=(0), mode=1] i32[3]{=8,2,3} i32[4,1]{=0,5,0,2} i32[4]{=7,8,9,4} -> i32[3]{=9,2,4}",
     "[inserted_window_dims=(0), scatter_dims_to_operand_dims=(0)] u64[2]{=18446744073709551615,5} i32[2,1]{=0,1} u64[2]{=7,8} "
     "-> u64[2]{=18446744073709551615,8}",
+    "[inserted_window_dims=(0), scatter_dims_to_operand_dims=(0), mode=1] f32[3]{=0,-0.0,-0.0} i32[3,1]{=0,1,2} f32[3]{=-0.0,0,-0.0} -> f32[3]{=0,0,-0.0}",
     "[inserted_window_dims=(0), scatter_dims_to_operand_dims=(0)] c64[2]{=1,2,1,-1} i32[2,1]{=0,1} c64[2]{=1,3,0,9} -> c64[2]{=1,3,1,-1}",
     SCATTER_SAMPLES, NULL,
 };

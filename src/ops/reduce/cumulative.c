@@ -1,6 +1,7 @@
 /* Running reductions along an axis: cumsum cumprod cummax cummin, from the front or, with reverse, from the back.
  * Invariant: one order: element after element, each result the one before joined with the next. f16 and bf16 run in f32 and every
- * result is rounded once; integers wrap; a NaN stays in max and min, save in those of complex numbers. */
+ * result is rounded once; integers wrap; a NaN stays in max and min, save in those of complex numbers, and 0 is greater
+ * than -0. */
 #include "ops/elementwise/loops.h"
 #include <math.h>
 #include <string.h>
@@ -122,12 +123,10 @@ static mf_error_object *evaluate(const running *r, const mf_eqn *e, const char *
 }
 
 #define RUNNING(name, condition_of_first)                                                      \
-    static float name##_single(float x, float y) { return condition_of_first ? x : y; }        \
-    static double name##_real(double x, double y) { return condition_of_first ? x : y; }       \
     static int64_t name##_integer(int64_t x, int64_t y) { return condition_of_first ? x : y; } \
     static uint64_t name##_natural(uint64_t x, uint64_t y) { return condition_of_first ? x : y; }
-RUNNING(max, x > y || x != x)
-RUNNING(min, x < y || x != x)
+RUNNING(max, x > y)
+RUNNING(min, x < y)
 static float add_single(float x, float y) { return x + y; }
 static double add_real(double x, double y) { return x + y; }
 static uint64_t add_natural(uint64_t x, uint64_t y) { return x + y; }
@@ -159,16 +158,16 @@ static void min_pair(double *x, const double *y)
         memcpy(x, y, 2 * sizeof *x);
 }
 
-#define EVALUATE_RUNNING(word, name, pair)                                                             \
-    MF_EVALUATE_RULE(word##_evaluate)                                                                  \
-    {                                                                                                  \
-        static const running r = { name##_single, name##_real, name##_integer, name##_natural, pair }; \
-        return evaluate(&r, e, in[0], out[0]);                                                         \
+#define EVALUATE_RUNNING(name, ...)               \
+    MF_EVALUATE_RULE(name)                        \
+    {                                             \
+        static const running r = { __VA_ARGS__ }; \
+        return evaluate(&r, e, in[0], out[0]);    \
     }
-EVALUATE_RUNNING(cumsum, add, add_pair)
-EVALUATE_RUNNING(cumprod, mul, mul_pair)
-EVALUATE_RUNNING(cummax, max, max_pair)
-EVALUATE_RUNNING(cummin, min, min_pair)
+EVALUATE_RUNNING(cumsum_evaluate, add_single, add_real, add_integer, add_natural, add_pair)
+EVALUATE_RUNNING(cumprod_evaluate, mul_single, mul_real, mul_integer, mul_natural, mul_pair)
+EVALUATE_RUNNING(cummax_evaluate, mf_greater_single, mf_greater_real, max_integer, max_natural, max_pair)
+EVALUATE_RUNNING(cummin_evaluate, mf_lesser_single, mf_lesser_real, min_integer, min_natural, min_pair)
 
 static const mf_param cum_params[] = {
     MF_PARAM(mf_cum_params, axis, MF_PARAM_INT),
@@ -318,6 +317,8 @@ MF_JVP_RULE(extreme_jvp)
 
 static const char *const cummax_samples[] = {
     "[axis=0] f32[5]{=1,3,2,nan,5} -> f32[5]{=1,3,3,nan,nan}",
+    "[axis=1] f32[2,3]{=-0.0,0,-0.0,0,-0.0,0} -> f32[2,3]{=-0.0,0,0,0,0,0}",
+    "[axis=0, reverse=true] bf16[3,2]{=-0.0,0,0,-0.0,-0.0,-0.0} -> bf16[3,2]{=0,0,0,-0.0,-0.0,-0.0}",
     "[axis=0, reverse=true] i32[4]{=1,-2,-3,-1} -> i32[4]{=1,-1,-1,-1}",
     "[axis=1] f64[2,5]{-2:2}",
     "[axis=0, reverse=true] f64[4,2]{-2:2}",
@@ -336,6 +337,7 @@ const mf_op mf_op_cummax = {
 
 static const char *const cummin_samples[] = {
     "[axis=0] f32[5]{=3,1,2,nan,0} -> f32[5]{=3,1,1,nan,nan}",
+    "[axis=1] f16[2,3]{=0,-0.0,0,-0.0,0,-0.0} -> f16[2,3]{=0,-0.0,-0.0,-0.0,-0.0,-0.0}",
     "[axis=0, reverse=true] i32[4]{=1,-2,3,4} -> i32[4]{=-2,-2,3,4}",
     "[axis=1] f64[2,5]{-2:2}",
     "[axis=0] bf16[4]{-2:2}",

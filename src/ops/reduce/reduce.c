@@ -1,7 +1,7 @@
 /* Reductions: reduce_sum reduce_prod reduce_max reduce_min reduce_and reduce_or. argmax and argmin are in arg.c, the wrappers in
  * reduce_wrap.c.
- * Invariant: one order, reduce_order.h. f16 and bf16 are reduced in f32 and rounded once; integers wrap; a NaN wins in max and min;
- * nothing reduced gives the identity. */
+ * Invariant: one order, reduce_order.h. f16 and bf16 are reduced in f32 and rounded once; integers wrap; the first NaN wins in max and
+ * min, to which 0 is greater than -0; nothing reduced gives the identity. */
 #include "ops/elementwise/loops.h"
 #include "ops/reduce/reduce_order.h"
 #include "ops/shape/shape.h"
@@ -218,13 +218,9 @@ static double complex mul_complex_real(double complex x, double complex y)
     memcpy(&z, parts, sizeof z);
     return z;
 }
-static float max_single(float x, float y) { return y > x || y != y ? y : x; }
-static double max_real(double x, double y) { return y > x || y != y ? y : x; }
 static uint64_t max_integer(uint64_t x, uint64_t y) { return (int64_t)y > (int64_t)x ? y : x; }
 static uint64_t max_natural(uint64_t x, uint64_t y) { return y > x ? y : x; }
 static float complex max_complex_single(float complex x, float complex y) { return (float complex)mf_greater_complex(x, y); }
-static float min_single(float x, float y) { return y < x || y != y ? y : x; }
-static double min_real(double x, double y) { return y < x || y != y ? y : x; }
 static uint64_t min_integer(uint64_t x, uint64_t y) { return (int64_t)y < (int64_t)x ? y : x; }
 static uint64_t min_natural(uint64_t x, uint64_t y) { return y < x ? y : x; }
 static float complex min_complex_single(float complex x, float complex y) { return (float complex)mf_lesser_complex(x, y); }
@@ -232,8 +228,10 @@ static uint64_t and_bits(uint64_t x, uint64_t y) { return x & y; }
 static uint64_t or_bits(uint64_t x, uint64_t y) { return x | y; }
 EVALUATE_REDUCTION(sum_evaluate, add_single, add_real, add_bits, add_bits, 0, ZERO, NULL, NULL)
 EVALUATE_REDUCTION(prod_evaluate, mul_single, mul_real, mul_bits, mul_bits, 1, ONE, mul_complex_single, mul_complex_real)
-EVALUATE_REDUCTION(max_evaluate, max_single, max_real, max_integer, max_natural, -INFINITY, LEAST, max_complex_single, mf_greater_complex)
-EVALUATE_REDUCTION(min_evaluate, min_single, min_real, min_integer, min_natural, INFINITY, MOST, min_complex_single, mf_lesser_complex)
+EVALUATE_REDUCTION(max_evaluate, mf_greater_single, mf_greater_real, max_integer, max_natural, -INFINITY, LEAST, max_complex_single,
+                   mf_greater_complex)
+EVALUATE_REDUCTION(min_evaluate, mf_lesser_single, mf_lesser_real, min_integer, min_natural, INFINITY, MOST, min_complex_single,
+                   mf_lesser_complex)
 EVALUATE_REDUCTION(and_evaluate, NULL, NULL, and_bits, and_bits, 0, ALL_ONES, NULL, NULL)
 EVALUATE_REDUCTION(or_evaluate, NULL, NULL, or_bits, or_bits, 0, ZERO, NULL, NULL)
 
@@ -356,6 +354,9 @@ static const char *const max_samples[] = {
     "[axes=(0)] f32[3,4]{-2:2}",
     "[axes=(0,2)] f64[2,3,4]{-2:2}",
     "[axes=(1)] f32[2,3]{=1,nan,3,-5,-1,-2} -> f32[2]{=nan,-1}",
+    "[axes=(1)] f32[3,2]{=-0.0,0,0,-0.0,-0.0,-0.0} -> f32[3]{=0,0,-0.0}",
+    "[axes=(0)] f64[2,3]{=-0.0,0,-0.0,0,-0.0,-0.0} -> f64[3]{=0,0,-0.0}",
+    "[axes=(0)] bf16[2,3]{=-0.0,0,-0.0,0,-0.0,-0.0} -> bf16[3]{=0,0,-0.0}",
     "[axes=(0)] i8[3]{=-128,-5,-7} -> i8[]{=-5}",
     "[axes=(0)] u64[2]{=18446744073709551615,5} -> u64[]{=18446744073709551615}",
     "[axes=(0)] bool[2]{=0,1} -> bool[]{=1}",
@@ -379,6 +380,9 @@ static const char *const min_samples[] = {
     "[axes=(0)] f32[3,4]{-2:2}",
     "[axes=(0,2)] f64[2,3,4]{-2:2}",
     "[axes=(1)] f32[2,3]{=1,nan,3,-5,-1,-2} -> f32[2]{=nan,-5}",
+    "[axes=(1)] f32[3,2]{=-0.0,0,0,-0.0,0,0} -> f32[3]{=-0.0,-0.0,0}",
+    "[axes=(0)] f64[2,3]{=-0.0,0,0,0,-0.0,0} -> f64[3]{=-0.0,-0.0,0}",
+    "[axes=(0)] f16[2,3]{=-0.0,0,0,0,-0.0,0} -> f16[3]{=-0.0,-0.0,0}",
     "[axes=(0)] i8[3]{=-128,-5,-7} -> i8[]{=-128}",
     "[axes=(0)] bool[2]{=0,1} -> bool[]{=0}",
     "[axes=(1)] u8[1,0]{0:1} -> u8[1]{=255}",

@@ -272,25 +272,24 @@ static int64_t next_element(window_walk *w)
     return -1;
 }
 
-#define REDUCE_WINDOWS(name, type)                                                                       \
+#define REDUCE_WINDOWS(name, type, greater, lesser)                                                      \
     static void name(window_walk *w, const mf_op *op, const type *x, type *y, int64_t count, type first) \
     {                                                                                                    \
+        bool sums = op == &mf_op_reduce_window_sum, max = op == &mf_op_reduce_window_max;                \
         for (int64_t o = 0; o < count; o++) {                                                            \
             type sum = first;                                                                            \
             next_window(w, false);                                                                       \
-            for (int64_t i; (i = next_element(w)) >= 0;) {                                               \
-                if (op == &mf_op_reduce_window_sum)                                                      \
-                    sum += x[i];                                                                         \
-                else if (x[i] != x[i] || (op == &mf_op_reduce_window_max ? x[i] > sum : x[i] < sum))     \
-                    sum = x[i]; /* a NaN stays: nothing compares with it */                              \
-            }                                                                                            \
+            for (int64_t i; (i = next_element(w)) >= 0;)                                                 \
+                sum = sums ? sum + x[i] : max ? greater(sum, x[i]) : lesser(sum, x[i]);                  \
             y[o] = sum;                                                                                  \
         }                                                                                                \
     }
-REDUCE_WINDOWS(reduce_f32, float)
-REDUCE_WINDOWS(reduce_f64, double)
-REDUCE_WINDOWS(reduce_i64, int64_t)
-REDUCE_WINDOWS(reduce_u64, uint64_t) /* sums of signed integers too: they wrap */
+#define GREATER(x, y) ((x) > (y) ? (x) : (y))
+#define LESSER(x, y)  ((x) < (y) ? (x) : (y))
+REDUCE_WINDOWS(reduce_f32, float, mf_greater_single, mf_lesser_single)
+REDUCE_WINDOWS(reduce_f64, double, mf_greater_real, mf_lesser_real)
+REDUCE_WINDOWS(reduce_i64, int64_t, GREATER, LESSER)
+REDUCE_WINDOWS(reduce_u64, uint64_t, GREATER, LESSER) /* sums of signed integers too: they wrap */
 
 #define REDUCE_COMPLEX_WINDOWS(name, type)                                                                  \
     static void name(window_walk *w, const mf_op *op, const type *x, type *y, int64_t count)                \
@@ -494,7 +493,19 @@ static const mf_param window_params[] = {
     LINE("4", "1", "0", "0", "1", "1") "f32[3]{-2:2}", \
     LINE("2", "1", "1", "1", "1", "1") "i32[0]{-2:2}", \
     "[] f32[]{-2:2}"
-static const char *const window_samples[] = { WINDOW_SAMPLES, NULL };
+static const char *const max_samples[] = {
+    WINDOW_SAMPLES,
+    POOL_2X2 "f32[1,2,2,2]{=-0.0,0,0,-0.0,-0.0,-0.0,-0.0,-0.0} -> f32[1,1,1,2]{=0,0}",
+    LINE("2", "1", "1", "0", "1", "1") "f32[4]{=-0.0,0,-0.0,-0.0} -> f32[4]{=-0.0,0,0,-0.0}",
+    LINE("2", "1", "0", "0", "1", "1") "bf16[4]{=0,-0.0,-0.0,nan} -> bf16[3]{=0,-0.0,nan}",
+    NULL,
+};
+static const char *const min_samples[] = {
+    WINDOW_SAMPLES,
+    POOL_2X2 "f32[1,2,2,2]{=-0.0,0,0,-0.0,0,0,0,0} -> f32[1,1,1,2]{=-0.0,-0.0}",
+    LINE("2", "1", "1", "0", "1", "1") "f16[4]{=0,-0.0,0,0} -> f16[4]{=0,-0.0,-0.0,0}",
+    NULL,
+};
 static const char *const sum_samples[] = {
     WINDOW_SAMPLES,
     POOL_3X3 "c64[2,5,4,1]{-2:2}",
@@ -504,6 +515,7 @@ static const char *const sum_samples[] = {
 /* source, operand */
 static const char *const scatter_samples[] = {
     LINE("2", "2", "0", "0", "1", "1") "f32[2]{=5,7} f32[4]{=1,1,2,3} -> f32[4]{=5,0,0,7}",
+    LINE("2", "2", "0", "0", "1", "1") "f32[2]{=5,7} f32[4]{=-0.0,0,0,-0.0} -> f32[4]{=5,0,7,0}",
     LINE("2", "1", "0", "0", "1", "1") "f32[3]{=1,2,4} f32[4]{=0,3,3,0} -> f32[4]{=0,3,4,0}",
     LINE("2", "1", "0", "1", "1", "1") "f32[2]{=1,2} f32[2]{=1,nan} -> f32[2]{=0,1}",
     LINE("2", "1", "1", "1", "1", "1") "f32[4]{=1,2,3,4} f32[3]{=-inf,-inf,1} -> f32[3]{=2,0,7}",
@@ -557,7 +569,7 @@ const mf_op mf_op_reduce_window_max = {
     .cost = window_cost,
     .lower = mf_lower_none,
     .evaluate = window_evaluate,
-    .samples = window_samples,
+    .samples = max_samples,
 };
 
 const mf_op mf_op_reduce_window_min = {
@@ -574,7 +586,7 @@ const mf_op mf_op_reduce_window_min = {
     .cost = window_cost,
     .lower = mf_lower_none,
     .evaluate = window_evaluate,
-    .samples = window_samples,
+    .samples = min_samples,
 };
 
 const mf_op mf_op_select_and_scatter_add = {
