@@ -206,3 +206,13 @@ TEST(products_over_more_than_an_int_counts)
                 far);
     mf_set_error_hook(NULL, NULL);
 }
+
+TEST(diagonals_far_outside)
+{
+    MF_SCOPE;
+    mf_value x = mf_ones(MF_SHAPE(4, 3), MF_F32);
+    CHECK_NEAR(mf_item_f64(mf_sum(mf_tril(x, INT_MAX))), 12, 0);
+    CHECK_NEAR(mf_item_f64(mf_sum(mf_tril(x, INT_MIN))), 0, 0);
+    CHECK_NEAR(mf_item_f64(mf_sum(mf_triu(x, INT_MAX))), 0, 0);
+    CHECK_NEAR(mf_item_f64(mf_sum(mf_triu(x, INT_MIN))), 12, 0);
+}

@@ -172,7 +172,7 @@ TEST(a_function_of_a_count_is_right_or_an_error)
 {
     MF_SCOPE;
     mf_set_error_hook(quiet, NULL);
-    const mf_value one[] = { vector() };
+    const mf_value one[] = { vector(), vector() };
     const int n = 1;
     COUNTS(X)
     SIZES(X)
@@ -183,7 +183,7 @@ TEST(a_function_of_an_axis_is_right_or_an_error)
 {
     MF_SCOPE;
     mf_set_error_hook(quiet, NULL);
-    const mf_value one[] = { vector() };
+    const mf_value one[] = { vector(), vector() };
     static const char *const names[] = { "name" };
     const int a = 0, n = 1;
     AXES(X)

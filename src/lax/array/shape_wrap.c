@@ -501,8 +501,10 @@ mf_value mf_iota(mf_dtype dtype, mf_shape shape, int axis)
 }
 
 /* True where column <= row + k. */
-static mf_value lower_mask(const mf_type *t, int k)
+static mf_value lower_mask(const mf_type *t, int64_t k)
 {
+    int64_t rows = t->dims[t->rank - 2], columns = t->dims[t->rank - 1];
+    k = k < -rows ? -rows : k > columns ? columns : k; /* nothing, everything: row + k stays in range */
     const mf_intlist *square = mf_ints_intern(t->dims + t->rank - 2, 2);
     const mf_intlist *none = mf_ints_of(0);
     mf_value row = mf_bind(&mf_op_iota, &(mf_iota_params){ MF_I32, square, 0 }, 0);
@@ -511,7 +513,7 @@ static mf_value lower_mask(const mf_type *t, int k)
     return mf_bind(&mf_op_ge, NULL, 2, mf_bind(&mf_op_add, NULL, 2, row, offset), column);
 }
 
-static mf_value triangle(mf_value x, int k, bool lower, const char *op)
+static mf_value triangle(mf_value x, int64_t k, bool lower, const char *op)
 {
     if (!mf_wrap_array(&x, op))
         return x;

@@ -76,8 +76,8 @@ static mf_value pool(const mf_op *op, mf_value x, const mf_pool_options *o, cons
     if (!mf_wrap_array(&x, name))
         return x;
     const mf_type *t = mf_value_type(x);
-    int spatial = o ? o->window_shape.count : 0, batch = t->rank - 1 - spatial;
-    if (spatial < 1 || batch < 0 || t->rank > MF_MAX_RANK)
+    int spatial = o ? o->window_shape.count : 0, batch = spatial < 1 ? -1 : t->rank - 1 - spatial;
+    if (batch < 0 || t->rank > MF_MAX_RANK)
         return mf_fail(MF_ERROR_SHAPE, "%s: a window of %d dimensions does not fit %s", name, spatial, mf_type_name(t));
     if (o->strides.count && o->strides.count != spatial)
         return mf_fail(MF_ERROR_SHAPE, "%s: %d strides for a window of %d dimensions", name, o->strides.count, spatial);

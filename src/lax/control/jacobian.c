@@ -213,6 +213,8 @@ static mf_value check_arguments(const choice *c, int count)
 {
     if (count > MOST_ARGUMENTS)
         return mf_make_error(MF_ERROR_ARGUMENT, "%s: at most %d arguments, not %d", name_of(c), MOST_ARGUMENTS, count);
+    if (c->count < 0 || c->count > MF_MAX_RANK)
+        return mf_make_error(MF_ERROR_ARGUMENT, "%s: argnums has %d entries; it has at most %d", name_of(c), c->count, MF_MAX_RANK);
     for (int i = 0; i < chosen_count(c); i++)
         if (chosen_at(c, i, count) < 0 || chosen_at(c, i, count) >= count)
             return mf_make_error(MF_ERROR_ARGUMENT, "%s: argnums names argument %lld, but the call has %d", name_of(c),

@@ -188,9 +188,9 @@ static mf_value frequencies(const char *name, int64_t n, double d, int64_t count
 {
     if (n < 1)
         return mf_fail(MF_ERROR_SHAPE, "%s: the length %lld is below 1", name, (long long)n);
-    mf_value k = mf_arange(count, MF_I32), wrapped = mf_sub(k, mf_i(n));
+    mf_value k = mf_arange(count, n <= INT32_MAX ? MF_I32 : MF_I64), wrapped = mf_sub(k, mf_i(n));
     if (count == n)
-        k = mf_where(mf_less(k, mf_i((n + 1) / 2)), k, wrapped);
+        k = mf_where(mf_less(k, mf_i(n / 2 + n % 2)), k, wrapped);
     return mf_div(mf_astype(k, MF_F32), mf_f((double)n * d));
 }
 

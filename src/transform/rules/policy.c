@@ -53,7 +53,7 @@ mf_policy mf_dots_with_no_batch_dims_saveable(void) { return (mf_policy){ .saves
 static mf_policy of_names(saves_fn saves, const char *const *names, int count)
 {
     MF_PARENT_ONLY((mf_policy){ 0 });
-    const char **interned = mf_alloc(((size_t)count + 1) * sizeof *interned);
+    const char **interned = count < 0 ? NULL : mf_alloc(((size_t)count + 1) * sizeof *interned);
     if (!interned) /* keeps nothing: right, if slower */
         return mf_nothing_saveable();
     for (int i = 0; i < count; i++)
