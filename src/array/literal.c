@@ -117,7 +117,7 @@ bool mf_literal_same(const mf_literal *a, const mf_literal *b)
     if (a->buffer)
         return a->data == b->data;
     return memcmp(a->small, b->small, sizeof a->small) == 0 && a->data - a->small == b->data - b->small && a->is_number == b->is_number &&
-           memcmp(a->number, b->number, sizeof a->number) == 0;
+           memcmp(a->number, b->number, sizeof a->number) == 0; /* bits, not values: NOLINT(bugprone-suspicious-memory-comparison) */
 }
 
 mf_array *mf_literal_array(mf_literal *l)

@@ -45,7 +45,7 @@ static bool accept(plan_parser *p, const char *word)
 {
     size_t n = strlen(word);
     space(p);
-    if (p->error || strncmp(p->at, word, n) || (isalnum((unsigned char)word[n - 1]) && isalnum((unsigned char)p->at[n]) && n > 1))
+    if (p->error || strncmp(p->at, word, n) != 0 || (isalnum((unsigned char)word[n - 1]) && isalnum((unsigned char)p->at[n]) && n > 1))
         return false;
     p->at += n;
     return true;
