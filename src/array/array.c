@@ -1,4 +1,4 @@
-/* Arrays, buffers and placements. Invariant: up to 16 bytes live in the array itself (buffer NULL), more in a counted buffer; whatever
+/* Arrays, buffers and shardings. Invariant: up to 16 bytes live in the array itself (buffer NULL), more in a counted buffer; whatever
  * reads elements waits for the future first. */
 #include "array/literal.h"
 
@@ -7,16 +7,16 @@
 
 #include <string.h>
 
-/* ---- placements */
+/* ---- shardings */
 
-static _Atomic(mf_interner *) placements;
+static _Atomic(mf_interner *) shardings;
 
-const mf_placement *mf_placement_get(const mf_client *client, int axis_count, const int *axes, int device_count, const int *devices)
+const mf_sharding *mf_sharding_get(const mf_client *client, int axis_count, const int *axes, int device_count, const int *devices)
 {
     if (axis_count < 0 || axis_count > MF_RANK || device_count < 1)
         return NULL;
-    size_t size = sizeof(mf_placement) + (size_t)device_count * sizeof(int);
-    mf_placement *p = mf_calloc(1, size);
+    size_t size = sizeof(mf_sharding) + (size_t)device_count * sizeof(int);
+    mf_sharding *p = mf_calloc(1, size);
     if (!p)
         return NULL;
     p->client = client;
@@ -25,19 +25,19 @@ const mf_placement *mf_placement_get(const mf_client *client, int axis_count, co
     for (int i = 0; i < axis_count; i++)
         p->axes[i] = axes[i];
     memcpy(p->devices, devices, (size_t)device_count * sizeof(int));
-    const mf_placement *found = mf_interner_get(mf_interner_static(&placements), p, size);
+    const mf_sharding *found = mf_interner_get(mf_interner_static(&shardings), p, size);
     mf_free(p);
     return found;
 }
 
-const mf_placement *mf_placement_single(const mf_client *client, int device)
+const mf_sharding *mf_sharding_single(const mf_client *client, int device)
 {
-    static _Atomic(const mf_placement *) known[64];
+    static _Atomic(const mf_sharding *) known[64];
     if (client != &mf_client_cpu || device < 0 || device >= 64)
-        return mf_placement_get(client, 0, NULL, 1, &device);
-    const mf_placement *p = atomic_load_explicit(&known[device], memory_order_acquire);
+        return mf_sharding_get(client, 0, NULL, 1, &device);
+    const mf_sharding *p = atomic_load_explicit(&known[device], memory_order_acquire);
     if (!p) {
-        p = mf_placement_get(client, 0, NULL, 1, &device);
+        p = mf_sharding_get(client, 0, NULL, 1, &device);
         atomic_store_explicit(&known[device], p, memory_order_release);
     }
     return p;
@@ -63,13 +63,13 @@ void mf_contiguous_strides(const mf_type *type, int64_t *strides)
 }
 
 /* An array without memory of its own yet. */
-static mf_array *bare(const mf_type *type, const int64_t *strides, const mf_placement *p)
+static mf_array *bare(const mf_type *type, const int64_t *strides, const mf_sharding *p)
 {
     mf_array *a = type && p ? mf_object_new(&mf_array_class, sizeof *a) : NULL;
     if (!a)
         return NULL;
     a->type = type;
-    a->placement = p;
+    a->sharding = p;
     if (strides)
         memcpy(a->strides, strides, (size_t)type->rank * sizeof *strides);
     else
@@ -79,7 +79,7 @@ static mf_array *bare(const mf_type *type, const int64_t *strides, const mf_plac
 
 mf_array *mf_array_new(const mf_type *type)
 {
-    mf_array *a = bare(type, NULL, mf_placement_single(&mf_client_cpu, 0));
+    mf_array *a = bare(type, NULL, mf_sharding_single(&mf_client_cpu, 0));
     if (!a || type->bytes <= (int64_t)sizeof a->inline_data)
         return a;
     a->buffer = mf_buffer_new((size_t)type->bytes);
@@ -90,7 +90,7 @@ mf_array *mf_array_new(const mf_type *type)
     return a;
 }
 
-mf_array *mf_array_wrap(const mf_type *type, mf_buffer *buffer, int64_t offset, const int64_t *strides, const mf_placement *p)
+mf_array *mf_array_wrap(const mf_type *type, mf_buffer *buffer, int64_t offset, const int64_t *strides, const mf_sharding *p)
 {
     mf_array *a = bare(type, strides, p);
     if (!a)
@@ -126,7 +126,7 @@ static mf_error_object *wait_filled(const mf_array *a)
 mf_error_object *mf_array_wait(const mf_array *a) { return deletion(a) ? deleted_error(a) : wait_filled(a); }
 
 /* A view of what has been deleted is deleted too. */
-mf_array *mf_array_view(const mf_array *a, const mf_type *type, int64_t offset, const int64_t *strides, const mf_placement *p)
+mf_array *mf_array_view(const mf_array *a, const mf_type *type, int64_t offset, const int64_t *strides, const mf_sharding *p)
 {
     mf_error_object *deleted = mf_array_begin(a);
     mf_array *view = mf_array_wrap(type, deleted ? NULL : a->buffer, a->offset + offset, strides, p);
@@ -146,7 +146,7 @@ mf_array *mf_array_view(const mf_array *a, const mf_type *type, int64_t offset, 
 mf_array *mf_array_fill(const mf_type *type, const void *element)
 {
     static const int64_t held_once[MF_RANK];
-    mf_array *a = bare(type, held_once, mf_placement_single(&mf_client_cpu, 0));
+    mf_array *a = bare(type, held_once, mf_sharding_single(&mf_client_cpu, 0));
     if (a)
         memcpy(a->inline_data, element, (size_t)mf_dtype_size(type->dtype));
     return a;
@@ -162,7 +162,7 @@ mf_array *mf_array_from_host(const mf_type *type, const void *elements)
 
 mf_array *mf_array_scalar_f64(mf_dtype dtype, bool weak, double x)
 {
-    mf_array *a = bare(mf_type_scalar(dtype, weak), NULL, mf_placement_single(&mf_client_cpu, 0));
+    mf_array *a = bare(mf_type_scalar(dtype, weak), NULL, mf_sharding_single(&mf_client_cpu, 0));
     if (a)
         mf_store_f64(dtype, a->inline_data, x);
     return a;
@@ -170,7 +170,7 @@ mf_array *mf_array_scalar_f64(mf_dtype dtype, bool weak, double x)
 
 mf_array *mf_array_scalar_i64(mf_dtype dtype, bool weak, int64_t x)
 {
-    mf_array *a = bare(mf_type_scalar(dtype, weak), NULL, mf_placement_single(&mf_client_cpu, 0));
+    mf_array *a = bare(mf_type_scalar(dtype, weak), NULL, mf_sharding_single(&mf_client_cpu, 0));
     if (a)
         mf_store_i64(dtype, a->inline_data, x);
     return a;
@@ -233,7 +233,7 @@ static mf_array *from_literal(const mf_client *client, mf_literal *l)
     int64_t strides[MF_RANK];
     mf_contiguous_strides(l->type, strides);
     mf_array *a = client == &mf_client_cpu ? mf_literal_array(l)
-                  : b                      ? mf_array_wrap(l->type, b, 0, strides, mf_placement_single(client, 0))
+                  : b                      ? mf_array_wrap(l->type, b, 0, strides, mf_sharding_single(client, 0))
                                            : NULL;
     mf_drop(b);
     return a;
@@ -328,7 +328,7 @@ mf_array *mf_array_contiguous(mf_array *a)
     mf_array *copy = mf_array_new(a->type);
     if (!copy)
         return NULL;
-    copy->placement = a->placement;
+    copy->sharding = a->sharding;
     mf_copy_strided(a->type->rank, a->type->dims, mf_dtype_size(a->type->dtype), mf_array_data(copy), copy->strides, mf_array_data(a),
                     a->strides);
     return copy;
@@ -349,7 +349,7 @@ mf_array *mf_array_copy(const mf_array *a, mf_error_object **error)
         return NULL;
     mf_array *copy = mf_array_new(a->type);
     if (copy) {
-        copy->placement = a->placement;
+        copy->sharding = a->sharding;
         mf_copy_strided(a->type->rank, a->type->dims, mf_dtype_size(a->type->dtype), mf_array_data(copy), copy->strides, mf_array_data(a),
                         a->strides);
     } else {

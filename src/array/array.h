@@ -1,4 +1,4 @@
-/* Arrays: a type, a placement, a counted buffer with byte strides, and the future that fills it.
+/* Arrays: a type, a sharding, a counted buffer with byte strides, and the future that fills it.
  * Invariant: immutable after its future is done, save for `deleted` (donation, mf_delete), which takes the memory only where nobody has
  * begun to read it: a reader counts itself in and then looks at `deleted`, who deletes sets `deleted` and then looks at the count.
  * A stride of 0 means held once.
@@ -21,15 +21,15 @@ struct mf_future {
 };
 
 /* Whose devices hold an array: the devices in order, and which axes of the array are mapped over them (outermost first). Interned. */
-typedef struct mf_placement {
+typedef struct mf_sharding {
     const mf_client *client;
     int device_count;
     int axis_count;
     int axes[MF_RANK]; /* positions in the array's shape, the outermost map's first; zero beyond axis_count */
     int devices[];     /* ids; product of the mapped sizes, or 1 */
-} mf_placement;
-const mf_placement *mf_placement_get(const mf_client *client, int axis_count, const int *axes, int device_count, const int *devices);
-const mf_placement *mf_placement_single(const mf_client *client, int device);
+} mf_sharding;
+const mf_sharding *mf_sharding_get(const mf_client *client, int axis_count, const int *axes, int device_count, const int *devices);
+const mf_sharding *mf_sharding_single(const mf_client *client, int device);
 
 #define MF_ARRAY_INLINE 16 /* bytes that need no buffer */
 
@@ -38,10 +38,10 @@ typedef uint16_t mf_axis_set; /* a bit for each axis */
 typedef struct mf_array {
     mf_object object;
     const mf_type *type;
-    const mf_placement *placement;
+    const mf_sharding *sharding;
     mf_buffer *buffer;              /* NULL: see inline_data */
     int64_t offset;                 /* bytes */
-    int64_t strides[MF_RANK];       /* known from the beginning, as the placement is, whether or not the bytes are there */
+    int64_t strides[MF_RANK];       /* known from the beginning, as the sharding is, whether or not the bytes are there */
     mf_future *future;              /* NULL when ready from the start */
     _Atomic(const char *) deleted;  /* NULL, or why ("donated", "deleted") */
     _Atomic int32_t readers;        /* that have begun and hold no reference to the buffer yet */
@@ -54,9 +54,8 @@ extern const mf_class mf_array_class;
 
 mf_buffer *mf_buffer_new(size_t bytes);      /* 64-byte aligned, from the caching allocator of array/buffer_cache.c; NULL when out */
 mf_array *mf_array_new(const mf_type *type); /* contiguous, uninitialised, on device 0; NULL when out */
-mf_array *mf_array_wrap(const mf_type *type, mf_buffer *buffer, int64_t offset, const int64_t *strides,
-                        const mf_placement *p); /* retains */
-mf_array *mf_array_view(const mf_array *a, const mf_type *type, int64_t offset, const int64_t *strides, const mf_placement *p);
+mf_array *mf_array_wrap(const mf_type *type, mf_buffer *buffer, int64_t offset, const int64_t *strides, const mf_sharding *p); /* retains */
+mf_array *mf_array_view(const mf_array *a, const mf_type *type, int64_t offset, const int64_t *strides, const mf_sharding *p);
 mf_array *mf_array_fill(const mf_type *type, const void *element);       /* every element the same, held once (strides of 0) */
 mf_array *mf_array_from_host(const mf_type *type, const void *elements); /* copies them; they lie row by row */
 mf_array *mf_array_scalar_f64(mf_dtype dtype, bool weak, double x);
@@ -89,7 +88,7 @@ mf_error_object *mf_array_element_as(const mf_array *a, mf_dtype dtype, void *el
 const void *mf_array_host_data(const mf_array *a, mf_error_object **error);
 /* a where the client's memory is: itself (retained) when it is there, else a ready copy on the client's first device. Waits; NULL and *error. */
 mf_array *mf_array_on(const mf_client *client, mf_array *a, mf_error_object **error);
-static inline const mf_client *mf_array_client(const mf_array *a) { return a->placement->client; } /* whose memory holds it */
+static inline const mf_client *mf_array_client(const mf_array *a) { return a->sharding->client; } /* whose memory holds it */
 mf_array *mf_array_contiguous(
     mf_array *a); /* of one that is being read, or a snapshot: itself (retained) or a copy; NULL when out of memory */
 /* Copies a's elements row by row into out, converting to dtype. Waits. */

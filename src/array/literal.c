@@ -123,7 +123,7 @@ bool mf_literal_same(const mf_literal *a, const mf_literal *b)
 mf_array *mf_literal_array(mf_literal *l)
 {
     int64_t offset = l->data - (l->buffer ? (unsigned char *)l->buffer->data : l->small);
-    mf_array *a = mf_array_wrap(l->type, l->buffer, offset, l->strides, mf_placement_single(&mf_client_cpu, 0));
+    mf_array *a = mf_array_wrap(l->type, l->buffer, offset, l->strides, mf_sharding_single(&mf_client_cpu, 0));
     if (!a)
         return NULL;
     memcpy(a->inline_data, l->small, sizeof a->inline_data);

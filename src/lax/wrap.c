@@ -113,10 +113,10 @@ static kept_axes kept_of(const mf_array *a, const mf_type *type, int axis, const
     return (kept_axes){ first ? first[axis] : 0, step ? step[axis] : 1, type->dims[w], size, w };
 }
 
-/* Where the mapped axes of a's placement went: the devices that hold what is left of them, in the view's order. */
-static const mf_placement *follow(const mf_array *a, const mf_type *type, const int *where, const int64_t *first, const int64_t *step)
+/* Where the mapped axes of a's sharding went: the devices that hold what is left of them, in the view's order. */
+static const mf_sharding *follow(const mf_array *a, const mf_type *type, const int *where, const int64_t *first, const int64_t *step)
 {
-    const mf_placement *p = a->placement;
+    const mf_sharding *p = a->sharding;
     int axes[MF_RANK], axis_count = 0, *devices;
     int64_t count = 1;
     kept_axes parts[MF_RANK];
@@ -129,7 +129,7 @@ static const mf_placement *follow(const mf_array *a, const mf_type *type, const 
             axes[axis_count++] = parts[k].to;
     }
     if (!count || !(devices = mf_alloc((size_t)count * sizeof *devices)))
-        return mf_placement_single(p->client, p->devices[0]);
+        return mf_sharding_single(p->client, p->devices[0]);
     for (int64_t i = 0; i < count; i++) {
         int64_t at = 0, left = i, factor = 1;
         for (int k = p->axis_count - 1; k >= 0; k--) {
@@ -139,7 +139,7 @@ static const mf_placement *follow(const mf_array *a, const mf_type *type, const 
         }
         devices[i] = p->devices[at >= 0 && at < p->device_count ? at : 0];
     }
-    const mf_placement *moved = mf_placement_get(p->client, axis_count, axes, (int)count, devices);
+    const mf_sharding *moved = mf_sharding_get(p->client, axis_count, axes, (int)count, devices);
     mf_free(devices);
     return moved;
 }

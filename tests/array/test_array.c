@@ -24,7 +24,7 @@ TEST(views_share_and_copy_row_by_row)
     for (int i = 0; i < 24; i++)
         ((int32_t *)mf_array_data(a))[i] = i;
     const int64_t strides[] = { 4, 48, 16 };
-    mf_array *turned = mf_array_view(a, mf_type_get(MF_I32, false, 3, (const int64_t[]){ 4, 2, 3 }), 0, strides, a->placement);
+    mf_array *turned = mf_array_view(a, mf_type_get(MF_I32, false, 3, (const int64_t[]){ 4, 2, 3 }), 0, strides, a->sharding);
     CHECK(!mf_array_is_contiguous(turned) && mf_array_is_contiguous(a));
     mf_drop(a);
     int32_t out[24];
@@ -158,9 +158,9 @@ TEST(placements_are_interned)
     const int devices[] = { 0, 1, 2, 3 }, axes[] = { 0 };
     const mf_client *cpu = &mf_client_cpu;
     static const mf_client other;
-    CHECK(mf_placement_get(cpu, 1, axes, 4, devices) == mf_placement_get(cpu, 1, axes, 4, devices));
-    CHECK(mf_placement_get(cpu, 1, axes, 4, devices) != mf_placement_get(cpu, 0, NULL, 4, devices));
-    CHECK(mf_placement_single(cpu, 3) == mf_placement_get(cpu, 0, NULL, 1, devices + 3));
-    CHECK(mf_placement_single(cpu, 3) != mf_placement_single(&other, 3));
-    CHECK(mf_placement_single(cpu, 700)->devices[0] == 700);
+    CHECK(mf_sharding_get(cpu, 1, axes, 4, devices) == mf_sharding_get(cpu, 1, axes, 4, devices));
+    CHECK(mf_sharding_get(cpu, 1, axes, 4, devices) != mf_sharding_get(cpu, 0, NULL, 4, devices));
+    CHECK(mf_sharding_single(cpu, 3) == mf_sharding_get(cpu, 0, NULL, 1, devices + 3));
+    CHECK(mf_sharding_single(cpu, 3) != mf_sharding_single(&other, 3));
+    CHECK(mf_sharding_single(cpu, 700)->devices[0] == 700);
 }

@@ -51,8 +51,8 @@ TEST(views_and_copies_stay_where_they_are)
     mf_value v = on_fake(mf_arange(6, MF_I32));
     const mf_array *a = (mf_array *)mf_object_of(v);
     const mf_type *t = mf_type_get(MF_I32, false, 1, (const int64_t[]){ 3 });
-    mf_array *odd = mf_array_view(a, t, 4, (const int64_t[]){ 8 }, a->placement),
-             *turned = mf_array_view(a, t, 20, (const int64_t[]){ -8 }, a->placement);
+    mf_array *odd = mf_array_view(a, t, 4, (const int64_t[]){ 8 }, a->sharding),
+             *turned = mf_array_view(a, t, 20, (const int64_t[]){ -8 }, a->sharding);
     int32_t out[3];
     CHECK(!mf_array_copy_out(odd, MF_I32, out) && out[0] == 1 && out[2] == 5);
     CHECK(!mf_array_copy_out(turned, MF_I32, out) && out[0] == 5 && out[2] == 1);
@@ -110,7 +110,7 @@ TEST(rows_of_an_array_are_on_its_client)
     MF_SCOPE;
     mf_value v = on_fake(mf_reshape(mf_arange(6, MF_F32), MF_SHAPE(2, 3))), row = mf_get(v, 1);
     const mf_array *a = (mf_array *)mf_object_of(row);
-    CHECK(mf_array_client(a) == &fake_client && a->placement == mf_placement_single(&fake_client, 0));
+    CHECK(mf_array_client(a) == &fake_client && a->sharding == mf_sharding_single(&fake_client, 0));
     CHECK(mf_array_copy_out((mf_array *)mf_object_of(row), MF_F32, (float[3]){ 0 }) == NULL);
     CHECK_EQ_INT(mf_devices_of_array(v).count, 0);
 }

@@ -119,7 +119,7 @@ TEST(prints_views)
     for (int i = 0; i < 6; i++)
         ((int32_t *)mf_array_data(a))[i] = i;
     mf_array *turned = mf_array_view(a, mf_type_get(MF_I32, false, 2, (const int64_t[]){ 3, 2 }), 0, (const int64_t[]){ 4, 12 },
-                                     a->placement);
+                                     a->sharding);
     mf_array_print(&t, turned);
     CHECK_STR(t.at, "[[0 3]\n [1 4]\n [2 5]]");
     mf_text_free(&t);

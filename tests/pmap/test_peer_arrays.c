@@ -221,7 +221,7 @@ TEST(work_of_the_host_between_maps)
     EXPECT_CLOSE(mf_call(mf_pmap(other_wave), z), mf_cos(mf_square(mf_sin(x))), 1e-6);
 }
 
-TEST(one_placement_for_all_results)
+TEST(one_sharding_for_all_results)
 {
     mf_function f = mf_pmap(same);
     mf_value a = mf_call(f, INTS(8, 2)), b = mf_call(f, a), c = mf_call(f, b);

@@ -50,7 +50,7 @@ mf_array *held_once(const char *text, double first)
     int64_t strides[MF_RANK];
     mf_contiguous_strides(type, strides);
     strides[0] = 0;
-    mf_array *a = mf_array_wrap(type, buffer, 0, strides, mf_placement_single(&mf_client_cpu, 0));
+    mf_array *a = mf_array_wrap(type, buffer, 0, strides, mf_sharding_single(&mf_client_cpu, 0));
     mf_drop(buffer);
     return a;
 }

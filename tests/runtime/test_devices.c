@@ -46,9 +46,9 @@ TEST(a_map_over_chosen_devices)
     REQUIRE(x);
     mf_array *a = counting("f32[2]", 1), *out[1];
     REQUIRE(CHECK(start(x, &a, out)));
-    CHECK_EQ_INT(out[0]->placement->device_count, 2);
-    CHECK_EQ_INT(out[0]->placement->devices[0], 5);
-    CHECK_EQ_INT(out[0]->placement->devices[1], 3);
+    CHECK_EQ_INT(out[0]->sharding->device_count, 2);
+    CHECK_EQ_INT(out[0]->sharding->devices[0], 5);
+    CHECK_EQ_INT(out[0]->sharding->devices[1], 3);
     mf_drop(out[0]);
     mf_drop(a);
     mf_drop(x);

@@ -97,7 +97,7 @@ static void one_body(int round)
     for (int way = 0; way < 8; way++) {
         mf_array *once = held_once("f32[6,8]", -3),
                  *in[3] = { counting("f32[6,8]", 0), counting("f32[8]", 0.5), way & 1 ? mf_retain(once) : full_copy(once) };
-        mf_array *view = way & 4 ? mf_array_view(in[0], in[0]->type, 0, in[0]->strides, in[0]->placement) : NULL, *results[3];
+        mf_array *view = way & 4 ? mf_array_view(in[0], in[0]->type, 0, in[0]->strides, in[0]->sharding) : NULL, *results[3];
         mf_executable_inline_below(way & 2 ? 0 : 1e12);
         bool ok = CHECK(start(x, in, results)) || CHECK_NOTE("%s", run_error);
         for (int o = 0; o < 3 && ok; o++) {

@@ -91,7 +91,7 @@ TEST(donation_reuses_the_memory_and_deletes_the_array)
     mf_drop(a);
 
     a = out[0];
-    mf_array *view = mf_array_view(a, a->type, 0, a->strides, a->placement); /* somebody else looks at it: copied */
+    mf_array *view = mf_array_view(a, a->type, 0, a->strides, a->sharding); /* somebody else looks at it: copied */
     REQUIRE(CHECK(start(e, &a, out)));
     CHECK(read_array(view, got, 512) && got[511] == 1022);
     CHECK(read_array(out[0], got, 512) && got[511] == 2044);
@@ -130,7 +130,7 @@ TEST(uniform_results_are_held_once)
     mf_array *a = counting("f32[8,32]", 0), *out[2];
     REQUIRE(CHECK(start(e, &a, out)));
     CHECK_EQ_INT(out[0]->strides[0], 0);
-    CHECK_EQ_INT(out[0]->placement->device_count, 8);
+    CHECK_EQ_INT(out[0]->sharding->device_count, 8);
     CHECK(read_array(out[0], got, 256) && got[0] == 896 && got[255] == 896 + 8 * 31 && got[224] == 896);
     CHECK(read_array(out[1], got, 32) && got[0] == 1792);
     drop_all(out, 2);

@@ -22,7 +22,7 @@ void mf_layout_pack(mf_planner *m, mf_variable *v)
 
 bool mf_layout_same(const mf_value_layout *a, const mf_value_layout *b, const mf_type *t)
 {
-    if (a->unknown || b->unknown || a->like != b->like || a->placed_like != b->placed_like || a->placement != b->placement)
+    if (a->unknown || b->unknown || a->like != b->like || a->sharded_like != b->sharded_like || a->sharding != b->sharding)
         return false;
     return a->strides == b->strides || (a->strides && b->strides && !memcmp(a->strides, b->strides, (size_t)t->rank * sizeof *a->strides));
 }
@@ -62,8 +62,8 @@ static void set_map_layout(mf_planner *m, const mf_eqn *e, const mf_map_output *
     mf_value_layout *l = &m->layouts[e->out[o]->id];
     if (out->forward >= 0)
         *l = mf_layout_of_value(m, e->in[out->forward]);
-    l->placed_like = 0;
-    l->placement = out->placement;
+    l->sharded_like = 0;
+    l->sharding = out->sharding;
     if (out->forward >= 0 || out->contiguous)
         return;
     l->strides = out->strides;

@@ -3,7 +3,7 @@
 #include "runtime/compile/planner.h"
 
 /* The mapped axes of a result from the outside in, and its devices; a map directly inside gives its axis too. */
-static int placement_axes(const mf_eqn *e, int o, int *axes, int64_t *sizes, int *spans, int count)
+static int sharding_axes(const mf_eqn *e, int o, int *axes, int64_t *sizes, int *spans, int count)
 {
     const mf_pmap_params *params = e->params;
     const mf_variable *inner = params->program->out[o];
@@ -15,18 +15,18 @@ static int placement_axes(const mf_eqn *e, int o, int *axes, int64_t *sizes, int
     spans[count] = mf_span_of(params->program);
     axes[count++] = (int)k;
     if (inner->producer && inner->producer->op == &mf_op_pmap)
-        count = placement_axes(inner->producer, inner->output, axes, sizes, spans, count);
+        count = sharding_axes(inner->producer, inner->output, axes, sizes, spans, count);
     for (int i = from + 1; i < count; i++)
         axes[i] += axes[i] >= k;
     return count;
 }
 
-static const mf_placement *placement_of(mf_planner *m, const mf_eqn *e, int o)
+static const mf_sharding *sharding_of(mf_planner *m, const mf_eqn *e, int o)
 {
     const mf_pmap_params *params = e->params;
     int axes[MF_RANK], spans[MF_RANK], count;
     int64_t sizes[MF_RANK], total = 1;
-    count = placement_axes(e, o, axes, sizes, spans, 0);
+    count = sharding_axes(e, o, axes, sizes, spans, 0);
     for (int i = 0; i < count; i++)
         total *= sizes[i];
     int *devices = mf_planner_get(m, (size_t)total, sizeof *devices);
@@ -36,7 +36,7 @@ static const mf_placement *placement_of(mf_planner *m, const mf_eqn *e, int o)
             id += rest % sizes[i] * spans[i];
         devices[d] = params->devices && params->devices->count > id ? (int)params->devices->at[id] : (int)id;
     }
-    return devices ? mf_placement_get(&mf_client_cpu, count, axes, (int)total, devices) : NULL;
+    return devices ? mf_sharding_get(&mf_client_cpu, count, axes, (int)total, devices) : NULL;
 }
 
 /* May a device's result be born in the memory of its mapped input? Only segments read the input, and none after the one that writes
@@ -95,7 +95,7 @@ static void set_output(mf_planner *m, const mf_map_plan *plan, const mf_eqn *e, 
     out->shard = v->type;
     out->type = e->out[o]->type;
     out->uniform = k == INT64_MIN || plan->device->out[o] < 0 || (m->s.variance && !(m->s.variance[v->id] & m->s.bit));
-    out->placement = placement_of(m, e, o);
+    out->sharding = sharding_of(m, e, o);
     out->forward = out->uniform ? -1 : forwarded(params, o);
     int64_t mapped = out->uniform ? 0 : v->type->bytes;
     for (int i = out->type->rank - 1; i >= 0; i--) {

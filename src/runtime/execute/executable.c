@@ -127,7 +127,7 @@ static mf_value_layout *input_layouts(const mf_program *p, mf_array *const *in)
 {
     mf_value_layout *list = mf_calloc((size_t)p->in_count + 1, sizeof *list);
     for (int i = 0; list && i < p->in_count; i++) {
-        list[i].like = list[i].placed_like = i + 1;
+        list[i].like = list[i].sharded_like = i + 1;
         list[i].held = in ? mf_array_held(in[i], (mf_axis_set)-1) : 0;
     }
     return list;
@@ -296,7 +296,7 @@ static bool is_given(const mf_executable *x, const bool *moved, int i) { return 
 static bool bind(mf_executable *x, mf_run_state *s, int i, mf_array *a, bool given)
 {
     mf_register *r = &s->in[i];
-    r->placement = a->placement;
+    r->sharding = a->sharding;
     r->strides = NULL;
     if (!mf_array_is_contiguous(a) && !(r->strides = keep_strides(s, a)))
         return false;
@@ -393,14 +393,14 @@ static mf_error_object *bind_ready(mf_executable *x, mf_run_state *s, mf_array *
 
 /* Where the results are of which the plan does not know it: where the first input is that lies on several devices and has their shape, or on
  * the first input's device. */
-static const mf_placement *placement_among(const mf_executable *x, mf_array *const *in, const mf_type *type)
+static const mf_sharding *sharding_among(const mf_executable *x, mf_array *const *in, const mf_type *type)
 {
     int i = 0, count = x->program->in_count;
-    while (i < count && in[i]->placement->device_count <= 1)
+    while (i < count && in[i]->sharding->device_count <= 1)
         i++;
     if (i < count && mf_type_same_shape(type, in[i]->type))
-        return in[i]->placement;
-    return mf_placement_single(&mf_client_cpu, count && in[0]->placement->device_count == 1 ? in[0]->placement->devices[0] : 0);
+        return in[i]->sharding;
+    return mf_sharding_single(&mf_client_cpu, count && in[0]->sharding->device_count == 1 ? in[0]->sharding->devices[0] : 0);
 }
 
 /* An array for result o that lies as it will: so who gets it may ask that before it is there. */
@@ -409,8 +409,8 @@ static mf_array *new_result(const mf_executable *x, mf_array *const *in, int o)
     const mf_value_layout *l = &x->block->out_layouts[o];
     const mf_type *type = x->program->out[o]->type;
     const int64_t *strides = l->like ? in[l->like - 1]->strides : l->strides;
-    const mf_placement *p = l->placement ? l->placement : l->placed_like ? in[l->placed_like - 1]->placement : NULL;
-    return mf_array_wrap(type, NULL, 0, strides, p ? p : placement_among(x, in, type));
+    const mf_sharding *p = l->sharding ? l->sharding : l->sharded_like ? in[l->sharded_like - 1]->sharding : NULL;
+    return mf_array_wrap(type, NULL, 0, strides, p ? p : sharding_among(x, in, type));
 }
 
 static bool make_arrays(const mf_executable *x, mf_array *const *in, mf_future *future, mf_array **out)
@@ -457,8 +457,8 @@ static bool begin(mf_executable *x, mf_run_state *s)
         return false;
     *f = (mf_fiber){ .stage = s, .top = frame };
     for (int i = 0; i < x->program->in_count; i++) {
-        if (i == 0 && s->in[i].placement && s->in[i].placement->device_count == 1)
-            s->device = s->in[i].placement->devices[0];
+        if (i == 0 && s->in[i].sharding && s->in[i].sharding->device_count == 1)
+            s->device = s->in[i].sharding->devices[0];
         if (x->block->in[i] >= 0)
             mf_register_move(&frame->registers[x->block->in[i]], &s->in[i]);
         else

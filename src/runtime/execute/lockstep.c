@@ -336,7 +336,7 @@ static void end_results(const run *r)
         const mf_map_output *out = &r->plan->out[o];
         mf_register *to = mf_operand(r->f, r->map->out[o]);
         int v = value_of(r->plan, false, r->plan->device->out[o]);
-        to->placement = r->f->map ? NULL : out->placement;
+        to->sharding = r->f->map ? NULL : out->sharding;
         if (out->forward >= 0)
             continue;
         to->strides = out->contiguous ? NULL : out->strides;

@@ -86,7 +86,7 @@ static bool take_operands(mf_fiber *f, const mf_instr *in, mf_map *m)
         if (!mf_register_pack(to, plan->shards[i]))
             return false;
         mf_register_move(&m->uniform->registers[shared], to);
-        m->uniform->registers[shared].placement = NULL;
+        m->uniform->registers[shared].sharding = NULL;
         m->there[shared] = true;
     }
     for (int c = 0; c < plan->uniform->constant_count; c++)
@@ -322,7 +322,7 @@ static void forward(mf_run_state *s, mf_map *m, const mf_map_output *out, mf_reg
     mf_register_copy(to, &m->in[out->forward]);
     if (m->parent->map && !to->buffer && !mf_register_own(to, out->type))
         mf_run_state_fail(s, mf_error_out_of_memory());
-    to->placement = m->parent->map ? NULL : out->placement;
+    to->sharding = m->parent->map ? NULL : out->sharding;
 }
 
 /* All fibers are done: the results are the parent's, which goes on. */
@@ -345,7 +345,7 @@ static void finish(mf_run_state *s, mf_map *m)
         if (ref < 0 && !mf_register_own(to, m->uniform->block->types[~ref])) /* a collective may hand an operand on */
             mf_run_state_fail(s, mf_error_out_of_memory());
         to->strides = out->contiguous ? NULL : out->strides;
-        to->placement = parent->map ? NULL : out->placement;
+        to->sharding = parent->map ? NULL : out->sharding;
     }
     mf_run_state_lock(s);
     free_map(s, m);

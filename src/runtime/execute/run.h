@@ -26,8 +26,8 @@ typedef struct mf_frame mf_frame;
 typedef struct mf_register {
     mf_buffer *buffer; /* NULL: data points into small, or is borrowed */
     unsigned char *data;
-    const int64_t *strides;        /* NULL: row by row */
-    const mf_placement *placement; /* NULL: the executing device */
+    const int64_t *strides;      /* NULL: row by row */
+    const mf_sharding *sharding; /* NULL: the executing device */
     _Alignas(16) unsigned char small[MF_SMALL];
 } mf_register;
 

@@ -95,7 +95,7 @@ void mf_register_release(mf_register *r)
     r->buffer = NULL;
     r->data = NULL;
     r->strides = NULL;
-    r->placement = NULL;
+    r->sharding = NULL;
 }
 
 void mf_register_copy(mf_register *to, const mf_register *from)
@@ -121,13 +121,13 @@ void mf_register_view(mf_register *to, const mf_register *from, int64_t offset)
     mf_register_copy(to, from);
     to->data += offset;
     to->strides = NULL;
-    to->placement = NULL;
+    to->sharding = NULL;
 }
 
 bool mf_register_new(mf_register *r, int64_t bytes)
 {
     r->strides = NULL;
-    r->placement = NULL;
+    r->sharding = NULL;
     if (bytes <= MF_SMALL) {
         r->buffer = NULL;
         r->data = r->small;

@@ -100,7 +100,7 @@ static mf_step run_alias(mf_fiber *f, const mf_instr *in)
         mf_register *to = &f->top->registers[in->out[o]];
         if (!mf_register_packed_copy(to, from, mf_operand_type(f, in->in[0])))
             return fail(f, mf_error_out_of_memory());
-        to->placement = NULL;
+        to->sharding = NULL;
     }
     return MF_STEP_NEXT;
 }

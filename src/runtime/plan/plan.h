@@ -57,11 +57,11 @@ typedef struct mf_participants {
 /* How a value of the top level lies, known before anything runs: as one of the program's inputs does, as a map lays its results, or row by
  * row, which is what zeros say. */
 typedef struct mf_value_layout {
-    bool unknown;                  /* control flow gives it in more than one layout: it is laid row by row when it leaves the program */
-    int like, placed_like;         /* an input, counted from 1; 0: none */
-    const int64_t *strides;        /* where it is like no input; NULL: row by row */
-    const mf_placement *placement; /* where it is placed like no input; NULL: where the program runs */
-    mf_axis_set held;              /* it is held once along these */
+    bool unknown;                /* control flow gives it in more than one layout: it is laid row by row when it leaves the program */
+    int like, sharded_like;      /* an input, counted from 1; 0: none */
+    const int64_t *strides;      /* where it is like no input; NULL: row by row */
+    const mf_sharding *sharding; /* where it is placed like no input; NULL: where the program runs */
+    mf_axis_set held;            /* it is held once along these */
 } mf_value_layout;
 
 struct mf_instr {
@@ -107,7 +107,7 @@ typedef struct mf_map_output {
     bool contiguous;
     int donor;   /* the mapped input whose memory may become the result's, or -1 */
     int forward; /* the mapped input that the result is, along the same axis, or -1: its memory is shared */
-    const mf_placement *placement;
+    const mf_sharding *sharding;
 } mf_map_output;
 
 struct mf_map_plan {

@@ -39,22 +39,22 @@ mf_device_list mf_devices_of_array(mf_value v)
     mf_device_list all = mf_devices(), none = { 0 };
     if (!a || !all.at || mf_array_client(a) != &mf_client_cpu)
         return none;
-    mf_error_object *error = a->future ? mf_array_wait(a) : NULL; /* the placement comes with the result */
+    mf_error_object *error = a->future ? mf_array_wait(a) : NULL; /* the sharding comes with the result */
     mf_error_ignore(error);
-    int n = error ? 0 : a->placement->device_count;
+    int n = error ? 0 : a->sharding->device_count;
     size_t bytes = (size_t)n * sizeof(mf_device);
     mf_device *at = n ? mf_alloc(bytes) : NULL;
     for (int i = 0; at && i < n; i++)
-        at[i] = all.at[a->placement->devices[i]];
+        at[i] = all.at[a->sharding->devices[i]];
     const mf_device *kept = at ? mf_interner_get(mf_interner_static(&lists), at, bytes) : NULL;
     mf_free(at);
     return kept ? (mf_device_list){ n, kept } : none;
 }
 
-/* The view that device number `index` of a's placement holds: one element of each mapped axis. */
+/* The view that device number `index` of a's sharding holds: one element of each mapped axis. */
 static mf_value shard_of(const mf_array *a, int index)
 {
-    const mf_placement *p = a->placement;
+    const mf_sharding *p = a->sharding;
     const mf_type *type = a->type;
     int64_t at[MF_RANK], strides[MF_RANK], offset = 0;
     int where[MF_RANK], kept = 0;
@@ -86,8 +86,8 @@ mf_value mf_shard(mf_value v, int index)
     mf_error_object *error = mf_array_wait(a);
     if (error)
         return mf_value_new(error);
-    if (index < 0 || index >= a->placement->device_count)
-        return mf_fail(MF_ERROR_DEVICE, "mf_shard: shard %d of an array on %d devices", index, a->placement->device_count);
+    if (index < 0 || index >= a->sharding->device_count)
+        return mf_fail(MF_ERROR_DEVICE, "mf_shard: shard %d of an array on %d devices", index, a->sharding->device_count);
     return shard_of(a, index);
 }
 
@@ -104,7 +104,7 @@ const void *mf_unsafe_buffer_pointer(mf_value v)
 /* ---- moving */
 
 /* v as it is, but said to stand elsewhere. */
-static mf_value placed(mf_value v, const mf_placement *p)
+static mf_value placed(mf_value v, const mf_sharding *p)
 {
     mf_array *a = array_in(v);
     mf_error_object *error = a ? mf_array_wait(a) : NULL;
@@ -113,12 +113,12 @@ static mf_value placed(mf_value v, const mf_placement *p)
     a = mf_array_on(&mf_client_cpu, a, &error); /* all devices are the CPU's */
     if (!a)
         return mf_value_new(error);
-    mf_array *view = a->placement == p || !p ? mf_retain(a) : mf_array_view(a, a->type, 0, a->strides, p);
+    mf_array *view = a->sharding == p || !p ? mf_retain(a) : mf_array_view(a, a->type, 0, a->strides, p);
     mf_drop(a);
     return mf_value_new(view ? (void *)view : (void *)mf_error_out_of_memory());
 }
 
-static mf_value put_leaf(void *device, mf_value leaf) { return placed(leaf, mf_placement_single(&mf_client_cpu, *(const int *)device)); }
+static mf_value put_leaf(void *device, mf_value leaf) { return placed(leaf, mf_sharding_single(&mf_client_cpu, *(const int *)device)); }
 
 mf_value mf_device_put(mf_value v, mf_device device)
 {
@@ -129,18 +129,18 @@ mf_value mf_device_put(mf_value v, mf_device device)
     return mf_tree_map(mf_closure(put_leaf, &id), v);
 }
 
-static const mf_placement *rows_on(mf_device_list devices)
+static const mf_sharding *rows_on(mf_device_list devices)
 {
     int axis = 0, *ids = mf_alloc(((size_t)devices.count + 1) * sizeof *ids);
     for (int i = 0; ids && i < devices.count; i++)
         ids[i] = mf_device_id(devices.at[i]);
-    const mf_placement *p = ids ? mf_placement_get(&mf_client_cpu, 1, &axis, devices.count, ids) : NULL;
+    const mf_sharding *p = ids ? mf_sharding_get(&mf_client_cpu, 1, &axis, devices.count, ids) : NULL;
     mf_free(ids);
     return p;
 }
 
 /* The same array, with the row that all devices hold laid out element by element. */
-static mf_value packed_row(const mf_array *a, const mf_placement *p)
+static mf_value packed_row(const mf_array *a, const mf_sharding *p)
 {
     const mf_type *type = mf_type_without_axis(a->type, 0);
     int64_t strides[MF_RANK] = { 0 };
@@ -175,7 +175,7 @@ static mf_value place_leaf(void *devices, mf_value leaf)
     if (t && (t->rank == 0 || t->dims[0] != list.count))
         return mf_fail(MF_ERROR_SHAPE, "mf_place: %s has not one row for each of %d devices", mf_type_name(t), list.count);
     const mf_array *a = array_in(leaf);
-    const mf_placement *p = rows_on(list);
+    const mf_sharding *p = rows_on(list);
     mf_error_object *error = a ? mf_array_wait(a) : NULL;
     if (error)
         return mf_value_new(error);
