@@ -16,6 +16,8 @@ mf_program *mf_pass_fold(const mf_program *p, const mf_axis_env *env,
 mf_program *mf_pass_simplify(const mf_program *p, const mf_axis_env *env,
                              mf_error_object **error); /* x+0, x*1, reshape of reshape, convert to itself, ... exact rewrites only */
 mf_program *mf_pass_cse(const mf_program *p, const mf_axis_env *env, mf_error_object **error);
+mf_program *mf_pass_loop_products(const mf_program *p, const mf_axis_env *env,
+                                  mf_error_object **error); /* what rounds add up as products, one product behind the loop */
 mf_program *mf_pass_release(const mf_program *p, const mf_axis_env *env, mf_error_object **error); /* no barrier makes a result */
 mf_program *mf_optimize(const mf_program *p, const mf_axis_env *env, mf_error_object **error);     /* the pipeline */
 

@@ -9,8 +9,14 @@ static const struct {
     const char *name;
     mf_pass_fn run;
 } passes[] = {
-    { "inline", mf_pass_inline_calls }, { "dce", mf_pass_dce }, { "check", mf_pass_check }, { "fold", mf_pass_fold },
-    { "simplify", mf_pass_simplify },   { "cse", mf_pass_cse }, { "dce", mf_pass_dce }, /* what the rewrites left behind */
+    { "inline", mf_pass_inline_calls },
+    { "dce", mf_pass_dce },
+    { "check", mf_pass_check },
+    { "fold", mf_pass_fold },
+    { "simplify", mf_pass_simplify },
+    { "cse", mf_pass_cse },
+    { "products", mf_pass_loop_products },
+    { "dce", mf_pass_dce }, /* what the rewrites left behind */
     { "release", mf_pass_release },
 };
 

@@ -77,7 +77,7 @@ void mf_rewrite_replace(mf_rewrite *r, const mf_eqn *e, const void *params, mf_v
 void mf_rewrite_copy(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in) { mf_rewrite_replace(r, e, e->params, in, e->in_count, NULL); }
 
 /* ---- bodies */
-static void walk(mf_rewrite *r)
+void mf_rewrite_walk(mf_rewrite *r)
 {
     for (r->index = 0; r->index < r->source->eqn_count && !r->b->error; r->index++) {
         const mf_eqn *e = r->source->eqns[r->index];
@@ -98,7 +98,7 @@ void mf_rewrite_body(mf_rewrite *r, const mf_program *p, const mf_eqn *e, mf_var
     for (int i = 0; inner.map && i < p->in_count; i++)
         inner.map[p->in[i]->id] = mf_rewrite_to_type(r->b, in[i], p->in[i]->type);
     if (inner.map)
-        walk(&inner);
+        mf_rewrite_walk(&inner);
     for (int i = 0; i < p->out_count && !r->b->error; i++)
         r->map[e->out[i]->id] = mf_rewrite_to_type(r->b, mf_rewrite_use(&inner, p->out[i]), e->out[i]->type);
     mf_arena_free(&inner.scratch);
@@ -122,7 +122,7 @@ mf_program *mf_rewrite_program(const mf_program *p, const mf_axis_env *env, mf_r
     for (int i = 0; r.map && i < p->in_count; i++)
         r.map[p->in[i]->id] = mf_builder_input(&b, p->in[i]->type);
     if (r.map)
-        walk(&r);
+        mf_rewrite_walk(&r);
     mf_program *made = finish(&r, error);
     mf_arena_free(&r.scratch);
     return made;

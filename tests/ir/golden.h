@@ -6,7 +6,7 @@
  *     ---
  *     what must come out
  *
- * Steps, separated by commas: `parse` alone, or the names of passes (inline dce fold simplify cse optimize), in order; what comes out is
+ * Steps, separated by commas: `parse` alone, or the names of passes (inline dce fold simplify cse products optimize), in order; what comes out is
  * the printed program, or the message of the first error. The axes in brackets are in scope, the outermost first, bound by maps over
  * devices. Every program that comes out is verified, and its text must read back as an equal program.
  *
@@ -47,7 +47,8 @@ static mf_pass_fn golden_pass(const char *name)
         const char *name;
         mf_pass_fn run;
     } passes[] = { { "inline", mf_pass_inline_calls }, { "dce", mf_pass_dce }, { "fold", mf_pass_fold },
-                   { "simplify", mf_pass_simplify },   { "cse", mf_pass_cse }, { "optimize", mf_optimize } };
+                   { "simplify", mf_pass_simplify },   { "cse", mf_pass_cse }, { "products", mf_pass_loop_products },
+                   { "optimize", mf_optimize } };
     for (size_t i = 0; i < sizeof passes / sizeof passes[0]; i++)
         if (strcmp(passes[i].name, name) == 0)
             return passes[i].run;
