@@ -26,6 +26,9 @@ bool mf_executable_may_fail(const mf_executable *x); /* other than for want of m
 /* For messages about donated memory: the name of the function that was compiled, and what the caller calls input i ("argument 1['w']"); both
  * interned. Before the first run. */
 void mf_executable_name_input(mf_executable *x, const char *function, int i, const char *words);
+/* Many lines run x, a function of the library's or an op: its equations are at the place of each run. Before the first. */
+void mf_executable_share_places(mf_executable *x);
+bool mf_executable_shares_places(const mf_executable *x);
 const mf_backend *mf_executable_backend(const mf_executable *x);
 int mf_executable_in_count(const mf_executable *x);
 int mf_executable_out_count(const mf_executable *x);

@@ -70,10 +70,41 @@ static mf_value draws(mf_value key)
 }
 enum { DRAWS = __LINE__ - 4 };
 
+/* Outside of a program the numbers' own is compiled once; each line that runs it is in the profile of its run, and none that did before. */
+static void draw(mf_value key)
+{
+    mf_block_until_ready(mf_random_normal(key, MF_SHAPE(70000), MF_F32));
+}
+static void draw_later(mf_value key)
+{
+    mf_block_until_ready(mf_random_normal(mf_random_fold_in(key, 2), MF_SHAPE(70000), MF_F32));
+}
+enum { LATER = __LINE__ - 2, BEFORE = __LINE__ - 6 };
+
+static void expect_slice(char *text, int line, bool there)
+{
+    char wanted[32];
+    bool found = false;
+    snprintf(wanted, sizeof wanted, "places.c:%d\"", line);
+    for (char *at = strstr(text, wanted); at; at = strstr(at + 1, wanted)) {
+        char *begin = at;
+        while (begin > text && *begin != '\n')
+            begin--;
+        char *kind = strstr(begin, "\"cat\":\"device\"");
+        found |= kind && kind < at;
+    }
+    if (found == there)
+        return;
+    printf("%s device's slice should name %s\n", there ? "a" : "no", wanted);
+    failures++;
+}
+
 static void profile(void)
 {
+    draw(mf_random_key(1));
     mf_profiler_start_trace(MF_PROFILE_FILE);
     mf_block_until_ready(mf_call(mf_jit(draws), mf_random_key(1)));
+    draw_later(mf_random_key(1));
     mf_profiler_stop_trace();
     static char text[1 << 20];
     FILE *f = fopen(MF_PROFILE_FILE, "r");
@@ -81,6 +112,8 @@ static void profile(void)
         return;
     text[fread(text, 1, sizeof text - 1, f)] = 0;
     fclose(f);
+    expect_slice(text, LATER, true);
+    expect_slice(text, BEFORE, false);
     for (int line = DRAWS; line < DRAWS + 2; line++) {
         char wanted[32];
         snprintf(wanted, sizeof wanted, "places.c:%d", line);

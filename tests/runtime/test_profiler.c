@@ -159,6 +159,31 @@ TEST(has_a_row_for_everything)
     CHECK(has_slice(text, "collective", "test_profiler"));
 }
 
+static void add_here(mf_value x) { mf_block_until_ready(mf_add(x, mf_ones(MF_SHAPE(500), MF_F32))); }
+enum { LINE = __LINE__ };
+static void add_there(mf_value x) { mf_block_until_ready(mf_add(x, mf_zeros(MF_SHAPE(500), MF_F32))); }
+
+static bool is_line(const char *text, int line)
+{
+    char place[64];
+    snprintf(place, sizeof place, "test_profiler.c:%d", line);
+    return has_slice(text, "device", place);
+}
+
+/* An op's program is shared by all lines that call it. */
+TEST(names_the_line_of_the_run)
+{
+    MF_SCOPE;
+    mf_value x = mf_arange(500, MF_F32);
+    add_here(x);
+    REQUIRE(mf_profiler_start_trace(trace_path()) == MF_OK);
+    add_there(x);
+    CHECK_EQ_INT(mf_profiler_stop_trace(), MF_OK);
+    const char *text = read_trace();
+    CHECK(is_line(text, LINE + 1));
+    CHECK(!is_line(text, LINE - 1));
+}
+
 TEST(tells_only_of_its_own_session)
 {
     MF_SCOPE;

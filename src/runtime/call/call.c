@@ -67,6 +67,8 @@ static mf_executable *add_executable(mf_traced *t, mf_array *const *in, const bo
         return x;
     if (donated && donating)
         name_donated(x, donated);
+    if (t->own)
+        mf_executable_share_places(x);
     mf_executable *first = (mf_executable *)atomic_load(&t->executable);
     if (first)
         mf_executable_append(first, x);

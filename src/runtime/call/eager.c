@@ -62,6 +62,7 @@ static op_entry *op_entry_new(const mf_op *op, const void *params, mf_array *con
         mf_free(e);
         return NULL;
     }
+    mf_executable_share_places(e->executable);
     e->params = e->program->eqns[0]->params;
     return e;
 }

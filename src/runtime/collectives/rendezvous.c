@@ -168,7 +168,7 @@ static mf_step complete(mf_fiber *f, mf_rendezvous *g)
     mf_error_object *error = NULL;
     bool made = mf_rendezvous_compute(g, mf_executable_backend(s->executable), &error);
     if (start)
-        mf_profile_equations(start, MF_ROW_COLLECTIVES, 0, in->source, operand_bytes(in));
+        mf_run_state_record(s, start, MF_ROW_COLLECTIVES, 0, in->source, operand_bytes(in));
     for (int64_t i = 0; i < n && made; i++)
         if (g->members[i].fiber && g->members[i].fiber != f)
             mf_advance(g->members[i].fiber);

@@ -24,7 +24,7 @@ struct mf_executable {
     mf_plan *plan;
     mf_block *block;
     bool *donated; /* by input; NULL: none */
-    bool may_fail;
+    bool may_fail, shares_places;
     mf_axis_set
         *held; /* by input: along which of the axes that the plan asks about it is supposed to be held once; NULL: it asks nothing */
     _Atomic(mf_executable *) next;
@@ -70,6 +70,10 @@ int mf_executable_out_count(const mf_executable *x) { return x->program->out_cou
 const mf_backend *mf_executable_backend(const mf_executable *x) { return x->backend; }
 
 bool mf_executable_may_fail(const mf_executable *x) { return x->may_fail; }
+
+void mf_executable_share_places(mf_executable *x) { x->shares_places = true; }
+
+bool mf_executable_shares_places(const mf_executable *x) { return x->shares_places; }
 
 void mf_executable_inline_below(double nanoseconds) { atomic_store(&inline_below, nanoseconds); }
 
@@ -238,6 +242,7 @@ static mf_run_state *take_stage(mf_executable *x)
     mf_run_state *s = atomic_exchange_explicit(&x->spare, NULL, memory_order_acquire);
     if (!s && !(s = mf_run_state_new(x)))
         return NULL;
+    s->place = x->shares_places && mf_profile_begin() ? mf_entry_place() : NULL;
     s->in = mf_run_state_get(s, (size_t)x->program->in_count * sizeof *s->in);
     s->out = mf_run_state_get(s, (size_t)x->program->out_count * sizeof *s->out);
     if (s->in && s->out)

@@ -102,6 +102,7 @@ typedef struct mf_chunk {
 struct mf_run_state {
     mf_executable *executable;
     struct mf_run *run; /* NULL: inline */
+    const void *place;  /* of the call, of an executable that shares places while somebody records; or NULL */
     bool shared;        /* several threads: take the lock */
     pthread_mutex_t lock;
     mf_chunk *chunks; /* memory of fibers, frames, maps: given back as a whole */
@@ -125,6 +126,8 @@ struct mf_run_state {
 mf_run_state *mf_run_state_new(mf_executable *x);
 void mf_run_state_clear(mf_run_state *s); /* ready for another run */
 void mf_run_state_free(mf_run_state *s);
+/* The slice of these equations, begun at `start`, which is not 0. */
+void mf_run_state_record(const mf_run_state *s, int64_t start, mf_row_kind row, int index, mf_profile_source *source, int64_t bytes);
 void mf_run_state_lock(mf_run_state *s);
 void mf_run_state_unlock(mf_run_state *s);
 void *mf_run_state_get(mf_run_state *s, size_t bytes); /* zeroed, 16-byte aligned; the lock is held. NULL when out of memory */

@@ -367,3 +367,11 @@ void mf_run_state_fail(mf_run_state *s, mf_error_object *e)
     }
     mf_run_state_unlock(s);
 }
+
+void mf_run_state_record(const mf_run_state *s, int64_t start, mf_row_kind row, int index, mf_profile_source *source, int64_t bytes)
+{
+    if (mf_executable_shares_places(s->executable))
+        mf_profile_equations_of(start, row, index, source, bytes, s->place);
+    else
+        mf_profile_equations(start, row, index, source, bytes);
+}

@@ -192,6 +192,16 @@ void mf_profile_equations(int64_t start, mf_row_kind row, int index, mf_profile_
     record(start, row, index, label_of(source), bytes);
 }
 
+void mf_profile_equations_of(int64_t start, mf_row_kind row, int index, mf_profile_source *source, int64_t bytes, const void *place)
+{
+    const mf_profile_label *known = label_of(source);
+    mf_profile_label label;
+    memset(&label, 0, sizeof label);
+    label.name = known ? known->name : NULL;
+    label.places[0] = place;
+    record(start, row, index, intern_label(&label), bytes);
+}
+
 void mf_profile_words(int64_t start, mf_row_kind row, const char *verb, const char *object)
 {
     mf_profile_label label;

@@ -37,6 +37,8 @@ static inline int64_t mf_profile_begin(void)
 }
 /* All end the slice now. index: the device; of no account for the others. */
 void mf_profile_equations(int64_t start, mf_row_kind row, int index, mf_profile_source *source, int64_t bytes);
+/* The same where equations that many lines run are at no place but that of the run, if it is known. */
+void mf_profile_equations_of(int64_t start, mf_row_kind row, int index, mf_profile_source *source, int64_t bytes, const void *place);
 /* On the calling thread's row of this kind: the words joined; the place is that of the public call under way. */
 void mf_profile_words(int64_t start, mf_row_kind row, const char *verb, const char *object);
 
