@@ -222,11 +222,12 @@ mf_value mf_scalar(double number, mf_dtype dtype);    /* strongly typed: jnp.flo
 #define mf_v(x) __extension__ ({ __auto_type mf_t_ = (x); \
     _Static_assert(_Generic(mf_t_, mf_value: 1, mf_slice: 1, mf_module: 1, char *: 1, const char *: 1, default: 0x31e >> __builtin_classify_type(mf_t_) & 1), \
                    "this argument is no value, number, string or slice"); \
-    _Generic(mf_t_, mf_value: mf_same, \
+    mf_value mf_u_ = _Generic(mf_t_, mf_value: mf_same, \
     bool: mf_b, char: mf_of_int, signed char: mf_of_int, unsigned char: mf_of_int, short: mf_of_int, unsigned short: mf_of_int, \
     int: mf_of_int, unsigned: mf_of_uint, long: mf_of_long, unsigned long: mf_of_ulong, long long: mf_of_llong, \
     unsigned long long: mf_of_ullong, float: mf_of_float, double: mf_f, float _Complex: mf_of_complex, double _Complex: mf_of_complex, char *: mf_string, const char *: mf_string, \
-    mf_slice: mf_index_slice, mf_module: mf_static, default: mf_no_value_)(mf_t_); })
+    mf_slice: mf_index_slice, mf_module: mf_static, default: mf_no_value_)(mf_t_); mf_u_; })
+extern mf_value mf_t_;                  /* what an operand in error leaves behind, so that nothing is said but its own error; it is nowhere */
 mf_value mf_no_value_();                /* what another type would call; there is none: the assertion comes first */
 #define MF_EACH_(m, ...)   MF_EACH_I_(MF_COUNT_(__VA_ARGS__), m, __VA_ARGS__)
 #define MF_EACH_I_(n, ...) MF_EACH_P_(n, __VA_ARGS__)
