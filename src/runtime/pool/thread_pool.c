@@ -481,12 +481,20 @@ static void *worker(void *unused)
     return NULL;
 }
 
+/* A helper that stops helping, or waits for what none of these threads brings, leaves its place to a worker. */
+static void pass_on(void)
+{
+    if ((pool.first || pool.loops) && pool.sleeping && pool.working < pool.limit)
+        pthread_cond_signal(&pool.work);
+}
+
 /* Where it may help, it says so. */
 static void wait_to_help(waiter *w, bool *tired)
 {
     if (w) {
         w->next = pool.waiters;
         pool.waiters = w;
+        pass_on();
     }
     wait_for_news(counted, tired);
     waiter **at = &pool.waiters;
@@ -494,13 +502,6 @@ static void wait_to_help(waiter *w, bool *tired)
         at = &(*at)->next;
     if (w)
         *at = w->next;
-}
-
-/* A helper that stops helping leaves its place to a worker. */
-static void pass_on(void)
-{
-    if ((pool.first || pool.loops) && pool.sleeping)
-        pthread_cond_signal(&pool.work);
 }
 
 void mf_tasks_help(mf_run_state *(*stage)(void *context), bool (*done)(void *context), void *context)
