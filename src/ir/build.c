@@ -187,7 +187,8 @@ mf_variable *mf_builder_number(mf_builder *b, mf_dtype dtype, bool weak, double 
 static bool has_lists(const mf_op *op, const void *params)
 {
     for (const mf_param *p = op->params; p && p->name; p++)
-        if (p->kind == MF_PARAM_INTS && !*(const mf_intlist *const *)(const void *)((const char *)params + p->offset))
+        if ((p->kind == MF_PARAM_INTS || p->kind == MF_PARAM_EXTRA) &&
+            !*(const mf_intlist *const *)(const void *)((const char *)params + p->offset))
             return false;
     return true;
 }

@@ -10,11 +10,11 @@
  * Every field is plain data or a pointer to something interned or counted. */
 typedef enum mf_param_kind {
     MF_PARAM_INT,      /* int64_t */
-    MF_PARAM_EXTRA,    /* int64_t that the text leaves out where it is 0 */
     MF_PARAM_BOOL,     /* bool */
     MF_PARAM_DOUBLE,   /* double */
     MF_PARAM_DTYPE,    /* mf_dtype */
     MF_PARAM_INTS,     /* const mf_intlist *; never NULL once built (an empty list prints as ()) */
+    MF_PARAM_EXTRA,    /* the same; the text leaves it out where it is empty */
     MF_PARAM_NAME,     /* const char *, interned; may be NULL */
     MF_PARAM_NAMES,    /* const mf_namelist * */
     MF_PARAM_PROGRAM,  /* mf_program *, counted by the program that owns the equation */

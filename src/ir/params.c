@@ -22,12 +22,12 @@ static bool lists_equal(const mf_program_list *a, const mf_program_list *b)
 static bool field_equal(mf_param_kind kind, const void *a, const void *b)
 {
     switch (kind) {
-    case MF_PARAM_INT:
-    case MF_PARAM_EXTRA: return *(const int64_t *)a == *(const int64_t *)b;
+    case MF_PARAM_INT: return *(const int64_t *)a == *(const int64_t *)b;
     case MF_PARAM_BOOL: return *(const bool *)a == *(const bool *)b;
     case MF_PARAM_DOUBLE: return memcmp(a, b, sizeof(double)) == 0; /* -0.0 is not 0.0, a NaN is itself */
     case MF_PARAM_DTYPE: return *(const mf_dtype *)a == *(const mf_dtype *)b;
     case MF_PARAM_INTS:
+    case MF_PARAM_EXTRA:
     case MF_PARAM_NAME:
     case MF_PARAM_NAMES:
     case MF_PARAM_RULE: return *(const void *const *)a == *(const void *const *)b;
@@ -80,12 +80,12 @@ static uint64_t hash_rule(uint64_t h, const mf_custom_rule_head *rule) { return 
 static uint64_t field_hash(uint64_t h, mf_param_kind kind, const void *a)
 {
     switch (kind) {
-    case MF_PARAM_INT:
-    case MF_PARAM_EXTRA: return mf_hash_mix(h, (uint64_t) * (const int64_t *)a);
+    case MF_PARAM_INT: return mf_hash_mix(h, (uint64_t) * (const int64_t *)a);
     case MF_PARAM_BOOL: return mf_hash_mix(h, *(const bool *)a);
     case MF_PARAM_DOUBLE: return mf_hash(a, sizeof(double), h);
     case MF_PARAM_DTYPE: return mf_hash_mix(h, (uint64_t) * (const mf_dtype *)a);
-    case MF_PARAM_INTS: return hash_ints(h, *(const mf_intlist *const *)a);
+    case MF_PARAM_INTS:
+    case MF_PARAM_EXTRA: return hash_ints(h, *(const mf_intlist *const *)a);
     case MF_PARAM_NAME: return hash_string(h, *(const char *const *)a);
     case MF_PARAM_NAMES: return hash_names(h, *(const mf_namelist *const *)a);
     case MF_PARAM_RULE: return hash_rule(h, *(const mf_custom_rule_head *const *)a);

@@ -537,12 +537,12 @@ static const void *parse_rule(parser *p)
 static void parse_value(parser *p, mf_arena *arena, mf_param_kind kind, void *f, const mf_axis_env *env)
 {
     switch (kind) {
-    case MF_PARAM_INT:
-    case MF_PARAM_EXTRA: *(int64_t *)f = parse_int(p); break;
+    case MF_PARAM_INT: *(int64_t *)f = parse_int(p); break;
     case MF_PARAM_BOOL: *(bool *)f = parse_bool(p); break;
     case MF_PARAM_DOUBLE: parse_number(p, MF_F64, f, "a number"); break;
     case MF_PARAM_DTYPE: *(mf_dtype *)f = parse_dtype(p); break;
-    case MF_PARAM_INTS: *(const mf_intlist **)f = parse_ints(p); break;
+    case MF_PARAM_INTS:
+    case MF_PARAM_EXTRA: *(const mf_intlist **)f = parse_ints(p); break;
     case MF_PARAM_NAME: *(const char **)f = parse_name(p); break;
     case MF_PARAM_NAMES: *(const mf_namelist **)f = parse_names(p); break;
     case MF_PARAM_PROGRAM: *(mf_program **)f = parse_program_field(p, env); break;
@@ -591,7 +591,7 @@ static void complete(parser *p, const mf_op *op, char *params)
 {
     for (const mf_param *f = op->params; f->name && !p->error; f++) {
         void **at = (void **)(void *)(params + f->offset);
-        if (f->kind == MF_PARAM_INTS && !*at)
+        if ((f->kind == MF_PARAM_INTS || f->kind == MF_PARAM_EXTRA) && !*at)
             *(const mf_intlist **)at = mf_ints_intern(NULL, 0);
         else if (f->kind == MF_PARAM_NAMES && !*at)
             *(const mf_namelist **)at = mf_names_intern(NULL, 0);

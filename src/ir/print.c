@@ -173,12 +173,12 @@ static void print_rule(mf_text *t, const mf_custom_rule_head *rule) { print_stri
 static void print_value(mf_text *t, mf_param_kind kind, const void *f, int indent)
 {
     switch (kind) {
-    case MF_PARAM_INT:
-    case MF_PARAM_EXTRA: print_int(t, *(const int64_t *)f); break;
+    case MF_PARAM_INT: print_int(t, *(const int64_t *)f); break;
     case MF_PARAM_BOOL: mf_text_put(t, *(const bool *)f ? "true" : "false"); break;
     case MF_PARAM_DOUBLE: mf_number_print_double(t, *(const double *)f); break;
     case MF_PARAM_DTYPE: mf_text_put(t, *(const mf_dtype *)f ? mf_dtype_short(*(const mf_dtype *)f) : "default"); break;
-    case MF_PARAM_INTS: print_ints(t, *(const mf_intlist *const *)f); break;
+    case MF_PARAM_INTS:
+    case MF_PARAM_EXTRA: print_ints(t, *(const mf_intlist *const *)f); break;
     case MF_PARAM_NAME: print_string(t, *(const char *const *)f); break;
     case MF_PARAM_NAMES: print_names(t, *(const mf_namelist *const *)f); break;
     case MF_PARAM_PROGRAM: print_nested(t, *(mf_program *const *)f, indent); break;
@@ -196,7 +196,7 @@ void mf_params_print(mf_text *t, const mf_op *op, const void *params, int indent
         for (const mf_param *p = op->params; p->name; p++) {
             const void *f = (const char *)params + p->offset;
             if ((p->kind == MF_PARAM_PROGRAM || p->kind == MF_PARAM_PROGRAMS) != programs ||
-                (p->kind == MF_PARAM_EXTRA && !*(const int64_t *)f))
+                (p->kind == MF_PARAM_EXTRA && !(*(const mf_intlist *const *)f)->count))
                 continue;
             mf_text_add(t, "%s%s=", any ? ", " : "[", p->name);
             print_value(t, p->kind, f, indent);

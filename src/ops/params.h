@@ -155,13 +155,13 @@ typedef struct mf_pmap_params {
     mf_program *program;
     const char *axis_name, *name; /* axis_name may be NULL */
     int64_t axis_size;            /* over all processes: what psum(1) says */
-    int64_t local_size, first; /* of them in this process: how many rows operands and results have, 0 for all; and the first one's index */
+    const mf_intlist *local;      /* the indices that this process has, ascending: operands and results have a row for each; empty: all */
     const mf_intlist *in_axes, *out_axes; /* INT64_MIN = None */
-    const mf_intlist *devices;            /* ids; empty: the first ones */
+    const mf_intlist *devices;            /* global ids, of the maps inside too; empty: the first ones */
     const mf_intlist *donated;            /* 0 or 1 an operand; may be empty */
     const char *backend;
 } mf_pmap_params;
-static inline int64_t mf_pmap_rows(const mf_pmap_params *m) { return m->local_size ? m->local_size : m->axis_size; }
+static inline int64_t mf_pmap_rows(const mf_pmap_params *m) { return m->local->count ? m->local->count : m->axis_size; }
 typedef struct mf_custom_params {
     mf_program *program;
     const void *rule;

@@ -370,8 +370,7 @@ TEST(a_map_inside_a_loop_inside_a_map)
 
 /* ---- a part of an axis: jax.pmap's rule for processes. Operands and results have the rows of this process, everything else is global. */
 
-#define PART(rest) \
-    "pmap[axis_name=i, axis_size=8, local_size=3, first=4, in_axes=(0), out_axes=(0), program=(x: f32[2]) {" rest "}] a\n return b }"
+#define PART(rest) "pmap[axis_name=i, axis_size=8, local=(4,5,6), in_axes=(0), out_axes=(0), program=(x: f32[2]) {" rest "}] a\n return b }"
 
 TEST(a_map_over_a_part_of_its_axis)
 {
@@ -393,7 +392,7 @@ TEST(a_map_over_a_part_of_its_axis)
 TEST(a_part_lies_in_its_axis)
 {
     static double out[6];
-    static const char *const parts[] = { "local_size=9", "local_size=3, first=6", "local_size=-1", "first=1", "local_size=3, first=-1" };
+    static const char *const parts[] = { "local=(0,1,8)", "local=(-1,0,1)", "local=(1,1,2)", "local=(2,1,0)" };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         char text[512];
         snprintf(
@@ -401,6 +400,6 @@ TEST(a_part_lies_in_its_axis)
             "program (a: f32[3]) { b: f32[3] = pmap[axis_name=i, axis_size=8, %s, in_axes=(0), out_axes=(0), program=(x: f32[]) { return x }] a\n return b }",
             parts[i]);
         CHECK(!run_text(text, 0, out, 3));
-        CHECK_CONTAINS(run_error, "this process has");
+        CHECK_CONTAINS(run_error, "indices along an axis of size 8 ascend");
     }
 }

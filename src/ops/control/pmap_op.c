@@ -76,9 +76,10 @@ static mf_error_object *pmap_type_rule(mf_type_context *c)
                              p->in_count);
     if (m->axis_size < 1)
         return mf_type_error(c, MF_ERROR_AXIS, "the mapped axis has size %lld; it must be at least 1", (long long)m->axis_size);
-    if (m->local_size < 0 || m->first < 0 || m->first > m->axis_size - mf_pmap_rows(m) || mf_pmap_rows(m) > m->axis_size)
-        return mf_type_error(c, MF_ERROR_AXIS, "this process has %lld of the axis from %lld on, which has size %lld",
-                             (long long)m->local_size, (long long)m->first, (long long)m->axis_size);
+    for (int k = 0; k < m->local->count; k++)
+        if (m->local->at[k] < (k ? m->local->at[k - 1] + 1 : 0) || m->local->at[k] >= m->axis_size)
+            return mf_type_error(c, MF_ERROR_AXIS, "local[%d] is %lld; indices along an axis of size %lld ascend", k,
+                                 (long long)m->local->at[k], (long long)m->axis_size);
     for (int i = 0; i < c->in_count; i++) {
         mf_error_object *error = check_operand(c, m, i);
         if (error)
@@ -383,12 +384,17 @@ static mf_cost pmap_cost(const mf_eqn *e)
 }
 
 static const mf_param pmap_params[] = {
-    MF_PARAM(mf_pmap_params, axis_name, MF_PARAM_NAME),   MF_PARAM(mf_pmap_params, axis_size, MF_PARAM_INT),
-    MF_PARAM(mf_pmap_params, local_size, MF_PARAM_EXTRA), MF_PARAM(mf_pmap_params, first, MF_PARAM_EXTRA),
-    MF_PARAM(mf_pmap_params, in_axes, MF_PARAM_INTS),     MF_PARAM(mf_pmap_params, out_axes, MF_PARAM_INTS),
-    MF_PARAM(mf_pmap_params, devices, MF_PARAM_INTS),     MF_PARAM(mf_pmap_params, donated, MF_PARAM_INTS),
-    MF_PARAM(mf_pmap_params, name, MF_PARAM_NAME),        MF_PARAM(mf_pmap_params, backend, MF_PARAM_NAME),
-    MF_PARAM(mf_pmap_params, program, MF_PARAM_PROGRAM),  { NULL, 0, 0 },
+    MF_PARAM(mf_pmap_params, axis_name, MF_PARAM_NAME),
+    MF_PARAM(mf_pmap_params, axis_size, MF_PARAM_INT),
+    MF_PARAM(mf_pmap_params, local, MF_PARAM_EXTRA),
+    MF_PARAM(mf_pmap_params, in_axes, MF_PARAM_INTS),
+    MF_PARAM(mf_pmap_params, out_axes, MF_PARAM_INTS),
+    MF_PARAM(mf_pmap_params, devices, MF_PARAM_INTS),
+    MF_PARAM(mf_pmap_params, donated, MF_PARAM_INTS),
+    MF_PARAM(mf_pmap_params, name, MF_PARAM_NAME),
+    MF_PARAM(mf_pmap_params, backend, MF_PARAM_NAME),
+    MF_PARAM(mf_pmap_params, program, MF_PARAM_PROGRAM),
+    { NULL, 0, 0 },
 };
 
 const mf_op mf_op_pmap = {

@@ -1,8 +1,13 @@
-/* Collectives under way: members meet in a rendezvous, the last one to come computes. See rendezvous.c. */
+/* Collectives under way. Members meet in a rendezvous; what follows has three parts. Contribute: what is here is combined. Exchange: where
+ * members are in other processes, contributions travel, and the rendezvous is complete when they have come. Deliver: results are computed
+ * and handed out. See rendezvous.c, exchange.c, deliver.c. */
 #ifndef MF_RUNTIME_COLLECTIVES_COLLECTIVES_H
 #define MF_RUNTIME_COLLECTIVES_COLLECTIVES_H
 
+#include "runtime/comm.h"
 #include "runtime/execute/run.h"
+
+typedef struct mf_exchange mf_exchange;
 
 /* One member of a collective under way; it may have gone on (a detached collective), its map has not. */
 typedef struct mf_participant {
@@ -10,31 +15,66 @@ typedef struct mf_participant {
     mf_map *map;
     int64_t index;
     int device;
-    bool here;
+    bool here;       /* has come; never true of another process's member */
     mf_register *in; /* by result */
 } mf_participant;
 
 #define MF_KEY_MAX 48
-/* An instance of a collective: which instruction, in which iterations of the loops around, for which coordinates of the other axes. */
+/* An instance of a collective: which instruction, in which iterations of the loops around, for which indices of the other axes. */
 typedef struct mf_rendezvous {
     struct mf_rendezvous *next;
     const mf_instr *instr;
     mf_map *top;
     int key_count;
     int64_t key[MF_KEY_MAX];
-    int64_t arrived, member_count;
-    mf_participant *members; /* by rank */
+    int64_t arrived, here_count, member_count; /* here_count: those of this process */
+    mf_participant *members;                   /* by rank */
+    int *owners;                               /* by rank: the process; NULL: all are here */
 } mf_rendezvous;
 
+/* ---- rendezvous.c */
 mf_step mf_collective(mf_fiber *f, const mf_instr *in);
 mf_step mf_axis_index_value(mf_fiber *f, const mf_instr *in);
-void mf_rendezvous_free(mf_run_state *s, mf_rendezvous *g);
+void mf_rendezvous_free(mf_run_state *s, mf_rendezvous *g); /* the lock is held */
+/* The device of a member: map and index are those of any member of the rendezvous, whose other indices it shares. */
+int mf_rendezvous_device(const mf_rendezvous *g, const mf_map *map, int64_t index, int64_t rank);
+/* All contributions have come: hands out the results and makes the members ready; self (or NULL) is one that goes on by itself. False: the
+ * run has failed. g is freed. */
+bool mf_rendezvous_complete(mf_run_state *s, mf_rendezvous *g, const mf_exchange *x, const mf_fiber *self);
 
+/* ---- exchange.c */
+/* Contributes what is here of g and sends it; when all has come, a fiber of its own, which the caller has counted as active, completes g.
+ * False: memory is out and the run has failed. */
+bool mf_exchange_begin(mf_run_state *s, mf_rendezvous *g);
+void mf_exchange_end(mf_exchange *x); /* what that fiber does; it is gone then */
+/* Of result k, by rank: where the operands of other processes' members lie whole; those that did not come whole stay as they are. */
+void mf_exchange_operands(const mf_exchange *x, int k, const void **from);
+/* A register that holds the operand of another process's member, which came whole. */
+void mf_exchange_hold(const mf_exchange *x, int k, int64_t rank, const void *operand, mf_register *to);
+/* The reduction of all members' operands of result k. False: out of memory. */
+bool mf_exchange_reduce(const mf_exchange *x, int k, void *out);
+/* The piece that rank r gets of rank s's operand in an all_to_all; s is another process's. */
+const void *mf_exchange_piece(const mf_exchange *x, int k, int64_t s, int64_t r);
+
+/* ---- deliver.c */
 /* The sum, maximum or minimum that e asks for, of n members' operands. False: out of memory. */
 bool mf_collective_reduce(const mf_backend *backend, const mf_eqn *e, const void **members, int64_t n, void *out);
-/* The results of a rendezvous that is complete, into its members' registers. False with *error, or without when memory is out. */
-bool mf_rendezvous_compute(mf_rendezvous *g, const mf_backend *backend, mf_error_object **error);
+/* The same with another dtype than e's, which wants no rounding; out may be members[0]. */
+bool mf_collective_reduce_as(const mf_backend *backend, const mf_eqn *e, mf_dtype dtype, const void **members, int64_t n, void *out);
+/* The pieces of an all_to_all over n members: their shape, and where they lie in operands and results. */
+typedef struct mf_pieces {
+    int rank;
+    int64_t dims[MF_RANK];
+    int64_t from[MF_RANK], to[MF_RANK], packed[MF_RANK]; /* strides within an operand, within a result, and alone */
+    int64_t split, join;                                 /* bytes from piece to piece in an operand and in a result */
+    int64_t bytes;                                       /* of one */
+} mf_pieces;
+mf_pieces mf_all_to_all_pieces(const mf_eqn *e, int64_t n);
+/* The results of a rendezvous that is complete, into its members' registers; x NULL: all members are here. False with *error, or without when
+ * memory is out. */
+bool mf_rendezvous_deliver(mf_rendezvous *g, const mf_exchange *x, const mf_backend *backend, mf_error_object **error);
 
+/* ---- disagreement.c */
 mf_error_object *mf_disagreement(mf_run_state *s);       /* says who waits for whom */
 void mf_list_device(mf_text *t, int *count, int device); /* one more of a list that is cut off after 16 */
 

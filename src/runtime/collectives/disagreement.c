@@ -17,29 +17,6 @@ static void list_axes(mf_text *t, const mf_participants *m)
         mf_text_add(t, "%s'%s'", a ? ", " : "", m->axes->at[a]);
 }
 
-/* The device that a missing member would be: the coordinates of a present one with its own along the collective's axes. */
-static int device_of_rank(const mf_rendezvous *g, const mf_participant *present, int64_t rank)
-{
-    const mf_participants *m = g->instr->participants;
-    int64_t at = m->groups ? m->groups->at[g->key[g->key_count - 1] * m->member_count + rank] : rank;
-    int64_t coordinate[MF_LEVELS], index[MF_LEVELS], position = 0;
-    for (int level = 0; level < MF_LEVELS; level++)
-        coordinate[level] = -1;
-    for (int a = m->axis_count - 1; a >= 0; a--) {
-        coordinate[m->levels[a]] = at % m->sizes[a];
-        at /= m->sizes[a];
-    }
-    const mf_map *map = present->map, *maps[MF_LEVELS] = { map };
-    int64_t own = present->index;
-    for (int level = 0; level <= m->top; level++, own = map->parent->index, map = map->parent->map) {
-        maps[level] = map;
-        index[level] = coordinate[level] >= 0 ? coordinate[level] : own < 0 ? 0 : own;
-    }
-    for (int level = m->top; level >= 0; level--)
-        position += index[level] * maps[level]->plan->device->span;
-    return mf_map_device_at(maps[m->top], position);
-}
-
 static const char *whereabouts(const mf_run_state *s, int device)
 {
     for (const mf_fiber *f = s->live; f; f = f->live_after)
@@ -63,8 +40,8 @@ static void describe_rendezvous(mf_text *t, const mf_run_state *s, const mf_rend
         }
     mf_text_put(t, ", but devices ");
     for (int64_t i = 0; i < g->member_count; i++)
-        if (!g->members[i].here) {
-            int device = device_of_rank(g, present, i);
+        if (!g->members[i].here && (!g->owners || g->owners[i] == s->comm->rank)) {
+            int device = mf_rendezvous_device(g, present->map, present->index, i);
             first = first < 0 ? device : first;
             mf_list_device(t, &away, device);
         }

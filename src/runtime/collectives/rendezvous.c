@@ -1,5 +1,6 @@
 /* Collectives: members put their operands down in a rendezvous and are suspended; the last one to come does the arithmetic, hands out the
- * results and makes everybody ready again. Results that are the same for all are written once and shared.
+ * results and makes everybody ready again - or, where members are in other processes, begins the exchange with them, whose end does so.
+ * Results that are the same for all are written once and shared.
  * Invariants: members of a rendezvous executed one and the same instruction in the same iterations of the loops around it, and agree in
  * every coordinate that the collective does not run over; sums are one balanced tree over the members in rank order, whoever computes
  * them and in however many pieces. */
@@ -9,11 +10,11 @@
 
 /* ------------------------------------------------------------------ who, and which rendezvous */
 
-static mf_step fail(mf_fiber *f, const mf_instr *in, mf_error_object *e)
+static mf_step fail(mf_run_state *s, const mf_instr *in, mf_error_object *e)
 {
     if (in->eqn->address)
         mf_error_set_address(e, in->eqn->address);
-    mf_run_state_fail(f->stage, e);
+    mf_run_state_fail(s, e);
     return MF_STEP_FAILED;
 }
 
@@ -25,7 +26,7 @@ static int64_t position(const mf_fiber *f, const mf_participants *m)
         const mf_fiber *holder = f;
         for (int level = 0; level < m->levels[a]; level++)
             holder = holder->map->parent;
-        at = at * m->sizes[a] + holder->map->plan->first + holder->index;
+        at = at * m->sizes[a] + mf_map_index(holder->map->plan, holder->index);
     }
     return at;
 }
@@ -53,7 +54,7 @@ static mf_map *find_key(const mf_fiber *f, const mf_participants *m, int64_t *ke
         if (*count == MF_KEY_MAX)
             return NULL;
         if (!runs_over(m, level))
-            key[(*count)++] = at->index;
+            key[(*count)++] = mf_map_index(at->map->plan, at->index);
         map = at->map;
     }
     return map;
@@ -75,7 +76,8 @@ static int64_t rank_in_group(const mf_participants *m, int64_t at, int64_t *key,
 static size_t rendezvous_bytes(const mf_instr *in)
 {
     return sizeof(mf_rendezvous) +
-           (size_t)in->participants->member_count * (sizeof(mf_participant) + (size_t)in->in_count * sizeof(mf_register)) + 16;
+           (size_t)in->participants->member_count * (sizeof(mf_participant) + sizeof(int) + (size_t)in->in_count * sizeof(mf_register)) +
+           16;
 }
 
 /* Of the group that a key's last number names; groups of different sizes end in -1. */
@@ -88,8 +90,42 @@ static int64_t members_of(const mf_participants *m, const int64_t *key, int coun
     return n;
 }
 
-static mf_rendezvous *new_rendezvous(mf_run_state *s, const mf_instr *in, mf_map *top, const int64_t *key, int count)
+int mf_rendezvous_device(const mf_rendezvous *g, const mf_map *map, int64_t index, int64_t rank)
 {
+    const mf_participants *m = g->instr->participants;
+    int64_t at = m->groups ? m->groups->at[g->key[g->key_count - 1] * m->member_count + rank] : rank;
+    int64_t along[MF_LEVELS], position = 0;
+    for (int level = 0; level < MF_LEVELS; level++)
+        along[level] = -1;
+    for (int a = m->axis_count - 1; a >= 0; at /= m->sizes[a--])
+        along[m->levels[a]] = at % m->sizes[a];
+    for (int level = 0;; level++) {
+        int64_t own = mf_map_index(map->plan, index < 0 ? 0 : index);
+        position += (along[level] >= 0 ? along[level] : own) * map->plan->device->span;
+        if (level == m->top)
+            return mf_map_device_at(map, position);
+        index = map->parent->index;
+        map = map->parent->map;
+    }
+}
+
+/* Who has which member, where an axis spans processes; f is one. here_count stays 0 where nobody has one of them. */
+static void find_owners(mf_rendezvous *g, const mf_fiber *f)
+{
+    int64_t here = 0;
+    bool lost = false;
+    for (int64_t i = 0; i < g->member_count; i++) {
+        g->owners[i] = mf_comm_owner(f->stage->comm, mf_rendezvous_device(g, f->map, f->index, i));
+        here += g->owners[i] == f->stage->comm->rank;
+        lost |= g->owners[i] < 0;
+    }
+    g->here_count = lost ? 0 : here;
+}
+
+/* f is the first of its members. */
+static mf_rendezvous *new_rendezvous(const mf_fiber *f, const mf_instr *in, mf_map *top, const int64_t *key, int count, bool spread)
+{
+    mf_run_state *s = f->stage;
     mf_rendezvous *g = mf_run_state_get(s, rendezvous_bytes(in));
     if (!g)
         return NULL;
@@ -99,10 +135,14 @@ static mf_rendezvous *new_rendezvous(mf_run_state *s, const mf_instr *in, mf_map
     for (int64_t i = 0; i < n; i++)
         g->members[i].in = registers + i * in->in_count;
     g->instr = in;
-    g->member_count = members_of(in->participants, key, count);
+    g->here_count = g->member_count = members_of(in->participants, key, count);
     g->top = top;
     g->key_count = count;
     memcpy(g->key, key, (size_t)count * sizeof *key);
+    if (spread) {
+        g->owners = (int *)(void *)(g->members + n);
+        find_owners(g, f);
+    }
     g->next = top->rendezvous;
     top->rendezvous = g;
     return g;
@@ -141,7 +181,7 @@ static void announce(mf_rendezvous *g, mf_fiber **list)
     for (int64_t i = 0; i < g->member_count; i++) {
         mf_map *map = g->members[i].map;
         bool news = false;
-        for (int k = 0; k < in->out_count; k++)
+        for (int k = 0; k < in->out_count && g->members[i].here; k++)
             if (in->out[k] < 0 && !map->there[~in->out[k]])
                 map->there[~in->out[k]] = news = true;
         if (news)
@@ -157,20 +197,18 @@ static int64_t operand_bytes(const mf_instr *in)
     return bytes;
 }
 
-/* The last member f has come: computes, and makes the others ready; f itself goes on. */
-static mf_step complete(mf_fiber *f, mf_rendezvous *g)
+bool mf_rendezvous_complete(mf_run_state *s, mf_rendezvous *g, const mf_exchange *x, const mf_fiber *self)
 {
-    mf_run_state *s = f->stage;
     const mf_instr *in = g->instr;
     int64_t n = g->member_count;
     mf_fiber *list = NULL, **end = &list;
     int64_t start = mf_profile_begin();
     mf_error_object *error = NULL;
-    bool made = mf_rendezvous_compute(g, mf_executable_backend(s->executable), &error);
+    bool made = mf_rendezvous_deliver(g, x, mf_executable_backend(s->executable), &error);
     if (start)
         mf_run_state_record(s, start, MF_ROW_COLLECTIVES, 0, in->source, operand_bytes(in));
     for (int64_t i = 0; i < n && made; i++)
-        if (g->members[i].fiber && g->members[i].fiber != f)
+        if (g->members[i].fiber && g->members[i].fiber != self)
             mf_advance(g->members[i].fiber);
     mf_run_state_lock(s);
     if (made)
@@ -179,7 +217,7 @@ static mf_step complete(mf_fiber *f, mf_rendezvous *g)
         end = &(*end)->next;
     for (int64_t i = 0; i < n && made; i++) {
         mf_fiber *other = g->members[i].fiber;
-        if (!other || other == f)
+        if (!other || other == self)
             continue;
         other->next = NULL;
         *end = other;
@@ -190,7 +228,9 @@ static mf_step complete(mf_fiber *f, mf_rendezvous *g)
     mf_run_state_unlock(s);
     if (list)
         mf_ready(s, list);
-    return made ? MF_STEP_NEXT : fail(f, in, error ? error : mf_error_out_of_memory());
+    if (!made)
+        fail(s, in, error ? error : mf_error_out_of_memory());
+    return made;
 }
 
 static void join(mf_fiber *f, mf_rendezvous *g, int64_t rank)
@@ -220,52 +260,82 @@ static const char *spread_axis(const mf_fiber *f, const mf_participants *m)
         const mf_fiber *holder = f;
         for (int level = 0; level < m->levels[a]; level++)
             holder = holder->map->parent;
-        if (holder->map->plan->size != m->sizes[a])
+        if (holder->map->plan->size != holder->map->plan->axis_size)
             return m->axes->at[a];
     }
     return NULL;
 }
 
-mf_step mf_collective(mf_fiber *f, const mf_instr *in)
+static bool is_ours(const mf_rendezvous *g, const mf_run_state *s, int64_t rank)
+{
+    return g->here_count && (!g->owners || g->owners[rank] == s->comm->rank);
+}
+
+static mf_error_object *not_ours(const mf_rendezvous *g, const mf_fiber *f, int64_t rank)
+{
+    const char *op = g->instr->eqn->op->name;
+    if (!g->here_count)
+        return mf_error_new(MF_ERROR_PEER, "%s: its maps have more devices than the processes together", op);
+    return mf_error_new(MF_ERROR_PEER, "%s: this process runs device %d, which process %d has", op, f->device, g->owners[rank]);
+}
+
+/* Member f puts its operands down, which lie row by row; the last one of this process sees to the rest. */
+static mf_step meet(mf_fiber *f, const mf_instr *in, mf_map *top, const int64_t *key, int count, int64_t rank, bool spread)
 {
     mf_run_state *s = f->stage;
+    mf_run_state_lock(s);
+    mf_rendezvous *g = find_rendezvous(top, in, key, count);
+    bool ours = (g || (g = new_rendezvous(f, in, top, key, count, spread))) && is_ours(g, s, rank);
+    if (!ours) {
+        mf_run_state_unlock(s);
+        return fail(s, in, g ? not_ours(g, f, rank) : mf_error_out_of_memory());
+    }
+    join(f, g, rank);
+    bool last = g->arrived == g->here_count, detached = in->participants->detached; /* parked, not even the plan is ours to read */
+    bool here = last && !g->owners;
+    int64_t left = 1;
+    if (last)
+        unlink_rendezvous(g);
+    if (here)
+        g->members[rank].fiber = f;
+    else if (last && detached) /* the map waits for the exchange, which is active beside f; else in f's place */
+        s->active++, top->remaining++;
+    else if (!last && !detached)
+        left = --s->active;
+    mf_run_state_unlock(s);
+    if (here)
+        return mf_rendezvous_complete(s, g, NULL, f) ? MF_STEP_NEXT : MF_STEP_FAILED;
+    if (last && !mf_exchange_begin(s, g)) {
+        mf_run_state_lock(s);
+        s->active -= detached;
+        mf_rendezvous_free(s, g);
+        mf_run_state_unlock(s);
+        return MF_STEP_FAILED;
+    }
+    if (!left)
+        mf_run_state_over(s);
+    return detached ? MF_STEP_NEXT : MF_STEP_PARKED;
+}
+
+mf_step mf_collective(mf_fiber *f, const mf_instr *in)
+{
     const mf_participants *m = in->participants;
     int64_t key[MF_KEY_MAX + 1];
     int count = 0;
     const char *spread = spread_axis(f, m);
-    if (spread)
-        return fail(f, in,
+    if (spread && !f->stage->comm)
+        return fail(f->stage, in,
                     mf_error_new(MF_ERROR_PEER, "%s: the axis '%s' spans processes, and nothing joins them", in->eqn->op->name, spread));
     mf_map *top = find_key(f, m, key, &count);
     int64_t rank = top ? rank_in_group(m, position(f, m), key, &count) : 0;
     if (!top || rank < 0 || count > MF_KEY_MAX)
         return fail(
-            f, in,
+            f->stage, in,
             mf_error_new(MF_ERROR_AXIS, !top ? "%s: nested too deeply" : "%s: axis_index_groups leaves a device out", in->eqn->op->name));
     for (int k = 0; k < in->in_count; k++) /* shared ones are packed */
         if (in->in[k] >= 0 && !mf_register_pack(mf_operand(f, in->in[k]), mf_operand_type(f, in->in[k])))
-            return fail(f, in, mf_error_out_of_memory());
-    mf_run_state_lock(s);
-    mf_rendezvous *g = find_rendezvous(top, in, key, count);
-    if (!g && !(g = new_rendezvous(s, in, top, key, count))) {
-        mf_run_state_unlock(s);
-        return fail(f, in, mf_error_out_of_memory());
-    }
-    join(f, g, rank);
-    bool last = g->arrived == g->member_count, detached = m->detached; /* parked, not even the plan is ours to read */
-    int64_t left = 1;
-    if (last) {
-        unlink_rendezvous(g);
-        g->members[rank].fiber = f;
-    } else if (!detached) {
-        left = --s->active;
-    }
-    mf_run_state_unlock(s);
-    if (last)
-        return complete(f, g);
-    if (!left)
-        mf_run_state_over(s);
-    return detached ? MF_STEP_NEXT : MF_STEP_PARKED;
+            return fail(f->stage, in, mf_error_out_of_memory());
+    return meet(f, in, top, key, count, rank, spread != NULL);
 }
 
 mf_step mf_axis_index_value(mf_fiber *f, const mf_instr *in)

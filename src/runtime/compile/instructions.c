@@ -198,6 +198,7 @@ static void make_collective(mf_planner *m, int index)
         return;
     find_participants(m, item, participants);
     participants->eqns = item->eqns;
+    participants->ordinal = m->plan->collective_count++;
     wait_for(m, item->side, in, item->count, index);
     mf_instr *made = m->error ? NULL : new_instr(m, item->side, item, index);
     if (!made)

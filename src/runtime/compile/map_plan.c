@@ -3,7 +3,7 @@
 #include "runtime/compile/planner.h"
 
 /* The mapped axes of a result from the outside in, and its devices; a map directly inside gives its axis too. */
-static int sharding_axes(const mf_eqn *e, int o, int *axes, int64_t *sizes, int *spans, int count)
+static int sharding_axes(const mf_eqn *e, int o, int *axes, const mf_pmap_params **maps, int *spans, int count)
 {
     const mf_pmap_params *params = e->params;
     const mf_variable *inner = params->program->out[o];
@@ -11,11 +11,11 @@ static int sharding_axes(const mf_eqn *e, int o, int *axes, int64_t *sizes, int 
     int from = count;
     if (k == INT64_MIN || count == MF_RANK)
         return count;
-    sizes[count] = mf_pmap_rows(params);
+    maps[count] = params;
     spans[count] = mf_span_of(params->program);
     axes[count++] = (int)k;
     if (inner->producer && inner->producer->op == &mf_op_pmap)
-        count = sharding_axes(inner->producer, inner->output, axes, sizes, spans, count);
+        count = sharding_axes(inner->producer, inner->output, axes, maps, spans, count);
     for (int i = from + 1; i < count; i++)
         axes[i] += axes[i] >= k;
     return count;
@@ -25,15 +25,19 @@ static const mf_sharding *sharding_of(mf_planner *m, const mf_eqn *e, int o)
 {
     const mf_pmap_params *params = e->params;
     int axes[MF_RANK], spans[MF_RANK], count;
-    int64_t sizes[MF_RANK], total = 1;
-    count = sharding_axes(e, o, axes, sizes, spans, 0);
+    const mf_pmap_params *maps[MF_RANK];
+    int64_t total = 1;
+    count = sharding_axes(e, o, axes, maps, spans, 0);
     for (int i = 0; i < count; i++)
-        total *= sizes[i];
+        total *= mf_pmap_rows(maps[i]);
     int *devices = mf_planner_get(m, (size_t)total, sizeof *devices);
     for (int64_t d = 0; devices && d < total; d++) {
         int64_t rest = d, id = 0;
-        for (int i = count - 1; i >= 0; rest /= sizes[i], i--)
-            id += rest % sizes[i] * spans[i];
+        for (int i = count - 1; i >= 0; i--) {
+            int64_t rows = mf_pmap_rows(maps[i]), row = rest % rows;
+            id += (maps[i]->local->count ? maps[i]->local->at[row] : row) * spans[i];
+            rest /= rows;
+        }
         devices[d] = params->devices && params->devices->count > id ? (int)params->devices->at[id] : (int)id;
     }
     return devices ? mf_sharding_get(&mf_client_cpu, count, axes, (int)total, devices) : NULL;
@@ -124,7 +128,9 @@ mf_map_plan *mf_plan_map(mf_plan *plan, const mf_eqn *map, const mf_axis_env *bo
     const bool *uniform = made ? uniform_inputs(&m, params, held) : NULL;
     if (made && uniform) {
         made->size = mf_pmap_rows(params);
-        made->first = params->first;
+        made->axis_size = params->axis_size;
+        made->local = params->local;
+        plan->spread |= params->local->count > 0;
         made->held = held;
         made->in_count = p->in_count;
         made->out_count = p->out_count;

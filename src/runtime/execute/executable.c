@@ -556,6 +556,10 @@ static void finish_run(mf_run *r)
 {
     mf_run_state *s = r->stage;
     mf_error_object *error = outcome(s);
+    if (s->comm && error && !s->error)
+        mf_comm_abort(s->comm, s->call, error);
+    if (s->comm)
+        s->comm->end(s->comm, s->call);
     for (int o = 0; o < r->out_count && !error; o++)
         error = fill(r->out[o], &s->out[o], &r->x->block->out_layouts[o]) ? NULL : mf_error_out_of_memory();
     r->future.error = error;
@@ -633,6 +637,8 @@ static mf_run *new_run(mf_executable *x, mf_run_state *s, mf_array *const *in, i
     r->stage = s;
     s->run = r;
     s->shared = true;
+    s->comm = x->plan->spread ? mf_comm_current() : NULL;
+    s->call = s->comm ? atomic_fetch_add(&s->comm->calls, 1) : 0;
     atomic_init(&r->pending, pending + 1);
     return r;
 }
@@ -681,10 +687,13 @@ static mf_error_object *run_on(mf_executable *x, mf_run_state *s, mf_array *cons
 {
     int pending = 0;
     mf_error_object *error = bind_ready(x, s, in, moved, &pending);
-    bool room = mf_stack_has_room(), small = room && x->block->cost < atomic_load_explicit(&inline_below, memory_order_relaxed);
+    bool room = mf_stack_has_room(), spread = x->plan->spread,
+         small = room && !spread && x->block->cost < atomic_load_explicit(&inline_below, memory_order_relaxed);
     bool here = !error && !pending && (small || !mf_tasks_start());
     if (here && !room) {
         error = mf_error_new(MF_ERROR_MEMORY, "this thread has less than 1 MiB of stack left, and the system refuses one that has more");
+    } else if (here && spread) {
+        error = mf_error_new(MF_ERROR_MEMORY, "a map that spans processes needs a thread, which the system refuses");
     } else if (here) {
         error = run_inline(x, s, in, out);
         give_stage(x, s);

@@ -52,7 +52,7 @@ static bool can_step(const mf_map_plan *plan, const mf_instr *in)
     case MF_DO_SEGMENT:
     case MF_DO_ALIAS:
     case MF_DO_AWAIT: return true;
-    case MF_DO_COLLECTIVE: return reduces(in) && in->participants->sizes[0] == plan->size;
+    case MF_DO_COLLECTIVE: return reduces(in) && plan->axis_size == plan->size;
     case MF_DO_AXIS_INDEX: return in->participants->axis_count == 1 && in->participants->levels[0] == 0;
     default: return false;
     }
@@ -316,7 +316,7 @@ static void run_axis_index(const run *r, const action *a)
 {
     const mf_type *type = type_of(r->plan, a->out[0]);
     for (int64_t d = 0; d < r->plan->size; d++)
-        mf_store_i64(type->dtype, r->at[a->out[0]] + d * type->bytes, r->plan->first + d);
+        mf_store_i64(type->dtype, r->at[a->out[0]] + d * type->bytes, mf_map_index(r->plan, d));
 }
 
 static mf_error_object *run_action(const run *r, const action *a)

@@ -129,8 +129,7 @@ static bool reserve_results(mf_map *m, const mf_instr *in)
 int mf_map_device_at(const mf_map *m, int64_t position)
 {
     for (; m->parent && m->parent->map; m = m->parent->map)
-        if (m->parent->index > 0)
-            position += m->parent->index * m->parent->map->plan->device->span;
+        position += mf_map_index(m->parent->map->plan, m->parent->index < 0 ? 0 : m->parent->index) * m->parent->map->plan->device->span;
     const mf_intlist *named = m->plan->devices;
     return named && position < named->count ? (int)named->at[position] : m->device + (int)position;
 }
@@ -138,7 +137,7 @@ int mf_map_device_at(const mf_map *m, int64_t position)
 static int device_of(const mf_map *m, int64_t index)
 {
     const mf_map_plan *p = m->plan;
-    return index < 0 ? m->device : mf_map_device_at(m, index * p->device->span);
+    return index < 0 ? m->device : mf_map_device_at(m, mf_map_index(p, index) * p->device->span);
 }
 
 /* The fibers, linked: first the one that computes for all. The lock is held. */
@@ -374,6 +373,17 @@ static bool give_results(mf_fiber *f, mf_frame *done)
     return true;
 }
 
+void mf_map_leave(mf_run_state *s, mf_map *m)
+{
+    bool last = --m->remaining == 0;
+    int64_t left = last ? 1 : --s->active; /* the last one's place in the count goes to the parent */
+    mf_run_state_unlock(s);
+    if (last)
+        finish(s, m);
+    else if (!left)
+        mf_run_state_over(s);
+}
+
 mf_step mf_map_end(mf_fiber *f)
 {
     mf_run_state *s = f->stage;
@@ -390,12 +400,6 @@ mf_step mf_map_end(mf_fiber *f)
         s->live = f->live_after;
     if (f->live_after)
         f->live_after->live_before = f->live_before;
-    bool last = --m->remaining == 0;
-    int64_t left = last ? 1 : --s->active; /* the last one's place in the count goes to the parent */
-    mf_run_state_unlock(s);
-    if (last)
-        finish(s, m);
-    else if (!left)
-        mf_run_state_over(s);
+    mf_map_leave(s, m);
     return MF_STEP_PARKED;
 }

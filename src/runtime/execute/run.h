@@ -1,13 +1,14 @@
 /* Running: a run state is the working memory of one run of an executable; on it fibers - one a device, and one for what a map computes once -
  * step through blocks. A fiber is an explicit interpreter, never a blocked thread: where it must wait it is put down, and whoever brings
  * what it waits for makes it ready again.
- * Invariants: `active` counts the fibers that are ready or being stepped; when it reaches zero the run is over: finished, failed, or the
- * devices disagree. A fiber is touched by one thread at a time: the one that took it from the ready list.
+ * Invariants: `active` counts the fibers that are ready or being stepped, and the exchanges with other processes under way; when it reaches zero
+ * the run is over: finished, failed, or the devices disagree. A fiber is touched by one thread at a time: the one that took it from the ready list.
  * The run state's lock guards its lists and counts, the maps' rendezvous and waiters and the publishing of shared registers. A run state that runs
  * inline is touched by one thread only and takes no lock. */
 #ifndef MF_RUNTIME_EXECUTE_RUN_H
 #define MF_RUNTIME_EXECUTE_RUN_H
 
+#include "runtime/comm.h"
 #include "runtime/executable.h"
 #include "runtime/plan/plan.h"
 
@@ -65,8 +66,9 @@ struct mf_fiber {
     mf_map *map;   /* the innermost map; NULL: the top-level program */
     int64_t index; /* in that map; -1: the fiber that computes once for all */
     int device;
-    mf_frame *top;           /* NULL: not begun */
-    const mf_instr *waiting; /* for messages */
+    struct mf_exchange *exchange; /* which this fiber ends, and nothing else; NULL: it is a device's or a map's */
+    mf_frame *top;                /* NULL: not begun */
+    const mf_instr *waiting;      /* for messages */
 };
 
 /* Of a map's operand: from one device's part to the next. */
@@ -81,7 +83,7 @@ struct mf_map {
     const mf_map_plan *plan;
     mf_fiber *parent;  /* suspended until all fibers are done */
     int device;        /* of index 0 */
-    int64_t remaining; /* fibers not yet done */
+    int64_t remaining; /* fibers not yet done, and exchanges that no fiber waits for */
     mf_register *in, *out;
     mf_slicing *slicings; /* of in */
     mf_frame *uniform;    /* the shared registers */
@@ -104,6 +106,8 @@ struct mf_run_state {
     struct mf_run *run; /* NULL: inline */
     const void *place;  /* of the call, of an executable that shares places while somebody records; or NULL */
     bool shared;        /* several threads: take the lock */
+    mf_comm *comm;      /* joins the processes of the maps; NULL: none do, or no map spans processes */
+    uint64_t call;      /* comm's */
     pthread_mutex_t lock;
     mf_chunk *chunks; /* memory of fibers, frames, maps: given back as a whole */
     void *pools[MF_POOLS];
@@ -153,6 +157,7 @@ void mf_frame_free(mf_run_state *s, mf_frame *f);                              /
 /* ---- step.c */
 /* Steps a fiber until it waits or ends. */
 void mf_fiber_step(mf_fiber *f);
+void mf_run_state_leave(mf_run_state *s); /* a fiber that goes no further leaves the count; the last one ends the run */
 mf_register *mf_operand(const mf_fiber *f, int ref);
 const mf_type *mf_operand_type(const mf_fiber *f, int ref);
 /* What an instruction did. STAY: the fiber's top frame changed. PARKED: somebody else may step the fiber by now: don't touch it. */
@@ -178,6 +183,9 @@ int mf_map_device_at(const mf_map *m,
                      int64_t position); /* counted over the maps directly inside m; an outermost map may name its devices */
 bool mf_map_enter(mf_fiber *f);         /* a device's first frame */
 mf_step mf_map_end(mf_fiber *f);        /* a fiber of a map has run to its end: parked for good, or failed */
+/* One of those that the map waits for has done its work: an active fiber of it, or an exchange that none waits for. The last one ends the map.
+ * The lock is held, and free afterwards. */
+void mf_map_leave(mf_run_state *s, mf_map *m);
 mf_step mf_await(mf_fiber *f, const mf_instr *in);
 /* Values of the uniform block have come: waiters that now have all go to the list. The lock is held. Counts them into active. */
 void mf_map_wake(mf_map *map, mf_fiber **list);

@@ -338,6 +338,7 @@ void mf_run_state_clear(mf_run_state *s)
     mf_drop(s->error);
     s->error = NULL;
     s->run = NULL;
+    s->comm = NULL;
     s->device = 0;
     s->shared = s->done = s->listed = false;
     s->active = 0;
@@ -359,13 +360,16 @@ void mf_run_state_free(mf_run_state *s)
 void mf_run_state_fail(mf_run_state *s, mf_error_object *e)
 {
     mf_run_state_lock(s);
-    if (s->error) {
-        mf_error_ignore(e);
-    } else {
+    bool first = !s->error;
+    if (first) {
         s->error = e;
         atomic_store_explicit(&s->failed, true, memory_order_release);
     }
     mf_run_state_unlock(s);
+    if (!first)
+        mf_error_ignore(e);
+    else if (s->comm)
+        mf_comm_abort(s->comm, s->call, e);
 }
 
 void mf_run_state_record(const mf_run_state *s, int64_t start, mf_row_kind row, int index, mf_profile_source *source, int64_t bytes)

@@ -151,8 +151,7 @@ static mf_step execute(mf_fiber *f, const mf_instr *in)
     }
 }
 
-/* A fiber that goes no further leaves the count; the last one ends the run. */
-static void leave(mf_run_state *s)
+void mf_run_state_leave(mf_run_state *s)
 {
     mf_run_state_lock(s);
     int64_t left = --s->active;
@@ -186,6 +185,10 @@ void mf_fiber_step(mf_fiber *f)
 {
     mf_run_state *s = f->stage;
     mf_step step = MF_STEP_STAY;
+    if (f->exchange) {
+        mf_exchange_end(f->exchange);
+        return;
+    }
     if (!f->top && !mf_map_enter(f))
         step = MF_STEP_FAILED;
     while (step != MF_STEP_FAILED && step != MF_STEP_PARKED) {
@@ -200,5 +203,5 @@ void mf_fiber_step(mf_fiber *f)
         }
     }
     if (step == MF_STEP_FAILED)
-        leave(s);
+        mf_run_state_leave(s);
 }

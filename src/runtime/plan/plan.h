@@ -51,7 +51,9 @@ typedef struct mf_participants {
     const mf_intlist *groups; /* members of each group in turn, filled up with -1; empty: one group of all */
     const mf_namelist *axes;  /* for messages */
     bool detached;            /* no result is read by the device's own block: members go on at once */
-    const mf_eqn **eqns;      /* by result */
+    int ordinal;         /* among the plan's collectives. The same in every process: which collectives join and how they follow one another
+                                 depends on declared variance alone, never on what is held once */
+    const mf_eqn **eqns; /* by result */
 } mf_participants;
 
 /* How a value of the top level lies, known before anything runs: as one of the program's inputs does, as a map lays its results, or row by
@@ -113,7 +115,9 @@ typedef struct mf_map_output {
 struct mf_map_plan {
     struct mf_map_plan *next; /* of the plan */
     const bool *held;         /* by input: taken as uniform although it is mapped, because it is held once; NULL: none */
-    int64_t size, first;      /* devices of this process, and the first one's index along the axis */
+    int64_t size;             /* devices of this process: rows of operands and results */
+    int64_t axis_size;        /* devices of all processes */
+    const mf_intlist *local;  /* their indices along the axis; empty: all */
     int in_count, out_count;
     const int64_t *axes;             /* of the inputs; INT64_MIN: not mapped */
     const mf_type **shards, **types; /* of the inputs: one device's, and with the mapped axis */
@@ -122,6 +126,9 @@ struct mf_map_plan {
     const mf_intlist *devices; /* may be empty */
     mf_lockstep *lockstep;     /* how all devices are run at once by one thread; NULL where that cannot be, or does not pay */
 };
+
+/* A row's index along the axis; -1, what is the same for all, keeps it. */
+static inline int64_t mf_map_index(const mf_map_plan *m, int64_t row) { return row >= 0 && m->local->count ? m->local->at[row] : row; }
 
 /* What a plan's memory and kernels hang on. */
 typedef struct mf_plan {
@@ -133,7 +140,8 @@ typedef struct mf_plan {
     mf_block *top;      /* the program's */
     mf_map_plan *maps;  /* the newest first */
     mf_axis_set *asked; /* by input of the program: the axes of which the plan supposes whether it is held once along them */
-    int segment_count;
+    int segment_count, collective_count;
+    bool spread;          /* a map spans processes: runs are never inline */
     size_t scratch_bytes; /* the largest */
 } mf_plan;
 

@@ -354,6 +354,23 @@ static void read_outputs(plan_parser *p, mf_map_plan *m)
     mf_free(list.at);
 }
 
+/* The rows that this process has. */
+static void read_local(plan_parser *p, mf_map_plan *m)
+{
+    struct {
+        int count, capacity;
+        int64_t *at;
+    } list = { 0 };
+    if (accept(p, "local"))
+        do
+            pushed(p, mf_vector_push(&list, number(p)));
+        while (!p->error && (space(p), isdigit((unsigned char)*p->at)));
+    m->local = mf_ints_intern(list.at, list.count);
+    pushed(p, m->local != NULL);
+    m->size = list.count ? list.count : m->axis_size;
+    mf_free(list.at);
+}
+
 static void read_map(plan_parser *p)
 {
     int64_t n = number(p);
@@ -364,8 +381,8 @@ static void read_map(plan_parser *p)
     }
     expect(p, "{");
     expect(p, "size");
-    m->size = number(p);
-    m->first = accept(p, "first") ? number(p) : 0;
+    m->axis_size = number(p);
+    read_local(p, m);
     read_inputs(p, m);
     read_outputs(p, m);
     expect(p, "device");

@@ -6,7 +6,7 @@
  *     instr = kind position ["[" words "]"] ["map" N] refs "->" "(" {ref ["over" N]} ")" ["last" refs] ["{" {block} "}"]
  *     refs  = "(" {ref} ")"                                                                        over: the operand whose memory it may take
  *     ref   = ["~"] "r"N ["!"]                                                                     ~: of the uniform block; !: it is moved
- *     map   = "map" N "{" "size" N ["first" N] {"input" N ":" type "shard" type "axis" N ["held"]}
+ *     map   = "map" N "{" "size" N ["local" {N}] {"input" N ":" type "shard" type "axis" N ["held"]}
  *             {"output" N ":" type "shard" type ("stacked" | "uniform" | "forward" N) ["donor" N]} block block "}"
  *
  * Invariant: the text tells all that decides what is read, written, moved, waited for and shared. */
@@ -135,9 +135,10 @@ static void put_types(mf_text *t, const mf_type *type, const mf_type *shard)
 
 static void put_map(mf_text *t, const mf_plan *plan, const mf_map_plan *m)
 {
-    mf_text_add(t, "  map %d {\n    size %lld%s", map_number(plan, m), (long long)m->size, m->first ? "" : "\n");
-    if (m->first)
-        mf_text_add(t, " first %lld\n", (long long)m->first);
+    mf_text_add(t, "  map %d {\n    size %lld", map_number(plan, m), (long long)m->axis_size);
+    for (int k = 0; k < m->local->count; k++)
+        mf_text_add(t, "%s%lld", k ? " " : " local ", (long long)m->local->at[k]);
+    mf_text_put(t, "\n");
     for (int i = 0; i < m->in_count; i++) {
         mf_text_add(t, "    input %d: ", i);
         put_types(t, m->types[i], m->shards[i]);

@@ -84,7 +84,7 @@ int64_t mf_program_replicas(const mf_program *p)
         for (int k = 0; k < mf_params_program_count(e->op, e->params); k++) {
             int64_t inner = mf_program_replicas(*mf_params_program_at(e->op, e->params, k));
             if (e->op == &mf_op_pmap)
-                inner *= mf_pmap_rows(e->params);
+                inner *= ((const mf_pmap_params *)e->params)->axis_size;
             most = inner > most ? inner : most;
         }
     }
@@ -223,6 +223,7 @@ static mf_program *pmap_program(const mf_function_object *f, const mf_signature 
         .axis_name = o->axis_name,
         .name = f->inner->name,
         .axis_size = size,
+        .local = mf_ints_of(0),
         .in_axes = axis_list(in_axes, p->in_count),
         .out_axes = axis_list(out_axes, p->out_count),
         .devices = o->devices ? o->devices : mf_ints_of(0),

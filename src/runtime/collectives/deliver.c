@@ -1,4 +1,4 @@
-/* The arithmetic of collectives: from the operands of all members to the result of each.
+/* The arithmetic of collectives: from the operands of all members, or what other processes made of theirs, to the result of each member here.
  * Invariant: sums are one balanced tree over the members in rank order, whoever computes them and in however many pieces. */
 #include "runtime/collectives/collectives.h"
 
@@ -12,7 +12,8 @@ typedef struct result_job { /* one result of one rendezvous */
     int64_t n;
     const mf_type *in, *out;
     const mf_backend *backend;
-    const void **from; /* operands by rank */
+    const mf_exchange *x; /* NULL: all members are here */
+    const void **from;    /* operands by rank, where they are here or came whole */
 } result_job;
 
 typedef struct cut {
@@ -36,8 +37,13 @@ static void reduce_piece(void *context, int64_t i)
 
 bool mf_collective_reduce(const mf_backend *backend, const mf_eqn *e, const void **members, int64_t n, void *out)
 {
+    return mf_collective_reduce_as(backend, e, e->in[0]->type->dtype, members, n, out);
+}
+
+bool mf_collective_reduce_as(const mf_backend *backend, const mf_eqn *e, mf_dtype dtype, const void **members, int64_t n, void *out)
+{
     mf_reducer how = e->op == &mf_op_pmax ? MF_REDUCE_MAX : e->op == &mf_op_pmin ? MF_REDUCE_MIN : MF_REDUCE_SUM;
-    cut c = { backend, members, n, how, e->in[0]->type->dtype, e->in[0]->type->size, 0, out, false };
+    cut c = { backend, members, n, how, dtype, e->in[0]->type->size, 0, out, false };
     if (mf_dtype_is_complex(c.dtype)) { /* sums of pairs */
         c.dtype = c.dtype == MF_C64 ? MF_F32 : MF_F64;
         c.count *= 2;
@@ -58,6 +64,8 @@ bool mf_collective_reduce(const mf_backend *backend, const mf_eqn *e, const void
 static void deliver(const result_job *j, int64_t rank, const mf_register *value)
 {
     mf_participant *m = &j->g->members[rank];
+    if (!m->here)
+        return;
     int ref = j->g->instr->out[j->k];
     mf_register *to = ref >= 0 ? &m->fiber->top->registers[ref] : &m->map->uniform->registers[~ref];
     if (!to->data)
@@ -71,17 +79,23 @@ static void deliver_to_all(const result_job *j, mf_register *value)
     mf_register_release(value);
 }
 
+static bool reduce(const result_job *j, mf_register *sum)
+{
+    if (!mf_register_new(sum, j->in->bytes))
+        return false;
+    return j->x ? mf_exchange_reduce(j->x, j->k, sum->data)
+                : mf_collective_reduce(j->backend, j->g->instr->participants->eqns[j->k], j->from, j->n, sum->data);
+}
+
 static bool do_reduce(const result_job *j)
 {
     mf_register sum = { 0 };
-    if (!mf_register_new(&sum, j->out->bytes))
-        return false;
-    if (!mf_collective_reduce(j->backend, j->g->instr->participants->eqns[j->k], j->from, j->n, sum.data)) {
+    bool made = reduce(j, &sum);
+    if (made)
+        deliver_to_all(j, &sum);
+    else
         mf_register_release(&sum);
-        return false;
-    }
-    deliver_to_all(j, &sum);
-    return true;
+    return made;
 }
 
 /* Part i of n of a whole along an axis: its strides within the whole, and the bytes from part to part. An axis of the parts' own
@@ -118,13 +132,13 @@ static bool do_psum_scatter(const result_job *j)
     const mf_gather_axis_params *p = j->g->instr->participants->eqns[j->k]->params;
     mf_register sum = { 0 };
     int64_t from[MF_RANK], to[MF_RANK];
-    if (!mf_register_new(&sum, j->in->bytes))
-        return false;
-    bool made = mf_collective_reduce(j->backend, j->g->instr->participants->eqns[j->k], j->from, j->n, sum.data);
+    bool made = reduce(j, &sum);
     int64_t step = part_strides(j->in, p->axis, !p->tiled, j->n, from);
     mf_contiguous_strides(j->out, to);
     for (int64_t i = 0; i < j->n && made; i++) {
         mf_register part = { 0 };
+        if (!j->g->members[i].here)
+            continue;
         if (p->axis == 0) {
             mf_register_view(&part, &sum, i * step);
         } else if ((made = mf_register_new(&part, j->out->bytes))) {
@@ -138,22 +152,36 @@ static bool do_psum_scatter(const result_job *j)
     return made;
 }
 
+mf_pieces mf_all_to_all_pieces(const mf_eqn *e, int64_t n)
+{
+    const mf_all_to_all_params *p = e->params;
+    const mf_type *in = e->in[0]->type;
+    mf_pieces made = { .bytes = in->bytes / n };
+    int64_t step = mf_dtype_size(in->dtype);
+    made.split = part_strides(in, p->split_axis, !p->tiled, n, made.from);
+    made.join = part_strides(e->out[0]->type, p->concat_axis, !p->tiled, n, made.to);
+    for (int i = 0; i < in->rank; i++)
+        if (p->tiled || i != p->split_axis)
+            made.dims[made.rank++] = p->tiled && i == p->split_axis ? in->dims[i] / n : in->dims[i];
+    for (int i = made.rank - 1; i >= 0; step *= made.dims[i--])
+        made.packed[i] = step;
+    return made;
+}
+
 static bool do_all_to_all(const result_job *j)
 {
-    const mf_all_to_all_params *p = j->g->instr->participants->eqns[j->k]->params;
-    int64_t from[MF_RANK], to[MF_RANK], dims[MF_RANK];
-    int rank = 0;
-    int64_t split = part_strides(j->in, p->split_axis, !p->tiled, j->n, from);
-    int64_t join = part_strides(j->out, p->concat_axis, !p->tiled, j->n, to);
-    for (int i = 0; i < j->in->rank; i++)
-        if (p->tiled || i != p->split_axis)
-            dims[rank++] = p->tiled && i == p->split_axis ? j->in->dims[i] / j->n : j->in->dims[i];
+    mf_pieces p = mf_all_to_all_pieces(j->g->instr->participants->eqns[j->k], j->n);
     for (int64_t r = 0; r < j->n; r++) {
         mf_register all = { 0 };
+        if (!j->g->members[r].here)
+            continue;
         if (!mf_register_new(&all, j->out->bytes))
             return false;
-        for (int64_t s = 0; s < j->n; s++)
-            mf_copy_strided(rank, dims, mf_dtype_size(j->in->dtype), all.data + s * join, to, (const char *)j->from[s] + r * split, from);
+        for (int64_t s = 0; s < j->n; s++) {
+            bool here = j->g->members[s].here;
+            const void *piece = here ? (const char *)j->from[s] + r * p.split : mf_exchange_piece(j->x, j->k, s, r);
+            mf_copy_strided(p.rank, p.dims, mf_dtype_size(j->in->dtype), all.data + s * p.join, p.to, piece, here ? p.from : p.packed);
+        }
         deliver(j, r, &all);
         mf_register_release(&all);
     }
@@ -166,8 +194,13 @@ static bool do_ppermute(const result_job *j)
     const mf_permute_params *p = j->g->instr->participants->eqns[j->k]->params;
     for (int i = 0; p->perm && i + 1 < p->perm->count; i += 2) {
         int64_t source = p->perm->at[i], target = p->perm->at[i + 1];
-        if (source >= 0 && source < j->n && target >= 0 && target < j->n)
-            deliver(j, target, &j->g->members[source].in[j->k]);
+        if (source < 0 || source >= j->n || target < 0 || target >= j->n || !j->g->members[target].here)
+            continue;
+        mf_register came = { 0 };
+        if (!j->g->members[source].here)
+            mf_exchange_hold(j->x, j->k, source, j->from[source], &came);
+        deliver(j, target, came.data ? &came : &j->g->members[source].in[j->k]);
+        mf_register_release(&came);
     }
     mf_register zeros = { 0 };
     if (!mf_register_new(&zeros, j->out->bytes))
@@ -184,21 +217,25 @@ static bool do_check(const result_job *j, mf_error_object **error)
     const mf_replicated_params *p = e->params;
     mf_text differ = { 0 };
     int count = 0;
+    int64_t own = 0;
+    while (!j->g->members[own].here)
+        own++;
+    const mf_participant *here = &j->g->members[own];
     for (int64_t i = 1; i < j->n; i++)
         if (j->from[i] != j->from[0] && memcmp(j->from[i], j->from[0], (size_t)j->in->bytes) != 0)
-            mf_list_device(&differ, &count, j->g->members[i].device);
+            mf_list_device(&differ, &count, mf_rendezvous_device(j->g, here->map, here->index, i));
     if (count)
         *error = mf_error_new_at(e->address, MF_ERROR_DEVICE,
                                  "check_replicated: %s differs over the axis %s: device%s %s %s other bits than device %d",
                                  *p->leaf ? p->leaf : "the value", p->axes->at[0], count > 1 ? "s" : "", differ.at ? differ.at : "",
-                                 count > 1 ? "hold" : "holds", j->g->members[0].device);
+                                 count > 1 ? "hold" : "holds", mf_rendezvous_device(j->g, here->map, here->index, 0));
     mf_text_free(&differ);
     for (int64_t i = 0; i < j->n && !count; i++)
-        deliver(j, i, &j->g->members[0].in[j->k]);
+        deliver(j, i, &here->in[j->k]);
     return !count;
 }
 
-bool mf_rendezvous_compute(mf_rendezvous *g, const mf_backend *backend, mf_error_object **error)
+bool mf_rendezvous_deliver(mf_rendezvous *g, const mf_exchange *x, const mf_backend *backend, mf_error_object **error)
 {
     const mf_instr *in = g->instr;
     int64_t n = g->member_count;
@@ -206,9 +243,11 @@ bool mf_rendezvous_compute(mf_rendezvous *g, const mf_backend *backend, mf_error
     bool made = from;
     for (int k = 0; k < in->out_count && made; k++) {
         const mf_eqn *e = in->participants->eqns[k];
-        result_job j = { g, k, n, e->in[0]->type, e->out[0]->type, backend, from };
+        result_job j = { g, k, n, e->in[0]->type, e->out[0]->type, backend, x, from };
         for (int64_t i = 0; i < n; i++)
             from[i] = g->members[i].in[k].data;
+        if (x)
+            mf_exchange_operands(x, k, from);
         if (e->op == &mf_op_all_gather)
             made = do_all_gather(&j);
         else if (e->op == &mf_op_psum_scatter)

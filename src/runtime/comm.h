@@ -1,0 +1,41 @@
+/* Communicators: how the processes of a job exchange messages, and no more; what is sent to whom stands above, in collectives/exchange.c.
+ * Contract: nothing blocks. A message is matched with its receipt by sender, call and place, in whatever order they come; it has no other
+ * order. There is nothing to agree on before a program runs: every message says what its sender's program is at (`check`), so two processes
+ * that run different programs find out where they first differ, and one that still has its program compiled need not wait for one that has
+ * not. Any function may be called from any thread. */
+#ifndef MF_RUNTIME_COMM_H
+#define MF_RUNTIME_COMM_H
+
+#include "base/error.h"
+
+typedef struct mf_comm mf_comm;
+
+typedef struct mf_message_tag {
+    uint64_t call;  /* the sender's calls that exchange something, counted from 0 */
+    uint64_t place; /* a collective of the program, in these iterations of the loops around it, at these indices of the other axes */
+    uint64_t check; /* what is computed there. A message of the same call and place that has another check, or another size, is an error */
+} mf_message_tag;
+
+/* The end of one send or receive: error is NULL or MF_ERROR_PEER, and the callee's. Called once, on any thread, and no lock is held. */
+typedef void (*mf_message_done)(void *context, mf_error_object *error);
+
+struct mf_comm {
+    int rank, size;
+    const int *first_device; /* process p has the devices first_device[p] to first_device[p + 1] - 1 */
+    _Atomic uint64_t calls;  /* begun */
+    /* The bytes are the communicator's from here to done. */
+    void (*send)(mf_comm *c, int peer, const mf_message_tag *tag, const void *bytes, size_t count, mf_message_done done, void *context);
+    void (*receive)(mf_comm *c, int peer, const mf_message_tag *tag, void *bytes, size_t count, mf_message_done done, void *context);
+    /* This process has failed in this call: what it still exchanges in it ends in an error here, and what others wait for in an error there, which
+     * says why. */
+    void (*abort)(mf_comm *c, uint64_t call, const char *why);
+    /* This process has ended this call, well or not, and asks for nothing more of it: what others still wait for is an error there. */
+    void (*end)(mf_comm *c, uint64_t call);
+};
+
+mf_comm *mf_comm_current(void); /* NULL: nothing joins this process to others */
+void mf_comm_set(mf_comm *c);   /* for the calls of this thread, which may thus stand for a process of its own; NULL: the process's */
+int mf_comm_owner(const mf_comm *c, int device);                     /* the process that has it; -1: none */
+void mf_comm_abort(mf_comm *c, uint64_t call, mf_error_object *why); /* with its sentence and place, which handles nothing */
+
+#endif
