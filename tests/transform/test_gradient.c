@@ -111,3 +111,39 @@ TEST(states_without_a_module)
     (void)mf_module_new("B", apply_net, "w", two[1]);
     FAILS(mf_call(mf_grad(f, .states = mf_everything()), 5.0), "two states are at w");
 }
+
+/* Reads w, writes 2 w + m into it and the mean of x into m, then reads w again: (2 w + m) x. */
+static mf_value writes_states(void *states, mf_value x)
+{
+    mf_state *s = states;
+    (void)mf_state_set_value(s[0], mf_add(mf_mul(2, mf_state_value(s[0])), mf_state_value(s[1])));
+    (void)mf_state_set_value(s[1], mf_mean(x));
+    return mf_sum(mf_mul(mf_state_value(s[0]), x));
+}
+static mf_value writes_and_fails(void *states, mf_value x) { return mf_add(writes_states(states, x), mf_ones(MF_SHAPE(7), MF_F32)); }
+
+static void check_written(mf_function (*wrapped)(mf_function f))
+{
+    mf_state s[2] = { mf_param_state(mf_scalar(3, MF_F32)), mf_batch_state(mf_scalar(1, MF_F32)) };
+    mf_value x = mf_array(MF_F32, MF_SHAPE(2), 4, 6);
+    mf_function f = mf_closure(writes_states, (mf_state(*)[2])s);
+    TEXT(mf_call(wrapped(mf_value_and_grad(f, .states = mf_everything())), x), "(70.0, {'0': 20.0, '1': 10.0})");
+    TEXT(mf_state_value(s[0]), "7.0"); /* of the values before the call; written once */
+    TEXT(mf_state_value(s[1]), "5.0");
+    TEXT(mf_call(wrapped(mf_grad(f, .states = mf_of_type(MF_PARAM_STATE))), x), "{'0': 20.0}");
+    TEXT(mf_state_value(s[0]), "19.0");
+    TEXT(mf_call(wrapped(mf_grad(f, .states = mf_of_type(MF_BATCH_STATE), .argnums = MF_INTS(0))), x), "({'0': 10.0}, [43. 43.])");
+    TEXT(mf_state_value(s[0]), "43.0");
+    FAILS(mf_call(wrapped(mf_grad(mf_closure(writes_and_fails, (mf_state(*)[2])s), .states = mf_everything())), x), "had shape float32[7]");
+    TEXT(mf_state_value(s[0]), "43.0"); /* an error leaves them as they were */
+    TEXT(mf_state_value(s[1]), "5.0");
+}
+
+static mf_function as_is(mf_function f) { return f; }
+static mf_function jitted(mf_function f) { return mf_jit(f); }
+
+TEST(states_that_are_written)
+{
+    check_written(as_is);
+    check_written(jitted);
+}
