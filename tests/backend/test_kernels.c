@@ -690,6 +690,53 @@ TEST(all_reduces_of_every_type_agree_in_every_tier)
         }
 }
 
+/* ---- running extremes */
+
+static bool is_before(uint32_t a, uint32_t b, bool greatest) /* by value, -0 below 0 */
+{
+    int32_t x = (int32_t)a < 0 ? (int32_t)(a ^ 0x7fffffff) : (int32_t)a, y = (int32_t)b < 0 ? (int32_t)(b ^ 0x7fffffff) : (int32_t)b;
+    return greatest ? x > y : x < y;
+}
+
+static bool is_nan_of(uint32_t a) { return (a & 0x7fffffff) > 0x7f800000; }
+
+/* One after the other: the first NaN stays. */
+static void run_plainly(const uint32_t *x, uint32_t *o, int n, bool greatest)
+{
+    for (int i = 0; i < n; i++)
+        o[i] = !i || (!is_nan_of(o[i - 1]) && (is_nan_of(x[i]) || is_before(x[i], o[i - 1], greatest))) ? x[i] : o[i - 1];
+}
+
+TEST(running_extremes_of_rows)
+{
+    enum { ROWS = 11, MOST = 1100 };
+    static const int lengths[] = { 1, 5, 16, 31, 32, 33, 64, 100, 255, 256, 257, 300, 520, MOST };
+    static const uint32_t special[] = { 0, 0x80000000, 0x7f800000, 0xff800000, 0x7fc00001, 0xffc00002, 0x7f800003, 1, 0x80000001 };
+    static uint32_t x[ROWS * MOST], want[ROWS * MOST], got[ROWS * MOST];
+    for (int t = 0; t < TIERS; t++) {
+        const mf_tier *tier = mf_tier_named(tier_names[t]);
+        uint32_t state = 1;
+        for (size_t l = 0; tier && l < sizeof lengths / sizeof *lengths; l++)
+            for (int kind = 0; kind < 8; kind++) { /* numbers; rising ones; with a few NaNs; of special ones alone; each both ways */
+                int n = lengths[l];
+                bool greatest = kind & 1;
+                for (int i = 0; i < ROWS * n; i++) {
+                    state = state * 1664525 + 1013904223;
+                    uint32_t bits = state >> 7;
+                    float number = kind / 2 == 1 ? (float)i * (greatest ? 1.0f : -1.0f) : (float)(bits % 20001) - 10000;
+                    memcpy(&x[i], &number, sizeof number);
+                    if (kind / 2 == 3 || (kind / 2 == 2 && bits % 700 == 0))
+                        x[i] = special[(bits >> 10) % (sizeof special / sizeof *special)];
+                }
+                for (int r = 0; r < ROWS; r++)
+                    run_plainly(x + r * n, want + r * n, n, greatest);
+                tier->line->of[MF_F32].run_lines(greatest ? MF_JOIN_MAX : MF_JOIN_MIN, x, got, ROWS, n, n, 1);
+                if (!CHECK(memcmp(got, want, (size_t)(ROWS * n) * sizeof *got) == 0))
+                    CHECK_NOTE("%s, rows of %d, kind %d", tier_names[t], n, kind);
+            }
+    }
+}
+
 TEST(integer_reductions_and_identities)
 {
     int32_t x[5] = { 3, -7, INT32_MAX, 5, 1 }, out;
