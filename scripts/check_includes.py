@@ -19,7 +19,7 @@ ON_TOP = ["random", "state", "nn", "numpy", "optim", "data", "io", "cli"]
 # Interfaces that sink: header -> the rooms inside that may include it although it stands below them.
 ABOVE_THE_ROWS = ["trace", "passes", "transform"]  # ir/ and the rooms above it know op rows only as a type
 INTERFACES = {
-    r"runtime/backend\.h|runtime/comm\.h": sum(INSIDE, []),
+    r"runtime/backend\.h|runtime/device\.h|runtime/comm\.h": sum(INSIDE, []),
     r"ir/[a-z_]+\.h": sum(INSIDE, []),
     r"ops/(rows|params|emit|control/custom)\.h": ABOVE_THE_ROWS,
     r"runtime/profile/profiler\.h": ["trace"],

@@ -1,11 +1,17 @@
 /* The composition root: the only file that names what is linked in. Order is preference; the reference backend, which runs everywhere,
  * comes last. */
 #include "runtime/backend.h"
+#include "runtime/compile/segment_compiler.h"
+#include "runtime/device.h"
 
-const mf_backend *const mf_backend_table[] = {
+const mf_segment_compiler *const mf_segment_compilers[] = {
 #if MF_HAVE_NATIVE
-    &mf_backend_native,
+    &mf_segment_compiler_native,
 #endif
-    &mf_backend_reference,
+    &mf_segment_compiler_reference,
     NULL,
+};
+
+const mf_client mf_client_cpu = {
+    "cpu", mf_host_allocate, mf_host_release, mf_host_from, mf_host_to, mf_host_view, mf_cpu_device_count, &mf_backend_cpu,
 };

@@ -11,7 +11,8 @@
 
 static _Atomic(mf_interner *) shardings;
 
-const mf_sharding *mf_sharding_get(const mf_client *client, int axis_count, const int *axes, int device_count, const int *devices)
+static const mf_sharding *intern_sharding(const mf_client *client, bool committed, int axis_count, const int *axes, int device_count,
+                                          const int *devices)
 {
     if (axis_count < 0 || axis_count > MF_RANK || device_count < 1)
         return NULL;
@@ -20,6 +21,7 @@ const mf_sharding *mf_sharding_get(const mf_client *client, int axis_count, cons
     if (!p)
         return NULL;
     p->client = client;
+    p->committed = committed;
     p->device_count = device_count;
     p->axis_count = axis_count;
     for (int i = 0; i < axis_count; i++)
@@ -30,15 +32,33 @@ const mf_sharding *mf_sharding_get(const mf_client *client, int axis_count, cons
     return found;
 }
 
+const mf_sharding *mf_sharding_get(const mf_client *client, int axis_count, const int *axes, int device_count, const int *devices)
+{
+    return intern_sharding(client, true, axis_count, axes, device_count, devices);
+}
+
 const mf_sharding *mf_sharding_single(const mf_client *client, int device)
 {
     static _Atomic(const mf_sharding *) known[64];
     if (client != &mf_client_cpu || device < 0 || device >= 64)
-        return mf_sharding_get(client, 0, NULL, 1, &device);
+        return intern_sharding(client, true, 0, NULL, 1, &device);
     const mf_sharding *p = atomic_load_explicit(&known[device], memory_order_acquire);
     if (!p) {
-        p = mf_sharding_get(client, 0, NULL, 1, &device);
+        p = intern_sharding(client, true, 0, NULL, 1, &device);
         atomic_store_explicit(&known[device], p, memory_order_release);
+    }
+    return p;
+}
+
+const mf_sharding *mf_sharding_default(const mf_client *client)
+{
+    static _Atomic(const mf_sharding *) cpu;
+    static const int first;
+    const mf_sharding *p = client == &mf_client_cpu ? atomic_load_explicit(&cpu, memory_order_acquire) : NULL;
+    if (!p) {
+        p = intern_sharding(client, false, 0, NULL, 1, &first);
+        if (client == &mf_client_cpu)
+            atomic_store_explicit(&cpu, p, memory_order_release);
     }
     return p;
 }
@@ -79,7 +99,7 @@ static mf_array *bare(const mf_type *type, const int64_t *strides, const mf_shar
 
 mf_array *mf_array_new(const mf_type *type)
 {
-    mf_array *a = bare(type, NULL, mf_sharding_single(&mf_client_cpu, 0));
+    mf_array *a = bare(type, NULL, mf_sharding_default(&mf_client_cpu));
     if (!a || type->bytes <= (int64_t)sizeof a->inline_data)
         return a;
     a->buffer = mf_buffer_new((size_t)type->bytes);
@@ -146,7 +166,7 @@ mf_array *mf_array_view(const mf_array *a, const mf_type *type, int64_t offset, 
 mf_array *mf_array_fill(const mf_type *type, const void *element)
 {
     static const int64_t held_once[MF_RANK];
-    mf_array *a = bare(type, held_once, mf_sharding_single(&mf_client_cpu, 0));
+    mf_array *a = bare(type, held_once, mf_sharding_default(&mf_client_cpu));
     if (a)
         memcpy(a->inline_data, element, (size_t)mf_dtype_size(type->dtype));
     return a;
@@ -162,7 +182,7 @@ mf_array *mf_array_from_host(const mf_type *type, const void *elements)
 
 mf_array *mf_array_scalar_f64(mf_dtype dtype, bool weak, double x)
 {
-    mf_array *a = bare(mf_type_scalar(dtype, weak), NULL, mf_sharding_single(&mf_client_cpu, 0));
+    mf_array *a = bare(mf_type_scalar(dtype, weak), NULL, mf_sharding_default(&mf_client_cpu));
     if (a)
         mf_store_f64(dtype, a->inline_data, x);
     return a;
@@ -170,7 +190,7 @@ mf_array *mf_array_scalar_f64(mf_dtype dtype, bool weak, double x)
 
 mf_array *mf_array_scalar_i64(mf_dtype dtype, bool weak, int64_t x)
 {
-    mf_array *a = bare(mf_type_scalar(dtype, weak), NULL, mf_sharding_single(&mf_client_cpu, 0));
+    mf_array *a = bare(mf_type_scalar(dtype, weak), NULL, mf_sharding_default(&mf_client_cpu));
     if (a)
         mf_store_i64(dtype, a->inline_data, x);
     return a;
@@ -224,19 +244,41 @@ bool mf_array_is_contiguous(const mf_array *a) { return mf_strides_are_contiguou
 
 /* ---- clients */
 
-/* For other clients than the CPU's l lies row by row. */
-static mf_array *from_literal(const mf_client *client, mf_literal *l)
+/* l in the client's memory. It lies there as it lies here where that is no more than its elements. */
+static mf_array *from_literal(const mf_client *client, mf_literal *l, const mf_sharding *p)
 {
-    mf_buffer *b = client == &mf_client_cpu ? NULL : mf_client_buffer(client, (size_t)l->type->bytes);
-    if (b)
-        client->from_host(b, l->data);
-    int64_t strides[MF_RANK];
-    mf_contiguous_strides(l->type, strides);
-    mf_array *a = client == &mf_client_cpu ? mf_literal_array(l)
-                  : b                      ? mf_array_wrap(l->type, b, 0, strides, mf_sharding_single(client, 0))
-                                           : NULL;
+    if (client == &mf_client_cpu) {
+        mf_array *here = mf_literal_array(l);
+        if (here)
+            here->sharding = p;
+        return here;
+    }
+    int64_t low, bytes;
+    mf_literal_extent(l, &low, &bytes);
+    mf_literal *rows = bytes <= l->type->bytes ? mf_retain(l) : mf_literal_contiguous(l);
+    if (rows && rows != l)
+        mf_literal_extent(rows, &low, &bytes);
+    mf_buffer *b = rows ? mf_client_buffer(client, (size_t)bytes) : NULL;
+    if (b && bytes)
+        client->from_host(b, rows->data + low);
+    mf_array *a = b ? mf_array_wrap(l->type, b, -low, rows->strides, p) : NULL;
+    if (a) {
+        a->is_number = l->is_number;
+        memcpy(a->number, l->number, sizeof a->number);
+    }
     mf_drop(b);
+    mf_drop(rows);
     return a;
+}
+
+mf_array *mf_array_copy_to(const mf_sharding *p, mf_array *a, mf_error_object **error)
+{
+    mf_literal *l = mf_literal_of(a, error);
+    mf_array *there = l ? from_literal(p->client, l, p) : NULL;
+    if (l && !there)
+        *error = mf_error_out_of_memory();
+    mf_drop(l);
+    return there;
 }
 
 mf_array *mf_array_on(const mf_client *client, mf_array *a, mf_error_object **error)
@@ -245,14 +287,18 @@ mf_array *mf_array_on(const mf_client *client, mf_array *a, mf_error_object **er
     if (*error)
         return NULL;
     mf_array_end_read(a);
-    if (mf_array_client(a) == client)
-        return mf_retain(a);
-    mf_literal *l = client == &mf_client_cpu ? mf_literal_of(a, error) : mf_literal_rows_of(a, error);
-    mf_array *moved = l ? from_literal(client, l) : NULL;
-    if (l && !moved)
-        *error = mf_error_out_of_memory();
-    mf_drop(l);
-    return moved;
+    return mf_array_client(a) == client ? mf_retain(a) : mf_array_copy_to(mf_sharding_default(client), a, error);
+}
+
+mf_array *mf_array_made(mf_array *a)
+{
+    if (!a || mf_client_default() == &mf_client_cpu)
+        return a;
+    mf_error_object *error = NULL;
+    mf_array *there = mf_array_copy_to(mf_sharding_default(mf_client_default()), a, &error);
+    mf_error_ignore(error);
+    mf_drop(a);
+    return there;
 }
 
 /* ---- reading */
@@ -340,10 +386,10 @@ mf_array *mf_array_copy(const mf_array *a, mf_error_object **error)
     if (!*error && mf_array_client(a) != &mf_client_cpu) {
         mf_array_end_read(a);
         mf_literal *rows = mf_literal_rows_of((mf_array *)(uintptr_t)a, error);
-        mf_array *moved = rows ? from_literal(mf_array_client(a), rows) : NULL;
-        *error = rows && !moved ? mf_error_out_of_memory() : *error;
+        mf_array *copied = rows ? from_literal(mf_array_client(a), rows, a->sharding) : NULL;
+        *error = rows && !copied ? mf_error_out_of_memory() : *error;
         mf_drop(rows);
-        return moved;
+        return copied;
     }
     if (*error)
         return NULL;

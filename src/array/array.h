@@ -20,9 +20,12 @@ struct mf_future {
     void (*then)(mf_future *f, void (*fn)(void *), void *context); /* calls fn once f ends (at once when it has) */
 };
 
-/* Whose devices hold an array: the devices in order, and which axes of the array are mapped over them (outermost first). Interned. */
+/* Whose devices hold an array: the devices in order, and which axes of the array are mapped over them (outermost first). Interned.
+ * Committed: somebody chose these devices, or it was computed from what lies there. What is not committed was only made somewhere, and moves to
+ * the client of the arrays that it meets. */
 typedef struct mf_sharding {
     const mf_client *client;
+    bool committed;
     int device_count;
     int axis_count;
     int axes[MF_RANK]; /* positions in the array's shape, the outermost map's first; zero beyond axis_count */
@@ -30,6 +33,7 @@ typedef struct mf_sharding {
 } mf_sharding;
 const mf_sharding *mf_sharding_get(const mf_client *client, int axis_count, const int *axes, int device_count, const int *devices);
 const mf_sharding *mf_sharding_single(const mf_client *client, int device);
+const mf_sharding *mf_sharding_default(const mf_client *client); /* the first device, not committed */
 
 #define MF_ARRAY_INLINE 16 /* bytes that need no buffer */
 
@@ -53,7 +57,7 @@ typedef struct mf_array {
 extern const mf_class mf_array_class;
 
 mf_buffer *mf_buffer_new(size_t bytes);      /* 64-byte aligned, from the caching allocator of array/buffer_cache.c; NULL when out */
-mf_array *mf_array_new(const mf_type *type); /* contiguous, uninitialised, on device 0; NULL when out */
+mf_array *mf_array_new(const mf_type *type); /* contiguous, uninitialised, of the CPU; NULL when out */
 mf_array *mf_array_wrap(const mf_type *type, mf_buffer *buffer, int64_t offset, const int64_t *strides, const mf_sharding *p); /* retains */
 mf_array *mf_array_view(const mf_array *a, const mf_type *type, int64_t offset, const int64_t *strides, const mf_sharding *p);
 mf_array *mf_array_fill(const mf_type *type, const void *element);       /* every element the same, held once (strides of 0) */
@@ -86,8 +90,12 @@ mf_error_object *mf_array_element(const mf_array *a, void *element);
 mf_error_object *mf_array_element_as(const mf_array *a, mf_dtype dtype, void *element);
 /* Where its elements are, for a user who sees to it that a lives on; NULL, with *error, or where host memory does not hold them. Waits. */
 const void *mf_array_host_data(const mf_array *a, mf_error_object **error);
-/* a where the client's memory is: itself (retained) when it is there, else a ready copy on the client's first device. Waits; NULL and *error. */
+/* a where the client's memory is: itself (retained) when it is there, else a ready copy, not committed. Waits; NULL and *error. */
 mf_array *mf_array_on(const mf_client *client, mf_array *a, mf_error_object **error);
+/* What a holds, ready and sharded so, on that client: a copy, or of two CPU arrays the same memory. Waits; NULL and *error. */
+mf_array *mf_array_copy_to(const mf_sharding *p, mf_array *a, mf_error_object **error);
+/* What was made on the host, as an array of the default client. Takes the reference (NULL: memory was out); NULL when memory is out. */
+mf_array *mf_array_made(mf_array *a);
 static inline const mf_client *mf_array_client(const mf_array *a) { return a->sharding->client; } /* whose memory holds it */
 mf_array *mf_array_contiguous(
     mf_array *a); /* of one that is being read, or a snapshot: itself (retained) or a copy; NULL when out of memory */

@@ -45,16 +45,28 @@ mf_literal *mf_literal_number(mf_dtype dtype, bool weak, double x)
     return l;
 }
 
+/* Where a type's elements lie with these strides, from the first byte, relative to the first element, on. */
+static void extent_of(const mf_type *t, const int64_t *strides, int64_t *low, int64_t *bytes)
+{
+    int64_t high = t->size ? mf_dtype_size(t->dtype) : 0;
+    *low = 0;
+    for (int i = 0; i < t->rank && t->size; i++)
+        *(strides[i] < 0 ? low : &high) += (t->dims[i] - 1) * strides[i];
+    *bytes = high - *low;
+}
+
+void mf_literal_extent(const mf_literal *l, int64_t *low, int64_t *bytes) { extent_of(l->type, l->strides, low, bytes); }
+
 /* The bytes between a's first and last element, from another client's memory; they lie as they lay there. */
 static bool fetch(mf_literal *l, const mf_array *a)
 {
-    int64_t low = 0, high = a->type->size ? mf_dtype_size(a->type->dtype) : 0;
-    for (int i = 0; i < a->type->rank && a->type->size; i++)
-        *(a->strides[i] < 0 ? &low : &high) += (a->type->dims[i] - 1) * a->strides[i];
-    l->buffer = mf_buffer_new((size_t)(high - low));
+    int64_t low, bytes;
+    extent_of(a->type, a->strides, &low, &bytes);
+    l->buffer = mf_buffer_new((size_t)bytes);
     if (!l->buffer)
         return false;
-    a->buffer->client->to_host(a->buffer, a->offset + low, high - low, l->buffer->data);
+    if (bytes)
+        a->buffer->client->to_host(a->buffer, a->offset + low, bytes, l->buffer->data);
     l->data = (const unsigned char *)l->buffer->data - low;
     return true;
 }
@@ -123,7 +135,7 @@ bool mf_literal_same(const mf_literal *a, const mf_literal *b)
 mf_array *mf_literal_array(mf_literal *l)
 {
     int64_t offset = l->data - (l->buffer ? (unsigned char *)l->buffer->data : l->small);
-    mf_array *a = mf_array_wrap(l->type, l->buffer, offset, l->strides, mf_sharding_single(&mf_client_cpu, 0));
+    mf_array *a = mf_array_wrap(l->type, l->buffer, offset, l->strides, mf_sharding_default(&mf_client_cpu));
     if (!a)
         return NULL;
     memcpy(a->inline_data, l->small, sizeof a->inline_data);

@@ -21,7 +21,8 @@ mf_literal *mf_literal_new(const mf_type *type, void **bytes);
 mf_literal *mf_literal_number(mf_dtype dtype, bool weak, double x);
 /* What a holds, whatever becomes of a: its own memory where that is the host's, and is not taken from a. Waits; NULL and *error. */
 mf_literal *mf_literal_of(mf_array *a, mf_error_object **error);
-mf_literal *mf_literal_rows_of(mf_array *a, mf_error_object **error); /* the same, row by row */
+mf_literal *mf_literal_rows_of(mf_array *a, mf_error_object **error);      /* the same, row by row */
+void mf_literal_extent(const mf_literal *l, int64_t *low, int64_t *bytes); /* its elements lie in data + low, so many bytes */
 bool mf_literal_is_contiguous(const mf_literal *l);
 mf_literal *mf_literal_contiguous(mf_literal *l); /* itself (retained) or a copy; NULL when out of memory */
 /* Whether both are the same numbers by their looks alone: one piece of memory, or both at most 16 bytes. */

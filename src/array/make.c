@@ -1,5 +1,5 @@
 /* Making arrays from numbers and reading them back: the public functions that need no tracing. Invariant: what is made here is ready, on
- * device 0; constant arrays are held once. */
+ * the default client's first device, numbers excepted, which stay on the host; constant arrays are held once. */
 #include "array/array.h"
 #include "base/alloc.h"
 
@@ -10,6 +10,7 @@
 #include <string.h>
 
 static mf_value value_or_memory(void *object) { return mf_value_new(object ? object : mf_error_out_of_memory()); }
+static mf_value made(mf_array *a) { return value_or_memory(mf_array_made(a)); }
 
 static mf_value bad_shape(const char *what, mf_dtype dtype, mf_shape shape)
 {
@@ -126,7 +127,7 @@ mf_value mf_scalar(double number, mf_dtype dtype)
         dtype = MF_F32;
     if (!mf_type_scalar(dtype, false) || dtype == MF_KEY)
         return mf_fail(MF_ERROR_DTYPE, "mf_scalar: %d is no dtype of numbers", (int)dtype);
-    return value_or_memory(mf_array_scalar_f64(dtype, false, number));
+    return made(mf_array_scalar_f64(dtype, false, number));
 }
 
 /* ---- arrays */
@@ -139,7 +140,7 @@ mf_value mf_from_host(mf_dtype dtype, mf_shape shape, const void *data)
         return bad_shape("mf_from_host", dtype, shape);
     if (!data && t->bytes)
         return mf_fail(MF_ERROR_ARGUMENT, "mf_from_host: no data for %s", mf_type_name(t));
-    return value_or_memory(mf_array_from_host(t, data));
+    return made(mf_array_from_host(t, data));
 }
 
 mf_value mf_array_n(mf_dtype dtype, mf_shape shape, const double *numbers, int count)
@@ -155,7 +156,7 @@ mf_value mf_array_n(mf_dtype dtype, mf_shape shape, const double *numbers, int c
     mf_array *a = mf_array_new(t);
     if (a)
         mf_convert(dtype, mf_array_data(a), MF_F64, numbers, count);
-    return value_or_memory(a);
+    return made(a);
 }
 
 mf_value mf_arange_opt(int64_t start, int64_t stop, mf_dtype dtype)
@@ -174,7 +175,7 @@ mf_value mf_arange_opt(int64_t start, int64_t stop, mf_dtype dtype)
     int size = mf_dtype_size(dtype);
     for (int64_t i = 0; a && i < count; i++)
         mf_store_i64(dtype, at + i * size, start + i);
-    return value_or_memory(a);
+    return made(a);
 }
 
 mf_value mf_arange(int64_t stop, mf_dtype dtype)
@@ -197,7 +198,7 @@ static mf_value of_numbers(mf_dtype dtype, mf_dtype from, const void *numbers, i
     mf_array *a = mf_array_new(t);
     if (a)
         mf_convert(dtype, mf_array_data(a), from, numbers, count);
-    return value_or_memory(a);
+    return made(a);
 }
 
 /* In the working dtype start + step i, each operation rounded, as JAX computes it. */
@@ -272,7 +273,7 @@ static mf_value constant(const char *what, mf_shape shape, mf_dtype dtype, int64
         return bad_shape(what, dtype, shape);
     unsigned char element[16] = { 0 };
     mf_store_i64(dtype, element, number);
-    return value_or_memory(mf_array_fill(t, element));
+    return made(mf_array_fill(t, element));
 }
 
 mf_value mf_zeros(mf_shape shape, mf_dtype dtype)
@@ -304,7 +305,7 @@ mf_value mf_eye_opt(int64_t n, mf_dtype dtype, const mf_eye_options *o)
     for (int64_t i = 0; i < n; i++)
         if (k >= -i && k < columns - i)
             mf_store_i64(dtype, at + (i * columns + i + k) * mf_dtype_size(dtype), 1);
-    return value_or_memory(a);
+    return made(a);
 }
 
 mf_value(mf_eye)(int64_t n, mf_dtype dtype) { return mf_eye_opt(n, dtype, NULL); }

@@ -1,56 +1,52 @@
-/* The backend interface: compiles straight-line segments (no collectives, no calls, no control flow but the loops that the backend takes)
- * and does the arithmetic of
- * collectives. The runtime owns everything between segments: devices, tasks, control flow, memory that crosses segments.
- * Contract: kernels are immutable after compile and run from several threads at once, each with its own scratch. Operands and results
- * are contiguous row by row (pointers need only the alignment of their elements). A result pointer is either disjoint from all
- * operands or, where alias[o] == i and the runtime chose so, equal to operand i. */
+/* The backend interface: what a client does with programs. A backend loads a whole optimised program (collectives and control flow inside, and
+ * which devices its maps name) and executes it on arrays of its client. runtime/executable.h is for whoever uses it; the CPU's backend is
+ * runtime/execute/executable.c, and segment compilers, plans and fibers are nobody's business but its.
+ * Contract: an executable never changes once loaded, and executes from several threads at once. Who executes has seen to it that the arrays
+ * are the client's, of the dtypes and shapes of the program's inputs, and fit the executable. */
 #ifndef MF_RUNTIME_BACKEND_H
 #define MF_RUNTIME_BACKEND_H
 
-#include "ir/op.h"
+#include "array/array.h"
+#include "ir/program.h"
 
-typedef struct mf_backend mf_backend;
-struct mf_compiler_counters; /* manyfold/function.h */
+typedef struct mf_executable mf_executable;
 
-typedef struct mf_kernel { /* backends embed it at the front of their own */
-    const mf_backend *backend;
-    size_t scratch_bytes; /* temporaries, 64-byte aligned; planned at compile time */
-    int *alias;           /* by output: the input whose memory it may take over, or -1; owned by the kernel */
-    double cost;          /* estimated nanoseconds a run: chooses inline execution */
-} mf_kernel;
+/* What is to be loaded. */
+typedef struct mf_load_request {
+    const mf_client *client;
+    const mf_program *program; /* optimised, of no free axis names */
+    const char *compiler;      /* which of the client's own compilers: "native", "reference" of the CPU's; NULL: its default */
+    const bool *donated;       /* by input: its memory may be reused; NULL: none */
+    mf_array *const *in;       /* it will run on arrays that lie as these; NULL: on any */
+} mf_load_request;
 
-/* fn(context, i) for i in [0, count), in any order, on any thread, helped by idle workers; returns when all are done. */
-typedef void (*mf_parallel_fn)(void *context, int64_t index);
-void mf_parallel_for(int64_t count, mf_parallel_fn fn, void *context); /* runtime/pool/thread_pool.c; runs inline when nothing is idle */
-/* The same of less than 100 microseconds: hardly wakes anybody for it. */
-void mf_parallel_for_brief(int64_t count, mf_parallel_fn fn, void *context);
-
-typedef enum mf_reducer { MF_REDUCE_SUM, MF_REDUCE_MAX, MF_REDUCE_MIN } mf_reducer;
-
-struct mf_backend {
-    const char *name;        /* "reference", "native" */
-    bool (*available)(void); /* this machine can run it */
-    /* donatable[i]: input i is dead after this segment, so an output of equal size may take its memory. Gives NULL and *kernel, or an error. */
-    mf_error_object *(*compile)(const mf_backend *self, const mf_program *segment, const bool *donatable, mf_kernel **kernel);
-    mf_error_object *(*run)(mf_kernel *k, const void *const *in, void *const *out, void *scratch);
-    /* As `count` runs whose operands and results lie steps[] bytes apart, 0: the same for all (operands only). NULL: there is no faster way. */
-    mf_error_object *(*run_stacked)(mf_kernel *k, int64_t count, const void *const *in, const int64_t *in_steps, void *const *out,
-                                    const int64_t *out_steps, void *scratch);
-    void (*destroy)(mf_kernel *k);
-    void (*counters)(struct mf_compiler_counters *out); /* of its compiler; NULL: it has none */
-    /* Whether this while or scan may be an equation of a segment; NULL: never. Another one is stepped through by the runtime. */
-    bool (*takes_loop)(const mf_eqn *e);
-    /* out = a balanced tree over in[0..n) in order: neighbours pair up level by level, an odd one moves up. The elements [from, to) of count, so
-     * that the runtime may cut it. bool sums are i32's business before; sums of complex numbers come as sums of their parts.
-     * f16 and bf16 run in f32 and round once, at the end; of several NaN the first wins, 0 is above -0: the bits are the same on every backend.
-     * False: out of memory, and out is not written. */
-    bool (*reduce)(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t count, int64_t from, int64_t to);
+/* Backends embed it at the front of their own. */
+struct mf_executable {
+    mf_object object;
+    const mf_client *client;
+    const struct mf_backend *backend; /* the client's */
+    const mf_client *named;           /* the client, where the program's maps name it; else NULL */
+    mf_program *program;              /* retained */
+    bool *donated;                    /* by input; NULL: none */
+    bool may_fail;                    /* other than for want of memory */
+    bool supposes;                    /* how its arrays lie: not all fit */
+    bool shares_places; /* many lines run it, a function of the library or an op: its equations are at the place of each run */
+    _Atomic(mf_executable *) next;
+    const char *function;     /* interned; NULL: unknown, as are the words then */
+    const char **input_words; /* by input, of donated ones */
 };
+bool mf_executable_init(mf_executable *x, const mf_load_request *load); /* false: memory is out, and x can be dropped */
+void mf_executable_end(mf_executable *x);                               /* what init and the list hold; for the backend's destroy */
 
-extern const mf_backend mf_backend_reference;
-extern const mf_backend mf_backend_native;
-extern const mf_backend *const mf_backend_table[];   /* wire.c: in the order of preference, the reference last, then NULL */
-const mf_backend *mf_backend_find(const char *name); /* NULL when unknown or not available here */
-const mf_backend *mf_backend_default(void);          /* MF_BACKEND or native where it is available, else reference */
+typedef struct mf_backend {
+    mf_error_object *(*load)(const mf_load_request *load, mf_executable **x);
+    /* Of an executable that supposes something: whether these arrays lie so, sharded and held once. in NULL: whether it is for any arrays. */
+    bool (*fits)(const mf_executable *x, mf_array *const *in);
+    /* As mf_executable_run. */
+    mf_error_object *(*execute)(mf_executable *x, mf_array *const *in, const bool *moved, mf_array **out);
+    void (*describe)(mf_text *t, const mf_executable *x);                             /* one line a fact */
+    void (*memory)(const mf_executable *x, int64_t *per_worker, int64_t *per_device); /* mf_executable_memory */
+} mf_backend;
+extern const mf_backend mf_backend_cpu;
 
 #endif

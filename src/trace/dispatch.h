@@ -4,9 +4,10 @@
 
 #include "trace/function.h"
 
-/* One op on arrays, through the cache of one-op programs. out: new references. NULL or an error (new reference). */
-mf_error_object *mf_dispatch_op(const mf_op *op, const void *params, mf_array *const *in, int in_count, mf_object **out, int out_count);
-int mf_device_total(void); /* virtual devices of this process (runtime/device/devices.c) */
+/* One op on arrays, through the cache of one-op programs: on the client named (NULL: where they are). out: new references. NULL or an error
+ * (new reference). */
+mf_error_object *mf_dispatch_op(const mf_client *named, const mf_op *op, const void *params, mf_array *const *in, int in_count,
+                                mf_object **out, int out_count);
 
 /* A traced program on concrete leaves: compiles (once) and runs it, moves the cells on. */
 mf_value mf_dispatch_traced(mf_traced *t, mf_object *const *leaves, const bool *donated);

@@ -325,6 +325,7 @@ mf_traced *mf_trace_by(mf_function_object *f, mf_caller *call, const mf_signatur
         *error = mf_error_out_of_memory();
         return NULL;
     }
+    mf_trace_set_client(t, s->client);
     mf_scope *scope = mf_scope_open();
     mf_value arguments[MF_MAX_ARGUMENTS];
     mf_object *result = NULL;

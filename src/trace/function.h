@@ -22,6 +22,7 @@ typedef struct mf_leaf {
 /* The abstract side of a call. */
 typedef struct mf_signature {
     const mf_axis_env *env;
+    const mf_client *client;    /* that its committed arrays are on, else that of the trace around it, else the default one */
     const mf_cell_rules *rules; /* how the maps being traced treat state cells; NULL outside maps */
     int arg_count;
     bool has_kwargs; /* the last argument is a dict of keyword arguments */

@@ -155,7 +155,7 @@ static const mf_type *ready_scalar(mf_value v, mf_dtype dtype, void *element)
 
 static mf_value filled(const mf_type *t, const void *element)
 {
-    mf_array *a = t ? mf_array_fill(t, element) : NULL;
+    mf_array *a = t ? mf_array_made(mf_array_fill(t, element)) : NULL;
     return mf_value_new(a ? (void *)a : mf_error_out_of_memory());
 }
 

@@ -49,7 +49,7 @@ mf_error_object *mf_eqn_evaluate_apart(const mf_eqn *e, mf_literal *const *in, m
         if (!(from[i] = mf_literal_array(in[i])))
             error = mf_error_out_of_memory();
     if (!error)
-        error = mf_dispatch_op(e->op, e->params, from, e->in_count, made, e->out_count);
+        error = mf_dispatch_op(&mf_client_cpu, e->op, e->params, from, e->in_count, made, e->out_count);
     for (int i = 0; i < e->out_count && !error; i++)
         out[i] = mf_literal_of((mf_array *)made[i], &error);
     for (int i = 0; from && i < e->in_count; i++)

@@ -109,12 +109,22 @@ static bool names_argument(const mf_ints *list, int argument, int count)
     return false;
 }
 
+/* Two clients' committed arrays are an error that running the program gives. */
+static void note_client(mf_signature *s, const mf_object *o)
+{
+    const mf_sharding *p = mf_object_is(o, &mf_array_class) ? ((const mf_array *)o)->sharding : NULL;
+    if (p && p->client != s->client && p->committed)
+        s->client = p->client;
+}
+
 static mf_error_object *make_signature(mf_signature *s, mf_leaf **leaves, const mf_function_object *f, const mf_value *arguments, int count,
                                        bool structs)
 {
     const mf_ints *statics = f->kind->static_argnums ? f->kind->static_argnums(f) : NULL;
     int capacity = s->leaf_count;
-    *s = (mf_signature){ .env = mf_trace_env(), .arg_count = count };
+    const mf_client *client;
+    const mf_axis_env *env = mf_trace_around(&client);
+    *s = (mf_signature){ .env = env, .client = client, .arg_count = count };
     if (count < 0 || count > MF_MAX_ARGUMENTS)
         return mf_error_new(MF_ERROR_ARGUMENT, "%s was called with %d arguments; at most %d are possible (pass a tree)", f->name, count,
                             MF_MAX_ARGUMENTS);
@@ -143,6 +153,7 @@ static mf_error_object *make_signature(mf_signature *s, mf_leaf **leaves, const 
         bool is_static = names_argument(statics, i, count - s->has_kwargs) && !(s->has_kwargs && i == count - 1);
         for (int k = 0; k < sizes[i] && !error; k++) {
             mf_leaf *leaf = &(*leaves)[s->leaf_count++];
+            note_client(s, items[i][k]);
             error = is_static ? static_leaf(leaf, items[i][k], f->name, i)
                               : typed_leaf(leaf, items[i][k], f, s->structures[i], i, k, structs);
         }

@@ -28,6 +28,7 @@ struct mf_tracing {
     mf_tracing *outer;
     uint64_t id;
     const char *name;
+    const mf_client *client;
     const mf_cell_rules *rules;
     mf_builder builder;
     mf_variable **arguments;
@@ -51,6 +52,14 @@ const mf_class mf_tracer_class = { "tracer", tracer_destroy };
 
 mf_tracing *mf_trace_current(void) { return innermost; }
 const mf_axis_env *mf_trace_env(void) { return innermost ? innermost->builder.env : NULL; }
+const mf_client *mf_trace_client(void) { return innermost ? innermost->client : mf_client_default(); }
+const mf_axis_env *mf_trace_around(const mf_client **client)
+{
+    const mf_tracing *t = innermost;
+    *client = t ? t->client : mf_client_default();
+    return t ? t->builder.env : NULL;
+}
+void mf_trace_set_client(mf_tracing *t, const mf_client *client) { t->client = client; }
 mf_trace_suspended mf_trace_suspend(void)
 {
     mf_trace_suspended s = { innermost, mf_cell_frames_swap(NULL) };
@@ -75,6 +84,7 @@ mf_tracing *mf_trace_begin(const char *name, const mf_axis_env *env, const mf_ce
     t->name = name;
     t->rules = rules;
     t->outer = innermost;
+    t->client = mf_trace_client();
     mf_builder_init(&t->builder, env);
     if (!t->builder.program) {
         mf_builder_abandon(&t->builder);
@@ -340,7 +350,7 @@ static mf_error_object *bind_at_once(const mf_op *op, const void *params, mf_obj
     mf_object *small[16], **results = out_count <= 16 ? small : mf_alloc((size_t)out_count * sizeof *results);
     if (!results)
         return mf_error_out_of_memory();
-    mf_error_object *error = mf_dispatch_op(op, params, (mf_array *const *)(const void *)in, in_count, results, out_count);
+    mf_error_object *error = mf_dispatch_op(NULL, op, params, (mf_array *const *)(const void *)in, in_count, results, out_count);
     for (int i = 0; i < out_count && !error; i++) {
         mf_error_object *e = check_rank(op, mf_object_type(results[i]));
         if (e)

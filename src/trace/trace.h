@@ -20,8 +20,10 @@ typedef struct mf_tracer {
 } mf_tracer;
 extern const mf_class mf_tracer_class;
 
-mf_tracing *mf_trace_current(void);    /* NULL outside any trace */
-const mf_axis_env *mf_trace_env(void); /* of the innermost trace; NULL outside */
+mf_tracing *mf_trace_current(void);                           /* NULL outside any trace */
+const mf_axis_env *mf_trace_env(void);                        /* of the innermost trace; NULL outside */
+const mf_client *mf_trace_client(void);                       /* for which the innermost trace is made; outside, the default one */
+const mf_axis_env *mf_trace_around(const mf_client **client); /* both: the environment, and *client */
 
 /* ---- what op wrappers use */
 /* Applies op to leaves. Outside a trace it runs at once through the cache of one-op programs. An error operand is the result.
@@ -61,8 +63,9 @@ void mf_trace_resume(mf_trace_suspended s);
 struct mf_state_cell;
 struct mf_cell_rules;
 mf_tracing *mf_trace_begin(const char *name, const mf_axis_env *env,
-                           const struct mf_cell_rules *rules); /* innermost from now on; NULL when memory is out */
-mf_object *mf_trace_input(mf_tracing *t, const mf_type *type); /* a new tracer: an argument */
+                           const struct mf_cell_rules *rules);    /* innermost from now on; NULL when memory is out */
+void mf_trace_set_client(mf_tracing *t, const mf_client *client); /* other than that of the trace around it */
+mf_object *mf_trace_input(mf_tracing *t, const mf_type *type);    /* a new tracer: an argument */
 /* The variable in t of an array, a tracer of t or of an outer trace (captured). NULL and *error otherwise. */
 mf_variable *mf_trace_lift(mf_tracing *t, mf_object *o, mf_error_object **error);
 mf_object *mf_trace_tracer(mf_tracing *t, mf_variable *v);

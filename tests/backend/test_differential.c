@@ -9,6 +9,7 @@
 #include "generate.h"
 #include "ops/sample.h"
 #include "rewrite.h"
+#include "runtime/device.h"
 #include "runtime/executable.h"
 
 #include <manyfold/function.h>
@@ -33,7 +34,7 @@ static int equations, refusals, disturbed;
 
 /* ------------------------------------------------------------------ running */
 
-static bool run_inputs(const trial *t, const mf_program *p, const mf_backend *backend, mf_array **out, mf_error_object **error)
+static bool run_inputs(const trial *t, const mf_program *p, const mf_segment_compiler *compiler, mf_array **out, mf_error_object **error)
 {
     mf_array *in[GENERATED_INPUTS];
     for (int i = 0; i < p->in_count; i++) {
@@ -45,7 +46,7 @@ static bool run_inputs(const trial *t, const mf_program *p, const mf_backend *ba
         mf_drop(in[i]);
         in[i] = wide;
     }
-    *error = run_program(p, backend, in, out);
+    *error = run_program(p, compiler, in, out);
     drop_arrays(in, p->in_count);
     return !*error;
 }
@@ -98,7 +99,7 @@ static void measure_noise(trial *t, const mf_program *p)
         mf_error_object *error = NULL;
         mf_array *out[OUTS] = { 0 };
         mf_program *noisy = program_with_noise(p, t->seed * 977 + (uint64_t)n, &error);
-        if (noisy && run_inputs(t, noisy, &mf_backend_reference, out, &error))
+        if (noisy && run_inputs(t, noisy, &mf_segment_compiler_reference, out, &error))
             for (int o = 0; o < p->out_count; o++)
                 t->noise[o] = fmax(t->noise[o], farthest(out[o], t->wide[o]));
         if (error)
@@ -161,12 +162,12 @@ static bool compare(trial *t, const mf_program *p, bool *refused)
     mf_error_object *error = NULL;
     mf_array **sets[3] = { t->single, t->wide, t->native };
     mf_program *wide = program_in_f64(p, &error);
-    bool good = wide && run_inputs(t, p, &mf_backend_reference, t->single, &error) &&
-                run_inputs(t, wide, &mf_backend_reference, t->wide, &error);
+    bool good = wide && run_inputs(t, p, &mf_segment_compiler_reference, t->single, &error) &&
+                run_inputs(t, wide, &mf_segment_compiler_reference, t->wide, &error);
     *refused = !good;
     if (!good)
         snprintf(t->what, sizeof t->what, "refused: %s", error ? mf_error_text(error) : "?");
-    if (good && !(good = run_inputs(t, p, &mf_backend_native, t->native, &error)))
+    if (good && !(good = run_inputs(t, p, &mf_segment_compiler_native, t->native, &error)))
         snprintf(t->what, sizeof t->what, "the native engine: %s", mf_error_text(error));
     else if (good)
         good = agree(t, p);
@@ -348,7 +349,7 @@ TEST(native_agrees_with_the_reference)
 {
     const char *checked = getenv("MF_SANITIZE");
     int64_t seed = setting("MF_DIFF_SEED", 1), count = setting("MF_DIFF_COUNT", checked && *checked ? 300 : 2000);
-    if (!mf_backend_find("native"))
+    if (!mf_segment_compiler_find("native"))
         SKIP("this machine cannot run the native engine");
     mf_error_ignore(mf_device_set_total(GENERATED_DEVICES));
     watch_crashes();
@@ -396,9 +397,9 @@ static void compare_tiers(uint64_t seed, const generated *g)
     trial t = { .g = g, .seed = seed };
     mf_error_object *error = NULL;
     mf_native_tiers = MF_TIERS_FIRST;
-    bool ran = run_inputs(&t, g->p, &mf_backend_native, t.single, &error);
+    bool ran = run_inputs(&t, g->p, &mf_segment_compiler_native, t.single, &error);
     mf_native_tiers = MF_TIERS_LOOPS;
-    ran = ran && run_inputs(&t, g->p, &mf_backend_native, t.native, &error);
+    ran = ran && run_inputs(&t, g->p, &mf_segment_compiler_native, t.native, &error);
     if (!CHECK(ran))
         CHECK_NOTE("MF_DIFF_SEED=%llu: %s", (unsigned long long)seed, mf_error_text(error));
     for (int o = 0; ran && o < g->p->out_count; o++)
@@ -418,7 +419,7 @@ TEST(loops_have_the_same_bits_in_both_tiers)
     const char *checked = getenv("MF_SANITIZE");
     int64_t seed = setting("MF_DIFF_SEED", 1), count = setting("MF_DIFF_COUNT", checked && *checked ? 100 : 600), loops = 0;
     int64_t before = mf_compiler_read().loops;
-    if (!mf_backend_find("native"))
+    if (!mf_segment_compiler_find("native"))
         SKIP("this machine cannot run the native engine");
     for (int64_t i = 0; i < count && check_failures < 3; i++) {
         generated g;

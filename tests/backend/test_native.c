@@ -4,7 +4,7 @@
 #include "backend/native/native.h"
 #include "check.h"
 #include "ops/rows.h"
-#include "runtime/backend.h"
+#include "runtime/compile/segment_compiler.h"
 
 #include <link.h>
 #include <math.h>
@@ -20,7 +20,7 @@ typedef struct bench {
     bool coarse; /* floats are multiples of 1/16 */
 } bench;
 
-static const mf_backend *const backends[] = { &mf_backend_reference, &mf_backend_native };
+static const mf_segment_compiler *const backends[] = { &mf_segment_compiler_reference, &mf_segment_compiler_native };
 
 static uint32_t noise(uint32_t *state)
 {
@@ -666,9 +666,9 @@ TEST(sums_over_members)
             in[m][i] = (float)noise(&state) / 1000;
     }
     for (int how = 0; how < 3; how++) {
-        mf_backend_reference.reduce((mf_reducer)how, MF_F32, pointers, 8, expected[0], 100, 0, 100);
-        mf_backend_native.reduce((mf_reducer)how, MF_F32, pointers, 8, got, 100, 0, 37);
-        mf_backend_native.reduce((mf_reducer)how, MF_F32, pointers, 8, got, 100, 37, 100);
+        mf_segment_compiler_reference.reduce((mf_reducer)how, MF_F32, pointers, 8, expected[0], 100, 0, 100);
+        mf_segment_compiler_native.reduce((mf_reducer)how, MF_F32, pointers, 8, got, 100, 0, 37);
+        mf_segment_compiler_native.reduce((mf_reducer)how, MF_F32, pointers, 8, got, 100, 37, 100);
         CHECK_BYTES(got, expected[0], sizeof got);
     }
 }
@@ -686,7 +686,7 @@ static void *run_often(void *context)
     runner *r = context;
     r->fine = true;
     for (int i = 0; i < 50 && r->fine; i++) {
-        mf_error_object *error = mf_backend_native.run(r->b->kernel[1], (const void *const *)r->b->in, r->out, r->scratch);
+        mf_error_object *error = mf_segment_compiler_native.run(r->b->kernel[1], (const void *const *)r->b->in, r->out, r->scratch);
         r->fine = !error && !memcmp(r->out[0], r->b->out[1][0], (size_t)r->b->p->out[0]->type->bytes) &&
                   !memcmp(r->out[1], r->b->out[1][1], (size_t)r->b->p->out[1]->type->bytes);
     }

@@ -2,7 +2,7 @@
 #include "backend/native/native.h"
 #include "check.h"
 #include "ops/rows.h"
-#include "runtime/backend.h"
+#include "runtime/compile/segment_compiler.h"
 
 #include <math.h>
 
@@ -50,7 +50,7 @@ static mf_kernel *compile(const char *text)
     if (!CHECK(p))
         return NULL;
     mf_native_tiers = MF_TIERS_LOOPS;
-    error = mf_backend_native.compile(&mf_backend_native, p, NULL, &kernel);
+    error = mf_segment_compiler_native.compile(&mf_segment_compiler_native, p, NULL, &kernel);
     mf_native_tiers = MF_TIERS_AS_ASKED;
     mf_drop(p);
     CHECK(!error);
@@ -61,7 +61,7 @@ static void run(mf_kernel *kernel, const float *x, const float *y, float *z)
 {
     const void *in[] = { x, y };
     void *out[] = { z }, *scratch = aligned_alloc(64, (kernel->scratch_bytes + 127) / 64 * 64);
-    CHECK(!mf_backend_native.run(kernel, in, out, scratch));
+    CHECK(!mf_segment_compiler_native.run(kernel, in, out, scratch));
     free(scratch);
 }
 
@@ -134,7 +134,7 @@ static void check_divided(const char *text, int divisors, int rounds)
         run(kernel, &x[0][0], y, &z[0][0]);
         check_rows(x, z, y, divisors > 1);
     }
-    mf_backend_native.destroy(kernel);
+    mf_segment_compiler_native.destroy(kernel);
 }
 
 TEST(by_one_number)
@@ -175,5 +175,5 @@ TEST(by_the_greatest_of_the_row)
         run(kernel, &x[0][0], &y[0][0], &z[0][0]);
         check_rows(x, z, most, 1);
     }
-    mf_backend_native.destroy(kernel);
+    mf_segment_compiler_native.destroy(kernel);
 }

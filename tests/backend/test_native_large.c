@@ -2,13 +2,13 @@
  * reference, for every dtype, also of operands that are views or held once. NaN's payloads are exempt. */
 #include "check.h"
 #include "ops/rows.h"
-#include "runtime/backend.h"
+#include "runtime/compile/segment_compiler.h"
 
 #include <math.h>
 
 enum { MOST = 16 };
 
-static const mf_backend *const backends[] = { &mf_backend_reference, &mf_backend_native };
+static const mf_segment_compiler *const backends[] = { &mf_segment_compiler_reference, &mf_segment_compiler_native };
 
 static uint32_t noise(uint32_t *state)
 {

@@ -1,7 +1,7 @@
 /* Loops as steps of a kernel: what they carry by turns, walk along, and leave to the runtime, against plain loops in C. */
 #include "check.h"
 #include "ops/rows.h"
-#include "runtime/backend.h"
+#include "runtime/compile/segment_compiler.h"
 
 /* Compiles and runs text as one segment; false after a failed check. */
 static bool run(const char *text, const void *const *in, void *const *out)
@@ -11,15 +11,15 @@ static bool run(const char *text, const void *const *in, void *const *out)
     if (!CHECK(p))
         return CHECK_NOTE("%s\n%s", mf_error_text(error), text);
     mf_kernel *kernel = NULL;
-    error = mf_backend_native.compile(&mf_backend_native, p, NULL, &kernel);
+    error = mf_segment_compiler_native.compile(&mf_segment_compiler_native, p, NULL, &kernel);
     mf_drop(p);
     if (!CHECK(!error))
         return CHECK_NOTE("%s\n%s", mf_error_text(error), text);
     void *scratch = aligned_alloc(64, (kernel->scratch_bytes + 127) / 64 * 64);
     for (int again = 0; again < 2; again++)
-        CHECK(!mf_backend_native.run(kernel, in, out, scratch));
+        CHECK(!mf_segment_compiler_native.run(kernel, in, out, scratch));
     free(scratch);
-    mf_backend_native.destroy(kernel);
+    mf_segment_compiler_native.destroy(kernel);
     return true;
 }
 
@@ -120,7 +120,7 @@ static bool taken(const char *text)
     mf_program *p = mf_program_parse(text, env, &error);
     if (!CHECK(p))
         return CHECK_NOTE("%s", mf_error_text(error));
-    bool takes = mf_backend_native.takes_loop(p->eqns[p->eqn_count - 1]);
+    bool takes = mf_segment_compiler_native.takes_loop(p->eqns[p->eqn_count - 1]);
     mf_drop(p);
     return takes;
 }

@@ -4,7 +4,7 @@
 #include "backend/native/native.h"
 #include "check.h"
 #include "ops/rows.h"
-#include "runtime/backend.h"
+#include "runtime/compile/segment_compiler.h"
 
 enum { MOST_VARS = 80, MOST_IO = 8 };
 
@@ -146,10 +146,10 @@ static void prepare(memory *m, const mf_program *p, uint32_t seed)
         m->out_at[o] = m->out[o];
 }
 
-static bool run(const mf_backend *backend, const mf_program *p, memory *m, const bool *donatable)
+static bool run(const mf_segment_compiler *compiler, const mf_program *p, memory *m, const bool *donatable)
 {
     mf_kernel *k;
-    mf_error_object *error = backend->compile(backend, p, donatable, &k);
+    mf_error_object *error = compiler->compile(compiler, p, donatable, &k);
     if (!CHECK(!error))
         return CHECK_NOTE("%s", mf_error_text(error));
     for (int o = 0; donatable && o < p->out_count; o++)
@@ -157,9 +157,9 @@ static bool run(const mf_backend *backend, const mf_program *p, memory *m, const
             m->out_at[o] = m->in[k->alias[o]];
     void *scratch = aligned_alloc(64, (k->scratch_bytes + 127) / 64 * 64);
     memset(scratch, 0xa5, k->scratch_bytes);
-    error = backend->run(k, m->in_at, m->out_at, scratch);
+    error = compiler->run(k, m->in_at, m->out_at, scratch);
     free(scratch);
-    backend->destroy(k);
+    compiler->destroy(k);
     return CHECK(!error);
 }
 
@@ -168,11 +168,11 @@ static bool same_everywhere(const mf_program *p, uint32_t seed)
     static const bool all[MOST_IO] = { true, true, true, true, true, true, true, true };
     memory reference, native;
     prepare(&reference, p, seed);
-    if (!run(&mf_backend_reference, p, &reference, NULL))
+    if (!run(&mf_segment_compiler_reference, p, &reference, NULL))
         return false;
     for (int way = 0; way < 2; way++) {
         prepare(&native, p, seed);
-        if (!run(&mf_backend_native, p, &native, way ? all : NULL))
+        if (!run(&mf_segment_compiler_native, p, &native, way ? all : NULL))
             return false;
         for (int o = 0; o < p->out_count; o++)
             for (int64_t i = 0; i < p->out[o]->type->size; i++)
@@ -239,10 +239,10 @@ TEST(out_of_memory_is_an_error)
         for (int64_t n = 1; n < 400; n++) {
             mf_kernel *k = NULL;
             mf_alloc_fail_after(n);
-            error = mf_backend_native.compile(&mf_backend_native, p, NULL, &k);
+            error = mf_segment_compiler_native.compile(&mf_segment_compiler_native, p, NULL, &k);
             mf_alloc_fail_after(0);
             if (!error) {
-                mf_backend_native.destroy(k);
+                mf_segment_compiler_native.destroy(k);
                 break; /* not so many allocations, or a build that never fails */
             }
             CHECK_EQ_INT(error->status, MF_ERROR_MEMORY);

@@ -30,7 +30,7 @@ static mf_kernel *compile(const mf_program *p, mf_tiers tiers)
 {
     mf_kernel *k = NULL;
     mf_native_tiers = tiers;
-    CHECK(!mf_backend_native.compile(&mf_backend_native, p, NULL, &k));
+    CHECK(!mf_segment_compiler_native.compile(&mf_segment_compiler_native, p, NULL, &k));
     mf_native_tiers = MF_TIERS_AS_ASKED;
     return k;
 }
@@ -67,7 +67,7 @@ static void drop(buffers *b)
 static void run(mf_kernel *k, buffers *in, buffers *out)
 {
     void *scratch = aligned_alloc(64, (k->scratch_bytes + 127) / 64 * 64);
-    CHECK(!mf_backend_native.run(k, (const void *const *)in->at, out->at, scratch));
+    CHECK(!mf_segment_compiler_native.run(k, (const void *const *)in->at, out->at, scratch));
     free(scratch);
 }
 
@@ -99,8 +99,8 @@ static void agrees(const char *text)
     drop(&in);
     drop(&out);
     drop(&expected);
-    mf_backend_native.destroy(first);
-    mf_backend_native.destroy(loops);
+    mf_segment_compiler_native.destroy(first);
+    mf_segment_compiler_native.destroy(loops);
     mf_drop(p);
 }
 
@@ -303,7 +303,7 @@ static void counts(mf_kernel *k, int32_t from, int32_t to)
     int32_t n = -1;
     int64_t s[3] = { 1, 20, 300 }, t[3];
     void *scratch = aligned_alloc(64, (k->scratch_bytes + 127) / 64 * 64);
-    CHECK(!mf_backend_native.run(k, (const void *[]){ &to, &from, s }, (void *[]){ &n, t }, scratch));
+    CHECK(!mf_segment_compiler_native.run(k, (const void *[]){ &to, &from, s }, (void *[]){ &n, t }, scratch));
     free(scratch);
     int64_t last = to > from ? to : from, sum = last * (last + 1) / 2 - (int64_t)from * (from + 1) / 2;
     CHECK_EQ_INT(n, last);
@@ -323,7 +323,7 @@ TEST(a_call_goes_over_between_two_rounds)
     CHECK(mf_compiler_read().loops > before);
     for (int32_t n = 0; n < 200; n++)
         counts(k, 0, n);
-    mf_backend_native.destroy(k);
+    mf_segment_compiler_native.destroy(k);
     mf_drop(p);
 }
 
@@ -343,7 +343,7 @@ TEST(kernels_end_meanwhile)
         run(k, &in, &out);
         if (i % 3)
             nanosleep(&(struct timespec){ 0, (i / 3 * 9 + 20) * 1000000L }, NULL);
-        mf_backend_native.destroy(k);
+        mf_segment_compiler_native.destroy(k);
         drop(&in);
         drop(&out);
         mf_drop(p);

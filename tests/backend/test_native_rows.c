@@ -3,7 +3,7 @@
 #include "backend/native/native.h"
 #include "check.h"
 #include "ops/rows.h"
-#include "runtime/backend.h"
+#include "runtime/compile/segment_compiler.h"
 
 #include <unistd.h>
 
@@ -51,19 +51,19 @@ static void end(trial *t)
     mf_drop(t->p);
 }
 
-static bool run_on(const mf_backend *backend, trial *t)
+static bool run_on(const mf_segment_compiler *compiler, trial *t)
 {
     mf_kernel *k = NULL;
-    mf_error_object *error = backend->compile(backend, t->p, NULL, &k);
+    mf_error_object *error = compiler->compile(compiler, t->p, NULL, &k);
     if (!CHECK(!error))
         return CHECK_NOTE("%s", mf_error_text(error));
     for (int o = 0; o < t->p->out_count; o++)
         memset(t->out[o], 0x5a, (size_t)t->p->out[o]->type->bytes);
     void *scratch = aligned_alloc(64, (k->scratch_bytes + 127) / 64 * 64);
     memset(scratch, 0xa5, k->scratch_bytes);
-    error = backend->run(k, (const void *const *)t->in, t->out, scratch);
+    error = compiler->run(k, (const void *const *)t->in, t->out, scratch);
     free(scratch);
-    backend->destroy(k);
+    compiler->destroy(k);
     return CHECK(!error);
 }
 
@@ -89,12 +89,12 @@ static void compare(const char *text)
         return;
     mf_native_tiers = MF_TIERS_FIRST;
     mf_native_rows_use = MF_ROWS_NEVER;
-    if (run_on(&mf_backend_reference, &reference) && run_on(&mf_backend_native, &alone))
+    if (run_on(&mf_segment_compiler_reference, &reference) && run_on(&mf_segment_compiler_native, &alone))
         check_near(&alone, &reference);
     for (int way = 0; way < 4; way++) {
         mf_native_tiers = way & 1 ? MF_TIERS_LOOPS : MF_TIERS_FIRST;
         mf_native_rows_use = way & 2 ? MF_ROWS_ALWAYS : MF_ROWS_WHERE_IT_PAYS;
-        if (!run_on(&mf_backend_native, &joined))
+        if (!run_on(&mf_segment_compiler_native, &joined))
             break;
         for (int o = 0; o < joined.p->out_count; o++)
             if (!CHECK_BYTES(joined.out[o], alone.out[o], (size_t)joined.p->out[o]->type->bytes))
@@ -281,7 +281,7 @@ static int joined_steps(const char *text)
     fflush(stderr);
     dup2(file, 2);
     setenv("MF_DUMP", "fuse", 1);
-    bool ran = run_on(&mf_backend_native, &t);
+    bool ran = run_on(&mf_segment_compiler_native, &t);
     unsetenv("MF_DUMP");
     fflush(stderr);
     dup2(stderr_copy, 2);

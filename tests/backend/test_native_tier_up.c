@@ -27,7 +27,7 @@ static mf_kernel *compile(mf_program **p, int size, mf_tiers tiers)
     if (!CHECK(*p))
         return NULL;
     mf_native_tiers = tiers;
-    error = mf_backend_native.compile(&mf_backend_native, *p, NULL, &k);
+    error = mf_segment_compiler_native.compile(&mf_segment_compiler_native, *p, NULL, &k);
     mf_native_tiers = MF_TIERS_AS_ASKED;
     CHECK(!error);
     return k;
@@ -64,7 +64,7 @@ static void operands_free(operands *o)
 
 static mf_error_object *run(mf_kernel *k, operands *o)
 {
-    return mf_backend_native.run(k, (const void *[]){ o->a, o->b }, (void *[]){ o->out[0], o->out[1] }, o->scratch);
+    return mf_segment_compiler_native.run(k, (const void *[]){ o->a, o->b }, (void *[]){ o->out[0], o->out[1] }, o->scratch);
 }
 
 /* ------------------------------------------------------------------ swapping */
@@ -122,9 +122,9 @@ TEST(loops_are_swapped_in_under_running_calls)
     REQUIRE(again);
     CHECK_EQ_INT(mf_compiler_read().loops, before + 1);
     CHECK(!run(again, &expected));
-    mf_backend_native.destroy(again);
-    mf_backend_native.destroy(k);
-    mf_backend_native.destroy(first);
+    mf_segment_compiler_native.destroy(again);
+    mf_segment_compiler_native.destroy(k);
+    mf_segment_compiler_native.destroy(first);
     mf_drop(p[0]);
     mf_drop(p[1]);
     mf_drop(q);
@@ -144,7 +144,7 @@ TEST(kernels_end_while_loops_are_made)
             CHECK(!run(k, &o));
         if (i % 3)
             nanosleep(&(struct timespec){ 0, (i / 3 * 9 + 20) * 1000000L }, NULL);
-        mf_backend_native.destroy(k);
+        mf_segment_compiler_native.destroy(k);
         operands_free(&o);
         mf_drop(p);
     }
@@ -168,7 +168,7 @@ TEST(a_loop_that_cannot_be_made_leaves_the_tiles)
         mf_alloc_fail_after(0);
         CHECK(!run(k, &o));
         CHECK_BYTES(o.out[0], first.out[0], o.bytes);
-        mf_backend_native.destroy(k);
+        mf_segment_compiler_native.destroy(k);
         operands_free(&o);
         operands_free(&first);
         mf_drop(p);

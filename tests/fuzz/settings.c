@@ -2,6 +2,7 @@
 #include "fuzz/targets.h"
 
 #include "passes/passes.h"
+#include "runtime/device.h"
 #include "runtime/executable.h"
 
 #include <stdlib.h>

@@ -194,10 +194,10 @@ static mf_error_object *settle(mf_array **a)
     return e;
 }
 
-mf_error_object *run_program(const mf_program *p, const mf_backend *backend, mf_array *const *in, mf_array **out)
+mf_error_object *run_program(const mf_program *p, const mf_segment_compiler *compiler, mf_array *const *in, mf_array **out)
 {
     mf_error_object *error = NULL;
-    mf_executable *x = mf_executable_compile(p, backend, NULL, NULL, &error);
+    mf_executable *x = mf_executable_load(&(mf_load_request){ .client = &mf_client_cpu, .program = p, .compiler = compiler->name }, &error);
     memset(out, 0, (size_t)p->out_count * sizeof *out);
     if (!error)
         error = mf_executable_run(x, in, NULL, out);

@@ -2,7 +2,7 @@
 #ifndef MF_TESTS_SAMPLE_H
 #define MF_TESTS_SAMPLE_H
 
-#include "runtime/backend.h"
+#include "runtime/compile/segment_compiler.h"
 
 enum { SAMPLE_MAX = 12 };
 
@@ -37,7 +37,7 @@ mf_array *random_array(const mf_type *type, double low, double high, uint64_t se
 mf_program *sample_program(const sample *s, mf_error_object **error);
 
 /* Runs p; the results are contiguous. NULL, or the error (new reference). */
-mf_error_object *run_program(const mf_program *p, const mf_backend *backend, mf_array *const *in, mf_array **out);
+mf_error_object *run_program(const mf_program *p, const mf_segment_compiler *compiler, mf_array *const *in, mf_array **out);
 void drop_arrays(mf_array **arrays, int count);
 
 #endif

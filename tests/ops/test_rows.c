@@ -127,7 +127,7 @@ static bool trial_begin(trial *t, const sample *s)
         return sample_fail_error(s, "verifier", error);
     for (int i = 0; i < s->in_count; i++)
         t->in[i] = sample_array(&s->in[i], seed_of(s, i));
-    if ((error = run_program(t->p, mf_backend_find("reference"), t->in, t->out)))
+    if ((error = run_program(t->p, mf_segment_compiler_find("reference"), t->in, t->out)))
         return sample_fail_error(s, "run", error);
     return true;
 }
@@ -191,16 +191,16 @@ static void check_backends(const sample *s)
 {
     trial t;
     bool begun = trial_begin(&t, s);
-    for (int i = 0; begun && mf_backend_table[i]; i++) {
-        const mf_backend *backend = mf_backend_find(mf_backend_table[i]->name);
+    for (int i = 0; begun && mf_segment_compilers[i]; i++) {
+        const mf_segment_compiler *compiler = mf_segment_compiler_find(mf_segment_compilers[i]->name);
         mf_array *out[SAMPLE_MAX];
-        if (!backend || strcmp(backend->name, "reference") == 0)
+        if (!compiler || strcmp(compiler->name, "reference") == 0)
             continue;
-        mf_error_object *error = run_program(t.p, backend, t.in, out);
+        mf_error_object *error = run_program(t.p, compiler, t.in, out);
         for (int o = 0; o < t.p->out_count && !error; o++)
-            arrays_near(s, backend->name, o, out[o], t.out[o], has_its_own(s->op) ? product_tolerance(s->op, out[o]->type->dtype) : 0);
+            arrays_near(s, compiler->name, o, out[o], t.out[o], has_its_own(s->op) ? product_tolerance(s->op, out[o]->type->dtype) : 0);
         if (error)
-            sample_fail_error(s, backend->name, error);
+            sample_fail_error(s, compiler->name, error);
         drop_arrays(out, t.p->out_count);
     }
     trial_end(&t);
@@ -247,8 +247,8 @@ static void compare_differences(const trial *t, mf_array *const *tangents, mf_ar
     mf_array *low[SAMPLE_MAX] = { 0 }, *high[SAMPLE_MAX] = { 0 }, *below[SAMPLE_MAX] = { 0 }, *above[SAMPLE_MAX] = { 0 };
     move_operands(t, tangents, -step, low);
     move_operands(t, tangents, step, high);
-    mf_error_object *error = run_program(t->p, mf_backend_find("reference"), low, below);
-    error = error ? error : run_program(t->p, mf_backend_find("reference"), high, above);
+    mf_error_object *error = run_program(t->p, mf_segment_compiler_find("reference"), low, below);
+    error = error ? error : run_program(t->p, mf_segment_compiler_find("reference"), high, above);
     for (int o = 0, k = 0; o < t->p->out_count && !error; o++) {
         const mf_type *type = t->p->out[o]->type;
         for (int64_t i = 0; is_real(type) && i < doubles(type); i++) {
@@ -284,7 +284,7 @@ static bool run_jvp(const trial *t, mf_array *const *tangents, mf_array **out)
         gives[i] = is_real(t->p->out[i]->type);
     mf_program *jvp = mf_jvp_program(t->p, NULL, has, gives, &error);
     error = error ? error : mf_program_verify(jvp, NULL);
-    error = error ? error : run_program(jvp, mf_backend_find("reference"), in, all);
+    error = error ? error : run_program(jvp, mf_segment_compiler_find("reference"), in, all);
     if (error) {
         mf_drop(jvp);
         return sample_fail_error(t->s, "jvp", error);
@@ -318,12 +318,12 @@ static bool run_vjp(const trial *t, mf_array *const *cts, int ct_count, mf_array
     int residuals = 0, outs = t->p->out_count;
     bool fine = mf_vjp_program(t->p, NULL, NULL, &forward, &backward, &residuals, &error) && residuals + ct_count < 8 * SAMPLE_MAX;
     error = error ? error : fine ? mf_program_verify(backward, NULL) : NULL;
-    error = error || !fine ? error : run_program(forward, mf_backend_find("reference"), t->in, all);
+    error = error || !fine ? error : run_program(forward, mf_segment_compiler_find("reference"), t->in, all);
     for (int i = 0; i < residuals && fine && !error; i++)
         in[i] = all[outs + i];
     for (int i = 0; i < ct_count && fine && !error; i++)
         in[residuals + i] = cts[i];
-    fine = fine && !error && !(error = run_program(backward, mf_backend_find("reference"), in, out));
+    fine = fine && !error && !(error = run_program(backward, mf_segment_compiler_find("reference"), in, out));
     drop_arrays(all, 8 * SAMPLE_MAX);
     mf_drop(forward);
     mf_drop(backward);
@@ -430,7 +430,7 @@ static bool same_slices(const sample *s, const mf_program *p, mf_array *const *i
         mf_array *one_in[SAMPLE_MAX] = { 0 }, *one_out[SAMPLE_MAX] = { 0 };
         for (int i = 0; i < p->in_count; i++)
             one_in[i] = slice_of(in[i], in_axis[i], index, p->in[i]->type);
-        mf_error_object *error = run_program(p, mf_backend_find("reference"), one_in, one_out);
+        mf_error_object *error = run_program(p, mf_segment_compiler_find("reference"), one_in, one_out);
         if (error)
             fine = sample_fail_error(s, "run of a slice", error);
         for (int o = 0; o < p->out_count && fine; o++) {
@@ -455,7 +455,7 @@ static bool check_batch(const sample *s, const mf_program *p, const int *in_axis
     error = error ? error : mf_program_verify(batched, NULL);
     for (int i = 0; i < s->in_count; i++)
         in[i] = batched_operand(s, i, in_axis[i]);
-    error = error ? error : run_program(batched, mf_backend_find("reference"), in, out);
+    error = error ? error : run_program(batched, mf_segment_compiler_find("reference"), in, out);
     bool fine = error ? sample_fail_error(s, "batch", error) : same_slices(s, p, in, in_axis, out, out_axis);
     drop_arrays(in, SAMPLE_MAX);
     drop_arrays(out, SAMPLE_MAX);

@@ -2,22 +2,22 @@
 #include "check.h"
 #include "ops/rows.h"
 #include "passes/passes.h"
-#include "runtime/backend.h"
+#include "runtime/compile/segment_compiler.h"
 
 enum { ROWS = 6, COLUMNS = 5 };
 
 static void run(const mf_program *p, const void *const *in, void *out)
 {
     mf_kernel *k = NULL;
-    mf_error_object *error = mf_backend_reference.compile(&mf_backend_reference, p, NULL, &k);
+    mf_error_object *error = mf_segment_compiler_reference.compile(&mf_segment_compiler_reference, p, NULL, &k);
     if (!CHECK(!error)) {
         CHECK_NOTE("%s", mf_error_text(error));
         return;
     }
     void *scratch = malloc(k->scratch_bytes + 64), *outs[] = { out };
-    CHECK(!mf_backend_reference.run(k, in, outs, scratch));
+    CHECK(!mf_segment_compiler_reference.run(k, in, outs, scratch));
     free(scratch);
-    mf_backend_reference.destroy(k);
+    mf_segment_compiler_reference.destroy(k);
 }
 
 static int count_of(const mf_program *p, const mf_op *op)

@@ -21,12 +21,15 @@ mf_executable *executable_of(const char *text, const bool *donated, mf_error_obj
     return executable_for(text, donated, NULL, error);
 }
 
+static const char *compiler(void) { return getenv("MF_TEST_BACKEND") ? getenv("MF_TEST_BACKEND") : "reference"; }
+
 mf_executable *executable_for(const char *text, const bool *donated, mf_array *const *in, mf_error_object **error)
 {
     mf_program *p = mf_program_parse(text, NULL, error);
-    mf_executable *x = p ? mf_executable_compile(p, mf_backend_find(getenv("MF_TEST_BACKEND") ? getenv("MF_TEST_BACKEND") : "reference"),
-                                                 donated, in, error)
-                         : NULL;
+    mf_executable *x =
+        p ? mf_executable_load(
+                &(mf_load_request){ .client = &mf_client_cpu, .program = p, .compiler = compiler(), .donated = donated, .in = in }, error)
+          : NULL;
     mf_drop(p);
     return x;
 }
@@ -110,8 +113,7 @@ bool run_text(const char *text, int which, double *out, int64_t count)
     mf_program *p = mf_program_parse(text, NULL, &error);
     if (!p)
         return failed(error);
-    mf_executable *x = mf_executable_compile(p, mf_backend_find(getenv("MF_TEST_BACKEND") ? getenv("MF_TEST_BACKEND") : "reference"), NULL,
-                                             NULL, &error);
+    mf_executable *x = mf_executable_load(&(mf_load_request){ .client = &mf_client_cpu, .program = p, .compiler = compiler() }, &error);
     if (!x) {
         mf_drop(p);
         return failed(error);

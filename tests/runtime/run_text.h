@@ -4,6 +4,8 @@
 #define MF_TESTS_RUN_TEXT_H
 
 #include "passes/passes.h"
+#include "runtime/compile/segment_compiler.h"
+#include "runtime/device.h"
 #include "runtime/executable.h"
 
 /* NULL and *error; `donated` may be NULL. */

@@ -1,7 +1,7 @@
 /* Reductions in parts: whoever has which ranks, the sum has the bits of the one tree over all. */
 #include "check.h"
 
-#include "runtime/backend.h"
+#include "runtime/compile/segment_compiler.h"
 #include "runtime/collectives/frontier.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ static float tree(int64_t first, int64_t count)
     float sum;
     for (int64_t i = 0; i < count; i++)
         in[i] = &values[first + i];
-    CHECK(mf_backend_default()->reduce(MF_REDUCE_SUM, MF_F32, in, (int)count, &sum, 1, 0, 1));
+    CHECK(mf_segment_compiler_default()->reduce(MF_REDUCE_SUM, MF_F32, in, (int)count, &sum, 1, 0, 1));
     return sum;
 }
 
@@ -25,7 +25,7 @@ static void add(void *context, int into, int from)
     float *sums = context;
     const void *in[2] = { &sums[into], &sums[from] };
     float sum;
-    CHECK(mf_backend_default()->reduce(MF_REDUCE_SUM, MF_F32, in, 2, &sum, 1, 0, 1));
+    CHECK(mf_segment_compiler_default()->reduce(MF_REDUCE_SUM, MF_F32, in, 2, &sum, 1, 0, 1));
     sums[into] = sum;
 }
 

@@ -150,7 +150,7 @@ TEST(one_fails_while_kernels_are_compiled)
 TEST(a_sum_over_300_devices_is_right_or_no_sum)
 {
     enum { MEMBERS = 300, COUNT = 8 };
-    const mf_backend *backends[] = { mf_backend_default(), &mf_backend_reference };
+    const mf_segment_compiler *backends[] = { mf_segment_compiler_default(), &mf_segment_compiler_reference };
     float in[MEMBERS][COUNT], out[COUNT] = { 0 };
     const void *pointers[MEMBERS];
     for (int m = 0; m < MEMBERS; m++) {

@@ -96,7 +96,7 @@ static bool execute(const char *text, const double *in, double *out, char *error
     mf_executable *x = NULL;
     mf_program *q = mf_program_parse(text, NULL, &e);
     if (q)
-        x = mf_executable_compile(q, mf_backend_default(), NULL, NULL, &e);
+        x = mf_executable_load(&(mf_load_request){ .client = &mf_client_cpu, .program = q }, &e);
     if (x) {
         const mf_type *type = q->in[0]->type;
         char *numbers = malloc((size_t)type->bytes + 1);

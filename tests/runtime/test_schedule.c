@@ -13,7 +13,7 @@ static void expect_sides(const char *text, const char *sides)
     const bool once[8] = { true };
     mf_arena arena = { 0 };
     mf_schedule s;
-    CHECK(mf_schedule_make(&s, mf_backend_default(), &arena, p, env, once) == NULL);
+    CHECK(mf_schedule_make(&s, mf_segment_compiler_default(), &arena, p, env, once) == NULL);
     CHECK(mf_schedule_partition(&s, &arena));
     char found[64] = { 0 };
     for (int i = 0; i < p->eqn_count && i < 63; i++)
@@ -69,7 +69,7 @@ static void expect_items(const char *text, const char *items)
     mf_arena arena = { 0 };
     mf_schedule s;
     mf_text found = { 0 };
-    CHECK(mf_schedule_make(&s, mf_backend_default(), &arena, p, env, once) == NULL);
+    CHECK(mf_schedule_make(&s, mf_segment_compiler_default(), &arena, p, env, once) == NULL);
     CHECK(mf_schedule_partition(&s, &arena));
     for (int i = 0; i < s.item_count; i++) {
         mf_text_put(&found, i ? " |" : "");

@@ -1,9 +1,9 @@
-/* The native backend: the embedded CPU engine behind the backend interface. native.h says how a segment is compiled.
+/* The native compiler: the embedded CPU engine behind the interface of segment compilers. native.h says how a segment is compiled.
  * Invariant: a kernel is immutable once compile has given it, but for its steps' tiers (llvm/tier_up.c); a run keeps what it changes in its
  * scratch, its results and its stack. */
 #include "backend/native/native.h"
 #include "passes/passes.h"
-#include "runtime/backend.h"
+#include "runtime/compile/segment_compiler.h"
 
 #include <string.h>
 
@@ -70,7 +70,7 @@ static mf_error_object *compile_kernel(const mf_program *segment, const bool *do
     end_build(&b);
     k->inner = b.inner;
     k->held = b.held;
-    k->kernel = (mf_kernel){ &mf_backend_native, k->plan.scratch_bytes, k->plan.alias, k->plan.cost };
+    k->kernel = (mf_kernel){ &mf_segment_compiler_native, k->plan.scratch_bytes, k->plan.alias, k->plan.cost };
     if (b.error)
         destroy_kernel(k);
     else
@@ -89,7 +89,7 @@ mf_native_kernel *mf_native_compile_inner(mf_build *b, const mf_program *p)
     return k;
 }
 
-static mf_error_object *compile(const mf_backend *self, const mf_program *segment, const bool *donatable, mf_kernel **kernel)
+static mf_error_object *compile(const mf_segment_compiler *self, const mf_program *segment, const bool *donatable, mf_kernel **kernel)
 {
     mf_native_kernel *k;
     mf_error_object *error = compile_kernel(segment, donatable, &k);
@@ -161,7 +161,7 @@ static mf_error_object *run_stacked(mf_kernel *kernel, int64_t count, const void
     return error;
 }
 
-const mf_backend mf_backend_native = {
+const mf_segment_compiler mf_segment_compiler_native = {
     .name = "native",
     .available = mf_native_runs_here,
     .compile = compile,

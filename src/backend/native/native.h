@@ -14,7 +14,7 @@
 
 #include "backend/native/fusion/layout.h"
 #include "base/vector.h"
-#include "runtime/backend.h"
+#include "runtime/compile/segment_compiler.h"
 
 /* ------------------------------------------------------------------ steps */
 

@@ -1,8 +1,8 @@
-/* The reference backend: slow and obvious, always built. A kernel is the segment's program; running it evaluates one equation after the
+/* The reference compiler: slow and obvious, always built. A kernel is the segment's program; running it evaluates one equation after the
  * other with the rows' plain loops. Invariant: temporaries lie in the scratch memory at offsets planned by their lifetimes, so that two
  * that are alive at the same time never overlap; a result may lie in an operand's memory only where the operand is read for the last
  * time before it is written, or elementwise in that very equation. */
-#include "runtime/backend.h"
+#include "runtime/compile/segment_compiler.h"
 
 #include <limits.h>
 #include <string.h>
@@ -163,13 +163,13 @@ static void destroy(mf_kernel *kernel)
     mf_free(k);
 }
 
-static mf_error_object *compile(const mf_backend *self, const mf_program *segment, const bool *donatable, mf_kernel **kernel)
+static mf_error_object *compile(const mf_segment_compiler *self, const mf_program *segment, const bool *donatable, mf_kernel **kernel)
 {
     reference_kernel *k = mf_calloc(1, sizeof *k);
     size_t vars = (size_t)segment->var_count + 1;
     int *last = mf_alloc(vars * sizeof *last);
     if (k) {
-        k->kernel.backend = self;
+        k->kernel.compiler = self;
         k->program = mf_retain(segment);
         k->vars = mf_calloc(vars, sizeof *k->vars);
         k->constants = mf_calloc(vars, sizeof *k->constants);
@@ -236,7 +236,7 @@ static mf_error_object *run(mf_kernel *kernel, const void *const *in, void *cons
 
 bool mf_reference_reduce(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t count, int64_t from, int64_t to);
 
-const mf_backend mf_backend_reference = {
+const mf_segment_compiler mf_segment_compiler_reference = {
     .name = "reference",
     .available = always,
     .compile = compile,

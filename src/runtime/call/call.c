@@ -7,6 +7,7 @@
 #include "passes/passes.h"
 #include "runtime/call/call.h"
 #include "runtime/call/claim.h"
+#include "runtime/call/operands.h"
 #include "runtime/compile/compile.h"
 #include "runtime/executable.h"
 #include "runtime/profile/profiler.h"
@@ -47,28 +48,29 @@ static void name_donated(mf_executable *x, const bool *donated)
     }
 }
 
-/* in NULL: one that runs on any arrays. */
-static mf_executable *find_executable(mf_traced *t, mf_array *const *in, int *count)
+/* in NULL: one that runs on any arrays. *count: how many of the client's there are. */
+static mf_executable *find_executable(mf_traced *t, const mf_client *client, mf_array *const *in, int *count)
 {
     mf_executable *x = (mf_executable *)atomic_load_explicit(&t->executable, memory_order_acquire);
-    for (*count = 0; x && !(in ? mf_executable_fits(x, in) : mf_executable_fits_any(x)); x = mf_executable_next(x))
-        ++*count;
+    for (*count = 0; x && !(x->client == client && mf_executable_fits(x, in)); x = mf_executable_next(x))
+        *count += x->client == client;
     return x;
 }
 
 /* Under the program's lock. */
-static mf_executable *add_executable(mf_traced *t, mf_array *const *in, const bool *donated, mf_error_object **error)
+static mf_executable *add_executable(mf_traced *t, const mf_client *client, mf_array *const *in, const bool *donated,
+                                     mf_error_object **error)
 {
     int count;
-    mf_executable *x = find_executable(t, in, &count);
+    mf_executable *x = find_executable(t, client, in, &count);
     if (!x && in && count >= MOST_LAYOUTS)
-        x = find_executable(t, in = NULL, &count);
-    if (x || !(x = mf_compile_program(t->program, donated, in, error)))
+        x = find_executable(t, client, in = NULL, &count);
+    if (x || !(x = mf_compile_program(&(mf_load_request){ .client = client, .program = t->program, .donated = donated, .in = in }, error)))
         return x;
     if (donated && donating)
         name_donated(x, donated);
     if (t->own)
-        mf_executable_share_places(x);
+        x->shares_places = true;
     mf_executable *first = (mf_executable *)atomic_load(&t->executable);
     if (first)
         mf_executable_append(first, x);
@@ -77,28 +79,38 @@ static mf_executable *add_executable(mf_traced *t, mf_array *const *in, const bo
     return x;
 }
 
-mf_executable *mf_dispatch_compile(mf_traced *t, mf_array *const *in, const bool *donated, mf_error_object **error)
+mf_executable *mf_dispatch_compile(mf_traced *t, const mf_client *client, mf_array *const *in, const bool *donated, mf_error_object **error)
 {
     int count;
-    mf_executable *x = find_executable(t, in, &count);
+    mf_executable *x = find_executable(t, client, in, &count);
     if (x)
         return x;
     pthread_mutex_t *lock = &compile_locks[(uintptr_t)t / sizeof *t % LOCKS];
     pthread_mutex_lock(lock);
-    x = add_executable(t, in, donated, error);
+    x = add_executable(t, client, in, donated, error);
     pthread_mutex_unlock(lock);
     return x;
 }
 
-mf_executable *mf_dispatch_executable_for(mf_executable *first, mf_array *const *in)
+/* Of a list with one for any arrays: that which fits these best. */
+static mf_executable *executable_among(mf_executable *first, const mf_client *client, mf_array *const *in)
 {
     mf_executable *any = NULL;
     for (mf_executable *x = first; x; x = mf_executable_next(x)) {
-        if (mf_executable_fits(x, in))
+        if (x->client == client && mf_executable_fits(x, in))
             return x;
-        any = mf_executable_fits_any(x) ? x : any;
+        any = x->client == client && mf_executable_fits(x, NULL) ? x : any;
     }
     return any;
+}
+
+const mf_client *mf_traced_client(mf_traced *t, mf_error_object **error)
+{
+    const mf_executable *x = (mf_executable *)atomic_load_explicit(&t->executable, memory_order_acquire);
+    const mf_client *client = x ? x->named : NULL;
+    const char *compiler;
+    *error = x ? NULL : mf_program_backend(t->program, &client, &compiler);
+    return *error ? NULL : client;
 }
 
 /* ---- running a traced program on arrays */
@@ -191,14 +203,14 @@ static mf_error_object *gather_operands(const mf_traced *t, mf_object *const *le
     return NULL;
 }
 
-mf_error_object *mf_dispatch_compile_like(mf_traced *t, mf_object *const *leaves, const bool *donated)
+mf_error_object *mf_dispatch_compile_like(mf_traced *t, const mf_client *client, mf_object *const *leaves, const bool *donated)
 {
     mf_array **in = mf_alloc(((size_t)t->program->in_count + 1) * sizeof *in);
     mf_object **holds = mf_calloc((size_t)t->cell_count + 1, sizeof *holds);
     mf_error_object *error = in && holds ? NULL : mf_error_out_of_memory();
     mf_error_object *no_arrays = error ? NULL : gather_operands(t, leaves, in, holds);
     if (!error && !no_arrays)
-        mf_dispatch_compile(t, in, donated, &error);
+        mf_dispatch_compile(t, client, in, donated, &error);
     for (int i = 0; holds && i < t->cell_count; i++)
         mf_drop(holds[i]);
     if (no_arrays)
@@ -224,13 +236,12 @@ static mf_error_object *run_with_cells(mf_traced *t, mf_executable *x, mf_array 
     return error;
 }
 
-/* x: NULL for the program's own executables. */
-static mf_error_object *run_traced(mf_traced *t, mf_executable *x, mf_array *const *in, const bool *donated, mf_object *const *held,
-                                   mf_value *result)
+/* first: NULL for the program's own executables. All of in are on the client. */
+static mf_error_object *run_there(mf_traced *t, mf_executable *first, const mf_client *client, mf_array *const *in, const bool *donated,
+                                  mf_object *const *held, mf_value *result)
 {
     mf_error_object *error = mf_check_arrays(in, t->program->in_count, donated);
-    if (!error)
-        x = x ? mf_dispatch_executable_for(x, in) : mf_dispatch_compile(t, in, donated, &error);
+    mf_executable *x = error ? NULL : first ? executable_among(first, client, in) : mf_dispatch_compile(t, client, in, donated, &error);
     if (error || !x)
         return error;
     mf_array *small[32], **out = t->program->out_count <= 32 ? small : mf_alloc((size_t)t->program->out_count * sizeof *out);
@@ -251,12 +262,31 @@ static mf_error_object *run_traced(mf_traced *t, mf_executable *x, mf_array *con
     return error;
 }
 
-mf_value mf_dispatch_traced(mf_traced *t, mf_object *const *leaves, const bool *donated)
+static mf_error_object *run_traced(mf_traced *t, mf_executable *first, const mf_client *named, mf_array **in, const bool *donated,
+                                   mf_object *const *held, mf_value *result)
 {
-    return mf_dispatch_executable(t, NULL, leaves, donated);
+    mf_error_object *error = NULL;
+    int count = t->program->in_count;
+    const mf_executable *known = (mf_executable *)atomic_load_explicit(&t->executable, memory_order_acquire);
+    named = named ? named : known ? known->named : mf_traced_client(t, &error);
+    const mf_client *client = named ? named : mf_client_default();
+    mf_moved_operands moved = { 0, NULL };
+    if (!error && !mf_operands_are_on(client, in, count))
+        error = mf_operands_settle(named, in, count, &client, &moved);
+    if (error)
+        return error;
+    error = run_there(t, first, client, in, donated, held, result);
+    if (moved.was)
+        mf_operands_restore(&moved, in, error ? NULL : donated);
+    return error;
 }
 
-mf_value mf_dispatch_executable(mf_traced *t, mf_executable *x, mf_object *const *leaves, const bool *donated)
+mf_value mf_dispatch_traced(mf_traced *t, mf_object *const *leaves, const bool *donated)
+{
+    return mf_dispatch_executable(t, NULL, NULL, leaves, donated);
+}
+
+mf_value mf_dispatch_executable(mf_traced *t, mf_executable *first, const mf_client *client, mf_object *const *leaves, const bool *donated)
 {
     if (t->capture_count)
         return mf_fail(MF_ERROR_TRACER, "a traced value of %s escaped: it was used after its trace had ended (%s)",
@@ -278,7 +308,7 @@ mf_value mf_dispatch_executable(mf_traced *t, mf_executable *x, mf_object *const
     if (!error && mf_check_is_on(MF_CHECK_KEYS))
         error = mf_keys_use(t->program, in);
     if (!error)
-        error = run_traced(t, x, in, all_donated, holds, &result);
+        error = run_traced(t, first, client, in, all_donated, holds, &result);
     for (int i = 0; holds && i < t->cell_count; i++)
         mf_drop(holds[i]);
     if (in != small)

@@ -51,7 +51,7 @@ mf_error_object *mf_claims_begin(mf_claims *c, const mf_traced *t, const mf_exec
     mf_error_object *error = NULL;
     c->at = NULL;
     c->moved = NULL;
-    if (mf_executable_may_fail(x) || !is_any_worth_taking(t))
+    if (x->may_fail || !is_any_worth_taking(t))
         return NULL;
     for (int i = 0; i < t->program->in_count && !error; i++)
         error = mf_array_wait(in[i]);

@@ -1,10 +1,11 @@
-/* One op on arrays at once, by a cache of one-op programs. Invariant: an entry is found by op, params and the operands' types alone; a program
+/* One op on arrays at once, by a cache of one-op programs. Invariant: an entry is found by op, params, the operands' types, and the client and layouts for which its executable was made; a program
  * is compiled outside of the lock, and where two threads compile the same one, the first to be entered stays. */
 #include "trace/dispatch.h"
 
 #include <manyfold/function.h>
 
 #include "runtime/call/call.h"
+#include "runtime/call/operands.h"
 #include "runtime/compile/compile.h"
 #include "runtime/executable.h"
 #include "runtime/profile/profiler.h"
@@ -13,6 +14,7 @@
 #include "trace/function.h"
 
 #include <pthread.h>
+#include <string.h>
 
 typedef struct op_entry {
     struct op_entry *next;
@@ -32,18 +34,19 @@ static pthread_mutex_t ops_lock = PTHREAD_MUTEX_INITIALIZER;
 static op_entry *op_buckets[1024];
 static int64_t ops_made, op_count; /* guarded by the lock, as the buckets are */
 
-static bool same_op(const op_entry *e, uint64_t hash, const mf_op *op, const void *params, mf_array *const *in, int in_count)
+static bool same_op(const op_entry *e, uint64_t hash, const mf_client *client, const mf_op *op, const void *params, mf_array *const *in,
+                    int in_count)
 {
-    if (e->hash != hash || e->op != op || e->in_count != in_count)
+    if (e->hash != hash || e->op != op || e->in_count != in_count || e->executable->client != client)
         return false;
     for (int i = 0; i < in_count; i++)
         if (e->in[i] != in[i]->type)
             return false;
-    return mf_params_equal(op, e->params, params);
+    return mf_params_equal(op, e->params, params) && mf_executable_fits(e->executable, in);
 }
 
-static op_entry *op_entry_new(const mf_op *op, const void *params, mf_array *const *in, int in_count, uint64_t hash,
-                              mf_error_object **error)
+static op_entry *op_entry_new(const mf_client *client, const mf_op *op, const void *params, mf_array *const *in, int in_count,
+                              uint64_t hash, mf_error_object **error)
 {
     op_entry *e = mf_calloc(1, sizeof *e + (size_t)in_count * sizeof *e->in);
     if (!e) {
@@ -56,13 +59,13 @@ static op_entry *op_entry_new(const mf_op *op, const void *params, mf_array *con
     e->op = op;
     e->in_count = in_count;
     e->program = mf_program_of_eqn(NULL, op, params, e->in, in_count, error);
-    e->executable = e->program ? mf_compile_program(e->program, NULL, NULL, error) : NULL;
+    e->executable = e->program ? mf_compile_program(&(mf_load_request){ .client = client, .program = e->program }, error) : NULL;
     if (!e->executable) {
         mf_drop(e->program);
         mf_free(e);
         return NULL;
     }
-    mf_executable_share_places(e->executable);
+    e->executable->shares_places = true;
     e->params = e->program->eqns[0]->params;
     return e;
 }
@@ -98,10 +101,11 @@ static op_entry *take_ops(int64_t made_then)
 }
 
 /* The entry's executable, retained: another thread may clear the cache meanwhile. */
-static mf_executable *known_op(const mf_op *op, const void *params, mf_array *const *in, int in_count, uint64_t hash, int *out_count)
+static mf_executable *known_op(const mf_client *client, const mf_op *op, const void *params, mf_array *const *in, int in_count,
+                               uint64_t hash, int *out_count)
 {
     op_entry *e = op_buckets[hash % 1024];
-    while (e && !same_op(e, hash, op, params, in, in_count))
+    while (e && !same_op(e, hash, client, op, params, in, in_count))
         e = e->next;
     if (!e)
         return NULL;
@@ -111,20 +115,20 @@ static mf_executable *known_op(const mf_op *op, const void *params, mf_array *co
 }
 
 /* Compiled outside the lock: what is folded in the body of a loop comes here again. */
-static mf_executable *find_op(const mf_op *op, const void *params, mf_array *const *in, int in_count, int *out_count,
-                              mf_error_object **error)
+static mf_executable *find_op(const mf_client *client, const mf_op *op, const void *params, mf_array *const *in, int in_count,
+                              int *out_count, mf_error_object **error)
 {
     uint64_t hash = mf_hash_mix((uintptr_t)op, mf_params_hash(op, params));
     for (int i = 0; i < in_count; i++)
         hash = mf_hash_mix(hash, (uintptr_t)in[i]->type);
     pthread_mutex_lock(&ops_lock);
-    mf_executable *x = known_op(op, params, in, in_count, hash, out_count);
+    mf_executable *x = known_op(client, op, params, in, in_count, hash, out_count);
     pthread_mutex_unlock(&ops_lock);
-    op_entry *made = x ? NULL : op_entry_new(op, params, in, in_count, hash, error);
+    op_entry *made = x ? NULL : op_entry_new(client, op, params, in, in_count, hash, error);
     if (!made)
         return x;
     pthread_mutex_lock(&ops_lock);
-    x = known_op(op, params, in, in_count, hash, out_count);
+    x = known_op(client, op, params, in, in_count, hash, out_count);
     if (!x) { /* no other thread was faster */
         op_entry *gone = op_count < MOST_OPS ? NULL : take_ops(ops_made - MOST_OPS / 2);
         made->next = op_buckets[hash % 1024];
@@ -173,12 +177,14 @@ static mf_error_object *await_checks(const mf_op *op, const void *params, mf_obj
     return here;
 }
 
-mf_error_object *mf_dispatch_op(const mf_op *op, const void *params, mf_array *const *in, int in_count, mf_object **out, int out_count)
+/* All of in are on the client. */
+static mf_error_object *run_op(const mf_client *client, const mf_op *op, const void *params, mf_array *const *in, int in_count,
+                               mf_object **out, int out_count)
 {
     mf_error_object *error = mf_check_arrays(in, in_count, NULL);
     int count = 0;
     int64_t start = mf_profile_begin();
-    mf_executable *x = error ? NULL : find_op(op, params, in, in_count, &count, &error);
+    mf_executable *x = error ? NULL : find_op(client, op, params, in, in_count, &count, &error);
     if (!x)
         return error;
     if (count != out_count)
@@ -190,6 +196,27 @@ mf_error_object *mf_dispatch_op(const mf_op *op, const void *params, mf_array *c
         error = await_checks(op, params, out, out_count);
     if (start)
         mf_profile_words(start, MF_ROW_HOST, op->name, NULL);
+    return error;
+}
+
+mf_error_object *mf_dispatch_op(const mf_client *named, const mf_op *op, const void *params, mf_array *const *in, int in_count,
+                                mf_object **out, int out_count)
+{
+    const mf_client *client = named ? named : mf_client_default();
+    if (mf_operands_are_on(client, in, in_count))
+        return run_op(client, op, params, in, in_count, out, out_count);
+    mf_moved_operands moved;
+    mf_array *few[16], **there = in_count <= 16 ? few : mf_alloc((size_t)in_count * sizeof *there);
+    if (!there)
+        return mf_error_out_of_memory();
+    memcpy(there, in, (size_t)in_count * sizeof *there);
+    mf_error_object *error = mf_operands_settle(named, there, in_count, &client, &moved);
+    if (!error) {
+        error = run_op(client, op, params, there, in_count, out, out_count);
+        mf_operands_restore(&moved, there, NULL);
+    }
+    if (there != few)
+        mf_free(there);
     return error;
 }
 

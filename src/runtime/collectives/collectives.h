@@ -58,9 +58,10 @@ const void *mf_exchange_piece(const mf_exchange *x, int k, int64_t s, int64_t r)
 
 /* ---- deliver.c */
 /* The sum, maximum or minimum that e asks for, of n members' operands. False: out of memory. */
-bool mf_collective_reduce(const mf_backend *backend, const mf_eqn *e, const void **members, int64_t n, void *out);
+bool mf_collective_reduce(const mf_segment_compiler *compiler, const mf_eqn *e, const void **members, int64_t n, void *out);
 /* The same with another dtype than e's, which wants no rounding; out may be members[0]. */
-bool mf_collective_reduce_as(const mf_backend *backend, const mf_eqn *e, mf_dtype dtype, const void **members, int64_t n, void *out);
+bool mf_collective_reduce_as(const mf_segment_compiler *compiler, const mf_eqn *e, mf_dtype dtype, const void **members, int64_t n,
+                             void *out);
 /* The pieces of an all_to_all over n members: their shape, and where they lie in operands and results. */
 typedef struct mf_pieces {
     int rank;
@@ -72,7 +73,7 @@ typedef struct mf_pieces {
 mf_pieces mf_all_to_all_pieces(const mf_eqn *e, int64_t n);
 /* The results of a rendezvous that is complete, into its members' registers; x NULL: all members are here. False with *error, or without when
  * memory is out. */
-bool mf_rendezvous_deliver(mf_rendezvous *g, const mf_exchange *x, const mf_backend *backend, mf_error_object **error);
+bool mf_rendezvous_deliver(mf_rendezvous *g, const mf_exchange *x, const mf_segment_compiler *compiler, mf_error_object **error);
 
 /* ---- disagreement.c */
 mf_error_object *mf_disagreement(mf_run_state *s);       /* says who waits for whom */

@@ -11,13 +11,13 @@ typedef struct result_job { /* one result of one rendezvous */
     int k;
     int64_t n;
     const mf_type *in, *out;
-    const mf_backend *backend;
+    const mf_segment_compiler *compiler;
     const mf_exchange *x; /* NULL: all members are here */
     const void **from;    /* operands by rank, where they are here or came whole */
 } result_job;
 
 typedef struct cut {
-    const mf_backend *backend;
+    const mf_segment_compiler *compiler;
     const void **members;
     int64_t n;
     mf_reducer how;
@@ -31,19 +31,20 @@ static void reduce_piece(void *context, int64_t i)
 {
     cut *c = context;
     int64_t from = i * c->piece, to = from + c->piece < c->count ? from + c->piece : c->count;
-    if (!c->backend->reduce(c->how, c->dtype, c->members, (int)c->n, c->out, c->count, from, to))
+    if (!c->compiler->reduce(c->how, c->dtype, c->members, (int)c->n, c->out, c->count, from, to))
         atomic_store(&c->failed, true);
 }
 
-bool mf_collective_reduce(const mf_backend *backend, const mf_eqn *e, const void **members, int64_t n, void *out)
+bool mf_collective_reduce(const mf_segment_compiler *compiler, const mf_eqn *e, const void **members, int64_t n, void *out)
 {
-    return mf_collective_reduce_as(backend, e, e->in[0]->type->dtype, members, n, out);
+    return mf_collective_reduce_as(compiler, e, e->in[0]->type->dtype, members, n, out);
 }
 
-bool mf_collective_reduce_as(const mf_backend *backend, const mf_eqn *e, mf_dtype dtype, const void **members, int64_t n, void *out)
+bool mf_collective_reduce_as(const mf_segment_compiler *compiler, const mf_eqn *e, mf_dtype dtype, const void **members, int64_t n,
+                             void *out)
 {
     mf_reducer how = e->op == &mf_op_pmax ? MF_REDUCE_MAX : e->op == &mf_op_pmin ? MF_REDUCE_MIN : MF_REDUCE_SUM;
-    cut c = { backend, members, n, how, dtype, e->in[0]->type->size, 0, out, false };
+    cut c = { compiler, members, n, how, dtype, e->in[0]->type->size, 0, out, false };
     if (mf_dtype_is_complex(c.dtype)) { /* sums of pairs */
         c.dtype = c.dtype == MF_C64 ? MF_F32 : MF_F64;
         c.count *= 2;
@@ -84,7 +85,7 @@ static bool reduce(const result_job *j, mf_register *sum)
     if (!mf_register_new(sum, j->in->bytes))
         return false;
     return j->x ? mf_exchange_reduce(j->x, j->k, sum->data)
-                : mf_collective_reduce(j->backend, j->g->instr->participants->eqns[j->k], j->from, j->n, sum->data);
+                : mf_collective_reduce(j->compiler, j->g->instr->participants->eqns[j->k], j->from, j->n, sum->data);
 }
 
 static bool do_reduce(const result_job *j)
@@ -235,7 +236,7 @@ static bool do_check(const result_job *j, mf_error_object **error)
     return !count;
 }
 
-bool mf_rendezvous_deliver(mf_rendezvous *g, const mf_exchange *x, const mf_backend *backend, mf_error_object **error)
+bool mf_rendezvous_deliver(mf_rendezvous *g, const mf_exchange *x, const mf_segment_compiler *compiler, mf_error_object **error)
 {
     const mf_instr *in = g->instr;
     int64_t n = g->member_count;
@@ -243,7 +244,7 @@ bool mf_rendezvous_deliver(mf_rendezvous *g, const mf_exchange *x, const mf_back
     bool made = from;
     for (int k = 0; k < in->out_count && made; k++) {
         const mf_eqn *e = in->participants->eqns[k];
-        result_job j = { g, k, n, e->in[0]->type, e->out[0]->type, backend, x, from };
+        result_job j = { g, k, n, e->in[0]->type, e->out[0]->type, compiler, x, from };
         for (int64_t i = 0; i < n; i++)
             from[i] = g->members[i].in[k].data;
         if (x)

@@ -28,7 +28,7 @@ struct mf_exchange {
     mf_fiber fiber;
     mf_run_state *s;
     mf_rendezvous *g;
-    const mf_backend *backend;
+    const mf_segment_compiler *compiler;
     int peer_count;
     peer *peers;
     mf_register shared; /* what is sent to everybody */
@@ -142,7 +142,7 @@ static bool reduce_subtree(const mf_exchange *x, int k, mf_subtree t, void *out)
         mf_convert(wide, converted.data + i * bytes, type->dtype, members[i], type->size);
         members[i] = converted.data + i * bytes;
     }
-    made = made && mf_collective_reduce_as(x->backend, e, wide, members, t.count, out);
+    made = made && mf_collective_reduce_as(x->compiler, e, wide, members, t.count, out);
     mf_register_release(&converted);
     mf_free(members);
     return made;
@@ -347,7 +347,7 @@ bool mf_exchange_begin(mf_run_state *s, mf_rendezvous *g)
     if (x) {
         x->s = s;
         x->g = g;
-        x->backend = mf_executable_backend(s->executable);
+        x->compiler = mf_executable_compiler(s->executable);
         x->fiber = (mf_fiber){ .stage = s, .exchange = x };
     }
     if (x && prepare(x)) {
@@ -453,7 +453,7 @@ static void combine(void *context, int into, int from)
 {
     combining *c = context;
     const void *both[2] = { c->at[into], c->at[from] };
-    c->made = c->made && mf_collective_reduce_as(c->x->backend, c->e, partial_dtype(c->e), both, 2, c->at[into]);
+    c->made = c->made && mf_collective_reduce_as(c->x->compiler, c->e, partial_dtype(c->e), both, 2, c->at[into]);
 }
 
 static int by_first_rank(const void *a, const void *b)

@@ -204,7 +204,7 @@ bool mf_rendezvous_complete(mf_run_state *s, mf_rendezvous *g, const mf_exchange
     mf_fiber *list = NULL, **end = &list;
     int64_t start = mf_profile_begin();
     mf_error_object *error = NULL;
-    bool made = mf_rendezvous_deliver(g, x, mf_executable_backend(s->executable), &error);
+    bool made = mf_rendezvous_deliver(g, x, mf_executable_compiler(s->executable), &error);
     if (start)
         mf_run_state_record(s, start, MF_ROW_COLLECTIVES, 0, in->source, operand_bytes(in));
     for (int64_t i = 0; i < n && made; i++)

@@ -38,7 +38,7 @@ mf_blocks mf_compile_blocks(mf_planner *m, const mf_program *p, const mf_axis_en
 {
     mf_blocks made = { NULL, NULL };
     m->mapped = uniform;
-    m->error = m->error ? m->error : mf_schedule_make(&m->s, m->plan->backend, &m->plan->arena, p, env, uniform);
+    m->error = m->error ? m->error : mf_schedule_make(&m->s, m->plan->compiler, &m->plan->arena, p, env, uniform);
     if (!m->error && !mf_schedule_partition(&m->s, &m->plan->arena))
         m->error = mf_error_out_of_memory();
     if (!m->error) {
@@ -66,19 +66,21 @@ mf_block *mf_plan_program(mf_plan *plan, const mf_program *p, const mf_axis_env 
     return made.device;
 }
 
-mf_executable *mf_compile_program(const mf_program *p, const bool *donated, mf_array *const *in, mf_error_object **error)
+mf_executable *mf_compile_program(const mf_load_request *load, mf_error_object **error)
 {
     MF_UNCANCELLED;
-    if ((*error = mf_program_step(p, NULL, "trace")))
+    if ((*error = mf_program_step(load->program, NULL, "trace")))
         return NULL;
     int64_t start = mf_profile_begin();
-    mf_program *optimized = mf_optimize(p, NULL, error);
+    mf_program *optimized = mf_optimize(load->program, NULL, error);
     if (start)
         mf_profile_words(start, MF_ROW_COMPILER, "optimize", NULL);
     if (!optimized)
         return NULL;
     start = mf_profile_begin();
-    mf_executable *x = mf_executable_compile(optimized, NULL, donated, in, error);
+    mf_load_request what = *load;
+    what.program = optimized;
+    mf_executable *x = mf_executable_load(&what, error);
     if (start)
         mf_profile_words(start, MF_ROW_COMPILER, "plan and compile", NULL);
     mf_drop(optimized);

@@ -4,7 +4,7 @@
 
 #include "runtime/executable.h"
 
-/* p as it was traced; donated, in: as for mf_executable_compile. One reference, or NULL and *error. Any thread. */
-mf_executable *mf_compile_program(const mf_program *p, const bool *donated, mf_array *const *in, mf_error_object **error);
+/* load->program as it was traced, not yet optimised. One reference, or NULL and *error. Any thread. */
+mf_executable *mf_compile_program(const mf_load_request *load, mf_error_object **error);
 
 #endif

@@ -1,7 +1,7 @@
 /* Scheduling: the order in which a program's equations run, grouped into items. Greedy: all ordinary equations that can run form one
  * segment; then control flow and maps that are ready, each an item, so that more ordinary equations follow; only when nothing else is
  * left do collectives run, all that are over the same members together.
- * A loop that the backend takes is an ordinary equation, and so is a barrier: it waits for its operands, and who reads its results for it.
+ * A loop that the compiler takes is an ordinary equation, and so is a barrier: it waits for its operands, and who reads its results for it.
  * What costs nothing inside a segment but memory across two - broadcasts, transposes - goes where it is read.
  * What the host is to see (prints, calls with an effect) is on the device's side and keeps the program's order, an item each.
  * Invariant: an item's operands are made by earlier items or within it; a value of the uniform side never comes from the device's side but
@@ -38,7 +38,7 @@ void mf_collective_members(const mf_eqn *e, const mf_namelist **axes, const mf_i
 static mf_instr_kind kind_of(const mf_schedule *s, const mf_eqn *e)
 {
     bool loop = e->op == &mf_op_while || e->op == &mf_op_scan;
-    if (loop && s->backend->takes_loop && s->backend->takes_loop(e))
+    if (loop && s->compiler->takes_loop && s->compiler->takes_loop(e))
         return MF_DO_SEGMENT;
     if (e->op == &mf_op_axis_index)
         return MF_DO_AXIS_INDEX;
@@ -356,11 +356,11 @@ static bool make_room(mf_schedule *s, orderer *o)
     return s->made_by && s->side && o->state && o->kind && o->seen && o->there && o->picked;
 }
 
-mf_error_object *mf_schedule_make(mf_schedule *s, const mf_backend *backend, mf_arena *arena, const mf_program *p, const mf_axis_env *env,
-                                  const bool *uniform_in)
+mf_error_object *mf_schedule_make(mf_schedule *s, const mf_segment_compiler *compiler, mf_arena *arena, const mf_program *p,
+                                  const mf_axis_env *env, const bool *uniform_in)
 {
     orderer o = { .s = s, .arena = arena, .left = p->eqn_count };
-    *s = (mf_schedule){ .program = p, .backend = backend, .env = env };
+    *s = (mf_schedule){ .program = p, .compiler = compiler, .env = env };
     if (!make_room(s, &o))
         return mf_error_out_of_memory();
     for (int i = 0; i < p->var_count; i++)

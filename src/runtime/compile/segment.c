@@ -1,5 +1,5 @@
-/* Segments: the equations of one item as a program of their own, handed to the backend. Invariant: a segment's program has no
- * collectives or calls, and no control flow but the loops that the backend takes; its inputs and outputs are distinct variables. */
+/* Segments: the equations of one item as a program of their own, handed to the segment compiler. Invariant: a segment's program has no
+ * collectives or calls, and no control flow but the loops that the compiler takes; its inputs and outputs are distinct variables. */
 #include "passes/passes.h"
 #include "runtime/compile/planner.h"
 #include "trace/cache.h"
@@ -93,12 +93,12 @@ static mf_kernel *compile_segment(mf_plan *plan, const mf_item *item, mf_variabl
     if (!p)
         return NULL;
     mf_cache_count_segment();
-    *error = plan->backend->compile(plan->backend, p, donatable, &kernel);
+    *error = plan->compiler->compile(plan->compiler, p, donatable, &kernel);
     mf_drop(p);
     if (*error)
         return NULL;
     if (!mf_grow(&plan->kernels, &plan->kernel_capacity, plan->kernel_count + 1, sizeof *plan->kernels)) {
-        plan->backend->destroy(kernel);
+        plan->compiler->destroy(kernel);
         *error = mf_error_out_of_memory();
         return NULL;
     }

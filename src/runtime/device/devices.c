@@ -1,8 +1,8 @@
-/* Devices: virtual CPU devices, any number on any number of cores, and how many threads work for them. Invariant: the number of devices
- * is fixed at its first use. */
-#include "runtime/executable.h"
+/* Devices of all clients, in one table; the virtual CPU devices, any number on any number of cores, and how many threads work for them.
+ * Invariant: how many a client has is fixed at the first use of one of them. A handle holds the client's index and the device's id. */
+#include "runtime/device.h"
 
-#include <manyfold/device.h>
+#include "runtime/compile/segment_compiler.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -10,13 +10,18 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MOST 65536
-#define TAG  ((uint64_t)0x6d66646576ull << 24) /* marks device handles, so that other numbers are no devices */
+#define MOST     65536
+#define TAG      ((uint64_t)0x6d66646576ull << 24) /* marks device handles, so that other numbers are no devices */
+#define TAG_MASK (~(uint64_t)0 << 24)
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int asked;          /* by mf_set_num_cpu_devices; 0: nobody has */
-static _Atomic int total;  /* 0: not used yet */
-static mf_device *devices; /* total of them */
+typedef struct client_devices {
+    _Atomic int total; /* 0: not used yet */
+    mf_device *at;
+} client_devices;
+
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP; /* a client may have as many as another */
+static int asked;                                                     /* by mf_set_num_cpu_devices; 0: nobody has */
+static client_devices table[MF_MOST_CLIENTS];                         /* by the client's index */
 
 int mf_core_count(void)
 {
@@ -67,26 +72,71 @@ static void tell_of_launcher(void)
     }
 }
 
-int mf_device_total(void)
+int mf_cpu_device_count(void)
 {
     static _Atomic bool said;
-    int known = atomic_load_explicit(&total, memory_order_acquire);
-    if (known)
-        return known;
-    MF_PARENT_ONLY(0);
+    tell_of_launcher();
+    int count = asked ? asked : from_environment("MF_NUM_CPU_DEVICES", &said);
+    return count ? count : mf_core_count();
+}
+
+/* ------------------------------------------------------------------ the table */
+
+/* Those of the client with this index; the lock is held. */
+static void make_devices(client_devices *d, int index)
+{
+    int count = mf_client_at(index)->device_count();
+    count = count > MOST ? MOST : count;
+    d->at = mf_alloc((size_t)count * sizeof *d->at);
+    for (int i = 0; d->at && i < count; i++)
+        d->at[i].handle = TAG | (uint64_t)index << 16 | (uint64_t)i;
+    atomic_store_explicit(&d->total, count, memory_order_release);
+}
+
+static const client_devices *devices_at(int index)
+{
+    static const client_devices none;
+    client_devices *d = index < 0 ? NULL : &table[index];
+    if (d && atomic_load_explicit(&d->total, memory_order_acquire))
+        return d;
+    MF_PARENT_ONLY(&none);
+    if (!d)
+        return &none;
     pthread_mutex_lock(&lock);
-    known = atomic_load(&total);
-    if (!known) {
-        tell_of_launcher();
-        known = asked ? asked : from_environment("MF_NUM_CPU_DEVICES", &said);
-        known = known ? known : mf_core_count();
-        devices = mf_alloc((size_t)known * sizeof *devices);
-        for (int i = 0; devices && i < known; i++)
-            devices[i].handle = TAG | (uint64_t)i;
-        atomic_store_explicit(&total, known, memory_order_release);
-    }
+    if (!atomic_load(&d->total))
+        make_devices(d, index);
     pthread_mutex_unlock(&lock);
-    return known;
+    return d;
+}
+
+int mf_device_total(const mf_client *client) { return devices_at(mf_client_index(client))->total; }
+
+const mf_client *mf_device_client(mf_device d)
+{
+    int index = (int)(d.handle >> 16 & 0xff);
+    const mf_client *client = (d.handle & TAG_MASK) == TAG ? mf_client_at(index) : NULL;
+    return client && (int)(d.handle & 0xffff) < mf_device_total(client) ? client : NULL;
+}
+
+mf_device mf_device_of(const mf_client *client, int id)
+{
+    const client_devices *d = devices_at(mf_client_index(client));
+    return d->at && id >= 0 && id < d->total ? d->at[id] : (mf_device){ 0 };
+}
+
+const mf_client *mf_client_named(const char *name)
+{
+    const mf_client *found = mf_client_find(name);
+    return found || !mf_segment_compiler_find(name) ? found : &mf_client_cpu;
+}
+
+void mf_client_names(mf_text *t)
+{
+    for (int i = 0; mf_client_at(i); i++)
+        mf_text_add(t, "%s'%s'", i ? ", " : "", mf_client_at(i)->platform);
+    for (int i = 0; mf_segment_compilers[i]; i++)
+        if (mf_segment_compilers[i]->available())
+            mf_text_add(t, ", '%s'", mf_segment_compilers[i]->name);
 }
 
 mf_error_object *mf_device_set_total(int n)
@@ -94,7 +144,7 @@ mf_error_object *mf_device_set_total(int n)
     if (n < 1 || n > MOST)
         return mf_error_new(MF_ERROR_ARGUMENT, "mf_set_num_cpu_devices: %d; there can be 1 to %d devices", n, MOST);
     pthread_mutex_lock(&lock);
-    int known = atomic_load(&total);
+    int known = atomic_load(&table[0].total);
     if (!known)
         asked = n;
     pthread_mutex_unlock(&lock);
@@ -114,36 +164,42 @@ mf_status mf_set_num_cpu_devices(int count)
     return mf_error_remember(mf_device_set_total(count));
 }
 
-int mf_device_count(void) { return mf_device_total(); }
+int mf_device_count(void) { return mf_devices().count; }
 
-int mf_local_device_count(void) { return mf_device_total(); }
+int mf_local_device_count(void) { return mf_local_devices().count; }
 
 int mf_process_index(void) { return 0; }
 
 int mf_process_count(void) { return 1; }
 
-mf_device_list mf_devices(void)
+static mf_device_list list_of(const mf_client *client)
 {
     static const mf_device none; /* for who takes the first without asking how many there are */
-    int count = mf_device_total();
-    return devices ? (mf_device_list){ count, devices } : (mf_device_list){ 0, &none };
+    const client_devices *d = devices_at(mf_client_index(client));
+    return d->at ? (mf_device_list){ d->total, d->at } : (mf_device_list){ 0, &none };
 }
+
+mf_device_list mf_devices(void) { return list_of(mf_client_default()); }
 
 mf_device_list mf_local_devices(void) { return mf_devices(); }
 
 mf_device_list mf_devices_of(const char *backend)
 {
-    bool known = !backend || !strcmp(backend, mf_client_cpu.platform) || mf_backend_find(backend);
-    return known ? mf_devices() : (mf_device_list){ 0, NULL };
+    const mf_client *client = backend ? mf_client_named(backend) : mf_client_default();
+    return client ? list_of(client) : (mf_device_list){ 0, NULL };
 }
 
-int mf_device_id(mf_device d)
+int mf_device_id(mf_device d) { return mf_device_client(d) ? (int)(d.handle & 0xffff) : -1; }
+
+int mf_device_local_ordinal(mf_device d) { return mf_device_id(d); }
+
+int mf_device_process(mf_device d) { return mf_device_client(d) ? 0 : -1; }
+
+const char *mf_device_platform(mf_device d)
 {
-    uint64_t id = d.handle ^ TAG;
-    return id < (uint64_t)mf_device_total() ? (int)id : -1;
+    const mf_client *client = mf_device_client(d);
+    return client ? client->platform : NULL;
 }
-
-const char *mf_device_platform(mf_device d) { return mf_device_id(d) < 0 ? NULL : mf_client_cpu.platform; }
 
 static int64_t clip(int64_t at, int64_t count)
 {

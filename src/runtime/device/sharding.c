@@ -1,14 +1,13 @@
 /* Where arrays stand: which devices hold them, which part each device holds, and how to move them. Invariant: the virtual CPU devices
- * share their memory, so placing and looking at shards copies nothing; only mf_copy makes new memory, and mf_place for a row that all
- * devices hold and that lies scattered. */
+ * share their memory, as do all devices of a client, so placing and looking at shards copies nothing; new memory make only mf_copy, what goes to
+ * another client, and mf_place for a row that all devices hold and that lies scattered. */
 #include "array/array.h"
 #include "base/intern.h"
 #include "lax/wrap.h"
-#include "runtime/executable.h"
+#include "runtime/device.h"
 #include "tree/tree.h"
 
 #include <manyfold/array.h>
-#include <manyfold/device.h>
 #include <manyfold/ops.h>
 
 #include <string.h>
@@ -36,8 +35,8 @@ mf_device_list mf_devices_of_array(mf_value v)
 {
     MF_ENTER((mf_device_list){ 0 });
     mf_array *a = array_in(v);
-    mf_device_list all = mf_devices(), none = { 0 };
-    if (!a || !all.at || mf_array_client(a) != &mf_client_cpu)
+    mf_device_list none = { 0 };
+    if (!a)
         return none;
     mf_error_object *error = a->future ? mf_array_wait(a) : NULL; /* the sharding comes with the result */
     mf_error_ignore(error);
@@ -45,7 +44,7 @@ mf_device_list mf_devices_of_array(mf_value v)
     size_t bytes = (size_t)n * sizeof(mf_device);
     mf_device *at = n ? mf_alloc(bytes) : NULL;
     for (int i = 0; at && i < n; i++)
-        at[i] = all.at[a->sharding->devices[i]];
+        at[i] = mf_device_of(mf_array_client(a), a->sharding->devices[i]);
     const mf_device *kept = at ? mf_interner_get(mf_interner_static(&lists), at, bytes) : NULL;
     mf_free(at);
     return kept ? (mf_device_list){ n, kept } : none;
@@ -103,30 +102,33 @@ const void *mf_unsafe_buffer_pointer(mf_value v)
 
 /* ---- moving */
 
-/* v as it is, but said to stand elsewhere. */
+/* v as it is, but said to stand elsewhere; on another client, a copy. */
 static mf_value placed(mf_value v, const mf_sharding *p)
 {
     mf_array *a = array_in(v);
-    mf_error_object *error = a ? mf_array_wait(a) : NULL;
-    if (!a || error)
-        return error ? mf_value_new(error) : v; /* tracers are placed by the map they are traced for */
-    a = mf_array_on(&mf_client_cpu, a, &error); /* all devices are the CPU's */
+    if (!a || !p)
+        return a ? mf_value_new(mf_error_out_of_memory()) : v; /* tracers are placed by the map they are traced for */
+    mf_error_object *error = NULL;
+    a = mf_array_on(p->client, a, &error);
     if (!a)
         return mf_value_new(error);
-    mf_array *view = a->sharding == p || !p ? mf_retain(a) : mf_array_view(a, a->type, 0, a->strides, p);
+    mf_array *view = a->sharding == p ? mf_retain(a) : mf_array_view(a, a->type, 0, a->strides, p);
     mf_drop(a);
     return mf_value_new(view ? (void *)view : (void *)mf_error_out_of_memory());
 }
 
-static mf_value put_leaf(void *device, mf_value leaf) { return placed(leaf, mf_sharding_single(&mf_client_cpu, *(const int *)device)); }
+static mf_value put_leaf(void *device, mf_value leaf)
+{
+    mf_device d = *(const mf_device *)device;
+    return placed(leaf, mf_sharding_single(mf_device_client(d), mf_device_id(d)));
+}
 
 mf_value mf_device_put(mf_value v, mf_device device)
 {
     MF_ENTER(MF_FORKED);
-    int id = mf_device_id(device);
-    if (id < 0)
+    if (mf_device_id(device) < 0)
         return mf_fail(MF_ERROR_DEVICE, "mf_device_put: this is no device");
-    return mf_tree_map(mf_closure(put_leaf, &id), v);
+    return mf_tree_map(mf_closure(put_leaf, &device), v);
 }
 
 static const mf_sharding *rows_on(mf_device_list devices)
@@ -134,7 +136,7 @@ static const mf_sharding *rows_on(mf_device_list devices)
     int axis = 0, *ids = mf_alloc(((size_t)devices.count + 1) * sizeof *ids);
     for (int i = 0; ids && i < devices.count; i++)
         ids[i] = mf_device_id(devices.at[i]);
-    const mf_sharding *p = ids ? mf_sharding_get(&mf_client_cpu, 1, &axis, devices.count, ids) : NULL;
+    const mf_sharding *p = ids ? mf_sharding_get(mf_device_client(devices.at[0]), 1, &axis, devices.count, ids) : NULL;
     mf_free(ids);
     return p;
 }
@@ -165,7 +167,7 @@ static bool is_scattered_row(const mf_array *a)
     bool scattered = false;
     for (int i = 1; i < a->type->rank; i++)
         scattered |= a->strides[i] != expected[i] && a->type->dims[i] > 1;
-    return scattered && mf_array_client(a) == &mf_client_cpu && a->strides[0] == 0 && a->type->dims[0] > 1 && a->type->size;
+    return scattered && a->strides[0] == 0 && a->type->dims[0] > 1 && a->type->size;
 }
 
 static mf_value place_leaf(void *devices, mf_value leaf)
@@ -179,7 +181,7 @@ static mf_value place_leaf(void *devices, mf_value leaf)
     mf_error_object *error = a ? mf_array_wait(a) : NULL;
     if (error)
         return mf_value_new(error);
-    return a && p && is_scattered_row(a) ? packed_row(a, p) : placed(leaf, p);
+    return a && p && mf_array_client(a) == p->client && is_scattered_row(a) ? packed_row(a, p) : placed(leaf, p);
 }
 
 mf_value mf_place(mf_value tree, mf_device_list devices)
@@ -187,9 +189,13 @@ mf_value mf_place(mf_value tree, mf_device_list devices)
     MF_ENTER(MF_FORKED);
     if (devices.count < 1 || !devices.at)
         return mf_fail(MF_ERROR_DEVICE, "mf_place: the list of devices is empty");
-    for (int i = 0; i < devices.count; i++)
+    for (int i = 0; i < devices.count; i++) {
         if (mf_device_id(devices.at[i]) < 0)
             return mf_fail(MF_ERROR_DEVICE, "mf_place: devices[%d] is no device", i);
+        if (mf_device_client(devices.at[i]) != mf_device_client(devices.at[0]))
+            return mf_fail(MF_ERROR_DEVICE, "mf_place: devices[0] is a device of %s, and devices[%d] one of %s",
+                           mf_device_platform(devices.at[0]), i, mf_device_platform(devices.at[i]));
+    }
     return mf_tree_map(mf_closure(place_leaf, &devices), tree);
 }
 

@@ -1,4 +1,4 @@
-/* Executables and their runs. A run whose inputs are ready and whose estimated cost is small is stepped right here: no queue, no lock and,
+/* The CPU's backend: executables made of plans, and their runs. A run whose inputs are ready and whose estimated cost is small is stepped right here: no queue, no lock and,
  * from the second time on, no memory but the results'. Any other becomes the future of its results and is stepped by the pool.
  * Invariants: a run holds its result arrays until it has filled them, and they hold the run, so neither ends early; a donated array is
  * marked before the run starts, and its memory is overwritten only where nobody else holds it; nothing is stepped on a small stack, which
@@ -17,23 +17,17 @@
 #define MOST_RUNS  64
 #define MOST_BYTES ((int64_t)1 << 30)
 
-struct mf_executable {
-    mf_object object;
-    mf_program *program;
-    const mf_backend *backend;
+typedef struct cpu_executable {
+    mf_executable base;
+    const mf_segment_compiler *compiler;
     mf_plan *plan;
     mf_block *block;
-    bool *donated; /* by input; NULL: none */
-    bool may_fail, shares_places;
     mf_axis_set
         *held; /* by input: along which of the axes that the plan asks about it is supposed to be held once; NULL: it asks nothing */
-    _Atomic(mf_executable *) next;
     _Atomic bool said_shared; /* that donated memory could not be reused */
-    const char *function;     /* interned; NULL: unknown, as are the words then */
-    const char **input_words; /* by input, of donated ones */
     _Atomic(const void *) called_at;
     _Atomic(mf_run_state *) spare;
-};
+} cpu_executable;
 
 typedef struct callback {
     struct callback *next;
@@ -49,7 +43,7 @@ typedef struct input_wait { /* an input that was pending at the call */
 
 typedef struct mf_run {
     mf_future future;
-    mf_executable *x;
+    cpu_executable *x;
     mf_run_state *stage; /* NULL once over; guarded by the pool's lock, as are the callbacks */
     callback *callbacks, **callbacks_end;
     int out_count, wait_count;
@@ -63,17 +57,7 @@ static _Atomic double inline_below = 200000; /* nanoseconds */
 static _Atomic int runs_in_flight;
 static _Atomic int64_t bytes_in_flight;
 
-int mf_executable_in_count(const mf_executable *x) { return x->program->in_count; }
-
-int mf_executable_out_count(const mf_executable *x) { return x->program->out_count; }
-
-const mf_backend *mf_executable_backend(const mf_executable *x) { return x->backend; }
-
-bool mf_executable_may_fail(const mf_executable *x) { return x->may_fail; }
-
-void mf_executable_share_places(mf_executable *x) { x->shares_places = true; }
-
-bool mf_executable_shares_places(const mf_executable *x) { return x->shares_places; }
+const mf_segment_compiler *mf_executable_compiler(const mf_executable *x) { return ((const cpu_executable *)x)->compiler; }
 
 void mf_executable_inline_below(double nanoseconds) { atomic_store(&inline_below, nanoseconds); }
 
@@ -81,50 +65,13 @@ void mf_executable_inline_below(double nanoseconds) { atomic_store(&inline_below
 
 static void executable_destroy(mf_object *o)
 {
-    mf_executable *x = (mf_executable *)o;
+    cpu_executable *x = (cpu_executable *)o;
     mf_run_state_free(atomic_load(&x->spare));
     mf_plan_free(x->plan);
-    mf_free(x->input_words);
-    mf_free(x->donated);
     mf_free(x->held);
-    mf_drop(atomic_load(&x->next));
-    mf_drop(x->program);
+    mf_executable_end(&x->base);
 }
 static const mf_class executable_class = { "executable", executable_destroy };
-
-/* The backend that the program's maps name, found into *out: one for all, since a program runs as a whole. "cpu" is no backend's name. */
-static mf_error_object *find_backend(const mf_program *p, const mf_backend **out)
-{
-    mf_error_object *error = NULL;
-    for (int i = 0; i < p->eqn_count && !error; i++) {
-        const mf_eqn *e = p->eqns[i];
-        const char *name = e->op == &mf_op_pmap ? ((const mf_pmap_params *)e->params)->backend : NULL;
-        const mf_backend *named = mf_backend_find(name);
-        if (named && *out && named != *out)
-            return mf_error_new(MF_ERROR_DEVICE, "pmap: a program runs on one backend, but its maps name '%s' and '%s'", (*out)->name,
-                                name);
-        *out = named ? named : *out;
-        for (int k = 0, n = mf_params_program_count(e->op, e->params); k < n && !error; k++)
-            error = find_backend(*mf_params_program_at(e->op, e->params, k), out);
-    }
-    return error;
-}
-
-/* Whether a run may end in an error other than for want of memory: an op says so, or calls the host, or devices may wait for one another in vain because what
- * they do depends on their values. */
-static bool may_fail(const mf_program *p, bool depends)
-{
-    for (int i = 0; i < p->eqn_count; i++) {
-        const mf_eqn *e = p->eqns[i];
-        bool inside = depends || e->op == &mf_op_cond || e->op == &mf_op_while;
-        if ((e->op->flags & (MF_OP_FAILS | MF_OP_EFFECT | MF_OP_HOST)) || (depends && (e->op->flags & MF_OP_COLLECTIVE)))
-            return true;
-        for (int k = 0, n = mf_params_program_count(e->op, e->params); k < n; k++)
-            if (may_fail(*mf_params_program_at(e->op, e->params, k), inside))
-                return true;
-    }
-    return false;
-}
 
 /* How the inputs lie at the call: as themselves. */
 static mf_value_layout *input_layouts(const mf_program *p, mf_array *const *in)
@@ -138,13 +85,14 @@ static mf_value_layout *input_layouts(const mf_program *p, mf_array *const *in)
 }
 
 /* Of what the inputs were supposed to be, what the plan asked. */
-static mf_error_object *keep_held(mf_executable *x, const mf_value_layout *in)
+static mf_error_object *keep_held(cpu_executable *x, const mf_value_layout *in)
 {
     mf_axis_set any = 0;
-    for (int i = 0; i < x->program->in_count; i++)
+    for (int i = 0; i < x->base.program->in_count; i++)
         any |= x->plan->asked[i];
-    x->held = any ? mf_alloc((size_t)x->program->in_count * sizeof *x->held) : NULL;
-    for (int i = 0; x->held && i < x->program->in_count; i++)
+    x->held = any ? mf_alloc((size_t)x->base.program->in_count * sizeof *x->held) : NULL;
+    x->base.supposes = x->held;
+    for (int i = 0; x->held && i < x->base.program->in_count; i++)
         x->held[i] = in[i].held & x->plan->asked[i];
     return any && !x->held ? mf_error_out_of_memory() : NULL;
 }
@@ -164,12 +112,12 @@ static mf_error_object *plan_is_made(const mf_plan *plan)
 #endif
 }
 
-static mf_error_object *make_plan(mf_executable *x, mf_array *const *arrays)
+static mf_error_object *make_plan(cpu_executable *x, mf_array *const *arrays)
 {
-    const mf_program *p = x->program;
+    const mf_program *p = x->base.program;
     mf_error_object *error = NULL;
     mf_value_layout *in = input_layouts(p, arrays);
-    x->plan = in ? mf_plan_new(x->backend, p->in_count) : NULL;
+    x->plan = in ? mf_plan_new(x->compiler, p->in_count) : NULL;
     x->block = x->plan ? mf_plan_program(x->plan, p, NULL, in, &error) : NULL;
     if (!x->plan)
         error = mf_error_out_of_memory();
@@ -183,75 +131,49 @@ static mf_error_object *make_plan(mf_executable *x, mf_array *const *arrays)
     return error;
 }
 
-mf_executable *mf_executable_compile(const mf_program *p, const mf_backend *backend, const bool *donated, mf_array *const *in,
-                                     mf_error_object **error)
+static mf_error_object *load_program(const mf_load_request *load, mf_executable **loaded)
 {
-    *error = backend ? NULL : find_backend(p, &backend);
-    if (*error)
-        return NULL;
-    backend = backend ? backend : mf_backend_default();
-    mf_executable *x = mf_object_new(&executable_class, sizeof *x);
-    if (!x) {
-        *error = mf_error_out_of_memory();
-        return NULL;
-    }
-    x->program = mf_retain(p);
-    x->backend = backend;
-    x->may_fail = may_fail(p, false);
-    if (donated && p->in_count && (x->donated = mf_alloc((size_t)p->in_count * sizeof *x->donated)))
-        memcpy(x->donated, donated, (size_t)p->in_count * sizeof *x->donated);
-    *error = make_plan(x, in);
-    if (!*error)
-        return x;
-    mf_drop(x);
-    return NULL;
+    const mf_segment_compiler *compiler = load->compiler ? mf_segment_compiler_find(load->compiler) : mf_segment_compiler_default();
+    if (!compiler)
+        return mf_error_new(MF_ERROR_DEVICE, "there is no backend '%s' here", load->compiler);
+    cpu_executable *x = mf_object_new(&executable_class, sizeof *x);
+    if (!x)
+        return mf_error_out_of_memory();
+    x->compiler = compiler;
+    mf_error_object *error = mf_executable_init(&x->base, load) ? make_plan(x, load->in) : mf_error_out_of_memory();
+    if (error)
+        mf_drop(x);
+    else
+        *loaded = &x->base;
+    return error;
 }
 
-bool mf_executable_fits(const mf_executable *x, mf_array *const *in)
+static bool fits(const mf_executable *base, mf_array *const *in)
 {
-    for (int i = 0; x->held && i < x->program->in_count; i++)
-        if (mf_array_held(in[i], x->plan->asked[i]) != x->held[i])
+    const cpu_executable *x = (const cpu_executable *)base;
+    for (int i = 0; i < base->program->in_count; i++)
+        if ((in ? mf_array_held(in[i], x->plan->asked[i]) : 0) != x->held[i])
             return false;
     return true;
-}
-
-bool mf_executable_fits_any(const mf_executable *x)
-{
-    for (int i = 0; x->held && i < x->program->in_count; i++)
-        if (x->held[i])
-            return false;
-    return true;
-}
-
-mf_executable *mf_executable_next(const mf_executable *x)
-{
-    return atomic_load_explicit(&((mf_executable *)(uintptr_t)x)->next, memory_order_acquire);
-}
-
-void mf_executable_append(mf_executable *first, mf_executable *x)
-{
-    while (mf_executable_next(first))
-        first = mf_executable_next(first);
-    atomic_store_explicit(&first->next, x, memory_order_release);
 }
 
 /* ------------------------------------------------------------------ stages */
 
-static mf_run_state *take_stage(mf_executable *x)
+static mf_run_state *take_stage(cpu_executable *x)
 {
     mf_run_state *s = atomic_exchange_explicit(&x->spare, NULL, memory_order_acquire);
-    if (!s && !(s = mf_run_state_new(x)))
+    if (!s && !(s = mf_run_state_new(&x->base)))
         return NULL;
-    s->place = x->shares_places && mf_profile_begin() ? mf_entry_place() : NULL;
-    s->in = mf_run_state_get(s, (size_t)x->program->in_count * sizeof *s->in);
-    s->out = mf_run_state_get(s, (size_t)x->program->out_count * sizeof *s->out);
+    s->place = x->base.shares_places && mf_profile_begin() ? mf_entry_place() : NULL;
+    s->in = mf_run_state_get(s, (size_t)x->base.program->in_count * sizeof *s->in);
+    s->out = mf_run_state_get(s, (size_t)x->base.program->out_count * sizeof *s->out);
     if (s->in && s->out)
         return s;
     mf_run_state_free(s);
     return NULL;
 }
 
-static void give_stage(mf_executable *x, mf_run_state *s)
+static void give_stage(cpu_executable *x, mf_run_state *s)
 {
     mf_run_state_clear(s);
     mf_run_state_free(atomic_exchange_explicit(&x->spare, s, memory_order_acq_rel));
@@ -269,21 +191,21 @@ static const int64_t *keep_strides(mf_run_state *s, const mf_array *a)
     return kept ? memcpy(kept, a->strides, bytes) : NULL;
 }
 
-static void tell_shared(mf_executable *x, int i, const mf_array *a)
+static void tell_shared(cpu_executable *x, int i, const mf_array *a)
 {
     const void *at = atomic_load(&x->called_at);
-    const char *place = at ? mf_place_of(at) : NULL, *words = x->input_words ? x->input_words[i] : NULL;
+    const char *place = at ? mf_place_of(at) : NULL, *words = x->base.input_words ? x->base.input_words[i] : NULL;
     char input[32];
     snprintf(input, sizeof input, "input %d", i);
     mf_warn_once(&x->said_shared,
                  "%s%sthe donated memory of %s, %s, is not reused but copied: a view or an unfinished call still reads it%s%s%s",
-                 x->function ? x->function : "", x->function ? ": " : "", words ? words : input, mf_type_name(a->type), place ? " (" : "",
-                 place ? place : "", place ? ")" : "");
+                 x->base.function ? x->base.function : "", x->base.function ? ": " : "", words ? words : input, mf_type_name(a->type),
+                 place ? " (" : "", place ? place : "", place ? ")" : "");
 }
 
 /* Memory that others still read is copied, not reused, which a user who donates it wants to know. What is held once is no loss: its result
  * is held once too. */
-static void report_shared(mf_executable *x, int i, const mf_array *a)
+static void report_shared(cpu_executable *x, int i, const mf_array *a)
 {
     for (int k = 0; k < a->type->rank; k++)
         if (a->strides[k] == 0 && a->type->dims[k] > 1)
@@ -292,13 +214,13 @@ static void report_shared(mf_executable *x, int i, const mf_array *a)
         tell_shared(x, i, a);
 }
 
-static bool is_donated(const mf_executable *x, int i) { return x->donated && x->donated[i]; }
+static bool is_donated(const cpu_executable *x, int i) { return x->base.donated && x->base.donated[i]; }
 
 /* Donated by every call, or moved by this one. */
-static bool is_given(const mf_executable *x, const bool *moved, int i) { return is_donated(x, i) || (moved && moved[i]); }
+static bool is_given(const cpu_executable *x, const bool *moved, int i) { return is_donated(x, i) || (moved && moved[i]); }
 
 /* A ready array becomes a register: one that is given up gives its reference, of the others the reading ends. */
-static bool bind(mf_executable *x, mf_run_state *s, int i, mf_array *a, bool given)
+static bool bind(cpu_executable *x, mf_run_state *s, int i, mf_array *a, bool given)
 {
     mf_register *r = &s->in[i];
     r->sharding = a->sharding;
@@ -324,7 +246,7 @@ static bool bind(mf_executable *x, mf_run_state *s, int i, mf_array *a, bool giv
 static bool is_ready(const mf_array *a) { return !a->future || atomic_load_explicit(&a->future->state, memory_order_acquire) == 1; }
 
 /* An input is being read from begin_inputs until its register holds its memory. */
-static void end_reads(const mf_executable *x, const mf_run_state *s, mf_array *const *in, const bool *moved, int count)
+static void end_reads(const cpu_executable *x, const mf_run_state *s, mf_array *const *in, const bool *moved, int count)
 {
     for (int i = 0; i < count; i++)
         if (!is_given(x, moved, i) && !(s && s->in[i].data))
@@ -332,9 +254,9 @@ static void end_reads(const mf_executable *x, const mf_run_state *s, mf_array *c
 }
 
 /* The call did not begin: what it was given is the caller's again. */
-static void take_back(const mf_executable *x, mf_run_state *s, mf_array *const *in, const bool *moved, int count)
+static void take_back(const cpu_executable *x, mf_run_state *s, mf_array *const *in, const bool *moved, int count)
 {
-    for (int i = 0; (x->donated || moved) && i < count; i++) {
+    for (int i = 0; (x->base.donated || moved) && i < count; i++) {
         if (!is_given(x, moved, i))
             continue;
         if (s && s->in[i].buffer && !in[i]->buffer) {
@@ -345,30 +267,20 @@ static void take_back(const mf_executable *x, mf_run_state *s, mf_array *const *
     }
 }
 
-/* Runs are the CPU's, on memory of its client. */
-static mf_error_object *elsewhere(const mf_array *a)
-{
-    return mf_error_new(MF_ERROR_DEVICE,
-                        "an operand, %s, lies in memory of %s, and the others or the program on cpu; mf_device_put moves it",
-                        mf_type_name(a->type), mf_array_client(a)->platform);
-}
-
 static mf_error_object *begin_input(mf_array *a, bool given)
 {
     const char *before = NULL;
     if (a->future && atomic_load_explicit(&a->future->state, memory_order_acquire) == 2)
         return mf_retain(a->future->error);
-    if (mf_array_client(a) != &mf_client_cpu)
-        return elsewhere(a);
     if (!given)
         return mf_array_begin(a);
     return atomic_compare_exchange_strong(&a->deleted, &before, "donated") ? NULL : mf_array_wait(a);
 }
 
 /* From here on an array that is given up is the run's alone, and nobody takes the memory of the others. An error: as if nothing had been asked. */
-static mf_error_object *begin_inputs(const mf_executable *x, mf_array *const *in, const bool *moved)
+static mf_error_object *begin_inputs(const cpu_executable *x, mf_array *const *in, const bool *moved)
 {
-    for (int i = 0; i < x->program->in_count; i++) {
+    for (int i = 0; i < x->base.program->in_count; i++) {
         mf_error_object *error = begin_input(in[i], is_given(x, moved, i));
         if (error) {
             end_reads(x, NULL, in, moved, i);
@@ -380,10 +292,10 @@ static mf_error_object *begin_inputs(const mf_executable *x, mf_array *const *in
 }
 
 /* Ready inputs become registers; those that others of the call share are held before one gives its reference up. */
-static mf_error_object *bind_ready(mf_executable *x, mf_run_state *s, mf_array *const *in, const bool *moved, int *pending)
+static mf_error_object *bind_ready(cpu_executable *x, mf_run_state *s, mf_array *const *in, const bool *moved, int *pending)
 {
     for (int pass = 0; pass < 2; pass++)
-        for (int i = 0; i < x->program->in_count; i++) {
+        for (int i = 0; i < x->base.program->in_count; i++) {
             if (is_given(x, moved, i) != pass)
                 continue;
             if (!is_ready(in[i]))
@@ -396,31 +308,34 @@ static mf_error_object *bind_ready(mf_executable *x, mf_run_state *s, mf_array *
 
 /* ------------------------------------------------------------------ outputs */
 
-/* Where the results are of which the plan does not know it: where the first input is that lies on several devices and has their shape, or on
- * the first input's device. */
-static const mf_sharding *sharding_among(const mf_executable *x, mf_array *const *in, const mf_type *type)
+/* Where the results are of which the plan does not know it: where the first committed input is, or else the first; all of it, where that lies on
+ * several devices and has their shape, else its first device. */
+static const mf_sharding *sharding_among(const cpu_executable *x, mf_array *const *in, const mf_type *type)
 {
-    int i = 0, count = x->program->in_count;
+    int i = 0, first = 0, count = x->base.program->in_count;
     while (i < count && in[i]->sharding->device_count <= 1)
         i++;
     if (i < count && mf_type_same_shape(type, in[i]->type))
         return in[i]->sharding;
-    return mf_sharding_single(&mf_client_cpu, count && in[0]->sharding->device_count == 1 ? in[0]->sharding->devices[0] : 0);
+    while (first < count && !in[first]->sharding->committed)
+        first++;
+    const mf_sharding *p = !count ? mf_sharding_default(&mf_client_cpu) : in[first < count ? first : 0]->sharding;
+    return p->device_count == 1 ? p : mf_sharding_single(&mf_client_cpu, 0);
 }
 
 /* An array for result o that lies as it will: so who gets it may ask that before it is there. */
-static mf_array *new_result(const mf_executable *x, mf_array *const *in, int o)
+static mf_array *new_result(const cpu_executable *x, mf_array *const *in, int o)
 {
     const mf_value_layout *l = &x->block->out_layouts[o];
-    const mf_type *type = x->program->out[o]->type;
+    const mf_type *type = x->base.program->out[o]->type;
     const int64_t *strides = l->like ? in[l->like - 1]->strides : l->strides;
     const mf_sharding *p = l->sharding ? l->sharding : l->sharded_like ? in[l->sharded_like - 1]->sharding : NULL;
     return mf_array_wrap(type, NULL, 0, strides, p ? p : sharding_among(x, in, type));
 }
 
-static bool make_arrays(const mf_executable *x, mf_array *const *in, mf_future *future, mf_array **out)
+static bool make_arrays(const cpu_executable *x, mf_array *const *in, mf_future *future, mf_array **out)
 {
-    for (int o = 0; o < x->program->out_count; o++) {
+    for (int o = 0; o < x->base.program->out_count; o++) {
         out[o] = new_result(x, in, o);
         if (!out[o]) {
             while (o)
@@ -452,7 +367,7 @@ static bool fill(mf_array *a, mf_register *r, const mf_value_layout *l)
 /* ------------------------------------------------------------------ beginning */
 
 /* The program's own fiber, ready. */
-static bool begin(mf_executable *x, mf_run_state *s)
+static bool begin(cpu_executable *x, mf_run_state *s)
 {
     mf_run_state_lock(s);
     mf_fiber *f = mf_run_state_get(s, sizeof *f);
@@ -461,7 +376,7 @@ static bool begin(mf_executable *x, mf_run_state *s)
     if (!frame)
         return false;
     *f = (mf_fiber){ .stage = s, .top = frame };
-    for (int i = 0; i < x->program->in_count; i++) {
+    for (int i = 0; i < x->base.program->in_count; i++) {
         if (i == 0 && s->in[i].sharding && s->in[i].sharding->device_count == 1)
             s->device = s->in[i].sharding->devices[0];
         if (x->block->in[i] >= 0)
@@ -485,7 +400,7 @@ static mf_error_object *outcome(mf_run_state *s)
 
 /* ------------------------------------------------------------------ inline */
 
-static mf_error_object *run_inline(mf_executable *x, mf_run_state *s, mf_array *const *in, mf_array **out)
+static mf_error_object *run_inline(cpu_executable *x, mf_run_state *s, mf_array *const *in, mf_array **out)
 {
     if (!begin(x, s))
         return mf_error_out_of_memory();
@@ -499,9 +414,9 @@ static mf_error_object *run_inline(mf_executable *x, mf_run_state *s, mf_array *
     mf_error_object *error = outcome(s);
     if (error || !make_arrays(x, in, NULL, out))
         return error ? error : mf_error_out_of_memory();
-    for (int o = 0; o < x->program->out_count && !error; o++)
+    for (int o = 0; o < x->base.program->out_count && !error; o++)
         error = fill(out[o], &s->out[o], &x->block->out_layouts[o]) ? NULL : mf_error_out_of_memory();
-    for (int o = 0; o < x->program->out_count && error; o++)
+    for (int o = 0; o < x->base.program->out_count && error; o++)
         mf_drop(out[o]);
     return error;
 }
@@ -616,13 +531,13 @@ static void input_came(void *context)
         start_run(r);
 }
 
-static mf_run *new_run(mf_executable *x, mf_run_state *s, mf_array *const *in, int pending)
+static mf_run *new_run(cpu_executable *x, mf_run_state *s, mf_array *const *in, int pending)
 {
     mf_run *r = mf_object_new(&run_class, sizeof *r);
     if (!r)
         return NULL;
     r->x = mf_retain(x);
-    r->out_count = x->program->out_count;
+    r->out_count = x->base.program->out_count;
     r->out = mf_alloc(((size_t)r->out_count + 1) * sizeof(mf_array *));
     r->waits = mf_calloc((size_t)pending + 1, sizeof *r->waits);
     r->callbacks_end = &r->callbacks;
@@ -633,7 +548,7 @@ static mf_run *new_run(mf_executable *x, mf_run_state *s, mf_array *const *in, i
         return NULL;
     }
     for (int o = 0; o < r->out_count; o++)
-        r->bytes += x->program->out[o]->type->bytes;
+        r->bytes += x->base.program->out[o]->type->bytes;
     r->stage = s;
     s->run = r;
     s->shared = true;
@@ -662,7 +577,7 @@ static void drain(void) { mf_tasks_help(NULL, nothing_runs, NULL); }
 
 static void enqueue(mf_run *r, mf_array *const *in, mf_array **out)
 {
-    const mf_executable *x = r->x;
+    const cpu_executable *x = r->x;
     if (!mf_tasks_is_worker() && !mf_cells_taken_here() && !room(NULL))
         mf_tasks_help(NULL, room, NULL);
     atomic_store(&mf_drain_hook, drain);
@@ -671,7 +586,7 @@ static void enqueue(mf_run *r, mf_array *const *in, mf_array **out)
     for (int o = 0; o < r->out_count; o++)
         out[o] = mf_retain(r->out[o]);
     int count = 0;
-    for (int i = 0; i < x->program->in_count; i++)
+    for (int i = 0; i < x->base.program->in_count; i++)
         if (!r->stage->in[i].data)
             r->waits[count++] = (input_wait){ r, i, mf_retain(in[i]) };
     for (int w = 0; w < count; w++) {
@@ -683,7 +598,7 @@ static void enqueue(mf_run *r, mf_array *const *in, mf_array **out)
 }
 
 /* s is the call's; *out are its results, or those that the run will fill. */
-static mf_error_object *run_on(mf_executable *x, mf_run_state *s, mf_array *const *in, const bool *moved, mf_array **out)
+static mf_error_object *run_on(cpu_executable *x, mf_run_state *s, mf_array *const *in, const bool *moved, mf_array **out)
 {
     int pending = 0;
     mf_error_object *error = bind_ready(x, s, in, moved, &pending);
@@ -704,16 +619,17 @@ static mf_error_object *run_on(mf_executable *x, mf_run_state *s, mf_array *cons
         enqueue(r, in, out);
         return NULL;
     }
-    end_reads(x, s, in, moved, x->program->in_count);
-    take_back(x, s, in, moved, x->program->in_count);
+    end_reads(x, s, in, moved, x->base.program->in_count);
+    take_back(x, s, in, moved, x->base.program->in_count);
     give_stage(x, s);
     return error ? error : mf_error_out_of_memory();
 }
 
-mf_error_object *mf_executable_run(mf_executable *x, mf_array *const *in, const bool *moved, mf_array **out)
+static mf_error_object *execute(mf_executable *base, mf_array *const *in, const bool *moved, mf_array **out)
 {
     MF_PARENT_ONLY(mf_retain(&mf_error_fork_object));
-    if (x->donated)
+    cpu_executable *x = (cpu_executable *)base;
+    if (base->donated)
         atomic_store_explicit(&x->called_at, mf_entry_place(), memory_order_relaxed);
     mf_error_object *error = begin_inputs(x, in, moved);
     mf_run_state *s = error ? NULL : take_stage(x);
@@ -721,30 +637,12 @@ mf_error_object *mf_executable_run(mf_executable *x, mf_array *const *in, const 
         return run_on(x, s, in, moved, out);
     if (error)
         return error;
-    end_reads(x, NULL, in, moved, x->program->in_count);
-    take_back(x, NULL, in, moved, x->program->in_count);
+    end_reads(x, NULL, in, moved, base->program->in_count);
+    take_back(x, NULL, in, moved, base->program->in_count);
     return mf_error_out_of_memory();
 }
 
 /* ------------------------------------------------------------------ for the user */
-
-void mf_executable_name_input(mf_executable *x, const char *function, int i, const char *words)
-{
-    if (!x->input_words)
-        x->input_words = mf_calloc((size_t)x->program->in_count + 1, sizeof *x->input_words);
-    x->function = function;
-    if (x->input_words)
-        x->input_words[i] = words;
-}
-
-void mf_executable_describe(mf_text *t, const mf_executable *x)
-{
-    mf_text_add(t, "backend %s\n", x->backend->name);
-    mf_plan_print(t, x->plan);
-    int64_t worker, device;
-    mf_executable_memory(x, &worker, &device);
-    mf_text_add(t, "%lld bytes of temporaries a worker\n", (long long)worker);
-}
 
 /* What every device holds between segments; what is computed once for all counts once, at the top. */
 static int64_t crossing_bytes(const mf_block *b)
@@ -755,10 +653,23 @@ static int64_t crossing_bytes(const mf_block *b)
     return bytes;
 }
 
-void mf_executable_memory(const mf_executable *x, int64_t *per_worker, int64_t *per_device)
+static void memory(const mf_executable *base, int64_t *per_worker, int64_t *per_device)
 {
+    const cpu_executable *x = (const cpu_executable *)base;
     *per_worker = (int64_t)x->plan->scratch_bytes;
     *per_device = 0;
     for (const mf_map_plan *p = x->plan->maps; p; p = p->next)
         *per_device += crossing_bytes(p->device);
 }
+
+static void describe(mf_text *t, const mf_executable *base)
+{
+    const cpu_executable *x = (const cpu_executable *)base;
+    mf_text_add(t, "backend %s\n", x->compiler->name);
+    mf_plan_print(t, x->plan);
+    int64_t worker, device;
+    memory(base, &worker, &device);
+    mf_text_add(t, "%lld bytes of temporaries a worker\n", (long long)worker);
+}
+
+const mf_backend mf_backend_cpu = { load_program, fits, execute, describe, memory };

@@ -286,12 +286,12 @@ static mf_error_object *run_kernel(const run *r, const action *a)
     }
     const void *const *from = (const void *const *)r->pointers;
     if (a->uniform)
-        return k->backend->run(k, from, out, r->scratch);
-    if (k->backend->run_stacked)
-        return k->backend->run_stacked(k, r->plan->size, from, r->steps, out, out_steps, r->scratch);
+        return k->compiler->run(k, from, out, r->scratch);
+    if (k->compiler->run_stacked)
+        return k->compiler->run_stacked(k, r->plan->size, from, r->steps, out, out_steps, r->scratch);
     mf_error_object *e = NULL;
     for (int64_t d = 0; d < r->plan->size && !e; d++) {
-        e = k->backend->run(k, from, out, r->scratch);
+        e = k->compiler->run(k, from, out, r->scratch);
         for (int i = 0; i < in->in_count + in->out_count; i++)
             r->pointers[i] = (char *)r->pointers[i] + r->steps[i];
     }
@@ -305,7 +305,7 @@ static mf_error_object *run_collective(const run *r, const action *a)
         int64_t step = step_of(r, a->in[k]);
         for (int64_t d = 0; d < r->plan->size; d++)
             r->members[d] = r->at[a->in[k]] + d * step;
-        if (!mf_collective_reduce(mf_executable_backend(r->f->stage->executable), in->participants->eqns[k], r->members, r->plan->size,
+        if (!mf_collective_reduce(mf_executable_compiler(r->f->stage->executable), in->participants->eqns[k], r->members, r->plan->size,
                                   r->at[a->out[k]]))
             return mf_error_out_of_memory();
     }

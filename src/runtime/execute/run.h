@@ -127,6 +127,7 @@ struct mf_run_state {
 };
 
 /* ---- run_state.c: memory and registers */
+const mf_segment_compiler *mf_executable_compiler(const mf_executable *x); /* of its plan */
 mf_run_state *mf_run_state_new(mf_executable *x);
 void mf_run_state_clear(mf_run_state *s); /* ready for another run */
 void mf_run_state_free(mf_run_state *s);

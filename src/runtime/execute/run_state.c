@@ -323,8 +323,8 @@ static void sweep(mf_run_state *s)
 void mf_run_state_clear(mf_run_state *s)
 {
     sweep(s);
-    release_list(s->in, s->in ? mf_executable_in_count(s->executable) : 0);
-    release_list(s->out, s->out ? mf_executable_out_count(s->executable) : 0);
+    release_list(s->in, s->in ? s->executable->program->in_count : 0);
+    release_list(s->out, s->out ? s->executable->program->out_count : 0);
     s->in = s->out = NULL;
     for (mf_chunk *c = s->chunks ? s->chunks->next : NULL, *next; c; c = next) { /* the newest is the largest: it stays */
         next = c->next;
@@ -374,7 +374,7 @@ void mf_run_state_fail(mf_run_state *s, mf_error_object *e)
 
 void mf_run_state_record(const mf_run_state *s, int64_t start, mf_row_kind row, int index, mf_profile_source *source, int64_t bytes)
 {
-    if (mf_executable_shares_places(s->executable))
+    if (s->executable->shares_places)
         mf_profile_equations_of(start, row, index, source, bytes, s->place);
     else
         mf_profile_equations(start, row, index, source, bytes);

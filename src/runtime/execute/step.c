@@ -86,7 +86,7 @@ static mf_step run_segment(mf_fiber *f, const mf_instr *in)
         pointers[in->in_count + o] = f->top->registers[in->out[o]].data;
     }
     int64_t start = mf_profile_begin();
-    mf_error_object *e = in->kernel->backend->run(in->kernel, (const void *const *)pointers, pointers + in->in_count, scratch);
+    mf_error_object *e = in->kernel->compiler->run(in->kernel, (const void *const *)pointers, pointers + in->in_count, scratch);
     mf_scratch_done();
     if (start)
         mf_run_state_record(f->stage, start, f->index < 0 && f->map ? MF_ROW_ONCE : MF_ROW_DEVICE, f->device, in->source, 0);

@@ -11,7 +11,7 @@
 #define MF_RUNTIME_PLAN_PLAN_H
 
 #include "ops/rows.h"
-#include "runtime/backend.h"
+#include "runtime/compile/segment_compiler.h"
 #include "runtime/profile/profiler.h"
 
 #define MF_LEVELS 16 /* nested maps, and names in one collective */
@@ -22,7 +22,7 @@ typedef struct mf_map_plan mf_map_plan;
 typedef struct mf_lockstep mf_lockstep;
 
 typedef enum mf_instr_kind {
-    MF_DO_SEGMENT,    /* a kernel of the backend */
+    MF_DO_SEGMENT,    /* a kernel of the segment compiler */
     MF_DO_ALIAS,      /* results are operands under another shape */
     MF_DO_AXIS_INDEX, /* this device's position */
     MF_DO_COLLECTIVE, /* one or several, over the same axes */
@@ -133,7 +133,7 @@ static inline int64_t mf_map_index(const mf_map_plan *m, int64_t row) { return r
 /* What a plan's memory and kernels hang on. */
 typedef struct mf_plan {
     mf_arena arena;
-    const mf_backend *backend;
+    const mf_segment_compiler *compiler;
     int kernel_count, kernel_capacity, literal_count, literal_capacity;
     mf_kernel **kernels;
     mf_literal **literals;
@@ -145,7 +145,7 @@ typedef struct mf_plan {
     size_t scratch_bytes; /* the largest */
 } mf_plan;
 
-mf_plan *mf_plan_new(const mf_backend *backend, int in_count);
+mf_plan *mf_plan_new(const mf_segment_compiler *compiler, int in_count);
 void mf_plan_free(mf_plan *plan);
 
 /* The plan as text, and back: a plan that is read has no kernels and no equations, so it can be looked at and verified, not run. The text is in
@@ -170,7 +170,7 @@ typedef struct mf_item { /* what becomes an instruction */
 
 typedef struct mf_schedule {
     const mf_program *program;
-    const mf_backend *backend; /* compiles the segments */
+    const mf_segment_compiler *compiler; /* compiles the segments */
     const mf_axis_env *env;
     int item_count, item_capacity;
     mf_item *items;
@@ -181,8 +181,8 @@ typedef struct mf_schedule {
 } mf_schedule;
 
 /* Orders p's equations. uniform_in[i] (NULL: no map, all on the device's side): input i is uniform over the innermost binder of env. */
-mf_error_object *mf_schedule_make(mf_schedule *s, const mf_backend *backend, mf_arena *arena, const mf_program *p, const mf_axis_env *env,
-                                  const bool *uniform_in);
+mf_error_object *mf_schedule_make(mf_schedule *s, const mf_segment_compiler *compiler, mf_arena *arena, const mf_program *p,
+                                  const mf_axis_env *env, const bool *uniform_in);
 void mf_schedule_free(mf_schedule *s);
 /* Which segment computes what (sink.c): moves equations to the segments that read them. One equation may then stand in several segments, each of
  * which computes it for itself; made_by names the one that gives it to others, if any. False: out of memory. */

@@ -3,6 +3,7 @@
  * for a result included; who has nothing to do spins for a moment if there is a core to spare, and then sleeps: a sleeper takes tens of
  * microseconds to come back. The pool is made at first need and joined when the process ends. */
 #include "runtime/profile/profiler.h"
+#include "runtime/device.h"
 #include "runtime/execute/run.h"
 
 #include "base/cancel.h"

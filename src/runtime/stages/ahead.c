@@ -3,6 +3,8 @@
  * Invariant: what a stage holds never changes, so it may be used from many threads. */
 #include "runtime/stages/ahead.h"
 
+#include "runtime/device.h"
+
 #include "trace/cache.h"
 
 #include "passes/passes.h"
@@ -100,7 +102,7 @@ static mf_value compiled_call(mf_function_object *f, const mf_value *arguments, 
         for (int i = 0; i < s.leaf_count; i++)
             if (s.leaves[i].type)
                 typed[n++] = s.leaves[i].object;
-        result = mf_dispatch_executable(o->traced, o->executable, typed, o->donated);
+        result = mf_dispatch_executable(o->traced, o->executable, o->client, typed, o->donated);
     }
     if (typed != small)
         mf_free(typed);
@@ -194,10 +196,14 @@ static mf_error_object *compile_for(mf_ahead *o, const mf_signature *s, const mf
     for (int i = 0; typed && i < s->leaf_count; i++)
         if (leaves[i].type)
             typed[n++] = leaves[i].object;
-    if (!typed || (error = mf_dispatch_compile_like(o->traced, typed, o->donated)) ||
-        !mf_dispatch_compile(o->traced, NULL, o->donated, &error))
-        error = error ? error : mf_error_out_of_memory();
-    else
+    mf_executable *x = NULL;
+    if (!typed)
+        error = mf_error_out_of_memory();
+    if (!error)
+        error = mf_dispatch_compile_like(o->traced, o->client, typed, o->donated);
+    if (!error)
+        x = mf_dispatch_compile(o->traced, o->client, NULL, o->donated, &error);
+    if (x)
         o->executable = mf_retain((mf_executable *)atomic_load(&o->traced->executable));
     mf_free(typed);
     return error;
@@ -212,7 +218,10 @@ static mf_error_object *lower(mf_ahead *o, mf_function function, const mf_value 
     s.leaf_count = 32;
     memset(o, 0, sizeof *o);
     o->traced = mf_ahead_trace(function, arguments, count, &s, &leaves, f, &error);
-    o->program = o->traced ? mf_optimize(o->traced->program, NULL, &error) : NULL;
+    o->client = o->traced ? mf_traced_client(o->traced, &error) : NULL;
+    if (o->traced && !o->client)
+        o->client = s.client;
+    o->program = o->traced && !error ? mf_optimize(o->traced->program, NULL, &error) : NULL;
     if (!error)
         error = keep_signature(o, &s);
     if (!error && (*f)->kind->donate_argnums && !(o->donated = mf_calloc((size_t)s.leaf_count + 1, sizeof *o->donated)))
@@ -256,7 +265,8 @@ mf_function mf_compile_n(mf_function function, const mf_value *arguments, int co
 
 typedef struct compiler_options {
     unsigned skipped; /* passes */
-    const mf_backend *backend;
+    const mf_client *client;
+    const char *backend; /* NULL: not given */
 } compiler_options;
 
 static mf_error_object *read_bool(const char *key, mf_object *value, bool *out)
@@ -269,13 +279,14 @@ static mf_error_object *read_bool(const char *key, mf_object *value, bool *out)
                         text ? text : (a ? mf_type_name(a->type) : value->kind->name), text ? "'" : "");
 }
 
-static mf_error_object *read_backend(mf_object *value, const mf_backend **out)
+static mf_error_object *read_backend(mf_object *value, compiler_options *out)
 {
     const char *name = mf_static_text(value);
-    *out = name ? mf_backend_find(name) : NULL;
-    return *out ? NULL
-                : mf_error_new(MF_ERROR_ARGUMENT, "compile option 'backend': %s is not the name of a backend of this machine",
-                               name ? name : value->kind->name);
+    out->client = mf_client_named(name);
+    out->backend = out->client && strcmp(name, out->client->platform) != 0 ? name : NULL;
+    return out->client ? NULL
+                       : mf_error_new(MF_ERROR_ARGUMENT, "compile option 'backend': %s is not the name of a backend of this machine",
+                                      name ? name : value->kind->name);
 }
 
 static mf_error_object *read_option(compiler_options *o, const char *key, mf_object *value)
@@ -283,7 +294,7 @@ static mf_error_object *read_option(compiler_options *o, const char *key, mf_obj
     unsigned mask = mf_pass_mask(key);
     bool runs = true;
     if (strcmp(key, "backend") == 0)
-        return read_backend(value, &o->backend);
+        return read_backend(value, o);
     if (!mask)
         return mf_error_new(MF_ERROR_ARGUMENT,
                             "No such compile option: '%s'. There are 'backend' (a name) and the passes 'dce', 'fold', "
@@ -297,7 +308,7 @@ static mf_error_object *read_option(compiler_options *o, const char *key, mf_obj
 static mf_error_object *read_options(compiler_options *o, mf_object *given)
 {
     const mf_tree *t = mf_object_is(given, &mf_tree_class) ? (const mf_tree *)given : NULL;
-    *o = (compiler_options){ 0, NULL };
+    *o = (compiler_options){ 0 };
     if (!given || (t && t->structure == mf_structure_none()))
         return NULL;
     if (mf_object_is(given, &mf_error_class))
@@ -318,7 +329,8 @@ static mf_error_object *compile_with(mf_ahead *o, const compiler_options *c)
     mf_error_object *error = NULL;
     o->program = mf_optimize_without(o->traced->program, NULL, c->skipped, &error);
     if (o->program)
-        o->executable = mf_executable_compile(o->program, c->backend, o->donated, NULL, &error);
+        o->executable = mf_executable_load(
+            &(mf_load_request){ .client = o->client, .program = o->program, .compiler = c->backend, .donated = o->donated }, &error);
     mf_cache_count_compilation();
     return error;
 }
@@ -341,6 +353,7 @@ mf_function mf_compile_lowered(mf_function lowered, mf_value options)
     memcpy(s.structures, from->structures, sizeof s.structures);
     memset(&o, 0, sizeof o);
     o.traced = mf_retain(from->traced);
+    o.client = from->client;
     error = keep_signature(&o, &s);
     if (!error && from->donated) {
         o.donated = mf_alloc((size_t)from->leaf_count + 1);
@@ -348,6 +361,7 @@ mf_function mf_compile_lowered(mf_function lowered, mf_value options)
         if (!error)
             memcpy(o.donated, from->donated, (size_t)from->leaf_count);
     }
+    o.client = c.client ? c.client : o.client;
     if (!error)
         error = compile_with(&o, &c);
     return stage_function(&compiled_class, of, &o, error);

@@ -7,6 +7,7 @@
 /* The options of the classes "lowered" and "compiled". */
 typedef struct mf_ahead {
     mf_traced *traced;         /* retained; of no capture */
+    const mf_client *client;   /* for which it was traced */
     mf_program *program;       /* retained: optimised, as it is compiled */
     mf_executable *executable; /* retained; NULL when lowered */
     int arg_count, leaf_count;

@@ -345,7 +345,12 @@ static mf_traced *trace_step(mf_function function, const mf_structure *cs, const
         leaves[i].type = mf_value_type(carry[i]);
     for (int i = 0; i < xs_structure->leaf_count; i++)
         leaves[cs->leaf_count + i].type = mf_type_without_axis(mf_value_type(xs[i]), 0);
-    mf_signature s = { .env = mf_trace_env(), .arg_count = 2, .structures = { cs, xs_structure }, .leaf_count = n, .leaves = leaves };
+    mf_signature s = { .env = mf_trace_env(),
+                       .client = mf_trace_client(),
+                       .arg_count = 2,
+                       .structures = { cs, xs_structure },
+                       .leaf_count = n,
+                       .leaves = leaves };
     mf_traced *t = mf_function_trace(f, &s, error);
     mf_free(leaves);
     if (t)

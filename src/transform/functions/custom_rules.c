@@ -55,7 +55,7 @@ static mf_traced *trace_rule(const custom_rule *r, mf_function_object *f, const 
     }
     for (int i = 0; i < count; i++)
         leaves[i].type = types[i];
-    mf_signature s = { .env = r->rule.env, .arg_count = arg_count, .leaf_count = count, .leaves = leaves };
+    mf_signature s = { .env = r->rule.env, .client = mf_trace_client(), .arg_count = arg_count, .leaf_count = count, .leaves = leaves };
     memcpy(s.structures, structures, (size_t)arg_count * sizeof *structures);
     mf_traced *t = mf_function_trace(f, &s, error);
     mf_free(leaves);

@@ -303,9 +303,12 @@ static mf_error_object *untuple(const mf_function_object *f, const mf_signature 
     const mf_structure *tuple = s->structures[0];
     if ((tuple->kind != MF_NODE_TUPLE && tuple->kind != MF_NODE_LIST) || tuple->child_count > MF_MAX_ARGUMENTS)
         return mf_error_new(MF_ERROR_TREE, "%s: %s must be a tuple of the arguments of %s", f->kind->name, what, f->inner->name);
-    *inner = (mf_signature){
-        .env = s->env, .rules = s->rules, .arg_count = tuple->child_count, .leaf_count = tuple->leaf_count, .leaves = s->leaves
-    };
+    *inner = (mf_signature){ .env = s->env,
+                             .client = s->client,
+                             .rules = s->rules,
+                             .arg_count = tuple->child_count,
+                             .leaf_count = tuple->leaf_count,
+                             .leaves = s->leaves };
     for (int i = 0; i < tuple->child_count; i++)
         inner->structures[i] = tuple->children[i];
     return NULL;

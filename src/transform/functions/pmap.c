@@ -4,16 +4,16 @@
 
 #include "ops/rows.h"
 #include "passes/passes.h"
-#include "runtime/backend.h"
+#include "runtime/device.h"
 #include "trace/dispatch.h"
 #include "transform/functions/mapped_call.h"
 
-#include <manyfold/device.h>
 #include <manyfold/state.h>
 #include <string.h>
 
 typedef struct pmap_options {
     const char *axis_name, *backend;
+    const mf_client *client; /* that of devices or backend; NULL: neither is given */
     mf_axis in_axes, out_axes;
     mf_ints static_argnums, donate_argnums, replicated_argnums;
     const mf_intlist *devices; /* NULL: not given */
@@ -23,12 +23,16 @@ typedef struct pmap_options {
 
 /* ---- devices and sizes */
 
-static mf_error_object *check_devices(const mf_intlist *devices)
+static const mf_client *client_of(const pmap_options *o, const mf_signature *s) { return o->client ? o->client : s->client; }
+
+static int64_t device_total(const pmap_options *o, const mf_signature *s) { return mf_device_total(client_of(o, s)); }
+
+static mf_error_object *check_devices(const mf_intlist *devices, const mf_client *client)
 {
     if (!devices->count)
         return mf_error_new(MF_ERROR_DEVICE, "pmap: 'devices' argument is empty; it must name at least one device");
     for (int i = 0; i < devices->count; i++) {
-        if (devices->at[i] < 0 || devices->at[i] >= mf_device_total())
+        if (devices->at[i] < 0 || devices->at[i] >= mf_device_total(client))
             return mf_error_new(MF_ERROR_DEVICE, "pmap: devices[%d] is no device of this process", i);
         for (int k = 0; k < i; k++)
             if (devices->at[k] == devices->at[i])
@@ -65,7 +69,7 @@ static mf_error_object *too_few_devices(int64_t needed, int64_t total)
 static mf_error_object *check_size(const mf_function_object *f, const mf_signature *s, int64_t size)
 {
     const pmap_options *o = f->options;
-    int64_t outer = outer_devices(s->env), total = mf_device_total();
+    int64_t outer = outer_devices(s->env), total = device_total(o, s);
     if (o->devices && inside_pmap(s->env))
         return mf_error_new(MF_ERROR_DEVICE, "Nested pmap with explicit devices argument (%s).", f->name);
     if (outer > 1 && outer * size > total)
@@ -110,11 +114,11 @@ static mf_error_object *check_named_devices(const mf_intlist *devices, int64_t s
 static mf_error_object *settle_size(const mf_function_object *f, const mf_signature *s, mf_mapped_call *m)
 {
     const pmap_options *o = f->options;
-    mf_error_object *e = o->devices ? check_devices(o->devices) : NULL;
+    mf_error_object *e = o->devices ? check_devices(o->devices, o->client) : NULL;
     if (e)
         return e;
     if (m->size < 0)
-        m->size = o->devices ? o->devices->count : mf_device_total() / outer_devices(s->env);
+        m->size = o->devices ? o->devices->count : device_total(o, s) / outer_devices(s->env);
     return check_size(f, s, m->size < 1 ? 1 : m->size);
 }
 
@@ -385,15 +389,20 @@ static const mf_function_class pmap_class = {
 
 /* ---- options */
 
-static mf_error_object *check_backend(const char *name)
+static mf_error_object *find_backend(const char *name, const mf_client **client)
 {
-    if (!name || strcmp(name, mf_client_cpu.platform) == 0 || mf_backend_find(name))
+    *client = mf_client_named(name);
+    if (!name || *client)
         return NULL;
-    return mf_error_new(MF_ERROR_DEVICE, "unknown backend '%s': the present ones are '%s'", name, mf_client_cpu.platform);
+    mf_text names = { 0 };
+    mf_client_names(&names);
+    mf_error_object *e = mf_error_new(MF_ERROR_DEVICE, "unknown backend '%s': the present ones are %s", name, names.at ? names.at : "none");
+    mf_text_free(&names);
+    return e;
 }
 
-/* NULL when the caller names none, or with *error. */
-static const mf_intlist *device_ids(mf_device_list list, mf_error_object **error)
+/* NULL when the caller names none, or with *error. *client: whose they are. */
+static const mf_intlist *device_ids(mf_device_list list, const mf_client **client, mf_error_object **error)
 {
     if (!list.at && list.count == 0)
         return NULL;
@@ -402,12 +411,18 @@ static const mf_intlist *device_ids(mf_device_list list, mf_error_object **error
         return NULL;
     }
     int64_t small[256], *ids = list.count <= 256 ? small : mf_alloc((size_t)list.count * sizeof *ids);
-    for (int i = 0; ids && i < list.count; i++)
+    for (int i = 0; ids && i < list.count; i++) {
+        const mf_client *whose = mf_device_client(list.at[i]);
         ids[i] = mf_device_id(list.at[i]);
+        if (whose && *client && whose != *client && !*error)
+            *error = mf_error_new(MF_ERROR_DEVICE, "pmap: devices[%d] is a device of %s, but the backend or the devices before it are %s's",
+                                  i, whose->platform, (*client)->platform);
+        *client = *client ? *client : whose;
+    }
     const mf_intlist *interned = ids ? mf_ints_intern(ids, list.count) : NULL;
     if (ids != small)
         mf_free(ids);
-    if (!interned)
+    if (!interned && !*error)
         *error = mf_error_out_of_memory();
     return interned;
 }
@@ -417,7 +432,8 @@ mf_function mf_pmap_opt(mf_function f, const mf_pmap_options *o)
     MF_ENTER((mf_function){ MF_FORK_HANDLE });
     static const mf_pmap_options none;
     o = o ? o : &none;
-    mf_error_object *e = check_backend(o->backend);
+    const mf_client *client;
+    mf_error_object *e = find_backend(o->backend, &client);
     if (e)
         return (mf_function){ mf_handle_new(e) };
     if (o->global_arg_shapes)
@@ -431,7 +447,10 @@ mf_function mf_pmap_opt(mf_function f, const mf_pmap_options *o)
     options.static_argnums = mf_ints_plain(o->static_broadcasted_argnums, "pmap: static_broadcasted_argnums", &e);
     options.donate_argnums = mf_ints_plain(o->donate_argnums, "pmap: donate_argnums", &e);
     options.replicated_argnums = mf_ints_plain(o->replicated_argnums, "pmap: replicated_argnums", &e);
-    options.devices = device_ids(o->devices, &e);
+    options.devices = device_ids(o->devices, &client, &e);
+    options.client = client;
+    if (options.devices && client && !o->backend)
+        options.backend = mf_intern(client->platform);
     options.axis_size = o->axis_size;
     options.rules = mf_rules_of(&f);
     if (e)

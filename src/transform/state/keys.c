@@ -38,7 +38,9 @@ static mf_traced *trace_split(const mf_type *key, const mf_axis_env *env, int64_
 {
     mf_function_object *f = mf_function_of(mf_closure(split_for, &size), error);
     mf_leaf leaf = { .type = key };
-    mf_signature s = { .env = env, .arg_count = 1, .structures = { mf_structure_leaf() }, .leaf_count = 1, .leaves = &leaf };
+    mf_signature s = {
+        .env = env, .client = mf_trace_client(), .arg_count = 1, .structures = { mf_structure_leaf() }, .leaf_count = 1, .leaves = &leaf
+    };
     return f ? mf_function_trace(f, &s, error) : NULL;
 }
 

@@ -8,7 +8,7 @@ import sys
 # Functions that only put their arguments together, or say what does not change any more: no error, and nothing to wait for.
 PURE = """mf_same mf_range mf_axis_part_axis mf_axis_part_states mf_node_double mf_node_int mf_node_module mf_node_name mf_node_state
 mf_str_dtype mf_process_count mf_loader_batches mf_device_count mf_local_device_count mf_devices mf_local_devices mf_devices_of
-mf_device_slice mf_device_id mf_device_platform mf_nothing_saveable mf_everything_saveable mf_dots_saveable
+mf_device_slice mf_device_id mf_device_local_ordinal mf_device_process mf_device_platform mf_nothing_saveable mf_everything_saveable mf_dots_saveable
 mf_dots_with_no_batch_dims_saveable""".split()
 
 ARGUMENTS = {"mf_value": "value", "mf_function": "function", "mf_state": "state", "mf_module": "module", "mf_filter": "filter",
