@@ -97,6 +97,8 @@ static int end_in_work(void)
         exit(STATUS);
     if (is(way, "last thread"))
         exit((pthread_create(&thread, NULL, end_soon, NULL), pthread_exit(NULL), 1));
+    while (is(way, "callback") && is(work, "callback")) /* one exit a process, as above */
+        pause();
     return STATUS;
 }
 
@@ -137,6 +139,11 @@ TEST(convolution) { end_in_all_ways("convolution"); }
 TEST(elementwise) { end_in_all_ways("elementwise"); }
 TEST(pmap) { end_in_all_ways("pmap"); }
 TEST(callback) { end_in_all_ways("callback"); }
+
+/* Asked by the leak checker, to which what the C library holds for a main thread that has ended looks lost: its list of destructors is not run
+ * by pthread_exit, and the thread's memory is not searched any more. */
+int __lsan_is_turned_off(void);
+int __lsan_is_turned_off(void) { return way && is(way, "last thread"); }
 
 int main(int argc, char **argv)
 {
