@@ -30,6 +30,7 @@ SIBLINGS = ["backend", "comm"]
 
 # A vendor's header -> the only places (path prefixes under src/) where it may appear.
 VENDORS = [
+    (r"unwind.h", ["base/guard"]),
     (r"llvm-c/.*", ["backend/native/llvm"]),
     (r"(oneapi/dnnl/|dnnl).*", ["backend/native/kernels/dnnl"]),
     (r"xla/.*|pjrt.*", ["backend/pjrt/"]),

@@ -1,7 +1,7 @@
 /* Allocations of the library's own code that fail on demand, in every build: a test that includes this is linked with --wrap (see
  * CMakeLists.txt), so each call of the library's objects to malloc and its kin, to mmap and to pthread_create comes here first.
- * What libraries allocate inside themselves (LLVM, oneDNN, LAPACK, libzip, zlib, the C library) is out of reach: LLVM ends the process
- * when it gets no memory, and nobody who calls it can change that.
+ * What libraries allocate inside themselves (LLVM, oneDNN, LAPACK, libzip, zlib, the C library) is out of reach here:
+ * safety/test_memory_inside.c has an allocator for them.
  * Invariant: blocks counts what was taken here and not given back. Included by one source file of a program. */
 #ifndef MF_TESTS_FAILING_MALLOC_H
 #define MF_TESTS_FAILING_MALLOC_H

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { ARENA_FIRST = 480, ARENA_BLOCK = 4064 }; /* the first block's bytes, and how far they double: most programs are small */
 
@@ -46,6 +47,21 @@ void *mf_alloc(size_t bytes) { return mf_alloc_must_fail() ? NULL : malloc(bytes
 void *mf_calloc(size_t count, size_t size) { return mf_alloc_must_fail() ? NULL : calloc(count ? count : 1, size ? size : 1); }
 void *mf_realloc(void *p, size_t bytes) { return mf_alloc_must_fail() ? NULL : realloc(p, bytes ? bytes : 1); }
 void mf_free(void *p) { free(p); }
+
+/* A few are asked of the allocator, which gives a little from where it has more; many would have to be mapped. */
+bool mf_memory_to_spare(size_t bytes)
+{
+    enum { FEW = 1 << 16 };
+    void *few = mf_alloc(bytes < FEW ? bytes : FEW);
+    if (!few)
+        return false;
+    __asm__ volatile("" : : "r"(few) : "memory"); /* no compiler drops the pair */
+    mf_free(few);
+    if (bytes <= FEW)
+        return true;
+    void *many = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return many != MAP_FAILED && munmap(many, bytes) == 0;
+}
 
 char *mf_strdup(const char *s)
 {

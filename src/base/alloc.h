@@ -4,6 +4,7 @@
 #ifndef MF_BASE_ALLOC_H
 #define MF_BASE_ALLOC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,6 +13,9 @@ void *mf_calloc(size_t count, size_t size); /* zeroed */
 void *mf_realloc(void *p, size_t bytes);
 void mf_free(void *p);
 char *mf_strdup(const char *s);
+
+/* Whether so many bytes are to be had, before a library is called that does not bear their lack. Another thread may take them meanwhile. */
+bool mf_memory_to_spare(size_t bytes);
 
 typedef struct mf_arena {
     struct mf_arena_block *head;

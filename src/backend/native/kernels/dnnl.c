@@ -3,11 +3,15 @@
  * Invariant: no oneDNN object is shared by two running calls. A primitive is immutable once published, and lives while somebody uses it; what a run
  * changes (stream, memory handles) sits in a context that the run takes from the primitive's free list and returns.
  * Loading costs 1-2 ms and some megabytes, which a program without convolutions must not pay, hence dlopen.
+ * Memory: it does not look at each result of malloc, its exceptions know no C, and OpenMP ends the process when it gets nothing. So it is
+ * entered where there is memory to spare, many times what it was seen to take, and what it throws nevertheless ends here.
  * oneDNN 2.x and 3.x differ in how memory and primitive descriptors are made; the block "versions" hides that. */
 #define _GNU_SOURCE
 #include "dnnl.h"
 
+#include "base/alloc.h"
 #include "base/error.h"
+#include "base/guard.h"
 
 #include <dlfcn.h>
 #include <oneapi/dnnl/dnnl.h>
@@ -135,6 +139,15 @@ static void close_at_end(void)
         usleep(50);
 }
 
+enum { TO_LOAD = 96 << 20, TO_CREATE = 8 << 20, TO_RUN = 16 << 10 };
+
+static void set_up(void *ok)
+{
+    *(bool *)ok = lib.dnnl_engine_create(&lib.engine, dnnl_cpu, 0) == dnnl_success &&
+                  lib.dnnl_primitive_attr_create(&lib.attr) == dnnl_success &&
+                  lib.dnnl_primitive_attr_set_scratchpad_mode(lib.attr, dnnl_scratchpad_mode_user) == dnnl_success;
+}
+
 static void load(void)
 {
     void *handle = dlopen(MF_DNNL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
@@ -151,16 +164,25 @@ static void load(void)
         lib.omp_set_num_threads = NULL;
     cap_isa();
     lib.dnnl_set_primitive_cache_capacity(0); /* there is ours */
-    lib.ok = atexit(close_at_end) == 0 &&     /* later than the statics were registered, so before they go */
-             lib.dnnl_engine_create(&lib.engine, dnnl_cpu, 0) == dnnl_success &&
-             lib.dnnl_primitive_attr_create(&lib.attr) == dnnl_success &&
-             lib.dnnl_primitive_attr_set_scratchpad_mode(lib.attr, dnnl_scratchpad_mode_user) == dnnl_success;
+    mf_guard_learn(handle);
+    bool set = false;
+    lib.ok = atexit(close_at_end) == 0 && /* later than the statics were registered, so before they go */
+             mf_guarded(set_up, &set) && set;
 }
 
+/* Where there is no memory for it now, other ways serve, and a later call tries again. */
 static bool loaded(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, load);
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static atomic_bool tried;
+    if (atomic_load(&tried))
+        return lib.ok;
+    pthread_mutex_lock(&lock);
+    if (!atomic_load(&tried) && mf_memory_to_spare(TO_LOAD)) {
+        load();
+        atomic_store(&tried, true);
+    }
+    pthread_mutex_unlock(&lock);
     return lib.ok;
 }
 
@@ -677,21 +699,34 @@ static void free_primitive(mf_dnnl_primitive *p)
     free(p);
 }
 
+typedef struct making {
+    mf_dnnl_primitive *p;
+    dnnl_problem what;
+    bool made;
+} making;
+
+static void build(void *of)
+{
+    making *m = of;
+    m->made = m->p->key[0] == 1 ? build_conv(m->p, m->what.conv) : build_matmul(m->p, m->what.matmul);
+}
+
 /* NULL: memory is out. What cannot be had keeps its key, so that nobody tries again. */
 static mf_dnnl_primitive *make(const int64_t *key, dnnl_problem what)
 {
-    mf_dnnl_primitive *p = calloc(1, sizeof *p);
+    mf_dnnl_primitive *p = mf_memory_to_spare(TO_CREATE) ? calloc(1, sizeof *p) : NULL;
+    making m = { .p = p, .what = what };
     if (!p)
         return NULL;
     memcpy(p->key, key, sizeof p->key);
     pthread_mutex_init(&p->lock, NULL);
     int team = team_of_one();
     memory_was_out = false;
-    bool ok = key[0] == 1 ? build_conv(p, what.conv) : build_matmul(p, what.matmul);
+    memory_was_out = !mf_guarded(build, &m) || memory_was_out;
     team_restore(team);
-    if (!ok)
+    if (!m.made)
         empty(p);
-    if (!ok && memory_was_out) {
+    if (!m.made && memory_was_out) {
         free_primitive(p);
         return NULL;
     }
@@ -926,19 +961,41 @@ static bool run(const mf_dnnl_primitive *p, context *c, const void *const *data,
     return ok && (!p->operands[OUT].reorder || packed == OUT || reorder(p, c, OUT));
 }
 
-static bool run_with(const mf_dnnl_primitive *p, const void *const *data, int packed, void *scratch)
+typedef struct guarded_run {
+    mf_dnnl_primitive *p;
+    const void *const *data;
+    int packed;
+    char *scratch;
+    context *c;
+    bool (*run)(const mf_dnnl_primitive *p, context *c, const void *const *data, int packed, char *scratch);
+    bool ok;
+} guarded_run;
+
+static void run_inside(void *of)
 {
-    mf_dnnl_primitive *mutable = (mf_dnnl_primitive *)(uintptr_t)p; /* the free list has its own lock */
+    guarded_run *r = of;
+    r->c = take(r->p);
+    r->ok = r->c && r->run(r->p, r->c, r->data, r->packed, r->scratch);
+}
+
+static bool run_guarded(guarded_run r)
+{
     if (!enter())
         return false;
-    int team = team_of_one();
-    context *c = take(mutable);
-    bool ok = c && run(p, c, data, packed, scratch);
-    if (c)
-        give(mutable, c);
+    bool to_spare = mf_memory_to_spare(TO_RUN);
+    int team = to_spare ? team_of_one() : 0;
+    bool ok = to_spare && mf_guarded(run_inside, &r) && r.ok;
+    if (r.c)
+        give(r.p, r.c);
     team_restore(team);
     leave();
     return ok;
+}
+
+static bool run_with(const mf_dnnl_primitive *p, const void *const *data, int packed, void *scratch)
+{
+    mf_dnnl_primitive *mutable = (mf_dnnl_primitive *)(uintptr_t)p; /* the free list has its own lock */
+    return run_guarded((guarded_run){ .p = mutable, .data = data, .packed = packed, .scratch = scratch, .run = run });
 }
 
 bool mf_dnnl_run(const mf_dnnl_primitive *p, const void *in0, const void *in1, void *out, void *scratch)
@@ -952,20 +1009,18 @@ bool mf_dnnl_run_packed(const mf_dnnl_primitive *p, const void *in0, const void 
 }
 
 /* Between the caller's layout and the packed one. */
+static bool move_packed(const mf_dnnl_primitive *p, context *c, const void *const *data, int i, char *scratch)
+{
+    return set(c->user[i], data[0]) && set(c->wanted[i], data[1]) && set(c->reorder_scratch[i], scratch + p->reorder_offset) &&
+           reorder(p, c, i);
+}
+
 static bool repack(const mf_dnnl_primitive *p, const void *plain, const void *packed, char *scratch)
 {
     mf_dnnl_primitive *mutable = (mf_dnnl_primitive *)(uintptr_t)p;
-    if (!enter())
-        return false;
-    int team = team_of_one(), i = p->packed;
-    context *c = p->operands[i].reorder ? take(mutable) : NULL;
-    bool ok = c && set(c->user[i], plain) && set(c->wanted[i], packed) && set(c->reorder_scratch[i], scratch + p->reorder_offset) &&
-              reorder(p, c, i);
-    if (c)
-        give(mutable, c);
-    team_restore(team);
-    leave();
-    return ok;
+    const void *const data[] = { plain, packed };
+    return p->operands[p->packed].reorder &&
+           run_guarded((guarded_run){ .p = mutable, .data = data, .packed = p->packed, .scratch = scratch, .run = move_packed });
 }
 
 bool mf_dnnl_pack(const mf_dnnl_primitive *p, const void *in1, void *packed, void *scratch) { return repack(p, in1, packed, scratch); }

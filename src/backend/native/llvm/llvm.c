@@ -3,8 +3,12 @@
  * The texts are vector code already, so no passes over IR are run: O2's gave 0 to 4 % on chains, Adam, activations and elementary
  * functions, for twice the compile time. Code generation is at its default level; without optimisation it loses to the tile kernels.
  * Invariant: everything here runs under one lock, which the process's end takes for good; no floating-point operation is contracted or
- * reassociated. Anything that fails gives NULL, and tile kernels do the work. */
+ * reassociated. Anything that fails gives NULL, and tile kernels do the work. LLVM itself ends the process when it gets no memory: it is
+ * entered where there is memory to spare, and where it wants to end the process nevertheless, that ends here and nobody enters any more:
+ * its locks may be held for good. What it made before goes on. */
 #include "backend/native/llvm/llvm.h"
+#include "base/alloc.h"
+#include "base/guard.h"
 #include "runtime/profile/profiler.h"
 
 #include <dlfcn.h>
@@ -63,7 +67,8 @@
     F(LLVMOrcCreateNewThreadSafeContext)                     \
     F(LLVMOrcThreadSafeContextGetContext)                    \
     F(LLVMOrcDisposeThreadSafeContext)                       \
-    F(LLVMOrcCreateNewThreadSafeModule)
+    F(LLVMOrcCreateNewThreadSafeModule)                      \
+    F(LLVMInstallFatalErrorHandler)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool closed;
@@ -158,6 +163,56 @@ static bool may_make_code(void)
     return code != MAP_FAILED && !refused;
 }
 
+/* libLLVM maps 190 MiB; loops of many operations took 36. */
+enum { TO_LOAD = 384 << 20, TO_COMPILE = 128 << 20 };
+
+/* Of whom: this library, or the host, whose threads find what LLVM does without handlers. */
+static void end_of_memory(void *context, const char *reason, bool crash)
+{
+    (void)context, (void)crash;
+    if (inside)
+        mf_guard_leave();
+    (void)!write(STDERR_FILENO, "LLVM ERROR: out of memory\n", 26);
+    (void)reason;
+    abort();
+}
+
+static void fatal(const char *reason)
+{
+    if (inside)
+        mf_guard_leave();
+    fprintf(stderr, "LLVM ERROR: %s\n", reason); /* and exits */
+}
+
+static void install_handlers(void *library)
+{
+    void (*install)(void (*handler)(void *, const char *, bool), void *context);
+    if (bind(library, "_ZN4llvm31install_bad_alloc_error_handlerEPFvPvPKcbES0_", &install)) /* C's interface has none for it */
+        install(end_of_memory, NULL);
+    lib.LLVMInstallFatalErrorHandler(fatal);
+}
+
+static void make_jit(void *unused)
+{
+    (void)unused;
+    LLVMTargetMachineRef machine = make_machine();
+    if (!machine)
+        return;
+    LLVMOrcLLJITBuilderRef builder = lib.LLVMOrcCreateLLJITBuilder();
+    lib.LLVMOrcLLJITBuilderSetJITTargetMachineBuilder(builder, lib.LLVMOrcJITTargetMachineBuilderCreateFromTargetMachine(machine));
+    if (failed(lib.LLVMOrcCreateLLJIT(&lib.jit, builder)))
+        lib.jit = NULL;
+}
+
+/* The lock is held. */
+static void give_up(void)
+{
+    static _Atomic bool said;
+    closed = true;
+    lib.jit = NULL;
+    mf_warn_once(&said, "LLVM got no memory or failed: from now on hot loops stay with the precompiled kernels");
+}
+
 static void load(void)
 {
     if (!may_make_code())
@@ -168,25 +223,30 @@ static void load(void)
     FUNCTIONS(BIND)
     if (!ok || !start_target(handle) || !close_before_statics())
         return;
-    LLVMTargetMachineRef machine = make_machine();
-    if (!machine)
-        return;
-    LLVMOrcLLJITBuilderRef builder = lib.LLVMOrcCreateLLJITBuilder();
-    lib.LLVMOrcLLJITBuilderSetJITTargetMachineBuilder(builder, lib.LLVMOrcJITTargetMachineBuilderCreateFromTargetMachine(machine));
-    if (failed(lib.LLVMOrcCreateLLJIT(&lib.jit, builder)))
-        lib.jit = NULL;
+    mf_guard_learn(handle);
+    install_handlers(handle);
+    if (!mf_guarded(make_jit, NULL))
+        give_up();
 }
 
 /* ------------------------------------------------------------------ compilation */
 
-static void free_code(LLVMOrcResourceTrackerRef code)
+static void free_code(void *code)
 {
     (void)failed(lib.LLVMOrcResourceTrackerRemove(code));
     lib.LLVMOrcReleaseResourceTracker(code);
 }
 
-static mf_loop_fn *compile_text(const char *text, void **code)
+typedef struct compilation {
+    const char *text;
+    mf_loop_fn *run;
+    void *code;
+} compilation;
+
+static void compile_text(void *of)
 {
+    compilation *c = of;
+    const char *text = c->text;
     static int count;
     char *message = NULL, name[24];
     LLVMModuleRef module;
@@ -199,7 +259,7 @@ static mf_loop_fn *compile_text(const char *text, void **code)
             mf_warn("LLVM: %s\n%s", message, text);
         lib.LLVMDisposeMessage(message);
         lib.LLVMOrcDisposeThreadSafeContext(context);
-        return NULL;
+        return;
     }
     lib.LLVMSetValueName2(lib.LLVMGetNamedFunction(module, "mf_loop"), name, strlen(name));
     lib.LLVMSetDataLayout(module, lib.LLVMOrcLLJITGetDataLayoutStr(lib.jit));
@@ -210,12 +270,11 @@ static mf_loop_fn *compile_text(const char *text, void **code)
     LLVMOrcResourceTrackerRef made = lib.LLVMOrcJITDylibCreateResourceTracker(lib.LLVMOrcLLJITGetMainJITDylib(lib.jit));
     if (!failed(lib.LLVMOrcLLJITAddLLVMIRModuleWithRT(lib.jit, made, owned)) && !failed(lib.LLVMOrcLLJITLookup(lib.jit, &address, name)))
         memcpy(&run, &address, sizeof run);
-    if (!run) {
+    if (run)
+        c->code = made;
+    else
         free_code(made);
-        return NULL;
-    }
-    *code = made;
-    return run;
+    c->run = run;
 }
 
 /* ------------------------------------------------------------------ who may */
@@ -288,9 +347,10 @@ static bool enter(void)
         return false;
     }
     inside = true;
-    if (!lib.tried)
+    if (!lib.tried && mf_memory_to_spare(TO_LOAD)) { /* else a later call tries again */
         load();
-    lib.tried = true;
+        lib.tried = true;
+    }
     return true;
 }
 
@@ -313,21 +373,27 @@ bool mf_llvm_open(void)
 
 mf_loop_fn *mf_llvm_code(const char *text, void **code)
 {
+    compilation c = { .text = text };
     *code = NULL;
     if (!enter())
         return NULL;
-    mf_loop_fn *run = lib.jit ? compile_text(text, code) : NULL;
-    if (run)
+    if (lib.jit && mf_memory_to_spare(TO_COMPILE) && !mf_guarded(compile_text, &c)) {
+        c = (compilation){ 0 };
+        give_up();
+    }
+    if (c.run)
         (void)close_before_statics();
     leave();
-    return run;
+    *code = c.code;
+    return c.run;
 }
 
 void mf_llvm_free(void *code)
 {
     if (!enter())
         return;
-    free_code(code);
+    if (!mf_guarded(free_code, code))
+        give_up();
     leave();
 }
 
