@@ -194,6 +194,30 @@ TEST(windows_far_beyond_the_array)
     CHECK(sums_to(mf_reduce_window_sum(mf_astype(x, MF_I32), .window = MF_INTS(far), .padding_low = MF_INTS(far - 3)), 3));
 }
 
+static mf_value far_pools(mf_value x)
+{
+    const int64_t far = (int64_t)1 << 31;
+    mf_value line = mf_reshape(x, MF_SHAPE(1, 8, 1));
+    return mf_sum(mf_max_pool(line, .window_shape = MF_INTS(far), .strides = MF_INTS(far), .padding = MF_SAME));
+}
+
+static mf_value far_and_spread(mf_value x)
+{
+    const int64_t far = (int64_t)1 << 28;
+    return mf_sum(mf_reduce_window_min(x, .window = MF_INTS(7 * far + 1), .strides = MF_INTS(far), .base_dilation = MF_INTS(far)));
+}
+
+TEST(gradients_of_windows_far_beyond_the_array)
+{
+    MF_SCOPE;
+    mf_value x = mf_arange(8, MF_F32), g = mf_call(mf_grad(far_pools), x);
+    CHECK_NEAR(mf_item_f64(mf_get(g, 7)), 1, 0);
+    CHECK_NEAR(mf_item_f64(mf_sum(g)), 1, 0);
+    g = mf_call(mf_grad(far_and_spread), x);
+    CHECK_NEAR(mf_item_f64(mf_get(g, 0)), 1, 0);
+    CHECK_NEAR(mf_item_f64(mf_sum(g)), 1, 0);
+}
+
 /* What oneDNN counts in an int, and crashed on: more memory than there is. */
 TEST(products_over_more_than_an_int_counts)
 {

@@ -195,8 +195,37 @@ typedef struct window_walk {
     int rank, busy_count, busy[MF_RANK];
     int64_t k[MF_RANK], corner[MF_RANK], base; /* the window being walked */
     int64_t first[MF_RANK], end[MF_RANK];      /* its places that are walked */
-    bool done;
+    /* every period-th place of a window may have an element, in windows whose corner is a multiple of `common`: see find_period */
+    int64_t common[MF_RANK], period[MF_RANK], inverse[MF_RANK], meets[MF_RANK];
+    bool padded, done;
 } window_walk;
+
+__extension__ typedef __int128 wide;
+
+/* Where base dilation is d and window dilation s, place k of a window has an element if corner + k s is a multiple of d. With their greatest
+ * common divisor g, that is k = -corner / g times the inverse of s / g, modulo d / g. */
+static void find_period(window_walk *w, int i)
+{
+    int64_t d = w->p->base_dilation->at[i], a = d, b = w->p->window_dilation->at[i] % d, x = 0, y = 1;
+    while (b) {
+        int64_t times = a / b, rest = a % b, next = x - times * y;
+        a = b;
+        b = rest;
+        x = y;
+        y = next;
+    }
+    w->common[i] = a;
+    w->period[i] = d / a;
+    w->inverse[i] = x < 0 ? x + d / a : x;
+}
+
+/* From k on to the first place that may have an element. */
+static int64_t to_element(const window_walk *w, int i, int64_t k)
+{
+    int64_t ahead = w->period[i] == 1 ? 0 : (int64_t)(((wide)w->meets[i] - k) % w->period[i]);
+    ahead += ahead < 0 ? w->period[i] : 0;
+    return k > INT64_MAX - ahead ? INT64_MAX : k + ahead;
+}
 
 static void open_walk(window_walk *w, const mf_window_params *p, const mf_type *operand)
 {
@@ -208,32 +237,47 @@ static void open_walk(window_walk *w, const mf_window_params *p, const mf_type *
         w->counts[i] = window_count(p, i, operand->dims[i]);
         if (p->window->at[i] > 1 || p->base_dilation->at[i] > 1 || p->padding_low->at[i] || p->padding_high->at[i])
             w->busy[w->busy_count++] = i;
+        find_period(w, i);
     }
 }
 
-/* Those between the operand's first and last element; a window may reach far into the padding. */
+/* Places between the operand's first and last element: a window may reach far into the padding, and the elements lie far apart. */
 static void clip(window_walk *w, int i)
 {
     int64_t step = w->p->window_dilation->at[i], last = (w->operand->dims[i] - 1) * w->p->base_dilation->at[i] - w->corner[i];
-    w->first[i] = w->corner[i] < 0 ? (-w->corner[i] + step - 1) / step : 0;
-    if (last / step + 1 < w->end[i])
-        w->end[i] = last < 0 ? 0 : last / step + 1;
+    int64_t in_front = w->corner[i] < 0 ? -w->corner[i] : 0;
+    if (last < 0 || w->corner[i] % w->common[i])
+        w->end[i] = 0;
+    else if (last / step < w->end[i])
+        w->end[i] = last / step + 1;
+    if (w->period[i] > 1) {
+        w->meets[i] = (int64_t)(-(wide)(w->corner[i] / w->common[i]) * w->inverse[i] % w->period[i]);
+        w->meets[i] += w->meets[i] < 0 ? w->period[i] : 0;
+    }
+    w->first[i] = to_element(w, i, in_front / step + (in_front % step > 0));
 }
 
-/* padded: places without an element are walked, too. */
+/* From place to place: those with an element, and with `padded` one without wherever there are some in front of, between and behind them. */
+static void step_along(window_walk *w, int i)
+{
+    bool element = to_element(w, i, w->k[i]) == w->k[i];
+    w->k[i] = w->padded && element ? w->k[i] + 1 : to_element(w, i, w->k[i] + 1);
+}
+
 static void next_window(window_walk *w, bool padded)
 {
     w->base = 0;
     w->done = false;
+    w->padded = padded;
     for (int i = 0; i < w->rank; i++) {
-        w->first[i] = 0;
-        w->end[i] = w->p->window->at[i];
+        int64_t window = w->end[i] = w->p->window->at[i];
         w->corner[i] = w->at[i] * w->p->strides->at[i] - w->p->padding_low->at[i];
         w->base += w->corner[i] * w->steps[i];
-        if (!padded)
-            clip(w, i);
-        w->k[i] = w->first[i];
+        clip(w, i);
         w->done = w->done || w->first[i] >= w->end[i];
+        w->first[i] -= padded && w->first[i] > 0;
+        w->end[i] += padded && w->end[i] < window;
+        w->k[i] = w->first[i];
     }
     for (int n = 0; n < w->busy_count; n++)
         w->base -= w->corner[w->busy[n]] * w->steps[w->busy[n]];
@@ -256,8 +300,12 @@ static bool next_place(window_walk *w, int64_t *index)
     }
     *index = there ? *index : -1;
     int n = w->busy_count - 1;
-    for (; n >= 0 && ++w->k[w->busy[n]] == w->end[w->busy[n]]; n--)
+    for (; n >= 0; n--) {
+        step_along(w, w->busy[n]);
+        if (w->k[w->busy[n]] < w->end[w->busy[n]])
+            break;
         w->k[w->busy[n]] = w->first[w->busy[n]];
+    }
     w->done = n < 0;
     return true;
 }
