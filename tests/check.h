@@ -4,7 +4,7 @@
  *     TEST(addition) { CHECK_EQ_INT(1 + 1, 2); }
  *
  * A TEST registers itself; main is here. A failed CHECK prints file and line and the test goes on; REQUIRE leaves the test.
- * The program's arguments pick tests by a part of their name; the last line is "N passed, M failed", the exit status 1 after a failure.
+ * The program's arguments pick tests by a part of their name, or with a - before it leave one out; the last line is "N passed, M failed", the exit status 1 after a failure.
  * Everything is weak, so several files of one test program may include this. Checks may fail on any thread. */
 #ifndef MF_CHECK_H
 #define MF_CHECK_H
@@ -153,9 +153,9 @@ __attribute__((weak)) int main(int argc, char **argv)
     int passed = 0, failed = 0;
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (check_test *test = check_first; test; test = test->next) {
-        bool wanted = argc < 2;
+        bool wanted = argc < 2 || *argv[1] == '-';
         for (int i = 1; i < argc; i++) {
-            wanted = wanted || strstr(test->name, argv[i]);
+            wanted = *argv[i] == '-' ? wanted && strcmp(test->name, argv[i] + 1) != 0 : wanted || strstr(test->name, argv[i]);
         }
         if (!wanted) {
             continue;
