@@ -737,6 +737,45 @@ TEST(running_extremes_of_rows)
     }
 }
 
+/* Windows' elements join their accumulators row by row, wherever zeros of both signs and NaNs stand. */
+TEST(extremes_of_windows)
+{
+    enum { MOST = 100, ROWS = 9 };
+    static const int lengths[] = { 1, 7, 16, 33, 64, MOST };
+    static const uint32_t special[] = { 0, 0x80000000, 0x3f800000, 0xbf800000, 0, 0x80000000, 0x7fc00001, 0xffc00002 };
+    static uint32_t x[ROWS * MOST], want[2][MOST], got[MOST];
+    uint32_t state = 3;
+    for (int round = 0; round < 3 * 2 * ROWS * 6; round++) {
+        int kind = round % 3, rows = round / 6 % ROWS + 1, n = lengths[round / 6 / ROWS % 6]; /* numbers, zeros of both signs, NaNs too */
+        bool greatest = round / 3 % 2;
+        int64_t offsets[ROWS];
+        for (int i = 0; i < ROWS * MOST; i++) {
+            state = state * 1664525 + 1013904223;
+            float number = (float)(state >> 20) - 2000;
+            memcpy(&x[i], &number, sizeof number);
+            if (kind && (state >> 12) % 3 == 0)
+                x[i] = special[(state >> 14) % (kind == 1 ? 6 : 8)];
+        }
+        for (int r = 0; r < rows; r++)
+            offsets[r] = (ROWS - 1 - r) * MOST;
+        memcpy(want[0], x + 5, sizeof want[0]);
+        for (int r = 0; r < rows; r++)
+            for (int i = 0; i < n; i++) {
+                uint32_t pair[] = { want[0][i], x[offsets[r] + i] };
+                run_plainly(pair, want[1], 2, greatest);
+                want[0][i] = want[1][1];
+            }
+        for (int t = 0; t < TIERS; t++) {
+            const mf_tier *tier = mf_tier_named(tier_names[t]);
+            memcpy(got, x + 5, sizeof got);
+            if (tier)
+                tier->line->of[MF_F32].window_join(greatest ? MF_JOIN_MAX : MF_JOIN_MIN, got, x, offsets, rows, n);
+            if (tier && !CHECK(memcmp(got, want[0], sizeof got) == 0))
+                CHECK_NOTE("%s, %d rows of %d, kind %d", tier_names[t], rows, n, kind);
+        }
+    }
+}
+
 TEST(integer_reductions_and_identities)
 {
     int32_t x[5] = { 3, -7, INT32_MAX, 5, 1 }, out;
