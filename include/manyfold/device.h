@@ -14,6 +14,8 @@ MF_BEGIN_
  * Not called: the environment's MF_NUM_CPU_DEVICES, else the usable cores. */
 mf_status      mf_set_num_cpu_devices(int count);
 int            mf_device_count(void), mf_local_device_count(void), mf_process_index(void), mf_process_count(void);
+/* Of the default backend, and of any: a platform, whose devices stand beside the others'. An op, call or map runs on one platform: arrays that
+ * were put on devices of two, or computed from such, are MF_ERROR_DEVICE; others move to where those are. */
 mf_device_list mf_devices(void), mf_local_devices(void), mf_devices_of(const char *backend);
 int            mf_device_id(mf_device d);              /* among all devices of its platform, in all processes; -1 when d is no device */
 int            mf_device_local_ordinal(mf_device d);   /* among those of its process; -1 likewise */

@@ -100,7 +100,8 @@ typedef struct mf_pmap_options {
     mf_axis in_axes, out_axes;
     mf_ints static_broadcasted_argnums, donate_argnums;
     mf_device_list devices;                 /* none: the first local ones. Of the outermost map alone */
-    const char *backend;                    /* "native", "reference"; NULL or "cpu": the default. The maps of one program name one */
+    const char *backend;                    /* a platform, or of the CPU "native" or "reference"; NULL: that of devices, else of the
+                                             * arguments that were put somewhere, else the default. The maps of one program name one */
     int64_t axis_size;
     const mf_shape *global_arg_shapes;
     mf_ints replicated_argnums;             /* mapped arguments whose rows are all equal: declared so, and checked (mf_check_replicated). Needs axis_name */
