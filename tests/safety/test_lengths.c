@@ -218,6 +218,25 @@ TEST(gradients_of_windows_far_beyond_the_array)
     CHECK_NEAR(mf_item_f64(mf_sum(g)), 1, 0);
 }
 
+static mf_value spread_by(void *far, mf_value x)
+{
+    mf_value line = mf_reshape(x, MF_SHAPE(1, 8, 1)), three = mf_ones(MF_SHAPE(3, 1, 1), MF_F32);
+    return mf_sum(
+        mf_square(mf_conv_general_dilated(line, three, .dimension_numbers = "NWC,WIO->NWC", .lhs_dilation = MF_INTS(*(int64_t *)far),
+                                          .padding_low = MF_INTS(*(int64_t *)far), .padding_high = MF_INTS(*(int64_t *)far))));
+}
+
+/* For which oneDNN would write code place by place. */
+TEST(convolutions_with_far_padding_and_strides)
+{
+    for (int64_t far = 3; far < 1000000; far *= 50) {
+        MF_SCOPE;
+        mf_value x = mf_arange(8, MF_F32), f = mf_call(mf_value_and_grad(mf_closure(spread_by, &far)), x);
+        CHECK_NEAR(mf_item_f64(mf_get(f, 0)), 3 * 140, 0); /* each element is met by three places, of which no two are one */
+        CHECK_NEAR(mf_item_f64(mf_sum(mf_get(f, 1))), 3 * 2 * 28, 0);
+    }
+}
+
 /* What oneDNN counts in an int, and crashed on: more memory than there is. */
 TEST(products_over_more_than_an_int_counts)
 {
