@@ -3,6 +3,7 @@
  * A case "<map>_<body>" maps the body over 'i', a case "<map>_<map>_<body>" over 'i' and, inside, over 'j'. */
 #include "check.h"
 #include "known.h"
+#include "spread.h"
 
 #define BODY(name, expression) \
     static mf_value name(mf_value x) { return (expression); }
@@ -326,3 +327,26 @@ TEST(a_nan_wins_in_pmap_as_in_vmap)
     for (int pmap = 0; pmap < 2; pmap++)
         CHECK_STR(mf_str(mf_call(map_of(pmap, mf_fn(pmax_nan), "i"), x)), "([nan nan nan nan], [nan nan nan nan], [nan nan nan nan])");
 }
+
+/* ---- the same over processes: the rows of all of them have the bits that one process gives */
+
+static int job_seed;
+
+static mf_value program_over_processes(const char *name, const mf_value *in)
+{
+    static const int shares[][8] = { { 1, 1 }, { 1, 2, 1 }, { 2, 1, 3, 2 }, { 1, 1, 1, 1, 1, 1, 2 } };
+    bool vmap = strncmp(name, "pmap_", 5) && strcmp(name, "inner_map_over_part");
+    mf_value whole = program(name, in);
+    int count = strstr(name, "_tree") || !strcmp(name, "inner_map_over_part") ? 2 : 1;
+    int64_t inside = 1; /* devices a row */
+    mf_shape s = mf_shape_of(in[0]);
+    if (!strncmp(name, "pmap_pmap_", 10) || !strcmp(name, "inner_map_over_part"))
+        inside = s.dims[1];
+    if (!strcmp(name, "pmap_three_levels"))
+        inside = s.dims[1] * s.dims[2];
+    for (int i = 0; i < 4 && whole.handle && !vmap; i++)
+        spread_compare(program, name, in, count, shares[i], (int)inside, whole, ++job_seed);
+    return whole;
+}
+
+TEST(collectives_over_processes) { known_run("collectives.txt", program_over_processes, 278, skips); }

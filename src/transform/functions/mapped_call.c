@@ -259,7 +259,7 @@ static mf_error_object *check_cell_sizes(const mf_traced *t, const mf_cell_rules
 static mf_traced *trace_with_size(mf_mapped_call *m, mf_function_object *f, const mf_signature *s, const char *axis_name, bool is_pmap,
                                   int64_t size, mf_error_object **error)
 {
-    m->inner.env = mf_axis_env_push(s->env, axis_name, size, is_pmap);
+    m->inner.env = mf_axis_env_push(s->env, axis_name, m->axis_size ? m->axis_size : size, is_pmap);
     return mf_function_trace(f->inner, &m->inner, error);
 }
 

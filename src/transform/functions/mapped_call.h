@@ -5,10 +5,12 @@
 #include "trace/function.h"
 
 typedef struct mf_mapped_call {
-    mf_axis *axes;      /* by leaf of the signature: normalised, MF_NONE where not mapped (statics too) */
-    mf_leaf *leaves;    /* inside the map */
-    mf_signature inner; /* env and rules are the caller's to fill */
-    int64_t size;       /* of the mapped axis; -1 when nothing is mapped */
+    mf_axis *axes;           /* by leaf of the signature: normalised, MF_NONE where not mapped (statics too) */
+    mf_leaf *leaves;         /* inside the map */
+    mf_signature inner;      /* env and rules are the caller's to fill */
+    int64_t size;            /* of the mapped axis: rows of this process; -1 when nothing is mapped */
+    int64_t axis_size;       /* over all processes; 0: the same */
+    const mf_intlist *local; /* the rows' indices along it; NULL: all */
 } mf_mapped_call;
 
 /* Expands in_axes over the arguments and finds the size (axis_size: 0 = not said). what: "pmap" or "vmap", for the errors. */

@@ -4,6 +4,7 @@
 
 #include "ops/rows.h"
 #include "passes/passes.h"
+#include "runtime/comm.h"
 #include "runtime/device.h"
 #include "trace/dispatch.h"
 #include "transform/functions/mapped_call.h"
@@ -18,6 +19,7 @@ typedef struct pmap_options {
     mf_ints static_argnums, donate_argnums, replicated_argnums;
     const mf_intlist *devices; /* NULL: not given */
     int64_t axis_size;
+    const mf_comm *comm; /* between whose processes the axis lies; NULL: it is this process's */
     const mf_cell_rules *rules;
 } pmap_options;
 
@@ -109,17 +111,88 @@ static mf_error_object *check_named_devices(const mf_intlist *devices, int64_t s
                         (long long)size, devices->count);
 }
 
+/* ---- an axis over processes: jax.pmap's rule. Mapped arguments have a row for each of this process's devices, all else is global. */
+
+static bool spans_processes(const pmap_options *o, const mf_signature *s) { return o->comm && o->comm->size > 1 && !inside_pmap(s->env); }
+
+static int64_t devices_of(const mf_comm *c, int process) { return c->first_device[process + 1] - c->first_device[process]; }
+
+/* Rows of each process before `process`: as many for a device as this one has. -1: that does not come out even. */
+static int64_t rows_before(const mf_comm *c, int process, int64_t rows)
+{
+    int64_t before = 0, own = devices_of(c, c->rank);
+    for (int p = 0; p < process; p++) {
+        int64_t theirs = rows * devices_of(c, p);
+        if (theirs % own)
+            return -1;
+        before += theirs / own;
+    }
+    return before;
+}
+
+/* The indices of this process along an axis over `devices`, or over all. NULL: memory is out, or *error. */
+static const mf_intlist *find_local(const pmap_options *o, int64_t rows, int64_t *axis_size, mf_error_object **error)
+{
+    const mf_comm *c = o->comm;
+    int64_t first = o->devices ? 0 : rows_before(c, c->rank, rows);
+    *axis_size = o->devices ? (o->axis_size ? o->axis_size : o->devices->count) : rows_before(c, c->size, rows);
+    if (o->devices && *axis_size > o->devices->count) {
+        *error = too_few_devices(*axis_size, o->devices->count);
+        return NULL;
+    }
+    if (first < 0 || *axis_size < 0) {
+        *error = mf_error_new(MF_ERROR_SHAPE, "pmap: %lld rows on %lld devices cannot go on with the other processes' devices",
+                              (long long)rows, (long long)devices_of(c, c->rank));
+        return NULL;
+    }
+    int64_t span = o->devices ? o->devices->count / *axis_size : 1, *at = mf_alloc((size_t)*axis_size * sizeof *at), count = 0;
+    for (int64_t k = 0; at && k < *axis_size; k++)
+        if (o->devices ? mf_comm_owner(c, (int)o->devices->at[k * span]) == c->rank : k >= first && k < first + rows)
+            at[count++] = k;
+    const mf_intlist *local = at ? mf_ints_intern(at, (int)count) : NULL;
+    mf_free(at);
+    return local;
+}
+
+static mf_error_object *wrong_rows(int64_t rows, int64_t devices)
+{
+    return mf_error_new(MF_ERROR_SHAPE,
+                        "Leading axis size of input to pmapped function must equal the number of local devices passed to pmap. "
+                        "Got axis_size=%lld, num_local_devices=%lld.",
+                        (long long)rows, (long long)devices);
+}
+
+/* What of the axis is here, once m->size says how many rows this process has (-1: as many as it has devices). */
+static mf_error_object *settle_spread(const pmap_options *o, const mf_signature *s, mf_mapped_call *m)
+{
+    mf_error_object *error = NULL;
+    if (!spans_processes(o, s))
+        return NULL;
+    m->local = find_local(o, m->size < 0 ? devices_of(o->comm, o->comm->rank) : m->size, &m->axis_size, &error);
+    if (!m->local)
+        return error ? error : mf_error_out_of_memory();
+    if (m->size >= 0 && m->size != m->local->count)
+        return wrong_rows(m->size, m->local->count);
+    if (o->axis_size && o->axis_size != m->axis_size)
+        return mf_error_new(MF_ERROR_SHAPE, "pmap: specified axis_size %lld doesn't match received axis_size %lld", (long long)o->axis_size,
+                            (long long)m->axis_size);
+    m->size = m->local->count;
+    return NULL;
+}
+
 /* The size when nothing is mapped: axis_size, else that of the states that the rules map (trace_inside), else the given devices, else every
  * local device that outer maps leave. */
 static mf_error_object *settle_size(const mf_function_object *f, const mf_signature *s, mf_mapped_call *m)
 {
     const pmap_options *o = f->options;
     mf_error_object *e = o->devices ? check_devices(o->devices, o->client) : NULL;
+    if (!e)
+        e = settle_spread(o, s, m);
     if (e)
         return e;
     if (m->size < 0)
         m->size = o->devices ? o->devices->count : device_total(o, s) / outer_devices(s->env);
-    return check_size(f, s, m->size < 1 ? 1 : m->size);
+    return check_size(f, s, m->axis_size ? m->axis_size : m->size < 1 ? 1 : m->size);
 }
 
 /* ---- out_axes=None is for results that do not vary */
@@ -210,7 +283,7 @@ static mf_error_object *settle_unexpected(const mf_function_object *f, const mf_
 
 static const mf_intlist *axis_list(const mf_axis *axes, int count) { return mf_ints_intern(axes, count); }
 
-static mf_program *pmap_program(const mf_function_object *f, const mf_signature *s, const mf_traced *inner, int64_t size,
+static mf_program *pmap_program(const mf_function_object *f, const mf_signature *s, const mf_traced *inner, const mf_mapped_call *m,
                                 const mf_axis *in_axes, const mf_axis *out_axes, mf_error_object **error)
 {
     const pmap_options *o = f->options;
@@ -221,13 +294,13 @@ static mf_program *pmap_program(const mf_function_object *f, const mf_signature 
         return NULL;
     }
     for (int i = 0; i < p->in_count; i++)
-        types[i] = in_axes[i] == MF_NONE ? p->in[i]->type : mf_type_insert_axis(p->in[i]->type, (int)in_axes[i], size);
+        types[i] = in_axes[i] == MF_NONE ? p->in[i]->type : mf_type_insert_axis(p->in[i]->type, (int)in_axes[i], m->size);
     mf_pmap_params params = {
         .program = inner->program,
         .axis_name = o->axis_name,
         .name = f->inner->name,
-        .axis_size = size,
-        .local = mf_ints_of(0),
+        .axis_size = m->axis_size ? m->axis_size : m->size,
+        .local = m->local && m->local->count < m->axis_size ? m->local : mf_ints_of(0),
         .in_axes = axis_list(in_axes, p->in_count),
         .out_axes = axis_list(out_axes, p->out_count),
         .devices = o->devices ? o->devices : mf_ints_of(0),
@@ -269,7 +342,7 @@ static mf_traced *map_traced(mf_function_object *f, const mf_signature *s, const
         *error = settle_unexpected(f, inner, m->inner.env, in_axes, out_axes);
     if (!*error)
         *error = check_unmapped_results(f, s, inner, m->inner.env, in_axes, out_axes);
-    mf_program *q = *error ? NULL : pmap_program(f, s, inner, m->size, in_axes, out_axes, error);
+    mf_program *q = *error ? NULL : pmap_program(f, s, inner, m, in_axes, out_axes, error);
     mf_free(in_axes);
     if (!q)
         return NULL;
@@ -363,7 +436,7 @@ static mf_traced *pmap_trace(mf_function_object *f, const mf_signature *s, mf_er
     const pmap_options *o = f->options;
     mf_mapped_call m = { 0 };
     mf_traced *inner = NULL, *t = NULL;
-    *error = mf_mapped_call_make(&m, f, s, o->in_axes, o->axis_size, "pmap");
+    *error = mf_mapped_call_make(&m, f, s, o->in_axes, spans_processes(o, s) ? 0 : o->axis_size, "pmap");
     if (!*error)
         *error = check_replicated_argnums(f, s);
     if (!*error)
@@ -371,7 +444,10 @@ static mf_traced *pmap_trace(mf_function_object *f, const mf_signature *s, mf_er
     if (inner)
         inner = with_checks(f, &m.inner, inner, error);
     if (inner)
-        *error = check_named_devices(o->devices, m.size, inner->program);
+        *error = check_named_devices(o->devices, m.axis_size ? m.axis_size : m.size, inner->program);
+    if (inner && !*error && spans_processes(o, s) && !o->devices &&
+        m.size * mf_program_replicas(inner->program) != devices_of(o->comm, o->comm->rank))
+        *error = wrong_rows(m.size, devices_of(o->comm, o->comm->rank) / mf_program_replicas(inner->program));
     if (inner && !*error)
         t = map_traced(f, s, &m, inner, error);
     if (!t && !*error)
@@ -452,6 +528,7 @@ mf_function mf_pmap_opt(mf_function f, const mf_pmap_options *o)
     if (options.devices && client && !o->backend)
         options.backend = mf_intern(client->platform);
     options.axis_size = o->axis_size;
+    options.comm = mf_comm_current();
     options.rules = mf_rules_of(&f);
     if (e)
         return (mf_function){ mf_handle_new(e) };
