@@ -232,3 +232,40 @@ TEST(memory_is_given_back)
     }
     CHECK_EQ_INT(fake_buffers, 0);
 }
+
+static int one_device(void) { return 1; }
+
+TEST(a_client_may_hold_memory_alone)
+{
+    MF_SCOPE;
+    static mf_client plain;
+    plain = fake_client;
+    plain.platform = "memory";
+    plain.backend = NULL;
+    plain.device_count = one_device;
+    REQUIRE(!mf_client_register(&plain));
+    mf_value x = mf_device_put(mf_arange(4, MF_F32), mf_devices_of("memory").at[0]), back = mf_device_put(x, mf_devices().at[0]);
+    CHECK_STR(mf_str(x), "[0. 1. 2. 3.]");
+    CHECK_STR(mf_str(mf_add(back, 1)), "[1. 2. 3. 4.]");
+    mf_value refused = mf_add(x, 1);
+    CHECK_EQ_INT(mf_error_status(refused), MF_ERROR_DEVICE);
+    CHECK_CONTAINS(mf_error(refused), "devices of memory hold memory, but run no programs");
+    mf_value many = mf_call(mf_pmap(total, "i", .backend = "memory"), mf_arange(4, MF_F32));
+    CHECK_CONTAINS(mf_error(many), "requires 4 replicas, but only 1 memory devices");
+}
+
+TEST(a_process_has_so_many_clients_and_no_more)
+{
+    static mf_client more[MF_MOST_CLIENTS];
+    static char names[MF_MOST_CLIENTS][8];
+    mf_error_object *error = NULL;
+    for (int i = 0; i < MF_MOST_CLIENTS && !error; i++) {
+        snprintf(names[i], sizeof names[i], "more%d", i);
+        more[i] = fake_client;
+        more[i].platform = names[i];
+        error = mf_client_register(&more[i]);
+    }
+    REQUIRE(error);
+    CHECK_CONTAINS(error->message, "16");
+    mf_error_ignore(error);
+}

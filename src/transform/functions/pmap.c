@@ -77,8 +77,9 @@ static mf_error_object *check_size(const mf_function_object *f, const mf_signatu
     if (outer > 1 && outer * size > total)
         return too_few_devices(outer * size, total);
     if (size > total && !o->devices)
-        return mf_error_new(MF_ERROR_DEVICE, "compiling computation %s requires %lld replicas, but only %lld CPU devices are available",
-                            f->inner->name, (long long)size, (long long)total);
+        return mf_error_new(MF_ERROR_DEVICE, "compiling computation %s requires %lld replicas, but only %lld %s devices are available",
+                            f->inner->name, (long long)size, (long long)total,
+                            client_of(o, s) == &mf_client_cpu ? "CPU" : client_of(o, s)->platform);
     return NULL;
 }
 
