@@ -173,7 +173,8 @@ static void add_pmap(scope *s)
                            .in_axes = mf_ints_intern(in_axes, b.in_count),
                            .out_axes = mf_ints_intern(out_axes, b.out_count),
                            .devices = none,
-                           .donated = none };
+                           .donated = none,
+                           .local = none };
     add_results(s, mf_emit_eqn(&s->b, &mf_op_pmap, &map, b.in, b.in_count), b.facts);
     mf_drop(p);
 }
