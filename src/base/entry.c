@@ -10,7 +10,7 @@
 
 #define MOST_FRAMES 48
 
-MF_THREAD_LOCAL_HOT const void *mf_entry_address;
+_Thread_local const void *mf_entry_address;
 static _Thread_local mf_callee *innermost;
 
 /* The library's own code. In a program that the archive was linked into, its section has a name of its own. */

@@ -74,11 +74,9 @@ static inline bool mf_process_forked(void) { return atomic_load_explicit(&mf_pro
 
 /* The user's return address for the public entry point that is running. MF_ENTER(as MF_PARENT_ONLY) at the top of a public function
  * records it (outermost wins, so a wrapper built on other public functions reports its own caller); errors made inside pick it up. */
-/* Few bytes that every call reads: they lie in the static block of thread-local memory, where reading them is one instruction. */
-#define MF_THREAD_LOCAL_HOT __attribute__((tls_model("initial-exec"))) _Thread_local
-extern MF_THREAD_LOCAL_HOT const void *mf_entry_address;
+extern _Thread_local const void *mf_entry_address;
 /* How many handles of other threads this one has pinned (base/handle.c); those of a public function end when it returns. */
-extern MF_THREAD_LOCAL_HOT uint32_t mf_pinned;
+extern _Thread_local uint32_t mf_pinned;
 void mf_unpin_to(uint32_t count);
 typedef struct mf_entry {
     const void *address;

@@ -42,7 +42,7 @@ static _Thread_local uint32_t my_ended_count;
 /* The handles that this thread has pinned, the latest last; mf_pinned counts them. */
 static _Thread_local uint64_t few_pins[8], *my_pins;
 static _Thread_local uint32_t my_pins_room;
-MF_THREAD_LOCAL_HOT uint32_t mf_pinned;
+_Thread_local uint32_t mf_pinned;
 
 #define HANDLE(generation, index) ((uint64_t)(generation) << 32 | (index))
 static const uint64_t memory_handle = HANDLE(1, SLOT_MEMORY);

@@ -44,7 +44,7 @@ void mf_scope_take(mf_scope *s, uint32_t index, mf_slot *slot); /* the slot join
 void mf_scope_lose(uint32_t index, mf_slot *slot);              /* and leaves it; nothing to do when kept */
 bool mf_slot_is_mine(const mf_slot *slot);                      /* in a scope of this thread: nobody else ends or moves it */
 bool mf_slot_is_kept(const mf_slot *slot);                      /* in none: any thread may end it */
-extern MF_THREAD_LOCAL_HOT const void *mf_this_thread;          /* an address of its own; NULL before its first scope */
+extern _Thread_local const void *mf_this_thread;                /* an address of its own; NULL before its first scope */
 
 static inline mf_value mf_value_new(void *object) { return (mf_value){ mf_handle_new(object) }; } /* takes the reference */
 static inline mf_value mf_value_of(const void *object) { return mf_value_new(mf_retain(object)); }

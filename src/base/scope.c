@@ -17,7 +17,7 @@ struct mf_scope {
 };
 
 static _Thread_local mf_scope outermost;
-MF_THREAD_LOCAL_HOT const void *mf_this_thread;
+_Thread_local const void *mf_this_thread;
 static _Thread_local mf_scope *innermost, *spare;
 static mf_scope *shared_spare; /* scopes are never freed: a wrong handle may still name one */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

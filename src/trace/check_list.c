@@ -7,12 +7,11 @@
 #include <manyfold/host.h>
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const char *const names[MF_CHECK_COUNT] = { "nan", "keys", "replicated" };
-static _Atomic bool is_on[MF_CHECK_COUNT];
+_Atomic unsigned mf_checks_on = MF_CHECKS_UNREAD;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static int find_check(const char *name, size_t length)
@@ -25,17 +24,16 @@ static int find_check(const char *name, size_t length)
 
 static mf_error_object *set_checks(const char *list)
 {
-    bool on[MF_CHECK_COUNT + 1] = { false };
+    unsigned on = 0;
     for (const char *s = list ? list : ""; *s; s += *s == ',') {
         size_t n = strcspn(s, ",");
         if (n && find_check(s, n) == MF_CHECK_COUNT)
             return mf_error_new(MF_ERROR_ARGUMENT, "there is no check '%.*s': the checks are 'nan', 'keys' and 'replicated'",
                                 (int)(n < 100 ? n : 100), s);
-        on[find_check(s, n)] = true;
+        on |= n ? 1u << find_check(s, n) : 0;
         s += n;
     }
-    for (int i = 0; i < MF_CHECK_COUNT; i++)
-        atomic_store(&is_on[i], on[i]);
+    atomic_store(&mf_checks_on, on);
     return NULL;
 }
 
@@ -44,14 +42,15 @@ static void read_environment(void)
     mf_error_object *error = set_checks(getenv("MF_CHECK"));
     if (!error)
         return;
+    atomic_store(&mf_checks_on, 0);
     mf_warn("MF_CHECK: %s", mf_error_text(error));
     mf_error_ignore(error);
 }
 
-bool mf_check_is_on(mf_check_kind kind)
+bool mf_check_read(mf_check_kind kind)
 {
     pthread_once(&once, read_environment);
-    return atomic_load_explicit(&is_on[kind], memory_order_relaxed);
+    return atomic_load_explicit(&mf_checks_on, memory_order_relaxed) >> kind & 1;
 }
 
 mf_status mf_set_checks(const char *list)
