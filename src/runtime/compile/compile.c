@@ -38,7 +38,7 @@ mf_blocks mf_compile_blocks(mf_planner *m, const mf_program *p, const mf_axis_en
 {
     mf_blocks made = { NULL, NULL };
     m->mapped = uniform;
-    m->error = m->error ? m->error : mf_schedule_make(&m->s, m->plan->compiler, &m->plan->arena, p, env, uniform);
+    m->error = m->error ? m->error : mf_schedule_make(&m->s, m->plan->compiler, &m->plan->arena, p, env, uniform, m->plan->spread);
     if (!m->error && !mf_schedule_partition(&m->s, &m->plan->arena))
         m->error = mf_error_out_of_memory();
     if (!m->error) {

@@ -181,7 +181,7 @@ static void find_participants(mf_planner *m, const mf_item *item, mf_participant
                              !participants->groups; /* the last member ends it in time */
     for (int k = 0; k < item->count; k++) {
         const mf_variable *v = item->eqns[k]->out[0];
-        participants->detached &= m->s.side[v->id] == MF_UNIFORM && !m->read_by_device[v->id];
+        participants->detached &= m->s.side[v->id] == MF_UNIFORM && (m->plan->spread || !m->read_by_device[v->id]);
     }
 }
 

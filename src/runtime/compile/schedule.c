@@ -2,6 +2,8 @@
  * segment; then control flow and maps that are ready, each an item, so that more ordinary equations follow; only when nothing else is
  * left do collectives run, all that are over the same members together.
  * A loop that the compiler takes is an ordinary equation, and so is a barrier: it waits for its operands, and who reads its results for it.
+ * Where a map spans processes, collectives begin early instead: whose operands come first, together with those that follow until enough bytes
+ * travel at once, is placed as soon as it can be, and what does not need it goes on meanwhile.
  * What costs nothing inside a segment but memory across two - broadcasts, transposes - goes where it is read.
  * What the host is to see (prints, calls with an effect) is on the device's side and keeps the program's order, an item each.
  * Invariant: an item's operands are made by earlier items or within it; a value of the uniform side never comes from the device's side but
@@ -11,6 +13,8 @@
 #include "passes/passes.h"
 #include "trace/check_list.h"
 
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 int mf_axis_level(const mf_axis_env *env, const char *name)
@@ -161,9 +165,12 @@ typedef struct orderer {
     bool *seen;    /* by equation */
     int next_seen; /* the first of those that is not yet placed */
     bool *there;   /* by variable */
+    bool *wanted;  /* by equation: only these are placed; NULL: all */
+    int *maker;    /* by variable: the equation that gives it, or -1 */
     const mf_eqn **picked;
 } orderer;
 enum { PLACED = 2 };
+#define BUCKET ((int64_t)1 << 20) /* bytes of operands that travel together: an exchange of less does not pay for its messages */
 
 /* Inside a segment these are other strides on the same memory, or no memory at all. */
 static bool is_view(const mf_eqn *e)
@@ -235,7 +242,10 @@ static bool add_item(orderer *o, mf_instr_kind kind, int side, int count)
     return true;
 }
 
-static bool is_open(const orderer *o, int index, int side) { return !(o->state[index] & PLACED) && (o->state[index] & 1) == side; }
+static bool is_open(const orderer *o, int index, int side)
+{
+    return !(o->state[index] & PLACED) && (o->state[index] & 1) == side && (!o->wanted || o->wanted[index]);
+}
 
 /* All ordinary equations of one side that can run now; axis_index, which needs nothing, goes first. False when memory is out. */
 static bool place_ordinary(orderer *o, int side, bool *moved)
@@ -316,10 +326,87 @@ static bool place_collectives(orderer *o, bool *moved)
     return !count || add_item(o, MF_DO_COLLECTIVE, side, count);
 }
 
-static mf_error_object *order(orderer *o)
+typedef struct early { /* of a collective that only ordinary equations keep from beginning */
+    int index, last;   /* the last of them */
+} early;
+
+static int by_last(const void *a, const void *b)
+{
+    const early *x = a, *y = b;
+    return x->last != y->last ? (x->last > y->last) - (x->last < y->last) : (x->index > y->index) - (x->index < y->index);
+}
+
+/* Those that can begin, whose operands come first at the front; last: room by equation. How many. */
+static int list_early(const orderer *o, int *last, early *list)
+{
+    const mf_program *p = o->s->program;
+    int count = 0;
+    for (int i = 0; i < p->eqn_count; i++) {
+        last[i] = 0; /* INT_MAX: more than ordinary equations come before */
+        for (int k = 0; k < p->eqns[i]->in_count; k++) {
+            const mf_variable *v = p->eqns[i]->in[k];
+            int maker = v->constant ? -1 : o->maker[v->id];
+            if (maker < 0 || (o->state[maker] & PLACED))
+                continue;
+            bool ordinary = o->kind[maker] == MF_DO_SEGMENT || o->kind[maker] == MF_DO_AXIS_INDEX;
+            int needed = !ordinary ? INT_MAX : last[maker] > maker ? last[maker] : maker;
+            last[i] = needed > last[i] ? needed : last[i];
+        }
+        if (o->kind[i] == MF_DO_COLLECTIVE && !(o->state[i] & PLACED) && last[i] < INT_MAX)
+            list[count++] = (early){ i, last[i] };
+    }
+    qsort(list, (size_t)count, sizeof *list, by_last);
+    return count;
+}
+
+/* The collectives that begin next are wanted, and all that they need; whether there are any. */
+static bool want_early(const orderer *o, const early *list, int count, bool *wanted)
+{
+    const mf_program *p = o->s->program;
+    int64_t bytes = 0;
+    for (int i = 0; i < count && bytes < BUCKET; i++)
+        if (!i || same_members(p->eqns[list[0].index], p->eqns[list[i].index])) {
+            wanted[list[i].index] = true;
+            bytes += p->eqns[list[i].index]->in[0]->type->bytes;
+        }
+    for (int i = p->eqn_count - 1; i >= 0; i--)
+        for (int k = 0; wanted[i] && !(o->state[i] & PLACED) && k < p->eqns[i]->in_count; k++) {
+            const mf_variable *v = p->eqns[i]->in[k];
+            if (!v->constant && o->maker[v->id] >= 0)
+                wanted[o->maker[v->id]] = true;
+        }
+    return count > 0;
+}
+
+/* False when memory is out. */
+static bool place_early(orderer *o, bool *moved)
+{
+    size_t count = (size_t)o->s->program->eqn_count + 1;
+    bool *wanted = mf_calloc(count, sizeof *wanted);
+    int *last = mf_alloc(count * sizeof *last);
+    early *list = mf_alloc(count * sizeof *list);
+    bool made = wanted && last && list, any = made && want_early(o, list, list_early(o, last, list), wanted);
+    o->wanted = wanted;
+    for (bool again = any; made && again;) {
+        again = false;
+        made = place_ordinary(o, MF_UNIFORM, &again) && place_ordinary(o, MF_DEVICE, &again);
+    }
+    o->wanted = NULL;
+    made = made && (!any || place_collectives(o, moved));
+    mf_free(wanted);
+    mf_free(last);
+    mf_free(list);
+    return made;
+}
+
+static mf_error_object *order(orderer *o, bool early)
 {
     while (o->left) {
         bool moved = false;
+        if (early && !place_early(o, &moved))
+            return mf_error_out_of_memory();
+        if (moved)
+            continue;
         if (!place_ordinary(o, MF_UNIFORM, &moved) || !place_ordinary(o, MF_DEVICE, &moved) || !place_control(o, &moved))
             return mf_error_out_of_memory();
         if (!moved && !place_collectives(o, &moved))
@@ -353,18 +440,22 @@ static bool make_room(mf_schedule *s, orderer *o)
     o->seen = mf_arena_alloc(o->arena, eqns);
     o->there = mf_arena_alloc(o->arena, vars);
     o->picked = mf_arena_alloc(o->arena, eqns * sizeof *o->picked);
-    return s->made_by && s->side && o->state && o->kind && o->seen && o->there && o->picked;
+    o->maker = mf_arena_alloc(o->arena, vars * sizeof *o->maker);
+    return o->maker && s->made_by && s->side && o->state && o->kind && o->seen && o->there && o->picked;
 }
 
 mf_error_object *mf_schedule_make(mf_schedule *s, const mf_segment_compiler *compiler, mf_arena *arena, const mf_program *p,
-                                  const mf_axis_env *env, const bool *uniform_in)
+                                  const mf_axis_env *env, const bool *uniform_in, bool early)
 {
     orderer o = { .s = s, .arena = arena, .left = p->eqn_count };
     *s = (mf_schedule){ .program = p, .compiler = compiler, .env = env };
     if (!make_room(s, &o))
         return mf_error_out_of_memory();
     for (int i = 0; i < p->var_count; i++)
-        s->made_by[i] = -1;
+        s->made_by[i] = o.maker[i] = -1;
+    for (int i = 0; i < p->eqn_count; i++)
+        for (int k = 0; k < p->eqns[i]->out_count; k++)
+            o.maker[p->eqns[i]->out[k]->id] = i;
     if (uniform_in) {
         int depth = mf_axis_env_depth(env, env);
         s->bit = depth < 63 ? (uint64_t)1 << depth : 0;
@@ -388,7 +479,7 @@ mf_error_object *mf_schedule_make(mf_schedule *s, const mf_segment_compiler *com
         lend_views(&o, elsewhere);
     else if (uniform_in)
         return mf_error_out_of_memory();
-    return order(&o);
+    return order(&o, early);
 }
 
 void mf_schedule_free(mf_schedule *s)

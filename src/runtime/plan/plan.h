@@ -50,7 +50,7 @@ typedef struct mf_participants {
     int64_t member_count;     /* of the largest group */
     const mf_intlist *groups; /* members of each group in turn, filled up with -1; empty: one group of all */
     const mf_namelist *axes;  /* for messages */
-    bool detached;            /* no result is read by the device's own block: members go on at once */
+    bool detached;            /* no result is read by the device's own block before it waits for it: members go on at once */
     int ordinal;         /* among the plan's collectives. The same in every process: which collectives join and how they follow one another
                                  depends on declared variance alone, never on what is held once */
     const mf_eqn **eqns; /* by result */
@@ -180,9 +180,10 @@ typedef struct mf_schedule {
     uint64_t bit;             /* of the innermost binder */
 } mf_schedule;
 
-/* Orders p's equations. uniform_in[i] (NULL: no map, all on the device's side): input i is uniform over the innermost binder of env. */
+/* Orders p's equations. uniform_in[i] (NULL: no map, all on the device's side): input i is uniform over the innermost binder of env. early:
+ * collectives begin as soon as they can. */
 mf_error_object *mf_schedule_make(mf_schedule *s, const mf_segment_compiler *compiler, mf_arena *arena, const mf_program *p,
-                                  const mf_axis_env *env, const bool *uniform_in);
+                                  const mf_axis_env *env, const bool *uniform_in, bool early);
 void mf_schedule_free(mf_schedule *s);
 /* Which segment computes what (sink.c): moves equations to the segments that read them. One equation may then stand in several segments, each of
  * which computes it for itself; made_by names the one that gives it to others, if any. False: out of memory. */
