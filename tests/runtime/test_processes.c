@@ -5,6 +5,8 @@
 
 #include "threads_comm.h"
 
+#include <manyfold.h>
+
 enum { MOST_NUMBERS = 4096, MOST_DEVICES = 16 };
 
 /* A body mapped over i and, where m is not 0, over j inside. */
@@ -394,4 +396,32 @@ TEST(a_map_of_more_devices_than_there_are)
     job_run(2, devices, 1, run_process, &r);
     for (int rank = 0; rank < 2; rank++)
         CHECK_CONTAINS(r.error[rank], "more devices than the processes together");
+}
+
+/* ------------------------------------------------------------------ devices */
+
+static char seen[JOB_MOST][256];
+
+static void look(void *context, int rank)
+{
+    (void)context;
+    mf_device_list all = mf_devices(), own = mf_local_devices();
+    int at = snprintf(seen[rank], sizeof seen[rank], "process %d of %d, %d of %d:", mf_process_index(), mf_process_count(),
+                      mf_local_device_count(), mf_device_count());
+    for (int i = 0; i < all.count; i++)
+        at += snprintf(seen[rank] + at, sizeof seen[rank] - (size_t)at, " %d/%d", mf_device_process(all.at[i]),
+                       mf_device_local_ordinal(all.at[i]));
+    for (int i = 0; i < own.count; i++)
+        at += snprintf(seen[rank] + at, sizeof seen[rank] - (size_t)at, " own %d", mf_device_id(own.at[i]));
+}
+
+TEST(each_process_has_its_devices)
+{
+    static const int devices[3] = { 1, 3, 2 };
+    CHECK_EQ_INT(mf_set_num_cpu_devices(8), MF_OK);
+    job_run(3, devices, 1, look, NULL);
+    CHECK_STR(seen[0], "process 0 of 3, 1 of 6: 0/0 1/0 1/1 1/2 2/0 2/1 own 0");
+    CHECK_STR(seen[1], "process 1 of 3, 3 of 6: 0/0 1/0 1/1 1/2 2/0 2/1 own 1 own 2 own 3");
+    CHECK_STR(seen[2], "process 2 of 3, 2 of 6: 0/0 1/0 1/1 1/2 2/0 2/1 own 4 own 5");
+    CHECK(mf_process_count() == 1 && mf_local_device_count() == 8);
 }

@@ -2,6 +2,7 @@
  * Invariant: how many a client has is fixed at the first use of one of them. A handle holds the client's index and the device's id. */
 #include "runtime/device.h"
 
+#include "runtime/comm.h"
 #include "runtime/compile/segment_compiler.h"
 
 #include <pthread.h>
@@ -168,10 +169,6 @@ int mf_device_count(void) { return mf_devices().count; }
 
 int mf_local_device_count(void) { return mf_local_devices().count; }
 
-int mf_process_index(void) { return 0; }
-
-int mf_process_count(void) { return 1; }
-
 static mf_device_list list_of(const mf_client *client)
 {
     static const mf_device none; /* for who takes the first without asking how many there are */
@@ -179,9 +176,24 @@ static mf_device_list list_of(const mf_client *client)
     return d->at ? (mf_device_list){ d->total, d->at } : (mf_device_list){ 0, &none };
 }
 
-mf_device_list mf_devices(void) { return list_of(mf_client_default()); }
+/* Of the devices of all processes those of `from` to `to` - 1; all where nothing joins processes. */
+static mf_device_list devices_between(const mf_comm *c, int from, int to)
+{
+    mf_device_list all = list_of(mf_client_default());
+    return c ? mf_device_slice(all, c->first_device[from], c->first_device[to]) : all;
+}
 
-mf_device_list mf_local_devices(void) { return mf_devices(); }
+mf_device_list mf_devices(void)
+{
+    const mf_comm *c = mf_comm_current();
+    return devices_between(c, 0, c ? c->size : 0);
+}
+
+mf_device_list mf_local_devices(void)
+{
+    const mf_comm *c = mf_comm_current();
+    return devices_between(c, c ? c->rank : 0, c ? c->rank + 1 : 0);
+}
 
 mf_device_list mf_devices_of(const char *backend)
 {
@@ -191,9 +203,19 @@ mf_device_list mf_devices_of(const char *backend)
 
 int mf_device_id(mf_device d) { return mf_device_client(d) ? (int)(d.handle & 0xffff) : -1; }
 
-int mf_device_local_ordinal(mf_device d) { return mf_device_id(d); }
+int mf_device_process(mf_device d)
+{
+    const mf_comm *c = mf_comm_current();
+    int id = mf_device_id(d);
+    return id >= 0 && c ? mf_comm_owner(c, id) : id < 0 ? -1 : 0;
+}
 
-int mf_device_process(mf_device d) { return mf_device_client(d) ? 0 : -1; }
+int mf_device_local_ordinal(mf_device d)
+{
+    const mf_comm *c = mf_comm_current();
+    int process = mf_device_process(d);
+    return process < 0 ? -1 : mf_device_id(d) - (c ? c->first_device[process] : 0);
+}
 
 const char *mf_device_platform(mf_device d)
 {

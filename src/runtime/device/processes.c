@@ -3,11 +3,17 @@
 
 #include "base/string.h"
 
+#include <manyfold/device.h>
+
 static _Thread_local mf_comm *of_thread;
 
 mf_comm *mf_comm_current(void) { return of_thread; }
 
 void mf_comm_set(mf_comm *c) { of_thread = c; }
+
+int mf_process_index(void) { return of_thread ? of_thread->rank : 0; }
+
+int mf_process_count(void) { return of_thread ? of_thread->size : 1; }
 
 int mf_comm_owner(const mf_comm *c, int device)
 {
