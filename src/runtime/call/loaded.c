@@ -6,12 +6,14 @@
 
 #include <string.h>
 
-/* Whether a run may end in an error other than for want of memory: an op says so, or calls the host, or devices may wait for one another in vain because what
- * they do depends on their values. */
+/* Whether a run may end in an error other than for want of memory: an op says so, or calls the host; devices may wait for one another in vain
+ * because what they do depends on their values; or a map spans processes, and another one of them fails. */
 static bool may_fail(const mf_program *p, bool depends)
 {
     for (int i = 0; i < p->eqn_count; i++) {
         const mf_eqn *e = p->eqns[i];
+        if (e->op == &mf_op_pmap && mf_pmap_rows(e->params) < ((const mf_pmap_params *)e->params)->axis_size)
+            return true;
         bool inside = depends || e->op == &mf_op_cond || e->op == &mf_op_while;
         if ((e->op->flags & (MF_OP_FAILS | MF_OP_EFFECT | MF_OP_HOST)) || (depends && (e->op->flags & MF_OP_COLLECTIVE)))
             return true;
