@@ -142,7 +142,7 @@ TEST(callback) { end_in_all_ways("callback"); }
 
 /* Asked by the leak checker, to which what the C library holds for a main thread that has ended looks lost: its list of destructors is not run
  * by pthread_exit, and the thread's memory is not searched any more. */
-int __lsan_is_turned_off(void);
+__attribute__((visibility("default"))) int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void) { return way && is(way, "last thread"); }
 
 int main(int argc, char **argv)
