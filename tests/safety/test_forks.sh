@@ -7,8 +7,13 @@ trap 'rm -rf "$work"' EXIT
 here=$MF_SOURCE_DIR/tests/safety/forks
 echo '#include <manyfold.h>' > "$work/all.c"
 gcc -std=gnu11 -I"$MF_SOURCE_DIR/include" -aux-info "$work/prototypes" -fsyntax-only "$work/all.c"
+case "${MF_SANITIZE:-}" in
+    thread) checked=-DMF_SANITIZED_THREADS ;;
+    *address*) checked=-DMF_SANITIZED_ADDRESS ;;
+    *) checked= ;;
+esac
 "$here/functions.py" < "$work/prototypes" > "$work/functions.def"
-"$MF_CC" -std=gnu11 -D_GNU_SOURCE -w -g ${MF_SANITIZE:+"-fsanitize=$MF_SANITIZE"} $([ "${MF_SANITIZE:-}" != thread ] || echo -DMF_SANITIZED_THREADS) \
+"$MF_CC" -std=gnu11 -D_GNU_SOURCE -w -g ${MF_SANITIZE:+"-fsanitize=$MF_SANITIZE"} $checked \
     -I"$MF_SOURCE_DIR/include" -I"$work" "$here/children.c" -o "$work/children" \
     -L"$MF_BUILD_DIR" -lmanyfold -Wl,-rpath,"$MF_BUILD_DIR" -lm -lpthread -ldl
 for backend in ${MF_TEST_BACKENDS:-native reference}; do

@@ -16,10 +16,12 @@
 static const char *_Atomic function_now; /* in a child: what is being called */
 
 /* ---- locks: the library's calls come here first */
-#ifdef MF_SANITIZED_THREADS /* whose own come first, and whose forks take a second */
+#if defined MF_SANITIZED_THREADS || defined MF_SANITIZED_ADDRESS /* whose forks take a second */
 enum { IN_A_CHILD = 20 };
 #else
 enum { IN_A_CHILD = 1 };
+#endif
+#ifndef MF_SANITIZED_THREADS /* whose own come first */
 static void forbid(const char *what)
 {
     const char *name = atomic_load(&function_now);
@@ -48,7 +50,13 @@ FORBIDDEN(int, pthread_once, (pthread_once_t * once, void (*first)(void)), (once
 FORBIDDEN(int, pthread_join, (pthread_t t, void **result), (t, result))
 #endif
 
-/* ---- the parent's threads */
+/* ---- the parent's threads: none under the address checker, which in GCC 12 does not take its own locks over a fork as LLVM 18's
+ * does (llvm-project, pull request 75290): a child that was forked beside other threads may hang in it. */
+#ifdef MF_SANITIZED_ADDRESS
+enum { MOST_THREADS = 0 };
+#else
+enum { MOST_THREADS = 3 };
+#endif
 
 static atomic_bool stop;
 static mf_value each(mf_value x) { return mf_psum(mf_sum(mf_matmul(x, x)), "i"); }
@@ -198,17 +206,17 @@ static void prepare(void)
 int main(void)
 {
     int bad = before_first_use();
-    pthread_t threads[3];
+    pthread_t threads[MOST_THREADS + 1];
     mf_set_error_hook(quiet, NULL);
     mf_set_num_cpu_devices(2);
     prepare();
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < MOST_THREADS; i++)
         if (pthread_create(&threads[i], NULL, work, (void *)(intptr_t)i))
             return perror("pthread_create"), 1;
     for (int i = 0; i < COUNT; i += IN_A_CHILD)
         bad += in_a_child(i, i / IN_A_CHILD % 4);
     stop = true;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < MOST_THREADS; i++)
         pthread_join(threads[i], NULL);
     printf("%d functions, %d in a child: %d bad\n", COUNT, IN_A_CHILD, bad);
     return bad || COUNT < 500;
