@@ -50,8 +50,8 @@ FORBIDDEN(int, pthread_once, (pthread_once_t * once, void (*first)(void)), (once
 FORBIDDEN(int, pthread_join, (pthread_t t, void **result), (t, result))
 #endif
 
-/* ---- the parent's threads: none under the address checker, which in GCC 12 does not take its own locks over a fork as LLVM 18's
- * does (llvm-project, pull request 75290): a child that was forked beside other threads may hang in it. */
+/* ---- the parent's threads: none under the address checker of GCC 12, which does not take the locks of its allocator over a fork (LLVM's
+ * does since 18: llvm-project, pull request 75290), so a child that was forked beside threads that allocate may hang in it. */
 #ifdef MF_SANITIZED_ADDRESS
 enum { MOST_THREADS = 0 };
 #else
