@@ -3,7 +3,8 @@
  * Invariant: forced unwinding (a cancelled thread) passes. */
 #include "base/guard.h"
 
-#include <dlfcn.h>
+#include "base/symbol.h"
+
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
@@ -22,21 +23,14 @@ static struct {
     _Atomic bool ready;
 } unwinder;
 
-static bool bind(void *library, const char *name, void *slot)
-{
-    void *symbol = dlsym(library, name);
-    memcpy(slot, &symbol, sizeof symbol);
-    return symbol != NULL;
-}
-
 void mf_guard_learn(void *library)
 {
     static atomic_flag taken = ATOMIC_FLAG_INIT;
     if (atomic_load(&unwinder.ready) || atomic_flag_test_and_set(&taken)) /* all libraries of a process share one C++ */
         return;
-    bool ok = bind(library, "__cxa_begin_catch", &unwinder.__cxa_begin_catch) &&
-              bind(library, "__cxa_end_catch", &unwinder.__cxa_end_catch);
-#define BIND(name) ok = ok && bind(library, #name, &unwinder.name);
+    bool ok = mf_symbol_bind(library, "__cxa_begin_catch", &unwinder.__cxa_begin_catch) &&
+              mf_symbol_bind(library, "__cxa_end_catch", &unwinder.__cxa_end_catch);
+#define BIND(name) ok = ok && mf_symbol_bind(library, #name, &unwinder.name);
     FUNCTIONS(BIND)
     atomic_store(&unwinder.ready, ok);
     if (!ok)

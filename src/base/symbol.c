@@ -1,4 +1,4 @@
-/* Names of C functions. Users' functions are mostly static, so the dynamic symbols seldom know them: the symbol table in the object's file
+/* Symbols, and the names of C functions. Users' functions are mostly static, so the dynamic symbols seldom know them: the symbol table in the object's file
  * does, unless it was stripped. Invariant: everything read from the file is checked against its size. */
 #include "base/symbol.h"
 
@@ -88,4 +88,11 @@ const char *mf_symbol_of(const void *function)
     char text[32];
     snprintf(text, sizeof text, "function at %p", function);
     return mf_intern(text);
+}
+
+bool mf_symbol_bind(void *library, const char *name, void *slot)
+{
+    void *found = dlsym(library, name);
+    memcpy(slot, &found, sizeof found);
+    return found;
 }

@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/guard.h"
+#include "base/symbol.h"
 
 #include <dlfcn.h>
 #include <oneapi/dnnl/dnnl.h>
@@ -91,13 +92,6 @@ static struct {
 
 /* ---- loading ---- */
 
-static bool bind(void *handle, const char *name, void *slot)
-{
-    void *symbol = dlsym(handle, name);
-    memcpy(slot, &symbol, sizeof symbol);
-    return symbol != NULL;
-}
-
 static void cap_isa(void)
 {
     static const struct {
@@ -154,13 +148,14 @@ static void load(void)
     if (!handle)
         return;
     bool ok = true;
-#define BIND(name) ok = bind(handle, #name, &lib.name) && ok;
+#define BIND(name) ok = mf_symbol_bind(handle, #name, &lib.name) && ok;
     COMMON_FUNCTIONS(BIND)
     VERSION_FUNCTIONS(BIND)
     if (!ok)
         return;
     /* A build of oneDNN without OpenMP has no teams to restrain. */
-    if (!bind(handle, "omp_set_num_threads", &lib.omp_set_num_threads) || !bind(handle, "omp_get_max_threads", &lib.omp_get_max_threads))
+    if (!mf_symbol_bind(handle, "omp_set_num_threads", &lib.omp_set_num_threads) ||
+        !mf_symbol_bind(handle, "omp_get_max_threads", &lib.omp_get_max_threads))
         lib.omp_set_num_threads = NULL;
     cap_isa();
     lib.dnnl_set_primitive_cache_capacity(0); /* there is ours */

@@ -9,6 +9,7 @@
 #include "backend/native/llvm/llvm.h"
 #include "base/alloc.h"
 #include "base/guard.h"
+#include "base/symbol.h"
 #include "runtime/profile/profiler.h"
 
 #include <dlfcn.h>
@@ -81,13 +82,6 @@ static struct {
     bool tried;
 } lib;
 
-static bool bind(void *handle, const char *name, void *slot)
-{
-    void *symbol = dlsym(handle, name);
-    memcpy(slot, &symbol, sizeof symbol);
-    return symbol != NULL;
-}
-
 /* A message of LLVM's, dropped. True when there was one. */
 static bool failed(LLVMErrorRef error)
 {
@@ -108,7 +102,7 @@ static bool start_target(void *handle)
     static const char *const names[] = { TEXT(TARGET(TargetInfo)), TEXT(TARGET(Target)), TEXT(TARGET(TargetMC)), TEXT(TARGET(AsmPrinter)) };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         void (*start)(void);
-        if (!bind(handle, names[i], &start))
+        if (!mf_symbol_bind(handle, names[i], &start))
             return false;
         start();
     }
@@ -187,7 +181,7 @@ static void fatal(const char *reason)
 static void install_handlers(void *library)
 {
     void (*install)(void (*handler)(void *, const char *, bool), void *context);
-    if (bind(library, "_ZN4llvm31install_bad_alloc_error_handlerEPFvPvPKcbES0_", &install)) /* C's interface has none for it */
+    if (mf_symbol_bind(library, "_ZN4llvm31install_bad_alloc_error_handlerEPFvPvPKcbES0_", &install)) /* C's interface has none for it */
         install(end_of_memory, NULL);
     lib.LLVMInstallFatalErrorHandler(fatal);
 }
@@ -219,7 +213,7 @@ static void load(void)
         return;
     void *handle = dlopen(MF_LLVM_LIBRARY, RTLD_NOW | RTLD_LOCAL);
     bool ok = handle != NULL;
-#define BIND(name) ok = ok && bind(handle, #name, &lib.name);
+#define BIND(name) ok = ok && mf_symbol_bind(handle, #name, &lib.name);
     FUNCTIONS(BIND)
     if (!ok || !start_target(handle) || !close_before_statics())
         return;
