@@ -122,9 +122,7 @@ static mf_error_object *make_signature(mf_signature *s, mf_leaf **leaves, const 
 {
     const mf_ints *statics = f->kind->static_argnums ? f->kind->static_argnums(f) : NULL;
     int capacity = s->leaf_count;
-    const mf_client *client;
-    const mf_axis_env *env = mf_trace_around(&client);
-    *s = (mf_signature){ .env = env, .client = client, .arg_count = count };
+    *s = (mf_signature){ .env = mf_trace_env(), .client = mf_trace_client(), .arg_count = count };
     if (count < 0 || count > MF_MAX_ARGUMENTS)
         return mf_error_new(MF_ERROR_ARGUMENT, "%s was called with %d arguments; at most %d are possible (pass a tree)", f->name, count,
                             MF_MAX_ARGUMENTS);

@@ -53,12 +53,6 @@ const mf_class mf_tracer_class = { "tracer", tracer_destroy };
 mf_tracing *mf_trace_current(void) { return innermost; }
 const mf_axis_env *mf_trace_env(void) { return innermost ? innermost->builder.env : NULL; }
 const mf_client *mf_trace_client(void) { return innermost ? innermost->client : mf_client_default(); }
-const mf_axis_env *mf_trace_around(const mf_client **client)
-{
-    const mf_tracing *t = innermost;
-    *client = t ? t->client : mf_client_default();
-    return t ? t->builder.env : NULL;
-}
 void mf_trace_set_client(mf_tracing *t, const mf_client *client) { t->client = client; }
 mf_trace_suspended mf_trace_suspend(void)
 {

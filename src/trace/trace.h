@@ -20,10 +20,9 @@ typedef struct mf_tracer {
 } mf_tracer;
 extern const mf_class mf_tracer_class;
 
-mf_tracing *mf_trace_current(void);                           /* NULL outside any trace */
-const mf_axis_env *mf_trace_env(void);                        /* of the innermost trace; NULL outside */
-const mf_client *mf_trace_client(void);                       /* for which the innermost trace is made; outside, the default one */
-const mf_axis_env *mf_trace_around(const mf_client **client); /* both: the environment, and *client */
+mf_tracing *mf_trace_current(void);     /* NULL outside any trace */
+const mf_axis_env *mf_trace_env(void);  /* of the innermost trace; NULL outside */
+const mf_client *mf_trace_client(void); /* for which the innermost trace is made; outside, the default one */
 
 /* ---- what op wrappers use */
 /* Applies op to leaves. Outside a trace it runs at once through the cache of one-op programs. An error operand is the result.

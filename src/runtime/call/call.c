@@ -48,30 +48,37 @@ static void name_donated(mf_executable *x, const bool *donated)
     }
 }
 
-/* in NULL: one that runs on any arrays. *count: how many of the client's there are. */
-static mf_executable *find_executable(mf_traced *t, const mf_client *client, mf_array *const *in, int *count)
+static mf_executable *first_executable(mf_traced *t) { return (mf_executable *)atomic_load_explicit(&t->executable, memory_order_acquire); }
+
+/* The client's first, from x on, for arrays that lie as these (in NULL: for any). */
+static mf_executable *find_executable(mf_executable *x, const mf_client *client, mf_array *const *in)
 {
-    mf_executable *x = (mf_executable *)atomic_load_explicit(&t->executable, memory_order_acquire);
-    for (*count = 0; x && !(x->client == client && mf_executable_fits(x, in)); x = mf_executable_next(x))
-        *count += x->client == client;
+    while (x && !(x->client == client && mf_executable_fits(x, in)))
+        x = mf_executable_next(x);
     return x;
+}
+
+static int count_executables(const mf_executable *x, const mf_client *client)
+{
+    int count = 0;
+    for (; x; x = mf_executable_next(x))
+        count += x->client == client;
+    return count;
 }
 
 /* Under the program's lock. */
 static mf_executable *add_executable(mf_traced *t, const mf_client *client, mf_array *const *in, const bool *donated,
                                      mf_error_object **error)
 {
-    int count;
-    mf_executable *x = find_executable(t, client, in, &count);
-    if (!x && in && count >= MOST_LAYOUTS)
-        x = find_executable(t, client, in = NULL, &count);
+    mf_executable *first = first_executable(t), *x = find_executable(first, client, in);
+    if (!x && in && count_executables(first, client) >= MOST_LAYOUTS)
+        x = find_executable(first, client, in = NULL);
     if (x || !(x = mf_compile_program(&(mf_load_request){ .client = client, .program = t->program, .donated = donated, .in = in }, error)))
         return x;
     if (donated && donating)
         name_donated(x, donated);
     if (t->own)
         x->shares_places = true;
-    mf_executable *first = (mf_executable *)atomic_load(&t->executable);
     if (first)
         mf_executable_append(first, x);
     else
@@ -81,8 +88,7 @@ static mf_executable *add_executable(mf_traced *t, const mf_client *client, mf_a
 
 mf_executable *mf_dispatch_compile(mf_traced *t, const mf_client *client, mf_array *const *in, const bool *donated, mf_error_object **error)
 {
-    int count;
-    mf_executable *x = find_executable(t, client, in, &count);
+    mf_executable *x = find_executable(first_executable(t), client, in);
     if (x)
         return x;
     pthread_mutex_t *lock = &compile_locks[(uintptr_t)t / sizeof *t % LOCKS];
@@ -95,18 +101,13 @@ mf_executable *mf_dispatch_compile(mf_traced *t, const mf_client *client, mf_arr
 /* Of a list with one for any arrays: that which fits these best. */
 static mf_executable *executable_among(mf_executable *first, const mf_client *client, mf_array *const *in)
 {
-    mf_executable *any = NULL;
-    for (mf_executable *x = first; x; x = mf_executable_next(x)) {
-        if (x->client == client && mf_executable_fits(x, in))
-            return x;
-        any = x->client == client && mf_executable_fits(x, NULL) ? x : any;
-    }
-    return any;
+    mf_executable *x = find_executable(first, client, in);
+    return x ? x : find_executable(first, client, NULL);
 }
 
 const mf_client *mf_traced_client(mf_traced *t, mf_error_object **error)
 {
-    const mf_executable *x = (mf_executable *)atomic_load_explicit(&t->executable, memory_order_acquire);
+    const mf_executable *x = first_executable(t);
     const mf_client *client = x ? x->named : NULL;
     const char *compiler;
     *error = x ? NULL : mf_program_backend(t->program, &client, &compiler);
@@ -267,8 +268,7 @@ static mf_error_object *run_traced(mf_traced *t, mf_executable *first, const mf_
 {
     mf_error_object *error = NULL;
     int count = t->program->in_count;
-    const mf_executable *known = (mf_executable *)atomic_load_explicit(&t->executable, memory_order_acquire);
-    named = named ? named : known ? known->named : mf_traced_client(t, &error);
+    named = named ? named : mf_traced_client(t, &error);
     const mf_client *client = named ? named : mf_client_default();
     mf_moved_operands moved = { 0, NULL };
     if (!error && !mf_operands_are_on(client, in, count))
