@@ -425,3 +425,22 @@ TEST(each_process_has_its_devices)
     CHECK_STR(seen[2], "process 2 of 3, 2 of 6: 0/0 1/0 1/1 1/2 2/0 2/1 own 4 own 5");
     CHECK(mf_process_count() == 1 && mf_local_device_count() == 8);
 }
+
+static mf_value sum(mf_value x) { return mf_psum(x, "i"); }
+
+static void map_one_row(void *context, int rank)
+{
+    (void)context;
+    MF_SCOPE;
+    mf_value r = mf_call(mf_pmap(sum, "i"), mf_ones(MF_SHAPE(rank ? 1 : 2), MF_F32));
+    snprintf(seen[rank], sizeof seen[rank], "%s", mf_is_error(r) ? mf_error(r) : mf_str(r));
+}
+
+TEST(a_process_without_devices_hears_of_it)
+{
+    static const int devices[2] = { 2, 0 };
+    mf_clear_caches();
+    job_run(2, devices, 1, map_one_row, NULL);
+    CHECK_STR(seen[0], "[2. 2.]");
+    CHECK_CONTAINS(seen[1], "1 rows on 0 devices");
+}

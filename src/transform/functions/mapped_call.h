@@ -12,6 +12,7 @@ typedef struct mf_mapped_call {
     int64_t axis_size;       /* over all processes; 0: the same */
     const mf_intlist *local; /* the rows' indices along it; NULL: all */
 } mf_mapped_call;
+static inline int64_t mf_mapped_axis_size(const mf_mapped_call *m) { return m->axis_size ? m->axis_size : m->size; }
 
 /* Expands in_axes over the arguments and finds the size (axis_size: 0 = not said). what: "pmap" or "vmap", for the errors. */
 mf_error_object *mf_mapped_call_make(mf_mapped_call *m, const mf_function_object *f, const mf_signature *s, mf_axis in_axes,

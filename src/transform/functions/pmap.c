@@ -98,6 +98,14 @@ int64_t mf_program_replicas(const mf_program *p)
     return most;
 }
 
+static mf_error_object *wrong_rows(int64_t rows, int64_t devices)
+{
+    return mf_error_new(MF_ERROR_SHAPE,
+                        "Leading axis size of input to pmapped function must equal the number of local devices passed to pmap. "
+                        "Got axis_size=%lld, num_local_devices=%lld.",
+                        (long long)rows, (long long)devices);
+}
+
 /* Devices that are named are for the map and those inside it: exactly as many as all of them need. */
 static mf_error_object *check_named_devices(const mf_intlist *devices, int64_t size, const mf_program *body)
 {
@@ -106,10 +114,7 @@ static mf_error_object *check_named_devices(const mf_intlist *devices, int64_t s
         return NULL;
     if (needed > devices->count && needed > size)
         return too_few_devices(needed, devices->count);
-    return mf_error_new(MF_ERROR_SHAPE,
-                        "Leading axis size of input to pmapped function must equal the number of local devices passed to pmap. "
-                        "Got axis_size=%lld, num_local_devices=%d.",
-                        (long long)size, devices->count);
+    return wrong_rows(size, devices->count);
 }
 
 /* ---- an axis over processes: jax.pmap's rule. Mapped arguments have a row for each of this process's devices, all else is global. */
@@ -118,11 +123,13 @@ static bool spans_processes(const pmap_options *o, const mf_signature *s) { retu
 
 static int64_t devices_of(const mf_comm *c, int process) { return c->first_device[process + 1] - c->first_device[process]; }
 
-/* Rows of each process before `process`: as many for a device as this one has. -1: that does not come out even. */
+/* Rows of each process before `process`: as many for a device as this one has. -1: that does not come out even, or this one has none. */
 static int64_t rows_before(const mf_comm *c, int process, int64_t rows)
 {
     int64_t before = 0, own = devices_of(c, c->rank);
     for (int p = 0; p < process; p++) {
+        if (!own)
+            return -1;
         int64_t theirs = rows * devices_of(c, p);
         if (theirs % own)
             return -1;
@@ -153,14 +160,6 @@ static const mf_intlist *find_local(const pmap_options *o, int64_t rows, int64_t
     const mf_intlist *local = at ? mf_ints_intern(at, (int)count) : NULL;
     mf_free(at);
     return local;
-}
-
-static mf_error_object *wrong_rows(int64_t rows, int64_t devices)
-{
-    return mf_error_new(MF_ERROR_SHAPE,
-                        "Leading axis size of input to pmapped function must equal the number of local devices passed to pmap. "
-                        "Got axis_size=%lld, num_local_devices=%lld.",
-                        (long long)rows, (long long)devices);
 }
 
 /* What of the axis is here, once m->size says how many rows this process has (-1: as many as it has devices). */
@@ -300,7 +299,7 @@ static mf_program *pmap_program(const mf_function_object *f, const mf_signature 
         .program = inner->program,
         .axis_name = o->axis_name,
         .name = f->inner->name,
-        .axis_size = m->axis_size ? m->axis_size : m->size,
+        .axis_size = mf_mapped_axis_size(m),
         .local = m->local && m->local->count < m->axis_size ? m->local : mf_ints_of(0),
         .in_axes = axis_list(in_axes, p->in_count),
         .out_axes = axis_list(out_axes, p->out_count),
@@ -445,7 +444,7 @@ static mf_traced *pmap_trace(mf_function_object *f, const mf_signature *s, mf_er
     if (inner)
         inner = with_checks(f, &m.inner, inner, error);
     if (inner)
-        *error = check_named_devices(o->devices, m.axis_size ? m.axis_size : m.size, inner->program);
+        *error = check_named_devices(o->devices, mf_mapped_axis_size(&m), inner->program);
     if (inner && !*error && spans_processes(o, s) && !o->devices &&
         m.size * mf_program_replicas(inner->program) != devices_of(o->comm, o->comm->rank))
         *error = wrong_rows(m.size, devices_of(o->comm, o->comm->rank) / mf_program_replicas(inner->program));
