@@ -57,11 +57,19 @@ bool mf_exchange_reduce(const mf_exchange *x, int k, void *out);
 const void *mf_exchange_piece(const mf_exchange *x, int k, int64_t s, int64_t r);
 
 /* ---- deliver.c */
-/* The sum, maximum or minimum that e asks for, of n members' operands. False: out of memory. */
-bool mf_collective_reduce(const mf_segment_compiler *compiler, const mf_eqn *e, const void **members, int64_t n, void *out);
-/* The same with another dtype than e's, which wants no rounding; out may be members[0]. */
-bool mf_collective_reduce_as(const mf_segment_compiler *compiler, const mf_eqn *e, mf_dtype dtype, const void **members, int64_t n,
-                             void *out);
+/* What is to be exchanged for a collective. */
+typedef enum mf_collective_kind {
+    MF_COLLECTIVE_REDUCE,  /* psum, pmax, pmin */
+    MF_COLLECTIVE_SCATTER, /* a reduction of which each member gets a part */
+    MF_COLLECTIVE_GATHER,
+    MF_COLLECTIVE_ALL_TO_ALL,
+    MF_COLLECTIVE_PERMUTE,
+    MF_COLLECTIVE_COMPARE, /* check_replicated */
+} mf_collective_kind;
+mf_collective_kind mf_collective_kind_of(const mf_eqn *e);
+/* The sum, maximum or minimum that e asks for, of n members' operands of a dtype, e's or a wider one; out may be members[0]. False: out of
+ * memory. */
+bool mf_collective_reduce(const mf_segment_compiler *compiler, const mf_eqn *e, mf_dtype dtype, const void **members, int64_t n, void *out);
 /* The pieces of an all_to_all over n members: their shape, and where they lie in operands and results. */
 typedef struct mf_pieces {
     int rank;

@@ -6,6 +6,16 @@
 
 #define PIECE ((int64_t)256 << 10) /* bytes of all operands that one task reads: they stay in its cache */
 
+mf_collective_kind mf_collective_kind_of(const mf_eqn *e)
+{
+    return e->op == &mf_op_all_gather         ? MF_COLLECTIVE_GATHER
+           : e->op == &mf_op_psum_scatter     ? MF_COLLECTIVE_SCATTER
+           : e->op == &mf_op_all_to_all       ? MF_COLLECTIVE_ALL_TO_ALL
+           : e->op == &mf_op_ppermute         ? MF_COLLECTIVE_PERMUTE
+           : e->op == &mf_op_check_replicated ? MF_COLLECTIVE_COMPARE
+                                              : MF_COLLECTIVE_REDUCE;
+}
+
 typedef struct result_job { /* one result of one rendezvous */
     mf_rendezvous *g;
     int k;
@@ -35,13 +45,7 @@ static void reduce_piece(void *context, int64_t i)
         atomic_store(&c->failed, true);
 }
 
-bool mf_collective_reduce(const mf_segment_compiler *compiler, const mf_eqn *e, const void **members, int64_t n, void *out)
-{
-    return mf_collective_reduce_as(compiler, e, e->in[0]->type->dtype, members, n, out);
-}
-
-bool mf_collective_reduce_as(const mf_segment_compiler *compiler, const mf_eqn *e, mf_dtype dtype, const void **members, int64_t n,
-                             void *out)
+bool mf_collective_reduce(const mf_segment_compiler *compiler, const mf_eqn *e, mf_dtype dtype, const void **members, int64_t n, void *out)
 {
     mf_reducer how = e->op == &mf_op_pmax ? MF_REDUCE_MAX : e->op == &mf_op_pmin ? MF_REDUCE_MIN : MF_REDUCE_SUM;
     cut c = { compiler, members, n, how, dtype, e->in[0]->type->size, 0, out, false };
@@ -85,7 +89,7 @@ static bool reduce(const result_job *j, mf_register *sum)
     if (!mf_register_new(sum, j->in->bytes))
         return false;
     return j->x ? mf_exchange_reduce(j->x, j->k, sum->data)
-                : mf_collective_reduce(j->compiler, j->g->instr->participants->eqns[j->k], j->from, j->n, sum->data);
+                : mf_collective_reduce(j->compiler, j->g->instr->participants->eqns[j->k], j->in->dtype, j->from, j->n, sum->data);
 }
 
 static bool do_reduce(const result_job *j)
@@ -249,18 +253,14 @@ bool mf_rendezvous_deliver(mf_rendezvous *g, const mf_exchange *x, const mf_segm
             from[i] = g->members[i].in[k].data;
         if (x)
             mf_exchange_operands(x, k, from);
-        if (e->op == &mf_op_all_gather)
-            made = do_all_gather(&j);
-        else if (e->op == &mf_op_psum_scatter)
-            made = do_psum_scatter(&j);
-        else if (e->op == &mf_op_all_to_all)
-            made = do_all_to_all(&j);
-        else if (e->op == &mf_op_ppermute)
-            made = do_ppermute(&j);
-        else if (e->op == &mf_op_check_replicated)
-            made = do_check(&j, error);
-        else
-            made = do_reduce(&j);
+        switch (mf_collective_kind_of(e)) {
+        case MF_COLLECTIVE_REDUCE: made = do_reduce(&j); break;
+        case MF_COLLECTIVE_SCATTER: made = do_psum_scatter(&j); break;
+        case MF_COLLECTIVE_GATHER: made = do_all_gather(&j); break;
+        case MF_COLLECTIVE_ALL_TO_ALL: made = do_all_to_all(&j); break;
+        case MF_COLLECTIVE_PERMUTE: made = do_ppermute(&j); break;
+        case MF_COLLECTIVE_COMPARE: made = do_check(&j, error); break;
+        }
     }
     mf_free(from);
     return made;

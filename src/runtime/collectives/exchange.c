@@ -8,7 +8,6 @@
  * rounded once, at the end; the exchange counts as active until its fiber has delivered. */
 #include "runtime/collectives/collectives.h"
 
-#include "base/vector.h"
 #include "runtime/collectives/frontier.h"
 
 #include <stdlib.h>
@@ -18,20 +17,26 @@
 
 enum { SHARED, OWN, PARTS }; /* for everybody; for one process alone */
 
-typedef struct peer {
+/* A process that takes part: what it contributes, as far as it is here. */
+typedef struct source {
     int process;
-    mf_register out[PARTS], in[PARTS]; /* out[SHARED] is the exchange's own */
-    int64_t out_bytes[PARTS], in_bytes[PARTS];
-} peer;
+    int64_t rank_count, frontier_count;
+    mf_subtree *frontier;    /* of its ranks */
+    int64_t *offsets;        /* by result: where its chunk begins in its part */
+    int64_t bytes[PARTS];    /* of what it sends here; of this process, of what it sends to everybody */
+    mf_register data[PARTS]; /* that */
+    mf_register out;         /* what this process sends to it alone */
+    int64_t out_bytes;
+} source;
 
 struct mf_exchange {
     mf_fiber fiber;
     mf_run_state *s;
     mf_rendezvous *g;
     const mf_segment_compiler *compiler;
-    int peer_count;
-    peer *peers;
-    mf_register shared; /* what is sent to everybody */
+    int source_count;
+    source *sources;   /* this process first */
+    int64_t *position; /* by rank: among the ranks of its process */
     _Atomic int pending;
     _Atomic(mf_error_object *) error; /* the first */
 };
@@ -40,14 +45,17 @@ struct mf_exchange {
 
 static const mf_eqn *eqn_of(const mf_exchange *x, int k) { return x->g->instr->participants->eqns[k]; }
 
-static int result_count(const mf_exchange *x) { return x->g->instr->out_count; }
-
 static bool reduces(const mf_eqn *e)
 {
-    return e->op == &mf_op_psum || e->op == &mf_op_pmax || e->op == &mf_op_pmin || e->op == &mf_op_psum_scatter;
+    mf_collective_kind kind = mf_collective_kind_of(e);
+    return kind == MF_COLLECTIVE_REDUCE || kind == MF_COLLECTIVE_SCATTER;
 }
 
-static int part_of(const mf_eqn *e) { return e->op == &mf_op_all_to_all || e->op == &mf_op_ppermute ? OWN : SHARED; }
+static int part_of(const mf_eqn *e)
+{
+    mf_collective_kind kind = mf_collective_kind_of(e);
+    return kind == MF_COLLECTIVE_ALL_TO_ALL || kind == MF_COLLECTIVE_PERMUTE ? OWN : SHARED;
+}
 
 /* A reduction's partial results: sums of 16-bit floats wait for their rounding. */
 static mf_dtype partial_dtype(const mf_eqn *e)
@@ -59,21 +67,13 @@ static mf_dtype partial_dtype(const mf_eqn *e)
 
 static int64_t partial_bytes(const mf_eqn *e) { return e->in[0]->type->size * mf_dtype_size(partial_dtype(e)); }
 
-static int64_t count_of(const mf_exchange *x, int process)
-{
-    int64_t count = 0;
-    for (int64_t i = 0; i < x->g->member_count; i++)
-        count += x->g->owners[i] == process;
-    return count;
-}
-
 /* The frontier of a process's ranks, into out (NULL: nowhere). */
-static int64_t frontier_of(const mf_exchange *x, int process, mf_subtree *out)
+static int64_t frontier_of(const mf_rendezvous *g, int process, mf_subtree *out)
 {
-    int64_t n = x->g->member_count, count = 0;
+    int64_t n = g->member_count, count = 0;
     mf_subtree unused[MF_FRONTIER_MAX];
     for (int64_t from = 0, to; from < n; from = to) {
-        for (to = from; to < n && x->g->owners[to] == process;)
+        for (to = from; to < n && g->owners[to] == process;)
             to++;
         count += mf_frontier(n, from, to, out ? out + count : unused);
         to += to == from;
@@ -100,25 +100,28 @@ static int64_t pairs_between(const mf_exchange *x, const mf_eqn *e, int from, in
 }
 
 /* Bytes of result k in the part that `from` sends to `to`. */
-static int64_t chunk_bytes(const mf_exchange *x, int k, int from, int to)
+static int64_t chunk_bytes(const mf_exchange *x, int k, const source *from, const source *to)
 {
     const mf_eqn *e = eqn_of(x, k);
     int64_t bytes = e->in[0]->type->bytes;
-    if (reduces(e))
-        return frontier_of(x, from, NULL) * partial_bytes(e);
-    if (e->op == &mf_op_all_to_all)
-        return count_of(x, from) * count_of(x, to) * (bytes / x->g->member_count);
-    return (e->op == &mf_op_ppermute ? pairs_between(x, e, from, to, NULL, NULL) : count_of(x, from)) * bytes;
+    switch (mf_collective_kind_of(e)) {
+    case MF_COLLECTIVE_REDUCE:
+    case MF_COLLECTIVE_SCATTER: return from->frontier_count * partial_bytes(e);
+    case MF_COLLECTIVE_ALL_TO_ALL: return from->rank_count * to->rank_count * (bytes / x->g->member_count);
+    case MF_COLLECTIVE_PERMUTE: return pairs_between(x, e, from->process, to->process, NULL, NULL) * bytes;
+    default: return from->rank_count * bytes;
+    }
 }
 
-/* Where result k begins in its part; k the number of results: how long the part is. */
-static int64_t chunk_offset(const mf_exchange *x, int part, int k, int from, int to)
+/* The results' chunks one after the other: where each begins, and how long the parts are. */
+static void lay_out(const mf_exchange *x, const source *from, const source *to, int64_t *offsets, int64_t *bytes)
 {
-    int64_t at = 0;
-    for (int i = 0; i < k; i++)
-        if (part_of(eqn_of(x, i)) == part)
-            at += (chunk_bytes(x, i, from, to) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    return at;
+    bytes[SHARED] = bytes[OWN] = 0;
+    for (int k = 0; k < x->g->instr->out_count; k++) {
+        int part = part_of(eqn_of(x, k));
+        offsets[k] = bytes[part];
+        bytes[part] += (chunk_bytes(x, k, from, to) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    }
 }
 
 /* ------------------------------------------------------------------ contribute */
@@ -142,7 +145,7 @@ static bool reduce_subtree(const mf_exchange *x, int k, mf_subtree t, void *out)
         mf_convert(wide, converted.data + i * bytes, type->dtype, members[i], type->size);
         members[i] = converted.data + i * bytes;
     }
-    made = made && mf_collective_reduce_as(x->compiler, e, wide, members, t.count, out);
+    made = made && mf_collective_reduce(x->compiler, e, wide, members, t.count, out);
     mf_register_release(&converted);
     mf_free(members);
     return made;
@@ -150,14 +153,10 @@ static bool reduce_subtree(const mf_exchange *x, int k, mf_subtree t, void *out)
 
 static bool put_reduction(const mf_exchange *x, int k, unsigned char *to)
 {
-    int64_t count = frontier_of(x, x->s->comm->rank, NULL), bytes = partial_bytes(eqn_of(x, k));
-    mf_subtree *frontier = mf_alloc((size_t)count * sizeof *frontier + 1);
-    bool made = frontier;
-    if (made)
-        frontier_of(x, x->s->comm->rank, frontier);
-    for (int64_t i = 0; made && i < count; i++)
-        made = reduce_subtree(x, k, frontier[i], to + i * bytes);
-    mf_free(frontier);
+    const source *own = &x->sources[0];
+    bool made = true;
+    for (int64_t i = 0; made && i < own->frontier_count; i++)
+        made = reduce_subtree(x, k, own->frontier[i], to + i * partial_bytes(eqn_of(x, k)));
     return made;
 }
 
@@ -197,24 +196,22 @@ static void put_pair(void *context, int64_t number, int64_t source)
     memcpy(s->to + number * bytes, operand(s->x, s->k, source), (size_t)bytes);
 }
 
-/* The part for `process` (of what is for everybody, for any). */
-static bool contribute(const mf_exchange *x, int part, int process, mf_register *out)
+/* A part of what goes to `process` (of what is for everybody, to any), laid out so. */
+static bool contribute(const mf_exchange *x, int part, int process, const int64_t *offsets, int64_t bytes, mf_register *out)
 {
-    int own = x->s->comm->rank;
-    bool made = mf_register_new(out, chunk_offset(x, part, result_count(x), own, process));
-    for (int k = 0; made && k < result_count(x); k++) {
+    bool made = mf_register_new(out, bytes);
+    for (int k = 0; made && k < x->g->instr->out_count; k++) {
         const mf_eqn *e = eqn_of(x, k);
         if (part_of(e) != part)
             continue;
-        sending s = { x, k, out->data + chunk_offset(x, part, k, own, process) };
-        if (reduces(e))
-            made = put_reduction(x, k, s.to);
-        else if (e->op == &mf_op_all_to_all)
-            put_pieces(x, k, process, s.to);
-        else if (e->op == &mf_op_ppermute)
-            pairs_between(x, e, own, process, put_pair, &s);
-        else
-            put_operands(x, k, s.to);
+        sending s = { x, k, out->data + offsets[k] };
+        switch (mf_collective_kind_of(e)) {
+        case MF_COLLECTIVE_REDUCE:
+        case MF_COLLECTIVE_SCATTER: made = put_reduction(x, k, s.to); break;
+        case MF_COLLECTIVE_ALL_TO_ALL: put_pieces(x, k, process, s.to); break;
+        case MF_COLLECTIVE_PERMUTE: pairs_between(x, e, x->s->comm->rank, process, put_pair, &s); break;
+        default: put_operands(x, k, s.to); break;
+        }
     }
     return made;
 }
@@ -223,57 +220,76 @@ static bool contribute(const mf_exchange *x, int part, int process, mf_register 
 
 static void free_exchange(mf_exchange *x)
 {
-    for (int i = 0; i < x->peer_count; i++) {
-        mf_register_release(&x->peers[i].out[OWN]);
+    for (int i = 0; i < x->source_count; i++) {
+        source *from = &x->sources[i];
         for (int part = 0; part < PARTS; part++)
-            mf_register_release(&x->peers[i].in[part]);
+            mf_register_release(&from->data[part]);
+        mf_register_release(&from->out);
+        mf_free(from->frontier);
+        mf_free(from->offsets);
     }
-    mf_register_release(&x->shared);
-    mf_free(x->peers);
+    mf_free(x->sources);
+    mf_free(x->position);
     mf_free(x);
 }
 
-static peer *peer_of(const mf_exchange *x, int process)
+static source *source_of(const mf_exchange *x, int process)
 {
     int i = 0;
-    while (x->peers[i].process != process)
+    while (i < x->source_count && x->sources[i].process != process)
         i++;
-    return &x->peers[i];
+    return i < x->source_count ? &x->sources[i] : NULL;
 }
 
-static bool find_peers(mf_exchange *x)
+/* Who takes part, this process first, and each rank's position among those of its process. */
+static bool find_sources(mf_exchange *x)
 {
     const mf_rendezvous *g = x->g;
-    struct {
-        int count, capacity;
-        peer *at;
-    } list = { 0 };
-    bool made = true;
-    for (int64_t i = 0; i < g->member_count && made; i++) {
-        bool known = g->owners[i] == x->s->comm->rank;
-        for (int k = 0; k < list.count && !known; k++)
-            known = list.at[k].process == g->owners[i];
-        made = known || mf_vector_push(&list, (peer){ .process = g->owners[i] });
+    int64_t n = g->member_count, most = n < x->s->comm->size ? n : x->s->comm->size;
+    x->sources = mf_calloc((size_t)most, sizeof *x->sources);
+    x->position = mf_alloc((size_t)n * sizeof *x->position);
+    if (!x->sources || !x->position)
+        return false;
+    x->sources[x->source_count++].process = x->s->comm->rank;
+    for (int64_t i = 0; i < n; i++) {
+        source *owner = source_of(x, g->owners[i]);
+        if (!owner) {
+            owner = &x->sources[x->source_count++];
+            owner->process = g->owners[i];
+        }
+        x->position[i] = owner->rank_count++;
     }
-    x->peers = list.at;
-    x->peer_count = list.count;
-    return made;
+    for (int i = 0; i < x->source_count; i++) {
+        source *from = &x->sources[i];
+        from->frontier_count = frontier_of(g, from->process, NULL);
+        from->frontier = mf_alloc((size_t)from->frontier_count * sizeof *from->frontier);
+        from->offsets = mf_alloc((size_t)g->instr->out_count * sizeof *from->offsets);
+        if (!from->frontier || !from->offsets)
+            return false;
+        frontier_of(g, from->process, from->frontier);
+    }
+    return true;
 }
 
 /* All memory of the exchange, with what is sent in it. */
 static bool prepare(mf_exchange *x)
 {
-    int own = x->s->comm->rank, results = result_count(x);
-    bool made = find_peers(x) && contribute(x, SHARED, own, &x->shared);
-    for (int i = 0; i < x->peer_count && made; i++) {
-        peer *p = &x->peers[i];
-        for (int part = 0; part < PARTS && made; part++) {
-            p->out_bytes[part] = chunk_offset(x, part, results, own, p->process);
-            p->in_bytes[part] = chunk_offset(x, part, results, p->process, own);
-            made = mf_register_new(&p->in[part], p->in_bytes[part]);
-        }
-        made = made && contribute(x, OWN, p->process, &p->out[OWN]);
+    int64_t bytes[PARTS], *offsets = mf_alloc((size_t)x->g->instr->out_count * sizeof *offsets);
+    bool made = offsets && find_sources(x);
+    source *own = x->sources;
+    if (made) {
+        lay_out(x, own, own, own->offsets, own->bytes);
+        made = contribute(x, SHARED, own->process, own->offsets, own->bytes[SHARED], &own->data[SHARED]);
     }
+    for (int i = 1; i < x->source_count && made; i++) {
+        source *peer = &x->sources[i];
+        lay_out(x, peer, own, peer->offsets, peer->bytes);
+        lay_out(x, own, peer, offsets, bytes);
+        made = mf_register_new(&peer->data[SHARED], peer->bytes[SHARED]) && mf_register_new(&peer->data[OWN], peer->bytes[OWN]) &&
+               contribute(x, OWN, peer->process, offsets, bytes[OWN], &peer->out);
+        peer->out_bytes = bytes[OWN];
+    }
+    mf_free(offsets);
     return made;
 }
 
@@ -321,23 +337,23 @@ static uint64_t check_of(const mf_rendezvous *g)
 static void post(mf_exchange *x)
 {
     mf_comm *c = x->s->comm;
-    uint64_t check = check_of(x->g), place[PARTS] = { place_of(x->g, SHARED), place_of(x->g, OWN) };
+    const source *own = x->sources, *end = own + x->source_count;
+    uint64_t check = check_of(x->g);
+    const mf_message_tag tags[PARTS] = { { x->s->call, place_of(x->g, SHARED), check }, { x->s->call, place_of(x->g, OWN), check } };
     int total = 1;
-    for (int i = 0; i < x->peer_count; i++)
-        for (int part = 0; part < PARTS; part++)
-            total += (x->peers[i].in_bytes[part] > 0) + (x->peers[i].out_bytes[part] > 0);
+    for (const source *peer = own + 1; peer < end; peer++)
+        total += (peer->bytes[SHARED] > 0) + (peer->bytes[OWN] > 0) + (own->bytes[SHARED] > 0) + (peer->out_bytes > 0);
     atomic_store(&x->pending, total);
-    for (int pass = 0; pass < 2; pass++)
-        for (int i = 0; i < x->peer_count; i++)
-            for (int part = 0; part < PARTS; part++) {
-                peer *p = &x->peers[i];
-                mf_message_tag tag = { x->s->call, place[part], check };
-                const mf_register *out = part == SHARED ? &x->shared : &p->out[part];
-                if (!pass && p->in_bytes[part])
-                    c->receive(c, p->process, &tag, p->in[part].data, (size_t)p->in_bytes[part], message_done, x);
-                if (pass && p->out_bytes[part])
-                    c->send(c, p->process, &tag, out->data, (size_t)p->out_bytes[part], message_done, x);
-            }
+    for (const source *peer = own + 1; peer < end; peer++)
+        for (int part = 0; part < PARTS; part++)
+            if (peer->bytes[part])
+                c->receive(c, peer->process, &tags[part], peer->data[part].data, (size_t)peer->bytes[part], message_done, x);
+    for (const source *peer = own + 1; peer < end; peer++) {
+        if (own->bytes[SHARED])
+            c->send(c, peer->process, &tags[SHARED], own->data[SHARED].data, (size_t)own->bytes[SHARED], message_done, x);
+        if (peer->out_bytes)
+            c->send(c, peer->process, &tags[OWN], peer->out.data, (size_t)peer->out_bytes, message_done, x);
+    }
     message_done(x, NULL);
 }
 
@@ -389,11 +405,9 @@ void mf_exchange_end(mf_exchange *x)
 
 /* ------------------------------------------------------------------ deliver */
 
-static unsigned char *chunk_from(const mf_exchange *x, int k, int process)
+static unsigned char *chunk_from(const mf_exchange *x, int k, const source *from)
 {
-    int part = part_of(eqn_of(x, k));
-    int64_t at = chunk_offset(x, part, k, process, x->s->comm->rank);
-    return (process == x->s->comm->rank ? x->shared.data : peer_of(x, process)->in[part].data) + at;
+    return from->data[part_of(eqn_of(x, k))].data + from->offsets[k];
 }
 
 typedef struct receiving {
@@ -411,35 +425,30 @@ static void take_pair(void *context, int64_t number, int64_t source)
 void mf_exchange_operands(const mf_exchange *x, int k, const void **from)
 {
     const mf_eqn *e = eqn_of(x, k);
-    if (reduces(e) || e->op == &mf_op_all_to_all)
+    mf_collective_kind kind = mf_collective_kind_of(e);
+    if (reduces(e) || kind == MF_COLLECTIVE_ALL_TO_ALL)
         return;
-    for (int i = 0; i < x->peer_count; i++) {
-        int process = x->peers[i].process;
-        receiving r = { from, chunk_from(x, k, process), e->in[0]->type->bytes };
-        if (e->op == &mf_op_ppermute)
-            pairs_between(x, e, process, x->s->comm->rank, take_pair, &r);
-        for (int64_t rank = 0; rank < x->g->member_count && e->op != &mf_op_ppermute; rank++)
-            if (x->g->owners[rank] == process) {
-                from[rank] = r.at;
-                r.at += r.bytes;
-            }
+    for (int i = 1; i < x->source_count; i++) {
+        const source *peer = &x->sources[i];
+        receiving r = { from, chunk_from(x, k, peer), e->in[0]->type->bytes };
+        if (kind == MF_COLLECTIVE_PERMUTE)
+            pairs_between(x, e, peer->process, x->s->comm->rank, take_pair, &r);
+        for (int64_t rank = 0; rank < x->g->member_count && kind != MF_COLLECTIVE_PERMUTE; rank++)
+            if (x->g->owners[rank] == peer->process)
+                from[rank] = r.at + x->position[rank] * r.bytes;
     }
 }
 
 void mf_exchange_hold(const mf_exchange *x, int k, int64_t rank, const void *operand, mf_register *to)
 {
-    const mf_register *in = &peer_of(x, x->g->owners[rank])->in[part_of(eqn_of(x, k))];
+    const mf_register *in = &source_of(x, x->g->owners[rank])->data[part_of(eqn_of(x, k))];
     mf_register_view(to, in, (const unsigned char *)operand - in->data);
 }
 
 const void *mf_exchange_piece(const mf_exchange *x, int k, int64_t s, int64_t r)
 {
-    int64_t before_s = 0, before_r = 0, bytes = eqn_of(x, k)->in[0]->type->bytes / x->g->member_count;
-    for (int64_t i = 0; i < s; i++)
-        before_s += x->g->owners[i] == x->g->owners[s];
-    for (int64_t i = 0; i < r; i++)
-        before_r += x->g->owners[i] == x->s->comm->rank;
-    return chunk_from(x, k, x->g->owners[s]) + (before_s * count_of(x, x->s->comm->rank) + before_r) * bytes;
+    int64_t bytes = eqn_of(x, k)->in[0]->type->bytes / x->g->member_count;
+    return chunk_from(x, k, source_of(x, x->g->owners[s])) + (x->position[s] * x->sources[0].rank_count + x->position[r]) * bytes;
 }
 
 typedef struct combining {
@@ -453,48 +462,51 @@ static void combine(void *context, int into, int from)
 {
     combining *c = context;
     const void *both[2] = { c->at[into], c->at[from] };
-    c->made = c->made && mf_collective_reduce_as(c->x->compiler, c->e, partial_dtype(c->e), both, 2, c->at[into]);
+    c->made = c->made && mf_collective_reduce(c->x->compiler, c->e, partial_dtype(c->e), both, 2, c->at[into]);
 }
+
+typedef struct partial {
+    mf_subtree of;
+    unsigned char *at;
+} partial;
 
 static int by_first_rank(const void *a, const void *b)
 {
-    int64_t x = ((const mf_subtree *)a)->first, y = ((const mf_subtree *)b)->first;
+    int64_t x = ((const partial *)a)->of.first, y = ((const partial *)b)->of.first;
     return (x > y) - (x < y);
 }
 
-/* All frontiers, from left to right. */
-static bool list_partials(const mf_exchange *x, int k, int64_t count, mf_subtree *parts, unsigned char **at)
+/* All frontiers with what came of them, from left to right. */
+static void list_partials(const mf_exchange *x, int k, partial *list)
 {
-    int64_t bytes = partial_bytes(eqn_of(x, k)), next = 0;
-    mf_subtree *own = mf_alloc((size_t)count * sizeof *own);
-    for (int i = -1; own && i < x->peer_count; i++)
-        next += frontier_of(x, i < 0 ? x->s->comm->rank : x->peers[i].process, parts + next);
-    if (own)
-        qsort(parts, (size_t)count, sizeof *parts, by_first_rank);
-    for (int i = -1; own && i < x->peer_count; i++) {
-        int process = i < 0 ? x->s->comm->rank : x->peers[i].process;
-        int64_t n = frontier_of(x, process, own), found = 0;
-        for (int64_t p = 0; p < count && found < n; p++)
-            if (parts[p].first == own[found].first)
-                at[p] = chunk_from(x, k, process) + found++ * bytes;
-    }
-    mf_free(own);
-    return own;
+    int64_t bytes = partial_bytes(eqn_of(x, k)), count = 0;
+    for (int i = 0; i < x->source_count; i++)
+        for (int64_t f = 0; f < x->sources[i].frontier_count; f++)
+            list[count++] = (partial){ x->sources[i].frontier[f], chunk_from(x, k, &x->sources[i]) + f * bytes };
+    qsort(list, (size_t)count, sizeof *list, by_first_rank);
 }
 
 bool mf_exchange_reduce(const mf_exchange *x, int k, void *out)
 {
     const mf_eqn *e = eqn_of(x, k);
     const mf_type *type = e->in[0]->type;
-    int64_t count = frontier_of(x, x->s->comm->rank, NULL);
-    for (int i = 0; i < x->peer_count; i++)
-        count += frontier_of(x, x->peers[i].process, NULL);
+    int64_t count = 0;
+    for (int i = 0; i < x->source_count; i++)
+        count += x->sources[i].frontier_count;
+    partial *list = mf_alloc((size_t)count * sizeof *list);
     mf_subtree *parts = mf_alloc((size_t)count * sizeof *parts);
     combining c = { x, e, mf_alloc((size_t)count * sizeof *c.at), true };
-    bool made = parts && c.at && list_partials(x, k, count, parts, c.at) &&
-                mf_frontier_combine(x->g->member_count, parts, (int)count, combine, &c) && c.made;
+    bool made = list && parts && c.at;
+    if (made)
+        list_partials(x, k, list);
+    for (int64_t i = 0; made && i < count; i++) {
+        parts[i] = list[i].of;
+        c.at[i] = list[i].at;
+    }
+    made = made && mf_frontier_combine(x->g->member_count, parts, (int)count, combine, &c) && c.made;
     if (made)
         mf_convert(type->dtype, out, partial_dtype(e), c.at[0], type->size);
+    mf_free(list);
     mf_free(parts);
     mf_free(c.at);
     return made;

@@ -76,8 +76,7 @@ static int64_t rank_in_group(const mf_participants *m, int64_t at, int64_t *key,
 static size_t rendezvous_bytes(const mf_instr *in)
 {
     return sizeof(mf_rendezvous) +
-           (size_t)in->participants->member_count * (sizeof(mf_participant) + sizeof(int) + (size_t)in->in_count * sizeof(mf_register)) +
-           16;
+           (size_t)in->participants->member_count * (sizeof(mf_participant) + (size_t)in->in_count * sizeof(mf_register)) + 16;
 }
 
 /* Of the group that a key's last number names; groups of different sizes end in -1. */
@@ -140,7 +139,11 @@ static mf_rendezvous *new_rendezvous(const mf_fiber *f, const mf_instr *in, mf_m
     g->key_count = count;
     memcpy(g->key, key, (size_t)count * sizeof *key);
     if (spread) {
-        g->owners = (int *)(void *)(g->members + n);
+        g->owners = mf_run_state_get(s, (size_t)n * sizeof *g->owners);
+        if (!g->owners) {
+            mf_run_state_put(s, g, rendezvous_bytes(in));
+            return NULL;
+        }
         find_owners(g, f);
     }
     g->next = top->rendezvous;
@@ -170,6 +173,7 @@ void mf_rendezvous_free(mf_run_state *s, mf_rendezvous *g)
     for (int64_t i = 0; i < in->participants->member_count; i++)
         for (int k = 0; k < in->in_count; k++)
             mf_register_release(&g->members[i].in[k]);
+    mf_run_state_put(s, g->owners, (size_t)in->participants->member_count * sizeof *g->owners);
     mf_run_state_put(s, g, rendezvous_bytes(in));
 }
 

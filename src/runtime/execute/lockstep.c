@@ -41,7 +41,7 @@ static bool reduces(const mf_instr *in)
     if (m->axis_count != 1 || m->levels[0] != 0 || m->groups)
         return false;
     for (int k = 0; k < in->out_count; k++)
-        if (m->eqns[k]->op != &mf_op_psum && m->eqns[k]->op != &mf_op_pmax && m->eqns[k]->op != &mf_op_pmin)
+        if (mf_collective_kind_of(m->eqns[k]) != MF_COLLECTIVE_REDUCE)
             return false;
     return true;
 }
@@ -302,10 +302,11 @@ static mf_error_object *run_collective(const run *r, const action *a)
 {
     const mf_instr *in = a->instr;
     for (int k = 0; k < in->out_count; k++) {
+        const mf_eqn *e = in->participants->eqns[k];
         int64_t step = step_of(r, a->in[k]);
         for (int64_t d = 0; d < r->plan->size; d++)
             r->members[d] = r->at[a->in[k]] + d * step;
-        if (!mf_collective_reduce(mf_executable_compiler(r->f->stage->executable), in->participants->eqns[k], r->members, r->plan->size,
+        if (!mf_collective_reduce(mf_executable_compiler(r->f->stage->executable), e, e->in[0]->type->dtype, r->members, r->plan->size,
                                   r->at[a->out[k]]))
             return mf_error_out_of_memory();
     }
