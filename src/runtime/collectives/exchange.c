@@ -18,7 +18,7 @@
 enum { SHARED, OWN, PARTS }; /* for everybody; for one process alone */
 
 /* A process that takes part: what it contributes, as far as it is here. */
-typedef struct source {
+typedef struct exchange_peer {
     int process;
     int64_t rank_count, frontier_count;
     mf_subtree *frontier;    /* of its ranks */
@@ -27,7 +27,7 @@ typedef struct source {
     mf_register data[PARTS]; /* that */
     mf_register out;         /* what this process sends to it alone */
     int64_t out_bytes;
-} source;
+} exchange_peer;
 
 struct mf_exchange {
     mf_fiber fiber;
@@ -35,8 +35,8 @@ struct mf_exchange {
     mf_rendezvous *g;
     const mf_segment_compiler *compiler;
     int source_count;
-    source *sources;   /* this process first */
-    int64_t *position; /* by rank: among the ranks of its process */
+    exchange_peer *sources; /* this process first */
+    int64_t *position;      /* by rank: among the ranks of its process */
     _Atomic int pending;
     _Atomic(mf_error_object *) error; /* the first */
 };
@@ -100,7 +100,7 @@ static int64_t pairs_between(const mf_exchange *x, const mf_eqn *e, int from, in
 }
 
 /* Bytes of result k in the part that `from` sends to `to`. */
-static int64_t chunk_bytes(const mf_exchange *x, int k, const source *from, const source *to)
+static int64_t chunk_bytes(const mf_exchange *x, int k, const exchange_peer *from, const exchange_peer *to)
 {
     const mf_eqn *e = eqn_of(x, k);
     int64_t bytes = e->in[0]->type->bytes;
@@ -114,7 +114,7 @@ static int64_t chunk_bytes(const mf_exchange *x, int k, const source *from, cons
 }
 
 /* The results' chunks one after the other: where each begins, and how long the parts are. */
-static void lay_out(const mf_exchange *x, const source *from, const source *to, int64_t *offsets, int64_t *bytes)
+static void lay_out(const mf_exchange *x, const exchange_peer *from, const exchange_peer *to, int64_t *offsets, int64_t *bytes)
 {
     bytes[SHARED] = bytes[OWN] = 0;
     for (int k = 0; k < x->g->instr->out_count; k++) {
@@ -153,7 +153,7 @@ static bool reduce_subtree(const mf_exchange *x, int k, mf_subtree t, void *out)
 
 static bool put_reduction(const mf_exchange *x, int k, unsigned char *to)
 {
-    const source *own = &x->sources[0];
+    const exchange_peer *own = &x->sources[0];
     bool made = true;
     for (int64_t i = 0; made && i < own->frontier_count; i++)
         made = reduce_subtree(x, k, own->frontier[i], to + i * partial_bytes(eqn_of(x, k)));
@@ -221,7 +221,7 @@ static bool contribute(const mf_exchange *x, int part, int process, const int64_
 static void free_exchange(mf_exchange *x)
 {
     for (int i = 0; i < x->source_count; i++) {
-        source *from = &x->sources[i];
+        exchange_peer *from = &x->sources[i];
         for (int part = 0; part < PARTS; part++)
             mf_register_release(&from->data[part]);
         mf_register_release(&from->out);
@@ -233,7 +233,7 @@ static void free_exchange(mf_exchange *x)
     mf_free(x);
 }
 
-static source *source_of(const mf_exchange *x, int process)
+static exchange_peer *source_of(const mf_exchange *x, int process)
 {
     int i = 0;
     while (i < x->source_count && x->sources[i].process != process)
@@ -252,7 +252,7 @@ static bool find_sources(mf_exchange *x)
         return false;
     x->sources[x->source_count++].process = x->s->comm->rank;
     for (int64_t i = 0; i < n; i++) {
-        source *owner = source_of(x, g->owners[i]);
+        exchange_peer *owner = source_of(x, g->owners[i]);
         if (!owner) {
             owner = &x->sources[x->source_count++];
             owner->process = g->owners[i];
@@ -260,7 +260,7 @@ static bool find_sources(mf_exchange *x)
         x->position[i] = owner->rank_count++;
     }
     for (int i = 0; i < x->source_count; i++) {
-        source *from = &x->sources[i];
+        exchange_peer *from = &x->sources[i];
         from->frontier_count = frontier_of(g, from->process, NULL);
         from->frontier = mf_alloc((size_t)from->frontier_count * sizeof *from->frontier);
         from->offsets = mf_alloc((size_t)g->instr->out_count * sizeof *from->offsets);
@@ -276,13 +276,13 @@ static bool prepare(mf_exchange *x)
 {
     int64_t bytes[PARTS], *offsets = mf_alloc((size_t)x->g->instr->out_count * sizeof *offsets);
     bool made = offsets && find_sources(x);
-    source *own = x->sources;
+    exchange_peer *own = x->sources;
     if (made) {
         lay_out(x, own, own, own->offsets, own->bytes);
         made = contribute(x, SHARED, own->process, own->offsets, own->bytes[SHARED], &own->data[SHARED]);
     }
     for (int i = 1; i < x->source_count && made; i++) {
-        source *peer = &x->sources[i];
+        exchange_peer *peer = &x->sources[i];
         lay_out(x, peer, own, peer->offsets, peer->bytes);
         lay_out(x, own, peer, offsets, bytes);
         made = mf_register_new(&peer->data[SHARED], peer->bytes[SHARED]) && mf_register_new(&peer->data[OWN], peer->bytes[OWN]) &&
@@ -337,18 +337,18 @@ static uint64_t check_of(const mf_rendezvous *g)
 static void post(mf_exchange *x)
 {
     mf_comm *c = x->s->comm;
-    const source *own = x->sources, *end = own + x->source_count;
+    const exchange_peer *own = x->sources, *end = own + x->source_count;
     uint64_t check = check_of(x->g);
     const mf_message_tag tags[PARTS] = { { x->s->call, place_of(x->g, SHARED), check }, { x->s->call, place_of(x->g, OWN), check } };
     int total = 1;
-    for (const source *peer = own + 1; peer < end; peer++)
+    for (const exchange_peer *peer = own + 1; peer < end; peer++)
         total += (peer->bytes[SHARED] > 0) + (peer->bytes[OWN] > 0) + (own->bytes[SHARED] > 0) + (peer->out_bytes > 0);
     atomic_store(&x->pending, total);
-    for (const source *peer = own + 1; peer < end; peer++)
+    for (const exchange_peer *peer = own + 1; peer < end; peer++)
         for (int part = 0; part < PARTS; part++)
             if (peer->bytes[part])
                 c->receive(c, peer->process, &tags[part], peer->data[part].data, (size_t)peer->bytes[part], message_done, x);
-    for (const source *peer = own + 1; peer < end; peer++) {
+    for (const exchange_peer *peer = own + 1; peer < end; peer++) {
         if (own->bytes[SHARED])
             c->send(c, peer->process, &tags[SHARED], own->data[SHARED].data, (size_t)own->bytes[SHARED], message_done, x);
         if (peer->out_bytes)
@@ -405,7 +405,7 @@ void mf_exchange_end(mf_exchange *x)
 
 /* ------------------------------------------------------------------ deliver */
 
-static unsigned char *chunk_from(const mf_exchange *x, int k, const source *from)
+static unsigned char *chunk_from(const mf_exchange *x, int k, const exchange_peer *from)
 {
     return from->data[part_of(eqn_of(x, k))].data + from->offsets[k];
 }
@@ -429,7 +429,7 @@ void mf_exchange_operands(const mf_exchange *x, int k, const void **from)
     if (reduces(e) || kind == MF_COLLECTIVE_ALL_TO_ALL)
         return;
     for (int i = 1; i < x->source_count; i++) {
-        const source *peer = &x->sources[i];
+        const exchange_peer *peer = &x->sources[i];
         receiving r = { from, chunk_from(x, k, peer), e->in[0]->type->bytes };
         if (kind == MF_COLLECTIVE_PERMUTE)
             pairs_between(x, e, peer->process, x->s->comm->rank, take_pair, &r);
