@@ -330,8 +330,6 @@ TEST(a_nan_wins_in_pmap_as_in_vmap)
 
 /* ---- the same over processes: the rows of all of them have the bits that one process gives */
 
-static int job_seed;
-
 static mf_value program_over_processes(const char *name, const mf_value *in)
 {
     static const int shares[][8] = { { 1, 1 }, { 1, 2, 1 }, { 2, 1, 3, 2 }, { 1, 1, 1, 1, 1, 1, 2 } };
@@ -345,7 +343,7 @@ static mf_value program_over_processes(const char *name, const mf_value *in)
     if (!strcmp(name, "pmap_three_levels"))
         inside = s.dims[1] * s.dims[2];
     for (int i = 0; i < 4 && whole.handle && !vmap; i++)
-        spread_compare(program, name, in, count, shares[i], (int)inside, whole, ++job_seed);
+        spread_compare(program, name, in, count, shares[i], (int)inside);
     return whole;
 }
 
