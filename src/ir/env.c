@@ -3,7 +3,7 @@
 #include "ir/program.h"
 #include <string.h>
 
-const mf_axis_env *mf_axis_env_push(const mf_axis_env *outer, const char *name, int64_t size, int is_pmap)
+static const mf_axis_env *push(const mf_axis_env *outer, const char *name, int64_t size, int is_pmap, const mf_intlist *inside)
 {
     static _Atomic(mf_interner *) table;
     mf_interner *interner = mf_interner_static(&table);
@@ -15,7 +15,18 @@ const mf_axis_env *mf_axis_env_push(const mf_axis_env *outer, const char *name, 
     key.name = name;
     key.size = size;
     key.is_pmap = is_pmap;
+    key.inside = inside;
     return mf_interner_get(interner, &key, sizeof key);
+}
+
+const mf_axis_env *mf_axis_env_push(const mf_axis_env *outer, const char *name, int64_t size, int is_pmap)
+{
+    return push(outer, name, size, is_pmap, NULL);
+}
+
+const mf_axis_env *mf_axis_env_push_spread(const mf_axis_env *outer, const char *name, int64_t size, const mf_intlist *inside)
+{
+    return push(outer, name, size, 1, inside);
 }
 
 const mf_axis_env *mf_axis_env_find(const mf_axis_env *env, const char *name)

@@ -42,9 +42,12 @@ typedef struct mf_axis_env {
     const struct mf_axis_env *outer;
     const char *name; /* interned; NULL for an anonymous map */
     int64_t size;
-    int is_pmap; /* 1: devices; 0: vmap */
+    int is_pmap;              /* 1: devices; 0: vmap */
+    const mf_intlist *inside; /* of a map whose one index spans processes: by device of an index, whether this process has it; else NULL */
 } mf_axis_env;
 const mf_axis_env *mf_axis_env_push(const mf_axis_env *outer, const char *name, int64_t size, int is_pmap);
+const mf_axis_env *mf_axis_env_push_spread(const mf_axis_env *outer, const char *name, int64_t size,
+                                           const mf_intlist *inside);          /* a pmap's */
 const mf_axis_env *mf_axis_env_find(const mf_axis_env *env, const char *name); /* innermost binder, or NULL */
 int mf_axis_env_depth(const mf_axis_env *env, const mf_axis_env *binder);      /* 0 = outermost binder in env */
 

@@ -1,11 +1,12 @@
-/* The cache of traced functions: key = function, axis environment, client, trees, types with weak flags, statics. Everything in a key is interned
- * or retained by its entry, so keys compare as pointers. Programs that captured outer variables are never kept: they belong to that trace.
+/* The cache of traced functions: key = function, axis environment, client, communicator, trees, types with weak flags, statics. Everything in
+ * a key is interned or retained by its entry, so keys compare as pointers; the communicator is the process's. Programs that captured outer variables are never kept: they belong to that trace.
  * A function that holds values - a partial, a closure over a handle - is rarely made again once nobody has it: its programs go when many
  * others have been traced since they were used, as those do of any function when the cache is full.
  * Invariant: an entry is either ready (has a traced program) or being traced by one thread, for which the others wait. */
 #include "trace/cache.h"
 
 #include "base/cancel.h"
+#include "runtime/comm.h"
 #include "runtime/profile/profiler.h"
 #include "trace/function.h"
 
@@ -22,6 +23,7 @@ struct mf_cache_ticket {
     mf_function_object *f; /* retained */
     const mf_axis_env *env;
     const mf_client *client;
+    const mf_comm *comm;
     const mf_cell_rules *rules;
     int arg_count, leaf_count;
     bool has_kwargs;
@@ -54,8 +56,8 @@ static uint64_t key_hash(const mf_function_object *f, const mf_signature *s)
 
 static bool same_key(const mf_cache_ticket *e, uint64_t hash, const mf_function_object *f, const mf_signature *s)
 {
-    if (e->hash != hash || e->f != f || e->env != s->env || e->client != s->client || e->rules != s->rules ||
-        e->arg_count != s->arg_count || e->leaf_count != s->leaf_count || e->has_kwargs != s->has_kwargs ||
+    if (e->hash != hash || e->f != f || e->env != s->env || e->client != s->client || e->comm != mf_comm_current() ||
+        e->rules != s->rules || e->arg_count != s->arg_count || e->leaf_count != s->leaf_count || e->has_kwargs != s->has_kwargs ||
         memcmp(e->structures, s->structures, (size_t)s->arg_count * sizeof *s->structures) != 0)
         return false;
     for (int i = 0; i < s->leaf_count; i++)
@@ -158,6 +160,7 @@ static mf_cache_ticket *entry_new(mf_function_object *f, const mf_signature *s, 
     e->f = mf_retain(f);
     e->env = s->env;
     e->client = s->client;
+    e->comm = mf_comm_current();
     e->rules = s->rules;
     e->arg_count = s->arg_count;
     e->leaf_count = s->leaf_count;

@@ -442,5 +442,5 @@ TEST(a_process_without_devices_hears_of_it)
     mf_clear_caches();
     job_run(2, devices, 1, map_one_row, NULL);
     CHECK_STR(seen[0], "[2. 2.]");
-    CHECK_CONTAINS(seen[1], "1 rows on 0 devices");
+    CHECK_CONTAINS(seen[1], "this process has none of the map's 2 devices");
 }

@@ -259,13 +259,14 @@ static mf_error_object *check_cell_sizes(const mf_traced *t, const mf_cell_rules
 static mf_traced *trace_with_size(mf_mapped_call *m, mf_function_object *f, const mf_signature *s, const char *axis_name, bool is_pmap,
                                   int64_t size, mf_error_object **error)
 {
-    m->inner.env = mf_axis_env_push(s->env, axis_name, m->axis_size ? m->axis_size : size, is_pmap);
+    m->inner.env = m->inside ? mf_axis_env_push_spread(s->env, axis_name, m->axis_size, m->inside)
+                             : mf_axis_env_push(s->env, axis_name, m->axis_size ? m->axis_size : size, is_pmap);
     return mf_function_trace(f->inner, &m->inner, error);
 }
 
 /* What the function reads is known when it has been traced: with a guess, and again when the guess was wrong. */
 static mf_traced *trace_by_cells(mf_mapped_call *m, mf_function_object *f, const mf_signature *s, const char *axis_name, bool is_pmap,
-                                 mf_error_object **error)
+                                 mf_settle_size *settle, mf_error_object **error)
 {
     mf_cell_size_seen seen = { .rules = m->inner.rules, .size = -1 };
     int64_t guess = m->size < 0 ? 1 : m->size;
@@ -284,15 +285,15 @@ static mf_traced *trace_by_cells(mf_mapped_call *m, mf_function_object *f, const
     mf_drop(t);
     if (*error)
         mf_error_ignore(*error);
-    *error = NULL;
-    return trace_with_size(m, f, s, axis_name, is_pmap, m->size, error);
+    *error = settle ? settle(f, s, m) : NULL;
+    return *error ? NULL : trace_with_size(m, f, s, axis_name, is_pmap, m->size, error);
 }
 
 mf_traced *mf_mapped_trace(mf_mapped_call *m, mf_function_object *f, const mf_signature *s, const char *axis_name, bool is_pmap,
-                           const mf_cell_rules *rules, bool by_cells, mf_error_object **error)
+                           const mf_cell_rules *rules, bool by_cells, mf_settle_size *settle, mf_error_object **error)
 {
     m->inner.rules = rules ? mf_cell_rules_get(rules, s->rules) : s->rules;
-    mf_traced *t = by_cells ? trace_by_cells(m, f, s, axis_name, is_pmap, error)
+    mf_traced *t = by_cells ? trace_by_cells(m, f, s, axis_name, is_pmap, settle, error)
                             : trace_with_size(m, f, s, axis_name, is_pmap, m->size, error);
     mf_error_object *e = t && rules && m->size >= 0 ? check_cell_sizes(t, m->inner.rules, m->size, is_pmap ? "pmap" : "vmap") : NULL;
     if (!e)

@@ -4,7 +4,6 @@
 
 #include "ops/rows.h"
 #include "passes/passes.h"
-#include "runtime/comm.h"
 #include "runtime/device.h"
 #include "trace/dispatch.h"
 #include "transform/functions/mapped_call.h"
@@ -19,7 +18,6 @@ typedef struct pmap_options {
     mf_ints static_argnums, donate_argnums, replicated_argnums;
     const mf_intlist *devices; /* NULL: not given */
     int64_t axis_size;
-    const mf_comm *comm; /* between whose processes the axis lies; NULL: it is this process's */
     const mf_cell_rules *rules;
 } pmap_options;
 
@@ -98,86 +96,28 @@ int64_t mf_program_replicas(const mf_program *p)
     return most;
 }
 
-static mf_error_object *wrong_rows(int64_t rows, int64_t devices)
+/* Devices that are named, or that the axis has in all processes, are for the map and those inside it: exactly as many as all of them need. */
+static mf_error_object *check_named_devices(const pmap_options *o, const mf_mapped_call *m, const mf_program *body)
 {
-    return mf_error_new(MF_ERROR_SHAPE,
-                        "Leading axis size of input to pmapped function must equal the number of local devices passed to pmap. "
-                        "Got axis_size=%lld, num_local_devices=%lld.",
-                        (long long)rows, (long long)devices);
-}
-
-/* Devices that are named are for the map and those inside it: exactly as many as all of them need. */
-static mf_error_object *check_named_devices(const mf_intlist *devices, int64_t size, const mf_program *body)
-{
-    int64_t needed = size * mf_program_replicas(body);
+    const mf_intlist *devices = m->here ? m->here : o->devices;
+    int64_t size = mf_mapped_axis_size(m), needed = size * mf_program_replicas(body);
     if (!devices || needed == devices->count)
         return NULL;
     if (needed > devices->count && needed > size)
         return too_few_devices(needed, devices->count);
-    return wrong_rows(size, devices->count);
+    if (m->here)
+        return mf_global_axis_wrong_rows(m->here, m->size, m->size * devices->count / needed);
+    return mf_error_new(MF_ERROR_SHAPE,
+                        "Leading axis size of input to pmapped function must equal the number of local devices passed to pmap. "
+                        "Got axis_size=%lld, num_local_devices=%lld.",
+                        (long long)size, (long long)devices->count);
 }
 
-/* ---- an axis over processes: jax.pmap's rule. Mapped arguments have a row for each of this process's devices, all else is global. */
-
-static bool spans_processes(const pmap_options *o, const mf_signature *s) { return o->comm && o->comm->size > 1 && !inside_pmap(s->env); }
-
-static int64_t devices_of(const mf_comm *c, int process) { return c->first_device[process + 1] - c->first_device[process]; }
-
-/* Rows of each process before `process`: as many for a device as this one has. -1: that does not come out even, or this one has none. */
-static int64_t rows_before(const mf_comm *c, int process, int64_t rows)
+static mf_error_object *settle_global(const mf_function_object *f, const mf_signature *s, mf_mapped_call *m)
 {
-    int64_t before = 0, own = devices_of(c, c->rank);
-    for (int p = 0; p < process; p++) {
-        if (!own)
-            return -1;
-        int64_t theirs = rows * devices_of(c, p);
-        if (theirs % own)
-            return -1;
-        before += theirs / own;
-    }
-    return before;
-}
-
-/* The indices of this process along an axis over `devices`, or over all. NULL: memory is out, or *error. */
-static const mf_intlist *find_local(const pmap_options *o, int64_t rows, int64_t *axis_size, mf_error_object **error)
-{
-    const mf_comm *c = o->comm;
-    int64_t first = o->devices ? 0 : rows_before(c, c->rank, rows);
-    *axis_size = o->devices ? (o->axis_size ? o->axis_size : o->devices->count) : rows_before(c, c->size, rows);
-    if (o->devices && *axis_size > o->devices->count) {
-        *error = too_few_devices(*axis_size, o->devices->count);
-        return NULL;
-    }
-    if (first < 0 || *axis_size < 0) {
-        *error = mf_error_new(MF_ERROR_SHAPE, "pmap: %lld rows on %lld devices cannot go on with the other processes' devices",
-                              (long long)rows, (long long)devices_of(c, c->rank));
-        return NULL;
-    }
-    int64_t span = o->devices ? o->devices->count / *axis_size : 1, *at = mf_alloc((size_t)*axis_size * sizeof *at), count = 0;
-    for (int64_t k = 0; at && k < *axis_size; k++)
-        if (o->devices ? mf_comm_owner(c, (int)o->devices->at[k * span]) == c->rank : k >= first && k < first + rows)
-            at[count++] = k;
-    const mf_intlist *local = at ? mf_ints_intern(at, (int)count) : NULL;
-    mf_free(at);
-    return local;
-}
-
-/* What of the axis is here, once m->size says how many rows this process has (-1: as many as it has devices). */
-static mf_error_object *settle_spread(const pmap_options *o, const mf_signature *s, mf_mapped_call *m)
-{
-    mf_error_object *error = NULL;
-    if (!spans_processes(o, s))
-        return NULL;
-    m->local = find_local(o, m->size < 0 ? devices_of(o->comm, o->comm->rank) : m->size, &m->axis_size, &error);
-    if (!m->local)
-        return error ? error : mf_error_out_of_memory();
-    if (m->size >= 0 && m->size != m->local->count)
-        return wrong_rows(m->size, m->local->count);
-    if (o->axis_size && o->axis_size != m->axis_size)
-        return mf_error_new(MF_ERROR_SHAPE, "pmap: specified axis_size %lld doesn't match received axis_size %lld", (long long)o->axis_size,
-                            (long long)m->axis_size);
-    m->size = m->local->count;
-    return NULL;
+    const pmap_options *o = f->options;
+    (void)s;
+    return m->here ? mf_global_axis_find(m->here, o->axis_size, m) : NULL;
 }
 
 /* The size when nothing is mapped: axis_size, else that of the states that the rules map (trace_inside), else the given devices, else every
@@ -185,9 +125,7 @@ static mf_error_object *settle_spread(const pmap_options *o, const mf_signature 
 static mf_error_object *settle_size(const mf_function_object *f, const mf_signature *s, mf_mapped_call *m)
 {
     const pmap_options *o = f->options;
-    mf_error_object *e = o->devices ? check_devices(o->devices, o->client) : NULL;
-    if (!e)
-        e = settle_spread(o, s, m);
+    mf_error_object *e = settle_global(f, s, m);
     if (e)
         return e;
     if (m->size < 0)
@@ -346,7 +284,7 @@ static mf_traced *map_traced(mf_function_object *f, const mf_signature *s, const
     mf_free(in_axes);
     if (!q)
         return NULL;
-    return o->rules ? mf_traced_with_split_keys(inner, q, s->env, m->size, error)
+    return o->rules ? mf_traced_with_split_keys(inner, q, s->env, m, error)
                     : mf_traced_with(inner, q, inner->result, inner->result_statics);
 }
 
@@ -422,8 +360,8 @@ static mf_traced *trace_inside(mf_function_object *f, const mf_signature *s, mf_
     bool by_cells = m->size < 0 && o->rules;
     if ((*error = settle_size(f, s, m)))
         return NULL;
-    mf_traced *inner = mf_mapped_trace(m, f, s, o->axis_name, true, o->rules, by_cells, error);
-    mf_error_object *wrong = inner && by_cells ? check_size(f, s, m->size) : NULL;
+    mf_traced *inner = mf_mapped_trace(m, f, s, o->axis_name, true, o->rules, by_cells, settle_global, error);
+    mf_error_object *wrong = inner && by_cells ? check_size(f, s, mf_mapped_axis_size(m)) : NULL;
     if (!wrong)
         return inner;
     *error = wrong;
@@ -436,7 +374,11 @@ static mf_traced *pmap_trace(mf_function_object *f, const mf_signature *s, mf_er
     const pmap_options *o = f->options;
     mf_mapped_call m = { 0 };
     mf_traced *inner = NULL, *t = NULL;
-    *error = mf_mapped_call_make(&m, f, s, o->in_axes, spans_processes(o, s) ? 0 : o->axis_size, "pmap");
+    *error = o->devices ? check_devices(o->devices, o->client) : NULL;
+    if (!*error)
+        m.here = mf_devices_here(s->env, o->devices, error);
+    if (!*error)
+        *error = mf_mapped_call_make(&m, f, s, o->in_axes, m.here ? 0 : o->axis_size, "pmap");
     if (!*error)
         *error = check_replicated_argnums(f, s);
     if (!*error)
@@ -444,10 +386,7 @@ static mf_traced *pmap_trace(mf_function_object *f, const mf_signature *s, mf_er
     if (inner)
         inner = with_checks(f, &m.inner, inner, error);
     if (inner)
-        *error = check_named_devices(o->devices, mf_mapped_axis_size(&m), inner->program);
-    if (inner && !*error && spans_processes(o, s) && !o->devices &&
-        m.size * mf_program_replicas(inner->program) != devices_of(o->comm, o->comm->rank))
-        *error = wrong_rows(m.size, devices_of(o->comm, o->comm->rank) / mf_program_replicas(inner->program));
+        *error = check_named_devices(o, &m, inner->program);
     if (inner && !*error)
         t = map_traced(f, s, &m, inner, error);
     if (!t && !*error)
@@ -528,7 +467,6 @@ mf_function mf_pmap_opt(mf_function f, const mf_pmap_options *o)
     if (options.devices && client && !o->backend)
         options.backend = mf_intern(client->platform);
     options.axis_size = o->axis_size;
-    options.comm = mf_comm_current();
     options.rules = mf_rules_of(&f);
     if (e)
         return (mf_function){ mf_handle_new(e) };

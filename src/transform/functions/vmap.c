@@ -50,7 +50,7 @@ static mf_traced *batch_traced(mf_function_object *f, const mf_signature *s, con
         if (*error)
             mf_drop(q);
         else if (q)
-            t = o->rules ? mf_traced_with_split_keys(inner, q, s->env, m->size, error)
+            t = o->rules ? mf_traced_with_split_keys(inner, q, s->env, m, error)
                          : mf_traced_with(inner, q, inner->result, inner->result_statics);
     }
     mf_free(in_axis);
@@ -66,7 +66,7 @@ static mf_traced *vmap_trace(mf_function_object *f, const mf_signature *s, mf_er
     *error = mf_mapped_call_make(&m, f, s, o->in_axes, o->axis_size, "vmap");
     bool unknown = !*error && m.size < 0;
     if (!*error && (!unknown || o->rules))
-        inner = mf_mapped_trace(&m, f, s, o->axis_name, false, o->rules, unknown, error);
+        inner = mf_mapped_trace(&m, f, s, o->axis_name, false, o->rules, unknown, NULL, error);
     if (unknown && m.size < 0 && !*error)
         *error = mf_error_new(MF_ERROR_AXIS,
                               "vmap: at least one argument must have a mapped axis, or axis_size must be given; every in_axes is none");

@@ -4,6 +4,7 @@
  * other. */
 #include "transform/functions/mapped_call.h"
 
+#include <manyfold/array.h>
 #include <manyfold/function.h>
 #include <manyfold/ops.h>
 #include <manyfold/random.h>
@@ -27,16 +28,37 @@ void mf_split_cell_axes(const mf_traced *t, mf_axis *reads, mf_axis *writes)
     }
 }
 
-/* key gives (next key, one key for each of n) */
-static mf_value split_for(void *n, mf_value key)
+typedef struct row_split {
+    int64_t size; /* of the axis */
+    const mf_intlist *local;
+} row_split;
+
+static mf_value take_rows(mf_value keys, const mf_intlist *rows)
 {
-    mf_value keys = mf_random_split(key, (int)*(int64_t *)n + 1);
-    return mf_tuple(mf_get(keys, 0), mf_get(keys, mf_range(1, MF_END)));
+    double *indices = mf_alloc((size_t)rows->count * sizeof *indices);
+    if (!indices)
+        return mf_value_new(mf_error_out_of_memory());
+    for (int i = 0; i < rows->count; i++)
+        indices[i] = (double)rows->at[i];
+    mf_value taken = mf_take(keys, mf_array_n(MF_I32, MF_SHAPE(rows->count), indices, rows->count), 0);
+    mf_free(indices);
+    return taken;
 }
 
-static mf_traced *trace_split(const mf_type *key, const mf_axis_env *env, int64_t size, mf_error_object **error)
+/* key gives (next key, one key for each row that is here): a row's is by its index, wherever the row is */
+static mf_value split_for(void *context, mf_value key)
 {
-    mf_function_object *f = mf_function_of(mf_closure(split_for, &size), error);
+    const row_split *p = context;
+    mf_value keys = mf_random_split(key, (int)p->size + 1), rows = mf_get(keys, mf_range(1, MF_END));
+    if (p->local)
+        rows = take_rows(rows, p->local);
+    return mf_tuple(mf_get(keys, 0), rows);
+}
+
+static mf_traced *trace_split(const mf_type *key, const mf_axis_env *env, const mf_mapped_call *m, mf_error_object **error)
+{
+    row_split p = { mf_mapped_axis_size(m), m->local };
+    mf_function_object *f = mf_function_of(mf_closure(split_for, &p), error);
     mf_leaf leaf = { .type = key };
     mf_signature s = {
         .env = env, .client = mf_trace_client(), .arg_count = 1, .structures = { mf_structure_leaf() }, .leaf_count = 1, .leaves = &leaf
@@ -50,8 +72,8 @@ typedef struct wrapped {
 } wrapped;
 
 /* Gives every split state a key a device. */
-static void split_inputs(mf_builder *b, const mf_traced *t, const mf_program *q, const mf_axis_env *env, int64_t size, wrapped *w,
-                         mf_error_object **error)
+static void split_inputs(mf_builder *b, const mf_traced *t, const mf_program *q, const mf_axis_env *env, const mf_mapped_call *m,
+                         wrapped *w, mf_error_object **error)
 {
     int n = q->in_count - mf_traced_read_count(t);
     for (int i = 0; i < n; i++)
@@ -61,7 +83,7 @@ static void split_inputs(mf_builder *b, const mf_traced *t, const mf_program *q,
         bool split = mf_cell_is_split(cell);
         for (int k = 0; k < cell->read_structure->leaf_count; k++, n++)
             w->in[n] = mf_builder_input(b, split ? mf_type_without_axis(q->in[n]->type, 0) : q->in[n]->type);
-        mf_traced *keys = split ? trace_split(w->in[n - 1]->type, env, size, error) : NULL;
+        mf_traced *keys = split ? trace_split(w->in[n - 1]->type, env, m, error) : NULL;
         if (!keys)
             continue;
         mf_variable *pair[2];
@@ -91,12 +113,12 @@ static int gather_outputs(const mf_traced *t, wrapped *w)
     return n;
 }
 
-static mf_program *around(const mf_traced *t, const mf_program *q, const mf_axis_env *env, int64_t size, wrapped *w,
+static mf_program *around(const mf_traced *t, const mf_program *q, const mf_axis_env *env, const mf_mapped_call *m, wrapped *w,
                           mf_error_object **error)
 {
     mf_builder b;
     mf_builder_init(&b, env);
-    split_inputs(&b, t, q, env, size, w, error);
+    split_inputs(&b, t, q, env, m, w, error);
     if (*error) {
         mf_builder_abandon(&b);
         return NULL;
@@ -105,12 +127,13 @@ static mf_program *around(const mf_traced *t, const mf_program *q, const mf_axis
     return mf_builder_finish(&b, w->all, gather_outputs(t, w), error);
 }
 
-mf_traced *mf_traced_with_split_keys(const mf_traced *t, mf_program *q, const mf_axis_env *env, int64_t size, mf_error_object **error)
+mf_traced *mf_traced_with_split_keys(const mf_traced *t, mf_program *q, const mf_axis_env *env, const mf_mapped_call *m,
+                                     mf_error_object **error)
 {
     int in = q->in_count, out = q->out_count, cells = t->cell_count;
     mf_variable **room = mf_calloc((size_t)in + 2 * ((size_t)out + (size_t)cells) + 1, sizeof *room);
     wrapped w = { room, room + in, room + in + out, room + in + out + cells };
-    mf_program *made = room ? around(t, q, env, size, &w, error) : NULL;
+    mf_program *made = room ? around(t, q, env, m, &w, error) : NULL;
     mf_free(room);
     mf_drop(q);
     mf_traced *r = made ? mf_traced_with(t, made, t->result, t->result_statics) : NULL;
