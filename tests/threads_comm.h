@@ -292,7 +292,14 @@ static int64_t job_run(int size, const int *devices, uint64_t seed, void (*run)(
     pthread_cond_init(&j.news, NULL);
     for (int p = 0; p < size; p++) {
         j.first_device[p + 1] = j.first_device[p] + devices[p];
-        j.at[p] = (job_process){ { p, size, j.first_device, 0, job_send, job_receive, job_abort, job_end }, &j, run, context };
+        j.at[p] = (job_process){ .job = &j, .run = run, .context = context };
+        j.at[p].comm = (mf_comm){ .rank = p,
+                                  .size = size,
+                                  .first_device = j.first_device,
+                                  .send = job_send,
+                                  .receive = job_receive,
+                                  .abort = job_abort,
+                                  .end = job_end };
     }
     pthread_create(&deliverer, NULL, job_deliver, &j);
     for (int p = 0; p < size; p++)

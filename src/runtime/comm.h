@@ -23,6 +23,7 @@ struct mf_comm {
     int rank, size;
     const int *first_device; /* process p has the devices first_device[p] to first_device[p + 1] - 1 */
     _Atomic uint64_t calls;  /* begun */
+    _Atomic int runs;        /* of this process, that are not over */
     /* The bytes are the communicator's from here to done. */
     void (*send)(mf_comm *c, int peer, const mf_message_tag *tag, const void *bytes, size_t count, mf_message_done done, void *context);
     void (*receive)(mf_comm *c, int peer, const mf_message_tag *tag, void *bytes, size_t count, mf_message_done done, void *context);

@@ -44,9 +44,9 @@ static uint64_t clock_now;
 static int64_t traced_now; /* programs, and MiB of constants in them */
 static mf_cache_counters counters;
 
-static uint64_t key_hash(const mf_function_object *f, const mf_signature *s)
+static uint64_t key_hash(const mf_function_object *f, const mf_signature *s, const mf_comm *comm)
 {
-    uint64_t h = mf_hash_mix((uintptr_t)f, (uintptr_t)s->env ^ (uintptr_t)s->client);
+    uint64_t h = mf_hash_mix((uintptr_t)f ^ (uintptr_t)comm, (uintptr_t)s->env ^ (uintptr_t)s->client);
     for (int i = 0; i < s->arg_count; i++)
         h = mf_hash_mix(h, (uintptr_t)s->structures[i]);
     for (int i = 0; i < s->leaf_count; i++)
@@ -54,10 +54,10 @@ static uint64_t key_hash(const mf_function_object *f, const mf_signature *s)
     return h;
 }
 
-static bool same_key(const mf_cache_ticket *e, uint64_t hash, const mf_function_object *f, const mf_signature *s)
+static bool same_key(const mf_cache_ticket *e, uint64_t hash, const mf_function_object *f, const mf_signature *s, const mf_comm *comm)
 {
-    if (e->hash != hash || e->f != f || e->env != s->env || e->client != s->client || e->comm != mf_comm_current() ||
-        e->rules != s->rules || e->arg_count != s->arg_count || e->leaf_count != s->leaf_count || e->has_kwargs != s->has_kwargs ||
+    if (e->hash != hash || e->f != f || e->env != s->env || e->client != s->client || e->comm != comm || e->rules != s->rules ||
+        e->arg_count != s->arg_count || e->leaf_count != s->leaf_count || e->has_kwargs != s->has_kwargs ||
         memcmp(e->structures, s->structures, (size_t)s->arg_count * sizeof *s->structures) != 0)
         return false;
     for (int i = 0; i < s->leaf_count; i++)
@@ -151,7 +151,7 @@ static int64_t weight_of(const mf_program *p)
     return 1 + (bytes >> 20) + nested;
 }
 
-static mf_cache_ticket *entry_new(mf_function_object *f, const mf_signature *s, uint64_t hash)
+static mf_cache_ticket *entry_new(mf_function_object *f, const mf_signature *s, const mf_comm *comm, uint64_t hash)
 {
     mf_cache_ticket *e = mf_calloc(1, sizeof *e + (size_t)s->leaf_count * sizeof *e->leaves);
     if (!e)
@@ -160,7 +160,7 @@ static mf_cache_ticket *entry_new(mf_function_object *f, const mf_signature *s, 
     e->f = mf_retain(f);
     e->env = s->env;
     e->client = s->client;
-    e->comm = mf_comm_current();
+    e->comm = comm;
     e->rules = s->rules;
     e->arg_count = s->arg_count;
     e->leaf_count = s->leaf_count;
@@ -177,7 +177,8 @@ static mf_cache_ticket *entry_new(mf_function_object *f, const mf_signature *s, 
 
 mf_traced *mf_cache_begin(mf_function_object *f, const mf_signature *s, mf_cache_ticket **ticket)
 {
-    uint64_t hash = key_hash(f, s);
+    const mf_comm *comm = mf_comm_current();
+    uint64_t hash = key_hash(f, s, comm);
     mf_cache_ticket *evicted = NULL, *gone = NULL;
     mf_traced *found = NULL;
     *ticket = NULL;
@@ -185,7 +186,7 @@ mf_traced *mf_cache_begin(mf_function_object *f, const mf_signature *s, mf_cache
     for (;;) {
         mf_cache_ticket *busy = NULL;
         for (mf_cache_ticket *e = buckets[hash % 1024]; e && !found; e = e->next) {
-            if (!same_key(e, hash, f, s))
+            if (!same_key(e, hash, f, s, comm))
                 continue;
             if (!e->traced) {
                 busy = e;
@@ -197,7 +198,7 @@ mf_traced *mf_cache_begin(mf_function_object *f, const mf_signature *s, mf_cache
         if (found || (busy && pthread_equal(busy->owner, pthread_self())))
             break;
         if (!busy) {
-            mf_cache_ticket *e = entry_new(f, s, hash);
+            mf_cache_ticket *e = entry_new(f, s, comm, hash);
             if (e) {
                 if (counters.traces % SWEEP == 0)
                     gone = sweep();

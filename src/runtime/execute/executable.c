@@ -51,6 +51,7 @@ typedef struct mf_run {
     input_wait *waits;
     _Atomic int pending; /* inputs to come, and one for the call itself */
     int64_t bytes;
+    mf_comm *comm; /* the caller's, whose runs it is among */
 } mf_run;
 
 static _Atomic double inline_below = 200000; /* nanoseconds */
@@ -481,6 +482,8 @@ static void finish_run(mf_run *r)
     for (int o = 0; o < r->out_count; o++) /* now: who waits for them may ask whether they are his alone */
         mf_drop(r->out[o]);
     atomic_fetch_sub(&bytes_in_flight, r->bytes);
+    if (r->comm)
+        atomic_fetch_sub(&r->comm->runs, 1);
     mf_tasks_lock();
     callback *list = r->callbacks;
     r->callbacks = NULL;
@@ -552,7 +555,8 @@ static mf_run *new_run(cpu_executable *x, mf_run_state *s, mf_array *const *in, 
     r->stage = s;
     s->run = r;
     s->shared = true;
-    s->comm = x->plan->spread ? mf_comm_current() : NULL;
+    r->comm = mf_comm_current();
+    s->comm = x->plan->spread ? r->comm : NULL;
     s->call = s->comm ? atomic_fetch_add(&s->comm->calls, 1) : 0;
     atomic_init(&r->pending, pending + 1);
     return r;
@@ -560,10 +564,10 @@ static mf_run *new_run(cpu_executable *x, mf_run_state *s, mf_array *const *in, 
 
 /* ------------------------------------------------------------------ holding back */
 
-static bool room(void *unused)
+/* Where threads stand for processes, one that is held back may be what the runs of another wait for. */
+static bool room(void *comm)
 {
-    (void)unused;
-    int runs = atomic_load(&runs_in_flight);
+    int runs = atomic_load(comm ? &((mf_comm *)comm)->runs : &runs_in_flight);
     return runs < MOST_RUNS && (!runs || atomic_load(&bytes_in_flight) < MOST_BYTES);
 }
 
@@ -578,10 +582,12 @@ static void drain(void) { mf_tasks_help(NULL, nothing_runs, NULL); }
 static void enqueue(mf_run *r, mf_array *const *in, mf_array **out)
 {
     const cpu_executable *x = r->x;
-    if (!mf_tasks_is_worker() && !mf_cells_taken_here() && !room(NULL))
-        mf_tasks_help(NULL, room, NULL);
+    if (!mf_tasks_is_worker() && !mf_cells_taken_here() && !room(r->comm))
+        mf_tasks_help(NULL, room, r->comm);
     atomic_store(&mf_drain_hook, drain);
     atomic_fetch_add(&runs_in_flight, 1);
+    if (r->comm)
+        atomic_fetch_add(&r->comm->runs, 1);
     atomic_fetch_add(&bytes_in_flight, r->bytes);
     for (int o = 0; o < r->out_count; o++)
         out[o] = mf_retain(r->out[o]);
