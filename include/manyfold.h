@@ -19,6 +19,7 @@
 #include <manyfold/function.h>
 #include <manyfold/host.h>
 #include <manyfold/device.h>
+#include <manyfold/distributed.h>
 #include <manyfold/profiler.h>
 #include <manyfold/array.h>
 #include <manyfold/ops.h>

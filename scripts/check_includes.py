@@ -34,7 +34,6 @@ VENDORS = [
     (r"llvm-c/.*", ["backend/native/llvm"]),
     (r"(oneapi/dnnl/|dnnl).*", ["backend/native/kernels/dnnl"]),
     (r"xla/.*|pjrt.*", ["backend/pjrt/"]),
-    (r"mpi\.h", ["comm/mpi/"]),
     (r"zlib\.h", ["io/", "data/"]),
     (r"zip\.h", ["io/"]),
 ]

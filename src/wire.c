@@ -1,5 +1,6 @@
 /* The composition root: the only file that names what is linked in. Order is preference; the reference backend, which runs everywhere,
  * comes last. */
+#include "comm/mpi/mpi_join.h"
 #include "runtime/backend.h"
 #include "runtime/compile/segment_compiler.h"
 #include "runtime/device.h"
@@ -15,3 +16,5 @@ const mf_segment_compiler *const mf_segment_compilers[] = {
 const mf_client mf_client_cpu = {
     "cpu", mf_host_allocate, mf_host_release, mf_host_from, mf_host_to, mf_host_view, mf_cpu_device_count, &mf_backend_cpu,
 };
+
+mf_error_object *(*const mf_comm_join)(const mf_join_options *, mf_comm **) = mf_mpi_join;

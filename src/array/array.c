@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/intern.h"
+#include "runtime/comm.h"
 
 #include <string.h>
 
@@ -53,10 +54,10 @@ const mf_sharding *mf_sharding_single(const mf_client *client, int device)
 const mf_sharding *mf_sharding_default(const mf_client *client)
 {
     static _Atomic(const mf_sharding *) cpu;
-    static const int first;
     const mf_sharding *p = client == &mf_client_cpu ? atomic_load_explicit(&cpu, memory_order_acquire) : NULL;
     if (!p) {
-        p = intern_sharding(client, false, 0, NULL, 1, &first);
+        const mf_comm *c = mf_comm_of_process();
+        p = intern_sharding(client, false, 0, NULL, 1, c ? &c->first_device[c->rank] : &(int){ 0 });
         if (client == &mf_client_cpu)
             atomic_store_explicit(&cpu, p, memory_order_release);
     }

@@ -33,7 +33,7 @@ typedef struct mf_sharding {
 } mf_sharding;
 const mf_sharding *mf_sharding_get(const mf_client *client, int axis_count, const int *axes, int device_count, const int *devices);
 const mf_sharding *mf_sharding_single(const mf_client *client, int device);
-const mf_sharding *mf_sharding_default(const mf_client *client); /* the first device, not committed */
+const mf_sharding *mf_sharding_default(const mf_client *client); /* this process's first device, not committed */
 
 #define MF_ARRAY_INLINE 16 /* bytes that need no buffer */
 

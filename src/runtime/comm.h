@@ -32,11 +32,31 @@ struct mf_comm {
     void (*abort)(mf_comm *c, uint64_t call, const char *why);
     /* This process has ended this call, well or not, and asks for nothing more of it: what others still wait for is an error there. */
     void (*end)(mf_comm *c, uint64_t call);
+    /* Drives what is under way, for a moment, and calls the done of what has ended. False: nothing is awaited. NULL: it goes on by itself. */
+    bool (*poll)(mf_comm *c);
+    /* Ends this process's part once all others end theirs; everything afterwards is an error with these words, which are immortal. False: it
+     * had ended, or some others give no sign of life. NULL: never. */
+    bool (*leave)(mf_comm *c, const char *why);
 };
 
-mf_comm *mf_comm_current(void); /* NULL: nothing joins this process to others */
-void mf_comm_set(mf_comm *c);   /* for the calls of this thread, which may thus stand for a process of its own; NULL: the process's */
+/* The thread's, else the process's. The first call joins what a launcher has started as several processes. NULL: nothing joins this process
+ * to others, or that failed. */
+mf_comm *mf_comm_current(void);
+mf_comm *mf_comm_of_process(void);      /* the same, but the process's */
+bool mf_comm_is_settled(void);          /* whether the process is joined or alone is known already */
+mf_error_object *mf_comm_failure(void); /* why joining failed, a reference; NULL: it did not */
+void mf_comm_set(mf_comm *c); /* for the calls of this thread, which may thus stand for a process of its own; NULL: the process's */
 int mf_comm_owner(const mf_comm *c, int device);                     /* the process that has it; -1: none */
 void mf_comm_abort(mf_comm *c, uint64_t call, mf_error_object *why); /* with its sentence and place, which handles nothing */
+
+/* What carries messages between processes (comm/); wire.c says which. */
+typedef struct mf_join_options {
+    const int *communicator; /* the user's own, by its Fortran number; NULL: all processes that were launched */
+    const char *launcher;    /* NULL: none was seen */
+    int launched;            /* how many it started; 0: it does not say */
+    int devices;             /* this process's */
+    double timeout;          /* seconds to wait for another process */
+} mf_join_options;
+extern mf_error_object *(*const mf_comm_join)(const mf_join_options *how, mf_comm **joined); /* *joined is never freed */
 
 #endif

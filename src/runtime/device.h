@@ -7,7 +7,7 @@
 
 #include <manyfold/device.h>
 
-int mf_device_total(const mf_client *client);   /* of this process; their ids are 0 .. total-1 */
+int mf_device_total(const mf_client *client);   /* of all processes; their ids are 0 .. total-1 */
 const mf_client *mf_device_client(mf_device d); /* NULL when d is no device */
 mf_device mf_device_of(const mf_client *client, int id);
 /* Whom a name that a user gives as a backend means: a client by its platform, or the CPU's by one of its compilers. NULL: nobody. */
@@ -16,7 +16,9 @@ const mf_client *mf_client_named(const char *name);
 void mf_client_names(mf_text *t);
 
 /* The virtual CPU devices. */
-int mf_cpu_device_count(void);               /* MF_NUM_CPU_DEVICES, a call before first use, or the usable cores; fixed by asking */
+int mf_cpu_device_count(void);               /* of all processes */
+int mf_own_cpu_device_count(void);           /* MF_NUM_CPU_DEVICES, a call before first use, or the usable cores */
+bool mf_devices_are_used(void);              /* how many there are is fixed */
 mf_error_object *mf_device_set_total(int n); /* error once devices were used, or n < 1 */
 int mf_core_count(void);                     /* that this process may use */
 int mf_worker_count(void);                   /* MF_NUM_THREADS, or as many as cores */

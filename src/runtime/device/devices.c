@@ -54,31 +54,17 @@ int mf_worker_count(void)
     return count ? count : mf_core_count();
 }
 
-/* Under a launcher each process would do the whole work by itself, which nobody means. */
-static void tell_of_launcher(void)
+int mf_own_cpu_device_count(void)
 {
-    static const struct {
-        const char *launcher, *size, *rank;
-    } known[] = { { "mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK" },
-                  { "mpiexec", "PMI_SIZE", "PMI_RANK" },
-                  { "srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID" } };
     static _Atomic bool said;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        const char *size = getenv(known[i].size), *rank = getenv(known[i].rank);
-        if (size && strtol(size, NULL, 10) > 1 && (!rank || strtol(rank, NULL, 10) == 0))
-            mf_warn_once(&said,
-                         "%s started %s processes, but only one is supported so far: each of them knows its own devices alone and does "
-                         "the whole work",
-                         known[i].launcher, size);
-    }
+    int count = asked ? asked : from_environment("MF_NUM_CPU_DEVICES", &said);
+    return count ? count : mf_core_count();
 }
 
 int mf_cpu_device_count(void)
 {
-    static _Atomic bool said;
-    tell_of_launcher();
-    int count = asked ? asked : from_environment("MF_NUM_CPU_DEVICES", &said);
-    return count ? count : mf_core_count();
+    const mf_comm *c = mf_comm_of_process();
+    return c ? c->first_device[c->size] : mf_own_cpu_device_count();
 }
 
 /* ------------------------------------------------------------------ the table */
@@ -140,12 +126,21 @@ void mf_client_names(mf_text *t)
             mf_text_add(t, ", '%s'", mf_segment_compilers[i]->name);
 }
 
+bool mf_devices_are_used(void) { return atomic_load(&table[0].total); }
+
+/* Of the CPU's, where they are fixed: of this process; else 0. */
+static int known_total(void)
+{
+    const mf_comm *c = mf_comm_is_settled() ? mf_comm_of_process() : NULL;
+    return c ? c->first_device[c->rank + 1] - c->first_device[c->rank] : atomic_load(&table[0].total);
+}
+
 mf_error_object *mf_device_set_total(int n)
 {
     if (n < 1 || n > MOST)
         return mf_error_new(MF_ERROR_ARGUMENT, "mf_set_num_cpu_devices: %d; there can be 1 to %d devices", n, MOST);
     pthread_mutex_lock(&lock);
-    int known = atomic_load(&table[0].total);
+    int known = known_total();
     if (!known)
         asked = n;
     pthread_mutex_unlock(&lock);
@@ -176,11 +171,13 @@ static mf_device_list list_of(const mf_client *client)
     return d->at ? (mf_device_list){ d->total, d->at } : (mf_device_list){ 0, &none };
 }
 
-/* Of the devices of all processes those of `from` to `to` - 1; all where nothing joins processes. */
+/* Of the devices of all processes those of `from` to `to` - 1; all where nothing joins processes, none where that failed. */
 static mf_device_list devices_between(const mf_comm *c, int from, int to)
 {
     mf_device_list all = list_of(mf_client_default());
-    return c ? mf_device_slice(all, c->first_device[from], c->first_device[to]) : all;
+    mf_error_object *failure = c ? NULL : mf_comm_failure();
+    mf_drop(failure);
+    return c ? mf_device_slice(all, c->first_device[from], c->first_device[to]) : failure ? (mf_device_list){ 0, all.at } : all;
 }
 
 mf_device_list mf_devices(void)

@@ -1,19 +1,147 @@
-/* Which processes there are, and which devices each of them has. Invariant: the devices are numbered process by process. */
+/* Which processes there are, and which devices each of them has. Invariants: the devices are numbered process by process; whether this process
+ * is one of several is settled once, at the first use of a device or a map, and what was joined stays where it is, left or not. */
 #include "runtime/comm.h"
 
 #include "base/string.h"
+#include "runtime/device.h"
 
-#include <manyfold/device.h>
+#include <manyfold/distributed.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define TIMEOUT 300.0 /* seconds */
+
+enum { UNKNOWN, ALONE, JOINED, FAILED };
 
 static _Thread_local mf_comm *of_thread;
+static struct {
+    pthread_mutex_t lock;
+    _Atomic int state;
+    mf_comm *comm;
+    mf_error_object *failure;
+} process = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-mf_comm *mf_comm_current(void) { return of_thread; }
+/* ------------------------------------------------------------------ launchers */
+
+static long number_from(const char *name)
+{
+    const char *text = getenv(name);
+    return text ? strtol(text, NULL, 10) : 0;
+}
+
+/* Who started this process as one of several. One that tells the number is believed; where only PMIX_RANK is set, MPI has to say. */
+static bool was_launched(mf_join_options *how)
+{
+    static const struct {
+        const char *launcher, *size;
+    } known[] = { { "mpirun", "OMPI_COMM_WORLD_SIZE" }, { "mpiexec", "PMI_SIZE" }, { "srun", "SLURM_STEP_NUM_TASKS" } };
+    static _Atomic bool said;
+    const char *wanted = getenv("MF_DISTRIBUTED");
+    if (wanted && !strcmp(wanted, "off"))
+        return false;
+    if (wanted && *wanted)
+        mf_warn_once(&said, "MF_DISTRIBUTED=%s is ignored: it may be off", wanted);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        long size = number_from(known[i].size);
+        how->launcher = known[i].launcher;
+        how->launched = (int)size;
+        if (size > 0)
+            return size > 1;
+    }
+    how->launcher = "the launcher";
+    how->launched = 0;
+    return getenv("PMIX_RANK");
+}
+
+/* A core each is what mpirun gives unless told otherwise. */
+static void tell_of_binding(const mf_join_options *how, const mf_comm *c)
+{
+    long there = sysconf(_SC_NPROCESSORS_ONLN);
+    if (how->launcher && c->rank == 0 && mf_core_count() == 1 && there > 1)
+        mf_warn(
+            "%s has bound this process to one of %ld cores, which all its devices share: --bind-to none, or --map-by slot:PE=n, gives it more",
+            how->launcher, there);
+}
+
+/* ------------------------------------------------------------------ joining */
+
+/* The lock is held. */
+static void settle(mf_join_options *how)
+{
+    bool launched = was_launched(how);
+    if (!launched && !how->communicator) {
+        atomic_store(&process.state, ALONE);
+        return;
+    }
+    if (!launched)
+        how->launcher = NULL;
+    how->devices = mf_own_cpu_device_count();
+    process.failure = mf_comm_join(how, &process.comm);
+    if (!process.failure)
+        tell_of_binding(how, process.comm);
+    atomic_store_explicit(&process.state, process.failure ? FAILED : JOINED, memory_order_release);
+}
+
+mf_comm *mf_comm_of_process(void)
+{
+    int state = atomic_load_explicit(&process.state, memory_order_acquire);
+    if (state == UNKNOWN && !mf_process_forked()) {
+        pthread_mutex_lock(&process.lock);
+        if (atomic_load(&process.state) == UNKNOWN)
+            settle(&(mf_join_options){ .timeout = TIMEOUT });
+        pthread_mutex_unlock(&process.lock);
+    }
+    return process.comm;
+}
+
+mf_comm *mf_comm_current(void) { return of_thread ? of_thread : mf_comm_of_process(); }
+
+bool mf_comm_is_settled(void) { return atomic_load(&process.state) != UNKNOWN; }
+
+mf_error_object *mf_comm_failure(void) { return mf_comm_current() ? NULL : mf_retain(process.failure); }
 
 void mf_comm_set(mf_comm *c) { of_thread = c; }
 
-int mf_process_index(void) { return of_thread ? of_thread->rank : 0; }
+mf_status mf_distributed_initialize_opt(const mf_distributed_options *o)
+{
+    MF_ENTER(MF_FORK_STATUS);
+    mf_join_options how = { .communicator = o ? o->communicator : NULL, .timeout = o && o->timeout ? o->timeout : TIMEOUT };
+    mf_error_object *error = NULL;
+    if (!(how.timeout > 0 && how.timeout < 1e9))
+        return mf_error_remember(mf_error_new(MF_ERROR_ARGUMENT, "mf_distributed_initialize: timeout is %g s", how.timeout));
+    pthread_mutex_lock(&process.lock);
+    if (atomic_load(&process.state) != UNKNOWN)
+        error = mf_error_new(MF_ERROR_ARGUMENT, "mf_distributed_initialize: it comes before the first use of a device or a map, and once");
+    else
+        settle(&how);
+    pthread_mutex_unlock(&process.lock);
+    return mf_error_remember(error ? error : mf_comm_failure());
+}
 
-int mf_process_count(void) { return of_thread ? of_thread->size : 1; }
+mf_status mf_distributed_shutdown(void)
+{
+    MF_ENTER(MF_FORK_STATUS);
+    mf_comm *c = mf_comm_is_settled() ? mf_comm_of_process() : NULL;
+    if (c && !c->leave(c, "mf_distributed_shutdown was called"))
+        return mf_error_remember(
+            mf_error_new(MF_ERROR_PEER, "mf_distributed_shutdown: this process had left, or others give no sign of life"));
+    return MF_OK;
+}
+
+/* ------------------------------------------------------------------ who has what */
+
+int mf_process_index(void)
+{
+    const mf_comm *c = mf_comm_current();
+    return c ? c->rank : atomic_load(&process.state) == FAILED ? -1 : 0;
+}
+
+int mf_process_count(void)
+{
+    const mf_comm *c = mf_comm_current();
+    return c ? c->size : atomic_load(&process.state) != FAILED;
+}
 
 int mf_comm_owner(const mf_comm *c, int device)
 {

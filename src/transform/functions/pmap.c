@@ -4,6 +4,7 @@
 
 #include "ops/rows.h"
 #include "passes/passes.h"
+#include "runtime/comm.h"
 #include "runtime/device.h"
 #include "trace/dispatch.h"
 #include "transform/functions/mapped_call.h"
@@ -467,6 +468,7 @@ mf_function mf_pmap_opt(mf_function f, const mf_pmap_options *o)
     if (options.devices && client && !o->backend)
         options.backend = mf_intern(client->platform);
     options.axis_size = o->axis_size;
+    e = e ? e : mf_comm_failure();
     options.rules = mf_rules_of(&f);
     if (e)
         return (mf_function){ mf_handle_new(e) };

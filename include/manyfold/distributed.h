@@ -1,0 +1,41 @@
+/* manyfold/distributed.h - a program that runs as several processes. */
+#ifndef MANYFOLD_DISTRIBUTED_H
+#define MANYFOLD_DISTRIBUTED_H
+#ifndef MF_CHECK_HEADERS_
+#pragma GCC system_header
+#endif
+
+#include <manyfold/device.h>
+
+MF_BEGIN_
+
+/* ------------------------------------------------------------------ a job of several processes
+ * `mpirun -n 2 ./program` is all it takes: the processes that an MPI launcher has started are joined at the first use of a device or a map.
+ * Each has its own devices, mf_devices lists those of all, process by process, and maps over them are jax.pmap's on several hosts: the same
+ * program runs everywhere, each process gives the rows of its own devices, and collectives are over all. libmpi is opened at run time: the
+ * launcher's (Open MPI, MPICH and its family, or one with MPI 5's ABI), or the file that MF_MPI_LIBRARY names. A program that was started
+ * alone opens nothing. MF_DISTRIBUTED=off in the environment: neither does one that was launched.
+ * When joining fails, maps are MF_ERROR_PEER with the reason, there are no devices and no processes, and mf_process_index is -1. */
+typedef struct mf_distributed_options {
+    mf_reserved begin_;
+    const int *communicator;  /* of a program that runs MPI itself, by its Fortran number (MPI_Comm_c2f): the processes are its. MPI has to have
+                               * been initialised, with MPI_THREAD_MULTIPLE, and is neither initialised nor finalised here; MPI_Finalize ends this
+                               * library's part */
+    double timeout;           /* seconds that another process may let wait before that is an error here; 0: 300 */
+    mf_reserved reserved_;
+} mf_distributed_options;
+/* Joins, with options; every process of the job calls it, once, before its first use of a device or a map. A program that was started alone
+ * and gives no communicator goes on alone. MF_ERROR_ARGUMENT: too late, or a bad option; MF_ERROR_PEER: joining failed. */
+mf_status mf_distributed_initialize_opt(const mf_distributed_options *o);
+/* Leaves the job, once all processes do, and finalises MPI if it was initialised here; that also happens when the process ends. What is still
+ * running over several processes, and maps over them from then on, are MF_ERROR_PEER. MF_OK where nothing was joined. A process that leaves by
+ * _exit or a signal leaves its launcher to end the others. */
+mf_status mf_distributed_shutdown(void);
+
+#ifndef __cplusplus
+#define mf_distributed_initialize(...) mf_distributed_initialize_opt(&(mf_distributed_options){ .begin_ = 0, __VA_ARGS__ })
+#endif
+
+MF_END_
+
+#endif

@@ -1,0 +1,262 @@
+/* Joins the processes of a job by MPI: a communicator of our own, duplicated from the user's or from all, point-to-point messages on it, and
+ * the order in which it all ends. Invariant: MPI is initialised and finalised here only where nobody had initialised it; a user's own
+ * MPI_Finalize ends our part first, by an attribute of MPI_COMM_SELF. */
+#include "comm/mpi/mpi_join.h"
+
+#include "comm/messages.h"
+#include "comm/mpi/mpi_library.h"
+
+#include "base/alloc.h"
+
+#include <limits.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+
+static struct {
+    mf_link link;
+    mf_mpi mpi;
+    uintptr_t comm;
+    mf_comm *joined;
+    bool ours;  /* to finalise */
+    bool alone; /* MPI knows no other process */
+    bool (*leave)(mf_comm *c, const char *why);
+} job;
+
+/* ------------------------------------------------------------------ the link; the communicator's lock is held */
+
+static int link_send(mf_link *l, int to, int tag, const void *bytes, size_t count, uintptr_t *request)
+{
+    (void)l;
+    return job.mpi.MPI_Isend(bytes, (int)count, job.mpi.byte, to, tag, job.comm, request);
+}
+
+static int link_receive(mf_link *l, int from, int tag, void *bytes, size_t most, uintptr_t *request)
+{
+    (void)l;
+    return job.mpi.MPI_Irecv(bytes, (int)most, job.mpi.byte, from < 0 ? job.mpi.any_source : from, tag, job.comm, request);
+}
+
+static int link_test(mf_link *l, uintptr_t *request, bool *done, size_t *count)
+{
+    (void)l;
+    mf_mpi_status status;
+    int flag = 0, came = 0;
+    int code = job.mpi.MPI_Test(request, &flag, &status);
+    *done = flag;
+    if (!code && flag && count) {
+        code = job.mpi.MPI_Get_count(&status, job.mpi.byte, &came);
+        *count = came > 0 ? (size_t)came : 0;
+    }
+    return code;
+}
+
+static mf_error_object *link_error(mf_link *l, int code)
+{
+    (void)l;
+    return mf_mpi_error(&job.mpi, "a message between processes", code);
+}
+
+/* ------------------------------------------------------------------ the end */
+
+/* Under a user's MPI_Finalize. */
+static int finalizing(uintptr_t comm, int key, void *value, void *extra)
+{
+    (void)comm;
+    (void)key;
+    (void)value;
+    (void)extra;
+    if (!mf_process_forked())
+        job.leave(job.joined, "MPI_Finalize was called");
+    return 0;
+}
+
+static int copy_nothing(uintptr_t comm, int key, void *extra, void *in, void *out, int *flag)
+{
+    (void)comm;
+    (void)key;
+    (void)extra;
+    (void)in;
+    (void)out;
+    *flag = 0;
+    return 0;
+}
+
+/* Where some do not answer, MPI would wait for them: the launcher deals with them once this process has gone. */
+static bool leave(mf_comm *c, const char *why)
+{
+    bool left = job.leave(c, why);
+    if (left && job.ours)
+        job.mpi.MPI_Finalize();
+    return left;
+}
+
+static void at_exit(void)
+{
+    int finalized = 1;
+    if (mf_process_forked())
+        return;
+    job.mpi.MPI_Finalized(&finalized);
+    if (!finalized && job.joined)
+        leave(job.joined, "the process exits");
+    else if (!finalized && job.alone)
+        job.mpi.MPI_Finalize();
+}
+
+static mf_error_object *watch_finalize(void)
+{
+    int key = 0;
+    int (*copy)(uintptr_t, int, void *, void *, void *, int *) = copy_nothing;
+    int (*finalized)(uintptr_t, int, void *, void *) = finalizing;
+    void *functions[2];
+    memcpy(&functions[0], &copy, sizeof copy);
+    memcpy(&functions[1], &finalized, sizeof finalized);
+    int code = job.mpi.MPI_Comm_create_keyval(functions[0], functions[1], &key, NULL);
+    code = code ? code : job.mpi.MPI_Comm_set_attr(job.mpi.self, key, &job);
+    return code ? mf_mpi_error(&job.mpi, "MPI_Comm_set_attr", code) : NULL;
+}
+
+/* ------------------------------------------------------------------ the beginning */
+
+/* Until it is done; not longer than the timeout. */
+static mf_error_object *wait_for(uintptr_t *request, const char *what, double timeout)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    for (int64_t start = t.tv_sec, flag = 0; !flag; clock_gettime(CLOCK_MONOTONIC, &t)) {
+        mf_mpi_status status;
+        int over = 0, code = job.mpi.MPI_Test(request, &over, &status);
+        if (code)
+            return mf_mpi_error(&job.mpi, what, code);
+        if (!over && (double)(t.tv_sec - start) > timeout)
+            return mf_error_new(MF_ERROR_PEER,
+                                "the other processes have not joined within %.0f s: every process of a job joins at its first use of a "
+                                "device, or calls mf_distributed_initialize",
+                                timeout);
+        flag = over;
+        nanosleep(&(struct timespec){ 0, over ? 0 : 50000 }, NULL);
+    }
+    return NULL;
+}
+
+static mf_error_object *initialize(const mf_join_options *how)
+{
+    int was = 0, level = 0, finalized = 0, code = job.mpi.MPI_Initialized(&was);
+    job.mpi.MPI_Finalized(&finalized);
+    if (finalized)
+        return mf_error_new(MF_ERROR_PEER, "MPI was finalised already");
+    if (!was && how->communicator)
+        return mf_error_new(MF_ERROR_ARGUMENT, "a communicator was given, but MPI is not initialised");
+    if (!code)
+        code = was ? job.mpi.MPI_Query_thread(&level) : job.mpi.MPI_Init_thread(NULL, NULL, job.mpi.multiple, &level);
+    if (code)
+        return mf_mpi_error(&job.mpi, "MPI_Init_thread", code);
+    job.ours = !was;
+    if (atexit(at_exit)) /* later than MPI's own, so before them */
+        return mf_error_out_of_memory();
+    if (level >= job.mpi.multiple || (!was && level >= job.mpi.serialized))
+        return NULL;
+    return mf_error_new(MF_ERROR_PEER,
+                        was ? "MPI was initialised with thread level %d: it takes MPI_THREAD_MULTIPLE, for messages travel on threads "
+                              "of this library's"
+                            : "the MPI library gives thread level %d only; it takes MPI_THREAD_SERIALIZED at least",
+                        level);
+}
+
+static mf_error_object *duplicate(const mf_join_options *how)
+{
+    static uintptr_t request; /* MPI may write to both after a timeout */
+    uintptr_t from = job.mpi.world;
+    if (how->communicator)
+        from = job.mpi.from_fortran ? job.mpi.from_fortran(*how->communicator) : (uintptr_t)(unsigned)*how->communicator;
+    int code = job.mpi.MPI_Comm_idup(from, &job.comm, &request);
+    mf_error_object *error = code ? mf_mpi_error(&job.mpi, "MPI_Comm_idup", code) : wait_for(&request, "MPI_Comm_idup", how->timeout);
+    if (error)
+        return error;
+    code = job.mpi.MPI_Comm_set_errhandler(job.comm, job.mpi.errors_return);
+    return code ? mf_mpi_error(&job.mpi, "MPI_Comm_set_errhandler", code) : NULL;
+}
+
+/* One int to or from process 0; the tables are kept where a timeout finds them in MPI's hands. */
+static mf_error_object *move(bool send, int other, int tag, int *at, int count, double timeout)
+{
+    uintptr_t request = 0;
+    size_t bytes = (size_t)count * sizeof *at;
+    int code = send ? link_send(NULL, other, tag, at, bytes, &request) : link_receive(NULL, other, tag, at, bytes, &request);
+    return code ? link_error(NULL, code) : wait_for(&request, "joining", timeout);
+}
+
+/* How many devices each process has, by way of process 0. */
+static mf_error_object *gather_devices(int rank, int size, int *counts, double timeout)
+{
+    mf_error_object *error = NULL;
+    if (rank) {
+        error = move(true, 0, 1, &counts[rank], 1, timeout);
+        return error ? error : move(false, 0, 2, counts, size, timeout);
+    }
+    for (int p = 1; p < size && !error; p++)
+        error = move(false, p, 1, &counts[p], 1, timeout);
+    for (int p = 1; p < size && !error; p++)
+        error = move(true, p, 2, counts, size, timeout);
+    return error;
+}
+
+/* How many began what is now one job; a library of another MPI than the launcher's knows one process. */
+static mf_error_object *check_size(const mf_join_options *how, int size)
+{
+    if (how->communicator || !how->launched || how->launched == size)
+        return NULL;
+    return mf_error_new(
+        MF_ERROR_PEER,
+        "%s started %d processes, but %s knows %d: the library and the launcher belong to different MPIs (MF_MPI_LIBRARY names the "
+        "library; srun may need --mpi=pmix or --mpi=pmi2)",
+        how->launcher, how->launched, job.mpi.abi, size);
+}
+
+static mf_error_object *open_job(const mf_join_options *how, int *rank, int *size, int **first_device)
+{
+    mf_error_object *error = mf_mpi_open(&job.mpi);
+    if (!error)
+        error = initialize(how);
+    if (!error)
+        error = duplicate(how);
+    if (error)
+        return error;
+    job.mpi.MPI_Comm_size(job.comm, size);
+    job.mpi.MPI_Comm_rank(job.comm, rank);
+    job.alone = *size == 1 && job.ours;
+    error = check_size(how, *size);
+    if (error)
+        return error;
+    int *counts = mf_calloc((size_t)*size + 1, sizeof *counts);
+    *first_device = counts;
+    if (!counts)
+        return mf_error_out_of_memory();
+    counts[*rank] = how->devices;
+    error = gather_devices(*rank, *size, counts, how->timeout);
+    int64_t sum = 0;
+    for (int p = 0; p <= *size; p++) {
+        int own = counts[p];
+        counts[p] = (int)sum;
+        sum += own;
+    }
+    return error;
+}
+
+mf_error_object *mf_mpi_join(const mf_join_options *how, mf_comm **joined)
+{
+    int rank = 0, size = 0, *first_device;
+    mf_error_object *error = open_job(how, &rank, &size, &first_device);
+    if (error)
+        return error;
+    job.link = (mf_link){
+        .most = 1 << 30, .tags = 32768, .send = link_send, .receive = link_receive, .test = link_test, .error = link_error
+    };
+    mf_comm *c = mf_messages_new(&job.link, rank, size, first_device, how->timeout, &error);
+    if (!c)
+        return error;
+    job.leave = c->leave;
+    c->leave = leave;
+    *joined = job.joined = c;
+    return job.ours ? NULL : watch_finalize();
+}
