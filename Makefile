@@ -22,7 +22,7 @@ endif
 configure = cmake -G Ninja -S . -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -B
 check_gcc = $(if $(filter ON,$(WERROR)),$(BUILD),build-gcc)
 
-.PHONY: all build setup train test stress examples bench check format sanitize sanitize-thread fuzz install clean
+.PHONY: all build setup mpi train test stress examples bench check format sanitize sanitize-thread fuzz install clean
 .NOTPARALLEL:
 all: build
 
@@ -37,7 +37,11 @@ build: setup
 train: build
 	@$(BUILD)/examples/data_parallel $(ARGS)
 
-test: build
+# Where the launchers of MPI cannot be had, the tests that need them say that they are skipped.
+mpi:
+	@scripts/setup.sh mpi || echo "setup: going on without MPI's launchers"
+
+test: build mpi
 	@cmake --build $(BUILD) --target tests
 	@scripts/run_tests.sh $(BUILD) $(if $(TESTS),-R '$(TESTS)')
 
@@ -71,12 +75,12 @@ check: setup
 format:
 	@scripts/check_format.sh --apply
 
-sanitize: setup
+sanitize: setup mpi
 	@$(configure) build-asan -DCMAKE_BUILD_TYPE=Debug -DMF_SANITIZE=address,undefined $(compiler) >/dev/null
 	@cmake --build build-asan --target all tests
 	@scripts/run_tests.sh build-asan $(if $(TESTS),-R '$(TESTS)')
 
-sanitize-thread: setup
+sanitize-thread: setup mpi
 	@$(configure) build-tsan -DCMAKE_BUILD_TYPE=Debug -DMF_SANITIZE=thread $(compiler) >/dev/null
 	@cmake --build build-tsan --target all tests
 	@scripts/run_tests.sh build-tsan $(if $(TESTS),-R '$(TESTS)')

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# run_job.sh LAUNCHER SHARES PROGRAM...: runs the program as a job under mpirun.LAUNCHER, with the devices that SHARES tells: 3+5 are two processes
+# of three and five. Exits with 77, having said so, where there is no such launcher.
+set -eu
+if [ "$1" = --process ]; then
+    IFS=+ read -ra shares <<<"$2"
+    rank=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-}}
+    shift 2
+    MF_NUM_CPU_DEVICES=${shares[$rank]} exec "$@"
+fi
+launcher=mpirun.$1
+shares=$2
+shift 2
+command -v "$launcher" >/dev/null || { echo "skipped: there is no $launcher"; exit 77; }
+options=()
+if [ "$launcher" = mpirun.openmpi ]; then
+    # containers may forbid one process to read another's memory, and let only root in
+    options=(--oversubscribe --bind-to none --mca btl_vader_single_copy_mechanism none)
+    [ "$(id -u)" != 0 ] || options+=(--allow-run-as-root)
+fi
+IFS=+ read -ra all <<<"$shares"
+exec "$launcher" "${options[@]}" ${MF_MPIRUN_OPTIONS:-} -n ${#all[@]} bash "$(dirname "$0")/run_job.sh" --process "$shares" "$@"

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# The reference's example under each launcher, and what is said when processes cannot be joined.
+set -uo pipefail
+here=$MF_SOURCE_DIR/tests/distributed
+example=$MF_BUILD_DIR/examples/distributed
+status=0
+complain() { echo "$1, but the output is"; cat "$output"; status=1; }
+output=$(mktemp)
+trap 'rm -f "$output"' EXIT
+ulimit -c 0
+
+# job LAUNCHER VARIABLE=VALUE...: two processes of four devices run the example
+job() {
+    local launcher=$1
+    shift
+    env "$@" timeout 60 bash "$here/run_job.sh" "$launcher" 4+4 "$example" >"$output" 2>&1
+}
+# says TEXT COUNT WHAT
+says() { [ "$(grep -c -- "$1" "$output")" = "$2" ] || complain "$3"; }
+
+tried=0
+for launcher in openmpi mpich; do
+    job $launcher
+    case $? in
+    77) echo "SKIP: there is no mpirun.$launcher"; continue ;;
+    0) ;;
+    *) complain "the example fails under mpirun.$launcher" ;;
+    esac
+    tried=$((tried + 1))
+    [ "$(sort "$output")" = "[28 29 30 31] # on process 0 of 2
+[32 33 34 35] # on process 1 of 2" ] || complain "the example prints the reference's two rows under mpirun.$launcher"
+
+    job $launcher MF_DISTRIBUTED=off || complain "each process goes on alone with MF_DISTRIBUTED=off under mpirun.$launcher"
+    says "^\[6 7 8 9\] # on process 0 of 1$" 2 "two processes work alone with MF_DISTRIBUTED=off under mpirun.$launcher"
+
+    job $launcher MF_MPI_LIBRARY=/nowhere/libmpi.so && complain "a library that is not there is an error under mpirun.$launcher"
+    says "MF_MPI_LIBRARY=/nowhere/libmpi.so cannot be opened" 2 "both processes name the library that is not there under mpirun.$launcher"
+
+    job $launcher MF_MPI_LIBRARY=libz.so.1 && complain "a library that is no MPI is an error under mpirun.$launcher"
+    says "libz.so.1 is no MPI library" 2 "both processes say that the library is no MPI under mpirun.$launcher"
+done
+if [ $tried = 2 ]; then
+    job openmpi MF_MPI_LIBRARY=libmpich.so.12 && complain "MPICH's library under Open MPI's launcher is an error"
+    says "started 2 processes, but MPICH knows 1" 2 "both processes say that MPICH's library does not fit Open MPI's launcher"
+    job mpich MF_MPI_LIBRARY=libmpi.so.40 && complain "Open MPI's library under MPICH's launcher is an error"
+    says "started 2 processes, but Open MPI knows 1" 2 "both processes say that Open MPI's library does not fit MPICH's launcher"
+fi
+
+# no launcher: nothing is opened
+MF_MPI_LIBRARY=/nowhere/libmpi.so MF_NUM_CPU_DEVICES=2 "$example" >"$output" 2>&1 || complain "a program that is started alone opens no library"
+OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_RANK=0 MF_MPI_LIBRARY=/nowhere/libmpi.so "$example" >"$output" 2>&1 || complain "a job of one process opens no library"
+exit $status
