@@ -94,7 +94,11 @@ typedef mf_function (*mf_no_function_)();   /* what a wrong argument is called a
 
 /* jax.pmap: f runs once for each row of the mapped arguments, each on a device of its own. in_axes and out_axes: an axis for all, or mf_axes
  * of one an argument, MF_NONE where nothing is mapped; where no argument is, f runs .axis_size times, else on all .devices, else on every local
- * device. What does not fit is the result of the call. */
+ * device. What does not fit is the result of the call.
+ * Over several processes mapped arguments and results have a row for each index whose devices are this process's; the size, indices and
+ * collectives are global, MF_NONE is each process's own value, and all processes that have one of the devices make the same calls. The axis goes
+ * over .devices in their order, else over all devices process by process; a map inside takes consecutive ones, of several processes too where an
+ * index of the outer map has such, but what a process has must be a grid: of each outer index the same inner ones. */
 typedef struct mf_pmap_options {
     const char *axis_name;                  /* first, so that mf_pmap(f, "i") reads as in JAX */
     mf_axis in_axes, out_axes;
@@ -102,7 +106,7 @@ typedef struct mf_pmap_options {
     mf_device_list devices;                 /* none: the first local ones. Of the outermost map alone */
     const char *backend;                    /* a platform, or of the CPU "native" or "reference"; NULL: that of devices, else of the
                                              * arguments that were put somewhere, else the default. The maps of one program name one */
-    int64_t axis_size;
+    int64_t axis_size;                      /* over all processes */
     const mf_shape *global_arg_shapes;
     mf_ints replicated_argnums;             /* mapped arguments whose rows are all equal: declared so, and checked (mf_check_replicated). Needs axis_name */
     mf_reserved reserved_;

@@ -116,9 +116,13 @@ mf_error_object *mf_global_axis_find(const mf_intlist *here, int64_t axis_size, 
     if (here->count % m->axis_size)
         return mf_error_new(MF_ERROR_SHAPE, "pmap: axis_size=%lld, but the map has %d devices, in all processes", (long long)axis_size,
                             here->count);
-    int64_t rows = m->size;
+    int64_t rows = m->size, received = rows < 0 ? -1 : size_of_rows(here, rows);
     mf_error_object *error = find_grid(here, m);
-    if (!error && rows >= 0 && rows != m->size)
-        error = mf_global_axis_wrong_rows(here, rows, m->size);
-    return error;
+    if (error || rows < 0 || rows == m->size)
+        return error;
+    if (received < 0)
+        return mf_global_axis_wrong_rows(here, rows, m->size);
+    return mf_error_new(MF_ERROR_SHAPE,
+                        "pmap: specified axis_size %lld doesn't match received axis_size %lld: process %d has %lld rows of its own",
+                        (long long)axis_size, (long long)received, mf_comm_current()->rank, (long long)rows);
 }

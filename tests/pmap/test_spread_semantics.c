@@ -1,0 +1,126 @@
+/* What maps over processes mean, as text: the known answers of jax 0.4.35 with two processes of four devices, and what each process hears
+ * when they do not do the same. */
+#include "check.h"
+#include "spread.h"
+
+__attribute__((constructor)) static void devices(void) { setenv("MF_NUM_CPU_DEVICES", "8", 1); }
+
+static mf_value own(const spread_here *h) { return mf_add(mf_arange(4, MF_F32), 4.0f * (float)h->rank); }
+
+/* The devices of these numbers, in this order. */
+#define SOME(...) some_devices((const int[]){ __VA_ARGS__ }, sizeof((const int[]){ __VA_ARGS__ }) / sizeof(int))
+static mf_device_list some_devices(const int *ids, size_t count)
+{
+    static _Thread_local mf_device list[8];
+    for (size_t i = 0; i < count; i++)
+        list[i] = mf_devices().at[ids[i]];
+    return (mf_device_list){ (int)count, list };
+}
+
+/* ------------------------------------------------------------------ as in JAX */
+
+static mf_value sum(mf_value x) { return mf_psum(x, "i"); }
+static mf_value plus_sum(mf_value x) { return mf_add(x, mf_psum(x, "i")); }
+static mf_value index_and_size(mf_value x) { return mf_tuple(mf_axis_index("i"), mf_mul(mf_psum(1, "i"), mf_ones_like(x))); }
+static mf_value next(mf_value x)
+{
+    mf_value pairs[8];
+    for (int i = 0; i < 8; i++)
+        pairs[i] = mf_tuple(i, (i + 1) % 8);
+    return mf_ppermute(x, "i", mf_list_n(pairs, 8));
+}
+static mf_value pairs_of_four(mf_value x)
+{
+    return mf_psum(x, "i", .axis_index_groups = mf_list(mf_list(0, 4), mf_list(1, 5), mf_list(2, 6), mf_list(3, 7)));
+}
+static mf_value scatter(mf_value x) { return mf_psum_scatter(mf_mul(mf_arange(8, MF_F32), x), 0, "i"); }
+static mf_value times_own(mf_value x, mf_value w) { return mf_add(mf_mul(x, w), mf_psum(w, "i")); }
+static mf_value itself(mf_value x) { return x; }
+static mf_value index_and_x(mf_value x) { return mf_tuple(mf_axis_index("i"), x, mf_psum(x, "i")); }
+static mf_value square_sum(mf_value x) { return mf_psum(mf_square(x), "i"); }
+static mf_value gradient(mf_value x) { return mf_call(mf_grad(square_sum), x); }
+
+static mf_value a_sum(const spread_here *h) { return mf_call(mf_pmap(plus_sum, "i"), own(h)); }
+static mf_value an_index(const spread_here *h) { return mf_call(mf_pmap(index_and_size, "i"), own(h)); }
+static mf_value a_ring(const spread_here *h) { return mf_call(mf_pmap(next, "i"), own(h)); }
+static mf_value in_pairs(const spread_here *h) { return mf_call(mf_pmap(pairs_of_four, "i"), own(h)); }
+static mf_value scattered(const spread_here *h) { return mf_call(mf_pmap(scatter, "i"), own(h)); }
+static mf_value sum_for_all(const spread_here *h) { return mf_call(mf_pmap(sum, "i", .out_axes = MF_NONE), own(h)); }
+static mf_value own_value(const spread_here *h)
+{
+    return mf_call(mf_pmap(times_own, "i", .in_axes = mf_axes(0, MF_NONE)), own(h), 10.0f + (float)h->rank);
+}
+static mf_value own_value_out(const spread_here *h)
+{
+    return mf_call(mf_pmap(itself, "i", .in_axes = MF_NONE, .out_axes = MF_NONE), 10.0f + (float)h->rank);
+}
+static mf_value reversed(const spread_here *h)
+{
+    return mf_call(mf_pmap(index_and_x, "i", .devices = SOME(7, 6, 5, 4, 3, 2, 1, 0)), mf_add(mf_arange(4, MF_F32), 0));
+    (void)h;
+}
+static mf_value interleaved(const spread_here *h)
+{
+    return mf_call(mf_pmap(index_and_x, "i", .devices = SOME(0, 4, 1, 5)), mf_get(own(h), mf_range(0, 2)));
+}
+static mf_value three_and_one(const spread_here *h)
+{
+    return mf_call(mf_pmap(index_and_x, "i", .devices = SOME(0, 1, 2, 4)), mf_get(own(h), mf_range(0, h->rank ? 1 : 3)));
+}
+static mf_value local_ones(const spread_here *h) { return mf_call(mf_pmap(plus_sum, "i", .devices = mf_local_devices()), own(h)); }
+static mf_value global_size(const spread_here *h) { return mf_call(mf_pmap(plus_sum, "i", .axis_size = 8), own(h)); }
+static mf_value a_gradient(const spread_here *h) { return mf_call(mf_pmap(gradient, "i"), own(h)); }
+
+/* ------------------------------------------------------------------ errors */
+
+static mf_value two_rows(const spread_here *h) { return mf_call(mf_pmap(sum, "i"), mf_get(own(h), mf_range(0, 2))); }
+static mf_value local_size(const spread_here *h) { return mf_call(mf_pmap(sum, "i", .axis_size = 4), own(h)); }
+static mf_value varying(const spread_here *h) { return mf_call(mf_pmap(itself, "i", .out_axes = MF_NONE), own(h)); }
+static mf_value unequal(mf_value x) { return mf_check_replicated(mf_mul(x, 1), "i"); }
+static mf_value not_replicated(const spread_here *h) { return mf_call(mf_pmap(unequal, "i"), own(h)); }
+
+#define VARIES \
+    "pmap(itself): out_axes is none for the result, but its value varies over the mapped axis 'i' through argument 0; use a collective such as psum to make it the same on all devices, or map it with out_axes=0"
+#define DIFFERS "check_replicated: the value differs over the axis i: devices 1, 2, 3, 4, 5, 6, 7 hold other bits than device 0"
+
+static const struct {
+    const char *name;
+    spread_program run;
+    const char *words[2];
+} answers[] = {
+    { "psum", a_sum, { "[28. 29. 30. 31.]", "[32. 33. 34. 35.]" } },
+    { "index and size", an_index, { "([0 1 2 3], [8. 8. 8. 8.])", "([4 5 6 7], [8. 8. 8. 8.])" } },
+    { "ppermute", a_ring, { "[7. 0. 1. 2.]", "[3. 4. 5. 6.]" } },
+    { "groups", in_pairs, { "[ 4.  6.  8. 10.]", "[ 4.  6.  8. 10.]" } },
+    { "psum_scatter", scattered, { "[ 0. 28. 56. 84.]", "[112. 140. 168. 196.]" } },
+    { "out_axes=None", sum_for_all, { "28.0", "28.0" } },
+    { "in_axes=None is each one's own", own_value, { "[ 84.  94. 104. 114.]", "[128. 139. 150. 161.]" } },
+    { "and goes out as such", own_value_out, { "10.0", "11.0" } },
+    { "devices reversed", reversed, { "([4 5 6 7], [0. 1. 2. 3.], [12. 12. 12. 12.])", "([0 1 2 3], [0. 1. 2. 3.], [12. 12. 12. 12.])" } },
+    { "devices interleaved", interleaved, { "([0 2], [0. 1.], [10. 10.])", "([1 3], [4. 5.], [10. 10.])" } },
+    { "three devices and one", three_and_one, { "([0 1 2], [0. 1. 2.], [7. 7. 7.])", "([3], [4.], [7.])" } },
+    { "local devices", local_ones, { "[6. 7. 8. 9.]", "[26. 27. 28. 29.]" } },
+    { "global axis_size", global_size, { "[28. 29. 30. 31.]", "[32. 33. 34. 35.]" } },
+    { "gradient of psum", a_gradient, { "[ 0. 16. 32. 48.]", "[ 64.  80.  96. 112.]" } },
+    { "too few rows",
+      two_rows,
+      { "Leading axis size of input to pmapped function must equal the number of local devices passed to pmap. Got axis_size=2, num_local_devices=4 (process 0 of 2; the map has 8 devices in all).",
+        "Leading axis size of input to pmapped function must equal the number of local devices passed to pmap. Got axis_size=2, num_local_devices=4 (process 1 of 2; the map has 8 devices in all)." } },
+    { "axis_size is global",
+      local_size,
+      { "pmap: specified axis_size 4 doesn't match received axis_size 8: process 0 has 4 rows of its own",
+        "pmap: specified axis_size 4 doesn't match received axis_size 8: process 1 has 4 rows of its own" } },
+    { "a result that varies", varying, { VARIES, VARIES } },
+    { "not replicated", not_replicated, { DIFFERS, DIFFERS } },
+};
+
+TEST(two_processes_of_four_devices)
+{
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+        static spread_words words;
+        spread_tell(answers[i].run, NULL, 8, "00001111", &words);
+        for (int p = 0; p < 2; p++)
+            if (!CHECK_STR(words.of[p], answers[i].words[p]))
+                CHECK_NOTE("case %s: process %d", answers[i].name, p);
+    }
+}
