@@ -65,7 +65,8 @@ mf_function mf_module_pure(mf_module m);                            /* f(values,
  * names is the same for all; one that no rule of state_out_axes names must come out the same for all. Where no argument is mapped, the
  * mapped states say the size of the axis.
  * A random state that holds one key needs no rule: it is split, its devices draw from keys of their own, and the first of the n + 1 keys
- * is what it holds afterwards, so a call with the same seed gives the same numbers, however the devices are spread over processes. One that holds a key a device is mapped by the rules. */
+ * is what it holds afterwards, so a call with the same seed gives the same numbers, however the devices are spread over processes. One that
+ * holds a key a device is mapped by the rules. */
 typedef struct mf_state_axis_rules { uint64_t handle; } mf_state_axis_rules;   /* unset: no rules */
 typedef struct mf_axis_part_ { bool is_filter; mf_axis axis; mf_filter states; } mf_axis_part_;
 mf_axis_part_ mf_axis_part_axis(mf_axis axis); mf_axis_part_ mf_axis_part_states(mf_filter states);
