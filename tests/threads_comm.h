@@ -311,6 +311,8 @@ static int64_t job_run(int size, const int *devices, uint64_t seed, void (*run)(
     pthread_cond_signal(&j.news);
     pthread_mutex_unlock(&j.lock);
     pthread_join(deliverer, NULL);
+    for (int p = 0; p < size; p++)
+        mf_comm_free_parts(&j.at[p].comm);
     job_free_all(j.moving);
     job_free_all(j.arrived);
     job_free_all(j.told);

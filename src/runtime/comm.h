@@ -7,11 +7,16 @@
 #define MF_RUNTIME_COMM_H
 
 #include "base/error.h"
+#include "base/intern.h"
 
 typedef struct mf_comm mf_comm;
 
+/* A call that exchanges something has a number among those of the same processes, from 0: all processes, or a part of them, which above these
+ * bits has a number too. */
+#define MF_CALL_BITS 40
+
 typedef struct mf_message_tag {
-    uint64_t call;  /* the sender's calls that exchange something, counted from 0 */
+    uint64_t call;  /* of the sender's calls */
     uint64_t place; /* a collective of the program, in these iterations of the loops around it, at these indices of the other axes */
     uint64_t check; /* what is computed there. A message of the same call and place that has another check, or another size, is an error */
 } mf_message_tag;
@@ -21,9 +26,10 @@ typedef void (*mf_message_done)(void *context, mf_error_object *error);
 
 struct mf_comm {
     int rank, size;
-    const int *first_device; /* process p has the devices first_device[p] to first_device[p + 1] - 1 */
-    _Atomic uint64_t calls;  /* begun */
-    _Atomic int runs;        /* of this process, that are not over */
+    const int *first_device;              /* process p has the devices first_device[p] to first_device[p + 1] - 1 */
+    _Atomic uint64_t calls;               /* begun, of all processes */
+    _Atomic(struct mf_comm_part *) parts; /* of the processes that had calls of their own; mf_comm_free_parts */
+    _Atomic int runs;                     /* of this process, that are not over */
     /* The bytes are the communicator's from here to done. */
     void (*send)(mf_comm *c, int peer, const mf_message_tag *tag, const void *bytes, size_t count, mf_message_done done, void *context);
     void (*receive)(mf_comm *c, int peer, const mf_message_tag *tag, void *bytes, size_t count, mf_message_done done, void *context);
@@ -45,7 +51,8 @@ mf_comm *mf_comm_current(void);
 mf_comm *mf_comm_of_process(void);      /* the same, but the process's */
 bool mf_comm_is_settled(void);          /* whether the process is joined or alone is known already */
 mf_error_object *mf_comm_failure(void); /* why joining failed, a reference; NULL: it did not */
-void mf_comm_set(mf_comm *c); /* for the calls of this thread, which may thus stand for a process of its own; NULL: the process's */
+void mf_comm_set(mf_comm *c);        /* for the calls of this thread, which may thus stand for a process of its own; NULL: the process's */
+void mf_comm_free_parts(mf_comm *c); /* nobody uses c any more */
 int mf_comm_owner(const mf_comm *c, int device);                     /* the process that has it; -1: none */
 void mf_comm_abort(mf_comm *c, uint64_t call, mf_error_object *why); /* with its sentence and place, which handles nothing */
 
@@ -58,5 +65,19 @@ typedef struct mf_join_options {
     double timeout;          /* seconds to wait for another process */
 } mf_join_options;
 extern mf_error_object *(*const mf_comm_join)(const mf_join_options *how, mf_comm **joined); /* *joined is never freed */
+
+/* ---- which processes take part. A list of them ascends and is interned; NULL: all, so calls of all that agree are in step. */
+struct mf_program;
+/* Of the program's maps that span processes: all of theirs. False: there is none. */
+bool mf_program_processes(const struct mf_program *p, const mf_comm *c, const mf_intlist **processes);
+uint64_t mf_comm_begin(mf_comm *c, const mf_intlist *processes); /* the number of a call */
+/* A call has failed before it began: it counts, and the others hear why. Nothing where this process takes no part. */
+void mf_comm_miss(const mf_intlist *processes, mf_error_object *why);
+
+/* While a call is traced on this thread, it is known ever better with whom it would exchange, should it fail. */
+void mf_comm_expect_nothing(void);
+void mf_comm_expect_map(const mf_intlist *devices); /* a map over these, or over all */
+void mf_comm_expect_program(const struct mf_program *p);
+void mf_comm_miss_expected(mf_error_object *why); /* nothing is expected any more */
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/cancel.h"
 #include "base/room.h"
 #include "base/symbol.h"
+#include "runtime/comm.h"
 #include "trace/cache.h"
 #include "trace/dispatch.h"
 
@@ -224,6 +225,15 @@ bool mf_function_holds_values(const mf_function_object *f)
     return false;
 }
 
+void mf_function_expect(const mf_function_object *f)
+{
+    mf_comm_expect_nothing();
+    while (f && !f->kind->devices)
+        f = f->inner;
+    if (f)
+        mf_comm_expect_map(f->kind->devices(f));
+}
+
 /* ---- C functions */
 
 /* Identity of a C function: its address, how it is called, and for a closure the copied bytes that follow. */
@@ -344,6 +354,8 @@ mf_traced *mf_trace_by(mf_function_object *f, mf_caller *call, const mf_signatur
         *error = mf_retain(inside);
         result = NULL;
     }
+    if (!result)
+        mf_comm_expect_program(mf_trace_builder(t)->program);
     mf_traced *traced = mf_trace_end(t, result, error);
     mf_scope_close(scope);
     return traced;
@@ -477,7 +489,8 @@ mf_traced *mf_function_trace(mf_function_object *f, const mf_signature *s, mf_er
         *error = mf_error_new(MF_ERROR_ARGUMENT, "%s: %d functions traced inside one another leave too little of this thread's stack",
                               f->name, traces_open);
     } else if (traces_open < TRACES_MAX) {
-        traces_open++;
+        if (!traces_open++)
+            mf_comm_expect_nothing();
         t = f->kind->trace(f, s, error);
         traces_open--;
     } else {

@@ -70,6 +70,7 @@ typedef struct mf_function_class {
     const mf_ints *(*static_argnums)(const mf_function_object *f); /* NULL: none */
     const mf_ints *(*donate_argnums)(const mf_function_object *f); /* NULL: none */
     void (*print)(mf_text *t, const mf_function_object *f);        /* NULL: the name */
+    const mf_intlist *(*devices)(const mf_function_object *f);     /* that a map names; NULL: it is no map over devices */
 } mf_function_class;
 
 struct mf_function_object {
@@ -92,6 +93,9 @@ mf_function_object *mf_function_of(mf_function f, mf_error_object **error);
 
 /* Whether its options hold objects, or a handle in its context has ended: who lets go of it will hardly make an equal one. */
 bool mf_function_holds_values(const mf_function_object *f);
+
+/* A call of f, or its trace, fails: with whom it would exchange (runtime/comm.h), as far as f alone tells. */
+void mf_function_expect(const mf_function_object *f);
 
 /* The function of this class around f; the way of every transform. */
 mf_function mf_function_wrap(const mf_function_class *kind, mf_function f, const void *options, size_t size);

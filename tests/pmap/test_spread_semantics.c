@@ -124,3 +124,120 @@ TEST(two_processes_of_four_devices)
                 CHECK_NOTE("case %s: process %d", answers[i].name, p);
     }
 }
+
+/* ------------------------------------------------------------------ a part of the processes */
+
+static mf_value ones(int rows) { return mf_ones(MF_SHAPE(rows), MF_F32); }
+static mf_value map_over(mf_device_list devices, int rows) { return mf_call(mf_pmap(plus_sum, "i", .devices = devices), ones(rows)); }
+
+/* Devices 0 to 5 of three processes: some maps leave one of them out, which calls others meanwhile. */
+static mf_value by_parts(const spread_here *h)
+{
+    mf_value first = h->rank < 2 ? map_over(SOME(0, 1, 2, 3), 2) : map_over(SOME(4, 5), 2);
+    mf_value second = h->rank > 0 ? map_over(SOME(5, 2, 4), h->rank) : mf_none();
+    mf_value third = map_over((mf_device_list){ 0 }, 2);
+    mf_value fourth = h->rank == 1 ? mf_none() : map_over(SOME(0, 4), 1);
+    return mf_tuple(first, second, third, fourth, map_over((mf_device_list){ 0 }, 2));
+}
+
+TEST(maps_over_a_part_of_the_processes)
+{
+    static const char *const expected[] = { "([5. 5.], None, [7. 7.], [3.], [7. 7.])", "([5. 5.], [4.], [7. 7.], None, [7. 7.])",
+                                            "([3. 3.], [4. 4.], [7. 7.], [3.], [7. 7.])" };
+    static spread_words words;
+    spread_tell(by_parts, NULL, 6, "001122", &words);
+    for (int p = 0; p < 3; p++)
+        CHECK_STR(words.of[p], expected[p]);
+}
+
+/* ------------------------------------------------------------------ something fails in process 1 */
+
+static mf_value fails_at_home(void *rank, mf_value x)
+{
+    mf_value s = mf_psum(x, "i");
+    return *(int *)rank ? mf_make_error(MF_ERROR_ARGUMENT, "no luck today") : s;
+}
+static mf_value fails_later(void *rank, mf_value x)
+{
+    mf_value s = mf_call(mf_pmap(sum, "i"), x);
+    return *(int *)rank ? mf_make_error(MF_ERROR_ARGUMENT, "no luck today") : s;
+}
+static mf_value extremum(mf_value x) { return mf_pmax(x, "i"); }
+static mf_value draw_by(void *random, mf_value x)
+{
+    return mf_mul(mf_random_normal(mf_random_next(*(mf_state *)random), MF_SHAPE0, MF_F32), mf_psum(x, "i"));
+}
+
+static mf_value bad_value(const spread_here *h) { return h->rank ? mf_make_error(MF_ERROR_IO, "the file is gone") : own(h); }
+
+static mf_value other_rows(const spread_here *h) { return mf_call(mf_pmap(sum, "i"), mf_get(own(h), mf_range(0, h->rank ? 2 : 4))); }
+static mf_value bad_argument(const spread_here *h) { return mf_call(mf_pmap(sum, "i"), bad_value(h)); }
+static mf_value bad_argument_of_jit(const spread_here *h) { return mf_call(mf_jit(mf_pmap(sum, "i")), bad_value(h)); }
+static mf_value bad_type(const spread_here *h)
+{
+    return mf_call(mf_compile(mf_pmap(sum, "i"), own(h)), h->rank ? mf_astype(own(h), MF_I32) : own(h));
+}
+static mf_value bad_body(const spread_here *h) { return mf_call(mf_pmap(mf_closure(fails_at_home, &h->rank), "i"), own(h)); }
+static mf_value bad_caller(const spread_here *h) { return mf_call(mf_jit(mf_closure(fails_later, &h->rank)), own(h)); }
+static mf_value donated_twice(const spread_here *h)
+{
+    mf_value x = own(h);
+    mf_function f = mf_pmap(sum, "i", .donate_argnums = MF_INTS(0));
+    mf_value first = mf_call(f, x), second = mf_call(f, h->rank ? x : own(h));
+    return mf_is_error(first) ? first : second;
+}
+static mf_value bad_state(const spread_here *h)
+{
+    mf_state s = mf_random_state(1);
+    mf_function f = mf_pmap2(mf_closure(draw_by, &s), "i", .in_axes = 0);
+    mf_value first = mf_call(f, own(h));
+    return mf_is_error(first) ? first : mf_call(f, h->rank ? mf_get(own(h), mf_range(0, 1)) : own(h));
+}
+static mf_value pending_failure(const spread_here *h)
+{
+    mf_value x = mf_call(mf_pmap(itself, .devices = mf_local_devices()), own(h));
+    x = h->rank ? mf_check_replicated(mf_mul(x, mf_arange(4, MF_F32)), NULL) : x;
+    return mf_call(mf_pmap(sum, "i"), x);
+}
+static mf_value other_function(const spread_here *h) { return mf_call(h->rank ? mf_pmap(extremum, "i") : mf_pmap(sum, "i"), own(h)); }
+
+static const struct {
+    const char *name;
+    spread_program run;
+    const char *words[2];
+} failures[] = {
+    { "other rows", other_rows, { "peer: process 1: Leading axis size", "Got axis_size=2, num_local_devices=4 (process 1 of 2" } },
+    { "an error as argument", bad_argument, { "peer: process 1: the file is gone", "the file is gone" } },
+    { "an error as argument of jit", bad_argument_of_jit, { "peer: process 1: the file is gone", "the file is gone" } },
+    { "another type than compiled for", bad_type, { "peer: process 1: Argument types differ", "Argument types differ" } },
+    { "the body fails", bad_body, { "peer: process 1: no luck today", "no luck today" } },
+    { "the function around fails", bad_caller, { "peer: process 1: no luck today", "no luck today" } },
+    { "a donated argument", donated_twice, { "peer: process 1: Array has been deleted", "Array has been deleted" } },
+    { "rows beside a state", bad_state, { "peer: process 1: ", "Got axis_size=1" } },
+    { "an operand that fails late", pending_failure, { "peer: process 1: check_replicated", "check_replicated" } },
+    { "another function", other_function, { "computes something else here", "computes something else here" } },
+};
+
+/* What came of the failure, and then of a good call: the processes are still in step. */
+static char heard[2][1024];
+static mf_value then_a_good_call(const spread_here *h)
+{
+    mf_value failed = failures[*(const int *)h->context].run(h);
+    mf_block_until_ready(failed);
+    snprintf(heard[h->rank], sizeof *heard, "%s%s", mf_error_status(failed) == MF_ERROR_PEER ? "peer: " : "",
+             mf_is_error(failed) ? mf_error(failed) : mf_str(failed));
+    return mf_call(mf_pmap(plus_sum, "i"), own(h));
+}
+
+TEST(what_fails_in_one_process_is_heard_in_the_others)
+{
+    for (int i = 0; i < (int)(sizeof failures / sizeof *failures); i++) {
+        static spread_words words;
+        spread_tell(then_a_good_call, &i, 8, "00001111", &words);
+        bool good = CHECK_STR(words.of[0], "[28. 29. 30. 31.]") && CHECK_STR(words.of[1], "[32. 33. 34. 35.]");
+        for (int p = 0; p < 2; p++)
+            good &= CHECK_CONTAINS(heard[p], failures[i].words[p]);
+        if (!good)
+            CHECK_NOTE("case %s", failures[i].name);
+    }
+}

@@ -8,6 +8,7 @@
 #include "runtime/call/call.h"
 #include "runtime/call/claim.h"
 #include "runtime/call/operands.h"
+#include "runtime/comm.h"
 #include "runtime/compile/compile.h"
 #include "runtime/executable.h"
 #include "runtime/profile/profiler.h"
@@ -221,13 +222,15 @@ mf_error_object *mf_dispatch_compile_like(mf_traced *t, const mf_client *client,
     return error;
 }
 
-/* Runs x and moves the cells on; held: their values. */
-static mf_error_object *run_with_cells(mf_traced *t, mf_executable *x, mf_array *const *in, mf_object *const *held, mf_array **out)
+/* Runs x and moves the cells on; held: their values. *ran: whether it came so far. */
+static mf_error_object *run_with_cells(mf_traced *t, mf_executable *x, mf_array *const *in, mf_object *const *held, mf_array **out,
+                                       bool *ran)
 {
     mf_claims claims;
     mf_error_object *error = mf_claims_begin(&claims, t, x, in, held);
     if (error)
         return error;
+    *ran = true;
     error = mf_executable_run(x, in, claims.moved, out);
     mf_claims_settle(&claims, t, in, error ? NULL : out, error);
     if (!error && (error = store_cells(t, out, &claims)))
@@ -239,7 +242,7 @@ static mf_error_object *run_with_cells(mf_traced *t, mf_executable *x, mf_array 
 
 /* first: NULL for the program's own executables. All of in are on the client. */
 static mf_error_object *run_there(mf_traced *t, mf_executable *first, const mf_client *client, mf_array *const *in, const bool *donated,
-                                  mf_object *const *held, mf_value *result)
+                                  mf_object *const *held, mf_value *result, bool *ran)
 {
     mf_error_object *error = mf_check_arrays(in, t->program->in_count, donated);
     mf_executable *x = error ? NULL : first ? executable_among(first, client, in) : mf_dispatch_compile(t, client, in, donated, &error);
@@ -248,7 +251,9 @@ static mf_error_object *run_there(mf_traced *t, mf_executable *first, const mf_c
     mf_array *small[32], **out = t->program->out_count <= 32 ? small : mf_alloc((size_t)t->program->out_count * sizeof *out);
     if (!out)
         return mf_error_out_of_memory();
-    error = mf_traced_write_count(t) ? run_with_cells(t, x, in, held, out) : mf_executable_run(x, in, NULL, out);
+    bool writes = mf_traced_write_count(t);
+    *ran = !writes;
+    error = writes ? run_with_cells(t, x, in, held, out, ran) : mf_executable_run(x, in, NULL, out);
     if (!error) {
         mf_object *o = build_result(t, out);
         if (o)
@@ -264,7 +269,7 @@ static mf_error_object *run_there(mf_traced *t, mf_executable *first, const mf_c
 }
 
 static mf_error_object *run_traced(mf_traced *t, mf_executable *first, const mf_client *named, mf_array **in, const bool *donated,
-                                   mf_object *const *held, mf_value *result)
+                                   mf_object *const *held, mf_value *result, bool *ran)
 {
     mf_error_object *error = NULL;
     int count = t->program->in_count;
@@ -275,10 +280,17 @@ static mf_error_object *run_traced(mf_traced *t, mf_executable *first, const mf_
         error = mf_operands_settle(named, in, count, &client, &moved);
     if (error)
         return error;
-    error = run_there(t, first, client, in, donated, held, result);
+    error = run_there(t, first, client, in, donated, held, result, ran);
     if (moved.was)
         mf_operands_restore(&moved, in, error ? NULL : donated);
     return error;
+}
+
+void mf_dispatch_missed(const mf_traced *t, mf_error_object *why)
+{
+    mf_comm_expect_nothing();
+    mf_comm_expect_program(t->program);
+    mf_comm_miss_expected(why);
 }
 
 mf_value mf_dispatch_traced(mf_traced *t, mf_object *const *leaves, const bool *donated)
@@ -294,7 +306,7 @@ mf_value mf_dispatch_executable(mf_traced *t, mf_executable *first, const mf_cli
     int n = t->program->in_count;
     mf_array *small[64], **in = n <= 64 ? small : mf_alloc((size_t)n * sizeof *in);
     mf_object *few[16] = { 0 }, **holds = t->cell_count <= 16 ? few : mf_calloc((size_t)t->cell_count, sizeof *holds);
-    bool flags[64], *all_donated = NULL, *owned = NULL;
+    bool flags[64], *all_donated = NULL, *owned = NULL, ran = false;
     mf_value result = { 0 };
     mf_error_object *error = in && holds ? gather_operands(t, leaves, in, holds) : mf_error_out_of_memory();
     if (!error && donated) { /* donated speaks of the call's leaves; cells' values are never donated */
@@ -308,7 +320,9 @@ mf_value mf_dispatch_executable(mf_traced *t, mf_executable *first, const mf_cli
     if (!error && mf_check_is_on(MF_CHECK_KEYS))
         error = mf_keys_use(t->program, in);
     if (!error)
-        error = run_traced(t, first, client, in, all_donated, holds, &result);
+        error = run_traced(t, first, client, in, all_donated, holds, &result, &ran);
+    if (error && !ran)
+        mf_dispatch_missed(t, error);
     for (int i = 0; holds && i < t->cell_count; i++)
         mf_drop(holds[i]);
     if (in != small)
@@ -339,6 +353,8 @@ static mf_value call_traced(mf_function_object *f, const mf_value *arguments, in
     mf_leaf few[32], *leaves = few;
     s.leaf_count = 32;
     mf_error_object *error = mf_signature_make(&s, &leaves, f, arguments, count);
+    if (error)
+        mf_function_expect(f);
     mf_traced *t = error ? NULL : mf_function_trace(f, &s, &error);
     mf_value result = { 0 };
     if (t) {
@@ -356,6 +372,8 @@ static mf_value call_traced(mf_function_object *f, const mf_value *arguments, in
             error = mf_error_out_of_memory();
         if (!error)
             result = apply_donating(f, &s, t, typed, donated);
+        else
+            mf_comm_expect_program(t->program);
         if (typed != small)
             mf_free(typed);
         mf_free(owned);
@@ -365,6 +383,8 @@ static mf_value call_traced(mf_function_object *f, const mf_value *arguments, in
         mf_free(leaves);
     if (error)
         mf_error_set_address(error, mf_entry_place());
+    if (error && !mf_trace_current())
+        mf_comm_miss_expected(error);
     return error ? mf_value_new(error) : result;
 }
 

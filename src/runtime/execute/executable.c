@@ -22,6 +22,7 @@ typedef struct cpu_executable {
     const mf_segment_compiler *compiler;
     mf_plan *plan;
     mf_block *block;
+    const mf_intlist *processes; /* of a plan that is spread: which take part (comm.h) */
     mf_axis_set
         *held; /* by input: along which of the axes that the plan asks about it is supposed to be held once; NULL: it asks nothing */
     _Atomic bool said_shared; /* that donated memory could not be reused */
@@ -142,6 +143,8 @@ static mf_error_object *load_program(const mf_load_request *load, mf_executable 
         return mf_error_out_of_memory();
     x->compiler = compiler;
     mf_error_object *error = mf_executable_init(&x->base, load) ? make_plan(x, load->in) : mf_error_out_of_memory();
+    if (!error)
+        mf_program_processes(x->base.program, mf_comm_current(), &x->processes);
     if (error)
         mf_drop(x);
     else
@@ -557,7 +560,7 @@ static mf_run *new_run(cpu_executable *x, mf_run_state *s, mf_array *const *in, 
     s->shared = true;
     r->comm = mf_comm_current();
     s->comm = x->plan->spread ? r->comm : NULL;
-    s->call = s->comm ? atomic_fetch_add(&s->comm->calls, 1) : 0;
+    s->call = s->comm ? mf_comm_begin(s->comm, x->processes) : 0;
     atomic_init(&r->pending, pending + 1);
     return r;
 }
@@ -631,6 +634,14 @@ static mf_error_object *run_on(cpu_executable *x, mf_run_state *s, mf_array *con
     return error ? error : mf_error_out_of_memory();
 }
 
+/* Of a map that spans processes the others hear why it did not begin. */
+static mf_error_object *missed(const cpu_executable *x, mf_error_object *error)
+{
+    if (error && x->plan->spread)
+        mf_comm_miss(x->processes, error);
+    return error;
+}
+
 static mf_error_object *execute(mf_executable *base, mf_array *const *in, const bool *moved, mf_array **out)
 {
     MF_PARENT_ONLY(mf_retain(&mf_error_fork_object));
@@ -640,12 +651,12 @@ static mf_error_object *execute(mf_executable *base, mf_array *const *in, const 
     mf_error_object *error = begin_inputs(x, in, moved);
     mf_run_state *s = error ? NULL : take_stage(x);
     if (s)
-        return run_on(x, s, in, moved, out);
+        return missed(x, run_on(x, s, in, moved, out));
     if (error)
-        return error;
+        return missed(x, error);
     end_reads(x, NULL, in, moved, base->program->in_count);
     take_back(x, NULL, in, moved, base->program->in_count);
-    return mf_error_out_of_memory();
+    return missed(x, mf_error_out_of_memory());
 }
 
 /* ------------------------------------------------------------------ for the user */

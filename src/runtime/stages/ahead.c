@@ -97,7 +97,9 @@ static mf_value compiled_call(mf_function_object *f, const mf_value *arguments, 
     mf_object *small[64], **typed = error || s.leaf_count <= 64 ? small : mf_alloc((size_t)s.leaf_count * sizeof *typed);
     if (!error && !typed)
         error = mf_error_out_of_memory();
-    if (!error) {
+    if (error) {
+        mf_dispatch_missed(o->traced, error);
+    } else {
         int n = 0;
         for (int i = 0; i < s.leaf_count; i++)
             if (s.leaves[i].type)

@@ -5,6 +5,7 @@
 #include "ops/rows.h"
 #include "passes/passes.h"
 #include "runtime/comm.h"
+#include "runtime/comm.h"
 #include "runtime/device.h"
 #include "trace/dispatch.h"
 #include "transform/functions/mapped_call.h"
@@ -392,6 +393,8 @@ static mf_traced *pmap_trace(mf_function_object *f, const mf_signature *s, mf_er
         t = map_traced(f, s, &m, inner, error);
     if (!t && !*error)
         *error = mf_error_out_of_memory();
+    if (!t && !inside_pmap(s->env))
+        mf_comm_expect_map(o->devices);
     mf_drop(inner);
     mf_mapped_call_free(&m);
     return t;
@@ -399,8 +402,9 @@ static mf_traced *pmap_trace(mf_function_object *f, const mf_signature *s, mf_er
 
 static const mf_ints *pmap_statics(const mf_function_object *f) { return &((const pmap_options *)f->options)->static_argnums; }
 static const mf_ints *pmap_donated(const mf_function_object *f) { return &((const pmap_options *)f->options)->donate_argnums; }
+static const mf_intlist *pmap_devices(const mf_function_object *f) { return ((const pmap_options *)f->options)->devices; }
 static const mf_function_class pmap_class = {
-    .name = "pmap", .trace = pmap_trace, .static_argnums = pmap_statics, .donate_argnums = pmap_donated
+    .name = "pmap", .trace = pmap_trace, .static_argnums = pmap_statics, .donate_argnums = pmap_donated, .devices = pmap_devices
 };
 
 /* ---- options */

@@ -1,0 +1,168 @@
+/* Which processes take part in a call that exchanges something, and its number among those that they make with each other. Invariant:
+ * processes that make the same calls among themselves give each the same number, whatever they do with others in between, and whether a call
+ * is begun or fails before. */
+#include "runtime/comm.h"
+
+#include "base/alloc.h"
+#include "ops/rows.h"
+#include "transform/functions/pmap.h"
+
+/* ------------------------------------------------------------------ parts of the processes */
+
+typedef struct mf_comm_part {
+    struct mf_comm_part *next;
+    const mf_intlist *processes;
+    _Atomic uint64_t calls;
+} mf_comm_part;
+
+/* NULL: memory is out. */
+static mf_comm_part *part_of(mf_comm *c, const mf_intlist *processes)
+{
+    mf_comm_part *first = atomic_load(&c->parts), *made = NULL;
+    do {
+        for (mf_comm_part *p = first; p; p = p->next)
+            if (p->processes == processes) {
+                mf_free(made);
+                return p;
+            }
+        if (!made && !(made = mf_calloc(1, sizeof *made)))
+            return NULL;
+        made->processes = processes;
+        made->next = first;
+    } while (!atomic_compare_exchange_weak(&c->parts, &first, made));
+    return made;
+}
+
+void mf_comm_free_parts(mf_comm *c)
+{
+    for (mf_comm_part *p = atomic_exchange(&c->parts, NULL), *next; p; p = next) {
+        next = p->next;
+        mf_free(p);
+    }
+}
+
+uint64_t mf_comm_begin(mf_comm *c, const mf_intlist *processes)
+{
+    mf_comm_part *part = processes ? part_of(c, processes) : NULL;
+    if (!part)
+        return atomic_fetch_add(&c->calls, 1);
+    uint64_t name = mf_hash(processes->at, (size_t)processes->count * sizeof *processes->at, 0) >> MF_CALL_BITS | 1;
+    return name << MF_CALL_BITS | atomic_fetch_add(&part->calls, 1);
+}
+
+/* Those that are flagged. */
+static const mf_intlist *list_of(const mf_comm *c, const int64_t *flags)
+{
+    int64_t *list = mf_alloc((size_t)c->size * sizeof *list);
+    int count = 0;
+    for (int p = 0; list && p < c->size; p++)
+        if (flags[p])
+            list[count++] = p;
+    const mf_intlist *processes = list && count < c->size ? mf_ints_intern(list, count) : NULL;
+    mf_free(list);
+    return processes;
+}
+
+/* devices NULL: the first `count` ones. */
+static void flag_owners(const mf_comm *c, const mf_intlist *devices, int64_t count, int64_t *flags)
+{
+    for (int64_t k = 0; k < count; k++) {
+        int owner = mf_comm_owner(c, devices ? (int)devices->at[k] : (int)k);
+        if (owner >= 0)
+            flags[owner] = 1;
+    }
+}
+
+static bool spans(const mf_program *p)
+{
+    bool any = false;
+    for (int i = 0; i < p->eqn_count && !any; i++) {
+        const mf_eqn *e = p->eqns[i];
+        any = e->op == &mf_op_pmap && ((const mf_pmap_params *)e->params)->local->count;
+        for (int k = 0; k < mf_params_program_count(e->op, e->params) && !any; k++)
+            any = spans(*mf_params_program_at(e->op, e->params, k));
+    }
+    return any;
+}
+
+static void flag_maps(const mf_program *p, const mf_comm *c, int64_t *flags)
+{
+    for (int i = 0; i < p->eqn_count; i++) {
+        const mf_eqn *e = p->eqns[i];
+        const mf_pmap_params *m = e->op == &mf_op_pmap ? e->params : NULL;
+        if (m && (m->local->count || spans(m->program)))
+            flag_owners(c, m->devices->count ? m->devices : NULL, m->axis_size * mf_program_replicas(m->program), flags);
+        for (int k = 0; k < mf_params_program_count(e->op, e->params) && !m; k++)
+            flag_maps(*mf_params_program_at(e->op, e->params, k), c, flags);
+    }
+}
+
+bool mf_program_processes(const mf_program *p, const mf_comm *c, const mf_intlist **processes)
+{
+    bool any = c && c->size > 1 && spans(p);
+    int64_t *flags = any ? mf_calloc((size_t)c->size, sizeof *flags) : NULL;
+    if (flags)
+        flag_maps(p, c, flags);
+    *processes = flags ? list_of(c, flags) : NULL;
+    mf_free(flags);
+    return any;
+}
+
+/* ------------------------------------------------------------------ calls that fail before they begin */
+
+static _Thread_local struct {
+    bool any;
+    const mf_intlist *processes;
+} expected;
+
+void mf_comm_miss(const mf_intlist *processes, mf_error_object *why)
+{
+    mf_comm *c = mf_comm_current();
+    if (!c || c->size < 2 || (processes && !mf_ints_has(processes, c->rank)))
+        return;
+    uint64_t call = mf_comm_begin(c, processes);
+    mf_comm_abort(c, call, why);
+    c->end(c, call);
+}
+
+void mf_comm_expect_nothing(void) { expected.any = false; }
+
+static void expect(const mf_comm *c, const mf_intlist *processes)
+{
+    const mf_intlist *both[2] = { processes, expected.processes };
+    int64_t *flags = expected.any && processes && expected.processes ? mf_calloc((size_t)c->size, sizeof *flags) : NULL;
+    for (int i = 0; flags && i < 2; i++)
+        for (int k = 0; k < both[i]->count; k++)
+            flags[both[i]->at[k]] = 1;
+    expected.processes = flags ? list_of(c, flags) : expected.any ? NULL : processes;
+    expected.any = true;
+    mf_free(flags);
+}
+
+void mf_comm_expect_map(const mf_intlist *devices)
+{
+    const mf_comm *c = mf_comm_current();
+    int64_t *flags = c && c->size > 1 ? mf_calloc((size_t)c->size, sizeof *flags) : NULL;
+    if (!flags)
+        return;
+    flag_owners(c, devices, devices ? devices->count : c->first_device[c->size], flags);
+    const mf_intlist *processes = list_of(c, flags);
+    if (!processes || processes->count > 1)
+        expect(c, processes);
+    mf_free(flags);
+}
+
+void mf_comm_expect_program(const mf_program *p)
+{
+    const mf_comm *c = mf_comm_current();
+    const mf_intlist *processes;
+    if (mf_program_processes(p, c, &processes))
+        expect(c, processes);
+}
+
+void mf_comm_miss_expected(mf_error_object *why)
+{
+    if (expected.any)
+        mf_comm_miss(expected.processes, why);
+    expected.any = false;
+}
