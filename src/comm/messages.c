@@ -35,6 +35,8 @@
 
 typedef enum kind { DATA, OFFER, GO, NO, TAKEN, WHERE, HERE, OVER, BYE, ALL_LEFT, KINDS } kind;
 
+enum { OTHER_PROGRAM = 1 }; /* the check of a NO; else the call is over */
+
 typedef struct header {
     uint32_t magic, kind, from, tag; /* tag: of GO */
     uint64_t call, place, check, size, id, taken;
@@ -296,7 +298,7 @@ static int free_tag(messages *m, int with)
 static void accept_offer(messages *m, operation *op, const header *h, operation **finished)
 {
     if (h->check != op->of.check || h->size != op->count) {
-        say(m, op->peer, NO, h->call, h->id, NULL, finished);
+        post(m, op->peer, (header){ .kind = NO, .call = h->call, .id = h->id, .check = OTHER_PROGRAM }, NULL, 0, finished);
         finish(op, other_program(op->peer), finished);
         return;
     }
@@ -459,7 +461,7 @@ static void handle(messages *m, const unsigned char *bytes, size_t count, operat
     case GO: handle_go(m, &h, finished); break;
     case NO:
         if ((op = take_offer(m, &h)))
-            finish(op, *words ? ended_error(op->peer, h.call, words) : other_program(op->peer), finished);
+            finish(op, h.check == OTHER_PROGRAM ? other_program(op->peer) : ended_error(op->peer, h.call, words), finished);
         break;
     case WHERE: answer(m, &h, finished); break;
     case HERE: from->calls = h.call; break;
@@ -561,8 +563,8 @@ static mf_error_object *late_error(const messages *m, const operation *op, int64
     const peer *p = &m->peers[op->peer];
     double seconds = (double)(now - op->since) / 1e9;
     if (p->heard < op->since)
-        return mf_error_new(MF_ERROR_PEER, "process %d has not answered for %.0f s: it is stopped or gone", op->peer, seconds);
-    return mf_error_new(MF_ERROR_PEER, "process %d is %.0f s late: it has begun %llu calls, and this is call %llu", op->peer, seconds,
+        return mf_error_new(MF_ERROR_PEER, "process %d has not answered for %.1f s: it is stopped or gone", op->peer, seconds);
+    return mf_error_new(MF_ERROR_PEER, "process %d is %.1f s late: it has begun %llu calls, and this is call %llu", op->peer, seconds,
                         (unsigned long long)p->calls, (unsigned long long)op->of.call);
 }
 

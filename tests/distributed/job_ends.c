@@ -1,0 +1,234 @@
+/* Ways in which processes end, or let the others wait; the argument names one. test_ends.sh runs them and says what has to come of each. */
+#include "comm/mpi/mpi_library.h"
+
+#include <manyfold.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static mf_value sum(mf_value x) { return mf_psum(x, "i"); }
+static mf_value maximum(mf_value x) { return mf_pmax(x, "i"); }
+
+static mf_value map_of(mf_value (*f)(mf_value))
+{
+    mf_value r = mf_call(mf_pmap(f, "i"), mf_ones(MF_SHAPE(mf_local_device_count(), 3), MF_F32));
+    mf_block_until_ready(r);
+    return r;
+}
+
+/* One line a process. */
+static void report(mf_value r)
+{
+    char line[2048];
+    int n = snprintf(line, sizeof line, "process %d: %s\n", mf_process_index(), mf_is_error(r) ? mf_error(r) : mf_str(mf_get(r, 0)));
+    if (write(1, line, (size_t)n) != n)
+        abort();
+}
+
+static void rest(double seconds)
+{
+    nanosleep(&(struct timespec){ (time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9) }, NULL);
+}
+
+static mf_value exit_inside(mf_value x)
+{
+    static atomic_flag exiting = ATOMIC_FLAG_INIT;
+    if (atomic_flag_test_and_set(&exiting)) /* C allows one thread to */
+        return x;
+    exit(0);
+}
+static mf_value exits(mf_value x) { return mf_psum(mf_pure_callback(exit_inside, x, x), "i"); }
+
+/* ---- one a way */
+
+static void nothing_else(void) { report(map_of(sum)); }
+
+static void early_return(void)
+{
+    mf_device_count();
+    if (mf_process_index() != 1)
+        report(map_of(sum));
+}
+
+static void exit_in_callback(void) { report(map_of(mf_process_index() == 1 ? exits : sum)); }
+
+/* The other process goes on by itself for a while after this one has ended. */
+static void late_work(void)
+{
+    report(map_of(sum));
+    if (mf_process_index() == 1)
+        rest(1.5);
+}
+
+static void fork_first(bool before)
+{
+    pid_t child = -1;
+    int status = 0;
+    if (!before)
+        map_of(sum);
+    if ((child = fork()) == 0)
+        exit(!before && mf_process_count() < 0);
+    waitpid(child, &status, 0);
+    report(map_of(sum));
+    if (status)
+        printf("the child ended with %d\n", status);
+}
+static void fork_before(void) { fork_first(true); }
+static void fork_after(void) { fork_first(false); }
+
+static void shutdown_first(void)
+{
+    map_of(sum);
+    printf("%s\n", mf_distributed_shutdown() == MF_OK ? "left" : "not left");
+    report(map_of(sum));
+}
+
+static void late(void)
+{
+    mf_distributed_initialize(.timeout = 0.6);
+    if (mf_process_index() == 1)
+        rest(1.5);
+    report(map_of(sum));
+}
+
+static void late_but_in_time(void)
+{
+    mf_distributed_initialize(.timeout = 30);
+    if (mf_process_index() == 1)
+        rest(1.5);
+    report(map_of(sum));
+}
+
+/* Stands still for two seconds. */
+static void stopped(void)
+{
+    mf_distributed_initialize(.timeout = 0.6);
+    map_of(sum);
+    if (mf_process_index() == 1) {
+        pid_t own = getpid();
+        if (fork() == 0) {
+            rest(2);
+            kill(own, SIGCONT);
+            _exit(0);
+        }
+        kill(own, SIGSTOP);
+    }
+    report(map_of(sum));
+}
+
+static void quiet(mf_status status, const char *message, void *unused)
+{
+    (void)status;
+    (void)message;
+    (void)unused;
+}
+
+static void *call_sum(void *unused)
+{
+    MF_SCOPE;
+    for (int i = 0; i < 50; i++)
+        map_of(sum);
+    return unused;
+}
+
+static void *call_maximum(void *unused)
+{
+    MF_SCOPE;
+    for (int i = 0; i < 50; i++)
+        map_of(maximum);
+    return unused;
+}
+
+/* Whatever comes of the calls, they all end, and so does the program. */
+static void threads_in_any_order(void)
+{
+    pthread_t a, b;
+    mf_set_error_hook(quiet, NULL);
+    map_of(sum);
+    pthread_create(&a, NULL, call_sum, NULL);
+    pthread_create(&b, NULL, call_maximum, NULL);
+    pthread_join(a, NULL);
+    pthread_join(b, NULL);
+    printf("ended\n");
+}
+
+static void twice(void)
+{
+    mf_status first = mf_distributed_initialize(), second = mf_distributed_initialize();
+    printf("%d %d\n", first == MF_OK, second == MF_ERROR_ARGUMENT);
+    report(map_of(sum));
+}
+
+/* A program that runs MPI itself. */
+static mf_mpi mpi;
+
+static void start_mpi(int level)
+{
+    int given;
+    mf_error_object *e = mf_mpi_open(&mpi);
+    if (e || mpi.MPI_Init_thread(NULL, NULL, level, &given)) {
+        printf("no MPI: %s\n", e ? e->message : "");
+        exit(1);
+    }
+}
+
+static void own_mpi(void)
+{
+    start_mpi(3);                                      /* MPI_THREAD_MULTIPLE, of the libraries that there are here */
+    int world = mpi.from_fortran ? 0 : (int)mpi.world; /* as MPI_Comm_c2f gives it */
+    mf_distributed_initialize(.communicator = &world);
+    report(map_of(sum));
+    printf("finalised: %d\n", mpi.MPI_Finalize());
+    report(map_of(sum));
+}
+
+static void own_mpi_unsaid(void)
+{
+    int finalized = 0;
+    start_mpi(3);
+    report(map_of(sum));
+    mf_distributed_shutdown();
+    mpi.MPI_Finalized(&finalized);
+    printf("finalised: %d\n", finalized);
+    mpi.MPI_Finalize();
+}
+
+static void own_mpi_without_threads(void)
+{
+    start_mpi(1); /* MPI_THREAD_FUNNELED */
+    report(map_of(sum));
+    mpi.MPI_Finalize();
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } ways[] = { { "nothing_else", nothing_else },
+                 { "early_return", early_return },
+                 { "exit_in_callback", exit_in_callback },
+                 { "late_work", late_work },
+                 { "fork_before", fork_before },
+                 { "fork_after", fork_after },
+                 { "shutdown_first", shutdown_first },
+                 { "late", late },
+                 { "late_but_in_time", late_but_in_time },
+                 { "stopped", stopped },
+                 { "threads_in_any_order", threads_in_any_order },
+                 { "twice", twice },
+                 { "own_mpi", own_mpi },
+                 { "own_mpi_unsaid", own_mpi_unsaid },
+                 { "own_mpi_without_threads", own_mpi_without_threads } };
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    for (size_t i = 0; argc > 1 && i < sizeof ways / sizeof *ways; i++)
+        if (!strcmp(argv[1], ways[i].name))
+            ways[i].run();
+    return 0;
+}

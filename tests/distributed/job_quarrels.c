@@ -1,0 +1,96 @@
+/* Processes that do not do the same: each of them hears of it, and the next call is a good one again.
+ * Jobs: 4+4 3+5 2+2+2+2 */
+#include "check.h"
+
+#include <manyfold.h>
+
+static mf_value sum(mf_value x) { return mf_psum(x, "i"); }
+static mf_value maximum(mf_value x) { return mf_pmax(x, "i"); }
+static mf_value both(mf_value x) { return mf_add(mf_psum(x, "i"), mf_pmax(mf_sin(x), "i")); }
+static mf_value both_otherwise(mf_value x)
+{
+    mf_value m = mf_pmax(mf_sin(x), "i");
+    return mf_add(mf_psum(mf_add(x, mf_mul(0.0, m)), "i"), m);
+}
+static mf_value nothing(mf_value x) { return mf_neg(x); }
+static mf_value wider(mf_value x) { return mf_psum(mf_concatenate(mf_list(x, x)), "i"); }
+static mf_value narrower(mf_value x) { return mf_psum(mf_astype(x, MF_BF16), "i"); }
+static mf_value round_of(mf_value i, mf_value c)
+{
+    (void)i;
+    return mf_tanh(mf_psum(c, "i"));
+}
+static mf_value three_rounds(mf_value x) { return mf_fori_loop(0, 3, round_of, x); }
+static mf_value two_rounds(mf_value x) { return mf_fori_loop(0, 2, round_of, x); }
+static mf_value refuse(mf_value x)
+{
+    (void)x;
+    return mf_make_error(MF_ERROR_IO, "the disk of this process is full");
+}
+static mf_value fails(mf_value x) { return mf_psum(mf_pure_callback(refuse, x, x), "i"); }
+static mf_value some(mf_value x) { return mf_cond(mf_equal(mf_axis_index("i"), 0), sum, nothing, x); }
+
+/* What process 1 does, and what the others do; what errors there say, "" where none need come. */
+static const struct {
+    const char *name;
+    mf_value (*odd)(mf_value), (*even)(mf_value);
+    const char *odd_words, *even_words;
+} quarrels[] = {
+    { "another op", maximum, sum, "computes something else here", "computes something else here" },
+    { "another shape", wider, sum, "computes something else here", "computes something else here" },
+    { "another dtype", narrower, sum, "computes something else here", "computes something else here" },
+    { "another order", both_otherwise, both, "process ", "process " },
+    { "nothing", nothing, sum, "", "ended its call" },
+    { "fewer rounds", two_rounds, three_rounds, "", "ended its call" },
+    { "an error", fails, sum, "the disk of this process is full", "process 1: " },
+    { "devices that disagree", sum, some, "process ", "" },
+};
+
+static mf_value rows(int64_t width) { return mf_ones(MF_SHAPE(mf_local_device_count(), width), MF_F32); }
+
+/* A good call's result: how many devices there are. */
+static void check_good(const char *after)
+{
+    mf_value r = mf_call(mf_pmap(sum, "i"), rows(3));
+    if (!CHECK_EQ_INT(mf_item_i64(mf_sum(mf_get(r, 0))), 3 * mf_device_count()))
+        CHECK_NOTE("after %s: %s", after, mf_str(r));
+}
+
+static const char *words_of(mf_value v)
+{
+    mf_block_until_ready(v);
+    return mf_error(v);
+}
+
+static void quarrel(size_t i, int64_t width)
+{
+    MF_SCOPE;
+    bool odd = mf_process_index() == 1;
+    mf_value r = mf_call(mf_pmap(odd ? quarrels[i].odd : quarrels[i].even, "i"), rows(width));
+    const char *words = odd ? quarrels[i].odd_words : quarrels[i].even_words, *said = words_of(r);
+    if (*words ? !CHECK_CONTAINS(said, words) : 0)
+        CHECK_NOTE("%s, in process %d", quarrels[i].name, mf_process_index());
+    if (said && strstr(said, "process "))
+        CHECK_EQ_INT(mf_error_status(r), strstr(words, "disk") ? MF_ERROR_IO : MF_ERROR_PEER);
+    check_good(quarrels[i].name);
+}
+
+TEST(everybody_hears_of_it)
+{
+    for (int turn = 0; turn < 3; turn++)
+        for (size_t i = 0; i < sizeof quarrels / sizeof *quarrels; i++) {
+            quarrel(i, 4);
+            quarrel(i, 30000); /* not with their headers */
+        }
+}
+
+/* Functions in another order: each process's first call meets the other's second. */
+TEST(calls_in_another_order)
+{
+    mf_function f = mf_pmap(sum, "i"), g = mf_pmap(maximum, "i");
+    bool odd = mf_process_index() == 1;
+    mf_value first = mf_call(odd ? g : f, rows(4)), second = mf_call(odd ? f : g, rows(4));
+    CHECK_CONTAINS(words_of(first), "computes something else here");
+    CHECK_CONTAINS(words_of(second), "computes something else here");
+    check_good("calls in another order");
+}

@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# Processes that end, early or late, or let the others wait: what each says then, and that nobody hangs. See job_ends.c.
+set -uo pipefail
+here=$MF_SOURCE_DIR/tests/distributed
+program=$MF_BUILD_DIR/tests/distributed/job_ends
+status=0
+output=$(mktemp)
+trap 'rm -f "$output"' EXIT
+
+# way NAME: what two processes of two devices print, in any order, is on stdin; a time is N s
+way() {
+    local expected launcher
+    expected=$(LC_ALL=C sort)
+    for launcher in openmpi mpich; do
+        timeout 40 bash "$here/run_job.sh" $launcher 2+2 "$program" "$1" >"$output" 2>&1
+        local code=$?
+        [ $code != 77 ] || { echo "SKIP: $(cat "$output")"; continue; }
+        [ $code = 0 ] || { echo "$1 under mpirun.$launcher ends with $code"; status=1; }
+        sed -E 's/[0-9.]+ s( |:)/N s\1/' "$output" | LC_ALL=C sort | diff - <(echo "$expected") >"$output.diff" ||
+            { echo "$1 under mpirun.$launcher prints, and should not, or should, and does not:"; cat "$output.diff"; status=1; }
+        rm -f "$output.diff"
+    done
+}
+
+way nothing_else <<'E'
+process 0: [4. 4. 4.]
+process 1: [4. 4. 4.]
+E
+way early_return <<'E'
+process 0: process 1: the process exits
+E
+way exit_in_callback <<'E'
+process 0: process 1: the process exits
+E
+way late_work <<'E'
+process 0: [4. 4. 4.]
+process 1: [4. 4. 4.]
+E
+way fork_before <<'E'
+process 0: [4. 4. 4.]
+process 1: [4. 4. 4.]
+E
+way fork_after <<'E'
+process 0: [4. 4. 4.]
+process 1: [4. 4. 4.]
+E
+way shutdown_first <<'E'
+left
+left
+process 0: this process has left the job: mf_distributed_shutdown was called
+process 1: this process has left the job: mf_distributed_shutdown was called
+E
+way late <<'E'
+process 0: process 1 is N s late: it has begun 0 calls, and this is call 0
+process 1: [4. 4. 4.]
+E
+way late_but_in_time <<'E'
+process 0: [4. 4. 4.]
+process 1: [4. 4. 4.]
+E
+way stopped <<'E'
+process 0: process 1 has not answered for N s: it is stopped or gone
+process 1: [4. 4. 4.]
+E
+way threads_in_any_order <<'E'
+ended
+ended
+E
+way twice <<'E'
+1 1
+1 1
+process 0: [4. 4. 4.]
+process 1: [4. 4. 4.]
+E
+way own_mpi <<'E'
+finalised: 0
+finalised: 0
+process 0: [4. 4. 4.]
+process 0: this process has left the job: MPI_Finalize was called
+process 1: [4. 4. 4.]
+process 1: this process has left the job: MPI_Finalize was called
+E
+way own_mpi_unsaid <<'E'
+finalised: 0
+finalised: 0
+process 0: [4. 4. 4.]
+process 1: [4. 4. 4.]
+E
+way own_mpi_without_threads <<'E'
+process -1: MPI was initialised with thread level 1: it takes MPI_THREAD_MULTIPLE, for messages travel on threads of this library's
+process -1: MPI was initialised with thread level 1: it takes MPI_THREAD_MULTIPLE, for messages travel on threads of this library's
+E
+exit $status
