@@ -58,7 +58,7 @@ const void *mf_unsafe_buffer_pointer(mf_value v); /* the first element of an arr
 mf_value  mf_copy(mf_value tree);         /* in memory of its own, row by row, on the devices of the original */
 mf_device_list mf_devices_of_array(mf_value v);                              /* which devices hold an array, shard by shard; waits. count 0: v is none */
 mf_value  mf_shard(mf_value v, int index);                                   /* what device number `index` of that list holds; a view. MF_ERROR_DEVICE beyond */
-mf_value  mf_device_put(mf_value v, mf_device device);                       /* committed there; to another platform it copies */
+mf_value  mf_device_put(mf_value v, mf_device device);                       /* committed there, a device of this process; to another platform it copies */
 mf_value  mf_place(mf_value tree, mf_device_list devices);                   /* one row of every leaf on each device, all of one platform; copies
                                                                              * nothing but what comes from another one */
 mf_value  mf_device_put_sharded(mf_value parts, mf_device_list devices);     /* a list of one tree a device, as one tree with a leading axis */

@@ -241,3 +241,99 @@ TEST(what_fails_in_one_process_is_heard_in_the_others)
             CHECK_NOTE("case %s", failures[i].name);
     }
 }
+
+/* A call that fails because of another process leaves the states as they were, too. */
+static mf_value count_up(void *state, mf_value x)
+{
+    mf_state s = *(mf_state *)state;
+    return mf_state_set_value(s, mf_add(mf_state_value(s), mf_psum(mf_sum(x), "i")));
+}
+static mf_value counted(const spread_here *h)
+{
+    mf_state s = mf_hidden_state(mf_arange(3, MF_F32));
+    mf_function f = mf_pmap2(mf_closure(count_up, &s), "i", .in_axes = 0, .out_axes = MF_NONE);
+    mf_value good = mf_call(f, own(h)), bad = mf_call(f, h->rank ? mf_get(own(h), mf_range(0, 1)) : own(h));
+    mf_block_until_ready(bad);
+    snprintf(heard[h->rank], sizeof *heard, "%s", mf_is_error(bad) ? mf_error(bad) : mf_str(bad));
+    mf_value kept = mf_copy(mf_state_value(s));
+    return mf_tuple(good, kept, mf_call(f, own(h)));
+}
+
+TEST(states_are_as_before_a_call_that_fails_elsewhere)
+{
+    static spread_words words;
+    spread_tell(counted, NULL, 8, "00001111", &words);
+    for (int p = 0; p < 2; p++)
+        CHECK_STR(words.of[p], "([28. 29. 30.], [28. 29. 30.], [56. 57. 58.])");
+    CHECK_CONTAINS(heard[0], "process 1: Leading axis size");
+    CHECK_CONTAINS(heard[1], "Leading axis size");
+}
+
+/* ------------------------------------------------------------------ what a process has of its own */
+
+static mf_value body_of_all(mf_value w)
+{
+    mf_value groups = mf_list(mf_list(0, 4), mf_list(1, 5), mf_list(2, 6), mf_list(3, 7));
+    return mf_tuple(mf_psum(w, "i"), mf_pmean(w, "i"), mf_pmax(w, "i"), mf_pmin(w, "i"), mf_all_gather(w, 0, "i"), next(w),
+                    mf_psum(w, "i", .axis_index_groups = groups), mf_pargmax(w, "i"), mf_pbroadcast(w, "i", 6),
+                    mf_psum_scatter(mf_mul(mf_arange(8, MF_F32), w), 0, "i"), mf_all_to_all(mf_mul(mf_arange(8, MF_F32), w), 0, 0, "i"));
+}
+static mf_value as_rows(void *w, mf_value x) { return body_of_all(mf_add(*(mf_value *)w, mf_mul(x, 0))); }
+
+/* Unmapped, or captured from around, each process's own value is what all its devices have: as if it were mapped. */
+static mf_value own_everywhere(const spread_here *h)
+{
+    mf_value w = mf_scalar(10.0 + h->rank, MF_F32), x = mf_mul(own(h), 0);
+    mf_value mapped = mf_call(mf_pmap(body_of_all, "i"), mf_add(x, w)), plain = mf_call(mf_pmap(body_of_all, "i", .in_axes = MF_NONE), w),
+             captured = mf_call(mf_pmap(mf_closure(as_rows, &w), "i"), x);
+    mf_value leaves = mf_tree_leaves(mf_tuple(mapped, plain, captured)), equal[64];
+    int n = mf_len(mf_tree_leaves(mapped));
+    for (int i = 0; i < 2 * n; i++)
+        equal[i] = mf_array_equal(mf_get(leaves, i % n), mf_get(leaves, n + i));
+    return mf_all(mf_stack(mf_list_n(equal, 2 * n), 0));
+}
+
+static mf_value replicated_own(mf_value w) { return mf_check_replicated(w, "i"); }
+static mf_value check_of_own(const spread_here *h)
+{
+    return mf_call(mf_pmap(replicated_own, "i", .in_axes = MF_NONE), 10.0f + (float)h->rank);
+}
+
+TEST(what_a_process_has_of_its_own)
+{
+    static spread_words words;
+    spread_tell(own_everywhere, NULL, 8, "00001111", &words);
+    for (int p = 0; p < 2; p++)
+        CHECK_STR(words.of[p], "True");
+    spread_tell(check_of_own, NULL, 8, "00001111", &words);
+    for (int p = 0; p < 2; p++)
+        CHECK_CONTAINS(words.of[p], "devices 4, 5, 6, 7 hold other bits than device 0");
+}
+
+/* ------------------------------------------------------------------ what lies elsewhere */
+
+static mf_value put_elsewhere(const spread_here *h) { return mf_device_put(own(h), mf_devices().at[7 - 4 * h->rank]); }
+static mf_value place_elsewhere(const spread_here *h) { return mf_place(mf_add(mf_arange(8, MF_F32), h->rank), mf_devices()); }
+static mf_value replicate_elsewhere(const spread_here *h) { return mf_replicate(own(h), mf_devices()); }
+static mf_value shard_elsewhere(const spread_here *h)
+{
+    mf_value x = own(h);
+    return mf_device_put_sharded(mf_list(x, x, x, x, x, x, x, x), mf_devices());
+}
+
+TEST(devices_of_other_processes)
+{
+    static const struct {
+        const char *name;
+        spread_program run;
+    } cases[] = {
+        { "put", put_elsewhere }, { "place", place_elsewhere }, { "replicate", replicate_elsewhere }, { "put sharded", shard_elsewhere }
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        static spread_words words;
+        spread_tell(cases[i].run, NULL, 8, "00001111", &words);
+        for (int p = 0; p < 2; p++)
+            if (!CHECK_CONTAINS(words.of[p], p ? "which process 0 has" : "which process 1 has"))
+                CHECK_NOTE("case %s: process %d", cases[i].name, p);
+    }
+}

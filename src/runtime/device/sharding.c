@@ -123,11 +123,19 @@ static mf_value put_leaf(void *device, mf_value leaf)
     return placed(leaf, mf_sharding_single(mf_device_client(d), mf_device_id(d)));
 }
 
+static mf_value elsewhere(const char *what, mf_device d)
+{
+    return mf_fail(MF_ERROR_DEVICE, "%s: this is process %d, and device %d is one which process %d has", what, mf_process_index(),
+                   mf_device_id(d), mf_device_process(d));
+}
+
 mf_value mf_device_put(mf_value v, mf_device device)
 {
     MF_ENTER(MF_FORKED);
     if (mf_device_id(device) < 0)
         return mf_fail(MF_ERROR_DEVICE, "mf_device_put: this is no device");
+    if (mf_device_process(device) != mf_process_index())
+        return elsewhere("mf_device_put", device);
     return mf_tree_map(mf_closure(put_leaf, &device), v);
 }
 
@@ -192,6 +200,8 @@ mf_value mf_place(mf_value tree, mf_device_list devices)
     for (int i = 0; i < devices.count; i++) {
         if (mf_device_id(devices.at[i]) < 0)
             return mf_fail(MF_ERROR_DEVICE, "mf_place: devices[%d] is no device", i);
+        if (mf_device_process(devices.at[i]) != mf_process_index())
+            return elsewhere("mf_place", devices.at[i]);
         if (mf_device_client(devices.at[i]) != mf_device_client(devices.at[0]))
             return mf_fail(MF_ERROR_DEVICE, "mf_place: devices[0] is a device of %s, and devices[%d] one of %s",
                            mf_device_platform(devices.at[0]), i, mf_device_platform(devices.at[i]));
