@@ -70,6 +70,8 @@ extern mf_error_object *(*const mf_comm_join)(const mf_join_options *how, mf_com
 struct mf_program;
 /* Of the program's maps that span processes: all of theirs. False: there is none. */
 bool mf_program_processes(const struct mf_program *p, const mf_comm *c, const mf_intlist **processes);
+/* NULL, or an error: what its maps that span processes run here is not what this process has. */
+mf_error_object *mf_program_check_owners(const struct mf_program *p, const mf_comm *c);
 uint64_t mf_comm_begin(mf_comm *c, const mf_intlist *processes); /* the number of a call */
 /* A call has failed before it began: it counts, and the others hear why. Nothing where this process takes no part. */
 void mf_comm_miss(const mf_intlist *processes, mf_error_object *why);

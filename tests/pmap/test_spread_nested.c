@@ -88,6 +88,18 @@ static mf_value inner_unmapped(const spread_here *h)
     return grid(mf_call(f, spread_rows(h, numbers(MF_SHAPE(h->axis_size)))));
 }
 
+/* What the inner map gives is not used; its devices stay the outer index's. */
+static mf_value unused(mf_value x)
+{
+    mf_call(mf_pmap(inner_index, "j", .in_axes = MF_NONE), x);
+    return mf_psum(x, "i");
+}
+static mf_value inner_unused(const spread_here *h)
+{
+    mf_function f = mf_pmap(unused, "i", .devices = h->devices, .axis_size = h->axis_size);
+    return mf_dict("rows", mf_call(f, spread_rows(h, numbers(MF_SHAPE(h->axis_size)))));
+}
+
 /* Random keys of both axes. */
 static mf_value draw(void *random, mf_value x)
 {
@@ -136,6 +148,7 @@ TEST(groups_in_one_process)
         spread_check("two maps", two_maps, &(nested){ .body = bodies[i] }, 3, whole_groups);
     spread_check("a call inside", inner_call, &(nested){ 0 }, 3, whole_groups);
     spread_check("nothing mapped inside", inner_unmapped, NULL, 3, whole_groups);
+    spread_check("inner map not used", inner_unused, NULL, 3, whole_groups);
     spread_check("random keys", drawn, NULL, 3, whole_groups);
 }
 
@@ -145,6 +158,7 @@ TEST(groups_that_span_processes)
         spread_check("two maps", two_maps, &(nested){ .body = bodies[i], .asked = true }, 3, split_groups);
     spread_check("a call inside", inner_call, &(nested){ .asked = true }, 3, split_groups);
     spread_check("nothing mapped inside", inner_unmapped, NULL, 3, split_groups);
+    spread_check("inner map not used", inner_unused, NULL, 3, split_groups);
     spread_check("random keys", drawn, NULL, 3, split_groups);
 }
 

@@ -2,6 +2,8 @@
  * Invariant: what is held once decides what is computed once and held once, never a bit of any result. */
 #include "runtime/compile/planner.h"
 
+#include "transform/functions/pmap.h"
+
 /* The mapped axes of a result from the outside in, and its devices; a map directly inside gives its axis too. */
 static int sharding_axes(const mf_eqn *e, int o, int *axes, const mf_pmap_params **maps, int *spans, int count)
 {
@@ -12,7 +14,7 @@ static int sharding_axes(const mf_eqn *e, int o, int *axes, const mf_pmap_params
     if (k == INT64_MIN || count == MF_RANK)
         return count;
     maps[count] = params;
-    spans[count] = mf_span_of(params->program);
+    spans[count] = (int)mf_pmap_span(params);
     axes[count++] = (int)k;
     if (inner->producer && inner->producer->op == &mf_op_pmap)
         count = sharding_axes(inner->producer, inner->output, axes, maps, spans, count);
@@ -146,6 +148,8 @@ mf_map_plan *mf_plan_map(mf_plan *plan, const mf_eqn *map, const mf_axis_env *bo
         mf_blocks b = mf_compile_blocks(&m, p, body_env, uniform);
         made->device = b.device;
         made->uniform = b.uniform;
+        if (b.device && b.uniform)
+            b.device->span = b.uniform->span = (int)mf_pmap_span(params);
         for (int o = 0; o < p->out_count && !m.error; o++)
             set_output(&m, made, map, o, &made->out[o]);
         find_donors(&m, made, params);

@@ -91,7 +91,7 @@ static void flag_maps(const mf_program *p, const mf_comm *c, int64_t *flags)
         const mf_eqn *e = p->eqns[i];
         const mf_pmap_params *m = e->op == &mf_op_pmap ? e->params : NULL;
         if (m && (m->local->count || spans(m->program)))
-            flag_owners(c, m->devices->count ? m->devices : NULL, m->axis_size * mf_program_replicas(m->program), flags);
+            flag_owners(c, m->devices->count ? m->devices : NULL, m->axis_size * mf_pmap_span(m), flags);
         for (int k = 0; k < mf_params_program_count(e->op, e->params) && !m; k++)
             flag_maps(*mf_params_program_at(e->op, e->params, k), c, flags);
     }
@@ -106,6 +106,65 @@ bool mf_program_processes(const mf_program *p, const mf_comm *c, const mf_intlis
     *processes = flags ? list_of(c, flags) : NULL;
     mf_free(flags);
     return any;
+}
+
+/* ------------------------------------------------------------------ what is run here is what this process has */
+
+static mf_error_object *check_maps(const mf_program *p, const mf_comm *c, const mf_intlist *devices, int64_t first);
+
+static mf_error_object *not_as_owned(const mf_comm *c, int device, bool runs)
+{
+    int owner = mf_comm_owner(c, device);
+    if (owner < 0)
+        return mf_error_new(MF_ERROR_PEER, "pmap: its maps have more devices than the processes together");
+    if (!runs)
+        return mf_error_new(MF_ERROR_PEER, "pmap: this process does not run device %d, which it has", device);
+    return mf_error_new(MF_ERROR_PEER, "pmap: this process runs device %d, which process %d has", device, owner);
+}
+
+/* Its devices begin with the first of those that are listed, or of all. */
+static mf_error_object *check_map(const mf_pmap_params *m, const mf_comm *c, const mf_intlist *devices, int64_t first)
+{
+    int64_t span = mf_pmap_span(m);
+    mf_error_object *error = NULL;
+    for (int64_t k = 0, at = first; k < m->axis_size && !error; k++, at += span) {
+        bool runs = !m->local->count || mf_ints_has(m->local, k), here = false;
+        int device = 0;
+        for (int64_t d = at; d < at + span && !here; d++) {
+            device = devices && d < devices->count ? (int)devices->at[d] : (int)d;
+            here = mf_comm_owner(c, device) == c->rank;
+        }
+        error = here != runs ? not_as_owned(c, device, runs) : runs ? check_maps(m->program, c, devices, at) : NULL;
+    }
+    return error;
+}
+
+static mf_error_object *check_maps(const mf_program *p, const mf_comm *c, const mf_intlist *devices, int64_t first)
+{
+    mf_error_object *error = NULL;
+    for (int i = 0; i < p->eqn_count && !error; i++) {
+        const mf_eqn *e = p->eqns[i];
+        bool map = e->op == &mf_op_pmap;
+        if (map)
+            error = check_map(e->params, c, devices, first);
+        for (int k = 0; k < mf_params_program_count(e->op, e->params) && !map && !error; k++)
+            error = check_maps(*mf_params_program_at(e->op, e->params, k), c, devices, first);
+    }
+    return error;
+}
+
+mf_error_object *mf_program_check_owners(const mf_program *p, const mf_comm *c)
+{
+    mf_error_object *error = NULL;
+    for (int i = 0; i < p->eqn_count && !error; i++) {
+        const mf_eqn *e = p->eqns[i];
+        const mf_pmap_params *m = e->op == &mf_op_pmap ? e->params : NULL;
+        if (m && (m->local->count || spans(m->program)))
+            error = check_map(m, c, m->devices->count ? m->devices : NULL, 0);
+        for (int k = 0; k < mf_params_program_count(e->op, e->params) && !m && !error; k++)
+            error = mf_program_check_owners(*mf_params_program_at(e->op, e->params, k), c);
+    }
+    return error;
 }
 
 /* ------------------------------------------------------------------ calls that fail before they begin */

@@ -143,8 +143,8 @@ static mf_error_object *load_program(const mf_load_request *load, mf_executable 
         return mf_error_out_of_memory();
     x->compiler = compiler;
     mf_error_object *error = mf_executable_init(&x->base, load) ? make_plan(x, load->in) : mf_error_out_of_memory();
-    if (!error)
-        mf_program_processes(x->base.program, mf_comm_current(), &x->processes);
+    if (!error && mf_program_processes(x->base.program, mf_comm_current(), &x->processes))
+        error = mf_program_check_owners(x->base.program, mf_comm_current());
     if (error)
         mf_drop(x);
     else

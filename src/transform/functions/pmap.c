@@ -83,17 +83,23 @@ static mf_error_object *check_size(const mf_function_object *f, const mf_signatu
     return NULL;
 }
 
+int64_t mf_pmap_span(const mf_pmap_params *m)
+{
+    return m->devices->count ? m->devices->count / m->axis_size : mf_program_replicas(m->program);
+}
+
 int64_t mf_program_replicas(const mf_program *p)
 {
     int64_t most = 1;
     for (int i = 0; i < p->eqn_count; i++) {
         const mf_eqn *e = p->eqns[i];
-        for (int k = 0; k < mf_params_program_count(e->op, e->params); k++) {
-            int64_t inner = mf_program_replicas(*mf_params_program_at(e->op, e->params, k));
-            if (e->op == &mf_op_pmap)
-                inner *= ((const mf_pmap_params *)e->params)->axis_size;
-            most = inner > most ? inner : most;
+        const mf_pmap_params *m = e->op == &mf_op_pmap ? e->params : NULL;
+        int64_t inner = m ? m->axis_size * mf_pmap_span(m) : 1;
+        for (int k = 0; k < mf_params_program_count(e->op, e->params) && !m; k++) {
+            int64_t nested = mf_program_replicas(*mf_params_program_at(e->op, e->params, k));
+            inner = nested > inner ? nested : inner;
         }
+        most = inner > most ? inner : most;
     }
     return most;
 }
@@ -223,6 +229,17 @@ static mf_error_object *settle_unexpected(const mf_function_object *f, const mf_
 
 static const mf_intlist *axis_list(const mf_axis *axes, int count) { return mf_ints_intern(axes, count); }
 
+/* All devices in their order; inside a map, all those that an index of it has. NULL: memory is out. */
+static const mf_intlist *first_positions(int count)
+{
+    int64_t *at = mf_alloc((size_t)count * sizeof *at);
+    for (int i = 0; at && i < count; i++)
+        at[i] = i;
+    const mf_intlist *list = at ? mf_ints_intern(at, count) : NULL;
+    mf_free(at);
+    return list;
+}
+
 static mf_program *pmap_program(const mf_function_object *f, const mf_signature *s, const mf_traced *inner, const mf_mapped_call *m,
                                 const mf_axis *in_axes, const mf_axis *out_axes, mf_error_object **error)
 {
@@ -243,11 +260,15 @@ static mf_program *pmap_program(const mf_function_object *f, const mf_signature 
         .local = m->local && m->local->count < m->axis_size ? m->local : mf_ints_of(0),
         .in_axes = axis_list(in_axes, p->in_count),
         .out_axes = axis_list(out_axes, p->out_count),
-        .devices = o->devices ? o->devices : mf_ints_of(0),
+        .devices = o->devices ? o->devices
+                   : m->here  ? first_positions(m->here->count)
+                              : mf_ints_of(0),
         .donated = mf_ints_of(0),
         .backend = o->backend,
     };
-    mf_program *q = mf_program_of_eqn(s->env, &mf_op_pmap, &params, types, p->in_count, error);
+    mf_program *q = params.devices ? mf_program_of_eqn(s->env, &mf_op_pmap, &params, types, p->in_count, error) : NULL;
+    if (!params.devices)
+        *error = mf_error_out_of_memory();
     mf_free(types);
     return q;
 }
