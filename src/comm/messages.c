@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,9 +30,10 @@
 #define MS            ((int64_t)1000000) /* ns */
 #define FIRST_ASKED   (20 * MS)
 #define ASKED_AT_MOST (1000 * MS) /* apart */
-#define NAP_MIN       (50 * 1000)
+#define NAP_MIN       (30 * 1000)
 #define NAP_MAX       MS
 #define NAP_IDLE      (10 * MS)
+#define SOON          (50 * MS) /* after what was awaited last the driver is still awake, so that nobody need wake it */
 
 typedef enum kind { DATA, OFFER, GO, NO, TAKEN, WHERE, HERE, OVER, BYE, ALL_LEFT, KINDS } kind;
 
@@ -78,6 +80,13 @@ typedef struct peer {
     bool left;
 } peer;
 
+typedef struct call_part { /* the calls of some processes, which are numbered by themselves */
+    struct call_part *next;
+    uint64_t name;
+    uint64_t below; /* have ended; of those from it on: */
+    uint64_t ended[CALLS_OPEN / 64];
+} call_part;
+
 typedef struct messages {
     mf_comm comm;
     mf_link *link;
@@ -95,13 +104,12 @@ typedef struct messages {
     operation *waiting[BUCKETS]; /* for the other side: receipts by their tag, offers by their id */
     operation *moving;
     arrived *arrived[BUCKETS];
-    _Atomic int awaited; /* operations */
     _Atomic unsigned polls;
+    _Atomic bool moves; /* something did, at the last poll */
     uint64_t next_id;
     int next_tag;
     int64_t ask_at;
-    uint64_t ended_below; /* calls; of those from it on: */
-    uint64_t ended[CALLS_OPEN / 64];
+    call_part *parts;
     struct {
         uint64_t call; /* + 1 */
         char words[WORDS_MOST];
@@ -146,7 +154,7 @@ static void call_back(messages *m, operation *finished)
 {
     for (operation *next; finished; finished = next) {
         next = finished->next;
-        atomic_fetch_sub(&m->awaited, 1);
+        atomic_fetch_sub(&m->comm.awaited, 1);
         if (finished->done)
             finished->done(finished->context, finished->error);
         else
@@ -199,19 +207,38 @@ static void fail_all(messages *m, mf_error_object *error, operation **finished)
 
 /* ------------------------------------------------------------------ calls that are over here */
 
-static bool has_ended(const messages *m, uint64_t call)
+static call_part *part_of(const messages *m, uint64_t call)
 {
-    return call < m->ended_below || (call - m->ended_below < CALLS_OPEN && m->ended[call / 64 % (CALLS_OPEN / 64)] >> call % 64 & 1);
+    call_part *p = m->parts;
+    while (p && p->name != call >> MF_CALL_BITS)
+        p = p->next;
+    return p;
 }
 
-/* Beyond CALLS_OPEN, which is more than runs are let under way at a time, nobody would be told. */
+static uint64_t *word_of(call_part *p, uint64_t number) { return &p->ended[number / 64 % (CALLS_OPEN / 64)]; }
+
+static bool has_ended(const messages *m, uint64_t call)
+{
+    call_part *p = part_of(m, call);
+    uint64_t number = call % ((uint64_t)1 << MF_CALL_BITS);
+    return p && (number < p->below || (number - p->below < CALLS_OPEN && *word_of(p, number) >> number % 64 & 1));
+}
+
+/* Beyond CALLS_OPEN, which is more than runs are let under way at a time, and where memory is out, those who ask hear of it by the timeout. */
 static void set_ended(messages *m, uint64_t call)
 {
-    if (call < m->ended_below || call - m->ended_below >= CALLS_OPEN)
+    call_part *p = part_of(m, call);
+    uint64_t number = call % ((uint64_t)1 << MF_CALL_BITS);
+    if (!p && (p = mf_calloc(1, sizeof *p))) {
+        p->name = call >> MF_CALL_BITS;
+        p->next = m->parts;
+        m->parts = p;
+    }
+    if (!p || number < p->below || number - p->below >= CALLS_OPEN)
         return;
-    m->ended[call / 64 % (CALLS_OPEN / 64)] |= (uint64_t)1 << call % 64;
-    for (uint64_t *word; *(word = &m->ended[m->ended_below / 64 % (CALLS_OPEN / 64)]) >> m->ended_below % 64 & 1; m->ended_below++)
-        *word &= ~((uint64_t)1 << m->ended_below % 64);
+    *word_of(p, number) |= (uint64_t)1 << number % 64;
+    for (; *word_of(p, p->below) >> p->below % 64 & 1; p->below++)
+        *word_of(p, p->below) &= ~((uint64_t)1 << p->below % 64);
 }
 
 static const char *abort_of(const messages *m, uint64_t call)
@@ -391,7 +418,7 @@ static void handle_go(messages *m, const header *h, operation **finished)
             fail_all(m, mf_error_out_of_memory(), finished);
             return;
         }
-        atomic_fetch_add(&m->awaited, 1);
+        atomic_fetch_add(&m->comm.awaited, 1);
         op->sends = true;
         op->peer = (int)h->from;
     }
@@ -402,7 +429,8 @@ static void handle_go(messages *m, const header *h, operation **finished)
 static mf_error_object *ended_error(int peer, uint64_t call, const char *words)
 {
     return *words ? mf_error_new(MF_ERROR_PEER, "process %d: %s", peer, words)
-                  : mf_error_new(MF_ERROR_PEER, "process %d ended its call %llu without this collective", peer, (unsigned long long)call);
+                  : mf_error_new(MF_ERROR_PEER, "process %d ended its call %llu without this collective", peer,
+                                 (unsigned long long)(call % ((uint64_t)1 << MF_CALL_BITS)));
 }
 
 static bool waits_in_call(const messages *m, const operation *op, const void *what)
@@ -564,6 +592,8 @@ static mf_error_object *late_error(const messages *m, const operation *op, int64
     double seconds = (double)(now - op->since) / 1e9;
     if (p->heard < op->since)
         return mf_error_new(MF_ERROR_PEER, "process %d has not answered for %.1f s: it is stopped or gone", op->peer, seconds);
+    if (op->of.call >> MF_CALL_BITS)
+        return mf_error_new(MF_ERROR_PEER, "process %d is %.1f s late", op->peer, seconds);
     return mf_error_new(MF_ERROR_PEER, "process %d is %.1f s late: it has begun %llu calls, and this is call %llu", op->peer, seconds,
                         (unsigned long long)p->calls, (unsigned long long)op->of.call);
 }
@@ -607,19 +637,20 @@ static bool progress(messages *m, operation **finished)
 
 /* ------------------------------------------------------------------ the communicator */
 
-static bool poll_comm(mf_comm *c)
+static mf_comm_activity poll_comm(mf_comm *c)
 {
     messages *m = (messages *)c;
-    if (!atomic_load_explicit(&m->awaited, memory_order_relaxed))
-        return false;
+    if (!atomic_load_explicit(&m->comm.awaited, memory_order_relaxed))
+        return MF_COMM_IDLE;
     operation *finished = NULL;
     if (pthread_mutex_trylock(&m->lock) == 0) {
         progress(m, &finished);
+        atomic_store_explicit(&m->moves, m->moving != NULL, memory_order_relaxed);
         pthread_mutex_unlock(&m->lock);
         call_back(m, finished);
     }
     atomic_fetch_add_explicit(&m->polls, 1, memory_order_relaxed);
-    return true;
+    return atomic_load_explicit(&m->moves, memory_order_relaxed) ? MF_COMM_MOVES : MF_COMM_AWAITS;
 }
 
 /* Where nothing polls, the driver looks after what waits. */
@@ -642,7 +673,7 @@ static operation *new_operation(messages *m, bool sends, int to, const mf_messag
         return NULL;
     }
     *op = (operation){ .sends = sends, .peer = to, .of = *tag, .bytes = bytes, .count = count, .done = done, .context = context };
-    atomic_fetch_add(&m->awaited, 1);
+    atomic_fetch_add(&m->comm.awaited, 1);
     return op;
 }
 
@@ -773,39 +804,54 @@ static void end_call(mf_comm *c, uint64_t call)
 
 /* ------------------------------------------------------------------ the driver */
 
-/* Sleeps the less, the more recently something came; not at all where a waiting thread drives. */
+/* How long to sleep: the less, the more recently something came; and longer where a waiting thread drives, or nothing is awaited. */
+static int64_t nap_of(messages *m, int64_t now, int64_t came, bool moves, unsigned *polls)
+{
+    unsigned before = *polls;
+    *polls = atomic_load(&m->polls);
+    if (!atomic_load(&m->comm.awaited) || *polls != before)
+        return NAP_MAX;
+    int64_t nap = (now - came) / 8;
+    return moves || nap < NAP_MIN ? NAP_MIN : nap < NAP_MAX ? nap : NAP_MAX;
+}
+
+/* Until something is awaited, or for NAP_IDLE. */
+static void sleep_idle(messages *m)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += NAP_IDLE;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&m->lock);
+    m->idle = !m->stopping && !atomic_load(&m->comm.awaited);
+    if (m->idle)
+        pthread_cond_timedwait(&m->news, &m->lock, &until);
+    m->idle = false;
+    pthread_mutex_unlock(&m->lock);
+}
+
 static void *drive(void *at)
 {
     messages *m = at;
-    int64_t last = now_ns();
+    int64_t came = now_ns(), awaited = came;
     unsigned polls = 0;
-    pthread_mutex_lock(&m->lock);
-    while (!m->stopping) {
+    prctl(PR_SET_TIMERSLACK, 1000); /* ns: short naps are short */
+    for (bool stopping = false; !stopping;) {
         operation *finished = NULL;
-        if (progress(m, &finished))
-            last = now_ns();
+        pthread_mutex_lock(&m->lock);
+        bool some = progress(m, &finished), moves = m->moving;
+        stopping = m->stopping;
         pthread_mutex_unlock(&m->lock);
         call_back(m, finished);
-        bool driven = atomic_load(&m->polls) != polls;
-        polls = atomic_load(&m->polls);
-        int64_t nap = (now_ns() - last) / 8;
-        nap = driven || nap > NAP_MAX ? NAP_MAX : nap < NAP_MIN ? NAP_MIN : nap;
-        bool idle = !atomic_load(&m->awaited);
-        if (!idle)
-            nanosleep(&(struct timespec){ 0, nap }, NULL);
-        pthread_mutex_lock(&m->lock);
-        if (!idle || atomic_load(&m->awaited) || m->stopping)
-            continue;
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += NAP_IDLE;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        m->idle = true;
-        pthread_cond_timedwait(&m->news, &m->lock, &until);
-        m->idle = false;
+        int64_t now = now_ns();
+        came = some ? now : came;
+        awaited = atomic_load(&m->comm.awaited) ? now : awaited;
+        if (now - awaited > SOON)
+            sleep_idle(m);
+        else
+            nanosleep(&(struct timespec){ 0, nap_of(m, now, came, moves, &polls) }, NULL);
     }
-    pthread_mutex_unlock(&m->lock);
     return NULL;
 }
 

@@ -24,12 +24,16 @@ typedef struct mf_message_tag {
 /* The end of one send or receive: error is NULL or MF_ERROR_PEER, and the callee's. Called once, on any thread, and no lock is held. */
 typedef void (*mf_message_done)(void *context, mf_error_object *error);
 
+/* What this process's sends and receives wait for: nothing, there are none; the other side; or that bytes move, which takes polls. */
+typedef enum mf_comm_activity { MF_COMM_IDLE, MF_COMM_AWAITS, MF_COMM_MOVES } mf_comm_activity;
+
 struct mf_comm {
     int rank, size;
     const int *first_device;              /* process p has the devices first_device[p] to first_device[p + 1] - 1 */
     _Atomic uint64_t calls;               /* begun, of all processes */
     _Atomic(struct mf_comm_part *) parts; /* of the processes that had calls of their own; mf_comm_free_parts */
     _Atomic int runs;                     /* of this process, that are not over */
+    _Atomic int awaited;                  /* sends and receives that are not done; for poll */
     /* The bytes are the communicator's from here to done. */
     void (*send)(mf_comm *c, int peer, const mf_message_tag *tag, const void *bytes, size_t count, mf_message_done done, void *context);
     void (*receive)(mf_comm *c, int peer, const mf_message_tag *tag, void *bytes, size_t count, mf_message_done done, void *context);
@@ -38,8 +42,8 @@ struct mf_comm {
     void (*abort)(mf_comm *c, uint64_t call, const char *why);
     /* This process has ended this call, well or not, and asks for nothing more of it: what others still wait for is an error there. */
     void (*end)(mf_comm *c, uint64_t call);
-    /* Drives what is under way, for a moment, and calls the done of what has ended. False: nothing is awaited. NULL: it goes on by itself. */
-    bool (*poll)(mf_comm *c);
+    /* Drives what is under way, for a moment, and calls the done of what has ended. NULL: it goes on by itself. */
+    mf_comm_activity (*poll)(mf_comm *c);
     /* Ends this process's part once all others end theirs; everything afterwards is an error with these words, which are immortal. False: it
      * had ended, or some others give no sign of life. NULL: never. */
     bool (*leave)(mf_comm *c, const char *why);
@@ -49,7 +53,7 @@ struct mf_comm {
  * to others, or that failed. */
 mf_comm *mf_comm_current(void);
 mf_comm *mf_comm_of_process(void);      /* the same, but the process's */
-bool mf_comm_is_settled(void);          /* whether the process is joined or alone is known already */
+mf_comm *mf_comm_joined(void);          /* the same, if it is joined already */
 mf_error_object *mf_comm_failure(void); /* why joining failed, a reference; NULL: it did not */
 void mf_comm_set(mf_comm *c);        /* for the calls of this thread, which may thus stand for a process of its own; NULL: the process's */
 void mf_comm_free_parts(mf_comm *c); /* nobody uses c any more */

@@ -94,3 +94,20 @@ TEST(calls_in_another_order)
     CHECK_CONTAINS(words_of(second), "computes something else here");
     check_good("calls in another order");
 }
+
+/* The first two processes among themselves: their calls have numbers of their own, and an end is told there too. */
+TEST(a_part_of_the_processes)
+{
+    mf_device_list all = mf_devices(), some_of_them = { 0, all.at };
+    while (mf_device_process(all.at[some_of_them.count]) < 2 && ++some_of_them.count < all.count) {
+    }
+    if (mf_process_index() < 2)
+        for (int i = 0; i < 3; i++) {
+            mf_value r = mf_call(mf_pmap(mf_process_index() ? nothing : sum, "i", .devices = some_of_them), rows(4));
+            if (mf_process_index() == 0)
+                CHECK_CONTAINS(words_of(r), "ended its call");
+            r = mf_call(mf_pmap(sum, "i", .devices = some_of_them), rows(1));
+            CHECK_EQ_INT(mf_item_i64(mf_sum(mf_get(r, 0))), some_of_them.count);
+        }
+    check_good("calls of a part");
+}

@@ -3,6 +3,7 @@
  * for a result included; who has nothing to do spins for a moment if there is a core to spare, and then sleeps: a sleeper takes tens of
  * microseconds to come back. The pool is made at first need and joined when the process ends. */
 #include "runtime/profile/profiler.h"
+#include "runtime/comm.h"
 #include "runtime/device.h"
 #include "runtime/execute/run.h"
 
@@ -10,11 +11,14 @@
 #include "base/room.h"
 #include "base/thread_end.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MOST_AT_ONCE     32
 #define SPIN_NS          50000 /* about what a sleeper's return costs */
+#define DRIVE_NS         1000000
+#define DRIVE_PAUSES     20
 #define BRIEF_APART_NS   200000
 #define BRIEF_WAKE_NS    1000000
 #define TAKEN_BY_HELPERS ((uint64_t)1 << 32)
@@ -38,7 +42,7 @@ typedef struct waiter { /* on the stack of a thread that waits for a result and 
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t work, news; /* workers sleep on the first, helpers and owners of loops on the second */
-    bool started, stopping, may_spin;
+    bool started, stopping, may_spin, driving;
     int workers, working, limit, sleeping, waiting;
     int guests;                     /* threads that work without being asked: they run loops of inline runs */
     int spinning, spinning_workers; /* threads that spin for an event and do not work; how many of them are workers */
@@ -189,9 +193,42 @@ static bool spin(bool worker, bool works)
     return event_count(worker) != before;
 }
 
-/* Spins if there is a core for it and *tired says that it has not done so in vain; else sleeps. */
+/* Where operands are on their way between processes, one of those who wait drives them, and leaves its core to whoever wants it. False: there
+ * are none, or somebody does; else what came has to be looked for, as after spin. *tired: nothing has come for long. */
+static bool drive(bool worker, bool works, bool *tired)
+{
+    mf_comm *c = mf_comm_joined();
+    unsigned int before = event_count(worker);
+    if (pool.driving || !c || !c->poll || !atomic_load_explicit(&c->awaited, memory_order_relaxed))
+        return false;
+    pool.driving = true;
+    pool.spinning += !works;
+    pool.spinning_workers += worker;
+    pthread_mutex_unlock(&pool.lock);
+    int64_t end = mf_profile_now() + DRIVE_NS;
+    mf_comm_activity activity = c->poll(c);
+    bool patient = true;
+    for (int i = 0; activity != MF_COMM_IDLE && patient && event_count(worker) == before; i++) {
+        if (i < DRIVE_PAUSES)
+            relax();
+        else
+            sched_yield();
+        activity = c->poll(c);
+        patient = activity == MF_COMM_MOVES || mf_profile_now() < end;
+    }
+    pthread_mutex_lock(&pool.lock);
+    pool.driving = false;
+    pool.spinning -= !works;
+    pool.spinning_workers -= worker;
+    *tired = !patient;
+    return true;
+}
+
+/* Drives what is on its way, or spins if there is a core for it, while *tired says that it has not done so in vain; else sleeps. */
 static void wait_for_news(bool works, bool *tired)
 {
+    if (!*tired && drive(false, works, tired))
+        return;
     if (!*tired && core_to_spare(works)) {
         *tired = !spin(false, works);
         return;
@@ -204,6 +241,8 @@ static void wait_for_news(bool works, bool *tired)
 
 static void wait_for_work(bool *tired)
 {
+    if (!*tired && drive(true, false, tired))
+        return;
     if (!*tired && core_to_spare(false)) {
         *tired = !spin(true, false);
         return;
