@@ -18,9 +18,10 @@ void mf_client_names(mf_text *t);
 /* The virtual CPU devices. */
 int mf_cpu_device_count(void);               /* of all processes */
 int mf_own_cpu_device_count(void);           /* MF_NUM_CPU_DEVICES, a call before first use, or the usable cores */
-bool mf_devices_are_used(void);              /* how many there are is fixed */
 mf_error_object *mf_device_set_total(int n); /* error once devices were used, or n < 1 */
-int mf_core_count(void);                     /* that this process may use */
+int mf_bound_core_count(void);               /* cores that this process may run on */
+int mf_machine_share(void);                  /* the machine's cores by the launcher's processes on it */
+int mf_core_count(void);                     /* that this process is to use */
 int mf_worker_count(void);                   /* MF_NUM_THREADS, or as many as cores */
 
 #endif

@@ -6,6 +6,10 @@ if [ "$1" = --process ]; then
     IFS=+ read -ra shares <<<"$2"
     rank=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-}}
     shift 2
+    # what Open MPI keeps until the end is not freed, and nobody knows from where
+    [ -z "${OMPI_COMM_WORLD_RANK:-}" ] || export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"
+    # MF_JOB_CORE: bound to it as if the machine were this process's
+    [ -z "${MF_JOB_CORE:-}" ] || { unset OMPI_COMM_WORLD_LOCAL_SIZE MPI_LOCALNRANKS; set -- taskset -c "$MF_JOB_CORE" "$@"; }
     MF_NUM_CPU_DEVICES=${shares[$rank]} exec "$@"
 fi
 launcher=mpirun.$1

@@ -33,6 +33,11 @@ for launcher in openmpi mpich; do
     job $launcher MF_DISTRIBUTED=off || complain "each process goes on alone with MF_DISTRIBUTED=off under mpirun.$launcher"
     says "^\[6 7 8 9\] # on process 0 of 1$" 2 "two processes work alone with MF_DISTRIBUTED=off under mpirun.$launcher"
 
+    if [ "$(nproc)" -gt 1 ] && command -v taskset >/dev/null; then
+        job $launcher MF_JOB_CORE=0 || complain "the example fails on one core under mpirun.$launcher"
+        says "has bound this process to one core.*--bind-to none" 1 "the first process tells of its binding under mpirun.$launcher"
+    fi
+
     job $launcher MF_MPI_LIBRARY=/nowhere/libmpi.so && complain "a library that is not there is an error under mpirun.$launcher"
     says "MF_MPI_LIBRARY=/nowhere/libmpi.so cannot be opened" 2 "both processes name the library that is not there under mpirun.$launcher"
 

@@ -24,12 +24,27 @@ static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP; /* a clien
 static int asked;                                                     /* by mf_set_num_cpu_devices; 0: nobody has */
 static client_devices table[MF_MOST_CLIENTS];                         /* by the client's index */
 
-int mf_core_count(void)
+int mf_bound_core_count(void)
 {
     cpu_set_t set;
     CPU_ZERO(&set);
     int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
     return count < 1 ? 1 : count;
+}
+
+int mf_machine_share(void)
+{
+    const char *processes = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+    processes = processes ? processes : getenv("MPI_LOCALNRANKS");
+    long local = processes ? strtol(processes, NULL, 10) : 1, online = sysconf(_SC_NPROCESSORS_ONLN);
+    return local < 1 ? (int)online : online < local ? 1 : (int)(online / local);
+}
+
+/* Processes that a launcher has not bound share their machine. */
+int mf_core_count(void)
+{
+    int bound = mf_bound_core_count(), share = mf_machine_share();
+    return bound == sysconf(_SC_NPROCESSORS_ONLN) && share < bound ? share : bound;
 }
 
 /* A positive number from the environment, or 0; says so once when it is none. */
@@ -126,12 +141,10 @@ void mf_client_names(mf_text *t)
             mf_text_add(t, ", '%s'", mf_segment_compilers[i]->name);
 }
 
-bool mf_devices_are_used(void) { return atomic_load(&table[0].total); }
-
 /* Of the CPU's, where they are fixed: of this process; else 0. */
 static int known_total(void)
 {
-    const mf_comm *c = mf_comm_is_settled() ? mf_comm_of_process() : NULL;
+    const mf_comm *c = mf_comm_joined();
     return c ? c->first_device[c->rank + 1] - c->first_device[c->rank] : atomic_load(&table[0].total);
 }
 

@@ -57,11 +57,10 @@ static bool was_launched(mf_join_options *how)
 /* A core each is what mpirun gives unless told otherwise. */
 static void tell_of_binding(const mf_join_options *how, const mf_comm *c)
 {
-    long there = sysconf(_SC_NPROCESSORS_ONLN);
-    if (how->launcher && c->rank == 0 && mf_core_count() == 1 && there > 1)
-        mf_warn(
-            "%s has bound this process to one of %ld cores, which all its devices share: --bind-to none, or --map-by slot:PE=n, gives it more",
-            how->launcher, there);
+    if (how->launcher && c->rank == 0 && mf_bound_core_count() == 1 && mf_machine_share() > 1)
+        mf_warn("%s has bound this process to one core, which all its devices share, where there are %d for each: --bind-to none, or "
+                "--map-by slot:PE=n, gives it more",
+                how->launcher, mf_machine_share());
 }
 
 /* ------------------------------------------------------------------ joining */
@@ -97,7 +96,7 @@ mf_comm *mf_comm_of_process(void)
 
 mf_comm *mf_comm_current(void) { return of_thread ? of_thread : mf_comm_of_process(); }
 
-bool mf_comm_is_settled(void) { return atomic_load(&process.state) != UNKNOWN; }
+mf_comm *mf_comm_joined(void) { return atomic_load_explicit(&process.state, memory_order_acquire) == JOINED ? process.comm : NULL; }
 
 mf_error_object *mf_comm_failure(void) { return mf_comm_current() ? NULL : mf_retain(process.failure); }
 
@@ -122,7 +121,7 @@ mf_status mf_distributed_initialize_opt(const mf_distributed_options *o)
 mf_status mf_distributed_shutdown(void)
 {
     MF_ENTER(MF_FORK_STATUS);
-    mf_comm *c = mf_comm_is_settled() ? mf_comm_of_process() : NULL;
+    mf_comm *c = mf_comm_joined();
     if (c && !c->leave(c, "mf_distributed_shutdown was called"))
         return mf_error_remember(
             mf_error_new(MF_ERROR_PEER, "mf_distributed_shutdown: this process had left, or others give no sign of life"));
