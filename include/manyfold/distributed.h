@@ -21,7 +21,8 @@ typedef struct mf_distributed_options {
     const int *communicator;  /* of a program that runs MPI itself, by its Fortran number (MPI_Comm_c2f): the processes are its. MPI has to have
                                * been initialised, with MPI_THREAD_MULTIPLE, and is neither initialised nor finalised here; MPI_Finalize ends this
                                * library's part */
-    double timeout;           /* seconds that another process may let wait before that is an error here; 0: 300 */
+    double initialization_timeout; /* seconds to wait until all have joined; 0: 300 */
+    double timeout;           /* seconds that another process may let wait afterwards before that is an error here; 0: 300 */
     mf_reserved reserved_;
 } mf_distributed_options;
 /* Joins, with options; every process of the job calls it, once, before its first use of a device or a map. A program that was started alone

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/intern.h"
 #include "base/room.h"
+#include "runtime/profile/profiler.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -118,13 +119,6 @@ typedef struct messages {
     bool all_left;
     peer *peers;
 } messages;
-
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 static unsigned bucket_of(int peer, const mf_message_tag *of)
 {
@@ -477,7 +471,7 @@ static void handle(messages *m, const unsigned char *bytes, size_t count, operat
     }
     const unsigned char *payload = bytes + sizeof h;
     peer *from = &m->peers[h.from];
-    from->heard = now_ns();
+    from->heard = mf_profile_now();
     if (h.taken - from->acknowledged <= from->sent - from->acknowledged)
         from->acknowledged = h.taken;
     if (h.kind > OFFER)
@@ -631,7 +625,7 @@ static bool progress(messages *m, operation **finished)
     bool some = poll_headers(m, finished);
     poll_outgoing(m, finished);
     some |= poll_moving(m, finished);
-    ask(m, now_ns(), finished);
+    ask(m, mf_profile_now(), finished);
     return some;
 }
 
@@ -656,7 +650,7 @@ static mf_comm_activity poll_comm(mf_comm *c)
 /* Where nothing polls, the driver looks after what waits. */
 static void wait_for_other_side(messages *m, operation *op, unsigned bucket)
 {
-    op->since = now_ns();
+    op->since = mf_profile_now();
     op->ask_at = op->since + FIRST_ASKED;
     op->next = m->waiting[bucket];
     m->waiting[bucket] = op;
@@ -834,7 +828,7 @@ static void sleep_idle(messages *m)
 static void *drive(void *at)
 {
     messages *m = at;
-    int64_t came = now_ns(), awaited = came;
+    int64_t came = mf_profile_now(), awaited = came;
     unsigned polls = 0;
     prctl(PR_SET_TIMERSLACK, 1000); /* ns: short naps are short */
     for (bool stopping = false; !stopping;) {
@@ -844,7 +838,7 @@ static void *drive(void *at)
         stopping = m->stopping;
         pthread_mutex_unlock(&m->lock);
         call_back(m, finished);
-        int64_t now = now_ns();
+        int64_t now = mf_profile_now();
         came = some ? now : came;
         awaited = atomic_load(&m->comm.awaited) ? now : awaited;
         if (now - awaited > SOON)
@@ -900,14 +894,14 @@ static bool are_alive(messages *m, int64_t since, int64_t now, operation **finis
 
 static bool wait_until(messages *m, bool (*then)(const messages *))
 {
-    int64_t since = now_ns(), nap = NAP_MIN;
+    int64_t since = mf_profile_now(), nap = NAP_MIN;
     m->ask_at = since + FIRST_ASKED;
     for (bool reached = false, alive = true; alive;) {
         operation *finished = NULL;
         pthread_mutex_lock(&m->lock);
         bool some = progress(m, &finished);
         reached = then(m);
-        alive = !reached && !m->broken && are_alive(m, since, now_ns(), &finished);
+        alive = !reached && !m->broken && are_alive(m, since, mf_profile_now(), &finished);
         pthread_mutex_unlock(&m->lock);
         call_back(m, finished);
         if (reached)
@@ -926,8 +920,8 @@ static bool take_receives_back(messages *m)
     for (int i = 0; i < RING; i++)
         if (m->link->send(m->link, m->comm.rank, 0, &nothing, sizeof nothing, &sent[i]))
             return false;
-    int64_t end = now_ns() + ASKED_AT_MOST;
-    for (int i = 0; i < 2 * RING && now_ns() < end;) {
+    int64_t end = mf_profile_now() + ASKED_AT_MOST;
+    for (int i = 0; i < 2 * RING && mf_profile_now() < end;) {
         bool done = false;
         size_t count;
         uintptr_t *request = i < RING ? &m->requests[i] : &sent[i - RING];

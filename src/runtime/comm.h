@@ -62,11 +62,11 @@ void mf_comm_abort(mf_comm *c, uint64_t call, mf_error_object *why); /* with its
 
 /* What carries messages between processes (comm/); wire.c says which. */
 typedef struct mf_join_options {
-    const int *communicator; /* the user's own, by its Fortran number; NULL: all processes that were launched */
-    const char *launcher;    /* NULL: none was seen */
-    int launched;            /* how many it started; 0: it does not say */
-    int devices;             /* this process's */
-    double timeout;          /* seconds to wait for another process */
+    const int *communicator;                /* the user's own, by its Fortran number; NULL: all processes that were launched */
+    const char *launcher;                   /* NULL: none was seen */
+    int launched;                           /* how many it started; 0: it does not say */
+    int devices;                            /* this process's */
+    double initialization_timeout, timeout; /* seconds to wait for other processes */
 } mf_join_options;
 extern mf_error_object *(*const mf_comm_join)(const mf_join_options *how, mf_comm **joined); /* *joined is never freed */
 

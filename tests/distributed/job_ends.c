@@ -91,9 +91,9 @@ static void shutdown_first(void)
 
 static void late(void)
 {
-    mf_distributed_initialize(.timeout = 0.6);
+    mf_distributed_initialize(.timeout = 1);
     if (mf_process_index() == 1)
-        rest(1.5);
+        rest(2.5);
     report(map_of(sum));
 }
 
@@ -105,15 +105,15 @@ static void late_but_in_time(void)
     report(map_of(sum));
 }
 
-/* Stands still for two seconds. */
+/* Stands still for three seconds. */
 static void stopped(void)
 {
-    mf_distributed_initialize(.timeout = 0.6);
+    mf_distributed_initialize(.timeout = 1);
     map_of(sum);
     if (mf_process_index() == 1) {
         pid_t own = getpid();
         if (fork() == 0) {
-            rest(2);
+            rest(3);
             kill(own, SIGCONT);
             _exit(0);
         }

@@ -7,6 +7,7 @@
 #include "comm/mpi/mpi_library.h"
 
 #include "base/alloc.h"
+#include "runtime/profile/profiler.h"
 
 #include <limits.h>
 #include <sched.h>
@@ -121,22 +122,20 @@ static mf_error_object *watch_finalize(void)
 /* Until it is done; not longer than the timeout. */
 static mf_error_object *wait_for(uintptr_t *request, const char *what, double timeout)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    for (int64_t start = t.tv_sec, flag = 0; !flag; clock_gettime(CLOCK_MONOTONIC, &t)) {
-        mf_mpi_status status;
+    mf_mpi_status status;
+    for (int64_t start = mf_profile_now(); (double)(mf_profile_now() - start) < timeout * 1e9;) {
         int over = 0, code = job.mpi.MPI_Test(request, &over, &status);
         if (code)
             return mf_mpi_error(&job.mpi, what, code);
-        if (!over && (double)(t.tv_sec - start) > timeout)
-            return mf_error_new(MF_ERROR_PEER,
-                                "the other processes have not joined within %.0f s: every process of a job joins at its first use of a "
-                                "device, or calls mf_distributed_initialize",
-                                timeout);
-        flag = over;
-        nanosleep(&(struct timespec){ 0, over ? 0 : 50000 }, NULL);
+        if (over)
+            return NULL;
+        nanosleep(&(struct timespec){ 0, 50000 }, NULL);
     }
-    return NULL;
+    return mf_error_new(
+        MF_ERROR_PEER,
+        "the other processes have not joined within %g s: every process of a job joins at its first use of a device, or calls "
+        "mf_distributed_initialize",
+        timeout);
 }
 
 static mf_error_object *initialize(const mf_join_options *how)
@@ -170,7 +169,8 @@ static mf_error_object *duplicate(const mf_join_options *how)
     if (how->communicator)
         from = job.mpi.from_fortran ? job.mpi.from_fortran(*how->communicator) : (uintptr_t)(unsigned)*how->communicator;
     int code = job.mpi.MPI_Comm_idup(from, &job.comm, &request);
-    mf_error_object *error = code ? mf_mpi_error(&job.mpi, "MPI_Comm_idup", code) : wait_for(&request, "MPI_Comm_idup", how->timeout);
+    mf_error_object *error = code ? mf_mpi_error(&job.mpi, "MPI_Comm_idup", code)
+                                  : wait_for(&request, "MPI_Comm_idup", how->initialization_timeout);
     if (error)
         return error;
     code = job.mpi.MPI_Comm_set_errhandler(job.comm, job.mpi.errors_return);
@@ -233,7 +233,7 @@ static mf_error_object *open_job(const mf_join_options *how, int *rank, int *siz
     if (!counts)
         return mf_error_out_of_memory();
     counts[*rank] = how->devices;
-    error = gather_devices(*rank, *size, counts, how->timeout);
+    error = gather_devices(*rank, *size, counts, how->initialization_timeout);
     int64_t sum = 0;
     for (int p = 0; p <= *size; p++) {
         int own = counts[p];

@@ -88,7 +88,7 @@ mf_comm *mf_comm_of_process(void)
     if (state == UNKNOWN && !mf_process_forked()) {
         pthread_mutex_lock(&process.lock);
         if (atomic_load(&process.state) == UNKNOWN)
-            settle(&(mf_join_options){ .timeout = TIMEOUT });
+            settle(&(mf_join_options){ .initialization_timeout = TIMEOUT, .timeout = TIMEOUT });
         pthread_mutex_unlock(&process.lock);
     }
     return process.comm;
@@ -102,13 +102,21 @@ mf_error_object *mf_comm_failure(void) { return mf_comm_current() ? NULL : mf_re
 
 void mf_comm_set(mf_comm *c) { of_thread = c; }
 
+static bool is_time(double seconds) { return seconds > 0 && seconds <= 1e9; }
+
 mf_status mf_distributed_initialize_opt(const mf_distributed_options *o)
 {
     MF_ENTER(MF_FORK_STATUS);
-    mf_join_options how = { .communicator = o ? o->communicator : NULL, .timeout = o && o->timeout ? o->timeout : TIMEOUT };
+    static const mf_distributed_options none;
+    o = o ? o : &none;
+    mf_join_options how = { .communicator = o->communicator,
+                            .initialization_timeout = o->initialization_timeout ? o->initialization_timeout : TIMEOUT,
+                            .timeout = o->timeout ? o->timeout : TIMEOUT };
     mf_error_object *error = NULL;
-    if (!(how.timeout > 0 && how.timeout < 1e9))
-        return mf_error_remember(mf_error_new(MF_ERROR_ARGUMENT, "mf_distributed_initialize: timeout is %g s", how.timeout));
+    if (!is_time(how.timeout) || !is_time(how.initialization_timeout))
+        return mf_error_remember(mf_error_new(MF_ERROR_ARGUMENT,
+                                              "mf_distributed_initialize: a timeout is %g s, not more than 0 and up to 1e9",
+                                              is_time(how.timeout) ? how.initialization_timeout : how.timeout));
     pthread_mutex_lock(&process.lock);
     if (atomic_load(&process.state) != UNKNOWN)
         error = mf_error_new(MF_ERROR_ARGUMENT, "mf_distributed_initialize: it comes before the first use of a device or a map, and once");
