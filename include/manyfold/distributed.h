@@ -33,7 +33,20 @@ mf_status mf_distributed_initialize_opt(const mf_distributed_options *o);
  * _exit or a signal leaves its launcher to end the others. */
 mf_status mf_distributed_shutdown(void);
 
+/* ------------------------------------------------------------------ host values between processes
+ * As in JAX's multihost_utils; every process of the job calls them, in the same order. They wait for the others as a map does, and are
+ * MF_ERROR_PEER for the same reasons. */
+typedef struct mf_process_allgather_options { bool tiled; mf_reserved reserved_; } mf_process_allgather_options;
+/* The tree of all processes, the same in each: leaves have a new leading axis, a row for each process, or with .tiled are concatenated along their
+ * leading one. Leaves have the same shapes and dtypes everywhere: MF_ERROR_PEER. */
+mf_value  mf_process_allgather_opt(mf_value tree, const mf_process_allgather_options *o);
+mf_value  mf_broadcast_one_to_all(mf_value tree);         /* process 0's tree, whose leaves have the shapes and dtypes of everybody's */
+/* Returns when all processes have called it. MF_ERROR_PEER: with other names. */
+mf_status mf_sync_global_devices(const char *name);
+
 #ifndef __cplusplus
+#define mf_process_allgather(...) mf_process_allgather_opt(mf_v(MF_FIRST_(__VA_ARGS__, 0)), MF_OPTIONS_(mf_process_allgather_options, __VA_ARGS__))
+#define mf_broadcast_one_to_all(tree) mf_broadcast_one_to_all(mf_v(tree))
 #define mf_distributed_initialize(...) mf_distributed_initialize_opt(&(mf_distributed_options){ .begin_ = 0, __VA_ARGS__ })
 #endif
 
