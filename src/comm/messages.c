@@ -28,13 +28,14 @@
 #define CALLS_OPEN  4096 /* between the oldest and the newest call under way */
 #define ABORTS_KEPT 16
 
-#define MS            ((int64_t)1000000) /* ns */
-#define FIRST_ASKED   (20 * MS)
-#define ASKED_AT_MOST (1000 * MS) /* apart */
-#define NAP_MIN       (30 * 1000)
-#define NAP_MAX       MS
-#define NAP_IDLE      (10 * MS)
-#define SOON          (50 * MS) /* after what was awaited last the driver is still awake, so that nobody need wake it */
+#define MS              ((int64_t)1000000) /* ns */
+#define FIRST_ASKED     (20 * MS)
+#define ASKED_AT_MOST   (1000 * MS)  /* apart */
+#define SILENT_AT_LEAST (10000 * MS) /* before one who leaves gives the others up */
+#define NAP_MIN         (30 * 1000)
+#define NAP_MAX         MS
+#define NAP_IDLE        (10 * MS)
+#define SOON            (50 * MS) /* after what was awaited last the driver is still awake, so that nobody need wake it */
 
 typedef enum kind { DATA, OFFER, GO, NO, TAKEN, WHERE, HERE, OVER, BYE, ALL_LEFT, KINDS } kind;
 
@@ -885,7 +886,7 @@ static bool are_alive(messages *m, int64_t since, int64_t now, operation **finis
         int64_t heard = m->peers[p].heard > since ? m->peers[p].heard : since;
         if (!depends_on(m, p))
             continue;
-        if (now - heard > m->timeout)
+        if (now - heard > m->timeout && now - heard > SILENT_AT_LEAST)
             return false;
         say(m, p, WHERE, UINT64_MAX, 0, NULL, finished);
     }
