@@ -1,5 +1,5 @@
-/* Maps out of random programs (generate.h), over processes as in one: equal bits, however their devices are spread. The processes are threads
- * (threads_comm.h). A failure prints the seed; MF_DIFF_SEED and MF_DIFF_COUNT choose the programs. */
+/* Maps out of random programs (generate.h), and their derivatives, over processes as in one: equal bits, however their devices are spread. The
+ * processes are threads (threads_comm.h). A failure prints the seed; MF_DIFF_SEED and MF_DIFF_COUNT choose the programs. */
 #include "check.h"
 #include "generate.h"
 #include "ops/params.h"
@@ -9,8 +9,11 @@
 #include "threads_comm.h"
 #include "trace/function.h"
 #include "transform/functions/pmap.h"
+#include "transform/transform.h"
 
-enum { MOST = 32, DEVICES = GENERATED_DEVICES };
+enum { MOST = 64, DEVICES = GENERATED_DEVICES };
+
+typedef enum way { AS_IT_IS, FORWARD, REVERSE, WAYS } way;
 
 typedef struct part { /* what one process has: or one alone, all rows */
     int row_count, rows[DEVICES];
@@ -18,13 +21,20 @@ typedef struct part { /* what one process has: or one alone, all rows */
     char error[512];
 } part;
 
+typedef struct whole { /* operands, or results */
+    int count;
+    const mf_type *types[MOST];
+    int64_t axes[MOST];
+} whole;
+
 typedef struct trial {
     const mf_pmap_params *map;
-    const mf_type *types[MOST]; /* of the whole operands */
-    unsigned char *in[MOST];
-    int in_count, out_count, size, owners[DEVICES], counts[JOB_MOST];
+    way way;
+    int map_in, size, owners[DEVICES], counts[JOB_MOST];
+    whole in, out;
+    unsigned char *numbers[MOST];
     const mf_intlist *devices;
-    part whole, at[JOB_MOST];
+    part alone, at[JOB_MOST];
 } trial;
 
 /* ------------------------------------------------------------------ rows of arrays */
@@ -65,18 +75,63 @@ static unsigned char *numbers(const mf_type *t, uint64_t seed)
 /* ------------------------------------------------------------------ running */
 
 /* The map alone, as a process with these rows has it. */
-static mf_program *program_of(const trial *t, const part *p, mf_error_object **error)
+static mf_program *map_of(const trial *t, const part *p, mf_error_object **error)
 {
     mf_pmap_params map = *t->map;
     const mf_type *types[MOST];
     int64_t local[DEVICES];
-    for (int i = 0; i < t->in_count; i++)
-        types[i] = with_rows(t->types[i], map.in_axes->at[i], p->row_count);
+    for (int i = 0; i < t->map_in; i++)
+        types[i] = with_rows(t->in.types[i], map.in_axes->at[i], p->row_count);
     for (int r = 0; r < p->row_count; r++)
         local[r] = p->rows[r];
     map.local = mf_ints_intern(local, p->row_count < map.axis_size ? p->row_count : 0);
     map.devices = t->devices;
-    return mf_program_of_eqn(NULL, &mf_op_pmap, &map, types, t->in_count, error);
+    return mf_program_of_eqn(NULL, &mf_op_pmap, &map, types, t->map_in, error);
+}
+
+/* A tangent of each operand and result that has one. */
+static mf_program *forward_of(const mf_program *p, mf_error_object **error)
+{
+    bool has[MOST], gives[MOST];
+    for (int i = 0; i < p->in_count; i++)
+        has[i] = mf_tangent_type(p->in[i]->type);
+    for (int o = 0; o < p->out_count; o++)
+        gives[o] = mf_tangent_type(p->out[o]->type);
+    return mf_jvp_program(p, NULL, has, gives, error);
+}
+
+/* Takes a cotangent of each result that has one, gives those of the operands. */
+static mf_program *reverse_of(const mf_program *p, mf_error_object **error)
+{
+    mf_program *forward = NULL, *backward = NULL;
+    int residuals;
+    if (!mf_vjp_program(p, NULL, NULL, &forward, &backward, &residuals, error))
+        return NULL;
+    mf_builder b;
+    mf_builder_init(&b, NULL);
+    mf_variable **in = calloc((size_t)(p->in_count + forward->out_count + backward->in_count + backward->out_count) + 1, sizeof *in),
+                **out = in + p->in_count, **back = out + p->out_count;
+    for (int i = 0; i < p->in_count; i++)
+        in[i] = mf_builder_input(&b, p->in[i]->type);
+    mf_inline(&b, forward, in, out); /* the residuals stand where the backward program takes them */
+    for (int i = residuals; i < backward->in_count; i++)
+        back[i] = mf_builder_input(&b, backward->in[i]->type);
+    mf_inline(&b, backward, back, back);
+    mf_program *both = mf_builder_finish(&b, out, p->out_count + backward->out_count, error);
+    free(in);
+    mf_drop(forward);
+    mf_drop(backward);
+    return both;
+}
+
+static mf_program *program_of(const trial *t, const part *p, mf_error_object **error)
+{
+    mf_program *map = map_of(t, p, error);
+    if (!map || t->way == AS_IT_IS)
+        return map;
+    mf_program *q = t->way == FORWARD ? forward_of(map, error) : reverse_of(map, error);
+    mf_drop(map);
+    return q;
 }
 
 static mf_error_object *run_part(const trial *t, part *p)
@@ -85,14 +140,14 @@ static mf_error_object *run_part(const trial *t, part *p)
     mf_array *in[MOST] = { 0 }, *out[MOST] = { 0 };
     mf_program *q = program_of(t, p, &error);
     mf_executable *x = q ? mf_compile_program(&(mf_load_request){ .client = &mf_client_cpu, .program = q }, &error) : NULL;
-    for (int i = 0; i < t->in_count && x; i++) {
-        unsigned char *rows = rows_of(t->in[i], t->types[i], t->map->in_axes->at[i], p);
+    for (int i = 0; i < t->in.count && x; i++) {
+        unsigned char *rows = rows_of(t->numbers[i], t->in.types[i], t->in.axes[i], p);
         in[i] = mf_array_from_host(q->in[i]->type, rows);
         free(rows);
     }
     if (x)
         error = mf_executable_run(x, in, NULL, out);
-    for (int o = 0; o < t->out_count && x && !error; o++) {
+    for (int o = 0; o < t->out.count && x && !error; o++) {
         p->out[o] = malloc((size_t)out[o]->type->bytes + 1);
         error = mf_array_copy_out(out[o], out[o]->type->dtype, p->out[o]);
     }
@@ -142,14 +197,13 @@ static bool spread(trial *t, uint64_t *random)
 
 /* ------------------------------------------------------------------ comparing */
 
-static bool compare(const trial *t, const mf_eqn *e, int rank)
+static bool compare(const trial *t, int rank)
 {
     const part *p = &t->at[rank];
     bool good = CHECK_STR(p->error, "");
-    for (int o = 0; o < t->out_count && good; o++) {
-        int64_t axis = t->map->out_axes->at[o];
-        unsigned char *rows = rows_of(t->whole.out[o], e->out[o]->type, axis, p);
-        good = CHECK_BYTES(p->out[o], rows, (size_t)with_rows(e->out[o]->type, axis, p->row_count)->bytes);
+    for (int o = 0; o < t->out.count && good; o++) {
+        unsigned char *rows = rows_of(t->alone.out[o], t->out.types[o], t->out.axes[o], p);
+        good = CHECK_BYTES(p->out[o], rows, (size_t)with_rows(t->out.types[o], t->out.axes[o], p->row_count)->bytes);
         free(rows);
     }
     return good;
@@ -163,58 +217,85 @@ static void free_outputs(part *p)
     }
 }
 
-static int maps, jobs;
-
-static void report(const trial *t, const mf_eqn *e, uint64_t seed, int rank)
+static void report(const trial *t, uint64_t seed, int rank)
 {
     mf_text text = { 0 };
     mf_error_object *error = NULL;
     mf_program *q = program_of(t, &t->at[rank], &error);
     if (q)
         mf_program_print(&text, q);
-    CHECK_NOTE("MF_DIFF_SEED=%llu MF_DIFF_COUNT=1: process %d of %d, a map of %d results:\n%s", (unsigned long long)seed, rank, t->size,
-               e->out_count, text.at ? text.at : "");
+    CHECK_NOTE("MF_DIFF_SEED=%llu MF_DIFF_COUNT=1: process %d of %d:\n%s", (unsigned long long)seed, rank, t->size, text.at ? text.at : "");
     mf_text_free(&text);
     mf_error_ignore(error);
     mf_drop(q);
 }
 
-static void try_map(const mf_eqn *e, uint64_t seed)
+static void put(whole *w, const mf_type *t, int64_t axis)
+{
+    w->types[w->count] = t;
+    w->axes[w->count++] = axis;
+}
+
+/* All operands and results of the map, then what the derivative takes and gives besides. */
+static void lay_out(trial *t, const mf_eqn *e)
+{
+    t->map = e->params;
+    t->map_in = e->in_count;
+    for (int i = 0; i < e->in_count; i++)
+        put(&t->in, e->in[i]->type, t->map->in_axes->at[i]);
+    for (int o = 0; o < e->out_count; o++)
+        put(&t->out, e->out[o]->type, t->map->out_axes->at[o]);
+    whole *after_in = t->way == FORWARD ? &t->in : &t->out, *after_out = t->way == FORWARD ? &t->out : &t->in;
+    for (int i = 0; i < e->in_count && t->way != AS_IT_IS; i++)
+        if (mf_tangent_type(e->in[i]->type))
+            put(after_in, mf_tangent_type(e->in[i]->type), t->map->in_axes->at[i]);
+    for (int o = 0; o < e->out_count && t->way != AS_IT_IS; o++)
+        if (mf_tangent_type(e->out[o]->type))
+            put(after_out, mf_tangent_type(e->out[o]->type), t->map->out_axes->at[o]);
+}
+
+static int runs[WAYS], jobs;
+
+/* A derivative that there is none of is no fault. */
+static bool run_alone(trial *t, uint64_t seed)
+{
+    mf_error_object *error = run_part(t, &t->alone);
+    if (error && t->way == AS_IT_IS && !CHECK(!error))
+        CHECK_NOTE("MF_DIFF_SEED=%llu in one process: %s", (unsigned long long)seed, mf_error_text(error));
+    mf_error_ignore(error);
+    return !error;
+}
+
+static void try_map(const mf_eqn *e, uint64_t seed, way way)
 {
     static trial t;
     uint64_t random = seed;
     memset(&t, 0, sizeof t);
-    t.map = e->params;
-    t.in_count = e->in_count;
-    t.out_count = e->out_count;
+    t.way = way;
     t.devices = mf_ints_intern(NULL, 0);
-    if (t.map->axis_size < 2 || t.in_count > MOST || t.out_count > MOST)
+    if (((const mf_pmap_params *)e->params)->axis_size < 2 || 2 * (e->in_count + e->out_count) > MOST)
         return;
-    for (int i = 0; i < t.in_count; i++) {
-        t.types[i] = e->in[i]->type;
-        t.in[i] = numbers(e->in[i]->type, seed + (uint64_t)i);
-    }
+    lay_out(&t, e);
+    for (int i = 0; i < t.in.count; i++)
+        t.numbers[i] = numbers(t.in.types[i], seed + (uint64_t)i);
     for (int i = 0; i < t.map->axis_size; i++)
-        t.whole.rows[t.whole.row_count++] = i;
-    mf_error_object *error = run_part(&t, &t.whole);
-    if (!CHECK(!error))
-        CHECK_NOTE("MF_DIFF_SEED=%llu in one process: %s", (unsigned long long)seed, mf_error_text(error));
-    maps++;
-    for (int k = 0; k < 3 && !error; k++) {
+        t.alone.rows[t.alone.row_count++] = i;
+    bool ran = run_alone(&t, seed);
+    runs[way] += ran;
+    for (int k = 0; k < 2 && ran; k++) {
         if (!spread(&t, &random))
             continue;
         jobs++;
         job_run(t.size, t.counts, random, run_rank, &t);
         for (int p = 0; p < t.size; p++) {
-            if (!compare(&t, e, p))
-                report(&t, e, seed, p);
+            if (!compare(&t, p))
+                report(&t, seed, p);
             free_outputs(&t.at[p]);
         }
     }
-    mf_error_ignore(error);
-    free_outputs(&t.whole);
-    for (int i = 0; i < t.in_count; i++)
-        free(t.in[i]);
+    free_outputs(&t.alone);
+    for (int i = 0; i < t.in.count; i++)
+        free(t.numbers[i]);
 }
 
 static int64_t setting(const char *name, int64_t otherwise)
@@ -235,11 +316,12 @@ TEST(random_maps_over_processes)
             mf_error_ignore(error);
             continue;
         }
-        for (int i = 0; i < g.p->eqn_count; i++)
+        for (int i = 0; i < g.p->eqn_count && check_failures < 3; i++)
             if (g.p->eqns[i]->op == &mf_op_pmap)
-                try_map(g.p->eqns[i], (uint64_t)(seed + k));
+                for (way w = AS_IT_IS; w < WAYS; w++)
+                    try_map(g.p->eqns[i], (uint64_t)(seed + k), w);
         mf_drop(g.p);
     }
-    printf("(%d maps, %d jobs) ", maps, jobs);
-    CHECK(maps > 0);
+    printf("(%d maps, %d forward, %d in reverse, %d jobs) ", runs[AS_IT_IS], runs[FORWARD], runs[REVERSE], jobs);
+    CHECK(count < 200 || (runs[FORWARD] && runs[REVERSE]));
 }

@@ -88,3 +88,20 @@ TEST(parts_of_rows)
         for (int i = 0; i < 9; i++)
             CHECK_NEAR(got[i], (i / 3 * 4 + i % 3) * (i / 3 * 4 + i % 3), 0);
 }
+
+/* An operand that comes twice: a result in its memory would be read as the other one. */
+TEST(one_value_as_two_operands)
+{
+    const char *text =
+        "program (a: f32[3]) { p: f32[4,2,3], q: f32[4,2,6] = pmap[axis_name=i, axis_size=4, in_axes=(None), out_axes=(0,0), program=(x: f32[3]) {"
+        " y: f32[2,3] = broadcast_in_dim[shape=(2,3), broadcast_dimensions=(1)] x\n"
+        " p: f32[2,3], q: f32[2,6] = pmap[axis_name=j, axis_size=2, in_axes=(0,0), out_axes=(0,0), program=(c: f32[3], d: f32[3]) {"
+        " e: f32[3] = sub d {10.0, 10.0, 10.0}:f32[3]\n f: f32[3] = neg c\n g: f32[6] = concatenate[axis=0] f c\n return e, g }] y y\n"
+        " return p, q }] a\n return p, q }";
+    if (runs(text, 0, 24))
+        for (int i = 0; i < 24; i++)
+            CHECK_NEAR(got[i], i % 3 - 10, 0);
+    if (runs(text, 1, 48))
+        for (int i = 0; i < 48; i++)
+            CHECK_NEAR(got[i], (i % 6 < 3 ? -1 : 1) * (i % 3), 0);
+}

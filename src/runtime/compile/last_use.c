@@ -83,13 +83,14 @@ static bool dies_at(const mf_instr *in, int ref)
     return false;
 }
 
-/* The last mention takes; a loop reads its constants after it took its carry, so there it must be the only one. */
+/* The last mention takes. A loop reads its constants after it took its carry, and a map its other operands while it writes results into
+ * what it took, so there it must be the only one. */
 static void find_takes(mf_instr *in)
 {
-    bool loop = in->kind == MF_DO_WHILE || in->kind == MF_DO_SCAN;
+    bool only = in->kind == MF_DO_WHILE || in->kind == MF_DO_SCAN || in->kind == MF_DO_MAP;
     for (int i = 0; i < in->in_count && in->kind != MF_DO_AWAIT; i++) {
         bool again = false;
-        for (int k = loop ? 0 : i + 1; k < in->in_count; k++)
+        for (int k = only ? 0 : i + 1; k < in->in_count; k++)
             again |= k != i && in->in[k] == in->in[i];
         in->moves[i] = !again && in->in[i] >= 0 && dies_at(in, in->in[i]);
     }

@@ -162,11 +162,12 @@ typedef struct orderer {
     int left;             /* equations not yet placed */
     unsigned char *state; /* by equation: side, and PLACED */
     unsigned char *kind;
-    bool *seen;    /* by equation */
-    int next_seen; /* the first of those that is not yet placed */
-    bool *there;   /* by variable */
-    bool *wanted;  /* by equation: only these are placed; NULL: all */
-    int *maker;    /* by variable: the equation that gives it, or -1 */
+    bool *seen;             /* by equation */
+    int next_seen;          /* the first of those that is not yet placed */
+    bool *there;            /* by variable */
+    bool *wanted;           /* by equation: only these are placed; NULL: all */
+    int *maker;             /* by variable: the equation that gives it, or -1 */
+    unsigned char *readers; /* by variable: room for postpone_views */
     const mf_eqn **picked;
 } orderer;
 enum { PLACED = 2 };
@@ -247,6 +248,52 @@ static bool is_open(const orderer *o, int index, int side)
     return !(o->state[index] & PLACED) && (o->state[index] & 1) == side && (!o->wanted || o->wanted[index]);
 }
 
+static void unplace(orderer *o, int index)
+{
+    const mf_eqn *e = o->s->program->eqns[index];
+    o->state[index] &= (unsigned char)~PLACED;
+    o->left++;
+    for (int k = 0; k < e->out_count; k++) {
+        o->there[e->out[k]->id] = false;
+        o->s->made_by[e->out[k]->id] = -1;
+    }
+}
+
+/* Of a segment's equations those that are no views, and the views that somebody reads by now; the others wait for who will. With its reader
+ * in one segment a view is no memory, and a product that reads one may be computed in another way: where collectives cut the segments must
+ * not tell in its bits. How many are left. */
+static int postpone_views(orderer *o, int side, int count)
+{
+    enum { NOW = 1, LATER = 2 };
+    const mf_program *p = o->s->program;
+    int left = 0;
+    memset(o->readers, 0, (size_t)p->var_count);
+    for (int k = 0; k < p->out_count; k++)
+        o->readers[p->out[k]->id] = NOW;
+    for (int i = p->eqn_count - 1; i >= 0; i--) {
+        const mf_eqn *e = p->eqns[i];
+        bool here = (o->state[i] & PLACED) && e->out_count && o->s->made_by[e->out[0]->id] == o->s->item_count;
+        if (here && is_view(e) && o->readers[e->out[0]->id] == LATER)
+            unplace(o, i);
+        bool later = !(o->state[i] & PLACED) && o->kind[i] == MF_DO_SEGMENT && (o->state[i] & 1) == side;
+        for (int k = 0; k < e->in_count; k++)
+            o->readers[e->in[k]->id] |= later ? LATER : NOW;
+    }
+    for (int k = 0; k < count; k++)
+        if (!o->picked[k]->out_count || (o->state[o->maker[o->picked[k]->out[0]->id]] & PLACED))
+            o->picked[left++] = o->picked[k];
+    return left;
+}
+
+/* Of the *count equations picked, which are none then. */
+static bool add_segment(orderer *o, int side, int *count, bool *moved)
+{
+    int left = *count ? postpone_views(o, side, *count) : 0;
+    *count = 0;
+    *moved |= left > 0;
+    return !left || add_item(o, MF_DO_SEGMENT, side, left);
+}
+
 /* All ordinary equations of one side that can run now; axis_index, which needs nothing, goes first. False when memory is out. */
 static bool place_ordinary(orderer *o, int side, bool *moved)
 {
@@ -264,17 +311,14 @@ static bool place_ordinary(orderer *o, int side, bool *moved)
     for (int i = 0; i < p->eqn_count; i++) {
         if (!is_open(o, i, side) || o->kind[i] != MF_DO_SEGMENT || !ready(o, i))
             continue;
-        *moved = true;
-        if (o->seen[i] && count && !add_item(o, MF_DO_SEGMENT, side, count))
+        if (o->seen[i] && !add_segment(o, side, &count, moved))
             return false;
-        count = o->seen[i] ? 0 : count;
         o->picked[count++] = p->eqns[i];
         place(o, i, o->s->item_count);
-        if (o->seen[i] && !add_item(o, MF_DO_SEGMENT, side, count))
+        if (o->seen[i] && !add_segment(o, side, &count, moved))
             return false;
-        count = o->seen[i] ? 0 : count;
     }
-    return !count || add_item(o, MF_DO_SEGMENT, side, count);
+    return add_segment(o, side, &count, moved);
 }
 
 static bool place_control(orderer *o, bool *moved)
@@ -441,7 +485,8 @@ static bool make_room(mf_schedule *s, orderer *o)
     o->there = mf_arena_alloc(o->arena, vars);
     o->picked = mf_arena_alloc(o->arena, eqns * sizeof *o->picked);
     o->maker = mf_arena_alloc(o->arena, vars * sizeof *o->maker);
-    return o->maker && s->made_by && s->side && o->state && o->kind && o->seen && o->there && o->picked;
+    o->readers = mf_arena_alloc(o->arena, vars);
+    return o->readers && o->maker && s->made_by && s->side && o->state && o->kind && o->seen && o->there && o->picked;
 }
 
 mf_error_object *mf_schedule_make(mf_schedule *s, const mf_segment_compiler *compiler, mf_arena *arena, const mf_program *p,
