@@ -105,3 +105,19 @@ TEST(one_value_as_two_operands)
         for (int i = 0; i < 48; i++)
             CHECK_NEAR(got[i], (i % 6 < 3 ? -1 : 1) * (i % 3), 0);
 }
+
+/* A result that comes twice, made in memory that a map inside gave. */
+TEST(one_value_as_two_results)
+{
+    const char *text =
+        "program (a: f32[2,3]) { p: f32[3,3,2], q: f32[2,3,3] = pmap[axis_name=i, axis_size=2, in_axes=(0), out_axes=(2,0), program=(x: f32[3]) {"
+        " y: f32[3,3] = broadcast_in_dim[shape=(3,3), broadcast_dimensions=(1)] x\n"
+        " z: f32[3,3] = pmap[axis_name=j, axis_size=3, in_axes=(0), out_axes=(0), program=(c: f32[3]) {"
+        " d: f32[3] = ppermute[axes=(i), perm=(0,1,1,0)] c\n return d }] y\n w: f32[3,3] = add z z\n return w, w }] a\n return p, q }";
+    if (runs(text, 0, 18))
+        for (int i = 0; i < 18; i++)
+            CHECK_NEAR(got[i], 2 * (i / 2 % 3 + (i % 2 ? 0 : 3)), 0);
+    if (runs(text, 1, 18))
+        for (int i = 0; i < 18; i++)
+            CHECK_NEAR(got[i], 2 * (i % 3 + (i < 9 ? 3 : 0)), 0);
+}

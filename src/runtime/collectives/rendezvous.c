@@ -237,7 +237,15 @@ bool mf_rendezvous_complete(mf_run_state *s, mf_rendezvous *g, const mf_exchange
     return made;
 }
 
-static void join(mf_fiber *f, mf_rendezvous *g, int64_t rank)
+/* An operand that others get as it is, in other maps than this one, which may end first: it must not be a slice of this map's. */
+static bool is_lent(const mf_instr *in, int k)
+{
+    mf_collective_kind kind = mf_collective_kind_of(in->participants->eqns[k]);
+    return in->participants->top > 0 && (kind == MF_COLLECTIVE_PERMUTE || kind == MF_COLLECTIVE_COMPARE);
+}
+
+/* False: memory is out. */
+static bool join(mf_fiber *f, mf_rendezvous *g, int64_t rank)
 {
     const mf_instr *in = g->instr;
     mf_participant *m = &g->members[rank];
@@ -252,9 +260,12 @@ static void join(mf_fiber *f, mf_rendezvous *g, int64_t rank)
             mf_register_move(&m->in[k], from);
         else
             mf_register_copy(&m->in[k], from);
+        if (is_lent(in, k) && !mf_register_own(&m->in[k], mf_operand_type(f, in->in[k])))
+            return false;
     }
     g->arrived++;
     f->waiting = in;
+    return true;
 }
 
 /* An axis of which this process has only a part; NULL: none. */
@@ -294,7 +305,10 @@ static mf_step meet(mf_fiber *f, const mf_instr *in, mf_map *top, const int64_t 
         mf_run_state_unlock(s);
         return fail(s, in, g ? not_ours(g, f, rank) : mf_error_out_of_memory());
     }
-    join(f, g, rank);
+    if (!join(f, g, rank)) {
+        mf_run_state_unlock(s);
+        return fail(s, in, mf_error_out_of_memory());
+    }
     bool last = g->arrived == g->here_count, detached = in->participants->detached; /* parked, not even the plan is ours to read */
     bool here = last && !g->owners;
     int64_t left = 1;
@@ -337,7 +351,8 @@ mf_step mf_collective(mf_fiber *f, const mf_instr *in)
             f->stage, in,
             mf_error_new(MF_ERROR_AXIS, !top ? "%s: nested too deeply" : "%s: axis_index_groups leaves a device out", in->eqn->op->name));
     for (int k = 0; k < in->in_count; k++) /* shared ones are packed */
-        if (in->in[k] >= 0 && !mf_register_pack(mf_operand(f, in->in[k]), mf_operand_type(f, in->in[k])))
+        if (in->in[k] >= 0 &&
+            !(is_lent(in, k) ? mf_register_own : mf_register_pack)(mf_operand(f, in->in[k]), mf_operand_type(f, in->in[k])))
             return fail(f->stage, in, mf_error_out_of_memory());
     return meet(f, in, top, key, count, rank, spread != NULL);
 }
