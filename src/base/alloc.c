@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { ARENA_FIRST = 480, ARENA_BLOCK = 4064 }; /* the first block's bytes, and how far they double: most programs are small */
 
@@ -61,6 +62,16 @@ bool mf_memory_to_spare(size_t bytes)
         return true;
     void *many = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return many != MAP_FAILED && munmap(many, bytes) == 0;
+}
+
+bool mf_memory_may_execute(void)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    void *code = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    bool allowed = code != MAP_FAILED && mprotect(code, page, PROT_READ | PROT_EXEC) == 0;
+    if (code != MAP_FAILED)
+        munmap(code, page);
+    return allowed;
 }
 
 char *mf_strdup(const char *s)

@@ -96,3 +96,57 @@ bool mf_symbol_bind(void *library, const char *name, void *slot)
     memcpy(slot, &found, sizeof found);
     return found;
 }
+
+#if defined(__x86_64__)
+enum { JUMP_SLOT = R_X86_64_JUMP_SLOT, SLOT_DATA = R_X86_64_GLOB_DAT };
+#elif defined(__aarch64__)
+enum { JUMP_SLOT = R_AARCH64_JUMP_SLOT, SLOT_DATA = R_AARCH64_GLOB_DAT };
+#else
+enum { JUMP_SLOT = -1, SLOT_DATA = -1 };
+#endif
+
+typedef struct symbol_slots {
+    const struct link_map *map;
+    uintptr_t tags[DT_FLAGS + 1]; /* of its dynamic section */
+    const char *name;
+    const void *function;
+} symbol_slots;
+
+/* Who calls meanwhile finds the old function or the new one. Slots that were all filled when the library was loaded are read-only since. */
+static bool set_slot(const symbol_slots *s, uintptr_t slot)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    void *start = (void *)(slot / page * page);
+    if (mprotect(start, page, PROT_READ | PROT_WRITE))
+        return false;
+    __atomic_store_n((const void **)slot, s->function, __ATOMIC_RELEASE);
+    return !(s->tags[DT_FLAGS] & DF_BIND_NOW) || mprotect(start, page, PROT_READ) == 0;
+}
+
+static bool set_slots(const symbol_slots *s, uintptr_t table, size_t bytes)
+{
+    const ElfW(Rela) *r = (const void *)table;
+    const ElfW(Sym) *symbols = (const void *)s->tags[DT_SYMTAB];
+    const char *strings = (const void *)s->tags[DT_STRTAB];
+    bool found = false;
+    for (size_t i = 0; i < bytes / sizeof *r; i++) {
+        int kind = (int)ELF64_R_TYPE(r[i].r_info);
+        if ((kind == JUMP_SLOT || kind == SLOT_DATA) && !strcmp(strings + symbols[ELF64_R_SYM(r[i].r_info)].st_name, s->name))
+            found = set_slot(s, s->map->l_addr + r[i].r_offset) || found;
+    }
+    return found;
+}
+
+bool mf_symbol_rebind(void *library, const char *name, const void *function)
+{
+    symbol_slots s = { .name = name, .function = function };
+    if (JUMP_SLOT < 0 || dlinfo(library, RTLD_DI_LINKMAP, &s.map))
+        return false;
+    for (const ElfW(Dyn) *d = s.map->l_ld; d->d_tag != DT_NULL; d++)
+        if (d->d_tag > 0 && d->d_tag <= DT_FLAGS)
+            s.tags[d->d_tag] = d->d_un.d_ptr;
+    if (!s.tags[DT_SYMTAB] || !s.tags[DT_STRTAB])
+        return false;
+    bool called = set_slots(&s, s.tags[DT_JMPREL], s.tags[DT_PLTRELSZ]);
+    return set_slots(&s, s.tags[DT_RELA], s.tags[DT_RELASZ]) || called;
+}

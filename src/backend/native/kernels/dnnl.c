@@ -142,10 +142,24 @@ static void set_up(void *ok)
                   lib.dnnl_primitive_attr_set_scratchpad_mode(lib.attr, dnnl_scratchpad_mode_user) == dnnl_success;
 }
 
+/* Some code is written when the first product runs, and its destructor registered right then, later than whoever closes: a process that ends
+ * meanwhile would pull it away from under those inside. So what is not there yet is never destroyed. */
+static int keep(void (*destroy)(void *), void *object, void *library)
+{
+    (void)destroy, (void)object, (void)library;
+    return 0;
+}
+
+static atomic_bool ends; /* the process */
+static void end_begins(void) { atomic_store(&ends, true); }
+
 static void load(void)
 {
+    if (!mf_memory_may_execute() || atexit(end_begins))
+        return;
     void *handle = dlopen(MF_DNNL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    if (!handle)
+    /* What is registered later comes first; where the end begins while the library is opened, its statics are gone by now. */
+    if (!handle || atexit(close_at_end) || atomic_load(&ends))
         return;
     bool ok = true;
 #define BIND(name) ok = mf_symbol_bind(handle, #name, &lib.name) && ok;
@@ -160,9 +174,9 @@ static void load(void)
     cap_isa();
     lib.dnnl_set_primitive_cache_capacity(0); /* there is ours */
     mf_guard_learn(handle);
+    (void)mf_symbol_rebind(handle, "__cxa_atexit", (const void *)(uintptr_t)keep);
     bool set = false;
-    lib.ok = atexit(close_at_end) == 0 && /* later than the statics were registered, so before they go */
-             mf_guarded(set_up, &set) && set;
+    lib.ok = mf_guarded(set_up, &set) && set;
 }
 
 /* Where there is no memory for it now, other ways serve, and a later call tries again. */

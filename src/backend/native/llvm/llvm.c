@@ -142,19 +142,14 @@ static void close_at_end(void) { (void)mf_llvm_close(); }
 
 static bool close_before_statics(void) { return atexit(close_at_end) == 0; }
 
-/* Where the system refuses it (systemd's MemoryDenyWriteExecute, SELinux without execmem) the first tier serves. LLVM writes code to
- * memory that is not executable yet and takes the right to write away before it runs, as is tried here. */
+/* Where there is no memory for code the first tier serves. */
 static bool may_make_code(void)
 {
     static _Atomic bool said;
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    void *code = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    bool refused = code != MAP_FAILED && mprotect(code, page, PROT_READ | PROT_EXEC) != 0;
-    if (code != MAP_FAILED)
-        munmap(code, page);
-    if (refused)
+    bool allowed = mf_memory_may_execute();
+    if (!allowed)
         mf_warn_once(&said, "this process may not make memory executable: hot loops stay with the precompiled kernels");
-    return code != MAP_FAILED && !refused;
+    return allowed;
 }
 
 /* libLLVM maps 190 MiB; loops of many operations took 36. */
