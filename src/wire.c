@@ -14,7 +14,14 @@ const mf_segment_compiler *const mf_segment_compilers[] = {
 };
 
 const mf_client mf_client_cpu = {
-    "cpu", mf_host_allocate, mf_host_release, mf_host_from, mf_host_to, mf_host_view, mf_cpu_device_count, &mf_backend_cpu,
+    .platform = "cpu",
+    .allocate = mf_host_allocate,
+    .release = mf_host_release,
+    .from_host = mf_host_from,
+    .to_host = mf_host_to,
+    .host_view = mf_host_view,
+    .device_count = mf_cpu_device_count,
+    .backend = &mf_backend_cpu,
 };
 
 mf_error_object *(*const mf_comm_join)(const mf_join_options *, mf_comm **) = mf_mpi_join;

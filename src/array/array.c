@@ -1,68 +1,8 @@
-/* Arrays, buffers and shardings. Invariant: up to 16 bytes live in the array itself (buffer NULL), more in a counted buffer; whatever
- * reads elements waits for the future first. */
+/* Arrays. Invariant: up to 16 bytes live in the array itself (buffer NULL), more in a counted buffer; whatever reads elements waits for the
+ * future first. */
 #include "array/literal.h"
 
-#include "base/alloc.h"
-#include "base/intern.h"
-#include "runtime/comm.h"
-
 #include <string.h>
-
-/* ---- shardings */
-
-static _Atomic(mf_interner *) shardings;
-
-static const mf_sharding *intern_sharding(const mf_client *client, bool committed, int axis_count, const int *axes, int device_count,
-                                          const int *devices)
-{
-    if (axis_count < 0 || axis_count > MF_RANK || device_count < 1)
-        return NULL;
-    size_t size = sizeof(mf_sharding) + (size_t)device_count * sizeof(int);
-    mf_sharding *p = mf_calloc(1, size);
-    if (!p)
-        return NULL;
-    p->client = client;
-    p->committed = committed;
-    p->device_count = device_count;
-    p->axis_count = axis_count;
-    for (int i = 0; i < axis_count; i++)
-        p->axes[i] = axes[i];
-    memcpy(p->devices, devices, (size_t)device_count * sizeof(int));
-    const mf_sharding *found = mf_interner_get(mf_interner_static(&shardings), p, size);
-    mf_free(p);
-    return found;
-}
-
-const mf_sharding *mf_sharding_get(const mf_client *client, int axis_count, const int *axes, int device_count, const int *devices)
-{
-    return intern_sharding(client, true, axis_count, axes, device_count, devices);
-}
-
-const mf_sharding *mf_sharding_single(const mf_client *client, int device)
-{
-    static _Atomic(const mf_sharding *) known[64];
-    if (client != &mf_client_cpu || device < 0 || device >= 64)
-        return intern_sharding(client, true, 0, NULL, 1, &device);
-    const mf_sharding *p = atomic_load_explicit(&known[device], memory_order_acquire);
-    if (!p) {
-        p = intern_sharding(client, true, 0, NULL, 1, &device);
-        atomic_store_explicit(&known[device], p, memory_order_release);
-    }
-    return p;
-}
-
-const mf_sharding *mf_sharding_default(const mf_client *client)
-{
-    static _Atomic(const mf_sharding *) cpu;
-    const mf_sharding *p = client == &mf_client_cpu ? atomic_load_explicit(&cpu, memory_order_acquire) : NULL;
-    if (!p) {
-        const mf_comm *c = mf_comm_of_process();
-        p = intern_sharding(client, false, 0, NULL, 1, c ? &c->first_device[c->rank] : &(int){ 0 });
-        if (client == &mf_client_cpu)
-            atomic_store_explicit(&cpu, p, memory_order_release);
-    }
-    return p;
-}
 
 /* ---- arrays */
 
@@ -146,11 +86,15 @@ static mf_error_object *wait_filled(const mf_array *a)
 
 mf_error_object *mf_array_wait(const mf_array *a) { return deletion(a) ? deleted_error(a) : wait_filled(a); }
 
-/* A view of what has been deleted is deleted too. */
+/* A view of what has been deleted is deleted too. One of a single device's part waits for that device alone, and holds nothing of the others. */
 mf_array *mf_array_view(const mf_array *a, const mf_type *type, int64_t offset, const int64_t *strides, const mf_sharding *p)
 {
     mf_error_object *deleted = mf_array_begin(a);
-    mf_array *view = mf_array_wrap(type, deleted ? NULL : a->buffer, a->offset + offset, strides, p);
+    mf_buffer *buffer = deleted ? NULL : a->buffer;
+    int64_t at = a->offset + offset;
+    if (buffer && p && p->device_count == 1)
+        buffer = mf_buffer_on(buffer, p->devices[0], &at);
+    mf_array *view = mf_array_wrap(type, buffer, at, strides, p);
     if (!deleted)
         mf_array_end_read(a);
     else
@@ -158,7 +102,7 @@ mf_array *mf_array_view(const mf_array *a, const mf_type *type, int64_t offset, 
     if (!view)
         return NULL;
     memcpy(view->inline_data, a->inline_data, sizeof a->inline_data);
-    view->future = mf_retain(a->future);
+    view->future = mf_retain(buffer && buffer->ready ? buffer->ready : a->future);
     if (deleted)
         atomic_init(&view->deleted, deletion(a));
     return view;
@@ -228,6 +172,15 @@ mf_axis_set mf_strides_held(const mf_type *type, const int64_t *strides, mf_axis
 
 mf_axis_set mf_array_held(const mf_array *a, mf_axis_set among) { return mf_strides_held(a->type, a->strides, among); }
 
+void mf_strides_extent(const mf_type *type, const int64_t *strides, int64_t *low, int64_t *bytes)
+{
+    int64_t high = type->size ? mf_dtype_size(type->dtype) : 0;
+    *low = 0;
+    for (int i = 0; i < type->rank && type->size; i++)
+        *(strides[i] < 0 ? low : &high) += (type->dims[i] - 1) * strides[i];
+    *bytes = high - *low;
+}
+
 bool mf_strides_are_contiguous(const mf_type *type, const int64_t *strides)
 {
     int64_t step = mf_dtype_size(type->dtype);
@@ -242,65 +195,6 @@ bool mf_strides_are_contiguous(const mf_type *type, const int64_t *strides)
 }
 
 bool mf_array_is_contiguous(const mf_array *a) { return mf_strides_are_contiguous(a->type, a->strides); }
-
-/* ---- clients */
-
-/* l in the client's memory. It lies there as it lies here where that is no more than its elements. */
-static mf_array *from_literal(const mf_client *client, mf_literal *l, const mf_sharding *p)
-{
-    if (client == &mf_client_cpu) {
-        mf_array *here = mf_literal_array(l);
-        if (here)
-            here->sharding = p;
-        return here;
-    }
-    int64_t low, bytes;
-    mf_literal_extent(l, &low, &bytes);
-    mf_literal *rows = bytes <= l->type->bytes ? mf_retain(l) : mf_literal_contiguous(l);
-    if (rows && rows != l)
-        mf_literal_extent(rows, &low, &bytes);
-    mf_buffer *b = rows ? mf_client_buffer(client, (size_t)bytes) : NULL;
-    if (b && bytes)
-        client->from_host(b, rows->data + low);
-    mf_array *a = b ? mf_array_wrap(l->type, b, -low, rows->strides, p) : NULL;
-    if (a) {
-        a->is_number = l->is_number;
-        memcpy(a->number, l->number, sizeof a->number);
-    }
-    mf_drop(b);
-    mf_drop(rows);
-    return a;
-}
-
-mf_array *mf_array_copy_to(const mf_sharding *p, mf_array *a, mf_error_object **error)
-{
-    mf_literal *l = mf_literal_of(a, error);
-    mf_array *there = l ? from_literal(p->client, l, p) : NULL;
-    if (l && !there)
-        *error = mf_error_out_of_memory();
-    mf_drop(l);
-    return there;
-}
-
-mf_array *mf_array_on(const mf_client *client, mf_array *a, mf_error_object **error)
-{
-    *error = mf_array_begin_read(a);
-    if (*error)
-        return NULL;
-    mf_array_end_read(a);
-    return mf_array_client(a) == client ? mf_retain(a) : mf_array_copy_to(mf_sharding_default(client), a, error);
-}
-
-mf_array *mf_array_made(mf_array *a)
-{
-    if (!a || mf_client_default() == &mf_client_cpu)
-        return a;
-    mf_error_object *error = NULL;
-    mf_array *there = mf_array_copy_to(mf_sharding_default(mf_client_default()), a, &error);
-    mf_error_ignore(error);
-    mf_drop(a);
-    return there;
-}
 
 /* ---- reading */
 
@@ -341,7 +235,7 @@ mf_error_object *mf_array_element(const mf_array *a, void *element)
         return error;
     int size = mf_dtype_size(a->type->dtype);
     if (a->buffer)
-        a->buffer->client->to_host(a->buffer, a->offset, size, element);
+        mf_buffer_to_host(a->buffer, a->offset, size, element);
     else
         memcpy(element, a->inline_data + a->offset, (size_t)size);
     mf_array_end_read(a);
@@ -387,7 +281,7 @@ mf_array *mf_array_copy(const mf_array *a, mf_error_object **error)
     if (!*error && mf_array_client(a) != &mf_client_cpu) {
         mf_array_end_read(a);
         mf_literal *rows = mf_literal_rows_of((mf_array *)(uintptr_t)a, error);
-        mf_array *copied = rows ? from_literal(mf_array_client(a), rows, a->sharding) : NULL;
+        mf_array *copied = rows ? mf_array_of_literal(a->sharding, rows) : NULL;
         *error = rows && !copied ? mf_error_out_of_memory() : *error;
         mf_drop(rows);
         return copied;

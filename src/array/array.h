@@ -1,24 +1,14 @@
 /* Arrays: a type, a sharding, a counted buffer with byte strides, and the future that fills it.
  * Invariant: immutable after its future is done, save for `deleted` (donation, mf_delete), which takes the memory only where nobody has
  * begun to read it: a reader counts itself in and then looks at `deleted`, who deletes sets `deleted` and then looks at the count.
- * A stride of 0 means held once.
- * The strides are the CPU backends' layout: shard i of a mapped axis k starts at offset + i * strides[k]. */
+ * A stride of 0 means held once. The part of an array that index i of a mapped axis k holds starts at offset + i * strides[k], in the one
+ * buffer of devices that share their memory, or in the row of buffers of those that do not, whose arrays have it from their beginning. */
 #ifndef MF_ARRAY_ARRAY_H
 #define MF_ARRAY_ARRAY_H
 
 #include "array/client.h"
 #include "array/type.h"
 #include "base/handle.h"
-
-/* A piece of work whose end fills arrays. States only move forward. */
-typedef struct mf_future mf_future;
-struct mf_future {
-    mf_object object;
-    _Atomic int state;                                             /* 0 pending, 1 done, 2 failed */
-    mf_error_object *error;                                        /* set before state becomes 2 */
-    void (*wait)(mf_future *f);                                    /* returns when state is not 0; may run queued work meanwhile */
-    void (*then)(mf_future *f, void (*fn)(void *), void *context); /* calls fn once f ends (at once when it has) */
-};
 
 /* Whose devices hold an array: the devices in order, and which axes of the array are mapped over them (outermost first). Interned.
  * Committed: somebody chose these devices, or it was computed from what lies there. What is not committed was only made somewhere, and moves to
@@ -35,6 +25,10 @@ const mf_sharding *mf_sharding_get(const mf_client *client, int axis_count, cons
 const mf_sharding *mf_sharding_single(const mf_client *client, int device);
 const mf_sharding *mf_sharding_default(const mf_client *client); /* this process's first device, not committed */
 
+/* How an array lies on devices that have memory apart: its strides in a row of buffers, held once along the mapped axes where `like` is. The
+ * bytes of each part. */
+int64_t mf_sharding_strides(const mf_sharding *p, const mf_type *type, const int64_t *like, int64_t *strides);
+
 #define MF_ARRAY_INLINE 16 /* bytes that need no buffer */
 
 typedef uint16_t mf_axis_set; /* a bit for each axis */
@@ -43,10 +37,10 @@ typedef struct mf_array {
     mf_object object;
     const mf_type *type;
     const mf_sharding *sharding;
-    mf_buffer *buffer;              /* NULL: see inline_data */
+    mf_buffer *buffer;              /* or a row of them; NULL: see inline_data */
     int64_t offset;                 /* bytes */
     int64_t strides[MF_RANK];       /* known from the beginning, as the sharding is, whether or not the bytes are there */
-    mf_future *future;              /* NULL when ready from the start */
+    mf_future *future;              /* done when all of it is there; NULL when it was from the start */
     _Atomic(const char *) deleted;  /* NULL, or why ("donated", "deleted") */
     _Atomic int32_t readers;        /* that have begun and hold no reference to the buffer yet */
     _Atomic(const void *) key_mark; /* of a random key, by whom it was used (trace/key_reuse.c) */
@@ -70,6 +64,8 @@ bool mf_strides_are_contiguous(const mf_type *type, const int64_t *strides);
 /* Of these axes, those along which it is held once: all slices are the same one, which lies row by row. */
 mf_axis_set mf_array_held(const mf_array *a, mf_axis_set among);
 mf_axis_set mf_strides_held(const mf_type *type, const int64_t *strides, mf_axis_set among);
+/* Where the elements lie: so many bytes, from `low` (at most 0) after the first element on. */
+void mf_strides_extent(const mf_type *type, const int64_t *strides, int64_t *low, int64_t *bytes);
 void mf_contiguous_strides(const mf_type *type, int64_t *strides); /* bytes, row by row */
 mf_error_object *mf_array_wait(const mf_array *a); /* NULL when ready; else a new reference to the error (deleted, failed) */
 
@@ -90,6 +86,13 @@ mf_error_object *mf_array_element(const mf_array *a, void *element);
 mf_error_object *mf_array_element_as(const mf_array *a, mf_dtype dtype, void *element);
 /* Where its elements are, for a user who sees to it that a lives on; NULL, with *error, or where host memory does not hold them. Waits. */
 const void *mf_array_host_data(const mf_array *a, mf_error_object **error);
+/* An array with memory on the devices of p, a client's other than the CPU, and nothing in it yet. It lies like `like`, where that is no more
+ * than its elements, or row by row, one part a device. */
+mf_array *mf_array_on_devices(const mf_sharding *p, const mf_type *type, const int64_t *like);
+/* The buffer of device number k of a's sharding, and where in it the part of a begins that it holds. Of devices that have memory apart. */
+mf_buffer *mf_array_part(const mf_array *a, int k, int64_t *at);
+/* The same of a place in a row, whoever's replica it is in: that device's, if it has one. */
+mf_buffer *mf_buffer_on(const mf_buffer *b, int device, int64_t *at);
 /* a where the client's memory is: itself (retained) when it is there, else a ready copy, not committed. Waits; NULL and *error. */
 mf_array *mf_array_on(const mf_client *client, mf_array *a, mf_error_object **error);
 /* What a holds, ready and sharded so, on that client: a copy, or of two CPU arrays the same memory. Waits; NULL and *error. */

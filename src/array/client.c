@@ -6,18 +6,22 @@
 static void buffer_destroy(mf_object *o)
 {
     mf_buffer *b = (mf_buffer *)o;
+    for (int i = 0; i < b->part_count; i++)
+        mf_drop(b->parts[i]);
     if (b->data)
         b->client->release(b);
+    mf_drop(b->ready);
 }
 const mf_class mf_buffer_class = { "buffer", buffer_destroy };
 
-mf_buffer *mf_client_buffer(const mf_client *client, size_t bytes)
+mf_buffer *mf_client_buffer(const mf_client *client, int device, size_t bytes)
 {
     mf_buffer *b = mf_object_new(&mf_buffer_class, sizeof *b);
     if (!b)
         return NULL;
     b->client = client;
     b->bytes = bytes;
+    b->device = device;
     if (client->allocate(b))
         return b;
     b->data = NULL;
@@ -25,7 +29,48 @@ mf_buffer *mf_client_buffer(const mf_client *client, size_t bytes)
     return NULL;
 }
 
-mf_buffer *mf_buffer_new(size_t bytes) { return mf_client_buffer(&mf_client_cpu, bytes); }
+mf_buffer *mf_buffer_new(size_t bytes) { return mf_client_buffer(&mf_client_cpu, 0, bytes); }
+
+/* ---- rows */
+
+mf_buffer *mf_client_row(const mf_client *client, int count, const int *devices, size_t bytes)
+{
+    if (count == 1)
+        return mf_client_buffer(client, devices[0], bytes);
+    mf_buffer *row = mf_object_new(&mf_buffer_class, sizeof *row + (size_t)count * sizeof *row->parts);
+    if (!row)
+        return NULL;
+    row->client = client;
+    row->bytes = bytes * (size_t)count;
+    for (; row->part_count < count; row->part_count++) {
+        row->parts[row->part_count] = mf_client_buffer(client, devices[row->part_count], bytes);
+        if (!row->parts[row->part_count]) {
+            mf_drop(row);
+            return NULL;
+        }
+    }
+    return row;
+}
+
+mf_buffer *mf_buffer_part(const mf_buffer *b, int64_t *at)
+{
+    int64_t bytes = b->part_count ? (int64_t)b->parts[0]->bytes : 0;
+    if (!b->part_count)
+        return (mf_buffer *)(uintptr_t)b;
+    int64_t i = bytes ? *at / bytes : 0;
+    *at -= i * bytes;
+    return b->parts[i];
+}
+
+void mf_buffer_to_host(const mf_buffer *b, int64_t from, int64_t count, void *out)
+{
+    for (int64_t done = 0, some; done < count; done += some) {
+        int64_t at = from + done;
+        const mf_buffer *part = mf_buffer_part(b, &at);
+        some = (int64_t)part->bytes - at < count - done ? (int64_t)part->bytes - at : count - done;
+        b->client->to_host(part, at, some, (char *)out + done);
+    }
+}
 
 /* ---- the list */
 

@@ -9,17 +9,33 @@
 
 typedef struct mf_client mf_client;
 
-/* Typed or not, memory of a client. */
+/* An event: the end of a piece of work that fills memory. States only move forward. */
+typedef struct mf_future mf_future;
+struct mf_future {
+    mf_object object;
+    _Atomic int state;                                             /* 0 pending, 1 done, 2 failed */
+    mf_error_object *error;                                        /* set before state becomes 2 */
+    void (*wait)(mf_future *f);                                    /* returns when state is not 0; may run queued work meanwhile */
+    void (*then)(mf_future *f, void (*fn)(void *), void *context); /* calls fn once f ends (at once when it has) */
+};
+
+/* Memory of a device. Where the devices of a client have memory apart, an array on several of them has a row of buffers, one a device, in
+ * the order of its sharding: a row is addressed as if they stood one behind the other, all of one size, and has no memory of its own. */
 typedef struct mf_buffer {
     mf_object object;
     const mf_client *client;
     void *data; /* the client's: of the CPU's, the memory itself, 64-byte aligned */
     size_t bytes;
+    mf_future *ready; /* the event after which its bytes are there; NULL: they are, or come with its array */
+    int device;       /* its id; where the devices share their memory, none in particular */
+    int part_count;   /* of a row; 0: memory */
+    struct mf_buffer *parts[];
 } mf_buffer;
 extern const mf_class mf_buffer_class;
 
 struct mf_client {
     const char *platform;                                                        /* "cpu" */
+    bool apart;                                                                  /* each of its devices has memory of its own */
     bool (*allocate)(mf_buffer *b);                                              /* sets data; false: memory is out */
     void (*release)(mf_buffer *b);                                               /* gives data back */
     void (*from_host)(mf_buffer *b, const void *bytes);                          /* all of them */
@@ -37,9 +53,17 @@ void mf_host_from(mf_buffer *b, const void *bytes);
 void mf_host_to(const mf_buffer *b, int64_t from, int64_t count, void *out);
 const void *mf_host_view(const mf_buffer *b);
 
-mf_buffer *mf_client_buffer(const mf_client *client, size_t bytes); /* NULL when memory is out */
+mf_buffer *mf_client_buffer(const mf_client *client, int device, size_t bytes); /* NULL when memory is out */
+/* A row, so many bytes on each device; of one device, its buffer. NULL when memory is out. */
+mf_buffer *mf_client_row(const mf_client *client, int count, const int *devices, size_t bytes);
+/* The part of a row that holds its byte `at`, which becomes the part's; b itself of what is no row. */
+mf_buffer *mf_buffer_part(const mf_buffer *b, int64_t *at);
+void mf_buffer_to_host(const mf_buffer *b, int64_t from, int64_t count, void *out); /* bytes that are there */
 /* Where the host sees the bytes; NULL when it does not. */
-static inline const void *mf_buffer_host(const mf_buffer *b) { return b->client->host_view ? b->client->host_view(b) : NULL; }
+static inline const void *mf_buffer_host(const mf_buffer *b)
+{
+    return b->client->host_view && !b->part_count ? b->client->host_view(b) : NULL;
+}
 
 /* ---- the clients of this process. Any thread. */
 enum { MF_MOST_CLIENTS = 16 };

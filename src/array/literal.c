@@ -45,28 +45,18 @@ mf_literal *mf_literal_number(mf_dtype dtype, bool weak, double x)
     return l;
 }
 
-/* Where a type's elements lie with these strides, from the first byte, relative to the first element, on. */
-static void extent_of(const mf_type *t, const int64_t *strides, int64_t *low, int64_t *bytes)
-{
-    int64_t high = t->size ? mf_dtype_size(t->dtype) : 0;
-    *low = 0;
-    for (int i = 0; i < t->rank && t->size; i++)
-        *(strides[i] < 0 ? low : &high) += (t->dims[i] - 1) * strides[i];
-    *bytes = high - *low;
-}
-
-void mf_literal_extent(const mf_literal *l, int64_t *low, int64_t *bytes) { extent_of(l->type, l->strides, low, bytes); }
+void mf_literal_extent(const mf_literal *l, int64_t *low, int64_t *bytes) { mf_strides_extent(l->type, l->strides, low, bytes); }
 
 /* The bytes between a's first and last element, from another client's memory; they lie as they lay there. */
 static bool fetch(mf_literal *l, const mf_array *a)
 {
     int64_t low, bytes;
-    extent_of(a->type, a->strides, &low, &bytes);
+    mf_strides_extent(a->type, a->strides, &low, &bytes);
     l->buffer = mf_buffer_new((size_t)bytes);
     if (!l->buffer)
         return false;
     if (bytes)
-        a->buffer->client->to_host(a->buffer, a->offset + low, bytes, l->buffer->data);
+        mf_buffer_to_host(a->buffer, a->offset + low, bytes, l->buffer->data);
     l->data = (const unsigned char *)l->buffer->data - low;
     return true;
 }

@@ -28,5 +28,9 @@ mf_literal *mf_literal_contiguous(mf_literal *l); /* itself (retained) or a copy
 /* Whether both are the same numbers by their looks alone: one piece of memory, or both at most 16 bytes. */
 bool mf_literal_same(const mf_literal *a, const mf_literal *b);
 mf_array *mf_literal_array(mf_literal *l); /* ready, of the same memory; NULL when out of memory */
+/* Gives a, made by mf_array_on_devices, what device number k of its sharding holds of l (of devices that share memory, 0: all). False when
+ * memory is out. */
+bool mf_array_put_part(mf_array *a, int k, const mf_literal *l);
+mf_array *mf_array_of_literal(const mf_sharding *p, mf_literal *l); /* ready, sharded so: a copy, or the CPU's same memory; NULL likewise */
 
 #endif

@@ -39,10 +39,13 @@ static bool is_deleted(const mf_array *a) { return atomic_load(&((mf_array *)(ui
 
 static bool is_ready(const mf_array *a) { return !a->future || atomic_load(&a->future->state) == 1; }
 
+/* Whoever fills a pending array of the CPU writes its fields; where devices have memory apart, only what these point to. */
+static bool is_laid(const mf_array *a) { return is_ready(a) || (mf_array_client(a)->apart && atomic_load(&a->future->state) == 0); }
+
 mf_array *mf_concrete(mf_value x)
 {
     mf_array *a = mf_trace_current() ? NULL : array_of(x);
-    return a && is_ready(a) && !is_deleted(a) ? a : NULL; /* whoever fills a pending one is writing its fields */
+    return a && is_laid(a) && !is_deleted(a) ? a : NULL;
 }
 
 static bool is_ready_scalar(const mf_array *a)
@@ -113,7 +116,7 @@ static kept_axes kept_of(const mf_array *a, const mf_type *type, int axis, const
     return (kept_axes){ first ? first[axis] : 0, step ? step[axis] : 1, type->dims[w], size, w };
 }
 
-/* Where the mapped axes of a's sharding went: the devices that hold what is left of them, in the view's order. */
+/* Where the mapped axes of a's sharding went: the devices that hold what is left of them, in the view's order. NULL when memory is out. */
 static const mf_sharding *follow(const mf_array *a, const mf_type *type, const int *where, const int64_t *first, const int64_t *step)
 {
     const mf_sharding *p = a->sharding;
@@ -128,8 +131,10 @@ static const mf_sharding *follow(const mf_array *a, const mf_type *type, const i
         if (parts[k].to >= 0)
             axes[axis_count++] = parts[k].to;
     }
-    if (!count || !(devices = mf_alloc((size_t)count * sizeof *devices)))
+    if (!count)
         return mf_sharding_single(p->client, p->devices[0]);
+    if (!(devices = mf_alloc((size_t)count * sizeof *devices)))
+        return NULL;
     for (int64_t i = 0; i < count; i++) {
         int64_t at = 0, left = i, factor = 1;
         for (int k = p->axis_count - 1; k >= 0; k--) {

@@ -1,5 +1,7 @@
 #include "fake/fake_client.h"
 
+#include "array/literal.h"
+#include "base/alloc.h"
 #include "runtime/device.h"
 #include "runtime/executable.h"
 
@@ -53,9 +55,319 @@ static void from_host(mf_buffer *b, const void *bytes)
 }
 static void to_host(const mf_buffer *b, int64_t from, int64_t count, void *out)
 {
+    if (b->ready && atomic_load(&b->ready->state) != 1)
+        abort(); /* nobody has waited */
     open_buffer(b);
     memcpy(out, (const char *)b->data + from, (size_t)count);
     shut_buffer(b);
+}
+
+/* ---- events */
+
+typedef struct callback {
+    struct callback *next;
+    void (*fn)(void *);
+    void *context;
+} callback;
+
+typedef struct event {
+    mf_future future;
+    mf_future *after; /* the CPU's run that it waits for first; NULL: none */
+    callback *callbacks;
+} event;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all events and deliveries */
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+
+static void event_destroy(mf_object *o)
+{
+    mf_drop(((event *)o)->future.error);
+    mf_drop(((event *)o)->after);
+}
+static const mf_class event_class = { "fake event", event_destroy };
+
+static bool is_pending(const mf_future *f) { return f && !atomic_load_explicit(&f->state, memory_order_acquire); }
+
+static void event_wait(mf_future *f)
+{
+    mf_future *after = ((event *)f)->after;
+    if (is_pending(after))
+        after->wait(after);
+    pthread_mutex_lock(&lock);
+    while (is_pending(f))
+        pthread_cond_wait(&changed, &lock);
+    pthread_mutex_unlock(&lock);
+}
+
+static void event_then(mf_future *f, void (*fn)(void *), void *context)
+{
+    event *e = (event *)f;
+    callback *c = malloc(sizeof *c);
+    if (!c)
+        abort();
+    *c = (callback){ NULL, fn, context };
+    pthread_mutex_lock(&lock);
+    bool later = is_pending(f);
+    if (later) {
+        c->next = e->callbacks;
+        e->callbacks = c;
+    }
+    pthread_mutex_unlock(&lock);
+    if (later)
+        return;
+    free(c);
+    fn(context);
+}
+
+static event *event_new(mf_future *after)
+{
+    event *e = mf_object_new(&event_class, sizeof *e);
+    if (!e)
+        return NULL;
+    e->future.wait = event_wait;
+    e->future.then = event_then;
+    e->after = mf_retain(after);
+    return e;
+}
+
+/* error: what it failed with, or NULL. */
+static void event_end(mf_future *f, const mf_error_object *error)
+{
+    pthread_mutex_lock(&lock);
+    event *e = (event *)f;
+    callback *list = e->callbacks;
+    e->callbacks = NULL;
+    f->error = mf_retain(error);
+    atomic_store_explicit(&f->state, error ? 2 : 1, memory_order_release);
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+    for (callback *c = list, *next; c; c = next) {
+        next = c->next;
+        c->fn(c->context);
+        free(c);
+    }
+}
+
+/* ---- operands: to the CPU, once they are there */
+
+/* The same devices of another client. */
+static const mf_sharding *as_on(const mf_client *client, const mf_sharding *p)
+{
+    return p->committed ? mf_sharding_get(client, p->axis_count, p->axes, p->device_count, p->devices) : mf_sharding_default(client);
+}
+
+typedef struct operand {
+    mf_array *from, *to;
+    bool donated;
+} operand;
+
+static void operand_came(void *context)
+{
+    operand *o = context;
+    const mf_future *f = o->from->future;
+    int64_t low, bytes;
+    mf_strides_extent(o->from->type, o->from->strides, &low, &bytes);
+    if (!f || atomic_load(&f->state) == 1)
+        mf_buffer_to_host(o->from->buffer, o->from->offset + low, bytes, o->to->buffer->data);
+    if (!o->donated)
+        mf_array_end_read(o->from);
+    if (o->to->future)
+        event_end(o->to->future, f->error);
+    mf_drop(o->from);
+    mf_drop(o->to);
+    free(o);
+}
+
+/* What the CPU computes with; a is being read, or donated. NULL: memory is out. */
+static mf_array *fetch(mf_array *a, bool donated)
+{
+    int64_t low, bytes;
+    mf_strides_extent(a->type, a->strides, &low, &bytes);
+    mf_buffer *b = mf_buffer_new((size_t)bytes);
+    mf_array *to = b ? mf_array_wrap(a->type, b, -low, a->strides, as_on(&mf_client_cpu, a->sharding)) : NULL;
+    event *coming = to && is_pending(a->future) ? event_new(a->future) : NULL;
+    operand *o = to && (coming || !is_pending(a->future)) ? malloc(sizeof *o) : NULL;
+    mf_drop(b);
+    if (!o) {
+        mf_drop(coming);
+        mf_drop(to);
+        return NULL;
+    }
+    to->is_number = a->is_number;
+    memcpy(to->number, a->number, sizeof a->number);
+    to->future = coming ? &coming->future : NULL;
+    *o = (operand){ mf_retain(a), mf_retain(to), donated };
+    if (coming)
+        a->future->then(a->future, operand_came, o);
+    else
+        operand_came(o);
+    return to;
+}
+
+/* ---- results: a thread brings them to the devices, call by call */
+
+typedef struct delivery {
+    struct delivery *next;
+    event *over;
+    int count;
+    mf_array **from, **to; /* the CPU's, and ours */
+} delivery;
+
+static delivery *queue, **queue_end = &queue;
+static int held_device = -1;
+
+void fake_hold_device(int device)
+{
+    pthread_mutex_lock(&lock);
+    held_device = device;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+static void drop_all(mf_array **arrays, int count)
+{
+    for (int i = 0; i < count; i++)
+        mf_drop(arrays[i]);
+}
+
+static int part_count(const mf_array *a) { return a->buffer->part_count ? a->buffer->part_count : 1; }
+static mf_buffer *part(const mf_array *a, int k) { return a->buffer->part_count ? a->buffer->parts[k] : a->buffer; }
+
+/* The parts of that device, or of all others. */
+static mf_error_object *deliver_parts(mf_array *to, const mf_literal *l, int device, bool of_it)
+{
+    for (int k = part_count(to) - 1; k >= 0; k--) {
+        if ((part(to, k)->device == device) != of_it)
+            continue;
+        if (!mf_array_put_part(to, k, l))
+            return mf_error_out_of_memory();
+        if (part(to, k)->ready)
+            event_end(part(to, k)->ready, NULL);
+    }
+    return NULL;
+}
+
+static mf_error_object *deliver_array(mf_array *from, mf_array *to)
+{
+    mf_error_object *error = NULL;
+    mf_literal *l = mf_literal_of(from, &error);
+    pthread_mutex_lock(&lock);
+    int device = held_device;
+    pthread_mutex_unlock(&lock);
+    error = l ? deliver_parts(to, l, device, false) : error;
+    pthread_mutex_lock(&lock);
+    while (held_device >= 0 && held_device == device)
+        pthread_cond_wait(&changed, &lock);
+    pthread_mutex_unlock(&lock);
+    error = !error ? deliver_parts(to, l, device, true) : error;
+    mf_drop(l);
+    for (int k = 0; error && k < part_count(to); k++)
+        if (is_pending(part(to, k)->ready))
+            event_end(part(to, k)->ready, error);
+    return error;
+}
+
+static void deliver(delivery *d)
+{
+    mf_error_object *failed = NULL;
+    for (int i = 0; i < d->count; i++) {
+        mf_error_object *error = deliver_array(d->from[i], d->to[i]);
+        if (failed)
+            mf_error_ignore(error);
+        else
+            failed = error;
+    }
+    drop_all(d->from, d->count);
+    drop_all(d->to, d->count); /* now: who waits for them may ask whether they are his alone */
+    event_end(&d->over->future, failed);
+    mf_drop(failed);
+    mf_drop(d->over);
+    free(d->from);
+    free(d);
+}
+
+static void *deliver_all(void *unused)
+{
+    (void)unused;
+    for (;;) {
+        pthread_mutex_lock(&lock);
+        while (!queue)
+            pthread_cond_wait(&changed, &lock);
+        delivery *d = queue;
+        queue = d->next;
+        if (!queue)
+            queue_end = &queue;
+        pthread_mutex_unlock(&lock);
+        deliver(d);
+    }
+    return NULL;
+}
+
+static void start_deliveries(void)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, deliver_all, NULL) || pthread_detach(thread))
+        abort();
+}
+
+static void computed(void *context)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    delivery *d = context;
+    pthread_once(&once, start_deliveries);
+    pthread_mutex_lock(&lock);
+    *queue_end = d;
+    queue_end = &d->next;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+/* Ours, for what the CPU computes. NULL: memory is out. */
+static mf_array *result_for(const mf_array *from, event *over)
+{
+    const mf_sharding *p = as_on(&fake_client, from->sharding);
+    mf_array *to = p ? mf_array_on_devices(p, from->type, from->strides) : NULL;
+    bool enough = to;
+    for (int k = 0; enough && k < part_count(to); k++) {
+        event *e = event_new(over->after);
+        enough = e;
+        part(to, k)->ready = e ? &e->future : NULL;
+    }
+    if (to)
+        to->future = mf_retain(over);
+    if (enough)
+        return to;
+    mf_drop(to);
+    return NULL;
+}
+
+/* Takes the CPU's arrays. */
+static mf_error_object *send(mf_array **from, int count, mf_array **out)
+{
+    delivery *d = malloc(sizeof *d);
+    mf_array **arrays = malloc(2 * (size_t)count * sizeof *arrays);
+    event *over = event_new(from[0]->future);
+    int made = 0;
+    while (d && arrays && over && made < count && (out[made] = result_for(from[made], over)))
+        made++;
+    if (made < count) {
+        drop_all(out, made);
+        drop_all(from, count);
+        mf_drop(over);
+        free(arrays);
+        free(d);
+        return mf_error_out_of_memory();
+    }
+    *d = (delivery){ .over = over, .count = count, .from = arrays, .to = arrays + count };
+    for (int i = 0; i < count; i++) {
+        d->from[i] = from[i];
+        d->to[i] = mf_retain(out[i]);
+    }
+    if (over->after)
+        over->after->then(over->after, computed, d);
+    else
+        computed(d);
+    return NULL;
 }
 
 /* ---- programs: the CPU's executable inside */
@@ -91,82 +403,77 @@ static mf_error_object *load(const mf_load_request *what, mf_executable **loaded
 
 static bool fits(const mf_executable *x, mf_array *const *in) { return mf_executable_fits(((const fake_executable *)x)->inside, in); }
 
-/* The same devices of another client. */
-static const mf_sharding *as_on(const mf_client *client, const mf_sharding *p)
-{
-    return p->committed ? mf_sharding_get(client, p->axis_count, p->axes, p->device_count, p->devices) : mf_sharding_default(client);
-}
+static bool is_donated(const mf_executable *x, int i) { return x->donated && x->donated[i]; }
 
-static mf_array *copy_to(const mf_client *client, mf_array *a, mf_error_object **error)
-{
-    const mf_sharding *p = as_on(client, a->sharding);
-    mf_array *copy = p ? mf_array_copy_to(p, a, error) : NULL;
-    if (!p)
-        *error = mf_error_out_of_memory();
-    return copy;
-}
-
-static void drop_all(mf_array **arrays, int count)
+/* Of the first `count` inputs: nobody reads them any more, and the donated ones are the caller's again. */
+static void leave(const mf_executable *x, mf_array *const *in, int from, int count)
 {
     for (int i = 0; i < count; i++)
-        mf_drop(arrays[i]);
+        if (is_donated(x, i))
+            atomic_store(&in[i]->deleted, NULL);
+        else if (i >= from)
+            mf_array_end_read(in[i]);
 }
 
-/* Donated arrays are the call's from here on, or an error tells whose they were. */
-static mf_error_object *take_donated(const mf_executable *x, mf_array *const *in, bool take, int count)
+/* Each input is being read, or donated ones deleted. An error: as if nothing had been asked. */
+static mf_error_object *begin(const mf_executable *x, mf_array *const *in, int count)
 {
-    for (int i = 0; x->donated && i < count; i++) {
+    for (int i = 0; i < count; i++) {
         const char *before = NULL;
-        if (x->donated[i] && !take)
-            atomic_store(&in[i]->deleted, NULL);
-        else if (x->donated[i] && !atomic_compare_exchange_strong(&in[i]->deleted, &before, "donated")) {
-            take_donated(x, in, false, i);
-            return mf_array_wait(in[i]);
+        const mf_future *f = in[i]->future;
+        mf_error_object *error = NULL;
+        if (f && atomic_load(&f->state) == 2)
+            error = mf_retain(f->error);
+        else if (!is_donated(x, i))
+            error = mf_array_begin(in[i]);
+        else if (!atomic_compare_exchange_strong(&in[i]->deleted, &before, "donated"))
+            error = mf_array_wait(in[i]);
+        if (error) {
+            leave(x, in, 0, i);
+            return error;
         }
     }
     return NULL;
 }
 
-/* here: the operands' copies. */
-static mf_error_object *run_inside(const fake_executable *x, mf_array **here, mf_array **out)
+/* A real device would not notice. */
+static void expect(const mf_array *a, const mf_type *wanted)
 {
-    int count = x->base.program->out_count, made = 0;
-    mf_array **results = mf_alloc(((size_t)count + 1) * sizeof *results);
-    mf_error_object *error = results ? mf_executable_run(x->inside, here, NULL, results) : mf_error_out_of_memory();
-    bool ran = !error;
-    for (; ran && made < count && !error; made++)
-        out[made] = copy_to(&fake_client, results[made], &error);
-    if (error)
-        drop_all(out, ran ? made : 0);
-    if (ran)
-        drop_all(results, count);
-    mf_free(results);
-    return error;
+    int64_t at;
+    if (mf_array_client(a) != &fake_client || a->type->dtype != wanted->dtype || !mf_type_same_shape(a->type, wanted))
+        abort();
+    for (int k = 0; k < a->sharding->device_count && a->type->size; k++)
+        if (mf_array_part(a, k, &at)->device != a->sharding->devices[k])
+            abort();
 }
 
 static mf_error_object *execute(mf_executable *base, mf_array *const *in, const bool *moved, mf_array **out)
 {
     (void)moved; /* nothing is computed in place */
-    int count = base->program->in_count, copied = 0;
-    mf_array **here = mf_calloc((size_t)count + 1, sizeof *here);
-    mf_error_object *error = here ? NULL : mf_error_out_of_memory();
-    for (; copied < count && !error; copied++) {
-        const mf_type *type = in[copied]->type, *wanted = base->program->in[copied]->type;
-        if (mf_array_client(in[copied]) != &fake_client || type->dtype != wanted->dtype || !mf_type_same_shape(type, wanted))
-            abort(); /* a real device would not notice */
-        here[copied] = copy_to(&mf_client_cpu, in[copied], &error);
+    int count = base->program->in_count, results = base->program->out_count, fetched = 0;
+    mf_array **here = calloc((size_t)count + (size_t)results + 1, sizeof *here), **computed_here = here + count;
+    mf_error_object *error = here ? begin(base, in, count) : mf_error_out_of_memory();
+    if (error) {
+        free(here);
+        return error;
     }
-    if (!error && !(error = take_donated(base, in, true, count))) {
-        error = run_inside((fake_executable *)base, here, out);
-        if (error)
-            take_donated(base, in, false, count);
-        for (int i = 0; base->donated && i < count && !error; i++)
-            if (base->donated[i])
-                mf_drop(mf_array_give_up(in[i]));
+    for (; fetched < count && !error; fetched++) {
+        expect(in[fetched], base->program->in[fetched]->type);
+        here[fetched] = fetch(in[fetched], is_donated(base, fetched));
+        if (!here[fetched]) {
+            error = mf_error_out_of_memory();
+            break;
+        }
     }
-    if (here)
-        drop_all(here, copied);
-    mf_free(here);
+    error = error ? error : mf_executable_run(((fake_executable *)base)->inside, here, NULL, computed_here);
+    error = error || !results ? error : send(computed_here, results, out);
+    if (error)
+        leave(base, in, fetched, count);
+    for (int i = 0; i < count && !error; i++)
+        if (is_donated(base, i) && !is_pending(in[i]->future))
+            mf_drop(mf_array_give_up(in[i]));
+    drop_all(here, fetched);
+    free(here);
     return error;
 }
 
@@ -183,6 +490,7 @@ static int device_count(void) { return mf_device_total(&mf_client_cpu); }
 
 const mf_client fake_client = {
     .platform = "fake",
+    .apart = true,
     .allocate = allocate,
     .release = release,
     .from_host = from_host,

@@ -47,17 +47,27 @@ static void match_axes(const mf_type *from, const mf_type *to, int *where)
         where[i] = i;
 }
 
+/* Whether parts in the memory of several devices become one. */
+static bool joins_devices(const mf_array *a, const int *where)
+{
+    const mf_sharding *p = a->sharding;
+    bool joins = false;
+    for (int k = 0; k < p->axis_count; k++)
+        joins = joins || where[p->axes[k]] < 0;
+    return joins && p->device_count > 1 && p->client->apart;
+}
+
 static mf_value reshaped(mf_value x, const mf_type *want)
 {
     const mf_type *t = mf_value_type(x);
     mf_array *a = mf_concrete(x);
     if (!want || want == t)
         return want ? x : mf_value_new(mf_error_out_of_memory());
-    if (a && mf_array_is_contiguous(a)) {
-        int64_t strides[MF_RANK];
-        int where[MF_RANK];
+    int64_t strides[MF_RANK];
+    int where[MF_RANK];
+    match_axes(t, want, where);
+    if (a && mf_array_is_contiguous(a) && !joins_devices(a, where)) {
         mf_contiguous_strides(want, strides);
-        match_axes(t, want, where);
         return mf_view_value(a, want, 0, strides, where);
     }
     return mf_bind(&mf_op_reshape, &(mf_shape_params){ shape_dims(want) }, 1, x);

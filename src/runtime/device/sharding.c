@@ -1,6 +1,6 @@
-/* Where arrays stand: which devices hold them, which part each device holds, and how to move them. Invariant: the virtual CPU devices
- * share their memory, as do all devices of a client, so placing and looking at shards copies nothing; new memory make only mf_copy, what goes to
- * another client, and mf_place for a row that all devices hold and that lies scattered. */
+/* Where arrays stand: which devices hold them, which part each device holds, and how to move them. Invariant: looking at shards copies
+ * nothing, nor does placing on devices that share their memory, as the virtual CPU devices do; new memory make only mf_copy, what goes to other
+ * memory, and mf_place for a row that all devices hold and that lies scattered. */
 #include "array/array.h"
 #include "base/intern.h"
 #include "lax/wrap.h"
@@ -102,19 +102,28 @@ const void *mf_unsafe_buffer_pointer(mf_value v)
 
 /* ---- moving */
 
-/* v as it is, but said to stand elsewhere; on another client, a copy. */
+/* Whether what is sharded as one needs no copy to be sharded as the other. */
+static bool share_memory(const mf_sharding *a, const mf_sharding *b)
+{
+    if (a->client != b->client || !a->client->apart)
+        return a->client == b->client;
+    return a->axis_count == b->axis_count && a->device_count == b->device_count && !memcmp(a->axes, b->axes, sizeof a->axes) &&
+           !memcmp(a->devices, b->devices, (size_t)a->device_count * sizeof *a->devices);
+}
+
+/* v as it is, but said to stand elsewhere; in other memory, a copy. */
 static mf_value placed(mf_value v, const mf_sharding *p)
 {
     mf_array *a = array_in(v);
     if (!a || !p)
         return a ? mf_value_new(mf_error_out_of_memory()) : v; /* tracers are placed by the map they are traced for */
-    mf_error_object *error = NULL;
-    a = mf_array_on(p->client, a, &error);
-    if (!a)
+    mf_error_object *error = mf_array_wait(a);
+    if (error)
         return mf_value_new(error);
-    mf_array *view = a->sharding == p ? mf_retain(a) : mf_array_view(a, a->type, 0, a->strides, p);
-    mf_drop(a);
-    return mf_value_new(view ? (void *)view : (void *)mf_error_out_of_memory());
+    mf_array *there = a->sharding == p               ? mf_retain(a)
+                      : share_memory(a->sharding, p) ? mf_array_view(a, a->type, 0, a->strides, p)
+                                                     : mf_array_copy_to(p, a, &error);
+    return mf_value_new(there ? (void *)there : error ? (void *)error : (void *)mf_error_out_of_memory());
 }
 
 static mf_value put_leaf(void *device, mf_value leaf)
@@ -189,7 +198,7 @@ static mf_value place_leaf(void *devices, mf_value leaf)
     mf_error_object *error = a ? mf_array_wait(a) : NULL;
     if (error)
         return mf_value_new(error);
-    return a && p && mf_array_client(a) == p->client && is_scattered_row(a) ? packed_row(a, p) : placed(leaf, p);
+    return a && p && mf_array_client(a) == p->client && !p->client->apart && is_scattered_row(a) ? packed_row(a, p) : placed(leaf, p);
 }
 
 mf_value mf_place(mf_value tree, mf_device_list devices)

@@ -606,11 +606,31 @@ static void enqueue(mf_run *r, mf_array *const *in, mf_array **out)
         start_run(r);
 }
 
+/* Where there is no thread that would begin the run later: waits for the inputs that are to come. */
+static mf_error_object *bind_pending(cpu_executable *x, mf_run_state *s, mf_array *const *in, const bool *moved)
+{
+    for (int i = 0; i < x->base.program->in_count; i++) {
+        mf_future *f = s->in[i].data ? NULL : in[i]->future;
+        if (!f)
+            continue;
+        f->wait(f);
+        if (atomic_load_explicit(&f->state, memory_order_acquire) == 2)
+            return mf_retain(f->error);
+        if (!bind(x, s, i, in[i], is_given(x, moved, i)))
+            return mf_error_out_of_memory();
+    }
+    return NULL;
+}
+
 /* s is the call's; *out are its results, or those that the run will fill. */
 static mf_error_object *run_on(cpu_executable *x, mf_run_state *s, mf_array *const *in, const bool *moved, mf_array **out)
 {
     int pending = 0;
     mf_error_object *error = bind_ready(x, s, in, moved, &pending);
+    if (!error && pending && !mf_tasks_start()) {
+        error = bind_pending(x, s, in, moved);
+        pending = 0;
+    }
     bool room = mf_stack_has_room(), spread = x->plan->spread,
          small = room && !spread && x->block->cost < atomic_load_explicit(&inline_below, memory_order_relaxed);
     bool here = !error && !pending && (small || !mf_tasks_start());
