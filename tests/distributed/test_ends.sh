@@ -5,18 +5,19 @@ here=$MF_SOURCE_DIR/tests/distributed
 program=$MF_BUILD_DIR/tests/distributed/job_ends
 status=0
 output=$(mktemp)
-trap 'rm -f "$output"' EXIT
+trap 'rm -f "$output" "$output".*' EXIT
 
 # way NAME: what two processes of two devices print, in any order, is on stdin; a time is N s
 way() {
     local expected launcher
     expected=$(LC_ALL=C sort)
     for launcher in openmpi mpich; do
-        timeout 40 bash "$here/run_job.sh" $launcher 2+2 "$program" "$1" >"$output" 2>&1
+        rm -f "$output".*
+        MF_JOB_OUTPUT=$output timeout 40 bash "$here/run_job.sh" $launcher 2+2 "$program" "$1" >"$output" 2>&1
         local code=$?
         [ $code != 77 ] || { echo "SKIP: $(cat "$output")"; continue; }
         [ $code = 0 ] || { echo "$1 under mpirun.$launcher ends with $code"; status=1; }
-        sed -E 's/[0-9.]+ s( |:)/N s\1/' "$output" | LC_ALL=C sort | diff - <(echo "$expected") >"$output.diff" ||
+        cat "$output" "$output".[01] | sed -E 's/[0-9.]+ s( |:)/N s\1/' | LC_ALL=C sort | diff - <(echo "$expected") >"$output.diff" ||
             { echo "$1 under mpirun.$launcher prints, and should not, or should, and does not:"; cat "$output.diff"; status=1; }
         rm -f "$output.diff"
     done
