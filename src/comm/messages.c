@@ -79,7 +79,8 @@ typedef struct peer {
     uint64_t taken, told;        /* inline bytes from it */
     uint64_t calls;              /* that it had begun when it answered last */
     int64_t heard;               /* when something came from it last */
-    bool left;
+    uint64_t newest;             /* call of all processes of which something came, + 1 */
+    bool left, dead;
 } peer;
 
 typedef struct call_part { /* the calls of some processes, which are numbered by themselves */
@@ -97,6 +98,7 @@ typedef struct messages {
     pthread_cond_t news;
     pthread_t driver;
     bool idle, stopping, closed; /* closed: the link is not to be used any more */
+    bool bereft;                 /* some process has died */
     const char *left;            /* why nothing is sent any more; or NULL */
     mf_error_object *broken;
     uintptr_t requests[RING];
@@ -164,9 +166,22 @@ static mf_error_object *other_program(int peer)
                         "process %d computes something else here: it runs another program, or its functions in another order", peer);
 }
 
-static mf_error_object *gone(const messages *m)
+static mf_error_object *dead_error(const messages *m, int process)
 {
-    return m->broken ? mf_retain(m->broken) : mf_error_new(MF_ERROR_PEER, "this process has left the job: %s", m->left);
+    uint64_t newest = m->peers[process].newest;
+    return newest ? mf_error_new(MF_ERROR_PEER, "process %d has died: its last message was of call %llu", process,
+                                 (unsigned long long)newest - 1)
+                  : mf_error_new(MF_ERROR_PEER, "process %d has died before its first message", process);
+}
+
+/* Nothing is sent to that process any more, or received from it. */
+static bool is_gone(const messages *m, int process) { return m->left || m->broken || m->peers[process].dead; }
+
+static mf_error_object *gone(const messages *m, int process)
+{
+    return process >= 0 && m->peers[process].dead ? dead_error(m, process)
+           : m->broken                            ? mf_retain(m->broken)
+                                                  : mf_error_new(MF_ERROR_PEER, "this process has left the job: %s", m->left);
 }
 
 /* Those that wait and fit end in the error, of which each has a reference. */
@@ -475,6 +490,8 @@ static void handle(messages *m, const unsigned char *bytes, size_t count, operat
     from->heard = mf_profile_now();
     if (h.taken - from->acknowledged <= from->sent - from->acknowledged)
         from->acknowledged = h.taken;
+    if (h.kind <= OFFER && h.call >> MF_CALL_BITS == 0 && h.call >= from->newest)
+        from->newest = h.call + 1;
     if (h.kind > OFFER)
         memcpy(words, payload, count - sizeof h);
     operation *op;
@@ -697,8 +714,8 @@ static void send_message(mf_comm *c, int to, const mf_message_tag *tag, const vo
         return;
     pthread_mutex_lock(&m->lock);
     header h = { .kind = DATA, .call = tag->call, .place = tag->place, .check = tag->check, .size = count };
-    if (m->left || m->broken) {
-        finish(op, gone(m), &finished);
+    if (is_gone(m, to)) {
+        finish(op, gone(m, to), &finished);
     } else if (fits_window(m, to, count)) {
         m->peers[to].sent += count;
         bool posted = post(m, to, h, bytes, count, &finished);
@@ -739,8 +756,8 @@ static void receive_message(mf_comm *c, int from, const mf_message_tag *tag, voi
     arrived *a = take_arrived(m, from, tag);
     if (a && a->head.kind == DATA)
         take_data(m, op, &a->head, a->payload, &finished);
-    else if (m->left || m->broken)
-        finish(op, gone(m), &finished);
+    else if (is_gone(m, from))
+        finish(op, gone(m, from), &finished);
     else if (a)
         accept_offer(m, op, &a->head, &finished);
     else
@@ -793,6 +810,41 @@ static void end_call(mf_comm *c, uint64_t call)
     pthread_mutex_lock(&m->lock);
     set_ended(m, call);
     drop_arrived(m, call, false, &finished);
+    pthread_mutex_unlock(&m->lock);
+    call_back(m, finished);
+}
+
+static bool is_with(const messages *m, const operation *op, const void *process)
+{
+    (void)m;
+    return op->peer == *(const int *)process;
+}
+
+/* Payloads that move between this process and a dead one never end, and their memory goes on being the link's until it is used no more. */
+static void give_up_moving(messages *m, int process, operation **finished)
+{
+    bool any_with = false;
+    for (const operation *op = m->moving; op; op = op->next)
+        any_with |= op->peer == process;
+    if (!any_with)
+        return;
+    m->closed = true;
+    for (operation *op = m->moving, *next; op; op = next) {
+        next = op->next;
+        finish(op, dead_error(m, process), finished);
+    }
+    m->moving = NULL;
+    fail_all(m, dead_error(m, process), finished);
+}
+
+void mf_messages_died(mf_comm *c, int process)
+{
+    messages *m = (messages *)c;
+    operation *finished = NULL;
+    pthread_mutex_lock(&m->lock);
+    m->peers[process].dead = m->bereft = true;
+    fail_waiting(m, is_with, &process, dead_error(m, process), &finished);
+    give_up_moving(m, process, &finished);
     pthread_mutex_unlock(&m->lock);
     call_back(m, finished);
 }
@@ -902,7 +954,7 @@ static bool wait_until(messages *m, bool (*then)(const messages *))
         pthread_mutex_lock(&m->lock);
         bool some = progress(m, &finished);
         reached = then(m);
-        alive = !reached && !m->broken && are_alive(m, since, mf_profile_now(), &finished);
+        alive = !reached && !m->broken && !m->bereft && are_alive(m, since, mf_profile_now(), &finished);
         pthread_mutex_unlock(&m->lock);
         call_back(m, finished);
         if (reached)
@@ -959,7 +1011,7 @@ static bool leave(mf_comm *c, const char *why)
     bool first = !m->left;
     if (first) {
         m->left = why;
-        fail_waiting(m, any, NULL, gone(m), &finished);
+        fail_waiting(m, any, NULL, gone(m, -1), &finished);
         drop_arrived(m, 0, true, &finished);
     }
     pthread_mutex_unlock(&m->lock);
@@ -969,7 +1021,7 @@ static bool leave(mf_comm *c, const char *why)
     stop_driver(m);
     bool good = say_goodbye(m);
     pthread_mutex_lock(&m->lock);
-    good = good && take_receives_back(m);
+    good = good && !m->closed && take_receives_back(m);
     m->closed = true;
     pthread_mutex_unlock(&m->lock);
     return good;

@@ -129,6 +129,44 @@ static void quiet(mf_status status, const char *message, void *unused)
     (void)unused;
 }
 
+/* Killed between two calls. */
+static void kill_self(int rank)
+{
+    map_of(sum);
+    if (mf_process_index() == rank)
+        kill(getpid(), SIGKILL);
+    report(map_of(sum));
+    report(map_of(maximum));
+}
+static void killed(void) { kill_self(1); }
+static void first_killed(void) { kill_self(0); }
+
+/* Killed while large payloads move. */
+static void *kill_soon(void *unused)
+{
+    rest(0.3);
+    kill(getpid(), SIGKILL);
+    return unused;
+}
+
+static void killed_moving(void)
+{
+    pthread_t killer;
+    mf_value x = mf_ones(MF_SHAPE(mf_local_device_count(), 1 << 18), MF_F32);
+    map_of(sum);
+    if (mf_process_index() == 1)
+        pthread_create(&killer, NULL, kill_soon, NULL);
+    for (;;) {
+        MF_SCOPE;
+        mf_value r = mf_call(mf_pmap(sum, "i"), x);
+        if (mf_block_until_ready(r) != MF_OK) {
+            report(r);
+            break;
+        }
+    }
+    report(map_of(sum));
+}
+
 static void *call_sum(void *unused)
 {
     MF_SCOPE;
@@ -221,6 +259,9 @@ int main(int argc, char **argv)
                  { "late", late },
                  { "late_but_in_time", late_but_in_time },
                  { "stopped", stopped },
+                 { "killed", killed },
+                 { "first_killed", first_killed },
+                 { "killed_moving", killed_moving },
                  { "threads_in_any_order", threads_in_any_order },
                  { "twice", twice },
                  { "own_mpi", own_mpi },

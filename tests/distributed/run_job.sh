@@ -17,6 +17,7 @@ fi
 launcher=mpirun.$1
 shares=$2
 shift 2
+[ "${MF_SANITIZE:-}" != thread ] || { echo "skipped: the hooks of MPI's libraries and the thread checker do not bear each other"; exit 77; }
 command -v "$launcher" >/dev/null || { echo "skipped: there is no $launcher"; exit 77; }
 options=()
 if [ "$launcher" = mpirun.openmpi ]; then

@@ -91,4 +91,23 @@ way own_mpi_without_threads <<'E'
 process -1: MPI was initialised with thread level 1: it takes MPI_THREAD_MULTIPLE, for messages travel on threads of this library's
 process -1: MPI was initialised with thread level 1: it takes MPI_THREAD_MULTIPLE, for messages travel on threads of this library's
 E
+# dies NAME RANK: of three processes that one is killed; the others say so and end. Launchers end a job by themselves then, MPICH's before anybody
+# can say a word; Open MPI's leaves it alone where it is told to.
+dies() {
+    local launcher options code
+    for launcher in openmpi mpich; do
+        for options in "" "$([ $launcher = openmpi ] && echo --enable-recovery)"; do
+            MF_MPIRUN_OPTIONS=$options timeout 40 bash "$here/run_job.sh" $launcher 2+2+2 "$program" "$1" >"$output" 2>&1
+            code=$?
+            [ $code != 77 ] || { echo "SKIP: $(cat "$output")"; continue 2; }
+            [ $code != 124 ] || { echo "$1 under mpirun.$launcher $options does not end"; status=1; }
+            [ -n "$options" ] || continue
+            [ "$(grep -c "process [012]: process $2 has died" "$output")" = 4 ] ||
+                { echo "both that are left say twice that process $2 has died ($1 under mpirun.$launcher), but the output is"; cat "$output"; status=1; }
+        done
+    done
+}
+dies killed 1
+dies first_killed 0
+dies killed_moving 1
 exit $status

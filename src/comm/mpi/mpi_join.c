@@ -5,13 +5,17 @@
 
 #include "comm/messages.h"
 #include "comm/mpi/mpi_library.h"
+#include "comm/watch.h"
 
 #include "base/alloc.h"
+#include "base/intern.h"
 #include "runtime/profile/profiler.h"
 
 #include <limits.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include <time.h>
 
 static struct {
@@ -19,7 +23,8 @@ static struct {
     mf_mpi mpi;
     uintptr_t comm;
     mf_comm *joined;
-    bool ours;  /* to finalise */
+    bool ours; /* to finalise */
+    mf_watch_invitation invitation;
     bool alone; /* MPI knows no other process */
     bool (*leave)(mf_comm *c, const char *why);
 } job;
@@ -58,6 +63,8 @@ static mf_error_object *link_error(mf_link *l, int code)
     return mf_mpi_error(&job.mpi, "a message between processes", code);
 }
 
+static void died(void *context, int process) { mf_messages_died(context, process); }
+
 /* ------------------------------------------------------------------ the end */
 
 /* Under a user's MPI_Finalize. */
@@ -68,7 +75,7 @@ static int finalizing(uintptr_t comm, int key, void *value, void *extra)
     (void)value;
     (void)extra;
     if (!mf_process_forked())
-        job.leave(job.joined, "MPI_Finalize was called");
+        mf_watch_end(job.leave(job.joined, "MPI_Finalize was called"));
     return 0;
 }
 
@@ -87,6 +94,7 @@ static int copy_nothing(uintptr_t comm, int key, void *extra, void *in, void *ou
 static bool leave(mf_comm *c, const char *why)
 {
     bool left = job.leave(c, why);
+    mf_watch_end(left);
     if (left && job.ours)
         job.mpi.MPI_Finalize();
     return left;
@@ -177,27 +185,59 @@ static mf_error_object *duplicate(const mf_join_options *how)
     return code ? mf_mpi_error(&job.mpi, "MPI_Comm_set_errhandler", code) : NULL;
 }
 
-/* One int to or from process 0; the tables are kept where a timeout finds them in MPI's hands. */
-static mf_error_object *move(bool send, int other, int tag, int *at, int count, double timeout)
+static mf_error_object *move(bool send, int other, int tag, void *at, size_t bytes, double timeout)
 {
     uintptr_t request = 0;
-    size_t bytes = (size_t)count * sizeof *at;
     int code = send ? link_send(NULL, other, tag, at, bytes, &request) : link_receive(NULL, other, tag, at, bytes, &request);
     return code ? link_error(NULL, code) : wait_for(&request, "joining", timeout);
 }
 
-/* How many devices each process has, by way of process 0. */
-static mf_error_object *gather_devices(int rank, int size, int *counts, double timeout)
+/* Which machine this is, as far as its own addresses lead. */
+static uint64_t name_machine(void)
 {
+    char text[512] = "";
+    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+    size_t count = f ? fread(text, 1, 128, f) : 0;
+    if (f)
+        fclose(f);
+    ssize_t more = readlink("/proc/self/ns/net", text + count, 128);
+    count += more > 0 ? (size_t)more : 0;
+    if (gethostname(text + count, sizeof text - count - 1) == 0)
+        count += strlen(text + count);
+    return mf_hash(text, count, 0);
+}
+
+typedef struct introduction {
+    uint64_t machine;
+    int devices;
+} introduction;
+
+/* How many devices each process has, and where process 0 listens, by way of process 0. The memory stays where MPI may still write after a
+ * timeout. */
+static mf_error_object *introduce(int rank, int size, const mf_join_options *how, int *counts)
+{
+    static introduction own, other;
+    own = (introduction){ name_machine(), how->devices };
+    double timeout = how->initialization_timeout;
+    bool one_machine = true;
     mf_error_object *error = NULL;
+    counts[rank] = own.devices;
     if (rank) {
-        error = move(true, 0, 1, &counts[rank], 1, timeout);
-        return error ? error : move(false, 0, 2, counts, size, timeout);
+        error = move(true, 0, 1, &own, sizeof own, timeout);
+        error = error ? error : move(false, 0, 2, counts, (size_t)size * sizeof *counts, timeout);
+        return error ? error : move(false, 0, 3, &job.invitation, sizeof job.invitation, timeout);
     }
-    for (int p = 1; p < size && !error; p++)
-        error = move(false, p, 1, &counts[p], 1, timeout);
-    for (int p = 1; p < size && !error; p++)
-        error = move(true, p, 2, counts, size, timeout);
+    for (int p = 1; p < size && !error; p++) {
+        error = move(false, p, 1, &other, sizeof other, timeout);
+        counts[p] = other.devices;
+        one_machine &= other.machine == own.machine;
+    }
+    if (!error && size > 1)
+        mf_watch_invite(one_machine, &job.invitation);
+    for (int p = 1; p < size && !error; p++) {
+        error = move(true, p, 2, counts, (size_t)size * sizeof *counts, timeout);
+        error = error ? error : move(true, p, 3, &job.invitation, sizeof job.invitation, timeout);
+    }
     return error;
 }
 
@@ -232,8 +272,7 @@ static mf_error_object *open_job(const mf_join_options *how, int *rank, int *siz
     *first_device = counts;
     if (!counts)
         return mf_error_out_of_memory();
-    counts[*rank] = how->devices;
-    error = gather_devices(*rank, *size, counts, how->initialization_timeout);
+    error = introduce(*rank, *size, how, counts);
     int64_t sum = 0;
     for (int p = 0; p <= *size; p++) {
         int own = counts[p];
@@ -258,5 +297,7 @@ mf_error_object *mf_mpi_join(const mf_join_options *how, mf_comm **joined)
     job.leave = c->leave;
     c->leave = leave;
     *joined = job.joined = c;
+    if (!mf_watch_begin(rank, size, &job.invitation, died, c))
+        mf_warn("process %d has no connection to process 0: only by their silence will the death of others be found", rank);
     return job.ours ? NULL : watch_finalize();
 }
