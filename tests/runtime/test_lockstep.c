@@ -121,3 +121,15 @@ TEST(one_value_as_two_results)
         for (int i = 0; i < 18; i++)
             CHECK_NEAR(got[i], 2 * (i % 3 + (i < 9 ? 3 : 0)), 0);
 }
+
+/* What is the same for all is read, computed once, through a barrier that also holds what each device has. */
+TEST(read_once_through_a_barrier)
+{
+    const char *text = "program (a: f32[4,3]) { b: f32[4] = pmap[axis_name=i, axis_size=4, in_axes=(0), out_axes=(0), program=(x: f32[3]) {"
+                       " u: f32[5] = broadcast_in_dim[shape=(5), broadcast_dimensions=()] 2.0:f32[]\n"
+                       " y: f32[3] = mul x x\n v: f32[5], z: f32[3] = optimization_barrier u y\n s: f32[] = reduce_sum[axes=(0)] z\n"
+                       " t: f32[] = reduce_sum[axes=(0)] v\n w: f32[] = add s t\n return w }] a\n return b }";
+    if (runs(text, 0, 4))
+        for (int i = 0; i < 4; i++)
+            CHECK_NEAR(got[i], 27 * i * i + 18 * i + 5 + 10, 0);
+}

@@ -92,6 +92,14 @@ static void choose_items(sinker *k, int i)
     at[target / 64] |= (uint64_t)1 << (target % 64);
 }
 
+/* Nothing executes a barrier: who reads a result of it reads the operand, perhaps on the other side. */
+static void read_through(sinker *k, int result, int operand)
+{
+    k->stays[operand] |= k->stays[result];
+    for (size_t w = 0; w < k->words; w++)
+        row(k->read_in, k, operand)[w] |= row(k->read_in, k, result)[w];
+}
+
 static void note_reads(sinker *k, int i)
 {
     const mf_eqn *e = k->p->eqns[i];
@@ -102,6 +110,8 @@ static void note_reads(sinker *k, int i)
         k->stays[v] |= !segment;
         for (size_t w = 0; segment && w < k->words; w++)
             row(k->read_in, k, v)[w] |= row(k->at, k, i)[w];
+        if (e->op == &mf_op_optimization_barrier)
+            read_through(k, e->out[o]->id, v);
     }
 }
 
