@@ -24,6 +24,7 @@
 #define INLINE_MOST ((size_t)16 << 10)
 #define WINDOW      ((uint64_t)1 << 20) /* inline bytes that a process has not taken yet: more are offered */
 #define WORDS_MOST  480
+#define SLOT        (sizeof(header) + INLINE_MOST + WORDS_MOST)
 #define BUCKETS     64
 #define CALLS_OPEN  4096 /* between the oldest and the newest call under way */
 #define ABORTS_KEPT 16
@@ -42,7 +43,7 @@ typedef enum kind { DATA, OFFER, GO, NO, TAKEN, WHERE, HERE, OVER, BYE, ALL_LEFT
 enum { OTHER_PROGRAM = 1 }; /* the check of a NO; else the call is over */
 
 typedef struct header {
-    uint32_t magic, kind, from, tag; /* tag: of GO */
+    uint32_t magic, kind, from, tag; /* tag: of GO; of DATA and OFFER, how many bytes of words follow their payload */
     uint64_t call, place, check, size, id, taken;
 } header;
 
@@ -102,7 +103,7 @@ typedef struct messages {
     const char *left;            /* why nothing is sent any more; or NULL */
     mf_error_object *broken;
     uintptr_t requests[RING];
-    unsigned char *ring; /* RING of sizeof(header) + INLINE_MOST */
+    unsigned char *ring; /* RING slots */
     int head;
     outgoing *outgoing;
     operation *waiting[BUCKETS]; /* for the other side: receipts by their tag, offers by their id */
@@ -128,7 +129,7 @@ static unsigned bucket_of(int peer, const mf_message_tag *of)
     return (unsigned)mf_hash_mix(of->call * 31 + (uint64_t)peer, of->place) % BUCKETS;
 }
 
-static void *slot(const messages *m, int i) { return m->ring + (size_t)i * (sizeof(header) + INLINE_MOST); }
+static void *slot(const messages *m, int i) { return m->ring + (size_t)i * SLOT; }
 
 /* ------------------------------------------------------------------ ends of operations; the lock is held */
 
@@ -160,10 +161,18 @@ static void call_back(messages *m, operation *finished)
     }
 }
 
-static mf_error_object *other_program(int peer)
+/* theirs: what the other process computes there, in `count` bytes. */
+static mf_error_object *other_program(int peer, const mf_message_tag *own, const void *theirs, size_t count)
 {
-    return mf_error_new(MF_ERROR_PEER,
-                        "process %d computes something else here: it runs another program, or its functions in another order", peer);
+    static const char why[] = "it runs another program, or its functions in another order";
+    int length = (int)count;
+    if (!count || !own->words)
+        return mf_error_new(MF_ERROR_PEER, "process %d computes something else here: %s", peer, why);
+    if (strlen(own->words) == count && !memcmp(own->words, theirs, count))
+        return mf_error_new(MF_ERROR_PEER, "process %d computes something else here: %s too, but in another way; %s", peer, own->words,
+                            why);
+    return mf_error_new(MF_ERROR_PEER, "process %d computes something else here: %.*s, and not %s; %s", peer, length, (const char *)theirs,
+                        own->words, why);
 }
 
 static mf_error_object *dead_error(const messages *m, int process)
@@ -263,9 +272,13 @@ static bool is_over(const messages *m, uint64_t call) { return has_ended(m, call
 
 /* ------------------------------------------------------------------ sending; the lock is held */
 
-static bool post(messages *m, int to, header h, const void *payload, size_t count, operation **finished)
+static size_t words_count(const mf_message_tag *of) { return of->words ? strnlen(of->words, WORDS_MOST - 1) : 0; }
+
+/* A message of an operation has its words behind its payload. */
+static bool post_with(messages *m, int to, header h, const void *payload, size_t count, const mf_message_tag *of, operation **finished)
 {
-    outgoing *o = mf_alloc(sizeof *o + count);
+    size_t words = of ? words_count(of) : 0, all = count + words;
+    outgoing *o = mf_alloc(sizeof *o + all);
     if (!o)
         return false;
     peer *p = &m->peers[to];
@@ -274,9 +287,13 @@ static bool post(messages *m, int to, header h, const void *payload, size_t coun
     h.taken = p->told = p->taken;
     o->head = h;
     o->request = 0;
+    if (of)
+        o->head.tag = (uint32_t)words;
     if (count)
         memcpy(o->payload, payload, count);
-    int code = m->link->send(m->link, to, 0, &o->head, sizeof h + count, &o->request);
+    if (words)
+        memcpy(o->payload + count, of->words, words);
+    int code = m->link->send(m->link, to, 0, &o->head, sizeof h + all, &o->request);
     if (code) {
         mf_free(o);
         fail_all(m, m->link->error(m->link, code), finished);
@@ -285,6 +302,11 @@ static bool post(messages *m, int to, header h, const void *payload, size_t coun
     o->next = m->outgoing;
     m->outgoing = o;
     return true;
+}
+
+static bool post(messages *m, int to, header h, const void *payload, size_t count, operation **finished)
+{
+    return post_with(m, to, h, payload, count, NULL, finished);
 }
 
 static void say(messages *m, int to, kind k, uint64_t call, uint64_t id, const char *words, operation **finished)
@@ -332,11 +354,12 @@ static int free_tag(messages *m, int with)
 /* ------------------------------------------------------------------ a message and its receipt; the lock is held */
 
 /* An offer for a receipt, which is in no list. */
-static void accept_offer(messages *m, operation *op, const header *h, operation **finished)
+static void accept_offer(messages *m, operation *op, const header *h, const void *words, operation **finished)
 {
     if (h->check != op->of.check || h->size != op->count) {
-        post(m, op->peer, (header){ .kind = NO, .call = h->call, .id = h->id, .check = OTHER_PROGRAM }, NULL, 0, finished);
-        finish(op, other_program(op->peer), finished);
+        header no = { .kind = NO, .call = h->call, .id = h->id, .check = OTHER_PROGRAM, .size = words_count(&op->of) };
+        post(m, op->peer, no, op->of.words, no.size, finished);
+        finish(op, other_program(op->peer, &op->of, words, h->tag), finished);
         return;
     }
     op->tag = free_tag(m, op->peer);
@@ -352,7 +375,7 @@ static void take_data(messages *m, operation *op, const header *h, const void *p
     bool same = h->check == op->of.check && h->size == op->count;
     if (same && h->size)
         memcpy(op->bytes, payload, h->size);
-    finish(op, same ? NULL : other_program(op->peer), finished);
+    finish(op, same ? NULL : other_program(op->peer, &op->of, (const char *)payload + h->size, h->tag), finished);
 }
 
 /* Nobody will ask for it. */
@@ -366,7 +389,7 @@ static void refuse(messages *m, const header *h, operation **finished)
 
 static operation *take_receipt(messages *m, const header *h)
 {
-    mf_message_tag of = { h->call, h->place, 0 };
+    mf_message_tag of = { .call = h->call, .place = h->place };
     for (operation **at = &m->waiting[bucket_of((int)h->from, &of)]; *at; at = &(*at)->next) {
         operation *op = *at;
         if (!op->sends && op->peer == (int)h->from && op->of.call == h->call && op->of.place == h->place) {
@@ -380,11 +403,11 @@ static operation *take_receipt(messages *m, const header *h)
 static void handle_message(messages *m, const header *h, const void *payload, operation **finished)
 {
     operation *op = take_receipt(m, h);
-    size_t count = h->kind == DATA ? h->size : 0;
+    size_t count = (h->kind == DATA ? h->size : 0) + h->tag;
     if (op && h->kind == DATA) {
         take_data(m, op, h, payload, finished);
     } else if (op) {
-        accept_offer(m, op, h, finished);
+        accept_offer(m, op, h, payload, finished);
     } else if (m->left || is_over(m, h->call)) {
         refuse(m, h, finished);
     } else {
@@ -395,7 +418,7 @@ static void handle_message(messages *m, const header *h, const void *payload, op
         }
         a->head = *h;
         memcpy(a->payload, payload, count);
-        mf_message_tag of = { h->call, h->place, 0 };
+        mf_message_tag of = { .call = h->call, .place = h->place };
         arrived **at = &m->arrived[bucket_of((int)h->from, &of)];
         while (*at) /* in the order in which they came */
             at = &(*at)->next;
@@ -468,8 +491,8 @@ static bool is_sound(const messages *m, const header *h, size_t count)
         return false;
     size_t payload = count - sizeof *h;
     switch ((kind)h->kind) {
-    case DATA: return h->size == payload && payload <= INLINE_MOST;
-    case OFFER: return !payload && h->size <= PTRDIFF_MAX;
+    case DATA: return h->size <= INLINE_MOST && h->tag < WORDS_MOST && h->size + h->tag == payload;
+    case OFFER: return h->tag == payload && h->tag < WORDS_MOST && h->size <= PTRDIFF_MAX;
     case GO: return !payload && h->tag > 0 && h->tag < (uint32_t)m->link->tags;
     default: return h->size == payload && payload < WORDS_MOST;
     }
@@ -501,7 +524,9 @@ static void handle(messages *m, const unsigned char *bytes, size_t count, operat
     case GO: handle_go(m, &h, finished); break;
     case NO:
         if ((op = take_offer(m, &h)))
-            finish(op, h.check == OTHER_PROGRAM ? other_program(op->peer) : ended_error(op->peer, h.call, words), finished);
+            finish(op,
+                   h.check == OTHER_PROGRAM ? other_program(op->peer, &op->of, words, strlen(words)) : ended_error(op->peer, h.call, words),
+                   finished);
         break;
     case WHERE: answer(m, &h, finished); break;
     case HERE: from->calls = h.call; break;
@@ -518,7 +543,7 @@ static void handle(messages *m, const unsigned char *bytes, size_t count, operat
 static bool receive_next(messages *m, operation **finished)
 {
     m->requests[m->head] = 0;
-    int code = m->link->receive(m->link, -1, 0, slot(m, m->head), sizeof(header) + INLINE_MOST, &m->requests[m->head]);
+    int code = m->link->receive(m->link, -1, 0, slot(m, m->head), SLOT, &m->requests[m->head]);
     if (code)
         fail_all(m, m->link->error(m->link, code), finished);
     m->head = (m->head + 1) % RING;
@@ -699,7 +724,7 @@ static void offer(messages *m, operation *op, operation **finished)
     op->id = ++m->next_id;
     header h = { .kind = OFFER, .call = op->of.call, .place = op->of.place, .check = op->of.check, .size = op->count, .id = op->id };
     wait_for_other_side(m, op, (unsigned)(op->id % BUCKETS));
-    if (!post(m, op->peer, h, NULL, 0, finished)) {
+    if (!post_with(m, op->peer, h, NULL, 0, &op->of, finished)) {
         unlink_operation(&m->waiting[op->id % BUCKETS], op);
         finish(op, mf_error_out_of_memory(), finished);
     }
@@ -718,7 +743,7 @@ static void send_message(mf_comm *c, int to, const mf_message_tag *tag, const vo
         finish(op, gone(m, to), &finished);
     } else if (fits_window(m, to, count)) {
         m->peers[to].sent += count;
-        bool posted = post(m, to, h, bytes, count, &finished);
+        bool posted = post_with(m, to, h, bytes, count, tag, &finished);
         finish(op, posted ? NULL : mf_error_out_of_memory(), &finished);
     } else {
         offer(m, op, &finished);
@@ -759,7 +784,7 @@ static void receive_message(mf_comm *c, int from, const mf_message_tag *tag, voi
     else if (is_gone(m, from))
         finish(op, gone(m, from), &finished);
     else if (a)
-        accept_offer(m, op, &a->head, &finished);
+        accept_offer(m, op, &a->head, a->payload, &finished);
     else
         wait_for_other_side(m, op, bucket_of(from, tag));
     acknowledge(m, from, &finished);
@@ -1033,7 +1058,7 @@ mf_comm *mf_messages_new(mf_link *link, int rank, int size, const int *first_dev
     *error = NULL;
     if (m) {
         m->peers = mf_calloc((size_t)size, sizeof *m->peers);
-        m->ring = mf_alloc(RING * (sizeof(header) + INLINE_MOST));
+        m->ring = mf_alloc(RING * SLOT);
     }
     if (!m || !m->peers || !m->ring) {
         *error = mf_error_out_of_memory();

@@ -19,6 +19,7 @@ typedef struct mf_message_tag {
     uint64_t call;  /* of the sender's calls */
     uint64_t place; /* a collective of the program, in these iterations of the loops around it, at these indices of the other axes */
     uint64_t check; /* what is computed there. A message of the same call and place that has another check, or another size, is an error */
+    const char *words; /* the same, to be said in that error; immortal, or NULL */
 } mf_message_tag;
 
 /* The end of one send or receive: error is NULL or MF_ERROR_PEER, and the callee's. Called once, on any thread, and no lock is held. */

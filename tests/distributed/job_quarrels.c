@@ -36,7 +36,7 @@ static const struct {
     mf_value (*odd)(mf_value), (*even)(mf_value);
     const char *odd_words, *even_words;
 } quarrels[] = {
-    { "another op", maximum, sum, "computes something else here", "computes something else here" },
+    { "another op", maximum, sum, "computes something else here: psum of", "computes something else here: pmax of" },
     { "another shape", wider, sum, "computes something else here", "computes something else here" },
     { "another dtype", narrower, sum, "computes something else here", "computes something else here" },
     { "another order", both_otherwise, both, "process ", "process " },

@@ -333,13 +333,34 @@ static uint64_t check_of(const mf_rendezvous *g)
     return check;
 }
 
+/* The same for people: "psum of float32[3] over 'i'"; the first few where many travel together. */
+static const char *words_of(const mf_rendezvous *g)
+{
+    mf_participants *m = g->instr->participants;
+    const char *words = atomic_load_explicit(&m->words, memory_order_acquire);
+    if (words)
+        return words;
+    mf_text t = { 0 };
+    for (int k = 0; k < g->instr->out_count && k < 3; k++)
+        mf_text_add(&t, "%s%s of %s", k ? ", " : "", m->eqns[k]->op->name, mf_type_name(m->eqns[k]->in[0]->type));
+    mf_text_add(&t, "%s over", g->instr->out_count > 3 ? ", ..." : "");
+    for (int a = 0; a < m->axis_count; a++)
+        mf_text_add(&t, "%s '%s'", a ? "," : "", m->axes->at[a]);
+    words = t.at && !t.failed ? mf_intern(t.at) : NULL;
+    mf_text_free(&t);
+    atomic_store_explicit(&m->words, words, memory_order_release);
+    return words;
+}
+
 /* Receipts first: what comes finds its place. The caller counts as one of those pending. */
 static void post(mf_exchange *x)
 {
     mf_comm *c = x->s->comm;
     const exchange_peer *own = x->sources, *end = own + x->source_count;
     uint64_t check = check_of(x->g);
-    const mf_message_tag tags[PARTS] = { { x->s->call, place_of(x->g, SHARED), check }, { x->s->call, place_of(x->g, OWN), check } };
+    const char *words = words_of(x->g);
+    const mf_message_tag tags[PARTS] = { { x->s->call, place_of(x->g, SHARED), check, words },
+                                         { x->s->call, place_of(x->g, OWN), check, words } };
     int total = 1;
     for (const exchange_peer *peer = own + 1; peer < end; peer++)
         total += (peer->bytes[SHARED] > 0) + (peer->bytes[OWN] > 0) + (own->bytes[SHARED] > 0) + (peer->out_bytes > 0);
