@@ -2,6 +2,8 @@
 #include "check.h"
 #include "threads_comm.h"
 
+#include "runtime/collectives/collectives.h"
+
 enum { MOST_LEAVES = 24 };
 
 const char *const spread_of_eight[] = { "00000000", "00001111", "00112233", "01234567", "00011111",
@@ -219,7 +221,9 @@ void spread_check(const char *name, spread_program program, const void *context,
         any |= whole.at[0].leaf_count[k] > 0;
     if (!CHECK_STR(whole.at[0].words, whole.at[0].failed ? "" : whole.at[0].words) || !CHECK(any))
         CHECK_NOTE("case %s in one process", name);
-    for (; *owners && !whole.at[0].failed; owners++) {
+    static int way;
+    for (; *owners && !whole.at[0].failed; owners++, way ^= 1) {
+        atomic_store(&mf_pieces_from, way ? 1 : INT64_MAX); /* reductions in pieces, or whole */
         int size = run_job(&part, program, context, axis_size, 1, *owners);
         for (int p = 0; p < size; p++)
             compare(name, *owners, &part.at[p], &whole.at[0]);

@@ -5,6 +5,8 @@
 
 #include "threads_comm.h"
 
+#include "runtime/collectives/collectives.h"
+
 #include <manyfold.h>
 
 enum { MOST_NUMBERS = 4096, MOST_DEVICES = 16 };
@@ -294,8 +296,11 @@ static void each(const program *programs, size_t count, const spread *spreads, s
     r.times = 3;
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < spread_count && (k || run_whole(&programs[i])); k++) {
-            run_spread(&r, &programs[i], &spreads[k], 1 + i * 100 + k);
-            compare(&programs[i], &spreads[k]);
+            for (int way = 0; way < 2; way++) { /* reductions whole, and in pieces */
+                atomic_store(&mf_pieces_from, way ? 1 : INT64_MAX);
+                run_spread(&r, &programs[i], &spreads[k], 1 + i * 100 + k);
+                compare(&programs[i], &spreads[k]);
+            }
         }
 }
 

@@ -51,8 +51,10 @@ void mf_exchange_end(mf_exchange *x); /* what that fiber does; it is gone then *
 void mf_exchange_operands(const mf_exchange *x, int k, const void **from);
 /* A register that holds the operand of another process's member, which came whole. */
 void mf_exchange_hold(const mf_exchange *x, int k, int64_t rank, const void *operand, mf_register *to);
-/* The reduction of all members' operands of result k. False: out of memory. */
-bool mf_exchange_reduce(const mf_exchange *x, int k, void *out);
+/* The reduction of all members' operands of result k; once. False: out of memory. */
+bool mf_exchange_reduce(const mf_exchange *x, int k, mf_register *sum);
+/* Bytes of a partial result from which on a reduction goes in pieces (pieces.c): the same in all processes. For tests. */
+extern _Atomic int64_t mf_pieces_from;
 /* The piece that rank r gets of rank s's operand in an all_to_all; s is another process's. */
 const void *mf_exchange_piece(const mf_exchange *x, int k, int64_t s, int64_t r);
 
@@ -67,9 +69,10 @@ typedef enum mf_collective_kind {
     MF_COLLECTIVE_COMPARE, /* check_replicated */
 } mf_collective_kind;
 mf_collective_kind mf_collective_kind_of(const mf_eqn *e);
-/* The sum, maximum or minimum that e asks for, of n members' operands of a dtype, e's or a wider one; out may be members[0]. False: out of
- * memory. */
-bool mf_collective_reduce(const mf_segment_compiler *compiler, const mf_eqn *e, mf_dtype dtype, const void **members, int64_t n, void *out);
+/* The sum, maximum or minimum that e asks for, of n members' `count` elements of a dtype, e's or a wider one; out may be members[0]. False:
+ * out of memory. */
+bool mf_collective_reduce(const mf_segment_compiler *compiler, const mf_eqn *e, mf_dtype dtype, const void **members, int64_t n,
+                          int64_t count, void *out);
 /* The pieces of an all_to_all over n members: their shape, and where they lie in operands and results. */
 typedef struct mf_pieces {
     int rank;

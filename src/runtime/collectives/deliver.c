@@ -45,10 +45,11 @@ static void reduce_piece(void *context, int64_t i)
         atomic_store(&c->failed, true);
 }
 
-bool mf_collective_reduce(const mf_segment_compiler *compiler, const mf_eqn *e, mf_dtype dtype, const void **members, int64_t n, void *out)
+bool mf_collective_reduce(const mf_segment_compiler *compiler, const mf_eqn *e, mf_dtype dtype, const void **members, int64_t n,
+                          int64_t count, void *out)
 {
     mf_reducer how = e->op == &mf_op_pmax ? MF_REDUCE_MAX : e->op == &mf_op_pmin ? MF_REDUCE_MIN : MF_REDUCE_SUM;
-    cut c = { compiler, members, n, how, dtype, e->in[0]->type->size, 0, out, false };
+    cut c = { compiler, members, n, how, dtype, count, 0, out, false };
     if (mf_dtype_is_complex(c.dtype)) { /* sums of pairs */
         c.dtype = c.dtype == MF_C64 ? MF_F32 : MF_F64;
         c.count *= 2;
@@ -86,10 +87,10 @@ static void deliver_to_all(const result_job *j, mf_register *value)
 
 static bool reduce(const result_job *j, mf_register *sum)
 {
-    if (!mf_register_new(sum, j->in->bytes))
-        return false;
-    return j->x ? mf_exchange_reduce(j->x, j->k, sum->data)
-                : mf_collective_reduce(j->compiler, j->g->instr->participants->eqns[j->k], j->in->dtype, j->from, j->n, sum->data);
+    const mf_eqn *e = j->g->instr->participants->eqns[j->k];
+    if (j->x)
+        return mf_exchange_reduce(j->x, j->k, sum);
+    return mf_register_new(sum, j->in->bytes) && mf_collective_reduce(j->compiler, e, j->in->dtype, j->from, j->n, j->in->size, sum->data);
 }
 
 static bool do_reduce(const result_job *j)

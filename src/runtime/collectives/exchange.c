@@ -6,44 +6,14 @@
  * of a ppermute. In each, the results' chunks follow one another, and the chunks' contents go by rank.
  * Invariants: who has which rank is known to all, so both ends know the size of each message; sums of 16-bit floats travel in f32 and are
  * rounded once, at the end; the exchange counts as active until its fiber has delivered. */
-#include "runtime/collectives/collectives.h"
-
-#include "runtime/collectives/frontier.h"
+#include "runtime/collectives/exchange.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define ALIGNMENT 64 /* of chunks */
 
-enum { SHARED, OWN, PARTS }; /* for everybody; for one process alone */
-
-/* A process that takes part: what it contributes, as far as it is here. */
-typedef struct exchange_peer {
-    int process;
-    int64_t rank_count, frontier_count;
-    mf_subtree *frontier;    /* of its ranks */
-    int64_t *offsets;        /* by result: where its chunk begins in its part */
-    int64_t bytes[PARTS];    /* of what it sends here; of this process, of what it sends to everybody */
-    mf_register data[PARTS]; /* that */
-    mf_register out;         /* what this process sends to it alone */
-    int64_t out_bytes;
-} exchange_peer;
-
-struct mf_exchange {
-    mf_fiber fiber;
-    mf_run_state *s;
-    mf_rendezvous *g;
-    const mf_segment_compiler *compiler;
-    int source_count;
-    exchange_peer *sources; /* this process first */
-    int64_t *position;      /* by rank: among the ranks of its process */
-    _Atomic int pending;
-    _Atomic(mf_error_object *) error; /* the first */
-};
-
 /* ------------------------------------------------------------------ what a process contributes */
-
-static const mf_eqn *eqn_of(const mf_exchange *x, int k) { return x->g->instr->participants->eqns[k]; }
 
 static bool reduces(const mf_eqn *e)
 {
@@ -51,21 +21,22 @@ static bool reduces(const mf_eqn *e)
     return kind == MF_COLLECTIVE_REDUCE || kind == MF_COLLECTIVE_SCATTER;
 }
 
-static int part_of(const mf_eqn *e)
+static int part_of(const mf_exchange *x, const mf_eqn *e)
 {
     mf_collective_kind kind = mf_collective_kind_of(e);
-    return kind == MF_COLLECTIVE_ALL_TO_ALL || kind == MF_COLLECTIVE_PERMUTE ? OWN : SHARED;
+    return kind == MF_COLLECTIVE_ALL_TO_ALL || kind == MF_COLLECTIVE_PERMUTE ? MF_PART_OWN
+           : reduces(e) && mf_goes_in_pieces(x, e)                           ? MF_PART_PIECES
+                                                                             : MF_PART_SHARED;
 }
 
-/* A reduction's partial results: sums of 16-bit floats wait for their rounding. */
-static mf_dtype partial_dtype(const mf_eqn *e)
+mf_dtype mf_partial_dtype(const mf_eqn *e)
 {
     mf_dtype dtype = e->in[0]->type->dtype;
     bool sum = e->op != &mf_op_pmax && e->op != &mf_op_pmin;
     return sum && (dtype == MF_F16 || dtype == MF_BF16) ? MF_F32 : dtype;
 }
 
-static int64_t partial_bytes(const mf_eqn *e) { return e->in[0]->type->size * mf_dtype_size(partial_dtype(e)); }
+int64_t mf_partial_bytes(const mf_eqn *e) { return e->in[0]->type->size * mf_dtype_size(mf_partial_dtype(e)); }
 
 /* The frontier of a process's ranks, into out (NULL: nowhere). */
 static int64_t frontier_of(const mf_rendezvous *g, int process, mf_subtree *out)
@@ -100,13 +71,14 @@ static int64_t pairs_between(const mf_exchange *x, const mf_eqn *e, int from, in
 }
 
 /* Bytes of result k in the part that `from` sends to `to`. */
-static int64_t chunk_bytes(const mf_exchange *x, int k, const exchange_peer *from, const exchange_peer *to)
+static int64_t chunk_bytes(const mf_exchange *x, int k, const mf_exchange_peer *from, const mf_exchange_peer *to)
 {
-    const mf_eqn *e = eqn_of(x, k);
+    const mf_eqn *e = mf_exchange_eqn(x, k);
     int64_t bytes = e->in[0]->type->bytes;
     switch (mf_collective_kind_of(e)) {
     case MF_COLLECTIVE_REDUCE:
-    case MF_COLLECTIVE_SCATTER: return from->frontier_count * partial_bytes(e);
+    case MF_COLLECTIVE_SCATTER:
+        return from->frontier_count * (from != to && mf_goes_in_pieces(x, e) ? mf_piece_bytes(x, e, to) : mf_partial_bytes(e));
     case MF_COLLECTIVE_ALL_TO_ALL: return from->rank_count * to->rank_count * (bytes / x->g->member_count);
     case MF_COLLECTIVE_PERMUTE: return pairs_between(x, e, from->process, to->process, NULL, NULL) * bytes;
     default: return from->rank_count * bytes;
@@ -114,14 +86,16 @@ static int64_t chunk_bytes(const mf_exchange *x, int k, const exchange_peer *fro
 }
 
 /* The results' chunks one after the other: where each begins, and how long the parts are. */
-static void lay_out(const mf_exchange *x, const exchange_peer *from, const exchange_peer *to, int64_t *offsets, int64_t *bytes)
+static void lay_out(const mf_exchange *x, const mf_exchange_peer *from, const mf_exchange_peer *to, int64_t *offsets, int64_t *bytes)
 {
-    bytes[SHARED] = bytes[OWN] = 0;
-    for (int k = 0; k < x->g->instr->out_count; k++) {
-        int part = part_of(eqn_of(x, k));
+    memset(bytes, 0, MF_PARTS * sizeof *bytes);
+    for (int k = 0; k < x->out_count; k++) {
+        int part = part_of(x, mf_exchange_eqn(x, k));
         offsets[k] = bytes[part];
         bytes[part] += (chunk_bytes(x, k, from, to) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     }
+    if (x->sums && !bytes[MF_PART_SHARED])
+        bytes[MF_PART_SHARED] = ALIGNMENT; /* whoever computes something else finds one message of ours where his is */
 }
 
 /* ------------------------------------------------------------------ contribute */
@@ -131,10 +105,10 @@ static const void *operand(const mf_exchange *x, int k, int64_t rank) { return x
 /* The members' operands of a subtree, reduced. */
 static bool reduce_subtree(const mf_exchange *x, int k, mf_subtree t, void *out)
 {
-    const mf_eqn *e = eqn_of(x, k);
+    const mf_eqn *e = mf_exchange_eqn(x, k);
     const mf_type *type = e->in[0]->type;
-    mf_dtype wide = partial_dtype(e);
-    int64_t bytes = partial_bytes(e);
+    mf_dtype wide = mf_partial_dtype(e);
+    int64_t bytes = mf_partial_bytes(e);
     const void **members = mf_alloc((size_t)t.count * sizeof *members);
     mf_register converted = { 0 };
     bool made = members && (wide == type->dtype || mf_register_new(&converted, t.count * bytes));
@@ -145,7 +119,7 @@ static bool reduce_subtree(const mf_exchange *x, int k, mf_subtree t, void *out)
         mf_convert(wide, converted.data + i * bytes, type->dtype, members[i], type->size);
         members[i] = converted.data + i * bytes;
     }
-    made = made && mf_collective_reduce(x->compiler, e, wide, members, t.count, out);
+    made = made && mf_collective_reduce(x->compiler, e, wide, members, t.count, type->size, out);
     mf_register_release(&converted);
     mf_free(members);
     return made;
@@ -153,16 +127,16 @@ static bool reduce_subtree(const mf_exchange *x, int k, mf_subtree t, void *out)
 
 static bool put_reduction(const mf_exchange *x, int k, unsigned char *to)
 {
-    const exchange_peer *own = &x->sources[0];
+    const mf_exchange_peer *own = &x->sources[0];
     bool made = true;
     for (int64_t i = 0; made && i < own->frontier_count; i++)
-        made = reduce_subtree(x, k, own->frontier[i], to + i * partial_bytes(eqn_of(x, k)));
+        made = reduce_subtree(x, k, own->frontier[i], to + i * mf_partial_bytes(mf_exchange_eqn(x, k)));
     return made;
 }
 
 static void put_operands(const mf_exchange *x, int k, unsigned char *to)
 {
-    int64_t bytes = eqn_of(x, k)->in[0]->type->bytes;
+    int64_t bytes = mf_exchange_eqn(x, k)->in[0]->type->bytes;
     for (int64_t i = 0; i < x->g->member_count; i++)
         if (x->g->owners[i] == x->s->comm->rank) {
             memcpy(to, operand(x, k, i), (size_t)bytes);
@@ -172,7 +146,7 @@ static void put_operands(const mf_exchange *x, int k, unsigned char *to)
 
 static void put_pieces(const mf_exchange *x, int k, int process, unsigned char *to)
 {
-    const mf_eqn *e = eqn_of(x, k);
+    const mf_eqn *e = mf_exchange_eqn(x, k);
     mf_pieces p = mf_all_to_all_pieces(e, x->g->member_count);
     for (int64_t s = 0; s < x->g->member_count; s++)
         for (int64_t r = 0; r < x->g->member_count && x->g->owners[s] == x->s->comm->rank; r++)
@@ -192,7 +166,7 @@ typedef struct sending {
 static void put_pair(void *context, int64_t number, int64_t source)
 {
     const sending *s = context;
-    int64_t bytes = eqn_of(s->x, s->k)->in[0]->type->bytes;
+    int64_t bytes = mf_exchange_eqn(s->x, s->k)->in[0]->type->bytes;
     memcpy(s->to + number * bytes, operand(s->x, s->k, source), (size_t)bytes);
 }
 
@@ -200,9 +174,11 @@ static void put_pair(void *context, int64_t number, int64_t source)
 static bool contribute(const mf_exchange *x, int part, int process, const int64_t *offsets, int64_t bytes, mf_register *out)
 {
     bool made = mf_register_new(out, bytes);
-    for (int k = 0; made && k < x->g->instr->out_count; k++) {
-        const mf_eqn *e = eqn_of(x, k);
-        if (part_of(e) != part)
+    if (made && bytes)
+        memset(out->data, 0, ALIGNMENT); /* there may be nothing to put */
+    for (int k = 0; made && k < x->out_count; k++) {
+        const mf_eqn *e = mf_exchange_eqn(x, k);
+        if (part_of(x, e) != part)
             continue;
         sending s = { x, k, out->data + offsets[k] };
         switch (mf_collective_kind_of(e)) {
@@ -221,19 +197,22 @@ static bool contribute(const mf_exchange *x, int part, int process, const int64_
 static void free_exchange(mf_exchange *x)
 {
     for (int i = 0; i < x->source_count; i++) {
-        exchange_peer *from = &x->sources[i];
-        for (int part = 0; part < PARTS; part++)
+        mf_exchange_peer *from = &x->sources[i];
+        for (int part = 0; part < MF_PARTS; part++)
             mf_register_release(&from->data[part]);
         mf_register_release(&from->out);
         mf_free(from->frontier);
         mf_free(from->offsets);
     }
+    for (int k = 0; x->sums && k < x->out_count; k++) /* the rendezvous is gone */
+        mf_register_release(&x->sums[k]);
+    mf_free(x->sums);
     mf_free(x->sources);
     mf_free(x->position);
     mf_free(x);
 }
 
-static exchange_peer *source_of(const mf_exchange *x, int process)
+static mf_exchange_peer *source_of(const mf_exchange *x, int process)
 {
     int i = 0;
     while (i < x->source_count && x->sources[i].process != process)
@@ -252,7 +231,7 @@ static bool find_sources(mf_exchange *x)
         return false;
     x->sources[x->source_count++].process = x->s->comm->rank;
     for (int64_t i = 0; i < n; i++) {
-        exchange_peer *owner = source_of(x, g->owners[i]);
+        mf_exchange_peer *owner = source_of(x, g->owners[i]);
         if (!owner) {
             owner = &x->sources[x->source_count++];
             owner->process = g->owners[i];
@@ -260,13 +239,15 @@ static bool find_sources(mf_exchange *x)
         x->position[i] = owner->rank_count++;
     }
     for (int i = 0; i < x->source_count; i++) {
-        exchange_peer *from = &x->sources[i];
+        mf_exchange_peer *from = &x->sources[i];
         from->frontier_count = frontier_of(g, from->process, NULL);
         from->frontier = mf_alloc((size_t)from->frontier_count * sizeof *from->frontier);
         from->offsets = mf_alloc((size_t)g->instr->out_count * sizeof *from->offsets);
         if (!from->frontier || !from->offsets)
             return false;
         frontier_of(g, from->process, from->frontier);
+        for (int other = 0; other < x->source_count; other++)
+            from->nth += x->sources[other].process < from->process;
     }
     return true;
 }
@@ -274,26 +255,28 @@ static bool find_sources(mf_exchange *x)
 /* All memory of the exchange, with what is sent in it. */
 static bool prepare(mf_exchange *x)
 {
-    int64_t bytes[PARTS], *offsets = mf_alloc((size_t)x->g->instr->out_count * sizeof *offsets);
-    bool made = offsets && find_sources(x);
-    exchange_peer *own = x->sources;
+    int64_t bytes[MF_PARTS], *offsets = mf_alloc((size_t)x->g->instr->out_count * sizeof *offsets);
+    bool made = offsets && find_sources(x) && mf_pieces_prepare(x);
+    mf_exchange_peer *own = x->sources;
     if (made) {
         lay_out(x, own, own, own->offsets, own->bytes);
-        made = contribute(x, SHARED, own->process, own->offsets, own->bytes[SHARED], &own->data[SHARED]);
+        for (int part = 0; part < MF_PARTS && made; part++)
+            made = part == MF_PART_OWN || contribute(x, part, own->process, own->offsets, own->bytes[part], &own->data[part]);
     }
     for (int i = 1; i < x->source_count && made; i++) {
-        exchange_peer *peer = &x->sources[i];
+        mf_exchange_peer *peer = &x->sources[i];
         lay_out(x, peer, own, peer->offsets, peer->bytes);
         lay_out(x, own, peer, offsets, bytes);
-        made = mf_register_new(&peer->data[SHARED], peer->bytes[SHARED]) && mf_register_new(&peer->data[OWN], peer->bytes[OWN]) &&
-               contribute(x, OWN, peer->process, offsets, bytes[OWN], &peer->out);
-        peer->out_bytes = bytes[OWN];
+        for (int part = 0; part < MF_PARTS && made; part++)
+            made = mf_register_new(&peer->data[part], peer->bytes[part]);
+        made = made && contribute(x, MF_PART_OWN, peer->process, offsets, bytes[MF_PART_OWN], &peer->out);
+        peer->out_bytes = bytes[MF_PART_OWN];
     }
     mf_free(offsets);
     return made;
 }
 
-static void message_done(void *context, mf_error_object *error)
+void mf_message_ended(void *context, mf_error_object *error)
 {
     mf_exchange *x = context;
     mf_error_object *none = NULL;
@@ -352,30 +335,35 @@ static const char *words_of(const mf_rendezvous *g)
     return words;
 }
 
+mf_message_tag mf_exchange_tag(const mf_exchange *x, int part)
+{
+    return (mf_message_tag){ x->s->call, place_of(x->g, part), check_of(x->g), words_of(x->g) };
+}
+
 /* Receipts first: what comes finds its place. The caller counts as one of those pending. */
 static void post(mf_exchange *x)
 {
     mf_comm *c = x->s->comm;
-    const exchange_peer *own = x->sources, *end = own + x->source_count;
-    uint64_t check = check_of(x->g);
-    const char *words = words_of(x->g);
-    const mf_message_tag tags[PARTS] = { { x->s->call, place_of(x->g, SHARED), check, words },
-                                         { x->s->call, place_of(x->g, OWN), check, words } };
-    int total = 1;
-    for (const exchange_peer *peer = own + 1; peer < end; peer++)
-        total += (peer->bytes[SHARED] > 0) + (peer->bytes[OWN] > 0) + (own->bytes[SHARED] > 0) + (peer->out_bytes > 0);
+    const mf_exchange_peer *own = x->sources, *end = own + x->source_count;
+    const mf_message_tag tags[] = { mf_exchange_tag(x, MF_PART_SHARED), mf_exchange_tag(x, MF_PART_OWN) };
+    int total = 1 + mf_pieces_messages(x);
+    for (const mf_exchange_peer *peer = own + 1; peer < end; peer++)
+        total += (peer->bytes[MF_PART_SHARED] > 0) + (peer->bytes[MF_PART_OWN] > 0) + (own->bytes[MF_PART_SHARED] > 0) +
+                 (peer->out_bytes > 0);
     atomic_store(&x->pending, total);
-    for (const exchange_peer *peer = own + 1; peer < end; peer++)
-        for (int part = 0; part < PARTS; part++)
+    for (const mf_exchange_peer *peer = own + 1; peer < end; peer++)
+        for (int part = 0; part < MF_PART_PIECES; part++)
             if (peer->bytes[part])
-                c->receive(c, peer->process, &tags[part], peer->data[part].data, (size_t)peer->bytes[part], message_done, x);
-    for (const exchange_peer *peer = own + 1; peer < end; peer++) {
-        if (own->bytes[SHARED])
-            c->send(c, peer->process, &tags[SHARED], own->data[SHARED].data, (size_t)own->bytes[SHARED], message_done, x);
+                c->receive(c, peer->process, &tags[part], peer->data[part].data, (size_t)peer->bytes[part], mf_message_ended, x);
+    for (const mf_exchange_peer *peer = own + 1; peer < end; peer++) {
+        if (own->bytes[MF_PART_SHARED])
+            c->send(c, peer->process, &tags[MF_PART_SHARED], own->data[MF_PART_SHARED].data, (size_t)own->bytes[MF_PART_SHARED],
+                    mf_message_ended, x);
         if (peer->out_bytes)
-            c->send(c, peer->process, &tags[OWN], peer->out.data, (size_t)peer->out_bytes, message_done, x);
+            c->send(c, peer->process, &tags[MF_PART_OWN], peer->out.data, (size_t)peer->out_bytes, mf_message_ended, x);
     }
-    message_done(x, NULL);
+    mf_pieces_post(x);
+    mf_message_ended(x, NULL);
 }
 
 bool mf_exchange_begin(mf_run_state *s, mf_rendezvous *g)
@@ -384,6 +372,7 @@ bool mf_exchange_begin(mf_run_state *s, mf_rendezvous *g)
     if (x) {
         x->s = s;
         x->g = g;
+        x->out_count = g->instr->out_count;
         x->compiler = mf_executable_compiler(s->executable);
         x->fiber = (mf_fiber){ .stage = s, .exchange = x };
     }
@@ -407,7 +396,12 @@ void mf_exchange_end(mf_exchange *x)
         mf_error_set_address(error, g->instr->eqn->address);
     if (error)
         mf_run_state_fail(s, error);
-    bool made = false;
+    bool failed = atomic_load_explicit(&s->failed, memory_order_acquire), made = false;
+    if (x->sums && !x->combined && !failed) {
+        if (mf_pieces_combine(x))
+            return;
+        mf_run_state_fail(s, mf_error_out_of_memory());
+    }
     if (!atomic_load_explicit(&s->failed, memory_order_acquire)) {
         made = mf_rendezvous_complete(s, g, x, NULL);
     } else {
@@ -426,9 +420,9 @@ void mf_exchange_end(mf_exchange *x)
 
 /* ------------------------------------------------------------------ deliver */
 
-static unsigned char *chunk_from(const mf_exchange *x, int k, const exchange_peer *from)
+static unsigned char *chunk_from(const mf_exchange *x, int k, const mf_exchange_peer *from)
 {
-    return from->data[part_of(eqn_of(x, k))].data + from->offsets[k];
+    return from->data[part_of(x, mf_exchange_eqn(x, k))].data + from->offsets[k];
 }
 
 typedef struct receiving {
@@ -445,12 +439,12 @@ static void take_pair(void *context, int64_t number, int64_t source)
 
 void mf_exchange_operands(const mf_exchange *x, int k, const void **from)
 {
-    const mf_eqn *e = eqn_of(x, k);
+    const mf_eqn *e = mf_exchange_eqn(x, k);
     mf_collective_kind kind = mf_collective_kind_of(e);
     if (reduces(e) || kind == MF_COLLECTIVE_ALL_TO_ALL)
         return;
     for (int i = 1; i < x->source_count; i++) {
-        const exchange_peer *peer = &x->sources[i];
+        const mf_exchange_peer *peer = &x->sources[i];
         receiving r = { from, chunk_from(x, k, peer), e->in[0]->type->bytes };
         if (kind == MF_COLLECTIVE_PERMUTE)
             pairs_between(x, e, peer->process, x->s->comm->rank, take_pair, &r);
@@ -462,19 +456,20 @@ void mf_exchange_operands(const mf_exchange *x, int k, const void **from)
 
 void mf_exchange_hold(const mf_exchange *x, int k, int64_t rank, const void *operand, mf_register *to)
 {
-    const mf_register *in = &source_of(x, x->g->owners[rank])->data[part_of(eqn_of(x, k))];
+    const mf_register *in = &source_of(x, x->g->owners[rank])->data[part_of(x, mf_exchange_eqn(x, k))];
     mf_register_view(to, in, (const unsigned char *)operand - in->data);
 }
 
 const void *mf_exchange_piece(const mf_exchange *x, int k, int64_t s, int64_t r)
 {
-    int64_t bytes = eqn_of(x, k)->in[0]->type->bytes / x->g->member_count;
+    int64_t bytes = mf_exchange_eqn(x, k)->in[0]->type->bytes / x->g->member_count;
     return chunk_from(x, k, source_of(x, x->g->owners[s])) + (x->position[s] * x->sources[0].rank_count + x->position[r]) * bytes;
 }
 
 typedef struct combining {
     const mf_exchange *x;
     const mf_eqn *e;
+    int64_t count;
     unsigned char **at; /* by position */
     bool made;
 } combining;
@@ -483,7 +478,7 @@ static void combine(void *context, int into, int from)
 {
     combining *c = context;
     const void *both[2] = { c->at[into], c->at[from] };
-    c->made = c->made && mf_collective_reduce(c->x->compiler, c->e, partial_dtype(c->e), both, 2, c->at[into]);
+    c->made = c->made && mf_collective_reduce(c->x->compiler, c->e, mf_partial_dtype(c->e), both, 2, c->count, c->at[into]);
 }
 
 typedef struct partial {
@@ -497,38 +492,47 @@ static int by_first_rank(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* All frontiers with what came of them, from left to right. */
-static void list_partials(const mf_exchange *x, int k, partial *list)
+unsigned char *mf_combine_frontiers(const mf_exchange *x, int k, int64_t count, mf_partial_at at)
 {
-    int64_t bytes = partial_bytes(eqn_of(x, k)), count = 0;
+    int64_t n = 0, listed = 0;
     for (int i = 0; i < x->source_count; i++)
-        for (int64_t f = 0; f < x->sources[i].frontier_count; f++)
-            list[count++] = (partial){ x->sources[i].frontier[f], chunk_from(x, k, &x->sources[i]) + f * bytes };
-    qsort(list, (size_t)count, sizeof *list, by_first_rank);
-}
-
-bool mf_exchange_reduce(const mf_exchange *x, int k, void *out)
-{
-    const mf_eqn *e = eqn_of(x, k);
-    const mf_type *type = e->in[0]->type;
-    int64_t count = 0;
-    for (int i = 0; i < x->source_count; i++)
-        count += x->sources[i].frontier_count;
-    partial *list = mf_alloc((size_t)count * sizeof *list);
-    mf_subtree *parts = mf_alloc((size_t)count * sizeof *parts);
-    combining c = { x, e, mf_alloc((size_t)count * sizeof *c.at), true };
+        n += x->sources[i].frontier_count;
+    partial *list = mf_alloc((size_t)n * sizeof *list);
+    mf_subtree *parts = mf_alloc((size_t)n * sizeof *parts);
+    combining c = { x, mf_exchange_eqn(x, k), count, mf_alloc((size_t)n * sizeof *c.at), true };
     bool made = list && parts && c.at;
+    for (int i = 0; made && i < x->source_count; i++)
+        for (int64_t f = 0; f < x->sources[i].frontier_count; f++)
+            list[listed++] = (partial){ x->sources[i].frontier[f], at(x, k, &x->sources[i], f) };
     if (made)
-        list_partials(x, k, list);
-    for (int64_t i = 0; made && i < count; i++) {
+        qsort(list, (size_t)n, sizeof *list, by_first_rank); /* from left to right */
+    for (int64_t i = 0; made && i < n; i++) {
         parts[i] = list[i].of;
         c.at[i] = list[i].at;
     }
-    made = made && mf_frontier_combine(x->g->member_count, parts, (int)count, combine, &c) && c.made;
-    if (made)
-        mf_convert(type->dtype, out, partial_dtype(e), c.at[0], type->size);
+    made = made && mf_frontier_combine(x->g->member_count, parts, (int)n, combine, &c) && c.made;
+    unsigned char *all = made ? c.at[0] : NULL;
     mf_free(list);
     mf_free(parts);
     mf_free(c.at);
-    return made;
+    return all;
+}
+
+static unsigned char *partial_at(const mf_exchange *x, int k, const mf_exchange_peer *from, int64_t f)
+{
+    return chunk_from(x, k, from) + f * mf_partial_bytes(mf_exchange_eqn(x, k));
+}
+
+bool mf_exchange_reduce(const mf_exchange *x, int k, mf_register *sum)
+{
+    const mf_eqn *e = mf_exchange_eqn(x, k);
+    const mf_type *type = e->in[0]->type;
+    if (mf_goes_in_pieces(x, e)) {
+        mf_register_move(sum, &x->sums[k]);
+        return true;
+    }
+    const unsigned char *all = mf_register_new(sum, type->bytes) ? mf_combine_frontiers(x, k, type->size, partial_at) : NULL;
+    if (all)
+        mf_convert(type->dtype, sum->data, mf_partial_dtype(e), all, type->size);
+    return all;
 }

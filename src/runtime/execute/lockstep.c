@@ -307,7 +307,7 @@ static mf_error_object *run_collective(const run *r, const action *a)
         for (int64_t d = 0; d < r->plan->size; d++)
             r->members[d] = r->at[a->in[k]] + d * step;
         if (!mf_collective_reduce(mf_executable_compiler(r->f->stage->executable), e, e->in[0]->type->dtype, r->members, r->plan->size,
-                                  r->at[a->out[k]]))
+                                  e->in[0]->type->size, r->at[a->out[k]]))
             return mf_error_out_of_memory();
     }
     return NULL;

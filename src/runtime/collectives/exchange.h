@@ -1,0 +1,59 @@
+/* An exchange under way, for exchange.c and pieces.c alone. */
+#ifndef MF_RUNTIME_COLLECTIVES_EXCHANGE_H
+#define MF_RUNTIME_COLLECTIVES_EXCHANGE_H
+
+#include "runtime/collectives/collectives.h"
+#include "runtime/collectives/frontier.h"
+
+/* For everybody; for one process alone; of large reductions what each process combines a piece of. */
+enum { MF_PART_SHARED, MF_PART_OWN, MF_PART_PIECES, MF_PARTS };
+
+/* A process that takes part: what it contributes, as far as it is here. */
+typedef struct mf_exchange_peer {
+    int process;
+    int nth; /* of them all, in order */
+    int64_t rank_count, frontier_count;
+    mf_subtree *frontier;       /* of its ranks */
+    int64_t *offsets;           /* by result: where its chunk begins in its part */
+    int64_t bytes[MF_PARTS];    /* of what it sends here; of this process, of what it sends to everybody, and of all its pieces */
+    mf_register data[MF_PARTS]; /* that */
+    mf_register out;            /* what this process sends to it alone */
+    int64_t out_bytes;
+} mf_exchange_peer;
+
+struct mf_exchange {
+    mf_fiber fiber;
+    mf_run_state *s;
+    mf_rendezvous *g;
+    const mf_segment_compiler *compiler;
+    int out_count, source_count;
+    mf_exchange_peer *sources; /* this process first */
+    int64_t *position;         /* by rank: among the ranks of its process */
+    mf_register *sums;         /* by result, of reductions that go in pieces; NULL: none does */
+    int64_t pieces_from;       /* bytes of a partial result */
+    bool combined;             /* this process's pieces are, and travel */
+    _Atomic int pending;
+    _Atomic(mf_error_object *) error; /* the first */
+};
+
+static inline const mf_eqn *mf_exchange_eqn(const mf_exchange *x, int k) { return x->g->instr->participants->eqns[k]; }
+
+/* ---- exchange.c */
+mf_dtype mf_partial_dtype(const mf_eqn *e); /* a reduction's partial results: sums of 16-bit floats wait for their rounding */
+int64_t mf_partial_bytes(const mf_eqn *e);  /* of one */
+/* Where a process's partial result number f for result k lies here. */
+typedef unsigned char *(*mf_partial_at)(const mf_exchange *x, int k, const mf_exchange_peer *from, int64_t f);
+/* Combines so many elements of all partial results into the first one. Where that is; NULL: memory is out. */
+unsigned char *mf_combine_frontiers(const mf_exchange *x, int k, int64_t count, mf_partial_at at);
+void mf_message_ended(void *x, mf_error_object *error); /* of a message of the exchange */
+mf_message_tag mf_exchange_tag(const mf_exchange *x, int part);
+
+/* ---- pieces.c */
+bool mf_goes_in_pieces(const mf_exchange *x, const mf_eqn *e);
+int64_t mf_piece_bytes(const mf_exchange *x, const mf_eqn *e, const mf_exchange_peer *of); /* of a partial result */
+bool mf_pieces_prepare(mf_exchange *x);                                                    /* false: memory is out */
+int mf_pieces_messages(const mf_exchange *x);                                              /* how many there will be */
+void mf_pieces_post(mf_exchange *x);    /* sends each process its piece of what is here */
+bool mf_pieces_combine(mf_exchange *x); /* what has come; sends the own pieces round. False: memory is out */
+
+#endif
