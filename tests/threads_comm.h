@@ -279,6 +279,8 @@ static void *job_thread(void *at)
     job_process *p = at;
     mf_comm_set(&p->comm);
     p->run(p->context, p->comm.rank);
+    while (atomic_load(&p->comm.runs)) /* whose results nobody waited for */
+        usleep(100);
     mf_comm_set(NULL);
     return NULL;
 }

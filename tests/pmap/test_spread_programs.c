@@ -258,6 +258,41 @@ static mf_value convolutional(const spread_here *h)
     return same(mf_tuple(params, loss));
 }
 
+/* ------------------------------------------------------------------ large gradients: several exchanges beside the backward pass */
+
+static mf_value layer(mf_value x, mf_value w) { return mf_tanh(mf_mul(mf_dot(x, w), 0.1f)); }
+static mf_value deep_loss(mf_value params, mf_value x)
+{
+    for (int i = 0; i < 4; i++)
+        x = layer(x, mf_get(params, i));
+    return mf_mean(mf_square(x));
+}
+static mf_value deep_step(mf_value params, mf_value x)
+{
+    mf_value loss, grads;
+    mf_unpack(mf_call(mf_value_and_grad(deep_loss), params, x), &loss, &grads);
+    return mf_tuple(mf_tree_map(descend, params, mf_pmean(grads, "i"), 0.5f), mf_pmean(loss, "i"));
+}
+static mf_value large_gradients(const spread_here *h)
+{
+    mf_value x = spread_rows(h, numbers(MF_SHAPE(8, 3, 520))), w = numbers(MF_SHAPE(520, 520)), loss;
+    mf_value params = mf_tuple(w, mf_mul(w, 0.5f), mf_neg(w), mf_sin(w));
+    mf_function step = PMAP(deep_step, .in_axes = mf_axes(MF_NONE, 0), .out_axes = MF_NONE);
+    for (int i = 0; i < 3; i++)
+        mf_unpack(mf_call(step, params, x), &params, &loss);
+    return same(mf_tuple(params, loss));
+}
+
+/* Calls whose results nobody reads, and reads in another order than the calls'. */
+static mf_value calls_in_flight(const spread_here *h)
+{
+    mf_value x = spread_rows(h, numbers(MF_SHAPE(8, 700))), all[30];
+    mf_function f = PMAP(normalised), g = PMAP(sum_of_all);
+    for (int i = 0; i < 30; i++)
+        all[i] = mf_call(i % 3 ? f : g, i % 5 ? x : mf_add(x, i));
+    return rows(mf_tuple(all[29], all[3], all[17]));
+}
+
 /* ------------------------------------------------------------------ the table */
 
 /* Bodies of one mapped argument. */
@@ -312,10 +347,17 @@ static const struct {
     { "global axis_size", global_size },
     { "replicated", replicated },
     { "convolutional network", convolutional },
+    { "calls in flight", calls_in_flight },
 };
 
 TEST(programs_over_processes)
 {
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
         spread_check(programs[i].name, programs[i].run, NULL, 8, spread_of_eight);
+}
+
+TEST(large_gradients_over_processes)
+{
+    static const char *const owners[] = { "00001111", "00011111", "01010101", "01234567", NULL };
+    spread_check("large gradients", large_gradients, NULL, 8, owners);
 }

@@ -199,6 +199,12 @@ static mf_value pending_failure(const spread_here *h)
     x = h->rank ? mf_check_replicated(mf_mul(x, mf_arange(4, MF_F32)), NULL) : x;
     return mf_call(mf_pmap(sum, "i"), x);
 }
+/* The host's function fails on a device of process 1. */
+static mf_value refuse(mf_value x) { return mf_item_f64(x) == 6 ? mf_make_error(MF_ERROR_IO, "six is refused") : mf_mul(x, 2); }
+static mf_value asks_host(mf_value x) { return mf_psum(mf_pure_callback(refuse, mf_struct(MF_SHAPE0, MF_F32), x), "i"); }
+static mf_value bad_callback(const spread_here *h) { return mf_call(mf_pmap(asks_host, "i"), own(h)); }
+static mf_value no_sum(mf_value x) { return mf_add(mf_neg(x), mf_axis_index("i")); }
+static mf_value forgotten(const spread_here *h) { return mf_call(h->rank ? mf_pmap(no_sum, "i") : mf_pmap(sum, "i"), own(h)); }
 static mf_value other_function(const spread_here *h) { return mf_call(h->rank ? mf_pmap(extremum, "i") : mf_pmap(sum, "i"), own(h)); }
 
 static const struct {
@@ -215,6 +221,8 @@ static const struct {
     { "a donated argument", donated_twice, { "peer: process 1: Array has been deleted", "Array has been deleted" } },
     { "rows beside a state", bad_state, { "peer: process 1: ", "Got axis_size=1" } },
     { "an operand that fails late", pending_failure, { "peer: process 1: check_replicated", "check_replicated" } },
+    { "a callback", bad_callback, { "peer: process 1: ", "six is refused" } },
+    { "a forgotten collective", forgotten, { "peer: process 1 ended its call 0 without this collective", "[0. 0. 0. 0.]" } },
     { "another function", other_function, { "computes something else here", "computes something else here" } },
 };
 
