@@ -1,0 +1,566 @@
+/* Messages between processes: matching, sizes, flow, and what to do about one that never comes.
+ *
+ * Everything begins with a header of fixed size under tag 0. Small payloads come with it; a large one is offered, and sent under a tag of the
+ * receiver's once that has a place of exactly its size, so no transfer can be longer than its buffer. Who waits in vain asks the other process
+ * where it is: the answer is that the call is over there (well or not), or a sign of life. So what goes well costs nothing more.
+ * Invariants: the lock guards all; no lock is held while a `done` runs; nothing of a header is used before its sizes and numbers were checked;
+ * from one process, what was sent before an answer is handled before it. */
+#include "comm/protocol.h"
+
+#include "base/alloc.h"
+#include "base/intern.h"
+#include "runtime/profile/profiler.h"
+
+#define MAGIC 0x31304d4du /* of this form of header; another byte order or another form differs in it */
+
+unsigned mf_messages_bucket(int peer, const mf_message_tag *of)
+{
+    return (unsigned)mf_hash_mix(of->call * 31 + (uint64_t)peer, of->place) % BUCKETS;
+}
+
+static void *slot(const mf_messages *m, int i) { return m->ring + (size_t)i * SLOT; }
+
+/* ------------------------------------------------------------------ ends of operations; the lock is held */
+
+void mf_operation_unlink(mf_operation **list, mf_operation *op)
+{
+    while (*list != op)
+        list = &(*list)->next;
+    *list = op->next;
+}
+
+void mf_operation_finish(mf_operation *op, mf_error_object *error, mf_operation **finished)
+{
+    op->error = error;
+    op->next = *finished;
+    *finished = op;
+}
+
+/* The lock is not held. */
+void mf_operations_call_back(mf_messages *m, mf_operation *finished)
+{
+    for (mf_operation *next; finished; finished = next) {
+        next = finished->next;
+        atomic_fetch_sub(&m->comm.awaited, 1);
+        if (finished->done)
+            finished->done(finished->context, finished->error);
+        else
+            mf_error_ignore(finished->error);
+        mf_free(finished);
+    }
+}
+
+/* theirs: what the other process computes there, in `count` bytes. */
+static mf_error_object *other_program(int peer, const mf_message_tag *own, const void *theirs, size_t count)
+{
+    static const char why[] = "it runs another program, or its functions in another order";
+    int length = (int)count;
+    if (!count || !own->words)
+        return mf_error_new(MF_ERROR_PEER, "process %d computes something else here: %s", peer, why);
+    if (strlen(own->words) == count && !memcmp(own->words, theirs, count))
+        return mf_error_new(MF_ERROR_PEER, "process %d computes something else here: %s too, but in another way; %s", peer, own->words,
+                            why);
+    return mf_error_new(MF_ERROR_PEER, "process %d computes something else here: %.*s, and not %s; %s", peer, length, (const char *)theirs,
+                        own->words, why);
+}
+
+mf_error_object *mf_messages_dead_error(const mf_messages *m)
+{
+    int process = m->first_dead;
+    uint64_t newest = m->peers[process].newest;
+    return newest ? mf_error_new(MF_ERROR_PEER, "process %d has died: its last message was of call %llu", process,
+                                 (unsigned long long)newest - 1)
+                  : mf_error_new(MF_ERROR_PEER, "process %d has died before its first message", process);
+}
+
+/* Nothing is sent to that process any more, or received from it. */
+bool mf_messages_is_gone(const mf_messages *m, int process) { return m->left || m->broken || m->peers[process].dead; }
+
+mf_error_object *mf_messages_gone(const mf_messages *m, int process)
+{
+    return process >= 0 && m->peers[process].dead ? mf_messages_dead_error(m)
+           : m->broken                            ? mf_retain(m->broken)
+                                                  : mf_error_new(MF_ERROR_PEER, "this process has left the job: %s", m->left);
+}
+
+/* Those that wait and fit end in the error, of which each has a reference. */
+void mf_messages_fail(mf_messages *m, bool (*fits)(const mf_messages *, const mf_operation *, const void *), const void *what,
+                      mf_error_object *error, mf_operation **finished)
+{
+    for (int b = 0; b < BUCKETS; b++)
+        for (mf_operation **at = &m->waiting[b], *op; (op = *at);)
+            if (fits(m, op, what)) {
+                *at = op->next;
+                mf_operation_finish(op, mf_retain(error), finished);
+            } else {
+                at = &op->next;
+            }
+    mf_error_ignore(error);
+}
+
+bool mf_operation_any(const mf_messages *m, const mf_operation *op, const void *unused)
+{
+    (void)m;
+    (void)op;
+    (void)unused;
+    return true;
+}
+
+/* The link is of no use any more. */
+void mf_messages_fail_all(mf_messages *m, mf_error_object *error, mf_operation **finished)
+{
+    if (!m->broken)
+        m->broken = mf_retain(error);
+    mf_messages_fail(m, mf_operation_any, NULL, error, finished);
+}
+
+/* ------------------------------------------------------------------ calls that are over here */
+
+static mf_call_part *part_of(const mf_messages *m, uint64_t call)
+{
+    mf_call_part *p = m->parts;
+    while (p && p->name != call >> MF_CALL_BITS)
+        p = p->next;
+    return p;
+}
+
+static uint64_t *word_of(mf_call_part *p, uint64_t number) { return &p->ended[number / 64 % (CALLS_OPEN / 64)]; }
+
+static bool has_ended(const mf_messages *m, uint64_t call)
+{
+    mf_call_part *p = part_of(m, call);
+    uint64_t number = call % ((uint64_t)1 << MF_CALL_BITS);
+    return p && (number < p->below || (number - p->below < CALLS_OPEN && *word_of(p, number) >> number % 64 & 1));
+}
+
+/* Beyond CALLS_OPEN, which is more than runs are let under way at a time, and where memory is out, those who ask hear of it by the timeout. */
+void mf_messages_set_ended(mf_messages *m, uint64_t call)
+{
+    mf_call_part *p = part_of(m, call);
+    uint64_t number = call % ((uint64_t)1 << MF_CALL_BITS);
+    if (!p && (p = mf_calloc(1, sizeof *p))) {
+        p->name = call >> MF_CALL_BITS;
+        p->next = m->parts;
+        m->parts = p;
+    }
+    if (!p || number < p->below || number - p->below >= CALLS_OPEN)
+        return;
+    *word_of(p, number) |= (uint64_t)1 << number % 64;
+    for (; *word_of(p, p->below) >> p->below % 64 & 1; p->below++)
+        *word_of(p, p->below) &= ~((uint64_t)1 << p->below % 64);
+}
+
+static const char *abort_of(const mf_messages *m, uint64_t call)
+{
+    for (int i = 0; i < ABORTS_KEPT; i++)
+        if (m->aborts[i].call == call + 1)
+            return m->aborts[i].words;
+    return NULL;
+}
+
+bool mf_messages_is_over(const mf_messages *m, uint64_t call) { return has_ended(m, call) || abort_of(m, call); }
+
+/* ------------------------------------------------------------------ sending; the lock is held */
+
+static size_t words_count(const mf_message_tag *of) { return of->words ? strnlen(of->words, WORDS_MOST - 1) : 0; }
+
+/* A message of an operation has its words behind its payload. */
+bool mf_messages_post(mf_messages *m, int to, mf_message_header h, const void *payload, size_t count, const mf_message_tag *of,
+                      mf_operation **finished)
+{
+    size_t words = of ? words_count(of) : 0, all = count + words;
+    mf_outgoing *o = mf_alloc(sizeof *o + all);
+    if (!o)
+        return false;
+    mf_peer *p = &m->peers[to];
+    h.magic = MAGIC;
+    h.from = (uint32_t)m->comm.rank;
+    h.taken = p->told = p->taken;
+    o->head = h;
+    o->request = 0;
+    if (of)
+        o->head.tag = (uint32_t)words;
+    if (count)
+        memcpy(o->payload, payload, count);
+    if (words)
+        memcpy(o->payload + count, of->words, words);
+    int code = m->link->send(m->link, to, 0, &o->head, sizeof h + all, &o->request);
+    if (code) {
+        mf_free(o);
+        mf_messages_fail_all(m, m->link->error(m->link, code), finished);
+        return true;
+    }
+    o->next = m->outgoing;
+    m->outgoing = o;
+    return true;
+}
+
+static bool post(mf_messages *m, int to, mf_message_header h, const void *payload, size_t count, mf_operation **finished)
+{
+    return mf_messages_post(m, to, h, payload, count, NULL, finished);
+}
+
+void mf_messages_say(mf_messages *m, int to, mf_message_kind k, uint64_t call, uint64_t id, const char *words, mf_operation **finished)
+{
+    size_t count = words ? strnlen(words, WORDS_MOST - 1) : 0;
+    post(m, to, (mf_message_header){ .kind = k, .call = call, .id = id, .size = count }, words, count, finished);
+}
+
+/* The next piece of a payload. False: the link has failed, and the operation with it. */
+static bool move(mf_messages *m, mf_operation *op, mf_operation **finished)
+{
+    op->piece = op->count - op->moved < m->link->most ? op->count - op->moved : m->link->most;
+    op->request = 0;
+    int code = op->sends ? m->link->send(m->link, op->peer, op->tag, op->bytes + op->moved, op->piece, &op->request)
+                         : m->link->receive(m->link, op->peer, op->tag, op->bytes + op->moved, op->piece, &op->request);
+    if (!code)
+        return true;
+    mf_error_object *error = m->link->error(m->link, code);
+    mf_messages_fail_all(m, mf_retain(error), finished);
+    mf_operation_finish(op, error, finished);
+    return false;
+}
+
+static void begin_moving(mf_messages *m, mf_operation *op, mf_operation **finished)
+{
+    if (!move(m, op, finished))
+        return;
+    op->next = m->moving;
+    m->moving = op;
+}
+
+/* A tag that nothing else moves under between this process and that one. */
+static int free_tag(mf_messages *m, int with)
+{
+    for (;;) {
+        bool taken = false;
+        m->next_tag = m->next_tag % (m->link->tags - 1) + 1;
+        for (const mf_operation *op = m->moving; op && !taken; op = op->next)
+            taken = op->peer == with && op->tag == m->next_tag;
+        if (!taken)
+            return m->next_tag;
+    }
+}
+
+/* ------------------------------------------------------------------ a message and its receipt; the lock is held */
+
+/* An offer for a receipt, which is in no list. */
+void mf_messages_accept(mf_messages *m, mf_operation *op, const mf_message_header *h, const void *words, mf_operation **finished)
+{
+    if (h->check != op->of.check || h->size != op->count) {
+        mf_message_header no = { .kind = NO, .call = h->call, .id = h->id, .check = OTHER_PROGRAM, .size = words_count(&op->of) };
+        post(m, op->peer, no, op->of.words, no.size, finished);
+        mf_operation_finish(op, other_program(op->peer, &op->of, words, h->tag), finished);
+        return;
+    }
+    op->tag = free_tag(m, op->peer);
+    mf_message_header go = { .kind = GO, .call = h->call, .id = h->id, .size = h->size, .tag = (uint32_t)op->tag };
+    begin_moving(m, op, finished);
+    if (!m->broken && !post(m, op->peer, go, NULL, 0, finished))
+        mf_messages_fail_all(m, mf_error_out_of_memory(), finished);
+}
+
+void mf_messages_take(mf_messages *m, mf_operation *op, const mf_message_header *h, const void *payload, mf_operation **finished)
+{
+    m->peers[h->from].taken += h->size;
+    bool same = h->check == op->of.check && h->size == op->count;
+    if (same && h->size)
+        memcpy(op->bytes, payload, h->size);
+    mf_operation_finish(op, same ? NULL : other_program(op->peer, &op->of, (const char *)payload + h->size, h->tag), finished);
+}
+
+/* Nobody will ask for it. */
+void mf_messages_refuse(mf_messages *m, const mf_message_header *h, mf_operation **finished)
+{
+    if (h->kind == OFFER)
+        mf_messages_say(m, (int)h->from, NO, h->call, h->id, abort_of(m, h->call), finished);
+    else
+        m->peers[h->from].taken += h->size;
+}
+
+static mf_operation *take_receipt(mf_messages *m, const mf_message_header *h)
+{
+    mf_message_tag of = { .call = h->call, .place = h->place };
+    for (mf_operation **at = &m->waiting[mf_messages_bucket((int)h->from, &of)]; *at; at = &(*at)->next) {
+        mf_operation *op = *at;
+        if (!op->sends && op->peer == (int)h->from && op->of.call == h->call && op->of.place == h->place) {
+            *at = op->next;
+            return op;
+        }
+    }
+    return NULL;
+}
+
+static void handle_message(mf_messages *m, const mf_message_header *h, const void *payload, mf_operation **finished)
+{
+    mf_operation *op = take_receipt(m, h);
+    size_t count = (h->kind == DATA ? h->size : 0) + h->tag;
+    if (op && h->kind == DATA) {
+        mf_messages_take(m, op, h, payload, finished);
+    } else if (op) {
+        mf_messages_accept(m, op, h, payload, finished);
+    } else if (m->left || mf_messages_is_over(m, h->call)) {
+        mf_messages_refuse(m, h, finished);
+    } else {
+        mf_arrived *a = mf_alloc(sizeof *a + count);
+        if (!a) {
+            mf_messages_fail_all(m, mf_error_out_of_memory(), finished);
+            return;
+        }
+        a->head = *h;
+        memcpy(a->payload, payload, count);
+        mf_message_tag of = { .call = h->call, .place = h->place };
+        mf_arrived **at = &m->arrived[mf_messages_bucket((int)h->from, &of)];
+        while (*at) /* in the order in which they came */
+            at = &(*at)->next;
+        a->next = NULL;
+        *at = a;
+    }
+}
+
+/* ------------------------------------------------------------------ answers; the lock is held */
+
+static mf_operation *take_offer(mf_messages *m, const mf_message_header *h)
+{
+    for (mf_operation **at = &m->waiting[h->id % BUCKETS]; *at; at = &(*at)->next) {
+        mf_operation *op = *at;
+        if (op->sends && op->id == h->id && op->peer == (int)h->from) {
+            *at = op->next;
+            return op;
+        }
+    }
+    return NULL;
+}
+
+/* One that was given up meanwhile sends nothing, which ends the other side's receipt. */
+static void handle_go(mf_messages *m, const mf_message_header *h, mf_operation **finished)
+{
+    mf_operation *op = take_offer(m, h);
+    if (!op) {
+        op = mf_calloc(1, sizeof *op);
+        if (!op) {
+            mf_messages_fail_all(m, mf_error_out_of_memory(), finished);
+            return;
+        }
+        atomic_fetch_add(&m->comm.awaited, 1);
+        op->sends = true;
+        op->peer = (int)h->from;
+    }
+    op->tag = (int)h->tag;
+    begin_moving(m, op, finished);
+}
+
+static mf_error_object *ended_error(int peer, uint64_t call, const char *words)
+{
+    return *words ? mf_error_new(MF_ERROR_PEER, "process %d: %s", peer, words)
+                  : mf_error_new(MF_ERROR_PEER, "process %d ended its call %llu without this collective", peer,
+                                 (unsigned long long)(call % ((uint64_t)1 << MF_CALL_BITS)));
+}
+
+static bool waits_in_call(const mf_messages *m, const mf_operation *op, const void *what)
+{
+    (void)m;
+    const mf_message_header *h = what;
+    return op->peer == (int)h->from && op->of.call == h->call;
+}
+
+static void answer(mf_messages *m, const mf_message_header *h, mf_operation **finished)
+{
+    const char *words = abort_of(m, h->call);
+    if (m->left && !words)
+        words = m->left;
+    if (m->left || mf_messages_is_over(m, h->call))
+        mf_messages_say(m, (int)h->from, OVER, h->call, 0, words, finished);
+    else
+        mf_messages_say(m, (int)h->from, HERE, atomic_load(&m->comm.calls), 0, NULL, finished);
+}
+
+/* Whether what has come can be believed. */
+static bool is_sound(const mf_messages *m, const mf_message_header *h, size_t count)
+{
+    if (count < sizeof *h || h->magic != MAGIC || h->kind >= KINDS || h->from >= (uint32_t)m->comm.size)
+        return false;
+    size_t payload = count - sizeof *h;
+    switch ((mf_message_kind)h->kind) {
+    case DATA: return h->size <= INLINE_MOST && h->tag < WORDS_MOST && h->size + h->tag == payload;
+    case OFFER: return h->tag == payload && h->tag < WORDS_MOST && h->size <= PTRDIFF_MAX;
+    case GO: return !payload && h->tag > 0 && h->tag < (uint32_t)m->link->tags;
+    default: return h->size == payload && payload < WORDS_MOST;
+    }
+}
+
+static void handle(mf_messages *m, const unsigned char *bytes, size_t count, mf_operation **finished)
+{
+    mf_message_header h;
+    char words[WORDS_MOST] = "";
+    memcpy(&h, bytes, sizeof h);
+    if (!is_sound(m, &h, count)) {
+        mf_messages_fail_all(
+            m, mf_error_new(MF_ERROR_PEER, "a message of %zu bytes is none of this library's: other versions in one job?", count),
+            finished);
+        return;
+    }
+    const unsigned char *payload = bytes + sizeof h;
+    mf_peer *from = &m->peers[h.from];
+    from->heard = mf_profile_now();
+    if (h.taken - from->acknowledged <= from->sent - from->acknowledged)
+        from->acknowledged = h.taken;
+    if (h.kind <= OFFER && h.call >> MF_CALL_BITS == 0 && h.call >= from->newest)
+        from->newest = h.call + 1;
+    if (h.kind > OFFER)
+        memcpy(words, payload, count - sizeof h);
+    mf_operation *op;
+    switch ((mf_message_kind)h.kind) {
+    case DATA:
+    case OFFER: handle_message(m, &h, payload, finished); break;
+    case GO: handle_go(m, &h, finished); break;
+    case NO:
+        if ((op = take_offer(m, &h)))
+            mf_operation_finish(op,
+                                h.check == OTHER_PROGRAM ? other_program(op->peer, &op->of, words, strlen(words))
+                                                         : ended_error(op->peer, h.call, words),
+                                finished);
+        break;
+    case WHERE: answer(m, &h, finished); break;
+    case HERE: from->calls = h.call; break;
+    case OVER: mf_messages_fail(m, waits_in_call, &h, ended_error((int)h.from, h.call, words), finished); break;
+    case BYE: from->left = true; break;
+    case ALL_LEFT: m->all_left = true; break;
+    case TAKEN:
+    case KINDS: break;
+    }
+}
+
+/* ------------------------------------------------------------------ progress; the lock is held */
+
+bool mf_messages_receive_next(mf_messages *m, mf_operation **finished)
+{
+    m->requests[m->head] = 0;
+    int code = m->link->receive(m->link, -1, 0, slot(m, m->head), SLOT, &m->requests[m->head]);
+    if (code)
+        mf_messages_fail_all(m, m->link->error(m->link, code), finished);
+    m->head = (m->head + 1) % RING;
+    return !code;
+}
+
+static bool poll_headers(mf_messages *m, mf_operation **finished)
+{
+    bool came = false;
+    for (int n = 0; n < 64 && !m->broken; n++) {
+        bool done = false;
+        size_t count = 0;
+        int code = m->link->test(m->link, &m->requests[m->head], &done, &count);
+        if (code)
+            mf_messages_fail_all(m, m->link->error(m->link, code), finished);
+        if (code || !done)
+            break;
+        came = true;
+        handle(m, slot(m, m->head), count, finished);
+        mf_messages_receive_next(m, finished);
+    }
+    return came;
+}
+
+static void poll_outgoing(mf_messages *m, mf_operation **finished)
+{
+    for (mf_outgoing **at = &m->outgoing, *o; (o = *at);) {
+        bool done = false;
+        int code = m->link->test(m->link, &o->request, &done, NULL);
+        if (code)
+            mf_messages_fail_all(m, m->link->error(m->link, code), finished);
+        if (code || done) {
+            *at = o->next;
+            mf_free(o);
+        } else {
+            at = &o->next;
+        }
+    }
+}
+
+/* A piece has moved: the next one, or the end. */
+static void moved(mf_messages *m, mf_operation *op, size_t count, mf_operation **finished)
+{
+    if (!op->sends && count != op->piece) {
+        mf_operation_finish(op, ended_error(op->peer, op->of.call, ""), finished);
+        return;
+    }
+    op->moved += op->piece;
+    if (op->moved < op->count)
+        begin_moving(m, op, finished);
+    else
+        mf_operation_finish(op, NULL, finished);
+}
+
+static bool poll_moving(mf_messages *m, mf_operation **finished)
+{
+    bool any_moved = false;
+    mf_operation *list = m->moving;
+    m->moving = NULL;
+    for (mf_operation *next, *op = list; op; op = next) {
+        bool done = false;
+        size_t count = op->piece;
+        next = op->next;
+        int code = m->link->test(m->link, &op->request, &done, op->sends ? NULL : &count);
+        if (code) {
+            mf_error_object *error = m->link->error(m->link, code);
+            mf_messages_fail_all(m, mf_retain(error), finished);
+            mf_operation_finish(op, error, finished);
+        } else if (done) {
+            any_moved = true;
+            moved(m, op, count, finished);
+        } else {
+            op->next = m->moving;
+            m->moving = op;
+        }
+    }
+    return any_moved;
+}
+
+static mf_error_object *late_error(const mf_messages *m, const mf_operation *op, int64_t now)
+{
+    const mf_peer *p = &m->peers[op->peer];
+    double seconds = (double)(now - op->since) / 1e9;
+    if (p->heard < op->since)
+        return mf_error_new(MF_ERROR_PEER, "process %d has not answered for %.1f s: it is stopped or gone", op->peer, seconds);
+    if (op->of.call >> MF_CALL_BITS)
+        return mf_error_new(MF_ERROR_PEER, "process %d is %.1f s late", op->peer, seconds);
+    return mf_error_new(MF_ERROR_PEER, "process %d is %.1f s late: it has begun %llu calls, and this is call %llu", op->peer, seconds,
+                        (unsigned long long)p->calls, (unsigned long long)op->of.call);
+}
+
+static void ask_for(mf_messages *m, mf_operation *op, int64_t now, mf_operation **finished)
+{
+    if (now < op->ask_at)
+        return;
+    int64_t apart = (now - op->since) / 4;
+    op->ask_at = now + (apart < FIRST_ASKED ? FIRST_ASKED : apart < ASKED_AT_MOST ? apart : ASKED_AT_MOST);
+    mf_messages_say(m, op->peer, WHERE, op->of.call, 0, NULL, finished);
+}
+
+/* Asks those who let wait where they are. */
+static void ask(mf_messages *m, int64_t now, mf_operation **finished)
+{
+    if (now < m->ask_at)
+        return;
+    m->ask_at = now + FIRST_ASKED / 2;
+    for (int b = 0; b < BUCKETS; b++)
+        for (mf_operation **at = &m->waiting[b], *op; (op = *at);)
+            if (now - op->since > m->timeout) {
+                *at = op->next;
+                mf_operation_finish(op, late_error(m, op, now), finished);
+            } else {
+                at = &op->next;
+                ask_for(m, op, now, finished);
+            }
+}
+
+bool mf_messages_progress(mf_messages *m, mf_operation **finished)
+{
+    if (m->closed)
+        return false;
+    bool some = poll_headers(m, finished);
+    poll_outgoing(m, finished);
+    some |= poll_moving(m, finished);
+    ask(m, mf_profile_now(), finished);
+    return some;
+}

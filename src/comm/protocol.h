@@ -1,0 +1,144 @@
+/* What the files of the messages share: their headers, the operations that wait for the other side or move, and the state of a communicator.
+ * All functions but mf_operations_call_back are called with its lock held; what ends goes into a list, whose done is called without it. */
+#ifndef MF_COMM_PROTOCOL_H
+#define MF_COMM_PROTOCOL_H
+
+#include "comm/messages.h"
+
+#include <pthread.h>
+
+#define RING        8 /* receives for headers, used in turn */
+#define INLINE_MOST ((size_t)16 << 10)
+#define WINDOW      ((uint64_t)1 << 20) /* inline bytes that a process has not taken yet: more are offered */
+#define WORDS_MOST  480
+#define SLOT        (sizeof(mf_message_header) + INLINE_MOST + WORDS_MOST)
+#define BUCKETS     64
+#define CALLS_OPEN  4096 /* between the oldest and the newest call under way */
+#define ABORTS_KEPT 16
+
+#define MS            ((int64_t)1000000) /* ns */
+#define FIRST_ASKED   (20 * MS)
+#define ASKED_AT_MOST (1000 * MS) /* apart */
+
+typedef enum mf_message_kind { DATA, OFFER, GO, NO, TAKEN, WHERE, HERE, OVER, BYE, ALL_LEFT, KINDS } mf_message_kind;
+
+enum { OTHER_PROGRAM = 1 }; /* the check of a NO; else the call is over */
+
+typedef struct mf_message_header {
+    uint32_t magic, kind, from, tag; /* tag: of GO; of DATA and OFFER, how many bytes of words follow their payload */
+    uint64_t call, place, check, size, id, taken;
+} mf_message_header;
+
+typedef struct mf_outgoing { /* a header on its way */
+    struct mf_outgoing *next;
+    uintptr_t request;
+    mf_message_header head;
+    unsigned char payload[];
+} mf_outgoing;
+
+typedef struct mf_arrived { /* before anybody asked for it */
+    struct mf_arrived *next;
+    mf_message_header head;
+    unsigned char payload[];
+} mf_arrived;
+
+typedef struct mf_operation { /* a receipt, or a send that is too large to go with its mf_message_header */
+    struct mf_operation *next;
+    bool sends;
+    int peer, tag;
+    mf_message_tag of;
+    unsigned char *bytes;
+    size_t count, moved, piece;
+    uintptr_t request;
+    uint64_t id;
+    int64_t since, ask_at;
+    mf_message_done done;
+    void *context;
+    mf_error_object *error;
+} mf_operation;
+
+typedef struct mf_peer {
+    uint64_t sent, acknowledged; /* inline bytes to it */
+    uint64_t taken, told;        /* inline bytes from it */
+    uint64_t calls;              /* that it had begun when it answered last */
+    int64_t heard;               /* when something came from it last */
+    uint64_t newest;             /* call of all processes of which something came, + 1 */
+    bool left, dead;
+} mf_peer;
+
+typedef struct mf_call_part { /* the calls of some processes, which are numbered by themselves */
+    struct mf_call_part *next;
+    uint64_t name;
+    uint64_t below; /* have ended; of those from it on: */
+    uint64_t ended[CALLS_OPEN / 64];
+} mf_call_part;
+
+typedef struct mf_messages {
+    mf_comm comm;
+    mf_link *link;
+    int64_t timeout;
+    pthread_mutex_t lock;
+    pthread_cond_t news;
+    pthread_t driver;
+    bool idle, stopping, closed; /* closed: the link is not to be used any more */
+    bool bereft;                 /* some process has died */
+    int first_dead;
+    const char *left; /* why nothing is sent any more; or NULL */
+    mf_error_object *broken;
+    uintptr_t requests[RING];
+    unsigned char *ring; /* RING slots */
+    int head;
+    mf_outgoing *outgoing;
+    mf_operation *waiting[BUCKETS]; /* for the other side: receipts by their tag, offers by their id */
+    mf_operation *moving;
+    mf_arrived *arrived[BUCKETS];
+    _Atomic unsigned polls;
+    _Atomic bool moves; /* something did, at the last poll */
+    uint64_t next_id;
+    int next_tag;
+    int64_t ask_at;
+    mf_call_part *parts;
+    struct {
+        uint64_t call; /* + 1 */
+        char words[WORDS_MOST];
+    } aborts[ABORTS_KEPT];
+    int next_abort;
+    bool all_left;
+    mf_peer *peers;
+} mf_messages;
+
+/* ---- ends of operations */
+void mf_operation_unlink(mf_operation **list, mf_operation *op);
+void mf_operation_finish(mf_operation *op, mf_error_object *error, mf_operation **finished); /* it is in no list */
+void mf_operations_call_back(mf_messages *m, mf_operation *finished);
+/* Those that wait for the other side and fit end in the error, of which each has a reference. */
+void mf_messages_fail(mf_messages *m, bool (*fits)(const mf_messages *, const mf_operation *, const void *), const void *what,
+                      mf_error_object *error, mf_operation **finished);
+bool mf_operation_any(const mf_messages *m, const mf_operation *op, const void *unused);    /* fits always */
+void mf_messages_fail_all(mf_messages *m, mf_error_object *error, mf_operation **finished); /* the link is of no use any more */
+bool mf_messages_is_gone(const mf_messages *m, int process);          /* nothing is exchanged with it any more, for the reason that: */
+mf_error_object *mf_messages_gone(const mf_messages *m, int process); /* -1: with anybody */
+mf_error_object *mf_messages_dead_error(const mf_messages *m);        /* names the first: the others may have ended because of it */
+
+/* ---- calls that are over here */
+bool mf_messages_is_over(const mf_messages *m, uint64_t call);
+void mf_messages_set_ended(mf_messages *m, uint64_t call);
+
+/* ---- sending */
+/* A message of an operation (of: its tag, or NULL) has its words behind its payload. False: memory is out. */
+bool mf_messages_post(mf_messages *m, int to, mf_message_header h, const void *payload, size_t count, const mf_message_tag *of,
+                      mf_operation **finished);
+void mf_messages_say(mf_messages *m, int to, mf_message_kind k, uint64_t call, uint64_t id, const char *words, mf_operation **finished);
+
+/* ---- a message and its receipt */
+unsigned mf_messages_bucket(int peer, const mf_message_tag *of);
+void mf_messages_accept(mf_messages *m, mf_operation *op, const mf_message_header *h, const void *words,
+                        mf_operation **finished); /* an offer */
+void mf_messages_take(mf_messages *m, mf_operation *op, const mf_message_header *h, const void *payload, mf_operation **finished);
+void mf_messages_refuse(mf_messages *m, const mf_message_header *h, mf_operation **finished); /* nobody will ask for it */
+
+/* ---- progress */
+bool mf_messages_receive_next(mf_messages *m, mf_operation **finished); /* of the ring */
+bool mf_messages_progress(mf_messages *m, mf_operation **finished);     /* whether something came or moved */
+
+#endif
