@@ -2,7 +2,10 @@
  *
  * Every device holds the same parameters and works on its part of each batch; gradients are averaged over the devices with pmean, so that
  * all make the same step. After each epoch every test image is evaluated, on all devices: the last, smaller batch is filled up and masked.
- * The trained parameters are saved, and `data_parallel --predict 0 1 2` loads them for single test images on one device. */
+ * The trained parameters are saved, and `data_parallel --predict 0 1 2` loads them for single test images on one device.
+ *
+ * `mpirun -n 2 data_parallel --devices 4` trains the same parameters, to the bit, on the eight devices of two processes: each loads its own part
+ * of each batch, and the first one tells and saves. */
 #include <manyfold.h>
 
 #include "progress.h"
@@ -115,7 +118,7 @@ static const char usage[] =
     "       data_parallel --predict [--data FOLDER] [--out FOLDER] IMAGE_INDEX...\n"
     "Trains a convolutional network on Fashion-MNIST, data-parallel, and saves it; or loads it to classify single test images.\n"
     "\n"
-    "  --devices N    devices to train on (8)\n"
+    "  --devices N    devices to train on, of each process (8)\n"
     "  --epochs N     passes over the training images (3)\n"
     "  --batch N      images a step, over all devices (128)\n"
     "  --lr RATE      Adam's learning rate (0.001)\n"
@@ -200,6 +203,8 @@ static bool read_settings(settings *s, int argc, char **argv, int *status)
 
 /* ---- data */
 
+static bool is_first(void) { return mf_process_index() == 0; } /* of several processes, the one that tells and saves */
+
 static bool told(mf_value v)
 {
     const char *message = mf_is_error(v) ? mf_error(v) : NULL;
@@ -233,7 +238,8 @@ static mf_loader *open_loader(const settings *s, const char *split, int64_t *ima
     if (mf_is_error(dataset))
         return NULL;
     bool train = strcmp(split, "train") == 0;
-    mf_loader *l = mf_loader_open(dataset, .batch_size = s->batch, .shuffle = train, .shuffle_seed = (uint64_t)s->seed, .pad_last = !train);
+    mf_loader *l = mf_loader_open(dataset, .batch_size = s->batch, .shuffle = train, .shuffle_seed = (uint64_t)s->seed, .pad_last = !train,
+                                  .shard_by_process = true);
     mf_value batch;
     if (mf_loader_batches(l) > 0)
         return l;
@@ -281,7 +287,7 @@ static bool queue_step(run *r, mf_value batch, tally *t)
 {
     MF_SCOPE;
     mf_value next, loss, metrics;
-    mf_value sharded = mf_shard_batch(batch, (int)r->settings->devices);
+    mf_value sharded = mf_shard_batch(batch, mf_local_device_count());
     mf_unpack(mf_call(r->step, r->state, sharded), &next, &loss, &metrics);
     if (told(next) || !settle(r, t))
         return false;
@@ -295,6 +301,7 @@ static bool train_epoch(run *r, int epoch, result *out)
     char label[48], said[64];
     snprintf(label, sizeof label, "Epoch %d/%lld, batch", epoch + 1, r->settings->epochs);
     progress p = progress_start(label, "images", mf_loader_batches(r->train), (double)r->settings->batch);
+    p.silent = !is_first();
     tally t = { 0 };
     for (mf_value batch; mf_loader_next(r->train, &batch);) {
         if (told(batch) || !queue_step(r, batch, &t) || (t.steps == 0 && !settle(r, &t)))
@@ -314,7 +321,7 @@ static bool evaluate(run *r, result *out)
     double loss = 0, correct = 0, images = 0;
     for (mf_value batch; mf_loader_next(r->test, &batch);) {
         MF_SCOPE;
-        mf_value sharded = mf_shard_batch(batch, (int)r->settings->devices);
+        mf_value sharded = mf_shard_batch(batch, mf_local_device_count());
         mf_value sums = mf_call(r->evaluate, mf_get(r->state, "params"), sharded);
         if (told(sums))
             return false;
@@ -344,8 +351,9 @@ static bool train_epochs(run *r, result *results)
         if (!train_epoch(r, epoch, &results[epoch]) || !evaluate(r, &results[epoch]))
             return false;
         results[epoch].seconds = progress_now() - started;
-        printf("Epoch %d/%lld: test loss %.4f, test accuracy %.4f\n", epoch + 1, r->settings->epochs, results[epoch].test_loss,
-               results[epoch].test_accuracy);
+        if (is_first())
+            printf("Epoch %d/%lld: test loss %.4f, test accuracy %.4f\n", epoch + 1, r->settings->epochs, results[epoch].test_loss,
+                   results[epoch].test_accuracy);
     }
     return true;
 }
@@ -390,7 +398,7 @@ static bool start(run *r, trainer *t)
 {
     const settings *s = r->settings;
     int64_t train_images = 0, test_images = 0;
-    mf_value divides = mf_shard_batch(mf_zeros(MF_SHAPE(s->batch), MF_F32), (int)s->devices);
+    mf_value divides = mf_shard_batch(mf_zeros(MF_SHAPE(s->batch), MF_F32), mf_device_count());
     if (told(divides) || !(r->train = open_loader(s, "train", &train_images)) || !(r->test = open_loader(s, "test", &test_images)))
         return false;
     mf_value params = mf_module_values(t->model, mf_of_type(MF_PARAM_STATE));
@@ -398,8 +406,10 @@ static bool start(run *r, trainer *t)
     r->state = mf_replicate(state, mf_local_devices());
     r->step = mf_pmap(mf_closure(train_step, t), .axis_name = "devices", .donate_argnums = MF_INTS(0));
     r->evaluate = mf_pmap(mf_closure(eval_step, t), .axis_name = "devices");
-    printf("%lld training images, %lld test images; %lld devices with %lld images each a step; %.0f parameters\n", (long long)train_images,
-           (long long)test_images, s->devices, s->batch / s->devices, parameter_count(mf_tree_leaves(params)));
+    if (is_first())
+        printf("%lld training images, %lld test images; %d devices with %lld images each a step; %.0f parameters\n",
+               (long long)train_images, (long long)test_images, mf_device_count(), s->batch / mf_device_count(),
+               parameter_count(mf_tree_leaves(params)));
     return !told(r->state);
 }
 
@@ -410,7 +420,7 @@ static bool train(const settings *s)
     run r = { .settings = s };
     result *results = calloc((size_t)s->epochs, sizeof *results);
     bool ok = results && start(&r, &t) && train_epochs(&r, results);
-    if (ok) {
+    if (ok && is_first()) {
         print_table(results, s->epochs);
         ok = save(&r);
     }

@@ -15,7 +15,7 @@ typedef struct progress {
     double per_step;          /* units */
     double started, shown;    /* seconds */
     int tenths;               /* already told */
-    bool terminal;
+    bool terminal, silent;
 } progress;
 
 static inline double progress_now(void)
@@ -51,6 +51,8 @@ static inline void progress_bar(const progress *p)
 static inline void progress_step(progress *p, const char *said)
 {
     p->done++;
+    if (p->silent)
+        return;
     double now = progress_now(), seconds = now - p->started;
     int tenths = (int)(p->done * 10 / (p->steps ? p->steps : 1));
     bool last = p->done >= p->steps;

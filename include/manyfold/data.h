@@ -16,9 +16,11 @@ mf_value  mf_load_fashion_mnist(const char *folder, const char *split);      /* 
 mf_value  mf_load_cifar10(const char *folder, const char *split);            /* binary version: {"image": f32[n,32,32,3], "label": i32[n]} */
 
 /* Batches of a dataset on the host. The last, smaller batch of an epoch is dropped unless .keep_last, or with .pad_last filled up with
- * zeros, and then the batch has a "mask" (f32, 1 for real rows; the dataset must be a dict). Shuffling: a new permutation an epoch from shuffle_seed. */
+ * zeros, and then the batch has a "mask" (f32, 1 for real rows; the dataset must be a dict). Shuffling: a new permutation an epoch from shuffle_seed.
+ * With .shard_by_process a batch is divided over the devices of all processes, in their order, and each process gets the rows of its own: all
+ * together have what one process would have. batch_size is still that of the whole batch, and the number of devices divides it; not with .keep_last. */
 typedef struct mf_loader mf_loader;
-typedef struct mf_loader_options { int64_t batch_size; uint64_t shuffle_seed; bool shuffle, keep_last, pad_last; mf_reserved reserved_; } mf_loader_options;
+typedef struct mf_loader_options { int64_t batch_size; uint64_t shuffle_seed; bool shuffle, keep_last, pad_last, shard_by_process; mf_reserved reserved_; } mf_loader_options;
 mf_loader *mf_loader_open_opt(mf_value dataset, const mf_loader_options *o); /* NULL never: an error shows at the first next. One thread at a time */
 bool      mf_loader_next(mf_loader *l, mf_value *batch);             /* false at the end of an epoch; the loader owns batch until the next call (a while condition runs outside the body's scope) */
 int64_t   mf_loader_batches(const mf_loader *l);                     /* an epoch's */

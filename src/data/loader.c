@@ -1,5 +1,5 @@
 /* Batches of a dataset. The arrays are read to the host once, when the loader opens; a batch is rows copied together and made an array.
- * Invariants: every row comes exactly once an epoch, save those of a last smaller batch that is dropped; the order depends on shuffle_seed
+ * Invariants: every row comes exactly once an epoch, in one process of those that share it, save those of a last smaller batch that is dropped; the order depends on shuffle_seed
  * and the epoch's number alone; the batch handed out stays whole until the next call, whatever scopes close meanwhile.
  *
  * The order: SplitMix64 (Steele, Lea, Flood 2014) from the state shuffle_seed + epoch drives a Fisher-Yates shuffle of 0 .. n-1, from the
@@ -23,6 +23,7 @@ struct mf_loader {
     column *columns;
     int column_count;
     int64_t rows, next, epoch; /* next: the first row of the coming batch */
+    int64_t share, share_size; /* of each batch, the first row that is made here, and how many are */
     int64_t *order;            /* NULL: as the rows stand */
     float *mask;               /* of pad_last */
     mf_value structure;        /* kept: the dataset's tree with a small leaf for each array */
@@ -91,7 +92,7 @@ static size_t width(mf_dtype dtype)
 
 static mf_value out_of_memory(void) { return mf_make_error(MF_ERROR_MEMORY, "mf_loader_open: out of memory"); }
 
-static mf_value read_column(column *c, mf_value leaf, int64_t batch_size)
+static mf_value read_column(column *c, mf_value leaf, int64_t share_size)
 {
     int64_t count = mf_size(leaf);
     if (mf_is_error(leaf))
@@ -103,7 +104,7 @@ static mf_value read_column(column *c, mf_value leaf, int64_t batch_size)
                              c->shape.rank < 0 ? "" : mf_str_shape(c->shape));
     c->row = c->shape.dims[0] ? (size_t)(count / c->shape.dims[0]) * width(c->dtype) : 0;
     c->data = malloc((size_t)count * width(c->dtype) + 1);
-    c->batch = malloc((size_t)batch_size * c->row + 1);
+    c->batch = malloc((size_t)share_size * c->row + 1);
     if (!c->data || !c->batch)
         return out_of_memory();
     mf_status status = mf_to_host(leaf, c->dtype, c->data, (size_t)count);
@@ -116,7 +117,7 @@ static mf_value read_column(column *c, mf_value leaf, int64_t batch_size)
 static mf_value read_columns(mf_loader *l, mf_value leaves)
 {
     for (int i = 0; i < l->column_count; i++) {
-        mf_value error = read_column(&l->columns[i], mf_get(leaves, i), l->options.batch_size);
+        mf_value error = read_column(&l->columns[i], mf_get(leaves, i), l->share_size);
         if (error.handle)
             return error;
         int64_t rows = l->columns[i].shape.dims[0];
@@ -143,6 +144,27 @@ static mf_value check_options(const mf_loader *l, mf_value dataset)
     return (mf_value){ 0 };
 }
 
+/* The devices are in order of their processes, and so are their rows. */
+static mf_value find_share(mf_loader *l)
+{
+    const mf_loader_options *o = &l->options;
+    l->share_size = o->batch_size;
+    if (!o->shard_by_process)
+        return (mf_value){ 0 };
+    mf_device_list all = mf_devices();
+    if (o->keep_last || all.count < 1 || o->batch_size % all.count)
+        return mf_make_error(MF_ERROR_ARGUMENT,
+                             o->keep_last
+                                 ? "mf_loader_open: keep_last and shard_by_process exclude each other: a smaller batch has no parts"
+                                 : "mf_loader_open: a batch of %lld rows is not divisible by %d devices",
+                             (long long)o->batch_size, all.count);
+    int64_t each = o->batch_size / all.count;
+    for (int i = 0; i < all.count; i++)
+        l->share += mf_device_process(all.at[i]) < mf_process_index() ? each : 0;
+    l->share_size = each * mf_local_device_count();
+    return (mf_value){ 0 };
+}
+
 static mf_value placeholder(mf_value leaf)
 {
     (void)leaf;
@@ -154,6 +176,7 @@ static mf_value fill(mf_loader *l, mf_value dataset)
     if (mf_is_error(dataset))
         return dataset;
     mf_value error = check_options(l, dataset);
+    error = error.handle ? error : find_share(l);
     if (error.handle)
         return error;
     mf_value leaves = mf_tree_leaves(dataset), structure = mf_tree_map(placeholder, dataset);
@@ -169,7 +192,7 @@ static mf_value fill(mf_loader *l, mf_value dataset)
     if (error.handle)
         return error;
     l->order = l->options.shuffle ? malloc(((size_t)l->rows + 1) * sizeof *l->order) : NULL;
-    l->mask = l->options.pad_last ? malloc((size_t)l->options.batch_size * sizeof *l->mask) : NULL;
+    l->mask = l->options.pad_last ? malloc(((size_t)l->share_size + 1) * sizeof *l->mask) : NULL;
     return (l->options.shuffle && !l->order) || (l->options.pad_last && !l->mask) ? out_of_memory() : (mf_value){ 0 };
 }
 
@@ -220,14 +243,18 @@ static mf_value copy_rows(const mf_loader *l, const column *c, int64_t first, in
 
 static mf_value with_mask(const mf_loader *l, mf_value batch, int64_t count)
 {
-    for (int64_t i = 0; i < l->options.batch_size; i++)
+    for (int64_t i = 0; i < l->share_size; i++)
         l->mask[i] = i < count ? 1.0f : 0.0f;
-    return mf_set(batch, mf_from_host(MF_F32, MF_SHAPE(l->options.batch_size), l->mask), "mask");
+    return mf_set(batch, mf_from_host(MF_F32, MF_SHAPE(l->share_size), l->mask), "mask");
 }
 
+/* count: rows of the batch from `first` on. */
 static mf_value make_batch(const mf_loader *l, int64_t first, int64_t count)
 {
-    int64_t size = l->options.pad_last ? l->options.batch_size : count;
+    count -= l->share;
+    count = count < 0 ? 0 : count < l->share_size ? count : l->share_size;
+    first += l->share;
+    int64_t size = l->options.pad_last ? l->share_size : count;
     mf_value *leaves = malloc((size_t)l->column_count * sizeof *leaves);
     if (!leaves)
         return mf_make_error(MF_ERROR_MEMORY, "mf_loader_next: out of memory");

@@ -2,6 +2,7 @@
 #include <manyfold.h>
 
 #include "check.h"
+#include "threads_comm.h"
 
 /* {"id": i32[n], "twice": f32[n, 2]} with rows i and (2 i, 2 i + 1) */
 static mf_value numbered(int n)
@@ -34,6 +35,7 @@ static int read_epoch(mf_loader *l, int *ids)
 
 TEST(keeps_the_order)
 {
+    REQUIRE(mf_set_num_cpu_devices(8) == MF_OK);
     MF_SCOPE;
     int ids[16];
     mf_loader *l = mf_loader_open(numbered(10), .batch_size = 4);
@@ -176,4 +178,52 @@ TEST(ends_at_once_without_rows)
     CHECK(!mf_loader_next(l, &batch));
     mf_loader_close(l);
     mf_loader_close(NULL);
+}
+
+static int shares[2][2][10]; /* by process and epoch */
+
+static void read_share(void *context, int rank)
+{
+    (void)context;
+    MF_SCOPE;
+    mf_loader *l = mf_loader_open(numbered(40), .batch_size = 16, .shuffle = true, .shuffle_seed = 7, .shard_by_process = true);
+    for (int epoch = 0; epoch < 2; epoch++) {
+        mf_value batch;
+        for (int i = 0; i < 2; i++) {
+            REQUIRE(mf_loader_next(l, &batch));
+            CHECK_EQ_INT(mf_dim(mf_get(batch, "id"), 0), rank ? 10 : 6);
+        }
+        read_ids(batch, shares[rank][epoch], 0);
+        CHECK(!mf_loader_next(l, &batch));
+    }
+    mf_loader_close(l);
+    mf_loader *padded = mf_loader_open(numbered(20), .batch_size = 16, .pad_last = true, .shard_by_process = true);
+    mf_value batch;
+    REQUIRE(mf_loader_next(padded, &batch));
+    CHECK_EQ_INT(mf_item_i64(mf_get(batch, "id", 0)), rank ? 6 : 0);
+    CHECK_EQ_INT(mf_item_f64(mf_sum(mf_get(batch, "mask"))), rank ? 10 : 6);
+    REQUIRE(mf_loader_next(padded, &batch));
+    CHECK_EQ_INT(mf_dim(mf_get(batch, "mask"), 0), rank ? 10 : 6);
+    CHECK_EQ_INT(mf_item_f64(mf_sum(mf_get(batch, "mask"))), rank ? 0 : 4);
+    mf_loader_close(padded);
+    check_refused(mf_loader_open(numbered(20), .batch_size = 12, .shard_by_process = true), "is not divisible by 8 devices");
+    check_refused(mf_loader_open(numbered(20), .batch_size = 16, .keep_last = true, .shard_by_process = true), "exclude each other");
+}
+
+TEST(processes_have_the_batches_of_one)
+{
+    MF_SCOPE;
+    job_run(2, (const int[]){ 3, 5 }, 1, read_share, NULL);
+    mf_loader *l = mf_loader_open(numbered(40), .batch_size = 16, .shuffle = true, .shuffle_seed = 7);
+    for (int epoch = 0; epoch < 2; epoch++) {
+        int ids[16];
+        mf_value batch;
+        for (int i = 0; i < 2; i++)
+            REQUIRE(mf_loader_next(l, &batch));
+        read_ids(batch, ids, 0);
+        for (int i = 0; i < 16; i++)
+            CHECK_EQ_INT(ids[i], i < 6 ? shares[0][epoch][i] : shares[1][epoch][i - 6]);
+        CHECK(!mf_loader_next(l, &batch));
+    }
+    mf_loader_close(l);
 }
