@@ -259,9 +259,9 @@ static void unplace(orderer *o, int index)
     }
 }
 
-/* Of a segment's equations those that are no views, and the views that somebody reads by now; the others wait for who will. With its reader
- * in one segment a view is no memory, and a product that reads one may be computed in another way: where collectives cut the segments must
- * not tell in its bits. How many are left. */
+/* Of a segment's equations those that are no views, and the views that are read by now or by what has an item of its own; the others wait for
+ * who will. With its reader in one segment a view is no memory, and a product that reads one may be computed in another way: where
+ * collectives cut the segments must not tell in its bits. How many are left. */
 static int postpone_views(orderer *o, int side, int count)
 {
     enum { NOW = 1, LATER = 2 };
@@ -275,7 +275,7 @@ static int postpone_views(orderer *o, int side, int count)
         bool here = (o->state[i] & PLACED) && e->out_count && o->s->made_by[e->out[0]->id] == o->s->item_count;
         if (here && is_view(e) && o->readers[e->out[0]->id] == LATER)
             unplace(o, i);
-        bool later = !(o->state[i] & PLACED) && o->kind[i] == MF_DO_SEGMENT && (o->state[i] & 1) == side;
+        bool later = !(o->state[i] & PLACED) && o->kind[i] == MF_DO_SEGMENT && (o->state[i] & 1) == side && !o->seen[i];
         for (int k = 0; k < e->in_count; k++)
             o->readers[e->in[k]->id] |= later ? LATER : NOW;
     }
