@@ -400,6 +400,36 @@ static bool leave(mf_comm *c, const char *why)
     return good;
 }
 
+static void free_memory(mf_messages *m)
+{
+    for (mf_outgoing *o = m->outgoing, *next; o; o = next) {
+        next = o->next;
+        mf_free(o);
+    }
+    for (int b = 0; b < BUCKETS; b++)
+        for (mf_arrived *a = m->arrived[b], *next; a; a = next) {
+            next = a->next;
+            mf_free(a);
+        }
+    for (mf_call_part *p = m->parts, *next; p; p = next) {
+        next = p->next;
+        mf_free(p);
+    }
+    mf_error_ignore(m->broken);
+    mf_comm_free_parts(&m->comm);
+    mf_free(m->peers);
+    mf_free(m->ring);
+    mf_free(m);
+}
+
+void mf_messages_free(mf_comm *c)
+{
+    mf_messages *m = (mf_messages *)c;
+    pthread_mutex_destroy(&m->lock);
+    pthread_cond_destroy(&m->news);
+    free_memory(m);
+}
+
 mf_comm *mf_messages_new(mf_link *link, int rank, int size, const int *first_device, double timeout, mf_error_object **error)
 {
     mf_messages *m = mf_calloc(1, sizeof *m);
@@ -409,8 +439,10 @@ mf_comm *mf_messages_new(mf_link *link, int rank, int size, const int *first_dev
         m->ring = mf_alloc(RING * SLOT);
     }
     if (!m || !m->peers || !m->ring) {
+        if (m)
+            free_memory(m);
         *error = mf_error_out_of_memory();
-        return NULL; /* the process ends, or goes on alone */
+        return NULL;
     }
     m->comm = (mf_comm){ .rank = rank,
                          .size = size,

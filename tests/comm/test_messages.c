@@ -1,0 +1,262 @@
+/* Messages that nobody of ours would send: a link that brings any bytes as headers, while this process sends and receives. Whatever comes, each
+ * operation ends once, and nothing is written where it should not be. */
+#include "check.h"
+
+#include "comm/protocol.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+enum { PROCESSES = 4, REQUESTS = 1 << 18, BUFFER = 40000 };
+
+typedef struct request {
+    bool done;
+    size_t most, count;
+    unsigned char *at; /* of a receive */
+} request;
+
+static struct {
+    mf_link link;
+    pthread_mutex_t lock;
+    request *requests;
+    uintptr_t made, next_header; /* headers are received in the order of their requests */
+    uint64_t random;
+    int under_way;
+    int errors[16];
+} fake = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static uint32_t draw(uint32_t below)
+{
+    fake.random = fake.random * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(fake.random >> 33) % below;
+}
+
+static uintptr_t new_request(bool done, void *at, size_t most)
+{
+    pthread_mutex_lock(&fake.lock);
+    uintptr_t r = ++fake.made;
+    if (r >= REQUESTS)
+        abort();
+    fake.requests[r] = (request){ done, most, most, at };
+    pthread_mutex_unlock(&fake.lock);
+    return r;
+}
+
+/* Payloads come at once, whole. */
+static int fake_receive(mf_link *l, int from, int tag, void *bytes, size_t most, uintptr_t *r)
+{
+    if (from >= PROCESSES || tag < 0 || tag >= l->tags || most > l->most)
+        return 1;
+    *r = new_request(from >= 0, bytes, most);
+    if (from >= 0)
+        memset(bytes, 7, most);
+    return 0;
+}
+
+static int fake_test(mf_link *l, uintptr_t *r, bool *done, size_t *count)
+{
+    (void)l;
+    pthread_mutex_lock(&fake.lock);
+    *done = fake.requests[*r].done;
+    if (count)
+        *count = fake.requests[*r].count;
+    pthread_mutex_unlock(&fake.lock);
+    return 0;
+}
+
+static mf_error_object *fake_error(mf_link *l, int code)
+{
+    (void)l;
+    return mf_error_new(MF_ERROR_PEER, "the link says %d", code);
+}
+
+/* These bytes come as the next header; nowhere, where nobody listens any more. */
+static void bring(const void *bytes, size_t count)
+{
+    bool brought = false;
+    for (int i = 0; i < 200 && !brought; i++, sched_yield()) {
+        pthread_mutex_lock(&fake.lock);
+        while (fake.next_header <= fake.made && (fake.requests[fake.next_header].done || !fake.requests[fake.next_header].at))
+            fake.next_header++;
+        request *r = &fake.requests[fake.next_header];
+        brought = fake.next_header <= fake.made;
+        if (brought) {
+            r->count = count < r->most ? count : r->most;
+            memcpy(r->at, bytes, r->count);
+            r->done = true;
+        }
+        pthread_mutex_unlock(&fake.lock);
+    }
+}
+
+static int fake_send(mf_link *l, int to, int tag, const void *bytes, size_t count, uintptr_t *r)
+{
+    (void)l;
+    if (to < 0 || to >= PROCESSES || tag < 0 || tag >= l->tags || count > l->most)
+        return 1;
+    if (to == 0) /* to itself, at the end */
+        bring(bytes, count);
+    *r = new_request(true, NULL, 0);
+    return 0;
+}
+
+static mf_comm *open_comm(uint64_t seed)
+{
+    static const int first_device[PROCESSES + 1] = { 0, 1, 2, 3, 4 };
+    mf_error_object *error;
+    fake.link = (mf_link){
+        .most = 1 << 15, .tags = 64, .send = fake_send, .receive = fake_receive, .test = fake_test, .error = fake_error
+    };
+    free(fake.requests);
+    fake.requests = calloc(REQUESTS, sizeof *fake.requests);
+    fake.made = 0;
+    fake.next_header = 1;
+    fake.random = seed;
+    return mf_messages_new(&fake.link, 0, PROCESSES, first_device, 300, &error); /* no error, where a test goes on */
+}
+
+typedef struct own_operation {
+    bool done;
+    unsigned char *bytes;
+} own_operation;
+
+static void ended(void *context, mf_error_object *error)
+{
+    own_operation *op = context;
+    if (!CHECK(!__atomic_exchange_n(&op->done, true, __ATOMIC_SEQ_CST)))
+        CHECK_NOTE("done twice");
+    mf_error_ignore(error);
+    free(op->bytes); /* from now on nobody may write there */
+    __atomic_fetch_sub(&fake.under_way, 1, __ATOMIC_SEQ_CST);
+}
+
+static void operate(mf_comm *c, own_operation *op)
+{
+    mf_message_tag tag = { .call = draw(4), .place = draw(3), .check = draw(2), .words = draw(2) ? "psum of float32[3]" : NULL };
+    size_t count = draw(3) ? draw(64) : draw(BUFFER);
+    op->bytes = malloc(count + 1);
+    memset(op->bytes, 1, count + 1);
+    __atomic_fetch_add(&fake.under_way, 1, __ATOMIC_SEQ_CST);
+    int other = 1 + (int)draw(PROCESSES - 1);
+    if (draw(2))
+        c->receive(c, other, &tag, op->bytes, count, ended, op);
+    else
+        c->send(c, other, &tag, op->bytes, count, ended, op);
+}
+
+/* Mostly sound in form. */
+static void bring_any(void)
+{
+    static unsigned char bytes[SLOT + 64];
+    uint64_t few = draw(64), many = draw(20000);
+    mf_message_header h = { .magic = draw(40) ? 0x31304d4du : draw(1u << 30),
+                            .kind = draw(KINDS + 2),
+                            .from = 1 + draw(PROCESSES),
+                            .tag = draw(3) ? 0 : draw(100),
+                            .call = draw(5),
+                            .place = draw(3),
+                            .check = draw(2),
+                            .size = draw(3) ? few : many,
+                            .id = draw(40),
+                            .taken = draw(1u << 20) };
+    if (h.from == PROCESSES)
+        h.from = draw(40) ? 1 : draw(1u << 30);
+    if (draw(200) == 0)
+        h.size = UINT64_MAX - draw(64);
+    bool wide = h.kind == OFFER || h.kind == GO;
+    size_t payload = (wide ? 0 : h.size) + (h.kind <= OFFER ? h.tag : 0);
+    if (draw(100) == 0)
+        payload = draw(20000);
+    size_t count = sizeof h + (payload < SLOT ? payload : 0);
+    memcpy(bytes, &h, sizeof h);
+    bring(bytes, draw(300) ? count : draw((uint32_t)sizeof h));
+}
+
+static void leave(mf_comm *c)
+{
+    for (uint32_t p = 1; p < PROCESSES; p++) {
+        mf_message_header bye = { .magic = 0x31304d4du, .kind = BYE, .from = p };
+        bring(&bye, sizeof bye);
+    }
+    c->leave(c, "the test is over");
+    CHECK_EQ_INT(__atomic_load_n(&fake.under_way, __ATOMIC_SEQ_CST), 0);
+    mf_messages_free(c);
+}
+
+static void storm(uint64_t seed, int rounds)
+{
+    own_operation *ops = calloc((size_t)rounds, sizeof *ops);
+    mf_comm *c = open_comm(seed);
+    REQUIRE(c);
+    for (int i = 0; i < rounds; i++) {
+        operate(c, &ops[i]);
+        bring_any();
+        if (draw(4) == 0)
+            c->poll(c);
+        if (draw(20) == 0)
+            c->abort(c, draw(4), "failed here");
+        if (draw(20) == 0)
+            c->end(c, draw(5));
+        if (draw(300) == 0)
+            mf_messages_died(c, 1 + (int)draw(PROCESSES - 1));
+    }
+    leave(c);
+    for (int i = 0; i < rounds; i++)
+        CHECK(ops[i].done);
+    free(ops);
+}
+
+TEST(any_header)
+{
+    for (uint64_t seed = 1; seed <= 60; seed++)
+        storm(seed, 300);
+}
+
+static char said[256];
+
+static void remember(void *context, mf_error_object *error)
+{
+    (void)context;
+    snprintf(said, sizeof said, "%s", error ? error->message : "good");
+    mf_error_ignore(error);
+    __atomic_fetch_sub(&fake.under_way, 1, __ATOMIC_SEQ_CST);
+}
+
+/* One header for a receipt of four bytes from process 1 in call 0 at place 0 with check 0. */
+static const struct {
+    const char *name, *said;
+    mf_message_header head;
+    size_t count; /* after the header */
+} answers[] = {
+    { "the message", "good", { .kind = DATA, .from = 1, .size = 4 }, 4 },
+    { "another check", "process 1 computes something else here", { .kind = DATA, .from = 1, .size = 4, .check = 1 }, 4 },
+    { "another size", "process 1 computes something else here", { .kind = DATA, .from = 1, .size = 8 }, 8 },
+    { "an offer", "good", { .kind = OFFER, .from = 1, .size = 4 }, 0 },
+    { "an offer of another size", "process 1 computes something else here", { .kind = OFFER, .from = 1, .size = 1u << 30 }, 0 },
+    { "a size that is not that of the bytes", "is none of this library's", { .kind = DATA, .from = 1, .size = 4 }, 5 },
+    { "words that are not there", "is none of this library's", { .kind = DATA, .from = 1, .size = 4, .tag = 9 }, 4 },
+    { "a process that there is not", "is none of this library's", { .kind = DATA, .from = PROCESSES, .size = 4 }, 4 },
+    { "a kind that there is not", "is none of this library's", { .kind = KINDS, .from = 1 }, 0 },
+    { "a tag that there is not", "is none of this library's", { .kind = GO, .from = 1, .tag = 64 }, 0 },
+    { "the end of its call", "process 1 ended its call 0 without this collective", { .kind = OVER, .from = 1 }, 0 },
+};
+
+TEST(each_answer_ends_the_receipt)
+{
+    static unsigned char bytes[256], place[4];
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+        mf_comm *c = open_comm(i);
+        mf_message_tag tag = { 0 };
+        mf_message_header h = answers[i].head;
+        fake.under_way = 1;
+        c->receive(c, 1, &tag, place, sizeof place, remember, NULL);
+        h.magic = 0x31304d4du;
+        memcpy(bytes, &h, sizeof h);
+        bring(bytes, sizeof h + answers[i].count);
+        while (__atomic_load_n(&fake.under_way, __ATOMIC_SEQ_CST))
+            c->poll(c);
+        if (!CHECK_CONTAINS(said, answers[i].said))
+            CHECK_NOTE("%s", answers[i].name);
+        leave(c);
+    }
+}
