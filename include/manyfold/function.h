@@ -98,7 +98,8 @@ typedef mf_function (*mf_no_function_)();   /* what a wrong argument is called a
  * Over several processes mapped arguments and results have a row for each index whose devices are this process's; the size, indices and
  * collectives are global, MF_NONE is each process's own value, and all processes that have one of the devices make the same calls. The axis goes
  * over .devices in their order, else over all devices process by process; a map inside takes consecutive ones, of several processes too where an
- * index of the outer map has such, but what a process has must be a grid: of each outer index the same inner ones. */
+ * index of the outer map has such, but what a process has must be a grid: of each outer index the same inner ones.
+ * Where rows fit several sizes of such an axis the greatest counts; .axis_size says another. */
 typedef struct mf_pmap_options {
     const char *axis_name;                  /* first, so that mf_pmap(f, "i") reads as in JAX */
     mf_axis in_axes, out_axes;
