@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <sched.h>
 
-enum { PROCESSES = 4, REQUESTS = 1 << 18, BUFFER = 40000 };
+enum { PROCESSES = 4, REQUESTS = 1 << 16, BUFFER = 40000 };
 
 typedef struct request {
     bool done;
@@ -18,7 +18,7 @@ typedef struct request {
 static struct {
     mf_link link;
     pthread_mutex_t lock;
-    request *requests;
+    request requests[REQUESTS];
     uintptr_t made, next_header; /* headers are received in the order of their requests */
     uint64_t random;
     int under_way;
@@ -107,8 +107,7 @@ static mf_comm *open_comm(uint64_t seed)
     fake.link = (mf_link){
         .most = 1 << 15, .tags = 64, .send = fake_send, .receive = fake_receive, .test = fake_test, .error = fake_error
     };
-    free(fake.requests);
-    fake.requests = calloc(REQUESTS, sizeof *fake.requests);
+    memset(fake.requests, 0, sizeof fake.requests);
     fake.made = 0;
     fake.next_header = 1;
     fake.random = seed;
@@ -127,6 +126,7 @@ static void ended(void *context, mf_error_object *error)
         CHECK_NOTE("done twice");
     mf_error_ignore(error);
     free(op->bytes); /* from now on nobody may write there */
+    op->bytes = NULL;
     __atomic_fetch_sub(&fake.under_way, 1, __ATOMIC_SEQ_CST);
 }
 
