@@ -76,6 +76,15 @@ static void offer(mf_messages *m, mf_operation *op, mf_operation **finished)
     }
 }
 
+/* For those who ask where this process is. */
+static void note(mf_messages *m, const mf_message_tag *tag)
+{
+    if (!tag->words)
+        return;
+    m->last_words = tag->words;
+    m->last_at = mf_profile_now();
+}
+
 static void send_message(mf_comm *c, int to, const mf_message_tag *tag, const void *bytes, size_t count, mf_message_done done,
                          void *context)
 {
@@ -84,6 +93,7 @@ static void send_message(mf_comm *c, int to, const mf_message_tag *tag, const vo
     if (!op)
         return;
     pthread_mutex_lock(&m->lock);
+    note(m, tag);
     mf_message_header h = { .kind = DATA, .call = tag->call, .place = tag->place, .check = tag->check, .size = count };
     if (mf_messages_is_gone(m, to)) {
         mf_operation_finish(op, mf_messages_gone(m, to), &finished);
@@ -124,6 +134,7 @@ static void receive_message(mf_comm *c, int from, const mf_message_tag *tag, voi
     if (!op)
         return;
     pthread_mutex_lock(&m->lock);
+    note(m, tag);
     mf_arrived *a = take_arrived(m, from, tag);
     if (a && a->head.kind == DATA)
         mf_messages_take(m, op, &a->head, a->payload, &finished);
@@ -415,6 +426,8 @@ static void free_memory(mf_messages *m)
         next = p->next;
         mf_free(p);
     }
+    for (int p = 0; m->peers && p < m->comm.size; p++)
+        mf_free(m->peers[p].words);
     mf_error_ignore(m->broken);
     mf_comm_free_parts(&m->comm);
     mf_free(m->peers);

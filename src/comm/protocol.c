@@ -11,6 +11,8 @@
 #include "base/intern.h"
 #include "runtime/profile/profiler.h"
 
+#include <stdio.h>
+
 #define MAGIC 0x31304d4du /* of this form of header; another byte order or another form differs in it */
 
 unsigned mf_messages_bucket(int peer, const mf_message_tag *of)
@@ -364,6 +366,21 @@ static bool waits_in_call(const mf_messages *m, const mf_operation *op, const vo
     return op->peer == (int)h->from && op->of.call == h->call;
 }
 
+static void say_here(mf_messages *m, int to, mf_operation **finished)
+{
+    char words[WORDS_MOST];
+    snprintf(words, sizeof words, "%.400s, %.1f s before", m->last_words ? m->last_words : "",
+             (double)(mf_profile_now() - m->last_at) / 1e9);
+    mf_messages_say(m, to, HERE, atomic_load(&m->comm.calls), 0, m->last_words ? words : NULL, finished);
+}
+
+static void hear(mf_peer *p, const mf_message_header *h, const char *words)
+{
+    p->calls = h->call;
+    mf_free(p->words);
+    p->words = *words ? mf_strdup(words) : NULL;
+}
+
 static void answer(mf_messages *m, const mf_message_header *h, mf_operation **finished)
 {
     const char *words = abort_of(m, h->call);
@@ -372,7 +389,7 @@ static void answer(mf_messages *m, const mf_message_header *h, mf_operation **fi
     if (m->left || mf_messages_is_over(m, h->call))
         mf_messages_say(m, (int)h->from, OVER, h->call, 0, words, finished);
     else
-        mf_messages_say(m, (int)h->from, HERE, atomic_load(&m->comm.calls), 0, NULL, finished);
+        say_here(m, (int)h->from, finished);
 }
 
 /* Whether what has come can be believed. */
@@ -422,7 +439,7 @@ static void handle(mf_messages *m, const unsigned char *bytes, size_t count, mf_
                                 finished);
         break;
     case WHERE: answer(m, &h, finished); break;
-    case HERE: from->calls = h.call; break;
+    case HERE: hear(from, &h, words); break;
     case OVER: mf_messages_fail(m, waits_in_call, &h, ended_error((int)h.from, h.call, words), finished); break;
     case BYE: from->left = true; break;
     case ALL_LEFT: m->all_left = true; break;
@@ -524,8 +541,9 @@ static mf_error_object *late_error(const mf_messages *m, const mf_operation *op,
         return mf_error_new(MF_ERROR_PEER, "process %d has not answered for %.1f s: it is stopped or gone", op->peer, seconds);
     if (op->of.call >> MF_CALL_BITS)
         return mf_error_new(MF_ERROR_PEER, "process %d is %.1f s late", op->peer, seconds);
-    return mf_error_new(MF_ERROR_PEER, "process %d is %.1f s late: it has begun %llu calls, and this is call %llu", op->peer, seconds,
-                        (unsigned long long)p->calls, (unsigned long long)op->of.call);
+    return mf_error_new(MF_ERROR_PEER, "process %d is %.1f s late: it has begun %llu calls, and this is call %llu%s%s", op->peer, seconds,
+                        (unsigned long long)p->calls, (unsigned long long)op->of.call, p->words ? "; its last collective was " : "",
+                        p->words ? p->words : "");
 }
 
 static void ask_for(mf_messages *m, mf_operation *op, int64_t now, mf_operation **finished)

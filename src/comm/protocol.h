@@ -63,6 +63,7 @@ typedef struct mf_peer {
     uint64_t calls;              /* that it had begun when it answered last */
     int64_t heard;               /* when something came from it last */
     uint64_t newest;             /* call of all processes of which something came, + 1 */
+    char *words;                 /* what it said of its last collective then; or NULL */
     bool left, dead;
 } mf_peer;
 
@@ -92,6 +93,8 @@ typedef struct mf_messages {
     mf_operation *waiting[BUCKETS]; /* for the other side: receipts by their tag, offers by their id */
     mf_operation *moving;
     mf_arrived *arrived[BUCKETS];
+    const char *last_words; /* of this process's last collective, and when it began */
+    int64_t last_at;
     _Atomic unsigned polls;
     _Atomic bool moves; /* something did, at the last poll */
     uint64_t next_id;

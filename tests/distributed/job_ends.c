@@ -92,6 +92,7 @@ static void shutdown_first(void)
 static void late(void)
 {
     mf_distributed_initialize(.timeout = 1);
+    map_of(sum);
     if (mf_process_index() == 1)
         rest(2.5);
     report(map_of(sum));

@@ -17,7 +17,7 @@ way() {
         local code=$?
         [ $code != 77 ] || { echo "SKIP: $(cat "$output")"; continue; }
         [ $code = 0 ] || { echo "$1 under mpirun.$launcher ends with $code"; status=1; }
-        cat "$output" "$output".[01] | sed -E 's/[0-9.]+ s( |:)/N s\1/' | LC_ALL=C sort | diff - <(echo "$expected") >"$output.diff" ||
+        cat "$output" "$output".[01] | sed -E 's/[0-9.]+ s( |:)/N s\1/g' | LC_ALL=C sort | diff - <(echo "$expected") >"$output.diff" ||
             { echo "$1 under mpirun.$launcher prints, and should not, or should, and does not:"; cat "$output.diff"; status=1; }
         rm -f "$output.diff"
     done
@@ -52,7 +52,7 @@ process 0: this process has left the job: mf_distributed_shutdown was called
 process 1: this process has left the job: mf_distributed_shutdown was called
 E
 way late <<'E'
-process 0: process 1 is N s late: it has begun 0 calls, and this is call 0
+process 0: process 1 is N s late: it has begun 1 calls, and this is call 1; its last collective was psum of float32[3] over 'i', N s before
 process 1: [4. 4. 4.]
 E
 way late_but_in_time <<'E'
@@ -102,8 +102,8 @@ dies() {
             [ $code != 77 ] || { echo "SKIP: $(cat "$output")"; continue 2; }
             [ $code != 124 ] || { echo "$1 under mpirun.$launcher $options does not end"; status=1; }
             [ -n "$options" ] || continue
-            [ "$(grep -c "process [012]: process $2 has died" "$output")" = 4 ] ||
-                { echo "both that are left say twice that process $2 has died ($1 under mpirun.$launcher), but the output is"; cat "$output"; status=1; }
+            [ "$(grep -o "process [012]: process $2 has died" "$output" | sort -u | wc -l)" = 2 ] ||
+                { echo "both that are left say that process $2 has died ($1 under mpirun.$launcher), but the output is"; cat "$output"; status=1; }
         done
     done
 }
