@@ -15,6 +15,7 @@ MF_BEGIN_
  * program runs everywhere, each process gives the rows of its own devices, and collectives are over all. libmpi is opened at run time: the
  * launcher's (Open MPI, MPICH and its family, or one with MPI 5's ABI), or the file that MF_MPI_LIBRARY names. A program that was started
  * alone opens nothing. MF_DISTRIBUTED=off in the environment: neither does one that was launched.
+ * MPI is then initialised here and finalised when the process ends: a program that wants MPI itself initialises it before (see communicator).
  * When joining fails, maps are MF_ERROR_PEER with the reason, there are no devices and no processes, and mf_process_index is -1. */
 typedef struct mf_distributed_options {
     mf_reserved begin_;
