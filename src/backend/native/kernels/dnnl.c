@@ -158,8 +158,13 @@ static void load(void)
     if (!mf_memory_may_execute() || atexit(end_begins))
         return;
     void *handle = dlopen(MF_DNNL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    /* What is registered later comes first; where the end begins while the library is opened, its statics are gone by now. */
-    if (!handle || atexit(close_at_end) || atomic_load(&ends))
+    if (!handle || atexit(close_at_end))
+        return;
+    (void)mf_symbol_rebind(handle, "__cxa_atexit", (const void *)(uintptr_t)keep); /* before the first call */
+    /* What is registered later is called first. Where the end began while the library was opened, its statics are gone, or going, and a moment
+     * later we have been called, too. */
+    usleep(300);
+    if (atomic_load(&ends) || atomic_load(&closed))
         return;
     bool ok = true;
 #define BIND(name) ok = mf_symbol_bind(handle, #name, &lib.name) && ok;
@@ -174,7 +179,6 @@ static void load(void)
     cap_isa();
     lib.dnnl_set_primitive_cache_capacity(0); /* there is ours */
     mf_guard_learn(handle);
-    (void)mf_symbol_rebind(handle, "__cxa_atexit", (const void *)(uintptr_t)keep);
     bool set = false;
     lib.ok = mf_guarded(set_up, &set) && set;
 }
