@@ -470,7 +470,7 @@ static mf_error_object *execute(mf_executable *base, mf_array *const *in, const 
     if (error)
         leave(base, in, fetched, count);
     for (int i = 0; i < count && !error; i++)
-        if (is_donated(base, i) && !is_pending(in[i]->future))
+        if (is_donated(base, i) && !here[i]->future) /* one that was pending is still to be fetched */
             mf_drop(mf_array_give_up(in[i]));
     drop_all(here, fetched);
     free(here);
