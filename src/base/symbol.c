@@ -1,5 +1,5 @@
-/* Symbols, and the names of C functions. Users' functions are mostly static, so the dynamic symbols seldom know them: the symbol table in the object's file
- * does, unless it was stripped. Invariant: everything read from the file is checked against its size. */
+/* Symbols, and the names of C functions. Users' functions are mostly static, so the dynamic symbols seldom know them: the symbol table in the
+ * object's file does, unless it was stripped. Invariant: everything read from the file is checked against its size. */
 #include "base/symbol.h"
 
 #include "base/cancel.h"
@@ -137,16 +137,23 @@ static bool set_slots(const symbol_slots *s, uintptr_t table, size_t bytes)
     return found;
 }
 
-bool mf_symbol_rebind(void *library, const char *name, const void *function)
+/* What the library means by this function is another one from now on; one that it calls has its slot among the jumps. */
+static void rebind(void *library, const char *name, const void *function)
 {
     symbol_slots s = { .name = name, .function = function };
     if (JUMP_SLOT < 0 || dlinfo(library, RTLD_DI_LINKMAP, &s.map))
-        return false;
+        return;
     for (const ElfW(Dyn) *d = s.map->l_ld; d->d_tag != DT_NULL; d++)
         if (d->d_tag > 0 && d->d_tag <= DT_FLAGS)
             s.tags[d->d_tag] = d->d_un.d_ptr;
-    if (!s.tags[DT_SYMTAB] || !s.tags[DT_STRTAB])
-        return false;
-    bool called = set_slots(&s, s.tags[DT_JMPREL], s.tags[DT_PLTRELSZ]);
-    return set_slots(&s, s.tags[DT_RELA], s.tags[DT_RELASZ]) || called;
+    if (s.tags[DT_SYMTAB] && s.tags[DT_STRTAB] && !set_slots(&s, s.tags[DT_JMPREL], s.tags[DT_PLTRELSZ]))
+        set_slots(&s, s.tags[DT_RELA], s.tags[DT_RELASZ]);
 }
+
+static int register_nothing(void (*destroy)(void *), void *object, void *library)
+{
+    (void)destroy, (void)object, (void)library;
+    return 0;
+}
+
+void mf_symbol_keep_statics(void *library) { rebind(library, "__cxa_atexit", (const void *)(uintptr_t)register_nothing); }

@@ -1,4 +1,4 @@
-/* Symbols: the name of a C function, a function by its name, and what a library means by one. */
+/* Symbols: the name of a C function, a function by its name, and what a library does with one. */
 #ifndef MF_BASE_SYMBOL_H
 #define MF_BASE_SYMBOL_H
 
@@ -9,7 +9,9 @@
 const char *mf_symbol_of(const void *function);
 /* *slot, a function pointer, from a library that was opened; false and NULL where it has none of this name. */
 bool mf_symbol_bind(void *library, const char *name, void *slot);
-/* What a library that was opened means by this C function is another one from now on. False: it does not call it, or it cannot be done. */
-bool mf_symbol_rebind(void *library, const char *name, const void *function);
+/* What a C++ library that was opened makes from now on lives as long as the process: its destructors are not registered. Of a library that
+ * writes code or makes statics when it is first used, which is later than the handler of whoever closes it was registered, and so would be
+ * pulled away from under those inside when the process ends. */
+void mf_symbol_keep_statics(void *library);
 
 #endif

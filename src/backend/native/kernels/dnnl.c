@@ -142,14 +142,6 @@ static void set_up(void *ok)
                   lib.dnnl_primitive_attr_set_scratchpad_mode(lib.attr, dnnl_scratchpad_mode_user) == dnnl_success;
 }
 
-/* Some code is written when the first product runs, and its destructor registered right then, later than whoever closes: a process that ends
- * meanwhile would pull it away from under those inside. So what is not there yet is never destroyed. */
-static int keep(void (*destroy)(void *), void *object, void *library)
-{
-    (void)destroy, (void)object, (void)library;
-    return 0;
-}
-
 static atomic_bool ends; /* the process */
 static void end_begins(void) { atomic_store(&ends, true); }
 
@@ -160,7 +152,7 @@ static void load(void)
     void *handle = dlopen(MF_DNNL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (!handle || atexit(close_at_end))
         return;
-    (void)mf_symbol_rebind(handle, "__cxa_atexit", (const void *)(uintptr_t)keep); /* before the first call */
+    mf_symbol_keep_statics(handle); /* before the first call */
     /* What is registered later is called first. Where the end began while the library was opened, its statics are gone, or going, and a moment
      * later we have been called, too. */
     usleep(300);

@@ -136,11 +136,8 @@ static LLVMTargetMachineRef make_machine(void)
     return machine;
 }
 
-/* At the process's end LLVM's statics are destroyed. Those that were there when a handler was registered are destroyed after it has run, so
- * one is registered whenever there may be new ones. */
+/* At the process's end those of LLVM's statics that were there when libLLVM was opened are destroyed, after this. */
 static void close_at_end(void) { (void)mf_llvm_close(); }
-
-static bool close_before_statics(void) { return atexit(close_at_end) == 0; }
 
 /* Where there is no memory for code the first tier serves. */
 static bool may_make_code(void)
@@ -210,7 +207,10 @@ static void load(void)
     bool ok = handle != NULL;
 #define BIND(name) ok = ok && mf_symbol_bind(handle, #name, &lib.name);
     FUNCTIONS(BIND)
-    if (!ok || !start_target(handle) || !close_before_statics())
+    if (!ok || atexit(close_at_end))
+        return;
+    mf_symbol_keep_statics(handle); /* before the first call */
+    if (!start_target(handle))
         return;
     mf_guard_learn(handle);
     install_handlers(handle);
@@ -370,8 +370,6 @@ mf_loop_fn *mf_llvm_code(const char *text, void **code)
         c = (compilation){ 0 };
         give_up();
     }
-    if (c.run)
-        (void)close_before_statics();
     leave();
     *code = c.code;
     return c.run;
