@@ -1,214 +1,26 @@
-/* The shim over oneDNN's C API; see dnnl.h. The only file that sees its headers.
+/* The shim over oneDNN's C API; see dnnl.h.
  *
  * Invariant: no oneDNN object is shared by two running calls. A primitive is immutable once published, and lives while somebody uses it; what a run
  * changes (stream, memory handles) sits in a context that the run takes from the primitive's free list and returns.
- * Loading costs 1-2 ms and some megabytes, which a program without convolutions must not pay, hence dlopen.
  * Memory: it does not look at each result of malloc, its exceptions know no C, and OpenMP ends the process when it gets nothing. So it is
  * entered where there is memory to spare, many times what it was seen to take, and what it throws nevertheless ends here.
- * oneDNN 2.x and 3.x differ in how memory and primitive descriptors are made; the block "versions" hides that. */
+ * oneDNN 2.x and 3.x differ in how memory and primitive descriptors are made, which this file hides. */
 #define _GNU_SOURCE
 #include "dnnl.h"
+#include "dnnl_library.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/guard.h"
-#include "base/symbol.h"
 
-#include <dlfcn.h>
-#include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-/* ---- versions ---- */
-
-#if DNNL_VERSION_MAJOR >= 3
-#define SONAME "libdnnl.so.3"
-typedef dnnl_memory_desc_t desc; /* an owned pointer */
-typedef const_dnnl_memory_desc_t desc_ref;
-#define REF(d) (d)
-#define VERSION_FUNCTIONS(F)                                   \
-    F(dnnl_convolution_forward_primitive_desc_create)          \
-    F(dnnl_convolution_backward_data_primitive_desc_create)    \
-    F(dnnl_convolution_backward_weights_primitive_desc_create) \
-    F(dnnl_matmul_primitive_desc_create)                       \
-    F(dnnl_memory_desc_create_with_strides)                    \
-    F(dnnl_memory_desc_create_with_tag)                        \
-    F(dnnl_memory_desc_clone)                                  \
-    F(dnnl_memory_desc_destroy)
-#else
-#define SONAME "libdnnl.so.2"
-typedef dnnl_memory_desc_t desc; /* a value */
-typedef const dnnl_memory_desc_t *desc_ref;
-#define REF(d) (&(d))
-#define VERSION_FUNCTIONS(F)                               \
-    F(dnnl_dilated_convolution_forward_desc_init)          \
-    F(dnnl_dilated_convolution_backward_data_desc_init)    \
-    F(dnnl_dilated_convolution_backward_weights_desc_init) \
-    F(dnnl_matmul_desc_init)                               \
-    F(dnnl_primitive_desc_create)                          \
-    F(dnnl_memory_desc_init_by_strides)                    \
-    F(dnnl_memory_desc_init_by_tag)
-#endif
-
-#ifndef MF_DNNL_LIBRARY /* the build may name a file */
-#define MF_DNNL_LIBRARY SONAME
-#endif
-
-#define COMMON_FUNCTIONS(F)                    \
-    F(dnnl_engine_create)                      \
-    F(dnnl_stream_create)                      \
-    F(dnnl_stream_destroy)                     \
-    F(dnnl_primitive_attr_create)              \
-    F(dnnl_primitive_attr_set_scratchpad_mode) \
-    F(dnnl_primitive_create)                   \
-    F(dnnl_primitive_destroy)                  \
-    F(dnnl_primitive_execute)                  \
-    F(dnnl_primitive_desc_destroy)             \
-    F(dnnl_primitive_desc_query)               \
-    F(dnnl_primitive_desc_query_md)            \
-    F(dnnl_reorder_primitive_desc_create)      \
-    F(dnnl_memory_create)                      \
-    F(dnnl_memory_destroy)                     \
-    F(dnnl_memory_set_data_handle)             \
-    F(dnnl_memory_desc_equal)                  \
-    F(dnnl_memory_desc_get_size)               \
-    F(dnnl_set_max_cpu_isa)                    \
-    F(dnnl_get_effective_cpu_isa)              \
-    F(dnnl_set_primitive_cache_capacity)
-
-#define POINTER(name) __typeof__(&name) name;
-static struct {
-    COMMON_FUNCTIONS(POINTER)
-    VERSION_FUNCTIONS(POINTER)
-    void (*omp_set_num_threads)(int);
-    int (*omp_get_max_threads)(void);
-    dnnl_engine_t engine;
-    dnnl_primitive_attr_t attr;
-    bool ok;
-} lib;
-
-/* ---- loading ---- */
-
-static void cap_isa(void)
-{
-    static const struct {
-        const char *name;
-        dnnl_cpu_isa_t isa;
-    } caps[] = { { "amx", dnnl_cpu_isa_avx512_core_amx },
-                 { "avx512_bf16", dnnl_cpu_isa_avx512_core_bf16 },
-                 { "avx512", dnnl_cpu_isa_avx512_core },
-                 { "avx2", dnnl_cpu_isa_avx2 },
-                 { "generic", dnnl_cpu_isa_sse41 } };
-    const char *cap = getenv("MF_CPU_ISA");
-    for (size_t i = 0; cap && i < sizeof caps / sizeof *caps; i++)
-        if (!strcmp(cap, caps[i].name))
-            lib.dnnl_set_max_cpu_isa(caps[i].isa);
-}
-
-/* When the process ends, oneDNN's statics are destroyed, while threads of the host may still be at work: who is inside leaves first, and
- * whoever comes later is refused. */
-static atomic_int inside;
-static atomic_bool closed;
-
-static void leave(void) { atomic_fetch_sub(&inside, 1); }
-
-static bool enter(void)
-{
-    atomic_fetch_add(&inside, 1);
-    if (!atomic_load(&closed))
-        return true;
-    leave();
-    return false;
-}
-
-static void close_at_end(void)
-{
-    if (mf_process_forked()) /* they are not in this process */
-        return;
-    atomic_store(&closed, true);
-    while (atomic_load(&inside))
-        usleep(50);
-}
-
-enum { TO_LOAD = 96 << 20, TO_CREATE = 16 << 20, TO_RUN = 16 << 10 };
-
-static void set_up(void *ok)
-{
-    *(bool *)ok = lib.dnnl_engine_create(&lib.engine, dnnl_cpu, 0) == dnnl_success &&
-                  lib.dnnl_primitive_attr_create(&lib.attr) == dnnl_success &&
-                  lib.dnnl_primitive_attr_set_scratchpad_mode(lib.attr, dnnl_scratchpad_mode_user) == dnnl_success;
-}
-
-static atomic_bool ends; /* the process */
-static void end_begins(void) { atomic_store(&ends, true); }
-
-static void load(void)
-{
-    if (!mf_memory_may_execute() || atexit(end_begins))
-        return;
-    void *handle = dlopen(MF_DNNL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    if (!handle || atexit(close_at_end))
-        return;
-    mf_symbol_keep_statics(handle); /* before the first call */
-    /* What is registered later is called first. Where the end began while the library was opened, its statics are gone, or going, and a moment
-     * later we have been called, too. */
-    usleep(300);
-    if (atomic_load(&ends) || atomic_load(&closed))
-        return;
-    bool ok = true;
-#define BIND(name) ok = mf_symbol_bind(handle, #name, &lib.name) && ok;
-    COMMON_FUNCTIONS(BIND)
-    VERSION_FUNCTIONS(BIND)
-    if (!ok)
-        return;
-    /* A build of oneDNN without OpenMP has no teams to restrain. */
-    if (!mf_symbol_bind(handle, "omp_set_num_threads", &lib.omp_set_num_threads) ||
-        !mf_symbol_bind(handle, "omp_get_max_threads", &lib.omp_get_max_threads))
-        lib.omp_set_num_threads = NULL;
-    cap_isa();
-    lib.dnnl_set_primitive_cache_capacity(0); /* there is ours */
-    mf_guard_learn(handle);
-    bool set = false;
-    lib.ok = mf_guarded(set_up, &set) && set;
-}
-
-/* Where there is no memory for it now, other ways serve, and a later call tries again. */
-static bool loaded(void)
-{
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static atomic_bool tried;
-    if (atomic_load(&tried))
-        return lib.ok;
-    pthread_mutex_lock(&lock);
-    if (!atomic_load(&tried) && mf_memory_to_spare(TO_LOAD)) {
-        load();
-        atomic_store(&tried, true);
-    }
-    pthread_mutex_unlock(&lock);
-    return lib.ok;
-}
-
-/* The team size is this thread's own setting, and the thread may be the host program's: put back what was there. */
-static int team_of_one(void)
-{
-    if (!lib.omp_set_num_threads)
-        return 0;
-    int before = lib.omp_get_max_threads();
-    if (before != 1)
-        lib.omp_set_num_threads(1);
-    return before;
-}
-
-static void team_restore(int before)
-{
-    if (before > 1)
-        lib.omp_set_num_threads(before);
-}
 
 /* ---- primitives ---- */
+
+enum { TO_CREATE = 16 << 20, TO_RUN = 16 << 10 }; /* bytes */
 
 static _Thread_local bool memory_was_out; /* since somebody set it to false */
 
@@ -275,11 +87,11 @@ static bool make_desc(desc *out, int rank, const int64_t *dims, const int64_t *s
             s[i] = strides[i];
     }
 #if DNNL_VERSION_MAJOR >= 3
-    return fine(strides ? lib.dnnl_memory_desc_create_with_strides(out, rank, d, data_type(dtype), s)
-                        : lib.dnnl_memory_desc_create_with_tag(out, rank, d, data_type(dtype), dnnl_format_tag_any));
+    return fine(strides ? mf_dnnl.dnnl_memory_desc_create_with_strides(out, rank, d, data_type(dtype), s)
+                        : mf_dnnl.dnnl_memory_desc_create_with_tag(out, rank, d, data_type(dtype), dnnl_format_tag_any));
 #else
-    return fine(strides ? lib.dnnl_memory_desc_init_by_strides(out, rank, d, data_type(dtype), s)
-                        : lib.dnnl_memory_desc_init_by_tag(out, rank, d, data_type(dtype), dnnl_format_tag_any));
+    return fine(strides ? mf_dnnl.dnnl_memory_desc_init_by_strides(out, rank, d, data_type(dtype), s)
+                        : mf_dnnl.dnnl_memory_desc_init_by_tag(out, rank, d, data_type(dtype), dnnl_format_tag_any));
 #endif
 }
 
@@ -287,7 +99,7 @@ static desc copy_desc(desc_ref d)
 {
 #if DNNL_VERSION_MAJOR >= 3
     desc out = NULL;
-    lib.dnnl_memory_desc_clone(&out, d);
+    mf_dnnl.dnnl_memory_desc_clone(&out, d);
     return out;
 #else
     return *d;
@@ -298,7 +110,7 @@ static void free_desc(desc *d)
 {
 #if DNNL_VERSION_MAJOR >= 3
     if (*d)
-        lib.dnnl_memory_desc_destroy(*d);
+        mf_dnnl.dnnl_memory_desc_destroy(*d);
 #endif
     memset(d, 0, sizeof *d);
 }
@@ -306,11 +118,11 @@ static void free_desc(desc *d)
 static bool add_reorder(mf_dnnl_primitive *p, dnnl_operand *o, bool output)
 {
     desc_ref from = output ? REF(o->wanted) : REF(o->user), to = output ? REF(o->user) : REF(o->wanted);
-    if (!fine(lib.dnnl_reorder_primitive_desc_create(&o->reorder_desc, from, lib.engine, to, lib.engine, lib.attr)))
+    if (!fine(mf_dnnl.dnnl_reorder_primitive_desc_create(&o->reorder_desc, from, mf_dnnl.engine, to, mf_dnnl.engine, mf_dnnl.attr)))
         return false;
-    bool ok = fine(lib.dnnl_primitive_create(&o->reorder, o->reorder_desc));
-    o->reorder_scratch = lib.dnnl_primitive_desc_query_md(o->reorder_desc, dnnl_query_scratchpad_md, 0);
-    o->bytes = lib.dnnl_memory_desc_get_size(REF(o->wanted));
+    bool ok = fine(mf_dnnl.dnnl_primitive_create(&o->reorder, o->reorder_desc));
+    o->reorder_scratch = mf_dnnl.dnnl_primitive_desc_query_md(o->reorder_desc, dnnl_query_scratchpad_md, 0);
+    o->bytes = mf_dnnl.dnnl_memory_desc_get_size(REF(o->wanted));
     o->offset = p->scratch_bytes;
     p->scratch_bytes += align64(o->bytes);
     return ok;
@@ -320,13 +132,13 @@ static bool add_reorder(mf_dnnl_primitive *p, dnnl_operand *o, bool output)
 static bool finish(mf_dnnl_primitive *p)
 {
     dnnl_primitive_desc_t pd = p->desc;
-    p->scratch = lib.dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
-    p->scratch_bytes = p->scratch ? align64(lib.dnnl_memory_desc_get_size(p->scratch)) : 0;
-    lib.dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &p->description);
+    p->scratch = mf_dnnl.dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
+    p->scratch_bytes = p->scratch ? align64(mf_dnnl.dnnl_memory_desc_get_size(p->scratch)) : 0;
+    mf_dnnl.dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &p->description);
     for (int i = 0; i < OPERANDS; i++) {
         dnnl_operand *o = &p->operands[i];
-        o->wanted = copy_desc(lib.dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, o->argument));
-        if (lib.dnnl_memory_desc_equal(REF(o->user), REF(o->wanted)))
+        o->wanted = copy_desc(mf_dnnl.dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, o->argument));
+        if (mf_dnnl.dnnl_memory_desc_equal(REF(o->user), REF(o->wanted)))
             continue;
         if (!add_reorder(p, o, i == OUT))
             return false;
@@ -335,12 +147,12 @@ static bool finish(mf_dnnl_primitive *p)
     size_t most = 0;
     for (int i = 0; i < OPERANDS; i++) {
         desc_ref d = p->operands[i].reorder_scratch;
-        size_t bytes = d ? lib.dnnl_memory_desc_get_size(d) : 0;
+        size_t bytes = d ? mf_dnnl.dnnl_memory_desc_get_size(d) : 0;
         if (bytes > most)
             most = bytes;
     }
     p->scratch_bytes += align64(most);
-    return fine(lib.dnnl_primitive_create(&p->primitive, pd));
+    return fine(mf_dnnl.dnnl_primitive_create(&p->primitive, pd));
 }
 
 /* ---- convolution ---- */
@@ -439,18 +251,18 @@ static conv_steps make_steps(const mf_dnnl_conv *c)
 
 static dnnl_status_t forward_desc(dnnl_primitive_desc_t *pd, conv_descs *d, conv_steps *s)
 {
-    return lib.dnnl_convolution_forward_primitive_desc_create(pd, lib.engine, dnnl_forward_training, dnnl_convolution_direct, d->x, d->w,
-                                                              NULL, d->y, s->stride, s->dilation, s->low, s->high, lib.attr);
+    return mf_dnnl.dnnl_convolution_forward_primitive_desc_create(pd, mf_dnnl.engine, dnnl_forward_training, dnnl_convolution_direct, d->x,
+                                                                  d->w, NULL, d->y, s->stride, s->dilation, s->low, s->high, mf_dnnl.attr);
 }
 
 static dnnl_status_t backward_desc(dnnl_primitive_desc_t *pd, mf_dnnl_conv_kind kind, conv_descs *d, conv_steps *s,
                                    dnnl_primitive_desc_t hint)
 {
     if (kind == MF_DNNL_BACKWARD_DATA)
-        return lib.dnnl_convolution_backward_data_primitive_desc_create(pd, lib.engine, dnnl_convolution_direct, d->x, d->w, d->y,
-                                                                        s->stride, s->dilation, s->low, s->high, hint, lib.attr);
-    return lib.dnnl_convolution_backward_weights_primitive_desc_create(pd, lib.engine, dnnl_convolution_direct, d->x, d->w, NULL, d->y,
-                                                                       s->stride, s->dilation, s->low, s->high, hint, lib.attr);
+        return mf_dnnl.dnnl_convolution_backward_data_primitive_desc_create(pd, mf_dnnl.engine, dnnl_convolution_direct, d->x, d->w, d->y,
+                                                                            s->stride, s->dilation, s->low, s->high, hint, mf_dnnl.attr);
+    return mf_dnnl.dnnl_convolution_backward_weights_primitive_desc_create(
+        pd, mf_dnnl.engine, dnnl_convolution_direct, d->x, d->w, NULL, d->y, s->stride, s->dilation, s->low, s->high, hint, mf_dnnl.attr);
 }
 
 #else
@@ -458,9 +270,9 @@ static dnnl_status_t backward_desc(dnnl_primitive_desc_t *pd, mf_dnnl_conv_kind 
 static dnnl_status_t forward_desc(dnnl_primitive_desc_t *pd, conv_descs *d, conv_steps *s)
 {
     dnnl_convolution_desc_t op;
-    dnnl_status_t status = lib.dnnl_dilated_convolution_forward_desc_init(&op, dnnl_forward_training, dnnl_convolution_direct, &d->x, &d->w,
-                                                                          NULL, &d->y, s->stride, s->dilation, s->low, s->high);
-    return status != dnnl_success ? status : lib.dnnl_primitive_desc_create(pd, &op, lib.attr, lib.engine, NULL);
+    dnnl_status_t status = mf_dnnl.dnnl_dilated_convolution_forward_desc_init(&op, dnnl_forward_training, dnnl_convolution_direct, &d->x,
+                                                                              &d->w, NULL, &d->y, s->stride, s->dilation, s->low, s->high);
+    return status != dnnl_success ? status : mf_dnnl.dnnl_primitive_desc_create(pd, &op, mf_dnnl.attr, mf_dnnl.engine, NULL);
 }
 
 static dnnl_status_t backward_desc(dnnl_primitive_desc_t *pd, mf_dnnl_conv_kind kind, conv_descs *d, conv_steps *s,
@@ -468,11 +280,11 @@ static dnnl_status_t backward_desc(dnnl_primitive_desc_t *pd, mf_dnnl_conv_kind 
 {
     dnnl_convolution_desc_t op;
     dnnl_status_t status = kind == MF_DNNL_BACKWARD_DATA
-                               ? lib.dnnl_dilated_convolution_backward_data_desc_init(&op, dnnl_convolution_direct, &d->x, &d->w, &d->y,
-                                                                                      s->stride, s->dilation, s->low, s->high)
-                               : lib.dnnl_dilated_convolution_backward_weights_desc_init(&op, dnnl_convolution_direct, &d->x, &d->w, NULL,
-                                                                                         &d->y, s->stride, s->dilation, s->low, s->high);
-    return status != dnnl_success ? status : lib.dnnl_primitive_desc_create(pd, &op, lib.attr, lib.engine, hint);
+                               ? mf_dnnl.dnnl_dilated_convolution_backward_data_desc_init(&op, dnnl_convolution_direct, &d->x, &d->w, &d->y,
+                                                                                          s->stride, s->dilation, s->low, s->high)
+                               : mf_dnnl.dnnl_dilated_convolution_backward_weights_desc_init(
+                                     &op, dnnl_convolution_direct, &d->x, &d->w, NULL, &d->y, s->stride, s->dilation, s->low, s->high);
+    return status != dnnl_success ? status : mf_dnnl.dnnl_primitive_desc_create(pd, &op, mf_dnnl.attr, mf_dnnl.engine, hint);
 }
 
 #endif
@@ -493,7 +305,7 @@ static bool choose_backward(mf_dnnl_primitive *p, const mf_dnnl_conv *c, unsigne
     bool hinted = make_conv_descs(&forward, any, &ahead) && fine(forward_desc(&hint, &ahead, s));
     bool ok = hinted && fine(backward_desc(&p->desc, c->kind, d, s, hint));
     if (hinted)
-        lib.dnnl_primitive_desc_destroy(hint);
+        mf_dnnl.dnnl_primitive_desc_destroy(hint);
     free_conv_descs(&ahead);
     return ok;
 }
@@ -512,7 +324,7 @@ static bool choose_conv(mf_dnnl_primitive *p, const mf_dnnl_conv *c, unsigned an
 static bool is_reference(dnnl_primitive_desc_t pd)
 {
     const char *name = NULL;
-    lib.dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
+    mf_dnnl.dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
     return name && !strncmp(name, "ref", 3);
 }
 
@@ -523,7 +335,7 @@ static bool choose_layouts(mf_dnnl_primitive *p, const mf_dnnl_conv *c)
     if (choose_conv(p, c, ANY_W)) {
         if (!is_reference(p->desc))
             return true;
-        lib.dnnl_primitive_desc_destroy(p->desc);
+        mf_dnnl.dnnl_primitive_desc_destroy(p->desc);
         p->desc = NULL;
     }
     return choose_conv(p, c, ANY_ALL);
@@ -587,10 +399,11 @@ static bool matrix_desc(const mf_dnnl_matmul *m, mf_dtype dtype, int64_t rows, i
 static bool make_matmul_desc(dnnl_primitive_desc_t *pd, desc *a, desc *b, desc *c)
 {
 #if DNNL_VERSION_MAJOR >= 3
-    return fine(lib.dnnl_matmul_primitive_desc_create(pd, lib.engine, *a, *b, NULL, *c, lib.attr));
+    return fine(mf_dnnl.dnnl_matmul_primitive_desc_create(pd, mf_dnnl.engine, *a, *b, NULL, *c, mf_dnnl.attr));
 #else
     dnnl_matmul_desc_t op;
-    return fine(lib.dnnl_matmul_desc_init(&op, a, b, NULL, c)) && fine(lib.dnnl_primitive_desc_create(pd, &op, lib.attr, lib.engine, NULL));
+    return fine(mf_dnnl.dnnl_matmul_desc_init(&op, a, b, NULL, c)) &&
+           fine(mf_dnnl.dnnl_primitive_desc_create(pd, &op, mf_dnnl.attr, mf_dnnl.engine, NULL));
 #endif
 }
 
@@ -607,7 +420,7 @@ static bool choose_matmul(mf_dnnl_primitive *p, const mf_dnnl_matmul *m)
     if (make_matmul_desc(&p->desc, &o[IN0].user, &o[IN1].user, &o[OUT].user)) {
         if (!is_reference(p->desc))
             return true;
-        lib.dnnl_primitive_desc_destroy(p->desc);
+        mf_dnnl.dnnl_primitive_desc_destroy(p->desc);
         p->desc = NULL;
     }
     bool ok = make_matrix_descs(m, true, &a, &b, &c) && make_matmul_desc(&p->desc, &a, &b, &c);
@@ -682,17 +495,17 @@ static void empty(mf_dnnl_primitive *p)
     for (int i = 0; i < OPERANDS; i++) {
         dnnl_operand *o = &p->operands[i];
         if (o->reorder)
-            lib.dnnl_primitive_destroy(o->reorder);
+            mf_dnnl.dnnl_primitive_destroy(o->reorder);
         if (o->reorder_desc)
-            lib.dnnl_primitive_desc_destroy(o->reorder_desc);
+            mf_dnnl.dnnl_primitive_desc_destroy(o->reorder_desc);
         free_desc(&o->user);
         free_desc(&o->wanted);
         *o = (dnnl_operand){ 0 };
     }
     if (p->primitive)
-        lib.dnnl_primitive_destroy(p->primitive);
+        mf_dnnl.dnnl_primitive_destroy(p->primitive);
     if (p->desc)
-        lib.dnnl_primitive_desc_destroy(p->desc);
+        mf_dnnl.dnnl_primitive_desc_destroy(p->desc);
     p->primitive = NULL;
     p->desc = NULL;
 }
@@ -725,10 +538,10 @@ static mf_dnnl_primitive *make(const int64_t *key, dnnl_problem what)
         return NULL;
     memcpy(p->key, key, sizeof p->key);
     pthread_mutex_init(&p->lock, NULL);
-    int team = team_of_one();
+    int team = mf_dnnl_team_of_one();
     memory_was_out = false;
     memory_was_out = !mf_guarded(build, &m) || memory_was_out;
-    team_restore(team);
+    mf_dnnl_team_restore(team);
     if (!m.made)
         empty(p);
     if (!m.made && memory_was_out) {
@@ -759,7 +572,7 @@ static void evict(void)
 static const mf_dnnl_primitive *create(const int64_t *key, dnnl_problem what, bool *no_memory)
 {
     *no_memory = false;
-    if (!enter())
+    if (!mf_dnnl_enter())
         return NULL;
     pthread_mutex_lock(&cache_lock);
     mf_dnnl_primitive *p = find(key);
@@ -777,7 +590,7 @@ static const mf_dnnl_primitive *create(const int64_t *key, dnnl_problem what, bo
     if (p)
         p->users++;
     pthread_mutex_unlock(&cache_lock);
-    leave();
+    mf_dnnl_leave();
     return p;
 }
 
@@ -857,13 +670,13 @@ static bool is_intel(void)
  * AVX-512 takes two cycles for a product of bf16, half of f32's rate, so there it has to be AMX, which the system may refuse. */
 static bool bf16_pays(void)
 {
-    unsigned isa = lib.dnnl_get_effective_cpu_isa(), least = is_intel() ? dnnl_cpu_isa_avx512_core_amx : dnnl_cpu_isa_avx512_core_bf16;
+    unsigned isa = mf_dnnl.dnnl_get_effective_cpu_isa(), least = is_intel() ? dnnl_cpu_isa_avx512_core_amx : dnnl_cpu_isa_avx512_core_bf16;
     return (isa & least) == least;
 }
 
 bool mf_dnnl_supports(mf_dtype dtype)
 {
-    if (data_type(dtype) == dnnl_data_type_undef || !loaded())
+    if (data_type(dtype) == dnnl_data_type_undef || !mf_dnnl_loaded())
         return false;
     return dtype == MF_F32 || bf16_pays();
 }
@@ -874,7 +687,7 @@ static dnnl_memory_t make_memory(desc_ref d)
 {
     dnnl_memory_t memory = NULL;
     if (d)
-        lib.dnnl_memory_create(&memory, d, lib.engine, DNNL_MEMORY_NONE);
+        mf_dnnl.dnnl_memory_create(&memory, d, mf_dnnl.engine, DNNL_MEMORY_NONE);
     return memory;
 }
 
@@ -882,16 +695,16 @@ static void free_context(context *c)
 {
     for (int i = 0; i < OPERANDS; i++) {
         if (c->user[i])
-            lib.dnnl_memory_destroy(c->user[i]);
+            mf_dnnl.dnnl_memory_destroy(c->user[i]);
         if (c->wanted[i])
-            lib.dnnl_memory_destroy(c->wanted[i]);
+            mf_dnnl.dnnl_memory_destroy(c->wanted[i]);
         if (c->reorder_scratch[i])
-            lib.dnnl_memory_destroy(c->reorder_scratch[i]);
+            mf_dnnl.dnnl_memory_destroy(c->reorder_scratch[i]);
     }
     if (c->scratch)
-        lib.dnnl_memory_destroy(c->scratch);
+        mf_dnnl.dnnl_memory_destroy(c->scratch);
     if (c->stream)
-        lib.dnnl_stream_destroy(c->stream);
+        mf_dnnl.dnnl_stream_destroy(c->stream);
     free(c);
 }
 
@@ -900,7 +713,7 @@ static context *make_context(const mf_dnnl_primitive *p)
     context *c = calloc(1, sizeof *c);
     if (!c)
         return NULL;
-    bool ok = lib.dnnl_stream_create(&c->stream, lib.engine, dnnl_stream_default_flags) == dnnl_success;
+    bool ok = mf_dnnl.dnnl_stream_create(&c->stream, mf_dnnl.engine, dnnl_stream_default_flags) == dnnl_success;
     c->scratch = make_memory(p->scratch);
     ok = ok && (c->scratch || !p->scratch);
     for (int i = 0; ok && i < OPERANDS; i++) {
@@ -939,7 +752,7 @@ static void give(mf_dnnl_primitive *p, context *c)
 
 static bool set(dnnl_memory_t memory, const void *data)
 {
-    return !memory || lib.dnnl_memory_set_data_handle(memory, (void *)(uintptr_t)data) == dnnl_success;
+    return !memory || mf_dnnl.dnnl_memory_set_data_handle(memory, (void *)(uintptr_t)data) == dnnl_success;
 }
 
 static bool reorder(const mf_dnnl_primitive *p, context *c, int i)
@@ -947,7 +760,7 @@ static bool reorder(const mf_dnnl_primitive *p, context *c, int i)
     dnnl_memory_t from = i == OUT ? c->wanted[i] : c->user[i], to = i == OUT ? c->user[i] : c->wanted[i];
     dnnl_exec_arg_t args[] = { { DNNL_ARG_FROM, from }, { DNNL_ARG_TO, to }, { DNNL_ARG_SCRATCHPAD, c->reorder_scratch[i] } };
     int n = c->reorder_scratch[i] ? 3 : 2;
-    return lib.dnnl_primitive_execute(p->operands[i].reorder, c->stream, n, args) == dnnl_success;
+    return mf_dnnl.dnnl_primitive_execute(p->operands[i].reorder, c->stream, n, args) == dnnl_success;
 }
 
 /* packed: an operand that is given, or wanted, as the library has it; OPERANDS: none. */
@@ -966,7 +779,7 @@ static bool run(const mf_dnnl_primitive *p, context *c, const void *const *data,
     }
     if (c->scratch)
         args[n++] = (dnnl_exec_arg_t){ DNNL_ARG_SCRATCHPAD, c->scratch };
-    ok = ok && lib.dnnl_primitive_execute(p->primitive, c->stream, n, args) == dnnl_success;
+    ok = ok && mf_dnnl.dnnl_primitive_execute(p->primitive, c->stream, n, args) == dnnl_success;
     return ok && (!p->operands[OUT].reorder || packed == OUT || reorder(p, c, OUT));
 }
 
@@ -989,15 +802,15 @@ static void run_inside(void *of)
 
 static bool run_guarded(guarded_run r)
 {
-    if (!enter())
+    if (!mf_dnnl_enter())
         return false;
     bool to_spare = mf_memory_to_spare(TO_RUN);
-    int team = to_spare ? team_of_one() : 0;
+    int team = to_spare ? mf_dnnl_team_of_one() : 0;
     bool ok = to_spare && mf_guarded(run_inside, &r) && r.ok;
     if (r.c)
         give(r.p, r.c);
-    team_restore(team);
-    leave();
+    mf_dnnl_team_restore(team);
+    mf_dnnl_leave();
     return ok;
 }
 
@@ -1040,7 +853,7 @@ size_t mf_dnnl_packed_bytes(const mf_dnnl_primitive *p) { return p->operands[p->
 bool mf_dnnl_same_packing(const mf_dnnl_primitive *one, const mf_dnnl_primitive *other)
 {
     const dnnl_operand *a = &one->operands[one->packed], *b = &other->operands[other->packed];
-    return a->reorder && b->reorder && lib.dnnl_memory_desc_equal(REF(a->wanted), REF(b->wanted));
+    return a->reorder && b->reorder && mf_dnnl.dnnl_memory_desc_equal(REF(a->wanted), REF(b->wanted));
 }
 
 size_t mf_dnnl_scratch_bytes(const mf_dnnl_primitive *p) { return p->scratch_bytes; }
