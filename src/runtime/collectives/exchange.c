@@ -1,9 +1,10 @@
 /* Exchanges: a rendezvous whose members are in several processes. Each process contributes what it can compute alone and sends it to every
  * other one that has members; when all has come, a fiber that does nothing else delivers.
  *
- * A contribution has two parts, of which either may be empty: what is the same for everybody - of a reduction the frontier of this process's
- * ranks (frontier.h), of what is gathered or compared whole operands - and what one process alone wants: pieces of an all_to_all, operands
- * of a ppermute. In each, the results' chunks follow one another, and the chunks' contents go by rank.
+ * A contribution has three parts, of which each may be empty: what is the same for everybody - of a reduction the frontier of this process's
+ * ranks (frontier.h), of what is gathered or compared whole operands -, what one process alone wants - pieces of an all_to_all, operands of
+ * a ppermute -, and the frontiers of large reductions, of which each process gets its piece (pieces.c). In each, the results' chunks follow one
+ * another, and the chunks' contents go by rank.
  * Invariants: who has which rank is known to all, so both ends know the size of each message; sums of 16-bit floats travel in f32 and are
  * rounded once, at the end; the exchange counts as active until its fiber has delivered. */
 #include "runtime/collectives/exchange.h"
@@ -15,17 +16,17 @@
 
 /* ------------------------------------------------------------------ what a process contributes */
 
-static bool reduces(const mf_eqn *e)
+bool mf_reduces(const mf_eqn *e)
 {
     mf_collective_kind kind = mf_collective_kind_of(e);
     return kind == MF_COLLECTIVE_REDUCE || kind == MF_COLLECTIVE_SCATTER;
 }
 
-static int part_of(const mf_exchange *x, const mf_eqn *e)
+static int part_of(const mf_exchange *x, int k)
 {
-    mf_collective_kind kind = mf_collective_kind_of(e);
+    mf_collective_kind kind = mf_collective_kind_of(mf_exchange_eqn(x, k));
     return kind == MF_COLLECTIVE_ALL_TO_ALL || kind == MF_COLLECTIVE_PERMUTE ? MF_PART_OWN
-           : reduces(e) && mf_goes_in_pieces(x, e)                           ? MF_PART_PIECES
+           : mf_in_pieces(x, k)                                              ? MF_PART_PIECES
                                                                              : MF_PART_SHARED;
 }
 
@@ -78,7 +79,7 @@ static int64_t chunk_bytes(const mf_exchange *x, int k, const mf_exchange_peer *
     switch (mf_collective_kind_of(e)) {
     case MF_COLLECTIVE_REDUCE:
     case MF_COLLECTIVE_SCATTER:
-        return from->frontier_count * (from != to && mf_goes_in_pieces(x, e) ? mf_piece_bytes(x, e, to) : mf_partial_bytes(e));
+        return from->frontier_count * (from != to && mf_in_pieces(x, k) ? mf_piece_bytes(x, e, to) : mf_partial_bytes(e));
     case MF_COLLECTIVE_ALL_TO_ALL: return from->rank_count * to->rank_count * (bytes / x->g->member_count);
     case MF_COLLECTIVE_PERMUTE: return pairs_between(x, e, from->process, to->process, NULL, NULL) * bytes;
     default: return from->rank_count * bytes;
@@ -90,7 +91,7 @@ static void lay_out(const mf_exchange *x, const mf_exchange_peer *from, const mf
 {
     memset(bytes, 0, MF_PARTS * sizeof *bytes);
     for (int k = 0; k < x->out_count; k++) {
-        int part = part_of(x, mf_exchange_eqn(x, k));
+        int part = part_of(x, k);
         offsets[k] = bytes[part];
         bytes[part] += (chunk_bytes(x, k, from, to) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     }
@@ -178,7 +179,7 @@ static bool contribute(const mf_exchange *x, int part, int process, const int64_
         memset(out->data, 0, ALIGNMENT); /* there may be nothing to put */
     for (int k = 0; made && k < x->out_count; k++) {
         const mf_eqn *e = mf_exchange_eqn(x, k);
-        if (part_of(x, e) != part)
+        if (part_of(x, k) != part)
             continue;
         sending s = { x, k, out->data + offsets[k] };
         switch (mf_collective_kind_of(e)) {
@@ -246,8 +247,6 @@ static bool find_sources(mf_exchange *x)
         if (!from->frontier || !from->offsets)
             return false;
         frontier_of(g, from->process, from->frontier);
-        for (int other = 0; other < x->source_count; other++)
-            from->nth += x->sources[other].process < from->process;
     }
     return true;
 }
@@ -287,11 +286,10 @@ void mf_message_ended(void *context, mf_error_object *error)
 }
 
 /* The rendezvous among all of a run: its map knows it by its key, and that map by the iterations and indices around it. */
-static uint64_t place_of(const mf_rendezvous *g, int part)
+static uint64_t place_of(const mf_rendezvous *g)
 {
     bool grouped = g->instr->participants->groups; /* without, it is the first group: so programs that differ in this find each other */
-    uint64_t place = mf_hash_mix((uint64_t)g->instr->participants->ordinal, (uint64_t)part);
-    place = mf_hash(g->key, (size_t)(g->key_count - grouped) * sizeof *g->key, place);
+    uint64_t place = mf_hash(g->key, (size_t)(g->key_count - grouped) * sizeof *g->key, (uint64_t)g->instr->participants->ordinal);
     place = mf_hash_mix(place, grouped ? (uint64_t)g->key[g->key_count - 1] : 0);
     for (const mf_fiber *f = g->top->parent; f; f = f->map ? f->map->parent : NULL) {
         for (const mf_frame *frame = f->top; frame; frame = frame->below)
@@ -335,9 +333,11 @@ static const char *words_of(const mf_rendezvous *g)
     return words;
 }
 
-mf_message_tag mf_exchange_tag(const mf_exchange *x, int part)
+mf_message_tag mf_exchange_tag(const mf_exchange *x, uint64_t which)
 {
-    return (mf_message_tag){ x->s->call, place_of(x->g, part), check_of(x->g), words_of(x->g) };
+    mf_message_tag tag = x->tag;
+    tag.place = mf_hash_mix(tag.place, which);
+    return tag;
 }
 
 /* Receipts first: what comes finds its place. The caller counts as one of those pending. */
@@ -377,6 +377,7 @@ bool mf_exchange_begin(mf_run_state *s, mf_rendezvous *g)
         x->fiber = (mf_fiber){ .stage = s, .exchange = x };
     }
     if (x && prepare(x)) {
+        x->tag = (mf_message_tag){ s->call, place_of(g), check_of(g), words_of(g) };
         post(x);
         return true;
     }
@@ -401,8 +402,9 @@ void mf_exchange_end(mf_exchange *x)
         if (mf_pieces_combine(x))
             return;
         mf_run_state_fail(s, mf_error_out_of_memory());
+        failed = true;
     }
-    if (!atomic_load_explicit(&s->failed, memory_order_acquire)) {
+    if (!failed) {
         made = mf_rendezvous_complete(s, g, x, NULL);
     } else {
         mf_run_state_lock(s);
@@ -422,7 +424,7 @@ void mf_exchange_end(mf_exchange *x)
 
 static unsigned char *chunk_from(const mf_exchange *x, int k, const mf_exchange_peer *from)
 {
-    return from->data[part_of(x, mf_exchange_eqn(x, k))].data + from->offsets[k];
+    return from->data[part_of(x, k)].data + from->offsets[k];
 }
 
 typedef struct receiving {
@@ -441,7 +443,7 @@ void mf_exchange_operands(const mf_exchange *x, int k, const void **from)
 {
     const mf_eqn *e = mf_exchange_eqn(x, k);
     mf_collective_kind kind = mf_collective_kind_of(e);
-    if (reduces(e) || kind == MF_COLLECTIVE_ALL_TO_ALL)
+    if (mf_reduces(e) || kind == MF_COLLECTIVE_ALL_TO_ALL)
         return;
     for (int i = 1; i < x->source_count; i++) {
         const mf_exchange_peer *peer = &x->sources[i];
@@ -456,7 +458,7 @@ void mf_exchange_operands(const mf_exchange *x, int k, const void **from)
 
 void mf_exchange_hold(const mf_exchange *x, int k, int64_t rank, const void *operand, mf_register *to)
 {
-    const mf_register *in = &source_of(x, x->g->owners[rank])->data[part_of(x, mf_exchange_eqn(x, k))];
+    const mf_register *in = &source_of(x, x->g->owners[rank])->data[part_of(x, k)];
     mf_register_view(to, in, (const unsigned char *)operand - in->data);
 }
 
@@ -527,7 +529,7 @@ bool mf_exchange_reduce(const mf_exchange *x, int k, mf_register *sum)
 {
     const mf_eqn *e = mf_exchange_eqn(x, k);
     const mf_type *type = e->in[0]->type;
-    if (mf_goes_in_pieces(x, e)) {
+    if (mf_in_pieces(x, k)) {
         mf_register_move(sum, &x->sums[k]);
         return true;
     }

@@ -11,7 +11,7 @@ enum { MF_PART_SHARED, MF_PART_OWN, MF_PART_PIECES, MF_PARTS };
 /* A process that takes part: what it contributes, as far as it is here. */
 typedef struct mf_exchange_peer {
     int process;
-    int nth; /* of them all, in order */
+    int nth; /* of them all, in order; where reductions go in pieces */
     int64_t rank_count, frontier_count;
     mf_subtree *frontier;       /* of its ranks */
     int64_t *offsets;           /* by result: where its chunk begins in its part */
@@ -30,7 +30,7 @@ struct mf_exchange {
     mf_exchange_peer *sources; /* this process first */
     int64_t *position;         /* by rank: among the ranks of its process */
     mf_register *sums;         /* by result, of reductions that go in pieces; NULL: none does */
-    int64_t pieces_from;       /* bytes of a partial result */
+    mf_message_tag tag;        /* of its messages, but for what tells them apart */
     bool combined;             /* this process's pieces are, and travel */
     _Atomic int pending;
     _Atomic(mf_error_object *) error; /* the first */
@@ -38,7 +38,11 @@ struct mf_exchange {
 
 static inline const mf_eqn *mf_exchange_eqn(const mf_exchange *x, int k) { return x->g->instr->participants->eqns[k]; }
 
+/* Until mf_exchange_reduce has given the sum away. */
+static inline bool mf_in_pieces(const mf_exchange *x, int k) { return x->sums && x->sums[k].data; }
+
 /* ---- exchange.c */
+bool mf_reduces(const mf_eqn *e);
 mf_dtype mf_partial_dtype(const mf_eqn *e); /* a reduction's partial results: sums of 16-bit floats wait for their rounding */
 int64_t mf_partial_bytes(const mf_eqn *e);  /* of one */
 /* Where a process's partial result number f for result k lies here. */
@@ -46,10 +50,9 @@ typedef unsigned char *(*mf_partial_at)(const mf_exchange *x, int k, const mf_ex
 /* Combines so many elements of all partial results into the first one. Where that is; NULL: memory is out. */
 unsigned char *mf_combine_frontiers(const mf_exchange *x, int k, int64_t count, mf_partial_at at);
 void mf_message_ended(void *x, mf_error_object *error); /* of a message of the exchange */
-mf_message_tag mf_exchange_tag(const mf_exchange *x, int part);
+mf_message_tag mf_exchange_tag(const mf_exchange *x, uint64_t which);
 
 /* ---- pieces.c */
-bool mf_goes_in_pieces(const mf_exchange *x, const mf_eqn *e);
 int64_t mf_piece_bytes(const mf_exchange *x, const mf_eqn *e, const mf_exchange_peer *of); /* of a partial result */
 bool mf_pieces_prepare(mf_exchange *x);                                                    /* false: memory is out */
 int mf_pieces_messages(const mf_exchange *x);                                              /* how many there will be */

@@ -8,12 +8,6 @@ enum { ELEMENTS = 64 }; /* of a piece, or a multiple */
 
 _Atomic int64_t mf_pieces_from = 64 << 10; /* below, a second way costs more than it saves */
 
-bool mf_goes_in_pieces(const mf_exchange *x, const mf_eqn *e)
-{
-    mf_collective_kind kind = mf_collective_kind_of(e);
-    return (kind == MF_COLLECTIVE_REDUCE || kind == MF_COLLECTIVE_SCATTER) && mf_partial_bytes(e) >= x->pieces_from && x->source_count > 1;
-}
-
 typedef struct piece {
     int64_t first, count; /* elements */
 } piece;
@@ -30,18 +24,28 @@ int64_t mf_piece_bytes(const mf_exchange *x, const mf_eqn *e, const mf_exchange_
     return piece_of(x, e, of).count * mf_dtype_size(mf_partial_dtype(e));
 }
 
+/* Each process's number among them, the same in all. */
+static void number_sources(mf_exchange *x)
+{
+    for (int i = 0; i < x->source_count; i++)
+        for (int other = 0; other < x->source_count; other++)
+            x->sources[i].nth += x->sources[other].process < x->sources[i].process;
+}
+
 bool mf_pieces_prepare(mf_exchange *x)
 {
-    x->pieces_from = atomic_load_explicit(&mf_pieces_from, memory_order_relaxed);
-    for (int k = 0; k < x->out_count; k++) {
+    int64_t least = atomic_load_explicit(&mf_pieces_from, memory_order_relaxed);
+    for (int k = 0; k < x->out_count && x->source_count > 1; k++) {
         const mf_eqn *e = mf_exchange_eqn(x, k);
-        if (!mf_goes_in_pieces(x, e))
+        if (!mf_reduces(e) || mf_partial_bytes(e) < least)
             continue;
         if (!x->sums && !(x->sums = mf_calloc((size_t)x->out_count, sizeof *x->sums)))
             return false;
         if (!mf_register_new(&x->sums[k], e->in[0]->type->bytes))
             return false;
     }
+    if (x->sums)
+        number_sources(x);
     return true;
 }
 
@@ -53,16 +57,14 @@ enum { SUM = -1 }; /* number of the latter */
 typedef void (*visit_message)(const mf_exchange *x, int k, mf_exchange_peer *from, mf_exchange_peer *to, int64_t f,
                               const mf_message_tag *tag);
 
-static int between(const mf_exchange *x, int k, mf_exchange_peer *from, mf_exchange_peer *to, bool sums, mf_message_tag tag,
-                   visit_message visit)
+static int between(const mf_exchange *x, int k, mf_exchange_peer *from, mf_exchange_peer *to, bool sums, visit_message visit)
 {
     const mf_eqn *e = mf_exchange_eqn(x, k);
     int64_t first = sums ? SUM : 0, end = sums ? SUM + 1 : from->frontier_count;
     if (!piece_of(x, e, sums ? from : to).count)
         return 0;
-    uint64_t place = mf_hash_mix(tag.place, (uint64_t)k);
     for (int64_t f = first; visit && f < end; f++) {
-        tag.place = mf_hash_mix(place, (uint64_t)f);
+        mf_message_tag tag = mf_exchange_tag(x, mf_hash_mix(mf_hash_mix(MF_PART_PIECES, (uint64_t)k), (uint64_t)f));
         visit(x, k, from, to, f, &tag);
     }
     return (int)(end - first);
@@ -74,12 +76,11 @@ static int visit_all(const mf_exchange *x, bool sums, visit_message receive, vis
     if (!x->sums)
         return 0;
     mf_exchange_peer *own = x->sources, *end = own + x->source_count;
-    mf_message_tag tag = mf_exchange_tag(x, MF_PART_PIECES);
     int count = 0;
     for (int way = 0; way < 2; way++)
         for (int k = 0; k < x->out_count; k++)
-            for (mf_exchange_peer *peer = own + 1; peer < end && x->sums[k].data; peer++)
-                count += way ? between(x, k, own, peer, sums, tag, send) : between(x, k, peer, own, sums, tag, receive);
+            for (mf_exchange_peer *peer = own + 1; peer < end && mf_in_pieces(x, k); peer++)
+                count += way ? between(x, k, own, peer, sums, send) : between(x, k, peer, own, sums, receive);
     return count;
 }
 
@@ -154,7 +155,7 @@ static bool combine(const mf_exchange *x, int k)
 bool mf_pieces_combine(mf_exchange *x)
 {
     for (int k = 0; k < x->out_count; k++)
-        if (x->sums[k].data && !combine(x, k))
+        if (mf_in_pieces(x, k) && !combine(x, k))
             return false;
     x->combined = true;
     atomic_store(&x->pending, 1 + visit_all(x, true, NULL, NULL));
