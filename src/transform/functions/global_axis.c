@@ -111,7 +111,7 @@ mf_error_object *mf_global_axis_find(const mf_intlist *here, int64_t axis_size, 
     if (!devices)
         return mf_error_new(MF_ERROR_DEVICE, "pmap: this process has none of the map's %d devices, so it takes no part", here->count);
     m->axis_size = axis_size ? axis_size : m->size < 0 ? here->count : size_of_rows(here, m->size);
-    if (m->axis_size < 0)
+    if (m->axis_size < 1)
         return mf_global_axis_wrong_rows(here, m->size, devices);
     if (here->count % m->axis_size)
         return mf_error_new(MF_ERROR_SHAPE, "pmap: axis_size=%lld, but the map has %d devices, in all processes", (long long)axis_size,
