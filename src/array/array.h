@@ -25,6 +25,8 @@ const mf_sharding *mf_sharding_get(const mf_client *client, int axis_count, cons
 const mf_sharding *mf_sharding_single(const mf_client *client, int device);
 const mf_sharding *mf_sharding_default(const mf_client *client); /* this process's first device, not committed */
 
+/* Of what device number k holds, the index along each mapped axis of the array: at[axis]. */
+void mf_sharding_index(const mf_sharding *p, const mf_type *type, int k, int64_t *at);
 /* How an array lies on devices that have memory apart: its strides in a row of buffers, held once along the mapped axes where `like` is. The
  * bytes of each part. */
 int64_t mf_sharding_strides(const mf_sharding *p, const mf_type *type, const int64_t *like, int64_t *strides);

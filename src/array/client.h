@@ -56,6 +56,9 @@ const void *mf_host_view(const mf_buffer *b);
 mf_buffer *mf_client_buffer(const mf_client *client, int device, size_t bytes); /* NULL when memory is out */
 /* A row, so many bytes on each device; of one device, its buffer. NULL when memory is out. */
 mf_buffer *mf_client_row(const mf_client *client, int count, const int *devices, size_t bytes);
+/* Its buffers: of what is no row, itself. */
+static inline int mf_buffer_count(const mf_buffer *b) { return b->part_count ? b->part_count : 1; }
+static inline mf_buffer *mf_buffer_at(mf_buffer *b, int k) { return b->part_count ? b->parts[k] : b; }
 /* The part of a row that holds its byte `at`, which becomes the part's; b itself of what is no row. */
 mf_buffer *mf_buffer_part(const mf_buffer *b, int64_t *at);
 void mf_buffer_to_host(const mf_buffer *b, int64_t from, int64_t count, void *out); /* bytes that are there */

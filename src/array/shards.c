@@ -86,16 +86,23 @@ static int part_of(const mf_sharding *p, const mf_type *type, int64_t *dims, con
     return rank;
 }
 
+void mf_sharding_index(const mf_sharding *p, const mf_type *type, int k, int64_t *at)
+{
+    int64_t left = k;
+    for (int i = p->axis_count - 1; i >= 0; i--) {
+        at[p->axes[i]] = left % type->dims[p->axes[i]];
+        left /= type->dims[p->axes[i]];
+    }
+}
+
 /* From the first element of all to the first that device number k holds. */
 static int64_t first_of(const mf_sharding *p, const mf_type *type, int k, const int64_t *strides)
 {
-    int64_t at = 0, left = k;
-    for (int i = p->axis_count - 1; i >= 0; i--) {
-        int64_t size = type->dims[p->axes[i]];
-        at += left % size * strides[p->axes[i]];
-        left /= size;
-    }
-    return at;
+    int64_t at[MF_RANK] = { 0 }, first = 0;
+    mf_sharding_index(p, type, k, at);
+    for (int i = 0; i < type->rank; i++)
+        first += at[i] * strides[i];
+    return first;
 }
 
 int64_t mf_sharding_strides(const mf_sharding *p, const mf_type *type, const int64_t *like, int64_t *strides)
@@ -156,7 +163,7 @@ mf_array *mf_array_on_devices(const mf_sharding *p, const mf_type *type, const i
 bool mf_array_put_part(mf_array *a, int k, const mf_literal *l)
 {
     const mf_sharding *p = a->buffer->part_count ? a->sharding : NULL;
-    mf_buffer *b = p ? a->buffer->parts[k] : a->buffer;
+    mf_buffer *b = mf_buffer_at(a->buffer, k);
     int64_t dims[MF_RANK], from[MF_RANK], to[MF_RANK];
     if (!b->bytes)
         return true;
@@ -177,19 +184,19 @@ bool mf_array_put_part(mf_array *a, int k, const mf_literal *l)
 
 mf_array *mf_array_of_literal(const mf_sharding *p, mf_literal *l)
 {
-    mf_array *a = p->client == &mf_client_cpu ? mf_literal_array(l) : mf_array_on_devices(p, l->type, l->strides);
+    bool here = p->client == &mf_client_cpu;
+    mf_array *a = here ? mf_literal_array(l) : mf_array_on_devices(p, l->type, l->strides);
     if (!a)
         return NULL;
     a->sharding = p;
     a->is_number = l->is_number;
     memcpy(a->number, l->number, sizeof a->number);
-    bool there = true;
-    for (int k = 0; there && p->client != &mf_client_cpu && k < (a->buffer->part_count ? a->buffer->part_count : 1); k++)
-        there = mf_array_put_part(a, k, l);
-    if (there)
-        return a;
-    mf_drop(a);
-    return NULL;
+    for (int k = 0; !here && k < mf_buffer_count(a->buffer); k++)
+        if (!mf_array_put_part(a, k, l)) {
+            mf_drop(a);
+            return NULL;
+        }
+    return a;
 }
 
 mf_array *mf_array_copy_to(const mf_sharding *p, mf_array *a, mf_error_object **error)

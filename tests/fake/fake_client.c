@@ -230,19 +230,16 @@ static void drop_all(mf_array **arrays, int count)
         mf_drop(arrays[i]);
 }
 
-static int part_count(const mf_array *a) { return a->buffer->part_count ? a->buffer->part_count : 1; }
-static mf_buffer *part(const mf_array *a, int k) { return a->buffer->part_count ? a->buffer->parts[k] : a->buffer; }
-
 /* The parts of that device, or of all others. */
 static mf_error_object *deliver_parts(mf_array *to, const mf_literal *l, int device, bool of_it)
 {
-    for (int k = part_count(to) - 1; k >= 0; k--) {
-        if ((part(to, k)->device == device) != of_it)
+    for (int k = mf_buffer_count(to->buffer) - 1; k >= 0; k--) {
+        if ((mf_buffer_at(to->buffer, k)->device == device) != of_it)
             continue;
         if (!mf_array_put_part(to, k, l))
             return mf_error_out_of_memory();
-        if (part(to, k)->ready)
-            event_end(part(to, k)->ready, NULL);
+        if (mf_buffer_at(to->buffer, k)->ready)
+            event_end(mf_buffer_at(to->buffer, k)->ready, NULL);
     }
     return NULL;
 }
@@ -261,9 +258,9 @@ static mf_error_object *deliver_array(mf_array *from, mf_array *to)
     pthread_mutex_unlock(&lock);
     error = !error ? deliver_parts(to, l, device, true) : error;
     mf_drop(l);
-    for (int k = 0; error && k < part_count(to); k++)
-        if (is_pending(part(to, k)->ready))
-            event_end(part(to, k)->ready, error);
+    for (int k = 0; error && k < mf_buffer_count(to->buffer); k++)
+        if (is_pending(mf_buffer_at(to->buffer, k)->ready))
+            event_end(mf_buffer_at(to->buffer, k)->ready, error);
     return error;
 }
 
@@ -328,10 +325,10 @@ static mf_array *result_for(const mf_array *from, event *over)
     const mf_sharding *p = as_on(&fake_client, from->sharding);
     mf_array *to = p ? mf_array_on_devices(p, from->type, from->strides) : NULL;
     bool enough = to;
-    for (int k = 0; enough && k < part_count(to); k++) {
+    for (int k = 0; enough && k < mf_buffer_count(to->buffer); k++) {
         event *e = event_new(over->after);
         enough = e;
-        part(to, k)->ready = e ? &e->future : NULL;
+        mf_buffer_at(to->buffer, k)->ready = e ? &e->future : NULL;
     }
     if (to)
         to->future = mf_retain(over);

@@ -59,11 +59,7 @@ static mf_value shard_of(const mf_array *a, int index)
     int where[MF_RANK], kept = 0;
     for (int i = 0; i < type->rank; i++)
         at[i] = -1;
-    for (int k = p->axis_count - 1; k >= 0; k--) {
-        int64_t size = type->dims[p->axes[k]];
-        at[p->axes[k]] = index % size;
-        index = (int)(index / size);
-    }
+    mf_sharding_index(p, type, index, at);
     for (int i = 0; i < a->type->rank; i++) {
         where[i] = at[i] < 0 ? kept : -2 - (int)at[i];
         if (at[i] < 0) {
