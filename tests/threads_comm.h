@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { JOB_MOST = 8 };
+enum { JOB_MOST = 32 };
 
 typedef enum job_kind { JOB_DATA, JOB_END, JOB_ABORT } job_kind;
 

@@ -222,8 +222,9 @@ void spread_check(const char *name, spread_program program, const void *context,
     if (!CHECK_STR(whole.at[0].words, whole.at[0].failed ? "" : whole.at[0].words) || !CHECK(any))
         CHECK_NOTE("case %s in one process", name);
     static int way;
-    for (; *owners && !whole.at[0].failed; owners++, way ^= 1) {
-        atomic_store(&mf_pieces_from, way ? 1 : INT64_MAX); /* reductions in pieces, or whole */
+    for (; *owners && !whole.at[0].failed; owners++, way++) {
+        atomic_store(&mf_pieces_from, way & 1 ? 1 : INT64_MAX); /* reductions in pieces, or whole */
+        atomic_store(&mf_direct_most, way & 2 ? 1 : 8);         /* relayed, or directly from everybody to everybody */
         int size = run_job(&part, program, context, axis_size, 1, *owners);
         for (int p = 0; p < size; p++)
             compare(name, *owners, &part.at[p], &whole.at[0]);

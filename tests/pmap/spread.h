@@ -5,7 +5,7 @@
 
 #include "known.h"
 
-enum { SPREAD_PROCESSES = 8, SPREAD_INDICES = 32 };
+enum { SPREAD_PROCESSES = 32, SPREAD_INDICES = 64 };
 
 /* One process, or the only one. A map's devices are a grid of rows, by its outermost axis, and columns inside them. */
 typedef struct spread_here {

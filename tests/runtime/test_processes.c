@@ -296,8 +296,9 @@ static void each(const program *programs, size_t count, const spread *spreads, s
     r.times = 3;
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < spread_count && (k || run_whole(&programs[i])); k++) {
-            for (int way = 0; way < 2; way++) { /* reductions whole, and in pieces */
-                atomic_store(&mf_pieces_from, way ? 1 : INT64_MAX);
+            for (int way = 0; way < 4; way++) { /* reductions whole, and in pieces; directly, and relayed */
+                atomic_store(&mf_pieces_from, way & 1 ? 1 : INT64_MAX);
+                atomic_store(&mf_direct_most, way & 2 ? 1 : 8);
                 run_spread(&r, &programs[i], &spreads[k], 1 + i * 100 + k);
                 compare(&programs[i], &spreads[k]);
             }

@@ -28,6 +28,7 @@ static int part_of(const mf_exchange *x, int k)
 {
     mf_collective_kind kind = mf_collective_kind_of(mf_exchange_eqn(x, k));
     return kind == MF_COLLECTIVE_ALL_TO_ALL || kind == MF_COLLECTIVE_PERMUTE ? MF_PART_OWN
+           : mf_relayed(x, k)                                                ? MF_PART_RELAY
            : mf_in_pieces(x, k)                                              ? MF_PART_PIECES
                                                                              : MF_PART_SHARED;
 }
@@ -94,6 +95,8 @@ static void lay_out(const mf_exchange *x, const mf_exchange_peer *from, const mf
     memset(bytes, 0, MF_PARTS * sizeof *bytes);
     for (int k = 0; k < x->out_count; k++) {
         int part = part_of(x, k);
+        if (part == MF_PART_RELAY)
+            continue;
         offsets[k] = bytes[part];
         bytes[part] += (chunk_bytes(x, k, from, to) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     }
@@ -105,8 +108,7 @@ static void lay_out(const mf_exchange *x, const mf_exchange_peer *from, const mf
 
 static const void *operand(const mf_exchange *x, int k, int64_t rank) { return x->g->members[rank].in[k].data; }
 
-/* The members' operands of a subtree, reduced. */
-static bool reduce_subtree(const mf_exchange *x, int k, mf_subtree t, void *out)
+bool mf_reduce_subtree(const mf_exchange *x, int k, mf_subtree t, void *out)
 {
     const mf_eqn *e = mf_exchange_eqn(x, k);
     const mf_type *type = e->in[0]->type;
@@ -133,7 +135,7 @@ static bool put_reduction(const mf_exchange *x, int k, unsigned char *to)
     const mf_exchange_peer *own = &x->sources[0];
     bool made = true;
     for (int64_t i = 0; made && i < own->frontier_count; i++)
-        made = reduce_subtree(x, k, own->frontier[i], to + i * mf_partial_bytes(mf_exchange_eqn(x, k)));
+        made = mf_reduce_subtree(x, k, own->frontier[i], to + i * mf_partial_bytes(mf_exchange_eqn(x, k)));
     return made;
 }
 
@@ -209,6 +211,7 @@ static void free_exchange(mf_exchange *x)
     }
     for (int k = 0; x->sums && k < x->out_count; k++) /* the rendezvous is gone */
         mf_register_release(&x->sums[k]);
+    mf_relay_free(x->relay);
     mf_free(x->sums);
     mf_free(x->sources);
     mf_free(x->position);
@@ -253,13 +256,21 @@ static bool find_sources(mf_exchange *x)
     return true;
 }
 
+static bool all_relayed(const mf_exchange *x)
+{
+    for (int k = 0; k < x->out_count; k++)
+        if (!mf_relayed(x, k))
+            return false;
+    return true;
+}
+
 /* All memory of the exchange, with what is sent in it. */
 static bool prepare(mf_exchange *x)
 {
     int64_t bytes[MF_PARTS], *offsets = mf_alloc((size_t)x->g->instr->out_count * sizeof *offsets);
-    bool made = offsets && find_sources(x) && mf_pieces_prepare(x);
+    bool made = offsets && mf_relay_prepare(x) && (all_relayed(x) || find_sources(x)) && (x->relay || mf_pieces_prepare(x));
     mf_exchange_peer *own = x->sources;
-    if (made) {
+    if (made && own) {
         lay_out(x, own, own, own->offsets, own->bytes);
         for (int part = 0; part < MF_PARTS && made; part++)
             made = part == MF_PART_OWN || contribute(x, part, own->process, own->offsets, own->bytes[part], &own->data[part]);
@@ -274,7 +285,9 @@ static bool prepare(mf_exchange *x)
         peer->out_bytes = bytes[MF_PART_OWN];
     }
     mf_free(offsets);
-    return made;
+    if (made)
+        x->first_messages = x->relay ? mf_relay_messages(x) : mf_pieces_messages(x);
+    return made && x->first_messages >= 0;
 }
 
 void mf_message_ended(void *context, mf_error_object *error)
@@ -358,25 +371,28 @@ mf_message_tag mf_exchange_tag(const mf_exchange *x, uint64_t which)
 static void post(mf_exchange *x)
 {
     mf_comm *c = x->s->comm;
-    const mf_exchange_peer *own = x->sources, *end = own + x->source_count;
+    const mf_exchange_peer *own = x->sources;
     const mf_message_tag tags[] = { mf_exchange_tag(x, MF_PART_SHARED), mf_exchange_tag(x, MF_PART_OWN) };
-    int total = 1 + mf_pieces_messages(x);
-    for (const mf_exchange_peer *peer = own + 1; peer < end; peer++)
-        total += (peer->bytes[MF_PART_SHARED] > 0) + (peer->bytes[MF_PART_OWN] > 0) + (own->bytes[MF_PART_SHARED] > 0) +
-                 (peer->out_bytes > 0);
+    int total = 1 + x->first_messages, count = x->source_count;
+    for (int i = 1; i < count; i++)
+        total += (own[i].bytes[MF_PART_SHARED] > 0) + (own[i].bytes[MF_PART_OWN] > 0) + (own->bytes[MF_PART_SHARED] > 0) +
+                 (own[i].out_bytes > 0);
     atomic_store(&x->pending, total);
-    for (const mf_exchange_peer *peer = own + 1; peer < end; peer++)
+    for (int i = 1; i < count; i++)
         for (int part = 0; part < MF_PART_PIECES; part++)
-            if (peer->bytes[part])
-                c->receive(c, peer->process, &tags[part], peer->data[part].data, (size_t)peer->bytes[part], mf_message_ended, x);
-    for (const mf_exchange_peer *peer = own + 1; peer < end; peer++) {
+            if (own[i].bytes[part])
+                c->receive(c, own[i].process, &tags[part], own[i].data[part].data, (size_t)own[i].bytes[part], mf_message_ended, x);
+    for (const mf_exchange_peer *peer = own; count && ++peer < own + count;) {
         if (own->bytes[MF_PART_SHARED])
             c->send(c, peer->process, &tags[MF_PART_SHARED], own->data[MF_PART_SHARED].data, (size_t)own->bytes[MF_PART_SHARED],
                     mf_message_ended, x);
         if (peer->out_bytes)
             c->send(c, peer->process, &tags[MF_PART_OWN], peer->out.data, (size_t)peer->out_bytes, mf_message_ended, x);
     }
-    mf_pieces_post(x);
+    if (x->relay)
+        mf_relay_post(x);
+    else
+        mf_pieces_post(x);
     mf_message_ended(x, NULL);
 }
 
@@ -401,6 +417,18 @@ bool mf_exchange_begin(mf_run_state *s, mf_rendezvous *g)
     return false;
 }
 
+/* The next step of a relay: 1 when it is on its way, 0 when there is none, -1 when memory is out. */
+static int go_on(mf_exchange *x)
+{
+    int messages = mf_relay_arrived(x) ? mf_relay_messages(x) : -1;
+    if (messages <= 0)
+        return messages;
+    atomic_store(&x->pending, 1 + messages);
+    mf_relay_post(x);
+    mf_message_ended(x, NULL);
+    return 1;
+}
+
 void mf_exchange_end(mf_exchange *x)
 {
     mf_run_state *s = x->s;
@@ -412,11 +440,13 @@ void mf_exchange_end(mf_exchange *x)
     if (error)
         mf_run_state_fail(s, error);
     bool failed = atomic_load_explicit(&s->failed, memory_order_acquire), made = false;
-    if (x->sums && !x->combined && !failed) {
-        if (mf_pieces_combine(x))
+    if (!failed && (x->relay || (x->sums && !x->combined))) {
+        int more = x->relay ? go_on(x) : mf_pieces_combine(x) ? 1 : -1;
+        if (more > 0)
             return;
-        mf_run_state_fail(s, mf_error_out_of_memory());
-        failed = true;
+        if (more < 0)
+            mf_run_state_fail(s, mf_error_out_of_memory());
+        failed = more < 0;
     }
     if (!failed) {
         made = mf_rendezvous_complete(s, g, x, NULL);
@@ -457,7 +487,9 @@ void mf_exchange_operands(const mf_exchange *x, int k, const void **from)
 {
     const mf_eqn *e = mf_exchange_eqn(x, k);
     mf_collective_kind kind = mf_collective_kind_of(e);
-    if (mf_reduces(e) || kind == MF_COLLECTIVE_ALL_TO_ALL)
+    if (mf_relayed(x, k))
+        mf_relay_operands(x, k, from);
+    if (mf_relayed(x, k) || mf_reduces(e) || kind == MF_COLLECTIVE_ALL_TO_ALL)
         return;
     for (int i = 1; i < x->source_count; i++) {
         const mf_exchange_peer *peer = &x->sources[i];
@@ -543,6 +575,8 @@ bool mf_exchange_reduce(const mf_exchange *x, int k, mf_register *sum)
 {
     const mf_eqn *e = mf_exchange_eqn(x, k);
     const mf_type *type = e->in[0]->type;
+    if (mf_relayed(x, k))
+        return mf_relay_sum(x, k, sum);
     if (mf_in_pieces(x, k)) {
         mf_register_move(sum, &x->sums[k]);
         return true;

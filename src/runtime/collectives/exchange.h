@@ -1,12 +1,13 @@
-/* An exchange under way, for exchange.c and pieces.c alone. */
+/* An exchange under way, for exchange.c, pieces.c and relay.c alone. */
 #ifndef MF_RUNTIME_COLLECTIVES_EXCHANGE_H
 #define MF_RUNTIME_COLLECTIVES_EXCHANGE_H
 
 #include "runtime/collectives/collectives.h"
 #include "runtime/collectives/frontier.h"
 
-/* For everybody; for one process alone; of large reductions what each process combines a piece of. */
-enum { MF_PART_SHARED, MF_PART_OWN, MF_PART_PIECES, MF_PARTS };
+/* For everybody; for one process alone; of large reductions what each process combines a piece of; what goes by relay has memory of its own. */
+enum { MF_PART_SHARED, MF_PART_OWN, MF_PART_PIECES, MF_PARTS, MF_PART_RELAY = MF_PARTS };
+typedef struct mf_relay mf_relay;
 
 /* A process that takes part: what it contributes, as far as it is here. */
 typedef struct mf_exchange_peer {
@@ -30,8 +31,10 @@ struct mf_exchange {
     mf_exchange_peer *sources; /* this process first */
     int64_t *position;         /* by rank: among the ranks of its process */
     mf_register *sums;         /* by result, of reductions that go in pieces; NULL: none does */
+    mf_relay *relay;           /* NULL: everybody sends to everybody */
     mf_message_tag tag;        /* of its messages, but for what tells them apart */
     bool combined;             /* this process's pieces are, and travel */
+    int first_messages;        /* of those that go in pieces or by relay */
     _Atomic int pending;
     _Atomic(mf_error_object *) error; /* the first */
 };
@@ -45,6 +48,8 @@ static inline bool mf_in_pieces(const mf_exchange *x, int k) { return x->sums &&
 bool mf_reduces(const mf_eqn *e);
 mf_dtype mf_partial_dtype(const mf_eqn *e); /* a reduction's partial results: sums of 16-bit floats wait for their rounding */
 int64_t mf_partial_bytes(const mf_eqn *e);  /* of one */
+/* The members' operands of a subtree of this process's ranks, reduced. False: memory is out. */
+bool mf_reduce_subtree(const mf_exchange *x, int k, mf_subtree t, void *out);
 /* Where a process's partial result number f for result k lies here. */
 typedef unsigned char *(*mf_partial_at)(const mf_exchange *x, int k, const mf_exchange_peer *from, int64_t f);
 /* Combines so many elements of all partial results into the first one. Where that is; NULL: memory is out. */
@@ -58,5 +63,15 @@ bool mf_pieces_prepare(mf_exchange *x);                                         
 int mf_pieces_messages(const mf_exchange *x);                                              /* how many there will be */
 void mf_pieces_post(mf_exchange *x);    /* sends each process its piece of what is here */
 bool mf_pieces_combine(mf_exchange *x); /* what has come; sends the own pieces round. False: memory is out */
+
+/* ---- relay.c: what is reduced or gathered among many processes */
+bool mf_relay_prepare(mf_exchange *x); /* makes x->relay where it is better; false: memory is out */
+void mf_relay_free(mf_relay *r);       /* or NULL */
+bool mf_relayed(const mf_exchange *x, int k);
+int mf_relay_messages(mf_exchange *x); /* goes to the next step that has any, and says how many; 0: none is left; -1: memory is out */
+void mf_relay_post(mf_exchange *x);    /* that step's */
+bool mf_relay_arrived(mf_exchange *x); /* they have ended: combines what came. False: memory is out */
+void mf_relay_operands(const mf_exchange *x, int k, const void **from);
+bool mf_relay_sum(const mf_exchange *x, int k, mf_register *sum); /* of result k; false: memory is out */
 
 #endif

@@ -1,0 +1,364 @@
+/* Collectives over many processes, by the schedules of relay.h.
+ *
+ * All reductions of a rendezvous travel as one vector: their partial results one after the other, each beginning at a unit; a part of the
+ * vector is a span of units. What a process has of a node is memory of its own, the process's or one that came. All that is gathered
+ * travels as records, one a rank.
+ * Invariants: a step begins when all messages of the one before have ended, sent ones too, so what has been sent may be written over;
+ * between steps nothing is under way. */
+#include "runtime/collectives/exchange.h"
+#include "runtime/collectives/relay.h"
+
+#include <string.h>
+
+enum { UNIT = 64, STEPS = 2 * 31 }; /* bytes; the most in which partial results can come */
+
+_Atomic int64_t mf_direct_most = 8; /* fewer messages than steps of a relay, or hardly more */
+
+typedef struct part { /* of the vector, at a node */
+    mf_subtree node;
+    unsigned char *at; /* the unit `first` */
+    int64_t first;
+} part;
+
+struct mf_relay {
+    int64_t processes, own; /* participants; the number of this one */
+    int *first;             /* by participant: its first rank; and behind the last */
+    int step;
+    int64_t *offsets; /* by result: in the vector, or in a record */
+    /* reductions */
+    mf_way way;
+    int64_t length; /* of the vector in units; 0: nothing is reduced */
+    part parts[MF_RELAY_NODES];
+    int part_count;
+    mf_register mine, sum, came[STEPS]; /* by step: the nodes that it brought */
+    /* what is gathered */
+    int64_t record; /* bytes; 0: nothing is */
+    mf_register all;
+};
+
+static bool is_gathered(const mf_eqn *e)
+{
+    mf_collective_kind kind = mf_collective_kind_of(e);
+    return kind == MF_COLLECTIVE_GATHER || kind == MF_COLLECTIVE_COMPARE;
+}
+
+bool mf_relayed(const mf_exchange *x, int k)
+{
+    const mf_eqn *e = mf_exchange_eqn(x, k);
+    return x->relay && (mf_reduces(e) || is_gathered(e));
+}
+
+/* ------------------------------------------------------------------ beginning */
+
+/* The participants, where each has one interval of ranks and they ascend or descend with these. 0: it is not so. */
+static int64_t count_participants(const mf_rendezvous *g)
+{
+    int64_t count = 1;
+    int direction = 0;
+    for (int64_t i = 1; i < g->member_count; i++) {
+        int way = (g->owners[i] > g->owners[i - 1]) - (g->owners[i] < g->owners[i - 1]);
+        if (way && direction && way != direction)
+            return 0;
+        direction = way ? way : direction;
+        count += way != 0;
+    }
+    return count;
+}
+
+static void find_participants(mf_relay *r, const mf_rendezvous *g, int rank)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < g->member_count; i++) {
+        if (i && g->owners[i] == g->owners[i - 1])
+            continue;
+        r->own = g->owners[i] == rank ? count : r->own;
+        r->first[count++] = (int)i;
+    }
+    r->first[count] = (int)g->member_count;
+}
+
+static int64_t in_units(int64_t bytes) { return (bytes + UNIT - 1) / UNIT; }
+
+static void lay_out(const mf_exchange *x, mf_relay *r)
+{
+    for (int k = 0; k < x->out_count; k++) {
+        const mf_eqn *e = mf_exchange_eqn(x, k);
+        if (mf_reduces(e)) {
+            r->offsets[k] = r->length * UNIT;
+            r->length += in_units(mf_partial_bytes(e));
+        } else if (is_gathered(e)) {
+            r->offsets[k] = r->record;
+            r->record += in_units(e->in[0]->type->bytes) * UNIT;
+        }
+    }
+}
+
+static bool put_partials(const mf_exchange *x, mf_relay *r)
+{
+    mf_subtree nodes[MF_FRONTIER_MAX];
+    r->part_count = mf_frontier(x->g->member_count, r->first[r->own], r->first[r->own + 1], nodes);
+    bool made = mf_register_new(&r->mine, r->part_count * r->length * UNIT);
+    for (int i = 0; i < r->part_count && made; i++) {
+        r->parts[i] = (part){ nodes[i], r->mine.data + i * r->length * UNIT, 0 };
+        for (int k = 0; k < x->out_count && made; k++) {
+            const mf_eqn *e = mf_exchange_eqn(x, k);
+            int64_t bytes = mf_partial_bytes(e);
+            if (!mf_reduces(e))
+                continue;
+            memset(r->parts[i].at + r->offsets[k] + bytes, 0, (size_t)(in_units(bytes) * UNIT - bytes));
+            made = mf_reduce_subtree(x, k, nodes[i], r->parts[i].at + r->offsets[k]);
+        }
+    }
+    return made && mf_register_new(&r->sum, r->length * UNIT);
+}
+
+static bool put_records(const mf_exchange *x, mf_relay *r)
+{
+    int64_t from = r->first[r->own], end = r->first[r->own + 1];
+    if (!mf_register_new(&r->all, x->g->member_count * r->record))
+        return false;
+    memset(r->all.data + from * r->record, 0, (size_t)((end - from) * r->record));
+    for (int64_t i = from; i < end; i++)
+        for (int k = 0; k < x->out_count; k++)
+            if (is_gathered(mf_exchange_eqn(x, k)))
+                memcpy(r->all.data + i * r->record + r->offsets[k], x->g->members[i].in[k].data,
+                       (size_t)mf_exchange_eqn(x, k)->in[0]->type->bytes);
+    return true;
+}
+
+bool mf_relay_prepare(mf_exchange *x)
+{
+    int64_t limit = atomic_load_explicit(&mf_direct_most, memory_order_relaxed), bytes = 0;
+    int64_t processes = x->s->comm->size > limit ? count_participants(x->g) : 0;
+    if (processes <= limit)
+        return true;
+    for (int k = 0; k < x->out_count; k++)
+        bytes += mf_reduces(mf_exchange_eqn(x, k)) ? mf_partial_bytes(mf_exchange_eqn(x, k)) : 0;
+    mf_way way = mf_way_of(limit, atomic_load_explicit(&mf_pieces_from, memory_order_relaxed), processes, bytes);
+    if (way == MF_WAY_DIRECT)
+        return true;
+    mf_relay *r = x->relay = mf_calloc(1, sizeof *r);
+    if (!r)
+        return false;
+    r->processes = processes;
+    r->way = way;
+    r->step = -1;
+    r->first = mf_alloc((size_t)(processes + 1) * sizeof *r->first);
+    r->offsets = mf_calloc((size_t)x->out_count, sizeof *r->offsets);
+    if (!r->first || !r->offsets)
+        return false;
+    find_participants(r, x->g, x->s->comm->rank);
+    lay_out(x, r);
+    return (!r->length || put_partials(x, r)) && (!r->record || put_records(x, r));
+}
+
+void mf_relay_free(mf_relay *r)
+{
+    if (!r)
+        return;
+    mf_register_release(&r->mine);
+    mf_register_release(&r->sum);
+    mf_register_release(&r->all);
+    for (int i = 0; i < STEPS; i++)
+        mf_register_release(&r->came[i]);
+    mf_free(r->first);
+    mf_free(r->offsets);
+    mf_free(r);
+}
+
+/* ------------------------------------------------------------------ messages */
+
+/* Posts nothing where `post` is false, and counts. */
+typedef struct posting {
+    mf_exchange *x;
+    mf_transfer t;
+    bool post;
+    int sent, received;
+} posting;
+
+/* The first between two has the place where whoever does not relay has his: so they find out that they do not compute the same. */
+static mf_message_tag tag_of(const posting *p, int number)
+{
+    uint64_t step = mf_hash_mix(MF_PART_RELAY, (uint64_t)p->x->relay->step);
+    return mf_exchange_tag(p->x, p->t.partial && !number ? MF_PART_SHARED : mf_hash_mix(step, (uint64_t)number));
+}
+
+static int process_of(const posting *p, int64_t participant) { return p->x->g->owners[p->x->relay->first[participant]]; }
+
+static void send(posting *p, const unsigned char *at, int64_t bytes)
+{
+    mf_comm *c = p->x->s->comm;
+    if (p->t.to < 0 || !bytes)
+        return;
+    mf_message_tag tag = tag_of(p, p->sent++);
+    if (p->post)
+        c->send(c, process_of(p, p->t.to), &tag, at, (size_t)bytes, mf_message_ended, p->x);
+}
+
+static void receive(posting *p, unsigned char *at, int64_t bytes)
+{
+    mf_comm *c = p->x->s->comm;
+    if (p->t.from < 0 || !bytes)
+        return;
+    mf_message_tag tag = tag_of(p, p->received++);
+    if (p->post)
+        c->receive(c, process_of(p, p->t.from), &tag, at, (size_t)bytes, mf_message_ended, p->x);
+}
+
+static int64_t span_bytes(mf_span s) { return s.end > s.first ? (s.end - s.first) * UNIT : 0; }
+
+/* Of the vector: the nodes, or the sum. */
+static void post_vector(posting *p)
+{
+    const mf_relay *r = p->x->relay;
+    const mf_transfer *t = &p->t;
+    int64_t in = span_bytes(t->receives), out = span_bytes(t->sends);
+    mf_subtree nodes[MF_RELAY_NODES];
+    if (!t->partial) {
+        receive(p, r->sum.data + t->receives.first * UNIT, in);
+        send(p, r->sum.data + t->sends.first * UNIT, out);
+        return;
+    }
+    int count = t->from < 0 ? 0 : mf_relay_nodes(r->first, r->processes, t->from, r->step, nodes);
+    for (int i = 0; i < count; i++)
+        receive(p, p->post ? r->came[r->step].data + i * in : NULL, in);
+    for (int i = 0; i < r->part_count && t->to >= 0; i++)
+        send(p, r->parts[i].at + (t->sends.first - r->parts[i].first) * UNIT, out);
+}
+
+/* The bytes of the records that a participant has. */
+static int records_of(const mf_relay *r, int64_t participant, bool partial, mf_span *out)
+{
+    out[0] = (mf_span){ 0, r->processes };
+    int count = partial ? mf_relay_held(r->processes, participant, r->step, out) : 1;
+    for (int i = 0; i < count; i++)
+        out[i] = (mf_span){ r->first[out[i].first] * r->record, r->first[out[i].end] * r->record };
+    return count;
+}
+
+static void post_records(posting *p)
+{
+    const mf_relay *r = p->x->relay;
+    mf_span span[2];
+    int count = p->t.from < 0 ? 0 : records_of(r, p->t.from, p->t.partial, span);
+    for (int i = 0; i < count; i++)
+        receive(p, r->all.data + span[i].first, span[i].end - span[i].first);
+    count = p->t.to < 0 ? 0 : records_of(r, r->own, p->t.partial, span);
+    for (int i = 0; i < count; i++)
+        send(p, r->all.data + span[i].first, span[i].end - span[i].first);
+}
+
+static mf_transfer transfer(const mf_relay *r, mf_way way) { return mf_relay_step(way, r->processes, r->own, r->length, r->step); }
+
+static int post(mf_exchange *x, bool really)
+{
+    const mf_relay *r = x->relay;
+    posting p = { .x = x, .post = really };
+    p.t = transfer(r, r->way);
+    if (r->length)
+        post_vector(&p);
+    p.t = transfer(r, MF_WAY_WHOLE);
+    if (r->record)
+        post_records(&p);
+    return p.sent + p.received;
+}
+
+/* Memory for what this step brings; false: there is none. */
+static bool make_room(mf_relay *r)
+{
+    mf_subtree nodes[MF_RELAY_NODES];
+    mf_transfer t = transfer(r, r->way);
+    int64_t bytes = t.partial && t.from >= 0 ? span_bytes(t.receives) : 0;
+    return !bytes || mf_register_new(&r->came[r->step], bytes * mf_relay_nodes(r->first, r->processes, t.from, r->step, nodes));
+}
+
+/* ------------------------------------------------------------------ combining */
+
+/* A span of two siblings, into the left one. */
+static bool add(const mf_exchange *x, mf_span s, const part *into, const part *from)
+{
+    const mf_relay *r = x->relay;
+    for (int k = 0; k < x->out_count; k++) {
+        const mf_eqn *e = mf_exchange_eqn(x, k);
+        int64_t begin = r->offsets[k], end = begin + mf_partial_bytes(e);
+        begin = begin > s.first * UNIT ? begin : s.first * UNIT;
+        end = end < s.end * UNIT ? end : s.end * UNIT;
+        if (!mf_reduces(e) || begin >= end)
+            continue;
+        unsigned char *left = into->at + begin - into->first * UNIT, *right = from->at + begin - from->first * UNIT;
+        mf_dtype dtype = mf_partial_dtype(e);
+        if (!mf_collective_reduce(x->compiler, e, dtype, (const void *[]){ left, right }, 2, (end - begin) / mf_dtype_size(dtype), left))
+            return false;
+    }
+    return true;
+}
+
+/* What came joins what is here, from left to right; siblings become their parent. */
+static bool combine(const mf_exchange *x, const mf_transfer *t)
+{
+    mf_relay *r = x->relay;
+    mf_subtree nodes[MF_RELAY_NODES];
+    part all[2 * MF_RELAY_NODES];
+    int64_t bytes = span_bytes(t->receives), n = x->g->member_count;
+    int count = 0, came = t->from < 0 ? 0 : mf_relay_nodes(r->first, r->processes, t->from, r->step, nodes);
+    for (int i = 0, j = 0; came && (i < r->part_count || j < came);) {
+        bool own = j == came || (i < r->part_count && r->parts[i].node.first < nodes[j].first);
+        all[count++] = own ? r->parts[i] : (part){ nodes[j], r->came[r->step].data + j * bytes, t->receives.first };
+        i += own;
+        j += !own;
+        for (; count > 1 && mf_subtree_siblings(n, all[count - 2].node, all[count - 1].node); count--) {
+            if (!add(x, t->receives, &all[count - 2], &all[count - 1]))
+                return false;
+            all[count - 2].node.count += all[count - 1].node.count;
+        }
+    }
+    if (came) {
+        memcpy(r->parts, all, (size_t)count * sizeof *all);
+        r->part_count = count;
+    }
+    bool whole = r->part_count == 1 && r->parts[0].node.count == n;
+    if (whole && bytes)
+        memcpy(r->sum.data + t->receives.first * UNIT, r->parts[0].at + (t->receives.first - r->parts[0].first) * UNIT, (size_t)bytes);
+    return true;
+}
+
+/* ------------------------------------------------------------------ from step to step */
+
+int mf_relay_messages(mf_exchange *x)
+{
+    mf_relay *r = x->relay;
+    int last = mf_relay_steps(r->processes), count = 0;
+    while (!count && ++r->step < last)
+        count = post(x, false);
+    return !count || make_room(r) ? count : -1;
+}
+
+void mf_relay_post(mf_exchange *x) { post(x, true); }
+
+bool mf_relay_arrived(mf_exchange *x)
+{
+    mf_relay *r = x->relay;
+    mf_transfer t = transfer(r, r->way);
+    return !r->length || !t.partial || combine(x, &t);
+}
+
+/* ------------------------------------------------------------------ what has come */
+
+void mf_relay_operands(const mf_exchange *x, int k, const void **from)
+{
+    const mf_relay *r = x->relay;
+    for (int64_t i = 0; i < x->g->member_count && is_gathered(mf_exchange_eqn(x, k)); i++)
+        if (!x->g->members[i].here)
+            from[i] = r->all.data + i * r->record + r->offsets[k];
+}
+
+bool mf_relay_sum(const mf_exchange *x, int k, mf_register *sum)
+{
+    const mf_eqn *e = mf_exchange_eqn(x, k);
+    const mf_type *type = e->in[0]->type;
+    if (!mf_register_new(sum, type->bytes))
+        return false;
+    if (type->size)
+        mf_convert(type->dtype, sum->data, mf_partial_dtype(e), x->relay->sum.data + x->relay->offsets[k], type->size);
+    return true;
+}

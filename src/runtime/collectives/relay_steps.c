@@ -1,0 +1,125 @@
+/* The schedules of relay.h.
+ *
+ * Among 2^k processes, process i meets in step l the one whose number differs in bit l. Of large vectors each then keeps half of what both
+ * had, and in k more steps they gather the parts the other way round (Rabenseifner 2004). Since the nearest meet first, what they have is a
+ * subtree each, and together its parent.
+ * Any number of processes is a row of blocks, of 2^e each, descending as the number's binary digits: the tree's left half, that of what is
+ * left, and so on. A block does the same by itself; when it is through, its process j has of the sum over this and all smaller blocks the part
+ * that process j of the block before has just then of its own, and hands it over. So hardly anybody sends more than two vectors. */
+#include "runtime/collectives/relay.h"
+
+enum { PIECES_MOST = 64 }; /* processes; beyond, what each keeps of all others counts */
+
+static int log2_of(int64_t n)
+{
+    int l = 0;
+    while (n >> (l + 1))
+        l++;
+    return l;
+}
+
+/* Large pieces cost the same to all at once, and less where the processes are no power of two. A whole vector travels log2(p) times, one in
+ * parts twice, but in twice as many messages: about where a message's bytes take longer than its beginning. */
+mf_way mf_way_of(int64_t direct_most, int64_t pieces_from, int64_t processes, int64_t bytes)
+{
+    if (processes <= direct_most || (processes <= PIECES_MOST && bytes / processes >= pieces_from))
+        return MF_WAY_DIRECT;
+    return bytes >= pieces_from / 2 ? MF_WAY_PARTS : MF_WAY_WHOLE;
+}
+
+/* ---- reductions */
+
+typedef struct power {
+    int64_t base, before; /* the first participant, of this one and of the one before; -1: there is none */
+    int log, next_log;    /* of its size, and of that of the one after; -1: there is none */
+} power;
+
+static power block_of(int64_t processes, int64_t participant)
+{
+    power b = { 0, -1, log2_of(processes), -1 };
+    while (participant - b.base >= (int64_t)1 << b.log) {
+        b.before = b.base;
+        b.base += (int64_t)1 << b.log;
+        b.log = log2_of(processes - b.base);
+    }
+    int64_t rest = processes - b.base - ((int64_t)1 << b.log);
+    b.next_log = rest ? log2_of(rest) : -1;
+    return b;
+}
+
+/* What number i of a block has after so many halvings. */
+static mf_span part_of(mf_way way, int64_t length, int64_t i, int halvings)
+{
+    mf_span s = { 0, length };
+    for (int l = 0; l < halvings && way == MF_WAY_PARTS; l++) {
+        int64_t middle = s.first + (s.end - s.first + 1) / 2;
+        if (i >> l & 1)
+            s.first = middle;
+        else
+            s.end = middle;
+    }
+    return s;
+}
+
+/* A block before the next hands over, and two of a block meet: step 2l and step 2l + 1. */
+static int forth(int64_t processes) { return 2 * log2_of(processes); }
+
+int mf_relay_steps(int64_t processes) { return 2 * forth(processes); }
+
+static mf_transfer hand_over(mf_way way, const power *b, int64_t i, int64_t length, int level)
+{
+    mf_transfer t = { -1, -1, { 0, 0 }, { 0, 0 }, true };
+    mf_span part = part_of(way, length, i, level);
+    if (level == b->log && b->before >= 0) {
+        t.to = b->before + i;
+        t.sends = part;
+    } else if (level == b->next_log && i >> level == 0) {
+        t.from = b->base + ((int64_t)1 << b->log) + i;
+        t.receives = part;
+    }
+    return t;
+}
+
+static mf_transfer meet(mf_way way, const power *b, int64_t i, int64_t length, int level)
+{
+    int64_t other = i ^ (int64_t)1 << level;
+    if (level >= b->log)
+        return (mf_transfer){ -1, -1, { 0, 0 }, { 0, 0 }, true };
+    return (mf_transfer){ b->base + other, b->base + other, part_of(way, length, other, level + 1), part_of(way, length, i, level + 1),
+                          true };
+}
+
+mf_transfer mf_relay_step(mf_way way, int64_t processes, int64_t participant, int64_t length, int step)
+{
+    power b = block_of(processes, participant);
+    int half = forth(processes), mirrored = step < half ? step : 2 * half - 1 - step;
+    mf_transfer t = (mirrored & 1 ? meet : hand_over)(way, &b, participant - b.base, length, mirrored / 2);
+    if (step < half)
+        return t;
+    bool has_all = way == MF_WAY_WHOLE && mirrored & 1;
+    return has_all ? (mf_transfer){ -1, -1, { 0, 0 }, { 0, 0 }, false } : (mf_transfer){ t.from, t.to, t.receives, t.sends, false };
+}
+
+int mf_relay_held(int64_t processes, int64_t participant, int step, mf_span out[2])
+{
+    power b = block_of(processes, participant);
+    int level = step / 2 < b.log ? step / 2 : b.log;
+    int64_t i = (participant - b.base) >> level << level, end = b.base + ((int64_t)1 << b.log);
+    out[0] = (mf_span){ b.base + i, b.base + i + ((int64_t)1 << level) };
+    if (i || b.next_log < 0 || step <= 2 * b.next_log)
+        return 1;
+    out[1] = (mf_span){ end, processes };
+    if (out[0].end < end)
+        return 2;
+    out[0].end = processes;
+    return 1;
+}
+
+int mf_relay_nodes(const int *first, int64_t processes, int64_t participant, int step, mf_subtree *out)
+{
+    mf_span held[2];
+    int count = 0, spans = mf_relay_held(processes, participant, step, held);
+    for (int i = 0; i < spans; i++)
+        count += mf_frontier(first[processes], first[held[i].first], first[held[i].end], out + count);
+    return count;
+}

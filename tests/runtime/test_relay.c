@@ -1,0 +1,196 @@
+/* The schedules of collectives over many processes: both ends agree, everybody gets the sum of the one tree, in few steps and bytes. */
+#include "check.h"
+
+#include "runtime/collectives/relay.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LENGTH = 64, MOST = 40 };
+
+/* Of one participant: which nodes it has of each element before it is a sum, and whether that has come. */
+typedef struct side {
+    mf_subtree nodes[MF_RELAY_NODES];
+    int count;
+    mf_span span; /* of which it has them */
+    bool sum[LENGTH];
+} side;
+
+static int spread(int *first, int processes, int each, bool uneven)
+{
+    first[0] = 0;
+    for (int i = 0; i < processes; i++)
+        first[i + 1] = first[i] + (uneven ? 1 + (i * 7 + each) % 5 : each);
+    return first[processes];
+}
+
+static bool same_span(mf_span a, mf_span b) { return (a.first == b.first && a.end == b.end) || (a.first >= a.end && b.first >= b.end); }
+
+/* What two have together, combined as far as the tree allows. */
+static int join(int n, const mf_subtree *a, int a_count, const mf_subtree *b, int b_count, mf_subtree *out)
+{
+    int count = 0;
+    for (int i = 0, j = 0; i < a_count || j < b_count;) {
+        out[count++] = j == b_count || (i < a_count && a[i].first < b[j].first) ? a[i++] : b[j++];
+        for (; count > 1 && mf_subtree_siblings(n, out[count - 2], out[count - 1]); count--)
+            out[count - 2].count += out[count - 1].count;
+    }
+    return count;
+}
+
+static bool has(const side *s, mf_span span)
+{
+    for (int64_t i = span.first; i < span.end; i++)
+        if (!s->sum[i])
+            return false;
+    return true;
+}
+
+static void take(int n, side *to, const side *from, const mf_transfer *t)
+{
+    if (!t->partial) {
+        CHECK(has(from, t->receives));
+        memset(&to->sum[t->receives.first], 1, (size_t)(t->receives.end - t->receives.first));
+        return;
+    }
+    mf_subtree all[2 * MF_RELAY_NODES];
+    CHECK(t->receives.first >= to->span.first && t->receives.end <= to->span.end);
+    to->count = join(n, to->nodes, to->count, from->nodes, from->count, all);
+    REQUIRE(CHECK(to->count <= MF_RELAY_NODES));
+    memcpy(to->nodes, all, (size_t)to->count * sizeof *all);
+    to->span = t->receives;
+}
+
+static void run(mf_way way, int processes, const int *first)
+{
+    static side now[MOST], next[MOST];
+    int n = first[processes], steps = mf_relay_steps(processes);
+    for (int i = 0; i < processes; i++) {
+        now[i] = (side){ .span = { 0, LENGTH } };
+        now[i].count = mf_frontier(n, first[i], first[i + 1], now[i].nodes);
+    }
+    for (int step = 0; step <= steps; step++) {
+        for (int i = 0; i < processes && step == steps / 2; i++) /* what is whole here */
+            if (now[i].count == 1 && now[i].nodes[0].count == n)
+                memset(&now[i].sum[now[i].span.first], 1, (size_t)(now[i].span.end - now[i].span.first));
+        memcpy(next, now, sizeof now);
+        for (int i = 0; i < processes && step < steps; i++) {
+            mf_transfer t = mf_relay_step(way, processes, i, LENGTH, step);
+            mf_subtree nodes[MF_RELAY_NODES];
+            if (t.to >= 0 && t.partial) {
+                CHECK_EQ_INT(mf_relay_nodes(first, processes, i, step, nodes), now[i].count);
+                CHECK_BYTES(nodes, now[i].nodes, (size_t)now[i].count * sizeof *nodes);
+            }
+            CHECK_EQ_INT(t.partial, step < steps / 2);
+            if (t.to >= 0) {
+                mf_transfer other = mf_relay_step(way, processes, t.to, LENGTH, step);
+                CHECK(other.from == i && same_span(other.receives, t.sends));
+            }
+            if (t.from < 0 || t.receives.first >= t.receives.end)
+                continue;
+            CHECK(mf_relay_step(way, processes, t.from, LENGTH, step).to == i);
+            take(n, &next[i], &now[t.from], &t);
+        }
+        memcpy(now, next, sizeof now);
+    }
+    for (int i = 0; i < processes; i++)
+        if (!CHECK(has(&now[i], (mf_span){ 0, LENGTH })))
+            CHECK_NOTE("process %d of %d, way %d", i, processes, (int)way);
+}
+
+TEST(everybody_gets_the_sum_of_the_one_tree)
+{
+    int first[MOST + 1];
+    for (int processes = 2; processes <= MOST; processes++)
+        for (int each = 1; each <= 4; each++)
+            for (int uneven = 0; uneven < 2; uneven++) {
+                spread(first, processes, each, uneven);
+                run(MF_WAY_WHOLE, processes, first);
+                run(MF_WAY_PARTS, processes, first);
+            }
+}
+
+TEST(everybody_gets_what_all_have)
+{
+    for (int processes = 2; processes <= MOST; processes++) {
+        uint64_t now[MOST], next[MOST]; /* whose */
+        int steps = mf_relay_steps(processes);
+        for (int i = 0; i < processes; i++)
+            now[i] = UINT64_C(1) << i;
+        for (int step = 0; step < steps; step++) {
+            memcpy(next, now, sizeof now);
+            for (int i = 0; i < processes; i++) {
+                mf_transfer t = mf_relay_step(MF_WAY_WHOLE, processes, i, 1, step);
+                mf_span held[2];
+                uint64_t sent = 0;
+                for (int k = 0, count = t.from < 0 ? 0 : mf_relay_held(processes, t.from, step, held); k < count; k++)
+                    for (int64_t p = held[k].first; p < held[k].end; p++)
+                        sent |= UINT64_C(1) << p;
+                if (t.from >= 0 && !t.partial)
+                    sent = (UINT64_C(1) << processes) - 1;
+                CHECK_EQ_INT(sent & ~now[t.from < 0 ? 0 : t.from], 0);
+                next[i] |= sent;
+            }
+            memcpy(now, next, sizeof now);
+        }
+        for (int i = 0; i < processes; i++)
+            CHECK(now[i] == (UINT64_C(1) << processes) - 1);
+    }
+}
+
+/* Of a participant over all steps: messages and what it sends, where everybody has an aligned block. */
+static void cost(mf_way way, int processes, const int *first, int i, int64_t length, int *messages, int64_t *sent)
+{
+    mf_subtree nodes[MF_RELAY_NODES];
+    *messages = 0;
+    *sent = 0;
+    for (int step = 0; step < mf_relay_steps(processes); step++) {
+        mf_transfer t = mf_relay_step(way, processes, i, length, step);
+        int64_t count = t.to >= 0 && t.partial ? mf_relay_nodes(first, processes, i, step, nodes) : 1;
+        *messages += t.to >= 0 && t.sends.first < t.sends.end ? (int)count : 0;
+        *sent += t.to >= 0 ? count * (t.sends.end - t.sends.first) : 0;
+    }
+}
+
+TEST(messages_grow_with_the_logarithm_and_bytes_do_not_grow)
+{
+    static int first[10001];
+    const int64_t length = 1 << 20;
+    for (int processes = 2, log = 1; processes <= 10000; processes += 1 + processes / 7) {
+        while (2 << log <= processes)
+            log++;
+        spread(first, processes, 8, false);
+        bool even = !(processes & (processes - 1));
+        for (int i = 0; i < processes; i++) {
+            int messages;
+            int64_t sent;
+            cost(MF_WAY_PARTS, processes, first, i, length, &messages, &sent);
+            CHECK(messages <= (even ? 2 * log : 4 * log + 2));
+            CHECK(sent <= (even ? 2 : 5) * length);
+            cost(MF_WAY_WHOLE, processes, first, i, length, &messages, &sent);
+            CHECK(messages <= (even ? log : 3 * log + 2));
+        }
+    }
+    int64_t total = 0;
+    for (int i = 0; i < 10000; i++) {
+        int messages;
+        int64_t sent;
+        spread(first, 10000, 8, false);
+        cost(MF_WAY_PARTS, 10000, first, i, length, &messages, &sent);
+        total += sent;
+    }
+    CHECK(total < 10000 * length / 100 * 205); /* hardly more than two vectors each */
+}
+
+TEST(the_way_depends_on_processes_and_bytes_alone)
+{
+    const int64_t from = 64 << 10;
+    CHECK_EQ_INT(mf_way_of(8, from, 8, 1 << 30), MF_WAY_DIRECT);
+    CHECK_EQ_INT(mf_way_of(8, from, 8, 1), MF_WAY_DIRECT);
+    CHECK_EQ_INT(mf_way_of(8, from, 9, 1024), MF_WAY_WHOLE);
+    CHECK_EQ_INT(mf_way_of(8, from, 9, from), MF_WAY_PARTS);
+    CHECK_EQ_INT(mf_way_of(8, from, 16, 16 * from), MF_WAY_DIRECT);
+    CHECK_EQ_INT(mf_way_of(8, from, 16, 16 * from - 1), MF_WAY_PARTS);
+    CHECK_EQ_INT(mf_way_of(8, from, 10000, 1 << 30), MF_WAY_PARTS);
+    CHECK_EQ_INT(mf_way_of(8, INT64_MAX, 10000, 1 << 30), MF_WAY_WHOLE);
+}
