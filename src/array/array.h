@@ -52,8 +52,9 @@ typedef struct mf_array {
 } mf_array;
 extern const mf_class mf_array_class;
 
-mf_buffer *mf_buffer_new(size_t bytes);      /* 64-byte aligned, from the caching allocator of array/buffer_cache.c; NULL when out */
-mf_array *mf_array_new(const mf_type *type); /* contiguous, uninitialised, of the CPU; NULL when out */
+mf_buffer *mf_buffer_new(size_t bytes);        /* 64-byte aligned, from the caching allocator of array/buffer_cache.c; NULL when out */
+mf_buffer *mf_buffer_new_shared(size_t bytes); /* the same, from mf_memory_get_shared */
+mf_array *mf_array_new(const mf_type *type);   /* contiguous, uninitialised, of the CPU; NULL when out */
 mf_array *mf_array_wrap(const mf_type *type, mf_buffer *buffer, int64_t offset, const int64_t *strides, const mf_sharding *p); /* retains */
 mf_array *mf_array_view(const mf_array *a, const mf_type *type, int64_t offset, const int64_t *strides, const mf_sharding *p);
 mf_array *mf_array_fill(const mf_type *type, const void *element);       /* every element the same, held once (strides of 0) */
@@ -112,6 +113,15 @@ void mf_copy_strided(int rank, const int64_t *dims, int element, void *out, cons
 
 /* The caching allocator behind mf_buffer_new: size classes, 64-byte alignment, huge-page advice for large blocks. */
 void *mf_memory_get(size_t bytes);
+/* Memory that others share: that of a second source, if there is one and it has some, else like any other. Both are put back alike. */
+void *mf_memory_get_shared(size_t bytes);
+typedef struct mf_memory_source {
+    void *at; /* all that it ever gives lies here */
+    size_t bytes;
+    void *(*get)(size_t size); /* of one of some 240 sizes; NULL: memory is out */
+    void (*put)(void *p, size_t size);
+} mf_memory_source;
+void mf_memory_share(const mf_memory_source *from); /* once, before anybody asks for such memory */
 void mf_memory_put(void *p, size_t bytes);
 typedef struct mf_memory_counters {
     int64_t live_bytes, peak_bytes, cached_bytes, system_allocations, requests;

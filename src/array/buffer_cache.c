@@ -37,14 +37,24 @@ typedef struct shelf { /* one size class; on a cache line of its own */
     int64_t unused; /* the least count since the window began: so many nobody needed */
 } shelf;
 
-static shelf shelves[CLASSES];
+static void *from_system(size_t size);
+static void to_system(void *p, size_t size);
+
+/* Where blocks come from: of the process's own memory, and of that which others share, if there is some. */
+typedef struct stock {
+    mf_memory_source from;
+    shelf shelves[CLASSES];
+} stock;
+static stock own = { .from = { .get = from_system, .put = to_system } }, shared;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Atomic int64_t live_bytes, peak_bytes, cached_bytes, system_allocations, requests;
 
 static void make_shelves(void)
 {
-    for (int i = 0; i < CLASSES; i++)
-        pthread_mutex_init(&shelves[i].lock, NULL);
+    for (int i = 0; i < CLASSES; i++) {
+        pthread_mutex_init(&own.shelves[i].lock, NULL);
+        pthread_mutex_init(&shared.shelves[i].lock, NULL);
+    }
 }
 
 /* Up to 1 KiB a class for every 64 bytes; above, four to a doubling. */
@@ -77,13 +87,7 @@ static void *map_large(size_t size)
     return p + skip;
 }
 
-static void *from_system(size_t size)
-{
-    void *p = size >= LARGE ? map_large(size) : aligned_alloc(UNIT, size);
-    if (p)
-        atomic_fetch_add_explicit(&system_allocations, 1, memory_order_relaxed);
-    return p;
-}
+static void *from_system(size_t size) { return size >= LARGE ? map_large(size) : aligned_alloc(UNIT, size); }
 
 static void to_system(void *p, size_t size)
 {
@@ -154,9 +158,9 @@ static size_t size_of_class(int class)
 }
 
 /* Gives the system what nobody needed in the window that ends here, or everything. */
-static void release(int class, bool all)
+static void release(stock *from, int class, bool all)
 {
-    shelf *s = &shelves[class];
+    shelf *s = &from->shelves[class];
     size_t size = size_of_class(class);
     void *gone = NULL;
     pthread_mutex_lock(&s->lock);
@@ -170,7 +174,7 @@ static void release(int class, bool all)
     while (gone) {
         void *p = gone;
         memcpy(&gone, p, sizeof gone);
-        to_system(p, size);
+        from->from.put(p, size);
         atomic_fetch_sub_explicit(&cached_bytes, (int64_t)size, memory_order_relaxed);
     }
 }
@@ -178,45 +182,68 @@ static void release(int class, bool all)
 static void release_idle(void)
 {
     for (int i = 0; i < CLASSES; i++)
-        if (size_of_class(i) >= IDLE)
-            release(i, false);
+        if (size_of_class(i) >= IDLE) {
+            release(&own, i, false);
+            release(&shared, i, false);
+        }
 }
 
-void *mf_memory_get(size_t bytes)
+static void *ask(stock *from, size_t size)
+{
+    void *p = from->from.get(size);
+    if (p)
+        atomic_fetch_add_explicit(&system_allocations, 1, memory_order_relaxed);
+    return p;
+}
+
+static void *get(stock *from, size_t bytes)
 {
     int64_t request = atomic_fetch_add_explicit(&requests, 1, memory_order_relaxed);
     if (bytes > MOST || mf_alloc_must_fail())
         return NULL;
-    if (CHECKED)
+    if (CHECKED && from == &own)
         return checked_get(bytes);
     pthread_once(&once, make_shelves);
     if (request % WINDOW == WINDOW - 1)
         release_idle();
     size_t size;
-    shelf *s = &shelves[class_of(bytes, &size)];
+    shelf *s = &from->shelves[class_of(bytes, &size)];
     void *p = take_cached(s, size);
     if (!p)
-        p = from_system(size);
+        p = ask(from, size);
     if (!p) { /* what lies idle in other classes may be enough */
         mf_memory_trim();
-        p = from_system(size);
+        p = ask(from, size);
     }
     if (p)
         count_live((int64_t)size);
     return p;
 }
 
+void *mf_memory_get(size_t bytes) { return get(&own, bytes); }
+
+void mf_memory_share(const mf_memory_source *from) { shared.from = *from; }
+
+void *mf_memory_get_shared(size_t bytes)
+{
+    void *p = shared.from.at ? get(&shared, bytes) : NULL;
+    return p ? p : get(&own, bytes);
+}
+
+static bool is_shared(const void *p) { return (uintptr_t)p - (uintptr_t)shared.from.at < shared.from.bytes; }
+
 void mf_memory_put(void *p, size_t bytes)
 {
     if (!p)
         return;
-    if (CHECKED) {
+    stock *to = is_shared(p) ? &shared : &own;
+    if (CHECKED && to == &own) {
         count_live(-(int64_t)bytes);
         free(p);
         return;
     }
     size_t size;
-    shelf *s = &shelves[class_of(bytes, &size)];
+    shelf *s = &to->shelves[class_of(bytes, &size)];
     count_live(-(int64_t)size);
     atomic_fetch_add_explicit(&cached_bytes, (int64_t)size, memory_order_relaxed);
     pthread_mutex_lock(&s->lock);
@@ -229,6 +256,8 @@ void mf_memory_put(void *p, size_t bytes)
 void mf_memory_trim(void)
 {
     pthread_once(&once, make_shelves);
-    for (int i = 0; i < CLASSES; i++)
-        release(i, true);
+    for (int i = 0; i < CLASSES; i++) {
+        release(&own, i, true);
+        release(&shared, i, true);
+    }
 }

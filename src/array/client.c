@@ -31,6 +31,21 @@ mf_buffer *mf_client_buffer(const mf_client *client, int device, size_t bytes)
 
 mf_buffer *mf_buffer_new(size_t bytes) { return mf_client_buffer(&mf_client_cpu, 0, bytes); }
 
+mf_buffer *mf_buffer_new_shared(size_t bytes)
+{
+    mf_buffer *b = mf_object_new(&mf_buffer_class, sizeof *b);
+    if (!b)
+        return NULL;
+    b->client = &mf_client_cpu;
+    b->bytes = bytes;
+    b->data = mf_memory_get_shared(bytes);
+    if (!b->data) {
+        mf_drop(b);
+        return NULL;
+    }
+    return b;
+}
+
 /* ---- rows */
 
 mf_buffer *mf_client_row(const mf_client *client, int count, const int *devices, size_t bytes)

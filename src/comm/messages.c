@@ -2,6 +2,7 @@
  * travel stands in protocol.c. Invariants: as there; the driver ends before anybody leaves. */
 #include "comm/protocol.h"
 
+#include "array/array.h"
 #include "base/alloc.h"
 #include "base/room.h"
 #include "runtime/profile/profiler.h"
@@ -69,6 +70,7 @@ static void offer(mf_messages *m, mf_operation *op, mf_operation **finished)
     mf_message_header h = {
         .kind = OFFER, .call = op->of.call, .place = op->of.place, .check = op->of.check, .size = op->count, .id = op->id
     };
+    h.at = m->peers[op->peer].to ? mf_operation_lend(m, op) : 0;
     wait_for_other_side(m, op, (unsigned)(op->id % BUCKETS));
     if (!mf_messages_post(m, op->peer, h, NULL, 0, &op->of, finished)) {
         mf_operation_unlink(&m->waiting[op->id % BUCKETS], op);
@@ -85,6 +87,16 @@ static void note(mf_messages *m, const mf_message_tag *tag)
     m->last_at = mf_profile_now();
 }
 
+/* What is to go by shared memory and does not lie there yet is copied, where there is room. */
+static void copy_to_lend(const mf_messages *m, mf_operation *op)
+{
+    if (!m->peers[op->peer].to || op->count <= INLINE_MOST || mf_shared_find(m->shared, op->bytes, op->count))
+        return;
+    op->copied = mf_memory_get_shared(op->count);
+    if (op->copied)
+        memcpy(op->copied, op->bytes, op->count);
+}
+
 static void send_message(mf_comm *c, int to, const mf_message_tag *tag, const void *bytes, size_t count, mf_message_done done,
                          void *context)
 {
@@ -92,6 +104,7 @@ static void send_message(mf_comm *c, int to, const mf_message_tag *tag, const vo
     mf_operation *op = new_operation(m, true, to, tag, (void *)(uintptr_t)bytes, count, done, context), *finished = NULL;
     if (!op)
         return;
+    copy_to_lend(m, op);
     pthread_mutex_lock(&m->lock);
     note(m, tag);
     mf_message_header h = { .kind = DATA, .call = tag->call, .place = tag->place, .check = tag->check, .size = count };
@@ -299,7 +312,7 @@ static void stop_driver(mf_messages *m)
 
 /* ------------------------------------------------------------------ leaving */
 
-static bool nothing_moves(const mf_messages *m) { return !m->outgoing && !m->moving; }
+static bool nothing_moves(const mf_messages *m) { return !m->outgoing && !m->moving && !m->queued; }
 
 /* All tell process 0 that they leave, and it tells all when everybody does: whoever asks before is answered. */
 static bool depends_on(const mf_messages *m, int p) { return m->comm.rank ? p == 0 && !m->all_left : p && !m->peers[p].left; }
@@ -411,12 +424,17 @@ static bool leave(mf_comm *c, const char *why)
     return good;
 }
 
-static void free_memory(mf_messages *m)
+static void free_outgoing(mf_outgoing *list)
 {
-    for (mf_outgoing *o = m->outgoing, *next; o; o = next) {
+    for (mf_outgoing *o = list, *next; o; o = next) {
         next = o->next;
         mf_free(o);
     }
+}
+
+static void free_memory(mf_messages *m)
+{
+    free_outgoing(m->outgoing);
     for (int b = 0; b < BUCKETS; b++)
         for (mf_arrived *a = m->arrived[b], *next; a; a = next) {
             next = a->next;
@@ -426,8 +444,11 @@ static void free_memory(mf_messages *m)
         next = p->next;
         mf_free(p);
     }
-    for (int p = 0; m->peers && p < m->comm.size; p++)
+    for (int p = 0; m->peers && p < m->comm.size; p++) {
         mf_free(m->peers[p].words);
+        free_outgoing(m->peers[p].queue);
+    }
+    mf_free(m->near);
     mf_error_ignore(m->broken);
     mf_comm_free_parts(&m->comm);
     mf_free(m->peers);
@@ -477,4 +498,26 @@ mf_comm *mf_messages_new(mf_link *link, int rank, int size, const int *first_dev
         m->broken = mf_error_new(MF_ERROR_MEMORY, "the system refuses the thread that messages between processes need");
     *error = m->broken ? mf_retain(m->broken) : NULL;
     return m->broken ? NULL : &m->comm;
+}
+
+bool mf_messages_share(mf_comm *c, const mf_shared_memory *s, const int *processes)
+{
+    mf_messages *m = (mf_messages *)c;
+    int *near = mf_alloc((size_t)s->count * sizeof *near);
+    if (!near)
+        return false;
+    pthread_mutex_lock(&m->lock);
+    m->shared = s;
+    m->near = near;
+    for (int i = 0; i < s->count; i++) {
+        if (i == s->own)
+            continue;
+        mf_peer *p = &m->peers[processes[i]];
+        p->number = i;
+        p->to = mf_shared_ring(s, s->own, i);
+        p->from = mf_shared_ring(s, i, s->own);
+        near[m->near_count++] = processes[i];
+    }
+    pthread_mutex_unlock(&m->lock);
+    return true;
 }

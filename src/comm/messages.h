@@ -18,6 +18,10 @@ struct mf_link {
 
 /* A communicator over the link, which the caller still owns, with a thread that keeps it going; first_device is kept. NULL with *error. */
 mf_comm *mf_messages_new(mf_link *link, int rank, int size, const int *first_device, double timeout, mf_error_object **error);
+struct mf_shared_memory;
+/* Between the `processes` that share this memory, which has their numbers as they are listed, messages go by it and not over the link. s is kept.
+ * Before anything is sent. False: memory is out, and they do not. */
+bool mf_messages_share(mf_comm *c, const struct mf_shared_memory *s, const int *processes);
 void mf_messages_free(mf_comm *c);              /* it has left, its link is not used any more, and nobody uses it */
 void mf_messages_died(mf_comm *c, int process); /* what is awaited of it ends in an error, and whatever will be */
 

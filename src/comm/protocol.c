@@ -7,9 +7,12 @@
  * from one process, what was sent before an answer is handled before it. */
 #include "comm/protocol.h"
 
+#include "array/array.h"
 #include "base/alloc.h"
 #include "base/intern.h"
 #include "runtime/profile/profiler.h"
+
+#include <stdio.h>
 
 #define MAGIC 0x31304d4du /* of this form of header; another byte order or another form differs in it */
 
@@ -36,22 +39,68 @@ void mf_operation_finish(mf_operation *op, mf_error_object *error, mf_operation 
     *finished = op;
 }
 
+/* Copies a payload from shared memory, whose owner may have it back then. */
+static void take_payload(mf_messages *m, mf_operation *op)
+{
+    mf_operation *finished = NULL;
+    memcpy(op->bytes, op->from, op->count);
+    pthread_mutex_lock(&m->lock);
+    mf_messages_say(m, op->peer, TOOK, op->of.call, op->id, NULL, &finished);
+    pthread_mutex_unlock(&m->lock);
+    mf_operations_call_back(m, finished);
+}
+
 /* The lock is not held. */
 void mf_operations_call_back(mf_messages *m, mf_operation *finished)
 {
     for (mf_operation *next; finished; finished = next) {
         next = finished->next;
+        if (finished->from)
+            take_payload(m, finished);
+        if (finished->offered)
+            atomic_store(finished->offered, 0);
+        mf_memory_put(finished->copied, finished->count);
         atomic_fetch_sub(&m->comm.awaited, 1);
         if (finished->done)
-            finished->done(finished->context, mf_peer_error_complete(finished->error, &finished->of));
+            finished->done(finished->context, finished->error);
         else
             mf_error_ignore(finished->error);
         mf_free(finished);
     }
 }
 
+/* theirs: what the other process computes there, in `count` bytes. */
+static mf_error_object *other_program(int peer, const mf_message_tag *own, const void *theirs, size_t count)
+{
+    static const char why[] = "it runs another program, or its functions in another order";
+    int length = (int)count;
+    if (!count || !own->words)
+        return mf_error_new(MF_ERROR_PEER, "process %d computes something else here: %s", peer, why);
+    if (strlen(own->words) == count && !memcmp(own->words, theirs, count))
+        return mf_error_new(MF_ERROR_PEER, "process %d computes something else here: %s too, but in another way; %s", peer, own->words,
+                            why);
+    return mf_error_new(MF_ERROR_PEER, "process %d computes something else here: %.*s, and not %s; %s", peer, length, (const char *)theirs,
+                        own->words, why);
+}
+
+mf_error_object *mf_messages_dead_error(const mf_messages *m)
+{
+    int process = m->first_dead;
+    uint64_t newest = m->peers[process].newest;
+    return newest ? mf_error_new(MF_ERROR_PEER, "process %d has died: its last message was of call %llu", process,
+                                 (unsigned long long)newest - 1)
+                  : mf_error_new(MF_ERROR_PEER, "process %d has died before its first message", process);
+}
+
 /* Nothing is sent to that process any more, or received from it. */
 bool mf_messages_is_gone(const mf_messages *m, int process) { return m->left || m->broken || m->peers[process].dead; }
+
+mf_error_object *mf_messages_gone(const mf_messages *m, int process)
+{
+    return process >= 0 && m->peers[process].dead ? mf_messages_dead_error(m)
+           : m->broken                            ? mf_retain(m->broken)
+                                                  : mf_error_new(MF_ERROR_PEER, "this process has left the job: %s", m->left);
+}
 
 /* Those that wait and fit end in the error, of which each has a reference. */
 void mf_messages_fail(mf_messages *m, bool (*fits)(const mf_messages *, const mf_operation *, const void *), const void *what,
@@ -59,7 +108,7 @@ void mf_messages_fail(mf_messages *m, bool (*fits)(const mf_messages *, const mf
 {
     for (int b = 0; b < BUCKETS; b++)
         for (mf_operation **at = &m->waiting[b], *op; (op = *at);)
-            if (fits(m, op, what)) {
+            if (fits(m, op, what) && mf_operation_may_end(m, op)) {
                 *at = op->next;
                 mf_operation_finish(op, mf_retain(error), finished);
             } else {
@@ -82,6 +131,36 @@ void mf_messages_fail_all(mf_messages *m, mf_error_object *error, mf_operation *
     if (!m->broken)
         m->broken = mf_retain(error);
     mf_messages_fail(m, mf_operation_any, NULL, error, finished);
+}
+
+/* ------------------------------------------------------------------ offers in shared memory; the lock is held */
+
+/* Its id is the next one whose word nobody uses. */
+uint64_t mf_operation_lend(const mf_messages *m, mf_operation *op)
+{
+    uint64_t at = mf_shared_find(m->shared, op->copied ? op->copied : op->bytes, op->count);
+    _Atomic uint64_t *word = mf_shared_offers(m->shared, m->shared->own) + op->id % MF_OFFERS;
+    if (!at || atomic_load(word))
+        return 0;
+    op->offered = word;
+    atomic_store(word, op->id * OFFER_STATES + OFFERED);
+    return at;
+}
+
+/* One whose bytes are being taken ends when they are. */
+bool mf_operation_may_end(const mf_messages *m, mf_operation *op)
+{
+    uint64_t offered = op->id * OFFER_STATES + OFFERED;
+    return !op->offered || m->peers[op->peer].dead || atomic_load(op->offered) == op->id * OFFER_STATES + WITHDRAWN ||
+           atomic_compare_exchange_strong(op->offered, &offered, op->id * OFFER_STATES + WITHDRAWN);
+}
+
+/* Whether what a process offers is this one's to take, from now on until it says so. */
+static bool take_offered(const mf_messages *m, int process, uint64_t id)
+{
+    uint64_t offered = id * OFFER_STATES + OFFERED;
+    _Atomic uint64_t *word = mf_shared_offers(m->shared, m->peers[process].number) + id % MF_OFFERS;
+    return atomic_compare_exchange_strong(word, &offered, id * OFFER_STATES + TAKES);
 }
 
 /* ------------------------------------------------------------------ calls that are over here */
@@ -134,27 +213,42 @@ bool mf_messages_is_over(const mf_messages *m, uint64_t call) { return has_ended
 
 static size_t words_count(const mf_message_tag *of) { return of->words ? strnlen(of->words, WORDS_MOST - 1) : 0; }
 
-/* A message of an operation has its words behind its payload. */
-bool mf_messages_post(mf_messages *m, int to, mf_message_header h, const void *payload, size_t count, const mf_message_tag *of,
-                      mf_operation **finished)
+static mf_outgoing *new_outgoing(const mf_ring_part parts[3])
 {
-    size_t words = of ? words_count(of) : 0, all = count + words;
-    mf_outgoing *o = mf_alloc(sizeof *o + all);
+    size_t count = parts[1].count + parts[2].count;
+    mf_outgoing *o = mf_alloc(sizeof *o + count);
+    if (!o)
+        return NULL;
+    o->next = NULL;
+    o->request = 0;
+    o->count = count;
+    memcpy(&o->head, parts[0].at, sizeof o->head);
+    memcpy(o->payload, parts[1].at, parts[1].count);
+    memcpy(o->payload + parts[1].count, parts[2].at, parts[2].count);
+    return o;
+}
+
+/* Into its ring if there is room, else behind what waits for some. False: memory is out. */
+static bool pass_near(mf_messages *m, mf_peer *p, const mf_ring_part parts[3])
+{
+    if (!p->queue && mf_ring_put(p->to, parts))
+        return true;
+    mf_outgoing **end = &p->queue, *o = new_outgoing(parts);
     if (!o)
         return false;
-    mf_peer *p = &m->peers[to];
-    h.magic = MAGIC;
-    h.from = (uint32_t)m->comm.rank;
-    h.taken = p->told = p->taken;
-    o->head = h;
-    o->request = 0;
-    if (of)
-        o->head.tag = (uint32_t)words;
-    if (count)
-        memcpy(o->payload, payload, count);
-    if (words)
-        memcpy(o->payload + count, of->words, words);
-    int code = m->link->send(m->link, to, 0, &o->head, sizeof h + all, &o->request);
+    while (*end)
+        end = &(*end)->next;
+    *end = o;
+    m->queued++;
+    return true;
+}
+
+static bool pass_far(mf_messages *m, int to, const mf_ring_part parts[3], mf_operation **finished)
+{
+    mf_outgoing *o = new_outgoing(parts);
+    if (!o)
+        return false;
+    int code = m->link->send(m->link, to, 0, &o->head, sizeof o->head + o->count, &o->request);
     if (code) {
         mf_free(o);
         mf_messages_fail_all(m, m->link->error(m->link, code), finished);
@@ -163,6 +257,21 @@ bool mf_messages_post(mf_messages *m, int to, mf_message_header h, const void *p
     o->next = m->outgoing;
     m->outgoing = o;
     return true;
+}
+
+/* A message of an operation has its words behind its payload. */
+bool mf_messages_post(mf_messages *m, int to, mf_message_header h, const void *payload, size_t count, const mf_message_tag *of,
+                      mf_operation **finished)
+{
+    size_t words = of ? words_count(of) : 0;
+    mf_peer *p = &m->peers[to];
+    h.magic = MAGIC;
+    h.from = (uint32_t)m->comm.rank;
+    h.taken = p->told = p->taken;
+    if (of)
+        h.tag = (uint32_t)words;
+    const mf_ring_part parts[3] = { { &h, sizeof h }, { count ? payload : "", count }, { words ? of->words : "", words } };
+    return p->to ? pass_near(m, p, parts) : pass_far(m, to, parts, finished);
 }
 
 static bool post(mf_messages *m, int to, mf_message_header h, const void *payload, size_t count, mf_operation **finished)
@@ -214,13 +323,27 @@ static int free_tag(mf_messages *m, int with)
 
 /* ------------------------------------------------------------------ a message and its receipt; the lock is held */
 
+static mf_error_object *ended_error(int peer, uint64_t call, const char *words)
+{
+    return *words ? mf_error_new(MF_ERROR_PEER, "process %d: %s", peer, words)
+                  : mf_error_new(MF_ERROR_PEER, "process %d ended its call %llu without this collective", peer,
+                                 (unsigned long long)(call % ((uint64_t)1 << MF_CALL_BITS)));
+}
+
 /* An offer for a receipt, which is in no list. */
 void mf_messages_accept(mf_messages *m, mf_operation *op, const mf_message_header *h, const void *words, mf_operation **finished)
 {
     if (h->check != op->of.check || h->size != op->count) {
         mf_message_header no = { .kind = NO, .call = h->call, .id = h->id, .check = OTHER_PROGRAM, .size = words_count(&op->of) };
         post(m, op->peer, no, op->of.words, no.size, finished);
-        mf_operation_finish(op, mf_peer_error_differs(op->peer, &op->of, words, h->tag), finished);
+        mf_operation_finish(op, other_program(op->peer, &op->of, words, h->tag), finished);
+        return;
+    }
+    if (h->at) {
+        bool ours = take_offered(m, op->peer, h->id);
+        op->id = h->id;
+        op->from = ours ? mf_shared_range(m->shared, m->peers[op->peer].number) + h->at - 1 : NULL;
+        mf_operation_finish(op, ours ? NULL : ended_error(op->peer, h->call, ""), finished);
         return;
     }
     op->tag = free_tag(m, op->peer);
@@ -236,37 +359,14 @@ void mf_messages_take(mf_messages *m, mf_operation *op, const mf_message_header 
     bool same = h->check == op->of.check && h->size == op->count;
     if (same && h->size)
         memcpy(op->bytes, payload, h->size);
-    mf_operation_finish(op, same ? NULL : mf_peer_error_differs(op->peer, &op->of, (const char *)payload + h->size, h->tag), finished);
-}
-
-/* For those who ask about a call that is over here, or would: why; *well: it ended so, and these are words of it. In `place`, if not told. */
-static const char *end_of(const mf_messages *m, uint64_t call, mf_text *place, bool *well)
-{
-    const char *words = abort_of(m, call);
-    words = words ? words : m->left;
-    *well = !words;
-    if (words)
-        return words;
-    mf_comm_describe(place, mf_comm_record(&m->comm, call));
-    return place->at;
-}
-
-static void say_over(mf_messages *m, int to, mf_message_header h, mf_operation **finished)
-{
-    mf_text t = { 0 };
-    bool well;
-    const char *words = end_of(m, h.call, &t, &well);
-    h.check = well ? WELL : FAILED;
-    h.size = words ? strnlen(words, WORDS_MOST - 1) : 0;
-    post(m, to, h, words, h.size, finished);
-    mf_text_free(&t);
+    mf_operation_finish(op, same ? NULL : other_program(op->peer, &op->of, (const char *)payload + h->size, h->tag), finished);
 }
 
 /* Nobody will ask for it. */
 void mf_messages_refuse(mf_messages *m, const mf_message_header *h, mf_operation **finished)
 {
     if (h->kind == OFFER)
-        say_over(m, (int)h->from, (mf_message_header){ .kind = NO, .call = h->call, .id = h->id }, finished);
+        mf_messages_say(m, (int)h->from, NO, h->call, h->id, abort_of(m, h->call), finished);
     else
         m->peers[h->from].taken += h->size;
 }
@@ -350,36 +450,36 @@ static bool waits_in_call(const mf_messages *m, const mf_operation *op, const vo
     return op->peer == (int)h->from && op->of.call == h->call;
 }
 
-static bool has_begun(const mf_messages *m, uint64_t call)
+static void say_here(mf_messages *m, int to, mf_operation **finished)
 {
-    return call >> MF_CALL_BITS ? mf_comm_record(&m->comm, call) != NULL : call < atomic_load(&m->comm.calls);
+    char words[WORDS_MOST];
+    snprintf(words, sizeof words, "%.400s, %.1f s before", m->last_words ? m->last_words : "",
+             (double)(mf_profile_now() - m->last_at) / 1e9);
+    mf_messages_say(m, to, HERE, atomic_load(&m->comm.calls), 0, m->last_words ? words : NULL, finished);
 }
 
-static void say_here(mf_messages *m, int to, uint64_t call, mf_operation **finished)
+static void hear(mf_peer *p, const mf_message_header *h, const char *words)
 {
-    mf_text t = { 0 };
-    mf_peer_whereabouts(&t, m);
-    mf_message_header h = { .kind = HERE, .call = call, .check = has_begun(m, call), .size = t.failed ? 0 : strnlen(t.at, WORDS_MOST - 1) };
-    post(m, to, h, t.at, h.size, finished);
-    mf_text_free(&t);
-}
-
-static void hear(mf_messages *m, const mf_message_header *h, const char *words)
-{
-    mf_peer *p = &m->peers[h->from];
+    p->calls = h->call;
     mf_free(p->words);
     p->words = *words ? mf_strdup(words) : NULL;
-    for (int b = 0; b < BUCKETS; b++)
-        for (mf_operation *op = m->waiting[b]; op; op = op->next)
-            op->begun |= waits_in_call(m, op, h) && h->check;
 }
 
 static void answer(mf_messages *m, const mf_message_header *h, mf_operation **finished)
 {
+    const char *words = abort_of(m, h->call);
+    if (m->left && !words)
+        words = m->left;
     if (m->left || mf_messages_is_over(m, h->call))
-        say_over(m, (int)h->from, (mf_message_header){ .kind = OVER, .call = h->call }, finished);
+        mf_messages_say(m, (int)h->from, OVER, h->call, 0, words, finished);
     else
-        say_here(m, (int)h->from, h->call, finished);
+        say_here(m, (int)h->from, finished);
+}
+
+/* Whether what is offered lies where its owner may offer something. */
+static bool is_within(const mf_messages *m, const mf_message_header *h)
+{
+    return !h->at || (m->peers[h->from].from && h->at <= m->shared->range && h->size <= m->shared->range - (h->at - 1));
 }
 
 /* Whether what has come can be believed. */
@@ -390,7 +490,7 @@ static bool is_sound(const mf_messages *m, const mf_message_header *h, size_t co
     size_t payload = count - sizeof *h;
     switch ((mf_message_kind)h->kind) {
     case DATA: return h->size <= INLINE_MOST && h->tag < WORDS_MOST && h->size + h->tag == payload;
-    case OFFER: return h->tag == payload && h->tag < WORDS_MOST && h->size <= PTRDIFF_MAX;
+    case OFFER: return h->tag == payload && h->tag < WORDS_MOST && h->size <= PTRDIFF_MAX && is_within(m, h);
     case GO: return !payload && h->tag > 0 && h->tag < (uint32_t)m->link->tags;
     default: return h->size == payload && payload < WORDS_MOST;
     }
@@ -398,9 +498,9 @@ static bool is_sound(const mf_messages *m, const mf_message_header *h, size_t co
 
 static void handle(mf_messages *m, const unsigned char *bytes, size_t count, mf_operation **finished)
 {
-    mf_message_header h;
+    mf_message_header h = { 0 };
     char words[WORDS_MOST] = "";
-    memcpy(&h, bytes, sizeof h);
+    memcpy(&h, bytes, count < sizeof h ? count : sizeof h);
     if (!is_sound(m, &h, count)) {
         mf_messages_fail_all(
             m, mf_error_new(MF_ERROR_PEER, "a message of %zu bytes is none of this library's: other versions in one job?", count),
@@ -424,13 +524,17 @@ static void handle(mf_messages *m, const unsigned char *bytes, size_t count, mf_
     case NO:
         if ((op = take_offer(m, &h)))
             mf_operation_finish(op,
-                                h.check == OTHER_PROGRAM ? mf_peer_error_differs(op->peer, &op->of, words, strlen(words))
-                                                         : mf_peer_error_over(op->peer, h.call, h.check == WELL, words),
+                                h.check == OTHER_PROGRAM ? other_program(op->peer, &op->of, words, strlen(words))
+                                                         : ended_error(op->peer, h.call, words),
                                 finished);
         break;
+    case TOOK:
+        if ((op = take_offer(m, &h)))
+            mf_operation_finish(op, NULL, finished);
+        break;
     case WHERE: answer(m, &h, finished); break;
-    case HERE: hear(m, &h, words); break;
-    case OVER: mf_messages_fail(m, waits_in_call, &h, mf_peer_error_over((int)h.from, h.call, h.check == WELL, words), finished); break;
+    case HERE: hear(from, &h, words); break;
+    case OVER: mf_messages_fail(m, waits_in_call, &h, ended_error((int)h.from, h.call, words), finished); break;
     case BYE: from->left = true; break;
     case ALL_LEFT: m->all_left = true; break;
     case TAKEN:
@@ -468,6 +572,32 @@ static bool poll_headers(mf_messages *m, mf_operation **finished)
     return came;
 }
 
+/* What has come by shared memory, and what had no room there. */
+static bool poll_near(mf_messages *m, mf_operation **finished)
+{
+    bool came = false;
+    for (int i = 0; i < m->near_count; i++) {
+        mf_peer *p = &m->peers[m->near[i]];
+        const unsigned char *bytes;
+        size_t count;
+        for (int n = 0; n < 64 && !m->broken && (bytes = mf_ring_next(p->from, &count)); n++) {
+            came = true;
+            handle(m, bytes, count, finished);
+            if (count <= MF_RING_BYTES)
+                mf_ring_take(p->from, count);
+        }
+        for (mf_outgoing *o; (o = p->queue);) {
+            const mf_ring_part parts[3] = { { &o->head, sizeof o->head }, { o->payload, o->count }, { "", 0 } };
+            if (!mf_ring_put(p->to, parts))
+                break;
+            p->queue = o->next;
+            m->queued--;
+            mf_free(o);
+        }
+    }
+    return came;
+}
+
 static void poll_outgoing(mf_messages *m, mf_operation **finished)
 {
     for (mf_outgoing **at = &m->outgoing, *o; (o = *at);) {
@@ -488,7 +618,7 @@ static void poll_outgoing(mf_messages *m, mf_operation **finished)
 static void moved(mf_messages *m, mf_operation *op, size_t count, mf_operation **finished)
 {
     if (!op->sends && count != op->piece) {
-        mf_operation_finish(op, mf_peer_error_over(op->peer, op->of.call, true, ""), finished);
+        mf_operation_finish(op, ended_error(op->peer, op->of.call, ""), finished);
         return;
     }
     op->moved += op->piece;
@@ -523,6 +653,19 @@ static bool poll_moving(mf_messages *m, mf_operation **finished)
     return any_moved;
 }
 
+static mf_error_object *late_error(const mf_messages *m, const mf_operation *op, int64_t now)
+{
+    const mf_peer *p = &m->peers[op->peer];
+    double seconds = (double)(now - op->since) / 1e9;
+    if (p->heard < op->since)
+        return mf_error_new(MF_ERROR_PEER, "process %d has not answered for %.1f s: it is stopped or gone", op->peer, seconds);
+    if (op->of.call >> MF_CALL_BITS)
+        return mf_error_new(MF_ERROR_PEER, "process %d is %.1f s late", op->peer, seconds);
+    return mf_error_new(MF_ERROR_PEER, "process %d is %.1f s late: it has begun %llu calls, and this is call %llu%s%s", op->peer, seconds,
+                        (unsigned long long)p->calls, (unsigned long long)op->of.call, p->words ? "; its last collective was " : "",
+                        p->words ? p->words : "");
+}
+
 static void ask_for(mf_messages *m, mf_operation *op, int64_t now, mf_operation **finished)
 {
     if (now < op->ask_at)
@@ -540,9 +683,9 @@ static void ask(mf_messages *m, int64_t now, mf_operation **finished)
     m->ask_at = now + FIRST_ASKED / 2;
     for (int b = 0; b < BUCKETS; b++)
         for (mf_operation **at = &m->waiting[b], *op; (op = *at);)
-            if (now - op->since > m->timeout) {
+            if (now - op->since > m->timeout && mf_operation_may_end(m, op)) {
                 *at = op->next;
-                mf_operation_finish(op, mf_peer_error_late(m, op, now), finished);
+                mf_operation_finish(op, late_error(m, op, now), finished);
             } else {
                 at = &op->next;
                 ask_for(m, op, now, finished);
@@ -553,7 +696,9 @@ bool mf_messages_progress(mf_messages *m, mf_operation **finished)
 {
     if (m->closed)
         return false;
-    bool some = poll_headers(m, finished);
+    bool some = poll_near(m, finished);
+    if (m->near_count + 1 < m->comm.size) /* else nothing comes over the link */
+        some |= poll_headers(m, finished);
     poll_outgoing(m, finished);
     some |= poll_moving(m, finished);
     ask(m, mf_profile_now(), finished);

@@ -4,13 +4,14 @@
 #define MF_COMM_PROTOCOL_H
 
 #include "comm/messages.h"
+#include "comm/shared_memory.h"
 
 #include <pthread.h>
 
 #define RING        8 /* receives for headers, used in turn */
 #define INLINE_MOST ((size_t)16 << 10)
 #define WINDOW      ((uint64_t)1 << 20) /* inline bytes that a process has not taken yet: more are offered */
-#define WORDS_MOST  960
+#define WORDS_MOST  480
 #define SLOT        (sizeof(mf_message_header) + INLINE_MOST + WORDS_MOST)
 #define BUCKETS     64
 #define CALLS_OPEN  4096 /* between the oldest and the newest call under way */
@@ -20,18 +21,24 @@
 #define FIRST_ASKED   (20 * MS)
 #define ASKED_AT_MOST (1000 * MS) /* apart */
 
-typedef enum mf_message_kind { DATA, OFFER, GO, NO, TAKEN, WHERE, HERE, OVER, BYE, ALL_LEFT, KINDS } mf_message_kind;
+typedef enum mf_message_kind { DATA, OFFER, GO, NO, TAKEN, TOOK, WHERE, HERE, OVER, BYE, ALL_LEFT, KINDS } mf_message_kind;
 
-enum { OTHER_PROGRAM = 1, WELL, FAILED }; /* the check of a NO or an OVER: the call is over, or why not */
+enum { OTHER_PROGRAM = 1 }; /* the check of a NO; else the call is over */
 
 typedef struct mf_message_header {
     uint32_t magic, kind, from, tag; /* tag: of GO; of DATA and OFFER, how many bytes of words follow their payload */
     uint64_t call, place, check, size, id, taken;
+    uint64_t at; /* of an OFFER: where in the sender's range of shared memory, from 1 on; 0: it has to be sent */
 } mf_message_header;
+
+/* What the word of an offer in shared memory holds: one of these, and above it the offer's id. Whoever gives an offer up, or takes it, changes
+ * the word, and the other cannot any more: so nobody reads what its owner has for something else. */
+enum { OFFERED = 1, TAKES, WITHDRAWN, OFFER_STATES };
 
 typedef struct mf_outgoing { /* a header on its way */
     struct mf_outgoing *next;
     uintptr_t request;
+    size_t count; /* behind the header */
     mf_message_header head;
     unsigned char payload[];
 } mf_outgoing;
@@ -51,8 +58,10 @@ typedef struct mf_operation { /* a receipt, or a send that is too large to go wi
     size_t count, moved, piece;
     uintptr_t request;
     uint64_t id;
+    _Atomic uint64_t *offered; /* of a send: the word of its offer in shared memory, or NULL */
+    const unsigned char *from; /* of a receipt: where the payload lies in shared memory, or NULL */
+    void *copied;              /* of a send: a copy of its bytes, in shared memory; or NULL */
     int64_t since, ask_at;
-    bool begun; /* the other process has begun the call, too, when it answered */
     mf_message_done done;
     void *context;
     mf_error_object *error;
@@ -61,10 +70,14 @@ typedef struct mf_operation { /* a receipt, or a send that is too large to go wi
 typedef struct mf_peer {
     uint64_t sent, acknowledged; /* inline bytes to it */
     uint64_t taken, told;        /* inline bytes from it */
+    uint64_t calls;              /* that it had begun when it answered last */
     int64_t heard;               /* when something came from it last */
     uint64_t newest;             /* call of all processes of which something came, + 1 */
-    char *words;                 /* what it said last of where it is; or NULL */
+    char *words;                 /* what it said of its last collective then; or NULL */
     bool left, dead;
+    int number;         /* of one on this machine, in the shared memory */
+    mf_ring *to, *from; /* there; else NULL */
+    mf_outgoing *queue; /* for which its ring had no room */
 } mf_peer;
 
 typedef struct mf_call_part { /* the calls of some processes, which are numbered by themselves */
@@ -77,6 +90,9 @@ typedef struct mf_call_part { /* the calls of some processes, which are numbered
 typedef struct mf_messages {
     mf_comm comm;
     mf_link *link;
+    const mf_shared_memory *shared; /* with those on this machine; NULL: there are none */
+    int near_count, *near;          /* others on this machine */
+    int queued;                     /* messages */
     int64_t timeout;
     pthread_mutex_t lock;
     pthread_cond_t news;
@@ -119,18 +135,15 @@ void mf_messages_fail(mf_messages *m, bool (*fits)(const mf_messages *, const mf
                       mf_error_object *error, mf_operation **finished);
 bool mf_operation_any(const mf_messages *m, const mf_operation *op, const void *unused);    /* fits always */
 void mf_messages_fail_all(mf_messages *m, mf_error_object *error, mf_operation **finished); /* the link is of no use any more */
-bool mf_messages_is_gone(const mf_messages *m, int process);                                /* nothing is exchanged with it any more */
-
-/* ---- peer_errors.c */
-mf_error_object *mf_peer_error_differs(int peer, const mf_message_tag *own, const void *theirs, size_t count); /* what it computes there */
-mf_error_object *mf_peer_error_over(int peer, uint64_t call, bool well,
-                                    const char *words); /* words: what call that was, or why it failed */
-mf_error_object *mf_peer_error_late(const mf_messages *m, const mf_operation *op, int64_t now);
-/* The error as it is given to the operation of this tag; no lock is held. Takes the reference; NULL: NULL. */
-mf_error_object *mf_peer_error_complete(mf_error_object *e, const mf_message_tag *own);
-mf_error_object *mf_messages_gone(const mf_messages *m, int process); /* why nothing is exchanged with it (-1: anybody) any more */
+bool mf_messages_is_gone(const mf_messages *m, int process);          /* nothing is exchanged with it any more, for the reason that: */
+mf_error_object *mf_messages_gone(const mf_messages *m, int process); /* -1: with anybody */
 mf_error_object *mf_messages_dead_error(const mf_messages *m);        /* names the first: the others may have ended because of it */
-void mf_peer_whereabouts(mf_text *t, const mf_messages *m);           /* for those who wait for this process */
+
+/* ---- offers in shared memory */
+/* For a send whose bytes lie there, or were copied; what it says in its header. 0: it has to be sent otherwise. */
+uint64_t mf_operation_lend(const mf_messages *m, mf_operation *op);
+/* Whether it may end now, well or not. */
+bool mf_operation_may_end(const mf_messages *m, mf_operation *op);
 
 /* ---- calls that are over here */
 bool mf_messages_is_over(const mf_messages *m, uint64_t call);

@@ -1,14 +1,13 @@
-/* Messages that nobody of ours would send: a link that brings any bytes as headers, while this process sends and receives. Whatever comes, each
- * operation ends once, and nothing is written where it should not be. */
+/* Messages that nobody of ours would send: a link, and rings in shared memory, that bring any bytes as headers, while this process sends and
+ * receives. Whatever comes, each operation ends once, and nothing is written where it should not be. */
 #include "check.h"
 
-#include "base/place.h"
 #include "comm/protocol.h"
 
 #include <pthread.h>
 #include <sched.h>
 
-enum { PROCESSES = 4, REQUESTS = 1 << 16, BUFFER = 40000 };
+enum { PROCESSES = 4, NEAR = 3, REQUESTS = 1 << 16, BUFFER = 40000 }; /* NEAR: so many share memory */
 
 typedef struct request {
     bool done;
@@ -24,6 +23,7 @@ static struct {
     uint64_t random;
     int under_way;
     int errors[16];
+    mf_shared_memory shared;
 } fake = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static uint32_t draw(uint32_t below)
@@ -115,6 +115,28 @@ static mf_comm *open_comm(uint64_t seed)
     return mf_messages_new(&fake.link, 0, PROCESSES, first_device, 300, &error); /* no error, where a test goes on */
 }
 
+static void share(mf_comm *c)
+{
+    static const int processes[NEAR] = { 0, 1, 2 };
+    mf_shared_invitation invitation;
+    if (!fake.shared.at && CHECK(mf_shared_make(&fake.shared, NEAR, &invitation)))
+        mf_shared_begin(&fake.shared);
+    for (int p = 1; p < NEAR; p++) { /* from the storm before */
+        atomic_store(&mf_shared_ring(&fake.shared, p, 0)->taken, atomic_load(&mf_shared_ring(&fake.shared, p, 0)->put));
+        atomic_store(&mf_shared_ring(&fake.shared, 0, p)->taken, atomic_load(&mf_shared_ring(&fake.shared, 0, p)->put));
+    }
+    CHECK(mf_messages_share(c, &fake.shared, processes));
+}
+
+/* What this process says to those that share memory with it is read by nobody. */
+static void drain(void)
+{
+    size_t count;
+    for (int p = 1; p < NEAR; p++)
+        while (mf_ring_next(mf_shared_ring(&fake.shared, 0, p), &count))
+            mf_ring_take(mf_shared_ring(&fake.shared, 0, p), count);
+}
+
 typedef struct own_operation {
     bool done;
     unsigned char *bytes;
@@ -159,7 +181,10 @@ static void bring_any(void)
                             .check = draw(2),
                             .size = draw(3) ? few : many,
                             .id = draw(40),
-                            .taken = draw(1u << 20) };
+                            .taken = draw(1u << 20),
+                            .at = draw(4)    ? 0
+                                  : draw(20) ? 1 + draw(1u << 20)
+                                             : UINT64_MAX - draw(64) };
     if (h.from == PROCESSES)
         h.from = draw(40) ? 1 : draw(1u << 30);
     if (draw(200) == 0)
@@ -170,7 +195,15 @@ static void bring_any(void)
         payload = draw(20000);
     size_t count = sizeof h + (payload < SLOT ? payload : 0);
     memcpy(bytes, &h, sizeof h);
-    bring(bytes, draw(300) ? count : draw((uint32_t)sizeof h));
+    count = draw(300) ? count : draw((uint32_t)sizeof h);
+    int by = 1 + (int)draw(NEAR);
+    if (by == NEAR) {
+        bring(bytes, count);
+        return;
+    }
+    if (draw(2))
+        atomic_store(&mf_shared_offers(&fake.shared, by)[h.id % MF_OFFERS], h.id * OFFER_STATES + OFFERED);
+    mf_ring_put(mf_shared_ring(&fake.shared, by, 0), (mf_ring_part[3]){ { bytes, count }, { "", 0 }, { "", 0 } });
 }
 
 static void leave(mf_comm *c)
@@ -191,9 +224,11 @@ static void storm(uint64_t seed)
     mf_comm *c = open_comm(seed);
     memset(ops, 0, sizeof ops);
     REQUIRE(c);
+    share(c);
     for (int i = 0; i < rounds; i++) {
         operate(c, &ops[i]);
         bring_any();
+        drain();
         if (draw(4) == 0)
             c->poll(c);
         if (draw(20) == 0)
@@ -202,6 +237,10 @@ static void storm(uint64_t seed)
             c->end(c, draw(5));
         if (draw(300) == 0)
             mf_messages_died(c, 1 + (int)draw(PROCESSES - 1));
+    }
+    for (int i = 0; i < 100; i++) { /* nothing waits for room any more */
+        drain();
+        c->poll(c);
     }
     leave(c);
     for (int i = 0; i < rounds; i++)
@@ -261,38 +300,4 @@ TEST(each_answer_ends_the_receipt)
             CHECK_NOTE("%s", answers[i].name);
         leave(c);
     }
-}
-
-/* ------------------------------------------------------------------ places */
-
-static void check_decoded(const char *text, const char *words)
-{
-    mf_text t = { 0 };
-    mf_place_decode(&t, text, strlen(text));
-    CHECK_STR(t.at ? t.at : "", words);
-    mf_text_free(&t);
-}
-
-TEST(places_of_other_processes)
-{
-    mf_text t = { 0 };
-    char words[512];
-    mf_text_put(&t, "at ");
-    mf_place_encode(&t, __builtin_return_address(0));
-    mf_text_put(&t, ", it says");
-    REQUIRE(!t.failed);
-    snprintf(words, sizeof words, "at %s, it says", mf_place_of(__builtin_return_address(0)));
-    check_decoded(t.at, words);
-    mf_text_free(&t);
-    mf_place_encode(&t, words); /* no code of any file */
-    mf_place_encode(&t, NULL);
-    CHECK_EQ_UINT(t.count, 0);
-
-    check_decoded("at \1abc 12 program\1, it says", "at program+0x12, it says"); /* another build */
-    check_decoded("at \1"
-                  "0 12 program\1.",
-                  "at program+0x12.");
-    check_decoded("at \1abc 12 progr", "at ");
-    check_decoded("\1\1\1 \1\1-\1", "");
-    check_decoded("", "");
 }

@@ -10,6 +10,9 @@ if [ "$1" = --process ]; then
     [ -z "${OMPI_COMM_WORLD_RANK:-}" ] || export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"
     # MF_JOB_CORE: bound to it as if the machine were this process's
     [ -z "${MF_JOB_CORE:-}" ] || { unset OMPI_COMM_WORLD_LOCAL_SIZE MPI_LOCALNRANKS; set -- taskset -c "$MF_JOB_CORE" "$@"; }
+    # MF_JOB_MEMORY: each process's MF_SHARED_MEMORY, from the beginning again where there are more: a+b are two groups, as if on two machines
+    IFS=+ read -ra memory <<<"${MF_JOB_MEMORY:-}"
+    [ ${#memory[@]} = 0 ] || export MF_SHARED_MEMORY=${memory[$((rank % ${#memory[@]}))]}
     # MF_JOB_OUTPUT: each process writes to a file of its own, for launchers may mix what several write at once
     [ -z "${MF_JOB_OUTPUT:-}" ] || exec >>"$MF_JOB_OUTPUT.$rank" 2>&1
     MF_NUM_CPU_DEVICES=${shares[$rank]} exec "$@"

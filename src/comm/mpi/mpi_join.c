@@ -5,6 +5,7 @@
 
 #include "comm/messages.h"
 #include "comm/mpi/mpi_library.h"
+#include "comm/shared_memory.h"
 #include "comm/watch.h"
 
 #include "base/alloc.h"
@@ -25,6 +26,8 @@ static struct {
     mf_comm *joined;
     bool ours; /* to finalise */
     mf_watch_invitation invitation;
+    mf_shared_memory shared;
+    int *near;  /* the processes that share it */
     bool alone; /* MPI knows no other process */
     bool (*leave)(mf_comm *c, const char *why);
 } job;
@@ -209,35 +212,83 @@ static uint64_t name_machine(void)
 
 typedef struct introduction {
     uint64_t machine;
-    int devices;
+    uint64_t memory; /* it shares memory with those that have the same here; 0: with nobody */
+    int64_t devices;
 } introduction;
 
-/* How many devices each process has, and where process 0 listens, by way of process 0. The memory stays where MPI may still write after a
- * timeout. */
-static mf_error_object *introduce(int rank, int size, const mf_join_options *how, int *counts)
+static uint64_t name_memory(uint64_t machine)
 {
-    static introduction own, other;
-    own = (introduction){ name_machine(), how->devices };
+    const char *wanted = getenv("MF_SHARED_MEMORY");
+    if (!wanted || !*wanted)
+        return machine;
+    return strcmp(wanted, "off") ? mf_hash(wanted, strlen(wanted), machine) | 1 : 0;
+}
+
+/* What all are, by process, and where process 0 listens, by way of process 0. All memory stays where MPI may still write after a timeout. */
+static mf_error_object *introduce(int rank, int size, const mf_join_options *how, introduction *all)
+{
     double timeout = how->initialization_timeout;
-    bool one_machine = true;
+    uint64_t machine = name_machine();
+    all[rank] = (introduction){ machine, name_memory(machine), how->devices };
+    size_t bytes = (size_t)size * sizeof *all;
     mf_error_object *error = NULL;
-    counts[rank] = own.devices;
     if (rank) {
-        error = move(true, 0, 1, &own, sizeof own, timeout);
-        error = error ? error : move(false, 0, 2, counts, (size_t)size * sizeof *counts, timeout);
+        error = move(true, 0, 1, &all[rank], sizeof *all, timeout);
+        error = error ? error : move(false, 0, 2, all, bytes, timeout);
         return error ? error : move(false, 0, 3, &job.invitation, sizeof job.invitation, timeout);
     }
+    bool one_machine = true;
     for (int p = 1; p < size && !error; p++) {
-        error = move(false, p, 1, &other, sizeof other, timeout);
-        counts[p] = other.devices;
-        one_machine &= other.machine == own.machine;
+        error = move(false, p, 1, &all[p], sizeof *all, timeout);
+        one_machine &= all[p].machine == machine;
     }
     if (!error && size > 1)
         mf_watch_invite(one_machine, &job.invitation);
     for (int p = 1; p < size && !error; p++) {
-        error = move(true, p, 2, counts, (size_t)size * sizeof *counts, timeout);
+        error = move(true, p, 2, all, bytes, timeout);
         error = error ? error : move(true, p, 3, &job.invitation, sizeof job.invitation, timeout);
     }
+    return error;
+}
+
+/* Those of this machine get memory that they share, where the system grants it to all of them: the first one makes it. */
+static mf_error_object *share(int rank, int size, const mf_join_options *how, const introduction *all)
+{
+    static mf_shared_invitation invitation;
+    static int good;
+    int count = 0, own = 0;
+    double timeout = how->initialization_timeout;
+    mf_error_object *error = NULL;
+    job.shared.descriptor = -1;
+    job.near = mf_alloc((size_t)size * sizeof *job.near);
+    if (!job.near)
+        return mf_error_out_of_memory();
+    for (int p = 0; p < size; p++)
+        if (all[rank].memory && all[p].memory == all[rank].memory) {
+            own = p == rank ? count : own;
+            job.near[count++] = p;
+        }
+    if (count < 2)
+        return NULL;
+    if (own) {
+        error = move(false, job.near[0], 4, &invitation, sizeof invitation, timeout);
+        good = !error && mf_shared_open(&job.shared, count, own, &invitation);
+        error = error ? error : move(true, job.near[0], 5, &good, sizeof good, timeout);
+        error = error ? error : move(false, job.near[0], 6, &good, sizeof good, timeout);
+    } else {
+        bool all_good = mf_shared_make(&job.shared, count, &invitation);
+        for (int i = 1; i < count && !error; i++)
+            error = move(true, job.near[i], 4, &invitation, sizeof invitation, timeout);
+        for (int i = 1; i < count && !error; i++) {
+            error = move(false, job.near[i], 5, &good, sizeof good, timeout);
+            all_good &= good != 0;
+        }
+        good = all_good;
+        for (int i = 1; i < count && !error; i++)
+            error = move(true, job.near[i], 6, &good, sizeof good, timeout);
+    }
+    if (error || !good)
+        mf_shared_close(&job.shared);
     return error;
 }
 
@@ -268,17 +319,17 @@ static mf_error_object *open_job(const mf_join_options *how, int *rank, int *siz
     error = check_size(how, *size);
     if (error)
         return error;
-    int *counts = mf_calloc((size_t)*size + 1, sizeof *counts);
-    *first_device = counts;
-    if (!counts)
+    introduction *all = mf_calloc((size_t)*size, sizeof *all);
+    *first_device = mf_calloc((size_t)*size + 1, sizeof **first_device);
+    if (!all || !*first_device)
         return mf_error_out_of_memory();
-    error = introduce(*rank, *size, how, counts);
-    int64_t sum = 0;
-    for (int p = 0; p <= *size; p++) {
-        int own = counts[p];
-        counts[p] = (int)sum;
-        sum += own;
-    }
+    error = introduce(*rank, *size, how, all);
+    if (error)
+        return error;
+    for (int p = 0; p < *size; p++)
+        (*first_device)[p + 1] = (*first_device)[p] + (int)all[p].devices;
+    error = share(*rank, *size, how, all);
+    mf_free(all);
     return error;
 }
 
@@ -294,6 +345,10 @@ mf_error_object *mf_mpi_join(const mf_join_options *how, mf_comm **joined)
     mf_comm *c = mf_messages_new(&job.link, rank, size, first_device, how->timeout, &error);
     if (!c)
         return error;
+    if (job.shared.at && !mf_messages_share(c, &job.shared, job.near))
+        return mf_error_out_of_memory();
+    if (job.shared.at)
+        mf_shared_begin(&job.shared);
     job.leave = c->leave;
     c->leave = leave;
     *joined = job.joined = c;

@@ -9,8 +9,6 @@
  * rounded once, at the end; the exchange counts as active until its fiber has delivered. */
 #include "runtime/collectives/exchange.h"
 
-#include "base/place.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -178,7 +176,7 @@ static void put_pair(void *context, int64_t number, int64_t source)
 /* A part of what goes to `process` (of what is for everybody, to any), laid out so. */
 static bool contribute(const mf_exchange *x, int part, int process, const int64_t *offsets, int64_t bytes, mf_register *out)
 {
-    bool made = mf_register_new(out, bytes);
+    bool made = mf_register_new_shared(out, bytes);
     if (made && bytes)
         memset(out->data, 0, ALIGNMENT); /* there may be nothing to put */
     for (int k = 0; made && k < x->out_count; k++) {
@@ -329,19 +327,8 @@ static uint64_t check_of(const mf_rendezvous *g)
     return check;
 }
 
-/* Whose it is: "(pmap(f), file:line)", the place encoded. */
-static void add_origin(mf_text *t, const mf_rendezvous *g, const mf_executable *of)
-{
-    mf_text place = { 0 };
-    if (!of->shares_places)
-        mf_place_encode(&place, g->instr->eqn->address);
-    if (of->function || place.at)
-        mf_text_add(t, " (%.80s%s%s)", of->function ? of->function : "", of->function && place.at ? ", " : "", place.at ? place.at : "");
-    mf_text_free(&place);
-}
-
-/* The same for people: "psum of float32[3] over 'i' (pmap(f), file:line)"; the first few where many travel together. */
-static const char *words_of(const mf_rendezvous *g, const mf_executable *of)
+/* The same for people: "psum of float32[3] over 'i'"; the first few where many travel together. */
+static const char *words_of(const mf_rendezvous *g)
 {
     mf_participants *m = g->instr->participants;
     const char *words = atomic_load_explicit(&m->words, memory_order_acquire);
@@ -349,11 +336,10 @@ static const char *words_of(const mf_rendezvous *g, const mf_executable *of)
         return words;
     mf_text t = { 0 };
     for (int k = 0; k < g->instr->out_count && k < 3; k++)
-        mf_text_add(&t, "%s%s of %.60s", k ? ", " : "", m->eqns[k]->op->name, mf_type_name(m->eqns[k]->in[0]->type));
+        mf_text_add(&t, "%s%s of %s", k ? ", " : "", m->eqns[k]->op->name, mf_type_name(m->eqns[k]->in[0]->type));
     mf_text_add(&t, "%s over", g->instr->out_count > 3 ? ", ..." : "");
-    for (int a = 0; a < m->axis_count && a < 3; a++)
-        mf_text_add(&t, "%s '%.20s'", a ? "," : "", m->axes->at[a]);
-    add_origin(&t, g, of);
+    for (int a = 0; a < m->axis_count; a++)
+        mf_text_add(&t, "%s '%s'", a ? "," : "", m->axes->at[a]);
     words = t.at && !t.failed ? mf_intern(t.at) : NULL;
     mf_text_free(&t);
     atomic_store_explicit(&m->words, words, memory_order_release);
@@ -407,7 +393,7 @@ bool mf_exchange_begin(mf_run_state *s, mf_rendezvous *g)
         x->fiber = (mf_fiber){ .stage = s, .exchange = x };
     }
     if (x && prepare(x)) {
-        x->tag = (mf_message_tag){ s->call, place_of(g), check_of(g), words_of(g, s->executable) };
+        x->tag = (mf_message_tag){ s->call, place_of(g), check_of(g), words_of(g) };
         post(x);
         return true;
     }

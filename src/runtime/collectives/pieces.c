@@ -41,7 +41,7 @@ bool mf_pieces_prepare(mf_exchange *x)
             continue;
         if (!x->sums && !(x->sums = mf_calloc((size_t)x->out_count, sizeof *x->sums)))
             return false;
-        if (!mf_register_new(&x->sums[k], e->in[0]->type->bytes))
+        if (!mf_register_new_shared(&x->sums[k], e->in[0]->type->bytes))
             return false;
     }
     if (x->sums)

@@ -142,9 +142,10 @@ void mf_run_state_fail(mf_run_state *s, mf_error_object *e); /* takes the refere
 void mf_register_release(mf_register *r);
 void mf_register_copy(mf_register *to, const mf_register *from); /* `to` is empty */
 void mf_register_move(mf_register *to, mf_register *from);
-void mf_register_view(mf_register *to, const mf_register *from, int64_t offset);   /* the same memory from offset on, row by row */
-bool mf_register_new(mf_register *r, int64_t bytes);                               /* false when out of memory */
-bool mf_register_pack(mf_register *r, const mf_type *type);                        /* row by row from now on */
+void mf_register_view(mf_register *to, const mf_register *from, int64_t offset); /* the same memory from offset on, row by row */
+bool mf_register_new(mf_register *r, int64_t bytes);                             /* false when out of memory */
+bool mf_register_new_shared(mf_register *r, int64_t bytes); /* the same, of memory that processes share, if there is some */
+bool mf_register_pack(mf_register *r, const mf_type *type); /* row by row from now on */
 bool mf_register_lay(mf_register *r, const mf_type *type, const int64_t *strides); /* with these strides from now on */
 bool mf_register_packed_copy(mf_register *to, const mf_register *from, const mf_type *type);
 bool mf_register_unique(const mf_register *r); /* nobody else holds its memory */

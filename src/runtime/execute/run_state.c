@@ -138,6 +138,15 @@ bool mf_register_new(mf_register *r, int64_t bytes)
     return r->buffer;
 }
 
+bool mf_register_new_shared(mf_register *r, int64_t bytes)
+{
+    if (bytes <= MF_SMALL)
+        return mf_register_new(r, bytes);
+    *r = (mf_register){ .buffer = mf_buffer_new_shared((size_t)bytes) };
+    r->data = r->buffer ? r->buffer->data : NULL;
+    return r->buffer;
+}
+
 bool mf_register_packed_copy(mf_register *to, const mf_register *from, const mf_type *type)
 {
     if (!from->strides) {
