@@ -62,6 +62,7 @@ check: setup
 	@scripts/setup.sh check
 	@scripts/check_includes.py
 	@scripts/check_names.py
+	@scripts/check_rows.py
 	@scripts/check_host_access.py
 	@scripts/check_format.sh
 	@$(configure) $(check_gcc) -DCMAKE_C_COMPILER=gcc -DMF_WERROR=ON >/dev/null

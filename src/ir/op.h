@@ -5,6 +5,7 @@
 
 #include "ir/build.h"
 #include "ir/program.h"
+#include "ir/reducer.h"
 
 /* ---- parameters: a C struct an op, described field by field so that printing, parsing, comparing, hashing and copying are generic.
  * Every field is plain data or a pointer to something interned or counted. */
@@ -27,15 +28,28 @@ typedef struct mf_program_list {
     mf_program **at;
 } mf_program_list;
 
+/* What a field tells those that do not know the op. */
+typedef enum mf_param_role {
+    MF_ROLE_NONE,
+    MF_ROLE_AXES,       /* the axes that a collective is over */
+    MF_ROLE_GROUPS,     /* its groups of members, one behind the other; empty: one of all */
+    MF_ROLE_GROUP_SIZE, /* members of each */
+    MF_ROLE_BOUND_AXIS, /* the axis that is bound in the op's programs */
+    MF_ROLE_BOUND_SIZE, /* its size */
+    MF_ROLE_BATCH       /* sizes of the dimensions that vmap has put in front */
+} mf_param_role;
+
 typedef struct mf_param {
     const char *name;
     mf_param_kind kind;
+    mf_param_role role;
     size_t offset;
 } mf_param; /* lists end with a NULL name */
-#define MF_PARAM(type, field, kind)         \
-    {                                       \
-#field, kind, offsetof(type, field) \
+#define MF_PARAM_AS(type, field, kind, role)      \
+    {                                             \
+#field, kind, role, offsetof(type, field) \
     }
+#define MF_PARAM(type, field, kind) MF_PARAM_AS(type, field, kind, MF_ROLE_NONE)
 
 /* What a MF_PARAM_RULE points to starts like this; the transform that made it knows the rest. */
 typedef struct mf_custom_rule_head {
@@ -47,12 +61,12 @@ bool mf_params_equal(const mf_op *op, const void *a, const void *b);
 uint64_t mf_params_hash(const mf_op *op, const void *params);
 void *mf_params_copy(mf_arena *arena, const mf_op *op, const void *params); /* retains programs and rules */
 void mf_params_drop(const mf_op *op, const void *params);                   /* gives those up */
-/* The address of the field called `name` inside params, for passes that know an op by its text only; NULL when it has none. */
-const void *mf_params_field(const mf_op *op, const void *params, const char *name);
+/* The address of the field that has the role; NULL when there is none. */
+const void *mf_params_role(const mf_op *op, const void *params, mf_param_role role);
 /* Nested programs, in the order of the fields: how many, and the place of the i-th (NULL programs are not counted). */
 int mf_params_program_count(const mf_op *op, const void *params);
 mf_program **mf_params_program_at(const mf_op *op, const void *params, int index);
-/* The environment of the nested programs: an op with fields axis_name and axis_size binds that axis (a map over devices). */
+/* The environment of the nested programs, with the axis that the op binds. */
 const mf_axis_env *mf_params_env(const mf_op *op, const void *params, const mf_axis_env *env);
 /* "[axes=(0), tiled=true]", programs last; nothing when the op has no params. indent: of the line, for nested programs. */
 void mf_params_print(mf_text *t, const mf_op *op, const void *params, int indent);
@@ -99,7 +113,40 @@ typedef enum mf_op_flag {
     MF_OP_EFFECT = 8,      /* never removed, never merged (check_replicated) */
     MF_OP_HOST = 16,       /* calls the host: never computed ahead; with an effect, in the program's order on each device */
     MF_OP_FAILS = 32,      /* may fail at run time for other reasons than memory, as what has an effect or calls the host may */
+    MF_OP_CALL = 64,       /* runs its first program once, on its operands */
+    MF_OP_LOOP = 128,      /* runs its programs again and again */
+    MF_OP_BARRIER = 256,   /* its results are its operands, one for one */
+    MF_OP_SPLITS = 512,    /* its first program may get more operands and results, stacked where it runs many times */
 } mf_op_flag;
+
+/* Whether a result takes memory of its own, where its operands lie in memory. */
+typedef enum mf_view {
+    MF_VIEW_NONE,      /* it does */
+    MF_VIEW_GENERATED, /* elements follow from their index: none */
+    MF_VIEW_STRIDES,   /* the first operand's elements under other strides */
+    MF_VIEW_RESHAPE,   /* all of those once and in their order; where they have as many bytes too, the same memory */
+} mf_view;
+
+/* What is reduced to one by the row's reducer, or joined to what is there. */
+typedef enum mf_reduced {
+    MF_REDUCED_NOTHING,
+    MF_REDUCED_AXES,
+    MF_REDUCED_PREFIXES, /* of a line */
+    MF_REDUCED_WINDOWS,
+    MF_REDUCED_INDICES, /* updates of the same place */
+    MF_REDUCED_DEVICES
+} mf_reduced;
+
+/* What the members of a collective need of each other. */
+typedef enum mf_collective_kind {
+    MF_COLLECTIVE_NONE,
+    MF_COLLECTIVE_REDUCE,     /* operands, reduced */
+    MF_COLLECTIVE_SCATTER,    /* a piece each of that */
+    MF_COLLECTIVE_GATHER,     /* all operands */
+    MF_COLLECTIVE_ALL_TO_ALL, /* a piece of each operand */
+    MF_COLLECTIVE_PERMUTE,    /* one operand */
+    MF_COLLECTIVE_COMPARE     /* whether all operands are the same */
+} mf_collective_kind;
 
 struct mf_op {
     const char *name;
@@ -107,6 +154,13 @@ struct mf_op {
     const mf_param *params; /* NULL: none */
     size_t params_size;
     int operands; /* exactly so many: the builder checks before it asks the type rule; 0: any number, the type rule checks */
+    mf_view view;
+    mf_reduced reduced;
+    mf_reducer reducer;            /* where something is reduced */
+    mf_collective_kind collective; /* of a collective that exchanges anything */
+    int weight;                    /* of an elementwise op: an element's time, in additions; 0: one */
+    /* Backends have functions, or an order of sums, of their own, near the reference's. Of all other ops they have the same bits. */
+    bool approximate;
     /* Trailing dimensions of the first operand that are computed alone, all before them being a batch that every operand and result has
      * in front: 2 for matrices, 1 for lines; 0: there is no batch. */
     int unit_rank;

@@ -157,19 +157,10 @@ void mf_params_drop(const mf_op *op, const void *params)
     }
 }
 
-/* ---- by name */
-static const mf_param *find_param(const mf_op *op, const char *name, mf_param_kind kind)
-{
-    for (const mf_param *p = op->params; p && p->name; p++)
-        if (p->kind == kind && strcmp(p->name, name) == 0)
-            return p;
-    return NULL;
-}
-
-const void *mf_params_field(const mf_op *op, const void *params, const char *name)
+const void *mf_params_role(const mf_op *op, const void *params, mf_param_role role)
 {
     for (const mf_param *p = op->params; params && p && p->name; p++)
-        if (strcmp(p->name, name) == 0)
+        if (p->role == role)
             return field(p, params);
     return NULL;
 }
@@ -204,9 +195,7 @@ mf_program **mf_params_program_at(const mf_op *op, const void *params, int index
 
 const mf_axis_env *mf_params_env(const mf_op *op, const void *params, const mf_axis_env *env)
 {
-    const mf_param *name = params ? find_param(op, "axis_name", MF_PARAM_NAME) : NULL;
-    const mf_param *size = params ? find_param(op, "axis_size", MF_PARAM_INT) : NULL;
-    if (!name || !size)
-        return env;
-    return mf_axis_env_push(env, *(const char *const *)field(name, params), *(const int64_t *)field(size, params), 1);
+    const char *const *name = mf_params_role(op, params, MF_ROLE_BOUND_AXIS);
+    const int64_t *size = mf_params_role(op, params, MF_ROLE_BOUND_SIZE);
+    return name && size ? mf_axis_env_push(env, *name, *size, 1) : env;
 }

@@ -562,7 +562,7 @@ static const mf_param *find_field(const mf_op *op, const char *name, int length)
 /* A program is read in the environment of its op: an axis that it binds must have a size by then. */
 static bool axis_is_sized(parser *p, const mf_op *op, const char *params, mf_param_kind kind)
 {
-    const int64_t *size = kind == MF_PARAM_PROGRAM || kind == MF_PARAM_PROGRAMS ? mf_params_field(op, params, "axis_size") : NULL;
+    const int64_t *size = kind == MF_PARAM_PROGRAM || kind == MF_PARAM_PROGRAMS ? mf_params_role(op, params, MF_ROLE_BOUND_SIZE) : NULL;
     if (size && *size < 1)
         fail_at(p, p->at, mf_error_new(MF_ERROR_ARGUMENT, "%s: expected a positive axis_size before the program", op->name));
     return !p->error;

@@ -23,7 +23,8 @@ static bool computes(const mf_eqn *e)
 /* Sums over devices, of which an infinity and its negative make a NaN. */
 static bool sums_devices(const mf_eqn *e)
 {
-    return (e->op == &mf_op_psum || e->op == &mf_op_psum_scatter) && e->in_count == 1 && mf_dtype_is_inexact(e->in[0]->type->dtype);
+    bool sum = e->op->reduced == MF_REDUCED_DEVICES && e->op->reducer == MF_REDUCE_SUM;
+    return sum && e->in_count == 1 && mf_dtype_is_inexact(e->in[0]->type->dtype);
 }
 
 /* A NaN where some device's operand has one, else zero. */

@@ -1,5 +1,5 @@
-/* Constant folding. Ops that are exact or correctly rounded everywhere (the list below) are folded by their rows' evaluate; floats that
- * come of others, exp and its kin, sums and products, by running the op as it would outside of any function.
+/* Constant folding. Ops are folded by their rows' evaluate; floats that come of those that backends approximate, exp and its kin and
+ * products, by running the op as it would outside of any function.
  * Invariant: a folded program gives the same bits as the unfolded one on the default backend. Results stay small,
  * and a value that is one number everywhere stays a broadcast scalar. */
 #include "ops/emit.h"
@@ -7,46 +7,9 @@
 #include "passes/splat.h"
 #include "trace/known.h"
 
-static const mf_op *const exact[] = {
-    &mf_op_add,
-    &mf_op_sub,
-    &mf_op_mul,
-    &mf_op_div,
-    &mf_op_neg,
-    &mf_op_abs,
-    &mf_op_sign,
-    &mf_op_floor,
-    &mf_op_ceil,
-    &mf_op_round,
-    &mf_op_max,
-    &mf_op_min,
-    &mf_op_sqrt,
-    &mf_op_square,
-    &mf_op_select_n,
-    &mf_op_clamp,
-    &mf_op_convert_element_type,
-    &mf_op_bitcast_convert_type,
-    &mf_op_stop_gradient,
-    &mf_op_copy,
-    &mf_op_broadcast_in_dim,
-    &mf_op_reshape,
-    &mf_op_transpose,
-    &mf_op_rev,
-    &mf_op_slice,
-    &mf_op_pad,
-    &mf_op_concatenate,
-    &mf_op_squeeze,
-    &mf_op_expand_dims,
-    &mf_op_dynamic_slice,
-    &mf_op_dynamic_update_slice,
-};
-
 static bool is_exact(const mf_eqn *e)
 {
-    for (int i = 0; i < (int)(sizeof exact / sizeof exact[0]); i++)
-        if (e->op == exact[i])
-            return true;
-    for (int i = 0; i < e->out_count; i++)
+    for (int i = 0; i < e->out_count && e->op->approximate; i++)
         if (mf_dtype_is_inexact(e->out[i]->type->dtype))
             return false;
     return true;

@@ -5,7 +5,7 @@
 
 static const mf_program *body_of_call(const mf_eqn *e)
 {
-    bool call = e->op == &mf_op_jit || e->op == &mf_op_remat || e->op == &mf_op_custom_jvp_call || e->op == &mf_op_custom_vjp_call;
+    bool call = e->op->flags & MF_OP_CALL;
     const mf_program *p = call ? *mf_params_program_at(e->op, e->params, 0) : NULL;
     return p && p->in_count == e->in_count && p->out_count == e->out_count ? p : NULL;
 }

@@ -15,7 +15,7 @@ static bool is_result(const mf_program *p, const mf_variable *v)
 static void release_equation(mf_rewrite *r, const mf_eqn *e, mf_variable **in)
 {
     mf_rewrite_copy(r, e, in);
-    for (int o = 0; e->op == &mf_op_optimization_barrier && o < e->out_count; o++)
+    for (int o = 0; (e->op->flags & MF_OP_BARRIER) && o < e->out_count; o++)
         if (is_result(r->source, e->out[o]))
             r->map[e->out[o]->id] = in[o];
 }

@@ -30,17 +30,6 @@ typedef struct key_mark { /* interned */
 
 /* ---- where a value comes from */
 
-static bool is_view(const mf_op *op)
-{
-    static const mf_op *const views[] = { &mf_op_broadcast_in_dim,    &mf_op_reshape,   &mf_op_squeeze,
-                                          &mf_op_expand_dims,         &mf_op_transpose, &mf_op_copy,
-                                          &mf_op_convert_element_type };
-    for (size_t i = 0; i < sizeof views / sizeof *views; i++)
-        if (op == views[i])
-            return true;
-    return false;
-}
-
 /* An index as part of a path: by its number where that is known. */
 static uint64_t path_of_index(const mf_variable *v)
 {
@@ -53,9 +42,9 @@ static uint64_t path_of_index(const mf_variable *v)
 static const mf_variable *handed_through(const mf_variable *v)
 {
     const mf_eqn *e = v->producer;
-    if (e->op == &mf_op_optimization_barrier)
+    if (e->op->flags & MF_OP_BARRIER)
         return e->in[v->output];
-    if ((e->op != &mf_op_jit && e->op != &mf_op_remat) || mf_params_program_count(e->op, e->params) != 1)
+    if (!(e->op->flags & MF_OP_CALL))
         return NULL;
     const mf_program *p = *mf_params_program_at(e->op, e->params, 0);
     for (int i = 0; i < p->in_count; i++)
@@ -67,8 +56,9 @@ static const mf_variable *handed_through(const mf_variable *v)
 static const mf_variable *root_of(const mf_variable *v, uint64_t *path)
 {
     for (const mf_eqn *e; (e = v->producer);) {
-        const mf_variable *through = is_view(e->op) ? e->in[0] : handed_through(v);
-        bool takes = e->op == &mf_op_slice || e->op == &mf_op_dynamic_slice || e->op == &mf_op_gather;
+        bool all = e->op->view == MF_VIEW_RESHAPE || e->op == &mf_op_broadcast_in_dim || e->op == &mf_op_convert_element_type;
+        bool takes = !all && (e->op->view == MF_VIEW_STRIDES || e->op == &mf_op_dynamic_slice || e->op == &mf_op_gather);
+        const mf_variable *through = all ? e->in[0] : handed_through(v);
         if (!through && !takes)
             return v;
         if (takes)
@@ -151,7 +141,7 @@ static void uses_in_nested(const mf_eqn *e, int k, uses *list)
         const mf_variable *operand = i < p->in_count ? operand_of(e, k, i, p) : NULL;
         if (!operand && !u.root->constant)
             continue;
-        u.again |= u.root->constant ? e->op == &mf_op_scan || e->op == &mf_op_while : stays_in_loop(e, k, i, p);
+        u.again |= u.root->constant ? e->op->flags & MF_OP_LOOP : stays_in_loop(e, k, i, p);
         if (operand)
             u.root = root_of(operand, &u.path);
         if (e->op == &mf_op_jit)

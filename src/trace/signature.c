@@ -82,7 +82,7 @@ static void put_argnums(mf_text *t, const mf_ints *list)
 /* pmap's words for pmap, jit's for jit and remat. */
 static mf_error_object *too_few_for_statics(const mf_function_object *f, const mf_ints *statics, int count)
 {
-    bool pmap = strcmp(f->kind->name, "pmap") == 0;
+    bool pmap = f->kind->devices;
     mf_text list = { 0 };
     put_argnums(&list, statics);
     mf_error_object *e = mf_error_new(

@@ -630,11 +630,11 @@ TEST(reductions_keep_their_order)
             continue;
         for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
             size_t n = lengths[l];
-            CHECK(tier->reduce->rows(MF_FOLD_SUM, MF_F32, x, out, 5, n, 30000, false));
+            CHECK(tier->reduce->rows(MF_REDUCE_SUM, MF_F32, x, out, 5, n, 30000, false));
             for (size_t r = 0; r < 5; r++)
                 CHECK_EQ_UINT(to_bits(out[r]), to_bits(plain_sum(x + r * 30000, n, 1)));
             size_t columns = n > 3000 ? 5 : 45;
-            CHECK(tier->reduce->columns(MF_FOLD_SUM, MF_F32, x, out, n, columns, (ptrdiff_t)columns, false));
+            CHECK(tier->reduce->columns(MF_REDUCE_SUM, MF_F32, x, out, n, columns, (ptrdiff_t)columns, false));
             for (size_t c = 0; c < columns; c++)
                 if (!CHECK(to_bits(out[c]) == to_bits(plain_sum(x + c, n, columns))))
                     CHECK_NOTE("columns of %d", (int)n);
@@ -647,16 +647,16 @@ TEST(reductions_of_every_type_agree_in_every_tier)
     enum { N = 5000 };
     static uint64_t x[N], row[TIERS][4], columns[TIERS][70];
     for (int d = MF_BOOL; d <= MF_F64; d++)
-        for (int op = MF_FOLD_SUM; op <= MF_FOLD_MIN; op++) {
+        for (mf_reducer op = MF_REDUCE_SUM; op <= MF_REDUCE_MIN; op++) {
             fill((mf_dtype)d, x, N);
             size_t size = size_of((mf_dtype)d);
             for (int t = 0; t < TIERS; t++) {
                 const mf_tier *tier = mf_tier_named(tier_names[t]);
                 if (!tier)
                     continue;
-                bool known = tier->reduce->rows((mf_fold)op, (mf_dtype)d, x, row[t], 1, N, N, false);
-                CHECK(known == (d != MF_BOOL || op != MF_FOLD_SUM));
-                tier->reduce->columns((mf_fold)op, (mf_dtype)d, x, columns[t], N / 70, 70, 70, false);
+                bool known = tier->reduce->rows(op, (mf_dtype)d, x, row[t], 1, N, N, false);
+                CHECK(known == (d != MF_BOOL || op != MF_REDUCE_SUM));
+                tier->reduce->columns(op, (mf_dtype)d, x, columns[t], N / 70, 70, 70, false);
                 same_nans((mf_dtype)d, row[t], 1);
                 same_nans((mf_dtype)d, columns[t], 70);
                 CHECK_BYTES(row[t], row[0], size);
@@ -670,7 +670,7 @@ TEST(all_reduces_of_every_type_agree_in_every_tier)
     enum { N = 617, MOST = 8 };
     static _Alignas(64) uint64_t x[MOST * N], first[N], out[N + 1];
     for (int d = MF_BOOL; d <= MF_F64; d++)
-        for (int op = d == MF_BOOL ? MF_FOLD_PROD : MF_FOLD_SUM; op <= MF_FOLD_MIN; op++) {
+        for (mf_reducer op = d == MF_BOOL ? MF_REDUCE_PROD : MF_REDUCE_SUM; op <= MF_REDUCE_MIN; op++) {
             fill((mf_dtype)d, x, MOST * N);
             size_t size = size_of((mf_dtype)d);
             const void *in[MOST];
@@ -682,7 +682,7 @@ TEST(all_reduces_of_every_type_agree_in_every_tier)
                     char *to = way ? (char *)out + (way & 1) * size : (char *)first;
                     if (!tier)
                         continue;
-                    CHECK(tier->reduce->all((mf_fold)op, (mf_dtype)d, in, inputs, to, N, way & 2));
+                    CHECK(tier->reduce->all(op, (mf_dtype)d, in, inputs, to, N, way & 2));
                     same_nans((mf_dtype)d, to, N);
                     if (!CHECK_BYTES(to, first, N * size))
                         CHECK_NOTE("dtype %d, op %d, %d inputs, way %d", d, op, (int)inputs, way);
@@ -730,7 +730,7 @@ TEST(running_extremes_of_rows)
                 }
                 for (int r = 0; r < ROWS; r++)
                     run_plainly(x + r * n, want + r * n, n, greatest);
-                tier->line->of[MF_F32].run_lines(greatest ? MF_JOIN_MAX : MF_JOIN_MIN, x, got, ROWS, n, n, 1);
+                tier->line->of[MF_F32].run_lines(greatest ? MF_REDUCE_MAX : MF_REDUCE_MIN, x, got, ROWS, n, n, 1);
                 if (!CHECK(memcmp(got, want, (size_t)(ROWS * n) * sizeof *got) == 0))
                     CHECK_NOTE("%s, rows of %d, kind %d", tier_names[t], n, kind);
             }
@@ -769,7 +769,7 @@ TEST(extremes_of_windows)
             const mf_tier *tier = mf_tier_named(tier_names[t]);
             memcpy(got, x + 5, sizeof got);
             if (tier)
-                tier->line->of[MF_F32].window_join(greatest ? MF_JOIN_MAX : MF_JOIN_MIN, got, x, offsets, rows, n);
+                tier->line->of[MF_F32].window_join(greatest ? MF_REDUCE_MAX : MF_REDUCE_MIN, got, x, offsets, rows, n);
             if (tier && !CHECK(memcmp(got, want[0], sizeof got) == 0))
                 CHECK_NOTE("%s, %d rows of %d, kind %d", tier_names[t], rows, n, kind);
         }
@@ -779,15 +779,15 @@ TEST(extremes_of_windows)
 TEST(integer_reductions_and_identities)
 {
     int32_t x[5] = { 3, -7, INT32_MAX, 5, 1 }, out;
-    CHECK(mf_reduce_rows(MF_FOLD_MAX, MF_I32, x, &out, 1, 5, 5, false) && out == INT32_MAX);
-    CHECK(mf_reduce_rows(MF_FOLD_MIN, MF_I32, x, &out, 1, 5, 5, false) && out == -7);
-    CHECK(mf_reduce_rows(MF_FOLD_SUM, MF_I32, x, &out, 1, 5, 5, false) && out == INT32_MIN + 1);
-    CHECK(mf_reduce_rows(MF_FOLD_MIN, MF_I32, x, &out, 1, 0, 5, false) && out == INT32_MAX);
+    CHECK(mf_reduce_rows(MF_REDUCE_MAX, MF_I32, x, &out, 1, 5, 5, false) && out == INT32_MAX);
+    CHECK(mf_reduce_rows(MF_REDUCE_MIN, MF_I32, x, &out, 1, 5, 5, false) && out == -7);
+    CHECK(mf_reduce_rows(MF_REDUCE_SUM, MF_I32, x, &out, 1, 5, 5, false) && out == INT32_MIN + 1);
+    CHECK(mf_reduce_rows(MF_REDUCE_MIN, MF_I32, x, &out, 1, 0, 5, false) && out == INT32_MAX);
     uint8_t b[3] = { 1, 1, 1 }, all = 7;
-    CHECK(mf_reduce_rows(MF_FOLD_MIN, MF_BOOL, b, &all, 1, 0, 3, false) && all == 1);
-    CHECK(mf_reduce_rows(MF_FOLD_MIN, MF_BOOL, b, &all, 1, 3, 3, false) && all == 1);
+    CHECK(mf_reduce_rows(MF_REDUCE_MIN, MF_BOOL, b, &all, 1, 0, 3, false) && all == 1);
+    CHECK(mf_reduce_rows(MF_REDUCE_MIN, MF_BOOL, b, &all, 1, 3, 3, false) && all == 1);
     float f[3] = { 1, NAN, 3 }, m;
-    CHECK(mf_reduce_rows(MF_FOLD_MAX, MF_F32, f, &m, 1, 3, 3, false) && isnan(m));
+    CHECK(mf_reduce_rows(MF_REDUCE_MAX, MF_F32, f, &m, 1, 3, 3, false) && isnan(m));
 }
 
 static float plain_tree(const float *const *in, size_t inputs, size_t i)
@@ -815,7 +815,7 @@ TEST(all_reduce_is_a_balanced_tree)
     for (size_t inputs = 1; inputs <= 17; inputs++)
         for (int way = 0; way < 4; way++) { /* past the caches or not, to an aligned place or not */
             float *to = out + way % 2;
-            CHECK(mf_all_reduce(MF_FOLD_SUM, MF_F32, (const void *const *)in, inputs, to, N, way / 2));
+            CHECK(mf_all_reduce(MF_REDUCE_SUM, MF_F32, (const void *const *)in, inputs, to, N, way / 2));
             bool same = true;
             for (size_t i = 0; i < N; i++)
                 same = same && to_bits(to[i]) == to_bits(plain_tree(in, inputs, i));
@@ -823,6 +823,6 @@ TEST(all_reduce_is_a_balanced_tree)
                 CHECK_NOTE("%d inputs, way %d", (int)inputs, way);
         }
     float first = plain_tree(in, 8, N - 1);
-    CHECK(mf_all_reduce(MF_FOLD_SUM, MF_F32, (const void *const *)in, 8, x[0], N, false));
+    CHECK(mf_all_reduce(MF_REDUCE_SUM, MF_F32, (const void *const *)in, 8, x[0], N, false));
     CHECK_EQ_UINT(to_bits(x[0][N - 1]), to_bits(first));
 }

@@ -324,7 +324,7 @@ TEST(reductions)
 }
 
 /* Columns image by image, then over the images; in f32 where that is what is computed. */
-static void reduce_images(mf_fold how, mf_dtype dtype, const char *in, char *out, int64_t images, int64_t n, int64_t columns)
+static void reduce_images(mf_reducer how, mf_dtype dtype, const char *in, char *out, int64_t images, int64_t n, int64_t columns)
 {
     mf_dtype computed = mf_dtype_size(dtype) == 2 ? MF_F32 : dtype;
     int64_t size = columns * mf_dtype_size(computed);
@@ -350,7 +350,7 @@ TEST(long_reductions_in_pieces)
                   { "i32", "5,7,40,70", "0,1,2", "70", 1, 1400, 70, 5 },   { "f64", "2,9000,40", "1", "2,40", 2, 9000, 40, 0 },
                   { "u8", "2,9000,40", "1", "2,40", 2, 9000, 40, 0 } };
     static const char *const ops[] = { "sum", "max", "min" };
-    static const mf_fold folds[] = { MF_FOLD_SUM, MF_FOLD_MAX, MF_FOLD_MIN };
+    static const mf_reducer folds[] = { MF_REDUCE_SUM, MF_REDUCE_MAX, MF_REDUCE_MIN };
     for (size_t i = 0; i < 3 * (sizeof cases / sizeof *cases); i++) {
         char text[256];
         const int k = (int)i / 3;
@@ -665,10 +665,10 @@ TEST(sums_over_members)
         for (int i = 0; i < 100; i++)
             in[m][i] = (float)noise(&state) / 1000;
     }
-    for (int how = 0; how < 3; how++) {
-        mf_segment_compiler_reference.reduce((mf_reducer)how, MF_F32, pointers, 8, expected[0], 100, 0, 100);
-        mf_segment_compiler_native.reduce((mf_reducer)how, MF_F32, pointers, 8, got, 100, 0, 37);
-        mf_segment_compiler_native.reduce((mf_reducer)how, MF_F32, pointers, 8, got, 100, 37, 100);
+    for (mf_reducer how = MF_REDUCE_SUM; how <= MF_REDUCE_MIN; how++) {
+        mf_segment_compiler_reference.reduce(how, MF_F32, pointers, 8, expected[0], 100, 0, 100);
+        mf_segment_compiler_native.reduce(how, MF_F32, pointers, 8, got, 100, 0, 37);
+        mf_segment_compiler_native.reduce(how, MF_F32, pointers, 8, got, 100, 37, 100);
         CHECK_BYTES(got, expected[0], sizeof got);
     }
 }
@@ -745,16 +745,16 @@ TEST(both_backends_reduce_over_members_to_the_same_bits)
     const void *in[MEMBERS];
     uint32_t state = 5;
     for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
-        for (int how = MF_REDUCE_SUM; how <= MF_REDUCE_MIN; how++)
+        for (mf_reducer how = MF_REDUCE_SUM; how <= MF_REDUCE_MIN; how++)
             for (int n = 1; n <= MEMBERS; n++) {
                 for (int i = 0; i < n; i++)
-                    fill_member(dtypes[d], how != MF_REDUCE_SUM, x[i], N, &state);
+                    fill_member(dtypes[d], how >= MF_REDUCE_MAX, x[i], N, &state);
                 for (int i = 0; i < n; i++)
                     in[i] = x[i];
                 for (int k = 0; k < 2; k++) { /* cut at different places, and written past the caches */
-                    backends[k]->reduce((mf_reducer)how, dtypes[d], in, n, out[k], N, 0, k ? 1001 : N);
+                    backends[k]->reduce(how, dtypes[d], in, n, out[k], N, 0, k ? 1001 : N);
                     if (k)
-                        backends[k]->reduce((mf_reducer)how, dtypes[d], in, n, out[k], LARGE, 1001, N);
+                        backends[k]->reduce(how, dtypes[d], in, n, out[k], LARGE, 1001, N);
                 }
                 if (!CHECK_BYTES(out[1], out[0], (size_t)(N * mf_dtype_size(dtypes[d]))))
                     CHECK_NOTE("%s, reducer %d, %d members", mf_dtype_name(dtypes[d]), how, n);

@@ -207,7 +207,7 @@ static bool make_view(mf_build *b, const mf_eqn *e)
 /* A barrier is a unit without work: it depends on who makes its operands, and its results are the operands, to be read after it. */
 static bool make_barrier(mf_build *b, const mf_eqn *e)
 {
-    if (e->op != &mf_op_optimization_barrier)
+    if (!(e->op->flags & MF_OP_BARRIER))
         return false;
     int unit = mf_unit_new(b);
     if (b->error)

@@ -1,14 +1,13 @@
 /* What the files of the native engine share. A segment becomes a list of steps over values, which lie in operands, results, constants or
  * one block of scratch memory planned at compile time.
  *
- * The way of a compilation: build.c walks the equations and makes units - fused groups of elementwise equations (fuse.c, lower.c) and
- * steps with a kernel of their own (steps/dot.c, steps/conv.c and the others, else steps/evaluate.c); memory.c orders the units and
- * places the values; steps/group.c turns groups into steps; steps/rows.c joins steps over the same rows (steps/rows_plan.c,
- * llvm/rows.c). Both begin with tile kernels; llvm/tier_up.c has the rest of llvm/ make machine code for them. A loop over rather small
- * values is a step too (steps/loop.c), and one function in the end (llvm/repeat.c).
+ * The way of a compilation: make_steps.c walks the equations and makes units - fused groups of elementwise equations (fusion/fuse.c, lower.c) and
+ * steps with a kernel of their own (products/ and steps/, else steps/evaluate.c); buffer_assignment.c orders the units and places
+ * the values; fusion/fused_loop.c turns groups into steps; fusion/row_fusion.c joins steps over the same rows (row_fusion_plan.c,
+ * llvm/emit/emit_rows.c). Both begin with tile kernels; llvm/tier_up.c has the rest of llvm/ make machine code for them. A loop over rather
+ * small values is a step too (fusion/loop_step.c), and one function in the end (llvm/emit/emit_loop.c).
  * Invariants: a finished kernel is immutable but for its steps' tiers (llvm/tier_up.c); a step reads and writes only its values and its own
- * piece of scratch.
- * This header does not know the kernels: they number their reductions (MF_FOLD_*) otherwise than the interface (MF_REDUCE_*). */
+ * piece of scratch. */
 #ifndef MF_BACKEND_NATIVE_NATIVE_H
 #define MF_BACKEND_NATIVE_NATIVE_H
 
@@ -27,7 +26,7 @@ typedef struct mf_row_parts {
     /* Whether row r of its results needs of operand k no more than the r-th of `rows` equal parts of that operand's memory. */
     bool (*inside)(const mf_native_step *s, int k, int64_t rows, int64_t elements);
     const struct mf_group_plan *(*group)(const mf_native_step *s); /* NULL: it is no group of loops */
-    int (*fold)(const mf_native_step *s); /* of a reduction: its mf_fold. Both are missing where a step is neither */
+    mf_reducer (*fold)(const mf_native_step *s);                   /* of a reduction. Both are missing where a step is neither */
     /* Rows [from, to) alone. values point to where row 0 is or would be; scratch as for run, and nobody else's. False: out of memory. */
     bool (*run)(const mf_native_step *s, void *const *values, char *scratch, int64_t rows, int64_t from, int64_t to);
     size_t (*scratch)(const mf_native_step *s); /* what `run` needs, where that is not scratch_bytes */
@@ -61,7 +60,8 @@ typedef struct mf_form {
     const struct mf_group_plan *group;
     const struct mf_loop_plan *loop;
     const mf_type *type;
-    int fold, lanes;
+    mf_reducer fold;
+    int lanes;
     mf_dtype dtype;        /* in which products are computed */
     int64_t count, length; /* of results; of what each is made of. Update: of the update's elements */
     int first_start;       /* operands from here on are starts, one a dimension of operand 0 */
@@ -110,6 +110,7 @@ typedef struct mf_node {
     mf_graph_kind kind;
     mf_dtype dtype;
     const char *name; /* of a call: a name that mf_tile_lookup knows; comparisons too */
+    int weight;       /* the row's of that name */
     int in_count, in[3];
     int64_t bits;       /* of a constant, in its dtype */
     int var;            /* load: the variable whose memory is read */
@@ -250,7 +251,6 @@ void mf_native_dump(const mf_build *b);
 mf_native_step *mf_group_step(mf_build *b, mf_group *g);
 /* Whether the group may overwrite the memory of `var` with the values of its store to `out`: the same elements at the same places. */
 bool mf_group_in_place(const mf_group *g, int var, int out_dtype_size, const mf_program *p);
-bool mf_node_is_light(const mf_node *call); /* an operation or two of the processor's */
 
 /* ------------------------------------------------------------------ groups, finished */
 
@@ -369,11 +369,11 @@ void mf_native_fill(void *out, int64_t count, int element, const void *value);
 
 void mf_native_convert(mf_dtype to, void *out, mf_dtype from, const void *in, int64_t count); /* dtypes that have a tile kernel */
 
-/* steps/rows_plan.c: joined steps as one graph over a row. Nodes of a row have one value a row (what is reduced, and what follows from it), the
+/* fusion/row_fusion_plan.c: joined steps as one graph over a row. Nodes of a row have one value a row (what is reduced, and what follows from it), the
  * others one for each of its columns. A row is gone through in phases: what needs a reduction's result comes in a phase behind it. */
 typedef struct mf_rows_node {
     bool row, reduces; /* a reduction has one operand and is of the row */
-    int fold;
+    mf_reducer fold;
     int phase;
     int load, store;                           /* values, or -1 */
     int64_t offset, row_stride, column_stride; /* of loads and iotas, in elements */

@@ -1,4 +1,4 @@
-/* Sums and extrema over the members of a collective: one balanced tree in rank order, element by element, so that every cut of the elements
+/* Sums, products and extrema over the members of a collective: one balanced tree in rank order, element by element, so that every cut of the elements
  * gives the same bits. f16 and bf16 run in f32 and round once, at the end; NaN wins over numbers in max and min; integers wrap. */
 #include "runtime/compile/segment_compiler.h"
 
@@ -24,9 +24,18 @@ static int first_part(int n)
         return join;                                                              \
     }
 
-#define WRAPPED(type, unsigned_type) \
-    how == MF_REDUCE_SUM ? (type)((unsigned_type)a + (unsigned_type)b) : how == MF_REDUCE_MAX ? (a > b ? a : b) : (a < b ? a : b)
-#define FLOATING      how == MF_REDUCE_SUM ? a + b : a != a ? a : b != b ? b : how == MF_REDUCE_MAX ? larger(a, b) : smaller(a, b)
+#define WRAPPED(type, unsigned_type)                                           \
+    how == MF_REDUCE_SUM    ? (type)((unsigned_type)a + (unsigned_type)b)      \
+    : how == MF_REDUCE_PROD ? (type)(1u * (unsigned_type)a * (unsigned_type)b) \
+    : how == MF_REDUCE_MAX  ? (a > b ? a : b)                                  \
+                            : (a < b ? a : b)
+#define FLOATING                           \
+    how == MF_REDUCE_SUM    ? a + b        \
+    : how == MF_REDUCE_PROD ? a *b         \
+    : a != a                ? a            \
+    : b != b                ? b            \
+    : how == MF_REDUCE_MAX  ? larger(a, b) \
+                            : smaller(a, b)
 #define larger(a, b)  ((a) > (b) || ((a) == (b) && !__builtin_signbit(a)) ? (a) : (b)) /* 0 is larger than -0 */
 #define smaller(a, b) ((a) < (b) || ((a) == (b) && __builtin_signbit(a)) ? (a) : (b))
 

@@ -190,7 +190,7 @@ static mf_value complex_extreme(const collective *c, mf_value x)
     gather.axis = 0;
     gather.tiled = false;
     mf_value all = bind_leaf(&gather, x);
-    return c->op == &mf_op_pmax ? mf_max(all, 0) : mf_min(all, 0);
+    return c->op->reducer == MF_REDUCE_MAX ? mf_max(all, 0) : mf_min(all, 0);
 }
 
 static mf_value leaf_of(const collective *c, mf_object *o)
@@ -199,11 +199,11 @@ static mf_value leaf_of(const collective *c, mf_object *o)
     const mf_type *type = mf_value_type(x);
     if (!type)
         return x;
-    bool reduces = c->op == &mf_op_psum || c->op == &mf_op_pmax || c->op == &mf_op_pmin;
+    bool reduces = c->op->collective == MF_COLLECTIVE_REDUCE;
     mf_value r;
     if (reduces && !c->spec.uneven && mf_object_is(o, &mf_array_class) && !type->rank) {
         r = fold_number(c, (mf_array *)o);
-    } else if (reduces && c->op != &mf_op_psum && mf_dtype_is_complex(type->dtype)) {
+    } else if (reduces && c->op->reducer != MF_REDUCE_SUM && mf_dtype_is_complex(type->dtype)) {
         r = complex_extreme(c, x);
     } else {
         collective local = *c;
@@ -216,7 +216,7 @@ static mf_value leaf_of(const collective *c, mf_object *o)
             bad = normalise_axis(c->op->name, &local.second_axis, type->rank);
         if (bad.handle)
             return bad;
-        if ((c->op == &mf_op_psum || c->op == &mf_op_psum_scatter) && type->dtype == MF_BOOL)
+        if (c->op->reduced == MF_REDUCED_DEVICES && c->op->reducer == MF_REDUCE_SUM && type->dtype == MF_BOOL)
             x = mf_astype(x, MF_I32);
         r = bind_leaf(&local, x);
     }
@@ -256,7 +256,7 @@ static mf_value run(collective *c, const char *name, mf_value x, const mf_collec
     o = o ? o : &no_options;
     mf_error_object *e = names_of(name, o, &c->spec);
     if (!e)
-        e = groups_of(name, o, c->op == &mf_op_psum || c->op == &mf_op_pmax || c->op == &mf_op_pmin, &c->spec);
+        e = groups_of(name, o, c->op->collective == MF_COLLECTIVE_REDUCE, &c->spec);
     c->tiled = o->tiled;
     return e ? mf_value_new(e) : over_tree(c, x);
 }

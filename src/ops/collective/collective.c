@@ -291,10 +291,10 @@ static void reduce_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *cons
     out[0] = c->b->error ? x : e_convert_type(c->b, x, in[0]->type);
 }
 
-static const mf_param reduce_params[] = { MF_PARAM(mf_collective_params, axes, MF_PARAM_NAMES),
-                                          MF_PARAM(mf_collective_params, groups, MF_PARAM_INTS),
-                                          MF_PARAM(mf_collective_params, group_size, MF_PARAM_INT),
-                                          { NULL, 0, 0 } };
+static const mf_param reduce_params[] = { MF_PARAM_AS(mf_collective_params, axes, MF_PARAM_NAMES, MF_ROLE_AXES),
+                                          MF_PARAM_AS(mf_collective_params, groups, MF_PARAM_INTS, MF_ROLE_GROUPS),
+                                          MF_PARAM_AS(mf_collective_params, group_size, MF_PARAM_INT, MF_ROLE_GROUP_SIZE),
+                                          { 0 } };
 
 static void psum_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
                            mf_variable **ct_in)
@@ -305,6 +305,9 @@ static void psum_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, m
 
 const mf_op mf_op_psum = {
     .name = "psum",
+    .reduced = MF_REDUCED_DEVICES,
+    .reducer = MF_REDUCE_SUM,
+    .collective = MF_COLLECTIVE_REDUCE,
     .params = reduce_params,
     .params_size = sizeof(mf_collective_params),
     .flags = MF_OP_COLLECTIVE,
@@ -334,6 +337,9 @@ static void extremum_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in,
 
 const mf_op mf_op_pmax = {
     .name = "pmax",
+    .reduced = MF_REDUCED_DEVICES,
+    .reducer = MF_REDUCE_MAX,
+    .collective = MF_COLLECTIVE_REDUCE,
     .params = reduce_params,
     .params_size = sizeof(mf_collective_params),
     .flags = MF_OP_COLLECTIVE,
@@ -352,6 +358,9 @@ const mf_op mf_op_pmax = {
 
 const mf_op mf_op_pmin = {
     .name = "pmin",
+    .reduced = MF_REDUCED_DEVICES,
+    .reducer = MF_REDUCE_MIN,
+    .collective = MF_COLLECTIVE_REDUCE,
     .params = reduce_params,
     .params_size = sizeof(mf_collective_params),
     .flags = MF_OP_COLLECTIVE,
@@ -372,9 +381,9 @@ const mf_op mf_op_pmin = {
 
 static const mf_permute_params *permute_of(const mf_eqn *e) { return e->params; }
 
-static const mf_param permute_params[] = { MF_PARAM(mf_permute_params, axes, MF_PARAM_NAMES),
+static const mf_param permute_params[] = { MF_PARAM_AS(mf_permute_params, axes, MF_PARAM_NAMES, MF_ROLE_AXES),
                                            MF_PARAM(mf_permute_params, perm, MF_PARAM_INTS),
-                                           { NULL, 0, 0 } };
+                                           { 0 } };
 
 static mf_error_object *ppermute_type_rule(mf_type_context *c)
 {
@@ -438,6 +447,7 @@ static void ppermute_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *co
 
 const mf_op mf_op_ppermute = {
     .name = "ppermute",
+    .collective = MF_COLLECTIVE_PERMUTE,
     .params = permute_params,
     .params_size = sizeof(mf_permute_params),
     .flags = MF_OP_COLLECTIVE,
@@ -458,7 +468,7 @@ const mf_op mf_op_ppermute = {
 
 static const mf_axis_name_params *index_of(const mf_eqn *e) { return e->params; }
 
-static const mf_param index_params[] = { MF_PARAM(mf_axis_name_params, axes, MF_PARAM_NAMES), { NULL, 0, 0 } };
+static const mf_param index_params[] = { MF_PARAM_AS(mf_axis_name_params, axes, MF_PARAM_NAMES, MF_ROLE_AXES), { 0 } };
 
 static mf_error_object *axis_index_type_rule(mf_type_context *c)
 {

@@ -7,9 +7,12 @@
 static const mf_gather_axis_params *gather_of(const mf_eqn *e) { return e->params; }
 
 static const mf_param gather_params[] = {
-    MF_PARAM(mf_gather_axis_params, axes, MF_PARAM_NAMES),     MF_PARAM(mf_gather_axis_params, axis, MF_PARAM_INT),
-    MF_PARAM(mf_gather_axis_params, tiled, MF_PARAM_BOOL),     MF_PARAM(mf_gather_axis_params, groups, MF_PARAM_INTS),
-    MF_PARAM(mf_gather_axis_params, group_size, MF_PARAM_INT), { NULL, 0, 0 },
+    MF_PARAM_AS(mf_gather_axis_params, axes, MF_PARAM_NAMES, MF_ROLE_AXES),
+    MF_PARAM(mf_gather_axis_params, axis, MF_PARAM_INT),
+    MF_PARAM(mf_gather_axis_params, tiled, MF_PARAM_BOOL),
+    MF_PARAM_AS(mf_gather_axis_params, groups, MF_PARAM_INTS, MF_ROLE_GROUPS),
+    MF_PARAM_AS(mf_gather_axis_params, group_size, MF_PARAM_INT, MF_ROLE_GROUP_SIZE),
+    { 0 },
 };
 
 /* t with another size along an axis. */
@@ -185,6 +188,7 @@ static void psum_scatter_batch(mf_batch_context *c, const mf_eqn *e, mf_variable
 
 const mf_op mf_op_all_gather = {
     .name = "all_gather",
+    .collective = MF_COLLECTIVE_GATHER,
     .params = gather_params,
     .params_size = sizeof(mf_gather_axis_params),
     .flags = MF_OP_COLLECTIVE,
@@ -203,6 +207,9 @@ const mf_op mf_op_all_gather = {
 
 const mf_op mf_op_psum_scatter = {
     .name = "psum_scatter",
+    .reduced = MF_REDUCED_DEVICES,
+    .reducer = MF_REDUCE_SUM,
+    .collective = MF_COLLECTIVE_SCATTER,
     .params = gather_params,
     .params_size = sizeof(mf_gather_axis_params),
     .flags = MF_OP_COLLECTIVE,
@@ -224,13 +231,13 @@ const mf_op mf_op_psum_scatter = {
 static const mf_all_to_all_params *exchange_of(const mf_eqn *e) { return e->params; }
 
 static const mf_param exchange_params[] = {
-    MF_PARAM(mf_all_to_all_params, axes, MF_PARAM_NAMES),
+    MF_PARAM_AS(mf_all_to_all_params, axes, MF_PARAM_NAMES, MF_ROLE_AXES),
     MF_PARAM(mf_all_to_all_params, split_axis, MF_PARAM_INT),
     MF_PARAM(mf_all_to_all_params, concat_axis, MF_PARAM_INT),
     MF_PARAM(mf_all_to_all_params, tiled, MF_PARAM_BOOL),
-    MF_PARAM(mf_all_to_all_params, groups, MF_PARAM_INTS),
-    MF_PARAM(mf_all_to_all_params, group_size, MF_PARAM_INT),
-    { NULL, 0, 0 },
+    MF_PARAM_AS(mf_all_to_all_params, groups, MF_PARAM_INTS, MF_ROLE_GROUPS),
+    MF_PARAM_AS(mf_all_to_all_params, group_size, MF_PARAM_INT, MF_ROLE_GROUP_SIZE),
+    { 0 },
 };
 
 /* Not tiled: the split dimension, one piece a member, goes, and one of all members comes at concat_axis. Tiled: the split dimension
@@ -330,6 +337,7 @@ static void all_to_all_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *
 
 const mf_op mf_op_all_to_all = {
     .name = "all_to_all",
+    .collective = MF_COLLECTIVE_ALL_TO_ALL,
     .params = exchange_params,
     .params_size = sizeof(mf_all_to_all_params),
     .flags = MF_OP_COLLECTIVE,

@@ -7,9 +7,9 @@
 
 static const mf_replicated_params *check_of(const mf_eqn *e) { return e->params; }
 
-static const mf_param replicated_params[] = { MF_PARAM(mf_replicated_params, axes, MF_PARAM_NAMES),
+static const mf_param replicated_params[] = { MF_PARAM_AS(mf_replicated_params, axes, MF_PARAM_NAMES, MF_ROLE_AXES),
                                               MF_PARAM(mf_replicated_params, leaf, MF_PARAM_NAME),
-                                              { NULL, 0, 0 } };
+                                              { 0 } };
 
 static mf_error_object *replicated_type_rule(mf_type_context *c)
 {
@@ -49,6 +49,7 @@ static void replicated_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *
 
 const mf_op mf_op_check_replicated = {
     .name = "check_replicated",
+    .collective = MF_COLLECTIVE_COMPARE,
     .params = replicated_params,
     .params_size = sizeof(mf_replicated_params),
     .flags = MF_OP_COLLECTIVE | MF_OP_EFFECT,

@@ -80,6 +80,7 @@ static const char *const barrier_samples[] = {
 };
 const mf_op mf_op_optimization_barrier = {
     .name = "optimization_barrier",
+    .flags = MF_OP_BARRIER,
     .type_rule = barrier_type,
     .jvp = barrier_jvp,
     .transpose = barrier_transpose,
@@ -95,7 +96,7 @@ const mf_op mf_op_optimization_barrier = {
 
 /* ---- checkpoint_name */
 
-static const mf_param name_params[] = { MF_PARAM(mf_name_params, name, MF_PARAM_NAME), { NULL, 0, 0 } };
+static const mf_param name_params[] = { MF_PARAM(mf_name_params, name, MF_PARAM_NAME), { 0 } };
 
 static mf_error_object *name_type(mf_type_context *c)
 {

@@ -103,7 +103,7 @@ mf_cost nested_call_cost(const mf_eqn *e) { return nested_cost(call_of(e)->progr
 
 static const mf_param call_params[] = { MF_PARAM(mf_jit_params, name, MF_PARAM_NAME),
                                         MF_PARAM(mf_jit_params, program, MF_PARAM_PROGRAM),
-                                        { NULL, 0, 0 } };
+                                        { 0 } };
 
 /* The known half becomes a call of its own, and its residuals cross. */
 static void jit_partial_eval(mf_partial_context *c, const mf_eqn *e)
@@ -138,7 +138,7 @@ const mf_op mf_op_jit = {
     .name = "jit",
     .params = call_params,
     .params_size = sizeof(mf_jit_params),
-    .flags = MF_OP_CONTROL,
+    .flags = MF_OP_CONTROL | MF_OP_CALL | MF_OP_SPLITS,
     .type_rule = nested_call_type,
     .jvp = nested_call_jvp,
     .transpose = nested_call_transpose,

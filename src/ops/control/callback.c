@@ -21,7 +21,7 @@
 
 /* ------------------------------------------------------------------ what the three share */
 
-static const mf_intlist *batch_of(const mf_eqn *e) { return *(const mf_intlist *const *)mf_params_field(e->op, e->params, "batch"); }
+static const mf_intlist *batch_of(const mf_eqn *e) { return *(const mf_intlist *const *)mf_params_role(e->op, e->params, MF_ROLE_BATCH); }
 
 static int64_t rows_of(const mf_intlist *batch)
 {
@@ -95,8 +95,8 @@ static mf_array *row_of(const mf_eqn *e, const void *const *in, int i, int64_t r
 /* ------------------------------------------------------------------ debug_print */
 
 static const mf_param debug_print_params[] = { MF_PARAM(mf_debug_print_params, format, MF_PARAM_NAME),
-                                               MF_PARAM(mf_debug_print_params, batch, MF_PARAM_INTS),
-                                               { NULL, 0, 0 } };
+                                               MF_PARAM_AS(mf_debug_print_params, batch, MF_PARAM_INTS, MF_ROLE_BATCH),
+                                               { 0 } };
 
 int mf_format_placeholders(const char *format)
 {
@@ -235,8 +235,8 @@ static void host_call_destroy(mf_object *o)
 const mf_class mf_host_call_class = { "callback", host_call_destroy };
 
 static const mf_param callback_params[] = { MF_PARAM(mf_callback_params, call, MF_PARAM_RULE),
-                                            MF_PARAM(mf_callback_params, batch, MF_PARAM_INTS),
-                                            { NULL, 0, 0 } };
+                                            MF_PARAM_AS(mf_callback_params, batch, MF_PARAM_INTS, MF_ROLE_BATCH),
+                                            { 0 } };
 
 static const mf_host_call *call_of(const mf_eqn *e) { return ((const mf_callback_params *)e->params)->call; }
 

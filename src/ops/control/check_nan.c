@@ -7,7 +7,7 @@
 
 static const mf_param check_nan_params[] = { MF_PARAM(mf_check_nan_params, op, MF_PARAM_NAME),
                                              MF_PARAM(mf_check_nan_params, results, MF_PARAM_INT),
-                                             { NULL, 0, 0 } };
+                                             { 0 } };
 
 static mf_error_object *check_nan_type(mf_type_context *c)
 {

@@ -461,7 +461,7 @@ static mf_cost cond_cost(const mf_eqn *e)
     return most;
 }
 
-static const mf_param cond_params[] = { MF_PARAM(mf_cond_params, branches, MF_PARAM_PROGRAMS), { NULL, 0, 0 } };
+static const mf_param cond_params[] = { MF_PARAM(mf_cond_params, branches, MF_PARAM_PROGRAMS), { 0 } };
 
 const mf_op mf_op_cond = {
     .name = "cond",

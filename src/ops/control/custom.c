@@ -294,13 +294,13 @@ static mf_cost custom_cost(const mf_eqn *e) { return nested_cost(custom_of(e)->p
 static const mf_param custom_params[] = { MF_PARAM(mf_custom_params, rule, MF_PARAM_RULE),
                                           MF_PARAM(mf_custom_params, consts, MF_PARAM_INT),
                                           MF_PARAM(mf_custom_params, program, MF_PARAM_PROGRAM),
-                                          { NULL, 0, 0 } };
+                                          { 0 } };
 
 const mf_op mf_op_custom_jvp_call = {
     .name = "custom_jvp_call",
     .params = custom_params,
     .params_size = sizeof(mf_custom_params),
-    .flags = MF_OP_CONTROL,
+    .flags = MF_OP_CONTROL | MF_OP_CALL,
     .type_rule = custom_type_rule,
     .jvp = custom_jvp_jvp,
     .transpose = custom_transpose,
@@ -392,7 +392,7 @@ const mf_op mf_op_custom_vjp_call = {
     .name = "custom_vjp_call",
     .params = custom_params,
     .params_size = sizeof(mf_custom_params),
-    .flags = MF_OP_CONTROL,
+    .flags = MF_OP_CONTROL | MF_OP_CALL,
     .type_rule = custom_type_rule,
     .jvp = custom_vjp_jvp,
     .transpose = custom_transpose,
@@ -487,7 +487,7 @@ static mf_error_object *linear_evaluate(const mf_eqn *e, const void *const *in, 
 
 static const mf_param linear_params[] = { MF_PARAM(mf_custom_linear_params, residuals, MF_PARAM_INT),
                                           MF_PARAM(mf_custom_linear_params, backward, MF_PARAM_PROGRAM),
-                                          { NULL, 0, 0 } };
+                                          { 0 } };
 
 const mf_op mf_op_custom_linear = {
     .name = "custom_linear",

@@ -384,8 +384,8 @@ static mf_cost pmap_cost(const mf_eqn *e)
 }
 
 static const mf_param pmap_params[] = {
-    MF_PARAM(mf_pmap_params, axis_name, MF_PARAM_NAME),
-    MF_PARAM(mf_pmap_params, axis_size, MF_PARAM_INT),
+    MF_PARAM_AS(mf_pmap_params, axis_name, MF_PARAM_NAME, MF_ROLE_BOUND_AXIS),
+    MF_PARAM_AS(mf_pmap_params, axis_size, MF_PARAM_INT, MF_ROLE_BOUND_SIZE),
     MF_PARAM(mf_pmap_params, local, MF_PARAM_EXTRA),
     MF_PARAM(mf_pmap_params, in_axes, MF_PARAM_INTS),
     MF_PARAM(mf_pmap_params, out_axes, MF_PARAM_INTS),
@@ -394,14 +394,14 @@ static const mf_param pmap_params[] = {
     MF_PARAM(mf_pmap_params, name, MF_PARAM_NAME),
     MF_PARAM(mf_pmap_params, backend, MF_PARAM_NAME),
     MF_PARAM(mf_pmap_params, program, MF_PARAM_PROGRAM),
-    { NULL, 0, 0 },
+    { 0 },
 };
 
 const mf_op mf_op_pmap = {
     .name = "pmap",
     .params = pmap_params,
     .params_size = sizeof(mf_pmap_params),
-    .flags = MF_OP_CONTROL,
+    .flags = MF_OP_CONTROL | MF_OP_SPLITS,
     .type_rule = pmap_type_rule,
     .jvp = pmap_jvp,
     .transpose = pmap_transpose,

@@ -122,13 +122,13 @@ static const mf_param remat_params[] = { MF_PARAM(mf_remat_params, name, MF_PARA
                                          MF_PARAM(mf_remat_params, prevent_cse, MF_PARAM_BOOL),
                                          MF_PARAM(mf_remat_params, differentiated, MF_PARAM_BOOL),
                                          MF_PARAM(mf_remat_params, program, MF_PARAM_PROGRAM),
-                                         { NULL, 0, 0 } };
+                                         { 0 } };
 
 const mf_op mf_op_remat = {
     .name = "remat",
     .params = remat_params,
     .params_size = sizeof(mf_remat_params),
-    .flags = MF_OP_CONTROL,
+    .flags = MF_OP_CONTROL | MF_OP_CALL | MF_OP_SPLITS,
     .type_rule = remat_type_rule,
     .jvp = nested_call_jvp,
     .transpose = nested_call_transpose,

@@ -617,13 +617,13 @@ static mf_cost scan_cost(const mf_eqn *e)
 
 static const mf_param scan_params[] = { MF_PARAM(mf_scan_params, length, MF_PARAM_INT),   MF_PARAM(mf_scan_params, consts, MF_PARAM_INT),
                                         MF_PARAM(mf_scan_params, carry, MF_PARAM_INT),    MF_PARAM(mf_scan_params, reverse, MF_PARAM_BOOL),
-                                        MF_PARAM(mf_scan_params, body, MF_PARAM_PROGRAM), { NULL, 0, 0 } };
+                                        MF_PARAM(mf_scan_params, body, MF_PARAM_PROGRAM), { 0 } };
 
 const mf_op mf_op_scan = {
     .name = "scan",
     .params = scan_params,
     .params_size = sizeof(mf_scan_params),
-    .flags = MF_OP_CONTROL,
+    .flags = MF_OP_CONTROL | MF_OP_LOOP | MF_OP_SPLITS,
     .type_rule = scan_type_rule,
     .jvp = scan_jvp,
     .transpose = scan_transpose,

@@ -446,13 +446,13 @@ static const mf_param while_params[] = { MF_PARAM(mf_while_params, cond_consts, 
                                          MF_PARAM(mf_while_params, body_consts, MF_PARAM_INT),
                                          MF_PARAM(mf_while_params, cond, MF_PARAM_PROGRAM),
                                          MF_PARAM(mf_while_params, body, MF_PARAM_PROGRAM),
-                                         { NULL, 0, 0 } };
+                                         { 0 } };
 
 const mf_op mf_op_while = {
     .name = "while",
     .params = while_params,
     .params_size = sizeof(mf_while_params),
-    .flags = MF_OP_CONTROL,
+    .flags = MF_OP_CONTROL | MF_OP_LOOP,
     .type_rule = while_type_rule,
     .jvp = while_jvp,
     .transpose = while_transpose,

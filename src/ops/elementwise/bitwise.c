@@ -139,6 +139,7 @@ static const char *const left_samples[] = {
 };
 const mf_op mf_op_shift_left = {
     .name = "shift_left",
+    .weight = 5,
     MF_ELEMENTWISE_ROW,
     .type_rule = mf_type_integer2,
     .jvp = mf_jvp_zero,
@@ -157,6 +158,7 @@ static const char *const logical_samples[] = {
 };
 const mf_op mf_op_shift_right_logical = {
     .name = "shift_right_logical",
+    .weight = 5,
     MF_ELEMENTWISE_ROW,
     .type_rule = mf_type_integer2,
     .jvp = mf_jvp_zero,
@@ -175,6 +177,7 @@ static const char *const arithmetic_samples[] = {
 };
 const mf_op mf_op_shift_right_arithmetic = {
     .name = "shift_right_arithmetic",
+    .weight = 5,
     MF_ELEMENTWISE_ROW,
     .type_rule = mf_type_integer2,
     .jvp = mf_jvp_zero,
@@ -223,6 +226,7 @@ static mf_error_object *count_type(mf_type_context *c)
 #define COUNT_ROW(word)                 \
     const mf_op mf_op_##word = {        \
         .name = #word,                  \
+        .weight = 5,                    \
         MF_ELEMENTWISE_ROW,             \
         .type_rule = count_type,        \
         .jvp = mf_jvp_zero,             \

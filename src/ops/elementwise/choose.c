@@ -235,6 +235,7 @@ MF_LOWER_RULE(same_lower)
 static const char *const stop_samples[] = { "f32[2]{=1,-2} -> f32[2]{=1,-2}", "f64[3]{-2:2}", "i8[2]{=1,2} -> i8[2]{=1,2}", NULL };
 const mf_op mf_op_stop_gradient = {
     .name = "stop_gradient",
+    .view = MF_VIEW_RESHAPE,
     MF_ELEMENTWISE_ROW,
     .type_rule = same_type,
     .jvp = mf_jvp_zero,
@@ -256,6 +257,7 @@ static const char *const copy_samples[] = {
 };
 const mf_op mf_op_copy = {
     .name = "copy",
+    .view = MF_VIEW_RESHAPE,
     MF_ELEMENTWISE_ROW,
     .type_rule = same_type,
     .jvp = mf_jvp_linear,

@@ -8,7 +8,7 @@
 static const mf_param convert_params[] = {
     MF_PARAM(mf_convert_params, dtype, MF_PARAM_DTYPE),
     MF_PARAM(mf_convert_params, weak, MF_PARAM_BOOL),
-    { NULL, 0, 0 },
+    { 0 },
 };
 
 /* ---- convert_element_type */

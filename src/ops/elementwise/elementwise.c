@@ -212,6 +212,7 @@ static const char *const div_samples[] = {
 };
 const mf_op mf_op_div = {
     .name = "div",
+    .weight = 5,
     MF_ELEMENTWISE_ROW,
     .type_rule = mf_type_numeric2,
     .jvp = div_jvp,
@@ -249,6 +250,7 @@ static const char *const rem_samples[] = {
 };
 const mf_op mf_op_rem = {
     .name = "rem",
+    .weight = 16,
     MF_ELEMENTWISE_ROW,
     .type_rule = mf_type_number2,
     .jvp = rem_jvp,
@@ -292,6 +294,8 @@ static const char *const pow_samples[] = {
 };
 const mf_op mf_op_pow = {
     .name = "pow",
+    .approximate = true,
+    .weight = 16,
     MF_ELEMENTWISE_ROW,
     .type_rule = mf_type_numeric2,
     .jvp = pow_jvp,
@@ -395,6 +399,8 @@ static const char *const atan2_samples[] = {
 };
 const mf_op mf_op_atan2 = {
     .name = "atan2",
+    .approximate = true,
+    .weight = 16,
     MF_ELEMENTWISE_ROW,
     .type_rule = mf_type_float2,
     .jvp = atan2_jvp,
@@ -451,6 +457,7 @@ static const char *const nextafter_samples[] = {
 };
 const mf_op mf_op_nextafter = {
     .name = "nextafter",
+    .weight = 16,
     MF_ELEMENTWISE_ROW,
     .type_rule = mf_type_float2,
     .jvp = nextafter_jvp,

@@ -142,6 +142,7 @@ static const char *const floor_samples[] = {
 };
 const mf_op mf_op_floor = {
     .name = "floor",
+    .weight = 5,
     MF_ELEMENTWISE_ROW,
     .type_rule = mf_type_float1,
     .jvp = mf_jvp_zero,
@@ -160,6 +161,7 @@ static const char *const ceil_samples[] = {
 };
 const mf_op mf_op_ceil = {
     .name = "ceil",
+    .weight = 5,
     MF_ELEMENTWISE_ROW,
     .type_rule = mf_type_float1,
     .jvp = mf_jvp_zero,
@@ -178,6 +180,7 @@ static const char *const round_samples[] = {
 };
 const mf_op mf_op_round = {
     .name = "round",
+    .weight = 5,
     MF_ELEMENTWISE_ROW,
     .type_rule = mf_type_float1,
     .jvp = mf_jvp_zero,
@@ -318,7 +321,7 @@ MF_LOWER_RULE(power_lower)
     return y < 0 ? k->div(k, k->constant(k, dtype, 1), power) : power;
 }
 
-static const mf_param power_params[] = { MF_PARAM(mf_power_params, y, MF_PARAM_INT), { NULL, 0, 0 } };
+static const mf_param power_params[] = { MF_PARAM(mf_power_params, y, MF_PARAM_INT), { 0 } };
 static const char *const power_samples[] = {
     "[y=2] f32[2,3]{-2:2}",
     "[y=3] f64[3]{-2:2}",
@@ -334,6 +337,7 @@ static const char *const power_samples[] = {
 };
 const mf_op mf_op_integer_pow = {
     .name = "integer_pow",
+    .weight = 16,
     MF_ELEMENTWISE_ROW,
     .params = power_params,
     .params_size = sizeof(mf_power_params),

@@ -273,7 +273,7 @@ MF_EVALUATE_RULE(fft_evaluate) { return mf_fft_evaluate(e, in, out, mf_fft_lines
 static const mf_param fft_params[] = {
     MF_PARAM(mf_fft_params, kind, MF_PARAM_INT),
     MF_PARAM(mf_fft_params, length, MF_PARAM_INT),
-    { NULL, 0, 0 },
+    { 0 },
 };
 static const char *const fft_samples[] = {
     "[length=1] c64[1]{=3,-2} -> c64[1]{=3,-2}",

@@ -155,7 +155,7 @@ static mf_error_object *dynamic_slice_evaluate(const mf_eqn *e, const void *cons
 
 static mf_cost result_bytes_twice(const mf_eqn *e) { return (mf_cost){ 0, 2 * (double)e->out[0]->type->bytes }; }
 
-static const mf_param sizes_params[] = { MF_PARAM(mf_sizes_params, sizes, MF_PARAM_INTS), { NULL, 0, 0 } };
+static const mf_param sizes_params[] = { MF_PARAM(mf_sizes_params, sizes, MF_PARAM_INTS), { 0 } };
 static const char *const dynamic_slice_samples[] = {
     "[sizes=(2)] f32[4]{=1,2,3,4} i32[]{=1} -> f32[2]{=2,3}",
     "[sizes=(2)] f32[4]{=1,2,3,4} i32[]{=9} -> f32[2]{=3,4}",

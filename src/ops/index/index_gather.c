@@ -117,7 +117,7 @@ static const mf_param gather_params[] = {
     MF_PARAM(mf_gather_params, start_indices_batching_dims, MF_PARAM_INTS),
     MF_PARAM(mf_gather_params, slice_sizes, MF_PARAM_INTS),
     MF_PARAM(mf_gather_params, mode, MF_PARAM_INT),
-    { NULL, 0, 0 },
+    { 0 },
 };
 static const char *const gather_samples[] = {
     "[offset_dims=(1), collapsed_slice_dims=(0), start_index_map=(0), slice_sizes=(1,2)] f32[3,2]{=1,2,3,4,5,6} i32[2,1]{=2,9} "

@@ -216,7 +216,7 @@ static const mf_param scatter_params[] = {
     MF_PARAM(mf_scatter_params, operand_batching_dims, MF_PARAM_INTS),
     MF_PARAM(mf_scatter_params, scatter_indices_batching_dims, MF_PARAM_INTS),
     MF_PARAM(mf_scatter_params, mode, MF_PARAM_INT),
-    { NULL, 0, 0 },
+    { 0 },
 };
 /* clang-format off */
 #define SCATTER_SAMPLES                                                                                                                \
@@ -242,6 +242,8 @@ static const char *const scatter_add_samples[] = {
 /* clang-format on */
 const mf_op mf_op_scatter = {
     .name = "scatter",
+    .reduced = MF_REDUCED_INDICES,
+    .reducer = MF_REDUCE_SET,
     .operands = 3,
     .params = scatter_params,
     .params_size = sizeof(mf_scatter_params),
@@ -260,6 +262,8 @@ const mf_op mf_op_scatter = {
 
 const mf_op mf_op_scatter_add = {
     .name = "scatter_add",
+    .reduced = MF_REDUCED_INDICES,
+    .reducer = MF_REDUCE_SUM,
     .operands = 3,
     .params = scatter_params,
     .params_size = sizeof(mf_scatter_params),
@@ -367,6 +371,8 @@ static const char *const scatter_max_samples[] = {
     .evaluate = scatter_evaluate
 const mf_op mf_op_scatter_mul = {
     .name = "scatter_mul",
+    .reduced = MF_REDUCED_INDICES,
+    .reducer = MF_REDUCE_PROD,
     .operands = 3,
     SCATTER_ROW,
     .type_rule = scatter_type,
@@ -377,6 +383,8 @@ const mf_op mf_op_scatter_mul = {
 
 const mf_op mf_op_scatter_min = {
     .name = "scatter_min",
+    .reduced = MF_REDUCED_INDICES,
+    .reducer = MF_REDUCE_MIN,
     .operands = 3,
     SCATTER_ROW,
     .type_rule = scatter_ordered_type,
@@ -387,6 +395,8 @@ const mf_op mf_op_scatter_min = {
 
 const mf_op mf_op_scatter_max = {
     .name = "scatter_max",
+    .reduced = MF_REDUCED_INDICES,
+    .reducer = MF_REDUCE_MAX,
     .operands = 3,
     SCATTER_ROW,
     .type_rule = scatter_ordered_type,

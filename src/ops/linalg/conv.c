@@ -413,7 +413,7 @@ static const mf_param conv_params[] = {
     MF_PARAM(mf_conv_params, out_spec, MF_PARAM_INTS),
     MF_PARAM(mf_conv_params, feature_group_count, MF_PARAM_INT),
     MF_PARAM(mf_conv_params, batch_group_count, MF_PARAM_INT),
-    { NULL, 0, 0 },
+    { 0 },
 };
 /* clang-format off */
 #define NHWC(strides, low, high, lhs_dilation, rhs_dilation, features, batches) \
@@ -446,6 +446,7 @@ static const char *const conv_samples[] = {
 /* clang-format on */
 const mf_op mf_op_conv_general_dilated = {
     .name = "conv_general_dilated",
+    .approximate = true,
     .params = conv_params,
     .params_size = sizeof(mf_conv_params),
     .type_rule = conv_type,

@@ -295,7 +295,7 @@ static mf_error_object *dot_evaluate(const mf_eqn *e, const void *const *in, voi
 static const mf_param dot_params[] = {
     MF_PARAM(mf_dot_params, lhs_contract, MF_PARAM_INTS), MF_PARAM(mf_dot_params, rhs_contract, MF_PARAM_INTS),
     MF_PARAM(mf_dot_params, lhs_batch, MF_PARAM_INTS),    MF_PARAM(mf_dot_params, rhs_batch, MF_PARAM_INTS),
-    MF_PARAM(mf_dot_params, preferred, MF_PARAM_DTYPE),   { NULL, 0, 0 },
+    MF_PARAM(mf_dot_params, preferred, MF_PARAM_DTYPE),   { 0 },
 };
 static const char *const dot_samples[] = {
     "[lhs_contract=(1), rhs_contract=(0)] f32[2,2]{=1,2,3,4} f32[2,1]{=10,1} -> f32[2,1]{=12,34}",
@@ -319,6 +319,7 @@ static const char *const dot_samples[] = {
 };
 const mf_op mf_op_dot_general = {
     .name = "dot_general",
+    .approximate = true,
     .operands = 2,
     .params = dot_params,
     .params_size = sizeof(mf_dot_params),

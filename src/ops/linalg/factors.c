@@ -195,7 +195,7 @@ MF_EVALUATE_RULE(qr_evaluate)
     return error;
 }
 
-static const mf_param qr_params[] = { MF_PARAM(mf_qr_params, full_matrices, MF_PARAM_BOOL), { NULL, 0, 0 } };
+static const mf_param qr_params[] = { MF_PARAM(mf_qr_params, full_matrices, MF_PARAM_BOOL), { 0 } };
 static const char *const qr_samples[] = {
     "f64[2,2]{=3,1,4,2}",
     "f32[3,2]{-2:2}",
@@ -457,7 +457,7 @@ MF_EVALUATE_RULE(svd_evaluate)
 static const mf_param svd_params[] = {
     MF_PARAM(mf_svd_params, full_matrices, MF_PARAM_BOOL),
     MF_PARAM(mf_svd_params, compute_uv, MF_PARAM_BOOL),
-    { NULL, 0, 0 },
+    { 0 },
 };
 static const char *const svd_samples[] = {
     "f32[2,2]{=0,0,0,0} -> f32[2]{=0,0}",

@@ -161,7 +161,7 @@ MF_EVALUATE_RULE(solve_evaluate)
 static const mf_param solve_params[] = {
     MF_PARAM(mf_solve_params, left_side, MF_PARAM_BOOL),     MF_PARAM(mf_solve_params, lower, MF_PARAM_BOOL),
     MF_PARAM(mf_solve_params, transpose_a, MF_PARAM_BOOL),   MF_PARAM(mf_solve_params, conjugate_a, MF_PARAM_BOOL),
-    MF_PARAM(mf_solve_params, unit_diagonal, MF_PARAM_BOOL), { NULL, 0, 0 },
+    MF_PARAM(mf_solve_params, unit_diagonal, MF_PARAM_BOOL), { 0 },
 };
 static const char *const solve_samples[] = {
     "[left_side=true, lower=true] f32[2,2]{=2,9,1,4} f32[2,1]{=2,9} -> f32[2,1]{=1,2}",

@@ -74,7 +74,7 @@ MF_EVALUATE_RULE(argmin_evaluate) { return find(e, in[0], out[0], -1); }
 static const mf_param arg_params[] = {
     MF_PARAM(mf_arg_params, axis, MF_PARAM_INT),
     MF_PARAM(mf_arg_params, index_dtype, MF_PARAM_DTYPE),
-    { NULL, 0, 0 },
+    { 0 },
 };
 
 static const char *const argmax_samples[] = {

@@ -172,7 +172,7 @@ EVALUATE_RUNNING(cummin_evaluate, mf_lesser_single, mf_lesser_real, min_integer,
 static const mf_param cum_params[] = {
     MF_PARAM(mf_cum_params, axis, MF_PARAM_INT),
     MF_PARAM(mf_cum_params, reverse, MF_PARAM_BOOL),
-    { NULL, 0, 0 },
+    { 0 },
 };
 
 /* What the rows have in common. */
@@ -203,6 +203,8 @@ static const char *const cumsum_samples[] = {
 };
 const mf_op mf_op_cumsum = {
     .name = "cumsum",
+    .reduced = MF_REDUCED_PREFIXES,
+    .reducer = MF_REDUCE_SUM,
     CUM_ROW,
     .jvp = mf_jvp_linear,
     .transpose = cumsum_transpose,
@@ -236,6 +238,8 @@ static const char *const cumprod_samples[] = {
 };
 const mf_op mf_op_cumprod = {
     .name = "cumprod",
+    .reduced = MF_REDUCED_PREFIXES,
+    .reducer = MF_REDUCE_PROD,
     CUM_ROW,
     .jvp = cumprod_jvp,
     .transpose = mf_transpose_none,
@@ -328,6 +332,8 @@ static const char *const cummax_samples[] = {
 };
 const mf_op mf_op_cummax = {
     .name = "cummax",
+    .reduced = MF_REDUCED_PREFIXES,
+    .reducer = MF_REDUCE_MAX,
     CUM_ROW,
     .jvp = extreme_jvp,
     .transpose = mf_transpose_none,
@@ -346,6 +352,8 @@ static const char *const cummin_samples[] = {
 };
 const mf_op mf_op_cummin = {
     .name = "cummin",
+    .reduced = MF_REDUCED_PREFIXES,
+    .reducer = MF_REDUCE_MIN,
     CUM_ROW,
     .jvp = extreme_jvp,
     .transpose = mf_transpose_none,

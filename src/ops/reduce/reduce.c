@@ -235,7 +235,7 @@ EVALUATE_REDUCTION(min_evaluate, mf_lesser_single, mf_lesser_real, min_integer, 
 EVALUATE_REDUCTION(and_evaluate, NULL, NULL, and_bits, and_bits, 0, ALL_ONES, NULL, NULL)
 EVALUATE_REDUCTION(or_evaluate, NULL, NULL, or_bits, or_bits, 0, ZERO, NULL, NULL)
 
-static const mf_param axes_params[] = { MF_PARAM(mf_axes_params, axes, MF_PARAM_INTS), { NULL, 0, 0 } };
+static const mf_param axes_params[] = { MF_PARAM(mf_axes_params, axes, MF_PARAM_INTS), { 0 } };
 
 /* What the rows have in common. */
 #define REDUCE_ROW                                                                                                                     \
@@ -267,6 +267,8 @@ static const char *const sum_samples[] = {
 };
 const mf_op mf_op_reduce_sum = {
     .name = "reduce_sum",
+    .reduced = MF_REDUCED_AXES,
+    .reducer = MF_REDUCE_SUM,
     REDUCE_ROW,
     .type_rule = numeric_type,
     .jvp = mf_jvp_linear,
@@ -333,6 +335,8 @@ static const char *const prod_samples[] = {
 };
 const mf_op mf_op_reduce_prod = {
     .name = "reduce_prod",
+    .reduced = MF_REDUCED_AXES,
+    .reducer = MF_REDUCE_PROD,
     REDUCE_ROW,
     .type_rule = numeric_type,
     .jvp = prod_jvp,
@@ -368,6 +372,8 @@ static const char *const max_samples[] = {
 };
 const mf_op mf_op_reduce_max = {
     .name = "reduce_max",
+    .reduced = MF_REDUCED_AXES,
+    .reducer = MF_REDUCE_MAX,
     REDUCE_ROW,
     .type_rule = ordered_type,
     .jvp = extreme_jvp,
@@ -393,6 +399,8 @@ static const char *const min_samples[] = {
 };
 const mf_op mf_op_reduce_min = {
     .name = "reduce_min",
+    .reduced = MF_REDUCED_AXES,
+    .reducer = MF_REDUCE_MIN,
     REDUCE_ROW,
     .type_rule = ordered_type,
     .jvp = extreme_jvp,
@@ -411,6 +419,8 @@ static const char *const and_samples[] = {
 };
 const mf_op mf_op_reduce_and = {
     .name = "reduce_and",
+    .reduced = MF_REDUCED_AXES,
+    .reducer = MF_REDUCE_AND,
     REDUCE_ROW,
     .type_rule = logical_type,
     .jvp = mf_jvp_zero,
@@ -428,6 +438,8 @@ static const char *const or_samples[] = {
 };
 const mf_op mf_op_reduce_or = {
     .name = "reduce_or",
+    .reduced = MF_REDUCED_AXES,
+    .reducer = MF_REDUCE_OR,
     REDUCE_ROW,
     .type_rule = logical_type,
     .jvp = mf_jvp_zero,

@@ -1,16 +1,11 @@
-/* The one order in which elements are reduced, fixed by their number alone. The native kernels follow the same order (in vectors), so
- * every backend gives the same bits.
- *
- *   The elements of one result are taken in row-major order of the reduced axes. Up to 4,096 of them: 16 lanes start from the identity,
- *   lane l takes elements l, l+16, l+32, ...; then the lanes fold in halves: l = l op l+8, l+4, l+2, l+1. More: the chunks of 4,096 are
- *   the leaves of a tree: neighbours pair up level by level, an odd one moves up. */
+/* Reducing in the one order (ir/reducer.h), element by element. */
 #ifndef MF_OPS_REDUCE_REDUCE_ORDER_H
 #define MF_OPS_REDUCE_REDUCE_ORDER_H
 
+#include "ir/reducer.h"
+
 #include <stddef.h>
 #include <stdint.h>
-
-enum { MF_REDUCE_LANES = 16, MF_REDUCE_CHUNK = 4096 };
 
 /* Defines A name(const A *x, int64_t n, A identity, A (*join)(A, A)). */
 #define MF_REDUCE_IN_ORDER(name, A)                                                                                    \

@@ -147,9 +147,7 @@ static mf_error_object *sort_evaluate(const mf_eqn *e, const void *const *in, vo
     return NULL;
 }
 
-static const mf_param sort_params[] = { MF_PARAM(mf_sort_params, axis, MF_PARAM_INT),
-                                        MF_PARAM(mf_sort_params, keys, MF_PARAM_INT),
-                                        { NULL, 0, 0 } };
+static const mf_param sort_params[] = { MF_PARAM(mf_sort_params, axis, MF_PARAM_INT), MF_PARAM(mf_sort_params, keys, MF_PARAM_INT), { 0 } };
 static const char *const sort_samples[] = {
     "[axis=0, keys=1] f32[5]{=3,1,2,-1,0} -> f32[5]{=-1,0,1,2,3}",
     "[axis=0, keys=1] i32[4]{=3,1,3,1} i32[4]{=0,1,2,3} -> i32[4]{=1,1,3,3} i32[4]{=1,3,0,2}",

@@ -91,7 +91,7 @@ MF_EVALUATE_RULE(top_k_evaluate)
     return NULL;
 }
 
-static const mf_param top_k_params[] = { MF_PARAM(mf_top_k_params, k, MF_PARAM_INT), { NULL, 0, 0 } };
+static const mf_param top_k_params[] = { MF_PARAM(mf_top_k_params, k, MF_PARAM_INT), { 0 } };
 static const char *const top_k_samples[] = {
     "[k=2] f32[2,4]{=1,3,3,2,nan,9,-1,nan} -> f32[2,2]{=3,3,nan,nan} i32[2,2]{=1,2,0,3}",
     "[k=3] i32[5]{=3,1,3,-7,3} -> i32[3]{=3,3,3} i32[3]{=0,2,4}",

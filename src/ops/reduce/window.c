@@ -521,7 +521,7 @@ static const mf_param window_params[] = {
     MF_PARAM(mf_window_params, padding_high, MF_PARAM_INTS),
     MF_PARAM(mf_window_params, base_dilation, MF_PARAM_INTS),
     MF_PARAM(mf_window_params, window_dilation, MF_PARAM_INTS),
-    { NULL, 0, 0 },
+    { 0 },
 };
 /* clang-format off */
 #define POOL_2X2 "[window=(1,2,2,1), strides=(1,2,2,1), padding_low=(0,0,0,0), padding_high=(0,0,0,0), base_dilation=(1,1,1,1), window_dilation=(1,1,1,1)] "
@@ -588,6 +588,8 @@ static const char *const gather_samples[] = {
 
 const mf_op mf_op_reduce_window_sum = {
     .name = "reduce_window_sum",
+    .reduced = MF_REDUCED_WINDOWS,
+    .reducer = MF_REDUCE_SUM,
     .params = window_params,
     .params_size = sizeof(mf_window_params),
     .type_rule = window_type,
@@ -605,6 +607,8 @@ const mf_op mf_op_reduce_window_sum = {
 
 const mf_op mf_op_reduce_window_max = {
     .name = "reduce_window_max",
+    .reduced = MF_REDUCED_WINDOWS,
+    .reducer = MF_REDUCE_MAX,
     .params = window_params,
     .params_size = sizeof(mf_window_params),
     .type_rule = window_type,
@@ -622,6 +626,8 @@ const mf_op mf_op_reduce_window_max = {
 
 const mf_op mf_op_reduce_window_min = {
     .name = "reduce_window_min",
+    .reduced = MF_REDUCED_WINDOWS,
+    .reducer = MF_REDUCE_MIN,
     .params = window_params,
     .params_size = sizeof(mf_window_params),
     .type_rule = window_type,

@@ -187,7 +187,7 @@ static mf_error_object *broadcast_evaluate(const mf_eqn *e, const void *const *i
 static const mf_param broadcast_params[] = {
     MF_PARAM(mf_broadcast_params, shape, MF_PARAM_INTS),
     MF_PARAM(mf_broadcast_params, broadcast_dimensions, MF_PARAM_INTS),
-    { NULL, 0, 0 },
+    { 0 },
 };
 static const char *const broadcast_samples[] = {
     "[shape=(2,3), broadcast_dimensions=()] f32[]{-2:2}",
@@ -203,6 +203,7 @@ static const char *const broadcast_samples[] = {
 };
 const mf_op mf_op_broadcast_in_dim = {
     .name = "broadcast_in_dim",
+    .view = MF_VIEW_STRIDES,
     .params = broadcast_params,
     .params_size = sizeof(mf_broadcast_params),
     .type_rule = broadcast_type,
@@ -258,7 +259,7 @@ static mf_error_object *same_bytes(const mf_eqn *e, const void *const *in, void 
     return NULL;
 }
 
-static const mf_param shape_params[] = { MF_PARAM(mf_shape_params, shape, MF_PARAM_INTS), { NULL, 0, 0 } };
+static const mf_param shape_params[] = { MF_PARAM(mf_shape_params, shape, MF_PARAM_INTS), { 0 } };
 static const char *const reshape_samples[] = {
     "[shape=(3,2)] f32[2,3]{=1,2,3,4,5,6} -> f32[3,2]{=1,2,3,4,5,6}",
     "[shape=(6)] f32[2,3]{-2:2}",
@@ -270,6 +271,7 @@ static const char *const reshape_samples[] = {
 };
 const mf_op mf_op_reshape = {
     .name = "reshape",
+    .view = MF_VIEW_RESHAPE,
     .params = shape_params,
     .params_size = sizeof(mf_shape_params),
     .type_rule = reshape_type,
@@ -336,7 +338,7 @@ static mf_error_object *transpose_evaluate(const mf_eqn *e, const void *const *i
     return NULL;
 }
 
-static const mf_param permutation_params[] = { MF_PARAM(mf_permutation_params, permutation, MF_PARAM_INTS), { NULL, 0, 0 } };
+static const mf_param permutation_params[] = { MF_PARAM(mf_permutation_params, permutation, MF_PARAM_INTS), { 0 } };
 static const char *const transpose_samples[] = {
     "[permutation=(1,0)] f32[2,3]{=1,2,3,4,5,6} -> f32[3,2]{=1,4,2,5,3,6}",
     "[permutation=(2,0,1)] f32[2,3,4]{-2:2}",
@@ -348,6 +350,7 @@ static const char *const transpose_samples[] = {
 };
 const mf_op mf_op_transpose = {
     .name = "transpose",
+    .view = MF_VIEW_STRIDES,
     .params = permutation_params,
     .params_size = sizeof(mf_permutation_params),
     .type_rule = transpose_type,
@@ -404,7 +407,7 @@ static mf_error_object *rev_evaluate(const mf_eqn *e, const void *const *in, voi
     return NULL;
 }
 
-static const mf_param axes_params[] = { MF_PARAM(mf_axes_params, axes, MF_PARAM_INTS), { NULL, 0, 0 } };
+static const mf_param axes_params[] = { MF_PARAM(mf_axes_params, axes, MF_PARAM_INTS), { 0 } };
 static const char *const rev_samples[] = {
     "[axes=(0)] f32[3]{=1,2,3} -> f32[3]{=3,2,1}",
     "[axes=(1)] f32[2,3]{-2:2}",
@@ -415,6 +418,7 @@ static const char *const rev_samples[] = {
 };
 const mf_op mf_op_rev = {
     .name = "rev",
+    .view = MF_VIEW_STRIDES,
     .params = axes_params,
     .params_size = sizeof(mf_axes_params),
     .type_rule = rev_type,
@@ -478,6 +482,7 @@ static const char *const squeeze_samples[] = {
 };
 const mf_op mf_op_squeeze = {
     .name = "squeeze",
+    .view = MF_VIEW_RESHAPE,
     .params = axes_params,
     .params_size = sizeof(mf_axes_params),
     .type_rule = squeeze_type,
@@ -530,6 +535,7 @@ static const char *const expand_samples[] = {
 };
 const mf_op mf_op_expand_dims = {
     .name = "expand_dims",
+    .view = MF_VIEW_RESHAPE,
     .params = axes_params,
     .params_size = sizeof(mf_axes_params),
     .type_rule = expand_type,

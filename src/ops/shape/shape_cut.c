@@ -78,7 +78,7 @@ static const mf_param slice_params[] = {
     MF_PARAM(mf_slice_params, start, MF_PARAM_INTS),
     MF_PARAM(mf_slice_params, limit, MF_PARAM_INTS),
     MF_PARAM(mf_slice_params, strides, MF_PARAM_INTS),
-    { NULL, 0, 0 },
+    { 0 },
 };
 static const char *const slice_samples[] = {
     "[start=(1), limit=(4), strides=(1)] f32[5]{=1,2,3,4,5} -> f32[3]{=2,3,4}",
@@ -91,6 +91,7 @@ static const char *const slice_samples[] = {
 };
 const mf_op mf_op_slice = {
     .name = "slice",
+    .view = MF_VIEW_STRIDES,
     .params = slice_params,
     .params_size = sizeof(mf_slice_params),
     .type_rule = slice_type,
@@ -210,7 +211,7 @@ static const mf_param pad_params[] = {
     MF_PARAM(mf_pad_params, low, MF_PARAM_INTS),
     MF_PARAM(mf_pad_params, high, MF_PARAM_INTS),
     MF_PARAM(mf_pad_params, interior, MF_PARAM_INTS),
-    { NULL, 0, 0 },
+    { 0 },
 };
 static const char *const pad_samples[] = {
     "[low=(1), high=(2), interior=(0)] f32[2]{=1,2} f32[]{=9} -> f32[5]{=9,1,2,9,9}",
@@ -327,7 +328,7 @@ static mf_error_object *concatenate_evaluate(const mf_eqn *e, const void *const 
     return NULL;
 }
 
-static const mf_param axis_params[] = { MF_PARAM(mf_axis_params, axis, MF_PARAM_INT), { NULL, 0, 0 } };
+static const mf_param axis_params[] = { MF_PARAM(mf_axis_params, axis, MF_PARAM_INT), { 0 } };
 static const char *const concatenate_samples[] = {
     "[axis=0] f32[2]{=1,2} f32[3]{=3,4,5} -> f32[5]{=1,2,3,4,5}",
     "[axis=1] f32[2,1]{-2:2} f32[2,3]{-2:2} f32[2,2]{-2:2}",
@@ -396,7 +397,7 @@ static const mf_param iota_params[] = {
     MF_PARAM(mf_iota_params, dtype, MF_PARAM_DTYPE),
     MF_PARAM(mf_iota_params, shape, MF_PARAM_INTS),
     MF_PARAM(mf_iota_params, axis, MF_PARAM_INT),
-    { NULL, 0, 0 },
+    { 0 },
 };
 static const char *const iota_samples[] = {
     "[dtype=i32, shape=(3), axis=0] -> i32[3]{=0,1,2}",
@@ -409,6 +410,7 @@ static const char *const iota_samples[] = {
 };
 const mf_op mf_op_iota = {
     .name = "iota",
+    .view = MF_VIEW_GENERATED,
     .params = iota_params,
     .params_size = sizeof(mf_iota_params),
     .type_rule = iota_type,

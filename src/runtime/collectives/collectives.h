@@ -61,16 +61,6 @@ extern _Atomic int64_t mf_direct_most;
 const void *mf_exchange_piece(const mf_exchange *x, int k, int64_t s, int64_t r);
 
 /* ---- deliver.c */
-/* What is to be exchanged for a collective. */
-typedef enum mf_collective_kind {
-    MF_COLLECTIVE_REDUCE,  /* psum, pmax, pmin */
-    MF_COLLECTIVE_SCATTER, /* a reduction of which each member gets a part */
-    MF_COLLECTIVE_GATHER,
-    MF_COLLECTIVE_ALL_TO_ALL,
-    MF_COLLECTIVE_PERMUTE,
-    MF_COLLECTIVE_COMPARE, /* check_replicated */
-} mf_collective_kind;
-mf_collective_kind mf_collective_kind_of(const mf_eqn *e);
 /* The sum, maximum or minimum that e asks for, of n members' `count` elements of a dtype, e's or a wider one; out may be members[0]. False:
  * out of memory. */
 bool mf_collective_reduce(const mf_segment_compiler *compiler, const mf_eqn *e, mf_dtype dtype, const void **members, int64_t n,

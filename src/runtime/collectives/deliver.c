@@ -6,16 +6,6 @@
 
 #define PIECE ((int64_t)256 << 10) /* bytes of all operands that one task reads: they stay in its cache */
 
-mf_collective_kind mf_collective_kind_of(const mf_eqn *e)
-{
-    return e->op == &mf_op_all_gather         ? MF_COLLECTIVE_GATHER
-           : e->op == &mf_op_psum_scatter     ? MF_COLLECTIVE_SCATTER
-           : e->op == &mf_op_all_to_all       ? MF_COLLECTIVE_ALL_TO_ALL
-           : e->op == &mf_op_ppermute         ? MF_COLLECTIVE_PERMUTE
-           : e->op == &mf_op_check_replicated ? MF_COLLECTIVE_COMPARE
-                                              : MF_COLLECTIVE_REDUCE;
-}
-
 typedef struct result_job { /* one result of one rendezvous */
     mf_rendezvous *g;
     int k;
@@ -48,8 +38,7 @@ static void reduce_piece(void *context, int64_t i)
 bool mf_collective_reduce(const mf_segment_compiler *compiler, const mf_eqn *e, mf_dtype dtype, const void **members, int64_t n,
                           int64_t count, void *out)
 {
-    mf_reducer how = e->op == &mf_op_pmax ? MF_REDUCE_MAX : e->op == &mf_op_pmin ? MF_REDUCE_MIN : MF_REDUCE_SUM;
-    cut c = { compiler, members, n, how, dtype, count, 0, out, false };
+    cut c = { compiler, members, n, e->op->reducer, dtype, count, 0, out, false };
     if (mf_dtype_is_complex(c.dtype)) { /* sums of pairs */
         c.dtype = c.dtype == MF_C64 ? MF_F32 : MF_F64;
         c.count *= 2;
@@ -254,13 +243,14 @@ bool mf_rendezvous_deliver(mf_rendezvous *g, const mf_exchange *x, const mf_segm
             from[i] = g->members[i].in[k].data;
         if (x)
             mf_exchange_operands(x, k, from);
-        switch (mf_collective_kind_of(e)) {
+        switch (e->op->collective) {
         case MF_COLLECTIVE_REDUCE: made = do_reduce(&j); break;
         case MF_COLLECTIVE_SCATTER: made = do_psum_scatter(&j); break;
         case MF_COLLECTIVE_GATHER: made = do_all_gather(&j); break;
         case MF_COLLECTIVE_ALL_TO_ALL: made = do_all_to_all(&j); break;
         case MF_COLLECTIVE_PERMUTE: made = do_ppermute(&j); break;
         case MF_COLLECTIVE_COMPARE: made = do_check(&j, error); break;
+        case MF_COLLECTIVE_NONE: break;
         }
     }
     mf_free(from);

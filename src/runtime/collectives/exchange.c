@@ -18,13 +18,13 @@
 
 bool mf_reduces(const mf_eqn *e)
 {
-    mf_collective_kind kind = mf_collective_kind_of(e);
+    mf_collective_kind kind = e->op->collective;
     return kind == MF_COLLECTIVE_REDUCE || kind == MF_COLLECTIVE_SCATTER;
 }
 
 static int part_of(const mf_exchange *x, int k)
 {
-    mf_collective_kind kind = mf_collective_kind_of(mf_exchange_eqn(x, k));
+    mf_collective_kind kind = mf_exchange_eqn(x, k)->op->collective;
     return kind == MF_COLLECTIVE_ALL_TO_ALL || kind == MF_COLLECTIVE_PERMUTE ? MF_PART_OWN
            : mf_relayed(x, k)                                                ? MF_PART_RELAY
            : mf_in_pieces(x, k)                                              ? MF_PART_PIECES
@@ -34,7 +34,7 @@ static int part_of(const mf_exchange *x, int k)
 mf_dtype mf_partial_dtype(const mf_eqn *e)
 {
     mf_dtype dtype = e->in[0]->type->dtype;
-    bool sum = e->op != &mf_op_pmax && e->op != &mf_op_pmin;
+    bool sum = e->op->reducer == MF_REDUCE_SUM;
     return sum && (dtype == MF_F16 || dtype == MF_BF16) ? MF_F32 : dtype;
 }
 
@@ -77,7 +77,7 @@ static int64_t chunk_bytes(const mf_exchange *x, int k, const mf_exchange_peer *
 {
     const mf_eqn *e = mf_exchange_eqn(x, k);
     int64_t bytes = e->in[0]->type->bytes;
-    switch (mf_collective_kind_of(e)) {
+    switch (e->op->collective) {
     case MF_COLLECTIVE_REDUCE:
     case MF_COLLECTIVE_SCATTER:
         return from->frontier_count * (from != to && mf_in_pieces(x, k) ? mf_piece_bytes(x, e, to) : mf_partial_bytes(e));
@@ -184,7 +184,7 @@ static bool contribute(const mf_exchange *x, int part, int process, const int64_
         if (part_of(x, k) != part)
             continue;
         sending s = { x, k, out->data + offsets[k] };
-        switch (mf_collective_kind_of(e)) {
+        switch (e->op->collective) {
         case MF_COLLECTIVE_REDUCE:
         case MF_COLLECTIVE_SCATTER: made = put_reduction(x, k, s.to); break;
         case MF_COLLECTIVE_ALL_TO_ALL: put_pieces(x, k, process, s.to); break;
@@ -472,7 +472,7 @@ static void take_pair(void *context, int64_t number, int64_t source)
 void mf_exchange_operands(const mf_exchange *x, int k, const void **from)
 {
     const mf_eqn *e = mf_exchange_eqn(x, k);
-    mf_collective_kind kind = mf_collective_kind_of(e);
+    mf_collective_kind kind = e->op->collective;
     if (mf_relayed(x, k))
         mf_relay_operands(x, k, from);
     if (mf_relayed(x, k) || mf_reduces(e) || kind == MF_COLLECTIVE_ALL_TO_ALL)

@@ -38,7 +38,7 @@ struct mf_relay {
 
 static bool is_gathered(const mf_eqn *e)
 {
-    mf_collective_kind kind = mf_collective_kind_of(e);
+    mf_collective_kind kind = e->op->collective;
     return kind == MF_COLLECTIVE_GATHER || kind == MF_COLLECTIVE_COMPARE;
 }
 

@@ -240,7 +240,7 @@ bool mf_rendezvous_complete(mf_run_state *s, mf_rendezvous *g, const mf_exchange
 /* An operand that others get as it is, in other maps than this one, which may end first: it must not be a slice of this map's. */
 static bool is_lent(const mf_instr *in, int k)
 {
-    mf_collective_kind kind = mf_collective_kind_of(in->participants->eqns[k]);
+    mf_collective_kind kind = in->participants->eqns[k]->op->collective;
     return in->participants->top > 0 && (kind == MF_COLLECTIVE_PERMUTE || kind == MF_COLLECTIVE_COMPARE);
 }
 

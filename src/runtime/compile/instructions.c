@@ -48,7 +48,7 @@ static int segment_inputs(mf_planner *m, int index, mf_variable **list)
     int count = 0;
     mf_look_at(m, index);
     for (int k = 0; k < item->count; k++)
-        for (int a = 0; a < item->eqns[k]->in_count && item->eqns[k]->op != &mf_op_optimization_barrier; a++) {
+        for (int a = 0; a < item->eqns[k]->in_count && !(item->eqns[k]->op->flags & MF_OP_BARRIER); a++) {
             mf_variable *v = mf_origin(item->eqns[k]->in[a]);
             if (v->constant || m->computed_in[v->id] == index + 1)
                 continue;
@@ -114,15 +114,8 @@ static void wait_for(mf_planner *m, int where, mf_variable *const *in, int in_co
 
 /* ------------------------------------------------------------------ segments and collectives */
 
-/* Ops that only give another shape to the same bytes. */
-static bool is_alias(const mf_eqn *e)
-{
-    static const mf_op *const rows[] = { &mf_op_reshape, &mf_op_squeeze, &mf_op_expand_dims, &mf_op_stop_gradient, &mf_op_copy };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (e->op == rows[i])
-            return e->in[0]->type->bytes == e->out[0]->type->bytes;
-    return false;
-}
+/* The same bytes in another shape. */
+static bool is_alias(const mf_eqn *e) { return e->op->view == MF_VIEW_RESHAPE && e->in[0]->type->bytes == e->out[0]->type->bytes; }
 
 static void make_segment(mf_planner *m, int index)
 {

@@ -47,7 +47,7 @@ int mf_reference(mf_planner *m, int where, mf_variable *v)
 }
 
 /* A barrier reads nothing: who reads its results reads its operands, but later. */
-static bool is_barrier(const mf_eqn *e) { return e->op == &mf_op_optimization_barrier; }
+static bool is_barrier(const mf_eqn *e) { return e->op->flags & MF_OP_BARRIER; }
 
 void mf_look_at(mf_planner *m, int index)
 {

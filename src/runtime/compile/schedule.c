@@ -30,18 +30,19 @@ int mf_axis_level(const mf_axis_env *env, const char *name)
 
 void mf_collective_members(const mf_eqn *e, const mf_namelist **axes, const mf_intlist **groups, int64_t *group_size)
 {
-    const void *list = mf_params_field(e->op, e->params, "groups"), *size = mf_params_field(e->op, e->params, "group_size");
-    const void *names = mf_params_field(e->op, e->params, "axes");
-    *axes = names ? *(const mf_namelist *const *)names : NULL;
-    *groups = list ? *(const mf_intlist *const *)list : NULL;
-    *group_size = size ? *(const int64_t *)size : 0;
+    const mf_namelist *const *names = mf_params_role(e->op, e->params, MF_ROLE_AXES);
+    const mf_intlist *const *list = mf_params_role(e->op, e->params, MF_ROLE_GROUPS);
+    const int64_t *size = mf_params_role(e->op, e->params, MF_ROLE_GROUP_SIZE);
+    *axes = names ? *names : NULL;
+    *groups = list ? *list : NULL;
+    *group_size = size ? *size : 0;
 }
 
 /* ------------------------------------------------------------------ what an equation is */
 
 static mf_instr_kind kind_of(const mf_schedule *s, const mf_eqn *e)
 {
-    bool loop = e->op == &mf_op_while || e->op == &mf_op_scan;
+    bool loop = e->op->flags & MF_OP_LOOP;
     if (loop && s->compiler->takes_loop && s->compiler->takes_loop(e))
         return MF_DO_SEGMENT;
     if (e->op == &mf_op_axis_index)
@@ -142,7 +143,7 @@ static int side_of_barrier(mf_schedule *s, const mf_eqn *e)
  * several collectives: equal results or not, each device keeps its own). */
 static int side_of(mf_schedule *s, const mf_eqn *e)
 {
-    if (e->op == &mf_op_optimization_barrier)
+    if (e->op->flags & MF_OP_BARRIER)
         return side_of_barrier(s, e);
     bool compared = mf_check_is_on(MF_CHECK_REPLICATED) && !(e->op->flags & MF_OP_COLLECTIVE); /* each device shall have its own */
     bool uniform = s->variance && results_uniform(s, e) && !is_seen(e) && !compared;
@@ -173,17 +174,6 @@ typedef struct orderer {
 enum { PLACED = 2 };
 #define BUCKET ((int64_t)1 << 20) /* bytes of operands that travel together: an exchange of less does not pay for its messages */
 
-/* Inside a segment these are other strides on the same memory, or no memory at all. */
-static bool is_view(const mf_eqn *e)
-{
-    static const mf_op *const views[] = { &mf_op_broadcast_in_dim, &mf_op_iota,      &mf_op_reshape, &mf_op_squeeze,
-                                          &mf_op_expand_dims,      &mf_op_transpose, &mf_op_rev };
-    for (size_t i = 0; i < sizeof views / sizeof *views; i++)
-        if (e->op == views[i])
-            return true;
-    return false;
-}
-
 /* Views that only the devices' segments read are theirs: made once for all they would be written out, and read back by every device.
  * elsewhere: by variable, room for whether anything else reads it. */
 static void lend_views(orderer *o, bool *elsewhere)
@@ -194,13 +184,13 @@ static void lend_views(orderer *o, bool *elsewhere)
         elsewhere[p->out[k]->id] = true;
     for (int i = p->eqn_count - 1; i >= 0; i--) {
         const mf_eqn *e = p->eqns[i];
-        if (e->op == &mf_op_optimization_barrier) {
+        if (e->op->flags & MF_OP_BARRIER) {
             for (int k = 0; k < e->in_count; k++)
                 elsewhere[e->in[k]->id] |= elsewhere[e->out[k]->id];
             continue;
         }
         bool ordinary = o->kind[i] == MF_DO_SEGMENT;
-        if (ordinary && is_view(e) && !elsewhere[e->out[0]->id])
+        if (ordinary && e->op->view && !elsewhere[e->out[0]->id])
             o->state[i] = s->side[e->out[0]->id] = MF_DEVICE;
         bool inside = ordinary && o->state[i] == MF_DEVICE;
         for (int k = 0; k < e->in_count && !inside; k++)
@@ -273,7 +263,7 @@ static int postpone_views(orderer *o, int side, int count)
     for (int i = p->eqn_count - 1; i >= 0; i--) {
         const mf_eqn *e = p->eqns[i];
         bool here = (o->state[i] & PLACED) && e->out_count && o->s->made_by[e->out[0]->id] == o->s->item_count;
-        if (here && is_view(e) && o->readers[e->out[0]->id] == LATER)
+        if (here && e->op->view && o->readers[e->out[0]->id] == LATER)
             unplace(o, i);
         bool later = !(o->state[i] & PLACED) && o->kind[i] == MF_DO_SEGMENT && (o->state[i] & 1) == side && !o->seen[i];
         for (int k = 0; k < e->in_count; k++)

@@ -44,7 +44,7 @@ static mf_variable **copy_equations(mf_builder *b, const mf_item *item, mf_varia
         for (int i = 0; i < e->in_count; i++)
             operands[i] = find(b, map, e->in[i]);
         b->address = e->address;
-        if (e->op == &mf_op_optimization_barrier) {
+        if (e->op->flags & MF_OP_BARRIER) {
             copy_barrier(b, e, map, operands);
             continue;
         }

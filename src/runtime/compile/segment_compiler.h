@@ -25,8 +25,6 @@ void mf_parallel_for(int64_t count, mf_parallel_fn fn, void *context); /* runtim
 /* The same of less than 100 microseconds: hardly wakes anybody for it. */
 void mf_parallel_for_brief(int64_t count, mf_parallel_fn fn, void *context);
 
-typedef enum mf_reducer { MF_REDUCE_SUM, MF_REDUCE_MAX, MF_REDUCE_MIN } mf_reducer;
-
 struct mf_segment_compiler {
     const char *name;        /* "reference", "native" */
     bool (*available)(void); /* this machine can run it */

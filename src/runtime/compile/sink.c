@@ -27,13 +27,10 @@ static bool in_segment(const sinker *k, const mf_eqn *e) { return e->out_count >
 /* Larger than what it is made of, and no work inside a segment. */
 static bool is_repeatable(const mf_eqn *e)
 {
-    return e->op == &mf_op_iota || (e->op == &mf_op_broadcast_in_dim && e->in[0]->type->bytes < e->out[0]->type->bytes);
+    return e->op->view == MF_VIEW_GENERATED || (e->op->view == MF_VIEW_STRIDES && e->in[0]->type->bytes < e->out[0]->type->bytes);
 }
 
-static bool is_light(const mf_eqn *e)
-{
-    return e->op->lower != mf_lower_none || e->op == &mf_op_reshape || e->op == &mf_op_squeeze || e->op == &mf_op_expand_dims;
-}
+static bool is_light(const mf_eqn *e) { return e->op->lower != mf_lower_none || e->op->view == MF_VIEW_RESHAPE; }
 
 /* Bytes that cross, where they did not, when v is read in a later segment than `own`. */
 static int64_t bytes_to_carry(const sinker *k, const mf_variable *v, int own)
@@ -110,7 +107,7 @@ static void note_reads(sinker *k, int i)
         k->stays[v] |= !segment;
         for (size_t w = 0; segment && w < k->words; w++)
             row(k->read_in, k, v)[w] |= row(k->at, k, i)[w];
-        if (e->op == &mf_op_optimization_barrier)
+        if (e->op->flags & MF_OP_BARRIER)
             read_through(k, e->out[o]->id, v);
     }
 }

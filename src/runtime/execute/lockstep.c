@@ -41,7 +41,7 @@ static bool reduces(const mf_instr *in)
     if (m->axis_count != 1 || m->levels[0] != 0 || m->groups)
         return false;
     for (int k = 0; k < in->out_count; k++)
-        if (mf_collective_kind_of(m->eqns[k]) != MF_COLLECTIVE_REDUCE)
+        if (m->eqns[k]->op->collective != MF_COLLECTIVE_REDUCE)
             return false;
     return true;
 }

@@ -92,8 +92,6 @@ static const void *half(keeper *k, const mf_eqn *e, mf_program *p, int more_in, 
     return at;
 }
 
-static bool is_split(const mf_op *op) { return op == &mf_op_jit || op == &mf_op_remat || op == &mf_op_pmap || op == &mf_op_scan; }
-
 /* The kept operand that result o of the second call is, stacked the same way; or -1. */
 static int forwarded(const mf_eqn *e, const mf_program *again, int o)
 {
@@ -149,7 +147,7 @@ static void split_equation(keeper *k, const mf_eqn *e)
         again[i] = use(&k->again, k->second, e->in[i]);
     }
     k->known.address = k->again.address = e->address;
-    if (k->policy && is_split(e->op)) {
+    if (k->policy && (e->op->flags & MF_OP_SPLITS)) {
         split_nested(k, e, in, again);
         return;
     }

@@ -256,29 +256,7 @@ static bool is_flat(const group_step *s)
 
 /* ------------------------------------------------------------------ tasks */
 
-bool mf_node_is_light(const mf_node *x)
-{
-    static const char *const light[] = { "add", "sub", "mul", "neg", "abs", "sign", "square", "max", "min", "clamp",    "and",
-                                         "or",  "xor", "not", "eq",  "ne",  "lt",   "le",     "gt",  "ge",  "is_finite" };
-    for (size_t i = 0; i < sizeof light / sizeof *light; i++)
-        if (!strcmp(x->name, light[i]))
-            return true;
-    return false;
-}
-
-/* Nanoseconds an element of four bytes by vectors. */
-static double work_of(const mf_node *x)
-{
-    static const char *const medium[] = {
-        "exp", "exp2", "div", "sqrt", "rsqrt", "floor", "ceil", "round", "shift_left", "shift_right_logical", "shift_right_arithmetic"
-    };
-    if (mf_node_is_light(x))
-        return 0.02;
-    for (size_t i = 0; i < sizeof medium / sizeof *medium; i++)
-        if (!strcmp(x->name, medium[i]))
-            return 0.1;
-    return 0.3;
-}
+#define ADDITION 0.02 /* nanoseconds an element of four bytes by vectors */
 
 /* Of a run by compiled loops, roughly. */
 static double loop_cost(const mf_group_plan *plan)
@@ -288,7 +266,7 @@ static double loop_cost(const mf_group_plan *plan)
         const mf_node *x = &plan->group->nodes[i];
         double size = (double)mf_dtype_size(x->dtype) / 4;
         bool loads = x->kind == MF_NODE_LOAD && !plan->loads[i].splat;
-        each += (x->kind == MF_NODE_CALL ? work_of(x) : loads ? 0.04 : 0) * size + (plan->out_slot[i] >= 0 ? 0.04 * size : 0);
+        each += (x->kind == MF_NODE_CALL ? ADDITION * x->weight : loads ? 0.04 : 0) * size + (plan->out_slot[i] >= 0 ? 0.04 * size : 0);
     }
     return each * (double)plan->n;
 }
@@ -650,7 +628,7 @@ static size_t part_scratch(const mf_native_step *step)
 }
 
 static const mf_group_plan *plan_of(const mf_native_step *step) { return &of(step)->plan; }
-static int no_fold(const mf_native_step *step) { return (void)step, -1; }
+static mf_reducer no_fold(const mf_native_step *step) { return (void)step, MF_REDUCE_SET; }
 
 static const mf_row_parts parts = {
     .can = can_part, .inside = reads_own_row, .group = plan_of, .fold = no_fold, .run = run_part, .scratch = part_scratch

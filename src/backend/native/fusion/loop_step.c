@@ -49,7 +49,7 @@ static bool takes_program(const mf_program *p, int64_t consts)
     }
     for (int i = 0; i < p->eqn_count; i++) {
         const mf_eqn *e = p->eqns[i];
-        bool loop = e->op == &mf_op_while || e->op == &mf_op_scan;
+        bool loop = e->op->flags & MF_OP_LOOP;
         if (loop ? !mf_native_takes_loop(e) : e->op->evaluate == mf_evaluate_by_runtime || (e->op->flags & ~(unsigned)MF_OP_ELEMENTWISE))
             return false;
     }
@@ -308,7 +308,7 @@ static void compile_programs(mf_build *b, loop_step *s, const mf_eqn *e)
 
 bool mf_build_loop(mf_build *b, const mf_eqn *e)
 {
-    if (e->op != &mf_op_while && e->op != &mf_op_scan)
+    if (!(e->op->flags & MF_OP_LOOP))
         return false;
     loop_step *s = mf_step_new(b, sizeof *s, e);
     if (!s)

@@ -58,7 +58,8 @@ static mf_kernel_value call_tile(recorder *r, const char *name, mf_dtype out, co
 {
     if (count > 3)
         return 0;
-    mf_node node = { .kind = MF_NODE_CALL, .dtype = out, .name = name, .in_count = count };
+    const mf_op *row = mf_op_find(name, (int)strlen(name));
+    mf_node node = { .kind = MF_NODE_CALL, .dtype = out, .name = name, .weight = row && row->weight ? row->weight : 1, .in_count = count };
     for (int i = 0; i < count; i++) {
         if (!in[i])
             return 0;

@@ -153,7 +153,7 @@ static int weight(const mf_node *x)
 {
     if (x->kind != MF_NODE_CALL)
         return x->kind == MF_NODE_CONVERT || x->kind == MF_NODE_SELECT;
-    return mf_node_is_light(x) ? 1 : 2 * AGAIN;
+    return x->weight == 1 ? 1 : 2 * AGAIN;
 }
 
 bool mf_rows_keeps(const mf_rows_plan *plan, int node, int phase)

@@ -153,17 +153,17 @@ void mf_gemm_rows(mf_dtype dtype, const mf_gemm *g, const void *a, const void *p
         d->gemm_rows_f32(g, a, packed, c, from, to);
 }
 
-bool mf_reduce_rows(mf_fold op, mf_dtype dtype, const void *in, void *out, size_t rows, size_t n, ptrdiff_t stride, bool wide)
+bool mf_reduce_rows(mf_reducer op, mf_dtype dtype, const void *in, void *out, size_t rows, size_t n, ptrdiff_t stride, bool wide)
 {
     return mf_tier_current()->reduce->rows(op, dtype, in, out, rows, n, stride, wide);
 }
 
-bool mf_reduce_columns(mf_fold op, mf_dtype dtype, const void *in, void *out, size_t n, size_t columns, ptrdiff_t stride, bool wide)
+bool mf_reduce_columns(mf_reducer op, mf_dtype dtype, const void *in, void *out, size_t n, size_t columns, ptrdiff_t stride, bool wide)
 {
     return mf_tier_current()->reduce->columns(op, dtype, in, out, n, columns, stride, wide);
 }
 
-bool mf_all_reduce(mf_fold op, mf_dtype dtype, const void *const *in, size_t inputs, void *out, size_t n, bool stream)
+bool mf_all_reduce(mf_reducer op, mf_dtype dtype, const void *const *in, size_t inputs, void *out, size_t n, bool stream)
 {
     return mf_tier_current()->reduce->all(op, dtype, in, inputs, out, n, stream);
 }
@@ -178,19 +178,19 @@ static const mf_line_type *line_of(mf_dtype dtype)
 
 bool mf_line_knows(mf_dtype dtype) { return line_of(dtype) != NULL; }
 
-void mf_join_run(mf_join how, mf_dtype dtype, void *out, const void *in, int64_t n) { line_of(dtype)->join_run(how, out, in, n); }
+void mf_join_run(mf_reducer how, mf_dtype dtype, void *out, const void *in, int64_t n) { line_of(dtype)->join_run(how, out, in, n); }
 
-void mf_join_each(mf_join how, mf_dtype dtype, char *out, const int64_t *to, const char *in, const int64_t *from, int64_t n)
+void mf_join_each(mf_reducer how, mf_dtype dtype, char *out, const int64_t *to, const char *in, const int64_t *from, int64_t n)
 {
     line_of(dtype)->join_each(how, out, to, in, from, n);
 }
 
-void mf_running_lines(mf_join how, mf_dtype dtype, const void *in, void *out, int64_t lines, int64_t n, int64_t apart, int64_t step)
+void mf_running_lines(mf_reducer how, mf_dtype dtype, const void *in, void *out, int64_t lines, int64_t n, int64_t apart, int64_t step)
 {
     line_of(dtype)->run_lines(how, in, out, lines, n, apart, step);
 }
 
-void mf_running_columns(mf_join how, mf_dtype dtype, const void *in, void *out, int64_t columns, int64_t n, int64_t step)
+void mf_running_columns(mf_reducer how, mf_dtype dtype, const void *in, void *out, int64_t columns, int64_t n, int64_t step)
 {
     line_of(dtype)->run_columns(how, in, out, columns, n, step);
 }
@@ -207,7 +207,7 @@ void mf_arg_columns(int sign, mf_dtype dtype, const void *in, int64_t columns, i
 
 void mf_window_start(mf_dtype dtype, void *acc, const void *identity, int64_t n) { line_of(dtype)->window_start(acc, identity, n); }
 
-void mf_window_join(mf_join how, mf_dtype dtype, void *acc, const void *in, const int64_t *offsets, int64_t count, int64_t n)
+void mf_window_join(mf_reducer how, mf_dtype dtype, void *acc, const void *in, const int64_t *offsets, int64_t count, int64_t n)
 {
     line_of(dtype)->window_join(how, acc, in, offsets, count, n);
 }

@@ -7,6 +7,8 @@
 #ifndef MF_BACKEND_NATIVE_KERNELS_KERNELS_H
 #define MF_BACKEND_NATIVE_KERNELS_KERNELS_H
 
+#include "ir/reducer.h"
+
 #include <manyfold/base.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -81,41 +83,36 @@ void mf_gemm_rows(mf_dtype dtype, const mf_gemm *shape, const void *a, const voi
 
 /* ---- reductions: of several NaN the first wins in max and min, and 0 is above -0 ---- */
 
-typedef enum mf_fold { MF_FOLD_SUM, MF_FOLD_PROD, MF_FOLD_MAX, MF_FOLD_MIN } mf_fold;
-
 /* out[r] = reduce(in[r*stride + 0 .. n-1]), stride in elements; all number types (f16 and bf16 inside in f32, rounded
  * once; wide: their results are f32, to be joined further). Order: see reduce.inc. n = 0 gives the identity. */
-bool mf_reduce_rows(mf_fold op, mf_dtype dtype, const void *in, void *out, size_t rows, size_t n, ptrdiff_t stride, bool wide);
+bool mf_reduce_rows(mf_reducer op, mf_dtype dtype, const void *in, void *out, size_t rows, size_t n, ptrdiff_t stride, bool wide);
 
 /* out[c] = reduce(in[0 .. n-1][c]), rows `stride` elements apart; the same order as mf_reduce_rows. */
-bool mf_reduce_columns(mf_fold op, mf_dtype dtype, const void *in, void *out, size_t n, size_t columns, ptrdiff_t stride, bool wide);
+bool mf_reduce_columns(mf_reducer op, mf_dtype dtype, const void *in, void *out, size_t n, size_t columns, ptrdiff_t stride, bool wide);
 
 /* Results of pieces of n that begin at multiples of MF_REDUCE_CHUNK * 2^j are joined by mf_all_reduce to the same bits. */
-enum { MF_REDUCE_CHUNK = 4096 };
 
 /* out[i] = in[0][i] op in[1][i] op ...: a balanced tree over the inputs in order (neighbours pair up level by level, an
  * odd one moves up; f16 and bf16 in f32, rounded once), in cache-sized pieces. out may be equal to an input. With `stream` the result
  * bypasses the caches: for results above 16 MiB that nobody reads at once. Cut by offsetting the pointers: the result
  * does not depend on the cuts. */
-bool mf_all_reduce(mf_fold op, mf_dtype dtype, const void *const *in, size_t inputs, void *out, size_t n, bool stream);
+bool mf_all_reduce(mf_reducer op, mf_dtype dtype, const void *const *in, size_t inputs, void *out, size_t n, bool stream);
 
 /* ---- lines: number types (not complex, not keys) ---- */
-
-typedef enum mf_join { MF_JOIN_SET, MF_JOIN_ADD, MF_JOIN_MUL, MF_JOIN_MAX, MF_JOIN_MIN } mf_join;
 
 bool mf_line_knows(mf_dtype dtype);
 
 /* out[i] = out[i] joined with in[i], rounded each time. A NaN wins; of equal numbers out's stays. bool adds by or. */
-void mf_join_run(mf_join how, mf_dtype dtype, void *out, const void *in, int64_t n);
+void mf_join_run(mf_reducer how, mf_dtype dtype, void *out, const void *in, int64_t n);
 /* One element after the other: what is to[i] bytes into out with what is from[i] bytes into in. INT64_MIN: left out. */
-void mf_join_each(mf_join how, mf_dtype dtype, char *out, const int64_t *to, const char *in, const int64_t *from, int64_t n);
+void mf_join_each(mf_reducer how, mf_dtype dtype, char *out, const int64_t *to, const char *in, const int64_t *from, int64_t n);
 
 /* Running results: element after element, each joined with the result before it; f16 and bf16 run in f32. A NaN stays in max and
  * min, of equal numbers the later one. Lines of n > 0 elements, `step` elements apart; their first elements are `apart` elements apart.
  * in may not be out. */
-void mf_running_lines(mf_join how, mf_dtype dtype, const void *in, void *out, int64_t lines, int64_t n, int64_t apart, int64_t step);
+void mf_running_lines(mf_reducer how, mf_dtype dtype, const void *in, void *out, int64_t lines, int64_t n, int64_t apart, int64_t step);
 /* Likewise lines that lie side by side: rows of `columns` elements, `step` elements apart. */
-void mf_running_columns(mf_join how, mf_dtype dtype, const void *in, void *out, int64_t columns, int64_t n, int64_t step);
+void mf_running_columns(mf_reducer how, mf_dtype dtype, const void *in, void *out, int64_t columns, int64_t n, int64_t step);
 
 /* Where the greatest (sign > 0) or least element of each line of n > 0 is: the first of equals; a NaN beats all. */
 void mf_arg_lines(int sign, mf_dtype dtype, const void *in, int64_t lines, int64_t n, int64_t *out);
@@ -126,7 +123,7 @@ void mf_arg_columns(int sign, mf_dtype dtype, const void *in, int64_t columns, i
 /* Windows over rows: n accumulators, of 8 bytes for types of 8 bytes and of 4 for the others, start from one element, take in `count` rows
  * in order (n elements from each of the offsets on; a NaN wins), and are rounded into the result. */
 void mf_window_start(mf_dtype dtype, void *acc, const void *identity, int64_t n);
-void mf_window_join(mf_join how, mf_dtype dtype, void *acc, const void *in, const int64_t *offsets, int64_t count, int64_t n);
+void mf_window_join(mf_reducer how, mf_dtype dtype, void *acc, const void *in, const int64_t *offsets, int64_t count, int64_t n);
 void mf_window_end(mf_dtype dtype, void *out, const void *acc, int64_t n);
 
 /* Offsets into an operand: to each is added what its index, `apart` numbers behind the one before, is worth in bytes, clipped to [0, last].

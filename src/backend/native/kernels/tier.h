@@ -39,20 +39,20 @@ typedef struct mf_dense_kernels {
 } mf_dense_kernels;
 
 typedef struct mf_reduce_kernels {
-    bool (*rows)(mf_fold, mf_dtype, const void *in, void *out, size_t rows, size_t n, ptrdiff_t stride, bool wide);
-    bool (*columns)(mf_fold, mf_dtype, const void *in, void *out, size_t n, size_t columns, ptrdiff_t stride, bool wide);
-    bool (*all)(mf_fold, mf_dtype, const void *const *in, size_t inputs, void *out, size_t n, bool stream);
+    bool (*rows)(mf_reducer, mf_dtype, const void *in, void *out, size_t rows, size_t n, ptrdiff_t stride, bool wide);
+    bool (*columns)(mf_reducer, mf_dtype, const void *in, void *out, size_t n, size_t columns, ptrdiff_t stride, bool wide);
+    bool (*all)(mf_reducer, mf_dtype, const void *const *in, size_t inputs, void *out, size_t n, bool stream);
 } mf_reduce_kernels;
 
 typedef struct mf_line_type { /* of one dtype; see kernels.h */
-    void (*join_run)(mf_join how, void *out, const void *in, int64_t n);
-    void (*join_each)(mf_join how, char *out, const int64_t *to, const char *in, const int64_t *from, int64_t n);
-    void (*run_lines)(mf_join how, const void *in, void *out, int64_t lines, int64_t n, int64_t apart, int64_t step);
-    void (*run_columns)(mf_join how, const void *in, void *out, int64_t columns, int64_t n, int64_t step);
+    void (*join_run)(mf_reducer how, void *out, const void *in, int64_t n);
+    void (*join_each)(mf_reducer how, char *out, const int64_t *to, const char *in, const int64_t *from, int64_t n);
+    void (*run_lines)(mf_reducer how, const void *in, void *out, int64_t lines, int64_t n, int64_t apart, int64_t step);
+    void (*run_columns)(mf_reducer how, const void *in, void *out, int64_t columns, int64_t n, int64_t step);
     void (*arg_lines)(int sign, const void *in, int64_t lines, int64_t n, int64_t *out);
     void (*arg_columns)(int sign, const void *in, int64_t columns, int64_t n, int64_t step, int64_t *out);
     void (*window_start)(void *acc, const void *identity, int64_t n);
-    void (*window_join)(mf_join how, void *acc, const void *in, const int64_t *offsets, int64_t count, int64_t n);
+    void (*window_join)(mf_reducer how, void *acc, const void *in, const int64_t *offsets, int64_t count, int64_t n);
     void (*window_end)(void *out, const void *acc, int64_t n);
 } mf_line_type;
 

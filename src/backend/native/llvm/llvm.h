@@ -50,10 +50,10 @@ mf_ir_value mf_ir_mask(mf_ir *ir, int live);
 mf_ir_value mf_ir_read(mf_ir *ir, mf_dtype dtype, mf_ir_value place, int live);
 void mf_ir_write(mf_ir *ir, mf_dtype dtype, mf_ir_value v, mf_ir_value place, int live);
 enum { MF_IR_LANES = 16 }; /* of a reduction, see kernels/reduce.inc */
-bool mf_ir_can_fold(int how, mf_dtype dtype);
-mf_ir_value mf_ir_identity(mf_ir *ir, int how, mf_dtype dtype);
-mf_ir_value mf_ir_join(mf_ir *ir, int how, mf_dtype dtype, int width, mf_ir_value a, mf_ir_value b);
-mf_ir_value mf_ir_fold_lanes(mf_ir *ir, int how, mf_dtype dtype, mf_ir_value v); /* MF_IR_LANES of them; a vector of one */
+bool mf_ir_can_fold(mf_reducer how, mf_dtype dtype);
+mf_ir_value mf_ir_identity(mf_ir *ir, mf_reducer how, mf_dtype dtype);
+mf_ir_value mf_ir_join(mf_ir *ir, mf_reducer how, mf_dtype dtype, int width, mf_ir_value a, mf_ir_value b);
+mf_ir_value mf_ir_fold_lanes(mf_ir *ir, mf_reducer how, mf_dtype dtype, mf_ir_value v); /* MF_IR_LANES of them; a vector of one */
 
 /* vectors.c: n elements as vectors of at most 16 lanes, the last one filled up with copies of some of them or with 0. */
 typedef struct mf_ir_vectors {

@@ -471,7 +471,7 @@ static bool add_call(const weight_task *t, int64_t at, int64_t to, char *room)
     const char *x = t->x + at * s->d.x_strides[0] * size, *dy = t->dy + at * s->d.y_strides[0] * size;
     bool ok = s->packed ? mf_dnnl_run_packed(p, x, dy, out, room + sum_bytes(s)) : mf_dnnl_run(p, x, dy, out, room + sum_bytes(s));
     if (!first)
-        mf_all_reduce(MF_FOLD_SUM, MF_F32, (const void *const[]){ slot, out }, 2, slot, (size_t)sum_count(s), false);
+        mf_all_reduce(MF_REDUCE_SUM, MF_F32, (const void *const[]){ slot, out }, 2, slot, (size_t)sum_count(s), false);
     return ok;
 }
 
@@ -505,7 +505,7 @@ static bool join_slots(const conv_step *s, char *slots, char *out)
     char *sum = s->packed ? room : plain;
     for (int64_t i = 1; i < s->tasks; i++)
         from[i] = slots + (size_t)i * slot_bytes(s);
-    mf_all_reduce(MF_FOLD_SUM, MF_F32, from, (size_t)s->tasks, sum, (size_t)sum_count(s), false);
+    mf_all_reduce(MF_REDUCE_SUM, MF_F32, from, (size_t)s->tasks, sum, (size_t)sum_count(s), false);
     bool ok = !s->packed || mf_dnnl_unpack(s->whole, sum, plain, slots + slots_bytes(s) - s->task_scratch);
     if (plain != out)
         mf_native_convert(s->from, out, MF_F32, plain, s->counts[2]);

@@ -18,7 +18,6 @@ enum { STREAM_BYTES = 32 << 20, MOST_INPUTS = 256 }; /* from the first on a resu
 
 bool mf_native_all_reduce(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t count, int64_t from, int64_t to)
 {
-    static const mf_fold ops[] = { [MF_REDUCE_SUM] = MF_FOLD_SUM, [MF_REDUCE_MAX] = MF_FOLD_MAX, [MF_REDUCE_MIN] = MF_FOLD_MIN };
     int64_t size = mf_dtype_size(dtype);
     const void *few[MOST_INPUTS], **moved = n <= MOST_INPUTS ? few : mf_alloc((size_t)n * sizeof *moved);
     if (!moved)
@@ -26,7 +25,7 @@ bool mf_native_all_reduce(mf_reducer how, mf_dtype dtype, const void *const *in,
     for (int i = 0; i < n; i++)
         moved[i] = (const char *)in[i] + from * size;
     if (to > from)
-        mf_all_reduce(ops[how], dtype, moved, (size_t)n, (char *)out + from * size, (size_t)(to - from), count * size >= STREAM_BYTES);
+        mf_all_reduce(how, dtype, moved, (size_t)n, (char *)out + from * size, (size_t)(to - from), count * size >= STREAM_BYTES);
     if (moved != few)
         mf_free(moved);
     return true;

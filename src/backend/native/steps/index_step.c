@@ -24,7 +24,7 @@ typedef struct index_step {
     int64_t side_offset;                                         /* of updates; bytes */
     char fill[16];
     int64_t count_a_task;
-    mf_join join; /* of scatters but the plain one */
+    mf_reducer join; /* of scatters but the plain one */
     mf_dtype dtype;
     int64_t slices, slice; /* of the run, by which the updates are cut; bytes */
 } index_step;
@@ -221,7 +221,7 @@ static void scatter_runs(const scatter_task *t, const int64_t *operand, const in
             continue;
         char *out = t->out + operand[i] + from;
         const char *in = t->updates + side[i] + from;
-        if (s->join == MF_JOIN_SET)
+        if (s->join == MF_REDUCE_SET)
             memcpy(out, in, (size_t)bytes);
         else
             mf_join_run(s->join, s->dtype, out, in, bytes / s->element);
@@ -247,7 +247,7 @@ static void run_scatter_task(void *context, int64_t index)
         for (int64_t i = 0; i < n; i++) {
             if (operand[i] == OUTSIDE)
                 continue;
-            if (s->join == MF_JOIN_SET)
+            if (s->join == MF_REDUCE_SET)
                 mf_copy_strided(s->rank, s->window, s->element, t->out + operand[i], s->there, t->updates + side[i], s->here);
             else
                 join_windows(s, t->out + operand[i], t->updates + side[i], 0);
@@ -359,15 +359,6 @@ static void build_gather(mf_build *b, const mf_eqn *e)
     mf_build_step(b, &s->step, e->in, 2, e->out, 1);
 }
 
-static mf_join join_of(const mf_op *op)
-{
-    return op == &mf_op_scatter_add   ? MF_JOIN_ADD
-           : op == &mf_op_scatter_mul ? MF_JOIN_MUL
-           : op == &mf_op_scatter_max ? MF_JOIN_MAX
-           : op == &mf_op_scatter_min ? MF_JOIN_MIN
-                                      : MF_JOIN_SET;
-}
-
 /* Where the updates lie, as long as the windows' own parts are runs there as they would be in a copy. */
 static bool read_updates(mf_build *b, index_step *s, const index_numbers *d, mf_variable *v, mf_variable **root, int64_t *strides)
 {
@@ -404,7 +395,7 @@ static void build_scatter(mf_build *b, const mf_eqn *e)
     if (!read_updates(b, s, &d, e->in[2], &in[2], strides))
         return;
     plan(s, &d, e, u, strides, size);
-    s->join = join_of(e->op);
+    s->join = e->op->reducer;
     s->slices = 1;
     s->slice = s->run;
     if (s->rank == 0 && u->bytes >= TASKS_FROM && s->run >= 512) {
@@ -421,16 +412,10 @@ static void build_scatter(mf_build *b, const mf_eqn *e)
 
 bool mf_build_index(mf_build *b, const mf_eqn *e)
 {
-    static const mf_op *const scatters[] = { &mf_op_scatter, &mf_op_scatter_add, &mf_op_scatter_mul, &mf_op_scatter_min,
-                                             &mf_op_scatter_max };
-    if (e->op == &mf_op_gather) {
+    bool scatter = e->op->reduced == MF_REDUCED_INDICES && (e->op->reducer == MF_REDUCE_SET || mf_line_knows(e->in[0]->type->dtype));
+    if (scatter)
+        build_scatter(b, e);
+    else if (e->op == &mf_op_gather)
         build_gather(b, e);
-        return true;
-    }
-    for (size_t i = 0; i < sizeof scatters / sizeof *scatters; i++)
-        if (e->op == scatters[i] && (i == 0 || mf_line_knows(e->in[0]->type->dtype))) {
-            build_scatter(b, e);
-            return true;
-        }
-    return false;
+    return scatter || e->op == &mf_op_gather;
 }

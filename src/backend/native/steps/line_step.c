@@ -11,7 +11,7 @@ enum { TASK_ELEMENTS = 1 << 15, TASKS_FROM = 1 << 17 };
 typedef struct line_step {
     mf_native_step step;
     mf_dtype dtype, index_dtype;
-    mf_join how;
+    mf_reducer how;
     int sign; /* of the extreme */
     int64_t outer, n, inner;
     bool backwards;
@@ -80,7 +80,7 @@ static mf_error_object *run_running(const mf_native_step *step, void *const *val
     return NULL;
 }
 
-static void build_running(mf_build *b, const mf_eqn *e, mf_join how)
+static void build_running(mf_build *b, const mf_eqn *e, mf_reducer how)
 {
     const mf_cum_params *p = e->params;
     line_step *s = mf_step_new(b, sizeof *s, e);
@@ -237,23 +237,16 @@ static void build_cipher(mf_build *b, const mf_eqn *e)
 
 bool mf_build_line(mf_build *b, const mf_eqn *e)
 {
-    static const struct {
-        const mf_op *op;
-        mf_join how;
-    } running[] = {
-        { &mf_op_cumsum, MF_JOIN_ADD }, { &mf_op_cumprod, MF_JOIN_MUL }, { &mf_op_cummax, MF_JOIN_MAX }, { &mf_op_cummin, MF_JOIN_MIN }
-    };
     if (e->op == &mf_op_threefry2x32) {
         build_cipher(b, e);
         return true;
     }
     if (e->in_count != 1 || !mf_line_knows(e->in[0]->type->dtype))
         return false;
-    for (size_t i = 0; i < sizeof running / sizeof *running; i++)
-        if (e->op == running[i].op) {
-            build_running(b, e, running[i].how);
-            return true;
-        }
+    if (e->op->reduced == MF_REDUCED_PREFIXES) {
+        build_running(b, e, e->op->reducer);
+        return true;
+    }
     if ((e->op != &mf_op_argmax && e->op != &mf_op_argmin) || e->in[0]->type->size > INT32_MAX)
         return false;
     build_arg(b, e, e->op == &mf_op_argmax ? 1 : -1);

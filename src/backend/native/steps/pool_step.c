@@ -154,17 +154,18 @@ static mf_variable *find_places(const mf_build *b, const mf_eqn *e)
 
 bool mf_build_pool(mf_build *b, const mf_eqn *e)
 {
-    bool gradient = e->op == &mf_op_select_and_scatter_add;
-    if (!gradient && e->op != &mf_op_reduce_window_max && e->op != &mf_op_reduce_window_sum)
+    bool gradient = e->op == &mf_op_select_and_scatter_add, window = e->op->reduced == MF_REDUCED_WINDOWS;
+    bool max = window && e->op->reducer == MF_REDUCE_MAX, sum = window && e->op->reducer == MF_REDUCE_SUM;
+    if (!gradient && !max && !sum)
         return false;
     const mf_type *t = e->in[gradient]->type;
     mf_pool pool;
-    if (!mf_dtype_is_float(t->dtype) || mf_window_reaches_far(e, t) || !describe(e->params, t, e->op == &mf_op_reduce_window_sum, &pool))
+    if (!mf_dtype_is_float(t->dtype) || mf_window_reaches_far(e, t) || !describe(e->params, t, sum, &pool))
         return false;
     pool_step *s = mf_step_new(b, sizeof *s, e);
     if (!s)
         return true;
-    s->kind = gradient ? POOL_MAX_GRAD : e->op == &mf_op_reduce_window_max ? POOL_MAX : POOL_SUM;
+    s->kind = gradient ? POOL_MAX_GRAD : max ? POOL_MAX : POOL_SUM;
     s->dtype = t->dtype;
     s->pool = pool;
     s->in_image = t->bytes / pool.batch;

@@ -17,7 +17,7 @@ enum {
 
 typedef struct reduce_step {
     mf_native_step step;
-    mf_fold how;
+    mf_reducer how;
     mf_dtype dtype;
     int64_t outer, reduced, inner;
     int64_t rows_a_task;   /* of outer, or of inner when outer is 1 */
@@ -28,20 +28,14 @@ typedef struct reduce_step {
     int64_t dims[MF_RANK], from[MF_RANK], to[MF_RANK]; /* bytes */
 } reduce_step;
 
-static bool find_how(const mf_eqn *e, mf_fold *how)
+/* Of bools, the greater is "or", and the lesser "and". */
+static bool find_how(const mf_eqn *e, mf_reducer *how)
 {
     mf_dtype dtype = e->in[0]->type->dtype;
-    if (e->op == &mf_op_reduce_sum)
-        *how = MF_FOLD_SUM;
-    else if (e->op == &mf_op_reduce_prod)
-        *how = MF_FOLD_PROD;
-    else if (e->op == &mf_op_reduce_max || (e->op == &mf_op_reduce_or && dtype == MF_BOOL))
-        *how = MF_FOLD_MAX;
-    else if (e->op == &mf_op_reduce_min || (e->op == &mf_op_reduce_and && dtype == MF_BOOL))
-        *how = MF_FOLD_MIN;
-    else
-        return false;
-    return dtype == e->out[0]->type->dtype && mf_reduce_rows(*how, dtype, NULL, NULL, 0, 0, 0, false);
+    bool bits = dtype == MF_BOOL;
+    mf_reducer r = e->op->reducer;
+    *how = bits && r == MF_REDUCE_OR ? MF_REDUCE_MAX : bits && r == MF_REDUCE_AND ? MF_REDUCE_MIN : r;
+    return e->op->reduced == MF_REDUCED_AXES && dtype == e->out[0]->type->dtype && mf_reduce_rows(*how, dtype, NULL, NULL, 0, 0, 0, false);
 }
 
 /* outer × reduced × inner, where the operand is that already. */
@@ -229,7 +223,7 @@ static bool run_part(const mf_native_step *step, void *const *values, char *scra
 }
 
 static const mf_group_plan *no_group(const mf_native_step *step) { return (void)step, NULL; }
-static int fold_of(const mf_native_step *step) { return (int)of(step)->how; }
+static mf_reducer fold_of(const mf_native_step *step) { return of(step)->how; }
 
 static const mf_row_parts parts = {
     .rows = count_rows, .can = can_part, .inside = reads_own_row, .group = no_group, .fold = fold_of, .run = run_part
@@ -283,7 +277,7 @@ static void form_of(const mf_native_step *step, mf_form *f)
 {
     const reduce_step *s = of(step);
     f->kind = MF_FORM_FOLD;
-    f->fold = (int)s->how;
+    f->fold = s->how;
     f->dtype = s->dtype;
     f->count = s->outer * s->inner;
     f->length = s->reduced;
@@ -320,7 +314,7 @@ static void find_images(reduce_step *s, const mf_type *t, const mf_intlist *axes
 
 bool mf_build_reduce(mf_build *b, const mf_eqn *e)
 {
-    mf_fold how;
+    mf_reducer how;
     if (!find_how(e, &how))
         return false;
     reduce_step *s = mf_step_new(b, sizeof *s, e);

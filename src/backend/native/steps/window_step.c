@@ -30,7 +30,7 @@ typedef struct window_axis {
 
 typedef struct window_step {
     mf_native_step step;
-    mf_join how;
+    mf_reducer how;
     mf_dtype dtype;
     int rank; /* of the axes */
     window_axis axis[MF_RANK];
@@ -214,11 +214,11 @@ static mf_error_object *run(const mf_native_step *step, void *const *values, cha
 
 static void find_identity(window_step *s)
 {
-    if (s->how != MF_JOIN_ADD && (s->dtype == MF_I64 || s->dtype == MF_U64)) {
+    if (s->how != MF_REDUCE_SUM && (s->dtype == MF_I64 || s->dtype == MF_U64)) {
         uint64_t sign = (uint64_t)1 << 63, least = s->dtype == MF_I64 ? sign : 0;
-        mf_store_i64(s->dtype, s->identity, (int64_t)(s->how == MF_JOIN_MAX ? least : ~least));
+        mf_store_i64(s->dtype, s->identity, (int64_t)(s->how == MF_REDUCE_MAX ? least : ~least));
     } else {
-        double first = s->how == MF_JOIN_ADD ? 0 : s->how == MF_JOIN_MAX ? mf_dtype_lowest(s->dtype) : mf_dtype_highest(s->dtype);
+        double first = s->how == MF_REDUCE_SUM ? 0 : s->how == MF_REDUCE_MAX ? mf_dtype_lowest(s->dtype) : mf_dtype_highest(s->dtype);
         if (mf_dtype_is_float(s->dtype))
             mf_store_f64(s->dtype, s->identity, first);
         else
@@ -339,11 +339,11 @@ bool mf_window_reaches_far(const mf_eqn *e, const mf_type *operand)
 
 bool mf_build_window(mf_build *b, const mf_eqn *e)
 {
-    bool sum = e->op == &mf_op_reduce_window_sum, max = e->op == &mf_op_reduce_window_max;
-    if (!sum && !max && e->op != &mf_op_reduce_window_min)
+    bool sum = e->op->reducer == MF_REDUCE_SUM, max = e->op->reducer == MF_REDUCE_MAX;
+    if (e->op->reduced != MF_REDUCED_WINDOWS)
         return false;
     const mf_type *t = e->in[0]->type;
-    window_step made = { .dtype = t->dtype, .how = sum ? MF_JOIN_ADD : max ? MF_JOIN_MAX : MF_JOIN_MIN };
+    window_step made = { .dtype = t->dtype, .how = e->op->reducer };
     if (sum && mf_dtype_is_complex(t->dtype))
         made.dtype = t->dtype == MF_C64 ? MF_F32 : MF_F64;
     if (!mf_line_knows(made.dtype) || mf_window_reaches_far(e, t) || t->size == 0 || e->out[0]->type->size == 0)

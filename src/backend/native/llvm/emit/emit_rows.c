@@ -55,18 +55,18 @@ static mf_dtype computing(mf_dtype d) { return d == MF_F16 || d == MF_BF16 ? MF_
 
 /* The greatest or least of f32 by one instruction of AVX-512. It passes over NaN, which llvm.maximum with its six instructions does not: lanes
  * that meet one are noted beside it, and are NaN in the end. */
-static bool has_range(int how, mf_dtype dtype)
+static bool has_range(mf_reducer how, mf_dtype dtype)
 {
-    return (how == MF_FOLD_MAX || how == MF_FOLD_MIN) && dtype == MF_F32 && mf_native_avx512();
+    return (how == MF_REDUCE_MAX || how == MF_REDUCE_MIN) && dtype == MF_F32 && mf_native_avx512();
 }
 
-static mf_ir_value range(mf_ir *ir, int how, mf_ir_value a, mf_ir_value b)
+static mf_ir_value range(mf_ir *ir, mf_reducer how, mf_ir_value a, mf_ir_value b)
 {
     return mf_ir_op(
         ir,
         "call <16 x float> @llvm.x86.avx512.mask.range.ps.512(<16 x float> %s, <16 x float> %s, i32 %d, <16 x float> %s, i16 -1, "
         "i32 4)",
-        a, b, how == MF_FOLD_MAX ? 5 : 4, a);
+        a, b, how == MF_REDUCE_MAX ? 5 : 4, a);
 }
 
 /* Two vectors are looked at together. */
@@ -91,13 +91,13 @@ static void note_pending(mf_ir *ir, fold *d)
         note_nan(ir, d, v, LANES, NULL);
 }
 
-static mf_ir_value join_lanes(mf_ir *ir, const fold *d, int how, mf_ir_value a, mf_ir_value b)
+static mf_ir_value join_lanes(mf_ir *ir, const fold *d, mf_reducer how, mf_ir_value a, mf_ir_value b)
 {
     return d->by_range ? range(ir, how, a, b) : mf_ir_join(ir, how, d->dtype, LANES, a, b);
 }
 
 /* A vector of one: what the lanes join to, NaN if any of them has met one. */
-static mf_ir_value fold_range(mf_ir *ir, int how, const fold *d, mf_ir_value v)
+static mf_ir_value fold_range(mf_ir *ir, mf_reducer how, const fold *d, mf_ir_value v)
 {
     for (int width = LANES; width > 1; width /= 2) {
         mf_text order = { 0 };
@@ -296,7 +296,7 @@ static void emit_chunk(rows *r, int64_t from, int64_t to)
         emit_columns(r, integer(r->ir, j), to - j < LANES ? (int)(to - j) : LANES, 0);
     for (int f = 0; f < r->fold_count; f++) {
         fold *d = &r->folds[f];
-        int how = at_of(r, d->node)->fold;
+        mf_reducer how = at_of(r, d->node)->fold;
         for (int u = 1; u < chains(r, d); u++)
             d->lanes[0] = join_lanes(r->ir, d, how, d->lanes[0], d->lanes[u]);
         note_pending(r->ir, d);
@@ -315,10 +315,10 @@ static void find_needed(rows *r)
         r->needed[i] = written_now(r, i);
         if (!plan->nodes[i].reduces || plan->nodes[i].phase != r->phase + 1)
             continue;
-        int how = plan->nodes[i].fold;
+        mf_reducer how = plan->nodes[i].fold;
         mf_dtype dtype = computing(plan->group.nodes[i].dtype);
         r->ir->width = LANES;
-        bool any_order = how == MF_FOLD_MAX || how == MF_FOLD_MIN || !mf_dtype_is_float(dtype);
+        bool any_order = how == MF_REDUCE_MAX || how == MF_REDUCE_MIN || !mf_dtype_is_float(dtype);
         r->folds[r->fold_count++] = (fold){ .node = i,
                                             .dtype = dtype,
                                             .any_order = any_order,
@@ -498,7 +498,7 @@ static void emit_shared(rows *r)
 /* Chunks join as a tree: neighbours pair up level by level, an odd one moves up. */
 static mf_ir_value join_chunks(rows *r, const fold *d, mf_ir_value *parts, int64_t count)
 {
-    int how = at_of(r, d->node)->fold;
+    mf_reducer how = at_of(r, d->node)->fold;
     for (; count > 1; count = (count + 1) / 2)
         for (int64_t i = 0; i < count; i += 2)
             parts[i / 2] = i + 1 < count ? mf_ir_join(r->ir, how, d->dtype, 1, parts[i], parts[i + 1]) : parts[i];

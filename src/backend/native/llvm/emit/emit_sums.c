@@ -16,7 +16,7 @@ typedef struct summing {
     const mf_native_step *s;
     const mf_form *f;
     bool product;
-    int how;
+    mf_reducer how;
     mf_dtype computing;
 } summing;
 
@@ -200,7 +200,7 @@ void mf_repeat_sums(mf_repeat *r, mf_cells *m, const mf_native_step *s, const mf
 {
     bool product = f->kind == MF_FORM_PRODUCT;
     mf_dtype stored = s->eqn->out[0]->type->dtype;
-    summing a = { r, m, s, f, product, product ? MF_FOLD_SUM : f->fold, product ? f->dtype : computing(f->dtype) };
+    summing a = { r, m, s, f, product, product ? MF_REDUCE_SUM : f->fold, product ? f->dtype : computing(f->dtype) };
     bool fits = product ? f->count * f->length <= MOST_WORK && (f->lanes > 1 || f->length <= MOST_CHAIN)
                         : f->length <= MOST_FOLD && mf_ir_can_fold(f->fold, f->dtype);
     if (!fits || !f->length || !f->count || f->count > MF_REPEAT_ELEMENTS) {

@@ -48,20 +48,20 @@ void mf_ir_write(mf_ir *ir, mf_dtype dtype, mf_ir_value v, mf_ir_value place, in
 
 /* ------------------------------------------------------------------ joining two values, folding lanes */
 
-static bool is_extreme(int how) { return how == MF_FOLD_MAX || how == MF_FOLD_MIN; }
+static bool is_extreme(mf_reducer how) { return how == MF_REDUCE_MAX || how == MF_REDUCE_MIN; }
 
-bool mf_ir_can_fold(int how, mf_dtype dtype)
+bool mf_ir_can_fold(mf_reducer how, mf_dtype dtype)
 {
     return mf_dtype_is_float(dtype) || dtype == MF_I32 || dtype == MF_U32 || dtype == MF_I64 || dtype == MF_U64 ||
            (dtype == MF_BOOL && is_extreme(how));
 }
 
-mf_ir_value mf_ir_identity(mf_ir *ir, int how, mf_dtype dtype)
+mf_ir_value mf_ir_identity(mf_ir *ir, mf_reducer how, mf_dtype dtype)
 {
     _Alignas(8) unsigned char element[8] = { 0 };
-    bool least = how == MF_FOLD_MAX;
+    bool least = how == MF_REDUCE_MAX;
     if (!is_extreme(how))
-        mf_store_f64(dtype, element, how == MF_FOLD_PROD);
+        mf_store_f64(dtype, element, how == MF_REDUCE_PROD);
     else if (mf_dtype_is_float(dtype))
         mf_store_f64(dtype, element, least ? -(double)INFINITY : (double)INFINITY);
     else
@@ -73,17 +73,17 @@ mf_ir_value mf_ir_identity(mf_ir *ir, int how, mf_dtype dtype)
     return mf_ir_splat(ir, dtype, element);
 }
 
-mf_ir_value mf_ir_join(mf_ir *ir, int how, mf_dtype dtype, int width, mf_ir_value a, mf_ir_value b)
+mf_ir_value mf_ir_join(mf_ir *ir, mf_reducer how, mf_dtype dtype, int width, mf_ir_value a, mf_ir_value b)
 {
     const char *s = mf_ir_scalar(dtype);
     bool real = mf_dtype_is_float(dtype);
     if (!is_extreme(how))
-        return mf_ir_op(ir, "%s%s <%d x %s> %s, %s", real ? "f" : "", how == MF_FOLD_SUM ? "add" : "mul", width, s, a, b);
+        return mf_ir_op(ir, "%s%s <%d x %s> %s, %s", real ? "f" : "", how == MF_REDUCE_SUM ? "add" : "mul", width, s, a, b);
     if (dtype == MF_BOOL)
-        return mf_ir_op(ir, "%s <%d x i1> %s, %s", how == MF_FOLD_MAX ? "or" : "and", width, a, b);
-    const char *name = real                        ? (how == MF_FOLD_MAX ? "maximum" : "minimum")
-                       : mf_dtype_is_signed(dtype) ? (how == MF_FOLD_MAX ? "smax" : "smin")
-                                                   : (how == MF_FOLD_MAX ? "umax" : "umin");
+        return mf_ir_op(ir, "%s <%d x i1> %s, %s", how == MF_REDUCE_MAX ? "or" : "and", width, a, b);
+    const char *name = real                        ? (how == MF_REDUCE_MAX ? "maximum" : "minimum")
+                       : mf_dtype_is_signed(dtype) ? (how == MF_REDUCE_MAX ? "smax" : "smin")
+                                                   : (how == MF_REDUCE_MAX ? "umax" : "umin");
     return mf_ir_op(ir, "call <%d x %s> @llvm.%s.v%d%s%d(<%d x %s> %s, <%d x %s> %s)", width, s, name, width, real ? "f" : "i",
                     8 * mf_dtype_size(dtype), width, s, a, width, s, b);
 }
@@ -101,7 +101,7 @@ static mf_ir_value shuffle(mf_ir *ir, const char *type, int from, mf_ir_value a,
     return made;
 }
 
-mf_ir_value mf_ir_fold_lanes(mf_ir *ir, int how, mf_dtype dtype, mf_ir_value v)
+mf_ir_value mf_ir_fold_lanes(mf_ir *ir, mf_reducer how, mf_dtype dtype, mf_ir_value v)
 {
     const char *s = mf_ir_scalar(dtype);
     int order[MF_IR_LANES] = { 0 };
