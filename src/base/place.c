@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -127,4 +128,105 @@ const char *mf_place_of(const void *return_address)
     }
     pthread_mutex_unlock(&lock);
     return text;
+}
+
+/* ------------------------------------------------------------------ for another process */
+
+#define MARK '\1' /* around an encoded place: build, offset, name */
+
+typedef struct module { /* the one that has an address or is of a build */
+    uintptr_t wanted, base;
+    uint64_t build; /* 0: it names none */
+    const char *path;
+} module;
+
+/* The linker's build id, of which any eight bytes tell one from another. */
+static uint64_t build_of(const struct dl_phdr_info *info)
+{
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *h = &info->dlpi_phdr[i];
+        if (h->p_type != PT_NOTE)
+            continue;
+        const char *at = (const char *)(info->dlpi_addr + h->p_vaddr), *end = at + h->p_memsz; /* NOLINT(performance-no-int-to-ptr) */
+        while ((size_t)(end - at) >= sizeof(ElfW(Nhdr))) {
+            ElfW(Nhdr) n;
+            memcpy(&n, at, sizeof n);
+            const char *name = at + sizeof n, *bytes = name + ((n.n_namesz + 3) & ~3u);
+            if (n.n_type == NT_GNU_BUILD_ID && n.n_namesz == 4 && !memcmp(name, "GNU", 4))
+                return mf_hash(bytes, n.n_descsz, 1) | 1;
+            at = bytes + ((n.n_descsz + 3) & ~3u);
+        }
+    }
+    return 0;
+}
+
+static int has_address(struct dl_phdr_info *info, size_t size, void *context)
+{
+    (void)size;
+    module *m = context;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *h = &info->dlpi_phdr[i];
+        if (h->p_type != PT_LOAD || m->wanted - info->dlpi_addr - h->p_vaddr >= h->p_memsz)
+            continue;
+        m->base = info->dlpi_addr;
+        m->build = build_of(info);
+        m->path = info->dlpi_name && *info->dlpi_name ? info->dlpi_name : program_invocation_name;
+        return 1;
+    }
+    return 0;
+}
+
+static int is_of_build(struct dl_phdr_info *info, size_t size, void *context)
+{
+    (void)size;
+    module *m = context;
+    m->base = info->dlpi_addr;
+    return build_of(info) == m->build;
+}
+
+void mf_place_encode(mf_text *t, const void *return_address)
+{
+    module m = { .wanted = (uintptr_t)return_address };
+    if (!return_address || !dl_iterate_phdr(has_address, &m))
+        return;
+    uintptr_t offset = m.wanted - m.base;
+    if (m.build)
+        mf_text_add(t, "%c%" PRIx64 " %" PRIxPTR " %.64s%c", MARK, m.build, offset, base_name(m.path), MARK);
+    else
+        mf_text_add(t, "%.64s+0x%" PRIxPTR, base_name(m.path), offset);
+}
+
+/* One that has lost its end says nothing. */
+static void decode_one(mf_text *t, const char *text, size_t count)
+{
+    char copy[128], *at = copy;
+    if (count >= sizeof copy)
+        return;
+    memcpy(copy, text, count);
+    copy[count] = 0;
+    module m = { .build = strtoull(at, &at, 16) };
+    uintptr_t offset = (uintptr_t)strtoull(at, &at, 16);
+    if (*at != ' ' || !at[1])
+        return;
+    bool here = m.build && dl_iterate_phdr(is_of_build, &m);
+    const char *place = here ? mf_place_of((const void *)(m.base + offset)) : NULL; /* NOLINT(performance-no-int-to-ptr) */
+    if (place)
+        mf_text_put(t, place);
+    else
+        mf_text_add(t, "%s+0x%" PRIxPTR, at + 1, offset);
+}
+
+void mf_place_decode(mf_text *t, const char *text, size_t count)
+{
+    for (const char *end = text + count; text < end;) {
+        const char *mark = memchr(text, MARK, (size_t)(end - text));
+        mf_text_putn(t, text, (size_t)((mark ? mark : end) - text));
+        if (!mark)
+            return;
+        const char *close = memchr(mark + 1, MARK, (size_t)(end - mark - 1));
+        if (!close)
+            return;
+        decode_one(t, mark + 1, (size_t)(close - mark - 1));
+        text = close + 1;
+    }
 }

@@ -2,8 +2,15 @@
 #ifndef MF_BASE_PLACE_H
 #define MF_BASE_PLACE_H
 
+#include "base/string.h"
+
 /* "file:line" by addr2line where that is installed and knows, else "symbol+0x12" or "program+0x12"; NULL when nothing is known.
  * Immortal and remembered, so an address is looked up once. Slow the first time: only for text that is about to be read. */
 const char *mf_place_of(const void *return_address);
+
+/* A place that goes to another process, in a text: where that runs the same build it finds the line when the text is read, and else says
+ * "program+0x12". Costs no look-up here. Nothing is added where nothing is known. */
+void mf_place_encode(mf_text *t, const void *return_address);
+void mf_place_decode(mf_text *t, const char *text, size_t count); /* any text: each encoded place in words, the rest as it is */
 
 #endif

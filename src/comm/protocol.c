@@ -12,8 +12,6 @@
 #include "base/intern.h"
 #include "runtime/profile/profiler.h"
 
-#include <stdio.h>
-
 #define MAGIC 0x31304d4du /* of this form of header; another byte order or another form differs in it */
 
 unsigned mf_messages_bucket(int peer, const mf_message_tag *of)
@@ -62,45 +60,15 @@ void mf_operations_call_back(mf_messages *m, mf_operation *finished)
         mf_memory_put(finished->copied, finished->count);
         atomic_fetch_sub(&m->comm.awaited, 1);
         if (finished->done)
-            finished->done(finished->context, finished->error);
+            finished->done(finished->context, mf_peer_error_complete(finished->error, &finished->of));
         else
             mf_error_ignore(finished->error);
         mf_free(finished);
     }
 }
 
-/* theirs: what the other process computes there, in `count` bytes. */
-static mf_error_object *other_program(int peer, const mf_message_tag *own, const void *theirs, size_t count)
-{
-    static const char why[] = "it runs another program, or its functions in another order";
-    int length = (int)count;
-    if (!count || !own->words)
-        return mf_error_new(MF_ERROR_PEER, "process %d computes something else here: %s", peer, why);
-    if (strlen(own->words) == count && !memcmp(own->words, theirs, count))
-        return mf_error_new(MF_ERROR_PEER, "process %d computes something else here: %s too, but in another way; %s", peer, own->words,
-                            why);
-    return mf_error_new(MF_ERROR_PEER, "process %d computes something else here: %.*s, and not %s; %s", peer, length, (const char *)theirs,
-                        own->words, why);
-}
-
-mf_error_object *mf_messages_dead_error(const mf_messages *m)
-{
-    int process = m->first_dead;
-    uint64_t newest = m->peers[process].newest;
-    return newest ? mf_error_new(MF_ERROR_PEER, "process %d has died: its last message was of call %llu", process,
-                                 (unsigned long long)newest - 1)
-                  : mf_error_new(MF_ERROR_PEER, "process %d has died before its first message", process);
-}
-
 /* Nothing is sent to that process any more, or received from it. */
 bool mf_messages_is_gone(const mf_messages *m, int process) { return m->left || m->broken || m->peers[process].dead; }
-
-mf_error_object *mf_messages_gone(const mf_messages *m, int process)
-{
-    return process >= 0 && m->peers[process].dead ? mf_messages_dead_error(m)
-           : m->broken                            ? mf_retain(m->broken)
-                                                  : mf_error_new(MF_ERROR_PEER, "this process has left the job: %s", m->left);
-}
 
 /* Those that wait and fit end in the error, of which each has a reference. */
 void mf_messages_fail(mf_messages *m, bool (*fits)(const mf_messages *, const mf_operation *, const void *), const void *what,
@@ -323,27 +291,20 @@ static int free_tag(mf_messages *m, int with)
 
 /* ------------------------------------------------------------------ a message and its receipt; the lock is held */
 
-static mf_error_object *ended_error(int peer, uint64_t call, const char *words)
-{
-    return *words ? mf_error_new(MF_ERROR_PEER, "process %d: %s", peer, words)
-                  : mf_error_new(MF_ERROR_PEER, "process %d ended its call %llu without this collective", peer,
-                                 (unsigned long long)(call % ((uint64_t)1 << MF_CALL_BITS)));
-}
-
 /* An offer for a receipt, which is in no list. */
 void mf_messages_accept(mf_messages *m, mf_operation *op, const mf_message_header *h, const void *words, mf_operation **finished)
 {
     if (h->check != op->of.check || h->size != op->count) {
         mf_message_header no = { .kind = NO, .call = h->call, .id = h->id, .check = OTHER_PROGRAM, .size = words_count(&op->of) };
         post(m, op->peer, no, op->of.words, no.size, finished);
-        mf_operation_finish(op, other_program(op->peer, &op->of, words, h->tag), finished);
+        mf_operation_finish(op, mf_peer_error_differs(op->peer, &op->of, words, h->tag), finished);
         return;
     }
     if (h->at) {
         bool ours = take_offered(m, op->peer, h->id);
         op->id = h->id;
         op->from = ours ? mf_shared_range(m->shared, m->peers[op->peer].number) + h->at - 1 : NULL;
-        mf_operation_finish(op, ours ? NULL : ended_error(op->peer, h->call, ""), finished);
+        mf_operation_finish(op, ours ? NULL : mf_peer_error_over(op->peer, h->call, true, ""), finished);
         return;
     }
     op->tag = free_tag(m, op->peer);
@@ -359,14 +320,37 @@ void mf_messages_take(mf_messages *m, mf_operation *op, const mf_message_header 
     bool same = h->check == op->of.check && h->size == op->count;
     if (same && h->size)
         memcpy(op->bytes, payload, h->size);
-    mf_operation_finish(op, same ? NULL : other_program(op->peer, &op->of, (const char *)payload + h->size, h->tag), finished);
+    mf_operation_finish(op, same ? NULL : mf_peer_error_differs(op->peer, &op->of, (const char *)payload + h->size, h->tag), finished);
+}
+
+/* For those who ask about a call that is over here, or would: why; *well: it ended so, and these are words of it. In `place`, if not told. */
+static const char *end_of(const mf_messages *m, uint64_t call, mf_text *place, bool *well)
+{
+    const char *words = abort_of(m, call);
+    words = words ? words : m->left;
+    *well = !words;
+    if (words)
+        return words;
+    mf_comm_describe(place, mf_comm_record(&m->comm, call));
+    return place->at;
+}
+
+static void say_over(mf_messages *m, int to, mf_message_header h, mf_operation **finished)
+{
+    mf_text t = { 0 };
+    bool well;
+    const char *words = end_of(m, h.call, &t, &well);
+    h.check = well ? WELL : FAILED;
+    h.size = words ? strnlen(words, WORDS_MOST - 1) : 0;
+    post(m, to, h, words, h.size, finished);
+    mf_text_free(&t);
 }
 
 /* Nobody will ask for it. */
 void mf_messages_refuse(mf_messages *m, const mf_message_header *h, mf_operation **finished)
 {
     if (h->kind == OFFER)
-        mf_messages_say(m, (int)h->from, NO, h->call, h->id, abort_of(m, h->call), finished);
+        say_over(m, (int)h->from, (mf_message_header){ .kind = NO, .call = h->call, .id = h->id }, finished);
     else
         m->peers[h->from].taken += h->size;
 }
@@ -450,30 +434,36 @@ static bool waits_in_call(const mf_messages *m, const mf_operation *op, const vo
     return op->peer == (int)h->from && op->of.call == h->call;
 }
 
-static void say_here(mf_messages *m, int to, mf_operation **finished)
+static bool has_begun(const mf_messages *m, uint64_t call)
 {
-    char words[WORDS_MOST];
-    snprintf(words, sizeof words, "%.400s, %.1f s before", m->last_words ? m->last_words : "",
-             (double)(mf_profile_now() - m->last_at) / 1e9);
-    mf_messages_say(m, to, HERE, atomic_load(&m->comm.calls), 0, m->last_words ? words : NULL, finished);
+    return call >> MF_CALL_BITS ? mf_comm_record(&m->comm, call) != NULL : call < atomic_load(&m->comm.calls);
 }
 
-static void hear(mf_peer *p, const mf_message_header *h, const char *words)
+static void say_here(mf_messages *m, int to, uint64_t call, mf_operation **finished)
 {
-    p->calls = h->call;
+    mf_text t = { 0 };
+    mf_peer_whereabouts(&t, m);
+    mf_message_header h = { .kind = HERE, .call = call, .check = has_begun(m, call), .size = t.failed ? 0 : strnlen(t.at, WORDS_MOST - 1) };
+    post(m, to, h, t.at, h.size, finished);
+    mf_text_free(&t);
+}
+
+static void hear(mf_messages *m, const mf_message_header *h, const char *words)
+{
+    mf_peer *p = &m->peers[h->from];
     mf_free(p->words);
     p->words = *words ? mf_strdup(words) : NULL;
+    for (int b = 0; b < BUCKETS; b++)
+        for (mf_operation *op = m->waiting[b]; op; op = op->next)
+            op->begun |= waits_in_call(m, op, h) && h->check;
 }
 
 static void answer(mf_messages *m, const mf_message_header *h, mf_operation **finished)
 {
-    const char *words = abort_of(m, h->call);
-    if (m->left && !words)
-        words = m->left;
     if (m->left || mf_messages_is_over(m, h->call))
-        mf_messages_say(m, (int)h->from, OVER, h->call, 0, words, finished);
+        say_over(m, (int)h->from, (mf_message_header){ .kind = OVER, .call = h->call }, finished);
     else
-        say_here(m, (int)h->from, finished);
+        say_here(m, (int)h->from, h->call, finished);
 }
 
 /* Whether what is offered lies where its owner may offer something. */
@@ -524,8 +514,8 @@ static void handle(mf_messages *m, const unsigned char *bytes, size_t count, mf_
     case NO:
         if ((op = take_offer(m, &h)))
             mf_operation_finish(op,
-                                h.check == OTHER_PROGRAM ? other_program(op->peer, &op->of, words, strlen(words))
-                                                         : ended_error(op->peer, h.call, words),
+                                h.check == OTHER_PROGRAM ? mf_peer_error_differs(op->peer, &op->of, words, strlen(words))
+                                                         : mf_peer_error_over(op->peer, h.call, h.check == WELL, words),
                                 finished);
         break;
     case TOOK:
@@ -533,8 +523,8 @@ static void handle(mf_messages *m, const unsigned char *bytes, size_t count, mf_
             mf_operation_finish(op, NULL, finished);
         break;
     case WHERE: answer(m, &h, finished); break;
-    case HERE: hear(from, &h, words); break;
-    case OVER: mf_messages_fail(m, waits_in_call, &h, ended_error((int)h.from, h.call, words), finished); break;
+    case HERE: hear(m, &h, words); break;
+    case OVER: mf_messages_fail(m, waits_in_call, &h, mf_peer_error_over((int)h.from, h.call, h.check == WELL, words), finished); break;
     case BYE: from->left = true; break;
     case ALL_LEFT: m->all_left = true; break;
     case TAKEN:
@@ -618,7 +608,7 @@ static void poll_outgoing(mf_messages *m, mf_operation **finished)
 static void moved(mf_messages *m, mf_operation *op, size_t count, mf_operation **finished)
 {
     if (!op->sends && count != op->piece) {
-        mf_operation_finish(op, ended_error(op->peer, op->of.call, ""), finished);
+        mf_operation_finish(op, mf_peer_error_over(op->peer, op->of.call, true, ""), finished);
         return;
     }
     op->moved += op->piece;
@@ -653,19 +643,6 @@ static bool poll_moving(mf_messages *m, mf_operation **finished)
     return any_moved;
 }
 
-static mf_error_object *late_error(const mf_messages *m, const mf_operation *op, int64_t now)
-{
-    const mf_peer *p = &m->peers[op->peer];
-    double seconds = (double)(now - op->since) / 1e9;
-    if (p->heard < op->since)
-        return mf_error_new(MF_ERROR_PEER, "process %d has not answered for %.1f s: it is stopped or gone", op->peer, seconds);
-    if (op->of.call >> MF_CALL_BITS)
-        return mf_error_new(MF_ERROR_PEER, "process %d is %.1f s late", op->peer, seconds);
-    return mf_error_new(MF_ERROR_PEER, "process %d is %.1f s late: it has begun %llu calls, and this is call %llu%s%s", op->peer, seconds,
-                        (unsigned long long)p->calls, (unsigned long long)op->of.call, p->words ? "; its last collective was " : "",
-                        p->words ? p->words : "");
-}
-
 static void ask_for(mf_messages *m, mf_operation *op, int64_t now, mf_operation **finished)
 {
     if (now < op->ask_at)
@@ -685,7 +662,7 @@ static void ask(mf_messages *m, int64_t now, mf_operation **finished)
         for (mf_operation **at = &m->waiting[b], *op; (op = *at);)
             if (now - op->since > m->timeout && mf_operation_may_end(m, op)) {
                 *at = op->next;
-                mf_operation_finish(op, late_error(m, op, now), finished);
+                mf_operation_finish(op, mf_peer_error_late(m, op, now), finished);
             } else {
                 at = &op->next;
                 ask_for(m, op, now, finished);

@@ -11,7 +11,7 @@
 #define RING        8 /* receives for headers, used in turn */
 #define INLINE_MOST ((size_t)16 << 10)
 #define WINDOW      ((uint64_t)1 << 20) /* inline bytes that a process has not taken yet: more are offered */
-#define WORDS_MOST  480
+#define WORDS_MOST  960
 #define SLOT        (sizeof(mf_message_header) + INLINE_MOST + WORDS_MOST)
 #define BUCKETS     64
 #define CALLS_OPEN  4096 /* between the oldest and the newest call under way */
@@ -23,7 +23,7 @@
 
 typedef enum mf_message_kind { DATA, OFFER, GO, NO, TAKEN, TOOK, WHERE, HERE, OVER, BYE, ALL_LEFT, KINDS } mf_message_kind;
 
-enum { OTHER_PROGRAM = 1 }; /* the check of a NO; else the call is over */
+enum { OTHER_PROGRAM = 1, WELL, FAILED }; /* the check of a NO or an OVER: the call is over, or why not */
 
 typedef struct mf_message_header {
     uint32_t magic, kind, from, tag; /* tag: of GO; of DATA and OFFER, how many bytes of words follow their payload */
@@ -62,6 +62,7 @@ typedef struct mf_operation { /* a receipt, or a send that is too large to go wi
     const unsigned char *from; /* of a receipt: where the payload lies in shared memory, or NULL */
     void *copied;              /* of a send: a copy of its bytes, in shared memory; or NULL */
     int64_t since, ask_at;
+    bool begun; /* the other process has begun the call, too, when it answered */
     mf_message_done done;
     void *context;
     mf_error_object *error;
@@ -70,10 +71,9 @@ typedef struct mf_operation { /* a receipt, or a send that is too large to go wi
 typedef struct mf_peer {
     uint64_t sent, acknowledged; /* inline bytes to it */
     uint64_t taken, told;        /* inline bytes from it */
-    uint64_t calls;              /* that it had begun when it answered last */
     int64_t heard;               /* when something came from it last */
     uint64_t newest;             /* call of all processes of which something came, + 1 */
-    char *words;                 /* what it said of its last collective then; or NULL */
+    char *words;                 /* what it said last of where it is; or NULL */
     bool left, dead;
     int number;         /* of one on this machine, in the shared memory */
     mf_ring *to, *from; /* there; else NULL */
@@ -135,9 +135,18 @@ void mf_messages_fail(mf_messages *m, bool (*fits)(const mf_messages *, const mf
                       mf_error_object *error, mf_operation **finished);
 bool mf_operation_any(const mf_messages *m, const mf_operation *op, const void *unused);    /* fits always */
 void mf_messages_fail_all(mf_messages *m, mf_error_object *error, mf_operation **finished); /* the link is of no use any more */
-bool mf_messages_is_gone(const mf_messages *m, int process);          /* nothing is exchanged with it any more, for the reason that: */
-mf_error_object *mf_messages_gone(const mf_messages *m, int process); /* -1: with anybody */
+bool mf_messages_is_gone(const mf_messages *m, int process);                                /* nothing is exchanged with it any more */
+
+/* ---- peer_errors.c */
+mf_error_object *mf_peer_error_differs(int peer, const mf_message_tag *own, const void *theirs, size_t count); /* what it computes there */
+mf_error_object *mf_peer_error_over(int peer, uint64_t call, bool well,
+                                    const char *words); /* words: what call that was, or why it failed */
+mf_error_object *mf_peer_error_late(const mf_messages *m, const mf_operation *op, int64_t now);
+/* The error as it is given to the operation of this tag; no lock is held. Takes the reference; NULL: NULL. */
+mf_error_object *mf_peer_error_complete(mf_error_object *e, const mf_message_tag *own);
+mf_error_object *mf_messages_gone(const mf_messages *m, int process); /* why nothing is exchanged with it (-1: anybody) any more */
 mf_error_object *mf_messages_dead_error(const mf_messages *m);        /* names the first: the others may have ended because of it */
+void mf_peer_whereabouts(mf_text *t, const mf_messages *m);           /* for those who wait for this process */
 
 /* ---- offers in shared memory */
 /* For a send whose bytes lie there, or were copied; what it says in its header. 0: it has to be sent otherwise. */

@@ -15,6 +15,7 @@ typedef struct mf_executable mf_executable;
 typedef struct mf_load_request {
     const mf_client *client;
     const mf_program *program; /* optimised, of no free axis names */
+    const char *function;      /* interned: that it is of; NULL: unknown */
     const char *compiler;      /* which of the client's own compilers: "native", "reference" of the CPU's; NULL: its default */
     const bool *donated;       /* by input: its memory may be reused; NULL: none */
     mf_array *const *in;       /* it will run on arrays that lie as these; NULL: on any */
@@ -32,8 +33,8 @@ struct mf_executable {
     bool supposes;                    /* how its arrays lie: not all fit */
     bool shares_places; /* many lines run it, a function of the library or an op: its equations are at the place of each run */
     _Atomic(mf_executable *) next;
-    const char *function;     /* interned; NULL: unknown, as are the words then */
-    const char **input_words; /* by input, of donated ones */
+    const char *function;     /* interned; NULL: unknown */
+    const char **input_words; /* by input, of donated ones; NULL: unknown */
 };
 bool mf_executable_init(mf_executable *x, const mf_load_request *load); /* false: memory is out, and x can be dropped */
 void mf_executable_end(mf_executable *x);                               /* what init and the list hold; for the backend's destroy */

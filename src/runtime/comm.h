@@ -8,12 +8,23 @@
 
 #include "base/error.h"
 #include "base/intern.h"
+#include "base/string.h"
 
 typedef struct mf_comm mf_comm;
 
 /* A call that exchanges something has a number among those of the same processes, from 0: all processes, or a part of them, which above these
  * bits has a number too. */
 #define MF_CALL_BITS 40
+
+/* One of this process's newest calls. Written while others read: an entry whose number is that of the call is that call's. */
+typedef struct mf_call_record {
+    _Atomic uint64_t call;          /* + 1; 0: none */
+    _Atomic(const char *) function; /* or NULL */
+    _Atomic(const void *) place;    /* of the call, or NULL */
+    _Atomic int64_t at;             /* ns */
+} mf_call_record;
+
+enum { MF_CALLS_KEPT = 64 };
 
 typedef struct mf_message_tag {
     uint64_t call;  /* of the sender's calls */
@@ -33,6 +44,8 @@ struct mf_comm {
     const int *first_device;              /* process p has the devices first_device[p] to first_device[p + 1] - 1 */
     _Atomic uint64_t calls;               /* begun, of all processes */
     _Atomic(struct mf_comm_part *) parts; /* of the processes that had calls of their own; mf_comm_free_parts */
+    _Atomic uint64_t begun;               /* calls, of all processes or a part */
+    mf_call_record newest[MF_CALLS_KEPT]; /* of them; of number i, in the order of their beginnings, at i % MF_CALLS_KEPT */
     _Atomic int runs;                     /* of this process, that are not over */
     _Atomic int awaited;                  /* sends and receives that are not done; for poll */
     /* The bytes are the communicator's from here to done. */
@@ -77,7 +90,11 @@ struct mf_program;
 bool mf_program_processes(const struct mf_program *p, const mf_comm *c, const mf_intlist **processes);
 /* NULL, or an error: what its maps that span processes run here is not what this process has. */
 mf_error_object *mf_program_check_owners(const struct mf_program *p, const mf_comm *c);
-uint64_t mf_comm_begin(mf_comm *c, const mf_intlist *processes); /* the number of a call */
+/* The number of a call of this function (NULL: not known) at this place. */
+uint64_t mf_comm_begin(mf_comm *c, const mf_intlist *processes, const char *function, const void *place);
+const mf_call_record *mf_comm_record(const mf_comm *c, uint64_t call); /* NULL: not begun, or long ago */
+/* ", pmap(f) (file:line)" as far as it is known; the place encoded (place.h). */
+void mf_comm_describe(mf_text *t, const mf_call_record *r);
 /* A call has failed before it began: it counts, and the others hear why. Nothing where this process takes no part. */
 void mf_comm_miss(const mf_intlist *processes, mf_error_object *why);
 

@@ -26,7 +26,7 @@ static inline mf_executable *mf_executable_next(const mf_executable *x)
 void mf_executable_append(mf_executable *first, mf_executable *x); /* takes the reference; one thread at a time */
 /* For messages about donated memory: the name of the function that was compiled, and what the caller calls input i ("argument 1['w']"); both
  * interned. Before the first run. */
-void mf_executable_name_input(mf_executable *x, const char *function, int i, const char *words);
+void mf_executable_name_input(mf_executable *x, int i, const char *words);
 /* What the memory plan says, for the user: one line a fact. */
 void mf_executable_describe(mf_text *t, const mf_executable *x);
 /* Bytes of temporaries that each worker keeps, and of values that cross segments on each device. */

@@ -492,6 +492,8 @@ mf_traced *mf_function_trace(mf_function_object *f, const mf_signature *s, mf_er
         if (!traces_open++)
             mf_comm_expect_nothing();
         t = f->kind->trace(f, s, error);
+        if (t && !t->name)
+            t->name = f->name;
         traces_open--;
     } else {
         *error = mf_error_new(MF_ERROR_ARGUMENT,

@@ -43,6 +43,7 @@ typedef struct mf_touched_cell {
 
 typedef struct mf_traced {
     mf_object object;
+    const char *name; /* interned: of the function; NULL: of none that is called */
     mf_program *program;
     const mf_structure *result;
     mf_object **result_statics; /* by result leaf: a static (retained), or NULL for an array leaf; NULL when there is none at all */

@@ -2,6 +2,7 @@
  * receives. Whatever comes, each operation ends once, and nothing is written where it should not be. */
 #include "check.h"
 
+#include "base/place.h"
 #include "comm/protocol.h"
 
 #include <pthread.h>
@@ -300,4 +301,38 @@ TEST(each_answer_ends_the_receipt)
             CHECK_NOTE("%s", answers[i].name);
         leave(c);
     }
+}
+
+/* ------------------------------------------------------------------ places */
+
+static void check_decoded(const char *text, const char *words)
+{
+    mf_text t = { 0 };
+    mf_place_decode(&t, text, strlen(text));
+    CHECK_STR(t.at ? t.at : "", words);
+    mf_text_free(&t);
+}
+
+TEST(places_of_other_processes)
+{
+    mf_text t = { 0 };
+    char words[512];
+    mf_text_put(&t, "at ");
+    mf_place_encode(&t, __builtin_return_address(0));
+    mf_text_put(&t, ", it says");
+    REQUIRE(!t.failed);
+    snprintf(words, sizeof words, "at %s, it says", mf_place_of(__builtin_return_address(0)));
+    check_decoded(t.at, words);
+    mf_text_free(&t);
+    mf_place_encode(&t, words); /* no code of any file */
+    mf_place_encode(&t, NULL);
+    CHECK_EQ_UINT(t.count, 0);
+
+    check_decoded("at \1abc 12 program\1, it says", "at program+0x12, it says"); /* another build */
+    check_decoded("at \1"
+                  "0 12 program\1.",
+                  "at program+0x12.");
+    check_decoded("at \1abc 12 progr", "at ");
+    check_decoded("\1\1\1 \1\1-\1", "");
+    check_decoded("", "");
 }

@@ -98,6 +98,21 @@ static void late(void)
     report(map_of(sum));
 }
 
+static mf_value rest_inside(mf_value x)
+{
+    if (mf_process_index() == 1)
+        rest(2.5);
+    return x;
+}
+static mf_value slow(mf_value x) { return mf_psum(mf_pure_callback(rest_inside, x, x), "i"); }
+
+static void late_inside(void)
+{
+    mf_distributed_initialize(.timeout = 1);
+    map_of(sum);
+    report(map_of(slow));
+}
+
 static void late_but_in_time(void)
 {
     mf_distributed_initialize(.timeout = 30);
@@ -258,6 +273,7 @@ int main(int argc, char **argv)
                  { "fork_after", fork_after },
                  { "shutdown_first", shutdown_first },
                  { "late", late },
+                 { "late_inside", late_inside },
                  { "late_but_in_time", late_but_in_time },
                  { "stopped", stopped },
                  { "killed", killed },

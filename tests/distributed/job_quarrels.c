@@ -84,6 +84,53 @@ TEST(everybody_hears_of_it)
         }
 }
 
+/* Both sides' operation, function and line, where there is addr2line. */
+static mf_value least(mf_value x) { return mf_pmin(x, "i"); }
+enum { LEAST = __LINE__ - 1 };
+static mf_value gathered(mf_value x) { return mf_all_gather(x, 0, "i"); }
+enum { GATHERED = __LINE__ - 1 };
+
+static void check_names(const char *said, const char *form, const char *theirs, int their_line, const char *own, int own_line)
+{
+    const char *function[2] = { theirs, own }, *at[2];
+    int line[2] = { their_line, own_line };
+    char words[256];
+    for (int i = 0; i < 2; i++) {
+        snprintf(words, sizeof words, "(pmap(%s), ", function[i]);
+        at[i] = strstr(said, words);
+        CHECK_CONTAINS(said, words);
+        snprintf(words, sizeof words, "job_quarrels.c:%d)", line[i]);
+        if (strstr(said, "job_quarrels.c:"))
+            CHECK_CONTAINS(at[i] ? at[i] : said, words);
+    }
+    CHECK(at[0] && at[1] && at[0] < at[1]);
+    CHECK_CONTAINS(said, form);
+}
+
+TEST(both_sides_are_named)
+{
+    bool odd = mf_process_index() == 1;
+    for (int i = 0; i < 2; i++) {
+        const char *said = words_of(mf_call(mf_pmap(odd ? least : gathered, "i"), rows(i ? 30000 : 4)));
+        if (odd && strstr(said, " computes ")) /* else another one has heard of it before */
+            check_names(said, "here: all_gather of float32[", "gathered", GATHERED, "least", LEAST);
+        else if (strstr(said, "process 1 computes"))
+            check_names(said, "here: pmin of float32[", "least", LEAST, "gathered", GATHERED);
+        else
+            CHECK_CONTAINS(said, " computes something else here: ");
+    }
+    mf_value r = mf_call(mf_pmap(odd ? nothing : least, "i"), rows(4));
+    enum { CALLED = __LINE__ - 1 };
+    if (odd)
+        return;
+    char words[64];
+    CHECK_CONTAINS(words_of(r), ", pmap(nothing) (");
+    CHECK_CONTAINS(words_of(r), ", without pmin of float32[4] over 'i' (pmap(least), ");
+    snprintf(words, sizeof words, "job_quarrels.c:%d)", CALLED);
+    if (strstr(words_of(r), "job_quarrels.c:"))
+        CHECK_CONTAINS(words_of(r), words);
+}
+
 /* Functions in another order: each process's first call meets the other's second. */
 TEST(calls_in_another_order)
 {

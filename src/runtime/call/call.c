@@ -43,7 +43,7 @@ static void name_donated(mf_executable *x, const bool *donated)
         if (donated[input])
             mf_signature_leaf_path(&path, s, leaf);
         if (path.count)
-            mf_executable_name_input(x, donating->f->name, input, mf_intern(path.at));
+            mf_executable_name_input(x, input, mf_intern(path.at));
         mf_text_free(&path);
         input++;
     }
@@ -74,7 +74,8 @@ static mf_executable *add_executable(mf_traced *t, const mf_client *client, mf_a
     mf_executable *first = first_executable(t), *x = find_executable(first, client, in);
     if (!x && in && count_executables(first, client) >= MOST_LAYOUTS)
         x = find_executable(first, client, in = NULL);
-    if (x || !(x = mf_compile_program(&(mf_load_request){ .client = client, .program = t->program, .donated = donated, .in = in }, error)))
+    mf_load_request what = { .client = client, .program = t->program, .function = t->name, .donated = donated, .in = in };
+    if (x || !(x = mf_compile_program(&what, error)))
         return x;
     if (donated && donating)
         name_donated(x, donated);

@@ -30,6 +30,7 @@ bool mf_executable_init(mf_executable *x, const mf_load_request *load)
     x->client = load->client;
     x->backend = load->client->backend;
     x->program = mf_retain(load->program);
+    x->function = load->function;
     x->may_fail = may_fail(load->program, false);
     if (!load->donated)
         return true;
@@ -110,11 +111,10 @@ void mf_executable_append(mf_executable *first, mf_executable *x)
     atomic_store_explicit(&first->next, x, memory_order_release);
 }
 
-void mf_executable_name_input(mf_executable *x, const char *function, int i, const char *words)
+void mf_executable_name_input(mf_executable *x, int i, const char *words)
 {
     if (!x->input_words)
         x->input_words = mf_calloc((size_t)x->program->in_count + 1, sizeof *x->input_words);
-    x->function = function;
     if (x->input_words)
         x->input_words[i] = words;
 }

@@ -9,6 +9,8 @@
  * rounded once, at the end; the exchange counts as active until its fiber has delivered. */
 #include "runtime/collectives/exchange.h"
 
+#include "base/place.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -327,8 +329,19 @@ static uint64_t check_of(const mf_rendezvous *g)
     return check;
 }
 
-/* The same for people: "psum of float32[3] over 'i'"; the first few where many travel together. */
-static const char *words_of(const mf_rendezvous *g)
+/* Whose it is: "(pmap(f), file:line)", the place encoded. */
+static void add_origin(mf_text *t, const mf_rendezvous *g, const mf_executable *of)
+{
+    mf_text place = { 0 };
+    if (!of->shares_places)
+        mf_place_encode(&place, g->instr->eqn->address);
+    if (of->function || place.at)
+        mf_text_add(t, " (%.80s%s%s)", of->function ? of->function : "", of->function && place.at ? ", " : "", place.at ? place.at : "");
+    mf_text_free(&place);
+}
+
+/* The same for people: "psum of float32[3] over 'i' (pmap(f), file:line)"; the first few where many travel together. */
+static const char *words_of(const mf_rendezvous *g, const mf_executable *of)
 {
     mf_participants *m = g->instr->participants;
     const char *words = atomic_load_explicit(&m->words, memory_order_acquire);
@@ -336,10 +349,11 @@ static const char *words_of(const mf_rendezvous *g)
         return words;
     mf_text t = { 0 };
     for (int k = 0; k < g->instr->out_count && k < 3; k++)
-        mf_text_add(&t, "%s%s of %s", k ? ", " : "", m->eqns[k]->op->name, mf_type_name(m->eqns[k]->in[0]->type));
+        mf_text_add(&t, "%s%s of %.60s", k ? ", " : "", m->eqns[k]->op->name, mf_type_name(m->eqns[k]->in[0]->type));
     mf_text_add(&t, "%s over", g->instr->out_count > 3 ? ", ..." : "");
-    for (int a = 0; a < m->axis_count; a++)
-        mf_text_add(&t, "%s '%s'", a ? "," : "", m->axes->at[a]);
+    for (int a = 0; a < m->axis_count && a < 3; a++)
+        mf_text_add(&t, "%s '%.20s'", a ? "," : "", m->axes->at[a]);
+    add_origin(&t, g, of);
     words = t.at && !t.failed ? mf_intern(t.at) : NULL;
     mf_text_free(&t);
     atomic_store_explicit(&m->words, words, memory_order_release);
@@ -393,7 +407,7 @@ bool mf_exchange_begin(mf_run_state *s, mf_rendezvous *g)
         x->fiber = (mf_fiber){ .stage = s, .exchange = x };
     }
     if (x && prepare(x)) {
-        x->tag = (mf_message_tag){ s->call, place_of(g), check_of(g), words_of(g) };
+        x->tag = (mf_message_tag){ s->call, place_of(g), check_of(g), words_of(g, s->executable) };
         post(x);
         return true;
     }

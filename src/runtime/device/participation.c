@@ -4,7 +4,9 @@
 #include "runtime/comm.h"
 
 #include "base/alloc.h"
+#include "base/place.h"
 #include "ops/rows.h"
+#include "runtime/profile/profiler.h"
 #include "transform/functions/pmap.h"
 
 /* ------------------------------------------------------------------ parts of the processes */
@@ -41,13 +43,46 @@ void mf_comm_free_parts(mf_comm *c)
     }
 }
 
-uint64_t mf_comm_begin(mf_comm *c, const mf_intlist *processes)
+static uint64_t new_number(mf_comm *c, const mf_intlist *processes)
 {
     mf_comm_part *part = processes ? part_of(c, processes) : NULL;
     if (!part)
         return atomic_fetch_add(&c->calls, 1);
     uint64_t name = mf_hash(processes->at, (size_t)processes->count * sizeof *processes->at, 0) >> MF_CALL_BITS | 1;
     return name << MF_CALL_BITS | atomic_fetch_add(&part->calls, 1);
+}
+
+uint64_t mf_comm_begin(mf_comm *c, const mf_intlist *processes, const char *function, const void *place)
+{
+    uint64_t call = new_number(c, processes);
+    mf_call_record *r = &c->newest[atomic_fetch_add(&c->begun, 1) % MF_CALLS_KEPT];
+    atomic_store(&r->call, 0);
+    atomic_store(&r->function, function);
+    atomic_store(&r->place, place);
+    atomic_store(&r->at, mf_profile_now());
+    atomic_store(&r->call, call + 1);
+    return call;
+}
+
+const mf_call_record *mf_comm_record(const mf_comm *c, uint64_t call)
+{
+    for (int i = 0; i < MF_CALLS_KEPT; i++)
+        if (atomic_load(&c->newest[i].call) == call + 1)
+            return &c->newest[i];
+    return NULL;
+}
+
+void mf_comm_describe(mf_text *t, const mf_call_record *r)
+{
+    const char *function = r ? atomic_load(&r->function) : NULL;
+    const void *place = r ? atomic_load(&r->place) : NULL;
+    if (function)
+        mf_text_add(t, ", %s", function);
+    if (!place)
+        return;
+    mf_text_put(t, " (");
+    mf_place_encode(t, place);
+    mf_text_put(t, ")");
 }
 
 /* Those that are flagged. */
@@ -179,7 +214,7 @@ void mf_comm_miss(const mf_intlist *processes, mf_error_object *why)
     mf_comm *c = mf_comm_current();
     if (!c || c->size < 2 || (processes && !mf_ints_has(processes, c->rank)))
         return;
-    uint64_t call = mf_comm_begin(c, processes);
+    uint64_t call = mf_comm_begin(c, processes, NULL, mf_entry_place());
     mf_comm_abort(c, call, why);
     c->end(c, call);
 }

@@ -2,6 +2,7 @@
  * is one of several is settled once, at the first use of a device or a map, and what was joined stays where it is, left or not. */
 #include "runtime/comm.h"
 
+#include "base/place.h"
 #include "base/string.h"
 #include "runtime/device.h"
 
@@ -164,9 +165,17 @@ int mf_comm_owner(const mf_comm *c, int device)
 
 void mf_comm_abort(mf_comm *c, uint64_t call, mf_error_object *why)
 {
-    const char *place = mf_error_place_text(why);
     mf_text t = { 0 };
-    mf_text_add(&t, "%s%s%s%s", why->message, place ? " (" : "", place ? place : "", place ? ")" : "");
+    mf_text_put(&t, why->message);
+    if (why->address) {
+        mf_text_put(&t, " (");
+        mf_place_encode(&t, why->address);
+        mf_text_put(&t, ")");
+    }
+    if (why->status != MF_ERROR_PEER) { /* which another process has told of its call */
+        mf_text_add(&t, ", in its call %llu", (unsigned long long)(call % ((uint64_t)1 << MF_CALL_BITS)));
+        mf_comm_describe(&t, mf_comm_record(c, call));
+    }
     c->abort(c, call, t.at && !t.failed ? t.at : why->message);
     mf_text_free(&t);
 }

@@ -560,7 +560,7 @@ static mf_run *new_run(cpu_executable *x, mf_run_state *s, mf_array *const *in, 
     s->shared = true;
     r->comm = mf_comm_current();
     s->comm = x->plan->spread ? r->comm : NULL;
-    s->call = s->comm ? mf_comm_begin(s->comm, x->processes) : 0;
+    s->call = s->comm ? mf_comm_begin(s->comm, x->processes, x->base.function, mf_entry_place()) : 0;
     atomic_init(&r->pending, pending + 1);
     return r;
 }

@@ -332,7 +332,9 @@ static mf_error_object *compile_with(mf_ahead *o, const compiler_options *c)
     o->program = mf_optimize_without(o->traced->program, NULL, c->skipped, &error);
     if (o->program)
         o->executable = mf_executable_load(
-            &(mf_load_request){ .client = o->client, .program = o->program, .compiler = c->backend, .donated = o->donated }, &error);
+            &(mf_load_request){
+                .client = o->client, .program = o->program, .function = o->traced->name, .compiler = c->backend, .donated = o->donated },
+            &error);
     mf_cache_count_compilation();
     return error;
 }

@@ -1,0 +1,132 @@
+/* What the errors of messages say. An error may be made with the lock held, and for many operations at once, so it has marks: for places, which
+ * are looked up only when the error is given to somebody and no lock is held, and for the operation that gets it. Invariant: no mark is left in
+ * what leaves the communicator. */
+#include "comm/protocol.h"
+
+#include "base/place.h"
+#include "runtime/profile/profiler.h"
+
+#define OWN "\2" /* stands for what this process waits with */
+
+static uint64_t number_of(uint64_t call) { return call % ((uint64_t)1 << MF_CALL_BITS); }
+
+static void put_own(mf_text *t, const mf_message_tag *own)
+{
+    if (!own->words) {
+        mf_text_put(t, "this collective");
+        return;
+    }
+    mf_place_decode(t, own->words, strlen(own->words));
+    mf_text_add(t, " in call %llu", (unsigned long long)number_of(own->call));
+}
+
+mf_error_object *mf_peer_error_complete(mf_error_object *e, const mf_message_tag *own)
+{
+    if (!e || !strpbrk(e->message, "\1" OWN))
+        return e;
+    mf_text t = { 0 };
+    const char *rest = e->message;
+    for (const char *at; (at = strchr(rest, *OWN)); rest = at + 1) {
+        mf_place_decode(&t, rest, (size_t)(at - rest));
+        put_own(&t, own);
+    }
+    mf_place_decode(&t, rest, strlen(rest));
+    mf_error_object *complete = t.at && !t.failed ? mf_error_new(e->status, "%s", t.at) : mf_error_out_of_memory();
+    mf_text_free(&t);
+    mf_error_ignore(e);
+    return complete;
+}
+
+mf_error_object *mf_peer_error_differs(int peer, const mf_message_tag *own, const void *theirs, size_t count)
+{
+    static const char why[] = "it runs another program, or its functions in another order";
+    if (!count || !own->words)
+        return mf_error_new(MF_ERROR_PEER, "process %d computes something else here: %s", peer, why);
+    if (strlen(own->words) == count && !memcmp(own->words, theirs, count))
+        return mf_error_new(MF_ERROR_PEER, "process %d computes something else here: " OWN " too, but in another way; %s", peer, why);
+    return mf_error_new(MF_ERROR_PEER, "process %d computes something else here: %.*s, and not " OWN "; %s", peer, (int)count,
+                        (const char *)theirs, why);
+}
+
+mf_error_object *mf_peer_error_over(int peer, uint64_t call, bool well, const char *words)
+{
+    if (!well && *words)
+        return mf_error_new(MF_ERROR_PEER, "process %d: %s; " OWN " waits for it", peer, words);
+    return mf_error_new(MF_ERROR_PEER, "process %d ended its call %llu%s%s without " OWN, peer, (unsigned long long)number_of(call), words,
+                        *words ? "," : "");
+}
+
+/* The call of all processes of which something came from that one last, as this process knows it. */
+static void put_newest(mf_text *t, const mf_messages *m, int process)
+{
+    uint64_t newest = m->peers[process].newest;
+    if (!newest) {
+        mf_text_put(t, "no message has come from it");
+        return;
+    }
+    mf_text_add(t, "its last message was of call %llu", (unsigned long long)newest - 1);
+    mf_comm_describe(t, mf_comm_record(&m->comm, newest - 1));
+}
+
+static mf_error_object *made_of(mf_text *t)
+{
+    mf_error_object *e = t->at && !t->failed ? mf_error_new(MF_ERROR_PEER, "%s", t->at) : mf_error_out_of_memory();
+    mf_text_free(t);
+    return e;
+}
+
+mf_error_object *mf_messages_dead_error(const mf_messages *m)
+{
+    mf_text t = { 0 };
+    mf_text_add(&t, "process %d has died: ", m->first_dead);
+    put_newest(&t, m, m->first_dead);
+    mf_text_put(&t, "; " OWN " waits for it");
+    return made_of(&t);
+}
+
+mf_error_object *mf_messages_gone(const mf_messages *m, int process)
+{
+    return process >= 0 && m->peers[process].dead ? mf_messages_dead_error(m)
+           : m->broken                            ? mf_retain(m->broken)
+                                                  : mf_error_new(MF_ERROR_PEER, "this process has left the job: %s", m->left);
+}
+
+mf_error_object *mf_peer_error_late(const mf_messages *m, const mf_operation *op, int64_t now)
+{
+    const mf_peer *p = &m->peers[op->peer];
+    double seconds = (double)(now - op->since) / 1e9;
+    mf_text t = { 0 };
+    if (p->heard < op->since) {
+        mf_text_add(&t, "process %d has not answered for %.1f s: it is stopped or gone; ", op->peer, seconds);
+        put_newest(&t, m, op->peer);
+        mf_text_put(&t, "; " OWN " waits for it");
+        return made_of(&t);
+    }
+    if (op->begun) {
+        mf_text_add(&t, "process %d is %.1f s late for " OWN, op->peer, seconds);
+    } else {
+        mf_text_add(&t, "process %d has not begun call %llu", op->peer, (unsigned long long)number_of(op->of.call));
+        mf_comm_describe(&t, mf_comm_record(&m->comm, op->of.call));
+        mf_text_add(&t, ", for %.1f s", seconds);
+    }
+    if (p->words)
+        mf_text_add(&t, ": %s", p->words);
+    return made_of(&t);
+}
+
+void mf_peer_whereabouts(mf_text *t, const mf_messages *m)
+{
+    int64_t now = mf_profile_now();
+    uint64_t begun = atomic_load(&m->comm.begun);
+    const mf_call_record *r = begun ? &m->comm.newest[(begun - 1) % MF_CALLS_KEPT] : NULL;
+    uint64_t call = r ? atomic_load(&r->call) : 0;
+    if (!call) {
+        mf_text_put(t, "it has begun none");
+        return;
+    }
+    mf_text_add(t, "its last was call %llu", (unsigned long long)number_of(call - 1));
+    mf_comm_describe(t, r);
+    mf_text_add(t, ", %.1f s ago", (double)(now - atomic_load(&r->at)) / 1e9);
+    if (m->last_words)
+        mf_text_add(t, "; its last collective was %s, %.1f s ago", m->last_words, (double)(now - m->last_at) / 1e9);
+}
