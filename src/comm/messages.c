@@ -449,6 +449,7 @@ static void free_memory(mf_messages *m)
         free_outgoing(m->peers[p].queue);
     }
     mf_free(m->near);
+    mf_free(m->trail.reached);
     mf_error_ignore(m->broken);
     mf_comm_free_parts(&m->comm);
     mf_free(m->peers);

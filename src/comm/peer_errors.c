@@ -114,6 +114,19 @@ mf_error_object *mf_peer_error_late(const mf_messages *m, const mf_operation *op
     return made_of(&t);
 }
 
+mf_error_object *mf_peer_error_crosswise(const mf_messages *m, const mf_trail *t, int peer)
+{
+    enum { LISTED = 16 };
+    mf_text text = { 0 };
+    mf_text_put(&text, "processes ");
+    for (int i = 0; i < t->count && i < LISTED; i++)
+        mf_text_add(&text, "%s%llu", !i ? "" : i + 1 < t->count ? ", " : " and ", (unsigned long long)t->reached[i].process);
+    mf_text_add(&text, "%s wait for each other: " OWN " waits for process %d", t->count > LISTED ? ", ..." : "", peer);
+    if (m->peers[peer].words)
+        mf_text_add(&text, "; %s", m->peers[peer].words);
+    return made_of(&text);
+}
+
 void mf_peer_whereabouts(mf_text *t, const mf_messages *m)
 {
     int64_t now = mf_profile_now();

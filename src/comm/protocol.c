@@ -439,23 +439,39 @@ static bool has_begun(const mf_messages *m, uint64_t call)
     return call >> MF_CALL_BITS ? mf_comm_record(&m->comm, call) != NULL : call < atomic_load(&m->comm.calls);
 }
 
-static void say_here(mf_messages *m, int to, uint64_t call, mf_operation **finished)
+static void say_here(mf_messages *m, const mf_message_header *where, mf_operation **finished)
 {
+    struct {
+        mf_wait_edge edges[EDGES];
+        char words[WORDS_MOST];
+    } body;
+    mf_message_header h = { .kind = HERE, .call = where->call, .id = where->id, .check = has_begun(m, where->call) ? BEGUN : 0 };
     mf_text t = { 0 };
+    h.size = mf_crosswise_tell(m, &h, body.edges);
     mf_peer_whereabouts(&t, m);
-    mf_message_header h = { .kind = HERE, .call = call, .check = has_begun(m, call), .size = t.failed ? 0 : strnlen(t.at, WORDS_MOST - 1) };
-    post(m, to, h, t.at, h.size, finished);
+    size_t count = t.failed ? 0 : strnlen(t.at, WORDS_MOST - 1);
+    memcpy((char *)&body + h.size, t.at, count);
+    h.size += count;
+    post(m, (int)where->from, h, &body, h.size, finished);
     mf_text_free(&t);
 }
 
-static void hear(mf_messages *m, const mf_message_header *h, const char *words)
+static void hear(mf_messages *m, const mf_message_header *h, const unsigned char *payload, mf_operation **finished)
 {
     mf_peer *p = &m->peers[h->from];
+    size_t edges = h->tag * sizeof(mf_wait_edge), count = h->size - edges;
     mf_free(p->words);
-    p->words = *words ? mf_strdup(words) : NULL;
+    p->words = count ? mf_calloc(1, count + 1) : NULL;
+    if (p->words)
+        memcpy(p->words, payload + edges, count);
     for (int b = 0; b < BUCKETS; b++)
         for (mf_operation *op = m->waiting[b]; op; op = op->next)
-            op->begun |= waits_in_call(m, op, h) && h->check;
+            if (waits_in_call(m, op, h)) {
+                op->begun |= h->check & BEGUN;
+                op->rests = h->check & RESTS;
+                op->rest_version = h->place;
+            }
+    mf_crosswise_hear(m, h, payload, finished);
 }
 
 static void answer(mf_messages *m, const mf_message_header *h, mf_operation **finished)
@@ -463,7 +479,7 @@ static void answer(mf_messages *m, const mf_message_header *h, mf_operation **fi
     if (m->left || mf_messages_is_over(m, h->call))
         say_over(m, (int)h->from, (mf_message_header){ .kind = OVER, .call = h->call }, finished);
     else
-        say_here(m, (int)h->from, h->call, finished);
+        say_here(m, h, finished);
 }
 
 /* Whether what is offered lies where its owner may offer something. */
@@ -482,6 +498,7 @@ static bool is_sound(const mf_messages *m, const mf_message_header *h, size_t co
     case DATA: return h->size <= INLINE_MOST && h->tag < WORDS_MOST && h->size + h->tag == payload;
     case OFFER: return h->tag == payload && h->tag < WORDS_MOST && h->size <= PTRDIFF_MAX && is_within(m, h);
     case GO: return !payload && h->tag > 0 && h->tag < (uint32_t)m->link->tags;
+    case HERE: return h->size == payload && h->tag <= EDGES && payload - h->tag * sizeof(mf_wait_edge) < WORDS_MOST;
     default: return h->size == payload && payload < WORDS_MOST;
     }
 }
@@ -504,7 +521,7 @@ static void handle(mf_messages *m, const unsigned char *bytes, size_t count, mf_
         from->acknowledged = h.taken;
     if (h.kind <= OFFER && h.call >> MF_CALL_BITS == 0 && h.call >= from->newest)
         from->newest = h.call + 1;
-    if (h.kind > OFFER)
+    if (h.kind > OFFER && h.kind != HERE)
         memcpy(words, payload, count - sizeof h);
     mf_operation *op;
     switch ((mf_message_kind)h.kind) {
@@ -523,7 +540,7 @@ static void handle(mf_messages *m, const unsigned char *bytes, size_t count, mf_
             mf_operation_finish(op, NULL, finished);
         break;
     case WHERE: answer(m, &h, finished); break;
-    case HERE: hear(m, &h, words); break;
+    case HERE: hear(m, &h, payload, finished); break;
     case OVER: mf_messages_fail(m, waits_in_call, &h, mf_peer_error_over((int)h.from, h.call, h.check == WELL, words), finished); break;
     case BYE: from->left = true; break;
     case ALL_LEFT: m->all_left = true; break;
@@ -652,6 +669,9 @@ static void ask_for(mf_messages *m, mf_operation *op, int64_t now, mf_operation 
     mf_messages_say(m, op->peer, WHERE, op->of.call, 0, NULL, finished);
 }
 
+/* One that waits in the call itself knows better for whom, and says so in time. */
+static bool is_late(const mf_operation *op, int64_t than) { return op->since < than - (op->rests ? ASKED_AT_MOST : 0); }
+
 /* Asks those who let wait where they are. */
 static void ask(mf_messages *m, int64_t now, mf_operation **finished)
 {
@@ -660,13 +680,14 @@ static void ask(mf_messages *m, int64_t now, mf_operation **finished)
     m->ask_at = now + FIRST_ASKED / 2;
     for (int b = 0; b < BUCKETS; b++)
         for (mf_operation **at = &m->waiting[b], *op; (op = *at);)
-            if (now - op->since > m->timeout && mf_operation_may_end(m, op)) {
+            if (is_late(op, now - m->timeout) && mf_operation_may_end(m, op)) {
                 *at = op->next;
                 mf_operation_finish(op, mf_peer_error_late(m, op, now), finished);
             } else {
                 at = &op->next;
                 ask_for(m, op, now, finished);
             }
+    mf_crosswise_look(m, now, finished);
 }
 
 bool mf_messages_progress(mf_messages *m, mf_operation **finished)

@@ -23,7 +23,8 @@
 
 typedef enum mf_message_kind { DATA, OFFER, GO, NO, TAKEN, TOOK, WHERE, HERE, OVER, BYE, ALL_LEFT, KINDS } mf_message_kind;
 
-enum { OTHER_PROGRAM = 1, WELL, FAILED }; /* the check of a NO or an OVER: the call is over, or why not */
+enum { BEGUN = 1, RESTS = 2, COMPLETE = 4 }; /* the check of a HERE: the call has begun; crosswise.c */
+enum { OTHER_PROGRAM = 1, WELL, FAILED };    /* the check of a NO or an OVER: the call is over, or why not */
 
 typedef struct mf_message_header {
     uint32_t magic, kind, from, tag; /* tag: of GO; of DATA and OFFER, how many bytes of words follow their payload */
@@ -34,6 +35,12 @@ typedef struct mf_message_header {
 /* What the word of an offer in shared memory holds: one of these, and above it the offer's id. Whoever gives an offer up, or takes it, changes
  * the word, and the other cannot any more: so nobody reads what its owner has for something else. */
 enum { OFFERED = 1, TAKES, WITHDRAWN, OFFER_STATES };
+
+#define EDGES 128
+
+typedef struct mf_wait_edge { /* crosswise.c: a process that is waited for, and the version of its run at which it was told to rest */
+    uint64_t version, process;
+} mf_wait_edge;
 
 typedef struct mf_outgoing { /* a header on its way */
     struct mf_outgoing *next;
@@ -62,7 +69,8 @@ typedef struct mf_operation { /* a receipt, or a send that is too large to go wi
     const unsigned char *from; /* of a receipt: where the payload lies in shared memory, or NULL */
     void *copied;              /* of a send: a copy of its bytes, in shared memory; or NULL */
     int64_t since, ask_at;
-    bool begun; /* the other process has begun the call, too, when it answered */
+    bool begun, rests; /* the other process had begun the call, or its run of it rested at that version, when it answered last */
+    uint64_t rest_version;
     mf_message_done done;
     void *context;
     mf_error_object *error;
@@ -86,6 +94,18 @@ typedef struct mf_call_part { /* the calls of some processes, which are numbered
     uint64_t below; /* have ended; of those from it on: */
     uint64_t ended[CALLS_OPEN / 64];
 } mf_call_part;
+
+typedef struct mf_reached {
+    uint64_t version, process;
+    bool heard;
+} mf_reached;
+
+typedef struct mf_trail { /* from process to process that wait for each other */
+    uint64_t call, id;    /* id 0: there is none, and that call was tried last */
+    int64_t since;
+    int count, room, missing; /* missing: have not answered */
+    mf_reached *reached;      /* this process first */
+} mf_trail;
 
 typedef struct mf_messages {
     mf_comm comm;
@@ -117,6 +137,7 @@ typedef struct mf_messages {
     int next_tag;
     int64_t ask_at;
     mf_call_part *parts;
+    mf_trail trail;
     struct {
         uint64_t call; /* + 1 */
         char words[WORDS_MOST];
@@ -142,6 +163,7 @@ mf_error_object *mf_peer_error_differs(int peer, const mf_message_tag *own, cons
 mf_error_object *mf_peer_error_over(int peer, uint64_t call, bool well,
                                     const char *words); /* words: what call that was, or why it failed */
 mf_error_object *mf_peer_error_late(const mf_messages *m, const mf_operation *op, int64_t now);
+mf_error_object *mf_peer_error_crosswise(const mf_messages *m, const mf_trail *t, int peer); /* for which this process waits */
 /* The error as it is given to the operation of this tag; no lock is held. Takes the reference; NULL: NULL. */
 mf_error_object *mf_peer_error_complete(mf_error_object *e, const mf_message_tag *own);
 mf_error_object *mf_messages_gone(const mf_messages *m, int process); /* why nothing is exchanged with it (-1: anybody) any more */
@@ -153,6 +175,12 @@ void mf_peer_whereabouts(mf_text *t, const mf_messages *m);           /* for tho
 uint64_t mf_operation_lend(const mf_messages *m, mf_operation *op);
 /* Whether it may end now, well or not. */
 bool mf_operation_may_end(const mf_messages *m, mf_operation *op);
+
+/* ---- crosswise.c */
+/* Completes a HERE about its call; the answer to a trail has edges, at most EDGES: so many bytes. */
+size_t mf_crosswise_tell(const mf_messages *m, mf_message_header *h, mf_wait_edge *edges);
+void mf_crosswise_hear(mf_messages *m, const mf_message_header *h, const void *edges, mf_operation **finished); /* such an answer */
+void mf_crosswise_look(mf_messages *m, int64_t now, mf_operation **finished); /* whether what waits waits for ever */
 
 /* ---- calls that are over here */
 bool mf_messages_is_over(const mf_messages *m, uint64_t call);

@@ -31,7 +31,12 @@ typedef struct mf_message_tag {
     uint64_t place; /* a collective of the program, in these iterations of the loops around it, at these indices of the other axes */
     uint64_t check; /* what is computed there. A message of the same call and place that has another check, or another size, is an error */
     const char *words; /* the same, to be said in that error; immortal, or NULL */
+    void *run;         /* whose it is, for mf_run_rests; it lives until the message is done. NULL: none */
 } mf_message_tag;
+
+/* Whether nothing moves in a run, nor is about to without a message, but so many exchanges that wait, for so many messages together. *version:
+ * how many times exchanges have begun to send, ever. The caller may hold its own locks: none is taken under the run's. */
+bool mf_run_rests(void *run, int exchanges, int messages, uint64_t *version);
 
 /* The end of one send or receive: error is NULL or MF_ERROR_PEER, and the callee's. Called once, on any thread, and no lock is held. */
 typedef void (*mf_message_done)(void *context, mf_error_object *error);

@@ -199,16 +199,32 @@ static void *call_maximum(void *unused)
     return unused;
 }
 
+static mf_value round_of(mf_value i, mf_value x)
+{
+    (void)i;
+    return mf_tanh(mf_psum(x, "i"));
+}
+static mf_value rounds(mf_value x) { return mf_fori_loop(0, 2, round_of, x); }
+
+static void *call_rounds(void *unused)
+{
+    MF_SCOPE;
+    for (int i = 0; i < 10; i++)
+        map_of(rounds);
+    return unused;
+}
+
 /* Whatever comes of the calls, they all end, and so does the program. */
 static void threads_in_any_order(void)
 {
-    pthread_t a, b;
+    void *(*const calls[3])(void *) = { call_sum, call_maximum, call_rounds };
+    pthread_t threads[3];
     mf_set_error_hook(quiet, NULL);
     map_of(sum);
-    pthread_create(&a, NULL, call_sum, NULL);
-    pthread_create(&b, NULL, call_maximum, NULL);
-    pthread_join(a, NULL);
-    pthread_join(b, NULL);
+    for (int i = 0; i < 3; i++)
+        pthread_create(&threads[i], NULL, calls[i], NULL);
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
     printf("ended\n");
 }
 

@@ -3,6 +3,7 @@
 #include "check.h"
 
 #include <manyfold.h>
+#include <time.h>
 
 static mf_value sum(mf_value x) { return mf_psum(x, "i"); }
 static mf_value maximum(mf_value x) { return mf_pmax(x, "i"); }
@@ -22,6 +23,14 @@ static mf_value round_of(mf_value i, mf_value c)
 }
 static mf_value three_rounds(mf_value x) { return mf_fori_loop(0, 3, round_of, x); }
 static mf_value two_rounds(mf_value x) { return mf_fori_loop(0, 2, round_of, x); }
+static mf_value loop_first(mf_value x) { return mf_psum(three_rounds(x), "i"); }
+static mf_value loop_last(mf_value x) { return three_rounds(mf_psum(x, "i")); }
+static mf_value rest_a_second(mf_value x)
+{
+    nanosleep(&(struct timespec){ 1, 200000000 }, NULL);
+    return x;
+}
+static mf_value slow_sum(mf_value x) { return mf_psum(mf_pure_callback(rest_a_second, x, x), "i"); }
 static mf_value refuse(mf_value x)
 {
     (void)x;
@@ -40,6 +49,9 @@ static const struct {
     { "another shape", wider, sum, "computes something else here", "computes something else here" },
     { "another dtype", narrower, sum, "computes something else here", "computes something else here" },
     { "another order", both_otherwise, both, "process ", "process " },
+    { "a loop around it", three_rounds, sum, "wait for each other", "wait for each other" },
+    { "a loop before and after", loop_first, loop_last, "wait for each other", "wait for each other" },
+    { "a loop beside another op", three_rounds, maximum, "wait for each other", "wait for each other" },
     { "nothing", nothing, sum, "", "ended its call" },
     { "fewer rounds", two_rounds, three_rounds, "", "ended its call" },
     { "an error", fails, sum, "the disk of this process is full", "process 1: " },
@@ -140,6 +152,18 @@ TEST(calls_in_another_order)
     CHECK_CONTAINS(words_of(first), "computes something else here");
     CHECK_CONTAINS(words_of(second), "computes something else here");
     check_good("calls in another order");
+}
+
+/* Who computes, or is between two calls, keeps nobody from waiting on. */
+TEST(slow_but_fine)
+{
+    for (int i = 0; i < 4; i++) {
+        if (i < 2 && mf_process_index() == i)
+            nanosleep(&(struct timespec){ 1, 200000000 }, NULL);
+        check_good("a rest between two calls");
+        mf_value r = mf_call(mf_pmap(mf_process_index() == i ? slow_sum : sum, "i"), rows(i % 2 ? 3 : 30000));
+        CHECK_EQ_INT(mf_item_i64(mf_get(r, 0, 0)), mf_device_count());
+    }
 }
 
 /* The first two processes among themselves: their calls have numbers of their own, and an end is told there too. */

@@ -290,14 +290,45 @@ static bool prepare(mf_exchange *x)
     return made && x->first_messages >= 0;
 }
 
+static void end_one(mf_exchange *x)
+{
+    if (atomic_fetch_sub(&x->pending, 1) > 1)
+        return;
+    atomic_fetch_sub(&x->s->exchanges, 1);
+    mf_ready(x->s, &x->fiber);
+}
+
 void mf_message_ended(void *context, mf_error_object *error)
 {
     mf_exchange *x = context;
     mf_error_object *none = NULL;
     if (error && !atomic_compare_exchange_strong(&x->error, &none, error))
         mf_error_ignore(error);
-    if (atomic_fetch_sub(&x->pending, 1) == 1)
-        mf_ready(x->s, &x->fiber);
+    atomic_fetch_sub(&x->s->messages, 1);
+    end_one(x);
+}
+
+void mf_exchange_expect(mf_exchange *x, int messages)
+{
+    atomic_fetch_add(&x->s->begun, 1);
+    atomic_fetch_add(&x->s->messages, messages);
+    atomic_store(&x->pending, messages + 1);
+}
+
+void mf_exchange_posted(mf_exchange *x)
+{
+    atomic_fetch_add(&x->s->exchanges, 1);
+    end_one(x);
+}
+
+bool mf_run_rests(void *run, int exchanges, int messages, uint64_t *version)
+{
+    mf_run_state *s = run;
+    mf_run_state_lock(s);
+    bool rests = s->active == exchanges && atomic_load(&s->exchanges) == exchanges && atomic_load(&s->messages) == messages;
+    *version = atomic_load(&s->begun);
+    mf_run_state_unlock(s);
+    return rests;
 }
 
 /* The rendezvous among all of a run: its map knows it by its key, and that map by the iterations and indices around it. */
@@ -367,17 +398,17 @@ mf_message_tag mf_exchange_tag(const mf_exchange *x, uint64_t which)
     return tag;
 }
 
-/* Receipts first: what comes finds its place. The caller counts as one of those pending. */
+/* Receipts first: what comes finds its place. */
 static void post(mf_exchange *x)
 {
     mf_comm *c = x->s->comm;
     const mf_exchange_peer *own = x->sources;
     const mf_message_tag tags[] = { mf_exchange_tag(x, MF_PART_SHARED), mf_exchange_tag(x, MF_PART_OWN) };
-    int total = 1 + x->first_messages, count = x->source_count;
+    int total = x->first_messages, count = x->source_count;
     for (int i = 1; i < count; i++)
         total += (own[i].bytes[MF_PART_SHARED] > 0) + (own[i].bytes[MF_PART_OWN] > 0) + (own->bytes[MF_PART_SHARED] > 0) +
                  (own[i].out_bytes > 0);
-    atomic_store(&x->pending, total);
+    mf_exchange_expect(x, total);
     for (int i = 1; i < count; i++)
         for (int part = 0; part < MF_PART_PIECES; part++)
             if (own[i].bytes[part])
@@ -393,7 +424,7 @@ static void post(mf_exchange *x)
         mf_relay_post(x);
     else
         mf_pieces_post(x);
-    mf_message_ended(x, NULL);
+    mf_exchange_posted(x);
 }
 
 bool mf_exchange_begin(mf_run_state *s, mf_rendezvous *g)
@@ -407,7 +438,7 @@ bool mf_exchange_begin(mf_run_state *s, mf_rendezvous *g)
         x->fiber = (mf_fiber){ .stage = s, .exchange = x };
     }
     if (x && prepare(x)) {
-        x->tag = (mf_message_tag){ s->call, place_of(g), check_of(g), words_of(g, s->executable) };
+        x->tag = (mf_message_tag){ s->call, place_of(g), check_of(g), words_of(g, s->executable), s };
         post(x);
         return true;
     }
@@ -423,9 +454,9 @@ static int go_on(mf_exchange *x)
     int messages = mf_relay_arrived(x) ? mf_relay_messages(x) : -1;
     if (messages <= 0)
         return messages;
-    atomic_store(&x->pending, 1 + messages);
+    mf_exchange_expect(x, messages);
     mf_relay_post(x);
-    mf_message_ended(x, NULL);
+    mf_exchange_posted(x);
     return 1;
 }
 

@@ -54,7 +54,11 @@ bool mf_reduce_subtree(const mf_exchange *x, int k, mf_subtree t, void *out);
 typedef unsigned char *(*mf_partial_at)(const mf_exchange *x, int k, const mf_exchange_peer *from, int64_t f);
 /* Combines so many elements of all partial results into the first one. Where that is; NULL: memory is out. */
 unsigned char *mf_combine_frontiers(const mf_exchange *x, int k, int64_t count, mf_partial_at at);
-void mf_message_ended(void *x, mf_error_object *error); /* of a message of the exchange */
+/* An exchange expects so many messages from now on, which none of them is before; posted: all have been asked for or sent, and when they have
+ * ended, its fiber is ready. */
+void mf_exchange_expect(mf_exchange *x, int messages);
+void mf_message_ended(void *x, mf_error_object *error); /* of one of them */
+void mf_exchange_posted(mf_exchange *x);
 mf_message_tag mf_exchange_tag(const mf_exchange *x, uint64_t which);
 
 /* ---- pieces.c */

@@ -158,8 +158,8 @@ bool mf_pieces_combine(mf_exchange *x)
         if (mf_in_pieces(x, k) && !combine(x, k))
             return false;
     x->combined = true;
-    atomic_store(&x->pending, 1 + visit_all(x, true, NULL, NULL));
+    mf_exchange_expect(x, visit_all(x, true, NULL, NULL));
     visit_all(x, true, receive_sum, send_sum);
-    mf_message_ended(x, NULL);
+    mf_exchange_posted(x);
     return true;
 }

@@ -103,11 +103,13 @@ typedef struct mf_chunk {
 #define MF_POOLS 24
 struct mf_run_state {
     mf_executable *executable;
-    struct mf_run *run; /* NULL: inline */
-    const void *place;  /* of the call, of an executable that shares places while somebody records; or NULL */
-    bool shared;        /* several threads: take the lock */
-    mf_comm *comm;      /* joins the processes of the maps; NULL: none do, or no map spans processes */
-    uint64_t call;      /* comm's */
+    struct mf_run *run;              /* NULL: inline */
+    const void *place;               /* of the call, of an executable that shares places while somebody records; or NULL */
+    bool shared;                     /* several threads: take the lock */
+    mf_comm *comm;                   /* joins the processes of the maps; NULL: none do, or no map spans processes */
+    uint64_t call;                   /* comm's */
+    _Atomic int exchanges, messages; /* that wait for messages, and those (exchange.c) */
+    _Atomic uint64_t begun;          /* times that exchanges did */
     pthread_mutex_t lock;
     mf_chunk *chunks; /* memory of fibers, frames, maps: given back as a whole */
     void *pools[MF_POOLS];
