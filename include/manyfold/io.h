@@ -1,4 +1,4 @@
-/* manyfold/io.h - NumPy's files. Errors: MF_ERROR_IO naming file, offset and what was expected; a file that is no regular file (a folder, a
+/* manyfold/io.h - NumPy's files, and checkpoints of them. Errors: MF_ERROR_IO naming file, offset and what was expected; a file that is no regular file (a folder, a
  * FIFO, a device) is one. Any thread, also several with one path: who loads sees the whole of what one of them saved. */
 #ifndef MANYFOLD_IO_H
 #define MANYFOLD_IO_H
@@ -25,6 +25,19 @@ mf_value  mf_load_tree_opt(const char *path, mf_value like, const mf_load_option
 #define mf_load_npz(...)        mf_load_npz_opt(MF_FIRST_(__VA_ARGS__, 0), MF_OPTIONS_(mf_load_options, __VA_ARGS__))
 #define mf_load_tree(path, ...) mf_load_tree_opt(path, MF_FIRST_(__VA_ARGS__, 0), MF_OPTIONS_(mf_load_options, __VA_ARGS__))
 #endif
+
+/* Checkpoints of a job: a folder that all its processes write together, and that any number of processes reads. All call these, in the same
+ * order, with trees of one structure; a program of one process is a job of one.
+ * whole: what is the same in all processes, as process 0 has it; mf_none() for nothing. rows: leaves of one row for each device, as maps take and
+ * give them, of which each process has its own; each writes those to a file of its own, and they stand there in the order of the processes.
+ * Saving: once all files have reached the disk the folder's index is replaced at once, and then the last checkpoint's files are removed: whoever
+ * is killed, the last complete checkpoint can be loaded. The folder is made; the one around it is there.
+ * Loading: in the structures of whole and rows, whose shapes and dtypes must agree (mf_struct will do): a tuple of both. Each process gets as
+ * many rows as it says, those behind the ones that processes before it asked for, and reads the files that have them. Where all together ask
+ * for another number of rows than there are, the rows' own rows are dealt out anew: (8, 2, n) is read as (4, 4, n).
+ * Errors, in every process: MF_ERROR_IO with file and member in the one that has it, MF_ERROR_PEER in the others. */
+mf_status mf_save_checkpoint(const char *folder, mf_value whole, mf_value rows);
+mf_value  mf_load_checkpoint(const char *folder, mf_value whole, mf_value rows);
 
 MF_END_
 

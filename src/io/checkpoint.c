@@ -1,0 +1,507 @@
+/* Checkpoints: a folder that the processes of a job write together, and any number of processes reads.
+ *
+ *     index.npz      "checkpoint": version, slot (0: a, 1: b), shards; "id"; "rows/...": of each leaf, where the shards' rows begin, and the end
+ *     a-whole.npz    "id"; "whole/...": what is the same in all processes; by process 0
+ *     a-3.npz        "id"; "rows/...": the rows of process 3
+ *
+ * Invariants: the index names files that are whole, since it is written last, to be replaced at once; a save writes the files of the slot that the
+ * index does not name, and removes the others afterwards; the id, new with each save, tells whether a file belongs to the index. All processes
+ * go through the same exchanges whatever happens, so an error of one is an error of all, and nobody waits. */
+#include "io/npy.h"
+
+#include <manyfold/distributed.h>
+#include <manyfold/io.h>
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { VERSION = 1, PATH = 4096 };
+enum { STATUS, SLOT, ID, ROWS }; /* what a process tells of itself, and then its rows of each leaf */
+
+typedef struct checkpoint {
+    const char *folder;
+    mf_value rows, leaves; /* of rows */
+    int leaf_count, processes, rank;
+    int64_t slot, id, shards; /* shards: 0 where there are no rows */
+    int64_t *told;            /* by process, (ROWS + leaf_count) each */
+    mf_value error;           /* what went wrong first; unset where that was said elsewhere */
+} checkpoint;
+
+/* The error is reported by the innermost scope, unless somebody handles it. */
+__attribute__((format(printf, 3, 4))) static mf_status fail(checkpoint *c, mf_status status, const char *format, ...)
+{
+    char message[PATH + 512];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(message, sizeof message, format, list);
+    va_end(list);
+    if (!c->error.handle)
+        c->error = mf_make_error(status, "%s", message);
+    return status;
+}
+
+static mf_status out_of_memory(checkpoint *c) { return fail(c, MF_ERROR_MEMORY, "%s: out of memory", c->folder); }
+
+/* "folder/name"; number -1: none of a process. */
+static mf_status put_path(checkpoint *c, char *path, int64_t slot, const char *name, int64_t number)
+{
+    int n = number < 0 ? snprintf(path, PATH, "%s/%s%s", c->folder,
+                                  slot < 0 ? ""
+                                  : slot   ? "b-"
+                                           : "a-",
+                                  name)
+                       : snprintf(path, PATH, "%s/%s-%lld.npz", c->folder, slot ? "b" : "a", (long long)number);
+    return n < PATH ? MF_OK : fail(c, MF_ERROR_IO, "%.64s...: the path is longer than %d bytes", c->folder, PATH - 1);
+}
+
+/* ------------------------------------------------------------------ between processes */
+
+/* Each process's numbers, one process after the other, in memory of malloc. NULL with *status. */
+static int64_t *gather(checkpoint *c, const int64_t *own, int count, mf_status *status)
+{
+    size_t total = (size_t)c->processes * (size_t)count;
+    mf_value all = mf_process_allgather(mf_from_host(MF_I64, MF_SHAPE(count), own));
+    int64_t *made = malloc(total * sizeof *made);
+    *status = made ? mf_block_until_ready(all) : out_of_memory(c);
+    if (made && !*status)
+        *status = mf_to_host(all, MF_I64, made, total);
+    if (!*status)
+        return made;
+    if (!c->error.handle)
+        c->error = all;
+    free(made);
+    return NULL;
+}
+
+/* What follows from everybody's status, the first of each row: one's own, else that of another process. */
+static mf_status judge(checkpoint *c, const int64_t *told, int count, mf_status own, const char *what)
+{
+    for (int p = 0; p < c->processes && !own; p++)
+        if (told[(size_t)p * (size_t)count])
+            return fail(c, MF_ERROR_PEER, "%s: process %d could not %s; it says why", c->folder, p, what);
+    return own;
+}
+
+static mf_status agree(checkpoint *c, mf_status own, const char *what)
+{
+    mf_status status;
+    int64_t *told = gather(c, &(int64_t){ own }, 1, &status);
+    if (told)
+        status = judge(c, told, 1, own, what);
+    free(told);
+    return own ? own : status;
+}
+
+/* ------------------------------------------------------------------ both ways */
+
+static mf_status begin(checkpoint *c, const char *folder, mf_value rows)
+{
+    *c = (checkpoint){
+        .folder = folder, .rows = rows, .leaves = mf_tree_leaves(rows), .processes = mf_process_count(), .rank = mf_process_index()
+    };
+    if (c->rank < 0)
+        return fail(c, MF_ERROR_PEER, "%s: the job was not joined", folder);
+    if (mf_is_error(rows))
+        return mf_error_status(rows);
+    c->leaf_count = mf_len(c->leaves);
+    return MF_OK;
+}
+
+typedef struct naming {
+    int left; /* leaves before it */
+    char *out;
+    size_t room;
+} naming;
+
+static mf_value name_leaf(void *context, mf_value path, mf_value leaf)
+{
+    naming *n = *(naming **)context;
+    if (n->left-- == 0)
+        snprintf(n->out, n->room, "%s", mf_str(path));
+    return leaf;
+}
+
+/* "['layers'][0]['w']", in the innermost scope's memory. */
+static const char *leaf_name(const checkpoint *c, int leaf)
+{
+    char name[256] = "";
+    naming n = { leaf, name, sizeof name }, *at = &n;
+    (void)mf_tree_map_with_path(mf_closure(name_leaf, &at), c->rows);
+    return mf_str(mf_string(name));
+}
+
+/* Tells all of this process's status, slot, id and rows, and gets theirs. */
+static mf_status tell(checkpoint *c, mf_status own, const char *what)
+{
+    int count = ROWS + c->leaf_count;
+    mf_status status = MF_OK;
+    int64_t *mine = calloc((size_t)count, sizeof *mine);
+    if (!mine)
+        return out_of_memory(c);
+    mine[SLOT] = c->slot;
+    mine[ID] = c->id;
+    for (int l = 0; l < c->leaf_count; l++) {
+        mine[ROWS + l] = mf_dim(mf_get(c->leaves, l), 0);
+        if (mf_ndim(mf_get(c->leaves, l)) < 1 && !own)
+            own = fail(c, MF_ERROR_SHAPE, "%s: rows%s is no array with rows: %s", c->folder, leaf_name(c, l), mf_str(mf_get(c->leaves, l)));
+    }
+    mine[STATUS] = own;
+    c->told = gather(c, mine, count, &status);
+    free(mine);
+    return c->told ? judge(c, c->told, count, own, what) : own ? own : status;
+}
+
+static int64_t rows_of(const checkpoint *c, int process, int leaf)
+{
+    return c->told[(size_t)process * (size_t)(ROWS + c->leaf_count) + ROWS + (size_t)leaf];
+}
+
+/* The tree of the rows with these leaves. */
+static mf_value with_leaves(const checkpoint *c, mf_value *leaves) { return mf_tree_unflatten(c->rows, mf_list_n(leaves, c->leaf_count)); }
+
+/* ------------------------------------------------------------------ saving */
+
+/* Where each process's rows begin, of each leaf. */
+static mf_value bounds(checkpoint *c)
+{
+    mf_value *leaves = calloc((size_t)c->leaf_count + 1, sizeof *leaves);
+    int64_t *at = calloc((size_t)c->processes + 1, sizeof *at);
+    mf_value made = { 0 };
+    for (int l = 0; leaves && at && l < c->leaf_count; l++) {
+        for (int p = 0; p < c->processes; p++)
+            at[p + 1] = at[p] + rows_of(c, p, l);
+        leaves[l] = mf_from_host(MF_I64, MF_SHAPE(c->processes + 1), at);
+    }
+    if (leaves && at)
+        made = with_leaves(c, leaves);
+    else
+        made = mf_make_error(MF_ERROR_MEMORY, "%s: out of memory", c->folder);
+    free(leaves);
+    free(at);
+    return made;
+}
+
+static mf_value id_of(const checkpoint *c) { return mf_from_host(MF_I64, MF_SHAPE(1), &c->id); }
+
+static mf_status save_index(checkpoint *c)
+{
+    char path[PATH];
+    const int64_t head[3] = { VERSION, c->slot, c->shards };
+    mf_status status = put_path(c, path, -1, "index.npz", -1);
+    return status ? status
+                  : mf_save_npz(path, mf_dict("checkpoint", mf_from_host(MF_I64, MF_SHAPE(3), head), "id", id_of(c), "rows", bounds(c)));
+}
+
+static mf_status save_part(checkpoint *c, mf_value whole)
+{
+    char path[PATH];
+    mf_status status = put_path(c, path, c->slot, "", c->rank);
+    if (!status && c->shards)
+        status = mf_save_npz(path, mf_dict("id", id_of(c), "rows", c->rows));
+    if (!status && c->rank == 0 && !(status = put_path(c, path, c->slot, "whole.npz", -1)))
+        status = mf_save_npz(path, mf_dict("id", id_of(c), "whole", whole));
+    return status;
+}
+
+/* The slot that the folder's index names; -1: there is none that can be read. */
+static int64_t slot_in_use(checkpoint *c)
+{
+    MF_SCOPE;
+    char path[PATH];
+    int64_t head[3] = { 0 };
+    if (put_path(c, path, -1, "index.npz", -1) || access(path, R_OK) != 0)
+        return -1;
+    mf_value index = mf_load_npz(path), at = mf_is_error(index) ? index : mf_get(index, "checkpoint");
+    if (mf_is_error(at) || mf_to_host(at, MF_I64, head, 3) != MF_OK) {
+        (void)mf_error(at); /* it is replaced */
+        return -1;
+    }
+    return head[1] & 1;
+}
+
+/* Process 0: the folder, a slot that nobody reads, and an id. */
+static mf_status choose(checkpoint *c)
+{
+    if (mkdir(c->folder, 0777) != 0 && errno != EEXIST)
+        return fail(c, MF_ERROR_IO, "%s: cannot be made: %s", c->folder, strerror(errno));
+    c->slot = slot_in_use(c) == 0;
+    if (getrandom(&c->id, sizeof c->id, 0) != sizeof c->id)
+        return fail(c, MF_ERROR_IO, "%s: no random number: %s", c->folder, strerror(errno));
+    return MF_OK;
+}
+
+static void remove_from(checkpoint *c, int64_t slot, int64_t first)
+{
+    char path[PATH];
+    while (put_path(c, path, slot, "", first) == MF_OK && unlink(path) == 0)
+        first++;
+}
+
+static void remove_others(checkpoint *c)
+{
+    char path[PATH];
+    remove_from(c, c->slot, c->shards);
+    remove_from(c, !c->slot, 0);
+    if (put_path(c, path, !c->slot, "whole.npz", -1) == MF_OK)
+        (void)unlink(path);
+}
+
+mf_status mf_save_checkpoint(const char *folder, mf_value whole, mf_value rows)
+{
+    MF_LAYER;
+    MF_SCOPE;
+    checkpoint c;
+    mf_status status = begin(&c, folder, rows);
+    if (c.rank < 0)
+        return status;
+    if (!status)
+        status = mf_is_error(whole) ? mf_error_status(whole) : c.rank == 0 ? choose(&c) : MF_OK;
+    status = tell(&c, status, "begin to save");
+    if (!status) {
+        c.slot = c.told[SLOT];
+        c.id = c.told[ID];
+        c.shards = c.leaf_count ? c.processes : 0;
+        status = agree(&c, save_part(&c, whole), "write its part");
+    }
+    if (!status)
+        status = agree(&c, c.rank == 0 ? save_index(&c) : MF_OK, "write the index");
+    if (!status && c.rank == 0)
+        remove_others(&c);
+    free(c.told);
+    return status;
+}
+
+/* ------------------------------------------------------------------ loading */
+
+/* A leaf as the file has it and as it is wanted, in rows; in parts of rows where there is another number of rows, of another size. */
+typedef struct wanted {
+    const int64_t *begins; /* by shard, in rows of the file */
+    int64_t first, end;    /* parts */
+    int64_t file_parts;    /* of a row of the file */
+    bool regrouped;
+} wanted;
+
+static int64_t *read_bounds(const checkpoint *c, mf_value index, int leaf, mf_value *error)
+{
+    int64_t *at = malloc((size_t)(c->shards + 1) * sizeof *at);
+    if (!at || mf_to_host(mf_get(mf_tree_leaves(index), leaf), MF_I64, at, (size_t)c->shards + 1) != MF_OK) {
+        *error = mf_make_error(MF_ERROR_MEMORY, "%s: out of memory", c->folder);
+        free(at);
+        return NULL;
+    }
+    bool good = at[0] == 0;
+    for (int64_t s = 0; s < c->shards; s++)
+        good &= at[s + 1] >= at[s];
+    if (!good) {
+        *error = mf_make_error(MF_ERROR_IO, "%s/index.npz: rows%s: its shards do not follow one another", c->folder, leaf_name(c, leaf));
+        free(at);
+        return NULL;
+    }
+    return at;
+}
+
+/* Which rows of a leaf are this process's. Error or unset. */
+static mf_value find_wanted(const checkpoint *c, int leaf, wanted *w)
+{
+    int64_t total = 0, before = 0, in_file = w->begins[c->shards];
+    mf_shape shape = mf_shape_of(mf_get(c->leaves, leaf));
+    for (int p = 0; p < c->processes; p++) {
+        before += p < c->rank ? rows_of(c, p, leaf) : 0;
+        total += rows_of(c, p, leaf);
+    }
+    int64_t parts = 1;
+    w->file_parts = 1;
+    if (total != in_file) {
+        w->regrouped = true;
+        parts = shape.rank > 1 ? shape.dims[1] : 0;
+        int64_t all = parts && total > INT64_MAX / parts ? 0 : total * parts;
+        w->file_parts = in_file && all % in_file == 0 ? all / in_file : 0;
+        if (!w->file_parts)
+            return mf_make_error(MF_ERROR_IO, "%s/index.npz: rows%s: expected %lld rows of %s over all processes, the file has %lld",
+                                 c->folder, leaf_name(c, leaf), (long long)total, mf_str(shape), (long long)in_file);
+    }
+    w->first = before * parts;
+    w->end = (before + rows_of(c, c->rank, leaf)) * parts;
+    return (mf_value){ 0 };
+}
+
+static bool needs(const wanted *w, int64_t shard)
+{
+    return w->begins[shard] * w->file_parts < w->end && w->begins[shard + 1] * w->file_parts > w->first;
+}
+
+/* A shard's leaf, as it should be. */
+static mf_value leaf_of_shard(const checkpoint *c, const wanted *w, int leaf, int64_t shard)
+{
+    mf_value like = mf_get(c->leaves, leaf);
+    mf_shape shape = mf_shape_of(like);
+    shape.dims[0] = w->begins[shard + 1] - w->begins[shard];
+    if (w->regrouped)
+        shape.dims[1] = w->file_parts;
+    return mf_struct(shape, mf_dtype_of(like));
+}
+
+/* The first two axes in one. */
+static mf_value flat(mf_value x)
+{
+    mf_shape s = mf_shape_of(x);
+    s.dims[0] *= s.dims[1];
+    for (int i = 1; i + 1 < s.rank; i++)
+        s.dims[i] = s.dims[i + 1];
+    s.rank--;
+    return mf_reshape(x, s);
+}
+
+static mf_value cut_out(const wanted *w, mf_value x, int64_t shard)
+{
+    int64_t begin = w->begins[shard] * w->file_parts, end = w->begins[shard + 1] * w->file_parts;
+    int64_t first = w->first > begin ? w->first : begin, last = w->end < end ? w->end : end;
+    return mf_get(w->regrouped ? flat(x) : x, mf_range(first - begin, last - begin));
+}
+
+/* A file of this checkpoint: what `like` says under this name. */
+static mf_value load_part(checkpoint *c, const char *path, const char *name, mf_value like)
+{
+    mf_value file = mf_load_tree(path, mf_dict("id", mf_struct(MF_SHAPE(1), MF_I64), name, like));
+    if (mf_is_error(file))
+        return file;
+    int64_t id = 0;
+    if (mf_to_host(mf_get(file, "id"), MF_I64, &id, 1) != MF_OK || id != c->id)
+        return mf_make_error(MF_ERROR_IO, "%s: expected a file of the checkpoint that the index names, and it is of another one", path);
+    return mf_get(file, name);
+}
+
+/* The shards' leaves that are needed, cut out, by leaf and shard: an unset value is none. */
+static mf_value load_shard(checkpoint *c, const wanted *w, int64_t shard, mf_value *pieces)
+{
+    char path[PATH];
+    mf_value *likes = calloc((size_t)c->leaf_count, sizeof *likes);
+    bool any = false;
+    for (int l = 0; likes && l < c->leaf_count; l++) {
+        likes[l] = leaf_of_shard(c, &w[l], l, shard);
+        any |= needs(&w[l], shard);
+    }
+    mf_value made = { 0 };
+    if (!likes)
+        made = mf_make_error(MF_ERROR_MEMORY, "%s: out of memory", c->folder);
+    else if (any && put_path(c, path, c->slot, "", shard) == MF_OK)
+        made = load_part(c, path, "rows", with_leaves(c, likes));
+    free(likes);
+    if (!made.handle || mf_is_error(made))
+        return made;
+    mf_value leaves = mf_tree_leaves(made);
+    for (int l = 0; l < c->leaf_count; l++)
+        if (needs(&w[l], shard))
+            pieces[(int64_t)l * c->shards + shard] = cut_out(&w[l], mf_get(leaves, l), shard);
+    return (mf_value){ 0 };
+}
+
+/* The pieces of a leaf, one after the other, in its shape. */
+static mf_value join(const checkpoint *c, int leaf, mf_value *pieces)
+{
+    mf_value like = mf_get(c->leaves, leaf);
+    int count = 0;
+    for (int64_t s = 0; s < c->shards; s++)
+        if (pieces[s].handle)
+            pieces[count++] = pieces[s];
+    mf_value all = count == 0   ? mf_zeros(mf_shape_of(like), mf_dtype_of(like))
+                   : count == 1 ? *pieces
+                                : mf_concatenate(mf_list_n(pieces, count), 0);
+    return mf_reshape(all, mf_shape_of(like));
+}
+
+static mf_value load_rows(checkpoint *c, const wanted *w)
+{
+    mf_value *pieces = calloc((size_t)c->leaf_count * (size_t)c->shards + 1, sizeof *pieces),
+             *leaves = calloc((size_t)c->leaf_count + 1, sizeof *leaves);
+    mf_value made = { 0 };
+    if (!pieces || !leaves)
+        made = mf_make_error(MF_ERROR_MEMORY, "%s: out of memory", c->folder);
+    for (int64_t s = 0; s < c->shards && !made.handle; s++)
+        made = load_shard(c, w, s, pieces);
+    for (int l = 0; l < c->leaf_count && !made.handle; l++)
+        leaves[l] = join(c, l, pieces + (int64_t)l * c->shards);
+    if (!made.handle)
+        made = with_leaves(c, leaves);
+    free(pieces);
+    free(leaves);
+    return made;
+}
+
+/* The index's head, and where the shards' rows begin. Error, or the tree of these. */
+static mf_value load_index(checkpoint *c)
+{
+    char path[PATH];
+    int64_t head[3];
+    if (put_path(c, path, -1, "index.npz", -1))
+        return mf_make_error(MF_ERROR_IO, "the folder's name is too long");
+    mf_value like = mf_dict("checkpoint", mf_struct(MF_SHAPE(3), MF_I64), "id", mf_struct(MF_SHAPE(1), MF_I64));
+    mf_value index = mf_load_tree(path, like);
+    if (mf_is_error(index))
+        return index;
+    mf_to_host(mf_get(index, "checkpoint"), MF_I64, head, 3);
+    mf_to_host(mf_get(index, "id"), MF_I64, &c->id, 1);
+    if (head[0] != VERSION || head[1] < 0 || head[1] > 1 || head[2] < 0 || head[2] >= INT64_MAX / 16)
+        return mf_make_error(MF_ERROR_IO, "%s: checkpoint: expected version %d, a slot of 0 or 1 and shards, the file has %lld, %lld, %lld",
+                             path, VERSION, (long long)head[0], (long long)head[1], (long long)head[2]);
+    if (c->leaf_count && !head[2])
+        return mf_make_error(MF_ERROR_IO, "%s: rows are asked for, and the checkpoint has none", path);
+    c->slot = head[1];
+    c->shards = head[2];
+    mf_value *likes = calloc((size_t)c->leaf_count + 1, sizeof *likes);
+    for (int l = 0; likes && l < c->leaf_count; l++)
+        likes[l] = mf_struct(MF_SHAPE(c->shards + 1), MF_I64);
+    index = likes ? mf_load_tree(path, mf_dict("rows", with_leaves(c, likes)))
+                  : mf_make_error(MF_ERROR_MEMORY, "%s: out of memory", c->folder);
+    free(likes);
+    return index;
+}
+
+static mf_value load(checkpoint *c, mf_value index, mf_value whole)
+{
+    char path[PATH];
+    mf_value made = { 0 };
+    wanted *w = calloc((size_t)c->leaf_count + 1, sizeof *w);
+    if (!w)
+        return mf_make_error(MF_ERROR_MEMORY, "%s: out of memory", c->folder);
+    for (int l = 0; l < c->leaf_count && !made.handle; l++)
+        if ((w[l].begins = read_bounds(c, index, l, &made)))
+            made = find_wanted(c, l, &w[l]);
+    mf_value rows = made.handle ? made : c->leaf_count ? load_rows(c, w) : c->rows;
+    for (int l = 0; l < c->leaf_count; l++)
+        free((void *)(uintptr_t)w[l].begins);
+    free(w);
+    if (mf_is_error(rows))
+        return rows;
+    if (put_path(c, path, c->slot, "whole.npz", -1))
+        return mf_make_error(MF_ERROR_IO, "the folder's name is too long");
+    whole = mf_len(mf_tree_leaves(whole)) ? load_part(c, path, "whole", whole) : whole;
+    return mf_is_error(whole) ? whole : mf_tuple(whole, rows);
+}
+
+mf_value mf_load_checkpoint(const char *folder, mf_value whole, mf_value rows)
+{
+    MF_LAYER;
+    MF_SCOPE;
+    checkpoint c;
+    mf_status status = begin(&c, folder, rows);
+    if (c.rank < 0)
+        return mf_escape(c.error);
+    mf_value made = mf_is_error(rows) ? rows : mf_is_error(whole) ? whole : load_index(&c);
+    status = tell(&c, mf_is_error(made) ? mf_error_status(made) : MF_OK, "read the index");
+    for (int p = 0; p < c.processes && !status; p++)
+        if (c.told[(size_t)p * (size_t)(ROWS + c.leaf_count) + ID] != c.id)
+            status = fail(&c, MF_ERROR_PEER, "%s: process %d reads another checkpoint there: it is being saved", folder, p);
+    if (!status) {
+        made = load(&c, made, whole);
+        status = agree(&c, mf_is_error(made) ? mf_error_status(made) : MF_OK, "read its part");
+    }
+    free(c.told);
+    return mf_escape(mf_is_error(made) || !status ? made : c.error);
+}

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# What two processes of four devices save is read by one of eight, by four of two, by three and five; and a part that is missing is named.
+set -uo pipefail
+here=$MF_SOURCE_DIR/tests/distributed
+program=$MF_BUILD_DIR/tests/distributed/job_checkpoint
+status=0
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+complain() { echo "$1"; cat "$work/said"; status=1; }
+
+for launcher in openmpi mpich; do
+    folder=$work/$launcher
+    timeout 60 bash "$here/run_job.sh" $launcher 4+4 "$program" save "$folder" >"$work/said" 2>&1
+    case $? in
+    77) echo "SKIP: there is no mpirun.$launcher"; continue ;;
+    0) ;;
+    *) complain "saving under mpirun.$launcher fails"; continue ;;
+    esac
+    ls "$folder" | tr '\n' ' ' | grep -qx 'a-0.npz a-1.npz a-whole.npz index.npz ' || { ls "$folder"; complain "other files"; }
+    MF_NUM_CPU_DEVICES=8 "$program" load "$folder" >"$work/said" 2>&1 || complain "one process does not read what two under mpirun.$launcher saved"
+    for shares in 4+4 2+2+2+2 3+5; do
+        timeout 60 bash "$here/run_job.sh" $launcher $shares "$program" load "$folder" >"$work/said" 2>&1 ||
+            complain "$shares under mpirun.$launcher do not read what 4+4 saved"
+    done
+    rm "$folder/a-1.npz"
+    timeout 60 bash "$here/run_job.sh" $launcher 4+4 "$program" load "$folder" >"$work/said" 2>&1 && complain "a missing part is no error under mpirun.$launcher"
+    grep -q "process 1: $folder/a-1.npz: cannot be read" "$work/said" || complain "the missing part is not named under mpirun.$launcher"
+    grep -q "process 0: .*process 1 could not read its part" "$work/said" || complain "the other process says nothing"
+done
+
+# and the other way round
+MF_NUM_CPU_DEVICES=8 "$program" save "$work/one" >"$work/said" 2>&1 || complain "one process does not save"
+for launcher in openmpi mpich; do
+    timeout 60 bash "$here/run_job.sh" $launcher 3+5 "$program" load "$work/one" >"$work/said" 2>&1
+    case $? in
+    0 | 77) ;;
+    *) complain "3+5 under mpirun.$launcher do not read what one process saved" ;;
+    esac
+done
+exit $status
