@@ -182,18 +182,23 @@ static void drop_arrived(mf_messages *m, uint64_t call, bool all, mf_operation *
             }
 }
 
+void mf_messages_abort(mf_messages *m, uint64_t call, const char *why, mf_operation **finished)
+{
+    if (mf_messages_is_over(m, call))
+        return;
+    m->aborts[m->next_abort].call = call + 1;
+    snprintf(m->aborts[m->next_abort].words, WORDS_MOST, "%s", *why ? why : "failed");
+    m->next_abort = (m->next_abort + 1) % ABORTS_KEPT;
+    mf_messages_fail(m, is_of_call, &call, mf_error_new(MF_ERROR_PEER, "process %d: %s", m->comm.rank, why), finished);
+    drop_arrived(m, call, false, finished);
+}
+
 static void abort_call(mf_comm *c, uint64_t call, const char *why)
 {
     mf_messages *m = (mf_messages *)c;
     mf_operation *finished = NULL;
     pthread_mutex_lock(&m->lock);
-    if (!mf_messages_is_over(m, call)) {
-        m->aborts[m->next_abort].call = call + 1;
-        snprintf(m->aborts[m->next_abort].words, WORDS_MOST, "%s", *why ? why : "failed");
-        m->next_abort = (m->next_abort + 1) % ABORTS_KEPT;
-        mf_messages_fail(m, is_of_call, &call, mf_error_new(MF_ERROR_PEER, "process %d: %s", c->rank, why), &finished);
-        drop_arrived(m, call, false, &finished);
-    }
+    mf_messages_abort(m, call, why, &finished);
     pthread_mutex_unlock(&m->lock);
     mf_operations_call_back(m, finished);
 }

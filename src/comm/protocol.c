@@ -474,8 +474,20 @@ static void hear(mf_messages *m, const mf_message_header *h, const unsigned char
     mf_crosswise_hear(m, h, payload, finished);
 }
 
-static void answer(mf_messages *m, const mf_message_header *h, mf_operation **finished)
+/* Asked for a call of that function which has not begun here, for it came to no map: it is over. */
+static void settle(mf_messages *m, uint64_t call, const char *function, mf_operation **finished)
 {
+    mf_text why = { 0 };
+    if (*function && mf_comm_settle(&m->comm, call, function, &why)) {
+        mf_messages_abort(m, call, why.failed ? "failed" : why.at, finished);
+        mf_messages_set_ended(m, call);
+    }
+    mf_text_free(&why);
+}
+
+static void answer(mf_messages *m, const mf_message_header *h, const char *function, mf_operation **finished)
+{
+    settle(m, h->call, function, finished);
     if (m->left || mf_messages_is_over(m, h->call))
         say_over(m, (int)h->from, (mf_message_header){ .kind = OVER, .call = h->call }, finished);
     else
@@ -539,7 +551,7 @@ static void handle(mf_messages *m, const unsigned char *bytes, size_t count, mf_
         if ((op = take_offer(m, &h)))
             mf_operation_finish(op, NULL, finished);
         break;
-    case WHERE: answer(m, &h, finished); break;
+    case WHERE: answer(m, &h, words, finished); break;
     case HERE: hear(m, &h, payload, finished); break;
     case OVER: mf_messages_fail(m, waits_in_call, &h, mf_peer_error_over((int)h.from, h.call, h.check == WELL, words), finished); break;
     case BYE: from->left = true; break;
@@ -666,7 +678,8 @@ static void ask_for(mf_messages *m, mf_operation *op, int64_t now, mf_operation 
         return;
     int64_t apart = (now - op->since) / 4;
     op->ask_at = now + (apart < FIRST_ASKED ? FIRST_ASKED : apart < ASKED_AT_MOST ? apart : ASKED_AT_MOST);
-    mf_messages_say(m, op->peer, WHERE, op->of.call, 0, NULL, finished);
+    const mf_call_record *r = mf_comm_record(&m->comm, op->of.call);
+    mf_messages_say(m, op->peer, WHERE, op->of.call, 0, r ? atomic_load(&r->function) : NULL, finished);
 }
 
 /* One that waits in the call itself knows better for whom, and says so in time. */

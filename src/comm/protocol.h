@@ -185,6 +185,7 @@ void mf_crosswise_look(mf_messages *m, int64_t now, mf_operation **finished); /*
 /* ---- calls that are over here */
 bool mf_messages_is_over(const mf_messages *m, uint64_t call);
 void mf_messages_set_ended(mf_messages *m, uint64_t call);
+void mf_messages_abort(mf_messages *m, uint64_t call, const char *why, mf_operation **finished);
 
 /* ---- sending */
 /* A message of an operation (of: its tag, or NULL) has its words behind its payload. False: memory is out. */

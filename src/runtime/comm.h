@@ -46,13 +46,14 @@ typedef enum mf_comm_activity { MF_COMM_IDLE, MF_COMM_AWAITS, MF_COMM_MOVES } mf
 
 struct mf_comm {
     int rank, size;
-    const int *first_device;              /* process p has the devices first_device[p] to first_device[p + 1] - 1 */
-    _Atomic uint64_t calls;               /* begun, of all processes */
-    _Atomic(struct mf_comm_part *) parts; /* of the processes that had calls of their own; mf_comm_free_parts */
-    _Atomic uint64_t begun;               /* calls, of all processes or a part */
-    mf_call_record newest[MF_CALLS_KEPT]; /* of them; of number i, in the order of their beginnings, at i % MF_CALLS_KEPT */
-    _Atomic int runs;                     /* of this process, that are not over */
-    _Atomic int awaited;                  /* sends and receives that are not done; for poll */
+    const int *first_device;                 /* process p has the devices first_device[p] to first_device[p + 1] - 1 */
+    _Atomic uint64_t calls;                  /* begun, of all processes */
+    _Atomic(struct mf_comm_part *) parts;    /* of the processes that had calls of their own; mf_comm_free_parts */
+    _Atomic(struct mf_comm_failed *) failed; /* functions that came to no map; mf_comm_free_parts */
+    _Atomic uint64_t begun;                  /* calls, of all processes or a part */
+    mf_call_record newest[MF_CALLS_KEPT];    /* of them; of number i, in the order of their beginnings, at i % MF_CALLS_KEPT */
+    _Atomic int runs;                        /* of this process, that are not over */
+    _Atomic int awaited;                     /* sends and receives that are not done; for poll */
     /* The bytes are the communicator's from here to done. */
     void (*send)(mf_comm *c, int peer, const mf_message_tag *tag, const void *bytes, size_t count, mf_message_done done, void *context);
     void (*receive)(mf_comm *c, int peer, const mf_message_tag *tag, void *bytes, size_t count, mf_message_done done, void *context);
@@ -78,6 +79,7 @@ void mf_comm_set(mf_comm *c);        /* for the calls of this thread, which may 
 void mf_comm_free_parts(mf_comm *c); /* nobody uses c any more */
 int mf_comm_owner(const mf_comm *c, int device);                     /* the process that has it; -1: none */
 void mf_comm_abort(mf_comm *c, uint64_t call, mf_error_object *why); /* with its sentence and place, which handles nothing */
+void mf_comm_explain(mf_text *t, mf_error_object *why);              /* those, the place encoded */
 
 /* What carries messages between processes (comm/); wire.c says which. */
 typedef struct mf_join_options {
@@ -103,10 +105,16 @@ void mf_comm_describe(mf_text *t, const mf_call_record *r);
 /* A call has failed before it began: it counts, and the others hear why. Nothing where this process takes no part. */
 void mf_comm_miss(const mf_intlist *processes, mf_error_object *why);
 
+/* A call of this function has failed before any map of it was known, so nobody can tell whether it was one of those that count. It is once
+ * others wait for that very call of a function of this name, or when this process calls it again, with maps. */
+void mf_comm_failed(const char *function, mf_error_object *why);
+/* Others wait for this call of that function: whether it is such a one, and has its number from now on; *why is added to. */
+bool mf_comm_settle(mf_comm *c, uint64_t call, const char *function, mf_text *why);
+
 /* While a call is traced on this thread, it is known ever better with whom it would exchange, should it fail. */
 void mf_comm_expect_nothing(void);
 void mf_comm_expect_map(const mf_intlist *devices); /* a map over these, or over all */
 void mf_comm_expect_program(const struct mf_program *p);
-void mf_comm_miss_expected(mf_error_object *why); /* nothing is expected any more */
+bool mf_comm_miss_expected(mf_error_object *why); /* nothing is expected any more; false: nothing was */
 
 #endif

@@ -478,6 +478,16 @@ mf_function mf_partial_n(mf_function f, const mf_value *first, int count)
 enum { TRACES_MAX = 256 };
 static _Thread_local int traces_open;
 
+/* For calls of it that fail sooner. */
+static void learn(mf_function_object *f, const mf_program *p)
+{
+    const mf_intlist *processes;
+    if (atomic_load(&f->spreads) || !mf_program_processes(p, mf_comm_current(), &processes))
+        return;
+    atomic_store(&f->spread, processes);
+    atomic_store(&f->spreads, true);
+}
+
 mf_traced *mf_function_trace(mf_function_object *f, const mf_signature *s, mf_error_object **error)
 {
     mf_cache_ticket *ticket;
@@ -494,6 +504,8 @@ mf_traced *mf_function_trace(mf_function_object *f, const mf_signature *s, mf_er
         t = f->kind->trace(f, s, error);
         if (t && !t->name)
             t->name = f->name;
+        if (t)
+            learn(f, t->program);
         traces_open--;
     } else {
         *error = mf_error_new(MF_ERROR_ARGUMENT,

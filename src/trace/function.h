@@ -80,8 +80,10 @@ struct mf_function_object {
     mf_function_object *inner; /* retained; NULL for C functions */
     const char *name;          /* interned: "f", "pmap(f)" */
     uint64_t hash;
-    int depth;  /* of the functions in it */
-    int cached; /* references of the cache; guarded by its lock */
+    int depth;                                 /* of the functions in it */
+    int cached;                                /* references of the cache; guarded by its lock */
+    _Atomic bool spreads;                      /* a program of it had maps over processes, and these took part */
+    _Atomic(const struct mf_intlist *) spread; /* NULL: all */
     size_t options_size;
     void *options; /* owned bytes; pointers inside are interned or immortal, or given up by the class's destroy */
 };

@@ -25,12 +25,12 @@ static mf_value three_rounds(mf_value x) { return mf_fori_loop(0, 3, round_of, x
 static mf_value two_rounds(mf_value x) { return mf_fori_loop(0, 2, round_of, x); }
 static mf_value loop_first(mf_value x) { return mf_psum(three_rounds(x), "i"); }
 static mf_value loop_last(mf_value x) { return three_rounds(mf_psum(x, "i")); }
-static mf_value rest_a_second(mf_value x)
+static mf_value rest_a_while(mf_value x)
 {
-    nanosleep(&(struct timespec){ 1, 200000000 }, NULL);
+    nanosleep(&(struct timespec){ 0, 300000000 }, NULL);
     return x;
 }
-static mf_value slow_sum(mf_value x) { return mf_psum(mf_pure_callback(rest_a_second, x, x), "i"); }
+static mf_value slow_sum(mf_value x) { return mf_psum(mf_pure_callback(rest_a_while, x, x), "i"); }
 static mf_value refuse(mf_value x)
 {
     (void)x;
@@ -154,12 +154,50 @@ TEST(calls_in_another_order)
     check_good("calls in another order");
 }
 
+/* A function of the program that fails before it calls a map, of which thus nothing is known. */
+static bool fails_now;
+static mf_value early(mf_value x) { return fails_now ? mf_make_error(MF_ERROR_ARGUMENT, "no luck today") : mf_call(mf_pmap(sum, "i"), x); }
+static mf_value other_early(mf_value x) { return early(mf_add(x, 1)); }
+
+static void check_early(mf_value r, const char *name)
+{
+    CHECK_CONTAINS(words_of(r), mf_process_index() == 1 ? "no luck today" : "process 1: no luck today");
+    if (mf_process_index() != 1)
+        CHECK_CONTAINS(words_of(r), name);
+}
+
+TEST(an_error_before_any_map)
+{
+    bool odd = mf_process_index() == 1;
+    mf_function f = mf_jit(early), g = mf_jit(other_early);
+
+    fails_now = odd; /* it goes on when others wait for it */
+    mf_value r = mf_call(f, rows(2));
+    if (odd)
+        nanosleep(&(struct timespec){ 0, 300000000 }, NULL);
+    check_early(r, "in a call of jit(early) that came to no map");
+    check_good("an error of a function that nobody knows");
+
+    r = mf_call(g, rows(2)); /* it tries again at once */
+    fails_now = false;
+    mf_value good = mf_call(g, rows(2));
+    check_early(r, "in a call of jit(other_early) that came to no map");
+    CHECK(words_of(good) == NULL);
+    check_good("another try");
+
+    fails_now = odd; /* known by now: it goes on with something else at once */
+    r = mf_call(g, rows(5));
+    check_good("an error of a function that called maps before");
+    check_early(r, "in its call ");
+    fails_now = false;
+}
+
 /* Who computes, or is between two calls, keeps nobody from waiting on. */
 TEST(slow_but_fine)
 {
-    for (int i = 0; i < 4; i++) {
-        if (i < 2 && mf_process_index() == i)
-            nanosleep(&(struct timespec){ 1, 200000000 }, NULL);
+    for (int i = 0; i < 2; i++) {
+        if (mf_process_index() == i)
+            nanosleep(&(struct timespec){ 0, 400000000 }, NULL);
         check_good("a rest between two calls");
         mf_value r = mf_call(mf_pmap(mf_process_index() == i ? slow_sum : sum, "i"), rows(i % 2 ? 3 : 30000));
         CHECK_EQ_INT(mf_item_i64(mf_get(r, 0, 0)), mf_device_count());

@@ -348,6 +348,17 @@ static mf_value apply_donating(const mf_function_object *f, const mf_signature *
     return result;
 }
 
+/* Who would have exchanged something with this process in the call, as far as that is known. */
+static void tell_others(mf_function_object *f, mf_error_object *error)
+{
+    if (mf_comm_miss_expected(error))
+        return;
+    if (atomic_load(&f->spreads))
+        mf_comm_miss(atomic_load(&f->spread), error);
+    else
+        mf_comm_failed(f->name, error);
+}
+
 static mf_value call_traced(mf_function_object *f, const mf_value *arguments, int count)
 {
     mf_signature s;
@@ -385,7 +396,7 @@ static mf_value call_traced(mf_function_object *f, const mf_value *arguments, in
     if (error)
         mf_error_set_address(error, mf_entry_place());
     if (error && !mf_trace_current())
-        mf_comm_miss_expected(error);
+        tell_others(f, error);
     return error ? mf_value_new(error) : result;
 }
 

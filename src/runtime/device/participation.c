@@ -9,6 +9,9 @@
 #include "runtime/profile/profiler.h"
 #include "transform/functions/pmap.h"
 
+#include <pthread.h>
+#include <string.h>
+
 /* ------------------------------------------------------------------ parts of the processes */
 
 typedef struct mf_comm_part {
@@ -35,12 +38,9 @@ static mf_comm_part *part_of(mf_comm *c, const mf_intlist *processes)
     return made;
 }
 
-void mf_comm_free_parts(mf_comm *c)
+static uint64_t name_of(const mf_intlist *processes)
 {
-    for (mf_comm_part *p = atomic_exchange(&c->parts, NULL), *next; p; p = next) {
-        next = p->next;
-        mf_free(p);
-    }
+    return mf_hash(processes->at, (size_t)processes->count * sizeof *processes->at, 0) >> MF_CALL_BITS | 1;
 }
 
 static uint64_t new_number(mf_comm *c, const mf_intlist *processes)
@@ -48,12 +48,122 @@ static uint64_t new_number(mf_comm *c, const mf_intlist *processes)
     mf_comm_part *part = processes ? part_of(c, processes) : NULL;
     if (!part)
         return atomic_fetch_add(&c->calls, 1);
-    uint64_t name = mf_hash(processes->at, (size_t)processes->count * sizeof *processes->at, 0) >> MF_CALL_BITS | 1;
-    return name << MF_CALL_BITS | atomic_fetch_add(&part->calls, 1);
+    return name_of(processes) << MF_CALL_BITS | atomic_fetch_add(&part->calls, 1);
 }
+
+/* ------------------------------------------------------------------ calls that came to no map */
+
+struct mf_comm_failed {
+    struct mf_comm_failed *next;
+    const char *function; /* interned */
+    int count;            /* of such calls that have no number yet */
+    char *why;            /* the newest of them */
+};
+
+static pthread_mutex_t failed_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct mf_comm_failed *failed_of(const mf_comm *c, const char *function)
+{
+    struct mf_comm_failed *f = atomic_load(&c->failed);
+    while (f && f->function != function)
+        f = f->next;
+    return f;
+}
+
+void mf_comm_failed(const char *function, mf_error_object *why)
+{
+    mf_comm *c = mf_comm_current();
+    if (!c || c->size < 2)
+        return;
+    mf_text t = { 0 };
+    mf_comm_explain(&t, why);
+    mf_text_add(&t, ", in a call of %s that came to no map", function);
+    pthread_mutex_lock(&failed_lock);
+    struct mf_comm_failed *f = failed_of(c, function), *made = f ? NULL : mf_calloc(1, sizeof *made);
+    if (made) {
+        *made = (struct mf_comm_failed){ atomic_load(&c->failed), function, 0, NULL };
+        atomic_store(&c->failed, made);
+        f = made;
+    }
+    if (f && !t.failed) {
+        mf_free(f->why);
+        f->why = mf_strdup(t.at);
+        f->count++;
+    }
+    pthread_mutex_unlock(&failed_lock);
+    mf_text_free(&t);
+}
+
+/* The counter of the calls that this one is among; NULL: this process knows of none. */
+static _Atomic uint64_t *counter_of(mf_comm *c, uint64_t call)
+{
+    if (!(call >> MF_CALL_BITS))
+        return &c->calls;
+    for (mf_comm_part *p = atomic_load(&c->parts); p; p = p->next)
+        if (name_of(p->processes) == call >> MF_CALL_BITS)
+            return &p->calls;
+    return NULL;
+}
+
+static bool take_failed(struct mf_comm_failed *f, mf_text *why)
+{
+    if (!f || !f->count)
+        return false;
+    f->count--;
+    mf_text_put(why, f->why ? f->why : "failed");
+    return true;
+}
+
+bool mf_comm_settle(mf_comm *c, uint64_t call, const char *function, mf_text *why)
+{
+    uint64_t next = call % ((uint64_t)1 << MF_CALL_BITS);
+    _Atomic uint64_t *counter = atomic_load(&c->failed) ? counter_of(c, call) : NULL;
+    if (!counter)
+        return false;
+    pthread_mutex_lock(&failed_lock);
+    struct mf_comm_failed *f = atomic_load(&c->failed);
+    while (f && (!f->count || strcmp(f->function, function) != 0))
+        f = f->next;
+    bool settled = f && atomic_compare_exchange_strong(counter, &next, next + 1) && take_failed(f, why);
+    pthread_mutex_unlock(&failed_lock);
+    return settled;
+}
+
+static void settle_earlier(mf_comm *c, const mf_intlist *processes, const char *function)
+{
+    for (bool any = true; any;) {
+        mf_text why = { 0 };
+        pthread_mutex_lock(&failed_lock);
+        any = take_failed(failed_of(c, function), &why);
+        pthread_mutex_unlock(&failed_lock);
+        uint64_t call = any ? new_number(c, processes) : 0;
+        if (any) {
+            c->abort(c, call, why.failed ? "failed" : why.at);
+            c->end(c, call);
+        }
+        mf_text_free(&why);
+    }
+}
+
+void mf_comm_free_parts(mf_comm *c)
+{
+    for (mf_comm_part *p = atomic_exchange(&c->parts, NULL), *next; p; p = next) {
+        next = p->next;
+        mf_free(p);
+    }
+    for (struct mf_comm_failed *f = atomic_exchange(&c->failed, NULL), *next; f; f = next) {
+        next = f->next;
+        mf_free(f->why);
+        mf_free(f);
+    }
+}
+
+/* ------------------------------------------------------------------ a call */
 
 uint64_t mf_comm_begin(mf_comm *c, const mf_intlist *processes, const char *function, const void *place)
 {
+    if (atomic_load_explicit(&c->failed, memory_order_relaxed))
+        settle_earlier(c, processes, function);
     uint64_t call = new_number(c, processes);
     mf_call_record *r = &c->newest[atomic_fetch_add(&c->begun, 1) % MF_CALLS_KEPT];
     atomic_store(&r->call, 0);
@@ -254,9 +364,11 @@ void mf_comm_expect_program(const mf_program *p)
         expect(c, processes);
 }
 
-void mf_comm_miss_expected(mf_error_object *why)
+bool mf_comm_miss_expected(mf_error_object *why)
 {
-    if (expected.any)
+    bool any = expected.any;
+    if (any)
         mf_comm_miss(expected.processes, why);
     expected.any = false;
+    return any;
 }

@@ -163,15 +163,20 @@ int mf_comm_owner(const mf_comm *c, int device)
     return low;
 }
 
+void mf_comm_explain(mf_text *t, mf_error_object *why)
+{
+    mf_text_put(t, why->message);
+    if (!why->address)
+        return;
+    mf_text_put(t, " (");
+    mf_place_encode(t, why->address);
+    mf_text_put(t, ")");
+}
+
 void mf_comm_abort(mf_comm *c, uint64_t call, mf_error_object *why)
 {
     mf_text t = { 0 };
-    mf_text_put(&t, why->message);
-    if (why->address) {
-        mf_text_put(&t, " (");
-        mf_place_encode(&t, why->address);
-        mf_text_put(&t, ")");
-    }
+    mf_comm_explain(&t, why);
     if (why->status != MF_ERROR_PEER) { /* which another process has told of its call */
         mf_text_add(&t, ", in its call %llu", (unsigned long long)(call % ((uint64_t)1 << MF_CALL_BITS)));
         mf_comm_describe(&t, mf_comm_record(c, call));
