@@ -96,7 +96,9 @@ typedef mf_function (*mf_no_function_)();   /* what a wrong argument is called a
  * of one an argument, MF_NONE where nothing is mapped; where no argument is, f runs .axis_size times, else on all .devices, else on every local
  * device. What does not fit is the result of the call.
  * Over several processes mapped arguments and results have a row for each index whose devices are this process's; the size, indices and
- * collectives are global, MF_NONE is each process's own value, and all processes that have one of the devices make the same calls. The axis goes
+ * collectives are global, MF_NONE is each process's own value, and all processes that have one of the devices make the same calls. Nobody
+ * compares those values: a result of out_axes MF_NONE is the same everywhere as far as it follows from collectives, and where it follows from
+ * arguments with MF_NONE that differ it is each process's own, as in JAX; mf_check_replicated and mf_set_checks("replicated") compare them. The axis goes
  * over .devices in their order, else over all devices process by process; a map inside takes consecutive ones, of several processes too where an
  * index of the outer map has such, but what a process has must be a grid: of each outer index the same inner ones.
  * Where rows fit several sizes of such an axis the greatest counts; .axis_size says another. */

@@ -41,7 +41,8 @@ mf_value mf_io_callback_n(mf_function f, mf_value result, const mf_value *argume
  * data into a key does not use it, and the same seed may be taken again.
  * "replicated": what is the same on all devices of a map (of arguments with MF_NONE, results of collectives, what follows from them, results
  * of out_axes MF_NONE) is computed by each of them instead of once, and compared bit by bit: a function of mf_pure_callback that is not
- * pure, or a fault of the machine or the library, is MF_ERROR_DEVICE with the op, its line and the devices that differ.
+ * pure, processes that bring different values of MF_NONE, or a fault of the machine or the library, is MF_ERROR_DEVICE with the op, its line
+ * and the devices that differ.
  * MF_ERROR_ARGUMENT for a check that there is not. */
 mf_status mf_set_checks(const char *list);
 

@@ -1,6 +1,6 @@
 /* Opt-in checks. With "nan" every equation that computes inexact numbers is followed by one that looks for a NaN that its operands do not
  * have. With "replicated" all devices of a map compute what is the same for all (runtime/compile/schedule.c), and what each equation gave
- * them is compared. Invariant: values stay what they are; a program that was compiled without a check does not have it (trace/check_list.c). The pass
+ * them is compared, and of a map over processes what these bring to it. Invariant: values stay what they are; a program that was compiled without a check does not have it (trace/check_list.c). The pass
  * stands behind the removal of dead code, which nobody asked about, and before all that rewrites. */
 #include "ops/emit.h"
 #include "ops/params.h"
@@ -66,9 +66,26 @@ typedef struct replicas { /* of a map's body; of the program itself there are no
     const uint64_t *mask; /* variance by variable; NULL: not inside a map */
     uint64_t bit;
     const char *axis;
+    bool spans; /* processes */
 } replicas;
 
 static void check_replicas(mf_rewrite *r, const mf_eqn *e, mf_variable **in);
+
+static void check_same(mf_rewrite *r, const mf_variable *v, const char *name)
+{
+    const replicas *body = r->state;
+    mf_replicated_params same = { mf_names_intern(&body->axis, 1), mf_intern(name) };
+    if (!r->b->error && !(body->mask[v->id] & body->bit))
+        mf_emit_eqn(r->b, &mf_op_check_replicated, &same, &r->map[v->id], 1);
+}
+
+/* Of a map over processes, which have brought a value each. */
+static void check_inputs(mf_rewrite *r)
+{
+    const replicas *body = r->state;
+    for (int i = 0; body->spans && i < r->source->in_count; i++)
+        check_same(r, r->source->in[i], "an argument that is not mapped");
+}
 
 /* The body of the map e, checked; seen from the body it is in. */
 static mf_program *check_body(const mf_rewrite *r, const mf_eqn *e, const mf_pmap_params *params, mf_error_object **error)
@@ -76,12 +93,12 @@ static mf_program *check_body(const mf_rewrite *r, const mf_eqn *e, const mf_pma
     const replicas *outer = r->state;
     const mf_axis_env *env = mf_params_env(e->op, params, r->b->env);
     int depth = mf_axis_env_depth(env, env);
-    replicas body = { .bit = depth < 63 ? (uint64_t)1 << depth : 0, .axis = params->axis_name };
+    replicas body = { .bit = depth < 63 ? (uint64_t)1 << depth : 0, .axis = params->axis_name, .spans = params->local->count };
     uint64_t *varies = mf_alloc(((size_t)e->in_count + 1) * sizeof *varies);
     for (int i = 0; varies && i < e->in_count; i++)
         varies[i] = (outer->mask ? outer->mask[e->in[i]->id] : 0) | (params->in_axes->at[i] == INT64_MIN ? 0 : body.bit);
     body.mask = varies ? mf_variance_of(params->program, env, varies) : NULL;
-    mf_program *made = body.mask ? mf_rewrite_program(params->program, env, check_replicas, NULL, &body, error) : NULL;
+    mf_program *made = body.mask ? mf_rewrite_program_from(params->program, env, check_inputs, check_replicas, NULL, &body, error) : NULL;
     if (!made && !*error)
         *error = mf_error_out_of_memory();
     mf_free((void *)(uintptr_t)body.mask);
@@ -112,10 +129,8 @@ static void check_replicas(mf_rewrite *r, const mf_eqn *e, mf_variable **in)
         mf_rewrite_copy(r, e, in);
     if (!body->mask || (e->op->flags & (MF_OP_COLLECTIVE | MF_OP_EFFECT)))
         return;
-    mf_replicated_params same = { mf_names_intern(&body->axis, 1), mf_intern(e->op->name) };
-    for (int o = 0; o < e->out_count && !r->b->error; o++)
-        if (!(body->mask[e->out[o]->id] & body->bit))
-            mf_emit_eqn(r->b, &mf_op_check_replicated, &same, &r->map[e->out[o]->id], 1);
+    for (int o = 0; o < e->out_count; o++)
+        check_same(r, e->out[o], e->op->name);
 }
 
 /* ---- the pass */
@@ -125,7 +140,7 @@ mf_program *mf_pass_check(const mf_program *p, const mf_axis_env *env, mf_error_
     mf_program *at = mf_check_is_on(MF_CHECK_NAN) ? check_nans(p, env, error) : mf_retain((mf_program *)(uintptr_t)p);
     if (!at || !mf_check_is_on(MF_CHECK_REPLICATED))
         return at;
-    mf_program *made = mf_rewrite_program(at, env, check_replicas, NULL, &(replicas){ NULL, 0, NULL }, error);
+    mf_program *made = mf_rewrite_program(at, env, check_replicas, NULL, &(replicas){ 0 }, error);
     mf_drop(at);
     return made;
 }

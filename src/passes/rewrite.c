@@ -112,8 +112,16 @@ static mf_program *finish(mf_rewrite *r, mf_error_object **error)
     return mf_builder_finish(r->b, out, out ? r->source->out_count : 0, error);
 }
 
+static void begin_with_nothing(mf_rewrite *r) { (void)r; }
+
 mf_program *mf_rewrite_program(const mf_program *p, const mf_axis_env *env, mf_rewrite_fn equation, mf_pass_fn nested, void *state,
                                mf_error_object **error)
+{
+    return mf_rewrite_program_from(p, env, begin_with_nothing, equation, nested, state, error);
+}
+
+mf_program *mf_rewrite_program_from(const mf_program *p, const mf_axis_env *env, void (*begin)(mf_rewrite *r), mf_rewrite_fn equation,
+                                    mf_pass_fn nested, void *state, mf_error_object **error)
 {
     mf_builder b;
     mf_builder_init(&b, env);
@@ -121,8 +129,10 @@ mf_program *mf_rewrite_program(const mf_program *p, const mf_axis_env *env, mf_r
     r.map = mf_rewrite_room(&r, p->var_count, sizeof *r.map);
     for (int i = 0; r.map && i < p->in_count; i++)
         r.map[p->in[i]->id] = mf_builder_input(&b, p->in[i]->type);
-    if (r.map)
+    if (r.map) {
+        begin(&r);
         mf_rewrite_walk(&r);
+    }
     mf_program *made = finish(&r, error);
     mf_arena_free(&r.scratch);
     return made;

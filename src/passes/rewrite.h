@@ -24,6 +24,9 @@ struct mf_rewrite {
 /* The whole pass: inputs, every equation through `equation`, outputs. One reference, or NULL and *error. */
 mf_program *mf_rewrite_program(const mf_program *p, const mf_axis_env *env, mf_rewrite_fn equation, mf_pass_fn nested, void *state,
                                mf_error_object **error);
+/* The same; begin is called first. */
+mf_program *mf_rewrite_program_from(const mf_program *p, const mf_axis_env *env, void (*begin)(mf_rewrite *r), mf_rewrite_fn equation,
+                                    mf_pass_fn nested, void *state, mf_error_object **error);
 void mf_rewrite_walk(mf_rewrite *r); /* every equation of the source, whose inputs are in the map */
 /* p's equations through the same callback into the same builder, as the body of a call of `e`: binds e's results. */
 void mf_rewrite_body(mf_rewrite *r, const mf_program *p, const mf_eqn *e, mf_variable *const *in);

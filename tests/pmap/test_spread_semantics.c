@@ -125,6 +125,59 @@ TEST(two_processes_of_four_devices)
     }
 }
 
+/* ------------------------------------------------------------------ what is each process's own, compared */
+
+static mf_value twice_own(mf_value x, mf_value w) { return mf_add(mf_psum(x, "i"), mf_mul(w, 2)); }
+static mf_value checked_own(mf_value x, mf_value w) { return mf_add(mf_psum(x, "i"), mf_check_replicated(w, "i")); }
+static mf_value second(mf_value x, mf_value w)
+{
+    (void)x;
+    return w;
+}
+
+/* What their second argument adds up to where it is the same in all processes. */
+static const struct {
+    const char *name;
+    mf_value (*body)(mf_value, mf_value);
+    const char *same, *own[2]; /* without the check, of 10 + rank; NULL: it asks itself */
+} nones[] = {
+    { "computed", twice_own, "[48. 48. 48. 48.]", { "[48. 48. 48. 48.]", "[50. 50. 50. 50.]" } },
+    { "given on", second, "[10. 10. 10. 10.]", { "[10. 10. 10. 10.]", "[11. 11. 11. 11.]" } },
+    { "asked", checked_own, "[38. 38. 38. 38.]", { NULL, NULL } },
+};
+
+typedef struct none_case {
+    int index;
+    bool differs;
+} none_case;
+
+static mf_value map_of_none(const spread_here *h)
+{
+    const none_case *c = h->context;
+    return mf_call(mf_pmap(nones[c->index].body, "i", .in_axes = mf_axes(0, MF_NONE)), own(h), 10.0f + (c->differs ? (float)h->rank : 0));
+}
+
+TEST(values_of_none_are_compared_when_asked)
+{
+    for (int checks = 0; checks < 2; checks++) {
+        mf_set_checks(checks ? "replicated" : "");
+        for (none_case c = { 0 }; c.index < (int)(sizeof nones / sizeof *nones); c.index += c.differs, c.differs ^= true) {
+            static spread_words words;
+            spread_tell(map_of_none, &c, 8, "00001111", &words);
+            for (int p = 0; p < 2; p++) {
+                const char *own_words = nones[c.index].own[p];
+                bool good = !c.differs ? CHECK_STR(words.of[p], nones[c.index].same)
+                            : own_words && !checks
+                                ? CHECK_STR(words.of[p], own_words)
+                                : CHECK_CONTAINS(words.of[p], "differs over the axis i: devices 4, 5, 6, 7 hold other bits");
+                if (!good)
+                    CHECK_NOTE("case %s: process %d", nones[c.index].name, p);
+            }
+        }
+    }
+    mf_set_checks("");
+}
+
 /* ------------------------------------------------------------------ a part of the processes */
 
 static mf_value ones(int rows) { return mf_ones(MF_SHAPE(rows), MF_F32); }
