@@ -5,7 +5,10 @@
  * The trained parameters are saved, and `data_parallel --predict 0 1 2` loads them for single test images on one device.
  *
  * `mpirun -n 2 data_parallel --devices 4` trains the same parameters, to the bit, on the eight devices of two processes: each loads its own part
- * of each batch, and the first one tells and saves. */
+ * of each batch, and the first one tells and saves.
+ *
+ * With --checkpoint N it saves all that the rest of the training follows from every N steps, and a program that is started again goes on from
+ * there, to the bit, also on other devices. */
 #include <manyfold.h>
 
 #include "progress.h"
@@ -15,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { num_classes = 10 };
 
@@ -105,7 +109,8 @@ static mf_value predict(void *context, mf_value params, mf_value image)
 
 typedef struct settings {
     long long devices, epochs, batch, seed;
-    long long limit; /* training images; 0: all */
+    long long limit;      /* training images; 0: all */
+    long long checkpoint; /* steps from one to the next; 0: none is saved */
     double learning_rate;
     const char *data, *out;
     bool predict;
@@ -126,6 +131,7 @@ static const char usage[] =
     "  --data FOLDER  with the four gzip'd IDX files (where Debian's dataset-fashion-mnist puts them)\n"
     "  --out FOLDER   for the trained parameters (out)\n"
     "  --limit N      training images to use, the first N (0: all)\n"
+    "  --checkpoint N save a checkpoint every N steps and after each epoch, and go on from the one that is there (0: no)\n"
     "  --predict      classify the test images of the given numbers on one device\n"
     "  --help         this text\n";
 
@@ -153,6 +159,7 @@ static bool set_option(settings *s, int option, const char *text)
     case 'b': return whole_number(text, 1, most, &s->batch);
     case 's': return whole_number(text, 0, INT64_MAX, &s->seed);
     case 'l': return whole_number(text, 0, INT64_MAX, &s->limit);
+    case 'c': return whole_number(text, 0, INT64_MAX, &s->checkpoint);
     case 'r': return positive(text, &s->learning_rate);
     case 'i': s->data = text; return true;
     case 'o': s->out = text; return true;
@@ -173,6 +180,7 @@ static bool read_settings(settings *s, int argc, char **argv, int *status)
         { "data", required_argument, NULL, 'i' },
         { "out", required_argument, NULL, 'o' },
         { "limit", required_argument, NULL, 'l' },
+        { "checkpoint", required_argument, NULL, 'c' },
         { "predict", no_argument, NULL, 'p' },
         { "help", no_argument, NULL, 'h' },
         { 0 },
@@ -251,25 +259,28 @@ static mf_loader *open_loader(const settings *s, const char *split, int64_t *ima
 
 /* ---- training */
 
-typedef struct result {
+typedef struct result { /* numbers only: a checkpoint has them as an array */
     double train_loss, train_accuracy, test_loss, test_accuracy, tested, seconds;
 } result;
+enum { result_size = sizeof(result) / sizeof(double) };
+
+typedef struct tally { /* of the epoch so far; likewise */
+    double loss, accuracy, steps;
+} tally;
 
 typedef struct run {
     const settings *settings;
     mf_function step, evaluate;
     mf_value state;
     mf_value pending; /* loss and metrics of the step that was queued last */
+    tally tally;
+    result *results; /* by epoch */
     mf_loader *train, *test;
 } run;
 
-typedef struct tally {
-    double loss, accuracy;
-    int64_t steps;
-} tally;
-
-static bool settle(run *r, tally *t)
+static bool settle(run *r)
 {
+    tally *t = &r->tally;
     if (!r->pending.handle)
         return true;
     MF_SCOPE;
@@ -283,36 +294,107 @@ static bool settle(run *r, tally *t)
 }
 
 /* Reading a result waits for it, so a step's loss is read when the next step is on its way. */
-static bool queue_step(run *r, mf_value batch, tally *t)
+static bool queue_step(run *r, mf_value batch)
 {
     MF_SCOPE;
     mf_value next, loss, metrics;
     mf_value sharded = mf_shard_batch(batch, mf_local_device_count());
     mf_unpack(mf_call(r->step, r->state, sharded), &next, &loss, &metrics);
-    if (told(next) || !settle(r, t))
+    if (told(next) || !settle(r))
         return false;
     mf_assign(&r->state, next);
     mf_assign(&r->pending, mf_tuple(loss, metrics));
     return true;
 }
 
+/* ---- checkpoints: all that the rest of the training follows from */
+
+static bool out_path(char *path, size_t size, const settings *s, const char *name)
+{
+    int n = snprintf(path, size, "%s/%s", s->out, name);
+    if (n >= 0 && (size_t)n < size)
+        return true;
+    fputs("data_parallel: the name of the folder after --out is too long\n", stderr);
+    return false;
+}
+
+static bool make_folder(const settings *s)
+{
+    if (mkdir(s->out, 0777) == 0 || errno == EEXIST)
+        return true;
+    fprintf(stderr, "data_parallel: %s: %s\n", s->out, strerror(errno));
+    return false;
+}
+
+static mf_value numbers(const void *at, size_t bytes) { return mf_from_host(MF_F64, MF_SHAPE((int64_t)(bytes / sizeof(double))), at); }
+
+static mf_value progress_of(const run *r)
+{
+    const settings *s = r->settings;
+    const double which[] = { (double)s->seed, (double)s->batch, (double)s->limit, s->learning_rate };
+    return mf_dict("run", numbers(which, sizeof which), "position", mf_scalar((double)mf_loader_position(r->train), MF_I64), "tally",
+                   numbers(&r->tally, sizeof r->tally), "results", numbers(r->results, (size_t)s->epochs * sizeof *r->results), "state",
+                   mf_unreplicate(r->state));
+}
+
+/* All processes take part. */
+static bool save_checkpoint(run *r)
+{
+    MF_SCOPE;
+    char path[4096];
+    if (!r->settings->checkpoint)
+        return true;
+    return out_path(path, sizeof path, r->settings, "checkpoint") && settle(r) && make_folder(r->settings) &&
+           mf_save_checkpoint(path, progress_of(r), mf_none()) == MF_OK; /* if not, mf_exit_status says why */
+}
+
+static bool load_checkpoint(run *r)
+{
+    MF_SCOPE;
+    char path[4096], index[4096];
+    if (!r->settings->checkpoint || !out_path(index, sizeof index, r->settings, "checkpoint/index.npz") || access(index, F_OK) != 0)
+        return true;
+    if (!out_path(path, sizeof path, r->settings, "checkpoint"))
+        return false;
+    mf_value now = progress_of(r), whole = mf_get(mf_load_checkpoint(path, now, mf_none()), 0);
+    if (told(whole))
+        return false;
+    if (!mf_item_bool(mf_all(mf_equal(mf_get(whole, "run"), mf_get(now, "run"))))) {
+        fprintf(stderr, "data_parallel: %s is of a run with another --seed, --batch, --limit or --lr\n", path);
+        return false;
+    }
+    mf_assign(&r->state, mf_replicate(mf_get(whole, "state"), mf_local_devices()));
+    mf_to_host(mf_get(whole, "tally"), MF_F64, &r->tally, sizeof r->tally / sizeof(double));
+    mf_to_host(mf_get(whole, "results"), MF_F64, r->results, (size_t)r->settings->epochs * result_size);
+    int64_t position = mf_item_i64(mf_get(whole, "position"));
+    if (is_first())
+        printf("Going on from %s, after %lld steps\n", path, (long long)position);
+    return mf_loader_seek(r->train, position) == MF_OK;
+}
+
+/* ---- epochs */
+
 static bool train_epoch(run *r, int epoch, result *out)
 {
     char label[48], said[64];
     snprintf(label, sizeof label, "Epoch %d/%lld, batch", epoch + 1, r->settings->epochs);
-    progress p = progress_start(label, "images", mf_loader_batches(r->train), (double)r->settings->batch);
+    int64_t batches = mf_loader_batches(r->train);
+    progress p = progress_start(label, "images", mf_loader_position(r->train) % batches, batches, (double)r->settings->batch);
     p.silent = !is_first();
-    tally t = { 0 };
     for (mf_value batch; mf_loader_next(r->train, &batch);) {
-        if (told(batch) || !queue_step(r, batch, &t) || (t.steps == 0 && !settle(r, &t)))
+        int64_t position = mf_loader_position(r->train);
+        if (told(batch) || !queue_step(r, batch) || (r->tally.steps == 0 && !settle(r)))
             return false;
-        snprintf(said, sizeof said, "loss %.4f, accuracy %.4f", t.loss / (double)t.steps, t.accuracy / (double)t.steps);
+        snprintf(said, sizeof said, "loss %.4f, accuracy %.4f", r->tally.loss / r->tally.steps, r->tally.accuracy / r->tally.steps);
         progress_step(&p, said);
+        if (r->settings->checkpoint && position % batches && position % r->settings->checkpoint == 0 && !save_checkpoint(r))
+            return false;
     }
-    if (!settle(r, &t))
+    if (!settle(r))
         return false;
-    out->train_loss = t.loss / (double)t.steps;
-    out->train_accuracy = t.accuracy / (double)t.steps;
+    out->train_loss = r->tally.loss / r->tally.steps;
+    out->train_accuracy = r->tally.accuracy / r->tally.steps;
+    r->tally = (tally){ 0 };
     return true;
 }
 
@@ -344,40 +426,33 @@ static void print_table(const result *results, long long epochs)
     printf("\n%.0f test images evaluated; test accuracy %.4f\n", results[epochs - 1].tested, results[epochs - 1].test_accuracy);
 }
 
-static bool train_epochs(run *r, result *results)
+static bool train_epochs(run *r)
 {
-    for (int epoch = 0; epoch < r->settings->epochs; epoch++) {
+    int first = (int)(mf_loader_position(r->train) / mf_loader_batches(r->train));
+    for (int epoch = first; epoch < r->settings->epochs; epoch++) {
+        result *out = &r->results[epoch];
         double started = progress_now();
-        if (!train_epoch(r, epoch, &results[epoch]) || !evaluate(r, &results[epoch]))
+        if (!train_epoch(r, epoch, out) || !evaluate(r, out))
             return false;
-        results[epoch].seconds = progress_now() - started;
+        out->seconds = progress_now() - started;
         if (is_first())
-            printf("Epoch %d/%lld: test loss %.4f, test accuracy %.4f\n", epoch + 1, r->settings->epochs, results[epoch].test_loss,
-                   results[epoch].test_accuracy);
+            printf("Epoch %d/%lld: test loss %.4f, test accuracy %.4f\n", epoch + 1, r->settings->epochs, out->test_loss,
+                   out->test_accuracy);
+        if (!save_checkpoint(r))
+            return false;
     }
     return true;
 }
 
 /* ---- the trained parameters */
 
-static bool parameter_path(char *out, size_t size, const settings *s)
-{
-    int n = snprintf(out, size, "%s/fashion_mnist_cnn.npz", s->out);
-    if (n >= 0 && (size_t)n < size)
-        return true;
-    fputs("data_parallel: the name of the folder after --out is too long\n", stderr);
-    return false;
-}
+static const char parameter_file[] = "fashion_mnist_cnn.npz";
 
 static bool save(const run *r)
 {
     char path[4096];
-    if (!parameter_path(path, sizeof path, r->settings))
+    if (!out_path(path, sizeof path, r->settings, parameter_file) || !make_folder(r->settings))
         return false;
-    if (mkdir(r->settings->out, 0777) != 0 && errno != EEXIST) {
-        fprintf(stderr, "data_parallel: %s: %s\n", r->settings->out, strerror(errno));
-        return false;
-    }
     bool saved = mf_save_npz(path, mf_unreplicate(mf_get(r->state, "params"))) == MF_OK; /* if not, mf_exit_status says why */
     if (saved)
         printf("Trained parameters saved as %s\n", path);
@@ -417,16 +492,15 @@ static bool train(const settings *s)
 {
     mf_set_num_cpu_devices((int)s->devices);
     trainer t = { cnn(mf_random_state((uint64_t)s->seed)), mf_adam(.learning_rate = s->learning_rate) };
-    run r = { .settings = s };
-    result *results = calloc((size_t)s->epochs, sizeof *results);
-    bool ok = results && start(&r, &t) && train_epochs(&r, results);
+    run r = { .settings = s, .results = calloc((size_t)s->epochs, sizeof(result)) };
+    bool ok = r.results && start(&r, &t) && load_checkpoint(&r) && train_epochs(&r);
     if (ok && is_first()) {
-        print_table(results, s->epochs);
+        print_table(r.results, s->epochs);
         ok = save(&r);
     }
     mf_loader_close(r.train);
     mf_loader_close(r.test);
-    free(results);
+    free(r.results);
     return ok;
 }
 
@@ -456,7 +530,7 @@ static bool predict_images(const settings *s)
     trainer t = { .model = cnn(mf_random_state(0)) };
     char path[4096];
     int64_t images;
-    if (!parameter_path(path, sizeof path, s))
+    if (!out_path(path, sizeof path, s, parameter_file))
         return false;
     mf_value params = mf_load_tree(path, mf_module_values(t.model, mf_of_type(MF_PARAM_STATE)));
     mf_value dataset = told(params) ? params : load(s, "test", &images);

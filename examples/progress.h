@@ -10,11 +10,11 @@
 #include <unistd.h>
 
 typedef struct progress {
-    const char *label, *unit; /* "Epoch 1/3, batch", "images" */
-    int64_t steps, done;      /* of the loop */
-    double per_step;          /* units */
-    double started, shown;    /* seconds */
-    int tenths;               /* already told */
+    const char *label, *unit;    /* "Epoch 1/3, batch", "images" */
+    int64_t steps, done, before; /* of the loop; before: done when it started */
+    double per_step;             /* units */
+    double started, shown;       /* seconds */
+    int tenths;                  /* already told */
     bool terminal, silent;
 } progress;
 
@@ -25,12 +25,16 @@ static inline double progress_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static inline progress progress_start(const char *label, const char *unit, int64_t steps, double per_step)
+/* before: steps that are done already. */
+static inline progress progress_start(const char *label, const char *unit, int64_t before, int64_t steps, double per_step)
 {
     double now = progress_now();
     return (progress){ .label = label,
                        .unit = unit,
                        .steps = steps,
+                       .done = before,
+                       .before = before,
+                       .tenths = (int)(steps ? before * 10 / steps : 0),
                        .per_step = per_step,
                        .started = now,
                        .shown = now - 1,
@@ -60,8 +64,8 @@ static inline void progress_step(progress *p, const char *said)
         return;
     p->shown = now;
     p->tenths = tenths;
-    double rate = seconds > 0 ? (double)p->done * p->per_step / seconds : 0;
-    int left = (int)(seconds / (double)p->done * (double)(p->steps - p->done) + 0.5);
+    double done = (double)(p->done - p->before), rate = seconds > 0 ? done * p->per_step / seconds : 0;
+    int left = (int)(seconds / done * (double)(p->steps - p->done) + 0.5);
     if (p->terminal)
         progress_bar(p);
     else

@@ -24,6 +24,10 @@ typedef struct mf_loader_options { int64_t batch_size; uint64_t shuffle_seed; bo
 mf_loader *mf_loader_open_opt(mf_value dataset, const mf_loader_options *o); /* NULL never: an error shows at the first next. One thread at a time */
 bool      mf_loader_next(mf_loader *l, mf_value *batch);             /* false at the end of an epoch; the loader owns batch until the next call (a while condition runs outside the body's scope) */
 int64_t   mf_loader_batches(const mf_loader *l);                     /* an epoch's */
+/* Batches handed out since it was opened, and the way back there, also in a loader opened anew: what follows is what would have followed. Behind
+ * the last batch of an epoch it stands before the first of the next one. MF_ERROR_ARGUMENT: a negative position, or there are no batches. */
+int64_t   mf_loader_position(const mf_loader *l);
+mf_status mf_loader_seek(mf_loader *l, int64_t position);
 void      mf_loader_close(mf_loader *l);
 #ifndef __cplusplus
 #define mf_loader_open(...) mf_loader_open_opt(MF_FIRST_(__VA_ARGS__, 0), MF_OPTIONS_(mf_loader_options, __VA_ARGS__))

@@ -311,6 +311,29 @@ bool mf_loader_next(mf_loader *l, mf_value *batch)
     return hand_out(l, made, batch);
 }
 
+int64_t mf_loader_position(const mf_loader *l)
+{
+    int64_t batches = mf_loader_batches(l);
+    return batches ? l->epoch * batches + (l->next + l->options.batch_size - 1) / l->options.batch_size : 0;
+}
+
+mf_status mf_loader_seek(mf_loader *l, int64_t position)
+{
+    MF_LAYER;
+    MF_SCOPE;
+    int64_t batches = mf_loader_batches(l);
+    if (position < 0 || batches < 1)
+        return mf_block_until_ready(l->error.handle
+                                        ? l->error
+                                        : mf_make_error(MF_ERROR_ARGUMENT, "mf_loader_seek: position %lld of a loader with %lld batches",
+                                                        (long long)position, (long long)batches));
+    l->epoch = position / batches;
+    l->next = position % batches * l->options.batch_size;
+    if (l->next && l->order)
+        shuffle(l);
+    return MF_OK;
+}
+
 void mf_loader_close(mf_loader *l)
 {
     MF_LAYER;

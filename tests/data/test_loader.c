@@ -33,6 +33,33 @@ static int read_epoch(mf_loader *l, int *ids)
     return count;
 }
 
+/* Each position of two epochs is found again by a loader that was opened anew, and by one that stands elsewhere. */
+TEST(goes_on_where_another_stopped)
+{
+    REQUIRE(mf_set_num_cpu_devices(8) == MF_OK);
+    MF_SCOPE;
+    mf_loader_options o = { .batch_size = 4, .shuffle = true, .shuffle_seed = 3, .pad_last = true };
+    for (int kind = 0; kind < 3; kind++, o.pad_last = false, o.keep_last = kind == 1) { /* 3, 2, 3 batches of ten rows */
+        mf_loader *l = mf_loader_open_opt(numbered(10), &o), *other = mf_loader_open_opt(numbered(10), &o);
+        int64_t batches = mf_loader_batches(l);
+        for (int64_t at = 0; at < 2 * batches; at++) {
+            mf_value batch, same;
+            CHECK_EQ_INT(mf_loader_position(l), at);
+            REQUIRE(CHECK(mf_loader_next(l, &batch) || mf_loader_next(l, &batch))); /* over the end of an epoch */
+            CHECK_EQ_INT(mf_loader_position(l), at + 1);
+            CHECK_EQ_INT(mf_loader_seek(other, at), MF_OK);
+            CHECK_EQ_INT(mf_loader_position(other), at);
+            REQUIRE(CHECK(mf_loader_next(other, &same)));
+            CHECK_STR(mf_str(mf_get(same, "id")), mf_str(mf_get(batch, "id")));
+        }
+        mf_loader_close(l);
+        mf_loader_close(other);
+    }
+    mf_loader *none = mf_loader_open(numbered(2), .batch_size = 4);
+    CHECK_EQ_INT(mf_loader_seek(none, 0), MF_ERROR_ARGUMENT);
+    mf_loader_close(none);
+}
+
 TEST(keeps_the_order)
 {
     REQUIRE(mf_set_num_cpu_devices(8) == MF_OK);

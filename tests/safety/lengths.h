@@ -47,6 +47,15 @@ static mf_value batch_of(int64_t size)
     return first;
 }
 
+static mf_value batch_at(int64_t position)
+{
+    mf_loader *l = mf_loader_open(vector(), .batch_size = 2);
+    mf_status status = mf_loader_seek(l, position);
+    mf_value batch, found = status == MF_OK && mf_loader_next(l, &batch) ? mf_copy(batch) : mf_make_error(MF_ERROR_ARGUMENT, "no batch");
+    mf_loader_close(l);
+    return found;
+}
+
 static mf_value called(mf_module m, mf_value x) { return (void)m, x; }
 static mf_value called_with(mf_module m, mf_value x, mf_value y) { return (void)m, mf_add(x, y); }
 
@@ -319,6 +328,7 @@ static mf_value called_with(mf_module m, mf_value x, mf_value y) { return (void)
 
 /* n: any number is legal, or an error. one: a value; names: a name */
 #define NUMBERS(X)                                                                                               \
+    X(batch_at(n))                                                                                               \
     X(mf_tril(square(), n))                                                                                      \
     X(mf_triu(square(), n))                                                                                      \
     X(mf_diag(square(), n))                                                                                      \
