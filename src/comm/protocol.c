@@ -421,6 +421,7 @@ static void handle_go(mf_messages *m, const mf_message_header *h, mf_operation *
         }
         atomic_fetch_add(&m->comm.awaited, 1);
         op->sends = true;
+        op->bytes = (unsigned char *)op; /* none of them */
         op->peer = (int)h->from;
     }
     op->tag = (int)h->tag;

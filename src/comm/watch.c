@@ -268,24 +268,42 @@ bool mf_watch_begin(int rank, int size, const mf_watch_invitation *invitation, v
     watch.died = died;
     watch.context = context;
     memcpy(watch.secret, invitation->secret, sizeof watch.secret);
-    watch.count = rank ? 1 : size + 8; /* and some strangers */
-    watch.all = mf_calloc((size_t)watch.count, sizeof *watch.all);
-    watch.polls = mf_calloc((size_t)watch.count + 2, sizeof *watch.polls);
+    int count = rank ? 1 : size + 8; /* and some strangers */
+    watch.all = mf_calloc((size_t)count, sizeof *watch.all);
+    watch.polls = mf_calloc((size_t)count + 2, sizeof *watch.polls);
     if (!watch.all || !watch.polls || !invitation->port || size < 2)
         return size < 2;
-    for (int i = 0; i < watch.count; i++)
+    for (int i = 0; i < count; i++)
         watch.all[i] = (connection){ .fd = -1, .rank = -1 };
+    watch.count = count;
     watch.stop = eventfd(0, EFD_CLOEXEC);
-    watch.begun = watch.stop >= 0 && (!rank || say_hello(invitation)) && pthread_atfork(NULL, NULL, close_in_child) == 0 &&
-                  mf_thread_make(&watch.thread, sleep_on_connections, NULL);
+    static bool forks;
+    forks = forks || pthread_atfork(NULL, NULL, close_in_child) == 0;
+    watch.begun = watch.stop >= 0 && (!rank || say_hello(invitation)) && forks && mf_thread_make(&watch.thread, sleep_on_connections, NULL);
     return watch.begun;
+}
+
+/* Also what has begun in part. */
+static void forget(void)
+{
+    for (int i = 0; i < watch.count; i++)
+        close_socket(&watch.all[i].fd);
+    close_socket(&watch.listening);
+    close_socket(&watch.stop);
+    watch.count = 0;
+    mf_free(watch.all);
+    mf_free(watch.polls);
+    watch.all = NULL;
+    watch.polls = NULL;
 }
 
 void mf_watch_end(bool well)
 {
     word w = { GOODBYE, (uint32_t)watch.rank };
-    if (!watch.begun)
+    if (!watch.begun) {
+        forget();
         return;
+    }
     watch.begun = false;
     eventfd_write(watch.stop, 1);
     pthread_join(watch.thread, NULL);
@@ -294,6 +312,5 @@ void mf_watch_end(bool well)
             tell(watch.all[i].fd, &w, sizeof w);
         close_socket(&watch.all[i].fd);
     }
-    close_socket(&watch.listening);
-    close_socket(&watch.stop);
+    forget();
 }

@@ -17,7 +17,7 @@ typedef struct mf_watch_invitation {
 /* Of process 0. one_host: all are on this machine, so others need not reach it. False, with port 0: the system gives no socket. */
 bool mf_watch_invite(bool one_host, mf_watch_invitation *invitation);
 /* A thread that calls died(context, process) for each process but this one that dies from now on. False: there is no connection, and nobody
- * is told. Once a process. */
+ * is told. One at a time. */
 bool mf_watch_begin(int rank, int size, const mf_watch_invitation *invitation, void (*died)(void *context, int process), void *context);
 /* Also where nothing has begun. well: the others need nothing more of this process; else it is dead to them. */
 void mf_watch_end(bool well);

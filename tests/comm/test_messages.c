@@ -2,140 +2,18 @@
  * receives. Whatever comes, each operation ends once, and nothing is written where it should not be. */
 #include "check.h"
 
+#include "fake_link.h"
+
 #include "base/place.h"
-#include "comm/protocol.h"
 
-#include <pthread.h>
-#include <sched.h>
+enum { BUFFER = 40000 };
 
-enum { PROCESSES = 4, NEAR = 3, REQUESTS = 1 << 16, BUFFER = 40000 }; /* NEAR: so many share memory */
-
-typedef struct request {
-    bool done;
-    size_t most, count;
-    unsigned char *at; /* of a receive */
-} request;
-
-static struct {
-    mf_link link;
-    pthread_mutex_t lock;
-    request requests[REQUESTS];
-    uintptr_t made, next_header; /* headers are received in the order of their requests */
-    uint64_t random;
-    int under_way;
-    int errors[16];
-    mf_shared_memory shared;
-} fake = { .lock = PTHREAD_MUTEX_INITIALIZER };
+static uint64_t randomness;
 
 static uint32_t draw(uint32_t below)
 {
-    fake.random = fake.random * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(fake.random >> 33) % below;
-}
-
-static uintptr_t new_request(bool done, void *at, size_t most)
-{
-    pthread_mutex_lock(&fake.lock);
-    uintptr_t r = ++fake.made;
-    if (r >= REQUESTS)
-        abort();
-    fake.requests[r] = (request){ done, most, most, at };
-    pthread_mutex_unlock(&fake.lock);
-    return r;
-}
-
-/* Payloads come at once, whole. */
-static int fake_receive(mf_link *l, int from, int tag, void *bytes, size_t most, uintptr_t *r)
-{
-    if (from >= PROCESSES || tag < 0 || tag >= l->tags || most > l->most)
-        return 1;
-    *r = new_request(from >= 0, bytes, most);
-    if (from >= 0)
-        memset(bytes, 7, most);
-    return 0;
-}
-
-static int fake_test(mf_link *l, uintptr_t *r, bool *done, size_t *count)
-{
-    (void)l;
-    pthread_mutex_lock(&fake.lock);
-    *done = fake.requests[*r].done;
-    if (count)
-        *count = fake.requests[*r].count;
-    pthread_mutex_unlock(&fake.lock);
-    return 0;
-}
-
-static mf_error_object *fake_error(mf_link *l, int code)
-{
-    (void)l;
-    return mf_error_new(MF_ERROR_PEER, "the link says %d", code);
-}
-
-/* These bytes come as the next header; nowhere, where nobody listens any more. */
-static void bring(const void *bytes, size_t count)
-{
-    bool brought = false;
-    for (int i = 0; i < 200 && !brought; i++, sched_yield()) {
-        pthread_mutex_lock(&fake.lock);
-        while (fake.next_header <= fake.made && (fake.requests[fake.next_header].done || !fake.requests[fake.next_header].at))
-            fake.next_header++;
-        request *r = &fake.requests[fake.next_header];
-        brought = fake.next_header <= fake.made;
-        if (brought) {
-            r->count = count < r->most ? count : r->most;
-            memcpy(r->at, bytes, r->count);
-            r->done = true;
-        }
-        pthread_mutex_unlock(&fake.lock);
-    }
-}
-
-static int fake_send(mf_link *l, int to, int tag, const void *bytes, size_t count, uintptr_t *r)
-{
-    (void)l;
-    if (to < 0 || to >= PROCESSES || tag < 0 || tag >= l->tags || count > l->most)
-        return 1;
-    if (to == 0) /* to itself, at the end */
-        bring(bytes, count);
-    *r = new_request(true, NULL, 0);
-    return 0;
-}
-
-static mf_comm *open_comm(uint64_t seed)
-{
-    static const int first_device[PROCESSES + 1] = { 0, 1, 2, 3, 4 };
-    mf_error_object *error;
-    fake.link = (mf_link){
-        .most = 1 << 15, .tags = 64, .send = fake_send, .receive = fake_receive, .test = fake_test, .error = fake_error
-    };
-    memset(fake.requests, 0, sizeof fake.requests);
-    fake.made = 0;
-    fake.next_header = 1;
-    fake.random = seed;
-    return mf_messages_new(&fake.link, 0, PROCESSES, first_device, 300, &error); /* no error, where a test goes on */
-}
-
-static void share(mf_comm *c)
-{
-    static const int processes[NEAR] = { 0, 1, 2 };
-    mf_shared_invitation invitation;
-    if (!fake.shared.at && CHECK(mf_shared_make(&fake.shared, NEAR, &invitation)))
-        mf_shared_begin(&fake.shared);
-    for (int p = 1; p < NEAR; p++) { /* from the storm before */
-        atomic_store(&mf_shared_ring(&fake.shared, p, 0)->taken, atomic_load(&mf_shared_ring(&fake.shared, p, 0)->put));
-        atomic_store(&mf_shared_ring(&fake.shared, 0, p)->taken, atomic_load(&mf_shared_ring(&fake.shared, 0, p)->put));
-    }
-    CHECK(mf_messages_share(c, &fake.shared, processes));
-}
-
-/* What this process says to those that share memory with it is read by nobody. */
-static void drain(void)
-{
-    size_t count;
-    for (int p = 1; p < NEAR; p++)
-        while (mf_ring_next(mf_shared_ring(&fake.shared, 0, p), &count))
-            mf_ring_take(mf_shared_ring(&fake.shared, 0, p), count);
+    randomness = randomness * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(randomness >> 33) % below;
 }
 
 typedef struct own_operation {
@@ -173,7 +51,7 @@ static void bring_any(void)
 {
     static unsigned char bytes[SLOT + 64];
     uint64_t few = draw(64), many = draw(20000);
-    mf_message_header h = { .magic = draw(40) ? 0x31304d4du : draw(1u << 30),
+    mf_message_header h = { .magic = draw(40) ? MAGIC : draw(1u << 30),
                             .kind = draw(KINDS + 2),
                             .from = 1 + draw(PROCESSES),
                             .tag = draw(3) ? 0 : draw(100),
@@ -207,25 +85,15 @@ static void bring_any(void)
     mf_ring_put(mf_shared_ring(&fake.shared, by, 0), (mf_ring_part[3]){ { bytes, count }, { "", 0 }, { "", 0 } });
 }
 
-static void leave(mf_comm *c)
-{
-    for (uint32_t p = 1; p < PROCESSES; p++) {
-        mf_message_header bye = { .magic = 0x31304d4du, .kind = BYE, .from = p };
-        bring(&bye, sizeof bye);
-    }
-    c->leave(c, "the test is over");
-    CHECK_EQ_INT(__atomic_load_n(&fake.under_way, __ATOMIC_SEQ_CST), 0);
-    mf_messages_free(c);
-}
-
 static void storm(uint64_t seed)
 {
     enum { rounds = 300 };
     static own_operation ops[rounds];
-    mf_comm *c = open_comm(seed);
+    randomness = seed;
+    mf_comm *c = open_comm();
     memset(ops, 0, sizeof ops);
     REQUIRE(c);
-    share(c);
+    CHECK(share(c));
     for (int i = 0; i < rounds; i++) {
         operate(c, &ops[i]);
         bring_any();
@@ -244,6 +112,7 @@ static void storm(uint64_t seed)
         c->poll(c);
     }
     leave(c);
+    CHECK_EQ_INT(fake.under_way, 0);
     for (int i = 0; i < rounds; i++)
         CHECK(ops[i].done);
 }
@@ -287,12 +156,12 @@ TEST(each_answer_ends_the_receipt)
 {
     static unsigned char bytes[256], place[4];
     for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
-        mf_comm *c = open_comm(i);
+        mf_comm *c = open_comm();
         mf_message_tag tag = { 0 };
         mf_message_header h = answers[i].head;
         fake.under_way = 1;
         c->receive(c, 1, &tag, place, sizeof place, remember, NULL);
-        h.magic = 0x31304d4du;
+        h.magic = MAGIC;
         memcpy(bytes, &h, sizeof h);
         bring(bytes, sizeof h + answers[i].count);
         while (__atomic_load_n(&fake.under_way, __ATOMIC_SEQ_CST))

@@ -110,6 +110,35 @@ def data_sets():
     write("cifar", "empty.bin", b"")
 
 
+def commands():
+    """The commands of messages.c and watch.c."""
+    def header(how, kind, tag, call, place, check, size, ident, rest=b""):
+        return bytes([0, how, kind, 0, tag, call, place, check]) + struct.pack(">H", size) + bytes([ident, 0]) + rest
+
+    receive = lambda count, words=0: bytes([3, words, count >> 8, count & 255])
+    send = lambda count, words=0: bytes([3, 128 | words, count >> 8, count & 255])
+    known = 1 | 2 | 4 | 8 | 16
+    poll = bytes([7, 1])
+    write("messages", "take.bin", bytes([0]) + receive(4) + header(known, 0, 0, 0, 0, 0, 4, 0, b"1234") + poll)
+    write("messages", "early.bin", bytes([0]) + header(known, 0, 4, 0, 0, 0, 4, 0, b"1234psum") + poll + receive(4, 16) + poll)
+    write("messages", "differs.bin", bytes([0]) + receive(4, 16) + header(known, 0, 4, 0, 0, 1, 4, 0, b"1234pmax") + poll)
+    write("messages", "offer.bin", bytes([0]) + receive(40000) + header(known, 1, 0, 0, 0, 0, 40000, 1) + poll)
+    write("messages", "go.bin", bytes([0]) + send(40000) + header(known, 2, 1, 0, 0, 0, 40000, 1) + poll)
+    write("messages", "no.bin", bytes([0]) + send(40000) + header(known, 3, 0, 0, 0, 1, 4, 1, b"pmax") + poll)
+    write("messages", "where.bin", bytes([0]) + receive(4) + header(known, 6, 0, 0, 0, 0, 4, 1, b"pmap") + poll)
+    write("messages", "here.bin", bytes([0]) + receive(4) + header(known, 7, 1, 0, 2, 7, 20, 1, bytes(16) + b"here") + poll)
+    write("messages", "over.bin", bytes([0]) + receive(4) + header(known, 8, 0, 0, 0, 2, 4, 0, b"sin\1") + poll)
+    write("messages", "near.bin", bytes([1]) + receive(4) + header(known | 128, 0, 0, 0, 0, 0, 4, 0, b"1234\0") + poll)
+    write("messages", "lent.bin", bytes([1]) + receive(40000) +
+          bytes([0, 0xff & ~16, 1, 0, 0, 0, 0, 0]) + struct.pack(">H", 40000) + bytes([1, 0, 0, 0, 0, 1, 0, 0]) + poll)
+    write("messages", "ends.bin", bytes([0]) + receive(4) + send(9) + bytes([5, 0, 6, 1, 7, 0, 1]))
+    write("watch", "all.bin", bytes([1, 0, 8, 16, 0, 0, 1, 8, 0, 2, 16, 0, 3, 0, 1, 1, 1, 7, 15, 23]))
+    write("watch", "strangers.bin", bytes([1, 0, 8, 16, 24, 0, 0, 4, 8, 0, 0, 16, 2, 24]) + bytes(30))
+    write("watch", "twice.bin", bytes([1, 0, 8, 0, 0, 1, 8, 0, 1, 0, 1, 2, 1]))
+    write("watch", "words.bin", bytes([0, 1, 3, 0, 1, 2, 1, 1, 2, 3, 1, 2, 2, 1, 4, 4]))
+    write("watch", "welcome.bin", bytes([0, 1, 3, 0, 2, 5, 1, 2, 3, 4, 5]))
+
+
 def texts():
     two, three = 0b00101010, 0b10101011  # how many operands, then their ranks less one or so: fuzz/subscripts.c
     for name, code, text in (("matmul", two, "ij,jk->ik"), ("dots", two, "...ij,...jk"), ("trace", 0b1001, "ii"),
@@ -126,3 +155,4 @@ plans()
 arrays()
 data_sets()
 texts()
+commands()

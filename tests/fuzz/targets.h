@@ -1,4 +1,4 @@
-/* What is fuzzed: everything that parses. A target takes any bytes, and what it parses has to survive a round trip; it traps when that does
+/* What is fuzzed: everything that parses, or listens. A target takes any bytes, and what it parses has to survive a round trip; it traps when that does
  * not hold, and leaves nothing behind. fuzz_<target>.c gives it to libFuzzer (make fuzz), test_corpora.c replays the corpora without it.
  * Adding one: <target>.c here, fuzz_<target>.c, a line in test_corpora.c, and its first files in make_corpora.py. */
 #ifndef MF_TESTS_FUZZ_TARGETS_H
@@ -15,6 +15,8 @@ void fuzz_npz(const uint8_t *data, size_t size);        /* zip archives of them 
 void fuzz_idx(const uint8_t *data, size_t size);        /* IDX files, gzip'd or plain */
 void fuzz_cifar(const uint8_t *data, size_t size);      /* a file of CIFAR-10 */
 void fuzz_subscripts(const uint8_t *data, size_t size); /* einsum's subscripts, a convolution's dimension numbers */
+void fuzz_messages(const uint8_t *data, size_t size);   /* messages between processes */
+void fuzz_watch(const uint8_t *data, size_t size);      /* the connections that tell of deaths */
 void fuzz_settings(const uint8_t *data, size_t size);   /* environment variables */
 
 static inline void fuzz_must(bool good)

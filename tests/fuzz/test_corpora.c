@@ -109,4 +109,6 @@ TEST(npz) { replay_all("npz", fuzz_npz, 1); }
 TEST(idx) { replay_all("idx", fuzz_idx, 1); }
 TEST(cifar) { replay_all("cifar", fuzz_cifar, 100); }
 TEST(subscripts) { replay_all("subscripts", fuzz_subscripts, 10); }
+TEST(messages) { replay_all("messages", fuzz_messages, 40); }
+TEST(watch) { replay_all("watch", fuzz_watch, 40); }
 TEST(settings) { replay_all("settings", fuzz_settings, 1); }
