@@ -40,3 +40,6 @@ grep -q '^| tiny call with psum, warm |' "$out/table.md" || fail "no table: $(ca
 grep -q '<polyline' "$out/all_reduce.svg" || fail "no curve"
 python3 -c 'import json, sys; rows = json.load(open(sys.argv[1]))["rows"]; assert len(rows) == 5 and all("median" in r["sides"][0] for r in rows), rows' \
     "$out/table.json"
+
+"$programs/simulate" --check >"$out/bounds" || fail "the simulated schedules leave their bounds: $(head -5 "$out/bounds")"
+[ "$("$programs/simulate" 10000 1048576 | grep -c "^ *10000 .*parts")" -eq 1 ] || fail "no simulated row"

@@ -3,6 +3,7 @@
 #include "threads_comm.h"
 
 #include "runtime/collectives/collectives.h"
+#include "runtime/collectives/relay.h"
 
 enum { MOST_LEAVES = 24 };
 
@@ -212,6 +213,16 @@ static void compare(const char *name, const char *owners, const outcome *o, cons
         CHECK_NOTE("case %s: process %d of %s", name, o->here.rank, owners);
 }
 
+void spread_way(int number)
+{
+    static const struct {
+        int64_t pieces_from;
+        int way;
+    } ways[] = { { INT64_MAX, MF_WAY_DIRECT }, { 1, MF_WAY_DIRECT }, { INT64_MAX, MF_WAY_WHOLE }, { INT64_MAX, MF_WAY_PARTS } };
+    atomic_store(&mf_pieces_from, ways[number % 4].pieces_from);
+    atomic_store(&mf_way_forced, ways[number % 4].way);
+}
+
 void spread_check(const char *name, spread_program program, const void *context, int axis_size, const char *const *owners)
 {
     static job_of whole, part;
@@ -223,8 +234,7 @@ void spread_check(const char *name, spread_program program, const void *context,
         CHECK_NOTE("case %s in one process", name);
     static int way;
     for (; *owners && !whole.at[0].failed; owners++, way++) {
-        atomic_store(&mf_pieces_from, way & 1 ? 1 : INT64_MAX); /* reductions in pieces, or whole */
-        atomic_store(&mf_direct_most, way & 2 ? 1 : 8);         /* relayed, or directly from everybody to everybody */
+        spread_way(way);
         int size = run_job(&part, program, context, axis_size, 1, *owners);
         for (int p = 0; p < size; p++)
             compare(name, *owners, &part.at[p], &whole.at[0]);

@@ -2,8 +2,6 @@
 #include "check.h"
 #include "spread.h"
 
-#include "runtime/collectives/collectives.h"
-
 enum { ROWS = 40 };
 
 __attribute__((constructor)) static void devices(void) { setenv("MF_NUM_CPU_DEVICES", "40", 1); }
@@ -152,9 +150,8 @@ TEST(an_error_of_one_is_an_error_of_all)
     char owners[ROWS + 1];
     put_owners(owners, (const int[]){ 2, 2, 2, 2 }, false);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        for (int way = 0; way < 2; way++) {
-            atomic_store(&mf_pieces_from, way ? 1 : INT64_MAX);
-            atomic_store(&mf_direct_most, 8);
+        for (int way = 2; way < 4; way++) {
+            spread_way(way);
             spread_tell(cases[i].program, NULL, ROWS, owners, &words);
             for (int p = 0; p < ROWS / 2; p++)
                 if (!CHECK_CONTAINS(words.of[p], p == 5 ? cases[i].own : "peer: process "))

@@ -6,6 +6,7 @@
 #include "threads_comm.h"
 
 #include "runtime/collectives/collectives.h"
+#include "runtime/collectives/relay.h"
 
 #include <manyfold.h>
 
@@ -298,11 +299,12 @@ static void each(const program *programs, size_t count, const spread *spreads, s
         for (size_t k = 0; k < spread_count && (k || run_whole(&programs[i])); k++) {
             for (int way = 0; way < 4; way++) { /* reductions whole, and in pieces; directly, and relayed */
                 atomic_store(&mf_pieces_from, way & 1 ? 1 : INT64_MAX);
-                atomic_store(&mf_direct_most, way & 2 ? 1 : 8);
+                atomic_store(&mf_way_forced, way < 2 ? MF_WAY_DIRECT : way == 2 ? MF_WAY_WHOLE : MF_WAY_PARTS);
                 run_spread(&r, &programs[i], &spreads[k], 1 + i * 100 + k);
                 compare(&programs[i], &spreads[k]);
             }
         }
+    atomic_store(&mf_way_forced, -1);
 }
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))

@@ -185,12 +185,13 @@ TEST(messages_grow_with_the_logarithm_and_bytes_do_not_grow)
 TEST(the_way_depends_on_processes_and_bytes_alone)
 {
     const int64_t from = 64 << 10;
-    CHECK_EQ_INT(mf_way_of(8, from, 8, 1 << 30), MF_WAY_DIRECT);
-    CHECK_EQ_INT(mf_way_of(8, from, 8, 1), MF_WAY_DIRECT);
-    CHECK_EQ_INT(mf_way_of(8, from, 9, 1024), MF_WAY_WHOLE);
-    CHECK_EQ_INT(mf_way_of(8, from, 9, from), MF_WAY_PARTS);
-    CHECK_EQ_INT(mf_way_of(8, from, 16, 16 * from), MF_WAY_DIRECT);
-    CHECK_EQ_INT(mf_way_of(8, from, 16, 16 * from - 1), MF_WAY_PARTS);
-    CHECK_EQ_INT(mf_way_of(8, from, 10000, 1 << 30), MF_WAY_PARTS);
-    CHECK_EQ_INT(mf_way_of(8, INT64_MAX, 10000, 1 << 30), MF_WAY_WHOLE);
+    CHECK_EQ_INT(mf_way_of(from, 15, 1 << 30), MF_WAY_DIRECT);
+    CHECK_EQ_INT(mf_way_of(from, 15, 1), MF_WAY_DIRECT);
+    CHECK_EQ_INT(mf_way_of(from, 16, 1024), MF_WAY_WHOLE);
+    CHECK_EQ_INT(mf_way_of(from, 16, 0), MF_WAY_WHOLE);
+    CHECK_EQ_INT(mf_way_of(from, 17, from), MF_WAY_PARTS);
+    CHECK_EQ_INT(mf_way_of(from, 16, from), MF_WAY_DIRECT);
+    CHECK_EQ_INT(mf_way_of(from, 64, 1 << 30), MF_WAY_DIRECT);
+    CHECK_EQ_INT(mf_way_of(from, 10000, 1 << 30), MF_WAY_PARTS);
+    CHECK_EQ_INT(mf_way_of(INT64_MAX, 10000, 1 << 30), MF_WAY_WHOLE);
 }

@@ -55,8 +55,8 @@ void mf_exchange_hold(const mf_exchange *x, int k, int64_t rank, const void *ope
 bool mf_exchange_reduce(const mf_exchange *x, int k, mf_register *sum);
 /* Bytes of a partial result from which on a reduction goes in pieces (pieces.c): the same in all processes. For tests. */
 extern _Atomic int64_t mf_pieces_from;
-/* Processes up to which everybody sends to everybody; more relay what they have (relay.h). The same in all. For tests. */
-extern _Atomic int64_t mf_direct_most;
+/* How many processes' reductions and gathers go, for tests: an mf_way (relay.h), the same in all; -1: as is best. */
+extern _Atomic int mf_way_forced;
 /* The piece that rank r gets of rank s's operand in an all_to_all; s is another process's. */
 const void *mf_exchange_piece(const mf_exchange *x, int k, int64_t s, int64_t r);
 

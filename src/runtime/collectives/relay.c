@@ -12,7 +12,7 @@
 
 enum { UNIT = 64, STEPS = 2 * 31 }; /* bytes; the most in which partial results can come */
 
-_Atomic int64_t mf_direct_most = 8; /* fewer messages than steps of a relay, or hardly more */
+_Atomic int mf_way_forced = -1;
 
 typedef struct part { /* of the vector, at a node */
     mf_subtree node;
@@ -128,14 +128,15 @@ static bool put_records(const mf_exchange *x, mf_relay *r)
 
 bool mf_relay_prepare(mf_exchange *x)
 {
-    int64_t limit = atomic_load_explicit(&mf_direct_most, memory_order_relaxed), bytes = 0;
-    int64_t processes = x->s->comm->size > limit ? count_participants(x->g) : 0;
-    if (processes <= limit)
+    int forced = atomic_load_explicit(&mf_way_forced, memory_order_relaxed);
+    if (forced == MF_WAY_DIRECT || (forced < 0 && x->s->comm->size <= MF_DIRECT_MOST))
         return true;
+    int64_t processes = count_participants(x->g), bytes = 0;
     for (int k = 0; k < x->out_count; k++)
         bytes += mf_reduces(mf_exchange_eqn(x, k)) ? mf_partial_bytes(mf_exchange_eqn(x, k)) : 0;
-    mf_way way = mf_way_of(limit, atomic_load_explicit(&mf_pieces_from, memory_order_relaxed), processes, bytes);
-    if (way == MF_WAY_DIRECT)
+    mf_way way = mf_way_of(atomic_load_explicit(&mf_pieces_from, memory_order_relaxed), processes, bytes);
+    way = forced < 0 ? way : (mf_way)forced;
+    if (way == MF_WAY_DIRECT || processes < 2)
         return true;
     mf_relay *r = x->relay = mf_calloc(1, sizeof *r);
     if (!r)

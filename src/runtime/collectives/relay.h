@@ -13,9 +13,10 @@
 /* How a collective goes: from everybody to everybody; in steps, all that there is or, of a vector, ever smaller parts. */
 typedef enum mf_way { MF_WAY_DIRECT, MF_WAY_WHOLE, MF_WAY_PARTS } mf_way;
 
-/* The way of a reduction of so many bytes over so many processes; 0 bytes: of what is gathered. direct_most: processes up to which all goes
- * directly; pieces_from: bytes of a vector from which it is cut up there (pieces.c). */
-mf_way mf_way_of(int64_t direct_most, int64_t pieces_from, int64_t processes, int64_t bytes);
+/* Of a reduction of so many bytes over so many processes; of what is gathered, 0 bytes. pieces_from: bytes of a vector from which it is cut up
+ * where it goes directly (pieces.c). */
+mf_way mf_way_of(int64_t pieces_from, int64_t processes, int64_t bytes);
+enum { MF_DIRECT_MOST = 15 }; /* processes up to which everything goes directly */
 
 /* ---- everybody gets the sum, or what all have */
 

@@ -8,8 +8,6 @@
  * that process j of the block before has just then of its own, and hands it over. So hardly anybody sends more than two vectors. */
 #include "runtime/collectives/relay.h"
 
-enum { PIECES_MOST = 64 }; /* processes; beyond, what each keeps of all others counts */
-
 static int log2_of(int64_t n)
 {
     int l = 0;
@@ -18,16 +16,15 @@ static int log2_of(int64_t n)
     return l;
 }
 
-/* Large pieces cost the same to all at once, and less where the processes are no power of two. A whole vector travels log2(p) times, one in
- * parts twice, but in twice as many messages: about where a message's bytes take longer than its beginning. */
-mf_way mf_way_of(int64_t direct_most, int64_t pieces_from, int64_t processes, int64_t bytes)
+/* By the figures of bench/simulate.c. Messages to a few, all at once, take less than steps one after the other; so do large pieces to more
+ * processes, where these are no power of two. A whole vector travels log2(p) times, one in parts twice, in twice as many messages. */
+mf_way mf_way_of(int64_t pieces_from, int64_t processes, int64_t bytes)
 {
-    if (processes <= direct_most || (processes <= PIECES_MOST && bytes / processes >= pieces_from))
+    enum { PIECES_MOST = 64 };
+    if (processes <= MF_DIRECT_MOST || (processes <= PIECES_MOST && bytes / processes >= pieces_from / 16))
         return MF_WAY_DIRECT;
     return bytes >= pieces_from / 2 ? MF_WAY_PARTS : MF_WAY_WHOLE;
 }
-
-/* ---- reductions */
 
 typedef struct power {
     int64_t base, before; /* the first participant, of this one and of the one before; -1: there is none */

@@ -1,0 +1,280 @@
+/* Reductions over 2 to 10,000 processes, simulated: the schedules that a job runs (src/runtime/collectives/relay.h), over a modelled network.
+ *
+ *     simulate                   a table
+ *     simulate PROCESSES BYTES   one row of it
+ *     simulate --check           says nothing and ends with 0 if messages and bytes of a process stay within their bounds
+ *
+ * The network: a message takes each end's processor OVERHEAD, is on its way for LATENCY, and its bytes follow one another at BANDWIDTH, in both
+ * directions at once; large ones are offered first and sent when the other end is there, as in src/comm. Two partial results are added at COMBINE.
+ * Some processes may be slow, in all of that; one may be dead: who waits for it asks after ASKED, hears an error, fails, and is asked in turn.
+ * What is not modelled: links that several pairs share, and what a process does besides. */
+#include "runtime/collectives/collectives.h"
+#include "runtime/collectives/relay.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double OVERHEAD = 0.5e-6, LATENCY = 5e-6, BANDWIDTH = 10e9, COMBINE = 5e9, ASKED = 20e-3; /* seconds, bytes a second */
+enum { DIRECT_MOST = 8, PIECES_FROM = 64 << 10, EAGER_MOST = 32 << 10, SLOW = 10 };                    /* SLOW: so many times slower */
+
+typedef struct network {
+    int64_t processes;
+    int *first;   /* ranks, by process; and behind the last */
+    double *slow; /* by process: 1, or so many times slower */
+    int64_t dead; /* a process; -1: none */
+} network;
+
+typedef struct outcome {
+    mf_way way;
+    int chain;              /* messages one after the other, at most */
+    int64_t messages;       /* that one process sends, at most */
+    double sent, sent_mean; /* bytes of a process, at most and in the mean */
+    double memory;          /* bytes of a process for it, at most */
+    double seconds;         /* until the last one has the sum, or with a dead one has heard so */
+    bool all;               /* with a dead one: everybody has */
+} outcome;
+
+static network make_network(int64_t processes, int each, bool uneven)
+{
+    network n = { processes, calloc((size_t)processes + 1, sizeof *n.first), calloc((size_t)processes, sizeof *n.slow), -1 };
+    if (!n.first || !n.slow)
+        exit(EXIT_FAILURE);
+    for (int64_t i = 0; i < processes; i++) {
+        n.first[i + 1] = n.first[i] + (uneven ? 1 + (int)(i * 7 % each) : each);
+        n.slow[i] = 1;
+    }
+    return n;
+}
+
+static void free_network(network *n)
+{
+    free(n->first);
+    free(n->slow);
+}
+
+/* ------------------------------------------------------------------ relayed */
+
+typedef struct process {
+    double now, failed; /* seconds; failed: INFINITY unless it has an error */
+    int chain;
+    int64_t messages;
+    double sent, memory;
+} process;
+
+typedef struct message {
+    int64_t count; /* of equal ones: the nodes */
+    double bytes;  /* of all */
+} message;
+
+static message message_of(const network *n, int64_t sender, mf_span span, bool partial, int step)
+{
+    mf_subtree nodes[MF_RELAY_NODES];
+    if (sender < 0 || span.first >= span.end)
+        return (message){ 0, 0 };
+    int64_t count = partial ? mf_relay_nodes(n->first, n->processes, sender, step, nodes) : 1;
+    return (message){ count, (double)(count * (span.end - span.first)) };
+}
+
+static double larger(double a, double b) { return a > b ? a : b; }
+
+/* When a message is there, which its sender begins at `from` and its receiver asks for at `to`. */
+static double arrival(const network *n, double from, double to, message m, int64_t a, int64_t b)
+{
+    double slow = larger(n->slow[a], n->slow[b]), hop = slow * (2 * OVERHEAD + LATENCY);
+    double start = m.bytes / (double)m.count > EAGER_MOST ? larger(from + hop, to) + hop : from;
+    return start + slow * ((double)m.count * 2 * OVERHEAD + m.bytes / BANDWIDTH + LATENCY);
+}
+
+static void take_step(const network *n, mf_way way, int64_t length, int step, int64_t i, const process *all, process *p)
+{
+    mf_transfer t = mf_relay_step(way, n->processes, i, length, step);
+    message in = message_of(n, t.from, t.receives, t.partial, step), out = message_of(n, t.to < 0 ? -1 : i, t.sends, t.partial, step);
+    if (isfinite(p->failed) || (!in.count && !out.count))
+        return;
+    bool waits_for_send = out.count && out.bytes / (double)out.count > EAGER_MOST;
+    double other = INFINITY; /* when the one that this waits for failed */
+    if (in.count)
+        other = all[t.from].failed;
+    if (waits_for_send && all[t.to].failed < other)
+        other = all[t.to].failed;
+    if (isfinite(other)) {
+        p->failed = larger(p->now, other) + ASKED;
+        return;
+    }
+    double done = p->now + n->slow[i] * (double)out.count * OVERHEAD;
+    if (in.count) {
+        done = larger(done, arrival(n, all[t.from].now, p->now, in, t.from, i));
+        done += t.partial ? n->slow[i] * in.bytes / COMBINE : 0;
+        int chain = all[t.from].chain + 1;
+        p->chain = chain > p->chain ? chain : p->chain;
+    }
+    if (waits_for_send)
+        done = larger(done, arrival(n, p->now, all[t.to].now, out, i, t.to));
+    p->now = done;
+    p->messages += out.count;
+    p->sent += out.bytes;
+    p->memory += t.partial ? in.bytes : 0;
+}
+
+static outcome relay(const network *n, mf_way way, int64_t bytes)
+{
+    process *now = calloc((size_t)n->processes, sizeof *now), *next = calloc((size_t)n->processes, sizeof *next);
+    if (!now || !next)
+        exit(EXIT_FAILURE);
+    for (int64_t i = 0; i < n->processes; i++) {
+        mf_subtree own[MF_FRONTIER_MAX];
+        int64_t nodes = mf_frontier(n->first[n->processes], n->first[i], n->first[i + 1], own);
+        now[i] = (process){ .failed = i == n->dead ? 0 : INFINITY, .memory = (double)((nodes + 1) * bytes) };
+    }
+    for (int step = 0; step < mf_relay_steps(n->processes); step++) {
+        memcpy(next, now, (size_t)n->processes * sizeof *now);
+        for (int64_t i = 0; i < n->processes; i++)
+            take_step(n, way, bytes, step, i, now, &next[i]);
+        process *before = now;
+        now = next;
+        next = before;
+    }
+    outcome o = { .way = way, .all = true };
+    for (int64_t i = 0; i < n->processes; i++) {
+        const process *p = &now[i];
+        o.chain = p->chain > o.chain ? p->chain : o.chain;
+        o.messages = p->messages > o.messages ? p->messages : o.messages;
+        o.sent = larger(o.sent, p->sent);
+        o.sent_mean += p->sent / (double)n->processes;
+        o.memory = larger(o.memory, p->memory);
+        o.seconds = larger(o.seconds, n->dead < 0 ? p->now : i == n->dead || !isfinite(p->failed) ? 0 : p->failed);
+        o.all &= isfinite(p->failed);
+    }
+    free(now);
+    free(next);
+    return o;
+}
+
+/* ------------------------------------------------------------------ everybody to everybody */
+
+static outcome direct(const network *n, int64_t bytes)
+{
+    bool pieces = bytes >= atomic_load(&mf_pieces_from);
+    double others = (double)(n->processes - 1), each = pieces ? (double)bytes / (double)n->processes : (double)bytes, ways = pieces ? 2 : 1;
+    double slow = 1;
+    for (int64_t i = 0; i < n->processes; i++)
+        slow = larger(slow, n->slow[i]);
+    double way = slow * (others * (2 * OVERHEAD + each / BANDWIDTH) + LATENCY);
+    return (outcome){ .way = MF_WAY_DIRECT,
+                      .chain = (int)ways,
+                      .messages = (int64_t)(ways * others),
+                      .sent = ways * others * each,
+                      .sent_mean = ways * others * each,
+                      .memory = (double)bytes * 2 + others * each,
+                      .seconds = ways * way + slow * others * each / COMBINE,
+                      .all = true };
+}
+
+static outcome simulate(const network *n, int64_t bytes)
+{
+    mf_way way = mf_way_of(atomic_load(&mf_pieces_from), n->processes, bytes);
+    return way == MF_WAY_DIRECT ? direct(n, bytes) : relay(n, way, bytes);
+}
+
+/* ------------------------------------------------------------------ the table */
+
+static const int64_t sizes[] = { 1 << 10, 64 << 10, 1 << 20, 64 << 20 };
+enum { SIZES = sizeof sizes / sizeof *sizes };
+
+static void print_row(int64_t processes, int64_t bytes)
+{
+    static const char *const ways[] = { "direct", "whole", "parts" };
+    network n = make_network(processes, 8, false);
+    outcome o = simulate(&n, bytes), to_all = direct(&n, bytes);
+    for (int64_t i = 0; i < processes; i += 100)
+        n.slow[i] = SLOW;
+    outcome slow = simulate(&n, bytes);
+    for (int64_t i = 0; i < processes; i += 100)
+        n.slow[i] = 1;
+    n.dead = processes / 3;
+    outcome dead = o.way == MF_WAY_DIRECT ? (outcome){ .seconds = ASKED } : simulate(&n, bytes);
+    printf("%9lld %8lld KiB %7s %6d %9lld %6.2f %6.2f %7.2f %10.3f %10.3f %10.3f %8.0f\n", (long long)processes, (long long)bytes >> 10,
+           ways[o.way], o.chain, (long long)o.messages, o.sent / (double)bytes, o.sent_mean / (double)bytes, o.memory / (double)bytes,
+           1e3 * o.seconds, 1e3 * to_all.seconds, 1e3 * slow.seconds, 1e3 * dead.seconds);
+    free_network(&n);
+}
+
+static void print_head(void)
+{
+    puts(
+        "chain: messages one after the other. messages, sent (and mean), memory: of a process, in vectors of so many bytes. all to all: the same,\n"
+        "if everybody sent to everybody. slow: every hundredth process ten times slower. dead: until all have heard of a dead one.\n");
+    puts("processes        bytes     way  chain  messages   sent   mean  memory         ms all to all ms    slow ms  dead ms");
+}
+
+/* ------------------------------------------------------------------ bounds */
+
+static bool within(const network *n, int64_t bytes, int nodes)
+{
+    outcome o = simulate(n, bytes);
+    int log = 0;
+    while (n->processes >> (log + 1))
+        log++;
+    bool whole = o.way == MF_WAY_WHOLE;
+    if (o.way == MF_WAY_DIRECT)
+        return true;
+    bool good = o.chain <= (whole ? 2 : 4) * log && o.messages <= nodes * ((whole ? 2 : 4) * log + 2) &&
+                o.sent <= nodes * (whole ? 2 * log + 2 : 5) * (double)bytes &&
+                o.sent_mean <= nodes * (whole ? log + 1 : 2.1) * (double)bytes &&
+                o.memory <= (nodes + 1) * (whole ? log + 2 : 3.0) * (double)bytes;
+    if (!good)
+        printf("%lld processes, %lld bytes: a chain of %d, %lld messages, %.2f vectors sent (%.2f in the mean), %.2f kept\n",
+               (long long)n->processes, (long long)bytes, o.chain, (long long)o.messages, o.sent / (double)bytes,
+               o.sent_mean / (double)bytes, o.memory / (double)bytes);
+    return good;
+}
+
+static bool hear(network *n, int64_t bytes)
+{
+    bool good = true;
+    for (n->dead = 0; n->dead < n->processes; n->dead += 1 + n->processes / 3) {
+        outcome o = simulate(n, bytes);
+        if (!o.all)
+            printf("%lld processes, %lld bytes: not all hear of the death of process %lld\n", (long long)n->processes, (long long)bytes,
+                   (long long)n->dead);
+        good &= o.all;
+    }
+    n->dead = -1;
+    return good;
+}
+
+static bool check(void)
+{
+    bool good = true;
+    for (int64_t processes = 2; processes <= 10000; processes += 1 + processes / 3)
+        for (int shares = 0; shares < 3; shares++) { /* aligned; a few nodes each; uneven */
+            network n = make_network(processes, shares ? 6 : 8, shares == 2);
+            for (int s = 0; s < SIZES; s++)
+                good &= within(&n, sizes[s], (const int[]){ 1, 2, 8 }[shares]) && (s % 2 || hear(&n, sizes[s]));
+            free_network(&n);
+        }
+    return good;
+}
+
+int main(int argc, char **argv)
+{
+    static const int64_t counts[] = { 2, 8, 15, 16, 17, 32, 64, 100, 128, 1000, 1024, 4096, 4097, 10000 };
+    if (argc == 2 && strcmp(argv[1], "--check") == 0)
+        return !check();
+    if (argc == 3 && atoll(argv[1]) >= 2 && atoll(argv[1]) <= INT32_MAX / 8 && atoll(argv[2]) >= 1) {
+        print_head();
+        print_row(atoll(argv[1]), atoll(argv[2]));
+        return 0;
+    }
+    if (argc != 1) {
+        fputs("usage: simulate [--check | PROCESSES BYTES]\n", stderr);
+        return 2;
+    }
+    print_head();
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        for (int s = 0; s < SIZES; s++)
+            print_row(counts[i], sizes[s]);
+    return 0;
+}
