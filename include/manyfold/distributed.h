@@ -15,7 +15,13 @@ MF_BEGIN_
  * program runs everywhere, each process gives the rows of its own devices, and collectives are over all. libmpi is opened at run time: the
  * launcher's (Open MPI, MPICH and its family, or one with MPI 5's ABI), or the file that MF_MPI_LIBRARY names. A program that was started
  * alone opens nothing. MF_DISTRIBUTED=off in the environment: neither does one that was launched.
- * MPI is then initialised here and finalised when the process ends: a program that wants MPI itself initialises it before (see communicator).
+ * MPI is then initialised here and finalised when the process ends: a program that wants MPI itself initialises it before (see communicator);
+ * afterwards that is MPI's own error, which ends the job.
+ * The processes make the same calls in the same order. Calls of several threads count in the order in which they begin, so threads that call
+ * maps over processes at once keep to one order, the same everywhere: where calls of different programs meet, their results are MF_ERROR_PEER in
+ * each process; those of the same program cannot be told apart. What is still called after a process has returned from main, or called exit, is MF_ERROR_PEER in the others; it ends
+ * when they all do. A child of fork takes no part: after the first use of this library all of it is an error there, and one that was forked
+ * before sets MF_DISTRIBUTED=off, or does not use it.
  * When joining fails, maps are MF_ERROR_PEER with the reason, there are no devices and no processes, and mf_process_index is -1. */
 typedef struct mf_distributed_options {
     mf_reserved begin_;

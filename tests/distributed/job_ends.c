@@ -73,7 +73,7 @@ static void fork_first(bool before)
     if (!before)
         map_of(sum);
     if ((child = fork()) == 0)
-        exit(!before && mf_process_count() < 0);
+        exit(!before && !mf_is_error(map_of(sum)));
     waitpid(child, &status, 0);
     report(map_of(sum));
     if (status)
@@ -276,6 +276,14 @@ static void own_mpi_without_threads(void)
     mpi.MPI_Finalize();
 }
 
+/* What MPI makes of it is MPI's. */
+static void own_mpi_after(void)
+{
+    report(map_of(sum));
+    start_mpi(3);
+    report(map_of(sum));
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -298,6 +306,7 @@ int main(int argc, char **argv)
                  { "threads_in_any_order", threads_in_any_order },
                  { "twice", twice },
                  { "own_mpi", own_mpi },
+                 { "own_mpi_after", own_mpi_after },
                  { "own_mpi_unsaid", own_mpi_unsaid },
                  { "own_mpi_without_threads", own_mpi_without_threads } };
     setvbuf(stdout, NULL, _IOLBF, 0);

@@ -7,14 +7,15 @@ status=0
 output=$(mktemp)
 trap 'rm -f "$output" "$output".*' EXIT
 
-# way NAME: what two processes of two devices print, in any order, is on stdin; a time is N s, a place PLACE. With shared memory and without.
+# way NAME [OPTION]: what two processes of two devices print, in any order, is on stdin; a time is N s, a place PLACE. With shared memory and
+# without; under Open MPI also with the option.
 way() {
-    local expected launcher how memory
+    local expected launcher how memory options
     expected=$(LC_ALL=C sort)
-    for how in "openmpi " "openmpi off" "mpich " "mpich off"; do
-        read -r launcher memory <<<"$how"
+    for how in "openmpi on" "openmpi off" "mpich on" "mpich off" ${2:+"openmpi on $2"}; do
+        read -r launcher memory options <<<"$how"
         rm -f "$output".*
-        MF_JOB_MEMORY=$memory MF_JOB_OUTPUT=$output timeout 40 bash "$here/run_job.sh" $launcher 2+2 "$program" "$1" >"$output" 2>&1
+        MF_MPIRUN_OPTIONS=$options MF_JOB_MEMORY=${memory#on} MF_JOB_OUTPUT=$output timeout 40 bash "$here/run_job.sh" $launcher 2+2 "$program" "$1" >"$output" 2>&1
         local code=$?
         [ $code != 77 ] || { echo "SKIP: $(cat "$output")"; continue; }
         [ $code = 0 ] || { echo "$1 under mpirun.$launcher $memory ends with $code"; status=1; }
@@ -28,10 +29,10 @@ way nothing_else <<'E'
 process 0: [4. 4. 4.]
 process 1: [4. 4. 4.]
 E
-way early_return <<'E'
+way early_return --enable-recovery <<'E'
 process 0: process 1: the process exits; psum of float32[3] over 'i' (pmap(sum), PLACE) in call 0 waits for it
 E
-way exit_in_callback <<'E'
+way exit_in_callback --enable-recovery <<'E'
 process 0: process 1: the process exits; psum of float32[3] over 'i' (pmap(sum), PLACE) in call 0 waits for it
 E
 way late_work <<'E'
@@ -64,11 +65,11 @@ way late_but_in_time <<'E'
 process 0: [4. 4. 4.]
 process 1: [4. 4. 4.]
 E
-way stopped <<'E'
+way stopped --enable-recovery <<'E'
 process 0: process 1 has not answered for N s: it is stopped or gone; its last message was of call 0, pmap(sum) (PLACE); psum of float32[3] over 'i' (pmap(sum), PLACE) in call 1 waits for it
 process 1: [4. 4. 4.]
 E
-way threads_in_any_order <<'E'
+way threads_in_any_order --enable-recovery <<'E'
 ended
 ended
 E
@@ -96,6 +97,15 @@ way own_mpi_without_threads <<'E'
 process -1: MPI was initialised with thread level 1: it takes MPI_THREAD_MULTIPLE, for messages travel on threads of this library's
 process -1: MPI was initialised with thread level 1: it takes MPI_THREAD_MULTIPLE, for messages travel on threads of this library's
 E
+# MPI itself ends a job that initialises it after this library.
+for launcher in openmpi mpich; do
+    timeout 40 bash "$here/run_job.sh" $launcher 2+2 "$program" own_mpi_after >"$output" 2>&1
+    code=$?
+    [ $code != 77 ] || { echo "SKIP: $(cat "$output")"; continue; }
+    if [ $code = 0 ] || [ $code = 124 ] || ! grep -q "more than once" "$output"; then
+        echo "own_mpi_after under mpirun.$launcher ends with $code, and says:"; cat "$output"; status=1
+    fi
+done
 # dies NAME RANK: of three processes that one is killed; the others say so and end. Launchers end a job by themselves then, MPICH's before anybody
 # can say a word; Open MPI's leaves it alone where it is told to.
 dies() {
