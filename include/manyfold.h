@@ -1,12 +1,18 @@
 /* manyfold.h - jax.pmap and its friends for C: the whole public API.
  *
  * Five rules explain the whole header.
- *   1. One handle, mf_value, for all that flows: arrays, tracers, trees, none, statics, errors. All-zero bits mean "unset".
- *   2. Wherever a value is taken in C, a C number or string may stand instead: mf_mul(x, 2), mf_call(f, x, 0.05), mf_dict("w", w).
- *   3. Options come last, by name, zero is the default, save where zero is a choice: mf_sum(x, .axis = 0). `mf_thing` is also a plain
- *      function with every option at its default, so it can be passed on: mf_pmap(mf_dot). `mf_thing_opt` takes a pointer.
- *   4. Every handle belongs to the innermost open scope of the calling thread. mf_assign stores into a variable that lives longer.
- *   5. An error is a value and travels. Functions that leave the value world return mf_status, or a NaN / 0, and are remembered by
+ *   1. One handle, mf_value, for all that flows: arrays, tracers, trees, none, statics, errors.
+ *   All-zero bits mean "unset".
+ *   2. Wherever a value is taken in C, a C number or string may stand instead: mf_mul(x, 2),
+ *   mf_call(f, x, 0.05), mf_dict("w", w).
+ *   3. Options come last, by name, zero is the default, save where zero is a choice: mf_sum(x,
+ *   .axis = 0). `mf_thing` is also a plain
+ *      function with every option at its default, so it can be passed on: mf_pmap(mf_dot).
+ *      `mf_thing_opt` takes a pointer.
+ *   4. Every handle belongs to the innermost open scope of the calling thread. mf_assign stores
+ *   into a variable that lives longer.
+ *   5. An error is a value and travels. Functions that leave the value world return mf_status,
+ *   or a NaN / 0, and are remembered by
  *      mf_exit_status. */
 #ifndef MANYFOLD_H
 #define MANYFOLD_H

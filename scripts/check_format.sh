@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # Formatting by .clang-format: lists the files that differ, or with --apply rewrites them.
-# The public headers stay out: their declarations are tables laid out by hand, and their macros open braces that others close.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-sources() { find src examples tests bench \( -name '*.c' -o -name '*.h' -o -name '*.cpp' \) -print0 2>/dev/null || true; }
+sources() { find src include examples tests bench \( -name '*.c' -o -name '*.h' -o -name '*.cpp' \) -print0 2>/dev/null || true; }
 if [ "${1:-}" = --apply ]; then
     sources | xargs -0 -r -n 16 -P "$(nproc)" clang-format -i
     exit

@@ -2,11 +2,12 @@
 # Every public header compiles by itself, without a warning, as C11 and as C++17, with each compiler that is there.
 set -uo pipefail
 cd "$(dirname "$0")/.."
+build=${MF_BUILD_DIR:-build}
 status=0
 
 compiles() { # compiler language standard header
     command -v "$1" >/dev/null || return 0
-    output=$(echo "#include <$4>" | "$1" -x "$2" -std="$3" -pedantic -Wall -Wextra -Werror -fsyntax-only -DMF_CHECK_HEADERS_ -Iinclude - 2>&1) && return
+    output=$(echo "#include <$4>" | "$1" -x "$2" -std="$3" -pedantic -Wall -Wextra -Werror -fsyntax-only -DMF_CHECK_HEADERS_ -Iinclude -I"$build/include" - 2>&1) && return
     echo "<$4> as $3 with $1:"
     head -n 8 <<<"$output"
     status=1

@@ -15,7 +15,7 @@ NUMBERS = {'number', 'x', 'i', 'seed', 'shuffle_seed'}
 
 
 def preprocessed():
-    command = [os.environ.get('MF_CC', 'cc'), '-E', '-P', '-DMF_CHECK_HEADERS_', '-I' + os.path.join(ROOT, 'include'), '-x', 'c', '-']
+    command = [os.environ.get('MF_CC', 'cc'), '-E', '-P', '-DMF_CHECK_HEADERS_', '-I' + os.path.join(ROOT, 'include'), '-I' + os.path.join(os.environ.get('MF_BUILD_DIR', 'build'), 'include'), '-x', 'c', '-']
     text = subprocess.run(command, input='#include <manyfold.h>', capture_output=True, text=True, check=True).stdout
     return ' '.join(text.split())
 

@@ -37,7 +37,7 @@ for page in "$@"; do
         name=${source%.c}
         place=$page:$(cat "$name.line")
         count=$((count + 1))
-        if ! ${MF_CC:-cc} -std=c11 -pedantic -Wall -Wextra -Werror $sanitize -I"$root/include" "$source" -o "$name" -L"$build" -lmanyfold -lm -Wl,-rpath,"$build"; then
+        if ! ${MF_CC:-cc} -std=c11 -pedantic -Wall -Wextra -Werror $sanitize -I"$root/include" -I"$build/include" "$source" -o "$name" -L"$build" -lmanyfold -lm -Wl,-rpath,"$build"; then
             echo "$place: does not compile"
             status=1
         elif ! (cd "$work" && timeout 120 "$name" >"$name.printed" </dev/null); then

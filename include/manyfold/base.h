@@ -1,25 +1,38 @@
-/* manyfold/base.h - handles, macros, status codes, dtypes, shapes, scopes, errors, numbers and strings.
+/* manyfold/base.h - handles, macros, status codes, dtypes, shapes, scopes, errors, numbers and
+ * strings.
  *
  * Defaults for the whole library, said once:
- *   Ownership: every handle that a function returns belongs to the innermost open scope of the calling thread. Nothing is freed by hand.
- *   Errors: an error is a value; an operand that is an error is the result. Functions that leave the world of values return mf_status,
- *   or NaN / 0 / NULL, and what went wrong is remembered by mf_exit_status. Nothing aborts the process.
- *   Threads: every function may be called from any thread at any time; scopes, and handles owned by scopes, stay with their thread. A thread
- *   needs 128 KiB of stack; with less than 1 MiB what it calls is computed on the library's threads. Functions that call one another under
- *   transforms may be nested as deep as the stack has room and at most 256 deep; trees, filters, modules, policies and functions around
+ *   Ownership: every handle that a function returns belongs to the innermost open scope of the
+ *   calling thread. Nothing is freed by hand.
+ *   Errors: an error is a value; an operand that is an error is the result. Functions that
+ *   leave the world of values return mf_status,
+ *   or NaN / 0 / NULL, and what went wrong is remembered by mf_exit_status. Nothing aborts the
+ *   process.
+ *   Threads: every function may be called from any thread at any time; scopes, and handles
+ *   owned by scopes, stay with their thread. A thread
+ *   needs 128 KiB of stack; with less than 1 MiB what it calls is computed on the library's
+ *   threads. Functions that call one another under
+ *   transforms may be nested as deep as the stack has room and at most 256 deep; trees,
+ *   filters, modules, policies and functions around
  *   functions 256 deep: beyond that is an error.
- *   Forks: in the child of a process that has called the library every function is an error, at once: the library's threads live in the
- *   parent. The child may end in any way, or exec; it does not return from a callback that it was forked in. A process that has only
+ *   Forks: in the child of a process that has called the library every function is an error, at
+ *   once: the library's threads live in the
+ *   parent. The child may end in any way, or exec; it does not return from a callback that it
+ *   was forked in. A process that has only
  *   loaded the library forks like any other.
- *   Exit: the process may end at any time, by any thread, in a callback too: what runs on the library's threads is waited for, what is queued
+ *   Exit: the process may end at any time, by any thread, in a callback too: what runs on the
+ *   library's threads is waited for, what is queued
  *   is dropped. dlclose leaves the library in the process, with all that it does.
- *   Signals: the library's threads block all but SIGPROF and faults, and calls go on after a handler has run. A handler calls nothing here.
- *   Cancellation: pthread_cancel takes effect when the thread has left the library's functions. Callbacks return: neither pthread_exit nor
+ *   Signals: the library's threads block all but SIGPROF and faults, and calls go on after a
+ *   handler has run. A handler calls nothing here.
+ *   Cancellation: pthread_cancel takes effect when the thread has left the library's functions.
+ *   Callbacks return: neither pthread_exit nor
  *   longjmp nor an exception leaves one.
  *   Needs gcc or clang (statement expressions, __auto_type, cleanup). */
 #ifndef MANYFOLD_BASE_H
 #define MANYFOLD_BASE_H
-#ifndef MF_CHECK_HEADERS_                /* a wrong argument gets a line that points at it, without a trace of macros */
+/* A wrong argument gets a line that points at it, without a trace of macros. */
+#ifndef MF_CHECK_HEADERS_
 #pragma GCC system_header
 #endif
 
@@ -29,20 +42,13 @@
 
 #define MF_MAX_RANK 8
 
-/* Between these two every function is exported and has C linkage. */
-#ifdef __cplusplus
-#define MF_BEGIN_ _Pragma("GCC visibility push(default)") extern "C" {
-#define MF_END_   } _Pragma("GCC visibility pop")
-#else
-#define MF_BEGIN_ _Pragma("GCC visibility push(default)")
-#define MF_END_   _Pragma("GCC visibility pop")
-#endif
+#include <manyfold/macros.h>
 
 MF_BEGIN_
 
 /* ------------------------------------------------------------------ handles */
 #ifdef __cplusplus
-struct mf_value {                       /* same 64 bits; C++ converts numbers and strings by itself */
+struct mf_value { /* same 64 bits; C++ converts numbers and strings by itself */
     uint64_t handle;
     mf_value() = default;
     inline mf_value(int number);
@@ -51,115 +57,131 @@ struct mf_value {                       /* same 64 bits; C++ converts numbers an
     inline mf_value(const char *string);
 };
 #else
-typedef struct mf_value { uint64_t handle; } mf_value;
+typedef struct mf_value {
+    uint64_t handle;
+} mf_value;
 #endif
-typedef struct mf_function { uint64_t handle; } mf_function;   /* what mf_pmap and the others return; interned, never freed by hand */
-typedef struct mf_module   { uint64_t handle; } mf_module;     /* named states and modules and a way to call them */
-typedef struct mf_state    { uint64_t handle; } mf_state;      /* a mutable cell that holds a tree */
-typedef struct mf_filter   { uint64_t handle; } mf_filter;     /* a predicate on states */
-typedef struct mf_device   { uint64_t handle; } mf_device;
-typedef struct mf_optimizer { uint64_t handle; } mf_optimizer;
+/* What mf_pmap and the others return; interned, never freed by hand */
+typedef struct mf_function {
+    uint64_t handle;
+} mf_function;
+/* Named states and modules and a way to call them */
+typedef struct mf_module {
+    uint64_t handle;
+} mf_module;
+/* A mutable cell that holds a tree */
+typedef struct mf_state {
+    uint64_t handle;
+} mf_state;
+typedef struct mf_filter {
+    uint64_t handle;
+} mf_filter; /* a predicate on states */
+typedef struct mf_device {
+    uint64_t handle;
+} mf_device;
+typedef struct mf_optimizer {
+    uint64_t handle;
+} mf_optimizer;
 typedef struct mf_scope mf_scope;
 
-/* An axis number (negative counts from the end), MF_NONE, or a whole tree of them from mf_axes / mf_axes_dict. Zero is axis 0.
- * Trees of axes are interned for the life of the process: no lifetime to think about. */
+/* An axis number (negative counts from the end), MF_NONE, or a whole tree of them from mf_axes /
+ * mf_axes_dict. Zero is axis 0. Trees of axes are interned for the life of the process: no
+ * lifetime to think about. */
 typedef int64_t mf_axis;
 #define MF_NONE ((mf_axis)INT64_MIN)    /* as an axis: not mapped; as a value: None */
-#define MF_ALL  ((mf_axis)INT64_MIN + 1) /* reductions: every axis */
+#define MF_ALL ((mf_axis)INT64_MIN + 1) /* reductions: every axis */
 
-typedef enum mf_status { MF_OK = 0, MF_ERROR_SHAPE, MF_ERROR_DTYPE, MF_ERROR_AXIS, MF_ERROR_DEVICE, MF_ERROR_TREE, MF_ERROR_DONATED,
-    MF_ERROR_SCOPE, MF_ERROR_TRACER, MF_ERROR_IO, MF_ERROR_MEMORY, MF_ERROR_PEER, MF_ERROR_ARGUMENT } mf_status;
-typedef enum mf_dtype { MF_DTYPE_DEFAULT = 0, MF_BOOL, MF_I8, MF_I16, MF_I32, MF_I64, MF_U8, MF_U16, MF_U32, MF_U64,
-    MF_F16, MF_BF16, MF_F32, MF_F64, MF_C64, MF_C128, MF_KEY } mf_dtype;
-typedef enum mf_padding { MF_PADDING_DEFAULT = 0, MF_SAME, MF_VALID } mf_padding;
+typedef enum mf_status {
+    MF_OK = 0,
+    MF_ERROR_SHAPE,
+    MF_ERROR_DTYPE,
+    MF_ERROR_AXIS,
+    MF_ERROR_DEVICE,
+    MF_ERROR_TREE,
+    MF_ERROR_DONATED,
+    MF_ERROR_SCOPE,
+    MF_ERROR_TRACER,
+    MF_ERROR_IO,
+    MF_ERROR_MEMORY,
+    MF_ERROR_PEER,
+    MF_ERROR_ARGUMENT
+} mf_status;
+typedef enum mf_dtype {
+    MF_DTYPE_DEFAULT = 0,
+    MF_BOOL,
+    MF_I8,
+    MF_I16,
+    MF_I32,
+    MF_I64,
+    MF_U8,
+    MF_U16,
+    MF_U32,
+    MF_U64,
+    MF_F16,
+    MF_BF16,
+    MF_F32,
+    MF_F64,
+    MF_C64,
+    MF_C128,
+    MF_KEY
+} mf_dtype;
+typedef enum mf_padding {
+    MF_PADDING_DEFAULT = 0,
+    MF_SAME,
+    MF_VALID
+} mf_padding;
 
 /* Short integer lists and shapes travel by value: no pointer, so nothing dangles. */
-typedef struct mf_ints  { const struct mf_write_MF_INTS_ *tag_; int count; int64_t at[MF_MAX_RANK]; } mf_ints;
-typedef struct mf_shape { int rank; int64_t dims[MF_MAX_RANK]; } mf_shape;
-typedef struct mf_device_list { int count; const mf_device *at; } mf_device_list;   /* points into the library; lives as long as the process */
-typedef struct mf_slice { bool is_slice; int64_t start, stop, step; } mf_slice;   /* Python's start:stop:step; step 0 is 1. { true, MF_END, MF_NONE, -1 } is ::-1 */
+typedef struct mf_ints {
+    const struct mf_write_MF_INTS_ *tag_;
+    int count;
+    int64_t at[MF_MAX_RANK];
+} mf_ints;
+typedef struct mf_shape {
+    int rank;
+    int64_t dims[MF_MAX_RANK];
+} mf_shape;
+/* Points into the library; lives as long as the process */
+typedef struct mf_device_list {
+    int count;
+    const mf_device *at;
+} mf_device_list;
+/* Python's start:stop:step; step 0 is 1. { true, MF_END, MF_NONE, -1 } is ::-1 */
+typedef struct mf_slice {
+    bool is_slice;
+    int64_t start, stop, step;
+} mf_slice;
 #define MF_END INT64_MAX
 #define MF_SHAPE0 ((mf_shape){ .rank = 0 })
 
 #ifndef __cplusplus
 /* At most MF_MAX_RANK numbers, or it does not compile. MF_SHAPE() is a scalar's shape. */
-#define MF_INTS(...)  ((mf_ints){ .count = MF_RANK_(__VA_ARGS__), .at = { MF_NUMBERS_(__VA_ARGS__) } })
-#define MF_SHAPE(...) ((mf_shape){ .rank = MF_RANK_(__VA_ARGS__), .dims = { MF_NUMBERS_(__VA_ARGS__) } })
-#define MF_RANK_(...) (MF_LENGTH_(__VA_ARGS__) + 0 * (int)sizeof(struct { int at_most_8_numbers : MF_LENGTH_(__VA_ARGS__) <= MF_MAX_RANK ? 1 : -1; }))
-#define MF_NUMBERS_(...) MF_IF_EMPTY_(MF_EMPTY_(__VA_ARGS__), 0, __VA_ARGS__)
+#define MF_INTS(...) \
+    ((mf_ints){ .count = MF_RANK_(__VA_ARGS__), .at = { MF_NUMBERS_(__VA_ARGS__) } })
+#define MF_SHAPE(...) \
+    ((mf_shape){ .rank = MF_RANK_(__VA_ARGS__), .dims = { MF_NUMBERS_(__VA_ARGS__) } })
 #endif
 #ifdef __cplusplus
 #define MF_DEFAULT_(v) = v
 #else
 #define MF_DEFAULT_(v)
 #endif
-typedef char mf_reserved;               /* last field of every option struct; leave it alone */
-
-#ifndef __cplusplus
-/* Of 1 to 32 arguments; 1000, for which there is no list, of up to 64. */
-#define MF_COUNT_(...) MF_COUNT_I_(__VA_ARGS__, MF_M8_, MF_M8_, MF_M8_, MF_M8_, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
-#define MF_M8_ MF_MANY_, MF_MANY_, MF_MANY_, MF_MANY_, MF_MANY_, MF_MANY_, MF_MANY_, MF_MANY_
-#define MF_MANY_ 1000
-#define MF_O8_ 1, 1, 1, 1, 1, 1, 1, 1
-#define MF_COUNT_I_(...) MF_COUNT_J_(__VA_ARGS__)
-#define MF_COUNT_J_(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, a21, a22, a23, a24, a25, a26, a27, a28, a29, a30, a31, a32, b1, b2, b3, b4, b5, b6, b7, b8, b9, b10, b11, b12, b13, b14, b15, b16, b17, b18, b19, b20, b21, b22, b23, b24, b25, b26, b27, b28, b29, b30, b31, b32, n, ...) n
-#define MF_E1000_(m, a, ...) __extension__ ({ _Static_assert(0, "more than 32 items are written here: hand an array to the function whose name ends in _n"); m(a); })
-/* As MF_COUNT_, and 0 of nothing. Nothing has no comma, not even behind a macro that makes one, but has when that macro is called with it. */
-#define MF_LENGTH_(...) MF_IF_EMPTY_(MF_EMPTY_(__VA_ARGS__), 0, MF_COUNT_(__VA_ARGS__))
-#define MF_EMPTY_(...)  MF_EMPTY_I_(MF_COMMA_(__VA_ARGS__), MF_COMMA_(MF_MAKE_COMMA_ __VA_ARGS__), MF_COMMA_(__VA_ARGS__ ()), MF_COMMA_(MF_MAKE_COMMA_ __VA_ARGS__ ()))
-#define MF_EMPTY_I_(a, b, c, d) MF_EMPTY_P_(a, b, c, d)
-#define MF_EMPTY_P_(a, b, c, d) MF_COMMA_(MF_EMPTY_##a##b##c##d##_)
-#define MF_EMPTY_0001_ ,
-#define MF_MAKE_COMMA_(...) ,
-#define MF_COMMA_(...)  MF_COUNT_I_(__VA_ARGS__, MF_O8_, MF_O8_, MF_O8_, MF_O8_, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0)
-#define MF_IF_EMPTY_(empty, ...) MF_IF_EMPTY_I_(empty, __VA_ARGS__)
-#define MF_IF_EMPTY_I_(empty, ...) MF_IF_EMPTY_##empty##_(__VA_ARGS__)
-#define MF_IF_EMPTY_0_(then, ...) __VA_ARGS__
-#define MF_IF_EMPTY_1_(then, ...) then
-#define MF_E1_(m, a) m(a)
-#define MF_E2_(m, a, ...) m(a), MF_E1_(m, __VA_ARGS__)
-#define MF_E3_(m, a, ...) m(a), MF_E2_(m, __VA_ARGS__)
-#define MF_E4_(m, a, ...) m(a), MF_E3_(m, __VA_ARGS__)
-#define MF_E5_(m, a, ...) m(a), MF_E4_(m, __VA_ARGS__)
-#define MF_E6_(m, a, ...) m(a), MF_E5_(m, __VA_ARGS__)
-#define MF_E7_(m, a, ...) m(a), MF_E6_(m, __VA_ARGS__)
-#define MF_E8_(m, a, ...) m(a), MF_E7_(m, __VA_ARGS__)
-#define MF_E9_(m, a, ...) m(a), MF_E8_(m, __VA_ARGS__)
-#define MF_E10_(m, a, ...) m(a), MF_E9_(m, __VA_ARGS__)
-#define MF_E11_(m, a, ...) m(a), MF_E10_(m, __VA_ARGS__)
-#define MF_E12_(m, a, ...) m(a), MF_E11_(m, __VA_ARGS__)
-#define MF_E13_(m, a, ...) m(a), MF_E12_(m, __VA_ARGS__)
-#define MF_E14_(m, a, ...) m(a), MF_E13_(m, __VA_ARGS__)
-#define MF_E15_(m, a, ...) m(a), MF_E14_(m, __VA_ARGS__)
-#define MF_E16_(m, a, ...) m(a), MF_E15_(m, __VA_ARGS__)
-#define MF_E17_(m, a, ...) m(a), MF_E16_(m, __VA_ARGS__)
-#define MF_E18_(m, a, ...) m(a), MF_E17_(m, __VA_ARGS__)
-#define MF_E19_(m, a, ...) m(a), MF_E18_(m, __VA_ARGS__)
-#define MF_E20_(m, a, ...) m(a), MF_E19_(m, __VA_ARGS__)
-#define MF_E21_(m, a, ...) m(a), MF_E20_(m, __VA_ARGS__)
-#define MF_E22_(m, a, ...) m(a), MF_E21_(m, __VA_ARGS__)
-#define MF_E23_(m, a, ...) m(a), MF_E22_(m, __VA_ARGS__)
-#define MF_E24_(m, a, ...) m(a), MF_E23_(m, __VA_ARGS__)
-#define MF_E25_(m, a, ...) m(a), MF_E24_(m, __VA_ARGS__)
-#define MF_E26_(m, a, ...) m(a), MF_E25_(m, __VA_ARGS__)
-#define MF_E27_(m, a, ...) m(a), MF_E26_(m, __VA_ARGS__)
-#define MF_E28_(m, a, ...) m(a), MF_E27_(m, __VA_ARGS__)
-#define MF_E29_(m, a, ...) m(a), MF_E28_(m, __VA_ARGS__)
-#define MF_E30_(m, a, ...) m(a), MF_E29_(m, __VA_ARGS__)
-#define MF_E31_(m, a, ...) m(a), MF_E30_(m, __VA_ARGS__)
-#define MF_E32_(m, a, ...) m(a), MF_E31_(m, __VA_ARGS__)
-#endif
+typedef char mf_reserved; /* last field of every option struct; leave it alone */
 
 /* ------------------------------------------------------------------ scopes */
-mf_scope *mf_scope_open(void);                        /* innermost scope of this thread from now on */
-void      mf_scope_close(mf_scope *scope);            /* also closes whatever was opened inside and left open */
-void      mf_scope_close_at_(mf_scope **scope);
-/* MF_SCOPE; at the top of a block: the scope closes when the block is left, by whatever way (end, break, continue, return, goto). */
-#define MF_SCOPE mf_scope *mf_scope_here_ __attribute__((cleanup(mf_scope_close_at_), unused)) = mf_scope_open()
-mf_value mf_escape(mf_value v);                       /* hands v to the scope outside the innermost one: `return mf_escape(v);` under MF_SCOPE */
-/* *variable = v, where the variable lives longer than the innermost scope. The new handle belongs to the owner of the old one, which ends at
- * once, and with it every plain C copy (after b = a both are one handle: what still uses the old one gets an error that names this line).
- * So start the variable in the scope that should own it, whatever goes in later:
+mf_scope *mf_scope_open(void);        /* innermost scope of this thread from now on */
+void mf_scope_close(mf_scope *scope); /* also closes whatever was opened inside and left open */
+void mf_scope_close_at_(mf_scope **scope);
+/* MF_SCOPE; at the top of a block: the scope closes when the block is left, by whatever way
+ * (end, break, continue, return, goto). */
+#define MF_SCOPE \
+    mf_scope *mf_scope_here_ __attribute__((cleanup(mf_scope_close_at_), unused)) = mf_scope_open()
+/* Hands v to the scope outside the innermost one: `return mf_escape(v);` under MF_SCOPE */
+mf_value mf_escape(mf_value v);
+/* *variable = v, where the variable lives longer than the innermost scope. The new handle
+ * belongs to the owner of the old one, which ends at once, and with it every plain C copy (after
+ * b = a both are one handle: what still uses the old one gets an error that names this line). So
+ * start the variable in the scope that should own it, whatever goes in later:
  *     mf_value best = mf_none();
  *     for (int i = 0; i < steps; i++) {
  *         MF_SCOPE;
@@ -167,93 +189,88 @@ mf_value mf_escape(mf_value v);                       /* hands v to the scope ou
  *         if (i == 0 || mf_item_f64(loss) < mf_item_f64(best))
  *             mf_assign(&best, loss);
  *     }
- * An unset variable ({ 0 }: a static one, say) has no owner yet; its value lives until the thread ends, mf_clear, or the next mf_assign. */
-void     mf_assign(mf_value *variable, mf_value v);
-void     mf_clear(mf_value *variable);                /* ends it and makes it unset */
-mf_value mf_keep(mf_value v);                         /* a handle that no scope owns: for heap structures and other threads */
-void     mf_release(mf_value v);                      /* ends a kept handle */
+ * An unset variable ({ 0 }: a static one, say) has no owner yet; its value lives until the
+ * thread ends, mf_clear, or the next mf_assign. */
+void mf_assign(mf_value *variable, mf_value v);
+void mf_clear(mf_value *variable); /* ends it and makes it unset */
+/* A handle that no scope owns: for heap structures and other threads */
+mf_value mf_keep(mf_value v);
+
+void mf_release(mf_value v); /* ends a kept handle */
 
 /* ------------------------------------------------------------------ errors */
-/* An error is handled when its words or its code were asked for (mf_error, mf_error_status, mf_error_place, mf_first_error) or printed.
- * Reading a number out of it, waiting for it or passing it on never handles it. What follows from an error, or went into one result with
- * it, is handled with it. */
-bool        mf_is_error(mf_value v);
-const char *mf_error(mf_value v);                     /* the message, or NULL; asking counts as handling it. Lives as long as v */
-mf_status   mf_error_status(mf_value v);
-mf_value    mf_make_error(mf_status status, const char *format, ...);
-mf_status   mf_block_until_ready(mf_value v);
-int         mf_exit_status(void);                     /* waits, prints the first error nobody handled, EXIT_SUCCESS or EXIT_FAILURE */
-mf_status   mf_first_error(const char **message);      /* the first error nobody handled, on any thread; MF_OK and NULL when there is none */
-const char *mf_error_place(mf_value v);               /* where the user's program made it, "file:line" or "symbol+offset"; NULL when unknown */
-/* What happens to an error that is destroyed while nobody has handled it: by default one line on stderr, of the errors of one place for the
- * first alone. NULL restores that. Any thread. mf_first_error and mf_exit_status know of it still. */
-typedef void (*mf_error_hook)(mf_status status, const char *message, void *context);
-void        mf_set_error_hook(mf_error_hook hook, void *context);
+/* An error is handled when its words or its code were asked for (mf_error, mf_error_status,
+ * mf_error_place, mf_first_error) or printed. Reading a number out of it, waiting for it or
+ * passing it on never handles it. What follows from an error, or went into one result with it,
+ * is handled with it. */
+bool mf_is_error(mf_value v);
+/* The message, or NULL; asking counts as handling it. Lives as long as v */
+const char *mf_error(mf_value v);
 
-/* MF_LAYER; at the top of a public function of a library that is written on this one: errors that it makes name the line that called it, not
- * lines inside it, and all that come of one call are handled together. */
-typedef struct mf_layer { bool entered; int cancel; struct mf_error_object *error; } mf_layer;
-mf_layer    mf_layer_enter_(const void *place);
-void        mf_layer_leave_(const mf_layer *outer);
-#define MF_LAYER mf_layer mf_layer_here_ __attribute__((cleanup(mf_layer_leave_), unused)) = mf_layer_enter_(__builtin_return_address(0))
+mf_status mf_error_status(mf_value v);
+mf_value mf_make_error(mf_status status, const char *format, ...);
+mf_status mf_block_until_ready(mf_value v);
+/* Waits, prints the first error nobody handled, EXIT_SUCCESS or EXIT_FAILURE */
+int mf_exit_status(void);
+/* The first error nobody handled, on any thread; MF_OK and NULL when there is none */
+mf_status mf_first_error(const char **message);
+/* Where the user's program made it, "file:line" or "symbol+offset"; NULL when unknown */
+const char *mf_error_place(mf_value v);
+/* What happens to an error that is destroyed while nobody has handled it: by default one line on
+ * stderr, of the errors of one place for the first alone. NULL restores that. Any thread.
+ * mf_first_error and mf_exit_status know of it still. */
+typedef void (*mf_error_hook)(mf_status status, const char *message, void *context);
+void mf_set_error_hook(mf_error_hook hook, void *context);
+
+/* MF_LAYER; at the top of a public function of a library that is written on this one: errors
+ * that it makes name the line that called it, not lines inside it, and all that come of one call
+ * are handled together. */
+typedef struct mf_layer {
+    bool entered;
+    int cancel;
+    struct mf_error_object *error;
+} mf_layer;
+mf_layer mf_layer_enter_(const void *place);
+void mf_layer_leave_(const mf_layer *outer);
+#define MF_LAYER                                                                                 \
+    mf_layer mf_layer_here_ __attribute__((cleanup(mf_layer_leave_), unused)) = mf_layer_enter_( \
+        __builtin_return_address(0))
 
 /* ------------------------------------------------------------------ numbers, strings and values */
-mf_value mf_f(double number);                         /* weakly typed */
-mf_value mf_c(double re, double im);                  /* weakly typed complex number; in C also 1.0 + 2.0 * I of <complex.h> */
-mf_value mf_i(int64_t number);                        /* weakly typed; MF_NONE gives None */
+mf_value mf_f(double number); /* weakly typed */
+/* Weakly typed complex number; in C also 1.0 + 2.0 * I of <complex.h> */
+mf_value mf_c(double re, double im);
+
+mf_value mf_i(int64_t number); /* weakly typed; MF_NONE gives None */
 mf_value mf_b(bool truth);
-mf_value mf_string(const char *string);               /* static */
-mf_value mf_static(mf_module module);                 /* static; compared by identity */
-mf_value mf_static_bytes(const void *bytes, size_t size); /* static; copied, equal bytes are equal statics */
-const void *mf_static_data(mf_value v, size_t *size);     /* the bytes of a static or string; NULL when v is none. Live as long as the process */
+mf_value mf_string(const char *string); /* static */
+mf_value mf_static(mf_module module);   /* static; compared by identity */
+/* Static; copied, equal bytes are equal statics */
+mf_value mf_static_bytes(const void *bytes, size_t size);
+/* The bytes of a static or string; NULL when v is none. Live as long as the process */
+const void *mf_static_data(mf_value v, size_t *size);
+
 mf_value mf_index_slice(mf_slice slice);
 mf_value mf_same(mf_value v);
-mf_value mf_of_float(float x);   mf_value mf_of_int(int x);              mf_value mf_of_uint(unsigned x);
-mf_value mf_of_long(long x);     mf_value mf_of_ulong(unsigned long x);  mf_value mf_of_llong(long long x);
+mf_value mf_of_float(float x);
+mf_value mf_of_int(int x);
+mf_value mf_of_uint(unsigned x);
+mf_value mf_of_long(long x);
+mf_value mf_of_ulong(unsigned long x);
+mf_value mf_of_llong(long long x);
 mf_value mf_of_ullong(unsigned long long x);
 #ifndef __cplusplus
 mf_value mf_of_complex(double _Complex x);
 #endif
-mf_value mf_scalar(double number, mf_dtype dtype);    /* strongly typed: jnp.float32(100.0) */
+mf_value mf_scalar(double number, mf_dtype dtype); /* strongly typed: jnp.float32(100.0) */
 
 #ifndef __cplusplus
-/* What may stand for a value. The operand is named once, so nested calls stay small, and evaluated left to right. 0x31e: the classes of
- * types that are numbers, no pointers and no structs. */
-#define mf_v(x) __extension__ ({ __auto_type mf_t_ = (x); \
-    _Static_assert(_Generic(mf_t_, mf_value: 1, mf_slice: 1, mf_module: 1, char *: 1, const char *: 1, default: 0x31e >> __builtin_classify_type(mf_t_) & 1), \
-                   "this argument is no value, number, string or slice"); \
-    mf_value mf_u_ = _Generic(mf_t_, mf_value: mf_same, \
-    bool: mf_b, char: mf_of_int, signed char: mf_of_int, unsigned char: mf_of_int, short: mf_of_int, unsigned short: mf_of_int, \
-    int: mf_of_int, unsigned: mf_of_uint, long: mf_of_long, unsigned long: mf_of_ulong, long long: mf_of_llong, \
-    unsigned long long: mf_of_ullong, float: mf_of_float, double: mf_f, float _Complex: mf_of_complex, double _Complex: mf_of_complex, char *: mf_string, const char *: mf_string, \
-    mf_slice: mf_index_slice, mf_module: mf_static, default: mf_no_value_)(mf_t_); mf_u_; })
-extern mf_value mf_t_;                  /* what an operand in error leaves behind, so that nothing is said but its own error; it is nowhere */
-mf_value mf_no_value_();                /* what another type would call; there is none: the assertion comes first */
-#define MF_EACH_(m, ...)   MF_EACH_I_(MF_COUNT_(__VA_ARGS__), m, __VA_ARGS__)
-#define MF_EACH_I_(n, ...) MF_EACH_P_(n, __VA_ARGS__)
-#define MF_EACH_P_(n, ...) MF_E##n##_(__VA_ARGS__)
-#define MF_VALUES_(...)    MF_VALUES_I_(MF_EMPTY_(__VA_ARGS__), __VA_ARGS__)
-#define MF_VALUES_I_(empty, ...) MF_VALUES_P_(empty, __VA_ARGS__)
-#define MF_VALUES_P_(empty, ...) MF_VALUES_##empty##_(__VA_ARGS__)
-#define MF_VALUES_0_(...)  (const mf_value[]){ MF_EACH_(mf_v, __VA_ARGS__) }, MF_COUNT_(__VA_ARGS__)
-#define MF_VALUES_1_(...)  (const mf_value *)0, 0
-#define MF_OTHER_VALUES_(...) MF_OTHER_VALUES_I_(MF_COMMA_(__VA_ARGS__), __VA_ARGS__)   /* but the first */
-#define MF_OTHER_VALUES_I_(more, ...) MF_OTHER_VALUES_P_(more, __VA_ARGS__)
-#define MF_OTHER_VALUES_P_(more, ...) MF_OTHER_VALUES_##more##_(__VA_ARGS__)
-#define MF_OTHER_VALUES_0_(...)  MF_VALUES_1_(__VA_ARGS__)
-#define MF_OTHER_VALUES_1_(first, ...) MF_VALUES_0_(__VA_ARGS__)
-#define MF_FIRST_(first, ...) first
-#define MF_REST_(first, ...)  __VA_ARGS__
-#define MF_OPTIONS_(type, ...) &(type){ MF_REST_(__VA_ARGS__, .reserved_ = 0) }
-/* True defaults, where zero is a sensible choice of the user's own (axis 0, b1 = 0): they are written first and what the user says overrides
- * them; positional options start after begin_. */
-#define MF_QUIET_(type, e) __extension__ ({ _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Woverride-init\"") \
-    type mf_q_ = (e); _Pragma("GCC diagnostic pop") mf_q_; })
-#define MF_1_(f, a)       f(mf_v(a))
-#define MF_2_(f, a, b)    __extension__ ({ mf_value mf_l_ = mf_v(a); mf_value mf_r_ = mf_v(b); f(mf_l_, mf_r_); })
-#define MF_3_(f, a, b, c) __extension__ ({ mf_value mf_l_ = mf_v(a); mf_value mf_m_ = mf_v(b); mf_value mf_r_ = mf_v(c); f(mf_l_, mf_m_, mf_r_); })
+/* What an operand in error leaves behind, so that nothing is said but its own error; it is
+ * nowhere */
+extern mf_value mf_t_;
+/* What another type than mf_v's would call; there is none: the assertion comes first */
+mf_value mf_no_value_();
 #endif
-
 
 MF_END_
 
@@ -262,8 +279,16 @@ inline mf_value::mf_value(int n) : mf_value(mf_i(n)) {}
 inline mf_value::mf_value(long long n) : mf_value(mf_i(n)) {}
 inline mf_value::mf_value(double n) : mf_value(mf_f(n)) {}
 inline mf_value::mf_value(const char *s) : mf_value(mf_string(s)) {}
-template <class... N> inline mf_ints  MF_INTS(N... n)  { return mf_ints{ nullptr, (int)sizeof...(N), { (int64_t)n... } }; }
-template <class... N> inline mf_shape MF_SHAPE(N... n) { return mf_shape{ (int)sizeof...(N), { (int64_t)n... } }; }
+template <class... N> inline mf_ints MF_INTS(N... n)
+{
+    return mf_ints{ nullptr, (int)sizeof...(N), { (int64_t)n... } };
+}
+template <class... N> inline mf_shape MF_SHAPE(N... n)
+{
+    return mf_shape{ (int)sizeof...(N), { (int64_t)n... } };
+}
 #endif
+
+#include <manyfold/lift/base.h>
 
 #endif

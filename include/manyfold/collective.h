@@ -1,8 +1,9 @@
 /* manyfold/collective.h - communication between the replicas of a map, over whole trees.
  *
- * Inside mf_pmap, or mf_vmap with an axis name. A name that no enclosing map binds is MF_ERROR_AXIS and lists those in scope.
- * axis_index_groups: a list of lists of indices, or unset for everybody; psum, pmean, pmax and pmin take groups of different sizes.
- * Gradients are pmap's: psum transposes to psum. */
+ * Inside mf_pmap, or mf_vmap with an axis name. A name that no enclosing map binds is
+ * MF_ERROR_AXIS and lists those in scope. axis_index_groups: a list of lists of indices, or
+ * unset for everybody; psum, pmean, pmax and pmin take groups of different sizes. Gradients are
+ * pmap's: psum transposes to psum. */
 #ifndef MANYFOLD_COLLECTIVE_H
 #define MANYFOLD_COLLECTIVE_H
 #ifndef MF_CHECK_HEADERS_
@@ -13,52 +14,83 @@
 
 MF_BEGIN_
 
-typedef struct mf_collective_options {      /* flat names, so that mf_psum(x, "rows", "cols") needs no braces */
+/* Flat names, so that mf_psum(x, "rows", "cols") needs no braces */
+typedef struct mf_collective_options {
     const char *axis_name, *axis_name_2, *axis_name_3, *axis_name_4;
-    mf_value axis_index_groups; bool tiled; mf_reserved reserved_;
+    mf_value axis_index_groups;
+    bool tiled;
+    mf_reserved reserved_;
 } mf_collective_options;
-/* Sums over the axis in one fixed order (a balanced tree over the devices; f16 and bf16 in f32, rounded once, at the end). A C number folds: mf_psum(1, "i") is the axis size. bool counts. */
-mf_value mf_psum_opt(mf_value x, const mf_collective_options *o), mf_pmean_opt(mf_value x, const mf_collective_options *o);
-mf_value mf_pmax_opt(mf_value x, const mf_collective_options *o), mf_pmin_opt(mf_value x, const mf_collective_options *o);
+/* Sums over the axis in one fixed order (a balanced tree over the devices; f16 and bf16 in f32,
+ * rounded once, at the end). A C number folds: mf_psum(1, "i") is the axis size. bool counts. */
+mf_value mf_psum_opt(mf_value x, const mf_collective_options *o);
+mf_value mf_pmean_opt(mf_value x, const mf_collective_options *o);
+mf_value mf_pmax_opt(mf_value x, const mf_collective_options *o);
+mf_value mf_pmin_opt(mf_value x, const mf_collective_options *o);
 /* Everybody's x: a new axis of the axis size at `axis`, or with .tiled concatenated along it. */
 mf_value mf_all_gather_opt(mf_value x, int axis, const mf_collective_options *o);
-/* The sum, of which each keeps its part of dimension scatter_dimension (its size: the axis size; with .tiled a multiple of it). */
+/* The sum, of which each keeps its part of dimension scatter_dimension (its size: the axis size;
+ * with .tiled a multiple of it). */
 mf_value mf_psum_scatter_opt(mf_value x, int scatter_dimension, const mf_collective_options *o);
-/* Splits dimension split_axis among the replicas and joins what arrives along concat_axis; with .tiled the dimensions stay. */
-mf_value mf_all_to_all_opt(mf_value x, int split_axis, int concat_axis, const mf_collective_options *o);
-mf_value mf_pswapaxes_opt(mf_value x, int axis, const mf_collective_options *o);   /* the mapped axis and dimension `axis` change places */
-/* The least index of a replica that holds the extremum, i32, for every element; a NaN wins. One axis name. */
-mf_value mf_pargmax_opt(mf_value x, const mf_collective_options *o), mf_pargmin_opt(mf_value x, const mf_collective_options *o);
-/* pairs: a list of (source, target) tuples; who receives nothing gets zeros. A permutation that is none is an error. */
+/* Splits dimension split_axis among the replicas and joins what arrives along concat_axis; with
+ * .tiled the dimensions stay. */
+mf_value mf_all_to_all_opt(mf_value x, int split_axis, int concat_axis,
+                           const mf_collective_options *o);
+/* The mapped axis and dimension `axis` change places */
+mf_value mf_pswapaxes_opt(mf_value x, int axis, const mf_collective_options *o);
+/* The least index of a replica that holds the extremum, i32, for every element; a NaN wins. One
+ * axis name. */
+mf_value mf_pargmax_opt(mf_value x, const mf_collective_options *o);
+mf_value mf_pargmin_opt(mf_value x, const mf_collective_options *o);
+/* pairs: a list of (source, target) tuples; who receives nothing gets zeros. A permutation that
+ * is none is an error. */
 mf_value mf_ppermute(mf_value x, const char *axis_name, mf_value pairs);
-mf_value mf_pshuffle(mf_value x, const char *axis_name, mf_value permutation);      /* a list of the sources, one an index */
+/* A list of the sources, one an index */
+mf_value mf_pshuffle(mf_value x, const char *axis_name, mf_value permutation);
+
 mf_value mf_pbroadcast(mf_value x, const char *axis_name, int source);
-/* The tree as it is, declared to be the same on all replicas. What follows from the maps' axes alone costs nothing; anything else is compared
- * bit by bit when the program runs, and MF_ERROR_DEVICE names the leaf and the devices that differ. Gradients pass. Outside maps, with no
- * axis name: the rows of every leaf along its leading axis. */
+/* The tree as it is, declared to be the same on all replicas. What follows from the maps' axes
+ * alone costs nothing; anything else is compared bit by bit when the program runs, and
+ * MF_ERROR_DEVICE names the leaf and the devices that differ. Gradients pass. Outside maps, with
+ * no axis name: the rows of every leaf along its leading axis. */
 mf_value mf_check_replicated(mf_value tree, const char *axis_name);
-mf_value mf_axis_index(const char *axis_name), mf_axis_size(const char *axis_name); /* i32; the size is a constant */
-mf_value mf_axis_index_opt(const mf_collective_options *o), mf_axis_size_opt(const mf_collective_options *o); /* of several names: row-major, the first outermost */
+/* i32; the size is a constant */
+mf_value mf_axis_index(const char *axis_name);
+mf_value mf_axis_size(const char *axis_name);
+/* Of several names: row-major, the first outermost */
+mf_value mf_axis_index_opt(const mf_collective_options *o);
+mf_value mf_axis_size_opt(const mf_collective_options *o);
 #ifndef __cplusplus
-#define mf_psum(...)  MF_OP_(mf_psum_opt, mf_collective_options, __VA_ARGS__)
-#define mf_pmean(...) MF_OP_(mf_pmean_opt, mf_collective_options, __VA_ARGS__)
-#define mf_pmax(...)  MF_OP_(mf_pmax_opt, mf_collective_options, __VA_ARGS__)
-#define mf_pmin(...)  MF_OP_(mf_pmin_opt, mf_collective_options, __VA_ARGS__)
-#define mf_pargmax(...) MF_OP_(mf_pargmax_opt, mf_collective_options, __VA_ARGS__)
-#define mf_pargmin(...) MF_OP_(mf_pargmin_opt, mf_collective_options, __VA_ARGS__)
-#define mf_axis_index(...) mf_axis_index_opt(&(mf_collective_options){ __VA_ARGS__, .reserved_ = 0 })
-#define mf_axis_size(...)  mf_axis_size_opt(&(mf_collective_options){ __VA_ARGS__, .reserved_ = 0 })
-#define mf_pswapaxes(x, axis, ...) mf_pswapaxes_opt(mf_v(x), axis, &(mf_collective_options){ __VA_ARGS__, .reserved_ = 0 })
-#define mf_all_gather(x, axis, ...) mf_all_gather_opt(mf_v(x), axis, &(mf_collective_options){ __VA_ARGS__, .reserved_ = 0 })
-#define mf_psum_scatter(x, dimension, ...) mf_psum_scatter_opt(mf_v(x), dimension, &(mf_collective_options){ __VA_ARGS__, .reserved_ = 0 })
-#define mf_all_to_all(x, split, concat, ...) mf_all_to_all_opt(mf_v(x), split, concat, &(mf_collective_options){ __VA_ARGS__, .reserved_ = 0 })
+#define mf_axis_index(...) \
+    mf_axis_index_opt(&(mf_collective_options){ __VA_ARGS__, .reserved_ = 0 })
+#define mf_axis_size(...) mf_axis_size_opt(&(mf_collective_options){ __VA_ARGS__, .reserved_ = 0 })
 #endif
 
 MF_END_
 
 #ifdef __cplusplus
-template <class... N> inline mf_value mf_psum(mf_value x, const char *a, N... more) { const char *n[4] = { a, more... }; mf_collective_options o = {}; o.axis_name = n[0]; o.axis_name_2 = n[1]; o.axis_name_3 = n[2]; o.axis_name_4 = n[3]; return mf_psum_opt(x, &o); }
-template <class... N> inline mf_value mf_pmean(mf_value x, const char *a, N... more) { const char *n[4] = { a, more... }; mf_collective_options o = {}; o.axis_name = n[0]; o.axis_name_2 = n[1]; o.axis_name_3 = n[2]; o.axis_name_4 = n[3]; return mf_pmean_opt(x, &o); }
+template <class... N> inline mf_value mf_psum(mf_value x, const char *a, N... more)
+{
+    const char *n[4] = { a, more... };
+    mf_collective_options o = {};
+    o.axis_name = n[0];
+    o.axis_name_2 = n[1];
+    o.axis_name_3 = n[2];
+    o.axis_name_4 = n[3];
+    return mf_psum_opt(x, &o);
+}
+template <class... N> inline mf_value mf_pmean(mf_value x, const char *a, N... more)
+{
+    const char *n[4] = { a, more... };
+    mf_collective_options o = {};
+    o.axis_name = n[0];
+    o.axis_name_2 = n[1];
+    o.axis_name_3 = n[2];
+    o.axis_name_4 = n[3];
+    return mf_pmean_opt(x, &o);
+}
 #endif
+
+#include <manyfold/lift/collective.h>
 
 #endif

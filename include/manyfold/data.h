@@ -9,30 +9,46 @@
 
 MF_BEGIN_
 
-/* A dataset is a tree of arrays with one leading size. A missing, truncated or corrupt file is MF_ERROR_IO naming the file, the offset
- * and what was expected there. */
-mf_value  mf_load_idx(const char *path);                                     /* one IDX file, gzip'd or plain: u8, i8, i16, i32, f32, f64 */
-mf_value  mf_load_fashion_mnist(const char *folder, const char *split);      /* "train" or "test": {"image": f32[n,32,32,1] in [0, 1], zero-padded from 28, "label": i32[n]}; folder NULL: where Debian's package puts it */
-mf_value  mf_load_cifar10(const char *folder, const char *split);            /* binary version: {"image": f32[n,32,32,3], "label": i32[n]} */
+/* A dataset is a tree of arrays with one leading size. A missing, truncated or corrupt file is
+ * MF_ERROR_IO naming the file, the offset and what was expected there. */
+/* One IDX file, gzip'd or plain: u8, i8, i16, i32, f32, f64 */
+mf_value mf_load_idx(const char *path);
+/* "train" or "test": {"image": f32[n,32,32,1] in [0, 1], zero-padded from 28, "label": i32[n]};
+ * folder NULL: where Debian's package puts it */
+mf_value mf_load_fashion_mnist(const char *folder, const char *split);
+/* Binary version: {"image": f32[n,32,32,3], "label": i32[n]} */
+mf_value mf_load_cifar10(const char *folder, const char *split);
 
-/* Batches of a dataset on the host. The last, smaller batch of an epoch is dropped unless .keep_last, or with .pad_last filled up with
- * zeros, and then the batch has a "mask" (f32, 1 for real rows; the dataset must be a dict). Shuffling: a new permutation an epoch from shuffle_seed.
- * With .shard_by_process a batch is divided over the devices of all processes, in their order, and each process gets the rows of its own: all
- * together have what one process would have. batch_size is still that of the whole batch, and the number of devices divides it; not with .keep_last. */
+/* Batches of a dataset on the host. The last, smaller batch of an epoch is dropped unless
+ * .keep_last, or with .pad_last filled up with zeros, and then the batch has a "mask" (f32, 1
+ * for real rows; the dataset must be a dict). Shuffling: a new permutation an epoch from
+ * shuffle_seed. With .shard_by_process a batch is divided over the devices of all processes, in
+ * their order, and each process gets the rows of its own: all together have what one process
+ * would have. batch_size is still that of the whole batch, and the number of devices divides it;
+ * not with .keep_last. */
 typedef struct mf_loader mf_loader;
-typedef struct mf_loader_options { int64_t batch_size; uint64_t shuffle_seed; bool shuffle, keep_last, pad_last, shard_by_process; mf_reserved reserved_; } mf_loader_options;
-mf_loader *mf_loader_open_opt(mf_value dataset, const mf_loader_options *o); /* NULL never: an error shows at the first next. One thread at a time */
-bool      mf_loader_next(mf_loader *l, mf_value *batch);             /* false at the end of an epoch; the loader owns batch until the next call (a while condition runs outside the body's scope) */
-int64_t   mf_loader_batches(const mf_loader *l);                     /* an epoch's */
-/* Batches handed out since it was opened, and the way back there, also in a loader opened anew: what follows is what would have followed. Behind
- * the last batch of an epoch it stands before the first of the next one. MF_ERROR_ARGUMENT: a negative position, or there are no batches. */
-int64_t   mf_loader_position(const mf_loader *l);
+typedef struct mf_loader_options {
+    int64_t batch_size;
+    uint64_t shuffle_seed;
+    bool shuffle, keep_last, pad_last, shard_by_process;
+    mf_reserved reserved_;
+} mf_loader_options;
+/* NULL never: an error shows at the first next. One thread at a time */
+mf_loader *mf_loader_open_opt(mf_value dataset, const mf_loader_options *o);
+/* False at the end of an epoch; the loader owns batch until the next call (a while condition
+ * runs outside the body's scope) */
+bool mf_loader_next(mf_loader *l, mf_value *batch);
+
+int64_t mf_loader_batches(const mf_loader *l); /* an epoch's */
+/* Batches handed out since it was opened, and the way back there, also in a loader opened anew:
+ * what follows is what would have followed. Behind the last batch of an epoch it stands before the
+ * first of the next one. MF_ERROR_ARGUMENT: a negative position, or there are no batches. */
+int64_t mf_loader_position(const mf_loader *l);
 mf_status mf_loader_seek(mf_loader *l, int64_t position);
-void      mf_loader_close(mf_loader *l);
-#ifndef __cplusplus
-#define mf_loader_open(...) mf_loader_open_opt(MF_FIRST_(__VA_ARGS__, 0), MF_OPTIONS_(mf_loader_options, __VA_ARGS__))
-#endif
+void mf_loader_close(mf_loader *l);
 
 MF_END_
+
+#include <manyfold/lift/data.h>
 
 #endif

@@ -10,26 +10,39 @@
 MF_BEGIN_
 
 /* ------------------------------------------------------------------ devices and processes */
-/* Virtual CPU devices: any number on any number of cores. Before the first use of a device; later it is MF_ERROR_DEVICE.
- * Not called: the environment's MF_NUM_CPU_DEVICES, else the usable cores. */
-mf_status      mf_set_num_cpu_devices(int count);
-int            mf_device_count(void), mf_local_device_count(void), mf_process_index(void), mf_process_count(void);
-/* Of the default backend, and of any: a platform, whose devices stand beside the others'. An op, call or map runs on one platform: arrays that
- * were put on devices of two, or computed from such, are MF_ERROR_DEVICE; others move to where those are. */
-mf_device_list mf_devices(void), mf_local_devices(void), mf_devices_of(const char *backend);
-int            mf_device_id(mf_device d);              /* among all devices of its platform, in all processes; -1 when d is no device */
-int            mf_device_local_ordinal(mf_device d);   /* among those of its process; -1 likewise */
-int            mf_device_process(mf_device d);         /* whose it is; -1 likewise */
-const char    *mf_device_platform(mf_device d);       /* "cpu"; NULL when d is no device */
-/* The native backend takes the best instruction set of the machine; MF_CPU_ISA in the environment caps it, for this library, LLVM and oneDNN:
- * amx, avx512_bf16, avx512, avx2 or generic (below the native backend's floor: the reference serves). Results have the same bits under all
- * caps, except products and convolutions that oneDNN computes. */
-mf_status      mf_set_default_backend(const char *name); /* "native" or "reference"; MF_ERROR_ARGUMENT lists the present ones. Also MF_BACKEND.
-                                                          * Or a platform: where what follows is made and runs, unless its arrays say otherwise */
-const char    *mf_default_backend(void);
-mf_device_list mf_device_slice(mf_device_list list, int64_t start, int64_t stop);   /* negative counts from the end; MF_END */
+/* Virtual CPU devices: any number on any number of cores. Before the first use of a device;
+ * later it is MF_ERROR_DEVICE. Not called: the environment's MF_NUM_CPU_DEVICES, else the usable
+ * cores. */
+mf_status mf_set_num_cpu_devices(int count);
+int mf_device_count(void);
+int mf_local_device_count(void);
+int mf_process_index(void);
+int mf_process_count(void);
+/* Of the default backend, and of any: a platform, whose devices stand beside the others'. An op,
+ * call or map runs on one platform: arrays that were put on devices of two, or computed from
+ * such, are MF_ERROR_DEVICE; others move to where those are. */
+mf_device_list mf_devices(void);
+mf_device_list mf_local_devices(void);
+mf_device_list mf_devices_of(const char *backend);
+/* Among all devices of its platform, in all processes; -1 when d is no device */
+int mf_device_id(mf_device d);
 
+int mf_device_local_ordinal(mf_device d);    /* among those of its process; -1 likewise */
+int mf_device_process(mf_device d);          /* whose it is; -1 likewise */
+const char *mf_device_platform(mf_device d); /* "cpu"; NULL when d is no device */
+/* The native backend takes the best instruction set of the machine; MF_CPU_ISA in the
+ * environment caps it, for this library, LLVM and oneDNN: amx, avx512_bf16, avx512, avx2 or
+ * generic (below the native backend's floor: the reference serves). Results have the same bits
+ * under all caps, except products and convolutions that oneDNN computes. */
+/* "native" or "reference"; MF_ERROR_ARGUMENT lists the present ones. Also MF_BACKEND. Or a
+ * platform: where what follows is made and runs, unless its arrays say otherwise */
+mf_status mf_set_default_backend(const char *name);
+const char *mf_default_backend(void);
+/* Negative counts from the end; MF_END */
+mf_device_list mf_device_slice(mf_device_list list, int64_t start, int64_t stop);
 
 MF_END_
+
+#include <manyfold/lift/device.h>
 
 #endif

@@ -1,233 +1,257 @@
-/* manyfold/function.h - functions as values: C functions, closures, and the transforms jit, grad, vmap, pmap, with control flow. */
+/* manyfold/function.h - functions as values: C functions, closures, and the transforms jit,
+ * grad, vmap, pmap, with control flow. */
 #ifndef MANYFOLD_FUNCTION_H
 #define MANYFOLD_FUNCTION_H
 #ifndef MF_CHECK_HEADERS_
 #pragma GCC system_header
 #endif
 
+#include <manyfold/arity.h>
 #include <manyfold/tree.h>
 
 MF_BEGIN_
 
 /* ------------------------------------------------------------------ functions */
-/* Of up to 16 parameters. */
-#define MF_8_VALUES_ mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value
-typedef mf_value (*mf_fn0)(void);
-typedef mf_value (*mf_fn1)(mf_value);
-typedef mf_value (*mf_fn2)(mf_value, mf_value);
-typedef mf_value (*mf_fn3)(mf_value, mf_value, mf_value);
-typedef mf_value (*mf_fn4)(mf_value, mf_value, mf_value, mf_value);
-typedef mf_value (*mf_fn5)(mf_value, mf_value, mf_value, mf_value, mf_value);
-typedef mf_value (*mf_fn6)(mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
-typedef mf_value (*mf_fn7)(mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
-typedef mf_value (*mf_fn8)(mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
-typedef mf_value (*mf_fn9)(MF_8_VALUES_, mf_value);
-typedef mf_value (*mf_fn10)(MF_8_VALUES_, mf_value, mf_value);
-typedef mf_value (*mf_fn11)(MF_8_VALUES_, mf_value, mf_value, mf_value);
-typedef mf_value (*mf_fn12)(MF_8_VALUES_, mf_value, mf_value, mf_value, mf_value);
-typedef mf_value (*mf_fn13)(MF_8_VALUES_, mf_value, mf_value, mf_value, mf_value, mf_value);
-typedef mf_value (*mf_fn14)(MF_8_VALUES_, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
-typedef mf_value (*mf_fn15)(MF_8_VALUES_, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
-typedef mf_value (*mf_fn16)(MF_8_VALUES_, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
-typedef mf_value (*mf_fc0)(void *);
-typedef mf_value (*mf_fc1)(void *, mf_value);
-typedef mf_value (*mf_fc2)(void *, mf_value, mf_value);
-typedef mf_value (*mf_fc3)(void *, mf_value, mf_value, mf_value);
-typedef mf_value (*mf_fc4)(void *, mf_value, mf_value, mf_value, mf_value);
-typedef mf_value (*mf_fc5)(void *, mf_value, mf_value, mf_value, mf_value, mf_value);
-typedef mf_value (*mf_fc6)(void *, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
-typedef mf_value (*mf_fc7)(void *, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
-typedef mf_value (*mf_fc8)(void *, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
-typedef mf_value (*mf_fc9)(void *, MF_8_VALUES_, mf_value);
-typedef mf_value (*mf_fc10)(void *, MF_8_VALUES_, mf_value, mf_value);
-typedef mf_value (*mf_fc11)(void *, MF_8_VALUES_, mf_value, mf_value, mf_value);
-typedef mf_value (*mf_fc12)(void *, MF_8_VALUES_, mf_value, mf_value, mf_value, mf_value);
-typedef mf_value (*mf_fc13)(void *, MF_8_VALUES_, mf_value, mf_value, mf_value, mf_value, mf_value);
-typedef mf_value (*mf_fc14)(void *, MF_8_VALUES_, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
-typedef mf_value (*mf_fc15)(void *, MF_8_VALUES_, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
-typedef mf_value (*mf_fc16)(void *, MF_8_VALUES_, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
-typedef mf_value (*mf_fm1)(mf_module, mf_value);
-typedef mf_value (*mf_fm2)(mf_module, mf_value, mf_value);
-mf_function mf_fn_0(mf_fn0 f); mf_function mf_fn_1(mf_fn1 f); mf_function mf_fn_2(mf_fn2 f); mf_function mf_fn_3(mf_fn3 f);
-mf_function mf_fn_4(mf_fn4 f); mf_function mf_fn_5(mf_fn5 f); mf_function mf_fn_6(mf_fn6 f); mf_function mf_fn_7(mf_fn7 f);
-mf_function mf_fn_8(mf_fn8 f); mf_function mf_fn_9(mf_fn9 f); mf_function mf_fn_10(mf_fn10 f); mf_function mf_fn_11(mf_fn11 f);
-mf_function mf_fn_12(mf_fn12 f); mf_function mf_fn_13(mf_fn13 f); mf_function mf_fn_14(mf_fn14 f); mf_function mf_fn_15(mf_fn15 f);
-mf_function mf_fn_16(mf_fn16 f);
-mf_function mf_fn_same(mf_function f);
-mf_function mf_fn_module(mf_module m);
-mf_function mf_closure_0(mf_fc0 f, const void *context, size_t size); mf_function mf_closure_1(mf_fc1 f, const void *context, size_t size); mf_function mf_closure_2(mf_fc2 f, const void *context, size_t size);
-mf_function mf_closure_3(mf_fc3 f, const void *context, size_t size); mf_function mf_closure_4(mf_fc4 f, const void *context, size_t size); mf_function mf_closure_5(mf_fc5 f, const void *context, size_t size);
-mf_function mf_closure_6(mf_fc6 f, const void *context, size_t size); mf_function mf_closure_7(mf_fc7 f, const void *context, size_t size); mf_function mf_closure_8(mf_fc8 f, const void *context, size_t size);
-mf_function mf_closure_9(mf_fc9 f, const void *context, size_t size); mf_function mf_closure_10(mf_fc10 f, const void *context, size_t size); mf_function mf_closure_11(mf_fc11 f, const void *context, size_t size);
-mf_function mf_closure_12(mf_fc12 f, const void *context, size_t size); mf_function mf_closure_13(mf_fc13 f, const void *context, size_t size); mf_function mf_closure_14(mf_fc14 f, const void *context, size_t size);
-mf_function mf_closure_15(mf_fc15 f, const void *context, size_t size); mf_function mf_closure_16(mf_fc16 f, const void *context, size_t size);
-/* A transform of one's own: a function of any number of arguments, traced and compiled as call(context, f, arguments, count), which calls f.
- * The context's bytes are copied; with call and f they are its identity, as a closure's are. name, or NULL, in messages: "name(f)". */
-typedef mf_value (*mf_decorator)(const void *context, mf_function f, const mf_value *arguments, int count);
-mf_function mf_decorate_n(mf_function f, const char *name, mf_decorator call, const void *context, size_t size);
+/* A transform of one's own: a function of any number of arguments, traced and compiled as
+ * call(context, f, arguments, count), which calls f. The context's bytes are copied; with call
+ * and f they are its identity, as a closure's are. name, or NULL, in messages: "name(f)". */
+typedef mf_value (*mf_decorator)(const void *context, mf_function f, const mf_value *arguments,
+                                 int count);
+mf_function mf_decorate_n(mf_function f, const char *name, mf_decorator call, const void *context,
+                          size_t size);
 mf_function mf_partial_n(mf_function f, const mf_value *first, int count);
 mf_value mf_call_n(mf_function f, const mf_value *arguments, int count);
 
 #ifndef __cplusplus
-#define MF_FUNCTIONS_ mf_function: mf_fn_same, mf_module: mf_fn_module, \
-    mf_fn0: mf_fn_0, mf_fn1: mf_fn_1, mf_fn2: mf_fn_2, mf_fn3: mf_fn_3, mf_fn4: mf_fn_4, mf_fn5: mf_fn_5, mf_fn6: mf_fn_6, mf_fn7: mf_fn_7, mf_fn8: mf_fn_8, \
-    mf_fn9: mf_fn_9, mf_fn10: mf_fn_10, mf_fn11: mf_fn_11, mf_fn12: mf_fn_12, mf_fn13: mf_fn_13, mf_fn14: mf_fn_14, mf_fn15: mf_fn_15, mf_fn16: mf_fn_16
-#define MF_CLOSURES_ mf_fc0: mf_closure_0, mf_fc1: mf_closure_1, mf_fc2: mf_closure_2, mf_fc3: mf_closure_3, mf_fc4: mf_closure_4, \
-    mf_fc5: mf_closure_5, mf_fc6: mf_closure_6, mf_fc7: mf_closure_7, mf_fc8: mf_closure_8, mf_fc9: mf_closure_9, mf_fc10: mf_closure_10, \
-    mf_fc11: mf_closure_11, mf_fc12: mf_closure_12, mf_fc13: mf_closure_13, mf_fc14: mf_closure_14, mf_fc15: mf_closure_15, mf_fc16: mf_closure_16
-typedef mf_function (*mf_no_function_)();   /* what a wrong argument is called as, behind the assertion that tells of it */
-#define MF_IS_(f, ...) !__builtin_types_compatible_p(__typeof__(_Generic((f), __VA_ARGS__, default: (mf_no_function_)0)), mf_no_function_)
-#define mf_fn(f) __extension__ ({ __auto_type mf_t_ = (f); \
-    _Static_assert(MF_IS_(mf_t_, MF_FUNCTIONS_), "this is no mf_function, no mf_module and no C function that takes up to 16 mf_values and gives one"); \
+/* clang-format off */
+#define mf_fn(f) __extension__ ({ \
+    __auto_type mf_t_ = (f); \
+    _Static_assert(MF_IS_(mf_t_, MF_FUNCTIONS_), \
+                   "this is no mf_function, no mf_module and no C function that takes " \
+                   "up to 16 mf_values and gives one"); \
     _Generic(mf_t_, MF_FUNCTIONS_, default: (mf_no_function_)0)(mf_t_); })
-/* A function whose first parameter is void *context. The context's bytes are copied; the identity, and with it the cache, is the function
- * and those bytes. Pointers inside compare as pointers, and what they point to must not change. Padding between members counts: a struct
- * that has some is traced anew when the padding differs, so leave none, or memset the struct to 0 before its members are set. */
+/* clang-format on */
+/* A function whose first parameter is void *context. The context's bytes are copied; the
+ * identity, and with it the cache, is the function and those bytes. Pointers inside compare as
+ * pointers, and what they point to must not change. Padding between members counts: a struct
+ * that has some is traced anew when the padding differs, so leave none, or memset the struct to
+ * 0 before its members are set. */
+/* clang-format off */
 #define mf_closure(f, ...) __extension__ ({ \
-    _Static_assert(MF_IS_(f, MF_CLOSURES_), "a closure's C function takes a void * (its context), then up to 16 mf_values, and gives an mf_value"); \
+    _Static_assert(MF_IS_(f, MF_CLOSURES_), \
+                   "a closure's C function takes a void * (its context), then up to 16 " \
+                   "mf_values, and gives an mf_value"); \
     _Generic((f), MF_CLOSURES_, default: (mf_no_function_)0)(f, __VA_ARGS__, sizeof *(__VA_ARGS__)); })
-#define mf_partial(f, ...) mf_partial_n(mf_fn(f), MF_VALUES_(__VA_ARGS__))    /* functools.partial: binds the leading parameters */
-#define mf_decorate(f, name, call, ...) mf_decorate_n(mf_fn(f), name, call, __VA_ARGS__, sizeof *(__VA_ARGS__))
-#define mf_call(...)       mf_call_n(mf_fn(MF_FIRST_(__VA_ARGS__, 0)), MF_OTHER_VALUES_(__VA_ARGS__))   /* mf_call(f) has no arguments */
-#define mf_kwargs(...)     mf_kwargs_n(MF_VALUES_(__VA_ARGS__))
+/* clang-format on */
+#define mf_decorate(f, name, call, ...) \
+    mf_decorate_n(mf_fn(f), name, call, __VA_ARGS__, sizeof *(__VA_ARGS__))
 #endif
 
-/* jax.pmap: f runs once for each row of the mapped arguments, each on a device of its own. in_axes and out_axes: an axis for all, or mf_axes
- * of one an argument, MF_NONE where nothing is mapped; where no argument is, f runs .axis_size times, else on all .devices, else on every local
- * device. What does not fit is the result of the call.
- * Over several processes mapped arguments and results have a row for each index whose devices are this process's; the size, indices and
- * collectives are global, MF_NONE is each process's own value, and all processes that have one of the devices make the same calls. Nobody
- * compares those values: a result of out_axes MF_NONE is the same everywhere as far as it follows from collectives, and where it follows from
- * arguments with MF_NONE that differ it is each process's own, as in JAX; mf_check_replicated and mf_set_checks("replicated") compare them. The axis goes
- * over .devices in their order, else over all devices process by process; a map inside takes consecutive ones, of several processes too where an
- * index of the outer map has such, but what a process has must be a grid: of each outer index the same inner ones.
- * Where rows fit several sizes of such an axis the greatest counts; .axis_size says another. */
+/* jax.pmap: f runs once for each row of the mapped arguments, each on a device of its own.
+ * in_axes and out_axes: an axis for all, or mf_axes of one an argument, MF_NONE where nothing is
+ * mapped; where no argument is, f runs .axis_size times, else on all .devices, else on every
+ * local device. What does not fit is the result of the call. Over several processes mapped
+ * arguments and results have a row for each index whose devices are this process's; the size,
+ * indices and collectives are global, MF_NONE is each process's own value, and all processes
+ * that have one of the devices make the same calls. Nobody compares those values: a result of
+ * out_axes MF_NONE is the same everywhere as far as it follows from collectives, and where it
+ * follows from arguments with MF_NONE that differ it is each process's own, as in JAX;
+ * mf_check_replicated and mf_set_checks("replicated") compare them. The axis goes over .devices in
+ * their order, else over all devices process by process; a map inside takes consecutive ones, of
+ * several processes too where an index of the outer map has such, but what a process has must be a
+ * grid: of each outer index the same inner ones. Where rows fit several sizes of such an axis the
+ * greatest counts; .axis_size says another. */
 typedef struct mf_pmap_options {
-    const char *axis_name;                  /* first, so that mf_pmap(f, "i") reads as in JAX */
+    const char *axis_name; /* first, so that mf_pmap(f, "i") reads as in JAX */
     mf_axis in_axes, out_axes;
     mf_ints static_broadcasted_argnums, donate_argnums;
-    mf_device_list devices;                 /* none: the first local ones. Of the outermost map alone */
-    const char *backend;                    /* a platform, or of the CPU "native" or "reference"; NULL: that of devices, else of the
-                                             * arguments that were put somewhere, else the default. The maps of one program name one */
-    int64_t axis_size;                      /* over all processes */
+    /* none: the first local ones. Of the outermost map alone */
+    mf_device_list devices;
+    /* A platform, or of the CPU "native" or "reference"; NULL: that of devices, else of the
+     * arguments that were put somewhere, else the default. The maps of one program name one */
+    const char *backend;
+    int64_t axis_size; /* over all processes */
     const mf_shape *global_arg_shapes;
-    mf_ints replicated_argnums;             /* mapped arguments whose rows are all equal: declared so, and checked (mf_check_replicated). Needs axis_name */
+    /* Mapped arguments whose rows are all equal: declared so, and checked (mf_check_replicated).
+     * Needs axis_name */
+    mf_ints replicated_argnums;
     mf_reserved reserved_;
 } mf_pmap_options;
 /* jax.vmap: the same on one device, as operations on arrays with one more dimension. */
-typedef struct mf_vmap_options { const char *axis_name; mf_axis in_axes, out_axes; int64_t axis_size; mf_reserved reserved_; } mf_vmap_options;
-typedef struct mf_jit_options  { mf_ints static_argnums, donate_argnums; mf_reserved reserved_; } mf_jit_options;
-/* One argnum gives a bare gradient, several a tuple. allow_int: arguments of integers and bools may be named too; their gradients are zeros
- * of their own type, in place of JAX's float0. states: gradients with respect to the states that f reads and the filter accepts, a dict of
- * dicts by their paths as mf_module_values gives (in no module: by "0", "1", ... as f reads them); with argnums a tuple of those and the
- * arguments' (nnx.DiffState, brainstate's grad_states). What the filter leaves out stays as it is: freezing is a filter. */
-typedef struct mf_grad_options { mf_ints argnums; bool has_aux, holomorphic, allow_int; mf_filter states; mf_reserved reserved_; } mf_grad_options;
-/* What remat keeps of a forward pass for the backward pass; everything else is computed again. A policy is asked once an operation, while
- * programs are transformed, on any thread; it must answer the same each time, and context must live as long as the process. */
+typedef struct mf_vmap_options {
+    const char *axis_name;
+    mf_axis in_axes, out_axes;
+    int64_t axis_size;
+    mf_reserved reserved_;
+} mf_vmap_options;
+typedef struct mf_jit_options {
+    mf_ints static_argnums, donate_argnums;
+    mf_reserved reserved_;
+} mf_jit_options;
+/* One argnum gives a bare gradient, several a tuple. allow_int: arguments of integers and bools
+ * may be named too; their gradients are zeros of their own type, in place of JAX's float0.
+ * states: gradients with respect to the states that f reads and the filter accepts, a dict of
+ * dicts by their paths as mf_module_values gives (in no module: by "0", "1", ... as f reads
+ * them); with argnums a tuple of those and the arguments' (nnx.DiffState, brainstate's
+ * grad_states). What the filter leaves out stays as it is: freezing is a filter. */
+typedef struct mf_grad_options {
+    mf_ints argnums;
+    bool has_aux, holomorphic, allow_int;
+    mf_filter states;
+    mf_reserved reserved_;
+} mf_grad_options;
+/* What remat keeps of a forward pass for the backward pass; everything else is computed again. A
+ * policy is asked once an operation, while programs are transformed, on any thread; it must
+ * answer the same each time, and context must live as long as the process. */
 typedef struct mf_saveable {
-    const char *op, *name;                  /* as in mf_program_text: "dot_general"; of mf_checkpoint_name the name, else NULL */
-    int64_t batch_dimensions, bytes;        /* of a dot_general; of the results */
+    /* As in mf_program_text: "dot_general"; of mf_checkpoint_name the name, else NULL */
+    const char *op, *name;
+    int64_t batch_dimensions, bytes; /* of a dot_general; of the results */
 } mf_saveable;
-typedef struct mf_policy { bool (*saves)(const mf_saveable *value, const void *context); const void *context; } mf_policy;   /* all zero: nothing is kept */
-mf_policy mf_nothing_saveable(void), mf_everything_saveable(void);
-mf_policy mf_dots_saveable(void), mf_dots_with_no_batch_dims_saveable(void);
-/* By the names of mf_checkpoint_name: those; the named values but those; all values, named or not, but those. */
-mf_policy mf_save_only_these_names_n(const char *const *names, int count), mf_save_any_names_but_these_n(const char *const *names, int count);
+/* All zero: nothing is kept */
+typedef struct mf_policy {
+    bool (*saves)(const mf_saveable *value, const void *context);
+    const void *context;
+} mf_policy;
+mf_policy mf_nothing_saveable(void);
+mf_policy mf_everything_saveable(void);
+mf_policy mf_dots_saveable(void);
+mf_policy mf_dots_with_no_batch_dims_saveable(void);
+/* By the names of mf_checkpoint_name: those; the named values but those; all values, named or
+ * not, but those. */
+mf_policy mf_save_only_these_names_n(const char *const *names, int count);
+mf_policy mf_save_any_names_but_these_n(const char *const *names, int count);
 mf_policy mf_save_anything_except_these_names_n(const char *const *names, int count);
-mf_policy mf_save_from_both_policies(mf_policy first, mf_policy second);     /* what either keeps */
-mf_value mf_checkpoint_name(mf_value tree, const char *name);                 /* the tree as it is, its arrays named for policies */
+mf_policy mf_save_from_both_policies(mf_policy first, mf_policy second); /* what either keeps */
+/* The tree as it is, its arrays named for policies */
+mf_value mf_checkpoint_name(mf_value tree, const char *name);
 /* The tree as it is; no pass merges or rewrites across it. */
 mf_value mf_optimization_barrier(mf_value tree);
-/* prevent_cse_off: what is computed again may be merged with what was computed first (in the body of a scan nothing could be). */
-typedef struct mf_remat_options { bool prevent_cse_off; mf_ints static_argnums; mf_policy policy; mf_reserved reserved_; } mf_remat_options;
+/* prevent_cse_off: what is computed again may be merged with what was computed first (in the
+ * body of a scan nothing could be). */
+typedef struct mf_remat_options {
+    bool prevent_cse_off;
+    mf_ints static_argnums;
+    mf_policy policy;
+    mf_reserved reserved_;
+} mf_remat_options;
 mf_function mf_pmap_opt(mf_function f, const mf_pmap_options *o);
 mf_function mf_vmap_opt(mf_function f, const mf_vmap_options *o);
 mf_function mf_jit_opt(mf_function f, const mf_jit_options *o);
 mf_function mf_grad_opt(mf_function f, const mf_grad_options *o);
 mf_function mf_value_and_grad_opt(mf_function f, const mf_grad_options *o);
 mf_function mf_remat_opt(mf_function f, const mf_remat_options *o);
-mf_value mf_jvp_n(mf_function f, mf_value primals, mf_value tangents);        /* (out, tangent out) */
-/* out, or with has_aux f's tuple (out, aux); *pullback, which belongs to the scope, takes a cotangent like out and gives a tuple of one an argument. */
-typedef struct mf_vjp_options { bool has_aux; mf_reserved reserved_; } mf_vjp_options;
-mf_value mf_vjp_opt(mf_function f, mf_value primals, mf_function *pullback, const mf_vjp_options *o);
-typedef struct mf_scan_options { int64_t length; bool reverse; mf_reserved reserved_; } mf_scan_options;   /* length: needed, and at least 1, when xs is none */
-mf_value mf_scan_opt(mf_function f, mf_value carry, mf_value xs, const mf_scan_options *o); /* f(carry, x) gives (carry, y); result (carry, ys) */
-mf_value mf_switch_n(mf_value index, const mf_function *branches, int count, mf_value operand);  /* the index is clamped */
-mf_value mf_fori_loop_n(mf_value lower, mf_value upper, mf_function body, mf_value carry);  /* body(i, carry) gives carry */
-mf_function mf_custom_jvp_n(mf_function f, mf_function rule);                  /* rule(primals, tangents), two tuples, gives (out, tangent out) */
-const char *mf_program_text_n(mf_function f, const mf_value *arguments, int count);  /* the traced program of a call, as text (jax.make_jaxpr); lives as long as the scope */
-/* Ahead of time, as jax.pmap(f).lower(x).compile(). The arguments serve for their types alone: mf_struct(shape, dtype) may stand for an
- * array, and mf_zeros of a shape costs nothing. State cells that the function reads belong to the call, not to the signature. */
-const char *mf_lower_n(mf_function f, const mf_value *arguments, int count);         /* the optimised program of the call, as text; lives as long as the scope */
-mf_value mf_eval_shape_n(mf_function f, const mf_value *arguments, int count);       /* the result with a struct for every array; nothing is computed */
-mf_function mf_lowered_n(mf_function f, const mf_value *arguments, int count);       /* traced and optimised now, an object to look at and to compile */
-/* Traced and compiled now; takes exactly these trees, types and statics ("Argument types differ ..."), and no transform. */
+mf_value mf_jvp_n(mf_function f, mf_value primals, mf_value tangents); /* (out, tangent out) */
+/* out, or with has_aux f's tuple (out, aux); *pullback, which belongs to the scope, takes a
+ * cotangent like out and gives a tuple of one an argument. */
+typedef struct mf_vjp_options {
+    bool has_aux;
+    mf_reserved reserved_;
+} mf_vjp_options;
+mf_value mf_vjp_opt(mf_function f, mf_value primals, mf_function *pullback,
+                    const mf_vjp_options *o);
+/* length: needed, and at least 1, when xs is none */
+typedef struct mf_scan_options {
+    int64_t length;
+    bool reverse;
+    mf_reserved reserved_;
+} mf_scan_options;
+/* f(carry, x) gives (carry, y); result (carry, ys) */
+mf_value mf_scan_opt(mf_function f, mf_value carry, mf_value xs, const mf_scan_options *o);
+/* The index is clamped */
+mf_value mf_switch_n(mf_value index, const mf_function *branches, int count, mf_value operand);
+/* body(i, carry) gives carry */
+mf_value mf_fori_loop_n(mf_value lower, mf_value upper, mf_function body, mf_value carry);
+/* rule(primals, tangents), two tuples, gives (out, tangent out) */
+mf_function mf_custom_jvp_n(mf_function f, mf_function rule);
+/* The traced program of a call, as text (jax.make_jaxpr); lives as long as the scope */
+const char *mf_program_text_n(mf_function f, const mf_value *arguments, int count);
+/* Ahead of time, as jax.pmap(f).lower(x).compile(). The arguments serve for their types alone:
+ * mf_struct(shape, dtype) may stand for an array, and mf_zeros of a shape costs nothing. State
+ * cells that the function reads belong to the call, not to the signature. */
+/* The optimised program of the call, as text; lives as long as the scope */
+const char *mf_lower_n(mf_function f, const mf_value *arguments, int count);
+/* The result with a struct for every array; nothing is computed */
+mf_value mf_eval_shape_n(mf_function f, const mf_value *arguments, int count);
+/* Traced and optimised now, an object to look at and to compile */
+mf_function mf_lowered_n(mf_function f, const mf_value *arguments, int count);
+/* Traced and compiled now; takes exactly these trees, types and statics ("Argument types differ
+ * ..."), and no transform. */
 mf_function mf_compile_n(mf_function f, const mf_value *arguments, int count);
-/* The same of a lowered function, a new executable at each call. Options: mf_none(), or a dict of "backend" (a name) and "dce", "fold",
- * "simplify", "cse" (whether that pass runs). MF_ERROR_ARGUMENT for any other name and for a value that does not suit it. */
+/* The same of a lowered function, a new executable at each call. Options: mf_none(), or a dict
+ * of "backend" (a name) and "dce", "fold", "simplify", "cse" (whether that pass runs).
+ * MF_ERROR_ARGUMENT for any other name and for a value that does not suit it. */
 mf_function mf_compile_lowered(mf_function lowered, mf_value options);
 /* Of a lowered or compiled function: */
-typedef enum mf_stage_form { MF_TEXT_OPTIMIZED = 0, MF_TEXT_TRACED, MF_TEXT_PLAN } mf_stage_form;   /* the plan: of a compiled one, what each device does in which memory */
-const char *mf_stage_text(mf_function stage, mf_stage_form form);                    /* programs open with a line "# replicas = 8, partitions = 1" */
-mf_value mf_stage_arguments(mf_function stage), mf_stage_results(mf_function stage); /* a tuple of the arguments, the result: trees with a struct for every array */
+/* The plan: of a compiled one, what each device does in which memory */
+typedef enum mf_stage_form {
+    MF_TEXT_OPTIMIZED = 0,
+    MF_TEXT_TRACED,
+    MF_TEXT_PLAN
+} mf_stage_form;
+/* Programs open with a line "# replicas = 8, partitions = 1" */
+const char *mf_stage_text(mf_function stage, mf_stage_form form);
+/* A tuple of the arguments, the result: trees with a struct for every array */
+mf_value mf_stage_arguments(mf_function stage);
+mf_value mf_stage_results(mf_function stage);
+
 typedef struct mf_stage_costs {
-    double flops, bytes_accessed;           /* over all devices, from the ops' own formulas: lowered as traced, compiled as optimised; a while counts one turn */
-    int64_t argument_bytes, result_bytes, aliased_bytes; /* aliased: donated arguments, whose memory the results may take */
-    int64_t temporary_bytes, device_bytes;  /* temporaries a worker; values that live across collectives a device. 0 before compiling */
+    /* Over all devices, from the ops' own formulas: lowered as traced, compiled as optimised; a
+     * while counts one turn */
+    double flops, bytes_accessed;
+    /* aliased: donated arguments, whose memory the results may take */
+    int64_t argument_bytes, result_bytes, aliased_bytes;
+    /* Temporaries a worker; values that live across collectives a device. 0 before compiling */
+    int64_t temporary_bytes, device_bytes;
 } mf_stage_costs;
 mf_status mf_stage_analysis(mf_function stage, mf_stage_costs *out);
-void mf_clear_caches(void);                                                   /* forgets every traced and compiled program */
-/* Programs are kept by function, by the types of its arguments and by its statics, 4,096 of them, and 4,096 of single ops outside transforms;
- * beyond, those unused for longest go. A function that holds values - a partial, a closure over one, a module - and that nobody has any
- * more keeps its programs until 256 others, or 256 MiB of constants, have been traced since; keep the function to keep them. */
-typedef struct mf_cache_counters { int64_t traces, hits, compilations, segments, entries, ops; } mf_cache_counters; /* segments: straight-line pieces compiled */
-mf_cache_counters mf_cache_read(void);                                        /* entries and ops now, the others since the start of the process */
-/* Fused loops have two tiers with the same bits: precompiled kernels that run at once, and machine code that LLVM makes on a thread of
- * its own, of low priority, once a loop's runs have taken about as long as its compilation (2 ms); it is swapped in under running calls.
- * MF_COMPILE_TIER in the environment: background (so, the default), 1 (precompiled kernels only), 2 (machine code before the first run,
- * where it pays), loops (the same for every loop, however small: for tests). mf_clear_caches calls waiting compilations off. Any thread.
- * The process may end at any time by main or by any thread that has called the library. The exit of another thread while libLLVM is being
- * loaded (once, 20 ms) may crash: C++ libraries cannot bear to be destroyed while they are constructed. MF_COMPILE_TIER=1 never loads it. */
+void mf_clear_caches(void); /* forgets every traced and compiled program */
+/* Programs are kept by function, by the types of its arguments and by its statics, 4,096 of
+ * them, and 4,096 of single ops outside transforms; beyond, those unused for longest go. A
+ * function that holds values - a partial, a closure over one, a module - and that nobody has any
+ * more keeps its programs until 256 others, or 256 MiB of constants, have been traced since;
+ * keep the function to keep them. */
+/* segments: straight-line pieces compiled */
+typedef struct mf_cache_counters {
+    int64_t traces, hits, compilations, segments, entries, ops;
+} mf_cache_counters;
+/* Entries and ops now, the others since the start of the process */
+mf_cache_counters mf_cache_read(void);
+/* Fused loops have two tiers with the same bits: precompiled kernels that run at once, and
+ * machine code that LLVM makes on a thread of its own, of low priority, once a loop's runs have
+ * taken about as long as its compilation (2 ms); it is swapped in under running calls.
+ * MF_COMPILE_TIER in the environment: background (so, the default), 1 (precompiled kernels
+ * only), 2 (machine code before the first run, where it pays), loops (the same for every loop,
+ * however small: for tests). mf_clear_caches calls waiting compilations off. Any thread. The
+ * process may end at any time by main or by any thread that has called the library. The exit of
+ * another thread while libLLVM is being loaded (once, 20 ms) may crash: C++ libraries cannot
+ * bear to be destroyed while they are constructed. MF_COMPILE_TIER=1 never loads it. */
 typedef struct mf_compiler_counters {
-    int64_t loops, failures, waiting; /* loops that have machine code; that could not get it and keep the first tier; that wait for it */
-    double seconds;                   /* spent on it */
+    /* Loops that have machine code; that could not get it and keep the first tier; that wait for
+     * it */
+    int64_t loops, failures, waiting;
+    double seconds; /* spent on it */
 } mf_compiler_counters;
-mf_compiler_counters mf_compiler_read(void);                                  /* since the start of the process */
-/* yes(operand) or no(operand), of which the predicate, a scalar, picks one. Their results have one tree (MF_ERROR_TREE) and one type a leaf. */
+mf_compiler_counters mf_compiler_read(void); /* since the start of the process */
+/* yes(operand) or no(operand), of which the predicate, a scalar, picks one. Their results have
+ * one tree (MF_ERROR_TREE) and one type a leaf. */
 mf_value mf_cond_n(mf_value predicate, mf_function yes, mf_function no, mf_value operand);
-/* carry = body(carry) while test(carry), a bool scalar that writes no state. The body keeps the carry's tree (MF_ERROR_TREE) and types. It
- * has no reverse mode. */
+/* carry = body(carry) while test(carry), a bool scalar that writes no state. The body keeps the
+ * carry's tree (MF_ERROR_TREE) and types. It has no reverse mode. */
 mf_value mf_while_n(mf_function test, mf_function body, mf_value carry);
-/* forward(x, ...) gives (out, residuals); backward(residuals, cotangent of out) a tuple of one cotangent an argument (MF_ERROR_TREE), in
- * which None stands for zeros, of an array or of a whole tree. */
+/* forward(x, ...) gives (out, residuals); backward(residuals, cotangent of out) a tuple of one
+ * cotangent an argument (MF_ERROR_TREE), in which None stands for zeros, of an array or of a
+ * whole tree. */
 mf_function mf_custom_vjp_n(mf_function f, mf_function forward, mf_function backward);
 #ifndef __cplusplus
-#define MF_TRANSFORM_(opt, type, ...) opt(mf_fn(MF_FIRST_(__VA_ARGS__, 0)), MF_OPTIONS_(type, __VA_ARGS__))
-#define mf_pmap(...)  MF_TRANSFORM_(mf_pmap_opt, mf_pmap_options, __VA_ARGS__)
-#define mf_vmap(...)  MF_TRANSFORM_(mf_vmap_opt, mf_vmap_options, __VA_ARGS__)
-#define mf_jit(...)   MF_TRANSFORM_(mf_jit_opt, mf_jit_options, __VA_ARGS__)
-#define mf_grad(...)  MF_TRANSFORM_(mf_grad_opt, mf_grad_options, __VA_ARGS__)
-#define mf_value_and_grad(...) MF_TRANSFORM_(mf_value_and_grad_opt, mf_grad_options, __VA_ARGS__)
-#define mf_remat(...) MF_TRANSFORM_(mf_remat_opt, mf_remat_options, __VA_ARGS__)
 #define MF_NAMES_(...) (const char *const[]){ __VA_ARGS__ }, MF_COUNT_(__VA_ARGS__)
 #define mf_save_only_these_names(...) mf_save_only_these_names_n(MF_NAMES_(__VA_ARGS__))
 #define mf_save_any_names_but_these(...) mf_save_any_names_but_these_n(MF_NAMES_(__VA_ARGS__))
-#define mf_save_anything_except_these_names(...) mf_save_anything_except_these_names_n(MF_NAMES_(__VA_ARGS__))
-#define mf_checkpoint_name(x, name) mf_checkpoint_name(mf_v(x), name)
-#define mf_jvp(f, primals, tangents) mf_jvp_n(mf_fn(f), primals, tangents)
-#define mf_vjp(f, primals, ...) mf_vjp_opt(mf_fn(f), primals, MF_FIRST_(__VA_ARGS__, 0), MF_OPTIONS_(mf_vjp_options, __VA_ARGS__))
-#define mf_scan(f, carry, ...) mf_scan_opt(mf_fn(f), mf_v(carry), mf_v(MF_FIRST_(__VA_ARGS__, 0)), MF_OPTIONS_(mf_scan_options, __VA_ARGS__))
-#define mf_switch(index, operand, ...) mf_switch_n(mf_v(index), (const mf_function[]){ MF_EACH_(mf_fn, __VA_ARGS__) }, MF_COUNT_(__VA_ARGS__), mf_v(operand))
-#define mf_fori_loop(lower, upper, body, carry) mf_fori_loop_n(mf_v(lower), mf_v(upper), mf_fn(body), mf_v(carry))
-#define mf_custom_jvp(f, rule) mf_custom_jvp_n(mf_fn(f), mf_fn(rule))
-#define mf_lower(...) mf_lower_n(mf_fn(MF_FIRST_(__VA_ARGS__, 0)), MF_OTHER_VALUES_(__VA_ARGS__))
-#define mf_eval_shape(...) mf_eval_shape_n(mf_fn(MF_FIRST_(__VA_ARGS__, 0)), MF_OTHER_VALUES_(__VA_ARGS__))
-#define mf_lowered(...) mf_lowered_n(mf_fn(MF_FIRST_(__VA_ARGS__, 0)), MF_OTHER_VALUES_(__VA_ARGS__))
-#define mf_compile(...) mf_compile_n(mf_fn(MF_FIRST_(__VA_ARGS__, 0)), MF_OTHER_VALUES_(__VA_ARGS__))
-#define mf_program_text(...) mf_program_text_n(mf_fn(MF_FIRST_(__VA_ARGS__, 0)), MF_OTHER_VALUES_(__VA_ARGS__))
-#define mf_cond(p, yes, no, x) mf_cond_n(mf_v(p), mf_fn(yes), mf_fn(no), mf_v(x))
-#define mf_while(test, body, x) mf_while_n(mf_fn(test), mf_fn(body), mf_v(x))
-#define mf_custom_vjp(f, forward, backward) mf_custom_vjp_n(mf_fn(f), mf_fn(forward), mf_fn(backward))
+#define mf_save_anything_except_these_names(...) \
+    mf_save_anything_except_these_names_n(MF_NAMES_(__VA_ARGS__))
+#define mf_switch(index, operand, ...)                                              \
+    mf_switch_n(mf_v(index), (const mf_function[]){ MF_EACH_(mf_fn, __VA_ARGS__) }, \
+                MF_COUNT_(__VA_ARGS__), mf_v(operand))
 #endif
 
 MF_END_
@@ -235,38 +259,13 @@ MF_END_
 #ifdef __cplusplus
 inline mf_function mf_fn(mf_function f) { return f; }
 inline mf_function mf_fn(mf_module m) { return mf_fn_module(m); }
-inline mf_function mf_fn(mf_fn0 f) { return mf_fn_0(f); }
-inline mf_function mf_fn(mf_fn1 f) { return mf_fn_1(f); }
-inline mf_function mf_fn(mf_fn2 f) { return mf_fn_2(f); }
-inline mf_function mf_fn(mf_fn3 f) { return mf_fn_3(f); }
-inline mf_function mf_fn(mf_fn4 f) { return mf_fn_4(f); }
-inline mf_function mf_fn(mf_fn5 f) { return mf_fn_5(f); }
-inline mf_function mf_fn(mf_fn6 f) { return mf_fn_6(f); }
-inline mf_function mf_fn(mf_fn7 f) { return mf_fn_7(f); }
-inline mf_function mf_fn(mf_fn8 f) { return mf_fn_8(f); }
-inline mf_function mf_fn(mf_fn9 f) { return mf_fn_9(f); }
-inline mf_function mf_fn(mf_fn10 f) { return mf_fn_10(f); }
-inline mf_function mf_fn(mf_fn11 f) { return mf_fn_11(f); }
-inline mf_function mf_fn(mf_fn12 f) { return mf_fn_12(f); }
-inline mf_function mf_fn(mf_fn13 f) { return mf_fn_13(f); }
-inline mf_function mf_fn(mf_fn14 f) { return mf_fn_14(f); }
-inline mf_function mf_fn(mf_fn15 f) { return mf_fn_15(f); }
-inline mf_function mf_fn(mf_fn16 f) { return mf_fn_16(f); }
-template <class F> inline mf_function mf_pmap(F f, const mf_pmap_options &o = {}) { return mf_pmap_opt(mf_fn(f), &o); }
-template <class F> inline mf_function mf_vmap(F f, const mf_vmap_options &o = {}) { return mf_vmap_opt(mf_fn(f), &o); }
-template <class F> inline mf_function mf_jit(F f, const mf_jit_options &o = {}) { return mf_jit_opt(mf_fn(f), &o); }
-template <class F> inline mf_function mf_grad(F f, const mf_grad_options &o = {}) { return mf_grad_opt(mf_fn(f), &o); }
-template <class F> inline mf_function mf_value_and_grad(F f, const mf_grad_options &o = {}) { return mf_value_and_grad_opt(mf_fn(f), &o); }
-template <class F> inline mf_value mf_call(F f) { return mf_call_n(mf_fn(f), nullptr, 0); }
-inline mf_value mf_tuple() { return mf_tuple_n(nullptr, 0); }
-inline mf_value mf_list() { return mf_list_n(nullptr, 0); }
-inline mf_value mf_dict() { return mf_dict_n(nullptr, 0); }
-template <class F, class... A> inline mf_value mf_call(F f, A... a) { const mf_value v[] = { mf_value(a)... }; return mf_call_n(mf_fn(f), v, (int)sizeof...(A)); }
-template <class... A> inline mf_value mf_tuple(A... a) { const mf_value v[] = { mf_value(a)... }; return mf_tuple_n(v, (int)sizeof...(A)); }
-template <class... A> inline mf_value mf_list(A... a) { const mf_value v[] = { mf_value(a)... }; return mf_list_n(v, (int)sizeof...(A)); }
-template <class... A> inline mf_value mf_dict(A... a) { const mf_value v[] = { mf_value(a)... }; return mf_dict_n(v, (int)sizeof...(A)); }
-template <class... A> inline mf_value mf_get(mf_value t, A... a) { const mf_value v[] = { mf_value(a)... }; return mf_get_n(t, v, (int)sizeof...(A)); }
-template <class... A> inline mf_axis mf_axes(A... a) { const mf_axis v[] = { mf_axis(a)... }; return mf_axes_n(v, (int)sizeof...(A)); }
+template <class... A> inline mf_axis mf_axes(A... a)
+{
+    const mf_axis v[] = { mf_axis(a)... };
+    return mf_axes_n(v, (int)sizeof...(A));
+}
 #endif
+
+#include <manyfold/lift/function.h>
 
 #endif

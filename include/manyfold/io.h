@@ -1,5 +1,7 @@
-/* manyfold/io.h - NumPy's files, and checkpoints of them. Errors: MF_ERROR_IO naming file, offset and what was expected; a file that is no regular file (a folder, a
- * FIFO, a device) is one. Any thread, also several with one path: who loads sees the whole of what one of them saved. */
+/* manyfold/io.h - NumPy's files, and checkpoints of them. Errors: MF_ERROR_IO naming file,
+ * offset and what was expected; a file that is no regular file (a folder, a FIFO, a device) is
+ * one. Any thread, also several with one path: who loads sees the whole of what one of them
+ * saved. */
 #ifndef MANYFOLD_IO_H
 #define MANYFOLD_IO_H
 #ifndef MF_CHECK_HEADERS_
@@ -10,40 +12,49 @@
 
 MF_BEGIN_
 
-/* Saving writes a file beside the path's (symbolic links are followed), flushes it to the disk, renames it and flushes the folder: whenever
- * the process or the machine stops, the old file is there or the new one. The permissions stay as they are. */
-mf_value  mf_load_npy(const char *path);                  /* format 1.0 to 3.0, C or Fortran order, either endianness */
-mf_status mf_save_npy(const char *path, mf_value array);  /* bf16 is written as its bits, dtype '<V2' */
-mf_status mf_save_npz(const char *path, mf_value tree);   /* leaves by path: "conv1/kernel"; an empty key, "." and ".." are errors */
+/* Saving writes a file beside the path's (symbolic links are followed), flushes it to the disk,
+ * renames it and flushes the folder: whenever the process or the machine stops, the old file is
+ * there or the new one. The permissions stay as they are. */
+/* Format 1.0 to 3.0, C or Fortran order, either endianness */
+mf_value mf_load_npy(const char *path);
+/* bf16 is written as its bits, dtype '<V2' */
+mf_status mf_save_npy(const char *path, mf_value array);
+/* Leaves by path: "conv1/kernel"; an empty key, "." and ".." are errors */
+mf_status mf_save_npz(const char *path, mf_value tree);
 
-/* max_bytes: what the members of an archive may claim to be in all; 0: 64 MiB and 128 times the archive's size. */
-typedef struct mf_load_options { int64_t max_bytes; mf_reserved reserved_; } mf_load_options;
-mf_value  mf_load_npz_opt(const char *path, const mf_load_options *o);  /* a dict of arrays; stored or deflated members */
+/* max_bytes: what the members of an archive may claim to be in all; 0: 64 MiB and 128 times the
+ * archive's size. */
+typedef struct mf_load_options {
+    int64_t max_bytes;
+    mf_reserved reserved_;
+} mf_load_options;
+/* A dict of arrays; stored or deflated members */
+mf_value mf_load_npz_opt(const char *path, const mf_load_options *o);
 /* An npz's arrays in the structure of like; shapes and dtypes must agree. */
-mf_value  mf_load_tree_opt(const char *path, mf_value like, const mf_load_options *o);
-#ifndef __cplusplus
-#define mf_load_npz(...)        mf_load_npz_opt(MF_FIRST_(__VA_ARGS__, 0), MF_OPTIONS_(mf_load_options, __VA_ARGS__))
-#define mf_load_tree(path, ...) mf_load_tree_opt(path, MF_FIRST_(__VA_ARGS__, 0), MF_OPTIONS_(mf_load_options, __VA_ARGS__))
-#endif
+mf_value mf_load_tree_opt(const char *path, mf_value like, const mf_load_options *o);
 
-/* Checkpoints of a job: a folder that all its processes write together, and that any number of processes reads. All call these, in the same
- * order, with trees of one structure; a program of one process is a job of one.
- * whole: what is the same in all processes, as process 0 has it; mf_none() for nothing. rows: leaves of one row for each device, as maps take and
- * give them, of which each process has its own; each writes those to a file of its own, and they stand there in the order of the processes.
- * Saving: once all files have reached the disk the folder's index is replaced at once, and then the last checkpoint's files are removed: whoever
- * is killed, the last complete checkpoint can be loaded. The folder is made; the one around it is there.
- * Loading: in the structures of whole and rows, whose shapes and dtypes must agree (mf_struct will do): a tuple of both. Each process gets as
- * many rows as it says, those behind the ones that processes before it asked for, and reads the files that have them. Where all together ask
- * for another number of rows than there are, the rows' own rows are dealt out anew: (8, 2, n) is read as (4, 4, n).
- * Errors, in every process: MF_ERROR_IO with file and member in the one that has it, MF_ERROR_PEER in the others. */
+/* Checkpoints of a job: a folder that all its processes write together, and that any number of
+ * processes reads. All call these, in the same order, with trees of one structure; a program of
+ * one process is a job of one.
+ * whole: what is the same in all processes, as process 0 has it; mf_none() for nothing.
+ * rows: leaves of one row for each device, as maps take and give them, of which each process has
+ * its own; each writes those to a file of its own, and they stand there in the order of the
+ * processes.
+ * Saving: once all files have reached the disk the folder's index is replaced at once, and then
+ * the last checkpoint's files are removed: whoever is killed, the last complete checkpoint can
+ * be loaded. The folder is made; the one around it is there.
+ * Loading: in the structures of whole and rows, whose shapes and dtypes must agree (mf_struct
+ * will do): a tuple of both. Each process gets as many rows as it says, those behind the ones
+ * that processes before it asked for, and reads the files that have them. Where all together ask
+ * for another number of rows than there are, the rows' own rows are dealt out anew: (8, 2, n) is
+ * read as (4, 4, n).
+ * Errors, in every process: MF_ERROR_IO with file and member in the one that has it,
+ * MF_ERROR_PEER in the others. */
 mf_status mf_save_checkpoint(const char *folder, mf_value whole, mf_value rows);
-mf_value  mf_load_checkpoint(const char *folder, mf_value whole, mf_value rows);
+mf_value mf_load_checkpoint(const char *folder, mf_value whole, mf_value rows);
 
 MF_END_
 
-#ifdef __cplusplus
-inline mf_value mf_load_npz(const char *path, mf_load_options o = {}) { return mf_load_npz_opt(path, &o); }
-inline mf_value mf_load_tree(const char *path, mf_value like, mf_load_options o = {}) { return mf_load_tree_opt(path, like, &o); }
-#endif
+#include <manyfold/lift/io.h>
 
 #endif

@@ -1,9 +1,11 @@
-/* manyfold/linalg.h - linear algebra: norms, and factors and solutions by LAPACK, which is loaded at the first use. Without it
- * (Debian: liblapack3) a result is an MF_ERROR_IO that says so.
+/* manyfold/linalg.h - linear algebra: norms, and factors and solutions by LAPACK, which is
+ * loaded at the first use. Without it (Debian: liblapack3) a result is an MF_ERROR_IO that says
+ * so.
  *
- * Matrices are the last two dimensions of arrays of f32, f64, c64 or c128; the leading ones are batches. Everything has gradients. What is
- * singular, not positive definite, does not converge or is not finite gives infinities and NaN, not an error. MF_ERROR_SHAPE: too few
- * dimensions, a matrix that should be square, operands that do not fit. */
+ * Matrices are the last two dimensions of arrays of f32, f64, c64 or c128; the leading ones are
+ * batches. Everything has gradients. What is singular, not positive definite, does not converge
+ * or is not finite gives infinities and NaN, not an error. MF_ERROR_SHAPE: too few dimensions, a
+ * matrix that should be square, operands that do not fit. */
 #ifndef MANYFOLD_LINALG_H
 #define MANYFOLD_LINALG_H
 #ifndef MF_CHECK_HEADERS_
@@ -14,62 +16,105 @@
 
 MF_BEGIN_
 
-/* The lower factor L of a positive definite a = L L^H, of whose Hermitian part it is taken; NaN where a is not positive definite. */
+/* The lower factor L of a positive definite a = L L^H, of whose Hermitian part it is taken; NaN
+ * where a is not positive definite. */
 mf_value mf_cholesky(mf_value a);
-/* lax.linalg.triangular_solve: x of op(a) x = b with .left_side, else of x op(a) = b; a is upper triangular unless .lower. The other
- * triangle is not read, nor the diagonal with .unit_diagonal. */
-typedef struct mf_solve_options { bool left_side, lower, transpose_a, conjugate_a, unit_diagonal; mf_reserved reserved_; } mf_solve_options;
+/* lax.linalg.triangular_solve: x of op(a) x = b with .left_side, else of x op(a) = b; a is upper
+ * triangular unless .lower. The other triangle is not read, nor the diagonal with
+ * .unit_diagonal. */
+typedef struct mf_solve_options {
+    bool left_side, lower, transpose_a, conjugate_a, unit_diagonal;
+    mf_reserved reserved_;
+} mf_solve_options;
 mf_value mf_triangular_solve_opt(mf_value a, mf_value b, const mf_solve_options *o);
-mf_value mf_cho_solve(mf_value l, mf_value b);           /* x of L L^H x = b, for mf_cholesky's L; b: a vector or a matrix of columns */
-mf_value mf_solve_spd(mf_value a, mf_value b);           /* x of a x = b for a positive definite a; b likewise */
-/* numpy.linalg's, or lax.linalg's, of the names. lu: a tuple of the factors in one square matrix (L has ones on its diagonal), the row that each
- * row was exchanged with, and the permutation that comes of it (both i32). */
+/* x of L L^H x = b, for mf_cholesky's L; b: a vector or a matrix of columns */
+mf_value mf_cho_solve(mf_value l, mf_value b);
+/* x of a x = b for a positive definite a; b likewise */
+mf_value mf_solve_spd(mf_value a, mf_value b);
+/* numpy.linalg's, or lax.linalg's, of the names. lu: a tuple of the factors in one square matrix
+ * (L has ones on its diagonal), the row that each row was exchanged with, and the permutation
+ * that comes of it (both i32). */
 mf_value mf_lu(mf_value a);
-typedef enum mf_qr_mode { MF_QR_REDUCED = 0, MF_QR_COMPLETE, MF_QR_R } mf_qr_mode;
-/* The tuple (Q, R), with MF_QR_R R alone. Derivatives need at least as many rows as columns, of complete factors as many (MF_ERROR_SHAPE). */
-typedef struct mf_qr_options { mf_qr_mode mode; mf_reserved reserved_; } mf_qr_options;
-mf_value mf_qr(mf_value a), mf_qr_opt(mf_value a, const mf_qr_options *o);
-/* The tuple (U, S, V^H), S real and descending; S alone with .compute_uv = false. The full U and V^H, of which .full_matrices = false leaves
- * the first min(rows, columns) columns and rows, have derivatives where a is square. Vectors of equal singular values have none (NaN). */
-typedef struct mf_svd_options { mf_reserved begin_; bool full_matrices, compute_uv; mf_reserved reserved_; } mf_svd_options;
-mf_value mf_svd(mf_value a), mf_svd_opt(mf_value a, const mf_svd_options *o);   /* o NULL: both true */
-/* The tuple (w, v) of a Hermitian matrix: eigenvalues, real and ascending, and vectors, the columns of v. Of (a + a^H) / 2, or of what one
- * triangle says. Vectors of equal eigenvalues have no derivative (NaN). */
-typedef enum mf_triangle { MF_TRIANGLE_BOTH = 0, MF_TRIANGLE_LOWER, MF_TRIANGLE_UPPER } mf_triangle;
-typedef struct mf_eigh_options { mf_triangle triangle; mf_reserved reserved_; } mf_eigh_options;
-mf_value mf_eigh(mf_value a), mf_eigh_opt(mf_value a, const mf_eigh_options *o);
-mf_value mf_solve(mf_value a, mf_value b);               /* x of a x = b; b: one vector, or matrices of columns */
+typedef enum mf_qr_mode {
+    MF_QR_REDUCED = 0,
+    MF_QR_COMPLETE,
+    MF_QR_R
+} mf_qr_mode;
+/* The tuple (Q, R), with MF_QR_R R alone. Derivatives need at least as many rows as columns, of
+ * complete factors as many (MF_ERROR_SHAPE). */
+typedef struct mf_qr_options {
+    mf_qr_mode mode;
+    mf_reserved reserved_;
+} mf_qr_options;
+mf_value mf_qr(mf_value a);
+mf_value mf_qr_opt(mf_value a, const mf_qr_options *o);
+/* The tuple (U, S, V^H), S real and descending; S alone with .compute_uv = false. The full U and
+ * V^H, of which .full_matrices = false leaves the first min(rows, columns) columns and rows,
+ * have derivatives where a is square. Vectors of equal singular values have none (NaN). */
+typedef struct mf_svd_options {
+    mf_reserved begin_;
+    bool full_matrices, compute_uv;
+    mf_reserved reserved_;
+} mf_svd_options;
+/* O NULL: both true */
+mf_value mf_svd(mf_value a);
+mf_value mf_svd_opt(mf_value a, const mf_svd_options *o);
+/* The tuple (w, v) of a Hermitian matrix: eigenvalues, real and ascending, and vectors, the
+ * columns of v. Of (a + a^H) / 2, or of what one triangle says. Vectors of equal eigenvalues
+ * have no derivative (NaN). */
+typedef enum mf_triangle {
+    MF_TRIANGLE_BOTH = 0,
+    MF_TRIANGLE_LOWER,
+    MF_TRIANGLE_UPPER
+} mf_triangle;
+typedef struct mf_eigh_options {
+    mf_triangle triangle;
+    mf_reserved reserved_;
+} mf_eigh_options;
+mf_value mf_eigh(mf_value a);
+mf_value mf_eigh_opt(mf_value a, const mf_eigh_options *o);
+mf_value mf_solve(mf_value a, mf_value b); /* x of a x = b; b: one vector, or matrices of columns */
 mf_value mf_inv(mf_value a);
-mf_value mf_det(mf_value a);                             /* its gradient holds for singular matrices too */
-mf_value mf_slogdet(mf_value a);                         /* the tuple of the determinant's sign (of complex ones its phase) and the logarithm of its magnitude */
-/* The pseudo-inverse; singular values up to .rtol times the greatest count as zero; 0: 10 max(rows, columns) epsilon. Of full rank it has a gradient. */
-typedef struct mf_pinv_options { double rtol; mf_reserved reserved_; } mf_pinv_options;
-mf_value mf_pinv(mf_value a), mf_pinv_opt(mf_value a, const mf_pinv_options *o);
-/* jnp.linalg.lstsq: the x for which |a x - b| is least, and of several the shortest; the tuple of x, the squares of what is left a column, the
- * rank (i32) and the singular values. a: a matrix; b: a vector, or a matrix of columns. Singular values up to .rcond times the greatest
+mf_value mf_det(mf_value a); /* its gradient holds for singular matrices too */
+/* The tuple of the determinant's sign (of complex ones its phase) and the logarithm of its
+ * magnitude */
+mf_value mf_slogdet(mf_value a);
+/* The pseudo-inverse; singular values up to .rtol times the greatest count as zero; 0: 10
+ * max(rows, columns) epsilon. Of full rank it has a gradient. */
+typedef struct mf_pinv_options {
+    double rtol;
+    mf_reserved reserved_;
+} mf_pinv_options;
+mf_value mf_pinv(mf_value a);
+mf_value mf_pinv_opt(mf_value a, const mf_pinv_options *o);
+/* jnp.linalg.lstsq: the x for which |a x - b| is least, and of several the shortest; the tuple
+ * of x, the squares of what is left a column, the rank (i32) and the singular values. a: a
+ * matrix; b: a vector, or a matrix of columns. Singular values up to .rcond times the greatest
  * count as zero; 0: max(rows, columns) epsilon. */
-typedef struct mf_lstsq_options { double rcond; mf_reserved reserved_; } mf_lstsq_options;
+typedef struct mf_lstsq_options {
+    double rcond;
+    mf_reserved reserved_;
+} mf_lstsq_options;
 mf_value mf_lstsq_opt(mf_value a, mf_value b, const mf_lstsq_options *o);
 
-/* Of one axis the vector norm of any order; of all (the default) or two the 2-norm of the elements (Frobenius), or with two axes .ord 1
- * and INFINITY the greatest sum of magnitudes in a column, in a row (of the two axes the first counts rows), -1 and -INFINITY the least;
- * 2 and -2 the greatest and the least singular value, MF_NUCLEAR their sum. .ord 0, the default: 2 of a vector, Frobenius of a matrix. */
+/* Of one axis the vector norm of any order; of all (the default) or two the 2-norm of the
+ * elements (Frobenius), or with two axes .ord 1 and INFINITY the greatest sum of magnitudes in a
+ * column, in a row (of the two axes the first counts rows), -1 and -INFINITY the least; 2 and -2
+ * the greatest and the least singular value, MF_NUCLEAR their sum. .ord 0, the default: 2 of a
+ * vector, Frobenius of a matrix. */
 #define MF_NUCLEAR 1e300
-typedef struct mf_norm_options { mf_reserved begin_; mf_axis axis MF_DEFAULT_(MF_ALL); double ord; bool keepdims; mf_reserved reserved_; } mf_norm_options;
-mf_value mf_norm(mf_value x), mf_norm_opt(mf_value x, const mf_norm_options *o);
-#ifndef __cplusplus
-#define mf_triangular_solve(a, ...) mf_triangular_solve_opt(mf_v(a), mf_v(MF_FIRST_(__VA_ARGS__, 0)), MF_OPTIONS_(mf_solve_options, __VA_ARGS__))
-#define mf_qr(...)   MF_OP_(mf_qr_opt, mf_qr_options, __VA_ARGS__)
-#define mf_eigh(...) MF_OP_(mf_eigh_opt, mf_eigh_options, __VA_ARGS__)
-#define mf_pinv(...) MF_OP_(mf_pinv_opt, mf_pinv_options, __VA_ARGS__)
-#define mf_svd(...)  MF_QUIET_(mf_value, mf_svd_opt(mf_v(MF_FIRST_(__VA_ARGS__, 0)), \
-    &(mf_svd_options){ .full_matrices = true, .compute_uv = true, .begin_ = 0, MF_REST_(__VA_ARGS__, .reserved_ = 0) }))
-#define mf_lstsq(a, ...) mf_lstsq_opt(mf_v(a), mf_v(MF_FIRST_(__VA_ARGS__, 0)), MF_OPTIONS_(mf_lstsq_options, __VA_ARGS__))
-#define mf_solve(a, b) MF_2_(mf_solve, a, b)
-#define mf_norm(...) MF_QUIET_(mf_value, mf_norm_opt(mf_v(MF_FIRST_(__VA_ARGS__, 0)), \
-    &(mf_norm_options){ .axis = MF_ALL, .begin_ = 0, MF_REST_(__VA_ARGS__, .reserved_ = 0) }))
-#endif
+typedef struct mf_norm_options {
+    mf_reserved begin_;
+    mf_axis axis MF_DEFAULT_(MF_ALL);
+    double ord;
+    bool keepdims;
+    mf_reserved reserved_;
+} mf_norm_options;
+mf_value mf_norm(mf_value x);
+mf_value mf_norm_opt(mf_value x, const mf_norm_options *o);
 
 MF_END_
+
+#include <manyfold/lift/linalg.h>
 
 #endif

@@ -1,5 +1,6 @@
-/* manyfold/optim.h - optimisers over trees of parameters; formulas are optax's. An optimiser is a constant: its state is a tree that
- * mf_optim_init makes and mf_optim_update moves on, so both work inside every transform. */
+/* manyfold/optim.h - optimisers over trees of parameters; formulas are optax's. An optimiser is
+ * a constant: its state is a tree that mf_optim_init makes and mf_optim_update moves on, so both
+ * work inside every transform. */
 #ifndef MANYFOLD_OPTIM_H
 #define MANYFOLD_OPTIM_H
 #ifndef MF_CHECK_HEADERS_
@@ -10,17 +11,29 @@
 
 MF_BEGIN_
 
-typedef struct mf_adam_options { mf_reserved begin_; double learning_rate MF_DEFAULT_(1e-3), b1 MF_DEFAULT_(0.9), b2 MF_DEFAULT_(0.999), eps MF_DEFAULT_(1e-8); mf_function schedule; mf_reserved reserved_; } mf_adam_options;
+typedef struct mf_adam_options {
+    mf_reserved begin_;
+    double learning_rate MF_DEFAULT_(1e-3), b1 MF_DEFAULT_(0.9), b2 MF_DEFAULT_(0.999),
+        eps MF_DEFAULT_(1e-8);
+    mf_function schedule;
+    mf_reserved reserved_;
+} mf_adam_options;
 #define MF_ADAM_DEFAULTS .learning_rate = 1e-3, .b1 = 0.9, .b2 = 0.999, .eps = 1e-8
-typedef struct mf_sgd_options { mf_reserved begin_; double learning_rate, momentum; bool nesterov; mf_reserved reserved_; } mf_sgd_options;
-mf_optimizer mf_adam_opt(const mf_adam_options *o), mf_sgd_opt(const mf_sgd_options *o);
-mf_value  mf_optim_init(mf_optimizer o, mf_value params);
-mf_value  mf_optim_update(mf_optimizer o, mf_value grads, mf_value *opt_state, mf_value params);   /* the new params; *opt_state moves on. MF_ERROR_TREE for the state of another optimizer, which stays as it is */
-#ifndef __cplusplus
-#define mf_adam(...) MF_QUIET_(mf_optimizer, mf_adam_opt(&(mf_adam_options){ MF_ADAM_DEFAULTS, .begin_ = 0, __VA_ARGS__ }))
-#define mf_sgd(...)  mf_sgd_opt(&(mf_sgd_options){ .begin_ = 0, __VA_ARGS__ })
-#endif
+typedef struct mf_sgd_options {
+    mf_reserved begin_;
+    double learning_rate, momentum;
+    bool nesterov;
+    mf_reserved reserved_;
+} mf_sgd_options;
+mf_optimizer mf_adam_opt(const mf_adam_options *o);
+mf_optimizer mf_sgd_opt(const mf_sgd_options *o);
+mf_value mf_optim_init(mf_optimizer o, mf_value params);
+/* The new params; *opt_state moves on. MF_ERROR_TREE for the state of another optimizer, which
+ * stays as it is */
+mf_value mf_optim_update(mf_optimizer o, mf_value grads, mf_value *opt_state, mf_value params);
 
 MF_END_
+
+#include <manyfold/lift/optim.h>
 
 #endif

@@ -1,4 +1,5 @@
-/* manyfold/state.h - cells that functions read and write, modules of named cells, and maps with rules for them. */
+/* manyfold/state.h - cells that functions read and write, modules of named cells, and maps with
+ * rules for them. */
 #ifndef MANYFOLD_STATE_H
 #define MANYFOLD_STATE_H
 #ifndef MF_CHECK_HEADERS_
@@ -9,97 +10,165 @@
 
 MF_BEGIN_
 
-/* ------------------------------------------------------------------ states
- * A state is a cell that holds an array or a tree of them; functions read and write it, also inside jit, grad, vmap, pmap and control flow,
- * where it becomes a hidden argument and result. A call that ends in an error leaves its states as they were. A call that cannot fail
- * (without checks, callbacks, prints and factorisations) computes in the memory of values that nobody else holds: read a state in a scope
- * that ends, and its next value costs no copy. Should memory run out in the middle of it, those states are that error until they are set
- * again. Handles belong to the innermost scope; the cell lives as long as a handle, module or function that names it. Reading and writing
- * are safe from any thread, each by itself. An error in place of a value goes into nothing: it comes back from mf_state_set_value, and a
- * call that is being traced becomes it. */
-typedef enum mf_state_type { MF_STATE_ANY = 0, MF_PARAM_STATE, MF_BATCH_STATE, MF_RANDOM_STATE, MF_HIDDEN_STATE } mf_state_type;
-mf_state mf_param_state(mf_value initial), mf_batch_state(mf_value initial), mf_hidden_state(mf_value initial);
-mf_value mf_state_value(mf_state s);                  /* state.value */
-mf_value mf_state_set_value_v(mf_state s, mf_value v);/* state.value = v; returns v. The new value may have another shape */
+/* ------------------------------------------------------------------ states A state is a cell
+ * that holds an array or a tree of them; functions read and write it, also inside jit, grad,
+ * vmap, pmap and control flow, where it becomes a hidden argument and result. A call that ends
+ * in an error leaves its states as they were. A call that cannot fail (without checks,
+ * callbacks, prints and factorisations) computes in the memory of values that nobody else holds:
+ * read a state in a scope that ends, and its next value costs no copy. Should memory run out in
+ * the middle of it, those states are that error until they are set again. Handles belong to the
+ * innermost scope; the cell lives as long as a handle, module or function that names it. Reading
+ * and writing are safe from any thread, each by itself. An error in place of a value goes into
+ * nothing: it comes back from mf_state_set_value, and a call that is being traced becomes it. */
+typedef enum mf_state_type {
+    MF_STATE_ANY = 0,
+    MF_PARAM_STATE,
+    MF_BATCH_STATE,
+    MF_RANDOM_STATE,
+    MF_HIDDEN_STATE
+} mf_state_type;
+mf_state mf_param_state(mf_value initial);
+mf_state mf_batch_state(mf_value initial);
+mf_state mf_hidden_state(mf_value initial);
+mf_value mf_state_value(mf_state s); /* state.value */
+/* state.value = v; returns v. The new value may have another shape */
+mf_value mf_state_set_value_v(mf_state s, mf_value v);
 /* A random state holds a key, u32[2]. */
-mf_state mf_random_state(uint64_t seed), mf_random_state_of_key(mf_value key);
-mf_state mf_random_default(void);                     /* the process's own; its seed is 0 until mf_random_seed */
-void     mf_random_seed(uint64_t seed);
-mf_value mf_random_next(mf_state random);             /* a fresh key; advances the state. No two threads get the same one */
+mf_state mf_random_state(uint64_t seed);
+mf_state mf_random_state_of_key(mf_value key);
+mf_state mf_random_default(void); /* the process's own; its seed is 0 until mf_random_seed */
+void mf_random_seed(uint64_t seed);
+/* A fresh key; advances the state. No two threads get the same one */
+mf_value mf_random_next(mf_state random);
 
-/* Which states: all; all of a type (MF_STATE_ANY: all); those whose path through the modules has the name, or names one after the other
- * ("encoder", "encoder/kernel"); all but those; those that every one accepts; those that one of them accepts. A state's path goes from the
- * outermost module to the state, by the first module that took it; in mf_module_values from the module that is asked. */
-mf_filter mf_everything(void), mf_of_type(mf_state_type type), mf_path_contains(const char *names), mf_filter_not(mf_filter f);
-mf_filter mf_filter_all_n(const mf_filter *filters, int count), mf_filter_any_n(const mf_filter *filters, int count);
+/* Which states: all; all of a type (MF_STATE_ANY: all); those whose path through the modules has
+ * the name, or names one after the other ("encoder", "encoder/kernel"); all but those; those
+ * that every one accepts; those that one of them accepts. A state's path goes from the outermost
+ * module to the state, by the first module that took it; in mf_module_values from the module
+ * that is asked. */
+mf_filter mf_everything(void);
+mf_filter mf_of_type(mf_state_type type);
+mf_filter mf_path_contains(const char *names);
+mf_filter mf_filter_not(mf_filter f);
+mf_filter mf_filter_all_n(const mf_filter *filters, int count);
+mf_filter mf_filter_any_n(const mf_filter *filters, int count);
 #ifndef __cplusplus
-#define mf_filter_all(...) mf_filter_all_n((const mf_filter[]){ __VA_ARGS__ }, MF_COUNT_(__VA_ARGS__))
-#define mf_filter_any(...) mf_filter_any_n((const mf_filter[]){ __VA_ARGS__ }, MF_COUNT_(__VA_ARGS__))
+#define mf_filter_all(...) \
+    mf_filter_all_n((const mf_filter[]){ __VA_ARGS__ }, MF_COUNT_(__VA_ARGS__))
+#define mf_filter_any(...) \
+    mf_filter_any_n((const mf_filter[]){ __VA_ARGS__ }, MF_COUNT_(__VA_ARGS__))
 #endif
 
-/* ------------------------------------------------------------------ modules
- * Named states, modules and numbers, with a C function that gets the module first: mf_module_new("Affine", call, "weight", state, ...).
- * A module can be called and transformed as a function. mf_str prints it with the types of its states' values. */
-typedef struct mf_node_ { int kind; uint64_t handle; } mf_node_;
-mf_node_ mf_node_state(mf_state s); mf_node_ mf_node_module(mf_module m); mf_node_ mf_node_name(const char *name);
-mf_node_ mf_node_int(int i); mf_node_ mf_node_double(double d);
+/* ------------------------------------------------------------------ modules Named states,
+ * modules and numbers, with a C function that gets the module first: mf_module_new("Affine",
+ * call, "weight", state, ...). A module can be called and transformed as a function. mf_str
+ * prints it with the types of its states' values. */
+typedef struct mf_node_ {
+    int kind;
+    uint64_t handle;
+} mf_node_;
+mf_node_ mf_node_state(mf_state s);
+mf_node_ mf_node_module(mf_module m);
+mf_node_ mf_node_name(const char *name);
+mf_node_ mf_node_int(int i);
+mf_node_ mf_node_double(double d);
 mf_module mf_module_n1(const char *type, mf_fm1 call, const mf_node_ *members, int count);
 mf_module mf_module_n2(const char *type, mf_fm2 call, const mf_node_ *members, int count);
-mf_state  mf_member_state(mf_module m, const char *name);
+mf_state mf_member_state(mf_module m, const char *name);
 mf_module mf_member_module(mf_module m, const char *name);
-double    mf_member_number(mf_module m, const char *name);          /* NaN on an error */
-mf_value  mf_module_values(mf_module m, mf_filter which);           /* nnx.split: the states' values, a dict of dicts */
-mf_status mf_module_update(mf_module m, mf_value values);           /* nnx.update, all or nothing; a state keeps its tree (MF_ERROR_TREE) and its shapes (MF_ERROR_SHAPE) */
-mf_function mf_module_pure(mf_module m);                            /* f(values, inputs...): flax's apply; the states stay untouched */
+double mf_member_number(mf_module m, const char *name); /* NaN on an error */
+/* nnx.split: the states' values, a dict of dicts */
+mf_value mf_module_values(mf_module m, mf_filter which);
+/* nnx.update, all or nothing; a state keeps its tree (MF_ERROR_TREE) and its shapes
+ * (MF_ERROR_SHAPE) */
+mf_status mf_module_update(mf_module m, mf_value values);
+/* f(values, inputs...): flax's apply; the states stay untouched */
+mf_function mf_module_pure(mf_module m);
 #ifndef __cplusplus
 #define mf_state_set_value(s, x) mf_state_set_value_v(s, mf_v(x))
-#define mf_node(x) _Generic((x), mf_state: mf_node_state, mf_module: mf_node_module, char *: mf_node_name, const char *: mf_node_name, int: mf_node_int, double: mf_node_double)(x)
-#define mf_module_new(type, call, ...) _Generic((call), mf_fm1: mf_module_n1, mf_fm2: mf_module_n2)(type, call, \
-    (const mf_node_[]){ MF_EACH_(mf_node, __VA_ARGS__) }, MF_COUNT_(__VA_ARGS__))
+/* clang-format off */
+#define mf_node(x) \
+    _Generic((x), mf_state: mf_node_state, mf_module: mf_node_module, char *: mf_node_name, \
+             const char *: mf_node_name, int: mf_node_int, double: mf_node_double)(x)
+#define mf_module_new(type, call, ...) \
+    _Generic((call), mf_fm1: mf_module_n1, mf_fm2: mf_module_n2)( \
+        type, call, (const mf_node_[]){ MF_EACH_(mf_node, __VA_ARGS__) }, MF_COUNT_(__VA_ARGS__))
+/* clang-format on */
 #define mf_apply(m, ...) mf_call(mf_module_pure(m), __VA_ARGS__)
 #endif
 
-/* ------------------------------------------------------------------ stateful maps
- * pmap and vmap with rules for the states that the function reads and writes (brainstate's pmap2, vmap2 and StatefulMapping): along which
- * axis each is mapped on the way in and out. The first rule whose filter accepts a state counts. A state that no rule of state_in_axes
- * names is the same for all; one that no rule of state_out_axes names must come out the same for all. Where no argument is mapped, the
- * mapped states say the size of the axis.
- * A random state that holds one key needs no rule: it is split, its devices draw from keys of their own, and the first of the n + 1 keys
- * is what it holds afterwards, so a call with the same seed gives the same numbers, however the devices are spread over processes. One that
- * holds a key a device is mapped by the rules. */
-typedef struct mf_state_axis_rules { uint64_t handle; } mf_state_axis_rules;   /* unset: no rules */
-typedef struct mf_axis_part_ { bool is_filter; mf_axis axis; mf_filter states; } mf_axis_part_;
-mf_axis_part_ mf_axis_part_axis(mf_axis axis); mf_axis_part_ mf_axis_part_states(mf_filter states);
-mf_state_axis_rules mf_state_axes_n(const mf_axis_part_ *parts, int count);    /* pairs of an axis and its states, any number */
+/* ------------------------------------------------------------------ stateful maps pmap and vmap
+ * with rules for the states that the function reads and writes (brainstate's pmap2, vmap2 and
+ * StatefulMapping): along which axis each is mapped on the way in and out. The first rule whose
+ * filter accepts a state counts. A state that no rule of state_in_axes names is the same for
+ * all; one that no rule of state_out_axes names must come out the same for all. Where no
+ * argument is mapped, the mapped states say the size of the axis. A random state that holds one
+ * key needs no rule: it is split, its devices draw from keys of their own, and the first of the
+ * n + 1 keys is what it holds afterwards, so a call with the same seed gives the same numbers,
+ * however the devices are spread over processes. One that holds a key a device is mapped by the
+ * rules. */
+typedef struct mf_state_axis_rules {
+    uint64_t handle;
+} mf_state_axis_rules; /* unset: no rules */
+typedef struct mf_axis_part_ {
+    bool is_filter;
+    mf_axis axis;
+    mf_filter states;
+} mf_axis_part_;
+mf_axis_part_ mf_axis_part_axis(mf_axis axis);
+mf_axis_part_ mf_axis_part_states(mf_filter states);
+/* pairs of an axis and its states, any number */
+mf_state_axis_rules mf_state_axes_n(const mf_axis_part_ *parts, int count);
 #ifndef __cplusplus
-#define mf_axis_part(x) _Generic((x), mf_filter: mf_axis_part_states, default: mf_axis_part_axis)(x)
-#define MF_STATE_AXES(...) mf_state_axes_n((const mf_axis_part_[]){ MF_EACH_(mf_axis_part, __VA_ARGS__) }, MF_COUNT_(__VA_ARGS__))
+/* clang-format off */
+#define mf_axis_part(x) \
+    _Generic((x), mf_filter: mf_axis_part_states, default: mf_axis_part_axis)(x)
+/* clang-format on */
+#define MF_STATE_AXES(...)                                                          \
+    mf_state_axes_n((const mf_axis_part_[]){ MF_EACH_(mf_axis_part, __VA_ARGS__) }, \
+                    MF_COUNT_(__VA_ARGS__))
 #endif
-/* A state that comes out different along the mapped axis, but no rule of state_out_axes names it: an error (MF_ERROR_AXIS) that leaves it
- * as it was; or it is stacked along axis 0, with a warning or without. */
-typedef enum mf_unexpected { MF_UNEXPECTED_RAISE = 0, MF_UNEXPECTED_WARN, MF_UNEXPECTED_IGNORE } mf_unexpected;
+/* A state that comes out different along the mapped axis, but no rule of state_out_axes names
+ * it: an error (MF_ERROR_AXIS) that leaves it as it was; or it is stacked along axis 0, with a
+ * warning or without. */
+typedef enum mf_unexpected {
+    MF_UNEXPECTED_RAISE = 0,
+    MF_UNEXPECTED_WARN,
+    MF_UNEXPECTED_IGNORE
+} mf_unexpected;
 /* Maps f by these options with mf_pmap_opt, mf_vmap_opt or both; f carries its rules. */
 typedef mf_function (*mf_mapping_fn)(mf_function f, const mf_pmap_options *options);
-typedef struct mf_pmap2_options {           /* pmap's, then the states' */
-    const char *axis_name; mf_axis in_axes, out_axes; mf_ints static_broadcasted_argnums, donate_argnums; mf_device_list devices;
-    const char *backend; int64_t axis_size; const mf_shape *global_arg_shapes; mf_ints replicated_argnums;
-    mf_state_axis_rules state_in_axes, state_out_axes; mf_unexpected unexpected_out_state_mapping;
-    mf_mapping_fn mapping_fn;               /* of mf_stateful_mapping alone; NULL: vmap */
+typedef struct mf_pmap2_options { /* pmap's, then the states' */
+    const char *axis_name;
+    mf_axis in_axes, out_axes;
+    mf_ints static_broadcasted_argnums, donate_argnums;
+    mf_device_list devices;
+    const char *backend;
+    int64_t axis_size;
+    const mf_shape *global_arg_shapes;
+    mf_ints replicated_argnums;
+    mf_state_axis_rules state_in_axes, state_out_axes;
+    mf_unexpected unexpected_out_state_mapping;
+    mf_mapping_fn mapping_fn; /* of mf_stateful_mapping alone; NULL: vmap */
     mf_reserved reserved_;
 } mf_pmap2_options;
-/* Each makes a StatefulMapping. vmap takes of pmap's options the axes, their name and size; the others are an error (MF_ERROR_ARGUMENT). */
-mf_function mf_pmap2_opt(mf_function f, const mf_pmap2_options *o), mf_vmap2_opt(mf_function f, const mf_pmap2_options *o);
+/* Each makes a StatefulMapping. vmap takes of pmap's options the axes, their name and size; the
+ * others are an error (MF_ERROR_ARGUMENT). */
+mf_function mf_pmap2_opt(mf_function f, const mf_pmap2_options *o);
+mf_function mf_vmap2_opt(mf_function f, const mf_pmap2_options *o);
 mf_function mf_stateful_mapping_opt(mf_function f, const mf_pmap2_options *o);
-const char *mf_function_type(mf_function f);                        /* "StatefulMapping", "pmap", "jit", "module", of a C function "function"; NULL: no function */
-mf_function mf_function_origin(mf_function f);                      /* what it was made of; a function that was made of none gives itself */
-mf_state_axis_rules mf_function_state_in_axes(mf_function f), mf_function_state_out_axes(mf_function f);   /* of a StatefulMapping */
-const char *mf_str_state_axis_rules(mf_state_axis_rules rules);     /* "{0: OfType(ParamState)}"; lives as long as the scope */
-#ifndef __cplusplus
-#define mf_pmap2(...) MF_TRANSFORM_(mf_pmap2_opt, mf_pmap2_options, __VA_ARGS__)
-#define mf_vmap2(...) MF_TRANSFORM_(mf_vmap2_opt, mf_pmap2_options, __VA_ARGS__)
-#define mf_stateful_mapping(...) MF_TRANSFORM_(mf_stateful_mapping_opt, mf_pmap2_options, __VA_ARGS__)
-#endif
+/* "StatefulMapping", "pmap", "jit", "module", of a C function "function"; NULL: no function */
+const char *mf_function_type(mf_function f);
+/* What it was made of; a function that was made of none gives itself */
+mf_function mf_function_origin(mf_function f);
+/* Of a StatefulMapping */
+mf_state_axis_rules mf_function_state_in_axes(mf_function f);
+mf_state_axis_rules mf_function_state_out_axes(mf_function f);
+/* "{0: OfType(ParamState)}"; lives as long as the scope */
+const char *mf_str_state_axis_rules(mf_state_axis_rules rules);
 
 MF_END_
+
+#include <manyfold/lift/state.h>
 
 #endif

@@ -178,7 +178,7 @@ void mf_scope_close_at_(mf_scope **scope) { close_scope(*scope, __builtin_return
 
 /* ---- moving values between scopes */
 
-mf_value mf_escape(mf_value v)
+mf_value(mf_escape)(mf_value v)
 {
     MF_ENTER(MF_FORKED);
     if (!v.handle)
@@ -211,7 +211,7 @@ static mf_value name_in(mf_scope *owner, mf_value v)
     return fresh;
 }
 
-void mf_assign(mf_value *variable, mf_value v)
+void(mf_assign)(mf_value *variable, mf_value v)
 {
     MF_ENTER();
     if (variable->handle == v.handle)
@@ -245,13 +245,13 @@ void mf_clear(mf_value *variable)
     mf_handle_end(before);
 }
 
-mf_value mf_keep(mf_value v)
+mf_value(mf_keep)(mf_value v)
 {
     MF_ENTER(MF_FORKED);
     return name_in(NULL, v);
 }
 
-void mf_release(mf_value v)
+void(mf_release)(mf_value v)
 {
     MF_ENTER();
     mf_handle_end(v.handle);

@@ -13,7 +13,7 @@ static mf_shape with_leading(mf_shape from, int64_t size)
 }
 
 /* Every array can be read where it is: only the wait is left. */
-mf_value mf_device_get(mf_value v)
+mf_value(mf_device_get)(mf_value v)
 {
     MF_LAYER;
     (void)mf_block_until_ready(v);
@@ -30,7 +30,7 @@ static mf_value replicate_leaf(void *count, mf_value leaf)
     return mf_broadcast_to(leaf, with_leading(shape, *(const int *)count));
 }
 
-mf_value mf_replicate(mf_value tree, mf_device_list devices)
+mf_value(mf_replicate)(mf_value tree, mf_device_list devices)
 {
     MF_LAYER;
     if (devices.count < 1)
@@ -46,7 +46,7 @@ static mf_value first_copy(mf_value leaf)
     return mf_get(leaf, 0);
 }
 
-mf_value mf_unreplicate(mf_value tree)
+mf_value(mf_unreplicate)(mf_value tree)
 {
     MF_LAYER;
     return mf_tree_map(first_copy, tree);
@@ -79,7 +79,7 @@ static mf_value shard_leaf(void *context, mf_value leaf)
     return mf_reshape(leaf, to);
 }
 
-mf_value mf_shard_batch(mf_value tree, int device_count)
+mf_value(mf_shard_batch)(mf_value tree, int device_count)
 {
     MF_LAYER;
     if (device_count < 1)
@@ -103,7 +103,7 @@ static mf_value stacked_leaf(mf_value parts, int leaf)
     return mf_stack(row, 0);
 }
 
-mf_value mf_device_put_sharded(mf_value parts, mf_device_list devices)
+mf_value(mf_device_put_sharded)(mf_value parts, mf_device_list devices)
 {
     MF_LAYER;
     if (mf_is_error(parts))

@@ -252,7 +252,7 @@ static void remove_others(checkpoint *c)
         (void)unlink(path);
 }
 
-mf_status mf_save_checkpoint(const char *folder, mf_value whole, mf_value rows)
+mf_status(mf_save_checkpoint)(const char *folder, mf_value whole, mf_value rows)
 {
     MF_LAYER;
     MF_SCOPE;
@@ -485,7 +485,7 @@ static mf_value load(checkpoint *c, mf_value index, mf_value whole)
     return mf_is_error(whole) ? whole : mf_tuple(whole, rows);
 }
 
-mf_value mf_load_checkpoint(const char *folder, mf_value whole, mf_value rows)
+mf_value(mf_load_checkpoint)(const char *folder, mf_value whole, mf_value rows)
 {
     MF_LAYER;
     MF_SCOPE;

@@ -301,7 +301,7 @@ mf_value mf_load_npy(const char *path)
     return v;
 }
 
-mf_status mf_save_npy(const char *path, mf_value array)
+mf_status(mf_save_npy)(const char *path, mf_value array)
 {
     MF_LAYER;
     MF_SCOPE;

@@ -169,7 +169,7 @@ static mf_status check_leaves(const char *path, const leaves *l)
     return MF_OK;
 }
 
-mf_status mf_save_npz(const char *path, mf_value tree)
+mf_status(mf_save_npz)(const char *path, mf_value tree)
 {
     MF_LAYER;
     MF_SCOPE;

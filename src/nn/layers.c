@@ -111,7 +111,7 @@ static mf_value check_labels(const char *loss, mf_value logits, mf_value labels,
                          mf_str_shape(want), wanted);
 }
 
-mf_value mf_softmax_cross_entropy(mf_value logits, mf_value labels)
+mf_value(mf_softmax_cross_entropy)(mf_value logits, mf_value labels)
 {
     MF_LAYER;
     mf_value wrong = check_labels("softmax_cross_entropy", logits, labels, mf_ndim(logits), false,
@@ -121,7 +121,7 @@ mf_value mf_softmax_cross_entropy(mf_value logits, mf_value labels)
     return mf_neg(mf_sum(mf_mul(labels, mf_log_softmax(logits, -1)), .axis = -1));
 }
 
-mf_value mf_softmax_cross_entropy_with_integer_labels(mf_value logits, mf_value labels)
+mf_value(mf_softmax_cross_entropy_with_integer_labels)(mf_value logits, mf_value labels)
 {
     MF_LAYER;
     mf_value wrong = check_labels("softmax_cross_entropy_with_integer_labels", logits, labels, mf_ndim(logits) - 1, true,

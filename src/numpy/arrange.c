@@ -123,7 +123,7 @@ mf_value(mf_trace)(mf_value x)
 }
 
 /* ---- meshgrid */
-mf_value mf_meshgrid(mf_value parts, bool ij)
+mf_value(mf_meshgrid)(mf_value parts, bool ij)
 {
     MF_LAYER;
     mf_value grid[MF_MAX_RANK] = { { 0 } };

@@ -33,7 +33,7 @@ mf_value(mf_nan_to_num)(mf_value x) { return mf_nan_to_num_opt(x, NULL); }
 
 static mf_value squares(mf_value sum, mf_value leaf) { return mf_add(sum, mf_sum(mf_square(mf_abs(leaf)))); }
 
-mf_value mf_global_norm(mf_value tree)
+mf_value(mf_global_norm)(mf_value tree)
 {
     MF_LAYER;
     return mf_sqrt(mf_tree_reduce(mf_fn(squares), tree, mf_f(0)));

@@ -63,7 +63,7 @@ mf_value(mf_searchsorted)(mf_value sorted, mf_value x, bool right)
     return low;
 }
 
-mf_value mf_bincount(mf_value x, int64_t length)
+mf_value(mf_bincount)(mf_value x, int64_t length)
 {
     MF_LAYER;
     if (length < 0)

@@ -44,7 +44,7 @@ mf_value(mf_log_softmax)(mf_value x, mf_axis axis)
 }
 
 /* The gradient is 1 where x > 0, and 0 elsewhere: at 0 and at NaN too. A NaN stays one. */
-mf_value mf_relu(mf_value x)
+mf_value(mf_relu)(mf_value x)
 {
     MF_LAYER;
     return mf_where(mf_greater(x, 0), x, mf_stop_gradient(mf_maximum(x, 0)));
@@ -75,7 +75,7 @@ static mf_value gelu_jvp(mf_value primals, mf_value tangents)
     return mf_tuple(mf_mul(x, p.share), mf_mul(mf_get(tangents, 0), slope));
 }
 
-mf_value mf_gelu(mf_value x)
+mf_value(mf_gelu)(mf_value x)
 {
     MF_LAYER;
     return mf_call(mf_custom_jvp(gelu, gelu_jvp), as_float(x));
@@ -122,7 +122,7 @@ static mf_value distribution_jvp(mf_value primals, mf_value tangents)
     return mf_tuple(mf_call(mf_custom_jvp(distribution, distribution_jvp), x), mf_mul(mf_get(tangents, 0), density));
 }
 
-mf_value mf_gelu_exact(mf_value x)
+mf_value(mf_gelu_exact)(mf_value x)
 {
     MF_LAYER;
     x = as_float(x);
@@ -145,14 +145,14 @@ mf_value(mf_elu)(mf_value x, double alpha)
     return mf_where(above, x, mf_mul(mf_expm1(mf_where(above, 0, x)), mf_scalar(alpha, mf_dtype_of(x))));
 }
 
-mf_value mf_hard_swish(mf_value x)
+mf_value(mf_hard_swish)(mf_value x)
 {
     MF_LAYER;
     x = as_float(x);
     return mf_mul(x, mf_div(mf_minimum(mf_maximum(mf_add(x, 3), 0), 6), 6));
 }
 
-mf_value mf_silu(mf_value x)
+mf_value(mf_silu)(mf_value x)
 {
     MF_LAYER;
     x = as_float(x);
@@ -160,7 +160,7 @@ mf_value mf_silu(mf_value x)
 }
 
 /* log(1 + e^x). At 0 the first term has slope 1, the second -1/2, because that of abs is 1 there. */
-mf_value mf_softplus(mf_value x)
+mf_value(mf_softplus)(mf_value x)
 {
     MF_LAYER;
     x = as_float(x);

@@ -14,7 +14,7 @@ static mf_value solve_lower(mf_value l, mf_value b, bool transposed)
     return mf_triangular_solve(l, b, .left_side = true, .lower = true, .transpose_a = transposed, .conjugate_a = transposed);
 }
 
-mf_value mf_cho_solve(mf_value l, mf_value b)
+mf_value(mf_cho_solve)(mf_value l, mf_value b)
 {
     MF_LAYER;
     bool vector = mf_ndim(b) >= 0 && mf_ndim(b) == mf_ndim(l) - 1;
@@ -23,7 +23,7 @@ mf_value mf_cho_solve(mf_value l, mf_value b)
     return vector ? mf_squeeze(x, -1) : x;
 }
 
-mf_value mf_solve_spd(mf_value a, mf_value b)
+mf_value(mf_solve_spd)(mf_value a, mf_value b)
 {
     MF_LAYER;
     return mf_cho_solve(mf_cholesky(a), b);
@@ -121,7 +121,7 @@ mf_value(mf_solve)(mf_value a, mf_value b)
     return vector ? mf_squeeze(x, -1) : x;
 }
 
-mf_value mf_inv(mf_value a)
+mf_value(mf_inv)(mf_value a)
 {
     MF_LAYER;
     mf_value wrong = check_square(a, "inv");
@@ -199,7 +199,7 @@ static mf_value small_determinant(mf_value a)
     return sum;
 }
 
-mf_value mf_det(mf_value a)
+mf_value(mf_det)(mf_value a)
 {
     MF_LAYER;
     mf_value wrong = check_square(a, "det");
@@ -228,7 +228,7 @@ static mf_value sign_and_logarithm_rule(mf_value primals, mf_value tangents)
     return mf_tuple(out, mf_tuple(turn, real));
 }
 
-mf_value mf_slogdet(mf_value a)
+mf_value(mf_slogdet)(mf_value a)
 {
     MF_LAYER;
     mf_value wrong = check_square(a, "slogdet");

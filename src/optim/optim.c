@@ -96,7 +96,7 @@ static const optimizer *options_of(mf_optimizer handle)
 static mf_value no_optimizer(void) { return mf_make_error(MF_ERROR_ARGUMENT, "this is not an optimizer"); }
 static mf_value zeros(mf_value x) { return mf_zeros_like(x); }
 
-mf_value mf_optim_init(mf_optimizer handle, mf_value params)
+mf_value(mf_optim_init)(mf_optimizer handle, mf_value params)
 {
     MF_LAYER;
     const optimizer *o = options_of(handle);
@@ -201,7 +201,7 @@ static mf_value check_state(const optimizer *o, mf_value state)
                          keys_of(o), *keys ? keys : "no keys");
 }
 
-mf_value mf_optim_update(mf_optimizer handle, mf_value grads, mf_value *opt_state, mf_value params)
+mf_value(mf_optim_update)(mf_optimizer handle, mf_value grads, mf_value *opt_state, mf_value params)
 {
     MF_LAYER;
     const optimizer *o = options_of(handle);

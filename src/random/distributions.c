@@ -19,20 +19,20 @@ static mf_value uniform_from(mf_value key, mf_shape shape, mf_dtype dtype, doubl
     return mf_random_uniform_in(key, shape, dtype, mf_f(low), mf_f(1));
 }
 
-mf_value mf_random_exponential(mf_value key, mf_shape shape, mf_dtype dtype)
+mf_value(mf_random_exponential)(mf_value key, mf_shape shape, mf_dtype dtype)
 {
     MF_LAYER;
     return mf_neg(mf_log1p(mf_neg(mf_random_uniform(key, shape, dtype)))); /* of 1 - u, so that the logarithm's argument is never 0 */
 }
 
-mf_value mf_random_gumbel(mf_value key, mf_shape shape, mf_dtype dtype)
+mf_value(mf_random_gumbel)(mf_value key, mf_shape shape, mf_dtype dtype)
 {
     MF_LAYER;
     dtype = float_or_default(dtype);
     return mf_neg(mf_log(mf_neg(mf_log(uniform_from(key, shape, dtype, tiny_of(dtype))))));
 }
 
-mf_value mf_random_laplace(mf_value key, mf_shape shape, mf_dtype dtype)
+mf_value(mf_random_laplace)(mf_value key, mf_shape shape, mf_dtype dtype)
 {
     MF_LAYER;
     dtype = float_or_default(dtype);
@@ -40,7 +40,7 @@ mf_value mf_random_laplace(mf_value key, mf_shape shape, mf_dtype dtype)
     return mf_mul(mf_sign(u), mf_log1p(mf_neg(mf_abs(u))));
 }
 
-mf_value mf_random_cauchy(mf_value key, mf_shape shape, mf_dtype dtype)
+mf_value(mf_random_cauchy)(mf_value key, mf_shape shape, mf_dtype dtype)
 {
     MF_LAYER;
     dtype = float_or_default(dtype);
@@ -51,7 +51,7 @@ mf_value mf_random_cauchy(mf_value key, mf_shape shape, mf_dtype dtype)
 /* ---- choices */
 
 /* The greatest of logits plus gumbels has the softmax's probabilities. */
-mf_value mf_random_categorical(mf_value key, mf_value logits, int axis, mf_shape draws)
+mf_value(mf_random_categorical)(mf_value key, mf_value logits, int axis, mf_shape draws)
 {
     MF_LAYER;
     mf_shape shape = mf_shape_of(logits), whole = draws;

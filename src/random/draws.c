@@ -64,7 +64,7 @@ static mf_value random_split(void *context, mf_value key)
     return mf_is_error(words) ? words : mf_stack(mf_list(mf_get(words, 0), mf_get(words, 1)), 1);
 }
 
-mf_value mf_random_split(mf_value key, int count)
+mf_value(mf_random_split)(mf_value key, int count)
 {
     MF_LAYER;
     if (count < 0)
@@ -100,7 +100,7 @@ static mf_value random_bits(void *context, mf_value key)
     return bits(key, d->shape, (mf_dtype)d->dtype);
 }
 
-mf_value mf_random_bits(mf_value key, mf_shape shape, mf_dtype dtype)
+mf_value(mf_random_bits)(mf_value key, mf_shape shape, mf_dtype dtype)
 {
     MF_LAYER;
     if (dtype != MF_U8 && dtype != MF_U16 && dtype != MF_U32 && dtype != MF_U64)
@@ -187,7 +187,7 @@ static mf_value no_float(const char *what, mf_dtype dtype)
     return mf_make_error(MF_ERROR_DTYPE, "random %s needs a float dtype, not %s", what, mf_str_dtype(dtype));
 }
 
-mf_value mf_random_uniform_in(mf_value key, mf_shape shape, mf_dtype dtype, mf_value low, mf_value high)
+mf_value(mf_random_uniform_in)(mf_value key, mf_shape shape, mf_dtype dtype, mf_value low, mf_value high)
 {
     MF_LAYER;
     draw d;
@@ -197,20 +197,20 @@ mf_value mf_random_uniform_in(mf_value key, mf_shape shape, mf_dtype dtype, mf_v
     return mf_call(mf_jit(mf_closure(random_uniform, &d)), key, mf_astype(low, dtype), mf_astype(high, dtype));
 }
 
-mf_value mf_random_uniform(mf_value key, mf_shape shape, mf_dtype dtype)
+mf_value(mf_random_uniform)(mf_value key, mf_shape shape, mf_dtype dtype)
 {
     MF_LAYER;
     return mf_random_uniform_in(key, shape, dtype, mf_f(0), mf_f(1));
 }
 
-mf_value mf_random_normal(mf_value key, mf_shape shape, mf_dtype dtype)
+mf_value(mf_random_normal)(mf_value key, mf_shape shape, mf_dtype dtype)
 {
     MF_LAYER;
     draw d;
     return float_draw(&d, shape, dtype) ? mf_call(mf_jit(mf_closure(random_normal, &d)), key) : no_float("normal", dtype);
 }
 
-mf_value mf_random_truncated_normal(mf_value key, double low, double high, mf_shape shape, mf_dtype dtype)
+mf_value(mf_random_truncated_normal)(mf_value key, double low, double high, mf_shape shape, mf_dtype dtype)
 {
     MF_LAYER;
     draw d;
@@ -220,7 +220,7 @@ mf_value mf_random_truncated_normal(mf_value key, double low, double high, mf_sh
     return mf_call(mf_jit(mf_closure(random_truncated_normal, &d)), key, from, to);
 }
 
-mf_value mf_random_bernoulli(mf_value key, double p, mf_shape shape)
+mf_value(mf_random_bernoulli)(mf_value key, double p, mf_shape shape)
 {
     MF_LAYER;
     draw d = draw_of(shape, MF_BOOL);
@@ -261,7 +261,7 @@ static mf_value random_randint(void *context, mf_value key, mf_value from, mf_va
     return mf_add(from, mf_astype(offset, dtype));
 }
 
-mf_value mf_random_randint(mf_value key, mf_shape shape, mf_value low, mf_value high, mf_dtype dtype)
+mf_value(mf_random_randint)(mf_value key, mf_shape shape, mf_value low, mf_value high, mf_dtype dtype)
 {
     MF_LAYER;
     dtype = dtype == MF_DTYPE_DEFAULT ? MF_I32 : dtype;

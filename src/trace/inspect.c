@@ -23,7 +23,7 @@ static const mf_type *type_seen(mf_value v)
     return t ? t : mf_object_type(o);
 }
 
-mf_shape mf_shape_of(mf_value v)
+mf_shape(mf_shape_of)(mf_value v)
 {
     MF_ENTER((mf_shape){ .rank = -1 });
     const mf_type *t = type_seen(v);
@@ -35,28 +35,28 @@ mf_shape mf_shape_of(mf_value v)
     return shape;
 }
 
-mf_dtype mf_dtype_of(mf_value v)
+mf_dtype(mf_dtype_of)(mf_value v)
 {
     MF_ENTER(MF_DTYPE_DEFAULT);
     const mf_type *t = type_seen(v);
     return t ? t->dtype : MF_DTYPE_DEFAULT;
 }
 
-bool mf_weak_type_of(mf_value v)
+bool(mf_weak_type_of)(mf_value v)
 {
     MF_ENTER(false);
     const mf_type *t = type_seen(v);
     return t && t->weak;
 }
 
-int mf_ndim(mf_value v)
+int(mf_ndim)(mf_value v)
 {
     MF_ENTER(-1);
     const mf_type *t = type_seen(v);
     return t ? t->rank : -1;
 }
 
-int64_t mf_size(mf_value v)
+int64_t(mf_size)(mf_value v)
 {
     MF_ENTER(-1);
     const mf_type *t = type_seen(v);
@@ -71,7 +71,7 @@ static mf_error_object *no_array(const char *what, mf_object *o)
     return mf_error_new(MF_ERROR_ARGUMENT, "%s: %s is no array", what, mf_object_words(o));
 }
 
-int64_t mf_dim(mf_value v, int axis)
+int64_t(mf_dim)(mf_value v, int axis)
 {
     MF_ENTER(-1);
     mf_object *o = mf_object_of(v);
@@ -83,7 +83,7 @@ int64_t mf_dim(mf_value v, int axis)
     return -1;
 }
 
-int mf_len(mf_value v)
+int(mf_len)(mf_value v)
 {
     MF_ENTER(-1);
     mf_object *o = mf_object_of(v);
@@ -159,7 +159,7 @@ static mf_value filled(const mf_type *t, const void *element)
     return mf_value_new(a ? (void *)a : mf_error_out_of_memory());
 }
 
-mf_value mf_full(mf_shape shape, mf_value fill)
+mf_value(mf_full)(mf_shape shape, mf_value fill)
 {
     MF_ENTER(MF_FORKED);
     unsigned char element[16];
@@ -182,19 +182,19 @@ static mf_value constant_like(const char *what, mf_value x, int64_t number)
     return filled(t, element);
 }
 
-mf_value mf_zeros_like(mf_value x)
+mf_value(mf_zeros_like)(mf_value x)
 {
     MF_ENTER(MF_FORKED);
     return constant_like("mf_zeros_like", x, 0);
 }
 
-mf_value mf_ones_like(mf_value x)
+mf_value(mf_ones_like)(mf_value x)
 {
     MF_ENTER(MF_FORKED);
     return constant_like("mf_ones_like", x, 1);
 }
 
-mf_value mf_full_like(mf_value x, mf_value fill)
+mf_value(mf_full_like)(mf_value x, mf_value fill)
 {
     MF_ENTER(MF_FORKED);
     mf_object *o = mf_object_of(x);
@@ -207,7 +207,7 @@ mf_value mf_full_like(mf_value x, mf_value fill)
     return filled(t, element);
 }
 
-mf_kind mf_kind_of(mf_value v)
+mf_kind(mf_kind_of)(mf_value v)
 {
     MF_ENTER(MF_KIND_ERROR);
     static const mf_kind kinds[] = { [MF_NODE_LEAF] = MF_KIND_STATIC,
@@ -307,7 +307,7 @@ void mf_print_shapes(mf_text *t, mf_object *value)
         print_shape(t, value, true);
 }
 
-const char *mf_str_value(mf_value v)
+const char *(mf_str_value)(mf_value v)
 {
     MF_ENTER(MF_FORK_WORDS);
     mf_text t = { 0 };
@@ -317,7 +317,7 @@ const char *mf_str_value(mf_value v)
     return mf_text_to_scope(&t);
 }
 
-const char *mf_str_function(mf_function f)
+const char *(mf_str_function)(mf_function f)
 {
     MF_ENTER(MF_FORK_WORDS);
     mf_text t = { 0 };

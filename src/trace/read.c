@@ -34,28 +34,28 @@ static mf_status item(mf_value v, mf_dtype dtype, void *out)
     return mf_error_remember(error);
 }
 
-double mf_item_f64(mf_value v)
+double(mf_item_f64)(mf_value v)
 {
     MF_ENTER(NAN);
     double x = 0;
     return !item(v, MF_F64, &x) ? x : mf_trace_is_stuck() ? -INFINITY : (double)NAN;
 }
 
-int64_t mf_item_i64(mf_value v)
+int64_t(mf_item_i64)(mf_value v)
 {
     MF_ENTER(0);
     int64_t x = 0;
     return !item(v, MF_I64, &x) ? x : mf_trace_is_stuck() ? INT64_MAX : 0;
 }
 
-bool mf_item_bool(mf_value v)
+bool(mf_item_bool)(mf_value v)
 {
     MF_ENTER(false);
     bool x = false;
     return !item(v, MF_BOOL, &x) ? x : mf_trace_is_stuck();
 }
 
-mf_status mf_to_host(mf_value v, mf_dtype dtype, void *out, size_t count)
+mf_status(mf_to_host)(mf_value v, mf_dtype dtype, void *out, size_t count)
 {
     MF_ENTER(MF_FORK_STATUS);
     mf_error_object *error = NULL;

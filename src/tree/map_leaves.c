@@ -146,7 +146,7 @@ mf_value mf_tree_map_with_path_n(mf_function f, const mf_value *trees, int count
     return map_trees(f, trees, count, true);
 }
 
-mf_value mf_tree_reduce(mf_function f, mf_value tree, mf_value initial)
+mf_value(mf_tree_reduce)(mf_function f, mf_value tree, mf_value initial)
 {
     MF_ENTER(MF_FORKED);
     mf_object *o = mf_retain(mf_object_of(tree)), *so_far = mf_retain(mf_object_of(initial)), *self, *const * leaves;

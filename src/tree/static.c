@@ -148,7 +148,7 @@ mf_value mf_static(mf_module module)
     return value_or_memory(interned(&(mf_static_object){ .what = MF_STATIC_MODULE, .module = o }));
 }
 
-const void *mf_static_data(mf_value v, size_t *size)
+const void *(mf_static_data)(mf_value v, size_t *size)
 {
     MF_ENTER(NULL);
     mf_object *o = mf_object_of(v);

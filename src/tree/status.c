@@ -64,7 +64,7 @@ static bool is_bad_leaf(mf_object *o)
     return e != NULL;
 }
 
-bool mf_is_error(mf_value v)
+bool(mf_is_error)(mf_value v)
 {
     MF_ENTER(true);
     mf_object *o = mf_object_of(v), *self, *const * leaves;
@@ -77,28 +77,28 @@ bool mf_is_error(mf_value v)
     return bad;
 }
 
-const char *mf_error(mf_value v)
+const char *(mf_error)(mf_value v)
 {
     MF_ENTER(MF_FORK_WORDS);
     mf_error_object *e = seen_error(v);
     return e ? e->message : NULL;
 }
 
-mf_status mf_error_status(mf_value v)
+mf_status(mf_error_status)(mf_value v)
 {
     MF_ENTER(MF_FORK_STATUS);
     mf_error_object *e = seen_error(v);
     return e ? e->status : MF_OK;
 }
 
-const char *mf_error_place(mf_value v)
+const char *(mf_error_place)(mf_value v)
 {
     MF_ENTER(NULL);
     mf_error_object *e = seen_error(v);
     return e ? mf_error_place_text(e) : NULL;
 }
 
-mf_status mf_block_until_ready(mf_value v)
+mf_status(mf_block_until_ready)(mf_value v)
 {
     MF_ENTER(MF_FORK_STATUS);
     mf_object *o = mf_retain(mf_object_of(v)), *self, *const * leaves;
@@ -119,7 +119,7 @@ mf_status mf_block_until_ready(mf_value v)
 
 /* ---- deleting */
 
-bool mf_is_deleted(mf_value v)
+bool(mf_is_deleted)(mf_value v)
 {
     MF_ENTER(false);
     mf_object *o = mf_object_of(v), *self, *const * leaves;
@@ -142,7 +142,7 @@ static void delete_array(mf_array *a)
     mf_drop(mf_array_give_up(a)); /* where somebody reads, the memory ends with the array */
 }
 
-mf_status mf_delete(mf_value v)
+mf_status(mf_delete)(mf_value v)
 {
     MF_ENTER(MF_FORK_STATUS);
     mf_object *o = mf_object_of(v), *self, *const * leaves;

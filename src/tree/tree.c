@@ -413,7 +413,7 @@ mf_value mf_set_n(mf_value tree, mf_value leaf, const mf_value *path, int count)
     return mf_value_new(o ? (void *)o : error);
 }
 
-const char *mf_key(mf_value dict, int index)
+const char *(mf_key)(mf_value dict, int index)
 {
     MF_ENTER(NULL);
     const mf_object *o = mf_object_of(dict);
@@ -425,7 +425,7 @@ mf_slice mf_range(int64_t start, int64_t stop) { return (mf_slice){ true, start,
 
 /* ---- leaves */
 
-mf_value mf_tree_leaves(mf_value tree)
+mf_value(mf_tree_leaves)(mf_value tree)
 {
     MF_ENTER(MF_FORKED);
     mf_object *o = mf_object_of(tree), *self, *const * leaves;
@@ -453,7 +453,7 @@ static mf_object *refill(const mf_structure *s, const mf_tree *from, int *next)
     return o;
 }
 
-mf_value mf_tree_unflatten(mf_value like, mf_value leaves)
+mf_value(mf_tree_unflatten)(mf_value like, mf_value leaves)
 {
     MF_ENTER(MF_FORKED);
     mf_object *shape = mf_retain(mf_object_of(like)), *list = mf_retain(mf_object_of(leaves)), *self, *const * unused;
@@ -508,7 +508,7 @@ mf_value mf_record_pack_(const char *type, const char *fields, const mf_value *v
     return mf_value_new(o ? (void *)o : error);
 }
 
-void mf_record_unpack_(const char *type, const char *fields, mf_value tree, mf_value *values, size_t size)
+void(mf_record_unpack_)(const char *type, const char *fields, mf_value tree, mf_value *values, size_t size)
 {
     int count = (int)(size / sizeof *values);
     for (int i = 0; i < count && mf_process_forked(); i++)

@@ -154,8 +154,8 @@ int main(void)
 C
 sanitize=${MF_SANITIZE:+-fsanitize=$MF_SANITIZE}
 for level in -O0 -O2; do
-    "$MF_CC" -std=c11 -g $level $sanitize -I"$MF_SOURCE_DIR/include" -DMF_PROFILE_FILE="\"$work/profile.json\"" "$work/places.c" -o "$work/shared" "$MF_BUILD_DIR/libmanyfold.so" -Wl,-rpath,"$MF_BUILD_DIR"
+    "$MF_CC" -std=c11 -g $level $sanitize -I"$MF_SOURCE_DIR/include" -I"$MF_BUILD_DIR/include" -DMF_PROFILE_FILE="\"$work/profile.json\"" "$work/places.c" -o "$work/shared" "$MF_BUILD_DIR/libmanyfold.so" -Wl,-rpath,"$MF_BUILD_DIR"
     "$work/shared" || { echo "failed: shared, $level"; exit 1; }
-    "$MF_CC" -std=c11 -g $level $sanitize -I"$MF_SOURCE_DIR/include" -DMF_PROFILE_FILE="\"$work/profile.json\"" "$work/places.c" -o "$work/static" "$MF_BUILD_DIR/libmanyfold.a" -lz -lzip -lm -ldl -pthread
+    "$MF_CC" -std=c11 -g $level $sanitize -I"$MF_SOURCE_DIR/include" -I"$MF_BUILD_DIR/include" -DMF_PROFILE_FILE="\"$work/profile.json\"" "$work/places.c" -o "$work/static" "$MF_BUILD_DIR/libmanyfold.a" -lz -lzip -lm -ldl -pthread
     "$work/static" || { echo "failed: static, $level"; exit 1; }
 done

@@ -5,7 +5,7 @@ command -v gcc >/dev/null || { echo "SKIP: there is no gcc, which lists prototyp
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 echo '#include <manyfold.h>' > "$work/all.c"
-gcc -std=gnu11 -I"$MF_SOURCE_DIR/include" -aux-info "$work/prototypes" -fsyntax-only "$work/all.c"
+gcc -std=gnu11 -I"$MF_SOURCE_DIR/include" -I"$MF_BUILD_DIR/include" -aux-info "$work/prototypes" -fsyntax-only "$work/all.c"
 # mf_no_value_ is what a wrong argument would call; a static assertion comes first
 grep -F 'include/manyfold' "$work/prototypes" | grep -v '\*/ static' | grep -oE '\*?\(?mf_[A-Za-z0-9_]+\)? \(' | grep -oE 'mf_[A-Za-z0-9_]+' |
     grep -vx mf_no_value_ | sort -u > "$work/declared"

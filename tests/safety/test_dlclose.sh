@@ -3,7 +3,7 @@
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-"$MF_CC" -std=gnu11 -D_GNU_SOURCE -Wall -g ${MF_SANITIZE:+"-fsanitize=$MF_SANITIZE"} -I"$MF_SOURCE_DIR/include" \
+"$MF_CC" -std=gnu11 -D_GNU_SOURCE -Wall -g ${MF_SANITIZE:+"-fsanitize=$MF_SANITIZE"} -I"$MF_SOURCE_DIR/include" -I"$MF_BUILD_DIR/include" \
     "$MF_SOURCE_DIR/tests/safety/dlclose/host.c" -o "$work/host" -lpthread -ldl
 # A library that is loaded later shares some 1.5 KiB of fast thread-local memory with all others.
 if [ -z "${MF_SANITIZE:-}" ] && command -v readelf > /dev/null; then

@@ -6,7 +6,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 here=$MF_SOURCE_DIR/tests/safety/forks
 echo '#include <manyfold.h>' > "$work/all.c"
-gcc -std=gnu11 -I"$MF_SOURCE_DIR/include" -aux-info "$work/prototypes" -fsyntax-only "$work/all.c"
+gcc -std=gnu11 -I"$MF_SOURCE_DIR/include" -I"$MF_BUILD_DIR/include" -aux-info "$work/prototypes" -fsyntax-only "$work/all.c"
 case "${MF_SANITIZE:-}" in
     thread) checked=-DMF_SANITIZED_THREADS ;;
     *address*) # in a child the library gives nothing back
@@ -17,7 +17,7 @@ case "${MF_SANITIZE:-}" in
 esac
 "$here/functions.py" < "$work/prototypes" > "$work/functions.def"
 "$MF_CC" -std=gnu11 -D_GNU_SOURCE -w -g ${MF_SANITIZE:+"-fsanitize=$MF_SANITIZE"} $checked \
-    -I"$MF_SOURCE_DIR/include" -I"$work" "$here/children.c" -o "$work/children" \
+    -I"$MF_SOURCE_DIR/include" -I"$MF_BUILD_DIR/include" -I"$work" "$here/children.c" -o "$work/children" \
     -L"$MF_BUILD_DIR" -lmanyfold -Wl,-rpath,"$MF_BUILD_DIR" -lm -lpthread -ldl
 for backend in ${MF_TEST_BACKENDS:-native reference}; do
     [ "$backend" = reference ] || ! grep -q '^MF_NATIVE:.*=OFF' "$MF_BUILD_DIR/CMakeCache.txt" || continue

@@ -88,7 +88,7 @@ static mf_value bind_dynamic_slice(mf_value x, const mf_value *starts, const int
     return out;
 }
 
-mf_value mf_dynamic_slice(mf_value x, mf_value starts, mf_shape sizes)
+mf_value(mf_dynamic_slice)(mf_value x, mf_value starts, mf_shape sizes)
 {
     MF_ENTER(MF_FORKED);
     mf_value at[MF_RANK], error;
@@ -114,7 +114,7 @@ static mf_value bind_dynamic_update(mf_value x, mf_value update, const mf_value 
     return out;
 }
 
-mf_value mf_dynamic_update_slice(mf_value x, mf_value update, mf_value starts)
+mf_value(mf_dynamic_update_slice)(mf_value x, mf_value update, mf_value starts)
 {
     MF_ENTER(MF_FORKED);
     mf_value at[MF_RANK], error;

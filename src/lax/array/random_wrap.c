@@ -3,7 +3,7 @@
 
 #include <manyfold/random.h>
 
-mf_value mf_threefry2x32(mf_value key, mf_value x1, mf_value x2)
+mf_value(mf_threefry2x32)(mf_value key, mf_value x1, mf_value x2)
 {
     MF_ENTER(MF_FORKED);
     if (!mf_wrap_array(&key, "threefry2x32"))

@@ -73,7 +73,7 @@ static mf_value reshaped(mf_value x, const mf_type *want)
     return mf_bind(&mf_op_reshape, &(mf_shape_params){ shape_dims(want) }, 1, x);
 }
 
-mf_value mf_reshape(mf_value x, mf_shape shape)
+mf_value(mf_reshape)(mf_value x, mf_shape shape)
 {
     MF_ENTER(MF_FORKED);
     if (!mf_wrap_array(&x, "reshape"))
@@ -86,7 +86,7 @@ mf_value mf_reshape(mf_value x, mf_shape shape)
     return want ? reshaped(x, want) : bad_reshape(t, shape);
 }
 
-mf_value mf_ravel(mf_value x)
+mf_value(mf_ravel)(mf_value x)
 {
     MF_ENTER(MF_FORKED);
     if (!mf_wrap_array(&x, "ravel"))
@@ -116,7 +116,7 @@ static mf_value permuted(mf_value x, const int64_t *order)
     return mf_bind(&mf_op_transpose, &(mf_permutation_params){ mf_ints_intern(order, t->rank) }, 1, x);
 }
 
-mf_value mf_transpose(mf_value x, mf_ints axes)
+mf_value(mf_transpose)(mf_value x, mf_ints axes)
 {
     MF_ENTER(MF_FORKED);
     const mf_intlist *order;
@@ -137,7 +137,7 @@ mf_value mf_transpose(mf_value x, mf_ints axes)
     return permuted(x, order->at);
 }
 
-mf_value mf_swapaxes(mf_value x, int a, int b)
+mf_value(mf_swapaxes)(mf_value x, int a, int b)
 {
     MF_ENTER(MF_FORKED);
     int64_t order[MF_RANK], first, second;
@@ -152,7 +152,7 @@ mf_value mf_swapaxes(mf_value x, int a, int b)
     return permuted(x, order);
 }
 
-mf_value mf_moveaxis(mf_value x, int from, int to)
+mf_value(mf_moveaxis)(mf_value x, int from, int to)
 {
     MF_ENTER(MF_FORKED);
     int64_t order[MF_RANK], source, target, next = 0;
@@ -170,7 +170,7 @@ mf_value mf_moveaxis(mf_value x, int from, int to)
 }
 
 /* ---- broadcasting, new and removed axes */
-mf_value mf_broadcast_to(mf_value x, mf_shape shape)
+mf_value(mf_broadcast_to)(mf_value x, mf_shape shape)
 {
     MF_ENTER(MF_FORKED);
     if (!mf_wrap_array(&x, "broadcast_to"))
@@ -198,7 +198,7 @@ static mf_value expanded(mf_value x, int axis)
     return mf_view_value(a, want, 0, strides, where);
 }
 
-mf_value mf_expand_dims(mf_value x, int axis)
+mf_value(mf_expand_dims)(mf_value x, int axis)
 {
     MF_ENTER(MF_FORKED);
     int64_t at;
@@ -393,7 +393,7 @@ static bool full_list(const mf_ints *list, int rank, int64_t otherwise, int64_t 
     return true;
 }
 
-mf_value mf_slice_in(mf_value x, mf_ints start, mf_ints limit, mf_ints strides)
+mf_value(mf_slice_in)(mf_value x, mf_ints start, mf_ints limit, mf_ints strides)
 {
     MF_ENTER(MF_FORKED);
     int64_t from[MF_RANK], to[MF_RANK], steps[MF_RANK];
@@ -417,7 +417,7 @@ static int64_t clip_bound(int64_t at, int64_t size)
     return at < 0 ? 0 : at > size ? size : at;
 }
 
-mf_value mf_slice_in_dim(mf_value x, int64_t start, int64_t limit, int64_t stride, int axis)
+mf_value(mf_slice_in_dim)(mf_value x, int64_t start, int64_t limit, int64_t stride, int axis)
 {
     MF_ENTER(MF_FORKED);
     int64_t from[MF_RANK] = { 0 }, to[MF_RANK], steps[MF_RANK], at;

@@ -86,7 +86,7 @@ mf_value(mf_top_k)(mf_value x, int64_t k, int axis)
     return mf_tuple_n(out, 2);
 }
 
-mf_value mf_sort_key_value(mf_value keys, mf_value values, int axis)
+mf_value(mf_sort_key_value)(mf_value keys, mf_value values, int axis)
 {
     MF_ENTER(MF_FORKED);
     mf_sort_params p;

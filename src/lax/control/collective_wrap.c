@@ -337,7 +337,7 @@ static mf_value permute(mf_value x, const char *axis_name, const int64_t *pairs,
     return over_tree(&c, x);
 }
 
-mf_value mf_ppermute(mf_value x, const char *axis_name, mf_value pairs)
+mf_value(mf_ppermute)(mf_value x, const char *axis_name, mf_value pairs)
 {
     MF_ENTER(MF_FORKED);
     if (mf_object_is(mf_object_of(x), &mf_error_class))
@@ -354,7 +354,7 @@ mf_value mf_ppermute(mf_value x, const char *axis_name, mf_value pairs)
     return r;
 }
 
-mf_value mf_pshuffle(mf_value x, const char *axis_name, mf_value permutation)
+mf_value(mf_pshuffle)(mf_value x, const char *axis_name, mf_value permutation)
 {
     MF_ENTER(MF_FORKED);
     if (mf_object_is(mf_object_of(x), &mf_error_class))
@@ -395,7 +395,7 @@ static mf_value broadcast_leaf(void *context, mf_value x)
     return mf_astype(mf_psum_opt(mf_where(mine, x, mf_scalar(0, type->dtype)), &o), type->dtype);
 }
 
-mf_value mf_pbroadcast(mf_value x, const char *axis_name, int source)
+mf_value(mf_pbroadcast)(mf_value x, const char *axis_name, int source)
 {
     MF_ENTER(MF_FORKED);
     const mf_axis_env *binder = mf_axis_env_find(mf_trace_env(), mf_intern(axis_name));

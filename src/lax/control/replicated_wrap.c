@@ -45,7 +45,7 @@ static mf_value check_leaf(mf_object *o, const char *axis_name, const char *leaf
     return mf_bind(&mf_op_check_replicated, &p, 1, x);
 }
 
-mf_value mf_check_replicated(mf_value tree, const char *axis_name)
+mf_value(mf_check_replicated)(mf_value tree, const char *axis_name)
 {
     MF_ENTER(MF_FORKED);
     mf_object *o = mf_retain(mf_object_of(tree)), *const * leaves, *self, **out;

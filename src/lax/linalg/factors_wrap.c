@@ -3,7 +3,7 @@
 
 #include <manyfold/linalg.h>
 
-mf_value mf_lu(mf_value a)
+mf_value(mf_lu)(mf_value a)
 {
     MF_ENTER(MF_FORKED);
     mf_value out[3];

@@ -221,13 +221,13 @@ static mf_value shifted(mf_value x, mf_axis axes, bool back, const char *name)
     return x;
 }
 
-mf_value mf_fftshift(mf_value x, mf_axis axes)
+mf_value(mf_fftshift)(mf_value x, mf_axis axes)
 {
     MF_ENTER(MF_FORKED);
     return shifted(x, axes, false, "fftshift");
 }
 
-mf_value mf_ifftshift(mf_value x, mf_axis axes)
+mf_value(mf_ifftshift)(mf_value x, mf_axis axes)
 {
     MF_ENTER(MF_FORKED);
     return shifted(x, axes, true, "ifftshift");

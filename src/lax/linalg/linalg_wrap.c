@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-mf_value mf_cholesky(mf_value a)
+mf_value(mf_cholesky)(mf_value a)
 {
     MF_ENTER(MF_FORKED);
     return mf_wrap_inexact(&a, "cholesky") ? mf_bind(&mf_op_cholesky, NULL, 1, a) : a;

@@ -31,7 +31,7 @@ static mf_value no_array(const char *what, mf_value v)
 
 static _Atomic(mf_interner *) lists;
 
-mf_device_list mf_devices_of_array(mf_value v)
+mf_device_list(mf_devices_of_array)(mf_value v)
 {
     MF_ENTER((mf_device_list){ 0 });
     mf_array *a = array_in(v);
@@ -72,7 +72,7 @@ static mf_value shard_of(const mf_array *a, int index)
     return mf_view_value(a, type, offset, strides, where);
 }
 
-mf_value mf_shard(mf_value v, int index)
+mf_value(mf_shard)(mf_value v, int index)
 {
     MF_ENTER(MF_FORKED);
     mf_array *a = array_in(v);
@@ -86,7 +86,7 @@ mf_value mf_shard(mf_value v, int index)
     return shard_of(a, index);
 }
 
-const void *mf_unsafe_buffer_pointer(mf_value v)
+const void *(mf_unsafe_buffer_pointer)(mf_value v)
 {
     MF_ENTER(NULL);
     mf_error_object *error = NULL;
@@ -134,7 +134,7 @@ static mf_value elsewhere(const char *what, mf_device d)
                    mf_device_id(d), mf_device_process(d));
 }
 
-mf_value mf_device_put(mf_value v, mf_device device)
+mf_value(mf_device_put)(mf_value v, mf_device device)
 {
     MF_ENTER(MF_FORKED);
     if (mf_device_id(device) < 0)
@@ -197,7 +197,7 @@ static mf_value place_leaf(void *devices, mf_value leaf)
     return a && p && mf_array_client(a) == p->client && !p->client->apart && is_scattered_row(a) ? packed_row(a, p) : placed(leaf, p);
 }
 
-mf_value mf_place(mf_value tree, mf_device_list devices)
+mf_value(mf_place)(mf_value tree, mf_device_list devices)
 {
     MF_ENTER(MF_FORKED);
     if (devices.count < 1 || !devices.at)
@@ -222,7 +222,7 @@ static mf_value copy_leaf(mf_value leaf)
     return !a ? leaf : mf_value_new(copy ? (void *)copy : (void *)error);
 }
 
-mf_value mf_copy(mf_value tree)
+mf_value(mf_copy)(mf_value tree)
 {
     MF_ENTER(MF_FORKED);
     return mf_tree_map(copy_leaf, tree);

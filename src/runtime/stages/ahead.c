@@ -339,7 +339,7 @@ static mf_error_object *compile_with(mf_ahead *o, const compiler_options *c)
     return error;
 }
 
-mf_function mf_compile_lowered(mf_function lowered, mf_value options)
+mf_function(mf_compile_lowered)(mf_function lowered, mf_value options)
 {
     MF_ENTER((mf_function){ MF_FORK_HANDLE });
     mf_error_object *error = NULL;

@@ -55,7 +55,7 @@ const char *mf_lower_n(mf_function function, const mf_value *arguments, int coun
     return text_of_call(function, arguments, count, true);
 }
 
-const char *mf_stage_text(mf_function stage, mf_stage_form form)
+const char *(mf_stage_text)(mf_function stage, mf_stage_form form)
 {
     MF_ENTER(MF_FORK_WORDS);
     mf_error_object *error = NULL;
@@ -138,13 +138,13 @@ static mf_value types_of_stage(mf_function stage, bool results)
     return mf_value_new(tree ? (void *)tree : mf_error_out_of_memory());
 }
 
-mf_value mf_stage_arguments(mf_function stage)
+mf_value(mf_stage_arguments)(mf_function stage)
 {
     MF_ENTER(MF_FORKED);
     return types_of_stage(stage, false);
 }
 
-mf_value mf_stage_results(mf_function stage)
+mf_value(mf_stage_results)(mf_function stage)
 {
     MF_ENTER(MF_FORKED);
     return types_of_stage(stage, true);
@@ -192,7 +192,7 @@ static void add_costs(const mf_program *p, double times, mf_stage_costs *out)
     }
 }
 
-mf_status mf_stage_analysis(mf_function stage, mf_stage_costs *out)
+mf_status(mf_stage_analysis)(mf_function stage, mf_stage_costs *out)
 {
     memset(out, 0, sizeof *out);
     MF_ENTER(MF_FORK_STATUS);

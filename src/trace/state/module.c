@@ -401,7 +401,7 @@ static mf_error_object *pair(module_object *m, mf_value values, paired *p)
     return NULL;
 }
 
-mf_status mf_module_update(mf_module handle, mf_value values)
+mf_status(mf_module_update)(mf_module handle, mf_value values)
 {
     MF_ENTER(MF_FORK_STATUS);
     mf_error_object *e = NULL;

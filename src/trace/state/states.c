@@ -15,10 +15,10 @@ static mf_state state_make(int type, mf_value initial)
     return (mf_state){ mf_handle_new(c ? (void *)c : (void *)e) };
 }
 
-mf_state mf_param_state(mf_value initial) { return state_make(MF_PARAM_STATE, initial); }
-mf_state mf_batch_state(mf_value initial) { return state_make(MF_BATCH_STATE, initial); }
-mf_state mf_hidden_state(mf_value initial) { return state_make(MF_HIDDEN_STATE, initial); }
-mf_state mf_random_state_of_key(mf_value key) { return state_make(MF_RANDOM_STATE, key); }
+mf_state(mf_param_state)(mf_value initial) { return state_make(MF_PARAM_STATE, initial); }
+mf_state(mf_batch_state)(mf_value initial) { return state_make(MF_BATCH_STATE, initial); }
+mf_state(mf_hidden_state)(mf_value initial) { return state_make(MF_HIDDEN_STATE, initial); }
+mf_state(mf_random_state_of_key)(mf_value key) { return state_make(MF_RANDOM_STATE, key); }
 
 mf_state mf_random_default(void)
 {
@@ -50,7 +50,7 @@ mf_value mf_state_value(mf_state s)
     return c ? mf_cell_read(c) : error;
 }
 
-mf_value mf_state_set_value_v(mf_state s, mf_value v)
+mf_value(mf_state_set_value_v)(mf_state s, mf_value v)
 {
     MF_ENTER(MF_FORKED);
     mf_value error;

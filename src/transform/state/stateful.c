@@ -172,14 +172,14 @@ static const mf_function_object *function_seen(mf_function f)
     return (const mf_function_object *)mf_handle_get_as(f.handle, &mf_function_object_class);
 }
 
-const char *mf_function_type(mf_function f)
+const char *(mf_function_type)(mf_function f)
 {
     MF_ENTER(NULL);
     const mf_function_object *o = function_seen(f);
     return o ? o->kind->name : NULL;
 }
 
-mf_function mf_function_origin(mf_function f)
+mf_function(mf_function_origin)(mf_function f)
 {
     MF_ENTER((mf_function){ MF_FORK_HANDLE });
     mf_error_object *e = NULL;
@@ -198,13 +198,13 @@ static mf_state_axis_rules rules_seen(mf_function f, bool in)
     return mf_cell_rules_handle(in ? mapping_of(o)->rules->in : mapping_of(o)->rules->out);
 }
 
-mf_state_axis_rules mf_function_state_in_axes(mf_function f)
+mf_state_axis_rules(mf_function_state_in_axes)(mf_function f)
 {
     MF_ENTER((mf_state_axis_rules){ MF_FORK_HANDLE });
     return rules_seen(f, true);
 }
 
-mf_state_axis_rules mf_function_state_out_axes(mf_function f)
+mf_state_axis_rules(mf_function_state_out_axes)(mf_function f)
 {
     MF_ENTER((mf_state_axis_rules){ MF_FORK_HANDLE });
     return rules_seen(f, false);

@@ -159,7 +159,7 @@ bool mf_touches_complex(const mf_eqn *e)
     return mf_dtype_is_complex(e->out[0]->type->dtype) || mf_dtype_is_complex(e->in[0]->type->dtype);
 }
 
-int mf_lower(mf_build *b, mf_group *g, const mf_eqn *e, const int *in)
+int(mf_lower)(mf_build *b, mf_group *g, const mf_eqn *e, const int *in)
 {
     recorder r = { { add, sub, mul, divide, constant, compare, choose, convert, bitcast, call }, b, g };
     mf_kernel_value wide[3], out;

@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+"""Writes the macros through which C numbers, C functions and options by name go to the public functions, from their prototypes.
+
+lift.py OUT: one header in OUT for each in include/manyfold, which it includes as its last line. So no list of macros has to follow the
+prototypes, and every function takes numbers for its values. What a prototype gives:
+
+    mf_value mf_add(mf_value a, mf_value b);                            mf_add(1, x): every mf_value is lifted, from the left to the right
+    mf_value mf_stack(mf_value parts, int axis MF_DEFAULT_(0));          mf_stack(x): what is left out at the end is the default
+    mf_value mf_sum_opt(mf_value x, const mf_reduce_options *o);         mf_sum(x, .axis = 0): options by name, or in their order
+    mf_value mf_list_n(const mf_value *elements, int count);             mf_list(1, 2, x): any number of values
+    mf_function mf_jit_opt(mf_function f, const mf_jit_options *o);      mf_jit(f): C functions and modules are functions
+
+Fields of options may have defaults too; then the struct opens with `mf_reserved begin_`. A default that the function of the plain name gives
+a parameter counts before the field's of the same name. A macro that is written by hand in the header stays as it is.
+For C++, where numbers convert by themselves, the last two become overloads and templates.
+"""
+import os
+import re
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+HEADERS = os.path.join(ROOT, "include", "manyfold")
+PROTOTYPE = re.compile(r"^((?:const\s+)?\w+)\s+(\**)(mf_\w+)\(([^{};]*)\)\s*;", re.M)
+STRUCT = re.compile(r"typedef struct (mf_\w+_options)\s*\{(.*?)\}\s*\1;", re.S)
+WITHOUT = ("mf_same", "mf_fn_same", "mf_index_slice")  # mf_v and mf_fn are made of them
+LIFTS = {"mf_value": "mf_v", "mf_function": "mf_fn"}
+NTH = ("MF_FIRST_", "MF_SECOND_", "MF_THIRD_")
+
+
+class Parameter:
+    def __init__(self, text):
+        found = re.search(r"\s*MF_DEFAULT_\((.*)\)\s*$", text)
+        self.default = found.group(1) if found else None
+        text = text[: found.start()] if found else text
+        pointer = re.search(r"\(\*(\w+)\)\(", text)
+        self.type, self.name = (text, pointer.group(1)) if pointer else re.match(r"(.*?)(\w+|\.\.\.)\s*$", text.strip(), re.S).groups()
+        self.type = " ".join(self.type.split()).replace(" *", " *")
+
+    def given(self, by):
+        return f"{LIFTS[self.type]}({by})" if self.type in LIFTS else by
+
+
+class Function:
+    def __init__(self, found):
+        self.type = found.group(1) + (" " + found.group(2) if found.group(2) else "")
+        self.name = found.group(3)
+        self.parameters = [Parameter(p) for p in split(found.group(4))] if found.group(4).strip() != "void" else []
+
+    @property
+    def options(self):
+        last = self.parameters[-1] if self.parameters else None
+        found = last and re.match(r"const (mf_\w+_options) \*$", last.type)
+        return found.group(1) if found and self.name.endswith("_opt") else None
+
+    @property
+    def takes_many(self):
+        tail = [p.type for p in self.parameters[-2:]]
+        return self.name.endswith("_n") and tail == ["const mf_value *", "int"]
+
+    @property
+    def is_lifted_alone(self):
+        """A function of functions, whose name without _n is the macro's."""
+        return self.name.endswith("_n") and not self.takes_many and all("*" not in p.type for p in self.parameters)
+
+
+def split(text):
+    parts, depth, current = [], 0, ""
+    for c in text:
+        depth += (c == "(") - (c == ")")
+        if c == "," and depth == 0:
+            parts.append(current)
+            current = ""
+        else:
+            current += c
+    return parts + [current] if current.strip() else parts
+
+
+def plain(text):
+    """The header without comments, C++ and macros."""
+    text = re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
+    text = re.sub(r"\\\n", " ", text)
+    kept, cpp = [], []
+    for line in text.split("\n"):
+        if re.match(r"#\s*if", line):
+            cpp.append(bool(re.match(r"#\s*ifdef\s+__cplusplus", line)))
+        elif re.match(r"#\s*else", line) and cpp:
+            cpp[-1] = False
+        elif re.match(r"#\s*endif", line) and cpp:
+            cpp.pop()
+        elif not line.startswith("#") and True not in cpp:
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def in_order(function, arguments):
+    """A call whose lifted arguments are evaluated from the left to the right."""
+    lifted = [a for a in arguments if a[0].type in LIFTS]
+    if len(lifted) < 2:
+        return f"{function}({', '.join(p.given(by) for p, by in arguments)})"
+    letters = {id(a): f"mf_{chr(ord('a') + i)}_" for i, a in enumerate(lifted)}
+    before = " ".join(f"{a[0].type} {letters[id(a)]} = {a[0].given(a[1])};" for a in lifted)
+    return f"__extension__ ({{ {before} {function}({', '.join(letters.get(id(a), a[1]) for a in arguments)}); }})"
+
+
+def of_plain(f):
+    """Lifted values, and defaults at the end."""
+    name = f.name[: -len("_n")] if f.is_lifted_alone else f.name
+    required = [p for p in f.parameters if p.default is None]
+    optional = f.parameters[len(required):]
+    if not optional and not any(p.type in LIFTS for p in required):
+        return None
+    if not optional:
+        last = max(i for i, p in enumerate(required) if p.type in LIFTS)
+        tail = required[last + 1:]  # one behind the other as written: a compound literal may have commas
+        head = required[: last + 1]
+        arguments = [(p, p.name) for p in head] + ([(Parameter("int rest"), "__VA_ARGS__")] if tail else [])
+        return f"{name}({', '.join([p.name for p in head] + ['...'] * bool(tail))})", in_order(f.name, arguments)
+    if not required or len(optional) > 2:
+        return None
+    fixed, defaults = required[:-1], [p.default for p in optional]
+    arguments = [(p, p.name) for p in fixed] + [(required[-1], "MF_FIRST_(__VA_ARGS__, 0)")]
+    for k, p in enumerate(optional, 1):
+        rest = ", ".join(defaults[:k] if k == 1 else [defaults[k - 1]] * k)
+        arguments.append((p, f"{NTH[k]}(__VA_ARGS__, {rest}, 0)"))
+    return f"{name}({', '.join([p.name for p in fixed] + ['...'])})", in_order(f.name, arguments)
+
+
+def of_options(f, structs, functions):
+    name, struct = f.name[: -len("_opt")], f.options
+    fields, leading, _ = structs[struct]
+    parameters = f.parameters[:-1]
+    if not parameters:
+        before = "".join(f".{k} = {v}, " for k, v in fields.items())
+        call = f"{f.name}(&({struct}){{ {before}.begin_ = 0, __VA_ARGS__ }})"
+        return (f"{name}(...)", f"MF_QUIET_({f.type}, {call})" if before else call) if leading else None
+    own = {p.name: p.default for p in functions[name].parameters if p.default is not None} if name in functions else {}
+    defaults = {**fields, **{k: v for k, v in own.items() if k in fields}}
+    rest = "MF_REST_(__VA_ARGS__, .reserved_ = 0)"
+    options = f"&({struct}){{ {rest} }}"
+    if leading:
+        options = f"&({struct}){{ {''.join(f'.{k} = {v}, ' for k, v in defaults.items())}.begin_ = 0, {rest} }}"
+    arguments = [(p, p.name) for p in parameters[:-1]] + [(parameters[-1], "MF_FIRST_(__VA_ARGS__, 0)"), (Parameter("int o"), options)]
+    call = in_order(f.name, arguments)
+    return f"{name}({', '.join([p.name for p in parameters[:-1]] + ['...'])})", f"MF_QUIET_({f.type}, {call})" if leading else call
+
+
+def of_many(f):
+    name, before = f.name[: -len("_n")], f.parameters[:-2]
+    if len(before) == 1:  # so that there may be none: nothing follows a comma
+        return f"{name}(...)", f"{f.name}({before[0].given('MF_FIRST_(__VA_ARGS__, 0)')}, MF_OTHER_VALUES_(__VA_ARGS__))"
+    arguments = [(p, p.name) for p in before] + [(Parameter("int values"), "MF_VALUES_(__VA_ARGS__)")]
+    return f"{name}({', '.join([p.name for p in before] + ['...'])})", in_order(f.name, arguments)
+
+
+def macro(head, body):
+    return f"#define {head} \\\n    {body}"
+
+
+def in_cpp(f, name, has_plain, structs):
+    """Numbers convert by themselves, and defaults are the prototype's: options, any number of values, and functions of C are left."""
+    given = f.parameters[:-1] if f.options else f.parameters[:-2] if f.takes_many else f.parameters
+    classes = [f"class F{k}" for k, p in enumerate(given) if p.type == "mf_function"]
+    head = [f"F{k} {p.name}" if p.type == "mf_function" else f"{p.type} {p.name}".replace("* ", "*") for k, p in enumerate(given)]
+    call = [f"mf_fn({p.name})" if p.type == "mf_function" else p.name for p in given]
+    if f.takes_many:
+        classes, head, call = classes + ["class... V"], head + ["V... v"], call + ["values", "(int)sizeof...(V)"]
+        body = f"const mf_value values[] = {{ mf_value(v)..., mf_value() }};\n    return {f.name}({', '.join(call)});"
+        return [function_template(classes, f.type, name, head, body)]
+    if f.options:
+        made = []
+        if structs[f.options][2]:  # the first option alone, a name
+            body = f"{f.options} o = {{}};\n    o.{structs[f.options][2]} = name;\n    return {f.name}({', '.join(call + ['&o'])});"
+            made = [function_template(classes, f.type, name, head + ["const char *name"], body)]
+        empty = "" if has_plain else " = {}"
+        body = f"return {f.name}({', '.join(call + ['&o'])});"
+        return made + [function_template(classes, f.type, name, head + [f"const {f.options} &o{empty}"], body)]
+    if f.is_lifted_alone and classes:
+        return [function_template(classes, f.type, name, head, f"return {f.name}({', '.join(call)});")]
+    return []
+
+
+def function_template(classes, result, name, parameters, body):
+    head = f"template <{', '.join(classes)}> " if classes else ""
+    return f"{head}inline {result} {name}({', '.join(parameters)})\n{{\n    {body}\n}}"
+
+
+def lifted(header, functions, structs, by_hand, cpp_by_hand):
+    c, cpp = [], []
+    names = {f.name for f in functions}
+    all_functions = {f.name: f for f in functions}
+    for f in functions:
+        name = re.sub(r"_(opt|n)$", "", f.name) if f.options or f.takes_many or f.is_lifted_alone else f.name
+        if name in by_hand or name in WITHOUT or (name == f.name and (name + "_opt" in names or name.endswith("_n") or name + "_n" in names)):
+            continue
+        made = of_options(f, structs, all_functions) if f.options else of_many(f) if f.takes_many else of_plain(f)
+        if made:
+            c.append(macro(*made))
+        if name not in cpp_by_hand:
+            cpp += in_cpp(f, name, name in names, structs)
+    text = f"/* {header}: what takes numbers for values, options by name and any number of arguments. Written by scripts/lift.py. */\n"
+    text += "#pragma GCC system_header\n" if c or cpp else ""
+    return text + "#ifndef __cplusplus\n" + "\n".join(c) + "\n#else\n" + "\n".join(cpp) + "\n#endif\n"
+
+
+def main():
+    out = sys.argv[1]
+    os.makedirs(out, exist_ok=True)
+    texts = {h: open(os.path.join(HEADERS, h), encoding="utf-8").read() for h in sorted(os.listdir(HEADERS)) if h.endswith(".h")}
+    structs = {}
+    for text in texts.values():
+        for found in STRUCT.finditer(plain(text)):
+            fields = re.findall(r"(\w+)\s+MF_DEFAULT_\(((?:[^()]|\([^()]*\))*)\)", found.group(2))
+            body = re.sub(r"mf_reserved begin_;", "", found.group(2))
+            name_first = re.match(r"\s*const char \*(\w+)", body)
+            structs[found.group(1)] = dict(fields), "begin_" in found.group(2), name_first and name_first.group(1)
+    cpp_by_hand = {name for text in texts.values() for name in re.findall(r"\binline\s+\w+\s+\**(mf_\w+)\(", text)}
+    for header, text in texts.items():
+        by_hand = set(re.findall(r"^#define (mf_\w+)\(", text, re.M))
+        functions = [Function(found) for found in PROTOTYPE.finditer(plain(text)) if "..." not in found.group(4)]
+        made = lifted(header, functions, structs, by_hand, cpp_by_hand)
+        path = os.path.join(out, header)
+        if not os.path.exists(path) or open(path, encoding="utf-8").read() != made:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(made)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Numbers may stand for values in every public function: a program that calls each with numbers compiles without a warning.
+set -uo pipefail
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+python3 "$MF_SOURCE_DIR/tests/base/numbers.py" > "$work/numbers.c" || exit 1
+status=0
+for compiler in gcc clang; do
+    command -v "$compiler" >/dev/null || continue
+    "$compiler" -std=gnu11 -Wall -Wextra -Werror -I"$MF_SOURCE_DIR/include" -I"$MF_BUILD_DIR/include" -fsyntax-only "$work/numbers.c" || status=1
+done
+exit $status
