@@ -184,16 +184,27 @@ static int is_of_build(struct dl_phdr_info *info, size_t size, void *context)
     return build_of(info) == m->build;
 }
 
+/* A thread tells the same place again and again. */
 void mf_place_encode(mf_text *t, const void *return_address)
 {
-    module m = { .wanted = (uintptr_t)return_address };
-    if (!return_address || !dl_iterate_phdr(has_address, &m))
-        return;
-    uintptr_t offset = m.wanted - m.base;
-    if (m.build)
-        mf_text_add(t, "%c%" PRIx64 " %" PRIxPTR " %.64s%c", MARK, m.build, offset, base_name(m.path), MARK);
-    else
-        mf_text_add(t, "%.64s+0x%" PRIxPTR, base_name(m.path), offset);
+    static _Thread_local struct {
+        const void *address;
+        char text[128];
+    } last;
+    if (last.address != return_address) {
+        module m = { .wanted = (uintptr_t)return_address };
+        bool known = dl_iterate_phdr(has_address, &m);
+        uintptr_t offset = m.wanted - m.base;
+        if (known && m.build)
+            snprintf(last.text, sizeof last.text, "%c%" PRIx64 " %" PRIxPTR " %.64s%c", MARK, m.build, offset, base_name(m.path), MARK);
+        else if (known)
+            snprintf(last.text, sizeof last.text, "%.64s+0x%" PRIxPTR, base_name(m.path), offset);
+        else
+            *last.text = 0;
+        last.address = return_address;
+    }
+    if (*last.text)
+        mf_text_put(t, last.text);
 }
 
 /* One that has lost its end says nothing. */

@@ -21,8 +21,8 @@ static mf_value map_processes(mf_value (*f)(mf_value), mf_value rows)
 }
 
 static mf_value leading(mf_value x) { return mf_expand_dims(x, 0); }
-static mf_value gathered(mf_value x) { return mf_all_gather(x, 0, "processes"); }
-static mf_value of_first(mf_value x) { return mf_pbroadcast(x, "processes", 0); }
+static mf_value process_allgather(mf_value x) { return mf_all_gather(x, 0, "processes"); }
+static mf_value broadcast_one_to_all(mf_value x) { return mf_pbroadcast(x, "processes", 0); }
 
 /* The two leading axes in one. */
 static mf_value tiled(mf_value x)
@@ -41,14 +41,14 @@ mf_value mf_process_allgather_opt(mf_value tree, const mf_process_allgather_opti
 {
     MF_LAYER;
     mf_value rows = mf_tree_map(leading, tree);
-    mf_value all = mf_process_count() == 1 ? rows : map_processes(gathered, rows);
+    mf_value all = mf_process_count() == 1 ? rows : map_processes(process_allgather, rows);
     return o && o->tiled ? mf_tree_map(tiled, all) : all;
 }
 
 mf_value(mf_broadcast_one_to_all)(mf_value tree)
 {
     MF_LAYER;
-    return mf_process_count() == 1 ? tree : map_processes(of_first, mf_tree_map(leading, tree));
+    return mf_process_count() == 1 ? tree : map_processes(broadcast_one_to_all, mf_tree_map(leading, tree));
 }
 
 mf_status mf_sync_global_devices(const char *name)

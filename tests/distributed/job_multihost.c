@@ -37,6 +37,12 @@ TEST(all_meet)
 TEST(shapes_that_differ_are_an_error)
 {
     mf_value all = mf_process_allgather(mf_ones(MF_SHAPE(mf_process_index() ? 2 : 3), MF_F32));
+    enum { CALLED = __LINE__ - 1 };
+    char words[64];
     CHECK_EQ_INT(mf_block_until_ready(all), MF_ERROR_PEER);
     CHECK_CONTAINS(mf_error(all), "computes something else here");
+    CHECK_CONTAINS(mf_error(all), "(pmap(process_allgather), ");
+    snprintf(words, sizeof words, "job_multihost.c:%d)", CALLED);
+    if (strstr(mf_error(all), "job_multihost.c:")) /* there is addr2line */
+        CHECK_CONTAINS(mf_error(all), words);
 }

@@ -361,21 +361,23 @@ static uint64_t check_of(const mf_rendezvous *g)
 }
 
 /* Whose it is: "(pmap(f), file:line)", the place encoded. */
-static void add_origin(mf_text *t, const mf_rendezvous *g, const mf_executable *of)
+static void add_origin(mf_text *t, const mf_executable *of, const void *at)
 {
     mf_text place = { 0 };
-    if (!of->shares_places)
-        mf_place_encode(&place, g->instr->eqn->address);
+    mf_place_encode(&place, at);
     if (of->function || place.at)
         mf_text_add(t, " (%.80s%s%s)", of->function ? of->function : "", of->function && place.at ? ", " : "", place.at ? place.at : "");
     mf_text_free(&place);
 }
 
-/* The same for people: "psum of float32[3] over 'i' (pmap(f), file:line)"; the first few where many travel together. */
-static const char *words_of(const mf_rendezvous *g, const mf_executable *of)
+/* The same for people: "psum of float32[3] over 'i' (pmap(f), file:line)"; the first few where many travel together. A function of the library is at
+ * the line that calls it. */
+static const char *words_of(const mf_rendezvous *g, const mf_run_state *s)
 {
     mf_participants *m = g->instr->participants;
-    const char *words = atomic_load_explicit(&m->words, memory_order_acquire);
+    const mf_executable *of = s->executable;
+    const mf_call_record *call = of->shares_places ? mf_comm_record(s->comm, s->call) : NULL;
+    const char *words = of->shares_places ? NULL : atomic_load_explicit(&m->words, memory_order_acquire);
     if (words)
         return words;
     mf_text t = { 0 };
@@ -384,10 +386,11 @@ static const char *words_of(const mf_rendezvous *g, const mf_executable *of)
     mf_text_add(&t, "%s over", g->instr->out_count > 3 ? ", ..." : "");
     for (int a = 0; a < m->axis_count && a < 3; a++)
         mf_text_add(&t, "%s '%.20s'", a ? "," : "", m->axes->at[a]);
-    add_origin(&t, g, of);
+    add_origin(&t, of, call ? atomic_load(&call->place) : of->shares_places ? NULL : g->instr->eqn->address);
     words = t.at && !t.failed ? mf_intern(t.at) : NULL;
     mf_text_free(&t);
-    atomic_store_explicit(&m->words, words, memory_order_release);
+    if (!of->shares_places)
+        atomic_store_explicit(&m->words, words, memory_order_release);
     return words;
 }
 
@@ -438,7 +441,7 @@ bool mf_exchange_begin(mf_run_state *s, mf_rendezvous *g)
         x->fiber = (mf_fiber){ .stage = s, .exchange = x };
     }
     if (x && prepare(x)) {
-        x->tag = (mf_message_tag){ s->call, place_of(g), check_of(g), words_of(g, s->executable), s };
+        x->tag = (mf_message_tag){ s->call, place_of(g), check_of(g), words_of(g, s), s };
         post(x);
         return true;
     }
