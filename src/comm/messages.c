@@ -108,7 +108,7 @@ static void send_message(mf_comm *c, int to, const mf_message_tag *tag, const vo
     pthread_mutex_lock(&m->lock);
     note(m, tag);
     mf_message_header h = { .kind = DATA, .call = tag->call, .place = tag->place, .check = tag->check, .size = count };
-    if (mf_messages_is_gone(m, to)) {
+    if (mf_messages_is_lost(m, to, tag)) {
         mf_operation_finish(op, mf_messages_gone(m, to), &finished);
     } else if (fits_window(m, to, count)) {
         m->peers[to].sent += count;
@@ -151,7 +151,7 @@ static void receive_message(mf_comm *c, int from, const mf_message_tag *tag, voi
     mf_arrived *a = take_arrived(m, from, tag);
     if (a && a->head.kind == DATA)
         mf_messages_take(m, op, &a->head, a->payload, &finished);
-    else if (mf_messages_is_gone(m, from))
+    else if (mf_messages_is_lost(m, from, tag))
         mf_operation_finish(op, mf_messages_gone(m, from), &finished);
     else if (a)
         mf_messages_accept(m, op, &a->head, a->payload, &finished);
@@ -216,8 +216,7 @@ static void end_call(mf_comm *c, uint64_t call)
 
 static bool is_with(const mf_messages *m, const mf_operation *op, const void *process)
 {
-    (void)m;
-    return op->peer == *(const int *)process;
+    return op->peer == *(const int *)process || mf_messages_is_lost(m, op->peer, &op->of);
 }
 
 /* Payloads that move between this process and a dead one never end, and their memory goes on being the link's until it is used no more. */

@@ -86,9 +86,10 @@ mf_error_object *mf_messages_dead_error(const mf_messages *m)
 
 mf_error_object *mf_messages_gone(const mf_messages *m, int process)
 {
-    return process >= 0 && m->peers[process].dead ? mf_messages_dead_error(m)
-           : m->broken                            ? mf_retain(m->broken)
-                                                  : mf_error_new(MF_ERROR_PEER, "this process has left the job: %s", m->left);
+    bool dead = process >= 0 && (m->peers[process].dead || (!m->broken && !m->left)); /* it, or another one of a call of all */
+    return dead        ? mf_messages_dead_error(m)
+           : m->broken ? mf_retain(m->broken)
+                       : mf_error_new(MF_ERROR_PEER, "this process has left the job: %s", m->left);
 }
 
 mf_error_object *mf_peer_error_late(const mf_messages *m, const mf_operation *op, int64_t now)

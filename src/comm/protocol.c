@@ -70,6 +70,12 @@ void mf_operations_call_back(mf_messages *m, mf_operation *finished)
 /* Nothing is sent to that process any more, or received from it. */
 bool mf_messages_is_gone(const mf_messages *m, int process) { return m->left || m->broken || m->peers[process].dead; }
 
+/* What travels in a call of all processes may come from any of them, by way of others. */
+bool mf_messages_is_lost(const mf_messages *m, int process, const mf_message_tag *tag)
+{
+    return mf_messages_is_gone(m, process) || (m->bereft && !(tag->call >> MF_CALL_BITS));
+}
+
 /* Those that wait and fit end in the error, of which each has a reference. */
 void mf_messages_fail(mf_messages *m, bool (*fits)(const mf_messages *, const mf_operation *, const void *), const void *what,
                       mf_error_object *error, mf_operation **finished)

@@ -157,6 +157,7 @@ void mf_messages_fail(mf_messages *m, bool (*fits)(const mf_messages *, const mf
 bool mf_operation_any(const mf_messages *m, const mf_operation *op, const void *unused);    /* fits always */
 void mf_messages_fail_all(mf_messages *m, mf_error_object *error, mf_operation **finished); /* the link is of no use any more */
 bool mf_messages_is_gone(const mf_messages *m, int process);                                /* nothing is exchanged with it any more */
+bool mf_messages_is_lost(const mf_messages *m, int process, const mf_message_tag *tag);     /* or it would be in vain */
 
 /* ---- peer_errors.c */
 mf_error_object *mf_peer_error_differs(int peer, const mf_message_tag *own, const void *theirs, size_t count); /* what it computes there */

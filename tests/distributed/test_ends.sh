@@ -126,4 +126,11 @@ dies() {
 dies killed 1
 dies first_killed 0
 dies killed_moving 1
+
+# Of more processes than meet each other one is killed: all others say so, of both their calls, and end.
+if command -v mpirun.openmpi >/dev/null && [ "${MF_SANITIZE:-}" != thread ]; then
+    MF_MPIRUN_OPTIONS=--enable-recovery timeout 60 bash "$here/run_job.sh" openmpi 1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1+1 "$program" killed >"$output" 2>&1
+    [ $? != 124 ] || { echo "seventeen processes do not end when one is killed"; status=1; }
+    [ "$(grep -c "^process [0-9]*: .*process 1 has died" "$output")" = 32 ] || { echo "not all of sixteen say twice that process 1 has died:"; cat "$output"; status=1; }
+fi
 exit $status
