@@ -12,6 +12,7 @@
 #include <manyfold/distributed.h>
 #include <manyfold/io.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -236,20 +237,31 @@ static mf_status choose(checkpoint *c)
     return MF_OK;
 }
 
-static void remove_from(checkpoint *c, int64_t slot, int64_t first)
+/* One of a checkpoint's files that the index does not name, or what a killed saver left of one beside it: "b-3.npz", "a-whole.npz.k3Xw9Q.tmp". */
+static bool is_left_over(const checkpoint *c, const char *name)
 {
-    char path[PATH];
-    while (put_path(c, path, slot, "", first) == MF_OK && unlink(path) == 0)
-        first++;
+    const char *dot = strchr(name, '.');
+    bool slot = dot && (*name == 'a' || *name == 'b') && name[1] == '-', whole = slot && strncmp(name + 2, "whole.", 6) == 0;
+    char *end = NULL;
+    long long number = slot ? strtoll(name + 2, &end, 10) : 0;
+    bool ours = whole || (slot && end == dot && end > name + 2);
+    if (dot && strncmp(dot, ".npz.", 5) == 0)
+        return (ours || strncmp(name, "index.", 6) == 0) && strstr(dot, ".tmp"); /* and libzip adds to that */
+    return ours && strcmp(dot, ".npz") == 0 && (*name != "ab"[c->slot] || (!whole && number >= c->shards));
 }
 
-static void remove_others(checkpoint *c)
+/* Nobody writes there now. */
+static void remove_others(const checkpoint *c)
 {
-    char path[PATH];
-    remove_from(c, c->slot, c->shards);
-    remove_from(c, !c->slot, 0);
-    if (put_path(c, path, !c->slot, "whole.npz", -1) == MF_OK)
-        (void)unlink(path);
+    char path[PATH + 257];
+    DIR *folder = opendir(c->folder);
+    for (const struct dirent *e; folder && (e = readdir(folder));)
+        if (is_left_over(c, e->d_name)) {
+            snprintf(path, sizeof path, "%s/%s", c->folder, e->d_name);
+            (void)unlink(path);
+        }
+    if (folder)
+        (void)closedir(folder);
 }
 
 mf_status(mf_save_checkpoint)(const char *folder, mf_value whole, mf_value rows)

@@ -1,7 +1,12 @@
-/* job_checkpoint save|load FOLDER: writes what eight devices hold after a map as a checkpoint, or reads it and compares; see test_checkpoints.sh. */
+/* job_checkpoint save|load FOLDER: writes what eight devices hold after a map as a checkpoint, or reads it and compares.
+ * job_checkpoint again FOLDER PROCESS MILLISECONDS: writes it again and again until that process is killed. See test_checkpoints.sh. */
 #include <manyfold.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { DEVICES = 8 };
 
@@ -23,6 +28,26 @@ static mf_value rows(void)
     return mf_call(mf_pmap(step, "i", .in_axes = mf_axes(0, MF_NONE)), mf_array_n(MF_F32, MF_SHAPE(count, 6), numbers, count * 6), 1.7);
 }
 
+static void *kill_after(void *milliseconds)
+{
+    usleep(1000 * (useconds_t)atoi(milliseconds));
+    kill(getpid(), SIGKILL);
+    return NULL;
+}
+
+static int save_again(char **argv, mf_value whole)
+{
+    pthread_t killer;
+    if (mf_save_checkpoint(argv[0], whole, rows()) != MF_OK ||
+        (mf_process_index() == atoi(argv[1]) && pthread_create(&killer, NULL, kill_after, argv[2])))
+        return 2;
+    for (;;) {
+        MF_SCOPE;
+        if (mf_save_checkpoint(argv[0], whole, rows()) != MF_OK)
+            return 3;
+    }
+}
+
 static mf_value differs(mf_value a, mf_value b) { return mf_any(mf_not_equal(a, b)); }
 
 int main(int argc, char **argv)
@@ -32,6 +57,8 @@ int main(int argc, char **argv)
     mf_value whole = mf_dict("step", mf_i(17), "w", mf_full(MF_SHAPE(1000), mf_f(2.5)));
     if (strcmp(argv[1], "save") == 0)
         return mf_save_checkpoint(argv[2], whole, rows()) != MF_OK;
+    if (strcmp(argv[1], "again") == 0 && argc == 5)
+        return save_again(argv + 2, whole);
     mf_value made = mf_load_checkpoint(argv[2], whole, rows());
     mf_value leaves = mf_is_error(made) ? made : mf_tree_leaves(mf_tree_map(differs, made, mf_tuple(whole, rows())));
     bool same = !mf_is_error(leaves);

@@ -14,7 +14,7 @@ static char folder[64];
 
 static const char *path_of(const char *name)
 {
-    static _Thread_local char path[128];
+    static _Thread_local char path[192];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     return path;
 }
@@ -196,6 +196,42 @@ TEST(only_the_files_of_the_last_checkpoint_stay)
     check_same(mf_load_checkpoint(folder, whole(0), mf_none()), mf_tuple(whole(3), mf_none()));
 }
 
+/* What a killed saver left goes with the next save; what is not a checkpoint's stays. */
+TEST(left_overs_are_removed_and_nothing_else)
+{
+    static const struct {
+        const char *name;
+        bool stays;
+    } files[] = { { "a-0.npz.k3Xw9Q.tmp", false },
+                  { "b-whole.npz.k3Xw9Q.tmp", false },
+                  { "index.npz.k3Xw9Q.tmp", false },
+                  { "b-1.npz.PuHJdi.tmp.78rgtq", false },
+                  { "b-0.npz", false },
+                  { "b-17.npz", false },
+                  { "a-17.npz", false },
+                  { "b-whole.npz", false },
+                  { "notes.txt", true },
+                  { "a-0.txt", true },
+                  { "a-.npz", true },
+                  { "a-0x.npz", true },
+                  { "c-0.npz", true },
+                  { "a-0.npz.bak", true },
+                  { "ab", true },
+                  { "a-wholesome.npz", true },
+                  { "x.npz.k3Xw9Q.tmp", true } };
+    new_folder();
+    CHECK_EQ_INT(mkdir(folder, 0777), 0);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        fclose(fopen(path_of(files[i].name), "w"));
+    save("44", 1);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        if (!CHECK_EQ_INT(is_there(files[i].name), files[i].stays))
+            CHECK_NOTE("%s", files[i].name);
+        (void)unlink(path_of(files[i].name));
+    }
+    load("8", 1);
+}
+
 /* As many numbers in all, in other rows: what was eight devices' is four's. */
 TEST(rows_are_dealt_out_anew)
 {
@@ -243,7 +279,7 @@ TEST(files_of_two_checkpoints_do_not_mix)
     CHECK_EQ_INT(rename(path_of("a-1.npz"), "/tmp/mf_checkpoint_other"), 0);
     save("44", 2);
     save("44", 3);
-    char to[128];
+    char to[192];
     snprintf(to, sizeof to, "%s", path_of("a-1.npz"));
     CHECK_EQ_INT(rename("/tmp/mf_checkpoint_other", to), 0);
     check_error(mf_load_checkpoint(folder, whole(0), all_rows()), "a-1.npz: expected a file of the checkpoint that the index names");
