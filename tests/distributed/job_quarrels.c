@@ -2,6 +2,8 @@
  * Jobs: 4+4 3+5 2+2+2+2 */
 #include "check.h"
 
+#include "runtime/comm.h"
+
 #include <manyfold.h>
 #include <time.h>
 
@@ -171,10 +173,11 @@ TEST(an_error_before_any_map)
     bool odd = mf_process_index() == 1;
     mf_function f = mf_jit(early), g = mf_jit(other_early);
 
-    fails_now = odd; /* it goes on when others wait for it */
+    fails_now = odd; /* it goes on once others have waited for it */
+    uint64_t calls = mf_comm_current()->calls;
     mf_value r = mf_call(f, rows(2));
-    if (odd)
-        nanosleep(&(struct timespec){ 0, 300000000 }, NULL);
+    while (odd && mf_comm_current()->calls == calls)
+        nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
     check_early(r, "in a call of jit(early) that came to no map");
     check_good("an error of a function that nobody knows");
 
