@@ -184,27 +184,37 @@ static int is_of_build(struct dl_phdr_info *info, size_t size, void *context)
     return build_of(info) == m->build;
 }
 
-/* A thread tells the same place again and again. */
+static const char *encode(const void *return_address)
+{
+    module m = { .wanted = (uintptr_t)return_address };
+    char text[160] = "";
+    bool known = dl_iterate_phdr(has_address, &m);
+    uintptr_t offset = m.wanted - m.base;
+    if (known && m.build)
+        snprintf(text, sizeof text, "%c%" PRIx64 " %" PRIxPTR " %.64s%c", MARK, m.build, offset, base_name(m.path), MARK);
+    else if (known)
+        snprintf(text, sizeof text, "%.64s+0x%" PRIxPTR, base_name(m.path), offset);
+    return mf_intern(text);
+}
+
+/* The same few places are told again and again. */
 void mf_place_encode(mf_text *t, const void *return_address)
 {
-    static _Thread_local struct {
-        const void *address;
-        char text[128];
-    } last;
-    if (last.address != return_address) {
-        module m = { .wanted = (uintptr_t)return_address };
-        bool known = dl_iterate_phdr(has_address, &m);
-        uintptr_t offset = m.wanted - m.base;
-        if (known && m.build)
-            snprintf(last.text, sizeof last.text, "%c%" PRIx64 " %" PRIxPTR " %.64s%c", MARK, m.build, offset, base_name(m.path), MARK);
-        else if (known)
-            snprintf(last.text, sizeof last.text, "%.64s+0x%" PRIxPTR, base_name(m.path), offset);
-        else
-            *last.text = 0;
-        last.address = return_address;
+    static pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER; /* nobody waits for a look-up */
+    static known *encoded;
+    MF_UNCANCELLED;
+    pthread_mutex_lock(&own);
+    known *k = encoded;
+    while (k && k->address != return_address)
+        k = k->next;
+    const char *text = k ? k->text : encode(return_address);
+    if (!k && (k = mf_alloc(sizeof *k))) {
+        *k = (known){ encoded, return_address, text };
+        encoded = k;
     }
-    if (*last.text)
-        mf_text_put(t, last.text);
+    pthread_mutex_unlock(&own);
+    if (text && *text)
+        mf_text_put(t, text);
 }
 
 /* One that has lost its end says nothing. */
