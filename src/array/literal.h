@@ -31,6 +31,7 @@ mf_array *mf_literal_array(mf_literal *l); /* ready, of the same memory; NULL wh
 /* Gives a, made by mf_array_on_devices, what device number k of its sharding holds of l (of devices that share memory, 0: all). False when
  * memory is out. */
 bool mf_array_put_part(mf_array *a, int k, const mf_literal *l);
-mf_array *mf_array_of_literal(const mf_sharding *p, mf_literal *l); /* ready, sharded so: a copy, or the CPU's same memory; NULL likewise */
+/* Ready, sharded so: a copy, or the CPU's same memory; NULL likewise, or where p is. */
+mf_array *mf_array_of_literal(const mf_sharding *p, mf_literal *l);
 
 #endif

@@ -184,8 +184,8 @@ bool mf_array_put_part(mf_array *a, int k, const mf_literal *l)
 
 mf_array *mf_array_of_literal(const mf_sharding *p, mf_literal *l)
 {
-    bool here = p->client == &mf_client_cpu;
-    mf_array *a = here ? mf_literal_array(l) : mf_array_on_devices(p, l->type, l->strides);
+    bool here = p && p->client == &mf_client_cpu;
+    mf_array *a = here ? mf_literal_array(l) : p ? mf_array_on_devices(p, l->type, l->strides) : NULL;
     if (!a)
         return NULL;
     a->sharding = p;

@@ -143,7 +143,8 @@ int main(void)
     expect(mf_call(layer, x), __LINE__);
     expect(mf_call(net, x), LAYER);
     expect(mf_call(mf_jit(net), x), LAYER);
-    expect(first(mf_loader_open(mf_f(3), .batch_size = 2)), __LINE__);
+    mf_loader *none = mf_loader_open(mf_f(3), .batch_size = 2); expect(first(none), __LINE__);
+    mf_loader_close(none);
     expect(mf_load_npy("/no/such/file"), __LINE__);
     expect(mf_softmax_cross_entropy_with_integer_labels(x, mf_ones(MF_SHAPE(7), MF_I32)), __LINE__);
     expect(mf_einsum("ij,jk->il", x, x), __LINE__);
