@@ -9,7 +9,8 @@
  *
  * That is so: suppose that one does move, and let it be the first one to. It needs a message from the one that it named, which was not sent before
  * that one's answer, for what was sent before comes before it and would have been taken: so that one has begun another exchange since, and
- * has moved before. Nothing is said about a process that computes, sleeps between two calls, or has a message on its way: none of them
+ * has moved before. (An exchange in pieces names those whose partial results it lacks: it may go on without one of them, but not to its end, and
+ * what it sends meanwhile they do not wait for, for they have begun fewer blocks than it.) Nothing is said about a process that computes, sleeps between two calls, or has a message on its way: none of them
  * rests in this call. More than EDGES exchanges of a call that wait at a time, and calls that have not begun in some process, are left to the
  * timeout. */
 #include "comm/protocol.h"
@@ -34,12 +35,12 @@ typedef struct rest { /* of this process's run of a call */
 static bool add_waiting(rest *r, const mf_operation *op)
 {
     int i = 0;
-    while (i < r->count && r->exchanges[i] != op->context)
+    while (i < r->count && r->exchanges[i] != op->of.exchange)
         i++;
     if (i == EDGES)
         return false;
     if (i == r->count) {
-        r->exchanges[r->count++] = op->context;
+        r->exchanges[r->count++] = op->of.exchange;
         r->known[i] = false;
     }
     if (op->rests) {
@@ -62,7 +63,7 @@ static void find_rest(const mf_messages *m, uint64_t call, rest *r)
                 continue;
             run = op->of.run;
             messages++;
-            if (!run || !add_waiting(r, op))
+            if (!run || (op->of.exchange && !add_waiting(r, op)))
                 return;
         }
     r->rests = run && mf_run_rests(run, r->count, messages, &r->version);

@@ -48,9 +48,21 @@ static void take_payload(mf_messages *m, mf_operation *op)
     mf_operations_call_back(m, finished);
 }
 
-/* The lock is not held. */
+static mf_operation *reversed(mf_operation *list)
+{
+    mf_operation *made = NULL;
+    for (mf_operation *next; list; list = next) {
+        next = list->next;
+        list->next = made;
+        made = list;
+    }
+    return made;
+}
+
+/* In the order in which they ended, so the first error is the first that came. The lock is not held. */
 void mf_operations_call_back(mf_messages *m, mf_operation *finished)
 {
+    finished = reversed(finished);
     for (mf_operation *next; finished; finished = next) {
         next = finished->next;
         if (finished->from)
@@ -297,6 +309,17 @@ static int free_tag(mf_messages *m, int with)
 
 /* ------------------------------------------------------------------ a message and its receipt; the lock is held */
 
+/* What was offered has been given up: the other process's answer says why. */
+static void ask_why(mf_messages *m, mf_operation *op)
+{
+    mf_operation **list = &m->waiting[mf_messages_bucket(op->peer, &op->of)];
+    op->moved = 0;
+    op->since = op->ask_at = mf_profile_now();
+    op->next = *list;
+    *list = op;
+    m->ask_at = op->ask_at;
+}
+
 /* An offer for a receipt, which is in no list. */
 void mf_messages_accept(mf_messages *m, mf_operation *op, const mf_message_header *h, const void *words, mf_operation **finished)
 {
@@ -306,11 +329,14 @@ void mf_messages_accept(mf_messages *m, mf_operation *op, const mf_message_heade
         mf_operation_finish(op, mf_peer_error_differs(op->peer, &op->of, words, h->tag), finished);
         return;
     }
+    if (h->at && !take_offered(m, op->peer, h->id)) {
+        ask_why(m, op);
+        return;
+    }
     if (h->at) {
-        bool ours = take_offered(m, op->peer, h->id);
         op->id = h->id;
-        op->from = ours ? mf_shared_range(m->shared, m->peers[op->peer].number) + h->at - 1 : NULL;
-        mf_operation_finish(op, ours ? NULL : mf_peer_error_over(op->peer, h->call, true, ""), finished);
+        op->from = mf_shared_range(m->shared, m->peers[op->peer].number) + h->at - 1;
+        mf_operation_finish(op, NULL, finished);
         return;
     }
     op->tag = free_tag(m, op->peer);
@@ -640,11 +666,11 @@ static void poll_outgoing(mf_messages *m, mf_operation **finished)
     }
 }
 
-/* A piece has moved: the next one, or the end. */
+/* A piece has moved: the next one, or the end. One that is empty is none. */
 static void moved(mf_messages *m, mf_operation *op, size_t count, mf_operation **finished)
 {
     if (!op->sends && count != op->piece) {
-        mf_operation_finish(op, mf_peer_error_over(op->peer, op->of.call, true, ""), finished);
+        ask_why(m, op);
         return;
     }
     op->moved += op->piece;

@@ -32,6 +32,8 @@ typedef struct mf_message_tag {
     uint64_t check; /* what is computed there. A message of the same call and place that has another check, or another size, is an error */
     const char *words; /* the same, to be said in that error; immortal, or NULL */
     void *run;         /* whose it is, for mf_run_rests; it lives until the message is done. NULL: none */
+    const void
+        *exchange; /* the one of the run that goes no further without it, to be told from others; NULL: none that waits for it alone */
 } mf_message_tag;
 
 /* Whether nothing moves in a run, nor is about to without a message, but so many exchanges that wait, for so many messages together. *version:

@@ -81,8 +81,7 @@ static int64_t chunk_bytes(const mf_exchange *x, int k, const mf_exchange_peer *
     int64_t bytes = e->in[0]->type->bytes;
     switch (e->op->collective) {
     case MF_COLLECTIVE_REDUCE:
-    case MF_COLLECTIVE_SCATTER:
-        return from->frontier_count * (from != to && mf_in_pieces(x, k) ? mf_piece_bytes(x, e, to) : mf_partial_bytes(e));
+    case MF_COLLECTIVE_SCATTER: return from->frontier_count * mf_partial_bytes(e);
     case MF_COLLECTIVE_ALL_TO_ALL: return from->rank_count * to->rank_count * (bytes / x->g->member_count);
     case MF_COLLECTIVE_PERMUTE: return pairs_between(x, e, from->process, to->process, NULL, NULL) * bytes;
     default: return from->rank_count * bytes;
@@ -95,7 +94,7 @@ static void lay_out(const mf_exchange *x, const mf_exchange_peer *from, const mf
     memset(bytes, 0, MF_PARTS * sizeof *bytes);
     for (int k = 0; k < x->out_count; k++) {
         int part = part_of(x, k);
-        if (part == MF_PART_RELAY)
+        if (part >= MF_PARTS) /* they see to their memory themselves */
             continue;
         offsets[k] = bytes[part];
         bytes[part] += (chunk_bytes(x, k, from, to) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -108,23 +107,23 @@ static void lay_out(const mf_exchange *x, const mf_exchange_peer *from, const mf
 
 static const void *operand(const mf_exchange *x, int k, int64_t rank) { return x->g->members[rank].in[k].data; }
 
-bool mf_reduce_subtree(const mf_exchange *x, int k, mf_subtree t, void *out)
+bool mf_reduce_subtree(const mf_exchange *x, int k, mf_subtree t, int64_t first, int64_t count, void *out)
 {
     const mf_eqn *e = mf_exchange_eqn(x, k);
     const mf_type *type = e->in[0]->type;
     mf_dtype wide = mf_partial_dtype(e);
-    int64_t bytes = mf_partial_bytes(e);
+    int64_t bytes = count * mf_dtype_size(wide);
     const void **members = mf_alloc((size_t)t.count * sizeof *members);
     mf_register converted = { 0 };
     bool made = members && (wide == type->dtype || mf_register_new(&converted, t.count * bytes));
     for (int64_t i = 0; made && i < t.count; i++) {
-        members[i] = operand(x, k, t.first + i);
+        members[i] = (const char *)operand(x, k, t.first + i) + first * mf_dtype_size(type->dtype);
         if (!converted.data)
             continue;
-        mf_convert(wide, converted.data + i * bytes, type->dtype, members[i], type->size);
+        mf_convert(wide, converted.data + i * bytes, type->dtype, members[i], count);
         members[i] = converted.data + i * bytes;
     }
-    made = made && mf_collective_reduce(x->compiler, e, wide, members, t.count, type->size, out);
+    made = made && mf_collective_reduce(x->compiler, e, wide, members, t.count, count, out);
     mf_register_release(&converted);
     mf_free(members);
     return made;
@@ -133,9 +132,10 @@ bool mf_reduce_subtree(const mf_exchange *x, int k, mf_subtree t, void *out)
 static bool put_reduction(const mf_exchange *x, int k, unsigned char *to)
 {
     const mf_exchange_peer *own = &x->sources[0];
+    const mf_eqn *e = mf_exchange_eqn(x, k);
     bool made = true;
     for (int64_t i = 0; made && i < own->frontier_count; i++)
-        made = mf_reduce_subtree(x, k, own->frontier[i], to + i * mf_partial_bytes(mf_exchange_eqn(x, k)));
+        made = mf_reduce_subtree(x, k, own->frontier[i], 0, e->in[0]->type->size, to + i * mf_partial_bytes(e));
     return made;
 }
 
@@ -286,7 +286,7 @@ static bool prepare(mf_exchange *x)
     }
     mf_free(offsets);
     if (made)
-        x->first_messages = x->relay ? mf_relay_messages(x) : mf_pieces_messages(x);
+        x->first_messages = x->relay ? mf_relay_messages(x) : 0;
     return made && x->first_messages >= 0;
 }
 
@@ -305,6 +305,8 @@ void mf_message_ended(void *context, mf_error_object *error)
     if (error && !atomic_compare_exchange_strong(&x->error, &none, error))
         mf_error_ignore(error);
     atomic_fetch_sub(&x->s->messages, 1);
+    if (error && x->blocks)
+        mf_pieces_wake(x);
     end_one(x);
 }
 
@@ -313,6 +315,13 @@ void mf_exchange_expect(mf_exchange *x, int messages)
     atomic_fetch_add(&x->s->begun, 1);
     atomic_fetch_add(&x->s->messages, messages);
     atomic_store(&x->pending, messages + 1);
+}
+
+void mf_exchange_expect_one_more(mf_exchange *x)
+{
+    atomic_fetch_add(&x->s->begun, 1);
+    atomic_fetch_add(&x->s->messages, 1);
+    atomic_fetch_add(&x->pending, 1);
 }
 
 void mf_exchange_posted(mf_exchange *x)
@@ -398,6 +407,7 @@ mf_message_tag mf_exchange_tag(const mf_exchange *x, uint64_t which)
 {
     mf_message_tag tag = x->tag;
     tag.place = mf_hash_mix(tag.place, which);
+    tag.exchange = x->blocks ? NULL : x; /* in pieces it waits for others first */
     return tag;
 }
 
@@ -413,7 +423,7 @@ static void post(mf_exchange *x)
                  (own[i].out_bytes > 0);
     mf_exchange_expect(x, total);
     for (int i = 1; i < count; i++)
-        for (int part = 0; part < MF_PART_PIECES; part++)
+        for (int part = 0; part < MF_PARTS; part++)
             if (own[i].bytes[part])
                 c->receive(c, own[i].process, &tags[part], own[i].data[part].data, (size_t)own[i].bytes[part], mf_message_ended, x);
     for (const mf_exchange_peer *peer = own; count && ++peer < own + count;) {
@@ -441,7 +451,7 @@ bool mf_exchange_begin(mf_run_state *s, mf_rendezvous *g)
         x->fiber = (mf_fiber){ .stage = s, .exchange = x };
     }
     if (x && prepare(x)) {
-        x->tag = (mf_message_tag){ s->call, place_of(g), check_of(g), words_of(g, s), s };
+        x->tag = (mf_message_tag){ s->call, place_of(g), check_of(g), words_of(g, s), s, x };
         post(x);
         return true;
     }
@@ -463,19 +473,28 @@ static int go_on(mf_exchange *x)
     return 1;
 }
 
+void mf_exchange_fail(mf_exchange *x)
+{
+    mf_error_object *error = atomic_exchange(&x->error, NULL);
+    if (error && x->g->instr->eqn->address)
+        mf_error_set_address(error, x->g->instr->eqn->address);
+    if (error)
+        mf_run_state_fail(x->s, error);
+}
+
 void mf_exchange_end(mf_exchange *x)
 {
+    if (mf_pieces_wait(x)) {
+        mf_pieces_go_on(x);
+        return;
+    }
     mf_run_state *s = x->s;
     mf_rendezvous *g = x->g;
     mf_map *waiting = g->instr->participants->detached ? g->top : NULL;
-    mf_error_object *error = atomic_load(&x->error);
-    if (error && g->instr->eqn->address)
-        mf_error_set_address(error, g->instr->eqn->address);
-    if (error)
-        mf_run_state_fail(s, error);
+    mf_exchange_fail(x);
     bool failed = atomic_load_explicit(&s->failed, memory_order_acquire), made = false;
-    if (!failed && (x->relay || (x->sums && !x->combined))) {
-        int more = x->relay ? go_on(x) : mf_pieces_combine(x) ? 1 : -1;
+    if (!failed && x->relay) {
+        int more = go_on(x);
         if (more > 0)
             return;
         if (more < 0)
@@ -574,7 +593,17 @@ static int by_first_rank(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-unsigned char *mf_combine_frontiers(const mf_exchange *x, int k, int64_t count, mf_partial_at at)
+/* Nodes of one level: what is above them is the tree over so many, and is computed at once. */
+static bool are_level(const mf_subtree *parts, int64_t n)
+{
+    int64_t each = parts[0].count;
+    bool level = (each & (each - 1)) == 0;
+    for (int64_t i = 0; i < n && level; i++)
+        level = parts[i].first == i * each && (parts[i].count == each || (i == n - 1 && parts[i].count < each));
+    return level;
+}
+
+unsigned char *mf_combine_frontiers(const mf_exchange *x, int k, int64_t count, mf_partial_at at, const void *context, unsigned char *out)
 {
     int64_t n = 0, listed = 0;
     for (int i = 0; i < x->source_count; i++)
@@ -585,24 +614,34 @@ unsigned char *mf_combine_frontiers(const mf_exchange *x, int k, int64_t count, 
     bool made = list && parts && c.at;
     for (int i = 0; made && i < x->source_count; i++)
         for (int64_t f = 0; f < x->sources[i].frontier_count; f++)
-            list[listed++] = (partial){ x->sources[i].frontier[f], at(x, k, &x->sources[i], f) };
+            list[listed++] = (partial){ x->sources[i].frontier[f], at(context, &x->sources[i], f) };
     if (made)
         qsort(list, (size_t)n, sizeof *list, by_first_rank); /* from left to right */
     for (int64_t i = 0; made && i < n; i++) {
         parts[i] = list[i].of;
         c.at[i] = list[i].at;
     }
-    made = made && mf_frontier_combine(x->g->member_count, parts, (int)n, combine, &c) && c.made;
-    unsigned char *all = made ? c.at[0] : NULL;
+    bool at_once = made && are_level(parts, n);
+    if (at_once)
+        made = mf_collective_reduce(x->compiler, c.e, mf_partial_dtype(c.e), (const void **)(void *)c.at, n, count, out);
+    else
+        made = made && mf_frontier_combine(x->g->member_count, parts, (int)n, combine, &c) && c.made;
+    unsigned char *all = !made ? NULL : at_once ? out : c.at[0];
     mf_free(list);
     mf_free(parts);
     mf_free(c.at);
     return all;
 }
 
-static unsigned char *partial_at(const mf_exchange *x, int k, const mf_exchange_peer *from, int64_t f)
+typedef struct shared_partials {
+    const mf_exchange *x;
+    int k;
+} shared_partials;
+
+static unsigned char *partial_at(const void *context, const mf_exchange_peer *from, int64_t f)
 {
-    return chunk_from(x, k, from) + f * mf_partial_bytes(mf_exchange_eqn(x, k));
+    const shared_partials *p = context;
+    return chunk_from(p->x, p->k, from) + f * mf_partial_bytes(mf_exchange_eqn(p->x, p->k));
 }
 
 bool mf_exchange_reduce(const mf_exchange *x, int k, mf_register *sum)
@@ -615,8 +654,14 @@ bool mf_exchange_reduce(const mf_exchange *x, int k, mf_register *sum)
         mf_register_move(sum, &x->sums[k]);
         return true;
     }
-    const unsigned char *all = mf_register_new(sum, type->bytes) ? mf_combine_frontiers(x, k, type->size, partial_at) : NULL;
-    if (all)
+    bool wide = mf_partial_dtype(e) != type->dtype;
+    mf_register room = { 0 };
+    shared_partials p = { x, k };
+    if (!mf_register_new(sum, type->bytes) || (wide && !mf_register_new(&room, mf_partial_bytes(e))))
+        return false;
+    const unsigned char *all = mf_combine_frontiers(x, k, type->size, partial_at, &p, wide ? room.data : sum->data);
+    if (all && all != sum->data)
         mf_convert(type->dtype, sum->data, mf_partial_dtype(e), all, type->size);
+    mf_register_release(&room);
     return all;
 }

@@ -6,7 +6,7 @@
 #include "runtime/collectives/frontier.h"
 
 /* For everybody; for one process alone; of large reductions what each process combines a piece of; what goes by relay has memory of its own. */
-enum { MF_PART_SHARED, MF_PART_OWN, MF_PART_PIECES, MF_PARTS, MF_PART_RELAY = MF_PARTS };
+enum { MF_PART_SHARED, MF_PART_OWN, MF_PARTS, MF_PART_PIECES = MF_PARTS, MF_PART_RELAY };
 typedef struct mf_relay mf_relay;
 
 /* A process that takes part: what it contributes, as far as it is here. */
@@ -16,7 +16,7 @@ typedef struct mf_exchange_peer {
     int64_t rank_count, frontier_count;
     mf_subtree *frontier;       /* of its ranks */
     int64_t *offsets;           /* by result: where its chunk begins in its part */
-    int64_t bytes[MF_PARTS];    /* of what it sends here; of this process, of what it sends to everybody, and of all its pieces */
+    int64_t bytes[MF_PARTS];    /* of what it sends here; of this process, of what it sends to everybody */
     mf_register data[MF_PARTS]; /* that */
     mf_register out;            /* what this process sends to it alone */
     int64_t out_bytes;
@@ -33,8 +33,8 @@ struct mf_exchange {
     mf_register *sums;         /* by result, of reductions that go in pieces; NULL: none does */
     mf_relay *relay;           /* NULL: everybody sends to everybody */
     mf_message_tag tag;        /* of its messages, but for what tells them apart */
-    bool combined;             /* this process's pieces are, and travel */
-    int first_messages;        /* of those that go in pieces or by relay */
+    struct mf_blocks *blocks;  /* of those reductions */
+    int first_messages;        /* of those that go by relay */
     _Atomic int pending;
     _Atomic(mf_error_object *) error; /* the first */
 };
@@ -48,25 +48,28 @@ static inline bool mf_in_pieces(const mf_exchange *x, int k) { return x->sums &&
 bool mf_reduces(const mf_eqn *e);
 mf_dtype mf_partial_dtype(const mf_eqn *e); /* a reduction's partial results: sums of 16-bit floats wait for their rounding */
 int64_t mf_partial_bytes(const mf_eqn *e);  /* of one */
-/* The members' operands of a subtree of this process's ranks, reduced. False: memory is out. */
-bool mf_reduce_subtree(const mf_exchange *x, int k, mf_subtree t, void *out);
-/* Where a process's partial result number f for result k lies here. */
-typedef unsigned char *(*mf_partial_at)(const mf_exchange *x, int k, const mf_exchange_peer *from, int64_t f);
-/* Combines so many elements of all partial results into the first one. Where that is; NULL: memory is out. */
-unsigned char *mf_combine_frontiers(const mf_exchange *x, int k, int64_t count, mf_partial_at at);
+/* So many elements of the operands of a subtree of this process's ranks, from `first` on, reduced. False: memory is out. */
+bool mf_reduce_subtree(const mf_exchange *x, int k, mf_subtree t, int64_t first, int64_t count, void *out);
+/* Where a process's partial result number f lies here. */
+typedef unsigned char *(*mf_partial_at)(const void *context, const mf_exchange_peer *from, int64_t f);
+/* Combines so many elements of all partial results for result k, into `out` or in their own memory. Where it is; NULL: memory is out. */
+unsigned char *mf_combine_frontiers(const mf_exchange *x, int k, int64_t count, mf_partial_at at, const void *context, unsigned char *out);
 /* An exchange expects so many messages from now on, which none of them is before; posted: all have been asked for or sent, and when they have
  * ended, its fiber is ready. */
 void mf_exchange_expect(mf_exchange *x, int messages);
+void mf_exchange_expect_one_more(mf_exchange *x);       /* not the first one */
 void mf_message_ended(void *x, mf_error_object *error); /* of one of them */
 void mf_exchange_posted(mf_exchange *x);
+void mf_exchange_fail(mf_exchange *x); /* the run, if a message has ended in an error */
 mf_message_tag mf_exchange_tag(const mf_exchange *x, uint64_t which);
 
 /* ---- pieces.c */
-int64_t mf_piece_bytes(const mf_exchange *x, const mf_eqn *e, const mf_exchange_peer *of); /* of a partial result */
-bool mf_pieces_prepare(mf_exchange *x);                                                    /* false: memory is out */
-int mf_pieces_messages(const mf_exchange *x);                                              /* how many there will be */
-void mf_pieces_post(mf_exchange *x);    /* sends each process its piece of what is here */
-bool mf_pieces_combine(mf_exchange *x); /* what has come; sends the own pieces round. False: memory is out */
+bool mf_pieces_prepare(mf_exchange *x); /* false: memory is out */
+void mf_pieces_post(mf_exchange *x);    /* begins: one of those that are pending, until all is combined */
+bool mf_pieces_wait(const mf_exchange *x);
+void mf_pieces_go_on(mf_exchange *x); /* where it waits; x may be gone then */
+void mf_pieces_wake(mf_exchange *x);
+void mf_pieces_free(mf_exchange *x);
 
 /* ---- relay.c: what is reduced or gathered among many processes */
 bool mf_relay_prepare(mf_exchange *x); /* makes x->relay where it is better; false: memory is out */

@@ -1,27 +1,50 @@
-/* Large reductions between processes: each process gets its piece of everybody's partial results, combines it, and sends it to all, so nobody
- * sends or computes much more than one operand, however many there are (reduce-scatter and all-gather).
- * Invariant: pieces are cut by elements alone, so each element is still combined along the one tree; what a message carries lies in memory in
- * one piece, at both ends, and is never copied. */
+/* Large reductions between processes: a vector is cut into blocks, and each block into a piece for each process. Everybody sends everybody its
+ * partial results of his piece; who has all of its own combines them, and sends the sum round. So nobody sends or computes much more than one
+ * operand, however many there are (reduce-scatter and all-gather), and while a block travels the next one is computed: what is read has been
+ * written a moment before, and is still in a cache.
+ * Invariants: blocks and pieces are cut by elements alone, so each element is still combined along the one tree, and all processes cut alike;
+ * one thread at a time goes on with an exchange; what a message carries lies in memory in one piece, at both ends, and is never copied here. */
 #include "runtime/collectives/exchange.h"
 
-enum { ELEMENTS = 64 }; /* of a piece, or a multiple */
+#include "base/alloc.h"
 
-_Atomic int64_t mf_pieces_from = 64 << 10; /* below, a second way costs more than it saves */
+#include <string.h>
+
+enum { ELEMENTS = 64, AHEAD = 4 };           /* of a piece, or a multiple; blocks that are begun before one is combined */
+static const int64_t piece_most = 256 << 10; /* bytes of a partial result's piece, about */
+_Atomic int64_t mf_pieces_from = 64 << 10;   /* below, a second way costs more than it saves */
+
+typedef struct vector_block { /* of one result */
+    mf_exchange *x;
+    int k;
+    int64_t number, first, count; /* elements */
+    _Atomic int missing, unsent;  /* partial results that have not come, or gone; and one while it is being begun */
+    mf_register in, out, own;     /* of the others for this process's piece; of this one for theirs, and for its own where that is early */
+} vector_block;
+
+struct mf_blocks {
+    int count, begun, combined;
+    bool early; /* the operands' owners go on: they are read at the beginning */
+    bool posted, done;
+    _Atomic int events; /* that may let it go on; 0: nobody is at it */
+    vector_block at[];
+};
 
 typedef struct piece {
-    int64_t first, count; /* elements */
+    int64_t first, count; /* elements, from the block's first one on */
 } piece;
 
-static piece piece_of(const mf_exchange *x, const mf_eqn *e, const mf_exchange_peer *of)
+static piece piece_of(const vector_block *b, const mf_exchange_peer *of)
 {
-    int64_t size = e->in[0]->type->size, each = (size / x->source_count / ELEMENTS + 1) * ELEMENTS, first = of->nth * each;
-    first = first < size ? first : size;
-    return (piece){ first, each < size - first ? each : size - first };
+    int64_t each = (b->count / b->x->source_count / ELEMENTS + 1) * ELEMENTS, first = of->nth * each;
+    first = first < b->count ? first : b->count;
+    return (piece){ first, each < b->count - first ? each : b->count - first };
 }
 
-int64_t mf_piece_bytes(const mf_exchange *x, const mf_eqn *e, const mf_exchange_peer *of)
+/* Of one partial result. */
+static int64_t piece_bytes(const vector_block *b, const mf_exchange_peer *of)
 {
-    return piece_of(x, e, of).count * mf_dtype_size(mf_partial_dtype(e));
+    return piece_of(b, of).count * mf_dtype_size(mf_partial_dtype(mf_exchange_eqn(b->x, b->k)));
 }
 
 /* Each process's number among them, the same in all. */
@@ -30,6 +53,40 @@ static void number_sources(mf_exchange *x)
     for (int i = 0; i < x->source_count; i++)
         for (int other = 0; other < x->source_count; other++)
             x->sources[i].nth += x->sources[other].process < x->sources[i].process;
+}
+
+/* ---- blocks */
+
+static int64_t block_elements(const mf_exchange *x, const mf_eqn *e)
+{
+    return piece_most * x->source_count / mf_dtype_size(mf_partial_dtype(e));
+}
+
+static int64_t blocks_of(const mf_exchange *x, const mf_eqn *e)
+{
+    int64_t each = block_elements(x, e);
+    return (e->in[0]->type->size + each - 1) / each;
+}
+
+static bool cut(mf_exchange *x)
+{
+    int64_t count = 0;
+    for (int k = 0; k < x->out_count; k++)
+        count += mf_in_pieces(x, k) ? blocks_of(x, mf_exchange_eqn(x, k)) : 0;
+    x->blocks = mf_calloc(1, sizeof *x->blocks + (size_t)count * sizeof *x->blocks->at);
+    if (!x->blocks)
+        return false;
+    atomic_store(&x->blocks->events, 1); /* until it has been posted */
+    x->blocks->early = x->g->instr->participants->detached;
+    for (int k = 0; k < x->out_count; k++) {
+        const mf_eqn *e = mf_exchange_eqn(x, k);
+        int64_t each = block_elements(x, e), size = e->in[0]->type->size;
+        for (int64_t i = 0, first = 0; mf_in_pieces(x, k) && first < size; i++, first += each)
+            x->blocks->at[x->blocks->count++] = (vector_block){
+                .x = x, .k = k, .number = i, .first = first, .count = each < size - first ? each : size - first
+            };
+    }
+    return true;
 }
 
 bool mf_pieces_prepare(mf_exchange *x)
@@ -44,122 +101,283 @@ bool mf_pieces_prepare(mf_exchange *x)
         if (!mf_register_new_shared(&x->sums[k], e->in[0]->type->bytes))
             return false;
     }
-    if (x->sums)
-        number_sources(x);
-    return true;
-}
-
-/* ---- messages: of each partial result, and of each piece that is done */
-
-enum { SUM = -1 }; /* number of the latter */
-
-/* Calls visit for each message that there is for the partial results, or the sums, between this process and the others. How many. */
-typedef void (*visit_message)(const mf_exchange *x, int k, mf_exchange_peer *from, mf_exchange_peer *to, int64_t f,
-                              const mf_message_tag *tag);
-
-static int between(const mf_exchange *x, int k, mf_exchange_peer *from, mf_exchange_peer *to, bool sums, visit_message visit)
-{
-    const mf_eqn *e = mf_exchange_eqn(x, k);
-    int64_t first = sums ? SUM : 0, end = sums ? SUM + 1 : from->frontier_count;
-    if (!piece_of(x, e, sums ? from : to).count)
-        return 0;
-    for (int64_t f = first; visit && f < end; f++) {
-        mf_message_tag tag = mf_exchange_tag(x, mf_hash_mix(mf_hash_mix(MF_PART_PIECES, (uint64_t)k), (uint64_t)f));
-        visit(x, k, from, to, f, &tag);
-    }
-    return (int)(end - first);
-}
-
-/* Receipts first, if they are visited. */
-static int visit_all(const mf_exchange *x, bool sums, visit_message receive, visit_message send)
-{
     if (!x->sums)
-        return 0;
-    mf_exchange_peer *own = x->sources, *end = own + x->source_count;
-    int count = 0;
-    for (int way = 0; way < 2; way++)
-        for (int k = 0; k < x->out_count; k++)
-            for (mf_exchange_peer *peer = own + 1; peer < end && mf_in_pieces(x, k); peer++)
-                count += way ? between(x, k, own, peer, sums, send) : between(x, k, peer, own, sums, receive);
-    return count;
+        return true;
+    number_sources(x);
+    return cut(x);
 }
 
-static unsigned char *partial_at(const mf_exchange *x, int k, const mf_exchange_peer *from, int64_t f, const mf_exchange_peer *to)
+void mf_pieces_free(mf_exchange *x)
 {
-    const mf_eqn *e = mf_exchange_eqn(x, k);
-    unsigned char *chunk = from->data[MF_PART_PIECES].data + from->offsets[k];
-    if (from != x->sources)
-        return chunk + f * mf_piece_bytes(x, e, to);
-    return chunk + f * mf_partial_bytes(e) + piece_of(x, e, to).first * mf_dtype_size(mf_partial_dtype(e));
+    for (int i = 0; x->blocks && i < x->blocks->count; i++) {
+        mf_register_release(&x->blocks->at[i].in);
+        mf_register_release(&x->blocks->at[i].out);
+        mf_register_release(&x->blocks->at[i].own);
+    }
+    for (int k = 0; x->sums && k < x->out_count; k++) /* the rendezvous is gone */
+        mf_register_release(&x->sums[k]);
+    mf_free(x->blocks);
+    mf_free(x->sums);
 }
 
-static void receive_partial(const mf_exchange *x, int k, mf_exchange_peer *from, mf_exchange_peer *to, int64_t f, const mf_message_tag *tag)
+/* ---- messages: one of a process's partial results, one of the sum */
+
+enum { PARTIALS, SUM };
+
+static mf_message_tag tag_of(const vector_block *b, int what)
 {
-    size_t bytes = (size_t)mf_piece_bytes(x, mf_exchange_eqn(x, k), to);
-    x->s->comm->receive(x->s->comm, from->process, tag, partial_at(x, k, from, f, to), bytes, mf_message_ended, (void *)(uintptr_t)x);
+    mf_message_tag tag = mf_exchange_tag(
+        b->x, mf_hash_mix(mf_hash_mix(MF_PART_PIECES, (uint64_t)b->k), (uint64_t)b->number * 2 + (uint64_t)what));
+    tag.exchange = what == PARTIALS ? b->x : NULL;
+    return tag;
 }
 
-static void send_partial(const mf_exchange *x, int k, mf_exchange_peer *from, mf_exchange_peer *to, int64_t f, const mf_message_tag *tag)
+/* Something has come for which the exchange may be waiting, or has failed. */
+void mf_pieces_wake(mf_exchange *x)
 {
-    size_t bytes = (size_t)mf_piece_bytes(x, mf_exchange_eqn(x, k), to);
-    x->s->comm->send(x->s->comm, to->process, tag, partial_at(x, k, from, f, to), bytes, mf_message_ended, (void *)(uintptr_t)x);
+    if (atomic_fetch_add(&x->blocks->events, 1))
+        return;
+    atomic_fetch_sub(&x->s->exchanges, 1);
+    mf_ready(x->s, &x->fiber);
 }
 
-static unsigned char *sum_at(const mf_exchange *x, int k, const mf_exchange_peer *of, size_t *bytes)
+static void arrived(vector_block *b)
 {
-    const mf_eqn *e = mf_exchange_eqn(x, k);
-    int64_t size = mf_dtype_size(e->in[0]->type->dtype);
-    piece p = piece_of(x, e, of);
+    if (atomic_fetch_sub(&b->missing, 1) == 1)
+        mf_pieces_wake(b->x);
+}
+
+static void sent(vector_block *b)
+{
+    if (atomic_fetch_sub(&b->unsent, 1) == 1)
+        mf_register_release(&b->out);
+}
+
+static void partials_came(void *context, mf_error_object *error)
+{
+    vector_block *b = context;
+    mf_exchange *x = b->x;
+    if (!error)
+        arrived(b);
+    mf_message_ended(x, error);
+}
+
+static void partials_went(void *context, mf_error_object *error)
+{
+    vector_block *b = context;
+    mf_exchange *x = b->x;
+    sent(b);
+    mf_message_ended(x, error);
+}
+
+static unsigned char *sum_at(const vector_block *b, const mf_exchange_peer *of, size_t *bytes)
+{
+    int64_t size = mf_dtype_size(mf_exchange_eqn(b->x, b->k)->in[0]->type->dtype);
+    piece p = piece_of(b, of);
     *bytes = (size_t)(p.count * size);
-    return x->sums[k].data + p.first * size;
+    return b->x->sums[b->k].data + (b->first + p.first) * size;
 }
 
-static void receive_sum(const mf_exchange *x, int k, mf_exchange_peer *from, mf_exchange_peer *to, int64_t f, const mf_message_tag *tag)
+/* Into its place, whatever comes first. */
+static void receive(vector_block *b)
 {
-    (void)to, (void)f;
-    size_t bytes;
-    unsigned char *at = sum_at(x, k, from, &bytes);
-    x->s->comm->receive(x->s->comm, from->process, tag, at, bytes, mf_message_ended, (void *)(uintptr_t)x);
+    mf_exchange *x = b->x;
+    mf_comm *c = x->s->comm;
+    const mf_exchange_peer *own = x->sources;
+    mf_message_tag partials = tag_of(b, PARTIALS), sum = tag_of(b, SUM);
+    unsigned char *to = b->in.data;
+    for (const mf_exchange_peer *peer = own + 1; peer < own + x->source_count; peer++) {
+        int64_t bytes = peer->frontier_count * piece_bytes(b, own);
+        size_t count;
+        unsigned char *at = sum_at(b, peer, &count);
+        if (bytes) {
+            mf_exchange_expect_one_more(x);
+            atomic_fetch_add(&b->missing, 1);
+            c->receive(c, peer->process, &partials, to, (size_t)bytes, partials_came, b);
+            to += bytes;
+        }
+        if (count) {
+            mf_exchange_expect_one_more(x);
+            c->receive(c, peer->process, &sum, at, count, mf_message_ended, x);
+        }
+    }
 }
 
-static void send_sum(const mf_exchange *x, int k, mf_exchange_peer *from, mf_exchange_peer *to, int64_t f, const mf_message_tag *tag)
+/* This process's partial results of a piece, one behind the other. */
+static bool reduce_piece(const vector_block *b, const mf_exchange_peer *of, unsigned char *to)
 {
-    (void)f;
-    size_t bytes;
-    const unsigned char *at = sum_at(x, k, from, &bytes);
-    x->s->comm->send(x->s->comm, to->process, tag, at, bytes, mf_message_ended, (void *)(uintptr_t)x);
+    const mf_exchange_peer *own = b->x->sources;
+    piece p = piece_of(b, of);
+    bool made = true;
+    for (int64_t f = 0; f < own->frontier_count && made; f++)
+        made = mf_reduce_subtree(b->x, b->k, own->frontier[f], b->first + p.first, p.count, to + f * piece_bytes(b, of));
+    return made;
 }
 
-int mf_pieces_messages(const mf_exchange *x) { return visit_all(x, false, NULL, NULL); }
+/* This process's own ones of its piece, with room for one more. */
+static bool reduce_own(vector_block *b)
+{
+    const mf_exchange_peer *own = b->x->sources;
+    return mf_register_new(&b->own, (own->frontier_count + 1) * piece_bytes(b, own)) && reduce_piece(b, own, b->own.data);
+}
 
-void mf_pieces_post(mf_exchange *x) { visit_all(x, false, receive_partial, send_partial); }
+/* Receives what comes of a block, and sends what is this process's to send first. False: memory is out. */
+static bool begin(vector_block *b)
+{
+    mf_exchange *x = b->x;
+    mf_comm *c = x->s->comm;
+    const mf_exchange_peer *own = x->sources, *end = own + x->source_count;
+    mf_message_tag tag = tag_of(b, PARTIALS);
+    int64_t in = 0, out = 0;
+    for (const mf_exchange_peer *peer = own + 1; peer < end; peer++) {
+        in += peer->frontier_count * piece_bytes(b, own);
+        out += own->frontier_count * piece_bytes(b, peer);
+    }
+    if (!mf_register_new(&b->in, in) || !mf_register_new_shared(&b->out, out))
+        return false;
+    atomic_store(&b->missing, 1);
+    atomic_store(&b->unsent, 1);
+    receive(b);
+    bool made = true;
+    unsigned char *from = b->out.data;
+    for (const mf_exchange_peer *peer = own + 1; peer < end && made; peer++) {
+        int64_t bytes = own->frontier_count * piece_bytes(b, peer);
+        made = !bytes || reduce_piece(b, peer, from);
+        if (!bytes || !made)
+            continue;
+        mf_exchange_expect_one_more(x);
+        atomic_fetch_add(&b->unsent, 1);
+        c->send(c, peer->process, &tag, from, (size_t)bytes, partials_went, b);
+        from += bytes;
+    }
+    made = made && (!x->blocks->early || reduce_own(b));
+    sent(b);
+    arrived(b);
+    return made;
+}
 
 /* ---- combining */
 
-static unsigned char *own_piece(const mf_exchange *x, int k, const mf_exchange_peer *from, int64_t f)
+static unsigned char *partial_at(const void *context, const mf_exchange_peer *from, int64_t f)
 {
-    return partial_at(x, k, from, f, x->sources);
+    const vector_block *b = context;
+    const mf_exchange_peer *own = b->x->sources;
+    int64_t bytes = piece_bytes(b, own);
+    unsigned char *at = from == own ? b->own.data : b->in.data;
+    for (const mf_exchange_peer *peer = own + 1; peer < from; peer++)
+        at += peer->frontier_count * bytes;
+    return at + f * bytes;
 }
 
-static bool combine(const mf_exchange *x, int k)
+/* The sum of this process's piece, into its place. */
+static bool combine_into(vector_block *b, unsigned char *to)
 {
-    const mf_eqn *e = mf_exchange_eqn(x, k);
-    piece p = piece_of(x, e, x->sources);
-    const unsigned char *all = p.count ? mf_combine_frontiers(x, k, p.count, own_piece) : NULL;
-    size_t bytes;
-    if (all)
-        mf_convert(e->in[0]->type->dtype, sum_at(x, k, x->sources, &bytes), mf_partial_dtype(e), all, p.count);
-    return all || !p.count;
+    const mf_exchange *x = b->x;
+    const mf_exchange_peer *own = x->sources;
+    const mf_eqn *e = mf_exchange_eqn(x, b->k);
+    mf_dtype dtype = e->in[0]->type->dtype, wide = mf_partial_dtype(e);
+    piece p = piece_of(b, own);
+    if (!x->blocks->early && !reduce_own(b))
+        return false;
+    unsigned char *sum = wide == dtype ? to : b->own.data + own->frontier_count * piece_bytes(b, own);
+    sum = mf_combine_frontiers(x, b->k, p.count, partial_at, b, sum);
+    if (sum && sum != to)
+        mf_convert(dtype, to, wide, sum, p.count);
+    return sum;
 }
 
-bool mf_pieces_combine(mf_exchange *x)
+/* All partial results have come: sends the sum round. False: memory is out. */
+static bool combine(vector_block *b)
 {
-    for (int k = 0; k < x->out_count; k++)
-        if (mf_in_pieces(x, k) && !combine(x, k))
-            return false;
-    x->combined = true;
-    mf_exchange_expect(x, visit_all(x, true, NULL, NULL));
-    visit_all(x, true, receive_sum, send_sum);
-    mf_exchange_posted(x);
+    mf_exchange *x = b->x;
+    mf_comm *c = x->s->comm;
+    mf_message_tag tag = tag_of(b, SUM);
+    size_t count;
+    unsigned char *sum = sum_at(b, x->sources, &count);
+    bool made = !count || combine_into(b, sum);
+    mf_register_release(&b->own);
+    mf_register_release(&b->in);
+    for (int i = 1; i < x->source_count && count && made; i++) {
+        mf_exchange_expect_one_more(x);
+        c->send(c, x->sources[i].process, &tag, sum, count, mf_message_ended, x);
+    }
+    return made;
+}
+
+/* ---- going on */
+
+/* Whether something was done: a block combined, or begun. */
+static bool step(mf_exchange *x, bool *made)
+{
+    struct mf_blocks *all = x->blocks;
+    if (all->combined < all->begun && atomic_load(&all->at[all->combined].missing) == 0)
+        *made = combine(&all->at[all->combined++]);
+    else if (all->begun < all->count && (all->early || all->begun < all->combined + AHEAD))
+        *made = begin(&all->at[all->begun++]);
+    else
+        return false;
     return true;
 }
+
+static bool may_go_on(const mf_exchange *x)
+{
+    return x->blocks->combined < x->blocks->count && !atomic_load(&x->error) && !atomic_load_explicit(&x->s->failed, memory_order_acquire);
+}
+
+/* Where messages need to be driven, what the last steps sent goes on its way. */
+static void drive(mf_comm *c)
+{
+    if (c->poll)
+        c->poll(c);
+}
+
+/* Waits, unless something has come since: then x is not this thread's any more. Who asks whether the run rests sees both or neither. */
+static bool rest(mf_exchange *x, int *seen)
+{
+    mf_run_state *s = x->s;
+    bool counts = x->blocks->posted; /* else whoever posts it counts it */
+    mf_run_state_lock(s);
+    atomic_fetch_add(&s->exchanges, counts);
+    bool rests = atomic_compare_exchange_strong(&x->blocks->events, seen, 0);
+    if (!rests)
+        atomic_fetch_sub(&s->exchanges, counts);
+    mf_run_state_unlock(s);
+    return rests;
+}
+
+/* False: it rests. */
+static bool go_on(mf_exchange *x)
+{
+    int seen = atomic_load(&x->blocks->events);
+    while (may_go_on(x)) {
+        bool made = true;
+        if (step(x, &made)) {
+            drive(x->s->comm);
+            if (!made)
+                mf_run_state_fail(x->s, mf_error_out_of_memory());
+        } else if (rest(x, &seen)) {
+            return false;
+        }
+    }
+    x->blocks->done = true;
+    mf_exchange_fail(x); /* now, so that what nobody will send ends too */
+    return true;
+}
+
+void mf_pieces_go_on(mf_exchange *x)
+{
+    x->blocks->posted = true;
+    if (go_on(x))
+        mf_exchange_posted(x);
+}
+
+void mf_pieces_post(mf_exchange *x)
+{
+    if (!x->blocks)
+        return;
+    atomic_fetch_add(&x->pending, 1); /* until it is done */
+    if (go_on(x))
+        atomic_fetch_sub(&x->pending, 1);
+}
+
+bool mf_pieces_wait(const mf_exchange *x) { return x->blocks && !x->blocks->done; }

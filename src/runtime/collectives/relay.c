@@ -106,7 +106,7 @@ static bool put_partials(const mf_exchange *x, mf_relay *r)
             if (!mf_reduces(e))
                 continue;
             memset(r->parts[i].at + r->offsets[k] + bytes, 0, (size_t)(in_units(bytes) * UNIT - bytes));
-            made = mf_reduce_subtree(x, k, nodes[i], r->parts[i].at + r->offsets[k]);
+            made = mf_reduce_subtree(x, k, nodes[i], 0, e->in[0]->type->size, r->parts[i].at + r->offsets[k]);
         }
     }
     return made && mf_register_new(&r->sum, r->length * UNIT);
