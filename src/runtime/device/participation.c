@@ -166,11 +166,11 @@ uint64_t mf_comm_begin(mf_comm *c, const mf_intlist *processes, const char *func
         settle_earlier(c, processes, function);
     uint64_t call = new_number(c, processes);
     mf_call_record *r = &c->newest[atomic_fetch_add(&c->begun, 1) % MF_CALLS_KEPT];
-    atomic_store(&r->call, 0);
-    atomic_store(&r->function, function);
-    atomic_store(&r->place, place);
-    atomic_store(&r->at, mf_profile_now());
-    atomic_store(&r->call, call + 1);
+    atomic_store_explicit(&r->call, 0, memory_order_relaxed);
+    atomic_store_explicit(&r->function, function, memory_order_release);
+    atomic_store_explicit(&r->place, place, memory_order_release);
+    atomic_store_explicit(&r->at, mf_profile_now(), memory_order_release);
+    atomic_store_explicit(&r->call, call + 1, memory_order_release);
     return call;
 }
 
