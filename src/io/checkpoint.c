@@ -14,7 +14,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,19 +34,17 @@ typedef struct checkpoint {
 } checkpoint;
 
 /* The error is reported by the innermost scope, unless somebody handles it. */
-__attribute__((format(printf, 3, 4))) static mf_status fail(checkpoint *c, mf_status status, const char *format, ...)
+static mf_status fail(checkpoint *c, mf_status status, mf_value error)
 {
-    char message[PATH + 512];
-    va_list list;
-    va_start(list, format);
-    vsnprintf(message, sizeof message, format, list);
-    va_end(list);
     if (!c->error.handle)
-        c->error = mf_make_error(status, "%s", message);
+        c->error = error;
     return status;
 }
 
-static mf_status out_of_memory(checkpoint *c) { return fail(c, MF_ERROR_MEMORY, "%s: out of memory", c->folder); }
+static mf_status out_of_memory(checkpoint *c)
+{
+    return fail(c, MF_ERROR_MEMORY, mf_make_error(MF_ERROR_MEMORY, "%s: out of memory", c->folder));
+}
 
 /* "folder/name"; number -1: none of a process. */
 static mf_status put_path(checkpoint *c, char *path, int64_t slot, const char *name, int64_t number)
@@ -58,7 +55,8 @@ static mf_status put_path(checkpoint *c, char *path, int64_t slot, const char *n
                                            : "a-",
                                   name)
                        : snprintf(path, PATH, "%s/%s-%lld.npz", c->folder, slot ? "b" : "a", (long long)number);
-    return n < PATH ? MF_OK : fail(c, MF_ERROR_IO, "%.64s...: the path is longer than %d bytes", c->folder, PATH - 1);
+    return n < PATH ? MF_OK
+                    : fail(c, MF_ERROR_IO, mf_make_error(MF_ERROR_IO, "%.64s...: the path is longer than %d bytes", c->folder, PATH - 1));
 }
 
 /* ------------------------------------------------------------------ between processes */
@@ -85,7 +83,7 @@ static mf_status judge(checkpoint *c, const int64_t *told, int count, mf_status 
 {
     for (int p = 0; p < c->processes && !own; p++)
         if (told[(size_t)p * (size_t)count])
-            return fail(c, MF_ERROR_PEER, "%s: process %d could not %s; it says why", c->folder, p, what);
+            return fail(c, MF_ERROR_PEER, mf_make_error(MF_ERROR_PEER, "%s: process %d could not %s; it says why", c->folder, p, what));
     return own;
 }
 
@@ -107,9 +105,9 @@ static mf_status begin(checkpoint *c, const char *folder, mf_value rows)
         .folder = folder, .rows = rows, .leaves = mf_tree_leaves(rows), .processes = mf_process_count(), .rank = mf_process_index()
     };
     if (c->rank < 0)
-        return fail(c, MF_ERROR_PEER, "%s: the job was not joined", folder);
+        return fail(c, MF_ERROR_PEER, mf_make_error(MF_ERROR_PEER, "%s: the job was not joined", folder));
     if (mf_is_error(rows))
-        return mf_error_status(rows);
+        return mf_block_until_ready(rows);
     c->leaf_count = mf_len(c->leaves);
     return MF_OK;
 }
@@ -150,7 +148,9 @@ static mf_status tell(checkpoint *c, mf_status own, const char *what)
     for (int l = 0; l < c->leaf_count; l++) {
         mine[ROWS + l] = mf_dim(mf_get(c->leaves, l), 0);
         if (mf_ndim(mf_get(c->leaves, l)) < 1 && !own)
-            own = fail(c, MF_ERROR_SHAPE, "%s: rows%s is no array with rows: %s", c->folder, leaf_name(c, l), mf_str(mf_get(c->leaves, l)));
+            own = fail(c, MF_ERROR_SHAPE,
+                       mf_make_error(MF_ERROR_SHAPE, "%s: rows%s is no array with rows: %s", c->folder, leaf_name(c, l),
+                                     mf_str(mf_get(c->leaves, l))));
     }
     mine[STATUS] = own;
     c->told = gather(c, mine, count, &status);
@@ -230,10 +230,10 @@ static int64_t slot_in_use(checkpoint *c)
 static mf_status choose(checkpoint *c)
 {
     if (mkdir(c->folder, 0777) != 0 && errno != EEXIST)
-        return fail(c, MF_ERROR_IO, "%s: cannot be made: %s", c->folder, strerror(errno));
+        return fail(c, MF_ERROR_IO, mf_make_error(MF_ERROR_IO, "%s: cannot be made: %s", c->folder, strerror(errno)));
     c->slot = slot_in_use(c) == 0;
     if (getrandom(&c->id, sizeof c->id, 0) != sizeof c->id)
-        return fail(c, MF_ERROR_IO, "%s: no random number: %s", c->folder, strerror(errno));
+        return fail(c, MF_ERROR_IO, mf_make_error(MF_ERROR_IO, "%s: no random number: %s", c->folder, strerror(errno)));
     return MF_OK;
 }
 
@@ -273,7 +273,7 @@ mf_status(mf_save_checkpoint)(const char *folder, mf_value whole, mf_value rows)
     if (c.rank < 0)
         return status;
     if (!status)
-        status = mf_is_error(whole) ? mf_error_status(whole) : c.rank == 0 ? choose(&c) : MF_OK;
+        status = mf_is_error(whole) ? mf_block_until_ready(whole) : c.rank == 0 ? choose(&c) : MF_OK;
     status = tell(&c, status, "begin to save");
     if (!status) {
         c.slot = c.told[SLOT];
@@ -502,17 +502,18 @@ mf_value(mf_load_checkpoint)(const char *folder, mf_value whole, mf_value rows)
     MF_LAYER;
     MF_SCOPE;
     checkpoint c;
-    mf_status status = begin(&c, folder, rows);
+    (void)begin(&c, folder, rows);
     if (c.rank < 0)
         return mf_escape(c.error);
     mf_value made = mf_is_error(rows) ? rows : mf_is_error(whole) ? whole : load_index(&c);
-    status = tell(&c, mf_is_error(made) ? mf_error_status(made) : MF_OK, "read the index");
+    mf_status status = tell(&c, mf_is_error(made) ? mf_block_until_ready(made) : MF_OK, "read the index");
     for (int p = 0; p < c.processes && !status; p++)
         if (c.told[(size_t)p * (size_t)(ROWS + c.leaf_count) + ID] != c.id)
-            status = fail(&c, MF_ERROR_PEER, "%s: process %d reads another checkpoint there: it is being saved", folder, p);
+            status = fail(&c, MF_ERROR_PEER,
+                          mf_make_error(MF_ERROR_PEER, "%s: process %d reads another checkpoint there: it is being saved", folder, p));
     if (!status) {
         made = load(&c, made, whole);
-        status = agree(&c, mf_is_error(made) ? mf_error_status(made) : MF_OK, "read its part");
+        status = agree(&c, mf_is_error(made) ? mf_block_until_ready(made) : MF_OK, "read its part");
     }
     free(c.told);
     return mf_escape(mf_is_error(made) || !status ? made : c.error);
