@@ -48,6 +48,7 @@ MF_BEGIN_
 
 /* ------------------------------------------------------------------ handles */
 #ifdef __cplusplus
+struct mf_slice;
 struct mf_value { /* same 64 bits; C++ converts numbers and strings by itself */
     uint64_t handle;
     mf_value() = default;
@@ -55,6 +56,8 @@ struct mf_value { /* same 64 bits; C++ converts numbers and strings by itself */
     inline mf_value(long long number);
     inline mf_value(double number);
     inline mf_value(const char *string);
+    inline mf_value(struct mf_slice slice);
+    inline mf_value operator[](mf_value index) const; /* mf_get */
 };
 #else
 typedef struct mf_value {
@@ -279,6 +282,7 @@ inline mf_value::mf_value(int n) : mf_value(mf_i(n)) {}
 inline mf_value::mf_value(long long n) : mf_value(mf_i(n)) {}
 inline mf_value::mf_value(double n) : mf_value(mf_f(n)) {}
 inline mf_value::mf_value(const char *s) : mf_value(mf_string(s)) {}
+inline mf_value::mf_value(mf_slice s) : mf_value(mf_index_slice(s)) {}
 template <class... N> inline mf_ints MF_INTS(N... n)
 {
     return mf_ints{ nullptr, (int)sizeof...(N), { (int64_t)n... } };

@@ -259,6 +259,27 @@ MF_END_
 #ifdef __cplusplus
 inline mf_function mf_fn(mf_function f) { return f; }
 inline mf_function mf_fn(mf_module m) { return mf_fn_module(m); }
+/* A lambda, or another function object that can be copied bit by bit: a closure over what it has
+ * captured, whose bytes are its identity (see mf_closure). One that captures nothing is a function
+ * of C. The call operator is const, takes mf_values and gives one. */
+template <class F, class... A> inline mf_value mf_run_object_(void *object, A... a)
+{
+    return (*static_cast<const F *>(object))(a...);
+}
+template <class F, class... A>
+inline mf_function mf_fn_of_object_(const F &f, mf_value (F::*)(A...) const)
+{
+    static_assert(__is_trivially_copyable(F), "what a lambda captures is copied bit by bit");
+    if constexpr (__is_empty(F))
+        return mf_fn(static_cast<mf_value (*)(A...)>(f));
+    else
+        return mf_closure_of_(static_cast<mf_value (*)(void *, A...)>(mf_run_object_<F, A...>), &f,
+                              sizeof f);
+}
+template <class F> inline auto mf_fn(const F &f) -> decltype(mf_fn_of_object_(f, &F::operator()))
+{
+    return mf_fn_of_object_(f, &F::operator());
+}
 template <class... A> inline mf_axis mf_axes(A... a)
 {
     const mf_axis v[] = { mf_axis(a)... };

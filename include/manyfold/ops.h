@@ -383,4 +383,33 @@ MF_END_
 
 #include <manyfold/lift/ops.h>
 
+#ifdef __cplusplus
+/* Arithmetic and comparisons element by element, as the functions of these names; a % b is NumPy's,
+ * with the divisor's sign, and a / b is true division. One operand may be a number. */
+inline mf_value operator+(mf_value a, mf_value b) { return mf_add(a, b); }
+inline mf_value operator-(mf_value a, mf_value b) { return mf_sub(a, b); }
+inline mf_value operator*(mf_value a, mf_value b) { return mf_mul(a, b); }
+inline mf_value operator/(mf_value a, mf_value b) { return mf_div(a, b); }
+inline mf_value operator%(mf_value a, mf_value b) { return mf_remainder(a, b); }
+inline mf_value operator-(mf_value x) { return mf_neg(x); }
+inline mf_value operator+(mf_value x) { return x; }
+inline mf_value operator==(mf_value a, mf_value b) { return mf_equal(a, b); }
+inline mf_value operator!=(mf_value a, mf_value b) { return mf_not_equal(a, b); }
+inline mf_value operator<(mf_value a, mf_value b) { return mf_less(a, b); }
+inline mf_value operator<=(mf_value a, mf_value b) { return mf_less_equal(a, b); }
+inline mf_value operator>(mf_value a, mf_value b) { return mf_greater(a, b); }
+inline mf_value operator>=(mf_value a, mf_value b) { return mf_greater_equal(a, b); }
+inline mf_value operator&(mf_value a, mf_value b) { return mf_bitwise_and(a, b); }
+inline mf_value operator|(mf_value a, mf_value b) { return mf_bitwise_or(a, b); }
+inline mf_value operator^(mf_value a, mf_value b) { return mf_bitwise_xor(a, b); }
+inline mf_value operator~(mf_value x) { return mf_bitwise_not(x); }
+inline mf_value operator<<(mf_value a, mf_value b) { return mf_left_shift(a, b); }
+inline mf_value operator>>(mf_value a, mf_value b) { return mf_right_shift(a, b); }
+inline mf_value &operator+=(mf_value &a, mf_value b) { return a = mf_add(a, b); }
+inline mf_value &operator-=(mf_value &a, mf_value b) { return a = mf_sub(a, b); }
+inline mf_value &operator*=(mf_value &a, mf_value b) { return a = mf_mul(a, b); }
+inline mf_value &operator/=(mf_value &a, mf_value b) { return a = mf_div(a, b); }
+inline mf_value mf_value::operator[](mf_value index) const { return mf_get(*this, index); }
+#endif
+
 #endif

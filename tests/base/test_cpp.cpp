@@ -1,0 +1,132 @@
+/* The programs of the two training and mapping texts in C++: operators on values, lambdas as functions, options by overloads. */
+#include <manyfold.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+static int failures;
+
+static void expect(bool right, const char *what, int line)
+{
+    if (right)
+        return;
+    std::printf("test_cpp.cpp:%d: %s\n", line, what);
+    failures++;
+}
+#define EXPECT(condition) expect(condition, #condition, __LINE__)
+#define EXPECT_TEXT(...)  expect_text(__LINE__, __VA_ARGS__)
+
+static void expect_text(int line, mf_value v, const char *text) { expect(std::strcmp(mf_str_value(v), text) == 0, mf_str_value(v), line); }
+
+/* ---- the reference of jax.pmap, example by example */
+
+static mf_value square(mf_value x) { return mf_pow(x, 2); }
+
+static void reference()
+{
+    EXPECT_TEXT(mf_call(mf_pmap(square), mf_arange(8, MF_I32)), "[ 0  1  4  9 16 25 36 49]");
+
+    mf_value x = mf_reshape(mf_arange(12, MF_F32), MF_SHAPE(3, 2, 2)), y = mf_pow(x, 2);
+    mf_value products = mf_call(mf_pmap([](mf_value a, mf_value b) { return mf_dot(a, b); }), x, y);
+    EXPECT(mf_item_f64(products[2][1][1]) == 10 * 81 + 11 * 121);
+
+    mf_value wrong = mf_call(mf_pmap(square), mf_arange(9, MF_I32));
+    EXPECT(mf_error(wrong) && std::strstr(mf_error(wrong), "9"));
+
+    mf_pmap_options half = {};
+    half.in_axes = mf_axes(0, MF_NONE);
+    mf_value pair = mf_call(mf_pmap([](mf_value a, mf_value b) { return mf_tuple(a + b, b * 2.0); }, half), mf_arange(2, MF_F32), 4.0);
+    EXPECT_TEXT(pair[0], "[4. 5.]");
+    EXPECT_TEXT(pair[1], "[8. 8.]");
+
+    auto normalize = [](mf_value v) { return v / mf_psum(v, "i"); };
+    mf_value out = mf_call(mf_pmap(normalize, "i"), mf_arange(4, MF_F32));
+    EXPECT_TEXT(out, "[0.         0.16666667 0.33333334 0.5       ]");
+    EXPECT(mf_item_f64(mf_sum(out)) == 1);
+
+    auto grid = [](mf_value v) { return mf_tuple(v / mf_psum(v, "rows"), v / mf_psum(v, "cols"), v / mf_psum(v, "rows", "cols")); };
+    mf_value normed = mf_call(mf_pmap(mf_pmap(grid, "cols"), "rows"), mf_reshape(mf_arange(8, MF_F32), MF_SHAPE(4, 2)));
+    mf_reduce_options over_rows = {};
+    over_rows.axis = 0;
+    EXPECT_TEXT(mf_sum(normed[0], over_rows), "[1. 1.]");
+    EXPECT(std::fabs(mf_item_f64(mf_sum(normed[2])) - 1) < 1e-6);
+}
+
+/* ---- the training loop: linear regression, data-parallel */
+
+struct samples {
+    mf_value key, x, y;
+};
+
+static samples draw(int devices)
+{
+    const int64_t n = 100 * (int64_t)devices;
+    mf_value keys = mf_random_split(mf_random_key(0), 5);
+    mf_value w = mf_random_normal(keys[1], MF_SHAPE(5), MF_F32), b = mf_random_normal(keys[2], MF_SHAPE(), MF_F32);
+    mf_value x = mf_random_normal(keys[3], MF_SHAPE(n, 5), MF_F32);
+    return { keys[0], x, mf_dot(x, w) + b + mf_random_normal(keys[4], MF_SHAPE(n), MF_F32) * 0.1 };
+}
+
+static void training()
+{
+    const int devices = 8;
+    samples s = draw(devices);
+    mf_value keys = mf_random_split(s.key, 3);
+    mf_value params = mf_tuple(mf_random_normal(keys[1], MF_SHAPE(5), MF_F32), mf_random_normal(keys[2], MF_SHAPE(), MF_F32));
+    params = mf_replicate(params, mf_local_devices());
+    mf_value x = mf_reshape(s.x, MF_SHAPE(devices, 100, 5)), y = mf_reshape(s.y, MF_SHAPE(devices, 100));
+
+    const double learning_rate = 0.05; /* captured: a closure over eight bytes */
+    auto step = [learning_rate](mf_value p, mf_value xs, mf_value ys) {
+        auto loss = [](mf_value q, mf_value a, mf_value b) { return mf_mean(mf_square(mf_dot(a, q[0]) + q[1] - b)); };
+        mf_value made = mf_call(mf_value_and_grad(loss), p, xs, ys);
+        mf_value gradients = mf_pmean(made[1], "batch");
+        return mf_tuple(p[0] - learning_rate * gradients[0], p[1] - learning_rate * gradients[1], mf_pmean(made[0], "batch"));
+    };
+    mf_function train = mf_pmap(step, "batch");
+    double first = 0, last = 0;
+    for (int epoch = 0; epoch < 50; epoch++) {
+        mf_value next = mf_call(train, params, x, y);
+        params = mf_tuple(next[0], next[1]);
+        last = mf_item_f64(next[2][0]);
+        first = epoch ? first : last;
+    }
+    EXPECT(last < 0.05 && first > 1);
+    EXPECT(mf_item_f64(mf_max(mf_abs(params[0] - params[0][0]))) == 0); /* the same on every device */
+}
+
+/* ---- the rest of the face */
+
+static void operators()
+{
+    mf_value a = mf_arange(4, MF_I32);
+    EXPECT_TEXT(2 * a + 1, "[1 3 5 7]");
+    EXPECT_TEXT(-a % 3, "[0 2 1 0]");
+    EXPECT_TEXT(a / 2, "[0.  0.5 1.  1.5]");
+    EXPECT_TEXT(a >= 2, "[False False  True  True]");
+    EXPECT_TEXT((a << 1) | 1, "[1 3 5 7]");
+    EXPECT_TEXT(~a ^ a, "[-1 -1 -1 -1]");
+    EXPECT_TEXT(a[mf_slice{ true, 1, 3, 0 }], "[1 2]");
+    mf_value d = mf_dict("loss", 2.5, "steps", a);
+    EXPECT(mf_item_f64(d["steps"][3]) == 3 && mf_item_f64(d["loss"]) == 2.5);
+    a += 1;
+    a *= a;
+    EXPECT_TEXT(a, "[ 1  4  9 16]");
+    EXPECT(mf_item_f64(mf_call(mf_vmap([](mf_value v) { return mf_sum(v); }), mf_ones(MF_SHAPE(2, 3), MF_F32))[1]) == 3);
+    mf_value carried = mf_scan([](mf_value c, mf_value v) { return mf_tuple(c + v, c); }, 0.0, mf_arange(5, MF_F32));
+    EXPECT(mf_item_f64(carried[0]) == 10);
+    mf_value branch = mf_cond(
+        true, [](mf_value v) { return v + 1; }, [](mf_value v) { return v - 1; }, 1.0);
+    EXPECT(mf_item_f64(branch) == 2);
+}
+
+int main()
+{
+    mf_set_num_cpu_devices(8);
+    reference();
+    training();
+    operators();
+    std::printf("%s\n", failures ? "failed" : "1 passed, 0 failed");
+    return failures ? 1 : mf_exit_status();
+}
