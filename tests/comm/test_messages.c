@@ -49,7 +49,7 @@ static void operate(mf_comm *c, own_operation *op)
 /* Mostly sound in form. */
 static void bring_any(void)
 {
-    static unsigned char bytes[SLOT + 64];
+    static unsigned char bytes[sizeof(mf_message_header) + SLOT];
     uint64_t few = draw(64), many = draw(20000);
     mf_message_header h = { .magic = draw(40) ? MAGIC : draw(1u << 30),
                             .kind = draw(KINDS + 2),
