@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import platform
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +24,8 @@ import rows as table
 from side import Side, first_line
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+MPIRUN = ["--oversubscribe", "--bind-to", "none", *(["--allow-run-as-root"] if os.getuid() == 0 else [])]
+TCP = ["--mca", "btl", "tcp,self"]
 VERSIONS = "import jax, jaxlib, numpy, platform, json; print(json.dumps({'python': platform.python_version(), 'jax': jax.__version__, " \
            "'jaxlib': jaxlib.__version__, 'numpy': numpy.__version__}))"
 
@@ -79,11 +82,38 @@ class Bench:
 
     def sides(self, row):
         cores = set(self.cores[:row.cores] if row.cores else self.cores)
-        tail = ["--devices", str(row.devices)]
+        tail = ["--devices", str(row.devices // row.processes)]
+        if row.processes > 1:
+            yield from self.jobs(row, cores, tail)
+            return
         yield "Manyfold", Side([self.program, *tail], cores=cores)
         for peer in self.peers:
             command = [peer["python"], os.path.join(HERE, "peers", "jax_bench.py"), *tail]
             yield peer["label"], Side(command, row.peer_environment, cores)
+
+    def jobs(self, row, cores, tail):
+        """The sides of a row over processes. Without MPI's launcher, nobody's; without its compiler, not MPI's."""
+        launcher = shutil.which("mpirun.openmpi") or shutil.which("mpirun")
+        if not launcher:
+            return
+        launch = [launcher, *MPIRUN, *(TCP if row.link == "tcp" else []), "-n", str(row.processes)]
+        ours = {"MF_SHARED_MEMORY": "off"} if row.link == "tcp" else {}
+        yield "Manyfold", Side([*launch, self.program, *tail], ours, cores)
+        if row.workload.startswith("psum_") and self.allreduce():
+            bound = ["core" if word == "none" and row.processes <= len(cores) else word for word in launch]   # else two ranks spin on one
+            yield "MPI_Allreduce", Side([*bound, self.allreduce(), *tail], cores=cores)
+        for peer in self.peers:
+            command = [peer["python"], os.path.join(HERE, "peers", "jax_bench.py"), "--processes", str(row.processes), *tail]
+            yield peer["label"], Side(command, row.peer_environment, cores)
+
+    def allreduce(self):
+        """peers/mpi_allreduce.c, compiled; "" where there is no mpicc, or not MPI's headers."""
+        program, source = os.path.join(self.out, "mpi_allreduce"), os.path.join(HERE, "peers", "mpi_allreduce.c")
+        compiler = shutil.which("mpicc.openmpi") or shutil.which("mpicc")
+        stale = not os.path.exists(program) or os.path.getmtime(program) < os.path.getmtime(source)
+        if stale and (not compiler or subprocess.run([compiler, "-O3", "-march=native", source, "-o", program], stderr=subprocess.DEVNULL).returncode):
+            return ""
+        return program
 
     def process(self, row):
         """The rounds of a row about whole processes."""
@@ -111,7 +141,7 @@ class Bench:
 
     def rounds(self, row, sides):
         began = time.monotonic()
-        asked = self.process(row) if not sides else self.questions(row, sides)
+        asked = self.process(row) if row.workload == table.PROCESS else self.questions(row, sides)
         found = [{"label": label, "seconds": [], "rss_mib": 0.0} for label, _ in asked]
         limits = {name: [] for name in row.limits(len(self.cores))}
         for turn in range(self.options.repeat):

@@ -210,19 +210,27 @@ def misses(summaries):
     return "Every goal is reached." if not below else f"**Below the goal:** {'; '.join(below)}."
 
 
-BEGIN, END = "<!-- figures: written by bench/compare.py --document -->", "<!-- end of figures -->"
+FIGURES = "<!-- figures: written by bench/compare.py --document -->", "<!-- end of figures -->"
+PROCESSES = "<!-- processes: written by bench/compare.py --document -->", "<!-- end of processes -->"
 
 
-def document(path, lines):
+def document(path, lines, marks):
     """Puts the figures into a page, between the two marks."""
     with open(path) as f:
         text = f.read()
-    before, _, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    before, _, rest = text.partition(marks[0])
+    _, end, after = rest.partition(marks[1])
     if not end:
-        raise SystemExit(f"{path} has no place for the figures: {BEGIN} ... {END}")
+        raise SystemExit(f"{path} has no place for the figures: {marks[0]} ... {marks[1]}")
     with open(path, "w") as f:
-        f.write("\n".join([before + BEGIN, *lines, END + after]))
+        f.write("\n".join([before + marks[0], *lines, marks[1] + after]))
+
+
+def of_processes(summaries, results):
+    """The table of jobs of several processes; a ratio is to the best of all peers."""
+    chosen = [(p, r) for p, r in zip(summaries, results) if p[0].group == "processes"]
+    rows = [p for p, _ in chosen]
+    return ["", *conditions([r for _, r in chosen]), "", *goals(rows, labels([s for _, s in rows])), "", misses(rows), ""] if rows else []
 
 
 def write(folder, rows_folder, page=None):
@@ -242,12 +250,17 @@ def write(folder, rows_folder, page=None):
         with open(os.path.join(folder, name + ".svg"), "w") as f:
             f.write(picture)
     of_goals = [p for p in summaries if p[0].group == "goals"]
+    jobs = of_processes(summaries, results)
+    if page and jobs:
+        document(page, jobs, PROCESSES)
+    if len(jobs) and len(summaries) == sum(row.group == "processes" for row, _ in summaries):
+        page = None
     lines = ["", *conditions(results), "", "Medians over interleaved rounds; a ratio is the paired median of theirs / ours.", "",
-             *goals(of_goals, labels([s for _, s in summaries])), "", misses(of_goals), "", "## How it grows", "",
+             *goals(of_goals, labels([s for row, s in summaries if row.group != "processes"])), "", misses(of_goals), "", "## How it grows", "",
              "Minima over the rounds.", *growth(drawn), ""]
     if page:
-        document(page, lines)
-    lines = ["# Benchmarks", *lines, "## All figures", "", *everything(summaries), ""]
+        document(page, lines, FIGURES)
+    lines = ["# Benchmarks", *lines, "## Across processes", *jobs, "## All figures", "", *everything(summaries), ""]
     with open(os.path.join(folder, "table.md"), "w") as f:
         f.write("\n".join(lines))
     with open(os.path.join(folder, "table.json"), "w") as f:

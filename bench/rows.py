@@ -17,6 +17,8 @@ class Row:
     title: str = ""
     group: str = "goals"            # goals are the table; the rest are points of a curve
     devices: int = 8
+    processes: int = 1              # with so many devices together
+    link: str = ""                  # tcp: over the loopback device, and not by shared memory
     cores: int = 0                  # 0: as many as the run has
     fresh: bool = False             # every round in a new process
     before: tuple = ()              # workloads called first in such a process
@@ -139,12 +141,28 @@ def loops():
         yield Row(f"rnn_grad_1000x{units}", f"rnn_grad_1000x{units}", "its gradient", devices=1, goal=1)
 
 
+def processes():
+    """The same devices spread over processes that mpirun starts; goals are against the best of JAX over gloo and local sum + MPI_Allreduce."""
+    for count, each in ((2, 4), (4, 2), (2, 1)):
+        for name in ("1KiB", "64KiB", "1MiB", "16MiB", "64MiB") if each > 1 else ("1KiB", "1MiB"):
+            goal = 2 if (count, each) == (2, 4) and name.endswith("MiB") else 0.33 if name == "1KiB" else 1
+            yield Row(f"psum_{name}@{count}x{each}", f"psum_{name}", f"psum of {name.replace('M', ' M').replace('K', ' K')} a device, "
+                      f"{count} processes of {each}", group="processes", devices=count * each, processes=count, goal=goal)
+    for name in ("1KiB", "64KiB", "1MiB", "16MiB", "64MiB"):
+        yield Row(f"psum_{name}@2x4tcp", f"psum_{name}", f"psum of {name.replace('M', ' M').replace('K', ' K')} a device, 2 of 4, over TCP",
+                  group="processes", processes=2, link="tcp")
+    yield Row("linear_regression_step@2x4", "linear_regression_step", "linear-regression step, 2 processes of 4", group="processes",
+              processes=2, goal=100)
+    yield Row("cnn_step_float32_128@2x4", "cnn_step_float32_128", "CNN step, f32, batch 128, 2 processes of 4", group="processes",
+              processes=2, goal=3.5, flops=cnn_flops(128))
+
+
 def process():
     yield Row("first_result", PROCESS, "process start to first result printed", fresh=True, goal=50)
     yield Row("first_result_memory", title="the same, peak memory", memory_of="first_result", goal=10)
 
 
-ROWS = [*dispatch(), *all_reduce(), *cnn(), *transformer(), *dense(), *loops(), *process()]
+ROWS = [*dispatch(), *all_reduce(), *cnn(), *transformer(), *dense(), *loops(), *processes(), *process()]
 
 
 def chosen(patterns):

@@ -3,7 +3,8 @@
  *
  *     workloads [--devices 8] --list | --small | [--repeat 7] --only NAME...
  *
- * --list prints the names, --small those that the suite runs; --only needs no driver. first_call_NAME asks for a workload's first call. */
+ * --list prints the names, --small those that the suite runs; --only needs no driver. first_call_NAME asks for a workload's first call.
+ * As a job of several processes, each has so many devices, and process 0 reads, answers, and says how often the others call. */
 #include "workloads/workload.h"
 
 #include <stdio.h>
@@ -51,6 +52,24 @@ static const workload *find(const char *name)
 
 static char failure[400];
 
+/* What process 0 has. */
+static double agree(double x) { return mf_process_count() > 1 ? mf_item_f64(mf_broadcast_one_to_all(mf_scalar(x, MF_F64))) : x; }
+
+static bool agree_line(char *line, size_t size, bool there)
+{
+    double word[32] = { 0 };
+    if (mf_process_count() < 2)
+        return there;
+    MF_SCOPE;
+    memcpy(word, line, size < sizeof word ? size : sizeof word);
+    if (!there)
+        memset(word, 0, sizeof word);
+    mf_value bytes = mf_broadcast_one_to_all(mf_from_host(MF_U8, MF_SHAPE(sizeof word), word));
+    mf_to_host(bytes, MF_U8, word, sizeof word);
+    memcpy(line, word, size < sizeof word ? size : sizeof word);
+    return *line;
+}
+
 void finish(mf_value v)
 {
     if (mf_block_until_ready(v) != MF_OK && !*failure)
@@ -71,7 +90,7 @@ static double timed(const workload *w, int calls)
 static double round_of(const workload *w, int *calls)
 {
     const double least = 0.02;
-    double seconds = timed(w, *calls = w->calls);
+    double seconds = agree(timed(w, *calls = w->calls));
     return *calls * seconds < least ? timed(w, *calls = (int)(least / seconds) + 1) : seconds;
 }
 
@@ -81,7 +100,7 @@ static void warm_up(const workload *w)
     double start = now();
     do
         timed(w, 1);
-    while (now() - start < 0.15 || (mf_compiler_read().waiting && now() - start < 10));
+    while (agree(now() - start < 0.15 || (mf_compiler_read().waiting && now() - start < 10)) != 0);
 }
 
 /* The state of one workload is alive at a time, so that memory figures are its own. Gives the seconds of its first call. */
@@ -126,6 +145,8 @@ static bool run(const char *name, double startup)
         if (!first)
             seconds = round_of(w, &calls);
     }
+    if (mf_process_index())
+        return true;
     const char *message = failure;
     if (*failure || mf_first_error(&message) != MF_OK) {
         printf("{\"name\": \"%s\", \"error\": \"", name);
@@ -157,11 +178,12 @@ static int usage(void)
 
 static int serve(double startup)
 {
-    printf("{\"name\": \"ready\", \"peer\": \"manyfold\", \"seconds\": %.9g}\n", startup);
+    bool first = mf_process_index() == 0, fine = true;
+    if (first)
+        printf("{\"name\": \"ready\", \"peer\": \"manyfold\", \"seconds\": %.9g}\n", startup);
     fflush(stdout);
-    char line[256];
-    bool fine = true;
-    while (fine && fgets(line, sizeof line, stdin)) {
+    char line[256] = "";
+    while (fine && agree_line(line, sizeof line, first && fgets(line, sizeof line, stdin))) {
         line[strcspn(line, "\r\n")] = 0;
         if (*line)
             fine = run(line, startup);

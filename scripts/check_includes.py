@@ -39,6 +39,7 @@ VENDORS = [
     (r"xla/.*|pjrt.*", ["backend/pjrt/"]),
     (r"zlib\.h", ["io/", "data/"]),
     (r"zip\.h", ["io/"]),
+    (r"mpi\.h", ["bench/peers/"]),
 ]
 
 # What counts as the C library; an unknown <header> is a breach, so that a new dependency is a decision.

@@ -3,6 +3,7 @@
 
     jax_bench.py --list                        print the names of the workloads, one a line, and stop
     jax_bench.py [--devices 8]                 read names from standard input; after each, run that workload once more
+    jax_bench.py --processes 2 [--devices 4]   the same as a job of several processes
     jax_bench.py [--devices 8] --only NAME...  run those without a driver, --repeat times in turn (A B A B ...)
 
 A driver writes one name a line and reads one JSON object a line, so it can alternate with another program:
@@ -287,8 +288,9 @@ def cnn(dtype_name, batch, calls, channels=32):
         p = {"k1": 0.05 * normal(jax, 0, (3, 3, 3, c)), "b1": jnp.zeros(c), "k2": 0.05 * normal(jax, 1, (3, 3, c, 2 * c)),
              "b2": jnp.zeros(2 * c), "w": 0.05 * normal(jax, 2, (128 * c, 10)), "b": jnp.zeros(10)}
         zeros = tree_map(jnp.zeros_like, p)
-        images = sharded(jax, normal(jax, 3, (n, batch // n, 32, 32, 3)))
-        labels = sharded(jax, jax.random.randint(jax.random.PRNGKey(4), (n, batch // n), 0, 10))
+        each = batch // jax.device_count()
+        images = sharded(jax, normal(jax, 3, (n, each, 32, 32, 3)))
+        labels = sharded(jax, jax.random.randint(jax.random.PRNGKey(4), (n, each), 0, 10))
         # each tree replicated on its own: a donated buffer must not be shared by two arguments
         state = tuple(replicated(jax, n, t) for t in (p, zeros, tree_map(jnp.zeros_like, p), jnp.zeros((), jnp.float32)))
         f = jax.pmap(step, axis_name="devices", donate_argnums=(0, 1, 2, 3))
@@ -380,11 +382,17 @@ def rss_mib():
 
 
 class Bench:
-    def __init__(self, devices):
+    def __init__(self, devices, job=None):
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}".strip()
         os.environ["JAX_PLATFORMS"] = "cpu"
         import jax
         self.jax, self.devices = jax, devices
+        if job:   # gloo talks on standard output
+            sys.stdout = os.fdopen(os.dup(1), "w")
+            os.dup2(2, 1)
+            jax.config.update("jax_cpu_collectives_implementation", "gloo")
+            jax.distributed.initialize(*job)
+        self.processes, self.first = (job[1], job[2] == 0) if job else (1, True)
         if jax.local_device_count() != devices:
             sys.exit(f"asked for {devices} devices, got {jax.local_device_count()}")
         self.startup = time.perf_counter() - STARTED
@@ -411,11 +419,19 @@ class Bench:
             return {"seconds": self.prepared(FIRST[name])[1], "calls": 1}
         calls = WORKLOADS[name][1]
         call, _ = self.prepared(name)
-        seconds = self.mean(call, calls)
+        seconds = self.agree(self.mean(call, calls))
         if calls * seconds < ROUND_SECONDS:
             calls = int(ROUND_SECONDS / seconds) + 1
             seconds = self.mean(call, calls)
         return {"seconds": seconds, "calls": calls}
+
+    def agree(self, seconds):
+        """Process 0's, so that all call as often."""
+        if self.processes == 1:
+            return seconds
+        from jax.experimental import multihost_utils
+        import numpy
+        return float(multihost_utils.broadcast_one_to_all(numpy.float32(seconds)))
 
     def mean(self, call, calls):
         start = time.perf_counter()
@@ -424,8 +440,9 @@ class Bench:
         return (time.perf_counter() - start) / calls
 
     def emit(self, name, **figures):
-        print(json.dumps({"peer": f"jax {self.jax.__version__}", "devices": self.devices, "name": name, **figures,
-                          "rss_mib": rss_mib()}), flush=True)
+        if self.first:
+            print(json.dumps({"peer": f"jax {self.jax.__version__}", "devices": self.devices, "name": name, **figures,
+                              "rss_mib": rss_mib()}), flush=True)
 
     def run(self, name):
         try:
@@ -437,6 +454,24 @@ class Bench:
             self.emit(name, **figures, round=self.rounds[name])
 
 
+def launch(processes, arguments):
+    """Each line of standard input goes to all of so many processes; the first one's answers are ours."""
+    import socket
+    import subprocess
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{s.getsockname()[1]}"
+    command = [sys.executable, os.path.abspath(__file__), *arguments, "--address", address]
+    ranks = [subprocess.Popen([*command, "--rank", str(rank)], stdin=subprocess.PIPE) for rank in range(processes)]
+    for line in iter(sys.stdin.readline, ""):
+        for rank in ranks:
+            rank.stdin.write(line.encode())
+            rank.stdin.flush()
+    for rank in ranks:
+        rank.stdin.close()
+    sys.exit(max(rank.wait() for rank in ranks))
+
+
 def names():
     return ["startup", *FIRST, *WORKLOADS]
 
@@ -444,6 +479,9 @@ def names():
 def main():
     parser = argparse.ArgumentParser(description="The peer's side of the benchmark: JAX, one repetition a name.")
     parser.add_argument("--devices", type=int, default=8, help="number of virtual CPU devices")
+    parser.add_argument("--processes", type=int, default=1, help="so many, of so many devices each, joined over gloo")
+    parser.add_argument("--address", help=argparse.SUPPRESS)
+    parser.add_argument("--rank", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--list", action="store_true", help="print the names of the workloads and stop")
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=names(), help="run these without a driver")
     parser.add_argument("--repeat", type=int, default=7, help="rounds of --only")
@@ -451,7 +489,9 @@ def main():
     if options.list:
         print("\n".join(names()))
         return
-    bench = Bench(options.devices)
+    if options.processes > 1 and options.rank is None:
+        launch(options.processes, sys.argv[1:])
+    bench = Bench(options.devices, (options.address, options.processes, options.rank) if options.processes > 1 else None)
     bench.emit("ready", seconds=bench.startup)
     asked = (name for _ in range(options.repeat) for name in options.only) if options.only else map(str.strip, iter(sys.stdin.readline, ""))
     for name in asked:

@@ -40,14 +40,14 @@ static mf_value rows_of_devices(mf_value x) { return x; }
 
 static void prepare_cnn(const workload *w)
 {
-    int64_t batch = w->size / devices, c = w->factor;
+    int64_t batch = w->size / mf_device_count(), c = w->factor;
     cnn_dtype = w->dtype;
     if (!adam.handle)
         adam = mf_adam();
     mf_value p = mf_dict("k1", weights(0, MF_SHAPE(3, 3, 3, c)), "b1", mf_zeros(MF_SHAPE(c), MF_F32), "k2",
                          weights(1, MF_SHAPE(3, 3, c, 2 * c)), "b2", mf_zeros(MF_SHAPE(2 * c), MF_F32), "w",
                          weights(2, MF_SHAPE(128 * c, 10)), "b", mf_zeros(MF_SHAPE(10), MF_F32));
-    mf_device_list all = mf_device_slice(mf_devices(), 0, devices);
+    mf_device_list all = mf_device_slice(mf_local_devices(), 0, devices);
     mf_value images = normal(3, MF_SHAPE(devices, batch, 32, 32, 3));
     mf_value labels = mf_random_randint(mf_random_key(4), MF_SHAPE(devices, batch), mf_i(0), mf_i(10), MF_I32);
     mf_assign(&held[0], mf_replicate(p, all));

@@ -58,7 +58,7 @@ static void prepare_regression(const workload *w)
     mf_value x = mf_mul(mf_reshape(mf_arange(devices * 500, MF_F32), MF_SHAPE(devices, 100, 5)), 1e-4);
     mf_value y = mf_mul(mf_reshape(mf_arange(devices * 100, MF_F32), MF_SHAPE(devices, 100)), 1e-3);
     mf_value params = mf_tuple(mf_ones(MF_SHAPE(5), MF_F32), mf_ones(MF_SHAPE0, MF_F32));
-    mf_assign(&held[0], mf_call(mf_pmap(replicate, .in_axes = MF_NONE, .out_axes = 0, .axis_size = devices), params));
+    mf_assign(&held[0], mf_call(mf_pmap(replicate, .in_axes = MF_NONE, .out_axes = 0, .axis_size = mf_device_count()), params));
     mf_assign(&held[1], mf_call(mf_pmap(replicate), x));
     mf_assign(&held[2], mf_call(mf_pmap(replicate), y));
 }

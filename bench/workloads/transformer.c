@@ -74,7 +74,7 @@ static void prepare_transformer(const workload *w)
     mf_shape shape = MF_SHAPE(devices, batch, SEQUENCE);
     mf_value tokens = mf_random_randint(mf_random_key(10), shape, mf_i(0), mf_i(VOCABULARY), MF_I32);
     mf_value labels = mf_random_randint(mf_random_key(11), shape, mf_i(0), mf_i(VOCABULARY), MF_I32);
-    mf_assign(&held[0], mf_replicate(p, mf_device_slice(mf_devices(), 0, devices)));
+    mf_assign(&held[0], mf_replicate(p, mf_device_slice(mf_local_devices(), 0, devices)));
     mf_assign(&held[1], mf_call(mf_pmap(rows_of_devices), tokens));
     mf_assign(&held[2], mf_call(mf_pmap(rows_of_devices), labels));
     finish(held[2]);
