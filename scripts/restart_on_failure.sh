@@ -22,7 +22,13 @@ shift
 child=
 ended=
 interrupted=
-pass() { interrupted=yes; [ -z "$child" ] || kill -"$1" "$child" 2>/dev/null; }
+starting= # from before the command runs until its number is known, signals are kept for it
+kept=
+pass() {
+    interrupted=yes
+    [ -z "$child" ] || kill -"$1" "$child" 2>/dev/null
+    [ -z "$starting" ] || kept+=" $1"
+}
 for signal in HUP INT TERM; do
     trap "ended=$signal; pass $signal" $signal
 done
@@ -31,9 +37,15 @@ for signal in USR1 USR2; do
 done
 
 for ((run = 0; ; run++)); do
+    starting=yes
+    [ -z "$ended" ] || exit $((128 + $(kill -l "$ended")))
     # what a shell starts beside itself has neither its input nor a way to be interrupted, unless it is given them
     (trap - INT QUIT; exec "$@") <&0 &
-    child=$!
+    starting= child=$!
+    for signal in $kept; do # what has hardly begun may not hear an INT yet
+        kill -"${signal/INT/TERM}" "$child" 2>/dev/null
+    done
+    kept=
     code=127
     until interrupted=; wait "$child"; now=$?; [ $now = 127 ] || code=$now; [ -z "$interrupted" ]; do :; done 2>/dev/null
     child=
@@ -45,5 +57,4 @@ for ((run = 0; ; run++)); do
     echo "${0##*/}: exit code $code; restart $((run + 1)) of $times" >&2
     sleep "$pause" & # a signal need not wait for it
     wait $!
-    [ -z "$ended" ] || exit $((128 + $(kill -l "$ended")))
 done
