@@ -42,8 +42,8 @@ for ((run = 0; ; run++)); do
     # what a shell starts beside itself has neither its input nor a way to be interrupted, unless it is given them
     (trap - INT QUIT; exec "$@") <&0 &
     starting= child=$!
-    for signal in $kept; do # what has hardly begun may not hear an INT yet
-        kill -"${signal/INT/TERM}" "$child" 2>/dev/null
+    for signal in $kept; do
+        kill -"$signal" "$child" 2>/dev/null
     done
     kept=
     code=127
