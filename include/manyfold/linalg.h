@@ -53,10 +53,10 @@ mf_value mf_qr_opt(mf_value a, const mf_qr_options *o);
  * have derivatives where a is square. Vectors of equal singular values have none (NaN). */
 typedef struct mf_svd_options {
     mf_reserved begin_;
-    bool full_matrices, compute_uv;
+    bool full_matrices MF_DEFAULT_(true), compute_uv MF_DEFAULT_(true);
     mf_reserved reserved_;
 } mf_svd_options;
-/* O NULL: both true */
+/* o NULL: both true */
 mf_value mf_svd(mf_value a);
 mf_value mf_svd_opt(mf_value a, const mf_svd_options *o);
 /* The tuple (w, v) of a Hermitian matrix: eigenvalues, real and ascending, and vectors, the
