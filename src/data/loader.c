@@ -322,8 +322,8 @@ mf_status mf_loader_seek(mf_loader *l, int64_t position)
     MF_LAYER;
     MF_SCOPE;
     mf_status status = mf_block_until_ready(mf_none()); /* an error in the child of a fork */
-    if (status)
-        return status;
+    if (status || l == &no_loader)
+        return status ? status : mf_block_until_ready(out_of_memory());
     int64_t batches = mf_loader_batches(l);
     if (position < 0 || batches < 1)
         return mf_block_until_ready(l->error.handle

@@ -51,7 +51,10 @@ static mf_value batch_at(int64_t position)
 {
     mf_loader *l = mf_loader_open(vector(), .batch_size = 2);
     mf_status status = mf_loader_seek(l, position);
-    mf_value batch, found = status == MF_OK && mf_loader_next(l, &batch) ? mf_copy(batch) : mf_make_error(MF_ERROR_ARGUMENT, "no batch");
+    mf_value batch = mf_none();
+    bool next = status == MF_OK && mf_loader_next(l, &batch);
+    mf_status why = status != MF_OK ? status : mf_is_error(batch) ? mf_error_status(batch) : MF_ERROR_ARGUMENT;
+    mf_value found = next ? mf_copy(batch) : mf_make_error(why, "no batch");
     mf_loader_close(l);
     return found;
 }
