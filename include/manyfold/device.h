@@ -10,9 +10,9 @@
 MF_BEGIN_
 
 /* ------------------------------------------------------------------ devices and processes */
-/* Virtual CPU devices: any number on any number of cores. Before the first use of a device;
- * later it is MF_ERROR_DEVICE. Not called: the environment's MF_NUM_CPU_DEVICES, else the usable
- * cores. */
+/* Virtual CPU devices: any number on any number of cores. Before the first use of a device; later
+ * it is MF_ERROR_DEVICE.
+ * Not called: the environment's MF_NUM_CPU_DEVICES, else the usable cores. */
 mf_status mf_set_num_cpu_devices(int count);
 int mf_device_count(void);
 int mf_local_device_count(void);

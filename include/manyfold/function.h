@@ -50,17 +50,17 @@ mf_value mf_call_n(mf_function f, const mf_value *arguments, int count);
 /* jax.pmap: f runs once for each row of the mapped arguments, each on a device of its own.
  * in_axes and out_axes: an axis for all, or mf_axes of one an argument, MF_NONE where nothing is
  * mapped; where no argument is, f runs .axis_size times, else on all .devices, else on every
- * local device. What does not fit is the result of the call. Over several processes mapped
- * arguments and results have a row for each index whose devices are this process's; the size,
- * indices and collectives are global, MF_NONE is each process's own value, and all processes
- * that have one of the devices make the same calls. Nobody compares those values: a result of
- * out_axes MF_NONE is the same everywhere as far as it follows from collectives, and where it
- * follows from arguments with MF_NONE that differ it is each process's own, as in JAX;
- * mf_check_replicated and mf_set_checks("replicated") compare them. The axis goes over .devices in
- * their order, else over all devices process by process; a map inside takes consecutive ones, of
- * several processes too where an index of the outer map has such, but what a process has must be a
- * grid: of each outer index the same inner ones. Where rows fit several sizes of such an axis the
- * greatest counts; .axis_size says another. */
+ * local device. What does not fit is the result of the call.
+ * Over several processes mapped arguments and results have a row for each index whose devices are
+ * this process's; the size, indices and collectives are global, MF_NONE is each process's own
+ * value, and all processes that have one of the devices make the same calls. Nobody compares
+ * those values: a result of out_axes MF_NONE is the same everywhere as far as it follows from
+ * collectives, and where it follows from arguments with MF_NONE that differ it is each process's
+ * own, as in JAX; mf_check_replicated and mf_set_checks("replicated") compare them. The axis goes
+ * over .devices in their order, else over all devices process by process; a map inside takes
+ * consecutive ones, of several processes too where an index of the outer map has such, but what a
+ * process has must be a grid: of each outer index the same inner ones.
+ * Where rows fit several sizes of such an axis the greatest counts; .axis_size says another. */
 typedef struct mf_pmap_options {
     const char *axis_name; /* first, so that mf_pmap(f, "i") reads as in JAX */
     mf_axis in_axes, out_axes;

@@ -68,8 +68,9 @@ mf_axis mf_axes_dict_n(const mf_named_axis *axes, int count);
 mf_slice mf_range(int64_t start, int64_t stop); /* x[start:stop]; stop may be MF_END */
 
 /* MF_RECORD(linear, w, b); declares   typedef struct linear { mf_value w, b; } linear;   and two
- * functions: mf_value linear_pack(linear) gives {"b": b, "w": w};  linear
- * linear_unpack(mf_value) is the way back. */
+ * functions:
+ * mf_value linear_pack(linear) gives {"b": b, "w": w};  linear linear_unpack(mf_value) is the way
+ * back. */
 mf_value mf_record_pack_(const char *type, const char *fields, const mf_value *values, size_t size);
 void mf_record_unpack_(const char *type, const char *fields, mf_value tree, mf_value *values,
                        size_t size);
