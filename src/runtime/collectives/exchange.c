@@ -209,10 +209,8 @@ static void free_exchange(mf_exchange *x)
         mf_free(from->frontier);
         mf_free(from->offsets);
     }
-    for (int k = 0; x->sums && k < x->out_count; k++) /* the rendezvous is gone */
-        mf_register_release(&x->sums[k]);
+    mf_pieces_free(x);
     mf_relay_free(x->relay);
-    mf_free(x->sums);
     mf_free(x->sources);
     mf_free(x->position);
     mf_free(x);
