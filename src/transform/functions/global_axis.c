@@ -105,18 +105,20 @@ static mf_error_object *find_grid(const mf_intlist *here, mf_mapped_call *m)
         unlike, (long long)first);
 }
 
+static bool divides(int64_t size, int64_t count) { return size > 0 && count % size == 0; }
+
 mf_error_object *mf_global_axis_find(const mf_intlist *here, int64_t axis_size, mf_mapped_call *m)
 {
     int64_t devices = count_flags(here->at, here->count);
     if (!devices)
         return mf_error_new(MF_ERROR_DEVICE, "pmap: this process has none of the map's %d devices, so it takes no part", here->count);
-    m->axis_size = axis_size ? axis_size : m->size < 0 ? here->count : size_of_rows(here, m->size);
-    if (m->axis_size < 1)
-        return mf_global_axis_wrong_rows(here, m->size, devices);
-    if (here->count % m->axis_size)
+    int64_t rows = m->size, received = rows < 0 ? here->count : size_of_rows(here, rows), size = axis_size ? axis_size : received;
+    if (size <= 0)
+        return mf_global_axis_wrong_rows(here, rows, devices);
+    m->axis_size = size;
+    if (!divides(size, here->count))
         return mf_error_new(MF_ERROR_SHAPE, "pmap: axis_size=%lld, but the map has %d devices, in all processes", (long long)axis_size,
                             here->count);
-    int64_t rows = m->size, received = rows < 0 ? -1 : size_of_rows(here, rows);
     mf_error_object *error = find_grid(here, m);
     if (error || rows < 0 || rows == m->size)
         return error;
