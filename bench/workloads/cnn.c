@@ -2,10 +2,13 @@
  * f32 master weights. size: the whole batch; factor: channels of the first convolution, half of the second's. */
 #include "workload.h"
 
-static mf_dtype cnn_dtype = MF_F32;
-static mf_optimizer adam;
+/* What the step is a closure over: the dtype belongs to its identity, or a program traced for another one would serve. */
+static struct step {
+    mf_optimizer adam;
+    mf_dtype dtype;
+} of;
 
-static mf_value cast(mf_value x) { return mf_astype(x, cnn_dtype); }
+static mf_value cast(void *context, mf_value x) { return mf_astype(x, ((const struct step *)context)->dtype); }
 
 static mf_value conv_block(mf_value x, mf_value kernel, mf_value bias)
 {
@@ -13,10 +16,11 @@ static mf_value conv_block(mf_value x, mf_value kernel, mf_value bias)
     return mf_max_pool(mf_relu(mf_add(y, bias)), .window_shape = MF_INTS(2, 2), .strides = MF_INTS(2, 2));
 }
 
-static mf_value objective(mf_value params, mf_value x, mf_value label)
+static mf_value objective(void *context, mf_value params, mf_value x, mf_value label)
 {
-    mf_value p = cnn_dtype == MF_F32 ? params : mf_tree_map(cast, params);
-    x = conv_block(cast(x), mf_get(p, "k1"), mf_get(p, "b1"));
+    const struct step *s = context;
+    mf_value p = s->dtype == MF_F32 ? params : mf_tree_map(mf_closure(cast, s), params);
+    x = conv_block(mf_astype(x, s->dtype), mf_get(p, "k1"), mf_get(p, "b1"));
     x = conv_block(x, mf_get(p, "k2"), mf_get(p, "b2"));
     mf_value flat = mf_reshape(x, MF_SHAPE(mf_dim(x, 0), -1));
     mf_value logits = mf_astype(mf_add(mf_matmul(flat, mf_get(p, "w")), mf_get(p, "b")), MF_F32);
@@ -26,11 +30,12 @@ static mf_value objective(mf_value params, mf_value x, mf_value label)
 
 static mf_value cnn_step(void *context, mf_value p, mf_value opt, mf_value x, mf_value label)
 {
+    const struct step *s = context;
     mf_value both, grads;
-    mf_unpack(mf_call(mf_value_and_grad(objective, .has_aux = true), p, x, label), &both, &grads);
+    mf_unpack(mf_call(mf_value_and_grad(mf_closure(objective, s), .has_aux = true), p, x, label), &both, &grads);
     grads = mf_pmean(grads, "devices");
     both = mf_pmean(both, "devices");
-    mf_value next = mf_optim_update(*(mf_optimizer *)context, grads, &opt, p);
+    mf_value next = mf_optim_update(s->adam, grads, &opt, p);
     return mf_tuple(next, opt, both);
 }
 
@@ -41,9 +46,9 @@ static mf_value rows_of_devices(mf_value x) { return x; }
 static void prepare_cnn(const workload *w)
 {
     int64_t batch = w->size / mf_device_count(), c = w->factor;
-    cnn_dtype = w->dtype;
-    if (!adam.handle)
-        adam = mf_adam();
+    of.dtype = w->dtype;
+    if (!of.adam.handle)
+        of.adam = mf_adam();
     mf_value p = mf_dict("k1", weights(0, MF_SHAPE(3, 3, 3, c)), "b1", mf_zeros(MF_SHAPE(c), MF_F32), "k2",
                          weights(1, MF_SHAPE(3, 3, c, 2 * c)), "b2", mf_zeros(MF_SHAPE(2 * c), MF_F32), "w",
                          weights(2, MF_SHAPE(128 * c, 10)), "b", mf_zeros(MF_SHAPE(10), MF_F32));
@@ -51,7 +56,7 @@ static void prepare_cnn(const workload *w)
     mf_value images = normal(3, MF_SHAPE(devices, batch, 32, 32, 3));
     mf_value labels = mf_random_randint(mf_random_key(4), MF_SHAPE(devices, batch), mf_i(0), mf_i(10), MF_I32);
     mf_assign(&held[0], mf_replicate(p, all));
-    mf_assign(&held[1], mf_replicate(mf_optim_init(adam, p), all));
+    mf_assign(&held[1], mf_replicate(mf_optim_init(of.adam, p), all));
     mf_assign(&held[2], mf_call(mf_pmap(rows_of_devices), images));
     mf_assign(&held[3], mf_call(mf_pmap(rows_of_devices), labels));
     finish(held[2]);
@@ -59,7 +64,7 @@ static void prepare_cnn(const workload *w)
 
 static void call_cnn(void)
 {
-    mf_function step = mf_pmap(mf_closure(cnn_step, &adam), .axis_name = "devices", .donate_argnums = MF_INTS(0, 1));
+    mf_function step = mf_pmap(mf_closure(cnn_step, &of), .axis_name = "devices", .donate_argnums = MF_INTS(0, 1));
     mf_value p, opt, loss;
     mf_unpack(mf_call(step, held[0], held[1], held[2], held[3]), &p, &opt, &loss);
     mf_assign(&held[0], p);
