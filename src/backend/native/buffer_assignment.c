@@ -441,8 +441,24 @@ static int number(placing *p, int v)
     return p->lives[v].value;
 }
 
+/* While operands and results are variables. A result of the steps' own counts like any other. */
+static void measure(placing *p)
+{
+    mf_kernel_work *w = &p->plan->work;
+    *w = (mf_kernel_work){ .equations = p->b->program->eqn_count, .steps = p->plan->step_count };
+    for (int i = 0; i < p->plan->step_count; i++) {
+        const mf_native_step *s = p->plan->steps[i];
+        w->copies += s->run == run_copy || mf_group_copies(s);
+        for (int k = 0; k < s->in_count; k++)
+            w->bytes += type_of(p, s->in[k])->bytes;
+        for (int k = 0; k < s->out_count; k++)
+            w->bytes += type_of(p, s->out[k])->bytes;
+    }
+}
+
 static void number_values(placing *p)
 {
+    measure(p);
     for (int i = 0; i < p->plan->step_count; i++) {
         mf_native_step *s = p->plan->steps[i];
         for (int k = 0; k < s->in_count; k++)

@@ -52,6 +52,14 @@ static bool is_flat(const mf_program *p, const mf_native_plan *plan)
     return plan->step_count == 1 && plan->steps[0]->flat;
 }
 
+static void add_work(mf_kernel_work *to, const mf_kernel_work *more)
+{
+    to->equations += more->equations;
+    to->steps += more->steps;
+    to->copies += more->copies;
+    to->bytes += more->bytes;
+}
+
 static mf_error_object *compile_kernel(const mf_program *segment, const bool *donatable, mf_native_kernel **kernel)
 {
     mf_native_kernel *k = mf_calloc(1, sizeof *k);
@@ -70,7 +78,9 @@ static mf_error_object *compile_kernel(const mf_program *segment, const bool *do
     end_build(&b);
     k->inner = b.inner;
     k->held = b.held;
-    k->kernel = (mf_kernel){ &mf_segment_compiler_native, k->plan.scratch_bytes, k->plan.alias, k->plan.cost };
+    k->kernel = (mf_kernel){ &mf_segment_compiler_native, k->plan.scratch_bytes, k->plan.alias, k->plan.cost, k->plan.work };
+    for (const mf_native_kernel *inner = k->inner; inner; inner = inner->next)
+        add_work(&k->kernel.work, &inner->kernel.work);
     if (b.error)
         destroy_kernel(k);
     else

@@ -249,6 +249,7 @@ void mf_native_dump(const mf_build *b);
 
 /* steps/group.c: the step of a finished group. in_place[k]: out k may share memory with load's variable in_place[k], or -1. */
 mf_native_step *mf_group_step(mf_build *b, mf_group *g);
+bool mf_group_copies(const mf_native_step *s); /* it is such a step, and only moves elements */
 /* Whether the group may overwrite the memory of `var` with the values of its store to `out`: the same elements at the same places. */
 bool mf_group_in_place(const mf_group *g, int var, int out_dtype_size, const mf_program *p);
 
@@ -429,6 +430,7 @@ typedef struct mf_native_plan {
     int literal_count;
     mf_literal **literals; /* constants that are held */
     double cost;
+    mf_kernel_work work;
 } mf_native_plan;
 /* Orders the units, places the values, numbers the steps' operands. b->error on failure. */
 void mf_native_place(mf_build *b, const bool *donatable, mf_native_plan *plan);

@@ -140,10 +140,17 @@ static void measure(reference_kernel *k)
 {
     const mf_program *p = k->program;
     k->kernel.cost = 20;
+    k->kernel.work.equations = k->kernel.work.steps = p->eqn_count;
+    for (int o = 0; o < p->out_count; o++)
+        k->kernel.work.copies += k->vars[p->out[o]->id].place != AT_OUTPUT || k->vars[p->out[o]->id].at != (size_t)o;
     for (int e = 0; e < p->eqn_count; e++) {
         const mf_eqn *eqn = p->eqns[e];
         mf_cost c = eqn->op->cost(eqn);
         k->kernel.cost += 30 + c.flops * 2 + c.bytes * 0.2;
+        for (int i = 0; i < eqn->in_count; i++)
+            k->kernel.work.bytes += eqn->in[i]->type->bytes;
+        for (int o = 0; o < eqn->out_count; o++)
+            k->kernel.work.bytes += eqn->out[o]->type->bytes;
         if (eqn->in_count + eqn->out_count > k->most)
             k->most = eqn->in_count + eqn->out_count;
     }

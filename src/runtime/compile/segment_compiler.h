@@ -12,11 +12,19 @@
 typedef struct mf_segment_compiler mf_segment_compiler;
 struct mf_compiler_counters; /* manyfold/function.h */
 
+/* What a run of a kernel does, by the decisions of its compiler alone: the same on every machine. A loop's body counts once. */
+typedef struct mf_kernel_work {
+    int equations;     /* that it computes, ... */
+    int steps, copies; /* ... in so many steps, of which these only move what is there already */
+    int64_t bytes;     /* that the steps read and write */
+} mf_kernel_work;
+
 typedef struct mf_kernel { /* compilers embed it at the front of their own */
     const mf_segment_compiler *compiler;
     size_t scratch_bytes; /* temporaries, 64-byte aligned; planned at compile time */
     int *alias;           /* by output: the input whose memory it may take over, or -1; owned by the kernel */
     double cost;          /* estimated nanoseconds a run: chooses inline execution */
+    mf_kernel_work work;
 } mf_kernel;
 
 /* fn(context, i) for i in [0, count), in any order, on any thread, helped by idle workers; returns when all are done. */

@@ -99,8 +99,12 @@ static mf_error_object *keep_held(cpu_executable *x, const mf_value_layout *in)
     return any && !x->held ? mf_error_out_of_memory() : NULL;
 }
 
+void (*mf_plan_watch)(const mf_plan *plan);
+
 static mf_error_object *plan_is_made(const mf_plan *plan)
 {
+    if (mf_plan_watch)
+        mf_plan_watch(plan);
     if (mf_dump_wants("plan")) {
         mf_text t = { 0 };
         mf_plan_print(&t, plan);

@@ -149,6 +149,8 @@ typedef struct mf_plan {
 mf_plan *mf_plan_new(const mf_segment_compiler *compiler, int in_count);
 void mf_plan_free(mf_plan *plan);
 
+extern void (*mf_plan_watch)(const mf_plan *plan); /* for tests: sees each plan of a program before it runs; set before compiling */
+
 /* The plan as text, and back: a plan that is read has no kernels and no equations, so it can be looked at and verified, not run. The text is in
  * plan_print.c. NULL and *error. */
 void mf_plan_print(mf_text *t, const mf_plan *plan);

@@ -656,6 +656,8 @@ static double tile_cost(const group_step *s)
     return cost;
 }
 
+bool mf_group_copies(const mf_native_step *s) { return s->run == run_copy; }
+
 mf_native_step *mf_group_step(mf_build *b, mf_group *g)
 {
     group_step *s = mf_step_new(b, sizeof *s, NULL);

@@ -1,0 +1,162 @@
+/* What a call of each small workload of the benchmark costs, in counts that no machine changes: counts.<backend>.txt has a line for each, and
+ * one that grows or shrinks fails here, so that a fusion, an alias or a copy that is lost shows although every result is still right.
+ * To write them anew after a change that is meant: MF_GOLDEN_WRITE=1 build/tests/bench/test_counts, and with MF_BACKEND=reference; then read
+ * the difference.
+ *     equations    of all programs that the first call loads, after the passes; the bodies of maps, branches and loops count once
+ *     steps        that compute them: kernels, and what moves elements
+ *     copies       steps that only move elements
+ *     bytes        that steps read and write
+ *     collectives  rendezvous
+ *     others       instructions between segments: control flow, maps, views, waiting
+ *     arrays       blocks of array memory that a warm call asks for
+ *     blocks       of other memory that the library asks the system for in a warm call
+ * Invariant: a line is the same for every instruction set and number of workers; variants of this test run it so. */
+#include "../bench/workloads/workload.h"
+#include "check.h"
+#include "failing_malloc.h"
+
+#include "array/array.h"
+#include "runtime/executable.h"
+#include "runtime/plan/plan.h"
+
+int devices = 4;
+mf_value held[8];
+
+void finish(mf_value v) { CHECK(mf_block_until_ready(v) == MF_OK || CHECK_NOTE("%s", mf_error(v))); }
+mf_value normal(uint64_t seed, mf_shape shape) { return mf_random_normal(mf_random_key(seed), shape, MF_F32); }
+
+static const workload_list *const lists[] = { &map_workloads, &dense_workloads, &loop_workloads, &cnn_workloads, &transformer_workloads };
+__attribute__((constructor)) static void one_worker(void) { setenv("MF_NUM_THREADS", "1", 1); }
+
+enum { LISTS = sizeof lists / sizeof *lists, FEWER_EACH_CALL = 8 };
+
+/* ---- counting */
+
+enum { EQUATIONS, STEPS, COPIES, BYTES, COLLECTIVES, OTHERS, ARRAYS, BLOCKS, COUNTS };
+static const char *const words[COUNTS] = { "equations", "steps", "copies", "bytes", "collectives", "others", "arrays", "blocks" };
+static int64_t found[COUNTS];
+
+static void count_block(const mf_block *b)
+{
+    for (int i = 0; i < b->instr_count; i++) {
+        const mf_instr *in = b->instrs[i];
+        found[COLLECTIVES] += in->kind == MF_DO_COLLECTIVE;
+        found[OTHERS] += in->kind != MF_DO_COLLECTIVE && in->kind != MF_DO_SEGMENT;
+        if (in->kernel) {
+            found[EQUATIONS] += in->kernel->work.equations;
+            found[STEPS] += in->kernel->work.steps;
+            found[COPIES] += in->kernel->work.copies;
+            found[BYTES] += in->kernel->work.bytes;
+        }
+        for (int k = 0; k < in->block_count; k++)
+            count_block(in->blocks[k]);
+    }
+}
+
+static void count_plan(const mf_plan *plan)
+{
+    count_block(plan->top);
+    for (const mf_map_plan *m = plan->maps; m; m = m->next) {
+        count_block(m->device);
+        count_block(m->uniform);
+    }
+}
+
+static void call(const workload *w)
+{
+    MF_SCOPE;
+    w->call();
+}
+
+static void count_warm_call(const workload *w)
+{
+    for (int i = 0; i < FEWER_EACH_CALL; i++) /* what a run keeps for the next one is made in the first ones */
+        call(w);
+    int64_t before = mf_memory_read().requests;
+    failing_start(INT32_MAX, false);
+    call(w);
+    found[BLOCKS] = atomic_load(&failing.at) + INT32_MAX - 1;
+    failing_stop();
+    found[ARRAYS] = mf_memory_read().requests - before;
+}
+
+static void count(const workload *w)
+{
+    MF_SCOPE;
+    memset(found, 0, sizeof found);
+    for (size_t i = 0; i < sizeof held / sizeof *held; i++)
+        mf_clear(&held[i]);
+    w->prepare(w);
+    mf_plan_watch = count_plan;
+    call(w);
+    mf_plan_watch = NULL;
+    count_warm_call(w);
+}
+
+/* ---- comparing */
+
+static void write_line(FILE *f, const char *name)
+{
+    fprintf(f, "%-28s", name);
+    for (int c = 0; c < COUNTS; c++)
+        fprintf(f, " %s %lld", words[c], (long long)found[c]);
+    fprintf(f, "\n");
+}
+
+static bool find_line(FILE *f, const char *name, char *line, int size)
+{
+    size_t n = strlen(name);
+    rewind(f);
+    while (fgets(line, size, f))
+        if (!strncmp(line, name, n) && line[n] == ' ')
+            return true;
+    return false;
+}
+
+static bool counts_here(int which)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return which < ARRAYS; /* the caches of memory are off, and runs go other ways */
+#else
+    return which >= 0;
+#endif
+}
+
+static void compare(FILE *f, const char *name)
+{
+    char line[512];
+    if (!CHECK(find_line(f, name, line, sizeof line))) {
+        CHECK_NOTE("there is no line for %s: write the file anew, see the head of this test", name);
+        return;
+    }
+    for (int c = 0; c < COUNTS; c++) {
+        const char *at = strstr(line + strlen(name), words[c]);
+        long long expected = at ? strtoll(at + strlen(words[c]), NULL, 10) : -1;
+        if (counts_here(c) && !CHECK(found[c] == expected))
+            CHECK_NOTE("%s: %s %s from %lld to %lld%s", name, words[c], found[c] > expected ? "grew" : "shrank", expected,
+                       (long long)found[c],
+                       found[c] > expected ? "" : ": if that is meant, write the file anew, see the head of this test");
+    }
+}
+
+TEST(what_a_call_costs)
+{
+    char path[512];
+    bool renew = getenv("MF_GOLDEN_WRITE");
+    mf_set_num_cpu_devices(devices);
+    mf_executable_inline_below(1e18); /* no run is long enough for the pool: what one keeps is this thread's */
+    snprintf(path, sizeof path, "%s/bench/counts.%s.txt", MF_TESTS_DIR, mf_default_backend());
+    FILE *f = fopen(path, renew ? "w" : "r");
+    REQUIRE(CHECK(f));
+    for (int l = 0; l < LISTS; l++)
+        for (int i = 0; i < lists[l]->count; i++) {
+            const workload *w = &lists[l]->rows[i];
+            if (!w->small)
+                continue;
+            count(w);
+            (renew ? write_line : compare)(f, w->name);
+        }
+    fclose(f);
+    for (size_t i = 0; i < sizeof held / sizeof *held; i++)
+        mf_clear(&held[i]);
+}
