@@ -586,7 +586,8 @@ static bool nothing_runs(void *unused)
 
 static void drain(void) { mf_tasks_help(NULL, nothing_runs, NULL); }
 
-static void enqueue(mf_run *r, mf_array *const *in, mf_array **out)
+/* attend: a small run whose inputs are there, and beside which nothing runs, is this thread's as long as it goes on without a pause. */
+static void enqueue(mf_run *r, mf_array *const *in, mf_array **out, bool attend)
 {
     const cpu_executable *x = r->x;
     if (!mf_tasks_is_worker() && !mf_cells_taken_here() && !room(r->comm))
@@ -606,8 +607,18 @@ static void enqueue(mf_run *r, mf_array *const *in, mf_array **out)
         mf_future *f = r->waits[w].array->future;
         f->then(f, input_came, &r->waits[w]);
     }
+    mf_run_state *s = r->stage;
+    attend = attend && atomic_load(&r->pending) == 1 && atomic_load(&runs_in_flight) == 1;
+    if (attend) {
+        mf_retain(r);
+        s->attended = true;
+    }
     if (atomic_fetch_sub(&r->pending, 1) == 1)
         start_run(r);
+    if (attend) {
+        mf_tasks_attend(s, run_over, r);
+        mf_drop(r);
+    }
 }
 
 /* Where there is no thread that would begin the run later: waits for the inputs that are to come. */
@@ -636,8 +647,8 @@ static mf_error_object *run_on(cpu_executable *x, mf_run_state *s, mf_array *con
         pending = 0;
     }
     bool room = mf_stack_has_room(), spread = x->plan->spread,
-         small = room && !spread && x->block->cost < atomic_load_explicit(&inline_below, memory_order_relaxed);
-    bool here = !error && !pending && (small || !mf_tasks_start());
+         small = room && x->block->cost < atomic_load_explicit(&inline_below, memory_order_relaxed);
+    bool here = !error && !pending && ((small && !spread) || !mf_tasks_start());
     if (here && !room) {
         error = mf_error_new(MF_ERROR_MEMORY, "this thread has less than 1 MiB of stack left, and the system refuses one that has more");
     } else if (here && spread) {
@@ -649,7 +660,7 @@ static mf_error_object *run_on(cpu_executable *x, mf_run_state *s, mf_array *con
     }
     mf_run *r = error ? NULL : new_run(x, s, in, pending);
     if (r) {
-        enqueue(r, in, out);
+        enqueue(r, in, out, small && !mf_tasks_is_worker());
         return NULL;
     }
     end_reads(x, s, in, moved, x->base.program->in_count);

@@ -125,7 +125,7 @@ struct mf_run_state {
     mf_fiber *ready_first, *ready_last;
     int64_t ready_count; /* of a shared stage */
     mf_run_state *list_before, *list_after;
-    bool listed;
+    bool listed, attended; /* attended: by the thread that began it (mf_tasks_attend) */
 };
 
 /* ---- run_state.c: memory and registers */
@@ -211,6 +211,9 @@ void mf_tasks_unlock(bool news);                /* news: wakes those who wait */
 /* Works until done(context) holds, and sleeps when there is nothing to do: on fibers of stage(context), or on anything when stage is NULL.
  * Both are called under the pool's lock. */
 void mf_tasks_help(mf_run_state *(*stage)(void *context), bool (*done)(void *context), void *context);
+/* Steps the fibers of a stage that is attended, alone, and waits for messages for a moment, until over(context) holds, under the pool's lock, or
+ * they are long in coming: then its fibers are everybody's. */
+void mf_tasks_attend(mf_run_state *s, bool (*over)(void *context), void *context);
 bool mf_tasks_is_worker(void); /* this thread is stepping a fiber */
 
 /* ---- executable.c */

@@ -349,7 +349,7 @@ void mf_run_state_clear(mf_run_state *s)
     s->run = NULL;
     s->comm = NULL;
     s->device = 0;
-    s->shared = s->done = s->listed = false;
+    s->shared = s->done = s->listed = s->attended = false;
     s->active = 0;
     s->ready_first = s->ready_last = NULL;
     s->ready_count = 0;

@@ -336,6 +336,11 @@ void mf_ready(mf_run_state *s, mf_fiber *list)
     if (!s->shared)
         return;
     s->ready_count += count;
+    if (s->attended) {
+        pthread_mutex_unlock(&pool.lock);
+        atomic_fetch_add_explicit(&pool.news_events, 1, memory_order_release);
+        return;
+    }
     list_stage(s);
     unlock_and_notify(count, s);
 }
@@ -558,6 +563,55 @@ void mf_tasks_help(mf_run_state *(*stage)(void *context), bool (*done)(void *con
     }
     pass_on();
     pthread_mutex_unlock(&pool.lock);
+}
+
+/* Looks out for what this thread sent for, and drives it meanwhile; false: it is long in coming. The lock is given up meanwhile. */
+static bool look_out(void)
+{
+    mf_comm *c = mf_comm_joined();
+    if (!c || !c->poll)
+        return false;
+    unsigned int before = event_count(false);
+    pthread_mutex_unlock(&pool.lock);
+    int64_t end = mf_profile_now() + SPIN_NS;
+    bool patient = true;
+    for (int i = 0; patient && event_count(false) == before; i++) {
+        if (i < DRIVE_PAUSES)
+            relax();
+        else
+            sched_yield();
+        patient = c->poll(c) != MF_COMM_IDLE && (i % 8 || mf_profile_now() < end);
+    }
+    patient |= event_count(false) != before;
+    pthread_mutex_lock(&pool.lock);
+    return patient;
+}
+
+void mf_tasks_attend(mf_run_state *s, bool (*over)(void *context), void *context)
+{
+    MF_UNCANCELLED;
+    pthread_mutex_lock(&pool.lock);
+    for (bool patient = true; patient && !over(context);) {
+        mf_fiber *list = take_ready(s);
+        if (!list) {
+            patient = look_out();
+            continue;
+        }
+        pthread_mutex_unlock(&pool.lock);
+        step_all(list);
+        pthread_mutex_lock(&pool.lock);
+    }
+    int left = 0;
+    if (!over(context)) {
+        s->attended = false;
+        left = (int)s->ready_count;
+    }
+    if (!left) {
+        pthread_mutex_unlock(&pool.lock);
+        return;
+    }
+    list_stage(s);
+    unlock_and_notify(left, s);
 }
 
 bool mf_tasks_is_worker(void) { return counted; }
