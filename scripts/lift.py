@@ -12,7 +12,8 @@ prototypes, and every function takes numbers for its values. What a prototype gi
 
 Fields of options may have defaults too; then the struct opens with `mf_reserved begin_`. A default that the function of the plain name gives
 a parameter counts before the field's of the same name. A macro that is written by hand in the header stays as it is.
-For C++, where numbers convert by themselves, the last two become overloads and templates.
+For C++, where numbers convert by themselves, the last three become overloads and templates; options that open with
+`const char *a, *b;` may be given by those alone: mf_psum(x, "rows", "cols").
 """
 import os
 import re
@@ -34,7 +35,7 @@ class Parameter:
         text = text[: found.start()] if found else text
         pointer = re.search(r"\(\*(\w+)\)\(", text)
         self.type, self.name = (text, pointer.group(1)) if pointer else re.match(r"(.*?)(\w+|\.\.\.)\s*$", text.strip(), re.S).groups()
-        self.type = " ".join(self.type.split()).replace(" *", " *")
+        self.type = " ".join(self.type.split())
 
     def given(self, by):
         return f"{LIFTS[self.type]}({by})" if self.type in LIFTS else by
@@ -130,9 +131,11 @@ def of_options(f, structs, functions):
     fields, leading, _ = structs[struct]
     parameters = f.parameters[:-1]
     if not parameters:
+        if not leading:  # which may not all be left out
+            return f"{name}(...)", f"{f.name}(&({struct}){{ __VA_ARGS__, .reserved_ = 0 }})"
         before = "".join(f".{k} = {v}, " for k, v in fields.items())
         call = f"{f.name}(&({struct}){{ {before}.begin_ = 0, __VA_ARGS__ }})"
-        return (f"{name}(...)", f"MF_QUIET_({f.type}, {call})" if before else call) if leading else None
+        return f"{name}(...)", f"MF_QUIET_({f.type}, {call})" if before else call
     own = {p.name: p.default for p in functions[name].parameters if p.default is not None} if name in functions else {}
     defaults = {**fields, **{k: v for k, v in own.items() if k in fields}}
     rest = "MF_REST_(__VA_ARGS__, .reserved_ = 0)"
@@ -156,7 +159,7 @@ def macro(head, body):
     return f"#define {head} \\\n    {body}"
 
 
-def in_cpp(f, name, has_plain, structs):
+def in_cpp(f, name, plain_one, structs):
     """Numbers convert by themselves, and defaults are the prototype's: options, any number of values, and functions of C are left."""
     given = f.parameters[:-1] if f.options else f.parameters[:-2] if f.takes_many else f.parameters
     classes = [f"class F{k}" for k, p in enumerate(given) if p.type == "mf_function"]
@@ -167,11 +170,13 @@ def in_cpp(f, name, has_plain, structs):
         body = f"const mf_value values[] = {{ mf_value(v)..., mf_value() }};\n    return {f.name}({', '.join(call)});"
         return [function_template(classes, f.type, name, head, body)]
     if f.options:
-        made = []
-        if structs[f.options][2]:  # the first option alone, a name
-            body = f"{f.options} o = {{}};\n    o.{structs[f.options][2]} = name;\n    return {f.name}({', '.join(call + ['&o'])});"
-            made = [function_template(classes, f.type, name, head + ["const char *name"], body)]
-        empty = "" if has_plain else " = {}"
+        made, names = [], structs[f.options][2]
+        if names:  # the first options alone: one or more, and more than one where the plain function takes that
+            least = 2 if plain_one and len(plain_one.parameters) > len(given) else 1
+            named = [f"const char *{n}" + (" = nullptr" if k >= least else "") for k, n in enumerate(names)]
+            body = "\n    ".join([f"{f.options} o = {{}};"] + [f"o.{n} = {n};" for n in names] + [f"return {f.name}({', '.join(call + ['&o'])});"])
+            made = [function_template(classes, f.type, name, head + named, body)]
+        empty = "" if plain_one else " = {}"
         body = f"return {f.name}({', '.join(call + ['&o'])});"
         return made + [function_template(classes, f.type, name, head + [f"const {f.options} &o{empty}"], body)]
     if f.is_lifted_alone and classes:
@@ -196,7 +201,7 @@ def lifted(header, functions, structs, by_hand, cpp_by_hand):
         if made:
             c.append(macro(*made))
         if name not in cpp_by_hand:
-            cpp += in_cpp(f, name, name in names, structs)
+            cpp += in_cpp(f, name, all_functions.get(name), structs)
     text = f"/* {header}: what takes numbers for values, options by name and any number of arguments. Written by scripts/lift.py. */\n"
     text += "#pragma GCC system_header\n" if c or cpp else ""
     return text + "#ifndef __cplusplus\n" + "\n".join(c) + "\n#else\n" + "\n".join(cpp) + "\n#endif\n"
@@ -211,8 +216,8 @@ def main():
         for found in STRUCT.finditer(plain(text)):
             fields = re.findall(r"(\w+)\s+MF_DEFAULT_\(((?:[^()]|\([^()]*\))*)\)", found.group(2))
             body = re.sub(r"mf_reserved begin_;", "", found.group(2))
-            name_first = re.match(r"\s*const char \*(\w+)", body)
-            structs[found.group(1)] = dict(fields), "begin_" in found.group(2), name_first and name_first.group(1)
+            names = re.match(r"\s*const char (\*\w+(?:, \*\w+)*);", body)
+            structs[found.group(1)] = dict(fields), "begin_" in found.group(2), names and re.findall(r"\w+", names.group(1))
     cpp_by_hand = {name for text in texts.values() for name in re.findall(r"\binline\s+\w+\s+\**(mf_\w+)\(", text)}
     for header, text in texts.items():
         by_hand = set(re.findall(r"^#define (mf_\w+)\(", text, re.M))

@@ -60,36 +60,8 @@ mf_value mf_axis_size(const char *axis_name);
 /* Of several names: row-major, the first outermost */
 mf_value mf_axis_index_opt(const mf_collective_options *o);
 mf_value mf_axis_size_opt(const mf_collective_options *o);
-#ifndef __cplusplus
-#define mf_axis_index(...) \
-    mf_axis_index_opt(&(mf_collective_options){ __VA_ARGS__, .reserved_ = 0 })
-#define mf_axis_size(...) mf_axis_size_opt(&(mf_collective_options){ __VA_ARGS__, .reserved_ = 0 })
-#endif
 
 MF_END_
-
-#ifdef __cplusplus
-template <class... N> inline mf_value mf_psum(mf_value x, const char *a, N... more)
-{
-    const char *n[4] = { a, more... };
-    mf_collective_options o = {};
-    o.axis_name = n[0];
-    o.axis_name_2 = n[1];
-    o.axis_name_3 = n[2];
-    o.axis_name_4 = n[3];
-    return mf_psum_opt(x, &o);
-}
-template <class... N> inline mf_value mf_pmean(mf_value x, const char *a, N... more)
-{
-    const char *n[4] = { a, more... };
-    mf_collective_options o = {};
-    o.axis_name = n[0];
-    o.axis_name_2 = n[1];
-    o.axis_name_3 = n[2];
-    o.axis_name_4 = n[3];
-    return mf_pmean_opt(x, &o);
-}
-#endif
 
 #include <manyfold/lift/collective.h>
 

@@ -239,7 +239,6 @@ typedef struct mf_reduce_options {
     int ddof;
     mf_reserved reserved_;
 } mf_reduce_options;
-#define MF_REDUCE_DEFAULTS .axis = MF_ALL
 /* Bool and small integers sum in i32 */
 mf_value mf_sum(mf_value x);
 mf_value mf_sum_opt(mf_value x, const mf_reduce_options *o);

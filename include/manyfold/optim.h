@@ -18,7 +18,6 @@ typedef struct mf_adam_options {
     mf_function schedule;
     mf_reserved reserved_;
 } mf_adam_options;
-#define MF_ADAM_DEFAULTS .learning_rate = 1e-3, .b1 = 0.9, .b2 = 0.999, .eps = 1e-8
 typedef struct mf_sgd_options {
     mf_reserved begin_;
     double learning_rate, momentum;

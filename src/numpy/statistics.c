@@ -2,7 +2,7 @@
  * Invariant: f16 and bf16 are averaged in f32 and rounded once; integers become floats first. With a mask only its elements count. */
 #include <manyfold.h>
 
-static const mf_reduce_options everything = { MF_REDUCE_DEFAULTS };
+static const mf_reduce_options everything = { .axis = MF_ALL };
 
 static bool is_half(mf_dtype d) { return d == MF_F16 || d == MF_BF16; }
 

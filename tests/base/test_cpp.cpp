@@ -47,6 +47,16 @@ static void reference()
 
     auto grid = [](mf_value v) { return mf_tuple(v / mf_psum(v, "rows"), v / mf_psum(v, "cols"), v / mf_psum(v, "rows", "cols")); };
     mf_value normed = mf_call(mf_pmap(mf_pmap(grid, "cols"), "rows"), mf_reshape(mf_arange(8, MF_F32), MF_SHAPE(4, 2)));
+    auto several = [](mf_value v) {
+        mf_value index = mf_axis_index("rows", "cols"), size = mf_axis_size("rows", "cols") + 10 * mf_axis_size("cols");
+        return mf_tuple(mf_pmax(v, "rows", "cols"), mf_pmin(v, "rows", "cols"), mf_pmean(v, "rows", "cols"),
+                        mf_all_gather(v, 0, "rows", "cols"), index, size, mf_axis_index("cols"));
+    };
+    mf_value all = mf_call(mf_pmap(mf_pmap(several, "cols"), "rows"), mf_reshape(mf_arange(8, MF_F32), MF_SHAPE(4, 2)));
+    EXPECT_TEXT(mf_stack(mf_list(all[0][3][1], all[1][3][1], all[2][3][1])), "[7.  0.  3.5]");
+    EXPECT_TEXT(all[3][2][0], "[0. 1. 2. 3. 4. 5. 6. 7.]");
+    EXPECT_TEXT(mf_stack(mf_list(all[4][2][1], all[5][2][1], all[6][2][1])), "[ 5 28  1]");
+
     mf_reduce_options over_rows = {};
     over_rows.axis = 0;
     EXPECT_TEXT(mf_sum(normed[0], over_rows), "[1. 1.]");

@@ -5,7 +5,7 @@
 
 #include <manyfold/ops.h>
 
-static const mf_reduce_options everything = { MF_REDUCE_DEFAULTS };
+static const mf_reduce_options everything = { .axis = MF_ALL };
 
 static mf_dtype accumulator(mf_dtype d)
 {
