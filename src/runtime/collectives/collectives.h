@@ -29,12 +29,15 @@ typedef struct mf_rendezvous {
     int64_t key[MF_KEY_MAX];
     int64_t arrived, here_count, member_count; /* here_count: those of this process */
     mf_participant *members;                   /* by rank */
+    struct mf_lockstep_run *lockstep;          /* of which all members here are; NULL: they are fibers */
     int *owners;                               /* by rank: the process; NULL: all are here */
 } mf_rendezvous;
 
 /* ---- rendezvous.c */
 mf_step mf_collective(mf_fiber *f, const mf_instr *in);
 mf_step mf_axis_index_value(mf_fiber *f, const mf_instr *in);
+/* One over the axis of an outermost map, of which all members here come at once; their operands are to be put into it. NULL: the run has failed. */
+mf_rendezvous *mf_rendezvous_at_once(mf_run_state *s, const mf_instr *in, mf_map *map);
 void mf_rendezvous_free(mf_run_state *s, mf_rendezvous *g); /* the lock is held */
 /* The device of a member: map and index are those of any member of the rendezvous, whose other indices it shares. */
 int mf_rendezvous_device(const mf_rendezvous *g, const mf_map *map, int64_t index, int64_t rank);
@@ -59,6 +62,11 @@ extern _Atomic int64_t mf_pieces_from;
 extern _Atomic int mf_way_forced;
 /* The piece that rank r gets of rank s's operand in an all_to_all; s is another process's. */
 const void *mf_exchange_piece(const mf_exchange *x, int k, int64_t s, int64_t r);
+
+/* ---- lockstep.c */
+/* The results of a rendezvous that is complete; the fiber that waits for them is ready then. False: out of memory. */
+bool mf_lockstep_deliver(struct mf_lockstep_run *r, const mf_rendezvous *g, const mf_exchange *x);
+mf_fiber *mf_lockstep_fiber(const struct mf_lockstep_run *r);
 
 /* ---- deliver.c */
 /* The sum, maximum or minimum that e asks for, of n members' `count` elements of a dtype, e's or a wider one; out may be members[0]. False:

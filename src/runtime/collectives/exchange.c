@@ -488,7 +488,7 @@ void mf_exchange_end(mf_exchange *x)
     }
     mf_run_state *s = x->s;
     mf_rendezvous *g = x->g;
-    mf_map *waiting = g->instr->participants->detached ? g->top : NULL;
+    mf_map *waiting = g->instr->participants->detached && !g->lockstep ? g->top : NULL;
     mf_exchange_fail(x);
     bool failed = atomic_load_explicit(&s->failed, memory_order_acquire), made = false;
     if (!failed && x->relay) {

@@ -77,7 +77,7 @@ static bool cut(mf_exchange *x)
     if (!x->blocks)
         return false;
     atomic_store(&x->blocks->events, 1); /* until it has been posted */
-    x->blocks->early = x->g->instr->participants->detached;
+    x->blocks->early = x->g->instr->participants->detached && !x->g->lockstep;
     for (int k = 0; k < x->out_count; k++) {
         const mf_eqn *e = mf_exchange_eqn(x, k);
         int64_t each = block_elements(x, e), size = e->in[0]->type->size;

@@ -108,23 +108,23 @@ int mf_rendezvous_device(const mf_rendezvous *g, const mf_map *map, int64_t inde
     }
 }
 
-/* Who has which member, where an axis spans processes; f is one. here_count stays 0 where nobody has one of them. */
-static void find_owners(mf_rendezvous *g, const mf_fiber *f)
+/* Who has which member, where an axis spans processes; one has this map and index. here_count stays 0 where nobody has one of them. */
+static void find_owners(mf_rendezvous *g, const mf_run_state *s, const mf_map *map, int64_t index)
 {
     int64_t here = 0;
     bool lost = false;
     for (int64_t i = 0; i < g->member_count; i++) {
-        g->owners[i] = mf_comm_owner(f->stage->comm, mf_rendezvous_device(g, f->map, f->index, i));
-        here += g->owners[i] == f->stage->comm->rank;
+        g->owners[i] = mf_comm_owner(s->comm, mf_rendezvous_device(g, map, index, i));
+        here += g->owners[i] == s->comm->rank;
         lost |= g->owners[i] < 0;
     }
     g->here_count = lost ? 0 : here;
 }
 
-/* f is the first of its members. */
-static mf_rendezvous *new_rendezvous(const mf_fiber *f, const mf_instr *in, mf_map *top, const int64_t *key, int count, bool spread)
+/* In no list yet; one of its members has this map and index. */
+static mf_rendezvous *make_rendezvous(mf_run_state *s, const mf_map *map, int64_t index, const mf_instr *in, mf_map *top,
+                                      const int64_t *key, int count, bool spread)
 {
-    mf_run_state *s = f->stage;
     mf_rendezvous *g = mf_run_state_get(s, rendezvous_bytes(in));
     if (!g)
         return NULL;
@@ -137,15 +137,25 @@ static mf_rendezvous *new_rendezvous(const mf_fiber *f, const mf_instr *in, mf_m
     g->here_count = g->member_count = members_of(in->participants, key, count);
     g->top = top;
     g->key_count = count;
-    memcpy(g->key, key, (size_t)count * sizeof *key);
+    if (count)
+        memcpy(g->key, key, (size_t)count * sizeof *key);
     if (spread) {
         g->owners = mf_run_state_get(s, (size_t)n * sizeof *g->owners);
         if (!g->owners) {
             mf_run_state_put(s, g, rendezvous_bytes(in));
             return NULL;
         }
-        find_owners(g, f);
+        find_owners(g, s, map, index);
     }
+    return g;
+}
+
+/* f is the first of its members. */
+static mf_rendezvous *new_rendezvous(const mf_fiber *f, const mf_instr *in, mf_map *top, const int64_t *key, int count, bool spread)
+{
+    mf_rendezvous *g = make_rendezvous(f->stage, f->map, f->index, in, top, key, count, spread);
+    if (!g)
+        return NULL;
     g->next = top->rendezvous;
     top->rendezvous = g;
     return g;
@@ -208,15 +218,20 @@ bool mf_rendezvous_complete(mf_run_state *s, mf_rendezvous *g, const mf_exchange
     mf_fiber *list = NULL, **end = &list;
     int64_t start = mf_profile_begin();
     mf_error_object *error = NULL;
-    bool made = mf_rendezvous_deliver(g, x, mf_executable_compiler(s->executable), &error);
+    bool made = g->lockstep ? mf_lockstep_deliver(g->lockstep, g, x)
+                            : mf_rendezvous_deliver(g, x, mf_executable_compiler(s->executable), &error);
     if (start)
         mf_run_state_record(s, start, MF_ROW_COLLECTIVES, 0, in->source, operand_bytes(in));
     for (int64_t i = 0; i < n && made; i++)
         if (g->members[i].fiber && g->members[i].fiber != self)
             mf_advance(g->members[i].fiber);
     mf_run_state_lock(s);
-    if (made)
+    if (made && g->lockstep) {
+        list = mf_lockstep_fiber(g->lockstep);
+        s->active++;
+    } else if (made) {
         announce(g, &list);
+    }
     while (*end)
         end = &(*end)->next;
     for (int64_t i = 0; i < n && made; i++) {
@@ -286,12 +301,34 @@ static bool is_ours(const mf_rendezvous *g, const mf_run_state *s, int64_t rank)
     return g->here_count && (!g->owners || g->owners[rank] == s->comm->rank);
 }
 
-static mf_error_object *not_ours(const mf_rendezvous *g, const mf_fiber *f, int64_t rank)
+static mf_error_object *not_ours(const mf_rendezvous *g, int device, int64_t rank)
 {
     const char *op = g->instr->eqn->op->name;
     if (!g->here_count)
         return mf_error_new(MF_ERROR_PEER, "%s: its maps have more devices than the processes together", op);
-    return mf_error_new(MF_ERROR_PEER, "%s: this process runs device %d, which process %d has", op, f->device, g->owners[rank]);
+    return mf_error_new(MF_ERROR_PEER, "%s: this process runs device %d, which process %d has", op, device, g->owners[rank]);
+}
+
+mf_rendezvous *mf_rendezvous_at_once(mf_run_state *s, const mf_instr *in, mf_map *map)
+{
+    mf_run_state_lock(s);
+    mf_rendezvous *g = make_rendezvous(s, map, 0, in, map, NULL, 0, true);
+    mf_run_state_unlock(s);
+    mf_error_object *error = g ? NULL : mf_error_out_of_memory();
+    for (int64_t d = 0; d < map->plan->size && !error; d++) {
+        int64_t rank = mf_map_index(map->plan, d);
+        g->members[rank].here = true;
+        if (!is_ours(g, s, rank))
+            error = not_ours(g, mf_rendezvous_device(g, map, d, rank), rank);
+    }
+    if (!error)
+        return g;
+    fail(s, in, error);
+    mf_run_state_lock(s);
+    if (g)
+        mf_rendezvous_free(s, g);
+    mf_run_state_unlock(s);
+    return NULL;
 }
 
 /* Member f puts its operands down, which lie row by row; the last one of this process sees to the rest. */
@@ -303,7 +340,7 @@ static mf_step meet(mf_fiber *f, const mf_instr *in, mf_map *top, const int64_t 
     bool ours = (g || (g = new_rendezvous(f, in, top, key, count, spread))) && is_ours(g, s, rank);
     if (!ours) {
         mf_run_state_unlock(s);
-        return fail(s, in, g ? not_ours(g, f, rank) : mf_error_out_of_memory());
+        return fail(s, in, g ? not_ours(g, f->device, rank) : mf_error_out_of_memory());
     }
     if (!join(f, g, rank)) {
         mf_run_state_unlock(s);

@@ -1,5 +1,6 @@
 /* Maps in lockstep: a small map whose devices only compute and reduce is run without fibers, instruction by instruction for all devices at
- * once, by the thread that calls. A value of all devices is one stack of rows, so a kernel gets first pointers and steps.
+ * once, by the thread that calls. A value of all devices is one stack of rows, so a kernel gets first pointers and steps. Where the map spans
+ * processes its fiber is put down at each reduction, until the others' parts have come.
  * Invariants: the instructions are those of the map's two blocks in the order of their common schedule, so results are the same to the bit;
  * rows of different devices never overlap; what a result's memory holds is written by one instruction, or copied at the end. */
 #include "runtime/compile/planner.h"
@@ -31,6 +32,7 @@ struct mf_lockstep {
     action *actions;
     size_t stack_bytes, kernel_bytes, bytes; /* bytes: all scratch */
     int most_operands;
+    bool *late; /* by result: it gets the memory in which other processes' parts are added up */
 };
 
 /* ------------------------------------------------------------------ planning */
@@ -46,25 +48,27 @@ static bool reduces(const mf_instr *in)
     return true;
 }
 
-static bool can_step(const mf_map_plan *plan, const mf_instr *in)
+static bool can_step(const mf_instr *in)
 {
     switch (in->kind) {
     case MF_DO_SEGMENT:
     case MF_DO_ALIAS:
     case MF_DO_AWAIT: return true;
-    case MF_DO_COLLECTIVE: return reduces(in) && plan->axis_size == plan->size;
+    case MF_DO_COLLECTIVE: return reduces(in);
     case MF_DO_AXIS_INDEX: return in->participants->axis_count == 1 && in->participants->levels[0] == 0;
     default: return false;
     }
 }
 
-static bool all_can(const mf_map_plan *plan, const mf_block *b)
+static bool all_can(const mf_block *b)
 {
     for (int t = 0; t < b->instr_count; t++)
-        if (!can_step(plan, b->instrs[t]))
+        if (!can_step(b->instrs[t]))
             return false;
     return true;
 }
+
+static bool is_spread(const mf_map_plan *plan) { return plan->axis_size != plan->size; }
 
 static const mf_type *type_of(const mf_map_plan *plan, int v)
 {
@@ -127,6 +131,8 @@ static void add_action(mf_planner *m, mf_lockstep *l, const mf_map_plan *plan, c
             l->values[a->out[o]] = l->values[a->in[0]];
         else
             place_written(l, plan, a->out[o], uniform || in->kind == MF_DO_COLLECTIVE);
+        if (in->kind == MF_DO_COLLECTIVE && is_spread(plan) && l->values[a->out[o]].place == IN_RESULT)
+            l->late[l->values[a->out[o]].index] = true;
     }
     if (in->kind == MF_DO_SEGMENT && in->kernel->scratch_bytes > l->kernel_bytes)
         l->kernel_bytes = in->kernel->scratch_bytes;
@@ -150,7 +156,7 @@ static void list_actions(mf_planner *m, mf_lockstep *l, const mf_map_plan *plan)
 
 mf_lockstep *mf_lockstep_make(mf_planner *m, const mf_map_plan *plan)
 {
-    if (m->error || !all_can(plan, plan->device) || !all_can(plan, plan->uniform))
+    if (m->error || !all_can(plan->device) || !all_can(plan->uniform))
         return NULL;
     int values = plan->device->register_count + plan->uniform->register_count,
         most = plan->device->instr_count + plan->uniform->instr_count;
@@ -161,6 +167,7 @@ mf_lockstep *mf_lockstep_make(mf_planner *m, const mf_map_plan *plan)
     l->device_count = plan->device->register_count;
     l->values = mf_planner_get(m, (size_t)values, sizeof *l->values);
     l->actions = mf_planner_get(m, (size_t)most, sizeof *l->actions);
+    l->late = mf_planner_get(m, (size_t)plan->out_count, sizeof *l->late);
     if (m->error)
         return NULL;
     place_known(l, plan, plan->device, 0);
@@ -178,8 +185,9 @@ mf_lockstep *mf_lockstep_make(mf_planner *m, const mf_map_plan *plan)
 
 /* ------------------------------------------------------------------ running */
 
-typedef struct run {
+typedef struct mf_lockstep_run {
     mf_fiber *f;
+    int next; /* action */
     const mf_instr *map;
     const mf_map_plan *plan;
     const mf_lockstep *l;
@@ -189,6 +197,8 @@ typedef struct run {
     void **pointers;      /* operands, then results of an action */
     int64_t *steps;       /* theirs */
     const void **members; /* by device */
+    size_t held_bytes;    /* of one that may be put down, in its stage's memory */
+    mf_map at_once;       /* for its rendezvous */
 } run;
 
 static mf_step fail(const run *r, const mf_instr *in, mf_error_object *e)
@@ -233,6 +243,8 @@ static bool make_results(const run *r)
     for (int o = 0; o < r->plan->out_count; o++) {
         const mf_map_output *out = &r->plan->out[o];
         mf_register *to = mf_operand(r->f, r->map->out[o]);
+        if (r->l->late[o])
+            continue;
         if (out->forward >= 0) {
             mf_register_copy(to, mf_operand(r->f, r->map->in[out->forward]));
             if (!to->buffer && !mf_register_own(to, out->type))
@@ -349,34 +361,128 @@ static void end_results(const run *r)
     }
 }
 
+/* ------------------------------------------------------------------ with other processes */
+
+static bool begin_exchange(run *r, const action *a)
+{
+    mf_run_state *s = r->f->stage;
+    mf_rendezvous *g = mf_rendezvous_at_once(s, a->instr, &r->at_once);
+    if (!g)
+        return false;
+    g->lockstep = r;
+    for (int64_t d = 0; d < r->plan->size; d++)
+        for (int k = 0; k < a->instr->in_count; k++)
+            g->members[mf_map_index(r->plan, d)].in[k] = (mf_register){ .data = r->at[a->in[k]] + d * step_of(r, a->in[k]) };
+    r->f->waiting = a->instr;
+    if (mf_exchange_begin(s, g)) /* r may go on from here, elsewhere */
+        return true;
+    mf_run_state_lock(s);
+    mf_rendezvous_free(s, g);
+    mf_run_state_unlock(s);
+    return false;
+}
+
+mf_fiber *mf_lockstep_fiber(const run *r) { return r->f; }
+
+bool mf_lockstep_deliver(run *r, const mf_rendezvous *g, const mf_exchange *x)
+{
+    const action *a = &r->l->actions[r->next - 1];
+    bool made = true;
+    for (int k = 0; k < g->instr->out_count && made; k++) {
+        const value *to = &r->l->values[a->out[k]];
+        mf_register sum = { 0 };
+        made = mf_exchange_reduce(x, k, &sum);
+        if (made && to->place == IN_RESULT)
+            mf_register_move(mf_operand(r->f, r->map->out[to->index]), &sum);
+        else if (made && sum.data)
+            memcpy(r->at[a->out[k]], sum.data, (size_t)type_of(r->plan, a->out[k])->bytes);
+        mf_register_release(&sum);
+    }
+    r->f->next = NULL;
+    find_values(r);
+    return made;
+}
+
+/* ------------------------------------------------------------------ from action to action */
+
+static mf_step go_on(run *r)
+{
+    while (r->next < r->l->action_count) {
+        const action *a = &r->l->actions[r->next++];
+        if (a->instr->kind == MF_DO_COLLECTIVE && is_spread(r->plan))
+            return begin_exchange(r, a) ? MF_STEP_PARKED : MF_STEP_FAILED;
+        mf_error_object *e = run_action(r, a);
+        if (e)
+            return fail(r, a->instr, e);
+    }
+    end_results(r);
+    return MF_STEP_NEXT;
+}
+
+/* scratch: l->bytes of it. False: an operand lies so that it cannot. */
+static bool begin(run *r, unsigned char *scratch, mf_step *step)
+{
+    const mf_lockstep *l = r->l;
+    r->stack = scratch;
+    r->scratch = scratch + l->stack_bytes;
+    r->at = (unsigned char **)(void *)(r->scratch + ((l->kernel_bytes + 63) & ~(size_t)63));
+    r->pointers = (void **)(void *)(r->at + l->value_count);
+    r->steps = (int64_t *)(void *)(r->pointers + l->most_operands);
+    r->members = (const void **)(void *)(r->steps + l->most_operands);
+    r->in_steps = (int64_t *)(void *)(r->members + r->plan->size);
+    if (!find_steps(r))
+        return false;
+    if (!make_results(r)) {
+        *step = fail(r, r->map, mf_error_out_of_memory());
+        return true;
+    }
+    find_values(r);
+    *step = go_on(r);
+    return true;
+}
+
+static bool run_here(mf_fiber *f, const mf_instr *in, const mf_map_plan *plan, mf_step *step)
+{
+    unsigned char *scratch = mf_scratch(plan->lockstep->bytes);
+    bool made = scratch && begin(&(run){ .f = f, .map = in, .plan = plan, .l = plan->lockstep }, scratch, step);
+    mf_scratch_done();
+    return made;
+}
+
+static void let_go(mf_fiber *f, run *r)
+{
+    f->lockstep = NULL;
+    mf_run_state_lock(f->stage);
+    mf_run_state_put(f->stage, r, r->held_bytes);
+    mf_run_state_unlock(f->stage);
+}
+
+/* In memory that another thread may go on with. */
+static bool run_held(mf_fiber *f, const mf_instr *in, const mf_map_plan *plan, mf_step *step)
+{
+    size_t bytes = sizeof(run) + 64 + plan->lockstep->bytes;
+    mf_run_state_lock(f->stage);
+    run *r = mf_run_state_get(f->stage, bytes);
+    mf_run_state_unlock(f->stage);
+    if (!r)
+        return false;
+    *r = (run){ .f = f, .map = in, .plan = plan, .l = plan->lockstep, .held_bytes = bytes, .at_once = { .plan = plan, .parent = f } };
+    f->lockstep = r;
+    bool made = begin(r, (unsigned char *)(((uintptr_t)(r + 1) + 63) & ~(uintptr_t)63), step);
+    if (!made || *step != MF_STEP_PARKED)
+        let_go(f, r);
+    return made;
+}
+
 bool mf_lockstep_run(mf_fiber *f, const mf_instr *in, const mf_map_plan *plan, mf_step *step)
 {
-    const mf_lockstep *l = plan->lockstep;
-    unsigned char *scratch = mf_scratch(l->bytes);
-    run r = { .f = f, .map = in, .plan = plan, .l = l, .stack = scratch, .scratch = scratch + l->stack_bytes };
-    if (!scratch)
-        return false;
-    r.at = (unsigned char **)(void *)(r.scratch + ((l->kernel_bytes + 63) & ~(size_t)63));
-    r.pointers = (void **)(void *)(r.at + l->value_count);
-    r.steps = (int64_t *)(void *)(r.pointers + l->most_operands);
-    r.members = (const void **)(void *)(r.steps + l->most_operands);
-    r.in_steps = (int64_t *)(void *)(r.members + plan->size);
-    if (!find_steps(&r)) {
-        mf_scratch_done();
-        return false;
+    run *r = f->lockstep;
+    if (r) {
+        *step = go_on(r);
+        if (*step != MF_STEP_PARKED)
+            let_go(f, r);
+        return true;
     }
-    *step = MF_STEP_NEXT;
-    if (!make_results(&r))
-        *step = fail(&r, in, mf_error_out_of_memory());
-    else
-        find_values(&r);
-    for (int i = 0; i < l->action_count && *step == MF_STEP_NEXT; i++) {
-        mf_error_object *e = run_action(&r, &l->actions[i]);
-        if (e)
-            *step = fail(&r, l->actions[i].instr, e);
-    }
-    if (*step == MF_STEP_NEXT)
-        end_results(&r);
-    mf_scratch_done();
-    return true;
+    bool spread = is_spread(plan), may = !spread || (f->stage->comm && !f->map);
+    return may && (spread ? run_held : run_here)(f, in, plan, step);
 }

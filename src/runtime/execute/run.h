@@ -66,9 +66,10 @@ struct mf_fiber {
     mf_map *map;   /* the innermost map; NULL: the top-level program */
     int64_t index; /* in that map; -1: the fiber that computes once for all */
     int device;
-    struct mf_exchange *exchange; /* which this fiber ends, and nothing else; NULL: it is a device's or a map's */
-    mf_frame *top;                /* NULL: not begun */
-    const mf_instr *waiting;      /* for messages */
+    struct mf_exchange *exchange;     /* which this fiber ends, and nothing else; NULL: it is a device's or a map's */
+    struct mf_lockstep_run *lockstep; /* of the map at which it is, while that waits for other processes (lockstep.c); else NULL */
+    mf_frame *top;                    /* NULL: not begun */
+    const mf_instr *waiting;          /* for messages */
 };
 
 /* Of a map's operand: from one device's part to the next. */
@@ -197,7 +198,8 @@ void mf_map_wake(mf_map *map, mf_fiber **list);
 void mf_map_publish(mf_fiber *f, const mf_instr *in);
 
 /* ---- lockstep.c */
-/* Runs a map whose plan has a lockstep to its end; f's stage is not shared. False: an operand lies so that it cannot, and nothing is done. */
+/* Runs a map whose plan has a lockstep to its end, or to an exchange with other processes, and from there when f is stepped again; this thread
+ * alone steps f's stage. False: an operand lies so that it cannot, or f is deeper than a map that spans processes may be, and nothing is done. */
 bool mf_lockstep_run(mf_fiber *f, const mf_instr *in, const mf_map_plan *plan, mf_step *step);
 
 /* ---- pool/thread_pool.c */
