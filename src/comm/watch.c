@@ -1,5 +1,6 @@
-/* The connections between process 0 and the others, over TCP, and the thread that sleeps on them. Invariants: process 0 listens only until all
- * have come, and takes nobody who does not know the job's secret; what comes are words of fixed size, and a wrong one ends its connection. */
+/* The connections between process 0 and the others, over TCP, and the thread that sleeps on them. Invariants: process 0 listens only
+ * until all have come, and takes nobody who does not know the job's secret; what comes are words of fixed size, and a wrong one ends its
+ * connection. */
 #include "comm/watch.h"
 
 #include "base/alloc.h"
@@ -18,6 +19,7 @@
 #include <unistd.h>
 
 #define CONNECT_MS 5000
+#define WELCOME_MS 20000 /* process 0 may share its cores with many */
 #define HELLO      0x6d664849u
 
 typedef enum word_kind { GOODBYE = 1, DEATH, WELCOME } word_kind;
@@ -33,7 +35,7 @@ typedef struct hello {
 
 typedef struct connection {
     int fd, rank; /* rank -1: has not said hello */
-    bool left;    /* or has not welcomed us: its end is no death */
+    bool left;    /* its end is no death */
     unsigned char came[sizeof(hello)];
     size_t count;
 } connection;
@@ -177,8 +179,6 @@ static bool take_word(connection *c)
         report_death((int)w.process);
     else if (w.kind == GOODBYE)
         c->left = true;
-    else if (w.kind == WELCOME && watch.rank)
-        c->left = false;
     else
         return false;
     return true;
@@ -246,17 +246,38 @@ static void close_in_child(void)
     watch.begun = false;
 }
 
+/* Who has been welcomed has joined: from then on the death of either side is seen. Somebody else may listen at an address that process 0 has
+ * on its own machine alone. */
+static bool is_welcomed(int fd)
+{
+    word w;
+    char *at = (char *)&w;
+    size_t count = 0;
+    struct pollfd p = { .fd = fd, .events = POLLIN };
+    while (count < sizeof w && poll(&p, 1, WELCOME_MS) == 1) {
+        ssize_t n = recv(fd, at + count, sizeof w - count, 0);
+        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+            return false;
+        count += n > 0 ? (size_t)n : 0;
+    }
+    return count == sizeof w && w.kind == WELCOME && w.process == (uint32_t)watch.rank;
+}
+
 static bool say_hello(const mf_watch_invitation *invitation)
 {
+    connection *c = watch.all;
     hello h = { .magic = HELLO, .rank = (uint32_t)watch.rank };
     memcpy(h.secret, invitation->secret, sizeof h.secret);
-    for (int i = 0; i < MF_WATCH_ADDRESSES && invitation->at[i] && watch.all[0].fd < 0; i++)
-        watch.all[0].fd = connect_to(invitation->at[i], invitation->port);
-    if (watch.all[0].fd < 0 || !tell(watch.all[0].fd, &h, sizeof h))
+    for (int i = 0; i < MF_WATCH_ADDRESSES && invitation->at[i] && c->rank < 0; i++) {
+        c->fd = connect_to(invitation->at[i], invitation->port);
+        if (c->fd >= 0 && tell(c->fd, &h, sizeof h) && is_welcomed(c->fd))
+            c->rank = 0;
+        else
+            close_socket(&c->fd);
+    }
+    if (c->rank < 0)
         return false;
-    keep_alive(watch.all[0].fd);
-    watch.all[0].rank = 0;
-    watch.all[0].left = true;
+    keep_alive(c->fd);
     return true;
 }
 
@@ -307,10 +328,8 @@ void mf_watch_end(bool well)
     watch.begun = false;
     eventfd_write(watch.stop, 1);
     pthread_join(watch.thread, NULL);
-    for (int i = 0; i < watch.count; i++) {
+    for (int i = 0; i < watch.count; i++)
         if (well && watch.all[i].fd >= 0)
             tell(watch.all[i].fd, &w, sizeof w);
-        close_socket(&watch.all[i].fd);
-    }
     forget();
 }

@@ -5,6 +5,7 @@
 
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -100,3 +101,45 @@ TEST(only_its_own_job_is_heard)
     mf_watch_end(true);
     CHECK_EQ_INT(deaths, 2);
 }
+
+/* Process 0 dies: one that has been welcomed, as all are that have joined, hears of it; one that has not, has not joined. */
+typedef struct doorkeeper {
+    int listening;
+    bool welcomes;
+} doorkeeper;
+
+static void *dies_at_the_door(void *context)
+{
+    const doorkeeper *d = context;
+    greeting g;
+    const uint32_t welcome[2] = { WELCOME, 2 };
+    int fd = accept(d->listening, NULL, NULL);
+    CHECK_EQ_INT(recv(fd, &g, sizeof g, MSG_WAITALL), sizeof g);
+    usleep(50000);
+    if (d->welcomes)
+        CHECK(send(fd, welcome, sizeof welcome, MSG_NOSIGNAL) == (ssize_t)sizeof welcome);
+    close(fd);
+    return NULL;
+}
+
+static void join_and_lose(bool welcomes)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t length = sizeof at;
+    doorkeeper d = { socket(AF_INET, SOCK_STREAM, 0), welcomes };
+    pthread_t thread;
+    REQUIRE(bind(d.listening, (struct sockaddr *)&at, sizeof at) == 0 && listen(d.listening, 1) == 0);
+    REQUIRE(getsockname(d.listening, (struct sockaddr *)&at, &length) == 0);
+    mf_watch_invitation i = { .at = { htonl(INADDR_LOOPBACK) }, .port = ntohs(at.sin_port) };
+    REQUIRE(pthread_create(&thread, NULL, dies_at_the_door, &d) == 0);
+    deaths = dead[0] = 0;
+    CHECK_EQ_INT(mf_watch_begin(2, 4, &i, died, NULL), welcomes);
+    wait_for_deaths(welcomes);
+    CHECK_EQ_INT(dead[0], welcomes);
+    pthread_join(thread, NULL);
+    close(d.listening);
+    mf_watch_end(true);
+}
+
+TEST(a_death_soon_after_the_welcome) { join_and_lose(true); }
+TEST(a_death_before_the_welcome) { join_and_lose(false); }

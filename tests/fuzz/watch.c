@@ -1,11 +1,12 @@
-/* Any bytes on the connections that tell of deaths, to process 0 from others and from strangers, and from process 0 to another: only processes
- * of the job die, and all connections end. The bytes are commands. */
+/* Any bytes on the connections that tell of deaths, to process 0 from others and from strangers, and from process 0 to another: only
+ * processes of the job die, and all connections end. The bytes are commands. */
 #include "fuzz/targets.h"
 
 #include "comm/watch.h"
 
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -108,6 +109,24 @@ static void to_process_0(input *in)
     mf_watch_end(true);
 }
 
+/* Process 0, which mostly welcomes the one that comes. */
+typedef struct door {
+    int listening, fd;
+    uint32_t kind, rank;
+} door;
+
+static void *open_the_door(void *context)
+{
+    door *d = context;
+    const uint32_t word[2] = { d->kind, d->rank };
+    struct pollfd p = { .fd = d->listening, .events = POLLIN };
+    if (poll(&p, 1, 2000) != 1)
+        return NULL;
+    d->fd = accept(d->listening, NULL, NULL);
+    send(d->fd, word, sizeof word, MSG_NOSIGNAL);
+    return NULL;
+}
+
 static void from_process_0(input *in)
 {
     mf_watch_invitation invitation = { .at = { htonl(INADDR_LOOPBACK) } };
@@ -121,13 +140,18 @@ static void from_process_0(input *in)
         return;
     }
     invitation.port = ntohs(at.sin_port);
-    bool begun = mf_watch_begin(own_rank, SIZE, &invitation, died, NULL);
-    int fd = begun ? accept(listening, NULL, NULL) : -1;
-    while (fd >= 0 && in->count)
-        say(fd, invitation.secret, in);
-    if (fd >= 0)
-        finish(fd);
-    mf_watch_end(true);
+    uint32_t how = take(in, 1);
+    door d = { listening, -1, how % 8 ? 3 : how / 8 % 5, how % 64 ? 2 : 1 };
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, open_the_door, &d) == 0) {
+        bool begun = mf_watch_begin(own_rank, SIZE, &invitation, died, NULL);
+        pthread_join(thread, NULL);
+        while (begun && in->count)
+            say(d.fd, invitation.secret, in);
+        if (d.fd >= 0)
+            finish(d.fd);
+        mf_watch_end(true);
+    }
     close(listening);
 }
 
