@@ -8,22 +8,34 @@ output=$(mktemp)
 trap 'rm -f "$output" "$output".*' EXIT
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0 # in a child, what the parent's threads have would be leaks
 
+# Launchers and kinds of memory wait at the same time: beside COMMAND HOW... runs COMMAND HOW for each, its output in files of its own.
+beside() {
+    local command=$1 how count=0 jobs=()
+    shift
+    for how in "$@"; do
+        (status=0 output=$output.$count; $command $how; exit $status) &
+        jobs+=($!) count=$((count + 1))
+    done
+    for job in "${jobs[@]}"; do
+        wait "$job" || status=1
+    done
+    rm -f "$output".*
+}
+
 # way NAME [OPTION]: what two processes of two devices print, in any order, is on stdin; a time is N s, a place PLACE. With shared memory and
 # without; under Open MPI also with the option.
 way() {
-    local expected launcher how memory options
-    expected=$(LC_ALL=C sort)
-    for how in "openmpi on" "openmpi off" "mpich on" "mpich off" ${2:+"openmpi on $2"}; do
-        read -r launcher memory options <<<"$how"
-        rm -f "$output".*
-        MF_MPIRUN_OPTIONS=$options MF_JOB_MEMORY=${memory#on} MF_JOB_OUTPUT=$output timeout 40 bash "$here/run_job.sh" $launcher 2+2 "$program" "$1" >"$output" 2>&1
-        local code=$?
-        [ $code != 77 ] || { echo "SKIP: $(cat "$output")"; continue; }
-        [ $code = 0 ] || { echo "$1 under mpirun.$launcher $memory ends with $code"; status=1; }
-        cat "$output" "$output".[01] | sed -E 's/[0-9.]+ s( |:|;|$)/N s\1/g; s/[^ (]*job_ends(\.c:|\+0x)[0-9a-f]+/PLACE/g' | LC_ALL=C sort | diff - <(echo "$expected") >"$output.diff" ||
-            { echo "$1 under mpirun.$launcher $memory prints, and should not, or should, and does not:"; cat "$output.diff"; status=1; }
-        rm -f "$output.diff"
-    done
+    name=$1 expected=$(LC_ALL=C sort)
+    beside way_under "openmpi on" "openmpi off" "mpich on" "mpich off" ${2:+"openmpi on $2"}
+}
+way_under() {
+    local launcher=$1 memory=$2
+    MF_MPIRUN_OPTIONS=${3:-} MF_JOB_MEMORY=${memory#on} MF_JOB_OUTPUT=$output timeout 40 bash "$here/run_job.sh" $launcher 2+2 "$program" "$name" >"$output" 2>&1
+    local code=$?
+    [ $code != 77 ] || { echo "SKIP: $(cat "$output")"; return; }
+    [ $code = 0 ] || { echo "$name under mpirun.$launcher $memory ends with $code"; status=1; }
+    cat "$output" "$output".[01] | sed -E 's/[0-9.]+ s( |:|;|$)/N s\1/g; s/[^ (]*job_ends(\.c:|\+0x)[0-9a-f]+/PLACE/g' | LC_ALL=C sort | diff - <(echo "$expected") >"$output.diff" ||
+        { echo "$name under mpirun.$launcher $memory prints, and should not, or should, and does not:"; cat "$output.diff"; status=1; }
 }
 
 way nothing_else <<'E'
@@ -110,19 +122,18 @@ done
 # dies NAME RANK: of three processes that one is killed; the others say so and end. Launchers end a job by themselves then, MPICH's before anybody
 # can say a word; Open MPI's leaves it alone where it is told to.
 dies() {
-    local launcher options code how memory
-    for how in "openmpi " "openmpi off" "openmpi a+b" "mpich " "mpich off"; do
-        read -r launcher memory <<<"$how"
-        for options in "" "$([ $launcher = openmpi ] && echo --enable-recovery)"; do
-            MF_JOB_MEMORY=$memory MF_MPIRUN_OPTIONS=$options timeout 40 bash "$here/run_job.sh" $launcher 2+2+2 "$program" "$1" >"$output" 2>&1
-            code=$?
-            [ $code != 77 ] || { echo "SKIP: $(cat "$output")"; continue 2; }
-            [ $code != 124 ] || { echo "$1 under mpirun.$launcher $options $memory does not end"; status=1; }
-            [ -n "$options" ] || continue
-            [ "$(grep -o "process [012]: process $2 has died" "$output" | sort -u | wc -l)" = 2 ] ||
-                { echo "both that are left say that process $2 has died ($1 under mpirun.$launcher), but the output is"; cat "$output"; status=1; }
-        done
-    done
+    name=$1 rank=$2
+    beside dies_under "openmpi on" "openmpi off" "openmpi a+b" "openmpi on --enable-recovery" "openmpi off --enable-recovery" \
+        "openmpi a+b --enable-recovery" "mpich on" "mpich off"
+}
+dies_under() {
+    local launcher=$1 memory=$2 options=${3:-}
+    MF_JOB_MEMORY=${memory#on} MF_MPIRUN_OPTIONS=$options timeout 40 bash "$here/run_job.sh" $launcher 2+2+2 "$program" "$name" >"$output" 2>&1
+    local code=$?
+    [ $code != 77 ] || { echo "SKIP: $(cat "$output")"; return; }
+    [ $code != 124 ] || { echo "$name under mpirun.$launcher $options $memory does not end"; status=1; }
+    [ -z "$options" ] || [ "$(grep -o "process [012]: process $rank has died" "$output" | sort -u | wc -l)" = 2 ] ||
+        { echo "both that are left say that process $rank has died ($name under mpirun.$launcher), but the output is"; cat "$output"; status=1; }
 }
 dies killed 1
 dies first_killed 0
