@@ -41,22 +41,24 @@ static mf_status fail(checkpoint *c, mf_status status, mf_value error)
     return status;
 }
 
-static mf_status out_of_memory(checkpoint *c)
-{
-    return fail(c, MF_ERROR_MEMORY, mf_make_error(MF_ERROR_MEMORY, "%s: out of memory", c->folder));
-}
+static mf_value out_of_memory(const checkpoint *c) { return mf_make_error(MF_ERROR_MEMORY, "%s: out of memory", c->folder); }
 
-/* "folder/name"; number -1: none of a process. */
-static mf_status put_path(checkpoint *c, char *path, int64_t slot, const char *name, int64_t number)
+/* The index, which belongs to no slot; what all hold together; the rows of a process or shard. In c->error where it is too long. */
+static mf_status put_path(checkpoint *c, char *path, int length)
 {
-    int n = number < 0 ? snprintf(path, PATH, "%s/%s%s", c->folder,
-                                  slot < 0 ? ""
-                                  : slot   ? "b-"
-                                           : "a-",
-                                  name)
-                       : snprintf(path, PATH, "%s/%s-%lld.npz", c->folder, slot ? "b" : "a", (long long)number);
-    return n < PATH ? MF_OK
-                    : fail(c, MF_ERROR_IO, mf_make_error(MF_ERROR_IO, "%.64s...: the path is longer than %d bytes", c->folder, PATH - 1));
+    if (length < PATH)
+        return MF_OK;
+    *path = 0;
+    return fail(c, MF_ERROR_IO, mf_make_error(MF_ERROR_IO, "%.64s...: the path is longer than %d bytes", c->folder, PATH - 1));
+}
+static mf_status path_of_index(checkpoint *c, char *path) { return put_path(c, path, snprintf(path, PATH, "%s/index.npz", c->folder)); }
+static mf_status path_of_whole(checkpoint *c, char *path)
+{
+    return put_path(c, path, snprintf(path, PATH, "%s/%c-whole.npz", c->folder, "ab"[c->slot]));
+}
+static mf_status path_of_shard(checkpoint *c, char *path, int64_t shard)
+{
+    return put_path(c, path, snprintf(path, PATH, "%s/%c-%lld.npz", c->folder, "ab"[c->slot], (long long)shard));
 }
 
 /* ------------------------------------------------------------------ between processes */
@@ -67,7 +69,7 @@ static int64_t *gather(checkpoint *c, const int64_t *own, int count, mf_status *
     size_t total = (size_t)c->processes * (size_t)count;
     mf_value all = mf_process_allgather(mf_from_host(MF_I64, MF_SHAPE(count), own));
     int64_t *made = malloc(total * sizeof *made);
-    *status = made ? mf_block_until_ready(all) : out_of_memory(c);
+    *status = made ? mf_block_until_ready(all) : fail(c, MF_ERROR_MEMORY, out_of_memory(c));
     if (made && !*status)
         *status = mf_to_host(all, MF_I64, made, total);
     if (!*status)
@@ -142,7 +144,7 @@ static mf_status tell(checkpoint *c, mf_status own, const char *what)
     mf_status status = MF_OK;
     int64_t *mine = calloc((size_t)count, sizeof *mine);
     if (!mine)
-        return out_of_memory(c);
+        return fail(c, MF_ERROR_MEMORY, out_of_memory(c));
     mine[SLOT] = c->slot;
     mine[ID] = c->id;
     for (int l = 0; l < c->leaf_count; l++) {
@@ -182,7 +184,7 @@ static mf_value bounds(checkpoint *c)
     if (leaves && at)
         made = with_leaves(c, leaves);
     else
-        made = mf_make_error(MF_ERROR_MEMORY, "%s: out of memory", c->folder);
+        made = out_of_memory(c);
     free(leaves);
     free(at);
     return made;
@@ -194,7 +196,7 @@ static mf_status save_index(checkpoint *c)
 {
     char path[PATH];
     const int64_t head[3] = { VERSION, c->slot, c->shards };
-    mf_status status = put_path(c, path, -1, "index.npz", -1);
+    mf_status status = path_of_index(c, path);
     return status ? status
                   : mf_save_npz(path, mf_dict("checkpoint", mf_from_host(MF_I64, MF_SHAPE(3), head), "id", id_of(c), "rows", bounds(c)));
 }
@@ -202,10 +204,10 @@ static mf_status save_index(checkpoint *c)
 static mf_status save_part(checkpoint *c, mf_value whole)
 {
     char path[PATH];
-    mf_status status = put_path(c, path, c->slot, "", c->rank);
+    mf_status status = path_of_shard(c, path, c->rank);
     if (!status && c->shards)
         status = mf_save_npz(path, mf_dict("id", id_of(c), "rows", c->rows));
-    if (!status && c->rank == 0 && !(status = put_path(c, path, c->slot, "whole.npz", -1)))
+    if (!status && c->rank == 0 && !(status = path_of_whole(c, path)))
         status = mf_save_npz(path, mf_dict("id", id_of(c), "whole", whole));
     return status;
 }
@@ -216,7 +218,7 @@ static int64_t slot_in_use(checkpoint *c)
     MF_SCOPE;
     char path[PATH];
     int64_t head[3] = { 0 };
-    if (put_path(c, path, -1, "index.npz", -1) || access(path, R_OK) != 0)
+    if (path_of_index(c, path) || access(path, R_OK) != 0)
         return -1;
     mf_value index = mf_load_npz(path), at = mf_is_error(index) ? index : mf_get(index, "checkpoint");
     if (mf_is_error(at) || mf_to_host(at, MF_I64, head, 3) != MF_OK) {
@@ -237,7 +239,8 @@ static mf_status choose(checkpoint *c)
     return MF_OK;
 }
 
-/* One of a checkpoint's files that the index does not name, or what a killed saver left of one beside it: "b-3.npz", "a-whole.npz.k3Xw9Q.tmp". */
+/* One of a checkpoint's files that the index does not name, or what a killed saver left of one beside it: "b-3.npz",
+ * "a-whole.npz.k3Xw9Q.tmp". */
 static bool is_left_over(const checkpoint *c, const char *name)
 {
     const char *dot = strchr(name, '.');
@@ -303,7 +306,7 @@ static int64_t *read_bounds(const checkpoint *c, mf_value index, int leaf, mf_va
 {
     int64_t *at = malloc((size_t)(c->shards + 1) * sizeof *at);
     if (!at || mf_to_host(mf_get(mf_tree_leaves(index), leaf), MF_I64, at, (size_t)c->shards + 1) != MF_OK) {
-        *error = mf_make_error(MF_ERROR_MEMORY, "%s: out of memory", c->folder);
+        *error = out_of_memory(c);
         free(at);
         return NULL;
     }
@@ -401,9 +404,9 @@ static mf_value load_shard(checkpoint *c, const wanted *w, int64_t shard, mf_val
     }
     mf_value made = { 0 };
     if (!likes)
-        made = mf_make_error(MF_ERROR_MEMORY, "%s: out of memory", c->folder);
-    else if (any && put_path(c, path, c->slot, "", shard) == MF_OK)
-        made = load_part(c, path, "rows", with_leaves(c, likes));
+        made = out_of_memory(c);
+    else if (any)
+        made = path_of_shard(c, path, shard) ? c->error : load_part(c, path, "rows", with_leaves(c, likes));
     free(likes);
     if (!made.handle || mf_is_error(made))
         return made;
@@ -434,7 +437,7 @@ static mf_value load_rows(checkpoint *c, const wanted *w)
              *leaves = calloc((size_t)c->leaf_count + 1, sizeof *leaves);
     mf_value made = { 0 };
     if (!pieces || !leaves)
-        made = mf_make_error(MF_ERROR_MEMORY, "%s: out of memory", c->folder);
+        made = out_of_memory(c);
     for (int64_t s = 0; s < c->shards && !made.handle; s++)
         made = load_shard(c, w, s, pieces);
     for (int l = 0; l < c->leaf_count && !made.handle; l++)
@@ -451,8 +454,8 @@ static mf_value load_index(checkpoint *c)
 {
     char path[PATH];
     int64_t head[3];
-    if (put_path(c, path, -1, "index.npz", -1))
-        return mf_make_error(MF_ERROR_IO, "the folder's name is too long");
+    if (path_of_index(c, path))
+        return c->error;
     mf_value like = mf_dict("checkpoint", mf_struct(MF_SHAPE(3), MF_I64), "id", mf_struct(MF_SHAPE(1), MF_I64));
     mf_value index = mf_load_tree(path, like);
     if (mf_is_error(index))
@@ -469,8 +472,7 @@ static mf_value load_index(checkpoint *c)
     mf_value *likes = calloc((size_t)c->leaf_count + 1, sizeof *likes);
     for (int l = 0; likes && l < c->leaf_count; l++)
         likes[l] = mf_struct(MF_SHAPE(c->shards + 1), MF_I64);
-    index = likes ? mf_load_tree(path, mf_dict("rows", with_leaves(c, likes)))
-                  : mf_make_error(MF_ERROR_MEMORY, "%s: out of memory", c->folder);
+    index = likes ? mf_load_tree(path, mf_dict("rows", with_leaves(c, likes))) : out_of_memory(c);
     free(likes);
     return index;
 }
@@ -481,7 +483,7 @@ static mf_value load(checkpoint *c, mf_value index, mf_value whole)
     mf_value made = { 0 };
     wanted *w = calloc((size_t)c->leaf_count + 1, sizeof *w);
     if (!w)
-        return mf_make_error(MF_ERROR_MEMORY, "%s: out of memory", c->folder);
+        return out_of_memory(c);
     for (int l = 0; l < c->leaf_count && !made.handle; l++)
         if ((w[l].begins = read_bounds(c, index, l, &made)))
             made = find_wanted(c, l, &w[l]);
@@ -491,8 +493,8 @@ static mf_value load(checkpoint *c, mf_value index, mf_value whole)
     free(w);
     if (mf_is_error(rows))
         return rows;
-    if (put_path(c, path, c->slot, "whole.npz", -1))
-        return mf_make_error(MF_ERROR_IO, "the folder's name is too long");
+    if (path_of_whole(c, path))
+        return c->error;
     whole = mf_len(mf_tree_leaves(whole)) ? load_part(c, path, "whole", whole) : whole;
     return mf_is_error(whole) ? whole : mf_tuple(whole, rows);
 }
