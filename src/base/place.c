@@ -198,7 +198,7 @@ static const char *encode(const void *return_address)
 }
 
 /* The same few places are told again and again. */
-void mf_place_encode(mf_text *t, const void *return_address)
+void mf_place_encode(mf_text *t, const char *before, const void *return_address, const char *after)
 {
     static pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER; /* nobody waits for a look-up */
     static known *encoded;
@@ -213,8 +213,11 @@ void mf_place_encode(mf_text *t, const void *return_address)
         encoded = k;
     }
     pthread_mutex_unlock(&own);
-    if (text && *text)
-        mf_text_put(t, text);
+    if (!text || !*text)
+        return;
+    mf_text_put(t, before);
+    mf_text_put(t, text);
+    mf_text_put(t, after);
 }
 
 /* One that has lost its end says nothing. */

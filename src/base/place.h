@@ -9,8 +9,8 @@
 const char *mf_place_of(const void *return_address);
 
 /* A place that goes to another process, in a text: where that runs the same build it finds the line when the text is read, and else says
- * "program+0x12". Costs no look-up here. Nothing is added where nothing is known. */
-void mf_place_encode(mf_text *t, const void *return_address);
+ * "program+0x12". Costs no look-up here. Where nothing is known nothing is added, not even what comes before and after it. */
+void mf_place_encode(mf_text *t, const char *before, const void *return_address, const char *after);
 void mf_place_decode(mf_text *t, const char *text, size_t count); /* any text: each encoded place in words, the rest as it is */
 
 #endif

@@ -1,5 +1,5 @@
-/* Messages that nobody of ours would send: a link, and rings in shared memory, that bring any bytes as headers, while this process sends and
- * receives. Whatever comes, each operation ends once, and nothing is written where it should not be. */
+/* Messages that nobody of ours would send: a link, and rings in shared memory, that bring any bytes as headers, while this process sends
+ * and receives. Whatever comes, each operation ends once, and nothing is written where it should not be. */
 #include "check.h"
 
 #include "fake_link.h"
@@ -187,14 +187,14 @@ TEST(places_of_other_processes)
     mf_text t = { 0 };
     char words[512];
     mf_text_put(&t, "at ");
-    mf_place_encode(&t, __builtin_return_address(0));
+    mf_place_encode(&t, "", __builtin_return_address(0), "");
     mf_text_put(&t, ", it says");
     REQUIRE(!t.failed);
     snprintf(words, sizeof words, "at %s, it says", mf_place_of(__builtin_return_address(0)));
     check_decoded(t.at, words);
     mf_text_free(&t);
-    mf_place_encode(&t, words); /* no code of any file */
-    mf_place_encode(&t, NULL);
+    mf_place_encode(&t, " (", words, ")"); /* no code of any file */
+    mf_place_encode(&t, " (", NULL, ")");
     CHECK_EQ_UINT(t.count, 0);
 
     check_decoded("at \1abc 12 program\1, it says", "at program+0x12, it says"); /* another build */

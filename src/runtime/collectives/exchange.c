@@ -1,12 +1,12 @@
 /* Exchanges: a rendezvous whose members are in several processes. Each process contributes what it can compute alone and sends it to every
  * other one that has members; when all has come, a fiber that does nothing else delivers.
  *
- * A contribution has three parts, of which each may be empty: what is the same for everybody - of a reduction the frontier of this process's
- * ranks (frontier.h), of what is gathered or compared whole operands -, what one process alone wants - pieces of an all_to_all, operands of
- * a ppermute -, and the frontiers of large reductions, of which each process gets its piece (pieces.c). In each, the results' chunks follow one
- * another, and the chunks' contents go by rank.
- * Invariants: who has which rank is known to all, so both ends know the size of each message; sums of 16-bit floats travel in f32 and are
- * rounded once, at the end; the exchange counts as active until its fiber has delivered. */
+ * A contribution has three parts, of which each may be empty: what is the same for everybody - of a reduction the frontier of this
+ * process's ranks (frontier.h), of what is gathered or compared whole operands -, what one process alone wants - pieces of an
+ * all_to_all, operands of a ppermute -, and the frontiers of large reductions, of which each process gets its piece (pieces.c). In each,
+ * the results' chunks follow one another, and the chunks' contents go by rank. Invariants: who has which rank is known to all, so both
+ * ends know the size of each message; sums of 16-bit floats travel in f32 and are rounded once, at the end; the exchange counts as
+ * active until its fiber has delivered. */
 #include "runtime/collectives/exchange.h"
 
 #include "base/place.h"
@@ -370,15 +370,17 @@ static uint64_t check_of(const mf_rendezvous *g)
 /* Whose it is: "(pmap(f), file:line)", the place encoded. */
 static void add_origin(mf_text *t, const mf_executable *of, const void *at)
 {
-    mf_text place = { 0 };
-    mf_place_encode(&place, at);
-    if (of->function || place.at)
-        mf_text_add(t, " (%.80s%s%s)", of->function ? of->function : "", of->function && place.at ? ", " : "", place.at ? place.at : "");
-    mf_text_free(&place);
+    if (!of->function) {
+        mf_place_encode(t, " (", at, ")");
+        return;
+    }
+    mf_text_add(t, " (%.80s", of->function);
+    mf_place_encode(t, ", ", at, "");
+    mf_text_put(t, ")");
 }
 
-/* The same for people: "psum of float32[3] over 'i' (pmap(f), file:line)"; the first few where many travel together. A function of the library is at
- * the line that calls it. */
+/* The same for people: "psum of float32[3] over 'i' (pmap(f), file:line)"; the first few where many travel together. A function of the
+ * library is at the line that calls it. */
 static const char *words_of(const mf_rendezvous *g, const mf_run_state *s)
 {
     mf_participants *m = g->instr->participants;

@@ -1,6 +1,6 @@
 /* Which processes take part in a call that exchanges something, and its number among those that they make with each other. Invariant:
- * processes that make the same calls among themselves give each the same number, whatever they do with others in between, and whether a call
- * is begun or fails before. */
+ * processes that make the same calls among themselves give each the same number, whatever they do with others in between, and whether a
+ * call is begun or fails before. */
 #include "runtime/comm.h"
 
 #include "base/alloc.h"
@@ -188,11 +188,7 @@ void mf_comm_describe(mf_text *t, const mf_call_record *r)
     const void *place = r ? atomic_load(&r->place) : NULL;
     if (function)
         mf_text_add(t, ", %s", function);
-    if (!place)
-        return;
-    mf_text_put(t, " (");
-    mf_place_encode(t, place);
-    mf_text_put(t, ")");
+    mf_place_encode(t, " (", place, ")");
 }
 
 /* Those that are flagged. */

@@ -1,5 +1,5 @@
-/* Which processes there are, and which devices each of them has. Invariants: the devices are numbered process by process; whether this process
- * is one of several is settled once, at the first use of a device or a map, and what was joined stays where it is, left or not. */
+/* Which processes there are, and which devices each of them has. Invariants: the devices are numbered process by process; whether this
+ * process is one of several is settled once, at the first use of a device or a map, and what was joined stays where it is, left or not. */
 #include "runtime/comm.h"
 
 #include "base/place.h"
@@ -166,11 +166,7 @@ int mf_comm_owner(const mf_comm *c, int device)
 void mf_comm_explain(mf_text *t, mf_error_object *why)
 {
     mf_text_put(t, why->message);
-    if (!why->address)
-        return;
-    mf_text_put(t, " (");
-    mf_place_encode(t, why->address);
-    mf_text_put(t, ")");
+    mf_place_encode(t, " (", why->address, ")");
 }
 
 void mf_comm_abort(mf_comm *c, uint64_t call, mf_error_object *why)

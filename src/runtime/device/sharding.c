@@ -1,6 +1,6 @@
 /* Where arrays stand: which devices hold them, which part each device holds, and how to move them. Invariant: looking at shards copies
- * nothing, nor does placing on devices that share their memory, as the virtual CPU devices do; new memory make only mf_copy, what goes to other
- * memory, and mf_place for a row that all devices hold and that lies scattered. */
+ * nothing, nor does placing on devices that share their memory, as the virtual CPU devices do; new memory make only mf_copy, what goes
+ * to other memory, and mf_place for a row that all devices hold and that lies scattered. */
 #include "array/array.h"
 #include "base/intern.h"
 #include "lax/wrap.h"
