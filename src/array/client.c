@@ -14,7 +14,9 @@ static void buffer_destroy(mf_object *o)
 }
 const mf_class mf_buffer_class = { "buffer", buffer_destroy };
 
-mf_buffer *mf_client_buffer(const mf_client *client, int device, size_t bytes)
+static bool allocate_shared(mf_buffer *b) { return (b->data = mf_memory_get_shared(b->bytes)) != NULL; }
+
+static mf_buffer *allocated(const mf_client *client, int device, size_t bytes, bool (*allocate)(mf_buffer *b))
 {
     mf_buffer *b = mf_object_new(&mf_buffer_class, sizeof *b);
     if (!b)
@@ -22,29 +24,21 @@ mf_buffer *mf_client_buffer(const mf_client *client, int device, size_t bytes)
     b->client = client;
     b->bytes = bytes;
     b->device = device;
-    if (client->allocate(b))
+    if (allocate(b))
         return b;
     b->data = NULL;
     mf_drop(b);
     return NULL;
 }
 
+mf_buffer *mf_client_buffer(const mf_client *client, int device, size_t bytes)
+{
+    return allocated(client, device, bytes, client->allocate);
+}
+
 mf_buffer *mf_buffer_new(size_t bytes) { return mf_client_buffer(&mf_client_cpu, 0, bytes); }
 
-mf_buffer *mf_buffer_new_shared(size_t bytes)
-{
-    mf_buffer *b = mf_object_new(&mf_buffer_class, sizeof *b);
-    if (!b)
-        return NULL;
-    b->client = &mf_client_cpu;
-    b->bytes = bytes;
-    b->data = mf_memory_get_shared(bytes);
-    if (!b->data) {
-        mf_drop(b);
-        return NULL;
-    }
-    return b;
-}
+mf_buffer *mf_buffer_new_shared(size_t bytes) { return allocated(&mf_client_cpu, 0, bytes, allocate_shared); }
 
 /* ---- rows */
 

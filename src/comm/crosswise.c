@@ -1,18 +1,18 @@
-/* Processes that wait for each other for ever: each has come to a collective of one call at which the others never come, as two that run its
- * collectives in another order, inside a loop and outside, or in maps that another condition chose.
+/* Processes that wait for each other for ever: each has come to a collective of one call at which the others never come, as two that run
+ * its collectives in another order, inside a loop and outside, or in maps that another condition chose.
  *
- * Who waits in vain asks the other where it is, and that one tells with its answer whether its run of that call rests: nothing in it moves or is
- * about to, but exchanges of which each still waits for a message. It also tells its version, which counts the exchanges that it has begun,
- * and for each that waits one process from which a message is missing, and the version at which it knows that one to rest. One that waits
- * follows these, from process to process, and asks each, until all that are reached have answered. If all rest, each at the very version at
- * which those that wait for it know it to, none of them ever moves again, and the call has failed.
+ * Who waits in vain asks the other where it is, and that one tells with its answer whether its run of that call rests: nothing in it
+ * moves or is about to, but exchanges of which each still waits for a message. It also tells its version, which counts the exchanges
+ * that it has begun, and for each that waits one process from which a message is missing, and the version at which it knows that one to
+ * rest. One that waits follows these, from process to process, and asks each, until all that are reached have answered. If all rest,
+ * each at the very version at which those that wait for it know it to, none of them ever moves again, and the call has failed.
  *
- * That is so: suppose that one does move, and let it be the first one to. It needs a message from the one that it named, which was not sent before
- * that one's answer, for what was sent before comes before it and would have been taken: so that one has begun another exchange since, and
- * has moved before. (An exchange in pieces names those whose partial results it lacks: it may go on without one of them, but not to its end, and
- * what it sends meanwhile they do not wait for, for they have begun fewer blocks than it.) Nothing is said about a process that computes, sleeps between two calls, or has a message on its way: none of them
- * rests in this call. More than EDGES exchanges of a call that wait at a time, and calls that have not begun in some process, are left to the
- * timeout. */
+ * That is so: suppose that one does move, and let it be the first one to. It needs a message from the one that it named, which was not
+ * sent before that one's answer, for what was sent before comes before it and would have been taken: so that one has begun another
+ * exchange since, and has moved before. (An exchange in pieces names those whose partial results it lacks: it may go on without one of
+ * them, but not to its end, and what it sends meanwhile they do not wait for, for they have begun fewer blocks than it.) Nothing is said
+ * about a process that computes, sleeps between two calls, or has a message on its way: none of them rests in this call. More than EDGES
+ * exchanges of a call that wait at a time, and calls that have not begun in some process, are left to the timeout. */
 #include "comm/protocol.h"
 
 #include "base/alloc.h"
@@ -127,12 +127,6 @@ static bool follow(mf_messages *m, const mf_wait_edge *edges, int count, mf_oper
     return true;
 }
 
-static bool is_of_call(const mf_messages *m, const mf_operation *op, const void *call)
-{
-    (void)m;
-    return op->of.call == *(const uint64_t *)call;
-}
-
 /* All have answered. */
 static void conclude(mf_messages *m, mf_operation **finished)
 {
@@ -140,7 +134,7 @@ static void conclude(mf_messages *m, mf_operation **finished)
     rest own;
     find_rest(m, t->call, &own);
     if (own.complete && own.version == t->reached[0].version)
-        mf_messages_fail(m, is_of_call, &t->call, mf_peer_error_crosswise(m, t, (int)own.edges[0].process), finished);
+        mf_messages_fail(m, mf_operation_is_of_call, &t->call, mf_peer_error_crosswise(m, t, (int)own.edges[0].process), finished);
     give_up(t);
 }
 

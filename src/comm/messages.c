@@ -1,5 +1,5 @@
-/* A communicator by messages: sends and receives, calls that end, the thread that keeps all going where nobody waits, and leaving. How messages
- * travel stands in protocol.c. Invariants: as there; the driver ends before anybody leaves. */
+/* A communicator by messages: sends and receives, calls that end, the thread that keeps all going where nobody waits, and leaving. How
+ * messages travel stands in protocol.c. Invariants: as there; the driver ends before anybody leaves. */
 #include "comm/protocol.h"
 
 #include "array/array.h"
@@ -163,12 +163,6 @@ static void receive_message(mf_comm *c, int from, const mf_message_tag *tag, voi
     mf_operations_call_back(m, finished);
 }
 
-static bool is_of_call(const mf_messages *m, const mf_operation *op, const void *call)
-{
-    (void)m;
-    return op->of.call == *(const uint64_t *)call;
-}
-
 static void drop_arrived(mf_messages *m, uint64_t call, bool all, mf_operation **finished)
 {
     for (int b = 0; b < BUCKETS; b++)
@@ -189,7 +183,7 @@ void mf_messages_abort(mf_messages *m, uint64_t call, const char *why, mf_operat
     m->aborts[m->next_abort].call = call + 1;
     snprintf(m->aborts[m->next_abort].words, WORDS_MOST, "%s", *why ? why : "failed");
     m->next_abort = (m->next_abort + 1) % ABORTS_KEPT;
-    mf_messages_fail(m, is_of_call, &call, mf_error_new(MF_ERROR_PEER, "process %d: %s", m->comm.rank, why), finished);
+    mf_messages_fail(m, mf_operation_is_of_call, &call, mf_error_new(MF_ERROR_PEER, "process %d: %s", m->comm.rank, why), finished);
     drop_arrived(m, call, false, finished);
 }
 

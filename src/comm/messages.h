@@ -4,8 +4,8 @@
 
 #include "runtime/comm.h"
 
-/* Point-to-point transfers, begun by a call and ended when `test` says so; in order between two processes under one tag. Called by one thread
- * at a time, and never blocks. All return 0, or what `error` has the words for. */
+/* Point-to-point transfers, begun by a call and ended when `test` says so; in order between two processes under one tag. Called by one
+ * thread at a time, and never blocks. All return 0, or what `error` has the words for. */
 typedef struct mf_link mf_link;
 struct mf_link {
     size_t most; /* bytes of one transfer */
@@ -19,8 +19,8 @@ struct mf_link {
 /* A communicator over the link, which the caller still owns, with a thread that keeps it going; first_device is kept. NULL with *error. */
 mf_comm *mf_messages_new(mf_link *link, int rank, int size, const int *first_device, double timeout, mf_error_object **error);
 struct mf_shared_memory;
-/* Between the `processes` that share this memory, which has their numbers as they are listed, messages go by it and not over the link. s is kept.
- * Before anything is sent. False: memory is out, and they do not. */
+/* Between the `processes` that share this memory, which has their numbers as they are listed, messages go by it and not over the link. s
+ * is kept. Before anything is sent. False: memory is out, and they do not. */
 bool mf_messages_share(mf_comm *c, const struct mf_shared_memory *s, const int *processes);
 void mf_messages_free(mf_comm *c);              /* it has left, its link is not used any more, and nobody uses it */
 void mf_messages_died(mf_comm *c, int process); /* what is awaited of it ends in an error, and whatever will be */

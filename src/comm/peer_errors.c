@@ -1,6 +1,6 @@
-/* What the errors of messages say. An error may be made with the lock held, and for many operations at once, so it has marks: for places, which
- * are looked up only when the error is given to somebody and no lock is held, and for the operation that gets it. Invariant: no mark is left in
- * what leaves the communicator. */
+/* What the errors of messages say. An error may be made with the lock held, and for many operations at once, so it has marks: for
+ * places, which are looked up only when the error is given to somebody and no lock is held, and for the operation that gets it.
+ * Invariant: no mark is left in what leaves the communicator. */
 #include "comm/protocol.h"
 
 #include "base/place.h"

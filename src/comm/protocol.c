@@ -1,10 +1,10 @@
 /* Messages between processes: matching, sizes, flow, and what to do about one that never comes.
  *
- * Everything begins with a header of fixed size under tag 0. Small payloads come with it; a large one is offered, and sent under a tag of the
- * receiver's once that has a place of exactly its size, so no transfer can be longer than its buffer. Who waits in vain asks the other process
- * where it is: the answer is that the call is over there (well or not), or a sign of life. So what goes well costs nothing more.
- * Invariants: the lock guards all; no lock is held while a `done` runs; nothing of a header is used before its sizes and numbers were checked;
- * from one process, what was sent before an answer is handled before it. */
+ * Everything begins with a header of fixed size under tag 0. Small payloads come with it; a large one is offered, and sent under a tag
+ * of the receiver's once that has a place of exactly its size, so no transfer can be longer than its buffer. Who waits in vain asks the
+ * other process where it is: the answer is that the call is over there (well or not), or a sign of life. So what goes well costs nothing
+ * more. Invariants: the lock guards all; no lock is held while a `done` runs; nothing of a header is used before its sizes and numbers
+ * were checked; from one process, what was sent before an answer is handled before it. */
 #include "comm/protocol.h"
 
 #include "array/array.h"
@@ -101,6 +101,12 @@ void mf_messages_fail(mf_messages *m, bool (*fits)(const mf_messages *, const mf
                 at = &op->next;
             }
     mf_error_ignore(error);
+}
+
+bool mf_operation_is_of_call(const mf_messages *m, const mf_operation *op, const void *call)
+{
+    (void)m;
+    return op->of.call == *(const uint64_t *)call;
 }
 
 bool mf_operation_any(const mf_messages *m, const mf_operation *op, const void *unused)

@@ -1,5 +1,6 @@
-/* What the files of the messages share: their headers, the operations that wait for the other side or move, and the state of a communicator.
- * All functions but mf_operations_call_back are called with its lock held; what ends goes into a list, whose done is called without it. */
+/* What the files of the messages share: their headers, the operations that wait for the other side or move, and the state of a
+ * communicator. All functions but mf_operations_call_back are called with its lock held; what ends goes into a list, whose done is
+ * called without it. */
 #ifndef MF_COMM_PROTOCOL_H
 #define MF_COMM_PROTOCOL_H
 
@@ -32,8 +33,8 @@ typedef struct mf_message_header {
     uint64_t at; /* of an OFFER: where in the sender's range of shared memory, from 1 on; 0: it has to be sent */
 } mf_message_header;
 
-/* What the word of an offer in shared memory holds: one of these, and above it the offer's id. Whoever gives an offer up, or takes it, changes
- * the word, and the other cannot any more: so nobody reads what its owner has for something else. */
+/* What the word of an offer in shared memory holds: one of these, and above it the offer's id. Whoever gives an offer up, or takes it,
+ * changes the word, and the other cannot any more: so nobody reads what its owner has for something else. */
 enum { OFFERED = 1, TAKES, WITHDRAWN, OFFER_STATES };
 
 #define EDGES 128
@@ -154,10 +155,11 @@ void mf_operations_call_back(mf_messages *m, mf_operation *finished);
 /* Those that wait for the other side and fit end in the error, of which each has a reference. */
 void mf_messages_fail(mf_messages *m, bool (*fits)(const mf_messages *, const mf_operation *, const void *), const void *what,
                       mf_error_object *error, mf_operation **finished);
-bool mf_operation_any(const mf_messages *m, const mf_operation *op, const void *unused);    /* fits always */
-void mf_messages_fail_all(mf_messages *m, mf_error_object *error, mf_operation **finished); /* the link is of no use any more */
-bool mf_messages_is_gone(const mf_messages *m, int process);                                /* nothing is exchanged with it any more */
-bool mf_messages_is_lost(const mf_messages *m, int process, const mf_message_tag *tag);     /* or it would be in vain */
+bool mf_operation_any(const mf_messages *m, const mf_operation *op, const void *unused);      /* fits always */
+bool mf_operation_is_of_call(const mf_messages *m, const mf_operation *op, const void *call); /* fits those of *(uint64_t *)call */
+void mf_messages_fail_all(mf_messages *m, mf_error_object *error, mf_operation **finished);   /* the link is of no use any more */
+bool mf_messages_is_gone(const mf_messages *m, int process);                                  /* nothing is exchanged with it any more */
+bool mf_messages_is_lost(const mf_messages *m, int process, const mf_message_tag *tag);       /* or it would be in vain */
 
 /* ---- peer_errors.c */
 mf_error_object *mf_peer_error_differs(int peer, const mf_message_tag *own, const void *theirs, size_t count); /* what it computes there */

@@ -1,5 +1,5 @@
-/* Memory that the processes of one machine share: a ring for small messages from each to each, and of each process a range of its own, in which
- * the others read. Nothing of it has a name, and it ends with the last process that maps it. */
+/* Memory that the processes of one machine share: a ring for small messages from each to each, and of each process a range of its own,
+ * in which the others read. Nothing of it has a name, and it ends with the last process that maps it. */
 #ifndef MF_COMM_SHARED_MEMORY_H
 #define MF_COMM_SHARED_MEMORY_H
 

@@ -1,6 +1,6 @@
-/* Joins the processes of a job by MPI: a communicator of our own, duplicated from the user's or from all, point-to-point messages on it, and
- * the order in which it all ends. Invariant: MPI is initialised and finalised here only where nobody had initialised it; a user's own
- * MPI_Finalize ends our part first, by an attribute of MPI_COMM_SELF. */
+/* Joins the processes of a job by MPI: a communicator of our own, duplicated from the user's or from all, point-to-point messages on it,
+ * and the order in which it all ends. Invariant: MPI is initialised and finalised here only where nobody had initialised it; a user's
+ * own MPI_Finalize ends our part first, by an attribute of MPI_COMM_SELF. */
 #include "comm/mpi/mpi_join.h"
 
 #include "comm/messages.h"

@@ -1,6 +1,6 @@
-/* libmpi, opened at run time and used without its header: one binary runs under every MPI. Handles are passed as uintptr_t, which serves both
- * pointers and ints; what MPI writes goes into zeroed slots of that size; a status is bytes that only MPI reads; there are no arrays of
- * requests. What else differs between the ABIs is one row of constants each (mpi_library.c). */
+/* libmpi, opened at run time and used without its header: one binary runs under every MPI. Handles are passed as uintptr_t, which serves
+ * both pointers and ints; what MPI writes goes into zeroed slots of that size; a status is bytes that only MPI reads; there are no
+ * arrays of requests. What else differs between the ABIs is one row of constants each (mpi_library.c). */
 #ifndef MF_COMM_MPI_MPI_LIBRARY_H
 #define MF_COMM_MPI_MPI_LIBRARY_H
 

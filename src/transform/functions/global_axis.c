@@ -39,6 +39,8 @@ static int64_t count_flags(const int64_t *at, int64_t count)
     return n;
 }
 
+static bool divides(int64_t size, int64_t count) { return size > 0 && count % size == 0; }
+
 /* Indices of an axis of this size that are here. */
 static int64_t rows_of(const mf_intlist *here, int64_t size)
 {
@@ -52,7 +54,7 @@ static int64_t rows_of(const mf_intlist *here, int64_t size)
 static int64_t size_of_rows(const mf_intlist *here, int64_t rows)
 {
     for (int64_t size = here->count; size > 0; size--)
-        if (here->count % size == 0 && rows_of(here, size) == rows)
+        if (divides(size, here->count) && rows_of(here, size) == rows)
             return size;
     return -1;
 }
@@ -104,8 +106,6 @@ static mf_error_object *find_grid(const mf_intlist *here, mf_mapped_call *m)
         "maps must be a grid, which an order of devices=, or another axis_size, makes it",
         unlike, (long long)first);
 }
-
-static bool divides(int64_t size, int64_t count) { return size > 0 && count % size == 0; }
 
 mf_error_object *mf_global_axis_find(const mf_intlist *here, int64_t axis_size, mf_mapped_call *m)
 {
