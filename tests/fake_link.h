@@ -1,5 +1,5 @@
-/* A link for messages (comm/messages.h) that sends nowhere and brings what a test says: any bytes as the next header; payloads come at once, whole.
- * This process is number 0 of PROCESSES, of which NEAR may share memory. */
+/* A link for messages (comm/messages.h) that sends nowhere and brings what a test says: any bytes as the next header; payloads come at
+ * once, whole. This process is number 0 of PROCESSES, of which NEAR may share memory. */
 #ifndef TESTS_FAKE_LINK_H
 #define TESTS_FAKE_LINK_H
 

@@ -1,5 +1,5 @@
-/* A job of several processes within one, joined by the library's own messages (comm/messages.h): each is a thread with a communicator over a link
- * of queues, where what was sent comes after a random number of looks, in order between two processes. */
+/* A job of several processes within one, joined by the library's own messages (comm/messages.h): each is a thread with a communicator
+ * over a link of queues, where what was sent comes after a random number of looks, in order between two processes. */
 #ifndef TESTS_QUEUE_LINK_H
 #define TESTS_QUEUE_LINK_H
 

@@ -1,5 +1,6 @@
-/* A job of several processes within one: each is a thread with a communicator of its own, joined by queues. Messages are delayed and overtake
- * one another at random, by a seed; only that a process has ended or failed in a call is never told before what it has sent there. */
+/* A job of several processes within one: each is a thread with a communicator of its own, joined by queues. Messages are delayed and
+ * overtake one another at random, by a seed; only that a process has ended or failed in a call is never told before what it has sent
+ * there. */
 #ifndef TESTS_THREADS_COMM_H
 #define TESTS_THREADS_COMM_H
 

@@ -86,7 +86,8 @@ static mf_error_object *wait_filled(const mf_array *a)
 
 mf_error_object *mf_array_wait(const mf_array *a) { return deletion(a) ? deleted_error(a) : wait_filled(a); }
 
-/* A view of what has been deleted is deleted too. One of a single device's part waits for that device alone, and holds nothing of the others. */
+/* A view of what has been deleted is deleted too. One of a single device's part waits for that device alone, and holds nothing of the
+ * others. */
 mf_array *mf_array_view(const mf_array *a, const mf_type *type, int64_t offset, const int64_t *strides, const mf_sharding *p)
 {
     mf_error_object *deleted = mf_array_begin(a);

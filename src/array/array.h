@@ -11,8 +11,8 @@
 #include "base/handle.h"
 
 /* Whose devices hold an array: the devices in order, and which axes of the array are mapped over them (outermost first). Interned.
- * Committed: somebody chose these devices, or it was computed from what lies there. What is not committed was only made somewhere, and moves to
- * the client of the arrays that it meets. */
+ * Committed: somebody chose these devices, or it was computed from what lies there. What is not committed was only made somewhere, and
+ * moves to the client of the arrays that it meets. */
 typedef struct mf_sharding {
     const mf_client *client;
     bool committed;
@@ -27,8 +27,8 @@ const mf_sharding *mf_sharding_default(const mf_client *client); /* this process
 
 /* Of what device number k holds, the index along each mapped axis of the array: at[axis]. */
 void mf_sharding_index(const mf_sharding *p, const mf_type *type, int k, int64_t *at);
-/* How an array lies on devices that have memory apart: its strides in a row of buffers, held once along the mapped axes where `like` is. The
- * bytes of each part. */
+/* How an array lies on devices that have memory apart: its strides in a row of buffers, held once along the mapped axes where `like` is.
+ * The bytes of each part. */
 int64_t mf_sharding_strides(const mf_sharding *p, const mf_type *type, const int64_t *like, int64_t *strides);
 
 #define MF_ARRAY_INLINE 16 /* bytes that need no buffer */
@@ -89,8 +89,8 @@ mf_error_object *mf_array_element(const mf_array *a, void *element);
 mf_error_object *mf_array_element_as(const mf_array *a, mf_dtype dtype, void *element);
 /* Where its elements are, for a user who sees to it that a lives on; NULL, with *error, or where host memory does not hold them. Waits. */
 const void *mf_array_host_data(const mf_array *a, mf_error_object **error);
-/* An array with memory on the devices of p, a client's other than the CPU, and nothing in it yet. It lies like `like`, where that is no more
- * than its elements, or row by row, one part a device. */
+/* An array with memory on the devices of p, a client's other than the CPU, and nothing in it yet. It lies like `like`, where that is no
+ * more than its elements, or row by row, one part a device. */
 mf_array *mf_array_on_devices(const mf_sharding *p, const mf_type *type, const int64_t *like);
 /* The buffer of device number k of a's sharding, and where in it the part of a begins that it holds. Of devices that have memory apart. */
 mf_buffer *mf_array_part(const mf_array *a, int k, int64_t *at);

@@ -1,7 +1,8 @@
-/* The caching allocator of array memory. Blocks belong to size classes (four to a doubling, at most a quarter wasted) and return to their
- * class's list, so that a program which repeats itself asks the system for nothing; what lay idle through a whole window of requests goes
- * back to the system. Large blocks are pages of their own with huge-page advice. Invariant: a block's class follows from the size alone, which both get and put are told. Under AddressSanitizer every block
- * comes from malloc with its exact size, so that reads beyond it are seen. */
+/* The caching allocator of array memory. Blocks belong to size classes (four to a doubling, at most a quarter wasted) and return to
+ * their class's list, so that a program which repeats itself asks the system for nothing; what lay idle through a whole window of
+ * requests goes back to the system. Large blocks are pages of their own with huge-page advice. Invariant: a block's class follows from
+ * the size alone, which both get and put are told. Under AddressSanitizer every block comes from malloc with its exact size, so that
+ * reads beyond it are seen. */
 #include "array/array.h"
 
 #include "base/alloc.h"

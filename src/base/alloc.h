@@ -16,8 +16,9 @@ char *mf_strdup(const char *s);
 
 /* Whether so many bytes are to be had, before a library is called that does not bear their lack. Another thread may take them meanwhile. */
 bool mf_memory_to_spare(size_t bytes);
-/* Whether code may be written to memory and run: where the system refuses it (systemd's MemoryDenyWriteExecute, SELinux without execmem), it
- * refuses it to LLVM and oneDNN, which write to memory that is not executable yet and take the right to write away before it runs. */
+/* Whether code may be written to memory and run: where the system refuses it (systemd's MemoryDenyWriteExecute, SELinux without
+ * execmem), it refuses it to LLVM and oneDNN, which write to memory that is not executable yet and take the right to write away before
+ * it runs. */
 bool mf_memory_may_execute(void);
 
 typedef struct mf_arena {

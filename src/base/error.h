@@ -48,8 +48,8 @@ bool mf_error_is_handled(const mf_error_object *e);
 void mf_error_handle(mf_error_object *e); /* its words or its code were given to the user */
 void mf_error_owe(mf_error_object *e);    /* a stale handle's error has become somebody's: it wants to be handled from now on */
 void mf_error_ignore(mf_error_object *e); /* drops what a try that may fail gave; who else holds it still owes a look. NULL is allowed */
-/* For functions that leave the world of values: takes the reference, returns the status; the first unhandled one is kept for mf_exit_status,
- * the others are reported at their end as any error. NULL gives MF_OK. */
+/* For functions that leave the world of values: takes the reference, returns the status; the first unhandled one is kept for
+ * mf_exit_status, the others are reported at their end as any error. NULL gives MF_OK. */
 mf_status mf_error_remember(mf_error_object *e);
 /* Waits until nothing is running any more; the runtime sets it, NULL before. Called by mf_exit_status. */
 extern void (*_Atomic mf_drain_hook)(void);
@@ -57,9 +57,9 @@ extern mf_error_object mf_error_memory_object, mf_error_fork_object; /* the two 
 void mf_warn(const char *format, ...) __attribute__((format(printf, 1, 2))); /* one line on stderr: "manyfold: warning: ..." */
 void mf_warn_once(_Atomic bool *said, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The child of a fork has none of the library's threads, and what other threads of its parent held is held for good. So a public function
- * is an error there before it does anything: MF_PARENT_ONLY(result) returns the result that says so, of which those of handles, statuses and
- * texts have names. A process that forks before its first call forks like any other. */
+/* The child of a fork has none of the library's threads, and what other threads of its parent held is held for good. So a public
+ * function is an error there before it does anything: MF_PARENT_ONLY(result) returns the result that says so, of which those of handles,
+ * statuses and texts have names. A process that forks before its first call forks like any other. */
 enum { MF_PROCESS_FRESH, MF_PROCESS_USED, MF_PROCESS_FORKED };
 extern _Atomic unsigned char mf_process;
 bool mf_process_begin(void); /* of a process that is not known to be used: false in the child */

@@ -9,9 +9,9 @@
 
 /* A handle for o in the innermost scope of this thread; takes over the caller's reference. Out of memory: a handle to the static error. */
 uint64_t mf_handle_new(void *object);
-/* The object behind a handle, borrowed: alive while the handle is, and if other threads may end the handle (it is kept, or another thread's)
- * until the public function (MF_ENTER) that is running returns. A zero handle gives NULL. A stale one gives an error object that says so
- * (borrowed, alive until the thread's next stale handle). */
+/* The object behind a handle, borrowed: alive while the handle is, and if other threads may end the handle (it is kept, or another
+ * thread's) until the public function (MF_ENTER) that is running returns. A zero handle gives NULL. A stale one gives an error object
+ * that says so (borrowed, alive until the thread's next stale handle). */
 mf_object *mf_handle_get(uint64_t handle);
 mf_object *mf_handle_get_as(uint64_t handle, const mf_class *kind); /* NULL when stale or of another kind */
 

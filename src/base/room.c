@@ -1,4 +1,5 @@
-/* How much of its stack a thread has left, and threads with enough of it. Invariant: a thread's bounds never change, so they are asked for once. */
+/* How much of its stack a thread has left, and threads with enough of it. Invariant: a thread's bounds never change, so they are asked
+ * for once. */
 #include "base/room.h"
 
 #include "base/cancel.h"

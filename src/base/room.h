@@ -10,8 +10,8 @@ bool mf_stack_has_room(void);
 /* Whether so little is left of the thread's own stack that functions may not call one another deeper. */
 bool mf_stack_ends(void);
 
-/* A thread of the library's own. It has room always, whatever the process's limit is, and the host's signals are not for it: but for SIGPROF,
- * which asks every thread, it gets none but its own faults. */
+/* A thread of the library's own. It has room always, whatever the process's limit is, and the host's signals are not for it: but for
+ * SIGPROF, which asks every thread, it gets none but its own faults. */
 bool mf_thread_make(pthread_t *thread, void *(*run)(void *context), void *context);
 /* fn(context) where there is room, here or on a thread that ends with it. False: the system refuses one. */
 bool mf_with_room(void (*fn)(void *context), void *context);

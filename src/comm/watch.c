@@ -246,8 +246,8 @@ static void close_in_child(void)
     watch.begun = false;
 }
 
-/* Who has been welcomed has joined: from then on the death of either side is seen. Somebody else may listen at an address that process 0 has
- * on its own machine alone. */
+/* Who has been welcomed has joined: from then on the death of either side is seen. Somebody else may listen at an address that process 0
+ * has on its own machine alone. */
 static bool is_welcomed(int fd)
 {
     word w;

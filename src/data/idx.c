@@ -1,6 +1,7 @@
 /* IDX files, the format of MNIST and its kin: two zero bytes, a type byte, a rank byte, big-endian sizes, then the elements, big-endian.
- * Gzip'd or plain. Invariant: a file is taken whole or not at all; every refusal names the file, the offset in the unpacked bytes and what
- * was expected there. Sizes are believed only as far as the bytes bear them out: memory grows with what was read, not with what a header says. */
+ * Gzip'd or plain. Invariant: a file is taken whole or not at all; every refusal names the file, the offset in the unpacked bytes and
+ * what was expected there. Sizes are believed only as far as the bytes bear them out: memory grows with what was read, not with what a
+ * header says. */
 #include "data/idx.h"
 
 #include <errno.h>

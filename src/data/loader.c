@@ -1,6 +1,7 @@
 /* Batches of a dataset. The arrays are read to the host once, when the loader opens; a batch is rows copied together and made an array.
- * Invariants: every row comes exactly once an epoch, in one process of those that share it, save those of a last smaller batch that is dropped; the order depends on shuffle_seed
- * and the epoch's number alone; the batch handed out stays whole until the next call, whatever scopes close meanwhile.
+ * Invariants: every row comes exactly once an epoch, in one process of those that share it, save those of a last smaller batch that is
+ * dropped; the order depends on shuffle_seed and the epoch's number alone; the batch handed out stays whole until the next call,
+ * whatever scopes close meanwhile.
  *
  * The order: SplitMix64 (Steele, Lea, Flood 2014) from the state shuffle_seed + epoch drives a Fisher-Yates shuffle of 0 .. n-1, from the
  * last place down; the draw below k is the first output not above the greatest multiple of k, modulo k. Epochs count from 0. */

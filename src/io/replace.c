@@ -14,8 +14,8 @@
 
 static mf_status failed(const char *path, const char *why) { return mf_io_fail(MF_ERROR_IO, "%s: cannot be written: %s", path, why); }
 
-/* The permissions that open() would give a new file. There is no way to ask for the mask but to change it, which other threads would notice;
- * Linux tells it in /proc. */
+/* The permissions that open() would give a new file. There is no way to ask for the mask but to change it, which other threads would
+ * notice; Linux tells it in /proc. */
 static mode_t mode_of_new_files(void)
 {
     char line[128];

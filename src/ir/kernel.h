@@ -18,8 +18,9 @@ struct mf_kernel_builder {
     mf_kernel_value (*select)(mf_kernel_builder *k, mf_kernel_value mask, mf_kernel_value yes, mf_kernel_value no);
     mf_kernel_value (*convert)(mf_kernel_builder *k, mf_dtype to, mf_kernel_value a);
     mf_kernel_value (*bitcast)(mf_kernel_builder *k, mf_dtype to, mf_kernel_value a);
-    /* a named function of the engine: "exp" "log" "log1p" "expm1" "tanh" "logistic" "erf" "sin" "cos" "tan" "sqrt" "rsqrt" "cbrt" "pow" "floor" "ceil"
-     * "round" "abs" "neg" "sign" "max" "min" (NaN-propagating) "rem" "and" "or" "xor" "not" "shl" "shr_logical" "shr_arithmetic" "is_finite" "atan2" */
+    /* a named function of the engine: "exp" "log" "log1p" "expm1" "tanh" "logistic" "erf" "sin" "cos" "tan" "sqrt" "rsqrt" "cbrt" "pow"
+     * "floor" "ceil" "round" "abs" "neg" "sign" "max" "min" (NaN-propagating) "rem" "and" "or" "xor" "not" "shl" "shr_logical"
+     * "shr_arithmetic" "is_finite" "atan2" */
     mf_kernel_value (*call)(mf_kernel_builder *k, const char *name, const mf_kernel_value *in, int count);
 };
 /* Rows whose lowering is "call the function of my own name" use this. */

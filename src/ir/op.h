@@ -207,7 +207,8 @@ void mf_partial_eval_all_or_nothing(mf_partial_context *c, const mf_eqn *e);
 bool mf_dce_whole(const mf_eqn *e, const bool *used_out, bool *used_in, const void **params);
 void mf_batch_elementwise(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out,
                           int *out_axis);
-/* Moves every batch dimension to the front, broadcasts the unbatched operands, and says the op's own params hold with one more leading axis. */
+/* Moves every batch dimension to the front, broadcasts the unbatched operands, and says the op's own params hold with one more leading
+ * axis. */
 void mf_variance_join(const mf_eqn *e, const mf_axis_env *env, const uint64_t *in, uint64_t *out);
 mf_cost mf_cost_elementwise(const mf_eqn *e); /* one flop an output element */
 mf_cost mf_cost_bytes(const mf_eqn *e);       /* moves its operands and results, no flops */

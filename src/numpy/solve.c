@@ -1,6 +1,5 @@
-/* Solutions, inverses and determinants by factors.
- * Invariant: a vector goes in and comes out as a vector, a matrix of columns as one. Derivatives use the factors that the value used, and no
- * derivative of factors until a second one is asked for. */
+/* Solutions, inverses and determinants by factors. Invariant: a vector goes in and comes out as a vector, a matrix of columns as one.
+ * Derivatives use the factors that the value used, and no derivative of factors until a second one is asked for. */
 #include <manyfold.h>
 
 #include <float.h>
@@ -147,8 +146,8 @@ static mf_value determinant(mf_value a)
     return mf_mul(parity(mf_get(factors, 1), mf_dtype_of(a)), mf_prod(diagonal(mf_get(factors, 0)), -1));
 }
 
-/* The adjugate of a times b, for four rows and more: det(a) a^-1 b by the factors, where the last pivot, the only one that may be 0, is divided
- * out of the determinant. Of a rank below n - 1 the adjugate is 0. */
+/* The adjugate of a times b, for four rows and more: det(a) a^-1 b by the factors, where the last pivot, the only one that may be 0, is
+ * divided out of the determinant. Of a rank below n - 1 the adjugate is 0. */
 static mf_value adjugate_times(mf_value a, mf_value b)
 {
     int n = (int)mf_dim(a, -1);
@@ -250,8 +249,8 @@ static mf_value inverse_by_values(void *context, mf_value a)
     return mf_matmul(adjoint(mf_get(parts, 2)), mf_mul(mf_astype(mf_expand_dims(inverse, -1), mf_dtype_of(a)), ut));
 }
 
-/* dP = -P dA P + P P^H dA^H (1 - A P) + (1 - P A) dA^H P^H P. G. H. Golub, V. Pereyra, "The differentiation of pseudo-inverses and nonlinear
- * least squares problems whose variables separate", SIAM Journal on Numerical Analysis 10 (1973). */
+/* dP = -P dA P + P P^H dA^H (1 - A P) + (1 - P A) dA^H P^H P. G. H. Golub, V. Pereyra, "The differentiation of pseudo-inverses and
+ * nonlinear least squares problems whose variables separate", SIAM Journal on Numerical Analysis 10 (1973). */
 static mf_value inverse_rule(void *context, mf_value primals, mf_value tangents)
 {
     mf_value a = mf_get(primals, 0), da = mf_get(tangents, 0), p = inverse_by_values(context, a), dah = adjoint(da), ph = adjoint(p);

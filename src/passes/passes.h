@@ -21,7 +21,8 @@ mf_program *mf_pass_loop_products(const mf_program *p, const mf_axis_env *env,
 mf_program *mf_pass_release(const mf_program *p, const mf_axis_env *env, mf_error_object **error); /* no barrier makes a result */
 mf_program *mf_optimize(const mf_program *p, const mf_axis_env *env, mf_error_object **error);     /* the pipeline */
 
-/* Without the passes in the mask, which mf_pass_mask gives by name: 0 for none of that name, or one that cannot be left out (inline, release). */
+/* Without the passes in the mask, which mf_pass_mask gives by name: 0 for none of that name, or one that cannot be left out (inline,
+ * release). */
 mf_program *mf_optimize_without(const mf_program *p, const mf_axis_env *env, unsigned skipped, mf_error_object **error);
 unsigned mf_pass_mask(const char *name);
 

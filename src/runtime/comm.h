@@ -12,8 +12,8 @@
 
 typedef struct mf_comm mf_comm;
 
-/* A call that exchanges something has a number among those of the same processes, from 0: all processes, or a part of them, which above these
- * bits has a number too. */
+/* A call that exchanges something has a number among those of the same processes, from 0: all processes, or a part of them, which above
+ * these bits has a number too. */
 #define MF_CALL_BITS 40
 
 /* One of this process's newest calls. Written while others read: an entry whose number is that of the call is that call's. */
@@ -36,8 +36,8 @@ typedef struct mf_message_tag {
         *exchange; /* the one of the run that goes no further without it, to be told from others; NULL: none that waits for it alone */
 } mf_message_tag;
 
-/* Whether nothing moves in a run, nor is about to without a message, but so many exchanges that wait, for so many messages together. *version:
- * how many times exchanges have begun to send, ever. The caller may hold its own locks: none is taken under the run's. */
+/* Whether nothing moves in a run, nor is about to without a message, but so many exchanges that wait, for so many messages together.
+ * *version: how many times exchanges have begun to send, ever. The caller may hold its own locks: none is taken under the run's. */
 bool mf_run_rests(void *run, int exchanges, int messages, uint64_t *version);
 
 /* The end of one send or receive: error is NULL or MF_ERROR_PEER, and the callee's. Called once, on any thread, and no lock is held. */
@@ -59,15 +59,15 @@ struct mf_comm {
     /* The bytes are the communicator's from here to done. */
     void (*send)(mf_comm *c, int peer, const mf_message_tag *tag, const void *bytes, size_t count, mf_message_done done, void *context);
     void (*receive)(mf_comm *c, int peer, const mf_message_tag *tag, void *bytes, size_t count, mf_message_done done, void *context);
-    /* This process has failed in this call: what it still exchanges in it ends in an error here, and what others wait for in an error there, which
-     * says why. */
+    /* This process has failed in this call: what it still exchanges in it ends in an error here, and what others wait for in an error
+     * there, which says why. */
     void (*abort)(mf_comm *c, uint64_t call, const char *why);
     /* This process has ended this call, well or not, and asks for nothing more of it: what others still wait for is an error there. */
     void (*end)(mf_comm *c, uint64_t call);
     /* Drives what is under way, for a moment, and calls the done of what has ended. NULL: it goes on by itself. */
     mf_comm_activity (*poll)(mf_comm *c);
-    /* Ends this process's part once all others end theirs; everything afterwards is an error with these words, which are immortal. False: it
-     * had ended, or some others give no sign of life. NULL: never. */
+    /* Ends this process's part once all others end theirs; everything afterwards is an error with these words, which are immortal.
+     * False: it had ended, or some others give no sign of life. NULL: never. */
     bool (*leave)(mf_comm *c, const char *why);
 };
 

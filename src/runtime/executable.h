@@ -18,14 +18,15 @@ static inline mf_error_object *mf_executable_run(mf_executable *x, mf_array *con
     return x->backend->execute(x, in, moved, out);
 }
 
-/* Executables of one program, for arrays that lie differently or on several clients, are a list that only grows; the first holds the others. */
+/* Executables of one program, for arrays that lie differently or on several clients, are a list that only grows; the first holds the
+ * others. */
 static inline mf_executable *mf_executable_next(const mf_executable *x)
 {
     return atomic_load_explicit(&((mf_executable *)(uintptr_t)x)->next, memory_order_acquire);
 }
 void mf_executable_append(mf_executable *first, mf_executable *x); /* takes the reference; one thread at a time */
-/* For messages about donated memory: the name of the function that was compiled, and what the caller calls input i ("argument 1['w']"); both
- * interned. Before the first run. */
+/* For messages about donated memory: the name of the function that was compiled, and what the caller calls input i ("argument 1['w']");
+ * both interned. Before the first run. */
 void mf_executable_name_input(mf_executable *x, int i, const char *words);
 /* What the memory plan says, for the user: one line a fact. */
 void mf_executable_describe(mf_text *t, const mf_executable *x);

@@ -141,8 +141,8 @@ void mf_unpack_n(mf_value tree, mf_value *const *variables, int count)
 
 /* ---- constant arrays of another value's type */
 
-/* The type of an array of rank 0 that is ready, and its element, of this dtype or its own (MF_DTYPE_DEFAULT); NULL where there is none to be
- * read without waiting. */
+/* The type of an array of rank 0 that is ready, and its element, of this dtype or its own (MF_DTYPE_DEFAULT); NULL where there is none
+ * to be read without waiting. */
 static const mf_type *ready_scalar(mf_value v, mf_dtype dtype, void *element)
 {
     const mf_array *a = (const mf_array *)mf_handle_get_as(v.handle, &mf_array_class);

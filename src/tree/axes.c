@@ -24,7 +24,8 @@ static const axis_tree *tree_of(mf_axis axis)
     return (const axis_tree *)(uintptr_t)((uint64_t)axis & ~((uint64_t)1 << 63)); /* NOLINT(performance-no-int-to-ptr) */
 }
 
-/* What stands for no axes, without memory, of a negative count or nested too deep: out of bounds of every rank, so whoever takes it says so. */
+/* What stands for no axes, without memory, of a negative count or nested too deep: out of bounds of every rank, so whoever takes it says
+ * so. */
 static const mf_axis no_axis = INT64_MAX;
 
 static mf_axis intern_tree(const mf_namelist *keys, const mf_axis *axes, int count)

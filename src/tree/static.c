@@ -1,5 +1,5 @@
-/* Statics: compile-time constants as leaves. Invariant: equal statics are one object, so a trace's key compares pointers. Strings, bytes and
- * slices live as long as the process; a module's static as long as somebody holds it. */
+/* Statics: compile-time constants as leaves. Invariant: equal statics are one object, so a trace's key compares pointers. Strings, bytes
+ * and slices live as long as the process; a module's static as long as somebody holds it. */
 #include "tree/tree.h"
 
 #include "base/alloc.h"

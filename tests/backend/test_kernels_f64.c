@@ -1,5 +1,5 @@
-/* The polynomials of f64 (kernels/polynomial64.def) against long double: over the ranges where they are curved, over all exponents, over all
- * bits, and at the values where definitions change. Every tier gives the same bits. */
+/* The polynomials of f64 (kernels/polynomial64.def) against long double: over the ranges where they are curved, over all exponents, over
+ * all bits, and at the values where definitions change. Every tier gives the same bits. */
 #include "backend/native/kernels/tier.h"
 #include "check.h"
 

@@ -123,8 +123,8 @@ static void compare_with(bench b, const char *text, double scale)
 static void compare_at(const char *text, int shift, double scale) { compare_with((bench){ .shift = shift }, text, scale); }
 static void compare_products(const char *text, int shift) { compare_with((bench){ .shift = shift, .coarse = true }, text, 1); }
 
-/* Sums of n products of a number up to 2 and a logarithm up to 2.8 are not exact. Two of them, each in an order of its own, differ by no more
- * than 2 n u (n 5.6). */
+/* Sums of n products of a number up to 2 and a logarithm up to 2.8 are not exact. Two of them, each in an order of its own, differ by no
+ * more than 2 n u (n 5.6). */
 static void compare_sums(const char *text, double n)
 {
     compare_with((bench){ .coarse = true }, text, 2 * n * n * 5.6 * 0x1p-24 / tolerance_of(MF_F32));
@@ -418,8 +418,8 @@ TEST(batches_of_products)
         0);
 }
 
-/* Cut along rows, along columns and along the batch, the last task with less; to both dtypes; of transposed operands and written transposed;
- * NaN and infinity on their way. */
+/* Cut along rows, along columns and along the batch, the last task with less; to both dtypes; of transposed operands and written
+ * transposed; NaN and infinity on their way. */
 TEST(products_of_bf16)
 {
     compare_products("program (a: bf16[600,610], b: bf16[610,100]) {\n"

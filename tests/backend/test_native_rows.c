@@ -367,8 +367,8 @@ TEST(a_maximum_and_its_gradient)
     }
 }
 
-/* e dies in the joined step, and a result takes its memory: one made of it element by element, or after it was read. But not where every row
- * reads its first one, where it is read again later, or where what is made of an element needs its neighbours. */
+/* e dies in the joined step, and a result takes its memory: one made of it element by element, or after it was read. But not where every
+ * row reads its first one, where it is read again later, or where what is made of an element needs its neighbours. */
 TEST(what_is_made_lies_where_an_operand_lay)
 {
     static const char *const bodies[] = {

@@ -1,5 +1,5 @@
-/* Maps out of random programs (generate.h), and their derivatives, over processes as in one: equal bits, however their devices are spread. The
- * processes are threads (threads_comm.h). A failure prints the seed; MF_DIFF_SEED and MF_DIFF_COUNT choose the programs. */
+/* Maps out of random programs (generate.h), and their derivatives, over processes as in one: equal bits, however their devices are
+ * spread. The processes are threads (threads_comm.h). A failure prints the seed; MF_DIFF_SEED and MF_DIFF_COUNT choose the programs. */
 #include "check.h"
 #include "generate.h"
 #include "ops/params.h"

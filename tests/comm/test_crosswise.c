@@ -1,5 +1,5 @@
-/* Processes over the library's own messages, as threads of one: what goes well does, whoever computes or rests meanwhile, and those that wait for
- * each other for ever all hear of it. */
+/* Processes over the library's own messages, as threads of one: what goes well does, whoever computes or rests meanwhile, and those that
+ * wait for each other for ever all hear of it. */
 #include "check.h"
 #include "queue_link.h"
 

@@ -41,8 +41,9 @@ static mf_value refuse(mf_value x)
 static mf_value fails(mf_value x) { return mf_psum(mf_pure_callback(refuse, x, x), "i"); }
 static mf_value some(mf_value x) { return mf_cond(mf_equal(mf_axis_index("i"), 0), sum, nothing, x); }
 
-/* What process 1 does, and what the others do; what errors there say, "" where none need come. Where two operations differ the error names both,
- * but which of them is "here" depends on who heard of it first: the word of a third process may come before the message itself. */
+/* What process 1 does, and what the others do; what errors there say, "" where none need come. Where two operations differ the error
+ * names both, but which of them is "here" depends on who heard of it first: the word of a third process may come before the message
+ * itself. */
 static const struct {
     const char *name;
     mf_value (*odd)(mf_value), (*even)(mf_value);

@@ -1,6 +1,6 @@
-/* A client of devices that the host cannot see into: each has memory of its own, unreadable but within the client's own calls, so code of the
- * host that touches it crashes. It has as many devices as the CPU, and loads programs: they run on the CPU, on copies. A call returns when it is
- * queued; a thread brings the results, device by device, so what reads one without waiting stops the process. */
+/* A client of devices that the host cannot see into: each has memory of its own, unreadable but within the client's own calls, so code
+ * of the host that touches it crashes. It has as many devices as the CPU, and loads programs: they run on the CPU, on copies. A call
+ * returns when it is queued; a thread brings the results, device by device, so what reads one without waiting stops the process. */
 #ifndef TESTS_FAKE_CLIENT_H
 #define TESTS_FAKE_CLIENT_H
 

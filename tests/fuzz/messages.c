@@ -1,5 +1,6 @@
-/* Any bytes as headers of messages, and as their payloads, by a link and by shared memory, while this process sends and receives, fails and ends
- * calls: each operation ends once, and nothing is written where it should not be. The bytes are commands, of which each begins with a kind. */
+/* Any bytes as headers of messages, and as their payloads, by a link and by shared memory, while this process sends and receives, fails
+ * and ends calls: each operation ends once, and nothing is written where it should not be. The bytes are commands, of which each begins
+ * with a kind. */
 #include "fake_link.h"
 #include "fuzz/targets.h"
 

@@ -1,6 +1,6 @@
-/* What is fuzzed: everything that parses, or listens. A target takes any bytes, and what it parses has to survive a round trip; it traps when that does
- * not hold, and leaves nothing behind. fuzz_<target>.c gives it to libFuzzer (make fuzz), test_corpora.c replays the corpora without it.
- * Adding one: <target>.c here, fuzz_<target>.c, a line in test_corpora.c, and its first files in make_corpora.py. */
+/* What is fuzzed: everything that parses, or listens. A target takes any bytes, and what it parses has to survive a round trip; it traps
+ * when that does not hold, and leaves nothing behind. fuzz_<target>.c gives it to libFuzzer (make fuzz), test_corpora.c replays the
+ * corpora without it. Adding one: <target>.c here, fuzz_<target>.c, a line in test_corpora.c, and its first files in make_corpora.py. */
 #ifndef MF_TESTS_FUZZ_TARGETS_H
 #define MF_TESTS_FUZZ_TARGETS_H
 

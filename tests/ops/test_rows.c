@@ -64,8 +64,8 @@ static double tolerance_of(mf_dtype d)
     }
 }
 
-/* A product's sums are of up to 18 products of numbers up to 2, and oneDNN adds them in an order that the machine decides: two sums differ by
- * no more than 2 n u (n 4). */
+/* A product's sums are of up to 18 products of numbers up to 2, and oneDNN adds them in an order that the machine decides: two sums
+ * differ by no more than 2 n u (n 4). */
 static double product_tolerance(const mf_op *op, mf_dtype d)
 {
     bool sums = op == &mf_op_dot_general || op == &mf_op_conv_general_dilated;

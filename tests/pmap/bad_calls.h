@@ -1,5 +1,5 @@
-/* Bad calls, each with a part of the error's text that a user needs: every row of the reference of pmap that says what bad input gets, every
- * error of sizes and collectives, and those of what maps are composed with. For eight devices. */
+/* Bad calls, each with a part of the error's text that a user needs: every row of the reference of pmap that says what bad input gets,
+ * every error of sizes and collectives, and those of what maps are composed with. For eight devices. */
 #ifndef MF_TESTS_BAD_CALLS_H
 #define MF_TESTS_BAD_CALLS_H
 

@@ -1,5 +1,5 @@
-/* The collectives that test_device_counts.c leaves out, each on 1,024 devices whatever the number of cores. Expected values are plain loops;
- * the numbers are small and whole, so sums are exact in every order. */
+/* The collectives that test_device_counts.c leaves out, each on 1,024 devices whatever the number of cores. Expected values are plain
+ * loops; the numbers are small and whole, so sums are exact in every order. */
 #include "check.h"
 
 #include <manyfold.h>

@@ -136,7 +136,8 @@ typedef struct axes {
 static mf_value exchange_over_i(void *a, mf_value v) { return mf_all_to_all(v, ((axes *)a)->split, ((axes *)a)->concat, "i"); }
 static mf_value exchange_over_both(void *a, mf_value v) { return mf_all_to_all(v, ((axes *)a)->split, ((axes *)a)->concat, "i", "j"); }
 
-/* What all_to_all over axis 0 of a stacked x does: that axis goes behind concat, the split axis comes in front. By hand, element by element. */
+/* What all_to_all over axis 0 of a stacked x does: that axis goes behind concat, the split axis comes in front. By hand, element by
+ * element. */
 static mf_value exchanged(mf_value x, axes a, int n, mf_dtype dtype)
 {
     double *from = malloc(2 * (size_t)(n * n * n) * sizeof *from), *to = from + n * n * n;

@@ -1,4 +1,5 @@
-/* What is promised of the arrays that maps give: forwarded without a copy, spread over any number of mapped axes, sliced in both directions. */
+/* What is promised of the arrays that maps give: forwarded without a copy, spread over any number of mapped axes, sliced in both
+ * directions. */
 #include "peer.h"
 
 __attribute__((constructor)) static void many_devices(void) { setenv("MF_NUM_CPU_DEVICES", "256", 1); }

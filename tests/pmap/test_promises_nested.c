@@ -1,5 +1,6 @@
-/* Nested maps with every collective over the inner name, the outer one and both, inside jit, vmap, jvp and grad. JAX 0.4.35's nested pmaps say
- * what comes out (tests/oracle/nested.txt); here pmap of pmap, pmap of vmap, vmap of pmap and vmap of vmap all have to give it. */
+/* Nested maps with every collective over the inner name, the outer one and both, inside jit, vmap, jvp and grad. JAX 0.4.35's nested
+ * pmaps say what comes out (tests/oracle/nested.txt); here pmap of pmap, pmap of vmap, vmap of pmap and vmap of vmap all have to give
+ * it. */
 #include "peer.h"
 
 typedef struct names {

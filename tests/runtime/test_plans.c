@@ -1,7 +1,8 @@
-/* What compiling decides, as text: which equations share a segment, what is computed once for all devices, whose memory is taken over, when a
- * value is used last. plans/<name>.<backend>.plan holds the plan of each program below; a fusion or an alias that stops happening shows here.
- * To write them anew after a change that is meant: MF_GOLDEN_WRITE=1 build/tests/runtime/test_plans, and with MF_BACKEND=reference; then read
- * the difference. Every plan reads back as the same text and passes the verifier, which refuses those at the end. */
+/* What compiling decides, as text: which equations share a segment, what is computed once for all devices, whose memory is taken over,
+ * when a value is used last. plans/<name>.<backend>.plan holds the plan of each program below; a fusion or an alias that stops happening
+ * shows here. To write them anew after a change that is meant: MF_GOLDEN_WRITE=1 build/tests/runtime/test_plans, and with
+ * MF_BACKEND=reference; then read the difference. Every plan reads back as the same text and passes the verifier, which refuses those at
+ * the end. */
 #include "check.h"
 
 #include "runtime/plan/plan.h"

@@ -1,5 +1,5 @@
-/* Random bodies of maps against an interpreter of three pages: what is scheduled together, computed once, awaited or written straight into a
- * result must not change a bit. Every body runs with its inputs held once and not, on the calling thread and on the pool. */
+/* Random bodies of maps against an interpreter of three pages: what is scheduled together, computed once, awaited or written straight
+ * into a result must not change a bit. Every body runs with its inputs held once and not, on the calling thread and on the pool. */
 #include "check.h"
 #include "run_text.h"
 

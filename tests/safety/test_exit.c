@@ -1,5 +1,5 @@
-/* A process may end at any time, by any thread and from anywhere, whatever is queued or running: it ends with its status, at once and quietly.
- * The program runs itself with a kind of work and a way to end as its arguments. */
+/* A process may end at any time, by any thread and from anywhere, whatever is queued or running: it ends with its status, at once and
+ * quietly. The program runs itself with a kind of work and a way to end as its arguments. */
 #define main check_main
 #include "check.h"
 #undef main
@@ -140,8 +140,8 @@ TEST(elementwise) { end_in_all_ways("elementwise"); }
 TEST(pmap) { end_in_all_ways("pmap"); }
 TEST(callback) { end_in_all_ways("callback"); }
 
-/* Asked by the leak checker, to which what the C library holds for a main thread that has ended looks lost: its list of destructors is not run
- * by pthread_exit, and the thread's memory is not searched any more. */
+/* Asked by the leak checker, to which what the C library holds for a main thread that has ended looks lost: its list of destructors is
+ * not run by pthread_exit, and the thread's memory is not searched any more. */
 __attribute__((visibility("default"))) int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void) { return way && is(way, "last thread"); }
 

@@ -1,5 +1,5 @@
-/* Files that are written while others read, while the process is killed, under odd names, or that are no files: what is loaded is whole, what
- * was there stays until its successor is complete, and nothing is left beside it. */
+/* Files that are written while others read, while the process is killed, under odd names, or that are no files: what is loaded is whole,
+ * what was there stays until its successor is complete, and nothing is left beside it. */
 #include "check.h"
 
 #include <dirent.h>

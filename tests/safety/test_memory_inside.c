@@ -1,8 +1,9 @@
-/* Memory is short inside oneDNN and LLVM, which test_memory.c does not reach: an allocation of theirs fails, alone or with all that follow, or
- * the process may have no more address space. What comes is the right number or an error of memory, and the process goes on and ends well.
- * The functions below stand before the C library's in the whole program; what is asked for by the C library, the loader and our own code is
- * given. So is what the libraries do not bear the lack of: all while they are being loaded, what OpenMP asks for, which ends the process, and
- * oneDNN by posix_memalign and mmap, whose failures it does not look at. There the look for memory to spare helps, which the last test is about. */
+/* Memory is short inside oneDNN and LLVM, which test_memory.c does not reach: an allocation of theirs fails, alone or with all that
+ * follow, or the process may have no more address space. What comes is the right number or an error of memory, and the process goes on
+ * and ends well. The functions below stand before the C library's in the whole program; what is asked for by the C library, the loader
+ * and our own code is given. So is what the libraries do not bear the lack of: all while they are being loaded, what OpenMP asks for,
+ * which ends the process, and oneDNN by posix_memalign and mmap, whose failures it does not look at. There the look for memory to spare
+ * helps, which the last test is about. */
 #include "check.h"
 
 #include <errno.h>

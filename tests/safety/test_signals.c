@@ -1,4 +1,5 @@
-/* Signals are the host's: the library's threads take none, and one that comes while a call waits, or reads or writes a file, leaves no mark. */
+/* Signals are the host's: the library's threads take none, and one that comes while a call waits, or reads or writes a file, leaves no
+ * mark. */
 #include "check.h"
 
 #include <manyfold.h>

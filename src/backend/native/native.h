@@ -1,13 +1,12 @@
 /* What the files of the native engine share. A segment becomes a list of steps over values, which lie in operands, results, constants or
  * one block of scratch memory planned at compile time.
  *
- * The way of a compilation: make_steps.c walks the equations and makes units - fused groups of elementwise equations (fusion/fuse.c, lower.c) and
- * steps with a kernel of their own (products/ and steps/, else steps/evaluate.c); buffer_assignment.c orders the units and places
- * the values; fusion/fused_loop.c turns groups into steps; fusion/row_fusion.c joins steps over the same rows (row_fusion_plan.c,
- * llvm/emit/emit_rows.c). Both begin with tile kernels; llvm/tier_up.c has the rest of llvm/ make machine code for them. A loop over rather
- * small values is a step too (fusion/loop_step.c), and one function in the end (llvm/emit/emit_loop.c).
- * Invariants: a finished kernel is immutable but for its steps' tiers (llvm/tier_up.c); a step reads and writes only its values and its own
- * piece of scratch. */
+ * The way of a compilation: make_steps.c walks the equations and makes units - fused groups of elementwise equations (fusion/fuse.c,
+ * lower.c) and steps with a kernel of their own (products/ and steps/, else steps/evaluate.c); buffer_assignment.c orders the units and
+ * places the values; fusion/fused_loop.c turns groups into steps; fusion/row_fusion.c joins steps over the same rows (row_fusion_plan.c,
+ * llvm/emit/emit_rows.c). Both begin with tile kernels; llvm/tier_up.c has the rest of llvm/ make machine code for them. A loop over
+ * rather small values is a step too (fusion/loop_step.c), and one function in the end (llvm/emit/emit_loop.c). Invariants: a finished
+ * kernel is immutable but for its steps' tiers (llvm/tier_up.c); a step reads and writes only its values and its own piece of scratch. */
 #ifndef MF_BACKEND_NATIVE_NATIVE_H
 #define MF_BACKEND_NATIVE_NATIVE_H
 
@@ -355,7 +354,8 @@ void mf_native_parallel(int64_t count, void (*fn)(void *context, int64_t index),
 void mf_native_parallel_brief(int64_t count, void (*fn)(void *context, int64_t index), void *context);
 bool mf_native_all_reduce(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t count, int64_t from, int64_t to);
 
-/* steps/copy.c: as mf_copy_strided, helped by idle workers; at most MF_FACTORS axes. mf_native_move: bytes that lie together or are in place. */
+/* steps/copy.c: as mf_copy_strided, helped by idle workers; at most MF_FACTORS axes. mf_native_move: bytes that lie together or are in
+ * place. */
 void mf_native_copy(int rank, const int64_t *dims, int element, void *out, const int64_t *to, const void *in, const int64_t *from);
 void mf_native_move(void *out, const void *in, int64_t bytes);
 /* Where element number i of a copy, row by row, comes from: bytes, as `from` has them. */
@@ -370,8 +370,9 @@ void mf_native_fill(void *out, int64_t count, int element, const void *value);
 
 void mf_native_convert(mf_dtype to, void *out, mf_dtype from, const void *in, int64_t count); /* dtypes that have a tile kernel */
 
-/* fusion/row_fusion_plan.c: joined steps as one graph over a row. Nodes of a row have one value a row (what is reduced, and what follows from it), the
- * others one for each of its columns. A row is gone through in phases: what needs a reduction's result comes in a phase behind it. */
+/* fusion/row_fusion_plan.c: joined steps as one graph over a row. Nodes of a row have one value a row (what is reduced, and what follows
+ * from it), the others one for each of its columns. A row is gone through in phases: what needs a reduction's result comes in a phase
+ * behind it. */
 typedef struct mf_rows_node {
     bool row, reduces; /* a reduction has one operand and is of the row */
     mf_reducer fold;

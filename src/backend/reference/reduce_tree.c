@@ -1,5 +1,6 @@
-/* Sums, products and extrema over the members of a collective: one balanced tree in rank order, element by element, so that every cut of the elements
- * gives the same bits. f16 and bf16 run in f32 and round once, at the end; NaN wins over numbers in max and min; integers wrap. */
+/* Sums, products and extrema over the members of a collective: one balanced tree in rank order, element by element, so that every cut of
+ * the elements gives the same bits. f16 and bf16 run in f32 and round once, at the end; NaN wins over numbers in max and min; integers
+ * wrap. */
 #include "runtime/compile/segment_compiler.h"
 
 bool mf_reference_reduce(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t count, int64_t from, int64_t to);

@@ -1,5 +1,5 @@
-/* Products: dot, matmul and dot_general. Invariant: NumPy's pairing of axes becomes one dot_general, its result transposed where the order of
- * axes asks for it. */
+/* Products: dot, matmul and dot_general. Invariant: NumPy's pairing of axes becomes one dot_general, its result transposed where the
+ * order of axes asks for it. */
 #include "ops/shape/shape.h"
 #include "lax/wrap.h"
 #include <manyfold/ops.h>

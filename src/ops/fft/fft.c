@@ -223,8 +223,8 @@ static mf_variable *weights(mf_builder *b, const mf_type *t, int64_t length, dou
     return e_select(b, e_compare(b, &mf_op_eq, place, e_full(b, places, (double)middle)), one, inner);
 }
 
-/* The complex transforms are symmetric. Of a real line's: the real part of the transform of what is filled up with zeros; of the inverse: the
- * conjugate transform, weighed as often as a number stands for two. */
+/* The complex transforms are symmetric. Of a real line's: the real part of the transform of what is filled up with zeros; of the
+ * inverse: the conjugate transform, weighed as often as a number stands for two. */
 MF_TRANSPOSE_RULE(fft_transpose)
 {
     const mf_fft_params *p = e->params;

@@ -1,7 +1,7 @@
-/* lu, qr, eigh and svd, batched over the leading dimensions, by LAPACK (lapack.c).
- * Invariant: eigh is of the Hermitian part of its operand, (a + a^H) / 2, so its derivative holds for every tangent. Eigenvalues and singular
- * values are real. What does not converge, and what eigh and svd are to take of operands that are not finite, is NaN throughout.
- * Vectors have the sign, or phase, that LAPACK gives them; derivatives keep the gauge of the references named. */
+/* lu, qr, eigh and svd, batched over the leading dimensions, by LAPACK (lapack.c). Invariant: eigh is of the Hermitian part of its
+ * operand, (a + a^H) / 2, so its derivative holds for every tangent. Eigenvalues and singular values are real. What does not converge,
+ * and what eigh and svd are to take of operands that are not finite, is NaN throughout. Vectors have the sign, or phase, that LAPACK
+ * gives them; derivatives keep the gauge of the references named. */
 #include "ops/linalg/lapack.h"
 #include "ops/linalg/matrices.h"
 
@@ -158,9 +158,9 @@ static void fail_jvp(mf_builder *b, const mf_eqn *e, const char *why, mf_variabl
         b, mf_error_new_at(e->address, MF_ERROR_SHAPE, "%s of %s has no derivative: %s", e->op->name, mf_type_name(e->in[0]->type), why));
 }
 
-/* With Y = Q^H dA R^-1 and D = tril(Y, -1) - tril(Y, -1)^H + i Im diag(Y), which is antihermitian: dQ = Q (D - Y) + dA R^-1, dR = (Y - D) R.
- * S. F. Walter, L. Lehmann, R. Lamour, "On evaluating higher-order derivatives of the QR decomposition of tall matrices with full column
- * rank in forward and reverse mode algorithmic differentiation", Optimization Methods and Software 27 (2012). */
+/* With Y = Q^H dA R^-1 and D = tril(Y, -1) - tril(Y, -1)^H + i Im diag(Y), which is antihermitian: dQ = Q (D - Y) + dA R^-1, dR = (Y -
+ * D) R. S. F. Walter, L. Lehmann, R. Lamour, "On evaluating higher-order derivatives of the QR decomposition of tall matrices with full
+ * column rank in forward and reverse mode algorithmic differentiation", Optimization Methods and Software 27 (2012). */
 MF_JVP_RULE(qr_jvp)
 {
     const mf_type *t = e->in[0]->type;

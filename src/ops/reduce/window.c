@@ -202,8 +202,8 @@ typedef struct window_walk {
 
 __extension__ typedef __int128 wide;
 
-/* Where base dilation is d and window dilation s, place k of a window has an element if corner + k s is a multiple of d. With their greatest
- * common divisor g, that is k = -corner / g times the inverse of s / g, modulo d / g. */
+/* Where base dilation is d and window dilation s, place k of a window has an element if corner + k s is a multiple of d. With their
+ * greatest common divisor g, that is k = -corner / g times the inverse of s / g, modulo d / g. */
 static void find_period(window_walk *w, int i)
 {
     int64_t d = w->p->base_dilation->at[i], a = d, b = w->p->window_dilation->at[i] % d, x = 0, y = 1;
@@ -436,8 +436,8 @@ static mf_error_object *window_evaluate(const mf_eqn *e, const void *const *in, 
     return fine ? NULL : mf_error_out_of_memory();
 }
 
-/* Where a window's maximum is, the first of equals; -1 when that is no element. As XLA: stays while chosen >= next, so a NaN only stays if it
- * is the last. With `padded`, places without an element hold -inf like any other; else -inf comes before all elements. */
+/* Where a window's maximum is, the first of equals; -1 when that is no element. As XLA: stays while chosen >= next, so a NaN only stays
+ * if it is the last. With `padded`, places without an element hold -inf like any other; else -inf comes before all elements. */
 #define CHOOSE(name, type)                                          \
     static int64_t name(window_walk *w, const type *x, bool padded) \
     {                                                               \

@@ -1,6 +1,6 @@
-/* One op on arrays at once, by a cache of one-op programs. Invariant: an entry is found by op, params, the operands' types, and the client and
- * layouts for which its executable was made; a program is compiled outside of the lock, and where two threads compile the same one, the first
- * to be entered stays. */
+/* One op on arrays at once, by a cache of one-op programs. Invariant: an entry is found by op, params, the operands' types, and the
+ * client and layouts for which its executable was made; a program is compiled outside of the lock, and where two threads compile the
+ * same one, the first to be entered stays. */
 #include "trace/dispatch.h"
 
 #include <manyfold/function.h>

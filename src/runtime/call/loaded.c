@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-/* Whether a run may end in an error other than for want of memory: an op says so, or calls the host; devices may wait for one another in vain
- * because what they do depends on their values; or a map spans processes, and another one of them fails. */
+/* Whether a run may end in an error other than for want of memory: an op says so, or calls the host; devices may wait for one another in
+ * vain because what they do depends on their values; or a map spans processes, and another one of them fails. */
 static bool may_fail(const mf_program *p, bool depends)
 {
     for (int i = 0; i < p->eqn_count; i++) {

@@ -36,7 +36,8 @@ typedef struct mf_rendezvous {
 /* ---- rendezvous.c */
 mf_step mf_collective(mf_fiber *f, const mf_instr *in);
 mf_step mf_axis_index_value(mf_fiber *f, const mf_instr *in);
-/* One over the axis of an outermost map, of which all members here come at once; their operands are to be put into it. NULL: the run has failed. */
+/* One over the axis of an outermost map, of which all members here come at once; their operands are to be put into it. NULL: the run has
+ * failed. */
 mf_rendezvous *mf_rendezvous_at_once(mf_run_state *s, const mf_instr *in, mf_map *map);
 void mf_rendezvous_free(mf_run_state *s, mf_rendezvous *g); /* the lock is held */
 /* The device of a member: map and index are those of any member of the rendezvous, whose other indices it shares. */
@@ -82,8 +83,8 @@ typedef struct mf_pieces {
     int64_t bytes;                                       /* of one */
 } mf_pieces;
 mf_pieces mf_all_to_all_pieces(const mf_eqn *e, int64_t n);
-/* The results of a rendezvous that is complete, into its members' registers; x NULL: all members are here. False with *error, or without when
- * memory is out. */
+/* The results of a rendezvous that is complete, into its members' registers; x NULL: all members are here. False with *error, or without
+ * when memory is out. */
 bool mf_rendezvous_deliver(mf_rendezvous *g, const mf_exchange *x, const mf_segment_compiler *compiler, mf_error_object **error);
 
 /* ---- disagreement.c */

@@ -5,7 +5,8 @@
 #include "runtime/collectives/collectives.h"
 #include "runtime/collectives/frontier.h"
 
-/* For everybody; for one process alone; of large reductions what each process combines a piece of; what goes by relay has memory of its own. */
+/* For everybody; for one process alone; of large reductions what each process combines a piece of; what goes by relay has memory of its
+ * own. */
 enum { MF_PART_SHARED, MF_PART_OWN, MF_PARTS, MF_PART_PIECES = MF_PARTS, MF_PART_RELAY };
 typedef struct mf_relay mf_relay;
 
@@ -54,8 +55,8 @@ bool mf_reduce_subtree(const mf_exchange *x, int k, mf_subtree t, int64_t first,
 typedef unsigned char *(*mf_partial_at)(const void *context, const mf_exchange_peer *from, int64_t f);
 /* Combines so many elements of all partial results for result k, into `out` or in their own memory. Where it is; NULL: memory is out. */
 unsigned char *mf_combine_frontiers(const mf_exchange *x, int k, int64_t count, mf_partial_at at, const void *context, unsigned char *out);
-/* An exchange expects so many messages from now on, which none of them is before; posted: all have been asked for or sent, and when they have
- * ended, its fiber is ready. */
+/* An exchange expects so many messages from now on, which none of them is before; posted: all have been asked for or sent, and when they
+ * have ended, its fiber is ready. */
 void mf_exchange_expect(mf_exchange *x, int messages);
 void mf_exchange_expect_one_more(mf_exchange *x);       /* not the first one */
 void mf_message_ended(void *x, mf_error_object *error); /* of one of them */

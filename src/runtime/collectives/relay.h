@@ -1,10 +1,10 @@
-/* Schedules of collectives over many processes: who sends how much to whom, in a number of steps that grows with the logarithm of theirs. Pure
- * functions: what runs over processes (relay.c) and what is simulated (bench/simulate.c) are the same.
+/* Schedules of collectives over many processes: who sends how much to whom, in a number of steps that grows with the logarithm of
+ * theirs. Pure functions: what runs over processes (relay.c) and what is simulated (bench/simulate.c) are the same.
  *
  * Participants are the processes in the order of the ranks that they have, an interval each. What is reduced is a vector, of which every
- * participant has its partial results: nodes of the one tree over the ranks (frontier.h).
- * Invariants: two participants that exchange something have neighbouring intervals of ranks, or complete subtrees of one, so what a step adds up
- * is what the tree adds up, in its order; each end knows the messages of the other; nothing depends on what another participant has done. */
+ * participant has its partial results: nodes of the one tree over the ranks (frontier.h). Invariants: two participants that exchange
+ * something have neighbouring intervals of ranks, or complete subtrees of one, so what a step adds up is what the tree adds up, in its
+ * order; each end knows the messages of the other; nothing depends on what another participant has done. */
 #ifndef MF_RUNTIME_COLLECTIVES_RELAY_H
 #define MF_RUNTIME_COLLECTIVES_RELAY_H
 
@@ -13,8 +13,8 @@
 /* How a collective goes: from everybody to everybody; in steps, all that there is or, of a vector, ever smaller parts. */
 typedef enum mf_way { MF_WAY_DIRECT, MF_WAY_WHOLE, MF_WAY_PARTS } mf_way;
 
-/* Of a reduction of so many bytes over so many processes; of what is gathered, 0 bytes. pieces_from: bytes of a vector from which it is cut up
- * where it goes directly (pieces.c). */
+/* Of a reduction of so many bytes over so many processes; of what is gathered, 0 bytes. pieces_from: bytes of a vector from which it is
+ * cut up where it goes directly (pieces.c). */
 mf_way mf_way_of(int64_t pieces_from, int64_t processes, int64_t bytes);
 enum { MF_DIRECT_MOST = 15 }; /* processes up to which everything goes directly */
 

@@ -1,5 +1,6 @@
-/* The way from a traced program to one that runs. All stages stand here in their order: those of a whole program in mf_compile_program, those
- * that a program, what is nested in it, and the body of a map go through alike in mf_compile_blocks. Nothing is compiled after that. */
+/* The way from a traced program to one that runs. All stages stand here in their order: those of a whole program in mf_compile_program,
+ * those that a program, what is nested in it, and the body of a map go through alike in mf_compile_blocks. Nothing is compiled after
+ * that. */
 #include "runtime/compile/compile.h"
 
 #include "base/cancel.h"

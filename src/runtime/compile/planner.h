@@ -58,7 +58,8 @@ void mf_layout_results(mf_planner *m, const mf_eqn *e, const mf_map_plan *map);
 void mf_layout_outputs(mf_planner *m, mf_block *b);
 
 /* ---- what compiling one program or map takes of another (compile.c, map_plan.c) */
-/* The block of a program that lies at the top level or in control flow; in: how its inputs lie there, NULL in a map's body. NULL and *error. */
+/* The block of a program that lies at the top level or in control flow; in: how its inputs lie there, NULL in a map's body. NULL and
+ * *error. */
 mf_block *mf_plan_program(mf_plan *plan, const mf_program *p, const mf_axis_env *env, const mf_value_layout *in, mf_error_object **error);
 /* The plan of a map and its body. held, by operand: it is held once although it is mapped, so the body takes it as uniform; NULL: none is. */
 mf_map_plan *mf_plan_map(mf_plan *plan, const mf_eqn *map, const mf_axis_env *body_env, const bool *held, mf_error_object **error);

@@ -1,5 +1,5 @@
-/* Registers: which values cross from one item of the schedule to another, and how a block names them. Invariants: a register is written by one
- * instruction of its block, or by a collective that the devices share. */
+/* Registers: which values cross from one item of the schedule to another, and how a block names them. Invariants: a register is written
+ * by one instruction of its block, or by a collective that the devices share. */
 #include "runtime/compile/planner.h"
 
 void *mf_planner_get(mf_planner *m, size_t count, size_t size)

@@ -1,13 +1,12 @@
 /* Scheduling: the order in which a program's equations run, grouped into items. Greedy: all ordinary equations that can run form one
  * segment; then control flow and maps that are ready, each an item, so that more ordinary equations follow; only when nothing else is
- * left do collectives run, all that are over the same members together.
- * A loop that the compiler takes is an ordinary equation, and so is a barrier: it waits for its operands, and who reads its results for it.
- * Where a map spans processes, collectives begin early instead: whose operands come first, together with those that follow until enough bytes
- * travel at once, is placed as soon as it can be, and what does not need it goes on meanwhile.
- * What costs nothing inside a segment but memory across two - broadcasts, transposes - goes where it is read.
- * What the host is to see (prints, calls with an effect) is on the device's side and keeps the program's order, an item each.
- * Invariant: an item's operands are made by earlier items or within it; a value of the uniform side never comes from the device's side but
- * through a collective over the mapped axis. */
+ * left do collectives run, all that are over the same members together. A loop that the compiler takes is an ordinary equation, and so
+ * is a barrier: it waits for its operands, and who reads its results for it. Where a map spans processes, collectives begin early
+ * instead: whose operands come first, together with those that follow until enough bytes travel at once, is placed as soon as it can be,
+ * and what does not need it goes on meanwhile. What costs nothing inside a segment but memory across two - broadcasts, transposes - goes
+ * where it is read. What the host is to see (prints, calls with an effect) is on the device's side and keeps the program's order, an
+ * item each. Invariant: an item's operands are made by earlier items or within it; a value of the uniform side never comes from the
+ * device's side but through a collective over the mapped axis. */
 #include "runtime/plan/plan.h"
 
 #include "passes/passes.h"
@@ -249,9 +248,9 @@ static void unplace(orderer *o, int index)
     }
 }
 
-/* Of a segment's equations those that are no views, and the views that are read by now or by what has an item of its own; the others wait for
- * who will. With its reader in one segment a view is no memory, and a product that reads one may be computed in another way: where
- * collectives cut the segments must not tell in its bits. How many are left. */
+/* Of a segment's equations those that are no views, and the views that are read by now or by what has an item of its own; the others
+ * wait for who will. With its reader in one segment a view is no memory, and a product that reads one may be computed in another way:
+ * where collectives cut the segments must not tell in its bits. How many are left. */
 static int postpone_views(orderer *o, int side, int count)
 {
     enum { NOW = 1, LATER = 2 };

@@ -36,20 +36,22 @@ void mf_parallel_for_brief(int64_t count, mf_parallel_fn fn, void *context);
 struct mf_segment_compiler {
     const char *name;        /* "reference", "native" */
     bool (*available)(void); /* this machine can run it */
-    /* donatable[i]: input i is dead after this segment, so an output of equal size may take its memory. Gives NULL and *kernel, or an error. */
+    /* donatable[i]: input i is dead after this segment, so an output of equal size may take its memory. Gives NULL and *kernel, or an
+     * error. */
     mf_error_object *(*compile)(const mf_segment_compiler *self, const mf_program *segment, const bool *donatable, mf_kernel **kernel);
     mf_error_object *(*run)(mf_kernel *k, const void *const *in, void *const *out, void *scratch);
-    /* As `count` runs whose operands and results lie steps[] bytes apart, 0: the same for all (operands only). NULL: there is no faster way. */
+    /* As `count` runs whose operands and results lie steps[] bytes apart, 0: the same for all (operands only). NULL: there is no faster
+     * way. */
     mf_error_object *(*run_stacked)(mf_kernel *k, int64_t count, const void *const *in, const int64_t *in_steps, void *const *out,
                                     const int64_t *out_steps, void *scratch);
     void (*destroy)(mf_kernel *k);
     void (*counters)(struct mf_compiler_counters *out); /* of its compiler; NULL: it has none */
     /* Whether this while or scan may be an equation of a segment; NULL: never. Another one is stepped through by the runtime. */
     bool (*takes_loop)(const mf_eqn *e);
-    /* out = a balanced tree over in[0..n) in order: neighbours pair up level by level, an odd one moves up. The elements [from, to) of count, so
-     * that the runtime may cut it. bool sums are i32's business before; sums of complex numbers come as sums of their parts.
-     * f16 and bf16 run in f32 and round once, at the end; of several NaN the first wins, 0 is above -0: the bits are the same by every compiler.
-     * False: out of memory, and out is not written. */
+    /* out = a balanced tree over in[0..n) in order: neighbours pair up level by level, an odd one moves up. The elements [from, to) of
+     * count, so that the runtime may cut it. bool sums are i32's business before; sums of complex numbers come as sums of their parts.
+     * f16 and bf16 run in f32 and round once, at the end; of several NaN the first wins, 0 is above -0: the bits are the same by every
+     * compiler. False: out of memory, and out is not written. */
     bool (*reduce)(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t count, int64_t from, int64_t to);
 };
 

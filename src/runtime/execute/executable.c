@@ -1,8 +1,8 @@
-/* The CPU's backend: executables made of plans, and their runs. A run whose inputs are ready and whose estimated cost is small is stepped right here: no queue, no lock and,
- * from the second time on, no memory but the results'. Any other becomes the future of its results and is stepped by the pool.
- * Invariants: a run holds its result arrays until it has filled them, and they hold the run, so neither ends early; a donated array is
- * marked before the run starts, and its memory is overwritten only where nobody else holds it; nothing is stepped on a small stack, which
- * has no room for what kernels keep there. */
+/* The CPU's backend: executables made of plans, and their runs. A run whose inputs are ready and whose estimated cost is small is
+ * stepped right here: no queue, no lock and, from the second time on, no memory but the results'. Any other becomes the future of its
+ * results and is stepped by the pool. Invariants: a run holds its result arrays until it has filled them, and they hold the run, so
+ * neither ends early; a donated array is marked before the run starts, and its memory is overwritten only where nobody else holds it;
+ * nothing is stepped on a small stack, which has no room for what kernels keep there. */
 #include "runtime/collectives/collectives.h"
 #include "runtime/compile/planner.h"
 
@@ -285,7 +285,8 @@ static mf_error_object *begin_input(mf_array *a, bool given)
     return atomic_compare_exchange_strong(&a->deleted, &before, "donated") ? NULL : mf_array_wait(a);
 }
 
-/* From here on an array that is given up is the run's alone, and nobody takes the memory of the others. An error: as if nothing had been asked. */
+/* From here on an array that is given up is the run's alone, and nobody takes the memory of the others. An error: as if nothing had been
+ * asked. */
 static mf_error_object *begin_inputs(const cpu_executable *x, mf_array *const *in, const bool *moved)
 {
     for (int i = 0; i < x->base.program->in_count; i++) {
@@ -316,8 +317,8 @@ static mf_error_object *bind_ready(cpu_executable *x, mf_run_state *s, mf_array 
 
 /* ------------------------------------------------------------------ outputs */
 
-/* Where the results are of which the plan does not know it: where the first committed input is, or else the first; all of it, where that lies on
- * several devices and has their shape, else its first device. */
+/* Where the results are of which the plan does not know it: where the first committed input is, or else the first; all of it, where that
+ * lies on several devices and has their shape, else its first device. */
 static const mf_sharding *sharding_among(const cpu_executable *x, mf_array *const *in, const mf_type *type)
 {
     int i = 0, first = 0, count = x->base.program->in_count;

@@ -1,10 +1,10 @@
-/* Running: a run state is the working memory of one run of an executable; on it fibers - one a device, and one for what a map computes once -
- * step through blocks. A fiber is an explicit interpreter, never a blocked thread: where it must wait it is put down, and whoever brings
- * what it waits for makes it ready again.
- * Invariants: `active` counts the fibers that are ready or being stepped, and the exchanges with other processes under way; when it reaches zero
- * the run is over: finished, failed, or the devices disagree. A fiber is touched by one thread at a time: the one that took it from the ready list.
- * The run state's lock guards its lists and counts, the maps' rendezvous and waiters and the publishing of shared registers. A run state that runs
- * inline is touched by one thread only and takes no lock. */
+/* Running: a run state is the working memory of one run of an executable; on it fibers - one a device, and one for what a map computes
+ * once - step through blocks. A fiber is an explicit interpreter, never a blocked thread: where it must wait it is put down, and whoever
+ * brings what it waits for makes it ready again. Invariants: `active` counts the fibers that are ready or being stepped, and the
+ * exchanges with other processes under way; when it reaches zero the run is over: finished, failed, or the devices disagree. A fiber is
+ * touched by one thread at a time: the one that took it from the ready list. The run state's lock guards its lists and counts, the maps'
+ * rendezvous and waiters and the publishing of shared registers. A run state that runs inline is touched by one thread only and takes no
+ * lock. */
 #ifndef MF_RUNTIME_EXECUTE_RUN_H
 #define MF_RUNTIME_EXECUTE_RUN_H
 
@@ -21,9 +21,9 @@ typedef struct mf_frame mf_frame;
 
 #define MF_SMALL 16
 
-/* A value: counted memory, up to 16 bytes in the register itself, or memory that is borrowed. Empty when data is NULL. A fiber's slices of its
- * map's operands and its places in the map's results are borrowed, which spares the devices a count that they all would fight over: they live
- * until the map ends, and only its uniform results, which outlive it, are made good. */
+/* A value: counted memory, up to 16 bytes in the register itself, or memory that is borrowed. Empty when data is NULL. A fiber's slices
+ * of its map's operands and its places in the map's results are borrowed, which spares the devices a count that they all would fight
+ * over: they live until the map ends, and only its uniform results, which outlive it, are made good. */
 typedef struct mf_register {
     mf_buffer *buffer; /* NULL: data points into small, or is borrowed */
     unsigned char *data;
@@ -170,7 +170,8 @@ typedef enum mf_step { MF_STEP_NEXT, MF_STEP_STAY, MF_STEP_PARKED, MF_STEP_FAILE
 /* The instruction is over: dying registers are released and the fiber moves on. */
 void mf_advance(mf_fiber *f);
 mf_frame *mf_push(mf_fiber *f, const mf_block *b, bool destinations); /* NULL when out of memory */
-/* A block's result: moved or copied from a finished frame to an empty register, or written to its destination (the register then stays empty). */
+/* A block's result: moved or copied from a finished frame to an empty register, or written to its destination (the register then stays
+ * empty). */
 void mf_frame_result(mf_fiber *f, mf_frame *done, int output, mf_register *to);
 
 /* ---- control_flow.c */
@@ -181,15 +182,15 @@ mf_step mf_control_return(mf_fiber *f, mf_frame *done);    /* the frame above th
 mf_step mf_map_begin(mf_fiber *f, const mf_instr *in);
 /* The step from slice to slice along an axis; true when a slice lies row by row. */
 bool mf_map_slices(const mf_register *r, const mf_type *type, const mf_type *shard, int64_t axis, int64_t *step);
-/* May result o, which has a donor, be born in the donor's memory `from`? Then `to` holds it too. Nobody else may hold it, and it must be laid
- * out as the result will be. */
+/* May result o, which has a donor, be born in the donor's memory `from`? Then `to` holds it too. Nobody else may hold it, and it must be
+ * laid out as the result will be. */
 bool mf_map_donate(const mf_map_plan *plan, const mf_instr *in, int o, const mf_register *from, mf_register *to);
 int mf_map_device_at(const mf_map *m,
                      int64_t position); /* counted over the maps directly inside m; an outermost map may name its devices */
 bool mf_map_enter(mf_fiber *f);         /* a device's first frame */
 mf_step mf_map_end(mf_fiber *f);        /* a fiber of a map has run to its end: parked for good, or failed */
-/* One of those that the map waits for has done its work: an active fiber of it, or an exchange that none waits for. The last one ends the map.
- * The lock is held, and free afterwards. */
+/* One of those that the map waits for has done its work: an active fiber of it, or an exchange that none waits for. The last one ends
+ * the map. The lock is held, and free afterwards. */
 void mf_map_leave(mf_run_state *s, mf_map *m);
 mf_step mf_await(mf_fiber *f, const mf_instr *in);
 /* Values of the uniform block have come: waiters that now have all go to the list. The lock is held. Counts them into active. */
@@ -198,8 +199,9 @@ void mf_map_wake(mf_map *map, mf_fiber **list);
 void mf_map_publish(mf_fiber *f, const mf_instr *in);
 
 /* ---- lockstep.c */
-/* Runs a map whose plan has a lockstep to its end, or to an exchange with other processes, and from there when f is stepped again; this thread
- * alone steps f's stage. False: an operand lies so that it cannot, or f is deeper than a map that spans processes may be, and nothing is done. */
+/* Runs a map whose plan has a lockstep to its end, or to an exchange with other processes, and from there when f is stepped again; this
+ * thread alone steps f's stage. False: an operand lies so that it cannot, or f is deeper than a map that spans processes may be, and
+ * nothing is done. */
 bool mf_lockstep_run(mf_fiber *f, const mf_instr *in, const mf_map_plan *plan, mf_step *step);
 
 /* ---- pool/thread_pool.c */
@@ -213,8 +215,8 @@ void mf_tasks_unlock(bool news);                /* news: wakes those who wait */
 /* Works until done(context) holds, and sleeps when there is nothing to do: on fibers of stage(context), or on anything when stage is NULL.
  * Both are called under the pool's lock. */
 void mf_tasks_help(mf_run_state *(*stage)(void *context), bool (*done)(void *context), void *context);
-/* Steps the fibers of a stage that is attended, alone, and waits for messages for a moment, until over(context) holds, under the pool's lock, or
- * they are long in coming: then its fibers are everybody's. */
+/* Steps the fibers of a stage that is attended, alone, and waits for messages for a moment, until over(context) holds, under the pool's
+ * lock, or they are long in coming: then its fibers are everybody's. */
 void mf_tasks_attend(mf_run_state *s, bool (*over)(void *context), void *context);
 bool mf_tasks_is_worker(void); /* this thread is stepping a fiber */
 

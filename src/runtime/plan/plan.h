@@ -151,12 +151,12 @@ void mf_plan_free(mf_plan *plan);
 
 extern void (*mf_plan_watch)(const mf_plan *plan); /* for tests: sees each plan of a program before it runs; set before compiling */
 
-/* The plan as text, and back: a plan that is read has no kernels and no equations, so it can be looked at and verified, not run. The text is in
- * plan_print.c. NULL and *error. */
+/* The plan as text, and back: a plan that is read has no kernels and no equations, so it can be looked at and verified, not run. The
+ * text is in plan_print.c. NULL and *error. */
 void mf_plan_print(mf_text *t, const mf_plan *plan);
 mf_plan *mf_plan_parse(const char *text, mf_error_object **error);
-/* Whether the invariants of plans hold: what is read was written and is still there, who moves a value is its last reader, devices wait for what
- * is computed once. NULL or an error. */
+/* Whether the invariants of plans hold: what is read was written and is still there, who moves a value is its last reader, devices wait
+ * for what is computed once. NULL or an error. */
 mf_error_object *mf_plan_verify(const mf_plan *plan);
 double mf_map_cost(const mf_map_plan *map); /* estimated nanoseconds */
 
@@ -188,8 +188,8 @@ typedef struct mf_schedule {
 mf_error_object *mf_schedule_make(mf_schedule *s, const mf_segment_compiler *compiler, mf_arena *arena, const mf_program *p,
                                   const mf_axis_env *env, const bool *uniform_in, bool early);
 void mf_schedule_free(mf_schedule *s);
-/* Which segment computes what (sink.c): moves equations to the segments that read them. One equation may then stand in several segments, each of
- * which computes it for itself; made_by names the one that gives it to others, if any. False: out of memory. */
+/* Which segment computes what (sink.c): moves equations to the segments that read them. One equation may then stand in several segments,
+ * each of which computes it for itself; made_by names the one that gives it to others, if any. False: out of memory. */
 bool mf_schedule_partition(mf_schedule *s, mf_arena *arena);
 /* How often binders must be left from env outwards to get to the binder of name; -1 when it is not bound. */
 int mf_axis_level(const mf_axis_env *env, const char *name);

@@ -1,5 +1,6 @@
-/* Plans from text; plan_print.c says what it looks like. Invariant: any text gives a plan whose numbers are in range, or an error with the line;
- * nesting is bounded, and nothing is allocated by a number in the text alone. Whether the plan makes sense is the verifier's question. */
+/* Plans from text; plan_print.c says what it looks like. Invariant: any text gives a plan whose numbers are in range, or an error with
+ * the line; nesting is bounded, and nothing is allocated by a number in the text alone. Whether the plan makes sense is the verifier's
+ * question. */
 #include "runtime/plan/plan.h"
 
 #include "base/intern.h"

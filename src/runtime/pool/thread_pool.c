@@ -193,8 +193,8 @@ static bool spin(bool worker, bool works)
     return event_count(worker) != before;
 }
 
-/* Where operands are on their way between processes, one of those who wait drives them, and leaves its core to whoever wants it. False: there
- * are none, or somebody does; else what came has to be looked for, as after spin. *tired: nothing has come for long. */
+/* Where operands are on their way between processes, one of those who wait drives them, and leaves its core to whoever wants it. False:
+ * there are none, or somebody does; else what came has to be looked for, as after spin. *tired: nothing has come for long. */
 static bool drive(bool worker, bool works, bool *tired)
 {
     mf_comm *c = mf_comm_joined();
@@ -252,9 +252,9 @@ static void wait_for_work(bool *tired)
     pool.sleeping--;
 }
 
-/* Releases the lock, then counts an event and wakes as many threads as there is work of a run (NULL: one that is inline), or all who wait for
- * news where work is 0; whoever is woken finds the lock free. Threads that wait for that run come before sleepers: one thread more than cores
- * would share one of them for milliseconds. */
+/* Releases the lock, then counts an event and wakes as many threads as there is work of a run (NULL: one that is inline), or all who
+ * wait for news where work is 0; whoever is woken finds the lock free. Threads that wait for that run come before sleepers: one thread
+ * more than cores would share one of them for milliseconds. */
 static void unlock_and_notify(int work, const mf_run_state *stage)
 {
     int sleepers = work - pool.spinning_workers;

@@ -486,7 +486,8 @@ mf_value mf_scan_opt(mf_function f, mf_value carry, mf_value xs, const mf_scan_o
     return error ? mf_value_new(error) : result;
 }
 
-/* ---- fori_loop: a scan over (i, carry) where the bounds are known numbers, so that it has a reverse mode; else a while over (i, upper, carry) */
+/* ---- fori_loop: a scan over (i, carry) where the bounds are known numbers, so that it has a reverse mode; else a while over (i, upper,
+ * carry) */
 
 static mf_value fori_step(void *context, mf_value carry, mf_value unused)
 {

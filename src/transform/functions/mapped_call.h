@@ -30,9 +30,9 @@ mf_error_object *mf_global_axis_wrong_rows(const mf_intlist *here, int64_t size,
 mf_error_object *mf_mapped_call_make(mf_mapped_call *m, const mf_function_object *f, const mf_signature *s, mf_axis in_axes,
                                      int64_t axis_size, const char *what);
 void mf_mapped_call_free(mf_mapped_call *m);
-/* f's inner function, traced with the axis in scope; the cells that rules (f's own, may be NULL) map have the axis' size. by_cells: they say
- * what it is, and m->size, -1 for unknown, is what holds when no cell is mapped; by_cells settles another (NULL: it stands). One reference;
- * NULL and *error. */
+/* f's inner function, traced with the axis in scope; the cells that rules (f's own, may be NULL) map have the axis' size. by_cells: they
+ * say what it is, and m->size, -1 for unknown, is what holds when no cell is mapped; by_cells settles another (NULL: it stands). One
+ * reference; NULL and *error. */
 mf_traced *mf_mapped_trace(mf_mapped_call *m, mf_function_object *f, const mf_signature *s, const char *axis_name, bool is_pmap,
                            const mf_cell_rules *rules, bool by_cells, mf_settle_size *settle, mf_error_object **error);
 /* out_axes over the result's array leaves, then the written cells': out gets program->out_count entries, normalised for the stacked

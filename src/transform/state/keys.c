@@ -1,7 +1,7 @@
-/* Random states under stateful maps: every device draws from a key of its own. The state's key is split around the map into the state's next
- * key and one a device, so the state holds one key before the call and another after it, whether the function moves the state on or only
- * reads it. Invariant: only a state that holds a single key is split; one that holds a key a device already is mapped by rule, like any
- * other. */
+/* Random states under stateful maps: every device draws from a key of its own. The state's key is split around the map into the state's
+ * next key and one a device, so the state holds one key before the call and another after it, whether the function moves the state on or
+ * only reads it. Invariant: only a state that holds a single key is split; one that holds a key a device already is mapped by rule, like
+ * any other. */
 #include "transform/functions/mapped_call.h"
 
 #include <manyfold/array.h>

@@ -1,5 +1,5 @@
-/* Every public function in a child of its own, forked while threads of the parent are in calls and so hold the library's locks: its result is
- * the error that says so, it comes at once, and no lock is asked for on the way. A child may end in each way that there is. */
+/* Every public function in a child of its own, forked while threads of the parent are in calls and so hold the library's locks: its
+ * result is the error that says so, it comes at once, and no lock is asked for on the way. A child may end in each way that there is. */
 #include <manyfold.h>
 
 #include <dlfcn.h>

@@ -81,8 +81,8 @@ static void load(void)
     if (!handle || atexit(close_at_end))
         return;
     mf_symbol_keep_statics(handle); /* before the first call */
-    /* What is registered later is called first. Where the end began while the library was opened, its statics are gone, or going, and a moment
-     * later we have been called, too. */
+    /* What is registered later is called first. Where the end began while the library was opened, its statics are gone, or going, and a
+     * moment later we have been called, too. */
     usleep(300);
     if (atomic_load(&ends) || atomic_load(&closed))
         return;

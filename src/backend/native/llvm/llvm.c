@@ -268,8 +268,8 @@ static void compile_text(void *of)
 
 /* ------------------------------------------------------------------ who may */
 
-/* A fork waits until nobody is inside: what libLLVM and the C library hold meanwhile, the list of handlers for one, would be held for good in
- * the child. */
+/* A fork waits until nobody is inside: what libLLVM and the C library hold meanwhile, the list of handlers for one, would be held for
+ * good in the child. */
 static void before_fork(void)
 {
     if (!inside)

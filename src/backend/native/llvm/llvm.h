@@ -96,8 +96,8 @@ int mf_llvm_lanes(void); /* f32 lanes of a register here */
 mf_loop_fn *mf_llvm_code(const char *text, void **code);
 void mf_llvm_free(void *code); /* nobody runs it any more */
 bool mf_llvm_open(void);       /* loads libLLVM; false: it cannot be had */
-/* For good: waits until nobody is inside, and from then on nothing is compiled. False, at once, where that cannot be waited for: the caller is
- * inside itself (LLVM ends the process), or in the child of a fork. */
+/* For good: waits until nobody is inside, and from then on nothing is compiled. False, at once, where that cannot be waited for: the
+ * caller is inside itself (LLVM ends the process), or in the child of a fork. */
 bool mf_llvm_close(void);
 bool mf_llvm_idle(int ms); /* whether nobody is inside, after waiting so long at most */
 void mf_llvm_hold(int ms); /* the same, and for a moment from now on nobody enters: the caller may be about to end the process */

@@ -50,8 +50,8 @@ static void add_entries(const index_step *s, int k, const char *vectors, int64_t
     }
 }
 
-/* A walk over index vectors, a run along the last of their dimensions at a time: where the first one's window would begin, in the operand if
- * its indices were 0, and on the other side. */
+/* A walk over index vectors, a run along the last of their dimensions at a time: where the first one's window would begin, in the
+ * operand if its indices were 0, and on the other side. */
 typedef struct index_walk {
     int64_t at[MF_RANK], there, here;
 } index_walk;

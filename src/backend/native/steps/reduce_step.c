@@ -1,7 +1,8 @@
 /* Reductions over axes: the operand becomes outer × reduced × inner, by joining dimensions or else by one copy, and the row and column
- * kernels do the rest. What has few results is cut along the reduced elements, and the pieces' results are joined. Invariants: the reduced
- * elements are taken in row-major order, so the kernels' order is the order of the op; pieces are subtrees of it, or images: a large operand
- * whose first dimension goes first as a whole is reduced image by image, and then over the images, in any company (rows.c). */
+ * kernels do the rest. What has few results is cut along the reduced elements, and the pieces' results are joined. Invariants: the
+ * reduced elements are taken in row-major order, so the kernels' order is the order of the op; pieces are subtrees of it, or images: a
+ * large operand whose first dimension goes first as a whole is reduced image by image, and then over the images, in any company
+ * (rows.c). */
 #include "backend/native/native.h"
 #include "backend/native/kernels/kernels.h"
 

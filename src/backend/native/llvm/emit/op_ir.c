@@ -1,5 +1,5 @@
-/* One primitive operation as IR, for every dtype for which that is exact or a polynomial; the rest (most of libm's functions of f64, integer
- * powers) says no, and its group runs by tile kernels. Invariant: same bits as the tile kernel of that name. */
+/* One primitive operation as IR, for every dtype for which that is exact or a polynomial; the rest (most of libm's functions of f64,
+ * integer powers) says no, and its group runs by tile kernels. Invariant: same bits as the tile kernel of that name. */
 #include "backend/native/llvm/llvm.h"
 
 #include <string.h>
