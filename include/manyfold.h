@@ -23,6 +23,7 @@
 #include <manyfold/base.h>
 #include <manyfold/tree.h>
 #include <manyfold/function.h>
+#include <manyfold/stages.h>
 #include <manyfold/host.h>
 #include <manyfold/device.h>
 #include <manyfold/distributed.h>

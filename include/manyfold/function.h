@@ -71,7 +71,6 @@ typedef struct mf_pmap_options {
      * arguments that were put somewhere, else the default. The maps of one program name one */
     const char *backend;
     int64_t axis_size; /* over all processes */
-    const mf_shape *global_arg_shapes;
     /* Mapped arguments whose rows are all equal: declared so, and checked (mf_check_replicated).
      * Needs axis_name */
     mf_ints replicated_argnums;
@@ -164,47 +163,6 @@ mf_value mf_switch_n(mf_value index, const mf_function *branches, int count, mf_
 mf_value mf_fori_loop_n(mf_value lower, mf_value upper, mf_function body, mf_value carry);
 /* rule(primals, tangents), two tuples, gives (out, tangent out) */
 mf_function mf_custom_jvp_n(mf_function f, mf_function rule);
-/* The traced program of a call, as text (jax.make_jaxpr); lives as long as the scope */
-const char *mf_program_text_n(mf_function f, const mf_value *arguments, int count);
-/* Ahead of time, as jax.pmap(f).lower(x).compile(). The arguments serve for their types alone:
- * mf_struct(shape, dtype) may stand for an array, and mf_zeros of a shape costs nothing. State
- * cells that the function reads belong to the call, not to the signature. */
-/* The optimised program of the call, as text; lives as long as the scope */
-const char *mf_lower_n(mf_function f, const mf_value *arguments, int count);
-/* The result with a struct for every array; nothing is computed */
-mf_value mf_eval_shape_n(mf_function f, const mf_value *arguments, int count);
-/* Traced and optimised now, an object to look at and to compile */
-mf_function mf_lowered_n(mf_function f, const mf_value *arguments, int count);
-/* Traced and compiled now; takes exactly these trees, types and statics ("Argument types differ
- * ..."), and no transform. */
-mf_function mf_compile_n(mf_function f, const mf_value *arguments, int count);
-/* The same of a lowered function, a new executable at each call. Options: mf_none(), or a dict
- * of "backend" (a name) and "dce", "fold", "simplify", "cse" (whether that pass runs).
- * MF_ERROR_ARGUMENT for any other name and for a value that does not suit it. */
-mf_function mf_compile_lowered(mf_function lowered, mf_value options);
-/* Of a lowered or compiled function: */
-/* The plan: of a compiled one, what each device does in which memory */
-typedef enum mf_stage_form {
-    MF_TEXT_OPTIMIZED = 0,
-    MF_TEXT_TRACED,
-    MF_TEXT_PLAN
-} mf_stage_form;
-/* Programs open with a line "# replicas = 8, partitions = 1" */
-const char *mf_stage_text(mf_function stage, mf_stage_form form);
-/* A tuple of the arguments, the result: trees with a struct for every array */
-mf_value mf_stage_arguments(mf_function stage);
-mf_value mf_stage_results(mf_function stage);
-
-typedef struct mf_stage_costs {
-    /* Over all devices, from the ops' own formulas: lowered as traced, compiled as optimised; a
-     * while counts one turn */
-    double flops, bytes_accessed;
-    /* aliased: donated arguments, whose memory the results may take */
-    int64_t argument_bytes, result_bytes, aliased_bytes;
-    /* Temporaries a worker; values that live across collectives a device. 0 before compiling */
-    int64_t temporary_bytes, device_bytes;
-} mf_stage_costs;
-mf_status mf_stage_analysis(mf_function stage, mf_stage_costs *out);
 void mf_clear_caches(void); /* forgets every traced and compiled program */
 /* Programs are kept by function, by the types of its arguments and by its statics, 4,096 of
  * them, and 4,096 of single ops outside transforms; beyond, those unused for longest go. A

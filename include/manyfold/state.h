@@ -145,7 +145,6 @@ typedef struct mf_pmap2_options { /* pmap's, then the states' */
     mf_device_list devices;
     const char *backend;
     int64_t axis_size;
-    const mf_shape *global_arg_shapes;
     mf_ints replicated_argnums;
     mf_state_axis_rules state_in_axes, state_out_axes;
     mf_unexpected unexpected_out_state_mapping;

@@ -45,8 +45,8 @@ typedef struct mf_backend {
     bool (*fits)(const mf_executable *x, mf_array *const *in);
     /* As mf_executable_run. */
     mf_error_object *(*execute)(mf_executable *x, mf_array *const *in, const bool *moved, mf_array **out);
-    void (*describe)(mf_text *t, const mf_executable *x);                             /* one line a fact */
-    void (*memory)(const mf_executable *x, int64_t *per_worker, int64_t *per_device); /* mf_executable_memory */
+    void (*describe)(mf_text *t, const mf_executable *x); /* one line a fact */
+    int64_t (*temporary_bytes)(const mf_executable *x);   /* mf_executable_temporary_bytes */
 } mf_backend;
 extern const mf_backend mf_backend_cpu;
 

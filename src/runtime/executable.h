@@ -30,8 +30,8 @@ void mf_executable_append(mf_executable *first, mf_executable *x); /* takes the 
 void mf_executable_name_input(mf_executable *x, int i, const char *words);
 /* What the memory plan says, for the user: one line a fact. */
 void mf_executable_describe(mf_text *t, const mf_executable *x);
-/* Bytes of temporaries that each worker keeps, and of values that cross segments on each device. */
-void mf_executable_memory(const mf_executable *x, int64_t *per_worker, int64_t *per_device);
+/* What a run takes at its most beside its arguments and results, in this process. */
+int64_t mf_executable_temporary_bytes(const mf_executable *x);
 /* The CPU's runs whose estimated cost is below this are stepped on the calling thread; 0: none (for tests). */
 void mf_executable_inline_below(double nanoseconds);
 

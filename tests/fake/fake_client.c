@@ -476,12 +476,9 @@ static mf_error_object *execute(mf_executable *base, mf_array *const *in, const 
 
 static void describe(mf_text *t, const mf_executable *x) { mf_executable_describe(t, ((const fake_executable *)x)->inside); }
 
-static void memory(const mf_executable *x, int64_t *per_worker, int64_t *per_device)
-{
-    mf_executable_memory(((const fake_executable *)x)->inside, per_worker, per_device);
-}
+static int64_t temporary_bytes(const mf_executable *x) { return mf_executable_temporary_bytes(((const fake_executable *)x)->inside); }
 
-static const mf_backend fake_backend = { load, fits, execute, describe, memory };
+static const mf_backend fake_backend = { load, fits, execute, describe, temporary_bytes };
 
 static int device_count(void) { return mf_device_total(&mf_client_cpu); }
 

@@ -4,6 +4,8 @@
 
 #include "array/array.h"
 
+#include <math.h>
+
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
 
 FN(off_mean, mf_sub(v, mf_pmean(v, "i")))
@@ -41,11 +43,11 @@ static int occurrences(const char *text, const char *what)
 
 TEST(a_lowered_call_compiles_and_runs)
 {
-    mf_function lowered = mf_lowered(off(), x84()), compiled = mf_compile_lowered(lowered, mf_none());
+    mf_function lowered = mf_lower(off(), x84()), compiled = mf_lowered_compile(lowered);
     EXPECT_SAME(mf_call(compiled, x84()), mf_call(off(), x84()));
     mf_function stages[] = { lowered, compiled };
     for (int i = 0; i < COUNT(stages); i++) {
-        mf_value in = mf_stage_arguments(stages[i]), out = mf_stage_results(stages[i]);
+        mf_value in = mf_args_info(stages[i]), out = mf_out_info(stages[i]);
         CHECK_STR(mf_str(in), "(float32[8,4],)");
         CHECK_STR(mf_str(out), "float32[8,4]");
         CHECK_STR(mf_str(mf_shape_of(mf_get(in, 0))), "(8, 4)");
@@ -135,7 +137,7 @@ TEST(a_trivial_call_of_several_arguments)
     mf_value x = FLOATS(8), y = WAVES(8);
     mf_function f = mf_compile(mf_pmap(both, "i"), x, x);
     EXPECT_SAME(mf_call(f, x, y), mf_tuple(x, y));
-    CHECK_STR(mf_str(mf_stage_results(f)), "(float32[8], float32[8])");
+    CHECK_STR(mf_str(mf_out_info(f)), "(float32[8], float32[8])");
 }
 
 TEST(structs_stand_for_arrays)
@@ -146,7 +148,7 @@ TEST(structs_stand_for_arrays)
     CHECK_EQ_INT(mf_size(s), 32);
     CHECK_EQ_INT(mf_dim(s, -1), 4);
     CHECK_STR(mf_program_text(off(), s), mf_program_text(off(), x84()));
-    CHECK_STR(mf_lower(off(), s), mf_lower(off(), x84()));
+    CHECK_STR(mf_as_text(mf_lower(off(), s), MF_TEXT_OPTIMIZED), mf_as_text(mf_lower(off(), x84()), MF_TEXT_OPTIMIZED));
     CHECK_STR(mf_str(mf_eval_shape(mf_pmap(waves_and_mean, "i"), mf_struct(MF_SHAPE(8, 3), MF_BF16))),
               "{'m': (bfloat16[8], None), 's': bfloat16[8,3]}");
     /* they have no numbers */
@@ -197,90 +199,149 @@ TEST(statics_are_part_of_the_signature)
 
 TEST(lowering_shows_the_program)
 {
-    const char *text = mf_lower(off(), x84());
+    const char *text = mf_as_text(mf_lower(off(), x84()), MF_TEXT_OPTIMIZED);
     CHECK_CONTAINS(text, "program (a: f32[8,4]) {");
     CHECK_CONTAINS(text, "pmap[axis_name=i, axis_size=8");
     CHECK_CONTAINS(text, "psum[axes=(i)");
-    CHECK_CONTAINS(mf_lower(mapped(), 1.0, rows(3)), "rank 0");
+    CHECK_CONTAINS(mf_as_text(mf_lower(mapped(), 1.0, rows(3)), MF_TEXT_OPTIMIZED), "rank 0");
 }
 
 TEST(a_lowered_call_has_two_texts)
 {
-    mf_function lowered = mf_lowered(off(), x84());
-    const char *traced = mf_stage_text(lowered, MF_TEXT_TRACED), *optimized = mf_stage_text(lowered, MF_TEXT_OPTIMIZED);
+    mf_function lowered = mf_lower(off(), x84());
+    const char *traced = mf_as_text(lowered, MF_TEXT_TRACED), *optimized = mf_as_text(lowered, MF_TEXT_OPTIMIZED);
     CHECK_CONTAINS(traced, mf_program_text(off(), x84()));
-    CHECK_STR(optimized, mf_lower(off(), x84()));
+    CHECK_STR(optimized, mf_as_text(mf_lower(off(), x84()), MF_TEXT_OPTIMIZED));
     CHECK_EQ_INT(occurrences(traced, " div "), 1); /* the mean divides by 8; optimised it multiplies by 0.125 */
     CHECK_EQ_INT(occurrences(optimized, " div "), 0);
-    CHECK_CONTAINS(mf_stage_text(lowered, MF_TEXT_PLAN), "only lowered");
-    CHECK_CONTAINS(mf_stage_text(off(), MF_TEXT_TRACED), "neither lowered nor compiled");
+    CHECK_STR(mf_as_text(lowered), traced);
+    CHECK_STR(mf_as_text(mf_lowered_compile(lowered)), optimized);
+    CHECK_CONTAINS(mf_as_text(lowered, MF_TEXT_PLAN), "only lowered");
+    CHECK_CONTAINS(mf_as_text(off(), MF_TEXT_TRACED), "neither lowered nor compiled");
 }
 
 TEST(a_compiled_call_has_three_texts)
 {
     mf_function f = mf_compile(off(), x84());
-    CHECK_STR(mf_stage_text(f, MF_TEXT_OPTIMIZED), mf_lower(off(), x84()));
-    CHECK_CONTAINS(mf_stage_text(f, MF_TEXT_TRACED), mf_program_text(off(), x84()));
-    const char *plan = mf_stage_text(f, MF_TEXT_PLAN);
+    CHECK_STR(mf_as_text(f, MF_TEXT_OPTIMIZED), mf_as_text(mf_lower(off(), x84()), MF_TEXT_OPTIMIZED));
+    CHECK_CONTAINS(mf_as_text(f, MF_TEXT_TRACED), mf_program_text(off(), x84()));
+    const char *plan = mf_as_text(f, MF_TEXT_PLAN);
     CHECK_CONTAINS(plan, "size 8");
     CHECK_CONTAINS(plan, "bytes of temporaries a worker");
 }
 
 TEST(the_text_tells_the_replicas)
 {
-    CHECK_CONTAINS(mf_lower(off(), x84()), "# replicas = 8, partitions = 1\n");
-    CHECK_CONTAINS(mf_lower(mf_pmap(mf_pmap(doubled)), FLOATS(2, 3)), "# replicas = 6, partitions = 1\n");
-    CHECK_CONTAINS(mf_lower(mf_jit(doubled), FLOATS(2, 3)), "# replicas = 1, partitions = 1\n");
+    CHECK_CONTAINS(mf_as_text(mf_lower(off(), x84()), MF_TEXT_OPTIMIZED), "# replicas = 8, partitions = 1\n");
+    CHECK_CONTAINS(mf_as_text(mf_lower(mf_pmap(mf_pmap(doubled)), FLOATS(2, 3)), MF_TEXT_OPTIMIZED), "# replicas = 6, partitions = 1\n");
+    CHECK_CONTAINS(mf_as_text(mf_lower(mf_jit(doubled), FLOATS(2, 3)), MF_TEXT_OPTIMIZED), "# replicas = 1, partitions = 1\n");
 }
 
 TEST(the_text_tells_the_replicas_of_a_map_in_jit)
 {
-    CHECK_CONTAINS(mf_lower(mf_jit(mf_pmap(doubled)), FLOATS(2, 2, 2)), "# replicas = 2, partitions = 1\n");
+    CHECK_CONTAINS(mf_as_text(mf_lower(mf_jit(mf_pmap(doubled)), FLOATS(2, 2, 2)), MF_TEXT_OPTIMIZED), "# replicas = 2, partitions = 1\n");
 }
 
 /* ---- costs */
 
-TEST(costs_before_compiling)
+static mf_value product(mf_value a, mf_value b) { return mf_dot(a, b); }
+static mf_value add_rows(mf_value c, mf_value row) { return mf_tuple(mf_add(c, row), mf_none()); }
+FN(added_up, mf_get(mf_scan(add_rows, mf_zeros(MF_SHAPE(5), MF_F32), v), 0))
+FN(below_100, mf_less(v, 100))
+FN(doubled_up, mf_while(below_100, doubled, v))
+FN(squared_twice, mf_square(mf_square(v)))
+FN(either, mf_cond(mf_greater(mf_get(v, 0), 0), squared_twice, doubled, v))
+static mf_value f32(int64_t m, int64_t n) { return mf_struct(MF_SHAPE(m, n), MF_F32); }
+
+TEST(flops_have_formulas)
 {
-    mf_stage_costs c;
-    CHECK_EQ_INT(mf_stage_analysis(mf_lowered(off(), x84()), &c), MF_OK);
-    CHECK_EQ_INT((int64_t)c.flops, 8 * (4 + 4 + 4)); /* on each device a sum, a quotient and a difference an element */
-    CHECK(c.bytes_accessed > 0);
-    CHECK_EQ_INT(c.argument_bytes, 128);
-    CHECK_EQ_INT(c.result_bytes, 128);
-    CHECK_EQ_INT(c.temporary_bytes, 0);
+    struct {
+        mf_function f;
+        double flops, bytes;
+    } cases[] = {
+        { mf_lower(product, f32(7, 3), f32(3, 5)), 2 * 7 * 3 * 5, 4 * (21 + 15 + 35) },
+        { mf_compile(product, f32(7, 3), f32(3, 5)), 2 * 7 * 3 * 5, 4 * (21 + 15 + 35) },
+        { mf_lower(mf_vmap(product), mf_struct(MF_SHAPE(4, 7, 3), MF_F32), mf_struct(MF_SHAPE(4, 3, 5), MF_F32)), 4 * 2 * 7 * 3 * 5,
+          4 * 4 * (21 + 15 + 35) },
+        { mf_lower(mf_pmap(product), mf_struct(MF_SHAPE(4, 7, 3), MF_F32), mf_struct(MF_SHAPE(4, 3, 5), MF_F32)), 4 * 2 * 7 * 3 * 5,
+          4 * 4 * (21 + 15 + 35) },
+        { mf_lower(mf_jit(mf_jit(doubled)), f32(6, 5)), 30, 4 * 90 },
+        { mf_lower(added_up, f32(6, 5)), 30, 6 * 4 * 15 },             /* all rounds of a scan */
+        { mf_lower(doubled_up, mf_struct(MF_SHAPE0, MF_F32)), 2, -1 }, /* one of a while: its test and its body */
+        { mf_lower(either, mf_struct(MF_SHAPE(5), MF_F32)), -1, -1 },
+        { mf_lower(off(), x84()), 8 * (4 + 4 + 4), -1 }, /* on each device a sum, a quotient and a difference an element */
+    };
+    for (int i = 0; i < COUNT(cases); i++) {
+        mf_costs c = mf_cost_analysis(cases[i].f);
+        if (!CHECK(cases[i].flops < 0 || c.flops == cases[i].flops) || !CHECK(cases[i].bytes < 0 || c.bytes_accessed == cases[i].bytes))
+            CHECK_NOTE("case %d: %g flops, %g bytes", i, c.flops, c.bytes_accessed);
+    }
+    double both = mf_cost_analysis(mf_lower(either, mf_struct(MF_SHAPE(5), MF_F32))).flops;
+    double none = mf_cost_analysis(mf_lower(below_100, mf_struct(MF_SHAPE0, MF_F32))).flops;
+    CHECK(both >= 10 && both <= 10 + 3 * none); /* the dearer branch alone, and the predicate */
 }
 
 TEST(costs_after_compiling)
 {
-    mf_stage_costs c, cut;
-    mf_function lowered = mf_lowered(mf_pmap(twice_the_same, "i"), x84());
-    CHECK_EQ_INT(mf_stage_analysis(mf_compile_lowered(lowered, mf_none()), &c), MF_OK);
-    CHECK_EQ_INT(mf_stage_analysis(lowered, &cut), MF_OK);
+    mf_function lowered = mf_lower(mf_pmap(twice_the_same, "i"), x84());
+    mf_costs c = mf_cost_analysis(mf_lowered_compile(lowered)), cut = mf_cost_analysis(lowered);
     CHECK(c.flops > 0 && c.flops < cut.flops); /* equal sines are one */
-    CHECK(c.bytes_accessed > 0);
+    CHECK(c.bytes_accessed > 0 && c.bytes_accessed < cut.bytes_accessed);
 }
 
 static void ignore(mf_status status, const char *message, void *context) { (void)status, (void)message, (void)context; }
 
+TEST(what_has_no_costs)
+{
+    mf_set_error_hook(ignore, NULL); /* there is no value that could carry it */
+    CHECK(isnan(mf_cost_analysis(mapped()).flops));
+    CHECK_EQ_INT(mf_memory_analysis(mapped()).peak_memory_in_bytes, -1);
+    CHECK_EQ_INT(mf_memory_analysis(mf_lower(off(), x84())).temp_size_in_bytes, -1);
+    mf_set_error_hook(NULL, NULL);
+}
+
 TEST(memory_of_a_compiled_call)
 {
-    mf_stage_costs c;
-    mf_function f = mf_compile(mf_pmap(step, "i"), rows(3), rows(3));
-    CHECK_EQ_INT(mf_stage_analysis(f, &c), MF_OK); /* before the first call */
-    CHECK_EQ_INT(c.argument_bytes, 48);
-    CHECK_EQ_INT(c.result_bytes, 24);
-    CHECK_EQ_INT(c.aliased_bytes, 0);
-    CHECK(c.device_bytes >= 12 + 12 + 4); /* two rows and what the sum needs */
-    f = mf_compile(mf_pmap(step, "i", .donate_argnums = MF_INTS(0)), rows(3), rows(3));
-    CHECK_EQ_INT(mf_stage_analysis(f, &c), MF_OK);
-    CHECK_EQ_INT(c.aliased_bytes, 24);
-    f = mf_compile(mf_pmap(sorted_twice), FLOATS(8, 100));
-    CHECK_EQ_INT(mf_stage_analysis(f, &c), MF_OK);
-    CHECK(c.temporary_bytes >= 400);
-    mf_set_error_hook(ignore, NULL); /* there is no value that could carry it */
-    CHECK_EQ_INT(mf_stage_analysis(mapped(), &c), MF_ERROR_ARGUMENT);
-    mf_set_error_hook(NULL, NULL);
+    mf_compiled_memory_stats m = mf_memory_analysis(mf_compile(mf_pmap(step, "i"), rows(3), rows(3))); /* before the first call */
+    CHECK_EQ_INT(m.argument_size_in_bytes, 48);
+    CHECK_EQ_INT(m.output_size_in_bytes, 24);
+    CHECK_EQ_INT(m.alias_size_in_bytes, 0);
+    CHECK_EQ_INT(m.peak_memory_in_bytes, 48 + 24 + m.temp_size_in_bytes);
+    CHECK(m.temp_size_in_bytes >= 2 * 4); /* what the sum needs */
+    m = mf_memory_analysis(mf_compile(mf_pmap(step, "i", .donate_argnums = MF_INTS(0)), rows(3), rows(3)));
+    CHECK_EQ_INT(m.alias_size_in_bytes, 24);
+    CHECK_EQ_INT(m.peak_memory_in_bytes, 48 + m.temp_size_in_bytes);
+    CHECK(mf_memory_analysis(mf_compile(mf_jit(sorted_twice), FLOATS(100))).temp_size_in_bytes >= 400);
+    m = mf_memory_analysis(mf_compile(mf_jit(doubled), FLOATS(100)));
+    CHECK(m.temp_size_in_bytes < 400); /* nothing lies between */
+    CHECK_EQ_INT(m.peak_memory_in_bytes, 800 + m.temp_size_in_bytes);
+}
+
+/* Sums that cut the program: each waits for the one before, and what came of two is held beside it. */
+static mf_value sums_in_turn(mf_value x)
+{
+    mf_value y = mf_psum(mf_sin(x), "i"), z = mf_psum(mf_cos(y), "i");
+    return mf_add(mf_psum(mf_sin(z), "i"), y);
+}
+
+/* What is said is enough: no run takes more beside its arguments and results. */
+TEST(a_run_takes_no_more_memory)
+{
+    enum { DEVICES = 4, N = 50000 };
+    mf_value x = mf_ones(MF_SHAPE(DEVICES, N), MF_F32);
+    mf_function f = mf_compile(mf_pmap(sums_in_turn, "i"), mf_struct(MF_SHAPE(DEVICES, N), MF_F32));
+    mf_compiled_memory_stats m = mf_memory_analysis(f);
+    x = mf_add(x, mf_reshape(mf_arange(DEVICES, MF_F32), MF_SHAPE(DEVICES, 1))); /* rows of its own */
+    for (int i = 0; i < 3; i++) {
+        MF_SCOPE;
+        mf_block_until_ready(x);
+        mf_memory_stats_reset();
+        int64_t before = mf_memory_stats().live_bytes;
+        mf_block_until_ready(mf_call(f, x));
+        int64_t took = mf_memory_stats().peak_bytes - before, said = m.output_size_in_bytes + m.temp_size_in_bytes;
+        if (!CHECK(took <= said + 4096) || !CHECK(took * 4 > said))
+            CHECK_NOTE("it said %lld and took %lld bytes", (long long)said, (long long)took);
+    }
 }
 
 /* ---- executables */
@@ -305,7 +366,7 @@ TEST(the_executable_names_its_devices)
     mf_device_list all = mf_devices();
     mf_device two[] = { all.at[5], all.at[2] };
     mf_function f = mf_compile(mf_pmap(off_mean, "i", .devices = { 2, two }), FLOATS(2, 4));
-    CHECK_CONTAINS(mf_stage_text(f, MF_TEXT_OPTIMIZED), "devices=(5,2)");
+    CHECK_CONTAINS(mf_as_text(f, MF_TEXT_OPTIMIZED), "devices=(5,2)");
     mf_device_list held = mf_devices_of_array(mf_call(f, FLOATS(2, 4)));
     CHECK_EQ_INT(held.count, 2);
     CHECK(held.at[0].handle == two[0].handle && held.at[1].handle == two[1].handle);
@@ -313,20 +374,23 @@ TEST(the_executable_names_its_devices)
 
 TEST(compiler_options)
 {
-    mf_function lowered = mf_lowered(mf_pmap(twice_the_same, "i"), x84());
-    mf_function f = mf_compile_lowered(lowered, mf_dict("cse", mf_b(false)));
-    CHECK_EQ_INT(occurrences(mf_stage_text(f, MF_TEXT_OPTIMIZED), " sin "), 2);
-    mf_function g = mf_compile_lowered(lowered, mf_dict("cse", mf_b(true), "backend", "reference"));
-    CHECK_EQ_INT(occurrences(mf_stage_text(g, MF_TEXT_OPTIMIZED), " sin "), 1);
+    mf_function lowered = mf_lower(mf_pmap(twice_the_same, "i"), x84());
+    mf_function f = mf_lowered_compile(lowered, .compiler_options = mf_dict("cse", mf_b(false)));
+    CHECK_EQ_INT(occurrences(mf_as_text(f, MF_TEXT_OPTIMIZED), " sin "), 2);
+    mf_function g = mf_lowered_compile(lowered, .compiler_options = mf_dict("cse", mf_b(true), "backend", "reference"));
+    CHECK_EQ_INT(occurrences(mf_as_text(g, MF_TEXT_OPTIMIZED), " sin "), 1);
     EXPECT_SAME(mf_call(f, x84()), mf_call(mf_pmap(twice_the_same, "i"), x84()));
     EXPECT_SAME(mf_call(g, x84()), mf_call(f, x84()));
 }
 
-static mf_value refused(mf_function lowered, mf_value options) { return mf_call(mf_compile_lowered(lowered, options), x84()); }
+static mf_value refused(mf_function lowered, mf_value options)
+{
+    return mf_call(mf_lowered_compile(lowered, .compiler_options = options), x84());
+}
 
 TEST(other_compiler_options_are_refused)
 {
-    mf_function lowered = mf_lowered(off(), x84());
+    mf_function lowered = mf_lower(off(), x84());
     EXPECT_ERROR(refused(lowered, mf_dict("invalid_key", "invalid_value")), "No such compile option: 'invalid_key'");
     EXPECT_ERROR(refused(lowered, mf_dict("cse", "invalid_value")), "'invalid_value' is not a valid bool value");
     EXPECT_ERROR(refused(lowered, mf_dict("cse", 1)), "is not a valid bool value");
@@ -338,10 +402,10 @@ TEST(other_compiler_options_are_refused)
 
 TEST(one_lowered_call_compiled_with_several_options)
 {
-    mf_function lowered = mf_lowered(off(), x84());
+    mf_function lowered = mf_lower(off(), x84());
     int64_t before = mf_cache_read().compilations;
-    mf_function f[] = { mf_compile_lowered(lowered, mf_none()), mf_compile_lowered(lowered, mf_dict("fold", mf_b(true))),
-                        mf_compile_lowered(lowered, mf_dict("fold", mf_b(false))) };
+    mf_function f[] = { mf_lowered_compile(lowered), mf_lowered_compile(lowered, .compiler_options = mf_dict("fold", mf_b(true))),
+                        mf_lowered_compile(lowered, .compiler_options = mf_dict("fold", mf_b(false))) };
     CHECK_EQ_INT(mf_cache_read().compilations - before, 3);
     for (int i = 0; i < COUNT(f); i++)
         for (int k = 0; k < i; k++)

@@ -114,8 +114,8 @@ TEST(backend)
     EXPECT_ERROR(mf_call(mf_pmap(square, .backend = "quantum"), mf_arange(2, MF_I32)), "'cpu'");
     mf_function f = mf_pmap(square, .backend = "reference");
     EXPECT_TEXT(mf_call(f, mf_arange(2, MF_I32)), "[0 1]");
-    CHECK_CONTAINS(mf_stage_text(mf_compile(f, mf_arange(2, MF_I32)), MF_TEXT_PLAN), "backend reference");
-    CHECK_CONTAINS(mf_stage_text(mf_compile(mf_pmap(square, .backend = "cpu"), mf_arange(2, MF_I32)), MF_TEXT_PLAN), mf_default_backend());
+    CHECK_CONTAINS(mf_as_text(mf_compile(f, mf_arange(2, MF_I32)), MF_TEXT_PLAN), "backend reference");
+    CHECK_CONTAINS(mf_as_text(mf_compile(mf_pmap(square, .backend = "cpu"), mf_arange(2, MF_I32)), MF_TEXT_PLAN), mf_default_backend());
 }
 
 static mf_value on_reference(mf_value x) { return mf_call(mf_pmap(square, .backend = "reference"), x); }
@@ -124,7 +124,7 @@ static mf_value on_two(mf_value x) { return mf_call(mf_pmap(square, .backend = "
 TEST(one_program_has_one_backend)
 {
     start();
-    CHECK_CONTAINS(mf_stage_text(mf_compile(mf_jit(on_reference), mf_arange(2, MF_I32)), MF_TEXT_PLAN), "backend reference");
+    CHECK_CONTAINS(mf_as_text(mf_compile(mf_jit(on_reference), mf_arange(2, MF_I32)), MF_TEXT_PLAN), "backend reference");
     if (strcmp(mf_default_backend(), "native") == 0)
         EXPECT_ERROR(mf_call(mf_jit(on_two), mf_arange(2, MF_I32)), "its maps name 'reference' and 'native'");
 }

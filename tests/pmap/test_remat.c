@@ -199,12 +199,10 @@ static void measure(chain c, bool map, int *sines, int *dots, int64_t *bytes)
     mf_function g = mf_grad(mf_closure(run_chain, &c));
     mf_value type = map ? mf_struct(MF_SHAPE(2, 32, 32), MF_F32) : mf_struct(MF_SHAPE(32, 32), MF_F32);
     mf_function compiled = mf_compile(map ? mf_pmap(g) : mf_jit(g), type, type);
-    mf_stage_costs costs;
-    CHECK_EQ_INT(mf_stage_analysis(compiled, &costs), MF_OK);
-    const char *text = mf_stage_text(compiled, MF_TEXT_OPTIMIZED);
+    const char *text = mf_as_text(compiled, MF_TEXT_OPTIMIZED);
     *sines = occurrences(text, " sin ");
     *dots = occurrences(text, " dot_general[");
-    *bytes = costs.temporary_bytes;
+    *bytes = mf_memory_analysis(compiled).temp_size_in_bytes;
 }
 
 TEST(what_is_computed_again_stays)
@@ -278,9 +276,7 @@ static int64_t stack_bytes(stack s, bool map)
     mf_value x = map ? mf_struct(MF_SHAPE(2, ROWS, WIDTH), MF_F32) : mf_struct(MF_SHAPE(ROWS, WIDTH), MF_F32);
     mf_value w = mf_struct(MF_SHAPE(WIDTH, WIDTH), MF_F32);
     mf_function compiled = mf_compile(map ? mf_pmap(g, "i", .in_axes = mf_axes(0, MF_NONE)) : mf_jit(g), x, w);
-    mf_stage_costs costs;
-    CHECK_EQ_INT(mf_stage_analysis(compiled, &costs), MF_OK);
-    return costs.temporary_bytes;
+    return mf_memory_analysis(compiled).temp_size_in_bytes;
 }
 
 TEST(remat_saves_memory_where_rows_are_reduced)
@@ -336,9 +332,10 @@ FN(tree_named, mf_checkpoint_name(mf_dict("a", v, "b", mf_tuple(mf_mul(v, v), "t
 
 TEST(barriers)
 {
-    CHECK_EQ_INT(occurrences(mf_lower(mf_jit(twice), FLOATS(4)), " sin "), 1);
-    CHECK_EQ_INT(occurrences(mf_lower(mf_jit(twice_apart), FLOATS(4)), " sin "), 2);
-    CHECK_EQ_INT(occurrences(mf_lower(mf_jit(twice_apart), FLOATS(4)), "optimization_barrier"), 1); /* keeps the order, runs nothing */
+    CHECK_EQ_INT(occurrences(mf_as_text(mf_lower(mf_jit(twice), FLOATS(4)), MF_TEXT_OPTIMIZED), " sin "), 1);
+    CHECK_EQ_INT(occurrences(mf_as_text(mf_lower(mf_jit(twice_apart), FLOATS(4)), MF_TEXT_OPTIMIZED), " sin "), 2);
+    CHECK_EQ_INT(occurrences(mf_as_text(mf_lower(mf_jit(twice_apart), FLOATS(4)), MF_TEXT_OPTIMIZED), "optimization_barrier"),
+                 1); /* keeps the order, runs nothing */
     EXPECT_SAME(mf_call(mf_pmap(mf_grad(twice_apart)), WAVES(8)), mf_mul(2, mf_cos(WAVES(8))));
     EXPECT(mf_call(mf_pmap(tree_through), FLOATS(4)), 0, 1, 2, 3, 0, 1, 4, 9);
     EXPECT(tree_through(FLOATS(3)), 0, 1, 2, 0, 1, 4);

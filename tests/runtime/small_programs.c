@@ -128,13 +128,12 @@ static mf_value gradient_of_a_loop(void) { return mf_sum(mf_call(mf_grad(scan_lo
 
 static mf_value ahead(void)
 {
-    mf_function f = mf_lowered(mf_pmap(twice), X4), g = mf_compile_lowered(f, mf_none());
-    mf_stage_costs costs = { 0 };
-    const char *text = mf_stage_text(f, MF_TEXT_OPTIMIZED), *plan = mf_stage_text(g, MF_TEXT_PLAN);
-    mf_status status = mf_stage_analysis(g, &costs);
-    mf_value v = mf_sum(mf_call(g, X4)), shape = mf_stage_results(g);
-    return text && plan && !status && costs.argument_bytes != 16 ? mf_make_error(MF_ERROR_ARGUMENT, "wrong costs")
-                                                                 : mf_add(v, mf_mul(mf_f(0), mf_len(shape)));
+    mf_function f = mf_lower(mf_pmap(twice), X4), g = mf_lowered_compile(f);
+    const char *text = mf_as_text(f, MF_TEXT_OPTIMIZED), *plan = mf_as_text(g, MF_TEXT_PLAN);
+    mf_compiled_memory_stats memory = mf_memory_analysis(g);
+    mf_value v = mf_sum(mf_call(g, X4)), shape = mf_out_info(g);
+    return text && plan && memory.argument_size_in_bytes != 16 ? mf_make_error(MF_ERROR_ARGUMENT, "wrong costs")
+                                                               : mf_add(v, mf_mul(mf_f(0), mf_len(shape)));
 }
 
 /* ------------------------------------------------------------------ maps */

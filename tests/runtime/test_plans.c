@@ -145,8 +145,7 @@ static const char *const names[] = { "normalize", "softmax",  "column_norms", "r
 static char *plan_of(const char *name, char *buffer, size_t size)
 {
     mf_function f = compiled(name);
-    const char *text = mf_stage_text(f, MF_TEXT_PLAN), *from = text ? strstr(text, "plan {") : NULL,
-               *to = from ? strstr(from, "\n}\n") : NULL;
+    const char *text = mf_as_text(f, MF_TEXT_PLAN), *from = text ? strstr(text, "plan {") : NULL, *to = from ? strstr(from, "\n}\n") : NULL;
     if (!CHECK(to) || !CHECK((size_t)(to + 3 - from) < size)) {
         CHECK_NOTE("%s: %s", name, text ? text : "no text");
         return NULL;

@@ -159,7 +159,7 @@ static mf_value called_with(mf_module m, mf_value x, mf_value y) { return (void)
     X(mf_call_n(mf_partial(mf_fn(both), 1.0), one, n))                                                                                    \
     X(handle_of(mf_partial_n(mf_fn(half), one, n).handle))                                                                                \
     X(mf_eval_shape_n(mf_fn(half), one, n))                                                                                               \
-    X(handle_of(mf_lowered_n(mf_jit(half), one, n).handle))                                                                               \
+    X(handle_of(mf_lower_n(mf_jit(half), one, n).handle))                                                                                 \
     X(handle_of(mf_compile_n(mf_jit(half), one, n).handle))                                                                               \
     X(mf_call_n(mf_linear_transpose_n(mf_fn(half), one, n), one, 1))                                                                      \
     X(mf_switch_n(mf_i(0), (mf_function[]){ mf_fn(half) }, n, one[0]))                                                                    \
@@ -348,7 +348,6 @@ static mf_value called_with(mf_module m, mf_value x, mf_value y) { return (void)
     X(shown(mf_str_shape((mf_shape){ .rank = n })))                                                              \
     X(shown(mf_program_text_n(mf_fn(half), one, n < 0 ? n : 1)))                                                 \
     X(unpacked(n))                                                                                               \
-    X(shown(mf_lower_n(mf_fn(half), one, n < 0 ? n : 1)))                                                        \
     X(mf_call(mf_grad(mf_remat(half, .policy = mf_save_only_these_names_n(names, n < 0 ? n : 1))), vector()))    \
     X(mf_call(mf_grad(mf_remat(half, .policy = mf_save_any_names_but_these_n(names, n < 0 ? n : 1))), vector())) \
     X(mf_call(mf_grad(mf_remat(half, .policy = mf_save_anything_except_these_names_n(names, n < 0 ? n : 1))), vector()))

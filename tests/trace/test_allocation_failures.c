@@ -57,11 +57,11 @@ static mf_value wave_loss(mf_value x)
 static int again(void) { return judge(mf_sum(mf_call(mf_jit(mf_grad(wave_loss)), mf_zeros(MF_SHAPE(2), MF_F32))), 0); }
 static int ahead(void)
 {
-    mf_function lowered = mf_lowered(mf_pmap(normalize, "i"), mf_struct(MF_SHAPE(4), MF_F32));
-    mf_function compiled = mf_compile_lowered(lowered, mf_dict("cse", mf_b(false)));
-    mf_str(mf_stage_arguments(compiled));
-    mf_str(mf_stage_results(lowered));
-    mf_stage_text(compiled, MF_TEXT_PLAN);
+    mf_function lowered = mf_lower(mf_pmap(normalize, "i"), mf_struct(MF_SHAPE(4), MF_F32));
+    mf_function compiled = mf_lowered_compile(lowered, .compiler_options = mf_dict("cse", mf_b(false)));
+    mf_str(mf_args_info(compiled));
+    mf_str(mf_out_info(lowered));
+    mf_as_text(compiled, MF_TEXT_PLAN);
     return judge(mf_sum(mf_call(compiled, mf_arange(4, MF_F32))), 1);
 }
 static int text(void)

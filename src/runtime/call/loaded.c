@@ -121,7 +121,4 @@ void mf_executable_name_input(mf_executable *x, int i, const char *words)
 
 void mf_executable_describe(mf_text *t, const mf_executable *x) { x->backend->describe(t, x); }
 
-void mf_executable_memory(const mf_executable *x, int64_t *per_worker, int64_t *per_device)
-{
-    x->backend->memory(x, per_worker, per_device);
-}
+int64_t mf_executable_temporary_bytes(const mf_executable *x) { return x->backend->temporary_bytes(x); }

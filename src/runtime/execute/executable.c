@@ -5,6 +5,7 @@
  * nothing is stepped on a small stack, which has no room for what kernels keep there. */
 #include "runtime/collectives/collectives.h"
 #include "runtime/compile/planner.h"
+#include "runtime/device.h"
 
 #include "base/place.h"
 #include "base/room.h"
@@ -697,22 +698,9 @@ static mf_error_object *execute(mf_executable *base, mf_array *const *in, const 
 
 /* ------------------------------------------------------------------ for the user */
 
-/* What every device holds between segments; what is computed once for all counts once, at the top. */
-static int64_t crossing_bytes(const mf_block *b)
+static int64_t temporary_bytes(const mf_executable *base)
 {
-    int64_t bytes = 0;
-    for (int r = 0; b && r < b->register_count; r++)
-        bytes += b->types[r]->bytes;
-    return bytes;
-}
-
-static void memory(const mf_executable *base, int64_t *per_worker, int64_t *per_device)
-{
-    const cpu_executable *x = (const cpu_executable *)base;
-    *per_worker = (int64_t)x->plan->scratch_bytes;
-    *per_device = 0;
-    for (const mf_map_plan *p = x->plan->maps; p; p = p->next)
-        *per_device += crossing_bytes(p->device);
+    return mf_plan_temporary_bytes(((const cpu_executable *)base)->plan, mf_worker_count());
 }
 
 static void describe(mf_text *t, const mf_executable *base)
@@ -720,9 +708,7 @@ static void describe(mf_text *t, const mf_executable *base)
     const cpu_executable *x = (const cpu_executable *)base;
     mf_text_add(t, "backend %s\n", x->compiler->name);
     mf_plan_print(t, x->plan);
-    int64_t worker, device;
-    memory(base, &worker, &device);
-    mf_text_add(t, "%lld bytes of temporaries a worker\n", (long long)worker);
+    mf_text_add(t, "%lld bytes of temporaries a worker\n", (long long)x->plan->scratch_bytes);
 }
 
-const mf_backend mf_backend_cpu = { load_program, fits, execute, describe, memory };
+const mf_backend mf_backend_cpu = { load_program, fits, execute, describe, temporary_bytes };

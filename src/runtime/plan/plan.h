@@ -159,6 +159,8 @@ mf_plan *mf_plan_parse(const char *text, mf_error_object **error);
  * for what is computed once. NULL or an error. */
 mf_error_object *mf_plan_verify(const mf_plan *plan);
 double mf_map_cost(const mf_map_plan *map); /* estimated nanoseconds */
+/* What a run takes at its most beside its arguments and results, by so many workers. */
+int64_t mf_plan_temporary_bytes(const mf_plan *plan, int workers);
 
 /* ---- the schedule */
 

@@ -9,7 +9,7 @@
 
 #include "passes/passes.h"
 
-#include <manyfold/function.h>
+#include <manyfold/stages.h>
 #include <string.h>
 
 static void ahead_end(mf_ahead *o)
@@ -130,7 +130,7 @@ static const mf_function_class compiled_class = {
 static mf_value lowered_call(mf_function_object *f, const mf_value *arguments, int count)
 {
     (void)arguments, (void)count;
-    return mf_fail(MF_ERROR_ARGUMENT, "%s is lowered, not compiled: mf_compile_lowered makes a function of it that can be called",
+    return mf_fail(MF_ERROR_ARGUMENT, "%s is lowered, not compiled: mf_lowered_compile makes a function of it that can be called",
                    f->inner->name);
 }
 
@@ -144,7 +144,7 @@ const mf_ahead *mf_ahead_of(mf_function function, mf_error_object **error)
     if (f && (f->kind == &lowered_class || f->kind == &compiled_class))
         return f->options;
     if (f)
-        *error = mf_error_new(MF_ERROR_ARGUMENT, "%s is neither lowered nor compiled: mf_lowered and mf_compile make such functions",
+        *error = mf_error_new(MF_ERROR_ARGUMENT, "%s is neither lowered nor compiled: mf_lower and mf_compile make such functions",
                               f->name);
     return NULL;
 }
@@ -245,7 +245,7 @@ static mf_function stage_function(const mf_function_class *kind, mf_function_obj
     return (mf_function){ mf_handle_new(error) };
 }
 
-mf_function mf_lowered_n(mf_function function, const mf_value *arguments, int count)
+mf_function mf_lower_n(mf_function function, const mf_value *arguments, int count)
 {
     MF_ENTER((mf_function){ MF_FORK_HANDLE });
     mf_ahead o;
@@ -339,14 +339,14 @@ static mf_error_object *compile_with(mf_ahead *o, const compiler_options *c)
     return error;
 }
 
-mf_function(mf_compile_lowered)(mf_function lowered, mf_value options)
+mf_function mf_lowered_compile_opt(mf_function lowered, const mf_compile_options *given)
 {
     MF_ENTER((mf_function){ MF_FORK_HANDLE });
     mf_error_object *error = NULL;
     const mf_ahead *from = mf_ahead_of(lowered, &error);
     compiler_options c;
     if (!error)
-        error = read_options(&c, mf_object_of(options));
+        error = read_options(&c, given && given->compiler_options.handle ? mf_object_of(given->compiler_options) : NULL);
     if (error)
         return (mf_function){ mf_handle_new(error) };
     mf_function_object *of = mf_function_of(lowered, &error)->inner;

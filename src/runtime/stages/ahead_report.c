@@ -7,8 +7,8 @@
 #include "runtime/compile/planner.h"
 
 #include <manyfold/array.h>
-#include <manyfold/function.h>
-#include <string.h>
+#include <manyfold/stages.h>
+#include <math.h>
 
 /* ---- texts */
 
@@ -19,23 +19,20 @@ static void print_lowered(mf_text *t, const mf_program *p)
     mf_program_print(t, p);
 }
 
-static const char *text_of_call(mf_function function, const mf_value *arguments, int count, bool lowered)
+const char *mf_program_text_n(mf_function function, const mf_value *arguments, int count)
 {
+    MF_ENTER(MF_FORK_WORDS);
     mf_error_object *error = NULL;
     mf_text text = { 0 };
     mf_signature s;
     mf_leaf few[32], *leaves = few;
     s.leaf_count = 32;
     mf_function_object *f;
-    mf_traced *t = (lowered ? mf_ahead_trace : mf_ahead_trace_here)(function, arguments, count, &s, &leaves, &f, &error);
-    mf_program *p = t && lowered ? mf_optimize(t->program, NULL, &error) : NULL;
-    if (p)
-        print_lowered(&text, p);
-    else if (error)
+    mf_traced *t = mf_ahead_trace_here(function, arguments, count, &s, &leaves, &f, &error);
+    if (error)
         mf_text_put(&text, mf_error_text(error));
     else
         mf_program_print(&text, t->program);
-    mf_drop(p);
     mf_drop(t);
     mf_drop(error);
     if (leaves != few)
@@ -43,28 +40,18 @@ static const char *text_of_call(mf_function function, const mf_value *arguments,
     return mf_text_to_scope(&text);
 }
 
-const char *mf_program_text_n(mf_function function, const mf_value *arguments, int count)
-{
-    MF_ENTER(MF_FORK_WORDS);
-    return text_of_call(function, arguments, count, false);
-}
-
-const char *mf_lower_n(mf_function function, const mf_value *arguments, int count)
-{
-    MF_ENTER(MF_FORK_WORDS);
-    return text_of_call(function, arguments, count, true);
-}
-
-const char *(mf_stage_text)(mf_function stage, mf_stage_form form)
+const char *(mf_as_text)(mf_function stage, mf_text_form form)
 {
     MF_ENTER(MF_FORK_WORDS);
     mf_error_object *error = NULL;
     const mf_ahead *o = mf_ahead_of(stage, &error);
     mf_text t = { 0 };
+    if (o && form == MF_TEXT_DEFAULT)
+        form = o->executable ? MF_TEXT_OPTIMIZED : MF_TEXT_TRACED;
     if (o && form == MF_TEXT_PLAN && !o->executable)
         error = mf_error_new(MF_ERROR_ARGUMENT, "a plan is made by compiling: this function is only lowered");
     else if (o && form != MF_TEXT_PLAN && form != MF_TEXT_TRACED && form != MF_TEXT_OPTIMIZED)
-        error = mf_error_new(MF_ERROR_ARGUMENT, "mf_stage_text: there is no form %d", (int)form);
+        error = mf_error_new(MF_ERROR_ARGUMENT, "mf_as_text: there is no form %d", (int)form);
     if (error)
         mf_text_put(&t, mf_error_text(error));
     else if (form == MF_TEXT_PLAN)
@@ -138,13 +125,13 @@ static mf_value types_of_stage(mf_function stage, bool results)
     return mf_value_new(tree ? (void *)tree : mf_error_out_of_memory());
 }
 
-mf_value(mf_stage_arguments)(mf_function stage)
+mf_value(mf_args_info)(mf_function stage)
 {
     MF_ENTER(MF_FORKED);
     return types_of_stage(stage, false);
 }
 
-mf_value(mf_stage_results)(mf_function stage)
+mf_value(mf_out_info)(mf_function stage)
 {
     MF_ENTER(MF_FORKED);
     return types_of_stage(stage, true);
@@ -172,46 +159,73 @@ mf_value mf_eval_shape_n(mf_function function, const mf_value *arguments, int co
 
 /* ---- what it costs */
 
-static void add_costs(const mf_program *p, double times, mf_stage_costs *out)
+static mf_cost cost_of_program(const mf_program *p);
+
+/* A while counts one round, a cond its dearest branch, and a function with rules of its own what it computes, not the rules. */
+static mf_cost cost_of(const mf_eqn *e)
 {
-    for (int i = 0; i < p->eqn_count; i++) {
-        const mf_eqn *e = p->eqns[i];
-        int nested = mf_params_program_count(e->op, e->params);
-        double inside = times;
-        if (e->op == &mf_op_pmap)
-            inside *= (double)mf_pmap_rows(e->params);
-        else if (e->op == &mf_op_scan)
-            inside *= (double)((const mf_scan_params *)e->params)->length;
-        for (int k = 0; k < nested; k++)
-            add_costs(*mf_params_program_at(e->op, e->params, k), inside, out);
-        if (nested)
-            continue;
-        mf_cost c = e->op->cost(e);
-        out->flops += times * c.flops;
-        out->bytes_accessed += times * c.bytes;
+    int nested = mf_params_program_count(e->op, e->params);
+    if (!nested)
+        return e->op->cost(e);
+    mf_cost sum = { 0, 0 }, most = { 0, 0 }, first = { 0, 0 };
+    for (int k = 0; k < nested; k++) {
+        mf_cost one = cost_of_program(*mf_params_program_at(e->op, e->params, k));
+        sum = (mf_cost){ sum.flops + one.flops, sum.bytes + one.bytes };
+        most = (mf_cost){ fmax(most.flops, one.flops), fmax(most.bytes, one.bytes) };
+        first = k ? first : one;
     }
+    if (e->op == &mf_op_while)
+        return sum;
+    if (e->op == &mf_op_cond)
+        return most;
+    double times = e->op == &mf_op_pmap   ? (double)mf_pmap_rows(e->params)
+                   : e->op == &mf_op_scan ? (double)((const mf_scan_params *)e->params)->length
+                                          : 1;
+    return (mf_cost){ times * first.flops, times * first.bytes };
 }
 
-mf_status(mf_stage_analysis)(mf_function stage, mf_stage_costs *out)
+static mf_cost cost_of_program(const mf_program *p)
 {
-    memset(out, 0, sizeof *out);
-    MF_ENTER(MF_FORK_STATUS);
+    mf_cost sum = { 0, 0 };
+    for (int i = 0; i < p->eqn_count; i++) {
+        mf_cost one = cost_of(p->eqns[i]);
+        sum = (mf_cost){ sum.flops + one.flops, sum.bytes + one.bytes };
+    }
+    return sum;
+}
+
+mf_costs(mf_cost_analysis)(mf_function stage)
+{
+    mf_costs costs = { NAN, NAN };
+    MF_ENTER(costs);
     mf_error_object *error = NULL;
     const mf_ahead *o = mf_ahead_of(stage, &error);
-    if (!o) {
-        mf_status status = error->status;
-        mf_drop(error); /* reported through the hook: nobody gets it */
-        return status;
-    }
+    mf_drop(error); /* reported through the hook: nobody gets it */
+    if (!o)
+        return costs;
+    mf_cost sum = cost_of_program(o->executable ? o->program : o->traced->program);
+    return (mf_costs){ sum.flops, sum.bytes };
+}
+
+mf_compiled_memory_stats(mf_memory_analysis)(mf_function stage)
+{
+    mf_compiled_memory_stats m = { -1, -1, -1, -1, -1 };
+    MF_ENTER(m);
+    mf_error_object *error = NULL;
+    const mf_ahead *o = mf_ahead_of(stage, &error);
+    if (o && !o->executable)
+        error = mf_error_new(MF_ERROR_ARGUMENT, "what memory a call takes is known of a compiled function: this one is only lowered");
+    mf_drop(error); /* as above */
+    if (!o || error)
+        return m;
     const mf_program *p = o->traced->program;
-    add_costs(o->executable ? o->program : p, 1, out);
+    m = (mf_compiled_memory_stats){ .temp_size_in_bytes = mf_executable_temporary_bytes(o->executable) };
     for (int i = 0; i < p->in_count; i++)
-        out->argument_bytes += p->in[i]->type->bytes;
+        m.argument_size_in_bytes += p->in[i]->type->bytes;
     for (int i = 0; i < p->out_count; i++)
-        out->result_bytes += p->out[i]->type->bytes;
+        m.output_size_in_bytes += p->out[i]->type->bytes;
     for (int i = 0; o->donated && i < p->in_count - mf_traced_read_count(o->traced); i++)
-        out->aliased_bytes += o->donated[i] ? p->in[i]->type->bytes : 0;
-    if (o->executable)
-        mf_executable_memory(o->executable, &out->temporary_bytes, &out->device_bytes);
-    return MF_OK;
+        m.alias_size_in_bytes += o->donated[i] ? p->in[i]->type->bytes : 0;
+    m.peak_memory_in_bytes = m.argument_size_in_bytes + m.output_size_in_bytes - m.alias_size_in_bytes + m.temp_size_in_bytes;
+    return m;
 }

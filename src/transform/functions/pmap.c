@@ -477,8 +477,6 @@ mf_function mf_pmap_opt(mf_function f, const mf_pmap_options *o)
     mf_error_object *e = find_backend(o->backend, &client);
     if (e)
         return (mf_function){ mf_handle_new(e) };
-    if (o->global_arg_shapes)
-        mf_warn("pmap: global_arg_shapes is ignored");
     pmap_options options;
     memset(&options, 0, sizeof options);
     options.axis_name = mf_intern(o->axis_name);

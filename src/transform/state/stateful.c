@@ -91,7 +91,6 @@ static mf_function mapping_make(mf_function f, const mf_pmap2_options *o, mf_map
         .devices = o->devices,
         .backend = o->backend,
         .axis_size = o->axis_size,
-        .global_arg_shapes = o->global_arg_shapes,
         .replicated_argnums = o->replicated_argnums,
     };
     mf_function mapped = mapping_fn(
@@ -106,10 +105,9 @@ static mf_function mapping_make(mf_function f, const mf_pmap2_options *o, mf_map
 
 static mf_function by_vmap(mf_function f, const mf_pmap_options *o)
 {
-    if (o->static_broadcasted_argnums.count || o->donate_argnums.count || o->replicated_argnums.count || o->devices.at || o->backend ||
-        o->global_arg_shapes)
-        return failed(mf_error_new(MF_ERROR_ARGUMENT, "vmap takes none of static_broadcasted_argnums, donate_argnums, devices, backend, "
-                                                      "global_arg_shapes and replicated_argnums: they are pmap's"));
+    if (o->static_broadcasted_argnums.count || o->donate_argnums.count || o->replicated_argnums.count || o->devices.at || o->backend)
+        return failed(mf_error_new(MF_ERROR_ARGUMENT, "vmap takes none of static_broadcasted_argnums, donate_argnums, devices, backend "
+                                                      "and replicated_argnums: they are pmap's"));
     return mf_vmap_opt(
         f, &(mf_vmap_options){ .axis_name = o->axis_name, .in_axes = o->in_axes, .out_axes = o->out_axes, .axis_size = o->axis_size });
 }

@@ -1,0 +1,80 @@
+/* What a run of a plan takes beside its arguments and its results: the values between segments while they are held, on all devices, and the
+ * scratch of the kernels on each worker.
+ * Invariant: a run allocates no more for them. It may need less: results of inner blocks move, and cheap maps stack their values. */
+#include "runtime/plan/plan.h"
+
+typedef struct held {
+    int *root;      /* by register: the first that is this memory */
+    int64_t *bytes; /* by root; 0: an argument's, a constant's or a result's memory */
+    int *holders;   /* by root */
+} held;
+
+static bool held_begin(held *h, const mf_block *b, bool top)
+{
+    size_t n = (size_t)b->register_count + 1;
+    *h = (held){ mf_calloc(n, sizeof *h->root), mf_calloc(n, sizeof *h->bytes), mf_calloc(n, sizeof *h->holders) };
+    if (!h->root || !h->bytes || !h->holders)
+        return false;
+    for (int r = 0; r < b->register_count; r++) {
+        h->root[r] = r;
+        h->bytes[r] = b->destination[r] < 0 ? b->types[r]->bytes : 0;
+    }
+    for (int i = 0; i < b->instr_count; i++) {
+        const mf_instr *in = b->instrs[i];
+        if (in->kind == MF_DO_ALIAS && in->in[0] >= 0)
+            h->root[in->out[0]] = h->root[in->in[0]];
+        else if (in->kind == MF_DO_ALIAS)
+            h->bytes[in->out[0]] = 0; /* the uniform block's */
+    }
+    for (int i = 0; i < b->in_count; i++)
+        if (b->in[i] >= 0)
+            h->bytes[b->in[i]] = 0;
+    for (int c = 0; c < b->constant_count; c++)
+        h->bytes[b->constants[c]] = 0;
+    for (int o = 0; top && o < b->out_count; o++)
+        if (b->out[o] >= 0)
+            h->bytes[h->root[b->out[o]]] = 0;
+    return true;
+}
+
+static int64_t most_of_block(const mf_block *b, bool top);
+
+static int64_t most_of_instr(const mf_instr *in)
+{
+    int64_t most = 0, sum = 0;
+    for (int k = 0; k < in->block_count; k++) {
+        int64_t one = most_of_block(in->blocks[k], false);
+        most = one > most ? one : most;
+        sum += one;
+    }
+    if (in->map)
+        return most_of_block(in->map->uniform, false) + in->map->size * most_of_block(in->map->device, false);
+    return in->kind == MF_DO_CALL ? most : sum;
+}
+
+/* Of registers at once; memory that is out counts as none. */
+static int64_t most_of_block(const mf_block *b, bool top)
+{
+    held h = { 0 };
+    int64_t now = 0, most = 0;
+    bool good = b && held_begin(&h, b, top);
+    for (int i = 0; good && i < b->instr_count; i++) {
+        const mf_instr *in = b->instrs[i];
+        for (int o = 0; o < in->out_count; o++)
+            now += h.holders[h.root[in->out[o]]]++ ? 0 : h.bytes[h.root[in->out[o]]];
+        int64_t inside = now + most_of_instr(in);
+        most = inside > most ? inside : most;
+        for (int u = 0; u < in->last_use_count; u++)
+            now -= --h.holders[h.root[in->last_uses[u]]] ? 0 : h.bytes[h.root[in->last_uses[u]]];
+    }
+    mf_free(h.root);
+    mf_free(h.bytes);
+    mf_free(h.holders);
+    return most;
+}
+
+int64_t mf_plan_temporary_bytes(const mf_plan *plan, int workers)
+{
+    int64_t at_once = plan->top->span < workers ? plan->top->span : workers;
+    return most_of_block(plan->top, true) + at_once * (int64_t)plan->scratch_bytes;
+}
