@@ -49,7 +49,8 @@ void mf_ir_rare_room(mf_ir *ir, int width); /* for them, in the entry block */
 mf_ir_value mf_ir_mask(mf_ir *ir, int live);
 mf_ir_value mf_ir_read(mf_ir *ir, mf_dtype dtype, mf_ir_value place, int live);
 void mf_ir_write(mf_ir *ir, mf_dtype dtype, mf_ir_value v, mf_ir_value place, int live);
-enum { MF_IR_LANES = 16 }; /* of a reduction, see kernels/reduce.inc */
+/* The widest vector. It is a reduction's lanes, so that one that folds is whole, and gives the bits of kernels/reduce.inc. */
+enum { MF_IR_LANES = MF_REDUCE_LANES };
 bool mf_ir_can_fold(mf_reducer how, mf_dtype dtype);
 mf_ir_value mf_ir_identity(mf_ir *ir, mf_reducer how, mf_dtype dtype);
 mf_ir_value mf_ir_join(mf_ir *ir, mf_reducer how, mf_dtype dtype, int width, mf_ir_value a, mf_ir_value b);

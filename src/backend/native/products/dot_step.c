@@ -275,7 +275,7 @@ static void form_of(const mf_native_step *step, mf_form *f)
     f->dtype = s->product.dtype;
     f->count = s->product.count * s->product.shape.m * s->product.shape.n;
     f->length = s->product.shape.k;
-    f->lanes = s->product.shape.m == 1 || s->product.shape.n == 1 ? 16 : 1;
+    f->lanes = s->product.shape.m == 1 || s->product.shape.n == 1 ? MF_REDUCE_LANES : 1;
     f->place = place;
 }
 
