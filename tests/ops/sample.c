@@ -2,6 +2,7 @@
 #include "ops/sample.h"
 
 #include "check.h"
+#include "ops/rows.h"
 #include "runtime/executable.h"
 #include "trace/function.h"
 
@@ -65,14 +66,32 @@ static bool read_operands(sample *s, const char **p, sample_operand *list, int *
     return true;
 }
 
+/* "i=4:", the axis of a map of four devices. */
+static bool read_axis(sample *s, const char **p)
+{
+    const char *equals = *p + strspn(*p, "abcdefghijklmnopqrstuvwxyz");
+    char *end;
+    if (*equals != '=')
+        return true;
+    int64_t size = strtoll(equals + 1, &end, 10);
+    if (*end != ':')
+        return sample_fail(s, "no : behind the axis at \"%s\"", *p);
+    s->over = mf_axis_env_push(NULL, mf_intern_n(*p, (size_t)(equals - *p)), size, 1);
+    *p = end + 1;
+    skip_blanks(p);
+    return s->over;
+}
+
 bool sample_read(sample *s, const mf_op *op, const char *text)
 {
     mf_error_object *error = NULL;
     *s = (sample){ .op = op, .text = text };
     skip_blanks(&text);
+    if (!read_axis(s, &text))
+        return false;
     if (op->params_size) {
         const char *without = "[]", **from = *text == '[' ? &text : &without;
-        s->params = mf_params_parse(&s->arena, op, NULL, from, &error);
+        s->params = mf_params_parse(&s->arena, op, s->over, from, &error);
         if (!s->params)
             return sample_fail_error(s, "params", error);
     }
@@ -175,12 +194,45 @@ mf_array *sample_array(const sample_operand *o, uint64_t seed)
 }
 
 /* ---- running */
+static const mf_intlist *zeros(int count)
+{
+    int64_t at[SAMPLE_MAX] = { 0 };
+    return mf_ints_intern(at, count);
+}
+
+/* A map of the equation over the first axis of all operands and results. */
+static mf_program *map_program(const sample *s, const mf_type *const *types, mf_error_object **error)
+{
+    const mf_type *rows[SAMPLE_MAX];
+    for (int i = 0; i < s->in_count; i++) {
+        if (!types[i]->rank || types[i]->dims[0] != s->over->size) {
+            *error = mf_error_new(MF_ERROR_SHAPE, "operand %d has no row for each device", i);
+            return NULL;
+        }
+        rows[i] = mf_type_without_axis(types[i], 0);
+    }
+    mf_program *one = mf_program_of_eqn(s->over, s->op, s->params, rows, s->in_count, error);
+    if (!one)
+        return NULL;
+    mf_pmap_params map = { .program = one,
+                           .axis_name = s->over->name,
+                           .axis_size = s->over->size,
+                           .local = zeros(0),
+                           .in_axes = zeros(s->in_count),
+                           .out_axes = zeros(one->out_count),
+                           .devices = zeros(0),
+                           .donated = zeros(0) };
+    mf_program *p = mf_program_of_eqn(NULL, &mf_op_pmap, &map, types, s->in_count, error);
+    mf_drop(one);
+    return p;
+}
+
 mf_program *sample_program(const sample *s, mf_error_object **error)
 {
     const mf_type *types[SAMPLE_MAX];
     for (int i = 0; i < s->in_count; i++)
         types[i] = s->in[i].type;
-    return mf_program_of_eqn(NULL, s->op, s->params, types, s->in_count, error);
+    return s->over ? map_program(s, types, error) : mf_program_of_eqn(NULL, s->op, s->params, types, s->in_count, error);
 }
 
 static mf_error_object *settle(mf_array **a)

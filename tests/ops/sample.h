@@ -16,6 +16,7 @@ typedef struct sample {
     const mf_op *op;
     const char *text;
     mf_arena arena;
+    const mf_axis_env *over; /* the map that the equation stands in; NULL: none */
     void *params;            /* NULL: none */
     int in_count, out_count; /* out_count 0: no expected results */
     sample_operand in[SAMPLE_MAX], out[SAMPLE_MAX];
@@ -33,7 +34,7 @@ bool sample_has_half(const sample *s);
 /* The values of an operand as an array; `seed` picks the random ones. */
 mf_array *sample_array(const sample_operand *o, uint64_t seed);
 mf_array *random_array(const mf_type *type, double low, double high, uint64_t seed);
-/* The program of the one equation; NULL and *error when the type rule objects. */
+/* The program of the one equation, or of the map that it stands in; NULL and *error when the type rule objects. */
 mf_program *sample_program(const sample *s, mf_error_object **error);
 
 /* Runs p; the results are contiguous. NULL, or the error (new reference). */

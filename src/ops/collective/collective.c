@@ -303,6 +303,16 @@ static void psum_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, m
     ct_in[0] = mf_emit(b, &mf_op_psum, e->params, 1, ct[0]);
 }
 
+static const char *const psum_samples[] = {
+    "i=4: [axes=(i)] f32[4,2]{=1,2,3,4,5,6,7,8} -> f32[4,2]{=16,20,16,20,16,20,16,20}",
+    "i=4: [axes=(i), groups=(0, 2, 1, 3), group_size=2] i32[4]{=1,2,3,4} -> i32[4]{=4,6,4,6}",
+    "i=3: [axes=(i)] bf16[3,4]",
+    "i=4: [axes=(i)] f64[4,3]",
+    "i=4: [axes=(i), groups=(0, 3, 1, 2), group_size=2] f64[4]",
+    "i=2: [axes=(i)] c64[2,3]",
+    NULL,
+};
+
 const mf_op mf_op_psum = {
     .name = "psum",
     .reduced = MF_REDUCED_DEVICES,
@@ -321,7 +331,7 @@ const mf_op mf_op_psum = {
     .cost = mf_cost_elementwise,
     .lower = mf_lower_none,
     .evaluate = mf_evaluate_by_runtime,
-    .samples = nested_no_samples,
+    .samples = psum_samples,
 };
 
 static void extremum_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out,
@@ -334,6 +344,13 @@ static void extremum_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in,
                                     e->op->name));
     out[0] = tout[0] = mf_poison(b);
 }
+
+static const char *const pmax_samples[] = {
+    "i=4: [axes=(i)] f32[4,2]{=1,-0.0,nan,4,-5,0,7,-8} -> f32[4,2]{=nan,4,nan,4,nan,4,nan,4}",
+    "i=4: [axes=(i), groups=(0, 2, 1, 3), group_size=2] i32[4]{=1,2,3,4} -> i32[4]{=3,4,3,4}",
+    "i=3: [axes=(i)] u8[3,5]{0:200}",
+    NULL,
+};
 
 const mf_op mf_op_pmax = {
     .name = "pmax",
@@ -353,7 +370,13 @@ const mf_op mf_op_pmax = {
     .cost = mf_cost_elementwise,
     .lower = mf_lower_none,
     .evaluate = mf_evaluate_by_runtime,
-    .samples = nested_no_samples,
+    .samples = pmax_samples,
+};
+
+static const char *const pmin_samples[] = {
+    "i=4: [axes=(i)] f32[4,2]{=1,0,3,-0.0,-5,0,7,8} -> f32[4,2]{=-5,-0.0,-5,-0.0,-5,-0.0,-5,-0.0}",
+    "i=3: [axes=(i)] i8[3,5]{-100:100}",
+    NULL,
 };
 
 const mf_op mf_op_pmin = {
@@ -374,7 +397,7 @@ const mf_op mf_op_pmin = {
     .cost = mf_cost_elementwise,
     .lower = mf_lower_none,
     .evaluate = mf_evaluate_by_runtime,
-    .samples = nested_no_samples,
+    .samples = pmin_samples,
 };
 
 /* ------------------------------------------------------------------ ppermute */
@@ -445,6 +468,13 @@ static void ppermute_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *co
     out_axis[0] = 0;
 }
 
+static const char *const ppermute_samples[] = {
+    "i=4: [axes=(i), perm=(0, 1, 1, 2, 3, 0)] f32[4]{=1,2,3,4} -> f32[4]{=4,1,2,0}",
+    "i=3: [axes=(i), perm=(0, 1, 1, 2, 2, 0)] i32[3,2]{=1,2,3,4,5,6} -> i32[3,2]{=5,6,1,2,3,4}",
+    "i=4: [axes=(i), perm=(0, 2, 2, 1)] f64[4,2,3]",
+    NULL,
+};
+
 const mf_op mf_op_ppermute = {
     .name = "ppermute",
     .collective = MF_COLLECTIVE_PERMUTE,
@@ -461,7 +491,7 @@ const mf_op mf_op_ppermute = {
     .cost = mf_cost_bytes,
     .lower = mf_lower_none,
     .evaluate = mf_evaluate_by_runtime,
-    .samples = nested_no_samples,
+    .samples = ppermute_samples,
 };
 
 /* ------------------------------------------------------------------ axis_index */
@@ -506,6 +536,11 @@ static void axis_index_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *
     out_axis[0] = 0;
 }
 
+static const char *const axis_index_samples[] = {
+    "i=4: [axes=(i)] -> i32[4]{=0,1,2,3}",
+    NULL,
+};
+
 const mf_op mf_op_axis_index = {
     .name = "axis_index",
     .params = index_params,
@@ -521,5 +556,5 @@ const mf_op mf_op_axis_index = {
     .cost = mf_cost_bytes,
     .lower = mf_lower_none,
     .evaluate = mf_evaluate_by_runtime,
-    .samples = nested_no_samples,
+    .samples = axis_index_samples,
 };

@@ -186,6 +186,14 @@ static void psum_scatter_batch(mf_batch_context *c, const mf_eqn *e, mf_variable
     out_axis[0] = 0;
 }
 
+static const char *const all_gather_samples[] = {
+    "i=2: [axes=(i), axis=0] f32[2,2]{=1,2,3,4} -> f32[2,2,2]{=1,2,3,4,1,2,3,4}",
+    "i=2: [axes=(i), axis=0, tiled=true] i32[2,2]{=1,2,3,4} -> i32[2,4]{=1,2,3,4,1,2,3,4}",
+    "i=4: [axes=(i), axis=1, tiled=true] f64[4,2,3]",
+    "i=4: [axes=(i), axis=1, groups=(0, 2, 1, 3), group_size=2] f64[4,3]",
+    NULL,
+};
+
 const mf_op mf_op_all_gather = {
     .name = "all_gather",
     .collective = MF_COLLECTIVE_GATHER,
@@ -202,7 +210,15 @@ const mf_op mf_op_all_gather = {
     .cost = mf_cost_bytes,
     .lower = mf_lower_none,
     .evaluate = mf_evaluate_by_runtime,
-    .samples = nested_no_samples,
+    .samples = all_gather_samples,
+};
+
+static const char *const psum_scatter_samples[] = {
+    "i=2: [axes=(i), axis=0] f32[2,2]{=1,2,3,4} -> f32[2]{=4,6}",
+    "i=2: [axes=(i), axis=0, tiled=true] i32[2,4]{=1,2,3,4,5,6,7,8} -> i32[2,2]{=6,8,10,12}",
+    "i=4: [axes=(i), axis=1, tiled=true] f64[4,2,8]",
+    "i=4: [axes=(i), axis=1, groups=(0, 2, 1, 3), group_size=2] f64[4,3,2]",
+    NULL,
 };
 
 const mf_op mf_op_psum_scatter = {
@@ -223,7 +239,7 @@ const mf_op mf_op_psum_scatter = {
     .cost = mf_cost_elementwise,
     .lower = mf_lower_none,
     .evaluate = mf_evaluate_by_runtime,
-    .samples = nested_no_samples,
+    .samples = psum_scatter_samples,
 };
 
 /* ------------------------------------------------------------------ all_to_all */
@@ -335,6 +351,14 @@ static void all_to_all_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *
     out[0] = mf_emit(c->b, e->op, &p, 1, x);
 }
 
+static const char *const all_to_all_samples[] = {
+    "i=2: [axes=(i), split_axis=0, concat_axis=0] f32[2,2]{=1,2,3,4} -> f32[2,2]{=1,3,2,4}",
+    "i=2: [axes=(i), split_axis=0, concat_axis=1, tiled=true] i32[2,2,1]{=1,2,3,4} -> i32[2,1,2]{=1,3,2,4}",
+    "i=4: [axes=(i), split_axis=1, concat_axis=0, tiled=true] f64[4,2,8]",
+    "i=4: [axes=(i), split_axis=0, concat_axis=1, tiled=true, groups=(0, 2, 1, 3), group_size=2] f64[4,2,3]",
+    NULL,
+};
+
 const mf_op mf_op_all_to_all = {
     .name = "all_to_all",
     .collective = MF_COLLECTIVE_ALL_TO_ALL,
@@ -351,5 +375,5 @@ const mf_op mf_op_all_to_all = {
     .cost = mf_cost_bytes,
     .lower = mf_lower_none,
     .evaluate = mf_evaluate_by_runtime,
-    .samples = nested_no_samples,
+    .samples = all_to_all_samples,
 };

@@ -47,6 +47,12 @@ static void replicated_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *
         out[0] = mf_emit(c->b, e->op, &p, 1, in[0]);
 }
 
+static const char *const check_replicated_samples[] = {
+    "i=2: [axes=(i), leaf=x] f32[2,2]{=1,nan,1,nan} -> f32[2,2]{=1,nan,1,nan}",
+    "i=3: [axes=(i), leaf=x] i32[3]{=7,7,7} -> i32[3]{=7,7,7}",
+    NULL,
+};
+
 const mf_op mf_op_check_replicated = {
     .name = "check_replicated",
     .collective = MF_COLLECTIVE_COMPARE,
@@ -63,5 +69,5 @@ const mf_op mf_op_check_replicated = {
     .cost = mf_cost_bytes,
     .lower = mf_lower_none,
     .evaluate = mf_evaluate_by_runtime,
-    .samples = nested_no_samples,
+    .samples = check_replicated_samples,
 };

@@ -134,6 +134,19 @@ static void jit_partial_eval(mf_partial_context *c, const mf_eqn *e)
     nested_parts_drop(&parts);
 }
 
+static const char *const jit_samples[] = {
+    "[name=f, program=(a: f32[2], b: f32[2]) {\n"
+    "c: f32[2] = mul a b\n"
+    "d: f32[2] = sub c a\n"
+    "return d, b }] f32[2]{=1,2} f32[2]{=3,4} -> f32[2]{=2,6} f32[2]{=3,4}",
+    "[name=f, program=(a: f64[3], n: i32[3]) {\n"
+    "b: f64[3] = mul a a\n"
+    "c: f64[3] = mul a b\n"
+    "m: i32[3] = add n n\n"
+    "return c, m }] f64[3] i32[3]{0:9}",
+    NULL,
+};
+
 const mf_op mf_op_jit = {
     .name = "jit",
     .params = call_params,
@@ -149,5 +162,5 @@ const mf_op mf_op_jit = {
     .cost = nested_call_cost,
     .lower = mf_lower_none,
     .evaluate = mf_evaluate_by_runtime,
-    .samples = nested_no_samples,
+    .samples = jit_samples,
 };

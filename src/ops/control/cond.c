@@ -463,6 +463,23 @@ static mf_cost cond_cost(const mf_eqn *e)
 
 static const mf_param cond_params[] = { MF_PARAM(mf_cond_params, branches, MF_PARAM_PROGRAMS), { 0 } };
 
+static const char *const cond_samples[] = {
+    "[branches=[(x: f32[2]) {\n"
+    "return x }, (x: f32[2]) {\n"
+    "c: f32[2] = neg x\n"
+    "return c }]] i32[]{=1} f32[2]{=1,-2} -> f32[2]{=-1,2}",
+    "[branches=[(x: f32[2]) {\n"
+    "return x }, (x: f32[2]) {\n"
+    "c: f32[2] = neg x\n"
+    "return c }]] i32[]{=-7} f32[2]{=1,-2} -> f32[2]{=1,-2}",
+    "[branches=[(x: f64[3], y: f64[3]) {\n"
+    "c: f64[3] = mul x y\n"
+    "return c, y }, (x: f64[3], y: f64[3]) {\n"
+    "c: f64[3] = mul x x\n"
+    "return c, x }]] i32[]{0:1} f64[3] f64[3]",
+    NULL,
+};
+
 const mf_op mf_op_cond = {
     .name = "cond",
     .params = cond_params,
@@ -478,5 +495,5 @@ const mf_op mf_op_cond = {
     .cost = cond_cost,
     .lower = mf_lower_none,
     .evaluate = mf_evaluate_by_runtime,
-    .samples = nested_no_samples,
+    .samples = cond_samples,
 };

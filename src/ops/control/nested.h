@@ -85,6 +85,6 @@ void nested_forget(mf_error_object *e); /* an error that only meant "leave it as
 mf_program *nested_prune(const mf_program *p, const bool *used_out, bool *used_in, mf_error_object **error);
 void nested_variance(const mf_program *p, const mf_axis_env *env, const uint64_t *in, uint64_t *out);
 mf_cost nested_cost(const mf_program *p);
-extern const char *const nested_no_samples[]; /* rows with programs are tested by texts, not by samples */
+extern const char *const nested_no_samples[]; /* of rows that call functions of C, which no text can name */
 
 #endif

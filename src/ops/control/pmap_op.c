@@ -397,6 +397,17 @@ static const mf_param pmap_params[] = {
     { 0 },
 };
 
+static const char *const pmap_samples[] = {
+    "[axis_name=i, axis_size=2, in_axes=(0, None), out_axes=(1), program=(x: f32[2], y: f32[]) {\n"
+    "s: f32[2] = psum[axes=(i), groups=(), group_size=0] x\n"
+    "z: f32[2] = sub s x\n"
+    "return z }] f32[2,2]{=1,2,3,4} f32[]{=0} -> f32[2,2]{=3,1,4,2}",
+    "[axis_size=3, in_axes=(0, 1), out_axes=(0), program=(x: f64[2], y: f64[2]) {\n"
+    "z: f64[2] = mul x y\n"
+    "return z }] f64[3,2] f64[2,3]",
+    NULL,
+};
+
 const mf_op mf_op_pmap = {
     .name = "pmap",
     .params = pmap_params,
@@ -412,5 +423,5 @@ const mf_op mf_op_pmap = {
     .cost = pmap_cost,
     .lower = mf_lower_none,
     .evaluate = mf_evaluate_by_runtime,
-    .samples = nested_no_samples,
+    .samples = pmap_samples,
 };

@@ -124,6 +124,18 @@ static const mf_param remat_params[] = { MF_PARAM(mf_remat_params, name, MF_PARA
                                          MF_PARAM(mf_remat_params, program, MF_PARAM_PROGRAM),
                                          { 0 } };
 
+static const char *const remat_samples[] = {
+    "[name=f, program=(a: f32[2], b: f32[2]) {\n"
+    "c: f32[2] = mul a b\n"
+    "return c }] f32[2]{=1,2} f32[2]{=3,4} -> f32[2]{=3,8}",
+    "[name=f, program=(a: f64[3], b: f64[3]) {\n"
+    "c: f64[3] = mul a a\n"
+    "d: f64[3] = mul c b\n"
+    "e: f64[3] = mul d d\n"
+    "return e }] f64[3] f64[3]",
+    NULL,
+};
+
 const mf_op mf_op_remat = {
     .name = "remat",
     .params = remat_params,
@@ -139,5 +151,5 @@ const mf_op mf_op_remat = {
     .cost = nested_call_cost,
     .lower = mf_lower_none,
     .evaluate = mf_evaluate_by_runtime,
-    .samples = nested_no_samples,
+    .samples = remat_samples,
 };

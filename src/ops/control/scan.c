@@ -619,6 +619,20 @@ static const mf_param scan_params[] = { MF_PARAM(mf_scan_params, length, MF_PARA
                                         MF_PARAM(mf_scan_params, carry, MF_PARAM_INT),    MF_PARAM(mf_scan_params, reverse, MF_PARAM_BOOL),
                                         MF_PARAM(mf_scan_params, body, MF_PARAM_PROGRAM), { 0 } };
 
+static const char *const scan_samples[] = {
+    "[length=3, carry=1, body=(c: f32[], x: f32[]) {\n"
+    "d: f32[] = add c x\n"
+    "return d, c }] f32[]{=1} f32[3]{=1,2,3} -> f32[]{=7} f32[3]{=1,2,4}",
+    "[length=3, carry=1, reverse=true, body=(c: i32[], x: i32[]) {\n"
+    "d: i32[] = add c x\n"
+    "return d, c }] i32[]{=1} i32[3]{=1,2,3} -> i32[]{=7} i32[3]{=6,4,1}",
+    "[length=4, consts=1, carry=1, body=(w: f64[2], c: f64[2], x: f64[2]) {\n"
+    "d: f64[2] = mul c w\n"
+    "e: f64[2] = add d x\n"
+    "return e, d }] f64[2] f64[2] f64[4,2]",
+    NULL,
+};
+
 const mf_op mf_op_scan = {
     .name = "scan",
     .params = scan_params,
@@ -634,5 +648,5 @@ const mf_op mf_op_scan = {
     .cost = scan_cost,
     .lower = mf_lower_none,
     .evaluate = mf_evaluate_by_runtime,
-    .samples = nested_no_samples,
+    .samples = scan_samples,
 };

@@ -448,6 +448,22 @@ static const mf_param while_params[] = { MF_PARAM(mf_while_params, cond_consts, 
                                          MF_PARAM(mf_while_params, body, MF_PARAM_PROGRAM),
                                          { 0 } };
 
+static const char *const while_samples[] = {
+    "[cond_consts=1, body_consts=0, cond=(n: i32[], i: i32[], x: f32[2]) {\n"
+    "p: bool[] = lt i n\n"
+    "return p }, body=(i: i32[], x: f32[2]) {\n"
+    "j: i32[] = add i 1:i32[]\n"
+    "y: f32[2] = add x x\n"
+    "return j, y }] i32[]{=3} i32[]{=0} f32[2]{=1,-2} -> i32[]{=3} f32[2]{=8,-16}",
+    "[cond_consts=0, body_consts=1, cond=(i: i32[], x: f64[3]) {\n"
+    "p: bool[] = lt i 3:i32[]\n"
+    "return p }, body=(w: f64[3], i: i32[], x: f64[3]) {\n"
+    "j: i32[] = add i 1:i32[]\n"
+    "y: f64[3] = mul x w\n"
+    "return j, y }] f64[3] i32[]{0:2} f64[3]",
+    NULL,
+};
+
 const mf_op mf_op_while = {
     .name = "while",
     .params = while_params,
@@ -463,5 +479,5 @@ const mf_op mf_op_while = {
     .cost = while_cost,
     .lower = mf_lower_none,
     .evaluate = mf_evaluate_by_runtime,
-    .samples = nested_no_samples,
+    .samples = while_samples,
 };
