@@ -508,6 +508,7 @@ bool mf_messages_share(mf_comm *c, const mf_shared_memory *s, const int *process
     pthread_mutex_lock(&m->lock);
     m->shared = s;
     m->near = near;
+    m->comm.together = s->count == m->comm.size;
     for (int i = 0; i < s->count; i++) {
         if (i == s->own)
             continue;

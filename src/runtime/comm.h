@@ -48,6 +48,7 @@ typedef enum mf_comm_activity { MF_COMM_IDLE, MF_COMM_AWAITS, MF_COMM_MOVES } mf
 
 struct mf_comm {
     int rank, size;
+    bool together;                           /* all processes share memory, so messages cost little; the same in all of them */
     const int *first_device;                 /* process p has the devices first_device[p] to first_device[p + 1] - 1 */
     _Atomic uint64_t calls;                  /* begun, of all processes */
     _Atomic(struct mf_comm_part *) parts;    /* of the processes that had calls of their own; mf_comm_free_parts */

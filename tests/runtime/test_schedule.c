@@ -13,7 +13,7 @@ static void expect_sides(const char *text, const char *sides)
     const bool once[8] = { true };
     mf_arena arena = { 0 };
     mf_schedule s;
-    CHECK(mf_schedule_make(&s, mf_segment_compiler_default(), &arena, p, env, once, false) == NULL);
+    CHECK(mf_schedule_make(&s, mf_segment_compiler_default(), &arena, p, env, once, 0) == NULL);
     CHECK(mf_schedule_partition(&s, &arena));
     char found[64] = { 0 };
     for (int i = 0; i < p->eqn_count && i < 63; i++)
@@ -59,7 +59,7 @@ TEST(views_that_somebody_else_reads_stay)
 /* ------------------------------------------------------------------ what moves to its readers */
 
 /* The operations of each item in turn, items apart by " | ". The first input is uniform. */
-static void expect_order(const char *text, bool early, const char *items)
+static void expect_order(const char *text, int64_t bucket, const char *items)
 {
     mf_error_object *error = NULL;
     const mf_axis_env *env = mf_axis_env_push(NULL, mf_intern("i"), 4, 1);
@@ -69,7 +69,7 @@ static void expect_order(const char *text, bool early, const char *items)
     mf_arena arena = { 0 };
     mf_schedule s;
     mf_text found = { 0 };
-    CHECK(mf_schedule_make(&s, mf_segment_compiler_default(), &arena, p, env, once, early) == NULL);
+    CHECK(mf_schedule_make(&s, mf_segment_compiler_default(), &arena, p, env, once, bucket) == NULL);
     CHECK(mf_schedule_partition(&s, &arena));
     for (int i = 0; i < s.item_count; i++) {
         mf_text_put(&found, i ? " |" : "");
@@ -83,7 +83,7 @@ static void expect_order(const char *text, bool early, const char *items)
     mf_drop(p);
 }
 
-static void expect_items(const char *text, const char *items) { expect_order(text, false, items); }
+static void expect_items(const char *text, const char *items) { expect_order(text, 0, items); }
 
 TEST(a_broadcast_is_made_in_every_segment_that_reads_it)
 {
@@ -128,7 +128,7 @@ TEST(what_would_carry_more_stays)
 
 TEST(a_collective_may_begin_before_what_it_does_not_need)
 {
-    expect_order(TWO_SUMS("f32[262144]"), false, "exp sin | psum psum | mul add");
-    expect_order(TWO_SUMS("f32[262144]"), true, "exp | psum | sin | psum | mul add");
-    expect_order(TWO_SUMS("f32[4]"), true, "exp sin | psum psum | mul add"); /* few bytes travel together */
+    expect_order(TWO_SUMS("f32[262144]"), 0, "exp sin | psum psum | mul add");
+    expect_order(TWO_SUMS("f32[262144]"), 1 << 20, "exp | psum | sin | psum | mul add");
+    expect_order(TWO_SUMS("f32[4]"), 1 << 20, "exp sin | psum psum | mul add"); /* few bytes travel together */
 }

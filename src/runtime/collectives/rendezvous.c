@@ -369,7 +369,8 @@ static mf_step meet(mf_fiber *f, const mf_instr *in, mf_map *top, const int64_t 
     }
     if (!left)
         mf_run_state_over(s);
-    return detached ? MF_STEP_NEXT : MF_STEP_PARKED;
+    bool behind = !last && spread && !s->comm->together; /* so that the exchange begins before this one goes on */
+    return !detached ? MF_STEP_PARKED : behind ? MF_STEP_BEHIND : MF_STEP_NEXT;
 }
 
 mf_step mf_collective(mf_fiber *f, const mf_instr *in)

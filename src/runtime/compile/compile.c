@@ -5,6 +5,7 @@
 
 #include "base/cancel.h"
 #include "passes/passes.h"
+#include "runtime/comm.h"
 #include "runtime/compile/planner.h"
 #include "runtime/profile/profiler.h"
 #include "trace/cache.h"
@@ -35,11 +36,19 @@ static void free_tables(mf_planner *m)
     }
 }
 
+/* Bytes that travel together. To begin an exchange early costs a segment more, whose values go through memory: where processes share theirs that
+ * does not pay for less. */
+static int64_t bucket_of(const mf_plan *plan)
+{
+    const mf_comm *c = plan->spread ? mf_comm_current() : NULL;
+    return !plan->spread ? 0 : c && c->together ? (int64_t)1 << 20 : (int64_t)64 << 10;
+}
+
 mf_blocks mf_compile_blocks(mf_planner *m, const mf_program *p, const mf_axis_env *env, const bool *uniform)
 {
     mf_blocks made = { NULL, NULL };
     m->mapped = uniform;
-    m->error = m->error ? m->error : mf_schedule_make(&m->s, m->plan->compiler, &m->plan->arena, p, env, uniform, m->plan->spread);
+    m->error = m->error ? m->error : mf_schedule_make(&m->s, m->plan->compiler, &m->plan->arena, p, env, uniform, bucket_of(m->plan));
     if (!m->error && !mf_schedule_partition(&m->s, &m->plan->arena))
         m->error = mf_error_out_of_memory();
     if (!m->error) {

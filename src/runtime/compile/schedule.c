@@ -160,6 +160,7 @@ typedef struct orderer {
     mf_schedule *s;
     mf_arena *arena;
     int left;             /* equations not yet placed */
+    int64_t bucket;       /* bytes of operands of collectives that begin early together; 0: none does */
     unsigned char *state; /* by equation: side, and PLACED */
     unsigned char *kind;
     bool *seen;             /* by equation */
@@ -171,7 +172,6 @@ typedef struct orderer {
     const mf_eqn **picked;
 } orderer;
 enum { PLACED = 2 };
-#define BUCKET ((int64_t)1 << 20) /* bytes of operands that travel together: an exchange of less does not pay for its messages */
 
 /* Views that only the devices' segments read are theirs: made once for all they would be written out, and read back by every device.
  * elsewhere: by variable, room for whether anything else reads it. */
@@ -397,7 +397,7 @@ static bool want_early(const orderer *o, const early *list, int count, bool *wan
 {
     const mf_program *p = o->s->program;
     int64_t bytes = 0;
-    for (int i = 0; i < count && bytes < BUCKET; i++)
+    for (int i = 0; i < count && bytes < o->bucket; i++)
         if (!i || same_members(p->eqns[list[0].index], p->eqns[list[i].index])) {
             wanted[list[i].index] = true;
             bytes += p->eqns[list[i].index]->in[0]->type->bytes;
@@ -432,11 +432,11 @@ static bool place_early(orderer *o, bool *moved)
     return made;
 }
 
-static mf_error_object *order(orderer *o, bool early)
+static mf_error_object *order(orderer *o)
 {
     while (o->left) {
         bool moved = false;
-        if (early && !place_early(o, &moved))
+        if (o->bucket && !place_early(o, &moved))
             return mf_error_out_of_memory();
         if (moved)
             continue;
@@ -479,9 +479,9 @@ static bool make_room(mf_schedule *s, orderer *o)
 }
 
 mf_error_object *mf_schedule_make(mf_schedule *s, const mf_segment_compiler *compiler, mf_arena *arena, const mf_program *p,
-                                  const mf_axis_env *env, const bool *uniform_in, bool early)
+                                  const mf_axis_env *env, const bool *uniform_in, int64_t bucket)
 {
-    orderer o = { .s = s, .arena = arena, .left = p->eqn_count };
+    orderer o = { .s = s, .arena = arena, .left = p->eqn_count, .bucket = bucket };
     *s = (mf_schedule){ .program = p, .compiler = compiler, .env = env };
     if (!make_room(s, &o))
         return mf_error_out_of_memory();
@@ -513,7 +513,7 @@ mf_error_object *mf_schedule_make(mf_schedule *s, const mf_segment_compiler *com
         lend_views(&o, elsewhere);
     else if (uniform_in)
         return mf_error_out_of_memory();
-    return order(&o, early);
+    return order(&o);
 }
 
 void mf_schedule_free(mf_schedule *s)

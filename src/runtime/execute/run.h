@@ -165,8 +165,9 @@ void mf_fiber_step(mf_fiber *f);
 void mf_run_state_leave(mf_run_state *s); /* a fiber that goes no further leaves the count; the last one ends the run */
 mf_register *mf_operand(const mf_fiber *f, int ref);
 const mf_type *mf_operand_type(const mf_fiber *f, int ref);
-/* What an instruction did. STAY: the fiber's top frame changed. PARKED: somebody else may step the fiber by now: don't touch it. */
-typedef enum mf_step { MF_STEP_NEXT, MF_STEP_STAY, MF_STEP_PARKED, MF_STEP_FAILED } mf_step;
+/* What an instruction did. STAY: the fiber's top frame changed. BEHIND: as NEXT, but others come first. PARKED: somebody else may step the fiber by
+ * now: don't touch it. */
+typedef enum mf_step { MF_STEP_NEXT, MF_STEP_STAY, MF_STEP_BEHIND, MF_STEP_PARKED, MF_STEP_FAILED } mf_step;
 /* The instruction is over: dying registers are released and the fiber moves on. */
 void mf_advance(mf_fiber *f);
 mf_frame *mf_push(mf_fiber *f, const mf_block *b, bool destinations); /* NULL when out of memory */

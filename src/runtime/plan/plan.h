@@ -185,10 +185,10 @@ typedef struct mf_schedule {
     uint64_t bit;             /* of the innermost binder */
 } mf_schedule;
 
-/* Orders p's equations. uniform_in[i] (NULL: no map, all on the device's side): input i is uniform over the innermost binder of env. early:
- * collectives begin as soon as they can. */
+/* Orders p's equations. uniform_in[i] (NULL: no map, all on the device's side): input i is uniform over the innermost binder of env. bucket:
+ * collectives begin as soon as they can, those of about so many bytes together; 0: as late as they can. */
 mf_error_object *mf_schedule_make(mf_schedule *s, const mf_segment_compiler *compiler, mf_arena *arena, const mf_program *p,
-                                  const mf_axis_env *env, const bool *uniform_in, bool early);
+                                  const mf_axis_env *env, const bool *uniform_in, int64_t bucket);
 void mf_schedule_free(mf_schedule *s);
 /* Which segment computes what (sink.c): moves equations to the segments that read them. One equation may then stand in several segments,
  * each of which computes it for itself; made_by names the one that gives it to others, if any. False: out of memory. */

@@ -323,6 +323,19 @@ static void step_all(mf_fiber *list)
     at_hand = before;
 }
 
+/* What ends an exchange comes first: others may wait for what it sends. */
+static void append(mf_run_state *s, mf_fiber *list, mf_fiber *last)
+{
+    if (list->exchange) {
+        last->next = s->ready_first;
+        s->ready_first = list;
+        s->ready_last = s->ready_last ? s->ready_last : last;
+        return;
+    }
+    *(s->ready_last ? &s->ready_last->next : &s->ready_first) = list;
+    s->ready_last = last;
+}
+
 void mf_ready(mf_run_state *s, mf_fiber *list)
 {
     mf_fiber *last = list;
@@ -331,8 +344,7 @@ void mf_ready(mf_run_state *s, mf_fiber *list)
         count++;
     if (s->shared)
         pthread_mutex_lock(&pool.lock);
-    *(s->ready_last ? &s->ready_last->next : &s->ready_first) = list;
-    s->ready_last = last;
+    append(s, list, last);
     if (!s->shared)
         return;
     s->ready_count += count;
