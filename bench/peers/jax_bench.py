@@ -262,6 +262,19 @@ recurrent(1000, 64, 10, 5)
 
 # ---- the CNN step of the data-parallel guide
 
+def parameters(jax, c):
+    zeros = jax.numpy.zeros
+    return {"k1": 0.05 * normal(jax, 0, (3, 3, 3, c)), "b1": zeros(c), "k2": 0.05 * normal(jax, 1, (3, 3, c, 2 * c)), "b2": zeros(2 * c),
+            "w": 0.05 * normal(jax, 2, (128 * c, 10)), "b": zeros(10)}
+
+
+@workload("cnn_exchange", 10)
+def cnn_exchange(jax, n):
+    rows = jax.pmap(lambda p: jax.tree_util.tree_map(lambda x: x + jax.lax.axis_index("devices"), p), axis_name="devices")
+    f, gradients = jax.pmap(lambda g: jax.lax.pmean(g, "devices"), axis_name="devices"), rows(replicated(jax, n, parameters(jax, 32)))
+    return lambda: f(gradients)
+
+
 def cnn(dtype_name, batch, calls, channels=32):
     @workload(f"cnn_step_{dtype_name}_{batch}" + (f"_c{channels}" if channels != 32 else ""), calls)
     def prepare(jax, n):
@@ -285,8 +298,7 @@ def cnn(dtype_name, batch, calls, channels=32):
             g, loss, accuracy = lax.pmean((g, loss, accuracy), "devices")
             return *adam_update(jax, p, m, v, t, g), loss, accuracy
 
-        p = {"k1": 0.05 * normal(jax, 0, (3, 3, 3, c)), "b1": jnp.zeros(c), "k2": 0.05 * normal(jax, 1, (3, 3, c, 2 * c)),
-             "b2": jnp.zeros(2 * c), "w": 0.05 * normal(jax, 2, (128 * c, 10)), "b": jnp.zeros(10)}
+        p = parameters(jax, c)
         zeros = tree_map(jnp.zeros_like, p)
         each = batch // jax.device_count()
         images = sharded(jax, normal(jax, 3, (n, each, 32, 32, 3)))

@@ -43,15 +43,19 @@ static mf_value weights(uint64_t seed, mf_shape shape) { return mf_mul(normal(se
 
 static mf_value rows_of_devices(mf_value x) { return x; }
 
+static mf_value parameters(int64_t c)
+{
+    return mf_dict("k1", weights(0, MF_SHAPE(3, 3, 3, c)), "b1", mf_zeros(MF_SHAPE(c), MF_F32), "k2", weights(1, MF_SHAPE(3, 3, c, 2 * c)),
+                   "b2", mf_zeros(MF_SHAPE(2 * c), MF_F32), "w", weights(2, MF_SHAPE(128 * c, 10)), "b", mf_zeros(MF_SHAPE(10), MF_F32));
+}
+
 static void prepare_cnn(const workload *w)
 {
     int64_t batch = w->size / mf_device_count(), c = w->factor;
     of.dtype = w->dtype;
     if (!of.adam.handle)
         of.adam = mf_adam();
-    mf_value p = mf_dict("k1", weights(0, MF_SHAPE(3, 3, 3, c)), "b1", mf_zeros(MF_SHAPE(c), MF_F32), "k2",
-                         weights(1, MF_SHAPE(3, 3, c, 2 * c)), "b2", mf_zeros(MF_SHAPE(2 * c), MF_F32), "w",
-                         weights(2, MF_SHAPE(128 * c, 10)), "b", mf_zeros(MF_SHAPE(10), MF_F32));
+    mf_value p = parameters(c);
     mf_device_list all = mf_device_slice(mf_local_devices(), 0, devices);
     mf_value images = normal(3, MF_SHAPE(devices, batch, 32, 32, 3));
     mf_value labels = mf_random_randint(mf_random_key(4), MF_SHAPE(devices, batch), mf_i(0), mf_i(10), MF_I32);
@@ -73,18 +77,38 @@ static void call_cnn(void)
     finish(p);
 }
 
+/* What the step's devices tell each other, and nothing else: values as large as the gradients, different in every device. */
+static mf_value row_of_device(mf_value x) { return mf_add(x, mf_astype(mf_axis_index("devices"), MF_F32)); }
+static mf_value rows_of(mf_value tree) { return mf_tree_map(row_of_device, tree); }
+static mf_value exchange(mf_value gradients) { return mf_pmean(gradients, "devices"); }
+
+static void prepare_exchange(const workload *w)
+{
+    mf_value p = mf_replicate(parameters(w->factor), mf_device_slice(mf_local_devices(), 0, devices));
+    mf_assign(&held[0], mf_call(mf_pmap(rows_of, .axis_name = "devices"), p));
+}
+
+static void call_exchange(void) { finish(mf_call(mf_pmap(exchange, .axis_name = "devices"), held[0])); }
+
 #define CNN(text, type, batch, channels, times, fast)                                                                           \
     {                                                                                                                           \
         .name = "cnn_step_" text, prepare_cnn, call_cnn, times, .size = batch, .factor = channels, .small = fast, .dtype = type \
     }
 
 static const workload rows[] = {
-    CNN("float32_16_c4", MF_F32, 16, 4, 10, true),       CNN("bfloat16_16_c4", MF_BF16, 16, 4, 10, true),
-    CNN("float32_32", MF_F32, 32, 32, 5, false),         CNN("float32_64", MF_F32, 64, 32, 4, false),
-    CNN("float32_128", MF_F32, 128, 32, 3, false),       CNN("float32_256", MF_F32, 256, 32, 2, false),
-    CNN("float32_512", MF_F32, 512, 32, 1, false),       CNN("float32_128_c8", MF_F32, 128, 8, 5, false),
-    CNN("float32_128_c16", MF_F32, 128, 16, 4, false),   CNN("float32_128_c64", MF_F32, 128, 64, 1, false),
-    CNN("float32_128_c128", MF_F32, 128, 128, 1, false), CNN("bfloat16_128", MF_BF16, 128, 32, 3, false),
+    CNN("float32_16_c4", MF_F32, 16, 4, 10, true),
+    CNN("bfloat16_16_c4", MF_BF16, 16, 4, 10, true),
+    CNN("float32_32", MF_F32, 32, 32, 5, false),
+    CNN("float32_64", MF_F32, 64, 32, 4, false),
+    CNN("float32_128", MF_F32, 128, 32, 3, false),
+    CNN("float32_256", MF_F32, 256, 32, 2, false),
+    CNN("float32_512", MF_F32, 512, 32, 1, false),
+    CNN("float32_128_c8", MF_F32, 128, 8, 5, false),
+    CNN("float32_128_c16", MF_F32, 128, 16, 4, false),
+    CNN("float32_128_c64", MF_F32, 128, 64, 1, false),
+    CNN("float32_128_c128", MF_F32, 128, 128, 1, false),
+    CNN("bfloat16_128", MF_BF16, 128, 32, 3, false),
+    { .name = "cnn_exchange", prepare_exchange, call_exchange, 10, .factor = 32 },
 };
 
 const workload_list cnn_workloads = { rows, sizeof rows / sizeof *rows };
