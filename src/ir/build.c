@@ -58,7 +58,7 @@ void mf_builder_abandon(mf_builder *b)
 {
     mf_drop(b->program);
     mf_drop(b->error);
-    mf_free(b->constants);
+    mf_hash_map_free(&b->constants);
     *b = (mf_builder){ .env = b->env };
 }
 
@@ -128,47 +128,23 @@ mf_variable *mf_builder_input(mf_builder *b, const mf_type *type)
     return p->in[p->in_count++] = v;
 }
 
-static int constant_slot(mf_variable *const *table, int capacity, const mf_literal *l)
+static uint64_t constant_hash(const mf_literal *l)
 {
-    uint64_t hash = l->buffer ? mf_hash_mix(0, (uintptr_t)l->buffer) : mf_hash(l->small, sizeof l->small, (uintptr_t)l->type);
-    int i = (int)(hash & (uint64_t)(capacity - 1));
-    while (table[i] && !mf_literal_same(table[i]->constant, l))
-        i = (i + 1) & (capacity - 1);
-    return i;
-}
-
-static bool grow_constants(mf_builder *b)
-{
-    if (b->constant_count * 2 < b->constant_capacity)
-        return true;
-    int capacity = b->constant_capacity ? b->constant_capacity * 2 : 16;
-    mf_variable **table = mf_calloc((size_t)capacity, sizeof *table);
-    if (!table)
-        return false;
-    for (int i = 0; i < b->constant_capacity; i++)
-        if (b->constants[i])
-            table[constant_slot(table, capacity, b->constants[i]->constant)] = b->constants[i];
-    mf_free(b->constants);
-    b->constants = table;
-    b->constant_capacity = capacity;
-    return true;
+    return l->buffer ? mf_hash_mix(0, (uintptr_t)l->buffer) : mf_hash(l->small, sizeof l->small, (uintptr_t)l->type);
 }
 
 mf_variable *mf_builder_constant(mf_builder *b, mf_literal *l)
 {
+    int at = -1;
     if (b->error)
         return &poison_var;
-    if (!l || !grow_constants(b))
-        return poison_with(b, mf_error_out_of_memory());
-    int slot = constant_slot(b->constants, b->constant_capacity, l);
-    if (b->constants[slot])
-        return b->constants[slot];
-    mf_variable *v = new_var(b, l->type);
-    if (!v)
+    for (mf_variable *v; l && (v = mf_hash_map_next(&b->constants, constant_hash(l), &at));)
+        if (mf_literal_same(v->constant, l))
+            return v;
+    mf_variable *v = l ? new_var(b, l->type) : NULL;
+    if (!v || !mf_hash_map_add(&b->constants, constant_hash(l), v))
         return poison_with(b, mf_error_out_of_memory());
     v->constant = mf_retain(l);
-    b->constants[slot] = v;
-    b->constant_count++;
     return v;
 }
 

@@ -3,6 +3,7 @@
 #ifndef MF_IR_BUILD_H
 #define MF_IR_BUILD_H
 
+#include "base/hash_map.h"
 #include "ir/program.h"
 
 typedef struct mf_builder {
@@ -11,8 +12,7 @@ typedef struct mf_builder {
     mf_error_object *error; /* the first */
     const void *address;    /* source of the equations being emitted; transforms set it from the equation they work on */
     int in_capacity, eqn_capacity, var_capacity;
-    mf_variable **constants; /* open addressing by what mf_literal_same looks at */
-    int constant_count, constant_capacity;
+    mf_hash_map constants; /* variables, by what mf_literal_same looks at */
 } mf_builder;
 
 void mf_builder_init(mf_builder *b, const mf_axis_env *env);

@@ -7,6 +7,7 @@
 #include "trace/cache.h"
 
 #include "base/cancel.h"
+#include "base/hash_map.h"
 #include "runtime/comm.h"
 #include "runtime/profile/profiler.h"
 #include "trace/function.h"
@@ -39,8 +40,7 @@ struct mf_cache_ticket {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static mf_cache_ticket *buckets[1024];
-static int entry_count;
+static mf_hash_map entries;
 static uint64_t clock_now;
 static int64_t traced_now; /* programs, and MiB of constants in them */
 static mf_cache_counters counters;
@@ -78,20 +78,15 @@ static void entry_free(mf_cache_ticket *e)
 
 static void unlink_entry(mf_cache_ticket *e)
 {
-    mf_cache_ticket **p = &buckets[e->hash % 1024];
-    while (*p != e)
-        p = &(*p)->next;
-    *p = e->next;
+    mf_hash_map_remove(&entries, e->hash, e);
     e->f->cached--;
-    entry_count--;
 }
 
-static void link_entry(mf_cache_ticket *e)
+static bool link_entry(mf_cache_ticket *e)
 {
-    e->next = buckets[e->hash % 1024];
-    buckets[e->hash % 1024] = e;
-    e->f->cached++;
-    entry_count++;
+    bool linked = mf_hash_map_add(&entries, e->hash, e);
+    e->f->cached += linked;
+    return linked;
 }
 
 static void touch(mf_cache_ticket *e)
@@ -104,10 +99,10 @@ static void touch(mf_cache_ticket *e)
 static mf_cache_ticket *evict(void)
 {
     mf_cache_ticket *oldest = NULL;
-    for (int i = 0; i < 1024; i++)
-        for (mf_cache_ticket *e = buckets[i]; e; e = e->next)
-            if (e->traced && (!oldest || e->last_use < oldest->last_use))
-                oldest = e;
+    int at = 0;
+    for (mf_cache_ticket *e; (e = mf_hash_map_each(&entries, &at));)
+        if (e->traced && (!oldest || e->last_use < oldest->last_use))
+            oldest = e;
     if (oldest)
         unlink_entry(oldest);
     return oldest;
@@ -117,16 +112,16 @@ static mf_cache_ticket *evict(void)
 static mf_cache_ticket *sweep(void)
 {
     mf_cache_ticket *gone = NULL;
-    for (int i = 0; i < 1024; i++)
-        for (mf_cache_ticket *e = buckets[i], *next; e; e = next) {
-            next = e->next;
-            bool unused = e->traced && traced_now - e->traced_then > PASSING;
-            if (!unused || atomic_load(&e->f->object.count) != e->f->cached || !mf_function_holds_values(e->f))
-                continue;
-            unlink_entry(e);
-            e->next = gone;
-            gone = e;
-        }
+    int at = 0;
+    for (mf_cache_ticket *e; (e = mf_hash_map_each(&entries, &at));) {
+        bool unused = e->traced && traced_now - e->traced_then > PASSING;
+        if (!unused || atomic_load(&e->f->object.count) != e->f->cached || !mf_function_holds_values(e->f))
+            continue;
+        unlink_entry(e);
+        at--;
+        e->next = gone;
+        gone = e;
+    }
     return gone;
 }
 
@@ -186,7 +181,8 @@ mf_traced *mf_cache_begin(mf_function_object *f, const mf_signature *s, mf_cache
     pthread_mutex_lock(&lock);
     for (;;) {
         mf_cache_ticket *busy = NULL;
-        for (mf_cache_ticket *e = buckets[hash % 1024]; e && !found; e = e->next) {
+        int at = -1;
+        for (mf_cache_ticket *e; !found && (e = mf_hash_map_next(&entries, hash, &at));) {
             if (!same_key(e, hash, f, s, comm))
                 continue;
             if (!e->traced) {
@@ -203,9 +199,13 @@ mf_traced *mf_cache_begin(mf_function_object *f, const mf_signature *s, mf_cache
             if (e) {
                 if (counters.traces % SWEEP == 0)
                     gone = sweep();
-                if (entry_count >= CACHE_LIMIT)
+                if (entries.count >= CACHE_LIMIT)
                     evicted = evict();
-                link_entry(e);
+                if (!link_entry(e)) { /* it is traced without the cache */
+                    e->next = gone;
+                    gone = e;
+                    e = NULL;
+                }
             }
             *ticket = e;
             break;
@@ -259,7 +259,7 @@ mf_cache_counters mf_cache_traces(void)
 {
     pthread_mutex_lock(&lock);
     mf_cache_counters c = counters;
-    c.entries = entry_count;
+    c.entries = entries.count;
     pthread_mutex_unlock(&lock);
     return c;
 }
@@ -268,12 +268,11 @@ void mf_cache_clear_traces(void)
 {
     mf_cache_ticket *gone = NULL;
     pthread_mutex_lock(&lock);
-    for (int i = 0; i < 1024; i++)
-        for (mf_cache_ticket *e = buckets[i], *next; e; e = next) {
-            next = e->next;
-            if (!e->traced)
-                continue;
+    int at = 0;
+    for (mf_cache_ticket *e; (e = mf_hash_map_each(&entries, &at));)
+        if (e->traced) {
             unlink_entry(e);
+            at--;
             e->next = gone;
             gone = e;
         }

@@ -5,6 +5,7 @@
 #include "trace/key_reuse.h"
 
 #include "base/cancel.h"
+#include "base/hash_map.h"
 #include "base/room.h"
 #include "base/symbol.h"
 #include "runtime/comm.h"
@@ -20,8 +21,7 @@
 /* ---- the weak table of functions */
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
-static mf_function_object **table;
-static int table_count, table_capacity;
+static mf_hash_map table; /* of functions, by their hashes */
 
 static bool same_function(const mf_function_object *f, const mf_function_class *kind, const mf_function_object *inner, uint64_t hash,
                           const void *options, size_t size)
@@ -31,51 +31,11 @@ static bool same_function(const mf_function_object *f, const mf_function_class *
     return !size || memcmp(f->options, options, size) == 0;
 }
 
-static void table_remove(mf_function_object *f)
-{
-    uint64_t mask = (uint64_t)table_capacity - 1;
-    for (uint64_t i = f->hash & mask; table[i]; i = (i + 1) & mask)
-        if (table[i] == f) {
-            table[i] = NULL;
-            table_count--;
-            for (uint64_t k = (i + 1) & mask; table[k]; k = (k + 1) & mask) { /* close the gap of linear probing */
-                mf_function_object *moved = table[k];
-                table[k] = NULL;
-                uint64_t at = moved->hash & mask;
-                while (table[at])
-                    at = (at + 1) & mask;
-                table[at] = moved;
-            }
-            return;
-        }
-}
-
-static bool table_grow(void)
-{
-    if (2 * (table_count + 1) <= table_capacity)
-        return true;
-    int capacity = table_capacity ? 2 * table_capacity : 256;
-    mf_function_object **bigger = mf_calloc((size_t)capacity, sizeof *bigger);
-    if (!bigger)
-        return false;
-    for (int i = 0; i < table_capacity; i++)
-        if (table[i]) {
-            uint64_t at = table[i]->hash & ((uint64_t)capacity - 1);
-            while (bigger[at])
-                at = (at + 1) & ((uint64_t)capacity - 1);
-            bigger[at] = table[i];
-        }
-    mf_free(table);
-    table = bigger;
-    table_capacity = capacity;
-    return true;
-}
-
 static void function_destroy(mf_object *o)
 {
     mf_function_object *f = (mf_function_object *)o;
     pthread_mutex_lock(&table_lock);
-    table_remove(f);
+    mf_hash_map_remove(&table, f->hash, f);
     pthread_mutex_unlock(&table_lock);
     if (f->kind->destroy)
         f->kind->destroy(f);
@@ -88,14 +48,10 @@ const mf_class mf_function_object_class = { "function", function_destroy };
 static mf_function_object *table_find(const mf_function_class *kind, const mf_function_object *inner, uint64_t hash, const void *options,
                                       size_t size)
 {
-    if (!table_capacity)
-        return NULL;
-    uint64_t mask = (uint64_t)table_capacity - 1;
-    for (uint64_t i = hash & mask; table[i]; i = (i + 1) & mask)
-        if (same_function(table[i], kind, inner, hash, options, size)) {
-            if (mf_retain_if_alive(table[i]))
-                return table[i];
-        }
+    int at = -1;
+    for (mf_function_object *f; (f = mf_hash_map_next(&table, hash, &at));)
+        if (same_function(f, kind, inner, hash, options, size) && mf_retain_if_alive(f))
+            return f;
     return NULL;
 }
 
@@ -120,7 +76,7 @@ static mf_function_object *function_new(const mf_function_class *kind, mf_functi
 {
     mf_function_object *f = mf_object_new(&mf_function_object_class, sizeof *f);
     void *copy = f ? mf_alloc(size ? size : 1) : NULL;
-    if (!copy || !table_grow()) {
+    if (!copy || !mf_hash_map_add(&table, hash, f)) {
         mf_free(copy);
         mf_free(f);
         return NULL;
@@ -134,11 +90,6 @@ static mf_function_object *function_new(const mf_function_class *kind, mf_functi
     f->depth = depth_of(kind, inner, options);
     f->options = copy;
     f->options_size = size;
-    uint64_t at = hash & ((uint64_t)table_capacity - 1);
-    while (table[at])
-        at = (at + 1) & ((uint64_t)table_capacity - 1);
-    table[at] = f;
-    table_count++;
     return f;
 }
 

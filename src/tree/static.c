@@ -3,39 +3,27 @@
 #include "tree/tree.h"
 
 #include "base/alloc.h"
+#include "base/hash_map.h"
 
 #include <pthread.h>
 #include <string.h>
 
-typedef struct static_entry {
-    struct static_entry *next;
-    mf_static_object *object;
-} static_entry;
-
-#define BUCKETS 1024
-static static_entry *buckets[BUCKETS]; /* guarded by lock */
+static mf_hash_map statics; /* guarded by lock */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Strings, bytes and slices are told apart by their interned bytes, modules by their object. */
-static static_entry **bucket_of(const mf_static_object *s)
+static uint64_t hash_of(const mf_static_object *s)
 {
     uint64_t key = (uint64_t)(uintptr_t)(s->what == MF_STATIC_MODULE ? (const void *)s->module : (const void *)s->bytes);
-    return &buckets[mf_hash_mix((uint64_t)s->what, key) % BUCKETS];
+    return mf_hash_mix((uint64_t)s->what, key);
 }
 
 static void static_destroy(mf_object *o)
 {
     mf_static_object *s = (mf_static_object *)o;
     pthread_mutex_lock(&lock);
-    static_entry *found = NULL;
-    for (static_entry **e = bucket_of(s); *e && !found; e = &(*e)->next)
-        if ((*e)->object == s) {
-            found = *e;
-            *e = found->next;
-            break;
-        }
+    mf_hash_map_remove(&statics, hash_of(s), s);
     pthread_mutex_unlock(&lock);
-    mf_free(found);
     mf_drop(s->module);
 }
 const mf_class mf_static_class = { "static", static_destroy };
@@ -48,14 +36,13 @@ static bool same(const mf_static_object *a, const mf_static_object *b)
 /* The one object that equals `like`: a new reference, or NULL when memory is out. Call with the lock held. */
 static mf_static_object *find_or_add(const mf_static_object *like)
 {
-    static_entry **bucket = bucket_of(like);
-    for (static_entry *e = *bucket; e; e = e->next)
-        if (same(e->object, like) && mf_retain_if_alive(e->object))
-            return e->object;
-    static_entry *fresh = mf_alloc(sizeof *fresh);
-    mf_static_object *s = fresh ? mf_object_new(&mf_static_class, sizeof *s) : NULL;
-    if (!s) {
-        mf_free(fresh);
+    int at = -1;
+    for (mf_static_object *s; (s = mf_hash_map_next(&statics, hash_of(like), &at));)
+        if (same(s, like) && mf_retain_if_alive(s))
+            return s;
+    mf_static_object *s = mf_object_new(&mf_static_class, sizeof *s);
+    if (!s || !mf_hash_map_add(&statics, hash_of(like), s)) {
+        mf_free(s);
         return NULL;
     }
     s->what = like->what;
@@ -65,8 +52,6 @@ static mf_static_object *find_or_add(const mf_static_object *like)
     s->bytes = like->bytes;
     if (s->what != MF_STATIC_MODULE)
         mf_retain(s); /* the table's own: never ends */
-    *fresh = (static_entry){ *bucket, s };
-    *bucket = fresh;
     return s;
 }
 

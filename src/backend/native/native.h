@@ -288,12 +288,11 @@ void mf_loop_text_free(mf_loop_text *t);
 /* Loops that were compiled, by their texts. Who gets one lets go of it; up to mf_loop_cache_most are kept that nobody uses. */
 typedef struct mf_cached_loop {
     mf_loop_fn *run; /* NULL: LLVM cannot compile it */
-    struct mf_cached_loop *next;
     uint64_t hash;
     char *text;
     void *code;   /* llvm.c's */
     int64_t last; /* when it was got last, in gets */
-    int users;    /* guarded by the table's lock, as all from next on but hash and text */
+    int users;    /* guarded by the table's lock, as `last` is */
 } mf_cached_loop;
 mf_cached_loop *mf_loop_make(const mf_loop_text *t);                    /* compiled now unless it is known; NULL: memory is out */
 mf_cached_loop *mf_loop_known(mf_loop_writer *write, const void *what); /* compiled before, or NULL; waits for no compilation */

@@ -5,6 +5,7 @@
 
 #include <manyfold/function.h>
 
+#include "base/hash_map.h"
 #include "runtime/call/call.h"
 #include "runtime/call/operands.h"
 #include "runtime/compile/compile.h"
@@ -18,7 +19,7 @@
 #include <string.h>
 
 typedef struct op_entry {
-    struct op_entry *next;
+    struct op_entry *next; /* in a list of those that go */
     uint64_t hash;
     const mf_op *op;
     const void *params; /* in the program, which the entry keeps */
@@ -32,8 +33,8 @@ typedef struct op_entry {
 enum { MOST_OPS = 4096 }; /* kept; beyond, those go that were not used while the last half of so many were made */
 
 static pthread_mutex_t ops_lock = PTHREAD_MUTEX_INITIALIZER;
-static op_entry *op_buckets[1024];
-static int64_t ops_made, op_count; /* guarded by the lock, as the buckets are */
+static mf_hash_map ops;
+static int64_t ops_made; /* guarded by the lock, as the map is */
 
 static bool same_op(const op_entry *e, uint64_t hash, const mf_client *client, const mf_op *op, const void *params, mf_array *const *in,
                     int in_count)
@@ -87,16 +88,12 @@ static void op_entries_free(op_entry *gone)
 static op_entry *take_ops(int64_t made_then)
 {
     op_entry *gone = NULL;
-    for (int i = 0; i < 1024; i++)
-        for (op_entry **at = &op_buckets[i], *e; (e = *at);) {
-            if (e->made_then > made_then) {
-                at = &e->next;
-                continue;
-            }
-            *at = e->next;
+    int at = 0;
+    for (op_entry *e; (e = mf_hash_map_each(&ops, &at));)
+        if (e->made_then <= made_then) {
+            at -= mf_hash_map_remove(&ops, e->hash, e);
             e->next = gone;
             gone = e;
-            op_count--;
         }
     return gone;
 }
@@ -105,9 +102,10 @@ static op_entry *take_ops(int64_t made_then)
 static mf_executable *known_op(const mf_client *client, const mf_op *op, const void *params, mf_array *const *in, int in_count,
                                uint64_t hash, int *out_count)
 {
-    op_entry *e = op_buckets[hash % 1024];
-    while (e && !same_op(e, hash, client, op, params, in, in_count))
-        e = e->next;
+    int at = -1;
+    op_entry *e;
+    while ((e = mf_hash_map_next(&ops, hash, &at)) && !same_op(e, hash, client, op, params, in, in_count))
+        ;
     if (!e)
         return NULL;
     *out_count = e->program->out_count;
@@ -131,14 +129,15 @@ static mf_executable *find_op(const mf_client *client, const mf_op *op, const vo
     pthread_mutex_lock(&ops_lock);
     x = known_op(client, op, params, in, in_count, hash, out_count);
     if (!x) { /* no other thread was faster */
-        op_entry *gone = op_count < MOST_OPS ? NULL : take_ops(ops_made - MOST_OPS / 2);
-        made->next = op_buckets[hash % 1024];
-        made->made_then = ++ops_made;
-        op_buckets[hash % 1024] = made;
-        op_count++;
+        op_entry *gone = ops.count < MOST_OPS ? NULL : take_ops(ops_made - MOST_OPS / 2);
         *out_count = made->program->out_count;
         x = mf_retain(made->executable);
-        made = gone;
+        made->made_then = ++ops_made;
+        if (mf_hash_map_add(&ops, hash, made)) {
+            made = gone;
+        } else { /* it is not kept */
+            made->next = gone;
+        }
     }
     pthread_mutex_unlock(&ops_lock);
     op_entries_free(made);
@@ -156,7 +155,7 @@ static void clear_ops(void)
 static int64_t op_entries(void)
 {
     pthread_mutex_lock(&ops_lock);
-    int64_t count = op_count;
+    int64_t count = ops.count;
     pthread_mutex_unlock(&ops_lock);
     return count;
 }

@@ -3,18 +3,17 @@
  * Invariants: the table's lock is never held while something is compiled, so who only looks never waits for a compilation; one text is
  * compiled at a time; what is held stands in the table and keeps its code. */
 #include "backend/native/llvm/llvm.h"
+#include "base/hash_map.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
-enum { BUCKETS = 256 };
-
 _Atomic int mf_loop_cache_most = 1024;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER, making = PTHREAD_MUTEX_INITIALIZER;
-static mf_cached_loop *table[BUCKETS];
+static mf_hash_map table; /* guarded by `lock` */
 static int64_t gets;
-static _Atomic int loops; /* in the table */
+static _Atomic int loops; /* in the table, read without the lock */
 
 bool mf_llvm_can(const mf_group *g)
 {
@@ -62,9 +61,10 @@ WRITER(mf_loop_write_repeat, mf_loop_plan, mf_ir_repeat)
 static mf_cached_loop *find(const mf_loop_text *t)
 {
     pthread_mutex_lock(&lock);
-    mf_cached_loop *l = table[t->hash % BUCKETS];
-    while (l && (l->hash != t->hash || strcmp(l->text, t->text.at) != 0))
-        l = l->next;
+    int at = -1;
+    mf_cached_loop *l;
+    while ((l = mf_hash_map_next(&table, t->hash, &at)) && strcmp(l->text, t->text.at) != 0)
+        ;
     if (l) {
         l->users++;
         l->last = ++gets;
@@ -91,25 +91,23 @@ void mf_loop_let_go(mf_cached_loop *l)
 
 int mf_loop_cache_count(void) { return atomic_load(&loops); }
 
-/* The place of the one that nobody holds and that was got before all others, or NULL. The lock is held. */
-static mf_cached_loop **find_oldest(void)
+/* The one that nobody holds and that was got before all others, or NULL. The lock is held. */
+static mf_cached_loop *find_oldest(void)
 {
-    mf_cached_loop **oldest = NULL;
-    for (int i = 0; i < BUCKETS; i++)
-        for (mf_cached_loop **at = &table[i]; *at; at = &(*at)->next)
-            if (!(*at)->users && (!oldest || (*at)->last < (*oldest)->last))
-                oldest = at;
+    mf_cached_loop *oldest = NULL;
+    int at = 0;
+    for (mf_cached_loop *l; (l = mf_hash_map_each(&table, &at));)
+        if (!l->users && (!oldest || l->last < oldest->last))
+            oldest = l;
     return oldest;
 }
 
 static mf_cached_loop *take_oldest(void)
 {
     pthread_mutex_lock(&lock);
-    mf_cached_loop **at = loops < mf_loop_cache_most ? NULL : find_oldest(), *l = at ? *at : NULL;
-    if (l) {
-        *at = l->next;
+    mf_cached_loop *l = loops < mf_loop_cache_most ? NULL : find_oldest();
+    if (l && mf_hash_map_remove(&table, l->hash, l))
         loops--;
-    }
     pthread_mutex_unlock(&lock);
     return l;
 }
@@ -138,11 +136,12 @@ static mf_cached_loop *make(const mf_loop_text *t)
     l->run = mf_llvm_code(text, &l->code);
     pthread_mutex_lock(&lock);
     l->last = ++gets;
-    l->next = table[t->hash % BUCKETS];
-    table[t->hash % BUCKETS] = l;
-    loops++;
+    bool kept = mf_hash_map_add(&table, t->hash, l);
+    loops += kept;
     pthread_mutex_unlock(&lock);
-    return l;
+    if (!kept)
+        free_loop(l);
+    return kept ? l : NULL;
 }
 
 mf_cached_loop *mf_loop_make(const mf_loop_text *t)
