@@ -22,6 +22,7 @@ struct mf_error_object {
     const char *related_by;          /* "its scope was closed at" */
     _Atomic(const void *) subject;   /* the deleted array that was used, or NULL: all errors so far about one are handled together */
     mf_error_object *before, *after; /* among all living errors, oldest first */
+    const char *function;            /* that a handle was to be, interned; or NULL */
     const char *message;             /* the sentence; behind the struct or immortal */
 };
 

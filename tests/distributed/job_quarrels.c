@@ -174,16 +174,23 @@ static void check_early(mf_value r, const char *name)
         CHECK_CONTAINS(words_of(r), name);
 }
 
+/* Process 1 goes on once others have waited for it. */
+static mf_value call_and_be_missed(mf_function f)
+{
+    uint64_t calls = mf_comm_current()->calls;
+    mf_value r = mf_call(f, rows(2));
+    while (mf_process_index() == 1 && mf_comm_current()->calls == calls)
+        nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
+    return r;
+}
+
 TEST(an_error_before_any_map)
 {
     bool odd = mf_process_index() == 1;
     mf_function f = mf_jit(early), g = mf_jit(other_early);
 
-    fails_now = odd; /* it goes on once others have waited for it */
-    uint64_t calls = mf_comm_current()->calls;
-    mf_value r = mf_call(f, rows(2));
-    while (odd && mf_comm_current()->calls == calls)
-        nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
+    fails_now = odd;
+    mf_value r = call_and_be_missed(f);
     check_early(r, "in a call of jit(early) that came to no map");
     check_good("an error of a function that nobody knows");
 
@@ -199,6 +206,18 @@ TEST(an_error_before_any_map)
     check_good("an error of a function that called maps before");
     check_early(r, "in its call ");
     fails_now = false;
+}
+
+static mf_value another_early(mf_value x) { return early(mf_sub(x, 1)); }
+
+TEST(a_function_that_was_not_compiled)
+{
+    fails_now = mf_process_index() == 1;
+    mf_function f = mf_compile(mf_jit(another_early), rows(2));
+    fails_now = false;
+    for (int i = 0; i < 2; i++)
+        check_early(call_and_be_missed(f), "in a call of jit(another_early) that came to no map");
+    check_good("a function that was not compiled");
 }
 
 /* Who computes, or is between two calls, keeps nobody from waiting on. */

@@ -405,6 +405,8 @@ mf_value mf_call_n(mf_function function, const mf_value *arguments, int count)
     MF_ENTER(MF_FORKED);
     mf_error_object *error = NULL;
     mf_function_object *f = mf_function_of(function, &error);
+    if (!f && error->function && !mf_trace_current())
+        mf_comm_failed(error->function, error);
     if (!f)
         return mf_value_new(error);
     if (f->kind->call && mf_stack_ends())

@@ -242,6 +242,8 @@ static mf_function stage_function(const mf_function_class *kind, mf_function_obj
     if (!error)
         return mf_function_make(kind, f, o, sizeof *o);
     ahead_end(o);
+    if (f && error != &mf_error_memory_object)
+        error->function = f->name;
     return (mf_function){ mf_handle_new(error) };
 }
 
