@@ -198,7 +198,7 @@ typedef struct mf_lockstep_run {
     int64_t *steps;       /* theirs */
     const void **members; /* by device */
     size_t held_bytes;    /* of one that may be put down, in its stage's memory */
-    mf_map at_once;       /* for its rendezvous */
+    mf_map *at_once;      /* for its rendezvous; large, so that only such a one has it */
 } run;
 
 static mf_step fail(const run *r, const mf_instr *in, mf_error_object *e)
@@ -366,7 +366,7 @@ static void end_results(const run *r)
 static bool begin_exchange(run *r, const action *a)
 {
     mf_run_state *s = r->f->stage;
-    mf_rendezvous *g = mf_rendezvous_at_once(s, a->instr, &r->at_once);
+    mf_rendezvous *g = mf_rendezvous_at_once(s, a->instr, r->at_once);
     if (!g)
         return false;
     g->lockstep = r;
@@ -460,15 +460,20 @@ static void let_go(mf_fiber *f, run *r)
 /* In memory that another thread may go on with. */
 static bool run_held(mf_fiber *f, const mf_instr *in, const mf_map_plan *plan, mf_step *step)
 {
-    size_t bytes = sizeof(run) + 64 + plan->lockstep->bytes;
+    typedef struct held {
+        run r;
+        mf_map at_once;
+    } held;
+    size_t bytes = sizeof(held) + 64 + plan->lockstep->bytes;
     mf_run_state_lock(f->stage);
-    run *r = mf_run_state_get(f->stage, bytes);
+    held *h = mf_run_state_get(f->stage, bytes);
     mf_run_state_unlock(f->stage);
-    if (!r)
+    if (!h)
         return false;
-    *r = (run){ .f = f, .map = in, .plan = plan, .l = plan->lockstep, .held_bytes = bytes, .at_once = { .plan = plan, .parent = f } };
-    f->lockstep = r;
-    bool made = begin(r, (unsigned char *)(((uintptr_t)(r + 1) + 63) & ~(uintptr_t)63), step);
+    run *r = f->lockstep = &h->r;
+    h->at_once = (mf_map){ .plan = plan, .parent = f };
+    *r = (run){ .f = f, .map = in, .plan = plan, .l = plan->lockstep, .held_bytes = bytes, .at_once = &h->at_once };
+    bool made = begin(r, (unsigned char *)(((uintptr_t)(h + 1) + 63) & ~(uintptr_t)63), step);
     if (!made || *step != MF_STEP_PARKED)
         let_go(f, r);
     return made;
