@@ -2,7 +2,7 @@
  * grows leaves its old buckets to readers that are still on them (they stay reachable through `previous`). */
 #include "base/intern.h"
 
-#include "base/alloc.h"
+#include "base/vector.h"
 
 #include <pthread.h>
 #include <stdarg.h>
@@ -177,17 +177,14 @@ const char *mf_intern(const char *s) { return s ? mf_intern_n(s, strlen(s)) : NU
 
 const mf_intlist *mf_ints_intern(const int64_t *at, int count)
 {
-    int64_t small[33], *blob = count <= 32 ? small : mf_alloc(((size_t)count + 1) * sizeof *blob);
+    MF_SMALL_ARRAY(int64_t, blob, 33, (size_t)count + 1);
     if (!blob || count < 0)
         return NULL;
     blob[0] = 0;
     memcpy(blob, &count, sizeof count);
     if (count)
         memcpy(blob + 1, at, (size_t)count * sizeof *at);
-    const mf_intlist *list = mf_interner_get(mf_interner_static(&lists), blob, ((size_t)count + 1) * sizeof *blob);
-    if (blob != small)
-        mf_free(blob);
-    return list;
+    return mf_interner_get(mf_interner_static(&lists), blob, ((size_t)count + 1) * sizeof *blob);
 }
 
 const mf_intlist *mf_ints_of(int count, ...)
@@ -203,7 +200,7 @@ const mf_intlist *mf_ints_of(int count, ...)
 
 const mf_namelist *mf_names_intern(const char *const *at, int count)
 {
-    const char *small[17], **blob = count <= 16 ? small : mf_alloc(((size_t)count + 1) * sizeof *blob);
+    MF_SMALL_ARRAY(const char *, blob, 17, (size_t)count + 1);
     if (!blob || count < 0)
         return NULL;
     blob[0] = NULL;
@@ -213,10 +210,7 @@ const mf_namelist *mf_names_intern(const char *const *at, int count)
         blob[i + 1] = mf_intern(at[i]);
         whole = whole && (blob[i + 1] || !at[i]);
     }
-    const mf_namelist *list = whole ? mf_interner_get(mf_interner_static(&names), blob, ((size_t)count + 1) * sizeof *blob) : NULL;
-    if (blob != small)
-        mf_free(blob);
-    return list;
+    return whole ? mf_interner_get(mf_interner_static(&names), blob, ((size_t)count + 1) * sizeof *blob) : NULL;
 }
 
 bool mf_ints_has(const mf_intlist *list, int64_t x)

@@ -1,4 +1,5 @@
 /* Applying a traced program: inlined into the current trace, or run by dispatch. Cells move on as the program says. */
+#include "base/vector.h"
 #include "trace/dispatch.h"
 #include "trace/function.h"
 
@@ -40,7 +41,7 @@ static mf_error_object *lift_operands(mf_tracing *trace, const mf_traced *t, mf_
 
 static mf_object *tree_of_tracers(mf_tracing *trace, const mf_structure *s, mf_object *const *statics, mf_variable **out, int *next)
 {
-    mf_object *small[32], **leaves = s->leaf_count <= 32 ? small : mf_alloc((size_t)s->leaf_count * sizeof *leaves);
+    MF_SMALL_ARRAY(mf_object *, leaves, 32, s->leaf_count);
     if (!leaves)
         return NULL;
     for (int i = 0; i < s->leaf_count; i++)
@@ -48,8 +49,6 @@ static mf_object *tree_of_tracers(mf_tracing *trace, const mf_structure *s, mf_o
     mf_object *o = mf_tree_build(s, leaves);
     for (int i = 0; i < s->leaf_count; i++)
         mf_drop(leaves[i]);
-    if (leaves != small)
-        mf_free(leaves);
     return o;
 }
 

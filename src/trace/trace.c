@@ -1,6 +1,7 @@
 /* The stack of traces, lifting of operands, capture, and binding of ops. See trace.h for the invariant. */
 #include "trace/trace.h"
 
+#include "base/vector.h"
 #include "trace/dispatch.h"
 #include "trace/function.h"
 #include "trace/known.h"
@@ -306,7 +307,7 @@ static mf_error_object *check_rank(const mf_op *op, const mf_type *t)
 static mf_error_object *bind_traced(mf_tracing *t, const mf_op *op, const void *params, mf_object *const *in, int in_count, mf_value *out,
                                     int out_count)
 {
-    mf_variable *small[16], **operands = in_count <= 16 ? small : mf_alloc((size_t)in_count * sizeof *operands);
+    MF_SMALL_ARRAY(mf_variable *, operands, 16, in_count);
     mf_error_object *error = operands ? NULL : mf_error_out_of_memory();
     for (int i = 0; i < in_count && !error; i++)
         operands[i] = mf_trace_lift(t, in[i], &error);
@@ -326,8 +327,6 @@ static mf_error_object *bind_traced(mf_tracing *t, const mf_op *op, const void *
                 out[i] = mf_value_new(mf_trace_tracer(t, e->out[i]));
         }
     }
-    if (operands != small)
-        mf_free(operands);
     return error;
 }
 
@@ -341,7 +340,7 @@ static mf_error_object *bind_at_once(const mf_op *op, const void *params, mf_obj
         } else if (!mf_object_is(in[i], &mf_array_class)) {
             return mf_error_new(MF_ERROR_ARGUMENT, "%s: %s is not an array", op->name, mf_object_words(in[i]));
         }
-    mf_object *small[16], **results = out_count <= 16 ? small : mf_alloc((size_t)out_count * sizeof *results);
+    MF_SMALL_ARRAY(mf_object *, results, 16, out_count);
     if (!results)
         return mf_error_out_of_memory();
     mf_error_object *error = mf_dispatch_op(NULL, op, params, (mf_array *const *)(const void *)in, in_count, results, out_count);
@@ -351,14 +350,12 @@ static mf_error_object *bind_at_once(const mf_op *op, const void *params, mf_obj
             mf_drop(results[i]);
         out[i] = mf_value_new(e ? (void *)e : results[i]);
     }
-    if (results != small)
-        mf_free(results);
     return error;
 }
 
 void mf_bind_n(const mf_op *op, const void *params, const mf_value *in, int in_count, mf_value *out, int out_count)
 {
-    mf_object *small[16], **objects = in_count <= 16 ? small : mf_alloc((size_t)in_count * sizeof *objects);
+    MF_SMALL_ARRAY(mf_object *, objects, 16, in_count);
     mf_error_object *error = objects ? NULL : mf_error_out_of_memory();
     for (int i = 0; i < in_count && !error; i++) {
         objects[i] = mf_object_of(in[i]);
@@ -374,8 +371,6 @@ void mf_bind_n(const mf_op *op, const void *params, const mf_value *in, int in_c
         mf_error_set_address(error, mf_entry_place());
         give_error(error, out, out_count);
     }
-    if (objects != small)
-        mf_free(objects);
 }
 
 mf_value mf_bind(const mf_op *op, const void *params, int in_count, ...)

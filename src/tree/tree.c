@@ -3,7 +3,7 @@
 #include "tree/tree.h"
 
 #include "array/array.h"
-#include "base/alloc.h"
+#include "base/vector.h"
 #include "tree/index.h"
 
 #include <manyfold/tree.h>
@@ -67,14 +67,12 @@ mf_object *mf_tree_child(const mf_tree *t, int index)
 
 mf_object *mf_tree_node(mf_node_kind kind, const mf_namelist *keys, mf_object *const *children, int count)
 {
-    const mf_structure *small[32] = { NULL }, **structures = count <= 32 ? small : mf_alloc((size_t)count * sizeof *structures);
+    MF_SMALL_ARRAY(const mf_structure *, structures, 32, count);
     if (!structures)
         return NULL;
     for (int i = 0; i < count; i++)
         structures[i] = mf_object_is(children[i], &mf_tree_class) ? ((const mf_tree *)children[i])->structure : mf_structure_leaf();
     const mf_structure *s = mf_structure_node(kind, keys, structures, count);
-    if (structures != small)
-        mf_free(structures);
     if (s && s->depth > MF_TREE_DEPTH)
         return &mf_error_new(MF_ERROR_TREE, "a tree may be nested %d deep, and this one would be more", MF_TREE_DEPTH)->object;
     mf_tree *t = tree_new(s);

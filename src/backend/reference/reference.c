@@ -4,6 +4,8 @@
  * time before it is written, or elementwise in that very equation. */
 #include "runtime/compile/segment_compiler.h"
 
+#include "base/vector.h"
+
 #include <limits.h>
 #include <string.h>
 
@@ -222,7 +224,7 @@ static mf_error_object *run(mf_kernel *kernel, const void *const *in, void *cons
 {
     const reference_kernel *k = (const reference_kernel *)kernel;
     const mf_program *p = k->program;
-    void *few[32], **pointers = k->most <= 32 ? few : mf_alloc((size_t)k->most * sizeof *pointers);
+    MF_SMALL_ARRAY(void *, pointers, 32, k->most);
     mf_error_object *error = pointers ? NULL : mf_error_out_of_memory();
     for (int e = 0; e < p->eqn_count && !error; e++) {
         const mf_eqn *eqn = p->eqns[e];
@@ -236,8 +238,6 @@ static mf_error_object *run(mf_kernel *kernel, const void *const *in, void *cons
     }
     if (!error)
         copy_rest(k, in, out, scratch);
-    if (pointers != few)
-        mf_free(pointers);
     return error;
 }
 

@@ -1,6 +1,8 @@
 /* Batching of elementwise equations: all operands get the batch dimension in one place, then the equation holds as it stands.
  * Invariant: operands that are all batched along one axis stay as they are, so a map over a late axis costs no transposition. */
 #include "ops/emit.h"
+
+#include "base/vector.h"
 #include <string.h>
 
 mf_variable *e_batched_at(mf_batch_context *c, mf_variable *x, int axis, int to)
@@ -22,7 +24,7 @@ static int common_axis(const mf_eqn *e, const int *in_axis)
 void mf_batch_elementwise(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out,
                           int *out_axis)
 {
-    mf_variable *few[8], **moved = e->in_count <= 8 ? few : mf_alloc((size_t)e->in_count * sizeof *moved);
+    MF_SMALL_ARRAY(mf_variable *, moved, 8, e->in_count);
     int axis = common_axis(e, in_axis);
     if (!moved)
         mf_builder_fail(c->b, mf_error_out_of_memory());
@@ -31,6 +33,4 @@ void mf_batch_elementwise(mf_batch_context *c, const mf_eqn *e, mf_variable *con
     mf_copy_eqn(c->b, e, moved ? moved : in, out);
     for (int i = 0; i < e->out_count; i++)
         out_axis[i] = axis;
-    if (moved != few)
-        mf_free(moved);
 }

@@ -2,6 +2,8 @@
  * Invariant: slice, pad and concatenate are linear in all operands together, and transpose into one another. Evaluation is one strided
  * copy per operand, whatever the dtype. */
 #include "ops/shape/shape.h"
+
+#include "base/vector.h"
 #include <string.h>
 
 static void fill(void *out, int64_t count, int element, const void *value)
@@ -294,7 +296,7 @@ static void concatenate_batch(mf_batch_context *c, const mf_eqn *e, mf_variable 
                               int *out_axis)
 {
     int64_t axis = ((const mf_axis_params *)e->params)->axis;
-    mf_variable *few[8], **parts = e->in_count <= 8 ? few : mf_alloc((size_t)e->in_count * sizeof *parts);
+    MF_SMALL_ARRAY(mf_variable *, parts, 8, e->in_count);
     int at = -1;
     for (int i = 0; i < e->in_count && at < 0; i++)
         at = in_axis[i];
@@ -307,8 +309,6 @@ static void concatenate_batch(mf_batch_context *c, const mf_eqn *e, mf_variable 
     mf_axis_params wide = { axis + (axis >= at) };
     out[0] = mf_emit_eqn(c->b, e->op, &wide, parts ? parts : in, e->in_count)->out[0];
     out_axis[0] = at;
-    if (parts != few)
-        mf_free(parts);
 }
 
 static mf_error_object *concatenate_evaluate(const mf_eqn *e, const void *const *in, void *const *out)

@@ -4,6 +4,7 @@
 #include <manyfold/function.h>
 
 #include "base/room.h"
+#include "base/vector.h"
 #include "passes/passes.h"
 #include "runtime/call/call.h"
 #include "runtime/call/claim.h"
@@ -147,15 +148,12 @@ mf_error_object *mf_check_arrays(mf_array *const *in, int count, const bool *don
 static mf_object *build_result(const mf_traced *t, mf_array **out)
 {
     int n = t->result->leaf_count, next = 0;
-    mf_object *small[32], **leaves = n <= 32 ? small : mf_alloc((size_t)n * sizeof *leaves);
+    MF_SMALL_ARRAY(mf_object *, leaves, 32, n);
     if (!leaves)
         return NULL;
     for (int i = 0; i < n; i++)
         leaves[i] = t->result_statics && t->result_statics[i] ? t->result_statics[i] : &out[next++]->object;
-    mf_object *result = mf_tree_build(t->result, leaves);
-    if (leaves != small)
-        mf_free(leaves);
-    return result;
+    return mf_tree_build(t->result, leaves);
 }
 
 /* What the cells that were not taken shall hold. */
@@ -249,7 +247,7 @@ static mf_error_object *run_there(mf_traced *t, mf_executable *first, const mf_c
     mf_executable *x = error ? NULL : first ? executable_among(first, client, in) : mf_dispatch_compile(t, client, in, donated, &error);
     if (error || !x)
         return error;
-    mf_array *small[32], **out = t->program->out_count <= 32 ? small : mf_alloc((size_t)t->program->out_count * sizeof *out);
+    MF_SMALL_ARRAY(mf_array *, out, 32, t->program->out_count);
     if (!out)
         return mf_error_out_of_memory();
     bool writes = mf_traced_write_count(t);
@@ -264,8 +262,6 @@ static mf_error_object *run_there(mf_traced *t, mf_executable *first, const mf_c
         for (int i = 0; i < t->program->out_count; i++)
             mf_drop(out[i]);
     }
-    if (out != small)
-        mf_free(out);
     return error;
 }
 
@@ -305,10 +301,12 @@ mf_value mf_dispatch_executable(mf_traced *t, mf_executable *first, const mf_cli
         return mf_fail(MF_ERROR_TRACER, "a traced value of %s escaped: it was used after its trace had ended (%s)",
                        t->captures[0]->trace_name, mf_type_name(t->captures[0]->type));
     int n = t->program->in_count;
-    mf_array *small[64], **in = n <= 64 ? small : mf_alloc((size_t)n * sizeof *in);
-    mf_object *few[16] = { 0 }, **holds = t->cell_count <= 16 ? few : mf_calloc((size_t)t->cell_count, sizeof *holds);
+    MF_SMALL_ARRAY(mf_array *, in, 64, n);
+    MF_SMALL_ARRAY(mf_object *, holds, 16, t->cell_count);
     bool flags[64], *all_donated = NULL, *owned = NULL, ran = false;
     mf_value result = { 0 };
+    if (holds)
+        memset(holds, 0, (size_t)t->cell_count * sizeof *holds);
     mf_error_object *error = in && holds ? gather_operands(t, leaves, in, holds) : mf_error_out_of_memory();
     if (!error && donated) { /* donated speaks of the call's leaves; cells' values are never donated */
         int typed = n - mf_traced_read_count(t);
@@ -326,10 +324,6 @@ mf_value mf_dispatch_executable(mf_traced *t, mf_executable *first, const mf_cli
         mf_dispatch_missed(t, error);
     for (int i = 0; holds && i < t->cell_count; i++)
         mf_drop(holds[i]);
-    if (in != small)
-        mf_free(in);
-    if (holds != few)
-        mf_free(holds);
     mf_free(owned);
     return error ? mf_value_new(error) : result;
 }
@@ -370,7 +364,7 @@ static mf_value call_traced(mf_function_object *f, const mf_value *arguments, in
     mf_traced *t = error ? NULL : mf_function_trace(f, &s, &error);
     mf_value result = { 0 };
     if (t) {
-        mf_object *small[64], **typed = s.leaf_count <= 64 ? small : mf_alloc((size_t)s.leaf_count * sizeof *typed);
+        MF_SMALL_ARRAY(mf_object *, typed, 64, s.leaf_count);
         bool flags[64], *donated = NULL, *owned = NULL;
         if (typed && f->kind->donate_argnums && !mf_trace_current()) {
             donated = s.leaf_count <= 64 ? flags : (owned = mf_alloc((size_t)s.leaf_count));
@@ -386,8 +380,6 @@ static mf_value call_traced(mf_function_object *f, const mf_value *arguments, in
             result = apply_donating(f, &s, t, typed, donated);
         else
             mf_comm_expect_program(t->program);
-        if (typed != small)
-            mf_free(typed);
         mf_free(owned);
         mf_drop(t);
     }

@@ -6,6 +6,7 @@
 #include <manyfold/function.h>
 
 #include "base/hash_map.h"
+#include "base/vector.h"
 #include "runtime/call/call.h"
 #include "runtime/call/operands.h"
 #include "runtime/compile/compile.h"
@@ -206,7 +207,7 @@ mf_error_object *mf_dispatch_op(const mf_client *named, const mf_op *op, const v
     if (mf_operands_are_on(client, in, in_count))
         return run_op(client, op, params, in, in_count, out, out_count);
     mf_moved_operands moved;
-    mf_array *few[16], **there = in_count <= 16 ? few : mf_alloc((size_t)in_count * sizeof *there);
+    MF_SMALL_ARRAY(mf_array *, there, 16, in_count);
     if (!there)
         return mf_error_out_of_memory();
     memcpy(there, in, (size_t)in_count * sizeof *there);
@@ -215,8 +216,6 @@ mf_error_object *mf_dispatch_op(const mf_client *named, const mf_op *op, const v
         error = run_op(client, op, params, there, in_count, out, out_count);
         mf_operands_restore(&moved, there, NULL);
     }
-    if (there != few)
-        mf_free(there);
     return error;
 }
 

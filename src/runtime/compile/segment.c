@@ -1,5 +1,6 @@
 /* Segments: the equations of one item as a program of their own, handed to the segment compiler. Invariant: a segment's program has no
  * collectives or calls, and no control flow but the loops that the compiler takes; its inputs and outputs are distinct variables. */
+#include "base/vector.h"
 #include "passes/passes.h"
 #include "runtime/compile/planner.h"
 #include "trace/cache.h"
@@ -48,7 +49,7 @@ static mf_variable **copy_equations(mf_builder *b, const mf_item *item, mf_varia
             copy_barrier(b, e, map, operands);
             continue;
         }
-        mf_variable *few[16], **results = e->out_count <= 16 ? few : mf_alloc((size_t)e->out_count * sizeof *results);
+        MF_SMALL_ARRAY(mf_variable *, results, 16, e->out_count);
         if (!results) {
             mf_builder_fail(b, mf_error_out_of_memory());
             break;
@@ -56,8 +57,6 @@ static mf_variable **copy_equations(mf_builder *b, const mf_item *item, mf_varia
         mf_copy_eqn(b, e, operands, results);
         for (int o = 0; o < e->out_count && !b->error; o++)
             map[e->out[o]->id] = results[o];
-        if (results != few)
-            mf_free(results);
     }
     return operands;
 }

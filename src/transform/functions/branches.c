@@ -1,6 +1,7 @@
 /* See branches.h. */
 #include "transform/functions/branches.h"
 
+#include "base/vector.h"
 #include "ops/emit.h"
 
 #include <string.h>
@@ -144,21 +145,17 @@ mf_error_object *mf_shared_cell_values(const mf_shared *u, mf_values *out)
 
 mf_value mf_tree_of_values(const mf_structure *s, const mf_value *leaves)
 {
-    mf_object *small[64] = { 0 }, **objects = s->leaf_count <= 64 ? small : mf_alloc((size_t)s->leaf_count * sizeof *objects);
+    MF_SMALL_ARRAY(mf_object *, objects, 64, s->leaf_count);
     if (!objects)
         return mf_value_new(mf_error_out_of_memory());
     for (int i = 0; i < s->leaf_count; i++) {
         objects[i] = mf_object_of(leaves[i]);
         if (mf_object_is(objects[i], &mf_error_class)) {
             mf_value e = mf_value_of(objects[i]);
-            if (objects != small)
-                mf_free(objects);
             return e;
         }
     }
     mf_object *o = mf_tree_build(s, objects);
-    if (objects != small)
-        mf_free(objects);
     return o ? mf_value_new(o) : mf_value_new(mf_error_out_of_memory());
 }
 

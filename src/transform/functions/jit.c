@@ -1,5 +1,6 @@
 /* jit and remat: a call of the inner function becomes one equation that holds its program. At the top level that equation is the whole
  * program, so jit costs nothing there; inside other traces it keeps the inner program whole for those who read it. */
+#include "base/vector.h"
 #include "ops/rows.h"
 #include "trace/dispatch.h"
 #include "trace/function.h"
@@ -24,7 +25,7 @@ static mf_traced *trace_call(mf_function_object *f, const mf_signature *s, const
     mf_remat_params remat = { .program = inner->program, .name = f->inner->name, .prevent_cse = o->prevent_cse };
     remat.policy = mf_policy_name(o->policy, &remat.names);
     const void *params = op == &mf_op_remat ? (const void *)&remat : &jit;
-    const mf_type *small[64], **types = inner->program->in_count <= 64 ? small : mf_alloc((size_t)inner->program->in_count * sizeof *types);
+    MF_SMALL_ARRAY(const mf_type *, types, 64, inner->program->in_count);
     mf_traced *result = NULL;
     if (types) {
         for (int i = 0; i < inner->program->in_count; i++)
@@ -34,8 +35,6 @@ static mf_traced *trace_call(mf_function_object *f, const mf_signature *s, const
     }
     if (!result && !*error)
         *error = mf_error_out_of_memory();
-    if (types != small)
-        mf_free(types);
     mf_drop(inner);
     return result;
 }

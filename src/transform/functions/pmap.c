@@ -2,6 +2,7 @@
  * All that pmap checks is here, against declared variance and the device count; words after JAX's. */
 #include "transform/functions/pmap.h"
 
+#include "base/vector.h"
 #include "ops/rows.h"
 #include "passes/passes.h"
 #include "runtime/comm.h"
@@ -451,7 +452,7 @@ static const mf_intlist *device_ids(mf_device_list list, const mf_client **clien
         *error = mf_error_new(MF_ERROR_DEVICE, "pmap: 'devices' is no list: %d devices at %s", list.count, list.at ? "an address" : "NULL");
         return NULL;
     }
-    int64_t small[256], *ids = list.count <= 256 ? small : mf_alloc((size_t)list.count * sizeof *ids);
+    MF_SMALL_ARRAY(int64_t, ids, 256, list.count);
     for (int i = 0; ids && i < list.count; i++) {
         const mf_client *whose = mf_device_client(list.at[i]);
         ids[i] = mf_device_id(list.at[i]);
@@ -461,8 +462,6 @@ static const mf_intlist *device_ids(mf_device_list list, const mf_client **clien
         *client = *client ? *client : whose;
     }
     const mf_intlist *interned = ids ? mf_ints_intern(ids, list.count) : NULL;
-    if (ids != small)
-        mf_free(ids);
     if (!interned && !*error)
         *error = mf_error_out_of_memory();
     return interned;

@@ -1,5 +1,6 @@
 /* The arithmetic of collectives, and conversion of whole arrays by the tile kernels.
  * Invariant: a result's bits do not depend on how the elements are cut. */
+#include "base/vector.h"
 #include "backend/native/native.h"
 #include "backend/native/kernels/kernels.h"
 
@@ -19,15 +20,13 @@ enum { STREAM_BYTES = 32 << 20, MOST_INPUTS = 256 }; /* from the first on a resu
 bool mf_native_all_reduce(mf_reducer how, mf_dtype dtype, const void *const *in, int n, void *out, int64_t count, int64_t from, int64_t to)
 {
     int64_t size = mf_dtype_size(dtype);
-    const void *few[MOST_INPUTS], **moved = n <= MOST_INPUTS ? few : mf_alloc((size_t)n * sizeof *moved);
+    MF_SMALL_ARRAY(const void *, moved, MOST_INPUTS, n);
     if (!moved)
         return false;
     for (int i = 0; i < n; i++)
         moved[i] = (const char *)in[i] + from * size;
     if (to > from)
         mf_all_reduce(how, dtype, moved, (size_t)n, (char *)out + from * size, (size_t)(to - from), count * size >= STREAM_BYTES);
-    if (moved != few)
-        mf_free(moved);
     return true;
 }
 
