@@ -75,6 +75,9 @@ mf_value(mf_random_split)(mf_value key, int count)
 
 static mf_value random_fold_in(mf_value key, mf_value data)
 {
+    if (mf_ndim(data) > 0)
+        return mf_make_error(MF_ERROR_SHAPE, "mf_random_fold_in: data is a scalar, not an array of shape %s; mf_vmap folds in several",
+                             mf_str(mf_shape_of(data)));
     mf_value words = mf_threefry2x32(key, mf_scalar(0, MF_U32), mf_astype(data, MF_U32));
     return mf_is_error(words) ? words : mf_stack(mf_list(mf_get(words, 0), mf_get(words, 1)), 0);
 }

@@ -386,6 +386,7 @@ TEST(refuses_what_cannot_be)
     MF_SCOPE;
     mf_value key = mf_random_key(0);
     CHECK(mf_error(mf_random_split(key, -1)) != NULL);
+    CHECK(mf_error(mf_random_fold_in(key, mf_arange(4, MF_I32))) != NULL);
     CHECK(mf_error(mf_random_bits(key, MF_SHAPE(2), MF_F32)) != NULL);
     CHECK(mf_error(mf_random_uniform(key, MF_SHAPE(2), MF_I32)) != NULL);
     CHECK(mf_error(mf_random_randint(key, MF_SHAPE(2), mf_i(0), mf_i(5), MF_F32)) != NULL);
