@@ -65,6 +65,7 @@ check: setup
 	@scripts/check_names.py
 	@scripts/check_rows.py
 	@scripts/check_host_access.py
+	@scripts/check_comments.py
 	@scripts/check_format.sh
 	@$(configure) $(check_gcc) -DCMAKE_C_COMPILER=gcc -DMF_WERROR=ON >/dev/null
 	@cmake --build $(check_gcc) --target all tests

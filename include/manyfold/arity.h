@@ -1,5 +1,5 @@
-/* manyfold/arity.h - the types of C functions of 0 to 16 values, and what makes an mf_function of each. Nothing here is for users, who say
- * mf_fn and mf_closure. */
+/* manyfold/arity.h - the types of C functions of 0 to 16 values, and what makes an mf_function of
+ * each. Nothing here is for users, who say mf_fn and mf_closure. */
 #ifndef MANYFOLD_ARITY_H
 #define MANYFOLD_ARITY_H
 #ifndef MF_CHECK_HEADERS_

@@ -1,4 +1,11 @@
-/* manyfold/array.h - making, reading, placing and printing arrays. */
+/* manyfold/array.h - making, reading, placing and printing arrays.
+ *
+ * Shapes open a comment as in manyfold/numpy.h: (m, k) -> (k) takes a value of that shape and gives
+ * one; "..." is any number of dimensions, x any array and a result of its shape. An array has at
+ * most 8 dimensions and lies on one device, or a row on each of several; it never changes.
+ * Functions that read numbers wait for them; on an error they give what their comment says, and
+ * mf_exit_status remembers it. Results belong to the innermost scope; any thread. Errors:
+ * MF_ERROR_SHAPE, MF_ERROR_DTYPE, MF_ERROR_DEVICE; MF_ERROR_DONATED for memory that is gone. */
 #ifndef MANYFOLD_ARRAY_H
 #define MANYFOLD_ARRAY_H
 #ifndef MF_CHECK_HEADERS_
@@ -10,18 +17,19 @@
 
 MF_BEGIN_
 
-/* ------------------------------------------------------------------ making and reading arrays */
-typedef struct mf_make_options {
-    mf_dtype dtype;
-    mf_reserved reserved_;
-} mf_make_options;
-mf_value mf_from_host(mf_dtype dtype, mf_shape shape, const void *data); /* copies */
+/* ---- making arrays */
+/* -> shape: a copy of the C array, row by row */
+mf_value mf_from_host(mf_dtype dtype, mf_shape shape, const void *data);
+/* -> shape: of numbers that are written here: mf_array(MF_F32, MF_SHAPE(2), 1, 2); MF_ERROR_SHAPE
+ * unless there is one an element */
 mf_value mf_array_n(mf_dtype dtype, mf_shape shape, const double *numbers, int count);
+/* -> (n): start (or 0), start + 1, ... before stop; MF_DTYPE_DEFAULT: i32 */
+mf_value mf_arange(int64_t stop, mf_dtype dtype);
 mf_value mf_arange_opt(int64_t start, int64_t stop, mf_dtype dtype);
-mf_value mf_arange(int64_t stop, mf_dtype dtype); /* MF_DTYPE_DEFAULT: i32 */
-/* Start, start + step, ... before stop; MF_DTYPE_DEFAULT: f32 */
+/* -> (n): start, start + step, ... before stop; MF_DTYPE_DEFAULT: f32 */
 mf_value mf_arange_step(double start, double stop, double step, mf_dtype dtype);
-/* f32 unless said; integers: the floors */
+/* -> (count): evenly from start to stop, which .exclude_endpoint leaves out; f32 unless said; of
+ * integers the floors */
 typedef struct mf_linspace_options {
     mf_dtype dtype;
     bool exclude_endpoint;
@@ -29,80 +37,93 @@ typedef struct mf_linspace_options {
 } mf_linspace_options;
 mf_value mf_linspace(double start, double stop, int64_t count);
 mf_value mf_linspace_opt(double start, double stop, int64_t count, const mf_linspace_options *o);
-/* jax.ShapeDtypeStruct: no numbers; for mf_lower and others that ask for types alone.
- * MF_ERROR_SHAPE for no shape */
-mf_value mf_struct(mf_shape shape, mf_dtype dtype);
-
+/* -> shape: MF_DTYPE_DEFAULT: f32 */
 mf_value mf_zeros(mf_shape shape, mf_dtype dtype);
 mf_value mf_ones(mf_shape shape, mf_dtype dtype);
-mf_value mf_full(mf_shape shape, mf_value fill); /* the fill's dtype */
+/* (...) -> shape: the fill, which broadcasts, in its dtype */
+mf_value mf_full(mf_shape shape, mf_value fill);
+/* x -> x: of its dtype */
 mf_value mf_zeros_like(mf_value x);
 mf_value mf_ones_like(mf_value x);
+/* x, (...) -> x: the fill, which broadcasts, in x's dtype */
 mf_value mf_full_like(mf_value x, mf_value fill);
-/* Ones on diagonal number .k (above the main one; negative: below) of n rows and n or .columns
- * columns, else zeros. */
+/* -> (n, columns): ones on diagonal number .k (above the main one; negative: below), else zeros; n
+ * columns unless said */
 typedef struct mf_eye_options {
     int64_t columns, k;
     mf_reserved reserved_;
 } mf_eye_options;
 mf_value mf_eye(int64_t n, mf_dtype dtype);
 mf_value mf_eye_opt(int64_t n, mf_dtype dtype, const mf_eye_options *o);
+/* -> shape: jax.ShapeDtypeStruct: no numbers; for mf_lower and others that ask for types alone.
+ * MF_ERROR_SHAPE for no shape */
+mf_value mf_struct(mf_shape shape, mf_dtype dtype);
 #ifndef __cplusplus
 #define mf_array(dtype, shape, ...)                           \
     mf_array_n(dtype, shape, (const double[]){ __VA_ARGS__ }, \
                (int)(sizeof((const double[]){ __VA_ARGS__ }) / sizeof(double)))
 #endif
+
+/* ---- what an array is. x -> C: known at once, of traced values too */
 mf_shape mf_shape_of(mf_value v); /* rank -1 on an error or a tree */
 mf_dtype mf_dtype_of(mf_value v); /* MF_DTYPE_DEFAULT on an error or a tree */
 bool mf_weak_type_of(mf_value v);
-int mf_ndim(mf_value v);        /* -1 on an error or a tree */
-int64_t mf_size(mf_value v);    /* elements; -1 likewise */
-bool mf_is_deleted(mf_value v); /* donated or deleted */
-/* Ends the array's memory now; any later use is an error. MF_ERROR_ARGUMENT when v is no array;
- * an error's own status */
-mf_status mf_delete(mf_value v);
-
+int mf_ndim(mf_value v);              /* -1 on an error or a tree */
+int64_t mf_size(mf_value v);          /* elements; -1 likewise */
 int64_t mf_dim(mf_value v, int axis); /* a negative axis counts from the end; -1 on an error */
-/* Numbers for C. A traced value has none yet, and C cannot branch on one: reading it makes the
- * call that is being traced an MF_ERROR_TRACER; use mf_where, mf_cond or mf_while. */
-/* Inside a traced function what follows from numbers, static arguments and arrays of the outside
- * alone can be read too, where neither it nor a value on the way has more than 4,096 elements. */
-double mf_item_f64(mf_value v);  /* NumPy's .item(): waits. NaN on an error */
-int64_t mf_item_i64(mf_value v); /* 0 on an error */
+bool mf_is_deleted(mf_value v);       /* donated or deleted */
+
+/* ---- numbers for C. A traced value has none yet, and C cannot branch on one: reading it makes the
+ * call that is being traced an MF_ERROR_TRACER; use mf_where, mf_cond or mf_while. Inside a traced
+ * function what follows from numbers, static arguments and arrays of the outside alone can be read
+ * too, where neither it nor a value on the way has more than 4,096 elements. */
+/* () -> C: NumPy's .item(), of any array of one element: waits. NaN, 0, false on an error */
+double mf_item_f64(mf_value v);
+int64_t mf_item_i64(mf_value v);
 bool mf_item_bool(mf_value v);
-/* Exactly count elements, row by row, converted to dtype; waits */
+/* x -> C: exactly count elements, row by row, converted to dtype; waits */
 mf_status mf_to_host(mf_value v, mf_dtype dtype, void *out, size_t count);
+/* x -> C: the first element of an array; waits. Lives as long as v; views share it. NULL on an
+ * error */
+const void *mf_unsafe_buffer_pointer(mf_value v);
+
+/* ---- memory */
 /* The allocator of array memory, whole process. */
 typedef struct mf_memory_stats_t {
     int64_t live_bytes, peak_bytes, cached_bytes, system_allocations, requests;
 } mf_memory_stats_t;
 mf_memory_stats_t mf_memory_stats(void);
 void mf_memory_stats_reset(void); /* the peak starts again at what is live */
-/* The first element of an array; waits. Lives as long as v; views share it. NULL on an error */
-const void *mf_unsafe_buffer_pointer(mf_value v);
-/* In memory of its own, row by row, on the devices of the original */
+/* x -> C: ends the array's memory now; any later use is an error. MF_ERROR_ARGUMENT when v is no
+ * array; an error's own status */
+mf_status mf_delete(mf_value v);
+/* tree -> tree: in memory of its own, row by row, on the devices of the original */
 mf_value mf_copy(mf_value tree);
-/* Which devices hold an array, shard by shard; waits. count 0: v is none */
+
+/* ---- devices */
+/* x -> C: which devices hold an array, shard by shard; waits. count 0: v is none */
 mf_device_list mf_devices_of_array(mf_value v);
-/* What device number `index` of that list holds; a view. MF_ERROR_DEVICE beyond */
+/* (n, ...) -> (...): what device number `index` of that list holds; a view. Of an array on one
+ * device the whole. MF_ERROR_DEVICE beyond */
 mf_value mf_shard(mf_value v, int index);
-/* Committed there, a device of this process; to another platform it copies */
+/* tree -> tree: committed there, a device of this process; to another platform it copies */
 mf_value mf_device_put(mf_value v, mf_device device);
-
-/* One row of every leaf on each device, all of one platform; copies nothing but what comes from
- * another one */
+/* tree of (n, ...) -> tree of (n, ...): one row of every leaf on each device, all of one platform;
+ * copies nothing but what comes from another one */
 mf_value mf_place(mf_value tree, mf_device_list devices);
-/* A list of one tree a device, as one tree with a leading axis */
+/* list of trees -> tree of (n, ...): one tree a device, as one with a leading axis */
 mf_value mf_device_put_sharded(mf_value parts, mf_device_list devices);
-
+/* tree -> tree: as it is, once all of it has been computed: waits */
 mf_value mf_device_get(mf_value v);
-/* One copy held once where memory is shared */
+/* tree -> tree of (n, ...): one copy a device, held once where memory is shared */
 mf_value mf_replicate(mf_value tree, mf_device_list devices);
-
+/* tree of (n, ...) -> tree: the first row */
 mf_value mf_unreplicate(mf_value tree);
-/* (n, ...) becomes (devices, n / devices, ...) */
+/* tree of (n, ...) -> tree of (devices, n / devices, ...): MF_ERROR_SHAPE unless it divides */
 mf_value mf_shard_batch(mf_value tree, int device_count);
 
+/* ---- texts. any -> text for printf, as NumPy prints it; lives as long as the innermost scope. An
+ * error gives its message. mf_str(x) takes any of them. */
 const char *mf_str_value(mf_value v);
 const char *mf_str_function(mf_function f);
 const char *mf_str_module(mf_module m);
@@ -114,8 +135,6 @@ const char *mf_str_devices(mf_device_list d);
 const char *mf_str_dtype(mf_dtype d);
 void mf_put_line(const char *line);
 #ifndef __cplusplus
-/* Text for printf, as NumPy prints it; lives as long as the innermost scope. An error gives its
- * message. */
 /* clang-format off */
 #define mf_str(x) \
     _Generic((x), mf_value: mf_str_value, mf_function: mf_str_function, mf_module: mf_str_module, \

@@ -2,32 +2,31 @@
  * strings.
  *
  * Defaults for the whole library, said once:
+ *   Shapes open a function's comment, what goes in and what comes out. (m, k), (k, n) -> (m, n):
+ *   two values of these shapes give one. "..." is any number of dimensions, () a scalar or a C
+ *   number, x any array and a result of its shape, tree any tree of arrays, any a value of any
+ *   kind; "-> C" gives what is no value.
  *   Ownership: every handle that a function returns belongs to the innermost open scope of the
  *   calling thread. Nothing is freed by hand.
- *   Errors: an error is a value; an operand that is an error is the result. Functions that
- *   leave the world of values return mf_status,
- *   or NaN / 0 / NULL, and what went wrong is remembered by mf_exit_status. Nothing aborts the
- *   process.
- *   Threads: every function may be called from any thread at any time; scopes, and handles
- *   owned by scopes, stay with their thread. A thread
- *   needs 128 KiB of stack; with less than 1 MiB what it calls is computed on the library's
- *   threads. Functions that call one another under
- *   transforms may be nested as deep as the stack has room and at most 256 deep; trees,
- *   filters, modules, policies and functions around
- *   functions 256 deep: beyond that is an error.
+ *   Errors: an error is a value; an operand that is an error is the result. Functions that leave
+ *   the world of values return mf_status, or NaN / 0 / NULL, and what went wrong is remembered by
+ *   mf_exit_status. Nothing aborts the process.
+ *   Threads: every function may be called from any thread at any time; scopes, and handles owned
+ *   by scopes, stay with their thread. A thread needs 128 KiB of stack; with less than 1 MiB what
+ *   it calls is computed on the library's threads. Functions that call one another under
+ *   transforms may be nested as deep as the stack has room and at most 256 deep; trees, filters,
+ *   modules, policies and functions around functions 256 deep: beyond that is an error.
  *   Forks: in the child of a process that has called the library every function is an error, at
- *   once: the library's threads live in the
- *   parent. The child may end in any way, or exec; it does not return from a callback that it
- *   was forked in. A process that has only
- *   loaded the library forks like any other.
+ *   once: the library's threads live in the parent. The child may end in any way, or exec; it
+ *   does not return from a callback that it was forked in. A process that has only loaded the
+ *   library forks like any other.
  *   Exit: the process may end at any time, by any thread, in a callback too: what runs on the
- *   library's threads is waited for, what is queued
- *   is dropped. dlclose leaves the library in the process, with all that it does.
+ *   library's threads is waited for, what is queued is dropped. dlclose leaves the library in the
+ *   process, with all that it does.
  *   Signals: the library's threads block all but SIGPROF and faults, and calls go on after a
  *   handler has run. A handler calls nothing here.
  *   Cancellation: pthread_cancel takes effect when the thread has left the library's functions.
- *   Callbacks return: neither pthread_exit nor
- *   longjmp nor an exception leaves one.
+ *   Callbacks return: neither pthread_exit nor longjmp nor an exception leaves one.
  *   Needs gcc or clang (statement expressions, __auto_type, cleanup). */
 #ifndef MANYFOLD_BASE_H
 #define MANYFOLD_BASE_H
@@ -46,7 +45,7 @@
 
 MF_BEGIN_
 
-/* ------------------------------------------------------------------ handles */
+/* ---- handles */
 #ifdef __cplusplus
 struct mf_slice;
 struct mf_value { /* same 64 bits; C++ converts numbers and strings by itself */
@@ -171,7 +170,7 @@ typedef struct mf_slice {
 #endif
 typedef char mf_reserved; /* last field of every option struct; leave it alone */
 
-/* ------------------------------------------------------------------ scopes */
+/* ---- scopes */
 mf_scope *mf_scope_open(void);        /* innermost scope of this thread from now on */
 void mf_scope_close(mf_scope *scope); /* also closes whatever was opened inside and left open */
 void mf_scope_close_at_(mf_scope **scope);
@@ -179,12 +178,13 @@ void mf_scope_close_at_(mf_scope **scope);
  * (end, break, continue, return, goto). */
 #define MF_SCOPE \
     mf_scope *mf_scope_here_ __attribute__((cleanup(mf_scope_close_at_), unused)) = mf_scope_open()
-/* Hands v to the scope outside the innermost one: `return mf_escape(v);` under MF_SCOPE */
+/* any -> any: hands v to the scope outside the innermost one: `return mf_escape(v);` under
+ * MF_SCOPE */
 mf_value mf_escape(mf_value v);
-/* *variable = v, where the variable lives longer than the innermost scope. The new handle
- * belongs to the owner of the old one, which ends at once, and with it every plain C copy (after
- * b = a both are one handle: what still uses the old one gets an error that names this line). So
- * start the variable in the scope that should own it, whatever goes in later:
+/* any -> *variable: *variable = v, where the variable lives longer than the innermost scope. The
+ * new handle belongs to the owner of the old one, which ends at once, and with it every plain C
+ * copy (after b = a both are one handle: what still uses the old one gets an error that names
+ * this line). So start the variable in the scope that should own it, whatever goes in later:
  *     mf_value best = mf_none();
  *     for (int i = 0; i < steps; i++) {
  *         MF_SCOPE;
@@ -192,32 +192,35 @@ mf_value mf_escape(mf_value v);
  *         if (i == 0 || mf_item_f64(loss) < mf_item_f64(best))
  *             mf_assign(&best, loss);
  *     }
- * An unset variable ({ 0 }: a static one, say) has no owner yet; its value lives until the
- * thread ends, mf_clear, or the next mf_assign. */
+ * An unset variable ({ 0 }: a static one, say) has no owner yet; its value lives until the thread
+ * ends, mf_clear, or the next mf_assign. */
 void mf_assign(mf_value *variable, mf_value v);
 void mf_clear(mf_value *variable); /* ends it and makes it unset */
-/* A handle that no scope owns: for heap structures and other threads */
+/* any -> any: a handle that no scope owns: for heap structures and other threads */
 mf_value mf_keep(mf_value v);
+/* any -> nothing: ends a kept handle */
+void mf_release(mf_value v);
 
-void mf_release(mf_value v); /* ends a kept handle */
-
-/* ------------------------------------------------------------------ errors */
+/* ---- errors */
 /* An error is handled when its words or its code were asked for (mf_error, mf_error_status,
  * mf_error_place, mf_first_error) or printed. Reading a number out of it, waiting for it or
  * passing it on never handles it. What follows from an error, or went into one result with it,
  * is handled with it. */
+/* any -> C: an error, or a tree with one. Waits */
 bool mf_is_error(mf_value v);
-/* The message, or NULL; asking counts as handling it. Lives as long as v */
+/* any -> C: the message, or NULL; asking counts as handling it. Waits. Lives as long as v */
 const char *mf_error(mf_value v);
-
+/* any -> C: MF_OK where v is none. Waits */
 mf_status mf_error_status(mf_value v);
+/* -> error: with words as printf's, and the caller's place */
 mf_value mf_make_error(mf_status status, const char *format, ...);
+/* tree -> C: waits until all of it has been computed; MF_OK, or the error's code */
 mf_status mf_block_until_ready(mf_value v);
 /* Waits, prints the first error nobody handled, EXIT_SUCCESS or EXIT_FAILURE */
 int mf_exit_status(void);
 /* The first error nobody handled, on any thread; MF_OK and NULL when there is none */
 mf_status mf_first_error(const char **message);
-/* Where the user's program made it, "file:line" or "symbol+offset"; NULL when unknown */
+/* any -> C: where the user's program made it, "file:line" or "symbol+offset"; NULL when unknown */
 const char *mf_error_place(mf_value v);
 /* What happens to an error that is destroyed while nobody has handled it: by default one line on
  * stderr, of the errors of one place for the first alone. NULL restores that. Any thread.
@@ -239,22 +242,29 @@ void mf_layer_leave_(const mf_layer *outer);
     mf_layer mf_layer_here_ __attribute__((cleanup(mf_layer_leave_), unused)) = mf_layer_enter_( \
         __builtin_return_address(0))
 
-/* ------------------------------------------------------------------ numbers, strings and values */
-mf_value mf_f(double number); /* weakly typed */
-/* Weakly typed complex number; in C also 1.0 + 2.0 * I of <complex.h> */
+/* ---- numbers, strings and values. -> (): a C number may stand in the place of any value:
+ * mf_mul(x, 2); these say it where none is taken, mf_value v = mf_f(0.5). Weakly typed: i32 and
+ * f32, but they give way to their operand. */
+mf_value mf_f(double number);
+/* -> (): weakly typed complex number; in C also 1.0 + 2.0 * I of <complex.h> */
 mf_value mf_c(double re, double im);
-
-mf_value mf_i(int64_t number); /* weakly typed; MF_NONE gives None */
+/* -> (): MF_NONE gives None */
+mf_value mf_i(int64_t number);
 mf_value mf_b(bool truth);
-mf_value mf_string(const char *string); /* static */
-mf_value mf_static(mf_module module);   /* static; compared by identity */
-/* Static; copied, equal bytes are equal statics */
+/* -> static: what a function may branch on while it is traced; compared by its words, by
+ * identity */
+mf_value mf_string(const char *string);
+mf_value mf_static(mf_module module);
+/* -> static: copied, equal bytes are equal statics */
 mf_value mf_static_bytes(const void *bytes, size_t size);
-/* The bytes of a static or string; NULL when v is none. Live as long as the process */
+/* static -> C: the bytes of a static or string; NULL when v is none. Live as long as the process */
 const void *mf_static_data(mf_value v, size_t *size);
 
+/* What mf_v makes values with. -> value */
 mf_value mf_index_slice(mf_slice slice);
+/* any -> any */
 mf_value mf_same(mf_value v);
+/* -> (): weakly typed */
 mf_value mf_of_float(float x);
 mf_value mf_of_int(int x);
 mf_value mf_of_uint(unsigned x);
@@ -265,7 +275,9 @@ mf_value mf_of_ullong(unsigned long long x);
 #ifndef __cplusplus
 mf_value mf_of_complex(double _Complex x);
 #endif
-mf_value mf_scalar(double number, mf_dtype dtype); /* strongly typed: jnp.float32(100.0) */
+/* -> (): strongly typed: jnp.float32(100.0). A C number by itself is weakly typed, and seldom needs
+ * more. */
+mf_value mf_scalar(double number, mf_dtype dtype);
 
 #ifndef __cplusplus
 /* What an operand in error leaves behind, so that nothing is said but its own error; it is

@@ -1,4 +1,8 @@
-/* manyfold/device.h - devices and processes. */
+/* manyfold/device.h - devices and processes, as jax.devices() and its kin.
+ *
+ * Handles and lists of devices live as long as the process; no values, no shapes. Devices are
+ * counted from 0, process by process. Any thread. Errors: MF_ERROR_DEVICE; lists are empty and
+ * numbers -1 where a comment says so. */
 #ifndef MANYFOLD_DEVICE_H
 #define MANYFOLD_DEVICE_H
 #ifndef MF_CHECK_HEADERS_
@@ -9,7 +13,6 @@
 
 MF_BEGIN_
 
-/* ------------------------------------------------------------------ devices and processes */
 /* Virtual CPU devices: any number on any number of cores. Before the first use of a device; later
  * it is MF_ERROR_DEVICE.
  * Not called: the environment's MF_NUM_CPU_DEVICES, else the usable cores. */

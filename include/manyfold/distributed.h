@@ -1,4 +1,10 @@
-/* manyfold/distributed.h - a program that runs as several processes. */
+/* manyfold/distributed.h - a program that runs as several processes, as jax.distributed and
+ * jax.experimental.multihost_utils.
+ *
+ * Maps over the devices of several processes are mf_pmap's; this is how the processes find one
+ * another, and how values of the host go between them: trees of any shapes and dtypes. Results
+ * belong to the innermost scope; any thread, in one order everywhere. Errors: MF_ERROR_PEER names
+ * the other process and what it is at. */
 #ifndef MANYFOLD_DISTRIBUTED_H
 #define MANYFOLD_DISTRIBUTED_H
 #ifndef MF_CHECK_HEADERS_
@@ -9,8 +15,8 @@
 
 MF_BEGIN_
 
-/* ------------------------------------------------------------------ a job of several processes
- * `mpirun -n 2 ./program` is all it takes: the processes that an MPI launcher has started are
+/* ---- a job of several processes */
+/* `mpirun -n 2 ./program` is all it takes: the processes that an MPI launcher has started are
  * joined at the first use of a device or a map. Each has its own devices, mf_devices lists those
  * of all, process by process, and maps over them are jax.pmap's on several hosts: the same
  * program runs everywhere, each process gives the rows of its own devices, and collectives are
@@ -50,18 +56,18 @@ mf_status mf_distributed_initialize_opt(const mf_distributed_options *o);
  * _exit or a signal leaves its launcher to end the others. */
 mf_status mf_distributed_shutdown(void);
 
-/* ------------------------------------------------------------------ host values between
- * processes As in JAX's multihost_utils; every process of the job calls them, in the same order.
- * They wait for the others as a map does, and are MF_ERROR_PEER for the same reasons. */
+/* ---- host values between processes, as in JAX's multihost_utils; every process of the job calls
+ * them, in the same order. They wait for the others as a map does, and are MF_ERROR_PEER for the
+ * same reasons. */
 typedef struct mf_process_allgather_options {
     bool tiled;
     mf_reserved reserved_;
 } mf_process_allgather_options;
-/* The tree of all processes, the same in each: leaves have a new leading axis, a row for each
- * process, or with .tiled are concatenated along their leading one. Leaves have the same shapes
- * and dtypes everywhere: MF_ERROR_PEER. */
+/* tree of (...) -> tree of (processes, ...): of all processes, the same in each: leaves have a
+ * new leading axis, a row for each process, or with .tiled are concatenated along their leading
+ * one. Leaves have the same shapes and dtypes everywhere: MF_ERROR_PEER. */
 mf_value mf_process_allgather_opt(mf_value tree, const mf_process_allgather_options *o);
-/* Process 0's tree, whose leaves have the shapes and dtypes of everybody's */
+/* tree -> tree: process 0's, whose leaves have the shapes and dtypes of everybody's */
 mf_value mf_broadcast_one_to_all(mf_value tree);
 /* Returns when all processes have called it. MF_ERROR_PEER: with other names. */
 mf_status mf_sync_global_devices(const char *name);

@@ -1,25 +1,28 @@
-/* manyfold/io.h - NumPy's files, and checkpoints of them. Errors: MF_ERROR_IO naming file,
- * offset and what was expected; a file that is no regular file (a folder, a FIFO, a device) is
- * one. Any thread, also several with one path: who loads sees the whole of what one of them
- * saved. */
+/* manyfold/io.h - NumPy's files, and checkpoints of them.
+ *
+ * Arrays of any shape and of every dtype but keys are saved and loaded as they are; trees by the
+ * paths of their leaves. What is loaded belongs to the innermost scope. Errors: MF_ERROR_IO
+ * naming file, offset and what was expected; a file that is no regular file (a folder, a FIFO, a
+ * device) is one. Any thread, also several with one path: who loads sees the whole of what one of
+ * them saved. */
 #ifndef MANYFOLD_IO_H
 #define MANYFOLD_IO_H
 #ifndef MF_CHECK_HEADERS_
 #pragma GCC system_header
 #endif
 
-#include <manyfold/ops.h>
+#include <manyfold/numpy.h>
 
 MF_BEGIN_
 
 /* Saving writes a file beside the path's (symbolic links are followed), flushes it to the disk,
  * renames it and flushes the folder: whenever the process or the machine stops, the old file is
  * there or the new one. The permissions stay as they are. */
-/* Format 1.0 to 3.0, C or Fortran order, either endianness */
+/* -> (...): format 1.0 to 3.0, C or Fortran order, either endianness */
 mf_value mf_load_npy(const char *path);
-/* bf16 is written as its bits, dtype '<V2' */
+/* x -> file: bf16 is written as its bits, dtype '<V2' */
 mf_status mf_save_npy(const char *path, mf_value array);
-/* Leaves by path: "conv1/kernel"; an empty key, "." and ".." are errors */
+/* tree -> file: leaves by path: "conv1/kernel"; an empty key, "." and ".." are errors */
 mf_status mf_save_npz(const char *path, mf_value tree);
 
 /* max_bytes: what the members of an archive may claim to be in all; 0: 64 MiB and 128 times the
@@ -28,9 +31,9 @@ typedef struct mf_load_options {
     int64_t max_bytes;
     mf_reserved reserved_;
 } mf_load_options;
-/* A dict of arrays; stored or deflated members */
+/* -> dict: of arrays; stored or deflated members */
 mf_value mf_load_npz_opt(const char *path, const mf_load_options *o);
-/* An npz's arrays in the structure of like; shapes and dtypes must agree. */
+/* tree -> tree: an npz's arrays in the structure of like; shapes and dtypes must agree */
 mf_value mf_load_tree_opt(const char *path, mf_value like, const mf_load_options *o);
 
 /* Checkpoints of a job: a folder that all its processes write together, and that any number of
@@ -50,7 +53,9 @@ mf_value mf_load_tree_opt(const char *path, mf_value like, const mf_load_options
  * read as (4, 4, n).
  * Errors, in every process: MF_ERROR_IO with file and member in the one that has it,
  * MF_ERROR_PEER in the others. */
+/* tree, tree of (n, ...) -> files */
 mf_status mf_save_checkpoint(const char *folder, mf_value whole, mf_value rows);
+/* tree, tree of (n, ...) -> tuple of both */
 mf_value mf_load_checkpoint(const char *folder, mf_value whole, mf_value rows);
 
 MF_END_

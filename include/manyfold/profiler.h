@@ -1,4 +1,8 @@
-/* manyfold/profiler.h - where the time goes. */
+/* manyfold/profiler.h - where the time goes, as jax.profiler: what each thread, each device, the
+ * compiler and the collectives are at.
+ *
+ * A file of slices by thread and device, for a viewer; no values, no shapes. Any thread; one
+ * trace at a time. Errors: MF_ERROR_IO and MF_ERROR_ARGUMENT as the functions say. */
 #ifndef MANYFOLD_PROFILER_H
 #define MANYFOLD_PROFILER_H
 #ifndef MF_CHECK_HEADERS_
@@ -9,7 +13,6 @@
 
 MF_BEGIN_
 
-/* ------------------------------------------------------------------ profiler */
 /* Records what runs from now on, to be written to `path` as a Chrome trace (chrome://tracing,
  * ui.perfetto.dev): a row for each thread that calls, for the compiler, for the collectives and
  * for every device; each slice has its operations' names and the lines of your code that asked

@@ -15,13 +15,14 @@
 
 MF_BEGIN_
 
-/* The result with a struct for every array (jax.eval_shape); nothing is computed. */
+/* trees -> tree: the result with a struct for every array (jax.eval_shape); nothing is computed. */
 mf_value mf_eval_shape_n(mf_function f, const mf_value *arguments, int count);
-/* The traced program of a call, as text (jax.make_jaxpr), or the words of its error. It may read
- * values of the trace around it. Lives as long as the scope. */
+/* trees -> C: the traced program of a call, as text (jax.make_jaxpr), or the words of its error.
+ * It may read values of the trace around it. Lives as long as the scope. */
 const char *mf_program_text_n(mf_function f, const mf_value *arguments, int count);
 
-/* jax.jit(f).lower(x): the call traced and optimised now, an object to look at and to compile. */
+/* trees -> function: jax.jit(f).lower(x): the call traced and optimised now, an object to look at
+ * and to compile. */
 mf_function mf_lower_n(mf_function f, const mf_value *arguments, int count);
 /* lowered.compile(): a new executable at each call. compiler_options: unset or none, or a dict
  * of "backend" (a name) and "dce", "fold", "simplify", "cse" (whether that pass runs);
@@ -31,8 +32,9 @@ typedef struct mf_compile_options {
     mf_reserved reserved_;
 } mf_compile_options;
 mf_function mf_lowered_compile_opt(mf_function lowered, const mf_compile_options *o);
-/* Both at once, for arrays that lie as these do; ordinary calls find it too. A compiled function
- * takes exactly these trees, types and statics ("Argument types differ ..."), and no transform. */
+/* trees -> function: both at once, for arrays that lie as these do; ordinary calls find it too. A
+ * compiled function takes exactly these trees, types and statics ("Argument types differ ..."),
+ * and no transform. */
 mf_function mf_compile_n(mf_function f, const mf_value *arguments, int count);
 
 /* ---- of a lowered or compiled function */
@@ -48,7 +50,7 @@ typedef enum mf_text_form {
 /* The text, or the words of an error; lives as long as the scope. Programs open with a line
  * "# replicas = 8, partitions = 1". */
 const char *mf_as_text(mf_function stage, mf_text_form form MF_DEFAULT_(MF_TEXT_DEFAULT));
-/* A tuple of the arguments, and the result: trees with a struct for every array */
+/* -> tree: a tuple of the arguments, and the result: trees with a struct for every array */
 mf_value mf_args_info(mf_function stage);
 mf_value mf_out_info(mf_function stage);
 

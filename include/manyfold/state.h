@@ -1,25 +1,26 @@
 /* manyfold/state.h - cells that functions read and write, modules of named cells, and maps with
- * rules for them. */
+ * rules for them: flax.nnx's and brainstate's.
+ *
+ * A state holds a tree of arrays of any shapes and dtypes. Functions read and write it, also inside
+ * jit, grad, vmap, pmap and control flow, where it becomes a hidden argument and result. Handles
+ * belong to the innermost scope; the cell lives as long as a handle, module or function that names
+ * it. Reading and writing are safe from any thread, each by itself. Errors: MF_ERROR_ARGUMENT for a
+ * handle that is none; a call that ends in an error leaves its states as they were. */
 #ifndef MANYFOLD_STATE_H
 #define MANYFOLD_STATE_H
 #ifndef MF_CHECK_HEADERS_
 #pragma GCC system_header
 #endif
 
-#include <manyfold/function.h>
+#include <manyfold/transforms.h>
 
 MF_BEGIN_
 
-/* ------------------------------------------------------------------ states A state is a cell
- * that holds an array or a tree of them; functions read and write it, also inside jit, grad,
- * vmap, pmap and control flow, where it becomes a hidden argument and result. A call that ends
- * in an error leaves its states as they were. A call that cannot fail (without checks,
- * callbacks, prints and factorisations) computes in the memory of values that nobody else holds:
- * read a state in a scope that ends, and its next value costs no copy. Should memory run out in
- * the middle of it, those states are that error until they are set again. Handles belong to the
- * innermost scope; the cell lives as long as a handle, module or function that names it. Reading
- * and writing are safe from any thread, each by itself. An error in place of a value goes into
- * nothing: it comes back from mf_state_set_value, and a call that is being traced becomes it. */
+/* ---- states. A call that cannot fail (without checks, callbacks, prints and factorisations)
+ * computes in the memory of values that nobody else holds: read a state in a scope that ends, and
+ * its next value costs no copy. Should memory run out in the middle of it, those states are that
+ * error until they are set again. An error in place of a value goes into nothing: it comes back
+ * from mf_state_set_value, and a call that is being traced becomes it. */
 typedef enum mf_state_type {
     MF_STATE_ANY = 0,
     MF_PARAM_STATE,
@@ -27,18 +28,21 @@ typedef enum mf_state_type {
     MF_RANDOM_STATE,
     MF_HIDDEN_STATE
 } mf_state_type;
+/* tree -> state */
 mf_state mf_param_state(mf_value initial);
 mf_state mf_batch_state(mf_value initial);
 mf_state mf_hidden_state(mf_value initial);
-mf_value mf_state_value(mf_state s); /* state.value */
-/* state.value = v; returns v. The new value may have another shape */
+/* -> tree: state.value */
+mf_value mf_state_value(mf_state s);
+/* tree -> tree: state.value = v; returns v. The new value may have another tree and other shapes */
 mf_value mf_state_set_value_v(mf_state s, mf_value v);
-/* A random state holds a key, u32[2]. */
+/* A random state holds a key, u32 of shape (2). */
 mf_state mf_random_state(uint64_t seed);
+/* (2) -> state */
 mf_state mf_random_state_of_key(mf_value key);
 mf_state mf_random_default(void); /* the process's own; its seed is 0 until mf_random_seed */
 void mf_random_seed(uint64_t seed);
-/* A fresh key; advances the state. No two threads get the same one */
+/* -> (2): a fresh key; advances the state. No two threads get the same one */
 mf_value mf_random_next(mf_state random);
 
 /* Which states: all; all of a type (MF_STATE_ANY: all); those whose path through the modules has
@@ -59,10 +63,9 @@ mf_filter mf_filter_any_n(const mf_filter *filters, int count);
     mf_filter_any_n((const mf_filter[]){ __VA_ARGS__ }, MF_COUNT_(__VA_ARGS__))
 #endif
 
-/* ------------------------------------------------------------------ modules Named states,
- * modules and numbers, with a C function that gets the module first: mf_module_new("Affine",
- * call, "weight", state, ...). A module can be called and transformed as a function. mf_str
- * prints it with the types of its states' values. */
+/* ---- modules. Named states, modules and numbers, with a C function that gets the module first:
+ * mf_module_new("Affine", call, "weight", state, ...). A module can be called and transformed as
+ * a function. mf_str prints it with the types of its states' values. */
 typedef struct mf_node_ {
     int kind;
     uint64_t handle;
@@ -77,9 +80,9 @@ mf_module mf_module_n2(const char *type, mf_fm2 call, const mf_node_ *members, i
 mf_state mf_member_state(mf_module m, const char *name);
 mf_module mf_member_module(mf_module m, const char *name);
 double mf_member_number(mf_module m, const char *name); /* NaN on an error */
-/* nnx.split: the states' values, a dict of dicts */
+/* -> dict: nnx.split: the states' values, a dict of dicts */
 mf_value mf_module_values(mf_module m, mf_filter which);
-/* nnx.update, all or nothing; a state keeps its tree (MF_ERROR_TREE) and its shapes
+/* dict -> states: nnx.update, all or nothing; a state keeps its tree (MF_ERROR_TREE) and its shapes
  * (MF_ERROR_SHAPE) */
 mf_status mf_module_update(mf_module m, mf_value values);
 /* f(values, inputs...): flax's apply; the states stay untouched */
@@ -97,16 +100,15 @@ mf_function mf_module_pure(mf_module m);
 #define mf_apply(m, ...) mf_call(mf_module_pure(m), __VA_ARGS__)
 #endif
 
-/* ------------------------------------------------------------------ stateful maps pmap and vmap
- * with rules for the states that the function reads and writes (brainstate's pmap2, vmap2 and
- * StatefulMapping): along which axis each is mapped on the way in and out. The first rule whose
- * filter accepts a state counts. A state that no rule of state_in_axes names is the same for
- * all; one that no rule of state_out_axes names must come out the same for all. Where no
- * argument is mapped, the mapped states say the size of the axis. A random state that holds one
- * key needs no rule: it is split, its devices draw from keys of their own, and the first of the
- * n + 1 keys is what it holds afterwards, so a call with the same seed gives the same numbers,
- * however the devices are spread over processes. One that holds a key a device is mapped by the
- * rules. */
+/* ---- stateful maps. pmap and vmap with rules for the states that the function reads and writes
+ * (brainstate's pmap2, vmap2 and StatefulMapping): along which axis each is mapped on the way in
+ * and out. The first rule whose filter accepts a state counts. A state that no rule of
+ * state_in_axes names is the same for all; one that no rule of state_out_axes names must come out
+ * the same for all. Where no argument is mapped, the mapped states say the size of the axis. A
+ * random state that holds one key needs no rule: it is split, its devices draw from keys of their
+ * own, and the first of the n + 1 keys is what it holds afterwards, so a call with the same seed
+ * gives the same numbers, however the devices are spread over processes. One that holds a key a
+ * device is mapped by the rules. */
 typedef struct mf_state_axis_rules {
     uint64_t handle;
 } mf_state_axis_rules; /* unset: no rules */

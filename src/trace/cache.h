@@ -4,7 +4,7 @@
 
 #include "trace/function.h"
 
-#include <manyfold/function.h>
+#include <manyfold/debug.h>
 
 /* A function is traced once even when two threads call it cold: begin gives the traced program, or NULL
  * with *ticket: the caller traces and must end the ticket; other threads with the same key wait meanwhile. A NULL ticket with NULL

@@ -3,8 +3,7 @@
 
 #include "base/error.h"
 
-#include <manyfold/function.h>
-#include <manyfold/host.h>
+#include <manyfold/debug.h>
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -7,8 +7,8 @@
 
 #include <manyfold/array.h>
 #include <manyfold/device.h>
-#include <manyfold/ops.h>
 #include <manyfold/state.h>
+#include <manyfold/numpy.h>
 
 #include <stdio.h>
 #include <string.h>

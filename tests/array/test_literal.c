@@ -4,7 +4,8 @@
 
 #include <manyfold/array.h>
 #include <manyfold/function.h>
-#include <manyfold/ops.h>
+#include <manyfold/numpy.h>
+#include <manyfold/transforms.h>
 
 static mf_literal *literal_of(mf_value v)
 {

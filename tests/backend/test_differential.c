@@ -12,7 +12,7 @@
 #include "runtime/device.h"
 #include "runtime/executable.h"
 
-#include <manyfold/function.h>
+#include <manyfold/debug.h>
 
 #include <signal.h>
 #include <unistd.h>

@@ -2,7 +2,7 @@
  * along, loops within loops, and runs that go over from one to the other between two rounds. */
 #include "backend/native/native.h"
 
-#include <manyfold/function.h>
+#include <manyfold/debug.h>
 
 #include "check.h"
 

@@ -2,7 +2,7 @@
  * out meanwhile. */
 #include "backend/native/native.h"
 
-#include <manyfold/function.h>
+#include <manyfold/debug.h>
 
 #include "check.h"
 

@@ -4,7 +4,8 @@
 #include "lax/wrap.h"
 
 #include <manyfold/array.h>
-#include <manyfold/ops.h>
+#include <manyfold/lax.h>
+#include <manyfold/nn.h>
 #include <math.h>
 
 /* The names in parentheses: the header has macros of the same names that turn C numbers into values. */

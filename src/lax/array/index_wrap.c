@@ -6,7 +6,9 @@
 #include "lax/wrap.h"
 #include "tree/index.h"
 
-#include <manyfold/ops.h>
+#include <manyfold/indexing.h>
+#include <manyfold/lax.h>
+#include <manyfold/nn.h>
 #include <string.h>
 
 enum { CLIP = 0, FILL = 1, IN_BOUNDS = 2 }; /* gather's modes; JAX's x[...] is the second, whose gradient drops what is out of bounds */

@@ -3,7 +3,7 @@
  * are taken in 32 bits of the same signedness. */
 #include "lax/wrap.h"
 
-#include <manyfold/ops.h>
+#include <manyfold/numpy.h>
 
 static const mf_reduce_options everything = { .axis = MF_ALL };
 

@@ -4,7 +4,7 @@
 #include "ops/shape/shape.h"
 #include "lax/wrap.h"
 
-#include <manyfold/ops.h>
+#include <manyfold/lax.h>
 #include <string.h>
 
 /* ---- reshape */

@@ -1,8 +1,8 @@
 /* The public sorts. Invariant: stable in both directions; NaN counts as the greatest. */
 #include "lax/wrap.h"
 
-#include <manyfold/ops.h>
 #include <manyfold/tree.h>
+#include <manyfold/lax.h>
 
 static bool sort_axis(mf_value *x, mf_axis axis, const char *op, mf_sort_params *p)
 {

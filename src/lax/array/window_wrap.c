@@ -3,7 +3,8 @@
 #include "ops/elementwise/loops.h"
 #include "ops/shape/shape.h"
 #include "lax/wrap.h"
-#include <manyfold/ops.h>
+#include <manyfold/lax.h>
+#include <manyfold/nn.h>
 #include <math.h>
 #include <string.h>
 

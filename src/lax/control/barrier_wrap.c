@@ -4,7 +4,8 @@
 #include "lax/wrap.h"
 #include "transform/rules/sweep.h"
 #include "tree/tree.h"
-#include <manyfold/function.h>
+#include <manyfold/control.h>
+#include <manyfold/transforms.h>
 #include <string.h>
 
 static bool is_array(const mf_object *o) { return mf_object_type(o); }

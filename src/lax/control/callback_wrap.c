@@ -7,9 +7,8 @@
 #include "lax/wrap.h"
 #include "trace/dispatch.h"
 #include "trace/function.h"
-#include <manyfold/function.h>
 #include <manyfold/array.h>
-#include <manyfold/host.h>
+#include <manyfold/debug.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>

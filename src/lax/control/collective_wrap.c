@@ -5,6 +5,7 @@
 #include "tree/tree.h"
 
 #include <manyfold/collective.h>
+#include <manyfold/lax.h>
 #include <string.h>
 
 /* ---- options */

@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "ops/shape/shape.h"
 #include "lax/wrap.h"
-#include <manyfold/ops.h>
+#include <manyfold/lax.h>
 #include <string.h>
 
 typedef struct layout {

@@ -2,7 +2,7 @@
  * order of axes asks for it. */
 #include "ops/shape/shape.h"
 #include "lax/wrap.h"
-#include <manyfold/ops.h>
+#include <manyfold/lax.h>
 #include <string.h>
 
 static bool two_arrays(mf_value *v, const char *op) { return mf_promote_dtypes(v, 2, op); }

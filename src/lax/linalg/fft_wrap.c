@@ -4,6 +4,7 @@
 
 #include <manyfold/array.h>
 #include <manyfold/fft.h>
+#include <manyfold/lax.h>
 
 #include <math.h>
 

@@ -7,7 +7,6 @@
 #include "transform/rules/sweep.h"
 #include "tree/tree.h"
 
-#include <manyfold/function.h>
 #include <string.h>
 
 /* ---- optimization_barrier */

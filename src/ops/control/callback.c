@@ -13,7 +13,7 @@
 
 #include <manyfold/function.h>
 #include <manyfold/array.h>
-#include <manyfold/host.h>
+#include <manyfold/debug.h>
 
 #include <pthread.h>
 #include <stdio.h>

@@ -7,7 +7,6 @@
 #include "base/alloc.h"
 #include "ops/shape/shape.h"
 
-#include <manyfold/ops.h>
 #include <string.h>
 
 /* ---- type */

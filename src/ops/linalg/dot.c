@@ -4,7 +4,6 @@
  * and/or. Everything reduces to one batch of matrix products on packed operands. */
 #include "ops/shape/shape.h"
 
-#include <manyfold/ops.h>
 #include <string.h>
 
 /* ---- dimensions */

@@ -10,7 +10,6 @@
 #include "ops/elementwise/loops.h"
 #include "ops/shape/shape.h"
 
-#include <manyfold/ops.h>
 #include <math.h>
 #include <string.h>
 

@@ -3,8 +3,6 @@
  * same one, the first to be entered stays. */
 #include "trace/dispatch.h"
 
-#include <manyfold/function.h>
-
 #include "base/hash_map.h"
 #include "base/vector.h"
 #include "runtime/call/call.h"

@@ -4,7 +4,7 @@
 
 #include "runtime/device.h"
 
-#include <manyfold/function.h>
+#include <manyfold/debug.h>
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,6 @@
 #include "tree/tree.h"
 
 #include <manyfold/array.h>
-#include <manyfold/ops.h>
 
 #include <string.h>
 

@@ -6,8 +6,6 @@
 #include "base/vector.h"
 #include "trace/function.h"
 
-#include <manyfold/function.h>
-
 typedef MF_VECTOR(mf_value) mf_values;
 
 typedef struct mf_shared_cell {

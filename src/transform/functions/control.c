@@ -4,7 +4,8 @@
 #include "trace/dispatch.h"
 #include "transform/functions/branches.h"
 
-#include <manyfold/ops.h>
+#include <manyfold/control.h>
+#include <manyfold/numpy.h>
 #include <string.h>
 
 static mf_error_object *refuse_statics(const mf_function_object *f, const mf_traced *t)

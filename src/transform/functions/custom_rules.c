@@ -7,7 +7,7 @@
 #include "trace/function.h"
 #include "transform/transform.h"
 
-#include <manyfold/function.h>
+#include <manyfold/transforms.h>
 #include <string.h>
 
 typedef struct custom_options {

@@ -10,6 +10,7 @@
 #include "transform/transform.h"
 
 #include <manyfold/function.h>
+#include <manyfold/transforms.h>
 #include <string.h>
 
 /* ---- grad and value_and_grad */

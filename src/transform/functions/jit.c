@@ -6,7 +6,6 @@
 #include "trace/function.h"
 #include "transform/rules/policy.h"
 
-#include <manyfold/function.h>
 #include <string.h>
 
 typedef struct call_options {

@@ -6,7 +6,7 @@
 #include "transform/rules/tangent.h"
 #include "transform/transform.h"
 
-#include <manyfold/lax.h>
+#include <manyfold/transforms.h>
 #include <string.h>
 
 /* ---- linear functions: a program over what is given at a call and what is held */

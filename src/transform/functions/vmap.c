@@ -3,7 +3,7 @@
 #include "transform/functions/mapped_call.h"
 #include "transform/transform.h"
 
-#include <manyfold/function.h>
+#include <manyfold/transforms.h>
 #include <string.h>
 
 typedef struct vmap_options {

@@ -6,7 +6,7 @@
 
 #include "ir/op.h"
 
-#include <manyfold/function.h>
+#include <manyfold/transforms.h>
 
 /* The name of a policy and, for those that have some, its names. NULL (nothing is kept) for the zero policy; out of memory too. */
 const char *mf_policy_name(mf_policy policy, const mf_namelist **names);

@@ -6,9 +6,9 @@
 
 #include <manyfold/array.h>
 #include <manyfold/function.h>
-#include <manyfold/ops.h>
 #include <manyfold/random.h>
 #include <manyfold/state.h>
+#include <manyfold/indexing.h>
 
 bool mf_cell_is_split(const mf_touched_cell *c)
 {

@@ -3,7 +3,6 @@
  * was made of. Invariant: rules without a map around them have no effect. */
 #include "transform/functions/mapped_call.h"
 
-#include <manyfold/function.h>
 #include <manyfold/state.h>
 #include <string.h>
 

@@ -12,7 +12,7 @@
 #include "base/room.h"
 #include "runtime/profile/profiler.h"
 
-#include <manyfold/function.h>
+#include <manyfold/debug.h>
 
 #include <pthread.h>
 #include <stdio.h>
