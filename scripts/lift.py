@@ -12,7 +12,7 @@ prototypes, and every function takes numbers for its values. What a prototype gi
 
 Fields of options may have defaults too; then the struct opens with `mf_reserved begin_`. A default that the function of the plain name gives
 a parameter counts before the field's of the same name. A macro that is written by hand in the header stays as it is.
-For C++, where numbers convert by themselves, the last three become overloads and templates; options that open with
+For C++, where numbers and functions convert by themselves, options and any number of values become overloads; options that open with
 `const char *a, *b;` may be given by those alone: mf_psum(x, "rows", "cols").
 """
 import os
@@ -24,7 +24,7 @@ HEADERS = os.path.join(ROOT, "include", "manyfold")
 PROTOTYPE = re.compile(r"^((?:const\s+)?\w+)\s+(\**)(mf_\w+)\(([^{};]*)\)\s*;", re.M)
 STRUCT = re.compile(r"typedef struct (mf_\w+_options)\s*\{(.*?)\}\s*\1;", re.S)
 WITHOUT = ("mf_same", "mf_fn_same", "mf_index_slice")  # mf_v and mf_fn are made of them
-LIFTS = {"mf_value": "mf_v", "mf_function": "mf_fn"}
+LIFTS = {"mf_value": "MF_V_", "mf_function": "MF_FN_"}
 NTH = ("MF_FIRST_", "MF_SECOND_", "MF_THIRD_")
 
 
@@ -37,8 +37,10 @@ class Parameter:
         self.type, self.name = (text, pointer.group(1)) if pointer else re.match(r"(.*?)(\w+|\.\.\.)\s*$", text.strip(), re.S).groups()
         self.type = " ".join(self.type.split())
 
-    def given(self, by):
-        return f"{LIFTS[self.type]}({by})" if self.type in LIFTS else by
+    def given(self, by, function):
+        """Lifted, with what an error calls it."""
+        called = re.sub(r"_(opt|n)$", "", function)
+        return f'{LIFTS[self.type]}({by}, "{called}: {self.name}")' if self.type in LIFTS else by
 
 
 class Function:
@@ -97,9 +99,9 @@ def in_order(function, arguments):
     """A call whose lifted arguments are evaluated from the left to the right."""
     lifted = [a for a in arguments if a[0].type in LIFTS]
     if len(lifted) < 2:
-        return f"{function}({', '.join(p.given(by) for p, by in arguments)})"
+        return f"{function}({', '.join(p.given(by, function) for p, by in arguments)})"
     letters = {id(a): f"mf_{chr(ord('a') + i)}_" for i, a in enumerate(lifted)}
-    before = " ".join(f"{a[0].type} {letters[id(a)]} = {a[0].given(a[1])};" for a in lifted)
+    before = " ".join(f"{a[0].type} {letters[id(a)]} = {a[0].given(a[1], function)};" for a in lifted)
     return f"__extension__ ({{ {before} {function}({', '.join(letters.get(id(a), a[1]) for a in arguments)}); }})"
 
 
@@ -150,7 +152,7 @@ def of_options(f, structs, functions):
 def of_many(f):
     name, before = f.name[: -len("_n")], f.parameters[:-2]
     if len(before) == 1:  # so that there may be none: nothing follows a comma
-        return f"{name}(...)", f"{f.name}({before[0].given('MF_FIRST_(__VA_ARGS__, 0)')}, MF_OTHER_VALUES_(__VA_ARGS__))"
+        return f"{name}(...)", f"{f.name}({before[0].given('MF_FIRST_(__VA_ARGS__, 0)', f.name)}, MF_OTHER_VALUES_(__VA_ARGS__))"
     arguments = [(p, p.name) for p in before] + [(Parameter("int values"), "MF_VALUES_(__VA_ARGS__)")]
     return f"{name}({', '.join([p.name for p in before] + ['...'])})", in_order(f.name, arguments)
 
@@ -160,33 +162,29 @@ def macro(head, body):
 
 
 def in_cpp(f, name, plain_one, structs):
-    """Numbers convert by themselves, and defaults are the prototype's: options, any number of values, and functions of C are left."""
+    """Numbers and functions convert by themselves, and defaults are the prototype's: options and any number of values are left."""
     given = f.parameters[:-1] if f.options else f.parameters[:-2] if f.takes_many else f.parameters
-    classes = [f"class F{k}" for k, p in enumerate(given) if p.type == "mf_function"]
-    head = [f"F{k} {p.name}" if p.type == "mf_function" else f"{p.type} {p.name}".replace("* ", "*") for k, p in enumerate(given)]
-    call = [f"mf_fn({p.name})" if p.type == "mf_function" else p.name for p in given]
+    head, call = [f"{p.type} {p.name}".replace("* ", "*") for p in given], [p.name for p in given]
     if f.takes_many:
-        classes, head, call = classes + ["class... V"], head + ["V... v"], call + ["values", "(int)sizeof...(V)"]
-        body = f"const mf_value values[] = {{ mf_value(v)..., mf_value() }};\n    return {f.name}({', '.join(call)});"
-        return [function_template(classes, f.type, name, head, body)]
+        body = f"const mf_value values[] = {{ mf_value(v)..., mf_value() }};\n    return {f.name}({', '.join(call + ['values', '(int)sizeof...(V)'])});"
+        return ["template <class... V> " + inline_function(f.type, name, head + ["V... v"], body)]
     if f.options:
         made, names = [], structs[f.options][2]
         if names:  # the first options alone: one or more, and more than one where the plain function takes that
             least = 2 if plain_one and len(plain_one.parameters) > len(given) else 1
             named = [f"const char *{n}" + (" = nullptr" if k >= least else "") for k, n in enumerate(names)]
             body = "\n    ".join([f"{f.options} o = {{}};"] + [f"o.{n} = {n};" for n in names] + [f"return {f.name}({', '.join(call + ['&o'])});"])
-            made = [function_template(classes, f.type, name, head + named, body)]
+            made = [inline_function(f.type, name, head + named, body)]
         empty = "" if plain_one else " = {}"
         body = f"return {f.name}({', '.join(call + ['&o'])});"
-        return made + [function_template(classes, f.type, name, head + [f"const {f.options} &o{empty}"], body)]
-    if f.is_lifted_alone and classes:
-        return [function_template(classes, f.type, name, head, f"return {f.name}({', '.join(call)});")]
+        return made + [inline_function(f.type, name, head + [f"const {f.options} &o{empty}"], body)]
+    if f.is_lifted_alone and any(p.type == "mf_function" for p in given):
+        return [inline_function(f.type, name, head, f"return {f.name}({', '.join(call)});")]
     return []
 
 
-def function_template(classes, result, name, parameters, body):
-    head = f"template <{', '.join(classes)}> " if classes else ""
-    return f"{head}inline {result} {name}({', '.join(parameters)})\n{{\n    {body}\n}}"
+def inline_function(result, name, parameters, body):
+    return f"inline {result} {name}({', '.join(parameters)})\n{{\n    {body}\n}}"
 
 
 def lifted(header, functions, structs, by_hand, cpp_by_hand):

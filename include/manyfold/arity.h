@@ -105,23 +105,23 @@ MF_END_
 
 #ifdef __cplusplus
 /* clang-format off */
-inline mf_function mf_fn(mf_fn0 f) { return mf_fn_0(f); }
-inline mf_function mf_fn(mf_fn1 f) { return mf_fn_1(f); }
-inline mf_function mf_fn(mf_fn2 f) { return mf_fn_2(f); }
-inline mf_function mf_fn(mf_fn3 f) { return mf_fn_3(f); }
-inline mf_function mf_fn(mf_fn4 f) { return mf_fn_4(f); }
-inline mf_function mf_fn(mf_fn5 f) { return mf_fn_5(f); }
-inline mf_function mf_fn(mf_fn6 f) { return mf_fn_6(f); }
-inline mf_function mf_fn(mf_fn7 f) { return mf_fn_7(f); }
-inline mf_function mf_fn(mf_fn8 f) { return mf_fn_8(f); }
-inline mf_function mf_fn(mf_fn9 f) { return mf_fn_9(f); }
-inline mf_function mf_fn(mf_fn10 f) { return mf_fn_10(f); }
-inline mf_function mf_fn(mf_fn11 f) { return mf_fn_11(f); }
-inline mf_function mf_fn(mf_fn12 f) { return mf_fn_12(f); }
-inline mf_function mf_fn(mf_fn13 f) { return mf_fn_13(f); }
-inline mf_function mf_fn(mf_fn14 f) { return mf_fn_14(f); }
-inline mf_function mf_fn(mf_fn15 f) { return mf_fn_15(f); }
-inline mf_function mf_fn(mf_fn16 f) { return mf_fn_16(f); }
+inline mf_function mf_fn_of_(mf_fn0 f) { return mf_fn_0(f); }
+inline mf_function mf_fn_of_(mf_fn1 f) { return mf_fn_1(f); }
+inline mf_function mf_fn_of_(mf_fn2 f) { return mf_fn_2(f); }
+inline mf_function mf_fn_of_(mf_fn3 f) { return mf_fn_3(f); }
+inline mf_function mf_fn_of_(mf_fn4 f) { return mf_fn_4(f); }
+inline mf_function mf_fn_of_(mf_fn5 f) { return mf_fn_5(f); }
+inline mf_function mf_fn_of_(mf_fn6 f) { return mf_fn_6(f); }
+inline mf_function mf_fn_of_(mf_fn7 f) { return mf_fn_7(f); }
+inline mf_function mf_fn_of_(mf_fn8 f) { return mf_fn_8(f); }
+inline mf_function mf_fn_of_(mf_fn9 f) { return mf_fn_9(f); }
+inline mf_function mf_fn_of_(mf_fn10 f) { return mf_fn_10(f); }
+inline mf_function mf_fn_of_(mf_fn11 f) { return mf_fn_11(f); }
+inline mf_function mf_fn_of_(mf_fn12 f) { return mf_fn_12(f); }
+inline mf_function mf_fn_of_(mf_fn13 f) { return mf_fn_13(f); }
+inline mf_function mf_fn_of_(mf_fn14 f) { return mf_fn_14(f); }
+inline mf_function mf_fn_of_(mf_fn15 f) { return mf_fn_15(f); }
+inline mf_function mf_fn_of_(mf_fn16 f) { return mf_fn_16(f); }
 inline mf_function mf_closure_of_(mf_fc0 f, const void *context, size_t size) { return mf_closure_0(f, context, size); }
 inline mf_function mf_closure_of_(mf_fc1 f, const void *context, size_t size) { return mf_closure_1(f, context, size); }
 inline mf_function mf_closure_of_(mf_fc2 f, const void *context, size_t size) { return mf_closure_2(f, context, size); }

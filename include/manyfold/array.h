@@ -146,6 +146,24 @@ void mf_put_line(const char *line);
 
 MF_END_
 
+#ifdef __cplusplus
+template <class... N> inline mf_value mf_array(mf_dtype dtype, mf_shape shape, N... n)
+{
+    const double numbers[] = { double(n)..., 0 };
+    return mf_array_n(dtype, shape, numbers, (int)sizeof...(N));
+}
+inline const char *mf_str(mf_value v) { return mf_str_value(v); }
+inline const char *mf_str(mf_function f) { return mf_str_function(f); }
+inline const char *mf_str(mf_module m) { return mf_str_module(m); }
+inline const char *mf_str(mf_state s) { return mf_str_state(s); }
+inline const char *mf_str(mf_filter f) { return mf_str_filter(f); }
+inline const char *mf_str(mf_shape s) { return mf_str_shape(s); }
+inline const char *mf_str(mf_device d) { return mf_str_device(d); }
+inline const char *mf_str(mf_device_list d) { return mf_str_devices(d); }
+inline const char *mf_str(mf_dtype d) { return mf_str_dtype(d); }
+template <class T> inline void mf_print(T x) { mf_put_line(mf_str(x)); }
+#endif
+
 #include <manyfold/lift/array.h>
 
 #endif

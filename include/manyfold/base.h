@@ -63,14 +63,35 @@ typedef struct mf_value {
     uint64_t handle;
 } mf_value;
 #endif
-/* What mf_pmap and the others return; interned, never freed by hand */
-typedef struct mf_function {
-    uint64_t handle;
-} mf_function;
 /* Named states and modules and a way to call them */
 typedef struct mf_module {
     uint64_t handle;
 } mf_module;
+/* What mf_pmap and the others return; interned, never freed by hand */
+#ifdef __cplusplus
+extern "C++" {
+template <class... T> struct mf_all_ {};
+template <class T> struct mf_is_value_ {};
+template <> struct mf_is_value_<mf_value> {
+    typedef int yes;
+};
+template <class F, class... A>
+mf_all_<typename mf_is_value_<A>::yes...> mf_takes_values_(mf_value (F::*)(A...) const);
+struct mf_function { /* same 64 bits; modules, functions of C and lambdas convert by themselves */
+    uint64_t handle;
+    mf_function() = default;
+    inline mf_function(mf_module module);
+    template <class... A, class = mf_all_<typename mf_is_value_<A>::yes...>>
+    inline mf_function(mf_value (*f)(A...));
+    template <class F, class = decltype(mf_takes_values_(&F::operator()))>
+    inline mf_function(const F &object);
+};
+}
+#else
+typedef struct mf_function {
+    uint64_t handle;
+} mf_function;
+#endif
 /* A mutable cell that holds a tree */
 typedef struct mf_state {
     uint64_t handle;

@@ -58,12 +58,21 @@ mf_value mf_associative_scan_opt(mf_function f, mf_value elems,
 mf_value mf_optimization_barrier(mf_value tree);
 
 #ifndef __cplusplus
-#define mf_switch(index, operand, ...)                                              \
-    mf_switch_n(mf_v(index), (const mf_function[]){ MF_EACH_(mf_fn, __VA_ARGS__) }, \
-                MF_COUNT_(__VA_ARGS__), mf_v(operand))
+#define mf_switch(index, operand, ...)                                                         \
+    mf_switch_n(MF_V_(index, "mf_switch: index"),                                              \
+                (const mf_function[]){ MF_EACH_(mf_fn, __VA_ARGS__) }, MF_COUNT_(__VA_ARGS__), \
+                MF_V_(operand, "mf_switch: operand"))
 #endif
 
 MF_END_
+
+#ifdef __cplusplus
+template <class... F> inline mf_value mf_switch(mf_value index, mf_value operand, F... f)
+{
+    const mf_function branches[] = { mf_function(f)... };
+    return mf_switch_n(index, branches, (int)sizeof...(F), operand);
+}
+#endif
 
 #include <manyfold/lift/control.h>
 

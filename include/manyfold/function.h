@@ -31,10 +31,11 @@ mf_function mf_decorate_n(mf_function f, const char *name, mf_decorator call, co
                           size_t size);
 #ifndef __cplusplus
 /* clang-format off */
-#define mf_fn(f) __extension__ ({ \
+#define mf_fn(f) MF_FN_(f, "this")
+#define MF_FN_(f, name) __extension__ ({ \
     __auto_type mf_t_ = (f); \
     _Static_assert(MF_IS_(mf_t_, MF_FUNCTIONS_), \
-                   "this is no mf_function, no mf_module and no C function that takes " \
+                   name " is no mf_function, no mf_module and no C function that takes " \
                    "up to 16 mf_values and gives one"); \
     _Generic(mf_t_, MF_FUNCTIONS_, default: (mf_no_function_)0)(mf_t_); })
 /* clang-format on */
@@ -58,7 +59,10 @@ MF_END_
 
 #ifdef __cplusplus
 inline mf_function mf_fn(mf_function f) { return f; }
-inline mf_function mf_fn(mf_module m) { return mf_fn_module(m); }
+inline mf_function::mf_function(mf_module module) : mf_function(mf_fn_module(module)) {}
+template <class... A, class>
+inline mf_function::mf_function(mf_value (*f)(A...)) : mf_function(mf_fn_of_(f))
+{}
 /* A lambda, or another function object that can be copied bit by bit: a closure over what it has
  * captured, whose bytes are its identity (see mf_closure). One that captures nothing is a function
  * of C. The call operator is const, takes mf_values and gives one. */
@@ -71,16 +75,17 @@ inline mf_function mf_fn_of_object_(const F &f, mf_value (F::*)(A...) const)
 {
     static_assert(__is_trivially_copyable(F), "what a lambda captures is copied bit by bit");
     if constexpr (__is_empty(F))
-        return mf_fn(static_cast<mf_value (*)(A...)>(f));
+        return mf_fn_of_(static_cast<mf_value (*)(A...)>(f));
     else
         return mf_closure_of_(static_cast<mf_value (*)(void *, A...)>(mf_run_object_<F, A...>), &f,
                               sizeof f);
 }
-template <class F> inline auto mf_fn(const F &f) -> decltype(mf_fn_of_object_(f, &F::operator()))
-{
-    return mf_fn_of_object_(f, &F::operator());
-}
+template <class F, class>
+inline mf_function::mf_function(const F &object)
+    : mf_function(mf_fn_of_object_(object, &F::operator()))
+{}
 #endif
+
 #include <manyfold/lift/function.h>
 
 #endif

@@ -60,14 +60,22 @@ mf_value mf_at_max_n(mf_value x, mf_value update, const mf_value *path, int coun
 #define mf_take(x, ...) MF_TAKE_I_(MF_COMMA_(__VA_ARGS__), x, __VA_ARGS__)
 #define MF_TAKE_I_(axis, ...) MF_TAKE_P_(axis, __VA_ARGS__)
 #define MF_TAKE_P_(axis, ...) MF_TAKE_##axis##_(__VA_ARGS__)
-#define MF_TAKE_0_(x, indices) \
-    mf_take_opt(mf_v(x), mf_v(indices), MF_ALL, (const mf_take_options *)0)
-#define MF_TAKE_1_(x, indices, ...)                                \
-    mf_take_opt(mf_v(x), mf_v(indices), MF_FIRST_(__VA_ARGS__, 0), \
-                MF_OPTIONS_(mf_take_options, __VA_ARGS__))
+#define MF_TAKE_0_(x, indices)                                                      \
+    mf_take_opt(MF_V_(x, "mf_take: x"), MF_V_(indices, "mf_take: indices"), MF_ALL, \
+                (const mf_take_options *)0)
+#define MF_TAKE_1_(x, indices, ...)                                         \
+    mf_take_opt(MF_V_(x, "mf_take: x"), MF_V_(indices, "mf_take: indices"), \
+                MF_FIRST_(__VA_ARGS__, 0), MF_OPTIONS_(mf_take_options, __VA_ARGS__))
 #endif
 
 MF_END_
+
+#ifdef __cplusplus
+inline mf_value mf_take(mf_value x, mf_value indices, mf_axis axis, const mf_take_options &o)
+{
+    return mf_take_opt(x, indices, axis, &o);
+}
+#endif
 
 #include <manyfold/lift/indexing.h>
 

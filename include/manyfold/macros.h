@@ -100,9 +100,10 @@
 /* What may stand for a value. The operand is named once, so nested calls stay small, and
  * evaluated left to right. 0x31e: the classes of types that are numbers, no pointers and no
  * structs. */
-#define mf_v(x) __extension__ ({ __auto_type mf_t_ = (x); \
+#define mf_v(x) MF_V_(x, "this argument")
+#define MF_V_(x, name) __extension__ ({ __auto_type mf_t_ = (x); \
     _Static_assert(_Generic(mf_t_, mf_value: 1, mf_slice: 1, mf_module: 1, char *: 1, const char *: 1, default: 0x31e >> __builtin_classify_type(mf_t_) & 1), \
-                   "this argument is no value, number, string or slice"); \
+                   name " is no value, number, string or slice"); \
     mf_value mf_u_ = _Generic(mf_t_, mf_value: mf_same, \
     bool: mf_b, char: mf_of_int, signed char: mf_of_int, unsigned char: mf_of_int, short: mf_of_int, unsigned short: mf_of_int, \
     int: mf_of_int, unsigned: mf_of_uint, long: mf_of_long, unsigned long: mf_of_ulong, long long: mf_of_llong, \

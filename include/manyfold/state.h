@@ -88,7 +88,7 @@ mf_status mf_module_update(mf_module m, mf_value values);
 /* f(values, inputs...): flax's apply; the states stay untouched */
 mf_function mf_module_pure(mf_module m);
 #ifndef __cplusplus
-#define mf_state_set_value(s, x) mf_state_set_value_v(s, mf_v(x))
+#define mf_state_set_value(s, x) mf_state_set_value_v(s, MF_V_(x, "mf_state_set_value: v"))
 /* clang-format off */
 #define mf_node(x) \
     _Generic((x), mf_state: mf_node_state, mf_module: mf_node_module, char *: mf_node_name, \
@@ -169,6 +169,47 @@ mf_state_axis_rules mf_function_state_out_axes(mf_function f);
 const char *mf_str_state_axis_rules(mf_state_axis_rules rules);
 
 MF_END_
+
+#ifdef __cplusplus
+inline mf_value mf_state_set_value(mf_state s, mf_value v) { return mf_state_set_value_v(s, v); }
+template <class... F> inline mf_filter mf_filter_all(F... f)
+{
+    const mf_filter v[] = { f... };
+    return mf_filter_all_n(v, (int)sizeof...(F));
+}
+template <class... F> inline mf_filter mf_filter_any(F... f)
+{
+    const mf_filter v[] = { f... };
+    return mf_filter_any_n(v, (int)sizeof...(F));
+}
+inline mf_node_ mf_node(mf_state s) { return mf_node_state(s); }
+inline mf_node_ mf_node(mf_module m) { return mf_node_module(m); }
+inline mf_node_ mf_node(const char *name) { return mf_node_name(name); }
+inline mf_node_ mf_node(int i) { return mf_node_int(i); }
+inline mf_node_ mf_node(double d) { return mf_node_double(d); }
+template <class... N> inline mf_module mf_module_new(const char *type, mf_fm1 call, N... n)
+{
+    const mf_node_ members[] = { mf_node(n)... };
+    return mf_module_n1(type, call, members, (int)sizeof...(N));
+}
+template <class... N> inline mf_module mf_module_new(const char *type, mf_fm2 call, N... n)
+{
+    const mf_node_ members[] = { mf_node(n)... };
+    return mf_module_n2(type, call, members, (int)sizeof...(N));
+}
+template <class... V> inline mf_value mf_apply(mf_module m, V... v)
+{
+    const mf_value values[] = { mf_value(v)... };
+    return mf_call_n(mf_module_pure(m), values, (int)sizeof...(V));
+}
+inline mf_axis_part_ mf_axis_part(mf_filter states) { return mf_axis_part_states(states); }
+inline mf_axis_part_ mf_axis_part(mf_axis axis) { return mf_axis_part_axis(axis); }
+template <class... P> inline mf_state_axis_rules MF_STATE_AXES(P... pairs)
+{
+    const mf_axis_part_ parts[] = { mf_axis_part(pairs)... };
+    return mf_state_axes_n(parts, (int)sizeof...(P));
+}
+#endif
 
 #include <manyfold/lift/state.h>
 

@@ -174,6 +174,24 @@ mf_value mf_checkpoint_name(mf_value tree, const char *name);
 
 MF_END_
 
+#ifdef __cplusplus
+template <class... N> inline mf_policy mf_save_only_these_names(N... names)
+{
+    const char *const v[] = { names... };
+    return mf_save_only_these_names_n(v, (int)sizeof...(N));
+}
+template <class... N> inline mf_policy mf_save_any_names_but_these(N... names)
+{
+    const char *const v[] = { names... };
+    return mf_save_any_names_but_these_n(v, (int)sizeof...(N));
+}
+template <class... N> inline mf_policy mf_save_anything_except_these_names(N... names)
+{
+    const char *const v[] = { names... };
+    return mf_save_anything_except_these_names_n(v, (int)sizeof...(N));
+}
+#endif
+
 #include <manyfold/lift/transforms.h>
 
 #endif

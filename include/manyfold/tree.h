@@ -81,8 +81,9 @@ typedef struct mf_named_axis {
 } mf_named_axis;
 mf_axis mf_axes_dict_n(const mf_named_axis *axes, int count);
 #ifndef __cplusplus
-#define mf_unpack(x, ...) \
-    mf_unpack_n(mf_v(x), (mf_value *const[]){ __VA_ARGS__ }, MF_COUNT_(__VA_ARGS__))
+#define mf_unpack(x, ...)                                                        \
+    mf_unpack_n(MF_V_(x, "mf_unpack: tree"), (mf_value *const[]){ __VA_ARGS__ }, \
+                MF_COUNT_(__VA_ARGS__))
 #define mf_axes(...) mf_axes_n((const mf_axis[]){ __VA_ARGS__ }, MF_COUNT_(__VA_ARGS__))
 #define mf_axes_dict(...) \
     mf_axes_dict_n((const mf_named_axis[]){ __VA_ARGS__ }, MF_COUNT_(__VA_ARGS__) / 2)
@@ -119,6 +120,11 @@ template <class... A> inline mf_axis mf_axes(A... a)
 {
     const mf_axis v[] = { mf_axis(a)... };
     return mf_axes_n(v, (int)sizeof...(A));
+}
+template <class... V> inline void mf_unpack(mf_value tree, V *...variables)
+{
+    mf_value *const v[] = { variables... };
+    mf_unpack_n(tree, v, (int)sizeof...(V));
 }
 #endif
 

@@ -1,4 +1,5 @@
-/* The programs of the two training and mapping texts in C++: operators on values, lambdas as functions, options by overloads. */
+/* The programs of the two training and mapping texts in C++: operators on
+ * values, lambdas as functions, options by overloads. */
 #include <manyfold.h>
 
 #include <cmath>
@@ -131,12 +132,45 @@ static void operators()
     EXPECT(mf_item_f64(branch) == 2);
 }
 
+/* ---- what C has macros for */
+
+static mf_value affine(mf_module self, mf_value x)
+{
+    return x * mf_state_value(mf_member_state(self, "scale")) + mf_member_number(self, "offset");
+}
+
+static void modules_and_texts()
+{
+    mf_state scale = mf_param_state(3.0);
+    mf_module m = mf_module_new("Affine", affine, "scale", scale, "offset", 0.5);
+    EXPECT_TEXT(mf_call(m, 2.0), "6.5");
+    mf_state_set_value(scale, 4.0);
+    EXPECT_TEXT(mf_call(mf_jit(m), 2.0), "8.5");
+    EXPECT_TEXT(mf_apply(m, mf_module_values(m, mf_everything()), 1.0), "4.5");
+    mf_filter some = mf_filter_any(mf_of_type(MF_PARAM_STATE), mf_filter_all(mf_everything(), mf_filter_not(mf_everything())));
+    EXPECT(std::strlen(mf_str(some)) > 0 && std::strlen(mf_str_state_axis_rules(MF_STATE_AXES(0, some))) > 0);
+
+    mf_value a, b, x = mf_array(MF_F32, MF_SHAPE(2, 2), 1, 2, 3, 4);
+    mf_unpack(mf_tuple(x, 5), &a, &b);
+    EXPECT(std::strcmp(mf_str(mf_shape_of(a)), "(2, 2)") == 0 && mf_item_i64(b) == 5);
+    mf_take_options clip = {};
+    clip.mode = MF_TAKE_CLIP;
+    EXPECT_TEXT(mf_take(x, 7, 0, clip), "[3. 4.]");
+    mf_function f = [](mf_value v) { return v + 1; };
+    EXPECT_TEXT(mf_switch(1, 2.0, mf_exp, f), "3.0");
+    EXPECT_TEXT(mf_call([](mf_value v, mf_value w) { return v - w; }, 3, 1), "2");
+    mf_remat_options named = {};
+    named.policy = mf_save_only_these_names("a", "b");
+    EXPECT_TEXT(mf_call(mf_grad(mf_remat([](mf_value v) { return mf_sin(v) * 0 + v; }, named)), 1.0), "1.0");
+}
+
 int main()
 {
     mf_set_num_cpu_devices(8);
     reference();
     training();
     operators();
+    modules_and_texts();
     std::printf("%s\n", failures ? "failed" : "1 passed, 0 failed");
     return failures ? 1 : mf_exit_status();
 }
