@@ -55,9 +55,10 @@ mf_value mf_args_info(mf_function stage);
 mf_value mf_out_info(mf_function stage);
 
 /* What the ops of all devices of this process come to, by their rows' formulas: a product of
- * (m, k) and (k, n) 2 m k n flops, an elementwise op one an element. Lowered: of the program as
- * traced; compiled: as optimised. A scan counts all its rounds, a while one, a cond its dearest
- * branch. NaN on an error, which mf_exit_status remembers. */
+ * (m, k) and (k, n) 2 m k n flops, an elementwise op one an element, exp and its kin as many as
+ * they take in additions. Lowered: of the program as traced; compiled: as optimised. A scan counts
+ * all its rounds, a while one, a cond its dearest branch. NaN on an error, which mf_exit_status
+ * remembers. */
 typedef struct mf_costs {
     double flops, bytes_accessed;
 } mf_costs;
