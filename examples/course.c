@@ -53,7 +53,7 @@ static void scale_and_broadcast(mf_value sharded_data)
 static void sum_across(mf_value sharded_data, int total_data_size)
 {
     mf_value result_scaled, result_sum;
-    mf_function parallel_scale_sum = mf_pmap(scale_and_sum, .axis_name = "devices");
+    mf_function parallel_scale_sum = mf_pmap(scale_and_sum, "devices");
     mf_unpack(mf_call(parallel_scale_sum, sharded_data), &result_scaled, &result_sum);
     mf_value expected_sum = mf_sum(mf_mul(mf_arange(total_data_size, MF_I32), 2));
     printf("\nOutput scaled data shape: %s\n", mf_str(mf_shape_of(result_scaled)));

@@ -479,8 +479,8 @@ static bool start(run *r, trainer *t)
     mf_value params = mf_module_values(t->model, mf_of_type(MF_PARAM_STATE));
     mf_value state = train_state_pack((train_state){ .params = params, .opt_state = mf_optim_init(t->adam, params) });
     r->state = mf_replicate(state, mf_local_devices());
-    r->step = mf_pmap(mf_closure(train_step, t), .axis_name = "devices", .donate_argnums = MF_INTS(0));
-    r->evaluate = mf_pmap(mf_closure(eval_step, t), .axis_name = "devices");
+    r->step = mf_pmap(mf_closure(train_step, t), "devices", .donate_argnums = MF_INTS(0));
+    r->evaluate = mf_pmap(mf_closure(eval_step, t), "devices");
     if (is_first())
         printf("%lld training images, %lld test images; %d devices with %lld images each a step; %.0f parameters\n",
                (long long)train_images, (long long)test_images, mf_device_count(), s->batch / mf_device_count(),

@@ -55,7 +55,7 @@ static samples draw_samples(int num_devices)
     mf_unpack(mf_random_split(key, 5), &key, &w_key, &b_key, &x_key, &noise_key);
     samples s = { .key = key };
     s.true_w = mf_random_normal(w_key, MF_SHAPE(feature_dim), MF_F32);
-    s.true_b = mf_random_normal(b_key, MF_SHAPE0, MF_F32);
+    s.true_b = mf_random_normal(b_key, MF_SHAPE(), MF_F32);
     s.x = mf_random_normal(x_key, MF_SHAPE(n, feature_dim), MF_F32);
     mf_value noise = mf_mul(mf_random_normal(noise_key, MF_SHAPE(n), MF_F32), 0.1);
     s.y = mf_add(mf_add(mf_dot(s.x, s.true_w), s.true_b), noise);
@@ -67,7 +67,7 @@ static mf_value initial_params(mf_value key)
     mf_value rest, w_init_key, b_init_key;
     mf_unpack(mf_random_split(key, 3), &rest, &w_init_key, &b_init_key);
     mf_value initial_w = mf_random_normal(w_init_key, MF_SHAPE(feature_dim), MF_F32);
-    return mf_tuple(initial_w, mf_random_normal(b_init_key, MF_SHAPE0, MF_F32));
+    return mf_tuple(initial_w, mf_random_normal(b_init_key, MF_SHAPE(), MF_F32));
 }
 
 /* ---- the check: row d of a stacked parameter is what device d has */
@@ -99,7 +99,7 @@ static mf_value replicated(mf_value params)
 /* The number of steps after which all devices had the same parameters; *params moves on. */
 static int train(mf_value *params, mf_value sharded_x, mf_value sharded_y)
 {
-    mf_function p_train_step = mf_pmap(distributed_train_step, .axis_name = "batch", .in_axes = mf_axes(0, 0, 0, MF_NONE), .out_axes = 0,
+    mf_function p_train_step = mf_pmap(distributed_train_step, "batch", .in_axes = mf_axes(0, 0, 0, MF_NONE), .out_axes = 0,
                                        .static_broadcasted_argnums = MF_INTS(3));
     int same = 0;
     for (int epoch = 0; epoch < num_epochs; epoch++) {

@@ -49,12 +49,12 @@ static void maps(void)
 
 static void collectives(void)
 {
-    mf_value out = mf_call(mf_pmap(normalize, .axis_name = "i"), mf_arange(4, MF_F32));
+    mf_value out = mf_call(mf_pmap(normalize, "i"), mf_arange(4, MF_F32));
     mf_print(out);
     mf_print(mf_sum(out));
 
     mf_value row_normed, col_normed, doubly_normed;
-    mf_function grid = mf_pmap(mf_pmap(normalize_grid, .axis_name = "cols"), .axis_name = "rows");
+    mf_function grid = mf_pmap(mf_pmap(normalize_grid, "cols"), "rows");
     mf_value x = mf_reshape(mf_arange(8, MF_F32), MF_SHAPE(4, 2));
     mf_unpack(mf_call(grid, x), &row_normed, &col_normed, &doubly_normed);
     mf_print(mf_sum(row_normed, .axis = 0));
@@ -62,7 +62,7 @@ static void collectives(void)
     mf_print(mf_sum(doubly_normed, .axis = mf_axes(0, 1)));
 
     /* The page's example on two processes with four devices each; in one process it is this. */
-    mf_print(mf_call(mf_pmap(add_total, .axis_name = "i"), mf_arange(8, MF_I32)));
+    mf_print(mf_call(mf_pmap(add_total, "i"), mf_arange(8, MF_I32)));
 
     /* Two disjoint groups of devices: devices[:6] and devices[-2:]. */
     mf_function f1 = mf_pmap(normalize, "i", .devices = mf_device_slice(mf_devices(), 0, 6));

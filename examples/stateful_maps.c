@@ -21,10 +21,10 @@ static mf_value add_with_scale(mf_value delta, mf_value scale) { return mf_add(d
 
 static mf_value sample_normal(mf_value scale)
 {
-    return mf_mul(mf_random_normal(mf_random_next(mf_random_default()), MF_SHAPE0, MF_F32), scale);
+    return mf_mul(mf_random_normal(mf_random_next(mf_random_default()), MF_SHAPE(), MF_F32), scale);
 }
 
-static mf_value sample_shared(mf_value key, mf_value scale) { return mf_mul(mf_random_normal(key, MF_SHAPE0, MF_F32), scale); }
+static mf_value sample_shared(mf_value key, mf_value scale) { return mf_mul(mf_random_normal(key, MF_SHAPE(), MF_F32), scale); }
 
 static mf_function donating_pmap(mf_function f, const mf_pmap_options *options)
 {
@@ -37,7 +37,7 @@ static void parameters(mf_state_axis_rules params_over_0)
 {
     int n = mf_local_device_count();
     mf_module model = affine(n);
-    mf_function pmapped_update = mf_pmap2(model, .axis_name = "devices", .state_in_axes = params_over_0, .state_out_axes = params_over_0);
+    mf_function pmapped_update = mf_pmap2(model, "devices", .state_in_axes = params_over_0, .state_out_axes = params_over_0);
     mf_value per_device_delta = mf_reshape(mf_arange(n * 4, MF_F32), MF_SHAPE(n, 4));
     mf_value updated = mf_call(pmapped_update, per_device_delta); /* each device gets a delta of its own */
     printf("updated shape: %s\n", mf_str(mf_shape_of(updated)));
@@ -48,10 +48,10 @@ static void some_devices(mf_state_axis_rules params_over_0)
 {
     mf_device_list logical_devices = mf_device_slice(mf_devices(), 0, 2);
     mf_module model = affine(logical_devices.count);
-    mf_function pairwise_update = mf_pmap2(model, .axis_name = "pair", .devices = logical_devices, .state_in_axes = params_over_0,
+    mf_function pairwise_update = mf_pmap2(model, "pair", .devices = logical_devices, .state_in_axes = params_over_0,
                                            .state_out_axes = params_over_0);
     mf_value ones = mf_ones(MF_SHAPE(4), MF_F32);
-    mf_call(pairwise_update, mf_stack(mf_list(ones, mf_neg(ones)), 0));
+    mf_call(pairwise_update, mf_stack(mf_list(ones, mf_neg(ones))));
     printf("weights after pairwise update: %s\n", mf_str(weight_of(model)));
 
     printf("%s\n", mf_function_type(pairwise_update));
@@ -64,8 +64,8 @@ static void random_numbers(void)
 {
     mf_value per_device_scales = mf_linspace(1.0, 2.0, mf_local_device_count());
     mf_random_seed(0);
-    mf_print(mf_call(mf_pmap2(sample_normal, .axis_name = "devices"), per_device_scales));
-    mf_function shared = mf_pmap2(sample_shared, .axis_name = "devices", .in_axes = mf_axes(MF_NONE, 0));
+    mf_print(mf_call(mf_pmap2(sample_normal, "devices"), per_device_scales));
+    mf_function shared = mf_pmap2(sample_shared, "devices", .in_axes = mf_axes(MF_NONE, 0));
     mf_print(mf_call(shared, mf_random_key(0), per_device_scales));
 }
 
@@ -73,8 +73,8 @@ static void own_mapping_function(mf_state_axis_rules params_over_0)
 {
     int n = mf_local_device_count();
     mf_module model = affine(n);
-    mf_function custom_pmap = mf_stateful_mapping(model, .axis_name = "devices", .state_in_axes = params_over_0,
-                                                  .state_out_axes = params_over_0, .mapping_fn = donating_pmap);
+    mf_function custom_pmap = mf_stateful_mapping(model, "devices", .state_in_axes = params_over_0, .state_out_axes = params_over_0,
+                                                  .mapping_fn = donating_pmap);
     mf_call(custom_pmap, mf_ones(MF_SHAPE(n, 4), MF_F32));
     mf_print(weight_of(model));
 }
@@ -86,8 +86,7 @@ int main(void)
     mf_state_axis_rules params_over_0 = MF_STATE_AXES(0, mf_of_type(MF_PARAM_STATE));
     parameters(params_over_0);
     some_devices(params_over_0);
-    mf_print(mf_call(mf_pmap2(add_with_scale, .axis_name = "devices", .in_axes = mf_axes(0, MF_NONE)),
-                     mf_arange(mf_local_device_count(), MF_I32), 0.5));
+    mf_print(mf_call(mf_pmap2(add_with_scale, "devices", .in_axes = mf_axes(0, MF_NONE)), mf_arange(mf_local_device_count(), MF_I32), 0.5));
     random_numbers();
     own_mapping_function(params_over_0);
     return mf_exit_status();

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# readme_snippets.sh PAGE.md…: compiles and runs every ```c block that contains `int main`, and compares what it prints with the ```text
-# block that follows it directly. Without such a block, the program has to exit with 0.
+# readme_snippets.sh PAGE.md…: compiles and runs every ```c or ```cpp block that contains `int main`, and compares what it prints with the
+# ```text block that follows it directly. Without such a block, the program has to exit with 0.
 # The library is the one in MF_BUILD_DIR (default: build).
 set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -13,7 +13,7 @@ sanitize=${MF_SANITIZE:+-fsanitize=$MF_SANITIZE}
 
 for page in "$@"; do
     rm -f "$work"/*
-    # block i: $work/i.c, its line number in i.line, and what is expected in i.text
+    # block i: $work/i.c or i.cpp, its line number in i.line, and what is expected in i.text
     awk -v work="$work" '
         !inside && /^```/ {
             inside = 1; kind = substr($0, 4); body = ""; start = NR + 1
@@ -21,8 +21,8 @@ for page in "$@"; do
         }
         inside && /^```/ {
             inside = 0
-            if (kind == "c" && body ~ /int main\(/) {
-                n++; printf "%s", body > (work "/" n ".c"); print start > (work "/" n ".line"); fresh = 1
+            if ((kind == "c" || kind == "cpp") && body ~ /int main\(/) {
+                n++; printf "%s", body > (work "/" n "." kind); print start > (work "/" n ".line"); fresh = 1
             } else {
                 if (kind == "text" && fresh) printf "%s", body > (work "/" n ".text")
                 fresh = 0
@@ -32,12 +32,17 @@ for page in "$@"; do
         inside { body = body $0 "\n"; next }
         /[^ \t]/ && fresh { fresh = /:$/ }    # a lead-in such as "prints:" may stand between, other prose may not
     ' "$page"
-    for source in "$work"/*.c; do
+    for source in "$work"/*.c "$work"/*.cpp; do
         [ -f "$source" ] || continue
-        name=${source%.c}
+        name=${source%.*}
+        compiler="${MF_CC:-cc} -std=c11"
+        if [[ "$source" = *.cpp ]]; then
+            command -v c++ >/dev/null || continue
+            compiler="c++ -std=c++17"
+        fi
         place=$page:$(cat "$name.line")
         count=$((count + 1))
-        if ! ${MF_CC:-cc} -std=c11 -pedantic -Wall -Wextra -Werror $sanitize -I"$root/include" -I"$build/include" "$source" -o "$name" -L"$build" -lmanyfold -lm -Wl,-rpath,"$build"; then
+        if ! $compiler -pedantic -Wall -Wextra -Werror $sanitize -I"$root/include" -I"$build/include" "$source" -o "$name" -L"$build" -lmanyfold -lm -Wl,-rpath,"$build"; then
             echo "$place: does not compile"
             status=1
         elif ! (cd "$work" && timeout 120 "$name" >"$name.printed" </dev/null); then
