@@ -101,7 +101,7 @@ static mf_comm *open_comm(void)
     static const int first_device[PROCESSES + 1] = { 0, 1, 2, 3, 4 };
     mf_error_object *error;
     fake.link = (mf_link){
-        .most = 1 << 15, .tags = 64, .send = fake_send, .receive = fake_receive, .test = fake_test, .error = fake_error
+        .most = 1 << 16, .tags = 64, .send = fake_send, .receive = fake_receive, .test = fake_test, .error = fake_error
     };
     memset(fake.requests, 0, (fake.made + 1) * sizeof *fake.requests);
     fake.made = 0;

@@ -45,7 +45,18 @@ int mf_alloc_must_fail(void) { return 0; }
 #endif
 
 void *mf_alloc(size_t bytes) { return mf_alloc_must_fail() ? NULL : malloc(bytes ? bytes : 1); }
-void *mf_calloc(size_t count, size_t size) { return mf_alloc_must_fail() ? NULL : calloc(count ? count : 1, size ? size : 1); }
+
+/* What is small comes from the thread's own cache, which glibc's calloc passes by. */
+void *mf_calloc(size_t count, size_t size)
+{
+    enum { SMALL = 1024 };
+    if (count > SMALL || size > SMALL || count * size > SMALL)
+        return mf_alloc_must_fail() ? NULL : calloc(count ? count : 1, size ? size : 1);
+    void *made = mf_alloc(count * size);
+    __asm__ volatile("" : "+r"(made)); /* or the two become a calloc again */
+    return made ? memset(made, 0, count * size) : NULL;
+}
+
 void *mf_realloc(void *p, size_t bytes) { return mf_alloc_must_fail() ? NULL : realloc(p, bytes ? bytes : 1); }
 void mf_free(void *p) { free(p); }
 

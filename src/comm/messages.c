@@ -38,7 +38,7 @@ static mf_comm_activity poll_comm(mf_comm *c)
 /* Where nothing polls, the driver looks after what waits. */
 static void wait_for_other_side(mf_messages *m, mf_operation *op, unsigned bucket)
 {
-    op->since = mf_profile_now();
+    op->since = m->now = mf_profile_now();
     op->ask_at = op->since + FIRST_ASKED;
     op->next = m->waiting[bucket];
     m->waiting[bucket] = op;
@@ -61,7 +61,7 @@ static mf_operation *new_operation(mf_messages *m, bool sends, int to, const mf_
 
 static bool fits_window(const mf_messages *m, int to, size_t count)
 {
-    return count <= INLINE_MOST && m->peers[to].sent - m->peers[to].acknowledged + count <= WINDOW;
+    return count <= (m->peers[to].to ? INLINE_NEAR : INLINE_MOST) && m->peers[to].sent - m->peers[to].acknowledged + count <= WINDOW;
 }
 
 static void offer(mf_messages *m, mf_operation *op, mf_operation **finished)
@@ -84,13 +84,13 @@ static void note(mf_messages *m, const mf_message_tag *tag)
     if (!tag->words)
         return;
     m->last_words = tag->words;
-    m->last_at = mf_profile_now();
+    m->last_at = m->now;
 }
 
 /* What is to go by shared memory and does not lie there yet is copied, where there is room. */
 static void copy_to_lend(const mf_messages *m, mf_operation *op)
 {
-    if (!m->peers[op->peer].to || op->count <= INLINE_MOST || mf_shared_find(m->shared, op->bytes, op->count))
+    if (!m->peers[op->peer].to || op->count <= INLINE_NEAR || mf_shared_find(m->shared, op->bytes, op->count))
         return;
     op->copied = mf_memory_get_shared(op->count);
     if (op->copied)

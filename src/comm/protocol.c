@@ -567,7 +567,7 @@ static void handle(mf_messages *m, const unsigned char *bytes, size_t count, mf_
     }
     const unsigned char *payload = bytes + sizeof h;
     mf_peer *from = &m->peers[h.from];
-    from->heard = mf_profile_now();
+    from->heard = m->now;
     if (h.taken - from->acknowledged <= from->sent - from->acknowledged)
         from->acknowledged = h.taken;
     if (h.kind <= OFFER && h.call >> MF_CALL_BITS == 0 && h.call >= from->newest)
@@ -751,6 +751,9 @@ bool mf_messages_progress(mf_messages *m, mf_operation **finished)
         some |= poll_headers(m, finished);
     poll_outgoing(m, finished);
     some |= poll_moving(m, finished);
-    ask(m, mf_profile_now(), finished);
+    if (m->looks++ % LOOKS == 0) {
+        m->now = mf_profile_now();
+        ask(m, m->now, finished);
+    }
     return some;
 }

@@ -9,11 +9,13 @@
 
 #include <pthread.h>
 
-#define RING        8 /* receives for headers, used in turn */
-#define INLINE_MOST ((size_t)16 << 10)
+#define RING        8                   /* receives for headers, used in turn */
+#define INLINE_NEAR ((size_t)16 << 10)  /* by a ring; what is larger is copied from where it lies */
+#define INLINE_MOST ((size_t)60 << 10)  /* by the link: a message of 64 KiB is what its libraries send at once */
 #define WINDOW      ((uint64_t)1 << 20) /* inline bytes that a process has not taken yet: more are offered */
 #define WORDS_MOST  960
 #define SLOT        (sizeof(mf_message_header) + INLINE_MOST + WORDS_MOST)
+#define LOOKS       8 /* of which one asks for the time */
 #define BUCKETS     64
 #define CALLS_OPEN  4096 /* between the oldest and the newest call under way */
 #define ABORTS_KEPT 16
@@ -137,6 +139,8 @@ typedef struct mf_messages {
     uint64_t next_id;
     int next_tag;
     int64_t ask_at;
+    int64_t now;    /* as of a look ago, or a few */
+    unsigned looks; /* for messages */
     mf_call_part *parts;
     mf_trail trail;
     struct {

@@ -6,7 +6,7 @@
 
 #include "base/place.h"
 
-enum { BUFFER = 40000 };
+enum { BUFFER = 90000 };
 
 static uint64_t randomness;
 
@@ -50,7 +50,7 @@ static void operate(mf_comm *c, own_operation *op)
 static void bring_any(void)
 {
     static unsigned char bytes[sizeof(mf_message_header) + SLOT];
-    uint64_t few = draw(64), many = draw(20000);
+    uint64_t few = draw(64), many = draw(80000);
     mf_message_header h = { .magic = draw(40) ? MAGIC : draw(1u << 30),
                             .kind = draw(KINDS + 2),
                             .from = 1 + draw(PROCESSES),
@@ -71,7 +71,7 @@ static void bring_any(void)
     bool wide = h.kind == OFFER || h.kind == GO;
     size_t payload = (wide ? 0 : h.size) + (h.kind <= OFFER ? h.tag : 0);
     if (draw(100) == 0)
-        payload = draw(20000);
+        payload = draw(80000);
     size_t count = sizeof h + (payload < SLOT ? payload : 0);
     memcpy(bytes, &h, sizeof h);
     count = draw(300) ? count : draw((uint32_t)sizeof h);

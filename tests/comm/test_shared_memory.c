@@ -132,7 +132,7 @@ static const char *outcome(end *e)
 TEST(payloads_and_what_is_given_up)
 {
     enum { SIZE = 3 << 20 };
-    static const size_t sizes[] = { 0, 5, INLINE_MOST, INLINE_MOST + 1, SIZE };
+    static const size_t sizes[] = { 0, 5, INLINE_NEAR, INLINE_NEAR + 1, SIZE };
     static end sent, received;
     unsigned char *from[2] = { NULL, malloc(SIZE) }, *to = malloc(SIZE); /* in the shared memory, and not */
     open_job();

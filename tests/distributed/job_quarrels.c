@@ -17,6 +17,7 @@ static mf_value both_otherwise(mf_value x)
 }
 static mf_value nothing(mf_value x) { return mf_neg(x); }
 static mf_value wider(mf_value x) { return mf_psum(mf_concatenate(mf_list(x, x)), "i"); }
+static mf_value in_pieces(mf_value x) { return mf_psum(mf_broadcast_to(mf_sum(x), MF_SHAPE(20000)), "i"); }
 static mf_value narrower(mf_value x) { return mf_psum(mf_astype(x, MF_BF16), "i"); }
 static mf_value round_of(mf_value i, mf_value c)
 {
@@ -51,6 +52,7 @@ static const struct {
 } quarrels[] = {
     { "another op", maximum, sum, "computes something else here: p", "computes something else here: p" },
     { "another shape", wider, sum, "computes something else here", "computes something else here" },
+    { "a shape that goes in pieces", in_pieces, sum, "computes something else here", "computes something else here" },
     { "another dtype", narrower, sum, "computes something else here", "computes something else here" },
     { "another order", both_otherwise, both, "process ", "process " },
     { "a loop around it", three_rounds, sum, "wait for each other", "wait for each other" },

@@ -42,15 +42,14 @@ mf_dtype mf_partial_dtype(const mf_eqn *e)
 
 int64_t mf_partial_bytes(const mf_eqn *e) { return e->in[0]->type->size * mf_dtype_size(mf_partial_dtype(e)); }
 
-/* The frontier of a process's ranks, into out (NULL: nowhere). */
+/* The frontier of a process's ranks; there are no more nodes than ranks. */
 static int64_t frontier_of(const mf_rendezvous *g, int process, mf_subtree *out)
 {
     int64_t n = g->member_count, count = 0;
-    mf_subtree unused[MF_FRONTIER_MAX];
     for (int64_t from = 0, to; from < n; from = to) {
         for (to = from; to < n && g->owners[to] == process;)
             to++;
-        count += mf_frontier(n, from, to, out ? out + count : unused);
+        count += mf_frontier(n, from, to, out + count);
         to += to == from;
     }
     return count;
@@ -99,8 +98,8 @@ static void lay_out(const mf_exchange *x, const mf_exchange_peer *from, const mf
         offsets[k] = bytes[part];
         bytes[part] += (chunk_bytes(x, k, from, to) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     }
-    if (x->sums && !bytes[MF_PART_SHARED])
-        bytes[MF_PART_SHARED] = ALIGNMENT; /* whoever computes something else finds one message of ours where his is */
+    if (x->sums && !bytes[MF_PART_SHARED] && !mf_pieces_lead(x))
+        bytes[MF_PART_SHARED] = ALIGNMENT; /* one message, for the same end */
 }
 
 /* ------------------------------------------------------------------ contribute */
@@ -244,12 +243,11 @@ static bool find_sources(mf_exchange *x)
     }
     for (int i = 0; i < x->source_count; i++) {
         mf_exchange_peer *from = &x->sources[i];
-        from->frontier_count = frontier_of(g, from->process, NULL);
-        from->frontier = mf_alloc((size_t)from->frontier_count * sizeof *from->frontier);
+        from->frontier = mf_alloc((size_t)from->rank_count * sizeof *from->frontier);
         from->offsets = mf_alloc((size_t)g->instr->out_count * sizeof *from->offsets);
         if (!from->frontier || !from->offsets)
             return false;
-        frontier_of(g, from->process, from->frontier);
+        from->frontier_count = frontier_of(g, from->process, from->frontier);
     }
     return true;
 }
@@ -355,7 +353,10 @@ static uint64_t place_of(const mf_rendezvous *g)
 /* What the program says about a collective: the same in every process that runs it. */
 static uint64_t check_of(const mf_rendezvous *g)
 {
-    const mf_participants *m = g->instr->participants;
+    mf_participants *m = g->instr->participants;
+    uint64_t known = atomic_load_explicit(&m->check, memory_order_relaxed);
+    if (known)
+        return known;
     uint64_t check = mf_hash_mix((uint64_t)g->instr->out_count, (uint64_t)g->member_count);
     for (int k = 0; k < g->instr->out_count; k++) {
         const mf_eqn *e = m->eqns[k];
@@ -364,6 +365,8 @@ static uint64_t check_of(const mf_rendezvous *g)
         check = mf_hash(t->dims, (size_t)t->rank * sizeof *t->dims, mf_hash_mix(check, (uint64_t)t->dtype));
         check = mf_hash_mix(check, mf_params_hash(e->op, e->params));
     }
+    if (!m->groups) /* else they differ in their numbers of members */
+        atomic_store_explicit(&m->check, check, memory_order_relaxed);
     return check;
 }
 
@@ -593,6 +596,21 @@ static int by_first_rank(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* From left to right. */
+static void sort(partial *list, int64_t n)
+{
+    enum { FEW = 32 };
+    if (n > FEW)
+        qsort(list, (size_t)n, sizeof *list, by_first_rank);
+    for (int64_t i = 1; i < n && n <= FEW; i++) {
+        partial moved = list[i];
+        int64_t to = i;
+        for (; to > 0 && list[to - 1].of.first > moved.of.first; to--)
+            list[to] = list[to - 1];
+        list[to] = moved;
+    }
+}
+
 /* Nodes of one level: what is above them is the tree over so many, and is computed at once. */
 static bool are_level(const mf_subtree *parts, int64_t n)
 {
@@ -616,7 +634,7 @@ unsigned char *mf_combine_frontiers(const mf_exchange *x, int k, int64_t count, 
         for (int64_t f = 0; f < x->sources[i].frontier_count; f++)
             list[listed++] = (partial){ x->sources[i].frontier[f], at(context, &x->sources[i], f) };
     if (made)
-        qsort(list, (size_t)n, sizeof *list, by_first_rank); /* from left to right */
+        sort(list, n);
     for (int64_t i = 0; made && i < n; i++) {
         parts[i] = list[i].of;
         c.at[i] = list[i].at;

@@ -66,7 +66,10 @@ mf_message_tag mf_exchange_tag(const mf_exchange *x, uint64_t which);
 
 /* ---- pieces.c */
 bool mf_pieces_prepare(mf_exchange *x); /* false: memory is out */
-void mf_pieces_post(mf_exchange *x);    /* begins: one of those that are pending, until all is combined */
+/* Everybody gets some of the first block's partial results, which go in the place of what is for everybody where there is none of that: so whoever
+ * computes something else there finds one message of ours. */
+bool mf_pieces_lead(const mf_exchange *x);
+void mf_pieces_post(mf_exchange *x); /* begins: one of those that are pending, until all is combined */
 bool mf_pieces_wait(const mf_exchange *x);
 void mf_pieces_go_on(mf_exchange *x); /* where it waits; x may be gone then */
 void mf_pieces_wake(mf_exchange *x);

@@ -124,10 +124,19 @@ void mf_pieces_free(mf_exchange *x)
 
 enum { PARTIALS, SUM };
 
+bool mf_pieces_lead(const mf_exchange *x)
+{
+    const mf_exchange_peer *last = x->sources;
+    while (last->nth != x->source_count - 1)
+        last++;
+    return piece_of(x->blocks->at, last).count > 0;
+}
+
 static mf_message_tag tag_of(const vector_block *b, int what)
 {
-    mf_message_tag tag = mf_exchange_tag(
-        b->x, mf_hash_mix(mf_hash_mix(MF_PART_PIECES, (uint64_t)b->k), (uint64_t)b->number * 2 + (uint64_t)what));
+    bool leads = what == PARTIALS && b == b->x->blocks->at && !b->x->sources[0].bytes[MF_PART_SHARED];
+    uint64_t which = mf_hash_mix(mf_hash_mix(MF_PART_PIECES, (uint64_t)b->k), (uint64_t)b->number * 2 + (uint64_t)what);
+    mf_message_tag tag = mf_exchange_tag(b->x, leads ? MF_PART_SHARED : which);
     tag.exchange = what == PARTIALS ? b->x : NULL;
     return tag;
 }

@@ -54,6 +54,7 @@ typedef struct mf_participants {
     int ordinal;         /* among the plan's collectives. The same in every process: which collectives join and how they follow one another
                                  depends on declared variance alone, never on what is held once */
     const mf_eqn **eqns; /* by result */
+    _Atomic uint64_t check;      /* a hash of that, without groups; 0: not known yet */
     _Atomic(const char *) words; /* what is computed, for other processes; NULL: none has been told yet */
 } mf_participants;
 
