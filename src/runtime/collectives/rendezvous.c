@@ -348,6 +348,7 @@ static mf_step meet(mf_fiber *f, const mf_instr *in, mf_map *top, const int64_t 
     }
     bool last = g->arrived == g->here_count, detached = in->participants->detached; /* parked, not even the plan is ours to read */
     bool here = last && !g->owners;
+    bool behind = !last && spread && !s->comm->together; /* so that the exchange begins before this one goes on */
     int64_t left = 1;
     if (last)
         unlink_rendezvous(g);
@@ -369,7 +370,6 @@ static mf_step meet(mf_fiber *f, const mf_instr *in, mf_map *top, const int64_t 
     }
     if (!left)
         mf_run_state_over(s);
-    bool behind = !last && spread && !s->comm->together; /* so that the exchange begins before this one goes on */
     return !detached ? MF_STEP_PARKED : behind ? MF_STEP_BEHIND : MF_STEP_NEXT;
 }
 
