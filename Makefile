@@ -7,7 +7,7 @@
 #   make stress      eight threads against one another for an hour
 #   make fuzz        look for bytes that the parsers cannot bear   make sanitize-thread  the tests under thread checks
 #   make bench       side by side with peers                     make format    apply the formatting
-#   make install     into PREFIX
+#   make install     into PREFIX                                 make new-op    add an op to a copy and see that the tests see it
 # Settings: BUILD=folder  CC=clang  WERROR=ON  TYPE=Debug  PREFIX=/usr/local  ARGS="…" (train)  TESTS=regex (test)
 #           PEER="venv/bin/python other/bin/python" ARGS="--only cnn* --resume" (bench; see bench/compare.py)
 #           STRESS_SECONDS=3600  FUZZ_SECONDS=60 (each parser)  FUZZ=npy (one parser)  OPTIONS="-DMF_NATIVE=OFF …" (CMake's)
@@ -23,7 +23,7 @@ endif
 configure = cmake -G Ninja -S . -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -B
 check_gcc = $(if $(filter ON,$(WERROR)),$(BUILD),build-gcc)
 
-.PHONY: all build setup mpi train test stress examples bench check format sanitize sanitize-tenth sanitize-thread fuzz install clean
+.PHONY: all build setup mpi train test stress examples bench check format sanitize sanitize-tenth sanitize-thread new-op fuzz install clean
 .NOTPARALLEL:
 all: build
 
@@ -93,6 +93,10 @@ sanitize-thread: setup mpi
 	@$(configure) build-tsan -DCMAKE_BUILD_TYPE=Debug -DMF_SANITIZE=thread $(compiler) >/dev/null
 	@cmake --build build-tsan --target all tests
 	@scripts/run_tests.sh build-tsan $(if $(TESTS),-R '$(TESTS)')
+
+# What adding an op takes, shown on a copy of the tree: some minutes.
+new-op: setup
+	@scripts/try_new_op.py
 
 FUZZ_SECONDS ?= 60
 fuzz: setup

@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""Adds an elementwise function, exp10, to a copy of the tree, builds what tries rows, and runs it: `make new-op`.
+
+Shows what a new op has to touch: its row, its kernel's definition, ops.def, the prototype and the public function's line. That no test is
+edited and that they see the op nevertheless is shown by a derivative that is wrong, with which they must fail.
+"""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+MATH = "src/ops/elementwise/math.c"
+RIGHT, WRONG = "2.302585092994046", "2.3"
+ROW = """/* ---- roots */
+DERIVATIVE(exp10_jvp, e_scale(b, e_mul(b, t, y), %s))
+MF_EVALUATE1(exp10_evaluate, exp10, NULL, NULL, NULL)
+static const char *const exp10_samples[] = { "f32[2,3]{-2:2}", "f64[3]{-2:2}", "f32[3]{=-inf,0,inf} -> f32[3]{=0,1,inf}", "bf16[3]{-2:2}", NULL };
+MATH_ROW(exp10, mf_type_float1, 16, true);
+""" % RIGHT
+EDITS = [  # file, what stands there, what stands there then
+    ("src/ops/ops.def", "X(exp2) ", "X(exp2) X(exp10) "),
+    (MATH, "/* ---- roots */\n", ROW),
+    ("src/backend/native/kernels/tile/tile.inc", "LIBM1(cosh, cosh) ", "LIBM1(cosh, cosh) LIBM1(exp10, exp10) "),
+    ("src/backend/native/kernels/tile/tile.inc", "VIA_DOUBLE1(cosh) ", "VIA_DOUBLE1(cosh) VIA_DOUBLE1(exp10) "),
+    ("src/backend/native/kernels/tile/tile.inc", "X(cosh, s) X(lgamma, s)", "X(cosh, s) X(exp10, s) X(lgamma, s)"),
+    ("include/manyfold/ops.h", "mf_value mf_exp2(mf_value x);\n", "mf_value mf_exp2(mf_value x);\nmf_value mf_exp10(mf_value x);\n"),
+    ("src/lax/array/elementwise_wrap.c", "UNARY(exp2, exp2, mf_wrap_inexact)\n",
+     "UNARY(exp2, exp2, mf_wrap_inexact)\nUNARY(exp10, exp10, mf_wrap_inexact)\n"),
+]
+TARGETS = ["ops_test_rows", "ops_test_functions", "backend_test_differential", "backend_test_kernels"]
+TESTS = "^(ops/test_(rows|functions)|backend/test_(differential|kernels)(@.*)?$|house/(rows|names|includes|headers)|base/test_numbers)"
+
+
+def run(*command, **more):
+    return subprocess.run(command, cwd=ROOT, check=True, **more)
+
+
+def edit(copy, name, before, after):
+    path = os.path.join(copy, name)
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    if text.count(before) != 1:
+        sys.exit(f"try_new_op: {name} has '{before.strip()}' {text.count(before)} times: this script has to follow it")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text.replace(before, after))
+
+
+def build(copy, *targets):
+    run("cmake", "--build", f"{copy}/build", "--target", *targets, stdout=subprocess.DEVNULL)
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="new_op_") as copy:
+        for name in run("git", "ls-files", "-z", stdout=subprocess.PIPE, text=True).stdout.split("\0")[:-1]:
+            os.makedirs(os.path.dirname(os.path.join(copy, name)), exist_ok=True)
+            shutil.copy2(os.path.join(ROOT, name), os.path.join(copy, name))
+        for name, before, after in EDITS:
+            edit(copy, name, before, after)
+        run("cmake", "-G", "Ninja", "-S", copy, "-B", f"{copy}/build", "-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DMF_WERROR=ON",
+            stdout=subprocess.DEVNULL)
+        build(copy, *TARGETS)
+        run("ctest", "--test-dir", f"{copy}/build", "-R", TESTS, "-j", "2", "--output-on-failure")
+        edit(copy, MATH, RIGHT, WRONG)
+        build(copy, "ops_test_rows")
+        wrong = subprocess.run([f"{copy}/build/tests/ops/test_rows"], stdout=subprocess.PIPE, text=True, check=False)
+        if wrong.returncode == 0 or "exp10" not in wrong.stdout:
+            sys.exit("try_new_op: no test sees a derivative that is wrong")
+    names = sorted({name for name, _, _ in EDITS})
+    print(f"try_new_op: exp10 needed {len(names)} files: {', '.join(names)}; the tests saw it, and saw when it was wrong")
+
+
+if __name__ == "__main__":
+    main()
