@@ -6,21 +6,26 @@
 typedef struct held {
     int *root;      /* by register: the first that is this memory */
     int64_t *bytes; /* by root; 0: an argument's, a constant's or a result's memory */
-    int *holders;   /* by root */
+    int *holders;   /* by root: registers that have it */
+    int64_t now;
 } held;
 
 static bool held_begin(held *h, const mf_block *b, bool top)
 {
     size_t n = (size_t)b->register_count + 1;
-    *h = (held){ mf_calloc(n, sizeof *h->root), mf_calloc(n, sizeof *h->bytes), mf_calloc(n, sizeof *h->holders) };
+    *h = (held){ mf_calloc(n, sizeof *h->root), mf_calloc(n, sizeof *h->bytes), mf_calloc(n, sizeof *h->holders), 0 };
     if (!h->root || !h->bytes || !h->holders)
         return false;
     for (int r = 0; r < b->register_count; r++) {
         h->root[r] = r;
+        h->holders[r] = 1;
         h->bytes[r] = b->destination[r] < 0 ? b->types[r]->bytes : 0;
     }
     for (int i = 0; i < b->instr_count; i++) {
         const mf_instr *in = b->instrs[i];
+        for (int o = 0; o < in->out_count; o++)
+            if (in->out[o] >= 0) /* else it is the uniform block's */
+                h->holders[in->out[o]] = 0;
         if (in->kind == MF_DO_ALIAS && in->in[0] >= 0)
             h->root[in->out[0]] = h->root[in->in[0]];
         else if (in->kind == MF_DO_ALIAS)
@@ -34,6 +39,8 @@ static bool held_begin(held *h, const mf_block *b, bool top)
     for (int o = 0; top && o < b->out_count; o++)
         if (b->out[o] >= 0)
             h->bytes[h->root[b->out[o]]] = 0;
+    for (int r = 0; r < b->register_count; r++) /* what the devices write into a uniform block may be there from the beginning */
+        h->now += h->holders[r] ? h->bytes[r] : 0;
     return true;
 }
 
@@ -56,12 +63,13 @@ static int64_t most_of_instr(const mf_instr *in)
 static int64_t most_of_block(const mf_block *b, bool top)
 {
     held h = { 0 };
-    int64_t now = 0, most = 0;
     bool good = b && held_begin(&h, b, top);
+    int64_t now = h.now, most = now;
     for (int i = 0; good && i < b->instr_count; i++) {
         const mf_instr *in = b->instrs[i];
         for (int o = 0; o < in->out_count; o++)
-            now += h.holders[h.root[in->out[o]]]++ ? 0 : h.bytes[h.root[in->out[o]]];
+            if (in->out[o] >= 0)
+                now += h.holders[h.root[in->out[o]]]++ ? 0 : h.bytes[h.root[in->out[o]]];
         int64_t inside = now + most_of_instr(in);
         most = inside > most ? inside : most;
         for (int u = 0; u < in->last_use_count; u++)
