@@ -25,7 +25,7 @@ EDITS = [  # file, what stands there, what stands there then
     ("src/backend/native/kernels/tile/tile.inc", "LIBM1(cosh, cosh) ", "LIBM1(cosh, cosh) LIBM1(exp10, exp10) "),
     ("src/backend/native/kernels/tile/tile.inc", "VIA_DOUBLE1(cosh) ", "VIA_DOUBLE1(cosh) VIA_DOUBLE1(exp10) "),
     ("src/backend/native/kernels/tile/tile.inc", "X(cosh, s) X(lgamma, s)", "X(cosh, s) X(exp10, s) X(lgamma, s)"),
-    ("include/manyfold/ops.h", "mf_value mf_exp2(mf_value x);\n", "mf_value mf_exp2(mf_value x);\nmf_value mf_exp10(mf_value x);\n"),
+    ("include/manyfold/numpy.h", "mf_value mf_exp2(mf_value x);\n", "mf_value mf_exp2(mf_value x);\nmf_value mf_exp10(mf_value x);\n"),
     ("src/lax/array/elementwise_wrap.c", "UNARY(exp2, exp2, mf_wrap_inexact)\n",
      "UNARY(exp2, exp2, mf_wrap_inexact)\nUNARY(exp10, exp10, mf_wrap_inexact)\n"),
 ]
