@@ -206,7 +206,8 @@ mf_loader *mf_loader_open_opt(mf_value dataset, const mf_loader_options *o)
         told_of_no_loader = false;
         return &no_loader;
     }
-    l->options = *o;
+    if (o)
+        l->options = *o;
     mf_value error = fill(l, dataset);
     if (error.handle)
         l->error = mf_keep(error);

@@ -56,6 +56,8 @@ static mf_value check_sizes(const char *what, mf_ints list)
 mf_module mf_nn_conv_opt(mf_state rngs, int in_features, int out_features, const mf_nn_conv_options *o)
 {
     MF_LAYER;
+    if (!o)
+        return mf_nn_conv(rngs, in_features, out_features);
     mf_value wrong = check_sizes("kernel_size", o->kernel_size);
     wrong = mf_is_error(wrong) ? wrong : check_sizes("strides", o->strides);
     if (mf_is_error(wrong))
@@ -85,6 +87,8 @@ static mf_value linear_call(mf_module self, mf_value x)
 mf_module mf_nn_linear_opt(mf_state rngs, int in_features, int out_features, const mf_nn_linear_options *o)
 {
     MF_LAYER;
+    if (!o)
+        return mf_nn_linear(rngs, in_features, out_features);
     mf_dtype dtype = parameters_dtype(o->param_dtype);
     mf_state kernel = mf_param_state(lecun_normal(rngs, MF_SHAPE(in_features, out_features), in_features, dtype));
     if (o->no_bias)

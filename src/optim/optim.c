@@ -59,6 +59,8 @@ static mf_optimizer handle_of(const optimizer *o)
 
 mf_optimizer mf_adam_opt(const mf_adam_options *o)
 {
+    if (!o)
+        return mf_adam();
     optimizer adam;
     memset(&adam, 0, sizeof adam); /* equal options are equal bytes */
     adam.kind = ADAM;
@@ -73,6 +75,8 @@ mf_optimizer mf_adam_opt(const mf_adam_options *o)
 
 mf_optimizer mf_sgd_opt(const mf_sgd_options *o)
 {
+    if (!o)
+        return mf_sgd();
     optimizer sgd;
     memset(&sgd, 0, sizeof sgd);
     sgd.kind = SGD;

@@ -30,3 +30,11 @@ TEST(param_dtype_is_what_it_keeps)
     CHECK_EQ_INT(member_dtype(both, "kernel"), MF_F16);
     CHECK_EQ_INT(mf_dtype_of(mf_call(both, mf_ones(MF_SHAPE(2, 3), MF_BF16))), MF_F32);
 }
+
+TEST(no_options_are_the_defaults)
+{
+    mf_state rngs = mf_random_state(0), same = mf_random_state(0);
+    mf_value x = mf_ones(MF_SHAPE(2, 3), MF_F32), image = mf_ones(MF_SHAPE(1, 4, 4, 3), MF_F32);
+    CHECK(mf_item_bool(mf_array_equal(mf_call(mf_nn_linear_opt(rngs, 3, 2, NULL), x), mf_call(mf_nn_linear(same, 3, 2), x))));
+    CHECK(mf_item_bool(mf_array_equal(mf_call(mf_nn_conv_opt(rngs, 3, 2, NULL), image), mf_call(mf_nn_conv(same, 3, 2), image))));
+}

@@ -187,6 +187,12 @@ TEST(keeps_the_parameters_dtype)
     CHECK_EQ_INT(mf_dtype_of(mf_get(state, "mu")), MF_BF16);
 }
 
+TEST(no_options_are_the_defaults)
+{
+    CHECK(mf_adam_opt(NULL).handle == mf_adam().handle);
+    CHECK(mf_sgd_opt(NULL).handle == mf_sgd().handle);
+}
+
 TEST(errors_travel)
 {
     MF_SCOPE;
