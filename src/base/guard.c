@@ -1,6 +1,7 @@
 /* A frame at which C++'s exceptions end, without a word of C++: the unwinder asks the personality of each frame on its way, and the one
  * below says of its frame that it takes all. Its functions come from the library that throws, so that a program that loads none needs
- * none. Invariant: forced unwinding (a cancelled thread) passes. */
+ * none.
+ * Invariant: forced unwinding (a cancelled thread) passes. */
 #include "base/guard.h"
 
 #include "base/symbol.h"

@@ -3,8 +3,9 @@
  * Everything begins with a header of fixed size under tag 0. Small payloads come with it; a large one is offered, and sent under a tag
  * of the receiver's once that has a place of exactly its size, so no transfer can be longer than its buffer. Who waits in vain asks the
  * other process where it is: the answer is that the call is over there (well or not), or a sign of life. So what goes well costs nothing
- * more. Invariants: the lock guards all; no lock is held while a `done` runs; nothing of a header is used before its sizes and numbers
- * were checked; from one process, what was sent before an answer is handled before it. */
+ * more.
+ * Invariants: the lock guards all; no lock is held while a `done` runs; nothing of a header is used before its sizes and numbers were
+ * checked; from one process, what was sent before an answer is handled before it. */
 #include "comm/protocol.h"
 
 #include "array/array.h"

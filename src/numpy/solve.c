@@ -1,5 +1,6 @@
-/* Solutions, inverses and determinants by factors. Invariant: a vector goes in and comes out as a vector, a matrix of columns as one.
- * Derivatives use the factors that the value used, and no derivative of factors until a second one is asked for. */
+/* Solutions, inverses and determinants by factors.
+ * Invariant: a vector goes in and comes out as a vector, a matrix of columns as one. Derivatives use the factors that the value used,
+ * and no derivative of factors until a second one is asked for. */
 #include <manyfold.h>
 
 #include <float.h>

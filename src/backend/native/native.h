@@ -5,8 +5,9 @@
  * lower.c) and steps with a kernel of their own (products/ and steps/, else steps/evaluate.c); buffer_assignment.c orders the units and
  * places the values; fusion/fused_loop.c turns groups into steps; fusion/row_fusion.c joins steps over the same rows (row_fusion_plan.c,
  * llvm/emit/emit_rows.c). Both begin with tile kernels; llvm/tier_up.c has the rest of llvm/ make machine code for them. A loop over
- * rather small values is a step too (fusion/loop_step.c), and one function in the end (llvm/emit/emit_loop.c). Invariants: a finished
- * kernel is immutable but for its steps' tiers (llvm/tier_up.c); a step reads and writes only its values and its own piece of scratch. */
+ * rather small values is a step too (fusion/loop_step.c), and one function in the end (llvm/emit/emit_loop.c).
+ * Invariants: a finished kernel is immutable but for its steps' tiers (llvm/tier_up.c); a step reads and writes only its values and its
+ * own piece of scratch. */
 #ifndef MF_BACKEND_NATIVE_NATIVE_H
 #define MF_BACKEND_NATIVE_NATIVE_H
 

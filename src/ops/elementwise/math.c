@@ -1,7 +1,7 @@
 /* Functions of one float (some of them of a complex number too), element by element: exp exp2 log log1p expm1 tanh logistic sin cos tan
- * asin acos atan sinh cosh sqrt rsqrt cbrt erf erf_inv lgamma. Invariant: the reference computes them by the C library's double
- * functions and rounds once, so f32 results are right to the last place nearly always. erf_inv alone is a polynomial, the one XLA has,
- * because random normals must agree with JAX's. */
+ * asin acos atan sinh cosh sqrt rsqrt cbrt erf erf_inv lgamma.
+ * Invariant: the reference computes them by the C library's double functions and rounds once, so f32 results are right to the last place
+ * nearly always. erf_inv alone is a polynomial, the one XLA has, because random normals must agree with JAX's. */
 #include "ir/kernel.h"
 #include "ops/elementwise/loops.h"
 #include <math.h>

@@ -1,7 +1,7 @@
-/* lu, qr, eigh and svd, batched over the leading dimensions, by LAPACK (lapack.c). Invariant: eigh is of the Hermitian part of its
- * operand, (a + a^H) / 2, so its derivative holds for every tangent. Eigenvalues and singular values are real. What does not converge,
- * and what eigh and svd are to take of operands that are not finite, is NaN throughout. Vectors have the sign, or phase, that LAPACK
- * gives them; derivatives keep the gauge of the references named. */
+/* lu, qr, eigh and svd, batched over the leading dimensions, by LAPACK (lapack.c).
+ * Invariant: eigh is of the Hermitian part of its operand, (a + a^H) / 2, so its derivative holds for every tangent. Eigenvalues and
+ * singular values are real. What does not converge, and what eigh and svd are to take of operands that are not finite, is NaN
+ * throughout. Vectors have the sign, or phase, that LAPACK gives them; derivatives keep the gauge of the references named. */
 #include "ops/linalg/lapack.h"
 #include "ops/linalg/matrices.h"
 

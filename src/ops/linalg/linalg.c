@@ -1,6 +1,6 @@
-/* cholesky and triangular_solve, batched over the leading dimensions, by LAPACK (lapack.c). Invariant: cholesky is of the Hermitian part
- * of its operand, (a + a^H) / 2, so its derivative holds for every tangent; the factor is lower with zeros above, all NaN where the
- * matrix is not positive definite. triangular_solve never reads the other triangle. */
+/* cholesky and triangular_solve, batched over the leading dimensions, by LAPACK (lapack.c).
+ * Invariant: cholesky is of the Hermitian part of its operand, (a + a^H) / 2, so its derivative holds for every tangent; the factor is
+ * lower with zeros above, all NaN where the matrix is not positive definite. triangular_solve never reads the other triangle. */
 #include "ops/linalg/lapack.h"
 #include "ops/elementwise/loops.h"
 #include "ops/linalg/matrices.h"

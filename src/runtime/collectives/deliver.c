@@ -1,5 +1,6 @@
 /* The arithmetic of collectives: from the operands of all members, or what other processes made of theirs, to the result of each member
- * here. Invariant: sums are one balanced tree over the members in rank order, whoever computes them and in however many pieces. */
+ * here.
+ * Invariant: sums are one balanced tree over the members in rank order, whoever computes them and in however many pieces. */
 #include "runtime/collectives/collectives.h"
 
 #include <string.h>

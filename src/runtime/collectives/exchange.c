@@ -4,9 +4,9 @@
  * A contribution has three parts, of which each may be empty: what is the same for everybody - of a reduction the frontier of this
  * process's ranks (frontier.h), of what is gathered or compared whole operands -, what one process alone wants - pieces of an
  * all_to_all, operands of a ppermute -, and the frontiers of large reductions, of which each process gets its piece (pieces.c). In each,
- * the results' chunks follow one another, and the chunks' contents go by rank. Invariants: who has which rank is known to all, so both
- * ends know the size of each message; sums of 16-bit floats travel in f32 and are rounded once, at the end; the exchange counts as
- * active until its fiber has delivered. */
+ * the results' chunks follow one another, and the chunks' contents go by rank.
+ * Invariants: who has which rank is known to all, so both ends know the size of each message; sums of 16-bit floats travel in f32 and
+ * are rounded once, at the end; the exchange counts as active until its fiber has delivered. */
 #include "runtime/collectives/exchange.h"
 
 #include "base/place.h"

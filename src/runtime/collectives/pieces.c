@@ -1,9 +1,10 @@
 /* Large reductions between processes: a vector is cut into blocks, and each block into a piece for each process. Everybody sends
  * everybody its partial results of his piece; who has all of its own combines them, and sends the sum round. So nobody sends or computes
  * much more than one operand, however many there are (reduce-scatter and all-gather), and while a block travels the next one is
- * computed: what is read has been written a moment before, and is still in a cache. Invariants: blocks and pieces are cut by elements
- * alone, so each element is still combined along the one tree, and all processes cut alike; one thread at a time goes on with an
- * exchange; what a message carries lies in memory in one piece, at both ends, and is never copied here. */
+ * computed: what is read has been written a moment before, and is still in a cache.
+ * Invariants: blocks and pieces are cut by elements alone, so each element is still combined along the one tree, and all processes cut
+ * alike; one thread at a time goes on with an exchange; what a message carries lies in memory in one piece, at both ends, and is never
+ * copied here. */
 #include "runtime/collectives/exchange.h"
 
 #include "base/alloc.h"

@@ -2,9 +2,10 @@
  * theirs. Pure functions: what runs over processes (relay.c) and what is simulated (bench/simulate.c) are the same.
  *
  * Participants are the processes in the order of the ranks that they have, an interval each. What is reduced is a vector, of which every
- * participant has its partial results: nodes of the one tree over the ranks (frontier.h). Invariants: two participants that exchange
- * something have neighbouring intervals of ranks, or complete subtrees of one, so what a step adds up is what the tree adds up, in its
- * order; each end knows the messages of the other; nothing depends on what another participant has done. */
+ * participant has its partial results: nodes of the one tree over the ranks (frontier.h).
+ * Invariants: two participants that exchange something have neighbouring intervals of ranks, or complete subtrees of one, so what a step
+ * adds up is what the tree adds up, in its order; each end knows the messages of the other; nothing depends on what another participant
+ * has done. */
 #ifndef MF_RUNTIME_COLLECTIVES_RELAY_H
 #define MF_RUNTIME_COLLECTIVES_RELAY_H
 

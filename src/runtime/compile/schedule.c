@@ -5,8 +5,9 @@
  * instead: whose operands come first, together with those that follow until enough bytes travel at once, is placed as soon as it can be,
  * and what does not need it goes on meanwhile. What costs nothing inside a segment but memory across two - broadcasts, transposes - goes
  * where it is read. What the host is to see (prints, calls with an effect) is on the device's side and keeps the program's order, an
- * item each. Invariant: an item's operands are made by earlier items or within it; a value of the uniform side never comes from the
- * device's side but through a collective over the mapped axis. */
+ * item each.
+ * Invariant: an item's operands are made by earlier items or within it; a value of the uniform side never comes from the device's side
+ * but through a collective over the mapped axis. */
 #include "runtime/plan/plan.h"
 
 #include "passes/passes.h"

@@ -1,7 +1,8 @@
 /* After the order is found: equations move to the segments that read them, where that spares memory traffic between segments. A
  * broadcast is free inside a segment but an array across two, so each segment that reads one makes its own; an elementwise equation that
- * only one later segment reads goes there, unless more would have to cross in its place. Invariant: no equation moves to an earlier
- * item, to another side (but for views, which cost nothing), or away from a reader that is no segment. */
+ * only one later segment reads goes there, unless more would have to cross in its place.
+ * Invariant: no equation moves to an earlier item, to another side (but for views, which cost nothing), or away from a reader that is no
+ * segment. */
 #include "runtime/plan/plan.h"
 
 #include <string.h>

@@ -1,8 +1,9 @@
 /* The CPU's backend: executables made of plans, and their runs. A run whose inputs are ready and whose estimated cost is small is
  * stepped right here: no queue, no lock and, from the second time on, no memory but the results'. Any other becomes the future of its
- * results and is stepped by the pool. Invariants: a run holds its result arrays until it has filled them, and they hold the run, so
- * neither ends early; a donated array is marked before the run starts, and its memory is overwritten only where nobody else holds it;
- * nothing is stepped on a small stack, which has no room for what kernels keep there. */
+ * results and is stepped by the pool.
+ * Invariants: a run holds its result arrays until it has filled them, and they hold the run, so neither ends early; a donated array is
+ * marked before the run starts, and its memory is overwritten only where nobody else holds it; nothing is stepped on a small stack,
+ * which has no room for what kernels keep there. */
 #include "runtime/collectives/collectives.h"
 #include "runtime/compile/planner.h"
 #include "runtime/device.h"

@@ -1,6 +1,6 @@
-/* The verifier of plans: goes through every block as a run does and keeps account of which registers hold a value. Invariant: a plan
- * that passes reads no register that is empty, moves nothing that is read again, and no device reads what is computed once before it has
- * waited for it. */
+/* The verifier of plans: goes through every block as a run does and keeps account of which registers hold a value.
+ * Invariant: a plan that passes reads no register that is empty, moves nothing that is read again, and no device reads what is computed
+ * once before it has waited for it. */
 #include "runtime/plan/plan.h"
 
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* while and scan over rather small values as one step: condition and body are kernels of their own, whose values are placed once for the
  * even and once for the odd iterations, so an iteration is nothing but their steps. What is carried lies in two places by turns. The
- * second tier is all of it as one function (llvm/repeat.c), to which a run goes over between two iterations. Invariant: what is carried
- * is small or made anew every time, so that copying what a body hands on unchanged costs little; other loops are left to the runtime,
- * which moves memory along instead. */
+ * second tier is all of it as one function (llvm/repeat.c), to which a run goes over between two iterations.
+ * Invariant: what is carried is small or made anew every time, so that copying what a body hands on unchanged costs little; other loops
+ * are left to the runtime, which moves memory along instead. */
 #include "backend/native/native.h"
 #include "ops/params.h"
 

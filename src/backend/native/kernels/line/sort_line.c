@@ -1,6 +1,7 @@
 /* The order of a line, or its greatest: a stable radix sort of (key, position) pairs, byte by byte from the lowest, insertion where the
- * line is short. Invariants: keys are unsigned and ordered as the values are: NaN last, -0 and 0 equal (for the greatest: IEEE's total
- * order); bytes that are alike in all keys cost nothing but the count; with several keys the last one is sorted by first. */
+ * line is short.
+ * Invariants: keys are unsigned and ordered as the values are: NaN last, -0 and 0 equal (for the greatest: IEEE's total order); bytes
+ * that are alike in all keys cost nothing but the count; with several keys the last one is sorted by first. */
 #include "backend/native/kernels/kernels.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /* Joined steps as one function in IR: a few rows at a time, phase by phase, and in a phase row by row, 16 columns in a vector and the
  * rest of a row masked. What a row has once is a vector of all the rows at hand between the phases, and lies in memory for the rows'
- * loops; where fewer rows are left its last lanes are idle. Invariants: reductions go in the order of kernels/reduce.inc (16 lanes,
- * folded in halves; chunks of 4,096 join as a tree), but for those that give the same bits in any order, which take the lanes as they
- * come; a phase's loads of what it stores itself do not exist. */
+ * loops; where fewer rows are left its last lanes are idle.
+ * Invariants: reductions go in the order of kernels/reduce.inc (16 lanes, folded in halves; chunks of 4,096 join as a tree), but for
+ * those that give the same bits in any order, which take the lanes as they come; a phase's loads of what it stores itself do not exist. */
 #include "backend/native/llvm/llvm.h"
 #include "backend/native/kernels/kernels.h"
 
