@@ -53,7 +53,7 @@ void *mf_calloc(size_t count, size_t size)
     if (count > SMALL || size > SMALL || count * size > SMALL)
         return mf_alloc_must_fail() ? NULL : calloc(count ? count : 1, size ? size : 1);
     void *made = mf_alloc(count * size);
-    __asm__ volatile("" : "+r"(made)); /* or the two become a calloc again */
+    __asm__ volatile("" : : "r"(made) : "memory"); /* or the two become a calloc again */
     return made ? memset(made, 0, count * size) : NULL;
 }
 

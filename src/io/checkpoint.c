@@ -68,7 +68,7 @@ static int64_t *gather(checkpoint *c, const int64_t *own, int count, mf_status *
 {
     size_t total = (size_t)c->processes * (size_t)count;
     mf_value all = mf_process_allgather(mf_from_host(MF_I64, MF_SHAPE(count), own));
-    int64_t *made = malloc(total * sizeof *made);
+    int64_t *made = malloc((total + 1) * sizeof *made);
     *status = made ? mf_block_until_ready(all) : fail(c, MF_ERROR_MEMORY, out_of_memory(c));
     if (made && !*status)
         *status = mf_to_host(all, MF_I64, made, total);
