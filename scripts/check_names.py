@@ -11,7 +11,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DRIVERS = ("backend", "comm")
-MOST_SOURCES = 14
+MOST_SOURCES = 13
 TYPE = re.compile(r"^typedef\s+(?:struct|enum|union)\s*\w*\s*\{(?:[^\n]*\}|.*?^\})\s*(\w+)\s*;|^typedef\s[^\n;{]*\(\*(\w+)\)", re.M | re.S)
 
 

@@ -3,7 +3,7 @@
 #define MF_ARRAY_TYPE_H
 
 #include "array/dtype.h"
-#include "base/string.h"
+#include "base/text/string.h"
 
 #define MF_RANK 16 /* maps of maps batch a public rank of 8 */
 

@@ -7,8 +7,8 @@
 #include "base/cancel.h"
 #include "base/handle.h"
 #include "base/intern.h"
-#include "base/place.h"
-#include "base/string.h"
+#include "base/text/place.h"
+#include "base/text/string.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  * Invariant: forced unwinding (a cancelled thread) passes. */
 #include "base/guard.h"
 
-#include "base/symbol.h"
+#include "base/text/symbol.h"
 
 #include <stdatomic.h>
 #include <stdint.h>

@@ -3,7 +3,7 @@
  * Invariant: no mark is left in what leaves the communicator. */
 #include "comm/protocol.h"
 
-#include "base/place.h"
+#include "base/text/place.h"
 #include "runtime/profile/profiler.h"
 
 #define OWN "\2" /* stands for what this process waits with */

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/intern.h"
-#include "base/string.h"
+#include "base/text/string.h"
 
 typedef struct mf_comm mf_comm;
 

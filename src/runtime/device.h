@@ -3,7 +3,7 @@
 #define MF_RUNTIME_DEVICE_H
 
 #include "array/client.h"
-#include "base/string.h"
+#include "base/text/string.h"
 
 #include <manyfold/device.h>
 

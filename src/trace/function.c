@@ -7,7 +7,7 @@
 #include "base/cancel.h"
 #include "base/hash_map.h"
 #include "base/room.h"
-#include "base/symbol.h"
+#include "base/text/symbol.h"
 #include "runtime/comm.h"
 #include "trace/cache.h"
 #include "trace/dispatch.h"

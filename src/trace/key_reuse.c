@@ -4,7 +4,7 @@
  * functions do inside counts as one use. Across calls it is the array that is marked, so the same seed may be taken again. */
 #include "trace/key_reuse.h"
 
-#include "base/place.h"
+#include "base/text/place.h"
 #include "ops/rows.h"
 
 #include <string.h>

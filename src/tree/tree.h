@@ -6,7 +6,7 @@
 
 #include "base/handle.h"
 #include "base/intern.h"
-#include "base/string.h"
+#include "base/text/string.h"
 
 typedef enum mf_node_kind { MF_NODE_LEAF, MF_NODE_NONE, MF_NODE_TUPLE, MF_NODE_LIST, MF_NODE_DICT } mf_node_kind;
 

@@ -1,7 +1,7 @@
 /* Errors: first, observed, reported, remembered, and where. */
 #include "base/alloc.h"
 #include "base/handle.h"
-#include "base/string.h"
+#include "base/text/string.h"
 #include "check.h"
 
 typedef struct report {

@@ -1,6 +1,6 @@
 /* Handles and scopes: who owns what, and that a stale handle is always noticed. */
 #include "base/handle.h"
-#include "base/string.h"
+#include "base/text/string.h"
 #include "check.h"
 
 #include <pthread.h>

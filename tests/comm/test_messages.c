@@ -4,7 +4,7 @@
 
 #include "fake_link.h"
 
-#include "base/place.h"
+#include "base/text/place.h"
 
 enum { BUFFER = 90000 };
 

@@ -1,7 +1,7 @@
 /* Finds and opens libmpi, and tells which ABI it has. Invariant: nothing of it is called before that is known. */
 #include "comm/mpi/mpi_library.h"
 
-#include "base/symbol.h"
+#include "base/text/symbol.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>

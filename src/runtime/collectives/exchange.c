@@ -9,7 +9,7 @@
  * are rounded once, at the end; the exchange counts as active until its fiber has delivered. */
 #include "runtime/collectives/exchange.h"
 
-#include "base/place.h"
+#include "base/text/place.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "runtime/comm.h"
 
 #include "base/alloc.h"
-#include "base/place.h"
+#include "base/text/place.h"
 #include "ops/rows.h"
 #include "runtime/profile/profiler.h"
 #include "transform/functions/pmap.h"

@@ -8,7 +8,7 @@
 #include "runtime/compile/planner.h"
 #include "runtime/device.h"
 
-#include "base/place.h"
+#include "base/text/place.h"
 #include "base/room.h"
 #include "passes/passes.h"
 #include "trace/state/state.h"

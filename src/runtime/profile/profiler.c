@@ -7,7 +7,7 @@
 #include "base/cancel.h"
 #include "base/error.h"
 #include "base/intern.h"
-#include "base/string.h"
+#include "base/text/string.h"
 #include "base/thread_end.h"
 
 #include <manyfold/profiler.h>

@@ -2,7 +2,7 @@
  * viewers demand; a device that two runs share, or a kind of row with overlapping slices, gets further rows. */
 #include "runtime/profile/profiler.h"
 
-#include "base/place.h"
+#include "base/text/place.h"
 
 #include <stdio.h>
 #include <stdlib.h>

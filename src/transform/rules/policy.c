@@ -1,6 +1,6 @@
 #include "transform/rules/policy.h"
 
-#include "base/symbol.h"
+#include "base/text/symbol.h"
 #include "ops/rows.h"
 #include "tree/tree.h"
 

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/guard.h"
-#include "base/symbol.h"
+#include "base/text/symbol.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

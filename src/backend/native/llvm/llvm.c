@@ -9,7 +9,7 @@
 #include "backend/native/llvm/llvm.h"
 #include "base/alloc.h"
 #include "base/guard.h"
-#include "base/symbol.h"
+#include "base/text/symbol.h"
 #include "runtime/profile/profiler.h"
 
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
 /* The growing string. Invariant: `at` is terminated whenever it is not NULL; after a failure it keeps what it had. */
-#include "base/string.h"
+#include "base/text/string.h"
 
 #include "base/alloc.h"
 #include "base/handle.h"

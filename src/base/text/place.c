@@ -1,10 +1,10 @@
 /* Code addresses in words. Invariant: nothing here runs before somebody wants to read the text; a missing tool is no error. */
-#include "base/place.h"
+#include "base/text/place.h"
 
 #include "base/alloc.h"
 #include "base/cancel.h"
 #include "base/intern.h"
-#include "base/string.h"
+#include "base/text/string.h"
 
 #include <dlfcn.h>
 #include <elf.h>

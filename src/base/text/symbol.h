@@ -1,6 +1,6 @@
 /* Symbols: the name of a C function, a function by its name, and what a library does with one. */
-#ifndef MF_BASE_SYMBOL_H
-#define MF_BASE_SYMBOL_H
+#ifndef MF_BASE_TEXT_SYMBOL_H
+#define MF_BASE_TEXT_SYMBOL_H
 
 #include <stdbool.h>
 

@@ -1,6 +1,6 @@
 /* Symbols, and the names of C functions. Users' functions are mostly static, so the dynamic symbols seldom know them: the symbol table
  * in the object's file does, unless it was stripped. Invariant: everything read from the file is checked against its size. */
-#include "base/symbol.h"
+#include "base/text/symbol.h"
 
 #include "base/cancel.h"
 #include "base/intern.h"

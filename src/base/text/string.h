@@ -1,6 +1,6 @@
 /* A growing string for printing programs, arrays and messages. Out of memory is remembered and shows when the text is taken. */
-#ifndef MF_BASE_STRING_H
-#define MF_BASE_STRING_H
+#ifndef MF_BASE_TEXT_STRING_H
+#define MF_BASE_TEXT_STRING_H
 
 #include <stdarg.h>
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /* Where a code address is, in words. */
-#ifndef MF_BASE_PLACE_H
-#define MF_BASE_PLACE_H
+#ifndef MF_BASE_TEXT_PLACE_H
+#define MF_BASE_TEXT_PLACE_H
 
-#include "base/string.h"
+#include "base/text/string.h"
 
 /* "file:line" by addr2line where that is installed and knows, else "symbol+0x12" or "program+0x12"; NULL when nothing is known.
  * Immortal and remembered, so an address is looked up once. Slow the first time: only for text that is about to be read. */
