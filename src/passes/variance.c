@@ -1,5 +1,6 @@
 /* Declared variance: over which binders of the environment each variable may differ. Follows from the rows' rules alone, which recurse
  * into nested programs through this function. Invariant: a mask never claims less than the operands and the op imply. */
+#include "base/vector.h"
 #include "passes/passes.h"
 
 static void spread(const mf_eqn *e, const mf_axis_env *env, uint64_t *mask, uint64_t *in, uint64_t *out)
@@ -17,13 +18,10 @@ static bool spread_all(const mf_program *p, const mf_axis_env *env, uint64_t *ma
 {
     for (int k = 0; k < p->eqn_count; k++) {
         const mf_eqn *e = p->eqns[k];
-        uint64_t few[32], *in = few;
-        size_t count = (size_t)e->in_count + (size_t)e->out_count;
-        if (count > sizeof few / sizeof few[0] && !(in = mf_alloc(count * sizeof *in)))
+        MF_SMALL_ARRAY(uint64_t, in, 32, e->in_count + e->out_count);
+        if (!in)
             return false;
         spread(e, env, mask, in, in + e->in_count);
-        if (in != few)
-            mf_free(in);
     }
     return true;
 }

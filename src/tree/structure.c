@@ -1,7 +1,7 @@
 /* Tree structures. Invariant: equal structures have one address; leaf_count is the sum over the children; dict keys are sorted. */
 #include "tree/tree.h"
 
-#include "base/alloc.h"
+#include "base/vector.h"
 
 #include <string.h>
 
@@ -13,11 +13,11 @@ const mf_structure *mf_structure_node(mf_node_kind kind, const mf_namelist *keys
     if (kind == MF_NODE_LEAF || kind == MF_NODE_NONE)
         return kind == MF_NODE_LEAF ? &leaf : &none;
     size_t size = sizeof(mf_structure) + (size_t)count * sizeof(void *);
-    void *small[40], *blob = size <= sizeof small ? small : mf_alloc(size);
+    MF_SMALL_ARRAY(void *, blob, 40, size / sizeof(void *));
     if (!blob)
         return NULL;
     memset(blob, 0, size); /* the bytes are the key */
-    mf_structure *s = blob;
+    mf_structure *s = (mf_structure *)(void *)blob;
     s->kind = kind;
     s->child_count = count;
     s->depth = 1;
@@ -29,10 +29,7 @@ const mf_structure *mf_structure_node(mf_node_kind kind, const mf_namelist *keys
         s->leaf_count += whole ? children[i]->leaf_count : 0;
         s->depth = whole && children[i]->depth >= s->depth ? children[i]->depth + 1 : s->depth;
     }
-    const mf_structure *found = whole ? mf_interner_get(mf_interner_static(&structures), blob, size) : NULL;
-    if (blob != small)
-        mf_free(blob);
-    return found;
+    return whole ? mf_interner_get(mf_interner_static(&structures), blob, size) : NULL;
 }
 
 const mf_structure *mf_structure_leaf(void) { return &leaf; }

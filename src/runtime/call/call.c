@@ -303,28 +303,24 @@ mf_value mf_dispatch_executable(mf_traced *t, mf_executable *first, const mf_cli
     int n = t->program->in_count;
     MF_SMALL_ARRAY(mf_array *, in, 64, n);
     MF_SMALL_ARRAY(mf_object *, holds, 16, t->cell_count);
-    bool flags[64], *all_donated = NULL, *owned = NULL, ran = false;
+    MF_SMALL_ARRAY(bool, all_donated, 64, donated ? n : 0);
+    bool ran = false;
     mf_value result = { 0 };
     if (holds)
         memset(holds, 0, (size_t)t->cell_count * sizeof *holds);
     mf_error_object *error = in && holds ? gather_operands(t, leaves, in, holds) : mf_error_out_of_memory();
-    if (!error && donated) { /* donated speaks of the call's leaves; cells' values are never donated */
-        int typed = n - mf_traced_read_count(t);
-        all_donated = n <= 64 ? flags : (owned = mf_alloc((size_t)n));
-        if (all_donated) {
-            memset(all_donated, 0, (size_t)n * sizeof *all_donated);
-            memcpy(all_donated, donated, (size_t)typed * sizeof *all_donated);
-        }
+    if (!error && donated && all_donated) { /* donated speaks of the call's leaves; cells' values are never donated */
+        memset(all_donated, 0, (size_t)n * sizeof *all_donated);
+        memcpy(all_donated, donated, (size_t)(n - mf_traced_read_count(t)) * sizeof *all_donated);
     }
     if (!error && mf_check_is_on(MF_CHECK_KEYS))
         error = mf_keys_use(t->program, in);
     if (!error)
-        error = run_traced(t, first, client, in, all_donated, holds, &result, &ran);
+        error = run_traced(t, first, client, in, donated ? all_donated : NULL, holds, &result, &ran);
     if (error && !ran)
         mf_dispatch_missed(t, error);
     for (int i = 0; holds && i < t->cell_count; i++)
         mf_drop(holds[i]);
-    mf_free(owned);
     return error ? mf_value_new(error) : result;
 }
 
@@ -365,11 +361,10 @@ static mf_value call_traced(mf_function_object *f, const mf_value *arguments, in
     mf_value result = { 0 };
     if (t) {
         MF_SMALL_ARRAY(mf_object *, typed, 64, s.leaf_count);
-        bool flags[64], *donated = NULL, *owned = NULL;
-        if (typed && f->kind->donate_argnums && !mf_trace_current()) {
-            donated = s.leaf_count <= 64 ? flags : (owned = mf_alloc((size_t)s.leaf_count));
+        bool donates = f->kind->donate_argnums && !mf_trace_current();
+        MF_SMALL_ARRAY(bool, donated, 64, donates ? s.leaf_count : 0);
+        if (typed && donates)
             error = donated ? mf_signature_donated(&s, f, donated) : mf_error_out_of_memory();
-        }
         int n = 0;
         for (int i = 0; typed && i < s.leaf_count; i++)
             if (s.leaves[i].type)
@@ -377,10 +372,9 @@ static mf_value call_traced(mf_function_object *f, const mf_value *arguments, in
         if (!typed)
             error = mf_error_out_of_memory();
         if (!error)
-            result = apply_donating(f, &s, t, typed, donated);
+            result = apply_donating(f, &s, t, typed, donates ? donated : NULL);
         else
             mf_comm_expect_program(t->program);
-        mf_free(owned);
         mf_drop(t);
     }
     if (leaves != few)

@@ -7,6 +7,7 @@
 
 #include "trace/cache.h"
 
+#include "base/vector.h"
 #include "passes/passes.h"
 
 #include <manyfold/stages.h>
@@ -94,7 +95,7 @@ static mf_value compiled_call(mf_function_object *f, const mf_value *arguments, 
     if (!error)
         error = check_fit(f, &s);
     mf_value result = { 0 };
-    mf_object *small[64], **typed = error || s.leaf_count <= 64 ? small : mf_alloc((size_t)s.leaf_count * sizeof *typed);
+    MF_SMALL_ARRAY(mf_object *, typed, 64, error ? 0 : s.leaf_count);
     if (!error && !typed)
         error = mf_error_out_of_memory();
     if (error) {
@@ -106,8 +107,6 @@ static mf_value compiled_call(mf_function_object *f, const mf_value *arguments, 
                 typed[n++] = s.leaves[i].object;
         result = mf_dispatch_executable(o->traced, o->executable, o->client, typed, o->donated);
     }
-    if (typed != small)
-        mf_free(typed);
     if (leaves != few)
         mf_free(leaves);
     return error ? mf_value_new(error) : result;
