@@ -84,7 +84,7 @@ static void note(mf_messages *m, const mf_message_tag *tag)
     if (!tag->words)
         return;
     m->last_words = tag->words;
-    m->last_at = m->now;
+    m->last_at = m->now = mf_profile_now(); /* nobody may have looked for long */
 }
 
 /* What is to go by shared memory and does not lie there yet is copied, where there is room. */
