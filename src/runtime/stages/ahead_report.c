@@ -216,7 +216,7 @@ mf_compiled_memory_stats(mf_memory_analysis)(mf_function stage)
     if (o && !o->executable)
         error = mf_error_new(MF_ERROR_ARGUMENT, "what memory a call takes is known of a compiled function: this one is only lowered");
     mf_drop(error); /* as above */
-    if (!o || error)
+    if (!o || !o->executable)
         return m;
     const mf_program *p = o->traced->program;
     m = (mf_compiled_memory_stats){ .temp_size_in_bytes = mf_executable_temporary_bytes(o->executable) };
