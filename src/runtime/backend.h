@@ -1,8 +1,8 @@
 /* The backend interface: what a client does with programs. A backend loads a whole optimised program (collectives and control flow
  * inside, and which devices its maps name) and executes it on arrays of its client. runtime/executable.h is for whoever uses it; the
- * CPU's backend is runtime/execute/executable.c, and segment compilers, plans and fibers are nobody's business but its. Contract: an
- * executable never changes once loaded, and executes from several threads at once. Who executes has seen to it that the arrays are the
- * client's, of the dtypes and shapes of the program's inputs, and fit the executable. */
+ * CPU's backend is runtime/execute/executable.c, and segment compilers, plans and fibers are nobody's business but its.
+ * Contract: an executable never changes once loaded, and executes from several threads at once. Who executes has seen to it that the
+ * arrays are the client's, of the dtypes and shapes of the program's inputs, and fit the executable. */
 #ifndef MF_RUNTIME_BACKEND_H
 #define MF_RUNTIME_BACKEND_H
 

@@ -1,8 +1,8 @@
 /* The cache of traced functions: key = function, axis environment, client, communicator, trees, types with weak flags, statics.
  * Everything in a key is interned or retained by its entry, so keys compare as pointers; the communicator is the process's. Programs
- * that captured outer variables are never kept: they belong to that trace. A function that holds values - a partial, a closure over a
- * handle - is rarely made again once nobody has it: its programs go when many others have been traced since they were used, as those do
- * of any function when the cache is full.
+ * that captured outer variables are never kept: they belong to that trace.
+ * A function that holds values - a partial, a closure over a handle - is rarely made again once nobody has it: its programs go when many
+ * others have been traced since they were used, as those do of any function when the cache is full.
  * Invariant: an entry is either ready (has a traced program) or being traced by one thread, for which the others wait. */
 #include "trace/cache.h"
 

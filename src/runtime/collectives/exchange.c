@@ -99,7 +99,7 @@ static void lay_out(const mf_exchange *x, const mf_exchange_peer *from, const mf
         bytes[part] += (chunk_bytes(x, k, from, to) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     }
     if (x->sums && !bytes[MF_PART_SHARED] && !mf_pieces_lead(x))
-        bytes[MF_PART_SHARED] = ALIGNMENT; /* one message, for the same end */
+        bytes[MF_PART_SHARED] = ALIGNMENT; /* one message, by which whoever computes something else sees ours (mf_pieces_lead) */
 }
 
 /* ------------------------------------------------------------------ contribute */
@@ -599,7 +599,7 @@ static int by_first_rank(const void *a, const void *b)
 /* From left to right. */
 static void sort(partial *list, int64_t n)
 {
-    enum { FEW = 32 };
+    enum { FEW = 32 }; /* as a rule: a call of a comparison would cost more than the sum */
     if (n > FEW)
         qsort(list, (size_t)n, sizeof *list, by_first_rank);
     for (int64_t i = 1; i < n && n <= FEW; i++) {

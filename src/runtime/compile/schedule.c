@@ -1,11 +1,11 @@
 /* Scheduling: the order in which a program's equations run, grouped into items. Greedy: all ordinary equations that can run form one
  * segment; then control flow and maps that are ready, each an item, so that more ordinary equations follow; only when nothing else is
- * left do collectives run, all that are over the same members together. A loop that the compiler takes is an ordinary equation, and so
- * is a barrier: it waits for its operands, and who reads its results for it. Where a map spans processes, collectives begin early
- * instead: whose operands come first, together with those that follow until enough bytes travel at once, is placed as soon as it can be,
- * and what does not need it goes on meanwhile. What costs nothing inside a segment but memory across two - broadcasts, transposes - goes
- * where it is read. What the host is to see (prints, calls with an effect) is on the device's side and keeps the program's order, an
- * item each.
+ * left do collectives run, all that are over the same members together.
+ * A loop that the compiler takes is an ordinary equation, and so is a barrier: it waits for its operands, and who reads its results for
+ * it. Where a map spans processes, collectives begin early instead: whose operands come first, together with those that follow until
+ * enough bytes travel at once, is placed as soon as it can be, and what does not need it goes on meanwhile.
+ * What costs nothing inside a segment but memory across two - broadcasts, transposes - goes where it is read.
+ * What the host is to see (prints, calls with an effect) is on the device's side and keeps the program's order, an item each.
  * Invariant: an item's operands are made by earlier items or within it; a value of the uniform side never comes from the device's side
  * but through a collective over the mapped axis. */
 #include "runtime/plan/plan.h"

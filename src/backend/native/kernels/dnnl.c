@@ -1,10 +1,10 @@
 /* The shim over oneDNN's C API; see dnnl.h.
  *
  * Invariant: no oneDNN object is shared by two running calls. A primitive is immutable once published, and lives while somebody uses it;
- * what a run changes (stream, memory handles) sits in a context that the run takes from the primitive's free list and returns. Memory:
- * it does not look at each result of malloc, its exceptions know no C, and OpenMP ends the process when it gets nothing. So it is
- * entered where there is memory to spare, many times what it was seen to take, and what it throws nevertheless ends here. oneDNN 2.x and
- * 3.x differ in how memory and primitive descriptors are made, which this file hides. */
+ * what a run changes (stream, memory handles) sits in a context that the run takes from the primitive's free list and returns.
+ * Memory: it does not look at each result of malloc, its exceptions know no C, and OpenMP ends the process when it gets nothing. So it
+ * is entered where there is memory to spare, many times what it was seen to take, and what it throws nevertheless ends here. oneDNN 2.x
+ * and 3.x differ in how memory and primitive descriptors are made, which this file hides. */
 #define _GNU_SOURCE
 #include "dnnl.h"
 #include "dnnl_library.h"

@@ -2,9 +2,9 @@
  *
  * A primitive is created once per distinct problem (equal problems share one, so eight devices cost one creation); of those that nobody
  * uses the ones that were got last are kept, up to mf_dnnl_cache_most. It may run on several threads at once, each with its own scratch.
- * Every call runs on the calling thread alone; the caller cuts the work. The library is loaded at the first creation, never before. NULL
- * from a create function means: this machine or this library can't, use another way. oneDNN picks its code by instruction set, so its
- * results may differ in the last bits between kinds of machines. */
+ * Every call runs on the calling thread alone; the caller cuts the work. The library is loaded at the first creation, never before.
+ * NULL from a create function means: this machine or this library can't, use another way. oneDNN picks its code by instruction set, so
+ * its results may differ in the last bits between kinds of machines. */
 #ifndef MF_BACKEND_NATIVE_KERNELS_DNNL_H
 #define MF_BACKEND_NATIVE_KERNELS_DNNL_H
 

@@ -124,10 +124,10 @@ bool mf_tier_up_begin(mf_build *b, mf_tier_up *t, mf_loop_writer *write, const v
 /* At the process's end libLLVM's destructors must not find the thread at work. llvm.c sees to that as soon as libLLVM is loaded, but
  * while it is being loaded its first destructors are there already. What a thread has to destroy of its own comes before all handlers
  * when it calls exit, so the main thread gets something to destroy, and other threads when they first call the library: those, which may
- * just be ending, wait until nobody is inside, and hold the next one back for as long as exit takes to come to `stop`. The exit of a
- * thread that never called the library may have destroyed part of what is being loaded by the time it comes here. A loader that is not
- * done after a while never will be, and holds the dynamic linker's lock, without which exit cannot end: then the process ends at once,
- * with its status. */
+ * just be ending, wait until nobody is inside, and hold the next one back for as long as exit takes to come to `stop`.
+ * The exit of a thread that never called the library may have destroyed part of what is being loaded by the time it comes here. A loader
+ * that is not done after a while never will be, and holds the dynamic linker's lock, without which exit cannot end: then the process
+ * ends at once, with its status. */
 enum { LOADING_MS = 1000 };
 
 static bool close_compiler(bool before_handlers, int status)

@@ -2,9 +2,9 @@
  * and of the operand with the cotangent as the kernel; here they are recognised and run as what they are, on the layouts as they lie.
  * Invariants: which primitive runs and how the batch is cut into tasks follows from shapes and dtypes alone; the weights' gradient adds
  * up image after image in f32, in slots that are joined in one fixed tree; an image comes from the same call alone, among many, and
- * joined with other steps (rows.c). Known: in bf16, where channels (forward, up to 3) or a row's elements (weights, odd) do not fill a
- * pair, oneDNN's code for AMX takes the neighbours times zero, so a NaN or infinity of the operand spreads to results beside those that
- * it belongs to. */
+ * joined with other steps (rows.c).
+ * Known: in bf16, where channels (forward, up to 3) or a row's elements (weights, odd) do not fill a pair, oneDNN's code for AMX takes
+ * the neighbours times zero, so a NaN or infinity of the operand spreads to results beside those that it belongs to. */
 #include "backend/native/native.h"
 #include "backend/native/kernels/dnnl.h"
 #include "backend/native/kernels/kernels.h"

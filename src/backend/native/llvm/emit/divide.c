@@ -1,9 +1,9 @@
 /* Division by a number that stays the same in a loop: by its reciprocal, put right with the remainder. AVX-512 divides 16 floats in 10
- * cycles, and this takes 5. Invariant: the bits are those of the division. With r the reciprocal rounded to nearest and q any quotient
- * less than one unit off, q + r (x - q y) in fused operations is x / y rounded to nearest (Markstein's theorem), as long as nothing
- * leaves the range of normal numbers. x r may be more than a unit off, so the first round makes the quotient that the theorem wants, and
- * the second one is the theorem's. Lanes outside the range that is safe send all to the division; zeros are safe, and keep their sign as
- * the divisor is positive. */
+ * cycles, and this takes 5. Invariant: the bits are those of the division.
+ * With r the reciprocal rounded to nearest and q any quotient less than one unit off, q + r (x - q y) in fused operations is x / y
+ * rounded to nearest (Markstein's theorem), as long as nothing leaves the range of normal numbers. x r may be more than a unit off, so
+ * the first round makes the quotient that the theorem wants, and the second one is the theorem's. Lanes outside the range that is safe
+ * send all to the division; zeros are safe, and keep their sign as the divisor is positive. */
 #include "backend/native/llvm/llvm.h"
 
 #include <string.h>
