@@ -25,6 +25,12 @@ typedef struct mf_trace_cell {
     const mf_structure *write_structure; /* found when the trace ends; NULL when only read */
 } mf_trace_cell;
 
+/* A cell that was made in the trace: what it holds is the trace's own, no input and no output. */
+typedef struct mf_own_cell {
+    mf_state_cell *cell; /* retained */
+    mf_object *value;    /* retained */
+} mf_own_cell;
+
 struct mf_tracing {
     mf_tracing *outer;
     uint64_t id;
@@ -35,10 +41,11 @@ struct mf_tracing {
     mf_variable **arguments;
     mf_capture *captures;
     mf_trace_cell *cells;
+    mf_own_cell *own;
     bool impure;
     mf_error_object *failure; /* what the call being traced has become, or NULL */
     int refused;              /* reads */
-    int argument_count, argument_capacity, capture_count, capture_capacity, cell_count, cell_capacity;
+    int argument_count, argument_capacity, capture_count, capture_capacity, cell_count, cell_capacity, own_count, own_capacity;
 };
 
 static _Thread_local mf_tracing *innermost;
@@ -399,6 +406,23 @@ static mf_trace_cell *find_cell(mf_tracing *t, mf_state_cell *c)
     return NULL;
 }
 
+/* Where t keeps the value of a cell that was made in it; NULL: the cell is older. */
+static mf_object **own_value(mf_tracing *t, const mf_state_cell *c)
+{
+    for (int i = 0; i < t->own_count; i++)
+        if (t->own[i].cell == c)
+            return &t->own[i].value;
+    return NULL;
+}
+
+bool mf_trace_own_cell(mf_tracing *t, mf_state_cell *c)
+{
+    if (!mf_grow(&t->own, &t->own_capacity, t->own_count + 1, sizeof *t->own))
+        return false;
+    t->own[t->own_count++] = (mf_own_cell){ mf_retain(c), mf_cell_value(c) };
+    return true;
+}
+
 /* The value of c around t: the enclosing trace's or the cell's own. A new reference. */
 static mf_object *value_outside(mf_tracing *t, mf_state_cell *c, mf_error_object **error)
 {
@@ -457,22 +481,30 @@ static mf_trace_cell *touch_cell(mf_tracing *t, mf_state_cell *c, mf_error_objec
 
 mf_object *mf_trace_cell_read(mf_tracing *t, mf_state_cell *c, mf_error_object **error)
 {
-    mf_trace_cell *touched = touch_cell(t, c, error);
-    return touched ? touched->value : NULL;
+    mf_object **own = own_value(t, c);
+    mf_trace_cell *touched = own ? NULL : touch_cell(t, c, error);
+    return own ? *own : touched ? touched->value : NULL;
 }
 
 mf_object *mf_trace_cell_peek(mf_state_cell *c)
 {
     for (mf_tracing *t = innermost; t; t = t->outer) {
-        mf_trace_cell *touched = find_cell(t, c);
-        if (touched)
-            return mf_retain(touched->value);
+        mf_object **own = own_value(t, c);
+        mf_trace_cell *touched = own ? NULL : find_cell(t, c);
+        if (own || touched)
+            return mf_retain(own ? *own : touched->value);
     }
     return mf_cell_value(c);
 }
 
 mf_error_object *mf_trace_cell_write(mf_tracing *t, mf_state_cell *c, mf_object *value)
 {
+    mf_object **own = own_value(t, c);
+    if (own) {
+        mf_drop(*own);
+        *own = mf_retain(value);
+        return NULL;
+    }
     mf_error_object *error = NULL;
     mf_trace_cell *touched = touch_cell(t, c, &error);
     if (!touched)
@@ -499,7 +531,12 @@ static void release(mf_tracing *t)
         mf_drop(t->cells[i].value);
         mf_drop(t->cells[i].cell);
     }
+    for (int i = 0; i < t->own_count; i++) {
+        mf_drop(t->own[i].value);
+        mf_drop(t->own[i].cell);
+    }
     mf_drop(t->failure);
+    mf_free(t->own);
     mf_free(t->arguments);
     mf_free(t->captures);
     mf_free(t->cells);

@@ -76,6 +76,8 @@ struct mf_traced *mf_trace_end(mf_tracing *t, mf_object *result, mf_error_object
 /* Cells, as this trace sees them: the current value, or NULL and *error. */
 mf_object *mf_trace_cell_read(mf_tracing *t, struct mf_state_cell *c, mf_error_object **error);
 mf_object *mf_trace_cell_peek(struct mf_state_cell *c); /* the value seen from the current trace, without touching; a new reference */
+/* c was made in t: its value belongs to t from now on, and ends with it. False when memory is out. */
+bool mf_trace_own_cell(mf_tracing *t, struct mf_state_cell *c);
 mf_error_object *mf_trace_cell_write(mf_tracing *t, struct mf_state_cell *c, mf_object *value);
 
 #endif

@@ -37,6 +37,18 @@ mf_state_cell *mf_cell_new(int type, mf_value initial, mf_error_object **error)
     return c;
 }
 
+mf_state_cell *mf_cell_made_here(int type, mf_value initial, mf_error_object **error)
+{
+    mf_tracing *t = mf_trace_current();
+    mf_state_cell *c = mf_cell_new(type, initial, error);
+    if (c && t && !mf_trace_own_cell(t, c)) {
+        mf_drop(c);
+        c = NULL;
+        *error = mf_error_out_of_memory();
+    }
+    return c;
+}
+
 static void await_settled(const mf_state_cell *c)
 {
     MF_UNCANCELLED;

@@ -66,9 +66,10 @@ void mf_cell_size_watch_end(mf_cell_size_seen *w);
 /* The type inside all maps of the chain; NULL when an axis does not fit. */
 const mf_type *mf_cell_inner_type(const mf_cell_rules *rules, const mf_state_cell *c, const mf_type *outside);
 
-mf_state_cell *mf_cell_new(int type, mf_value initial, mf_error_object **error); /* one reference */
-mf_object *mf_cell_value(mf_state_cell *c);                                      /* the value outside traces, a new reference */
-void mf_cell_store(mf_state_cell *c, mf_object *value);                          /* retains */
+mf_state_cell *mf_cell_new(int type, mf_value initial, mf_error_object **error);       /* one reference */
+mf_state_cell *mf_cell_made_here(int type, mf_value initial, mf_error_object **error); /* the same; inside a trace it is the trace's own */
+mf_object *mf_cell_value(mf_state_cell *c);                                            /* the value outside traces, a new reference */
+void mf_cell_store(mf_state_cell *c, mf_object *value);                                /* retains */
 /* What a call that begins would overwrite. */
 typedef struct mf_cell_claim {
     mf_state_cell *cell;
