@@ -85,6 +85,15 @@ mf_value mf_module_values(mf_module m, mf_filter which);
 /* dict -> states: nnx.update, all or nothing; a state keeps its tree (MF_ERROR_TREE) and its shapes
  * (MF_ERROR_SHAPE) */
 mf_status mf_module_update(mf_module m, mf_value values);
+/* -> tuple of dicts: nnx.split with several filters: one for each, a state in that of the first
+ * filter that accepts it; MF_ERROR_ARGUMENT where none does */
+mf_value mf_module_split_n(mf_module m, const mf_filter *filters, int count);
+/* dicts -> module: nnx.merge: of m's structure, with states of its own that hold the values, of any
+ * shapes, traced ones too: mf_module_merge(m, params, rest). Together they have each state of m
+ * (MF_ERROR_TREE); what m holds twice is one state again. Called inside a transform it belongs to
+ * that call, as does every state that is made there: what it holds in the end is
+ * mf_module_values(merged, ...), so models go through mf_pmap as trees. */
+mf_module mf_module_merge_n(mf_module m, const mf_value *values, int count);
 /* f(values, inputs...): flax's apply; the states stay untouched */
 mf_function mf_module_pure(mf_module m);
 #ifndef __cplusplus
@@ -97,6 +106,8 @@ mf_function mf_module_pure(mf_module m);
     _Generic((call), mf_fm1: mf_module_n1, mf_fm2: mf_module_n2)( \
         type, call, (const mf_node_[]){ MF_EACH_(mf_node, __VA_ARGS__) }, MF_COUNT_(__VA_ARGS__))
 /* clang-format on */
+#define mf_module_split(m, ...) \
+    mf_module_split_n(m, (const mf_filter[]){ __VA_ARGS__ }, MF_COUNT_(__VA_ARGS__))
 #define mf_apply(m, ...) mf_call(mf_module_pure(m), __VA_ARGS__)
 #endif
 
@@ -181,6 +192,11 @@ template <class... F> inline mf_filter mf_filter_any(F... f)
 {
     const mf_filter v[] = { f... };
     return mf_filter_any_n(v, (int)sizeof...(F));
+}
+template <class... F> inline mf_value mf_module_split(mf_module m, F... f)
+{
+    const mf_filter v[] = { f... };
+    return mf_module_split_n(m, v, (int)sizeof...(F));
 }
 inline mf_node_ mf_node(mf_state s) { return mf_node_state(s); }
 inline mf_node_ mf_node(mf_module m) { return mf_node_module(m); }

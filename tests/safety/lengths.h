@@ -60,6 +60,7 @@ static mf_value batch_at(int64_t position)
 }
 
 static mf_value called(mf_module m, mf_value x) { return (void)m, x; }
+static mf_module affine(void) { return mf_module_new("m", called, "k", mf_param_state(mf_scalar(1, MF_F32))); }
 static mf_value called_with(mf_module m, mf_value x, mf_value y) { return (void)m, mf_add(x, y); }
 
 /* s: a shape */
@@ -166,6 +167,8 @@ static mf_value called_with(mf_module m, mf_value x, mf_value y) { return (void)
     X(handle_of(mf_filter_all_n((mf_filter[]){ mf_filter_any_n(NULL, 0) }, n).handle))                                                    \
     X(handle_of(mf_filter_any_n((mf_filter[]){ mf_filter_all_n(NULL, 0) }, n).handle))                                                    \
     X(handle_of(mf_module_n1("m", called, (mf_node_[]){ mf_node_name("k"), mf_node_int(1) }, 2 * n).handle))                              \
+    X(mf_module_split_n(affine(), (mf_filter[]){ mf_everything() }, n))                                                                   \
+    X(handle_of(mf_module_merge_n(affine(), (mf_value[]){ mf_dict("k", 1) }, n).handle))                                                  \
     X(handle_of(mf_state_axes_n((mf_axis_part_[]){ mf_axis_part_axis(0), mf_axis_part_states(mf_filter_any_n(NULL, 0)) }, 2 * n).handle)) \
     X(mf_einsum_n("i", one, n))                                                                                                           \
     X(mf_at_set_n(vector(), one[0], one, n))                                                                                              \
