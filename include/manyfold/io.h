@@ -1,4 +1,4 @@
-/* manyfold/io.h - NumPy's files, and checkpoints of them.
+/* manyfold/io.h - NumPy's files, safetensors, and checkpoints.
  *
  * Arrays of any shape and of every dtype but keys are saved and loaded as they are; trees by the
  * paths of their leaves. What is loaded belongs to the innermost scope. Errors: MF_ERROR_IO
@@ -33,8 +33,30 @@ typedef struct mf_load_options {
 } mf_load_options;
 /* -> dict: of arrays; stored or deflated members */
 mf_value mf_load_npz_opt(const char *path, const mf_load_options *o);
-/* tree -> tree: an npz's arrays in the structure of like; shapes and dtypes must agree */
+/* tree -> tree: the arrays of an npz or a safetensors file in the structure of like; shapes and
+ * dtypes must agree */
 mf_value mf_load_tree_opt(const char *path, mf_value like, const mf_load_options *o);
+
+/* safetensors: BOOL, U8 to U64, I8 to I64, F16, BF16, F32, F64 and C64, of at most 8 dimensions; of
+ * files with others (c128, 8-bit floats) and of headers that the format forbids (holes, overlaps,
+ * names twice, sizes that do not fit) nothing is read. Reading maps the file into memory and copies
+ * from there what is asked for: no other program may shorten it meanwhile (to replace it is
+ * harmless). What is written has the format's own order and alignment. */
+typedef struct mf_load_safetensors_options {
+    const char *prefix; /* only arrays whose names begin so */
+    mf_reserved reserved_;
+} mf_load_safetensors_options;
+typedef struct mf_save_safetensors_options {
+    mf_value metadata; /* dict of strings */
+    mf_reserved reserved_;
+} mf_save_safetensors_options;
+/* -> dict: of arrays by name, which may have slashes and dots */
+mf_value mf_load_safetensors_opt(const char *path, const mf_load_safetensors_options *o);
+/* -> dict: of strings, "__metadata__"; empty where the file has none */
+mf_value mf_load_safetensors_metadata(const char *path);
+/* tree -> file: leaves by path: "conv1/kernel"; MF_ERROR_ARGUMENT for names twice */
+mf_status mf_save_safetensors_opt(const char *path, mf_value tree,
+                                  const mf_save_safetensors_options *o);
 
 /* Checkpoints of a job: a folder that all its processes write together, and that any number of
  * processes reads. All call these, in the same order, with trees of one structure; a program of

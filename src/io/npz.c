@@ -2,7 +2,9 @@
  * name only when it is whole; what is read is checked by the archive's own sums. */
 #include "io/npy.h"
 
+#include "io/leaves.h"
 #include "io/replace.h"
+#include "io/safetensors.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,71 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zip.h>
-
-/* ---- the leaves of a tree by name: "conv1/kernel" */
-
-typedef struct leaf {
-    char *name;
-    mf_value value;
-    unsigned char *bytes; /* as a file, while an archive reads them */
-} leaf;
-
-typedef struct leaves {
-    leaf *at;
-    int count, room;
-    bool failed;
-} leaves;
-
-static void add_leaf(leaves *l, const char *name, mf_value value)
-{
-    if (l->count == l->room) {
-        int room = l->room ? l->room * 2 : 16;
-        leaf *more = realloc(l->at, (size_t)room * sizeof *more);
-        if (!more) {
-            l->failed = true;
-            return;
-        }
-        l->at = more;
-        l->room = room;
-    }
-    char *copy = strdup(*name ? name : "arr_0"); /* a bare array is what np.savez(path, array) makes of it */
-    if (!copy)
-        l->failed = true;
-    else
-        l->at[l->count++] = (leaf){ .name = copy, .value = value };
-}
-
-/* Children are named by their key or number. */
-static void collect(leaves *l, const char *name, mf_value v)
-{
-    int children = mf_ndim(v) < 0 && !mf_is_error(v) ? mf_len(v) : -1;
-    if (children < 0)
-        add_leaf(l, name, v);
-    for (int i = 0; i < children; i++) {
-        const char *key = mf_key(v, i);
-        char number[16];
-        snprintf(number, sizeof number, "%d", i);
-        size_t length = strlen(name) + strlen(key ? key : number) + 2;
-        char *path = malloc(length);
-        if (!path) {
-            l->failed = true;
-            return;
-        }
-        const char *part = key ? key : number;
-        snprintf(path, length, "%s%s%s", name, *name || !*part ? "/" : "", part);
-        collect(l, path, key ? mf_get(v, key) : mf_get(v, i));
-        free(path);
-    }
-}
-
-static void free_leaves(leaves *l)
-{
-    for (int i = 0; i < l->count; i++) {
-        free(l->at[i].name);
-        free(l->at[i].bytes);
-    }
-    free(l->at);
-}
 
 /* ---- writing */
 
@@ -104,14 +41,15 @@ static mf_status zip_failed(const char *path, const char *what, zip_error_t *err
     return mf_io_fail(MF_ERROR_IO, "%s: %s: %s", path, what, zip_error_strerror(error));
 }
 
-static mf_status add_member(zip_t *archive, const char *path, leaf *l)
+/* The bytes belong to *bytes, for the archive reads them when it is closed. */
+static mf_status add_member(zip_t *archive, const char *path, const mf_named_leaf *l, unsigned char **bytes)
 {
     size_t size;
     mf_status status;
-    l->bytes = mf_npy_format(path, l->value, &size, &status);
-    if (!l->bytes)
+    *bytes = mf_npy_format(path, l->value, &size, &status);
+    if (!*bytes)
         return status;
-    zip_source_t *source = zip_source_buffer(archive, l->bytes, size, 0);
+    zip_source_t *source = zip_source_buffer(archive, *bytes, size, 0);
     if (!source)
         return zip_failed(path, l->name, zip_get_error(archive));
     size_t length = strlen(l->name) + sizeof ".npy";
@@ -129,7 +67,7 @@ static mf_status add_member(zip_t *archive, const char *path, leaf *l)
     return MF_OK;
 }
 
-static mf_status write_archive(const char *path, const char *beside, leaves *l)
+static mf_status write_archive(const char *path, const char *beside, const mf_named_leaves *l, unsigned char **bytes)
 {
     int code;
     zip_error_t error;
@@ -142,7 +80,7 @@ static mf_status write_archive(const char *path, const char *beside, leaves *l)
     }
     mf_status status = MF_OK;
     for (int i = 0; i < l->count && !status; i++)
-        status = add_member(archive, path, &l->at[i]);
+        status = add_member(archive, path, &l->at[i], &bytes[i]);
     if (status) {
         zip_discard(archive);
         return status;
@@ -155,7 +93,7 @@ static mf_status write_archive(const char *path, const char *beside, leaves *l)
 }
 
 /* What the archive could not give back, or could not hold, is said before anything is written. */
-static mf_status check_leaves(const char *path, const leaves *l)
+static mf_status check_leaves(const char *path, const mf_named_leaves *l)
 {
     if (l->failed)
         return mf_io_fail(MF_ERROR_MEMORY, "%s: out of memory", path);
@@ -173,13 +111,17 @@ mf_status(mf_save_npz)(const char *path, mf_value tree)
 {
     MF_LAYER;
     MF_SCOPE;
-    leaves l = { 0 };
-    collect(&l, "", tree);
+    mf_named_leaves l = mf_leaves_of(tree);
     mf_replacement r;
+    unsigned char **bytes = calloc((size_t)l.count + 1, sizeof *bytes);
+    l.failed |= !bytes;
     mf_status status = check_leaves(path, &l);
     if (!status && !(status = mf_replace_begin(&r, path)))
-        status = mf_replace_end(&r, write_archive(path, r.beside, &l));
-    free_leaves(&l);
+        status = mf_replace_end(&r, write_archive(path, r.beside, &l, bytes));
+    for (int i = 0; bytes && i < l.count; i++)
+        free(bytes[i]);
+    free(bytes);
+    mf_leaves_free(&l);
     return status;
 }
 
@@ -310,45 +252,10 @@ mf_value mf_load_npz_opt(const char *path, const mf_load_options *o)
     return mf_escape(v);
 }
 
-/* One array of the file where `like` has one, or an error that names it. */
-static mf_value fitting(const char *path, const leaf *like, mf_value file)
-{
-    int at = 0;
-    for (const char *key; (key = mf_key(file, at)) && strcmp(key, like->name) != 0; at++) {
-    }
-    if (!mf_key(file, at))
-        return mf_make_error(MF_ERROR_IO, "%s: expected an array named %s", path, like->name);
-    mf_value found = mf_get(file, like->name);
-    mf_shape want = mf_shape_of(like->value), have = mf_shape_of(found);
-    bool same = want.rank == have.rank && mf_dtype_of(found) == mf_dtype_of(like->value);
-    for (int i = 0; i < want.rank && same; i++)
-        same = want.dims[i] == have.dims[i];
-    if (same)
-        return found;
-    return mf_make_error(MF_ERROR_IO, "%s: %s: expected %s%s, the file has %s%s", path, like->name, mf_str_dtype(mf_dtype_of(like->value)),
-                         mf_str(want), mf_str_dtype(mf_dtype_of(found)), mf_str(have));
-}
-
 mf_value mf_load_tree_opt(const char *path, mf_value like, const mf_load_options *o)
 {
     MF_LAYER;
     MF_SCOPE;
-    mf_value file = mf_load_npz_opt(path, o), v = { 0 };
-    if (mf_is_error(file))
-        return mf_escape(file);
-    leaves l = { 0 };
-    collect(&l, "", like);
-    mf_value *arrays = l.failed ? NULL : calloc((size_t)l.count + 1, sizeof *arrays);
-    if (!arrays)
-        v = mf_make_error(MF_ERROR_MEMORY, "out of memory");
-    for (int i = 0; arrays && i < l.count && !v.handle; i++) {
-        arrays[i] = fitting(path, &l.at[i], file);
-        if (mf_is_error(arrays[i]))
-            v = arrays[i];
-    }
-    if (!v.handle)
-        v = mf_tree_unflatten(like, mf_list_n(arrays, l.count));
-    free(arrays);
-    free_leaves(&l);
-    return mf_escape(v);
+    mf_value file = mf_is_safetensors(path) ? mf_safetensors_load(path, like) : mf_load_npz_opt(path, o);
+    return mf_escape(mf_is_error(file) ? file : mf_leaves_fit(path, like, file));
 }

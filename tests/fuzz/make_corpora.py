@@ -89,6 +89,25 @@ def arrays():
         write("npz", name + ".npz", out.getvalue())
 
 
+def tensors():
+    def file(header, data=b""):
+        return struct.pack("<Q", len(header)) + header.encode() + data
+
+    def one(name, dtype, shape, begin, end, more=""):
+        return f'"{name}":{{"dtype":"{dtype}","shape":{shape},"data_offsets":[{begin},{end}]{more}}}'
+
+    f32 = struct.pack("<6f", 1, 2, 3, 4, 5, 6)
+    write("safetensors", "one.safetensors", file("{" + one("w", "F32", "[2,3]", 0, 24) + "}", f32))
+    write("safetensors", "two.safetensors", file('{"__metadata__":{"format":"pt","a":"\\ud83d\\ude00\\n"},' + one("a/b", "BF16", "[6]", 0, 12) +
+          " , " + one("c.d", "U8", "[0,3]", 12, 12) + "," + one("e", "I64", "[]", 12, 20) + "," + one("f", "BOOL", "[4]", 20, 24) + "}  ", f32))
+    write("safetensors", "unknown.safetensors", file("{" + one("w", "C64", "[3]", 0, 24, ',"x":[1,{"y":null},-2.5e3,"z",true]') + "}", f32))
+    write("safetensors", "empty.safetensors", file("{}"))
+    write("safetensors", "hole.safetensors", file("{" + one("a", "F32", "[2]", 0, 8) + "," + one("b", "F32", "[3]", 12, 24) + "}", f32))
+    write("safetensors", "overlap.safetensors", file("{" + one("a", "F32", "[3]", 0, 12) + "," + one("b", "F32", "[4]", 8, 24) + "}", f32))
+    write("safetensors", "twice.safetensors", file("{" + one("a", "F32", "[3]", 0, 12) + "," + one("a", "F32", "[3]", 12, 24) + "}", f32))
+    write("safetensors", "deep.safetensors", file('{"a":{"x":' + "[" * 100 + "]" * 100 + "}}"))
+
+
 def data_sets():
     def idx(code, sizes, data):
         return bytes([0, 0, code, len(sizes)]) + b"".join(struct.pack(">I", n) for n in sizes) + data
@@ -153,6 +172,7 @@ def texts():
 programs()
 plans()
 arrays()
+tensors()
 data_sets()
 texts()
 commands()

@@ -8,16 +8,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-void fuzz_program(const uint8_t *data, size_t size);    /* program texts */
-void fuzz_plan(const uint8_t *data, size_t size);       /* texts of plans */
-void fuzz_npy(const uint8_t *data, size_t size);        /* NumPy's arrays */
-void fuzz_npz(const uint8_t *data, size_t size);        /* zip archives of them */
-void fuzz_idx(const uint8_t *data, size_t size);        /* IDX files, gzip'd or plain */
-void fuzz_cifar(const uint8_t *data, size_t size);      /* a file of CIFAR-10 */
-void fuzz_subscripts(const uint8_t *data, size_t size); /* einsum's subscripts, a convolution's dimension numbers */
-void fuzz_messages(const uint8_t *data, size_t size);   /* messages between processes */
-void fuzz_watch(const uint8_t *data, size_t size);      /* the connections that tell of deaths */
-void fuzz_settings(const uint8_t *data, size_t size);   /* environment variables */
+void fuzz_program(const uint8_t *data, size_t size);     /* program texts */
+void fuzz_plan(const uint8_t *data, size_t size);        /* texts of plans */
+void fuzz_npy(const uint8_t *data, size_t size);         /* NumPy's arrays */
+void fuzz_npz(const uint8_t *data, size_t size);         /* zip archives of them */
+void fuzz_safetensors(const uint8_t *data, size_t size); /* headers and tensors */
+void fuzz_idx(const uint8_t *data, size_t size);         /* IDX files, gzip'd or plain */
+void fuzz_cifar(const uint8_t *data, size_t size);       /* a file of CIFAR-10 */
+void fuzz_subscripts(const uint8_t *data, size_t size);  /* einsum's subscripts, a convolution's dimension numbers */
+void fuzz_messages(const uint8_t *data, size_t size);    /* messages between processes */
+void fuzz_watch(const uint8_t *data, size_t size);       /* the connections that tell of deaths */
+void fuzz_settings(const uint8_t *data, size_t size);    /* environment variables */
 
 static inline void fuzz_must(bool good)
 {

@@ -106,6 +106,7 @@ TEST(programs) { replay_all("program", fuzz_program, 1); }
 TEST(plans) { replay_all("plan", fuzz_plan, 1); }
 TEST(npy) { replay_all("npy", fuzz_npy, 1); }
 TEST(npz) { replay_all("npz", fuzz_npz, 1); }
+TEST(safetensors) { replay_all("safetensors", fuzz_safetensors, 1); }
 TEST(idx) { replay_all("idx", fuzz_idx, 1); }
 TEST(cifar) { replay_all("cifar", fuzz_cifar, 100); }
 TEST(subscripts) { replay_all("subscripts", fuzz_subscripts, 10); }

@@ -1,0 +1,99 @@
+/* Leaves by name, and back. Invariant: one order, that of the tree. */
+#include "io/leaves.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void add_leaf(mf_named_leaves *l, const char *name, mf_value value)
+{
+    if (l->count == l->room) {
+        int room = l->room ? l->room * 2 : 16;
+        mf_named_leaf *more = realloc(l->at, (size_t)room * sizeof *more);
+        if (!more) {
+            l->failed = true;
+            return;
+        }
+        l->at = more;
+        l->room = room;
+    }
+    char *copy = strdup(*name ? name : "arr_0"); /* a bare array is what np.savez(path, array) makes of it */
+    if (!copy)
+        l->failed = true;
+    else
+        l->at[l->count++] = (mf_named_leaf){ .name = copy, .value = value };
+}
+
+static void collect(mf_named_leaves *l, const char *name, mf_value v)
+{
+    int children = mf_ndim(v) < 0 && !mf_is_error(v) ? mf_len(v) : -1;
+    if (children < 0)
+        add_leaf(l, name, v);
+    for (int i = 0; i < children; i++) {
+        const char *key = mf_key(v, i);
+        char number[16];
+        snprintf(number, sizeof number, "%d", i);
+        size_t length = strlen(name) + strlen(key ? key : number) + 2;
+        char *path = malloc(length);
+        if (!path) {
+            l->failed = true;
+            return;
+        }
+        const char *part = key ? key : number;
+        snprintf(path, length, "%s%s%s", name, *name || !*part ? "/" : "", part);
+        collect(l, path, key ? mf_get(v, key) : mf_get(v, i));
+        free(path);
+    }
+}
+
+mf_named_leaves mf_leaves_of(mf_value tree)
+{
+    mf_named_leaves l = { 0 };
+    collect(&l, "", tree);
+    return l;
+}
+
+void mf_leaves_free(mf_named_leaves *l)
+{
+    for (int i = 0; i < l->count; i++)
+        free(l->at[i].name);
+    free(l->at);
+    *l = (mf_named_leaves){ 0 };
+}
+
+/* One array of the file where `like` has one, or an error that names it. */
+static mf_value fitting(const char *path, const mf_named_leaf *like, mf_value file)
+{
+    int at = 0;
+    for (const char *key; (key = mf_key(file, at)) && strcmp(key, like->name) != 0; at++) {
+    }
+    if (!mf_key(file, at))
+        return mf_make_error(MF_ERROR_IO, "%s: expected an array named %s", path, like->name);
+    mf_value found = mf_get(file, like->name);
+    mf_shape want = mf_shape_of(like->value), have = mf_shape_of(found);
+    bool same = want.rank == have.rank && mf_dtype_of(found) == mf_dtype_of(like->value);
+    for (int i = 0; i < want.rank && same; i++)
+        same = want.dims[i] == have.dims[i];
+    if (same)
+        return found;
+    return mf_make_error(MF_ERROR_IO, "%s: %s: expected %s%s, the file has %s%s", path, like->name, mf_str_dtype(mf_dtype_of(like->value)),
+                         mf_str(want), mf_str_dtype(mf_dtype_of(found)), mf_str(have));
+}
+
+mf_value mf_leaves_fit(const char *path, mf_value like, mf_value file)
+{
+    mf_named_leaves l = mf_leaves_of(like);
+    mf_value v = { 0 }, *arrays = l.failed ? NULL : calloc((size_t)l.count + 1, sizeof *arrays);
+    if (!arrays)
+        v = mf_make_error(MF_ERROR_MEMORY, "out of memory");
+    for (int i = 0; arrays && i < l.count && !v.handle; i++) {
+        arrays[i] = fitting(path, &l.at[i], file);
+        if (mf_is_error(arrays[i]))
+            v = arrays[i];
+    }
+    if (!v.handle)
+        v = mf_tree_unflatten(like, mf_list_n(arrays, l.count));
+    free(arrays);
+    mf_leaves_free(&l);
+    return v;
+}
