@@ -46,8 +46,25 @@ typedef mf_value (*mf_fc13)(void *, MF_8_VALUES_, mf_value, mf_value, mf_value, 
 typedef mf_value (*mf_fc14)(void *, MF_8_VALUES_, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
 typedef mf_value (*mf_fc15)(void *, MF_8_VALUES_, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
 typedef mf_value (*mf_fc16)(void *, MF_8_VALUES_, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
+typedef mf_value (*mf_fm0)(mf_module);
 typedef mf_value (*mf_fm1)(mf_module, mf_value);
 typedef mf_value (*mf_fm2)(mf_module, mf_value, mf_value);
+typedef mf_value (*mf_fm3)(mf_module, mf_value, mf_value, mf_value);
+typedef mf_value (*mf_fm4)(mf_module, mf_value, mf_value, mf_value, mf_value);
+typedef mf_value (*mf_fm5)(mf_module, mf_value, mf_value, mf_value, mf_value, mf_value);
+typedef mf_value (*mf_fm6)(mf_module, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
+typedef mf_value (*mf_fm7)(mf_module, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
+typedef mf_value (*mf_fm8)(mf_module, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
+typedef mf_value (*mf_fm9)(mf_module, MF_8_VALUES_, mf_value);
+typedef mf_value (*mf_fm10)(mf_module, MF_8_VALUES_, mf_value, mf_value);
+typedef mf_value (*mf_fm11)(mf_module, MF_8_VALUES_, mf_value, mf_value, mf_value);
+typedef mf_value (*mf_fm12)(mf_module, MF_8_VALUES_, mf_value, mf_value, mf_value, mf_value);
+typedef mf_value (*mf_fm13)(mf_module, MF_8_VALUES_, mf_value, mf_value, mf_value, mf_value, mf_value);
+typedef mf_value (*mf_fm14)(mf_module, MF_8_VALUES_, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
+typedef mf_value (*mf_fm15)(mf_module, MF_8_VALUES_, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
+typedef mf_value (*mf_fm16)(mf_module, MF_8_VALUES_, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value, mf_value);
+typedef mf_value (*mf_fma)(mf_module, const mf_value *, int);
+typedef void (*mf_fm)(void); /* any of them */
 mf_function mf_fn_0(mf_fn0 f);
 mf_function mf_fn_1(mf_fn1 f);
 mf_function mf_fn_2(mf_fn2 f);
@@ -95,6 +112,11 @@ mf_function mf_closure_16(mf_fc16 f, const void *context, size_t size);
     mf_fc5: mf_closure_5, mf_fc6: mf_closure_6, mf_fc7: mf_closure_7, mf_fc8: mf_closure_8, mf_fc9: mf_closure_9, \
     mf_fc10: mf_closure_10, mf_fc11: mf_closure_11, mf_fc12: mf_closure_12, mf_fc13: mf_closure_13, mf_fc14: mf_closure_14, \
     mf_fc15: mf_closure_15, mf_fc16: mf_closure_16
+/* of a module's function: how many inputs it takes; MF_ANY_NUMBER_ of one that gets them as an array */
+#define MF_ANY_NUMBER_ (-1)
+#define MF_INPUTS_ \
+    mf_fma: MF_ANY_NUMBER_, mf_fm0: 0, mf_fm1: 1, mf_fm2: 2, mf_fm3: 3, mf_fm4: 4, mf_fm5: 5, mf_fm6: 6, mf_fm7: 7, mf_fm8: 8, \
+    mf_fm9: 9, mf_fm10: 10, mf_fm11: 11, mf_fm12: 12, mf_fm13: 13, mf_fm14: 14, mf_fm15: 15, mf_fm16: 16
 typedef mf_function (*mf_no_function_)(); /* what a wrong argument is called as, behind the assertion that tells of it */
 #define MF_IS_(f, ...) \
     !__builtin_types_compatible_p(__typeof__(_Generic((f), __VA_ARGS__, default: (mf_no_function_)0)), mf_no_function_)

@@ -83,6 +83,23 @@ mf_module mf_nn_conv_opt(mf_state rngs, int in_features, int out_features,
 mf_module mf_nn_linear_opt(mf_state rngs, int in_features, int out_features,
                            const mf_nn_linear_options *o);
 
+/* ---- training or not. Modules have flags, as flax.nnx's: "deterministic" of those that draw
+ * (dropout), "use_running_average" of those that gather statistics, "decode" of those that
+ * generate. nnx.view: a module over the same states with these set in it and its members; see
+ * mf_module_view, which sets any member. Nothing changes in m, so what was traced of it stays
+ * true. -1: as it is. MF_ERROR_ARGUMENT for a flag that no module has. */
+typedef struct mf_nn_view_options {
+    mf_reserved begin_;
+    int8_t deterministic MF_DEFAULT_(-1);
+    int8_t use_running_average MF_DEFAULT_(-1);
+    int8_t decode MF_DEFAULT_(-1);
+    mf_reserved reserved_;
+} mf_nn_view_options;
+mf_module mf_nn_view_opt(mf_module m, const mf_nn_view_options *o);
+/* Views with both flags, where there are such: false for training, true to evaluate */
+mf_module mf_nn_train(mf_module m);
+mf_module mf_nn_eval(mf_module m);
+
 MF_END_
 
 #include <manyfold/lift/nn.h>

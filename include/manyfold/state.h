@@ -63,9 +63,14 @@ mf_filter mf_filter_any_n(const mf_filter *filters, int count);
     mf_filter_any_n((const mf_filter[]){ __VA_ARGS__ }, MF_COUNT_(__VA_ARGS__))
 #endif
 
-/* ---- modules. Named states, modules and numbers, with a C function that gets the module first:
- * mf_module_new("Affine", call, "weight", state, ...). A module can be called and transformed as
- * a function. mf_str prints it with the types of its states' values. */
+/* ---- modules. Named members, with a C function that gets the module first, then its inputs:
+ *     static mf_value call(mf_module self, mf_value x, mf_value y)
+ *     mf_module_new("Affine", call, "weight", state, "head", module, "rate", 0.5, ...)
+ * The function takes up to 16 inputs, one a parameter, or any number of them:
+ *     static mf_value call(mf_module self, const mf_value *inputs, int count)
+ * A member is a state, a module, a number or truth, a text, a list MF_INTS(...), a function (no C
+ * function: mf_fn(f)), or a value: an array, a tree, None. A module can be called and transformed
+ * as a function. mf_str prints it with the types of its states' values. */
 typedef struct mf_node_ {
     int kind;
     uint64_t handle;
@@ -75,11 +80,47 @@ mf_node_ mf_node_module(mf_module m);
 mf_node_ mf_node_name(const char *name);
 mf_node_ mf_node_int(int i);
 mf_node_ mf_node_double(double d);
-mf_module mf_module_n1(const char *type, mf_fm1 call, const mf_node_ *members, int count);
-mf_module mf_module_n2(const char *type, mf_fm2 call, const mf_node_ *members, int count);
+mf_node_ mf_node_ints(mf_ints list);
+mf_node_ mf_node_function(mf_function f);
+/* any -> C */
+mf_node_ mf_node_value(mf_value v);
+/* inputs: how many the function takes, -1 where it gets them as an array. members: pairs of a name
+ * and what is called so; count counts both. */
+mf_module mf_module_n(const char *type, mf_fm call, int inputs, const mf_node_ *members, int count);
+/* Members by their names, also of modules inside: "encoder/kernel" */
 mf_state mf_member_state(mf_module m, const char *name);
 mf_module mf_member_module(mf_module m, const char *name);
-double mf_member_number(mf_module m, const char *name); /* NaN on an error */
+double mf_member_number(mf_module m, const char *name);    /* NaN on an error */
+const char *mf_member_text(mf_module m, const char *name); /* NULL on an error; never freed */
+mf_ints mf_member_ints(mf_module m, const char *name);     /* empty on an error */
+mf_function mf_member_function(mf_module m, const char *name);
+/* -> any */
+mf_value mf_member_value(mf_module m, const char *name);
+/* All of them, in their order: how many, each one's name and what it is; -1, NULL and
+ * MF_MEMBER_NONE on an error or beyond. Of a name that is no member mf_member_kind is
+ * MF_MEMBER_NONE. Names and types live as long as the process. */
+typedef enum mf_member_type {
+    MF_MEMBER_NONE = 0,
+    MF_MEMBER_STATE,
+    MF_MEMBER_MODULE,
+    MF_MEMBER_NUMBER,
+    MF_MEMBER_TEXT,
+    MF_MEMBER_INTS,
+    MF_MEMBER_FUNCTION,
+    MF_MEMBER_VALUE
+} mf_member_type;
+int mf_member_count(mf_module m);
+const char *mf_member_name(mf_module m, int index);
+mf_member_type mf_member_kind(mf_module m, const char *name);
+const char *mf_module_type(mf_module m);    /* "Affine"; NULL: no module */
+mf_state_type mf_state_type_of(mf_state s); /* MF_STATE_ANY: no state */
+bool mf_state_same(mf_state a, mf_state b); /* whether both name one cell */
+/* nnx.view: a module over the same states, in which those members of it, and of every module in it,
+ * that are no states and no modules have other values; nothing changes in m. The pairs are a name
+ * and a value of the member's kind: mf_module_view(m, "deterministic", true). Equal views are one
+ * module, and share what was traced of them; a view that changes nothing is m itself.
+ * MF_ERROR_ARGUMENT where no module has a member of the name. */
+mf_module mf_module_view_n(mf_module m, const mf_node_ *members, int count);
 /* -> dict: nnx.split: the states' values, a dict of dicts */
 mf_value mf_module_values(mf_module m, mf_filter which);
 /* dict -> states: nnx.update, all or nothing; a state keeps its tree (MF_ERROR_TREE) and its shapes
@@ -101,10 +142,16 @@ mf_function mf_module_pure(mf_module m);
 /* clang-format off */
 #define mf_node(x) \
     _Generic((x), mf_state: mf_node_state, mf_module: mf_node_module, char *: mf_node_name, \
-             const char *: mf_node_name, int: mf_node_int, double: mf_node_double)(x)
+             const char *: mf_node_name, bool: mf_node_int, int: mf_node_int, \
+             unsigned: mf_node_double, long: mf_node_double, long long: mf_node_double, \
+             float: mf_node_double, double: mf_node_double, mf_ints: mf_node_ints, \
+             mf_function: mf_node_function, mf_value: mf_node_value)(x)
 #define mf_module_new(type, call, ...) \
-    _Generic((call), mf_fm1: mf_module_n1, mf_fm2: mf_module_n2)( \
-        type, call, (const mf_node_[]){ MF_EACH_(mf_node, __VA_ARGS__) }, MF_COUNT_(__VA_ARGS__))
+    mf_module_n(type, (mf_fm)(call), _Generic((call), MF_INPUTS_), \
+                (const mf_node_[]){ MF_EACH_(mf_node, __VA_ARGS__) }, MF_COUNT_(__VA_ARGS__))
+#define mf_module_view(m, ...) \
+    mf_module_view_n(m, (const mf_node_[]){ MF_EACH_(mf_node, __VA_ARGS__) }, \
+                     MF_COUNT_(__VA_ARGS__))
 /* clang-format on */
 #define mf_module_split(m, ...) \
     mf_module_split_n(m, (const mf_filter[]){ __VA_ARGS__ }, MF_COUNT_(__VA_ARGS__))
@@ -201,17 +248,31 @@ template <class... F> inline mf_value mf_module_split(mf_module m, F... f)
 inline mf_node_ mf_node(mf_state s) { return mf_node_state(s); }
 inline mf_node_ mf_node(mf_module m) { return mf_node_module(m); }
 inline mf_node_ mf_node(const char *name) { return mf_node_name(name); }
+inline mf_node_ mf_node(bool b) { return mf_node_int(b); }
 inline mf_node_ mf_node(int i) { return mf_node_int(i); }
+inline mf_node_ mf_node(unsigned u) { return mf_node_double(u); }
+inline mf_node_ mf_node(long l) { return mf_node_double((double)l); }
+inline mf_node_ mf_node(long long l) { return mf_node_double((double)l); }
+inline mf_node_ mf_node(float f) { return mf_node_double(f); }
 inline mf_node_ mf_node(double d) { return mf_node_double(d); }
-template <class... N> inline mf_module mf_module_new(const char *type, mf_fm1 call, N... n)
+inline mf_node_ mf_node(mf_ints list) { return mf_node_ints(list); }
+inline mf_node_ mf_node(mf_function f) { return mf_node_function(f); }
+inline mf_node_ mf_node(mf_value v) { return mf_node_value(v); }
+template <class... V, class... N>
+inline mf_module mf_module_new(const char *type, mf_value (*call)(mf_module, V...), N... n)
 {
     const mf_node_ members[] = { mf_node(n)... };
-    return mf_module_n1(type, call, members, (int)sizeof...(N));
+    return mf_module_n(type, (mf_fm)call, (int)sizeof...(V), members, (int)sizeof...(N));
 }
-template <class... N> inline mf_module mf_module_new(const char *type, mf_fm2 call, N... n)
+template <class... N> inline mf_module mf_module_new(const char *type, mf_fma call, N... n)
 {
     const mf_node_ members[] = { mf_node(n)... };
-    return mf_module_n2(type, call, members, (int)sizeof...(N));
+    return mf_module_n(type, (mf_fm)call, -1, members, (int)sizeof...(N));
+}
+template <class... N> inline mf_module mf_module_view(mf_module m, N... n)
+{
+    const mf_node_ members[] = { mf_node(n)... };
+    return mf_module_view_n(m, members, (int)sizeof...(N));
 }
 template <class... V> inline mf_value mf_apply(mf_module m, V... v)
 {

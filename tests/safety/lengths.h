@@ -63,6 +63,13 @@ static mf_value called(mf_module m, mf_value x) { return (void)m, x; }
 static mf_module affine(void) { return mf_module_new("m", called, "k", mf_param_state(mf_scalar(1, MF_F32))); }
 static mf_value called_with(mf_module m, mf_value x, mf_value y) { return (void)m, mf_add(x, y); }
 
+static mf_value windowed(mf_ints l)
+{
+    mf_module m = mf_module_n("m", (mf_fm)called, 1, (mf_node_[]){ mf_node_name("k"), mf_node_ints(l) }, 2);
+    return mf_is_error(handle_of(m.handle)) ? handle_of(m.handle) : mf_reduce_window_sum(vector(), .window = mf_member_ints(m, "k"));
+}
+static mf_module module_of_one(void) { return mf_module_new("m", called, "k", 0); }
+
 /* s: a shape */
 #define SHAPES(X)                                                        \
     X(mf_from_host(MF_F32, s, numbers))                                  \
@@ -141,6 +148,7 @@ static mf_value called_with(mf_module m, mf_value x, mf_value y) { return (void)
     X(mf_irfft2(square(), .axes = l))                                                                       \
     X(handle_of(mf_nn_conv(mf_random_state(1), 1, 1, .kernel_size = l).handle))                             \
     X(handle_of(mf_nn_conv(mf_random_state(1), 1, 1, .kernel_size = MF_INTS(1), .strides = l).handle))      \
+    X(windowed(l))                                                                                          \
     X(mf_call(mf_pmap2(half, .static_broadcasted_argnums = l), mf_ones(MF_SHAPE(1, 2), MF_F32)))            \
     X(mf_call(mf_pmap2(half, .donate_argnums = l), mf_ones(MF_SHAPE(1, 2), MF_F32)))
 
@@ -166,7 +174,7 @@ static mf_value called_with(mf_module m, mf_value x, mf_value y) { return (void)
     X(mf_switch_n(mf_i(0), (mf_function[]){ mf_fn(half) }, n, one[0]))                                                                    \
     X(handle_of(mf_filter_all_n((mf_filter[]){ mf_filter_any_n(NULL, 0) }, n).handle))                                                    \
     X(handle_of(mf_filter_any_n((mf_filter[]){ mf_filter_all_n(NULL, 0) }, n).handle))                                                    \
-    X(handle_of(mf_module_n1("m", called, (mf_node_[]){ mf_node_name("k"), mf_node_int(1) }, 2 * n).handle))                              \
+    X(handle_of(mf_module_n("m", (mf_fm)called, 1, (mf_node_[]){ mf_node_name("k"), mf_node_int(1) }, 2 * n).handle))                     \
     X(mf_module_split_n(affine(), (mf_filter[]){ mf_everything() }, n))                                                                   \
     X(handle_of(mf_module_merge_n(affine(), (mf_value[]){ mf_dict("k", 1) }, n).handle))                                                  \
     X(handle_of(mf_state_axes_n((mf_axis_part_[]){ mf_axis_part_axis(0), mf_axis_part_states(mf_filter_any_n(NULL, 0)) }, 2 * n).handle)) \
@@ -209,7 +217,9 @@ static mf_value called_with(mf_module m, mf_value x, mf_value y) { return (void)
     X(said(mf_set_num_cpu_devices(n)))                                                                                                    \
     X(said(mf_to_host(vector(), MF_F32, (float[4]){ 0 }, (size_t)n)))                                                                     \
     X(mf_sum(vector(), mf_axes_dict_n((mf_named_axis[]){ { "a", 0 } }, n)))                                                               \
-    X(handle_of(mf_module_n2("m", called_with, (mf_node_[]){ mf_node_name("k"), mf_node_int(1) }, 2 * n).handle))                         \
+    X(shown(mf_member_name(module_of_one(), n)))                                                                                          \
+    X(handle_of(mf_module_view_n(module_of_one(), (mf_node_[]){ mf_node_name("k"), mf_node_int(1) }, 2 * n).handle))                      \
+    X(handle_of(mf_module_n("m", (mf_fm)called_with, 2, (mf_node_[]){ mf_node_name("k"), mf_node_int(1) }, 2 * n).handle))                \
     X(said(mf_debug_print_n(&(mf_value){ mf_string("").handle }, n)))                                                                     \
     X(mf_pure_callback_n(mf_fn(half), mf_struct(MF_SHAPE(), MF_F32), one, n))                                                             \
     X(mf_io_callback_n(mf_fn(half), mf_struct(MF_SHAPE(), MF_F32), one, n))                                                               \

@@ -195,7 +195,7 @@ TEST(a_module_has_1100_states)
         nodes[2 * i] = mf_node_name(name);
         nodes[2 * i + 1] = mf_node_state(mf_param_state(mf_scalar(i, MF_F32)));
     }
-    mf_module m = mf_module_n1("Many", second, nodes, 2 * MEMBERS);
+    mf_module m = mf_module_n("Many", (mf_fm)second, 1, nodes, 2 * MEMBERS);
     mf_value values = mf_module_values(m, mf_everything());
     CHECK_EQ_INT(mf_len(values), MEMBERS);
     IS(mf_get(values, "state_1099"), 1099);

@@ -1,6 +1,7 @@
 /* Modules: named states, submodules and numbers, with a C function that is called with the module itself. A module is a function: it
  * can be called, mapped and transformed. Run purely it takes its states' values as an argument and leaves the states alone. */
-#include "base/vector.h"
+#include "trace/state/module.h"
+
 #include "trace/function.h"
 
 #include <manyfold/array.h>
@@ -8,35 +9,37 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct module_member {
-    const char *name; /* interned */
-    enum { MEMBER_STATE = 1, MEMBER_MODULE, MEMBER_NUMBER } kind;
-    bool first;        /* no other module had the state or module before: its paths go through here */
-    mf_object *object; /* retained; a cell or a module */
-    double number;
-} module_member;
-
-typedef struct module_object {
-    mf_object object;
-    const char *type;
-    void (*call)(void);
-    int arity, count, depth; /* depth: of the modules in it */
-    bool taken;              /* is a member of a module */
-    module_member *members;
-} module_object;
-
 static void module_destroy(mf_object *o)
 {
-    module_object *m = (module_object *)o;
+    mf_module_object *m = (mf_module_object *)o;
+    if (m->origin)
+        mf_module_view_forget(m);
     for (int i = 0; i < m->count; i++)
         mf_drop(m->members[i].object);
     mf_free(m->members);
+    mf_free(m->views.at);
+    mf_drop(m->origin);
 }
-static const mf_class module_class = { "module", module_destroy };
+const mf_class mf_module_class = { "module", module_destroy };
+
+mf_module_object *mf_module_object_new(const char *type, void (*call)(void), int inputs, int room)
+{
+    mf_module_member *members = mf_calloc((size_t)(room < 0 ? 0 : room) + 1, sizeof *members);
+    mf_module_object *m = members ? mf_object_new(&mf_module_class, sizeof *m) : NULL;
+    if (!m) {
+        mf_free(members);
+        return NULL;
+    }
+    m->type = mf_intern(type);
+    m->call = call;
+    m->inputs = inputs;
+    m->members = members;
+    return m;
+}
 
 /* ---- building */
 
-enum { NODE_STATE = 1, NODE_MODULE, NODE_NAME, NODE_NUMBER, NODE_DOUBLE };
+enum { NODE_STATE = 1, NODE_MODULE, NODE_NAME, NODE_NUMBER, NODE_DOUBLE, NODE_INTS, NODE_FUNCTION, NODE_VALUE };
 
 mf_node_ mf_node_state(mf_state s) { return (mf_node_){ NODE_STATE, s.handle }; }
 mf_node_ mf_node_module(mf_module m) { return (mf_node_){ NODE_MODULE, m.handle }; }
@@ -56,7 +59,18 @@ mf_node_ mf_node_double(double d)
     return n;
 }
 
-static const char *path_join(const char *outer, const char *name)
+/* A list goes as a static of its bytes, those that count. */
+mf_node_ mf_node_ints(mf_ints list)
+{
+    mf_error_object *e = NULL;
+    mf_ints plain = mf_ints_plain(list, "a module's member", &e);
+    return (mf_node_){ NODE_INTS, e ? mf_handle_new(e) : mf_static_bytes(&plain, sizeof plain).handle };
+}
+
+mf_node_(mf_node_function)(mf_function f) { return (mf_node_){ NODE_FUNCTION, f.handle }; }
+mf_node_(mf_node_value)(mf_value v) { return (mf_node_){ NODE_VALUE, v.handle }; }
+
+const char *mf_module_path(const char *outer, const char *name)
 {
     mf_text t = { 0 };
     mf_text_add(&t, "%s%s%s", outer ? outer : "", outer ? "/" : "", name);
@@ -65,24 +79,27 @@ static const char *path_join(const char *outer, const char *name)
     return path;
 }
 
-static void prepend(const module_object *m, const char *name)
+/* What a view is a view of: the paths of its states are settled there. */
+static mf_module_object *origin_of(mf_module_object *m) { return m->origin ? m->origin : m; }
+
+static void prepend(const mf_module_object *m, const char *name)
 {
     for (int i = 0; i < m->count; i++) {
-        const module_member *x = &m->members[i];
+        const mf_module_member *x = &m->members[i];
         mf_state_cell *c = (mf_state_cell *)x->object;
-        if (x->first && x->kind == MEMBER_MODULE)
-            prepend((const module_object *)x->object, name);
+        if (x->first && x->kind == MF_MEMBER_MODULE)
+            prepend(origin_of((mf_module_object *)x->object), name);
         else if (x->first)
-            c->name = path_join(name, c->name);
+            c->name = mf_module_path(name, c->name);
     }
 }
 
 /* The paths of x's states start with its name from now on, where no other module came first. */
-static void adopt(module_member *x)
+static void adopt(mf_module_member *x)
 {
-    mf_state_cell *c = x->kind == MEMBER_STATE ? (mf_state_cell *)x->object : NULL;
-    module_object *m = c ? NULL : (module_object *)x->object;
-    x->first = c ? !c->name : !m->taken;
+    mf_state_cell *c = x->kind == MF_MEMBER_STATE ? (mf_state_cell *)x->object : NULL;
+    mf_module_object *m = x->kind == MF_MEMBER_MODULE ? origin_of((mf_module_object *)x->object) : NULL;
+    x->first = c ? !c->name : m && !m->taken;
     if (c && x->first)
         c->name = x->name;
     if (m && x->first)
@@ -91,169 +108,100 @@ static void adopt(module_member *x)
         m->taken = true;
 }
 
-static mf_error_object *fill_member(module_member *m, const mf_node_ *name, const mf_node_ *value)
+/* By the kinds of nodes that are handles: what they make, and of what class that has to be. */
+static mf_member_type kind_of(int node, const mf_class **wanted)
 {
-    if (name->kind != NODE_NAME)
-        return mf_error_new(MF_ERROR_ARGUMENT, "a module's members are pairs of a name and a state, module or number");
-    m->name = (const char *)(uintptr_t)name->handle;
-    if (value->kind == NODE_NUMBER) {
-        m->kind = MEMBER_NUMBER;
-        m->number = (double)(int64_t)value->handle;
-        return NULL;
-    }
-    if (value->kind == NODE_DOUBLE) {
-        m->kind = MEMBER_NUMBER;
-        memcpy(&m->number, &value->handle, sizeof m->number);
-        return NULL;
-    }
-    const mf_class *wanted = value->kind == NODE_STATE ? &mf_state_class : value->kind == NODE_MODULE ? &module_class : NULL;
-    mf_object *o = wanted ? mf_handle_get(value->handle) : NULL;
-    if (!mf_object_is(o, wanted))
-        return mf_object_is(o, &mf_error_class)
-                   ? mf_retain(o)
-                   : mf_error_new(MF_ERROR_ARGUMENT, "member %s of a module is neither state, module nor number", m->name);
-    m->kind = value->kind == NODE_STATE ? MEMBER_STATE : MEMBER_MODULE;
+    *wanted = node == NODE_STATE      ? &mf_state_class
+              : node == NODE_MODULE   ? &mf_module_class
+              : node == NODE_INTS     ? &mf_static_class
+              : node == NODE_FUNCTION ? &mf_function_object_class
+                                      : NULL;
+    return node == NODE_STATE      ? MF_MEMBER_STATE
+           : node == NODE_MODULE   ? MF_MEMBER_MODULE
+           : node == NODE_INTS     ? MF_MEMBER_INTS
+           : node == NODE_FUNCTION ? MF_MEMBER_FUNCTION
+           : node == NODE_VALUE    ? MF_MEMBER_VALUE
+                                   : MF_MEMBER_NONE;
+}
+
+static mf_error_object *read_handle(mf_module_member *m, const char *name, const mf_node_ *value)
+{
+    const mf_class *wanted;
+    mf_member_type kind = kind_of(value->kind, &wanted);
+    mf_object *o = kind == MF_MEMBER_NONE ? NULL : mf_handle_get(value->handle);
+    mf_error_object *inside = (mf_error_object *)mf_first_error_in(o);
+    if (inside)
+        return mf_retain(inside);
+    if (!o || (wanted && !mf_object_is(o, wanted)))
+        return mf_error_new(MF_ERROR_ARGUMENT, "member %s of a module is neither state, module, number, text, list, function nor value",
+                            name);
+    m->kind = kind;
     m->object = mf_retain(o);
-    adopt(m);
     return NULL;
 }
 
-static mf_module module_make(const char *type, void (*call)(void), int arity, const mf_node_ *nodes, int count)
+mf_error_object *mf_module_member_read(mf_module_member *m, const char *name, const mf_node_ *value)
 {
-    module_member *members = mf_calloc((size_t)(count < 0 ? 0 : count) / 2 + 1, sizeof *members);
-    module_object *m = members ? mf_object_new(&module_class, sizeof *m) : NULL;
-    if (!m) {
-        mf_free(members);
-        return (mf_module){ mf_handle_new(mf_error_out_of_memory()) };
+    *m = (mf_module_member){ .name = name, .kind = MF_MEMBER_NUMBER };
+    if (value->kind == NODE_NUMBER) {
+        m->number = (double)(int64_t)value->handle;
+    } else if (value->kind == NODE_DOUBLE) {
+        memcpy(&m->number, &value->handle, sizeof m->number);
+    } else if (value->kind == NODE_NAME && value->handle) {
+        m->kind = MF_MEMBER_TEXT;
+        m->text = (const char *)(uintptr_t)value->handle;
+    } else {
+        m->kind = MF_MEMBER_NONE;
+        return read_handle(m, name, value);
     }
+    return NULL;
+}
+
+static mf_error_object *fill_member(mf_module_member *m, const mf_node_ *name, const mf_node_ *value)
+{
+    if (name->kind != NODE_NAME || !name->handle)
+        return mf_error_new(MF_ERROR_ARGUMENT, "a module's members are pairs of a name and a state, module, number or other value");
+    mf_error_object *e = mf_module_member_read(m, (const char *)(uintptr_t)name->handle, value);
+    if (!e)
+        adopt(m);
+    return e;
+}
+
+static int greater(int a, int b) { return a > b ? a : b; }
+
+static void find_depths(mf_module_object *m)
+{
+    for (int i = 0; i < m->count; i++) {
+        const mf_module_member *x = &m->members[i];
+        const mf_module_object *inner = x->kind == MF_MEMBER_MODULE ? (const mf_module_object *)x->object : NULL;
+        const mf_function_object *f = x->kind == MF_MEMBER_FUNCTION ? (const mf_function_object *)x->object : NULL;
+        m->depth = inner ? greater(m->depth, inner->depth + 1) : m->depth;
+        m->function_depth = greater(m->function_depth, inner ? inner->function_depth : f ? f->depth + 1 : 0);
+    }
+}
+
+mf_module mf_module_n(const char *type, mf_fm call, int inputs, const mf_node_ *nodes, int count)
+{
+    MF_ENTER((mf_module){ MF_FORK_HANDLE });
+    mf_module_object *m = mf_module_object_new(type, call, inputs, count / 2);
+    if (!m)
+        return (mf_module){ mf_handle_new(mf_error_out_of_memory()) };
     mf_error_object *e = NULL;
-    m->members = members;
     if (count < 0 || count % 2)
         e = mf_error_new(MF_ERROR_ARGUMENT, "module %s: members are pairs of a name and a value", type);
+    else if (inputs < MF_ANY_NUMBER_ || inputs > MF_MAX_ARGUMENTS)
+        e = mf_error_new(MF_ERROR_ARGUMENT, "module %s: a function takes between 0 and %d inputs, not %d", type, MF_MAX_ARGUMENTS, inputs);
     for (int i = 0; !e && i + 1 < count; i += 2)
         e = fill_member(&m->members[m->count++], &nodes[i], &nodes[i + 1]);
-    for (int i = 0; !e && i < m->count; i++) {
-        int depth = m->members[i].kind == MEMBER_MODULE ? ((const module_object *)m->members[i].object)->depth + 1 : 0;
-        m->depth = depth > m->depth ? depth : m->depth;
-    }
-    if (m->depth > MF_TREE_DEPTH)
+    if (!e)
+        find_depths(m);
+    if (m->depth > MF_TREE_DEPTH || m->function_depth > MF_TREE_DEPTH)
         e = mf_error_new(MF_ERROR_ARGUMENT, "module %s: modules may be nested %d deep, and this one would be more", type, MF_TREE_DEPTH);
     if (e) {
         mf_drop(m);
         return (mf_module){ mf_handle_new(e) };
     }
-    m->type = mf_intern(type);
-    m->call = call;
-    m->arity = arity;
     return (mf_module){ mf_handle_new(m) };
-}
-
-mf_module mf_module_n1(const char *type, mf_fm1 call, const mf_node_ *members, int count)
-{
-    MF_ENTER((mf_module){ MF_FORK_HANDLE });
-    return module_make(type, (void (*)(void))call, 1, members, count);
-}
-
-mf_module mf_module_n2(const char *type, mf_fm2 call, const mf_node_ *members, int count)
-{
-    MF_ENTER((mf_module){ MF_FORK_HANDLE });
-    return module_make(type, (void (*)(void))call, 2, members, count);
-}
-
-/* ---- members */
-
-static module_object *module_of(mf_module m, mf_error_object **error)
-{
-    mf_object *o = mf_handle_get(m.handle);
-    if (mf_object_is(o, &module_class))
-        return (module_object *)o;
-    *error = mf_object_is(o, &mf_error_class) ? mf_retain(o) : mf_error_new(MF_ERROR_ARGUMENT, "this is not a module");
-    return NULL;
-}
-
-static const module_member *member_of(mf_module handle, const char *name, int kind, const char *what, mf_error_object **error)
-{
-    const module_object *m = module_of(handle, error);
-    for (int i = 0; m && i < m->count; i++)
-        if (m->members[i].kind == (unsigned)kind && strcmp(m->members[i].name, name) == 0)
-            return &m->members[i];
-    if (m)
-        *error = mf_error_new(MF_ERROR_ARGUMENT, "module %s has no %s named %s", m->type, what, name);
-    return NULL;
-}
-
-mf_state mf_member_state(mf_module m, const char *name)
-{
-    MF_ENTER((mf_state){ MF_FORK_HANDLE });
-    mf_error_object *e = NULL;
-    const module_member *found = member_of(m, name, MEMBER_STATE, "state", &e);
-    return (mf_state){ mf_handle_new(found ? mf_retain(found->object) : (void *)e) };
-}
-
-mf_module mf_member_module(mf_module m, const char *name)
-{
-    MF_ENTER((mf_module){ MF_FORK_HANDLE });
-    mf_error_object *e = NULL;
-    const module_member *found = member_of(m, name, MEMBER_MODULE, "module", &e);
-    return (mf_module){ mf_handle_new(found ? mf_retain(found->object) : (void *)e) };
-}
-
-double mf_member_number(mf_module m, const char *name)
-{
-    MF_ENTER(NAN);
-    mf_error_object *e = NULL;
-    const module_member *found = member_of(m, name, MEMBER_NUMBER, "number", &e);
-    mf_drop(e); /* unhandled: reported once through the hook */
-    return found ? found->number : (double)NAN;
-}
-
-/* ---- words */
-
-static void put_indented(mf_text *t, int depth, const char *name) { mf_text_add(t, "\n%*s%s=", 2 * depth, "", name); }
-
-/* Affine(
- *   weight=ParamState(
- *     value=ShapedArray(float32[2,4])
- *   )
- * ) */
-static void print_module(mf_text *t, const module_object *m, int depth)
-{
-    mf_text_add(t, "%s(", m->type);
-    for (int i = 0; i < m->count; i++) {
-        const module_member *x = &m->members[i];
-        mf_text_put(t, i ? "," : "");
-        put_indented(t, depth + 1, x->name);
-        if (x->kind == MEMBER_MODULE) {
-            print_module(t, (const module_object *)x->object, depth + 1);
-        } else if (x->kind == MEMBER_NUMBER) {
-            mf_text_add(t, "%.12g", x->number);
-        } else {
-            const mf_state_cell *c = (const mf_state_cell *)x->object;
-            mf_object *value = mf_cell_value((mf_state_cell *)x->object);
-            mf_text_add(t, "%s(", mf_state_type_name(c->type));
-            put_indented(t, depth + 2, "value");
-            mf_print_shapes(t, value);
-            mf_text_add(t, "\n%*s)", 2 * (depth + 1), "");
-            mf_drop(value);
-        }
-    }
-    mf_text_add(t, m->count ? "\n%*s)" : ")", 2 * depth, "");
-}
-
-const char *mf_str_module(mf_module handle)
-{
-    MF_ENTER(MF_FORK_WORDS);
-    mf_text t = { 0 };
-    mf_error_object *e = NULL;
-    const module_object *m = module_of(handle, &e);
-    if (m) {
-        print_module(&t, m, 0);
-    } else {
-        mf_error_handle(e);
-        mf_text_put(&t, e->message);
-        mf_drop(e);
-    }
-    return mf_text_to_scope(&t);
 }
 
 /* ---- modules as functions: options are the module itself */
@@ -264,39 +212,76 @@ typedef struct module_options {
 
 static void options_destroy(mf_function_object *f) { mf_drop(((module_options *)f->options)->module); }
 
+#define A1         a[0]
+#define A2         A1, a[1]
+#define A3         A2, a[2]
+#define A4         A3, a[3]
+#define A5         A4, a[4]
+#define A6         A5, a[5]
+#define A7         A6, a[6]
+#define A8         A7, a[7]
+#define A9         A8, a[8]
+#define A10        A9, a[9]
+#define A11        A10, a[10]
+#define A12        A11, a[11]
+#define A13        A12, a[12]
+#define A14        A13, a[13]
+#define A15        A14, a[14]
+#define A16        A15, a[15]
+#define ARITIES(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16)
+
+static mf_value invoke(const mf_module_object *m, mf_module self, const mf_value *a, int count)
+{
+#define X(n) \
+    case n: return ((mf_fm##n)m->call)(self, A##n);
+    switch (m->inputs) {
+        ARITIES(X)
+    case 0: return ((mf_fm0)m->call)(self);
+    default: return ((mf_fma)m->call)(self, a, count);
+    }
+#undef X
+}
+
 static mf_value module_call(mf_function_object *f, const mf_value *a, int count)
 {
-    module_object *m = (module_object *)((module_options *)f->options)->module;
-    if (count != m->arity)
-        return mf_fail(MF_ERROR_ARGUMENT, "module %s takes %d argument%s but was called with %d", m->type, m->arity,
-                       m->arity == 1 ? "" : "s", count);
+    mf_module_object *m = (mf_module_object *)((module_options *)f->options)->module;
+    if (m->inputs != MF_ANY_NUMBER_ && count != m->inputs)
+        return mf_fail(MF_ERROR_ARGUMENT, "module %s takes %d argument%s but was called with %d", m->type, m->inputs,
+                       m->inputs == 1 ? "" : "s", count);
     mf_module self = { mf_handle_new(mf_retain(m)) };
     mf_callee callee;
     mf_callee_begin(&callee, m->call, __builtin_return_address(0));
-    mf_value r = m->arity == 1 ? ((mf_fm1)m->call)(self, a[0]) : ((mf_fm2)m->call)(self, a[0], a[1]);
+    mf_value r = invoke(m, self, a, count);
     mf_callee_end(&callee);
     return r;
 }
 
 static void module_function_print(mf_text *t, const mf_function_object *f)
 {
-    print_module(t, (const module_object *)((const module_options *)f->options)->module, 0);
+    mf_module_print(t, (const mf_module_object *)((const module_options *)f->options)->module, 0);
 }
 
-static const char *module_name(const void *options) { return ((const module_object *)((const module_options *)options)->module)->type; }
+/* Of the functions among its members: its own depth is limited by itself. */
+static int module_depth(const void *options)
+{
+    return ((const mf_module_object *)((const module_options *)options)->module)->function_depth - 1;
+}
+
+static const char *module_name(const void *options) { return ((const mf_module_object *)((const module_options *)options)->module)->type; }
 
 static const mf_function_class module_function_class = { .name = "module",
                                                          .trace = mf_trace_by_calling,
                                                          .call = module_call,
                                                          .name_of = module_name,
                                                          .destroy = options_destroy,
+                                                         .depth = module_depth,
                                                          .print = module_function_print };
 
 mf_function mf_fn_module(mf_module handle)
 {
     MF_ENTER((mf_function){ MF_FORK_HANDLE });
     mf_error_object *e = NULL;
-    module_object *m = module_of(handle, &e);
+    mf_module_object *m = mf_module_of(handle, &e);
     if (!m)
         return (mf_function){ mf_handle_new(e) };
     module_options o = { mf_retain(m) };
@@ -306,20 +291,20 @@ mf_function mf_fn_module(mf_module handle)
 /* ---- values in and out */
 
 /* {"name": value or nested dict}; unset when no state below is accepted. path: of m, NULL at the top. */
-static mf_value values_of(module_object *m, const mf_filter_object *which, const char *path)
+static mf_value values_of(mf_module_object *m, const mf_filter_object *which, const char *path)
 {
     mf_value *pairs = mf_alloc((2 * (size_t)m->count + 1) * sizeof *pairs), dict = { 0 };
     int n = 0;
     if (!pairs)
         return mf_value_new(mf_error_out_of_memory());
     for (int i = 0; i < m->count; i++) {
-        module_member *x = &m->members[i];
-        const char *at = path_join(path, x->name);
+        mf_module_member *x = &m->members[i];
+        const char *at = mf_module_path(path, x->name);
         mf_value v = { 0 };
-        if (x->kind == MEMBER_STATE && mf_filter_accepts(which, (mf_state_cell *)x->object, at))
+        if (x->kind == MF_MEMBER_STATE && mf_filter_accepts(which, (mf_state_cell *)x->object, at))
             v = mf_cell_read((mf_state_cell *)x->object);
-        else if (x->kind == MEMBER_MODULE)
-            v = values_of((module_object *)x->object, which, at);
+        else if (x->kind == MF_MEMBER_MODULE)
+            v = values_of((mf_module_object *)x->object, which, at);
         if (!v.handle)
             continue;
         pairs[n++] = mf_string(x->name);
@@ -335,7 +320,7 @@ mf_value mf_module_values(mf_module handle, mf_filter which)
 {
     MF_ENTER(MF_FORKED);
     mf_error_object *e = NULL;
-    module_object *m = module_of(handle, &e);
+    mf_module_object *m = mf_module_of(handle, &e);
     const mf_filter_object *f = m ? mf_filter_of(which, &e) : NULL;
     if (!f)
         return mf_value_new(e);
@@ -357,7 +342,7 @@ static void paired_free(paired *p)
 }
 
 /* What a state gets by an update has the tree and the shapes of what it holds. */
-static mf_error_object *check_shape(const module_object *m, const module_member *x, mf_value v)
+static mf_error_object *check_shape(const mf_module_object *m, const mf_module_member *x, mf_value v)
 {
     mf_object *now = mf_object_of(mf_cell_read((mf_state_cell *)x->object)), *const * old, *const * new, *self[2];
     int count;
@@ -374,20 +359,20 @@ static mf_error_object *check_shape(const module_object *m, const module_member 
 }
 
 /* Pairs the cells of m with the values in a dict of the same names. An error names what has no counterpart. */
-static mf_error_object *pair(module_object *m, mf_value values, paired *p)
+static mf_error_object *pair(mf_module_object *m, mf_value values, paired *p)
 {
     for (int i = 0, n = mf_len(values); i < n; i++) {
         const char *name = mf_key(values, i);
-        module_member *x = NULL;
+        mf_module_member *x = NULL;
         for (int k = 0; name && k < m->count && !x; k++)
-            if (m->members[k].kind != MEMBER_NUMBER && strcmp(m->members[k].name, name) == 0)
+            if (m->members[k].kind <= MF_MEMBER_MODULE && strcmp(m->members[k].name, name) == 0)
                 x = &m->members[k];
         if (!x)
             return mf_error_new(MF_ERROR_TREE, "module %s has no state or module named %s", m->type,
                                 name ? name : "(the values are no dict)");
         mf_value v = mf_get_n(values, (const mf_value[]){ mf_string(name) }, 1);
-        if (x->kind == MEMBER_MODULE) {
-            mf_error_object *e = pair((module_object *)x->object, v, p);
+        if (x->kind == MF_MEMBER_MODULE) {
+            mf_error_object *e = pair((mf_module_object *)x->object, v, p);
             if (e)
                 return e;
             continue;
@@ -405,7 +390,7 @@ mf_status(mf_module_update)(mf_module handle, mf_value values)
 {
     MF_ENTER(MF_FORK_STATUS);
     mf_error_object *e = NULL;
-    module_object *m = module_of(handle, &e);
+    mf_module_object *m = mf_module_of(handle, &e);
     paired p = { .keeps_shapes = true };
     mf_error_object *inside = (mf_error_object *)mf_first_error_in(mf_object_of(values));
     if (m && inside)
@@ -420,7 +405,7 @@ mf_status(mf_module_update)(mf_module handle, mf_value values)
 
 static mf_value pure_call(mf_function_object *f, const mf_value *a, int count)
 {
-    module_object *m = (module_object *)((module_options *)f->options)->module;
+    mf_module_object *m = (mf_module_object *)((module_options *)f->options)->module;
     if (count < 1)
         return mf_fail(MF_ERROR_ARGUMENT, "%s takes the states' values first", f->name);
     paired p = { 0 };
@@ -445,202 +430,20 @@ static mf_value pure_call(mf_function_object *f, const mf_value *a, int count)
     return r;
 }
 
-static const mf_function_class pure_class = {
-    .name = "pure", .trace = mf_trace_by_calling, .call = pure_call, .name_of = module_name, .destroy = options_destroy
-};
+static const mf_function_class pure_class = { .name = "pure",
+                                              .trace = mf_trace_by_calling,
+                                              .call = pure_call,
+                                              .name_of = module_name,
+                                              .destroy = options_destroy,
+                                              .depth = module_depth };
 
 mf_function mf_module_pure(mf_module handle)
 {
     MF_ENTER((mf_function){ MF_FORK_HANDLE });
     mf_error_object *e = NULL;
-    module_object *m = module_of(handle, &e);
+    mf_module_object *m = mf_module_of(handle, &e);
     if (!m)
         return (mf_function){ mf_handle_new(e) };
     module_options o = { mf_retain(m) };
     return mf_function_make(&pure_class, NULL, &o, sizeof o);
-}
-
-/* ---- split and merge */
-
-mf_value mf_module_split_n(mf_module m, const mf_filter *filters, int count)
-{
-    MF_ENTER(MF_FORKED);
-    mf_error_object *e = NULL;
-    if (!module_of(m, &e))
-        return mf_value_new(e);
-    if (count < 1)
-        return mf_fail(MF_ERROR_ARGUMENT, "mf_module_split needs at least one filter");
-    mf_value *parts = mf_alloc((size_t)count * sizeof *parts), all;
-    if (!parts)
-        return mf_value_new(mf_error_out_of_memory());
-    for (int i = 0; i < count; i++) {
-        mf_filter first[] = { filters[i], mf_filter_not(mf_filter_any_n(filters, i)) };
-        parts[i] = mf_module_values(m, i ? mf_filter_all_n(first, 2) : filters[0]);
-    }
-    mf_value rest = mf_module_values(m, mf_filter_not(mf_filter_any_n(filters, count)));
-    if (mf_len(rest) > 0)
-        all = mf_fail(MF_ERROR_ARGUMENT, "mf_module_split: no filter accepts the states below %s; the last one may be mf_everything()",
-                      mf_key(rest, 0));
-    else
-        all = mf_first_error_in(mf_object_of(rest)) ? rest : mf_tuple_n(parts, count);
-    mf_free(parts);
-    return all;
-}
-
-/* A merge in progress: what has been made in the place of what, so that what was shared stays shared. */
-typedef struct merge {
-    MF_VECTOR(mf_object *) from; /* cells and modules of the old one, borrowed */
-    MF_VECTOR(mf_object *) to;   /* of the new one, retained */
-} merge;
-
-static mf_object *merged_already(const merge *w, const mf_object *from)
-{
-    for (int i = 0; i < w->to.count; i++)
-        if (w->from.at[i] == from)
-            return w->to.at[i];
-    return NULL;
-}
-
-static bool note_merged(merge *w, mf_object *from, mf_object *to)
-{
-    if (!mf_vector_push(&w->from, from))
-        return false;
-    if (mf_vector_push(&w->to, to)) {
-        mf_retain(to);
-        return true;
-    }
-    w->from.count--;
-    return false;
-}
-
-/* The part of those dicts that has the name, of each that has one, in `out`. */
-static int parts_named(const char *name, const mf_value *values, int count, mf_value *out)
-{
-    int n = 0;
-    for (int i = 0; i < count; i++)
-        for (int k = 0, keys = mf_len(values[i]); k < keys; k++) {
-            const char *key = mf_key(values[i], k);
-            if (key && strcmp(key, name) == 0)
-                out[n++] = mf_get_n(values[i], (const mf_value[]){ mf_string(key) }, 1);
-        }
-    return n;
-}
-
-/* Values are dicts whose keys are members that hold something. */
-static mf_error_object *check_names(const module_object *m, const char *path, const mf_value *values, int count)
-{
-    for (int i = 0; i < count; i++) {
-        if (mf_kind_of(values[i]) != MF_KIND_DICT)
-            return mf_error_new(MF_ERROR_TREE, "mf_module_merge: the values of %s%s%s are no dict", m->type, path ? " at " : "",
-                                path ? path : "");
-        for (int k = 0, keys = mf_len(values[i]); k < keys; k++) {
-            const char *key = mf_key(values[i], k);
-            bool found = false;
-            for (int j = 0; j < m->count && !found; j++)
-                found = m->members[j].kind != MEMBER_NUMBER && strcmp(m->members[j].name, key) == 0;
-            if (!found)
-                return mf_error_new(MF_ERROR_TREE, "mf_module_merge: module %s has no state or module named %s", m->type,
-                                    path_join(path, key));
-        }
-    }
-    return NULL;
-}
-
-static mf_object *merged(merge *w, module_object *m, const char *path, const mf_value *values, int count, mf_error_object **error);
-
-/* A fresh cell in the place of one, or what came into its place before. A new reference. */
-static mf_object *merged_cell(merge *w, mf_state_cell *c, const char *path, const mf_value *values, int count, mf_error_object **error)
-{
-    mf_object *before = merged_already(w, &c->object);
-    if (before)
-        return mf_retain(before);
-    if (count != 1) {
-        *error = mf_error_new(
-            MF_ERROR_TREE, count ? "mf_module_merge: state %s is in several of the trees" : "mf_module_merge: the values have no %s", path);
-        return NULL;
-    }
-    mf_state_cell *fresh = mf_cell_made_here(c->type, values[0], error);
-    if (!fresh)
-        return NULL;
-    fresh->name = path;
-    if (note_merged(w, &c->object, &fresh->object))
-        return &fresh->object;
-    mf_drop(fresh);
-    *error = mf_error_out_of_memory();
-    return NULL;
-}
-
-static mf_error_object *merge_members(merge *w, const module_object *m, module_object *to, const char *path, const mf_value *values,
-                                      int count)
-{
-    mf_value *parts = mf_alloc(((size_t)count + 1) * sizeof *parts);
-    mf_error_object *error = parts ? check_names(m, path, values, count) : mf_error_out_of_memory();
-    for (int i = 0; i < m->count && !error; i++) {
-        const module_member *x = &m->members[i];
-        module_member *y = &to->members[i];
-        *y = *x;
-        y->object = NULL;
-        to->count = i + 1;
-        if (x->kind == MEMBER_NUMBER)
-            continue;
-        y->first = !merged_already(w, x->object);
-        const char *at = path_join(path, x->name);
-        int n = parts_named(x->name, values, count, parts);
-        y->object = x->kind == MEMBER_STATE ? merged_cell(w, (mf_state_cell *)x->object, at, parts, n, &error)
-                                            : merged(w, (module_object *)x->object, at, parts, n, &error);
-    }
-    mf_free(parts);
-    return error;
-}
-
-/* A module like m whose states hold the values. A new reference. */
-static mf_object *merged(merge *w, module_object *m, const char *path, const mf_value *values, int count, mf_error_object **error)
-{
-    mf_object *before = merged_already(w, &m->object);
-    if (before)
-        return mf_retain(before);
-    module_object *to = mf_object_new(&module_class, sizeof *to);
-    module_member *members = mf_calloc((size_t)m->count + 1, sizeof *members);
-    if (to && members) {
-        to->type = m->type;
-        to->call = m->call;
-        to->arity = m->arity;
-        to->depth = m->depth;
-        to->taken = path != NULL;
-        to->members = members;
-        *error = merge_members(w, m, to, path, values, count);
-        if (!*error && note_merged(w, &m->object, &to->object))
-            return &to->object;
-    } else {
-        mf_free(members);
-    }
-    mf_drop(to);
-    if (!*error)
-        *error = mf_error_out_of_memory();
-    return NULL;
-}
-
-/* A new reference, or NULL. */
-static mf_error_object *error_in(mf_value v)
-{
-    mf_object *inside = mf_first_error_in(mf_object_of(v));
-    return inside ? mf_retain(inside) : NULL;
-}
-
-mf_module mf_module_merge_n(mf_module handle, const mf_value *values, int count)
-{
-    MF_ENTER((mf_module){ MF_FORK_HANDLE });
-    mf_error_object *e = NULL;
-    module_object *m = module_of(handle, &e);
-    if (!e && count < 0)
-        e = mf_error_new(MF_ERROR_ARGUMENT, "mf_module_merge of %d trees", count);
-    for (int i = 0; i < count && !e; i++)
-        e = error_in(values[i]);
-    merge w = { 0 };
-    mf_object *made = m && !e ? merged(&w, m, NULL, values, count, &e) : NULL;
-    for (int i = 0; i < w.to.count; i++)
-        mf_drop(w.to.at[i]);
-    mf_free(w.from.at);
-    mf_free(w.to.at);
-    return (mf_module){ mf_handle_new(made ? made : (void *)e) };
 }

@@ -57,3 +57,17 @@ mf_value(mf_state_set_value_v)(mf_state s, mf_value v)
     mf_state_cell *c = cell_of(s, &error);
     return c ? mf_cell_write(c, v) : error;
 }
+
+mf_state_type mf_state_type_of(mf_state s)
+{
+    MF_ENTER(MF_STATE_ANY);
+    const mf_object *o = mf_handle_get(s.handle);
+    return mf_object_is(o, &mf_state_class) ? (mf_state_type)((const mf_state_cell *)o)->type : MF_STATE_ANY;
+}
+
+bool mf_state_same(mf_state a, mf_state b)
+{
+    MF_ENTER(false);
+    const mf_object *o = mf_handle_get(a.handle);
+    return mf_object_is(o, &mf_state_class) && o == mf_handle_get(b.handle);
+}

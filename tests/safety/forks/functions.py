@@ -7,6 +7,7 @@ import sys
 
 # Functions that only put their arguments together, or say what does not change any more: no error, and nothing to wait for.
 PURE = """mf_same mf_range mf_axis_part_axis mf_axis_part_states mf_node_double mf_node_int mf_node_module mf_node_name mf_node_state
+mf_node_function mf_node_value
 mf_str_dtype mf_process_count mf_loader_batches mf_device_count mf_local_device_count mf_devices mf_local_devices mf_devices_of
 mf_device_slice mf_device_id mf_device_local_ordinal mf_device_process mf_device_platform mf_nothing_saveable mf_everything_saveable mf_dots_saveable
 mf_dots_with_no_batch_dims_saveable""".split()
@@ -32,7 +33,7 @@ def argument(parameter):
         return ARGUMENTS[parameter]
     if parameter.endswith("*"):
         return "(void *)room"
-    if re.fullmatch(r"mf_f[a-z]?\d+|mf_decorator", parameter):
+    if re.fullmatch(r"mf_f[a-z]?\d+|mf_fm|mf_decorator", parameter):
         return f"({parameter})any"
     if re.fullmatch(r"mf_(ints|slice|policy|state_axis_rules|stage_form|state_type)", parameter):
         return f"({parameter}){{ 0 }}"
