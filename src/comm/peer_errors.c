@@ -97,7 +97,7 @@ mf_error_object *mf_peer_error_late(const mf_messages *m, const mf_operation *op
     const mf_peer *p = &m->peers[op->peer];
     double seconds = (double)(now - op->since) / 1e9;
     mf_text t = { 0 };
-    if (p->heard < op->since) {
+    if (p->heard <= op->since) { /* it is asked 20 ms later at the earliest, and an answer is another tick of the clock */
         mf_text_add(&t, "process %d has not answered for %.1f s: it is stopped or gone; ", op->peer, seconds);
         put_newest(&t, m, op->peer);
         mf_text_put(&t, "; " OWN " waits for it");

@@ -753,7 +753,7 @@ bool mf_messages_progress(mf_messages *m, mf_operation **finished)
     poll_outgoing(m, finished);
     some |= poll_moving(m, finished);
     if (m->looks++ % LOOKS == 0) {
-        m->now = mf_profile_now();
+        m->now = mf_profile_now_coarse();
         ask(m, m->now, finished);
     }
     return some;

@@ -169,7 +169,7 @@ uint64_t mf_comm_begin(mf_comm *c, const mf_intlist *processes, const char *func
     atomic_store_explicit(&r->call, 0, memory_order_relaxed);
     atomic_store_explicit(&r->function, function, memory_order_release);
     atomic_store_explicit(&r->place, place, memory_order_release);
-    atomic_store_explicit(&r->at, mf_profile_now(), memory_order_release);
+    atomic_store_explicit(&r->at, mf_profile_now_coarse(), memory_order_release);
     atomic_store_explicit(&r->call, call + 1, memory_order_release);
     return call;
 }

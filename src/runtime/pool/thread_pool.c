@@ -585,14 +585,16 @@ static bool look_out(void)
         return false;
     unsigned int before = event_count(false);
     pthread_mutex_unlock(&pool.lock);
-    int64_t end = mf_profile_now() + SPIN_NS;
+    int64_t end = 0; /* not known before some polls: most waits are over by then */
     bool patient = true;
-    for (int i = 0; patient && event_count(false) == before; i++) {
-        if (i < DRIVE_PAUSES)
+    for (int i = 1; patient && event_count(false) == before; i++) {
+        if (i <= DRIVE_PAUSES)
             relax();
         else
             sched_yield();
-        patient = c->poll(c) != MF_COMM_IDLE && (i % 8 || mf_profile_now() < end);
+        int64_t now = i % 8 ? 0 : mf_profile_now();
+        end = now && !end ? now + SPIN_NS : end;
+        patient = c->poll(c) != MF_COMM_IDLE && now <= end;
     }
     patient |= event_count(false) != before;
     pthread_mutex_lock(&pool.lock);

@@ -50,12 +50,15 @@ static FILE *file;                                       /* NULL: none is under 
 static pid_t recorded;                                   /* the process */
 static int64_t begin;
 
-int64_t mf_profile_now(void)
+static int64_t read_clock(clockid_t clock)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
+
+int64_t mf_profile_now(void) { return read_clock(CLOCK_MONOTONIC); }
+int64_t mf_profile_now_coarse(void) { return read_clock(CLOCK_MONOTONIC_COARSE); }
 
 /* ------------------------------------------------------------------ labels */
 
