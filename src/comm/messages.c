@@ -38,7 +38,7 @@ static mf_comm_activity poll_comm(mf_comm *c)
 /* Where nothing polls, the driver looks after what waits. */
 static void wait_for_other_side(mf_messages *m, mf_operation *op, unsigned bucket)
 {
-    op->since = m->now = mf_profile_now();
+    op->since = m->now = mf_profile_now_coarse();
     op->ask_at = op->since + FIRST_ASKED;
     op->next = m->waiting[bucket];
     m->waiting[bucket] = op;
@@ -84,7 +84,7 @@ static void note(mf_messages *m, const mf_message_tag *tag)
     if (!tag->words)
         return;
     m->last_words = tag->words;
-    m->last_at = m->now = mf_profile_now(); /* nobody may have looked for long */
+    m->last_at = m->now = mf_profile_now_coarse(); /* nobody may have looked for long */
 }
 
 /* What is to go by shared memory and does not lie there yet is copied, where there is room. */
@@ -97,26 +97,42 @@ static void copy_to_lend(const mf_messages *m, mf_operation *op)
         memcpy(op->copied, op->bytes, op->count);
 }
 
+/* What the other side takes at once needs no operation. False: it does. */
+static bool send_inline(mf_messages *m, int to, const mf_message_tag *tag, const void *bytes, size_t count, mf_message_done done,
+                        void *context)
+{
+    mf_operation *finished = NULL;
+    pthread_mutex_lock(&m->lock);
+    bool goes = !mf_messages_is_lost(m, to, tag) && fits_window(m, to, count), posted = false;
+    if (goes) {
+        note(m, tag);
+        m->peers[to].sent += count;
+        mf_message_header h = { .kind = DATA, .call = tag->call, .place = tag->place, .check = tag->check, .size = count };
+        posted = mf_messages_post(m, to, h, bytes, count, tag, &finished);
+    }
+    pthread_mutex_unlock(&m->lock);
+    mf_operations_call_back(m, finished);
+    if (goes)
+        done(context, posted ? NULL : mf_error_out_of_memory());
+    return goes;
+}
+
 static void send_message(mf_comm *c, int to, const mf_message_tag *tag, const void *bytes, size_t count, mf_message_done done,
                          void *context)
 {
     mf_messages *m = (mf_messages *)c;
+    if (send_inline(m, to, tag, bytes, count, done, context))
+        return;
     mf_operation *op = new_operation(m, true, to, tag, (void *)(uintptr_t)bytes, count, done, context), *finished = NULL;
     if (!op)
         return;
     copy_to_lend(m, op);
     pthread_mutex_lock(&m->lock);
     note(m, tag);
-    mf_message_header h = { .kind = DATA, .call = tag->call, .place = tag->place, .check = tag->check, .size = count };
-    if (mf_messages_is_lost(m, to, tag)) {
+    if (mf_messages_is_lost(m, to, tag))
         mf_operation_finish(op, mf_messages_gone(m, to), &finished);
-    } else if (fits_window(m, to, count)) {
-        m->peers[to].sent += count;
-        bool posted = mf_messages_post(m, to, h, bytes, count, tag, &finished);
-        mf_operation_finish(op, posted ? NULL : mf_error_out_of_memory(), &finished);
-    } else {
+    else
         offer(m, op, &finished);
-    }
     pthread_mutex_unlock(&m->lock);
     mf_operations_call_back(m, finished);
 }
