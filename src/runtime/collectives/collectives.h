@@ -31,6 +31,8 @@ typedef struct mf_rendezvous {
     mf_participant *members;                   /* by rank */
     struct mf_lockstep_run *lockstep;          /* of which all members here are; NULL: they are fibers */
     int *owners;                               /* by rank: the process; NULL: all are here */
+    bool lasting;                              /* memory of its own, which its exchange keeps for the next run */
+    mf_exchange *exchange;                     /* that one, once there is one */
 } mf_rendezvous;
 
 /* ---- rendezvous.c */
@@ -47,6 +49,9 @@ int mf_rendezvous_device(const mf_rendezvous *g, const mf_map *map, int64_t inde
 bool mf_rendezvous_complete(mf_run_state *s, mf_rendezvous *g, const mf_exchange *x, const mf_fiber *self);
 
 /* ---- exchange.c */
+/* The rendezvous of this instruction that an earlier run of the stage has kept, whose exchange need not be laid out anew; or NULL. */
+mf_rendezvous *mf_exchange_take_kept(mf_run_state *s, const mf_instr *in);
+void mf_exchanges_free(mf_run_state *s); /* what it has kept */
 /* Contributes what is here of g and sends it; when all has come, a fiber of its own, which the caller has counted as active, completes g.
  * False: memory is out and the run has failed. */
 bool mf_exchange_begin(mf_run_state *s, mf_rendezvous *g);

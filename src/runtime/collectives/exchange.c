@@ -177,7 +177,7 @@ static void put_pair(void *context, int64_t number, int64_t source)
 /* A part of what goes to `process` (of what is for everybody, to any), laid out so. */
 static bool contribute(const mf_exchange *x, int part, int process, const int64_t *offsets, int64_t bytes, mf_register *out)
 {
-    bool made = mf_register_new_shared(out, bytes);
+    bool made = out->data || mf_register_new_shared(out, bytes); /* a kept one has its memory */
     if (made && bytes)
         memset(out->data, 0, ALIGNMENT); /* there may be nothing to put */
     for (int k = 0; made && k < x->out_count; k++) {
@@ -212,6 +212,10 @@ static void free_exchange(mf_exchange *x)
     mf_relay_free(x->relay);
     mf_free(x->sources);
     mf_free(x->position);
+    if (x->own) {
+        mf_free(x->own->owners);
+        mf_free(x->own);
+    }
     mf_free(x);
 }
 
@@ -285,6 +289,53 @@ static bool prepare(mf_exchange *x)
         x->first_messages = x->relay ? mf_relay_messages(x) : 0;
     return made && x->first_messages >= 0;
 }
+
+/* ------------------------------------------------------------------ kept for the next run */
+
+/* A map in lockstep that spans processes meets the same members at the same place in every run, so what is known of them, and the memory
+ * of what is sent, stay with the stage: a small call is mostly that. */
+static bool keep(mf_exchange *x)
+{
+    if (!x->own || x->relay || x->sums)
+        return false;
+    mf_run_state_lock(x->s);
+    x->next = x->s->kept;
+    x->s->kept = x;
+    mf_run_state_unlock(x->s);
+    return true;
+}
+
+static bool still_fits(const mf_exchange *x, const mf_run_state *s)
+{
+    return x->comm == s->comm && x->pieces_from == atomic_load_explicit(&mf_pieces_from, memory_order_relaxed) &&
+           x->way == atomic_load_explicit(&mf_way_forced, memory_order_relaxed);
+}
+
+mf_rendezvous *mf_exchange_take_kept(mf_run_state *s, const mf_instr *in)
+{
+    mf_run_state_lock(s);
+    mf_exchange **at = &s->kept;
+    while (*at && (*at)->own->instr != in)
+        at = &(*at)->next;
+    mf_exchange *x = *at;
+    if (x)
+        *at = x->next;
+    mf_run_state_unlock(s);
+    if (!x || still_fits(x, s))
+        return x ? x->own : NULL;
+    free_exchange(x);
+    return NULL;
+}
+
+void mf_exchanges_free(mf_run_state *s)
+{
+    for (mf_exchange *next; s->kept; s->kept = next) {
+        next = s->kept->next;
+        free_exchange(s->kept);
+    }
+}
+
+/* ------------------------------------------------------------------ under way */
 
 static void end_one(mf_exchange *x)
 {
@@ -443,25 +494,52 @@ static void post(mf_exchange *x)
     mf_exchange_posted(x);
 }
 
-bool mf_exchange_begin(mf_run_state *s, mf_rendezvous *g)
+/* NULL: memory is out. */
+static mf_exchange *new_exchange(mf_run_state *s, mf_rendezvous *g)
 {
     mf_exchange *x = mf_calloc(1, sizeof *x);
+    if (!x)
+        return NULL;
+    x->s = s;
+    x->g = g;
+    x->out_count = g->instr->out_count;
+    x->compiler = mf_executable_compiler(s->executable);
+    x->comm = s->comm;
+    x->pieces_from = atomic_load(&mf_pieces_from);
+    x->way = atomic_load(&mf_way_forced);
+    if (prepare(x)) {
+        x->own = g->lasting ? g : NULL;
+        g->exchange = g->lasting ? x : NULL;
+        return x;
+    }
+    free_exchange(x);
+    return NULL;
+}
+
+bool mf_exchange_begin(mf_run_state *s, mf_rendezvous *g)
+{
+    mf_exchange *x = g->exchange;
+    bool made;
     if (x) {
-        x->s = s;
-        x->g = g;
-        x->out_count = g->instr->out_count;
-        x->compiler = mf_executable_compiler(s->executable);
-        x->fiber = (mf_fiber){ .stage = s, .exchange = x };
+        mf_exchange_peer *own = x->sources;
+        made = contribute(x, MF_PART_SHARED, own->process, own->offsets, own->bytes[MF_PART_SHARED], &own->data[MF_PART_SHARED]);
+    } else {
+        x = new_exchange(s, g);
+        made = x != NULL;
     }
-    if (x && prepare(x)) {
-        x->tag = (mf_message_tag){ s->call, place_of(g), check_of(g), words_of(g, s), s, x };
-        post(x);
-        return true;
+    if (!made) {
+        g->exchange = NULL;
+        if (x) {
+            x->own = NULL;
+            free_exchange(x);
+        }
+        mf_run_state_fail(s, mf_error_out_of_memory());
+        return false;
     }
-    if (x)
-        free_exchange(x);
-    mf_run_state_fail(s, mf_error_out_of_memory());
-    return false;
+    x->fiber = (mf_fiber){ .stage = s, .exchange = x };
+    x->tag = (mf_message_tag){ s->call, place_of(g), check_of(g), words_of(g, s), s, x };
+    post(x);
+    return true;
 }
 
 /* The next step of a relay: 1 when it is on its way, 0 when there is none, -1 when memory is out. */
@@ -511,7 +589,8 @@ void mf_exchange_end(mf_exchange *x)
         mf_rendezvous_free(s, g);
         mf_run_state_unlock(s);
     }
-    free_exchange(x);
+    if (!made || !keep(x))
+        free_exchange(x);
     if (!made || !waiting) {
         mf_run_state_leave(s);
         return;

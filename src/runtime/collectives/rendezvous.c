@@ -121,13 +121,24 @@ static void find_owners(mf_rendezvous *g, const mf_run_state *s, const mf_map *m
     g->here_count = lost ? 0 : here;
 }
 
+static void *get_memory(mf_run_state *s, bool lasting, size_t bytes) { return lasting ? mf_calloc(1, bytes) : mf_run_state_get(s, bytes); }
+
+static void put_memory(mf_run_state *s, bool lasting, void *at, size_t bytes)
+{
+    if (lasting)
+        mf_free(at);
+    else
+        mf_run_state_put(s, at, bytes);
+}
+
 /* In no list yet; one of its members has this map and index. */
 static mf_rendezvous *make_rendezvous(mf_run_state *s, const mf_map *map, int64_t index, const mf_instr *in, mf_map *top,
-                                      const int64_t *key, int count, bool spread)
+                                      const int64_t *key, int count, bool spread, bool lasting)
 {
-    mf_rendezvous *g = mf_run_state_get(s, rendezvous_bytes(in));
+    mf_rendezvous *g = get_memory(s, lasting, rendezvous_bytes(in));
     if (!g)
         return NULL;
+    g->lasting = lasting;
     int64_t n = in->participants->member_count;
     mf_register *registers = (mf_register *)(((uintptr_t)(g + 1) + 15) & ~(uintptr_t)15);
     g->members = (mf_participant *)(void *)(registers + n * in->in_count);
@@ -140,9 +151,9 @@ static mf_rendezvous *make_rendezvous(mf_run_state *s, const mf_map *map, int64_
     if (count)
         memcpy(g->key, key, (size_t)count * sizeof *key);
     if (spread) {
-        g->owners = mf_run_state_get(s, (size_t)n * sizeof *g->owners);
+        g->owners = get_memory(s, lasting, (size_t)n * sizeof *g->owners);
         if (!g->owners) {
-            mf_run_state_put(s, g, rendezvous_bytes(in));
+            put_memory(s, lasting, g, rendezvous_bytes(in));
             return NULL;
         }
         find_owners(g, s, map, index);
@@ -153,7 +164,7 @@ static mf_rendezvous *make_rendezvous(mf_run_state *s, const mf_map *map, int64_
 /* f is the first of its members. */
 static mf_rendezvous *new_rendezvous(const mf_fiber *f, const mf_instr *in, mf_map *top, const int64_t *key, int count, bool spread)
 {
-    mf_rendezvous *g = make_rendezvous(f->stage, f->map, f->index, in, top, key, count, spread);
+    mf_rendezvous *g = make_rendezvous(f->stage, f->map, f->index, in, top, key, count, spread, false);
     if (!g)
         return NULL;
     g->next = top->rendezvous;
@@ -183,8 +194,10 @@ void mf_rendezvous_free(mf_run_state *s, mf_rendezvous *g)
     for (int64_t i = 0; i < in->participants->member_count; i++)
         for (int k = 0; k < in->in_count; k++)
             mf_register_release(&g->members[i].in[k]);
-    mf_run_state_put(s, g->owners, (size_t)in->participants->member_count * sizeof *g->owners);
-    mf_run_state_put(s, g, rendezvous_bytes(in));
+    if (g->exchange) /* keeps it */
+        return;
+    put_memory(s, g->lasting, g->owners, (size_t)in->participants->member_count * sizeof *g->owners);
+    put_memory(s, g->lasting, g, rendezvous_bytes(in));
 }
 
 /* ------------------------------------------------------------------ arriving and going on */
@@ -311,9 +324,12 @@ static mf_error_object *not_ours(const mf_rendezvous *g, int device, int64_t ran
 
 mf_rendezvous *mf_rendezvous_at_once(mf_run_state *s, const mf_instr *in, mf_map *map)
 {
-    mf_run_state_lock(s);
-    mf_rendezvous *g = make_rendezvous(s, map, 0, in, map, NULL, 0, true);
-    mf_run_state_unlock(s);
+    mf_rendezvous *kept = mf_exchange_take_kept(s, in);
+    if (kept) {
+        kept->top = map;
+        return kept;
+    }
+    mf_rendezvous *g = make_rendezvous(s, map, 0, in, map, NULL, 0, true, true);
     mf_error_object *error = g ? NULL : mf_error_out_of_memory();
     for (int64_t d = 0; d < map->plan->size && !error; d++) {
         int64_t rank = mf_map_index(map->plan, d);

@@ -122,6 +122,7 @@ struct mf_run_state {
     mf_error_object *error; /* the first */
     mf_fiber *live;
     mf_map *maps;
+    struct mf_exchange *kept; /* by maps in lockstep, for the exchanges of the next run (exchange.c) */
     /* guarded by the pool's lock when shared (thread_pool.c) */
     mf_fiber *ready_first, *ready_last;
     int64_t ready_count; /* of a shared stage */

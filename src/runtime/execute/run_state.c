@@ -361,6 +361,7 @@ void mf_run_state_free(mf_run_state *s)
     if (!s)
         return;
     mf_run_state_clear(s);
+    mf_exchanges_free(s);
     mf_free(s->chunks);
     pthread_mutex_destroy(&s->lock);
     mf_free(s);
