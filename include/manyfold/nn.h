@@ -100,6 +100,74 @@ mf_module mf_nn_view_opt(mf_module m, const mf_nn_view_options *o);
 mf_module mf_nn_train(mf_module m);
 mf_module mf_nn_eval(mf_module m);
 
+/* ---- attention. The batch dimensions "..." are any number of them; MF_ERROR_SHAPE where those of
+ * query, key and value differ. */
+/* bias: is added to the logits; mask: a query sees a key where it is not 0. Both broadcast to
+ * (..., heads, q, k). is_causal: no query sees a key behind its own position. Heads of the keys may
+ * be fewer, each for as many of the query's (grouped queries). With a dropout_rate weights are
+ * dropped by the key dropout_rng, the same for all of a batch and all heads unless
+ * no_broadcast_dropout. dtype: of the computation, the query's unless said; logits and softmax are
+ * f32 at least. */
+typedef struct mf_dot_product_attention_options {
+    mf_value bias, mask, dropout_rng;
+    double dropout_rate;
+    bool is_causal, no_broadcast_dropout, deterministic;
+    mf_dtype dtype;
+    mf_reserved reserved_;
+} mf_dot_product_attention_options;
+/* (..., q, heads, d), (..., k, heads, d), (..., k, heads, e) -> (..., q, heads, e): of each query
+ * the mean of the values, weighted by the softmax of query key / sqrt(d) */
+mf_value mf_dot_product_attention_opt(mf_value query, mf_value key, mf_value value,
+                                      const mf_dot_product_attention_options *o);
+/* (..., q, heads, d), (..., k, heads, d) -> (..., heads, q, k): those weights */
+mf_value mf_dot_product_attention_weights_opt(mf_value query, mf_value key,
+                                              const mf_dot_product_attention_options *o);
+/* (..., q), (..., k) -> (..., 1, q, k): the products of all pairs: of inputs that are 1 where
+ * there is a token and 0 where there is none, where a query may look. mf_logical_and joins masks */
+mf_value mf_make_attention_mask(mf_value query_input, mf_value key_input);
+/* (..., n) -> (..., 1, n, n): f32, 1 where the key is not behind the query */
+mf_value mf_make_causal_mask(mf_value x);
+/* (..., n, heads, d), (..., n) -> (..., n, heads, d): rotary position embedding (RoFormer,
+ * arXiv:2104.09864): x[i] and x[i + d/2] are turned as a pair by the angle
+ * position / max_wavelength^(2 i / d) / scale_factor, the layout of Flax's Gemma (apply_rope) and
+ * of Llama. d is even (MF_ERROR_SHAPE). */
+typedef struct mf_rope_options {
+    mf_reserved begin_;
+    double max_wavelength MF_DEFAULT_(10000.0), scale_factor MF_DEFAULT_(1.0);
+    mf_reserved reserved_;
+} mf_rope_options;
+mf_value mf_rope_opt(mf_value x, mf_value positions, const mf_rope_options *o);
+
+/* Of (..., length, in_features) -> (..., length, out_features): nnx.MultiHeadAttention. Modules
+ * query, key and value with kernels (in, heads, d), d = qkv_features / num_heads, and out with
+ * (heads, d, out). qkv_features, out_features and in_kv_features are in_features unless said,
+ * num_kv_heads num_heads. rope_max_wavelength: above 0 queries and keys are turned by mf_rope, by
+ * their positions. Members deterministic and decode are flags; dropout draws from the member rngs.
+ * decode: one position at a time: its key and value go into the cache, which mf_nn_init_cache has
+ * made, and it sees those that are there; beyond the cache's length the last one is written over.
+ * MF_ERROR_ARGUMENT where numbers do not divide. */
+typedef struct mf_nn_multi_head_attention_options {
+    int qkv_features, out_features, num_kv_heads, in_kv_features;
+    double dropout_rate, rope_max_wavelength;
+    bool no_bias, is_causal, no_broadcast_dropout, deterministic, decode;
+    mf_dtype dtype, param_dtype;
+    mf_reserved reserved_;
+} mf_nn_multi_head_attention_options;
+mf_module mf_nn_multi_head_attention_opt(mf_state rngs, int num_heads, int in_features,
+                                         const mf_nn_multi_head_attention_options *o);
+/* (..., q, in) -> (..., q, out): such a module of its inputs. inputs_k (..., k, in_kv): the query's
+ * unless said; inputs_v: the key's. mf_call(attention, inputs_q, inputs_k, inputs_v, mask), of as
+ * many as there are, is the same. */
+typedef struct mf_nn_attend_options {
+    mf_value inputs_k, inputs_v, mask;
+    bool is_causal;
+    mf_reserved reserved_;
+} mf_nn_attend_options;
+mf_value mf_nn_attend_opt(mf_module attention, mf_value inputs_q, const mf_nn_attend_options *o);
+/* Empty caches, f32 unless said, for inputs of (..., length, features), in every
+ * MultiHeadAttention of a module. MF_ERROR_ARGUMENT where there is none */
+mf_status mf_nn_init_cache(mf_module m, mf_shape input_shape, mf_dtype dtype);
+
 MF_END_
 
 #include <manyfold/lift/nn.h>

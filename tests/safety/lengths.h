@@ -69,12 +69,14 @@ static mf_value windowed(mf_ints l)
     return mf_is_error(handle_of(m.handle)) ? handle_of(m.handle) : mf_reduce_window_sum(vector(), .window = mf_member_ints(m, "k"));
 }
 static mf_module module_of_one(void) { return mf_module_new("m", called, "k", 0); }
+static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_state(1), 2, 4); }
 
 /* s: a shape */
 #define SHAPES(X)                                                        \
     X(mf_from_host(MF_F32, s, numbers))                                  \
     X(mf_array_n(MF_F32, s, (double[]){ 1, 2, 3, 4 }, 4))                \
     X(mf_struct(s, MF_F32))                                              \
+    X(said(mf_nn_init_cache(attention(), s, MF_F32)))                    \
     X(mf_zeros(s, MF_F32))                                               \
     X(mf_ones(s, MF_F32))                                                \
     X(mf_full(s, mf_f(1)))                                               \
@@ -231,6 +233,12 @@ static mf_module module_of_one(void) { return mf_module_new("m", called, "k", 0)
     X(handle_of(mf_nn_conv(mf_random_state(1), 1, n, .kernel_size = MF_INTS(1)).handle))                                                  \
     X(handle_of(mf_nn_linear(mf_random_state(1), n, 1).handle))                                                                           \
     X(handle_of(mf_nn_linear(mf_random_state(1), 1, n).handle))                                                                           \
+    X(handle_of(mf_nn_multi_head_attention(mf_random_state(1), n, 4).handle))                                                             \
+    X(handle_of(mf_nn_multi_head_attention(mf_random_state(1), 1, n).handle))                                                             \
+    X(handle_of(mf_nn_multi_head_attention(mf_random_state(1), 1, 4, .qkv_features = n).handle))                                          \
+    X(handle_of(mf_nn_multi_head_attention(mf_random_state(1), 1, 4, .out_features = n).handle))                                          \
+    X(handle_of(mf_nn_multi_head_attention(mf_random_state(1), 4, 4, .num_kv_heads = n).handle))                                          \
+    X(handle_of(mf_nn_multi_head_attention(mf_random_state(1), 1, 4, .in_kv_features = n).handle))                                        \
     X(batch_of(n))                                                                                                                        \
     X(mf_load_npz("/no such file", .max_bytes = n))                                                                                       \
     X(mf_load_tree("/no such file", vector(), .max_bytes = n))                                                                            \
