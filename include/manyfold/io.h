@@ -80,6 +80,50 @@ mf_status mf_save_checkpoint(const char *folder, mf_value whole, mf_value rows);
 /* tree, tree of (n, ...) -> tuple of both */
 mf_value mf_load_checkpoint(const char *folder, mf_value whole, mf_value rows);
 
+/* Checkpoints by step while a program goes on, as orbax's CheckpointManager: a folder that has such
+ * a checkpoint for each step, in a folder named after it.
+ * A tree has all that the rest of the training follows from: parameters, the optimiser's state,
+ * mf_module_values of a model, keys (mf_state_value of random states), mf_loader_position, counts.
+ * Restored, it has the same bits, in any number of processes and on any devices.
+ * Saving copies the arrays, waits for the save before, and returns; a thread writes the files, the
+ * index last, and then removes the oldest steps. Whoever is killed, whenever: the newest step that
+ * has its index can be restored, and what is left of others goes when the folder is opened again.
+ * The processes of a job call all these, in the same order and with the same steps; one thread at a
+ * time. Errors of a save come from the next call that looks at it: the next save, wait, close.
+ * max_to_keep: the newest so many, 0: all. save_interval_steps: mf_checkpoint_manager_save does
+ * nothing at steps that are no multiple, unless .force; 0: 1. synchronous: no thread. */
+typedef struct mf_checkpoint_manager mf_checkpoint_manager;
+typedef struct mf_checkpoint_manager_options {
+    int64_t max_to_keep, save_interval_steps;
+    bool synchronous;
+    mf_reserved reserved_;
+} mf_checkpoint_manager_options;
+typedef struct mf_checkpoint_save_options {
+    mf_value rows; /* tree of (n, ...), as mf_save_checkpoint's */
+    bool force;
+    mf_reserved reserved_;
+} mf_checkpoint_save_options;
+typedef struct mf_checkpoint_restore_options {
+    mf_value rows; /* tree of (n, ...), as mf_load_checkpoint's */
+    mf_reserved reserved_;
+} mf_checkpoint_restore_options;
+/* The folder is made; the one around it is there. NULL never: an error shows at the first use */
+mf_checkpoint_manager *mf_checkpoint_manager_open_opt(const char *folder,
+                                                      const mf_checkpoint_manager_options *o);
+/* tree -> files. MF_ERROR_ARGUMENT for a step that is there already */
+mf_status mf_checkpoint_manager_save_opt(mf_checkpoint_manager *m, int64_t step, mf_value tree,
+                                         const mf_checkpoint_save_options *o);
+/* The newest complete one; -1: there is none. Waits */
+int64_t mf_checkpoint_manager_latest_step(mf_checkpoint_manager *m);
+/* tree -> tree: in the structure of like, whose shapes and dtypes must agree (mf_struct will do);
+ * with .rows a tuple of both. step -1: the newest. Waits. MF_ERROR_IO where there is none */
+mf_value mf_checkpoint_manager_restore_opt(mf_checkpoint_manager *m, int64_t step, mf_value like,
+                                           const mf_checkpoint_restore_options *o);
+/* Until what is being saved is there, or has failed */
+mf_status mf_checkpoint_manager_wait(mf_checkpoint_manager *m);
+/* The same, and ends the manager; NULL is none */
+mf_status mf_checkpoint_manager_close(mf_checkpoint_manager *m);
+
 MF_END_
 
 #include <manyfold/lift/io.h>

@@ -7,6 +7,8 @@
  * Invariants: the index names files that are whole, since it is written last, to be replaced at once; a save writes the files of the slot that the
  * index does not name, and removes the others afterwards; the id, new with each save, tells whether a file belongs to the index. All processes
  * go through the same exchanges whatever happens, so an error of one is an error of all, and nobody waits. */
+#include "io/checkpoint.h"
+
 #include "io/npy.h"
 
 #include <manyfold/distributed.h>
@@ -24,39 +26,31 @@
 enum { VERSION = 1, PATH = 4096 };
 enum { STATUS, SLOT, ID, ROWS }; /* what a process tells of itself, and then its rows of each leaf */
 
-typedef struct checkpoint {
-    const char *folder;
-    mf_value rows, leaves; /* of rows */
-    int leaf_count, processes, rank;
-    int64_t slot, id, shards; /* shards: 0 where there are no rows */
-    int64_t *told;            /* by process, (ROWS + leaf_count) each */
-    mf_value error;           /* what went wrong first; unset where that was said elsewhere */
-} checkpoint;
-
 /* The error is reported by the innermost scope, unless somebody handles it. */
-static mf_status fail(checkpoint *c, mf_status status, mf_value error)
+mf_status mf_checkpoint_fail(mf_checkpoint *c, mf_status status, mf_value error)
 {
     if (!c->error.handle)
         c->error = error;
     return status;
 }
 
-static mf_value out_of_memory(const checkpoint *c) { return mf_make_error(MF_ERROR_MEMORY, "%s: out of memory", c->folder); }
+static mf_value out_of_memory(const mf_checkpoint *c) { return mf_make_error(MF_ERROR_MEMORY, "%s: out of memory", c->folder); }
 
 /* The index, which belongs to no slot; what all hold together; the rows of a process or shard. In c->error where it is too long. */
-static mf_status put_path(checkpoint *c, char *path, int length)
+static mf_status put_path(mf_checkpoint *c, char *path, int length)
 {
     if (length < PATH)
         return MF_OK;
     *path = 0;
-    return fail(c, MF_ERROR_IO, mf_make_error(MF_ERROR_IO, "%.64s...: the path is longer than %d bytes", c->folder, PATH - 1));
+    return mf_checkpoint_fail(c, MF_ERROR_IO,
+                              mf_make_error(MF_ERROR_IO, "%.64s...: the path is longer than %d bytes", c->folder, PATH - 1));
 }
-static mf_status path_of_index(checkpoint *c, char *path) { return put_path(c, path, snprintf(path, PATH, "%s/index.npz", c->folder)); }
-static mf_status path_of_whole(checkpoint *c, char *path)
+static mf_status path_of_index(mf_checkpoint *c, char *path) { return put_path(c, path, snprintf(path, PATH, "%s/index.npz", c->folder)); }
+static mf_status path_of_whole(mf_checkpoint *c, char *path)
 {
     return put_path(c, path, snprintf(path, PATH, "%s/%c-whole.npz", c->folder, "ab"[c->slot]));
 }
-static mf_status path_of_shard(checkpoint *c, char *path, int64_t shard)
+static mf_status path_of_shard(mf_checkpoint *c, char *path, int64_t shard)
 {
     return put_path(c, path, snprintf(path, PATH, "%s/%c-%lld.npz", c->folder, "ab"[c->slot], (long long)shard));
 }
@@ -64,12 +58,12 @@ static mf_status path_of_shard(checkpoint *c, char *path, int64_t shard)
 /* ------------------------------------------------------------------ between processes */
 
 /* Each process's numbers, one process after the other, in memory of malloc. NULL with *status. */
-static int64_t *gather(checkpoint *c, const int64_t *own, int count, mf_status *status)
+static int64_t *gather(mf_checkpoint *c, const int64_t *own, int count, mf_status *status)
 {
     size_t total = (size_t)c->processes * (size_t)count;
     mf_value all = mf_process_allgather(mf_from_host(MF_I64, MF_SHAPE(count), own));
     int64_t *made = malloc((total + 1) * sizeof *made);
-    *status = made ? mf_block_until_ready(all) : fail(c, MF_ERROR_MEMORY, out_of_memory(c));
+    *status = made ? mf_block_until_ready(all) : mf_checkpoint_fail(c, MF_ERROR_MEMORY, out_of_memory(c));
     if (made && !*status)
         *status = mf_to_host(all, MF_I64, made, total);
     if (!*status)
@@ -81,15 +75,16 @@ static int64_t *gather(checkpoint *c, const int64_t *own, int count, mf_status *
 }
 
 /* What follows from everybody's status, the first of each row: one's own, else that of another process. */
-static mf_status judge(checkpoint *c, const int64_t *told, int count, mf_status own, const char *what)
+static mf_status judge(mf_checkpoint *c, const int64_t *told, int count, mf_status own, const char *what)
 {
     for (int p = 0; p < c->processes && !own; p++)
         if (told[(size_t)p * (size_t)count])
-            return fail(c, MF_ERROR_PEER, mf_make_error(MF_ERROR_PEER, "%s: process %d could not %s; it says why", c->folder, p, what));
+            return mf_checkpoint_fail(c, MF_ERROR_PEER,
+                                      mf_make_error(MF_ERROR_PEER, "%s: process %d could not %s; it says why", c->folder, p, what));
     return own;
 }
 
-static mf_status agree(checkpoint *c, mf_status own, const char *what)
+mf_status mf_checkpoint_agree(mf_checkpoint *c, mf_status own, const char *what)
 {
     mf_status status;
     int64_t *told = gather(c, &(int64_t){ own }, 1, &status);
@@ -101,13 +96,13 @@ static mf_status agree(checkpoint *c, mf_status own, const char *what)
 
 /* ------------------------------------------------------------------ both ways */
 
-static mf_status begin(checkpoint *c, const char *folder, mf_value rows)
+static mf_status begin(mf_checkpoint *c, const char *folder, mf_value rows)
 {
-    *c = (checkpoint){
+    *c = (mf_checkpoint){
         .folder = folder, .rows = rows, .leaves = mf_tree_leaves(rows), .processes = mf_process_count(), .rank = mf_process_index()
     };
     if (c->rank < 0)
-        return fail(c, MF_ERROR_PEER, mf_make_error(MF_ERROR_PEER, "%s: the job was not joined", folder));
+        return mf_checkpoint_fail(c, MF_ERROR_PEER, mf_make_error(MF_ERROR_PEER, "%s: the job was not joined", folder));
     if (mf_is_error(rows))
         return mf_block_until_ready(rows);
     c->leaf_count = mf_len(c->leaves);
@@ -129,7 +124,7 @@ static mf_value name_leaf(void *context, mf_value path, mf_value leaf)
 }
 
 /* "['layers'][0]['w']", in the innermost scope's memory. */
-static const char *leaf_name(const checkpoint *c, int leaf)
+static const char *leaf_name(const mf_checkpoint *c, int leaf)
 {
     char name[256] = "";
     naming n = { leaf, name, sizeof name }, *at = &n;
@@ -138,21 +133,21 @@ static const char *leaf_name(const checkpoint *c, int leaf)
 }
 
 /* Tells all of this process's status, slot, id and rows, and gets theirs. */
-static mf_status tell(checkpoint *c, mf_status own, const char *what)
+static mf_status tell(mf_checkpoint *c, mf_status own, const char *what)
 {
     int count = ROWS + c->leaf_count;
     mf_status status = MF_OK;
     int64_t *mine = calloc((size_t)count, sizeof *mine);
     if (!mine)
-        return fail(c, MF_ERROR_MEMORY, out_of_memory(c));
+        return mf_checkpoint_fail(c, MF_ERROR_MEMORY, out_of_memory(c));
     mine[SLOT] = c->slot;
     mine[ID] = c->id;
     for (int l = 0; l < c->leaf_count; l++) {
         mine[ROWS + l] = mf_dim(mf_get(c->leaves, l), 0);
         if (mf_ndim(mf_get(c->leaves, l)) < 1 && !own)
-            own = fail(c, MF_ERROR_SHAPE,
-                       mf_make_error(MF_ERROR_SHAPE, "%s: rows%s is no array with rows: %s", c->folder, leaf_name(c, l),
-                                     mf_str(mf_get(c->leaves, l))));
+            own = mf_checkpoint_fail(c, MF_ERROR_SHAPE,
+                                     mf_make_error(MF_ERROR_SHAPE, "%s: rows%s is no array with rows: %s", c->folder, leaf_name(c, l),
+                                                   mf_str(mf_get(c->leaves, l))));
     }
     mine[STATUS] = own;
     c->told = gather(c, mine, count, &status);
@@ -160,18 +155,21 @@ static mf_status tell(checkpoint *c, mf_status own, const char *what)
     return c->told ? judge(c, c->told, count, own, what) : own ? own : status;
 }
 
-static int64_t rows_of(const checkpoint *c, int process, int leaf)
+static int64_t rows_of(const mf_checkpoint *c, int process, int leaf)
 {
     return c->told[(size_t)process * (size_t)(ROWS + c->leaf_count) + ROWS + (size_t)leaf];
 }
 
 /* The tree of the rows with these leaves. */
-static mf_value with_leaves(const checkpoint *c, mf_value *leaves) { return mf_tree_unflatten(c->rows, mf_list_n(leaves, c->leaf_count)); }
+static mf_value with_leaves(const mf_checkpoint *c, mf_value *leaves)
+{
+    return mf_tree_unflatten(c->rows, mf_list_n(leaves, c->leaf_count));
+}
 
 /* ------------------------------------------------------------------ saving */
 
 /* Where each process's rows begin, of each leaf. */
-static mf_value bounds(checkpoint *c)
+static mf_value bounds(mf_checkpoint *c)
 {
     mf_value *leaves = calloc((size_t)c->leaf_count + 1, sizeof *leaves);
     int64_t *at = calloc((size_t)c->processes + 1, sizeof *at);
@@ -190,9 +188,9 @@ static mf_value bounds(checkpoint *c)
     return made;
 }
 
-static mf_value id_of(const checkpoint *c) { return mf_from_host(MF_I64, MF_SHAPE(1), &c->id); }
+static mf_value id_of(const mf_checkpoint *c) { return mf_from_host(MF_I64, MF_SHAPE(1), &c->id); }
 
-static mf_status save_index(checkpoint *c)
+mf_status mf_checkpoint_write_index(mf_checkpoint *c)
 {
     char path[PATH];
     const int64_t head[3] = { VERSION, c->slot, c->shards };
@@ -201,7 +199,7 @@ static mf_status save_index(checkpoint *c)
                   : mf_save_npz(path, mf_dict("checkpoint", mf_from_host(MF_I64, MF_SHAPE(3), head), "id", id_of(c), "rows", bounds(c)));
 }
 
-static mf_status save_part(checkpoint *c, mf_value whole)
+mf_status mf_checkpoint_write_part(mf_checkpoint *c, mf_value whole)
 {
     char path[PATH];
     mf_status status = path_of_shard(c, path, c->rank);
@@ -213,7 +211,7 @@ static mf_status save_part(checkpoint *c, mf_value whole)
 }
 
 /* The slot that the folder's index names; -1: there is none that can be read. */
-static int64_t slot_in_use(checkpoint *c)
+static int64_t slot_in_use(mf_checkpoint *c)
 {
     MF_SCOPE;
     char path[PATH];
@@ -229,32 +227,52 @@ static int64_t slot_in_use(checkpoint *c)
 }
 
 /* Process 0: the folder, a slot that nobody reads, and an id. */
-static mf_status choose(checkpoint *c)
+static mf_status choose(mf_checkpoint *c)
 {
     if (mkdir(c->folder, 0777) != 0 && errno != EEXIST)
-        return fail(c, MF_ERROR_IO, mf_make_error(MF_ERROR_IO, "%s: cannot be made: %s", c->folder, strerror(errno)));
+        return mf_checkpoint_fail(c, MF_ERROR_IO, mf_make_error(MF_ERROR_IO, "%s: cannot be made: %s", c->folder, strerror(errno)));
     c->slot = slot_in_use(c) == 0;
     if (getrandom(&c->id, sizeof c->id, 0) != sizeof c->id)
-        return fail(c, MF_ERROR_IO, mf_make_error(MF_ERROR_IO, "%s: no random number: %s", c->folder, strerror(errno)));
+        return mf_checkpoint_fail(c, MF_ERROR_IO, mf_make_error(MF_ERROR_IO, "%s: no random number: %s", c->folder, strerror(errno)));
     return MF_OK;
 }
 
-/* One of a checkpoint's files that the index does not name, or what a killed saver left of one beside it: "b-3.npz",
- * "a-whole.npz.k3Xw9Q.tmp". */
-static bool is_left_over(const checkpoint *c, const char *name)
+/* Of a file's name: whose part it is, or WHOLE's or the INDEX's, and whether it is what a killed saver left of one beside it:
+ * "b-3.npz", "a-whole.npz.k3Xw9Q.tmp". */
+enum { NONE = -3, INDEX = -2, WHOLE = -1 };
+
+static long long part_of(const char *name, bool *left)
 {
     const char *dot = strchr(name, '.');
-    bool slot = dot && (*name == 'a' || *name == 'b') && name[1] == '-', whole = slot && strncmp(name + 2, "whole.", 6) == 0;
+    bool slot = dot && (*name == 'a' || *name == 'b') && name[1] == '-';
     char *end = NULL;
-    long long number = slot ? strtoll(name + 2, &end, 10) : 0;
-    bool ours = whole || (slot && end == dot && end > name + 2);
-    if (dot && strncmp(dot, ".npz.", 5) == 0)
-        return (ours || strncmp(name, "index.", 6) == 0) && strstr(dot, ".tmp"); /* and libzip adds to that */
-    return ours && strcmp(dot, ".npz") == 0 && (*name != "ab"[c->slot] || (!whole && number >= c->shards));
+    long long number = slot && name[2] >= '0' && name[2] <= '9' ? strtoll(name + 2, &end, 10) : NONE;
+    if (slot && strncmp(name + 2, "whole.", 6) == 0)
+        number = WHOLE;
+    else if (dot && strncmp(name, "index.", 6) == 0)
+        number = INDEX;
+    else if (!end || end != dot)
+        return NONE;
+    *left = strncmp(dot, ".npz.", 5) == 0 && strstr(dot, ".tmp"); /* and libzip adds to that */
+    return *left || strcmp(dot, ".npz") == 0 ? number : NONE;
+}
+
+bool mf_checkpoint_is_file(const char *name)
+{
+    bool left;
+    return part_of(name, &left) != NONE;
+}
+
+/* One of a checkpoint's files that the index does not name, or what is left of one. */
+static bool is_left_over(const mf_checkpoint *c, const char *name)
+{
+    bool left = false;
+    long long part = part_of(name, &left);
+    return part != NONE && (left || (part != INDEX && (*name != "ab"[c->slot] || part >= c->shards)));
 }
 
 /* Nobody writes there now. */
-static void remove_others(const checkpoint *c)
+static void remove_others(const mf_checkpoint *c)
 {
     char path[PATH + 257];
     DIR *folder = opendir(c->folder);
@@ -267,28 +285,41 @@ static void remove_others(const checkpoint *c)
         (void)closedir(folder);
 }
 
+mf_status mf_checkpoint_begin(mf_checkpoint *c, const char *folder, mf_value whole, mf_value rows)
+{
+    mf_status status = begin(c, folder, rows);
+    if (c->rank < 0)
+        return status;
+    if (!status)
+        status = mf_is_error(whole) ? mf_block_until_ready(whole) : c->rank == 0 ? choose(c) : MF_OK;
+    status = tell(c, status, "begin to save");
+    if (status)
+        return status;
+    c->slot = c->told[SLOT];
+    c->id = c->told[ID];
+    c->shards = c->leaf_count ? c->processes : 0;
+    return MF_OK;
+}
+
+void mf_checkpoint_end(mf_checkpoint *c)
+{
+    free(c->told);
+    c->told = NULL;
+}
+
 mf_status(mf_save_checkpoint)(const char *folder, mf_value whole, mf_value rows)
 {
     MF_LAYER;
     MF_SCOPE;
-    checkpoint c;
-    mf_status status = begin(&c, folder, rows);
-    if (c.rank < 0)
-        return status;
+    mf_checkpoint c;
+    mf_status status = mf_checkpoint_begin(&c, folder, whole, rows);
     if (!status)
-        status = mf_is_error(whole) ? mf_block_until_ready(whole) : c.rank == 0 ? choose(&c) : MF_OK;
-    status = tell(&c, status, "begin to save");
-    if (!status) {
-        c.slot = c.told[SLOT];
-        c.id = c.told[ID];
-        c.shards = c.leaf_count ? c.processes : 0;
-        status = agree(&c, save_part(&c, whole), "write its part");
-    }
+        status = mf_checkpoint_agree(&c, mf_checkpoint_write_part(&c, whole), "write its part");
     if (!status)
-        status = agree(&c, c.rank == 0 ? save_index(&c) : MF_OK, "write the index");
+        status = mf_checkpoint_agree(&c, c.rank == 0 ? mf_checkpoint_write_index(&c) : MF_OK, "write the index");
     if (!status && c.rank == 0)
         remove_others(&c);
-    free(c.told);
+    mf_checkpoint_end(&c);
     return status;
 }
 
@@ -302,7 +333,7 @@ typedef struct wanted {
     bool regrouped;
 } wanted;
 
-static int64_t *read_bounds(const checkpoint *c, mf_value index, int leaf, mf_value *error)
+static int64_t *read_bounds(const mf_checkpoint *c, mf_value index, int leaf, mf_value *error)
 {
     int64_t *at = malloc((size_t)(c->shards + 1) * sizeof *at);
     if (!at || mf_to_host(mf_get(mf_tree_leaves(index), leaf), MF_I64, at, (size_t)c->shards + 1) != MF_OK) {
@@ -322,7 +353,7 @@ static int64_t *read_bounds(const checkpoint *c, mf_value index, int leaf, mf_va
 }
 
 /* Which rows of a leaf are this process's. Error or unset. */
-static mf_value find_wanted(const checkpoint *c, int leaf, wanted *w)
+static mf_value find_wanted(const mf_checkpoint *c, int leaf, wanted *w)
 {
     int64_t total = 0, before = 0, in_file = w->begins[c->shards];
     mf_shape shape = mf_shape_of(mf_get(c->leaves, leaf));
@@ -352,7 +383,7 @@ static bool needs(const wanted *w, int64_t shard)
 }
 
 /* A shard's leaf, as it should be. */
-static mf_value leaf_of_shard(const checkpoint *c, const wanted *w, int leaf, int64_t shard)
+static mf_value leaf_of_shard(const mf_checkpoint *c, const wanted *w, int leaf, int64_t shard)
 {
     mf_value like = mf_get(c->leaves, leaf);
     mf_shape shape = mf_shape_of(like);
@@ -381,7 +412,7 @@ static mf_value cut_out(const wanted *w, mf_value x, int64_t shard)
 }
 
 /* A file of this checkpoint: what `like` says under this name. */
-static mf_value load_part(checkpoint *c, const char *path, const char *name, mf_value like)
+static mf_value load_part(mf_checkpoint *c, const char *path, const char *name, mf_value like)
 {
     mf_value file = mf_load_tree(path, mf_dict("id", mf_struct(MF_SHAPE(1), MF_I64), name, like));
     if (mf_is_error(file))
@@ -393,7 +424,7 @@ static mf_value load_part(checkpoint *c, const char *path, const char *name, mf_
 }
 
 /* The shards' leaves that are needed, cut out, by leaf and shard: an unset value is none. */
-static mf_value load_shard(checkpoint *c, const wanted *w, int64_t shard, mf_value *pieces)
+static mf_value load_shard(mf_checkpoint *c, const wanted *w, int64_t shard, mf_value *pieces)
 {
     char path[PATH];
     mf_value *likes = calloc((size_t)c->leaf_count, sizeof *likes);
@@ -418,7 +449,7 @@ static mf_value load_shard(checkpoint *c, const wanted *w, int64_t shard, mf_val
 }
 
 /* The pieces of a leaf, one after the other, in its shape. */
-static mf_value join(const checkpoint *c, int leaf, mf_value *pieces)
+static mf_value join(const mf_checkpoint *c, int leaf, mf_value *pieces)
 {
     mf_value like = mf_get(c->leaves, leaf);
     int count = 0;
@@ -431,7 +462,7 @@ static mf_value join(const checkpoint *c, int leaf, mf_value *pieces)
     return mf_reshape(all, mf_shape_of(like));
 }
 
-static mf_value load_rows(checkpoint *c, const wanted *w)
+static mf_value load_rows(mf_checkpoint *c, const wanted *w)
 {
     mf_value *pieces = calloc((size_t)c->leaf_count * (size_t)c->shards + 1, sizeof *pieces),
              *leaves = calloc((size_t)c->leaf_count + 1, sizeof *leaves);
@@ -450,7 +481,7 @@ static mf_value load_rows(checkpoint *c, const wanted *w)
 }
 
 /* The index's head, and where the shards' rows begin. Error, or the tree of these. */
-static mf_value load_index(checkpoint *c)
+static mf_value load_index(mf_checkpoint *c)
 {
     char path[PATH];
     int64_t head[3];
@@ -477,7 +508,7 @@ static mf_value load_index(checkpoint *c)
     return index;
 }
 
-static mf_value load(checkpoint *c, mf_value index, mf_value whole)
+static mf_value load(mf_checkpoint *c, mf_value index, mf_value whole)
 {
     char path[PATH];
     mf_value made = { 0 };
@@ -503,7 +534,7 @@ mf_value(mf_load_checkpoint)(const char *folder, mf_value whole, mf_value rows)
 {
     MF_LAYER;
     MF_SCOPE;
-    checkpoint c;
+    mf_checkpoint c;
     (void)begin(&c, folder, rows);
     if (c.rank < 0)
         return mf_escape(c.error);
@@ -511,11 +542,12 @@ mf_value(mf_load_checkpoint)(const char *folder, mf_value whole, mf_value rows)
     mf_status status = tell(&c, mf_is_error(made) ? mf_block_until_ready(made) : MF_OK, "read the index");
     for (int p = 0; p < c.processes && !status; p++)
         if (c.told[(size_t)p * (size_t)(ROWS + c.leaf_count) + ID] != c.id)
-            status = fail(&c, MF_ERROR_PEER,
-                          mf_make_error(MF_ERROR_PEER, "%s: process %d reads another checkpoint there: it is being saved", folder, p));
+            status = mf_checkpoint_fail(
+                &c, MF_ERROR_PEER,
+                mf_make_error(MF_ERROR_PEER, "%s: process %d reads another checkpoint there: it is being saved", folder, p));
     if (!status) {
         made = load(&c, made, whole);
-        status = agree(&c, mf_is_error(made) ? mf_block_until_ready(made) : MF_OK, "read its part");
+        status = mf_checkpoint_agree(&c, mf_is_error(made) ? mf_block_until_ready(made) : MF_OK, "read its part");
     }
     free(c.told);
     return mf_escape(mf_is_error(made) || !status ? made : c.error);

@@ -59,6 +59,22 @@ static mf_value batch_at(int64_t position)
     return found;
 }
 
+static mf_value saved(int64_t step, int64_t kept, int64_t interval)
+{
+    mf_checkpoint_manager *m = mf_checkpoint_manager_open("/no such folder/steps", .max_to_keep = kept, .save_interval_steps = interval);
+    mf_value made = said(mf_checkpoint_manager_save(m, step, vector()));
+    (void)mf_checkpoint_manager_close(m);
+    return made;
+}
+
+static mf_value restored(int64_t step)
+{
+    mf_checkpoint_manager *m = mf_checkpoint_manager_open("/no such folder/steps");
+    mf_value made = mf_checkpoint_manager_restore(m, step, vector());
+    (void)mf_checkpoint_manager_close(m);
+    return made;
+}
+
 static mf_value called(mf_module m, mf_value x) { return (void)m, x; }
 static mf_module affine(void) { return mf_module_new("m", called, "k", mf_param_state(mf_scalar(1, MF_F32))); }
 static mf_value called_with(mf_module m, mf_value x, mf_value y) { return (void)m, mf_add(x, y); }
@@ -241,6 +257,10 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(handle_of(mf_nn_multi_head_attention(mf_random_state(1), 1, 4, .in_kv_features = n).handle))                                        \
     X(batch_of(n))                                                                                                                        \
     X(mf_load_npz("/no such file", .max_bytes = n))                                                                                       \
+    X(saved(n, 1, 1))                                                                                                                     \
+    X(restored(n))                                                                                                                        \
+    X(saved(1, n, 1))                                                                                                                     \
+    X(saved(1, 1, n))                                                                                                                     \
     X(mf_load_tree("/no such file", vector(), .max_bytes = n))                                                                            \
     X(mf_call(mf_pmap2(half, .axis_size = n), mf_ones(MF_SHAPE(1, 2), MF_F32)))                                                           \
     X(mf_call(mf_vmap2(half, .axis_size = n), mf_ones(MF_SHAPE(1, 2), MF_F32)))                                                           \
