@@ -84,6 +84,18 @@ template <class F, class>
 inline mf_function::mf_function(const F &object)
     : mf_function(mf_fn_of_object_(object, &F::operator()))
 {}
+template <class C, class... A>
+inline mf_function mf_closure(mf_value (*f)(void *, A...), const C *context)
+{
+    static_assert(__is_trivially_copyable(C), "a closure's context is copied bit by bit");
+    return mf_closure_of_(f, context, sizeof *context);
+}
+template <class C>
+inline mf_function mf_decorate(mf_function f, const char *name, mf_decorator call, const C *context)
+{
+    static_assert(__is_trivially_copyable(C), "a decorator's context is copied bit by bit");
+    return mf_decorate_n(f, name, call, context, sizeof *context);
+}
 #endif
 
 #include <manyfold/lift/function.h>

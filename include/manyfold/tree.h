@@ -121,6 +121,20 @@ template <class... A> inline mf_axis mf_axes(A... a)
     const mf_axis v[] = { mf_axis(a)... };
     return mf_axes_n(v, (int)sizeof...(A));
 }
+inline void mf_name_axes_(mf_named_axis *) {}
+template <class... P>
+inline void mf_name_axes_(mf_named_axis *to, const char *key, mf_axis axis, P... pairs)
+{
+    *to = { key, axis };
+    mf_name_axes_(to + 1, pairs...);
+}
+template <class... P> inline mf_axis mf_axes_dict(P... pairs)
+{
+    static_assert(sizeof...(P) % 2 == 0, "each key has an axis");
+    mf_named_axis v[sizeof...(P) / 2 + 1];
+    mf_name_axes_(v, pairs...);
+    return mf_axes_dict_n(v, (int)(sizeof...(P) / 2));
+}
 template <class... V> inline void mf_unpack(mf_value tree, V *...variables)
 {
     mf_value *const v[] = { variables... };

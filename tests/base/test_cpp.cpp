@@ -164,6 +164,30 @@ static void modules_and_texts()
     EXPECT_TEXT(mf_call(mf_grad(mf_remat([](mf_value v) { return mf_sin(v) * 0 + v; }, named)), 1.0), "1.0");
 }
 
+/* ---- functions with a context */
+
+static mf_value scaled(void *context, mf_value x) { return *static_cast<const double *>(context) * x; }
+
+static mf_value repeated(const void *context, mf_function f, const mf_value *arguments, int)
+{
+    mf_value x = arguments[0];
+    for (int i = 0; i < *static_cast<const int *>(context); i++)
+        x = mf_call(f, x);
+    return x;
+}
+
+static void contexts()
+{
+    const double factor = 1.5;
+    EXPECT_TEXT(mf_call(mf_closure(scaled, &factor), 4.0), "6.0");
+    const int times = 3;
+    EXPECT_TEXT(mf_call(mf_decorate([](mf_value v) { return v * 2; }, "repeated", repeated, &times), 1.0), "8.0");
+    mf_vmap_options by_key = {};
+    by_key.in_axes = mf_axes(mf_axes_dict("x", 1, "w", MF_NONE));
+    mf_value columns = mf_dict("x", mf_array(MF_F32, MF_SHAPE(2, 2), 1, 2, 3, 4), "w", 10.0);
+    EXPECT_TEXT(mf_call(mf_vmap([](mf_value d) { return mf_sum(d["x"]) * d["w"]; }, by_key), columns), "[40. 60.]");
+}
+
 int main()
 {
     mf_set_num_cpu_devices(8);
@@ -171,6 +195,7 @@ int main()
     training();
     operators();
     modules_and_texts();
+    contexts();
     std::printf("%s\n", failures ? "failed" : "1 passed, 0 failed");
     return failures ? 1 : mf_exit_status();
 }
