@@ -19,6 +19,19 @@ typedef struct mf_leaf {
     const void *identity; /* of a static: equal statics have equal pointers */
 } mf_leaf;
 
+/* Room for the leaves of a call: MF_LEAVES(room) declares some that ends with the block. */
+typedef struct mf_leaves {
+    mf_leaf few[32], *more; /* more: when those were too few; else NULL */
+} mf_leaves;
+static inline void mf_leaves_end(mf_leaves *room)
+{
+    if (room->more) /* seldom, and no call then */
+        mf_free(room->more);
+}
+#define MF_LEAVES(room)                                     \
+    __attribute__((cleanup(mf_leaves_end))) mf_leaves room; \
+    room.more = NULL
+
 /* The abstract side of a call. */
 typedef struct mf_signature {
     const mf_axis_env *env;
@@ -129,12 +142,11 @@ mf_program *mf_program_of_eqn(const mf_axis_env *env, const mf_op *op, const voi
 /* Runs or inlines a traced program on these leaves (the typed leaves of the call in order): in a trace it is inlined, outside compiled
  * once and run. donated (may be NULL): by leaf. */
 mf_value mf_traced_apply(mf_traced *t, mf_object *const *leaves, const bool *donated);
-/* The signature of a call: arguments flattened, those of f's static_argnums set aside as statics. On entry *leaves has room for
- * s->leaf_count leaves; when that is too few, *leaves is allocated anew (mf_free it if it changed). An error names the argument. */
-mf_error_object *mf_signature_make(mf_signature *s, mf_leaf **leaves, const mf_function_object *f, const mf_value *arguments, int count);
+/* The signature of a call: arguments flattened, those of f's static_argnums set aside as statics; its leaves are in the room. An error
+ * names the argument. */
+mf_error_object *mf_signature_make(mf_signature *s, mf_leaves *room, const mf_function_object *f, const mf_value *arguments, int count);
 /* Likewise, where the arguments serve for their types alone: structs may stand for arrays. */
-mf_error_object *mf_signature_of_types(mf_signature *s, mf_leaf **leaves, const mf_function_object *f, const mf_value *arguments,
-                                       int count);
+mf_error_object *mf_signature_of_types(mf_signature *s, mf_leaves *room, const mf_function_object *f, const mf_value *arguments, int count);
 /* By typed leaf: whether f's donate_argnums name its argument. */
 mf_error_object *mf_signature_donated(const mf_signature *s, const mf_function_object *f, bool *donated);
 

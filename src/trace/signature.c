@@ -117,11 +117,10 @@ static void note_client(mf_signature *s, const mf_object *o)
         s->client = p->client;
 }
 
-static mf_error_object *make_signature(mf_signature *s, mf_leaf **leaves, const mf_function_object *f, const mf_value *arguments, int count,
+static mf_error_object *make_signature(mf_signature *s, mf_leaves *room, const mf_function_object *f, const mf_value *arguments, int count,
                                        bool structs)
 {
     const mf_ints *statics = f->kind->static_argnums ? f->kind->static_argnums(f) : NULL;
-    int capacity = s->leaf_count;
     *s = (mf_signature){ .env = mf_trace_env(), .client = mf_trace_client(), .arg_count = count };
     if (count < 0 || count > MF_MAX_ARGUMENTS)
         return mf_error_new(MF_ERROR_ARGUMENT, "%s was called with %d arguments; at most %d are possible (pass a tree)", f->name, count,
@@ -140,17 +139,14 @@ static mf_error_object *make_signature(mf_signature *s, mf_leaf **leaves, const 
     mf_error_object *error = check_static_argnums(f, statics, count - s->has_kwargs);
     if (error)
         return error;
-    if (total > capacity) {
-        mf_leaf *bigger = mf_alloc((size_t)total * sizeof *bigger);
-        if (!bigger)
-            return mf_error_out_of_memory();
-        *leaves = bigger;
-    }
-    s->leaves = *leaves;
+    mf_leaf *leaves = room->few;
+    if ((size_t)total > sizeof room->few / sizeof *room->few && !(leaves = room->more = mf_alloc((size_t)total * sizeof *leaves)))
+        return mf_error_out_of_memory();
+    s->leaves = leaves;
     for (int i = 0; i < count; i++) {
         bool is_static = names_argument(statics, i, count - s->has_kwargs) && !(s->has_kwargs && i == count - 1);
         for (int k = 0; k < sizes[i] && !error; k++) {
-            mf_leaf *leaf = &(*leaves)[s->leaf_count++];
+            mf_leaf *leaf = &leaves[s->leaf_count++];
             note_client(s, items[i][k]);
             error = is_static ? static_leaf(leaf, items[i][k], f->name, i)
                               : typed_leaf(leaf, items[i][k], f, s->structures[i], i, k, structs);
@@ -165,14 +161,14 @@ static mf_error_object *make_signature(mf_signature *s, mf_leaf **leaves, const 
     return error;
 }
 
-mf_error_object *mf_signature_make(mf_signature *s, mf_leaf **leaves, const mf_function_object *f, const mf_value *arguments, int count)
+mf_error_object *mf_signature_make(mf_signature *s, mf_leaves *room, const mf_function_object *f, const mf_value *arguments, int count)
 {
-    return make_signature(s, leaves, f, arguments, count, false);
+    return make_signature(s, room, f, arguments, count, false);
 }
 
-mf_error_object *mf_signature_of_types(mf_signature *s, mf_leaf **leaves, const mf_function_object *f, const mf_value *arguments, int count)
+mf_error_object *mf_signature_of_types(mf_signature *s, mf_leaves *room, const mf_function_object *f, const mf_value *arguments, int count)
 {
-    return make_signature(s, leaves, f, arguments, count, true);
+    return make_signature(s, room, f, arguments, count, true);
 }
 
 mf_error_object *mf_signature_donated(const mf_signature *s, const mf_function_object *f, bool *donated)

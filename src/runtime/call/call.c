@@ -352,9 +352,8 @@ static void tell_others(mf_function_object *f, mf_error_object *error)
 static mf_value call_traced(mf_function_object *f, const mf_value *arguments, int count)
 {
     mf_signature s;
-    mf_leaf few[32], *leaves = few;
-    s.leaf_count = 32;
-    mf_error_object *error = mf_signature_make(&s, &leaves, f, arguments, count);
+    MF_LEAVES(room);
+    mf_error_object *error = mf_signature_make(&s, &room, f, arguments, count);
     if (error)
         mf_function_expect(f);
     mf_traced *t = error ? NULL : mf_function_trace(f, &s, &error);
@@ -377,8 +376,6 @@ static mf_value call_traced(mf_function_object *f, const mf_value *arguments, in
             mf_comm_expect_program(t->program);
         mf_drop(t);
     }
-    if (leaves != few)
-        mf_free(leaves);
     if (error)
         mf_error_set_address(error, mf_entry_place());
     if (error && !mf_trace_current())

@@ -89,9 +89,8 @@ static mf_value compiled_call(mf_function_object *f, const mf_value *arguments, 
                        "a compiled function was called under a transform: it exists for one signature and has no program to transform (%s)",
                        f->inner->name);
     mf_signature s;
-    mf_leaf few[32], *leaves = few;
-    s.leaf_count = 32;
-    mf_error_object *error = mf_signature_make(&s, &leaves, f->inner, arguments, count);
+    MF_LEAVES(room);
+    mf_error_object *error = mf_signature_make(&s, &room, f->inner, arguments, count);
     if (!error)
         error = check_fit(f, &s);
     mf_value result = { 0 };
@@ -107,8 +106,6 @@ static mf_value compiled_call(mf_function_object *f, const mf_value *arguments, 
                 typed[n++] = s.leaves[i].object;
         result = mf_dispatch_executable(o->traced, o->executable, o->client, typed, o->donated);
     }
-    if (leaves != few)
-        mf_free(leaves);
     return error ? mf_value_new(error) : result;
 }
 
@@ -150,20 +147,20 @@ const mf_ahead *mf_ahead_of(mf_function function, mf_error_object **error)
 
 /* ---- lowering */
 
-mf_traced *mf_ahead_trace_here(mf_function function, const mf_value *arguments, int count, mf_signature *s, mf_leaf **leaves,
+mf_traced *mf_ahead_trace_here(mf_function function, const mf_value *arguments, int count, mf_signature *s, mf_leaves *room,
                                mf_function_object **f, mf_error_object **error)
 {
     *f = mf_function_of(function, error);
     if (!*f)
         return NULL;
-    *error = mf_signature_of_types(s, leaves, *f, arguments, count);
+    *error = mf_signature_of_types(s, room, *f, arguments, count);
     return *error ? NULL : mf_function_trace(*f, s, error);
 }
 
-mf_traced *mf_ahead_trace(mf_function function, const mf_value *arguments, int count, mf_signature *s, mf_leaf **leaves,
+mf_traced *mf_ahead_trace(mf_function function, const mf_value *arguments, int count, mf_signature *s, mf_leaves *room,
                           mf_function_object **f, mf_error_object **error)
 {
-    mf_traced *t = mf_ahead_trace_here(function, arguments, count, s, leaves, f, error);
+    mf_traced *t = mf_ahead_trace_here(function, arguments, count, s, room, f, error);
     if (!t || !t->capture_count)
         return t;
     *error = mf_error_new(MF_ERROR_TRACER, "%s reads a traced value of %s: it can only be lowered outside that trace", (*f)->name,
@@ -189,14 +186,14 @@ static mf_error_object *keep_signature(mf_ahead *o, const mf_signature *s)
 }
 
 /* Executables for any arrays and, where the arguments were arrays, for such as lie like them: nothing is compiled at a call. */
-static mf_error_object *compile_for(mf_ahead *o, const mf_signature *s, const mf_leaf *leaves)
+static mf_error_object *compile_for(mf_ahead *o, const mf_signature *s)
 {
     mf_error_object *error = NULL;
     mf_object **typed = mf_alloc(((size_t)s->leaf_count + 1) * sizeof *typed);
     int n = 0;
     for (int i = 0; typed && i < s->leaf_count; i++)
-        if (leaves[i].type)
-            typed[n++] = leaves[i].object;
+        if (s->leaves[i].type)
+            typed[n++] = s->leaves[i].object;
     mf_executable *x = NULL;
     if (!typed)
         error = mf_error_out_of_memory();
@@ -215,10 +212,9 @@ static mf_error_object *lower(mf_ahead *o, mf_function function, const mf_value 
 {
     mf_error_object *error = NULL;
     mf_signature s;
-    mf_leaf few[32], *leaves = few;
-    s.leaf_count = 32;
+    MF_LEAVES(room);
     memset(o, 0, sizeof *o);
-    o->traced = mf_ahead_trace(function, arguments, count, &s, &leaves, f, &error);
+    o->traced = mf_ahead_trace(function, arguments, count, &s, &room, f, &error);
     o->client = o->traced ? mf_traced_client(o->traced, &error) : NULL;
     if (o->traced && !o->client)
         o->client = s.client;
@@ -230,9 +226,7 @@ static mf_error_object *lower(mf_ahead *o, mf_function function, const mf_value 
     if (!error && o->donated)
         error = mf_signature_donated(&s, *f, o->donated);
     if (!error && compile)
-        error = compile_for(o, &s, leaves);
-    if (leaves != few)
-        mf_free(leaves);
+        error = compile_for(o, &s);
     return error;
 }
 

@@ -20,12 +20,12 @@ typedef struct mf_ahead {
 /* Of a lowered or a compiled function; NULL and *error. Borrowed. */
 const mf_ahead *mf_ahead_of(mf_function function, mf_error_object **error);
 
-/* The traced program of a call whose arguments serve for their types alone; one reference, or NULL and *error. *leaves as in
- * mf_signature_make, freed by the caller even then. */
-mf_traced *mf_ahead_trace(mf_function function, const mf_value *arguments, int count, mf_signature *s, mf_leaf **leaves,
+/* The traced program of a call whose arguments serve for their types alone; one reference, or NULL and *error. The room
+ * as in mf_signature_make. */
+mf_traced *mf_ahead_trace(mf_function function, const mf_value *arguments, int count, mf_signature *s, mf_leaves *room,
                           mf_function_object **f, mf_error_object **error);
 /* The same, but it may read values of the trace around it. */
-mf_traced *mf_ahead_trace_here(mf_function function, const mf_value *arguments, int count, mf_signature *s, mf_leaf **leaves,
+mf_traced *mf_ahead_trace_here(mf_function function, const mf_value *arguments, int count, mf_signature *s, mf_leaves *room,
                                mf_function_object **f, mf_error_object **error);
 
 #endif

@@ -25,18 +25,15 @@ const char *mf_program_text_n(mf_function function, const mf_value *arguments, i
     mf_error_object *error = NULL;
     mf_text text = { 0 };
     mf_signature s;
-    mf_leaf few[32], *leaves = few;
-    s.leaf_count = 32;
+    MF_LEAVES(room);
     mf_function_object *f;
-    mf_traced *t = mf_ahead_trace_here(function, arguments, count, &s, &leaves, &f, &error);
+    mf_traced *t = mf_ahead_trace_here(function, arguments, count, &s, &room, &f, &error);
     if (error)
         mf_text_put(&text, mf_error_text(error));
     else
         mf_program_print(&text, t->program);
     mf_drop(t);
     mf_drop(error);
-    if (leaves != few)
-        mf_free(leaves);
     return mf_text_to_scope(&text);
 }
 
@@ -142,18 +139,15 @@ mf_value mf_eval_shape_n(mf_function function, const mf_value *arguments, int co
     MF_ENTER(MF_FORKED);
     mf_error_object *error = NULL;
     mf_signature s;
-    mf_leaf few[32], *leaves = few;
-    s.leaf_count = 32;
+    MF_LEAVES(room);
     mf_function_object *f = mf_function_of(function, &error);
     if (!error)
-        error = mf_signature_of_types(&s, &leaves, f, arguments, count);
+        error = mf_signature_of_types(&s, &room, f, arguments, count);
     mf_traced *t = error ? NULL : mf_function_trace(f, &s, &error);
     mf_object *tree = t ? result_types(t) : NULL;
     if (!tree && !error)
         error = mf_error_out_of_memory();
     mf_drop(t);
-    if (leaves != few)
-        mf_free(leaves);
     return mf_value_new(error ? (void *)error : tree);
 }
 

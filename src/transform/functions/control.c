@@ -21,10 +21,9 @@ static mf_traced *trace_body(mf_function function, const mf_value *arguments, in
 {
     mf_function_object *f = mf_function_of(function, error);
     mf_signature s;
-    mf_leaf few[32], *leaves = few;
-    s.leaf_count = 32;
+    MF_LEAVES(room);
     if (f)
-        *error = mf_signature_make(&s, &leaves, f, arguments, count);
+        *error = mf_signature_make(&s, &room, f, arguments, count);
     mf_traced *t = *error ? NULL : mf_function_trace(f, &s, error);
     if (t)
         *error = refuse_statics(f, t);
@@ -32,8 +31,6 @@ static mf_traced *trace_body(mf_function function, const mf_value *arguments, in
         mf_drop(t);
         t = NULL;
     }
-    if (leaves != few)
-        mf_free(leaves);
     return t;
 }
 

@@ -324,7 +324,7 @@ static mf_value split_run(const mf_signature *s, mf_traced *inner, derivative ki
 /* A call by its abstract side. */
 typedef struct abstract_call {
     mf_signature s;
-    mf_leaf few[32], *leaves;
+    mf_leaves room;
     mf_function_object *f;
     mf_traced *inner;
 } abstract_call;
@@ -332,11 +332,10 @@ typedef struct abstract_call {
 static mf_error_object *abstract_begin(abstract_call *c, mf_function function, const mf_value *arguments, int count, bool types_only)
 {
     mf_error_object *error = NULL;
-    *c = (abstract_call){ .s.leaf_count = 32, .f = mf_function_of(function, &error) };
-    c->leaves = c->few;
+    *c = (abstract_call){ .f = mf_function_of(function, &error) };
     if (!error)
-        error = types_only ? mf_signature_of_types(&c->s, &c->leaves, c->f, arguments, count)
-                           : mf_signature_make(&c->s, &c->leaves, c->f, arguments, count);
+        error = types_only ? mf_signature_of_types(&c->s, &c->room, c->f, arguments, count)
+                           : mf_signature_make(&c->s, &c->room, c->f, arguments, count);
     if (!error)
         c->inner = mf_function_trace(c->f, &c->s, &error);
     return error;
@@ -345,8 +344,7 @@ static mf_error_object *abstract_begin(abstract_call *c, mf_function function, c
 static void abstract_end(abstract_call *c)
 {
     mf_drop(c->inner);
-    if (c->leaves != c->few)
-        mf_free(c->leaves);
+    mf_leaves_end(&c->room);
 }
 
 /* The arguments in a tuple or list; their count, or -1 and *error. */
@@ -379,7 +377,7 @@ static mf_value split(mf_function function, mf_value primals, derivative kind, m
 {
     mf_error_object *error = NULL;
     mf_value arguments[MF_MAX_ARGUMENTS], out = { 0 };
-    abstract_call c = { .leaves = c.few };
+    abstract_call c = { 0 };
     int count = arguments_in(primals, arguments, word_of(kind), &error);
     if (!error)
         error = abstract_begin(&c, function, arguments, count, false);
