@@ -168,6 +168,66 @@ mf_value mf_nn_attend_opt(mf_module attention, mf_value inputs_q, const mf_nn_at
  * MultiHeadAttention of a module. MF_ERROR_ARGUMENT where there is none */
 mf_status mf_nn_init_cache(mf_module m, mf_shape input_shape, mf_dtype dtype);
 
+/* ---- recurrent layers. A cell is a module of (carry, input) that gives (carry, output); any such
+ * module goes into an RNN, those of one's own with an initial_carry. h, c: (..., hidden_features).
+ * gate_fn is sigmoid and activation_fn tanh unless said; residual is the simple cell's. Kernels of
+ * the carry are orthogonal, those of the inputs lecun_normal. MF_ERROR_SHAPE names the cell. */
+typedef struct mf_nn_cell_options {
+    bool residual;
+    mf_function gate_fn, activation_fn;
+    mf_dtype dtype, param_dtype;
+    mf_reserved reserved_;
+} mf_nn_cell_options;
+/* Of h, (..., in_features) -> (h, h): nnx.SimpleCell: tanh(dense_i(x) + dense_h(h)), or with
+ * residual tanh(... + h). It computes in f32 unless said */
+mf_module mf_nn_simple_cell_opt(mf_state rngs, int in_features, int hidden_features,
+                                const mf_nn_cell_options *o);
+/* Of h, (..., in_features) -> (h, h): nnx.GRUCell: gates r, z, n, in this order in dense_i and
+ * dense_h */
+mf_module mf_nn_gru_cell_opt(mf_state rngs, int in_features, int hidden_features,
+                             const mf_nn_cell_options *o);
+/* Of (c, h), (..., in_features) -> ((c, h), h): nnx.LSTMCell: gates i, f, g, o, of maps ii, if_, ig,
+ * io of the input and hi, hf, hg, ho of h */
+mf_module mf_nn_lstm_cell_opt(mf_state rngs, int in_features, int hidden_features,
+                              const mf_nn_cell_options *o);
+/* The same with one map of the input and one of h, dense_i and dense_h, gates in this order; the
+ * faster one */
+mf_module mf_nn_optimized_lstm_cell_opt(mf_state rngs, int in_features, int hidden_features,
+                                        const mf_nn_cell_options *o);
+/* -> tree: of zeros: such a cell's first carry for inputs of (..., in_features) */
+mf_value mf_nn_initialize_carry(mf_module cell, mf_shape input_shape);
+
+/* Of (..., time, features) -> (..., time, out): nnx.RNN: the cell over the steps of sequences, by
+ * mf_scan. mf_call(rnn, inputs, initial_carry, seq_lengths), of as many as there are, None for
+ * none: seq_lengths (...) are i32. time_major: (time, ..., features). return_carry: (carry,
+ * outputs), of a sequence with a length the carry of its last step. reverse: from the end of each
+ * sequence, what is behind its length stays there; outputs in the order of the steps, with
+ * keep_order in that of the inputs. */
+typedef struct mf_nn_rnn_options {
+    bool time_major, return_carry, reverse, keep_order;
+    mf_reserved reserved_;
+} mf_nn_rnn_options;
+mf_module mf_nn_rnn_opt(mf_module cell, const mf_nn_rnn_options *o);
+/* Of the same arguments, initial_carry a tuple of two: nnx.Bidirectional: two RNNs, of which the
+ * second runs backwards and keeps the order; merge_fn(forward, backward) joins their outputs,
+ * along the last axis unless said. Their own options do not count. */
+typedef struct mf_nn_bidirectional_options {
+    bool time_major, return_carry;
+    mf_function merge_fn;
+    mf_reserved reserved_;
+} mf_nn_bidirectional_options;
+mf_module mf_nn_bidirectional_opt(mf_module forward_rnn, mf_module backward_rnn,
+                                  const mf_nn_bidirectional_options *o);
+/* (batch, time, ...) -> (batch, time, ...): backwards along time, what is behind a sequence's
+ * length stays there; time_major: (time, batch, ...). num_batch_dims: 1 unless said. */
+typedef struct mf_flip_sequences_options {
+    mf_value seq_lengths;
+    int num_batch_dims;
+    bool time_major;
+    mf_reserved reserved_;
+} mf_flip_sequences_options;
+mf_value mf_flip_sequences_opt(mf_value x, const mf_flip_sequences_options *o);
+
 MF_END_
 
 #include <manyfold/lift/nn.h>

@@ -119,6 +119,32 @@ def multi_head_cases():
     case("mha_decode", {"out0": jnp.concatenate(steps, 1), "cached_key": decoding.cached_key[...], "index": decoding.cache_index[...]})
 
 
+def recurrent_cases():
+    x, lengths = fill(1, (2, 5, 3), 1), np.array([3, 5], np.int32)
+    cells = {"simple": nnx.SimpleCell, "gru": nnx.GRUCell, "lstm": nnx.LSTMCell, "optimized_lstm": nnx.OptimizedLSTMCell}
+    make = lambda name, **o: cells[name](3, 4, rngs=nnx.Rngs(0), **o)  # noqa: E731
+    h, c = fill(2, (2, 4), 1), fill(3, (2, 4), 1)
+    whole = lambda **o: lambda m, x: m(x, rngs=nnx.Rngs(0), **o)  # noqa: E731
+    for name in cells:
+        carry = (c, h) if "lstm" in name else h
+        module_case(f"{name}_cell", make(name), lambda m, x: m(carry, x), x[:, 0])
+        module_case(f"{name}_rnn", nnx.RNN(make(name)), whole(return_carry=True), x)
+        module_case(f"{name}_rnn_lengths", nnx.RNN(make(name)), whole(return_carry=True, seq_lengths=lengths), x, params_too=False)
+    gru = nnx.RNN(make("gru"))
+    module_case("rnn_reverse", gru, whole(reverse=True), x, params_too=False)
+    module_case("rnn_keep_order", gru, whole(reverse=True, keep_order=True), x, params_too=False)
+    module_case("rnn_reverse_lengths", gru, whole(reverse=True, seq_lengths=lengths), x, params_too=False)
+    module_case("rnn_keep_order_lengths", gru, whole(reverse=True, keep_order=True, seq_lengths=lengths), x, params_too=False)
+    module_case("rnn_time_major", gru, whole(time_major=True, reverse=True, seq_lengths=np.array([1, 2, 2, 1, 2], np.int32)), x, params_too=False)
+    module_case("rnn_initial", gru, whole(initial_carry=h), x, params_too=False)
+    residual = make("simple", residual=True, activation_fn=nnx.relu)
+    module_case("rnn_residual", nnx.RNN(residual), whole(), x, params_too=False)
+    both = nnx.Bidirectional(gru, nnx.RNN(make("optimized_lstm")))
+    module_case("bidirectional", both, whole(), x, params_too=False)
+    module_case("bidirectional_lengths", both, whole(return_carry=True, seq_lengths=lengths), x, params_too=False)
+
+
 attention_cases()
 multi_head_cases()
+recurrent_cases()
 corpus.save()

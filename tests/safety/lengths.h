@@ -88,34 +88,35 @@ static mf_module module_of_one(void) { return mf_module_new("m", called, "k", 0)
 static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_state(1), 2, 4); }
 
 /* s: a shape */
-#define SHAPES(X)                                                        \
-    X(mf_from_host(MF_F32, s, numbers))                                  \
-    X(mf_array_n(MF_F32, s, (double[]){ 1, 2, 3, 4 }, 4))                \
-    X(mf_struct(s, MF_F32))                                              \
-    X(said(mf_nn_init_cache(attention(), s, MF_F32)))                    \
-    X(mf_zeros(s, MF_F32))                                               \
-    X(mf_ones(s, MF_F32))                                                \
-    X(mf_full(s, mf_f(1)))                                               \
-    X(mf_reshape(vector(), s))                                           \
-    X(mf_broadcast_to(vector(), s))                                      \
-    X(mf_dynamic_slice(vector(), mf_list(0), s))                         \
-    X(mf_iota(MF_I32, s, 0))                                             \
-    X(mf_random_bits(key(), s, MF_U32))                                  \
-    X(mf_random_uniform(key(), s, MF_F32))                               \
-    X(mf_random_uniform_in(key(), s, MF_F32, mf_f(0), mf_f(2)))          \
-    X(mf_random_normal(key(), s, MF_F32))                                \
-    X(mf_random_truncated_normal(key(), -1, 1, s, MF_F32))               \
-    X(mf_random_randint(key(), s, mf_i(0), mf_i(5), MF_I32))             \
-    X(mf_random_bernoulli(key(), 0.5, s))                                \
-    X(mf_random_exponential(key(), s, MF_F32))                           \
-    X(mf_random_gumbel(key(), s, MF_F32))                                \
-    X(mf_random_laplace(key(), s, MF_F32))                               \
-    X(mf_random_cauchy(key(), s, MF_F32))                                \
-    X(mf_random_gamma(key(), 2.0, s, MF_F32))                            \
-    X(mf_random_categorical(key(), vector(), 0, s))                      \
-    X(mf_random_choice(key(), mf_i(5), s))                               \
-    X(mf_random_choice(key(), vector(), s, .without_replacement = true)) \
-    X(mf_random_choice(key(), vector(), s, .p = vector()))               \
+#define SHAPES(X)                                                          \
+    X(mf_from_host(MF_F32, s, numbers))                                    \
+    X(mf_array_n(MF_F32, s, (double[]){ 1, 2, 3, 4 }, 4))                  \
+    X(mf_struct(s, MF_F32))                                                \
+    X(said(mf_nn_init_cache(attention(), s, MF_F32)))                      \
+    X(mf_nn_initialize_carry(mf_nn_gru_cell(mf_random_state(1), 2, 2), s)) \
+    X(mf_zeros(s, MF_F32))                                                 \
+    X(mf_ones(s, MF_F32))                                                  \
+    X(mf_full(s, mf_f(1)))                                                 \
+    X(mf_reshape(vector(), s))                                             \
+    X(mf_broadcast_to(vector(), s))                                        \
+    X(mf_dynamic_slice(vector(), mf_list(0), s))                           \
+    X(mf_iota(MF_I32, s, 0))                                               \
+    X(mf_random_bits(key(), s, MF_U32))                                    \
+    X(mf_random_uniform(key(), s, MF_F32))                                 \
+    X(mf_random_uniform_in(key(), s, MF_F32, mf_f(0), mf_f(2)))            \
+    X(mf_random_normal(key(), s, MF_F32))                                  \
+    X(mf_random_truncated_normal(key(), -1, 1, s, MF_F32))                 \
+    X(mf_random_randint(key(), s, mf_i(0), mf_i(5), MF_I32))               \
+    X(mf_random_bernoulli(key(), 0.5, s))                                  \
+    X(mf_random_exponential(key(), s, MF_F32))                             \
+    X(mf_random_gumbel(key(), s, MF_F32))                                  \
+    X(mf_random_laplace(key(), s, MF_F32))                                 \
+    X(mf_random_cauchy(key(), s, MF_F32))                                  \
+    X(mf_random_gamma(key(), 2.0, s, MF_F32))                              \
+    X(mf_random_categorical(key(), vector(), 0, s))                        \
+    X(mf_random_choice(key(), mf_i(5), s))                                 \
+    X(mf_random_choice(key(), vector(), s, .without_replacement = true))   \
+    X(mf_random_choice(key(), vector(), s, .p = vector()))                 \
     X(mf_eval_shape(mf_fn(half), mf_struct(s, MF_F32)))
 
 /* l: a list */
@@ -255,6 +256,15 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(handle_of(mf_nn_multi_head_attention(mf_random_state(1), 1, 4, .out_features = n).handle))                                          \
     X(handle_of(mf_nn_multi_head_attention(mf_random_state(1), 4, 4, .num_kv_heads = n).handle))                                          \
     X(handle_of(mf_nn_multi_head_attention(mf_random_state(1), 1, 4, .in_kv_features = n).handle))                                        \
+    X(handle_of(mf_nn_simple_cell(mf_random_state(1), n, 1).handle))                                                                      \
+    X(handle_of(mf_nn_simple_cell(mf_random_state(1), 1, n).handle))                                                                      \
+    X(handle_of(mf_nn_gru_cell(mf_random_state(1), n, 1).handle))                                                                         \
+    X(handle_of(mf_nn_gru_cell(mf_random_state(1), 1, n).handle))                                                                         \
+    X(handle_of(mf_nn_lstm_cell(mf_random_state(1), n, 1).handle))                                                                        \
+    X(handle_of(mf_nn_lstm_cell(mf_random_state(1), 1, n).handle))                                                                        \
+    X(handle_of(mf_nn_optimized_lstm_cell(mf_random_state(1), n, 1).handle))                                                              \
+    X(handle_of(mf_nn_optimized_lstm_cell(mf_random_state(1), 1, n).handle))                                                              \
+    X(mf_flip_sequences(square(), .num_batch_dims = n))                                                                                   \
     X(batch_of(n))                                                                                                                        \
     X(mf_load_npz("/no such file", .max_bytes = n))                                                                                       \
     X(saved(n, 1, 1))                                                                                                                     \
