@@ -70,7 +70,7 @@ extern _Atomic int mf_way_forced;
 const void *mf_exchange_piece(const mf_exchange *x, int k, int64_t s, int64_t r);
 
 /* ---- lockstep.c */
-/* The results of a rendezvous that is complete; the fiber that waits for them is ready then. False: out of memory. */
+/* The results of a rendezvous that is complete; the fiber that waits for them may go on then. False: out of memory. */
 bool mf_lockstep_deliver(struct mf_lockstep_run *r, const mf_rendezvous *g, const mf_exchange *x);
 mf_fiber *mf_lockstep_fiber(const struct mf_lockstep_run *r);
 

@@ -10,11 +10,13 @@
 #include "runtime/collectives/exchange.h"
 
 #include "base/text/place.h"
+#include "base/vector.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define ALIGNMENT 64 /* of chunks */
+enum { FEW = 32 };   /* partial results, as a rule */
 
 /* ------------------------------------------------------------------ what a process contributes */
 
@@ -112,7 +114,7 @@ bool mf_reduce_subtree(const mf_exchange *x, int k, mf_subtree t, int64_t first,
     const mf_type *type = e->in[0]->type;
     mf_dtype wide = mf_partial_dtype(e);
     int64_t bytes = count * mf_dtype_size(wide);
-    const void **members = mf_alloc((size_t)t.count * sizeof *members);
+    MF_SMALL_ARRAY(const void *, members, FEW, t.count);
     mf_register converted = { 0 };
     bool made = members && (wide == type->dtype || mf_register_new(&converted, t.count * bytes));
     for (int64_t i = 0; made && i < t.count; i++) {
@@ -124,7 +126,6 @@ bool mf_reduce_subtree(const mf_exchange *x, int k, mf_subtree t, int64_t first,
     }
     made = made && mf_collective_reduce(x->compiler, e, wide, members, t.count, count, out);
     mf_register_release(&converted);
-    mf_free(members);
     return made;
 }
 
@@ -465,7 +466,7 @@ mf_message_tag mf_exchange_tag(const mf_exchange *x, uint64_t which)
     return tag;
 }
 
-/* Receipts first: what comes finds its place. */
+/* What the others wait for goes first; receipts are asked for while it travels. */
 static void post(mf_exchange *x)
 {
     mf_comm *c = x->s->comm;
@@ -476,10 +477,6 @@ static void post(mf_exchange *x)
         total += (own[i].bytes[MF_PART_SHARED] > 0) + (own[i].bytes[MF_PART_OWN] > 0) + (own->bytes[MF_PART_SHARED] > 0) +
                  (own[i].out_bytes > 0);
     mf_exchange_expect(x, total);
-    for (int i = 1; i < count; i++)
-        for (int part = 0; part < MF_PARTS; part++)
-            if (own[i].bytes[part])
-                c->receive(c, own[i].process, &tags[part], own[i].data[part].data, (size_t)own[i].bytes[part], mf_message_ended, x);
     for (const mf_exchange_peer *peer = own; count && ++peer < own + count;) {
         if (own->bytes[MF_PART_SHARED])
             c->send(c, peer->process, &tags[MF_PART_SHARED], own->data[MF_PART_SHARED].data, (size_t)own->bytes[MF_PART_SHARED],
@@ -487,6 +484,10 @@ static void post(mf_exchange *x)
         if (peer->out_bytes)
             c->send(c, peer->process, &tags[MF_PART_OWN], peer->out.data, (size_t)peer->out_bytes, mf_message_ended, x);
     }
+    for (int i = 1; i < count; i++)
+        for (int part = 0; part < MF_PARTS; part++)
+            if (own[i].bytes[part])
+                c->receive(c, own[i].process, &tags[part], own[i].data[part].data, (size_t)own[i].bytes[part], mf_message_ended, x);
     if (x->relay)
         mf_relay_post(x);
     else
@@ -572,6 +573,7 @@ void mf_exchange_end(mf_exchange *x)
     mf_run_state *s = x->s;
     mf_rendezvous *g = x->g;
     mf_map *waiting = g->instr->participants->detached && !g->lockstep ? g->top : NULL;
+    mf_fiber *next = g->lockstep ? mf_lockstep_fiber(g->lockstep) : NULL;
     mf_exchange_fail(x);
     bool failed = atomic_load_explicit(&s->failed, memory_order_acquire), made = false;
     if (!failed && x->relay) {
@@ -591,6 +593,10 @@ void mf_exchange_end(mf_exchange *x)
     }
     if (!made || !keep(x))
         free_exchange(x);
+    if (made && next) { /* as active as this one was */
+        mf_fiber_step(next);
+        return;
+    }
     if (!made || !waiting) {
         mf_run_state_leave(s);
         return;
@@ -678,8 +684,7 @@ static int by_first_rank(const void *a, const void *b)
 /* From left to right. */
 static void sort(partial *list, int64_t n)
 {
-    enum { FEW = 32 }; /* as a rule: a call of a comparison would cost more than the sum */
-    if (n > FEW)
+    if (n > FEW) /* else a call of a comparison would cost more than the sum */
         qsort(list, (size_t)n, sizeof *list, by_first_rank);
     for (int64_t i = 1; i < n && n <= FEW; i++) {
         partial moved = list[i];
@@ -705,10 +710,11 @@ unsigned char *mf_combine_frontiers(const mf_exchange *x, int k, int64_t count, 
     int64_t n = 0, listed = 0;
     for (int i = 0; i < x->source_count; i++)
         n += x->sources[i].frontier_count;
-    partial *list = mf_alloc((size_t)n * sizeof *list);
-    mf_subtree *parts = mf_alloc((size_t)n * sizeof *parts);
-    combining c = { x, mf_exchange_eqn(x, k), count, mf_alloc((size_t)n * sizeof *c.at), true };
-    bool made = list && parts && c.at;
+    MF_SMALL_ARRAY(partial, list, FEW, n);
+    MF_SMALL_ARRAY(mf_subtree, parts, FEW, n);
+    MF_SMALL_ARRAY(unsigned char *, places, FEW, n);
+    combining c = { x, mf_exchange_eqn(x, k), count, places, true };
+    bool made = list && parts && places;
     for (int i = 0; made && i < x->source_count; i++)
         for (int64_t f = 0; f < x->sources[i].frontier_count; f++)
             list[listed++] = (partial){ x->sources[i].frontier[f], at(context, &x->sources[i], f) };
@@ -723,11 +729,7 @@ unsigned char *mf_combine_frontiers(const mf_exchange *x, int k, int64_t count, 
         made = mf_collective_reduce(x->compiler, c.e, mf_partial_dtype(c.e), (const void **)(void *)c.at, n, count, out);
     else
         made = made && mf_frontier_combine(x->g->member_count, parts, (int)n, combine, &c) && c.made;
-    unsigned char *all = !made ? NULL : at_once ? out : c.at[0];
-    mf_free(list);
-    mf_free(parts);
-    mf_free(c.at);
-    return all;
+    return !made ? NULL : at_once ? out : c.at[0];
 }
 
 typedef struct shared_partials {

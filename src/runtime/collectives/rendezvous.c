@@ -239,12 +239,8 @@ bool mf_rendezvous_complete(mf_run_state *s, mf_rendezvous *g, const mf_exchange
         if (g->members[i].fiber && g->members[i].fiber != self)
             mf_advance(g->members[i].fiber);
     mf_run_state_lock(s);
-    if (made && g->lockstep) {
-        list = mf_lockstep_fiber(g->lockstep);
-        s->active++;
-    } else if (made) {
+    if (made && !g->lockstep) /* whose fiber goes on in the exchange's place */
         announce(g, &list);
-    }
     while (*end)
         end = &(*end)->next;
     for (int64_t i = 0; i < n && made; i++) {
