@@ -11,7 +11,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LENGTHS = {'mf_shape', 'mf_ints', 'mf_axis', 'mf_device_list', 'int', 'int64_t', 'size_t', 'uint64_t'}
-NUMBERS = {'number', 'x', 'i', 'seed', 'shuffle_seed'}
+NUMBERS = {'number', 'x', 'i', 'seed', 'shuffle_seed', 'began'}
 
 
 def preprocessed():

@@ -23,6 +23,13 @@ mf_status mf_profiler_start_trace(const char *path);
 /* Waits for what is running, then writes the file. MF_ERROR_ARGUMENT when no trace is under way,
  * MF_ERROR_IO when writing fails. */
 mf_status mf_profiler_stop_trace(void);
+/* Something of your own in the trace, as jax.profiler.TraceAnnotation: on this thread's row, from
+ * began on, which mf_profiler_begin gave on this thread (0 while nobody records: then nothing is
+ * written, at the cost of a load):
+ *     int64_t began = mf_profiler_begin();  ...  mf_profiler_end(began, "load");
+ * Names are kept as long as the process lives: a few, not one a step. */
+int64_t mf_profiler_begin(void);
+void mf_profiler_end(int64_t began, const char *name);
 
 MF_END_
 

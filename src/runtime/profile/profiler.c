@@ -294,6 +294,23 @@ mf_status mf_profiler_stop_trace(void)
     return mf_error_remember(error);
 }
 
+/* ------------------------------------------------------------------ the user's own slices */
+
+int64_t mf_profiler_begin(void)
+{
+    MF_PARENT_ONLY(0);
+    return mf_profile_begin();
+}
+
+void mf_profiler_end(int64_t began, const char *name)
+{
+    if (!began)
+        return;
+    MF_ENTER();
+    MF_UNCANCELLED;
+    mf_profile_words(began, MF_ROW_HOST, name ? name : "", NULL);
+}
+
 /* ------------------------------------------------------------------ MF_PROFILE */
 
 __attribute__((constructor)) static void start_from_environment(void)
