@@ -39,12 +39,13 @@ VENDORS = [
     (r"xla/.*|pjrt.*", ["backend/pjrt/"]),
     (r"zlib\.h", ["io/", "data/"]),
     (r"zip\.h", ["io/"]),
+    (r"png\.h|jpeglib\.h", ["data/images/"]),
     (r"mpi\.h", ["bench/peers/"]),
 ]
 
 # What counts as the C library; an unknown <header> is a breach, so that a new dependency is a decision.
 SYSTEM = r"""assert complex ctype errno fenv float inttypes limits locale math setjmp signal spawn stdalign stdarg stdatomic stdbool stddef stdint stdio
-stdlib stdnoreturn string tgmath threads time wchar dirent dlfcn execinfo fcntl link poll pthread sched semaphore unistd getopt termios
+stdlib stdnoreturn string strings tgmath threads time wchar dirent dlfcn execinfo fcntl link poll pthread sched semaphore unistd getopt termios
 immintrin arm_neon cpuid elf malloc ifaddrs netinet/.* sys/.* linux/.*""".split()
 
 # ---------------------------------------------------------------- the check

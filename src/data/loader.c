@@ -1,36 +1,16 @@
-/* Batches of a dataset. The arrays are read to the host once, when the loader opens; a batch is rows copied together and made an array.
+/* Batches of a source. A batch is rows copied together and made an array, when it is asked for or ahead, on threads (prefetch.c).
  * Invariants: every row comes exactly once an epoch, in one process of those that share it, save those of a last smaller batch that is
- * dropped; the order depends on shuffle_seed and the epoch's number alone; the batch handed out stays whole until the next call,
- * whatever scopes close meanwhile.
+ * dropped; the order depends on shuffle_seed and the epoch's number alone, and so does what a batch of a given number is, whoever makes it;
+ * the batch handed out stays whole until the next call, whatever scopes close meanwhile.
  *
  * The order: SplitMix64 (Steele, Lea, Flood 2014) from the state shuffle_seed + epoch drives a Fisher-Yates shuffle of 0 .. n-1, from the
  * last place down; the draw below k is the first output not above the greatest multiple of k, modulo k. Epochs count from 0. */
-#include <manyfold.h>
+#include "data/loader.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct column {
-    mf_dtype dtype;
-    mf_shape shape; /* of the whole array */
-    size_t row;     /* bytes */
-    char *data;     /* every row */
-    char *batch;    /* where a batch's rows are copied together */
-} column;
-
-struct mf_loader {
-    mf_loader_options options;
-    column *columns;
-    int column_count;
-    int64_t rows, next, epoch; /* next: the first row of the coming batch */
-    int64_t share, share_size; /* of each batch, the first row that is made here, and how many are */
-    int64_t *order;            /* NULL: as the rows stand */
-    float *mask;               /* of pad_last */
-    mf_value structure;        /* kept: the dataset's tree with a small leaf for each array */
-    mf_value current;          /* kept: the batch that was handed out */
-    mf_value error;            /* kept: shown by the first next of every epoch */
-};
+enum { MOST_PREFETCHED = 4096, MOST_WORKERS = 256 };
 
 /* What open returns when there is no memory even for a loader. */
 static struct mf_loader no_loader;
@@ -55,94 +35,45 @@ static uint64_t draw_below(uint64_t *state, uint64_t k)
     return z % k;
 }
 
-static void shuffle(mf_loader *l)
+static void shuffle(mf_loader *l, int64_t epoch)
 {
-    uint64_t state = l->options.shuffle_seed + (uint64_t)l->epoch;
-    for (int64_t i = 0; i < l->rows; i++)
+    uint64_t state = l->options.shuffle_seed + (uint64_t)epoch;
+    for (int64_t i = 0; i < l->source->rows; i++)
         l->order[i] = i;
-    for (int64_t i = l->rows - 1; i > 0; i--) {
+    for (int64_t i = l->source->rows - 1; i > 0; i--) {
         int64_t k = (int64_t)draw_below(&state, (uint64_t)i + 1), row = l->order[i];
         l->order[i] = l->order[k];
         l->order[k] = row;
     }
+    l->order_epoch = epoch;
 }
 
 /* ---- opening */
 
-static size_t width(mf_dtype dtype)
-{
-    switch (dtype) {
-    case MF_BOOL:
-    case MF_I8:
-    case MF_U8: return 1;
-    case MF_I16:
-    case MF_U16:
-    case MF_F16:
-    case MF_BF16: return 2;
-    case MF_I32:
-    case MF_U32:
-    case MF_F32: return 4;
-    case MF_I64:
-    case MF_U64:
-    case MF_F64:
-    case MF_C64: return 8;
-    case MF_C128: return 16;
-    default: return 0;
-    }
-}
-
 static mf_value out_of_memory(void) { return mf_make_error(MF_ERROR_MEMORY, "mf_loader_open: out of memory"); }
 
-static mf_value read_column(column *c, mf_value leaf, int64_t share_size)
+static mf_value check_mask(const mf_loader *l)
 {
-    int64_t count = mf_size(leaf);
-    if (mf_is_error(leaf))
-        return leaf;
-    c->dtype = mf_dtype_of(leaf);
-    c->shape = mf_shape_of(leaf);
-    if (c->shape.rank < 1 || !width(c->dtype))
-        return mf_make_error(MF_ERROR_SHAPE, "mf_loader_open: a leaf of the dataset is no array with rows: %s%s", mf_str_dtype(c->dtype),
-                             c->shape.rank < 0 ? "" : mf_str_shape(c->shape));
-    c->row = c->shape.dims[0] ? (size_t)(count / c->shape.dims[0]) * width(c->dtype) : 0;
-    c->data = malloc((size_t)count * width(c->dtype) + 1);
-    c->batch = malloc((size_t)share_size * c->row + 1);
-    if (!c->data || !c->batch)
-        return out_of_memory();
-    mf_status status = mf_to_host(leaf, c->dtype, c->data, (size_t)count);
-    if (status == MF_OK)
-        return (mf_value){ 0 };
-    const char *why = mf_error(leaf);
-    return mf_make_error(status, "mf_loader_open: the dataset could not be read%s%s", why ? ": " : "", why ? why : "");
-}
-
-static mf_value read_columns(mf_loader *l, mf_value leaves)
-{
-    for (int i = 0; i < l->column_count; i++) {
-        mf_value error = read_column(&l->columns[i], mf_get(leaves, i), l->share_size);
-        if (error.handle)
-            return error;
-        int64_t rows = l->columns[i].shape.dims[0];
-        if (i && rows != l->rows)
-            return mf_make_error(MF_ERROR_SHAPE, "mf_loader_open: the dataset's arrays have %lld and %lld rows; one leading size is needed",
-                                 (long long)l->rows, (long long)rows);
-        l->rows = rows;
-    }
+    mf_value structure = l->source->structure;
+    if (!mf_key(structure, 0))
+        return mf_make_error(MF_ERROR_TREE, "mf_loader_open: pad_last adds a \"mask\" to each batch, so the dataset must be a dict");
+    for (int i = 0; i < mf_len(structure); i++)
+        if (strcmp(mf_key(structure, i), "mask") == 0)
+            return mf_make_error(MF_ERROR_TREE, "mf_loader_open: pad_last adds a \"mask\" to each batch, and the dataset has one already");
     return (mf_value){ 0 };
 }
 
-static mf_value check_options(const mf_loader *l, mf_value dataset)
+static mf_value check_options(const mf_loader *l)
 {
     const mf_loader_options *o = &l->options;
     if (o->batch_size < 1)
         return mf_make_error(MF_ERROR_ARGUMENT, "mf_loader_open: batch_size is %lld; it must be at least 1", (long long)o->batch_size);
+    if (o->prefetch < 0 || o->prefetch > MOST_PREFETCHED || o->workers < 0 || o->workers > MOST_WORKERS)
+        return mf_make_error(MF_ERROR_ARGUMENT, "mf_loader_open: prefetch is %lld and workers %lld; expected at most %d and %d",
+                             (long long)o->prefetch, (long long)o->workers, MOST_PREFETCHED, MOST_WORKERS);
     if (o->pad_last && o->keep_last)
         return mf_make_error(MF_ERROR_ARGUMENT, "mf_loader_open: keep_last and pad_last exclude each other");
-    if (o->pad_last && !mf_key(dataset, 0))
-        return mf_make_error(MF_ERROR_TREE, "mf_loader_open: pad_last adds a \"mask\" to each batch, so the dataset must be a dict");
-    for (int i = 0; o->pad_last && i < mf_len(dataset); i++)
-        if (strcmp(mf_key(dataset, i), "mask") == 0)
-            return mf_make_error(MF_ERROR_TREE, "mf_loader_open: pad_last adds a \"mask\" to each batch, and the dataset has one already");
-    return (mf_value){ 0 };
+    return o->pad_last ? check_mask(l) : (mf_value){ 0 };
 }
 
 /* The devices are in order of their processes, and so are their rows. */
@@ -166,106 +97,149 @@ static mf_value find_share(mf_loader *l)
     return (mf_value){ 0 };
 }
 
-static mf_value placeholder(mf_value leaf)
+static mf_value fill(mf_loader *l)
 {
-    (void)leaf;
-    return mf_b(false);
-}
-
-static mf_value fill(mf_loader *l, mf_value dataset)
-{
-    if (mf_is_error(dataset))
-        return dataset;
-    mf_value error = check_options(l, dataset);
+    if (!l->source)
+        return out_of_memory();
+    if (l->source->error.handle)
+        return l->source->error;
+    mf_value error = check_options(l);
     error = error.handle ? error : find_share(l);
     if (error.handle)
         return error;
-    mf_value leaves = mf_tree_leaves(dataset), structure = mf_tree_map(placeholder, dataset);
-    if (mf_is_error(leaves) || mf_is_error(structure))
-        return mf_is_error(leaves) ? leaves : structure;
-    int count = mf_len(leaves);
-    l->columns = calloc((size_t)(count > 0 ? count : 0) + 1, sizeof *l->columns);
-    if (!l->columns)
-        return out_of_memory();
-    l->column_count = count;
-    l->structure = mf_keep(structure);
-    error = count < 1 ? mf_make_error(MF_ERROR_TREE, "mf_loader_open: the dataset has no arrays") : read_columns(l, leaves);
-    if (error.handle)
-        return error;
-    l->order = l->options.shuffle ? malloc(((size_t)l->rows + 1) * sizeof *l->order) : NULL;
-    l->mask = l->options.pad_last ? malloc(((size_t)l->share_size + 1) * sizeof *l->mask) : NULL;
-    return (l->options.shuffle && !l->order) || (l->options.pad_last && !l->mask) ? out_of_memory() : (mf_value){ 0 };
+    l->order = l->options.shuffle ? malloc(((size_t)l->source->rows + 1) * sizeof *l->order) : NULL;
+    return (l->options.shuffle && !l->order) || !mf_bench_open(&l->bench, l) ? out_of_memory() : (mf_value){ 0 };
 }
 
-mf_loader *mf_loader_open_opt(mf_value dataset, const mf_loader_options *o)
+mf_loader *mf_loader_open_source_opt(mf_source *source, const mf_loader_options *o)
 {
     MF_LAYER;
     MF_SCOPE;
     mf_loader *l = calloc(1, sizeof *l);
     if (!l) {
+        mf_source_close(source);
         told_of_no_loader = false;
         return &no_loader;
     }
     if (o)
         l->options = *o;
-    mf_value error = fill(l, dataset);
+    l->source = source;
+    l->order_epoch = -1;
+    mf_value error = fill(l);
     if (error.handle)
         l->error = mf_keep(error);
+    else if (l->options.prefetch && mf_loader_epoch_batches(l))
+        l->prefetch = mf_prefetch_open(l, 0); /* without threads batches are made when they are asked for */
     return l;
 }
 
-/* ---- batches */
-
-static int64_t smaller_last(const mf_loader *l)
+mf_loader *mf_loader_open_opt(mf_value dataset, const mf_loader_options *o)
 {
-    return l->options.keep_last || l->options.pad_last ? l->rows % l->options.batch_size : 0;
+    MF_LAYER;
+    return mf_loader_open_source_opt(mf_source_arrays(dataset), o);
 }
 
-int64_t mf_loader_batches(const mf_loader *l)
+/* ---- a batch */
+
+bool mf_bench_open(mf_bench *b, const mf_loader *l)
 {
-    if (l == &no_loader || l->error.handle)
-        return 0;
-    return l->rows / l->options.batch_size + (smaller_last(l) != 0);
+    bool whole = (b->rows = malloc(((size_t)l->share_size + 1) * sizeof *b->rows)) != NULL;
+    whole = (b->bytes = calloc((size_t)l->source->column_count, sizeof *b->bytes)) && whole;
+    whole = (!l->options.pad_last || (b->mask = malloc(((size_t)l->share_size + 1) * sizeof *b->mask))) && whole;
+    for (int i = 0; i < l->source->column_count && b->bytes; i++)
+        whole = (b->bytes[i] = malloc((size_t)l->share_size * l->source->columns[i].size + 1)) && whole;
+    return whole;
 }
 
-/* Rows first .. first + count - 1 of the epoch, and zeros up to `size`. */
-static mf_value copy_rows(const mf_loader *l, const column *c, int64_t first, int64_t count, int64_t size)
+void mf_bench_close(mf_bench *b, const mf_loader *l)
 {
-    const char *from = c->data + (size_t)first * c->row;
-    if (l->order || count < size) {
-        for (int64_t i = 0; i < count; i++)
-            memcpy(c->batch + (size_t)i * c->row, c->data + (size_t)(l->order ? l->order[first + i] : first + i) * c->row, c->row);
-        memset(c->batch + (size_t)count * c->row, 0, (size_t)(size - count) * c->row);
-        from = c->batch;
+    for (int i = 0; b->bytes && i < l->source->column_count; i++)
+        free(b->bytes[i]);
+    free(b->bytes);
+    free(b->rows);
+    free(b->mask);
+    *b = (mf_bench){ 0 };
+}
+
+void mf_bench_choose(mf_bench *b, mf_loader *l, int64_t position)
+{
+    int64_t batches = mf_loader_epoch_batches(l), epoch = position / batches;
+    int64_t first = position % batches * l->options.batch_size, rest = l->source->rows - first;
+    int64_t count = (rest < l->options.batch_size ? rest : l->options.batch_size) - l->share;
+    if (l->order && l->order_epoch != epoch)
+        shuffle(l, epoch);
+    b->count = count < 0 ? 0 : count < l->share_size ? count : l->share_size;
+    for (int64_t i = 0; i < b->count; i++)
+        b->rows[i] = l->order ? l->order[first + l->share + i] : first + l->share + i;
+}
+
+/* The rows of all columns of a source that reads them. Error or unset. */
+static mf_value read_rows(const mf_bench *b, const mf_loader *l)
+{
+    const mf_source *s = l->source;
+    mf_value error = { 0 };
+    void **places = s->read ? malloc((size_t)s->column_count * sizeof *places) : NULL;
+    if (s->read && !places)
+        return mf_make_error(MF_ERROR_MEMORY, "mf_loader_next: out of memory");
+    for (int64_t i = 0; s->read && i < b->count && !error.handle; i++) {
+        for (int c = 0; c < s->column_count; c++)
+            places[c] = b->bytes[c] + (size_t)i * s->columns[c].size;
+        error = s->read(s->context, b->rows[i], places);
     }
-    mf_shape shape = c->shape;
-    shape.dims[0] = size;
+    free(places);
+    return error;
+}
+
+/* A column's rows, and zeros up to `size`. */
+static mf_value column_of(const mf_bench *b, const mf_loader *l, int index, int64_t size)
+{
+    const mf_column *c = &l->source->columns[index];
+    char *bytes = b->bytes[index];
+    const char *from = bytes;
+    if (c->data && !l->order && b->count == size && size)
+        from = c->data + (size_t)b->rows[0] * c->size;
+    else if (c->data)
+        for (int64_t i = 0; i < b->count; i++)
+            memcpy(bytes + (size_t)i * c->size, c->data + (size_t)b->rows[i] * c->size, c->size);
+    memset(bytes + (size_t)b->count * c->size, 0, (size_t)(size - b->count) * c->size);
+    mf_shape shape = { .rank = c->shape.rank + 1, .dims = { size } };
+    memcpy(shape.dims + 1, c->shape.dims, sizeof shape.dims - sizeof *shape.dims);
     return mf_from_host(c->dtype, shape, from);
 }
 
-static mf_value with_mask(const mf_loader *l, mf_value batch, int64_t count)
+static mf_value with_mask(const mf_bench *b, const mf_loader *l, mf_value batch)
 {
     for (int64_t i = 0; i < l->share_size; i++)
-        l->mask[i] = i < count ? 1.0f : 0.0f;
-    return mf_set(batch, mf_from_host(MF_F32, MF_SHAPE(l->share_size), l->mask), "mask");
+        b->mask[i] = i < b->count ? 1.0f : 0.0f;
+    return mf_set(batch, mf_from_host(MF_F32, MF_SHAPE(l->share_size), b->mask), "mask");
 }
 
-/* count: rows of the batch from `first` on. */
-static mf_value make_batch(const mf_loader *l, int64_t first, int64_t count)
+mf_value mf_bench_make(const mf_bench *b, const mf_loader *l)
 {
-    count -= l->share;
-    count = count < 0 ? 0 : count < l->share_size ? count : l->share_size;
-    first += l->share;
-    int64_t size = l->options.pad_last ? l->share_size : count;
-    mf_value *leaves = malloc((size_t)l->column_count * sizeof *leaves);
-    if (!leaves)
-        return mf_make_error(MF_ERROR_MEMORY, "mf_loader_next: out of memory");
-    for (int i = 0; i < l->column_count; i++)
-        leaves[i] = copy_rows(l, &l->columns[i], first, count, size);
-    mf_value batch = mf_tree_unflatten(l->structure, mf_list_n(leaves, l->column_count));
+    int64_t size = l->options.pad_last ? l->share_size : b->count;
+    int count = l->source->column_count;
+    mf_value error = read_rows(b, l), *leaves = malloc((size_t)count * sizeof *leaves);
+    if (!leaves && !error.handle)
+        error = mf_make_error(MF_ERROR_MEMORY, "mf_loader_next: out of memory");
+    for (int i = 0; i < count && !error.handle; i++)
+        leaves[i] = column_of(b, l, i, size);
+    mf_value batch = error.handle ? error : mf_tree_unflatten(l->source->structure, mf_list_n(leaves, count));
     free(leaves);
-    return l->options.pad_last && !mf_is_error(batch) ? with_mask(l, batch, count) : batch;
+    return l->options.pad_last && !mf_is_error(batch) ? with_mask(b, l, batch) : batch;
 }
+
+/* ---- one batch after the other */
+
+/* In the child of a fork, whose parent has the threads: asked without memory. */
+static bool is_forked(void) { return mf_kind_of((mf_value){ 0 }) == MF_KIND_ERROR; }
+
+int64_t mf_loader_epoch_batches(const mf_loader *l)
+{
+    int64_t rows = l->source->rows, rest = l->options.keep_last || l->options.pad_last ? rows % l->options.batch_size : 0;
+    return rows / l->options.batch_size + (rest != 0);
+}
+
+int64_t mf_loader_batches(const mf_loader *l) { return l == &no_loader || l->error.handle ? 0 : mf_loader_epoch_batches(l); }
 
 static bool end_epoch(mf_loader *l)
 {
@@ -274,9 +248,10 @@ static bool end_epoch(mf_loader *l)
     return false;
 }
 
-static bool hand_out(mf_loader *l, mf_value batch, mf_value *out)
+/* A kept batch, which becomes the loader's. */
+static bool hand_out(mf_loader *l, mf_value kept, mf_value *out)
 {
-    l->current = mf_keep(batch);
+    l->current = kept;
     *out = l->current;
     return true;
 }
@@ -299,24 +274,27 @@ bool mf_loader_next(mf_loader *l, mf_value *batch)
         return told_of_no_loader;
     }
     MF_SCOPE;
+    if (l->prefetch && is_forked()) {
+        *batch = mf_none();
+        return true;
+    }
     take_back(l);
     if (l->error.handle) /* once an epoch, so that a loop until the end does end */
-        return l->next++ == 0 ? hand_out(l, l->error, batch) : end_epoch(l);
-    int64_t rest = l->rows - l->next, size = l->options.batch_size;
-    if (rest < size && !(rest > 0 && smaller_last(l)))
+        return l->next++ == 0 ? hand_out(l, mf_keep(l->error), batch) : end_epoch(l);
+    int64_t batches = mf_loader_epoch_batches(l), position = l->epoch * batches + l->next;
+    if (l->next >= batches)
         return end_epoch(l);
-    if (l->next == 0 && l->order)
-        shuffle(l);
-    int64_t count = rest < size ? rest : size;
-    mf_value made = make_batch(l, l->next, count);
-    l->next += count;
-    return hand_out(l, made, batch);
+    l->next++;
+    if (l->prefetch)
+        return hand_out(l, mf_prefetch_take(l->prefetch, position), batch);
+    mf_bench_choose(&l->bench, l, position);
+    return hand_out(l, mf_keep(mf_bench_make(&l->bench, l)), batch);
 }
 
 int64_t mf_loader_position(const mf_loader *l)
 {
     int64_t batches = mf_loader_batches(l);
-    return batches ? l->epoch * batches + (l->next + l->options.batch_size - 1) / l->options.batch_size : 0;
+    return batches ? l->epoch * batches + l->next : 0;
 }
 
 mf_status mf_loader_seek(mf_loader *l, int64_t position)
@@ -332,29 +310,27 @@ mf_status mf_loader_seek(mf_loader *l, int64_t position)
                                         ? l->error
                                         : mf_make_error(MF_ERROR_ARGUMENT, "mf_loader_seek: position %lld of a loader with %lld batches",
                                                         (long long)position, (long long)batches));
+    if (l->prefetch && position != mf_loader_position(l))
+        mf_prefetch_seek(l->prefetch, position);
     l->epoch = position / batches;
-    l->next = position % batches * l->options.batch_size;
-    if (l->next && l->order)
-        shuffle(l);
+    l->next = position % batches;
     return MF_OK;
 }
 
 void mf_loader_close(mf_loader *l)
 {
     MF_LAYER;
-    if (!l || l == &no_loader)
+    MF_SCOPE;
+    if (!l || l == &no_loader || (l->prefetch && is_forked()))
         return;
+    if (l->prefetch)
+        mf_prefetch_close(l->prefetch);
     take_back(l);
     if (l->error.handle)
         mf_release(l->error);
-    if (l->structure.handle)
-        mf_release(l->structure);
-    for (int i = 0; i < l->column_count; i++) {
-        free(l->columns[i].data);
-        free(l->columns[i].batch);
-    }
-    free(l->columns);
+    if (l->source)
+        mf_bench_close(&l->bench, l);
+    mf_source_close(l->source);
     free(l->order);
-    free(l->mask);
     free(l);
 }

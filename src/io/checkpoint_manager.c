@@ -52,6 +52,9 @@ static mf_value out_of_memory(void) { return mf_make_error(MF_ERROR_MEMORY, "mf_
 /* The error is reported by the innermost scope, unless somebody handles it. */
 static mf_status said(mf_value error) { return mf_block_until_ready(error); }
 
+/* In the child of a fork, whose parent has the thread: asked without memory. */
+static bool is_forked(void) { return mf_kind_of((mf_value){ 0 }) == MF_KIND_ERROR; }
+
 static char *join(const char *folder, const char *name)
 {
     size_t size = strlen(folder) + strlen(name) + 2;
@@ -184,9 +187,9 @@ mf_checkpoint_manager *mf_checkpoint_manager_open_opt(const char *folder, const 
     (void)pthread_mutex_init(&m->lock, NULL);
     (void)pthread_cond_init(&m->changed, NULL);
     m->folder = strdup(folder);
-    mf_status status = mf_block_until_ready(mf_none()); /* an error in the child of a fork */
-    m->processes = status ? 1 : mf_process_count();
-    m->rank = status ? 0 : mf_process_index();
+    bool forked = is_forked();
+    m->processes = forked ? 1 : mf_process_count();
+    m->rank = forked ? 0 : mf_process_index();
     mf_value error = { 0 };
     if (!m->folder)
         error = out_of_memory();
@@ -195,7 +198,7 @@ mf_checkpoint_manager *mf_checkpoint_manager_open_opt(const char *folder, const 
                               (long long)m->options.max_to_keep, (long long)m->options.save_interval_steps);
     else if (m->rank < 0)
         error = mf_make_error(MF_ERROR_PEER, "%s: the job was not joined", folder);
-    else if (!status)
+    else if (!forked)
         error = begin_in(m);
     if (error.handle)
         m->error = mf_keep(error);
@@ -339,7 +342,7 @@ static mf_status settle(mf_checkpoint_manager *m)
 /* What keeps a manager from doing anything. */
 static mf_status check(const mf_checkpoint_manager *m)
 {
-    mf_status status = mf_block_until_ready(mf_none()); /* an error in the child of a fork */
+    mf_status status = is_forked() ? mf_block_until_ready(mf_none()) : MF_OK;
     return status ? status : m == &no_manager ? said(out_of_memory()) : m->error.handle ? said(m->error) : MF_OK;
 }
 
@@ -408,10 +411,9 @@ mf_status mf_checkpoint_manager_close(mf_checkpoint_manager *m)
 {
     MF_LAYER;
     MF_SCOPE;
-    mf_status status = m ? mf_block_until_ready(mf_none()) : MF_OK;
-    if (!m || m == &no_manager || status)
-        return status;
-    status = settle(m);
+    if (!m || m == &no_manager || is_forked())
+        return m && is_forked() ? mf_block_until_ready(mf_none()) : MF_OK;
+    mf_status status = settle(m);
     if (m->error.handle)
         mf_release(m->error);
     (void)pthread_mutex_destroy(&m->lock);
@@ -444,7 +446,7 @@ mf_value mf_checkpoint_manager_restore_opt(mf_checkpoint_manager *m, int64_t ste
         return mf_escape(out_of_memory());
     if (m->error.handle) /* which ends with the manager */
         return mf_escape(mf_make_error(mf_error_status(m->error), "%s", mf_error(m->error)));
-    if (mf_block_until_ready(mf_none())) /* an error in the child of a fork */
+    if (is_forked())
         return mf_none();
     char path[PATH];
     if (step < 0)

@@ -181,9 +181,9 @@ static mf_value rearranged(const npy_header *h, const unsigned char *data)
     return v;
 }
 
-mf_value mf_npy_parse(const char *file, const char *member, const unsigned char *bytes, size_t size)
+/* Error or unset. */
+static mf_value read_header(const char *file, const char *member, const unsigned char *bytes, size_t size, npy_header *h)
 {
-    npy_header h = { .swapped = false };
     size_t begin = 0, length = 0, offset;
     const char *expected = find_text(bytes, size, &begin, &length, &offset);
     if (expected)
@@ -193,19 +193,46 @@ mf_value mf_npy_parse(const char *file, const char *member, const unsigned char 
         return mf_make_error(MF_ERROR_MEMORY, "out of memory");
     memcpy(text, bytes + begin, length);
     text[length] = 0;
-    expected = parse_fields(text, &h);
+    expected = parse_fields(text, h);
     free(text);
     if (expected)
         return damaged(file, member, begin, expected);
-    h.data = begin + length;
-    if (h.count > (size - h.data) / (size_t)h.dtype->size) {
-        char words[96];
-        snprintf(words, sizeof words, "%zu bytes of data from byte %zu on, the file ends here", h.count * (size_t)h.dtype->size, h.data);
-        return damaged(file, member, size, words);
-    }
-    if ((h.fortran && h.shape.rank > 1) || (h.swapped && h.dtype->part > 1))
-        return rearranged(&h, bytes + h.data);
-    return mf_from_host(h.dtype->dtype, h.shape, bytes + h.data);
+    h->data = begin + length;
+    if (h->count <= (size - h->data) / (size_t)h->dtype->size)
+        return (mf_value){ 0 };
+    char words[96];
+    snprintf(words, sizeof words, "%zu bytes of data from byte %zu on, the file ends here", h->count * (size_t)h->dtype->size, h->data);
+    return damaged(file, member, size, words);
+}
+
+static bool is_rearranged(const npy_header *h) { return (h->fortran && h->shape.rank > 1) || (h->swapped && h->dtype->part > 1); }
+
+mf_value mf_npy_parse(const char *file, const char *member, const unsigned char *bytes, size_t size)
+{
+    npy_header h = { .swapped = false };
+    mf_value error = read_header(file, member, bytes, size, &h);
+    if (error.handle)
+        return error;
+    return is_rearranged(&h) ? rearranged(&h, bytes + h.data) : mf_from_host(h.dtype->dtype, h.shape, bytes + h.data);
+}
+
+mf_value mf_npy_look(const char *file, const unsigned char *bytes, size_t size, size_t *data)
+{
+    npy_header h = { .swapped = false };
+    mf_value error = read_header(file, NULL, bytes, size, &h);
+    if (error.handle)
+        return error;
+    *data = h.data;
+    return is_rearranged(&h) ? damaged(file, NULL, HEADER, "C order and little-endian numbers; mf_load_npy reads others")
+                             : mf_struct(h.shape, h.dtype->dtype);
+}
+
+size_t mf_npy_width(mf_dtype dtype)
+{
+    for (int i = 0; i < DTYPES; i++)
+        if (dtypes[i].dtype == dtype)
+            return (size_t)dtypes[i].size;
+    return 0;
 }
 
 unsigned char *mf_npy_format(const char *file, mf_value array, size_t *size, mf_status *status)

@@ -59,6 +59,32 @@ static mf_value batch_at(int64_t position)
     return found;
 }
 
+static mf_value read_one(void *context, int64_t row, void *const *places)
+{
+    (void)context;
+    *(float *)places[0] = (float)row;
+    return (mf_value){ 0 };
+}
+
+/* The first batch of a source, made ahead. */
+static mf_value read_ahead(mf_source *source, int64_t prefetch, int64_t workers)
+{
+    mf_loader *l = mf_loader_open_source(source, .batch_size = 1, .prefetch = prefetch, .workers = workers);
+    mf_value batch, first = mf_loader_next(l, &batch)
+                                ? mf_is_error(batch) ? mf_make_error(mf_error_status(batch), "%s", mf_error(batch)) : mf_copy(batch)
+                                : mf_make_error(MF_ERROR_ARGUMENT, "no batch");
+    mf_loader_close(l);
+    return first;
+}
+static mf_source *ones(int64_t rows) { return mf_source_new(mf_struct(MF_SHAPE0, MF_F32), rows, read_one, NULL, NULL); }
+static mf_value class_of(int index)
+{
+    mf_source *s = ones(4);
+    mf_value said_of = mf_source_class(s, index) ? mf_f(1) : mf_make_error(MF_ERROR_ARGUMENT, "no class");
+    mf_source_close(s);
+    return said_of;
+}
+
 static mf_value saved(int64_t step, int64_t kept, int64_t interval)
 {
     mf_checkpoint_manager *m = mf_checkpoint_manager_open("/no such folder/steps", .max_to_keep = kept, .save_interval_steps = interval);
@@ -267,6 +293,12 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(mf_flip_sequences(square(), .num_batch_dims = n))                                                                                   \
     X(batch_of(n))                                                                                                                        \
     X(mf_load_npz("/no such file", .max_bytes = n))                                                                                       \
+    X(read_ahead(ones(4), n, 1))                                                                                                          \
+    X(read_ahead(ones(4), 1, n))                                                                                                          \
+    X(read_ahead(ones(n), 0, 0))                                                                                                          \
+    X(read_ahead(mf_source_images("/no such folder", .height = n), 0, 0))                                                                 \
+    X(read_ahead(mf_source_text("/no such file", n), 0, 0))                                                                               \
+    X(class_of(n))                                                                                                                        \
     X(saved(n, 1, 1))                                                                                                                     \
     X(restored(n))                                                                                                                        \
     X(saved(1, n, 1))                                                                                                                     \

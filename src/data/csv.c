@@ -1,0 +1,250 @@
+/* CSV files of numbers (RFC 4180: fields in quotes may hold delimiters, lines and doubled quotes). Invariant: every line has as many fields
+ * as the first; a refusal names the file, the offset, the line and the column. */
+#include "data/source.h"
+
+#include <manyfold/data.h>
+
+#include <errno.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+typedef struct csv {
+    const char *path, *text;
+    size_t size, at;
+    char delimiter;
+    int64_t line; /* of the file, from 1 */
+    char *field;  /* the field last read, and a zero */
+    size_t room;
+    size_t field_at; /* where it begins */
+    bool last;       /* of its line */
+    locale_t numbers;
+} csv;
+
+typedef struct csv_table {
+    char **names;
+    double **columns;
+    int64_t count, rows, room;
+} csv_table;
+
+static mf_value out_of_memory(const csv *c) { return mf_make_error(MF_ERROR_MEMORY, "%s: out of memory", c->path); }
+
+static mf_value wrong(const csv *c, size_t at, int64_t column, const char *expected)
+{
+    return mf_make_error(MF_ERROR_IO, "%s: at offset %zu (line %lld, column %lld): expected %s", c->path, at, (long long)c->line,
+                         (long long)column + 1, expected);
+}
+
+/* ---- fields */
+
+static bool put(csv *c, size_t n, char byte)
+{
+    if (n + 1 >= c->room) {
+        size_t room = c->room ? c->room * 2 : 64;
+        char *more = realloc(c->field, room);
+        if (!more)
+            return false;
+        c->field = more;
+        c->room = room;
+    }
+    c->field[n] = byte;
+    c->field[n + 1] = 0;
+    return true;
+}
+
+/* The end of a line counts once, whether it is one byte or two. */
+static void end_line(csv *c)
+{
+    c->last = true;
+    if (c->at < c->size && c->text[c->at] == '\r')
+        c->at++;
+    if (c->at < c->size && c->text[c->at] == '\n')
+        c->at++;
+}
+
+/* What stands in quotes, behind the first of them. Error or unset. */
+static mf_value read_quoted(csv *c, int64_t column, size_t *n)
+{
+    for (;; c->at++) {
+        if (c->at >= c->size)
+            return wrong(c, c->field_at, column, "the end of what is in quotes");
+        if (c->text[c->at] == '"' && (++c->at >= c->size || c->text[c->at] != '"'))
+            return (mf_value){ 0 };
+        c->line += c->text[c->at] == '\n';
+        if (!put(c, (*n)++, c->text[c->at]))
+            return out_of_memory(c);
+    }
+}
+
+static mf_value read_field(csv *c, int64_t column)
+{
+    size_t n = 0;
+    c->field_at = c->at;
+    c->last = false;
+    if (!put(c, 0, 0))
+        return out_of_memory(c);
+    if (c->at < c->size && c->text[c->at] == '"') {
+        c->at++;
+        mf_value error = read_quoted(c, column, &n);
+        if (error.handle)
+            return error;
+    } else {
+        for (; c->at < c->size && c->text[c->at] != c->delimiter && c->text[c->at] != '\n' && c->text[c->at] != '\r'; c->at++)
+            if (!put(c, n++, c->text[c->at]))
+                return out_of_memory(c);
+    }
+    if (c->at < c->size && c->text[c->at] == c->delimiter) {
+        c->at++;
+        return (mf_value){ 0 };
+    }
+    if (c->at < c->size && c->text[c->at] != '\n' && c->text[c->at] != '\r')
+        return wrong(c, c->at, column, "a delimiter or the end of the line behind what is in quotes");
+    end_line(c);
+    return (mf_value){ 0 };
+}
+
+/* ---- lines */
+
+static char *trimmed(char *text)
+{
+    text += strspn(text, " \t");
+    size_t n = strlen(text);
+    while (n && strchr(" \t", text[n - 1]))
+        text[--n] = 0;
+    return text;
+}
+
+static mf_value read_number(csv *c, int64_t column, double *out)
+{
+    char *text = trimmed(c->field), *rest;
+    *out = strtod_l(*text ? text : "nan", &rest, c->numbers); /* nothing is NaN, as numpy.genfromtxt has it */
+    return *rest ? wrong(c, c->field_at, column, "a number") : (mf_value){ 0 };
+}
+
+/* The fields of a line, as names or none; the first line says how many there are. */
+static mf_value read_names(csv *c, csv_table *t, bool named)
+{
+    size_t begin = c->at;
+    int64_t line = c->line;
+    for (int64_t i = 0;; i++) {
+        mf_value error = read_field(c, i);
+        char number[24], **names = error.handle ? NULL : realloc(t->names, ((size_t)i + 1) * sizeof *names);
+        if (!names)
+            return error.handle ? error : out_of_memory(c);
+        t->names = names;
+        snprintf(number, sizeof number, "%lld", (long long)i);
+        names[i] = strdup(named ? trimmed(c->field) : number);
+        if (!names[i])
+            return out_of_memory(c);
+        t->count = i + 1;
+        for (int64_t k = 0; k < i; k++)
+            if (strcmp(names[k], names[i]) == 0)
+                return wrong(c, c->field_at, i, "a name that no other column has");
+        if (c->last)
+            break;
+    }
+    c->line = named ? c->line + 1 : line;
+    c->at = named ? c->at : begin;
+    t->columns = calloc((size_t)t->count, sizeof *t->columns);
+    return t->columns ? (mf_value){ 0 } : out_of_memory(c);
+}
+
+static mf_value read_line(csv *c, csv_table *t)
+{
+    if (t->rows == t->room) {
+        t->room = t->room ? t->room * 2 : 256;
+        for (int64_t i = 0; i < t->count; i++) {
+            double *more = realloc(t->columns[i], (size_t)t->room * sizeof *more);
+            if (!more)
+                return out_of_memory(c);
+            t->columns[i] = more;
+        }
+    }
+    char expected[64];
+    for (int64_t i = 0; i < t->count; i++) {
+        mf_value error = read_field(c, i);
+        if (!error.handle && c->last != (i + 1 == t->count)) {
+            snprintf(expected, sizeof expected, "%lld fields in each line", (long long)t->count);
+            error = wrong(c, c->field_at, i, expected);
+        }
+        if (!error.handle)
+            error = read_number(c, i, &t->columns[i][t->rows]);
+        if (error.handle)
+            return error;
+    }
+    c->line++;
+    t->rows++;
+    return (mf_value){ 0 };
+}
+
+static bool blank_line(csv *c)
+{
+    size_t at = c->at;
+    while (at < c->size && (c->text[at] == ' ' || c->text[at] == '\t'))
+        at++;
+    if (at < c->size && c->text[at] != '\n' && c->text[at] != '\r')
+        return false;
+    c->at = at;
+    end_line(c);
+    c->line++;
+    return true;
+}
+
+static mf_value read_table(csv *c, csv_table *t, bool named)
+{
+    c->at = c->size >= 3 && memcmp(c->text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* a mark that some programs put before UTF-8 */
+    while (c->at < c->size && blank_line(c)) {
+    }
+    mf_value error = c->at < c->size ? read_names(c, t, named) : wrong(c, c->at, 0, "a line");
+    while (!error.handle && c->at < c->size)
+        if (!blank_line(c))
+            error = read_line(c, t);
+    return error;
+}
+
+/* ---- the dict */
+
+static mf_value dict_of(const csv *c, const csv_table *t, mf_dtype dtype)
+{
+    mf_value *pairs = malloc((size_t)t->count * 2 * sizeof *pairs);
+    if (!pairs)
+        return out_of_memory(c);
+    for (int64_t i = 0; i < t->count; i++) {
+        pairs[2 * i] = mf_string(t->names[i]);
+        mf_value column = mf_from_host(MF_F64, MF_SHAPE(t->rows), t->columns[i] ? t->columns[i] : &(double){ 0 });
+        pairs[2 * i + 1] = dtype == MF_F64 ? column : mf_astype(column, dtype ? dtype : MF_F32);
+    }
+    mf_value made = mf_dict_n(pairs, (int)(2 * t->count));
+    free(pairs);
+    return made;
+}
+
+mf_value mf_load_csv_opt(const char *path, const mf_load_csv_options *o)
+{
+    MF_LAYER;
+    MF_SCOPE;
+    csv c = { .path = path, .delimiter = o && o->delimiter ? o->delimiter : ',', .line = 1 };
+    csv_table t = { 0 };
+    mf_value made = { 0 };
+    c.text = (const char *)mf_data_map(path, &c.size, &made);
+    if (!c.text)
+        return mf_escape(made);
+    c.numbers = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    made = c.numbers ? read_table(&c, &t, !(o && o->no_header)) : out_of_memory(&c);
+    if (!made.handle)
+        made = t.count < INT32_MAX / 4 ? dict_of(&c, &t, o ? o->dtype : MF_DTYPE_DEFAULT) : out_of_memory(&c);
+    if (c.numbers)
+        freelocale(c.numbers);
+    for (int64_t i = 0; i < t.count; i++) {
+        free(t.names[i]);
+        if (t.columns)
+            free(t.columns[i]);
+    }
+    free(t.names);
+    free(t.columns);
+    free(c.field);
+    (void)munmap((void *)(uintptr_t)c.text, c.size);
+    return mf_escape(made);
+}

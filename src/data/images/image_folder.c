@@ -1,0 +1,239 @@
+/* Folders of pictures as a source: a folder for each class, as in torchvision's ImageFolder. Invariants: the order is that of the classes'
+ * names and then of the files', whatever the file system gives; each row is read and decoded when it is asked for. */
+#include "data/images/image_files.h"
+#include "data/source.h"
+
+#include <manyfold/data.h>
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MOST_SIDE = 1 << 16 };
+
+/* ---- one picture */
+
+void *mf_image_symbol(const char *path, const char *library, const char *symbol, mf_value *error)
+{
+    void *loaded = dlopen(library, RTLD_NOW | RTLD_LOCAL),
+         *found = loaded ? dlsym(loaded, symbol) : NULL; /* loaded once, and never given back */
+    if (!found)
+        *error = mf_make_error(MF_ERROR_IO, "%s: %s is needed to read it: %s", path, library, dlerror());
+    return found;
+}
+
+mf_value mf_image_agree(const char *path, mf_image_size *size, int64_t height, int64_t width, bool compare)
+{
+    if (height < 1 || width < 1 || height > MOST_SIDE || width > MOST_SIDE)
+        return mf_make_error(MF_ERROR_IO, "%s: expected a picture of at most %d by %d pixels, found %lld by %lld", path, MOST_SIDE,
+                             MOST_SIDE, (long long)height, (long long)width);
+    if (compare && (height != size->height || width != size->width))
+        return mf_make_error(MF_ERROR_IO,
+                             "%s: expected a picture of %lld by %lld pixels (height by width), as all have, found %lld by %lld", path,
+                             (long long)size->height, (long long)size->width, (long long)height, (long long)width);
+    if (!compare) {
+        size->height = height;
+        size->width = width;
+    }
+    return (mf_value){ 0 };
+}
+
+/* What a file is, its first bytes say. */
+mf_value mf_image_read(const char *path, mf_image_size *size, unsigned char *out)
+{
+    unsigned char first[8] = { 0 };
+    struct stat s;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    errno = fd < 0 ? errno : 0;
+    FILE *file = fd >= 0 && fstat(fd, &s) == 0 && S_ISREG(s.st_mode) ? fdopen(fd, "rb") : NULL;
+    if (!file) {
+        mf_value error = mf_make_error(MF_ERROR_IO, "%s: cannot be read: %s", path, errno ? strerror(errno) : "it is no regular file");
+        if (fd >= 0)
+            (void)close(fd);
+        return error;
+    }
+    size_t n = fread(first, 1, sizeof first, file);
+    rewind(file);
+    mf_value error;
+    if (n >= 3 && memcmp(first, "\xff\xd8\xff", 3) == 0)
+        error = mf_jpeg_read(path, file, size, out);
+    else if (n == 8 && memcmp(first, "\x89PNG\r\n\x1a\n", 8) == 0)
+        error = mf_png_read(path, file, size, out);
+    else
+        error = mf_make_error(MF_ERROR_IO, "%s: at offset 0: expected the first bytes of a PNG or a JPEG", path);
+    (void)fclose(file);
+    return error;
+}
+
+/* ---- what is in a folder */
+
+typedef struct entries {
+    char **at;
+    int64_t count, room;
+    bool failed; /* there was no memory */
+} entries;
+
+static void add(entries *e, const char *folder, const char *name)
+{
+    if (e->count + 1 >= e->room) {
+        int64_t room = e->room ? e->room * 2 : 64;
+        char **more = realloc(e->at, (size_t)room * sizeof *more);
+        e->failed |= !more;
+        if (!more)
+            return;
+        e->at = more;
+        e->room = room;
+    }
+    size_t size = (folder ? strlen(folder) + 1 : 0) + strlen(name) + 1;
+    char *path = malloc(size);
+    e->failed |= !path;
+    if (!path)
+        return;
+    snprintf(path, size, "%s%s%s", folder ? folder : "", folder ? "/" : "", name);
+    e->at[e->count++] = path;
+    e->at[e->count] = NULL;
+}
+
+static void forget(entries *e)
+{
+    for (int64_t i = 0; i < e->count; i++)
+        free(e->at[i]);
+    free(e->at);
+    *e = (entries){ 0 };
+}
+
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+static bool is_picture(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot && *name != '.' && (strcasecmp(dot, ".png") == 0 || strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0);
+}
+
+static bool is_folder(const char *parent, const char *name)
+{
+    char path[4096];
+    struct stat s;
+    return *name != '.' && snprintf(path, sizeof path, "%s/%s", parent, name) < (int)sizeof path && stat(path, &s) == 0 &&
+           S_ISDIR(s.st_mode);
+}
+
+/* The names of a folder's folders, or the paths of its pictures, in order. False: it cannot be read (errno). */
+static bool list(entries *e, const char *folder, bool folders)
+{
+    DIR *d = opendir(folder);
+    int64_t before = e->count;
+    if (!d)
+        return false;
+    for (const struct dirent *entry; (entry = readdir(d));)
+        if (folders ? is_folder(folder, entry->d_name) : is_picture(entry->d_name))
+            add(e, folders ? NULL : folder, entry->d_name);
+    (void)closedir(d);
+    if (e->count > before)
+        qsort(e->at + before, (size_t)(e->count - before), sizeof *e->at, by_name);
+    return true;
+}
+
+/* ---- the source */
+
+typedef struct image_folder {
+    entries files;
+    int32_t *labels; /* NULL: no classes */
+    mf_image_size size;
+} image_folder;
+
+static void end(void *context)
+{
+    image_folder *f = context;
+    forget(&f->files);
+    free(f->labels);
+    free(f);
+}
+
+/* Columns stand in the order of their names: image, label. */
+static mf_value read_image(void *context, int64_t row, void *const *places)
+{
+    const image_folder *f = context;
+    mf_image_size size = f->size;
+    if (f->labels)
+        *(int32_t *)places[1] = f->labels[row];
+    return mf_image_read(f->files.at[row], &size, places[0]);
+}
+
+static mf_value unreadable(const char *folder) { return mf_make_error(MF_ERROR_IO, "%s: cannot be read: %s", folder, strerror(errno)); }
+static mf_value out_of_memory(const char *folder) { return mf_make_error(MF_ERROR_MEMORY, "%s: out of memory", folder); }
+
+/* The files of the class of that number. Error or unset. */
+static mf_value add_class(image_folder *f, const char *folder, const char *name, int32_t label)
+{
+    char path[4096];
+    int64_t before = f->files.count;
+    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path || !list(&f->files, path, false))
+        return unreadable(path);
+    int32_t *labels = realloc(f->labels, ((size_t)f->files.count + 1) * sizeof *labels);
+    if (!labels || f->files.failed)
+        return out_of_memory(folder);
+    f->labels = labels;
+    for (int64_t i = before; i < f->files.count; i++)
+        labels[i] = label;
+    return (mf_value){ 0 };
+}
+
+static mf_value find_files(image_folder *f, entries *classes, const char *folder)
+{
+    if (!list(classes, folder, true))
+        return unreadable(folder);
+    mf_value error = { 0 };
+    for (int64_t i = 0; i < classes->count && !error.handle; i++)
+        error = add_class(f, folder, classes->at[i], (int32_t)i);
+    if (!error.handle && !classes->count && !list(&f->files, folder, false))
+        error = unreadable(folder);
+    if (!error.handle && (f->files.failed || classes->failed))
+        error = out_of_memory(folder);
+    if (!error.handle && !f->files.count)
+        error = mf_make_error(MF_ERROR_IO, "%s: expected files .png, .jpg or .jpeg, or folders of them, found none", folder);
+    return error;
+}
+
+static mf_value find_size(image_folder *f, const mf_source_images_options *o)
+{
+    f->size.channels = o && o->channels ? o->channels : 3;
+    if (f->size.channels != 1 && f->size.channels != 3)
+        return mf_make_error(MF_ERROR_ARGUMENT, "mf_source_images: channels is %d; pictures have 1 or 3", f->size.channels);
+    if (o && (o->height || o->width)) {
+        mf_value error = mf_image_agree("mf_source_images", &f->size, o->height, o->width, false);
+        return error;
+    }
+    return mf_image_read(f->files.at[0], &f->size, NULL);
+}
+
+mf_source *mf_source_images_opt(const char *folder, const mf_source_images_options *o)
+{
+    MF_LAYER;
+    MF_SCOPE;
+    entries classes = { 0 };
+    image_folder *f = calloc(1, sizeof *f);
+    mf_value error = f ? find_files(f, &classes, folder) : out_of_memory(folder);
+    if (!error.handle)
+        error = find_size(f, o);
+    if (error.handle) {
+        forget(&classes);
+        if (f)
+            end(f);
+        return mf_source_failed(error);
+    }
+    mf_value image = mf_struct(MF_SHAPE(f->size.height, f->size.width, f->size.channels), MF_U8);
+    mf_value row = f->labels ? mf_dict("image", image, "label", mf_struct(MF_SHAPE0, MF_I32)) : mf_dict("image", image);
+    mf_source *s = mf_source_new(row, f->files.count, read_image, f, end);
+    if (s && classes.count)
+        s->classes = classes.at;
+    else
+        forget(&classes);
+    return s;
+}
