@@ -151,7 +151,10 @@ typedef enum mf_dtype {
 typedef enum mf_padding {
     MF_PADDING_DEFAULT = 0,
     MF_SAME,
-    MF_VALID
+    MF_VALID,
+    MF_CIRCULAR, /* these of layers only: what is on the other side; what is mirrored at the edge; */
+    MF_REFLECT,
+    MF_CAUSAL /* nothing of what comes later */
 } mf_padding;
 
 /* Short integer lists and shapes travel by value: no pointer, so nothing dangles. */

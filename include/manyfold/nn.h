@@ -60,28 +60,117 @@ mf_value mf_softmax_cross_entropy(mf_value logits, mf_value labels);
 /* (..., classes), (...) -> (...): labels are classes, i32 */
 mf_value mf_softmax_cross_entropy_with_integer_labels(mf_value logits, mf_value labels);
 
-/* ---- layers, with parameters from rngs, a random state, as in flax: kernels lecun_normal, biases
- * zeros. dtype is what a layer computes in, inputs and parameters converted to it (the input's
- * unless said); param_dtype what the parameters are kept in (f32). */
+/* ---- initialisers, jax.nn.initializers' by name and, from the same key, by value. They are options
+ * of layers: mf_nn_linear(rngs, 3, 4, .kernel_init = mf_init_he_normal()); unset is the layer's own. */
+typedef mf_value (*mf_init_fn)(mf_value key, mf_shape shape, mf_dtype dtype);
+typedef struct mf_initializer {
+    mf_value (*make)(const struct mf_initializer *self, mf_value key, mf_shape shape,
+                     mf_dtype dtype);
+    mf_init_fn function;
+    double numbers[5];
+    bool draws;
+} mf_initializer;
+mf_initializer mf_init_zeros(void);
+mf_initializer mf_init_ones(void);
+mf_initializer mf_init_constant(double c);
+mf_initializer mf_init_uniform(double scale); /* [0, scale) */
+mf_initializer mf_init_normal(double stddev);
+mf_initializer mf_init_truncated_normal(double stddev, double lower, double upper);
+/* Of the last two dimensions as a matrix of inputs and outputs, the others its field: with variance
+ * 2 / in (he), 1 / in (lecun) or 2 / (in + out) (glorot); normal ones are cut at 2 deviations */
+mf_initializer mf_init_lecun_normal(void);
+mf_initializer mf_init_lecun_uniform(void);
+mf_initializer mf_init_glorot_normal(void);
+mf_initializer mf_init_glorot_uniform(void);
+mf_initializer mf_init_he_normal(void);
+mf_initializer mf_init_he_uniform(void);
+typedef enum mf_fan_mode {
+    MF_FAN_IN = 0,
+    MF_FAN_OUT,
+    MF_FAN_AVG,
+    MF_FAN_GEO_AVG
+} mf_fan_mode;
+typedef enum mf_init_distribution {
+    MF_INIT_TRUNCATED_NORMAL = 0,
+    MF_INIT_NORMAL,
+    MF_INIT_UNIFORM
+} mf_init_distribution;
+typedef struct mf_variance_scaling_options {
+    mf_reserved begin_;
+    mf_fan_mode mode;
+    mf_init_distribution distribution;
+    int in_axis MF_DEFAULT_(-2);
+    int out_axis MF_DEFAULT_(-1);
+    mf_reserved reserved_;
+} mf_variance_scaling_options;
+/* Variance scale / n, n the inputs, the outputs or a mean of both */
+mf_initializer mf_init_variance_scaling_opt(double scale, const mf_variance_scaling_options *o);
+/* Orthogonal columns, or rows, of the last dimension and the product of the others */
+mf_initializer mf_init_orthogonal(double scale);
+mf_initializer mf_init_function(mf_init_fn f); /* one's own */
+/* (2) -> shape: what it makes from a key; f32 unless said. MF_ERROR_SHAPE where it does not suit */
+mf_value mf_initialize(mf_initializer init, mf_value key, mf_shape shape, mf_dtype dtype);
+
+/* ---- layers, flax.nnx's, with parameters from rngs, a random state: kernels lecun_normal, biases
+ * zeros, scales ones unless said. dtype is what a layer computes in, inputs and parameters
+ * converted to it (the input's unless said); param_dtype what the parameters are kept in (f32).
+ * Wrong options are MF_ERROR_ARGUMENT in place of the module, a wrong input MF_ERROR_SHAPE or
+ * MF_ERROR_DTYPE in place of its result; both name the layer. */
+typedef struct mf_nn_linear_options {
+    bool no_bias;
+    mf_dtype dtype, param_dtype;
+    mf_initializer kernel_init, bias_init;
+    mf_reserved reserved_;
+} mf_nn_linear_options;
+/* Of (..., in_features) -> (..., out_features): x kernel + bias */
+mf_module mf_nn_linear_opt(mf_state rngs, int in_features, int out_features,
+                           const mf_nn_linear_options *o);
+/* kernel_size has an entry for each of the 1 to 3 spatial dimensions (unset: 1 by 1), the other
+ * lists one for each or one for all, ones unless said. padding is MF_SAME unless said, MF_VALID,
+ * MF_CIRCULAR, MF_REFLECT, of one dimension MF_CAUSAL, or padding_low and padding_high. mask is
+ * multiplied with the kernel. */
 typedef struct mf_nn_conv_options {
     mf_ints kernel_size, strides;
     mf_padding padding;
     bool no_bias;
     mf_dtype dtype, param_dtype;
+    mf_ints padding_low, padding_high, input_dilation, kernel_dilation;
+    int64_t feature_group_count;
+    mf_value mask;
+    mf_initializer kernel_init, bias_init;
     mf_reserved reserved_;
 } mf_nn_conv_options;
-typedef struct mf_nn_linear_options {
-    bool no_bias;
-    mf_dtype dtype, param_dtype;
-    mf_reserved reserved_;
-} mf_nn_linear_options;
-/* Of (n, h, w, in_features) -> (n, h', w', out_features); kernel HWIO, of one or two sizes (one: a
- * square), padding MF_SAME unless said, strides 1 */
+/* Of (..., h, w, in_features) -> (..., h', w', out_features); kernel HWIO, I the features in of a
+ * group */
 mf_module mf_nn_conv_opt(mf_state rngs, int in_features, int out_features,
                          const mf_nn_conv_options *o);
-/* Of (..., in_features) -> (..., out_features): x kernel + bias */
-mf_module mf_nn_linear_opt(mf_state rngs, int in_features, int out_features,
-                           const mf_nn_linear_options *o);
+typedef struct mf_nn_conv_transpose_options {
+    mf_ints kernel_size, strides;
+    mf_padding padding;
+    bool no_bias, transpose_kernel;
+    mf_dtype dtype, param_dtype;
+    mf_ints padding_low, padding_high, kernel_dilation;
+    mf_value mask;
+    mf_initializer kernel_init, bias_init;
+    mf_reserved reserved_;
+} mf_nn_conv_transpose_options;
+/* Of (..., h, w, in_features) -> (..., h', w', out_features): strides apart in the output, as
+ * lax.conv_transpose; kernel HWIO, with transpose_kernel HWOI and flipped: a convolution's
+ * gradient */
+mf_module mf_nn_conv_transpose_opt(mf_state rngs, int in_features, int out_features,
+                                   const mf_nn_conv_transpose_options *o);
+typedef struct mf_nn_embed_options {
+    mf_dtype dtype, param_dtype;
+    mf_initializer embedding_init;
+    mf_reserved reserved_;
+} mf_nn_embed_options;
+/* Of integers (...) -> (..., features): rows of a table, normal with variance 1 / features; beyond
+ * the table NaN. dtype is the table's unless said. */
+mf_module mf_nn_embed_opt(mf_state rngs, int num_embeddings, int features,
+                          const mf_nn_embed_options *o);
+/* (..., features) -> (..., num_embeddings): the products with all rows of an Embed's table: logits
+ * where input and output share it */
+mf_value mf_nn_embed_attend(mf_module embed, mf_value query);
 
 /* ---- training or not. Modules have flags, as flax.nnx's: "deterministic" of those that draw
  * (dropout), "use_running_average" of those that gather statistics, "decode" of those that

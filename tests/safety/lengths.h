@@ -143,58 +143,66 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(mf_random_choice(key(), mf_i(5), s))                                 \
     X(mf_random_choice(key(), vector(), s, .without_replacement = true))   \
     X(mf_random_choice(key(), vector(), s, .p = vector()))                 \
+    X(mf_initialize(mf_init_zeros(), key(), s, MF_F32))                    \
+    X(mf_initialize(mf_init_orthogonal(1), key(), s, MF_F32))              \
+    X(mf_initialize(mf_init_he_normal(), key(), s, MF_F32))                \
     X(mf_eval_shape(mf_fn(half), mf_struct(s, MF_F32)))
 
 /* l: a list */
-#define LISTS(X)                                                                                            \
-    X(mf_transpose(vector(), l))                                                                            \
-    X(mf_pad(vector(), 0.0f, l, MF_INTS(0), MF_INTS(0)))                                                    \
-    X(mf_pad(vector(), 0.0f, MF_INTS(0), l, MF_INTS(0)))                                                    \
-    X(mf_pad(vector(), 0.0f, MF_INTS(0), MF_INTS(0), l))                                                    \
-    X(mf_slice_in(vector(), l, MF_INTS(4), MF_INTS(1)))                                                     \
-    X(mf_slice_in(vector(), MF_INTS(0), l, MF_INTS(1)))                                                     \
-    X(mf_tile(vector(), l))                                                                                 \
-    X(mf_tensordot_axes(vector(), vector(), l, MF_INTS(0)))                                                 \
-    X(mf_tensordot_axes(vector(), vector(), l, l))                                                          \
-    X(mf_dot_general(vector(), vector(), .lhs_contracting = l, .rhs_contracting = l))                       \
-    X(mf_dot_general(vector(), vector(), .lhs_batch = l, .rhs_batch = l))                                   \
-    X(mf_reduce_window_sum(vector(), .window = l))                                                          \
-    X(mf_reduce_window_max(vector(), .window = MF_INTS(2), .padding_low = l))                               \
-    X(mf_reduce_window_min(vector(), .window = MF_INTS(2), .padding_high = l))                              \
-    X(mf_reduce_window_sum(vector(), .window = MF_INTS(2), .strides = l))                                   \
-    X(mf_reduce_window_sum(vector(), .window = MF_INTS(2), .base_dilation = l))                             \
-    X(mf_reduce_window_sum(vector(), .window = MF_INTS(2), .window_dilation = l))                           \
-    X(mf_max_pool(line(), .window_shape = l))                                                               \
-    X(mf_avg_pool(line(), .window_shape = MF_INTS(2), .strides = l))                                        \
-    X(mf_conv_general_dilated(line(), weights(), .dimension_numbers = "NWC,WIO->NWC", .window_strides = l)) \
-    X(mf_conv_general_dilated(line(), weights(), .dimension_numbers = "NWC,WIO->NWC", .lhs_dilation = l))   \
-    X(mf_conv_general_dilated(line(), weights(), .dimension_numbers = "NWC,WIO->NWC", .rhs_dilation = l))   \
-    X(mf_conv_general_dilated(line(), weights(), .dimension_numbers = "NWC,WIO->NWC", .padding_low = l))    \
-    X(mf_conv_general_dilated(line(), weights(), .dimension_numbers = "NWC,WIO->NWC", .padding_high = l))   \
-    X(mf_fftn(vector(), .axes = l))                                                                         \
-    X(mf_fftn(vector(), .s = l))                                                                            \
-    X(mf_irfftn(vector(), .s = l, .axes = l))                                                               \
-    X(mf_fft2(mf_ones(MF_SHAPE(4, 4), MF_F32), .axes = l))                                                  \
-    X(mf_call(mf_jit(both, .static_argnums = l), vector(), vector()))                                       \
-    X(mf_call(mf_jit(both, .donate_argnums = l), vector(), vector()))                                       \
-    X(mf_call(mf_remat(both, .static_argnums = l), vector(), vector()))                                     \
-    X(mf_call(mf_grad(half, .argnums = l), vector()))                                                       \
-    X(mf_call(mf_value_and_grad(half, .argnums = l), vector()))                                             \
-    X(mf_call(mf_jacfwd(half, .argnums = l), vector()))                                                     \
-    X(mf_call(mf_jacrev(half, .argnums = l), vector()))                                                     \
-    X(mf_call(mf_hessian(half, .argnums = l), vector()))                                                    \
-    X(mf_call(mf_pmap(half, .static_broadcasted_argnums = l), mf_ones(MF_SHAPE(1, 2), MF_F32)))             \
-    X(mf_call(mf_pmap(half, .donate_argnums = l), mf_ones(MF_SHAPE(1, 2), MF_F32)))                         \
-    X(mf_call(mf_pmap(half, .axis_name = "i", .replicated_argnums = l), mf_ones(MF_SHAPE(1, 2), MF_F32)))   \
-    X(mf_ifftn(vector(), .axes = l))                                                                        \
-    X(mf_rfftn(vector(), .s = l))                                                                           \
-    X(mf_ifft2(square(), .axes = l))                                                                        \
-    X(mf_rfft2(square(), .axes = l))                                                                        \
-    X(mf_irfft2(square(), .axes = l))                                                                       \
-    X(handle_of(mf_nn_conv(mf_random_state(1), 1, 1, .kernel_size = l).handle))                             \
-    X(handle_of(mf_nn_conv(mf_random_state(1), 1, 1, .kernel_size = MF_INTS(1), .strides = l).handle))      \
-    X(windowed(l))                                                                                          \
-    X(mf_call(mf_pmap2(half, .static_broadcasted_argnums = l), mf_ones(MF_SHAPE(1, 2), MF_F32)))            \
+#define LISTS(X)                                                                                                             \
+    X(mf_transpose(vector(), l))                                                                                             \
+    X(mf_pad(vector(), 0.0f, l, MF_INTS(0), MF_INTS(0)))                                                                     \
+    X(mf_pad(vector(), 0.0f, MF_INTS(0), l, MF_INTS(0)))                                                                     \
+    X(mf_pad(vector(), 0.0f, MF_INTS(0), MF_INTS(0), l))                                                                     \
+    X(mf_slice_in(vector(), l, MF_INTS(4), MF_INTS(1)))                                                                      \
+    X(mf_slice_in(vector(), MF_INTS(0), l, MF_INTS(1)))                                                                      \
+    X(mf_tile(vector(), l))                                                                                                  \
+    X(mf_tensordot_axes(vector(), vector(), l, MF_INTS(0)))                                                                  \
+    X(mf_tensordot_axes(vector(), vector(), l, l))                                                                           \
+    X(mf_dot_general(vector(), vector(), .lhs_contracting = l, .rhs_contracting = l))                                        \
+    X(mf_dot_general(vector(), vector(), .lhs_batch = l, .rhs_batch = l))                                                    \
+    X(mf_reduce_window_sum(vector(), .window = l))                                                                           \
+    X(mf_reduce_window_max(vector(), .window = MF_INTS(2), .padding_low = l))                                                \
+    X(mf_reduce_window_min(vector(), .window = MF_INTS(2), .padding_high = l))                                               \
+    X(mf_reduce_window_sum(vector(), .window = MF_INTS(2), .strides = l))                                                    \
+    X(mf_reduce_window_sum(vector(), .window = MF_INTS(2), .base_dilation = l))                                              \
+    X(mf_reduce_window_sum(vector(), .window = MF_INTS(2), .window_dilation = l))                                            \
+    X(mf_max_pool(line(), .window_shape = l))                                                                                \
+    X(mf_avg_pool(line(), .window_shape = MF_INTS(2), .strides = l))                                                         \
+    X(mf_conv_general_dilated(line(), weights(), .dimension_numbers = "NWC,WIO->NWC", .window_strides = l))                  \
+    X(mf_conv_general_dilated(line(), weights(), .dimension_numbers = "NWC,WIO->NWC", .lhs_dilation = l))                    \
+    X(mf_conv_general_dilated(line(), weights(), .dimension_numbers = "NWC,WIO->NWC", .rhs_dilation = l))                    \
+    X(mf_conv_general_dilated(line(), weights(), .dimension_numbers = "NWC,WIO->NWC", .padding_low = l))                     \
+    X(mf_conv_general_dilated(line(), weights(), .dimension_numbers = "NWC,WIO->NWC", .padding_high = l))                    \
+    X(mf_fftn(vector(), .axes = l))                                                                                          \
+    X(mf_fftn(vector(), .s = l))                                                                                             \
+    X(mf_irfftn(vector(), .s = l, .axes = l))                                                                                \
+    X(mf_fft2(mf_ones(MF_SHAPE(4, 4), MF_F32), .axes = l))                                                                   \
+    X(mf_call(mf_jit(both, .static_argnums = l), vector(), vector()))                                                        \
+    X(mf_call(mf_jit(both, .donate_argnums = l), vector(), vector()))                                                        \
+    X(mf_call(mf_remat(both, .static_argnums = l), vector(), vector()))                                                      \
+    X(mf_call(mf_grad(half, .argnums = l), vector()))                                                                        \
+    X(mf_call(mf_value_and_grad(half, .argnums = l), vector()))                                                              \
+    X(mf_call(mf_jacfwd(half, .argnums = l), vector()))                                                                      \
+    X(mf_call(mf_jacrev(half, .argnums = l), vector()))                                                                      \
+    X(mf_call(mf_hessian(half, .argnums = l), vector()))                                                                     \
+    X(mf_call(mf_pmap(half, .static_broadcasted_argnums = l), mf_ones(MF_SHAPE(1, 2), MF_F32)))                              \
+    X(mf_call(mf_pmap(half, .donate_argnums = l), mf_ones(MF_SHAPE(1, 2), MF_F32)))                                          \
+    X(mf_call(mf_pmap(half, .axis_name = "i", .replicated_argnums = l), mf_ones(MF_SHAPE(1, 2), MF_F32)))                    \
+    X(mf_ifftn(vector(), .axes = l))                                                                                         \
+    X(mf_rfftn(vector(), .s = l))                                                                                            \
+    X(mf_ifft2(square(), .axes = l))                                                                                         \
+    X(mf_rfft2(square(), .axes = l))                                                                                         \
+    X(mf_irfft2(square(), .axes = l))                                                                                        \
+    X(handle_of(mf_nn_conv(mf_random_state(1), 1, 1, .kernel_size = l).handle))                                              \
+    X(handle_of(mf_nn_conv(mf_random_state(1), 1, 1, .kernel_size = MF_INTS(1), .strides = l).handle))                       \
+    X(handle_of(mf_nn_conv(mf_random_state(1), 1, 1, .kernel_size = MF_INTS(1), .kernel_dilation = l).handle))               \
+    X(handle_of(mf_nn_conv(mf_random_state(1), 1, 1, .kernel_size = MF_INTS(1), .input_dilation = l).handle))                \
+    X(handle_of(mf_nn_conv_transpose(mf_random_state(1), 1, 1, .kernel_size = l).handle))                                    \
+    X(handle_of(mf_nn_conv_transpose(mf_random_state(1), 1, 1, .kernel_size = MF_INTS(1), .strides = l).handle))             \
+    X(mf_call(mf_nn_conv(mf_random_state(1), 1, 1, .kernel_size = MF_INTS(1), .padding_low = l, .padding_high = l), line())) \
+    X(windowed(l))                                                                                                           \
+    X(mf_call(mf_pmap2(half, .static_broadcasted_argnums = l), mf_ones(MF_SHAPE(1, 2), MF_F32)))                             \
     X(mf_call(mf_pmap2(half, .donate_argnums = l), mf_ones(MF_SHAPE(1, 2), MF_F32)))
 
 /* n: a count; what is counted lies with the caller, so a count too large is known only where there is a limit. one: a value */
@@ -274,6 +282,10 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(mf_ihfft(vector(), .n = n))                                                                                                         \
     X(handle_of(mf_nn_conv(mf_random_state(1), n, 1, .kernel_size = MF_INTS(1)).handle))                                                  \
     X(handle_of(mf_nn_conv(mf_random_state(1), 1, n, .kernel_size = MF_INTS(1)).handle))                                                  \
+    X(handle_of(mf_nn_conv(mf_random_state(1), 1, 1, .feature_group_count = n).handle))                                                   \
+    X(handle_of(mf_nn_conv_transpose(mf_random_state(1), n, 1).handle))                                                                   \
+    X(handle_of(mf_nn_embed(mf_random_state(1), n, 1).handle))                                                                            \
+    X(handle_of(mf_nn_embed(mf_random_state(1), 1, n).handle))                                                                            \
     X(handle_of(mf_nn_linear(mf_random_state(1), n, 1).handle))                                                                           \
     X(handle_of(mf_nn_linear(mf_random_state(1), 1, n).handle))                                                                           \
     X(handle_of(mf_nn_multi_head_attention(mf_random_state(1), n, 4).handle))                                                             \
@@ -330,86 +342,87 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(said(mf_to_host(vector(), MF_F32, (float[4]){ 0 }, (size_t)n)))
 
 /* a: an axis, or an index, of arrays of 4 by 4 */
-#define AXES(X)                                                                      \
-    X(mf_swapaxes(square(), a, 0))                                                   \
-    X(mf_swapaxes(square(), 0, a))                                                   \
-    X(mf_moveaxis(square(), a, 0))                                                   \
-    X(mf_moveaxis(square(), 0, a))                                                   \
-    X(mf_expand_dims(square(), a))                                                   \
-    X(mf_squeeze(square(), a))                                                       \
-    X(mf_flip(square(), a))                                                          \
-    X(mf_concatenate(mf_list(square(), square()), a))                                \
-    X(mf_stack(mf_list(square(), square()), a))                                      \
-    X(mf_split(square(), 2, a))                                                      \
-    X(mf_slice_in_dim(square(), 0, 1, 1, a))                                         \
-    X(mf_dynamic_slice_in_dim(square(), 0, 1, a))                                    \
-    X(mf_dynamic_update_slice_in_dim(square(), square(), 0, a))                      \
-    X(mf_iota(MF_I32, MF_SHAPE(4, 4), a))                                            \
-    X(mf_repeat(square(), 2, a))                                                     \
-    X(mf_roll(square(), 1, a))                                                       \
-    X(mf_diff(square(), 1, a))                                                       \
-    X(mf_take(square(), 0, a))                                                       \
-    X(mf_take_opt(square(), mf_i(0), a, &(mf_take_options){ .mode = MF_TAKE_CLIP })) \
-    X(mf_take_along_axis(square(), mf_zeros(MF_SHAPE(4, 4), MF_I32), a))             \
-    X(mf_one_hot(mf_arange(4, MF_I32), 4, .axis = a))                                \
-    X(mf_sum(square(), a))                                                           \
-    X(mf_prod(square(), a))                                                          \
-    X(mf_mean(square(), a))                                                          \
-    X(mf_var(square(), a))                                                           \
-    X(mf_std(square(), a))                                                           \
-    X(mf_max(square(), a))                                                           \
-    X(mf_min(square(), a))                                                           \
-    X(mf_any(square(), a))                                                           \
-    X(mf_all(square(), a))                                                           \
-    X(mf_argmax(square(), a))                                                        \
-    X(mf_argmin(square(), a))                                                        \
-    X(mf_cumsum(square(), a))                                                        \
-    X(mf_cumsum(square(), a, .reverse = true))                                       \
-    X(mf_cumprod(square(), a))                                                       \
-    X(mf_cumprod(square(), a, .reverse = true))                                      \
-    X(mf_cummax(square(), a))                                                        \
-    X(mf_cummax(square(), a, .reverse = true))                                       \
-    X(mf_cummin(square(), a))                                                        \
-    X(mf_cummin(square(), a, .reverse = true))                                       \
-    X(mf_cumlogsumexp(square(), a))                                                  \
-    X(mf_cumlogsumexp(square(), a, .reverse = true))                                 \
-    X(mf_sort(square(), a))                                                          \
-    X(mf_argsort(square(), a))                                                       \
-    X(mf_sort_descending(square(), a))                                               \
-    X(mf_argsort_descending(square(), a))                                            \
-    X(mf_top_k(square(), 2, a))                                                      \
-    X(mf_median(square(), a))                                                        \
-    X(mf_quantile(square(), 0.5, a))                                                 \
-    X(mf_sort_key_value(square(), square(), a))                                      \
-    X(mf_logsumexp(square(), a))                                                     \
-    X(mf_softmax(square(), a))                                                       \
-    X(mf_log_softmax(square(), a))                                                   \
-    X(mf_norm(square(), .axis = a))                                                  \
-    X(mf_fft(square(), .axis = a))                                                   \
-    X(mf_ifft(square(), .axis = a))                                                  \
-    X(mf_rfft(square(), .axis = a))                                                  \
-    X(mf_irfft(square(), .axis = a))                                                 \
-    X(mf_hfft(square(), .axis = a))                                                  \
-    X(mf_ihfft(square(), .axis = a))                                                 \
-    X(mf_fftshift(square(), a))                                                      \
-    X(mf_ifftshift(square(), a))                                                     \
-    X(mf_associative_scan(both, square(), .axis = a))                                \
-    X(mf_random_permutation(key(), square(), .axis = a))                             \
-    X(mf_random_choice(key(), square(), MF_SHAPE(2), .axis = a))                     \
-    X(mf_random_categorical(key(), square(), a, MF_SHAPE(2)))                        \
-    X(mf_call(mf_vmap(half, .in_axes = a), square()))                                \
-    X(mf_call(mf_vmap(half, .out_axes = a), square()))                               \
-    X(mf_call(mf_pmap(half, .in_axes = a), mf_ones(MF_SHAPE(1, 4), MF_F32)))         \
-    X(mf_call(mf_pmap(half, .out_axes = a), mf_ones(MF_SHAPE(1, 4), MF_F32)))        \
-    X(mf_call(mf_vmap2(half, .in_axes = a), square()))                               \
-    X(IN_MAP(gathered, a))                                                           \
-    X(IN_MAP(scattered, a))                                                          \
-    X(IN_MAP(exchanged, a))                                                          \
-    X(IN_MAP(exchanged_to, a))                                                       \
-    X(IN_MAP(swapped, a))                                                            \
-    X(IN_MAP(handed, a))                                                             \
-    X(sized(mf_dim(square(), a)))                                                    \
-    X(mf_shard(square(), a))                                                         \
+#define AXES(X)                                                                                \
+    X(mf_initialize(mf_init_variance_scaling(1, .in_axis = a), key(), MF_SHAPE(4, 4), MF_F32)) \
+    X(mf_swapaxes(square(), a, 0))                                                             \
+    X(mf_swapaxes(square(), 0, a))                                                             \
+    X(mf_moveaxis(square(), a, 0))                                                             \
+    X(mf_moveaxis(square(), 0, a))                                                             \
+    X(mf_expand_dims(square(), a))                                                             \
+    X(mf_squeeze(square(), a))                                                                 \
+    X(mf_flip(square(), a))                                                                    \
+    X(mf_concatenate(mf_list(square(), square()), a))                                          \
+    X(mf_stack(mf_list(square(), square()), a))                                                \
+    X(mf_split(square(), 2, a))                                                                \
+    X(mf_slice_in_dim(square(), 0, 1, 1, a))                                                   \
+    X(mf_dynamic_slice_in_dim(square(), 0, 1, a))                                              \
+    X(mf_dynamic_update_slice_in_dim(square(), square(), 0, a))                                \
+    X(mf_iota(MF_I32, MF_SHAPE(4, 4), a))                                                      \
+    X(mf_repeat(square(), 2, a))                                                               \
+    X(mf_roll(square(), 1, a))                                                                 \
+    X(mf_diff(square(), 1, a))                                                                 \
+    X(mf_take(square(), 0, a))                                                                 \
+    X(mf_take_opt(square(), mf_i(0), a, &(mf_take_options){ .mode = MF_TAKE_CLIP }))           \
+    X(mf_take_along_axis(square(), mf_zeros(MF_SHAPE(4, 4), MF_I32), a))                       \
+    X(mf_one_hot(mf_arange(4, MF_I32), 4, .axis = a))                                          \
+    X(mf_sum(square(), a))                                                                     \
+    X(mf_prod(square(), a))                                                                    \
+    X(mf_mean(square(), a))                                                                    \
+    X(mf_var(square(), a))                                                                     \
+    X(mf_std(square(), a))                                                                     \
+    X(mf_max(square(), a))                                                                     \
+    X(mf_min(square(), a))                                                                     \
+    X(mf_any(square(), a))                                                                     \
+    X(mf_all(square(), a))                                                                     \
+    X(mf_argmax(square(), a))                                                                  \
+    X(mf_argmin(square(), a))                                                                  \
+    X(mf_cumsum(square(), a))                                                                  \
+    X(mf_cumsum(square(), a, .reverse = true))                                                 \
+    X(mf_cumprod(square(), a))                                                                 \
+    X(mf_cumprod(square(), a, .reverse = true))                                                \
+    X(mf_cummax(square(), a))                                                                  \
+    X(mf_cummax(square(), a, .reverse = true))                                                 \
+    X(mf_cummin(square(), a))                                                                  \
+    X(mf_cummin(square(), a, .reverse = true))                                                 \
+    X(mf_cumlogsumexp(square(), a))                                                            \
+    X(mf_cumlogsumexp(square(), a, .reverse = true))                                           \
+    X(mf_sort(square(), a))                                                                    \
+    X(mf_argsort(square(), a))                                                                 \
+    X(mf_sort_descending(square(), a))                                                         \
+    X(mf_argsort_descending(square(), a))                                                      \
+    X(mf_top_k(square(), 2, a))                                                                \
+    X(mf_median(square(), a))                                                                  \
+    X(mf_quantile(square(), 0.5, a))                                                           \
+    X(mf_sort_key_value(square(), square(), a))                                                \
+    X(mf_logsumexp(square(), a))                                                               \
+    X(mf_softmax(square(), a))                                                                 \
+    X(mf_log_softmax(square(), a))                                                             \
+    X(mf_norm(square(), .axis = a))                                                            \
+    X(mf_fft(square(), .axis = a))                                                             \
+    X(mf_ifft(square(), .axis = a))                                                            \
+    X(mf_rfft(square(), .axis = a))                                                            \
+    X(mf_irfft(square(), .axis = a))                                                           \
+    X(mf_hfft(square(), .axis = a))                                                            \
+    X(mf_ihfft(square(), .axis = a))                                                           \
+    X(mf_fftshift(square(), a))                                                                \
+    X(mf_ifftshift(square(), a))                                                               \
+    X(mf_associative_scan(both, square(), .axis = a))                                          \
+    X(mf_random_permutation(key(), square(), .axis = a))                                       \
+    X(mf_random_choice(key(), square(), MF_SHAPE(2), .axis = a))                               \
+    X(mf_random_categorical(key(), square(), a, MF_SHAPE(2)))                                  \
+    X(mf_call(mf_vmap(half, .in_axes = a), square()))                                          \
+    X(mf_call(mf_vmap(half, .out_axes = a), square()))                                         \
+    X(mf_call(mf_pmap(half, .in_axes = a), mf_ones(MF_SHAPE(1, 4), MF_F32)))                   \
+    X(mf_call(mf_pmap(half, .out_axes = a), mf_ones(MF_SHAPE(1, 4), MF_F32)))                  \
+    X(mf_call(mf_vmap2(half, .in_axes = a), square()))                                         \
+    X(IN_MAP(gathered, a))                                                                     \
+    X(IN_MAP(scattered, a))                                                                    \
+    X(IN_MAP(exchanged, a))                                                                    \
+    X(IN_MAP(exchanged_to, a))                                                                 \
+    X(IN_MAP(swapped, a))                                                                      \
+    X(IN_MAP(handed, a))                                                                       \
+    X(sized(mf_dim(square(), a)))                                                              \
+    X(mf_shard(square(), a))                                                                   \
     X(shown(mf_key(mf_dict("k", 1), a)))
 
 /* n: any number is legal, or an error. one: a value; names: a name */

@@ -47,6 +47,8 @@ static mf_value reduce_window(const mf_op *op, mf_value x, const mf_window_optio
         !read_list(&o->base_dilation, t->rank, 1, name, "base_dilation", &p.base_dilation, &error) ||
         !read_list(&o->window_dilation, t->rank, 1, name, "window_dilation", &p.window_dilation, &error))
         return error;
+    if (o->padding > MF_VALID)
+        return mf_fail(MF_ERROR_ARGUMENT, "%s: padding is MF_SAME, MF_VALID or in numbers", name);
     if (o->padding == MF_SAME)
         pad_same(&p, t);
     return mf_bind(op, &p, 1, x);

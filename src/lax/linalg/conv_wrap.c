@@ -98,6 +98,10 @@ static bool read_options(const mf_conv_options *o, const mf_type *x, const mf_ty
         !read_list(&o->padding_low, spatial, 0, "padding_low", &p->padding_low, error) ||
         !read_list(&o->padding_high, spatial, 0, "padding_high", &p->padding_high, error))
         return false;
+    if (o->padding > MF_VALID) {
+        *error = mf_fail(MF_ERROR_ARGUMENT, "conv_general_dilated: padding is MF_SAME, MF_VALID or in numbers");
+        return false;
+    }
     p->feature_group_count = o->feature_group_count ? o->feature_group_count : 1;
     p->batch_group_count = o->batch_group_count ? o->batch_group_count : 1;
     if (o->padding == MF_SAME)

@@ -35,9 +35,9 @@ def argument(parameter):
         return ARGUMENTS[parameter]
     if parameter.endswith("*"):
         return "(void *)room"
-    if re.fullmatch(r"mf_f[a-z]?\d+|mf_fm|mf_decorator", parameter):
+    if re.fullmatch(r"mf_f[a-z]?\d+|mf_fm|mf_init_fn|mf_decorator", parameter):
         return f"({parameter})any"
-    if re.fullmatch(r"mf_(ints|slice|policy|state_axis_rules|stage_form|state_type)", parameter):
+    if re.fullmatch(r"mf_(initializer|ints|slice|policy|state_axis_rules|stage_form|state_type)", parameter):
         return f"({parameter}){{ 0 }}"
     return "1"
 
