@@ -141,6 +141,13 @@ def loops():
         yield Row(f"rnn_grad_1000x{units}", f"rnn_grad_1000x{units}", "its gradient", devices=1, goal=1)
 
 
+def sequences():
+    yield Row("attention_256x64", "attention_256x64", "causal attention, batch 8, length 256, 8 heads of 64", devices=1, goal=1)
+    yield Row("attention_grad_256x64", "attention_grad_256x64", "its gradient", devices=1, goal=1)
+    yield Row("lstm_1000x128", "lstm_1000x128", "LSTM of 128 units, 16 sequences of 1000 steps", devices=1, goal=2)
+    yield Row("lstm_grad_1000x128", "lstm_grad_1000x128", "its gradient", devices=1, goal=2)
+
+
 def processes():
     """The same devices spread over processes that mpirun starts; goals are against the best of JAX over gloo and local sum + MPI_Allreduce."""
     for count, each in ((2, 4), (4, 2), (2, 1)):
@@ -162,7 +169,7 @@ def process():
     yield Row("first_result_memory", title="the same, peak memory", memory_of="first_result", goal=10)
 
 
-ROWS = [*dispatch(), *all_reduce(), *cnn(), *transformer(), *dense(), *loops(), *processes(), *process()]
+ROWS = [*dispatch(), *all_reduce(), *cnn(), *transformer(), *dense(), *loops(), *sequences(), *processes(), *process()]
 
 
 def chosen(patterns):

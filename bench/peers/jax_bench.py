@@ -260,6 +260,59 @@ recurrent(1000, 16, 50, 20)
 recurrent(1000, 64, 10, 5)
 
 
+def long_short_term(steps, units):
+    """Flax's OptimizedLSTMCell over 16 sequences."""
+    def outputs(jax, p, x):
+        jnp, zeros = jax.numpy, jax.numpy.zeros((16, units))
+
+        def cell(carry, x):
+            c, h = carry
+            i, f, g, o = jnp.split(x @ p["i"] + (h @ p["h"] + p["b"]), 4, axis=-1)
+            c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+            h = jax.nn.sigmoid(o) * jnp.tanh(c)
+            return (c, h), h
+        return jnp.swapaxes(jax.lax.scan(cell, (zeros, zeros), jnp.swapaxes(x, 0, 1))[1], 0, 1)
+
+    def arguments(jax):
+        p = {"i": 0.05 * normal(jax, 0, (units, 4 * units)), "h": 0.05 * normal(jax, 1, (units, 4 * units)), "b": jax.numpy.zeros(4 * units)}
+        return p, normal(jax, 2, (16, steps, units))
+
+    @workload(f"lstm_{steps}x{units}", 1)
+    def forward(jax, _):
+        f, arrays = jax.jit(lambda *a: outputs(jax, *a)), arguments(jax)
+        return lambda: f(*arrays)
+
+    @workload(f"lstm_grad_{steps}x{units}", 1)
+    def gradient(jax, _):
+        f, arrays = jax.jit(jax.grad(lambda *a: jax.numpy.mean(outputs(jax, *a)**2))), arguments(jax)
+        return lambda: f(*arrays)
+
+
+long_short_term(1000, 128)
+
+
+def attention(length, depth):
+    """What Flax's dot_product_attention calls, causal."""
+    def outputs(jax, *arrays):
+        return jax.nn.dot_product_attention(*arrays, is_causal=True)
+
+    def arguments(jax):
+        return [normal(jax, i, (8, length, 8, depth)) for i in range(3)]
+
+    @workload(f"attention_{length}x{depth}", 5)
+    def forward(jax, _):
+        f, arrays = jax.jit(lambda *a: outputs(jax, *a)), arguments(jax)
+        return lambda: f(*arrays)
+
+    @workload(f"attention_grad_{length}x{depth}", 3)
+    def gradient(jax, _):
+        f, arrays = jax.jit(jax.grad(lambda *a: jax.numpy.mean(outputs(jax, *a)**2), argnums=(0, 1, 2))), arguments(jax)
+        return lambda: f(*arrays)
+
+
+attention(256, 64)
+
+
 # ---- the CNN step of the data-parallel guide
 
 def parameters(jax, c):
