@@ -24,9 +24,9 @@ __attribute__((unused)) static mf_value fill(uint32_t seed, mf_shape shape, doub
 /* The parameters of a module, each leaf filled. */
 __attribute__((unused)) static mf_value filled_parameters(mf_module m)
 {
-    mf_value values = mf_module_values(m, mf_of_type(MF_PARAM_STATE)), leaves = mf_tree_leaves(values), filled[64];
+    mf_value values = mf_module_values(m, mf_of_type(MF_PARAM_STATE)), leaves = mf_tree_leaves(values), filled[128];
     int count = mf_len(leaves);
-    for (int i = 0; i < count && i < 64; i++)
+    for (int i = 0; i < count && i < 128; i++)
         filled[i] = fill(1000 + (uint32_t)i, mf_shape_of(mf_get(leaves, i)), 0.5);
     return mf_tree_unflatten(values, mf_list_n(filled, count));
 }

@@ -144,7 +144,8 @@ def recurrent_cases():
     module_case("bidirectional_lengths", both, whole(return_carry=True, seq_lengths=lengths), x, params_too=False)
 
 
-attention_cases()
-multi_head_cases()
-recurrent_cases()
-corpus.save()
+if __name__ == "__main__":
+    attention_cases()
+    multi_head_cases()
+    recurrent_cases()
+    corpus.save()
