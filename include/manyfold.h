@@ -44,6 +44,7 @@
 #include <manyfold/device.h>
 #include <manyfold/distributed.h>
 /* files */
+#include <manyfold/augment.h>
 #include <manyfold/data.h>
 #include <manyfold/io.h>
 

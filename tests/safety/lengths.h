@@ -311,6 +311,9 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(read_ahead(mf_source_images("/no such folder", .height = n), 0, 0))                                                                 \
     X(read_ahead(mf_source_text("/no such file", n), 0, 0))                                                                               \
     X(class_of(n))                                                                                                                        \
+    X(mf_augment_crop(key(), mf_ones(MF_SHAPE(2, 3, 3, 1), MF_F32), .padding = n))                                                        \
+    X(mf_augment_crop(key(), mf_ones(MF_SHAPE(2, 3, 3, 1), MF_F32), .height = n))                                                         \
+    X(mf_augment_cutout(key(), mf_ones(MF_SHAPE(2, 3, 3, 1), MF_F32), n))                                                                 \
     X(saved(n, 1, 1))                                                                                                                     \
     X(restored(n))                                                                                                                        \
     X(saved(1, n, 1))                                                                                                                     \

@@ -1,0 +1,44 @@
+/* manyfold/augment.h - images changed at random inside of the compiled step: crops, flips, cut-outs
+ * and mixtures from a key, and normalisation.
+ *
+ * Images are batches of shape (n, h, w, c), of any dtype, which stays unless said; each image has a
+ * draw of its own, but for mix-up. The same key gives the same draws; in a map give each device a
+ * key of its own (mf_random_fold_in(key, mf_axis_index(name))), or all images of the batch one.
+ * Functions are traced as any other; gradients go through.
+ * Results belong to the innermost scope; any thread. Errors: MF_ERROR_SHAPE for no such batch,
+ * MF_ERROR_DTYPE for a key that is none, MF_ERROR_ARGUMENT for sizes that do not fit. */
+#ifndef MANYFOLD_AUGMENT_H
+#define MANYFOLD_AUGMENT_H
+#ifndef MF_CHECK_HEADERS_
+#pragma GCC system_header
+#endif
+
+#include <manyfold/random.h>
+
+MF_BEGIN_
+
+/* (2), (n, h, w, c) -> (n, height, width, c): padded with zeros by .padding pixels on each side, and
+ * cut out of that at a random place; height and width 0: those of the images */
+typedef struct mf_augment_crop_options {
+    int64_t padding, height, width;
+    mf_reserved reserved_;
+} mf_augment_crop_options;
+mf_value mf_augment_crop_opt(mf_value key, mf_value images, const mf_augment_crop_options *o);
+/* (2), (n, h, w, c) -> (n, h, w, c): mirrored, left for right, with probability p */
+mf_value mf_augment_flip(mf_value key, mf_value images, double p MF_DEFAULT_(0.5));
+/* (2), (n, h, w, c) -> (n, h, w, c): zero in a square whose centre is any pixel; what would stand
+ * beyond the border is cut off */
+mf_value mf_augment_cutout(mf_value key, mf_value images, int64_t size);
+/* (n, h, w, c), (c), (c) -> (n, h, w, c): (x - mean) / std, of floats; of integers 0 to 255 first
+ * x / 255, f32. mean and std broadcast */
+mf_value mf_augment_normalize(mf_value images, mf_value mean, mf_value std);
+/* (2), (n, h, w, c), (n, classes) -> tuple: floats: l x + (1 - l) x[p] of images and of labels, which
+ * are probabilities; one l of Beta(alpha, alpha) and one permutation p for the batch */
+mf_value mf_augment_mixup(mf_value key, mf_value images, mf_value labels,
+                          double alpha MF_DEFAULT_(0.2));
+
+MF_END_
+
+#include <manyfold/lift/augment.h>
+
+#endif
