@@ -11,13 +11,13 @@
  * there, to the bit, also on other devices. */
 #include <manyfold.h>
 
-#include "progress.h"
-
 #include <errno.h>
 #include <getopt.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { num_classes = 10 };
@@ -374,23 +374,33 @@ static bool load_checkpoint(run *r)
 
 /* ---- epochs */
 
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 static bool train_epoch(run *r, int epoch, result *out)
 {
     char label[48], said[64];
     snprintf(label, sizeof label, "Epoch %d/%lld, batch", epoch + 1, r->settings->epochs);
     int64_t batches = mf_loader_batches(r->train);
-    progress p = progress_start(label, "images", mf_loader_position(r->train) % batches, batches, (double)r->settings->batch);
-    p.silent = !is_first();
-    for (mf_value batch; mf_loader_next(r->train, &batch);) {
+    mf_progress *p = mf_progress_open(label, batches, .done = mf_loader_position(r->train) % batches, .unit = "images",
+                                      .per_step = (double)r->settings->batch, .silent = !is_first());
+    bool good = true;
+    for (mf_value batch; good && mf_loader_next(r->train, &batch);) {
         int64_t position = mf_loader_position(r->train);
-        if (told(batch) || !queue_step(r, batch) || (r->tally.steps == 0 && !settle(r)))
-            return false;
+        good = !told(batch) && queue_step(r, batch) && (r->tally.steps > 0 || settle(r));
+        if (!good)
+            break;
         snprintf(said, sizeof said, "loss %.4f, accuracy %.4f", r->tally.loss / r->tally.steps, r->tally.accuracy / r->tally.steps);
-        progress_step(&p, said);
-        if (r->settings->checkpoint && position % batches && position % r->settings->checkpoint == 0 && !save_checkpoint(r))
-            return false;
+        mf_progress_step(p, said);
+        if (r->settings->checkpoint && position % batches && position % r->settings->checkpoint == 0)
+            good = save_checkpoint(r);
     }
-    if (!settle(r))
+    mf_progress_close(p);
+    if (!good || !settle(r))
         return false;
     out->train_loss = r->tally.loss / r->tally.steps;
     out->train_accuracy = r->tally.accuracy / r->tally.steps;
@@ -431,10 +441,10 @@ static bool train_epochs(run *r)
     int first = (int)(mf_loader_position(r->train) / mf_loader_batches(r->train));
     for (int epoch = first; epoch < r->settings->epochs; epoch++) {
         result *out = &r->results[epoch];
-        double started = progress_now();
+        double started = now();
         if (!train_epoch(r, epoch, out) || !evaluate(r, out))
             return false;
-        out->seconds = progress_now() - started;
+        out->seconds = now() - started;
         if (is_first())
             printf("Epoch %d/%lld: test loss %.4f, test accuracy %.4f\n", epoch + 1, r->settings->epochs, out->test_loss,
                    out->test_accuracy);

@@ -47,5 +47,6 @@
 #include <manyfold/augment.h>
 #include <manyfold/data.h>
 #include <manyfold/io.h>
+#include <manyfold/train.h>
 
 #endif

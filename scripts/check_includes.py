@@ -14,7 +14,7 @@ import sys
 INSIDE = [["base"], ["array"], ["tree"], ["ir"], ["trace"], ["passes"], ["transform"], ["ops"], ["lax"], ["runtime"], ["backend", "comm"], ["wire.c"]]
 
 # Below wire.c: written on the public header alone (and on their own room's files).
-ON_TOP = ["random", "state", "nn", "numpy", "optim", "data", "io", "cli"]
+ON_TOP = ["random", "state", "nn", "numpy", "optim", "data", "io", "train", "cli"]
 
 # Interfaces that sink: header -> the rooms inside that may include it although it stands below them.
 ABOVE_THE_ROWS = ["trace", "passes", "transform"]  # ir/ and the rooms above it know op rows only as a type

@@ -58,6 +58,10 @@ mf_value mf_load_safetensors_metadata(const char *path);
 mf_status mf_save_safetensors_opt(const char *path, mf_value tree,
                                   const mf_save_safetensors_options *o);
 
+/* (h, w, channels) -> file: or (h, w): a PNG, grey, with alpha (2 channels, or 4), or of red, green
+ * and blue (3); u8, or floats from 0 to 1, clipped and rounded */
+mf_status mf_save_png(const char *path, mf_value image);
+
 /* Checkpoints of a job: a folder that all its processes write together, and that any number of
  * processes reads. All call these, in the same order, with trees of one structure; a program of
  * one process is a job of one.

@@ -85,6 +85,22 @@ static mf_value class_of(int index)
     return said_of;
 }
 
+static mf_value stepped(int64_t steps, int64_t done)
+{
+    mf_progress *p = mf_progress_open("", steps, .done = done, .silent = true);
+    mf_progress_step(p, NULL);
+    mf_progress_close(p);
+    return steps < 0 || done < 0 ? mf_make_error(MF_ERROR_ARGUMENT, "no loop") : mf_f(0);
+}
+
+static mf_value logged(int64_t step)
+{
+    mf_logbook *b = mf_logbook_open("/no such folder/logs");
+    mf_status status = mf_logbook_write(b, step, mf_f(1));
+    (void)mf_logbook_close(b);
+    return said(status);
+}
+
 static mf_value saved(int64_t step, int64_t kept, int64_t interval)
 {
     mf_checkpoint_manager *m = mf_checkpoint_manager_open("/no such folder/steps", .max_to_keep = kept, .save_interval_steps = interval);
@@ -314,6 +330,9 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(mf_augment_crop(key(), mf_ones(MF_SHAPE(2, 3, 3, 1), MF_F32), .padding = n))                                                        \
     X(mf_augment_crop(key(), mf_ones(MF_SHAPE(2, 3, 3, 1), MF_F32), .height = n))                                                         \
     X(mf_augment_cutout(key(), mf_ones(MF_SHAPE(2, 3, 3, 1), MF_F32), n))                                                                 \
+    X(stepped(n, 1))                                                                                                                      \
+    X(stepped(7, n))                                                                                                                      \
+    X(logged(n))                                                                                                                          \
     X(saved(n, 1, 1))                                                                                                                     \
     X(restored(n))                                                                                                                        \
     X(saved(1, n, 1))                                                                                                                     \

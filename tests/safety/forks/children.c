@@ -95,6 +95,7 @@ static mf_device device;
 static mf_device_list devices;
 static mf_loader *loader;
 static mf_checkpoint_manager *manager;
+static mf_logbook *logbook;
 static const char *const names[] = { "a", "b" };
 static char room[1 << 16];
 static void any(void) { _exit(6); }
@@ -196,6 +197,7 @@ static void prepare(void)
     optimizer = mf_adam(.learning_rate = 0.5);
     devices = mf_devices();
     device = devices.at[0];
+    logbook = mf_logbook_open("/nowhere/logs");
     manager = mf_checkpoint_manager_open("/nowhere/steps");
     loader = mf_loader_open(mf_dict("x", mf_ones(MF_SHAPE(4, 2), MF_F32)), .batch_size = 2);
     for (int i = 0; i < 4; i++) {

@@ -15,14 +15,14 @@ mf_dots_with_no_batch_dims_saveable""".split()
 ARGUMENTS = {"mf_value": "value", "mf_function": "function", "mf_state": "state", "mf_module": "module", "mf_filter": "filter",
              "mf_optimizer": "optimizer", "mf_device": "device", "mf_device_list": "devices", "const char *": '"a"',
              "mf_shape": "MF_SHAPE(2)", "mf_dtype": "MF_F32", "mf_status": "MF_ERROR_IO", "mf_loader *": "loader", "const mf_loader *": "loader",
-             "mf_checkpoint_manager *": "manager", "mf_source *": "NULL", "const mf_source *": "NULL", "mf_source_read": "NULL",
+             "mf_checkpoint_manager *": "manager", "mf_source *": "NULL", "mf_progress *": "NULL", "mf_logbook *": "logbook", "const mf_source *": "NULL", "mf_source_read": "NULL",
              "mf_source_end": "NULL",
              "const mf_value *": "values", "const mf_function *": "functions", "const mf_filter *": "filters", "const char *const *": "names",
              "mf_value *": "made", "mf_function *": "pullback", "mf_scope *": "NULL", "mf_scope **": "&(mf_scope *){ NULL }",
              "const mf_layer *": "&(mf_layer){ 0 }", "mf_value *const *": "places", "mf_error_hook": "NULL", "mf_print_hook": "NULL", "size_t": "sizeof *values"}
 RESULTS = {"mf_value": "said(r)", "mf_status": "r != MF_OK", "const char *": "!r || strstr(r, \"child of a fork\")", "const void *": "!r",
            "double": "isnan(r)", "_Bool": "!r", "int": "r <= 0", "int64_t": "r <= 0", "mf_axis": "r == INT64_MAX", "mf_device_list": "!r.count",
-           "mf_shape": "r.rank <= 0", "mf_scope *": "!r", "mf_loader *": "1", "mf_checkpoint_manager *": "1", "mf_source *": "1", "mf_optimizer": "!r.handle", "mf_policy": "!r.saves",
+           "mf_shape": "r.rank <= 0", "mf_scope *": "!r", "mf_loader *": "1", "mf_checkpoint_manager *": "1", "mf_source *": "1", "mf_progress *": "1", "mf_logbook *": "1", "mf_optimizer": "!r.handle", "mf_policy": "!r.saves",
            "mf_dtype": "r == MF_DTYPE_DEFAULT", "mf_kind": "r == MF_KIND_ERROR"}
 HANDLES = "mf_function mf_state mf_module mf_filter mf_state_axis_rules".split()
 OWN = {"mf_is_error": "r", "mf_exit_status": "r == EXIT_FAILURE", "mf_first_error": "r != MF_OK",
