@@ -358,8 +358,10 @@ static mf_status begin_step(mf_checkpoint_manager *m, int64_t step, mf_value tre
     else if (m->rank == 0 && is_complete(m->folder, name))
         error = mf_make_error(MF_ERROR_ARGUMENT, "%s: step %lld has been saved already", m->folder, (long long)step);
     mf_status status = mf_checkpoint_begin(&m->saving, m->step_folder ? m->step_folder : m->folder, error.handle ? error : tree, rows);
-    if (status)
+    if (status) {
         mf_checkpoint_end(&m->saving);
+        free(m->step_folder);
+    }
     return status;
 }
 
