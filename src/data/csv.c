@@ -208,7 +208,7 @@ static mf_value read_table(csv *c, csv_table *t, bool named)
 
 static mf_value dict_of(const csv *c, const csv_table *t, mf_dtype dtype)
 {
-    mf_value *pairs = malloc((size_t)t->count * 2 * sizeof *pairs);
+    mf_value *pairs = malloc(((size_t)t->count * 2 + 1) * sizeof *pairs);
     if (!pairs)
         return out_of_memory(c);
     for (int64_t i = 0; i < t->count; i++) {

@@ -177,7 +177,8 @@ mf_value mf_curves_draw(const mf_series *series, int count, FILE *svg)
         return out_of_memory();
     bool whole = true;
     for (int i = 0; i < panels; i++) {
-        panel p = { .canvas = &canvas, .left = i % 2 * WIDE, .top = i / 2 * HIGH };
+        int row = i / 2;
+        panel p = { .canvas = &canvas, .left = i % 2 * WIDE, .top = row * HIGH };
         whole = draw_panel(&p, series, count, titles[i]) && whole;
     }
     mf_value image = mf_from_host(MF_U8, MF_SHAPE(canvas.height, canvas.width, 3), canvas.pixels);

@@ -78,7 +78,7 @@ static size_t put_value(unsigned char *out, const char *name, double value)
     if (out) {
         *out++ = 1 << 3 | 2;
         memcpy(out, length, digits);
-        memcpy(out + digits, name, n);
+        memcpy(out + digits, name, n); /* its length says where it ends: NOLINT(bugprone-not-null-terminated-result) */
         out[digits + n] = 2 << 3 | 5;
         (void)put_le(out + digits + n + 1, bits, 4);
     }

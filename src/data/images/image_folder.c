@@ -177,9 +177,9 @@ static mf_value add_class(image_folder *f, const char *folder, const char *name,
     if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path || !list(&f->files, path, false))
         return unreadable(path);
     int32_t *labels = realloc(f->labels, ((size_t)f->files.count + 1) * sizeof *labels);
+    f->labels = labels ? labels : f->labels;
     if (!labels || f->files.failed)
         return out_of_memory(folder);
-    f->labels = labels;
     for (int64_t i = before; i < f->files.count; i++)
         labels[i] = label;
     return (mf_value){ 0 };
