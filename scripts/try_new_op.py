@@ -17,7 +17,8 @@ ROW = """/* ---- roots */
 DERIVATIVE(exp10_jvp, e_scale(b, e_mul(b, t, y), %s))
 MF_EVALUATE1(exp10_evaluate, exp10, NULL, NULL, NULL)
 static const char *const exp10_samples[] = { "f32[2,3]{-2:2}", "f64[3]{-2:2}", "f32[3]{=-inf,0,inf} -> f32[3]{=0,1,inf}", "bf16[3]{-2:2}", NULL };
-MATH_ROW(exp10, mf_type_float1, 16, true);
+MF_HLO_RULE(exp10_hlo) { out[0] = h_binary(h, "power", h_full(h, e->out[0]->type, 10), in[0]); }
+MATH_ROW(exp10, mf_type_float1, 16, true, MF_HLO_BY(exp10_hlo));
 """ % RIGHT
 EDITS = [  # file, what stands there, what stands there then
     ("src/ops/ops.def", "F(exp2) ", "F(exp2) F(exp10) "),

@@ -105,6 +105,8 @@ typedef struct mf_cost {
 
 typedef struct mf_kernel_builder mf_kernel_builder; /* ir/kernel.h: elementwise lowering */
 typedef uintptr_t mf_kernel_value;
+typedef struct mf_hlo mf_hlo; /* ir/stablehlo.h: StableHLO */
+typedef struct mf_hlo_value mf_hlo_value;
 
 typedef enum mf_op_flag {
     MF_OP_ELEMENTWISE = 1, /* all operands and results have one shape; batch, cost and variance follow */
@@ -187,6 +189,9 @@ struct mf_op {
     /* The native engine's scalar/vector lowering of an elementwise op: gets one value an operand, gives the result.
      * mf_lower_none: not elementwise, the engine has a kernel of its own or uses evaluate. */
     mf_kernel_value (*lower)(mf_kernel_builder *k, const mf_eqn *e, const mf_kernel_value *in);
+    /* StableHLO: appends the operations; fills out. hlo: of mf_hlo_by_name the operation, of mf_hlo_none the reason why there is none. */
+    void (*stablehlo)(mf_hlo *h, const mf_eqn *e, const mf_hlo_value *in, mf_hlo_value *out);
+    const char *hlo;
     /* The reference: plain loops over contiguous operands, results preallocated. Control flow and collectives, which the runtime
      * steps through itself, say mf_evaluate_by_runtime. */
     mf_error_object *(*evaluate)(const mf_eqn *e, const void *const *in, void *const *out);

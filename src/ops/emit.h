@@ -4,6 +4,7 @@
 #define MF_OPS_EMIT_H
 
 #include "ir/op.h"
+#include "ir/stablehlo.h"
 #include "ops/rows.h"
 
 /* constants */

@@ -4,6 +4,7 @@
  * Under vmap over one of the names a collective becomes arithmetic on the batch dimension; over another name it works on a batch. */
 #include "ops/collective/collective.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ------------------------------------------------------------------ axes and groups */
@@ -309,9 +310,49 @@ static const char *const psum_samples[] = {
     "i=3: [axes=(i)] bf16[3,4]",
     "i=4: [axes=(i)] f64[4,3]",
     "i=4: [axes=(i), groups=(0, 3, 1, 2), group_size=2] f64[4]",
+    "i=4: [axes=(i), groups=(0, 2, 3, 1, -1, -1), group_size=3] i32[4]{=1,2,3,4} -> i32[4]{=8,2,8,8}",
     "i=2: [axes=(i)] c64[2,3]",
     NULL,
 };
+
+/* A float's bits as an integer that is ordered as the floats are; its own inverse. */
+static mf_hlo_value ordered_bits(mf_hlo *h, mf_hlo_value bits)
+{
+    mf_dtype d = bits.type->dtype;
+    mf_hlo_value zero = h_full(h, bits.type, 0), rest = h_identity(h, MF_REDUCE_MIN, mf_type_scalar(d, false));
+    mf_hlo_value turned = h_binary(h, "xor", bits, h_broadcast(h, rest, bits.type, mf_ints_of(0)));
+    return h_select(h, h_compare(h, "LT", false, bits, zero), turned, bits);
+}
+
+/* Floats whose extremum is wanted, as integers: plugins lose a NaN, or choose between 0 and -0 as they like. A NaN becomes the one that
+ * wins. */
+static mf_hlo_value as_ordered(mf_hlo *h, mf_hlo_value x, mf_reducer r)
+{
+    const mf_type *t = x.type;
+    mf_hlo_value winner = h_full(h, t, r == MF_REDUCE_MAX ? NAN : -NAN), is_nan = h_compare(h, "NE", false, x, x);
+    mf_hlo_value plain = h_select(h, is_nan, winner, x);
+    return ordered_bits(h, h_op(h, "bitcast_convert", mf_type_with_dtype(t, t->dtype == MF_F32 ? MF_I32 : MF_I64), &plain, 1, NULL));
+}
+
+/* Floats of 16 bits go as f32. */
+MF_HLO_RULE(reduce_hlo)
+{
+    const mf_collective_params *p = sum_of(e);
+    mf_dtype given = in[0].type->dtype, wide = given == MF_F16 || given == MF_BF16 ? MF_F32 : given;
+    bool ordered = mf_dtype_is_float(given) && e->op->reducer != MF_REDUCE_SUM;
+    mf_hlo_value x = h_convert(h, in[0], wide);
+    if (ordered)
+        x = as_ordered(h, x, e->op->reducer);
+    mf_hlo_value y = { 0, x.type };
+    h_open(h, "all_reduce", &x, 1, &y, 1, "replica_groups = %s", h_groups(h, p->axes, p->groups, p->group_size));
+    h_reducer_region(h, e->op->reducer, x.type->dtype);
+    h_close(h, &x, 1, &y, 1);
+    if (ordered) {
+        mf_hlo_value bits = ordered_bits(h, y);
+        y = h_op(h, "bitcast_convert", mf_type_with_dtype(bits.type, wide), &bits, 1, NULL);
+    }
+    out[0] = h_convert(h, y, given);
+}
 
 const mf_op mf_op_psum = {
     .name = "psum",
@@ -331,6 +372,7 @@ const mf_op mf_op_psum = {
     .cost = mf_cost_elementwise,
     .lower = mf_lower_none,
     .evaluate = mf_evaluate_by_runtime,
+    MF_HLO_BY(reduce_hlo),
     .samples = psum_samples,
 };
 
@@ -370,6 +412,7 @@ const mf_op mf_op_pmax = {
     .cost = mf_cost_elementwise,
     .lower = mf_lower_none,
     .evaluate = mf_evaluate_by_runtime,
+    MF_HLO_BY(reduce_hlo),
     .samples = pmax_samples,
 };
 
@@ -397,6 +440,7 @@ const mf_op mf_op_pmin = {
     .cost = mf_cost_elementwise,
     .lower = mf_lower_none,
     .evaluate = mf_evaluate_by_runtime,
+    MF_HLO_BY(reduce_hlo),
     .samples = pmin_samples,
 };
 
@@ -475,6 +519,12 @@ static const char *const ppermute_samples[] = {
     NULL,
 };
 
+MF_HLO_RULE(permute_hlo)
+{
+    const mf_permute_params *p = permute_of(e);
+    out[0] = h_op(h, "collective_permute", e->out[0]->type, in, 1, "source_target_pairs = %s", h_pairs(h, p->axes, p->perm));
+}
+
 const mf_op mf_op_ppermute = {
     .name = "ppermute",
     .collective = MF_COLLECTIVE_PERMUTE,
@@ -491,6 +541,7 @@ const mf_op mf_op_ppermute = {
     .cost = mf_cost_bytes,
     .lower = mf_lower_none,
     .evaluate = mf_evaluate_by_runtime,
+    MF_HLO_BY(permute_hlo),
     .samples = ppermute_samples,
 };
 
@@ -541,6 +592,12 @@ static const char *const axis_index_samples[] = {
     NULL,
 };
 
+MF_HLO_RULE(index_hlo)
+{
+    (void)in;
+    out[0] = h_axis_index(h, index_of(e)->axes);
+}
+
 const mf_op mf_op_axis_index = {
     .name = "axis_index",
     .params = index_params,
@@ -556,5 +613,6 @@ const mf_op mf_op_axis_index = {
     .cost = mf_cost_bytes,
     .lower = mf_lower_none,
     .evaluate = mf_evaluate_by_runtime,
+    MF_HLO_BY(index_hlo),
     .samples = axis_index_samples,
 };

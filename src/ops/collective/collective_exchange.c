@@ -194,6 +194,14 @@ static const char *const all_gather_samples[] = {
     NULL,
 };
 
+MF_HLO_RULE(gather_hlo)
+{
+    const mf_gather_axis_params *p = gather_of(e);
+    mf_hlo_value x = p->tiled ? in[0] : h_reshape(h, in[0], mf_type_insert_axis(in[0].type, (int)p->axis, 1));
+    out[0] = h_op(h, "all_gather", e->out[0]->type, &x, 1, "all_gather_dim = %lld : i64, replica_groups = %s", (long long)p->axis,
+                  h_groups(h, p->axes, p->groups, p->group_size));
+}
+
 const mf_op mf_op_all_gather = {
     .name = "all_gather",
     .collective = MF_COLLECTIVE_GATHER,
@@ -210,6 +218,7 @@ const mf_op mf_op_all_gather = {
     .cost = mf_cost_bytes,
     .lower = mf_lower_none,
     .evaluate = mf_evaluate_by_runtime,
+    MF_HLO_BY(gather_hlo),
     .samples = all_gather_samples,
 };
 
@@ -220,6 +229,19 @@ static const char *const psum_scatter_samples[] = {
     "i=4: [axes=(i), axis=1, groups=(0, 2, 1, 3), group_size=2] f64[4,3,2]",
     NULL,
 };
+
+MF_HLO_RULE(scatter_hlo)
+{
+    const mf_gather_axis_params *p = gather_of(e);
+    mf_dtype narrow = in[0].type->dtype, dtype = narrow == MF_F16 || narrow == MF_BF16 ? MF_F32 : narrow;
+    const mf_type *t = mf_type_with_dtype(e->out[0]->type, dtype), *piece = p->tiled ? t : mf_type_insert_axis(t, (int)p->axis, 1);
+    mf_hlo_value x = h_convert(h, in[0], dtype), y = { 0, piece };
+    h_open(h, "reduce_scatter", &x, 1, &y, 1, "replica_groups = %s, scatter_dimension = %lld : i64",
+           h_groups(h, p->axes, p->groups, p->group_size), (long long)p->axis);
+    h_reducer_region(h, MF_REDUCE_SUM, dtype);
+    h_close(h, &x, 1, &y, 1);
+    out[0] = h_convert(h, h_reshape(h, y, t), narrow);
+}
 
 const mf_op mf_op_psum_scatter = {
     .name = "psum_scatter",
@@ -239,6 +261,7 @@ const mf_op mf_op_psum_scatter = {
     .cost = mf_cost_elementwise,
     .lower = mf_lower_none,
     .evaluate = mf_evaluate_by_runtime,
+    MF_HLO_BY(scatter_hlo),
     .samples = psum_scatter_samples,
 };
 
@@ -359,6 +382,26 @@ static const char *const all_to_all_samples[] = {
     NULL,
 };
 
+/* Not tiled: what arrives is concatenated along a dimension of 1 that is made for it, and of the split one a dimension of 1 is left. */
+MF_HLO_RULE(exchange_hlo)
+{
+    const mf_all_to_all_params *p = exchange_of(e);
+    int64_t split = p->split_axis, concat = p->concat_axis;
+    const mf_type *result = e->out[0]->type;
+    mf_hlo_value x = in[0];
+    if (!p->tiled && split != concat) { /* concat_axis counts without the split axis */
+        concat += split < concat;
+        x = h_reshape(h, x, mf_type_insert_axis(x.type, (int)concat, 1));
+        split += concat < split;
+        result = mf_type_insert_axis(result, (int)split, 1);
+    }
+    mf_hlo_value y = h_op(h, "all_to_all", result, &x, 1,
+                          "concat_dimension = %lld : i64, replica_groups = %s, split_count = %lld : i64, split_dimension = %lld : i64",
+                          (long long)concat, h_groups(h, p->axes, p->groups, p->group_size),
+                          (long long)h_group_size(h, p->axes, p->groups, p->group_size), (long long)split);
+    out[0] = h_reshape(h, y, e->out[0]->type);
+}
+
 const mf_op mf_op_all_to_all = {
     .name = "all_to_all",
     .collective = MF_COLLECTIVE_ALL_TO_ALL,
@@ -375,5 +418,6 @@ const mf_op mf_op_all_to_all = {
     .cost = mf_cost_bytes,
     .lower = mf_lower_none,
     .evaluate = mf_evaluate_by_runtime,
+    MF_HLO_BY(exchange_hlo),
     .samples = all_to_all_samples,
 };

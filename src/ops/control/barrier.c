@@ -77,6 +77,12 @@ static const char *const barrier_samples[] = {
     "f64[3]{-2:2} f64[2,2]{-2:2}",
     NULL,
 };
+MF_HLO_RULE(barrier_hlo)
+{
+    if (e->in_count)
+        h_ops(h, "optimization_barrier", in, e->in_count, out, e->out_count);
+}
+
 const mf_op mf_op_optimization_barrier = {
     .name = "optimization_barrier",
     .flags = MF_OP_BARRIER,
@@ -90,6 +96,7 @@ const mf_op mf_op_optimization_barrier = {
     .cost = barrier_cost,
     .lower = mf_lower_none,
     .evaluate = barrier_evaluate,
+    MF_HLO_BY(barrier_hlo),
     .samples = barrier_samples,
 };
 
@@ -145,5 +152,6 @@ const mf_op mf_op_checkpoint_name = {
     .cost = mf_cost_bytes,
     .lower = name_lower,
     .evaluate = name_evaluate,
+    MF_HLO_BY(mf_hlo_same),
     .samples = name_samples,
 };

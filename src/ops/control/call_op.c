@@ -162,5 +162,6 @@ const mf_op mf_op_jit = {
     .cost = nested_call_cost,
     .lower = mf_lower_none,
     .evaluate = mf_evaluate_by_runtime,
+    MF_HLO_BY(mf_hlo_call),
     .samples = jit_samples,
 };

@@ -220,6 +220,7 @@ const mf_op mf_op_debug_print = {
     .cost = mf_cost_bytes,
     .lower = mf_lower_none,
     .evaluate = debug_print_evaluate,
+    MF_NO_HLO("it calls the host"),
     .samples = nested_no_samples,
 };
 
@@ -384,6 +385,7 @@ const mf_op mf_op_pure_callback = {
     .cost = mf_cost_bytes,
     .lower = mf_lower_none,
     .evaluate = callback_evaluate,
+    MF_NO_HLO("it calls the host"),
     .samples = nested_no_samples,
 };
 
@@ -402,5 +404,6 @@ const mf_op mf_op_io_callback = {
     .cost = mf_cost_bytes,
     .lower = mf_lower_none,
     .evaluate = callback_evaluate,
+    MF_NO_HLO("it calls the host"),
     .samples = nested_no_samples,
 };

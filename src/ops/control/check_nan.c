@@ -65,5 +65,6 @@ const mf_op mf_op_check_nan = {
     .cost = mf_cost_bytes,
     .lower = mf_lower_none,
     .evaluate = check_nan_evaluate,
+    MF_NO_HLO("it stops the program with an error, which only the host can"),
     .samples = nested_no_samples,
 };

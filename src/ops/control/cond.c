@@ -480,6 +480,22 @@ static const char *const cond_samples[] = {
     NULL,
 };
 
+MF_HLO_RULE(cond_hlo)
+{
+    const mf_cond_params *p = e->params;
+    const mf_type *scalar = mf_type_scalar(MF_I32, false);
+    mf_hlo_value last = h_full(h, scalar, p->branches.count - 1);
+    mf_hlo_value index = h_op(h, "clamp", scalar, (mf_hlo_value[]){ h_full(h, scalar, 0), in[0], last }, 3, NULL);
+    mf_hlo_value *results = h_room(h, e->out_count, sizeof *results);
+    h_open(h, "case", &index, 1, out, e->out_count, NULL);
+    for (int k = 0; results && k < p->branches.count; k++) {
+        h_region(h, NULL, 0);
+        h_program(h, p->branches.at[k], in + 1, results);
+        h_return(h, results, e->out_count);
+    }
+    h_close(h, &index, 1, out, e->out_count);
+}
+
 const mf_op mf_op_cond = {
     .name = "cond",
     .params = cond_params,
@@ -495,5 +511,6 @@ const mf_op mf_op_cond = {
     .cost = cond_cost,
     .lower = mf_lower_none,
     .evaluate = mf_evaluate_by_runtime,
+    MF_HLO_BY(cond_hlo),
     .samples = cond_samples,
 };

@@ -311,6 +311,7 @@ const mf_op mf_op_custom_jvp_call = {
     .cost = custom_cost,
     .lower = mf_lower_none,
     .evaluate = mf_evaluate_by_runtime,
+    MF_HLO_BY(mf_hlo_call),
     .samples = nested_no_samples,
 };
 
@@ -403,6 +404,7 @@ const mf_op mf_op_custom_vjp_call = {
     .cost = custom_cost,
     .lower = mf_lower_none,
     .evaluate = mf_evaluate_by_runtime,
+    MF_HLO_BY(mf_hlo_call),
     .samples = nested_no_samples,
 };
 
@@ -504,5 +506,6 @@ const mf_op mf_op_custom_linear = {
     .cost = mf_cost_bytes,
     .lower = mf_lower_none,
     .evaluate = linear_evaluate,
+    MF_NO_HLO("it stands for a backward pass and is transposed away before a program runs"),
     .samples = nested_no_samples,
 };

@@ -408,6 +408,31 @@ static const char *const pmap_samples[] = {
     NULL,
 };
 
+/* A map within a program: every replica has the whole operands, takes its row, and gets the rows of the others in the end. The module
+ * itself does a map that is the whole program. */
+MF_HLO_RULE(pmap_hlo)
+{
+    const mf_pmap_params *m = map_of(e);
+    mf_hlo_value *rows = h_room(h, e->in_count, sizeof *rows), *results = h_room(h, e->out_count, sizeof *results);
+    if (m->local->count)
+        h_fail(h, mf_error_new_at(e->address, MF_ERROR_ARGUMENT, "pmap has no StableHLO where this process has a part of the map"));
+    if (!rows || !results || h_failed(h))
+        return;
+    h_push_axis(h, m->axis_name, m->axis_size);
+    for (int i = 0; i < e->in_count && !h_failed(h); i++)
+        rows[i] = m->in_axes->at[i] == NOT_MAPPED ? in[i] : h_row(h, in[i], h_innermost_index(h), (int)m->in_axes->at[i]);
+    h_program(h, m->program, rows, results);
+    for (int o = 0; o < e->out_count && !h_failed(h); o++) {
+        int64_t axis = m->out_axes->at[o];
+        const mf_type *one = axis == NOT_MAPPED ? NULL : mf_type_insert_axis(m->program->out[o]->type, (int)axis, 1);
+        mf_hlo_value row = one ? h_reshape(h, results[o], one) : results[o];
+        out[o] = one ? h_op(h, "all_gather", e->out[o]->type, &row, 1, "all_gather_dim = %lld : i64, replica_groups = %s", (long long)axis,
+                            h_innermost_groups(h))
+                     : row;
+    }
+    h_pop_axis(h);
+}
+
 const mf_op mf_op_pmap = {
     .name = "pmap",
     .params = pmap_params,
@@ -423,5 +448,6 @@ const mf_op mf_op_pmap = {
     .cost = pmap_cost,
     .lower = mf_lower_none,
     .evaluate = mf_evaluate_by_runtime,
+    MF_HLO_BY(pmap_hlo),
     .samples = pmap_samples,
 };

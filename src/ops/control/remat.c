@@ -136,6 +136,19 @@ static const char *const remat_samples[] = {
     NULL,
 };
 
+/* What is computed again stands behind a barrier with its operands, or XLA would merge it with what was computed first. */
+MF_HLO_RULE(remat_hlo)
+{
+    const mf_remat_params *p = e->params;
+    mf_hlo_value *held = h_room(h, e->in_count, sizeof *held);
+    for (int i = 0; held && i < e->in_count; i++)
+        held[i] = in[i];
+    if (held && p->prevent_cse && p->differentiated && e->in_count)
+        h_ops(h, "optimization_barrier", in, e->in_count, held, e->in_count);
+    if (held)
+        h_program(h, p->program, held, out);
+}
+
 const mf_op mf_op_remat = {
     .name = "remat",
     .params = remat_params,
@@ -151,5 +164,6 @@ const mf_op mf_op_remat = {
     .cost = nested_call_cost,
     .lower = mf_lower_none,
     .evaluate = mf_evaluate_by_runtime,
+    MF_HLO_BY(remat_hlo),
     .samples = remat_samples,
 };

@@ -633,6 +633,53 @@ static const char *const scan_samples[] = {
     NULL,
 };
 
+/* As a while: the round, the constants and the carry, the rows that are read, those that are written. */
+MF_HLO_RULE(scan_hlo)
+{
+    const mf_scan_params *p = e->params;
+    int fixed = (int)(p->consts + p->carry), rows = e->in_count - fixed, made = e->out_count - (int)p->carry;
+    int n = 1 + e->in_count + made, ys = 1 + e->in_count;
+    mf_hlo_value *start = h_room(h, n, sizeof *start), *state = h_room(h, n, sizeof *state), *results = h_room(h, n, sizeof *results);
+    mf_hlo_value *given = h_room(h, e->in_count, sizeof *given), *gave = h_room(h, e->out_count, sizeof *gave), go;
+    if (!start || !state || !results || !given || !gave)
+        return;
+    start[0] = h_scalar(h, MF_I32, 0);
+    for (int i = 0; i < e->in_count; i++)
+        start[1 + i] = in[i];
+    for (int i = 0; i < made; i++)
+        start[ys + i] = h_full(h, e->out[p->carry + i]->type, 0);
+    for (int i = 0; i < p->carry; i++)
+        out[i] = in[p->consts + i];
+    for (int i = 0; i < made; i++)
+        out[p->carry + i] = start[ys + i];
+    if (!p->length)
+        return;
+    for (int i = 0; i < n; i++)
+        state[i].type = results[i].type = start[i].type;
+    h_open(h, "while", start, n, results, n, NULL);
+    h_region(h, state, n);
+    go = h_compare(h, "LT", false, state[0], h_scalar(h, MF_I32, (double)p->length));
+    h_return(h, &go, 1);
+    h_region(h, state, n);
+    mf_hlo_value at = p->reverse ? h_binary(h, "subtract", h_scalar(h, MF_I32, (double)p->length - 1), state[0]) : state[0];
+    for (int i = 0; i < fixed; i++)
+        given[i] = state[1 + i];
+    for (int i = 0; i < rows; i++)
+        given[fixed + i] = h_row(h, state[1 + fixed + i], at, 0);
+    h_program(h, p->body, given, gave);
+    state[0] = h_binary(h, "add", state[0], h_scalar(h, MF_I32, 1));
+    for (int i = 0; i < p->carry; i++)
+        state[1 + p->consts + i] = gave[i];
+    for (int i = 0; i < made; i++)
+        state[ys + i] = h_put_row(h, state[ys + i], gave[p->carry + i], at, 0);
+    h_return(h, state, n);
+    h_close(h, start, n, results, n);
+    for (int i = 0; i < p->carry; i++)
+        out[i] = results[1 + p->consts + i];
+    for (int i = 0; i < made; i++)
+        out[p->carry + i] = results[ys + i];
+}
+
 const mf_op mf_op_scan = {
     .name = "scan",
     .params = scan_params,
@@ -648,5 +695,6 @@ const mf_op mf_op_scan = {
     .cost = scan_cost,
     .lower = mf_lower_none,
     .evaluate = mf_evaluate_by_runtime,
+    MF_HLO_BY(scan_hlo),
     .samples = scan_samples,
 };

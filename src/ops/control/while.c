@@ -464,6 +464,34 @@ static const char *const while_samples[] = {
     NULL,
 };
 
+/* The constants go round with the carry. */
+MF_HLO_RULE(while_hlo)
+{
+    int n = e->in_count, first = consts(e);
+    mf_hlo_value *results = h_room(h, n, sizeof *results), *state = h_room(h, n, sizeof *state), *given = h_room(h, n, sizeof *given);
+    mf_hlo_value go = { 0, NULL };
+    if (!given)
+        return;
+    for (int i = 0; i < n; i++)
+        results[i].type = state[i].type = in[i].type;
+    h_open(h, "while", in, n, results, n, NULL);
+    h_region(h, state, n);
+    for (int i = 0; i < cond_consts(e); i++)
+        given[i] = state[i];
+    for (int i = first; i < n; i++)
+        given[cond_consts(e) + i - first] = state[i];
+    h_program(h, loop_of(e)->cond, given, &go);
+    h_return(h, &go, 1);
+    h_region(h, state, n);
+    h_program(h, loop_of(e)->body, state + cond_consts(e), given + first);
+    for (int i = 0; i < first; i++)
+        given[i] = state[i];
+    h_return(h, given, n);
+    h_close(h, in, n, results, n);
+    for (int i = first; i < n; i++)
+        out[i - first] = results[i];
+}
+
 const mf_op mf_op_while = {
     .name = "while",
     .params = while_params,
@@ -479,5 +507,6 @@ const mf_op mf_op_while = {
     .cost = while_cost,
     .lower = mf_lower_none,
     .evaluate = mf_evaluate_by_runtime,
+    MF_HLO_BY(while_hlo),
     .samples = while_samples,
 };

@@ -33,6 +33,7 @@ const mf_op mf_op_and = {
     .cost = mf_cost_elementwise,
     .lower = mf_lower_by_name,
     .evaluate = and_evaluate,
+    MF_HLO("and"),
     .samples = and_samples,
 };
 
@@ -51,6 +52,7 @@ const mf_op mf_op_or = {
     .cost = mf_cost_elementwise,
     .lower = mf_lower_by_name,
     .evaluate = or_evaluate,
+    MF_HLO("or"),
     .samples = or_samples,
 };
 
@@ -69,6 +71,7 @@ const mf_op mf_op_xor = {
     .cost = mf_cost_elementwise,
     .lower = mf_lower_by_name,
     .evaluate = xor_evaluate,
+    MF_HLO("xor"),
     .samples = xor_samples,
 };
 
@@ -87,6 +90,7 @@ const mf_op mf_op_not = {
     .cost = mf_cost_elementwise,
     .lower = mf_lower_by_name,
     .evaluate = not_evaluate,
+    MF_HLO("not"),
     .samples = not_samples,
 };
 
@@ -147,6 +151,7 @@ const mf_op mf_op_shift_left = {
     .cost = mf_cost_elementwise,
     .lower = left_lower,
     .evaluate = left_evaluate,
+    MF_HLO("shift_left"),
     .samples = left_samples,
 };
 
@@ -166,6 +171,7 @@ const mf_op mf_op_shift_right_logical = {
     .cost = mf_cost_elementwise,
     .lower = logical_lower,
     .evaluate = logical_evaluate,
+    MF_HLO("shift_right_logical"),
     .samples = logical_samples,
 };
 
@@ -185,6 +191,7 @@ const mf_op mf_op_shift_right_arithmetic = {
     .cost = mf_cost_elementwise,
     .lower = arithmetic_lower,
     .evaluate = arithmetic_evaluate,
+    MF_HLO("shift_right_arithmetic"),
     .samples = arithmetic_samples,
 };
 
@@ -223,7 +230,7 @@ static mf_error_object *count_type(mf_type_context *c)
     return e;
 }
 
-#define COUNT_ROW(word)                 \
+#define COUNT_ROW(word, operation)      \
     const mf_op mf_op_##word = {        \
         .name = #word,                  \
         .weight = 5,                    \
@@ -234,6 +241,7 @@ static mf_error_object *count_type(mf_type_context *c)
         .cost = mf_cost_elementwise,    \
         .lower = mf_lower_none,         \
         .evaluate = word##_evaluate,    \
+        MF_HLO(operation),              \
         .samples = word##_samples,      \
     }
 static const char *const population_count_samples[] = {
@@ -242,7 +250,7 @@ static const char *const population_count_samples[] = {
     "i64[2]{=-1,1} -> i64[2]{=64,1}",
     NULL,
 };
-COUNT_ROW(population_count);
+COUNT_ROW(population_count, "popcnt");
 
 static const char *const clz_samples[] = {
     "i32[4]{=0,-1,5,1} -> i32[4]{=32,0,29,31}",
@@ -250,4 +258,4 @@ static const char *const clz_samples[] = {
     "i64[2]{=-1,1} -> i64[2]{=0,63}",
     NULL,
 };
-COUNT_ROW(clz);
+COUNT_ROW(clz, "count_leading_zeros");

@@ -102,6 +102,12 @@ static const char *const select_samples[] = {
     "bool[3]{0:1} bf16[3]{-2:2} bf16[3]{-2:2}",
     NULL,
 };
+MF_HLO_RULE(select_hlo)
+{
+    (void)e;
+    out[0] = h_select(h, in[0], in[2], in[1]);
+}
+
 const mf_op mf_op_select_n = {
     .name = "select_n",
     .flags = MF_OP_ELEMENTWISE,
@@ -115,6 +121,7 @@ const mf_op mf_op_select_n = {
     .cost = mf_cost_elementwise,
     .lower = select_lower,
     .evaluate = select_evaluate,
+    MF_HLO_BY(select_hlo),
     .samples = select_samples,
 };
 
@@ -195,6 +202,8 @@ static const char *const clamp_samples[] = {
     "bf16[3]{-3:-2} bf16[3]{-1:1} bf16[3]{2:3}",
     NULL,
 };
+MF_HLO_RULE(clamp_hlo) { out[0] = h_op(h, "clamp", e->out[0]->type, in, 3, NULL); }
+
 const mf_op mf_op_clamp = {
     .name = "clamp",
     .flags = MF_OP_ELEMENTWISE,
@@ -208,6 +217,7 @@ const mf_op mf_op_clamp = {
     .cost = mf_cost_elementwise,
     .lower = clamp_lower,
     .evaluate = clamp_evaluate,
+    MF_HLO_BY(clamp_hlo),
     .samples = clamp_samples,
 };
 
@@ -243,6 +253,7 @@ const mf_op mf_op_stop_gradient = {
     .cost = mf_cost_bytes,
     .lower = same_lower,
     .evaluate = same_evaluate,
+    MF_HLO_BY(mf_hlo_same),
     .samples = stop_samples,
 };
 
@@ -265,5 +276,6 @@ const mf_op mf_op_copy = {
     .cost = mf_cost_bytes,
     .lower = same_lower,
     .evaluate = same_evaluate,
+    MF_HLO_BY(mf_hlo_same),
     .samples = copy_samples,
 };

@@ -50,17 +50,18 @@ static void copy_parts(const mf_type *t, int size, char *out, int to, const char
         memmove(out + i * to, in + i * from, (size_t)size);
 }
 
-#define COMPLEX_ROW(word, type, derivative, back, text) \
-    const mf_op mf_op_##word = {                        \
-        .name = #word,                                  \
-        MF_ELEMENTWISE_ROW,                             \
-        .type_rule = type,                              \
-        .jvp = derivative,                              \
-        .transpose = back,                              \
-        .cost = mf_cost_elementwise,                    \
-        .lower = mf_lower_none,                         \
-        .evaluate = word##_evaluate,                    \
-        .samples = text,                                \
+#define COMPLEX_ROW(word, type, derivative, back, text, ...) \
+    const mf_op mf_op_##word = {                             \
+        .name = #word,                                       \
+        MF_ELEMENTWISE_ROW,                                  \
+        .type_rule = type,                                   \
+        .jvp = derivative,                                   \
+        .transpose = back,                                   \
+        .cost = mf_cost_elementwise,                         \
+        .lower = mf_lower_none,                              \
+        .evaluate = word##_evaluate,                         \
+        __VA_ARGS__,                                         \
+        .samples = text,                                     \
     }
 
 static mf_variable *pair(mf_builder *b, mf_variable *re, mf_variable *im) { return e_binary(b, &mf_op_complex, re, im); }
@@ -87,7 +88,7 @@ static const char *const complex_samples[] = {
     "f64[2,3]{-2:2} f64[2,3]{-2:2}",
     NULL,
 };
-COMPLEX_ROW(complex, complex_type, mf_jvp_linear, complex_transpose, complex_samples);
+COMPLEX_ROW(complex, complex_type, mf_jvp_linear, complex_transpose, complex_samples, MF_HLO("complex"));
 
 /* ---- real, imag */
 MF_TRANSPOSE_RULE(real_transpose)
@@ -117,9 +118,9 @@ MF_EVALUATE_RULE(imag_evaluate)
 }
 
 static const char *const real_samples[] = { "c64[2]{=1,3,2,-4} -> f32[2]{=1,2}", "c128[2,3]{-2:2}", NULL };
-COMPLEX_ROW(real, part_type, mf_jvp_linear, real_transpose, real_samples);
+COMPLEX_ROW(real, part_type, mf_jvp_linear, real_transpose, real_samples, MF_HLO("real"));
 static const char *const imag_samples[] = { "c64[2]{=1,3,2,-4} -> f32[2]{=3,-4}", "c128[2,3]{-2:2}", NULL };
-COMPLEX_ROW(imag, part_type, mf_jvp_linear, imag_transpose, imag_samples);
+COMPLEX_ROW(imag, part_type, mf_jvp_linear, imag_transpose, imag_samples, MF_HLO("imag"));
 
 /* ---- conj */
 MF_TRANSPOSE_RULE(conj_transpose)
@@ -141,4 +142,10 @@ MF_EVALUATE_RULE(conj_evaluate)
 }
 
 static const char *const conj_samples[] = { "c64[2]{=1,3,2,-4} -> c64[2]{=1,-3,2,4}", "c128[2,3]{-2:2}", NULL };
-COMPLEX_ROW(conj, conj_type, mf_jvp_linear, conj_transpose, conj_samples);
+MF_HLO_RULE(conj_hlo)
+{
+    const mf_type *part = mf_type_with_dtype(e->out[0]->type, part_of(e->out[0]->type->dtype));
+    mf_hlo_value parts[2] = { h_op(h, "real", part, in, 1, NULL), h_unary(h, "negate", h_op(h, "imag", part, in, 1, NULL)) };
+    out[0] = h_op(h, "complex", e->out[0]->type, parts, 2, NULL);
+}
+COMPLEX_ROW(conj, conj_type, mf_jvp_linear, conj_transpose, conj_samples, MF_HLO_BY(conj_hlo));

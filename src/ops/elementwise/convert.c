@@ -74,6 +74,27 @@ static const char *const convert_samples[] = {
     "[dtype=i64] u32[1]{=4294967295} -> i64[1]{=4294967295}",
     NULL,
 };
+/* A complex number becomes a real one by its real part, and a truth value of anything is that it is not 0. */
+MF_HLO_RULE(convert_hlo)
+{
+    mf_dtype from = in[0].type->dtype, to = e->out[0]->type->dtype;
+    mf_dtype part = to == MF_C64 ? MF_F32 : MF_F64, real = from == MF_C64 ? MF_F32 : MF_F64;
+    mf_hlo_value x = in[0];
+    if (from == to) {
+        out[0] = x;
+    } else if (to == MF_BOOL) {
+        out[0] = h_compare(h, "NE", false, x, h_full(h, x.type, 0));
+    } else if (mf_dtype_is_complex(from) && mf_dtype_is_complex(to)) {
+        out[0] = h_op(h, "convert", e->out[0]->type, &x, 1, NULL);
+    } else if (mf_dtype_is_complex(to)) {
+        mf_hlo_value re = h_convert(h, x, part);
+        out[0] = h_op(h, "complex", e->out[0]->type, (mf_hlo_value[]){ re, h_full(h, re.type, 0) }, 2, NULL);
+    } else {
+        x = mf_dtype_is_complex(from) ? h_op(h, "real", mf_type_with_dtype(x.type, real), &x, 1, NULL) : x;
+        out[0] = h_convert(h, x, to);
+    }
+}
+
 const mf_op mf_op_convert_element_type = {
     .name = "convert_element_type",
     MF_ELEMENTWISE_ROW,
@@ -85,6 +106,7 @@ const mf_op mf_op_convert_element_type = {
     .cost = mf_cost_elementwise,
     .lower = convert_lower,
     .evaluate = convert_evaluate,
+    MF_HLO_BY(convert_hlo),
     .samples = convert_samples,
 };
 
@@ -138,5 +160,6 @@ const mf_op mf_op_bitcast_convert_type = {
     .cost = mf_cost_elementwise,
     .lower = bitcast_lower,
     .evaluate = bitcast_evaluate,
+    MF_HLO("bitcast_convert"),
     .samples = bitcast_samples,
 };

@@ -56,6 +56,7 @@ const mf_op mf_op_add = {
     .cost = mf_cost_elementwise,
     .lower = add_lower,
     .evaluate = add_evaluate,
+    MF_HLO("add"),
     .samples = add_samples,
 };
 
@@ -106,6 +107,7 @@ const mf_op mf_op_sub = {
     .cost = mf_cost_elementwise,
     .lower = sub_lower,
     .evaluate = sub_evaluate,
+    MF_HLO("subtract"),
     .samples = sub_samples,
 };
 
@@ -159,6 +161,7 @@ const mf_op mf_op_mul = {
     .cost = mf_cost_elementwise,
     .lower = mul_lower,
     .evaluate = mul_evaluate,
+    MF_HLO("multiply"),
     .samples = mul_samples,
 };
 
@@ -220,6 +223,7 @@ const mf_op mf_op_div = {
     .cost = mf_cost_elementwise,
     .lower = div_lower,
     .evaluate = div_evaluate,
+    MF_HLO("divide"),
     .samples = div_samples,
 };
 
@@ -258,6 +262,7 @@ const mf_op mf_op_rem = {
     .cost = mf_cost_elementwise,
     .lower = mf_lower_by_name,
     .evaluate = rem_evaluate,
+    MF_HLO("remainder"),
     .samples = rem_samples,
 };
 
@@ -303,6 +308,7 @@ const mf_op mf_op_pow = {
     .cost = mf_cost_elementwise,
     .lower = mf_lower_by_name,
     .evaluate = pow_evaluate,
+    MF_HLO("power"),
     .samples = pow_samples,
 };
 
@@ -344,6 +350,8 @@ static const char *const max_samples[] = {
     "c64[4]{=1,2,1,-1,0,5,2,0} c64[4]{=1,1,1,-1,3,0,nan,0} -> c64[4]{=1,2,1,-1,3,0,nan,0}",
     NULL,
 };
+MF_HLO_RULE(extreme_hlo) { out[0] = h_join(h, e->op == &mf_op_max ? MF_REDUCE_MAX : MF_REDUCE_MIN, in[0], in[1]); }
+
 const mf_op mf_op_max = {
     .name = "max",
     MF_ELEMENTWISE_ROW,
@@ -353,6 +361,7 @@ const mf_op mf_op_max = {
     .cost = mf_cost_elementwise,
     .lower = max_lower,
     .evaluate = max_evaluate,
+    MF_HLO_BY(extreme_hlo),
     .samples = max_samples,
 };
 
@@ -375,6 +384,7 @@ const mf_op mf_op_min = {
     .cost = mf_cost_elementwise,
     .lower = min_lower,
     .evaluate = min_evaluate,
+    MF_HLO_BY(extreme_hlo),
     .samples = min_samples,
 };
 
@@ -408,6 +418,7 @@ const mf_op mf_op_atan2 = {
     .cost = mf_cost_elementwise,
     .lower = mf_lower_by_name,
     .evaluate = atan2_evaluate,
+    MF_HLO("atan2"),
     .samples = atan2_samples,
 };
 
@@ -465,5 +476,6 @@ const mf_op mf_op_nextafter = {
     .cost = mf_cost_elementwise,
     .lower = nextafter_lower,
     .evaluate = nextafter_evaluate,
+    MF_HLO("chlo.next_after"),
     .samples = nextafter_samples,
 };

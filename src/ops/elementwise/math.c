@@ -24,19 +24,20 @@ static mf_cost function_cost(const mf_eqn *e)
     }
 
 /* What the rows have in common: a polynomial or a call. An engine that has no function of the name evaluates by the reference. */
-#define MATH_ROW(word, type, additions, near) \
-    const mf_op mf_op_##word = {              \
-        .name = #word,                        \
-        MF_ELEMENTWISE_ROW,                   \
-        .weight = additions,                  \
-        .approximate = near,                  \
-        .type_rule = type,                    \
-        .jvp = word##_jvp,                    \
-        .transpose = mf_transpose_none,       \
-        .cost = function_cost,                \
-        .lower = mf_lower_by_name,            \
-        .evaluate = word##_evaluate,          \
-        .samples = word##_samples,            \
+#define MATH_ROW(word, type, additions, near, ...) \
+    const mf_op mf_op_##word = {                   \
+        .name = #word,                             \
+        MF_ELEMENTWISE_ROW,                        \
+        .weight = additions,                       \
+        .approximate = near,                       \
+        .type_rule = type,                         \
+        .jvp = word##_jvp,                         \
+        .transpose = mf_transpose_none,            \
+        .cost = function_cost,                     \
+        .lower = mf_lower_by_name,                 \
+        .evaluate = word##_evaluate,               \
+        __VA_ARGS__,                               \
+        .samples = word##_samples,                 \
     }
 
 static mf_variable *call(mf_builder *b, const mf_op *op, mf_variable *x) { return e_unary(b, op, x); }
@@ -56,35 +57,36 @@ static const char *const exp_samples[] = {
     "c128[700]{-3:3}",
     NULL,
 };
-MATH_ROW(exp, mf_type_inexact1, 5, true);
+MATH_ROW(exp, mf_type_inexact1, 5, true, MF_HLO("exponential"));
 
 DERIVATIVE(exp2_jvp, e_mul(b, t, e_scale(b, y, M_LN2)))
 MF_EVALUATE1(exp2_evaluate, exp2, NULL, NULL, NULL)
 static const char *const exp2_samples[] = {
     "f32[2,3]{-2:2}", "f64[3]{-2:2}", "f32[4]{=-1,3,-149,128} -> f32[4]{=0.5,8,1.40129846e-45,inf}", "f16[3]{-2:2}", NULL,
 };
-MATH_ROW(exp2, mf_type_float1, 5, true);
+MF_HLO_RULE(exp2_hlo) { out[0] = h_binary(h, "power", h_full(h, e->out[0]->type, 2), in[0]); }
+MATH_ROW(exp2, mf_type_float1, 5, true, MF_HLO_BY(exp2_hlo));
 
 DERIVATIVE(log_jvp, e_div(b, t, x))
 MF_EVALUATE1_COMPLEX(log_evaluate, clog, log, NULL, NULL, NULL)
 static const char *const log_samples[] = {
     "f32[2,3]{0.5:2}", "f64[3]{0.5:2}", "f32[4]{=0,1,-1,inf} -> f32[4]{=-inf,0,nan,inf}", "bf16[3]{0.5:2}", "c64[3]{0.5:2}", NULL,
 };
-MATH_ROW(log, mf_type_inexact1, 16, true);
+MATH_ROW(log, mf_type_inexact1, 16, true, MF_HLO("log"));
 
 DERIVATIVE(log1p_jvp, e_div(b, t, e_shift(b, x, 1)))
 MF_EVALUATE1(log1p_evaluate, log1p, NULL, NULL, NULL)
 static const char *const log1p_samples[] = {
     "f32[2,3]{-0.5:2}", "f64[3]{-0.5:2}", "f32[4]{=-1,-2,-0.0,1e-20} -> f32[4]{=-inf,nan,-0.0,1e-20}", "f16[3]{-0.5:2}", NULL,
 };
-MATH_ROW(log1p, mf_type_float1, 16, true);
+MATH_ROW(log1p, mf_type_float1, 16, true, MF_HLO("log_plus_one"));
 
 DERIVATIVE(expm1_jvp, e_mul(b, t, e_shift(b, y, 1)))
 MF_EVALUATE1(expm1_evaluate, expm1, NULL, NULL, NULL)
 static const char *const expm1_samples[] = {
     "f32[2,3]{-2:2}", "f64[3]{-2:2}", "f32[4]{=-inf,-0.0,1e-20,inf} -> f32[4]{=-1,-0.0,1e-20,inf}", "bf16[3]{-2:2}", NULL,
 };
-MATH_ROW(expm1, mf_type_float1, 16, true);
+MATH_ROW(expm1, mf_type_float1, 16, true, MF_HLO("exponential_minus_one"));
 
 /* (1 - y)(1 + y), which does not cancel near 1 as 1 - y^2 does */
 DERIVATIVE(tanh_jvp, e_mul(b, e_add(b, t, e_mul(b, t, y)), one_minus(b, y)))
@@ -92,7 +94,7 @@ MF_EVALUATE1_COMPLEX(tanh_evaluate, ctanh, tanh, NULL, NULL, NULL)
 static const char *const tanh_samples[] = {
     "f32[2,3]{-2:2}", "f64[3]{-2:2}", "f32[4]{=-inf,-0.0,100,nan} -> f32[4]{=-1,-0.0,1,nan}", "f16[3]{-2:2}", "c64[3]{-1:1}", NULL,
 };
-MATH_ROW(tanh, mf_type_inexact1, 16, true);
+MATH_ROW(tanh, mf_type_inexact1, 16, true, MF_HLO("tanh"));
 
 DERIVATIVE(logistic_jvp, e_mul(b, t, e_mul(b, y, one_minus(b, y))))
 static double complex logistic_complex(double complex x) { return 1 / (1 + cexp(-x)); }
@@ -101,7 +103,7 @@ MF_EVALUATE1_COMPLEX(logistic_evaluate, logistic_complex, logistic, NULL, NULL, 
 static const char *const logistic_samples[] = {
     "f32[2,3]{-2:2}", "f64[3]{-2:2}", "f32[4]{=-inf,0,100,nan} -> f32[4]{=0,0.5,1,nan}", "bf16[3]{-2:2}", "c64[3]{-1:1}", NULL,
 };
-MATH_ROW(logistic, mf_type_inexact1, 16, true);
+MATH_ROW(logistic, mf_type_inexact1, 16, true, MF_HLO("logistic"));
 
 /* ---- trigonometry */
 DERIVATIVE(sin_jvp, e_mul(b, t, call(b, &mf_op_cos, x)))
@@ -109,52 +111,52 @@ MF_EVALUATE1_COMPLEX(sin_evaluate, csin, sin, NULL, NULL, NULL)
 static const char *const sin_samples[] = {
     "f32[2,3]{-4:4}", "f64[3]{-4:4}", "f32[3]{-1e5:1e5}", "f32[2]{=-0.0,inf} -> f32[2]{=-0.0,nan}", "f16[3]{-4:4}", "c64[3]{-1:1}", NULL,
 };
-MATH_ROW(sin, mf_type_inexact1, 16, true);
+MATH_ROW(sin, mf_type_inexact1, 16, true, MF_HLO("sine"));
 
 DERIVATIVE(cos_jvp, e_mul(b, t, e_neg(b, call(b, &mf_op_sin, x))))
 MF_EVALUATE1_COMPLEX(cos_evaluate, ccos, cos, NULL, NULL, NULL)
 static const char *const cos_samples[] = {
     "f32[2,3]{-4:4}", "f64[3]{-4:4}", "f32[3]{-1e5:1e5}", "f32[2]{=0,inf} -> f32[2]{=1,nan}", "bf16[3]{-4:4}", "c64[3]{-1:1}", NULL,
 };
-MATH_ROW(cos, mf_type_inexact1, 16, true);
+MATH_ROW(cos, mf_type_inexact1, 16, true, MF_HLO("cosine"));
 
 DERIVATIVE(tan_jvp, e_mul(b, t, e_shift(b, squared(b, y), 1)))
 MF_EVALUATE1_COMPLEX(tan_evaluate, ctan, tan, NULL, NULL, NULL)
 static const char *const tan_samples[] = {
     "f32[2,3]{-1:1}", "f64[3]{-1:1}", "f32[2]{=-0.0,inf} -> f32[2]{=-0.0,nan}", "f16[3]{-1:1}", "c64[3]{-1:1}", NULL,
 };
-MATH_ROW(tan, mf_type_inexact1, 16, true);
+MATH_ROW(tan, mf_type_inexact1, 16, true, MF_HLO("tan"));
 
 DERIVATIVE(asin_jvp, e_mul(b, t, call(b, &mf_op_rsqrt, one_minus(b, squared(b, x)))))
 MF_EVALUATE1(asin_evaluate, asin, NULL, NULL, NULL)
 static const char *const asin_samples[] = {
     "f32[2,3]{-0.8:0.8}", "f64[3]{-0.8:0.8}", "f32[2]{=-0.0,2} -> f32[2]{=-0.0,nan}", "bf16[3]{-0.8:0.8}", NULL,
 };
-MATH_ROW(asin, mf_type_float1, 16, true);
+MATH_ROW(asin, mf_type_float1, 16, true, MF_HLO("chlo.asin"));
 
 DERIVATIVE(acos_jvp, e_mul(b, t, e_neg(b, call(b, &mf_op_rsqrt, one_minus(b, squared(b, x))))))
 MF_EVALUATE1(acos_evaluate, acos, NULL, NULL, NULL)
 static const char *const acos_samples[] = {
     "f32[2,3]{-0.8:0.8}", "f64[3]{-0.8:0.8}", "f32[2]{=1,2} -> f32[2]{=0,nan}", "f16[3]{-0.8:0.8}", NULL,
 };
-MATH_ROW(acos, mf_type_float1, 16, true);
+MATH_ROW(acos, mf_type_float1, 16, true, MF_HLO("chlo.acos"));
 
 DERIVATIVE(atan_jvp, e_div(b, t, e_shift(b, squared(b, x), 1)))
 MF_EVALUATE1(atan_evaluate, atan, NULL, NULL, NULL)
 static const char *const atan_samples[] = { "f32[2,3]{-2:2}", "f64[3]{-2:2}", "f32[1]{=-0.0} -> f32[1]{=-0.0}", "bf16[3]{-2:2}", NULL };
-MATH_ROW(atan, mf_type_float1, 16, true);
+MATH_ROW(atan, mf_type_float1, 16, true, MF_HLO("chlo.atan"));
 
 DERIVATIVE(sinh_jvp, e_mul(b, t, call(b, &mf_op_cosh, x)))
 MF_EVALUATE1_COMPLEX(sinh_evaluate, csinh, sinh, NULL, NULL, NULL)
 static const char *const sinh_samples[] = { "f32[2,3]{-2:2}", "f64[3]{-2:2}", "f32[2]{=-0.0,100} -> f32[2]{=-0.0,inf}",
                                             "f16[3]{-2:2}",   "c64[3]{-1:1}", NULL };
-MATH_ROW(sinh, mf_type_inexact1, 16, true);
+MATH_ROW(sinh, mf_type_inexact1, 16, true, MF_HLO("chlo.sinh"));
 
 DERIVATIVE(cosh_jvp, e_mul(b, t, call(b, &mf_op_sinh, x)))
 MF_EVALUATE1_COMPLEX(cosh_evaluate, ccosh, cosh, NULL, NULL, NULL)
 static const char *const cosh_samples[] = { "f32[2,3]{-2:2}", "f64[3]{-2:2}", "f32[2]{=0,100} -> f32[2]{=1,inf}",
                                             "bf16[3]{-2:2}",  "c64[3]{-1:1}", NULL };
-MATH_ROW(cosh, mf_type_inexact1, 16, true);
+MATH_ROW(cosh, mf_type_inexact1, 16, true, MF_HLO("chlo.cosh"));
 
 /* ---- roots */
 DERIVATIVE(sqrt_jvp, e_mul(b, t, e_div(b, e_full(b, y->type, 0.5), y)))
@@ -167,7 +169,7 @@ static const char *const sqrt_samples[] = {
     "c64[3]{0.5:2}",
     NULL,
 };
-MATH_ROW(sqrt, mf_type_inexact1, 5, false);
+MATH_ROW(sqrt, mf_type_inexact1, 5, false, MF_HLO("sqrt"));
 
 DERIVATIVE(rsqrt_jvp, e_mul(b, t, e_mul(b, e_full(b, y->type, -0.5), e_div(b, y, x))))
 static double complex rsqrt_complex(double complex x) { return 1 / csqrt(x); }
@@ -181,14 +183,14 @@ static const char *const rsqrt_samples[] = {
     "c64[3]{0.5:2}",
     NULL,
 };
-MATH_ROW(rsqrt, mf_type_inexact1, 5, true);
+MATH_ROW(rsqrt, mf_type_inexact1, 5, true, MF_HLO("rsqrt"));
 
 DERIVATIVE(cbrt_jvp, e_mul(b, t, e_scale(b, mf_emit(b, &mf_op_integer_pow, &(mf_power_params){ -2 }, 1, y), 1.0 / 3)))
 MF_EVALUATE1(cbrt_evaluate, cbrt, NULL, NULL, NULL)
 static const char *const cbrt_samples[] = {
     "f32[2,3]{0.5:2}", "f64[3]{-2:-0.5}", "f32[3]{=-8,-0.0,27} -> f32[3]{=-2,-0.0,3}", "bf16[2]{=8,-1} -> bf16[2]{=2,-1}", NULL,
 };
-MATH_ROW(cbrt, mf_type_float1, 16, true);
+MATH_ROW(cbrt, mf_type_float1, 16, true, MF_HLO("cbrt"));
 
 /* ---- the error function, its inverse, the logarithm of gamma */
 DERIVATIVE(erf_jvp, e_mul(b, t, e_scale(b, call(b, &mf_op_exp, e_neg(b, squared(b, x))), M_2_SQRTPI)))
@@ -196,7 +198,7 @@ MF_EVALUATE1(erf_evaluate, erf, NULL, NULL, NULL)
 static const char *const erf_samples[] = {
     "f32[2,3]{-2:2}", "f64[3]{-2:2}", "f32[3]{=-inf,-0.0,10} -> f32[3]{=-1,-0.0,1}", "f16[3]{-2:2}", NULL,
 };
-MATH_ROW(erf, mf_type_float1, 16, true);
+MATH_ROW(erf, mf_type_float1, 16, true, MF_HLO("chlo.erf"));
 
 /* M. Giles, "Approximating the erfinv function": polynomials in w = -log(1 - x^2), single and double, as XLA evaluates them. */
 #define HORNER(type, name)                             \
@@ -262,7 +264,7 @@ static const char *const erf_inv_samples[] = {
     "f32[2,3]{-0.9:0.9}",  "f64[3]{-0.9:0.9}",  "f32[4]{=-1,-0.0,1,2} -> f32[4]{=-inf,-0.0,inf,nan}",
     "f32[3]{0.99:0.9999}", "bf16[3]{-0.9:0.9}", NULL,
 };
-MATH_ROW(erf_inv, mf_type_float1, 16, true);
+MATH_ROW(erf_inv, mf_type_float1, 16, true, MF_HLO("chlo.erf_inv"));
 
 /* digamma(x) for x >= 1/2 by Lanczos' sum (g = 7), below by reflection: psi(1-x) - pi / tan(pi x). */
 static mf_variable *digamma(mf_builder *b, mf_variable *x)
@@ -299,4 +301,4 @@ MF_EVALUATE1(lgamma_evaluate, lgamma_without_sign, NULL, NULL, NULL)
 static const char *const lgamma_samples[] = {
     "f32[2,3]{0.5:4}", "f64[3]{0.5:4}", "f64[3]{-0.8:-0.2}", "f32[3]{=1,2,-1} -> f32[3]{=0,0,inf}", "f16[3]{3:5}", NULL,
 };
-MATH_ROW(lgamma, mf_type_float1, 16, true);
+MATH_ROW(lgamma, mf_type_float1, 16, true, MF_HLO("chlo.lgamma"));

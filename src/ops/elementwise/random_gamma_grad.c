@@ -102,5 +102,6 @@ const mf_op mf_op_random_gamma_grad = {
     .cost = gamma_grad_cost,
     .lower = mf_lower_none,
     .evaluate = gamma_grad_evaluate,
+    MF_NO_HLO("it is summed until it converges, in double precision on the host"),
     .samples = gamma_grad_samples,
 };

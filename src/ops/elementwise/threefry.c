@@ -24,9 +24,10 @@ static mf_cost threefry_cost(const mf_eqn *e)
     return cost;
 }
 
+static const int rotations[2][4] = { { 13, 15, 26, 6 }, { 17, 29, 16, 24 } };
+
 static void threefry(uint32_t k1, uint32_t k2, uint32_t x1, uint32_t x2, uint32_t *y1, uint32_t *y2)
 {
-    static const int rotations[2][4] = { { 13, 15, 26, 6 }, { 17, 29, 16, 24 } };
     const uint32_t keys[3] = { k1, k2, k1 ^ k2 ^ 0x1BD11BDAu };
     x1 += keys[0];
     x2 += keys[1];
@@ -63,6 +64,31 @@ static const char *const threefry_samples[] = {
     "u32[2,3]{0:1000} u32[2,3]{0:1000} u32[2,3]{0:1000} u32[2,3]{0:1000}",
     NULL,
 };
+static mf_hlo_value turned_left(mf_hlo *h, mf_hlo_value x, int by)
+{
+    mf_hlo_value up = h_binary(h, "shift_left", x, h_full(h, x.type, by));
+    return h_binary(h, "or", up, h_binary(h, "shift_right_logical", x, h_full(h, x.type, 32 - by)));
+}
+
+/* The rounds above, one after the other, as plain arithmetic. */
+MF_HLO_RULE(threefry_hlo)
+{
+    const mf_type *t = e->out[0]->type;
+    mf_hlo_value third = h_binary(h, "xor", h_binary(h, "xor", in[0], in[1]), h_full(h, t, 0x1BD11BDA));
+    mf_hlo_value keys[3] = { in[0], in[1], third };
+    mf_hlo_value x1 = h_binary(h, "add", in[2], keys[0]), x2 = h_binary(h, "add", in[3], keys[1]);
+    for (int group = 0; group < 5; group++) {
+        for (int i = 0; i < 4; i++) {
+            x1 = h_binary(h, "add", x1, x2);
+            x2 = h_binary(h, "xor", turned_left(h, x2, rotations[group % 2][i]), x1);
+        }
+        x1 = h_binary(h, "add", x1, keys[(group + 1) % 3]);
+        x2 = h_binary(h, "add", h_binary(h, "add", x2, keys[(group + 2) % 3]), h_full(h, t, group + 1));
+    }
+    out[0] = x1;
+    out[1] = x2;
+}
+
 const mf_op mf_op_threefry2x32 = {
     .name = "threefry2x32",
     MF_ELEMENTWISE_ROW,
@@ -72,5 +98,6 @@ const mf_op mf_op_threefry2x32 = {
     .cost = threefry_cost,
     .lower = mf_lower_none,
     .evaluate = threefry_evaluate,
+    MF_HLO_BY(threefry_hlo),
     .samples = threefry_samples,
 };

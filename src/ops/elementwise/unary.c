@@ -36,6 +36,7 @@ const mf_op mf_op_neg = {
     .cost = mf_cost_elementwise,
     .lower = mf_lower_by_name,
     .evaluate = neg_evaluate,
+    MF_HLO("negate"),
     .samples = neg_samples,
 };
 
@@ -93,6 +94,9 @@ static const char *const abs_samples[] = {
     "c128[2,3]{-2:2}",
     NULL,
 };
+/* StableHLO has neither of natural numbers. */
+MF_HLO_RULE(abs_hlo) { out[0] = mf_dtype_is_unsigned(in[0].type->dtype) ? in[0] : h_op(h, "abs", e->out[0]->type, in, 1, NULL); }
+
 const mf_op mf_op_abs = {
     .name = "abs",
     MF_ELEMENTWISE_ROW,
@@ -102,6 +106,7 @@ const mf_op mf_op_abs = {
     .cost = mf_cost_elementwise,
     .lower = mf_lower_by_name,
     .evaluate = abs_evaluate,
+    MF_HLO_BY(abs_hlo),
     .samples = abs_samples,
 };
 
@@ -122,6 +127,12 @@ static const char *const sign_samples[] = {
     "f16[3]{-2:-0.5}",
     NULL,
 };
+MF_HLO_RULE(sign_hlo)
+{
+    (void)e;
+    out[0] = mf_dtype_is_unsigned(in[0].type->dtype) ? h_binary(h, "minimum", in[0], h_full(h, in[0].type, 1)) : h_unary(h, "sign", in[0]);
+}
+
 const mf_op mf_op_sign = {
     .name = "sign",
     MF_ELEMENTWISE_ROW,
@@ -131,6 +142,7 @@ const mf_op mf_op_sign = {
     .cost = mf_cost_elementwise,
     .lower = mf_lower_by_name,
     .evaluate = sign_evaluate,
+    MF_HLO_BY(sign_hlo),
     .samples = sign_samples,
 };
 
@@ -150,6 +162,7 @@ const mf_op mf_op_floor = {
     .cost = mf_cost_elementwise,
     .lower = mf_lower_by_name,
     .evaluate = floor_evaluate,
+    MF_HLO("floor"),
     .samples = floor_samples,
 };
 
@@ -169,6 +182,7 @@ const mf_op mf_op_ceil = {
     .cost = mf_cost_elementwise,
     .lower = mf_lower_by_name,
     .evaluate = ceil_evaluate,
+    MF_HLO("ceil"),
     .samples = ceil_samples,
 };
 
@@ -188,6 +202,7 @@ const mf_op mf_op_round = {
     .cost = mf_cost_elementwise,
     .lower = mf_lower_by_name,
     .evaluate = round_evaluate,
+    MF_HLO("round_nearest_even"),
     .samples = round_samples,
 };
 
@@ -220,6 +235,12 @@ static const char *const square_samples[] = {
     "c64[2]{-2:2}",
     NULL,
 };
+MF_HLO_RULE(square_hlo)
+{
+    (void)e;
+    out[0] = h_binary(h, "multiply", in[0], in[0]);
+}
+
 const mf_op mf_op_square = {
     .name = "square",
     MF_ELEMENTWISE_ROW,
@@ -229,6 +250,7 @@ const mf_op mf_op_square = {
     .cost = mf_cost_elementwise,
     .lower = square_lower,
     .evaluate = square_evaluate,
+    MF_HLO_BY(square_hlo),
     .samples = square_samples,
 };
 
@@ -335,6 +357,21 @@ static const char *const power_samples[] = {
     "[y=-2] c128[2]{0.5:2}",
     NULL,
 };
+MF_HLO_RULE(power_hlo)
+{
+    int64_t y = ((const mf_power_params *)e->params)->y;
+    mf_hlo_value x = in[0], one = h_full(h, e->out[0]->type, 1), power = one;
+    bool any = false;
+    for (uint64_t n = power_count(y); n; n >>= 1) {
+        if (n & 1)
+            power = any ? h_binary(h, "multiply", power, x) : x;
+        any = any || n & 1;
+        if (n > 1)
+            x = h_binary(h, "multiply", x, x);
+    }
+    out[0] = y < 0 ? h_binary(h, "divide", one, power) : power;
+}
+
 const mf_op mf_op_integer_pow = {
     .name = "integer_pow",
     .weight = 16,
@@ -347,6 +384,7 @@ const mf_op mf_op_integer_pow = {
     .cost = mf_cost_elementwise,
     .lower = power_lower,
     .evaluate = power_evaluate,
+    MF_HLO_BY(power_hlo),
     .samples = power_samples,
 };
 
@@ -388,5 +426,6 @@ const mf_op mf_op_is_finite = {
     .cost = mf_cost_elementwise,
     .lower = mf_lower_by_name,
     .evaluate = finite_evaluate,
+    MF_HLO("is_finite"),
     .samples = finite_samples,
 };

@@ -297,6 +297,17 @@ static const char *const fft_samples[] = {
     "[kind=3, length=14] c64[21,8]",
     NULL,
 };
+MF_HLO_RULE(fft_hlo)
+{
+    static const char *const kinds[] = { "FFT", "IFFT", "RFFT", "IRFFT" };
+    const mf_fft_params *p = e->params;
+    if (!e->out[0]->type->size)
+        out[0] = h_full(h, e->out[0]->type, 0);
+    else
+        out[0] = h_op(h, "fft", e->out[0]->type, in, 1, "fft_length = %s, fft_type = #stablehlo<fft_type %s>", h_array(h, &p->length, 1),
+                      kinds[p->kind]);
+}
+
 const mf_op mf_op_fft = {
     .name = "fft",
     .params = fft_params,
@@ -313,5 +324,6 @@ const mf_op mf_op_fft = {
     .cost = fft_cost,
     .lower = mf_lower_none,
     .evaluate = fft_evaluate,
+    MF_HLO_BY(fft_hlo),
     .samples = fft_samples,
 };

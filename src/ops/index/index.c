@@ -166,6 +166,30 @@ static const char *const dynamic_slice_samples[] = {
     "[sizes=(3)] i16[3]{-9:9} u8[]{=200}",
     NULL,
 };
+/* StableHLO wants all starts of one dtype. A row's may differ; the widest holds each of them, but a u64 beyond the others' reach. */
+static const mf_hlo_value *alike_starts(mf_hlo *h, const mf_eqn *e, const mf_hlo_value *in, int first, mf_hlo_value *alike)
+{
+    for (int i = 0; i < e->in_count; i++)
+        alike[i] = in[i];
+    for (int i = first + 1; i < e->in_count; i++)
+        if (in[i].type->dtype != in[first].type->dtype) {
+            for (int k = first; k < e->in_count; k++)
+                alike[k] = h_convert(h, in[k], MF_I64);
+            break;
+        }
+    return alike;
+}
+
+MF_HLO_RULE(dynamic_slice_hlo)
+{
+    mf_hlo_value alike[MF_RANK + 2];
+    if (e->in_count == 1)
+        out[0] = in[0];
+    else
+        out[0] = h_op(h, "dynamic_slice", e->out[0]->type, alike_starts(h, e, in, 1, alike), e->in_count, "slice_sizes = %s",
+                      h_ints(h, ((const mf_sizes_params *)e->params)->sizes));
+}
+
 const mf_op mf_op_dynamic_slice = {
     .name = "dynamic_slice",
     .params = sizes_params,
@@ -180,6 +204,7 @@ const mf_op mf_op_dynamic_slice = {
     .cost = result_bytes_twice,
     .lower = mf_lower_none,
     .evaluate = dynamic_slice_evaluate,
+    MF_HLO_BY(dynamic_slice_hlo),
     .samples = dynamic_slice_samples,
 };
 
@@ -278,6 +303,13 @@ static const char *const dynamic_update_slice_samples[] = {
     "i32[2,2]{-9:9} i32[2,1]{-9:9} i64[]{=0} i64[]{=1}",
     NULL,
 };
+MF_HLO_RULE(update_slice_hlo)
+{
+    mf_hlo_value alike[MF_RANK + 2];
+    out[0] = e->in_count == 2 ? in[1]
+                              : h_op(h, "dynamic_update_slice", e->out[0]->type, alike_starts(h, e, in, 2, alike), e->in_count, NULL);
+}
+
 const mf_op mf_op_dynamic_update_slice = {
     .name = "dynamic_update_slice",
     .type_rule = dynamic_update_slice_type,
@@ -290,5 +322,6 @@ const mf_op mf_op_dynamic_update_slice = {
     .cost = mf_cost_bytes,
     .lower = mf_lower_none,
     .evaluate = dynamic_update_slice_evaluate,
+    MF_HLO_BY(update_slice_hlo),
     .samples = dynamic_update_slice_samples,
 };

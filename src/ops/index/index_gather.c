@@ -136,6 +136,61 @@ static const char *const gather_samples[] = {
     "[offset_dims=(0,1), slice_sizes=(2,2)] f32[3,2]{-2:2} i32[0]{0:1}",
     NULL,
 };
+/* Where each index vector's window lies inside as a whole: a bool of the index vectors' shape. */
+static mf_hlo_value inside_hlo(mf_hlo *h, const mf_eqn *e, mf_hlo_value indices)
+{
+    const mf_gather_params *p = e->params;
+    int64_t count = p->start_index_map->count, last[MF_RANK + 1];
+    const mf_type *line = mf_type_get(MF_I64, false, 1, &count);
+    void *bytes;
+    mf_literal *limits = line ? mf_literal_new(line, &bytes) : NULL;
+    for (int64_t k = 0; limits && k < count; k++) {
+        int64_t d = p->start_index_map->at[k];
+        last[k] = e->in[0]->type->dims[d] - p->slice_sizes->at[d];
+    }
+    if (!limits) {
+        h_fail(h, NULL);
+        return indices;
+    }
+    memcpy(bytes, last, (size_t)count * sizeof *last);
+    mf_hlo_value wide = h_convert(h, indices, MF_I64);
+    int axis = wide.type->rank - 1;
+    mf_hlo_value high = h_broadcast(h, h_literal(h, limits), wide.type, mf_ints_of(1, axis));
+    mf_hlo_value low = h_compare(h, "GE", false, wide, h_full(h, wide.type, 0)); /* a u64 of 2^63 or more is negative here: outside too */
+    mf_drop(limits);
+    return h_reduce(h, MF_REDUCE_AND, h_binary(h, "and", low, h_compare(h, "LE", false, wide, high)), mf_ints_of(1, axis));
+}
+
+/* x where the window is inside, else what the mode fills in. */
+static mf_hlo_value filled_hlo(mf_hlo *h, const mf_eqn *e, mf_hlo_value indices, mf_hlo_value x)
+{
+    const mf_gather_params *p = e->params;
+    const mf_type *t = e->out[0]->type;
+    unsigned char fill[16] = { 0 };
+    int64_t batch[MF_RANK];
+    int count = 0;
+    for (int i = 0; i < t->rank; i++)
+        if (!mf_ints_has(p->offset_dims, i))
+            batch[count++] = i;
+    index_fill_value(t->dtype, p->mode, fill);
+    mf_hlo_value inside = h_broadcast(h, inside_hlo(h, e, indices), mf_type_with_dtype(t, MF_BOOL), mf_ints_intern(batch, count));
+    return h_select(h, inside, x, h_bytes(h, t, fill));
+}
+
+MF_HLO_RULE(gather_hlo)
+{
+    const mf_gather_params *p = e->params;
+    out[0] = h_op(h, "gather", e->out[0]->type, in, 2,
+                  "dimension_numbers = #stablehlo.gather<offset_dims = %s, collapsed_slice_dims = %s, operand_batching_dims = %s, "
+                  "start_indices_batching_dims = %s, start_index_map = %s, index_vector_dim = %d>, indices_are_sorted = false, "
+                  "slice_sizes = %s",
+                  h_list(h, p->offset_dims), h_list(h, p->collapsed_slice_dims), h_list(h, p->operand_batching_dims),
+                  h_list(h, p->start_indices_batching_dims), h_list(h, p->start_index_map), e->in[1]->type->rank - 1,
+                  h_ints(h, p->slice_sizes));
+    if (p->mode == INDEX_FILL || p->mode == INDEX_FILL_ZERO)
+        out[0] = filled_hlo(h, e, in[1], out[0]);
+}
+
 const mf_op mf_op_gather = {
     .name = "gather",
     .operands = 2,
@@ -151,5 +206,6 @@ const mf_op mf_op_gather = {
     .cost = gather_cost,
     .lower = mf_lower_none,
     .evaluate = gather_evaluate,
+    MF_HLO_BY(gather_hlo),
     .samples = gather_samples,
 };

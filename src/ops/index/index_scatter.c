@@ -240,6 +240,42 @@ static const char *const scatter_add_samples[] = {
     SCATTER_SAMPLES, NULL,
 };
 /* clang-format on */
+/* Index vectors moved to where their windows lie inside. */
+static mf_hlo_value clipped_hlo(mf_hlo *h, const mf_eqn *e, const index_numbers *d, mf_hlo_value indices)
+{
+    int64_t size[MF_RANK], count = d->map->count;
+    const mf_type *line = mf_type_get(MF_I64, false, 1, &count);
+    void *bytes;
+    mf_literal *limits = line ? mf_literal_new(line, &bytes) : NULL;
+    if (!limits) {
+        h_fail(h, NULL);
+        return indices;
+    }
+    window_sizes(d, e->in[0]->type, e->in[2]->type, size);
+    for (int64_t k = 0; k < count; k++)
+        memcpy((char *)bytes + k * 8, &(int64_t){ e->in[0]->type->dims[d->map->at[k]] - size[d->map->at[k]] }, 8);
+    mf_hlo_value wide = h_convert(h, indices, MF_I64);
+    mf_hlo_value high = h_broadcast(h, h_literal(h, limits), wide.type, mf_ints_of(1, wide.type->rank - 1));
+    mf_drop(limits);
+    return h_op(h, "clamp", wide.type, (mf_hlo_value[]){ h_full(h, wide.type, 0), wide, high }, 3, NULL);
+}
+
+MF_HLO_RULE(scatter_hlo)
+{
+    const mf_scatter_params *p = e->params;
+    const index_numbers d = index_numbers_of_scatter(e->params);
+    mf_hlo_value operands[3] = { in[0], p->mode == INDEX_CLIP && in[2].type->size ? clipped_hlo(h, e, &d, in[1]) : in[1], in[2] };
+    out[0].type = e->out[0]->type;
+    h_open(h, "scatter", operands, 3, out, 1,
+           "indices_are_sorted = false, scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = %s, inserted_window_dims = %s, "
+           "input_batching_dims = %s, scatter_indices_batching_dims = %s, scatter_dims_to_operand_dims = %s, index_vector_dim = %d>, "
+           "unique_indices = false",
+           h_list(h, p->update_window_dims), h_list(h, p->inserted_window_dims), h_list(h, p->operand_batching_dims),
+           h_list(h, p->scatter_indices_batching_dims), h_list(h, p->scatter_dims_to_operand_dims), e->in[1]->type->rank - 1);
+    h_reducer_region(h, e->op->reducer, e->out[0]->type->dtype);
+    h_close(h, operands, 3, out, 1);
+}
+
 const mf_op mf_op_scatter = {
     .name = "scatter",
     .reduced = MF_REDUCED_INDICES,
@@ -257,6 +293,7 @@ const mf_op mf_op_scatter = {
     .cost = mf_cost_bytes,
     .lower = mf_lower_none,
     .evaluate = scatter_evaluate,
+    MF_HLO_BY(scatter_hlo),
     .samples = scatter_samples,
 };
 
@@ -277,6 +314,7 @@ const mf_op mf_op_scatter_add = {
     .cost = mf_cost_elementwise,
     .lower = mf_lower_none,
     .evaluate = scatter_evaluate,
+    MF_HLO_BY(scatter_hlo),
     .samples = scatter_add_samples,
 };
 
@@ -368,7 +406,7 @@ static const char *const scatter_max_samples[] = {
 #define SCATTER_ROW                                                                                                                 \
     .params = scatter_params, .params_size = sizeof(mf_scatter_params), .partial_eval = mf_partial_eval_all_or_nothing,             \
     .dce = mf_dce_whole, .batch = scatter_batch, .variance = mf_variance_join, .cost = mf_cost_elementwise, .lower = mf_lower_none, \
-    .evaluate = scatter_evaluate
+    .evaluate = scatter_evaluate, MF_HLO_BY(scatter_hlo)
 const mf_op mf_op_scatter_mul = {
     .name = "scatter_mul",
     .reduced = MF_REDUCED_INDICES,

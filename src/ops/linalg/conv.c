@@ -443,6 +443,53 @@ static const char *const conv_samples[] = {
     NULL,
 };
 /* clang-format on */
+/* The spatial dimensions of a spec: all behind the first two. */
+static const char *spatial_of(mf_hlo *h, const mf_intlist *spec) { return h_list(h, mf_ints_intern(spec->at + 2, spec->count - 2)); }
+
+/* What is cut off at an edge is cut off first, and what stands between is put there: XLA's CPU reads beside an operand whose padding is
+ * negative. */
+static mf_hlo_value cut_operand(mf_hlo *h, const mf_conv_params *p, mf_hlo_value x)
+{
+    int64_t low[MF_RANK] = { 0 }, high[MF_RANK] = { 0 }, interior[MF_RANK] = { 0 };
+    for (int i = 0; i < p->padding_low->count; i++) {
+        int64_t d = p->lhs_spec->at[2 + i];
+        low[d] = p->padding_low->at[i];
+        high[d] = p->padding_high->at[i];
+        interior[d] = p->lhs_dilation->at[i] - 1;
+    }
+    return h_pad(h, x, h_scalar(h, x.type->dtype, 0), low, high, interior);
+}
+
+MF_HLO_RULE(conv_hlo)
+{
+    const mf_conv_params *p = e->params;
+    const mf_intlist *l = p->lhs_spec, *r = p->rhs_spec, *o = p->out_spec, *low = p->padding_low, *high = p->padding_high;
+    const mf_intlist *dilation = p->lhs_dilation;
+    mf_hlo_value operands[2] = { in[0], in[1] };
+    int64_t zeros[MF_RANK] = { 0 }, ones[MF_RANK];
+    bool cuts = false;
+    for (int i = 0; i < low->count; i++) {
+        cuts = cuts || low->at[i] < 0 || high->at[i] < 0;
+        ones[i] = 1;
+    }
+    if (cuts) {
+        operands[0] = cut_operand(h, p, in[0]);
+        dilation = mf_ints_intern(ones, low->count);
+        low = high = mf_ints_intern(zeros, low->count);
+    }
+    out[0] = h_op(h, "convolution", e->out[0]->type, operands, 2,
+                  "batch_group_count = %lld : i64, dimension_numbers = #stablehlo.conv<raw input_batch_dimension = %lld, "
+                  "input_feature_dimension = %lld, input_spatial_dimensions = %s, kernel_output_feature_dimension = %lld, "
+                  "kernel_input_feature_dimension = %lld, kernel_spatial_dimensions = %s, output_batch_dimension = %lld, "
+                  "output_feature_dimension = %lld, output_spatial_dimensions = %s>, feature_group_count = %lld : i64, "
+                  "lhs_dilation = %s, padding = %s, precision_config = [#stablehlo<precision DEFAULT>, #stablehlo<precision DEFAULT>], "
+                  "rhs_dilation = %s, window_strides = %s",
+                  (long long)p->batch_group_count, (long long)l->at[0], (long long)l->at[1], spatial_of(h, l), (long long)r->at[0],
+                  (long long)r->at[1], spatial_of(h, r), (long long)o->at[0], (long long)o->at[1], spatial_of(h, o),
+                  (long long)p->feature_group_count, h_ints(h, dilation), h_edges(h, low->at, high->at, low->count),
+                  h_ints(h, p->rhs_dilation), h_ints(h, p->window_strides));
+}
+
 const mf_op mf_op_conv_general_dilated = {
     .name = "conv_general_dilated",
     .approximate = true,
@@ -458,5 +505,6 @@ const mf_op mf_op_conv_general_dilated = {
     .cost = conv_cost,
     .lower = mf_lower_none,
     .evaluate = conv_evaluate,
+    MF_HLO_BY(conv_hlo),
     .samples = conv_samples,
 };

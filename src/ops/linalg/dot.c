@@ -316,6 +316,16 @@ static const char *const dot_samples[] = {
     "[lhs_contract=(1), rhs_contract=(0)] bool[2,2]{=1,0,0,0} bool[2,2]{=0,1,1,1} -> bool[2,2]{=0,1,0,0}",
     NULL,
 };
+MF_HLO_RULE(dot_hlo)
+{
+    const mf_dot_params *p = e->params;
+    out[0] = h_op(h, "dot_general", e->out[0]->type, in, 2,
+                  "dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = %s, rhs_batching_dimensions = %s, "
+                  "lhs_contracting_dimensions = %s, rhs_contracting_dimensions = %s>, "
+                  "precision_config = [#stablehlo<precision DEFAULT>, #stablehlo<precision DEFAULT>]",
+                  h_list(h, p->lhs_batch), h_list(h, p->rhs_batch), h_list(h, p->lhs_contract), h_list(h, p->rhs_contract));
+}
+
 const mf_op mf_op_dot_general = {
     .name = "dot_general",
     .approximate = true,
@@ -332,5 +342,6 @@ const mf_op mf_op_dot_general = {
     .cost = dot_cost,
     .lower = mf_lower_none,
     .evaluate = dot_evaluate,
+    MF_HLO_BY(dot_hlo),
     .samples = dot_samples,
 };

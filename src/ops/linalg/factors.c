@@ -131,6 +131,7 @@ const mf_op mf_op_lu = {
     .cost = lu_cost,
     .lower = mf_lower_none,
     .evaluate = lu_evaluate,
+    MF_NO_HLO("a factorisation that it has no operation for; it is computed on the host"),
     .samples = lu_samples,
 };
 
@@ -226,6 +227,7 @@ const mf_op mf_op_qr = {
     .cost = qr_cost,
     .lower = mf_lower_none,
     .evaluate = qr_evaluate,
+    MF_NO_HLO("a factorisation that it has no operation for; it is computed on the host"),
     .samples = qr_samples,
 };
 
@@ -312,6 +314,7 @@ const mf_op mf_op_eigh = {
     .cost = eigh_cost,
     .lower = mf_lower_none,
     .evaluate = eigh_evaluate,
+    MF_NO_HLO("a factorisation that it has no operation for; it is computed on the host"),
     .samples = eigh_samples,
 };
 
@@ -491,5 +494,6 @@ const mf_op mf_op_svd = {
     .cost = svd_cost,
     .lower = mf_lower_none,
     .evaluate = svd_evaluate,
+    MF_NO_HLO("a factorisation that it has no operation for; it is computed on the host"),
     .samples = svd_samples,
 };

@@ -70,6 +70,35 @@ static const char *const cholesky_samples[] = {
     "f32[0,2,2]",
     NULL,
 };
+/* The conjugate of a complex x. */
+static mf_hlo_value conjugated(mf_hlo *h, mf_hlo_value x)
+{
+    if (!mf_dtype_is_complex(x.type->dtype))
+        return x;
+    const mf_type *part = mf_type_with_dtype(x.type, x.type->dtype == MF_C64 ? MF_F32 : MF_F64);
+    mf_hlo_value parts[2] = { h_op(h, "real", part, &x, 1, NULL), h_unary(h, "negate", h_op(h, "imag", part, &x, 1, NULL)) };
+    return h_op(h, "complex", x.type, parts, 2, NULL);
+}
+
+/* Of the Hermitian part; XLA leaves the other triangle as it was. */
+MF_HLO_RULE(cholesky_hlo)
+{
+    const mf_type *t = e->out[0]->type, *places = mf_type_with_dtype(t, MF_I32);
+    int64_t order[MF_RANK];
+    int n = t->rank;
+    if (!t->size) {
+        out[0] = h_full(h, t, 0);
+        return;
+    }
+    for (int i = 0; i < n; i++)
+        order[i] = i < n - 2 ? i : 2 * n - 3 - i;
+    mf_hlo_value turned = conjugated(h, h_op(h, "transpose", t, in, 1, "permutation = %s", h_array(h, order, n)));
+    mf_hlo_value half = h_binary(h, "multiply", h_binary(h, "add", in[0], turned), h_full(h, t, 0.5));
+    mf_hlo_value l = h_op(h, "cholesky", t, &half, 1, "lower = true");
+    mf_hlo_value lower = h_compare(h, "GE", false, h_iota(h, places, n - 2), h_iota(h, places, n - 1));
+    out[0] = h_select(h, lower, l, h_full(h, t, 0));
+}
+
 const mf_op mf_op_cholesky = {
     .name = "cholesky",
     .flags = MF_OP_FAILS,
@@ -85,6 +114,7 @@ const mf_op mf_op_cholesky = {
     .cost = cholesky_cost,
     .lower = mf_lower_none,
     .evaluate = cholesky_evaluate,
+    MF_HLO_BY(cholesky_hlo),
     .samples = cholesky_samples,
 };
 
@@ -178,6 +208,22 @@ static const char *const solve_samples[] = {
     "[left_side=true] f64[2,0,0] f64[2,0,3]",
     NULL,
 };
+MF_HLO_RULE(solve_hlo)
+{
+    const mf_solve_params *p = e->params;
+    if (!e->out[0]->type->size) {
+        out[0] = h_full(h, e->out[0]->type, 0);
+        return;
+    }
+    out[0] = h_op(h, "triangular_solve", e->out[0]->type, in, 2,
+                  "left_side = %s, lower = %s, transpose_a = #stablehlo<transpose %s>, unit_diagonal = %s", p->left_side ? "true" : "false",
+                  p->lower ? "true" : "false",
+                  !p->transpose_a  ? "NO_TRANSPOSE"
+                  : p->conjugate_a ? "ADJOINT"
+                                   : "TRANSPOSE",
+                  p->unit_diagonal ? "true" : "false");
+}
+
 const mf_op mf_op_triangular_solve = {
     .name = "triangular_solve",
     .flags = MF_OP_FAILS,
@@ -195,5 +241,6 @@ const mf_op mf_op_triangular_solve = {
     .cost = solve_cost,
     .lower = mf_lower_none,
     .evaluate = solve_evaluate,
+    MF_HLO_BY(solve_hlo),
     .samples = solve_samples,
 };

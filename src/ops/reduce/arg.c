@@ -86,6 +86,37 @@ static const char *const argmax_samples[] = {
     "[axis=0, index_dtype=u8] u64[2]{=5,18446744073709551615} -> u8[]{=1}",
     NULL,
 };
+/* Whether the first pair of value and index is the result; sets what a NaN means, which only floats have. */
+static mf_hlo_value first_wins(mf_hlo *h, const char *direction, bool floats, const mf_hlo_value *x, const mf_hlo_value *y)
+{
+    mf_hlo_value beats = h_compare(h, direction, false, x[0], y[0]), same = h_compare(h, "EQ", false, x[0], y[0]);
+    if (floats) {
+        mf_hlo_value x_nan = h_compare(h, "NE", false, x[0], x[0]), y_nan = h_compare(h, "NE", false, y[0], y[0]);
+        beats = h_binary(h, "or", beats, h_binary(h, "and", x_nan, h_unary(h, "not", y_nan)));
+        same = h_binary(h, "or", same, h_binary(h, "and", x_nan, y_nan));
+    }
+    return h_binary(h, "or", beats, h_binary(h, "and", same, h_compare(h, "LT", false, x[1], y[1])));
+}
+
+MF_HLO_RULE(arg_hlo)
+{
+    const mf_arg_params *p = e->params;
+    bool most = e->op == &mf_op_argmax;
+    const mf_type *t = in[0].type, *value = mf_type_scalar(t->dtype, false), *index = mf_type_scalar(p->index_dtype, false);
+    mf_hlo_value operands[4] = { in[0], h_iota(h, mf_type_with_dtype(t, p->index_dtype), p->axis),
+                                 h_identity(h, most ? MF_REDUCE_MAX : MF_REDUCE_MIN, value), h_full(h, index, 0) };
+    mf_hlo_value results[2] = { { 0, mf_type_with_dtype(e->out[0]->type, t->dtype) }, { 0, e->out[0]->type } };
+    mf_hlo_value in_pairs[4] = { { 0, value }, { 0, index }, { 0, value }, { 0, index } }, chosen[2];
+    h_open(h, "reduce", operands, 4, results, 2, "dimensions = %s", h_array(h, &p->axis, 1));
+    h_region(h, in_pairs, 4);
+    mf_hlo_value first = first_wins(h, most ? "GT" : "LT", mf_dtype_is_float(t->dtype), in_pairs, in_pairs + 2);
+    for (int i = 0; i < 2; i++)
+        chosen[i] = h_select(h, first, in_pairs[i], in_pairs[2 + i]);
+    h_return(h, chosen, 2);
+    h_close(h, operands, 4, results, 2);
+    out[0] = results[1];
+}
+
 const mf_op mf_op_argmax = {
     .name = "argmax",
     .params = arg_params,
@@ -100,6 +131,7 @@ const mf_op mf_op_argmax = {
     .cost = arg_cost,
     .lower = mf_lower_none,
     .evaluate = argmax_evaluate,
+    MF_HLO_BY(arg_hlo),
     .samples = argmax_samples,
 };
 
@@ -124,5 +156,6 @@ const mf_op mf_op_argmin = {
     .cost = arg_cost,
     .lower = mf_lower_none,
     .evaluate = argmin_evaluate,
+    MF_HLO_BY(arg_hlo),
     .samples = argmin_samples,
 };

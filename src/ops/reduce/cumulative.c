@@ -175,10 +175,35 @@ static const mf_param cum_params[] = {
     { 0 },
 };
 
+/* Windows that reach to one end of the line, which XLA turns into a tree. */
+MF_HLO_RULE(cum_hlo)
+{
+    const mf_cum_params *p = params_of(e);
+    const mf_type *t = e->out[0]->type;
+    int64_t ones[MF_RANK], window[MF_RANK], low[MF_RANK] = { 0 }, high[MF_RANK] = { 0 };
+    if (!t->size) {
+        out[0] = in[0];
+        return;
+    }
+    for (int i = 0; i < t->rank; i++)
+        ones[i] = window[i] = 1;
+    window[p->axis] = t->dims[p->axis];
+    *(p->reverse ? &high[p->axis] : &low[p->axis]) = t->dims[p->axis] - 1;
+    mf_hlo_value operands[2] = { in[0], h_identity(h, e->op->reducer, mf_type_scalar(t->dtype, false)) };
+    out[0].type = t;
+    h_open(h, "reduce_window", operands, 2, out, 1,
+           "base_dilations = %s, padding = %s, window_dilations = %s, window_dimensions = %s, window_strides = %s",
+           h_array(h, ones, t->rank), h_edges(h, low, high, t->rank), h_array(h, ones, t->rank), h_array(h, window, t->rank),
+           h_array(h, ones, t->rank));
+    h_reducer_region(h, e->op->reducer, t->dtype);
+    h_close(h, operands, 2, out, 1);
+}
+
 /* What the rows have in common. */
 #define CUM_ROW                                                                                                                        \
     .params = cum_params, .params_size = sizeof(mf_cum_params), .type_rule = cum_type, .partial_eval = mf_partial_eval_all_or_nothing, \
-    .dce = mf_dce_whole, .batch = cum_batch, .variance = mf_variance_join, .cost = mf_cost_elementwise, .lower = mf_lower_none
+    .dce = mf_dce_whole, .batch = cum_batch, .variance = mf_variance_join, .cost = mf_cost_elementwise, .lower = mf_lower_none,        \
+    MF_HLO_BY(cum_hlo)
 
 /* ---- cumsum */
 MF_TRANSPOSE_RULE(cumsum_transpose)

@@ -159,6 +159,48 @@ static const char *const sort_samples[] = {
     "[axis=0, keys=1] f32[2,0]",
     NULL,
 };
+/* Floats under IEEE's total order once 0 and NaN have one sign each. */
+static mf_hlo_value sort_key(mf_hlo *h, mf_hlo_value x)
+{
+    if (!mf_dtype_is_float(x.type->dtype))
+        return x;
+    mf_hlo_value zero = h_full(h, x.type, 0);
+    x = h_select(h, h_compare(h, "EQ", false, x, zero), zero, x);
+    return h_select(h, h_compare(h, "NE", false, x, x), h_full(h, x.type, NAN), x);
+}
+
+/* x before y, or where they are equal what `rest` says; rest without a type: nothing. */
+static mf_hlo_value sort_before(mf_hlo *h, mf_hlo_value x, mf_hlo_value y, mf_hlo_value rest)
+{
+    mf_hlo_value kx = sort_key(h, x), ky = sort_key(h, y), less = h_compare(h, "LT", true, kx, ky);
+    return rest.type ? h_binary(h, "or", less, h_binary(h, "and", h_compare(h, "EQ", true, kx, ky), rest)) : less;
+}
+
+MF_HLO_RULE(sort_hlo)
+{
+    const mf_sort_params *p = e->params;
+    mf_hlo_value *pairs = h_room(h, 2 * (int64_t)e->in_count, sizeof *pairs), before = { 0, NULL };
+    if (!pairs)
+        return;
+    for (int i = 0; i < 2 * e->in_count; i++)
+        pairs[i].type = mf_type_scalar(e->in[i / 2]->type->dtype, false);
+    h_open(h, "sort", in, e->in_count, out, e->out_count, "dimension = %lld : i64, is_stable = true", (long long)p->axis);
+    h_region(h, pairs, 2 * e->in_count);
+    for (int k = (int)p->keys - 1; k >= 0; k--) {
+        mf_hlo_value *x = &pairs[2 * k];
+        mf_dtype d = x[0].type->dtype;
+        if (!mf_dtype_is_complex(d)) {
+            before = sort_before(h, x[0], x[1], before);
+            continue;
+        }
+        const mf_type *part = mf_type_scalar(d == MF_C64 ? MF_F32 : MF_F64, false);
+        before = sort_before(h, h_op(h, "imag", part, &x[0], 1, NULL), h_op(h, "imag", part, &x[1], 1, NULL), before);
+        before = sort_before(h, h_op(h, "real", part, &x[0], 1, NULL), h_op(h, "real", part, &x[1], 1, NULL), before);
+    }
+    h_return(h, &before, 1);
+    h_close(h, in, e->in_count, out, e->out_count);
+}
+
 const mf_op mf_op_sort = {
     .name = "sort",
     .params = sort_params,
@@ -173,5 +215,6 @@ const mf_op mf_op_sort = {
     .cost = sort_cost,
     .lower = mf_lower_none,
     .evaluate = sort_evaluate,
+    MF_HLO_BY(sort_hlo),
     .samples = sort_samples,
 };

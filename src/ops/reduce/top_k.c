@@ -108,6 +108,25 @@ static const char *const top_k_samples[] = {
     "[k=0] f32[2,0]",
     NULL,
 };
+/* The whole line sorted, and cut: XLA has the same for it. */
+MF_HLO_RULE(top_k_hlo)
+{
+    const mf_type *t = in[0].type, *value = mf_type_scalar(t->dtype, false), *index = mf_type_scalar(MF_I32, false);
+    int64_t zeros[MF_RANK] = { 0 }, ones[MF_RANK];
+    mf_hlo_value lines[2] = { in[0], h_iota(h, mf_type_with_dtype(t, MF_I32), t->rank - 1) };
+    mf_hlo_value sorted[2] = { { 0, mf_type_strong(t) }, { 0, mf_type_with_dtype(t, MF_I32) } };
+    mf_hlo_value pairs[4] = { { 0, value }, { 0, value }, { 0, index }, { 0, index } };
+    for (int i = 0; i < t->rank; i++)
+        ones[i] = 1;
+    h_open(h, "sort", lines, 2, sorted, 2, "dimension = %d : i64, is_stable = true", t->rank - 1);
+    h_region(h, pairs, 4);
+    mf_hlo_value first = h_compare(h, "GT", true, pairs[0], pairs[1]);
+    h_return(h, &first, 1);
+    h_close(h, lines, 2, sorted, 2);
+    for (int i = 0; i < 2; i++)
+        out[i] = h_slice(h, sorted[i], e->out[i]->type, zeros, e->out[i]->type->dims, ones);
+}
+
 const mf_op mf_op_top_k = {
     .name = "top_k",
     .params = top_k_params,
@@ -122,5 +141,6 @@ const mf_op mf_op_top_k = {
     .cost = top_k_cost,
     .lower = mf_lower_none,
     .evaluate = top_k_evaluate,
+    MF_HLO_BY(top_k_hlo),
     .samples = top_k_samples,
 };

@@ -201,6 +201,11 @@ static const char *const broadcast_samples[] = {
     "[shape=(4), broadcast_dimensions=(0)] bf16[4]{-2:2}",
     NULL,
 };
+MF_HLO_RULE(broadcast_hlo)
+{
+    out[0] = h_broadcast(h, in[0], e->out[0]->type, ((const mf_broadcast_params *)e->params)->broadcast_dimensions);
+}
+
 const mf_op mf_op_broadcast_in_dim = {
     .name = "broadcast_in_dim",
     .view = MF_VIEW_STRIDES,
@@ -216,6 +221,7 @@ const mf_op mf_op_broadcast_in_dim = {
     .cost = mf_cost_bytes,
     .lower = mf_lower_none,
     .evaluate = broadcast_evaluate,
+    MF_HLO_BY(broadcast_hlo),
     .samples = broadcast_samples,
 };
 
@@ -269,6 +275,8 @@ static const char *const reshape_samples[] = {
     "[shape=(2,1,3,1)] bf16[3,2]{-2:2}",
     NULL,
 };
+MF_HLO_RULE(reshape_hlo) { out[0] = h_reshape(h, in[0], e->out[0]->type); }
+
 const mf_op mf_op_reshape = {
     .name = "reshape",
     .view = MF_VIEW_RESHAPE,
@@ -284,6 +292,7 @@ const mf_op mf_op_reshape = {
     .cost = mf_cost_bytes,
     .lower = mf_lower_none,
     .evaluate = same_bytes,
+    MF_HLO_BY(reshape_hlo),
     .samples = reshape_samples,
 };
 
@@ -348,6 +357,12 @@ static const char *const transpose_samples[] = {
     "[permutation=(1,0)] i16[0,3]{-2:2}",
     NULL,
 };
+MF_HLO_RULE(permute_hlo)
+{
+    out[0] = h_op(h, "transpose", e->out[0]->type, in, 1, "permutation = %s",
+                  h_ints(h, ((const mf_permutation_params *)e->params)->permutation));
+}
+
 const mf_op mf_op_transpose = {
     .name = "transpose",
     .view = MF_VIEW_STRIDES,
@@ -363,6 +378,7 @@ const mf_op mf_op_transpose = {
     .cost = mf_cost_bytes,
     .lower = mf_lower_none,
     .evaluate = transpose_evaluate,
+    MF_HLO_BY(permute_hlo),
     .samples = transpose_samples,
 };
 
@@ -416,6 +432,11 @@ static const char *const rev_samples[] = {
     "[axes=(0)] f64[0,2]{-2:2}",
     NULL,
 };
+MF_HLO_RULE(rev_hlo)
+{
+    out[0] = h_op(h, "reverse", e->out[0]->type, in, 1, "dimensions = %s", h_ints(h, ((const mf_axes_params *)e->params)->axes));
+}
+
 const mf_op mf_op_rev = {
     .name = "rev",
     .view = MF_VIEW_STRIDES,
@@ -431,6 +452,7 @@ const mf_op mf_op_rev = {
     .cost = mf_cost_bytes,
     .lower = mf_lower_none,
     .evaluate = rev_evaluate,
+    MF_HLO_BY(rev_hlo),
     .samples = rev_samples,
 };
 
@@ -495,6 +517,7 @@ const mf_op mf_op_squeeze = {
     .cost = mf_cost_bytes,
     .lower = mf_lower_none,
     .evaluate = same_bytes,
+    MF_HLO_BY(reshape_hlo),
     .samples = squeeze_samples,
 };
 
@@ -548,5 +571,6 @@ const mf_op mf_op_expand_dims = {
     .cost = mf_cost_bytes,
     .lower = mf_lower_none,
     .evaluate = same_bytes,
+    MF_HLO_BY(reshape_hlo),
     .samples = expand_samples,
 };

@@ -91,6 +91,12 @@ static const char *const slice_samples[] = {
     "[start=(), limit=(), strides=()] f64[]{-2:2}",
     NULL,
 };
+MF_HLO_RULE(slice_hlo)
+{
+    const mf_slice_params *p = e->params;
+    out[0] = h_slice(h, in[0], e->out[0]->type, p->start->at, p->limit->at, p->strides->at);
+}
+
 const mf_op mf_op_slice = {
     .name = "slice",
     .view = MF_VIEW_STRIDES,
@@ -106,6 +112,7 @@ const mf_op mf_op_slice = {
     .cost = mf_cost_bytes,
     .lower = mf_lower_none,
     .evaluate = slice_evaluate,
+    MF_HLO_BY(slice_hlo),
     .samples = slice_samples,
 };
 
@@ -227,6 +234,13 @@ static const char *const pad_samples[] = {
     "[low=(), high=(), interior=()] f64[]{-2:2} f64[]{-2:2}",
     NULL,
 };
+MF_HLO_RULE(pad_hlo)
+{
+    const mf_pad_params *p = e->params;
+    out[0] = h_op(h, "pad", e->out[0]->type, in, 2, "edge_padding_low = %s, edge_padding_high = %s, interior_padding = %s",
+                  h_ints(h, p->low), h_ints(h, p->high), h_ints(h, p->interior));
+}
+
 const mf_op mf_op_pad = {
     .name = "pad",
     .params = pad_params,
@@ -241,6 +255,7 @@ const mf_op mf_op_pad = {
     .cost = mf_cost_bytes,
     .lower = mf_lower_none,
     .evaluate = pad_evaluate,
+    MF_HLO_BY(pad_hlo),
     .samples = pad_samples,
 };
 
@@ -338,6 +353,12 @@ static const char *const concatenate_samples[] = {
     "[axis=0] f64[0]{-2:2} f64[0]{-2:2}",
     NULL,
 };
+MF_HLO_RULE(concatenate_hlo)
+{
+    out[0] = h_op(h, "concatenate", e->out[0]->type, in, e->in_count, "dimension = %lld : i64",
+                  (long long)((const mf_axis_params *)e->params)->axis);
+}
+
 const mf_op mf_op_concatenate = {
     .name = "concatenate",
     .params = axis_params,
@@ -352,6 +373,7 @@ const mf_op mf_op_concatenate = {
     .cost = mf_cost_bytes,
     .lower = mf_lower_none,
     .evaluate = concatenate_evaluate,
+    MF_HLO_BY(concatenate_hlo),
     .samples = concatenate_samples,
 };
 
@@ -408,6 +430,12 @@ static const char *const iota_samples[] = {
     "[dtype=i32, shape=(0,3), axis=0]",
     NULL,
 };
+MF_HLO_RULE(iota_hlo)
+{
+    (void)in;
+    out[0] = h_iota(h, e->out[0]->type, ((const mf_iota_params *)e->params)->axis);
+}
+
 const mf_op mf_op_iota = {
     .name = "iota",
     .view = MF_VIEW_GENERATED,
@@ -423,5 +451,6 @@ const mf_op mf_op_iota = {
     .cost = mf_cost_bytes,
     .lower = mf_lower_none,
     .evaluate = iota_evaluate,
+    MF_HLO_BY(iota_hlo),
     .samples = iota_samples,
 };

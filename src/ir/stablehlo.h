@@ -1,0 +1,88 @@
+/* The interface of the StableHLO emitter, for the rows' rules: each appends the operations that its equation is, as text in the generic
+ * form of MLIR. src/stablehlo/ fills it in.
+ * Invariants: a value is a name (%3) with its array type; weak types count as their dtype, and an element of a key is a ui64 (two words
+ * of ui32 outside of the module). After the first error nothing counts but that error. A program of a map is one program of all its
+ * devices, which are replicas: an axis in scope says by what stride of the replica's number its index changes. */
+#ifndef MF_IR_STABLEHLO_H
+#define MF_IR_STABLEHLO_H
+
+#include "ir/op.h"
+
+struct mf_hlo_value {
+    int name; /* negative: argument -1 - name of the module */
+    const mf_type *type;
+};
+
+#define MF_HLO_RULE(rule) static void rule(mf_hlo *h, const mf_eqn *e, const mf_hlo_value *in, mf_hlo_value *out)
+/* In a row: the one operation that it is, whose results have the equation's types; or why StableHLO cannot say it. */
+#define MF_HLO(operation) .stablehlo = mf_hlo_by_name, .hlo = (operation)
+#define MF_NO_HLO(reason) .stablehlo = mf_hlo_none, .hlo = (reason)
+#define MF_HLO_BY(rule)   .stablehlo = (rule)
+void mf_hlo_by_name(mf_hlo *h, const mf_eqn *e, const mf_hlo_value *in, mf_hlo_value *out);
+void mf_hlo_none(mf_hlo *h, const mf_eqn *e, const mf_hlo_value *in, mf_hlo_value *out);
+void mf_hlo_same(mf_hlo *h, const mf_eqn *e, const mf_hlo_value *in, mf_hlo_value *out); /* the results are the operands */
+void mf_hlo_call(mf_hlo *h, const mf_eqn *e, const mf_hlo_value *in, mf_hlo_value *out); /* of the first program, in place */
+
+void h_fail(mf_hlo *h, mf_error_object *e); /* takes the reference; NULL: memory is out */
+bool h_failed(const mf_hlo *h);
+void *h_room(mf_hlo *h, int64_t count, size_t size); /* zeroed, one element spare; as long as h. NULL after failing */
+
+/* ---- operations. `op` without a dialect is StableHLO's; `format` gives the attributes, NULL none. */
+mf_hlo_value h_op(mf_hlo *h, const char *op, const mf_type *type, const mf_hlo_value *in, int count, const char *format, ...)
+    __attribute__((format(printf, 6, 7)));
+void h_ops(mf_hlo *h, const char *op, const mf_hlo_value *in, int in_count, mf_hlo_value *out,
+           int out_count);                                                        /* results of the types in out */
+mf_hlo_value h_unary(mf_hlo *h, const char *op, mf_hlo_value x);                  /* of x's type */
+mf_hlo_value h_binary(mf_hlo *h, const char *op, mf_hlo_value x, mf_hlo_value y); /* of x's type */
+/* direction: "LT" and its kin; total: IEEE's total order of floats. */
+mf_hlo_value h_compare(mf_hlo *h, const char *direction, bool total, mf_hlo_value x, mf_hlo_value y);
+mf_hlo_value h_select(mf_hlo *h, mf_hlo_value predicate, mf_hlo_value yes, mf_hlo_value no);
+mf_hlo_value h_convert(mf_hlo *h, mf_hlo_value x, mf_dtype dtype); /* numbers that are no complex ones */
+mf_hlo_value h_reshape(mf_hlo *h, mf_hlo_value x, const mf_type *type);
+mf_hlo_value h_broadcast(mf_hlo *h, mf_hlo_value x, const mf_type *type, const mf_intlist *where);
+mf_hlo_value h_iota(mf_hlo *h, const mf_type *type, int64_t axis);
+mf_hlo_value h_slice(mf_hlo *h, mf_hlo_value x, const mf_type *type, const int64_t *start, const int64_t *limit, const int64_t *strides);
+mf_hlo_value h_pad(mf_hlo *h, mf_hlo_value x, mf_hlo_value value, const int64_t *low, const int64_t *high, const int64_t *interior);
+/* Row at index, a scalar, along the axis, which goes; and x with a row put there. */
+mf_hlo_value h_row(mf_hlo *h, mf_hlo_value x, mf_hlo_value index, int axis);
+mf_hlo_value h_put_row(mf_hlo *h, mf_hlo_value x, mf_hlo_value row, mf_hlo_value index, int axis);
+
+/* ---- constants */
+mf_hlo_value h_bytes(mf_hlo *h, const mf_type *type, const void *element); /* every element the same */
+mf_hlo_value h_full(mf_hlo *h, const mf_type *type, double x);
+mf_hlo_value h_scalar(mf_hlo *h, mf_dtype dtype, double x);
+mf_hlo_value h_literal(mf_hlo *h, mf_literal *l);
+
+/* ---- operations with regions: open, for each region its arguments, what it computes and what it returns, close. Results have the
+ * types in out. */
+void h_open(mf_hlo *h, const char *op, const mf_hlo_value *in, int in_count, mf_hlo_value *out, int out_count, const char *format, ...)
+    __attribute__((format(printf, 7, 8)));
+void h_region(mf_hlo *h, mf_hlo_value *arguments, int count); /* their types are given, their names made */
+void h_return(mf_hlo *h, const mf_hlo_value *values, int count);
+void h_close(mf_hlo *h, const mf_hlo_value *in, int in_count, const mf_hlo_value *out, int out_count);
+void h_program(mf_hlo *h, const mf_program *p, const mf_hlo_value *in, mf_hlo_value *out); /* its equations, in place */
+
+/* ---- reducers */
+mf_hlo_value h_join(mf_hlo *h, mf_reducer r, mf_hlo_value x, mf_hlo_value y);
+mf_hlo_value h_identity(mf_hlo *h, mf_reducer r, const mf_type *type);
+void h_reducer_region(mf_hlo *h, mf_reducer r, mf_dtype dtype);
+mf_hlo_value h_reduce(mf_hlo *h, mf_reducer r, mf_hlo_value x, const mf_intlist *axes); /* f16 and bf16 in f32 */
+
+/* ---- axes of maps */
+void h_push_axis(mf_hlo *h, const char *name, int64_t size);
+void h_pop_axis(mf_hlo *h);
+mf_hlo_value h_axis_index(mf_hlo *h, const mf_namelist *axes); /* i32 */
+mf_hlo_value h_innermost_index(mf_hlo *h);
+/* The groups of replicas as an attribute; groups as in mf_collective_params. The text lives as long as h. */
+const char *h_groups(mf_hlo *h, const mf_namelist *axes, const mf_intlist *groups, int64_t group_size);
+int64_t h_group_size(mf_hlo *h, const mf_namelist *axes, const mf_intlist *groups, int64_t group_size);
+const char *h_innermost_groups(mf_hlo *h);
+const char *h_pairs(mf_hlo *h, const mf_namelist *axes, const mf_intlist *perm); /* sources and targets */
+
+/* ---- attributes; texts live as long as h */
+const char *h_ints(mf_hlo *h, const mf_intlist *list);                              /* array<i64: 1, 2> */
+const char *h_array(mf_hlo *h, const int64_t *at, int count);                       /* the same */
+const char *h_list(mf_hlo *h, const mf_intlist *list);                              /* [1, 2] */
+const char *h_edges(mf_hlo *h, const int64_t *low, const int64_t *high, int count); /* dense<[[l, h], ...]> : tensor<nx2xi64> */
+
+#endif

@@ -1,0 +1,29 @@
+/* The emitter: a module's text under construction. */
+#ifndef MF_STABLEHLO_HLO_H
+#define MF_STABLEHLO_HLO_H
+
+#include "ir/stablehlo.h"
+
+typedef struct mf_hlo_axis {
+    const char *name; /* interned; NULL for a map without one */
+    int64_t size, stride;
+} mf_hlo_axis;
+
+enum { MF_HLO_AXES = 32 };
+struct mf_hlo {
+    mf_text *text;
+    mf_arena arena;
+    mf_error_object *error;
+    int next, indent, depth; /* the next value's name; spaces; axes */
+    int64_t replicas;
+    mf_hlo_axis axes[MF_HLO_AXES]; /* outermost first */
+};
+
+void hlo_type(mf_hlo *h, const mf_type *type);
+const mf_type *hlo_sound(mf_hlo *h, const mf_type *type); /* for NULL fails and gives another, so that rules may look at it */
+void hlo_type_dims(mf_hlo *h, const mf_type *type, const char *element); /* ... with another element, "x" in front of it */
+void hlo_name(mf_hlo *h, mf_hlo_value v);
+void hlo_indent(mf_hlo *h);
+const char *hlo_keep(mf_hlo *h, mf_text *t); /* a text that lives as long as h; frees t */
+
+#endif

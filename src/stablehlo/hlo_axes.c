@@ -1,0 +1,148 @@
+/* Axes of maps as replicas. Of the replicas that one index of the outer axes has, an axis gets equal runs, one an index; the outermost
+ * gets equal runs of all. Where a map needs fewer than there are, what it computes is computed in several places.
+ * Invariant: every replica is in one group of a collective, at the place of its index along the axes; a replica's group of members has
+ * the same index along all other axes, and the same number within its run of the innermost one. */
+#include "stablehlo/hlo.h"
+
+#include <inttypes.h>
+
+void h_push_axis(mf_hlo *h, const char *name, int64_t size)
+{
+    int64_t run = h->depth ? h->axes[h->depth - 1].stride : h->replicas;
+    if (h->depth == MF_HLO_AXES || run % size)
+        h_fail(h, mf_error_new(MF_ERROR_AXIS,
+                               "StableHLO: a map over %lld devices stands where there are %lld: they are no multiple, so they are not the "
+                               "replicas of one program",
+                               (long long)size, (long long)run));
+    else
+        h->axes[h->depth++] = (mf_hlo_axis){ name, size, run / size };
+}
+
+void h_pop_axis(mf_hlo *h) { h->depth -= h->depth > 0; }
+
+static const mf_hlo_axis *axis_of(const mf_hlo *h, const char *name)
+{
+    for (int i = h->depth - 1; i >= 0; i--)
+        if (h->axes[i].name == name)
+            return &h->axes[i];
+    return NULL;
+}
+
+/* The axes of the names, in their order; false where one is not bound. */
+static bool axes_of(mf_hlo *h, const mf_namelist *names, mf_hlo_axis *axes)
+{
+    for (int i = 0; i < names->count && !h->error; i++) {
+        const mf_hlo_axis *a = i < MF_HLO_AXES ? axis_of(h, names->at[i]) : NULL;
+        if (a)
+            axes[i] = *a;
+        else
+            h_fail(h, mf_error_new(MF_ERROR_AXIS, "StableHLO: unbound axis name: %s", names->at[i]));
+    }
+    return !h->error;
+}
+
+/* ---- indices */
+static mf_hlo_value index_along(mf_hlo *h, const mf_hlo_axis *a)
+{
+    mf_hlo_value id = h_op(h, "replica_id", mf_type_scalar(MF_U32, false), NULL, 0, NULL);
+    if (a->stride > 1)
+        id = h_binary(h, "divide", id, h_scalar(h, MF_U32, (double)a->stride));
+    if (a->stride * a->size < h->replicas)
+        id = h_binary(h, "remainder", id, h_scalar(h, MF_U32, (double)a->size));
+    return h_convert(h, id, MF_I32);
+}
+
+mf_hlo_value h_innermost_index(mf_hlo *h) { return h->depth ? index_along(h, &h->axes[h->depth - 1]) : h_scalar(h, MF_I32, 0); }
+
+mf_hlo_value h_axis_index(mf_hlo *h, const mf_namelist *names)
+{
+    mf_hlo_axis axes[MF_HLO_AXES];
+    if (!axes_of(h, names, axes) || !names->count)
+        return h_scalar(h, MF_I32, 0);
+    mf_hlo_value sum = index_along(h, &axes[0]);
+    for (int i = 1; i < names->count; i++) {
+        mf_hlo_value all = h_binary(h, "multiply", sum, h_scalar(h, MF_I32, (double)axes[i].size));
+        sum = h_binary(h, "add", all, index_along(h, &axes[i]));
+    }
+    return sum;
+}
+
+/* ---- groups */
+static int64_t members_of(const mf_hlo_axis *axes, int count)
+{
+    int64_t n = 1;
+    for (int i = 0; i < count; i++)
+        n *= axes[i].size;
+    return n;
+}
+
+/* The replica that stands at index 0 of all axes where this one stands. */
+static int64_t root_of(const mf_hlo_axis *axes, int count, int64_t replica)
+{
+    for (int i = 0; i < count; i++)
+        replica -= replica / axes[i].stride % axes[i].size * axes[i].stride;
+    return replica;
+}
+
+/* Member number m, row by row, of the root's. */
+static int64_t member_of(const mf_hlo_axis *axes, int count, int64_t root, int64_t m)
+{
+    for (int i = count - 1; i >= 0; i--) {
+        root += m % axes[i].size * axes[i].stride;
+        m /= axes[i].size;
+    }
+    return root;
+}
+
+/* Of each root, the groups of its members. */
+static const char *groups_text(mf_hlo *h, const mf_hlo_axis *axes, int count, const mf_intlist *groups, int64_t group_size)
+{
+    mf_text t = { 0 };
+    int64_t n = members_of(axes, count), rows = 0, listed = groups ? groups->count : 0, size = listed ? group_size : n;
+    mf_text_put(&t, "dense<[");
+    for (int64_t r = 0; r < h->replicas; r++) {
+        if (root_of(axes, count, r) != r)
+            continue;
+        for (int64_t k = 0; k < (listed ? listed : n); k++) {
+            int64_t m = listed ? groups->at[k] : k;
+            rows += k % size == 0;
+            mf_text_add(&t, "%s%" PRId64 "%s",
+                        k % size   ? ", "
+                        : rows > 1 ? ", ["
+                                   : "[",
+                        m < 0 ? -1 : member_of(axes, count, r, m), k % size == size - 1 ? "]" : "");
+        }
+    }
+    mf_text_add(&t, "]> : tensor<%" PRId64 "x%" PRId64 "xi64>", rows, size);
+    return hlo_keep(h, &t);
+}
+
+const char *h_groups(mf_hlo *h, const mf_namelist *names, const mf_intlist *groups, int64_t group_size)
+{
+    mf_hlo_axis axes[MF_HLO_AXES];
+    return axes_of(h, names, axes) ? groups_text(h, axes, names->count, groups, group_size) : "";
+}
+
+int64_t h_group_size(mf_hlo *h, const mf_namelist *names, const mf_intlist *groups, int64_t group_size)
+{
+    mf_hlo_axis axes[MF_HLO_AXES];
+    return groups->count ? group_size : axes_of(h, names, axes) ? members_of(axes, names->count) : 1;
+}
+
+const char *h_innermost_groups(mf_hlo *h) { return h->depth ? groups_text(h, &h->axes[h->depth - 1], 1, NULL, 0) : ""; }
+
+const char *h_pairs(mf_hlo *h, const mf_namelist *names, const mf_intlist *perm)
+{
+    mf_hlo_axis axes[MF_HLO_AXES];
+    mf_text t = { 0 };
+    int64_t count = 0;
+    if (!axes_of(h, names, axes))
+        return "";
+    mf_text_put(&t, "dense<");
+    for (int64_t r = 0; r < h->replicas; r++)
+        for (int k = 0; k + 1 < perm->count && root_of(axes, names->count, r) == r; k += 2, count++)
+            mf_text_add(&t, "%s[%" PRId64 ", %" PRId64 "]", count ? ", " : "[", member_of(axes, names->count, r, perm->at[k]),
+                        member_of(axes, names->count, r, perm->at[k + 1]));
+    mf_text_add(&t, "%s> : tensor<%" PRId64 "x2xi64>", count ? "]" : "", count);
+    return hlo_keep(h, &t);
+}
