@@ -40,12 +40,17 @@ mf_function mf_compile_n(mf_function f, const mf_value *arguments, int count);
 /* ---- of a lowered or compiled function */
 /* Which text: of a lowered function the program as traced, of a compiled one as optimised; or of
  * either the one that is named. The plan, of a compiled one: what each device does in which
- * memory. */
+ * memory. StableHLO: the optimised program as a module that other compilers read, all devices of a
+ * map being replicas: of a function that is one map, what a device takes and gives is its own row,
+ * else every replica has the whole. Weak types are their dtype, keys pairs of uint32, and donated
+ * arguments say whose memory they are. MF_ERROR_ARGUMENT where an op has no StableHLO; its words
+ * name it. */
 typedef enum mf_text_form {
     MF_TEXT_DEFAULT = 0,
     MF_TEXT_TRACED,
     MF_TEXT_OPTIMIZED,
-    MF_TEXT_PLAN
+    MF_TEXT_PLAN,
+    MF_TEXT_STABLEHLO
 } mf_text_form;
 /* The text, or the words of an error; lives as long as the scope. Programs open with a line
  * "# replicas = 8, partitions = 1". */

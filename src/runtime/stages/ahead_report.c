@@ -5,6 +5,7 @@
 #include "ops/rows.h"
 #include "passes/passes.h"
 #include "runtime/compile/planner.h"
+#include "stablehlo/hlo_module.h"
 
 #include <manyfold/array.h>
 #include <manyfold/stages.h>
@@ -47,14 +48,18 @@ const char *(mf_as_text)(mf_function stage, mf_text_form form)
         form = o->executable ? MF_TEXT_OPTIMIZED : MF_TEXT_TRACED;
     if (o && form == MF_TEXT_PLAN && !o->executable)
         error = mf_error_new(MF_ERROR_ARGUMENT, "a plan is made by compiling: this function is only lowered");
+    else if (o && form == MF_TEXT_STABLEHLO)
+        error = mf_hlo_module(&t, o->traced->name, o->program, mf_span_of(o->program), o->donated);
     else if (o && form != MF_TEXT_PLAN && form != MF_TEXT_TRACED && form != MF_TEXT_OPTIMIZED)
         error = mf_error_new(MF_ERROR_ARGUMENT, "mf_as_text: there is no form %d", (int)form);
-    if (error)
+    if (error) {
+        mf_text_free(&t); /* what there is of a module */
         mf_text_put(&t, mf_error_text(error));
-    else if (form == MF_TEXT_PLAN)
+    } else if (form == MF_TEXT_PLAN) {
         mf_executable_describe(&t, o->executable);
-    else
+    } else if (form != MF_TEXT_STABLEHLO) {
         print_lowered(&t, form == MF_TEXT_TRACED ? o->traced->program : o->program);
+    }
     mf_drop(error);
     return mf_text_to_scope(&t);
 }
