@@ -19,10 +19,11 @@ MF_BEGIN_
 /* ---- activations. x -> x, element by element */
 mf_value mf_relu(mf_value x); /* max(x, 0), with derivative 0 at 0; integers stay */
 mf_value mf_sigmoid(mf_value x);
-mf_value mf_gelu(mf_value x);       /* by tanh, as in JAX */
-mf_value mf_gelu_exact(mf_value x); /* by erf: jax.nn.gelu(x, approximate=False) */
-mf_value mf_silu(mf_value x);       /* x sigmoid(x) */
-mf_value mf_softplus(mf_value x);   /* log(1 + e^x) */
+mf_value mf_gelu(mf_value x);        /* by tanh, as in JAX */
+mf_value mf_gelu_exact(mf_value x);  /* by erf: jax.nn.gelu(x, approximate=False) */
+mf_value mf_silu(mf_value x);        /* x sigmoid(x) */
+mf_value mf_softplus(mf_value x);    /* log(1 + e^x) */
+mf_value mf_log_sigmoid(mf_value x); /* log(sigmoid(x)), without underflow */
 mf_value mf_leaky_relu(mf_value x, double negative_slope MF_DEFAULT_(0.01));
 mf_value mf_elu(mf_value x, double alpha MF_DEFAULT_(1.0));
 mf_value mf_hard_swish(mf_value x);
@@ -44,21 +45,70 @@ typedef struct mf_one_hot_options {
 mf_value mf_one_hot(mf_value x, int num_classes);
 mf_value mf_one_hot_opt(mf_value x, int num_classes, const mf_one_hot_options *o);
 /* (n, h, w, c) -> (n, h', w', c): over the spatial dimensions, which stand before the last, as
- * flax's; window_shape has an entry for each. Strides default to 1, padding to MF_VALID; average
- * counts the padding. */
+ * flax's; window_shape has an entry for each. Strides default to 1, padding to MF_VALID, or is
+ * padding_low and padding_high; average counts the padding unless no_count_include_pad. */
 typedef struct mf_pool_options {
     mf_ints window_shape, strides;
     mf_padding padding;
+    mf_ints padding_low, padding_high;
+    bool no_count_include_pad;
     mf_reserved reserved_;
 } mf_pool_options;
 mf_value mf_max_pool_opt(mf_value x, const mf_pool_options *o);
+mf_value mf_min_pool_opt(mf_value x, const mf_pool_options *o);
 mf_value mf_avg_pool_opt(mf_value x, const mf_pool_options *o);
 
-/* ---- losses */
+/* ---- losses, optax's names and formulas: one number a row, or an element; mf_mean makes one */
+/* weights: a factor for each class, (classes); label_smoothing a: labels times 1 - a, plus a /
+ * classes; axis: the classes'; where: the logits that count, of their shape or without classes */
+typedef struct mf_cross_entropy_options {
+    mf_reserved begin_;
+    double label_smoothing;
+    mf_value weights, where;
+    int axis MF_DEFAULT_(-1);
+    mf_reserved reserved_;
+} mf_cross_entropy_options;
 /* (..., classes), (..., classes) -> (...): one a row; labels are probabilities */
 mf_value mf_softmax_cross_entropy(mf_value logits, mf_value labels);
+mf_value mf_softmax_cross_entropy_opt(mf_value logits, mf_value labels,
+                                      const mf_cross_entropy_options *o);
 /* (..., classes), (...) -> (...): labels are classes, i32 */
 mf_value mf_softmax_cross_entropy_with_integer_labels(mf_value logits, mf_value labels);
+mf_value mf_softmax_cross_entropy_with_integer_labels_opt(mf_value logits, mf_value labels,
+                                                          const mf_cross_entropy_options *o);
+/* x -> x: labels (1 - alpha) + alpha / classes, which are along the last dimension */
+mf_value mf_smooth_labels(mf_value labels, double alpha);
+/* (...), (...) -> (...): labels are 0 and 1, or between */
+mf_value mf_sigmoid_binary_cross_entropy(mf_value logits, mf_value labels);
+/* (...), (...) -> (...): max(0, 1 - predictions targets): targets are -1 and 1 */
+mf_value mf_hinge_loss(mf_value predictions, mf_value targets);
+/* (..., classes), (...) -> (...): labels are classes */
+mf_value mf_multiclass_hinge_loss(mf_value scores, mf_value labels);
+/* x, x -> x: of one shape (MF_ERROR_SHAPE): error^2; half of it; half of it up to delta, then linear;
+ * log(cosh(error)) */
+mf_value mf_squared_error(mf_value predictions, mf_value targets);
+mf_value mf_l2_loss(mf_value predictions, mf_value targets);
+mf_value mf_huber_loss(mf_value predictions, mf_value targets, double delta MF_DEFAULT_(1.0));
+mf_value mf_log_cosh(mf_value predictions, mf_value targets);
+typedef struct mf_distance_options {
+    mf_reserved begin_;
+    mf_axis axis MF_DEFAULT_(-1);
+    mf_value where;
+    double epsilon; /* of cosines: the least square of a length */
+    mf_reserved reserved_;
+} mf_distance_options;
+/* (..., n), (..., n) -> (...): the sum of targets (log(targets) - log_predictions) over an axis; 0
+ * where targets are 0 */
+mf_value mf_kl_divergence_opt(mf_value log_predictions, mf_value targets,
+                              const mf_distance_options *o);
+/* (..., n), (..., n) -> (...) */
+mf_value mf_kl_divergence_with_log_targets_opt(mf_value log_predictions, mf_value log_targets,
+                                               const mf_distance_options *o);
+/* (..., n), (..., n) -> (...): the cosine of the angle between two vectors, and 1 less that */
+mf_value mf_cosine_similarity_opt(mf_value predictions, mf_value targets,
+                                  const mf_distance_options *o);
+mf_value mf_cosine_distance_opt(mf_value predictions, mf_value targets,
+                                const mf_distance_options *o);
 
 /* ---- initialisers, jax.nn.initializers' by name and, from the same key, by value. They are options
  * of layers: mf_nn_linear(rngs, 3, 4, .kernel_init = mf_init_he_normal()); unset is the layer's own. */
@@ -172,6 +222,93 @@ mf_module mf_nn_embed_opt(mf_state rngs, int num_embeddings, int features,
  * where input and output share it */
 mf_value mf_nn_embed_attend(mf_module embed, mf_value query);
 
+/* Normalised layers: (x - mean) / sqrt(var + epsilon) scale + bias. Statistics are those of the
+ * input over the reduced dimensions, taken in f32 at least; a second input is a mask of what counts
+ * in them, which broadcasts to the first: mf_call(norm, x, mask). With axis_name they are the means
+ * over that axis of a map too: synchronised. fast variance: mean of squares less square of mean.
+ * BatchNorm: of (..., num_features), axis the features', over all other dimensions; training, its
+ * states mean and var move: momentum times what they are, and the rest of the batch's; with
+ * use_running_average they are the statistics. */
+typedef struct mf_nn_batch_norm_options {
+    mf_reserved begin_;
+    const char *axis_name;
+    bool use_running_average;
+    int axis MF_DEFAULT_(-1);
+    double momentum MF_DEFAULT_(0.99);
+    double epsilon MF_DEFAULT_(1e-5);
+    bool no_bias, no_scale, no_fast_variance;
+    mf_dtype dtype, param_dtype;
+    mf_initializer bias_init, scale_init;
+    mf_value axis_index_groups;
+    mf_reserved reserved_;
+} mf_nn_batch_norm_options;
+mf_module mf_nn_batch_norm_opt(mf_state rngs, int num_features, const mf_nn_batch_norm_options *o);
+/* Over reduction_axes, the last dimension unless said; parameters lie along feature_axes, likewise.
+ * RMSNorm: without mean and bias. */
+typedef struct mf_nn_layer_norm_options {
+    mf_reserved begin_;
+    const char *axis_name;
+    double epsilon MF_DEFAULT_(1e-6);
+    mf_ints reduction_axes, feature_axes;
+    bool no_bias, no_scale, no_fast_variance;
+    mf_dtype dtype, param_dtype;
+    mf_initializer bias_init, scale_init;
+    mf_value axis_index_groups;
+    mf_reserved reserved_;
+} mf_nn_layer_norm_options;
+mf_module mf_nn_layer_norm_opt(mf_state rngs, int num_features, const mf_nn_layer_norm_options *o);
+typedef struct mf_nn_rms_norm_options {
+    mf_reserved begin_;
+    const char *axis_name;
+    double epsilon MF_DEFAULT_(1e-6);
+    mf_ints reduction_axes, feature_axes;
+    bool no_scale, no_fast_variance;
+    mf_dtype dtype, param_dtype;
+    mf_initializer scale_init;
+    mf_value axis_index_groups;
+    mf_reserved reserved_;
+} mf_nn_rms_norm_options;
+mf_module mf_nn_rms_norm_opt(mf_state rngs, int num_features, const mf_nn_rms_norm_options *o);
+/* Of (n, ..., num_features): over each example's positions and the features of a group: num_groups
+ * of them, or as many as group_size gives */
+typedef struct mf_nn_group_norm_options {
+    mf_reserved begin_;
+    const char *axis_name;
+    int num_groups MF_DEFAULT_(32);
+    int group_size;
+    double epsilon MF_DEFAULT_(1e-6);
+    bool no_bias, no_scale, no_fast_variance;
+    mf_dtype dtype, param_dtype;
+    mf_initializer bias_init, scale_init;
+    mf_value axis_index_groups;
+    mf_reserved reserved_;
+} mf_nn_group_norm_options;
+mf_module mf_nn_group_norm_opt(mf_state rngs, int num_features, const mf_nn_group_norm_options *o);
+
+/* Of x -> x: each element 0 with probability rate, else over 1 - rate; x itself where deterministic.
+ * Draws from its own random state, which rngs has split off (so a map draws for each device), or
+ * from a key: mf_call(dropout, x, key). The same along broadcast_dims */
+typedef struct mf_nn_dropout_options {
+    bool deterministic;
+    mf_ints broadcast_dims;
+    mf_reserved reserved_;
+} mf_nn_dropout_options;
+mf_module mf_nn_dropout_opt(mf_state rngs, double rate, const mf_nn_dropout_options *o);
+
+/* nnx.Sequential: modules and functions one after the other, of any number: mf_nn_sequential(conv,
+ * mf_relu, dense), in C++ mf_fn(f) for functions; what one gives is the next one's input, a tuple
+ * its inputs. Their paths are "layers/0", "layers/1". nnx.List: modules to go through by
+ * mf_member_count and mf_nn_at, paths "0", "1". MF_ERROR_ARGUMENT beyond */
+mf_module mf_nn_sequential_n(const mf_function *layers, int count);
+mf_module mf_nn_list_n(const mf_module *modules, int count);
+mf_module mf_nn_at(mf_module list, int index);
+#ifndef __cplusplus
+#define mf_nn_sequential(...)                                                 \
+    mf_nn_sequential_n((const mf_function[]){ MF_EACH_(mf_fn, __VA_ARGS__) }, \
+                       MF_COUNT_(__VA_ARGS__))
+#define mf_nn_list(...) mf_nn_list_n((const mf_module[]){ __VA_ARGS__ }, MF_COUNT_(__VA_ARGS__))
+#endif
+
 /* ---- training or not. Modules have flags, as flax.nnx's: "deterministic" of those that draw
  * (dropout), "use_running_average" of those that gather statistics, "decode" of those that
  * generate. nnx.view: a module over the same states with these set in it and its members; see
@@ -188,6 +325,53 @@ mf_module mf_nn_view_opt(mf_module m, const mf_nn_view_options *o);
 /* Views with both flags, where there are such: false for training, true to evaluate */
 mf_module mf_nn_train(mf_module m);
 mf_module mf_nn_eval(mf_module m);
+
+/* ---- metrics, nnx.metrics': modules with a state of sums. mf_call(metric, batch) gives the sums of
+ * a batch, a dict of its "logits", "labels", "values", "mask", without touching the state; sums can
+ * be added, carried and go through mf_psum, and mf_nn_metric_result makes numbers of them. Or
+ * mf_nn_metric_update adds them to the state, over all devices with axis_name, so that each device
+ * holds the same; mf_nn_metric_compute is what they come to, mf_nn_metric_reset begins anew. Counts
+ * are i64 and sums f64, so results are those of all examples at once, however these are spread over
+ * batches and devices. Of no example they are NaN. A mask, which broadcasts, says what counts. */
+/* The mean of the batch's "values", or of another name: mf_nn_average("loss") */
+mf_module mf_nn_average(const char *argname);
+/* How many of "logits" (..., classes) are greatest at "labels" (...), or have that among the k
+ * greatest; binary: both (...), whether logits of threshold and more are positive labels */
+typedef struct mf_nn_accuracy_options {
+    mf_reserved begin_;
+    int k MF_DEFAULT_(1);
+    bool binary;
+    double threshold;
+    mf_reserved reserved_;
+} mf_nn_accuracy_options;
+mf_module mf_nn_accuracy_opt(const mf_nn_accuracy_options *o);
+/* How often label i was taken for class j, i64 (num_classes, num_classes); what is no class is left
+ * out */
+mf_module mf_nn_confusion_matrix(int num_classes);
+/* Several: mf_nn_multi_metric("loss", mf_nn_average("loss"), "top5", mf_nn_accuracy(.k = 5)), whose
+ * sums and results are dicts; a mask may be a dict of one for each */
+mf_module mf_nn_multi_metric_n(const mf_node_ *metrics, int count);
+typedef struct mf_nn_metric_options {
+    const char *axis_name;
+    mf_reserved reserved_;
+} mf_nn_metric_options;
+/* dict -> tree: adds the batch's sums, which it gives */
+mf_value mf_nn_metric_update_opt(mf_module metric, mf_value batch, const mf_nn_metric_options *o);
+/* tree -> tree: what sums come to, f32 */
+mf_value mf_nn_metric_result(mf_module metric, mf_value sums);
+/* -> tree: of all batches since the last reset */
+mf_value mf_nn_metric_compute(mf_module metric);
+mf_status mf_nn_metric_reset(mf_module metric);
+#ifndef __cplusplus
+#define mf_nn_multi_metric(...)                                                \
+    mf_nn_multi_metric_n((const mf_node_[]){ MF_EACH_(mf_node, __VA_ARGS__) }, \
+                         MF_COUNT_(__VA_ARGS__))
+#endif
+
+/* -> text: a table of a model, as flax's tabulate: a row a module, with the path, the type, and the
+ * name, dtype and shape of each state, numbers and bytes, also of all that is below; a state that is
+ * shared counts once. mf_put_line prints it. Lives as long as the process */
+const char *mf_nn_tabulate(mf_module model);
 
 /* ---- attention. The batch dimensions "..." are any number of them; MF_ERROR_SHAPE where those of
  * query, key and value differ. */
@@ -318,6 +502,24 @@ typedef struct mf_flip_sequences_options {
 mf_value mf_flip_sequences_opt(mf_value x, const mf_flip_sequences_options *o);
 
 MF_END_
+
+#ifdef __cplusplus
+template <class... F> inline mf_module mf_nn_sequential(F... layers)
+{
+    const mf_function v[] = { mf_function(layers)... };
+    return mf_nn_sequential_n(v, (int)sizeof...(F));
+}
+template <class... M> inline mf_module mf_nn_list(M... modules)
+{
+    const mf_module v[] = { modules... };
+    return mf_nn_list_n(v, (int)sizeof...(M));
+}
+template <class... N> inline mf_module mf_nn_multi_metric(N... n)
+{
+    const mf_node_ metrics[] = { mf_node(n)... };
+    return mf_nn_multi_metric_n(metrics, (int)sizeof...(N));
+}
+#endif
 
 #include <manyfold/lift/nn.h>
 

@@ -90,10 +90,10 @@ mf_module mf_module_n(const char *type, mf_fm call, int inputs, const mf_node_ *
 /* Members by their names, also of modules inside: "encoder/kernel" */
 mf_state mf_member_state(mf_module m, const char *name);
 mf_module mf_member_module(mf_module m, const char *name);
-double mf_member_number(mf_module m, const char *name);    /* NaN on an error */
-const char *mf_member_text(mf_module m, const char *name); /* NULL on an error; never freed */
-mf_ints mf_member_ints(mf_module m, const char *name);     /* empty on an error */
-mf_function mf_member_function(mf_module m, const char *name);
+double mf_member_number(mf_module m, const char *name);        /* NaN on an error */
+const char *mf_member_text(mf_module m, const char *name);     /* NULL on an error; never freed */
+mf_ints mf_member_ints(mf_module m, const char *name);         /* empty on an error */
+mf_function mf_member_function(mf_module m, const char *name); /* a module is one, too */
 /* -> any */
 mf_value mf_member_value(mf_module m, const char *name);
 /* All of them, in their order: how many, each one's name and what it is; -1, NULL and

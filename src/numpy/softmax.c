@@ -166,3 +166,9 @@ mf_value(mf_softplus)(mf_value x)
     x = as_float(x);
     return mf_add(mf_where(mf_less(x, 0), 0, x), mf_log1p(mf_exp(mf_neg(mf_abs(x)))));
 }
+
+mf_value(mf_log_sigmoid)(mf_value x)
+{
+    MF_LAYER;
+    return mf_neg(mf_softplus(mf_neg(x)));
+}

@@ -139,6 +139,34 @@ static mf_value affine(mf_module self, mf_value x)
     return x * mf_state_value(mf_member_state(self, "scale")) + mf_member_number(self, "offset");
 }
 
+static mf_value both_of(mf_module self, mf_value x, mf_value y)
+{
+    return mf_call(mf_member_function(self, "act"), x) * y * mf_member_value(self, "mask") + (int)mf_member_ints(self, "axes").at[1];
+}
+
+static mf_value how_many(mf_module, const mf_value *, int count) { return count; }
+
+static void modules_of_any_kind()
+{
+    mf_module m = mf_module_new("Both", both_of, "act", mf_fn([](mf_value v) { return v + 1; }), "mask", mf_value(2.0), "axes",
+                                MF_INTS(3, 4), "mode", "same", "deterministic", false, "dtype", MF_BF16);
+    EXPECT_TEXT(mf_call(m, 1.0, 5.0), "24.0");
+    EXPECT(mf_member_number(mf_module_view(m, "deterministic", true), "deterministic") == 1);
+    mf_nn_view_options still = {};
+    still.deterministic = true;
+    EXPECT(mf_member_number(mf_nn_view(mf_nn_train(m), still), "deterministic") == 1);
+    EXPECT(mf_item_i64(mf_call(mf_module_new("Count", how_many, "k", 1), 1, 2, 3)) == 3);
+    mf_state r = mf_random_state(0);
+    mf_module row = mf_nn_sequential(mf_nn_linear(r, 2, 3), mf_fn([](mf_value v) { return mf_relu(v); }), mf_nn_linear(r, 3, 1));
+    EXPECT(mf_dim(mf_call(row, mf_ones(MF_SHAPE(4, 2), MF_F32)), -1) == 1 && mf_member_count(mf_nn_list(m, row)) == 2);
+    mf_module metrics = mf_nn_multi_metric("loss", mf_nn_average("loss"));
+    mf_nn_metric_update(metrics, mf_dict("loss", 3.0));
+    EXPECT(mf_item_f64(mf_nn_metric_compute(metrics)["loss"]) == 3);
+    mf_nn_batch_norm_options wide = {};
+    wide.axis = -1, wide.epsilon = 1;
+    EXPECT_TEXT(mf_call(mf_nn_batch_norm(r, 1, wide), mf_ones(MF_SHAPE(1, 1), MF_F32)), "[[0.]]");
+}
+
 static void modules_and_texts()
 {
     mf_state scale = mf_param_state(3.0);
@@ -195,6 +223,7 @@ int main()
     training();
     operators();
     modules_and_texts();
+    modules_of_any_kind();
     contexts();
     std::printf("%s\n", failures ? "failed" : "1 passed, 0 failed");
     return failures ? 1 : mf_exit_status();

@@ -24,19 +24,26 @@ static mf_value read_array(char **state)
     return mf_array_n(dtype ? dtype_named(dtype) : MF_F32, shape, numbers, count);
 }
 
+/* The dict with v at the path "a/b", through dicts that are made on the way. */
+static mf_value with(mf_value dict, const char *path, mf_value v)
+{
+    char name[64];
+    int n = (int)strcspn(path, "/");
+    snprintf(name, sizeof name, "%.*s", n, path);
+    if (path[n] == '/') {
+        mf_value inner = mf_dict();
+        for (int i = 0; i < mf_len(dict); i++)
+            inner = strcmp(mf_key(dict, i), name) == 0 ? mf_get(dict, name) : inner;
+        v = with(inner, path + n + 1, v);
+    }
+    return mf_set(dict, v, name);
+}
+
 static void put(mf_value *dict, char **state)
 {
     char path[64], *name = strtok_r(NULL, " \n", state);
     snprintf(path, sizeof path, "%s", name ? name : "");
-    mf_value v = read_array(state), pairs[16];
-    int n = 0;
-    for (int i = 0; dict->handle && i < mf_len(*dict); i++) {
-        pairs[n++] = mf_string(mf_key(*dict, i));
-        pairs[n++] = mf_get(*dict, mf_key(*dict, i));
-    }
-    pairs[n++] = mf_string(path);
-    pairs[n++] = v;
-    *dict = mf_dict_n(pairs, n);
+    *dict = with(dict->handle ? *dict : mf_dict(), path, read_array(state));
 }
 
 static void read_line(flax_answers *a, char *line)

@@ -200,3 +200,36 @@ TEST(wrong_options_and_inputs_name_the_layer)
     FAILS(mf_max_pool(x, .window_shape = MF_INTS(2, 2), .padding = MF_CIRCULAR), "padding is MF_SAME, MF_VALID or in numbers");
     FAILS(mf_conv_general_dilated(x, x, .padding = MF_CAUSAL), "padding is MF_SAME, MF_VALID or in numbers");
 }
+
+TEST(normalisations_are_flaxs)
+{
+    MF_SCOPE;
+    mf_state r = mf_random_state(0);
+    check_layer("batch_norm", mf_nn_batch_norm(r, 3));
+    check_layer("batch_norm_running", mf_nn_eval(mf_nn_batch_norm(r, 3)));
+    check_layer("batch_norm_options",
+                mf_nn_batch_norm(r, 4, .axis = 1, .momentum = 0.5, .epsilon = 0.25, .no_bias = true, .no_fast_variance = true));
+    check_layer("batch_norm_mask", mf_nn_batch_norm(r, 3, .no_scale = true));
+    check_layer("layer_norm", mf_nn_layer_norm(r, 4));
+    check_layer("layer_norm_axes", mf_nn_layer_norm(r, 4, .reduction_axes = MF_INTS(1, 2), .no_fast_variance = true, .epsilon = 0.5));
+    check_layer("layer_norm_mask", mf_nn_layer_norm(r, 4));
+    check_layer("rms_norm", mf_nn_rms_norm(r, 4));
+    check_layer("group_norm", mf_nn_group_norm(r, 4, .num_groups = 2));
+    check_layer("group_norm_size", mf_nn_group_norm(r, 6, .group_size = 2));
+}
+
+TEST(layers_in_a_row_are_flaxs)
+{
+    MF_SCOPE;
+    mf_state r = mf_random_state(0);
+    check_layer("sequential", mf_nn_sequential(mf_nn_linear(r, 3, 4), mf_relu, mf_nn_linear(r, 4, 2)));
+}
+
+TEST(dropout_is_flaxs)
+{
+    MF_SCOPE;
+    flax_answers a;
+    REQUIRE(flax_read("init", "dropout", &a));
+    mf_module m = mf_nn_dropout(mf_random_state(0), 0.25, .broadcast_dims = MF_INTS(-1));
+    flax_near("dropout", "the output", mf_call(m, a.in[0], mf_random_key(7)), a.out, 1e-6); /* XLA multiplies by the reciprocal */
+}

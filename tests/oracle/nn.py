@@ -89,6 +89,72 @@ layer("embed", nnx.Embed(5, 3, rngs=r), jnp.asarray([[0, 4], [2, 4]], jnp.int32)
 layer("embed_one", nnx.Embed(1, 3, rngs=r), jnp.asarray([0, 0], jnp.int32))
 layer("embed_attend", nnx.Embed(5, 3, rngs=r), numbers(2, 3), method="attend")
 
+narrow = numbers(4, 3)
+layer("batch_norm", nnx.BatchNorm(3, rngs=r), numbers(2, 2, 2, 3))
+layer("batch_norm_running", nnx.BatchNorm(3, use_running_average=True, rngs=r), narrow)
+layer("batch_norm_options", nnx.BatchNorm(4, axis=1, momentum=0.5, epsilon=0.25, use_bias=False, use_fast_variance=False, rngs=r), numbers(2, 4, 2))
+layer("batch_norm_mask", nnx.BatchNorm(3, use_scale=False, rngs=r), narrow, kwargs={"mask": jnp.asarray([[True], [False], [True], [True]])})
+layer("layer_norm", nnx.LayerNorm(4, rngs=r), numbers(2, 2, 4))
+layer("layer_norm_axes", nnx.LayerNorm(4, reduction_axes=(1, 2), use_fast_variance=False, epsilon=0.5, rngs=r), numbers(2, 2, 4))
+layer("layer_norm_mask", nnx.LayerNorm(4, rngs=r), numbers(2, 4), kwargs={"mask": jnp.asarray([[True, True, False, True], [True, False, True, True]])})
+layer("rms_norm", nnx.RMSNorm(4, rngs=r), numbers(2, 2, 4))
+layer("group_norm", nnx.GroupNorm(4, num_groups=2, rngs=r), numbers(2, 2, 2, 4))
+layer("group_norm_size", nnx.GroupNorm(6, num_groups=None, group_size=2, rngs=r), numbers(2, 6))
+layer("sequential", nnx.Sequential(nnx.Linear(3, 4, rngs=r), nnx.relu, nnx.Linear(4, 2, rngs=r)), numbers(2, 3))
+
+
+def loss(name, f, *inputs, floats=2, where=None):
+    """Inputs, a mask, and the gradients of those that come first."""
+    out = f(*inputs, **({} if where is None else {"where": where}))
+    ct = numbers(*out.shape)
+    grads = jax.grad(lambda *a: jnp.sum(f(*a, *inputs[floats:], **({} if where is None else {"where": where})) * ct), argnums=tuple(range(floats)))(*inputs[:floats])
+    corpus.cases += 1
+    corpus.add("", "loss " + name, *(array_line("in", x) for x in inputs))
+    corpus.add(*([array_line("mask", where)] if where is not None else []))
+    corpus.add(array_line("cotangent", ct), array_line("out", out), *(array_line("din", g) for g in grads))
+
+
+logits, classes = numbers(3, 4), jnp.asarray([1, 3, 0], jnp.int32)
+one = jax.nn.one_hot(classes, 4)
+spread = jax.nn.softmax(numbers(3, 4))
+weights = jnp.asarray([0.5, 1.0, 2.0, 0.25], jnp.float32)
+part = jnp.asarray([[True, True, False, True], [True, False, True, True], [True, True, True, True]])
+with_integers = optax.softmax_cross_entropy_with_integer_labels
+loss("softmax_cross_entropy", optax.softmax_cross_entropy, logits, spread)
+loss("softmax_cross_entropy_where", optax.softmax_cross_entropy, logits, one, floats=1, where=part)
+loss("softmax_cross_entropy_axis", lambda a, b: optax.softmax_cross_entropy(a, b, axis=0), logits, spread)
+loss("softmax_cross_entropy_smooth", lambda a: optax.softmax_cross_entropy(a, optax.smooth_labels(one, 0.1)), logits, floats=1)
+loss("softmax_cross_entropy_weights", lambda a: -(weights * optax.smooth_labels(one, 0.1) * jax.nn.log_softmax(a)).sum(-1), logits, floats=1)
+loss("integer_labels", with_integers, logits, classes, floats=1)
+loss("integer_labels_where", with_integers, logits, classes, floats=1, where=part)
+loss("integer_labels_axis", lambda a, b: with_integers(a, b, axis=0), logits, jnp.asarray([1, 2, 0, 0], jnp.int32), floats=1)
+loss("smooth_labels", lambda a: optax.smooth_labels(a, 0.1), spread, floats=1)
+loss("sigmoid_binary_cross_entropy", optax.sigmoid_binary_cross_entropy, numbers(3, 4, low=-80, high=80), spread)
+loss("hinge", optax.hinge_loss, numbers(6), jnp.asarray([1, -1, 1, -1, 1, 1], jnp.float32))
+loss("multiclass_hinge", optax.losses.multiclass_hinge_loss, logits, classes, floats=1)
+loss("squared_error", optax.squared_error, logits, spread)
+loss("l2", optax.l2_loss, logits, spread)
+loss("huber", lambda a, b: optax.huber_loss(a, b, delta=0.5), logits, spread)
+loss("log_cosh", optax.log_cosh, logits, spread)
+loss("kl_divergence", optax.kl_divergence, jax.nn.log_softmax(logits), spread)
+loss("kl_divergence_zeros", optax.kl_divergence, jax.nn.log_softmax(logits), one, floats=1)
+loss("kl_divergence_where", lambda a, b, where: optax.kl_divergence(a, b, axis=0, where=where), jax.nn.log_softmax(logits), spread, where=part)
+loss("kl_divergence_log", optax.losses.kl_divergence_with_log_targets, jax.nn.log_softmax(logits), jnp.log(spread))
+loss("cosine_similarity", optax.cosine_similarity, logits, spread)
+loss("cosine_distance", lambda a, b: optax.cosine_distance(a, b, epsilon=1.0), logits, spread)
+
+images = numbers(1, 4, 5, 2)
+pool = dict(window_shape=(2, 3), strides=(2, 1))
+loss("max_pool", lambda x: nnx.max_pool(x, **pool, padding="SAME"), images, floats=1)
+loss("min_pool", lambda x: nnx.min_pool(x, **pool), images, floats=1)
+loss("avg_pool", lambda x: nnx.avg_pool(x, **pool, padding="SAME"), images, floats=1)
+loss("avg_pool_alone", lambda x: nnx.avg_pool(x, **pool, padding="SAME", count_include_pad=False), images, floats=1)
+loss("avg_pool_pairs", lambda x: nnx.avg_pool(x, **pool, padding=((1, 0), (2, 1)), count_include_pad=False), images, floats=1)
+corpus.cases += 1
+bits = jax.random.bernoulli(jax.random.PRNGKey(7), 0.75, (3, 1))
+x = numbers(3, 4)
+corpus.add("", "init dropout", array_line("in", x), array_line("out", nnx.Dropout(0.25, broadcast_dims=(-1,))(x, rngs=jax.random.PRNGKey(7))))
+
 key = jax.random.PRNGKey(7)
 inits = jax.nn.initializers
 for name, init, shape in (

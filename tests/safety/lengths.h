@@ -217,6 +217,12 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(handle_of(mf_nn_conv_transpose(mf_random_state(1), 1, 1, .kernel_size = l).handle))                                    \
     X(handle_of(mf_nn_conv_transpose(mf_random_state(1), 1, 1, .kernel_size = MF_INTS(1), .strides = l).handle))             \
     X(mf_call(mf_nn_conv(mf_random_state(1), 1, 1, .kernel_size = MF_INTS(1), .padding_low = l, .padding_high = l), line())) \
+    X(mf_call(mf_nn_dropout(mf_random_state(1), 0.5, .broadcast_dims = l), vector()))                                        \
+    X(mf_call(mf_nn_layer_norm(mf_random_state(1), 4, .reduction_axes = l), vector()))                                       \
+    X(mf_call(mf_nn_layer_norm(mf_random_state(1), 4, .feature_axes = l), vector()))                                         \
+    X(mf_call(mf_nn_rms_norm(mf_random_state(1), 4, .reduction_axes = l), vector()))                                         \
+    X(mf_min_pool(line(), .window_shape = l))                                                                                \
+    X(mf_avg_pool(line(), .window_shape = MF_INTS(2), .padding_low = l, .padding_high = l))                                  \
     X(windowed(l))                                                                                                           \
     X(mf_call(mf_pmap2(half, .static_broadcasted_argnums = l), mf_ones(MF_SHAPE(1, 2), MF_F32)))                             \
     X(mf_call(mf_pmap2(half, .donate_argnums = l), mf_ones(MF_SHAPE(1, 2), MF_F32)))
@@ -302,6 +308,18 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(handle_of(mf_nn_conv_transpose(mf_random_state(1), n, 1).handle))                                                                   \
     X(handle_of(mf_nn_embed(mf_random_state(1), n, 1).handle))                                                                            \
     X(handle_of(mf_nn_embed(mf_random_state(1), 1, n).handle))                                                                            \
+    X(handle_of(mf_nn_batch_norm(mf_random_state(1), n).handle))                                                                          \
+    X(handle_of(mf_nn_layer_norm(mf_random_state(1), n).handle))                                                                          \
+    X(handle_of(mf_nn_rms_norm(mf_random_state(1), n).handle))                                                                            \
+    X(handle_of(mf_nn_group_norm(mf_random_state(1), n).handle))                                                                          \
+    X(handle_of(mf_nn_group_norm(mf_random_state(1), 4, .num_groups = n).handle))                                                         \
+    X(handle_of(mf_nn_group_norm(mf_random_state(1), 4, .group_size = n).handle))                                                         \
+    X(handle_of(mf_nn_confusion_matrix(n).handle))                                                                                        \
+    X(handle_of(mf_nn_accuracy(.k = n).handle))                                                                                           \
+    X(handle_of(mf_nn_at(mf_nn_list(module_of_one()), n).handle))                                                                         \
+    X(handle_of(mf_nn_list_n((mf_module[]){ module_of_one() }, n).handle))                                                                \
+    X(handle_of(mf_nn_sequential_n((mf_function[]){ mf_fn(half) }, n).handle))                                                            \
+    X(handle_of(mf_nn_multi_metric_n((mf_node_[]){ mf_node_name("k"), mf_node_module(module_of_one()) }, 2 * n).handle))                  \
     X(handle_of(mf_nn_linear(mf_random_state(1), n, 1).handle))                                                                           \
     X(handle_of(mf_nn_linear(mf_random_state(1), 1, n).handle))                                                                           \
     X(handle_of(mf_nn_multi_head_attention(mf_random_state(1), n, 4).handle))                                                             \
@@ -364,87 +382,94 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(said(mf_to_host(vector(), MF_F32, (float[4]){ 0 }, (size_t)n)))
 
 /* a: an axis, or an index, of arrays of 4 by 4 */
-#define AXES(X)                                                                                \
-    X(mf_initialize(mf_init_variance_scaling(1, .in_axis = a), key(), MF_SHAPE(4, 4), MF_F32)) \
-    X(mf_swapaxes(square(), a, 0))                                                             \
-    X(mf_swapaxes(square(), 0, a))                                                             \
-    X(mf_moveaxis(square(), a, 0))                                                             \
-    X(mf_moveaxis(square(), 0, a))                                                             \
-    X(mf_expand_dims(square(), a))                                                             \
-    X(mf_squeeze(square(), a))                                                                 \
-    X(mf_flip(square(), a))                                                                    \
-    X(mf_concatenate(mf_list(square(), square()), a))                                          \
-    X(mf_stack(mf_list(square(), square()), a))                                                \
-    X(mf_split(square(), 2, a))                                                                \
-    X(mf_slice_in_dim(square(), 0, 1, 1, a))                                                   \
-    X(mf_dynamic_slice_in_dim(square(), 0, 1, a))                                              \
-    X(mf_dynamic_update_slice_in_dim(square(), square(), 0, a))                                \
-    X(mf_iota(MF_I32, MF_SHAPE(4, 4), a))                                                      \
-    X(mf_repeat(square(), 2, a))                                                               \
-    X(mf_roll(square(), 1, a))                                                                 \
-    X(mf_diff(square(), 1, a))                                                                 \
-    X(mf_take(square(), 0, a))                                                                 \
-    X(mf_take_opt(square(), mf_i(0), a, &(mf_take_options){ .mode = MF_TAKE_CLIP }))           \
-    X(mf_take_along_axis(square(), mf_zeros(MF_SHAPE(4, 4), MF_I32), a))                       \
-    X(mf_one_hot(mf_arange(4, MF_I32), 4, .axis = a))                                          \
-    X(mf_sum(square(), a))                                                                     \
-    X(mf_prod(square(), a))                                                                    \
-    X(mf_mean(square(), a))                                                                    \
-    X(mf_var(square(), a))                                                                     \
-    X(mf_std(square(), a))                                                                     \
-    X(mf_max(square(), a))                                                                     \
-    X(mf_min(square(), a))                                                                     \
-    X(mf_any(square(), a))                                                                     \
-    X(mf_all(square(), a))                                                                     \
-    X(mf_argmax(square(), a))                                                                  \
-    X(mf_argmin(square(), a))                                                                  \
-    X(mf_cumsum(square(), a))                                                                  \
-    X(mf_cumsum(square(), a, .reverse = true))                                                 \
-    X(mf_cumprod(square(), a))                                                                 \
-    X(mf_cumprod(square(), a, .reverse = true))                                                \
-    X(mf_cummax(square(), a))                                                                  \
-    X(mf_cummax(square(), a, .reverse = true))                                                 \
-    X(mf_cummin(square(), a))                                                                  \
-    X(mf_cummin(square(), a, .reverse = true))                                                 \
-    X(mf_cumlogsumexp(square(), a))                                                            \
-    X(mf_cumlogsumexp(square(), a, .reverse = true))                                           \
-    X(mf_sort(square(), a))                                                                    \
-    X(mf_argsort(square(), a))                                                                 \
-    X(mf_sort_descending(square(), a))                                                         \
-    X(mf_argsort_descending(square(), a))                                                      \
-    X(mf_top_k(square(), 2, a))                                                                \
-    X(mf_median(square(), a))                                                                  \
-    X(mf_quantile(square(), 0.5, a))                                                           \
-    X(mf_sort_key_value(square(), square(), a))                                                \
-    X(mf_logsumexp(square(), a))                                                               \
-    X(mf_softmax(square(), a))                                                                 \
-    X(mf_log_softmax(square(), a))                                                             \
-    X(mf_norm(square(), .axis = a))                                                            \
-    X(mf_fft(square(), .axis = a))                                                             \
-    X(mf_ifft(square(), .axis = a))                                                            \
-    X(mf_rfft(square(), .axis = a))                                                            \
-    X(mf_irfft(square(), .axis = a))                                                           \
-    X(mf_hfft(square(), .axis = a))                                                            \
-    X(mf_ihfft(square(), .axis = a))                                                           \
-    X(mf_fftshift(square(), a))                                                                \
-    X(mf_ifftshift(square(), a))                                                               \
-    X(mf_associative_scan(both, square(), .axis = a))                                          \
-    X(mf_random_permutation(key(), square(), .axis = a))                                       \
-    X(mf_random_choice(key(), square(), MF_SHAPE(2), .axis = a))                               \
-    X(mf_random_categorical(key(), square(), a, MF_SHAPE(2)))                                  \
-    X(mf_call(mf_vmap(half, .in_axes = a), square()))                                          \
-    X(mf_call(mf_vmap(half, .out_axes = a), square()))                                         \
-    X(mf_call(mf_pmap(half, .in_axes = a), mf_ones(MF_SHAPE(1, 4), MF_F32)))                   \
-    X(mf_call(mf_pmap(half, .out_axes = a), mf_ones(MF_SHAPE(1, 4), MF_F32)))                  \
-    X(mf_call(mf_vmap2(half, .in_axes = a), square()))                                         \
-    X(IN_MAP(gathered, a))                                                                     \
-    X(IN_MAP(scattered, a))                                                                    \
-    X(IN_MAP(exchanged, a))                                                                    \
-    X(IN_MAP(exchanged_to, a))                                                                 \
-    X(IN_MAP(swapped, a))                                                                      \
-    X(IN_MAP(handed, a))                                                                       \
-    X(sized(mf_dim(square(), a)))                                                              \
-    X(mf_shard(square(), a))                                                                   \
+#define AXES(X)                                                                                         \
+    X(mf_initialize(mf_init_variance_scaling(1, .in_axis = a), key(), MF_SHAPE(4, 4), MF_F32))          \
+    X(mf_call(mf_nn_batch_norm(mf_random_state(1), 4, .axis = a), square()))                            \
+    X(mf_softmax_cross_entropy(square(), square(), .axis = a))                                          \
+    X(mf_softmax_cross_entropy_with_integer_labels(square(), mf_zeros(MF_SHAPE(4), MF_I32), .axis = a)) \
+    X(mf_kl_divergence(square(), square(), .axis = a))                                                  \
+    X(mf_kl_divergence_with_log_targets(square(), square(), .axis = a))                                 \
+    X(mf_cosine_similarity(square(), square(), .axis = a))                                              \
+    X(mf_cosine_distance(square(), square(), .axis = a))                                                \
+    X(mf_swapaxes(square(), a, 0))                                                                      \
+    X(mf_swapaxes(square(), 0, a))                                                                      \
+    X(mf_moveaxis(square(), a, 0))                                                                      \
+    X(mf_moveaxis(square(), 0, a))                                                                      \
+    X(mf_expand_dims(square(), a))                                                                      \
+    X(mf_squeeze(square(), a))                                                                          \
+    X(mf_flip(square(), a))                                                                             \
+    X(mf_concatenate(mf_list(square(), square()), a))                                                   \
+    X(mf_stack(mf_list(square(), square()), a))                                                         \
+    X(mf_split(square(), 2, a))                                                                         \
+    X(mf_slice_in_dim(square(), 0, 1, 1, a))                                                            \
+    X(mf_dynamic_slice_in_dim(square(), 0, 1, a))                                                       \
+    X(mf_dynamic_update_slice_in_dim(square(), square(), 0, a))                                         \
+    X(mf_iota(MF_I32, MF_SHAPE(4, 4), a))                                                               \
+    X(mf_repeat(square(), 2, a))                                                                        \
+    X(mf_roll(square(), 1, a))                                                                          \
+    X(mf_diff(square(), 1, a))                                                                          \
+    X(mf_take(square(), 0, a))                                                                          \
+    X(mf_take_opt(square(), mf_i(0), a, &(mf_take_options){ .mode = MF_TAKE_CLIP }))                    \
+    X(mf_take_along_axis(square(), mf_zeros(MF_SHAPE(4, 4), MF_I32), a))                                \
+    X(mf_one_hot(mf_arange(4, MF_I32), 4, .axis = a))                                                   \
+    X(mf_sum(square(), a))                                                                              \
+    X(mf_prod(square(), a))                                                                             \
+    X(mf_mean(square(), a))                                                                             \
+    X(mf_var(square(), a))                                                                              \
+    X(mf_std(square(), a))                                                                              \
+    X(mf_max(square(), a))                                                                              \
+    X(mf_min(square(), a))                                                                              \
+    X(mf_any(square(), a))                                                                              \
+    X(mf_all(square(), a))                                                                              \
+    X(mf_argmax(square(), a))                                                                           \
+    X(mf_argmin(square(), a))                                                                           \
+    X(mf_cumsum(square(), a))                                                                           \
+    X(mf_cumsum(square(), a, .reverse = true))                                                          \
+    X(mf_cumprod(square(), a))                                                                          \
+    X(mf_cumprod(square(), a, .reverse = true))                                                         \
+    X(mf_cummax(square(), a))                                                                           \
+    X(mf_cummax(square(), a, .reverse = true))                                                          \
+    X(mf_cummin(square(), a))                                                                           \
+    X(mf_cummin(square(), a, .reverse = true))                                                          \
+    X(mf_cumlogsumexp(square(), a))                                                                     \
+    X(mf_cumlogsumexp(square(), a, .reverse = true))                                                    \
+    X(mf_sort(square(), a))                                                                             \
+    X(mf_argsort(square(), a))                                                                          \
+    X(mf_sort_descending(square(), a))                                                                  \
+    X(mf_argsort_descending(square(), a))                                                               \
+    X(mf_top_k(square(), 2, a))                                                                         \
+    X(mf_median(square(), a))                                                                           \
+    X(mf_quantile(square(), 0.5, a))                                                                    \
+    X(mf_sort_key_value(square(), square(), a))                                                         \
+    X(mf_logsumexp(square(), a))                                                                        \
+    X(mf_softmax(square(), a))                                                                          \
+    X(mf_log_softmax(square(), a))                                                                      \
+    X(mf_norm(square(), .axis = a))                                                                     \
+    X(mf_fft(square(), .axis = a))                                                                      \
+    X(mf_ifft(square(), .axis = a))                                                                     \
+    X(mf_rfft(square(), .axis = a))                                                                     \
+    X(mf_irfft(square(), .axis = a))                                                                    \
+    X(mf_hfft(square(), .axis = a))                                                                     \
+    X(mf_ihfft(square(), .axis = a))                                                                    \
+    X(mf_fftshift(square(), a))                                                                         \
+    X(mf_ifftshift(square(), a))                                                                        \
+    X(mf_associative_scan(both, square(), .axis = a))                                                   \
+    X(mf_random_permutation(key(), square(), .axis = a))                                                \
+    X(mf_random_choice(key(), square(), MF_SHAPE(2), .axis = a))                                        \
+    X(mf_random_categorical(key(), square(), a, MF_SHAPE(2)))                                           \
+    X(mf_call(mf_vmap(half, .in_axes = a), square()))                                                   \
+    X(mf_call(mf_vmap(half, .out_axes = a), square()))                                                  \
+    X(mf_call(mf_pmap(half, .in_axes = a), mf_ones(MF_SHAPE(1, 4), MF_F32)))                            \
+    X(mf_call(mf_pmap(half, .out_axes = a), mf_ones(MF_SHAPE(1, 4), MF_F32)))                           \
+    X(mf_call(mf_vmap2(half, .in_axes = a), square()))                                                  \
+    X(IN_MAP(gathered, a))                                                                              \
+    X(IN_MAP(scattered, a))                                                                             \
+    X(IN_MAP(exchanged, a))                                                                             \
+    X(IN_MAP(exchanged_to, a))                                                                          \
+    X(IN_MAP(swapped, a))                                                                               \
+    X(IN_MAP(handed, a))                                                                                \
+    X(sized(mf_dim(square(), a)))                                                                       \
+    X(mf_shard(square(), a))                                                                            \
     X(shown(mf_key(mf_dict("k", 1), a)))
 
 /* n: any number is legal, or an error. one: a value; names: a name */

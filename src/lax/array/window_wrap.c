@@ -3,6 +3,7 @@
 #include "ops/elementwise/loops.h"
 #include "ops/shape/shape.h"
 #include "lax/wrap.h"
+#include <manyfold/array.h>
 #include <manyfold/lax.h>
 #include <manyfold/nn.h>
 #include <math.h>
@@ -84,11 +85,17 @@ static mf_value pool(const mf_op *op, mf_value x, const mf_pool_options *o, cons
         return mf_fail(MF_ERROR_SHAPE, "%s: a window of %d dimensions does not fit %s", name, spatial, mf_type_name(t));
     if (o->strides.count && o->strides.count != spatial)
         return mf_fail(MF_ERROR_SHAPE, "%s: %d strides for a window of %d dimensions", name, o->strides.count, spatial);
+    if (o->padding_low.count != o->padding_high.count || (o->padding_low.count && o->padding_low.count != spatial))
+        return mf_fail(MF_ERROR_SHAPE, "%s: %d and %d entries of padding for a window of %d dimensions", name, o->padding_low.count,
+                       o->padding_high.count, spatial);
     w.window.count = w.strides.count = t->rank;
+    w.padding_low.count = w.padding_high.count = o->padding_low.count ? t->rank : 0;
     for (int i = 0; i < t->rank; i++) {
         bool inside = i >= batch && i < batch + spatial;
         w.window.at[i] = inside ? o->window_shape.at[i - batch] : 1;
         w.strides.at[i] = inside && o->strides.count ? o->strides.at[i - batch] : 1;
+        w.padding_low.at[i] = inside && o->padding_low.count ? o->padding_low.at[i - batch] : 0;
+        w.padding_high.at[i] = inside && o->padding_high.count ? o->padding_high.at[i - batch] : 0;
     }
     return reduce_window(op, x, &w, name);
 }
@@ -99,6 +106,22 @@ mf_value mf_max_pool_opt(mf_value x, const mf_pool_options *o)
     return pool(&mf_op_reduce_window_max, x, o, "max_pool");
 }
 
+mf_value mf_min_pool_opt(mf_value x, const mf_pool_options *o)
+{
+    MF_ENTER(MF_FORKED);
+    return pool(&mf_op_reduce_window_min, x, o, "min_pool");
+}
+
+/* Of each window how many elements are x's own: (1, h', w', 1). */
+static mf_value pool_counts(mf_value x, const mf_pool_options *o)
+{
+    const mf_type *t = mf_value_type(x);
+    mf_shape shape = { .rank = t->rank };
+    for (int i = 0; i < t->rank; i++)
+        shape.dims[i] = i >= t->rank - 1 - o->window_shape.count && i < t->rank - 1 ? t->dims[i] : 1;
+    return pool(&mf_op_reduce_window_sum, mf_ones(shape, t->dtype), o, "avg_pool");
+}
+
 mf_value mf_avg_pool_opt(mf_value x, const mf_pool_options *o)
 {
     MF_ENTER(MF_FORKED);
@@ -106,6 +129,8 @@ mf_value mf_avg_pool_opt(mf_value x, const mf_pool_options *o)
     mf_value sum = pool(&mf_op_reduce_window_sum, x, o, "avg_pool");
     if (!mf_value_type(sum))
         return sum;
+    if (o->no_count_include_pad)
+        return (mf_div)(sum, pool_counts(x, o));
     for (int i = 0; i < o->window_shape.count; i++)
         if (__builtin_mul_overflow(size, o->window_shape.at[i], &size))
             return mf_fail(MF_ERROR_ARGUMENT, "avg_pool: the window has too many elements");

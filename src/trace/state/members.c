@@ -64,6 +64,12 @@ mf_module mf_member_module(mf_module m, const char *name)
 mf_function mf_member_function(mf_module m, const char *name)
 {
     MF_ENTER((mf_function){ MF_FORK_HANDLE });
+    mf_error_object *e = NULL;
+    const mf_module_object *owner = mf_module_of(m, &e);
+    mf_drop(e); /* comes again below */
+    const mf_module_member *module = owner && name ? find_member(owner, name, MF_MEMBER_MODULE) : NULL;
+    if (module)
+        return mf_fn_module((mf_module){ mf_handle_new(mf_retain(module->object)) });
     return (mf_function){ member_handle(m, name, MF_MEMBER_FUNCTION, "function") };
 }
 

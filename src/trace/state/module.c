@@ -124,6 +124,8 @@ static mf_member_type kind_of(int node, const mf_class **wanted)
                                    : MF_MEMBER_NONE;
 }
 
+static mf_object *module_of_function(const mf_object *f);
+
 static mf_error_object *read_handle(mf_module_member *m, const char *name, const mf_node_ *value)
 {
     const mf_class *wanted;
@@ -135,8 +137,9 @@ static mf_error_object *read_handle(mf_module_member *m, const char *name, const
     if (!o || (wanted && !mf_object_is(o, wanted)))
         return mf_error_new(MF_ERROR_ARGUMENT, "member %s of a module is neither state, module, number, text, list, function nor value",
                             name);
-    m->kind = kind;
-    m->object = mf_retain(o);
+    mf_object *module = kind == MF_MEMBER_FUNCTION ? module_of_function(o) : NULL;
+    m->kind = module ? MF_MEMBER_MODULE : kind;
+    m->object = mf_retain(module ? module : o);
     return NULL;
 }
 
@@ -276,6 +279,13 @@ static const mf_function_class module_function_class = { .name = "module",
                                                          .destroy = options_destroy,
                                                          .depth = module_depth,
                                                          .print = module_function_print };
+
+/* What the function is a call of: so a module that was given as a function is a module among the members, with its states. */
+static mf_object *module_of_function(const mf_object *o)
+{
+    const mf_function_object *f = (const mf_function_object *)o;
+    return f->kind == &module_function_class ? ((const module_options *)f->options)->module : NULL;
+}
 
 mf_function mf_fn_module(mf_module handle)
 {
