@@ -31,9 +31,17 @@ typedef struct settings {
     setting *at;
 } settings;
 
+/* The same number to the bit, NaN too. */
+static uint64_t bits_of(double d)
+{
+    uint64_t bits;
+    memcpy(&bits, &d, sizeof bits);
+    return bits;
+}
+
 static bool same_member(const mf_module_member *a, const mf_module_member *b)
 {
-    return a->kind == b->kind && a->object == b->object && a->text == b->text && memcmp(&a->number, &b->number, sizeof a->number) == 0;
+    return a->kind == b->kind && a->object == b->object && a->text == b->text && bits_of(a->number) == bits_of(b->number);
 }
 
 static bool same_members(const mf_module_object *a, const mf_module_object *b)
