@@ -225,7 +225,7 @@ mf_module mf_nn_conv_opt(mf_state rngs, int in_features, int out_features, const
 {
     MF_LAYER;
     mf_nn_conv_options full = o ? *o : (mf_nn_conv_options){ 0 };
-    mf_shape kernel;
+    mf_shape kernel = { 0 };
     mf_value wrong = check_options("Conv", in_features, out_features, &full, &kernel);
     wrong = wrong.handle ? wrong : check_mask("Conv", full.mask, kernel);
     if (wrong.handle)
@@ -337,7 +337,7 @@ mf_module mf_nn_conv_transpose_opt(mf_state rngs, int in_features, int out_featu
     static const mf_nn_conv_transpose_options none;
     o = o ? o : &none;
     mf_nn_conv_options full = as_conv_options(o);
-    mf_shape kernel;
+    mf_shape kernel = { 0 };
     mf_value wrong = full.padding == MF_CAUSAL || full.padding == MF_REFLECT
                          ? mf_make_error(MF_ERROR_ARGUMENT, "ConvTranspose: padding is SAME, VALID, CIRCULAR or in numbers")
                          : check_options("ConvTranspose", in_features, out_features, &full, &kernel);

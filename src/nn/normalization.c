@@ -34,7 +34,7 @@ static moments moments_of(mf_module self, mf_value x, mf_axis axes, mf_value mas
     if (!use_mean) {
         m.var = over_devices(self, mean_of(mf_square(x), axes, mask));
     } else if (layer_has(self, "use_fast_variance")) {
-        mf_value square, means = mf_tuple(mean_of(x, axes, mask), mean_of(mf_square(x), axes, mask));
+        mf_value square = { 0 }, means = mf_tuple(mean_of(x, axes, mask), mean_of(mf_square(x), axes, mask));
         mf_unpack(over_devices(self, means), &m.mean, &square);
         m.var = mf_maximum(mf_sub(square, mf_square(m.mean)), 0); /* rounding may leave less than nothing */
     } else {
@@ -152,10 +152,10 @@ static void move(mf_module self, const char *name, mf_value to)
 
 static mf_value batch_norm_call(mf_module self, const mf_value *inputs, int count)
 {
-    mf_value x, mask, wrong = check_inputs(self, inputs, count, &x, &mask);
+    mf_value x = { 0 }, mask = { 0 }, wrong = check_inputs(self, inputs, count, &x, &mask);
     bool is_feature[MF_MAX_RANK];
     mf_axis features_at[MF_MAX_RANK], reduced[MF_MAX_RANK];
-    mf_shape features;
+    mf_shape features = { 0 };
     int feature_count, n = 0;
     wrong = wrong.handle ? wrong : axes_of(self, "axis", x, is_feature, features_at, &feature_count);
     wrong = wrong.handle ? wrong : feature_shape(self, x, is_feature, &features);
@@ -201,10 +201,10 @@ mf_module mf_nn_batch_norm_opt(mf_state rngs, int num_features, const mf_nn_batc
 
 static mf_value by_axes(mf_module self, const mf_value *inputs, int count, bool use_mean)
 {
-    mf_value x, mask, wrong = check_inputs(self, inputs, count, &x, &mask);
+    mf_value x = { 0 }, mask = { 0 }, wrong = check_inputs(self, inputs, count, &x, &mask);
     bool is_feature[MF_MAX_RANK], is_reduced[MF_MAX_RANK];
     mf_axis at[MF_MAX_RANK], reduced[MF_MAX_RANK];
-    mf_shape features;
+    mf_shape features = { 0 };
     int n, reduced_count = 0;
     wrong = wrong.handle ? wrong : axes_of(self, "feature_axes", x, is_feature, at, &n);
     wrong = wrong.handle ? wrong : axes_of(self, "reduction_axes", x, is_reduced, reduced, &reduced_count);
@@ -276,7 +276,7 @@ static mf_value for_features(mf_value statistic, int64_t size) { return mf_repea
 
 static mf_value group_norm_call(mf_module self, const mf_value *inputs, int count)
 {
-    mf_value x, mask, wrong = check_inputs(self, inputs, count, &x, &mask);
+    mf_value x = { 0 }, mask = { 0 }, wrong = check_inputs(self, inputs, count, &x, &mask);
     int64_t features = (int64_t)mf_member_number(self, "num_features"), groups = (int64_t)mf_member_number(self, "num_groups");
     wrong = wrong.handle ? wrong : layer_check_features(self, x, features);
     if (!wrong.handle && (mf_ndim(x) < 2 || mf_ndim(x) >= MF_MAX_RANK))
