@@ -22,6 +22,9 @@ MF_BEGIN_
 mf_value mf_call_n(mf_function f, const mf_value *arguments, int count);
 /* values -> function: f with its first arguments given. They are kept, and compared by identity. */
 mf_function mf_partial_n(mf_function f, const mf_value *first, int count);
+/* The same function by a handle that no scope owns, each time the same one: for what outlives the
+ * scope, and for contexts of closures, which compare by their bytes. Lives as long as the process */
+mf_function mf_function_keep_n(mf_function f);
 /* A transform of one's own: a function of any number of arguments, traced and compiled as
  * call(context, f, arguments, count), which calls f. The context's bytes are copied; with call
  * and f they are its identity, as a closure's are. name, or NULL, in messages: "name(f)". */

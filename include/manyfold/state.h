@@ -56,6 +56,12 @@ mf_filter mf_path_contains(const char *names);
 mf_filter mf_filter_not(mf_filter f);
 mf_filter mf_filter_all_n(const mf_filter *filters, int count);
 mf_filter mf_filter_any_n(const mf_filter *filters, int count);
+/* C -> C: whether it accepts a leaf of a tree at a path like "encoder/kernel", which has no type:
+ * what mf_of_type(MF_STATE_ANY) alone accepts */
+bool mf_filter_accepts_path(mf_filter f, const char *path);
+/* The same filter by a handle that no scope owns, each time the same one. Lives as long as the
+ * process */
+mf_filter mf_filter_keep(mf_filter f);
 #ifndef __cplusplus
 #define mf_filter_all(...) \
     mf_filter_all_n((const mf_filter[]){ __VA_ARGS__ }, MF_COUNT_(__VA_ARGS__))

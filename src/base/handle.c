@@ -194,6 +194,17 @@ uint64_t mf_handle_new_kept(void *object)
     return name(object, NULL);
 }
 
+uint64_t mf_handle_keep_one(_Atomic uint64_t *at, mf_object *o)
+{
+    uint64_t known = atomic_load(at), made = known ? known : mf_handle_new_kept(mf_retain(o));
+    if (known || made == memory_handle)
+        return made;
+    if (atomic_compare_exchange_strong(at, &known, made))
+        return made;
+    mf_handle_end(made);
+    return known;
+}
+
 /* Nobody can reach the object by this slot any more. */
 static void free_slot(uint32_t index, mf_slot *slot)
 {

@@ -16,6 +16,8 @@ mf_object *mf_handle_get(uint64_t handle);
 mf_object *mf_handle_get_as(uint64_t handle, const mf_class *kind); /* NULL when stale or of another kind */
 
 uint64_t mf_handle_new_kept(void *object); /* likewise, but owned by no scope: ends by mf_release */
+/* The one kept handle for o, which is for ever: *at has it once somebody asked. Does not take the reference. */
+uint64_t mf_handle_keep_one(_Atomic uint64_t *at, mf_object *o);
 /* A new handle for o (a reference) in the slot of one that ends by that, and so in its scope; 0 and nothing done when it is stale. */
 uint64_t mf_handle_replace(uint64_t handle, void *o);
 void mf_handle_end(uint64_t handle);   /* ends it now, whoever owns it on this thread; a stale handle is left alone */

@@ -156,6 +156,14 @@ mf_function_object *mf_function_of(mf_function f, mf_error_object **error)
     return NULL;
 }
 
+mf_function mf_function_keep_n(mf_function f)
+{
+    MF_ENTER((mf_function){ MF_FORK_HANDLE });
+    mf_error_object *error = NULL;
+    mf_function_object *o = mf_function_of(f, &error);
+    return (mf_function){ o ? mf_handle_keep_one(&o->kept, &o->object) : mf_handle_new(error) };
+}
+
 /* Bytes that only look like a handle that has ended cost a trace at most. */
 static bool names_what_ended(const mf_function_object *f)
 {

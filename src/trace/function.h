@@ -95,6 +95,7 @@ struct mf_function_object {
     uint64_t hash;
     int depth;                                 /* of the functions in it */
     int cached;                                /* references of the cache; guarded by its lock */
+    _Atomic uint64_t kept;                     /* its handle that no scope owns; 0: nobody has asked for one */
     _Atomic bool spreads;                      /* a program of it had maps over processes, and these took part */
     _Atomic(const struct mf_intlist *) spread; /* NULL: all */
     size_t options_size;

@@ -140,6 +140,24 @@ bool mf_filter_accepts(const mf_filter_object *f, const mf_state_cell *c, const 
     }
 }
 
+bool mf_filter_accepts_path(mf_filter which, const char *path)
+{
+    MF_ENTER(false);
+    const mf_state_cell no_state = { .type = MF_STATE_ANY };
+    mf_error_object *e = NULL;
+    const mf_filter_object *f = mf_filter_of(which, &e);
+    mf_drop(e); /* unhandled: reported once through the hook */
+    return f && mf_filter_accepts(f, &no_state, path ? path : "");
+}
+
+mf_filter mf_filter_keep(mf_filter which)
+{
+    MF_ENTER((mf_filter){ MF_FORK_HANDLE });
+    mf_error_object *e = NULL;
+    mf_filter_object *f = (mf_filter_object *)(uintptr_t)mf_filter_of(which, &e);
+    return (mf_filter){ f ? mf_handle_keep_one(&f->kept, &f->object) : mf_handle_new(e) };
+}
+
 /* ---- rules */
 
 static const mf_class rules_class = { "state axes", nothing_to_destroy };

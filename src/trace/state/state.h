@@ -22,6 +22,7 @@ typedef struct mf_filter_object {
     int type, count, depth; /* depth: of filters in it */
     const char *text;
     const struct mf_filter_object **parts; /* of not, all and any */
+    _Atomic uint64_t kept;                 /* its handle that no scope owns; 0: nobody has asked for one */
     struct mf_filter_object *next;
 } mf_filter_object;
 extern const mf_class mf_filter_class;
