@@ -11,7 +11,8 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LENGTHS = {'mf_shape', 'mf_ints', 'mf_axis', 'mf_device_list', 'int', 'int64_t', 'size_t', 'uint64_t'}
-NUMBERS = {'number', 'x', 'i', 'seed', 'shuffle_seed', 'began'}
+NUMBERS = {'number', 'x', 'i', 'seed', 'shuffle_seed', 'began',
+           'transition_steps', 'transition_begin', 'decay_steps', 'warmup_steps', 'every_k', 'max_consecutive_errors', 'period'}
 
 
 def preprocessed():

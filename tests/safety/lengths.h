@@ -118,6 +118,13 @@ static mf_value restored(int64_t step)
 }
 
 static mf_value called(mf_module m, mf_value x) { return (void)m, x; }
+static const mf_transform_part_ *frozen(void)
+{
+    static mf_transform_part_ parts[2];
+    parts[0] = mf_transform_part_filter(mf_everything());
+    parts[1] = mf_transform_part_transform(mf_set_to_zero());
+    return parts;
+}
 static mf_module affine(void) { return mf_module_new("m", called, "k", mf_param_state(mf_scalar(1, MF_F32))); }
 static mf_value called_with(mf_module m, mf_value x, mf_value y) { return (void)m, mf_add(x, y); }
 
@@ -250,6 +257,9 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(handle_of(mf_filter_all_n((mf_filter[]){ mf_filter_any_n(NULL, 0) }, n).handle))                                                    \
     X(handle_of(mf_filter_any_n((mf_filter[]){ mf_filter_all_n(NULL, 0) }, n).handle))                                                    \
     X(handle_of(mf_module_n("m", (mf_fm)called, 1, (mf_node_[]){ mf_node_name("k"), mf_node_int(1) }, 2 * n).handle))                     \
+    X(mf_optim_init(mf_chain_n((mf_optimizer[]){ mf_sgd() }, n), one[0]))                                                                 \
+    X(mf_optim_init(mf_multi_transform_n(frozen(), 2 * n), one[0]))                                                                       \
+    X(mf_call(mf_piecewise_constant_schedule_n(0.5, (double[]){ 1, 0.5 }, 2 * n), 3))                                                     \
     X(mf_module_split_n(affine(), (mf_filter[]){ mf_everything() }, n))                                                                   \
     X(handle_of(mf_module_merge_n(affine(), (mf_value[]){ mf_dict("k", 1) }, n).handle))                                                  \
     X(handle_of(mf_state_axes_n((mf_axis_part_[]){ mf_axis_part_axis(0), mf_axis_part_states(mf_filter_any_n(NULL, 0)) }, 2 * n).handle)) \

@@ -1,0 +1,171 @@
+/* Schedules: functions from the count of steps, from 0, to a rate. Invariant: they are closures over numbers alone, all of whose bytes are
+ * set, so equal ones are one function. */
+#include <manyfold.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct rate {
+    double from, to, power, decay;
+    int64_t steps, begin, staircase;
+} rate;
+
+static mf_value in_f32(mf_value count) { return mf_astype(count, MF_F32); }
+
+static mf_value constant(void *context, mf_value count)
+{
+    (void)count;
+    return mf_f(((const rate *)context)->from);
+}
+
+mf_function mf_constant_schedule(double value)
+{
+    MF_LAYER;
+    rate r = { .from = value };
+    return mf_closure(constant, &r);
+}
+
+/* (from - to) (1 - count / steps)^power + to */
+static mf_value polynomial(void *context, mf_value count)
+{
+    const rate *r = context;
+    mf_value at = in_f32(mf_clip(mf_sub(count, r->begin), 0, r->steps)), left = mf_sub(1, mf_div(at, (double)r->steps));
+    return mf_add(mf_mul(r->power == 1 ? left : mf_pow(left, r->power), r->from - r->to), r->to);
+}
+
+mf_function(mf_polynomial_schedule)(double init_value, double end_value, double power, int64_t transition_steps, int64_t transition_begin)
+{
+    MF_LAYER;
+    rate r = { .from = init_value, .to = end_value, .power = power, .steps = transition_steps };
+    r.begin = transition_begin > 0 ? transition_begin : 0;
+    return transition_steps > 0 ? mf_closure(polynomial, &r) : mf_constant_schedule(init_value);
+}
+
+mf_function(mf_linear_schedule)(double init_value, double end_value, int64_t transition_steps, int64_t transition_begin)
+{
+    MF_LAYER;
+    return mf_polynomial_schedule(init_value, end_value, 1, transition_steps, transition_begin);
+}
+
+static mf_value never(void *context, mf_value count)
+{
+    (void)count;
+    const rate *r = context;
+    return mf_make_error(MF_ERROR_ARGUMENT, "%s: decay_steps is %lld; it must be more than %lld",
+                         r->staircase ? "warmup_cosine_decay_schedule" : "cosine_decay_schedule", (long long)r->steps, (long long)r->begin);
+}
+
+/* from ((1 - alpha) (1/2 (1 + cos(pi count / steps)))^power + alpha); alpha stands in `to`, the steps before in `begin` */
+static mf_value cosine(const rate *r, mf_value count)
+{
+    mf_value at = mf_minimum(in_f32(count), (double)r->steps);
+    mf_value half = mf_mul(mf_add(mf_cos(mf_div(mf_mul(at, M_PI), (double)r->steps)), 1), 0.5);
+    return mf_mul(mf_add(mf_mul(r->power == 1 ? half : mf_pow(half, r->power), 1 - r->to), r->to), r->from);
+}
+static mf_value cosine_alone(void *context, mf_value count) { return cosine(context, count); }
+
+mf_function mf_cosine_decay_schedule_opt(double init_value, int64_t decay_steps, const mf_cosine_decay_schedule_options *o)
+{
+    MF_LAYER;
+    if (!o)
+        return mf_cosine_decay_schedule(init_value, decay_steps);
+    rate r = { .from = init_value, .to = o->alpha, .power = o->exponent, .steps = decay_steps };
+    return decay_steps > 0 ? mf_closure(cosine_alone, &r) : mf_closure(never, &r);
+}
+
+typedef struct warm_rate {
+    rate up, down;
+} warm_rate;
+
+static mf_value warm_cosine(void *context, mf_value count)
+{
+    warm_rate *w = context;
+    mf_value up = w->up.steps > 0 ? polynomial(&w->up, count) : mf_f(w->up.from);
+    return mf_where(mf_less(count, w->up.steps), up, cosine(&w->down, mf_sub(count, w->up.steps)));
+}
+
+mf_function mf_warmup_cosine_decay_schedule_opt(double init_value, double peak_value, int64_t warmup_steps, int64_t decay_steps,
+                                                const mf_warmup_cosine_decay_schedule_options *o)
+{
+    MF_LAYER;
+    if (!o)
+        return mf_warmup_cosine_decay_schedule(init_value, peak_value, warmup_steps, decay_steps);
+    warm_rate w = { { .from = init_value, .to = peak_value, .power = 1, .steps = warmup_steps },
+                    { .from = peak_value, .power = o->exponent, .steps = decay_steps - warmup_steps } };
+    w.down.to = peak_value == 0 ? 0 : o->end_value / peak_value;
+    rate wrong = { .steps = decay_steps, .begin = warmup_steps, .staircase = true };
+    return decay_steps > warmup_steps ? mf_closure(warm_cosine, &w) : mf_closure(never, &wrong);
+}
+
+/* from decay^(count / steps), never beyond `to` */
+static mf_value exponential(void *context, mf_value count)
+{
+    const rate *r = context;
+    mf_value at = mf_sub(count, r->begin), power = mf_div(in_f32(at), (double)r->steps);
+    mf_value decayed = mf_mul(mf_pow(r->decay, r->staircase ? mf_floor(power) : power), r->from);
+    mf_value value = mf_where(mf_less_equal(at, 0), r->from, decayed);
+    if (r->to == 0)
+        return value;
+    return r->decay < 1 ? mf_maximum(value, r->to) : mf_minimum(value, r->to);
+}
+
+mf_function mf_exponential_decay_opt(double init_value, int64_t transition_steps, double decay_rate, const mf_exponential_decay_options *o)
+{
+    MF_LAYER;
+    if (!o)
+        return mf_exponential_decay(init_value, transition_steps, decay_rate);
+    rate r = { .from = init_value, .to = o->end_value, .decay = decay_rate, .steps = transition_steps, .staircase = o->staircase };
+    r.begin = o->transition_begin > 0 ? o->transition_begin : 0;
+    return transition_steps > 0 && decay_rate != 0 ? mf_closure(exponential, &r) : mf_constant_schedule(init_value);
+}
+
+enum { PIECES = 32 };
+
+typedef struct piece_rate {
+    double from;
+    int64_t count;
+    double boundary[PIECES], scale[PIECES]; /* sorted by boundary */
+} piece_rate;
+
+static mf_value piecewise(void *context, mf_value count)
+{
+    const piece_rate *r = context;
+    mf_value value = mf_scalar(r->from, MF_F32);
+    for (int64_t i = 0; i < r->count; i++)
+        value = mf_where(mf_less(in_f32(count), r->boundary[i]), value, mf_mul(value, r->scale[i]));
+    return value;
+}
+
+static mf_value no_pieces(void *count, mf_value unused)
+{
+    (void)unused;
+    return mf_make_error(MF_ERROR_ARGUMENT,
+                         "piecewise_constant_schedule: pairs of a boundary and a scale that is not negative are needed, at most %d; %lld "
+                         "numbers are given",
+                         PIECES, (long long)*(int64_t *)count);
+}
+
+static void insert(piece_rate *r, double boundary, double scale)
+{
+    int64_t at = r->count++;
+    for (; at > 0 && r->boundary[at - 1] > boundary; at--) {
+        r->boundary[at] = r->boundary[at - 1];
+        r->scale[at] = r->scale[at - 1];
+    }
+    r->boundary[at] = boundary;
+    r->scale[at] = scale;
+}
+
+mf_function mf_piecewise_constant_schedule_n(double init_value, const double *boundaries_and_scales, int count)
+{
+    MF_LAYER;
+    piece_rate r = { .from = init_value };
+    int64_t given = count;
+    bool fits = count >= 0 && count % 2 == 0 && count <= 2 * PIECES;
+    for (int i = 0; fits && i < count; i += 2) {
+        fits = boundaries_and_scales[i + 1] >= 0;
+        insert(&r, boundaries_and_scales[i], boundaries_and_scales[i + 1]);
+    }
+    return fits ? mf_closure(piecewise, &r) : mf_closure(no_pieces, &given);
+}

@@ -1,0 +1,323 @@
+/* Gradient transformations: interning, states, and the public functions of every one of them. Invariant: a state that another optimizer
+ * made is an error before anything is computed, and stays as it is. */
+#include "optim/transformation.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- handles */
+
+#define TAG       ((uint64_t)0x6d666f7074ull << 24) /* marks optimizer handles, so that other numbers are none */
+#define NO_MEMORY ((1u << 24) - 1)                  /* its number where memory was out */
+static struct {
+    pthread_mutex_t lock;
+    const mf_transformation **at; /* interned bytes, which last */
+    uint64_t count, room;
+} known = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static bool make_room(void)
+{
+    if (known.count < known.room)
+        return true;
+    uint64_t room = known.room ? known.room * 2 : 16;
+    const mf_transformation **more = room < NO_MEMORY ? realloc(known.at, room * sizeof *more) : NULL;
+    if (!more)
+        return false;
+    known.at = more;
+    known.room = room;
+    return true;
+}
+
+/* The one transformation that memory was out for. */
+static mf_value no_memory_init(const mf_transformation *t, mf_value params)
+{
+    (void)t, (void)params;
+    return mf_make_error(MF_ERROR_MEMORY, "out of memory");
+}
+static mf_value no_memory_update(const mf_transformation *t, mf_value updates, mf_value *state, mf_value params)
+{
+    (void)updates, (void)state;
+    return no_memory_init(t, params);
+}
+static const mf_transformation_rule no_memory_rule = { .name = "no memory", .init = no_memory_init, .update = no_memory_update };
+static const mf_transformation no_memory = { .rule = &no_memory_rule, .name = "no memory" };
+static const mf_optimizer no_memory_handle = { TAG | NO_MEMORY };
+
+/* In the child of a fork another thread's lock is held for good. */
+static bool forked(void)
+{
+    mf_status status = mf_error_status(mf_none());
+    return status != MF_OK && status != MF_ERROR_MEMORY;
+}
+
+mf_optimizer mf_transformation_no_memory(void) { return no_memory_handle; }
+
+static mf_optimizer handle_of(const mf_transformation *t, size_t size)
+{
+    MF_SCOPE;
+    size_t interned_size = 0;
+    const mf_transformation *bytes = mf_static_data(mf_static_bytes(t, size), &interned_size);
+    mf_optimizer handle = no_memory_handle;
+    if (!bytes)
+        return handle;
+    pthread_mutex_lock(&known.lock);
+    uint64_t i = 0;
+    while (i < known.count && known.at[i] != bytes)
+        i++;
+    if (i < known.count || make_room()) {
+        known.at[i] = bytes;
+        known.count += i == known.count;
+        handle.handle = TAG | i;
+    }
+    pthread_mutex_unlock(&known.lock);
+    return handle;
+}
+
+const mf_transformation *mf_transformation_of(mf_optimizer handle)
+{
+    uint64_t i = handle.handle & ((1u << 24) - 1);
+    if (forked())
+        return NULL;
+    if (handle.handle == no_memory_handle.handle)
+        return &no_memory;
+    pthread_mutex_lock(&known.lock);
+    const mf_transformation *t = (handle.handle ^ i) == TAG && i < known.count ? known.at[i] : NULL;
+    pthread_mutex_unlock(&known.lock);
+    return t;
+}
+
+mf_optimizer mf_transformation_make(const mf_transformation *t, const mf_optimizer *parts, int count)
+{
+    if (forked())
+        return (mf_optimizer){ 0 };
+    const uint64_t kept[] = { t->schedule.handle, t->mask.handle, t->mask_fn.handle };
+    for (int i = 0; i < 3; i++) {
+        mf_status status = kept[i] ? mf_error_status((mf_value){ kept[i] }) : MF_OK;
+        if (status != MF_OK)
+            return status == MF_ERROR_MEMORY ? no_memory_handle
+                                             : mf_transformation_wrong("%s: %s", t->name, mf_error((mf_value){ kept[i] }));
+    }
+    for (int i = 0; i < count; i++)
+        if (parts[i].handle == no_memory_handle.handle)
+            return no_memory_handle;
+        else if (!mf_transformation_of(parts[i]))
+            return mf_transformation_wrong("%s: number %d of its transformations is no optimizer", t->name, i + 1);
+    size_t size = sizeof *t + (size_t)count * sizeof *parts;
+    mf_transformation *whole = calloc(1, size); /* equal options are equal bytes */
+    if (!whole)
+        return no_memory_handle;
+    whole->rule = t->rule;
+    whole->name = t->name;
+    memcpy(whole->number, t->number, sizeof t->number);
+    memcpy(whole->flag, t->flag, sizeof t->flag);
+    whole->dtype = t->dtype;
+    whole->schedule = t->schedule;
+    whole->mask = t->mask;
+    whole->mask_fn = t->mask_fn;
+    whole->count = count;
+    if (count)
+        memcpy(whole->parts, parts, (size_t)count * sizeof *parts);
+    mf_optimizer handle = handle_of(whole, size);
+    free(whole);
+    return handle;
+}
+
+/* ---- what is wrong with one: its name says it */
+
+static mf_value wrong_init(const mf_transformation *t, mf_value params)
+{
+    (void)params;
+    return mf_make_error(MF_ERROR_ARGUMENT, "%s", t->name);
+}
+
+static mf_value wrong_update(const mf_transformation *t, mf_value updates, mf_value *state, mf_value params)
+{
+    (void)updates, (void)state;
+    return wrong_init(t, params);
+}
+
+static const mf_transformation_rule wrong_rule = { .name = "wrong", .init = wrong_init, .update = wrong_update };
+
+mf_optimizer mf_transformation_wrong(const char *format, ...)
+{
+    MF_SCOPE;
+    char words[256];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(words, sizeof words, format, list);
+    va_end(list);
+    size_t size = 0;
+    const char *lasting = mf_static_data(mf_string(words), &size);
+    if (!lasting)
+        return no_memory_handle;
+    return mf_transformation_make(&(mf_transformation){ .rule = &wrong_rule, .name = lasting }, NULL, 0);
+}
+
+/* ---- states */
+
+static void add_key(char *keys, size_t size, const char *key)
+{
+    size_t n = strlen(keys);
+    snprintf(keys + n, size - n, n ? ", %s" : "%s", key);
+}
+
+static bool has_key(const char *keys, const char *key)
+{
+    size_t n = strlen(key);
+    for (const char *at = keys; (at = strstr(at, key)); at++)
+        if ((at == keys || at[-1] == ' ') && (!at[n] || at[n] == ','))
+            return true;
+    return false;
+}
+
+/* The keys of the state of a flat chain, sorted. */
+static void flat_keys(const mf_transformation *t, char *keys, size_t size)
+{
+    static const char *const all[] = { "count", "ema", "mu", "nu", "sum_of_squares", "trace" };
+    *keys = 0;
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+        bool has = k == 0;
+        for (int64_t i = 0; i < t->count && !has; i++)
+            has = has_key(mf_transformation_of(t->parts[i])->rule->keys, all[k]);
+        if (has)
+            add_key(keys, size, all[k]);
+    }
+}
+
+static mf_value foreign(const mf_transformation *t, const char *wanted, const char *have)
+{
+    return mf_make_error(MF_ERROR_TREE,
+                         "mf_optim_update: the state of %s is %s, but this one has %s: mf_optim_init of another optimizer made it", t->name,
+                         wanted, have);
+}
+
+/* Unset, or the error that says that t has not made the state. An error has no keys: it travels on. */
+static mf_value check_state(const mf_transformation *t, mf_value state)
+{
+    char keys[256] = "", own[256] = "", wanted[300];
+    int count = mf_len(state), parts = t->rule->tuple_of_parts ? (int)t->count : 0;
+    if (mf_kind_of(state) == MF_KIND_ERROR || t->rule == &wrong_rule || t == &no_memory)
+        return (mf_value){ 0 };
+    for (int i = 0; i < count && mf_key(state, i); i++)
+        add_key(keys, sizeof keys, mf_key(state, i));
+    if (t->rule->flat)
+        flat_keys(t, own, sizeof own);
+    else if (t->rule->keys)
+        add_key(own, sizeof own, t->rule->keys);
+    if (*own) {
+        snprintf(wanted, sizeof wanted, "a dict of %s", own);
+        if (strcmp(keys, own) != 0)
+            return foreign(t, wanted, *keys ? keys : "no keys");
+    } else if (mf_kind_of(state) != MF_KIND_TUPLE || count != parts) {
+        char have[64];
+        snprintf(have, sizeof have, mf_kind_of(state) == MF_KIND_TUPLE ? "%d" : "no such parts", count);
+        snprintf(wanted, sizeof wanted, parts ? "a tuple of %d" : "an empty tuple", parts);
+        return foreign(t, wanted, *keys ? keys : have);
+    }
+    mf_value wrong = { 0 };
+    for (int i = 0; i < parts && !wrong.handle; i++)
+        wrong = check_state(mf_transformation_of(t->parts[i]), mf_get(state, i));
+    return t->rule->inner_key ? check_state(mf_transformation_of(t->parts[0]), mf_get(state, t->rule->inner_key)) : wrong;
+}
+
+mf_value mf_transformation_init(mf_optimizer part, mf_value params)
+{
+    const mf_transformation *t = mf_transformation_of(part);
+    return t->rule->init ? t->rule->init(t, params) : mf_tuple_n(NULL, 0);
+}
+
+mf_value mf_transformation_update(mf_optimizer part, mf_value updates, mf_value *state, mf_value params)
+{
+    const mf_transformation *t = mf_transformation_of(part);
+    return t->rule->update(t, updates, state, params);
+}
+
+/* ---- the public functions */
+
+static mf_value no_optimizer(void) { return mf_make_error(MF_ERROR_ARGUMENT, "this is not an optimizer"); }
+
+mf_value(mf_optim_init)(mf_optimizer handle, mf_value params)
+{
+    MF_LAYER;
+    return mf_transformation_of(handle) ? mf_transformation_init(handle, params) : no_optimizer();
+}
+
+mf_value(mf_optim_transform)(mf_optimizer handle, mf_value updates, mf_value *opt_state, mf_value params)
+{
+    MF_LAYER;
+    const mf_transformation *t = mf_transformation_of(handle);
+    if (!t)
+        return no_optimizer();
+    mf_value wrong = check_state(t, *opt_state);
+    return wrong.handle ? wrong : mf_transformation_update(handle, updates, opt_state, params);
+}
+
+static mf_value apply_leaf(mf_value p, mf_value u) { return mf_astype(mf_add(u, p), mf_dtype_of(p)); }
+
+mf_value(mf_apply_updates)(mf_value params, mf_value updates)
+{
+    MF_LAYER;
+    return mf_tree_map(apply_leaf, params, updates);
+}
+
+mf_value(mf_optim_update)(mf_optimizer handle, mf_value grads, mf_value *opt_state, mf_value params)
+{
+    MF_LAYER;
+    mf_value updates = mf_optim_transform(handle, grads, opt_state, params);
+    return mf_kind_of(updates) == MF_KIND_ERROR ? updates : mf_apply_updates(params, updates);
+}
+
+/* ---- masks */
+
+/* "['layers'][0]['w']" as "layers/0/w" */
+static void names_of(const char *path, char *names, size_t size)
+{
+    size_t n = 0;
+    for (; *path && n + 2 < size; path++) {
+        if (*path == '[' && n)
+            names[n++] = '/';
+        if (!strchr("[]'", *path))
+            names[n++] = *path;
+    }
+    names[n] = 0;
+}
+
+bool mf_transformation_accepts(const mf_transformation *t, mf_value path, mf_value leaf)
+{
+    char names[1024];
+    size_t size = 0;
+    if (t->mask_fn.handle && !mf_item_bool(mf_call(t->mask_fn, path, leaf)))
+        return false;
+    const char *text = t->mask.handle ? mf_static_data(path, &size) : NULL;
+    if (text)
+        names_of(text, names, sizeof names);
+    return !t->mask.handle || (text && mf_filter_accepts_path(t->mask, names));
+}
+
+mf_function mf_kept_schedule(mf_function f) { return f.handle ? mf_function_keep(f) : f; }
+mf_filter mf_kept_mask(mf_filter f) { return f.handle ? mf_filter_keep(f) : f; }
+
+/* ---- what rules share */
+
+static mf_value zeros(void *dtype, mf_value x)
+{
+    mf_dtype d = (mf_dtype) * (int64_t *)dtype;
+    return d ? mf_zeros(mf_shape_of(x), d) : mf_zeros_like(x);
+}
+mf_value mf_zeros_in(mf_value like, int64_t dtype) { return mf_tree_map(mf_closure(zeros, &dtype), like); }
+
+static mf_value in_dtype(void *dtype, mf_value x) { return mf_astype(x, (mf_dtype) * (int64_t *)dtype); }
+mf_value mf_tree_in(mf_value tree, int64_t dtype) { return dtype ? mf_tree_map(mf_closure(in_dtype, &dtype), tree) : tree; }
+
+mf_value mf_count_zero(void) { return mf_zeros(MF_SHAPE0, MF_I32); }
+mf_value mf_count_after(mf_value count) { return mf_add(count, 1); }
+
+static mf_value scale_leaf(void *by, mf_value x)
+{
+    mf_value s = *(mf_value *)by;
+    return mf_mul(x, mf_weak_type_of(s) ? s : mf_astype(s, mf_dtype_of(x)));
+}
+mf_value mf_scaled(mf_value tree, mf_value by) { return mf_tree_map(mf_closure(scale_leaf, &by), tree); }
