@@ -115,6 +115,26 @@ typedef struct mf_lion_options {
 } mf_lion_options;
 mf_optimizer mf_lion_opt(const mf_lion_options *o);
 
+/* ---- an optimiser over a model, and the train state. Both are trees for maps: of the first
+ * mf_module_values(optimizer, mf_everything()), from which mf_module_merge(optimizer, values) makes
+ * it again inside. */
+/* module -> module: nnx.Optimizer: its members are the "model", the "opt_state" and the "step"; it
+ * is called as the model is. wrt: which of the model's states it trains; unset: its parameters */
+typedef struct mf_nn_optimizer_options {
+    mf_filter wrt;
+    mf_reserved reserved_;
+} mf_nn_optimizer_options;
+mf_module mf_nn_optimizer_opt(mf_module model, mf_optimizer tx, const mf_nn_optimizer_options *o);
+/* tree -> C: one step of model, state and count; the gradients are those of mf_grad(.states = wrt),
+ * by their paths from the model or from the optimizer.
+ * MF_ERROR_TREE where they have other states; then nothing moves, and a call that is being traced
+ * becomes the error */
+mf_status mf_nn_optimizer_update(mf_module optimizer, mf_value grads);
+/* tree -> dict: flax's TrainState.create: {"opt_state": ..., "params": ..., "step": i32 ()} */
+mf_value mf_train_state_create(mf_optimizer tx, mf_value params);
+/* dict, tree -> dict: one step on; other members stay as they are */
+mf_value mf_train_state_apply_gradients(mf_optimizer tx, mf_value state, mf_value grads);
+
 /* ---- combining. mf_chain(a, b, ...): one after the other; the state is a tuple of theirs */
 mf_optimizer mf_chain_n(const mf_optimizer *transformations, int count);
 /* inner for the leaves that mask and mask_fn accept; the others pass as they are */

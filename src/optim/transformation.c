@@ -89,6 +89,13 @@ const mf_transformation *mf_transformation_of(mf_optimizer handle)
     return t;
 }
 
+int mf_transformation_number(mf_optimizer handle) { return (int)(handle.handle & NO_MEMORY); }
+
+const mf_transformation *mf_transformation_numbered(double number)
+{
+    return number >= 0 && number <= NO_MEMORY ? mf_transformation_of((mf_optimizer){ TAG | (uint64_t)number }) : NULL;
+}
+
 mf_optimizer mf_transformation_make(const mf_transformation *t, const mf_optimizer *parts, int count)
 {
     if (forked())

@@ -40,6 +40,9 @@ mf_optimizer mf_transformation_wrong(const char *format, ...) __attribute__((for
 mf_optimizer mf_transformation_no_memory(void);
 /* NULL: no transformation, or the child of a fork. */
 const mf_transformation *mf_transformation_of(mf_optimizer handle);
+/* A constant number of its own, as a module's member holds it, and the way back; NULL: there is none. */
+int mf_transformation_number(mf_optimizer handle);
+const mf_transformation *mf_transformation_numbered(double number);
 mf_value mf_transformation_init(mf_optimizer part, mf_value params);
 mf_value mf_transformation_update(mf_optimizer part, mf_value updates, mf_value *state, mf_value params);
 
