@@ -121,6 +121,14 @@ mf_value mf_replicate(mf_value tree, mf_device_list devices);
 mf_value mf_unreplicate(mf_value tree);
 /* tree of (n, ...) -> tree of (devices, n / devices, ...): MF_ERROR_SHAPE unless it divides */
 mf_value mf_shard_batch(mf_value tree, int device_count);
+/* tree of (n, ...) -> tree of (devices, rows, ...): pad_last: a batch that does not divide is filled
+ * up with zeros. It is a dict and always gets a "mask" of (devices, rows), f32, 1 for real rows,
+ * unless it has one */
+typedef struct mf_shard_batch_options {
+    bool pad_last;
+    mf_reserved reserved_;
+} mf_shard_batch_options;
+mf_value mf_shard_batch_opt(mf_value tree, int device_count, const mf_shard_batch_options *o);
 
 /* ---- texts. any -> text for printf, as NumPy prints it; lives as long as the innermost scope. An
  * error gives its message. mf_str(x) takes any of them. */

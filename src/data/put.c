@@ -3,6 +3,7 @@
  * apart are copied together. */
 #include <manyfold.h>
 #include <stdlib.h>
+#include <string.h>
 
 static mf_shape with_leading(mf_shape from, int64_t size)
 {
@@ -79,13 +80,73 @@ static mf_value shard_leaf(void *context, mf_value leaf)
     return mf_reshape(leaf, to);
 }
 
-mf_value(mf_shard_batch)(mf_value tree, int device_count)
+/* ---- filled up */
+
+typedef struct filling {
+    int64_t from, to; /* rows */
+} filling;
+
+static mf_value filled_leaf(void *context, mf_value leaf)
+{
+    const filling *f = context;
+    mf_shape rest = mf_shape_of(leaf);
+    if (rest.rank < 1)
+        return rest.rank < 0 ? leaf : mf_make_error(MF_ERROR_SHAPE, "mf_shard_batch: a scalar has no batch axis");
+    if (rest.dims[0] != f->from)
+        return mf_make_error(MF_ERROR_SHAPE, "mf_shard_batch: leaves of %lld and of %lld rows", (long long)f->from,
+                             (long long)rest.dims[0]);
+    rest.dims[0] = f->to - f->from;
+    return rest.dims[0] ? mf_concatenate(mf_list(leaf, mf_zeros(rest, mf_dtype_of(leaf))), 0) : leaf;
+}
+
+/* The rows of the batch's first leaf, -1 for one without rows. */
+static int64_t rows_of(mf_value batch)
+{
+    mf_value leaves = mf_tree_leaves(batch), first = mf_len(leaves) > 0 ? mf_get(leaves, 0) : mf_none();
+    return mf_ndim(first) > 0 ? mf_dim(first, 0) : -1;
+}
+
+/* The batch with zeros behind it, and a mask of what is real, where it has none. */
+static mf_value filled(mf_value batch, int devices)
+{
+    int64_t rows = mf_kind_of(batch) == MF_KIND_DICT ? rows_of(batch) : -1;
+    if (mf_kind_of(batch) == MF_KIND_ERROR)
+        return batch;
+    if (rows < 0)
+        return mf_make_error(MF_ERROR_TREE, "mf_shard_batch: .pad_last takes a dict of arrays, which gets a \"mask\"");
+    filling f = { rows, (rows + devices - 1) / devices * devices };
+    int count = mf_len(batch);
+    mf_value *pairs = malloc(2 * ((size_t)count + 1) * sizeof *pairs), mask = mf_ones(MF_SHAPE(rows), MF_F32);
+    if (!pairs)
+        return mf_make_error(MF_ERROR_MEMORY, "mf_shard_batch: out of memory");
+    bool masked = false;
+    for (int i = 0; i < count; i++) {
+        pairs[2 * i] = mf_string(mf_key(batch, i));
+        pairs[2 * i + 1] = mf_get(batch, mf_key(batch, i));
+        masked |= strcmp(mf_key(batch, i), "mask") == 0;
+    }
+    pairs[2 * count] = mf_string("mask");
+    pairs[2 * count + 1] = mask;
+    mf_value whole = mf_dict_n(pairs, 2 * (count + !masked));
+    free(pairs);
+    return mf_tree_map(mf_closure(filled_leaf, &f), whole);
+}
+
+mf_value mf_shard_batch_opt(mf_value tree, int device_count, const mf_shard_batch_options *o)
 {
     MF_LAYER;
     if (device_count < 1)
         return mf_make_error(MF_ERROR_ARGUMENT, "mf_shard_batch: %d devices", device_count);
+    if (o && o->pad_last)
+        tree = filled(tree, device_count);
     mf_value parts = mf_tree_map(mf_closure(shard_leaf, &device_count), tree);
     return device_count <= mf_local_device_count() ? mf_place(parts, mf_device_slice(mf_local_devices(), 0, device_count)) : parts;
+}
+
+mf_value(mf_shard_batch)(mf_value tree, int device_count)
+{
+    MF_LAYER;
+    return mf_shard_batch_opt(tree, device_count, NULL);
 }
 
 /* Leaf number `leaf` of every part, stacked. */

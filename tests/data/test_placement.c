@@ -47,6 +47,24 @@ TEST(says_which_batches_divide)
     CHECK_EQ_INT(mf_error_status(mf_shard_batch(half_right, 8)), MF_ERROR_SHAPE);
 }
 
+TEST(fills_up_and_masks)
+{
+    MF_SCOPE;
+    mf_value batch = mf_dict("image", mf_ones(MF_SHAPE(3, 2), MF_F32), "label", mf_arange(3, MF_I32));
+    mf_value sharded = mf_shard_batch(batch, 4, .pad_last = true);
+    CHECK_STR(mf_str(mf_get(sharded, "image")), "[[[1. 1.]]\n\n [[1. 1.]]\n\n [[1. 1.]]\n\n [[0. 0.]]]");
+    CHECK_STR(mf_str(mf_get(sharded, "label")), "[[0]\n [1]\n [2]\n [0]]");
+    CHECK_STR(mf_str(mf_get(sharded, "mask")), "[[1.]\n [1.]\n [1.]\n [0.]]");
+    mf_value whole = mf_shard_batch(mf_dict("label", mf_arange(8, MF_I32)), 4, .pad_last = true);
+    CHECK_STR(mf_str(mf_get(whole, "mask", 3)), "[1. 1.]"); /* always there: a step gets one tree */
+    mf_value masked = mf_dict("label", mf_arange(3, MF_I32), "mask", mf_array_n(MF_F32, MF_SHAPE(3), (double[]){ 1, 1, 0 }, 3));
+    CHECK_STR(mf_str(mf_get(mf_shard_batch(masked, 2, .pad_last = true), "mask", 1)), "[0. 0.]");
+    CHECK_CONTAINS(mf_error(mf_shard_batch(mf_arange(3, MF_I32), 2, .pad_last = true)), "takes a dict of arrays");
+    CHECK_CONTAINS(mf_error(mf_shard_batch(mf_dict(), 2, .pad_last = true)), "takes a dict of arrays");
+    mf_value uneven = mf_dict("image", mf_zeros(MF_SHAPE(3, 2), MF_F32), "label", mf_arange(4, MF_I32));
+    CHECK_CONTAINS(mf_error(mf_shard_batch(uneven, 2, .pad_last = true)), "leaves of 3 and of 4 rows");
+}
+
 TEST(refuses_what_has_no_room)
 {
     MF_SCOPE;
