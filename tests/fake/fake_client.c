@@ -13,7 +13,8 @@
 
 /* ---- memory */
 
-_Atomic int fake_buffers;
+_Atomic int fake_buffers, fake_reads;
+static _Thread_local bool fetching;                         /* of a run's operands: no read of the host's */
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER; /* of any buffer: one that is open stays so until its opener shuts it */
 
 static size_t pages(const mf_buffer *b)
@@ -57,6 +58,7 @@ static void to_host(const mf_buffer *b, int64_t from, int64_t count, void *out)
 {
     if (b->ready && atomic_load(&b->ready->state) != 1)
         abort(); /* nobody has waited */
+    fake_reads += !fetching;
     open_buffer(b);
     memcpy(out, (const char *)b->data + from, (size_t)count);
     shut_buffer(b);
@@ -167,8 +169,10 @@ static void operand_came(void *context)
     const mf_future *f = o->from->future;
     int64_t low, bytes;
     mf_strides_extent(o->from->type, o->from->strides, &low, &bytes);
+    fetching = true;
     if (!f || atomic_load(&f->state) == 1)
         mf_buffer_to_host(o->from->buffer, o->from->offset + low, bytes, o->to->buffer->data);
+    fetching = false;
     if (!o->donated)
         mf_array_end_read(o->from);
     if (o->to->future)
