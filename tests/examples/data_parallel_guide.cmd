@@ -1,0 +1,2 @@
+# Losses to two digits, which no rounding moves; everything else is exact.
+MF_NUM_CPU_DEVICES=8 "$EXAMPLE"
