@@ -150,6 +150,8 @@ static const mf_transformation_rule wrong_rule = { .name = "wrong", .init = wron
 
 mf_optimizer mf_transformation_wrong(const char *format, ...)
 {
+    if (forked())
+        return (mf_optimizer){ 0 };
     MF_SCOPE;
     char words[256];
     va_list list;
