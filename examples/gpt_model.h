@@ -1,0 +1,200 @@
+/* The model of gpt.c and what each device does with it: a decoder of the GPT kind over bytes, with rotary positions, its table of embeddings
+ * read backwards for the logits. Its structure is a module, its numbers a tree; what dropout draws from stays in the module's states. */
+#ifndef EXAMPLES_GPT_MODEL_H
+#define EXAMPLES_GPT_MODEL_H
+
+#include <manyfold.h>
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct gpt_size {
+    int vocabulary, layers, heads, features;
+    double dropout;
+    mf_dtype dtype; /* of the computation; parameters are f32 */
+} gpt_size;
+
+/* ---- the model. Of tokens (batch, length) -> logits (batch, length, vocabulary), f32 */
+
+static inline mf_value gpt_part(mf_module self, const char *name, mf_value x) { return mf_call(mf_member_module(self, name), x); }
+
+/* nnx.LayerNorm over the last dimension; the sums are f32. */
+static inline mf_value gpt_norm_call(mf_module self, mf_value x)
+{
+    mf_value wide = mf_astype(x, MF_F32), centred = mf_sub(wide, mf_mean(wide, -1, .keepdims = true));
+    mf_value unit = mf_mul(centred, mf_rsqrt(mf_add(mf_mean(mf_square(centred), -1, .keepdims = true), 1e-6)));
+    mf_value scale = mf_state_value(mf_member_state(self, "scale")), bias = mf_state_value(mf_member_state(self, "bias"));
+    return mf_astype(mf_add(mf_mul(unit, scale), bias), mf_dtype_of(x));
+}
+
+static inline mf_module gpt_norm(int features)
+{
+    return mf_module_new("LayerNorm", gpt_norm_call, "scale", mf_param_state(mf_ones(MF_SHAPE(features), MF_F32)), "bias",
+                         mf_param_state(mf_zeros(MF_SHAPE(features), MF_F32)));
+}
+
+/* nnx.Dropout */
+static inline mf_value gpt_dropout_call(mf_module self, mf_value x)
+{
+    double rate = mf_member_number(self, "rate");
+    if (rate == 0 || mf_member_number(self, "deterministic") != 0)
+        return x;
+    mf_value kept = mf_random_bernoulli(mf_random_next(mf_member_state(self, "rngs")), 1 - rate, mf_shape_of(x));
+    return mf_where(kept, mf_div(x, 1 - rate), 0);
+}
+
+static inline mf_module gpt_dropout(mf_state rngs, double rate)
+{
+    return mf_module_new("Dropout", gpt_dropout_call, "rngs", mf_random_state_of_key(mf_random_next(rngs)), "rate", rate, "deterministic",
+                         false);
+}
+
+static inline mf_value gpt_block_call(mf_module self, mf_value x)
+{
+    mf_value seen = gpt_part(self, "attention", gpt_part(self, "norm1", x));
+    x = mf_add(x, gpt_part(self, "dropout1", seen));
+    mf_value thought = gpt_part(self, "down", mf_gelu(gpt_part(self, "up", gpt_part(self, "norm2", x))));
+    return mf_add(x, gpt_part(self, "dropout2", thought));
+}
+
+static inline mf_module gpt_block(mf_state rngs, const gpt_size *s)
+{
+    int n = s->features;
+    mf_module attention = mf_nn_multi_head_attention(rngs, s->heads, n, .is_causal = true, .rope_max_wavelength = 10000,
+                                                     .dropout_rate = s->dropout, .dtype = s->dtype);
+    mf_module norm1 = gpt_norm(n), norm2 = gpt_norm(n);
+    mf_module up = mf_nn_linear(rngs, n, 4 * n, .dtype = s->dtype), down = mf_nn_linear(rngs, 4 * n, n, .dtype = s->dtype);
+    return mf_module_new("Block", gpt_block_call, "norm1", norm1, "attention", attention, "dropout1", gpt_dropout(rngs, s->dropout),
+                         "norm2", norm2, "up", up, "down", down, "dropout2", gpt_dropout(rngs, s->dropout));
+}
+
+static inline mf_value gpt_call(mf_module self, mf_value tokens)
+{
+    mf_value x = gpt_part(self, "dropout", gpt_part(self, "embed", tokens));
+    for (int i = 0; i < (int)mf_member_number(self, "layers"); i++) {
+        char name[24];
+        snprintf(name, sizeof name, "block%d", i);
+        x = gpt_part(self, name, x);
+    }
+    return mf_astype(mf_nn_embed_attend(mf_member_module(self, "embed"), gpt_part(self, "norm", x)), MF_F32);
+}
+
+enum { gpt_most_layers = 64 };
+
+static inline mf_module gpt(mf_state rngs, const gpt_size *s)
+{
+    char name[24];
+    mf_node_ members[2 * (gpt_most_layers + 4)] = {
+        mf_node("embed"),   mf_node(mf_nn_embed(rngs, s->vocabulary, s->features, .dtype = s->dtype)),
+        mf_node("dropout"), mf_node(gpt_dropout(rngs, s->dropout)),
+        mf_node("norm"),    mf_node(gpt_norm(s->features)),
+        mf_node("layers"),  mf_node(s->layers)
+    };
+    int count = 8;
+    for (int i = 0; i < s->layers && i < gpt_most_layers; i++) {
+        snprintf(name, sizeof name, "block%d", i);
+        members[count++] = mf_node(name);
+        members[count++] = mf_node(gpt_block(rngs, s));
+    }
+    return mf_module_n("GPT", (mf_fm)gpt_call, 1, members, count);
+}
+
+/* ---- one step of training, as each device runs it */
+
+/* The rate goes up from 0 in the first steps and then down along a cosine: optax.warmup_cosine_decay_schedule. */
+typedef struct gpt_schedule {
+    double peak, end, warmup, steps;
+} gpt_schedule;
+
+static inline mf_value gpt_rate(void *schedule, mf_value count)
+{
+    const gpt_schedule *s = schedule;
+    mf_value after = mf_div(mf_sub(count, s->warmup), s->steps - s->warmup),
+             wave = mf_cos(mf_mul(mf_clip(after, 0, 1), 3.14159265358979323846));
+    mf_value down = mf_add(mf_mul(mf_add(wave, 1), (s->peak - s->end) / 2), s->end);
+    return mf_where(mf_less(count, s->warmup), mf_mul(mf_div(count, s->warmup), s->peak), down);
+}
+
+typedef struct gpt_trainer {
+    mf_module model;
+    mf_optimizer adam;  /* by gpt_rate of the schedule */
+    int64_t accumulate; /* micro-batches a step */
+    gpt_schedule schedule;
+    double decay, clip;
+} gpt_trainer; /* what does not change: the functions' context */
+
+static inline gpt_trainer gpt_trainer_of(mf_module model, gpt_schedule schedule, int64_t accumulate)
+{
+    mf_optimizer adam = mf_adam(.schedule = mf_closure(gpt_rate, &schedule), .b2 = 0.99);
+    return (gpt_trainer){ model, adam, accumulate, schedule, .decay = 0.1, .clip = 1 };
+}
+
+MF_RECORD(gpt_state, params, opt_state);
+
+/* The mean over windows of length + 1 tokens of what each token costs, the one before it known. */
+static inline mf_value gpt_loss(void *trainer, mf_value params, mf_value tokens)
+{
+    int64_t length = mf_dim(tokens, -1) - 1;
+    mf_value before = mf_slice_in_dim(tokens, 0, length, 1, -1), next = mf_slice_in_dim(tokens, 1, length + 1, 1, -1);
+    return mf_mean(mf_softmax_cross_entropy_with_integer_labels(mf_apply(((gpt_trainer *)trainer)->model, params, before), next));
+}
+
+typedef struct gpt_micro {
+    gpt_trainer *trainer;
+    mf_value params;
+} gpt_micro;
+
+/* One micro-batch: the sums of losses and gradients so far, and one more. */
+static inline mf_value gpt_accumulate(void *context, mf_value sums, mf_value tokens)
+{
+    gpt_micro *m = context;
+    mf_value loss_and_grads = mf_call(mf_value_and_grad(mf_closure(gpt_loss, m->trainer)), m->params, tokens);
+    return mf_tuple(mf_tree_map(mf_fn(mf_add), sums, loss_and_grads), mf_none());
+}
+
+static inline mf_value gpt_mean(void *count, mf_value sum) { return mf_div(sum, (double)*(int64_t *)count); }
+
+static inline mf_value gpt_scaled(void *factor, mf_value g) { return mf_mul(g, *(mf_value *)factor); }
+
+/* The kernels alone decay. */
+static inline mf_value gpt_decayed(void *factor, mf_value path, mf_value p, mf_value next)
+{
+    size_t size = 0;
+    const char *words = mf_static_data(path, &size);
+    return words && strstr(words, "'kernel'") ? mf_sub(next, mf_mul(p, *(mf_value *)factor)) : next;
+}
+
+/* AdamW with the gradients cut to a global norm: optax.chain(clip_by_global_norm(clip), adamw(rate, weight_decay=decay, mask=kernels)). */
+static inline void gpt_update(gpt_trainer *t, gpt_state *s, mf_value grads)
+{
+    mf_value norm = mf_global_norm(grads), shrink = mf_minimum(1, mf_div(t->clip, norm));
+    mf_value fading = mf_mul(gpt_rate(&t->schedule, mf_get(s->opt_state, "count")), t->decay);
+    mf_value next = mf_optim_update(t->adam, mf_tree_map(mf_closure(gpt_scaled, &shrink), grads), &s->opt_state, s->params);
+    s->params = mf_tree_map_with_path(mf_closure(gpt_decayed, &fading), s->params, next);
+}
+
+/* state, tokens (batch, length + 1) -> (state, loss): the gradients of all micro-batches and all devices make one step. */
+static inline mf_value gpt_train_step(void *trainer, mf_value state, mf_value tokens)
+{
+    gpt_trainer *t = trainer;
+    gpt_state s = gpt_state_unpack(state);
+    gpt_micro m = { t, s.params };
+    mf_value sums = mf_tuple(mf_zeros(MF_SHAPE0, MF_F32), mf_tree_map(mf_fn(mf_zeros_like), s.params)), loss, grads;
+    mf_value micro = mf_reshape(tokens, MF_SHAPE(t->accumulate, -1, mf_dim(tokens, -1)));
+    sums = mf_get(mf_scan(mf_closure(gpt_accumulate, &m), sums, micro), 0);
+    mf_unpack(mf_pmean(mf_tree_map(mf_closure(gpt_mean, &t->accumulate), sums), "devices"), &loss, &grads);
+    gpt_update(t, &s, grads);
+    return mf_tuple(gpt_state_pack(s), loss);
+}
+
+/* ---- sampling */
+
+/* token (), key, temperature () -> the next token: the model sees the one and, in its cache, all before it. */
+static inline mf_value gpt_next(void *model, mf_value token, mf_value key, mf_value temperature)
+{
+    mf_value logits = mf_ravel(mf_call(*(mf_module *)model, mf_reshape(token, MF_SHAPE(1, 1))));
+    mf_value drawn = mf_random_categorical(key, mf_div(logits, mf_maximum(temperature, 1e-6)), -1, MF_SHAPE0);
+    return mf_where(mf_equal(temperature, 0), mf_argmax(logits), drawn);
+}
+
+#endif
