@@ -210,11 +210,20 @@ static mf_value general_call(mf_module self, mf_value x)
     return mf_add(y, mf_astype(mf_state_value(mf_member_state(self, "bias")), mf_dtype_of(y)));
 }
 
-/* variance_scaling(1, fan_in, truncated_normal), lecun_normal, of a matrix of all inputs and all outputs. */
+static int64_t elements(mf_shape shape)
+{
+    int64_t count = 1;
+    for (int i = 0; i < shape.rank; i++)
+        count *= shape.dims[i];
+    return count;
+}
+
+/* lecun_normal of a matrix of all inputs and all outputs. */
 static mf_value kernel_of(mf_state rngs, mf_shape shape, int64_t fan_in, mf_dtype dtype)
 {
-    mf_value x = mf_random_truncated_normal(mf_random_next(rngs), -2, 2, shape, dtype);
-    return mf_mul(x, sqrt(1.0 / (double)fan_in) / .87962566103423978);
+    mf_value flat = mf_initialize(mf_init_lecun_normal(), mf_random_next(rngs), MF_SHAPE(fan_in, fan_in ? elements(shape) / fan_in : 0),
+                                  dtype);
+    return mf_reshape(flat, shape);
 }
 
 static mf_module general(mf_state rngs, mf_shape kernel, int axes, const mf_nn_multi_head_attention_options *o)

@@ -17,20 +17,10 @@ static mf_module dense_i(mf_state rngs, int in_features, int out_features, bool 
     return mf_nn_linear(rngs, in_features, out_features, .no_bias = !bias, .dtype = o->dtype, .param_dtype = o->param_dtype);
 }
 
-/* jax.nn.initializers.orthogonal */
-static mf_value orthogonal(mf_value key, int64_t rows, int64_t columns, mf_dtype dtype)
-{
-    mf_value a = mf_random_normal(key, rows < columns ? MF_SHAPE(columns, rows) : MF_SHAPE(rows, columns), MF_F32), qr = mf_qr(a);
-    mf_value q = mf_mul(mf_get(qr, 0), mf_sign(mf_diag(mf_get(qr, 1))));
-    return mf_astype(rows < columns ? mf_transpose(q, MF_INTS0) : q, dtype);
-}
-
 static mf_module dense_h(mf_state rngs, int features, int out_features, bool bias, const cell_options *o)
 {
-    mf_module m = mf_nn_linear(rngs, features, out_features, .no_bias = !bias, .dtype = o->dtype, .param_dtype = o->param_dtype);
-    mf_state_set_value(mf_member_state(m, "kernel"), orthogonal(mf_random_next(rngs), features, out_features,
-                                                                o->param_dtype == MF_DTYPE_DEFAULT ? MF_F32 : o->param_dtype));
-    return m;
+    return mf_nn_linear(rngs, features, out_features, .no_bias = !bias, .dtype = o->dtype, .param_dtype = o->param_dtype,
+                        .kernel_init = mf_init_orthogonal(1));
 }
 
 /* None, or what is wrong with a cell's features. */
