@@ -333,12 +333,13 @@ static double parameter_count(mf_value leaves)
     return count;
 }
 
-/* The rate goes up in the first twentieth of the steps. */
-static gpt_schedule schedule_of(const settings *s)
+/* AdamW as for GPTs: the kernels alone decay, and the rate goes up in the first twentieth of the steps and then down along a cosine. */
+static mf_optimizer optimizer_of(const settings *s)
 {
-    return (gpt_schedule){
-        .peak = s->learning_rate, .end = s->learning_rate / 10, .warmup = (double)(s->steps / 20 + 1), .steps = (double)(s->steps + 1)
-    };
+    mf_function rate = mf_warmup_cosine_decay_schedule(0, s->learning_rate, s->steps / 20 + 1, s->steps + 1,
+                                                       .end_value = s->learning_rate / 10);
+    return mf_chain(mf_clip_by_global_norm(1),
+                    mf_adamw(.schedule = rate, .b2 = 0.99, .weight_decay = 0.1, .mask = mf_path_contains("kernel")));
 }
 
 static bool start(gpt_run *r)
@@ -348,7 +349,7 @@ static bool start(gpt_run *r)
     bool ok = read_text(&t, s->text) && open_loader(&r->train, s, &t, true) && open_loader(&r->test, s, &t, false);
     mf_value params = mf_module_values(r->trainer.model, mf_of_type(MF_PARAM_STATE));
     if (ok && !told(params)) {
-        gpt_state first = { .params = params, .opt_state = mf_optim_init(r->trainer.adam, params) };
+        gpt_state first = { .params = params, .opt_state = mf_optim_init(r->trainer.tx, params) };
         printf("%zu bytes of text in %d files; %d devices with %lld windows of %lld bytes each a step, %lld at a time; %.0f parameters\n",
                t.size, t.files, mf_device_count(), s->batch / mf_device_count(), s->length, s->batch / mf_device_count() / s->accumulate,
                parameter_count(mf_tree_leaves(params)));
@@ -479,7 +480,7 @@ static mf_module model_of(const settings *s)
 static bool train(const settings *s)
 {
     mf_set_num_cpu_devices((int)s->devices);
-    gpt_run r = { .settings = s, .trainer = gpt_trainer_of(model_of(s), schedule_of(s), s->accumulate) };
+    gpt_run r = { .settings = s, .trainer = { model_of(s), optimizer_of(s), s->accumulate } };
     gpt_trainer still = { .model = mf_nn_eval(r.trainer.model) };
     r.step = mf_pmap2(mf_closure(gpt_train_step, &r.trainer), "devices", .donate_argnums = MF_INTS(0));
     r.evaluate = mf_pmap(mf_closure(eval_step, &still), "devices");

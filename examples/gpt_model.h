@@ -6,7 +6,6 @@
 #include <manyfold.h>
 
 #include <stdio.h>
-#include <string.h>
 
 typedef struct gpt_size {
     int vocabulary, layers, heads, features;
@@ -101,33 +100,11 @@ static inline mf_module gpt(mf_state rngs, const gpt_size *s)
 
 /* ---- one step of training, as each device runs it */
 
-/* The rate goes up from 0 in the first steps and then down along a cosine: optax.warmup_cosine_decay_schedule. */
-typedef struct gpt_schedule {
-    double peak, end, warmup, steps;
-} gpt_schedule;
-
-static inline mf_value gpt_rate(void *schedule, mf_value count)
-{
-    const gpt_schedule *s = schedule;
-    mf_value after = mf_div(mf_sub(count, s->warmup), s->steps - s->warmup),
-             wave = mf_cos(mf_mul(mf_clip(after, 0, 1), 3.14159265358979323846));
-    mf_value down = mf_add(mf_mul(mf_add(wave, 1), (s->peak - s->end) / 2), s->end);
-    return mf_where(mf_less(count, s->warmup), mf_mul(mf_div(count, s->warmup), s->peak), down);
-}
-
 typedef struct gpt_trainer {
     mf_module model;
-    mf_optimizer adam;  /* by gpt_rate of the schedule */
+    mf_optimizer tx;
     int64_t accumulate; /* micro-batches a step */
-    gpt_schedule schedule;
-    double decay, clip;
-} gpt_trainer; /* what does not change: the functions' context */
-
-static inline gpt_trainer gpt_trainer_of(mf_module model, gpt_schedule schedule, int64_t accumulate)
-{
-    mf_optimizer adam = mf_adam(.schedule = mf_closure(gpt_rate, &schedule), .b2 = 0.99);
-    return (gpt_trainer){ model, adam, accumulate, schedule, .decay = 0.1, .clip = 1 };
-}
+} gpt_trainer;          /* what does not change: the functions' context */
 
 MF_RECORD(gpt_state, params, opt_state);
 
@@ -154,25 +131,6 @@ static inline mf_value gpt_accumulate(void *context, mf_value sums, mf_value tok
 
 static inline mf_value gpt_mean(void *count, mf_value sum) { return mf_div(sum, (double)*(int64_t *)count); }
 
-static inline mf_value gpt_scaled(void *factor, mf_value g) { return mf_mul(g, *(mf_value *)factor); }
-
-/* The kernels alone decay. */
-static inline mf_value gpt_decayed(void *factor, mf_value path, mf_value p, mf_value next)
-{
-    size_t size = 0;
-    const char *words = mf_static_data(path, &size);
-    return words && strstr(words, "'kernel'") ? mf_sub(next, mf_mul(p, *(mf_value *)factor)) : next;
-}
-
-/* AdamW with the gradients cut to a global norm: optax.chain(clip_by_global_norm(clip), adamw(rate, weight_decay=decay, mask=kernels)). */
-static inline void gpt_update(gpt_trainer *t, gpt_state *s, mf_value grads)
-{
-    mf_value norm = mf_global_norm(grads), shrink = mf_minimum(1, mf_div(t->clip, norm));
-    mf_value fading = mf_mul(gpt_rate(&t->schedule, mf_get(s->opt_state, "count")), t->decay);
-    mf_value next = mf_optim_update(t->adam, mf_tree_map(mf_closure(gpt_scaled, &shrink), grads), &s->opt_state, s->params);
-    s->params = mf_tree_map_with_path(mf_closure(gpt_decayed, &fading), s->params, next);
-}
-
 /* state, tokens (batch, length + 1) -> (state, loss): the gradients of all micro-batches and all devices make one step. */
 static inline mf_value gpt_train_step(void *trainer, mf_value state, mf_value tokens)
 {
@@ -183,7 +141,7 @@ static inline mf_value gpt_train_step(void *trainer, mf_value state, mf_value to
     mf_value micro = mf_reshape(tokens, MF_SHAPE(t->accumulate, -1, mf_dim(tokens, -1)));
     sums = mf_get(mf_scan(mf_closure(gpt_accumulate, &m), sums, micro), 0);
     mf_unpack(mf_pmean(mf_tree_map(mf_closure(gpt_mean, &t->accumulate), sums), "devices"), &loss, &grads);
-    gpt_update(t, &s, grads);
+    s.params = mf_optim_update(t->tx, grads, &s.opt_state, s.params);
     return mf_tuple(gpt_state_pack(s), loss);
 }
 

@@ -39,12 +39,14 @@ static mf_value tokens_of(int step)
 
 static gpt_trainer known_trainer(gpt_size size, uint64_t seed)
 {
-    return gpt_trainer_of(gpt(mf_random_state(seed), &size), (gpt_schedule){ .peak = 1e-2, .end = 1e-3, .warmup = 2, .steps = 20 }, 2);
+    mf_function rate = mf_warmup_cosine_decay_schedule(0, 1e-2, 2, 20, .end_value = 1e-3);
+    mf_optimizer adam = mf_adamw(.schedule = rate, .b2 = 0.99, .weight_decay = 0.1, .mask = mf_path_contains("kernel"));
+    return (gpt_trainer){ gpt(mf_random_state(seed), &size), mf_chain(mf_clip_by_global_norm(1), adam), 2 };
 }
 
 static mf_value first_state(const gpt_trainer *t, mf_value params)
 {
-    return mf_replicate(gpt_state_pack((gpt_state){ .params = params, .opt_state = mf_optim_init(t->adam, params) }), mf_local_devices());
+    return mf_replicate(gpt_state_pack((gpt_state){ .params = params, .opt_state = mf_optim_init(t->tx, params) }), mf_local_devices());
 }
 
 static mf_value norms(mf_value tree)
