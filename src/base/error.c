@@ -269,6 +269,10 @@ static bool is_last_of_family(const mf_error_object *e)
 
 void mf_error_ignore(mf_error_object *e)
 {
+    if (e && mf_layer_current.error == e) { /* it explains nothing that follows */
+        mf_layer_current.error = NULL;
+        mf_drop(e);
+    }
     if (e && !is_static(e) && atomic_load(&e->object.count) == 1 && is_last_of_family(e))
         mf_error_handle(e);
     mf_drop(e);

@@ -90,6 +90,22 @@ TEST(what_left_the_values_is_remembered)
     CHECK_EQ_INT(mf_error_remember(NULL), MF_OK);
 }
 
+/* A function that is made of others keeps its first error, to explain what follows; one that is dropped on the way explains nothing. */
+TEST(an_error_that_is_ignored_in_a_function_of_functions_is_none)
+{
+    report r = { 0 };
+    mf_set_error_hook(take, &r);
+    {
+        MF_LAYER;
+        mf_error_ignore(mf_error_new(MF_ERROR_PEER, "nobody's"));
+        (void)mf_keep(mf_make_error(MF_ERROR_AXIS, "somebody's"));
+    }
+    CHECK_EQ_INT(r.count, 0);
+    const char *message = NULL;
+    CHECK(mf_first_error(&message) == MF_ERROR_AXIS && strstr(message, "somebody's"));
+    mf_set_error_hook(NULL, NULL);
+}
+
 TEST(wrapping_keeps_status_and_place)
 {
     mf_error_object *e = mf_error_new_at((const void *)(uintptr_t)&take, MF_ERROR_SHAPE, "inner");
