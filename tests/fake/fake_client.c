@@ -175,11 +175,15 @@ static void operand_came(void *context)
     fetching = false;
     if (!o->donated)
         mf_array_end_read(o->from);
-    if (o->to->future)
-        event_end(o->to->future, f->error);
+    mf_future *coming = mf_retain(o->to->future);
+    mf_error_object *error = coming ? mf_retain(f->error) : NULL;
     mf_drop(o->from);
-    mf_drop(o->to);
+    mf_drop(o->to); /* now: once it has come, it is the run's alone */
     free(o);
+    if (coming)
+        event_end(coming, error);
+    mf_drop(error);
+    mf_drop(coming);
 }
 
 /* What the CPU computes with; a is being read, or donated. NULL: memory is out. */

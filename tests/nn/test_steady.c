@@ -30,6 +30,7 @@ static double one_step(mf_optimizer *adam, mf_value x, mf_value label)
     mf_unpack(mf_call(step, params, opt_state, x, label), &p, &o, &loss);
     mf_assign(&params, p);
     mf_assign(&opt_state, o);
+    CHECK_EQ_INT(mf_block_until_ready(mf_tuple(p, o)), MF_OK); /* the loss alone may be there sooner */
     return mf_item_f64(mf_get(loss, 0));
 }
 
