@@ -68,10 +68,8 @@ static mf_value flat_update(const mf_transformation *t, mf_value updates, mf_val
     for (int i = 0; i < t->count; i++) {
         mf_value part = part_of(*state, mf_transformation_of(t->parts[i])->rule->keys);
         updates = mf_transformation_update(t->parts[i], updates, &part, params);
-        if (mf_kind_of(part) == MF_KIND_ERROR) {
-            *state = part;
-            return updates;
-        }
+        if (mf_kind_of(part) == MF_KIND_ERROR)
+            return *state = part;
         put_items(&f, part);
     }
     *state = flat_whole(&f, mf_count_after(mf_get(*state, "count")));

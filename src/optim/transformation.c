@@ -238,10 +238,12 @@ mf_value mf_transformation_init(mf_optimizer part, mf_value params)
     return t->rule->init ? t->rule->init(t, params) : mf_tuple_n(NULL, 0);
 }
 
+/* A state that could not be made is the updates' error too: without all of its parts they are wrong numbers. */
 mf_value mf_transformation_update(mf_optimizer part, mf_value updates, mf_value *state, mf_value params)
 {
     const mf_transformation *t = mf_transformation_of(part);
-    return t->rule->update(t, updates, state, params);
+    mf_value made = t->rule->update(t, updates, state, params);
+    return mf_kind_of(*state) == MF_KIND_ERROR ? *state : made;
 }
 
 /* ---- the public functions */
