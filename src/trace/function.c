@@ -205,30 +205,12 @@ typedef struct c_function {
 
 #define CONTEXT_OFFSET 32
 
-#define A1         a[0]
-#define A2         A1, a[1]
-#define A3         A2, a[2]
-#define A4         A3, a[3]
-#define A5         A4, a[4]
-#define A6         A5, a[5]
-#define A7         A6, a[6]
-#define A8         A7, a[7]
-#define A9         A8, a[8]
-#define A10        A9, a[9]
-#define A11        A10, a[10]
-#define A12        A11, a[11]
-#define A13        A12, a[12]
-#define A14        A13, a[13]
-#define A15        A14, a[14]
-#define A16        A15, a[15]
-#define ARITIES(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16)
-
 static mf_value invoke(const c_function *c, void *context, const mf_value *a)
 {
 #define X(n) \
-    case n: return c->closure ? ((mf_fc##n)c->address)(context, A##n) : ((mf_fn##n)c->address)(A##n);
+    case n: return c->closure ? ((mf_fc##n)c->address)(context, MF_A##n) : ((mf_fn##n)c->address)(MF_A##n);
     switch (c->arity) {
-        ARITIES(X)
+        MF_ARITIES(X)
     default: return c->closure ? ((mf_fc0)c->address)(context) : ((mf_fn0)c->address)();
     }
 #undef X
@@ -379,7 +361,7 @@ static mf_function c_function_make(void (*address)(void), int arity, const void 
         return c_function_make((void (*)(void))f, n, context, size, true);                              \
     }
 X(0)
-ARITIES(X)
+MF_ARITIES(X)
 #undef X
 
 mf_function mf_fn_same(mf_function f) { return f; }

@@ -10,6 +10,25 @@
 
 #define MF_MAX_ARGUMENTS 16
 
+/* The first n of the values in `a`, as a C function's arguments; and X for each number of them. */
+#define MF_A1         a[0]
+#define MF_A2         MF_A1, a[1]
+#define MF_A3         MF_A2, a[2]
+#define MF_A4         MF_A3, a[3]
+#define MF_A5         MF_A4, a[4]
+#define MF_A6         MF_A5, a[5]
+#define MF_A7         MF_A6, a[6]
+#define MF_A8         MF_A7, a[7]
+#define MF_A9         MF_A8, a[8]
+#define MF_A10        MF_A9, a[9]
+#define MF_A11        MF_A10, a[10]
+#define MF_A12        MF_A11, a[11]
+#define MF_A13        MF_A12, a[12]
+#define MF_A14        MF_A13, a[13]
+#define MF_A15        MF_A14, a[14]
+#define MF_A16        MF_A15, a[15]
+#define MF_ARITIES(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16)
+
 typedef struct mf_function_object mf_function_object;
 
 /* One leaf of a call's arguments. A static leaf is passed to the function as it is and enters the key by its interned identity. */
