@@ -32,6 +32,14 @@ static const mf_module_member *find_member(const mf_module_object *m, const char
     return NULL;
 }
 
+const mf_module_member *mf_module_holder(const mf_module_object *m, const char *name)
+{
+    for (int i = 0; i < m->count; i++)
+        if (m->members[i].kind <= MF_MEMBER_MODULE && strcmp(m->members[i].name, name) == 0)
+            return &m->members[i];
+    return NULL;
+}
+
 static const mf_module_member *member_of(mf_module handle, const char *name, mf_member_type kind, const char *what, mf_error_object **error)
 {
     const mf_module_object *m = mf_module_of(handle, error);

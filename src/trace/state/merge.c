@@ -78,10 +78,7 @@ static mf_error_object *check_names(const mf_module_object *m, const char *path,
                                 path ? path : "");
         for (int k = 0, keys = mf_len(values[i]); k < keys; k++) {
             const char *key = mf_key(values[i], k);
-            bool found = false;
-            for (int j = 0; j < m->count && !found; j++)
-                found = m->members[j].kind <= MF_MEMBER_MODULE && strcmp(m->members[j].name, key) == 0;
-            if (!found)
+            if (!mf_module_holder(m, key))
                 return mf_error_new(MF_ERROR_TREE, "mf_module_merge: module %s has no state or module named %s", m->type,
                                     mf_module_path(path, key));
         }

@@ -355,10 +355,7 @@ static mf_error_object *pair(mf_module_object *m, mf_value values, paired *p)
 {
     for (int i = 0, n = mf_len(values); i < n; i++) {
         const char *name = mf_key(values, i);
-        mf_module_member *x = NULL;
-        for (int k = 0; name && k < m->count && !x; k++)
-            if (m->members[k].kind <= MF_MEMBER_MODULE && strcmp(m->members[k].name, name) == 0)
-                x = &m->members[k];
+        const mf_module_member *x = name ? mf_module_holder(m, name) : NULL;
         if (!x)
             return mf_error_new(MF_ERROR_TREE, "module %s has no state or module named %s", m->type,
                                 name ? name : "(the values are no dict)");

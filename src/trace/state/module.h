@@ -35,6 +35,8 @@ mf_module_object *mf_module_of(mf_module m, mf_error_object **error);
 /* A module without members, with room for so many; NULL when memory is out. */
 mf_module_object *mf_module_object_new(const char *type, void (*call)(void), int inputs, int room);
 const char *mf_module_path(const char *outer, const char *name); /* "outer/name"; interned */
+/* The state or module of m that has the name; NULL: it has none. */
+const mf_module_member *mf_module_holder(const mf_module_object *m, const char *name);
 /* What the node says, but for its name; states and modules are retained and not yet taken. */
 mf_error_object *mf_module_member_read(mf_module_member *m, const char *name, const mf_node_ *value);
 /* "Affine(...)", its lines indented twice as far as the depth; the first is where the text stands. */
