@@ -5,7 +5,8 @@
 #     bench/slow_link.sh [BUILD] [ROUNDS]
 #
 # What the slow link adds to a step, by what it adds to the same exchange alone, is the part that does not hide. Figures are medians over rounds,
-# in turns, with the quartiles of what is added: on a machine that others use they are further apart than the exchange is long. It takes root (or CAP_NET_ADMIN and CAP_SYS_ADMIN), Open MPI and two cores; where they are not to be had it says so and ends with 77.
+# in turns, with the quartiles of what is added: on a machine that others use they are further apart than the exchange is long. It takes root
+# (or CAP_NET_ADMIN and CAP_SYS_ADMIN), Open MPI and two cores; where they are not to be had it says so and ends with 77.
 # A kernel without netem's delay still has its rate, by tbf.
 set -u
 build=${1:-build} rounds=${2:-9} name=mf$$
