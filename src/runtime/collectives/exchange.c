@@ -517,23 +517,22 @@ static mf_exchange *new_exchange(mf_run_state *s, mf_rendezvous *g)
     return NULL;
 }
 
+/* A kept one with what is to be sent now. NULL: memory is out, and it is gone, but for its rendezvous. */
+static mf_exchange *again(mf_exchange *x)
+{
+    mf_exchange_peer *own = x->sources;
+    if (contribute(x, MF_PART_SHARED, own->process, own->offsets, own->bytes[MF_PART_SHARED], &own->data[MF_PART_SHARED]))
+        return x;
+    x->own->exchange = NULL;
+    x->own = NULL;
+    free_exchange(x);
+    return NULL;
+}
+
 bool mf_exchange_begin(mf_run_state *s, mf_rendezvous *g)
 {
-    mf_exchange *x = g->exchange;
-    bool made;
-    if (x) {
-        mf_exchange_peer *own = x->sources;
-        made = contribute(x, MF_PART_SHARED, own->process, own->offsets, own->bytes[MF_PART_SHARED], &own->data[MF_PART_SHARED]);
-    } else {
-        x = new_exchange(s, g);
-        made = x != NULL;
-    }
-    if (!made) {
-        g->exchange = NULL;
-        if (x) {
-            x->own = NULL;
-            free_exchange(x);
-        }
+    mf_exchange *x = g->exchange ? again(g->exchange) : new_exchange(s, g);
+    if (!x) {
         mf_run_state_fail(s, mf_error_out_of_memory());
         return false;
     }
