@@ -1,5 +1,5 @@
 /* Layers against flax.nnx's: outputs, statistics and gradients from the same parameters; and initialisers against JAX's. */
-#include "check.h"
+#include "check_values.h"
 #include "nn/flax_answers.h"
 
 /* ---- one layer */
@@ -165,13 +165,6 @@ TEST(layers_take_initialisers)
 }
 
 /* ---- wrong options and inputs */
-
-#define FAILS(v, words)                                            \
-    do {                                                           \
-        const char *message_ = mf_error((mf_value){ (v).handle }); \
-        if (!CHECK(message_ && strstr(message_, words)))           \
-            CHECK_NOTE("%s", message_ ? message_ : "no error");    \
-    } while (0)
 
 TEST(wrong_options_and_inputs_name_the_layer)
 {

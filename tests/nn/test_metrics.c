@@ -1,16 +1,7 @@
 /* Metrics: the same result however the examples are spread over batches and devices. */
-#include "check.h"
-
-#include <manyfold.h>
+#include "check_values.h"
 
 enum { DEVICES = 4, EXAMPLES = 48, CLASSES = 5 };
-
-#define FAILS(v, words)                                            \
-    do {                                                           \
-        const char *message_ = mf_error((mf_value){ (v).handle }); \
-        if (!CHECK(message_ && strstr(message_, words)))           \
-            CHECK_NOTE("%s", message_ ? message_ : "no error");    \
-    } while (0)
 
 static mf_module every_metric(void)
 {

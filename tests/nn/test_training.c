@@ -1,16 +1,7 @@
 /* What layers do in training: statistics over devices, keys of their own on each device, and nothing of both when a model is evaluated. */
-#include "check.h"
-
-#include <manyfold.h>
+#include "check_values.h"
 
 enum { DEVICES = 4 };
-
-#define FAILS(v, words)                                            \
-    do {                                                           \
-        const char *message_ = mf_error((mf_value){ (v).handle }); \
-        if (!CHECK(message_ && strstr(message_, words)))           \
-            CHECK_NOTE("%s", message_ ? message_ : "no error");    \
-    } while (0)
 
 static double greatest_difference(mf_value a, mf_value b)
 {

@@ -1,23 +1,10 @@
 /* What a running program says to the host: mf_debug_print, mf_pure_callback, mf_io_callback, under every transform. */
-#include "check.h"
+#include "check_values.h"
 
-#include <manyfold.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
 __attribute__((constructor)) static void four_devices(void) { setenv("MF_NUM_CPU_DEVICES", "4", 1); }
-
-#define TEXT(v, expected)              \
-    do {                               \
-        const char *text_ = mf_str(v); \
-        CHECK_STR(text_, expected);    \
-    } while (0)
-#define FAILS(call, part)                   \
-    do {                                    \
-        mf_value e_ = (call);               \
-        CHECK(mf_is_error(e_));             \
-        CHECK_CONTAINS(mf_error(e_), part); \
-    } while (0)
 
 /* ---- printing, kept here */
 

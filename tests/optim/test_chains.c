@@ -1,20 +1,6 @@
 /* Chains of transformations as values: their states, equality, masks and freezing, several gradients a step, loss scaling, and what is said
  * where they do not fit. */
-#include "check.h"
-
-#include <manyfold.h>
-
-#define TEXT(v, expected)              \
-    do {                               \
-        const char *text_ = mf_str(v); \
-        CHECK_STR(text_, expected);    \
-    } while (0)
-#define FAILS(call, part)                   \
-    do {                                    \
-        mf_value e_ = (call);               \
-        CHECK(mf_is_error(e_));             \
-        CHECK_CONTAINS(mf_error(e_), part); \
-    } while (0)
+#include "check_values.h"
 
 static mf_value numbers(double a, double b) { return mf_array_n(MF_F32, MF_SHAPE(2), (double[]){ a, b }, 2); }
 static mf_value model(void) { return mf_dict("encoder", mf_dict("kernel", numbers(1, 2)), "head", mf_dict("kernel", numbers(3, 4))); }

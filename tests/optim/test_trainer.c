@@ -1,26 +1,7 @@
 /* The optimiser over a model and the train state: they move as mf_optim_update does, alone and through maps as trees. */
-#include "check.h"
-
-#include <manyfold.h>
+#include "check_values.h"
 
 __attribute__((constructor)) static void four_devices(void) { setenv("MF_NUM_CPU_DEVICES", "4", 1); }
-
-#define TEXT(v, expected)              \
-    do {                               \
-        const char *text_ = mf_str(v); \
-        CHECK_STR(text_, expected);    \
-    } while (0)
-#define SAME(a, b)                                             \
-    do {                                                       \
-        mf_value same_a_ = (a), same_b_ = (b);                 \
-        CHECK(mf_item_bool(mf_array_equal(same_a_, same_b_))); \
-    } while (0)
-#define FAILS(call, part)                   \
-    do {                                    \
-        mf_value e_ = (call);               \
-        CHECK(mf_is_error(e_));             \
-        CHECK_CONTAINS(mf_error(e_), part); \
-    } while (0)
 
 static mf_value affine(mf_module self, mf_value x)
 {

@@ -1,7 +1,5 @@
 /* State cells through every transform: hidden inputs and outputs, and restored by an error. */
-#include "check.h"
-
-#include <manyfold.h>
+#include "check_values.h"
 
 __attribute__((constructor)) static void eight_devices(void) { setenv("MF_NUM_CPU_DEVICES", "8", 1); }
 
@@ -19,11 +17,6 @@ static void start(double number)
 }
 #define COUNT_IS(number) CHECK_NEAR(mf_item_f64(mf_state_value(count)), number, 1e-6)
 #define SEEN_IS(text)    CHECK_STR(mf_str(mf_state_value(seen)), text)
-#define TEXT(v, expected)              \
-    do {                               \
-        const char *text_ = mf_str(v); \
-        CHECK_STR(text_, expected);    \
-    } while (0)
 
 static mf_value bump(mf_value x)
 {

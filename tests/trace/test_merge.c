@@ -1,21 +1,7 @@
 /* split and merge: modules of given values, traced ones too, whose states belong to the call that makes them. */
-#include "check.h"
-
-#include <manyfold.h>
+#include "check_values.h"
 
 __attribute__((constructor)) static void eight_devices(void) { setenv("MF_NUM_CPU_DEVICES", "8", 1); }
-
-#define TEXT(v, expected)              \
-    do {                               \
-        const char *text_ = mf_str(v); \
-        CHECK_STR(text_, expected);    \
-    } while (0)
-#define FAILS(call, part)                   \
-    do {                                    \
-        mf_value e_ = (call);               \
-        CHECK(mf_is_error(e_));             \
-        CHECK_CONTAINS(mf_error(e_), part); \
-    } while (0)
 
 /* y = kernel x, and the running mean of what went in; noise of a key of its own where it says so. */
 static mf_value scale_call(mf_module self, mf_value x)

@@ -1,14 +1,5 @@
 /* Members of every kind, functions of any number of inputs, and views: other numbers over the same states. */
-#include "check.h"
-
-#include <manyfold.h>
-
-#define FAILS(v, words)                                            \
-    do {                                                           \
-        const char *message_ = mf_error((mf_value){ (v).handle }); \
-        if (!CHECK(message_ && strstr(message_, words)))           \
-            CHECK_NOTE("%s", message_ ? message_ : "no error");    \
-    } while (0)
+#include "check_values.h"
 
 /* ---- inputs */
 

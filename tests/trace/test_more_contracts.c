@@ -1,17 +1,11 @@
 /* Capture through maps, loops and switch; errors that travel and know their place; kept values; the cache; many threads. */
-#include "check.h"
+#include "check_values.h"
 
-#include <manyfold.h>
 #include <pthread.h>
 
 __attribute__((constructor)) static void eight_devices(void) { setenv("MF_NUM_CPU_DEVICES", "8", 1); }
 
 #define X4 mf_arange(4, MF_F32)
-#define TEXT(v, expected)              \
-    do {                               \
-        const char *text_ = mf_str(v); \
-        CHECK_STR(text_, expected);    \
-    } while (0)
 
 /* ---- how many arguments */
 

@@ -1,28 +1,10 @@
 /* Stateful maps: rules for states in pmap and vmap, random states, mapping functions of one's own, what is said of a map. */
-#include "check.h"
+#include "check_values.h"
 #include "warnings.h"
 
-#include <manyfold.h>
 #include <pthread.h>
 
 __attribute__((constructor)) static void eight_devices(void) { setenv("MF_NUM_CPU_DEVICES", "8", 1); }
-
-#define TEXT(v, expected)              \
-    do {                               \
-        const char *text_ = mf_str(v); \
-        CHECK_STR(text_, expected);    \
-    } while (0)
-#define SAME(a, b)                                             \
-    do {                                                       \
-        mf_value same_a_ = (a), same_b_ = (b);                 \
-        CHECK(mf_item_bool(mf_array_equal(same_a_, same_b_))); \
-    } while (0)
-#define FAILS(call, part)                   \
-    do {                                    \
-        mf_value e_ = (call);               \
-        CHECK(mf_is_error(e_));             \
-        CHECK_CONTAINS(mf_error(e_), part); \
-    } while (0)
 
 static mf_value ones(int n) { return mf_ones(MF_SHAPE(n), MF_F32); }
 

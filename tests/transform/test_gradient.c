@@ -1,19 +1,5 @@
 /* grad and value_and_grad as users call them: what may be differentiated, and what the gradients look like. */
-#include "check.h"
-
-#include <manyfold.h>
-
-#define TEXT(v, expected)              \
-    do {                               \
-        const char *text_ = mf_str(v); \
-        CHECK_STR(text_, expected);    \
-    } while (0)
-#define FAILS(call, part)                   \
-    do {                                    \
-        mf_value e_ = (call);               \
-        CHECK(mf_is_error(e_));             \
-        CHECK_CONTAINS(mf_error(e_), part); \
-    } while (0)
+#include "check_values.h"
 
 /* ---- allow_int */
 
