@@ -3,7 +3,7 @@
  * shows here. To write them anew after a change that is meant: MF_GOLDEN_WRITE=1 build/tests/runtime/test_plans, and with
  * MF_BACKEND=reference; then read the difference. Every plan reads back as the same text and passes the verifier, which refuses those at
  * the end. */
-#include "check.h"
+#include "golden.h"
 
 #include "runtime/plan/plan.h"
 
@@ -155,30 +155,13 @@ static char *plan_of(const char *name, char *buffer, size_t size)
     return buffer;
 }
 
-static void read_file(const char *path, char *buffer, size_t size)
-{
-    FILE *f = fopen(path, "rb");
-    size_t n = f ? fread(buffer, 1, size - 1, f) : 0;
-    buffer[n] = 0;
-    if (f)
-        fclose(f);
-}
-
 static void compare(const char *name)
 {
-    static char found[1 << 18], expected[1 << 18];
-    char path[512];
-    snprintf(path, sizeof path, "%s/runtime/plans/%s.%s.plan", MF_TESTS_DIR, name, mf_default_backend());
-    if (!plan_of(name, found, sizeof found))
-        return;
-    if (getenv("MF_GOLDEN_WRITE")) {
-        FILE *f = fopen(path, "wb");
-        REQUIRE(CHECK(f));
-        fputs(found, f);
-        fclose(f);
-    }
-    read_file(path, expected, sizeof expected);
-    CHECK_STR(found, expected);
+    static char found[1 << 18];
+    char file[128];
+    snprintf(file, sizeof file, "runtime/plans/%s.%s.plan", name, mf_default_backend());
+    if (plan_of(name, found, sizeof found))
+        golden_compare(file, found);
 }
 
 TEST(plans_are_as_they_were)

@@ -2,7 +2,7 @@
  * anew after a change that is meant: MF_GOLDEN_WRITE=1 build/tests/runtime/test_stablehlo_text; then read the difference, and have
  * ops/test_stablehlo_run read them. With MF_STABLEHLO_DIR=folder the modules of all programs are written there with arguments and results,
  * as ops/test_stablehlo does for rows. */
-#include "check.h"
+#include "golden.h"
 
 #include <manyfold.h>
 
@@ -166,29 +166,11 @@ static mf_function lowered(const char *name)
 
 /* ---- comparing */
 
-static void read_file(const char *path, char *buffer, size_t size)
-{
-    FILE *f = fopen(path, "rb");
-    size_t n = f ? fread(buffer, 1, size - 1, f) : 0;
-    buffer[n] = 0;
-    if (f)
-        fclose(f);
-}
-
 static void compare(const char *name)
 {
-    static char expected[1 << 16];
-    char path[512];
-    const char *found = mf_as_text(lowered(name), MF_TEXT_STABLEHLO);
-    snprintf(path, sizeof path, "%s/runtime/stablehlo/%s.mlir", MF_TESTS_DIR, name);
-    if (getenv("MF_GOLDEN_WRITE")) {
-        FILE *f = fopen(path, "wb");
-        REQUIRE(CHECK(f));
-        fputs(found, f);
-        fclose(f);
-    }
-    read_file(path, expected, sizeof expected);
-    CHECK_STR(found, expected);
+    char file[128];
+    snprintf(file, sizeof file, "runtime/stablehlo/%s.mlir", name);
+    golden_compare(file, mf_as_text(lowered(name), MF_TEXT_STABLEHLO));
 }
 
 TEST(modules_are_as_they_were)
