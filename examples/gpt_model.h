@@ -17,37 +17,6 @@ typedef struct gpt_size {
 
 static inline mf_value gpt_part(mf_module self, const char *name, mf_value x) { return mf_call(mf_member_module(self, name), x); }
 
-/* nnx.LayerNorm over the last dimension; the sums are f32. */
-static inline mf_value gpt_norm_call(mf_module self, mf_value x)
-{
-    mf_value wide = mf_astype(x, MF_F32), centred = mf_sub(wide, mf_mean(wide, -1, .keepdims = true));
-    mf_value unit = mf_mul(centred, mf_rsqrt(mf_add(mf_mean(mf_square(centred), -1, .keepdims = true), 1e-6)));
-    mf_value scale = mf_state_value(mf_member_state(self, "scale")), bias = mf_state_value(mf_member_state(self, "bias"));
-    return mf_astype(mf_add(mf_mul(unit, scale), bias), mf_dtype_of(x));
-}
-
-static inline mf_module gpt_norm(int features)
-{
-    return mf_module_new("LayerNorm", gpt_norm_call, "scale", mf_param_state(mf_ones(MF_SHAPE(features), MF_F32)), "bias",
-                         mf_param_state(mf_zeros(MF_SHAPE(features), MF_F32)));
-}
-
-/* nnx.Dropout */
-static inline mf_value gpt_dropout_call(mf_module self, mf_value x)
-{
-    double rate = mf_member_number(self, "rate");
-    if (rate == 0 || mf_member_number(self, "deterministic") != 0)
-        return x;
-    mf_value kept = mf_random_bernoulli(mf_random_next(mf_member_state(self, "rngs")), 1 - rate, mf_shape_of(x));
-    return mf_where(kept, mf_div(x, 1 - rate), 0);
-}
-
-static inline mf_module gpt_dropout(mf_state rngs, double rate)
-{
-    return mf_module_new("Dropout", gpt_dropout_call, "rngs", mf_random_state_of_key(mf_random_next(rngs)), "rate", rate, "deterministic",
-                         false);
-}
-
 static inline mf_value gpt_block_call(mf_module self, mf_value x)
 {
     mf_value seen = gpt_part(self, "attention", gpt_part(self, "norm1", x));
@@ -61,10 +30,10 @@ static inline mf_module gpt_block(mf_state rngs, const gpt_size *s)
     int n = s->features;
     mf_module attention = mf_nn_multi_head_attention(rngs, s->heads, n, .is_causal = true, .rope_max_wavelength = 10000,
                                                      .dropout_rate = s->dropout, .dtype = s->dtype);
-    mf_module norm1 = gpt_norm(n), norm2 = gpt_norm(n);
+    mf_module norm1 = mf_nn_layer_norm(rngs, n), norm2 = mf_nn_layer_norm(rngs, n, .no_fast_variance = true);
     mf_module up = mf_nn_linear(rngs, n, 4 * n, .dtype = s->dtype), down = mf_nn_linear(rngs, 4 * n, n, .dtype = s->dtype);
-    return mf_module_new("Block", gpt_block_call, "norm1", norm1, "attention", attention, "dropout1", gpt_dropout(rngs, s->dropout),
-                         "norm2", norm2, "up", up, "down", down, "dropout2", gpt_dropout(rngs, s->dropout));
+    return mf_module_new("Block", gpt_block_call, "norm1", norm1, "attention", attention, "dropout1", mf_nn_dropout(rngs, s->dropout),
+                         "norm2", norm2, "up", up, "down", down, "dropout2", mf_nn_dropout(rngs, s->dropout));
 }
 
 static inline mf_value gpt_call(mf_module self, mf_value tokens)
@@ -85,8 +54,8 @@ static inline mf_module gpt(mf_state rngs, const gpt_size *s)
     char name[24];
     mf_node_ members[2 * (gpt_most_layers + 4)] = {
         mf_node("embed"),   mf_node(mf_nn_embed(rngs, s->vocabulary, s->features, .dtype = s->dtype)),
-        mf_node("dropout"), mf_node(gpt_dropout(rngs, s->dropout)),
-        mf_node("norm"),    mf_node(gpt_norm(s->features)),
+        mf_node("dropout"), mf_node(mf_nn_dropout(rngs, s->dropout)),
+        mf_node("norm"),    mf_node(mf_nn_layer_norm(rngs, s->features)),
         mf_node("layers"),  mf_node(s->layers)
     };
     int count = 8;
