@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-enum { MEMBERS = 32 }; /* of a train state */
-
 /* What an optimiser module needs of its constants, as one number that a member can hold: a transformation whose mask is wrt. */
 static mf_value over_update(const mf_transformation *t, mf_value updates, mf_value *state, mf_value params)
 {
@@ -82,25 +80,6 @@ mf_value(mf_train_state_create)(mf_optimizer tx, mf_value params)
     return mf_dict("opt_state", mf_optim_init(tx, params), "params", params, "step", mf_count_zero());
 }
 
-/* The state with these in the place of its own; what else it holds stays. */
-static mf_value moved_on(mf_value state, mf_value opt_state, mf_value params)
-{
-    mf_value pairs[2 * MEMBERS];
-    int n = mf_len(state);
-    if (n > MEMBERS)
-        return mf_make_error(MF_ERROR_TREE, "mf_train_state_apply_gradients: a train state of %d members; it has at most %d", n, MEMBERS);
-    for (int i = 0; i < n; i++) {
-        const char *key = mf_key(state, i);
-        mf_value now = mf_get(state, key);
-        pairs[2 * i] = mf_string(key);
-        pairs[2 * i + 1] = strcmp(key, "opt_state") == 0 ? opt_state
-                           : strcmp(key, "params") == 0  ? params
-                           : strcmp(key, "step") == 0    ? mf_count_after(now)
-                                                         : now;
-    }
-    return mf_dict_n(pairs, 2 * n);
-}
-
 mf_value(mf_train_state_apply_gradients)(mf_optimizer tx, mf_value state, mf_value grads)
 {
     MF_LAYER;
@@ -108,5 +87,8 @@ mf_value(mf_train_state_apply_gradients)(mf_optimizer tx, mf_value state, mf_val
     if (mf_kind_of(step) == MF_KIND_ERROR)
         return step;
     params = mf_optim_update(tx, grads, &opt_state, params);
-    return mf_kind_of(params) == MF_KIND_ERROR ? params : moved_on(state, opt_state, params);
+    if (mf_kind_of(params) == MF_KIND_ERROR)
+        return params;
+    state = mf_set(mf_set(state, opt_state, "opt_state"), params, "params"); /* what else it holds stays */
+    return mf_set(state, mf_count_after(step), "step");
 }
