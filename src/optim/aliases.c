@@ -6,73 +6,53 @@
 
 /* ---- flat chains */
 
-enum { KEYS = 16 };
-
-typedef struct flat_state {
-    int count; /* of pairs */
-    mf_value pairs[2 * KEYS];
-} flat_state;
-
-/* The items of a part's state; "count" belongs to all. */
-static void put_items(flat_state *f, mf_value state)
+/* The whole state with the items of a part's; "count" belongs to all. */
+static mf_value with_items(mf_value whole, mf_value part)
 {
-    int n = mf_kind_of(state) == MF_KIND_DICT ? mf_len(state) : 0;
-    for (int i = 0; i < n && f->count < KEYS; i++) {
-        const char *key = mf_key(state, i);
-        if (strcmp(key, "count") == 0)
-            continue;
-        f->pairs[2 * f->count] = mf_string(key);
-        f->pairs[2 * f->count + 1] = mf_get(state, key);
-        f->count++;
-    }
-}
-
-static mf_value flat_whole(flat_state *f, mf_value count)
-{
-    f->pairs[2 * f->count] = mf_string("count");
-    f->pairs[2 * f->count + 1] = count;
-    return mf_dict_n(f->pairs, 2 * (f->count + 1));
+    int n = mf_kind_of(part) == MF_KIND_DICT ? mf_len(part) : 0;
+    for (int i = 0; i < n; i++)
+        if (strcmp(mf_key(part, i), "count") != 0)
+            whole = mf_set(whole, mf_get(part, mf_key(part, i)), mf_key(part, i));
+    return whole;
 }
 
 static mf_value flat_init(const mf_transformation *t, mf_value params)
 {
-    flat_state f = { 0 };
+    mf_value whole = mf_dict("count", mf_count_zero());
     for (int i = 0; i < t->count; i++) {
         mf_value part = mf_transformation_init(t->parts[i], params);
         if (mf_kind_of(part) == MF_KIND_ERROR)
             return part;
-        put_items(&f, part);
+        whole = with_items(whole, part);
     }
-    return flat_whole(&f, mf_count_zero());
+    return whole;
 }
 
 /* What of the whole state a part knows: by the keys of its rule. */
 static mf_value part_of(mf_value state, const char *keys)
 {
     char copy[256], *rest = copy;
-    flat_state f = { 0 };
+    mf_value part = mf_dict();
     if (!*keys)
         return mf_tuple_n(NULL, 0);
     strncpy(copy, keys, sizeof copy - 1);
     copy[sizeof copy - 1] = 0;
-    for (char *key; (key = strtok_r(rest, ", ", &rest)); f.count++) {
-        f.pairs[2 * f.count] = mf_string(key);
-        f.pairs[2 * f.count + 1] = mf_get(state, key);
-    }
-    return mf_dict_n(f.pairs, 2 * f.count);
+    for (char *key; (key = strtok_r(rest, ", ", &rest));)
+        part = mf_set(part, mf_get(state, key), key);
+    return part;
 }
 
 static mf_value flat_update(const mf_transformation *t, mf_value updates, mf_value *state, mf_value params)
 {
-    flat_state f = { 0 };
+    mf_value whole = mf_dict("count", mf_count_after(mf_get(*state, "count")));
     for (int i = 0; i < t->count; i++) {
         mf_value part = part_of(*state, mf_transformation_of(t->parts[i])->rule->keys);
         updates = mf_transformation_update(t->parts[i], updates, &part, params);
         if (mf_kind_of(part) == MF_KIND_ERROR)
             return *state = part;
-        put_items(&f, part);
+        whole = with_items(whole, part);
     }
-    *state = flat_whole(&f, mf_count_after(mf_get(*state, "count")));
+    *state = whole;
     return updates;
 }
 
