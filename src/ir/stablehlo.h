@@ -80,6 +80,7 @@ const char *h_innermost_groups(mf_hlo *h);
 const char *h_pairs(mf_hlo *h, const mf_namelist *axes, const mf_intlist *perm); /* sources and targets */
 
 /* ---- attributes; texts live as long as h */
+const char *h_keep(mf_hlo *h, mf_text *t);                                          /* a text as one of these; frees t */
 const char *h_ints(mf_hlo *h, const mf_intlist *list);                              /* array<i64: 1, 2> */
 const char *h_array(mf_hlo *h, const int64_t *at, int count);                       /* the same */
 const char *h_list(mf_hlo *h, const mf_intlist *list);                              /* [1, 2] */

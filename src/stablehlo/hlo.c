@@ -26,7 +26,7 @@ void *h_room(mf_hlo *h, int64_t count, size_t size)
     return p;
 }
 
-const char *hlo_keep(mf_hlo *h, mf_text *t)
+const char *h_keep(mf_hlo *h, mf_text *t)
 {
     char *kept = t->failed ? NULL : h_room(h, (int64_t)t->count, 1);
     if (kept && t->count)

@@ -24,6 +24,5 @@ const mf_type *hlo_sound(mf_hlo *h, const mf_type *type); /* for NULL fails and 
 void hlo_type_dims(mf_hlo *h, const mf_type *type, const char *element); /* ... with another element, "x" in front of it */
 void hlo_name(mf_hlo *h, mf_hlo_value v);
 void hlo_indent(mf_hlo *h);
-const char *hlo_keep(mf_hlo *h, mf_text *t); /* a text that lives as long as h; frees t */
 
 #endif

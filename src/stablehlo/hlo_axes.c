@@ -114,7 +114,7 @@ static const char *groups_text(mf_hlo *h, const mf_hlo_axis *axes, int count, co
         }
     }
     mf_text_add(&t, "]> : tensor<%" PRId64 "x%" PRId64 "xi64>", rows, size);
-    return hlo_keep(h, &t);
+    return h_keep(h, &t);
 }
 
 const char *h_groups(mf_hlo *h, const mf_namelist *names, const mf_intlist *groups, int64_t group_size)
@@ -144,5 +144,5 @@ const char *h_pairs(mf_hlo *h, const mf_namelist *names, const mf_intlist *perm)
             mf_text_add(&t, "%s[%" PRId64 ", %" PRId64 "]", count ? ", " : "[", member_of(axes, names->count, r, perm->at[k]),
                         member_of(axes, names->count, r, perm->at[k + 1]));
     mf_text_add(&t, "%s> : tensor<%" PRId64 "x2xi64>", count ? "]" : "", count);
-    return hlo_keep(h, &t);
+    return h_keep(h, &t);
 }

@@ -161,7 +161,7 @@ const char *h_array(mf_hlo *h, const int64_t *at, int count)
     mf_text_put(&t, count ? "array<i64: " : "array<i64");
     put_list(&t, at, count);
     mf_text_put(&t, ">");
-    return hlo_keep(h, &t);
+    return h_keep(h, &t);
 }
 
 const char *h_ints(mf_hlo *h, const mf_intlist *list) { return h_array(h, list->at, list->count); }
@@ -172,7 +172,7 @@ const char *h_list(mf_hlo *h, const mf_intlist *list)
     mf_text_put(&t, "[");
     put_list(&t, list->at, list->count);
     mf_text_put(&t, "]");
-    return hlo_keep(h, &t);
+    return h_keep(h, &t);
 }
 
 const char *h_edges(mf_hlo *h, const int64_t *low, const int64_t *high, int count)
@@ -182,5 +182,5 @@ const char *h_edges(mf_hlo *h, const int64_t *low, const int64_t *high, int coun
     for (int i = 0; i < count; i++)
         mf_text_add(&t, "%s[%" PRId64 ", %" PRId64 "]%s", i ? ", " : "[", low[i], high[i], i + 1 == count ? "]" : "");
     mf_text_add(&t, "> : tensor<%dx2xi64>", count);
-    return hlo_keep(h, &t);
+    return h_keep(h, &t);
 }

@@ -202,8 +202,6 @@ static const char *const clamp_samples[] = {
     "bf16[3]{-3:-2} bf16[3]{-1:1} bf16[3]{2:3}",
     NULL,
 };
-MF_HLO_RULE(clamp_hlo) { out[0] = h_op(h, "clamp", e->out[0]->type, in, 3, NULL); }
-
 const mf_op mf_op_clamp = {
     .name = "clamp",
     .flags = MF_OP_ELEMENTWISE,
@@ -217,7 +215,7 @@ const mf_op mf_op_clamp = {
     .cost = mf_cost_elementwise,
     .lower = clamp_lower,
     .evaluate = clamp_evaluate,
-    MF_HLO_BY(clamp_hlo),
+    MF_HLO("clamp"),
     .samples = clamp_samples,
 };
 

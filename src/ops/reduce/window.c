@@ -592,13 +592,7 @@ static const char *window_attributes(mf_hlo *h, const mf_window_params *p)
     mf_text_add(&t, "base_dilations = %s, padding = %s, window_dilations = %s, window_dimensions = %s, window_strides = %s",
                 h_ints(h, p->base_dilation), h_edges(h, p->padding_low->at, p->padding_high->at, n), h_ints(h, p->window_dilation),
                 h_ints(h, p->window), h_ints(h, p->strides));
-    char *kept = t.failed ? NULL : h_room(h, (int64_t)t.count, 1);
-    if (kept)
-        memcpy(kept, t.at, t.count);
-    else
-        h_fail(h, NULL);
-    mf_text_free(&t);
-    return kept ? kept : "";
+    return h_keep(h, &t);
 }
 
 MF_HLO_RULE(window_hlo)

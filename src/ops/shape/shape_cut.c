@@ -237,8 +237,7 @@ static const char *const pad_samples[] = {
 MF_HLO_RULE(pad_hlo)
 {
     const mf_pad_params *p = e->params;
-    out[0] = h_op(h, "pad", e->out[0]->type, in, 2, "edge_padding_low = %s, edge_padding_high = %s, interior_padding = %s",
-                  h_ints(h, p->low), h_ints(h, p->high), h_ints(h, p->interior));
+    out[0] = h_pad(h, in[0], in[1], p->low->at, p->high->at, p->interior->at);
 }
 
 const mf_op mf_op_pad = {
