@@ -34,10 +34,12 @@ void h_ops(mf_hlo *h, const char *op, const mf_hlo_value *in, int in_count, mf_h
            int out_count);                                                        /* results of the types in out */
 mf_hlo_value h_unary(mf_hlo *h, const char *op, mf_hlo_value x);                  /* of x's type */
 mf_hlo_value h_binary(mf_hlo *h, const char *op, mf_hlo_value x, mf_hlo_value y); /* of x's type */
-/* direction: "LT" and its kin; total: IEEE's total order of floats. */
+/* direction: "LT" and its kin; total: IEEE's total order of floats. Complex numbers go by their real parts, then by the imaginary ones. */
 mf_hlo_value h_compare(mf_hlo *h, const char *direction, bool total, mf_hlo_value x, mf_hlo_value y);
 mf_hlo_value h_select(mf_hlo *h, mf_hlo_value predicate, mf_hlo_value yes, mf_hlo_value no);
 mf_hlo_value h_convert(mf_hlo *h, mf_hlo_value x, mf_dtype dtype); /* numbers that are no complex ones */
+mf_hlo_value h_part(mf_hlo *h, const char *which, mf_hlo_value x); /* "real" or "imag" of complex numbers */
+mf_hlo_value h_conjugate(mf_hlo *h, mf_hlo_value x);               /* of complex numbers */
 mf_hlo_value h_reshape(mf_hlo *h, mf_hlo_value x, const mf_type *type);
 mf_hlo_value h_broadcast(mf_hlo *h, mf_hlo_value x, const mf_type *type, const mf_intlist *where);
 mf_hlo_value h_iota(mf_hlo *h, const mf_type *type, int64_t axis);

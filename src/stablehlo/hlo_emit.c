@@ -1,5 +1,6 @@
 /* Short emitters for the rules: each appends the operation its name says. Types must already fit.
  * Invariant: one that has nothing to do gives its operand back. */
+#include "ir/number_text.h"
 #include "stablehlo/hlo.h"
 
 #include <string.h>
@@ -13,8 +14,17 @@ mf_hlo_value h_binary(mf_hlo *h, const char *op, mf_hlo_value x, mf_hlo_value y)
 
 static const mf_type *truth_of(const mf_type *t) { return t ? mf_type_with_dtype(t, MF_BOOL) : NULL; }
 
+/* StableHLO has the equality of complex numbers, not their order. */
+static mf_hlo_value compare_parts(mf_hlo *h, const char *direction, mf_hlo_value x, mf_hlo_value y)
+{
+    mf_hlo_value xr = h_part(h, "real", x), xi = h_part(h, "imag", x), yr = h_part(h, "real", y), yi = h_part(h, "imag", y);
+    return h_select(h, h_compare(h, "EQ", false, xr, yr), h_compare(h, direction, false, xi, yi), h_compare(h, direction, false, xr, yr));
+}
+
 mf_hlo_value h_compare(mf_hlo *h, const char *direction, bool total, mf_hlo_value x, mf_hlo_value y)
 {
+    if (x.type && mf_dtype_is_complex(x.type->dtype) && strcmp(direction, "EQ") != 0 && strcmp(direction, "NE") != 0)
+        return compare_parts(h, direction, x, y);
     mf_dtype d = x.type ? x.type->dtype : MF_F32;
     const char *kind = mf_dtype_is_inexact(d) ? (total ? "TOTALORDER" : "FLOAT") : mf_dtype_is_signed(d) ? "SIGNED" : "UNSIGNED";
     return h_op(h, "compare", truth_of(x.type), (mf_hlo_value[]){ x, y }, 2,
@@ -32,6 +42,18 @@ mf_hlo_value h_convert(mf_hlo *h, mf_hlo_value x, mf_dtype dtype)
     if (!x.type || x.type->dtype == dtype)
         return x;
     return h_op(h, "convert", mf_type_with_dtype(x.type, dtype), &x, 1, NULL);
+}
+
+mf_hlo_value h_part(mf_hlo *h, const char *which, mf_hlo_value x)
+{
+    int count;
+    return h_op(h, which, x.type ? mf_type_with_dtype(x.type, mf_number_dtype(x.type->dtype, &count)) : NULL, &x, 1, NULL);
+}
+
+mf_hlo_value h_conjugate(mf_hlo *h, mf_hlo_value x)
+{
+    mf_hlo_value re = h_part(h, "real", x), im = h_unary(h, "negate", h_part(h, "imag", x));
+    return h_op(h, "complex", x.type, (mf_hlo_value[]){ re, im }, 2, NULL);
 }
 
 mf_hlo_value h_reshape(mf_hlo *h, mf_hlo_value x, const mf_type *type)
@@ -119,28 +141,12 @@ static const char *joining(mf_reducer r, mf_dtype d)
     }
 }
 
-static mf_hlo_value part(mf_hlo *h, const char *which, mf_hlo_value x)
-{
-    return h_op(h, which, mf_type_with_dtype(x.type, x.type->dtype == MF_C64 ? MF_F32 : MF_F64), &x, 1, NULL);
-}
-
-/* x where it is beyond y, else y; the imaginary parts decide where the real ones are equal. */
-static mf_hlo_value extreme_complex(mf_hlo *h, const char *direction, mf_hlo_value x, mf_hlo_value y)
-{
-    if (!x.type || !y.type)
-        return x;
-    mf_hlo_value xr = part(h, "real", x), yr = part(h, "real", y), xi = part(h, "imag", x), yi = part(h, "imag", y);
-    mf_hlo_value beyond = h_select(h, h_compare(h, "EQ", false, xr, yr), h_compare(h, direction, false, xi, yi),
-                                   h_compare(h, direction, false, xr, yr));
-    return h_select(h, beyond, x, y);
-}
-
 mf_hlo_value h_join(mf_hlo *h, mf_reducer r, mf_hlo_value x, mf_hlo_value y)
 {
     if (r == MF_REDUCE_SET || !x.type)
         return y;
     if (mf_dtype_is_complex(x.type->dtype) && (r == MF_REDUCE_MAX || r == MF_REDUCE_MIN))
-        return extreme_complex(h, r == MF_REDUCE_MAX ? "GT" : "LT", x, y);
+        return h_select(h, h_compare(h, r == MF_REDUCE_MAX ? "GT" : "LT", false, x, y), x, y);
     return h_binary(h, joining(r, x.type->dtype), x, y);
 }
 

@@ -57,26 +57,11 @@ static void compare(const mf_loop_compare *rule, const mf_eqn *e, const void *co
         return NULL;                                                                         \
     }
 
-/* The row's name in capitals says the direction. Equality of complex numbers is an operation, their order is not. */
-static mf_hlo_value complex_part(mf_hlo *h, const char *which, mf_hlo_value x)
-{
-    return h_op(h, which, mf_type_with_dtype(x.type, x.type->dtype == MF_C64 ? MF_F32 : MF_F64), &x, 1, NULL);
-}
-
+/* The row's name in capitals says the direction. */
 MF_HLO_RULE(compare_hlo)
 {
     const char direction[] = { (char)(e->op->name[0] - 'a' + 'A'), (char)(e->op->name[1] - 'a' + 'A'), 0 };
-    if (!mf_dtype_is_complex(in[0].type->dtype) || e->op == &mf_op_eq || e->op == &mf_op_ne) {
-        out[0] = h_compare(h, direction, false, in[0], in[1]);
-        return;
-    }
-    mf_hlo_value re[2], im[2];
-    for (int i = 0; i < 2; i++) {
-        re[i] = complex_part(h, "real", in[i]);
-        im[i] = complex_part(h, "imag", in[i]);
-    }
-    out[0] = h_select(h, h_compare(h, "EQ", false, re[0], re[1]), h_compare(h, direction, false, im[0], im[1]),
-                      h_compare(h, direction, false, re[0], re[1]));
+    out[0] = h_compare(h, direction, false, in[0], in[1]);
 }
 
 /* All six rows are alike but for the sign. */

@@ -78,7 +78,6 @@ static const char *const convert_samples[] = {
 MF_HLO_RULE(convert_hlo)
 {
     mf_dtype from = in[0].type->dtype, to = e->out[0]->type->dtype;
-    mf_dtype part = to == MF_C64 ? MF_F32 : MF_F64, real = from == MF_C64 ? MF_F32 : MF_F64;
     mf_hlo_value x = in[0];
     if (from == to) {
         out[0] = x;
@@ -87,11 +86,10 @@ MF_HLO_RULE(convert_hlo)
     } else if (mf_dtype_is_complex(from) && mf_dtype_is_complex(to)) {
         out[0] = h_op(h, "convert", e->out[0]->type, &x, 1, NULL);
     } else if (mf_dtype_is_complex(to)) {
-        mf_hlo_value re = h_convert(h, x, part);
+        mf_hlo_value re = h_convert(h, x, to == MF_C64 ? MF_F32 : MF_F64);
         out[0] = h_op(h, "complex", e->out[0]->type, (mf_hlo_value[]){ re, h_full(h, re.type, 0) }, 2, NULL);
     } else {
-        x = mf_dtype_is_complex(from) ? h_op(h, "real", mf_type_with_dtype(x.type, real), &x, 1, NULL) : x;
-        out[0] = h_convert(h, x, to);
+        out[0] = h_convert(h, mf_dtype_is_complex(from) ? h_part(h, "real", x) : x, to);
     }
 }
 

@@ -70,16 +70,6 @@ static const char *const cholesky_samples[] = {
     "f32[0,2,2]",
     NULL,
 };
-/* The conjugate of a complex x. */
-static mf_hlo_value conjugated(mf_hlo *h, mf_hlo_value x)
-{
-    if (!mf_dtype_is_complex(x.type->dtype))
-        return x;
-    const mf_type *part = mf_type_with_dtype(x.type, x.type->dtype == MF_C64 ? MF_F32 : MF_F64);
-    mf_hlo_value parts[2] = { h_op(h, "real", part, &x, 1, NULL), h_unary(h, "negate", h_op(h, "imag", part, &x, 1, NULL)) };
-    return h_op(h, "complex", x.type, parts, 2, NULL);
-}
-
 /* Of the Hermitian part; XLA leaves the other triangle as it was. */
 MF_HLO_RULE(cholesky_hlo)
 {
@@ -92,7 +82,9 @@ MF_HLO_RULE(cholesky_hlo)
     }
     for (int i = 0; i < n; i++)
         order[i] = i < n - 2 ? i : 2 * n - 3 - i;
-    mf_hlo_value turned = conjugated(h, h_op(h, "transpose", t, in, 1, "permutation = %s", h_array(h, order, n)));
+    mf_hlo_value turned = h_op(h, "transpose", t, in, 1, "permutation = %s", h_array(h, order, n));
+    if (mf_dtype_is_complex(t->dtype))
+        turned = h_conjugate(h, turned);
     mf_hlo_value half = h_binary(h, "multiply", h_binary(h, "add", in[0], turned), h_full(h, t, 0.5));
     mf_hlo_value l = h_op(h, "cholesky", t, &half, 1, "lower = true");
     mf_hlo_value lower = h_compare(h, "GE", false, h_iota(h, places, n - 2), h_iota(h, places, n - 1));

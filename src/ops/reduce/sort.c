@@ -188,14 +188,12 @@ MF_HLO_RULE(sort_hlo)
     h_region(h, pairs, 2 * e->in_count);
     for (int k = (int)p->keys - 1; k >= 0; k--) {
         mf_hlo_value *x = &pairs[2 * k];
-        mf_dtype d = x[0].type->dtype;
-        if (!mf_dtype_is_complex(d)) {
+        if (!mf_dtype_is_complex(x[0].type->dtype)) {
             before = sort_before(h, x[0], x[1], before);
             continue;
         }
-        const mf_type *part = mf_type_scalar(d == MF_C64 ? MF_F32 : MF_F64, false);
-        before = sort_before(h, h_op(h, "imag", part, &x[0], 1, NULL), h_op(h, "imag", part, &x[1], 1, NULL), before);
-        before = sort_before(h, h_op(h, "real", part, &x[0], 1, NULL), h_op(h, "real", part, &x[1], 1, NULL), before);
+        before = sort_before(h, h_part(h, "imag", x[0]), h_part(h, "imag", x[1]), before);
+        before = sort_before(h, h_part(h, "real", x[0]), h_part(h, "real", x[1]), before);
     }
     h_return(h, &before, 1);
     h_close(h, in, e->in_count, out, e->out_count);
