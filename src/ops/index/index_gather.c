@@ -140,24 +140,11 @@ static const char *const gather_samples[] = {
 static mf_hlo_value inside_hlo(mf_hlo *h, const mf_eqn *e, mf_hlo_value indices)
 {
     const mf_gather_params *p = e->params;
-    int64_t count = p->start_index_map->count, last[MF_RANK + 1];
-    const mf_type *line = mf_type_get(MF_I64, false, 1, &count);
-    void *bytes;
-    mf_literal *limits = line ? mf_literal_new(line, &bytes) : NULL;
-    for (int64_t k = 0; limits && k < count; k++) {
-        int64_t d = p->start_index_map->at[k];
-        last[k] = e->in[0]->type->dims[d] - p->slice_sizes->at[d];
-    }
-    if (!limits) {
-        h_fail(h, NULL);
-        return indices;
-    }
-    memcpy(bytes, last, (size_t)count * sizeof *last);
+    const index_numbers d = index_numbers_of_gather(p);
     mf_hlo_value wide = h_convert(h, indices, MF_I64);
     int axis = wide.type->rank - 1;
-    mf_hlo_value high = h_broadcast(h, h_literal(h, limits), wide.type, mf_ints_of(1, axis));
+    mf_hlo_value high = index_last_starts(h, &d, e->in[0]->type, p->slice_sizes->at, wide.type);
     mf_hlo_value low = h_compare(h, "GE", false, wide, h_full(h, wide.type, 0)); /* a u64 of 2^63 or more is negative here: outside too */
-    mf_drop(limits);
     return h_reduce(h, MF_REDUCE_AND, h_binary(h, "and", low, h_compare(h, "LE", false, wide, high)), mf_ints_of(1, axis));
 }
 

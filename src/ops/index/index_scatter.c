@@ -243,20 +243,10 @@ static const char *const scatter_add_samples[] = {
 /* Index vectors moved to where their windows lie inside. */
 static mf_hlo_value clipped_hlo(mf_hlo *h, const mf_eqn *e, const index_numbers *d, mf_hlo_value indices)
 {
-    int64_t size[MF_RANK], count = d->map->count;
-    const mf_type *line = mf_type_get(MF_I64, false, 1, &count);
-    void *bytes;
-    mf_literal *limits = line ? mf_literal_new(line, &bytes) : NULL;
-    if (!limits) {
-        h_fail(h, NULL);
-        return indices;
-    }
+    int64_t size[MF_RANK];
     window_sizes(d, e->in[0]->type, e->in[2]->type, size);
-    for (int64_t k = 0; k < count; k++)
-        memcpy((char *)bytes + k * 8, &(int64_t){ e->in[0]->type->dims[d->map->at[k]] - size[d->map->at[k]] }, 8);
     mf_hlo_value wide = h_convert(h, indices, MF_I64);
-    mf_hlo_value high = h_broadcast(h, h_literal(h, limits), wide.type, mf_ints_of(1, wide.type->rank - 1));
-    mf_drop(limits);
+    mf_hlo_value high = index_last_starts(h, d, e->in[0]->type, size, wide.type);
     return h_op(h, "clamp", wide.type, (mf_hlo_value[]){ h_full(h, wide.type, 0), wide, high }, 3, NULL);
 }
 

@@ -112,6 +112,24 @@ bool index_next(index_windows *w, int64_t *operand_offset, int64_t *side_offset)
     return inside;
 }
 
+mf_hlo_value index_last_starts(mf_hlo *h, const index_numbers *d, const mf_type *operand, const int64_t *size, const mf_type *wide)
+{
+    int64_t count = d->map->count, last[MF_RANK];
+    const mf_type *line = mf_type_get(MF_I64, false, 1, &count);
+    void *bytes;
+    mf_literal *limits = line ? mf_literal_new(line, &bytes) : NULL;
+    if (!limits) {
+        h_fail(h, NULL);
+        return (mf_hlo_value){ 0, wide };
+    }
+    for (int64_t k = 0; k < count; k++)
+        last[k] = operand->dims[d->map->at[k]] - size[d->map->at[k]];
+    memcpy(bytes, last, (size_t)count * sizeof *last);
+    mf_hlo_value high = h_broadcast(h, h_literal(h, limits), wide, mf_ints_of(1, wide->rank - 1));
+    mf_drop(limits);
+    return high;
+}
+
 void index_fill_value(mf_dtype dtype, int64_t mode, void *out)
 {
     memset(out, 0, (size_t)mf_dtype_size(dtype));

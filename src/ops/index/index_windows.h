@@ -38,6 +38,8 @@ void index_open(index_windows *w, const index_numbers *d, const mf_type *operand
                 const mf_type *side, const int64_t *strides, const int64_t *size);
 /* The offsets of the current window, then moves on. False: it is not inside. */
 bool index_next(index_windows *w, int64_t *operand_offset, int64_t *side_offset);
+/* As StableHLO: the last start of a window that lies inside, for each element of index vectors of type `wide` (i64); sizes as above. */
+mf_hlo_value index_last_starts(mf_hlo *h, const index_numbers *d, const mf_type *operand, const int64_t *size, const mf_type *wide);
 /* What gather gives out of bounds: NaN, the least integer, the greatest unsigned one, true; zero in all modes but INDEX_FILL. */
 void index_fill_value(mf_dtype dtype, int64_t mode, void *out);
 
