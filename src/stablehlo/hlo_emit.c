@@ -129,6 +129,8 @@ mf_hlo_value h_put_row(mf_hlo *h, mf_hlo_value x, mf_hlo_value row, mf_hlo_value
 }
 
 /* ---- reducers */
+mf_dtype h_sum_dtype(mf_dtype dtype) { return dtype == MF_F16 || dtype == MF_BF16 ? MF_F32 : dtype; }
+
 static const char *joining(mf_reducer r, mf_dtype d)
 {
     switch (r) {
@@ -168,15 +170,13 @@ mf_hlo_value h_identity(mf_hlo *h, mf_reducer r, const mf_type *type)
     unsigned char element[16] = { 0 };
     if (!type)
         return h_full(h, type, 0);
-    mf_dtype d = type->dtype, real = d == MF_C64 ? MF_F32 : d == MF_C128 ? MF_F64 : d;
-    int size = mf_dtype_size(real);
-    bool extreme = r == MF_REDUCE_MAX || r == MF_REDUCE_MIN;
+    int numbers;
+    mf_dtype d = type->dtype, real = mf_number_dtype(d, &numbers);
     double x = r == MF_REDUCE_PROD ? 1 : r == MF_REDUCE_MAX ? mf_dtype_lowest(real) : r == MF_REDUCE_MIN ? mf_dtype_highest(real) : 0;
     if (mf_dtype_is_inexact(d)) {
         mf_store_f64(real, element, x);
-        mf_store_f64(real, element + size * (real != d), real != d && !extreme ? (r == MF_REDUCE_PROD ? 0 : x) : x);
-        if (real != d)
-            mf_store_f64(real, element, x);
+        if (numbers > 1)
+            mf_store_f64(real, element + mf_dtype_size(real), r == MF_REDUCE_PROD ? 0 : x);
     } else {
         mf_store_i64(d, element, (int64_t)identity_bits(r, d));
     }
@@ -191,13 +191,11 @@ void h_reducer_region(mf_hlo *h, mf_reducer r, mf_dtype dtype)
     h_return(h, &one, 1);
 }
 
-static mf_dtype wide_of(mf_dtype d) { return d == MF_F16 || d == MF_BF16 ? MF_F32 : d; }
-
 mf_hlo_value h_reduce(mf_hlo *h, mf_reducer r, mf_hlo_value x, const mf_intlist *axes)
 {
     if (!x.type || !axes->count)
         return x;
-    mf_dtype narrow = x.type->dtype, dtype = r == MF_REDUCE_MAX || r == MF_REDUCE_MIN ? narrow : wide_of(narrow);
+    mf_dtype narrow = x.type->dtype, dtype = r == MF_REDUCE_MAX || r == MF_REDUCE_MIN ? narrow : h_sum_dtype(narrow);
     int64_t dims[MF_RANK];
     int rank = 0;
     for (int i = 0; i < x.type->rank; i++)

@@ -111,8 +111,9 @@ mf_hlo_value h_full(mf_hlo *h, const mf_type *type, double x)
 {
     unsigned char element[16] = { 0 };
     mf_dtype d = type ? type->dtype : MF_F32;
+    int numbers;
     if (mf_dtype_is_inexact(d))
-        mf_store_f64(d == MF_C64 ? MF_F32 : d == MF_C128 ? MF_F64 : d, element, x);
+        mf_store_f64(mf_number_dtype(d, &numbers), element, x);
     else
         mf_store_i64(d, element, (int64_t)x);
     return h_bytes(h, type, element);

@@ -338,7 +338,7 @@ static mf_hlo_value as_ordered(mf_hlo *h, mf_hlo_value x, mf_reducer r)
 MF_HLO_RULE(reduce_hlo)
 {
     const mf_collective_params *p = sum_of(e);
-    mf_dtype given = in[0].type->dtype, wide = given == MF_F16 || given == MF_BF16 ? MF_F32 : given;
+    mf_dtype given = in[0].type->dtype, wide = h_sum_dtype(given);
     bool ordered = mf_dtype_is_float(given) && e->op->reducer != MF_REDUCE_SUM;
     mf_hlo_value x = h_convert(h, in[0], wide);
     if (ordered)

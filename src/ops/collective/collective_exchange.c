@@ -233,7 +233,7 @@ static const char *const psum_scatter_samples[] = {
 MF_HLO_RULE(scatter_hlo)
 {
     const mf_gather_axis_params *p = gather_of(e);
-    mf_dtype narrow = in[0].type->dtype, dtype = narrow == MF_F16 || narrow == MF_BF16 ? MF_F32 : narrow;
+    mf_dtype narrow = in[0].type->dtype, dtype = h_sum_dtype(narrow);
     const mf_type *t = mf_type_with_dtype(e->out[0]->type, dtype), *piece = p->tiled ? t : mf_type_insert_axis(t, (int)p->axis, 1);
     mf_hlo_value x = h_convert(h, in[0], dtype), y = { 0, piece };
     h_open(h, "reduce_scatter", &x, 1, &y, 1, "replica_groups = %s, scatter_dimension = %lld : i64",

@@ -597,9 +597,7 @@ static const char *window_attributes(mf_hlo *h, const mf_window_params *p)
 
 MF_HLO_RULE(window_hlo)
 {
-    mf_dtype narrow = in[0].type->dtype, dtype = narrow;
-    if (e->op->reducer == MF_REDUCE_SUM && (narrow == MF_F16 || narrow == MF_BF16))
-        dtype = MF_F32;
+    mf_dtype narrow = in[0].type->dtype, dtype = e->op->reducer == MF_REDUCE_SUM ? h_sum_dtype(narrow) : narrow;
     mf_hlo_value operands[2] = { h_convert(h, in[0], dtype), h_identity(h, e->op->reducer, mf_type_scalar(dtype, false)) };
     mf_hlo_value result = { 0, mf_type_with_dtype(e->out[0]->type, dtype) };
     h_open(h, "reduce_window", operands, 2, &result, 1, "%s", window_attributes(h, e->params));
@@ -765,7 +763,7 @@ static mf_hlo_value select_and_scatter(mf_hlo *h, const mf_window_params *p, mf_
 MF_HLO_RULE(select_scatter_hlo)
 {
     const mf_window_params *p = e->params;
-    mf_dtype narrow = in[0].type->dtype, dtype = narrow == MF_F16 || narrow == MF_BF16 ? MF_F32 : narrow;
+    mf_dtype narrow = in[0].type->dtype, dtype = h_sum_dtype(narrow);
     bool dilated = false;
     for (int i = 0; i < p->window->count; i++)
         dilated = dilated || p->window_dilation->at[i] != 1;
