@@ -2,6 +2,7 @@
  * is checked against its header before memory for the array is asked for, so a damaged one costs nothing and names its offset. */
 #include "io/npy.h"
 
+#include "io/regular.h"
 #include "io/replace.h"
 
 #include <errno.h>
@@ -322,7 +323,7 @@ mf_value mf_load_npy(const char *path)
     size_t size;
     unsigned char *bytes = read_whole(path, &size);
     if (!bytes)
-        return mf_make_error(MF_ERROR_IO, "%s: cannot be read: %s", path, errno ? strerror(errno) : "it is no regular file");
+        return mf_unreadable(path);
     mf_value v = mf_npy_parse(path, NULL, bytes, size);
     free(bytes);
     return v;

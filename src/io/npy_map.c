@@ -2,20 +2,16 @@
  * is read. */
 #include "io/npy.h"
 
-#include "io/replace.h"
+#include "io/regular.h"
 
 #include <manyfold/data.h>
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 typedef struct mapped_file {
-    unsigned char *bytes;
-    size_t size, data, row; /* data: where the elements begin; row: bytes */
+    mf_mapping all;
+    size_t data, row; /* data: where the elements begin; row: bytes */
 } mapped_file;
 
 typedef struct mapped_files {
@@ -27,7 +23,7 @@ static mf_value read_row(void *context, int64_t row, void *const *places)
 {
     const mapped_files *m = context;
     for (int i = 0; i < m->count; i++)
-        memcpy(places[i], m->at[i].bytes + m->at[i].data + (size_t)row * m->at[i].row, m->at[i].row);
+        memcpy(places[i], m->at[i].all.bytes + m->at[i].data + (size_t)row * m->at[i].row, m->at[i].row);
     return (mf_value){ 0 };
 }
 
@@ -35,26 +31,15 @@ static void end(void *context)
 {
     mapped_files *m = context;
     for (int i = 0; i < m->count; i++)
-        if (m->at[i].bytes)
-            (void)munmap(m->at[i].bytes, m->at[i].size);
+        mf_unmap(&m->at[i].all);
     free(m->at);
     free(m);
 }
 
 static mf_value map_file(const char *path, mapped_file *f)
 {
-    struct stat s = { 0 };
-    int fd = mf_open_regular(path);
-    void *bytes = fd >= 0 && fstat(fd, &s) == 0 ? mmap(NULL, s.st_size > 0 ? (size_t)s.st_size : 1, PROT_READ, MAP_PRIVATE, fd, 0)
-                                                : MAP_FAILED;
-    int why = errno;
-    if (fd >= 0)
-        (void)close(fd);
-    if (bytes == MAP_FAILED)
-        return mf_make_error(MF_ERROR_IO, "%s: cannot be read: %s", path, why ? strerror(why) : "it is no regular file");
-    f->bytes = bytes;
-    f->size = s.st_size > 0 ? (size_t)s.st_size : 1;
-    return mf_npy_look(path, bytes, s.st_size > 0 ? (size_t)s.st_size : 0, &f->data);
+    mf_value error = mf_map_regular(path, &f->all);
+    return error.handle ? error : mf_npy_look(path, f->all.bytes, f->all.size, &f->data);
 }
 
 /* The struct of a row of the file, or an error; *rows are the file's. */

@@ -3,6 +3,7 @@
 #include "io/npy.h"
 
 #include "io/leaves.h"
+#include "io/regular.h"
 #include "io/replace.h"
 #include "io/safetensors.h"
 
@@ -205,7 +206,7 @@ static mf_value load_members(zip_t *archive, const char *path, mf_value *pairs, 
     return (mf_value){ 0 };
 }
 
-static mf_value unreadable(const char *path, const char *why)
+static mf_value no_archive(const char *path, const char *why)
 {
     return mf_make_error(MF_ERROR_IO, "%s: cannot be read as a zip archive: %s", path, why);
 }
@@ -215,14 +216,14 @@ static zip_t *open_archive(const char *path, mf_value *error)
 {
     int code, fd = mf_open_regular(path);
     if (fd < 0) {
-        *error = mf_make_error(MF_ERROR_IO, "%s: cannot be read: %s", path, errno ? strerror(errno) : "it is no regular file");
+        *error = mf_unreadable(path);
         return NULL;
     }
     zip_t *archive = zip_fdopen(fd, ZIP_CHECKCONS, &code);
     if (!archive) {
         zip_error_t reason;
         zip_error_init_with_code(&reason, code);
-        *error = unreadable(path, zip_error_strerror(&reason));
+        *error = no_archive(path, zip_error_strerror(&reason));
         zip_error_fini(&reason);
         (void)close(fd);
     }

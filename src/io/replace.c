@@ -97,14 +97,3 @@ mf_status mf_replace_end(mf_replacement *r, mf_status status)
     forget(r);
     return status;
 }
-
-int mf_open_regular(const char *path)
-{
-    struct stat s;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO would wait for its writer */
-    if (fd < 0 || fstat(fd, &s) || S_ISREG(s.st_mode))
-        return fd;
-    (void)close(fd);
-    errno = 0;
-    return -1;
-}

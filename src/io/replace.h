@@ -17,7 +17,4 @@ mf_status mf_replace_begin(mf_replacement *r, const char *path);
 /* The bytes go to the disk, the file to its place, the folder to the disk. `status` is how writing it went: not MF_OK removes it again. */
 mf_status mf_replace_end(mf_replacement *r, mf_status status);
 
-/* A regular file, opened to be read; -1 and errno, or -1 and 0 where it is none: nothing that could be waited for is opened. */
-int mf_open_regular(const char *path);
-
 #endif

@@ -8,6 +8,7 @@
 #include "io/json.h"
 #include "io/leaves.h"
 #include "io/npy.h"
+#include "io/regular.h"
 #include "io/replace.h"
 
 #include <manyfold/io.h>
@@ -15,8 +16,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "tensors are copied as they lie");
@@ -341,29 +340,15 @@ mf_value mf_safetensors_parse(const char *path, const unsigned char *bytes, size
     return parse(&(st_file){ .path = path, .bytes = bytes, .size = size }, &(st_choice){ NULL, NULL }, false);
 }
 
-static mf_value unreadable(const char *path)
-{
-    return mf_make_error(MF_ERROR_IO, "%s: cannot be read: %s", path, errno ? strerror(errno) : "it is no regular file");
-}
-
 static mf_value load(const char *path, const st_choice *c, bool metadata)
 {
-    struct stat s;
-    int fd = mf_open_regular(path);
-    if (fd < 0)
-        return unreadable(path);
-    if (fstat(fd, &s) != 0 || s.st_size == 0) {
-        (void)close(fd);
-        return damaged(&(st_file){ .path = path }, 0, "the length of the header, in 8 bytes; the file is empty");
-    }
-    void *bytes = mmap(NULL, (size_t)s.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    int error = errno;
-    (void)close(fd);
-    errno = error;
-    if (bytes == MAP_FAILED)
-        return unreadable(path);
-    mf_value made = parse(&(st_file){ .path = path, .bytes = bytes, .size = (size_t)s.st_size }, c, metadata);
-    (void)munmap(bytes, (size_t)s.st_size);
+    mf_mapping m;
+    mf_value made = mf_map_regular(path, &m);
+    if (made.handle)
+        return made;
+    st_file f = { .path = path, .bytes = m.bytes, .size = m.size };
+    made = m.size ? parse(&f, c, metadata) : damaged(&f, 0, "the length of the header, in 8 bytes; the file is empty");
+    mf_unmap(&m);
     return made;
 }
 

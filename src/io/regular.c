@@ -1,0 +1,52 @@
+/* Opening and mapping files to be read. Invariant: what is no regular file is refused before anything is read from it, so nobody waits for
+ * a writer. */
+#include "io/regular.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int mf_open_regular(const char *path)
+{
+    struct stat s;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO would wait for its writer */
+    if (fd < 0 || fstat(fd, &s) || S_ISREG(s.st_mode))
+        return fd;
+    (void)close(fd);
+    errno = 0;
+    return -1;
+}
+
+mf_value mf_unreadable(const char *path)
+{
+    return mf_make_error(MF_ERROR_IO, "%s: cannot be read: %s", path, errno ? strerror(errno) : "it is no regular file");
+}
+
+mf_value mf_map_regular(const char *path, mf_mapping *m)
+{
+    struct stat s = { 0 };
+    int fd = mf_open_regular(path);
+    bool told = fd >= 0 && fstat(fd, &s) == 0;
+    void *bytes = told && s.st_size > 0 ? mmap(NULL, (size_t)s.st_size, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
+    int error = errno;
+    if (fd >= 0)
+        (void)close(fd);
+    *m = (mf_mapping){ NULL, 0 };
+    if (!told || bytes == MAP_FAILED) {
+        errno = error;
+        return mf_unreadable(path);
+    }
+    if (bytes)
+        *m = (mf_mapping){ bytes, (size_t)s.st_size };
+    return (mf_value){ 0 };
+}
+
+void mf_unmap(mf_mapping *m)
+{
+    if (m->bytes)
+        (void)munmap(m->bytes, m->size);
+    *m = (mf_mapping){ NULL, 0 };
+}
