@@ -329,6 +329,17 @@ mf_value mf_load_npy(const char *path)
     return v;
 }
 
+typedef struct npy_bytes {
+    const unsigned char *at;
+    size_t size;
+} npy_bytes;
+
+static mf_status write_bytes(FILE *f, const char *path, const void *context)
+{
+    const npy_bytes *b = context;
+    return fwrite(b->at, 1, b->size, f) == b->size ? MF_OK : mf_unwritable(path);
+}
+
 mf_status(mf_save_npy)(const char *path, mf_value array)
 {
     MF_LAYER;
@@ -338,14 +349,7 @@ mf_status(mf_save_npy)(const char *path, mf_value array)
     unsigned char *bytes = mf_npy_format(path, array, &size, &status);
     if (!bytes)
         return status;
-    mf_replacement r;
-    status = mf_replace_begin(&r, path);
-    if (!status) {
-        FILE *f = fdopen(dup(r.fd), "wb");
-        bool whole = f && fwrite(bytes, 1, size, f) == size;
-        whole = f && fclose(f) == 0 && whole;
-        status = mf_replace_end(&r, whole ? MF_OK : mf_io_fail(MF_ERROR_IO, "%s: cannot be written: %s", path, strerror(errno)));
-    }
+    status = mf_replace_file(path, write_bytes, &(npy_bytes){ bytes, size });
     free(bytes);
     return status;
 }

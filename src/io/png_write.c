@@ -4,10 +4,8 @@
 
 #include <manyfold/io.h>
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <zlib.h>
 
 enum { MOST_SIDE = 1 << 16 };
@@ -34,8 +32,9 @@ typedef struct raster {
     unsigned char *lines; /* each behind the number of its filter, 0 */
 } raster;
 
-static bool write_png(FILE *f, const raster *r)
+static mf_status write_png(FILE *f, const char *path, const void *context)
 {
+    const raster *r = context;
     static const unsigned char signature[8] = { 0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n' }, colours[5] = { 0, 0, 4, 2, 6 };
     size_t size = (size_t)r->height * (r->width * r->channels + 1);
     uLongf packed_size = compressBound((uLong)size);
@@ -47,7 +46,7 @@ static bool write_png(FILE *f, const raster *r)
     bool whole = packed && compress2(packed, &packed_size, r->lines, (uLong)size, 6) == Z_OK && packed_size < INT32_MAX;
     whole = whole && fwrite(signature, 1, 8, f) == 8 && write_chunk(f, "IHDR", head, 13) && write_chunk(f, "IDAT", packed, packed_size);
     free(packed);
-    return whole && write_chunk(f, "IEND", head, 0);
+    return whole && write_chunk(f, "IEND", head, 0) ? MF_OK : mf_unwritable(path);
 }
 
 /* The image's bytes in lines; a status with its error said. */
@@ -84,14 +83,9 @@ mf_status(mf_save_png)(const char *path, mf_value image)
     MF_LAYER;
     MF_SCOPE;
     raster r = { 0 };
-    mf_replacement replaced;
     mf_status status = read_image(&r, path, image);
-    if (!status && !(status = mf_replace_begin(&replaced, path))) {
-        FILE *f = fdopen(dup(replaced.fd), "wb");
-        bool whole = f && write_png(f, &r);
-        whole = f && fclose(f) == 0 && whole;
-        status = mf_replace_end(&replaced, whole ? MF_OK : mf_io_fail(MF_ERROR_IO, "%s: cannot be written: %s", path, strerror(errno)));
-    }
+    if (!status)
+        status = mf_replace_file(path, write_png, &r);
     free(r.lines);
     return status;
 }

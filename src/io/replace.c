@@ -14,6 +14,8 @@
 
 static mf_status failed(const char *path, const char *why) { return mf_io_fail(MF_ERROR_IO, "%s: cannot be written: %s", path, why); }
 
+mf_status mf_unwritable(const char *path) { return failed(path, strerror(errno)); }
+
 /* The permissions that open() would give a new file. There is no way to ask for the mask but to change it, which other threads would
  * notice; Linux tells it in /proc. */
 static mode_t mode_of_new_files(void)
@@ -53,7 +55,7 @@ mf_status mf_replace_begin(mf_replacement *r, const char *path)
     }
     if (r->fd >= 0 && fchmod(r->fd, exists ? there.st_mode & 07777 : mode_of_new_files()) == 0)
         return MF_OK;
-    mf_status status = failed(path, strerror(errno));
+    mf_status status = mf_unwritable(path);
     if (r->fd >= 0)
         (void)unlink(r->beside);
     forget(r);
@@ -89,11 +91,24 @@ mf_status mf_replace_end(mf_replacement *r, mf_status status)
 {
     bool placed = !status && flush_file(r->beside) && rename(r->beside, r->target) == 0;
     if (!placed) {
-        status = status ? status : failed(r->path, strerror(errno));
+        status = status ? status : mf_unwritable(r->path);
         (void)unlink(r->beside);
     } else if (!flush_folder_of(r->target)) {
         status = failed(r->path, "its folder could not be flushed to the disk");
     }
     forget(r);
     return status;
+}
+
+mf_status mf_replace_file(const char *path, mf_writer write, const void *context)
+{
+    mf_replacement r;
+    mf_status status = mf_replace_begin(&r, path);
+    if (status)
+        return status;
+    FILE *f = fdopen(dup(r.fd), "wb");
+    if (f)
+        status = write(f, path, context);
+    bool whole = f && fclose(f) == 0;
+    return mf_replace_end(&r, status || whole ? status : mf_unwritable(path));
 }

@@ -17,4 +17,11 @@ mf_status mf_replace_begin(mf_replacement *r, const char *path);
 /* The bytes go to the disk, the file to its place, the folder to the disk. `status` is how writing it went: not MF_OK removes it again. */
 mf_status mf_replace_end(mf_replacement *r, mf_status status);
 
+/* Writes what a file gets: a status with its error remembered. */
+typedef mf_status (*mf_writer)(FILE *f, const char *path, const void *context);
+/* Both of the above, and in between what `write` writes. */
+mf_status mf_replace_file(const char *path, mf_writer write, const void *context);
+/* That the file cannot be written, by errno. */
+mf_status mf_unwritable(const char *path);
+
 #endif

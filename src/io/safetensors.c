@@ -13,7 +13,6 @@
 
 #include <manyfold/io.h>
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -513,21 +512,25 @@ static mf_status write_tensors(FILE *f, const char *path, const mf_named_leaves 
         bool whole = !status && fwrite(bytes, size, count, f) == count;
         free(bytes);
         if (!whole)
-            return status ? status : mf_io_fail(MF_ERROR_IO, "%s: cannot be written: %s", path, strerror(errno));
+            return status ? status : mf_unwritable(path);
     }
     return MF_OK;
 }
 
-static mf_status write_file(const mf_replacement *r, const mf_named_leaves *l, const char *header, size_t size)
+typedef struct st_contents {
+    const mf_named_leaves *leaves;
+    const char *header;
+    size_t size; /* of the header */
+} st_contents;
+
+static mf_status write_file(FILE *f, const char *path, const void *context)
 {
+    const st_contents *c = context;
     unsigned char length[LENGTH];
-    FILE *f = fdopen(dup(r->fd), "wb");
     for (int i = 0; i < LENGTH; i++)
-        length[i] = (unsigned char)((uint64_t)size >> 8 * i & 255);
-    bool whole = f && fwrite(length, 1, LENGTH, f) == LENGTH && fwrite(header, 1, size, f) == size;
-    mf_status status = whole ? write_tensors(f, r->path, l) : MF_OK;
-    whole = f && fclose(f) == 0 && whole;
-    return status || whole ? status : mf_io_fail(MF_ERROR_IO, "%s: cannot be written: %s", r->path, strerror(errno));
+        length[i] = (unsigned char)((uint64_t)c->size >> 8 * i & 255);
+    bool whole = fwrite(length, 1, LENGTH, f) == LENGTH && fwrite(c->header, 1, c->size, f) == c->size;
+    return whole ? write_tensors(f, path, c->leaves) : mf_unwritable(path);
 }
 
 mf_status mf_save_safetensors_opt(const char *path, mf_value tree, const mf_save_safetensors_options *o)
@@ -536,7 +539,6 @@ mf_status mf_save_safetensors_opt(const char *path, mf_value tree, const mf_save
     MF_SCOPE;
     mf_value metadata = o ? o->metadata : (mf_value){ 0 };
     mf_named_leaves l = mf_leaves_of(tree);
-    mf_replacement r;
     mf_status status = check_leaves(path, &l);
     status = status ? status : check_metadata(path, metadata);
     size_t size = 0;
@@ -545,8 +547,8 @@ mf_status mf_save_safetensors_opt(const char *path, mf_value tree, const mf_save
         status = header
                      ? mf_io_fail(MF_ERROR_ARGUMENT, "%s: the names are longer than the format's header may be (100,000,000 bytes)", path)
                      : mf_io_fail(MF_ERROR_MEMORY, "%s: out of memory", path);
-    if (!status && !(status = mf_replace_begin(&r, path)))
-        status = mf_replace_end(&r, write_file(&r, &l, header, size));
+    if (!status)
+        status = mf_replace_file(path, write_file, &(st_contents){ &l, header, size });
     free(header);
     mf_leaves_free(&l);
     return status;
