@@ -115,20 +115,10 @@ static mf_value filled(mf_value batch, int devices)
     if (rows < 0)
         return mf_make_error(MF_ERROR_TREE, "mf_shard_batch: .pad_last takes a dict of arrays, which gets a \"mask\"");
     filling f = { rows, (rows + devices - 1) / devices * devices };
-    int count = mf_len(batch);
-    mf_value *pairs = malloc(2 * ((size_t)count + 1) * sizeof *pairs), mask = mf_ones(MF_SHAPE(rows), MF_F32);
-    if (!pairs)
-        return mf_make_error(MF_ERROR_MEMORY, "mf_shard_batch: out of memory");
     bool masked = false;
-    for (int i = 0; i < count; i++) {
-        pairs[2 * i] = mf_string(mf_key(batch, i));
-        pairs[2 * i + 1] = mf_get(batch, mf_key(batch, i));
+    for (int i = 0; i < mf_len(batch); i++)
         masked |= strcmp(mf_key(batch, i), "mask") == 0;
-    }
-    pairs[2 * count] = mf_string("mask");
-    pairs[2 * count + 1] = mask;
-    mf_value whole = mf_dict_n(pairs, 2 * (count + !masked));
-    free(pairs);
+    mf_value whole = masked ? batch : mf_set(batch, mf_ones(MF_SHAPE(rows), MF_F32), "mask");
     return mf_tree_map(mf_closure(filled_leaf, &f), whole);
 }
 
