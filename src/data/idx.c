@@ -4,6 +4,8 @@
  * header says. */
 #include "data/idx.h"
 
+#include "data/source.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,16 +80,7 @@ static mf_dtype dtype_of_code(unsigned code)
     }
 }
 
-static int64_t bytes_of(mf_dtype dtype)
-{
-    switch (dtype) {
-    case MF_I16: return 2;
-    case MF_I32:
-    case MF_F32: return 4;
-    case MF_F64: return 8;
-    default: return 1;
-    }
-}
+static int64_t bytes_of(mf_dtype dtype) { return (int64_t)mf_data_width(dtype); }
 
 static mf_value read_magic(source *s, idx_array *array)
 {

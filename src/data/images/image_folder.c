@@ -1,6 +1,8 @@
 /* Folders of pictures as a source: a folder for each class, as in torchvision's ImageFolder. Invariants: the order is that of the classes'
  * names and then of the files', whatever the file system gives; each row is read and decoded when it is asked for. */
 #include "data/images/image_files.h"
+
+#include "data/idx.h"
 #include "data/source.h"
 
 #include <manyfold/data.h>
@@ -8,7 +10,6 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -48,12 +49,10 @@ mf_value mf_image_agree(const char *path, mf_image_size *size, int64_t height, i
 mf_value mf_image_read(const char *path, mf_image_size *size, unsigned char *out)
 {
     unsigned char first[8] = { 0 };
-    struct stat s;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    errno = fd < 0 ? errno : 0;
-    FILE *file = fd >= 0 && fstat(fd, &s) == 0 && S_ISREG(s.st_mode) ? fdopen(fd, "rb") : NULL;
+    int fd = mf_data_open(path);
+    FILE *file = fd >= 0 ? fdopen(fd, "rb") : NULL;
     if (!file) {
-        mf_value error = mf_make_error(MF_ERROR_IO, "%s: cannot be read: %s", path, errno ? strerror(errno) : "it is no regular file");
+        mf_value error = mf_data_unreadable(path);
         if (fd >= 0)
             (void)close(fd);
         return error;
@@ -120,8 +119,7 @@ static bool is_folder(const char *parent, const char *name)
 {
     char path[4096];
     struct stat s;
-    return *name != '.' && snprintf(path, sizeof path, "%s/%s", parent, name) < (int)sizeof path && stat(path, &s) == 0 &&
-           S_ISDIR(s.st_mode);
+    return *name != '.' && data_path(path, sizeof path, parent, name) && stat(path, &s) == 0 && S_ISDIR(s.st_mode);
 }
 
 /* The names of a folder's folders, or the paths of its pictures, in order. False: it cannot be read (errno). */
@@ -166,7 +164,6 @@ static mf_value read_image(void *context, int64_t row, void *const *places)
     return mf_image_read(f->files.at[row], &size, places[0]);
 }
 
-static mf_value unreadable(const char *folder) { return mf_make_error(MF_ERROR_IO, "%s: cannot be read: %s", folder, strerror(errno)); }
 static mf_value out_of_memory(const char *folder) { return mf_make_error(MF_ERROR_MEMORY, "%s: out of memory", folder); }
 
 /* The files of the class of that number. Error or unset. */
@@ -174,8 +171,8 @@ static mf_value add_class(image_folder *f, const char *folder, const char *name,
 {
     char path[4096];
     int64_t before = f->files.count;
-    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path || !list(&f->files, path, false))
-        return unreadable(path);
+    if (!data_path(path, sizeof path, folder, name) || !list(&f->files, path, false))
+        return mf_data_unreadable(path);
     int32_t *labels = realloc(f->labels, ((size_t)f->files.count + 1) * sizeof *labels);
     f->labels = labels ? labels : f->labels;
     if (!labels || f->files.failed)
@@ -188,12 +185,12 @@ static mf_value add_class(image_folder *f, const char *folder, const char *name,
 static mf_value find_files(image_folder *f, entries *classes, const char *folder)
 {
     if (!list(classes, folder, true))
-        return unreadable(folder);
+        return mf_data_unreadable(folder);
     mf_value error = { 0 };
     for (int64_t i = 0; i < classes->count && !error.handle; i++)
         error = add_class(f, folder, classes->at[i], (int32_t)i);
     if (!error.handle && !classes->count && !list(&f->files, folder, false))
-        error = unreadable(folder);
+        error = mf_data_unreadable(folder);
     if (!error.handle && (f->files.failed || classes->failed))
         error = out_of_memory(folder);
     if (!error.handle && !f->files.count)
@@ -206,10 +203,8 @@ static mf_value find_size(image_folder *f, const mf_source_images_options *o)
     f->size.channels = o && o->channels ? o->channels : 3;
     if (f->size.channels != 1 && f->size.channels != 3)
         return mf_make_error(MF_ERROR_ARGUMENT, "mf_source_images: channels is %d; pictures have 1 or 3", f->size.channels);
-    if (o && (o->height || o->width)) {
-        mf_value error = mf_image_agree("mf_source_images", &f->size, o->height, o->width, false);
-        return error;
-    }
+    if (o && (o->height || o->width))
+        return mf_image_agree("mf_source_images", &f->size, o->height, o->width, false);
     return mf_image_read(f->files.at[0], &f->size, NULL);
 }
 
