@@ -61,6 +61,16 @@ mf_status mf_save_safetensors_opt(const char *path, mf_value tree,
 /* (h, w, channels) -> file: or (h, w): a PNG, grey, with alpha (2 channels, or 4), or of red, green
  * and blue (3); u8, or floats from 0 to 1, clipped and rounded */
 mf_status mf_save_png(const char *path, mf_value image);
+/* (n, h, w, ...) -> (H, W, ...): torchvision's make_grid: images, with channels or without, beside
+ * one another, nrow of them, and below, padding pixels of pad_value around each; it fills the last
+ * row, too. MF_ERROR_SHAPE for what are no images, or none; MF_ERROR_ARGUMENT for other numbers */
+typedef struct mf_make_grid_options {
+    mf_reserved begin_;
+    int64_t nrow MF_DEFAULT_(8), padding MF_DEFAULT_(2);
+    double pad_value;
+    mf_reserved reserved_;
+} mf_make_grid_options;
+mf_value mf_make_grid_opt(mf_value images, const mf_make_grid_options *o);
 
 /* Checkpoints of a job: a folder that all its processes write together, and that any number of
  * processes reads. All call these, in the same order, with trees of one structure; a program of

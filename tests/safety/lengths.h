@@ -365,6 +365,8 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(restored(n))                                                                                                                        \
     X(saved(1, n, 1))                                                                                                                     \
     X(saved(1, 1, n))                                                                                                                     \
+    X(mf_make_grid(rows(), .nrow = n))                                                                                                    \
+    X(mf_make_grid(rows(), .padding = n))                                                                                                 \
     X(mf_load_tree("/no such file", vector(), .max_bytes = n))                                                                            \
     X(mf_call(mf_pmap2(half, .axis_size = n), mf_ones(MF_SHAPE(1, 2), MF_F32)))                                                           \
     X(mf_call(mf_vmap2(half, .axis_size = n), mf_ones(MF_SHAPE(1, 2), MF_F32)))                                                           \
@@ -374,6 +376,7 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
 #define SIZES(X)                                                                  \
     X(mf_arange(n, MF_I64))                                                       \
     X(mf_linspace(0, 1, n))                                                       \
+    X(mf_make_grid(rows(), .padding = n))                                         \
     X(mf_eye(n, MF_F32))                                                          \
     X(mf_eye(3, MF_F32, .columns = n))                                            \
     X(mf_bincount(mf_arange(4, MF_I32), n))                                       \
