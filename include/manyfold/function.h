@@ -48,14 +48,20 @@ mf_function mf_decorate_n(mf_function f, const char *name, mf_decorator call, co
  * that has some is traced anew when the padding differs, so leave none, or memset the struct to
  * 0 before its members are set. */
 /* clang-format off */
+#define MF_CONTEXT_SIZE_(...) __extension__ ({ \
+    _Static_assert(_Generic((__VA_ARGS__), void *: 0, const void *: 0, default: 1), \
+                   "the context is copied: point to it by its own type, for a void * does not " \
+                   "say how large it is"); \
+    sizeof *(__VA_ARGS__); })
 #define mf_closure(f, ...) __extension__ ({ \
     _Static_assert(MF_IS_(f, MF_CLOSURES_), \
                    "a closure's C function takes a void * (its context), then up to 16 " \
                    "mf_values, and gives an mf_value"); \
-    _Generic((f), MF_CLOSURES_, default: (mf_no_function_)0)(f, __VA_ARGS__, sizeof *(__VA_ARGS__)); })
+    _Generic((f), MF_CLOSURES_, default: (mf_no_function_)0)(f, __VA_ARGS__, \
+                                                       MF_CONTEXT_SIZE_(__VA_ARGS__)); })
 /* clang-format on */
 #define mf_decorate(f, name, call, ...) \
-    mf_decorate_n(mf_fn(f), name, call, __VA_ARGS__, sizeof *(__VA_ARGS__))
+    mf_decorate_n(mf_fn(f), name, call, __VA_ARGS__, MF_CONTEXT_SIZE_(__VA_ARGS__))
 #endif
 
 MF_END_

@@ -52,6 +52,8 @@ wrong signature "mf_jit: f is no mf_function, no mf_module and no C function tha
 wrong transform "mf_vmap: f is no mf_function, no mf_module and no C function that takes up to 16 mf_values" 'mf_value f(mf_value x) { return mf_call(mf_grad(mf_vmap(x)), x); }'
 wrong call "mf_call: f is no mf_function" 'mf_value f(mf_value x) { return mf_call(x, 1); }'
 wrong closure "a closure.{1,2}s C function takes a void" 'static mf_value g(mf_value a, mf_value b) { return mf_add(a, b); } mf_value f(mf_value x) { int c = 1; return mf_call(mf_closure(g, &c), x); }'
+wrong context "point to it by its own type" 'static mf_value g(void *c, mf_value a) { return c ? a : mf_none(); } mf_value f(void *c, mf_value x) { return mf_call(mf_closure(g, c), x); }'
+wrong decoration "point to it by its own type" 'mf_value f(mf_decorator d, void *c, mf_value x) { return mf_call(mf_decorate(mf_neg, "d", d, c), x); }'
 wrong operator "invalid operands" 'mf_value f(mf_value a, mf_value b) { return a + b; }'
 wrong missing "(requires 2 arguments|too few arguments)" 'mf_value f(mf_value x) { return mf_add(x); }'
 
