@@ -5,10 +5,22 @@
 #include "train/canvas.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDE = 640, HIGH = 420, LEFT = 112, RIGHT = 24, TOP = 68, BOTTOM = 62, STRETCHES = 480, COLOURS = 8, MOST_PANELS = 64 };
+enum {
+    WIDE = 640,
+    HIGH = 420,
+    LEFT = 112,
+    RIGHT = 24,
+    TOP = 68,
+    BOTTOM = 62,
+    STRETCHES = 480,
+    COLOURS = 8,
+    MOST_PANELS = 64,
+    MOST_LEGEND = 64
+};
 
 static const uint32_t colours[COLOURS] = { 0x1f77b4, 0xff7f0e, 0x2ca02c, 0xd62728, 0x9467bd, 0x8c564b, 0xe377c2, 0x17becf };
 #define GRID 0xdddddd
@@ -125,6 +137,13 @@ static bool draw_curve(const panel *p, const mf_series *s, uint32_t colour)
 
 static bool is_of(const mf_series *s, const char *title) { return strcmp(last_part(s->name), title) == 0; }
 
+/* What stands before the part of the name that the title has: "train" of "train/loss"; a name of one part is whole. */
+static void legend_name(char *out, size_t size, const mf_series *s)
+{
+    int before = (int)(last_part(s->name) - s->name);
+    snprintf(out, size, "%.*s", before ? before - 1 : MOST_LEGEND - 1, s->name);
+}
+
 /* The curves' names with a stroke of their colour, as far as the line is long. */
 static void draw_legend(const panel *p, const mf_series *series, int count, const char *title)
 {
@@ -132,11 +151,13 @@ static void draw_legend(const panel *p, const mf_series *series, int count, cons
     int number = 0;
     for (int i = 0; i < count; i++)
         if (is_of(&series[i], title)) {
-            double wide = 34 + MF_LETTER * (double)strlen(series[i].name);
+            char name[MOST_LEGEND];
+            legend_name(name, sizeof name, &series[i]);
+            double wide = 34 + MF_LETTER * (double)strlen(name);
             if (x + wide > p->left + WIDE)
                 return;
             mf_canvas_line(p->canvas, x, y, x + 24, y, 3, colours[number++ % COLOURS]);
-            mf_canvas_text(p->canvas, x + 32, y, -1, series[i].name);
+            mf_canvas_text(p->canvas, x + 32, y, -1, name);
             x += wide + 16;
         }
 }

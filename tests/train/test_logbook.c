@@ -289,8 +289,8 @@ TEST(curves_are_drawn_twice)
     MF_SCOPE;
     write_run("curves");
     read_file(in_folder("curves/curves.svg"), text, sizeof text);
-    static const char *const parts[] = { ">loss<", ">accuracy<", ">rate<",  ">train/loss<", ">test/loss<", ">train/accuracy<",
-                                         ">step<", ">100<",      "#1f77b4", "#ff7f0e",      "<path ",      "</svg>\n" };
+    static const char *const parts[] = { ">loss<", ">accuracy<", ">rate<",  ">train<", ">test<",  ">step<",
+                                         ">100<",  "#1f77b4",    "#ff7f0e", "<path ",  "</svg>\n" };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         CHECK_CONTAINS(text, parts[i]);
     CHECK_EQ_INT(mkdir(in_folder("picture"), 0777), 0);
