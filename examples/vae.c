@@ -1,0 +1,395 @@
+/* A variational autoencoder on Fashion-MNIST: it learns codes of 20 numbers for images of clothes, and to draw clothes from such codes.
+ *
+ * Every device holds the same parameters and works on its part of each batch, with draws from a key of its own; gradients are averaged over
+ * the devices, so that all make the same step of Adam. In the end it draws clothes that nobody has worn, from codes that are drawn as well,
+ * and images of the test beside what comes back of them through their codes. docs/VAE.md tells more. */
+#include <manyfold.h>
+
+#include "vae_model.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { side = 28, columns = 16, rows = 10, pictured = rows * columns / 2 }; /* an image; a picture of them, every other row of the test's */
+
+/* ---- the command line */
+
+typedef struct settings {
+    long long devices, epochs, batch, hidden, latents, seed;
+    long long limit; /* training images; 0: all */
+    double learning_rate;
+    const char *data, *out;
+    bool generate;
+} settings;
+
+static const char usage[] =
+    "usage: vae [OPTION]...\n"
+    "Trains a variational autoencoder on Fashion-MNIST, data-parallel, saves it and lets it draw; or loads it to draw alone.\n"
+    "\n"
+    "  --devices N    devices to train on (8)\n"
+    "  --epochs N     passes over the training images (20)\n"
+    "  --batch N      images a step, over all devices (256)\n"
+    "  --hidden N     width of the two hidden layers (512)\n"
+    "  --latents N    numbers of a code (20)\n"
+    "  --lr RATE      Adam's learning rate (0.001)\n"
+    "  --seed N       of the parameters, the order of the images and all draws (0)\n"
+    "  --data FOLDER  with the four gzip'd IDX files (where Debian's dataset-fashion-mnist puts them)\n"
+    "  --out FOLDER   for parameters, pictures and curves (out)\n"
+    "  --limit N      training images to use, the first N (0: all)\n"
+    "  --generate     train nothing; load the parameters, of the same --hidden and --latents, and draw\n"
+    "  --help         this text\n";
+
+static bool whole_number(const char *text, long long least, long long most, long long *out)
+{
+    char *end;
+    errno = 0;
+    *out = strtoll(text, &end, 10);
+    return !errno && end != text && !*end && *out >= least && *out <= most;
+}
+
+static bool positive(const char *text, double *out)
+{
+    char *end;
+    *out = strtod(text, &end);
+    return end != text && !*end && *out > 0;
+}
+
+static bool set_option(settings *s, int option, const char *text)
+{
+    const long long most = 1 << 20;
+    switch (option) {
+    case 'd': return whole_number(text, 1, 1024, &s->devices);
+    case 'e': return whole_number(text, 1, most, &s->epochs);
+    case 'b': return whole_number(text, 1, most, &s->batch);
+    case 'h': return whole_number(text, 1, 1 << 16, &s->hidden);
+    case 'z': return whole_number(text, 1, 1 << 16, &s->latents);
+    case 's': return whole_number(text, 0, INT64_MAX, &s->seed);
+    case 'l': return whole_number(text, 0, INT64_MAX, &s->limit);
+    case 'r': return positive(text, &s->learning_rate);
+    case 'i': s->data = text; return true;
+    case 'o': s->out = text; return true;
+    case 'g': s->generate = true; return true;
+    default: return false;
+    }
+}
+
+/* False: the program ends now, with *status. */
+static bool read_settings(settings *s, int argc, char **argv, int *status)
+{
+    static const struct option options[] = {
+        { "devices", required_argument, NULL, 'd' },
+        { "epochs", required_argument, NULL, 'e' },
+        { "batch", required_argument, NULL, 'b' },
+        { "hidden", required_argument, NULL, 'h' },
+        { "latents", required_argument, NULL, 'z' },
+        { "lr", required_argument, NULL, 'r' },
+        { "seed", required_argument, NULL, 's' },
+        { "data", required_argument, NULL, 'i' },
+        { "out", required_argument, NULL, 'o' },
+        { "limit", required_argument, NULL, 'l' },
+        { "generate", no_argument, NULL, 'g' },
+        { "help", no_argument, NULL, '?' + 1 },
+        { 0 },
+    };
+    *status = EXIT_FAILURE;
+    int option, at = 0;
+    while ((option = getopt_long(argc, argv, "", options, &at)) != -1) {
+        if (option == '?' + 1) {
+            fputs(usage, stdout);
+            *status = EXIT_SUCCESS;
+            return false;
+        }
+        if (option == '?' || !set_option(s, option, optarg)) {
+            if (option != '?')
+                fprintf(stderr, "vae: --%s does not take '%s'\n", options[at].name, optarg);
+            fputs("vae --help tells what there is\n", stderr);
+            return false;
+        }
+    }
+    const char *wrong = optind < argc ? "takes options alone" : s->batch % s->devices ? "--batch must be divisible by --devices" : NULL;
+    if (wrong)
+        fprintf(stderr, "vae: %s\n", wrong);
+    return !wrong;
+}
+
+static bool told(mf_value v)
+{
+    const char *message = mf_is_error(v) ? mf_error(v) : NULL;
+    if (message)
+        fprintf(stderr, "vae: %s\n", message);
+    return message != NULL;
+}
+
+static bool out_path(char *path, size_t size, const settings *s, const char *name)
+{
+    int n = snprintf(path, size, "%s/%s", s->out, name);
+    if (n >= 0 && (size_t)n < size)
+        return true;
+    fputs("vae: the name of the folder after --out is too long\n", stderr);
+    return false;
+}
+
+/* ---- data */
+
+/* (n, 28 28), without labels; the first `limit` of them, 0: all */
+static mf_value load_images(const settings *s, const char *split, long long limit)
+{
+    mf_value dataset = mf_load_fashion_mnist(s->data, split);
+    if (told(dataset)) {
+        if (!s->data)
+            fputs("vae: the images are in Debian's package dataset-fashion-mnist; --data names another folder\n", stderr);
+        return dataset;
+    }
+    mf_value images = vae_pixels(mf_get(dataset, "image"));
+    return limit && limit < mf_dim(images, 0) ? mf_get(images, mf_range(0, limit)) : images;
+}
+
+static bool enough(mf_value images, const char *split, long long least)
+{
+    if (mf_dim(images, 0) < least)
+        fprintf(stderr, "vae: %lld images to %s with are too few: %lld are needed\n", (long long)mf_dim(images, 0), split, least);
+    return mf_dim(images, 0) >= least;
+}
+
+/* NULL after an error, which is told. The loader copies what it needs; the dataset itself goes with the scope. */
+static mf_loader *open_loader(const settings *s, const char *split)
+{
+    MF_SCOPE;
+    bool train = strcmp(split, "train") == 0;
+    mf_value images = load_images(s, split, train ? s->limit : 0);
+    if (mf_is_error(images) || !enough(images, split, train ? s->batch : pictured))
+        return NULL;
+    return mf_loader_open(mf_dict("image", images), .batch_size = s->batch, .shuffle = train, .shuffle_seed = (uint64_t)s->seed,
+                          .pad_last = !train, .prefetch = train ? 2 : 0);
+}
+
+/* ---- training */
+
+enum { costs = 3 };
+static const char *const cost_names[costs] = { "loss", "reconstruction", "kl" };
+
+typedef struct tally { /* the sums over `images` images, or batches */
+    double sums[costs], count;
+} tally;
+
+typedef struct run {
+    const settings *settings;
+    vae_trainer trainer;
+    mf_function step, evaluate;
+    mf_value state;
+    mf_value pending; /* what the step that was queued last gives */
+    mf_loader *train, *test;
+    mf_logbook *book;
+} run;
+
+static void add(tally *t, mf_value per_device, double count)
+{
+    for (int i = 0; i < costs; i++)
+        t->sums[i] += mf_item_f64(mf_get(per_device, cost_names[i], 0)); /* the same on all devices */
+    t->count += count;
+}
+
+static mf_value means_of(const tally *t)
+{
+    return mf_dict("loss", t->sums[0] / t->count, "reconstruction", t->sums[1] / t->count, "kl", t->sums[2] / t->count);
+}
+
+static bool settle(run *r, tally *t)
+{
+    MF_SCOPE;
+    if (!r->pending.handle)
+        return true;
+    if (told(r->pending))
+        return false;
+    add(t, r->pending, 1);
+    mf_clear(&r->pending);
+    return true;
+}
+
+/* Reading a result waits for it, so a step's loss is read when the next step is on its way. */
+static bool queue_step(run *r, tally *t, mf_value batch)
+{
+    MF_SCOPE;
+    mf_value next, means, images = mf_shard_batch(mf_get(batch, "image"), mf_local_device_count());
+    mf_unpack(mf_call(r->step, r->state, images), &next, &means);
+    if (told(next) || !settle(r, t))
+        return false;
+    mf_assign(&r->state, next);
+    mf_assign(&r->pending, means);
+    return true;
+}
+
+static bool train_epoch(run *r, long long epoch, tally *t)
+{
+    char label[48], said[64];
+    snprintf(label, sizeof label, "Epoch %lld/%lld, batch", epoch, r->settings->epochs);
+    mf_progress *p = mf_progress_open(label, mf_loader_batches(r->train), .unit = "images", .per_step = (double)r->settings->batch);
+    bool good = true;
+    for (mf_value batch; good && mf_loader_next(r->train, &batch);) {
+        good = !told(batch) && queue_step(r, t, batch) && (t->count > 0 || settle(r, t));
+        snprintf(said, sizeof said, "loss %.2f", t->count > 0 ? t->sums[0] / t->count : 0);
+        mf_progress_step(p, said);
+    }
+    good = good && settle(r, t);
+    mf_progress_close(p);
+    return good;
+}
+
+static mf_value masked_sum(void *mask, mf_value x) { return mf_psum(mf_sum(mf_mul(x, *(mf_value *)mask)), "devices"); }
+
+/* The sums over the images that the mask lets count, on all devices together. */
+static mf_value eval_step(void *model, mf_value params, mf_value batch, mf_value key)
+{
+    mf_value mask = mf_get(batch, "mask");
+    mf_value sums = mf_tree_map(mf_closure(masked_sum, &mask), vae_costs(*(mf_module *)model, params, mf_get(batch, "image"), key));
+    return mf_tuple(sums, mf_psum(mf_sum(mask), "devices"));
+}
+
+/* By the same draws after every epoch, so that the numbers can be compared. */
+static bool evaluate(run *r, tally *t)
+{
+    int devices = mf_local_device_count();
+    mf_value params = mf_get(r->state, "params");
+    for (mf_value batch; mf_loader_next(r->test, &batch);) {
+        MF_SCOPE;
+        mf_value key = mf_random_fold_in(mf_random_key((uint64_t)r->settings->seed), mf_i(mf_loader_position(r->test))), sums, images;
+        mf_unpack(mf_call(r->evaluate, params, mf_shard_batch(batch, devices), mf_random_split(key, devices)), &sums, &images);
+        if (told(sums))
+            return false;
+        add(t, sums, mf_item_f64(mf_get(images, 0)));
+    }
+    return true;
+}
+
+static bool train_epochs(run *r)
+{
+    for (long long epoch = 1; epoch <= r->settings->epochs; epoch++) {
+        MF_SCOPE;
+        tally trained = { 0 }, tested = { 0 };
+        if (!train_epoch(r, epoch, &trained) || !evaluate(r, &tested))
+            return false;
+        printf("Epoch %lld/%lld: test loss %.2f: reconstruction %.2f, KL %.2f\n", epoch, r->settings->epochs, tested.sums[0] / tested.count,
+               tested.sums[1] / tested.count, tested.sums[2] / tested.count);
+        if (mf_logbook_write(r->book, epoch, mf_dict("train", means_of(&trained), "test", means_of(&tested))) != MF_OK)
+            return false; /* mf_exit_status says why */
+    }
+    printf("\n%s\n", mf_logbook_table(r->book));
+    return true;
+}
+
+/* ---- pictures */
+
+static bool save_picture(const settings *s, const char *name, mf_value images, const char *what)
+{
+    char path[4096];
+    if (told(images) || !out_path(path, sizeof path, s, name))
+        return false;
+    mf_value grid = mf_make_grid(mf_reshape(images, MF_SHAPE(-1, side, side)), .nrow = columns, .pad_value = 0.25);
+    if (mf_save_png(path, grid) != MF_OK)
+        return false;
+    printf("%s saved as %s\n", what, path);
+    return true;
+}
+
+/* Each row of images above the row of what comes back of them. */
+static mf_value in_turns(mf_value images, mf_value drawn)
+{
+    mf_value both = mf_list(mf_reshape(images, MF_SHAPE(rows / 2, columns, -1)), mf_reshape(drawn, MF_SHAPE(rows / 2, columns, -1)));
+    return mf_reshape(mf_stack(both, 1), MF_SHAPE(rows * columns, -1));
+}
+
+static bool draw(const settings *s, mf_module model, mf_value params)
+{
+    MF_SCOPE;
+    mf_value codes = mf_random_normal(mf_random_key((uint64_t)s->seed), MF_SHAPE(rows * columns, s->latents), MF_F32);
+    mf_value samples = mf_call(mf_jit(mf_closure(vae_generate, &model)), params, codes);
+    if (!save_picture(s, "samples.png", samples, "Samples"))
+        return false;
+    mf_value images = load_images(s, "test", pictured);
+    if (mf_is_error(images) || !enough(images, "test", pictured))
+        return false;
+    mf_value drawn = mf_call(mf_jit(mf_closure(vae_reconstruct, &model)), params, images);
+    return save_picture(s, "reconstructions.png", in_turns(images, drawn), "Test images, each row above its reconstruction,");
+}
+
+/* ---- the two ways to run */
+
+static double parameter_count(mf_value leaves)
+{
+    double count = 0;
+    for (int i = 0; i < mf_len(leaves); i++)
+        count += (double)mf_size(mf_get(leaves, i));
+    return count;
+}
+
+static mf_module model_of(const settings *s)
+{
+    vae_size size = { side * side, (int)s->hidden, (int)s->latents };
+    return vae(mf_random_state((uint64_t)s->seed), &size);
+}
+
+static bool start(run *r)
+{
+    const settings *s = r->settings;
+    if (!(r->train = open_loader(s, "train")) || !(r->test = open_loader(s, "test")))
+        return false;
+    if (mkdir(s->out, 0777) != 0 && errno != EEXIST) {
+        fprintf(stderr, "vae: %s: %s\n", s->out, strerror(errno));
+        return false;
+    }
+    r->book = mf_logbook_open(s->out);
+    mf_value params = mf_module_values(r->trainer.model, mf_of_type(MF_PARAM_STATE));
+    printf("%d devices with %lld images each a step; %.0f parameters\n", mf_device_count(), s->batch / mf_device_count(),
+           parameter_count(mf_tree_leaves(params)));
+    r->state = vae_first_state(&r->trainer, params, mf_random_key((uint64_t)s->seed));
+    return !told(r->state);
+}
+
+static bool save(const settings *s, mf_value params)
+{
+    char path[4096];
+    bool saved = out_path(path, sizeof path, s, "vae.npz") && mf_save_npz(path, params) == MF_OK; /* if not, mf_exit_status says why */
+    if (saved)
+        printf("Trained parameters saved as %s\n", path);
+    return saved;
+}
+
+static bool train(const settings *s)
+{
+    mf_set_num_cpu_devices((int)s->devices);
+    run r = { .settings = s, .trainer = { model_of(s), mf_adam(.learning_rate = s->learning_rate) } };
+    r.step = mf_pmap(mf_closure(vae_train_step, &r.trainer), "devices", .donate_argnums = MF_INTS(0));
+    r.evaluate = mf_pmap(mf_closure(eval_step, &r.trainer.model), "devices");
+    bool ok = start(&r) && train_epochs(&r);
+    mf_value params = ok ? mf_unreplicate(mf_get(r.state, "params")) : mf_none();
+    ok = ok && save(s, params) && draw(s, r.trainer.model, params);
+    ok = mf_logbook_close(r.book) == MF_OK && ok;
+    mf_loader_close(r.train);
+    mf_loader_close(r.test);
+    return ok;
+}
+
+static bool load(const settings *s)
+{
+    char path[4096];
+    mf_module model = model_of(s);
+    if (!out_path(path, sizeof path, s, "vae.npz"))
+        return false;
+    mf_value params = mf_load_tree(path, mf_module_values(model, mf_of_type(MF_PARAM_STATE)));
+    return !told(params) && draw(s, model, params);
+}
+
+int main(int argc, char **argv)
+{
+    settings s = { .devices = 8, .epochs = 20, .batch = 256, .hidden = 512, .latents = 20, .learning_rate = 1e-3, .out = "out" };
+    int status;
+    if (!read_settings(&s, argc, argv, &status))
+        return status;
+    bool ok = s.generate ? load(&s) : train(&s);
+    status = mf_exit_status();
+    return ok ? status : EXIT_FAILURE;
+}
