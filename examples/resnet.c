@@ -1,0 +1,422 @@
+/* A residual network of 20 layers on Fashion-MNIST, data-parallel: what it takes to train one well.
+ *
+ * Every device holds the same parameters and works on its part of each batch: it draws crops and mirror images inside of the compiled step,
+ * its norms take the statistics of the whole batch, and the means of all gradients make one step of momentum, at a rate that warms up and
+ * then goes down along a cosine. After each epoch all test images are evaluated, losses and accuracies go into a log book, which draws
+ * their curves, and a checkpoint is saved: --resume goes on from the newest, to the bit. docs/RESNET.md tells more. */
+#include <manyfold.h>
+
+#include "resnet_model.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { num_classes = 10, image_size = 28 }; /* the dataset's images have a border of two pixels around */
+
+/* ---- the command line */
+
+typedef struct settings {
+    long long devices, epochs, batch, width, blocks, seed;
+    long long limit; /* training images; 0: all */
+    long long pause; /* epochs after which to stop; 0: all */
+    double learning_rate, weight_decay, label_smoothing;
+    const char *data, *out;
+    bool plain, resume;
+} settings;
+
+static const char usage[] = "usage: resnet [OPTION]...\n"
+                            "Trains a residual network on Fashion-MNIST, data-parallel, and draws how it went.\n"
+                            "\n"
+                            "  --devices N      devices to train on (2)\n"
+                            "  --epochs N       passes over the training images (16)\n"
+                            "  --batch N        images a step, over all devices (128)\n"
+                            "  --width N        channels of the first third of the layers; the others have 2 and 4 times as many (16)\n"
+                            "  --blocks N       blocks of two layers in each third: 3 make 20 layers in all (3)\n"
+                            "  --lr RATE        the greatest learning rate (0.1)\n"
+                            "  --decay RATE     how much the kernels decay (0.0005)\n"
+                            "  --smoothing A    of the labels: a part A of each goes to all classes alike (0.1)\n"
+                            "  --no-augment     show the images as they are, neither cut nor mirrored\n"
+                            "  --seed N         of the parameters, the order of the images and how they are cut (0)\n"
+                            "  --data FOLDER    with the four gzip'd IDX files (where Debian's dataset-fashion-mnist puts them)\n"
+                            "  --limit N        training images to use, the first N (0: all)\n"
+                            "  --out FOLDER     for curves, metrics, checkpoints and the trained parameters (out)\n"
+                            "  --pause N        stop after so many epochs in all, to go on later with --resume (0: no)\n"
+                            "  --resume         go on from the newest checkpoint in the folder after --out\n"
+                            "  --help           this text\n";
+
+static bool whole_number(const char *text, long long least, long long most, long long *out)
+{
+    char *end;
+    errno = 0;
+    *out = strtoll(text, &end, 10);
+    return !errno && end != text && !*end && *out >= least && *out <= most;
+}
+
+static bool number(const char *text, double least, double below, double *out)
+{
+    char *end;
+    *out = strtod(text, &end);
+    return end != text && !*end && *out >= least && *out < below;
+}
+
+static bool set_option(settings *s, int option, const char *text)
+{
+    const long long most = 1 << 20;
+    switch (option) {
+    case 'd': return whole_number(text, 1, 1024, &s->devices);
+    case 'e': return whole_number(text, 1, most, &s->epochs);
+    case 'b': return whole_number(text, 1, most, &s->batch);
+    case 'w': return whole_number(text, 1, 1024, &s->width);
+    case 'n': return whole_number(text, 1, resnet_most_blocks / 3, &s->blocks);
+    case 's': return whole_number(text, 0, INT64_MAX, &s->seed);
+    case 'l': return whole_number(text, 0, INT64_MAX, &s->limit);
+    case 'p': return whole_number(text, 0, most, &s->pause);
+    case 'r': return number(text, 1e-9, 1e9, &s->learning_rate);
+    case 'c': return number(text, 0, 1, &s->weight_decay);
+    case 'a': return number(text, 0, 1, &s->label_smoothing);
+    case 'i': s->data = text; return true;
+    case 'o': s->out = text; return true;
+    case 'P': s->plain = true; return true;
+    case 'R': s->resume = true; return true;
+    default: return false;
+    }
+}
+
+/* False: the program ends now, with *status. */
+static bool read_settings(settings *s, int argc, char **argv, int *status)
+{
+    static const struct option options[] = {
+        { "devices", required_argument, NULL, 'd' },
+        { "epochs", required_argument, NULL, 'e' },
+        { "batch", required_argument, NULL, 'b' },
+        { "width", required_argument, NULL, 'w' },
+        { "blocks", required_argument, NULL, 'n' },
+        { "lr", required_argument, NULL, 'r' },
+        { "decay", required_argument, NULL, 'c' },
+        { "smoothing", required_argument, NULL, 'a' },
+        { "seed", required_argument, NULL, 's' },
+        { "data", required_argument, NULL, 'i' },
+        { "limit", required_argument, NULL, 'l' },
+        { "out", required_argument, NULL, 'o' },
+        { "pause", required_argument, NULL, 'p' },
+        { "no-augment", no_argument, NULL, 'P' },
+        { "resume", no_argument, NULL, 'R' },
+        { "help", no_argument, NULL, 'h' },
+        { 0 },
+    };
+    *status = EXIT_FAILURE;
+    int option, at = 0;
+    while ((option = getopt_long(argc, argv, "", options, &at)) != -1) {
+        if (option == 'h') {
+            fputs(usage, stdout);
+            *status = EXIT_SUCCESS;
+            return false;
+        }
+        if (option == '?' || !set_option(s, option, optarg)) {
+            if (option != '?')
+                fprintf(stderr, "resnet: --%s does not take '%s'\n", options[at].name, optarg);
+            fputs("resnet --help tells what there is\n", stderr);
+            return false;
+        }
+    }
+    if (optind < argc)
+        fputs("resnet: takes options alone\n", stderr);
+    return optind == argc;
+}
+
+static bool told(mf_value v)
+{
+    const char *message = mf_is_error(v) ? mf_error(v) : NULL;
+    if (message)
+        fprintf(stderr, "resnet: %s\n", message);
+    return message != NULL;
+}
+
+/* ---- data */
+
+static mf_value first_rows(void *count, mf_value x) { return mf_get(x, mf_range(0, *(const long long *)count)); }
+
+/* NULL after an error, which is told. The loader copies what it needs; the dataset itself goes with the scope. */
+static mf_loader *open_loader(const settings *s, bool train)
+{
+    MF_SCOPE;
+    mf_value dataset = mf_load_fashion_mnist(s->data, train ? "train" : "test");
+    if (told(dataset)) {
+        if (!s->data)
+            fputs("resnet: the images are in Debian's package dataset-fashion-mnist; --data names another folder\n", stderr);
+        return NULL;
+    }
+    int64_t images = mf_dim(mf_get(dataset, "label"), 0);
+    if (train && s->limit && s->limit < images)
+        dataset = mf_tree_map(mf_closure(first_rows, &s->limit), dataset);
+    mf_loader *l = mf_loader_open(dataset, .batch_size = s->batch, .shuffle = train, .shuffle_seed = (uint64_t)s->seed, .pad_last = !train,
+                                  .prefetch = 2);
+    if (mf_loader_batches(l) > 0)
+        return l;
+    fprintf(stderr, "resnet: there are not as many images to train with as a batch of %lld has\n", s->batch);
+    mf_loader_close(l);
+    return NULL;
+}
+
+/* ---- training */
+
+typedef struct resnet_judge {
+    resnet_trainer trainer;
+    mf_module metrics;
+} resnet_judge;
+
+typedef struct run {
+    const settings *settings;
+    resnet_judge judge;
+    mf_function step, evaluate;
+    mf_value state;
+    mf_value pending; /* what the step tells that was queued last */
+    double loss, accuracy, steps;
+    mf_loader *train, *test;
+    mf_checkpoint_manager *checkpoints;
+    mf_logbook *book;
+} run;
+
+static bool settle(run *r)
+{
+    MF_SCOPE;
+    if (!r->pending.handle)
+        return true;
+    if (told(r->pending))
+        return false;
+    r->loss += mf_item_f64(mf_get(r->pending, "loss", 0)); /* the same on all devices: the first one's */
+    r->accuracy += mf_item_f64(mf_get(r->pending, "accuracy", 0));
+    r->steps++;
+    mf_clear(&r->pending);
+    return true;
+}
+
+/* Reading a result waits for it, so a step's loss is read when the next step is on its way. */
+static bool queue_step(run *r, mf_value batch)
+{
+    MF_SCOPE;
+    mf_value next, said;
+    mf_unpack(mf_call(r->step, r->state, mf_shard_batch(batch, mf_local_device_count())), &next, &said);
+    if (told(next) || !settle(r))
+        return false;
+    mf_assign(&r->state, next);
+    mf_assign(&r->pending, said);
+    return true;
+}
+
+static bool train_epoch(run *r, long long epoch)
+{
+    char label[48], said[64];
+    snprintf(label, sizeof label, "Epoch %lld/%lld, batch", epoch, r->settings->epochs);
+    mf_progress *p = mf_progress_open(label, mf_loader_batches(r->train), .unit = "images", .per_step = (double)r->settings->batch);
+    bool good = true;
+    r->loss = r->accuracy = r->steps = 0;
+    for (mf_value batch; good && mf_loader_next(r->train, &batch);) {
+        good = !told(batch) && queue_step(r, batch);
+        double steps = r->steps > 0 ? r->steps : 1;
+        snprintf(said, sizeof said, "loss %.4f, accuracy %.4f", r->loss / steps, r->accuracy / steps);
+        if (good)
+            mf_progress_step(p, said);
+    }
+    mf_progress_close(p);
+    return good && settle(r);
+}
+
+/* ---- evaluation: sums over the images that the mask lets count, on all devices together */
+
+static mf_value eval_step(void *judge, mf_value params, mf_value stats, mf_value batch)
+{
+    const resnet_judge *j = judge;
+    mf_value logits = resnet_logits(&j->trainer, params, stats, mf_get(batch, "image")), labels = mf_get(batch, "label");
+    mf_value losses = mf_softmax_cross_entropy_with_integer_labels(logits, labels);
+    mf_value seen = mf_dict("logits", logits, "labels", labels, "loss", losses, "mask", mf_get(batch, "mask"));
+    return mf_psum(mf_call(j->metrics, seen), "devices");
+}
+
+/* {"loss", "accuracy"} of all test images. */
+static mf_value evaluate(run *r)
+{
+    mf_value sums = { 0 };
+    for (mf_value batch; mf_loader_next(r->test, &batch);) {
+        mf_value rows = mf_shard_batch(batch, mf_local_device_count());
+        mf_value more = mf_unreplicate(mf_call(r->evaluate, mf_get(r->state, "params"), mf_get(r->state, "stats"), rows));
+        sums = sums.handle ? mf_tree_map(mf_fn(mf_add), sums, more) : more;
+    }
+    return mf_nn_metric_result(r->judge.metrics, sums);
+}
+
+/* ---- checkpoints: all that the rest of the training follows from */
+
+static mf_value checkpoint_of(const run *r)
+{
+    const settings *s = r->settings;
+    const double which[] = { (double)s->epochs, (double)s->batch, (double)s->limit,   (double)s->seed,
+                             s->learning_rate,  s->weight_decay,  s->label_smoothing, s->plain };
+    return mf_dict("run", mf_from_host(MF_F64, MF_SHAPE(sizeof which / sizeof *which), which), "position",
+                   mf_scalar((double)mf_loader_position(r->train), MF_I64), "state", mf_unreplicate(r->state));
+}
+
+static bool resume(run *r, const char *folder)
+{
+    MF_SCOPE;
+    int64_t epoch = mf_checkpoint_manager_latest_step(r->checkpoints);
+    if (epoch < 0 && r->settings->resume)
+        fprintf(stderr, "resnet: %s has no checkpoint to go on from\n", folder);
+    if (epoch >= 0 && !r->settings->resume)
+        fprintf(stderr, "resnet: %s has a training of %lld epochs: --resume goes on with it, --out names another folder\n", folder,
+                (long long)epoch);
+    if (epoch < 0 || !r->settings->resume)
+        return (epoch >= 0) == r->settings->resume;
+    mf_value now = checkpoint_of(r), saved = mf_checkpoint_manager_restore(r->checkpoints, epoch, now);
+    if (told(saved))
+        return false;
+    if (!mf_item_bool(mf_array_equal(mf_get(saved, "run"), mf_get(now, "run")))) {
+        fprintf(stderr, "resnet: %s is of a training with other settings; --devices alone may change\n", folder);
+        return false;
+    }
+    mf_assign(&r->state, mf_replicate(mf_get(saved, "state"), mf_local_devices()));
+    printf("Going on from %s, after %lld epochs\n", folder, (long long)epoch);
+    return mf_loader_seek(r->train, mf_item_i64(mf_get(saved, "position"))) == MF_OK;
+}
+
+/* ---- epochs */
+
+static bool one_epoch(run *r, long long epoch)
+{
+    MF_SCOPE;
+    if (!train_epoch(r, epoch))
+        return false;
+    mf_value test = evaluate(r), train = mf_dict("loss", r->loss / r->steps, "accuracy", r->accuracy / r->steps);
+    if (told(test))
+        return false;
+    printf("Epoch %lld/%lld: test loss %.4f, test accuracy %.4f\n", epoch, r->settings->epochs, mf_item_f64(mf_get(test, "loss")),
+           mf_item_f64(mf_get(test, "accuracy")));
+    fflush(stdout);
+    return mf_logbook_write(r->book, epoch, mf_dict("train", train, "test", test)) == MF_OK &&
+           mf_checkpoint_manager_save(r->checkpoints, epoch, checkpoint_of(r)) == MF_OK; /* if not, mf_exit_status says why */
+}
+
+static bool train_epochs(run *r)
+{
+    const settings *s = r->settings;
+    long long first = mf_loader_position(r->train) / mf_loader_batches(r->train), last = s->epochs;
+    if (s->pause && s->pause < last)
+        last = s->pause;
+    for (long long epoch = first + 1; epoch <= last; epoch++)
+        if (!one_epoch(r, epoch))
+            return false;
+    const char *table = first < last ? mf_logbook_table(r->book) : NULL;
+    if (table)
+        printf("\n%s\n", table);
+    return true;
+}
+
+/* ---- the whole */
+
+static bool out_path(char *path, size_t size, const settings *s, const char *name)
+{
+    int n = snprintf(path, size, "%s/%s", s->out, name);
+    if (n >= 0 && (size_t)n < size)
+        return true;
+    fputs("resnet: the name of the folder after --out is too long\n", stderr);
+    return false;
+}
+
+static double parameter_count(mf_value leaves)
+{
+    double count = 0;
+    for (int i = 0; i < mf_len(leaves); i++)
+        count += (double)mf_size(mf_get(leaves, i));
+    return count;
+}
+
+static bool open_files(run *r)
+{
+    char path[4096];
+    if (!out_path(path, sizeof path, r->settings, "checkpoints"))
+        return false;
+    if (mkdir(r->settings->out, 0777) != 0 && errno != EEXIST) {
+        fprintf(stderr, "resnet: %s: %s\n", r->settings->out, strerror(errno));
+        return false;
+    }
+    r->checkpoints = mf_checkpoint_manager_open(path, .max_to_keep = 2);
+    if (!resume(r, path))
+        return false;
+    r->book = mf_logbook_open(r->settings->out);
+    return true;
+}
+
+static bool start(run *r)
+{
+    const settings *s = r->settings;
+    mf_value divides = mf_shard_batch(mf_zeros(MF_SHAPE(s->batch), MF_F32), mf_device_count());
+    if (told(divides) || !(r->train = open_loader(s, true)) || !(r->test = open_loader(s, false)))
+        return false;
+    r->judge.trainer.tx = resnet_optimizer(s->learning_rate, s->weight_decay, s->epochs * mf_loader_batches(r->train));
+    r->step = mf_pmap(mf_closure(resnet_train_step, &r->judge.trainer), "devices", .donate_argnums = MF_INTS(0));
+    r->evaluate = mf_pmap(mf_closure(eval_step, &r->judge), "devices");
+    resnet_state first = resnet_first_state(&r->judge.trainer, (uint64_t)s->seed);
+    mf_assign(&r->state, mf_replicate(resnet_state_pack(first), mf_local_devices()));
+    if (told(r->state) || !open_files(r))
+        return false;
+    printf("%d devices with %lld images each a step, %lld steps an epoch; %lld layers, %.0f parameters\n", mf_device_count(),
+           s->batch / mf_device_count(), (long long)mf_loader_batches(r->train), 6 * s->blocks + 2,
+           parameter_count(mf_tree_leaves(first.params)));
+    return true;
+}
+
+static bool save(const run *r)
+{
+    MF_SCOPE;
+    char path[4096];
+    if (!out_path(path, sizeof path, r->settings, "resnet.safetensors"))
+        return false;
+    mf_value state = mf_unreplicate(r->state);
+    bool saved = mf_save_safetensors(path, mf_dict("params", mf_get(state, "params"), "stats", mf_get(state, "stats"))) == MF_OK;
+    if (saved)
+        printf("Curves drawn as %s/curves.png and curves.svg; trained parameters saved as %s\n", r->settings->out, path);
+    return saved;
+}
+
+static bool train(const settings *s)
+{
+    mf_set_num_cpu_devices((int)s->devices);
+    resnet_size size = { num_classes, 1, (int)s->width, 3, (int)s->blocks };
+    run r = { .settings = s,
+              .judge = { .trainer = { .model = resnet(mf_random_state((uint64_t)s->seed), &size),
+                                      .label_smoothing = s->label_smoothing,
+                                      .size = image_size,
+                                      .augment = !s->plain },
+                         .metrics = mf_nn_multi_metric("loss", mf_nn_average("loss"), "accuracy", mf_nn_accuracy()) } };
+    bool ok = start(&r) && train_epochs(&r);
+    ok = mf_checkpoint_manager_close(r.checkpoints) == MF_OK && ok; /* first what is on its way to the disk */
+    ok = mf_logbook_close(r.book) == MF_OK && ok;
+    ok = ok && save(&r);
+    mf_clear(&r.state);
+    mf_loader_close(r.train);
+    mf_loader_close(r.test);
+    return ok;
+}
+
+int main(int argc, char **argv)
+{
+    settings s = { .devices = 2,
+                   .epochs = 16,
+                   .batch = 128,
+                   .width = 16,
+                   .blocks = 3,
+                   .learning_rate = 0.1,
+                   .weight_decay = 5e-4,
+                   .label_smoothing = 0.1,
+                   .out = "out" };
+    int status;
+    if (!read_settings(&s, argc, argv, &status))
+        return status;
+    bool ok = train(&s);
+    status = mf_exit_status();
+    return ok ? status : EXIT_FAILURE;
+}
