@@ -7,7 +7,7 @@
 A round runs a row's workload once on each side, and the machine's own limit for it, so that a machine whose speed drifts slows all of
 them; a ratio is the median over rounds of theirs / ours. A row runs in processes of its own, so its memory is its own.
 Each row is written to OUT/rows/ when it is done: an interrupted run goes on with --resume. Out of all rows there come OUT/table.md,
-table.json and the curves (SVG). A peer is a Python that has jax; without one our side alone is measured.
+table.json and the curves (SVG). A peer is a Python that has jax or torch; without one our side alone is measured.
 """
 import argparse
 import json
@@ -26,8 +26,11 @@ from side import Side, first_line
 HERE = os.path.dirname(os.path.abspath(__file__))
 MPIRUN = ["--oversubscribe", "--bind-to", "none", *(["--allow-run-as-root"] if os.getuid() == 0 else [])]
 TCP = ["--mca", "btl", "tcp,self"]
-VERSIONS = "import jax, jaxlib, numpy, platform, json; print(json.dumps({'python': platform.python_version(), 'jax': jax.__version__, " \
-           "'jaxlib': jaxlib.__version__, 'numpy': numpy.__version__}))"
+# What a peer's Python says of itself; the first package that it has is the peer.
+VERSIONS = {"jax": "import jax, jaxlib, numpy, platform, json; print(json.dumps({'python': platform.python_version(), "
+                   "'jax': jax.__version__, 'jaxlib': jaxlib.__version__, 'numpy': numpy.__version__}))",
+            "torch": "import torch, platform, json; print(json.dumps({'python': platform.python_version(), 'torch': torch.__version__}))"}
+TITLES = {"jax": "JAX", "torch": "PyTorch"}
 
 
 def output(*command):
@@ -68,14 +71,18 @@ class Bench:
         self.out = options.out or os.path.join(self.build, "bench")
         self.rows_folder = os.path.join(self.out, "rows")
         os.makedirs(self.rows_folder, exist_ok=True)
-        self.peers = []
-        for python in options.peer:
-            versions = json.loads(output(python, "-c", VERSIONS) or "{}")
-            if not versions:
-                sys.exit(f"{python} has no jax")
-            self.peers.append({"python": python, "label": f"JAX {versions['jax']}", "versions": versions})
+        self.peers = [self.peer(python) for python in options.peer]
         self.program = os.path.join(self.build, "bench", "workloads")
         self.limits = Side([os.path.join(self.build, "bench", "limits")], cores=set(self.cores))
+
+    def peer(self, python):
+        for package, question in VERSIONS.items():
+            versions = json.loads(output(python, "-c", question) or "{}")
+            if versions:
+                script = os.path.join(HERE, "peers", f"{package}_bench.py")
+                return {"python": python, "label": f"{TITLES[package]} {versions[package]}", "versions": versions, "package": package,
+                        "script": script, "workloads": set(output(python, script, "--list").split())}
+        sys.exit(f"{python} has neither of {', '.join(VERSIONS)}")
 
     def path(self, row):
         return os.path.join(self.rows_folder, table.file_name(row))
@@ -87,9 +94,14 @@ class Bench:
             yield from self.jobs(row, cores, tail)
             return
         yield "Manyfold", Side([self.program, *tail], cores=cores)
-        for peer in self.peers:
-            command = [peer["python"], os.path.join(HERE, "peers", "jax_bench.py"), *tail]
-            yield peer["label"], Side(command, row.peer_environment, cores)
+        for peer in self.known(row):
+            yield peer["label"], Side([peer["python"], peer["script"], *tail], row.peer_environment, cores)
+
+    def known(self, row):
+        """The peers that have the row's workload; a whole process, and several, only JAX has."""
+        if row.workload == table.PROCESS or row.processes > 1:
+            return [peer for peer in self.peers if peer["package"] == "jax"]
+        return [peer for peer in self.peers if row.workload in peer["workloads"]]
 
     def jobs(self, row, cores, tail):
         """The sides of a row over processes. Without MPI's launcher, nobody's; without its compiler, not MPI's."""
@@ -102,8 +114,8 @@ class Bench:
         if row.workload.startswith("psum_") and self.allreduce():
             bound = ["core" if word == "none" and row.processes <= len(cores) else word for word in launch]   # else two ranks spin on one
             yield "MPI_Allreduce", Side([*bound, self.allreduce(), *tail], cores=cores)
-        for peer in self.peers:
-            command = [peer["python"], os.path.join(HERE, "peers", "jax_bench.py"), "--processes", str(row.processes), *tail]
+        for peer in self.known(row):
+            command = [peer["python"], peer["script"], "--processes", str(row.processes), *tail]
             yield peer["label"], Side(command, row.peer_environment, cores)
 
     def allreduce(self):
@@ -118,7 +130,7 @@ class Bench:
     def process(self, row):
         """The rounds of a row about whole processes."""
         commands = [("Manyfold", [os.path.join(self.build, "bench", "first_result"), str(row.devices)])]
-        commands += [(p["label"], [p["python"], os.path.join(HERE, "peers", "jax_first_result.py"), str(row.devices)]) for p in self.peers]
+        commands += [(p["label"], [p["python"], os.path.join(HERE, "peers", "jax_first_result.py"), str(row.devices)]) for p in self.known(row)]
         return [(label, lambda command=command: first_line(command, set(self.cores))) for label, command in commands]
 
     def questions(self, row, sides):
@@ -172,7 +184,7 @@ class Bench:
         """Whether this row is there already, with the peers asked for now."""
         try:
             with open(self.path(row)) as f:
-                return {p["label"] for p in self.peers} <= {side["label"] for side in json.load(f)["sides"]}
+                return {p["label"] for p in self.known(row)} <= {side["label"] for side in json.load(f)["sides"]}
         except (OSError, ValueError):
             return False
 
@@ -190,7 +202,7 @@ def main():
     parser = argparse.ArgumentParser(description="Our workloads beside the peers', interleaved.")
     parser.add_argument("--build", default=os.environ.get("MF_BUILD_DIR", "build"))
     parser.add_argument("--out", help="where the rows and the table go; BUILD/bench unless said")
-    parser.add_argument("--peer", action="append", default=[], metavar="PYTHON", help="a Python with jax; may be given again")
+    parser.add_argument("--peer", action="append", default=[], metavar="PYTHON", help="a Python with jax or torch; may be given again")
     parser.add_argument("--only", nargs="+", metavar="PATTERN", help="rows by name or group; shell patterns")
     parser.add_argument("--repeat", type=int, default=7, help="rounds of a row")
     parser.add_argument("--seconds", type=float, default=10, help="after so long a row ends with three rounds")

@@ -130,7 +130,9 @@ def conditions(results):
     out += [f"- Manyfold {o['commit']}, {o['build']}, {o['compiler']}" for o in ours]
     if libraries:
         out[-1] += "; " + ", ".join(libraries)
-    out += [f"- {label}: jaxlib {v['jaxlib']}, numpy {v['numpy']}, Python {v['python']}" for label, v in sorted(peers.items(), reverse=True)]
+    for label, versions in sorted(peers.items(), reverse=True):
+        rest = [f"{name} {versions[name]}" for name in ("jaxlib", "numpy") if name in versions]
+        out.append(f"- {label}: {', '.join([*rest, 'Python ' + versions['python']])}")
     when = sorted(r["when"] for r in results)
     return [*out, f"- Measured from {when[0]} to {when[-1]}"]
 

@@ -141,6 +141,14 @@ def loops():
         yield Row(f"rnn_grad_1000x{units}", f"rnn_grad_1000x{units}", "its gradient", devices=1, goal=1)
 
 
+def training():
+    values = 4.0 * 64 * 28 * 28 * 64
+    yield Row("batch_norm_64x64", "batch_norm_64x64", "batch normalisation, 64 images of 28 × 28, 64 channels", devices=1, goal=1,
+              traffic=2 * values)
+    yield Row("batch_norm_grad_64x64", "batch_norm_grad_64x64", "its gradient", devices=1, goal=1, traffic=3 * values)
+    yield Row("epoch_8192", "epoch_8192", "input pipeline: 8,192 images of 28 × 28, shuffled, cropped, flipped", devices=1, goal=1)
+
+
 def sequences():
     yield Row("attention_256x64", "attention_256x64", "causal attention, batch 8, length 256, 8 heads of 64", devices=1, goal=1)
     yield Row("attention_grad_256x64", "attention_grad_256x64", "its gradient", devices=1, goal=1)
@@ -169,7 +177,7 @@ def process():
     yield Row("first_result_memory", title="the same, peak memory", memory_of="first_result", goal=10)
 
 
-ROWS = [*dispatch(), *all_reduce(), *cnn(), *transformer(), *dense(), *loops(), *sequences(), *processes(), *process()]
+ROWS = [*dispatch(), *all_reduce(), *cnn(), *transformer(), *dense(), *loops(), *sequences(), *training(), *processes(), *process()]
 
 
 def chosen(patterns):

@@ -313,6 +313,73 @@ def attention(length, depth):
 attention(256, 64)
 
 
+# ---- around a training step
+
+def batch_norm(images, channels, calls, gradient):
+    """What Flax's BatchNorm computes in training: normalised values, and the running averages moved on."""
+    def normalize(jax, p, x):
+        mean, square = jax.numpy.mean(x, (0, 1, 2)), jax.numpy.mean(jax.numpy.square(x), (0, 1, 2))
+        variance = jax.numpy.maximum(square - jax.numpy.square(mean), 0)
+        y = (x - mean) * (jax.lax.rsqrt(variance + 1e-5) * p["scale"]) + p["bias"]
+        return y, {"mean": 0.99 * p["mean"] + 0.01 * mean, "var": 0.99 * p["var"] + 0.01 * variance}
+
+    def loss(jax, p, x, weights):
+        y, statistics = normalize(jax, p, x)
+        return jax.numpy.mean(y * weights), statistics
+
+    def arguments(jax):
+        zeros, ones = jax.numpy.zeros(channels), jax.numpy.ones(channels)
+        return ({"scale": ones, "bias": zeros, "mean": zeros, "var": ones},
+                *(normal(jax, seed, (images, 28, 28, channels)) for seed in (1, 2)))
+
+    @workload(f"batch_norm_{images}x{channels}", calls)
+    def forward(jax, _):
+        f, (p, x, _) = jax.jit(lambda p, x: normalize(jax, p, x)), arguments(jax)
+        return lambda: f(p, x)
+
+    if gradient:
+        @workload(f"batch_norm_grad_{images}x{channels}", calls)
+        def backward(jax, _):
+            f, arrays = jax.jit(jax.grad(lambda *a: loss(jax, *a), argnums=(0, 1), has_aux=True)), arguments(jax)
+            return lambda: f(*arrays)
+
+
+batch_norm(4, 8, 10, False)
+batch_norm(64, 64, 2, True)
+
+
+def epoch(images, batch):
+    """An epoch of images in memory: rows taken by NumPy, as JAX's users do, crops and flips in a compiled function."""
+    @workload(f"epoch_{images}", 1)
+    def prepare(jax, _):
+        import numpy
+        jnp, lax, random = jax.numpy, jax.lax, jax.random
+        pictures = numpy.random.default_rng(0).integers(0, 256, (images, 28, 28, 1), dtype=numpy.uint8)
+        labels = numpy.random.default_rng(1).integers(0, 10, images, dtype=numpy.int32)
+
+        @jax.jit
+        def augment(key, x):
+            offsets, flips = random.split(key)
+            at, flipped = random.randint(offsets, (len(x), 2), 0, 5), random.bernoulli(flips, shape=(len(x), 1, 1, 1))
+            padded = jnp.pad(x, ((0, 0), (2, 2), (2, 2), (0, 0)))
+            x = jax.vmap(lambda image, at: lax.dynamic_slice(image, (at[0], at[1], 0), (28, 28, 1)))(padded, at)
+            return (jnp.where(flipped, x[:, :, ::-1], x).astype(jnp.float32) / 255 - 0.2860) / 0.3530
+
+        order, key = numpy.random.default_rng(2), random.PRNGKey(2)
+
+        def call():
+            rows = order.permutation(images)
+            for i in range(images // batch):
+                these = rows[i * batch:(i + 1) * batch]
+                last = jax.block_until_ready((augment(random.fold_in(key, i), pictures[these]), jnp.asarray(labels[these])))
+            return last
+        return call
+
+
+epoch(256, 128)
+epoch(8192, 128)
+
+
 # ---- the CNN step of the data-parallel guide
 
 def parameters(jax, c):

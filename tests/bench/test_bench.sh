@@ -11,7 +11,7 @@ fail() {
     exit 1
 }
 
-"$programs/workloads" --list >"$out/names"
+"$programs/workloads" --list | sort >"$out/names"
 "$programs/workloads" --small >"$out/small"
 [ "$(wc -l <"$out/small")" -ge 10 ] || fail "few small workloads: $(cat "$out/small")"
 
@@ -31,10 +31,13 @@ grep -q '"first_call_dispatch_psum", "seconds": ' "$out/answers" || fail "no fir
 
 command -v python3 >/dev/null || exit 0
 python3 "$bench/peers/jax_bench.py" --list | grep -v -e '^startup$' -e '^first_call_' | sort >"$out/theirs"
-sort "$out/names" | diff - "$out/theirs" || fail "the two sides know different workloads"
+diff "$out/names" "$out/theirs" || fail "the two sides know different workloads"
 python3 "$bench/compare.py" --build "$MF_BUILD_DIR" --out "$out" --workloads | sed 's/^first_call_//' | sort -u >"$out/asked"
 unknown=$(grep -vxF -f "$out/names" "$out/asked" || true)
 [ -z "$unknown" ] || fail "rows ask for unknown workloads: $unknown"
+python3 "$bench/peers/torch_bench.py" --list | sed 's/^first_call_//' | sort -u >"$out/torch"
+unknown=$(comm -13 "$out/names" "$out/torch")
+[ -z "$unknown" ] && [ -s "$out/torch" ] || fail "torch_bench.py has workloads that we have not: $unknown"
 python3 "$bench/compare.py" --build "$MF_BUILD_DIR" --out "$out" --repeat 1 --only dispatch_psum psum_1KiB psum_4KiB 'first_result*'
 grep -q '^| tiny call with psum, warm |' "$out/table.md" || fail "no table: $(cat "$out/table.md")"
 grep -q '<polyline' "$out/all_reduce.svg" || fail "no curve"
