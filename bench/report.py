@@ -212,25 +212,30 @@ def misses(summaries):
     return "Every goal is reached." if not below else f"**Below the goal:** {'; '.join(below)}."
 
 
-FIGURES = "<!-- figures: written by bench/compare.py --document -->", "<!-- end of figures -->"
-PROCESSES = "<!-- processes: written by bench/compare.py --document -->", "<!-- end of processes -->"
+# Groups with a table of their own, where the ratio is to the best of all peers.
+APART = {"training": "Training, beside JAX and PyTorch", "processes": "Across processes"}
 
 
-def document(path, lines, marks):
-    """Puts the figures into a page, between the two marks."""
+def marks(name):
+    return f"<!-- {name}: written by bench/compare.py --document -->", f"<!-- end of {name} -->"
+
+
+def document(path, lines, name):
+    """Puts the figures of that name into a page, between its two marks."""
+    begin, end = marks(name)
     with open(path) as f:
         text = f.read()
-    before, _, rest = text.partition(marks[0])
-    _, end, after = rest.partition(marks[1])
-    if not end:
-        raise SystemExit(f"{path} has no place for the figures: {marks[0]} ... {marks[1]}")
+    before, _, rest = text.partition(begin)
+    _, found, after = rest.partition(end)
+    if not found:
+        raise SystemExit(f"{path} has no place for the figures: {begin} ... {end}")
     with open(path, "w") as f:
-        f.write("\n".join([before + marks[0], *lines, marks[1] + after]))
+        f.write("\n".join([before + begin, *lines, end + after]))
 
 
-def of_processes(summaries, results):
-    """The table of jobs of several processes; a ratio is to the best of all peers."""
-    chosen = [(p, r) for p, r in zip(summaries, results) if p[0].group == "processes"]
+def apart(group, summaries, results):
+    """The table of such a group, or nothing."""
+    chosen = [(p, r) for p, r in zip(summaries, results) if p[0].group == group]
     rows = [p for p, _ in chosen]
     return ["", *conditions([r for _, r in chosen]), "", *goals(rows, labels([s for _, s in rows])), "", misses(rows), ""] if rows else []
 
@@ -252,17 +257,17 @@ def write(folder, rows_folder, page=None):
         with open(os.path.join(folder, name + ".svg"), "w") as f:
             f.write(picture)
     of_goals = [p for p in summaries if p[0].group == "goals"]
-    jobs = of_processes(summaries, results)
-    if page and jobs:
-        document(page, jobs, PROCESSES)
-    if len(jobs) and len(summaries) == sum(row.group == "processes" for row, _ in summaries):
-        page = None
+    tables = {group: apart(group, summaries, results) for group in APART}
+    for group, lines in tables.items():
+        if page and lines:
+            document(page, lines, group)
     lines = ["", *conditions(results), "", "Medians over interleaved rounds; a ratio is the paired median of theirs / ours.", "",
-             *goals(of_goals, labels([s for row, s in summaries if row.group != "processes"])), "", misses(of_goals), "", "## How it grows", "",
+             *goals(of_goals, labels([s for _, s in of_goals])), "", misses(of_goals), "", "## How it grows", "",
              "Minima over the rounds.", *growth(drawn), ""]
-    if page:
-        document(page, lines, FIGURES)
-    lines = ["# Benchmarks", *lines, "## Across processes", *jobs, "## All figures", "", *everything(summaries), ""]
+    if page and of_goals:
+        document(page, lines, "figures")
+    own = [line for group, title in APART.items() for line in (f"## {title}", *tables[group])]
+    lines = ["# Benchmarks", *lines, *own, "## All figures", "", *everything(summaries), ""]
     with open(os.path.join(folder, "table.md"), "w") as f:
         f.write("\n".join(lines))
     with open(os.path.join(folder, "table.json"), "w") as f:

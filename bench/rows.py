@@ -142,18 +142,21 @@ def loops():
 
 
 def training():
+    """What practitioners train with, beside PyTorch too."""
+    def row(workload, title, goal=1, name="", **more):
+        return Row(name or workload, workload, title, group="training", goal=goal, **more)
+
+    yield row("cnn_step_float32_128", "CNN step, f32, batch 128", goal=2, name="cnn_step@training", flops=cnn_flops(128))
+    yield row("transformer_step_32_d128", "transformer step, 2 layers of 128, 32 sequences of 64", goal=2, name="transformer_step@training",
+              flops=transformer_flops(32, 128))
+    for gradient, title in (("", "causal attention, batch 8, length 256, 8 heads of 64"), ("_grad", "its gradient")):
+        yield row(f"attention{gradient}_256x64", title, devices=1)
+    for gradient, title in (("", "LSTM of 128 units, 16 sequences of 1000 steps"), ("_grad", "its gradient")):
+        yield row(f"lstm{gradient}_1000x128", title, goal=2, devices=1)
     values = 4.0 * 64 * 28 * 28 * 64
-    yield Row("batch_norm_64x64", "batch_norm_64x64", "batch normalisation, 64 images of 28 × 28, 64 channels", devices=1, goal=1,
-              traffic=2 * values)
-    yield Row("batch_norm_grad_64x64", "batch_norm_grad_64x64", "its gradient", devices=1, goal=1, traffic=3 * values)
-    yield Row("epoch_8192", "epoch_8192", "input pipeline: 8,192 images of 28 × 28, shuffled, cropped, flipped", devices=1, goal=1)
-
-
-def sequences():
-    yield Row("attention_256x64", "attention_256x64", "causal attention, batch 8, length 256, 8 heads of 64", devices=1, goal=1)
-    yield Row("attention_grad_256x64", "attention_grad_256x64", "its gradient", devices=1, goal=1)
-    yield Row("lstm_1000x128", "lstm_1000x128", "LSTM of 128 units, 16 sequences of 1000 steps", devices=1, goal=2)
-    yield Row("lstm_grad_1000x128", "lstm_grad_1000x128", "its gradient", devices=1, goal=2)
+    for gradient, title, moved in (("", "batch normalisation, 64 images of 28 × 28, 64 channels", 2), ("_grad", "its gradient", 3)):
+        yield row(f"batch_norm{gradient}_64x64", title, devices=1, traffic=moved * values)
+    yield row("epoch_8192", "input pipeline: 8,192 images of 28 × 28, shuffled, cropped, flipped", devices=1)
 
 
 def processes():
@@ -177,7 +180,7 @@ def process():
     yield Row("first_result_memory", title="the same, peak memory", memory_of="first_result", goal=10)
 
 
-ROWS = [*dispatch(), *all_reduce(), *cnn(), *transformer(), *dense(), *loops(), *sequences(), *training(), *processes(), *process()]
+ROWS = [*dispatch(), *all_reduce(), *cnn(), *transformer(), *dense(), *loops(), *training(), *processes(), *process()]
 
 
 def chosen(patterns):

@@ -6,7 +6,8 @@
 
 A step of many devices is one of the whole batch in one process, on as many threads as there are cores: replicas that share the cores of
 one machine would only be slower. Convolutions are channels-last, which is faster here; eager, as PyTorch's users train. Modules are
-torch.nn's where there is one. Numbers are drawn by PyTorch, of the same shapes and scales. The answers are jax_bench.py's.
+torch.nn's where there is one. Numbers are drawn by PyTorch, of the same shapes and scales. Debian's PyTorch takes its products from
+libblas.so.3, which should be OpenBLAS's. The answers are jax_bench.py's.
 """
 import time
 
