@@ -260,7 +260,7 @@ recurrent(1000, 16, 50, 20)
 recurrent(1000, 64, 10, 5)
 
 
-def long_short_term(steps, units):
+def long_short_term(steps, units, calls):
     """Flax's OptimizedLSTMCell over 16 sequences."""
     def outputs(jax, p, x):
         jnp, zeros = jax.numpy, jax.numpy.zeros((16, units))
@@ -277,21 +277,22 @@ def long_short_term(steps, units):
         p = {"i": 0.05 * normal(jax, 0, (units, 4 * units)), "h": 0.05 * normal(jax, 1, (units, 4 * units)), "b": jax.numpy.zeros(4 * units)}
         return p, normal(jax, 2, (16, steps, units))
 
-    @workload(f"lstm_{steps}x{units}", 1)
+    @workload(f"lstm_{steps}x{units}", calls)
     def forward(jax, _):
         f, arrays = jax.jit(lambda *a: outputs(jax, *a)), arguments(jax)
         return lambda: f(*arrays)
 
-    @workload(f"lstm_grad_{steps}x{units}", 1)
+    @workload(f"lstm_grad_{steps}x{units}", calls)
     def gradient(jax, _):
         f, arrays = jax.jit(jax.grad(lambda *a: jax.numpy.mean(outputs(jax, *a)**2))), arguments(jax)
         return lambda: f(*arrays)
 
 
-long_short_term(1000, 128)
+long_short_term(20, 8, 20)
+long_short_term(1000, 128, 1)
 
 
-def attention(length, depth):
+def attention(length, depth, calls, calls_grad):
     """What Flax's dot_product_attention calls, causal."""
     def outputs(jax, *arrays):
         return jax.nn.dot_product_attention(*arrays, is_causal=True)
@@ -299,23 +300,24 @@ def attention(length, depth):
     def arguments(jax):
         return [normal(jax, i, (8, length, 8, depth)) for i in range(3)]
 
-    @workload(f"attention_{length}x{depth}", 5)
+    @workload(f"attention_{length}x{depth}", calls)
     def forward(jax, _):
         f, arrays = jax.jit(lambda *a: outputs(jax, *a)), arguments(jax)
         return lambda: f(*arrays)
 
-    @workload(f"attention_grad_{length}x{depth}", 3)
+    @workload(f"attention_grad_{length}x{depth}", calls_grad)
     def gradient(jax, _):
         f, arrays = jax.jit(jax.grad(lambda *a: jax.numpy.mean(outputs(jax, *a)**2), argnums=(0, 1, 2))), arguments(jax)
         return lambda: f(*arrays)
 
 
-attention(256, 64)
+attention(16, 8, 20, 20)
+attention(256, 64, 5, 3)
 
 
 # ---- around a training step
 
-def batch_norm(images, channels, calls, gradient):
+def batch_norm(images, channels, calls):
     """What Flax's BatchNorm computes in training: normalised values, and the running averages moved on."""
     def normalize(jax, p, x):
         mean, square = jax.numpy.mean(x, (0, 1, 2)), jax.numpy.mean(jax.numpy.square(x), (0, 1, 2))
@@ -337,15 +339,14 @@ def batch_norm(images, channels, calls, gradient):
         f, (p, x, _) = jax.jit(lambda p, x: normalize(jax, p, x)), arguments(jax)
         return lambda: f(p, x)
 
-    if gradient:
-        @workload(f"batch_norm_grad_{images}x{channels}", calls)
-        def backward(jax, _):
-            f, arrays = jax.jit(jax.grad(lambda *a: loss(jax, *a), argnums=(0, 1), has_aux=True)), arguments(jax)
-            return lambda: f(*arrays)
+    @workload(f"batch_norm_grad_{images}x{channels}", calls)
+    def backward(jax, _):
+        f, arrays = jax.jit(jax.grad(lambda *a: loss(jax, *a), argnums=(0, 1), has_aux=True)), arguments(jax)
+        return lambda: f(*arrays)
 
 
-batch_norm(4, 8, 10, False)
-batch_norm(64, 64, 2, True)
+batch_norm(4, 8, 10)
+batch_norm(64, 64, 2)
 
 
 def epoch(images, batch):

@@ -35,6 +35,10 @@ static void call_lstm(void) { finish(mf_call(mf_jit(mf_module_pure(lstm)), held[
 static void call_lstm_gradient(void) { finish(mf_call(mf_jit(mf_grad(lstm_loss)), held[0], held[1])); }
 
 static const workload rows[] = {
+    { .name = "attention_16x8", prepare_attention, call_attention, 20, .size = 16, .factor = 8, .small = true },
+    { .name = "attention_grad_16x8", prepare_attention, call_attention_gradient, 20, .size = 16, .factor = 8, .small = true },
+    { .name = "lstm_20x8", prepare_lstm, call_lstm, 20, .size = 20, .factor = 8, .small = true },
+    { .name = "lstm_grad_20x8", prepare_lstm, call_lstm_gradient, 20, .size = 20, .factor = 8, .small = true },
     { .name = "attention_256x64", prepare_attention, call_attention, 5, .size = 256, .factor = 64 },
     { .name = "attention_grad_256x64", prepare_attention, call_attention_gradient, 3, .size = 256, .factor = 64 },
     { .name = "lstm_1000x128", prepare_lstm, call_lstm, 1, .size = 1000, .factor = 128 },

@@ -63,10 +63,11 @@ static void call_epoch(void)
 
 static const workload rows[] = {
     { .name = "batch_norm_4x8", prepare_norm, call_norm, 10, .size = 4, .factor = 8, .small = true },
+    { .name = "batch_norm_grad_4x8", prepare_norm, call_norm_gradient, 10, .size = 4, .factor = 8, .small = true },
     { .name = "batch_norm_64x64", prepare_norm, call_norm, 2, .size = 64, .factor = 64 },
     { .name = "batch_norm_grad_64x64", prepare_norm, call_norm_gradient, 2, .size = 64, .factor = 64 },
-    { .name = "epoch_256", prepare_epoch, call_epoch, 1, .size = 256, .factor = 128, .small = true },
-    { .name = "epoch_8192", prepare_epoch, call_epoch, 1, .size = 8192, .factor = 128 },
+    { .name = "epoch_256", prepare_epoch, call_epoch, 1, .size = 256, .factor = 128, .small = true, .threads = true },
+    { .name = "epoch_8192", prepare_epoch, call_epoch, 1, .size = 8192, .factor = 128, .threads = true },
 };
 
 const workload_list training_workloads = { rows, sizeof rows / sizeof *rows };

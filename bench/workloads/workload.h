@@ -12,6 +12,7 @@ typedef struct workload {
     int calls;            /* in a round: enough to make a round milliseconds long */
     int64_t size, factor; /* the workload's own parameters, named where it is defined */
     bool small;           /* runs in no time, on any number of devices: the suite runs it once */
+    bool threads;         /* of its own: what a call allocates differs from run to run */
     mf_dtype dtype;
 } workload;
 
@@ -22,7 +23,7 @@ typedef struct workload_list {
 
 /* One list a file. */
 extern const workload_list map_workloads, dense_workloads, loop_workloads, cnn_workloads, transformer_workloads, sequence_workloads,
-                           training_workloads;
+    training_workloads;
 
 extern int devices;      /* as many as --devices says */
 extern mf_value held[8]; /* the current workload's arrays */
