@@ -1,5 +1,6 @@
 /* The composition root: the only file that names what is linked in. Order is preference; the reference backend, which runs everywhere,
  * comes last. */
+#include "backend/pjrt/plugin.h"
 #include "comm/mpi/mpi_join.h"
 #include "runtime/backend.h"
 #include "runtime/compile/segment_compiler.h"
@@ -23,5 +24,7 @@ const mf_client mf_client_cpu = {
     .device_count = mf_cpu_device_count,
     .backend = &mf_backend_cpu,
 };
+
+const mf_client *(*const mf_client_open)(const char *name, mf_error_object **error) = mf_plugin_open;
 
 mf_error_object *(*const mf_comm_join)(const mf_join_options *, mf_comm **) = mf_mpi_join;

@@ -236,11 +236,11 @@ mf_error_object *mf_array_element(const mf_array *a, void *element)
         return error;
     int size = mf_dtype_size(a->type->dtype);
     if (a->buffer)
-        mf_buffer_to_host(a->buffer, a->offset, size, element);
+        error = mf_buffer_to_host(a->buffer, a->offset, size, element);
     else
         memcpy(element, a->inline_data + a->offset, (size_t)size);
     mf_array_end_read(a);
-    return NULL;
+    return error;
 }
 
 mf_error_object *mf_array_element_as(const mf_array *a, mf_dtype dtype, void *element)

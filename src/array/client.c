@@ -71,14 +71,16 @@ mf_buffer *mf_buffer_part(const mf_buffer *b, int64_t *at)
     return b->parts[i];
 }
 
-void mf_buffer_to_host(const mf_buffer *b, int64_t from, int64_t count, void *out)
+mf_error_object *mf_buffer_to_host(const mf_buffer *b, int64_t from, int64_t count, void *out)
 {
-    for (int64_t done = 0, some; done < count; done += some) {
+    mf_error_object *error = NULL;
+    for (int64_t done = 0, some; done < count && !error; done += some) {
         int64_t at = from + done;
         const mf_buffer *part = mf_buffer_part(b, &at);
         some = (int64_t)part->bytes - at < count - done ? (int64_t)part->bytes - at : count - done;
-        b->client->to_host(part, at, some, (char *)out + done);
+        error = b->client->to_host(part, at, some, (char *)out + done);
     }
+    return error;
 }
 
 /* ---- the list */
@@ -125,6 +127,14 @@ bool mf_host_allocate(mf_buffer *b)
     return b->data != NULL;
 }
 void mf_host_release(mf_buffer *b) { mf_memory_put(b->data, b->bytes); }
-void mf_host_from(mf_buffer *b, const void *bytes) { memcpy(b->data, bytes, b->bytes); }
-void mf_host_to(const mf_buffer *b, int64_t from, int64_t count, void *out) { memcpy(out, (const char *)b->data + from, (size_t)count); }
+bool mf_host_from(mf_buffer *b, const void *bytes)
+{
+    memcpy(b->data, bytes, b->bytes);
+    return true;
+}
+mf_error_object *mf_host_to(const mf_buffer *b, int64_t from, int64_t count, void *out)
+{
+    memcpy(out, (const char *)b->data + from, (size_t)count);
+    return NULL;
+}
 const void *mf_host_view(const mf_buffer *b) { return b->data; }

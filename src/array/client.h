@@ -34,23 +34,23 @@ typedef struct mf_buffer {
 extern const mf_class mf_buffer_class;
 
 struct mf_client {
-    const char *platform;                                                        /* "cpu" */
-    bool apart;                                                                  /* each of its devices has memory of its own */
-    bool (*allocate)(mf_buffer *b);                                              /* sets data; false: memory is out */
-    void (*release)(mf_buffer *b);                                               /* gives data back */
-    void (*from_host)(mf_buffer *b, const void *bytes);                          /* all of them */
-    void (*to_host)(const mf_buffer *b, int64_t from, int64_t count, void *out); /* bytes */
-    const void *(*host_view)(const mf_buffer *b);                                /* NULL: the host cannot look at it */
-    int (*device_count)(void);        /* of this process; asked once, at the first use of its devices */
-    const struct mf_backend *backend; /* runtime/backend.h: loads and executes programs; NULL: it only holds memory */
+    const char *platform;                                                                    /* "cpu" */
+    bool apart;                                                                              /* each of its devices has memory of its own */
+    bool (*allocate)(mf_buffer *b);                                                          /* sets data; false: memory is out */
+    void (*release)(mf_buffer *b);                                                           /* gives data back */
+    bool (*from_host)(mf_buffer *b, const void *bytes);                                      /* all of them; false: memory is out */
+    mf_error_object *(*to_host)(const mf_buffer *b, int64_t from, int64_t count, void *out); /* bytes */
+    const void *(*host_view)(const mf_buffer *b);                                            /* NULL: the host cannot look at it */
+    int (*device_count)(const mf_client *c); /* of this process; asked once, at the first use of its devices */
+    const struct mf_backend *backend;        /* runtime/backend.h: loads and executes programs; NULL: it only holds memory */
 };
 extern const mf_client mf_client_cpu;
 
 /* The CPU's own functions, for mf_client_cpu. */
 bool mf_host_allocate(mf_buffer *b);
 void mf_host_release(mf_buffer *b);
-void mf_host_from(mf_buffer *b, const void *bytes);
-void mf_host_to(const mf_buffer *b, int64_t from, int64_t count, void *out);
+bool mf_host_from(mf_buffer *b, const void *bytes);
+mf_error_object *mf_host_to(const mf_buffer *b, int64_t from, int64_t count, void *out);
 const void *mf_host_view(const mf_buffer *b);
 
 mf_buffer *mf_client_buffer(const mf_client *client, int device, size_t bytes); /* NULL when memory is out */
@@ -61,7 +61,7 @@ static inline int mf_buffer_count(const mf_buffer *b) { return b->part_count ? b
 static inline mf_buffer *mf_buffer_at(mf_buffer *b, int k) { return b->part_count ? b->parts[k] : b; }
 /* The part of a row that holds its byte `at`, which becomes the part's; b itself of what is no row. */
 mf_buffer *mf_buffer_part(const mf_buffer *b, int64_t *at);
-void mf_buffer_to_host(const mf_buffer *b, int64_t from, int64_t count, void *out); /* bytes that are there */
+mf_error_object *mf_buffer_to_host(const mf_buffer *b, int64_t from, int64_t count, void *out); /* bytes that are there */
 /* Where the host sees the bytes; NULL when it does not. */
 static inline const void *mf_buffer_host(const mf_buffer *b)
 {

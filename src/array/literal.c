@@ -48,17 +48,15 @@ mf_literal *mf_literal_number(mf_dtype dtype, bool weak, double x)
 void mf_literal_extent(const mf_literal *l, int64_t *low, int64_t *bytes) { mf_strides_extent(l->type, l->strides, low, bytes); }
 
 /* The bytes between a's first and last element, from another client's memory; they lie as they lay there. */
-static bool fetch(mf_literal *l, const mf_array *a)
+static mf_error_object *fetch(mf_literal *l, const mf_array *a)
 {
     int64_t low, bytes;
     mf_strides_extent(a->type, a->strides, &low, &bytes);
     l->buffer = mf_buffer_new((size_t)bytes);
     if (!l->buffer)
-        return false;
-    if (bytes)
-        mf_buffer_to_host(a->buffer, a->offset + low, bytes, l->buffer->data);
+        return mf_error_out_of_memory();
     l->data = (const unsigned char *)l->buffer->data - low;
-    return true;
+    return bytes ? mf_buffer_to_host(a->buffer, a->offset + low, bytes, l->buffer->data) : NULL;
 }
 
 mf_literal *mf_literal_of(mf_array *a, mf_error_object **error)
@@ -68,7 +66,7 @@ mf_literal *mf_literal_of(mf_array *a, mf_error_object **error)
         return NULL;
     mf_literal *l = bare(a->type, a->strides);
     if (l && a->buffer && a->buffer->client != &mf_client_cpu) {
-        if (!fetch(l, a)) {
+        if ((*error = fetch(l, a))) {
             mf_drop(l);
             l = NULL;
         }
@@ -84,7 +82,8 @@ mf_literal *mf_literal_of(mf_array *a, mf_error_object **error)
         memcpy(l->number, a->number, sizeof l->number);
     }
     mf_array_end_read(a);
-    *error = l ? NULL : mf_error_out_of_memory();
+    if (!l && !*error)
+        *error = mf_error_out_of_memory();
     return l;
 }
 

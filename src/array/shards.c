@@ -168,8 +168,7 @@ bool mf_array_put_part(mf_array *a, int k, const mf_literal *l)
     if (!b->bytes)
         return true;
     if (!p && !memcmp(a->strides, l->strides, (size_t)l->type->rank * sizeof *l->strides)) {
-        b->client->from_host(b, l->data - a->offset);
-        return true;
+        return b->client->from_host(b, l->data - a->offset);
     }
     void *rows = mf_alloc(b->bytes);
     if (!rows)
@@ -177,9 +176,9 @@ bool mf_array_put_part(mf_array *a, int k, const mf_literal *l)
     int rank = part_of(p, l->type, dims, a->strides, to);
     part_of(p, l->type, dims, l->strides, from);
     mf_copy_strided(rank, dims, mf_dtype_size(l->type->dtype), rows, to, l->data + (p ? first_of(p, l->type, k, l->strides) : 0), from);
-    b->client->from_host(b, rows);
+    bool there = b->client->from_host(b, rows);
     mf_free(rows);
-    return true;
+    return there;
 }
 
 mf_array *mf_array_of_literal(const mf_sharding *p, mf_literal *l)

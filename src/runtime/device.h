@@ -10,13 +10,16 @@
 int mf_device_total(const mf_client *client);   /* of all processes; their ids are 0 .. total-1 */
 const mf_client *mf_device_client(mf_device d); /* NULL when d is no device */
 mf_device mf_device_of(const mf_client *client, int id);
-/* Whom a name that a user gives as a backend means: a client by its platform, or the CPU's by one of its compilers. NULL: nobody. */
-const mf_client *mf_client_named(const char *name);
+/* Whom a name that a user gives as a backend means: a client by its platform, or the CPU's by one of its compilers, or one that only now is
+ * opened. NULL: nobody; with *error where opening it failed. */
+const mf_client *mf_client_named(const char *name, mf_error_object **error);
+/* Opens the client of that name, if the environment tells of one. NULL and *error likewise. wire.c. */
+extern const mf_client *(*const mf_client_open)(const char *name, mf_error_object **error);
 /* "x, y": the names that may be given. */
 void mf_client_names(mf_text *t);
 
 /* The virtual CPU devices. */
-int mf_cpu_device_count(void);               /* of all processes */
+int mf_cpu_device_count(const mf_client *c); /* of all processes */
 int mf_own_cpu_device_count(void);           /* MF_NUM_CPU_DEVICES, a call before first use, or the usable cores */
 mf_error_object *mf_device_set_total(int n); /* error once devices were used, or n < 1 */
 int mf_bound_core_count(void);               /* cores that this process may run on */

@@ -42,6 +42,19 @@ static const mf_eqn *sole_map(const mf_program *p)
     return e;
 }
 
+const mf_eqn *mf_hlo_axes(const mf_program *p, int64_t *in_axes, int64_t *out_axes)
+{
+    const mf_eqn *map = sole_map(p);
+    const mf_pmap_params *m = map ? map->params : NULL;
+    for (int i = 0; i < p->in_count; i++) {
+        int k = map ? place_of(map->in, map->in_count, p->in[i]) : -1;
+        in_axes[i] = k < 0 ? MF_NONE : m->in_axes->at[k];
+    }
+    for (int o = 0; o < p->out_count; o++)
+        out_axes[o] = map ? m->out_axes->at[o] : MF_NONE;
+    return map;
+}
+
 static const mf_type *slice_of(const mf_type *t, int64_t axis) { return axis == MF_NONE ? t : mf_type_without_axis(t, (int)axis); }
 
 static void map_types(signature *s, const mf_program *p)

@@ -9,4 +9,8 @@
  * donated: by input of p, NULL for none. NULL, or an error that names the op that has no rule. */
 mf_error_object *mf_hlo_module(mf_text *t, const char *name, const mf_program *p, int64_t replicas, const bool *donated);
 
+/* Along which axes arguments and results of that module are each device's own rows, by input and output of p; MF_NONE: each device has all.
+ * Where p is one map and nothing else, the map; else NULL. */
+const mf_eqn *mf_hlo_axes(const mf_program *p, int64_t *in_axes, int64_t *out_axes);
+
 #endif

@@ -5,6 +5,8 @@
 #include "runtime/device.h"
 #include "runtime/executable.h"
 
+#include <manyfold/device.h>
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,13 +50,14 @@ static void release(mf_buffer *b)
     munmap(b->data, pages(b));
     fake_buffers--;
 }
-static void from_host(mf_buffer *b, const void *bytes)
+static bool from_host(mf_buffer *b, const void *bytes)
 {
     open_buffer(b);
     memcpy(b->data, bytes, b->bytes);
     shut_buffer(b);
+    return true;
 }
-static void to_host(const mf_buffer *b, int64_t from, int64_t count, void *out)
+static mf_error_object *to_host(const mf_buffer *b, int64_t from, int64_t count, void *out)
 {
     if (b->ready && atomic_load(&b->ready->state) != 1)
         abort(); /* nobody has waited */
@@ -62,6 +65,7 @@ static void to_host(const mf_buffer *b, int64_t from, int64_t count, void *out)
     open_buffer(b);
     memcpy(out, (const char *)b->data + from, (size_t)count);
     shut_buffer(b);
+    return NULL;
 }
 
 /* ---- events */
@@ -171,7 +175,7 @@ static void operand_came(void *context)
     mf_strides_extent(o->from->type, o->from->strides, &low, &bytes);
     fetching = true;
     if (!f || atomic_load(&f->state) == 1)
-        mf_buffer_to_host(o->from->buffer, o->from->offset + low, bytes, o->to->buffer->data);
+        mf_error_ignore(mf_buffer_to_host(o->from->buffer, o->from->offset + low, bytes, o->to->buffer->data));
     fetching = false;
     if (!o->donated)
         mf_array_end_read(o->from);
@@ -488,7 +492,11 @@ static int64_t temporary_bytes(const mf_executable *x) { return mf_executable_te
 
 static const mf_backend fake_backend = { load, fits, execute, describe, temporary_bytes };
 
-static int device_count(void) { return mf_device_total(&mf_client_cpu); }
+static int device_count(const mf_client *c)
+{
+    (void)c;
+    return mf_device_total(&mf_client_cpu);
+}
 
 const mf_client fake_client = {
     .platform = "fake",
@@ -510,6 +518,8 @@ void fake_client_register(void)
 __attribute__((constructor)) static void choose(void)
 {
     const char *name = getenv("MF_TEST_CLIENT");
+    if (name && strcmp(name, fake_client.platform) != 0 && mf_set_default_backend(name))
+        abort();
     if (!name || strcmp(name, fake_client.platform) != 0)
         return;
     fake_client_register();

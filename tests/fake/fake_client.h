@@ -11,6 +11,7 @@ extern _Atomic int fake_buffers;   /* that live */
 extern _Atomic int fake_reads;     /* of memory to the host, but for what a run computes with */
 void fake_client_register(void);   /* as often as one likes */
 void fake_hold_device(int device); /* what it is to get waits, and what comes after that, until another one is named (-1: none) */
-/* With MF_TEST_CLIENT=fake in its environment, a program that holds fake_client.c has it as its default client. */
+/* With MF_TEST_CLIENT=fake in its environment, a program that holds fake_client.c has it as its default client; with another name, the
+ * backend of that name. */
 
 #endif

@@ -51,9 +51,10 @@ void mf_executable_end(mf_executable *x)
 /* One name is added to what was found before. */
 static mf_error_object *add_name(const char *name, const mf_client **client, const char **compiler)
 {
-    const mf_client *named = name ? mf_client_named(name) : NULL;
-    if (!name)
-        return NULL;
+    mf_error_object *error = NULL;
+    const mf_client *named = name ? mf_client_named(name, &error) : NULL;
+    if (!name || error)
+        return error;
     if (!named)
         return mf_error_new(MF_ERROR_DEVICE, "pmap: there is no backend '%s' here", name);
     const char *kind = strcmp(name, named->platform) ? name : NULL, *before = *compiler ? *compiler : *client ? (*client)->platform : NULL;

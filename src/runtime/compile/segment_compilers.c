@@ -45,7 +45,8 @@ const mf_segment_compiler *mf_segment_compiler_default(void)
 mf_status mf_set_default_backend(const char *name)
 {
     MF_ENTER(MF_FORK_STATUS);
-    const mf_client *client = mf_client_named(name);
+    mf_error_object *error;
+    const mf_client *client = mf_client_named(name, &error);
     const mf_segment_compiler *found = mf_segment_compiler_find(name);
     if (found)
         atomic_store_explicit(&chosen, found, memory_order_release);
@@ -53,6 +54,8 @@ mf_status mf_set_default_backend(const char *name)
         atomic_store_explicit(&mf_client_chosen, client, memory_order_relaxed);
         return MF_OK;
     }
+    if (error)
+        return mf_error_remember(error);
     mf_text present = { 0 };
     mf_client_names(&present);
     mf_error_object *e = mf_error_new(MF_ERROR_ARGUMENT, "mf_set_default_backend: unknown backend %s; present are: %s",

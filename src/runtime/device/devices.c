@@ -76,8 +76,9 @@ int mf_own_cpu_device_count(void)
     return count ? count : mf_core_count();
 }
 
-int mf_cpu_device_count(void)
+int mf_cpu_device_count(const mf_client *client)
 {
+    (void)client;
     const mf_comm *c = mf_comm_of_process();
     return c ? c->first_device[c->size] : mf_own_cpu_device_count();
 }
@@ -87,7 +88,7 @@ int mf_cpu_device_count(void)
 /* Those of the client with this index; the lock is held. */
 static void make_devices(client_devices *d, int index)
 {
-    int count = mf_client_at(index)->device_count();
+    int count = mf_client_at(index)->device_count(mf_client_at(index));
     count = count > MOST ? MOST : count;
     d->at = mf_alloc((size_t)count * sizeof *d->at);
     for (int i = 0; d->at && i < count; i++)
@@ -126,10 +127,13 @@ mf_device mf_device_of(const mf_client *client, int id)
     return d->at && id >= 0 && id < d->total ? d->at[id] : (mf_device){ 0 };
 }
 
-const mf_client *mf_client_named(const char *name)
+const mf_client *mf_client_named(const char *name, mf_error_object **error)
 {
     const mf_client *found = mf_client_find(name);
-    return found || !mf_segment_compiler_find(name) ? found : &mf_client_cpu;
+    *error = NULL;
+    if (found || !name)
+        return found;
+    return mf_segment_compiler_find(name) ? &mf_client_cpu : mf_client_open(name, error);
 }
 
 void mf_client_names(mf_text *t)
@@ -207,7 +211,10 @@ mf_device_list mf_local_devices(void)
 
 mf_device_list mf_devices_of(const char *backend)
 {
-    const mf_client *client = backend ? mf_client_named(backend) : mf_client_default();
+    mf_error_object *error = NULL;
+    const mf_client *client = backend ? mf_client_named(backend, &error) : mf_client_default();
+    if (error)
+        mf_error_remember(error);
     return client ? list_of(client) : (mf_device_list){ 0, NULL };
 }
 

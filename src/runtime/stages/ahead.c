@@ -279,11 +279,13 @@ static mf_error_object *read_bool(const char *key, mf_object *value, bool *out)
 static mf_error_object *read_backend(mf_object *value, compiler_options *out)
 {
     const char *name = mf_static_text(value);
-    out->client = mf_client_named(name);
+    mf_error_object *error = NULL;
+    out->client = mf_client_named(name, &error);
     out->backend = out->client && strcmp(name, out->client->platform) != 0 ? name : NULL;
     return out->client ? NULL
+           : error     ? error
                        : mf_error_new(MF_ERROR_ARGUMENT, "compile option 'backend': %s is not the name of a backend of this machine",
-                                      name ? name : value->kind->name);
+                                  name ? name : value->kind->name);
 }
 
 static mf_error_object *read_option(compiler_options *o, const char *key, mf_object *value)

@@ -433,9 +433,10 @@ static const mf_function_class pmap_class = {
 
 static mf_error_object *find_backend(const char *name, const mf_client **client)
 {
-    *client = mf_client_named(name);
-    if (!name || *client)
-        return NULL;
+    mf_error_object *error;
+    *client = mf_client_named(name, &error);
+    if (!name || *client || error)
+        return error;
     mf_text names = { 0 };
     mf_client_names(&names);
     mf_error_object *e = mf_error_new(MF_ERROR_DEVICE, "unknown backend '%s': the present ones are %s", name, names.at ? names.at : "none");

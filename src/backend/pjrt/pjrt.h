@@ -1,0 +1,95 @@
+/* The PJRT client: a plugin's devices as a client of ours, whose programs cross as StableHLO text.
+ * Invariants: what would stop the process inside of a plugin is checked before it is called; a plugin's error keeps its own words; of
+ * calls over several devices, which may meet in collectives, the next begins on all of them after the one before it, and PJRT_IN_FLIGHT
+ * at most are under way. */
+#ifndef MF_BACKEND_PJRT_H
+#define MF_BACKEND_PJRT_H
+
+#include "backend/pjrt/pjrt_api.h"
+#include "array/array.h"
+#include "ir/program.h"
+#include "runtime/backend.h"
+
+#include <pthread.h>
+
+enum { PJRT_IN_FLIGHT = 16, PJRT_MOST_DEVICES = 4096 };
+
+typedef struct pjrt_client {
+    mf_client base;
+    const pjrt_api *api;
+    void *client;
+    void *const *devices; /* by our id */
+    int *ids;             /* the plugin's, by ours */
+    int device_count;
+    bool is_cpu;           /* XLA's own CPU plugin: its platform is "cpu" */
+    pthread_mutex_t calls; /* of calls over several devices, one begins at a time */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int in_flight;
+} pjrt_client;
+static inline pjrt_client *pjrt_client_of(const mf_client *c) { return (pjrt_client *)(uintptr_t)c; }
+
+/* Calls a function. NULL, or an error of its words, "name: function: words", at the place (NULL: where the user's call is). */
+mf_error_object *pjrt_call(const pjrt_client *c, int function, const void *place, void *arguments);
+#define PJRT_HEAD(type)    \
+    {                      \
+        sizeof(type), NULL \
+    }
+/* Of an object, NULL allowed, by one of the functions that destroy; their errors are nobody's. */
+void pjrt_destroy(const pjrt_client *c, int function, void *object);
+mf_error_object *pjrt_await(const pjrt_client *c, void *event, const void *place); /* and destroys it; NULL: none */
+/* An error that the plugin gave, which is destroyed. */
+mf_error_object *pjrt_error(const pjrt_client *c, int function, const void *place, void *error);
+
+/* ---- memory (pjrt_memory.c). What a buffer's `data` is: the bytes on the host, or in the plugin's buffers, or both. A plugin's buffer
+ * has a type, so one memory may be in several forms: of some of its bytes, of a type, on a device. They are made when a program wants
+ * them, and stay as long as the memory. */
+typedef struct pjrt_view { /* where in the memory, and what lies there */
+    mf_dtype dtype;
+    int rank;
+    int64_t dims[MF_RANK], strides[MF_RANK], offset;
+} pjrt_view;
+
+bool pjrt_allocate(mf_buffer *b);
+void pjrt_release(mf_buffer *b);
+bool pjrt_from_host(mf_buffer *b, const void *bytes);
+mf_error_object *pjrt_to_host(const mf_buffer *b, int64_t from, int64_t count, void *out);
+
+/* Whether the view is all of b, row by row. */
+bool pjrt_view_is_whole(const pjrt_view *v, size_t bytes);
+/* The form of the view on the device. NULL and *error. */
+void *pjrt_form(mf_buffer *b, const pjrt_view *v, int device, mf_error_object **error);
+bool pjrt_add_form(mf_buffer *b, const pjrt_view *v, int device, void *buffer); /* takes it; false: memory is out */
+void pjrt_forget_form(mf_buffer *b, const void *buffer);                        /* and destroys it: a run took what it held */
+/* A plugin's buffer of what lies row by row at `rows`. */
+void *pjrt_upload(pjrt_client *c, const pjrt_view *v, const void *rows, int device, mf_error_object **error);
+
+/* ---- programs */
+typedef struct pjrt_executable {
+    mf_executable base;
+    void *loaded;
+    const mf_eqn *map; /* the program is this map alone: arguments and results are the devices' own rows; or NULL */
+    int replicas;
+    int map_size;                /* of the map; 1 without */
+    const mf_type **in, **out;   /* of each replica */
+    int64_t *in_axes, *out_axes; /* along which a replica has its row; MF_NONE: all of it */
+    bool named;                  /* its maps name the devices */
+    int devices[];               /* by replica; of one replica, a portable executable runs on any */
+} pjrt_executable;
+
+mf_error_object *pjrt_load(const mf_load_request *load, mf_executable **x);                          /* pjrt_load.c */
+mf_error_object *pjrt_run(mf_executable *x, mf_array *const *in, const bool *moved, mf_array **out); /* pjrt_execute.c */
+
+/* NULL, or an error that names a collective to which some of its devices might not come (pjrt_agreement.c). */
+mf_error_object *pjrt_check_agreement(const mf_program *p);
+
+/* ---- events (pjrt_event.c) */
+/* The future of a call over so many devices, whose events come one by one (pjrt_event_add); `limited`: it counts among those in flight.
+ * NULL: memory is out. */
+mf_future *pjrt_future_new(pjrt_client *c, int count, bool limited, const void *place);
+void pjrt_future_add(mf_future *f, void *event); /* one of its events, which it destroys; NULL: it has come */
+/* Counts a call in, once there is room. */
+void pjrt_enter_flight(pjrt_client *c);
+void pjrt_leave_flight(pjrt_client *c);
+
+#endif

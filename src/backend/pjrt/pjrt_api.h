@@ -1,0 +1,211 @@
+/* What this client calls of the PJRT C API, version 0, whose layout is the one of openxla's pjrt_c_api.h: a table of functions, each of
+ * which takes the address of its arguments and gives an error or NULL.
+ * Invariants: members are only ever added at an end, so the table's own size says whether a plugin has a function, and the size at the
+ * front of arguments what of them its caller knows. */
+#ifndef MF_BACKEND_PJRT_API_H
+#define MF_BACKEND_PJRT_API_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { PJRT_MAJOR = 0, PJRT_OLDEST_MINOR = 81 };
+
+typedef struct pjrt_head {
+    size_t size;
+    void *extensions;
+} pjrt_head;
+
+typedef void *(*pjrt_function)(void *arguments);
+
+/* The places in the table of those that are called. */
+enum {
+    PJRT_ERROR_DESTROY = 0,
+    PJRT_ERROR_MESSAGE = 1,
+    PJRT_ERROR_CODE = 2,
+    PJRT_PLUGIN_INITIALIZE = 3,
+    PJRT_EVENT_DESTROY = 5,
+    PJRT_EVENT_AWAIT = 8,
+    PJRT_EVENT_ON_READY = 9,
+    PJRT_CLIENT_CREATE = 10,
+    PJRT_CLIENT_DESTROY = 11,
+    PJRT_CLIENT_PLATFORM_NAME = 12,
+    PJRT_CLIENT_ADDRESSABLE_DEVICES = 16,
+    PJRT_CLIENT_COMPILE = 20,
+    PJRT_CLIENT_BUFFER_FROM_HOST = 22,
+    PJRT_DESCRIPTION_ID = 23,
+    PJRT_DEVICE_DESCRIPTION = 29,
+    PJRT_EXECUTABLE_DESTROY = 40,
+    PJRT_EXECUTABLE_NUM_OUTPUTS = 44,
+    PJRT_LOADED_DESTROY = 50,
+    PJRT_LOADED_GET_EXECUTABLE = 51,
+    PJRT_LOADED_EXECUTE = 55,
+    PJRT_BUFFER_DESTROY = 58,
+    PJRT_BUFFER_IS_DELETED = 68,
+    PJRT_BUFFER_TO_HOST = 70,
+    PJRT_FUNCTIONS, /* that a plugin must have */
+};
+
+typedef struct pjrt_api {
+    pjrt_head head;
+    struct {
+        pjrt_head head;
+        int major, minor;
+    } version;
+    pjrt_function functions[];
+} pjrt_api;
+
+/* Of the error's code. */
+enum { PJRT_INVALID_ARGUMENT = 3, PJRT_RESOURCE_EXHAUSTED = 8, PJRT_UNIMPLEMENTED = 12 };
+
+/* Arguments: what is named *_out the plugin sets. Functions of one object alone share a struct. */
+typedef struct pjrt_one {
+    pjrt_head head;
+    void *object;
+} pjrt_one;
+
+typedef struct pjrt_one_more { /* of which something is asked */
+    pjrt_head head;
+    void *object;
+    void *out;
+} pjrt_one_more;
+
+typedef struct pjrt_number_of { /* of which a number is asked */
+    pjrt_head head;
+    void *object;
+    size_t out;
+} pjrt_number_of;
+
+typedef struct pjrt_int_of { /* an id, a code or a truth, of one to four bytes */
+    pjrt_head head;
+    void *object;
+    union {
+        int number;
+        bool truth;
+    } out;
+} pjrt_int_of;
+
+typedef struct pjrt_words_of {
+    pjrt_head head;
+    void *object;
+    const char *words_out;
+    size_t count_out;
+} pjrt_words_of;
+
+typedef struct pjrt_devices_of {
+    pjrt_head head;
+    void *client;
+    void *const *devices_out;
+    size_t count_out;
+} pjrt_devices_of;
+
+typedef struct pjrt_on_ready {
+    pjrt_head head;
+    void *event;
+    void (*callback)(void *error, void *context);
+    void *context;
+} pjrt_on_ready;
+
+enum pjrt_value_kind { PJRT_STRING, PJRT_INT64, PJRT_INT64_LIST, PJRT_FLOAT, PJRT_BOOL };
+typedef struct pjrt_named_value {
+    pjrt_head head;
+    const char *name;
+    size_t name_size;
+    int kind;
+    union {
+        const char *string;
+        int64_t integer;
+        float real;
+        bool truth;
+    } value;
+    size_t value_size; /* of a string; of others 1 */
+} pjrt_named_value;
+
+typedef struct pjrt_client_create {
+    pjrt_head head;
+    const pjrt_named_value *options;
+    size_t option_count;
+    void *get, *get_context, *put, *put_context; /* of a store of keys that processes share */
+    void *client_out;
+    void *try_get, *try_get_context;
+} pjrt_client_create;
+
+typedef struct pjrt_program {
+    pjrt_head head;
+    char *code;
+    size_t code_size;
+    const char *format;
+    size_t format_size;
+} pjrt_program;
+
+typedef struct pjrt_client_compile {
+    pjrt_head head;
+    void *client;
+    const pjrt_program *program;
+    const char *options; /* a CompileOptionsProto */
+    size_t option_size;
+    void *loaded_out;
+} pjrt_client_compile;
+
+typedef struct pjrt_buffer_from_host {
+    pjrt_head head;
+    void *client;
+    const void *data;
+    int type;
+    const int64_t *dims;
+    size_t rank;
+    const int64_t *strides;
+    size_t stride_count;
+    int semantics; /* 0: the data is read during the call only */
+    void *device, *memory, *layout;
+    void *done_out, *buffer_out;
+} pjrt_buffer_from_host;
+
+typedef struct pjrt_layout { /* by dimensions from the one whose elements are neighbours, without tiles */
+    pjrt_head head;
+    struct {
+        pjrt_head head;
+        const int64_t *minor_to_major;
+        size_t count;
+        const int64_t *tile_dims;
+        const size_t *tile_dim_sizes;
+        size_t tile_count;
+    } tiled;
+    int kind; /* 0: tiled */
+} pjrt_layout;
+
+typedef struct pjrt_buffer_to_host {
+    pjrt_head head;
+    void *buffer;
+    pjrt_layout *layout;
+    void *to;
+    size_t bytes;
+    void *event_out;
+} pjrt_buffer_to_host;
+
+typedef struct pjrt_execute_options {
+    pjrt_head head;
+    void *sends, *receives;
+    size_t send_count, receive_count;
+    int launch_id;
+    const int64_t *kept; /* inputs whose memory is not to be taken, whatever the program says */
+    size_t kept_count;
+    void *context;
+    const char *call_location;
+    size_t task_count;
+    int *task_ids;
+    int64_t *incarnation_ids;
+} pjrt_execute_options;
+
+typedef struct pjrt_execute {
+    pjrt_head head;
+    void *loaded;
+    pjrt_execute_options *options;
+    void *const *const *arguments;
+    size_t device_count, argument_count;
+    void **const *outputs;
+    void **events; /* one a device; the plugin sets them */
+    void *device;  /* on which a portable executable runs */
+} pjrt_execute;
+
+#endif

@@ -1,0 +1,161 @@
+/* A plugin's events as futures. Invariant: a future ends when the events of all its devices have come, with the first error among them,
+ * and whoever waits is woken by the plugin's own thread. */
+#include "backend/pjrt/pjrt.h"
+
+#include "base/alloc.h"
+
+typedef struct listener {
+    struct listener *next;
+    void (*fn)(void *);
+    void *context;
+} listener;
+
+typedef struct run_event {
+    mf_future future;
+    pjrt_client *client;
+    listener *callbacks; /* by the client's lock, as are the following */
+    mf_error_object *failed;
+    int left;
+    bool limited;
+    const void *place;
+} run_event;
+
+typedef struct arrival {
+    run_event *run;
+    void *event;
+} arrival;
+
+static void event_destroy(mf_object *o)
+{
+    mf_drop(((run_event *)o)->future.error);
+    mf_drop(((run_event *)o)->failed);
+}
+static const mf_class event_class = { "plugin's event", event_destroy };
+
+static bool is_pending(const mf_future *f) { return !atomic_load_explicit(&f->state, memory_order_acquire); }
+
+static void wait(mf_future *f)
+{
+    pjrt_client *c = ((run_event *)f)->client;
+    pthread_mutex_lock(&c->lock);
+    while (is_pending(f))
+        pthread_cond_wait(&c->changed, &c->lock);
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* Memory for what is to be called may be out: then it is called at the end, by who waits for it here. */
+static void then(mf_future *f, void (*fn)(void *), void *context)
+{
+    run_event *e = (run_event *)f;
+    listener *c = mf_alloc(sizeof *c);
+    if (!c) {
+        wait(f);
+        fn(context);
+        return;
+    }
+    *c = (listener){ NULL, fn, context };
+    pthread_mutex_lock(&e->client->lock);
+    bool later = is_pending(f);
+    if (later) {
+        c->next = e->callbacks;
+        e->callbacks = c;
+    }
+    pthread_mutex_unlock(&e->client->lock);
+    if (later)
+        return;
+    mf_free(c);
+    fn(context);
+}
+
+mf_future *pjrt_future_new(pjrt_client *c, int count, bool limited, const void *place)
+{
+    run_event *e = mf_object_new(&event_class, sizeof *e);
+    if (!e)
+        return NULL;
+    e->future.wait = wait;
+    e->future.then = then;
+    e->client = c;
+    e->left = count;
+    e->limited = limited;
+    e->place = place;
+    return &e->future;
+}
+
+/* The lock is held. */
+static listener *end(run_event *e)
+{
+    listener *list = e->callbacks;
+    e->callbacks = NULL;
+    e->future.error = e->failed;
+    e->failed = NULL;
+    e->client->in_flight -= e->limited;
+    atomic_store_explicit(&e->future.state, e->future.error ? 2 : 1, memory_order_release);
+    pthread_cond_broadcast(&e->client->changed);
+    return list;
+}
+
+/* One event has come. Takes both references. */
+static void arrive(run_event *e, mf_error_object *error)
+{
+    listener *list = NULL;
+    pthread_mutex_lock(&e->client->lock);
+    if (!e->failed) {
+        e->failed = error;
+        error = NULL;
+    }
+    if (!--e->left)
+        list = end(e);
+    pthread_mutex_unlock(&e->client->lock);
+    mf_error_ignore(error);
+    for (listener *next; list; list = next) {
+        next = list->next;
+        list->fn(list->context);
+        mf_free(list);
+    }
+    mf_drop(e);
+}
+
+static void came(void *error, void *context)
+{
+    arrival *a = context;
+    run_event *e = a->run;
+    mf_error_object *failed = error ? pjrt_error(e->client, PJRT_LOADED_EXECUTE, e->place, error) : NULL;
+    pjrt_destroy(e->client, PJRT_EVENT_DESTROY, a->event);
+    mf_free(a);
+    arrive(e, failed);
+}
+
+void pjrt_future_add(mf_future *f, void *event)
+{
+    run_event *e = mf_retain((run_event *)f);
+    arrival *a = event ? mf_alloc(sizeof *a) : NULL;
+    if (!a) {
+        arrive(e, pjrt_await(e->client, event, e->place));
+        return;
+    }
+    *a = (arrival){ e, event };
+    pjrt_on_ready ask = { PJRT_HEAD(pjrt_on_ready), event, came, a };
+    mf_error_object *error = pjrt_call(e->client, PJRT_EVENT_ON_READY, e->place, &ask);
+    if (!error)
+        return;
+    mf_free(a); /* nobody will say when it comes: wait for it, and let the call fail */
+    mf_error_ignore(pjrt_await(e->client, event, e->place));
+    arrive(e, error);
+}
+
+void pjrt_enter_flight(pjrt_client *c)
+{
+    pthread_mutex_lock(&c->lock);
+    while (c->in_flight >= PJRT_IN_FLIGHT)
+        pthread_cond_wait(&c->changed, &c->lock);
+    c->in_flight++;
+    pthread_mutex_unlock(&c->lock);
+}
+
+void pjrt_leave_flight(pjrt_client *c)
+{
+    pthread_mutex_lock(&c->lock);
+    c->in_flight--;
+    pthread_cond_broadcast(&c->changed);
+    pthread_mutex_unlock(&c->lock);
+}

@@ -1,0 +1,376 @@
+/* Running a program on a plugin's devices. Invariants: every argument is on its device, of the program's dtype and shape, and alive, before
+ * the plugin is called, for it checks no more than it must; a call that fails has taken nothing, unless the plugin had begun it. */
+#include "backend/pjrt/pjrt.h"
+
+#include "array/literal.h"
+#include "base/alloc.h"
+
+#include <string.h>
+
+/* An argument on one device. */
+typedef struct argument {
+    void *buffer;  /* the plugin's */
+    mf_buffer *of; /* the memory whose form it is; NULL: made for this call alone */
+} argument;
+
+typedef struct call {
+    pjrt_executable *x;
+    pjrt_client *client;
+    mf_array *const *in;
+    int in_count, out_count;
+    argument *arguments; /* by replica, by input */
+    void **given;        /* their buffers: what the plugin sees */
+    void **results;      /* by replica, by output */
+    void ***rows, **events;
+    int64_t *kept; /* inputs whose memory stays */
+    size_t kept_count;
+    int device; /* of a portable program */
+} call;
+
+static bool is_donated(const pjrt_executable *x, int i) { return x->base.donated && x->base.donated[i]; }
+static int device_of(const call *c, int replica) { return c->x->replicas == 1 ? c->device : c->x->devices[replica]; }
+/* The index along the map's axis of a replica, and the first replica of an index. */
+static int index_of(const pjrt_executable *x, int replica) { return replica / (x->replicas / x->map_size); }
+static int replica_of(const pjrt_executable *x, int index) { return index * (x->replicas / x->map_size); }
+
+/* ---- beginning: as if nothing had been asked where it fails */
+
+static void leave(const call *c, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (is_donated(c->x, i))
+            atomic_store(&c->in[i]->deleted, NULL);
+        else
+            mf_array_end_read(c->in[i]);
+}
+
+static mf_error_object *begin_one(const call *c, int i)
+{
+    mf_array *a = c->in[i];
+    const mf_type *wanted = c->x->base.program->in[i]->type;
+    const char *before = NULL;
+    if (mf_array_client(a) != c->x->base.client || a->type->dtype != wanted->dtype || !mf_type_same_shape(a->type, wanted))
+        return mf_error_new(MF_ERROR_ARGUMENT, "input %d is %s of %s, and the program wants %s of %s", i, mf_type_name(a->type),
+                            mf_array_client(a)->platform, mf_type_name(wanted), c->x->base.client->platform);
+    if (a->future && atomic_load_explicit(&a->future->state, memory_order_acquire) == 2)
+        return mf_retain(a->future->error);
+    if (!is_donated(c->x, i))
+        return mf_array_begin(a);
+    return atomic_compare_exchange_strong(&a->deleted, &before, "donated") ? NULL : mf_array_wait(a);
+}
+
+static mf_error_object *begin(const call *c)
+{
+    for (int i = 0; i < c->in_count; i++) {
+        mf_error_object *error = begin_one(c, i);
+        if (error) {
+            leave(c, i);
+            return error;
+        }
+    }
+    return NULL;
+}
+
+/* ---- arguments */
+
+static bool parts_are_alone(const mf_buffer *b)
+{
+    bool alone = atomic_load_explicit(&b->object.count, memory_order_acquire) == 1;
+    for (int k = 0; k < b->part_count; k++)
+        alone = alone && atomic_load_explicit(&b->parts[k]->object.count, memory_order_acquire) == 1;
+    return alone;
+}
+
+/* Of a donated array that somebody else holds too the memory stays. */
+static void keep_shared(call *c)
+{
+    for (int i = 0; i < c->in_count; i++) {
+        const mf_array *a = c->in[i];
+        if (is_donated(c->x, i) && (!a->buffer || atomic_load(&a->readers) || !parts_are_alone(a->buffer)))
+            c->kept[c->kept_count++] = i;
+    }
+}
+
+/* Without the mapped axis, row by row unless it says otherwise. */
+static pjrt_view view_of(const mf_array *a, int64_t axis)
+{
+    pjrt_view v = { .dtype = a->type->dtype };
+    for (int d = 0; d < a->type->rank; d++) {
+        if (d == axis)
+            continue;
+        v.dims[v.rank] = a->type->dims[d];
+        v.strides[v.rank++] = a->strides[d];
+    }
+    return v;
+}
+
+/* Whether each part of a row is the slice at an index of the axis. */
+static bool is_mapped_so(const mf_array *a, int64_t axis)
+{
+    const mf_sharding *p = a->sharding;
+    return axis != MF_NONE && p->axis_count == 1 && p->axes[0] == axis && p->device_count == a->type->dims[axis];
+}
+
+/* From the host, for this call alone: of an array whose parts lie otherwise than the program wants them. */
+static mf_error_object *from_literal(const call *c, int replica, int i, argument *to)
+{
+    mf_error_object *error = NULL;
+    int64_t axis = c->x->in_axes[i], strides[MF_RANK];
+    mf_literal *l = mf_literal_of(c->in[i], &error);
+    if (!l && is_donated(c->x, i)) { /* marked deleted already: read what it holds */
+        mf_error_ignore(error);
+        atomic_store(&c->in[i]->deleted, NULL);
+        l = mf_literal_of(c->in[i], &error);
+        atomic_store(&c->in[i]->deleted, "donated");
+    }
+    if (!l)
+        return error;
+    const mf_type *type = c->x->in[i];
+    pjrt_view v = view_of(c->in[i], axis);
+    const unsigned char *from = l->data + (axis == MF_NONE ? 0 : index_of(c->x, replica) * l->strides[axis]);
+    void *rows = mf_alloc((size_t)type->bytes + 1);
+    mf_contiguous_strides(type, strides);
+    for (int d = 0, k = 0; d < l->type->rank; d++)
+        if (d != axis)
+            v.strides[k++] = l->strides[d];
+    if (rows && type->size)
+        mf_copy_strided(v.rank, v.dims, mf_dtype_size(v.dtype), rows, strides, from, v.strides);
+    to->buffer = rows ? pjrt_upload(c->client, &v, rows, device_of(c, replica), &error) : NULL;
+    mf_free(rows);
+    mf_drop(l);
+    return to->buffer || error ? error : mf_error_out_of_memory();
+}
+
+static mf_error_object *make_argument(const call *c, int replica, int i, argument *to)
+{
+    mf_array *a = c->in[i];
+    int64_t axis = c->x->in_axes[i];
+    int k = index_of(c->x, replica);
+    pjrt_view v = view_of(a, axis);
+    mf_error_object *error = NULL;
+    bool row = a->buffer && a->buffer->part_count;
+    if (!a->buffer || (row && !is_mapped_so(a, axis)))
+        return from_literal(c, replica, i, to);
+    if (row) {
+        to->of = mf_array_part(a, k, &v.offset);
+    } else {
+        to->of = a->buffer;
+        v.offset = a->offset + (axis == MF_NONE ? 0 : k * a->strides[axis]);
+    }
+    to->buffer = pjrt_form(to->of, &v, device_of(c, replica), &error);
+    return error;
+}
+
+static mf_error_object *check_alive(const call *c, const argument *a, int i)
+{
+    pjrt_int_of ask = { PJRT_HEAD(pjrt_int_of), a->buffer, { 0 } };
+    mf_error_object *error = pjrt_call(c->client, PJRT_BUFFER_IS_DELETED, NULL, &ask);
+    if (!error && ask.out.truth)
+        error = mf_error_new(MF_ERROR_DONATED, "%s: the memory of input %d has been taken", c->client->base.platform, i);
+    return error;
+}
+
+static mf_error_object *make_arguments(call *c)
+{
+    mf_error_object *error = NULL;
+    for (int r = 0; r < c->x->replicas; r++)
+        for (int i = 0; i < c->in_count && !error; i++) {
+            argument *a = &c->arguments[r * c->in_count + i];
+            error = make_argument(c, r, i, a);
+            error = error ? error : check_alive(c, a, i);
+            c->given[r * c->in_count + i] = a->buffer;
+        }
+    return error;
+}
+
+/* ---- results */
+
+static const mf_sharding *where_committed(const call *c)
+{
+    for (int i = 0; i < c->in_count; i++)
+        if (c->in[i]->sharding->committed)
+            return mf_sharding_single(c->x->base.client, device_of(c, 0));
+    return c->x->replicas > 1 ? mf_sharding_single(c->x->base.client, device_of(c, 0)) : mf_sharding_default(c->x->base.client);
+}
+
+static const mf_sharding *sharding_of(const call *c, int o)
+{
+    int devices[PJRT_MOST_DEVICES], axis = (int)c->x->out_axes[o];
+    if (c->x->out_axes[o] == MF_NONE)
+        return where_committed(c);
+    for (int k = 0; k < c->x->map_size; k++)
+        devices[k] = device_of(c, replica_of(c->x, k));
+    return mf_sharding_get(c->x->base.client, 1, &axis, c->x->map_size, devices);
+}
+
+static mf_array *new_result(const call *c, int o, mf_future *f)
+{
+    int64_t strides[MF_RANK];
+    const mf_type *type = c->x->base.program->out[o]->type;
+    const mf_sharding *p = sharding_of(c, o);
+    mf_contiguous_strides(type, strides);
+    mf_array *a = p ? mf_array_on_devices(p, type, strides) : NULL;
+    if (a)
+        a->future = mf_retain(f);
+    return a;
+}
+
+/* What a replica gave becomes a form of the result's memory, if it has a place there. */
+static bool take_result(const call *c, mf_array *a, int o, int replica)
+{
+    void **at = &c->results[replica * c->out_count + o];
+    const mf_type *type = c->x->out[o];
+    pjrt_view v = { .dtype = type->dtype, .rank = type->rank };
+    memcpy(v.dims, type->dims, sizeof v.dims);
+    mf_contiguous_strides(type, v.strides);
+    bool mapped = c->x->out_axes[o] != MF_NONE;
+    int k = mapped ? index_of(c->x, replica) : 0;
+    if (mapped && replica_of(c->x, k) != replica)
+        return true;
+    if (!pjrt_add_form(mf_buffer_at(a->buffer, k), &v, device_of(c, replica), *at))
+        return false;
+    *at = NULL;
+    return true;
+}
+
+static mf_error_object *make_results(const call *c, mf_future *f, mf_array **out)
+{
+    bool good = true;
+    int made = 0;
+    for (; made < c->out_count && good; made++) {
+        out[made] = new_result(c, made, f);
+        good = out[made];
+        for (int r = 0; r < c->x->replicas && good; r++)
+            good = take_result(c, out[made], made, r);
+    }
+    if (good)
+        return NULL;
+    for (int o = 0; o < made; o++)
+        mf_drop(out[o]);
+    return mf_error_out_of_memory();
+}
+
+/* ---- the call */
+
+static bool make_room(call *c)
+{
+    size_t replicas = (size_t)c->x->replicas, in = (size_t)c->in_count, out = (size_t)c->out_count;
+    c->arguments = mf_calloc(replicas * in + 1, sizeof *c->arguments);
+    c->given = mf_calloc(replicas * in + 1, sizeof *c->given);
+    c->results = mf_calloc(replicas * out + 1, sizeof *c->results);
+    c->rows = mf_calloc(2 * replicas, sizeof *c->rows);
+    c->events = mf_calloc(replicas, sizeof *c->events);
+    c->kept = mf_calloc(in + 1, sizeof *c->kept);
+    if (!c->arguments || !c->given || !c->results || !c->rows || !c->events || !c->kept)
+        return false;
+    for (size_t r = 0; r < replicas; r++) {
+        c->rows[r] = c->given + r * in;
+        c->rows[replicas + r] = c->results + r * out;
+    }
+    return true;
+}
+
+static void free_room(const call *c)
+{
+    for (int i = 0; c->results && i < c->x->replicas * c->out_count; i++)
+        pjrt_destroy(c->client, PJRT_BUFFER_DESTROY, c->results[i]);
+    for (int i = 0; c->arguments && i < c->x->replicas * c->in_count; i++)
+        if (!c->arguments[i].of)
+            pjrt_destroy(c->client, PJRT_BUFFER_DESTROY, c->arguments[i].buffer);
+    mf_free(c->arguments);
+    mf_free(c->given);
+    mf_free(c->results);
+    mf_free((void *)c->rows);
+    mf_free(c->events);
+    mf_free(c->kept);
+}
+
+/* The plugin's turn. */
+static mf_error_object *start(const call *c)
+{
+    size_t replicas = (size_t)c->x->replicas;
+    pjrt_execute_options options = { .head = PJRT_HEAD(pjrt_execute_options), .kept = c->kept, .kept_count = c->kept_count };
+    pjrt_execute ask = {
+        .head = PJRT_HEAD(pjrt_execute),
+        .loaded = c->x->loaded,
+        .options = &options,
+        .arguments = (void *const *const *)c->rows,
+        .device_count = replicas,
+        .argument_count = (size_t)c->in_count,
+        .outputs = (void **const *)(c->rows + replicas),
+        .events = c->events,
+        .device = replicas == 1 ? c->client->devices[c->device] : NULL,
+    };
+    if (replicas == 1)
+        return pjrt_call(c->client, PJRT_LOADED_EXECUTE, NULL, &ask);
+    pthread_mutex_lock(&c->client->calls);
+    pjrt_enter_flight(c->client);
+    mf_error_object *error = pjrt_call(c->client, PJRT_LOADED_EXECUTE, NULL, &ask);
+    if (error)
+        pjrt_leave_flight(c->client);
+    pthread_mutex_unlock(&c->client->calls);
+    return error;
+}
+
+/* Of what was donated the call has all. */
+static void give_up(const call *c)
+{
+    for (int i = 0; i < c->in_count; i++) {
+        if (!is_donated(c->x, i)) {
+            mf_array_end_read(c->in[i]);
+            continue;
+        }
+        bool kept = false;
+        for (size_t k = 0; k < c->kept_count; k++)
+            kept = kept || c->kept[k] == i;
+        for (int r = 0; r < c->x->replicas && !kept; r++) {
+            const argument *a = &c->arguments[r * c->in_count + i];
+            if (a->of)
+                pjrt_forget_form(a->of, a->buffer);
+        }
+        if (c->in[i]->buffer)
+            mf_drop(mf_array_give_up(c->in[i]));
+    }
+}
+
+static mf_error_object *run(call *c, mf_array **out)
+{
+    mf_error_object *error = make_arguments(c);
+    mf_future *f = error ? NULL : pjrt_future_new(c->client, c->x->replicas, c->x->replicas > 1, mf_entry_address);
+    if (!error)
+        error = f ? start(c) : mf_error_out_of_memory();
+    if (error) {
+        leave(c, c->in_count);
+        mf_drop(f);
+        return error;
+    }
+    error = make_results(c, f, out);
+    for (int r = 0; r < c->x->replicas; r++)
+        pjrt_future_add(f, c->events[r]);
+    give_up(c);
+    if (error)
+        f->wait(f);
+    mf_drop(f);
+    return error;
+}
+
+mf_error_object *pjrt_run(mf_executable *base, mf_array *const *in, const bool *moved, mf_array **out)
+{
+    (void)moved; /* nothing is computed in place but what is donated */
+    pjrt_executable *x = (pjrt_executable *)base;
+    call c = {
+        .x = x, .client = pjrt_client_of(base->client), .in = in, .in_count = base->program->in_count, .out_count = base->program->out_count
+    };
+    for (int i = c.in_count - 1; i >= 0; i--)
+        if (in[i]->sharding->committed)
+            c.device = in[i]->sharding->devices[0];
+    if (x->named)
+        c.device = x->devices[0];
+    mf_error_object *error = make_room(&c) ? begin(&c) : mf_error_out_of_memory();
+    if (!error) {
+        keep_shared(&c);
+        error = run(&c, out);
+    }
+    free_room(&c);
+    return error;
+}

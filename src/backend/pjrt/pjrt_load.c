@@ -1,0 +1,216 @@
+/* Programs for a plugin: StableHLO text, compiled for as many replicas as their maps have devices. Invariant: a program of one replica is
+ * portable, and runs on any device; one of several runs on the devices that its maps name, each once, or on the first ones. */
+#include "backend/pjrt/pjrt.h"
+
+#include "base/alloc.h"
+#include "ops/rows.h"
+#include "runtime/comm.h"
+#include "stablehlo/hlo_module.h"
+#include "transform/functions/pmap.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static void executable_destroy(mf_object *o)
+{
+    pjrt_executable *x = (pjrt_executable *)o;
+    pjrt_destroy(pjrt_client_of(x->base.client), PJRT_LOADED_DESTROY, x->loaded);
+    mf_free(x->in);
+    mf_free(x->out);
+    mf_free(x->in_axes);
+    mf_free(x->out_axes);
+    mf_executable_end(&x->base);
+}
+static const mf_class executable_class = { "plugin's executable", executable_destroy };
+
+/* ---- which devices */
+
+/* The list that a map of p names, as long as there are replicas; *other: whether one names another. */
+static const mf_intlist *named_devices(const mf_program *p, int replicas, bool *other)
+{
+    const mf_intlist *found = NULL;
+    for (int i = 0; i < p->eqn_count; i++) {
+        const mf_eqn *e = p->eqns[i];
+        const mf_intlist *list = e->op == &mf_op_pmap ? ((const mf_pmap_params *)e->params)->devices : NULL;
+        for (int k = 0, n = mf_params_program_count(e->op, e->params); k < n && !(list && list->count); k++)
+            list = named_devices(*mf_params_program_at(e->op, e->params, k), replicas, other);
+        if (!list || !list->count)
+            continue;
+        *other = *other || list->count != replicas || (found && found != list);
+        found = list;
+    }
+    return found;
+}
+
+static mf_error_object *choose_devices(pjrt_executable *x)
+{
+    int count = pjrt_client_of(x->base.client)->device_count;
+    const char *name = x->base.client->platform;
+    bool other = false;
+    const mf_intlist *named = named_devices(x->base.program, x->replicas, &other);
+    if (x->replicas > count)
+        return mf_error_new(MF_ERROR_DEVICE, "%s has %d devices, and a map wants %d", name, count, x->replicas);
+    if (other)
+        return mf_error_new(MF_ERROR_DEVICE, "on %s the maps of one program run on the same devices, but two of this one name others",
+                            name);
+    x->named = named;
+    for (int r = 0; r < x->replicas; r++) {
+        int64_t id = named ? named->at[r] : r;
+        if (id < 0 || id >= count)
+            return mf_error_new(MF_ERROR_DEVICE, "%s has no device %" PRId64, name, id);
+        x->devices[r] = (int)id;
+        for (int k = 0; k < r; k++)
+            if (x->devices[k] == id)
+                return mf_error_new(MF_ERROR_DEVICE, "a map on %s names its device %" PRId64 " twice", name, id);
+    }
+    return NULL;
+}
+
+/* ---- what each replica takes and gives */
+
+static mf_error_object *read_signature(pjrt_executable *x)
+{
+    const mf_program *p = x->base.program;
+    x->in = mf_calloc((size_t)p->in_count + 1, sizeof(mf_type *));
+    x->out = mf_calloc((size_t)p->out_count + 1, sizeof(mf_type *));
+    x->in_axes = mf_calloc((size_t)p->in_count + 1, sizeof *x->in_axes);
+    x->out_axes = mf_calloc((size_t)p->out_count + 1, sizeof *x->out_axes);
+    if (!x->in || !x->out || !x->in_axes || !x->out_axes)
+        return mf_error_out_of_memory();
+    x->map = mf_hlo_axes(p, x->in_axes, x->out_axes);
+    x->map_size = x->map ? (int)((const mf_pmap_params *)x->map->params)->axis_size : 1;
+    for (int i = 0; i < p->in_count; i++) {
+        const mf_type *t = p->in[i]->type;
+        x->in[i] = x->in_axes[i] == MF_NONE ? t : mf_type_without_axis(t, (int)x->in_axes[i]);
+    }
+    for (int o = 0; o < p->out_count; o++) {
+        const mf_type *t = p->out[o]->type;
+        x->out[o] = x->out_axes[o] == MF_NONE ? t : mf_type_without_axis(t, (int)x->out_axes[o]);
+    }
+    return NULL;
+}
+
+/* ---- options, as a CompileOptionsProto: fields 3 { 4 replicas, 5 partitions, 9 { 1 replicas, 2 computations, 3 { 1 ids } } }, and 4 */
+
+static void put_number(mf_text *t, uint64_t n)
+{
+    char byte;
+    for (; n >= 128; n >>= 7) {
+        byte = (char)(n | 128);
+        mf_text_putn(t, &byte, 1);
+    }
+    byte = (char)n;
+    mf_text_putn(t, &byte, 1);
+}
+
+static void put_field(mf_text *t, int field, uint64_t n)
+{
+    put_number(t, (uint64_t)field << 3);
+    put_number(t, n);
+}
+
+/* Takes the text. */
+static void put_message(mf_text *t, int field, mf_text *inside)
+{
+    put_number(t, (uint64_t)field << 3 | 2);
+    put_number(t, inside->count);
+    mf_text_putn(t, inside->at ? inside->at : "", inside->count);
+    t->failed = t->failed || inside->failed;
+    mf_text_free(inside);
+}
+
+/* One of XLA's flags, field 7 { 1 its name, 2 { 2 a truth } }. */
+static void put_switch(mf_text *t, const char *name, bool on)
+{
+    mf_text entry = { 0 }, key = { 0 }, value = { 0 };
+    mf_text_put(&key, name);
+    put_field(&value, 2, on);
+    put_message(&entry, 1, &key);
+    put_message(&entry, 2, &value);
+    put_message(t, 7, &entry);
+}
+
+/* XLA's CPU loses a NaN in an extremum unless it is told not to. */
+static void put_options(mf_text *t, const pjrt_executable *x)
+{
+    mf_text build = { 0 }, assignment = { 0 }, computation = { 0 }, ids = { 0 };
+    put_field(&build, 4, (uint64_t)x->replicas);
+    put_field(&build, 5, 1);
+    if (x->replicas > 1) {
+        put_field(&assignment, 1, (uint64_t)x->replicas);
+        put_field(&assignment, 2, 1);
+        for (int r = 0; r < x->replicas; r++)
+            put_number(&ids, (uint64_t)pjrt_client_of(x->base.client)->ids[x->devices[r]]);
+        put_message(&computation, 1, &ids);
+        put_message(&assignment, 3, &computation);
+        put_message(&build, 9, &assignment);
+    }
+    put_message(t, 3, &build);
+    if (x->replicas == 1)
+        put_field(t, 4, 1);
+    if (pjrt_client_of(x->base.client)->is_cpu)
+        put_switch(t, "xla_cpu_enable_fast_min_max", false);
+}
+
+/* ---- compiling */
+
+/* The plugin means the program that was sent: a count that differs would write beyond the lists of results. */
+static mf_error_object *check_results(const pjrt_executable *x)
+{
+    const pjrt_client *c = pjrt_client_of(x->base.client);
+    pjrt_one_more ask = { PJRT_HEAD(pjrt_one_more), x->loaded, NULL };
+    mf_error_object *error = pjrt_call(c, PJRT_LOADED_GET_EXECUTABLE, NULL, &ask);
+    if (error)
+        return error;
+    pjrt_number_of count = { PJRT_HEAD(pjrt_number_of), ask.out, 0 };
+    error = pjrt_call(c, PJRT_EXECUTABLE_NUM_OUTPUTS, NULL, &count);
+    pjrt_destroy(c, PJRT_EXECUTABLE_DESTROY, ask.out);
+    if (!error && count.out != (size_t)x->base.program->out_count)
+        error = mf_error_new(MF_ERROR_DEVICE, "%s made an executable of %zu results of a program of %d", x->base.client->platform,
+                             count.out, x->base.program->out_count);
+    return error;
+}
+
+static mf_error_object *compile(pjrt_executable *x)
+{
+    pjrt_client *c = pjrt_client_of(x->base.client);
+    mf_text code = { 0 }, options = { 0 };
+    mf_error_object *error = mf_hlo_module(&code, x->base.function, x->base.program, x->replicas, x->base.donated);
+    put_options(&options, x);
+    if (!error && (code.failed || options.failed))
+        error = mf_error_out_of_memory();
+    if (!error) {
+        pjrt_program program = { PJRT_HEAD(pjrt_program), code.at, code.count, "mlir", 4 };
+        pjrt_client_compile ask = { PJRT_HEAD(pjrt_client_compile), c->client, &program, options.at, options.count, NULL };
+        error = pjrt_call(c, PJRT_CLIENT_COMPILE, NULL, &ask);
+        x->loaded = error ? NULL : ask.loaded_out;
+    }
+    mf_text_free(&code);
+    mf_text_free(&options);
+    return error ? error : check_results(x);
+}
+
+mf_error_object *pjrt_load(const mf_load_request *load, mf_executable **loaded)
+{
+    int64_t replicas = mf_program_replicas(load->program);
+    if (mf_comm_current())
+        return mf_error_new(MF_ERROR_DEVICE, "programs run on devices of %s in one process only", load->client->platform);
+    if (replicas > PJRT_MOST_DEVICES)
+        return mf_error_new(MF_ERROR_DEVICE, "%s: a map over %" PRId64 " devices; %d are the most", load->client->platform, replicas,
+                            PJRT_MOST_DEVICES);
+    pjrt_executable *x = mf_object_new(&executable_class, sizeof *x + (size_t)replicas * sizeof *x->devices);
+    if (!x)
+        return mf_error_out_of_memory();
+    x->replicas = (int)replicas;
+    mf_error_object *error = mf_executable_init(&x->base, load) ? choose_devices(x) : mf_error_out_of_memory();
+    error = error ? error : pjrt_check_agreement(x->base.program);
+    error = error ? error : read_signature(x);
+    error = error ? error : compile(x);
+    if (error) {
+        mf_error_set_address(error, mf_entry_address);
+        mf_drop(x);
+    } else {
+        *loaded = &x->base;
+    }
+    return error;
+}

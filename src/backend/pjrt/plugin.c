@@ -1,0 +1,320 @@
+/* Opening a plugin: its shared object, the version of its table, its client and devices. Invariant: nothing is opened before somebody asks
+ * for it by name, and what is opened stays as long as the process; where one step fails, those before it are undone, but for the shared
+ * object itself, which may have started threads. */
+#include "backend/pjrt/plugin.h"
+
+#include "backend/pjrt/pjrt.h"
+#include "base/alloc.h"
+#include "runtime/device.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- calling */
+
+static const char *const names[PJRT_FUNCTIONS] = {
+    [PJRT_PLUGIN_INITIALIZE] = "PJRT_Plugin_Initialize",
+    [PJRT_EVENT_AWAIT] = "PJRT_Event_Await",
+    [PJRT_EVENT_ON_READY] = "PJRT_Event_OnReady",
+    [PJRT_CLIENT_CREATE] = "PJRT_Client_Create",
+    [PJRT_CLIENT_PLATFORM_NAME] = "PJRT_Client_PlatformName",
+    [PJRT_CLIENT_ADDRESSABLE_DEVICES] = "PJRT_Client_AddressableDevices",
+    [PJRT_CLIENT_COMPILE] = "PJRT_Client_Compile",
+    [PJRT_CLIENT_BUFFER_FROM_HOST] = "PJRT_Client_BufferFromHostBuffer",
+    [PJRT_DESCRIPTION_ID] = "PJRT_DeviceDescription_Id",
+    [PJRT_DEVICE_DESCRIPTION] = "PJRT_Device_GetDescription",
+    [PJRT_EXECUTABLE_NUM_OUTPUTS] = "PJRT_Executable_NumOutputs",
+    [PJRT_LOADED_GET_EXECUTABLE] = "PJRT_LoadedExecutable_GetExecutable",
+    [PJRT_LOADED_EXECUTE] = "PJRT_LoadedExecutable_Execute",
+    [PJRT_BUFFER_IS_DELETED] = "PJRT_Buffer_IsDeleted",
+    [PJRT_BUFFER_TO_HOST] = "PJRT_Buffer_ToHostBuffer",
+};
+
+static mf_status status_of(int code)
+{
+    switch (code) {
+    case PJRT_RESOURCE_EXHAUSTED: return MF_ERROR_MEMORY;
+    default: return MF_ERROR_DEVICE;
+    }
+}
+
+mf_error_object *pjrt_error(const pjrt_client *c, int function, const void *place, void *error)
+{
+    pjrt_words_of words = { PJRT_HEAD(pjrt_words_of), error, "", 0 };
+    pjrt_int_of code = { PJRT_HEAD(pjrt_int_of), error, { 0 } };
+    c->api->functions[PJRT_ERROR_MESSAGE](&words);
+    void *none = c->api->functions[PJRT_ERROR_CODE](&code);
+    if (none) /* an error that has no code */
+        pjrt_destroy(c, PJRT_ERROR_DESTROY, none);
+    int count = words.words_out ? (int)words.count_out : 0;
+    mf_error_object *e = mf_error_new_at(place ? place : mf_entry_address, status_of(none ? 0 : code.out.number), "%s: %s: %.*s",
+                                         c->base.platform, names[function], count, count ? words.words_out : "");
+    pjrt_destroy(c, PJRT_ERROR_DESTROY, error);
+    return e;
+}
+
+mf_error_object *pjrt_call(const pjrt_client *c, int function, const void *place, void *arguments)
+{
+    void *error = c->api->functions[function](arguments);
+    return error ? pjrt_error(c, function, place, error) : NULL;
+}
+
+void pjrt_destroy(const pjrt_client *c, int function, void *object)
+{
+    pjrt_one what = { PJRT_HEAD(pjrt_one), object };
+    if (!object)
+        return;
+    if (function == PJRT_ERROR_DESTROY) { /* gives nothing */
+        ((void (*)(void *))(uintptr_t)c->api->functions[function])(&what);
+        return;
+    }
+    void *error = c->api->functions[function](&what);
+    if (error)
+        pjrt_destroy(c, PJRT_ERROR_DESTROY, error);
+}
+
+mf_error_object *pjrt_await(const pjrt_client *c, void *event, const void *place)
+{
+    pjrt_one what = { PJRT_HEAD(pjrt_one), event };
+    mf_error_object *error = event ? pjrt_call(c, PJRT_EVENT_AWAIT, place, &what) : NULL;
+    pjrt_destroy(c, PJRT_EVENT_DESTROY, event);
+    return error;
+}
+
+/* ---- options: "key=value,key=value" */
+
+enum { MOST_OPTIONS = 32 };
+
+/* A value ends at a comma or the end of the text, which is taken apart. */
+static void read_value(pjrt_named_value *v, const char *text)
+{
+    char *end;
+    v->value_size = 1;
+    errno = 0;
+    v->value.integer = strtoll(text, &end, 10);
+    v->kind = PJRT_INT64;
+    if (!errno && *text && !*end)
+        return;
+    v->value.real = strtof(text, &end);
+    v->kind = PJRT_FLOAT;
+    if (*text && !*end)
+        return;
+    v->kind = PJRT_BOOL;
+    v->value.truth = strcmp(text, "true") == 0;
+    if (v->value.truth || strcmp(text, "false") == 0)
+        return;
+    v->kind = PJRT_STRING;
+    v->value.string = text;
+    v->value_size = strlen(text);
+}
+
+static mf_error_object *read_options(const char *name, char *text, pjrt_named_value *options, size_t *count)
+{
+    *count = 0;
+    for (char *next; text && *text; text = next) {
+        next = strchr(text, ',');
+        if (next)
+            *next++ = 0;
+        char *equals = strchr(text, '=');
+        if (!equals || equals == text)
+            return mf_error_new(MF_ERROR_ARGUMENT, "%s: '%s' is no option: they are key=value, with commas between", name, text);
+        if (*count == MOST_OPTIONS)
+            return mf_error_new(MF_ERROR_ARGUMENT, "%s: more than %d options", name, MOST_OPTIONS);
+        *equals = 0;
+        pjrt_named_value *v = &options[(*count)++];
+        *v = (pjrt_named_value){ .head = PJRT_HEAD(pjrt_named_value), .name = text, .name_size = strlen(text) };
+        read_value(v, equals + 1);
+    }
+    return NULL;
+}
+
+/* ---- opening */
+
+static mf_error_object *find_api(pjrt_client *c, const char *path)
+{
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        return mf_error_new(MF_ERROR_DEVICE, "%s: the plugin cannot be opened: %s", c->base.platform, dlerror());
+    const pjrt_api *(*get)(void) = (const pjrt_api *(*)(void))(uintptr_t)dlsym(library, "GetPjrtApi");
+    c->api = get ? get() : NULL;
+    if (!c->api)
+        return mf_error_new(MF_ERROR_DEVICE, "%s: %s is no PJRT plugin: it %s", c->base.platform, path,
+                            get ? "gives no table of functions" : "has no function GetPjrtApi");
+    size_t least = offsetof(pjrt_api, functions) + PJRT_FUNCTIONS * sizeof(pjrt_function);
+    int major = c->api->version.major, minor = c->api->version.minor;
+    if (major != PJRT_MAJOR || minor < PJRT_OLDEST_MINOR || c->api->head.size < least)
+        return mf_error_new(
+            MF_ERROR_DEVICE,
+            "%s: %s is of version %d.%d of the PJRT C API, with a table of %zu bytes; versions 0.%d and later of 0 serve, with %zu",
+            c->base.platform, path, major, minor, c->api->head.size, PJRT_OLDEST_MINOR, least);
+    for (int i = 0; i < PJRT_FUNCTIONS; i++)
+        if (names[i] && !c->api->functions[i])
+            return mf_error_new(MF_ERROR_DEVICE, "%s: %s lacks %s", c->base.platform, path, names[i]);
+    return NULL;
+}
+
+static mf_error_object *create(pjrt_client *c, const char *text)
+{
+    pjrt_named_value options[MOST_OPTIONS];
+    size_t count = 0;
+    char *copy = mf_strdup(text ? text : "");
+    pjrt_head nothing = PJRT_HEAD(pjrt_head);
+    mf_error_object *error = copy ? read_options(c->base.platform, copy, options, &count) : mf_error_out_of_memory();
+    error = error ? error : pjrt_call(c, PJRT_PLUGIN_INITIALIZE, NULL, &nothing);
+    if (!error) {
+        pjrt_client_create ask = { .head = PJRT_HEAD(pjrt_client_create), .options = options, .option_count = count };
+        error = pjrt_call(c, PJRT_CLIENT_CREATE, NULL, &ask);
+        c->client = error ? NULL : ask.client_out;
+    }
+    mf_free(copy);
+    return error;
+}
+
+static mf_error_object *read_platform(pjrt_client *c)
+{
+    pjrt_words_of ask = { PJRT_HEAD(pjrt_words_of), c->client, NULL, 0 };
+    mf_error_object *error = pjrt_call(c, PJRT_CLIENT_PLATFORM_NAME, NULL, &ask);
+    c->is_cpu = !error && ask.count_out == 3 && memcmp(ask.words_out, "cpu", 3) == 0;
+    return error;
+}
+
+static mf_error_object *read_id(pjrt_client *c, int device)
+{
+    pjrt_one_more ask = { PJRT_HEAD(pjrt_one_more), c->devices[device], NULL };
+    mf_error_object *error = pjrt_call(c, PJRT_DEVICE_DESCRIPTION, NULL, &ask);
+    pjrt_int_of id = { PJRT_HEAD(pjrt_int_of), ask.out, { 0 } };
+    error = error ? error : pjrt_call(c, PJRT_DESCRIPTION_ID, NULL, &id);
+    c->ids[device] = id.out.number;
+    return error;
+}
+
+static mf_error_object *list_devices(pjrt_client *c)
+{
+    pjrt_devices_of ask = { PJRT_HEAD(pjrt_devices_of), c->client, NULL, 0 };
+    mf_error_object *error = pjrt_call(c, PJRT_CLIENT_ADDRESSABLE_DEVICES, NULL, &ask);
+    if (error)
+        return error;
+    c->devices = ask.devices_out;
+    c->device_count = ask.count_out < PJRT_MOST_DEVICES ? (int)ask.count_out : PJRT_MOST_DEVICES;
+    if (!c->device_count)
+        return mf_error_new(MF_ERROR_DEVICE, "%s: the plugin has no devices", c->base.platform);
+    c->ids = mf_calloc((size_t)c->device_count, sizeof *c->ids);
+    if (!c->ids)
+        return mf_error_out_of_memory();
+    for (int i = 0; i < c->device_count && !error; i++)
+        error = read_id(c, i);
+    return error;
+}
+
+/* ---- as a client of ours */
+
+static int device_count(const mf_client *c) { return pjrt_client_of(c)->device_count; }
+
+static void describe(mf_text *t, const mf_executable *base)
+{
+    const pjrt_executable *x = (const pjrt_executable *)base;
+    mf_text_add(t, "executable of %s: %d %s, each with all of the arguments%s\n", base->client->platform, x->replicas,
+                x->replicas == 1 ? "replica" : "replicas", x->map ? " or its row" : "");
+}
+
+/* The plugin does not say. */
+static int64_t temporary_bytes(const mf_executable *x)
+{
+    (void)x;
+    return 0;
+}
+
+static const mf_backend backend = { pjrt_load, NULL, pjrt_run, describe, temporary_bytes };
+
+static void client_free(pjrt_client *c)
+{
+    if (!c)
+        return;
+    if (c->client)
+        pjrt_destroy(c, PJRT_CLIENT_DESTROY, c->client);
+    mf_free(c->ids);
+    mf_free((char *)(uintptr_t)c->base.platform);
+    mf_free(c);
+}
+
+static pjrt_client *client_new(const char *name)
+{
+    pjrt_client *c = mf_calloc(1, sizeof *c);
+    char *platform = mf_strdup(name);
+    if (!c || !platform) {
+        mf_free(c);
+        mf_free(platform);
+        return NULL;
+    }
+    c->base = (mf_client){
+        .platform = platform,
+        .apart = true,
+        .allocate = pjrt_allocate,
+        .release = pjrt_release,
+        .from_host = pjrt_from_host,
+        .to_host = pjrt_to_host,
+        .device_count = device_count,
+        .backend = &backend,
+    };
+    pthread_mutex_init(&c->calls, NULL);
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->changed, NULL);
+    return c;
+}
+
+/* Opened and registered; the lock is held. */
+static const mf_client *open_plugin(const char *name, const char *path, const char *options, mf_error_object **error)
+{
+    pjrt_client *c = client_new(name);
+    *error = c ? find_api(c, path) : mf_error_out_of_memory();
+    *error = *error ? *error : create(c, options);
+    *error = *error ? *error : read_platform(c);
+    *error = *error ? *error : list_devices(c);
+    *error = *error ? *error : mf_client_register(&c->base);
+    if (!*error)
+        return &c->base;
+    client_free(c);
+    return NULL;
+}
+
+static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
+
+const mf_client *mf_plugin_open(const char *name, mf_error_object **error)
+{
+    const char *all = getenv("MF_PJRT_PLUGIN"), *comma = all ? strrchr(all, ',') : NULL;
+    *error = NULL;
+    if (!all || !*all || strcmp(name, comma ? comma + 1 : "pjrt") != 0)
+        return NULL;
+    char *path = mf_strdup(all);
+    if (!path) {
+        *error = mf_error_out_of_memory();
+        return NULL;
+    }
+    if (comma)
+        path[comma - all] = 0;
+    pthread_mutex_lock(&opening);
+    const mf_client *found = mf_client_find(name);
+    if (!found)
+        found = open_plugin(name, path, getenv("MF_PJRT_OPTIONS"), error);
+    pthread_mutex_unlock(&opening);
+    mf_free(path);
+    return found;
+}
+
+mf_status mf_register_plugin(const char *name, const char *path, const char *options)
+{
+    MF_ENTER(MF_FORK_STATUS);
+    mf_error_object *error = NULL;
+    if (!name || !*name || !path || !*path)
+        return mf_error_remember(mf_error_new(MF_ERROR_ARGUMENT, "mf_register_plugin: no %s", name && *name ? "path" : "name"));
+    if (mf_client_named(name, &error))
+        error = mf_error_new(MF_ERROR_DEVICE, "mf_register_plugin: there is a backend '%s' already", name);
+    if (error)
+        return mf_error_remember(error);
+    pthread_mutex_lock(&opening);
+    open_plugin(name, path, options, &error);
+    pthread_mutex_unlock(&opening);
+    return mf_error_remember(error);
+}

@@ -1,0 +1,374 @@
+/* A PJRT plugin that computes nothing: every result is a copy of an argument. It counts what it gives away, and fails when it is told to.
+ * A shared object, opened as a vendor's is; the test finds what steers it by name (fake_plugin.h). */
+#include "fake/fake_plugin.h"
+
+#include "backend/pjrt/pjrt_api.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEVICES = 4, SLOTS = 100, MOST_DIMS = 16 };
+
+typedef struct fault {
+    int code;
+    char words[96];
+} fault;
+
+typedef struct event {
+    bool fails;
+} event;
+
+typedef struct buffer {
+    int type, rank;
+    int64_t dims[MOST_DIMS];
+    size_t bytes;
+    bool deleted;
+    unsigned char at[];
+} buffer;
+
+typedef struct executable {
+    size_t outputs;
+    bool donates;
+} executable;
+
+static _Atomic int calls, failing_call, events, failing_event, living[FAKE_KINDS];
+static char the_client, the_devices[DEVICES];
+static void *const devices[DEVICES] = { &the_devices[0], &the_devices[1], &the_devices[2], &the_devices[3] };
+
+static void *made(int kind, size_t bytes)
+{
+    void *o = calloc(1, bytes);
+    if (!o)
+        abort();
+    living[kind]++;
+    return o;
+}
+
+static void gone(int kind, void *o)
+{
+    living[kind]--;
+    free(o);
+}
+
+static void *failure(const char *function, int code)
+{
+    fault *f = made(FAKE_ERROR, sizeof *f);
+    f->code = code;
+    snprintf(f->words, sizeof f->words, "the fake plugin refuses call %d, %s", (int)calls, function);
+    return f;
+}
+
+/* At the top of each function: whether it is the one that fails. */
+#define ENTER                    \
+    if (++calls == failing_call) \
+    return failure(__func__, 8)
+
+static event *new_event(void)
+{
+    event *e = made(FAKE_EVENT, sizeof *e);
+    e->fails = ++events == failing_event;
+    return e;
+}
+
+/* ---- errors and events */
+
+static void *error_destroy(void *a)
+{
+    gone(FAKE_ERROR, ((pjrt_one *)a)->object);
+    return NULL;
+}
+
+static void *error_message(void *a)
+{
+    pjrt_words_of *w = a;
+    w->words_out = ((fault *)w->object)->words;
+    w->count_out = strlen(w->words_out);
+    return NULL;
+}
+
+static void *error_code(void *a)
+{
+    pjrt_int_of *i = a;
+    i->out.number = ((fault *)i->object)->code;
+    return NULL;
+}
+
+static void *event_destroy(void *a)
+{
+    gone(FAKE_EVENT, ((pjrt_one *)a)->object);
+    ENTER;
+    return NULL;
+}
+
+static void *event_await(void *a)
+{
+    ENTER;
+    return ((event *)((pjrt_one *)a)->object)->fails ? failure("an event", 13) : NULL;
+}
+
+static void *event_on_ready(void *a)
+{
+    ENTER;
+    pjrt_on_ready *r = a;
+    r->callback(((event *)r->event)->fails ? failure("an event", 13) : NULL, r->context);
+    return NULL;
+}
+
+/* ---- the client */
+
+static void *plugin_initialize(void *a)
+{
+    (void)a;
+    ENTER;
+    return NULL;
+}
+
+static void *client_create(void *a)
+{
+    ENTER;
+    pjrt_client_create *c = a;
+    for (size_t i = 0; i < c->option_count; i++)
+        if (strncmp(c->options[i].name, "unknown", c->options[i].name_size) == 0)
+            return failure("an option that it does not know", 3);
+    living[FAKE_CLIENT]++;
+    c->client_out = &the_client;
+    return NULL;
+}
+
+static void *client_destroy(void *a)
+{
+    (void)a;
+    living[FAKE_CLIENT]--;
+    ENTER;
+    return NULL;
+}
+
+static void *client_platform(void *a)
+{
+    ENTER;
+    pjrt_words_of *w = a;
+    w->words_out = "fake";
+    w->count_out = 4;
+    return NULL;
+}
+
+static void *client_devices(void *a)
+{
+    ENTER;
+    pjrt_devices_of *d = a;
+    d->devices_out = devices;
+    d->count_out = DEVICES;
+    return NULL;
+}
+
+static void *device_description(void *a)
+{
+    ENTER;
+    pjrt_one_more *d = a;
+    d->out = d->object;
+    return NULL;
+}
+
+static void *description_id(void *a)
+{
+    ENTER;
+    pjrt_int_of *i = a;
+    i->out.number = (int)((char *)i->object - the_devices);
+    return NULL;
+}
+
+/* ---- programs */
+
+/* The results that main's line declares. */
+static size_t count_outputs(const pjrt_program *p)
+{
+    size_t count = 0;
+    const char *at = strstr(p->code, "@main("), *end = at ? strstr(at, "{\n") : NULL;
+    at = at ? strstr(at, ") -> (") : NULL;
+    while (at && end && (at = strstr(at, "tensor<")) && at < end) {
+        count++;
+        at++;
+    }
+    return count;
+}
+
+static void *client_compile(void *a)
+{
+    ENTER;
+    pjrt_client_compile *c = a;
+    if (memcmp(c->program->format, "mlir", 4) != 0 || !c->option_size)
+        return failure("a program that is no MLIR", 3);
+    executable *x = made(FAKE_EXECUTABLE, sizeof *x);
+    x->outputs = count_outputs(c->program);
+    x->donates = strstr(c->program->code, "tf.aliasing_output") != NULL;
+    c->loaded_out = x;
+    return NULL;
+}
+
+static void *get_executable(void *a)
+{
+    ENTER;
+    pjrt_one_more *m = a;
+    executable *copy = made(FAKE_EXECUTABLE, sizeof *copy);
+    *copy = *(executable *)m->object;
+    m->out = copy;
+    return NULL;
+}
+
+static void *num_outputs(void *a)
+{
+    ENTER;
+    pjrt_number_of *n = a;
+    n->out = ((executable *)n->object)->outputs;
+    return NULL;
+}
+
+static void *executable_destroy(void *a)
+{
+    gone(FAKE_EXECUTABLE, ((pjrt_one *)a)->object);
+    ENTER;
+    return NULL;
+}
+
+static buffer *copy_of(const buffer *b)
+{
+    buffer *c = made(FAKE_BUFFER, sizeof *c + b->bytes);
+    memcpy(c, b, sizeof *c + b->bytes);
+    return c;
+}
+
+static void *execute(void *a)
+{
+    ENTER;
+    pjrt_execute *e = a;
+    executable *x = e->loaded;
+    for (size_t d = 0; d < e->device_count; d++) {
+        for (size_t o = 0; o < x->outputs; o++)
+            e->outputs[d][o] = copy_of(e->arguments[d][o % e->argument_count]);
+        if (x->donates && !e->options->kept_count)
+            ((buffer *)e->arguments[d][0])->deleted = true;
+        e->events[d] = new_event();
+    }
+    return NULL;
+}
+
+/* ---- buffers */
+
+static const size_t sizes[] = { 0, 1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8, 2, 8, 16 };
+
+static void *from_host(void *a)
+{
+    ENTER;
+    pjrt_buffer_from_host *f = a;
+    size_t bytes = sizes[f->type];
+    for (size_t i = 0; i < f->rank; i++)
+        bytes *= (size_t)f->dims[i];
+    buffer *b = made(FAKE_BUFFER, sizeof *b + bytes);
+    b->type = f->type;
+    b->rank = (int)f->rank;
+    memcpy(b->dims, f->dims, f->rank * sizeof *f->dims);
+    b->bytes = bytes;
+    memcpy(b->at, f->data, bytes);
+    f->buffer_out = b;
+    f->done_out = new_event();
+    return NULL;
+}
+
+static void *buffer_destroy(void *a)
+{
+    gone(FAKE_BUFFER, ((pjrt_one *)a)->object);
+    ENTER;
+    return NULL;
+}
+
+static void *is_deleted(void *a)
+{
+    ENTER;
+    pjrt_int_of *i = a;
+    i->out.truth = ((buffer *)i->object)->deleted;
+    return NULL;
+}
+
+static void *to_host(void *a)
+{
+    ENTER;
+    pjrt_buffer_to_host *t = a;
+    const buffer *b = t->buffer;
+    if (b->deleted || t->bytes < b->bytes)
+        return failure("a buffer that is gone", 3);
+    memcpy(t->to, b->at, b->bytes);
+    t->event_out = new_event();
+    return NULL;
+}
+
+/* ---- the table, and what steers it */
+
+static struct {
+    pjrt_head head;
+    struct {
+        pjrt_head head;
+        int major, minor;
+    } version;
+    pjrt_function functions[SLOTS];
+} table = {
+    { sizeof table, NULL },
+    { { sizeof table.version, NULL }, 0, 115 },
+    {
+        [PJRT_ERROR_DESTROY] = error_destroy,
+        [PJRT_ERROR_MESSAGE] = error_message,
+        [PJRT_ERROR_CODE] = error_code,
+        [PJRT_PLUGIN_INITIALIZE] = plugin_initialize,
+        [PJRT_EVENT_DESTROY] = event_destroy,
+        [PJRT_EVENT_AWAIT] = event_await,
+        [PJRT_EVENT_ON_READY] = event_on_ready,
+        [PJRT_CLIENT_CREATE] = client_create,
+        [PJRT_CLIENT_DESTROY] = client_destroy,
+        [PJRT_CLIENT_PLATFORM_NAME] = client_platform,
+        [PJRT_CLIENT_ADDRESSABLE_DEVICES] = client_devices,
+        [PJRT_CLIENT_COMPILE] = client_compile,
+        [PJRT_CLIENT_BUFFER_FROM_HOST] = from_host,
+        [PJRT_DESCRIPTION_ID] = description_id,
+        [PJRT_DEVICE_DESCRIPTION] = device_description,
+        [PJRT_EXECUTABLE_DESTROY] = executable_destroy,
+        [PJRT_EXECUTABLE_NUM_OUTPUTS] = num_outputs,
+        [PJRT_LOADED_DESTROY] = executable_destroy,
+        [PJRT_LOADED_GET_EXECUTABLE] = get_executable,
+        [PJRT_LOADED_EXECUTE] = execute,
+        [PJRT_BUFFER_DESTROY] = buffer_destroy,
+        [PJRT_BUFFER_IS_DELETED] = is_deleted,
+        [PJRT_BUFFER_TO_HOST] = to_host,
+    },
+};
+
+const void *GetPjrtApi(void);
+const void *GetPjrtApi(void) { return &table; }
+
+void fake_plugin_fail(int call, int event_number)
+{
+    calls = events = 0;
+    failing_call = call;
+    failing_event = event_number;
+}
+
+int fake_plugin_calls(void) { return calls; }
+int fake_plugin_events(void) { return events; }
+int fake_plugin_living(int kind) { return living[kind]; }
+
+void fake_plugin_version(int major, int minor, size_t table_size, int lacking)
+{
+    static pjrt_function gone_from;
+    static int gone_at = -1;
+    if (gone_at >= 0)
+        table.functions[gone_at] = gone_from;
+    gone_at = lacking;
+    if (lacking >= 0) {
+        gone_from = table.functions[lacking];
+        table.functions[lacking] = NULL;
+    }
+    table.version.major = major;
+    table.version.minor = minor;
+    table.head.size = table_size ? table_size : sizeof table;
+}

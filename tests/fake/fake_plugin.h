@@ -1,0 +1,17 @@
+/* What steers the fake PJRT plugin (fake_plugin.c), by the names of its functions. */
+#ifndef TESTS_FAKE_PLUGIN_H
+#define TESTS_FAKE_PLUGIN_H
+
+#include <stddef.h>
+
+enum fake_kind { FAKE_ERROR, FAKE_EVENT, FAKE_BUFFER, FAKE_EXECUTABLE, FAKE_CLIENT, FAKE_KINDS };
+
+/* From now on the call of this number fails, and the event of that number brings an error; 0: none. The counts begin again. */
+void fake_plugin_fail(int call, int event_number);
+int fake_plugin_calls(void); /* and events: so far */
+int fake_plugin_events(void);
+int fake_plugin_living(int kind); /* what it gave and nobody has destroyed */
+/* What its table says: the version, its size (0: what it is), and a function that it lacks (-1: none). */
+void fake_plugin_version(int major, int minor, size_t table_size, int lacking);
+
+#endif

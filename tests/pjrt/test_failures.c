@@ -1,0 +1,159 @@
+/* Plugins that cannot be opened, and one whose every call and every event fails once: each time there is an error in its words, all that
+ * it gave is given back, and the next try succeeds. */
+#include "check.h"
+#include "fake/fake_plugin.h"
+
+#include "backend/pjrt/pjrt_api.h"
+
+#include <manyfold.h>
+
+#include <dlfcn.h>
+
+static __typeof__(fake_plugin_fail) *fail_at;
+static __typeof__(fake_plugin_calls) *calls, *events;
+static __typeof__(fake_plugin_living) *living;
+static __typeof__(fake_plugin_version) *version;
+
+static const char *path_of(const char *file)
+{
+    static char path[4096];
+    snprintf(path, sizeof path, "%s/tests/%s", getenv("MF_BUILD_DIR"), file);
+    return path;
+}
+
+static bool find_plugin(void)
+{
+    void *library = dlopen(path_of("fake_plugin.so"), RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        return CHECK_NOTE("%s", dlerror());
+    fail_at = (__typeof__(fail_at))(uintptr_t)dlsym(library, "fake_plugin_fail");
+    calls = (__typeof__(calls))(uintptr_t)dlsym(library, "fake_plugin_calls");
+    events = (__typeof__(events))(uintptr_t)dlsym(library, "fake_plugin_events");
+    living = (__typeof__(living))(uintptr_t)dlsym(library, "fake_plugin_living");
+    version = (__typeof__(version))(uintptr_t)dlsym(library, "fake_plugin_version");
+    return fail_at && calls && events && living && version;
+}
+
+/* The words of the first error that nobody has looked at; "" where there is none. */
+static const char *words_of_first(void)
+{
+    const char *words = NULL;
+    return mf_first_error(&words) != MF_OK && words ? words : "";
+}
+
+/* What is said of a plugin that cannot be had. */
+static const char *refusal(const char *path, const char *options)
+{
+    mf_status status = mf_register_plugin("refused", path, options);
+    CHECK(status == MF_ERROR_DEVICE || status == MF_ERROR_ARGUMENT);
+    CHECK_EQ_INT(mf_devices_of("refused").count, 0);
+    return words_of_first();
+}
+
+TEST(what_is_no_plugin_is_refused_in_words)
+{
+    REQUIRE(find_plugin());
+    CHECK_CONTAINS(refusal("/nowhere/plugin.so", NULL), "refused: the plugin cannot be opened: /nowhere/plugin.so");
+    CHECK_CONTAINS(refusal("libm.so.6", NULL), "libm.so.6 is no PJRT plugin: it has no function GetPjrtApi");
+    CHECK_CONTAINS(refusal(NULL, NULL), "no path");
+    CHECK_CONTAINS(refusal(path_of("fake_plugin.so"), "memory"), "'memory' is no option");
+    CHECK_CONTAINS(refusal(path_of("fake_plugin.so"), "a=1,unknown=2"),
+                   "PJRT_Client_Create: the fake plugin refuses call 2, an option that it does not know");
+    version(0, 80, 0, -1);
+    CHECK_CONTAINS(refusal(path_of("fake_plugin.so"), NULL), "version 0.80 of the PJRT C API");
+    version(1, 0, 0, -1);
+    CHECK_CONTAINS(refusal(path_of("fake_plugin.so"), NULL), "version 1.0 of the PJRT C API");
+    version(0, 115, 200, -1);
+    CHECK_CONTAINS(refusal(path_of("fake_plugin.so"), NULL), "with a table of 200 bytes");
+    version(0, 115, 0, PJRT_LOADED_EXECUTE);
+    CHECK_CONTAINS(refusal(path_of("fake_plugin.so"), NULL), "lacks PJRT_LoadedExecutable_Execute");
+    version(0, 115, 0, -1);
+    CHECK_EQ_INT(living(FAKE_CLIENT), 0);
+    CHECK_EQ_INT(living(FAKE_ERROR), 0);
+}
+
+/* Opening with each call failing in turn; the last try succeeds, and is the plugin of the tests that follow. */
+TEST(every_call_of_opening_fails_once)
+{
+    REQUIRE(find_plugin());
+    int n = 1;
+    for (; n < 100; n++) {
+        fail_at(n, 0);
+        if (mf_register_plugin("fake plugin", path_of("fake_plugin.so"), "count=4") == MF_OK)
+            break;
+        const char *said = words_of_first();
+        CHECK_CONTAINS(said, "fake plugin: PJRT_");
+        CHECK_CONTAINS(said, "the fake plugin refuses call");
+        if (living(FAKE_CLIENT) || living(FAKE_ERROR))
+            CHECK(CHECK_NOTE("call %d", n));
+    }
+    fail_at(0, 0);
+    CHECK(n > 10 && n < 100);
+    CHECK_EQ_INT(mf_devices_of("fake plugin").count, 4);
+    CHECK_EQ_INT(mf_register_plugin("fake plugin", path_of("fake_plugin.so"), NULL), MF_ERROR_DEVICE);
+    CHECK_CONTAINS(words_of_first(), "there is a backend 'fake plugin' already");
+}
+
+static mf_value with_context(void *context, mf_value x, mf_value y)
+{
+    (void)context;
+    return mf_add(x, mf_psum(y, "i"));
+}
+
+typedef struct way {
+    int number; /* makes each one's function another one, which is compiled anew */
+    bool anew, donates;
+} way;
+
+/* The fake gives back its first argument. NULL, or the first error's words. */
+static const char *run(const way *w)
+{
+    int context = w->anew ? w->number : -1;
+    mf_function inner = mf_closure(with_context, &context);
+    mf_function f = w->donates ? mf_pmap(inner, .axis_name = "i", .backend = "fake plugin", .donate_argnums = MF_INTS(0))
+                               : mf_pmap(inner, .axis_name = "i", .backend = "fake plugin");
+    mf_value x = mf_place(mf_arange(4, MF_F32), mf_devices_of("fake plugin")), r = mf_call(f, x, mf_arange(4, MF_F32));
+    float rows[4] = { 0 };
+    if (mf_is_error(r))
+        return mf_error(r);
+    if (mf_to_host(r, MF_F32, rows, 4) != MF_OK)
+        return words_of_first();
+    CHECK(rows[0] == 0 && rows[1] == 1 && rows[2] == 2 && rows[3] == 3);
+    return NULL;
+}
+
+static void fail_each(bool by_event, bool anew, bool donates)
+{
+    int n = 1, executables = 0;
+    for (; n < 400; n++) {
+        MF_SCOPE;
+        fail_at(by_event ? 0 : n, by_event ? n : 0);
+        const char *words = run(&(way){ n * 8 + by_event * 4 + donates, anew, donates });
+        int count = by_event ? events() : calls();
+        fail_at(0, 0);
+        if (words)
+            CHECK_CONTAINS(words, "the fake plugin refuses call");
+        executables = living(FAKE_EXECUTABLE);
+        if (count < n)
+            break;
+    }
+    CHECK(n > 5 && n < 400);
+    CHECK_EQ_INT(living(FAKE_ERROR), 0);
+    CHECK_EQ_INT(living(FAKE_EVENT), 0);
+    CHECK_EQ_INT(living(FAKE_BUFFER), 0);
+    CHECK(executables >= 1);
+}
+
+TEST(every_call_of_a_map_fails_once)
+{
+    REQUIRE(find_plugin() && mf_devices_of("fake plugin").count == 4);
+    for (int i = 0; i < 4; i++)
+        fail_each(false, i & 1, i & 2);
+}
+
+TEST(every_event_of_a_map_fails_once)
+{
+    REQUIRE(find_plugin() && mf_devices_of("fake plugin").count == 4);
+    fail_each(true, false, false);
+    fail_each(true, false, true);
+}

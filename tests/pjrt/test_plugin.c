@@ -1,0 +1,192 @@
+/* Programs on XLA's CPU plugin, beside the same ones on our own CPU. Skipped where there is no plugin: MF_PJRT_PLUGIN names one, or
+ * scripts/fetch_pjrt_plugin.sh has fetched it. */
+#include "check.h"
+
+#include <manyfold.h>
+
+#include <unistd.h>
+
+enum { N = 8 };
+
+static mf_device_list devices(void)
+{
+    static bool tried;
+    static char path[4096];
+    const char *named = getenv("MF_PJRT_PLUGIN"), *comma = named ? strrchr(named, ',') : NULL, *tree = getenv("MF_SOURCE_DIR");
+    if (!tried && named)
+        snprintf(path, sizeof path, "%.*s", (int)(comma ? comma - named : (long)strlen(named)), named);
+    else if (!tried)
+        snprintf(path, sizeof path, "%s/out/pjrt/pjrt_c_api_cpu_plugin.so", tree ? tree : ".");
+    if (!tried && access(path, R_OK) == 0) {
+        (void)mf_set_num_cpu_devices(N);
+        CHECK_EQ_INT(mf_register_plugin("plugin", path, "cpu_device_count=8"), MF_OK);
+    }
+    tried = true;
+    return mf_devices_of("plugin");
+}
+#define PLUGIN_OR_SKIP          \
+    if (devices().count != N) { \
+        SKIP("no plugin");      \
+    }                           \
+    MF_SCOPE
+
+static const char *text(mf_value v) { return mf_str(v); }
+static bool is_there(mf_value v)
+{
+    mf_device_list on = mf_devices_of_array(v);
+    return on.count && !strcmp(mf_device_platform(on.at[0]), "plugin");
+}
+static mf_value put(mf_value v, int device) { return mf_device_put(v, devices().at[device]); }
+
+TEST(arrays_are_put_and_read)
+{
+    PLUGIN_OR_SKIP;
+    mf_value x = put(mf_reshape(mf_arange(6, MF_F32), MF_SHAPE(2, 3)), 3), keys = put(mf_random_split(mf_random_key(1), 3), 2);
+    CHECK(is_there(x) && is_there(keys));
+    CHECK_EQ_INT(mf_device_id(mf_devices_of_array(x).at[0]), 3);
+    CHECK_STR(text(x), "[[0. 1. 2.]\n [3. 4. 5.]]");
+    CHECK_STR(text(mf_get(x, 1)), "[3. 4. 5.]");
+    CHECK_NEAR(mf_item_f64(mf_get(x, 1, 2)), 5, 0);
+    mf_value back = mf_device_put(x, mf_devices_of("cpu").at[0]);
+    CHECK_STR(mf_device_platform(mf_devices_of_array(back).at[0]), "cpu");
+    CHECK_STR(text(mf_add(back, 1)), "[[1. 2. 3.]\n [4. 5. 6.]]");
+    mf_value bits = mf_random_uniform(mf_get(keys, 2), MF_SHAPE(2), MF_F32);
+    CHECK(is_there(bits));
+    CHECK_STR(text(bits), text(mf_random_uniform(mf_get(mf_random_split(mf_random_key(1), 3), 2), MF_SHAPE(2), MF_F32)));
+    CHECK_STR(text(put(mf_zeros(MF_SHAPE(0, 2), MF_I64), 0)), text(mf_zeros(MF_SHAPE(0, 2), MF_I64)));
+}
+
+TEST(ops_run_where_their_arrays_are)
+{
+    PLUGIN_OR_SKIP;
+    mf_value x = put(mf_array(MF_F32, MF_SHAPE(4), 3, 1, 4, 1), 5), y = mf_sort(mf_mul(x, 2));
+    CHECK(is_there(y));
+    CHECK_EQ_INT(mf_device_id(mf_devices_of_array(y).at[0]), 5);
+    CHECK_STR(text(y), "[2. 2. 6. 8.]");
+    mf_value halves = mf_get(mf_swapaxes(mf_reshape(x, MF_SHAPE(2, 2)), 0, 1), 1); /* a view of a view */
+    CHECK_STR(text(mf_add(halves, mf_ones(MF_SHAPE(2), MF_F32))), "[2. 2.]");
+    mf_value other = mf_device_put(mf_ones(MF_SHAPE(4), MF_F32), mf_devices_of("cpu").at[1]), two = mf_add(x, other);
+    CHECK_EQ_INT(mf_error_status(two), MF_ERROR_DEVICE);
+    CHECK_CONTAINS(mf_error(two), "to devices of plugin, and another, float32[4], to devices of cpu");
+}
+
+static mf_value loss(mf_value w, mf_value x) { return mf_mean(mf_square(mf_tanh(mf_matmul(x, w)))); }
+
+TEST(jit_grad_and_vmap_give_what_the_cpu_gives)
+{
+    PLUGIN_OR_SKIP;
+    mf_value w = mf_div(mf_reshape(mf_arange(6, MF_F32), MF_SHAPE(3, 2)), 6);
+    mf_value x = mf_div(mf_reshape(mf_arange(24, MF_F32), MF_SHAPE(4, 2, 3)), 24), there = put(x, 1);
+    mf_function grads = mf_jit(mf_vmap(mf_grad(loss), .in_axes = mf_axes(MF_NONE, 0)));
+    mf_value ours = mf_call(grads, w, x), theirs = mf_call(grads, w, there);
+    CHECK(is_there(theirs));
+    float a[24], b[24];
+    REQUIRE(mf_to_host(ours, MF_F32, a, 24) == MF_OK && mf_to_host(theirs, MF_F32, b, 24) == MF_OK);
+    for (int i = 0; i < 24; i++)
+        CHECK_NEAR((double)b[i], (double)a[i], 1e-6); /* sums of six products: some units in the last place */
+}
+
+static mf_value normalize(mf_value x) { return mf_div(x, mf_psum(x, "i")); }
+static mf_value turn(mf_value x)
+{
+    return mf_tuple(mf_pshuffle(x, "i", mf_list(1, 2, 3, 4, 5, 6, 7, 0)), mf_all_gather(x, 0, "i"), mf_axis_index("i"), mf_pmax(x, "i"));
+}
+
+TEST(maps_run_on_the_plugins_devices)
+{
+    PLUGIN_OR_SKIP;
+    mf_value r = mf_call(mf_pmap(normalize, .axis_name = "i", .backend = "plugin"), mf_arange(4, MF_F32));
+    CHECK(is_there(r));
+    CHECK_EQ_INT(mf_devices_of_array(r).count, 4);
+    CHECK_STR(text(r), "[0.         0.16666667 0.33333334 0.5       ]");
+    CHECK_STR(text(mf_call(mf_pmap(normalize, .axis_name = "i", .backend = "plugin"), mf_mul(r, 2))),
+              "[0.         0.16666667 0.33333334 0.5       ]");
+    mf_value x = mf_arange(N, MF_I32);
+    CHECK_STR(text(mf_call(mf_pmap(turn, .axis_name = "i", .backend = "plugin"), x)), text(mf_call(mf_pmap(turn, "i"), x)));
+}
+
+TEST(any_devices_in_any_order)
+{
+    PLUGIN_OR_SKIP;
+    static const int orders[][4] = { { 7, 0, 3, 5 }, { 3, 2, 1, 0 }, { 6, 4, 2, 0 } };
+    mf_value x = mf_arange(4, MF_F32);
+    for (int k = 0; k < 3; k++) {
+        mf_device at[4];
+        for (int i = 0; i < 4; i++)
+            at[i] = devices().at[orders[k][i]];
+        x = mf_call(mf_pmap(normalize, .axis_name = "i", .devices = { 4, at }), x); /* from the devices of the map before it */
+        CHECK_STR(text(x), "[0.         0.16666667 0.33333334 0.5       ]");
+        for (int i = 0; i < 4; i++)
+            CHECK_EQ_INT(mf_device_id(mf_devices_of_array(x).at[i]), orders[k][i]);
+    }
+}
+
+static mf_value step(mf_value w, mf_value x) { return mf_sub(w, mf_mul(0.5, mf_pmean(mf_call(mf_grad(loss), w, x), "d"))); }
+
+TEST(a_training_step_keeps_its_weights_there)
+{
+    PLUGIN_OR_SKIP;
+    mf_value w = mf_ones(MF_SHAPE(3, 2), MF_F32), v = mf_ones(MF_SHAPE(3, 2), MF_F32),
+             x = mf_div(mf_reshape(mf_arange(48, MF_F32), MF_SHAPE(N, 2, 3)), 48);
+    mf_function theirs = mf_pmap(step, .axis_name = "d", .in_axes = mf_axes(MF_NONE, 0), .out_axes = MF_NONE, .backend = "plugin",
+                                 .donate_argnums = MF_INTS(0));
+    mf_function ours = mf_pmap(step, .axis_name = "d", .in_axes = mf_axes(MF_NONE, 0), .out_axes = MF_NONE);
+    for (int i = 0; i < 10; i++) {
+        mf_value next = mf_call(theirs, w, x);
+        if (i)
+            CHECK(mf_is_error(mf_add(w, 1))); /* it was donated */
+        w = next;
+        v = mf_call(ours, v, x);
+    }
+    CHECK(is_there(w));
+    float a[6], b[6];
+    REQUIRE(mf_to_host(w, MF_F32, a, 6) == MF_OK && mf_to_host(v, MF_F32, b, 6) == MF_OK);
+    for (int i = 0; i < 6; i++)
+        CHECK_NEAR((double)a[i], (double)b[i], 1e-5);
+}
+
+static mf_value add_one(mf_value x) { return mf_add(x, 1); }
+
+TEST(what_others_hold_is_not_donated)
+{
+    PLUGIN_OR_SKIP;
+    mf_value x = put(mf_arange(4, MF_F32), 0), row = mf_get(x, 3), all = mf_reshape(x, MF_SHAPE(2, 2));
+    mf_value r = mf_call(mf_jit(add_one, .donate_argnums = MF_INTS(0)), x);
+    CHECK_STR(text(r), "[1. 2. 3. 4.]");
+    CHECK_STR(text(row), "3.0");
+    CHECK_STR(text(all), "[[0. 1.]\n [2. 3.]]");
+    CHECK_CONTAINS(mf_error(mf_add(x, 1)), "Array has been deleted");
+}
+
+static mf_value total(mf_value x) { return mf_psum(x, "i"); }
+
+TEST(calls_that_nobody_reads)
+{
+    PLUGIN_OR_SKIP;
+    mf_value x = mf_ones(MF_SHAPE(N), MF_I32), last = x;
+    mf_function f = mf_pmap(total, .axis_name = "i", .backend = "plugin");
+    for (int i = 0; i < 1000; i++) {
+        MF_SCOPE;
+        (void)mf_call(f, x);
+    }
+    for (int i = 0; i < 5; i++)
+        last = mf_call(f, last);
+    CHECK_STR(text(last), "[32768 32768 32768 32768 32768 32768 32768 32768]");
+}
+
+static mf_value factors(mf_value x) { return mf_get(mf_qr(x), 0); }
+static mf_value sum_of(mf_value x) { return mf_psum(x, "i"); }
+static mf_value zero_of(mf_value x) { return mf_mul(x, 0); }
+static mf_value sometimes(mf_value x) { return mf_cond(mf_less(x, 2), sum_of, zero_of, x); }
+
+TEST(what_a_plugin_cannot_do_is_an_error)
+{
+    PLUGIN_OR_SKIP;
+    mf_value r = mf_call(mf_jit(factors), put(mf_eye(3, MF_F32), 0));
+    CHECK_CONTAINS(mf_error(r), "qr has no StableHLO");
+    CHECK_CONTAINS(mf_error_place(r), "test_plugin.c");
+    mf_value s = mf_call(mf_pmap(sometimes, .axis_name = "i", .backend = "plugin"), mf_arange(4, MF_F32));
+    CHECK_CONTAINS(mf_error(s), "psum stands in a branch or a loop whose predicate may differ");
+    mf_value t = mf_call(mf_pmap(total, .axis_name = "i", .backend = "plugin"), mf_arange(N + 1, MF_F32));
+    CHECK_CONTAINS(mf_error(t), "requires 9 replicas");
+}
