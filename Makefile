@@ -7,6 +7,7 @@
 #   make test        build and run every test                    make examples  build the examples and test what they print
 #   make check       include rule, warnings, format, analysis    make sanitize  the tests under address and undefined-behaviour checks
 #   make sanitize-tenth                                          a tenth of them, as continuous integration does
+#   make test-pjrt                                              programs on a PJRT plugin: XLA's CPU, which it fetches; PLUGIN=path
 #   make stress      eight threads against one another for an hour
 #   make fuzz        look for bytes that the parsers cannot bear   make sanitize-thread  the tests under thread checks
 #   make bench       side by side with peers                     make format    apply the formatting
@@ -26,7 +27,7 @@ endif
 configure = cmake -G Ninja -S . -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -B
 check_gcc = $(if $(filter ON,$(WERROR)),$(BUILD),build-gcc)
 
-.PHONY: all build setup mpi train gpt vae resnet test stress examples bench check format sanitize sanitize-tenth sanitize-thread new-op fuzz install clean
+.PHONY: all build setup mpi train gpt vae resnet test test-pjrt stress examples bench check format sanitize sanitize-tenth sanitize-thread new-op fuzz install clean
 .NOTPARALLEL:
 all: build
 
@@ -57,6 +58,11 @@ mpi:
 test: build mpi
 	@cmake --build $(BUILD) --target tests
 	@scripts/run_tests.sh $(BUILD) $(if $(TESTS),-R '$(TESTS)')
+
+# ROOMS="ops pmap random": whose tests run with the plugin as their default backend.
+test-pjrt: build
+	@cmake --build $(BUILD) --target tests
+	@scripts/test_pjrt.sh $(BUILD) $(or $(PLUGIN),$$(scripts/fetch_pjrt_plugin.sh)) $(ROOMS)
 
 STRESS_SECONDS ?= 3600
 stress: build
