@@ -33,11 +33,12 @@ mf_value mf_random_uniform(mf_value key, mf_shape shape, mf_dtype dtype); /* [0,
 mf_value mf_random_normal(mf_value key, mf_shape shape, mf_dtype dtype);
 mf_value mf_random_truncated_normal(mf_value key, double low, double high, mf_shape shape,
                                     mf_dtype dtype);
-mf_value mf_random_bernoulli(mf_value key, double p, mf_shape shape);         /* bool */
 mf_value mf_random_exponential(mf_value key, mf_shape shape, mf_dtype dtype); /* rate 1 */
 mf_value mf_random_gumbel(mf_value key, mf_shape shape, mf_dtype dtype);
 mf_value mf_random_laplace(mf_value key, mf_shape shape, mf_dtype dtype);
 mf_value mf_random_cauchy(mf_value key, mf_shape shape, mf_dtype dtype);
+/* (2), (...) -> shape: bool: true with probability p, which broadcasts to the shape */
+mf_value mf_random_bernoulli(mf_value key, mf_value p, mf_shape shape);
 /* (2), (...), (...) -> shape: [low, high), which broadcast to the shape */
 mf_value mf_random_uniform_in(mf_value key, mf_shape shape, mf_dtype dtype, mf_value low,
                               mf_value high);

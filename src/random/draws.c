@@ -174,7 +174,8 @@ static mf_value random_truncated_normal(void *context, mf_value key, mf_value fr
 
 static mf_value random_bernoulli(void *context, mf_value key, mf_value p)
 {
-    return mf_less(uniform(key, ((draw *)context)->shape, mf_scalar(0, MF_F32), mf_scalar(1, MF_F32)), p);
+    mf_shape shape = ((draw *)context)->shape;
+    return mf_less(uniform(key, shape, mf_scalar(0, mf_dtype_of(p)), mf_scalar(1, mf_dtype_of(p))), mf_broadcast_to(p, shape));
 }
 
 /* The context of a draw of floats; false: no float dtype. */
@@ -223,11 +224,12 @@ mf_value(mf_random_truncated_normal)(mf_value key, double low, double high, mf_s
     return mf_call(mf_jit(mf_closure(random_truncated_normal, &d)), key, from, to);
 }
 
-mf_value(mf_random_bernoulli)(mf_value key, double p, mf_shape shape)
+mf_value(mf_random_bernoulli)(mf_value key, mf_value p, mf_shape shape)
 {
     MF_LAYER;
+    float_layout f;
     draw d = draw_of(shape, MF_BOOL);
-    return mf_call(mf_jit(mf_closure(random_bernoulli, &d)), key, mf_scalar(p, MF_F32));
+    return mf_call(mf_jit(mf_closure(random_bernoulli, &d)), key, format_of(mf_dtype_of(p), &f) ? p : mf_astype(p, MF_F32));
 }
 
 /* ---- integers */

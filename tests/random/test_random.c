@@ -245,7 +245,7 @@ static mf_value answer(const known *k)
     mf_value key = input(k, 0);
     mf_shape s = shape ? shape_of(shape) : MF_SHAPE0;
     if (strcmp(k->name, "bernoulli") == 0)
-        return k->in_count == 2 ? mf_less(mf_random_uniform(key, s, MF_F32), input(k, 1)) : mf_random_bernoulli(key, number(k, "p", 0), s);
+        return k->in_count == 2 ? mf_random_bernoulli(key, input(k, 1), s) : mf_random_bernoulli(key, number(k, "p", 0), s);
     if (strcmp(k->name, "permutation_of") == 0)
         return mf_random_permutation(key, input(k, 1), (int)number(k, "axis", 0), number(k, "independent", 0) != 0);
     return keyed(k, key, dtype_of(name), s);
@@ -391,6 +391,7 @@ TEST(refuses_what_cannot_be)
     CHECK(mf_error(mf_random_uniform(key, MF_SHAPE(2), MF_I32)) != NULL);
     CHECK(mf_error(mf_random_randint(key, MF_SHAPE(2), mf_i(0), mf_i(5), MF_F32)) != NULL);
     CHECK(mf_error(mf_random_permutation(key, -1)) != NULL);
+    CHECK_EQ_INT(mf_error_status(mf_random_bernoulli(key, mf_ones(MF_SHAPE(3), MF_F32), MF_SHAPE(2))), MF_ERROR_SHAPE);
     CHECK(mf_error(mf_random_choice(key, 3, MF_SHAPE(4), .without_replacement = true)) != NULL);
     CHECK(mf_error(mf_random_choice(key, 0, MF_SHAPE(4))) != NULL);
     CHECK(mf_error(mf_random_categorical(key, mf_ones(MF_SHAPE(3), MF_F32), 1, MF_SHAPE0)) != NULL);
