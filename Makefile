@@ -4,6 +4,7 @@
 #   make gpt         a small GPT on Debian's licences, see docs/GPT.md
 #   make vae         a variational autoencoder on the images, see docs/VAE.md
 #   make resnet      a residual network on real images, see docs/RESNET.md
+#   make states      a spiking network of states, see docs/STATES.md
 #   make test        build and run every test                    make examples  build the examples and test what they print
 #   make check       include rule, warnings, format, analysis    make sanitize  the tests under address and undefined-behaviour checks
 #   make sanitize-tenth                                          a tenth of them, as continuous integration does
@@ -12,7 +13,7 @@
 #   make fuzz        look for bytes that the parsers cannot bear   make sanitize-thread  the tests under thread checks
 #   make bench       side by side with peers                     make format    apply the formatting
 #   make install     into PREFIX                                 make new-op    add an op to a copy and see that the tests see it
-# Settings: BUILD=folder  CC=clang  WERROR=ON  TYPE=Debug  PREFIX=/usr/local  ARGS="…" (train, gpt, vae, resnet)  TESTS=regex (test)
+# Settings: BUILD=folder  CC=clang  WERROR=ON  TYPE=Debug  PREFIX=/usr/local  ARGS="…" (train, gpt, vae, resnet, states)  TESTS=regex (test)
 #           PEER="venv/bin/python other/bin/python" ARGS="--only cnn* --resume" (bench; see bench/compare.py)
 #           STRESS_SECONDS=3600  FUZZ_SECONDS=60 (each parser)  FUZZ=npy (one parser)  OPTIONS="-DMF_NATIVE=OFF …" (CMake's)
 
@@ -27,7 +28,8 @@ endif
 configure = cmake -G Ninja -S . -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -B
 check_gcc = $(if $(filter ON,$(WERROR)),$(BUILD),build-gcc)
 
-.PHONY: all build setup mpi train gpt vae resnet test test-pjrt stress examples bench check format sanitize sanitize-tenth sanitize-thread new-op fuzz install clean
+.PHONY: all build setup mpi train gpt vae resnet states test test-pjrt stress examples bench check format sanitize sanitize-tenth sanitize-thread new-op \
+        fuzz install clean
 .NOTPARALLEL:
 all: build
 
@@ -50,6 +52,9 @@ vae: build
 
 resnet: build
 	@$(BUILD)/examples/resnet $(ARGS)
+
+states: build
+	@$(BUILD)/examples/states $(ARGS)
 
 # Where the launchers of MPI cannot be had, the tests that need them say that they are skipped.
 mpi:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes a tiny data set in Fashion-MNIST's format that a network learns at once: tiny_fashion_mnist.py FOLDER TRAIN TEST.
+"""Writes a tiny data set in Fashion-MNIST's format that a network learns at once: tiny_fashion_mnist.py FOLDER TRAIN TEST [columns].
 
-The image of label k is grey noise with a bright band of rows, two to a label, from row 4 + 2 k on. Labels go round: image i has i % 10."""
+The image of label k is grey noise with a bright band of rows, or of columns, two to a label, from number 4 + 2 k on. Labels go round: image i has i % 10."""
 import gzip
 import os
 import sys
@@ -13,12 +13,12 @@ def write(folder, name, magic, sizes, data):
         file.write(header + bytes(data))
 
 
-def image(index, state):
+def image(index, state, columns):
     pixels = bytearray()
     for row in range(28):
-        for _ in range(28):
+        for column in range(28):
             state = (state * 1664525 + 1013904223) & 0xFFFFFFFF
-            pixels.append((state >> 26) + (190 if (row - 4) // 2 == index % 10 and row >= 4 else 0))
+            pixels.append((state >> 26) + (190 if ((column if columns else row) - 4) // 2 == index % 10 else 0))
     return pixels, state
 
 
@@ -28,7 +28,7 @@ def main():
     for prefix, count in (("train", int(sys.argv[2])), ("t10k", int(sys.argv[3]))):
         pixels = bytearray()
         for index in range(count):
-            more, state = image(index, state)
+            more, state = image(index, state, len(sys.argv) > 4)
             pixels += more
         write(folder, prefix + "-images-idx3-ubyte", 0x803, (count, 28, 28), pixels)
         write(folder, prefix + "-labels-idx1-ubyte", 0x801, (count,), (index % 10 for index in range(count)))

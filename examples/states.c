@@ -1,0 +1,410 @@
+/* A spiking network that learns Fashion-MNIST as a stream: an image is seen row by row, as spikes, and the neurons remember.
+ *
+ * All that changes is in states of modules, which mf_pmap2 maps by rules: voltages and spikes are each device's own, the random state that
+ * input spikes are drawn from is split, parameters and optimiser are the same everywhere. What is trained is said by a filter: by default the
+ * connections among the neurons stay as they were drawn. The test shows the trained network one row a call, and what it has seen before is
+ * in its states. docs/STATES.md tells more. */
+#include <manyfold.h>
+
+#include "states_model.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { side = 28, classes = 10, most_repeats = 20 };
+
+/* ---- the command line */
+
+typedef struct settings {
+    long long devices, epochs, batch, neurons, repeats, seed;
+    long long limit; /* training images; 0: all */
+    double learning_rate, decay;
+    const char *frozen, *data, *out;
+} settings;
+
+static const char usage[] =
+    "usage: states [OPTION]...\n"
+    "Trains a spiking network on Fashion-MNIST, row by row, data-parallel, its states mapped by rules; tests and saves it.\n"
+    "\n"
+    "  --devices N    devices to train on (8)\n"
+    "  --epochs N     passes over the training images (10)\n"
+    "  --batch N      images a step, over all devices (256)\n"
+    "  --neurons N    neurons that spike (128)\n"
+    "  --repeats N    steps of time that a row is shown (1)\n"
+    "  --decay PART   of a voltage that is left after a step of time (0.9)\n"
+    "  --lr RATE      Adam's learning rate (0.005)\n"
+    "  --frozen PATH  parameters that are not trained, by their place: \"lif\", \"kernel\" (lif/recurrent); \"\": none\n"
+    "  --seed N       of the parameters, the order of the images and all spikes (0)\n"
+    "  --data FOLDER  with the four gzip'd IDX files (where Debian's dataset-fashion-mnist puts them)\n"
+    "  --out FOLDER   for parameters, spikes and curves (out)\n"
+    "  --limit N      training images to use, the first N (0: all)\n"
+    "  --help         this text\n";
+
+static bool whole_number(const char *text, long long least, long long most, long long *out)
+{
+    char *end;
+    errno = 0;
+    *out = strtoll(text, &end, 10);
+    return !errno && end != text && !*end && *out >= least && *out <= most;
+}
+
+static bool number(const char *text, double least, double most, double *out)
+{
+    char *end;
+    *out = strtod(text, &end);
+    return end != text && !*end && *out >= least && *out <= most;
+}
+
+static bool set_option(settings *s, int option, const char *text)
+{
+    const long long most = 1 << 20;
+    switch (option) {
+    case 'd': return whole_number(text, 1, 1024, &s->devices);
+    case 'e': return whole_number(text, 1, most, &s->epochs);
+    case 'b': return whole_number(text, 1, most, &s->batch);
+    case 'n': return whole_number(text, 1, 1 << 14, &s->neurons);
+    case 'p': return whole_number(text, 1, most_repeats, &s->repeats);
+    case 's': return whole_number(text, 0, INT64_MAX, &s->seed);
+    case 'l': return whole_number(text, 0, INT64_MAX, &s->limit);
+    case 'r': return number(text, 1e-9, 1e9, &s->learning_rate);
+    case 'y': return number(text, 0, 1, &s->decay);
+    case 'f': s->frozen = text; return true;
+    case 'i': s->data = text; return true;
+    case 'o': s->out = text; return true;
+    default: return false;
+    }
+}
+
+/* False: the program ends now, with *status. */
+static bool read_settings(settings *s, int argc, char **argv, int *status)
+{
+    static const struct option options[] = {
+        { "devices", required_argument, NULL, 'd' }, { "epochs", required_argument, NULL, 'e' },
+        { "batch", required_argument, NULL, 'b' },   { "neurons", required_argument, NULL, 'n' },
+        { "repeats", required_argument, NULL, 'p' }, { "decay", required_argument, NULL, 'y' },
+        { "lr", required_argument, NULL, 'r' },      { "frozen", required_argument, NULL, 'f' },
+        { "seed", required_argument, NULL, 's' },    { "data", required_argument, NULL, 'i' },
+        { "out", required_argument, NULL, 'o' },     { "limit", required_argument, NULL, 'l' },
+        { "help", no_argument, NULL, 'h' },          { 0 },
+    };
+    *status = EXIT_FAILURE;
+    int option, at = 0;
+    while ((option = getopt_long(argc, argv, "", options, &at)) != -1) {
+        if (option == 'h') {
+            fputs(usage, stdout);
+            *status = EXIT_SUCCESS;
+            return false;
+        }
+        if (option == '?' || !set_option(s, option, optarg)) {
+            if (option != '?')
+                fprintf(stderr, "states: --%s does not take '%s'\n", options[at].name, optarg);
+            fputs("states --help tells what there is\n", stderr);
+            return false;
+        }
+    }
+    const char *wrong = optind < argc ? "takes options alone" : s->batch % s->devices ? "--batch must be divisible by --devices" : NULL;
+    if (wrong)
+        fprintf(stderr, "states: %s\n", wrong);
+    return !wrong;
+}
+
+static bool told(mf_value v)
+{
+    const char *message = mf_is_error(v) ? mf_error(v) : NULL;
+    if (message)
+        fprintf(stderr, "states: %s\n", message);
+    return message != NULL;
+}
+
+static bool out_path(char *path, size_t size, const settings *s, const char *name)
+{
+    int n = snprintf(path, size, "%s/%s", s->out, name);
+    if (n >= 0 && (size_t)n < size)
+        return true;
+    fputs("states: the name of the folder after --out is too long\n", stderr);
+    return false;
+}
+
+/* ---- data */
+
+/* Without the border that the data set's reader puts around: {"image": (n, 28, 28), "label": (n)} */
+static mf_value load(const settings *s, const char *split)
+{
+    mf_value dataset = mf_load_fashion_mnist(s->data, split);
+    if (told(dataset)) {
+        if (!s->data)
+            fputs("states: the images are in Debian's package dataset-fashion-mnist; --data names another folder\n", stderr);
+        return dataset;
+    }
+    mf_value images = mf_squeeze(mf_get(dataset, "image"), -1), labels = mf_get(dataset, "label");
+    images = mf_pad(images, 0.0f, MF_INTS(0, -2, -2), MF_INTS(0, -2, -2), MF_INTS(0, 0, 0));
+    if (strcmp(split, "train") != 0 || !s->limit || s->limit >= mf_dim(labels, 0))
+        return mf_dict("image", images, "label", labels);
+    return mf_dict("image", mf_get(images, mf_range(0, s->limit)), "label", mf_get(labels, mf_range(0, s->limit)));
+}
+
+/* NULL after an error, which is told. The loader copies what it needs; the dataset itself goes with the scope. */
+static mf_loader *open_loader(const settings *s, const char *split)
+{
+    MF_SCOPE;
+    bool train = strcmp(split, "train") == 0;
+    mf_value dataset = load(s, split);
+    if (mf_is_error(dataset))
+        return NULL;
+    mf_loader *l = mf_loader_open(dataset, .batch_size = s->batch, .shuffle = train, .shuffle_seed = (uint64_t)s->seed, .pad_last = !train,
+                                  .prefetch = train ? 2 : 0);
+    if (mf_loader_batches(l) > 0)
+        return l;
+    fprintf(stderr, "states: %lld images to %s with are less than one batch of %lld\n", (long long)mf_dim(mf_get(dataset, "label"), 0),
+            split, s->batch);
+    mf_loader_close(l);
+    return NULL;
+}
+
+/* ---- training */
+
+typedef struct run {
+    const settings *settings;
+    snn_trainer trainer;
+    mf_function step, look, judge;
+    mf_value pending;                     /* what the step that was queued last gives */
+    double loss, accuracy, spikes, steps; /* of the epoch so far: sums */
+    mf_loader *train, *test;
+    mf_logbook *book;
+} run;
+
+static bool settle(run *r)
+{
+    MF_SCOPE;
+    if (!r->pending.handle)
+        return true;
+    if (told(r->pending))
+        return false;
+    r->loss += mf_item_f64(mf_get(r->pending, "loss", 0)); /* the same on all devices: the first one's */
+    r->accuracy += mf_item_f64(mf_get(r->pending, "accuracy", 0));
+    r->spikes += mf_item_f64(mf_get(r->pending, "spikes", 0));
+    r->steps++;
+    mf_clear(&r->pending);
+    return true;
+}
+
+/* Reading a result waits for it, so a step's loss is read when the next step is on its way. */
+static bool queue_step(run *r, mf_value batch)
+{
+    MF_SCOPE;
+    mf_value sharded = mf_shard_batch(batch, mf_local_device_count());
+    mf_value means = mf_call(r->step, mf_get(sharded, "image"), mf_get(sharded, "label"));
+    if (!settle(r))
+        return false;
+    mf_assign(&r->pending, means);
+    return true;
+}
+
+static bool train_epoch(run *r, long long epoch)
+{
+    char label[48], said[64];
+    snprintf(label, sizeof label, "Epoch %lld/%lld, batch", epoch, r->settings->epochs);
+    mf_progress *p = mf_progress_open(label, mf_loader_batches(r->train), .unit = "images", .per_step = (double)r->settings->batch);
+    bool good = true;
+    r->loss = r->accuracy = r->spikes = r->steps = 0;
+    for (mf_value batch; good && mf_loader_next(r->train, &batch);) {
+        good = !told(batch) && queue_step(r, batch) && (r->steps > 0 || settle(r));
+        snprintf(said, sizeof said, "loss %.4f, accuracy %.4f", r->steps > 0 ? r->loss / r->steps : 0,
+                 r->steps > 0 ? r->accuracy / r->steps : 0);
+        mf_progress_step(p, said);
+    }
+    good = good && settle(r);
+    mf_progress_close(p);
+    return good;
+}
+
+/* ---- watching: one row a call; between the calls voltages and spikes stay where they are, on their devices */
+
+/* sums (n, classes), x (n, width) -> sums */
+static mf_value look(void *model, mf_value sums, mf_value x) { return mf_add(sums, mf_call(*(mf_module *)model, x)); }
+
+/* sums of voltages, labels, mask -> dict of sums over all images that count */
+static mf_value judge(void *steps, mf_value sums, mf_value labels, mf_value mask)
+{
+    mf_value losses = mf_softmax_cross_entropy_with_integer_labels(mf_div(sums, (double)*(int64_t *)steps), labels);
+    mf_value correct = mf_equal(mf_argmax(sums, -1), labels);
+    mf_value counted = mf_dict("loss", mf_sum(mf_mul(losses, mask)), "correct", mf_sum(mf_mul(correct, mask)), "images", mf_sum(mask));
+    return mf_psum(counted, "devices");
+}
+
+static mf_value row_of(mf_value images, long long step, long long repeats)
+{
+    return mf_squeeze(mf_slice_in_dim(images, step / repeats, step / repeats + 1, 1, 2), 2);
+}
+
+/* images (devices, n, 28, 28) -> (devices, n, classes); where rasters is not NULL, it gets the spikes of each device's first image */
+static mf_value watch(run *r, mf_value images, mf_value *rasters)
+{
+    const long long repeats = r->settings->repeats;
+    mf_value sums = mf_zeros(MF_SHAPE(mf_dim(images, 0), mf_dim(images, 1), classes), MF_F32);
+    for (long long i = 0; i < side * repeats; i++) {
+        sums = mf_call(r->look, sums, row_of(images, i, repeats));
+        if (rasters)
+            rasters[i] = mf_slice_in_dim(snn_value(r->trainer.model, "lif/spikes"), 0, 1, 1, 1);
+    }
+    return sums;
+}
+
+typedef struct score {
+    double loss, accuracy;
+} score;
+
+static bool evaluate(run *r, score *out)
+{
+    double loss = 0, correct = 0, images = 0;
+    for (mf_value batch; mf_loader_next(r->test, &batch);) {
+        MF_SCOPE;
+        if (told(batch) || snn_reset(r->trainer.model) != MF_OK)
+            return false;
+        mf_value sharded = mf_shard_batch(batch, mf_local_device_count());
+        mf_value sums = mf_call(r->judge, watch(r, mf_get(sharded, "image"), NULL), mf_get(sharded, "label"), mf_get(sharded, "mask"));
+        if (told(sums))
+            return false;
+        loss += mf_item_f64(mf_get(sums, "loss", 0));
+        correct += mf_item_f64(mf_get(sums, "correct", 0));
+        images += mf_item_f64(mf_get(sums, "images", 0));
+    }
+    *out = (score){ loss / images, correct / images };
+    return true;
+}
+
+static bool train_epochs(run *r)
+{
+    score tested = { 0 };
+    for (long long epoch = 1; epoch <= r->settings->epochs; epoch++) {
+        MF_SCOPE;
+        if (!train_epoch(r, epoch) || !evaluate(r, &tested))
+            return false;
+        printf("Epoch %lld/%lld: test loss %.4f, test accuracy %.4f; a neuron spikes in %.1f %% of the steps\n", epoch, r->settings->epochs,
+               tested.loss, tested.accuracy, 100 * r->spikes / r->steps);
+        mf_value train = mf_dict("loss", r->loss / r->steps, "accuracy", r->accuracy / r->steps, "spikes", r->spikes / r->steps);
+        mf_value test = mf_dict("loss", tested.loss, "accuracy", tested.accuracy);
+        if (mf_logbook_write(r->book, epoch, mf_dict("train", train, "test", test)) != MF_OK)
+            return false; /* mf_exit_status says why */
+    }
+    printf("\n%s\n", mf_logbook_table(r->book));
+    return true;
+}
+
+/* ---- a picture: what each device's first test image makes the neurons do; time goes to the right, and so do the image's rows */
+
+static mf_value enlarge(mf_value x, int64_t factor) { return mf_repeat(mf_repeat(x, factor, 1), factor, 2); }
+
+static bool draw(run *r)
+{
+    MF_SCOPE;
+    const settings *s = r->settings;
+    char path[4096];
+    mf_value batch, rasters[side * most_repeats];
+    if (!mf_loader_next(r->test, &batch) || told(batch) || snn_reset(r->trainer.model) != MF_OK)
+        return false;
+    mf_value images = mf_get(mf_shard_batch(batch, mf_local_device_count()), "image");
+    watch(r, images, rasters);
+    mf_value spikes = mf_squeeze(mf_stack(mf_list_n(rasters, (int)(side * s->repeats)), -1), 1); /* (devices, neurons, time) */
+    mf_value first = mf_transpose(mf_squeeze(mf_slice_in_dim(images, 0, 1, 1, 1), 1), MF_INTS(0, 2, 1));
+    mf_value tiles = mf_concatenate(mf_list(enlarge(first, 3 * s->repeats), enlarge(spikes, 3)), 1);
+    if (told(tiles) || !out_path(path, sizeof path, s, "spikes.png") ||
+        mf_save_png(path, mf_make_grid(tiles, .nrow = 8, .padding = 4, .pad_value = 0.25)) != MF_OK)
+        return false;
+    printf("Spikes saved as %s\n", path);
+    return true;
+}
+
+/* ---- the whole */
+
+static double size_of(mf_value tree)
+{
+    mf_value leaves = mf_tree_leaves(tree);
+    double count = 0;
+    for (int i = 0; i < mf_len(leaves); i++)
+        count += (double)mf_size(mf_get(leaves, i));
+    return count;
+}
+
+/* Which parameters are trained; false after a message where --frozen names none. */
+static bool choose(const settings *s, mf_module model, mf_filter *frozen)
+{
+    *frozen = *s->frozen ? mf_path_contains(s->frozen) : mf_filter_not(mf_everything());
+    mf_filter param = mf_of_type(MF_PARAM_STATE);
+    double all = size_of(mf_module_values(model, param)), still = size_of(mf_module_values(model, mf_filter_all(param, *frozen)));
+    if (*s->frozen && still == 0) {
+        fprintf(stderr, "states: --frozen '%s' is in no parameter's path\n", s->frozen);
+        return false;
+    }
+    puts(mf_nn_tabulate(model));
+    printf("%.0f of %.0f parameters are trained\n", all - still, all);
+    return true;
+}
+
+static bool start(run *r)
+{
+    const settings *s = r->settings;
+    if (!(r->train = open_loader(s, "train")) || !(r->test = open_loader(s, "test")))
+        return false;
+    if (mkdir(s->out, 0777) != 0 && errno != EEXIST) {
+        fprintf(stderr, "states: %s: %s\n", s->out, strerror(errno));
+        return false;
+    }
+    r->book = mf_logbook_open(s->out);
+    return true;
+}
+
+static bool save(run *r)
+{
+    char path[4096];
+    mf_value params = mf_module_values(r->trainer.model, mf_of_type(MF_PARAM_STATE));
+    bool saved = out_path(path, sizeof path, r->settings, "states.npz") && mf_save_npz(path, params) == MF_OK;
+    if (saved)
+        printf("Trained parameters saved as %s\n", path);
+    return saved;
+}
+
+static bool train(const settings *s)
+{
+    mf_set_num_cpu_devices((int)s->devices);
+    run r = { .settings = s };
+    snn_size size = { side, (int)s->neurons, classes, s->decay };
+    mf_module model = snn(mf_random_state((uint64_t)s->seed), &size, MF_SHAPE(s->devices, s->batch / s->devices));
+    mf_filter frozen;
+    int64_t steps = side * s->repeats;
+    bool ok = start(&r) && choose(s, model, &frozen);
+    if (ok) {
+        r.trainer = snn_train(model, frozen, s->learning_rate, s->repeats);
+        r.step = snn_map(mf_closure(snn_train_step, &r.trainer));
+        r.look = snn_map(mf_closure(look, &r.trainer.model));
+        r.judge = mf_pmap(mf_closure(judge, &steps), "devices");
+        ok = train_epochs(&r) && save(&r) && draw(&r);
+    }
+    ok = mf_logbook_close(r.book) == MF_OK && ok;
+    mf_loader_close(r.train);
+    mf_loader_close(r.test);
+    return ok;
+}
+
+int main(int argc, char **argv)
+{
+    settings s = { .devices = 8,
+                   .epochs = 10,
+                   .batch = 256,
+                   .neurons = 128,
+                   .repeats = 1,
+                   .learning_rate = 5e-3,
+                   .decay = 0.9,
+                   .frozen = "lif/recurrent",
+                   .out = "out" };
+    int status;
+    if (!read_settings(&s, argc, argv, &status))
+        return status;
+    bool ok = train(&s);
+    status = mf_exit_status();
+    return ok ? status : EXIT_FAILURE;
+}
