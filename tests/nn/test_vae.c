@@ -107,8 +107,8 @@ TEST(the_cost_of_a_code_is_its_divergence)
     mf_to_host(mf_get(log_variance, 0), MF_F64, l, 4);
     for (int i = 0; i < 4; i++) {
         const double deviation = exp(l[i] / 2), width = 1e-3;
-        for (double u = -10; u < 10; u += width) {
-            double z = m[i] + deviation * u, density = exp(-u * u / 2) / sqrt(2 * M_PI);
+        for (int k = -10000; k < 10000; k++) {
+            double u = k * width, z = m[i] + deviation * u, density = exp(-u * u / 2) / sqrt(2 * M_PI);
             sum += width * density * (-u * u / 2 - log(deviation) + z * z / 2);
         }
     }
