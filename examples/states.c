@@ -340,7 +340,7 @@ static bool choose(const settings *s, mf_module model, mf_filter *frozen)
         fprintf(stderr, "states: --frozen '%s' is in no parameter's path\n", s->frozen);
         return false;
     }
-    puts(mf_nn_tabulate(model));
+    mf_print(model);
     printf("%.0f of %.0f parameters are trained\n", all - still, all);
     return true;
 }

@@ -144,12 +144,13 @@ const char *mf_str_dtype(mf_dtype d);
 void mf_put_line(const char *line);
 #ifndef __cplusplus
 /* clang-format off */
-#define mf_str(x) \
+#define mf_str(x) MF_STR_(x)(x)
+#define MF_STR_(x) \
     _Generic((x), mf_value: mf_str_value, mf_function: mf_str_function, mf_module: mf_str_module, \
              mf_state: mf_str_state, mf_filter: mf_str_filter, mf_shape: mf_str_shape, \
-             mf_device: mf_str_device, mf_device_list: mf_str_devices, mf_dtype: mf_str_dtype)(x)
+             mf_device: mf_str_device, mf_device_list: mf_str_devices, mf_dtype: mf_str_dtype)
 /* clang-format on */
-#define mf_print(x) mf_put_line(mf_str(x))
+#define mf_print(x) mf_put_line(mf_str(x)) /* of a module: manyfold/nn.h's */
 #endif
 
 MF_END_

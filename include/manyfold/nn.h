@@ -370,8 +370,15 @@ mf_status mf_nn_metric_reset(mf_module metric);
 
 /* -> text: a table of a model, as flax's tabulate: a row a module, with the path, the type, and the
  * name, dtype and shape of each state, numbers and bytes, also of all that is below; a state that is
- * shared counts once. mf_put_line prints it. Lives as long as the process */
+ * shared counts once. mf_print(model) prints it. Lives as long as the process */
 const char *mf_nn_tabulate(mf_module model);
+#ifndef __cplusplus
+#undef mf_print
+/* clang-format off */
+#define mf_print(x) \
+    mf_put_line(_Generic((x), mf_module: mf_nn_tabulate, default: MF_STR_(x))(x))
+/* clang-format on */
+#endif
 
 /* ---- attention. The batch dimensions "..." are any number of them; MF_ERROR_SHAPE where those of
  * query, key and value differ. */
@@ -504,6 +511,7 @@ mf_value mf_flip_sequences_opt(mf_value x, const mf_flip_sequences_options *o);
 MF_END_
 
 #ifdef __cplusplus
+inline void mf_print(mf_module model) { mf_put_line(mf_nn_tabulate(model)); }
 template <class... F> inline mf_module mf_nn_sequential(F... layers)
 {
     const mf_function v[] = { mf_function(layers)... };

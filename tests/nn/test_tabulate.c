@@ -3,6 +3,8 @@
 
 #include <manyfold.h>
 
+#include <unistd.h>
+
 static mf_value through(mf_module self, mf_value x)
 {
     x = mf_call(mf_member_module(self, "linear"), x);
@@ -71,4 +73,36 @@ TEST(what_is_shared_counts_once)
     CHECK(strstr(mf_nn_tabulate(mf_nn_average(NULL)), "sums: 2 arrays"));
     CHECK(strstr(mf_nn_tabulate(mf_module_new("None", nothing, "k", 1)), "Total Parameters: 0 (0 B)"));
     CHECK(strstr(mf_nn_tabulate((mf_module){ mf_make_error(MF_ERROR_IO, "no model").handle }), "no model"));
+}
+
+/* What mf_print writes of the model. */
+static void printed(char *out, size_t size, mf_module model)
+{
+    FILE *file = tmpfile();
+    int old = dup(STDOUT_FILENO);
+    out[0] = 0;
+    if (CHECK(file != NULL && old >= 0)) {
+        fflush(stdout);
+        dup2(fileno(file), STDOUT_FILENO);
+        mf_print(model);
+        fflush(stdout);
+        dup2(old, STDOUT_FILENO);
+        rewind(file);
+        out[fread(out, 1, size - 1, file)] = 0;
+        close(old);
+        fclose(file);
+    }
+}
+
+TEST(printing_a_model_shows_the_table)
+{
+    MF_SCOPE;
+    static char text[1 << 14];
+    mf_module model = block(mf_random_state(0));
+    const char *table = mf_nn_tabulate(model);
+    printed(text, sizeof text, model);
+    CHECK(strlen(text) == strlen(table) + 1 && memcmp(text, table, strlen(table)) == 0 && text[strlen(table)] == '\n');
+    CHECK_CONTAINS(mf_str(model), "Block("); /* as text it is what it is made of */
+    printed(text, sizeof text, (mf_module){ mf_make_error(MF_ERROR_IO, "no model").handle });
+    CHECK_CONTAINS(text, "no model");
 }
