@@ -15,8 +15,8 @@
 int devices = 8;
 mf_value held[8];
 
-static const workload_list *const lists[] = { &map_workloads,         &dense_workloads,    &loop_workloads,    &cnn_workloads,
-                                              &transformer_workloads, &sequence_workloads, &training_workloads };
+static const workload_list *const lists[] = { &map_workloads,         &dense_workloads,    &loop_workloads,     &cnn_workloads,
+                                              &transformer_workloads, &sequence_workloads, &training_workloads, &resnet_workloads };
 enum { LISTS = sizeof lists / sizeof *lists };
 
 static double now(void)

@@ -504,6 +504,87 @@ def transformer(batch, width, calls, layers=2, heads=4, sequence=64, vocabulary=
 transformer(8, 16, 5)
 transformer(32, 128, 3)
 
+# ---- the step of a residual network of 20 layers, whose norms take the statistics of all devices
+
+def resnet(batch, width, calls, name, side=28, stages=3, blocks=3, classes=10):
+    @workload(name, calls)
+    def prepare(jax, n):
+        jnp, lax, tree_map = jax.numpy, jax.lax, jax.tree_util.tree_map
+
+        def conv(x, p, stride=1):
+            return lax.conv_general_dilated(x, p["kernel"], (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+        def norm(x, p, averages, moved):
+            mean, square = lax.pmean((jnp.mean(x, (0, 1, 2)), jnp.mean(x * x, (0, 1, 2))), "devices")
+            variance = jnp.maximum(square - mean * mean, 0)
+            moved.append({"mean": 0.9 * averages["mean"] + 0.1 * mean, "var": 0.9 * averages["var"] + 0.1 * variance})
+            return (x - mean) * (lax.rsqrt(variance + 1e-5) * p["scale"]) + p["bias"]
+
+        def logits(p, stats, x):
+            moved, averages = [], iter(stats)
+            x = jax.nn.relu(norm(conv(x, p["conv"]), p["norm"], next(averages), moved))
+            for i in range(stages * blocks):
+                b = p["blocks"][i]
+                stride = 2 if i and i % blocks == 0 else 1
+                y = jax.nn.relu(norm(conv(x, b["conv1"], stride), b["norm1"], next(averages), moved))
+                y = norm(conv(y, b["conv2"]), b["norm2"], next(averages), moved)
+                if "shortcut" in b:
+                    x = norm(conv(x, b["shortcut"][0], stride), b["shortcut"][1], next(averages), moved)
+                x = jax.nn.relu(x + y)
+            return jnp.mean(x, (1, 2)) @ p["dense"]["kernel"] + p["dense"]["bias"], lax.stop_gradient(moved)
+
+        def objective(p, stats, x, labels):
+            out, moved = logits(p, stats, (x - 0.286) / 0.353)
+            targets = 0.9 * jax.nn.one_hot(labels, classes) + 0.1 / classes
+            loss = -jnp.mean(jnp.sum(targets * jax.nn.log_softmax(out), -1))
+            return loss, (moved, jnp.mean(jnp.argmax(out, -1) == labels))
+
+        def rate(t, steps=1000, most=0.1):
+            warm = steps // 10 + 1
+            part = jnp.clip((t - warm) / (steps + 1 - warm), 0, 1)
+            return jnp.where(t < warm, most * t / warm, most * 0.5 * (1 + jnp.cos(jnp.pi * part)))
+
+        def step(p, stats, trace, t, x, labels):
+            (loss, (stats, accuracy)), g = jax.value_and_grad(objective, has_aux=True)(p, stats, x, labels)
+            g, loss, accuracy = lax.pmean((g, loss, accuracy), "devices")
+            g = jax.tree_util.tree_map_with_path(lambda path, g, a: g + 5e-4 * a if path[-1].key == "kernel" else g, g, p)
+            trace = tree_map(lambda g, m: g + 0.9 * m, g, trace)
+            p = tree_map(lambda a, g, m: a - rate(t) * (g + 0.9 * m), p, g, trace)
+            return p, stats, trace, t + 1, loss, accuracy
+
+        def conv_shape(size, fan_in, fan_out):
+            return {"kernel": (size, size, fan_in, fan_out)}
+
+        def norm_shape(features):
+            return {"bias": (features,), "scale": (features,)}
+
+        shapes, fan_in = {"conv": conv_shape(3, 1, width), "norm": norm_shape(width), "blocks": []}, width
+        for i in range(stages * blocks):
+            out = width << i // blocks
+            shapes["blocks"].append({"conv1": conv_shape(3, fan_in, out), "norm1": norm_shape(out), "conv2": conv_shape(3, out, out),
+                                     "norm2": norm_shape(out), **({"shortcut": [conv_shape(1, fan_in, out), norm_shape(out)]}
+                                                                  if out != fan_in else {})})
+            fan_in = out
+        shapes["dense"] = {"kernel": (fan_in, classes), "bias": (classes,)}
+        leaves, tree = jax.tree_util.tree_flatten_with_path(shapes, is_leaf=lambda s: isinstance(s, tuple))
+        p = jax.tree_util.tree_unflatten(tree, [0.05 * normal(jax, i, shape) + (path[-1].key == "scale") for i, (path, shape) in enumerate(leaves)])
+        features = [width] + [width << b // blocks for b in range(stages * blocks) for _ in range(3 if "shortcut" in shapes["blocks"][b] else 2)]
+        stats = [{"mean": jnp.zeros(c), "var": jnp.ones(c)} for c in features]
+        images = sharded(jax, normal(jax, 200, (n, batch // n, side, side, 1)))
+        labels = sharded(jax, jax.random.randint(jax.random.PRNGKey(201), (n, batch // n), 0, classes))
+        state = tuple(replicated(jax, n, t) for t in (p, stats, tree_map(jnp.zeros_like, p), jnp.zeros((), jnp.int32)))
+        f = jax.pmap(step, axis_name="devices", donate_argnums=(0, 1, 2, 3))
+
+        def call():
+            nonlocal state
+            *state, loss, accuracy = f(*state, images, labels)
+            return loss, accuracy, state
+        return call
+
+
+resnet(16, 2, 5, "resnet_step_16_c2")
+resnet(128, 16, 1, "resnet_step_128")
+
 # The first call of a workload is a figure of its own.
 FIRST = {f"first_call_{name}": name for name in WORKLOADS}
 

@@ -213,6 +213,43 @@ def transformer(batch, width, layers=2, heads=4, sequence=64, vocabulary=256):
 
 transformer(32, 128)
 
+
+def resnet(batch, width=16, stages=3, blocks=3, classes=10):
+    @workload(f"resnet_step_{batch}", 1)
+    def prepare(torch):
+        nn = torch.nn
+
+        def conv(fan_in, fan_out, size, stride=1):
+            return nn.Conv2d(fan_in, fan_out, size, stride, padding=size // 2, bias=False)
+
+        def norm(features):
+            return nn.BatchNorm2d(features, momentum=0.1)
+
+        class Block(nn.Module):
+            def __init__(self, fan_in, fan_out):
+                super().__init__()
+                stride = 1 if fan_in == fan_out else 2
+                self.first = nn.Sequential(conv(fan_in, fan_out, 3, stride), norm(fan_out), nn.ReLU())
+                self.second = nn.Sequential(conv(fan_out, fan_out, 3), norm(fan_out))
+                self.shortcut = nn.Sequential(conv(fan_in, fan_out, 1, stride), norm(fan_out)) if stride > 1 else nn.Identity()
+
+            def forward(self, x):
+                return nn.functional.relu(self.shortcut(x) + self.second(self.first(x)))
+
+        outs = [width << i // blocks for i in range(stages * blocks)]
+        model = nn.Sequential(conv(1, width, 3), norm(width), nn.ReLU(), *map(Block, [width, *outs], outs), nn.AdaptiveAvgPool2d(1),
+                              nn.Flatten(), nn.Linear(outs[-1], classes)).to(memory_format=torch.channels_last)
+        images = normal(torch, 200, batch, 1, 28, 28).contiguous(memory_format=torch.channels_last)
+        labels = whole_numbers(torch, 201, classes, batch)
+        groups = [{"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": 5e-4},
+                  {"params": [p for p in model.parameters() if p.dim() == 1]}]
+        descent = torch.optim.SGD(groups, 0.001, momentum=0.9, nesterov=True, foreach=True)
+        return training(torch, model, descent,
+                        lambda m: nn.functional.cross_entropy(m((images - 0.286) / 0.353), labels, label_smoothing=0.1))
+
+
+resnet(128)
+
 # The first call of a workload is a figure of its own.
 FIRST = {f"first_call_{name}": name for name in WORKLOADS}
 

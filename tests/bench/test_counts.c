@@ -26,8 +26,8 @@ mf_value held[8];
 void finish(mf_value v) { CHECK(mf_block_until_ready(v) == MF_OK || CHECK_NOTE("%s", mf_error(v))); }
 mf_value normal(uint64_t seed, mf_shape shape) { return mf_random_normal(mf_random_key(seed), shape, MF_F32); }
 
-static const workload_list *const lists[] = { &map_workloads,         &dense_workloads,    &loop_workloads,    &cnn_workloads,
-                                              &transformer_workloads, &sequence_workloads, &training_workloads };
+static const workload_list *const lists[] = { &map_workloads,         &dense_workloads,    &loop_workloads,     &cnn_workloads,
+                                              &transformer_workloads, &sequence_workloads, &training_workloads, &resnet_workloads };
 __attribute__((constructor)) static void one_worker(void) { setenv("MF_NUM_THREADS", "1", 1); }
 
 enum { LISTS = sizeof lists / sizeof *lists, CALLS = 12 };
