@@ -158,7 +158,7 @@ def training():
     yield row("cnn_step_float32_128", "CNN step, f32, batch 128", goal=2, name="cnn_step@training", flops=cnn_flops(128))
     yield row("transformer_step_32_d128", "transformer step, 2 layers of 128, 32 sequences of 64", goal=2, name="transformer_step@training",
               flops=transformer_flops(32, 128))
-    yield row("resnet_step_128", "residual network of 20 layers, step, batch 128 of 28 × 28", flops=resnet_flops(128))
+    yield row("resnet_step_128", "residual network of 20 layers, step, batch 128 of 28 × 28", goal=2, flops=resnet_flops(128))
     for gradient, title in (("", "causal attention, batch 8, length 256, 8 heads of 64"), ("_grad", "its gradient")):
         yield row(f"attention{gradient}_256x64", title, devices=1)
     for gradient, title in (("", "LSTM of 128 units, 16 sequences of 1000 steps"), ("_grad", "its gradient")):
