@@ -156,6 +156,7 @@ static void one_step(mf_function step, mf_value batch)
     mf_unpack(mf_call(step, kept_state, batch), &next, &said);
     mf_assign(&kept_state, next);
     CHECK(mf_item_f64(mf_get(said, "loss", 0)) > 0);
+    CHECK(mf_block_until_ready(mf_tuple(next, said)) == MF_OK); /* of all devices */
 }
 
 TEST(a_steady_step_takes_no_array_memory_from_the_system)
