@@ -11,6 +11,7 @@
 #pragma GCC system_header
 #endif
 
+#include <manyfold/array.h>
 #include <manyfold/numpy.h>
 #include <manyfold/state.h>
 
