@@ -285,6 +285,21 @@ typedef struct mf_nn_group_norm_options {
     mf_reserved reserved_;
 } mf_nn_group_norm_options;
 mf_module mf_nn_group_norm_opt(mf_state rngs, int num_features, const mf_nn_group_norm_options *o);
+/* Of (n, ..., num_features): over each example's positions, each feature by itself; parameters lie
+ * along feature_axes, the last dimension unless said, never the first (MF_ERROR_AXIS) */
+typedef struct mf_nn_instance_norm_options {
+    mf_reserved begin_;
+    const char *axis_name;
+    double epsilon MF_DEFAULT_(1e-6);
+    mf_ints feature_axes;
+    bool no_bias, no_scale, no_fast_variance;
+    mf_dtype dtype, param_dtype;
+    mf_initializer bias_init, scale_init;
+    mf_value axis_index_groups;
+    mf_reserved reserved_;
+} mf_nn_instance_norm_options;
+mf_module mf_nn_instance_norm_opt(mf_state rngs, int num_features,
+                                  const mf_nn_instance_norm_options *o);
 
 /* Of x -> x: each element 0 with probability rate, else over 1 - rate; x itself where deterministic.
  * Draws from its own random state, which rngs has split off (so a map draws for each device), or
@@ -423,14 +438,15 @@ mf_value mf_rope_opt(mf_value x, mf_value positions, const mf_rope_options *o);
  * query, key and value with kernels (in, heads, d), d = qkv_features / num_heads, and out with
  * (heads, d, out). qkv_features, out_features and in_kv_features are in_features unless said,
  * num_kv_heads num_heads. rope_max_wavelength: above 0 queries and keys are turned by mf_rope, by
- * their positions. Members deterministic and decode are flags; dropout draws from the member rngs.
+ * their positions. normalize_qk: LayerNorms without bias, query_ln and
+ * key_ln, over each head's d before that. Members deterministic and decode are flags; dropout draws from the member rngs.
  * decode: one position at a time: its key and value go into the cache, which mf_nn_init_cache has
  * made, and it sees those that are there; beyond the cache's length the last one is written over.
  * MF_ERROR_ARGUMENT where numbers do not divide. */
 typedef struct mf_nn_multi_head_attention_options {
     int qkv_features, out_features, num_kv_heads, in_kv_features;
     double dropout_rate, rope_max_wavelength;
-    bool no_bias, is_causal, no_broadcast_dropout, deterministic, decode;
+    bool no_bias, is_causal, no_broadcast_dropout, deterministic, decode, normalize_qk;
     mf_dtype dtype, param_dtype;
     mf_reserved reserved_;
 } mf_nn_multi_head_attention_options;

@@ -1,7 +1,7 @@
 /* Attention as Flax NNX's: the scaled dot product, rotary positions, masks, and MultiHeadAttention with its cache of keys and values.
  * Lengths stand before the heads in everything that is public, (..., length, heads, depth); logits, weights and masks are
  * (..., heads, queries, keys). Logits and the softmax are f32 also of 16-bit floats, as jax.nn.dot_product_attention's. */
-#include <manyfold.h>
+#include "nn/layer.h"
 
 #include <math.h>
 
@@ -290,6 +290,10 @@ static mf_value attend(mf_module self, mf_value q, mf_value k, mf_value v, const
                                            .dropout_rate = rate,
                                            .no_broadcast_dropout = mf_member_number(self, "broadcast_dropout") == 0,
                                            .deterministic = mf_member_number(self, "deterministic") != 0 };
+    if (mf_member_kind(self, "query_ln") == MF_MEMBER_MODULE) {
+        query = mf_call(mf_member_module(self, "query_ln"), query);
+        key = mf_call(mf_member_module(self, "key_ln"), key);
+    }
     if (wavelength > 0) {
         mf_value offset = decode ? index : mf_i(0);
         query = mf_rope(query, mf_add(mf_arange(mf_dim(query, -3), MF_I32), offset), .max_wavelength = wavelength);
@@ -397,15 +401,19 @@ mf_module mf_nn_multi_head_attention_opt(mf_state rngs, int num_heads, int in_fe
                            mf_node("is_causal"),
                            mf_node((int)o->is_causal),
                            mf_node("rope_max_wavelength"),
-                           mf_node(o->rope_max_wavelength),
-                           mf_node("rngs"),
-                           mf_node(0) };
-    int count = (int)(sizeof members / sizeof *members) - 2;
-    if (o->dropout_rate > 0) { /* without dropout there is nothing to draw */
-        members[count + 1] = mf_node(mf_random_state_of_key(mf_random_next(rngs)));
-        count += 2;
+                           mf_node(o->rope_max_wavelength) };
+    layer_members all = { 0 };
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+        all.at[all.count++] = members[i];
+    if (o->dropout_rate > 0) /* without dropout there is nothing to draw */
+        layer_add(&all, "rngs", mf_node(mf_random_state_of_key(mf_random_next(rngs))));
+    if (o->normalize_qk) {
+        layer_add(&all, "query_ln",
+                  mf_node(mf_nn_layer_norm(rngs, depth, .no_bias = true, .dtype = o->dtype, .param_dtype = o->param_dtype)));
+        layer_add(&all, "key_ln",
+                  mf_node(mf_nn_layer_norm(rngs, depth, .no_bias = true, .dtype = o->dtype, .param_dtype = o->param_dtype)));
     }
-    return mf_module_n("MultiHeadAttention", (mf_fm)attention_call, -1, members, count);
+    return mf_module_n("MultiHeadAttention", (mf_fm)attention_call, -1, all.at, all.count);
 }
 
 /* A cache for one MultiHeadAttention; batch and length: the first dimensions of its inputs. */

@@ -1,4 +1,4 @@
-/* Normalisation, flax.nnx's: by statistics of a batch (also over all devices), of a layer, of groups, or by the root mean square.
+/* Normalisation, flax.nnx's: by statistics of a batch (also over all devices), of an instance, of a layer, of groups, or by the root mean square.
  * Invariant: statistics are taken and used in f32 at least; what a layer gives has the layer's dtype, or the input's. */
 #include "nn/layer.h"
 
@@ -195,6 +195,49 @@ mf_module mf_nn_batch_norm_opt(mf_state rngs, int num_features, const mf_nn_batc
     layer_add(&m, "axis", mf_node_ints(MF_INTS(o->axis)));
     layer_add(&m, "momentum", mf_node_double(o->momentum));
     return mf_module_n("BatchNorm", (mf_fm)batch_norm_call, MF_ANY_NUMBER_, m.at, m.count);
+}
+
+/* ---- instances */
+
+static mf_value instance_norm_call(mf_module self, const mf_value *inputs, int count)
+{
+    mf_value x = { 0 }, mask = { 0 }, wrong = check_inputs(self, inputs, count, &x, &mask);
+    bool is_feature[MF_MAX_RANK];
+    mf_axis features_at[MF_MAX_RANK], reduced[MF_MAX_RANK];
+    mf_shape features = { 0 };
+    int feature_count, n = 0;
+    wrong = wrong.handle ? wrong : axes_of(self, "feature_axes", x, is_feature, features_at, &feature_count);
+    if (!wrong.handle && is_feature[0])
+        wrong = mf_make_error(MF_ERROR_AXIS, "InstanceNorm: feature_axes name the first dimension, which is the batch's");
+    wrong = wrong.handle ? wrong : feature_shape(self, x, is_feature, &features);
+    if (wrong.handle)
+        return wrong;
+    for (int i = 1; i < mf_ndim(x); i++)
+        if (!is_feature[i])
+            reduced[n++] = i;
+    if (n == 0)
+        return mf_make_error(MF_ERROR_SHAPE, "InstanceNorm: an input of the shape %s has no positions to take statistics of",
+                             mf_str_shape(mf_shape_of(x)));
+    mf_value w = wide(x);
+    moments m = moments_of(self, w, mf_axes_n(reduced, n), mask, true);
+    return mf_astype(normalized(self, w, m, features), mf_dtype_of(x));
+}
+
+mf_module mf_nn_instance_norm_opt(mf_state rngs, int num_features, const mf_nn_instance_norm_options *o)
+{
+    MF_LAYER;
+    if (!o)
+        return mf_nn_instance_norm(rngs, num_features);
+    mf_value wrong = layer_check_count("InstanceNorm", "num_features", num_features);
+    if (wrong.handle)
+        return layer_error(wrong);
+    norm_options norm = NORM_OPTIONS(o);
+    norm.no_bias = o->no_bias;
+    norm.bias_init = o->bias_init;
+    layer_members m = { 0 };
+    add_members(&m, rngs, num_features, &norm);
+    layer_add(&m, "feature_axes", mf_node_ints(o->feature_axes.count ? o->feature_axes : MF_INTS(-1)));
+    return mf_module_n("InstanceNorm", (mf_fm)instance_norm_call, MF_ANY_NUMBER_, m.at, m.count);
 }
 
 /* ---- layers, and the root mean square */

@@ -167,6 +167,8 @@ TEST(multi_head_attention_is_flaxs)
     check_module("mha_masked", around(masked_call, mf_nn_multi_head_attention(rngs, 2, 6, .qkv_features = 8, .out_features = 3)), x, false);
     check_module("mha_cross", around(cross_call, mf_nn_multi_head_attention(rngs, 2, 6, .in_kv_features = 5)), mf_list(x, y, z), true);
     check_module("mha_grouped", mf_nn_multi_head_attention(rngs, 4, 6, .qkv_features = 8, .num_kv_heads = 2), x, true);
+    mf_module normalized = mf_nn_multi_head_attention(rngs, 2, 6, .qkv_features = 8, .normalize_qk = true, .rope_max_wavelength = 10000);
+    check_module("mha_normalized", normalized, x, true);
     mf_module rope = mf_nn_multi_head_attention(rngs, 2, 6, .qkv_features = 8, .is_causal = true, .rope_max_wavelength = 10000);
     check_module("mha_rope", rope, x, false);
 }

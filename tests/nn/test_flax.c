@@ -209,6 +209,8 @@ TEST(normalisations_are_flaxs)
     check_layer("rms_norm", mf_nn_rms_norm(r, 4));
     check_layer("group_norm", mf_nn_group_norm(r, 4, .num_groups = 2));
     check_layer("group_norm_size", mf_nn_group_norm(r, 6, .group_size = 2));
+    check_layer("instance_norm", mf_nn_instance_norm(r, 4));
+    check_layer("instance_norm_axes", mf_nn_instance_norm(r, 6, .feature_axes = MF_INTS(1, 3), .no_fast_variance = true));
 }
 
 TEST(layers_in_a_row_are_flaxs)

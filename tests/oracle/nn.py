@@ -176,4 +176,7 @@ for name, init, shape in (
     corpus.cases += 1
     corpus.add("", "init " + name, array_line("out", init(key, shape, jnp.float32)))
 
+layer("instance_norm", nnx.InstanceNorm(4, rngs=r), numbers(2, 3, 2, 4))
+layer("instance_norm_axes", nnx.InstanceNorm(6, feature_axes=(1, 3), use_fast_variance=False, rngs=r), numbers(2, 2, 4, 3))
+
 corpus.save()

@@ -110,6 +110,7 @@ def multi_head_cases():
     module_case("mha_masked", make(qkv_features=8, out_features=3), lambda m, x: m(x, mask=mask), x, params_too=False)
     module_case("mha_cross", make(in_kv_features=5), plain, x, y, z)
     module_case("mha_grouped", make(num_heads=4, qkv_features=8, num_kv_heads=2), plain, x)
+    module_case("mha_normalized", make(qkv_features=8, attention_fn=turned, normalize_qk=True), plain, x)
     module_case("mha_rope", make(qkv_features=8, attention_fn=turned), lambda m, x: m(x, is_causal=True), x, params_too=False)
     params, merge = filled(make(decode=True))
     decoding, steps = merge(params), []

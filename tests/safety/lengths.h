@@ -226,6 +226,7 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(mf_call(mf_nn_conv(mf_random_state(1), 1, 1, .kernel_size = MF_INTS(1), .padding_low = l, .padding_high = l), line())) \
     X(mf_call(mf_nn_dropout(mf_random_state(1), 0.5, .broadcast_dims = l), vector()))                                        \
     X(mf_call(mf_nn_layer_norm(mf_random_state(1), 4, .reduction_axes = l), vector()))                                       \
+    X(mf_call(mf_nn_instance_norm(mf_random_state(1), 4, .feature_axes = l), vector()))                                      \
     X(mf_call(mf_nn_layer_norm(mf_random_state(1), 4, .feature_axes = l), vector()))                                         \
     X(mf_call(mf_nn_rms_norm(mf_random_state(1), 4, .reduction_axes = l), vector()))                                         \
     X(mf_min_pool(line(), .window_shape = l))                                                                                \
@@ -321,6 +322,7 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(handle_of(mf_nn_batch_norm(mf_random_state(1), n).handle))                                                                          \
     X(handle_of(mf_nn_layer_norm(mf_random_state(1), n).handle))                                                                          \
     X(handle_of(mf_nn_rms_norm(mf_random_state(1), n).handle))                                                                            \
+    X(handle_of(mf_nn_instance_norm(mf_random_state(1), n).handle))                                                                       \
     X(handle_of(mf_nn_group_norm(mf_random_state(1), n).handle))                                                                          \
     X(handle_of(mf_nn_group_norm(mf_random_state(1), 4, .num_groups = n).handle))                                                         \
     X(handle_of(mf_nn_group_norm(mf_random_state(1), 4, .group_size = n).handle))                                                         \
