@@ -11,12 +11,12 @@
  * there, to the bit, also on other devices. */
 #include <manyfold.h>
 
-#include <errno.h>
-#include <getopt.h>
+#define PROGRAM "data_parallel"
+#include "command_line.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -135,23 +135,9 @@ static const char usage[] =
     "  --predict      classify the test images of the given numbers on one device\n"
     "  --help         this text\n";
 
-static bool whole_number(const char *text, long long least, long long most, long long *out)
+static bool set_option(void *of, int option, const char *text)
 {
-    char *end;
-    errno = 0;
-    *out = strtoll(text, &end, 10);
-    return !errno && end != text && !*end && *out >= least && *out <= most;
-}
-
-static bool positive(const char *text, double *out)
-{
-    char *end;
-    *out = strtod(text, &end);
-    return end != text && !*end && *out > 0;
-}
-
-static bool set_option(settings *s, int option, const char *text)
-{
+    settings *s = of;
     const long long most = 1 << 20;
     switch (option) {
     case 'd': return whole_number(text, 1, most, &s->devices);
@@ -160,7 +146,7 @@ static bool set_option(settings *s, int option, const char *text)
     case 's': return whole_number(text, 0, INT64_MAX, &s->seed);
     case 'l': return whole_number(text, 0, INT64_MAX, &s->limit);
     case 'c': return whole_number(text, 0, INT64_MAX, &s->checkpoint);
-    case 'r': return positive(text, &s->learning_rate);
+    case 'r': return number(text, &s->learning_rate) && s->learning_rate > 0;
     case 'i': s->data = text; return true;
     case 'o': s->out = text; return true;
     case 'p': s->predict = true; return true;
@@ -185,21 +171,8 @@ static bool read_settings(settings *s, int argc, char **argv, int *status)
         { "help", no_argument, NULL, 'h' },
         { 0 },
     };
-    *status = EXIT_FAILURE;
-    int option, at = 0;
-    while ((option = getopt_long(argc, argv, "", options, &at)) != -1) {
-        if (option == 'h') {
-            fputs(usage, stdout);
-            *status = EXIT_SUCCESS;
-            return false;
-        }
-        if (option == '?' || !set_option(s, option, optarg)) {
-            if (option != '?')
-                fprintf(stderr, "data_parallel: --%s does not take '%s'\n", options[at].name, optarg);
-            fputs("data_parallel --help tells what there is\n", stderr);
-            return false;
-        }
-    }
+    if (!read_options(argc, argv, options, usage, set_option, s, status))
+        return false;
     s->indices = argv + optind;
     s->index_count = argc - optind;
     if (s->predict == (s->index_count > 0))
@@ -213,24 +186,13 @@ static bool read_settings(settings *s, int argc, char **argv, int *status)
 
 static bool is_first(void) { return mf_process_index() == 0; } /* of several processes, the one that tells and saves */
 
-static bool told(mf_value v)
-{
-    const char *message = mf_is_error(v) ? mf_error(v) : NULL;
-    if (message)
-        fprintf(stderr, "data_parallel: %s\n", message);
-    return message != NULL;
-}
-
 static mf_value first_rows(void *count, mf_value x) { return mf_get(x, mf_range(0, *(long long *)count)); }
 
 static mf_value load(const settings *s, const char *split, int64_t *images)
 {
     mf_value dataset = mf_load_fashion_mnist(s->data, split);
-    if (told(dataset)) {
-        if (!s->data)
-            fputs("data_parallel: the images are in Debian's package dataset-fashion-mnist; --data names another folder\n", stderr);
+    if (told_of_images(dataset, s->data))
         return dataset;
-    }
     *images = mf_dim(mf_get(dataset, "label"), 0);
     if (strcmp(split, "train") != 0 || !s->limit || s->limit >= *images)
         return dataset;
@@ -309,23 +271,6 @@ static bool queue_step(run *r, mf_value batch)
 
 /* ---- checkpoints: all that the rest of the training follows from */
 
-static bool out_path(char *path, size_t size, const settings *s, const char *name)
-{
-    int n = snprintf(path, size, "%s/%s", s->out, name);
-    if (n >= 0 && (size_t)n < size)
-        return true;
-    fputs("data_parallel: the name of the folder after --out is too long\n", stderr);
-    return false;
-}
-
-static bool make_folder(const settings *s)
-{
-    if (mkdir(s->out, 0777) == 0 || errno == EEXIST)
-        return true;
-    fprintf(stderr, "data_parallel: %s: %s\n", s->out, strerror(errno));
-    return false;
-}
-
 static mf_value numbers(const void *at, size_t bytes) { return mf_from_host(MF_F64, MF_SHAPE((int64_t)(bytes / sizeof(double))), at); }
 
 static mf_value progress_of(const run *r)
@@ -344,7 +289,7 @@ static bool save_checkpoint(run *r)
     char path[4096];
     if (!r->settings->checkpoint)
         return true;
-    return out_path(path, sizeof path, r->settings, "checkpoint") && settle(r) && make_folder(r->settings) &&
+    return path_in(r->settings->out, "checkpoint", path, sizeof path) && settle(r) && make_folder(r->settings->out) &&
            mf_save_checkpoint(path, progress_of(r), mf_none()) == MF_OK; /* if not, mf_exit_status says why */
 }
 
@@ -352,9 +297,9 @@ static bool load_checkpoint(run *r)
 {
     MF_SCOPE;
     char path[4096], index[4096];
-    if (!r->settings->checkpoint || !out_path(index, sizeof index, r->settings, "checkpoint/index.npz") || access(index, F_OK) != 0)
+    if (!r->settings->checkpoint || !path_in(r->settings->out, "checkpoint/index.npz", index, sizeof index) || access(index, F_OK) != 0)
         return true;
-    if (!out_path(path, sizeof path, r->settings, "checkpoint"))
+    if (!path_in(r->settings->out, "checkpoint", path, sizeof path))
         return false;
     mf_value now = progress_of(r), whole = mf_get(mf_load_checkpoint(path, now, mf_none()), 0);
     if (told(whole))
@@ -461,7 +406,7 @@ static const char parameter_file[] = "fashion_mnist_cnn.npz";
 static bool save(const run *r)
 {
     char path[4096];
-    if (!out_path(path, sizeof path, r->settings, parameter_file) || !make_folder(r->settings))
+    if (!path_in(r->settings->out, parameter_file, path, sizeof path) || !make_folder(r->settings->out))
         return false;
     bool saved = mf_save_npz(path, mf_unreplicate(mf_get(r->state, "params"))) == MF_OK; /* if not, mf_exit_status says why */
     if (saved)
@@ -540,7 +485,7 @@ static bool predict_images(const settings *s)
     trainer t = { .model = cnn(mf_random_state(0)) };
     char path[4096];
     int64_t images;
-    if (!out_path(path, sizeof path, s, parameter_file))
+    if (!path_in(s->out, parameter_file, path, sizeof path))
         return false;
     mf_value params = mf_load_tree(path, mf_module_values(t.model, mf_of_type(MF_PARAM_STATE)));
     mf_value dataset = told(params) ? params : load(s, "test", &images);

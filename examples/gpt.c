@@ -6,12 +6,13 @@
  * and values of all tokens before it. docs/GPT.md tells more. */
 #include <manyfold.h>
 
+#define PROGRAM "gpt"
+#include "command_line.h"
 #include "gpt_model.h"
 
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
-#include <getopt.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,23 +52,9 @@ static const char usage[] = "usage: gpt [OPTION]...\n"
                             "  --temperature T  0: always the likeliest byte; 1: as often as the model thinks (0.8)\n"
                             "  --help           this text\n";
 
-static bool whole_number(const char *text, long long least, long long most, long long *out)
+static bool set_option(void *of, int option, const char *text)
 {
-    char *end;
-    errno = 0;
-    *out = strtoll(text, &end, 10);
-    return !errno && end != text && !*end && *out >= least && *out <= most;
-}
-
-static bool number(const char *text, double least, double below, double *out)
-{
-    char *end;
-    *out = strtod(text, &end);
-    return end != text && !*end && *out >= least && *out < below;
-}
-
-static bool set_option(settings *s, int option, const char *text)
-{
+    settings *s = of;
     const long long most = 1 << 20;
     switch (option) {
     case 'd': return whole_number(text, 1, 1024, &s->devices);
@@ -80,9 +67,9 @@ static bool set_option(settings *s, int option, const char *text)
     case 'f': return whole_number(text, 2, 1 << 14, &s->features);
     case 's': return whole_number(text, 0, INT64_MAX, &s->seed);
     case 'S': return whole_number(text, 0, most, &s->sample);
-    case 'r': return number(text, 1e-9, 1e9, &s->learning_rate);
-    case 'D': return number(text, 0, 1, &s->dropout);
-    case 'T': return number(text, 0, 1e9, &s->temperature);
+    case 'r': return number(text, &s->learning_rate) && s->learning_rate >= 1e-9 && s->learning_rate < 1e9;
+    case 'D': return number(text, &s->dropout) && s->dropout >= 0 && s->dropout < 1;
+    case 'T': return number(text, &s->temperature) && s->temperature >= 0 && s->temperature < 1e9;
     case 't': s->text = text; return true;
     case 'o': s->out = text; return true;
     case 'p': s->prompt = text; return *text != 0;
@@ -117,33 +104,12 @@ static bool read_settings(settings *s, int argc, char **argv, int *status)
         { "prompt", required_argument, NULL, 'p' },  { "temperature", required_argument, NULL, 'T' },
         { "help", no_argument, NULL, 'h' },          { 0 },
     };
-    *status = EXIT_FAILURE;
-    int option, at = 0;
-    while ((option = getopt_long(argc, argv, "", options, &at)) != -1) {
-        if (option == 'h') {
-            fputs(usage, stdout);
-            *status = EXIT_SUCCESS;
-            return false;
-        }
-        if (option == '?' || !set_option(s, option, optarg)) {
-            if (option != '?')
-                fprintf(stderr, "gpt: --%s does not take '%s'\n", options[at].name, optarg);
-            fputs("gpt --help tells what there is\n", stderr);
-            return false;
-        }
-    }
+    if (!read_options(argc, argv, options, usage, set_option, s, status))
+        return false;
     const char *wrong = optind < argc ? "takes options alone" : wrong_numbers(s);
     if (wrong)
         fprintf(stderr, "gpt: %s\n", wrong);
     return !wrong;
-}
-
-static bool told(mf_value v)
-{
-    const char *message = mf_is_error(v) ? mf_error(v) : NULL;
-    if (message)
-        fprintf(stderr, "gpt: %s\n", message);
-    return message != NULL;
 }
 
 /* ---- the text: all files of a folder, one behind the other, or one file */
@@ -361,22 +327,13 @@ static bool start(gpt_run *r)
 
 /* ---- the trained parameters */
 
-static bool out_path(char *path, size_t size, const settings *s)
-{
-    int n = snprintf(path, size, "%s/gpt.npz", s->out);
-    if (n >= 0 && (size_t)n < size)
-        return true;
-    fputs("gpt: the name of the folder after --out is too long\n", stderr);
-    return false;
-}
-
 static bool save(const gpt_run *r, mf_value params)
 {
     char path[4096];
-    if (!out_path(path, sizeof path, r->settings))
+    if (!path_in(r->settings->out, "gpt.npz", path, sizeof path))
         return false;
-    if (mkdir(r->settings->out, 0777) != 0 && errno != EEXIST)
-        return complain(r->settings->out);
+    if (!make_folder(r->settings->out))
+        return false;
     bool saved = mf_save_npz(path, params) == MF_OK; /* if not, mf_exit_status says why */
     if (saved)
         printf("Trained parameters saved as %s\n", path);
@@ -496,7 +453,7 @@ static bool load(const settings *s)
 {
     char path[4096];
     mf_module model = model_of(s);
-    if (!out_path(path, sizeof path, s))
+    if (!path_in(s->out, "gpt.npz", path, sizeof path))
         return false;
     mf_value params = mf_load_tree(path, mf_module_values(model, mf_of_type(MF_PARAM_STATE)));
     return !told(params) && mf_module_update(model, params) == MF_OK && generate(s, model);

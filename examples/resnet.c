@@ -6,14 +6,13 @@
  * their curves, and a checkpoint is saved: --resume goes on from the newest, to the bit. docs/RESNET.md tells more. */
 #include <manyfold.h>
 
+#define PROGRAM "resnet"
+#include "command_line.h"
 #include "resnet_model.h"
 
-#include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { num_classes = 10, image_size = 28 }; /* the dataset's images have a border of two pixels around */
 
@@ -48,23 +47,9 @@ static const char usage[] = "usage: resnet [OPTION]...\n"
                             "  --resume         go on from the newest checkpoint in the folder after --out\n"
                             "  --help           this text\n";
 
-static bool whole_number(const char *text, long long least, long long most, long long *out)
+static bool set_option(void *of, int option, const char *text)
 {
-    char *end;
-    errno = 0;
-    *out = strtoll(text, &end, 10);
-    return !errno && end != text && !*end && *out >= least && *out <= most;
-}
-
-static bool number(const char *text, double least, double below, double *out)
-{
-    char *end;
-    *out = strtod(text, &end);
-    return end != text && !*end && *out >= least && *out < below;
-}
-
-static bool set_option(settings *s, int option, const char *text)
-{
+    settings *s = of;
     const long long most = 1 << 20;
     switch (option) {
     case 'd': return whole_number(text, 1, 1024, &s->devices);
@@ -75,9 +60,9 @@ static bool set_option(settings *s, int option, const char *text)
     case 's': return whole_number(text, 0, INT64_MAX, &s->seed);
     case 'l': return whole_number(text, 0, INT64_MAX, &s->limit);
     case 'p': return whole_number(text, 0, most, &s->pause);
-    case 'r': return number(text, 1e-9, 1e9, &s->learning_rate);
-    case 'c': return number(text, 0, 1, &s->weight_decay);
-    case 'a': return number(text, 0, 1, &s->label_smoothing);
+    case 'r': return number(text, &s->learning_rate) && s->learning_rate >= 1e-9 && s->learning_rate < 1e9;
+    case 'c': return number(text, &s->weight_decay) && s->weight_decay >= 0 && s->weight_decay < 1;
+    case 'a': return number(text, &s->label_smoothing) && s->label_smoothing >= 0 && s->label_smoothing < 1;
     case 'i': s->data = text; return true;
     case 'o': s->out = text; return true;
     case 'P': s->plain = true; return true;
@@ -108,32 +93,11 @@ static bool read_settings(settings *s, int argc, char **argv, int *status)
         { "help", no_argument, NULL, 'h' },
         { 0 },
     };
-    *status = EXIT_FAILURE;
-    int option, at = 0;
-    while ((option = getopt_long(argc, argv, "", options, &at)) != -1) {
-        if (option == 'h') {
-            fputs(usage, stdout);
-            *status = EXIT_SUCCESS;
-            return false;
-        }
-        if (option == '?' || !set_option(s, option, optarg)) {
-            if (option != '?')
-                fprintf(stderr, "resnet: --%s does not take '%s'\n", options[at].name, optarg);
-            fputs("resnet --help tells what there is\n", stderr);
-            return false;
-        }
-    }
+    if (!read_options(argc, argv, options, usage, set_option, s, status))
+        return false;
     if (optind < argc)
         fputs("resnet: takes options alone\n", stderr);
     return optind == argc;
-}
-
-static bool told(mf_value v)
-{
-    const char *message = mf_is_error(v) ? mf_error(v) : NULL;
-    if (message)
-        fprintf(stderr, "resnet: %s\n", message);
-    return message != NULL;
 }
 
 /* ---- data */
@@ -145,11 +109,8 @@ static mf_loader *open_loader(const settings *s, bool train)
 {
     MF_SCOPE;
     mf_value dataset = mf_load_fashion_mnist(s->data, train ? "train" : "test");
-    if (told(dataset)) {
-        if (!s->data)
-            fputs("resnet: the images are in Debian's package dataset-fashion-mnist; --data names another folder\n", stderr);
+    if (told_of_images(dataset, s->data))
         return NULL;
-    }
     int64_t images = mf_dim(mf_get(dataset, "label"), 0);
     if (train && s->limit && s->limit < images)
         dataset = mf_tree_map(mf_closure(first_rows, &s->limit), dataset);
@@ -317,15 +278,6 @@ static bool train_epochs(run *r)
 
 /* ---- the whole */
 
-static bool out_path(char *path, size_t size, const settings *s, const char *name)
-{
-    int n = snprintf(path, size, "%s/%s", s->out, name);
-    if (n >= 0 && (size_t)n < size)
-        return true;
-    fputs("resnet: the name of the folder after --out is too long\n", stderr);
-    return false;
-}
-
 static double parameter_count(mf_value leaves)
 {
     double count = 0;
@@ -337,12 +289,10 @@ static double parameter_count(mf_value leaves)
 static bool open_files(run *r)
 {
     char path[4096];
-    if (!out_path(path, sizeof path, r->settings, "checkpoints"))
+    if (!path_in(r->settings->out, "checkpoints", path, sizeof path))
         return false;
-    if (mkdir(r->settings->out, 0777) != 0 && errno != EEXIST) {
-        fprintf(stderr, "resnet: %s: %s\n", r->settings->out, strerror(errno));
+    if (!make_folder(r->settings->out))
         return false;
-    }
     r->checkpoints = mf_checkpoint_manager_open(path, .max_to_keep = 2);
     if (!resume(r, path))
         return false;
@@ -373,7 +323,7 @@ static bool save(const run *r)
 {
     MF_SCOPE;
     char path[4096];
-    if (!out_path(path, sizeof path, r->settings, "resnet.safetensors"))
+    if (!path_in(r->settings->out, "resnet.safetensors", path, sizeof path))
         return false;
     mf_value state = mf_unreplicate(r->state);
     bool saved = mf_save_safetensors(path, mf_dict("params", mf_get(state, "params"), "stats", mf_get(state, "stats"))) == MF_OK;

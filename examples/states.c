@@ -6,14 +6,13 @@
  * in its states. docs/STATES.md tells more. */
 #include <manyfold.h>
 
+#define PROGRAM "states"
+#include "command_line.h"
 #include "states_model.h"
 
-#include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { side = 28, classes = 10, most_repeats = 20 };
 
@@ -44,23 +43,9 @@ static const char usage[] =
     "  --limit N      training images to use, the first N (0: all)\n"
     "  --help         this text\n";
 
-static bool whole_number(const char *text, long long least, long long most, long long *out)
+static bool set_option(void *of, int option, const char *text)
 {
-    char *end;
-    errno = 0;
-    *out = strtoll(text, &end, 10);
-    return !errno && end != text && !*end && *out >= least && *out <= most;
-}
-
-static bool number(const char *text, double least, double most, double *out)
-{
-    char *end;
-    *out = strtod(text, &end);
-    return end != text && !*end && *out >= least && *out <= most;
-}
-
-static bool set_option(settings *s, int option, const char *text)
-{
+    settings *s = of;
     const long long most = 1 << 20;
     switch (option) {
     case 'd': return whole_number(text, 1, 1024, &s->devices);
@@ -70,8 +55,8 @@ static bool set_option(settings *s, int option, const char *text)
     case 'p': return whole_number(text, 1, most_repeats, &s->repeats);
     case 's': return whole_number(text, 0, INT64_MAX, &s->seed);
     case 'l': return whole_number(text, 0, INT64_MAX, &s->limit);
-    case 'r': return number(text, 1e-9, 1e9, &s->learning_rate);
-    case 'y': return number(text, 0, 1, &s->decay);
+    case 'r': return number(text, &s->learning_rate) && s->learning_rate >= 1e-9 && s->learning_rate <= 1e9;
+    case 'y': return number(text, &s->decay) && s->decay >= 0 && s->decay <= 1;
     case 'f': s->frozen = text; return true;
     case 'i': s->data = text; return true;
     case 'o': s->out = text; return true;
@@ -91,42 +76,12 @@ static bool read_settings(settings *s, int argc, char **argv, int *status)
         { "out", required_argument, NULL, 'o' },     { "limit", required_argument, NULL, 'l' },
         { "help", no_argument, NULL, 'h' },          { 0 },
     };
-    *status = EXIT_FAILURE;
-    int option, at = 0;
-    while ((option = getopt_long(argc, argv, "", options, &at)) != -1) {
-        if (option == 'h') {
-            fputs(usage, stdout);
-            *status = EXIT_SUCCESS;
-            return false;
-        }
-        if (option == '?' || !set_option(s, option, optarg)) {
-            if (option != '?')
-                fprintf(stderr, "states: --%s does not take '%s'\n", options[at].name, optarg);
-            fputs("states --help tells what there is\n", stderr);
-            return false;
-        }
-    }
+    if (!read_options(argc, argv, options, usage, set_option, s, status))
+        return false;
     const char *wrong = optind < argc ? "takes options alone" : s->batch % s->devices ? "--batch must be divisible by --devices" : NULL;
     if (wrong)
         fprintf(stderr, "states: %s\n", wrong);
     return !wrong;
-}
-
-static bool told(mf_value v)
-{
-    const char *message = mf_is_error(v) ? mf_error(v) : NULL;
-    if (message)
-        fprintf(stderr, "states: %s\n", message);
-    return message != NULL;
-}
-
-static bool out_path(char *path, size_t size, const settings *s, const char *name)
-{
-    int n = snprintf(path, size, "%s/%s", s->out, name);
-    if (n >= 0 && (size_t)n < size)
-        return true;
-    fputs("states: the name of the folder after --out is too long\n", stderr);
-    return false;
 }
 
 /* ---- data */
@@ -135,11 +90,8 @@ static bool out_path(char *path, size_t size, const settings *s, const char *nam
 static mf_value load(const settings *s, const char *split)
 {
     mf_value dataset = mf_load_fashion_mnist(s->data, split);
-    if (told(dataset)) {
-        if (!s->data)
-            fputs("states: the images are in Debian's package dataset-fashion-mnist; --data names another folder\n", stderr);
+    if (told_of_images(dataset, s->data))
         return dataset;
-    }
     mf_value images = mf_squeeze(mf_get(dataset, "image"), -1), labels = mf_get(dataset, "label");
     images = mf_pad(images, 0.0f, MF_INTS(0, -2, -2), MF_INTS(0, -2, -2), MF_INTS(0, 0, 0));
     if (strcmp(split, "train") != 0 || !s->limit || s->limit >= mf_dim(labels, 0))
@@ -312,7 +264,7 @@ static bool draw(run *r)
     mf_value spikes = mf_squeeze(mf_stack(mf_list_n(rasters, (int)(side * s->repeats)), -1), 1); /* (devices, neurons, time) */
     mf_value first = mf_transpose(mf_squeeze(mf_slice_in_dim(images, 0, 1, 1, 1), 1), MF_INTS(0, 2, 1));
     mf_value tiles = mf_concatenate(mf_list(enlarge(first, 3 * s->repeats), enlarge(spikes, 3)), 1);
-    if (told(tiles) || !out_path(path, sizeof path, s, "spikes.png") ||
+    if (told(tiles) || !path_in(s->out, "spikes.png", path, sizeof path) ||
         mf_save_png(path, mf_make_grid(tiles, .nrow = 8, .padding = 4, .pad_value = 0.25)) != MF_OK)
         return false;
     printf("Spikes saved as %s\n", path);
@@ -350,10 +302,8 @@ static bool start(run *r)
     const settings *s = r->settings;
     if (!(r->train = open_loader(s, "train")) || !(r->test = open_loader(s, "test")))
         return false;
-    if (mkdir(s->out, 0777) != 0 && errno != EEXIST) {
-        fprintf(stderr, "states: %s: %s\n", s->out, strerror(errno));
+    if (!make_folder(s->out))
         return false;
-    }
     r->book = mf_logbook_open(s->out);
     return true;
 }
@@ -362,7 +312,7 @@ static bool save(run *r)
 {
     char path[4096];
     mf_value params = mf_module_values(r->trainer.model, mf_of_type(MF_PARAM_STATE));
-    bool saved = out_path(path, sizeof path, r->settings, "states.npz") && mf_save_npz(path, params) == MF_OK;
+    bool saved = path_in(r->settings->out, "states.npz", path, sizeof path) && mf_save_npz(path, params) == MF_OK;
     if (saved)
         printf("Trained parameters saved as %s\n", path);
     return saved;

@@ -5,14 +5,13 @@
  * and images of the test beside what comes back of them through their codes. docs/VAE.md tells more. */
 #include <manyfold.h>
 
+#define PROGRAM "vae"
+#include "command_line.h"
 #include "vae_model.h"
 
-#include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { side = 28, columns = 16, rows = 10, pictured = rows * columns / 2 }; /* an image; a picture of them, every other row of the test's */
 
@@ -43,33 +42,19 @@ static const char usage[] =
     "  --generate     train nothing; load the parameters, of the same --hidden and --latents, and draw\n"
     "  --help         this text\n";
 
-static bool whole_number(const char *text, long long least, long long most, long long *out)
+static bool set_option(void *of, int option, const char *text)
 {
-    char *end;
-    errno = 0;
-    *out = strtoll(text, &end, 10);
-    return !errno && end != text && !*end && *out >= least && *out <= most;
-}
-
-static bool positive(const char *text, double *out)
-{
-    char *end;
-    *out = strtod(text, &end);
-    return end != text && !*end && *out > 0;
-}
-
-static bool set_option(settings *s, int option, const char *text)
-{
+    settings *s = of;
     const long long most = 1 << 20;
     switch (option) {
     case 'd': return whole_number(text, 1, 1024, &s->devices);
     case 'e': return whole_number(text, 1, most, &s->epochs);
     case 'b': return whole_number(text, 1, most, &s->batch);
-    case 'h': return whole_number(text, 1, 1 << 16, &s->hidden);
+    case 'w': return whole_number(text, 1, 1 << 16, &s->hidden);
     case 'z': return whole_number(text, 1, 1 << 16, &s->latents);
     case 's': return whole_number(text, 0, INT64_MAX, &s->seed);
     case 'l': return whole_number(text, 0, INT64_MAX, &s->limit);
-    case 'r': return positive(text, &s->learning_rate);
+    case 'r': return number(text, &s->learning_rate) && s->learning_rate > 0;
     case 'i': s->data = text; return true;
     case 'o': s->out = text; return true;
     case 'g': s->generate = true; return true;
@@ -84,7 +69,7 @@ static bool read_settings(settings *s, int argc, char **argv, int *status)
         { "devices", required_argument, NULL, 'd' },
         { "epochs", required_argument, NULL, 'e' },
         { "batch", required_argument, NULL, 'b' },
-        { "hidden", required_argument, NULL, 'h' },
+        { "hidden", required_argument, NULL, 'w' },
         { "latents", required_argument, NULL, 'z' },
         { "lr", required_argument, NULL, 'r' },
         { "seed", required_argument, NULL, 's' },
@@ -92,45 +77,15 @@ static bool read_settings(settings *s, int argc, char **argv, int *status)
         { "out", required_argument, NULL, 'o' },
         { "limit", required_argument, NULL, 'l' },
         { "generate", no_argument, NULL, 'g' },
-        { "help", no_argument, NULL, '?' + 1 },
+        { "help", no_argument, NULL, 'h' },
         { 0 },
     };
-    *status = EXIT_FAILURE;
-    int option, at = 0;
-    while ((option = getopt_long(argc, argv, "", options, &at)) != -1) {
-        if (option == '?' + 1) {
-            fputs(usage, stdout);
-            *status = EXIT_SUCCESS;
-            return false;
-        }
-        if (option == '?' || !set_option(s, option, optarg)) {
-            if (option != '?')
-                fprintf(stderr, "vae: --%s does not take '%s'\n", options[at].name, optarg);
-            fputs("vae --help tells what there is\n", stderr);
-            return false;
-        }
-    }
+    if (!read_options(argc, argv, options, usage, set_option, s, status))
+        return false;
     const char *wrong = optind < argc ? "takes options alone" : s->batch % s->devices ? "--batch must be divisible by --devices" : NULL;
     if (wrong)
         fprintf(stderr, "vae: %s\n", wrong);
     return !wrong;
-}
-
-static bool told(mf_value v)
-{
-    const char *message = mf_is_error(v) ? mf_error(v) : NULL;
-    if (message)
-        fprintf(stderr, "vae: %s\n", message);
-    return message != NULL;
-}
-
-static bool out_path(char *path, size_t size, const settings *s, const char *name)
-{
-    int n = snprintf(path, size, "%s/%s", s->out, name);
-    if (n >= 0 && (size_t)n < size)
-        return true;
-    fputs("vae: the name of the folder after --out is too long\n", stderr);
-    return false;
 }
 
 /* ---- data */
@@ -139,11 +94,8 @@ static bool out_path(char *path, size_t size, const settings *s, const char *nam
 static mf_value load_images(const settings *s, const char *split, long long limit)
 {
     mf_value dataset = mf_load_fashion_mnist(s->data, split);
-    if (told(dataset)) {
-        if (!s->data)
-            fputs("vae: the images are in Debian's package dataset-fashion-mnist; --data names another folder\n", stderr);
+    if (told_of_images(dataset, s->data))
         return dataset;
-    }
     mf_value images = vae_pixels(mf_get(dataset, "image"));
     return limit && limit < mf_dim(images, 0) ? mf_get(images, mf_range(0, limit)) : images;
 }
@@ -286,7 +238,7 @@ static bool train_epochs(run *r)
 static bool save_picture(const settings *s, const char *name, mf_value images, const char *what)
 {
     char path[4096];
-    if (told(images) || !out_path(path, sizeof path, s, name))
+    if (told(images) || !path_in(s->out, name, path, sizeof path))
         return false;
     mf_value grid = mf_make_grid(mf_reshape(images, MF_SHAPE(-1, side, side)), .nrow = columns, .pad_value = 0.25);
     if (mf_save_png(path, grid) != MF_OK)
@@ -337,10 +289,8 @@ static bool start(run *r)
     const settings *s = r->settings;
     if (!(r->train = open_loader(s, "train")) || !(r->test = open_loader(s, "test")))
         return false;
-    if (mkdir(s->out, 0777) != 0 && errno != EEXIST) {
-        fprintf(stderr, "vae: %s: %s\n", s->out, strerror(errno));
+    if (!make_folder(s->out))
         return false;
-    }
     r->book = mf_logbook_open(s->out);
     mf_value params = mf_module_values(r->trainer.model, mf_of_type(MF_PARAM_STATE));
     printf("%d devices with %lld images each a step; %.0f parameters\n", mf_device_count(), s->batch / mf_device_count(),
@@ -352,7 +302,7 @@ static bool start(run *r)
 static bool save(const settings *s, mf_value params)
 {
     char path[4096];
-    bool saved = out_path(path, sizeof path, s, "vae.npz") && mf_save_npz(path, params) == MF_OK; /* if not, mf_exit_status says why */
+    bool saved = path_in(s->out, "vae.npz", path, sizeof path) && mf_save_npz(path, params) == MF_OK; /* if not, mf_exit_status says why */
     if (saved)
         printf("Trained parameters saved as %s\n", path);
     return saved;
@@ -377,7 +327,7 @@ static bool load(const settings *s)
 {
     char path[4096];
     mf_module model = model_of(s);
-    if (!out_path(path, sizeof path, s, "vae.npz"))
+    if (!path_in(s->out, "vae.npz", path, sizeof path))
         return false;
     mf_value params = mf_load_tree(path, mf_module_values(model, mf_of_type(MF_PARAM_STATE)));
     return !told(params) && draw(s, model, params);

@@ -1,0 +1,91 @@
+/* What the training programs have in common around the training: options, sentences for the user, the folder of what they leave. The
+ * including file says what PROGRAM it is, a string that begins each sentence on stderr. */
+#ifndef EXAMPLES_COMMAND_LINE_H
+#define EXAMPLES_COMMAND_LINE_H
+
+#include <manyfold.h>
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static inline bool whole_number(const char *text, long long least, long long most, long long *out)
+{
+    char *end;
+    errno = 0;
+    *out = strtoll(text, &end, 10);
+    return !errno && end != text && !*end && *out >= least && *out <= most;
+}
+
+static inline bool number(const char *text, double *out)
+{
+    char *end;
+    *out = strtod(text, &end);
+    return end != text && !*end;
+}
+
+/* Sets one option; false: it does not take the text, which is NULL for one without. */
+typedef bool option_setter(void *settings, int option, const char *text);
+
+/* All options; optind is then the first word that is none. 'h' is --help. False: the program ends now, with *status. */
+static inline bool read_options(int argc, char **argv, const struct option *options, const char *usage, option_setter *set, void *settings,
+                                int *status)
+{
+    int option, at = 0;
+    *status = EXIT_FAILURE;
+    while ((option = getopt_long(argc, argv, "", options, &at)) != -1) {
+        if (option == 'h') {
+            fputs(usage, stdout);
+            *status = EXIT_SUCCESS;
+            return false;
+        }
+        if (option == '?' || !set(settings, option, optarg)) {
+            if (option != '?')
+                fprintf(stderr, PROGRAM ": --%s does not take '%s'\n", options[at].name, optarg);
+            fputs(PROGRAM " --help tells what there is\n", stderr);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether v is an error, of which the user is told. */
+static inline bool told(mf_value v)
+{
+    const char *message = mf_is_error(v) ? mf_error(v) : NULL;
+    if (message)
+        fprintf(stderr, PROGRAM ": %s\n", message);
+    return message != NULL;
+}
+
+/* The same of what mf_load_fashion_mnist gave for a folder, NULL being where the package puts it. */
+static inline bool told_of_images(mf_value dataset, const char *folder)
+{
+    if (!told(dataset))
+        return false;
+    if (!folder)
+        fputs(PROGRAM ": the images are in Debian's package dataset-fashion-mnist; --data names another folder\n", stderr);
+    return true;
+}
+
+static inline bool make_folder(const char *folder)
+{
+    if (mkdir(folder, 0777) == 0 || errno == EEXIST)
+        return true;
+    fprintf(stderr, PROGRAM ": %s: %s\n", folder, strerror(errno));
+    return false;
+}
+
+static inline bool path_in(const char *folder, const char *name, char *path, size_t size)
+{
+    int n = snprintf(path, size, "%s/%s", folder, name);
+    if (n >= 0 && (size_t)n < size)
+        return true;
+    fputs(PROGRAM ": the name of the folder after --out is too long\n", stderr);
+    return false;
+}
+
+#endif
