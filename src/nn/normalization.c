@@ -57,6 +57,12 @@ static mf_value normalized(mf_module self, mf_value x, moments m, mf_shape featu
     return y;
 }
 
+static mf_value by_own_statistics(mf_module self, mf_value x, mf_axis axes, mf_value mask, bool use_mean, mf_shape features)
+{
+    mf_value w = wide(x);
+    return mf_astype(normalized(self, w, moments_of(self, w, axes, mask, use_mean), features), mf_dtype_of(x));
+}
+
 /* ---- arguments */
 
 /* One input and perhaps a mask of what counts. */
@@ -133,10 +139,12 @@ static void add_members(layer_members *m, mf_state rngs, int num_features, const
     layer_add(m, "axis_index_groups", mf_node_value(o->axis_index_groups.handle ? o->axis_index_groups : mf_none()));
 }
 
-#define NORM_OPTIONS(o)                                                                                                                  \
-    {                                                                                                                                    \
-        .no_scale = (o)->no_scale, .no_fast_variance = (o)->no_fast_variance, .dtype = (o)->dtype, .param_dtype = (o)->param_dtype,      \
-        .scale_init = (o)->scale_init, .epsilon = (o)->epsilon, .axis_name = (o)->axis_name, .axis_index_groups = (o)->axis_index_groups \
+#define SCALE_OPTIONS(o)                                                                                                        \
+    .no_scale = (o)->no_scale, .no_fast_variance = (o)->no_fast_variance, .dtype = (o)->dtype, .param_dtype = (o)->param_dtype, \
+    .scale_init = (o)->scale_init, .epsilon = (o)->epsilon, .axis_name = (o)->axis_name, .axis_index_groups = (o)->axis_index_groups
+#define NORM_OPTIONS(o)                                                        \
+    {                                                                          \
+        SCALE_OPTIONS(o), .no_bias = (o)->no_bias, .bias_init = (o)->bias_init \
     }
 
 /* ---- batches */
@@ -185,8 +193,6 @@ mf_module mf_nn_batch_norm_opt(mf_state rngs, int num_features, const mf_nn_batc
     if (wrong.handle)
         return layer_error(wrong);
     norm_options norm = NORM_OPTIONS(o);
-    norm.no_bias = o->no_bias;
-    norm.bias_init = o->bias_init;
     layer_members m = { 0 };
     layer_add(&m, "mean", mf_node_state(mf_batch_state(mf_zeros(MF_SHAPE(num_features), MF_F32))));
     layer_add(&m, "var", mf_node_state(mf_batch_state(mf_ones(MF_SHAPE(num_features), MF_F32))));
@@ -218,9 +224,7 @@ static mf_value instance_norm_call(mf_module self, const mf_value *inputs, int c
     if (n == 0)
         return mf_make_error(MF_ERROR_SHAPE, "InstanceNorm: an input of the shape %s has no positions to take statistics of",
                              mf_str_shape(mf_shape_of(x)));
-    mf_value w = wide(x);
-    moments m = moments_of(self, w, mf_axes_n(reduced, n), mask, true);
-    return mf_astype(normalized(self, w, m, features), mf_dtype_of(x));
+    return by_own_statistics(self, x, mf_axes_n(reduced, n), mask, true, features);
 }
 
 mf_module mf_nn_instance_norm_opt(mf_state rngs, int num_features, const mf_nn_instance_norm_options *o)
@@ -232,8 +236,6 @@ mf_module mf_nn_instance_norm_opt(mf_state rngs, int num_features, const mf_nn_i
     if (wrong.handle)
         return layer_error(wrong);
     norm_options norm = NORM_OPTIONS(o);
-    norm.no_bias = o->no_bias;
-    norm.bias_init = o->bias_init;
     layer_members m = { 0 };
     add_members(&m, rngs, num_features, &norm);
     layer_add(&m, "feature_axes", mf_node_ints(o->feature_axes.count ? o->feature_axes : MF_INTS(-1)));
@@ -254,9 +256,7 @@ static mf_value by_axes(mf_module self, const mf_value *inputs, int count, bool 
     wrong = wrong.handle ? wrong : feature_shape(self, x, is_feature, &features);
     if (wrong.handle)
         return wrong;
-    mf_value w = wide(x);
-    moments m = moments_of(self, w, mf_axes_n(reduced, reduced_count), mask, use_mean);
-    return mf_astype(normalized(self, w, m, features), mf_dtype_of(x));
+    return by_own_statistics(self, x, mf_axes_n(reduced, reduced_count), mask, use_mean, features);
 }
 
 static mf_value layer_norm_call(mf_module self, const mf_value *inputs, int count) { return by_axes(self, inputs, count, true); }
@@ -277,8 +277,6 @@ mf_module mf_nn_layer_norm_opt(mf_state rngs, int num_features, const mf_nn_laye
     if (wrong.handle)
         return layer_error(wrong);
     norm_options norm = NORM_OPTIONS(o);
-    norm.no_bias = o->no_bias;
-    norm.bias_init = o->bias_init;
     layer_members m = { 0 };
     add_members(&m, rngs, num_features, &norm);
     add_axes(&m, o->reduction_axes, o->feature_axes);
@@ -293,8 +291,7 @@ mf_module mf_nn_rms_norm_opt(mf_state rngs, int num_features, const mf_nn_rms_no
     mf_value wrong = layer_check_count("RMSNorm", "num_features", num_features);
     if (wrong.handle)
         return layer_error(wrong);
-    norm_options norm = NORM_OPTIONS(o);
-    norm.no_bias = true;
+    norm_options norm = { SCALE_OPTIONS(o), .no_bias = true };
     layer_members m = { 0 };
     add_members(&m, rngs, num_features, &norm);
     add_axes(&m, o->reduction_axes, o->feature_axes);
@@ -352,8 +349,6 @@ mf_module mf_nn_group_norm_opt(mf_state rngs, int num_features, const mf_nn_grou
         return layer_error(mf_make_error(MF_ERROR_ARGUMENT, "GroupNorm: %d features do not divide into %d groups of %d", num_features,
                                          o->group_size ? groups : o->num_groups, o->group_size ? o->group_size : 0));
     norm_options norm = NORM_OPTIONS(o);
-    norm.no_bias = o->no_bias;
-    norm.bias_init = o->bias_init;
     layer_members m = { 0 };
     add_members(&m, rngs, num_features, &norm);
     layer_add(&m, "num_groups", mf_node_int(groups));
