@@ -15,10 +15,6 @@
 int devices = 8;
 mf_value held[8];
 
-static const workload_list *const lists[] = { &map_workloads,         &dense_workloads,    &loop_workloads,     &cnn_workloads,
-                                              &transformer_workloads, &sequence_workloads, &training_workloads, &resnet_workloads };
-enum { LISTS = sizeof lists / sizeof *lists };
-
 static double now(void)
 {
     struct timespec t;
@@ -44,10 +40,10 @@ mf_value normal(uint64_t seed, mf_shape shape) { return mf_random_normal(mf_rand
 
 static const workload *find(const char *name)
 {
-    for (int l = 0; l < LISTS; l++)
-        for (int i = 0; i < lists[l]->count; i++)
-            if (strcmp(lists[l]->rows[i].name, name) == 0)
-                return &lists[l]->rows[i];
+    for (int l = 0; l < workload_list_count; l++)
+        for (int i = 0; i < workload_lists[l]->count; i++)
+            if (strcmp(workload_lists[l]->rows[i].name, name) == 0)
+                return &workload_lists[l]->rows[i];
     return NULL;
 }
 
@@ -163,10 +159,10 @@ static bool run(const char *name, double startup)
 
 static int list(bool small)
 {
-    for (int l = 0; l < LISTS; l++)
-        for (int i = 0; i < lists[l]->count; i++)
-            if (!small || lists[l]->rows[i].small)
-                puts(lists[l]->rows[i].name);
+    for (int l = 0; l < workload_list_count; l++)
+        for (int i = 0; i < workload_lists[l]->count; i++)
+            if (!small || workload_lists[l]->rows[i].small)
+                puts(workload_lists[l]->rows[i].name);
     return 0;
 }
 

@@ -26,11 +26,9 @@ mf_value held[8];
 void finish(mf_value v) { CHECK(mf_block_until_ready(v) == MF_OK || CHECK_NOTE("%s", mf_error(v))); }
 mf_value normal(uint64_t seed, mf_shape shape) { return mf_random_normal(mf_random_key(seed), shape, MF_F32); }
 
-static const workload_list *const lists[] = { &map_workloads,         &dense_workloads,    &loop_workloads,     &cnn_workloads,
-                                              &transformer_workloads, &sequence_workloads, &training_workloads, &resnet_workloads };
 __attribute__((constructor)) static void one_worker(void) { setenv("MF_NUM_THREADS", "1", 1); }
 
-enum { LISTS = sizeof lists / sizeof *lists, CALLS = 12 };
+enum { CALLS = 12 };
 
 /* ---- counting */
 
@@ -165,9 +163,9 @@ TEST(what_a_call_costs)
     snprintf(path, sizeof path, "%s/bench/counts.%s.txt", MF_TESTS_DIR, mf_default_backend());
     FILE *f = fopen(path, renew ? "w" : "r");
     REQUIRE(CHECK(f));
-    for (int l = 0; l < LISTS; l++)
-        for (int i = 0; i < lists[l]->count; i++) {
-            const workload *w = &lists[l]->rows[i];
+    for (int l = 0; l < workload_list_count; l++)
+        for (int i = 0; i < workload_lists[l]->count; i++) {
+            const workload *w = &workload_lists[l]->rows[i];
             if (!is_counted(w))
                 continue;
             count(w);
