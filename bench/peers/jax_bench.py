@@ -27,19 +27,10 @@ import time
 STARTED = time.perf_counter()
 
 import argparse  # noqa: E402
-import json  # noqa: E402
 import os  # noqa: E402
 import sys  # noqa: E402
 
-ROUND_SECONDS = 0.02   # a shorter round is measured again with more calls
-WORKLOADS = {}   # name -> (function of (jax, devices) that returns the call to time, calls a round at least)
-
-
-def workload(name, calls):
-    def register(prepare):
-        WORKLOADS[name] = (prepare, calls)
-        return prepare
-    return register
+from peer import Peer, WORKLOADS, names, workload  # noqa: E402
 
 
 def sharded(jax, array):
@@ -585,18 +576,9 @@ def resnet(batch, width, calls, name, side=28, stages=3, blocks=3, classes=10):
 resnet(16, 2, 5, "resnet_step_16_c2")
 resnet(128, 16, 1, "resnet_step_128")
 
-# The first call of a workload is a figure of its own.
-FIRST = {f"first_call_{name}": name for name in WORKLOADS}
-
-
-def rss_mib():
-    """The peak of this process's own memory; getrusage() would count the parent's before exec."""
-    with open("/proc/self/status") as f:
-        return round(next(int(line.split()[1]) for line in f if line.startswith("VmHWM:")) / 1024, 1)
-
-
-class Bench:
+class Bench(Peer):
     def __init__(self, devices, job=None):
+        super().__init__()
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}".strip()
         os.environ["JAX_PLATFORMS"] = "cpu"
         import jax
@@ -610,34 +592,13 @@ class Bench:
         if jax.local_device_count() != devices:
             sys.exit(f"asked for {devices} devices, got {jax.local_device_count()}")
         self.startup = time.perf_counter() - STARTED
-        self.ready, self.rounds = {}, {}
+        self.title = {"peer": f"jax {jax.__version__}", "devices": devices}
 
-    def prepared(self, name):
-        """The call to time, and the seconds of the first one."""
-        if name not in self.ready:
-            call = WORKLOADS[name][0](self.jax, self.devices)
-            self.ready[name] = call, self.timed(call)
-            self.timed(call)   # jax 0.10.2 compiles once more when the inputs come back from the devices
-        return self.ready[name]
+    def prepare(self, name):
+        return WORKLOADS[name][0](self.jax, self.devices)
 
-    def timed(self, call):
-        start = time.perf_counter()
-        self.jax.block_until_ready(call())
-        return time.perf_counter() - start
-
-    def once(self, name):
-        self.rounds[name] = self.rounds.get(name, 0) + 1
-        if name == "startup":
-            return {"seconds": self.startup, "calls": 1}
-        if name in FIRST:
-            return {"seconds": self.prepared(FIRST[name])[1], "calls": 1}
-        calls = WORKLOADS[name][1]
-        call, _ = self.prepared(name)
-        seconds = self.agree(self.mean(call, calls))
-        if calls * seconds < ROUND_SECONDS:
-            calls = int(ROUND_SECONDS / seconds) + 1
-            seconds = self.mean(call, calls)
-        return {"seconds": seconds, "calls": calls}
+    def wait(self, result):
+        self.jax.block_until_ready(result)
 
     def agree(self, seconds):
         """Process 0's, so that all call as often."""
@@ -646,26 +607,6 @@ class Bench:
         from jax.experimental import multihost_utils
         import numpy
         return float(multihost_utils.broadcast_one_to_all(numpy.float32(seconds)))
-
-    def mean(self, call, calls):
-        start = time.perf_counter()
-        for _ in range(calls):
-            self.jax.block_until_ready(call())
-        return (time.perf_counter() - start) / calls
-
-    def emit(self, name, **figures):
-        if self.first:
-            print(json.dumps({"peer": f"jax {self.jax.__version__}", "devices": self.devices, "name": name, **figures,
-                              "rss_mib": rss_mib()}), flush=True)
-
-    def run(self, name):
-        try:
-            figures = self.once(name)
-        except Exception as error:
-            known = name in names()
-            self.emit(name, error=f"{type(error).__name__}: {error}".splitlines()[0] if known else "unknown workload")
-        else:
-            self.emit(name, **figures, round=self.rounds[name])
 
 
 def launch(processes, arguments):
@@ -686,10 +627,6 @@ def launch(processes, arguments):
     sys.exit(max(rank.wait() for rank in ranks))
 
 
-def names():
-    return ["startup", *FIRST, *WORKLOADS]
-
-
 def main():
     parser = argparse.ArgumentParser(description="The peer's side of the benchmark: JAX, one repetition a name.")
     parser.add_argument("--devices", type=int, default=8, help="number of virtual CPU devices")
@@ -706,11 +643,7 @@ def main():
     if options.processes > 1 and options.rank is None:
         launch(options.processes, sys.argv[1:])
     bench = Bench(options.devices, (options.address, options.processes, options.rank) if options.processes > 1 else None)
-    bench.emit("ready", seconds=bench.startup)
-    asked = (name for _ in range(options.repeat) for name in options.only) if options.only else map(str.strip, iter(sys.stdin.readline, ""))
-    for name in asked:
-        if name:
-            bench.run(name)
+    bench.serve([name for _ in range(options.repeat) for name in options.only or ()])
 
 
 main()

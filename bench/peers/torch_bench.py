@@ -14,20 +14,10 @@ import time
 STARTED = time.perf_counter()
 
 import argparse  # noqa: E402
-import json  # noqa: E402
 import math  # noqa: E402
 import os  # noqa: E402
-import sys  # noqa: E402
 
-ROUND_SECONDS = 0.02   # a shorter round is measured again with more calls
-WORKLOADS = {}   # name -> (function of torch that returns the call to time, calls a round at least)
-
-
-def workload(name, calls):
-    def register(prepare):
-        WORKLOADS[name] = (prepare, calls)
-        return prepare
-    return register
+from peer import Peer, names, workload  # noqa: E402
 
 
 def normal(torch, seed, *shape):
@@ -250,59 +240,14 @@ def resnet(batch, width=16, stages=3, blocks=3, classes=10):
 
 resnet(128)
 
-# The first call of a workload is a figure of its own.
-FIRST = {f"first_call_{name}": name for name in WORKLOADS}
 
-
-def rss_mib():
-    """The peak of this process's own memory; getrusage() would count the parent's before exec."""
-    with open("/proc/self/status") as f:
-        return round(next(int(line.split()[1]) for line in f if line.startswith("VmHWM:")) / 1024, 1)
-
-
-class Bench:
+class Bench(Peer):
     def __init__(self):
+        super().__init__()
         import torch
         torch.set_num_threads(len(os.sched_getaffinity(0)))
-        self.torch, self.startup, self.ready, self.rounds = torch, time.perf_counter() - STARTED, {}, {}
-
-    def prepared(self, name):
-        """The call to time, and the seconds of the first one."""
-        if name not in self.ready:
-            call = WORKLOADS[name][0](self.torch)
-            self.ready[name] = call, self.mean(call, 1)
-            call()
-        return self.ready[name]
-
-    def once(self, name):
-        self.rounds[name] = self.rounds.get(name, 0) + 1
-        if name in FIRST:
-            return {"seconds": self.prepared(FIRST[name])[1], "calls": 1}
-        calls = WORKLOADS[name][1]
-        call, _ = self.prepared(name)
-        seconds = self.mean(call, calls)
-        if calls * seconds < ROUND_SECONDS:
-            calls = int(ROUND_SECONDS / seconds) + 1
-            seconds = self.mean(call, calls)
-        return {"seconds": seconds, "calls": calls}
-
-    def mean(self, call, calls):
-        start = time.perf_counter()
-        for _ in range(calls):
-            call()
-        return (time.perf_counter() - start) / calls
-
-    def emit(self, name, **figures):
-        print(json.dumps({"peer": f"torch {self.torch.__version__}", "name": name, **figures, "rss_mib": rss_mib()}), flush=True)
-
-    def run(self, name):
-        try:
-            figures = self.once(name)
-        except Exception as error:
-            known = name in WORKLOADS or name in FIRST
-            self.emit(name, error=f"{type(error).__name__}: {error}".splitlines()[0] if known else "unknown workload")
-        else:
-            self.emit(name, **figures, round=self.rounds[name])
+        self.package, self.startup = torch, time.perf_counter() - STARTED
+        self.title = {"peer": f"torch {torch.__version__}"}
 
 
 def main():
@@ -310,13 +255,9 @@ def main():
     parser.add_argument("--devices", type=int, default=8, help="has no effect: a step is of the whole batch")
     parser.add_argument("--list", action="store_true", help="print the names of the workloads and stop")
     if parser.parse_args().list:
-        print("\n".join([*FIRST, *WORKLOADS]))
+        print("\n".join(names()))
         return
-    bench = Bench()
-    bench.emit("ready", seconds=bench.startup)
-    for name in map(str.strip, iter(sys.stdin.readline, "")):
-        if name:
-            bench.run(name)
+    Bench().serve()
 
 
 main()
