@@ -145,6 +145,7 @@ static mf_arrived *take_arrived(mf_messages *m, int from, const mf_message_tag *
         mf_arrived *a = *at;
         if ((int)a->head.from == from && a->head.call == tag->call && a->head.place == tag->place) {
             *at = a->next;
+            m->arrived_count--;
             return a;
         }
     }
@@ -183,10 +184,11 @@ static void receive_message(mf_comm *c, int from, const mf_message_tag *tag, voi
 
 static void drop_arrived(mf_messages *m, uint64_t call, bool all, mf_operation **finished)
 {
-    for (int b = 0; b < BUCKETS; b++)
+    for (int b = 0; b < BUCKETS && m->arrived_count; b++)
         for (mf_arrived **at = &m->arrived[b], *a; (a = *at);)
             if (all || a->head.call == call) {
                 *at = a->next;
+                m->arrived_count--;
                 mf_messages_refuse(m, &a->head, finished);
                 mf_free(a);
             } else {

@@ -431,6 +431,7 @@ static void handle_message(mf_messages *m, const mf_message_header *h, const voi
             at = &(*at)->next;
         a->next = NULL;
         *at = a;
+        m->arrived_count++;
     }
 }
 

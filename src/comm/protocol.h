@@ -132,6 +132,7 @@ typedef struct mf_messages {
     mf_operation *waiting[BUCKETS]; /* for the other side: receipts by their tag, offers by their id */
     mf_operation *moving;
     mf_arrived *arrived[BUCKETS];
+    int64_t arrived_count;
     const char *last_words; /* of this process's last collective, and when it began */
     int64_t last_at;
     _Atomic unsigned polls;

@@ -381,6 +381,8 @@ void mf_exchange_posted(mf_exchange *x)
 bool mf_run_rests(void *run, int exchanges, int messages, uint64_t *version)
 {
     mf_run_state *s = run;
+    if (mf_run_state_attended(s)) /* which no other thread may look at, and it is for a moment */
+        return false;
     mf_run_state_lock(s);
     bool rests = s->active == exchanges && atomic_load(&s->exchanges) == exchanges && atomic_load(&s->messages) == messages;
     *version = atomic_load(&s->begun);

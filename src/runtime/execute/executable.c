@@ -614,7 +614,7 @@ static void enqueue(mf_run *r, mf_array *const *in, mf_array **out, bool attend)
     attend = attend && atomic_load(&r->pending) == 1 && atomic_load(&runs_in_flight) == 1;
     if (attend) {
         mf_retain(r);
-        s->attended = true;
+        mf_tasks_keep(s);
     }
     if (atomic_fetch_sub(&r->pending, 1) == 1)
         start_run(r);

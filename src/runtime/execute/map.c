@@ -170,7 +170,7 @@ mf_step mf_map_begin(mf_fiber *f, const mf_instr *in)
 {
     mf_run_state *s = f->stage;
     const mf_map_plan *plan = in->map;
-    bool alone = !s->shared || (s->attended && plan->axis_size != plan->size);
+    bool alone = !s->shared || (mf_run_state_attended(s) && plan->axis_size != plan->size);
     if (f->lockstep || (plan->lockstep && alone && !atomic_load_explicit(&mf_profile_on, memory_order_relaxed))) {
         mf_step step;
         if (mf_lockstep_run(f, in, plan, &step))

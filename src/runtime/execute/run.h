@@ -127,17 +127,20 @@ struct mf_run_state {
     mf_fiber *ready_first, *ready_last;
     int64_t ready_count; /* of a shared stage */
     mf_run_state *list_before, *list_after;
-    bool listed, attended; /* attended: by the thread that began it (mf_tasks_attend) */
+    bool listed;
+    /* Of a stage that the thread which began it attends: fibers that are ready, newest first. NULL: it is not attended (mf_tasks_attend) */
+    _Atomic(mf_fiber *) came;
 };
 
 /* ---- run_state.c: memory and registers */
+static inline bool mf_run_state_attended(const mf_run_state *s) { return atomic_load_explicit(&s->came, memory_order_acquire); }
 const mf_segment_compiler *mf_executable_compiler(const mf_executable *x); /* of its plan */
 mf_run_state *mf_run_state_new(mf_executable *x);
 void mf_run_state_clear(mf_run_state *s); /* ready for another run */
 void mf_run_state_free(mf_run_state *s);
 /* The slice of these equations, begun at `start`, which is not 0. */
 void mf_run_state_record(const mf_run_state *s, int64_t start, mf_row_kind row, int index, mf_profile_source *source, int64_t bytes);
-void mf_run_state_lock(mf_run_state *s);
+void mf_run_state_lock(mf_run_state *s); /* nothing to do where one thread alone has the run */
 void mf_run_state_unlock(mf_run_state *s);
 void *mf_run_state_get(mf_run_state *s, size_t bytes); /* zeroed, 16-byte aligned; the lock is held. NULL when out of memory */
 void mf_run_state_put(mf_run_state *s, void *p, size_t bytes);
@@ -217,8 +220,11 @@ void mf_tasks_unlock(bool news);                /* news: wakes those who wait */
 /* Works until done(context) holds, and sleeps when there is nothing to do: on fibers of stage(context), or on anything when stage is NULL.
  * Both are called under the pool's lock. */
 void mf_tasks_help(mf_run_state *(*stage)(void *context), bool (*done)(void *context), void *context);
-/* Steps the fibers of a stage that is attended, alone, and waits for messages for a moment, until over(context) holds, under the pool's
- * lock, or they are long in coming: then its fibers are everybody's. */
+/* The stage, which has not begun, is this thread's alone: whoever makes a fiber ready hands it over without a lock, and the stage's own lock
+ * is not taken. Until mf_tasks_attend returns, which this thread calls once it has begun. */
+void mf_tasks_keep(mf_run_state *s);
+/* Steps the fibers of such a stage, and waits for messages for a moment, until over(context) holds or they are long in coming: then its
+ * fibers are everybody's. */
 void mf_tasks_attend(mf_run_state *s, bool (*over)(void *context), void *context);
 bool mf_tasks_is_worker(void); /* this thread is stepping a fiber */
 

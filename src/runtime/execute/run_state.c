@@ -16,15 +16,17 @@ mf_run_state *mf_run_state_new(mf_executable *x)
     return s;
 }
 
+static bool is_one_threads(const mf_run_state *s) { return !s->shared || mf_run_state_attended(s); }
+
 void mf_run_state_lock(mf_run_state *s)
 {
-    if (s->shared)
+    if (!is_one_threads(s))
         pthread_mutex_lock(&s->lock);
 }
 
 void mf_run_state_unlock(mf_run_state *s)
 {
-    if (s->shared)
+    if (!is_one_threads(s))
         pthread_mutex_unlock(&s->lock);
 }
 
@@ -349,7 +351,8 @@ void mf_run_state_clear(mf_run_state *s)
     s->run = NULL;
     s->comm = NULL;
     s->device = 0;
-    s->shared = s->done = s->listed = s->attended = false;
+    s->shared = s->done = s->listed = false;
+    atomic_store_explicit(&s->came, NULL, memory_order_relaxed);
     s->active = 0;
     s->ready_first = s->ready_last = NULL;
     s->ready_count = 0;

@@ -42,7 +42,8 @@ typedef struct waiter { /* on the stack of a thread that waits for a result and 
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t work, news; /* workers sleep on the first, helpers and owners of loops on the second */
-    bool started, stopping, may_spin, driving;
+    _Atomic bool started;
+    bool stopping, may_spin, driving;
     int workers, working, limit, sleeping, waiting;
     int guests;                     /* threads that work without being asked: they run loops of inline runs */
     int spinning, spinning_workers; /* threads that spin for an event and do not work; how many of them are workers */
@@ -336,23 +337,35 @@ static void append(mf_run_state *s, mf_fiber *list, mf_fiber *last)
     s->ready_last = last;
 }
 
+static mf_fiber nothing; /* what came to a stage that is attended, where nothing has */
+
+/* To the thread that attends the stage. False: none does. */
+static bool hand_over(mf_run_state *s, mf_fiber *list, mf_fiber *last)
+{
+    mf_fiber *before = atomic_load_explicit(&s->came, memory_order_acquire);
+    do {
+        if (!before)
+            return false;
+        last->next = before == &nothing ? NULL : before;
+    } while (!atomic_compare_exchange_weak_explicit(&s->came, &before, list, memory_order_release, memory_order_acquire));
+    return true;
+}
+
 void mf_ready(mf_run_state *s, mf_fiber *list)
 {
     mf_fiber *last = list;
     int count = 1;
     for (; last->next; last = last->next)
         count++;
-    if (s->shared)
-        pthread_mutex_lock(&pool.lock);
-    append(s, list, last);
-    if (!s->shared)
-        return;
-    s->ready_count += count;
-    if (s->attended) {
-        pthread_mutex_unlock(&pool.lock);
-        atomic_fetch_add_explicit(&pool.news_events, 1, memory_order_release);
+    if (!s->shared) {
+        append(s, list, last);
         return;
     }
+    if (hand_over(s, list, last))
+        return;
+    pthread_mutex_lock(&pool.lock);
+    append(s, list, last);
+    s->ready_count += count;
     list_stage(s);
     unlock_and_notify(count, s);
 }
@@ -382,6 +395,8 @@ static void start(void)
 
 bool mf_tasks_start(void)
 {
+    if (atomic_load_explicit(&pool.started, memory_order_acquire))
+        return true;
     pthread_mutex_lock(&pool.lock);
     start();
     bool started = pool.started;
@@ -577,17 +592,17 @@ void mf_tasks_help(mf_run_state *(*stage)(void *context), bool (*done)(void *con
     pthread_mutex_unlock(&pool.lock);
 }
 
-/* Looks out for what this thread sent for, and drives it meanwhile; false: it is long in coming. The lock is given up meanwhile. */
-static bool look_out(void)
+static bool any_came(const mf_run_state *s) { return atomic_load_explicit(&s->came, memory_order_acquire) != &nothing; }
+
+/* Looks out for what this thread sent for, and drives it meanwhile. False: it is long in coming. */
+static bool look_out(const mf_run_state *s)
 {
     mf_comm *c = mf_comm_joined();
     if (!c || !c->poll)
         return false;
-    unsigned int before = event_count(false);
-    pthread_mutex_unlock(&pool.lock);
     int64_t end = 0; /* not known before some polls: most waits are over by then */
     bool patient = true;
-    for (int i = 1; patient && event_count(false) == before; i++) {
+    for (int i = 1; patient && !any_came(s); i++) {
         if (i <= DRIVE_PAUSES)
             relax();
         else
@@ -596,36 +611,24 @@ static bool look_out(void)
         end = now && !end ? now + SPIN_NS : end;
         patient = c->poll(c) != MF_COMM_IDLE && now <= end;
     }
-    patient |= event_count(false) != before;
-    pthread_mutex_lock(&pool.lock);
     return patient;
 }
+
+void mf_tasks_keep(mf_run_state *s) { atomic_store_explicit(&s->came, &nothing, memory_order_relaxed); }
 
 void mf_tasks_attend(mf_run_state *s, bool (*over)(void *context), void *context)
 {
     MF_UNCANCELLED;
-    pthread_mutex_lock(&pool.lock);
-    for (bool patient = true; patient && !over(context);) {
-        mf_fiber *list = take_ready(s);
-        if (!list) {
-            patient = look_out();
-            continue;
-        }
-        pthread_mutex_unlock(&pool.lock);
-        step_all(list);
-        pthread_mutex_lock(&pool.lock);
-    }
-    int left = 0;
-    if (!over(context)) {
-        s->attended = false;
-        left = (int)s->ready_count;
-    }
-    if (!left) {
-        pthread_mutex_unlock(&pool.lock);
+    for (bool patient = true; patient && !over(context);)
+        if (any_came(s))
+            step_all(atomic_exchange_explicit(&s->came, &nothing, memory_order_acquire));
+        else
+            patient = look_out(s) || any_came(s);
+    if (over(context)) /* the stage may be another run's */
         return;
-    }
-    list_stage(s);
-    unlock_and_notify(left, s);
+    mf_fiber *rest = atomic_exchange_explicit(&s->came, NULL, memory_order_acq_rel);
+    if (rest != &nothing)
+        mf_ready(s, rest);
 }
 
 bool mf_tasks_is_worker(void) { return counted; }
