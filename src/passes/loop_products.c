@@ -1,13 +1,15 @@
-/* What the rounds of a scan add up as products is one product of stacked operands behind the loop: weights' gradients of recurrent cells,
- * whose sum would be read and written in every round. Invariant: the carry of such a sum is read by the addition alone; what is stacked
- * for it stays small, for a loop may add up so as not to keep. The order of the sum is the product's. */
+/* What the rounds of a scan add up as products or sums is one product or sum of stacked operands behind the loop: gradients of recurrent
+ * cells' weights and biases, whose sum would be read and written in every round. Invariant: the carry of such a sum is read by the addition
+ * alone; what is stacked for it alone stays small, for a loop may add up so as not to keep, and what the loop stacks anyway costs nothing.
+ * The order of the sum is the product's. */
 #include "ops/emit.h"
 #include "passes/rewrite.h"
 
-enum { MOST_STACKED = 1 << 20 }; /* bytes a loop */
+enum { MOST_STACKED = 1 << 20 }; /* bytes a loop, beside what it stacks anyway */
 
 typedef struct lifted {
-    const mf_eqn *add, *product; /* NULL: the carry stays */
+    const mf_eqn *add, *product; /* product: or reduce_sum. NULL: the carry stays */
+    const mf_eqn *turned;        /* of the product, which is added transposed; or NULL */
     int result[2];               /* of the loop: which stacked result an operand is; -1: it comes stacked */
 } lifted;
 
@@ -18,7 +20,7 @@ typedef struct loop {
     const mf_program *body;
     int *uses; /* by id of the body's variables */
     lifted *carries;
-    const mf_variable **stacked; /* new results */
+    const mf_variable **stacked; /* results, the new ones behind its own */
     int stacked_count;
     int64_t bytes;
 } loop;
@@ -64,10 +66,18 @@ static bool is_sum(const loop *l, int k, lifted *found)
     found->add = used_once_by(l, l->body->out[k], &mf_op_add);
     if (!found->add || l->uses[held->id] != 1 || (dtype != MF_F32 && dtype != MF_F64))
         return false;
+    if (found->add->in[0] != held && found->add->in[1] != held)
+        return false;
     const mf_variable *term = found->add->in[found->add->in[0] == held];
-    found->product = found->add->in[0] == held || found->add->in[1] == held ? used_once_by(l, term, &mf_op_dot_general) : NULL;
-    const mf_eqn *p = found->product;
-    return p && can_stack(l, p->in[0], dtype) && can_stack(l, p->in[1], dtype);
+    found->turned = used_once_by(l, term, &mf_op_transpose);
+    term = found->turned ? found->turned->in[0] : term;
+    found->product = used_once_by(l, term, &mf_op_dot_general);
+    if (!found->product && !found->turned)
+        found->product = used_once_by(l, term, &mf_op_reduce_sum);
+    for (int i = 0; found->product && i < found->product->in_count; i++)
+        if (!can_stack(l, found->product->in[i], dtype))
+            return false;
+    return found->product;
 }
 
 static int stacked_result(loop *l, const mf_variable *v)
@@ -86,18 +96,21 @@ static bool look(loop *l)
 {
     bool any = false;
     l->carries = mf_rewrite_room(l->r, (int)l->scan->carry, sizeof *l->carries);
-    l->stacked = mf_rewrite_room(l->r, 2 * (int)l->scan->carry, sizeof(mf_variable *));
+    l->stacked = mf_rewrite_room(l->r, 2 * (int)l->scan->carry + l->body->out_count, sizeof(mf_variable *));
     if (!l->carries || !l->stacked || !count_uses(l))
         return false;
+    for (int o = (int)l->scan->carry; o < l->body->out_count; o++)
+        l->stacked[l->stacked_count++] = l->body->out[o];
     for (int k = 0; k < l->scan->carry; k++) {
         lifted found = { 0 };
         int64_t bytes = l->bytes;
         int count = l->stacked_count;
         if (!is_sum(l, k, &found))
             continue;
-        for (int i = 0; i < 2; i++)
+        for (int i = 0; i < found.product->in_count; i++)
             found.result[i] = stacked_result(l, found.product->in[i]);
-        if (l->bytes <= MOST_STACKED) {
+        bool product = found.product->op == &mf_op_dot_general; /* a sum is not worth keeping anything for */
+        if ((product || l->bytes == bytes) && l->bytes <= MOST_STACKED) {
             l->carries[k] = found;
             any = true;
         } else {
@@ -111,7 +124,7 @@ static bool look(loop *l)
 static bool is_lifted(const loop *l, const mf_eqn *e)
 {
     for (int k = 0; k < l->scan->carry; k++)
-        if (l->carries[k].product && (l->carries[k].product == e || l->carries[k].add == e))
+        if (l->carries[k].product && (l->carries[k].product == e || l->carries[k].turned == e || l->carries[k].add == e))
             return true;
     return false;
 }
@@ -141,8 +154,8 @@ static mf_program *smaller_body(loop *l, mf_error_object **error)
     }
     mf_rewrite_walk(&r);
     int count = 0;
-    for (int o = 0; out && !b.error && o < l->body->out_count; o++)
-        if (o >= l->scan->carry || !l->carries[o].product)
+    for (int o = 0; out && !b.error && o < l->scan->carry; o++)
+        if (!l->carries[o].product)
             out[count++] = mf_rewrite_use(&r, l->body->out[o]);
     for (int i = 0; out && !b.error && i < l->stacked_count; i++)
         out[count++] = mf_rewrite_use(&r, l->stacked[i]);
@@ -175,7 +188,7 @@ static mf_eqn *emit_loop(loop *l, mf_variable *const *in)
     return made;
 }
 
-/* ---- the product behind it */
+/* ---- the products and sums behind it */
 
 static const mf_intlist *moved(const mf_intlist *dims, bool with_rounds)
 {
@@ -185,28 +198,33 @@ static const mf_intlist *moved(const mf_intlist *dims, bool with_rounds)
     return mf_ints_intern(at, dims->count + with_rounds);
 }
 
-static mf_variable *product_of(loop *l, const lifted *c, mf_variable *const *in, mf_variable *const *stacked)
+static mf_variable *sum_of(loop *l, const lifted *c, mf_variable *const *in, mf_variable *const *stacked)
 {
-    const mf_dot_params *d = c->product->params;
     mf_variable *side[2];
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < c->product->in_count; i++)
         side[i] = c->result[i] < 0 ? in[input_of(l, c->product->in[i])] : stacked[c->result[i]];
+    if (c->product->op == &mf_op_reduce_sum)
+        return e_reduce_sum(l->r->b, side[0], moved(((const mf_axes_params *)c->product->params)->axes, true));
+    const mf_dot_params *d = c->product->params;
     const mf_dot_params params = { moved(d->lhs_contract, true), moved(d->rhs_contract, true), moved(d->lhs_batch, false),
                                    moved(d->rhs_batch, false), d->preferred };
-    return mf_emit(l->r->b, &mf_op_dot_general, &params, 2, side[0], side[1]);
+    mf_variable *product = mf_emit(l->r->b, &mf_op_dot_general, &params, 2, side[0], side[1]);
+    return c->turned ? mf_emit(l->r->b, &mf_op_transpose, c->turned->params, 1, product) : product;
 }
 
 static void lift(loop *l, mf_variable **in)
 {
     const mf_eqn *made = emit_loop(l, in);
-    int next = 0;
-    for (int o = 0; made && !l->r->b->error && o < l->e->out_count; o++)
-        if (o >= l->scan->carry || !l->carries[o].product)
+    int next = 0, carry = (int)l->scan->carry;
+    for (int o = 0; made && !l->r->b->error && o < carry; o++)
+        if (!l->carries[o].product)
             l->r->map[l->e->out[o]->id] = made->out[next++];
-    for (int k = 0; made && !l->r->b->error && k < l->scan->carry; k++) {
+    for (int o = carry; made && !l->r->b->error && o < l->e->out_count; o++)
+        l->r->map[l->e->out[o]->id] = made->out[next + o - carry];
+    for (int k = 0; made && !l->r->b->error && k < carry; k++) {
         const lifted *c = &l->carries[k];
         if (c->product) {
-            mf_variable *sum = product_of(l, c, in, &made->out[next]);
+            mf_variable *sum = sum_of(l, c, in, &made->out[next]);
             l->r->map[l->e->out[k]->id] = e_add(l->r->b, in[l->scan->consts + k], mf_rewrite_to_type(l->r->b, sum, l->e->out[k]->type));
         }
     }
