@@ -27,12 +27,106 @@ static mf_variable *reshaped(mf_rewrite *r, const mf_eqn *e, mf_variable *x)
     return mf_emit(r->b, &mf_op_reshape, &(mf_shape_params){ mf_ints_intern(type->dims, type->rank) }, 1, x);
 }
 
+/* ---- sums of what zeros were put around, each in a place of its own along one axis: a split's gradient, which is a concatenation. Each
+ * part has 0 added, as it had in the sum, which makes 0 of -0. */
+enum { MOST_PLACED = 16 };
+
+typedef struct placed {
+    int axis, count; /* axis -1: none so far */
+    mf_variable *part[MOST_PLACED];
+    int64_t from[MOST_PLACED]; /* ascending */
+} placed;
+
+static int64_t end_of(const placed *p, int i) { return p->from[i] + p->part[i]->type->dims[p->axis]; }
+
+/* False: it meets another part, or there are too many. */
+static bool place(placed *p, mf_variable *x, int64_t from)
+{
+    int at = p->count;
+    if (at == MOST_PLACED)
+        return false;
+    for (; at > 0 && p->from[at - 1] > from; at--) {
+        p->from[at] = p->from[at - 1];
+        p->part[at] = p->part[at - 1];
+    }
+    p->from[at] = from;
+    p->part[at] = x;
+    p->count++;
+    return (at == 0 || end_of(p, at - 1) <= from) && (at + 1 == p->count || end_of(p, at) <= p->from[at + 1]);
+}
+
+static bool place_padded(placed *p, const mf_eqn *pad)
+{
+    const mf_pad_params *q = pad->params;
+    int axis = -1;
+    for (int i = 0; i < q->low->count; i++) {
+        bool some = q->low->at[i] || q->high->at[i];
+        if (q->interior->at[i] || q->low->at[i] < 0 || q->high->at[i] < 0 || (some && axis >= 0))
+            return false;
+        axis = some ? i : axis;
+    }
+    if (axis < 0 || (p->axis >= 0 && p->axis != axis) || !mf_splat_is(pad->in[1], 0.0))
+        return false;
+    p->axis = axis;
+    return place(p, pad->in[0], q->low->at[axis]);
+}
+
+static bool place_joined(placed *p, const mf_eqn *join)
+{
+    int axis = (int)((const mf_axis_params *)join->params)->axis;
+    if (p->axis >= 0 && p->axis != axis)
+        return false;
+    p->axis = axis;
+    int64_t from = 0;
+    for (int i = 0; i < join->in_count; from += join->in[i++]->type->dims[axis])
+        if (!mf_splat_is(join->in[i], 0.0) && !place(p, join->in[i], from))
+            return false;
+    return true;
+}
+
+static mf_variable *zeros_along(mf_rewrite *r, const mf_type *t, int axis, int64_t size)
+{
+    int64_t dims[MF_MAX_RANK];
+    for (int i = 0; i < t->rank; i++)
+        dims[i] = i == axis ? size : t->dims[i];
+    return e_full(r->b, mf_type_with_shape(t, t->rank, dims), 0);
+}
+
+static mf_variable *join_placed(mf_rewrite *r, const placed *p, const mf_type *t)
+{
+    mf_variable *all[2 * MOST_PLACED + 1];
+    int count = 0;
+    int64_t at = 0;
+    for (int i = 0; i < p->count; i++) {
+        if (p->from[i] > at)
+            all[count++] = zeros_along(r, t, p->axis, p->from[i] - at);
+        const mf_eqn *sum = made_by(p->part[i], &mf_op_add);
+        bool done = sum && mf_splat_is(sum->in[1], 0.0);
+        all[count++] = done ? p->part[i] : e_add(r->b, p->part[i], e_full(r->b, p->part[i]->type, 0));
+        at = end_of(p, i);
+    }
+    if (at < t->dims[p->axis])
+        all[count++] = zeros_along(r, t, p->axis, t->dims[p->axis] - at);
+    return mf_rewrite_to_type(r->b, e_concatenate(r->b, all, count, p->axis), t);
+}
+
+static mf_variable *add_placed(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in)
+{
+    placed p = { .axis = -1 };
+    for (int i = 0; i < 2; i++) {
+        const mf_eqn *pad = made_by(in[i], &mf_op_pad), *join = made_by(in[i], &mf_op_concatenate);
+        if (pad ? !place_padded(&p, pad) : !join || !place_joined(&p, join))
+            return NULL;
+    }
+    return join_placed(r, &p, e->out[0]->type);
+}
+
 /* ---- arithmetic */
 static mf_variable *simplify_add(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in)
 {
-    (void)r;
     double nothing = is_float(e) ? -0.0 : 0.0;
-    return mf_splat_is(in[1], nothing) ? in[0] : mf_splat_is(in[0], nothing) ? in[1] : NULL;
+    mf_variable *same = mf_splat_is(in[1], nothing) ? in[0] : mf_splat_is(in[0], nothing) ? in[1] : NULL;
+    return same || !is_float(e) ? same : add_placed(r, e, in);
 }
 
 static mf_variable *negated(mf_rewrite *r, mf_variable *x) { return mf_emit(r->b, &mf_op_neg, NULL, 1, x); }
