@@ -314,15 +314,6 @@ static mf_value flipped(const sequence_run *r, mf_value x, int batch)
     return mf_flip_sequences(x, .seq_lengths = r->seq_lengths, .num_batch_dims = batch, .time_major = r->time_major);
 }
 
-/* What dense_i makes of all steps at once, where the cell is one of ours. */
-static mf_value projected(mf_module cell, cell_kind kind, mf_value inputs)
-{
-    mf_value wrong = kind == OTHER_CELL ? mf_none() : check_input(cell, inputs);
-    if (failed(wrong) || kind == OTHER_CELL)
-        return failed(wrong) ? wrong : inputs;
-    return map_of(cell, "dense_i", inputs);
-}
-
 /* (carry, outputs) */
 static mf_value run_cell(const sequence_run *r, mf_value inputs)
 {
@@ -339,9 +330,13 @@ static mf_value run_cell(const sequence_run *r, mf_value inputs)
         one.dims[i] = one.dims[i + 1];
     one.rank--;
     mf_value first = r->initial_carry.handle ? r->initial_carry : mf_nn_initialize_carry(r->cell, one);
+    if (kind != OTHER_CELL && failed(wrong = check_input(r->cell, inputs)))
+        return wrong;
     if (r->reverse)
         inputs = flipped(r, inputs, batch);
-    inputs = mf_moveaxis(projected(r->cell, kind, inputs), axis, 0);
+    inputs = mf_moveaxis(inputs, axis, 0);
+    if (kind != OTHER_CELL)
+        inputs = map_of(r->cell, "dense_i", inputs); /* of all steps at once, and after the move: less is moved so */
     mf_unpack(mf_scan(mf_closure(body_step, &b), first, inputs), &carry, &out);
     if (slices) {
         mf_value carries = mf_get(out, 0);
