@@ -1,7 +1,10 @@
 /* Loops as steps of a kernel: what they carry by turns, walk along, and leave to the runtime, against plain loops in C. */
+#include "backend/native/native.h"
 #include "check.h"
 #include "ops/rows.h"
 #include "runtime/compile/segment_compiler.h"
+
+#include <math.h>
 
 /* Compiles and runs text as one segment; false after a failed check. */
 static bool run(const char *text, const void *const *in, void *const *out)
@@ -150,4 +153,111 @@ TEST(other_loops_are_left_to_the_runtime)
     CHECK(!taken("program (x: f32[]) { y: f32[] = scan[length=5, carry=1, body=(x: f32[]) {"
                  " z: f32[] = scan[length=5, carry=1, body=(x: f32[]) { y: f32[] = psum[axes=(i)] x\n return y }] x\n return z }] x\n"
                  " return y }"));
+}
+
+/* ---- loops for parts of the rows */
+
+/* Into how many parts the rows of a scan with this body are cut. */
+static int parts_of(const char *body)
+{
+    char text[2048];
+    snprintf(text, sizeof text,
+             "program (w: f32[4,4], m: f32[16,4], c: f32[16,4], x: f32[9,16,4]) {\n"
+             " d: f32[16,4], y: f32[9,16,4] = scan[length=9, consts=2, carry=1,"
+             " body=(w: f32[4,4], m: f32[16,4], c: f32[16,4], x: f32[16,4]) { %s }] w m c x\n return d, y }",
+             body);
+    mf_error_object *error = NULL;
+    mf_program *p = mf_program_parse(text, NULL, &error);
+    if (!CHECK(p))
+        return CHECK_NOTE("%s\n%s", mf_error_text(error), text);
+    const mf_scan_params *scan = p->eqns[0]->params;
+    mf_arena arena = { 0 };
+    mf_build b = { .arena = &arena };
+    int parts = 0;
+    mf_program *made = mf_loop_cut_rows(&b, scan->body, scan->consts, &parts);
+    CHECK(!b.error && (parts > 1) == (made != NULL));
+    for (int o = 0; made && o < made->out_count; o++)
+        CHECK(made->out[o]->type->dims[0] == 16 / parts);
+    for (int i = (int)scan->consts; made && i < made->in_count; i++)
+        CHECK(made->in[i]->type->dims[0] == 16 / parts);
+    mf_drop(made);
+    mf_drop(p);
+    mf_arena_free(&arena);
+    return parts;
+}
+
+TEST(rows_that_have_nothing_to_do_with_each_other_are_cut)
+{
+    CHECK(parts_of(" t: f32[16,4] = dot_general[lhs_contract=(1), rhs_contract=(0)] c w\n d: f32[16,4] = add t x\n"
+                   " a: f32[16,2] = slice[start=(0,2), limit=(16,4), strides=(1,1)] d\n"
+                   " b: f32[16,2,1] = reshape[shape=(16,2,1)] a\n e: f32[16,1,2] = transpose[permutation=(0,2,1)] b\n"
+                   " f: f32[16,1] = reduce_max[axes=(2)] e\n g: f32[16,4] = broadcast_in_dim[shape=(16,4), broadcast_dimensions=(0,1)] f\n"
+                   " h: f32[16,4] = broadcast_in_dim[shape=(16,4), broadcast_dimensions=()] 2.0:f32[]\n i: f32[16,4] = mul g h\n"
+                   " j: f32[16,2] = slice[start=(0,0), limit=(16,2), strides=(1,1)] i\n k: f32[16,4] = concatenate[axis=1] j a\n"
+                   " l: f32[16,4] = pad[low=(0,2), high=(0,0), interior=(0,0)] j 0.0:f32[]\n n: f32[16,4] = add k l\n return d, n") == 2);
+    const char *const others[] = { /* rows are summed, turned into columns, moved, joined, are a product's columns, or meet all rows */
+                                   " a: f32[4] = reduce_sum[axes=(0)] c\n"
+                                   " d: f32[16,4] = broadcast_in_dim[shape=(16,4), broadcast_dimensions=(1)] a\n return d, x",
+                                   " d: f32[16,4] = rev[axes=(0)] c\n return d, x",
+                                   " a: f32[4,16] = transpose[permutation=(1,0)] c\n d: f32[16,4] = reshape[shape=(16,4)] a\n return d, x",
+                                   " a: f32[8,4] = slice[start=(0,0), limit=(8,4), strides=(1,1)] c\n"
+                                   " d: f32[16,4] = concatenate[axis=0] a a\n return d, x",
+                                   " a: f32[16,16] = dot_general[lhs_contract=(1), rhs_contract=(1)] c x\n"
+                                   " d: f32[16,4] = dot_general[lhs_contract=(1), rhs_contract=(0)] a x\n return d, x",
+                                   " d: f32[16,4] = add c m\n return d, x",
+                                   " d: f32[16,4] = pad[low=(1,0), high=(-1,0), interior=(0,0)] c 0.0:f32[]\n return d, x",
+                                   " d: f32[16,4] = add c x\n return d, m"
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (!CHECK(parts_of(others[i]) == 1))
+            CHECK_NOTE("case %zu", i);
+}
+
+/* h' = x + h W for 16 sequences, in f64 so that the order of the sums does not matter; what comes out is h', and h before. */
+static void check_rows(bool reverse)
+{
+    enum { STEPS = 40, ROWS = 16, UNITS = 80 };
+    char text[1024];
+    snprintf(text, sizeof text,
+             "program (w: f64[%d,%d], h: f64[%d,%d], x: f64[%d,%d,%d]) {\n"
+             " d: f64[%d,%d], y: f64[%d,%d,%d] = scan[length=%d, consts=1, carry=1, reverse=%s,"
+             " body=(w: f64[%d,%d], h: f64[%d,%d], x: f64[%d,%d]) {"
+             " t: f64[%d,%d] = dot_general[lhs_contract=(1), rhs_contract=(0)] h w\n d: f64[%d,%d] = add t x\n return d, h }] w h x\n"
+             " return d, y }",
+             UNITS, UNITS, ROWS, UNITS, STEPS, ROWS, UNITS, ROWS, UNITS, STEPS, ROWS, UNITS, STEPS, reverse ? "true" : "false", UNITS,
+             UNITS, ROWS, UNITS, ROWS, UNITS, ROWS, UNITS, ROWS, UNITS);
+    static double w[UNITS][UNITS], h[ROWS][UNITS], x[STEPS][ROWS][UNITS], d[ROWS][UNITS], y[STEPS][ROWS][UNITS], next[ROWS][UNITS];
+    for (int i = 0; i < UNITS; i++)
+        for (int k = 0; k < UNITS; k++)
+            w[i][k] = ((i * 7 + k * 3) % 11 - 5) / 512.0;
+    for (int r = 0; r < ROWS; r++)
+        for (int k = 0; k < UNITS; k++) {
+            h[r][k] = (r * 5 + k) % 13 - 6;
+            for (int n = 0; n < STEPS; n++)
+                x[n][r][k] = (n * 3 + r + k) % 7 - 3;
+        }
+    const void *in[] = { w, h, x };
+    void *out[] = { d, y };
+    REQUIRE(run(text, in, out));
+    for (int n = 0; n < STEPS; n++) {
+        int at = reverse ? STEPS - 1 - n : n;
+        for (int r = 0; r < ROWS; r++)
+            for (int k = 0; k < UNITS; k++) {
+                if (!CHECK_NEAR(y[at][r][k], h[r][k], 1e-9 * (1 + fabs(h[r][k]))))
+                    return;
+                next[r][k] = x[at][r][k];
+                for (int i = 0; i < UNITS; i++)
+                    next[r][k] += h[r][i] * w[i][k];
+            }
+        memcpy(h, next, sizeof h);
+    }
+    for (int r = 0; r < ROWS; r++)
+        for (int k = 0; k < UNITS; k++)
+            CHECK(fabs(d[r][k] - h[r][k]) <= 1e-9 * (1 + fabs(h[r][k])));
+}
+
+TEST(parts_of_the_rows_run_apart)
+{
+    check_rows(false);
+    check_rows(true);
 }

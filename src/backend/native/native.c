@@ -60,14 +60,14 @@ static void add_work(mf_kernel_work *to, const mf_kernel_work *more)
     to->bytes += more->bytes;
 }
 
-static mf_error_object *compile_kernel(const mf_program *segment, const bool *donatable, mf_native_kernel **kernel)
+static mf_error_object *compile_kernel(const mf_program *segment, const bool *donatable, int fixed, mf_native_kernel **kernel)
 {
     mf_native_kernel *k = mf_calloc(1, sizeof *k);
     *kernel = NULL;
     if (!k)
         return mf_error_out_of_memory();
     k->program = mf_retain(segment);
-    mf_build b = { .program = segment, .arena = &k->arena };
+    mf_build b = { .program = segment, .arena = &k->arena, .fixed = fixed };
     mf_build_program(&b);
     if (!b.error && mf_dump_wants("fuse"))
         mf_native_dump(&b);
@@ -88,10 +88,10 @@ static mf_error_object *compile_kernel(const mf_program *segment, const bool *do
     return b.error;
 }
 
-mf_native_kernel *mf_native_compile_inner(mf_build *b, const mf_program *p)
+mf_native_kernel *mf_native_compile_inner(mf_build *b, const mf_program *p, int fixed)
 {
     mf_native_kernel *k = NULL;
-    b->error = compile_kernel(p, NULL, &k);
+    b->error = compile_kernel(p, NULL, fixed, &k);
     if (k) {
         k->next = b->inner;
         b->inner = k;
@@ -99,10 +99,17 @@ mf_native_kernel *mf_native_compile_inner(mf_build *b, const mf_program *p)
     return k;
 }
 
+void mf_native_drop_inner(mf_build *b)
+{
+    mf_native_kernel *k = b->inner;
+    b->inner = k->next;
+    destroy_kernel(k);
+}
+
 static mf_error_object *compile(const mf_segment_compiler *self, const mf_program *segment, const bool *donatable, mf_kernel **kernel)
 {
     mf_native_kernel *k;
-    mf_error_object *error = compile_kernel(segment, donatable, &k);
+    mf_error_object *error = compile_kernel(segment, donatable, 0, &k);
     (void)self;
     *kernel = error ? NULL : &k->kernel;
     return error;

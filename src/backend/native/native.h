@@ -70,15 +70,24 @@ typedef struct mf_form {
     int64_t (*place)(const mf_native_step *s, int operand, int64_t result, int64_t k);
 } mf_form;
 
+/* What a step of a loop's body makes, once before the first round, of an operand that is the same in all rounds: where such a step's
+ * `prepared` is not 0, values[prepared] is that. */
+typedef struct mf_step_held {
+    int operand;
+    size_t (*bytes)(const mf_native_step *s);
+    void (*make)(const mf_native_step *s, const void *operand, void *to); /* to: 64-byte aligned */
+} mf_step_held;
+
 struct mf_native_step {
     mf_error_object *(*run)(const mf_native_step *s, void *const *values, char *scratch);
     const mf_eqn *eqn;                                 /* the one it stands for, or NULL */
     const mf_row_parts *parts;                         /* NULL: it runs as a whole only */
+    const mf_step_held *held;                          /* NULL: it makes nothing before a loop's rounds */
     void (*form)(const mf_native_step *s, mf_form *f); /* f is zero; NULL: a loop around it is not compiled */
     bool flat; /* parts->run takes any number of "rows": all that it makes and reads, once more behind it */
     int in_count, out_count;
     int *in, *out; /* values */
-    int prepared;  /* the value that parts->prepare fills */
+    int prepared;  /* the value that parts->prepare or held->make fills */
     const int
         *overwrites; /* by result: one plus the operand whose memory it may take over when nobody reads it afterwards, or 0; or NULL */
     size_t scratch_bytes, scratch_offset;
@@ -160,6 +169,7 @@ typedef struct mf_unit {
 typedef struct mf_build {
     const mf_program *program;
     mf_arena *arena;    /* of the kernel */
+    int fixed;          /* so many inputs, the first ones, are the same in all rounds of the loop whose body this is */
     mf_var_state *vars; /* by variable; then one for each result that is a copy, and those of `own` */
     mf_variable **own;  /* what steps hand to each other that is no variable of the program */
     int own_count, own_most;
@@ -284,6 +294,7 @@ typedef bool mf_loop_writer(const void *what, mf_loop_text *t); /* false: memory
 struct mf_rows_plan;
 bool mf_llvm_can(const mf_group *g); /* there is a text */
 bool mf_llvm_can_rows(const struct mf_rows_plan *plan);
+bool mf_llvm_can_sum(const mf_form *f); /* of a product or fold, within a loop */
 bool mf_loop_write(const mf_group_plan *plan, mf_loop_text *t);
 void mf_loop_text_free(mf_loop_text *t);
 /* Loops that were compiled, by their texts. Who gets one lets go of it; up to mf_loop_cache_most are kept that nobody uses. */
@@ -448,8 +459,9 @@ typedef struct mf_native_kernel {
     bool flat; /* one step, which treats the elements of several runs that lie one after the other as those of one */
 } mf_native_kernel;
 
-/* A kernel for a step of b, which owns it; NULL: b->error. */
-mf_native_kernel *mf_native_compile_inner(mf_build *b, const mf_program *p);
+/* A kernel for a step of b, which owns it; the first `fixed` inputs are the same in all runs of a loop over it. NULL: b->error. */
+mf_native_kernel *mf_native_compile_inner(mf_build *b, const mf_program *p, int fixed);
+void mf_native_drop_inner(mf_build *b); /* the newest, which no step runs */
 /* Where the values of a run lie, of which there are plan.value_count; then the run. */
 void mf_native_find_values(const mf_native_kernel *k, const void *const *in, void *const *out, char *scratch, void **values);
 static inline mf_error_object *mf_native_run_steps(const mf_native_kernel *k, void *const *values, char *scratch)
@@ -462,6 +474,9 @@ static inline mf_error_object *mf_native_run_steps(const mf_native_kernel *k, vo
 
 /* steps/loop.c: loops over small values run as steps; others are the runtime's. */
 bool mf_native_takes_loop(const mf_eqn *e);
+/* fusion/loop_rows.c: the body for the first of *parts equal parts of the rows that all but its first `consts` inputs and all results have
+ * along their first dimension; NULL: it cannot be cut, rows are too few, or b->error. The caller drops it. */
+mf_program *mf_loop_cut_rows(mf_build *b, const mf_program *body, int64_t consts, int *parts);
 typedef struct mf_loop_plan {
     const mf_native_kernel *cond, *body; /* cond NULL: a scan */
     int cond_consts, body_consts, carry;

@@ -1,25 +1,37 @@
 /* while and scan over rather small values as one step: condition and body are kernels of their own, whose values are placed once for the
  * even and once for the odd iterations, so an iteration is nothing but their steps. What is carried lies in two places by turns. The
- * second tier is all of it as one function (llvm/repeat.c), to which a run goes over between two iterations.
+ * second tier is all of it as one function (llvm/repeat.c), to which a run goes over between two iterations. What has no such function and
+ * takes long, and whose rows have nothing to do with each other, is a loop for each part of the rows (loop_rows.c), all at once.
  * Invariant: what is carried is small or made anew every time, so that copying what a body hands on unchanged costs little; other loops
  * are left to the runtime, which moves memory along instead. */
 #include "backend/native/native.h"
 #include "ops/params.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 /* LOOK: iterations after which a run looks whether there is a second tier. SOON: nanoseconds of a run that are worth its compilation if the
- * program runs a few times. */
-enum { SMALL_BYTES = 4096, MOST_BYTES = 1 << 16, MOST_EQUATIONS = 256, LOOK = 64, SOON = 100000 };
+ * program runs a few times. PARTS: those of a run that are worth several cores. */
+enum { SMALL_BYTES = 4096, MOST_BYTES = 1 << 16, MOST_EQUATIONS = 256, LOOK = 64, SOON = 100000, PARTS = 200000 };
 
 typedef struct moving { /* a value of the body that lies elsewhere in every iteration */
     int value;
     int64_t bytes;
 } moving;
 
+typedef struct held_part { /* what a step of the body makes once a run */
+    const mf_native_step *step;
+    size_t offset;
+} held_part;
+
 typedef struct loop_step {
     mf_native_step step;
     mf_loop_plan plan;
+    const mf_program *whole; /* the body for all rows; plan.body is for one of the parts */
+    int parts;
+    int held_count;
+    held_part *held;
+    size_t held_bytes;
     int64_t *offset; /* by carry, and one more: the size of each of the two places */
     int moving_count;
     moving *moving;
@@ -73,6 +85,8 @@ bool mf_native_takes_loop(const mf_eqn *e)
 typedef struct turns {
     const loop_step *s;
     void *const *values; /* of the step */
+    char *held;
+    int64_t part;
     char *carry[2], *flag, *cond_scratch, *body_scratch;
     void **cond[2], **body[2]; /* values */
 } turns;
@@ -87,6 +101,14 @@ static char *take(char **room, size_t bytes)
 }
 
 static size_t value_bytes(const mf_native_kernel *k) { return (size_t)k->plan.value_count * sizeof(void *); }
+/* Behind the body's values stands what is held. */
+static size_t body_value_bytes(const loop_step *s) { return value_bytes(s->plan.body) + (size_t)s->held_count * sizeof(void *); }
+
+/* Where a round's part of an operand or a result lies. */
+static int64_t at_round(const turns *t, int64_t index, const mf_variable *whole, const mf_variable *part)
+{
+    return index * whole->type->bytes + t->part * part->type->bytes;
+}
 
 static void place_cond(turns *t, int turn, const void **in)
 {
@@ -113,10 +135,12 @@ static void place_body(turns *t, int turn, const void **in, void **out)
     }
     int64_t index = turn < s->plan.length ? s->plan.reverse ? s->plan.length - 1 - turn : turn : 0;
     for (int i = first; i < p->in_count; i++)
-        in[i] = mf_step_in(&s->step, t->values, i) + index * p->in[i]->type->bytes;
+        in[i] = mf_step_in(&s->step, t->values, i) + at_round(t, index, s->whole->in[i], p->in[i]);
     for (int o = s->plan.carry; o < p->out_count; o++)
-        out[o] = mf_step_out(&s->step, t->values, o) + index * p->out[o]->type->bytes;
+        out[o] = mf_step_out(&s->step, t->values, o) + at_round(t, index, s->whole->out[o], p->out[o]);
     mf_native_find_values(s->plan.body, in, out, t->body_scratch, t->body[turn]);
+    for (int i = 0; i < s->held_count; i++)
+        t->body[turn][s->held[i].step->prepared] = t->held + s->held[i].offset;
 }
 
 static void lay_out(turns *t, char *room)
@@ -126,7 +150,7 @@ static void lay_out(turns *t, char *room)
     t->flag = take(&room, sizeof(int64_t));
     for (int turn = 0; turn < 2; turn++) {
         t->carry[turn] = take(&room, carry_bytes);
-        t->body[turn] = (void **)(void *)take(&room, value_bytes(s->plan.body));
+        t->body[turn] = (void **)(void *)take(&room, body_value_bytes(s));
         if (s->plan.cond)
             t->cond[turn] = (void **)(void *)take(&room, value_bytes(s->plan.cond));
     }
@@ -145,8 +169,8 @@ static size_t pointer_bytes(const mf_native_step *step) { return aligned(sizeof(
 
 static size_t room_bytes(const loop_step *s)
 {
-    size_t bytes = 2 * (aligned((size_t)s->offset[s->plan.carry]) + aligned(value_bytes(s->plan.body)) +
-                        aligned((size_t)s->places * sizeof(void *)));
+    size_t bytes = 2 *
+                   (aligned((size_t)s->offset[s->plan.carry]) + aligned(body_value_bytes(s)) + aligned((size_t)s->places * sizeof(void *)));
     if (s->plan.cond)
         bytes += 2 * aligned(value_bytes(s->plan.cond)) + aligned(s->plan.cond->kernel.scratch_bytes);
     return bytes + 64 + aligned(s->plan.body->kernel.scratch_bytes);
@@ -198,31 +222,68 @@ static void run_compiled(const loop_step *s, mf_loop_fn *loop, void *const *valu
     loop(in, out, from, s->plan.length);
 }
 
-static mf_error_object *run(const mf_native_step *step, void *const *values, char *scratch)
+/* The rounds of one part of the rows, which is all of them where there is but one. */
+static mf_error_object *run_part(const loop_step *s, void *const *values, char *pointers, char *held, int64_t part, char *room)
 {
-    const loop_step *s = (const loop_step *)(const void *)step;
     const mf_program *p = s->plan.body->program;
-    mf_loop_fn *loop = step->up ? mf_tier_up_loop(step->up) : NULL;
+    turns t = { .s = s, .values = values, .held = held, .part = part };
     mf_error_object *error = NULL;
-    char *pointers = scratch + step->scratch_offset;
-    if (loop) {
-        run_compiled(s, loop, values, NULL, 0, pointers);
-        return NULL;
-    }
-    turns t = { .s = s, .values = values };
-    lay_out(&t, pointers + pointer_bytes(step));
+    lay_out(&t, room);
     for (int i = 0; i < s->plan.carry; i++)
-        memcpy(t.carry[0] + s->offset[i], mf_step_in(step, values, s->plan.cond_consts + s->plan.body_consts + i),
+        memcpy(t.carry[0] + s->offset[i],
+               mf_step_in(&s->step, values, s->plan.cond_consts + s->plan.body_consts + i) + part * p->out[i]->type->bytes,
                (size_t)p->out[i]->type->bytes);
     int64_t done = repeat(&t, &error);
-    loop = step->up && !error ? mf_tier_up_loop(step->up) : NULL;
+    mf_loop_fn *loop = s->step.up && !error ? mf_tier_up_loop(s->step.up) : NULL;
     if (loop) {
         run_compiled(s, loop, values, t.carry[done % 2], done, pointers);
         return NULL;
     }
     for (int i = 0; i < s->plan.carry && !error; i++)
-        memcpy(mf_step_out(step, values, i), t.carry[done % 2] + s->offset[i], (size_t)p->out[i]->type->bytes);
+        memcpy(mf_step_out(&s->step, values, i) + part * p->out[i]->type->bytes, t.carry[done % 2] + s->offset[i],
+               (size_t)p->out[i]->type->bytes);
     return error;
+}
+
+typedef struct parts_job {
+    const loop_step *s;
+    void *const *values;
+    char *held, *rooms;
+    _Atomic(mf_error_object *) error; /* the first */
+} parts_job;
+
+static void run_one_of_parts(void *context, int64_t part)
+{
+    parts_job *j = context;
+    mf_error_object *none = NULL, *error = run_part(j->s, j->values, NULL, j->held, part, j->rooms + (size_t)part * room_bytes(j->s));
+    if (error && !atomic_compare_exchange_strong(&j->error, &none, error))
+        mf_drop(error);
+}
+
+static void make_held(const loop_step *s, void *const *values, char *to)
+{
+    for (int i = 0; i < s->held_count; i++) {
+        const mf_native_step *h = s->held[i].step;
+        const mf_native_value *v = &s->plan.body->plan.values[h->in[h->held->operand]];
+        h->held->make(h, mf_step_in(&s->step, values, s->plan.cond_consts + v->index) + v->offset, to + s->held[i].offset);
+    }
+}
+
+static mf_error_object *run(const mf_native_step *step, void *const *values, char *scratch)
+{
+    const loop_step *s = (const loop_step *)(const void *)step;
+    mf_loop_fn *loop = step->up ? mf_tier_up_loop(step->up) : NULL;
+    char *pointers = scratch + step->scratch_offset, *to = pointers + pointer_bytes(step), *rooms = to + s->held_bytes;
+    if (loop) {
+        run_compiled(s, loop, values, NULL, 0, pointers);
+        return NULL;
+    }
+    make_held(s, values, to);
+    if (s->parts == 1)
+        return run_part(s, values, pointers, to, 0, rooms);
+    parts_job j = { .s = s, .values = values, .held = to, .rooms = rooms };
+    mf_native_parallel(s->parts, run_one_of_parts, &j);
+    return atomic_load(&j.error);
 }
 
 /* ------------------------------------------------------------------ the second tier */
@@ -236,7 +297,10 @@ static bool kernel_has_text(const mf_native_kernel *k)
         if (!k->plan.steps[i]->form)
             return false;
         k->plan.steps[i]->form(k->plan.steps[i], &f);
-        if (f.kind == MF_FORM_GROUP ? !mf_llvm_can(f.group->group) : f.kind == MF_FORM_LOOP && !has_text(f.loop))
+        bool sums = f.kind == MF_FORM_PRODUCT || f.kind == MF_FORM_FOLD;
+        if (f.kind == MF_FORM_GROUP  ? !mf_llvm_can(f.group->group)
+            : f.kind == MF_FORM_LOOP ? !has_text(f.loop)
+                                     : sums && !mf_llvm_can_sum(&f))
             return false;
     }
     return true;
@@ -268,16 +332,15 @@ static void add_second_tier(mf_build *b, loop_step *s, double turn)
 
 static void find_moving(mf_build *b, loop_step *s)
 {
-    const mf_program *p = s->plan.body->program;
     int first = s->plan.body_consts + s->plan.carry;
     s->moving = mf_build_get(b, (size_t)s->plan.body->plan.value_count, sizeof *s->moving);
     for (int i = 0; i < s->plan.body->plan.value_count && !b->error && !s->plan.cond; i++) {
         const mf_native_value *v = &s->plan.body->plan.values[i];
         int64_t bytes = 0;
         if (v->place == MF_PLACE_INPUT && v->index >= first)
-            bytes = p->in[v->index]->type->bytes;
+            bytes = s->whole->in[v->index]->type->bytes;
         else if (v->place == MF_PLACE_OUTPUT && v->index >= s->plan.carry)
-            bytes = p->out[v->index]->type->bytes;
+            bytes = s->whole->out[v->index]->type->bytes;
         if (bytes)
             s->moving[s->moving_count++] = (moving){ i, s->plan.reverse ? -2 * bytes : 2 * bytes };
     }
@@ -296,14 +359,45 @@ static void compile_programs(mf_build *b, loop_step *s, const mf_eqn *e)
     const mf_scan_params *n = e->params;
     bool scan = e->op == &mf_op_scan;
     if (!scan)
-        s->plan.cond = mf_native_compile_inner(b, w->cond);
+        s->plan.cond = mf_native_compile_inner(b, w->cond, (int)w->cond_consts);
+    s->whole = scan ? n->body : w->body;
     if (!b->error)
-        s->plan.body = mf_native_compile_inner(b, scan ? n->body : w->body);
+        s->plan.body = mf_native_compile_inner(b, s->whole, (int)(scan ? n->consts : w->body_consts));
     s->plan.cond_consts = scan ? 0 : (int)w->cond_consts;
     s->plan.body_consts = scan ? (int)n->consts : (int)w->body_consts;
     s->plan.carry = scan ? (int)n->carry : e->out_count;
     s->plan.length = scan ? n->length : 0;
     s->plan.reverse = scan && n->reverse;
+}
+
+static double cost_of_turn(const loop_step *s) { return s->plan.body->kernel.cost + (s->plan.cond ? s->plan.cond->kernel.cost : 0) + 20; }
+
+/* A body for part of the rows, where that is worth it. */
+static void cut_rows(mf_build *b, loop_step *s)
+{
+    s->parts = 1;
+    if (s->plan.cond || cost_of_turn(s) * (double)s->plan.length < PARTS || has_text(&s->plan))
+        return;
+    mf_program *body = mf_loop_cut_rows(b, s->whole, s->plan.body_consts, &s->parts);
+    if (!body)
+        return;
+    mf_native_drop_inner(b);
+    s->plan.body = mf_native_compile_inner(b, body, s->plan.body_consts);
+    mf_drop(body);
+}
+
+static void find_held(mf_build *b, loop_step *s)
+{
+    const mf_native_plan *plan = &s->plan.body->plan;
+    s->held = mf_build_get(b, (size_t)plan->step_count, sizeof *s->held);
+    for (int i = 0; i < plan->step_count && !b->error; i++) {
+        mf_native_step *h = plan->steps[i];
+        if (!h->held)
+            continue;
+        h->prepared = plan->value_count + s->held_count;
+        s->held[s->held_count++] = (held_part){ h, s->held_bytes };
+        s->held_bytes += aligned(h->held->bytes(h));
+    }
 }
 
 bool mf_build_loop(mf_build *b, const mf_eqn *e)
@@ -315,6 +409,10 @@ bool mf_build_loop(mf_build *b, const mf_eqn *e)
         return true;
     compile_programs(b, s, e);
     if (!b->error)
+        cut_rows(b, s);
+    if (!b->error)
+        find_held(b, s);
+    if (!b->error)
         place_carry(b, s);
     if (!b->error)
         find_moving(b, s);
@@ -325,12 +423,13 @@ bool mf_build_loop(mf_build *b, const mf_eqn *e)
     s->places = most > out ? most : out;
     s->step.in_count = e->in_count;
     s->step.out_count = e->out_count;
-    s->step.scratch_bytes = pointer_bytes(&s->step) + room_bytes(s);
+    s->step.scratch_bytes = pointer_bytes(&s->step) + s->held_bytes + (size_t)s->parts * room_bytes(s);
     s->step.run = run;
     s->step.form = form_of;
-    double turn = s->plan.body->kernel.cost + (s->plan.cond ? s->plan.cond->kernel.cost : 0) + 20;
+    double turn = cost_of_turn(s) * s->parts;
     s->step.cost = (s->plan.cond ? 1000 : (double)s->plan.length) * turn; /* nobody knows how often a while turns */
-    add_second_tier(b, s, turn);
+    if (s->parts == 1)
+        add_second_tier(b, s, turn);
     mf_build_step(b, &s->step, e->in, e->in_count, e->out, e->out_count);
     return true;
 }

@@ -1,6 +1,7 @@
 /* dot_general as matrix products: dimensions are joined to one batch, m, n and k wherever the operands' layouts allow (a transposed
  * operand is only other strides), else the operand is copied first. product.c cuts the work. A product that is only read transposed is
  * written that way at once, with the operands swapped where that makes its rows run on.
+ * In a loop's body an operand that is the same in all rounds is packed before the first one.
  * Invariant: an operand of a step is read where its layout says, or from a copy of its own. */
 #include "backend/native/native.h"
 #include "backend/native/products/product.h"
@@ -21,7 +22,8 @@ typedef struct dot_step {
     mf_native_step step;
     mf_product product; /* operands of another dtype are converted */
     dot_side a, b;
-    mf_dtype from, to; /* stored */
+    mf_dtype from, to;  /* stored */
+    int64_t held_piece; /* columns of b that a task multiplies by, where b is packed before a loop's rounds */
 } dot_step;
 
 /* ------------------------------------------------------------------ shapes */
@@ -169,6 +171,86 @@ static mf_error_object *run(const mf_native_step *step, void *const *values, cha
     return NULL;
 }
 
+/* ------------------------------------------------------------------ in a loop's body, with b packed before */
+
+/* Rows of a product that is worth it; multiply-adds of a task; and the deepest whose columns can be cut, by the order of packing. */
+enum { HELD_ROWS = 256, HELD_WORK = 1000000, HELD_DEPTH = MF_GEMM_DEPTH };
+
+/* Pieces of b's columns, packed one behind the other. */
+typedef struct held_job {
+    const mf_product *p;
+    int64_t piece;
+    const char *a, *packed;
+    char *c;
+} held_job;
+
+static void run_held_piece(void *context, int64_t index)
+{
+    const held_job *j = context;
+    mf_gemm g = j->p->shape;
+    int64_t from = index * j->piece, size = mf_dtype_size(j->p->dtype);
+    g.n = g.n - from < j->piece ? g.n - from : j->piece;
+    mf_gemm_rows(j->p->dtype, &g, j->a, j->packed + from * g.k * size, j->c + from * g.c[1] * size, 0, g.m);
+}
+
+static mf_error_object *run_held(const mf_native_step *step, void *const *values, char *scratch)
+{
+    const dot_step *s = (const dot_step *)(const void *)step;
+    if (!step->prepared)
+        return run(step, values, scratch);
+    char *room = scratch + step->scratch_offset;
+    held_job j = { &s->product, s->held_piece, prepared(s, &s->a, mf_step_in(step, values, 0), &room), values[step->prepared],
+                   mf_step_out(step, values, 0) };
+    int64_t pieces = (s->product.shape.n + s->held_piece - 1) / s->held_piece;
+    if (pieces == 1)
+        run_held_piece(&j, 0);
+    else
+        mf_native_parallel(pieces, run_held_piece, &j);
+    return NULL;
+}
+
+static size_t held_bytes(const mf_native_step *step)
+{
+    const mf_product *p = &((const dot_step *)(const void *)step)->product;
+    return (size_t)(mf_gemm_packed(&p->shape) * mf_dtype_size(p->dtype));
+}
+
+static void hold(const mf_native_step *step, const void *operand, void *to)
+{
+    const dot_step *s = (const dot_step *)(const void *)step;
+    const mf_product *p = &s->product;
+    mf_gemm_pack(p->dtype, &p->shape, (const char *)operand + s->b.layout.offset * mf_dtype_size(p->dtype), to, 0, p->shape.n);
+}
+
+static const mf_step_held held_b = { 1, held_bytes, hold };
+
+static bool is_fixed(const mf_build *b, const mf_variable *v)
+{
+    for (int i = 0; i < b->fixed; i++)
+        if (b->program->in[i] == v)
+            return true;
+    return false;
+}
+
+/* Whether the product is one of our packed kernel's, by whose bits it makes no difference when b is packed. */
+static bool can_hold(const mf_build *b, const dot_step *s)
+{
+    const mf_gemm *g = &s->product.shape;
+    double work = (double)g->m * (double)g->n * (double)g->k;
+    bool real = s->from == s->to && (s->from == MF_F32 || s->from == MF_F64);
+    return real && is_fixed(b, s->b.root) && !s->b.copy_rank && !s->product.batch_rank && g->m > 1 && g->m <= HELD_ROWS &&
+           g->n >= MF_GEMM_COLUMNS / 4 && g->k > 0 && (g->k <= HELD_DEPTH || work < 2 * HELD_WORK);
+}
+
+static void plan_held(dot_step *s)
+{
+    const mf_gemm *g = &s->product.shape;
+    int64_t each = HELD_WORK / (g->m * g->k) / MF_GEMM_COLUMNS * MF_GEMM_COLUMNS;
+    s->held_piece = g->k > HELD_DEPTH || each >= g->n ? g->n : each < MF_GEMM_COLUMNS ? MF_GEMM_COLUMNS : each;
+    s->step.held = &held_b;
+    s->step.run = run_held;
+}
+
 /* ------------------------------------------------------------------ compilation */
 
 static bool is_ours(const mf_eqn *e)
@@ -297,6 +379,8 @@ bool mf_build_dot(mf_build *b, const mf_eqn *e)
         return true;
     plan_scratch(s);
     s->step.run = run;
+    if (can_hold(b, s))
+        plan_held(s);
     s->step.form = mf_product_is_ours(&s->product) ? form_of : NULL;
     s->step.cost = 20 + e->op->cost(e).flops / 40;
     mf_variable *in[2] = { s->a.root, s->b.root };

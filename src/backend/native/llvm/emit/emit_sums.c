@@ -196,14 +196,19 @@ static void sum_all_along(const summing *a, mf_ir_vectors *out)
         out->at[i] = sum_along(a, sides, (int64_t)i * out->width, out->width);
 }
 
+bool mf_llvm_can_sum(const mf_form *f)
+{
+    bool fits = f->kind == MF_FORM_PRODUCT ? f->count * f->length <= MOST_WORK && (f->lanes > 1 || f->length <= MOST_CHAIN)
+                                           : f->length <= MOST_FOLD && mf_ir_can_fold(f->fold, f->dtype);
+    return fits && f->length && f->count && f->count <= MF_REPEAT_ELEMENTS;
+}
+
 void mf_repeat_sums(mf_repeat *r, mf_cells *m, const mf_native_step *s, const mf_form *f)
 {
     bool product = f->kind == MF_FORM_PRODUCT;
     mf_dtype stored = s->eqn->out[0]->type->dtype;
     summing a = { r, m, s, f, product, product ? MF_REDUCE_SUM : f->fold, product ? f->dtype : computing(f->dtype) };
-    bool fits = product ? f->count * f->length <= MOST_WORK && (f->lanes > 1 || f->length <= MOST_CHAIN)
-                        : f->length <= MOST_FOLD && mf_ir_can_fold(f->fold, f->dtype);
-    if (!fits || !f->length || !f->count || f->count > MF_REPEAT_ELEMENTS) {
+    if (!mf_llvm_can_sum(f)) {
         mf_repeat_give_up(r);
         return;
     }
