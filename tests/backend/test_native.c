@@ -377,6 +377,36 @@ TEST(long_reductions_in_pieces)
     }
 }
 
+/* What is summed is multiplied on the way: the bits are those of the products, reduced image after image. */
+static void check_sum_of_products(const char *product)
+{
+    enum { IMAGES = 33, N = 99, COLUMNS = 77 };
+    char text[512];
+    snprintf(text, sizeof text,
+             "program (x: f32[33,9,11,77], y: f32[33,9,11,77]) {\n p: f32[33,9,11,77] = %s\n z: f32[77] = reduce_sum[axes=(0,1,2)] p\n"
+             " return z\n}",
+             product);
+    bench b = { 0 };
+    if (begin(&b, text, NULL) && run(&b, 1, b.in, b.out[1])) {
+        const float *x = b.in[0], *y = strcmp(product, "square x") == 0 ? x : b.in[1];
+        float *products = malloc(sizeof *products * IMAGES * N * COLUMNS), sum[COLUMNS];
+        for (int i = 0; i < IMAGES * N * COLUMNS; i++)
+            products[i] = x[i] * y[i];
+        reduce_images(MF_REDUCE_SUM, MF_F32, (char *)products, (char *)sum, IMAGES, N, COLUMNS);
+        CHECK_BYTES(b.out[1][0], sum, sizeof sum);
+        CHECK_EQ_INT(b.kernel[1]->work.steps, 1); /* nobody makes the products */
+        free(products);
+    }
+    end(&b);
+}
+
+TEST(sums_of_products_multiply_as_they_go)
+{
+    check_sum_of_products("square x");
+    check_sum_of_products("mul x y");
+    check_sum_of_products("mul y x");
+}
+
 TEST(products)
 {
     compare("program (a: f32[3,5], b: f32[5,4], c: f32[4,3]) {\n d: f32[3,4] = dot_general[lhs_contract=(1), rhs_contract=(0)] a b\n"

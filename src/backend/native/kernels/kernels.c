@@ -163,6 +163,11 @@ bool mf_reduce_columns(mf_reducer op, mf_dtype dtype, const void *in, void *out,
     return mf_tier_current()->reduce->columns(op, dtype, in, out, n, columns, stride, wide);
 }
 
+void mf_sum_products(const float *a, const float *b, float *out, size_t n, size_t columns)
+{
+    mf_tier_current()->reduce->sum_products(a, b, out, n, columns);
+}
+
 bool mf_all_reduce(mf_reducer op, mf_dtype dtype, const void *const *in, size_t inputs, void *out, size_t n, bool stream)
 {
     return mf_tier_current()->reduce->all(op, dtype, in, inputs, out, n, stream);

@@ -90,6 +90,9 @@ bool mf_reduce_rows(mf_reducer op, mf_dtype dtype, const void *in, void *out, si
 /* out[c] = reduce(in[0 .. n-1][c]), rows `stride` elements apart; the same order as mf_reduce_rows. */
 bool mf_reduce_columns(mf_reducer op, mf_dtype dtype, const void *in, void *out, size_t n, size_t columns, ptrdiff_t stride, bool wide);
 
+/* out[c] = the sum of a[r][c] b[r][c], each product rounded, over dense rows r < n; b may be a. The order is that of mf_reduce_columns. */
+void mf_sum_products(const float *a, const float *b, float *out, size_t n, size_t columns);
+
 /* Results of pieces of n that begin at multiples of MF_REDUCE_CHUNK * 2^j are joined by mf_all_reduce to the same bits. */
 
 /* out[i] = in[0][i] op in[1][i] op ...: a balanced tree over the inputs in order (neighbours pair up level by level, an

@@ -41,6 +41,7 @@ typedef struct mf_dense_kernels {
 typedef struct mf_reduce_kernels {
     bool (*rows)(mf_reducer, mf_dtype, const void *in, void *out, size_t rows, size_t n, ptrdiff_t stride, bool wide);
     bool (*columns)(mf_reducer, mf_dtype, const void *in, void *out, size_t n, size_t columns, ptrdiff_t stride, bool wide);
+    void (*sum_products)(const float *a, const float *b, float *out, size_t n, size_t columns);
     bool (*all)(mf_reducer, mf_dtype, const void *const *in, size_t inputs, void *out, size_t n, bool stream);
 } mf_reduce_kernels;
 

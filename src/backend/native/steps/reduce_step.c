@@ -2,7 +2,7 @@
  * kernels do the rest. What has few results is cut along the reduced elements, and the pieces' results are joined. Invariants: the
  * reduced elements are taken in row-major order, so the kernels' order is the order of the op; pieces are subtrees of it, or images: a
  * large operand whose first dimension goes first as a whole is reduced image by image, and then over the images, in any company
- * (rows.c). */
+ * (rows.c). Sums by images of products, or squares, of what is in memory multiply as they go. */
 #include "backend/native/native.h"
 #include "backend/native/kernels/kernels.h"
 
@@ -24,6 +24,7 @@ typedef struct reduce_step {
     int64_t rows_a_task;   /* of outer, or of inner when outer is 1 */
     int64_t piece, pieces; /* of the reduced elements; with more than one it is they that are the tasks */
     int64_t images;        /* 0: it does not go by images */
+    const mf_eqn *product; /* which is summed by images, and made by nobody; or NULL */
     size_t copy_bytes;
     int rank;                                          /* of the copy; 0: none is needed */
     int64_t dims[MF_RANK], from[MF_RANK], to[MF_RANK]; /* bytes */
@@ -145,20 +146,37 @@ static int64_t images_a_task(const reduce_step *s) { return (TASK_ELEMENTS + ima
 /* What the images come to, and behind it the result before it is rounded. */
 static size_t images_bytes(const reduce_step *s) { return (size_t)(s->images + 1) * (size_t)(s->inner * mf_dtype_size(joining(s))); }
 
-static void reduce_images(const reduce_step *s, const char *in, char *made, int64_t from, int64_t to)
+static void sum_products(const reduce_step *s, const float *a, const float *b, float *made, int64_t from, int64_t to)
+{
+    int64_t image = image_elements(s);
+    for (int64_t i = from; i < to; i++)
+        mf_sum_products(a + i * image, b + i * image, made + i * s->inner, (size_t)(s->reduced / s->images), (size_t)s->inner);
+}
+
+static void reduce_images(const reduce_step *s, void *const *values, char *made, int64_t from, int64_t to)
 {
     int64_t image = image_elements(s) * mf_dtype_size(s->dtype), result = s->inner * mf_dtype_size(joining(s));
+    const char *in = mf_step_in(&s->step, values, 0), *other = mf_step_in(&s->step, values, s->step.in_count - 1);
+    if (s->product) {
+        sum_products(s, (const float *)(const void *)in, (const float *)(const void *)other, (float *)(void *)made, from, to);
+        return;
+    }
     for (int64_t i = from; i < to; i++)
         mf_reduce_columns(s->how, s->dtype, in + i * image, made + i * result, (size_t)(s->reduced / s->images), (size_t)s->inner, s->inner,
                           true);
 }
 
+typedef struct images_task {
+    const reduce_step *s;
+    void *const *values;
+    char *made;
+} images_task;
+
 static void run_images(void *context, int64_t index)
 {
-    const reduce_task *t = context;
-    const reduce_step *s = t->s;
-    int64_t from = index * images_a_task(s), to = from + images_a_task(s);
-    reduce_images(s, t->in, t->parts, from, to < s->images ? to : s->images);
+    const images_task *t = context;
+    int64_t from = index * images_a_task(t->s), to = from + images_a_task(t->s);
+    reduce_images(t->s, t->values, t->made, from, to < t->s->images ? to : t->s->images);
 }
 
 static void join_images(const reduce_step *s, char *made, char *out)
@@ -173,9 +191,9 @@ static void join_images(const reduce_step *s, char *made, char *out)
 static mf_error_object *run_by_images(const mf_native_step *step, void *const *values, char *scratch)
 {
     const reduce_step *s = (const reduce_step *)(const void *)step;
-    reduce_task task = { s, mf_step_in(step, values, 0), mf_step_out(step, values, 0), scratch + step->scratch_offset };
+    images_task task = { s, values, scratch + step->scratch_offset };
     mf_native_parallel((s->images + images_a_task(s) - 1) / images_a_task(s), run_images, &task);
-    join_images(s, task.parts, task.out);
+    join_images(s, task.made, mf_step_out(step, values, 0));
     return NULL;
 }
 
@@ -247,7 +265,7 @@ static bool gather_part(const mf_native_step *step, void *const *values, char *s
     const reduce_step *s = of(step);
     int64_t each = s->images / rows;
     (void)scratch;
-    reduce_images(s, mf_step_in(step, values, 0), values[step->prepared], from * each, to * each);
+    reduce_images(s, values, values[step->prepared], from * each, to * each);
     return true;
 }
 
@@ -313,6 +331,19 @@ static void find_images(reduce_step *s, const mf_type *t, const mf_intlist *axes
         s->images = t->dims[first];
 }
 
+/* A product of two values in memory, or a square of one, that nobody else reads. */
+static const mf_eqn *find_product(const mf_build *b, const reduce_step *s, const mf_eqn *e)
+{
+    const mf_eqn *p = e->in[0]->producer;
+    bool square = p && p->op == &mf_op_square;
+    if (!p || (!square && p->op != &mf_op_mul) || s->how != MF_REDUCE_SUM || s->dtype != MF_F32)
+        return NULL;
+    bool apart = b->vars[e->in[0]->id].kind == MF_VAR_NODE && b->vars[e->in[0]->id].only_reader == e;
+    for (int i = 0; i < p->in_count; i++)
+        apart = apart && b->vars[p->in[i]->id].kind == MF_VAR_MEMORY;
+    return apart ? p : NULL;
+}
+
 bool mf_build_reduce(mf_build *b, const mf_eqn *e)
 {
     mf_reducer how;
@@ -332,6 +363,7 @@ bool mf_build_reduce(mf_build *b, const mf_eqn *e)
         s->step.run = run_by_images;
         s->step.scratch_bytes = images_bytes(s);
         s->step.parts = &gathering;
+        s->product = find_product(b, s, e);
     } else {
         cut(s, t->size);
         s->step.run = run;
@@ -339,6 +371,6 @@ bool mf_build_reduce(mf_build *b, const mf_eqn *e)
         s->step.parts = s->inner == 1 && !s->rank && t->size ? &parts : NULL;
     }
     s->step.cost = 20 + (double)t->size * (s->rank ? 0.6 : 0.15);
-    mf_build_step(b, &s->step, e->in, 1, e->out, 1);
+    mf_build_step(b, &s->step, s->product ? s->product->in : e->in, s->product ? s->product->in_count : 1, e->out, 1);
     return true;
 }
