@@ -176,6 +176,29 @@ typedef struct mf_nn_linear_options {
 /* Of (..., in_features) -> (..., out_features): x kernel + bias */
 mf_module mf_nn_linear_opt(mf_state rngs, int in_features, int out_features,
                            const mf_nn_linear_options *o);
+/* axis: the input's, one for each of the in_features, the last one unless said. batch_sizes: of the
+ * input's first dimensions, each index of which has a kernel and a bias of its own. */
+typedef struct mf_nn_linear_general_options {
+    mf_ints axis, batch_sizes;
+    bool no_bias;
+    mf_dtype dtype, param_dtype;
+    mf_initializer kernel_init, bias_init;
+    mf_reserved reserved_;
+} mf_nn_linear_general_options;
+/* Of (..., in_features..., ...) -> (batch_sizes..., ..., out_features...): a sum over those axes */
+mf_module mf_nn_linear_general_opt(mf_state rngs, mf_ints in_features, mf_ints out_features,
+                                   const mf_nn_linear_general_options *o);
+/* bias_shape: no bias unless said; it has the dimensions of the kernel that the result has. */
+typedef struct mf_nn_einsum_options {
+    mf_shape bias_shape;
+    mf_dtype dtype, param_dtype;
+    mf_initializer kernel_init, bias_init;
+    mf_reserved reserved_;
+} mf_nn_einsum_options;
+/* Of input -> by the subscripts: mf_nn_einsum(rngs, "nta,hab->nthb", MF_SHAPE(8, 2, 4)) is
+ * mf_einsum of the input and the kernel, whose subscripts have no "...", and the bias beside it */
+mf_module mf_nn_einsum_opt(mf_state rngs, const char *subscripts, mf_shape kernel_shape,
+                           const mf_nn_einsum_options *o);
 /* kernel_size has an entry for each of the 1 to 3 spatial dimensions (unset: 1 by 1), the other
  * lists one for each or one for all, ones unless said. padding is MF_SAME unless said, MF_VALID,
  * MF_CIRCULAR, MF_REFLECT, of one dimension MF_CAUSAL, or padding_low and padding_high. mask is

@@ -61,6 +61,18 @@ TEST(linear_layers_are_flaxs)
     check_layer("linear_plain", mf_nn_linear(r, 3, 2, .no_bias = true));
 }
 
+TEST(general_linear_layers_are_flaxs)
+{
+    MF_SCOPE;
+    mf_state r = mf_random_state(0);
+    check_layer("linear_general", mf_nn_linear_general(r, MF_INTS(2, 3), MF_INTS(4, 2), .axis = MF_INTS(1, -1)));
+    check_layer("linear_general_inner", mf_nn_linear_general(r, MF_INTS(3), MF_INTS(2, 2), .axis = MF_INTS(-2), .no_bias = true));
+    check_layer("linear_general_batch", mf_nn_linear_general(r, MF_INTS(3), MF_INTS(2, 4), .batch_sizes = MF_INTS(2)));
+    check_layer("einsum", mf_nn_einsum(r, "nta,hab->nthb", MF_SHAPE(3, 2, 4), .bias_shape = MF_SHAPE(3, 4)));
+    check_layer("einsum_plain", mf_nn_einsum(r, "ab, bc -> ca", MF_SHAPE(3, 2)));
+    check_layer("einsum_dots", mf_nn_einsum(r, "...a,ab->...b", MF_SHAPE(3, 2), .bias_shape = MF_SHAPE(2)));
+}
+
 TEST(convolutions_are_flaxs)
 {
     MF_SCOPE;
@@ -172,6 +184,12 @@ TEST(wrong_options_and_inputs_name_the_layer)
     mf_state r = mf_random_state(0);
     mf_value x = mf_ones(MF_SHAPE(2, 4, 4, 3), MF_F32);
     FAILS(mf_nn_linear(r, 0, 2), "Linear: in_features is 0; it must be at least 1");
+    FAILS(mf_nn_linear_general(r, MF_INTS(2, 0), MF_INTS(2), .axis = MF_INTS(0, 1)), "all of them and of the batch_sizes are at least 1");
+    FAILS(mf_nn_linear_general(r, MF_INTS(2, 3), MF_INTS(2)), "LinearGeneral: in_features has 2 sizes and axis 1; they must be as many");
+    FAILS(mf_nn_einsum(r, "ab,bc", MF_SHAPE(3, 2)), "Einsum: the subscripts are \"ab,bc\"; they must name two operands");
+    FAILS(mf_nn_einsum(r, "ab,bc,cd->ad", MF_SHAPE(3, 2)), "they must name two operands");
+    FAILS(mf_nn_einsum(r, "ab,b...->a", MF_SHAPE(3)), "must be a letter for each dimension of its shape, (3,)");
+    FAILS(mf_nn_einsum(r, "ab,bc->ac", MF_SHAPE(3)), "must be a letter for each dimension of its shape, (3,)");
     FAILS(mf_nn_conv(r, 3, 2, .kernel_size = MF_INTS(3, 3, 3, 3)), "Conv: kernel_size has 4 entries; there are 1 to 3 spatial dimensions");
     FAILS(mf_nn_conv(r, 3, 2, .kernel_size = MF_INTS(3, 3), .strides = MF_INTS(1, 1, 1)), "Conv: strides has 3 entries for 2");
     FAILS(mf_nn_conv(r, 3, 2, .kernel_size = MF_INTS(3, 0)), "Conv: entry 1 of kernel_size is 0");
@@ -182,6 +200,15 @@ TEST(wrong_options_and_inputs_name_the_layer)
     FAILS(mf_nn_conv(r, 3, 2, .mask = mf_ones(MF_SHAPE(3), MF_F32)),
           "Conv: a mask of the shape (3,) does not go with a kernel of the shape");
     FAILS(mf_nn_conv_transpose(r, 3, 2, .padding = MF_CAUSAL), "ConvTranspose: padding is SAME, VALID, CIRCULAR or in numbers");
+    FAILS(mf_call(mf_nn_linear_general(r, MF_INTS(3, 4), MF_INTS(2), .axis = MF_INTS(-1, 4)), x),
+          "LinearGeneral: axis 4 does not suit an input of the shape (2, 4, 4, 3)");
+    FAILS(mf_call(mf_nn_linear_general(r, MF_INTS(4, 4), MF_INTS(2), .axis = MF_INTS(1, -3)), x),
+          "LinearGeneral: axis -3 does not suit an input of the shape (2, 4, 4, 3)");
+    FAILS(mf_call(mf_nn_linear_general(r, MF_INTS(5), MF_INTS(2), .axis = MF_INTS(-2)), x),
+          "LinearGeneral: axis -2 of an input of the shape (2, 4, 4, 3) is to be 5");
+    FAILS(mf_call(mf_nn_linear_general(r, MF_INTS(3), MF_INTS(2), .batch_sizes = MF_INTS(3)), x),
+          "LinearGeneral: an input of the shape (2, 4, 4, 3) is to begin with the batch_sizes, 3 along 0");
+    FAILS(mf_call(mf_nn_einsum(r, "ab,bc->ac", MF_SHAPE(3, 2)), x), "einsum \"ab,bc->ac\"");
     FAILS(mf_call(mf_nn_linear(r, 4, 2), x), "Linear: the last dimension of an input of the shape (2, 4, 4, 3) is to be 4");
     FAILS(mf_call(mf_nn_conv(r, 2, 2), x), "Conv: the last dimension of an input of the shape (2, 4, 4, 3) is to be 2");
     FAILS(mf_call(mf_nn_conv(r, 3, 2), mf_ones(MF_SHAPE(4, 3), MF_F32)), "Conv: an input of the shape (4, 3) has no 2 spatial dimensions");

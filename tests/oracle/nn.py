@@ -179,4 +179,11 @@ for name, init, shape in (
 layer("instance_norm", nnx.InstanceNorm(4, rngs=r), numbers(2, 3, 2, 4))
 layer("instance_norm_axes", nnx.InstanceNorm(6, feature_axes=(1, 3), use_fast_variance=False, rngs=r), numbers(2, 2, 4, 3))
 
+layer("linear_general", nnx.LinearGeneral((2, 3), (4, 2), axis=(1, -1), rngs=r), numbers(2, 2, 3))
+layer("linear_general_inner", nnx.LinearGeneral(3, (2, 2), axis=-2, use_bias=False, rngs=r), numbers(2, 3, 2))
+layer("linear_general_batch", nnx.LinearGeneral((3,), (2, 4), batch_axis={0: 2}, rngs=r), numbers(2, 5, 3))
+layer("einsum", nnx.Einsum("nta,hab->nthb", (3, 2, 4), (3, 4), rngs=r), numbers(2, 5, 2))
+layer("einsum_plain", nnx.Einsum("ab, bc -> ca", (3, 2), rngs=r), numbers(2, 3))
+layer("einsum_dots", nnx.Einsum("...a,ab->...b", (3, 2), (2,), rngs=r), numbers(2, 4, 3))
+
 corpus.save()

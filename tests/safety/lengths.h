@@ -142,6 +142,7 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(mf_array_n(MF_F32, s, (double[]){ 1, 2, 3, 4 }, 4))                  \
     X(mf_struct(s, MF_F32))                                                \
     X(said(mf_nn_init_cache(attention(), s, MF_F32)))                      \
+    X(handle_of(mf_nn_einsum(mf_random_state(1), "ab,b->a", s).handle))    \
     X(mf_nn_initialize_carry(mf_nn_gru_cell(mf_random_state(1), 2, 2), s)) \
     X(mf_zeros(s, MF_F32))                                                 \
     X(mf_ones(s, MF_F32))                                                  \
@@ -217,6 +218,10 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(mf_ifft2(square(), .axes = l))                                                                                         \
     X(mf_rfft2(square(), .axes = l))                                                                                         \
     X(mf_irfft2(square(), .axes = l))                                                                                        \
+    X(handle_of(mf_nn_linear_general(mf_random_state(1), l, MF_INTS(2)).handle))                                             \
+    X(handle_of(mf_nn_linear_general(mf_random_state(1), MF_INTS(2), l).handle))                                             \
+    X(handle_of(mf_nn_linear_general(mf_random_state(1), MF_INTS(2), MF_INTS(2), .axis = l).handle))                         \
+    X(handle_of(mf_nn_linear_general(mf_random_state(1), MF_INTS(2), MF_INTS(2), .batch_sizes = l).handle))                  \
     X(handle_of(mf_nn_conv(mf_random_state(1), 1, 1, .kernel_size = l).handle))                                              \
     X(handle_of(mf_nn_conv(mf_random_state(1), 1, 1, .kernel_size = MF_INTS(1), .strides = l).handle))                       \
     X(handle_of(mf_nn_conv(mf_random_state(1), 1, 1, .kernel_size = MF_INTS(1), .kernel_dilation = l).handle))               \
