@@ -45,7 +45,8 @@ const char *mf_device_platform(mf_device d); /* "cpu"; NULL when d is no device 
  * generic (below the native backend's floor: the reference serves). Results have the same bits
  * under all caps, except products and convolutions that oneDNN computes. */
 /* "native" or "reference"; MF_ERROR_ARGUMENT lists the present ones. Also MF_BACKEND. Or a
- * platform: where what follows is made and runs, unless its arrays say otherwise */
+ * platform: where what follows is made and runs, unless its arrays say otherwise; also
+ * MF_DEFAULT_BACKEND, which is read when somebody first asks */
 mf_status mf_set_default_backend(const char *name);
 const char *mf_default_backend(void);
 /* Negative counts from the end; MF_END */

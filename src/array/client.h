@@ -77,7 +77,12 @@ int mf_client_index(const mf_client *c);               /* -1: not registered */
 const mf_client *mf_client_find(const char *platform); /* NULL: there is none */
 
 /* Where arrays are made and programs run of which nothing else says it. */
-extern _Atomic(const mf_client *) mf_client_chosen;
-static inline const mf_client *mf_client_default(void) { return atomic_load_explicit(&mf_client_chosen, memory_order_relaxed); }
+extern _Atomic(const mf_client *) mf_client_chosen; /* NULL: nobody has chosen or asked yet */
+const mf_client *mf_client_first_default(void);     /* by the environment, which becomes the choice: runtime/compile/segment_compilers.c */
+static inline const mf_client *mf_client_default(void)
+{
+    const mf_client *chosen = atomic_load_explicit(&mf_client_chosen, memory_order_acquire);
+    return chosen ? chosen : mf_client_first_default();
+}
 
 #endif

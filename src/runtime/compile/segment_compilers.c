@@ -42,26 +42,45 @@ const mf_segment_compiler *mf_segment_compiler_default(void)
     return atomic_compare_exchange_strong(&chosen, &none, known) ? known : none;
 }
 
+/* Whom the name means, and the CPU's compiler that it may name is chosen; NULL and *error. `by`: what the error's words begin with. */
+static const mf_client *choose(const char *by, const char *name, mf_error_object **error)
+{
+    const mf_client *client = mf_client_named(name, error);
+    const mf_segment_compiler *found = mf_segment_compiler_find(name);
+    if (found)
+        atomic_store_explicit(&chosen, found, memory_order_release);
+    if (client || *error)
+        return client;
+    mf_text present = { 0 };
+    mf_client_names(&present);
+    *error = mf_error_new(MF_ERROR_ARGUMENT, "%sunknown backend %s; present are: %s", by, name ? name : "(NULL)",
+                          present.at && !present.failed ? present.at : "none");
+    mf_text_free(&present);
+    return NULL;
+}
+
 mf_status mf_set_default_backend(const char *name)
 {
     MF_ENTER(MF_FORK_STATUS);
     mf_error_object *error;
-    const mf_client *client = mf_client_named(name, &error);
-    const mf_segment_compiler *found = mf_segment_compiler_find(name);
-    if (found)
-        atomic_store_explicit(&chosen, found, memory_order_release);
-    if (client) {
-        atomic_store_explicit(&mf_client_chosen, client, memory_order_relaxed);
-        return MF_OK;
-    }
+    const mf_client *client = choose("mf_set_default_backend: ", name, &error);
+    if (client)
+        atomic_store_explicit(&mf_client_chosen, client, memory_order_release);
+    return client ? MF_OK : mf_error_remember(error);
+}
+
+/* Who asks has no place for an error: it is said, as of MF_BACKEND. */
+const mf_client *mf_client_first_default(void)
+{
+    static _Atomic bool said;
+    const char *name = getenv("MF_DEFAULT_BACKEND");
+    mf_error_object *error = NULL;
+    const mf_client *none = NULL, *client = name && *name ? choose("", name, &error) : &mf_client_cpu;
     if (error)
-        return mf_error_remember(error);
-    mf_text present = { 0 };
-    mf_client_names(&present);
-    mf_error_object *e = mf_error_new(MF_ERROR_ARGUMENT, "mf_set_default_backend: unknown backend %s; present are: %s",
-                                      name ? name : "(NULL)", present.at && !present.failed ? present.at : "none");
-    mf_text_free(&present);
-    return mf_error_remember(e);
+        mf_warn_once(&said, "MF_DEFAULT_BACKEND=%s is ignored: %s", name, error->message);
+    mf_error_ignore(error);
+    client = client ? client : &mf_client_cpu;
+    return atomic_compare_exchange_strong(&mf_client_chosen, &none, client) ? client : none;
 }
 
 const char *mf_default_backend(void)
