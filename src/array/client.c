@@ -61,6 +61,28 @@ mf_buffer *mf_client_row(const mf_client *client, int count, const int *devices,
     return row;
 }
 
+mf_buffer *mf_client_row_copied(const mf_buffer *b, const int *devices)
+{
+    if (!b->client->copied)
+        return NULL;
+    if (!b->part_count)
+        return b->client->copied(b, devices[0]);
+    mf_buffer *row = mf_object_new(&mf_buffer_class, sizeof *row + (size_t)b->part_count * sizeof *row->parts);
+    if (!row)
+        return NULL;
+    row->client = b->client;
+    row->bytes = b->bytes;
+    for (; row->part_count < b->part_count; row->part_count++) {
+        int k = row->part_count;
+        row->parts[k] = b->parts[k]->device == devices[k] ? mf_retain(b->parts[k]) : b->client->copied(b->parts[k], devices[k]);
+        if (!row->parts[k]) {
+            mf_drop(row);
+            return NULL;
+        }
+    }
+    return row;
+}
+
 mf_buffer *mf_buffer_part(const mf_buffer *b, int64_t *at)
 {
     int64_t bytes = b->part_count ? (int64_t)b->parts[0]->bytes : 0;

@@ -41,8 +41,9 @@ struct mf_client {
     bool (*from_host)(mf_buffer *b, const void *bytes);                                      /* all of them; false: memory is out */
     mf_error_object *(*to_host)(const mf_buffer *b, int64_t from, int64_t count, void *out); /* bytes */
     const void *(*host_view)(const mf_buffer *b);                                            /* NULL: the host cannot look at it */
-    int (*device_count)(const mf_client *c); /* of this process; asked once, at the first use of its devices */
-    const struct mf_backend *backend;        /* runtime/backend.h: loads and executes programs; NULL: it only holds memory */
+    mf_buffer *(*copied)(const mf_buffer *b, int device); /* on another of its devices; gives NULL, or is NULL: by way of the host */
+    int (*device_count)(const mf_client *c);              /* of this process; asked once, at the first use of its devices */
+    const struct mf_backend *backend;                     /* runtime/backend.h: loads and executes programs; NULL: it only holds memory */
 };
 extern const mf_client mf_client_cpu;
 
@@ -56,6 +57,8 @@ const void *mf_host_view(const mf_buffer *b);
 mf_buffer *mf_client_buffer(const mf_client *client, int device, size_t bytes); /* NULL when memory is out */
 /* A row, so many bytes on each device; of one device, its buffer. NULL when memory is out. */
 mf_buffer *mf_client_row(const mf_client *client, int count, const int *devices, size_t bytes);
+/* What b holds, as a row on these devices, or the one buffer. NULL: its client does not copy it, or memory is out. */
+mf_buffer *mf_client_row_copied(const mf_buffer *b, const int *devices);
 /* Its buffers: of what is no row, itself. */
 static inline int mf_buffer_count(const mf_buffer *b) { return b->part_count ? b->part_count : 1; }
 static inline mf_buffer *mf_buffer_at(mf_buffer *b, int k) { return b->part_count ? b->parts[k] : b; }

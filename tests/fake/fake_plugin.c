@@ -1,4 +1,5 @@
-/* A PJRT plugin that computes nothing: every result is a copy of an argument. It counts what it gives away, and fails when it is told to.
+/* A PJRT plugin that computes nothing: every result is a copy of an argument. It counts what it gives away and what it copies, and fails
+ * when it is told to. Of the host's memory it copies nothing where it need not, and reads that until the buffer is destroyed.
  * A shared object, opened as a vendor's is; the test finds what steers it by name (fake_plugin.h). */
 #include "fake/fake_plugin.h"
 
@@ -18,7 +19,9 @@ typedef struct fault {
 } fault;
 
 typedef struct event {
-    bool fails;
+    bool fails, pending;
+    void (*callback)(void *error, void *context);
+    void *context;
 } event;
 
 typedef struct buffer {
@@ -26,7 +29,9 @@ typedef struct buffer {
     int64_t dims[MOST_DIMS];
     size_t bytes;
     bool deleted;
-    unsigned char at[];
+    event *done;             /* comes when the host's memory is read no more */
+    const unsigned char *at; /* the host's, or its own */
+    unsigned char own[];
 } buffer;
 
 typedef struct executable {
@@ -34,7 +39,7 @@ typedef struct executable {
     bool donates;
 } executable;
 
-static _Atomic int calls, failing_call, events, failing_event, living[FAKE_KINDS];
+static _Atomic int calls, failing_call, events, failing_event, living[FAKE_KINDS], copies[FAKE_WAYS];
 static char the_client, the_devices[DEVICES];
 static void *const devices[DEVICES] = { &the_devices[0], &the_devices[1], &the_devices[2], &the_devices[3] };
 
@@ -106,14 +111,28 @@ static void *event_destroy(void *a)
 static void *event_await(void *a)
 {
     ENTER;
-    return ((event *)((pjrt_one *)a)->object)->fails ? failure("an event", 13) : NULL;
+    const event *e = ((pjrt_one *)a)->object;
+    if (e->pending)
+        abort(); /* for ever */
+    return e->fails ? failure("an event", 13) : NULL;
+}
+
+static void come(event *e)
+{
+    e->pending = false;
+    if (e->callback)
+        e->callback(e->fails ? failure("an event", 13) : NULL, e->context);
 }
 
 static void *event_on_ready(void *a)
 {
     ENTER;
     pjrt_on_ready *r = a;
-    r->callback(((event *)r->event)->fails ? failure("an event", 13) : NULL, r->context);
+    event *e = r->event;
+    e->callback = r->callback;
+    e->context = r->context;
+    if (!e->pending)
+        come(e);
     return NULL;
 }
 
@@ -236,7 +255,9 @@ static void *executable_destroy(void *a)
 static buffer *copy_of(const buffer *b)
 {
     buffer *c = made(FAKE_BUFFER, sizeof *c + b->bytes);
-    memcpy(c, b, sizeof *c + b->bytes);
+    *c = *b;
+    c->done = NULL;
+    c->at = memcpy(c->own, b->at, b->bytes);
     return c;
 }
 
@@ -266,19 +287,38 @@ static void *from_host(void *a)
     size_t bytes = sizes[f->type];
     for (size_t i = 0; i < f->rank; i++)
         bytes *= (size_t)f->dims[i];
-    buffer *b = made(FAKE_BUFFER, sizeof *b + bytes);
+    bool alias = f->semantics == PJRT_ZERO_COPY && (uintptr_t)f->data % 64 == 0;
+    buffer *b = made(FAKE_BUFFER, sizeof *b + (alias ? 0 : bytes));
     b->type = f->type;
     b->rank = (int)f->rank;
     memcpy(b->dims, f->dims, f->rank * sizeof *f->dims);
     b->bytes = bytes;
-    memcpy(b->at, f->data, bytes);
+    b->at = alias ? f->data : memcpy(b->own, f->data, bytes);
     f->buffer_out = b;
-    f->done_out = new_event();
+    event *done = f->done_out = new_event();
+    if (alias) {
+        done->pending = true;
+        b->done = done;
+    }
+    copies[FAKE_FROM_HOST]++;
+    copies[FAKE_ALIAS] += alias;
+    return NULL;
+}
+
+static void *copy_to_device(void *a)
+{
+    ENTER;
+    pjrt_copy_to_device *c = a;
+    c->buffer_out = copy_of(c->buffer);
+    copies[FAKE_TO_DEVICE]++;
     return NULL;
 }
 
 static void *buffer_destroy(void *a)
 {
+    buffer *b = ((pjrt_one *)a)->object;
+    if (b->done)
+        come(b->done);
     gone(FAKE_BUFFER, ((pjrt_one *)a)->object);
     ENTER;
     return NULL;
@@ -300,6 +340,7 @@ static void *to_host(void *a)
     if (b->deleted || t->bytes < b->bytes)
         return failure("a buffer that is gone", 3);
     memcpy(t->to, b->at, b->bytes);
+    copies[FAKE_TO_HOST]++;
     t->event_out = new_event();
     return NULL;
 }
@@ -339,6 +380,7 @@ static struct {
         [PJRT_LOADED_EXECUTE] = execute,
         [PJRT_BUFFER_DESTROY] = buffer_destroy,
         [PJRT_BUFFER_IS_DELETED] = is_deleted,
+        [PJRT_BUFFER_COPY_TO_DEVICE] = copy_to_device,
         [PJRT_BUFFER_TO_HOST] = to_host,
     },
 };
@@ -356,6 +398,7 @@ void fake_plugin_fail(int call, int event_number)
 int fake_plugin_calls(void) { return calls; }
 int fake_plugin_events(void) { return events; }
 int fake_plugin_living(int kind) { return living[kind]; }
+int fake_plugin_copies(int way) { return atomic_exchange(&copies[way], 0); }
 
 void fake_plugin_version(int major, int minor, size_t table_size, int lacking)
 {

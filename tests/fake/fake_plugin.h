@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+/* FAKE_ALIAS: of those from the host, the ones that copied nothing. */
+enum fake_way { FAKE_FROM_HOST, FAKE_ALIAS, FAKE_TO_HOST, FAKE_TO_DEVICE, FAKE_WAYS };
 enum fake_kind { FAKE_ERROR, FAKE_EVENT, FAKE_BUFFER, FAKE_EXECUTABLE, FAKE_CLIENT, FAKE_KINDS };
 
 /* From now on the call of this number fails, and the event of that number brings an error; 0: none. The counts begin again. */
@@ -11,6 +13,7 @@ void fake_plugin_fail(int call, int event_number);
 int fake_plugin_calls(void); /* and events: so far */
 int fake_plugin_events(void);
 int fake_plugin_living(int kind); /* what it gave and nobody has destroyed */
+int fake_plugin_copies(int way);  /* since it was asked last */
 /* What its table says: the version, its size (0: what it is), and a function that it lacks (-1: none). */
 void fake_plugin_version(int major, int minor, size_t table_size, int lacking);
 

@@ -19,7 +19,8 @@ static mf_device_list devices(void)
         snprintf(path, sizeof path, "%s/out/pjrt/pjrt_c_api_cpu_plugin.so", tree ? tree : ".");
     if (!tried && access(path, R_OK) == 0) {
         (void)mf_set_num_cpu_devices(N);
-        CHECK_EQ_INT(mf_register_plugin("plugin", path, "cpu_device_count=8"), MF_OK);
+        const char *options = getenv("MF_PJRT_OPTIONS"); /* another plugin has others */
+        CHECK_EQ_INT(mf_register_plugin("plugin", path, options ? options : "cpu_device_count=8"), MF_OK);
     }
     tried = true;
     return mf_devices_of("plugin");
@@ -156,6 +157,33 @@ TEST(what_others_hold_is_not_donated)
     CHECK_STR(text(row), "3.0");
     CHECK_STR(text(all), "[[0. 1.]\n [2. 3.]]");
     CHECK_CONTAINS(mf_error(mf_add(x, 1)), "Array has been deleted");
+}
+
+TEST(donating_what_the_host_lent_leaves_the_hosts_bytes)
+{
+    PLUGIN_OR_SKIP;
+    mf_value x = put(mf_arange(1000, MF_F32), 0), y = put(x, 1); /* both are the same bytes of the host's */
+    mf_value r = mf_call(mf_jit(add_one, .donate_argnums = MF_INTS(0)), x);
+    CHECK_NEAR(mf_item_f64(mf_get(r, 999)), 1000, 0);
+    CHECK_NEAR(mf_item_f64(mf_get(y, 999)), 999, 0);
+    CHECK_NEAR(mf_item_f64(mf_sum(mf_add(y, 0))), 499500, 0);
+}
+
+static mf_value with_index(mf_value x) { return mf_add(x, mf_axis_index("i")); }
+
+TEST(maps_without_collectives)
+{
+    PLUGIN_OR_SKIP;
+    mf_device turned[N];
+    for (int i = 0; i < N; i++)
+        turned[i] = devices().at[N - 1 - i];
+    mf_function f = mf_pmap(add_one, .axis_name = "i", .devices = { N, turned }, .donate_argnums = MF_INTS(0));
+    mf_value x = mf_call(f, mf_arange(N, MF_I32)), y = mf_call(f, x);
+    CHECK_STR(text(y), "[2 3 4 5 6 7 8 9]");
+    CHECK(mf_is_error(mf_add(x, 1)));
+    for (int i = 0; i < N; i++)
+        CHECK_EQ_INT(mf_device_id(mf_devices_of_array(y).at[i]), N - 1 - i);
+    CHECK_STR(text(mf_call(mf_pmap(with_index, .axis_name = "i", .backend = "plugin"), mf_arange(N, MF_I32))), "[ 0  2  4  6  8 10 12 14]");
 }
 
 static mf_value total(mf_value x) { return mf_psum(x, "i"); }

@@ -43,7 +43,8 @@ mf_error_object *pjrt_error(const pjrt_client *c, int function, const void *plac
 
 /* ---- memory (pjrt_memory.c). What a buffer's `data` is: the bytes on the host, or in the plugin's buffers, or both. A plugin's buffer
  * has a type, so one memory may be in several forms: of some of its bytes, of a type, on a device. They are made when a program wants
- * them, and stay as long as the memory. */
+ * them, and stay as long as the memory. Where the plugin can, a form is the bytes on the host themselves; one that there is on another
+ * device is copied from there. */
 typedef struct pjrt_view { /* where in the memory, and what lies there */
     mf_dtype dtype;
     int rank;
@@ -54,15 +55,23 @@ bool pjrt_allocate(mf_buffer *b);
 void pjrt_release(mf_buffer *b);
 bool pjrt_from_host(mf_buffer *b, const void *bytes);
 mf_error_object *pjrt_to_host(const mf_buffer *b, int64_t from, int64_t count, void *out);
+mf_buffer *pjrt_to_device(const mf_buffer *b, int device); /* the client's `copied` */
 
 /* Whether the view is all of b, row by row. */
 bool pjrt_view_is_whole(const pjrt_view *v, size_t bytes);
-/* The form of the view on the device. NULL and *error. */
-void *pjrt_form(mf_buffer *b, const pjrt_view *v, int device, mf_error_object **error);
+/* The form of the view on the device. *kept: others hold that buffer too, so no program may take its memory. NULL and *error. */
+void *pjrt_form(mf_buffer *b, const pjrt_view *v, int device, bool *kept, mf_error_object **error);
 bool pjrt_add_form(mf_buffer *b, const pjrt_view *v, int device, void *buffer); /* takes it; false: memory is out */
 void pjrt_forget_form(mf_buffer *b, const void *buffer);                        /* and destroys it: a run took what it held */
-/* A plugin's buffer of what lies row by row at `rows`. */
-void *pjrt_upload(pjrt_client *c, const pjrt_view *v, const void *rows, int device, mf_error_object **error);
+/* Bytes on the host that never change, as long as somebody holds them: memory of ours, or a plugin that reads them. */
+typedef struct pjrt_bytes {
+    mf_object object;
+    size_t size;
+    unsigned char *at; /* 64-byte aligned, which is what a plugin wants of memory that it does not copy */
+} pjrt_bytes;
+pjrt_bytes *pjrt_bytes_new(size_t size); /* NULL: memory is out */
+/* A plugin's buffer of the view's elements, which are all that these bytes are, row by row. It holds them as long as it likes. */
+void *pjrt_upload(pjrt_client *c, const pjrt_view *v, pjrt_bytes *rows, int device, mf_error_object **error);
 
 /* ---- programs */
 typedef struct pjrt_executable {
@@ -70,11 +79,15 @@ typedef struct pjrt_executable {
     void *loaded;
     const mf_eqn *map; /* the program is this map alone: arguments and results are the devices' own rows; or NULL */
     int replicas;
-    int map_size;                /* of the map; 1 without */
-    const mf_type **in, **out;   /* of each replica */
-    int64_t *in_axes, *out_axes; /* along which a replica has its row; MF_NONE: all of it */
-    bool named;                  /* its maps name the devices */
-    int devices[];               /* by replica; of one replica, a portable executable runs on any */
+    int map_size;                        /* of the map; 1 without */
+    const mf_type **in, **out;           /* of each replica */
+    int64_t *in_axes, *out_axes;         /* along which a replica has its row; MF_NONE: all of it */
+    bool named;                          /* its maps name the devices */
+    bool meets;                          /* it has collectives: its devices wait for one another */
+    bool apart;                          /* each of its devices runs a program of one replica */
+    _Atomic(const mf_sharding *) *where; /* of each output, where the last call had it */
+    _Atomic(void *) room;                /* of a call that has ended, for the next one */
+    int devices[];                       /* by replica; of one replica, a portable executable runs on any */
 } pjrt_executable;
 
 mf_error_object *pjrt_load(const mf_load_request *load, mf_executable **x);                          /* pjrt_load.c */

@@ -42,6 +42,7 @@ enum {
     PJRT_LOADED_EXECUTE = 55,
     PJRT_BUFFER_DESTROY = 58,
     PJRT_BUFFER_IS_DELETED = 68,
+    PJRT_BUFFER_COPY_TO_DEVICE = 69, /* which it may lack */
     PJRT_BUFFER_TO_HOST = 70,
     PJRT_FUNCTIONS, /* that a plugin must have */
 };
@@ -147,6 +148,9 @@ typedef struct pjrt_client_compile {
     void *loaded_out;
 } pjrt_client_compile;
 
+/* How long the plugin may read the host's data: PJRT_ZERO_COPY says until the event, which may not come before the buffer is destroyed. */
+enum pjrt_semantics { PJRT_DURING_CALL, PJRT_UNTIL_TRANSFERRED, PJRT_ZERO_COPY };
+
 typedef struct pjrt_buffer_from_host {
     pjrt_head head;
     void *client;
@@ -156,10 +160,15 @@ typedef struct pjrt_buffer_from_host {
     size_t rank;
     const int64_t *strides;
     size_t stride_count;
-    int semantics; /* 0: the data is read during the call only */
+    int semantics; /* enum pjrt_semantics */
     void *device, *memory, *layout;
     void *done_out, *buffer_out;
 } pjrt_buffer_from_host;
+
+typedef struct pjrt_copy_to_device {
+    pjrt_head head;
+    void *buffer, *device, *buffer_out;
+} pjrt_copy_to_device;
 
 typedef struct pjrt_layout { /* by dimensions from the one whose elements are neighbours, without tiles */
     pjrt_head head;

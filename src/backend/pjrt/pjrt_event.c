@@ -10,20 +10,22 @@ typedef struct listener {
     void *context;
 } listener;
 
+typedef struct arrival {
+    struct run_event *run;
+    void *event;
+} arrival;
+
 typedef struct run_event {
     mf_future future;
     pjrt_client *client;
-    listener *callbacks; /* by the client's lock, as are the following */
+    listener *callbacks; /* by the client's lock, as is the following */
     mf_error_object *failed;
-    int left;
+    _Atomic int left;
     bool limited;
     const void *place;
+    int added;
+    arrival arrivals[]; /* as many as there are events */
 } run_event;
-
-typedef struct arrival {
-    run_event *run;
-    void *event;
-} arrival;
 
 static void event_destroy(mf_object *o)
 {
@@ -69,7 +71,7 @@ static void then(mf_future *f, void (*fn)(void *), void *context)
 
 mf_future *pjrt_future_new(pjrt_client *c, int count, bool limited, const void *place)
 {
-    run_event *e = mf_object_new(&event_class, sizeof *e);
+    run_event *e = mf_object_new(&event_class, sizeof *e + (size_t)count * sizeof *e->arrivals);
     if (!e)
         return NULL;
     e->future.wait = wait;
@@ -98,15 +100,18 @@ static listener *end(run_event *e)
 static void arrive(run_event *e, mf_error_object *error)
 {
     listener *list = NULL;
-    pthread_mutex_lock(&e->client->lock);
-    if (!e->failed) {
-        e->failed = error;
-        error = NULL;
+    if (error) {
+        pthread_mutex_lock(&e->client->lock);
+        mf_error_object *first = e->failed;
+        e->failed = first ? first : error;
+        pthread_mutex_unlock(&e->client->lock);
+        mf_error_ignore(first ? error : NULL);
     }
-    if (!--e->left)
+    if (atomic_fetch_sub(&e->left, 1) == 1) {
+        pthread_mutex_lock(&e->client->lock);
         list = end(e);
-    pthread_mutex_unlock(&e->client->lock);
-    mf_error_ignore(error);
+        pthread_mutex_unlock(&e->client->lock);
+    }
     for (listener *next; list; list = next) {
         next = list->next;
         list->fn(list->context);
@@ -117,28 +122,27 @@ static void arrive(run_event *e, mf_error_object *error)
 
 static void came(void *error, void *context)
 {
-    arrival *a = context;
+    const arrival *a = context;
     run_event *e = a->run;
     mf_error_object *failed = error ? pjrt_error(e->client, PJRT_LOADED_EXECUTE, e->place, error) : NULL;
     pjrt_destroy(e->client, PJRT_EVENT_DESTROY, a->event);
-    mf_free(a);
     arrive(e, failed);
 }
 
 void pjrt_future_add(mf_future *f, void *event)
 {
     run_event *e = mf_retain((run_event *)f);
-    arrival *a = event ? mf_alloc(sizeof *a) : NULL;
-    if (!a) {
-        arrive(e, pjrt_await(e->client, event, e->place));
+    arrival *a = &e->arrivals[e->added++];
+    *a = (arrival){ e, event };
+    if (!event) {
+        arrive(e, NULL);
         return;
     }
-    *a = (arrival){ e, event };
     pjrt_on_ready ask = { PJRT_HEAD(pjrt_on_ready), event, came, a };
     mf_error_object *error = pjrt_call(e->client, PJRT_EVENT_ON_READY, e->place, &ask);
     if (!error)
         return;
-    mf_free(a); /* nobody will say when it comes: wait for it, and let the call fail */
+    /* nobody will say when it comes: wait for it, and let the call fail */
     mf_error_ignore(pjrt_await(e->client, event, e->place));
     arrive(e, error);
 }

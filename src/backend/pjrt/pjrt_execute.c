@@ -17,6 +17,7 @@ typedef struct call {
     pjrt_executable *x;
     pjrt_client *client;
     mf_array *const *in;
+    void *room; /* for the lists that follow */
     int in_count, out_count;
     argument *arguments; /* by replica, by input */
     void **given;        /* their buffers: what the plugin sees */
@@ -81,10 +82,18 @@ static bool parts_are_alone(const mf_buffer *b)
     return alone;
 }
 
+static bool is_kept(const call *c, int i)
+{
+    for (size_t k = 0; k < c->kept_count; k++)
+        if (c->kept[k] == i)
+            return true;
+    return false;
+}
+
 /* Of a donated array that somebody else holds too the memory stays. */
 static void keep_shared(call *c)
 {
-    for (int i = 0; i < c->in_count; i++) {
+    for (int i = 0; c->x->base.donated && i < c->in_count; i++) {
         const mf_array *a = c->in[i];
         if (is_donated(c->x, i) && (!a->buffer || atomic_load(&a->readers) || !parts_are_alone(a->buffer)))
             c->kept[c->kept_count++] = i;
@@ -128,20 +137,20 @@ static mf_error_object *from_literal(const call *c, int replica, int i, argument
     const mf_type *type = c->x->in[i];
     pjrt_view v = view_of(c->in[i], axis);
     const unsigned char *from = l->data + (axis == MF_NONE ? 0 : index_of(c->x, replica) * l->strides[axis]);
-    void *rows = mf_alloc((size_t)type->bytes + 1);
+    pjrt_bytes *rows = pjrt_bytes_new((size_t)type->bytes);
     mf_contiguous_strides(type, strides);
     for (int d = 0, k = 0; d < l->type->rank; d++)
         if (d != axis)
             v.strides[k++] = l->strides[d];
     if (rows && type->size)
-        mf_copy_strided(v.rank, v.dims, mf_dtype_size(v.dtype), rows, strides, from, v.strides);
+        mf_copy_strided(v.rank, v.dims, mf_dtype_size(v.dtype), rows->at, strides, from, v.strides);
     to->buffer = rows ? pjrt_upload(c->client, &v, rows, device_of(c, replica), &error) : NULL;
-    mf_free(rows);
+    mf_drop(rows);
     mf_drop(l);
     return to->buffer || error ? error : mf_error_out_of_memory();
 }
 
-static mf_error_object *make_argument(const call *c, int replica, int i, argument *to)
+static mf_error_object *make_argument(call *c, int replica, int i, argument *to)
 {
     mf_array *a = c->in[i];
     int64_t axis = c->x->in_axes[i];
@@ -157,17 +166,26 @@ static mf_error_object *make_argument(const call *c, int replica, int i, argumen
         to->of = a->buffer;
         v.offset = a->offset + (axis == MF_NONE ? 0 : k * a->strides[axis]);
     }
-    to->buffer = pjrt_form(to->of, &v, device_of(c, replica), &error);
+    bool shared = axis == MF_NONE;
+    to->buffer = pjrt_form(to->of, &v, device_of(c, replica), &shared, &error);
+    if (shared && is_donated(c->x, i) && !is_kept(c, i))
+        c->kept[c->kept_count++] = i;
     return error;
 }
 
-static mf_error_object *check_alive(const call *c, const argument *a, int i)
+/* A call that failed may have taken what was donated to it nevertheless: such forms are forgotten here, so no later call is given one. */
+static void forget_taken(const call *c)
 {
-    pjrt_int_of ask = { PJRT_HEAD(pjrt_int_of), a->buffer, { 0 } };
-    mf_error_object *error = pjrt_call(c->client, PJRT_BUFFER_IS_DELETED, NULL, &ask);
-    if (!error && ask.out.truth)
-        error = mf_error_new(MF_ERROR_DONATED, "%s: the memory of input %d has been taken", c->client->base.platform, i);
-    return error;
+    for (int k = 0; c->x->base.donated && k < c->x->replicas * c->in_count; k++) {
+        const argument *a = &c->arguments[k];
+        if (!a->of || !a->buffer || !is_donated(c->x, k % c->in_count))
+            continue;
+        pjrt_int_of ask = { PJRT_HEAD(pjrt_int_of), a->buffer, { 0 } };
+        mf_error_object *error = pjrt_call(c->client, PJRT_BUFFER_IS_DELETED, NULL, &ask);
+        if (error || ask.out.truth)
+            pjrt_forget_form(a->of, a->buffer);
+        mf_error_ignore(error);
+    }
 }
 
 static mf_error_object *make_arguments(call *c)
@@ -177,7 +195,6 @@ static mf_error_object *make_arguments(call *c)
         for (int i = 0; i < c->in_count && !error; i++) {
             argument *a = &c->arguments[r * c->in_count + i];
             error = make_argument(c, r, i, a);
-            error = error ? error : check_alive(c, a, i);
             c->given[r * c->in_count + i] = a->buffer;
         }
     return error;
@@ -185,22 +202,36 @@ static mf_error_object *make_arguments(call *c)
 
 /* ---- results */
 
-static const mf_sharding *where_committed(const call *c)
+static bool is_committed(const call *c, int o)
 {
-    for (int i = 0; i < c->in_count; i++)
-        if (c->in[i]->sharding->committed)
-            return mf_sharding_single(c->x->base.client, device_of(c, 0));
-    return c->x->replicas > 1 ? mf_sharding_single(c->x->base.client, device_of(c, 0)) : mf_sharding_default(c->x->base.client);
+    bool committed = c->x->replicas > 1 || c->x->out_axes[o] != MF_NONE;
+    for (int i = 0; i < c->in_count && !committed; i++)
+        committed = c->in[i]->sharding->committed;
+    return committed;
 }
 
-static const mf_sharding *sharding_of(const call *c, int o)
+static const mf_sharding *make_sharding(const call *c, int o, bool committed)
 {
     int devices[PJRT_MOST_DEVICES], axis = (int)c->x->out_axes[o];
+    if (!committed)
+        return mf_sharding_default(c->x->base.client);
     if (c->x->out_axes[o] == MF_NONE)
-        return where_committed(c);
+        return mf_sharding_single(c->x->base.client, device_of(c, 0));
     for (int k = 0; k < c->x->map_size; k++)
         devices[k] = device_of(c, replica_of(c->x, k));
     return mf_sharding_get(c->x->base.client, 1, &axis, c->x->map_size, devices);
+}
+
+/* As in the last call, unless a portable program runs on another device or was given what is committed, where that was not. */
+static const mf_sharding *sharding_of(const call *c, int o)
+{
+    bool committed = is_committed(c, o);
+    const mf_sharding *p = atomic_load_explicit(&c->x->where[o], memory_order_acquire);
+    if (p && p->committed == committed && (!committed || p->devices[0] == device_of(c, 0)))
+        return p;
+    p = make_sharding(c, o, committed);
+    atomic_store_explicit(&c->x->where[o], p, memory_order_release);
+    return p;
 }
 
 static mf_array *new_result(const call *c, int o, mf_future *f)
@@ -252,60 +283,79 @@ static mf_error_object *make_results(const call *c, mf_future *f, mf_array **out
 
 /* ---- the call */
 
+/* Zeroed, in one piece, which the executable keeps from call to call. */
 static bool make_room(call *c)
 {
-    size_t replicas = (size_t)c->x->replicas, in = (size_t)c->in_count, out = (size_t)c->out_count;
-    c->arguments = mf_calloc(replicas * in + 1, sizeof *c->arguments);
-    c->given = mf_calloc(replicas * in + 1, sizeof *c->given);
-    c->results = mf_calloc(replicas * out + 1, sizeof *c->results);
-    c->rows = mf_calloc(2 * replicas, sizeof *c->rows);
-    c->events = mf_calloc(replicas, sizeof *c->events);
-    c->kept = mf_calloc(in + 1, sizeof *c->kept);
-    if (!c->arguments || !c->given || !c->results || !c->rows || !c->events || !c->kept)
+    size_t replicas = (size_t)c->x->replicas, in = replicas * (size_t)c->in_count, out = replicas * (size_t)c->out_count;
+    size_t bytes = in * (sizeof *c->arguments + sizeof *c->given) + out * sizeof *c->results +
+                   replicas * (2 * sizeof *c->rows + sizeof *c->events) + (size_t)c->in_count * sizeof *c->kept;
+    c->room = atomic_exchange(&c->x->room, NULL);
+    c->room = c->room ? c->room : mf_alloc(bytes + 1);
+    if (!c->room)
         return false;
+    c->arguments = memset(c->room, 0, bytes);
+    c->given = (void **)(c->arguments + in);
+    c->results = c->given + in;
+    c->rows = (void ***)(c->results + out);
+    c->events = (void **)(c->rows + 2 * replicas);
+    c->kept = (int64_t *)(c->events + replicas);
     for (size_t r = 0; r < replicas; r++) {
-        c->rows[r] = c->given + r * in;
-        c->rows[replicas + r] = c->results + r * out;
+        c->rows[r] = c->given + r * (size_t)c->in_count;
+        c->rows[replicas + r] = c->results + r * (size_t)c->out_count;
     }
     return true;
 }
 
 static void free_room(const call *c)
 {
-    for (int i = 0; c->results && i < c->x->replicas * c->out_count; i++)
+    if (!c->room)
+        return;
+    for (int i = 0; i < c->x->replicas * c->out_count; i++)
         pjrt_destroy(c->client, PJRT_BUFFER_DESTROY, c->results[i]);
-    for (int i = 0; c->arguments && i < c->x->replicas * c->in_count; i++)
+    for (int i = 0; i < c->x->replicas * c->in_count; i++)
         if (!c->arguments[i].of)
             pjrt_destroy(c->client, PJRT_BUFFER_DESTROY, c->arguments[i].buffer);
-    mf_free(c->arguments);
-    mf_free(c->given);
-    mf_free(c->results);
-    mf_free((void *)c->rows);
-    mf_free(c->events);
-    mf_free(c->kept);
+    mf_free(atomic_exchange(&c->x->room, c->room));
 }
 
-/* The plugin's turn. */
-static mf_error_object *start(const call *c)
+/* Begins on `count` devices from the replica on: on all of them, or on one. */
+static mf_error_object *execute(const call *c, int replica, int count)
 {
-    size_t replicas = (size_t)c->x->replicas;
     pjrt_execute_options options = { .head = PJRT_HEAD(pjrt_execute_options), .kept = c->kept, .kept_count = c->kept_count };
     pjrt_execute ask = {
         .head = PJRT_HEAD(pjrt_execute),
         .loaded = c->x->loaded,
         .options = &options,
-        .arguments = (void *const *const *)c->rows,
-        .device_count = replicas,
+        .arguments = (void *const *const *)c->rows + replica,
+        .device_count = (size_t)count,
         .argument_count = (size_t)c->in_count,
-        .outputs = (void **const *)(c->rows + replicas),
-        .events = c->events,
-        .device = replicas == 1 ? c->client->devices[c->device] : NULL,
+        .outputs = (void **const *)(c->rows + c->x->replicas + replica),
+        .events = c->events + replica,
+        .device = c->x->replicas == 1 || c->x->apart ? c->client->devices[device_of(c, replica)] : NULL,
     };
-    if (replicas == 1)
-        return pjrt_call(c->client, PJRT_LOADED_EXECUTE, NULL, &ask);
+    return pjrt_call(c->client, PJRT_LOADED_EXECUTE, NULL, &ask);
+}
+
+static mf_error_object *execute_apart(const call *c)
+{
+    mf_error_object *error = NULL;
+    for (int r = 0; r < c->x->replicas && !error; r++)
+        error = execute(c, r, 1);
+    for (int r = 0; r < c->x->replicas && error; r++) { /* nobody will ask for what has begun */
+        pjrt_destroy(c->client, PJRT_EVENT_DESTROY, c->events[r]);
+        c->events[r] = NULL;
+    }
+    return error;
+}
+
+/* The plugin's turn. Where nobody waits for anybody, calls may begin in any order, and any number of them. */
+static mf_error_object *start(const call *c)
+{
+    if (!c->x->meets)
+        return c->x->apart ? execute_apart(c) : execute(c, 0, c->x->replicas);
     pthread_mutex_lock(&c->client->calls);
     pjrt_enter_flight(c->client);
-    mf_error_object *error = pjrt_call(c->client, PJRT_LOADED_EXECUTE, NULL, &ask);
+    mf_error_object *error = execute(c, 0, c->x->replicas);
     if (error)
         pjrt_leave_flight(c->client);
     pthread_mutex_unlock(&c->client->calls);
@@ -320,9 +370,7 @@ static void give_up(const call *c)
             mf_array_end_read(c->in[i]);
             continue;
         }
-        bool kept = false;
-        for (size_t k = 0; k < c->kept_count; k++)
-            kept = kept || c->kept[k] == i;
+        bool kept = is_kept(c, i);
         for (int r = 0; r < c->x->replicas && !kept; r++) {
             const argument *a = &c->arguments[r * c->in_count + i];
             if (a->of)
@@ -336,10 +384,11 @@ static void give_up(const call *c)
 static mf_error_object *run(call *c, mf_array **out)
 {
     mf_error_object *error = make_arguments(c);
-    mf_future *f = error ? NULL : pjrt_future_new(c->client, c->x->replicas, c->x->replicas > 1, mf_entry_address);
+    mf_future *f = error ? NULL : pjrt_future_new(c->client, c->x->replicas, c->x->meets, mf_entry_address);
     if (!error)
         error = f ? start(c) : mf_error_out_of_memory();
     if (error) {
+        forget_taken(c);
         leave(c, c->in_count);
         mf_drop(f);
         return error;

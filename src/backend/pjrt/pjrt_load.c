@@ -15,6 +15,8 @@ static void executable_destroy(mf_object *o)
 {
     pjrt_executable *x = (pjrt_executable *)o;
     pjrt_destroy(pjrt_client_of(x->base.client), PJRT_LOADED_DESTROY, x->loaded);
+    mf_free(atomic_load(&x->room));
+    mf_free((void *)x->where);
     mf_free(x->in);
     mf_free(x->out);
     mf_free(x->in_axes);
@@ -75,7 +77,8 @@ static mf_error_object *read_signature(pjrt_executable *x)
     x->out = mf_calloc((size_t)p->out_count + 1, sizeof(mf_type *));
     x->in_axes = mf_calloc((size_t)p->in_count + 1, sizeof *x->in_axes);
     x->out_axes = mf_calloc((size_t)p->out_count + 1, sizeof *x->out_axes);
-    if (!x->in || !x->out || !x->in_axes || !x->out_axes)
+    x->where = mf_calloc((size_t)p->out_count + 1, sizeof *x->where);
+    if (!x->in || !x->out || !x->in_axes || !x->out_axes || !x->where)
         return mf_error_out_of_memory();
     x->map = mf_hlo_axes(p, x->in_axes, x->out_axes);
     x->map_size = x->map ? (int)((const mf_pmap_params *)x->map->params)->axis_size : 1;
@@ -134,9 +137,10 @@ static void put_switch(mf_text *t, const char *name, bool on)
 static void put_options(mf_text *t, const pjrt_executable *x)
 {
     mf_text build = { 0 }, assignment = { 0 }, computation = { 0 }, ids = { 0 };
-    put_field(&build, 4, (uint64_t)x->replicas);
+    int replicas = x->apart ? 1 : x->replicas;
+    put_field(&build, 4, (uint64_t)replicas);
     put_field(&build, 5, 1);
-    if (x->replicas > 1) {
+    if (replicas > 1) {
         put_field(&assignment, 1, (uint64_t)x->replicas);
         put_field(&assignment, 2, 1);
         for (int r = 0; r < x->replicas; r++)
@@ -146,7 +150,7 @@ static void put_options(mf_text *t, const pjrt_executable *x)
         put_message(&build, 9, &assignment);
     }
     put_message(t, 3, &build);
-    if (x->replicas == 1)
+    if (replicas == 1)
         put_field(t, 4, 1);
     if (pjrt_client_of(x->base.client)->is_cpu)
         put_switch(t, "xla_cpu_enable_fast_min_max", false);
@@ -171,11 +175,30 @@ static mf_error_object *check_results(const pjrt_executable *x)
     return error;
 }
 
+static char *find(const mf_text *code, const char *word) { return memmem(code->at, code->count, word, strlen(word)); }
+
+/* What the text says of its replicas. A collective says between whom it is, also one that the emitter made; a map whose devices neither meet
+ * nor ask which one they are becomes a program of one replica, which each of them runs. */
+static void read_replicas(pjrt_executable *x, const mf_text *code)
+{
+    char *count = find(code, "mhlo.num_replicas = ");
+    x->meets = x->replicas > 1 && (find(code, "replica_groups") || find(code, "source_target_pairs"));
+    x->apart = x->replicas > 1 && x->map && count && !x->meets && !find(code, "replica_id");
+    if (!x->apart)
+        return;
+    count += strlen("mhlo.num_replicas = ");
+    *count++ = '1';
+    while (*count >= '0' && *count <= '9')
+        *count++ = ' ';
+}
+
 static mf_error_object *compile(pjrt_executable *x)
 {
     pjrt_client *c = pjrt_client_of(x->base.client);
     mf_text code = { 0 }, options = { 0 };
     mf_error_object *error = mf_hlo_module(&code, x->base.function, x->base.program, x->replicas, x->base.donated);
+    if (!error && !code.failed)
+        read_replicas(x, &code);
     put_options(&options, x);
     if (!error && (code.failed || options.failed))
         error = mf_error_out_of_memory();

@@ -1,5 +1,6 @@
-/* Memory of a plugin's devices. Invariant: the bytes of a memory never change; they are on the host (before a program wants them, or since
- * somebody read them in part), or in a form that is whole, or in both; large ones leave the host once they have such a form. */
+/* Memory of a plugin's devices. Invariants: the bytes of a memory never change; they are on the host (before a program wants them, or since
+ * somebody read them in part), or in a form that is whole, or in both; large ones leave the host once they have such a form, unless the
+ * plugin's devices share the host's memory. What a plugin may read of the host's is counted, and goes when the plugin says so. */
 #include "backend/pjrt/pjrt.h"
 
 #include "base/alloc.h"
@@ -8,23 +9,51 @@
 
 enum { KEPT_ON_HOST = 1 << 16 }; /* bytes */
 
+/* A plugin's buffer that several memories have as their form. */
+typedef struct constant {
+    mf_object object;
+    pjrt_client *client;
+    void *buffer;
+} constant;
+
 typedef struct form {
     struct form *next;
     pjrt_view view;
     int device;
-    void *buffer;
+    void *buffer; /* NULL: none */
+    constant *of; /* whose buffer it is, or NULL: its own */
 } form;
 
 typedef struct memory {
     pthread_mutex_t lock;
-    unsigned char *host; /* NULL: not there */
+    pjrt_bytes *host; /* NULL: not there */
     form *forms;
+    form first; /* the first of them: a result has one, and no more */
 } memory;
 
 static const int types[] = {
     [MF_BOOL] = 1, [MF_I8] = 2,   [MF_I16] = 3,   [MF_I32] = 4,  [MF_I64] = 5,  [MF_U8] = 6,   [MF_U16] = 7,   [MF_U32] = 8,
     [MF_U64] = 9,  [MF_F16] = 10, [MF_BF16] = 13, [MF_F32] = 11, [MF_F64] = 12, [MF_C64] = 14, [MF_C128] = 15, [MF_KEY] = 8,
 };
+
+static void bytes_destroy(mf_object *o) { mf_memory_put(((pjrt_bytes *)o)->at, ((pjrt_bytes *)o)->size + 1); }
+static const mf_class bytes_class = { "bytes for a plugin", bytes_destroy };
+
+pjrt_bytes *pjrt_bytes_new(size_t size)
+{
+    unsigned char *at = mf_memory_get(size + 1);
+    pjrt_bytes *b = at ? mf_object_new(&bytes_class, sizeof *b) : NULL;
+    if (b) {
+        b->size = size;
+        b->at = at;
+    } else if (at) {
+        mf_memory_put(at, size + 1);
+    }
+    return b;
+}
+
+static void constant_destroy(mf_object *o) { pjrt_destroy(((constant *)o)->client, PJRT_BUFFER_DESTROY, ((constant *)o)->buffer); }
+static const mf_class constant_class = { "constant of a plugin", constant_destroy };
 
 bool pjrt_allocate(mf_buffer *b)
 {
@@ -35,25 +64,35 @@ bool pjrt_allocate(mf_buffer *b)
     return m;
 }
 
+static void form_end(const mf_buffer *b, form *f)
+{
+    if (f->of)
+        mf_drop(f->of);
+    else
+        pjrt_destroy(pjrt_client_of(b->client), PJRT_BUFFER_DESTROY, f->buffer);
+    f->buffer = NULL;
+    if (f != &((memory *)b->data)->first)
+        mf_free(f);
+}
+
 void pjrt_release(mf_buffer *b)
 {
     memory *m = b->data;
     for (form *f = m->forms, *next; f; f = next) {
         next = f->next;
-        pjrt_destroy(pjrt_client_of(b->client), PJRT_BUFFER_DESTROY, f->buffer);
-        mf_free(f);
+        form_end(b, f);
     }
     pthread_mutex_destroy(&m->lock);
-    mf_free(m->host);
+    mf_drop(m->host);
     mf_free(m);
 }
 
 bool pjrt_from_host(mf_buffer *b, const void *bytes)
 {
     memory *m = b->data;
-    m->host = mf_alloc(b->bytes + 1);
+    m->host = pjrt_bytes_new(b->bytes);
     if (m->host)
-        memcpy(m->host, bytes, b->bytes);
+        memcpy(m->host->at, bytes, b->bytes);
     return m->host;
 }
 
@@ -125,10 +164,10 @@ static mf_error_object *bring(const mf_buffer *b)
     memory *m = b->data;
     if (m->host)
         return NULL;
-    unsigned char *host = mf_alloc(b->bytes + 1);
-    mf_error_object *error = host ? read_whole(b, host) : mf_error_out_of_memory();
+    pjrt_bytes *host = pjrt_bytes_new(b->bytes);
+    mf_error_object *error = host ? read_whole(b, host->at) : mf_error_out_of_memory();
     if (error)
-        mf_free(host);
+        mf_drop(host);
     else
         m->host = host;
     return error;
@@ -141,110 +180,236 @@ mf_error_object *pjrt_to_host(const mf_buffer *b, int64_t from, int64_t count, v
     bool all = from == 0 && count == (int64_t)b->bytes;
     mf_error_object *error = all && !m->host ? read_whole(b, out) : bring(b);
     if (!error && m->host)
-        memcpy(out, m->host + from, (size_t)count);
+        memcpy(out, m->host->at + from, (size_t)count);
     pthread_mutex_unlock(&m->lock);
     return error;
 }
 
 /* ---- to devices */
 
-void *pjrt_upload(pjrt_client *c, const pjrt_view *v, const void *rows, int device, mf_error_object **error)
+typedef struct transfer {
+    pjrt_client *client;
+    void *event;
+    pjrt_bytes *rows;
+} transfer;
+
+/* The plugin reads the rows no more. What it failed with is the buffer's, and comes with whatever reads that. */
+static void transferred(void *error, void *context)
+{
+    transfer *t = context;
+    pjrt_destroy(t->client, PJRT_ERROR_DESTROY, error);
+    pjrt_destroy(t->client, PJRT_EVENT_DESTROY, t->event);
+    mf_drop(t->rows);
+    mf_free(t);
+}
+
+/* Keeps the rows until the event. Takes the event; where nobody would say that it came, the buffer, which is destroyed before the event is
+ * waited for, since that may come with the buffer's end only. */
+static mf_error_object *keep_until(pjrt_client *c, pjrt_bytes *rows, void *event, void *buffer)
+{
+    transfer *t = event ? mf_alloc(sizeof *t) : NULL;
+    mf_error_object *error = t || !event ? NULL : mf_error_out_of_memory();
+    if (t) {
+        *t = (transfer){ c, event, mf_retain(rows) };
+        pjrt_on_ready ask = { PJRT_HEAD(pjrt_on_ready), event, transferred, t };
+        error = pjrt_call(c, PJRT_EVENT_ON_READY, NULL, &ask);
+    }
+    if (!error)
+        return NULL;
+    pjrt_destroy(c, PJRT_BUFFER_DESTROY, buffer);
+    mf_error_ignore(pjrt_await(c, event, NULL));
+    if (t)
+        mf_drop(t->rows);
+    mf_free(t);
+    return error;
+}
+
+void *pjrt_upload(pjrt_client *c, const pjrt_view *v, pjrt_bytes *rows, int device, mf_error_object **error)
 {
     int64_t dims[MF_RANK + 1];
     int rank = dims_of(v, dims);
     pjrt_buffer_from_host ask = {
         .head = PJRT_HEAD(pjrt_buffer_from_host),
         .client = c->client,
-        .data = rows,
+        .data = rows->at,
         .type = types[v->dtype],
         .dims = dims,
         .rank = (size_t)rank,
+        .semantics = PJRT_ZERO_COPY,
         .device = c->devices[device],
     };
     *error = pjrt_call(c, PJRT_CLIENT_BUFFER_FROM_HOST, NULL, &ask);
-    if (*error)
-        return NULL;
-    *error = pjrt_await(c, ask.done_out, NULL);
-    if (!*error)
-        return ask.buffer_out;
-    pjrt_destroy(c, PJRT_BUFFER_DESTROY, ask.buffer_out);
-    return NULL;
+    *error = *error ? *error : keep_until(c, rows, ask.done_out, ask.buffer_out);
+    return *error ? NULL : ask.buffer_out;
 }
 
-/* The view's elements, row by row, on the host: where they lie so, themselves; else in *copy. NULL when memory is out. */
-static const void *rows_of(const mf_buffer *b, const pjrt_view *v, void **copy)
+/* The view's elements, row by row, on the host, where the bytes are; a reference. NULL when memory is out. */
+static pjrt_bytes *rows_of(const mf_buffer *b, const pjrt_view *v)
 {
-    const unsigned char *host = ((memory *)b->data)->host;
+    pjrt_bytes *host = ((memory *)b->data)->host;
     int64_t strides[MF_RANK], step = mf_dtype_size(v->dtype);
     if (pjrt_view_is_whole(v, b->bytes))
-        return host;
+        return mf_retain(host);
     for (int i = v->rank - 1; i >= 0; i--) {
         strides[i] = step;
         step *= v->dims[i];
     }
-    *copy = mf_alloc((size_t)step + 1);
-    if (*copy && step)
-        mf_copy_strided(v->rank, v->dims, mf_dtype_size(v->dtype), *copy, strides, host + v->offset, v->strides);
-    return *copy;
+    pjrt_bytes *rows = pjrt_bytes_new((size_t)step);
+    if (rows && step)
+        mf_copy_strided(v->rank, v->dims, mf_dtype_size(v->dtype), rows->at, strides, host->at + v->offset, v->strides);
+    return rows;
 }
 
-static void add(memory *m, form *f)
+/* On another device. NULL: the plugin does not copy it, whoever is to blame. */
+static void *copy_form(pjrt_client *c, const form *f, int device)
 {
-    f->next = m->forms;
-    m->forms = f;
+    if (!c->api->functions[PJRT_BUFFER_COPY_TO_DEVICE])
+        return NULL;
+    pjrt_copy_to_device ask = { PJRT_HEAD(pjrt_copy_to_device), f->buffer, c->devices[device], NULL };
+    mf_error_object *error = pjrt_call(c, PJRT_BUFFER_COPY_TO_DEVICE, NULL, &ask);
+    mf_error_ignore(error);
+    return error ? NULL : ask.buffer_out;
 }
 
-/* The lock is held. */
-static void *make_form(mf_buffer *b, const pjrt_view *v, int device, mf_error_object **error)
+static form *find_form(const memory *m, const pjrt_view *v, int device, bool elsewhere)
+{
+    for (form *f = m->forms; f; f = f->next)
+        if ((f->device == device) != elsewhere && is_same(&f->view, v))
+            return f;
+    return NULL;
+}
+
+/* With the buffer, or the constant's. False: memory is out. */
+static bool add(memory *m, const pjrt_view *v, int device, void *buffer, constant *of)
+{
+    form *f = m->first.buffer ? mf_alloc(sizeof *f) : &m->first;
+    if (!f)
+        return false;
+    *f = (form){ m->forms, *v, device, buffer, of };
+    m->forms = f;
+    return true;
+}
+
+/* From another device if it is there, unless the host's bytes serve as they are; else from the host. The lock is held. */
+static void *make_buffer(mf_buffer *b, const pjrt_view *v, int device, mf_error_object **error)
 {
     memory *m = b->data;
-    void *copy = NULL;
-    form *f = mf_alloc(sizeof *f);
-    *error = f ? bring(b) : mf_error_out_of_memory();
-    const void *rows = *error ? NULL : rows_of(b, v, &copy);
+    pjrt_client *c = pjrt_client_of(b->client);
+    const form *there = c->is_cpu && m->host ? NULL : find_form(m, v, device, true);
+    void *buffer = there ? copy_form(c, there, device) : NULL;
+    if (buffer)
+        return buffer;
+    *error = bring(b);
+    pjrt_bytes *rows = *error ? NULL : rows_of(b, v);
     if (!rows && !*error)
         *error = mf_error_out_of_memory();
-    void *buffer = rows ? pjrt_upload(pjrt_client_of(b->client), v, rows, device, error) : NULL;
-    mf_free(copy);
-    if (!buffer) {
-        mf_free(f);
-        return NULL;
-    }
-    *f = (form){ NULL, *v, device, buffer };
-    add(m, f);
-    if (b->bytes > KEPT_ON_HOST && pjrt_view_is_whole(v, b->bytes)) {
-        mf_free(m->host);
-        m->host = NULL;
-    }
+    buffer = rows ? pjrt_upload(c, v, rows, device, error) : NULL;
+    mf_drop(rows);
     return buffer;
 }
 
-void *pjrt_form(mf_buffer *b, const pjrt_view *v, int device, mf_error_object **error)
+/* ---- constants: numbers that calls are given again and again, each time as an array of its own, are on each device once. */
+
+enum { CONSTANTS = 256, CONSTANT_BYTES = 16 };
+typedef struct known_constant {
+    constant *of;
+    int device;
+    mf_dtype dtype;
+    unsigned char bytes[CONSTANT_BYTES];
+} known_constant;
+static known_constant known[CONSTANTS];
+static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool may_be_constant(const mf_buffer *b, const pjrt_view *v)
+{
+    return ((memory *)b->data)->host && !v->rank && b->bytes <= CONSTANT_BYTES && pjrt_view_is_whole(v, b->bytes);
+}
+
+static uint32_t place_of(const mf_buffer *b, const pjrt_view *v, int device)
+{
+    uint32_t hash = 2166136261u ^ (uint32_t)v->dtype ^ (uint32_t)device << 8 ^ (uint32_t)((uintptr_t)b->client >> 4);
+    for (size_t i = 0; i < b->bytes; i++)
+        hash = (hash ^ ((memory *)b->data)->host->at[i]) * 16777619u;
+    return (hash ^ hash >> 15) % CONSTANTS;
+}
+
+/* A reference to the constant that the memory is, made if need be. The memory's lock is held; NULL and *error. */
+static constant *constant_of(mf_buffer *b, const pjrt_view *v, int device, mf_error_object **error)
+{
+    const unsigned char *bytes = ((memory *)b->data)->host->at;
+    known_constant *k = &known[place_of(b, v, device)];
+    pthread_mutex_lock(&known_lock);
+    bool there = k->of && k->of->client == pjrt_client_of(b->client) && k->device == device && k->dtype == v->dtype &&
+                 !memcmp(k->bytes, bytes, b->bytes);
+    constant *of = there ? mf_retain(k->of) : NULL;
+    pthread_mutex_unlock(&known_lock);
+    if (of)
+        return of;
+    void *buffer = make_buffer(b, v, device, error);
+    of = buffer ? mf_object_new(&constant_class, sizeof *of) : NULL;
+    if (buffer && !of) {
+        pjrt_destroy(pjrt_client_of(b->client), PJRT_BUFFER_DESTROY, buffer);
+        *error = mf_error_out_of_memory();
+    }
+    if (!of)
+        return NULL;
+    of->client = pjrt_client_of(b->client);
+    of->buffer = buffer;
+    pthread_mutex_lock(&known_lock);
+    constant *before = k->of;
+    *k = (known_constant){ mf_retain(of), device, v->dtype, { 0 } };
+    memcpy(k->bytes, bytes, b->bytes);
+    pthread_mutex_unlock(&known_lock);
+    mf_drop(before);
+    return of;
+}
+
+/* ---- forms */
+
+/* The lock is held. */
+static const form *make_form(mf_buffer *b, const pjrt_view *v, int device, bool shared, mf_error_object **error)
 {
     memory *m = b->data;
-    void *found = NULL;
+    constant *of = shared && may_be_constant(b, v) ? constant_of(b, v, device, error) : NULL;
+    void *buffer = of ? of->buffer : *error ? NULL : make_buffer(b, v, device, error);
+    if (!buffer)
+        return NULL;
+    if (!add(m, v, device, buffer, of)) {
+        if (of)
+            mf_drop(of);
+        else
+            pjrt_destroy(pjrt_client_of(b->client), PJRT_BUFFER_DESTROY, buffer);
+        *error = mf_error_out_of_memory();
+        return NULL;
+    }
+    if (b->bytes > KEPT_ON_HOST && !pjrt_client_of(b->client)->is_cpu && pjrt_view_is_whole(v, b->bytes)) {
+        mf_drop(m->host);
+        m->host = NULL;
+    }
+    return m->forms;
+}
+
+void *pjrt_form(mf_buffer *b, const pjrt_view *v, int device, bool *shared, mf_error_object **error)
+{
+    memory *m = b->data;
     *error = NULL;
     pthread_mutex_lock(&m->lock);
-    for (const form *f = m->forms; f && !found; f = f->next)
-        if (f->device == device && is_same(&f->view, v))
-            found = f->buffer;
+    const form *found = find_form(m, v, device, false);
     if (!found)
-        found = make_form(b, v, device, error);
+        found = make_form(b, v, device, *shared, error);
+    *shared = found && found->of;
+    void *buffer = found ? found->buffer : NULL;
     pthread_mutex_unlock(&m->lock);
-    return found;
+    return buffer;
 }
 
 bool pjrt_add_form(mf_buffer *b, const pjrt_view *v, int device, void *buffer)
 {
     memory *m = b->data;
-    form *f = mf_alloc(sizeof *f);
-    if (!f)
-        return false;
-    *f = (form){ NULL, *v, device, buffer };
     pthread_mutex_lock(&m->lock);
-    add(m, f);
+    bool added = add(m, v, device, buffer, NULL);
     pthread_mutex_unlock(&m->lock);
-    return true;
+    return added;
 }
 
 void pjrt_forget_form(mf_buffer *b, const void *buffer)
@@ -252,14 +417,36 @@ void pjrt_forget_form(mf_buffer *b, const void *buffer)
     memory *m = b->data;
     form *gone = NULL;
     pthread_mutex_lock(&m->lock);
-    for (form **at = &m->forms; *at; at = &(*at)->next)
+    for (form **at = &m->forms; *at && !gone; at = &(*at)->next)
         if ((*at)->buffer == buffer) {
             gone = *at;
             *at = gone->next;
             break;
         }
-    pthread_mutex_unlock(&m->lock);
     if (gone)
-        pjrt_destroy(pjrt_client_of(b->client), PJRT_BUFFER_DESTROY, gone->buffer);
-    mf_free(gone);
+        form_end(b, gone);
+    pthread_mutex_unlock(&m->lock);
+}
+
+/* ---- from device to device */
+
+mf_buffer *pjrt_to_device(const mf_buffer *b, int device)
+{
+    memory *m = b->data;
+    pjrt_client *c = pjrt_client_of(b->client);
+    mf_buffer *there = mf_client_buffer(b->client, device, b->bytes);
+    if (!there)
+        return NULL;
+    pthread_mutex_lock(&m->lock);
+    const form *f = c->is_cpu && m->host ? NULL : whole_form(b);
+    void *buffer = f ? copy_form(c, f, device) : NULL;
+    bool done = buffer && add(there->data, &f->view, device, buffer, NULL); /* its first, which needs no memory */
+    if (!done && m->host)
+        ((memory *)there->data)->host = mf_retain(m->host);
+    done = done || m->host;
+    pthread_mutex_unlock(&m->lock);
+    if (done)
+        return there;
+    mf_drop(there);
+    return NULL;
 }

@@ -29,6 +29,7 @@ static const char *const names[PJRT_FUNCTIONS] = {
     [PJRT_LOADED_GET_EXECUTABLE] = "PJRT_LoadedExecutable_GetExecutable",
     [PJRT_LOADED_EXECUTE] = "PJRT_LoadedExecutable_Execute",
     [PJRT_BUFFER_IS_DELETED] = "PJRT_Buffer_IsDeleted",
+    [PJRT_BUFFER_COPY_TO_DEVICE] = "PJRT_Buffer_CopyToDevice",
     [PJRT_BUFFER_TO_HOST] = "PJRT_Buffer_ToHostBuffer",
 };
 
@@ -150,7 +151,7 @@ static mf_error_object *find_api(pjrt_client *c, const char *path)
             "%s: %s is of version %d.%d of the PJRT C API, with a table of %zu bytes; versions 0.%d and later of 0 serve, with %zu",
             c->base.platform, path, major, minor, c->api->head.size, PJRT_OLDEST_MINOR, least);
     for (int i = 0; i < PJRT_FUNCTIONS; i++)
-        if (names[i] && !c->api->functions[i])
+        if (names[i] && !c->api->functions[i] && i != PJRT_BUFFER_COPY_TO_DEVICE)
             return mf_error_new(MF_ERROR_DEVICE, "%s: %s lacks %s", c->base.platform, path, names[i]);
     return NULL;
 }
@@ -255,6 +256,7 @@ static pjrt_client *client_new(const char *name)
         .release = pjrt_release,
         .from_host = pjrt_from_host,
         .to_host = pjrt_to_host,
+        .copied = pjrt_to_device,
         .device_count = device_count,
         .backend = &backend,
     };
