@@ -93,13 +93,25 @@ class Bench:
         if row.processes > 1:
             yield from self.jobs(row, cores, tail)
             return
+        if row.plugin:
+            yield from self.on_plugin(row, cores)
+            return
         yield "Manyfold", Side([self.program, *tail], cores=cores)
         for peer in self.known(row):
             yield peer["label"], Side([peer["python"], peer["script"], *tail], row.peer_environment, cores)
 
+    def on_plugin(self, row, cores):
+        """The plugin's devices for ours, those of its kind for JAX, as many of each."""
+        devices = str(self.options.devices)
+        options = {"MF_PJRT_OPTIONS": os.environ.get("MF_PJRT_OPTIONS", f"cpu_device_count={devices}" if self.options.platform == "cpu" else "")}
+        ours = {"MF_DEFAULT_BACKEND": "plugin", "MF_PJRT_PLUGIN": f"{os.path.abspath(self.options.plugin)},plugin", "TF_CPP_MIN_LOG_LEVEL": "3"}
+        yield "Manyfold", Side([self.program, "--devices", devices], {**options, **ours}, cores)
+        for peer in self.known(row):
+            yield peer["label"], Side([peer["python"], peer["script"], "--devices", devices], {"BENCH_PLATFORM": self.options.platform}, cores)
+
     def known(self, row):
-        """The peers that have the row's workload; a whole process, and several, only JAX has."""
-        if row.workload == table.PROCESS or row.processes > 1:
+        """The peers that have the row's workload; a whole process, several, and the plugin's devices only JAX has."""
+        if row.workload == table.PROCESS or row.processes > 1 or row.plugin:
             return [peer for peer in self.peers if peer["package"] == "jax"]
         return [peer for peer in self.peers if row.workload in peer["workloads"]]
 
@@ -207,6 +219,9 @@ def main():
     parser.add_argument("--repeat", type=int, default=7, help="rounds of a row")
     parser.add_argument("--seconds", type=float, default=10, help="after so long a row ends with three rounds")
     parser.add_argument("--cores", type=int, default=2, help="use the first of the cores that we may use; 0: all of them")
+    parser.add_argument("--plugin", metavar="PATH", help="a PJRT plugin: without one, the rows of the group plugin are left out")
+    parser.add_argument("--platform", default="cpu", help="what JAX calls the plugin's devices: cpu, cuda")
+    parser.add_argument("--devices", type=int, default=8, help="so many of the plugin's devices")
     parser.add_argument("--resume", action="store_true", help="keep the rows that are measured already")
     parser.add_argument("--list", action="store_true", help="print the rows and stop")
     parser.add_argument("--workloads", action="store_true", help="print the workloads that the rows ask for and stop")
@@ -222,6 +237,7 @@ def main():
     if options.workloads:
         print("\n".join(sorted({name for row in wanted for name in (row.workload, *row.before) if name and name != table.PROCESS})))
         return
+    wanted = [row for row in wanted if options.plugin or not row.plugin]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))   # so that the sides are ended too
     bench = Bench(options)
     if options.pending:

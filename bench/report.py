@@ -213,7 +213,7 @@ def misses(summaries):
 
 
 # Groups with a table of their own, where the ratio is to the best of all peers.
-APART = {"training": "Training, beside JAX and PyTorch", "processes": "Across processes"}
+APART = {"training": "Training, beside JAX and PyTorch", "plugin": "On a plugin", "processes": "Across processes"}
 
 
 def marks(name):

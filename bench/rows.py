@@ -23,6 +23,7 @@ class Row:
     fresh: bool = False             # every round in a new process
     before: tuple = ()              # workloads called first in such a process
     peer_environment: dict = dataclasses.field(default_factory=dict)
+    plugin: bool = False            # on a PJRT plugin, and the peer on its own devices of that kind
     memory_of: str = ""             # the row whose peak memory this is, instead of seconds
     goal: float = 0.0
     flops: float = 0.0              # of a call, for the limit "fma"
@@ -169,6 +170,27 @@ def training():
     yield row("epoch_8192", "input pipeline: 8,192 images of 28 × 28, shuffled, cropped, flipped", devices=1)
 
 
+def plugin():
+    """Our programs on a PJRT plugin, beside JAX, which has the same one inside: what is left to compare is the way there and back."""
+    def row(workload, title, goal, **more):
+        return Row(f"{workload}@plugin", workload, title, group="plugin", plugin=True, goal=goal, **more)
+
+    yield row("dispatch_double", "tiny call, `x*2`, warm", 1.5)
+    yield row("dispatch_psum", "tiny call with psum, warm", 1.5)
+    yield row("linear_regression_step", "linear-regression step", 1.5)
+    for size, goal in (("1KiB", 1.5), ("1MiB", 1), ("16MiB", 1)):
+        yield row(f"psum_{size}", f"psum of {size.replace('M', ' M').replace('K', ' K')} a device", goal)
+    yield row("cnn_step_float32_128", "CNN step, f32, batch 128", 1)
+    yield row("cnn_step_bfloat16_128", "CNN step, bf16 over f32 weights", 1)
+    yield row("transformer_step_32_d128", "transformer step, 2 layers of 128, 32 sequences of 64", 1)
+    yield row("transformer_step_bfloat16_32_d128", "the same, bf16 over f32 weights", 1)
+    yield row("to_device_64MiB", "64 MiB from the host to a device", 1)
+    yield row("to_host_64MiB", "64 MiB from a device to the host", 1)
+    for workload, title in (("dispatch_double", "`x*2`"), ("linear_regression_step", "the linear-regression step"),
+                            ("cnn_step_float32_128", "the CNN's step")):
+        yield row(f"first_call_{workload}", f"first call of {title}, cold process", 1, fresh=True)
+
+
 def processes():
     """The same devices spread over processes that mpirun starts; goals are against the best of JAX over gloo and local sum + MPI_Allreduce."""
     for count, each in ((2, 4), (4, 2), (2, 1)):
@@ -190,7 +212,7 @@ def process():
     yield Row("first_result_memory", title="the same, peak memory", memory_of="first_result", goal=10)
 
 
-ROWS = [*dispatch(), *all_reduce(), *cnn(), *transformer(), *dense(), *loops(), *training(), *processes(), *process()]
+ROWS = [*dispatch(), *all_reduce(), *cnn(), *transformer(), *dense(), *loops(), *training(), *plugin(), *processes(), *process()]
 
 
 def chosen(patterns):

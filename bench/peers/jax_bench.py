@@ -436,8 +436,8 @@ cnn("bfloat16", 128, 3)
 
 # ---- a step of a small causal transformer
 
-def transformer(batch, width, calls, layers=2, heads=4, sequence=64, vocabulary=256):
-    @workload(f"transformer_step_{batch}_d{width}", calls)
+def transformer(batch, width, calls, layers=2, heads=4, sequence=64, vocabulary=256, dtype=""):
+    @workload(f"transformer_step_{dtype and dtype + '_'}{batch}_d{width}", calls)
     def prepare(jax, n):
         jnp, lax, tree_map = jax.numpy, jax.lax, jax.tree_util.tree_map
 
@@ -454,11 +454,12 @@ def transformer(batch, width, calls, layers=2, heads=4, sequence=64, vocabulary=
             return mixed.reshape(x.shape) @ p["out"]
 
         def objective(p, tokens, labels):
+            p = tree_map(lambda a: a.astype(dtype or a.dtype), p)
             x = jnp.take(p["embedding"], tokens, 0) + p["positions"]
             for layer in p["layers"]:
                 x = x + attention(norm(x, layer["norm1"]), layer)
                 x = x + jax.nn.gelu(norm(x, layer["norm2"]) @ layer["up"]) @ layer["down"]
-            logits = norm(x, p["norm"]) @ p["embedding"].T
+            logits = (norm(x, p["norm"]) @ p["embedding"].T).astype(jnp.float32)
             picked = jnp.take_along_axis(logits, labels[..., None], -1)[..., 0]
             return jnp.mean(jax.nn.logsumexp(logits, -1) - picked)
 
@@ -494,6 +495,7 @@ def transformer(batch, width, calls, layers=2, heads=4, sequence=64, vocabulary=
 
 transformer(8, 16, 5)
 transformer(32, 128, 3)
+transformer(32, 128, 3, dtype="bfloat16")
 
 # ---- the step of a residual network of 20 layers, whose norms take the statistics of all devices
 
@@ -576,11 +578,32 @@ def resnet(batch, width, calls, name, side=28, stages=3, blocks=3, classes=10):
 resnet(16, 2, 5, "resnet_step_16_c2")
 resnet(128, 16, 1, "resnet_step_128")
 
+# ---- transfers between the host's memory and a device's
+
+@workload("to_device_64MiB", 2)
+def to_device(jax, n):
+    host, first = transferred(jax), jax.jit(lambda x: x[0])
+    return lambda: first(jax.device_put(host, jax.devices()[0]))
+
+
+@workload("to_host_64MiB", 2)
+def to_host(jax, n):
+    import numpy
+    host, f = transferred(jax), jax.jit(lambda x: x + 1)
+    x = jax.device_put(host.copy(), jax.devices()[0])
+    return lambda: numpy.copyto(host, f(x))
+
+
+def transferred(jax):
+    import numpy
+    return (numpy.arange(64 << 18) & 1023).astype(numpy.float32)
+
+
 class Bench(Peer):
     def __init__(self, devices, job=None):
         super().__init__()
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}".strip()
-        os.environ["JAX_PLATFORMS"] = "cpu"
+        os.environ["JAX_PLATFORMS"] = os.environ.get("BENCH_PLATFORM", "cpu")
         import jax
         self.jax, self.devices = jax, devices
         if job:   # gloo talks on standard output

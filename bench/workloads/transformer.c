@@ -28,6 +28,8 @@ static mf_value attention(mf_value x, mf_value p)
 
 static mf_value perceptron(mf_value x, mf_value p) { return mf_matmul(mf_gelu(mf_matmul(x, mf_get(p, "up"))), mf_get(p, "down")); }
 
+static mf_value halved(mf_value x) { return mf_astype(x, MF_BF16); }
+
 static mf_value objective(mf_value p, mf_value tokens, mf_value labels)
 {
     mf_value x = mf_add(mf_take(mf_get(p, "embedding"), tokens, 0), mf_get(p, "positions"));
@@ -37,17 +39,25 @@ static mf_value objective(mf_value p, mf_value tokens, mf_value labels)
         x = mf_add(x, perceptron(norm(x, mf_get(layer, "norm2")), layer));
     }
     mf_value logits = mf_matmul(norm(x, mf_get(p, "norm")), mf_transpose(mf_get(p, "embedding"), MF_INTS0));
-    return mf_mean(mf_softmax_cross_entropy_with_integer_labels(logits, labels));
+    return mf_mean(mf_softmax_cross_entropy_with_integer_labels(mf_astype(logits, MF_F32), labels));
 }
+
+static mf_value objective_bf16(mf_value p, mf_value tokens, mf_value labels) { return objective(mf_tree_map(halved, p), tokens, labels); }
 
 static mf_value descend(mf_value p, mf_value g) { return mf_sub(p, mf_mul(g, 0.1)); }
 
-static mf_value step(mf_value p, mf_value tokens, mf_value labels)
+static mf_value step_of(mf_function loss_and_grads, mf_value p, mf_value tokens, mf_value labels)
 {
     mf_value loss, grads;
-    mf_unpack(mf_call(mf_value_and_grad(objective), p, tokens, labels), &loss, &grads);
+    mf_unpack(mf_call(loss_and_grads, p, tokens, labels), &loss, &grads);
     grads = mf_pmean(grads, "devices");
     return mf_tuple(mf_tree_map(descend, p, grads), mf_pmean(loss, "devices"));
+}
+
+static mf_value step(mf_value p, mf_value tokens, mf_value labels) { return step_of(mf_value_and_grad(objective), p, tokens, labels); }
+static mf_value step_bf16(mf_value p, mf_value tokens, mf_value labels)
+{
+    return step_of(mf_value_and_grad(objective_bf16), p, tokens, labels);
 }
 
 static mf_value norm_parameters(int64_t width)
@@ -80,18 +90,21 @@ static void prepare_transformer(const workload *w)
     finish(held[2]);
 }
 
-static void call_transformer(void)
+static void call_step(mf_function f)
 {
     mf_value p, loss;
-    mf_unpack(mf_call(mf_pmap(step, .axis_name = "devices", .donate_argnums = MF_INTS(0)), held[0], held[1], held[2]), &p, &loss);
+    mf_unpack(mf_call(f, held[0], held[1], held[2]), &p, &loss);
     mf_assign(&held[0], p);
     finish(loss);
     finish(p);
 }
+static void call_transformer(void) { call_step(mf_pmap(step, .axis_name = "devices", .donate_argnums = MF_INTS(0))); }
+static void call_transformer_bf16(void) { call_step(mf_pmap(step_bf16, .axis_name = "devices", .donate_argnums = MF_INTS(0))); }
 
 static const workload rows[] = {
     { .name = "transformer_step_8_d16", prepare_transformer, call_transformer, 5, .size = 8, .factor = 16, .small = true },
     { .name = "transformer_step_32_d128", prepare_transformer, call_transformer, 3, .size = 32, .factor = 128 },
+    { .name = "transformer_step_bfloat16_32_d128", prepare_transformer, call_transformer_bf16, 3, .size = 32, .factor = 128 },
 };
 
 const workload_list transformer_workloads = { rows, sizeof rows / sizeof *rows };

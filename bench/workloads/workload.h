@@ -23,7 +23,7 @@ typedef struct workload_list {
 
 /* One list a file. */
 extern const workload_list map_workloads, dense_workloads, loop_workloads, cnn_workloads, transformer_workloads, sequence_workloads,
-    training_workloads, resnet_workloads;
+    training_workloads, resnet_workloads, transfer_workloads;
 extern const workload_list *const workload_lists[]; /* all of them */
 extern const int workload_list_count;
 
