@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # test_pjrt.sh BUILD PLUGIN [room...]: the tests of the plugin, and those of the rooms ops, pmap and random with a PJRT plugin as their
 # default backend and eight devices, save what tests/pjrt/without.txt names. A line a program; the last one is "N passed, M failed".
+# MF_PJRT_OPTIONS in the environment takes the place of the eight devices of XLA's CPU.
 set -uo pipefail
 build=$(cd "$1" && pwd)
 root=$(cd "$(dirname "$0")/.." && pwd)
 plugin=$2
 shift 2
 export MF_SOURCE_DIR=$root MF_BUILD_DIR=$build TERM=dumb LC_ALL=C.UTF-8 TF_CPP_MIN_LOG_LEVEL=3
-export MF_PJRT_PLUGIN=$plugin,xla MF_PJRT_OPTIONS=cpu_device_count=8 MF_NUM_CPU_DEVICES=8
+export MF_PJRT_PLUGIN=$plugin,xla MF_PJRT_OPTIONS=${MF_PJRT_OPTIONS-cpu_device_count=8} MF_NUM_CPU_DEVICES=8
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 passed=0 failed=0
