@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # gpu_check.sh [--plugin PATH] [--devices N] [--jax PYTHON] [--out FOLDER] [--build FOLDER] [--quick]
 # What a machine's PJRT plugin does with this tree.
-# Needs the plugin (NVIDIA's, where pip puts it, unless one is named), gcc, cmake and ninja or make; neither LLVM nor oneDNN. It builds in
+# Needs the plugin (NVIDIA's, where pip puts it, unless one is named), gcc, python3, cmake and ninja or make; neither LLVM nor oneDNN. It builds in
 # a folder of its own, runs the conformance suite on the plugin, trains the CNN of `make train` and a GPT there, and measures dispatch, training
 # steps and transfers, beside JAX on the same device where there is a Python with jax. A part that fails is said, and the next one goes on.
 # The report is Markdown, OUT/report.md, also printed; the exit status is the number of the parts that failed.
@@ -127,11 +127,11 @@ train_gpt() {
 }
 
 measure() {
-    local peers=() short=()
+    local peers=() short=() rows=plugin
     [ -n "$jax" ] && peers=(--peer "$jax")
-    [ -n "$quick" ] && short=(--repeat 3 --seconds 4)
+    [ -n "$quick" ] && short=(--repeat 3 --seconds 4) && rows='dispatch_*@plugin'
     [ "$kind" = cpu ] || peers+=(--platform cuda)
-    python3 "$root/bench/compare.py" --build "$build" --out "$out/bench" --plugin "$plugin" --devices "$devices" --only plugin "${peers[@]}" \
+    python3 "$root/bench/compare.py" --build "$build" --out "$out/bench" --plugin "$plugin" --devices "$devices" --only "$rows" "${peers[@]}" \
         "${short[@]}"
 }
 
@@ -150,7 +150,7 @@ jax=${jax:-$(python3 -c 'import jax, sys; print(sys.executable)' 2>/dev/null)}
 part "Measuring" measure
 if [ -r "$out/bench/table.md" ]; then
     say
-    sed -n '/^## On a plugin/,/^## All/p' "$out/bench/table.md" | grep -v '^## All' | tee -a "$report"
+    sed -n '/^## On a plugin/,/^## Across/p' "$out/bench/table.md" | grep -v '^## Across' | tee -a "$report"
 fi
 say
 say "$failed part(s) failed."
