@@ -82,6 +82,20 @@ int64_t h_group_size(mf_hlo *h, const mf_namelist *axes, const mf_intlist *group
 const char *h_innermost_groups(mf_hlo *h);
 const char *h_pairs(mf_hlo *h, const mf_namelist *axes, const mf_intlist *perm); /* sources and targets */
 
+/* By replica, the one of index 0 along the axes where it stands; the caller's, by mf_free. NULL after failing. */
+int *h_roots(mf_hlo *h, const mf_namelist *axes);
+
+/* ---- findings: errors that the program finds out, and the host says when it has run (stablehlo/hlo_findings.c) */
+bool h_reports(const mf_hlo *h);                   /* whether anything is reported in this module */
+bool h_looks_at(const mf_hlo *h, const mf_eqn *e); /* whether the host wants to know what e finds out */
+/* That this equation has found something in its operand where `is`, a truth; place: a ui64, no type: none. Takes `first`, by replica the
+ * one that it was compared with, or NULL. */
+void h_find(mf_hlo *h, const mf_eqn *e, int operand, mf_hlo_value is, mf_hlo_value place, int *first);
+/* For rules with regions, which carry what was found so far as one more value: appends it where anything is reported, and gives the new
+ * count; and what it is from here on. */
+int h_put_found(const mf_hlo *h, mf_hlo_value *list, int count);
+void h_set_found(mf_hlo *h, mf_hlo_value v);
+
 /* ---- attributes; texts live as long as h */
 const char *h_keep(mf_hlo *h, mf_text *t);                                          /* a text as one of these; frees t */
 const char *h_ints(mf_hlo *h, const mf_intlist *list);                              /* array<i64: 1, 2> */

@@ -3,6 +3,7 @@
 #define MF_STABLEHLO_HLO_H
 
 #include "ir/stablehlo.h"
+#include "stablehlo/hlo_module.h"
 
 typedef struct mf_hlo_axis {
     const char *name; /* interned; NULL for a map without one */
@@ -17,6 +18,8 @@ struct mf_hlo {
     int next, indent, depth; /* the next value's name; spaces; axes */
     int64_t replicas;
     mf_hlo_axis axes[MF_HLO_AXES]; /* outermost first */
+    mf_hlo_findings *findings;     /* or NULL */
+    mf_hlo_value found;            /* so far; without a type where nothing is reported */
 };
 
 void hlo_type(mf_hlo *h, const mf_type *type);
@@ -24,5 +27,6 @@ const mf_type *hlo_sound(mf_hlo *h, const mf_type *type); /* for NULL fails and 
 void hlo_type_dims(mf_hlo *h, const mf_type *type, const char *element); /* ... with another element, "x" in front of it */
 void hlo_name(mf_hlo *h, mf_hlo_value v);
 void hlo_indent(mf_hlo *h);
+void hlo_begin_findings(mf_hlo *h);
 
 #endif

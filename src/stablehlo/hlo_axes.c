@@ -117,6 +117,17 @@ static const char *groups_text(mf_hlo *h, const mf_hlo_axis *axes, int count, co
     return h_keep(h, &t);
 }
 
+int *h_roots(mf_hlo *h, const mf_namelist *names)
+{
+    mf_hlo_axis axes[MF_HLO_AXES];
+    int *roots = axes_of(h, names, axes) ? mf_alloc((size_t)h->replicas * sizeof *roots) : NULL;
+    if (!roots)
+        h_fail(h, NULL);
+    for (int64_t r = 0; roots && r < h->replicas; r++)
+        roots[r] = (int)root_of(axes, names->count, r);
+    return roots;
+}
+
 const char *h_groups(mf_hlo *h, const mf_namelist *names, const mf_intlist *groups, int64_t group_size)
 {
     mf_hlo_axis axes[MF_HLO_AXES];

@@ -126,6 +126,8 @@ static void put_arguments(mf_hlo *h, const signature *s)
     }
 }
 
+static bool has_findings(const mf_hlo *h) { return h->findings && h->findings->wanted.count; }
+
 static void put_results(mf_hlo *h, const signature *s)
 {
     mf_text_put(h->text, "(");
@@ -133,6 +135,8 @@ static void put_results(mf_hlo *h, const signature *s)
         mf_text_put(h->text, o ? ", " : "");
         put_outer_type(h, s->out[o]);
     }
+    if (has_findings(h))
+        mf_text_put(h->text, s->out_count ? ", tensor<ui64>" : "tensor<ui64>");
     mf_text_put(h->text, ")");
 }
 
@@ -169,9 +173,26 @@ static void put_map(mf_hlo *h, const mf_eqn *e, const mf_program *p, const mf_hl
         h_program(h, m->program, in, out);
 }
 
+static void put_return(mf_hlo *h, const signature *s, mf_hlo_value *out)
+{
+    int count = h_put_found(h, out, s->out_count);
+    mf_text_put(h->text, "    return");
+    for (int o = 0; o < count; o++) {
+        mf_text_put(h->text, o ? ", " : " ");
+        hlo_name(h, out[o]);
+    }
+    for (int o = 0; o < count; o++) {
+        mf_text_put(h->text, o ? ", " : " : ");
+        put_outer_type(h, out[o].type);
+    }
+    mf_text_put(h->text, "\n");
+}
+
 static void put_main(mf_hlo *h, const signature *s, const mf_program *p)
 {
-    mf_hlo_value *in = h_room(h, s->in_count, sizeof *in), *out = h_room(h, s->out_count, sizeof *out);
+    mf_hlo_value *in = h_room(h, s->in_count, sizeof *in), *out = h_room(h, s->out_count + 1, sizeof *out);
+    if (!h->error)
+        hlo_begin_findings(h);
     for (int i = 0; !h->error && i < s->in_count; i++)
         in[i] = cast_key(h, (mf_hlo_value){ -1 - i, s->in[i] }, true);
     if (!h->error && s->map)
@@ -182,17 +203,7 @@ static void put_main(mf_hlo *h, const signature *s, const mf_program *p)
         out[o] = cast_key(h, out[o], false);
     if (h->error)
         return;
-    mf_text_put(h->text, s->out_count ? "    return " : "    return");
-    for (int o = 0; o < s->out_count; o++) {
-        mf_text_put(h->text, o ? ", " : "");
-        hlo_name(h, out[o]);
-    }
-    mf_text_put(h->text, s->out_count ? " : " : "\n");
-    for (int o = 0; o < s->out_count; o++) {
-        mf_text_put(h->text, o ? ", " : "");
-        put_outer_type(h, s->out[o]);
-    }
-    mf_text_put(h->text, s->out_count ? "\n" : "");
+    put_return(h, s, out);
 }
 
 /* A symbol of letters, digits and _. */
@@ -204,9 +215,10 @@ static void put_symbol(mf_text *t, const char *name)
     }
 }
 
-mf_error_object *mf_hlo_module(mf_text *t, const char *name, const mf_program *p, int64_t replicas, const bool *donated)
+mf_error_object *mf_hlo_module(mf_text *t, const char *name, const mf_program *p, int64_t replicas, const bool *donated,
+                               mf_hlo_findings *findings)
 {
-    mf_hlo h = { .text = t, .replicas = replicas, .indent = 4 };
+    mf_hlo h = { .text = t, .replicas = replicas, .indent = 4, .findings = findings };
     signature s;
     if (read_signature(&h, &s, p, donated)) {
         mf_text_put(t, "module @");

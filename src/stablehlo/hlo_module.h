@@ -2,12 +2,29 @@
 #ifndef MF_STABLEHLO_HLO_MODULE_H
 #define MF_STABLEHLO_HLO_MODULE_H
 
+#include "base/vector.h"
 #include "ir/program.h"
+
+/* What a module finds out that is an error: of which equations it shall, and by number, from 1, what may be found. */
+enum { MF_HLO_PLACE_BITS = 40 };
+typedef struct mf_hlo_finding {
+    const mf_eqn *eqn;
+    int operand;
+    int *first; /* by replica: the one that it is compared with; NULL: with none */
+} mf_hlo_finding;
+
+typedef struct mf_hlo_findings { /* zeroes are an empty one */
+    MF_VECTOR(const mf_eqn *) wanted;
+    MF_VECTOR(mf_hlo_finding) made;
+} mf_hlo_findings;
+void mf_hlo_findings_end(mf_hlo_findings *f);
 
 /* Appends "module @name ... { func.func public @main ... }": p as one program of so many replicas. Where p is one map and nothing else,
  * arguments and results are each device's own: without the mapped axes. Else every replica has all of them. Keys are pairs of ui32.
- * donated: by input of p, NULL for none. NULL, or an error that names the op that has no rule. */
-mf_error_object *mf_hlo_module(mf_text *t, const char *name, const mf_program *p, int64_t replicas, const bool *donated);
+ * donated: by input of p, NULL for none. findings: NULL for none; else where some are wanted main has one more result, of each replica
+ * a ui64 (hlo_findings.c). NULL, or an error that names the op that has no rule. */
+mf_error_object *mf_hlo_module(mf_text *t, const char *name, const mf_program *p, int64_t replicas, const bool *donated,
+                               mf_hlo_findings *findings);
 
 /* Along which axes arguments and results of that module are each device's own rows, by input and output of p; MF_NONE: each device has all.
  * Where p is one map and nothing else, the map; else NULL. */

@@ -39,7 +39,7 @@ typedef struct executable {
     bool donates;
 } executable;
 
-static _Atomic int calls, failing_call, events, failing_event, living[FAKE_KINDS], copies[FAKE_WAYS];
+static _Atomic int awaits, calls, failing_call, events, failing_event, living[FAKE_KINDS], copies[FAKE_WAYS];
 static char the_client, the_devices[DEVICES];
 static void *const devices[DEVICES] = { &the_devices[0], &the_devices[1], &the_devices[2], &the_devices[3] };
 
@@ -111,6 +111,7 @@ static void *event_destroy(void *a)
 static void *event_await(void *a)
 {
     ENTER;
+    awaits++;
     const event *e = ((pjrt_one *)a)->object;
     if (e->pending)
         abort(); /* for ever */
@@ -390,13 +391,14 @@ const void *GetPjrtApi(void) { return &table; }
 
 void fake_plugin_fail(int call, int event_number)
 {
-    calls = events = 0;
+    awaits = calls = events = 0;
     failing_call = call;
     failing_event = event_number;
 }
 
 int fake_plugin_calls(void) { return calls; }
 int fake_plugin_events(void) { return events; }
+int fake_plugin_awaits(void) { return awaits; }
 int fake_plugin_living(int kind) { return living[kind]; }
 int fake_plugin_copies(int way) { return atomic_exchange(&copies[way], 0); }
 

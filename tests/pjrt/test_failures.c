@@ -10,7 +10,7 @@
 #include <dlfcn.h>
 
 static __typeof__(fake_plugin_fail) *fail_at;
-static __typeof__(fake_plugin_calls) *calls, *events;
+static __typeof__(fake_plugin_calls) *calls, *events, *awaits;
 static __typeof__(fake_plugin_living) *living;
 static __typeof__(fake_plugin_version) *version;
 
@@ -29,9 +29,10 @@ static bool find_plugin(void)
     fail_at = (__typeof__(fail_at))(uintptr_t)dlsym(library, "fake_plugin_fail");
     calls = (__typeof__(calls))(uintptr_t)dlsym(library, "fake_plugin_calls");
     events = (__typeof__(events))(uintptr_t)dlsym(library, "fake_plugin_events");
+    awaits = (__typeof__(awaits))(uintptr_t)dlsym(library, "fake_plugin_awaits");
     living = (__typeof__(living))(uintptr_t)dlsym(library, "fake_plugin_living");
     version = (__typeof__(version))(uintptr_t)dlsym(library, "fake_plugin_version");
-    return fail_at && calls && events && living && version;
+    return fail_at && calls && events && awaits && living && version;
 }
 
 /* The words of the first error that nobody has looked at; "" where there is none. */
@@ -100,19 +101,26 @@ static mf_value with_context(void *context, mf_value x, mf_value y)
     return mf_add(x, mf_psum(y, "i"));
 }
 
+static mf_value with_check(void *context, mf_value x, mf_value y)
+{
+    (void)context;
+    return mf_add(mf_check_replicated(x, "i"), y);
+}
+
 typedef struct way {
     int number; /* makes each one's function another one, which is compiled anew */
-    bool anew, donates;
+    bool anew, donates, checks;
 } way;
 
 /* The fake gives back its first argument. NULL, or the first error's words. */
 static const char *run(const way *w)
 {
     int context = w->anew ? w->number : -1;
-    mf_function inner = mf_closure(with_context, &context);
+    mf_function inner = w->checks ? mf_closure(with_check, &context) : mf_closure(with_context, &context);
     mf_function f = w->donates ? mf_pmap(inner, .axis_name = "i", .backend = "fake plugin", .donate_argnums = MF_INTS(0))
                                : mf_pmap(inner, .axis_name = "i", .backend = "fake plugin");
-    mf_value x = mf_place(mf_arange(4, MF_F32), mf_devices_of("fake plugin")), r = mf_call(f, x, mf_arange(4, MF_F32));
+    mf_value x = mf_place(mf_arange(4, MF_F32), mf_devices_of("fake plugin")),
+             r = mf_call(f, x, mf_mul(mf_arange(4, MF_F32), w->checks ? 0 : 1));
     float rows[4] = { 0 };
     if (mf_is_error(r))
         return mf_error(r);
@@ -122,13 +130,33 @@ static const char *run(const way *w)
     return NULL;
 }
 
-static void fail_each(bool by_event, bool anew, bool donates)
+static mf_value claimed(mf_value x) { return mf_check_replicated(x, "i"); }
+
+/* What a program finds out comes as an event of the call: nobody waits for it before somebody reads. The fake gives its argument for that
+ * too, of which 0 says that nothing was found, and other bits here what no check of the program says. */
+TEST(a_claim_costs_no_wait)
+{
+    REQUIRE(find_plugin() && mf_devices_of("fake plugin").count == 4);
+    MF_SCOPE;
+    mf_function f = mf_pmap(claimed, "i", .backend = "fake plugin");
+    mf_value zeros = mf_place(mf_zeros(MF_SHAPE(4), MF_I64), mf_devices_of("fake plugin")), r = mf_call(f, zeros);
+    CHECK_EQ_INT(mf_block_until_ready(r), MF_OK);
+    fail_at(0, 0);
+    r = mf_call(f, zeros);
+    CHECK_EQ_INT(awaits(), 0);
+    CHECK_EQ_INT(events(), 8); /* two a device */
+    CHECK_EQ_INT(mf_block_until_ready(r), MF_OK);
+    mf_value ones = mf_place(mf_broadcast_to(mf_scalar(0x1p41, MF_I64), MF_SHAPE(4)), mf_devices_of("fake plugin"));
+    CHECK_CONTAINS(mf_error(mf_call(f, ones)), "a plugin says that a check has failed");
+}
+
+static void fail_each(bool by_event, way w)
 {
     int n = 1, executables = 0;
     for (; n < 400; n++) {
         MF_SCOPE;
         fail_at(by_event ? 0 : n, by_event ? n : 0);
-        const char *words = run(&(way){ n * 8 + by_event * 4 + donates, anew, donates });
+        const char *words = run(&(way){ n * 8 + by_event * 4 + w.donates * 2 + w.checks, w.anew, w.donates, w.checks });
         int count = by_event ? events() : calls();
         fail_at(0, 0);
         if (words)
@@ -148,12 +176,14 @@ TEST(every_call_of_a_map_fails_once)
 {
     REQUIRE(find_plugin() && mf_devices_of("fake plugin").count == 4);
     for (int i = 0; i < 4; i++)
-        fail_each(false, i & 1, i & 2);
+        fail_each(false, (way){ 0, i & 1, i & 2, false });
+    fail_each(false, (way){ 0, true, false, true });
 }
 
 TEST(every_event_of_a_map_fails_once)
 {
     REQUIRE(find_plugin() && mf_devices_of("fake plugin").count == 4);
-    fail_each(true, false, false);
-    fail_each(true, false, true);
+    fail_each(true, (way){ 0, false, false, false });
+    fail_each(true, (way){ 0, false, true, false });
+    fail_each(true, (way){ 0, false, false, true });
 }

@@ -202,6 +202,74 @@ TEST(calls_that_nobody_reads)
     CHECK_STR(text(last), "[32768 32768 32768 32768 32768 32768 32768 32768]");
 }
 
+static mf_value checked(mf_value x) { return mf_mul(mf_check_replicated(x, "i"), 2); }
+static mf_value checked_round(mf_value c, mf_value x) { return mf_tuple(mf_add(c, mf_check_replicated(mf_add(c, x), "i")), x); }
+static mf_value checked_scan(mf_value x) { return mf_get(mf_scan(checked_round, mf_get(x, 0), x), 0); }
+static mf_value is_small(mf_value x) { return mf_less(mf_check_replicated(x, "i"), 20); }
+static mf_value one_more(mf_value x) { return mf_add(x, 8); }
+static mf_value half(mf_value x) { return mf_cond(true, checked, one_more, x); }
+static mf_value checked_sum(mf_value x) { return mf_check_replicated(mf_psum(x, "i"), "i"); }
+
+/* What the plugin's map says is what the CPU's says. */
+static void same_error(mf_value (*fn)(mf_value), mf_value x)
+{
+    mf_value theirs = mf_call(mf_pmap(fn, "i", .backend = "plugin"), x), ours = mf_call(mf_pmap(fn, "i"), x);
+    CHECK(mf_block_until_ready(ours) != MF_OK);
+    CHECK(!mf_is_error(theirs) || mf_block_until_ready(theirs) != MF_OK);
+    CHECK_STR(mf_error(theirs), mf_error(ours));
+    CHECK_STR(mf_error_place(theirs), mf_error_place(ours));
+}
+
+TEST(a_false_claim_of_being_the_same_is_an_error)
+{
+    PLUGIN_OR_SKIP;
+    float same[N] = { 3, 3, 3, 3, 3, 3, 3, 3 }, some[N] = { 3, 3, 4, 3, 3, 5, 3, 3 }, zeroes[2] = { 0, -0.0f }, nan[2] = { NAN, NAN };
+    mf_value other = mf_from_host(MF_F32, MF_SHAPE(N), some);
+    same_error(checked, other);
+    same_error(checked, mf_from_host(MF_F32, MF_SHAPE(2), zeroes));
+    same_error(checked, mf_complex(other, other));
+    same_error(checked, mf_astype(other, MF_BF16));
+    same_error(checked, mf_astype(other, MF_I8));
+    same_error(checked, mf_greater(other, 3));
+    same_error(half, other);
+    same_error(checked_scan, mf_stack(mf_list(mf_from_host(MF_F32, MF_SHAPE(N), same), other), 1));
+    mf_function f = mf_pmap(checked, "i", .backend = "plugin");
+    CHECK_STR(text(mf_call(f, mf_from_host(MF_F32, MF_SHAPE(N), same))), "[6. 6. 6. 6. 6. 6. 6. 6.]"); /* and life goes on */
+    CHECK_STR(text(mf_call(f, mf_from_host(MF_F32, MF_SHAPE(2), nan))), "[nan nan]");
+    CHECK_STR(text(mf_call(mf_pmap(checked_sum, "i", .backend = "plugin"), other)), "[27. 27. 27. 27. 27. 27. 27. 27.]");
+}
+
+static mf_value add_all(mf_value x) { return mf_add(x, mf_psum(x, "i")); }
+static mf_value counted(mf_value x) { return mf_while(is_small, add_all, x); }
+
+/* Devices of which each would go another number of rounds, with a sum over all in each. */
+TEST(a_false_claim_in_a_predicate_makes_nobody_wait)
+{
+    PLUGIN_OR_SKIP;
+    same_error(counted, mf_arange(4, MF_F32));
+    CHECK_STR(text(mf_call(mf_pmap(counted, "i", .backend = "plugin"), mf_ones(MF_SHAPE(4), MF_F32))), "[25. 25. 25. 25.]");
+}
+
+static mf_value logs(mf_value x) { return mf_add(mf_log(mf_sub(x, 1)), 1); }
+
+TEST(a_nan_is_found_where_it_is_born)
+{
+    PLUGIN_OR_SKIP;
+    float numbers[4] = { 2, 3, 0, NAN };
+    REQUIRE(mf_set_checks("nan") == MF_OK);
+    mf_value x = mf_from_host(MF_F32, MF_SHAPE(3), numbers), given = mf_from_host(MF_F32, MF_SHAPE(4), numbers);
+    const char *words = "invalid value (nan) encountered in log: element 2 of float32[3], of operands without one";
+    mf_value theirs = mf_call(mf_jit(logs), put(x, 1)), eager = logs(put(x, 1)), map = mf_call(mf_pmap(logs, "i", .backend = "plugin"), x);
+    CHECK(mf_block_until_ready(theirs) != MF_OK && mf_block_until_ready(eager) != MF_OK && mf_block_until_ready(map) != MF_OK);
+    CHECK_STR(mf_error(theirs), words);
+    CHECK_STR(mf_error(eager), words);
+    CHECK_CONTAINS(mf_error(map), "encountered in log: element 0 of float32[]");
+    CHECK_CONTAINS(mf_error_place(theirs), "test_plugin.c");
+    CHECK_CONTAINS(mf_error_place(eager), "test_plugin.c");
+    CHECK_EQ_INT(mf_block_until_ready(mf_call(mf_jit(logs), put(given, 1))), MF_OK);
+    CHECK_EQ_INT(mf_set_checks(""), MF_OK);
+}
+
 static mf_value factors(mf_value x) { return mf_get(mf_qr(x), 0); }
 static mf_value sum_of(mf_value x) { return mf_psum(x, "i"); }
 static mf_value zero_of(mf_value x) { return mf_mul(x, 0); }

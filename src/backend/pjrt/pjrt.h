@@ -9,6 +9,7 @@
 #include "array/array.h"
 #include "ir/program.h"
 #include "runtime/backend.h"
+#include "stablehlo/hlo_module.h"
 
 #include <pthread.h>
 
@@ -74,12 +75,22 @@ pjrt_bytes *pjrt_bytes_new(size_t size); /* NULL: memory is out */
 void *pjrt_upload(pjrt_client *c, const pjrt_view *v, pjrt_bytes *rows, int device, mf_error_object **error);
 
 /* ---- programs */
+/* What a program finds out, of each replica one number beside its results (hlo_findings.c); outlives the executable. */
+typedef struct pjrt_findings {
+    mf_object object;
+    mf_program *program; /* of whose equations they are */
+    mf_hlo_findings list;
+    int replicas;
+    int devices[]; /* by replica */
+} pjrt_findings;
+
 typedef struct pjrt_executable {
     mf_executable base;
     void *loaded;
     const mf_eqn *map; /* the program is this map alone: arguments and results are the devices' own rows; or NULL */
     int replicas;
     int map_size;                        /* of the map; 1 without */
+    pjrt_findings *findings;             /* NULL: it finds out nothing */
     const mf_type **in, **out;           /* of each replica */
     int64_t *in_axes, *out_axes;         /* along which a replica has its row; MF_NONE: all of it */
     bool named;                          /* its maps name the devices */
@@ -93,14 +104,24 @@ typedef struct pjrt_executable {
 mf_error_object *pjrt_load(const mf_load_request *load, mf_executable **x);                          /* pjrt_load.c */
 mf_error_object *pjrt_run(mf_executable *x, mf_array *const *in, const bool *moved, mf_array **out); /* pjrt_execute.c */
 
-/* NULL, or an error that names a collective to which some of its devices might not come (pjrt_agreement.c). */
-mf_error_object *pjrt_check_agreement(const mf_program *p);
+/* NULL, or an error that names a collective to which some of its devices might not come (pjrt_agreement.c). Adds to `wanted` the checks
+ * that only a run can answer. */
+mf_error_object *pjrt_check_agreement(const mf_program *p, mf_hlo_findings *wanted);
+
+/* ---- findings (pjrt_findings.c) */
+pjrt_findings *pjrt_findings_new(const pjrt_executable *x); /* without any yet; NULL: memory is out */
+/* At the place of the call where many lines share the program, else at the equation's. NULL: none was found. */
+mf_error_object *pjrt_findings_error(const pjrt_findings *s, const uint64_t *found, const void *place, bool shared);
 
 /* ---- events (pjrt_event.c) */
 /* The future of a call over so many devices, whose events come one by one (pjrt_event_add); `limited`: it counts among those in flight.
  * NULL: memory is out. */
 mf_future *pjrt_future_new(pjrt_client *c, int count, bool limited, const void *place);
 void pjrt_future_add(mf_future *f, void *event); /* one of its events, which it destroys; NULL: it has come */
+/* One of its events did not come to be: takes the error. */
+void pjrt_future_fail(mf_future *f, mf_error_object *error);
+/* What the call finds out is read to this, by replica, before its last event comes. NULL: memory is out. */
+uint64_t *pjrt_future_findings(mf_future *f, const pjrt_executable *x);
 /* Counts a call in, once there is room. */
 void pjrt_enter_flight(pjrt_client *c);
 void pjrt_leave_flight(pjrt_client *c);

@@ -1,14 +1,16 @@
 /* Whether the devices of a map agree on which collectives they come to. XLA's wait for one another, and one that waits in vain stops the
  * process; so a collective in a branch or a loop is refused where the predicate may differ between those who take part.
- * Invariant: a program that passes has no such collective, by declared variance alone: some that would have agreed are refused too. */
+ * Invariant: a program that passes has no such collective, by declared variance alone: some that would have agreed are refused too.
+ * By the same variance: which checks have to be made when the program runs. */
 #include "backend/pjrt/pjrt.h"
 
 #include "base/alloc.h"
 #include "ops/rows.h"
 #include "passes/passes.h"
 #include "runtime/plan/plan.h"
+#include "trace/check_list.h"
 
-static mf_error_object *check(const mf_program *p, const mf_axis_env *env, const uint64_t *in, uint64_t differs);
+static mf_error_object *check(const mf_program *p, const mf_axis_env *env, const uint64_t *in, uint64_t differs, mf_hlo_findings *wanted);
 
 static uint64_t bit_of(const mf_axis_env *env, const mf_axis_env *binder)
 {
@@ -74,7 +76,8 @@ static uint64_t input_of(const mf_eqn *e, const mf_axis_env *env, const uint64_t
     return p->in_count == e->in_count ? masks[e->in[i]->id] : ~(uint64_t)0;
 }
 
-static mf_error_object *check_nested(const mf_eqn *e, const mf_axis_env *env, const uint64_t *masks, uint64_t differs)
+static mf_error_object *check_nested(const mf_eqn *e, const mf_axis_env *env, const uint64_t *masks, uint64_t differs,
+                                     mf_hlo_findings *wanted)
 {
     mf_error_object *error = NULL;
     for (int k = 0, n = mf_params_program_count(e->op, e->params); k < n && !error; k++) {
@@ -82,37 +85,47 @@ static mf_error_object *check_nested(const mf_eqn *e, const mf_axis_env *env, co
         uint64_t *in = mf_alloc(((size_t)p->in_count + 1) * sizeof *in);
         for (int i = 0; in && i < p->in_count; i++)
             in[i] = input_of(e, env, masks, k, i);
-        error = in ? check(p, mf_params_env(e->op, e->params, env), in, differs) : mf_error_out_of_memory();
+        error = in ? check(p, mf_params_env(e->op, e->params, env), in, differs, wanted) : mf_error_out_of_memory();
         mf_free(in);
     }
     return error;
 }
 
-static mf_error_object *check_eqn(const mf_eqn *e, const mf_axis_env *env, const uint64_t *masks, uint64_t differs)
+/* A check of values that differ by declaration; of those that do not where somebody wants to know it nevertheless; and of numbers. */
+static bool only_a_run_says(const mf_eqn *e, const mf_axis_env *env, const uint64_t *masks)
 {
+    if (e->op != &mf_op_check_replicated)
+        return e->op == &mf_op_check_nan;
+    return (members_of(e, env) & masks[e->in[0]->id]) || mf_check_is_on(MF_CHECK_REPLICATED);
+}
+
+static mf_error_object *check_eqn(const mf_eqn *e, const mf_axis_env *env, const uint64_t *masks, uint64_t differs, mf_hlo_findings *wanted)
+{
+    if (only_a_run_says(e, env, masks) && !mf_vector_push(&wanted->wanted, e))
+        return mf_error_out_of_memory();
     if (e->op->collective && (members_of(e, env) & differs))
         return refuse(e);
     uint64_t predicate = e->op == &mf_op_cond ? masks[e->in[0]->id] : 0;
     if (e->op == &mf_op_while && !predicate_of_while(e, env, masks, &predicate))
         return mf_error_out_of_memory();
-    return check_nested(e, env, masks, differs | predicate);
+    return check_nested(e, env, masks, differs | predicate, wanted);
 }
 
 /* differs: over which binders the devices may have come here or not. */
-static mf_error_object *check(const mf_program *p, const mf_axis_env *env, const uint64_t *in, uint64_t differs)
+static mf_error_object *check(const mf_program *p, const mf_axis_env *env, const uint64_t *in, uint64_t differs, mf_hlo_findings *wanted)
 {
     uint64_t *masks = mf_variance_of(p, env, in);
     mf_error_object *error = masks ? NULL : mf_error_out_of_memory();
     for (int i = 0; i < p->eqn_count && !error; i++)
-        error = check_eqn(p->eqns[i], env, masks, differs);
+        error = check_eqn(p->eqns[i], env, masks, differs, wanted);
     mf_free(masks);
     return error;
 }
 
-mf_error_object *pjrt_check_agreement(const mf_program *p)
+mf_error_object *pjrt_check_agreement(const mf_program *p, mf_hlo_findings *wanted)
 {
     uint64_t *in = mf_calloc((size_t)p->in_count + 1, sizeof *in);
-    mf_error_object *error = in ? check(p, NULL, in, 0) : mf_error_out_of_memory();
+    mf_error_object *error = in ? check(p, NULL, in, 0, wanted) : mf_error_out_of_memory();
     mf_free(in);
     return error;
 }

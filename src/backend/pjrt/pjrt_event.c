@@ -23,6 +23,9 @@ typedef struct run_event {
     _Atomic int left;
     bool limited;
     const void *place;
+    pjrt_findings *findings; /* of the program; NULL: none */
+    uint64_t *found;
+    bool shared; /* the program, by many lines */
     int added;
     arrival arrivals[]; /* as many as there are events */
 } run_event;
@@ -31,6 +34,8 @@ static void event_destroy(mf_object *o)
 {
     mf_drop(((run_event *)o)->future.error);
     mf_drop(((run_event *)o)->failed);
+    mf_drop(((run_event *)o)->findings);
+    mf_free(((run_event *)o)->found);
 }
 static const mf_class event_class = { "plugin's event", event_destroy };
 
@@ -88,6 +93,8 @@ static listener *end(run_event *e)
 {
     listener *list = e->callbacks;
     e->callbacks = NULL;
+    if (!e->failed && e->findings)
+        e->failed = pjrt_findings_error(e->findings, e->found, e->place, e->shared);
     e->future.error = e->failed;
     e->failed = NULL;
     e->client->in_flight -= e->limited;
@@ -145,6 +152,17 @@ void pjrt_future_add(mf_future *f, void *event)
     /* nobody will say when it comes: wait for it, and let the call fail */
     mf_error_ignore(pjrt_await(e->client, event, e->place));
     arrive(e, error);
+}
+
+void pjrt_future_fail(mf_future *f, mf_error_object *error) { arrive(mf_retain((run_event *)f), error); }
+
+uint64_t *pjrt_future_findings(mf_future *f, const pjrt_executable *x)
+{
+    run_event *e = (run_event *)f;
+    e->found = mf_calloc((size_t)x->replicas, sizeof *e->found);
+    e->findings = e->found ? mf_retain(x->findings) : NULL;
+    e->shared = x->base.shares_places;
+    return e->found;
 }
 
 void pjrt_enter_flight(pjrt_client *c)

@@ -18,14 +18,15 @@ typedef struct call {
     pjrt_client *client;
     mf_array *const *in;
     void *room; /* for the lists that follow */
-    int in_count, out_count;
-    argument *arguments; /* by replica, by input */
-    void **given;        /* their buffers: what the plugin sees */
-    void **results;      /* by replica, by output */
+    int in_count, out_count, gives; /* by replica: results, and what is found out */
+    argument *arguments;            /* by replica, by input */
+    void **given;                   /* their buffers: what the plugin sees */
+    void **results;                 /* by replica, by output; and what it finds out, if anything */
     void ***rows, **events;
     int64_t *kept; /* inputs whose memory stays */
     size_t kept_count;
-    int device; /* of a portable program */
+    uint64_t *found; /* where what is found out comes, by replica; NULL: nothing is */
+    int device;      /* of a portable program */
 } call;
 
 static bool is_donated(const pjrt_executable *x, int i) { return x->base.donated && x->base.donated[i]; }
@@ -249,7 +250,7 @@ static mf_array *new_result(const call *c, int o, mf_future *f)
 /* What a replica gave becomes a form of the result's memory, if it has a place there. */
 static bool take_result(const call *c, mf_array *a, int o, int replica)
 {
-    void **at = &c->results[replica * c->out_count + o];
+    void **at = &c->results[replica * c->gives + o];
     const mf_type *type = c->x->out[o];
     pjrt_view v = { .dtype = type->dtype, .rank = type->rank };
     memcpy(v.dims, type->dims, sizeof v.dims);
@@ -286,7 +287,7 @@ static mf_error_object *make_results(const call *c, mf_future *f, mf_array **out
 /* Zeroed, in one piece, which the executable keeps from call to call. */
 static bool make_room(call *c)
 {
-    size_t replicas = (size_t)c->x->replicas, in = replicas * (size_t)c->in_count, out = replicas * (size_t)c->out_count;
+    size_t replicas = (size_t)c->x->replicas, in = replicas * (size_t)c->in_count, out = replicas * (size_t)c->gives;
     size_t bytes = in * (sizeof *c->arguments + sizeof *c->given) + out * sizeof *c->results +
                    replicas * (2 * sizeof *c->rows + sizeof *c->events) + (size_t)c->in_count * sizeof *c->kept;
     c->room = atomic_exchange(&c->x->room, NULL);
@@ -301,7 +302,7 @@ static bool make_room(call *c)
     c->kept = (int64_t *)(c->events + replicas);
     for (size_t r = 0; r < replicas; r++) {
         c->rows[r] = c->given + r * (size_t)c->in_count;
-        c->rows[replicas + r] = c->results + r * (size_t)c->out_count;
+        c->rows[replicas + r] = c->results + r * (size_t)c->gives;
     }
     return true;
 }
@@ -310,7 +311,7 @@ static void free_room(const call *c)
 {
     if (!c->room)
         return;
-    for (int i = 0; i < c->x->replicas * c->out_count; i++)
+    for (int i = 0; i < c->x->replicas * c->gives; i++)
         pjrt_destroy(c->client, PJRT_BUFFER_DESTROY, c->results[i]);
     for (int i = 0; i < c->x->replicas * c->in_count; i++)
         if (!c->arguments[i].of)
@@ -381,10 +382,35 @@ static void give_up(const call *c)
     }
 }
 
+static mf_future *new_future(call *c)
+{
+    int replicas = c->x->replicas;
+    mf_future *f = pjrt_future_new(c->client, c->x->findings ? 2 * replicas : replicas, c->x->meets, mf_entry_address);
+    c->found = f && c->x->findings ? pjrt_future_findings(f, c->x) : NULL;
+    if (c->found || !c->x->findings)
+        return f;
+    mf_drop(f);
+    return NULL;
+}
+
+/* Nobody waits for it here: the call ends when all have come. */
+static void read_findings(const call *c, mf_future *f)
+{
+    for (int r = 0; c->found && r < c->x->replicas; r++) {
+        void *from = c->results[r * c->gives + c->out_count];
+        pjrt_buffer_to_host ask = { PJRT_HEAD(pjrt_buffer_to_host), from, NULL, &c->found[r], sizeof *c->found, NULL };
+        mf_error_object *error = pjrt_call(c->client, PJRT_BUFFER_TO_HOST, NULL, &ask);
+        if (error)
+            pjrt_future_fail(f, error);
+        else
+            pjrt_future_add(f, ask.event_out);
+    }
+}
+
 static mf_error_object *run(call *c, mf_array **out)
 {
     mf_error_object *error = make_arguments(c);
-    mf_future *f = error ? NULL : pjrt_future_new(c->client, c->x->replicas, c->x->meets, mf_entry_address);
+    mf_future *f = error ? NULL : new_future(c);
     if (!error)
         error = f ? start(c) : mf_error_out_of_memory();
     if (error) {
@@ -396,6 +422,7 @@ static mf_error_object *run(call *c, mf_array **out)
     error = make_results(c, f, out);
     for (int r = 0; r < c->x->replicas; r++)
         pjrt_future_add(f, c->events[r]);
+    read_findings(c, f);
     give_up(c);
     if (error)
         f->wait(f);
@@ -410,6 +437,7 @@ mf_error_object *pjrt_run(mf_executable *base, mf_array *const *in, const bool *
     call c = {
         .x = x, .client = pjrt_client_of(base->client), .in = in, .in_count = base->program->in_count, .out_count = base->program->out_count
     };
+    c.gives = c.out_count + (x->findings != NULL);
     for (int i = c.in_count - 1; i >= 0; i--)
         if (in[i]->sharding->committed)
             c.device = in[i]->sharding->devices[0];

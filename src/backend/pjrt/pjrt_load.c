@@ -17,6 +17,7 @@ static void executable_destroy(mf_object *o)
     pjrt_destroy(pjrt_client_of(x->base.client), PJRT_LOADED_DESTROY, x->loaded);
     mf_free(atomic_load(&x->room));
     mf_free((void *)x->where);
+    mf_drop(x->findings);
     mf_free(x->in);
     mf_free(x->out);
     mf_free(x->in_axes);
@@ -91,6 +92,18 @@ static mf_error_object *read_signature(pjrt_executable *x)
         x->out[o] = x->out_axes[o] == MF_NONE ? t : mf_type_without_axis(t, (int)x->out_axes[o]);
     }
     return NULL;
+}
+
+/* What the program finds out when it runs, and whether its devices agree. */
+static mf_error_object *read_checks(pjrt_executable *x)
+{
+    x->findings = pjrt_findings_new(x);
+    mf_error_object *error = x->findings ? pjrt_check_agreement(x->base.program, &x->findings->list) : mf_error_out_of_memory();
+    if (!error && !x->findings->list.wanted.count) {
+        mf_drop(x->findings);
+        x->findings = NULL;
+    }
+    return error;
 }
 
 /* ---- options, as a CompileOptionsProto: fields 3 { 4 replicas, 5 partitions, 9 { 1 replicas, 2 computations, 3 { 1 ids } } }, and 4 */
@@ -169,9 +182,10 @@ static mf_error_object *check_results(const pjrt_executable *x)
     pjrt_number_of count = { PJRT_HEAD(pjrt_number_of), ask.out, 0 };
     error = pjrt_call(c, PJRT_EXECUTABLE_NUM_OUTPUTS, NULL, &count);
     pjrt_destroy(c, PJRT_EXECUTABLE_DESTROY, ask.out);
-    if (!error && count.out != (size_t)x->base.program->out_count)
-        error = mf_error_new(MF_ERROR_DEVICE, "%s made an executable of %zu results of a program of %d", x->base.client->platform,
-                             count.out, x->base.program->out_count);
+    size_t wanted = (size_t)x->base.program->out_count + (x->findings != NULL);
+    if (!error && count.out != wanted)
+        error = mf_error_new(MF_ERROR_DEVICE, "%s made an executable of %zu results of a program of %zu", x->base.client->platform,
+                             count.out, wanted);
     return error;
 }
 
@@ -196,7 +210,8 @@ static mf_error_object *compile(pjrt_executable *x)
 {
     pjrt_client *c = pjrt_client_of(x->base.client);
     mf_text code = { 0 }, options = { 0 };
-    mf_error_object *error = mf_hlo_module(&code, x->base.function, x->base.program, x->replicas, x->base.donated);
+    mf_error_object *error = mf_hlo_module(&code, x->base.function, x->base.program, x->replicas, x->base.donated,
+                                           x->findings ? &x->findings->list : NULL);
     if (!error && !code.failed)
         read_replicas(x, &code);
     put_options(&options, x);
@@ -226,7 +241,7 @@ mf_error_object *pjrt_load(const mf_load_request *load, mf_executable **loaded)
         return mf_error_out_of_memory();
     x->replicas = (int)replicas;
     mf_error_object *error = mf_executable_init(&x->base, load) ? choose_devices(x) : mf_error_out_of_memory();
-    error = error ? error : pjrt_check_agreement(x->base.program);
+    error = error ? error : read_checks(x);
     error = error ? error : read_signature(x);
     error = error ? error : compile(x);
     if (error) {

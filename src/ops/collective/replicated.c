@@ -1,5 +1,6 @@
 /* check_replicated: its operand, of which every replica of the axes must hold the same bits. Declared uniform from there on; the runtime
  * compares when the program runs, and says which leaf and which devices differ. Invariant: a check changes no value and is never removed. */
+#include "ops/checks.h"
 #include "ops/collective/collective.h"
 
 #include <manyfold/collective.h>
@@ -47,6 +48,65 @@ static void replicated_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *
         out[0] = mf_emit(c->b, e->op, &p, 1, in[0]);
 }
 
+mf_error_object *mf_replicated_error(const mf_eqn *e, const void *place, const char *differ, int count, int first)
+{
+    const mf_replicated_params *p = check_of(e);
+    return mf_error_new_at(place ? place : e->address, MF_ERROR_DEVICE,
+                           "check_replicated: %s differs over the axis %s: device%s %s %s other bits than device %d",
+                           *p->leaf ? p->leaf : "the value", p->axes->at[0], count > 1 ? "s" : "", differ, count > 1 ? "hold" : "holds",
+                           first);
+}
+
+static mf_dtype bits_of(mf_dtype d)
+{
+    switch (mf_dtype_size(d)) {
+    case 2: return MF_U16;
+    case 4: return MF_U32;
+    default: return MF_U64;
+    }
+}
+
+typedef struct comparison {
+    mf_hlo_value is_first, differs; /* truths */
+    const char *groups;
+} comparison;
+
+/* The value that the first replica has, whose bits come to all as a sum with zeroes; and whether this replica's are others. */
+static mf_hlo_value value_of_first(mf_hlo *h, mf_hlo_value x, comparison *c)
+{
+    mf_dtype d = x.type->dtype;
+    bool is_float = mf_dtype_is_float(d);
+    const mf_type *type = mf_type_with_dtype(x.type, is_float ? bits_of(d) : d == MF_BOOL ? MF_U32 : d);
+    mf_hlo_value bits = is_float ? h_op(h, "bitcast_convert", type, &x, 1, NULL) : h_convert(h, x, type->dtype);
+    mf_hlo_value given = h_select(h, c->is_first, bits, h_full(h, type, 0)), all = { 0, type };
+    h_open(h, "all_reduce", &given, 1, &all, 1, "replica_groups = %s", c->groups);
+    h_reducer_region(h, MF_REDUCE_SUM, type->dtype);
+    h_close(h, &given, 1, &all, 1);
+    mf_hlo_value row = h_reshape(h, h_compare(h, "NE", false, bits, all), mf_type_get(MF_BOOL, false, 1, &type->size));
+    mf_hlo_value differs = h_reduce(h, MF_REDUCE_OR, row, mf_ints_of(1, 0));
+    c->differs = c->differs.type ? h_binary(h, "or", c->differs, differs) : differs;
+    return is_float ? h_op(h, "bitcast_convert", x.type, &all, 1, NULL) : h_convert(h, all, d);
+}
+
+/* All go on with the first one's values, so that none waits for another whose predicate came out otherwise; that they were not the same is
+ * for the host to say. */
+MF_HLO_RULE(replicated_hlo)
+{
+    const mf_namelist *axes = check_of(e)->axes;
+    out[0] = in[0];
+    if (!h_looks_at(h, e) || !in[0].type->size)
+        return;
+    comparison c = { .groups = h_groups(h, axes, collective_no_groups(), 0) };
+    c.is_first = h_compare(h, "EQ", false, h_axis_index(h, axes), h_scalar(h, MF_I32, 0));
+    if (mf_dtype_is_complex(in[0].type->dtype)) {
+        mf_hlo_value parts[2] = { value_of_first(h, h_part(h, "real", in[0]), &c), value_of_first(h, h_part(h, "imag", in[0]), &c) };
+        out[0] = h_op(h, "complex", in[0].type, parts, 2, NULL);
+    } else {
+        out[0] = value_of_first(h, in[0], &c);
+    }
+    h_find(h, e, 0, c.differs, (mf_hlo_value){ 0, NULL }, h_roots(h, axes));
+}
+
 static const char *const check_replicated_samples[] = {
     "i=2: [axes=(i), leaf=x] f32[2,2]{=1,nan,1,nan} -> f32[2,2]{=1,nan,1,nan}",
     "i=3: [axes=(i), leaf=x] i32[3]{=7,7,7} -> i32[3]{=7,7,7}",
@@ -69,6 +129,6 @@ const mf_op mf_op_check_replicated = {
     .cost = mf_cost_bytes,
     .lower = mf_lower_none,
     .evaluate = mf_evaluate_by_runtime,
-    MF_HLO_BY(mf_hlo_same), /* that all have the same is for the host to see, which gets one from each device */
+    MF_HLO_BY(replicated_hlo),
     .samples = check_replicated_samples,
 };

@@ -1,5 +1,6 @@
 /* check_nan: its first operands are results of an equation, the others what that was given. A NaN in the former where the latter have none
  * was born there: an error that names the op, at the user's line. Invariant: the checks' pass alone emits it, when all transforms are done. */
+#include "ops/checks.h"
 #include "ops/elementwise/loops.h"
 #include "ops/control/nested.h"
 
@@ -33,6 +34,13 @@ static int64_t first_nan(const mf_type *t, const void *data)
     return -1;
 }
 
+mf_error_object *mf_nan_error(const mf_eqn *e, const void *place, int operand, int64_t element)
+{
+    return mf_error_new_at(place ? place : e->address, MF_ERROR_ARGUMENT,
+                           "invalid value (nan) encountered in %s: element %lld of %s, of operands without one",
+                           ((const mf_check_nan_params *)e->params)->op, (long long)element, mf_type_name(e->in[operand]->type));
+}
+
 MF_EVALUATE_RULE(check_nan_evaluate)
 {
     const mf_check_nan_params *p = e->params;
@@ -43,11 +51,38 @@ MF_EVALUATE_RULE(check_nan_evaluate)
             if (first_nan(e->in[k]->type, in[k]) >= 0)
                 at = -1;
         if (at >= 0)
-            return mf_error_new_at(e->address, MF_ERROR_ARGUMENT,
-                                   "invalid value (nan) encountered in %s: element %lld of %s, of operands without one", p->op,
-                                   (long long)at, mf_type_name(e->in[i]->type));
+            return mf_nan_error(e, NULL, i, at);
     }
     return NULL;
+}
+
+/* The place of the first NaN, row by row; all bits where there is none. */
+static mf_hlo_value place_of_nan(mf_hlo *h, mf_hlo_value x)
+{
+    const mf_type *number = mf_type_scalar(MF_U64, false), *row = mf_type_get(MF_U64, false, 1, &x.type->size);
+    mf_hlo_value is = h_compare(h, "NE", false, x, x), none = h_bytes(h, row, &(uint64_t){ UINT64_MAX });
+    if (!x.type->size)
+        return h_bytes(h, number, &(uint64_t){ UINT64_MAX });
+    is = h_reshape(h, is, mf_type_with_dtype(row, MF_BOOL));
+    return h_reduce(h, MF_REDUCE_MIN, h_select(h, is, h_iota(h, row, 0), none), mf_ints_of(1, 0));
+}
+
+/* The host says it when the program has run. */
+MF_HLO_RULE(check_nan_hlo)
+{
+    const mf_check_nan_params *p = e->params;
+    mf_hlo_value no = h_scalar(h, MF_BOOL, 0), given = no, any;
+    out[0] = no;
+    if (!h_looks_at(h, e))
+        return;
+    mf_hlo_value none = h_bytes(h, mf_type_scalar(MF_U64, false), &(uint64_t){ UINT64_MAX });
+    for (int i = (int)p->results; i < e->in_count; i++)
+        given = h_binary(h, "or", given, h_compare(h, "NE", false, place_of_nan(h, in[i]), none));
+    for (int i = 0; i < p->results; i++) {
+        mf_hlo_value place = place_of_nan(h, in[i]);
+        any = h_binary(h, "and", h_compare(h, "NE", false, place, none), h_unary(h, "not", given));
+        h_find(h, e, i, any, h_select(h, any, place, h_scalar(h, MF_U64, 0)), NULL);
+    }
 }
 
 const mf_op mf_op_check_nan = {
@@ -65,6 +100,6 @@ const mf_op mf_op_check_nan = {
     .cost = mf_cost_bytes,
     .lower = mf_lower_none,
     .evaluate = check_nan_evaluate,
-    MF_NO_HLO("it stops the program with an error, which only the host can"),
+    MF_HLO_BY(check_nan_hlo),
     .samples = nested_no_samples,
 };

@@ -486,14 +486,26 @@ MF_HLO_RULE(cond_hlo)
     const mf_type *scalar = mf_type_scalar(MF_I32, false);
     mf_hlo_value last = h_full(h, scalar, p->branches.count - 1);
     mf_hlo_value index = h_op(h, "clamp", scalar, (mf_hlo_value[]){ h_full(h, scalar, 0), in[0], last }, 3, NULL);
-    mf_hlo_value *results = h_room(h, e->out_count, sizeof *results);
-    h_open(h, "case", &index, 1, out, e->out_count, NULL);
+    mf_hlo_value *results = h_room(h, e->out_count + 1, sizeof *results);
+    mf_hlo_value *all = h_room(h, e->out_count + 1, sizeof *all), found = { 0, NULL };
+    if (!results || !all)
+        return;
+    for (int o = 0; o < e->out_count; o++)
+        all[o].type = out[o].type;
+    int count = h_put_found(h, all, e->out_count);
+    if (count > e->out_count)
+        found = all[e->out_count];
+    h_open(h, "case", &index, 1, all, count, NULL);
     for (int k = 0; results && k < p->branches.count; k++) {
         h_region(h, NULL, 0);
+        h_set_found(h, found);
         h_program(h, p->branches.at[k], in + 1, results);
-        h_return(h, results, e->out_count);
+        h_return(h, results, h_put_found(h, results, e->out_count));
     }
-    h_close(h, &index, 1, out, e->out_count);
+    h_close(h, &index, 1, all, count);
+    h_set_found(h, all[e->out_count]);
+    for (int o = 0; o < e->out_count; o++)
+        out[o] = all[o];
 }
 
 const mf_op mf_op_cond = {

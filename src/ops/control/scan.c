@@ -639,7 +639,7 @@ MF_HLO_RULE(scan_hlo)
     const mf_scan_params *p = e->params;
     int fixed = (int)(p->consts + p->carry), rows = e->in_count - fixed, made = e->out_count - (int)p->carry;
     int n = 1 + e->in_count + made, ys = 1 + e->in_count;
-    mf_hlo_value *start = h_room(h, n, sizeof *start), *state = h_room(h, n, sizeof *state), *results = h_room(h, n, sizeof *results);
+    mf_hlo_value *start = h_room(h, n + 1, sizeof *start), *state = h_room(h, n, sizeof *state), *results = h_room(h, n, sizeof *results);
     mf_hlo_value *given = h_room(h, e->in_count, sizeof *given), *gave = h_room(h, e->out_count, sizeof *gave), go;
     if (!start || !state || !results || !given || !gave)
         return;
@@ -654,6 +654,8 @@ MF_HLO_RULE(scan_hlo)
         out[p->carry + i] = start[ys + i];
     if (!p->length)
         return;
+    int found = n;
+    n = h_put_found(h, start, n);
     for (int i = 0; i < n; i++)
         state[i].type = results[i].type = start[i].type;
     h_open(h, "while", start, n, results, n, NULL);
@@ -661,6 +663,7 @@ MF_HLO_RULE(scan_hlo)
     go = h_compare(h, "LT", false, state[0], h_scalar(h, MF_I32, (double)p->length));
     h_return(h, &go, 1);
     h_region(h, state, n);
+    h_set_found(h, state[found]);
     mf_hlo_value at = p->reverse ? h_binary(h, "subtract", h_scalar(h, MF_I32, (double)p->length - 1), state[0]) : state[0];
     for (int i = 0; i < fixed; i++)
         given[i] = state[1 + i];
@@ -672,8 +675,9 @@ MF_HLO_RULE(scan_hlo)
         state[1 + p->consts + i] = gave[i];
     for (int i = 0; i < made; i++)
         state[ys + i] = h_put_row(h, state[ys + i], gave[p->carry + i], at, 0);
-    h_return(h, state, n);
+    h_return(h, state, h_put_found(h, state, found));
     h_close(h, start, n, results, n);
+    h_set_found(h, results[found]);
     for (int i = 0; i < p->carry; i++)
         out[i] = results[1 + p->consts + i];
     for (int i = 0; i < made; i++)

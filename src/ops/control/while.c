@@ -465,29 +465,50 @@ static const char *const while_samples[] = {
 };
 
 /* The constants go round with the carry. */
-MF_HLO_RULE(while_hlo)
+/* What the predicate says of constants and carry. */
+static mf_hlo_value predicate_hlo(mf_hlo *h, const mf_eqn *e, const mf_hlo_value *state)
 {
     int n = e->in_count, first = consts(e);
-    mf_hlo_value *results = h_room(h, n, sizeof *results), *state = h_room(h, n, sizeof *state), *given = h_room(h, n, sizeof *given);
-    mf_hlo_value go = { 0, NULL };
-    if (!given)
+    mf_hlo_value *given = h_room(h, n, sizeof *given), go = { 0, NULL };
+    for (int i = 0; given && i < cond_consts(e); i++)
+        given[i] = state[i];
+    for (int i = first; given && i < n; i++)
+        given[cond_consts(e) + i - first] = state[i];
+    if (given)
+        h_program(h, loop_of(e)->cond, given, &go);
+    return go;
+}
+
+/* Where something is reported the predicate is computed ahead and at the end of each round, for its region gives nothing but a truth. */
+MF_HLO_RULE(while_hlo)
+{
+    int n = e->in_count, first = consts(e), count = n;
+    bool ahead = h_reports(h);
+    mf_hlo_value *start = h_room(h, n + 2, sizeof *start), *results = h_room(h, n + 2, sizeof *results);
+    mf_hlo_value *state = h_room(h, n + 2, sizeof *state), *given = h_room(h, n + 2, sizeof *given);
+    if (!start || !results || !state || !given)
         return;
     for (int i = 0; i < n; i++)
-        results[i].type = state[i].type = in[i].type;
-    h_open(h, "while", in, n, results, n, NULL);
-    h_region(h, state, n);
-    for (int i = 0; i < cond_consts(e); i++)
-        given[i] = state[i];
-    for (int i = first; i < n; i++)
-        given[cond_consts(e) + i - first] = state[i];
-    h_program(h, loop_of(e)->cond, given, &go);
+        start[i] = in[i];
+    if (ahead)
+        start[count++] = predicate_hlo(h, e, in);
+    count = h_put_found(h, start, count);
+    for (int i = 0; i < count; i++)
+        results[i].type = state[i].type = start[i].type;
+    h_open(h, "while", start, count, results, count, NULL);
+    h_region(h, state, count);
+    mf_hlo_value go = ahead ? state[n] : predicate_hlo(h, e, state);
     h_return(h, &go, 1);
-    h_region(h, state, n);
+    h_region(h, state, count);
+    h_set_found(h, state[n + 1]);
     h_program(h, loop_of(e)->body, state + cond_consts(e), given + first);
     for (int i = 0; i < first; i++)
         given[i] = state[i];
-    h_return(h, given, n);
-    h_close(h, in, n, results, n);
+    if (ahead)
+        given[n] = predicate_hlo(h, e, given);
+    h_return(h, given, h_put_found(h, given, ahead ? n + 1 : n));
+    h_close(h, start, count, results, count);
+    h_set_found(h, results[n + 1]);
     for (int i = first; i < n; i++)
         out[i - first] = results[i];
 }

@@ -1,6 +1,7 @@
 /* The arithmetic of collectives: from the operands of all members, or what other processes made of theirs, to the result of each member
  * here.
  * Invariant: sums are one balanced tree over the members in rank order, whoever computes them and in however many pieces. */
+#include "ops/checks.h"
 #include "runtime/collectives/collectives.h"
 
 #include <string.h>
@@ -210,7 +211,6 @@ static bool do_ppermute(const result_job *j)
 static bool do_check(const result_job *j, mf_error_object **error)
 {
     const mf_eqn *e = j->g->instr->participants->eqns[j->k];
-    const mf_replicated_params *p = e->params;
     mf_text differ = { 0 };
     int count = 0;
     int64_t own = 0;
@@ -221,10 +221,7 @@ static bool do_check(const result_job *j, mf_error_object **error)
         if (j->from[i] != j->from[0] && memcmp(j->from[i], j->from[0], (size_t)j->in->bytes) != 0)
             mf_list_device(&differ, &count, mf_rendezvous_device(j->g, here->map, here->index, i));
     if (count)
-        *error = mf_error_new_at(e->address, MF_ERROR_DEVICE,
-                                 "check_replicated: %s differs over the axis %s: device%s %s %s other bits than device %d",
-                                 *p->leaf ? p->leaf : "the value", p->axes->at[0], count > 1 ? "s" : "", differ.at ? differ.at : "",
-                                 count > 1 ? "hold" : "holds", mf_rendezvous_device(j->g, here->map, here->index, 0));
+        *error = mf_replicated_error(e, NULL, differ.at ? differ.at : "", count, mf_rendezvous_device(j->g, here->map, here->index, 0));
     mf_text_free(&differ);
     for (int64_t i = 0; i < j->n && !count; i++)
         deliver(j, i, &here->in[j->k]);

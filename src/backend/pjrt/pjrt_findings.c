@@ -1,0 +1,63 @@
+/* What programs on a plugin find out, as errors. Invariant: the error is that of the CPU; of several findings the one that stands first in
+ * the program. A number that no finding has, which a faulty plugin may give, is an error too. */
+#include "backend/pjrt/pjrt.h"
+
+#include "base/alloc.h"
+#include "ops/checks.h"
+#include "ops/rows.h"
+#include "runtime/collectives/collectives.h"
+
+#include <inttypes.h>
+
+static void findings_destroy(mf_object *o)
+{
+    pjrt_findings *s = (pjrt_findings *)o;
+    mf_hlo_findings_end(&s->list);
+    mf_drop(s->program);
+}
+static const mf_class findings_class = { "findings of a plugin's program", findings_destroy };
+
+pjrt_findings *pjrt_findings_new(const pjrt_executable *x)
+{
+    pjrt_findings *s = mf_object_new(&findings_class, sizeof *s + (size_t)x->replicas * sizeof *s->devices);
+    if (!s)
+        return NULL;
+    s->program = mf_retain(x->base.program);
+    s->replicas = x->replicas;
+    for (int r = 0; r < x->replicas; r++)
+        s->devices[r] = x->devices[r];
+    return s;
+}
+
+static uint64_t number_of(uint64_t found) { return found >> MF_HLO_PLACE_BITS; }
+
+/* The replicas that differ from the one that this one was compared with. */
+static mf_error_object *differ(const pjrt_findings *s, const uint64_t *found, int replica, const mf_hlo_finding *f, const void *place)
+{
+    mf_text list = { 0 };
+    int count = 0, first = f->first[replica];
+    for (int r = 0; r < s->replicas; r++)
+        if (number_of(found[r]) == number_of(found[replica]) && f->first[r] == first)
+            mf_list_device(&list, &count, s->devices[r]);
+    mf_error_object *error = mf_replicated_error(f->eqn, place, list.at ? list.at : "", count, s->devices[first]);
+    mf_text_free(&list);
+    return error;
+}
+
+mf_error_object *pjrt_findings_error(const pjrt_findings *s, const uint64_t *found, const void *place, bool shared)
+{
+    int at = -1;
+    for (int r = 0; r < s->replicas; r++)
+        if (found[r] && (at < 0 || number_of(found[r]) < number_of(found[at])))
+            at = r;
+    if (at < 0)
+        return NULL;
+    uint64_t n = number_of(found[at]);
+    if (n < 1 || n > (uint64_t)s->list.made.count)
+        return mf_error_new_at(place, MF_ERROR_DEVICE, "a plugin says that a check has failed that its program has not, %" PRIu64, n);
+    const mf_hlo_finding *f = &s->list.made.at[n - 1];
+    const void *where = shared ? place : NULL;
+    if (f->first)
+        return differ(s, found, at, f, where);
+    return mf_nan_error(f->eqn, where, f->operand, (int64_t)(found[at] & (((uint64_t)1 << MF_HLO_PLACE_BITS) - 1)));
+}

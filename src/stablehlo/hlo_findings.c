@@ -1,0 +1,62 @@
+/* Findings: what a program finds out that is an error, for the host to look at when it has run. Invariant: main's last result is a ui64 of
+ * each replica, 0 or the first finding that it came to: the finding's number, from 1, above MF_HLO_PLACE_BITS bits for a place; it goes
+ * through every loop and branch as one more carry. A module without a list of findings has no such result. */
+#include "stablehlo/hlo.h"
+
+bool h_reports(const mf_hlo *h) { return h->found.type; }
+
+bool h_looks_at(const mf_hlo *h, const mf_eqn *e)
+{
+    for (int i = 0; h_reports(h) && i < h->findings->wanted.count; i++)
+        if (h->findings->wanted.at[i] == e)
+            return true;
+    return false;
+}
+
+void hlo_begin_findings(mf_hlo *h)
+{
+    if (h->findings && h->findings->wanted.count)
+        h->found = h_full(h, mf_type_scalar(MF_U64, false), 0);
+}
+
+int h_put_found(const mf_hlo *h, mf_hlo_value *list, int count)
+{
+    if (h_reports(h))
+        list[count++] = h->found;
+    return count;
+}
+
+void h_set_found(mf_hlo *h, mf_hlo_value v)
+{
+    if (h_reports(h))
+        h->found = v;
+}
+
+/* Takes `first`. The finding's number; 0 after failing. */
+static int64_t new_finding(mf_hlo *h, const mf_eqn *e, int operand, int *first)
+{
+    if (mf_vector_push(&h->findings->made, (mf_hlo_finding){ e, operand, first }))
+        return h->findings->made.count;
+    mf_free(first);
+    h_fail(h, NULL);
+    return 0;
+}
+
+void h_find(mf_hlo *h, const mf_eqn *e, int operand, mf_hlo_value is, mf_hlo_value place, int *first)
+{
+    const mf_type *number = mf_type_scalar(MF_U64, false);
+    int64_t n = new_finding(h, e, operand, first);
+    mf_hlo_value code = h_bytes(h, number, &(uint64_t){ (uint64_t)n << MF_HLO_PLACE_BITS });
+    mf_hlo_value none = h_compare(h, "EQ", false, h->found, h_full(h, number, 0));
+    if (place.type)
+        code = h_binary(h, "or", code, place);
+    h->found = h_select(h, h_binary(h, "and", is, none), code, h->found);
+}
+
+void mf_hlo_findings_end(mf_hlo_findings *f)
+{
+    for (int i = 0; i < f->made.count; i++)
+        mf_free(f->made.at[i].first);
+    mf_free(f->made.at);
+    mf_free(f->wanted.at);
+}
