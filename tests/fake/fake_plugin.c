@@ -39,7 +39,7 @@ typedef struct executable {
     bool donates;
 } executable;
 
-static _Atomic int awaits, calls, failing_call, events, failing_event, living[FAKE_KINDS], copies[FAKE_WAYS];
+static _Atomic int awaits, compiles, calls, failing_call, events, failing_event, living[FAKE_KINDS], copies[FAKE_WAYS];
 static char the_client, the_devices[DEVICES];
 static void *const devices[DEVICES] = { &the_devices[0], &the_devices[1], &the_devices[2], &the_devices[3] };
 
@@ -221,6 +221,7 @@ static void *client_compile(void *a)
     pjrt_client_compile *c = a;
     if (memcmp(c->program->format, "mlir", 4) != 0 || !c->option_size)
         return failure("a program that is no MLIR", 3);
+    compiles++;
     executable *x = made(FAKE_EXECUTABLE, sizeof *x);
     x->outputs = count_outputs(c->program);
     x->donates = strstr(c->program->code, "tf.aliasing_output") != NULL;
@@ -243,6 +244,37 @@ static void *num_outputs(void *a)
     ENTER;
     pjrt_number_of *n = a;
     n->out = ((executable *)n->object)->outputs;
+    return NULL;
+}
+
+/* Its bytes are its struct behind a word that tells it from others. */
+static void forget_serialized(void *s) { free(s); }
+
+static void *serialize(void *a)
+{
+    ENTER;
+    pjrt_executable_serialize *s = a;
+    char *bytes = calloc(1, 4 + sizeof(executable));
+    if (!bytes)
+        abort();
+    memcpy(bytes, "fake", 4);
+    memcpy(bytes + 4, s->executable, sizeof(executable));
+    s->bytes_out = bytes;
+    s->count_out = 4 + sizeof(executable);
+    s->serialized_out = bytes;
+    s->destroy_out = forget_serialized;
+    return NULL;
+}
+
+static void *load_serialized(void *a)
+{
+    ENTER;
+    pjrt_executable_load *l = a;
+    if (l->count != 4 + sizeof(executable) || memcmp(l->bytes, "fake", 4) != 0)
+        return failure("bytes that are no executable", 3);
+    executable *x = made(FAKE_EXECUTABLE, sizeof *x);
+    memcpy(x, l->bytes + 4, sizeof *x);
+    l->loaded_out = x;
     return NULL;
 }
 
@@ -376,6 +408,8 @@ static struct {
         [PJRT_DEVICE_DESCRIPTION] = device_description,
         [PJRT_EXECUTABLE_DESTROY] = executable_destroy,
         [PJRT_EXECUTABLE_NUM_OUTPUTS] = num_outputs,
+        [PJRT_EXECUTABLE_SERIALIZE] = serialize,
+        [PJRT_EXECUTABLE_LOAD] = load_serialized,
         [PJRT_LOADED_DESTROY] = executable_destroy,
         [PJRT_LOADED_GET_EXECUTABLE] = get_executable,
         [PJRT_LOADED_EXECUTE] = execute,
@@ -391,7 +425,7 @@ const void *GetPjrtApi(void) { return &table; }
 
 void fake_plugin_fail(int call, int event_number)
 {
-    awaits = calls = events = 0;
+    compiles = awaits = calls = events = 0;
     failing_call = call;
     failing_event = event_number;
 }
@@ -399,6 +433,7 @@ void fake_plugin_fail(int call, int event_number)
 int fake_plugin_calls(void) { return calls; }
 int fake_plugin_events(void) { return events; }
 int fake_plugin_awaits(void) { return awaits; }
+int fake_plugin_compiles(void) { return compiles; }
 int fake_plugin_living(int kind) { return living[kind]; }
 int fake_plugin_copies(int way) { return atomic_exchange(&copies[way], 0); }
 

@@ -7,10 +7,12 @@
 
 #include <manyfold.h>
 
+#include <dirent.h>
 #include <dlfcn.h>
+#include <unistd.h>
 
 static __typeof__(fake_plugin_fail) *fail_at;
-static __typeof__(fake_plugin_calls) *calls, *events, *awaits;
+static __typeof__(fake_plugin_calls) *calls, *events, *awaits, *compiles;
 static __typeof__(fake_plugin_living) *living;
 static __typeof__(fake_plugin_version) *version;
 
@@ -30,9 +32,10 @@ static bool find_plugin(void)
     calls = (__typeof__(calls))(uintptr_t)dlsym(library, "fake_plugin_calls");
     events = (__typeof__(events))(uintptr_t)dlsym(library, "fake_plugin_events");
     awaits = (__typeof__(awaits))(uintptr_t)dlsym(library, "fake_plugin_awaits");
+    compiles = (__typeof__(compiles))(uintptr_t)dlsym(library, "fake_plugin_compiles");
     living = (__typeof__(living))(uintptr_t)dlsym(library, "fake_plugin_living");
     version = (__typeof__(version))(uintptr_t)dlsym(library, "fake_plugin_version");
-    return fail_at && calls && events && awaits && living && version;
+    return fail_at && calls && events && awaits && compiles && living && version;
 }
 
 /* The words of the first error that nobody has looked at; "" where there is none. */
@@ -170,6 +173,77 @@ static void fail_each(bool by_event, way w)
     CHECK_EQ_INT(living(FAKE_EVENT), 0);
     CHECK_EQ_INT(living(FAKE_BUFFER), 0);
     CHECK(executables >= 1);
+}
+
+/* How often the plugin compiles when the map is made anew. */
+static int compiled(int number)
+{
+    MF_SCOPE;
+    fail_at(0, 0);
+    const char *words = run(&(way){ number, true, false, false });
+    if (words)
+        CHECK(CHECK_NOTE("%s", words));
+    return compiles();
+}
+
+/* Calls fn of each file of the folder. */
+static int each_file(const char *folder, void (*fn)(const char *path))
+{
+    char path[4096];
+    int count = 0;
+    DIR *d = opendir(folder);
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (e->d_name[0] != '.') {
+            snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+            count++;
+            fn(path);
+        }
+    if (d)
+        closedir(d);
+    return count;
+}
+
+static void damage(const char *path)
+{
+    FILE *f = fopen(path, "r+b");
+    REQUIRE(f && fseek(f, -3, SEEK_END) == 0);
+    fputc('x', f);
+    fclose(f);
+}
+static void cut(const char *path) { CHECK_EQ_INT(truncate(path, 20), 0); }
+static void discard(const char *path) { CHECK_EQ_INT(unlink(path), 0); }
+
+TEST(executables_are_kept_in_a_folder)
+{
+    REQUIRE(find_plugin() && mf_devices_of("fake plugin").count == 4);
+    char folder[] = "/tmp/manyfold-executables-XXXXXX";
+    REQUIRE(mkdtemp(folder));
+    setenv("MF_COMPILATION_CACHE", folder, 1);
+    int first = compiled(100001);
+    CHECK(first >= 1);
+    CHECK_EQ_INT(compiled(100002), 0); /* the same text */
+    CHECK(each_file(folder, damage) == first);
+    CHECK_EQ_INT(compiled(100003), first);
+    CHECK_EQ_INT(compiled(100004), 0);
+    (void)each_file(folder, cut);
+    CHECK_EQ_INT(compiled(100005), first);
+    for (int n = 1; n < 40; n++) { /* each call fails once while one is loaded, or written */
+        MF_SCOPE;
+        if (n % 2)
+            (void)each_file(folder, discard);
+        fail_at(n / 2, 0);
+        const char *words = run(&(way){ 100010 + n, true, false, false });
+        fail_at(0, 0);
+        if (words)
+            CHECK_CONTAINS(words, "the fake plugin refuses call");
+    }
+    version(0, 115, 0, PJRT_EXECUTABLE_LOAD);
+    CHECK_EQ_INT(compiled(100006), first);
+    version(0, 115, 0, -1);
+    (void)each_file(folder, discard);
+    CHECK_EQ_INT(rmdir(folder), 0);
+    unsetenv("MF_COMPILATION_CACHE");
+    CHECK_EQ_INT(living(FAKE_ERROR), 0);
 }
 
 TEST(every_call_of_a_map_fails_once)

@@ -22,6 +22,7 @@ typedef struct pjrt_client {
     void *const *devices; /* by our id */
     int *ids;             /* the plugin's, by ours */
     int device_count;
+    char *path;            /* of its shared object */
     bool is_cpu;           /* XLA's own CPU plugin: its platform is "cpu" */
     pthread_mutex_t calls; /* of calls over several devices, one begins at a time */
     pthread_mutex_t lock;
@@ -107,6 +108,11 @@ mf_error_object *pjrt_run(mf_executable *x, mf_array *const *in, const bool *mov
 /* NULL, or an error that names a collective to which some of its devices might not come (pjrt_agreement.c). Adds to `wanted` the checks
  * that only a run can answer. */
 mf_error_object *pjrt_check_agreement(const mf_program *p, mf_hlo_findings *wanted);
+
+/* ---- the folder of executables (pjrt_cache.c) */
+/* The loaded executable of this text and these options; NULL: there is none that serves. And puts one there. */
+void *pjrt_cached(const pjrt_client *c, const mf_text *code, const mf_text *options);
+void pjrt_cache(const pjrt_client *c, const mf_text *code, const mf_text *options, void *loaded);
 
 /* ---- findings (pjrt_findings.c) */
 pjrt_findings *pjrt_findings_new(const pjrt_executable *x); /* without any yet; NULL: memory is out */

@@ -30,19 +30,23 @@ enum {
     PJRT_CLIENT_CREATE = 10,
     PJRT_CLIENT_DESTROY = 11,
     PJRT_CLIENT_PLATFORM_NAME = 12,
+    PJRT_CLIENT_PLATFORM_VERSION = 14, /* may be missing */
     PJRT_CLIENT_ADDRESSABLE_DEVICES = 16,
     PJRT_CLIENT_COMPILE = 20,
     PJRT_CLIENT_BUFFER_FROM_HOST = 22,
     PJRT_DESCRIPTION_ID = 23,
     PJRT_DEVICE_DESCRIPTION = 29,
+    PJRT_DEVICE_MEMORY_STATS = 34, /* may be missing */
     PJRT_EXECUTABLE_DESTROY = 40,
     PJRT_EXECUTABLE_NUM_OUTPUTS = 44,
+    PJRT_EXECUTABLE_SERIALIZE = 49, /* may be missing */
     PJRT_LOADED_DESTROY = 50,
     PJRT_LOADED_GET_EXECUTABLE = 51,
     PJRT_LOADED_EXECUTE = 55,
+    PJRT_EXECUTABLE_LOAD = 56, /* may be missing */
     PJRT_BUFFER_DESTROY = 58,
     PJRT_BUFFER_IS_DELETED = 68,
-    PJRT_BUFFER_COPY_TO_DEVICE = 69, /* which it may lack */
+    PJRT_BUFFER_COPY_TO_DEVICE = 69, /* may be missing */
     PJRT_BUFFER_TO_HOST = 70,
     PJRT_FUNCTIONS, /* that a plugin must have */
 };
@@ -147,6 +151,37 @@ typedef struct pjrt_client_compile {
     size_t option_size;
     void *loaded_out;
 } pjrt_client_compile;
+
+typedef struct pjrt_executable_serialize {
+    pjrt_head head;
+    void *executable;
+    const char *bytes_out; /* as long as serialized_out, which destroy_out destroys */
+    size_t count_out;
+    void *serialized_out;
+    void (*destroy_out)(void *serialized);
+} pjrt_executable_serialize;
+
+typedef struct pjrt_executable_load {
+    pjrt_head head;
+    void *client;
+    const char *bytes;
+    size_t count;
+    void *loaded_out;
+    const char *options; /* NULL: those of the serialized one */
+    size_t option_size;
+} pjrt_executable_load;
+
+typedef struct pjrt_maybe { /* a number that a plugin may not know */
+    int64_t number;
+    bool known;
+} pjrt_maybe;
+
+typedef struct pjrt_memory_stats {
+    pjrt_head head;
+    void *device;
+    int64_t in_use;
+    pjrt_maybe peak, allocations, largest, limit, reserved, peak_reserved, reservable, largest_free, pool, peak_pool;
+} pjrt_memory_stats;
 
 /* How long the plugin may read the host's data: PJRT_ZERO_COPY says until the event, which may not come before the buffer is destroyed. */
 enum pjrt_semantics { PJRT_DURING_CALL, PJRT_UNTIL_TRANSFERRED, PJRT_ZERO_COPY };

@@ -206,7 +206,21 @@ static void read_replicas(pjrt_executable *x, const mf_text *code)
         *count++ = ' ';
 }
 
-static mf_error_object *compile(pjrt_executable *x)
+static mf_error_object *compile(pjrt_executable *x, const mf_text *code, const mf_text *options)
+{
+    pjrt_client *c = pjrt_client_of(x->base.client);
+    pjrt_program program = { PJRT_HEAD(pjrt_program), code->at, code->count, "mlir", 4 };
+    pjrt_client_compile ask = { PJRT_HEAD(pjrt_client_compile), c->client, &program, options->at, options->count, NULL };
+    mf_error_object *error = pjrt_call(c, PJRT_CLIENT_COMPILE, NULL, &ask);
+    x->loaded = error ? NULL : ask.loaded_out;
+    error = error ? error : check_results(x);
+    if (!error)
+        pjrt_cache(c, code, options, x->loaded);
+    return error;
+}
+
+/* From the folder of executables, or compiled. */
+static mf_error_object *make_executable(pjrt_executable *x)
 {
     pjrt_client *c = pjrt_client_of(x->base.client);
     mf_text code = { 0 }, options = { 0 };
@@ -217,15 +231,18 @@ static mf_error_object *compile(pjrt_executable *x)
     put_options(&options, x);
     if (!error && (code.failed || options.failed))
         error = mf_error_out_of_memory();
-    if (!error) {
-        pjrt_program program = { PJRT_HEAD(pjrt_program), code.at, code.count, "mlir", 4 };
-        pjrt_client_compile ask = { PJRT_HEAD(pjrt_client_compile), c->client, &program, options.at, options.count, NULL };
-        error = pjrt_call(c, PJRT_CLIENT_COMPILE, NULL, &ask);
-        x->loaded = error ? NULL : ask.loaded_out;
+    x->loaded = error ? NULL : pjrt_cached(c, &code, &options);
+    mf_error_object *refused = x->loaded ? check_results(x) : NULL;
+    if (refused) {
+        mf_error_ignore(refused);
+        pjrt_destroy(c, PJRT_LOADED_DESTROY, x->loaded);
+        x->loaded = NULL;
     }
+    if (!error && !x->loaded)
+        error = compile(x, &code, &options);
     mf_text_free(&code);
     mf_text_free(&options);
-    return error ? error : check_results(x);
+    return error;
 }
 
 mf_error_object *pjrt_load(const mf_load_request *load, mf_executable **loaded)
@@ -243,7 +260,7 @@ mf_error_object *pjrt_load(const mf_load_request *load, mf_executable **loaded)
     mf_error_object *error = mf_executable_init(&x->base, load) ? choose_devices(x) : mf_error_out_of_memory();
     error = error ? error : read_checks(x);
     error = error ? error : read_signature(x);
-    error = error ? error : compile(x);
+    error = error ? error : make_executable(x);
     if (error) {
         mf_error_set_address(error, mf_entry_address);
         mf_drop(x);

@@ -20,18 +20,28 @@ static const char *const names[PJRT_FUNCTIONS] = {
     [PJRT_EVENT_ON_READY] = "PJRT_Event_OnReady",
     [PJRT_CLIENT_CREATE] = "PJRT_Client_Create",
     [PJRT_CLIENT_PLATFORM_NAME] = "PJRT_Client_PlatformName",
+    [PJRT_CLIENT_PLATFORM_VERSION] = "PJRT_Client_PlatformVersion",
     [PJRT_CLIENT_ADDRESSABLE_DEVICES] = "PJRT_Client_AddressableDevices",
     [PJRT_CLIENT_COMPILE] = "PJRT_Client_Compile",
     [PJRT_CLIENT_BUFFER_FROM_HOST] = "PJRT_Client_BufferFromHostBuffer",
     [PJRT_DESCRIPTION_ID] = "PJRT_DeviceDescription_Id",
     [PJRT_DEVICE_DESCRIPTION] = "PJRT_Device_GetDescription",
+    [PJRT_DEVICE_MEMORY_STATS] = "PJRT_Device_MemoryStats",
     [PJRT_EXECUTABLE_NUM_OUTPUTS] = "PJRT_Executable_NumOutputs",
+    [PJRT_EXECUTABLE_SERIALIZE] = "PJRT_Executable_Serialize",
     [PJRT_LOADED_GET_EXECUTABLE] = "PJRT_LoadedExecutable_GetExecutable",
     [PJRT_LOADED_EXECUTE] = "PJRT_LoadedExecutable_Execute",
+    [PJRT_EXECUTABLE_LOAD] = "PJRT_Executable_DeserializeAndLoad",
     [PJRT_BUFFER_IS_DELETED] = "PJRT_Buffer_IsDeleted",
     [PJRT_BUFFER_COPY_TO_DEVICE] = "PJRT_Buffer_CopyToDevice",
     [PJRT_BUFFER_TO_HOST] = "PJRT_Buffer_ToHostBuffer",
 };
+
+static bool may_be_missing(int function)
+{
+    return function == PJRT_CLIENT_PLATFORM_VERSION || function == PJRT_DEVICE_MEMORY_STATS || function == PJRT_EXECUTABLE_SERIALIZE ||
+           function == PJRT_EXECUTABLE_LOAD || function == PJRT_BUFFER_COPY_TO_DEVICE;
+}
 
 static mf_status status_of(int code)
 {
@@ -151,7 +161,7 @@ static mf_error_object *find_api(pjrt_client *c, const char *path)
             "%s: %s is of version %d.%d of the PJRT C API, with a table of %zu bytes; versions 0.%d and later of 0 serve, with %zu",
             c->base.platform, path, major, minor, c->api->head.size, PJRT_OLDEST_MINOR, least);
     for (int i = 0; i < PJRT_FUNCTIONS; i++)
-        if (names[i] && !c->api->functions[i] && i != PJRT_BUFFER_COPY_TO_DEVICE)
+        if (names[i] && !may_be_missing(i) && !c->api->functions[i])
             return mf_error_new(MF_ERROR_DEVICE, "%s: %s lacks %s", c->base.platform, path, names[i]);
     return NULL;
 }
@@ -236,17 +246,19 @@ static void client_free(pjrt_client *c)
     if (c->client)
         pjrt_destroy(c, PJRT_CLIENT_DESTROY, c->client);
     mf_free(c->ids);
+    mf_free(c->path);
     mf_free((char *)(uintptr_t)c->base.platform);
     mf_free(c);
 }
 
-static pjrt_client *client_new(const char *name)
+static pjrt_client *client_new(const char *name, const char *path)
 {
     pjrt_client *c = mf_calloc(1, sizeof *c);
-    char *platform = mf_strdup(name);
-    if (!c || !platform) {
+    char *platform = mf_strdup(name), *file = mf_strdup(path);
+    if (!c || !platform || !file) {
         mf_free(c);
         mf_free(platform);
+        mf_free(file);
         return NULL;
     }
     c->base = (mf_client){
@@ -260,6 +272,7 @@ static pjrt_client *client_new(const char *name)
         .device_count = device_count,
         .backend = &backend,
     };
+    c->path = file;
     pthread_mutex_init(&c->calls, NULL);
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->changed, NULL);
@@ -269,7 +282,7 @@ static pjrt_client *client_new(const char *name)
 /* Opened and registered; the lock is held. */
 static const mf_client *open_plugin(const char *name, const char *path, const char *options, mf_error_object **error)
 {
-    pjrt_client *c = client_new(name);
+    pjrt_client *c = client_new(name, path);
     *error = c ? find_api(c, path) : mf_error_out_of_memory();
     *error = *error ? *error : create(c, options);
     *error = *error ? *error : read_platform(c);
