@@ -45,7 +45,7 @@ VENDORS = [
 
 # What counts as the C library; an unknown <header> is a breach, so that a new dependency is a decision.
 SYSTEM = r"""assert complex ctype errno fenv float inttypes limits locale math setjmp signal spawn stdalign stdarg stdatomic stdbool stddef stdint stdio
-stdlib stdnoreturn string strings tgmath threads time wchar dirent dlfcn execinfo fcntl link poll pthread sched semaphore unistd getopt termios
+stdlib stdnoreturn string strings tgmath threads time wchar dirent dlfcn execinfo fcntl glob link poll pthread sched semaphore unistd getopt termios
 immintrin arm_neon cpuid elf malloc ifaddrs netinet/.* sys/.* linux/.*""".split()
 
 # ---------------------------------------------------------------- the check

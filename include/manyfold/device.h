@@ -29,10 +29,11 @@ mf_device_list mf_local_devices(void);
 mf_device_list mf_devices_of(const char *backend);
 /* A vendor's PJRT plugin, a shared object, as the backend and platform of this name: its devices,
  * which stay as long as the process. options: "cpu_device_count=8,memory_fraction=0.5", what the
- * plugin knows; numbers, true, false and other words; NULL for none. Or the environment says so:
- * MF_PJRT_PLUGIN=path[,name] and MF_PJRT_OPTIONS; the name is "pjrt" where it says none, and the
- * plugin is opened where that name is first used. MF_ERROR_DEVICE: it cannot be opened, or is
- * older than the C API's version 0.81; in the plugin's words */
+ * plugin knows; numbers, true, false and other words; NULL for none. A name that is not registered
+ * is looked for where it is first used: MF_PJRT_PLUGIN=path[,name] ("pjrt" where it says none),
+ * PJRT_NAMES_AND_LIBRARY_PATHS=name:path,..., and jax_plugins/FOLDER/xla_<name>_plugin.so where pip
+ * puts them; its options are MF_PJRT_OPTIONS. MF_ERROR_DEVICE: it cannot be opened, or is older
+ * than the C API's version 0.81; in the plugin's words */
 mf_status mf_register_plugin(const char *name, const char *path, const char *options);
 /* Among all devices of its platform, in all processes; -1 when d is no device */
 int mf_device_id(mf_device d);

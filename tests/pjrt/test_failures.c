@@ -9,6 +9,7 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static __typeof__(fake_plugin_fail) *fail_at;
@@ -96,6 +97,72 @@ TEST(every_call_of_opening_fails_once)
     CHECK_EQ_INT(mf_devices_of("fake plugin").count, 4);
     CHECK_EQ_INT(mf_register_plugin("fake plugin", path_of("fake_plugin.so"), NULL), MF_ERROR_DEVICE);
     CHECK_CONTAINS(words_of_first(), "there is a backend 'fake plugin' already");
+}
+
+/* ---- plugins that nobody registered */
+
+static char tree[] = "/tmp/manyfold-plugins-XXXXXX";
+
+/* A folder, or a link to the fake plugin, below the tree, with the folders above it. */
+static const char *made(const char *below, bool plugin)
+{
+    static char path[4096];
+    snprintf(path, sizeof path, "%s/%s", tree, below);
+    for (char *slash = strchr(path + sizeof tree, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        (void)mkdir(path, 0777);
+        *slash = '/';
+    }
+    CHECK_EQ_INT(plugin ? symlink(path_of("fake_plugin.so"), path) : mkdir(path, 0777), 0);
+    return path;
+}
+
+static void set_path(const char *variable, const char *below)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", tree, below);
+    setenv(variable, path, 1);
+}
+
+TEST(plugins_are_found)
+{
+    REQUIRE(find_plugin() && mkdtemp(tree));
+    char list[8192], *old = strdup(getenv("PATH") ? getenv("PATH") : "");
+    snprintf(list, sizeof list, "none:/nowhere.so,listed:%s", path_of("fake_plugin.so"));
+    setenv("PJRT_NAMES_AND_LIBRARY_PATHS", list, 1);
+    unsetenv("PYTHONPATH");
+    unsetenv("VIRTUAL_ENV");
+    CHECK_EQ_INT(mf_devices_of("listed").count, 4);
+    CHECK_EQ_INT(mf_devices_of("list").count, 0);
+    (void)made("env/lib/python3.11/site-packages/jax_plugins/xla_gpu12/xla_of_env_plugin.so", true);
+    (void)made("env/lib/python3.11/site-packages/jax_plugins/xla_gpu12/xla_of_path_plugin.so", true);
+    (void)made("env/bin/python3", true);
+    (void)made("env/pyvenv.cfg", true);
+    (void)made("system/lib/python3/dist-packages/jax_plugins/xla_gpu/xla_of_system_plugin.so", true);
+    (void)made("system/bin/python3", true);
+    (void)made("more/jax_plugins/xla_gpu/xla_of_more_plugin.so", true);
+    setenv("PATH", "/nowhere", 1);
+    CHECK_EQ_INT(mf_devices_of("of_env").count, 0);
+    set_path("VIRTUAL_ENV", "env");
+    CHECK_EQ_INT(mf_devices_of("of_env").count, 4);
+    unsetenv("VIRTUAL_ENV");
+    CHECK_EQ_INT(mf_devices_of("of_path").count, 0);
+    set_path("PATH", "env/bin");
+    CHECK_EQ_INT(mf_devices_of("of_path").count, 4);
+    CHECK_EQ_INT(mf_devices_of("of_system").count, 0); /* not of the first Python */
+    set_path("PATH", "system/bin");
+    CHECK_EQ_INT(mf_devices_of("of_system").count, 4);
+    set_path("PYTHONPATH", "more");
+    CHECK_EQ_INT(mf_set_default_backend("of_more"), MF_OK);
+    CHECK_STR(mf_device_platform(mf_devices().at[0]), "of_more");
+    CHECK_EQ_INT(mf_set_default_backend("cpu"), MF_OK);
+    CHECK_EQ_INT(mf_devices_of("*").count, 0);
+    setenv("PJRT_NAMES_AND_LIBRARY_PATHS", "gone:/nowhere.so", 1);
+    CHECK_EQ_INT(mf_devices_of("gone").count, 0);
+    CHECK_CONTAINS(words_of_first(), "the plugin cannot be opened: /nowhere.so");
+    setenv("PATH", old, 1);
+    unsetenv("PYTHONPATH");
+    free(old);
 }
 
 static mf_value with_context(void *context, mf_value x, mf_value y)

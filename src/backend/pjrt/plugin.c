@@ -298,17 +298,14 @@ static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 
 const mf_client *mf_plugin_open(const char *name, mf_error_object **error)
 {
-    const char *all = getenv("MF_PJRT_PLUGIN"), *comma = all ? strrchr(all, ',') : NULL;
+    char *path;
     *error = NULL;
-    if (!all || !*all || strcmp(name, comma ? comma + 1 : "pjrt") != 0)
+    if (!mf_plugin_find(name, &path))
         return NULL;
-    char *path = mf_strdup(all);
     if (!path) {
         *error = mf_error_out_of_memory();
         return NULL;
     }
-    if (comma)
-        path[comma - all] = 0;
     pthread_mutex_lock(&opening);
     const mf_client *found = mf_client_find(name);
     if (!found)

@@ -4,7 +4,9 @@
 
 #include "array/client.h"
 
-/* Registers the client of that name, where MF_PJRT_PLUGIN tells of it: opened once, whoever asks. NULL: it does not; or *error. */
+/* Where the plugin of that name lies (pjrt_find.c): a path that mf_free frees, NULL when memory is out. False: nothing says it. */
+bool mf_plugin_find(const char *name, char **path);
+/* Registers the client of that name, where one is found: opened once, whoever asks. NULL: none is; or *error. */
 const mf_client *mf_plugin_open(const char *name, mf_error_object **error);
 
 #endif
