@@ -41,6 +41,13 @@ int mf_device_id(mf_device d);
 int mf_device_local_ordinal(mf_device d);    /* among those of its process; -1 likewise */
 int mf_device_process(mf_device d);          /* whose it is; -1 likewise */
 const char *mf_device_platform(mf_device d); /* "cpu"; NULL when d is no device */
+/* The memory of one device as its plugin counts it, in bytes; -1 for what it does not say.
+ * MF_ERROR_DEVICE where it counts nothing, in its words, and of the CPU, whose devices share the
+ * memory of mf_memory_stats(); then all of *out are -1. Any thread */
+typedef struct mf_device_memory_stats_t {
+    int64_t bytes_in_use, peak_bytes_in_use, bytes_limit, largest_alloc_size, num_allocs;
+} mf_device_memory_stats_t;
+mf_status mf_device_memory_stats(mf_device d, mf_device_memory_stats_t *out);
 /* The native backend takes the best instruction set of the machine; MF_CPU_ISA in the
  * environment caps it, for this library, LLVM and oneDNN: amx, avx512_bf16, avx512, avx2 or
  * generic (below the native backend's floor: the reference serves). Results have the same bits

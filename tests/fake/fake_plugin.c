@@ -200,6 +200,19 @@ static void *description_id(void *a)
     return NULL;
 }
 
+/* Of what a device of a number has; how much there is it does not say. */
+static void *device_memory(void *a)
+{
+    ENTER;
+    pjrt_memory_stats *m = a;
+    int id = (int)((char *)m->device - the_devices);
+    m->in_use = 100 + id;
+    m->peak = (pjrt_maybe){ 200 + id, true };
+    m->allocations = (pjrt_maybe){ 3, true };
+    m->limit.number = 5;
+    return NULL;
+}
+
 /* ---- programs */
 
 /* The results that main's line declares. */
@@ -408,6 +421,7 @@ static struct {
         [PJRT_DEVICE_DESCRIPTION] = device_description,
         [PJRT_EXECUTABLE_DESTROY] = executable_destroy,
         [PJRT_EXECUTABLE_NUM_OUTPUTS] = num_outputs,
+        [PJRT_DEVICE_MEMORY_STATS] = device_memory,
         [PJRT_EXECUTABLE_SERIALIZE] = serialize,
         [PJRT_EXECUTABLE_LOAD] = load_serialized,
         [PJRT_LOADED_DESTROY] = executable_destroy,

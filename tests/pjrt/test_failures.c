@@ -200,6 +200,32 @@ static const char *run(const way *w)
     return NULL;
 }
 
+TEST(devices_count_their_memory)
+{
+    REQUIRE(find_plugin() && mf_devices_of("fake plugin").count == 4);
+    mf_device d = mf_devices_of("fake plugin").at[2];
+    mf_device_memory_stats_t m;
+    fail_at(0, 0);
+    CHECK_EQ_INT(mf_device_memory_stats(d, &m), MF_OK);
+    CHECK(m.bytes_in_use == 102 && m.peak_bytes_in_use == 202 && m.num_allocs == 3 && m.bytes_limit == -1 && m.largest_alloc_size == -1);
+    fail_at(1, 0);
+    CHECK_EQ_INT(mf_device_memory_stats(d, &m), MF_ERROR_MEMORY);
+    CHECK_CONTAINS(words_of_first(), "PJRT_Device_MemoryStats: the fake plugin refuses call 1");
+    CHECK_EQ_INT(m.bytes_in_use, -1);
+    fail_at(0, 0);
+    version(0, 115, 0, PJRT_DEVICE_MEMORY_STATS);
+    CHECK_EQ_INT(mf_device_memory_stats(d, &m), MF_ERROR_DEVICE);
+    CHECK_CONTAINS(words_of_first(), "memory statistics are not supported");
+    version(0, 115, 0, -1);
+    CHECK_EQ_INT(mf_device_memory_stats(mf_devices_of("cpu").at[0], &m), MF_ERROR_DEVICE);
+    CHECK_CONTAINS(words_of_first(), "cpu counts no memory for each device");
+    CHECK_EQ_INT(mf_device_memory_stats((mf_device){ 0 }, &m), MF_ERROR_ARGUMENT);
+    CHECK_EQ_INT(mf_device_memory_stats(d, NULL), MF_ERROR_ARGUMENT);
+    while (mf_first_error(NULL) != MF_OK)
+        continue;
+    CHECK_EQ_INT(living(FAKE_ERROR), 0);
+}
+
 static mf_value claimed(mf_value x) { return mf_check_replicated(x, "i"); }
 
 /* What a program finds out comes as an event of the call: nobody waits for it before somebody reads. The fake gives its argument for that

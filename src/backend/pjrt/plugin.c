@@ -230,6 +230,26 @@ static void describe(mf_text *t, const mf_executable *base)
                 x->replicas == 1 ? "replica" : "replicas", x->map ? " or its row" : "");
 }
 
+static void set_known(int64_t *to, pjrt_maybe m) { *to = m.known ? m.number : *to; }
+
+static mf_error_object *memory_stats(const mf_client *base, int device, mf_device_memory_stats_t *out)
+{
+    const pjrt_client *c = pjrt_client_of(base);
+    pjrt_memory_stats ask = { .head = PJRT_HEAD(pjrt_memory_stats), .device = c->devices[device] };
+    if (!c->api->functions[PJRT_DEVICE_MEMORY_STATS])
+        return mf_error_new(MF_ERROR_DEVICE, "%s: memory statistics are not supported: the plugin lacks %s", base->platform,
+                            names[PJRT_DEVICE_MEMORY_STATS]);
+    mf_error_object *error = pjrt_call(c, PJRT_DEVICE_MEMORY_STATS, NULL, &ask);
+    if (error)
+        return error;
+    out->bytes_in_use = ask.in_use;
+    set_known(&out->peak_bytes_in_use, ask.peak);
+    set_known(&out->bytes_limit, ask.limit);
+    set_known(&out->largest_alloc_size, ask.largest);
+    set_known(&out->num_allocs, ask.allocations);
+    return NULL;
+}
+
 /* The plugin does not say. */
 static int64_t temporary_bytes(const mf_executable *x)
 {
@@ -270,6 +290,7 @@ static pjrt_client *client_new(const char *name, const char *path)
         .to_host = pjrt_to_host,
         .copied = pjrt_to_device,
         .device_count = device_count,
+        .memory_stats = memory_stats,
         .backend = &backend,
     };
     c->path = file;

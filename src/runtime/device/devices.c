@@ -234,6 +234,23 @@ int mf_device_local_ordinal(mf_device d)
     return process < 0 ? -1 : mf_device_id(d) - (c ? c->first_device[process] : 0);
 }
 
+mf_status mf_device_memory_stats(mf_device d, mf_device_memory_stats_t *out)
+{
+    MF_ENTER(MF_FORK_STATUS);
+    const mf_client *client = mf_device_client(d);
+    mf_error_object *error = NULL;
+    if (out)
+        *out = (mf_device_memory_stats_t){ -1, -1, -1, -1, -1 };
+    if (!client || !out)
+        error = mf_error_new(MF_ERROR_ARGUMENT, "mf_device_memory_stats: %s", out ? "no device" : "no place for the numbers");
+    else if (!client->memory_stats)
+        error = mf_error_new(MF_ERROR_DEVICE, "%s counts no memory for each device; mf_memory_stats() has that of the process",
+                             client->platform);
+    else
+        error = client->memory_stats(client, mf_device_local_ordinal(d), out);
+    return mf_error_remember(error);
+}
+
 const char *mf_device_platform(mf_device d)
 {
     const mf_client *client = mf_device_client(d);
