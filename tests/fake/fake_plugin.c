@@ -146,10 +146,27 @@ static void *plugin_initialize(void *a)
     return NULL;
 }
 
+static char options[1024];
+
+static void record(const pjrt_named_value *v)
+{
+    size_t at = strlen(options), room = sizeof options - at;
+    int name = (int)v->name_size;
+    switch (v->kind) {
+    case PJRT_INT64: snprintf(options + at, room, "%.*s integer %lld, ", name, v->name, (long long)v->value.integer); break;
+    case PJRT_FLOAT: snprintf(options + at, room, "%.*s float %g, ", name, v->name, (double)v->value.real); break;
+    case PJRT_BOOL: snprintf(options + at, room, "%.*s truth %d, ", name, v->name, v->value.truth); break;
+    default: snprintf(options + at, room, "%.*s string %.*s, ", name, v->name, (int)v->value_size, v->value.string); break;
+    }
+}
+
 static void *client_create(void *a)
 {
     ENTER;
     pjrt_client_create *c = a;
+    options[0] = 0;
+    for (size_t i = 0; i < c->option_count; i++)
+        record(&c->options[i]);
     for (size_t i = 0; i < c->option_count; i++)
         if (strncmp(c->options[i].name, "unknown", c->options[i].name_size) == 0)
             return failure("an option that it does not know", 3);
@@ -445,6 +462,7 @@ void fake_plugin_fail(int call, int event_number)
 }
 
 int fake_plugin_calls(void) { return calls; }
+const char *fake_plugin_options(void) { return options; }
 int fake_plugin_events(void) { return events; }
 int fake_plugin_awaits(void) { return awaits; }
 int fake_plugin_compiles(void) { return compiles; }

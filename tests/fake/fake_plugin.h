@@ -14,8 +14,9 @@ int fake_plugin_calls(void); /* and events: so far */
 int fake_plugin_events(void);
 int fake_plugin_awaits(void); /* of events that somebody waited for */
 int fake_plugin_compiles(void);
-int fake_plugin_living(int kind); /* what it gave and nobody has destroyed */
-int fake_plugin_copies(int way);  /* since it was asked last */
+const char *fake_plugin_options(void); /* of the last client: "name kind value, " each */
+int fake_plugin_living(int kind);      /* what it gave and nobody has destroyed */
+int fake_plugin_copies(int way);       /* since it was asked last */
 /* What its table says: the version, its size (0: what it is), and a function that it lacks (-1: none). */
 void fake_plugin_version(int major, int minor, size_t table_size, int lacking);
 

@@ -15,6 +15,7 @@
 static __typeof__(fake_plugin_fail) *fail_at;
 static __typeof__(fake_plugin_calls) *calls, *events, *awaits, *compiles;
 static __typeof__(fake_plugin_living) *living;
+static __typeof__(fake_plugin_options) *options;
 static __typeof__(fake_plugin_version) *version;
 
 static const char *path_of(const char *file)
@@ -34,9 +35,10 @@ static bool find_plugin(void)
     events = (__typeof__(events))(uintptr_t)dlsym(library, "fake_plugin_events");
     awaits = (__typeof__(awaits))(uintptr_t)dlsym(library, "fake_plugin_awaits");
     compiles = (__typeof__(compiles))(uintptr_t)dlsym(library, "fake_plugin_compiles");
+    options = (__typeof__(options))(uintptr_t)dlsym(library, "fake_plugin_options");
     living = (__typeof__(living))(uintptr_t)dlsym(library, "fake_plugin_living");
     version = (__typeof__(version))(uintptr_t)dlsym(library, "fake_plugin_version");
-    return fail_at && calls && events && awaits && compiles && living && version;
+    return fail_at && calls && events && awaits && compiles && options && living && version;
 }
 
 /* The words of the first error that nobody has looked at; "" where there is none. */
@@ -97,6 +99,17 @@ TEST(every_call_of_opening_fails_once)
     CHECK_EQ_INT(mf_devices_of("fake plugin").count, 4);
     CHECK_EQ_INT(mf_register_plugin("fake plugin", path_of("fake_plugin.so"), NULL), MF_ERROR_DEVICE);
     CHECK_CONTAINS(words_of_first(), "there is a backend 'fake plugin' already");
+}
+
+/* Those of a machine of several among them, which are nothing to this client but numbers. */
+TEST(create_options_are_passed_on)
+{
+    REQUIRE(find_plugin());
+    const char *text =
+        "memory_fraction=0.75,preallocate=false,allocator=platform,node_id=1,num_nodes=2,big=9000000000,visible=true,exact=1e3";
+    CHECK_EQ_INT(mf_register_plugin("with options", path_of("fake_plugin.so"), text), MF_OK);
+    CHECK_STR(options(), "memory_fraction float 0.75, preallocate truth 0, allocator string platform, node_id integer 1, "
+                         "num_nodes integer 2, big integer 9000000000, visible truth 1, exact float 1000, ");
 }
 
 /* ---- plugins that nobody registered */
