@@ -43,7 +43,7 @@ struct mf_client {
     mf_error_object *(*to_host)(const mf_buffer *b, int64_t from, int64_t count, void *out); /* bytes */
     const void *(*host_view)(const mf_buffer *b);                                            /* NULL: the host cannot look at it */
     mf_buffer *(*copied)(const mf_buffer *b, int device); /* on another of its devices; gives NULL, or is NULL: by way of the host */
-    int (*device_count)(const mf_client *c); /* of this process; asked once, at the first use of its devices */
+    int (*device_count)(const mf_client *c);              /* of this process; asked once, at the first use of its devices */
     /* Of one device; what it does not know stays as it is. NULL: it counts nothing for each. */
     mf_error_object *(*memory_stats)(const mf_client *c, int device, struct mf_device_memory_stats_t *out);
     const struct mf_backend *backend; /* runtime/backend.h: loads and executes programs; NULL: it only holds memory */

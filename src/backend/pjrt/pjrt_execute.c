@@ -17,7 +17,7 @@ typedef struct call {
     pjrt_executable *x;
     pjrt_client *client;
     mf_array *const *in;
-    void *room; /* for the lists that follow */
+    void *room;                     /* for the lists that follow */
     int in_count, out_count, gives; /* by replica: results, and what is found out */
     argument *arguments;            /* by replica, by input */
     void **given;                   /* their buffers: what the plugin sees */
