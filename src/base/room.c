@@ -1,20 +1,27 @@
-/* How much of its stack a thread has left, and threads with enough of it. Invariant: a thread's bounds never change, so they are asked
- * for once. */
+/* How much of its stack a thread has left, and threads with enough of it. Invariants: a thread's bounds never change, so they are asked
+ * for once; the first thread's stack, which the system maps when it is first written to, and ends the process where it cannot, is written to
+ * here, where there is memory to spare, before a kernel needs it. */
 #include "base/room.h"
 
+#include "base/alloc.h"
 #include "base/cancel.h"
 
 #include <signal.h>
 #include <stdint.h>
+#include <unistd.h>
 
 #define ROOM ((uintptr_t)1 << 20) /* what the packed panels of a product, oneDNN and code generation use, twice over */
 
 #define KERNEL_STACK ((size_t)8 << 20)
 
+#define KERNELS ((uintptr_t)192 << 10) /* what the packed panels of a product take, the most of our kernels, and half as much again */
+#define GROWTH  ((uintptr_t)256 << 10)
+
 #define TIGHT ((uintptr_t)48 << 10) /* what a function that nests no further needs, from tracing to running */
 
 static _Thread_local struct {
     uintptr_t lowest, from, size; /* a frame in the size bytes from `from` on has room below it; size 0: not asked yet */
+    uintptr_t mapped;             /* from here on the stack is there */
 } roomy;
 
 static void measure(void)
@@ -28,6 +35,7 @@ static void measure(void)
         return;
     if (!pthread_attr_getstack(&attributes, &lowest, &size)) {
         roomy.lowest = (uintptr_t)lowest;
+        roomy.mapped = gettid() == getpid() ? UINTPTR_MAX : roomy.lowest;
         if (size > ROOM) {
             roomy.from = (uintptr_t)lowest + ROOM;
             roomy.size = size - ROOM;
@@ -36,11 +44,29 @@ static void measure(void)
     pthread_attr_destroy(&attributes);
 }
 
+/* A frame of its own, so that nobody has one so large who only asks. From the top down, as the system expects a stack to grow. */
+__attribute__((noinline)) static void grow(void)
+{
+    enum { PAGE = 4096 };
+    volatile char pages[GROWTH];
+    for (size_t at = GROWTH; at; at -= PAGE)
+        pages[at - PAGE] = 0;
+    roomy.mapped = (uintptr_t)&pages[0];
+}
+
+static bool is_mapped(uintptr_t frame)
+{
+    if (frame - KERNELS < roomy.mapped && mf_memory_to_spare(GROWTH))
+        grow();
+    return frame - KERNELS >= roomy.mapped;
+}
+
 bool mf_stack_has_room(void)
 {
     if (!roomy.size)
         measure();
-    return (uintptr_t)__builtin_frame_address(0) - roomy.from < roomy.size;
+    uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
+    return frame - roomy.from < roomy.size && is_mapped(frame);
 }
 
 bool mf_stack_ends(void)
