@@ -200,7 +200,7 @@ static const mf_intlist *moved(const mf_intlist *dims, bool with_rounds)
 
 static mf_variable *sum_of(loop *l, const lifted *c, mf_variable *const *in, mf_variable *const *stacked)
 {
-    mf_variable *side[2];
+    mf_variable *side[2] = { NULL, NULL };
     for (int i = 0; i < c->product->in_count; i++)
         side[i] = c->result[i] < 0 ? in[input_of(l, c->product->in[i])] : stacked[c->result[i]];
     if (c->product->op == &mf_op_reduce_sum)
