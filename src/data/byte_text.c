@@ -5,18 +5,16 @@
 #include <manyfold/data.h>
 
 #include <stdlib.h>
-#include <sys/mman.h>
 
 typedef struct text_file {
-    const unsigned char *bytes;
-    size_t size;
+    mf_mapping file;
     int64_t length, stride;
 } text_file;
 
 static mf_value read_window(void *context, int64_t row, void *const *places)
 {
     const text_file *t = context;
-    const unsigned char *from = t->bytes + (size_t)row * (size_t)t->stride;
+    const unsigned char *from = t->file.bytes + (size_t)row * (size_t)t->stride;
     int32_t *out = places[0];
     for (int64_t i = 0; i <= t->length; i++)
         out[i] = from[i];
@@ -26,7 +24,7 @@ static mf_value read_window(void *context, int64_t row, void *const *places)
 static void end(void *context)
 {
     text_file *t = context;
-    (void)munmap((void *)(uintptr_t)t->bytes, t->size);
+    mf_unmap(&t->file);
     free(t);
 }
 
@@ -34,20 +32,19 @@ mf_source *mf_source_text_opt(const char *path, int64_t length, const mf_source_
 {
     MF_LAYER;
     MF_SCOPE;
-    mf_value error = { 0 };
     int64_t stride = o && o->stride ? o->stride : length;
     if (length < 1 || length > INT32_MAX || stride < 1)
         return mf_source_failed(mf_make_error(MF_ERROR_ARGUMENT,
                                               "%s: windows of %lld tokens, %lld from one to the next: expected at least 1", path,
                                               (long long)length, (long long)stride));
     text_file t = { .length = length, .stride = stride };
-    t.bytes = mf_data_map(path, &t.size, &error);
-    if (!t.bytes)
+    mf_value error = mf_data_map(path, &t.file);
+    if (error.handle)
         return mf_source_failed(error);
     text_file *kept = malloc(sizeof *kept);
-    if (!kept || t.size <= (size_t)length) {
-        size_t size = t.size;
-        (void)munmap((void *)(uintptr_t)t.bytes, t.size);
+    if (!kept || t.file.size <= (size_t)length) {
+        size_t size = t.file.size;
+        mf_unmap(&t.file);
         free(kept);
         return mf_source_failed(kept ? mf_make_error(MF_ERROR_IO,
                                                      "%s: at offset %zu: expected a window of %lld bytes and the one behind it, "
@@ -56,6 +53,6 @@ mf_source *mf_source_text_opt(const char *path, int64_t length, const mf_source_
                                      : mf_make_error(MF_ERROR_MEMORY, "%s: out of memory", path));
     }
     *kept = t;
-    int64_t rows = ((int64_t)t.size - 1 - length) / stride + 1;
+    int64_t rows = ((int64_t)t.file.size - 1 - length) / stride + 1;
     return mf_source_new(mf_dict("tokens", mf_struct(MF_SHAPE(length + 1), MF_I32)), rows, read_window, kept, end);
 }

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 typedef struct csv {
     const char *path, *text;
@@ -227,10 +226,12 @@ mf_value mf_load_csv_opt(const char *path, const mf_load_csv_options *o)
     MF_SCOPE;
     csv c = { .path = path, .delimiter = o && o->delimiter ? o->delimiter : ',', .line = 1 };
     csv_table t = { 0 };
-    mf_value made = { 0 };
-    c.text = (const char *)mf_data_map(path, &c.size, &made);
-    if (!c.text)
+    mf_mapping file;
+    mf_value made = mf_data_map(path, &file);
+    if (made.handle)
         return mf_escape(made);
+    c.text = (const char *)file.bytes;
+    c.size = file.size;
     c.numbers = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     made = c.numbers ? read_table(&c, &t, !(o && o->no_header)) : out_of_memory(&c);
     if (!made.handle)
@@ -245,6 +246,6 @@ mf_value mf_load_csv_opt(const char *path, const mf_load_csv_options *o)
     free(t.names);
     free(t.columns);
     free(c.field);
-    (void)munmap((void *)(uintptr_t)c.text, c.size);
+    mf_unmap(&file);
     return mf_escape(made);
 }

@@ -2,13 +2,8 @@
  * thread may read any row at any time; a source that could not be opened has no rows, and its error. */
 #include "data/source.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 size_t mf_data_width(mf_dtype dtype)
 {
@@ -32,37 +27,10 @@ size_t mf_data_width(mf_dtype dtype)
     }
 }
 
-int mf_data_open(const char *path)
+mf_value mf_data_map(const char *path, mf_mapping *m)
 {
-    struct stat s;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO would wait for its writer */
-    if (fd < 0 || fstat(fd, &s) != 0 || S_ISREG(s.st_mode))
-        return fd;
-    (void)close(fd);
-    errno = 0;
-    return -1;
-}
-
-mf_value mf_data_unreadable(const char *path)
-{
-    return mf_make_error(MF_ERROR_IO, "%s: cannot be read: %s", path, errno ? strerror(errno) : "it is no regular file");
-}
-
-const unsigned char *mf_data_map(const char *path, size_t *size, mf_value *error)
-{
-    struct stat s = { 0 };
-    int fd = mf_data_open(path);
-    bool told = fd >= 0 && fstat(fd, &s) == 0;
-    void *bytes = told && s.st_size > 0 ? mmap(NULL, (size_t)s.st_size, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
-    int why = errno;
-    if (fd >= 0)
-        (void)close(fd);
-    *size = (size_t)s.st_size;
-    if (bytes != MAP_FAILED)
-        return bytes;
-    errno = why;
-    *error = told && !s.st_size ? mf_make_error(MF_ERROR_IO, "%s: cannot be read: it is empty", path) : mf_data_unreadable(path);
-    return NULL;
+    mf_value error = mf_map_regular(path, m);
+    return error.handle || m->bytes ? error : mf_make_error(MF_ERROR_IO, "%s: cannot be read: it is empty", path);
 }
 
 /* ---- making */

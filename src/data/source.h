@@ -2,6 +2,8 @@
 #ifndef MF_DATA_SOURCE_H
 #define MF_DATA_SOURCE_H
 
+#include "io/regular.h"
+
 #include <manyfold.h>
 
 typedef struct mf_column {
@@ -27,11 +29,7 @@ struct mf_source {
 mf_source *mf_source_failed(mf_value error);
 /* The bytes of an element; 0: there is no such number. */
 size_t mf_data_width(mf_dtype dtype);
-/* A regular file, opened to be read; -1 and errno, or -1 and 0 where it is none: nothing that could be waited for is opened. */
-int mf_data_open(const char *path);
-/* That a file or folder cannot be read, by errno as it is left there. */
-mf_value mf_data_unreadable(const char *path);
-/* A regular file, mapped to be read, of `size` bytes; NULL and *error. An empty file is one. Ended by munmap. */
-const unsigned char *mf_data_map(const char *path, size_t *size, mf_value *error);
+/* As mf_map_regular, and an empty file is an error. */
+mf_value mf_data_map(const char *path, mf_mapping *m);
 
 #endif

@@ -49,10 +49,10 @@ mf_value mf_image_agree(const char *path, mf_image_size *size, int64_t height, i
 mf_value mf_image_read(const char *path, mf_image_size *size, unsigned char *out)
 {
     unsigned char first[8] = { 0 };
-    int fd = mf_data_open(path);
+    int fd = mf_open_regular(path);
     FILE *file = fd >= 0 ? fdopen(fd, "rb") : NULL;
     if (!file) {
-        mf_value error = mf_data_unreadable(path);
+        mf_value error = mf_unreadable(path);
         if (fd >= 0)
             (void)close(fd);
         return error;
@@ -172,7 +172,7 @@ static mf_value add_class(image_folder *f, const char *folder, const char *name,
     char path[4096];
     int64_t before = f->files.count;
     if (!data_path(path, sizeof path, folder, name) || !list(&f->files, path, false))
-        return mf_data_unreadable(path);
+        return mf_unreadable(path);
     int32_t *labels = realloc(f->labels, ((size_t)f->files.count + 1) * sizeof *labels);
     f->labels = labels ? labels : f->labels;
     if (!labels || f->files.failed)
@@ -185,12 +185,12 @@ static mf_value add_class(image_folder *f, const char *folder, const char *name,
 static mf_value find_files(image_folder *f, entries *classes, const char *folder)
 {
     if (!list(classes, folder, true))
-        return mf_data_unreadable(folder);
+        return mf_unreadable(folder);
     mf_value error = { 0 };
     for (int64_t i = 0; i < classes->count && !error.handle; i++)
         error = add_class(f, folder, classes->at[i], (int32_t)i);
     if (!error.handle && !classes->count && !list(&f->files, folder, false))
-        error = mf_data_unreadable(folder);
+        error = mf_unreadable(folder);
     if (!error.handle && (f->files.failed || classes->failed))
         error = out_of_memory(folder);
     if (!error.handle && !f->files.count)
