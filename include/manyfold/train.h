@@ -39,8 +39,10 @@ void mf_progress_close(mf_progress *p);
  *     events.out.tfevents...    the same for TensorBoard, a file a log book
  *     curves.png, curves.svg    drawn when it is closed: a picture for each name's last part, with
  *                               a curve for each name: "train/loss" beside "test/loss"
- * Files that are there are gone on with (metrics.jsonl) or replaced (curves). A thread waits for
- * the numbers and writes them: the caller waits for neither. */
+ * Files that are there are gone on with (metrics.jsonl) or replaced (curves). Curves and table begin
+ * with what metrics.jsonl has of runs before; where a run told a name from an earlier step on, as one
+ * that was resumed or begun anew, its points take the place of the others'. A thread waits for the
+ * numbers and writes them: the caller waits for neither. */
 typedef struct mf_logbook mf_logbook;
 typedef struct mf_logbook_options {
     bool no_jsonl, no_tensorboard, no_curves;

@@ -2,14 +2,10 @@
 #ifndef MF_TRAIN_CURVES_H
 #define MF_TRAIN_CURVES_H
 
+#include "train/series.h"
+
 #include <manyfold.h>
 #include <stdio.h>
-
-typedef struct mf_series {
-    char *name; /* "train/loss" */
-    double *steps, *values;
-    int64_t count, room;
-} mf_series;
 
 /* Draws all: the text to `svg`, the picture as a value, u8 (h, w, 3); an error where memory is short or writing fails. */
 mf_value mf_curves_draw(const mf_series *series, int count, FILE *svg);

@@ -8,6 +8,7 @@
 #include <manyfold/train.h>
 
 #include <errno.h>
+#include <locale.h>
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
@@ -30,8 +31,8 @@ struct mf_logbook {
     mf_logbook_options options;
     char *folder, *table;
     FILE *lines, *events;
-    mf_series *series;
-    int series_count;
+    mf_series_list series;
+    locale_t numbers; /* C's: a number has a point, whatever the host's language is */
     pthread_t thread;
     bool threaded;
     pthread_mutex_t lock; /* guards what follows */
@@ -85,6 +86,12 @@ static mf_status take_error(mf_logbook *b)
     mf_status status = mf_block_until_ready(error);
     mf_release(error);
     return status;
+}
+
+static bool path_in(const mf_logbook *b, const char *name, char *path)
+{
+    errno = ENAMETOOLONG;
+    return snprintf(path, PATH, "%s/%s", b->folder, name) < PATH;
 }
 
 /* ------------------------------------------------------------------ the numbers of a page */
@@ -211,44 +218,11 @@ static bool write_events(FILE *f, const page *p, const metric_list *e)
     return whole;
 }
 
-/* The series of that name, made where there is none. NULL: no memory. */
-static mf_series *find_series(mf_logbook *b, const char *name)
-{
-    for (int i = 0; i < b->series_count; i++)
-        if (strcmp(b->series[i].name, name) == 0)
-            return &b->series[i];
-    mf_series *more = realloc(b->series, ((size_t)b->series_count + 1) * sizeof *more);
-    if (!more)
-        return NULL;
-    b->series = more;
-    more[b->series_count] = (mf_series){ .name = strdup(name) };
-    return more[b->series_count].name ? &more[b->series_count++] : NULL;
-}
-
-static bool remember(mf_logbook *b, int64_t step, const metric_value *e)
-{
-    mf_series *s = find_series(b, e->name);
-    if (!s)
-        return false;
-    if (s->count == s->room) {
-        int64_t room = s->room ? s->room * 2 : 64;
-        double *steps = realloc(s->steps, (size_t)room * sizeof *steps);
-        s->steps = steps ? steps : s->steps;
-        double *values = steps ? realloc(s->values, (size_t)room * sizeof *values) : NULL;
-        s->values = values ? values : s->values;
-        if (!values)
-            return false;
-        s->room = room;
-    }
-    s->steps[s->count] = (double)step;
-    s->values[s->count++] = e->value;
-    return true;
-}
-
 static void write_page(mf_logbook *b, const page *p)
 {
     MF_SCOPE;
     metric_list e = { 0 };
+    locale_t before = uselocale(b->numbers);
     collect(&e, "", p->metrics);
     if (e.error.handle)
         note(b, e.error);
@@ -258,10 +232,27 @@ static void write_page(mf_logbook *b, const page *p)
         note_failed(b, "events.out.tfevents");
     bool whole = true;
     for (int i = 0; i < e.count; i++)
-        whole = remember(b, p->step, &e.at[i]) && whole;
+        whole = mf_series_add(&b->series, e.at[i].name, (double)p->step, e.at[i].value) && whole;
     if (!whole)
         note(b, out_of_memory());
     forget(&e);
+    (void)uselocale(before);
+}
+
+/* What stands in the file of lines already; a last line that a killed process left is ended, or the next one would be lost with it. */
+static void read_lines(mf_logbook *b)
+{
+    char path[PATH];
+    FILE *f = b->lines && path_in(b, "metrics.jsonl", path) ? fopen(path, "re") : NULL;
+    if (!f)
+        return;
+    locale_t before = uselocale(b->numbers);
+    if (!mf_series_read(&b->series, f))
+        note(b, out_of_memory());
+    if (fseek(f, -1, SEEK_END) == 0 && getc(f) != '\n')
+        (void)putc('\n', b->lines);
+    (void)uselocale(before);
+    (void)fclose(f);
 }
 
 /* ------------------------------------------------------------------ the thread */
@@ -269,7 +260,10 @@ static void write_page(mf_logbook *b, const page *p)
 static void *work(void *context)
 {
     mf_logbook *b = context;
+    read_lines(b);
     (void)pthread_mutex_lock(&b->lock);
+    b->busy = false;
+    (void)pthread_cond_broadcast(&b->changed);
     for (;;) {
         while (!b->first && !b->stop)
             (void)pthread_cond_wait(&b->changed, &b->lock);
@@ -311,12 +305,6 @@ static bool start_thread(mf_logbook *b)
 }
 
 /* ------------------------------------------------------------------ opening */
-
-static bool path_in(const mf_logbook *b, const char *name, char *path)
-{
-    errno = ENAMETOOLONG;
-    return snprintf(path, PATH, "%s/%s", b->folder, name) < PATH;
-}
 
 /* A log book that was closed within the same second leaves its file's name taken: the next number then. */
 static FILE *open_events(const mf_logbook *b, double time)
@@ -369,8 +357,14 @@ mf_logbook *mf_logbook_open_opt(const char *folder, const mf_logbook_options *o)
     (void)pthread_cond_init(&b->changed, NULL);
     if (is_forked())
         return b;
+    b->numbers = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     open_files(b);
+    b->busy = true; /* reading what is there */
     b->threaded = start_thread(b);
+    if (!b->threaded) {
+        b->busy = false;
+        read_lines(b);
+    }
     return b;
 }
 
@@ -425,13 +419,16 @@ const char *mf_logbook_table(mf_logbook *b)
     FILE *f = open_memstream(&b->table, &size);
     if (!f)
         return "";
+    locale_t before = uselocale(b->numbers);
+    const mf_series *series = b->series.at;
     int wide = (int)strlen("Metric");
-    for (int i = 0; i < b->series_count; i++)
-        wide = (int)strlen(b->series[i].name) > wide ? (int)strlen(b->series[i].name) : wide;
+    for (int i = 0; i < b->series.count; i++)
+        wide = (int)strlen(series[i].name) > wide ? (int)strlen(series[i].name) : wide;
     fprintf(f, "%-*s  %10s  %10s  %10s  %9s  %10s  %9s\n", wide, "Metric", "First", "Last", "Least", "at step", "Greatest", "at step");
-    for (int i = 0; i < b->series_count; i++)
-        if (b->series[i].count)
-            put_row(f, wide, &b->series[i]);
+    for (int i = 0; i < b->series.count; i++)
+        if (series[i].count)
+            put_row(f, wide, &series[i]);
+    (void)uselocale(before);
     return fclose(f) == 0 && b->table ? b->table : "";
 }
 
@@ -450,10 +447,12 @@ static void draw(mf_logbook *b)
 {
     char *text = NULL, path[PATH];
     size_t size = 0;
+    locale_t before = uselocale(b->numbers);
     FILE *svg = open_memstream(&text, &size);
-    mf_value image = svg ? mf_curves_draw(b->series, b->series_count, svg) : out_of_memory();
+    mf_value image = svg ? mf_curves_draw(b->series.at, b->series.count, svg) : out_of_memory();
     if (svg && fclose(svg) != 0)
         image = out_of_memory();
+    (void)uselocale(before);
     if (mf_is_error(image)) {
         note(b, image);
     } else {
@@ -466,16 +465,13 @@ static void draw(mf_logbook *b)
 
 static void end(mf_logbook *b)
 {
-    for (int i = 0; i < b->series_count; i++) {
-        free(b->series[i].name);
-        free(b->series[i].steps);
-        free(b->series[i].values);
-    }
+    mf_series_end(&b->series);
     (void)pthread_mutex_destroy(&b->lock);
     (void)pthread_cond_destroy(&b->changed);
-    free(b->series);
     free(b->table);
     free(b->folder);
+    if (b->numbers)
+        freelocale(b->numbers);
     free(b);
 }
 
@@ -495,7 +491,7 @@ mf_status mf_logbook_close(mf_logbook *b)
         note_failed(b, "metrics.jsonl");
     if (b->events && fclose(b->events) != 0)
         note_failed(b, "events.out.tfevents");
-    if (!b->options.no_curves && b->series_count)
+    if (!b->options.no_curves && b->series.count)
         draw(b);
     mf_status status = take_error(b);
     end(b);

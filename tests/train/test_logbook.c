@@ -348,6 +348,57 @@ TEST(lines_are_added_and_nothing_is_lost)
     CHECK_CONTAINS(text, "{\"step\": 1, ");
 }
 
+/* A run to step 3, of which a resumed one takes up the last checkpoint at step 2, and a line that a killed process left. */
+TEST(curves_go_on_where_a_run_is_resumed)
+{
+    static char text[1 << 14];
+    static const struct {
+        int from, to;
+        double add;
+        const char *row; /* first, last, least and where, greatest and where */
+    } runs[] = { { 1, 3, 0, "loss             1           3           1          1           3          3" },
+                 { 2, 5, 10, "loss             1          15           1          1          15          5" },
+                 { 1, 1, 20, "loss            21          21          21          1          21          1" } };
+    char lines[192];
+    snprintf(lines, sizeof lines, "%s", in_folder("resumed/metrics.jsonl"));
+    for (size_t r = 0; r < sizeof runs / sizeof *runs; r++) {
+        mf_logbook *b = mf_logbook_open(in_folder("resumed"));
+        for (int i = runs[r].from; i <= runs[r].to; i++)
+            CHECK_EQ_INT(mf_logbook_write(b, i, mf_dict("loss", i + runs[r].add)), MF_OK);
+        CHECK_CONTAINS(mf_logbook_table(b), runs[r].row);
+        CHECK_EQ_INT(mf_logbook_close(b), MF_OK);
+        FILE *f = fopen(lines, "a");
+        CHECK(f && fputs("{\"step\": 9, \"loss\": \"Inf", f) > 0 && fclose(f) == 0);
+        read_file(in_folder("resumed/curves.svg"), text, sizeof text);
+        CHECK_CONTAINS(text, ">loss<");
+    }
+    read_file(lines, text, sizeof text);
+    CHECK_CONTAINS(text, "\"Inf\n{\"step\": 2, ");
+    mf_logbook *b = mf_logbook_open(in_folder("resumed"));
+    CHECK_CONTAINS(mf_logbook_table(b), runs[2].row);
+    CHECK_EQ_INT(mf_logbook_close(b), MF_OK);
+}
+
+/* Numbers that JSON has not, and what is no line of a log book. */
+TEST(earlier_lines_are_read_as_they_were_written)
+{
+    CHECK_EQ_INT(mkdir(in_folder("earlier"), 0777), 0);
+    FILE *f = fopen(in_folder("earlier/metrics.jsonl"), "w");
+    CHECK(f &&
+          fputs("\n[1]\n{\"loss\": 4}\n{\"step\": \"NaN\", \"loss\": 4}\n{\"step\": 1, \"loss\": true}\n"
+                "{\"step\": 1, \"loss\": 0x4}\n{\"step\": 1, \"loss\": 4} 5\n"
+                "{\"step\": 1, \"time\": 7.5, \"a/\\\"b\\\"\": -2.5e-3, \"up\": \"Infinity\"}\n"
+                "{\"step\": 3, \"time\": 8, \"up\": \"NaN\"}\n",
+                f) > 0 &&
+          fclose(f) == 0);
+    mf_logbook *b = mf_logbook_open(in_folder("earlier"));
+    const char *table = mf_logbook_table(b);
+    CHECK_CONTAINS(table, "a/\"b\"      -0.0025     -0.0025     -0.0025          1     -0.0025          1\n");
+    CHECK_CONTAINS(table, "up             inf         nan");
+    CHECK(!strstr(table, "loss"));
+    CHECK_EQ_INT(mf_logbook_close(b), MF_OK);
+}
+
 TEST(errors_come_from_the_next_call)
 {
     MF_SCOPE;
