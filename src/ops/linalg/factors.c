@@ -2,6 +2,7 @@
  * Invariant: eigh is of the Hermitian part of its operand, (a + a^H) / 2, so its derivative holds for every tangent. Eigenvalues and
  * singular values are real. What does not converge, and what eigh and svd are to take of operands that are not finite, is NaN
  * throughout. Vectors have the sign, or phase, that LAPACK gives them; derivatives keep the gauge of the references named. */
+#include "ops/linalg/factors_hlo.h"
 #include "ops/linalg/lapack.h"
 #include "ops/linalg/matrices.h"
 
@@ -131,7 +132,7 @@ const mf_op mf_op_lu = {
     .cost = lu_cost,
     .lower = mf_lower_none,
     .evaluate = lu_evaluate,
-    MF_NO_HLO("a factorisation that it has no operation for; it is computed on the host"),
+    MF_HLO_BY(mf_lu_hlo),
     .samples = lu_samples,
 };
 
@@ -227,7 +228,7 @@ const mf_op mf_op_qr = {
     .cost = qr_cost,
     .lower = mf_lower_none,
     .evaluate = qr_evaluate,
-    MF_NO_HLO("a factorisation that it has no operation for; it is computed on the host"),
+    MF_HLO_BY(mf_qr_hlo),
     .samples = qr_samples,
 };
 

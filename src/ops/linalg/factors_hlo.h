@@ -1,0 +1,10 @@
+/* Factorisations as StableHLO, which has no operation for them: loops of its others, in LAPACK's order and with its signs. */
+#ifndef MF_OPS_LINALG_FACTORS_HLO_H
+#define MF_OPS_LINALG_FACTORS_HLO_H
+
+#include "ir/stablehlo.h"
+
+void mf_lu_hlo(mf_hlo *h, const mf_eqn *e, const mf_hlo_value *in, mf_hlo_value *out);
+void mf_qr_hlo(mf_hlo *h, const mf_eqn *e, const mf_hlo_value *in, mf_hlo_value *out);
+
+#endif
