@@ -77,6 +77,30 @@ def near(got, want, tolerance):
         return bool(np.all(same | (np.abs(a - b) <= abs(tolerance) * np.maximum(1, np.abs(b)))))
 
 
+def adjoint(a):
+    return np.swapaxes(a, -1, -2).conj()
+
+
+def factored(op, a, got, wanted, tolerance):
+    """Whether the vectors of eigh and svd, whose signs are the method's own, are orthonormal and give the matrix back; None: other rows."""
+    if op == "eigh":
+        a, pairs, vectors = (a + adjoint(a)) / 2, [(got[1], got[0], adjoint(got[1]))], [got[1], adjoint(got[1])]
+    elif op == "svd" and len(got) == 3:
+        k = got[0].shape[-1]
+        pairs, vectors = [(got[1][..., :, :k], got[0], got[2][..., :k, :])], [got[1], adjoint(got[2])]
+    else:
+        return None
+    if not near(got[0], wanted[0], tolerance) or any(g.shape != w.shape or g.dtype != w.dtype for g, w in zip(got, wanted)):
+        return False
+    if not all(np.isfinite(w).all() for w in wanted):
+        return all(np.isnan(g).all() for g in got)
+    for left, values, right in pairs:
+        if not near((left * values[..., None, :]) @ right, a.astype(left.dtype), 8 * tolerance):
+            return False
+    return all(near(adjoint(v) @ v, np.broadcast_to(np.eye(v.shape[-1], dtype=v.dtype), v.shape[:-2] + 2 * (v.shape[-1],)), 4 * tolerance)
+               for v in vectors)
+
+
 def check(path):
     with open(path, encoding="utf-8") as file:
         text = file.read()
@@ -90,6 +114,9 @@ def check(path):
         return None  # nothing to hand over in rows; it was read
     size = replicas if mapped else 1
     got = run(module, replicas, [[row(a, axis if mapped else -1, r, replicas) for a, axis, _ in arguments] for r in range(replicas)])
+    whole = factored(lines[0][1], arguments[0][0] if arguments else None, got[0], [w for w, _, _ in wanted], wanted[0][2])
+    if whole is not None:
+        return None if whole else f"the factors are {[g.tolist() for g in got[0]]}, expected {[w.tolist() for w, _, _ in wanted]}"
     for o, (want, axis, tolerance) in enumerate(wanted):
         for r in range(size):
             part = row(want, axis if mapped else -1, r, replicas)

@@ -315,7 +315,7 @@ const mf_op mf_op_eigh = {
     .cost = eigh_cost,
     .lower = mf_lower_none,
     .evaluate = eigh_evaluate,
-    MF_NO_HLO("a factorisation that it has no operation for; it is computed on the host"),
+    MF_HLO_BY(mf_eigh_hlo),
     .samples = eigh_samples,
 };
 
@@ -495,6 +495,6 @@ const mf_op mf_op_svd = {
     .cost = svd_cost,
     .lower = mf_lower_none,
     .evaluate = svd_evaluate,
-    MF_NO_HLO("a factorisation that it has no operation for; it is computed on the host"),
+    MF_HLO_BY(mf_svd_hlo),
     .samples = svd_samples,
 };

@@ -1,4 +1,4 @@
-/* Factorisations as StableHLO, which has no operation for them: loops of its others, in LAPACK's order and with its signs. */
+/* Factorisations as StableHLO, which has no operation for them: loops of its others, in LAPACK's order and with its signs where it has them by rule (lu, qr). */
 #ifndef MF_OPS_LINALG_FACTORS_HLO_H
 #define MF_OPS_LINALG_FACTORS_HLO_H
 
@@ -6,5 +6,7 @@
 
 void mf_lu_hlo(mf_hlo *h, const mf_eqn *e, const mf_hlo_value *in, mf_hlo_value *out);
 void mf_qr_hlo(mf_hlo *h, const mf_eqn *e, const mf_hlo_value *in, mf_hlo_value *out);
+void mf_eigh_hlo(mf_hlo *h, const mf_eqn *e, const mf_hlo_value *in, mf_hlo_value *out);
+void mf_svd_hlo(mf_hlo *h, const mf_eqn *e, const mf_hlo_value *in, mf_hlo_value *out);
 
 #endif
