@@ -260,6 +260,7 @@ void mf_messages_died(mf_comm *c, int process)
     m->peers[process].dead = m->bereft = true;
     mf_messages_fail(m, is_with, &process, mf_messages_dead_error(m), &finished);
     give_up_moving(m, process, &finished);
+    mf_key_value_wake(m);
     pthread_mutex_unlock(&m->lock);
     mf_operations_call_back(m, finished);
 }
@@ -446,6 +447,7 @@ static bool leave(mf_comm *c, const char *why)
         m->left = why;
         mf_messages_fail(m, mf_operation_any, NULL, mf_messages_gone(m, -1), &finished);
         drop_arrived(m, 0, true, &finished);
+        mf_key_value_wake(m);
     }
     pthread_mutex_unlock(&m->lock);
     mf_operations_call_back(m, finished);
@@ -498,6 +500,7 @@ void mf_messages_free(mf_comm *c)
     mf_messages *m = (mf_messages *)c;
     pthread_mutex_destroy(&m->lock);
     pthread_cond_destroy(&m->news);
+    mf_key_value_end(m);
     free_memory(m);
 }
 
@@ -523,11 +526,14 @@ mf_comm *mf_messages_new(mf_link *link, int rank, int size, const int *first_dev
                          .abort = abort_call,
                          .end = end_call,
                          .poll = poll_comm,
+                         .put = mf_key_value_put,
+                         .get = mf_key_value_get,
                          .leave = leave };
     m->link = link;
     m->timeout = (int64_t)(timeout * 1e9);
     pthread_mutex_init(&m->lock, NULL);
     pthread_cond_init(&m->news, NULL);
+    mf_key_value_begin(m);
     mf_operation *finished = NULL;
     for (int i = 0; i < RING && !m->broken; i++)
         mf_messages_receive_next(m, &finished);

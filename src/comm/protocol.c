@@ -123,6 +123,7 @@ void mf_messages_fail_all(mf_messages *m, mf_error_object *error, mf_operation *
 {
     if (!m->broken)
         m->broken = mf_retain(error);
+    mf_key_value_wake(m);
     mf_messages_fail(m, mf_operation_any, NULL, error, finished);
 }
 
@@ -552,6 +553,11 @@ static bool is_sound(const mf_messages *m, const mf_message_header *h, size_t co
     case OFFER: return h->tag == payload && h->tag < WORDS_MOST && h->size <= PTRDIFF_MAX && is_within(m, h);
     case GO: return !payload && h->tag > 0 && h->tag < (uint32_t)m->link->tags;
     case HERE: return h->size == payload && h->tag <= EDGES && payload - h->tag * sizeof(mf_wait_edge) < WORDS_MOST;
+    case PUT:
+    case GET:
+    case GET_OVER:
+    case VALUE:
+    case NO_VALUE: return mf_key_value_is_sound(h, payload);
     default: return h->size == payload && payload < WORDS_MOST;
     }
 }
@@ -574,7 +580,7 @@ static void handle(mf_messages *m, const unsigned char *bytes, size_t count, mf_
         from->acknowledged = h.taken;
     if (h.kind <= OFFER && h.call >> MF_CALL_BITS == 0 && h.call >= from->newest)
         from->newest = h.call + 1;
-    if (h.kind > OFFER && h.kind != HERE)
+    if (h.kind > OFFER && h.kind < PUT && h.kind != HERE)
         memcpy(words, payload, count - sizeof h);
     mf_operation *op;
     switch ((mf_message_kind)h.kind) {
@@ -597,6 +603,11 @@ static void handle(mf_messages *m, const unsigned char *bytes, size_t count, mf_
     case OVER: mf_messages_fail(m, waits_in_call, &h, mf_peer_error_over((int)h.from, h.call, h.check == WELL, words), finished); break;
     case BYE: from->left = true; break;
     case ALL_LEFT: m->all_left = true; break;
+    case PUT:
+    case GET:
+    case GET_OVER:
+    case VALUE:
+    case NO_VALUE: mf_key_value_handle(m, &h, payload, finished); break;
     case TAKEN:
     case KINDS: break;
     }

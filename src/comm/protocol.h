@@ -24,7 +24,25 @@
 #define FIRST_ASKED   (20 * MS)
 #define ASKED_AT_MOST (1000 * MS) /* apart */
 
-typedef enum mf_message_kind { DATA, OFFER, GO, NO, TAKEN, TOOK, WHERE, HERE, OVER, BYE, ALL_LEFT, KINDS } mf_message_kind;
+typedef enum mf_message_kind {
+    DATA,
+    OFFER,
+    GO,
+    NO,
+    TAKEN,
+    TOOK,
+    WHERE,
+    HERE,
+    OVER,
+    BYE,
+    ALL_LEFT,
+    PUT,
+    GET,
+    GET_OVER,
+    VALUE,
+    NO_VALUE,
+    KINDS
+} mf_message_kind; /* from PUT on: key_value.c */
 
 enum { BEGUN = 1, RESTS = 2, COMPLETE = 4 }; /* the check of a HERE: the call has begun; crosswise.c */
 enum { OTHER_PROGRAM = 1, WELL, FAILED };    /* the check of a NO or an OVER: the call is over, or why not */
@@ -79,6 +97,33 @@ typedef struct mf_operation { /* a receipt, or a send that is too large to go wi
     mf_error_object *error;
 } mf_operation;
 
+typedef struct mf_key_bytes { /* that come in pieces: so many of a total */
+    unsigned char *at;
+    size_t count, total;
+} mf_key_bytes;
+
+typedef struct mf_key_entry {
+    struct mf_key_entry *next;
+    mf_key_bytes value;
+    size_t key_size;
+    unsigned char key[];
+} mf_key_entry;
+
+typedef struct mf_key_asked { /* of process 0, by another one, before there is a value */
+    struct mf_key_asked *next;
+    int from;
+    uint64_t id;
+    size_t key_size;
+    unsigned char key[];
+} mf_key_asked;
+
+typedef struct mf_key_get { /* of a thread of this process that waits */
+    struct mf_key_get *next;
+    uint64_t id;
+    mf_key_bytes value;
+    bool none, failed; /* there is no value; memory is out */
+} mf_key_get;
+
 typedef struct mf_peer {
     uint64_t sent, acknowledged; /* inline bytes to it */
     uint64_t taken, told;        /* inline bytes from it */
@@ -89,6 +134,7 @@ typedef struct mf_peer {
     int number;         /* of one on this machine, in the shared memory */
     mf_ring *to, *from; /* there; else NULL */
     mf_outgoing *queue; /* for which its ring had no room */
+    mf_key_bytes put;   /* the value that comes from it */
 } mf_peer;
 
 typedef struct mf_call_part { /* the calls of some processes, which are numbered by themselves */
@@ -151,6 +197,13 @@ typedef struct mf_messages {
     int next_abort;
     bool all_left;
     mf_peer *peers;
+    struct {
+        pthread_cond_t news;   /* by the monotonic clock */
+        mf_key_entry *entries; /* of process 0 */
+        mf_key_asked *asked;
+        mf_key_get *gets;
+        uint64_t next_id;
+    } keys;
 } mf_messages;
 
 /* ---- ends of operations */
@@ -189,6 +242,15 @@ bool mf_operation_may_end(const mf_messages *m, mf_operation *op);
 size_t mf_crosswise_tell(const mf_messages *m, mf_message_header *h, mf_wait_edge *edges);
 void mf_crosswise_hear(mf_messages *m, const mf_message_header *h, const void *edges, mf_operation **finished); /* such an answer */
 void mf_crosswise_look(mf_messages *m, int64_t now, mf_operation **finished); /* whether what waits waits for ever */
+
+/* ---- key_value.c */
+void mf_key_value_begin(mf_messages *m);
+void mf_key_value_end(mf_messages *m);
+void mf_key_value_wake(mf_messages *m); /* something has ended that a get may wait for */
+bool mf_key_value_is_sound(const mf_message_header *h, size_t payload);
+void mf_key_value_handle(mf_messages *m, const mf_message_header *h, const unsigned char *payload, mf_operation **finished);
+mf_error_object *mf_key_value_get(mf_comm *c, const void *key, size_t size, double seconds, void **value, size_t *count);
+mf_error_object *mf_key_value_put(mf_comm *c, const void *key, size_t size, const void *value, size_t count);
 
 /* ---- calls that are over here */
 bool mf_messages_is_over(const mf_messages *m, uint64_t call);

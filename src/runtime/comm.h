@@ -1,5 +1,5 @@
 /* Communicators: how the processes of a job exchange messages, and no more; what is sent to whom stands above, in collectives/exchange.c.
- * Contract: nothing blocks. A message is matched with its receipt by sender, call and place, in whatever order they come; it has no other
+ * Contract: nothing blocks but the store of keys. A message is matched with its receipt by sender, call and place, in whatever order they come; it has no other
  * order. There is nothing to agree on before a program runs: every message says what its sender's program is at (`check`), so two processes
  * that run different programs find out where they first differ, and one that still has its program compiled need not wait for one that has
  * not. Any function may be called from any thread. */
@@ -25,6 +25,7 @@ typedef struct mf_call_record {
 } mf_call_record;
 
 enum { MF_CALLS_KEPT = 64 };
+enum { MF_KEY_MOST = 4096, MF_VALUE_MOST = 1 << 26 }; /* bytes */
 
 typedef struct mf_message_tag {
     uint64_t call;  /* of the sender's calls */
@@ -67,6 +68,11 @@ struct mf_comm {
     void (*end)(mf_comm *c, uint64_t call);
     /* Drives what is under way, for a moment, and calls the done of what has ended. NULL: it goes on by itself. */
     mf_comm_activity (*poll)(mf_comm *c);
+    /* A store of keys, bytes by bytes, that all processes share; of several values of a key the last one counts. get waits until there is a
+     * value, which mf_free frees, so many seconds at most: NULL there was none, or 0 seconds there is none now. Both block, and go on while
+     * programs run; a process that has died, or that this one has left the job, ends what waits in an error. NULL: it has no store. */
+    mf_error_object *(*put)(mf_comm *c, const void *key, size_t size, const void *value, size_t count);
+    mf_error_object *(*get)(mf_comm *c, const void *key, size_t size, double seconds, void **value, size_t *count);
     /* Ends this process's part once all others end theirs; everything afterwards is an error with these words, which are immortal.
      * False: it had ended, or some others give no sign of life. NULL: never. */
     bool (*leave)(mf_comm *c, const char *why);

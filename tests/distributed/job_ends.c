@@ -1,5 +1,6 @@
 /* Ways in which processes end, or let the others wait; the argument names one. test_ends.sh runs them and says what has to come of each. */
 #include "comm/mpi/mpi_library.h"
+#include "runtime/comm.h"
 
 #include <manyfold.h>
 #include <pthread.h>
@@ -183,6 +184,24 @@ static void killed_moving(void)
     report(map_of(sum));
 }
 
+/* Killed while the others wait for the value of a key. */
+static void killed_waiting(void)
+{
+    map_of(sum);
+    if (mf_process_index() == 1)
+        kill_soon(NULL);
+    for (int i = 0; i < 2; i++) {
+        char line[512];
+        void *value;
+        size_t count;
+        mf_error_object *error = mf_comm_current()->get(mf_comm_current(), "key", 3, 60, &value, &count);
+        int n = snprintf(line, sizeof line, "process %d: %s\n", mf_process_index(), error ? error->message : "good");
+        mf_error_ignore(error);
+        if (write(1, line, (size_t)n) != n)
+            abort();
+    }
+}
+
 static void *call_sum(void *unused)
 {
     MF_SCOPE;
@@ -303,6 +322,7 @@ int main(int argc, char **argv)
                  { "killed", killed },
                  { "first_killed", first_killed },
                  { "killed_moving", killed_moving },
+                 { "killed_waiting", killed_waiting },
                  { "threads_in_any_order", threads_in_any_order },
                  { "twice", twice },
                  { "own_mpi", own_mpi },

@@ -138,6 +138,7 @@ dies_under() {
 dies killed 1
 dies first_killed 0
 dies killed_moving 1
+dies killed_waiting 1
 
 # Of more processes than meet each other one is killed: all others say so, of both their calls, and end.
 if command -v mpirun.openmpi >/dev/null && [ "${MF_SANITIZE:-}" != thread ]; then

@@ -1,0 +1,339 @@
+/* The store of keys: process 0 has it. A put goes there, in pieces; a get is answered by pieces, at once or when somebody puts its key.
+ * Invariants: the lock guards all; who waits is woken by whatever may end its wait: an answer, a death, the link's end, its own leaving;
+ * a get that is over is forgotten on both sides, so what comes for it later is dropped; nothing of a piece is believed before it was
+ * found to follow what came before it. */
+#include "comm/protocol.h"
+
+#include "base/alloc.h"
+#include "base/room.h"
+
+#include <time.h>
+
+#define PIECE INLINE_NEAR
+
+/* ---- bytes that come in pieces */
+
+static bool begin_bytes(mf_key_bytes *b, size_t total)
+{
+    mf_free(b->at);
+    *b = (mf_key_bytes){ .at = mf_alloc(total + 1), .total = total };
+    return b->at;
+}
+
+/* The next piece; false: it is none that can come here. */
+static bool add_piece(mf_key_bytes *b, uint64_t from, const void *piece, size_t count)
+{
+    if (!b->at || from != b->count || count > b->total - b->count)
+        return false;
+    memcpy(b->at + b->count, piece, count);
+    b->count += count;
+    return true;
+}
+
+static bool is_whole(const mf_key_bytes *b) { return b->at && b->count == b->total; }
+
+/* ---- the store, in process 0 */
+
+static mf_key_entry *find_entry(const mf_messages *m, const void *key, size_t size)
+{
+    mf_key_entry *e = m->keys.entries;
+    while (e && !(e->key_size == size && !memcmp(e->key, key, size)))
+        e = e->next;
+    return e;
+}
+
+/* Takes the value. */
+static mf_key_entry *set_entry(mf_messages *m, const void *key, size_t size, mf_key_bytes *value)
+{
+    mf_key_entry *e = find_entry(m, key, size);
+    if (!e && (e = mf_calloc(1, sizeof *e + size))) {
+        e->key_size = size;
+        memcpy(e->key, key, size);
+        e->next = m->keys.entries;
+        m->keys.entries = e;
+    }
+    if (!e)
+        return NULL;
+    mf_free(e->value.at);
+    e->value = *value;
+    *value = (mf_key_bytes){ 0 };
+    return e;
+}
+
+/* In pieces, each under this header with where it begins; `key` before each. */
+static bool send_pieces(mf_messages *m, int to, mf_message_header h, const void *key, size_t key_size, const void *value, size_t size,
+                        mf_operation **finished)
+{
+    unsigned char room[2 * PIECE];
+    h.check = size;
+    h.tag = (uint32_t)key_size;
+    memcpy(room, key, key_size);
+    for (h.place = 0;;) {
+        size_t count = size - h.place < PIECE ? size - h.place : PIECE;
+        memcpy(room + key_size, (const char *)value + h.place, count);
+        h.size = key_size + count;
+        if (!mf_messages_post(m, to, h, room, h.size, NULL, finished))
+            return false;
+        h.place += count;
+        if (h.place >= size)
+            return true;
+    }
+}
+
+static void answer_with(mf_messages *m, int to, uint64_t id, const mf_key_entry *e, mf_operation **finished)
+{
+    mf_message_header h = { .kind = VALUE, .id = id };
+    if (!send_pieces(m, to, h, "", 0, e->value.at, e->value.count, finished))
+        mf_messages_fail_all(m, mf_error_out_of_memory(), finished);
+}
+
+/* Who waits for the key gets it: others by messages, threads of this process when they wake. */
+static void answer_all(mf_messages *m, const mf_key_entry *e, mf_operation **finished)
+{
+    for (mf_key_asked **at = &m->keys.asked, *a; (a = *at);)
+        if (a->key_size == e->key_size && !memcmp(a->key, e->key, e->key_size)) {
+            *at = a->next;
+            answer_with(m, a->from, a->id, e, finished);
+            mf_free(a);
+        } else {
+            at = &a->next;
+        }
+    pthread_cond_broadcast(&m->keys.news);
+}
+
+static void handle_put(mf_messages *m, const mf_message_header *h, const unsigned char *payload, mf_operation **finished)
+{
+    mf_key_bytes *value = &m->peers[h->from].put;
+    if (!h->place && !begin_bytes(value, h->check)) {
+        mf_messages_fail_all(m, mf_error_out_of_memory(), finished);
+        return;
+    }
+    if (value->total != h->check || !add_piece(value, h->place, payload + h->tag, h->size - h->tag) || !is_whole(value))
+        return;
+    const mf_key_entry *e = set_entry(m, payload, h->tag, value);
+    if (e)
+        answer_all(m, e, finished);
+    else
+        mf_messages_fail_all(m, mf_error_out_of_memory(), finished);
+}
+
+static void handle_get(mf_messages *m, const mf_message_header *h, const unsigned char *key, mf_operation **finished)
+{
+    const mf_key_entry *e = find_entry(m, key, h->size);
+    if (e) {
+        answer_with(m, (int)h->from, h->id, e, finished);
+        return;
+    }
+    if (!h->check) { /* it does not wait */
+        mf_messages_say(m, (int)h->from, NO_VALUE, 0, h->id, NULL, finished);
+        return;
+    }
+    mf_key_asked *a = mf_alloc(sizeof *a + h->size);
+    if (!a) {
+        mf_messages_fail_all(m, mf_error_out_of_memory(), finished);
+        return;
+    }
+    *a = (mf_key_asked){ .next = m->keys.asked, .from = (int)h->from, .id = h->id, .key_size = h->size };
+    memcpy(a->key, key, h->size);
+    m->keys.asked = a;
+}
+
+static void handle_over(mf_messages *m, const mf_message_header *h)
+{
+    for (mf_key_asked **at = &m->keys.asked, *a; (a = *at); at = &a->next)
+        if (a->from == (int)h->from && a->id == h->id) {
+            *at = a->next;
+            mf_free(a);
+            return;
+        }
+}
+
+/* ---- gets of this process */
+
+static mf_key_get *find_get(const mf_messages *m, uint64_t id)
+{
+    mf_key_get *g = m->keys.gets;
+    while (g && g->id != id)
+        g = g->next;
+    return g;
+}
+
+static void handle_value(mf_messages *m, const mf_message_header *h, const unsigned char *piece)
+{
+    mf_key_get *g = h->from ? NULL : find_get(m, h->id);
+    if (!g)
+        return;
+    if (h->kind == NO_VALUE)
+        g->none = true;
+    else if (!h->place && !begin_bytes(&g->value, h->check))
+        g->failed = true;
+    else if (g->value.total == h->check)
+        add_piece(&g->value, h->place, piece, h->size);
+    if (g->none || g->failed || is_whole(&g->value))
+        pthread_cond_broadcast(&m->keys.news);
+}
+
+void mf_key_value_handle(mf_messages *m, const mf_message_header *h, const unsigned char *payload, mf_operation **finished)
+{
+    if (m->comm.rank && h->kind <= GET_OVER)
+        return;
+    switch ((mf_message_kind)h->kind) {
+    case PUT: handle_put(m, h, payload, finished); break;
+    case GET: handle_get(m, h, payload, finished); break;
+    case GET_OVER: handle_over(m, h); break;
+    default: handle_value(m, h, payload); break;
+    }
+}
+
+/* Its sizes: what comes where nobody wants it, or follows nothing, is dropped. */
+bool mf_key_value_is_sound(const mf_message_header *h, size_t payload)
+{
+    return h->size == payload && payload <= 2 * PIECE && h->tag <= payload && h->tag <= MF_KEY_MOST && h->check <= MF_VALUE_MOST;
+}
+
+/* The driver is awake while somebody waits; it sleeps on nothing else for long. */
+static void wake_driver(mf_messages *m)
+{
+    atomic_fetch_add(&m->comm.awaited, 1);
+    if (m->idle)
+        pthread_cond_signal(&m->news);
+}
+
+static struct timespec deadline_after(double seconds)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    double most = seconds < 1e9 ? seconds : 1e9;
+    t.tv_sec += (time_t)most;
+    t.tv_nsec += (long)((most - (double)(time_t)most) * 1e9);
+    t.tv_sec += t.tv_nsec / 1000000000;
+    t.tv_nsec %= 1000000000;
+    return t;
+}
+
+/* Why it is over before anything has come; NULL: it is not. */
+static mf_error_object *why_over(const mf_messages *m)
+{
+    if (m->left || m->broken)
+        return mf_messages_gone(m, -1);
+    return m->bereft ? mf_error_new(MF_ERROR_PEER, "process %d has died; a key of this process waits for the others", m->first_dead) : NULL;
+}
+
+/* Whether there is something to give, by now. */
+static bool has_come(mf_messages *m, mf_key_get *g, const void *key, size_t size)
+{
+    const mf_key_entry *e = m->comm.rank ? NULL : find_entry(m, key, size);
+    if (!e)
+        return g->none || g->failed || is_whole(&g->value);
+    g->failed = !begin_bytes(&g->value, e->value.count) || !add_piece(&g->value, 0, e->value.at, e->value.count);
+    return true;
+}
+
+static void take_out(mf_messages *m, mf_key_get *g)
+{
+    mf_key_get **at = &m->keys.gets;
+    while (*at != g)
+        at = &(*at)->next;
+    *at = g->next;
+    atomic_fetch_sub(&m->comm.awaited, 1);
+}
+
+/* Waits with the lock held. */
+static mf_error_object *wait_for_value(mf_messages *m, mf_key_get *g, const void *key, size_t size, double seconds)
+{
+    struct timespec until = deadline_after(seconds > 0 ? seconds : (double)m->timeout / 1e9);
+    mf_error_object *error = NULL;
+    int late = 0;
+    while (!has_come(m, g, key, size) && !(error = why_over(m)) && !late)
+        if (!m->comm.rank && seconds <= 0)
+            g->none = true;
+        else
+            late = pthread_cond_timedwait(&m->keys.news, &m->lock, &until);
+    if (error || is_whole(&g->value))
+        return error;
+    if (late && seconds <= 0)
+        return mf_error_new(MF_ERROR_PEER, "process 0 has not answered for %g s: it is stopped or gone", (double)m->timeout / 1e9);
+    return g->failed ? mf_error_out_of_memory() : NULL;
+}
+
+mf_error_object *mf_key_value_get(mf_comm *c, const void *key, size_t size, double seconds, void **value, size_t *count)
+{
+    mf_messages *m = (mf_messages *)c;
+    mf_operation *finished = NULL;
+    mf_key_get g = { 0 };
+    *value = NULL;
+    *count = 0;
+    if (size > MF_KEY_MOST)
+        return mf_error_new(MF_ERROR_ARGUMENT, "a key of %zu bytes; %d are the most", size, MF_KEY_MOST);
+    pthread_mutex_lock(&m->lock);
+    g.id = ++m->keys.next_id;
+    g.next = m->keys.gets;
+    m->keys.gets = &g;
+    wake_driver(m);
+    mf_error_object *error = why_over(m);
+    mf_message_header h = { .kind = GET, .id = g.id, .check = seconds > 0, .size = size };
+    if (!error && c->rank && !mf_messages_post(m, 0, h, key, size, NULL, &finished))
+        error = mf_error_out_of_memory();
+    error = error ? error : wait_for_value(m, &g, key, size, seconds);
+    bool came = !error && is_whole(&g.value);
+    if (!came && c->rank && seconds > 0 && !mf_messages_is_gone(m, 0))
+        mf_messages_say(m, 0, GET_OVER, 0, g.id, NULL, &finished);
+    take_out(m, &g);
+    pthread_mutex_unlock(&m->lock);
+    mf_operations_call_back(m, finished);
+    *value = came ? g.value.at : NULL;
+    *count = came ? g.value.count : 0;
+    if (!came)
+        mf_free(g.value.at);
+    return error;
+}
+
+mf_error_object *mf_key_value_put(mf_comm *c, const void *key, size_t size, const void *value, size_t count)
+{
+    mf_messages *m = (mf_messages *)c;
+    mf_operation *finished = NULL;
+    if (size > MF_KEY_MOST || count > MF_VALUE_MOST)
+        return mf_error_new(MF_ERROR_ARGUMENT, "a key of %zu bytes with a value of %zu; %d and %d are the most", size, count, MF_KEY_MOST,
+                            MF_VALUE_MOST);
+    mf_key_bytes own = { 0 };
+    if (!c->rank && (!begin_bytes(&own, count) || !add_piece(&own, 0, value, count)))
+        return mf_error_out_of_memory();
+    pthread_mutex_lock(&m->lock);
+    mf_error_object *error = m->left || m->broken || mf_messages_is_gone(m, 0) ? why_over(m) : NULL;
+    const mf_key_entry *e = !error && !c->rank ? set_entry(m, key, size, &own) : NULL;
+    bool good = c->rank ? error || send_pieces(m, 0, (mf_message_header){ .kind = PUT }, key, size, value, count, &finished) : error || e;
+    if (e)
+        answer_all(m, e, &finished);
+    pthread_mutex_unlock(&m->lock);
+    mf_operations_call_back(m, finished);
+    mf_free(own.at);
+    return good ? error : mf_error_out_of_memory();
+}
+
+void mf_key_value_wake(mf_messages *m) { pthread_cond_broadcast(&m->keys.news); }
+
+/* Threads may wait by a clock that nobody sets. */
+void mf_key_value_begin(mf_messages *m)
+{
+    pthread_condattr_t by;
+    pthread_condattr_init(&by);
+    pthread_condattr_setclock(&by, CLOCK_MONOTONIC);
+    pthread_cond_init(&m->keys.news, &by);
+    pthread_condattr_destroy(&by);
+}
+
+void mf_key_value_end(mf_messages *m)
+{
+    for (mf_key_entry *e = m->keys.entries, *next; e; e = next) {
+        next = e->next;
+        mf_free(e->value.at);
+        mf_free(e);
+    }
+    for (mf_key_asked *a = m->keys.asked, *next; a; a = next) {
+        next = a->next;
+        mf_free(a);
+    }
+    for (int p = 0; m->peers && p < m->comm.size; p++)
+        mf_free(m->peers[p].put.at);
+    pthread_cond_destroy(&m->keys.news);
+}
