@@ -35,10 +35,11 @@ typedef struct mf_buffer {
 extern const mf_class mf_buffer_class;
 
 struct mf_client {
-    const char *platform;                                                                    /* "cpu" */
-    bool apart;                                                                              /* each of its devices has memory of its own */
-    bool (*allocate)(mf_buffer *b);                                                          /* sets data; false: memory is out */
-    void (*release)(mf_buffer *b);                                                           /* gives data back */
+    const char *platform;           /* "cpu" */
+    bool apart;                     /* each of its devices has memory of its own */
+    bool alone;                     /* its devices are this process's, and programs run there, whatever other processes there are */
+    bool (*allocate)(mf_buffer *b); /* sets data; false: memory is out */
+    void (*release)(mf_buffer *b);  /* gives data back */
     bool (*from_host)(mf_buffer *b, const void *bytes);                                      /* all of them; false: memory is out */
     mf_error_object *(*to_host)(const mf_buffer *b, int64_t from, int64_t count, void *out); /* bytes */
     const void *(*host_view)(const mf_buffer *b);                                            /* NULL: the host cannot look at it */

@@ -57,7 +57,7 @@ const mf_sharding *mf_sharding_default(const mf_client *client)
     const mf_sharding *p = client == &mf_client_cpu ? atomic_load_explicit(&cpu, memory_order_acquire) : NULL;
     if (!p) {
         const mf_comm *c = mf_comm_of_process();
-        p = intern_sharding(client, false, 0, NULL, 1, c ? &c->first_device[c->rank] : &(int){ 0 });
+        p = intern_sharding(client, false, 0, NULL, 1, c && !client->alone ? &c->first_device[c->rank] : &(int){ 0 });
         if (client == &mf_client_cpu)
             atomic_store_explicit(&cpu, p, memory_order_release);
     }

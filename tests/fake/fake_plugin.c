@@ -160,13 +160,32 @@ static void record(const pjrt_named_value *v)
     }
 }
 
+static bool is_named(const pjrt_named_value *v, const char *name)
+{
+    return v->name_size == strlen(name) && !memcmp(v->name, name, v->name_size);
+}
+
+static bool has_option(const pjrt_client_create *c, const char *name)
+{
+    for (size_t i = 0; i < c->option_count; i++)
+        if (is_named(&c->options[i], name))
+            return true;
+    return false;
+}
+
+/* The store of keys, as of the last client. */
+static pjrt_client_create store;
+
 static void *client_create(void *a)
 {
     ENTER;
     pjrt_client_create *c = a;
     options[0] = 0;
+    store = *c;
     for (size_t i = 0; i < c->option_count; i++)
         record(&c->options[i]);
+    if (has_option(c, "alone") && has_option(c, "num_nodes"))
+        return failure("an option that it does not know, num_nodes", 3);
     for (size_t i = 0; i < c->option_count; i++)
         if (strncmp(c->options[i].name, "unknown", c->options[i].name_size) == 0)
             return failure("an option that it does not know", 3);
@@ -468,6 +487,56 @@ int fake_plugin_awaits(void) { return awaits; }
 int fake_plugin_compiles(void) { return compiles; }
 int fake_plugin_living(int kind) { return living[kind]; }
 int fake_plugin_copies(int way) { return atomic_exchange(&copies[way], 0); }
+
+static void *make_error(int code, const char *words, size_t count)
+{
+    fault *f = made(FAKE_ERROR, sizeof *f);
+    f->code = code;
+    snprintf(f->words, sizeof f->words, "%.*s", (int)count, words);
+    return f;
+}
+static pjrt_make_error *const the_make_error = make_error;
+
+/* Its code, and its words in place of a value; it is destroyed. */
+static int code_of(fault *f, void *value, size_t *count)
+{
+    int code = f ? f->code : 0;
+    if (f && value)
+        snprintf(value, *count, "%s", f->words);
+    if (f)
+        gone(FAKE_ERROR, f);
+    return code;
+}
+
+bool fake_plugin_has_store(void) { return store.get && store.put && store.try_get; }
+
+int fake_plugin_put(const void *key, size_t key_size, const void *value, size_t count)
+{
+    pjrt_key_put ask = { { sizeof ask, NULL }, key, key_size, value, count, &the_make_error, store.put_context };
+    return code_of(store.put(&ask), NULL, NULL);
+}
+
+static int take(void *failed, const char *found, size_t found_size, void (*free_value)(char *), void *value, size_t *count)
+{
+    if (failed)
+        return code_of(failed, value, count);
+    memcpy(value, found, found_size < *count ? found_size : *count);
+    *count = found_size;
+    free_value((char *)(uintptr_t)found);
+    return 0;
+}
+
+int fake_plugin_get(const void *key, size_t key_size, int milliseconds, void *value, size_t *count)
+{
+    pjrt_key_get ask = { { sizeof ask, NULL }, key, key_size, milliseconds, &the_make_error, store.get_context, NULL, 0, NULL };
+    pjrt_key_try_get try = { { sizeof try, NULL }, key, key_size, &the_make_error, store.try_get_context, NULL, 0, NULL };
+    if (milliseconds < 0) {
+        void *failed = store.try_get(&try);
+        return take(failed, try.value_out, try.count_out, try.free_value_out, value, count);
+    }
+    void *failed = store.get(&ask);
+    return take(failed, ask.value_out, ask.count_out, ask.free_value_out, value, count);
+}
 
 void fake_plugin_version(int major, int minor, size_t table_size, int lacking)
 {

@@ -2,6 +2,7 @@
 #ifndef TESTS_FAKE_PLUGIN_H
 #define TESTS_FAKE_PLUGIN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* FAKE_ALIAS: of those from the host, the ones that copied nothing. */
@@ -17,6 +18,11 @@ int fake_plugin_compiles(void);
 const char *fake_plugin_options(void); /* of the last client: "name kind value, " each */
 int fake_plugin_living(int kind);      /* what it gave and nobody has destroyed */
 int fake_plugin_copies(int way);       /* since it was asked last */
+/* The store of keys that its last client was given; each call gives its error's code, 0 where there is none. *count: the room for the value,
+ * then its size, of which no more than fits is copied; where there is an error the value is its words. milliseconds < 0: by try_get. */
+bool fake_plugin_has_store(void);
+int fake_plugin_put(const void *key, size_t key_size, const void *value, size_t count);
+int fake_plugin_get(const void *key, size_t key_size, int milliseconds, void *value, size_t *count);
 /* What its table says: the version, its size (0: what it is), and a function that it lacks (-1: none). */
 void fake_plugin_version(int major, int minor, size_t table_size, int lacking);
 

@@ -23,6 +23,7 @@ typedef struct pjrt_client {
     int *ids;             /* the plugin's, by ours */
     int device_count;
     char *path;            /* of its shared object */
+    struct mf_comm *nodes; /* of which this process is one, to the plugin; NULL: it is alone */
     bool is_cpu;           /* XLA's own CPU plugin: its platform is "cpu" */
     pthread_mutex_t calls; /* of calls over several devices, one begins at a time */
     pthread_mutex_t lock;
@@ -74,6 +75,13 @@ typedef struct pjrt_bytes {
 pjrt_bytes *pjrt_bytes_new(size_t size); /* NULL: memory is out */
 /* A plugin's buffer of the view's elements, which are all that these bytes are, row by row. It holds them as long as it likes. */
 void *pjrt_upload(pjrt_client *c, const pjrt_view *v, pjrt_bytes *rows, int device, mf_error_object **error);
+
+/* ---- several processes (pjrt_nodes.c) */
+enum { PJRT_NODE_OPTIONS = 2 };
+/* Adds to the options, which have room for PJRT_NODE_OPTIONS more, which node of how many this is, and their store. False: it is alone. */
+bool pjrt_add_nodes(pjrt_client *c, pjrt_client_create *ask, pjrt_named_value *options);
+bool pjrt_refuses_nodes(const mf_error_object *error); /* the plugin knows no such options */
+void pjrt_take_nodes_back(pjrt_client *c, pjrt_client_create *ask);
 
 /* ---- programs */
 /* What a program finds out, of each replica one number beside its results (hlo_findings.c); outlives the executable. */

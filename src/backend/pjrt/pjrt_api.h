@@ -61,7 +61,14 @@ typedef struct pjrt_api {
 } pjrt_api;
 
 /* Of the error's code. */
-enum { PJRT_INVALID_ARGUMENT = 3, PJRT_RESOURCE_EXHAUSTED = 8, PJRT_UNIMPLEMENTED = 12 };
+enum {
+    PJRT_INVALID_ARGUMENT = 3,
+    PJRT_DEADLINE_EXCEEDED = 4,
+    PJRT_NOT_FOUND = 5,
+    PJRT_RESOURCE_EXHAUSTED = 8,
+    PJRT_UNIMPLEMENTED = 12,
+    PJRT_UNAVAILABLE = 14,
+};
 
 /* Arguments: what is named *_out the plugin sets. Functions of one object alone share a struct. */
 typedef struct pjrt_one {
@@ -126,13 +133,53 @@ typedef struct pjrt_named_value {
     size_t value_size; /* of a string; of others 1 */
 } pjrt_named_value;
 
+/* A store of keys that processes share, which the plugin calls; a call that fails gives an error that it had made there. */
+typedef void *pjrt_make_error(int code, const char *words, size_t count);
+
+typedef struct pjrt_key_get {
+    pjrt_head head;
+    const char *key;
+    size_t key_size;
+    int milliseconds;
+    pjrt_make_error *const *make_error;
+    void *context;
+    char *value_out;
+    size_t count_out;
+    void (*free_value_out)(char *value);
+} pjrt_key_get;
+
+typedef struct pjrt_key_try_get { /* what there is now, or PJRT_NOT_FOUND */
+    pjrt_head head;
+    const char *key;
+    size_t key_size;
+    pjrt_make_error *const *make_error;
+    void *context;
+    char *value_out;
+    size_t count_out;
+    void (*free_value_out)(char *value);
+} pjrt_key_try_get;
+
+typedef struct pjrt_key_put {
+    pjrt_head head;
+    const char *key;
+    size_t key_size;
+    const char *value;
+    size_t count;
+    pjrt_make_error *const *make_error;
+    void *context;
+} pjrt_key_put;
+
 typedef struct pjrt_client_create {
     pjrt_head head;
     const pjrt_named_value *options;
     size_t option_count;
-    void *get, *get_context, *put, *put_context; /* of a store of keys that processes share */
+    void *(*get)(pjrt_key_get *a); /* NULL, as the other two: there is no store */
+    void *get_context;
+    void *(*put)(pjrt_key_put *a);
+    void *put_context;
     void *client_out;
-    void *try_get, *try_get_context;
+    void *(*try_get)(pjrt_key_try_get *a);
+    void *try_get_context;
 } pjrt_client_create;
 
 typedef struct pjrt_program {

@@ -248,8 +248,10 @@ static mf_error_object *make_executable(pjrt_executable *x)
 mf_error_object *pjrt_load(const mf_load_request *load, mf_executable **loaded)
 {
     int64_t replicas = mf_program_replicas(load->program);
-    if (mf_comm_current())
-        return mf_error_new(MF_ERROR_DEVICE, "programs run on devices of %s in one process only", load->client->platform);
+    const mf_intlist *processes;
+    if (mf_program_processes(load->program, mf_comm_current(), &processes))
+        return mf_error_new(MF_ERROR_DEVICE, "programs run on devices of %s in one process only, and a map of this one spans several",
+                            load->client->platform);
     if (replicas > PJRT_MOST_DEVICES)
         return mf_error_new(MF_ERROR_DEVICE, "%s: a map over %" PRId64 " devices; %d are the most", load->client->platform, replicas,
                             PJRT_MOST_DEVICES);

@@ -168,7 +168,7 @@ static mf_error_object *find_api(pjrt_client *c, const char *path)
 
 static mf_error_object *create(pjrt_client *c, const char *text)
 {
-    pjrt_named_value options[MOST_OPTIONS];
+    pjrt_named_value options[MOST_OPTIONS + PJRT_NODE_OPTIONS];
     size_t count = 0;
     char *copy = mf_strdup(text ? text : "");
     pjrt_head nothing = PJRT_HEAD(pjrt_head);
@@ -176,7 +176,13 @@ static mf_error_object *create(pjrt_client *c, const char *text)
     error = error ? error : pjrt_call(c, PJRT_PLUGIN_INITIALIZE, NULL, &nothing);
     if (!error) {
         pjrt_client_create ask = { .head = PJRT_HEAD(pjrt_client_create), .options = options, .option_count = count };
+        bool several = pjrt_add_nodes(c, &ask, options);
         error = pjrt_call(c, PJRT_CLIENT_CREATE, NULL, &ask);
+        if (error && several && pjrt_refuses_nodes(error)) { /* as XLA's CPU does, whose devices are one process's */
+            mf_error_ignore(error);
+            pjrt_take_nodes_back(c, &ask);
+            error = pjrt_call(c, PJRT_CLIENT_CREATE, NULL, &ask);
+        }
         c->client = error ? NULL : ask.client_out;
     }
     mf_free(copy);
@@ -284,6 +290,7 @@ static pjrt_client *client_new(const char *name, const char *path)
     c->base = (mf_client){
         .platform = platform,
         .apart = true,
+        .alone = true,
         .allocate = pjrt_allocate,
         .release = pjrt_release,
         .from_host = pjrt_from_host,

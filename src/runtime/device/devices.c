@@ -191,7 +191,10 @@ static mf_device_list list_of(const mf_client *client)
 /* Of the devices of all processes those of `from` to `to` - 1; all where nothing joins processes, none where that failed. */
 static mf_device_list devices_between(const mf_comm *c, int from, int to)
 {
-    mf_device_list all = list_of(mf_client_default());
+    const mf_client *client = mf_client_default();
+    mf_device_list all = list_of(client);
+    if (c && client->alone)
+        return all;
     mf_error_object *failure = c ? NULL : mf_comm_failure();
     mf_drop(failure);
     return c ? mf_device_slice(all, c->first_device[from], c->first_device[to]) : failure ? (mf_device_list){ 0, all.at } : all;
@@ -224,14 +227,17 @@ int mf_device_process(mf_device d)
 {
     const mf_comm *c = mf_comm_current();
     int id = mf_device_id(d);
-    return id >= 0 && c ? mf_comm_owner(c, id) : id < 0 ? -1 : 0;
+    if (id < 0)
+        return -1;
+    return !c ? 0 : mf_device_client(d)->alone ? c->rank : mf_comm_owner(c, id);
 }
 
 int mf_device_local_ordinal(mf_device d)
 {
     const mf_comm *c = mf_comm_current();
     int process = mf_device_process(d);
-    return process < 0 ? -1 : mf_device_id(d) - (c ? c->first_device[process] : 0);
+    bool all_here = !c || (process >= 0 && mf_device_client(d)->alone);
+    return process < 0 ? -1 : mf_device_id(d) - (all_here ? 0 : c->first_device[process]);
 }
 
 mf_status mf_device_memory_stats(mf_device d, mf_device_memory_stats_t *out)

@@ -399,7 +399,8 @@ static mf_traced *pmap_trace(mf_function_object *f, const mf_signature *s, mf_er
     mf_mapped_call m = { 0 };
     mf_traced *inner = NULL, *t = NULL;
     *error = o->devices ? check_devices(o->devices, o->client) : NULL;
-    if (!*error)
+    bool alone = client_of(o, s) && client_of(o, s)->alone && !inside_pmap(s->env);
+    if (!*error && !alone)
         m.here = mf_devices_here(s->env, o->devices, error);
     if (!*error)
         *error = mf_mapped_call_make(&m, f, s, o->in_axes, m.here ? 0 : o->axis_size, "pmap");
@@ -415,7 +416,7 @@ static mf_traced *pmap_trace(mf_function_object *f, const mf_signature *s, mf_er
         t = map_traced(f, s, &m, inner, error);
     if (!t && !*error)
         *error = mf_error_out_of_memory();
-    if (!t && !inside_pmap(s->env))
+    if (!t && !inside_pmap(s->env) && !alone)
         mf_comm_expect_map(o->devices);
     mf_drop(inner);
     mf_mapped_call_free(&m);
