@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
 
 enum { DEVICES = 4, SLOTS = 100, MOST_DIMS = 16 };
 
@@ -19,7 +21,8 @@ typedef struct fault {
 } fault;
 
 typedef struct event {
-    bool fails, pending;
+    struct event *next;
+    bool fails, pending, of_call;
     void (*callback)(void *error, void *context);
     void *context;
 } event;
@@ -39,7 +42,7 @@ typedef struct executable {
     bool donates;
 } executable;
 
-static _Atomic int awaits, compiles, calls, failing_call, events, failing_event, living[FAKE_KINDS], copies[FAKE_WAYS];
+static _Atomic int awaits, compiles, calls, failing_call, events, failing_event, living[FAKE_KINDS], peak[FAKE_KINDS], copies[FAKE_WAYS];
 static char the_client, the_devices[DEVICES];
 static void *const devices[DEVICES] = { &the_devices[0], &the_devices[1], &the_devices[2], &the_devices[3] };
 
@@ -48,7 +51,9 @@ static void *made(int kind, size_t bytes)
     void *o = calloc(1, bytes);
     if (!o)
         abort();
-    living[kind]++;
+    int count = ++living[kind], most = peak[kind];
+    while (count > most && !atomic_compare_exchange_weak(&peak[kind], &most, count))
+        continue;
     return o;
 }
 
@@ -118,6 +123,14 @@ static void *event_await(void *a)
     return e->fails ? failure("an event", 13) : NULL;
 }
 
+/* Events of calls may come late: a thread brings them, the oldest first, with a rest before each. */
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t news;
+    event *first, **end;
+    _Atomic int rest; /* in ns; 0: they come at once */
+} late = { .lock = PTHREAD_MUTEX_INITIALIZER, .news = PTHREAD_COND_INITIALIZER, .end = &late.first };
+
 static void come(event *e)
 {
     e->pending = false;
@@ -132,9 +145,38 @@ static void *event_on_ready(void *a)
     event *e = r->event;
     e->callback = r->callback;
     e->context = r->context;
-    if (!e->pending)
+    pthread_mutex_lock(&late.lock);
+    bool queued = e->pending && e->of_call;
+    if (queued) {
+        *late.end = e;
+        late.end = &e->next;
+        pthread_cond_signal(&late.news);
+    }
+    pthread_mutex_unlock(&late.lock);
+    if (!queued && !e->pending)
         come(e);
     return NULL;
+}
+
+static void *bring_late(void *unused)
+{
+    prctl(PR_SET_TIMERSLACK, 1); /* ns */
+    pthread_mutex_lock(&late.lock);
+    while (late.rest || late.first) {
+        event *e = late.first;
+        if (!e) {
+            pthread_cond_wait(&late.news, &late.lock);
+            continue;
+        }
+        late.first = e->next;
+        late.end = late.first ? late.end : &late.first;
+        pthread_mutex_unlock(&late.lock);
+        nanosleep(&(struct timespec){ 0, late.rest }, NULL);
+        come(e);
+        pthread_mutex_lock(&late.lock);
+    }
+    pthread_mutex_unlock(&late.lock);
+    return unused;
 }
 
 /* ---- the client */
@@ -353,7 +395,9 @@ static void *execute(void *a)
             e->outputs[d][o] = copy_of(e->arguments[d][o % e->argument_count]);
         if (x->donates && !e->options->kept_count)
             ((buffer *)e->arguments[d][0])->deleted = true;
-        e->events[d] = new_event();
+        event *ends = new_event();
+        ends->of_call = ends->pending = late.rest > 0;
+        e->events[d] = ends;
     }
     return NULL;
 }
@@ -486,6 +530,22 @@ int fake_plugin_events(void) { return events; }
 int fake_plugin_awaits(void) { return awaits; }
 int fake_plugin_compiles(void) { return compiles; }
 int fake_plugin_living(int kind) { return living[kind]; }
+int fake_plugin_most(int kind) { return atomic_exchange(&peak[kind], living[kind]); }
+
+void fake_plugin_be_late(int nanoseconds)
+{
+    static pthread_t thread;
+    pthread_mutex_lock(&late.lock);
+    bool begins = nanoseconds && !late.rest, ends = !nanoseconds && late.rest;
+    late.rest = nanoseconds;
+    pthread_cond_signal(&late.news);
+    pthread_mutex_unlock(&late.lock);
+    if (begins && pthread_create(&thread, NULL, bring_late, NULL))
+        abort();
+    if (ends)
+        pthread_join(thread, NULL);
+}
+
 int fake_plugin_copies(int way) { return atomic_exchange(&copies[way], 0); }
 
 static void *make_error(int code, const char *words, size_t count)

@@ -17,7 +17,10 @@ int fake_plugin_awaits(void); /* of events that somebody waited for */
 int fake_plugin_compiles(void);
 const char *fake_plugin_options(void); /* of the last client: "name kind value, " each */
 int fake_plugin_living(int kind);      /* what it gave and nobody has destroyed */
-int fake_plugin_copies(int way);       /* since it was asked last */
+int fake_plugin_most(int kind);        /* that lived at a time, since it was asked last */
+/* Events of calls come so much later, by a thread; 0: at once, when all have come. */
+void fake_plugin_be_late(int nanoseconds);
+int fake_plugin_copies(int way); /* since it was asked last */
 /* The store of keys that its last client was given; each call gives its error's code, 0 where there is none. *count: the room for the value,
  * then its size, of which no more than fits is copied; where there is an error the value is its words. milliseconds < 0: by try_get. */
 bool fake_plugin_has_store(void);

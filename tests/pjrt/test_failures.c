@@ -14,7 +14,8 @@
 
 static __typeof__(fake_plugin_fail) *fail_at;
 static __typeof__(fake_plugin_calls) *calls, *events, *awaits, *compiles;
-static __typeof__(fake_plugin_living) *living;
+static __typeof__(fake_plugin_living) *living, *most;
+static __typeof__(fake_plugin_be_late) *be_late;
 static __typeof__(fake_plugin_options) *options;
 static __typeof__(fake_plugin_version) *version;
 
@@ -37,8 +38,10 @@ static bool find_plugin(void)
     compiles = (__typeof__(compiles))(uintptr_t)dlsym(library, "fake_plugin_compiles");
     options = (__typeof__(options))(uintptr_t)dlsym(library, "fake_plugin_options");
     living = (__typeof__(living))(uintptr_t)dlsym(library, "fake_plugin_living");
+    most = (__typeof__(most))(uintptr_t)dlsym(library, "fake_plugin_most");
+    be_late = (__typeof__(be_late))(uintptr_t)dlsym(library, "fake_plugin_be_late");
     version = (__typeof__(version))(uintptr_t)dlsym(library, "fake_plugin_version");
-    return fail_at && calls && events && awaits && compiles && options && living && version;
+    return fail_at && calls && events && awaits && compiles && options && living && most && be_late && version;
 }
 
 /* The words of the first error that nobody has looked at; "" where there is none. */
@@ -366,4 +369,43 @@ TEST(every_event_of_a_map_fails_once)
     fail_each(true, (way){ 0, false, false, false });
     fail_each(true, (way){ 0, false, true, false });
     fail_each(true, (way){ 0, false, false, true });
+}
+
+static mf_value apart(mf_value x) { return mf_mul(x, 1); }
+static mf_value meet(mf_value x) { return mf_psum(x, "i"); }
+
+/* Calls that nobody reads, on a plugin that is slower than they come: how many of its devices were under way at most. */
+static int most_of_unread(mf_function f, mf_value x)
+{
+    (void)mf_block_until_ready(mf_call(f, x));
+    (void)most(FAKE_EVENT);
+    for (int i = 0; i < 10000; i++) {
+        MF_SCOPE;
+        (void)mf_call(f, x);
+    }
+    return most(FAKE_EVENT);
+}
+
+TEST(ten_thousand_unread_calls)
+{
+    REQUIRE(find_plugin() && mf_devices_of("fake plugin").count == 4);
+    {
+        MF_SCOPE;
+        fail_at(0, 0);
+        mf_value x = mf_place(mf_arange(4, MF_F32), mf_devices_of("fake plugin")),
+                 one = mf_device_put(x, mf_devices_of("fake plugin").at[1]);
+        mf_function maps = mf_pmap(apart, "i", .backend = "fake plugin"), sums = mf_pmap(meet, "i", .backend = "fake plugin");
+        be_late(20000);
+        int met = most_of_unread(sums, x), mapped = most_of_unread(maps, x), single = most_of_unread(mf_jit(apart), one);
+        CHECK(met >= 16 * 4 && met <= 18 * 4); /* and those that have just ended */
+        CHECK(mapped >= 256 * 4 && mapped <= 258 * 4);
+        CHECK(single >= 256 && single <= 266);
+        CHECK_EQ_INT(mf_block_until_ready(mf_call(sums, x)), MF_OK);
+        CHECK_EQ_INT(mf_block_until_ready(mf_call(maps, x)), MF_OK);
+        CHECK_EQ_INT(mf_block_until_ready(mf_call(mf_jit(apart), one)), MF_OK);
+        be_late(0);
+    }
+    CHECK_EQ_INT(living(FAKE_ERROR), 0);
+    CHECK_EQ_INT(living(FAKE_EVENT), 0);
+    CHECK_EQ_INT(living(FAKE_BUFFER), 0);
 }

@@ -188,15 +188,40 @@ TEST(maps_without_collectives)
 
 static mf_value total(mf_value x) { return mf_psum(x, "i"); }
 
-TEST(calls_that_nobody_reads)
+static void leave_unread(mf_function f, mf_value x, int count)
 {
-    PLUGIN_OR_SKIP;
-    mf_value x = mf_ones(MF_SHAPE(N), MF_I32), last = x;
-    mf_function f = mf_pmap(total, .axis_name = "i", .backend = "plugin");
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < count; i++) {
         MF_SCOPE;
         (void)mf_call(f, x);
     }
+}
+
+static long resident_pages(void)
+{
+    long all, pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (!f || fscanf(f, "%ld %ld", &all, &pages) != 2)
+        pages = 0;
+    if (f)
+        fclose(f);
+    return pages;
+}
+
+TEST(calls_that_nobody_reads)
+{
+    PLUGIN_OR_SKIP;
+    mf_value x = mf_ones(MF_SHAPE(N), MF_I32), last = x, here = put(x, 3);
+    mf_function f = mf_pmap(total, .axis_name = "i", .backend = "plugin"), g = mf_pmap(add_one, .axis_name = "i", .backend = "plugin");
+    leave_unread(f, x, 10000);
+    leave_unread(g, x, 10000);
+    leave_unread(mf_jit(add_one), here, 10000);
+    CHECK_STR(text(mf_call(g, x)), "[2 2 2 2 2 2 2 2]");
+    CHECK_STR(text(mf_call(mf_jit(add_one), here)), "[2 2 2 2 2 2 2 2]");
+    mf_value large = put(mf_zeros(MF_SHAPE(1 << 20), MF_F32), 3);
+    CHECK_EQ_INT(mf_block_until_ready(mf_call(mf_jit(add_one), large)), MF_OK);
+    long before = resident_pages();
+    leave_unread(mf_jit(add_one), large, 500); /* 2 GiB of results */
+    CHECK((resident_pages() - before) * sysconf(_SC_PAGESIZE) < 1 << 30);
     for (int i = 0; i < 5; i++)
         last = mf_call(f, last);
     CHECK_STR(text(last), "[32768 32768 32768 32768 32768 32768 32768 32768]");

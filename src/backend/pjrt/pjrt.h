@@ -1,7 +1,7 @@
 /* The PJRT client: a plugin's devices as a client of ours, whose programs cross as StableHLO text.
  * Invariants: what would stop the process inside of a plugin is checked before it is called; a plugin's error keeps its own words; of
  * calls over several devices, which may meet in collectives, the next begins on all of them after the one before it, and PJRT_IN_FLIGHT
- * at most are under way. */
+ * at most are under way; of other calls, PJRT_UNREAD at most, so what nobody reads takes no more memory than these. */
 #ifndef MF_BACKEND_PJRT_H
 #define MF_BACKEND_PJRT_H
 
@@ -13,7 +13,7 @@
 
 #include <pthread.h>
 
-enum { PJRT_IN_FLIGHT = 16, PJRT_MOST_DEVICES = 4096 };
+enum { PJRT_IN_FLIGHT = 16, PJRT_UNREAD = 256, PJRT_MOST_DEVICES = 4096 };
 
 typedef struct pjrt_client {
     mf_client base;
@@ -28,7 +28,7 @@ typedef struct pjrt_client {
     pthread_mutex_t calls; /* of calls over several devices, one begins at a time */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    int in_flight;
+    int in_flight[2]; /* calls: whose devices do not meet, and that do */
 } pjrt_client;
 static inline pjrt_client *pjrt_client_of(const mf_client *c) { return (pjrt_client *)(uintptr_t)c; }
 
@@ -128,16 +128,15 @@ pjrt_findings *pjrt_findings_new(const pjrt_executable *x); /* without any yet; 
 mf_error_object *pjrt_findings_error(const pjrt_findings *s, const uint64_t *found, const void *place, bool shared);
 
 /* ---- events (pjrt_event.c) */
-/* The future of a call over so many devices, whose events come one by one (pjrt_event_add); `limited`: it counts among those in flight.
- * NULL: memory is out. */
-mf_future *pjrt_future_new(pjrt_client *c, int count, bool limited, const void *place);
+/* The future of a call that is in flight, over so many devices, whose events come one by one (pjrt_future_add). NULL: memory is out. */
+mf_future *pjrt_future_new(pjrt_client *c, int count, bool meets, const void *place);
 void pjrt_future_add(mf_future *f, void *event); /* one of its events, which it destroys; NULL: it has come */
 /* One of its events did not come to be: takes the error. */
 void pjrt_future_fail(mf_future *f, mf_error_object *error);
 /* What the call finds out is read to this, by replica, before its last event comes. NULL: memory is out. */
 uint64_t *pjrt_future_findings(mf_future *f, const pjrt_executable *x);
-/* Counts a call in, once there is room. */
-void pjrt_enter_flight(pjrt_client *c);
-void pjrt_leave_flight(pjrt_client *c);
+/* Counts a call in, once there is room; and out, where it did not begin: else its future does when it ends. */
+void pjrt_enter_flight(pjrt_client *c, bool meets);
+void pjrt_leave_flight(pjrt_client *c, bool meets);
 
 #endif

@@ -21,7 +21,7 @@ typedef struct run_event {
     listener *callbacks; /* by the client's lock, as is the following */
     mf_error_object *failed;
     _Atomic int left;
-    bool limited;
+    bool meets;
     const void *place;
     pjrt_findings *findings; /* of the program; NULL: none */
     uint64_t *found;
@@ -74,7 +74,7 @@ static void then(mf_future *f, void (*fn)(void *), void *context)
     fn(context);
 }
 
-mf_future *pjrt_future_new(pjrt_client *c, int count, bool limited, const void *place)
+mf_future *pjrt_future_new(pjrt_client *c, int count, bool meets, const void *place)
 {
     run_event *e = mf_object_new(&event_class, sizeof *e + (size_t)count * sizeof *e->arrivals);
     if (!e)
@@ -83,7 +83,7 @@ mf_future *pjrt_future_new(pjrt_client *c, int count, bool limited, const void *
     e->future.then = then;
     e->client = c;
     e->left = count;
-    e->limited = limited;
+    e->meets = meets;
     e->place = place;
     return &e->future;
 }
@@ -97,7 +97,7 @@ static listener *end(run_event *e)
         e->failed = pjrt_findings_error(e->findings, e->found, e->place, e->shared);
     e->future.error = e->failed;
     e->failed = NULL;
-    e->client->in_flight -= e->limited;
+    e->client->in_flight[e->meets]--;
     atomic_store_explicit(&e->future.state, e->future.error ? 2 : 1, memory_order_release);
     pthread_cond_broadcast(&e->client->changed);
     return list;
@@ -165,19 +165,19 @@ uint64_t *pjrt_future_findings(mf_future *f, const pjrt_executable *x)
     return e->found;
 }
 
-void pjrt_enter_flight(pjrt_client *c)
+void pjrt_enter_flight(pjrt_client *c, bool meets)
 {
     pthread_mutex_lock(&c->lock);
-    while (c->in_flight >= PJRT_IN_FLIGHT)
+    while (c->in_flight[meets] >= (meets ? PJRT_IN_FLIGHT : PJRT_UNREAD))
         pthread_cond_wait(&c->changed, &c->lock);
-    c->in_flight++;
+    c->in_flight[meets]++;
     pthread_mutex_unlock(&c->lock);
 }
 
-void pjrt_leave_flight(pjrt_client *c)
+void pjrt_leave_flight(pjrt_client *c, bool meets)
 {
     pthread_mutex_lock(&c->lock);
-    c->in_flight--;
+    c->in_flight[meets]--;
     pthread_cond_broadcast(&c->changed);
     pthread_mutex_unlock(&c->lock);
 }

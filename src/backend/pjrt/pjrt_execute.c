@@ -349,17 +349,18 @@ static mf_error_object *execute_apart(const call *c)
     return error;
 }
 
-/* The plugin's turn. Where nobody waits for anybody, calls may begin in any order, and any number of them. */
+/* The plugin's turn. Where nobody waits for anybody, calls may begin in any order. */
 static mf_error_object *start(const call *c)
 {
-    if (!c->x->meets)
-        return c->x->apart ? execute_apart(c) : execute(c, 0, c->x->replicas);
-    pthread_mutex_lock(&c->client->calls);
-    pjrt_enter_flight(c->client);
-    mf_error_object *error = execute(c, 0, c->x->replicas);
+    bool meets = c->x->meets;
+    if (meets)
+        pthread_mutex_lock(&c->client->calls);
+    pjrt_enter_flight(c->client, meets);
+    mf_error_object *error = c->x->apart ? execute_apart(c) : execute(c, 0, c->x->replicas);
     if (error)
-        pjrt_leave_flight(c->client);
-    pthread_mutex_unlock(&c->client->calls);
+        pjrt_leave_flight(c->client, meets);
+    if (meets)
+        pthread_mutex_unlock(&c->client->calls);
     return error;
 }
 
