@@ -108,6 +108,7 @@ mf_error_object *mf_buffer_to_host(const mf_buffer *b, int64_t from, int64_t cou
 /* ---- the list */
 
 _Atomic(const mf_client *) mf_client_chosen;
+_Thread_local const mf_client *mf_client_of_thread;
 static _Atomic(const mf_client *) clients[MF_MOST_CLIENTS] = { &mf_client_cpu };
 
 const mf_client *mf_client_at(int index) { return index < MF_MOST_CLIENTS ? atomic_load(&clients[index]) : NULL; }

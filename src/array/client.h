@@ -86,8 +86,12 @@ const mf_client *mf_client_find(const char *platform); /* NULL: there is none */
 /* Where arrays are made and programs run of which nothing else says it. */
 extern _Atomic(const mf_client *) mf_client_chosen; /* NULL: nobody has chosen or asked yet */
 const mf_client *mf_client_first_default(void);     /* by the environment, which becomes the choice: runtime/compile/segment_compilers.c */
+/* Of this thread, before that choice: while a plugin's program calls the host from it. NULL elsewhere. */
+extern _Thread_local const mf_client *mf_client_of_thread;
 static inline const mf_client *mf_client_default(void)
 {
+    if (mf_client_of_thread)
+        return mf_client_of_thread;
     const mf_client *chosen = atomic_load_explicit(&mf_client_chosen, memory_order_acquire);
     return chosen ? chosen : mf_client_first_default();
 }

@@ -91,6 +91,10 @@ bool h_looks_at(const mf_hlo *h, const mf_eqn *e); /* whether the host wants to 
 /* That this equation has found something in its operand where `is`, a truth; place: a ui64, no type: none. Takes `first`, by replica the
  * one that it was compared with, or NULL. */
 void h_find(mf_hlo *h, const mf_eqn *e, int operand, mf_hlo_value is, mf_hlo_value place, int *first);
+/* Calls of the host have the program's order among themselves and among findings. */
+bool h_calls_host(const mf_hlo *h); /* whether this module can */
+void h_host_call(mf_hlo *h, const mf_eqn *e, const mf_hlo_value *in,
+                 mf_hlo_value *out); /* of e's evaluation; what it fails with is found */
 /* For rules with regions, which carry what was found so far as one more value: appends it where anything is reported, and gives the new
  * count; and what it is from here on. */
 int h_put_found(const mf_hlo *h, mf_hlo_value *list, int count);

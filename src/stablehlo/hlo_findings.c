@@ -3,6 +3,8 @@
  * through every loop and branch as one more carry. A module without a list of findings has no such result. */
 #include "stablehlo/hlo.h"
 
+#include <inttypes.h>
+
 bool h_reports(const mf_hlo *h) { return h->found.type; }
 
 bool h_looks_at(const mf_hlo *h, const mf_eqn *e)
@@ -51,6 +53,44 @@ void h_find(mf_hlo *h, const mf_eqn *e, int operand, mf_hlo_value is, mf_hlo_val
     if (place.type)
         code = h_binary(h, "or", code, place);
     h->found = h_select(h, h_binary(h, "and", is, none), code, h->found);
+}
+
+bool h_calls_host(const mf_hlo *h) { return h_reports(h) && h->findings->host; }
+
+static void put_values(mf_hlo *h, const mf_hlo_value *values, int count, mf_hlo_value last, bool types)
+{
+    for (int i = 0; i <= count; i++) {
+        mf_hlo_value v = i < count ? values[i] : last;
+        mf_text_put(h->text, i ? ", " : "");
+        if (types)
+            hlo_type(h, v.type);
+        else
+            hlo_name(h, v);
+    }
+}
+
+void h_host_call(mf_hlo *h, const mf_eqn *e, const mf_hlo_value *in, mf_hlo_value *out)
+{
+    mf_hlo_value before = h->found, after = { 0, before.type };
+    int64_t n = new_finding(h, e, 0, NULL);
+    if (h->error)
+        return;
+    for (int o = 0; o < e->out_count; o++)
+        out[o].name = h->next++;
+    after.name = h->next++;
+    hlo_indent(h);
+    put_values(h, out, e->out_count, after, false);
+    mf_text_put(h->text, " = \"stablehlo.custom_call\"(");
+    put_values(h, in, e->in_count, before, false);
+    mf_text_add(h->text,
+                ") <{api_version = 4 : i32, backend_config = {call = %" PRId64 " : i64, program = %" PRId64
+                " : i64}, call_target_name = \"" MF_HLO_HOST_CALL "\", has_side_effect = true}> : (",
+                n, h->findings->host);
+    put_values(h, in, e->in_count, before, true);
+    mf_text_put(h->text, ") -> (");
+    put_values(h, out, e->out_count, after, true);
+    mf_text_put(h->text, ")\n");
+    h->found = after;
 }
 
 void mf_hlo_findings_end(mf_hlo_findings *f)

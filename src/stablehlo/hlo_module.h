@@ -16,8 +16,13 @@ typedef struct mf_hlo_finding {
 typedef struct mf_hlo_findings { /* zeroes are an empty one */
     MF_VECTOR(const mf_eqn *) wanted;
     MF_VECTOR(mf_hlo_finding) made;
+    int64_t host; /* a name by which calls of the host find this program again; 0: it can make none */
 } mf_hlo_findings;
 void mf_hlo_findings_end(mf_hlo_findings *f);
+
+/* The target of the custom call that a call of the host is. Its attributes are the program's name and the finding's number: "program" and
+ * "call"; its last operand is what was found before it, its last result what is then. */
+#define MF_HLO_HOST_CALL "manyfold_host_call"
 
 /* Appends "module @name ... { func.func public @main ... }": p as one program of so many replicas. Where p is one map and nothing else,
  * arguments and results are each device's own: without the mapped axes. Else every replica has all of them. Keys are pairs of ui32.

@@ -409,3 +409,17 @@ TEST(ten_thousand_unread_calls)
     CHECK_EQ_INT(living(FAKE_EVENT), 0);
     CHECK_EQ_INT(living(FAKE_BUFFER), 0);
 }
+
+static mf_value says(mf_value x)
+{
+    mf_debug_print("x {}", x);
+    return x;
+}
+
+TEST(a_plugin_without_the_extension_refuses_prints)
+{
+    REQUIRE(find_plugin() && mf_devices_of("fake plugin").count == 4);
+    fail_at(0, 0);
+    mf_value r = mf_call(mf_pmap(says, "i", .backend = "fake plugin"), mf_arange(4, MF_F32));
+    CHECK_CONTAINS(mf_error(r), "debug_print has no StableHLO: it calls the host");
+}

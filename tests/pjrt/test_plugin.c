@@ -315,3 +315,60 @@ TEST(what_a_plugin_cannot_do_is_an_error)
     mf_value t = mf_call(mf_pmap(total, .axis_name = "i", .backend = "plugin"), mf_arange(N + 1, MF_F32));
     CHECK_CONTAINS(mf_error(t), "requires 9 replicas");
 }
+
+/* ---- calls of the host */
+
+static char printed[4096];
+static void keep_line(const char *line, void *context)
+{
+    (void)context;
+    size_t at = strlen(printed);
+    snprintf(printed + at, sizeof printed - at, "%s;", line);
+}
+
+static mf_value checked_by_print(mf_value i, mf_value x)
+{
+    mf_debug_print("round {}", i);
+    return x;
+}
+
+static mf_value talk(mf_value x)
+{
+    mf_debug_print("first {}", x);
+    mf_value y = mf_fori_loop(0, 2, checked_by_print, mf_mul(x, 2));
+    mf_debug_print("last");
+    return y;
+}
+
+static mf_value on_cpu(mf_value x) { return mf_mul(x, mf_arange(2, MF_F32)); }
+static mf_value by_host(mf_value x) { return mf_pure_callback(on_cpu, mf_struct(MF_SHAPE(2), MF_F32), x); }
+static mf_value on_plugin(mf_value x) { return mf_device_put(mf_add(mf_device_put(x, devices().at[0]), 1), mf_devices_of("cpu").at[0]); }
+static mf_value by_itself(mf_value x) { return mf_pure_callback(on_plugin, mf_struct(MF_SHAPE(2), MF_F32), x); }
+static mf_value refused(mf_value x)
+{
+    (void)x;
+    return mf_make_error(MF_ERROR_IO, "the disk is full");
+}
+static mf_value full(mf_value x) { return mf_psum(mf_pure_callback(refused, mf_struct((mf_shape){ 0 }, MF_F32), x), "i"); }
+
+TEST(programs_call_the_host)
+{
+    PLUGIN_OR_SKIP;
+    mf_value x = put(mf_arange(2, MF_F32), 3);
+    mf_set_print_hook(keep_line, NULL);
+    for (int i = 0; i < 2; i++) {
+        printed[0] = 0;
+        CHECK_STR(text(mf_call(mf_jit(talk), x)), "[0. 2.]");
+        CHECK_STR(printed, "first [0. 1.];round 0;round 1;last;");
+    }
+    mf_set_print_hook(NULL, NULL);
+    CHECK_STR(text(mf_call(mf_jit(by_host), x)), "[0. 1.]");
+    CHECK_CONTAINS(mf_error(mf_call(mf_jit(by_itself), x)), "cannot run programs on plugin: it would wait for itself");
+    mf_function f = mf_pmap(full, .axis_name = "i", .backend = "plugin");
+    for (int i = 0; i < 3; i++) { /* no device waits in vain in the sum */
+        mf_value r = mf_call(f, mf_arange(N, MF_F32));
+        CHECK_EQ_INT(mf_block_until_ready(r), MF_ERROR_IO);
+        CHECK_CONTAINS(mf_error(r), "the disk is full");
+    }
+    CHECK_STR(text(mf_call(mf_jit(by_host), x)), "[0. 1.]");
+}

@@ -25,6 +25,7 @@ typedef struct pjrt_client {
     char *path;            /* of its shared object */
     struct mf_comm *nodes; /* of which this process is one, to the plugin; NULL: it is alone */
     bool is_cpu;           /* XLA's own CPU plugin: its platform is "cpu" */
+    bool calls_host;       /* its programs may (pjrt_host.c) */
     pthread_mutex_t calls; /* of calls over several devices, one begins at a time */
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -85,9 +86,11 @@ void pjrt_take_nodes_back(pjrt_client *c, pjrt_client_create *ask);
 
 /* ---- programs */
 /* What a program finds out, of each replica one number beside its results (hlo_findings.c); outlives the executable. */
+typedef struct pjrt_host_calls pjrt_host_calls;
 typedef struct pjrt_findings {
     mf_object object;
-    mf_program *program; /* of whose equations they are */
+    pjrt_host_calls *host; /* NULL: the program makes none */
+    mf_program *program;   /* of whose equations they are */
     mf_hlo_findings list;
     int replicas;
     int devices[]; /* by replica */
@@ -126,6 +129,14 @@ void pjrt_cache(const pjrt_client *c, const mf_text *code, const mf_text *option
 pjrt_findings *pjrt_findings_new(const pjrt_executable *x); /* without any yet; NULL: memory is out */
 /* At the place of the call where many lines share the program, else at the equation's. NULL: none was found. */
 mf_error_object *pjrt_findings_error(const pjrt_findings *s, const uint64_t *found, const void *place, bool shared);
+
+/* ---- calls of the host (pjrt_host.c) */
+/* Gives the plugin the handler, where it has a place for it and its devices compute in the host's memory. False: programs make no calls. */
+bool pjrt_offer_host_calls(const pjrt_client *c);
+pjrt_host_calls *pjrt_host_calls_new(mf_program *program); /* NULL: memory is out */
+int64_t pjrt_host_calls_name(const pjrt_host_calls *s);
+bool pjrt_host_calls_list(pjrt_host_calls *s, const mf_hlo_findings *list); /* once it is made. False: memory is out */
+mf_error_object *pjrt_host_calls_error(pjrt_host_calls *s, uint64_t found); /* of a call that found this; it is taken out */
 
 /* ---- events (pjrt_event.c) */
 /* The future of a call that is in flight, over so many devices, whose events come one by one (pjrt_future_add). NULL: memory is out. */

@@ -5,6 +5,7 @@
 #include "backend/pjrt/pjrt.h"
 
 #include "base/alloc.h"
+#include "ops/control/callback.h"
 #include "ops/rows.h"
 #include "passes/passes.h"
 #include "runtime/plan/plan.h"
@@ -91,9 +92,12 @@ static mf_error_object *check_nested(const mf_eqn *e, const mf_axis_env *env, co
     return error;
 }
 
-/* A check of values that differ by declaration; of those that do not where somebody wants to know it nevertheless; and of numbers. */
+/* A call of the host, which may fail; a check of values that differ by declaration; of those that do not where somebody wants to know it
+ * nevertheless; and of numbers. */
 static bool only_a_run_says(const mf_eqn *e, const mf_axis_env *env, const uint64_t *masks)
 {
+    if (mf_is_host_call(e))
+        return true;
     if (e->op != &mf_op_check_replicated)
         return e->op == &mf_op_check_nan;
     return (members_of(e, env) & masks[e->in[0]->id]) || mf_check_is_on(MF_CHECK_REPLICATED);

@@ -299,4 +299,102 @@ typedef struct pjrt_execute {
     void *device;  /* on which a portable executable runs */
 } pjrt_execute;
 
+/* ---- extensions, in a list from the table's head */
+enum { PJRT_EXTENSION_FFI = 5, PJRT_FFI_OLDEST_MINOR = 115 };
+
+typedef struct pjrt_extension {
+    size_t size;
+    int kind;
+    const struct pjrt_extension *next;
+} pjrt_extension;
+
+/* ---- foreign functions, which are XLA's: a handler is given a frame for each call, and for each stage of a call. */
+enum { PJRT_FFI_MAJOR = 0, PJRT_FFI_MINOR = 1, PJRT_FFI_METADATA = 1, PJRT_FFI_EXECUTE = 3 };
+enum { PJRT_FFI_BUFFER = 1, PJRT_FFI_NUMBER = 3, PJRT_FFI_INT64 = 5 };
+
+struct pjrt_ffi_frame;
+typedef struct pjrt_ffi_register { /* as of version 0.115; in 0.81 it is another one, of the same size */
+    size_t size;
+    const char *target;
+    size_t target_size;
+    void *(*handler)(struct pjrt_ffi_frame *f);
+    const char *platform;
+    size_t platform_size;
+    int traits;
+} pjrt_ffi_register;
+
+typedef struct pjrt_ffi {
+    pjrt_extension head;
+    pjrt_function register_type, add_user_data, register_handler;
+} pjrt_ffi;
+
+typedef struct pjrt_ffi_error {
+    pjrt_head head;
+    const char *words;
+    int code;
+} pjrt_ffi_error;
+
+typedef struct pjrt_ffi_api { /* its beginning */
+    pjrt_head head;
+    struct {
+        pjrt_head head;
+        int major, minor;
+    } version;
+    const void *inside;
+    void *(*new_error)(pjrt_ffi_error *ask);
+} pjrt_ffi_api;
+
+typedef struct pjrt_ffi_buffer {
+    pjrt_head head;
+    int type;
+    void *data;
+    int64_t rank;
+    const int64_t *dims;
+} pjrt_ffi_buffer;
+
+typedef struct pjrt_ffi_bytes {
+    const char *at;
+    size_t count;
+} pjrt_ffi_bytes;
+
+typedef struct pjrt_ffi_number {
+    int type;
+    const void *at;
+} pjrt_ffi_number;
+
+typedef struct pjrt_ffi_list { /* of arguments or results */
+    pjrt_head head;
+    int64_t count;
+    const int *kinds;
+    void *const *at;
+} pjrt_ffi_list;
+
+typedef struct pjrt_ffi_frame {
+    pjrt_head head; /* its extension, if any, asks for something else than a call */
+    const pjrt_ffi_api *api;
+    void *context;
+    int stage;
+    pjrt_ffi_list arguments, results;
+    struct {
+        pjrt_head head;
+        int64_t count;
+        const int *kinds;
+        const pjrt_ffi_bytes *const *names;
+        void *const *at;
+    } attributes;
+    void *future;
+} pjrt_ffi_frame;
+
+typedef struct pjrt_ffi_metadata { /* of the handler: for which version it was written */
+    size_t size;
+    pjrt_head head;
+    int major, minor;
+    uint32_t traits;
+} pjrt_ffi_metadata;
+
+typedef struct pjrt_ffi_metadata_extension {
+    pjrt_extension head;
+    pjrt_ffi_metadata *metadata;
+} pjrt_ffi_metadata_extension;
+
 #endif

@@ -435,6 +435,10 @@ mf_error_object *pjrt_run(mf_executable *base, mf_array *const *in, const bool *
 {
     (void)moved; /* nothing is computed in place but what is donated */
     pjrt_executable *x = (pjrt_executable *)base;
+    if (mf_client_of_thread)
+        return mf_error_new(MF_ERROR_DEVICE,
+                            "a callback or print of a program on a plugin cannot run programs on %s: it would wait for itself",
+                            base->client->platform);
     call c = {
         .x = x, .client = pjrt_client_of(base->client), .in = in, .in_count = base->program->in_count, .out_count = base->program->out_count
     };

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "ops/checks.h"
+#include "ops/control/callback.h"
 #include "ops/rows.h"
 #include "runtime/collectives/collectives.h"
 
@@ -13,6 +14,7 @@ static void findings_destroy(mf_object *o)
 {
     pjrt_findings *s = (pjrt_findings *)o;
     mf_hlo_findings_end(&s->list);
+    mf_drop(s->host);
     mf_drop(s->program);
 }
 static const mf_class findings_class = { "findings of a plugin's program", findings_destroy };
@@ -44,6 +46,27 @@ static mf_error_object *differ(const pjrt_findings *s, const uint64_t *found, in
     return error;
 }
 
+static const mf_hlo_finding *finding_of(const pjrt_findings *s, uint64_t found)
+{
+    uint64_t n = number_of(found);
+    return n < 1 || n > (uint64_t)s->list.made.count ? NULL : &s->list.made.at[n - 1];
+}
+
+/* The error of a call of the host is taken, so nobody keeps those of other replicas. */
+static mf_error_object *take_host_errors(const pjrt_findings *s, const uint64_t *found, int at)
+{
+    mf_error_object *taken = NULL;
+    for (int r = 0; s->host && r < s->replicas; r++) {
+        const mf_hlo_finding *f = found[r] ? finding_of(s, found[r]) : NULL;
+        mf_error_object *error = f && mf_is_host_call(f->eqn) ? pjrt_host_calls_error(s->host, found[r]) : NULL;
+        if (r == at)
+            taken = error;
+        else if (error)
+            mf_error_ignore(error);
+    }
+    return taken;
+}
+
 mf_error_object *pjrt_findings_error(const pjrt_findings *s, const uint64_t *found, const void *place, bool shared)
 {
     int at = -1;
@@ -52,10 +75,13 @@ mf_error_object *pjrt_findings_error(const pjrt_findings *s, const uint64_t *fou
             at = r;
     if (at < 0)
         return NULL;
-    uint64_t n = number_of(found[at]);
-    if (n < 1 || n > (uint64_t)s->list.made.count)
-        return mf_error_new_at(place, MF_ERROR_DEVICE, "a plugin says that a check has failed that its program has not, %" PRIu64, n);
-    const mf_hlo_finding *f = &s->list.made.at[n - 1];
+    mf_error_object *of_host = take_host_errors(s, found, at);
+    const mf_hlo_finding *f = finding_of(s, found[at]);
+    if (of_host)
+        return of_host;
+    if (!f)
+        return mf_error_new_at(place, MF_ERROR_DEVICE, "a plugin says that a check has failed that its program has not, %" PRIu64,
+                               number_of(found[at]));
     const void *where = shared ? place : NULL;
     if (f->first)
         return differ(s, found, at, f, where);

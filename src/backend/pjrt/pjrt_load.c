@@ -3,6 +3,7 @@
 #include "backend/pjrt/pjrt.h"
 
 #include "base/alloc.h"
+#include "ops/control/callback.h"
 #include "ops/rows.h"
 #include "runtime/comm.h"
 #include "stablehlo/hlo_module.h"
@@ -94,6 +95,24 @@ static mf_error_object *read_signature(pjrt_executable *x)
     return NULL;
 }
 
+static bool calls_host(const mf_hlo_findings *list)
+{
+    for (int i = 0; i < list->wanted.count; i++)
+        if (mf_is_host_call(list->wanted.at[i]))
+            return true;
+    return false;
+}
+
+static mf_error_object *name_host_calls(pjrt_executable *x)
+{
+    pjrt_findings *s = x->findings;
+    if (!s || !pjrt_client_of(x->base.client)->calls_host || !calls_host(&s->list))
+        return NULL;
+    s->host = pjrt_host_calls_new(s->program);
+    s->list.host = s->host ? pjrt_host_calls_name(s->host) : 0;
+    return s->host ? NULL : mf_error_out_of_memory();
+}
+
 /* What the program finds out when it runs, and whether its devices agree. */
 static mf_error_object *read_checks(pjrt_executable *x)
 {
@@ -103,7 +122,7 @@ static mf_error_object *read_checks(pjrt_executable *x)
         mf_drop(x->findings);
         x->findings = NULL;
     }
-    return error;
+    return error ? error : name_host_calls(x);
 }
 
 /* ---- options, as a CompileOptionsProto: fields 3 { 4 replicas, 5 partitions, 9 { 1 replicas, 2 computations, 3 { 1 ids } } }, and 4 */
@@ -214,7 +233,7 @@ static mf_error_object *compile(pjrt_executable *x, const mf_text *code, const m
     mf_error_object *error = pjrt_call(c, PJRT_CLIENT_COMPILE, NULL, &ask);
     x->loaded = error ? NULL : ask.loaded_out;
     error = error ? error : check_results(x);
-    if (!error)
+    if (!error && !(x->findings && x->findings->host))
         pjrt_cache(c, code, options, x->loaded);
     return error;
 }
@@ -231,7 +250,10 @@ static mf_error_object *make_executable(pjrt_executable *x)
     put_options(&options, x);
     if (!error && (code.failed || options.failed))
         error = mf_error_out_of_memory();
-    x->loaded = error ? NULL : pjrt_cached(c, &code, &options);
+    bool of_this_process = x->findings && x->findings->host; /* whose names another one does not know */
+    if (!error && of_this_process && !pjrt_host_calls_list(x->findings->host, &x->findings->list))
+        error = mf_error_out_of_memory();
+    x->loaded = error || of_this_process ? NULL : pjrt_cached(c, &code, &options);
     mf_error_object *refused = x->loaded ? check_results(x) : NULL;
     if (refused) {
         mf_error_ignore(refused);

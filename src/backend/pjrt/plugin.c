@@ -315,6 +315,8 @@ static const mf_client *open_plugin(const char *name, const char *path, const ch
     *error = *error ? *error : create(c, options);
     *error = *error ? *error : read_platform(c);
     *error = *error ? *error : list_devices(c);
+    if (!*error)
+        c->calls_host = pjrt_offer_host_calls(c);
     *error = *error ? *error : mf_client_register(&c->base);
     if (!*error)
         return &c->base;

@@ -92,6 +92,17 @@ static mf_array *row_of(const mf_eqn *e, const void *const *in, int i, int64_t r
     return t ? mf_array_from_host(t, (const char *)in[i] + r * t->bytes) : NULL;
 }
 
+/* Where a client can call the host. */
+MF_HLO_RULE(host_call_hlo)
+{
+    if (h_calls_host(h))
+        h_host_call(h, e, in, out);
+    else
+        h_fail(h, mf_error_new_at(e->address, MF_ERROR_ARGUMENT, "%s has no StableHLO: it calls the host", e->op->name));
+}
+
+bool mf_is_host_call(const mf_eqn *e) { return e->op->stablehlo == host_call_hlo; }
+
 /* ------------------------------------------------------------------ debug_print */
 
 static const mf_param debug_print_params[] = { MF_PARAM(mf_debug_print_params, format, MF_PARAM_NAME),
@@ -220,7 +231,7 @@ const mf_op mf_op_debug_print = {
     .cost = mf_cost_bytes,
     .lower = mf_lower_none,
     .evaluate = debug_print_evaluate,
-    MF_NO_HLO("it calls the host"),
+    MF_HLO_BY(host_call_hlo),
     .samples = nested_no_samples,
 };
 
@@ -385,7 +396,7 @@ const mf_op mf_op_pure_callback = {
     .cost = mf_cost_bytes,
     .lower = mf_lower_none,
     .evaluate = callback_evaluate,
-    MF_NO_HLO("it calls the host"),
+    MF_HLO_BY(host_call_hlo),
     .samples = nested_no_samples,
 };
 
@@ -404,6 +415,6 @@ const mf_op mf_op_io_callback = {
     .cost = mf_cost_bytes,
     .lower = mf_lower_none,
     .evaluate = callback_evaluate,
-    MF_NO_HLO("it calls the host"),
+    MF_HLO_BY(host_call_hlo),
     .samples = nested_no_samples,
 };

@@ -16,6 +16,8 @@ typedef struct mf_host_call {
 } mf_host_call;
 extern const mf_class mf_host_call_class;
 
+bool mf_is_host_call(const mf_eqn *e); /* a print or a callback */
+
 /* How many {} a format of debug_print has; -1: a brace stands alone. "{{" and "}}" are braces. */
 int mf_format_placeholders(const char *format);
 
