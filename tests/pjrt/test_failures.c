@@ -423,3 +423,30 @@ TEST(a_plugin_without_the_extension_refuses_prints)
     mf_value r = mf_call(mf_pmap(says, "i", .backend = "fake plugin"), mf_arange(4, MF_F32));
     CHECK_CONTAINS(mf_error(r), "debug_print has no StableHLO: it calls the host");
 }
+
+static mf_value traced_step(mf_value x) { return mf_mul(x, 3); }
+
+TEST(runs_have_rows_of_their_devices)
+{
+    REQUIRE(find_plugin() && mf_devices_of("fake plugin").count == 4);
+    fail_at(0, 0);
+    char path[] = "/tmp/manyfold-trace-XXXXXX", row[32];
+    static char trace[1 << 16];
+    int fd = mkstemp(path);
+    REQUIRE(fd >= 0);
+    mf_value x = mf_place(mf_arange(4, MF_F32), mf_devices_of("fake plugin"));
+    mf_function f = mf_pmap(traced_step, "i", .backend = "fake plugin");
+    CHECK_EQ_INT(mf_block_until_ready(mf_call(f, x)), MF_OK);
+    CHECK_EQ_INT(mf_profiler_start_trace(path), MF_OK);
+    CHECK_EQ_INT(mf_block_until_ready(mf_call(f, x)), MF_OK);
+    CHECK_EQ_INT(mf_profiler_stop_trace(), MF_OK);
+    ssize_t count = read(fd, trace, sizeof trace - 1);
+    trace[count > 0 ? count : 0] = 0;
+    for (int d = 0; d < 4; d++) {
+        snprintf(row, sizeof row, "\"device %d\"", d);
+        CHECK_CONTAINS(trace, row);
+    }
+    CHECK_CONTAINS(trace, "traced_step");
+    close(fd);
+    CHECK_EQ_INT(unlink(path), 0);
+}

@@ -141,7 +141,10 @@ mf_error_object *pjrt_host_calls_error(pjrt_host_calls *s, uint64_t found); /* o
 /* ---- events (pjrt_event.c) */
 /* The future of a call that is in flight, over so many devices, whose events come one by one (pjrt_future_add). NULL: memory is out. */
 mf_future *pjrt_future_new(pjrt_client *c, int count, bool meets, const void *place);
-void pjrt_future_add(mf_future *f, void *event); /* one of its events, which it destroys; NULL: it has come */
+/* One of its events, which it destroys; NULL: it has come. device: whose part of the run ends with it; -1: nobody's. */
+void pjrt_future_add(mf_future *f, void *event, int device);
+/* The parts of the run are recorded, where the profiler records, under this name, which is interned or NULL: from now until their events come. */
+void pjrt_future_record(mf_future *f, const char *name);
 /* One of its events did not come to be: takes the error. */
 void pjrt_future_fail(mf_future *f, mf_error_object *error);
 /* What the call finds out is read to this, by replica, before its last event comes. NULL: memory is out. */

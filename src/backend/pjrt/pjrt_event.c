@@ -3,6 +3,8 @@
 #include "backend/pjrt/pjrt.h"
 
 #include "base/alloc.h"
+#include "base/intern.h"
+#include "runtime/profile/profiler.h"
 
 typedef struct listener {
     struct listener *next;
@@ -13,6 +15,7 @@ typedef struct listener {
 typedef struct arrival {
     struct run_event *run;
     void *event;
+    int device; /* -1: none */
 } arrival;
 
 typedef struct run_event {
@@ -23,6 +26,8 @@ typedef struct run_event {
     _Atomic int left;
     bool meets;
     const void *place;
+    const char *name;        /* on the profiler's rows */
+    int64_t start;           /* 0: nobody records */
     pjrt_findings *findings; /* of the program; NULL: none */
     uint64_t *found;
     bool shared; /* the program, by many lines */
@@ -127,20 +132,29 @@ static void arrive(run_event *e, mf_error_object *error)
     mf_drop(e);
 }
 
+void pjrt_future_record(mf_future *f, const char *name)
+{
+    run_event *e = (run_event *)f;
+    e->start = mf_profile_begin();
+    e->name = e->start && !name ? mf_intern("program") : name;
+}
+
 static void came(void *error, void *context)
 {
     const arrival *a = context;
     run_event *e = a->run;
+    if (e->start && a->device >= 0)
+        mf_profile_device(e->start, a->device, e->name, e->place);
     mf_error_object *failed = error ? pjrt_error(e->client, PJRT_LOADED_EXECUTE, e->place, error) : NULL;
     pjrt_destroy(e->client, PJRT_EVENT_DESTROY, a->event);
     arrive(e, failed);
 }
 
-void pjrt_future_add(mf_future *f, void *event)
+void pjrt_future_add(mf_future *f, void *event, int device)
 {
     run_event *e = mf_retain((run_event *)f);
     arrival *a = &e->arrivals[e->added++];
-    *a = (arrival){ e, event };
+    *a = (arrival){ e, event, device };
     if (!event) {
         arrive(e, NULL);
         return;

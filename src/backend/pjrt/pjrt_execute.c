@@ -404,7 +404,7 @@ static void read_findings(const call *c, mf_future *f)
         if (error)
             pjrt_future_fail(f, error);
         else
-            pjrt_future_add(f, ask.event_out);
+            pjrt_future_add(f, ask.event_out, -1);
     }
 }
 
@@ -412,6 +412,8 @@ static mf_error_object *run(call *c, mf_array **out)
 {
     mf_error_object *error = make_arguments(c);
     mf_future *f = error ? NULL : new_future(c);
+    if (f)
+        pjrt_future_record(f, c->x->base.function);
     if (!error)
         error = f ? start(c) : mf_error_out_of_memory();
     if (error) {
@@ -422,7 +424,7 @@ static mf_error_object *run(call *c, mf_array **out)
     }
     error = make_results(c, f, out);
     for (int r = 0; r < c->x->replicas; r++)
-        pjrt_future_add(f, c->events[r]);
+        pjrt_future_add(f, c->events[r], device_of(c, r));
     read_findings(c, f);
     give_up(c);
     if (error)

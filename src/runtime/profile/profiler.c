@@ -216,6 +216,15 @@ void mf_profile_words(int64_t start, mf_row_kind row, const char *verb, const ch
     record(start, row, 0, intern_label(&label), 0);
 }
 
+void mf_profile_device(int64_t start, int index, const char *name, const void *place)
+{
+    mf_profile_label label;
+    memset(&label, 0, sizeof label);
+    label.name = name;
+    label.places[0] = place;
+    record(start, MF_ROW_DEVICE, index, intern_label(&label), 0);
+}
+
 /* ------------------------------------------------------------------ a session's end */
 
 /* Copies the session's slices to `to`, or only counts them. */

@@ -42,6 +42,8 @@ void mf_profile_equations(int64_t start, mf_row_kind row, int index, mf_profile_
 void mf_profile_equations_of(int64_t start, mf_row_kind row, int index, mf_profile_source *source, int64_t bytes, const void *place);
 /* On the calling thread's row of this kind: the words joined; the place is that of the public call under way. */
 void mf_profile_words(int64_t start, mf_row_kind row, const char *verb, const char *object);
+/* On a device's row, from any thread; the name is interned, place: of the call, or NULL. */
+void mf_profile_device(int64_t start, int index, const char *name, const void *place);
 
 /* ---- between profiler.c and profiler_write.c */
 /* Writes slices, whose order it changes, and closes the file; false when that fails. dropped: how many found no room. */
