@@ -1,4 +1,4 @@
-/* Factorisations as StableHLO, which has no operation for them: loops of its others, in LAPACK's order and with its signs where it has them by rule (lu, qr). */
+/* Factorisations as StableHLO, which has no operation for them: loops of its others. lu and qr have LAPACK's signs, eigh and svd their own. */
 #ifndef MF_OPS_LINALG_FACTORS_HLO_H
 #define MF_OPS_LINALG_FACTORS_HLO_H
 
