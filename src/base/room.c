@@ -20,8 +20,8 @@
 #define TIGHT ((uintptr_t)48 << 10) /* what a function that nests no further needs, from tracing to running */
 
 static _Thread_local struct {
-    uintptr_t lowest, from, size; /* a frame in the size bytes from `from` on has room below it; size 0: not asked yet */
-    uintptr_t mapped;             /* from here on the stack is there */
+    uintptr_t lowest, above; /* the stack's bounds; above 0: not asked yet, 1: not known */
+    uintptr_t mapped;        /* from here on the stack is there */
 } roomy;
 
 static void measure(void)
@@ -29,17 +29,13 @@ static void measure(void)
     pthread_attr_t attributes;
     void *lowest;
     size_t size;
-    roomy.from = UINTPTR_MAX;
-    roomy.size = 1;
+    roomy.above = 1;
     if (pthread_getattr_np(pthread_self(), &attributes))
         return;
     if (!pthread_attr_getstack(&attributes, &lowest, &size)) {
         roomy.lowest = (uintptr_t)lowest;
         roomy.mapped = gettid() == getpid() ? UINTPTR_MAX : roomy.lowest;
-        if (size > ROOM) {
-            roomy.from = (uintptr_t)lowest + ROOM;
-            roomy.size = size - ROOM;
-        }
+        roomy.above = (uintptr_t)lowest + size;
     }
     pthread_attr_destroy(&attributes);
 }
@@ -63,15 +59,15 @@ static bool is_mapped(uintptr_t frame)
 
 bool mf_stack_has_room(void)
 {
-    if (!roomy.size)
+    if (!roomy.above)
         measure();
-    uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
-    return frame - roomy.from < roomy.size && is_mapped(frame);
+    uintptr_t frame = (uintptr_t)__builtin_frame_address(0), size = roomy.above - roomy.lowest;
+    return size > ROOM && frame - roomy.lowest - ROOM < size - ROOM && is_mapped(frame);
 }
 
 bool mf_stack_ends(void)
 {
-    if (!roomy.size)
+    if (!roomy.above)
         measure();
     return (uintptr_t)__builtin_frame_address(0) - roomy.lowest < TIGHT;
 }
