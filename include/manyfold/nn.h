@@ -465,12 +465,14 @@ mf_value mf_rope_opt(mf_value x, mf_value positions, const mf_rope_options *o);
  * key_ln, over each head's d before that. Members deterministic and decode are flags; dropout draws from the member rngs.
  * decode: one position at a time: its key and value go into the cache, which mf_nn_init_cache has
  * made, and it sees those that are there; beyond the cache's length the last one is written over.
- * MF_ERROR_ARGUMENT where numbers do not divide. */
+ * Kernels are made as matrices of all inputs and all outputs; out's initialisers are the others'
+ * unless said. MF_ERROR_ARGUMENT where numbers do not divide. */
 typedef struct mf_nn_multi_head_attention_options {
     int qkv_features, out_features, num_kv_heads, in_kv_features;
     double dropout_rate, rope_max_wavelength;
     bool no_bias, is_causal, no_broadcast_dropout, deterministic, decode, normalize_qk;
     mf_dtype dtype, param_dtype;
+    mf_initializer kernel_init, bias_init, out_kernel_init, out_bias_init;
     mf_reserved reserved_;
 } mf_nn_multi_head_attention_options;
 mf_module mf_nn_multi_head_attention_opt(mf_state rngs, int num_heads, int in_features,
@@ -491,11 +493,13 @@ mf_status mf_nn_init_cache(mf_module m, mf_shape input_shape, mf_dtype dtype);
 /* ---- recurrent layers. A cell is a module of (carry, input) that gives (carry, output); any such
  * module goes into an RNN, those of one's own with an initial_carry. h, c: (..., hidden_features).
  * gate_fn is sigmoid and activation_fn tanh unless said; residual is the simple cell's. Kernels of
- * the carry are orthogonal, those of the inputs lecun_normal. MF_ERROR_SHAPE names the cell. */
+ * the carry (recurrent_kernel_init) are orthogonal, those of the inputs lecun_normal and biases
+ * zeros unless said. MF_ERROR_SHAPE names the cell. */
 typedef struct mf_nn_cell_options {
     bool residual;
     mf_function gate_fn, activation_fn;
     mf_dtype dtype, param_dtype;
+    mf_initializer kernel_init, recurrent_kernel_init, bias_init;
     mf_reserved reserved_;
 } mf_nn_cell_options;
 /* Of h, (..., in_features) -> (h, h): nnx.SimpleCell: tanh(dense_i(x) + dense_h(h)), or with

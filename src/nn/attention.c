@@ -218,15 +218,15 @@ static int64_t elements(mf_shape shape)
     return count;
 }
 
-/* lecun_normal of a matrix of all inputs and all outputs. */
-static mf_value kernel_of(mf_state rngs, mf_shape shape, int64_t fan_in, mf_dtype dtype)
+/* Made as a matrix of all inputs and all outputs, or a line, for an initialiser's fans are those. */
+static mf_value made_flat(mf_initializer init, mf_initializer otherwise, mf_state rngs, mf_shape flat, mf_shape shape, mf_dtype dtype)
 {
-    mf_value flat = mf_initialize(mf_init_lecun_normal(), mf_random_next(rngs), MF_SHAPE(fan_in, fan_in ? elements(shape) / fan_in : 0),
-                                  dtype);
-    return mf_reshape(flat, shape);
+    init = init.make ? init : otherwise;
+    return mf_reshape(mf_initialize(init, init.draws ? mf_random_next(rngs) : mf_none(), flat, dtype), shape);
 }
 
-static mf_module general(mf_state rngs, mf_shape kernel, int axes, const mf_nn_multi_head_attention_options *o)
+static mf_module general(mf_state rngs, mf_shape kernel, int axes, const mf_nn_multi_head_attention_options *o, mf_initializer kernel_init,
+                         mf_initializer bias_init)
 {
     mf_dtype dtype = o->param_dtype == MF_DTYPE_DEFAULT ? MF_F32 : o->param_dtype;
     int64_t fan_in = 1;
@@ -236,11 +236,12 @@ static mf_module general(mf_state rngs, mf_shape kernel, int axes, const mf_nn_m
             fan_in *= kernel.dims[i];
         else
             out.dims[i - axes] = kernel.dims[i];
-    mf_state w = mf_param_state(kernel_of(rngs, kernel, fan_in, dtype));
+    mf_shape matrix = MF_SHAPE(fan_in, fan_in ? elements(kernel) / fan_in : 0);
+    mf_state w = mf_param_state(made_flat(kernel_init, mf_init_lecun_normal(), rngs, matrix, kernel, dtype));
     if (o->no_bias)
         return mf_module_new("LinearGeneral", general_call, "kernel", w, "axes", axes, "use_bias", 0, "dtype", (int)o->dtype);
-    return mf_module_new("LinearGeneral", general_call, "kernel", w, "bias", mf_param_state(mf_zeros(out, dtype)), "axes", axes, "use_bias",
-                         1, "dtype", (int)o->dtype);
+    mf_state b = mf_param_state(made_flat(bias_init, mf_init_zeros(), rngs, MF_SHAPE(elements(out)), out, dtype));
+    return mf_module_new("LinearGeneral", general_call, "kernel", w, "bias", b, "axes", axes, "use_bias", 1, "dtype", (int)o->dtype);
 }
 
 /* ---- MultiHeadAttention */
@@ -367,15 +368,17 @@ mf_module mf_nn_multi_head_attention_opt(mf_state rngs, int num_heads, int in_fe
     if (failed(wrong))
         return (mf_module){ wrong.handle };
     int depth = features / num_heads;
+    mf_initializer out_kernel = o->out_kernel_init.make ? o->out_kernel_init : o->kernel_init;
+    mf_initializer out_bias = o->out_bias_init.make ? o->out_bias_init : o->bias_init;
     mf_shape to_heads = MF_SHAPE(in_features, num_heads, depth), to_kv_heads = MF_SHAPE(kv_features, kv_heads, depth);
     mf_node_ members[] = { mf_node("query"),
-                           mf_node(general(rngs, to_heads, 1, o)),
+                           mf_node(general(rngs, to_heads, 1, o, o->kernel_init, o->bias_init)),
                            mf_node("key"),
-                           mf_node(general(rngs, to_kv_heads, 1, o)),
+                           mf_node(general(rngs, to_kv_heads, 1, o, o->kernel_init, o->bias_init)),
                            mf_node("value"),
-                           mf_node(general(rngs, to_kv_heads, 1, o)),
+                           mf_node(general(rngs, to_kv_heads, 1, o, o->kernel_init, o->bias_init)),
                            mf_node("out"),
-                           mf_node(general(rngs, MF_SHAPE(num_heads, depth, out_features), 2, o)),
+                           mf_node(general(rngs, MF_SHAPE(num_heads, depth, out_features), 2, o, out_kernel, out_bias)),
                            mf_node("cached_key"),
                            mf_node(mf_hidden_state(mf_none())),
                            mf_node("cached_value"),

@@ -14,13 +14,15 @@ typedef mf_nn_cell_options cell_options;
 
 static mf_module dense_i(mf_state rngs, int in_features, int out_features, bool bias, const cell_options *o)
 {
-    return mf_nn_linear(rngs, in_features, out_features, .no_bias = !bias, .dtype = o->dtype, .param_dtype = o->param_dtype);
+    return mf_nn_linear(rngs, in_features, out_features, .no_bias = !bias, .dtype = o->dtype, .param_dtype = o->param_dtype,
+                        .kernel_init = o->kernel_init, .bias_init = o->bias_init);
 }
 
 static mf_module dense_h(mf_state rngs, int features, int out_features, bool bias, const cell_options *o)
 {
     return mf_nn_linear(rngs, features, out_features, .no_bias = !bias, .dtype = o->dtype, .param_dtype = o->param_dtype,
-                        .kernel_init = mf_init_orthogonal(1));
+                        .kernel_init = o->recurrent_kernel_init.make ? o->recurrent_kernel_init : mf_init_orthogonal(1),
+                        .bias_init = o->bias_init);
 }
 
 /* None, or what is wrong with a cell's features. */

@@ -223,6 +223,34 @@ TEST(position_by_position_is_causal_attention)
     CHECK(mf_item_f64(mf_max(mf_abs(mf_sub(mf_call(all, x), decoded(one, x))))) < near);
 }
 
+static bool is_all(mf_module m, const char *path, double number)
+{
+    return mf_item_bool(mf_all(mf_equal(mf_state_value(mf_member_state(m, path)), number)));
+}
+
+TEST(initialisers_are_the_ones_given)
+{
+    MF_SCOPE;
+    mf_module m = mf_nn_multi_head_attention(mf_random_state(0), 2, 6, .kernel_init = mf_init_constant(2),
+                                             .bias_init = mf_init_constant(3));
+    CHECK(is_all(m, "query/kernel", 2) && is_all(m, "key/kernel", 2) && is_all(m, "value/kernel", 2) && is_all(m, "out/kernel", 2));
+    CHECK(is_all(m, "query/bias", 3) && is_all(m, "key/bias", 3) && is_all(m, "value/bias", 3) && is_all(m, "out/bias", 3));
+    m = mf_nn_multi_head_attention(mf_random_state(0), 2, 6, .out_kernel_init = mf_init_constant(4), .out_bias_init = mf_init_constant(5));
+    CHECK(is_all(m, "out/kernel", 4) && is_all(m, "out/bias", 5) && is_all(m, "query/bias", 0) && !is_all(m, "query/kernel", 4));
+}
+
+TEST(kernels_are_made_as_matrices)
+{
+    MF_SCOPE;
+    mf_module m = mf_nn_multi_head_attention(mf_random_state(7), 2, 6, .kernel_init = mf_init_orthogonal(1));
+    mf_value kernel = mf_reshape(mf_state_value(mf_member_state(m, "out/kernel")), MF_SHAPE(6, 6));
+    mf_value off = mf_sub(mf_matmul(kernel, mf_transpose(kernel, MF_INTS0)), mf_eye(6, MF_F32));
+    CHECK_NEAR(mf_item_f64(mf_max(mf_abs(off))), 0, 1e-5);
+    mf_module linear = mf_nn_linear_general(mf_random_state(7), MF_INTS(6), MF_INTS(2, 3), .kernel_init = mf_init_orthogonal(1));
+    mf_value first = mf_state_value(mf_member_state(linear, "kernel"));
+    CHECK(mf_item_bool(mf_array_equal(first, mf_state_value(mf_member_state(m, "query/kernel")))));
+}
+
 TEST(dropout_follows_its_flag_and_its_own_key)
 {
     MF_SCOPE;

@@ -145,6 +145,30 @@ TEST(recurrent_kernels_are_orthogonal)
     CHECK_NEAR(mf_item_f64(mf_std(wide)) * 8, 1, 0.05); /* lecun_normal over 64 inputs: 12,288 draws */
 }
 
+static bool is_all(mf_module m, const char *path, double number)
+{
+    return mf_item_bool(mf_all(mf_equal(mf_state_value(mf_member_state(m, path)), number)));
+}
+
+TEST(initialisers_are_the_ones_given)
+{
+    MF_SCOPE;
+    mf_state rngs = mf_random_state(0);
+    mf_nn_cell_options o = { .kernel_init = mf_init_constant(2),
+                             .recurrent_kernel_init = mf_init_constant(3),
+                             .bias_init = mf_init_constant(4) };
+    mf_module simple = mf_nn_simple_cell_opt(rngs, 3, 4, &o), gru = mf_nn_gru_cell_opt(rngs, 3, 4, &o);
+    mf_module lstm = mf_nn_lstm_cell_opt(rngs, 3, 4, &o), optimized = mf_nn_optimized_lstm_cell_opt(rngs, 3, 4, &o);
+    CHECK(is_all(simple, "dense_i/kernel", 2) && is_all(simple, "dense_h/kernel", 3) && is_all(simple, "dense_i/bias", 4));
+    CHECK(is_all(gru, "dense_i/kernel", 2) && is_all(gru, "dense_h/kernel", 3) && is_all(gru, "dense_i/bias", 4));
+    CHECK(is_all(optimized, "dense_i/kernel", 2) && is_all(optimized, "dense_h/kernel", 3) && is_all(optimized, "dense_h/bias", 4));
+    static const char *const paths[] = { "ii", "if_", "ig", "io", "hi", "hf", "hg", "ho" };
+    for (int i = 0; i < 8; i++) {
+        mf_module map = mf_member_module(lstm, paths[i]);
+        CHECK(is_all(map, "kernel", i < 4 ? 2 : 3) && (i < 4 || is_all(map, "bias", 4)));
+    }
+}
+
 TEST(carries_and_dtypes)
 {
     MF_SCOPE;
