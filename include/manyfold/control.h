@@ -29,9 +29,10 @@ mf_value mf_while_n(mf_function test, mf_function body, mf_value carry);
 mf_value mf_fori_loop_n(mf_value lower, mf_value upper, mf_function body, mf_value carry);
 /* tree, tree of (n, ...) -> tuple: lax.scan: f(carry, x) gives (carry, y), for each x along the
  * leading axis of xs; the result is (carry, ys), the ys stacked. length: needed, and at least 1,
- * when xs is none. */
+ * when xs is none. unroll: so many rounds, 4096 at most, are one round of the loop (1 unless said);
+ * what is left of a length goes one by one. MF_ERROR_ARGUMENT beyond */
 typedef struct mf_scan_options {
-    int64_t length;
+    int64_t length, unroll;
     bool reverse;
     mf_reserved reserved_;
 } mf_scan_options;

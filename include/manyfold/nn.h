@@ -526,15 +526,16 @@ mf_value mf_nn_initialize_carry(mf_module cell, mf_shape input_shape);
  * none: seq_lengths (...) are i32. time_major: (time, ..., features). return_carry: (carry,
  * outputs), of a sequence with a length the carry of its last step. reverse: from the end of each
  * sequence, what is behind its length stays there; outputs in the order of the steps, with
- * keep_order in that of the inputs. */
+ * keep_order in that of the inputs. unroll: mf_scan's, steps in one round. */
 typedef struct mf_nn_rnn_options {
     bool time_major, return_carry, reverse, keep_order;
+    int unroll;
     mf_reserved reserved_;
 } mf_nn_rnn_options;
 mf_module mf_nn_rnn_opt(mf_module cell, const mf_nn_rnn_options *o);
 /* Of the same arguments, initial_carry a tuple of two: nnx.Bidirectional: two RNNs, of which the
  * second runs backwards and keeps the order; merge_fn(forward, backward) joins their outputs,
- * along the last axis unless said. Their own options do not count. */
+ * along the last axis unless said. Of their own options unroll alone counts. */
 typedef struct mf_nn_bidirectional_options {
     bool time_major, return_carry;
     mf_function merge_fn;

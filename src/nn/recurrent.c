@@ -248,6 +248,7 @@ mf_value mf_flip_sequences_opt(mf_value x, const mf_flip_sequences_options *o)
 typedef struct sequence_run {
     mf_module cell;
     bool time_major, return_carry, reverse, keep_order;
+    int64_t unroll;
     mf_value initial_carry, seq_lengths; /* unset: none */
 } sequence_run;
 
@@ -339,7 +340,7 @@ static mf_value run_cell(const sequence_run *r, mf_value inputs)
     inputs = mf_moveaxis(inputs, axis, 0);
     if (kind != OTHER_CELL)
         inputs = map_of(r->cell, "dense_i", inputs); /* of all steps at once, and after the move: less is moved so */
-    mf_unpack(mf_scan(mf_closure(body_step, &b), first, inputs), &carry, &out);
+    mf_unpack(mf_scan(mf_closure(body_step, &b), first, inputs, .unroll = r->unroll), &carry, &out);
     if (slices) {
         mf_value carries = mf_get(out, 0);
         out = mf_get(out, 1);
@@ -376,6 +377,7 @@ static mf_value rnn_call(mf_module self, const mf_value *inputs, int count)
                        .return_carry = mf_member_number(self, "return_carry") != 0,
                        .reverse = mf_member_number(self, "reverse") != 0,
                        .keep_order = mf_member_number(self, "keep_order") != 0,
+                       .unroll = (int64_t)mf_member_number(self, "unroll"),
                        .initial_carry = given(inputs, count, 1),
                        .seq_lengths = given(inputs, count, 2) };
     mf_value result = run_cell(&r, inputs[0]);
@@ -391,7 +393,8 @@ mf_module mf_nn_rnn_opt(mf_module cell, const mf_nn_rnn_options *o)
                                  mf_node("time_major"),   mf_node((int)o->time_major),
                                  mf_node("return_carry"), mf_node((int)o->return_carry),
                                  mf_node("reverse"),      mf_node((int)o->reverse),
-                                 mf_node("keep_order"),   mf_node((int)o->keep_order) };
+                                 mf_node("keep_order"),   mf_node((int)o->keep_order),
+                                 mf_node("unroll"),       mf_node(o->unroll) };
     return mf_module_n("RNN", (mf_fm)rnn_call, -1, members, (int)(sizeof members / sizeof *members));
 }
 
@@ -418,6 +421,7 @@ static mf_value bidirectional_call(mf_module self, const mf_value *inputs, int c
                            .return_carry = return_carry,
                            .reverse = i == 1,
                            .keep_order = i == 1,
+                           .unroll = (int64_t)mf_member_number(rnn, "unroll"),
                            .initial_carry = first.handle ? mf_get(first, i) : first,
                            .seq_lengths = given(inputs, count, 2) };
         mf_value result = run_cell(&r, inputs[0]);

@@ -94,6 +94,18 @@ TEST(rnn_is_flaxs)
     check_module("rnn_residual", mf_nn_rnn(residual), sequences(), false);
 }
 
+TEST(unrolled_is_the_same)
+{
+    for (int i = 0; i < 4; i++) {
+        MF_SCOPE;
+        mf_module plain = make_cell(i), cell = make_cell(i), both = mf_nn_bidirectional(mf_nn_rnn(cell, .unroll = 2), mf_nn_rnn(cell));
+        mf_value wanted = mf_call(mf_nn_rnn(plain), sequences());
+        CHECK(mf_item_bool(mf_array_equal(mf_call(mf_nn_rnn(cell, .unroll = 2), sequences()), wanted)));
+        CHECK(mf_item_bool(mf_array_equal(mf_get(mf_split(mf_call(both, sequences()), 2, -1), 0), wanted)));
+    }
+    CHECK_CONTAINS(mf_error(mf_call(mf_nn_rnn(make_cell(1), .unroll = -2), sequences())), "unroll is -2");
+}
+
 TEST(bidirectional_is_flaxs)
 {
     MF_SCOPE;

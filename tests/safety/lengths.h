@@ -297,6 +297,8 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(mf_call(mf_vmap(half, .axis_size = n), mf_ones(MF_SHAPE(1, 2), MF_F32)))                                                            \
     X(mf_map(half, mf_ones(MF_SHAPE(4, 2), MF_F32), .batch_size = n))                                                                     \
     X(mf_scan(both, 0.0, mf_none(), .length = n))                                                                                         \
+    X(mf_scan(both, 0.0, mf_none(), .length = 3, .unroll = n))                                                                            \
+    X(mf_call(mf_nn_rnn(mf_nn_gru_cell(mf_random_state(1), 2, 2), .unroll = n), mf_ones(MF_SHAPE(1, 2, 2), MF_F32)))                      \
     X(mf_fori_loop(0, 3, mf_fn_2((mf_fn2)0), vector()))                                                                                   \
     X(mf_fft(vector(), .n = n))                                                                                                           \
     X(mf_irfft(vector(), .n = n))                                                                                                         \

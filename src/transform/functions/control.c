@@ -3,6 +3,7 @@
 #include "ops/rows.h"
 #include "trace/dispatch.h"
 #include "transform/functions/branches.h"
+#include "transform/functions/unroll.h"
 
 #include <manyfold/control.h>
 #include <manyfold/numpy.h>
@@ -324,6 +325,10 @@ static mf_error_object *scan_length(const mf_value *xs, int count, const mf_scan
                                 (long long)t->dims[0]);
         *length = t->dims[0];
     }
+    int64_t rounds = o->unroll < *length ? o->unroll : *length;
+    if (o->unroll < 0 || rounds > UNROLL_MOST)
+        return mf_error_new(MF_ERROR_ARGUMENT, "scan: unroll is %lld; it must be at least 1, and no more than %d rounds are made one",
+                            (long long)o->unroll, UNROLL_MOST);
     return NULL;
 }
 
@@ -405,15 +410,23 @@ static mf_error_object *scan_operands(const mf_shared *u, const mf_values *carry
 }
 
 /* An unset value when memory is out. */
-static mf_value call_scan(const mf_shared *u, const mf_traced *t, const mf_scan_params *params, int carry, const mf_values *in)
+static mf_value call_scan(const mf_shared *u, const mf_traced *t, const mf_scan_params *params, int64_t unroll, int carry,
+                          const mf_values *in)
 {
     int cells = u->cell_types.count, results = t->result->leaf_count + cells;
     size_t ys = (size_t)(t->result->leaf_count - carry), size = sizeof *in->at;
     mf_value *out = mf_calloc((size_t)(2 * results) + 1, size), result = { 0 };
     if (!out)
         return result;
-    if (results)
+    mf_error_object *error = NULL;
+    if (results && unroll > 1)
+        error = mf_bind_unrolled_scan(params, unroll, in->at, in->count, out, results);
+    else if (results)
         mf_bind_n(&mf_op_scan, params, in->at, in->count, out, results);
+    if (error) {
+        mf_free(out);
+        return mf_value_new(error);
+    }
     mf_value *ordered = out + results; /* back to results, then cells */
     memcpy(ordered, out, (size_t)carry * size);
     memcpy(ordered + carry, out + carry + cells, ys * size);
@@ -423,13 +436,14 @@ static mf_value call_scan(const mf_shared *u, const mf_traced *t, const mf_scan_
     return result;
 }
 
-static mf_value bind_scan(mf_traced *t, const mf_values *carry, const mf_values *xs, int64_t length, bool reverse, mf_error_object **error)
+static mf_value bind_scan(mf_traced *t, const mf_values *carry, const mf_values *xs, int64_t length, const mf_scan_options *o,
+                          mf_error_object **error)
 {
     mf_shared u = { 0 };
     mf_values in = { 0 };
     const mf_type **types = mf_calloc((size_t)mf_traced_result_count(t) + 1, sizeof *types);
     mf_value result = { 0 };
-    mf_scan_params params = { .length = length, .reverse = reverse };
+    mf_scan_params params = { .length = length, .reverse = o->reverse };
     int carried = carry->count, results = t->result->leaf_count;
     *error = types ? mf_shared_add(&u, t) : mf_error_out_of_memory();
     for (int i = 0; !*error && i < results; i++)
@@ -442,7 +456,7 @@ static mf_value bind_scan(mf_traced *t, const mf_values *carry, const mf_values 
     if (!*error) {
         params.consts = u.captures.count;
         params.carry = carried + u.cell_types.count;
-        result = call_scan(&u, t, &params, carried, &in);
+        result = call_scan(&u, t, &params, o->unroll < length ? o->unroll : length, carried, &in);
     }
     if (!*error && !result.handle)
         *error = mf_error_out_of_memory();
@@ -477,7 +491,7 @@ mf_value mf_scan_opt(mf_function f, mf_value carry, mf_value xs, const mf_scan_o
             error = check_carry("scan", t, cs, t->result->children[0], leaves.at, &again);
     }
     if (!error)
-        result = bind_scan(t, &leaves, &x, length, o->reverse, &error);
+        result = bind_scan(t, &leaves, &x, length, o, &error);
     mf_drop(t);
     mf_free(leaves.at);
     mf_free(x.at);
