@@ -30,7 +30,8 @@ mf_value mf_fori_loop_n(mf_value lower, mf_value upper, mf_function body, mf_val
 /* tree, tree of (n, ...) -> tuple: lax.scan: f(carry, x) gives (carry, y), for each x along the
  * leading axis of xs; the result is (carry, ys), the ys stacked. length: needed, and at least 1,
  * when xs is none. unroll: so many rounds, 4096 at most, are one round of the loop (1 unless said);
- * what is left of a length goes one by one. MF_ERROR_ARGUMENT beyond */
+ * what is left of a length goes one by one. An LSTM was slower with it on the CPU.
+ * MF_ERROR_ARGUMENT beyond */
 typedef struct mf_scan_options {
     int64_t length, unroll;
     bool reverse;

@@ -125,6 +125,8 @@ static mf_value control(mf_value x)
 static mf_value controlled(void) { return mf_call(mf_jit(control), mf_arange(3, MF_F32)); }
 static mf_value scan_loss(mf_value x) { return mf_sum(mf_get(mf_scan(add_up, mf_sum(x), x), 1)); }
 static mf_value gradient_of_a_loop(void) { return mf_sum(mf_call(mf_grad(scan_loss), mf_arange(3, MF_F32))); }
+static mf_value unrolled_loss(mf_value x) { return mf_sum(mf_get(mf_scan(add_up, mf_sum(x), x, .unroll = 2), 1)); }
+static mf_value gradient_of_an_unrolled_loop(void) { return mf_sum(mf_call(mf_grad(unrolled_loss), mf_arange(3, MF_F32))); }
 
 static mf_value ahead(void)
 {
@@ -330,6 +332,7 @@ const small_program small_programs[] = {
     { "custom", custom, 84 },
     { "controlled", controlled, 70 },
     { "gradient_of_a_loop", gradient_of_a_loop, 12 },
+    { "gradient_of_an_unrolled_loop", gradient_of_an_unrolled_loop, 12 },
     { "ahead", ahead, 12 },
     { "normalized", normalized, 1 },
     { "trained", trained, 1 },
