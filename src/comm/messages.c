@@ -15,6 +15,7 @@
 
 #define SILENT_AT_LEAST (10000 * MS) /* before one who leaves gives the others up */
 #define NAP_MIN         (30 * 1000)
+#define NAP_MOVING      (150 * 1000) /* while payloads move: a wake takes 50 us from the devices, and a socket holds what comes in 150 */
 #define NAP_MAX         MS
 #define NAP_IDLE        (10 * MS)
 #define SOON            (50 * MS) /* after what was awaited last the driver is still awake, so that nobody need wake it */
@@ -274,8 +275,8 @@ static int64_t nap_of(mf_messages *m, int64_t now, int64_t came, bool moves, uns
     *polls = atomic_load(&m->polls);
     if (!atomic_load(&m->comm.awaited) || *polls != before)
         return NAP_MAX;
-    int64_t nap = (now - came) / 8;
-    return moves || nap < NAP_MIN ? NAP_MIN : nap < NAP_MAX ? nap : NAP_MAX;
+    int64_t nap = (now - came) / 8, most = moves ? NAP_MOVING : NAP_MAX;
+    return nap < NAP_MIN ? NAP_MIN : nap < most ? nap : most;
 }
 
 /* Until something is awaited, or for NAP_IDLE. */
