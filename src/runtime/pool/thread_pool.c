@@ -1,7 +1,7 @@
 /* The worker pool: threads that step ready fibers of any run and pieces of parallel loops. Invariants: the pool's lock guards every
  * stage's ready list, the list of stages and the loops; at most as many threads work at a time as there are cores to use, helpers that wait
- * for a result included; who has nothing to do spins for a moment if there is a core to spare, and then sleeps: a sleeper takes tens of
- * microseconds to come back. The pool is made at first need and joined when the process ends. */
+ * for a result included; who has nothing to do spins for a moment if there is a core to spare, for longer while others work, and then sleeps:
+ * a sleeper takes tens of microseconds to come back. The pool is made at first need and joined when the process ends. */
 #include "runtime/profile/profiler.h"
 #include "runtime/comm.h"
 #include "runtime/device.h"
@@ -16,7 +16,9 @@
 #include <string.h>
 
 #define MOST_AT_ONCE     32
-#define SPIN_NS          50000 /* about what a sleeper's return costs */
+#define SPIN_NS          50000   /* about what a sleeper's return costs */
+#define BESIDE_NS        2000000 /* a segment of a device, which others wait for at a rendezvous; a sleeper there may be put on a busy core */
+#define WANTED_NS        10000   /* a yield that takes longer has let somebody else run */
 #define DRIVE_NS         1000000
 #define DRIVE_PAUSES     20
 #define BRIEF_APART_NS   200000
@@ -176,22 +178,46 @@ static bool core_to_spare(bool works)
     return pool.may_spin && (others > 1 ? others : 1) + pool.spinning < pool.limit;
 }
 
-/* Looks out for a moment; whether something came. What came has to be looked for afterwards even so: word of it may be under way. */
-static bool spin(bool worker, bool works)
+/* Whether an event came since `before`, or comes until then. */
+static bool look_for_event(bool worker, unsigned int before, int64_t until)
 {
-    unsigned int before = event_count(worker);
-    pool.spinning += !works; /* who works has his core already */
-    pool.spinning_workers += worker;
-    pthread_mutex_unlock(&pool.lock);
-    int64_t end = mf_profile_now() + SPIN_NS;
     do
         for (int i = 0; i < 16 && event_count(worker) == before; i++)
             relax();
-    while (event_count(worker) == before && mf_profile_now() < end);
+    while (event_count(worker) == before && mf_profile_now() < until);
+    return event_count(worker) != before;
+}
+
+/* The same for longer, but leaves the core to whoever wants it: then false. */
+static bool look_yielding(bool worker, unsigned int before, int64_t until)
+{
+    for (int64_t now = mf_profile_now(), yielded; now < until; now = yielded) {
+        if (look_for_event(worker, before, now + SPIN_NS / 16))
+            return true;
+        now = mf_profile_now();
+        sched_yield();
+        yielded = mf_profile_now();
+        if (yielded - now > WANTED_NS)
+            break;
+    }
+    return false;
+}
+
+/* Looks out for a moment, or for as long as devices that work beside may take to a rendezvous; whether something came. What came has to be
+ * looked for afterwards even so: word of it may be under way. */
+static bool spin(bool worker, bool works)
+{
+    unsigned int before = event_count(worker);
+    bool beside = pool.working + pool.guests > works;
+    pool.spinning += !works; /* who works has his core already */
+    pool.spinning_workers += worker;
+    pthread_mutex_unlock(&pool.lock);
+    int64_t now = mf_profile_now();
+    bool came = look_for_event(worker, before, now + SPIN_NS) || (beside && look_yielding(worker, before, now + BESIDE_NS));
     pthread_mutex_lock(&pool.lock);
     pool.spinning -= !works;
     pool.spinning_workers -= worker;
-    return event_count(worker) != before;
+    return came;
 }
 
 /* Where operands are on their way between processes, one of those who wait drives them, and leaves its core to whoever wants it. False:
