@@ -66,6 +66,8 @@ void h_program(mf_hlo *h, const mf_program *p, const mf_hlo_value *in, mf_hlo_va
 
 /* ---- reducers */
 mf_dtype h_sum_dtype(mf_dtype dtype); /* in which elements of this one are summed: f32 for f16 and bf16 */
+mf_dtype h_product_dtype(const mf_hlo *h,
+                         mf_dtype dtype); /* in which they are multiplied: f32 for f16 and bf16 if the module has wide products */
 mf_hlo_value h_join(mf_hlo *h, mf_reducer r, mf_hlo_value x, mf_hlo_value y);
 mf_hlo_value h_identity(mf_hlo *h, mf_reducer r, const mf_type *type);
 void h_reducer_region(mf_hlo *h, mf_reducer r, mf_dtype dtype);

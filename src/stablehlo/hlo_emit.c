@@ -44,6 +44,11 @@ mf_hlo_value h_convert(mf_hlo *h, mf_hlo_value x, mf_dtype dtype)
     return h_op(h, "convert", mf_type_with_dtype(x.type, dtype), &x, 1, NULL);
 }
 
+mf_dtype h_product_dtype(const mf_hlo *h, mf_dtype dtype)
+{
+    return h->wide_products && (dtype == MF_BF16 || dtype == MF_F16) ? MF_F32 : dtype;
+}
+
 mf_hlo_value h_part(mf_hlo *h, const char *which, mf_hlo_value x)
 {
     int count;

@@ -88,16 +88,29 @@ static void write_sample(const sample *s, const mf_program *p, const char *modul
     drop_arrays(out, SAMPLE_MAX);
 }
 
-static void check_sample(const sample *s)
+static bool is_narrow(mf_dtype d) { return d == MF_F16 || d == MF_BF16; }
+
+/* Whether there is a product that some modules widen. */
+static bool widens(const sample *s)
 {
-    mf_error_object *error = NULL;
+    bool narrow = false;
+    for (int i = 0; i < s->in_count; i++)
+        narrow |= is_narrow(s->in[i].type->dtype);
+    return narrow && (s->op == &mf_op_dot_general || s->op == &mf_op_conv_general_dilated);
+}
+
+/* Of the operation itself, in its generic form: "(operands) -> (results)". */
+static bool has_narrow_product(const mf_op *op, const char *module)
+{
+    const char *name = op == &mf_op_dot_general ? "stablehlo.dot_general" : "stablehlo.convolution", *line = strstr(module, name);
+    const char *end = line ? strchr(line, '\n') : NULL, *narrow = line ? strstr(line, "f16>") : NULL;
+    return !line || (narrow && narrow < end);
+}
+
+static void check_module(const sample *s, const mf_program *p, bool wide_products)
+{
     mf_text t = { 0 };
-    mf_program *p = sample_program(s, &error);
-    if (!p) {
-        sample_fail_error(s, "type rule", error);
-        return;
-    }
-    error = mf_hlo_module(&t, s->op->name, p, mf_span_of(p), NULL, NULL);
+    mf_error_object *error = mf_hlo_module(&t, s->op->name, p, mf_span_of(p), NULL, NULL, wide_products);
     if (s->op->stablehlo == mf_hlo_none) {
         bool says = error && error->status == MF_ERROR_ARGUMENT && strstr(error->message, s->op->name) &&
                     strstr(error->message, s->op->hlo);
@@ -108,10 +121,25 @@ static void check_sample(const sample *s)
         sample_fail_error(s, "StableHLO", error);
     } else if (!t.at || t.failed || !strstr(t.at, "func.func public @main(") || strstr(t.at, "(null)")) {
         sample_fail(s, "StableHLO: %s", t.at ? t.at : "no text");
+    } else if (widens(s) && has_narrow_product(s->op, t.at) == wide_products) {
+        sample_fail(s, "StableHLO%s: %s", wide_products ? " with wide products" : "", t.at);
     } else if (getenv("MF_STABLEHLO_DIR")) {
         write_sample(s, p, t.at, getenv("MF_STABLEHLO_DIR"));
     }
     mf_text_free(&t);
+}
+
+static void check_sample(const sample *s)
+{
+    mf_error_object *error = NULL;
+    mf_program *p = sample_program(s, &error);
+    if (!p) {
+        sample_fail_error(s, "type rule", error);
+        return;
+    }
+    check_module(s, p, false);
+    if (widens(s))
+        check_module(s, p, true);
     mf_drop(p);
 }
 

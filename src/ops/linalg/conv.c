@@ -429,6 +429,7 @@ static const char *const conv_samples[] = {
     NHWC("1,1", "1,1", "1,1", "1,1", "1,1", "1", "2") "f32[4,4,4,2]{-2:2} f32[3,3,2,4]{-2:2}",
     NHWC("1,1", "0,0", "0,0", "1,1", "1,1", "1", "1") "i32[1,4,4,1]{-9:9} i32[2,2,1,1]{-9:9}",
     NHWC("1,1", "0,0", "0,0", "1,1", "1,1", "1", "1") "bf16[1,3,3,2]{-2:2} bf16[2,2,2,2]{-2:2}",
+    NHWC("1,1", "-1,0", "1,-1", "1,1", "1,1", "1", "1") "bf16[1,5,5,2]{-2:2} bf16[3,3,2,2]{-2:2}",
     NHWC("1,1", "0,0", "0,0", "1,1", "1,1", "1", "1") "f32[1,2,2,1]{-2:2} f32[3,3,1,1]{-2:2}",
     "[window_strides=(1,2), padding_low=(1,0), padding_high=(0,1), lhs_dilation=(1,1), rhs_dilation=(1,1), "
     "lhs_spec=(0,1,2,3), rhs_spec=(0,1,2,3), out_spec=(0,1,2,3), feature_group_count=2, batch_group_count=1] f32[1,4,5,5]{-2:2} f32[4,2,3,2]{-2:2}",
@@ -465,7 +466,10 @@ MF_HLO_RULE(conv_hlo)
     const mf_conv_params *p = e->params;
     const mf_intlist *l = p->lhs_spec, *r = p->rhs_spec, *o = p->out_spec, *low = p->padding_low, *high = p->padding_high;
     const mf_intlist *dilation = p->lhs_dilation;
-    mf_hlo_value operands[2] = { in[0], in[1] };
+    const mf_type *type = e->out[0]->type;
+    mf_hlo_value operands[2];
+    for (int i = 0; i < 2; i++)
+        operands[i] = h_convert(h, in[i], h_product_dtype(h, in[i].type->dtype));
     int64_t zeros[MF_RANK] = { 0 }, ones[MF_RANK];
     bool cuts = false;
     for (int i = 0; i < low->count; i++) {
@@ -473,11 +477,11 @@ MF_HLO_RULE(conv_hlo)
         ones[i] = 1;
     }
     if (cuts) {
-        operands[0] = cut_operand(h, p, in[0]);
+        operands[0] = cut_operand(h, p, operands[0]);
         dilation = mf_ints_intern(ones, low->count);
         low = high = mf_ints_intern(zeros, low->count);
     }
-    out[0] = h_op(h, "convolution", e->out[0]->type, operands, 2,
+    out[0] = h_op(h, "convolution", mf_type_with_dtype(type, h_product_dtype(h, type->dtype)), operands, 2,
                   "batch_group_count = %lld : i64, dimension_numbers = #stablehlo.conv<raw input_batch_dimension = %lld, "
                   "input_feature_dimension = %lld, input_spatial_dimensions = %s, kernel_output_feature_dimension = %lld, "
                   "kernel_input_feature_dimension = %lld, kernel_spatial_dimensions = %s, output_batch_dimension = %lld, "
@@ -488,6 +492,7 @@ MF_HLO_RULE(conv_hlo)
                   (long long)r->at[1], spatial_of(h, r), (long long)o->at[0], (long long)o->at[1], spatial_of(h, o),
                   (long long)p->feature_group_count, h_ints(h, dilation), h_edges(h, low->at, high->at, low->count),
                   h_ints(h, p->rhs_dilation), h_ints(h, p->window_strides));
+    out[0] = h_convert(h, out[0], type->dtype);
 }
 
 const mf_op mf_op_conv_general_dilated = {

@@ -319,11 +319,16 @@ static const char *const dot_samples[] = {
 MF_HLO_RULE(dot_hlo)
 {
     const mf_dot_params *p = e->params;
-    out[0] = h_op(h, "dot_general", e->out[0]->type, in, 2,
+    const mf_type *type = e->out[0]->type;
+    mf_hlo_value operands[2];
+    for (int i = 0; i < 2; i++)
+        operands[i] = h_convert(h, in[i], h_product_dtype(h, in[i].type->dtype));
+    out[0] = h_op(h, "dot_general", mf_type_with_dtype(type, h_product_dtype(h, type->dtype)), operands, 2,
                   "dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = %s, rhs_batching_dimensions = %s, "
                   "lhs_contracting_dimensions = %s, rhs_contracting_dimensions = %s>, "
                   "precision_config = [#stablehlo<precision DEFAULT>, #stablehlo<precision DEFAULT>]",
                   h_list(h, p->lhs_batch), h_list(h, p->rhs_batch), h_list(h, p->lhs_contract), h_list(h, p->rhs_contract));
+    out[0] = h_convert(h, out[0], type->dtype);
 }
 
 const mf_op mf_op_dot_general = {

@@ -49,7 +49,7 @@ const char *(mf_as_text)(mf_function stage, mf_text_form form)
     if (o && form == MF_TEXT_PLAN && !o->executable)
         error = mf_error_new(MF_ERROR_ARGUMENT, "a plan is made by compiling: this function is only lowered");
     else if (o && form == MF_TEXT_STABLEHLO)
-        error = mf_hlo_module(&t, o->traced->name, o->program, mf_span_of(o->program), o->donated, NULL);
+        error = mf_hlo_module(&t, o->traced->name, o->program, mf_span_of(o->program), o->donated, NULL, false);
     else if (o && form != MF_TEXT_PLAN && form != MF_TEXT_TRACED && form != MF_TEXT_OPTIMIZED)
         error = mf_error_new(MF_ERROR_ARGUMENT, "mf_as_text: there is no form %d", (int)form);
     if (error) {
