@@ -41,7 +41,7 @@ mf_state mf_random_state(uint64_t seed);
 /* (2) -> state */
 mf_state mf_random_state_of_key(mf_value key);
 mf_state mf_random_default(void); /* the process's own; its seed is 0 until mf_random_seed */
-void mf_random_seed(uint64_t seed);
+mf_status mf_random_seed(uint64_t seed);
 /* -> (2): a fresh key; advances the state. No two threads get the same one */
 mf_value mf_random_next(mf_state random);
 

@@ -276,8 +276,10 @@ static mf_value cached(mf_module self, mf_value *key, mf_value *value, mf_value 
     *key = mf_state_set_value(keys, mf_dynamic_update_slice_in_dim(all, mf_astype(*key, dtype), index, axis));
     all = mf_state_value(values);
     *value = mf_state_set_value(values, mf_dynamic_update_slice_in_dim(all, mf_astype(*value, dtype), index, axis));
-    mf_state_set_value(mf_member_state(self, "cache_index"), mf_add(index, 1));
-    return mf_less_equal(mf_arange(wanted.dims[axis], MF_I32), index);
+    if (failed(*key) || failed(*value))
+        return failed(*key) ? *key : *value;
+    mf_value next = mf_state_set_value(mf_member_state(self, "cache_index"), mf_add(index, 1));
+    return failed(next) ? next : mf_less_equal(mf_arange(wanted.dims[axis], MF_I32), index);
 }
 
 static mf_value attend(mf_module self, mf_value q, mf_value k, mf_value v, const mf_nn_attend_options *o)
@@ -427,9 +429,9 @@ static mf_value init_one(mf_module m, mf_shape shape, mf_dtype dtype)
     mf_value zeros = mf_zeros(shape, dtype == MF_DTYPE_DEFAULT ? MF_F32 : dtype);
     if (failed(zeros))
         return zeros;
-    mf_state_set_value(mf_member_state(m, "cached_key"), zeros);
-    mf_state_set_value(mf_member_state(m, "cached_value"), mf_zeros_like(zeros));
-    return mf_state_set_value(mf_member_state(m, "cache_index"), mf_zeros(MF_SHAPE0, MF_I32));
+    mf_value set = mf_state_set_value(mf_member_state(m, "cached_key"), zeros);
+    set = failed(set) ? set : mf_state_set_value(mf_member_state(m, "cached_value"), mf_zeros_like(zeros));
+    return failed(set) ? set : mf_state_set_value(mf_member_state(m, "cache_index"), mf_zeros(MF_SHAPE0, MF_I32));
 }
 
 /* Counts the caches that it has made, in m and the modules in it; an error stops it. */

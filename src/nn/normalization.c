@@ -149,13 +149,13 @@ static void add_members(layer_members *m, mf_state rngs, int num_features, const
 
 /* ---- batches */
 
-/* A running average moves towards what this batch has; derivatives do not go through it. */
-static void move(mf_module self, const char *name, mf_value to)
+/* A running average moves towards what this batch has; derivatives do not go through it. Its next value, or why it stays. */
+static mf_value move(mf_module self, const char *name, mf_value to)
 {
     mf_state state = mf_member_state(self, name);
     double momentum = mf_member_number(self, "momentum");
     mf_value now = mf_state_value(state), next = mf_astype(mf_stop_gradient(mf_reshape(to, mf_shape_of(now))), mf_dtype_of(now));
-    mf_state_set_value(state, mf_add(mf_mul(now, momentum), mf_mul(next, 1 - momentum)));
+    return mf_state_set_value(state, mf_add(mf_mul(now, momentum), mf_mul(next, 1 - momentum)));
 }
 
 static mf_value batch_norm_call(mf_module self, const mf_value *inputs, int count)
@@ -178,8 +178,9 @@ static mf_value batch_norm_call(mf_module self, const mf_value *inputs, int coun
         m = (moments){ mf_reshape(layer_param(self, "mean", w), features), mf_reshape(layer_param(self, "var", w), features) };
     } else {
         m = moments_of(self, w, mf_axes_n(reduced, n), mask, true);
-        move(self, "mean", m.mean);
-        move(self, "var", m.var);
+        mf_value mean = move(self, "mean", m.mean), var = move(self, "var", m.var);
+        if (mf_kind_of(mean) == MF_KIND_ERROR || mf_kind_of(var) == MF_KIND_ERROR)
+            return mf_kind_of(mean) == MF_KIND_ERROR ? mean : var;
     }
     return mf_astype(normalized(self, w, m, features), mf_dtype_of(x));
 }

@@ -62,13 +62,15 @@ mf_status(mf_nn_optimizer_update)(mf_module optimizer, mf_value grads)
         return give_up(optimizer, mf_make_error(MF_ERROR_ARGUMENT, "mf_nn_optimizer_update: this is no module of mf_nn_optimizer"));
     mf_value next = mf_state_value(opt_state), params = mf_module_values(model, t->mask);
     params = mf_optim_update(t->parts[0], of_model(grads, params), &next, params);
-    if (mf_kind_of(params) == MF_KIND_ERROR)
-        return give_up(optimizer, params);
+    const mf_value after = mf_count_after(mf_state_value(step)), moved[] = { params, next, after };
+    for (int i = 0; i < 3; i++) /* all of them move, or none does */
+        if (mf_kind_of(moved[i]) == MF_KIND_ERROR)
+            return give_up(optimizer, moved[i]);
     mf_status status = mf_module_update(model, params);
     if (status != MF_OK)
         return status;
     (void)mf_state_set_value(opt_state, next);
-    (void)mf_state_set_value(step, mf_count_after(mf_state_value(step)));
+    (void)mf_state_set_value(step, after);
     return MF_OK;
 }
 

@@ -1,6 +1,9 @@
-/* States that hold random keys: every draw takes a fresh key and moves the state on. Invariant: two threads never draw the same key. */
+/* States that hold random keys: every draw takes a fresh key and moves the state on. Invariant: no key is drawn twice, by two threads or
+ * because the state could not move on: then the draw is an error. */
 #include <manyfold.h>
 #include <pthread.h>
+
+static bool failed(mf_value x) { return mf_kind_of(x) == MF_KIND_ERROR; } /* known at once, as mf_is_error is not */
 
 mf_state mf_random_state(uint64_t seed)
 {
@@ -16,14 +19,14 @@ mf_value mf_random_next(mf_state random)
     if (mf_is_error(none)) /* the child of a fork, where another thread's lock is held for good */
         return none;
     pthread_mutex_lock(&lock);
-    mf_value keys = mf_random_split(mf_state_value(random), 2);
-    mf_state_set_value(random, mf_get(keys, 0));
+    mf_value keys = mf_random_split(mf_state_value(random), 2), key = mf_get(keys, 1);
+    mf_value next = failed(key) ? key : mf_state_set_value(random, mf_get(keys, 0));
     pthread_mutex_unlock(&lock);
-    return mf_get(keys, 1);
+    return failed(next) ? next : key;
 }
 
-void mf_random_seed(uint64_t seed)
+mf_status mf_random_seed(uint64_t seed)
 {
     MF_LAYER;
-    mf_state_set_value(mf_random_default(), mf_random_key(seed));
+    return mf_error_status(mf_state_set_value(mf_random_default(), mf_random_key(seed)));
 }

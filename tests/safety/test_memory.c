@@ -48,6 +48,34 @@ static mf_value sorted(void)
     return mf_add(mf_get(both_of, 0), mf_get(both_of, 1));
 }
 
+/* 1 where two draws are two keys. */
+static mf_value draws(void)
+{
+    mf_state rngs = mf_random_state(1);
+    mf_value first = mf_random_next(rngs);
+    return mf_any(mf_not_equal(first, mf_random_next(rngs)));
+}
+/* A running average that has moved twice, from 0 towards 2, by a half each time. */
+static mf_value averages(void)
+{
+    mf_module norm = mf_nn_batch_norm(mf_random_state(1), 1, .momentum = 0.5);
+    mf_value x = mf_full(MF_SHAPE(4, 1), 2.0), both = mf_add(mf_call(norm, x), mf_call(norm, x));
+    return mf_add(mf_sum(both), mf_sum(mf_state_value(mf_member_state(norm, "mean"))));
+}
+static mf_value scale(mf_module self, mf_value x) { return mf_mul(mf_state_value(mf_member_state(self, "w")), x); }
+/* A parameter after two steps down a slope of 1, by 1/4 each, and how many they were. */
+static mf_value descent(void)
+{
+    mf_module optimizer = mf_nn_optimizer(mf_module_new("Model", scale, "w", mf_param_state(1.0)), mf_sgd(0.25));
+    for (int i = 0; i < 2; i++) {
+        mf_status status = mf_nn_optimizer_update(optimizer, mf_dict("w", mf_f(1)));
+        if (status)
+            return mf_make_error(status, "no step");
+    }
+    mf_module model = mf_member_module(optimizer, "model");
+    return mf_add(mf_state_value(mf_member_state(model, "w")), mf_state_value(mf_member_state(optimizer, "step")));
+}
+
 static const struct program {
     const char *name;
     mf_value (*run)(void);
@@ -56,6 +84,7 @@ static const struct program {
     { "convolution", convolution, 144 },      { "both gradients", both_gradients, 144 + 288 }, { "product", product, 160 },
     { "product of bf16", half_product, 128 }, { "training step", training_step, 1 - 64 * 2 },  { "map", mapped, 4 * 4 * 6 * 128 },
     { "sort and sum", sorted, 499500 + 999 },
+    { "draws", draws, 1 },                    { "averages", averages, 1.5 },               { "descent", descent, 0.5 + 2 },
 };
 
 /* What stands for axes that there is no memory for is out of bounds of every rank; and a value that a policy's program could not take over
