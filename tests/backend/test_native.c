@@ -607,6 +607,31 @@ TEST(large_convolutions)
     }
 }
 
+/* What goes by tiles, with infinities here and there: they reach what they are multiplied with, and no further. Forward, to the operand and
+ * to the kernel; some images have none. */
+TEST(infinities_in_tiles)
+{
+    static const char infinite[] = " z: f32[3,12,10,16] = broadcast_in_dim[shape=(3,12,10,16), broadcast_dimensions=()] 0:f32[]\n"
+                                   " k: f32[3,12,10,16] = broadcast_in_dim[shape=(3,12,10,16), broadcast_dimensions=()] 1.9375:f32[]\n"
+                                   " h: bool[3,12,10,16] = ge v k\n i: f32[3,12,10,16] = div k z\n x: f32[3,12,10,16] = select_n h v i\n"
+                                   " n: f32[3,12,10,16] = copy x\n";
+    char text[2048];
+#define AROUND " padding_low=(1,1), padding_high=(1,1), lhs_dilation=(1,1), rhs_dilation=(1,1), "
+    snprintf(text, sizeof text,
+             "program (v: f32[3,12,10,16], w: f32[3,3,16,32], u: f32[3,3,48,16], g: f32[3,12,10,32]) {\n%s"
+             " y: f32[3,12,10,32] = conv_general_dilated[window_strides=(1,1)," AROUND SPECS "] n w\n"
+             " r: f32[3,3,48,16] = rev[axes=(0,1)] u\n"
+             " b: f32[3,12,10,48] = conv_general_dilated[window_strides=(1,1)," AROUND
+             "lhs_spec=(0,3,1,2), rhs_spec=(2,3,0,1), out_spec=(0,3,1,2), feature_group_count=1, batch_group_count=1] n r\n"
+             " d: f32[3,3,16,32] = conv_general_dilated[window_strides=(1,1)," AROUND
+             "lhs_spec=(3,0,1,2), rhs_spec=(3,0,1,2), out_spec=(2,3,0,1), feature_group_count=1, batch_group_count=1] n g\n"
+             " return y, b, d\n}",
+             infinite);
+    compare_products(text, 0);
+    compare_products(text, 4);
+#undef AROUND
+}
+
 TEST(pools)
 {
     compare("program (x: f32[2,8,6,5]) {\n y: f32[2,4,3,5] = reduce_window_max[window=(1,2,2,1), strides=(1,2,2,1), padding_low=(0,0,0,0),"

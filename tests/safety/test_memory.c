@@ -81,10 +81,16 @@ static const struct program {
     mf_value (*run)(void);
     double expected;
 } programs[] = {
-    { "convolution", convolution, 144 },      { "both gradients", both_gradients, 144 + 288 }, { "product", product, 160 },
-    { "product of bf16", half_product, 128 }, { "training step", training_step, 1 - 64 * 2 },  { "map", mapped, 4 * 4 * 6 * 128 },
+    { "convolution", convolution, 144 },
+    { "both gradients", both_gradients, 144 + 288 },
+    { "product", product, 160 },
+    { "product of bf16", half_product, 128 },
+    { "training step", training_step, 1 - 64 * 2 },
+    { "map", mapped, 4 * 4 * 6 * 128 },
     { "sort and sum", sorted, 499500 + 999 },
-    { "draws", draws, 1 },                    { "averages", averages, 1.5 },               { "descent", descent, 0.5 + 2 },
+    { "draws", draws, 1 },
+    { "averages", averages, 1.5 },
+    { "descent", descent, 0.5 + 2 },
 };
 
 /* What stands for axes that there is no memory for is out of bounds of every rank; and a value that a policy's program could not take over

@@ -153,6 +153,32 @@ void mf_gemm_rows(mf_dtype dtype, const mf_gemm *g, const void *a, const void *p
         d->gemm_rows_f32(g, a, packed, c, from, to);
 }
 
+bool mf_winograd_is_fast(void) { return mf_tier_current() != &generic; }
+
+int64_t mf_winograd_tiles(const mf_winograd *g) { return (g->out[0] + 1) / 2 * ((g->out[1] + 1) / 2); }
+
+int64_t mf_winograd_packed(const mf_winograd *g) { return 16 * g->channels[0] * g->channels[1]; }
+
+/* Four rows of a block's places, its points and products, and the sum of the kernel's points; winograd_rooms cuts it so. */
+size_t mf_winograd_scratch(const mf_winograd *g, bool weights)
+{
+    const int64_t block = MF_WINOGRAD_BLOCK, most = g->channels[0] > g->channels[1] ? g->channels[0] : g->channels[1];
+    const int64_t points = 16 * block * (g->channels[0] + g->channels[1]);
+    return (size_t)(4 * (2 * block + 2) * most + points + (weights ? mf_winograd_packed(g) : 0)) * sizeof(float);
+}
+
+void mf_winograd_pack(const mf_winograd *g, const float *w, float *packed) { mf_tier_current()->dense->winograd_pack(g, w, packed); }
+
+bool mf_winograd_images(const mf_winograd *g, int64_t images, const float *x, const float *packed, float *y, void *scratch)
+{
+    return mf_tier_current()->dense->winograd_images(g, images, x, packed, y, scratch);
+}
+
+bool mf_winograd_weights(const mf_winograd *g, int64_t images, const float *x, const float *dy, float *dw, void *scratch)
+{
+    return mf_tier_current()->dense->winograd_weights(g, images, x, dy, dw, scratch);
+}
+
 bool mf_reduce_rows(mf_reducer op, mf_dtype dtype, const void *in, void *out, size_t rows, size_t n, ptrdiff_t stride, bool wide)
 {
     return mf_tier_current()->reduce->rows(op, dtype, in, out, rows, n, stride, wide);

@@ -81,6 +81,33 @@ int64_t mf_gemm_packed(const mf_gemm *shape);
 void mf_gemm_pack(mf_dtype dtype, const mf_gemm *shape, const void *b, void *packed, int64_t from, int64_t to);
 void mf_gemm_rows(mf_dtype dtype, const mf_gemm *shape, const void *a, const void *packed, void *c, int64_t from, int64_t to);
 
+/* ---- convolutions of 3 by 3 in f32, without strides or dilation, by Winograd's F(2x2, 3x3) ---- */
+
+/* Two by two places of the result come of 16 products for each pair of channels instead of 36: y = A^T (U * B^T d B) A, where U = G g G^T of
+ * the kernel g and d are the 4 by 4 places that they read. B^T = {1 0 -1 0, 0 1 1 0, 0 -1 1 0, 0 1 0 -1}, G = {1 0 0, 1/2 1/2 1/2,
+ * 1/2 -1/2 1/2, 0 0 1}, A^T = {1 1 1 0, 0 1 -1 -1}: A. Lavin, S. Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016,
+ * section 4.1. Only halves occur, so small whole numbers stay exact, and roundings are about those of sums one by one.
+ * Order: each product is a chain of fused multiply-adds over the channels, or over the tiles of a block of
+ * MF_WINOGRAD_BLOCK, whose sums add up in order. */
+typedef struct mf_winograd {
+    int64_t channels[2];   /* of the operand and the result: multiples of MF_WINOGRAD_CHANNELS */
+    int64_t in[2], out[2]; /* rows and columns */
+    int64_t pad[2];        /* rows and columns of zeros before the operand's */
+    int64_t x[3], y[3];    /* elements from image to image, row to row, column to column; channels are neighbours */
+    int64_t w[4];          /* likewise from channel to channel of the operand and of the result, row to row, column to column */
+} mf_winograd;
+enum { MF_WINOGRAD_CHANNELS = 16, MF_WINOGRAD_BLOCK = 28 };
+
+bool mf_winograd_is_fast(void); /* here: where a multiply-add is an instruction */
+int64_t mf_winograd_tiles(const mf_winograd *g);
+int64_t mf_winograd_packed(const mf_winograd *g);               /* elements; 64-byte aligned */
+size_t mf_winograd_scratch(const mf_winograd *g, bool weights); /* bytes; 64-byte aligned */
+void mf_winograd_pack(const mf_winograd *g, const float *w, float *packed);
+/* y; and dw of its cotangent, x, y and w described as for y. False: something is not finite, and what was written is not to be used: what an
+ * infinity or NaN of an operand reaches is more here than it should be. */
+bool mf_winograd_images(const mf_winograd *g, int64_t images, const float *x, const float *packed, float *y, void *scratch);
+bool mf_winograd_weights(const mf_winograd *g, int64_t images, const float *x, const float *dy, float *dw, void *scratch);
+
 /* ---- reductions: of several NaN the first wins in max and min, and 0 is above -0 ---- */
 
 /* out[r] = reduce(in[r*stride + 0 .. n-1]), stride in elements; all number types (f16 and bf16 inside in f32, rounded

@@ -36,6 +36,9 @@ typedef struct mf_dense_kernels {
     void (*gemm_pack_f64)(const mf_gemm *, const double *b, double *packed, int64_t from, int64_t to);
     void (*gemm_rows_f32)(const mf_gemm *, const float *a, const float *packed, float *c, int64_t from, int64_t to);
     void (*gemm_rows_f64)(const mf_gemm *, const double *a, const double *packed, double *c, int64_t from, int64_t to);
+    void (*winograd_pack)(const mf_winograd *, const float *w, float *packed);
+    bool (*winograd_images)(const mf_winograd *, int64_t images, const float *x, const float *packed, float *y, float *scratch);
+    bool (*winograd_weights)(const mf_winograd *, int64_t images, const float *x, const float *dy, float *dw, float *scratch);
 } mf_dense_kernels;
 
 typedef struct mf_reduce_kernels {

@@ -1,4 +1,4 @@
-/* Convolutions by oneDNN. The gradients come as convolutions too (ops/linalg/conv.c): of the spread cotangent with the reversed kernel,
+/* Convolutions by oneDNN, and those of 3 by 3 in f32 by our own kernels (Winograd's), where those multiply less. The gradients come as convolutions too (ops/linalg/conv.c): of the spread cotangent with the reversed kernel,
  * and of the operand with the cotangent as the kernel; here they are recognised and run as what they are, on the layouts as they lie.
  * Invariants: which primitive runs and how the batch is cut into tasks follows from shapes and dtypes alone; the weights' gradient adds
  * up image after image in f32, in slots that are joined in one fixed tree; an image comes from the same call alone, among many, and
@@ -19,8 +19,9 @@ enum {
     MOST_TASKS = 16,
     BLOCK_BYTES = 512 << 10,
     AT_HAND_BYTES = 1 << 20,
-    ADD_READS = 4,   /* times the elements of a result that is added to others, or adding takes too long */
-    BF16_IMAGES = 4, /* of a call at least: AMX's begin with cpuid, which takes a virtual machine as long as an image */
+    ADD_READS = 4,            /* times the elements of a result that is added to others, or adding takes too long */
+    TILES_KERNEL = 256 * 256, /* pairs of channels */
+    BF16_IMAGES = 4,          /* of a call at least: AMX's begin with cpuid, which takes a virtual machine as long as an image */
 };
 
 typedef struct conv_step {
@@ -31,6 +32,8 @@ typedef struct conv_step {
     int64_t counts[3];                /* elements of the operands' memory and of the result */
     int64_t dims[2][MF_DNNL_SPATIAL]; /* of the operands */
     const mf_dnnl_primitive *whole, *rest;
+    bool by_tiles; /* `tiles` computes what is finite, `whole` and `rest` what is not */
+    mf_winograd tiles;
     int64_t batch, images, images_a_task, tasks; /* images: of a call */
     mf_conv_zeros zeros;
     bool packed;    /* the sum over images is, until it is complete */
@@ -232,7 +235,7 @@ static int64_t out_image(const conv_step *s) { return is_data(s) ? s->d.x_stride
 
 typedef struct weights {
     const void *plain;  /* in the computing dtype */
-    const void *packed; /* as `whole` likes them, or NULL */
+    const void *packed; /* as `tiles` or `whole` likes them, or NULL */
 } weights;
 
 typedef struct image_task {
@@ -247,17 +250,19 @@ typedef struct image_task {
 static size_t turned_bytes(const conv_step *s) { return s->turned ? aligned(s->counts[1] * mf_dtype_size(s->from)) : 0; }
 static size_t widened_bytes(const conv_step *s) { return s->from != s->d.dtype ? aligned(s->counts[1] * mf_dtype_size(s->d.dtype)) : 0; }
 
-static size_t weights_bytes(const conv_step *s)
+static size_t packed_bytes(const conv_step *s)
 {
-    return turned_bytes(s) + widened_bytes(s) + aligned((int64_t)mf_dnnl_packed_bytes(s->whole));
+    return s->by_tiles ? (size_t)mf_winograd_packed(&s->tiles) * sizeof(float) : mf_dnnl_packed_bytes(s->whole);
 }
+
+static size_t weights_bytes(const conv_step *s) { return turned_bytes(s) + widened_bytes(s) + aligned((int64_t)packed_bytes(s)); }
 
 /* Where the weights are, as all calls take them: in `made`, of weights_bytes, or where they were. */
 static weights find_weights(const conv_step *s, const char *in, char *made)
 {
     char *widened = made + turned_bytes(s), *packed = widened + widened_bytes(s);
     const char *plain = widened_bytes(s) ? widened : s->turned ? made : in;
-    return (weights){ plain + s->offset[1] * mf_dtype_size(s->d.dtype), mf_dnnl_packed_bytes(s->whole) ? packed : NULL };
+    return (weights){ plain + s->offset[1] * mf_dtype_size(s->d.dtype), packed_bytes(s) ? packed : NULL };
 }
 
 /* The kernel the other way round in its spatial dimensions. */
@@ -284,7 +289,35 @@ static bool make_weights(const conv_step *s, const char *in, char *made, char *s
         turn(s, in, made);
     if (s->from != s->d.dtype)
         mf_native_convert(s->d.dtype, made + turned_bytes(s), s->from, s->turned ? made : in, s->counts[1]);
+    if (s->by_tiles) {
+        /* a gradient's kernel is read from its last place on */
+        const int64_t *row = s->d.w_strides + 2, last = is_data(s) ? 2 * (row[0] + row[1]) : 0;
+        mf_winograd_pack(&s->tiles, (const float *)w.plain + last, (float *)(uintptr_t)w.packed);
+        return true;
+    }
     return !w.packed || mf_dnnl_pack(s->whole, w.plain, (void *)(uintptr_t)w.packed, scratch);
+}
+
+static bool run_direct(const image_task *t, const mf_dnnl_primitive *p, const char *in, char *result, char *room)
+{
+    const conv_step *s = t->s;
+    bool packed = !s->by_tiles && t->w.packed && (p == s->whole || mf_dnnl_same_packing(p, s->whole));
+    return packed ? mf_dnnl_run_packed(p, in, t->w.packed, result, room) : mf_dnnl_run(p, in, t->w.plain, result, room);
+}
+
+/* A call by tiles; images that are not finite are oneDNN's, so infinities and NaN are where they should be, and others' bits as they were. */
+static bool run_tiles(const image_task *t, const mf_dnnl_primitive *p, const float *in, float *result, int64_t count, char *room)
+{
+    const conv_step *s = t->s;
+    if (mf_winograd_images(&s->tiles, count, in, t->w.packed, result, room))
+        return true;
+    float *direct = (float *)(void *)(room + s->task_scratch);
+    if (!run_direct(t, p, (const char *)in, (char *)direct, room))
+        return false;
+    for (int64_t i = 0; i < count; i++, in += in_image(s), result += out_image(s), direct += out_image(s))
+        if (!mf_winograd_images(&s->tiles, 1, in, t->w.packed, result, room))
+            memcpy(result, direct, (size_t)out_image(s) * sizeof *result);
+    return true;
 }
 
 /* One call: `count` images, `at` the first. */
@@ -303,8 +336,8 @@ static bool run_call(const image_task *t, const mf_dnnl_primitive *p, int64_t at
         room += aligned(out_count * size);
     }
     in += s->offset[0] * size;
-    bool packed = t->w.packed && (p == s->whole || mf_dnnl_same_packing(p, s->whole));
-    bool ok = packed ? mf_dnnl_run_packed(p, in, t->w.packed, result, room) : mf_dnnl_run(p, in, t->w.plain, result, room);
+    bool ok = s->by_tiles ? run_tiles(t, p, (const float *)(const void *)in, (float *)(void *)result, count, room)
+                          : run_direct(t, p, in, result, room);
     if (result != out)
         mf_native_convert(s->from, out, s->d.dtype, result, out_count);
     return ok;
@@ -314,7 +347,8 @@ static size_t call_bytes(const conv_step *s)
 {
     int64_t size = mf_dtype_size(s->d.dtype), in = s->by_images ? s->images * in_image(s) : s->counts[0];
     int64_t out = s->by_images ? s->images * out_image(s) : s->counts[2];
-    return s->task_scratch + (s->from != s->d.dtype ? aligned(in * size) + aligned(out * size) : 0);
+    return s->task_scratch + (s->from != s->d.dtype ? aligned(in * size) + aligned(out * size) : 0) +
+           (s->by_tiles ? aligned(out * size) : 0);
 }
 
 /* Images [from, to); from is a multiple of a call's images. */
@@ -469,7 +503,10 @@ static bool add_call(const weight_task *t, int64_t at, int64_t to, char *room)
     char *slot = slot_of(s, t->slots, at), *out = first ? slot : room;
     const mf_dnnl_primitive *p = to - at == s->images ? s->whole : s->rest;
     const char *x = t->x + at * s->d.x_strides[0] * size, *dy = t->dy + at * s->d.y_strides[0] * size;
-    bool ok = s->packed ? mf_dnnl_run_packed(p, x, dy, out, room + sum_bytes(s)) : mf_dnnl_run(p, x, dy, out, room + sum_bytes(s));
+    char *scratch = room + sum_bytes(s);
+    const float *images = (const float *)(const void *)x, *cotangents = (const float *)(const void *)dy;
+    bool ok = (s->by_tiles && mf_winograd_weights(&s->tiles, to - at, images, cotangents, (float *)(void *)out, scratch)) ||
+              (s->packed ? mf_dnnl_run_packed(p, x, dy, out, scratch) : mf_dnnl_run(p, x, dy, out, scratch));
     if (!first)
         mf_all_reduce(MF_REDUCE_SUM, MF_F32, (const void *const[]){ slot, out }, 2, slot, (size_t)sum_count(s), false);
     return ok;
@@ -645,6 +682,40 @@ static const mf_dnnl_primitive *make_primitive(mf_build *b, const conv_step *s)
     return p && mf_build_hold(b, mf_dnnl_let_go, p) ? p : NULL;
 }
 
+/* Whether tiles multiply so much less that transforming them pays, and the kernel's points fit a cache. */
+static bool tiles_pay(const conv_step *s)
+{
+    const mf_winograd *g = &s->tiles;
+    double direct = 9.0 * (double)g->out[0] * (double)g->out[1], tiles = (double)mf_winograd_tiles(g);
+    return 16 * tiles <= 0.6 * direct && (double)s->batch * tiles >= MF_WINOGRAD_BLOCK && mf_winograd_packed(g) <= 16 * TILES_KERNEL &&
+           mf_winograd_is_fast();
+}
+
+/* Decides whether the convolution goes by tiles, once the batch is cut. */
+static void plan_tiles(conv_step *s)
+{
+    const mf_dnnl_conv *d = &s->d;
+    mf_winograd *g = &s->tiles;
+    bool data = is_data(s), fits = d->spatial == 2 && d->dtype == MF_F32 && d->groups == 1;
+    fits = fits && s->by_images && d->x_strides[1] == 1 && d->y_strides[1] == 1;
+    int64_t channels[2] = { d->in_channels, d->out_channels };
+    for (int i = 0; i < 2 && fits; i++) {
+        int64_t out = d->in[i] + d->pad_low[i] + d->pad_high[i] - 2;
+        fits = d->kernel[i] == 3 && d->stride[i] == 1 && d->dilation[i] == 1 && channels[i] % MF_WINOGRAD_CHANNELS == 0;
+        g->channels[i] = channels[data ? 1 - i : i];
+        g->in[i] = data ? out : d->in[i];
+        g->out[i] = data ? d->in[i] : out;
+        g->pad[i] = data ? 2 - d->pad_low[i] : d->pad_low[i];
+        g->w[i] = d->w_strides[(i == 0) != data];
+        g->w[2 + i] = data ? -d->w_strides[2 + i] : d->w_strides[2 + i];
+        g->x[1 + i] = (data ? d->y_strides : d->x_strides)[2 + i];
+        g->y[1 + i] = (data ? d->x_strides : d->y_strides)[2 + i];
+    }
+    g->x[0] = (data ? d->y_strides : d->x_strides)[0];
+    g->y[0] = (data ? d->x_strides : d->y_strides)[0];
+    s->by_tiles = fits && tiles_pay(s);
+}
+
 static bool make_primitives(mf_build *b, conv_step *s)
 {
     int64_t last = s->batch % s->images;
@@ -657,6 +728,8 @@ static bool make_primitives(mf_build *b, conv_step *s)
     s->task_scratch = mf_dnnl_scratch_bytes(s->whole);
     if (s->rest && mf_dnnl_scratch_bytes(s->rest) > s->task_scratch)
         s->task_scratch = mf_dnnl_scratch_bytes(s->rest);
+    if (s->by_tiles && mf_winograd_scratch(&s->tiles, sums(s)) > s->task_scratch)
+        s->task_scratch = mf_winograd_scratch(&s->tiles, sums(s));
     s->task_scratch = aligned((int64_t)s->task_scratch);
     return true;
 }
@@ -671,7 +744,7 @@ static void plan_images(conv_step *s)
 static void plan_weights(conv_step *s)
 {
     int64_t size = mf_dtype_size(s->d.dtype);
-    s->packed = mf_dnnl_packed_bytes(s->whole) && (!s->rest || mf_dnnl_same_packing(s->whole, s->rest));
+    s->packed = !s->by_tiles && mf_dnnl_packed_bytes(s->whole) && (!s->rest || mf_dnnl_same_packing(s->whole, s->rest));
     int64_t at_hand = s->images * s->d.y_strides[0] * size; /* of the cotangent, until a call takes it */
     s->step.run = run_weights;
     s->step.scratch_bytes = slots_bytes(s) + (size_t)s->tasks * weights_call_bytes(s);
@@ -706,6 +779,7 @@ bool mf_build_conv(mf_build *b, const mf_eqn *e)
     s->counts[1] = roots[1]->type->size;
     s->counts[2] = e->out[0]->type->size;
     cut(s, flops / 2);
+    plan_tiles(s);
     if (!make_primitives(b, s))
         return b->error != NULL;
     if (sums(s))
