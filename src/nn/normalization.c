@@ -2,6 +2,8 @@
  * Invariant: statistics are taken and used in f32 at least; what a layer gives has the layer's dtype, or the input's. */
 #include "nn/layer.h"
 
+#include <string.h>
+
 /* ---- statistics */
 
 typedef struct moments {
@@ -44,17 +46,26 @@ static moments moments_of(mf_module self, mf_value x, mf_axis axes, mf_value mas
     return m;
 }
 
-/* (x - mean) / sqrt(var + epsilon) scale + bias, where parameters stand along the features. */
+/* (x - mean) / sqrt(var + epsilon) scale + bias, where parameters stand along the features. A mean of each feature is a constant c to the
+ * images, (x - c) factor - (mean - c) factor with c = mean: the same to every derivative, but what the mean gets of the images' cotangents is
+ * then the bias's sum times the factor, and no second sum over all images. */
 static mf_value normalized(mf_module self, mf_value x, moments m, mf_shape features)
 {
-    mf_value y = m.mean.handle ? mf_sub(x, m.mean) : x;
+    mf_shape one = m.mean.handle ? mf_shape_of(m.mean) : (mf_shape){ 0 };
+    bool of_features = m.mean.handle && one.rank == features.rank && !memcmp(one.dims, features.dims, (size_t)one.rank * sizeof *one.dims);
+    mf_value centre = of_features ? mf_stop_gradient(m.mean) : m.mean, bias = { 0 };
+    mf_value y = m.mean.handle ? mf_sub(x, centre) : x;
     mf_value factor = mf_rsqrt(mf_add(m.var, mf_member_number(self, "epsilon")));
     if (mf_member_kind(self, "scale") == MF_MEMBER_STATE)
         factor = mf_mul(factor, mf_reshape(layer_param(self, "scale", x), features));
-    y = mf_mul(y, factor);
     if (mf_member_kind(self, "bias") == MF_MEMBER_STATE)
-        y = mf_add(y, mf_reshape(layer_param(self, "bias", x), features));
-    return y;
+        bias = mf_reshape(layer_param(self, "bias", x), features);
+    if (of_features) {
+        mf_value rest = mf_mul(mf_sub(centre, m.mean), factor);
+        bias = bias.handle ? mf_add(bias, rest) : rest;
+    }
+    y = mf_mul(y, factor);
+    return bias.handle ? mf_add(y, bias) : y;
 }
 
 static mf_value by_own_statistics(mf_module self, mf_value x, mf_axis axes, mf_value mask, bool use_mean, mf_shape features)
