@@ -45,12 +45,14 @@ mf_source *mf_source_arrays(mf_value dataset);
 mf_source *mf_source_npy(mf_value paths);
 /* {"image": u8[height,width,channels], "label": i32[]} of a folder with a folder of .png, .jpg and
  * .jpeg files for each class, numbered in the order of their names (mf_source_class); without
- * folders in it the images alone. All have one size: the options', or that of the first. channels
- * 0: 3, whatever the files have; transparent pixels show black. Through libpng and libjpeg, which
+ * folders in it the images alone. All have one size: the options', or that of the first; others are
+ * errors, or with .resize become it, by mf_image_resize's linear filter, rounded. channels 0: 3,
+ * whatever the files have; transparent pixels show black. Through libpng and libjpeg, which
  * are loaded for the first picture. MF_ERROR_IO names the file, and how far the library came. */
 typedef struct mf_source_images_options {
     int64_t height, width;
     int channels;
+    bool resize;
     mf_reserved reserved_;
 } mf_source_images_options;
 mf_source *mf_source_images_opt(const char *folder, const mf_source_images_options *o);

@@ -51,6 +51,53 @@ TEST(mixtures_are_those_of_jax)
     CHECK_NEAR(mf_item_f64(mf_sum(labels)), 5, 1e-6);
 }
 
+/* Weights of f32 against rounded ones of double: a dozen of them, up to 1.3, times pixels below 1. */
+static void check_near(mf_value got, mf_value expected, double most)
+{
+    CHECK_EQ_INT(mf_dtype_of(got), mf_dtype_of(expected));
+    if (!CHECK(mf_item_f64(mf_max(mf_abs(mf_sub(got, expected)))) <= most))
+        CHECK_NOTE("%s instead of %s", mf_str(got), mf_str(expected));
+}
+
+static mf_value widened(mf_value x) { return mf_image_resize(x, MF_SHAPE(5, 4, 11, 2), MF_RESIZE_LINEAR); }
+static mf_value resized_total(mf_value x) { return mf_sum(mf_image_resize(x, MF_SHAPE(3), MF_RESIZE_CUBIC, .no_antialias = true)); }
+
+TEST(sizes_are_those_of_jax)
+{
+    MF_SCOPE;
+    static const struct {
+        mf_resize_method method;
+        const char *name, *plain;
+    } cases[] = { { MF_RESIZE_LINEAR, "resize_linear", "resize_linear_plain" },
+                  { MF_RESIZE_CUBIC, "resize_cubic", "resize_cubic_plain" },
+                  { MF_RESIZE_LANCZOS3, "resize_lanczos3", "resize_lanczos3_plain" },
+                  { MF_RESIZE_LANCZOS5, "resize_lanczos5", "resize_lanczos5_plain" },
+                  { MF_RESIZE_NEAREST, "resize_nearest", "resize_nearest_plain" } };
+    mf_value x = known("floats"), bytes = known("images");
+    for (int i = 0; i < 5; i++) {
+        check_near(mf_image_resize(x, MF_SHAPE(5, 4, 11, 2), cases[i].method), known(cases[i].name), 5e-6);
+        check_near(mf_image_resize(x, MF_SHAPE(5, 2, 5, 2), cases[i].method, .no_antialias = true), known(cases[i].plain), 5e-6);
+    }
+    check_near(mf_image_resize(bytes, MF_SHAPE(5, 3, 3, 2), MF_RESIZE_LINEAR), known("resize_bytes"), 1e-3);
+    check_near(mf_call(mf_jit(widened), x), known("resize_linear"), 5e-6);
+    check_same(mf_image_resize(bytes, MF_SHAPE(5, 6, 7, 2), MF_RESIZE_NEAREST), bytes);
+    CHECK_EQ_INT(mf_dtype_of(mf_image_resize(bytes, MF_SHAPE(5, 1, 1, 2), MF_RESIZE_NEAREST)), MF_U8);
+    CHECK_NEAR(mf_item_f64(mf_sum(mf_call(mf_grad(resized_total), mf_ones(MF_SHAPE(4), MF_F32)))), 3,
+               1e-5); /* weights of a place add up to 1 */
+}
+
+TEST(sizes_that_cannot_be)
+{
+    MF_SCOPE;
+    mf_value x = mf_ones(MF_SHAPE(2, 3, 3, 1), MF_F32);
+    CHECK_CONTAINS(mf_error(mf_image_resize(x, MF_SHAPE(2, 3, 3), MF_RESIZE_LINEAR)), "cannot become");
+    CHECK_CONTAINS(mf_error(mf_image_resize(x, MF_SHAPE(2, 0, 3, 1), MF_RESIZE_LINEAR)), "none empty");
+    CHECK_CONTAINS(mf_error(mf_image_resize(x, MF_SHAPE(2, -1, 3, 1), MF_RESIZE_LINEAR)), "none empty");
+    CHECK_CONTAINS(mf_error(mf_image_resize(x, MF_SHAPE(2, 3, 4, 1), (mf_resize_method)9)), "is no method");
+    CHECK_CONTAINS(mf_error(mf_image_resize(mf_ones(MF_SHAPE(2), MF_BOOL), MF_SHAPE(3), MF_RESIZE_LINEAR)), "real numbers");
+    CHECK_CONTAINS(mf_error(mf_image_resize(mf_ones(MF_SHAPE(1 << 20), MF_F32), MF_SHAPE(INT32_MAX - 1), MF_RESIZE_LINEAR)), "weights");
+}
+
 TEST(normalisation)
 {
     MF_SCOPE;

@@ -113,6 +113,29 @@ TEST(pictures_as_pillow_reads_them)
     mf_loader_close(l);
 }
 
+/* What becomes of a picture in another size is what mf_image_resize makes of it, rounded; the filter is f64 here and f32 there. */
+TEST(pictures_of_another_size)
+{
+    MF_SCOPE;
+    static const mf_shape sizes[] = { { .rank = 2, .dims = { 4, 5 } }, { .rank = 2, .dims = { 11, 3 } }, { .rank = 2, .dims = { 6, 8 } } };
+    char path[512];
+    snprintf(path, sizeof path, "%s/oracle/images", MF_TESTS_DIR);
+    mf_loader *l = mf_loader_open_source(mf_source_images(path), .batch_size = 6);
+    mf_value batch = mf_copy(mf_get(first_batch(l), "image"));
+    mf_loader_close(l);
+    for (int i = 0; i < 3; i++) {
+        int64_t height = sizes[i].dims[0], width = sizes[i].dims[1];
+        l = mf_loader_open_source(mf_source_images(path, .height = height, .width = width, .resize = true), .batch_size = 6);
+        mf_value got = mf_get(first_batch(l), "image"), expected = mf_image_resize(batch, MF_SHAPE(6, height, width, 3), MF_RESIZE_LINEAR);
+        CHECK_EQ_INT(mf_dtype_of(got), MF_U8);
+        CHECK_EQ_INT(mf_dim(got, 1), height);
+        mf_value apart = mf_max(mf_abs(mf_sub(mf_astype(got, MF_F32), expected)));
+        if (!CHECK(mf_item_f64(apart) <= 0.5 + 1e-3))
+            CHECK_NOTE("%d by %d: %s", (int)height, (int)width, mf_str(apart));
+        mf_loader_close(l);
+    }
+}
+
 static size_t read_bytes(const char *name, unsigned char *out, size_t room)
 {
     char path[512];

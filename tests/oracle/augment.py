@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Augmented images from known keys, as augment.npz: the draws by jax.random (jax 0.10.2), the rest by NumPy."""
+"""Augmented images from known keys, as augment.npz: the draws by jax.random, sizes by jax.image (jax 0.10.2), the rest by NumPy."""
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -37,12 +37,22 @@ def mixup(key, x, y, alpha):
     return [np.asarray(l * v + (1 - l) * v[order]) for v in (x, y)]
 
 
+def resized():
+    """Each method, with and without a filter against aliases: fewer rows and more columns."""
+    out = {}
+    for method in ("linear", "cubic", "lanczos3", "lanczos5", "nearest"):
+        out[f"resize_{method}"] = np.asarray(jax.image.resize(FLOATS, (N, 4, 11, C), method))
+        out[f"resize_{method}_plain"] = np.asarray(jax.image.resize(FLOATS, (N, 2, 5, C), method, antialias=False))
+    out["resize_bytes"] = np.asarray(jax.image.resize(IMAGES, (N, 3, 3, C), "linear"))
+    return out
+
+
 def main():
     key = jax.random.PRNGKey
     images, labels = mixup(key(5), FLOATS, LABELS, 0.4)
     np.savez_compressed("augment.npz", images=IMAGES, floats=FLOATS, labels=LABELS, crop=crop(key(1), IMAGES, 3, H, W),
                         crop_4_5=crop(key(2), FLOATS, 0, 4, 5), flip=flip(key(3), IMAGES, 0.5), cutout=cutout(key(4), FLOATS, 3),
-                        mixed_images=images, mixed_labels=labels)
+                        mixed_images=images, mixed_labels=labels, **resized())
 
 
 main()

@@ -144,6 +144,7 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(said(mf_nn_init_cache(attention(), s, MF_F32)))                      \
     X(handle_of(mf_nn_einsum(mf_random_state(1), "ab,b->a", s).handle))    \
     X(mf_nn_initialize_carry(mf_nn_gru_cell(mf_random_state(1), 2, 2), s)) \
+    X(mf_image_resize(vector(), s, MF_RESIZE_LINEAR))                      \
     X(mf_zeros(s, MF_F32))                                                 \
     X(mf_ones(s, MF_F32))                                                  \
     X(mf_full(s, mf_f(1)))                                                 \

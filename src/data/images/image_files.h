@@ -17,6 +17,9 @@ mf_value mf_image_read(const char *path, mf_image_size *size, unsigned char *out
 mf_value mf_png_read(const char *path, FILE *file, mf_image_size *size, unsigned char *out);
 mf_value mf_jpeg_read(const char *path, FILE *file, mf_image_size *size, unsigned char *out);
 
+/* Of another size, with as many channels. False: out of memory. */
+bool mf_image_resample(const unsigned char *in, const mf_image_size *from, unsigned char *out, const mf_image_size *to);
+
 /* Notes the size, or compares: an error where there is another. */
 mf_value mf_image_agree(const char *path, mf_image_size *size, int64_t height, int64_t width, bool compare);
 /* A symbol of a library that is loaded when the first picture needs it; NULL and *error. */

@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_SIDE = 1 << 16 };
+enum { MOST_SIDE = 1 << 16, MOST_PIXELS = 1 << 27 };
 
 /* ---- one picture */
 
@@ -144,7 +144,10 @@ typedef struct image_folder {
     entries files;
     int32_t *labels; /* NULL: no classes */
     mf_image_size size;
+    bool resize; /* pictures of other sizes to it */
 } image_folder;
+
+static mf_value out_of_memory(const char *path) { return mf_make_error(MF_ERROR_MEMORY, "%s: out of memory", path); }
 
 static void end(void *context)
 {
@@ -154,6 +157,23 @@ static void end(void *context)
     free(f);
 }
 
+static mf_value read_resized(const char *path, mf_image_size *size, unsigned char *out)
+{
+    mf_image_size found = { .channels = size->channels };
+    mf_value error = mf_image_read(path, &found, NULL);
+    if (error.handle || (found.height == size->height && found.width == size->width))
+        return error.handle ? error : mf_image_read(path, size, out);
+    if (found.height * found.width > MOST_PIXELS)
+        return mf_make_error(MF_ERROR_IO, "%s: expected a picture of at most %d pixels to resize, found %lld by %lld", path, MOST_PIXELS,
+                             (long long)found.height, (long long)found.width);
+    unsigned char *whole = malloc((size_t)(found.height * found.width * found.channels));
+    error = whole ? mf_image_read(path, &found, whole) : out_of_memory(path);
+    if (!error.handle && !mf_image_resample(whole, &found, out, size))
+        error = out_of_memory(path);
+    free(whole);
+    return error;
+}
+
 /* Columns stand in the order of their names: image, label. */
 static mf_value read_image(void *context, int64_t row, void *const *places)
 {
@@ -161,10 +181,8 @@ static mf_value read_image(void *context, int64_t row, void *const *places)
     mf_image_size size = f->size;
     if (f->labels)
         *(int32_t *)places[1] = f->labels[row];
-    return mf_image_read(f->files.at[row], &size, places[0]);
+    return f->resize ? read_resized(f->files.at[row], &size, places[0]) : mf_image_read(f->files.at[row], &size, places[0]);
 }
-
-static mf_value out_of_memory(const char *folder) { return mf_make_error(MF_ERROR_MEMORY, "%s: out of memory", folder); }
 
 /* The files of the class of that number. Error or unset. */
 static mf_value add_class(image_folder *f, const char *folder, const char *name, int32_t label)
@@ -200,6 +218,7 @@ static mf_value find_files(image_folder *f, entries *classes, const char *folder
 
 static mf_value find_size(image_folder *f, const mf_source_images_options *o)
 {
+    f->resize = o && o->resize;
     f->size.channels = o && o->channels ? o->channels : 3;
     if (f->size.channels != 1 && f->size.channels != 3)
         return mf_make_error(MF_ERROR_ARGUMENT, "mf_source_images: channels is %d; pictures have 1 or 3", f->size.channels);

@@ -1,0 +1,48 @@
+/* Pictures of another size, as bytes: linear, by a filter as wide as the new pixels where these are fewer, which is mf_image_resize's;
+ * rounded once, at the end. Invariant: what is added up for a pixel are the few that it covers, so a row takes time in the pixels of both. */
+#include "data/images/image_files.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* to[o][c] = what pixel o of n gets of m pixels that are `apart` floats from one to the next. */
+static void resample_line(const float *from, int64_t apart, int64_t m, float *to, int64_t to_apart, int64_t n, int channels)
+{
+    double step = (double)m / (double)n, wide = step > 1 ? step : 1;
+    for (int64_t o = 0; o < n; o++) {
+        double at = ((double)o + 0.5) * step - 0.5, sum = 0, pixel[3] = { 0 };
+        int64_t first = (int64_t)ceil(at - wide), last = (int64_t)floor(at + wide);
+        for (int64_t i = first < 0 ? 0 : first; i <= last && i < m; i++) {
+            double weight = 1 - fabs(at - (double)i) / wide;
+            sum += weight;
+            for (int c = 0; c < channels; c++)
+                pixel[c] += weight * (double)from[i * apart + c];
+        }
+        for (int c = 0; c < channels; c++)
+            to[o * to_apart + c] = (float)(pixel[c] / sum);
+    }
+}
+
+bool mf_image_resample(const unsigned char *in, const mf_image_size *from, unsigned char *out, const mf_image_size *to)
+{
+    int c = from->channels;
+    int64_t row = to->width * c;
+    float *wide = malloc((size_t)(from->width * c) * sizeof *wide), *rows = malloc((size_t)(from->height * row) * sizeof *rows);
+    float *column = malloc((size_t)(to->height * c) * sizeof *column);
+    bool ok = wide && rows && column;
+    for (int64_t y = 0; ok && y < from->height; y++) {
+        for (int64_t i = 0; i < from->width * c; i++)
+            wide[i] = in[y * from->width * c + i];
+        resample_line(wide, c, from->width, rows + y * row, c, to->width, c);
+    }
+    for (int64_t x = 0; ok && x < row; x += c) {
+        resample_line(rows + x, row, from->height, column, c, to->height, c);
+        for (int64_t y = 0; y < to->height; y++)
+            for (int k = 0; k < c; k++)
+                out[y * row + x + k] = (unsigned char)lrintf(column[y * c + k]);
+    }
+    free(wide);
+    free(rows);
+    free(column);
+    return ok;
+}
