@@ -22,19 +22,33 @@
 
 /* ------------------------------------------------------------------ the communicator */
 
+/* Whether a look would find nothing, as far as can be seen without the lock: most looks do where only shared memory is waited for, and of
+ * some of them it is taken all the same, for what waits too long is asked for there. */
+static bool nothing_came(const mf_messages *m, unsigned looks)
+{
+    if (looks % LOOKS == 0 || m->near_count + 1 < m->comm.size || atomic_load_explicit(&m->moves, memory_order_relaxed))
+        return false;
+    for (int i = 0; i < m->near_count; i++)
+        if (mf_ring_holds_some(m->peers[m->near[i]].from))
+            return false;
+    return true;
+}
+
 static mf_comm_activity poll_comm(mf_comm *c)
 {
     mf_messages *m = (mf_messages *)c;
     if (!atomic_load_explicit(&m->comm.awaited, memory_order_relaxed))
         return MF_COMM_IDLE;
+    unsigned looks = atomic_fetch_add_explicit(&m->polls, 1, memory_order_relaxed);
     mf_operation *finished = NULL;
+    if (nothing_came(m, looks))
+        return MF_COMM_AWAITS;
     if (pthread_mutex_trylock(&m->lock) == 0) {
         mf_messages_progress(m, &finished);
         atomic_store_explicit(&m->moves, m->moving != NULL, memory_order_relaxed);
         pthread_mutex_unlock(&m->lock);
         mf_operations_call_back(m, finished);
     }
-    atomic_fetch_add_explicit(&m->polls, 1, memory_order_relaxed);
     return atomic_load_explicit(&m->moves, memory_order_relaxed) ? MF_COMM_MOVES : MF_COMM_AWAITS;
 }
 

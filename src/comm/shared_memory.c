@@ -55,6 +55,11 @@ bool mf_ring_put(mf_ring *r, const mf_ring_part parts[3])
     return true;
 }
 
+bool mf_ring_holds_some(mf_ring *r)
+{
+    return atomic_load_explicit(&r->put, memory_order_acquire) != atomic_load_explicit(&r->taken, memory_order_relaxed);
+}
+
 const unsigned char *mf_ring_next(mf_ring *r, size_t *count)
 {
     uint64_t taken = atomic_load_explicit(&r->taken, memory_order_relaxed), length;

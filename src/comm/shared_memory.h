@@ -23,6 +23,7 @@ typedef struct mf_ring_part {
     size_t count;
 } mf_ring_part;
 bool mf_ring_put(mf_ring *r, const mf_ring_part parts[3]);
+bool mf_ring_holds_some(mf_ring *r); /* messages that are not taken */
 /* The oldest message, which stays until it is taken; NULL: there is none. *count: SIZE_MAX where its length is no possible one. */
 const unsigned char *mf_ring_next(mf_ring *r, size_t *count);
 void mf_ring_take(mf_ring *r, size_t count);

@@ -519,6 +519,27 @@ static mf_exchange *new_exchange(mf_run_state *s, mf_rendezvous *g)
     return NULL;
 }
 
+/* Whether the fiber at which its map began is in a loop, whose rounds tell its messages apart. */
+static bool in_loop(const mf_rendezvous *g)
+{
+    for (const mf_fiber *f = g->top->parent; f; f = f->map ? f->map->parent : NULL)
+        for (const mf_frame *frame = f->top; frame; frame = frame->below)
+            if (frame->iteration >= 0)
+                return true;
+    return false;
+}
+
+/* What its messages are known by. A kept one meets the same members at the same place again, and says the same of itself. */
+static void name_messages(mf_exchange *x)
+{
+    const mf_run_state *s = x->s;
+    bool same = x->named && !s->executable->shares_places && !in_loop(x->g);
+    if (!same)
+        x->tag = (mf_message_tag){ 0, place_of(x->g), check_of(x->g), words_of(x->g, s), x->s, x };
+    x->named = !in_loop(x->g);
+    x->tag.call = s->call;
+}
+
 /* A kept one with what is to be sent now. NULL: memory is out, and it is gone, but for its rendezvous. */
 static mf_exchange *again(mf_exchange *x)
 {
@@ -539,7 +560,7 @@ bool mf_exchange_begin(mf_run_state *s, mf_rendezvous *g)
         return false;
     }
     x->fiber = (mf_fiber){ .stage = s, .exchange = x };
-    x->tag = (mf_message_tag){ s->call, place_of(g), check_of(g), words_of(g, s), s, x };
+    name_messages(x);
     post(x);
     return true;
 }

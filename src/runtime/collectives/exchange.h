@@ -34,6 +34,7 @@ struct mf_exchange {
     mf_register *sums;         /* by result, of reductions that go in pieces; NULL: none does */
     mf_relay *relay;           /* NULL: everybody sends to everybody */
     mf_message_tag tag;        /* of its messages, but for what tells them apart */
+    bool named;                /* which is the same in the next run, but for the call */
     struct mf_blocks *blocks;  /* of those reductions */
     int first_messages;        /* of those that go by relay */
     mf_rendezvous *own;        /* a lasting rendezvous, which ends with the exchange; or NULL */

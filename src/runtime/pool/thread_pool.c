@@ -628,11 +628,11 @@ static bool look_out(const mf_run_state *s)
         return false;
     int64_t end = 0; /* not known before some polls: most waits are over by then */
     bool patient = true;
-    for (int i = 1; patient && !any_came(s); i++) {
-        if (i <= DRIVE_PAUSES)
-            relax();
-        else
+    for (int i = 0; patient && !any_came(s); i++) {
+        if (i > DRIVE_PAUSES)
             sched_yield();
+        else if (i)
+            relax();
         int64_t now = i % 8 ? 0 : mf_profile_now();
         end = now && !end ? now + SPIN_NS : end;
         patient = c->poll(c) != MF_COMM_IDLE && now <= end;
