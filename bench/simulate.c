@@ -1,4 +1,4 @@
-/* Reductions over 2 to 10,000 processes, simulated: the schedules that a job runs (src/runtime/collectives/relay.h), over a modelled network.
+/* Reductions and all_to_all over 2 to 10,000 processes, simulated: the schedules that a job runs (src/runtime/collectives/relay.h), over a modelled network.
  *
  *     simulate                   a table
  *     simulate PROCESSES BYTES   one row of it
@@ -172,6 +172,56 @@ static outcome direct(const network *n, int64_t bytes)
                       .all = true };
 }
 
+/* ------------------------------------------------------------------ all_to_all */
+
+/* Every process has a piece of `bytes` for each other one, and sends them in rounds. messages: on their way to others at once. */
+static outcome all_to_all(const network *n, int64_t bytes)
+{
+    outcome o = { .way = MF_WAY_DIRECT, .all = true };
+    double *begun = calloc((size_t)n->processes, sizeof *begun), *next = calloc((size_t)n->processes, sizeof *next);
+    if (!begun || !next)
+        exit(EXIT_FAILURE);
+    double each = 2 * OVERHEAD + (double)bytes / BANDWIDTH, offer = bytes > EAGER_MOST ? 2 * (LATENCY + 2 * OVERHEAD) : 0;
+    for (mf_span d = mf_round_distances(n->processes, 0); d.first < d.end; d = mf_round_distances(n->processes, o.chain)) {
+        for (int64_t i = 0; i < n->processes; i++) {
+            next[i] = 0;
+            for (int64_t k = d.first; k < d.end; k++) {
+                int64_t from = (i - k + n->processes) % n->processes, to = (i + k) % n->processes;
+                double nth = (double)(k - d.first + 1);
+                double in = larger(begun[i], begun[from]) + larger(n->slow[i], n->slow[from]) * (nth * each + LATENCY + offer);
+                double out = larger(begun[i], bytes > EAGER_MOST ? begun[to] : 0) + larger(n->slow[i], n->slow[to]) * (nth * each + offer);
+                next[i] = larger(next[i], larger(in, out));
+            }
+        }
+        int64_t in_flight = d.end - d.first;
+        o.messages = in_flight > o.messages ? in_flight : o.messages;
+        o.chain++;
+        double *before = begun;
+        begun = next;
+        next = before;
+    }
+    for (int64_t i = 0; i < n->processes; i++)
+        o.seconds = larger(o.seconds, begun[i]);
+    o.sent = o.sent_mean = (double)(n->processes - 1) * (double)bytes;
+    o.memory = 2 * (double)n->processes * (double)bytes;
+    free(begun);
+    free(next);
+    return o;
+}
+
+static void print_all_to_all(int64_t processes, int64_t bytes)
+{
+    network n = make_network(processes, 8, false);
+    outcome o = all_to_all(&n, bytes);
+    double bound = (double)(processes - 1) * (2 * OVERHEAD + (double)bytes / BANDWIDTH);
+    for (int64_t i = 0; i < processes; i += 100)
+        n.slow[i] = SLOW;
+    outcome slow = all_to_all(&n, bytes);
+    printf("%9lld %8.2f KiB %7d %9lld %10.3f %10.3f %10.3f\n", (long long)processes, (double)bytes / 1024, o.chain, (long long)o.messages,
+           1e3 * o.seconds, 1e3 * bound, 1e3 * slow.seconds);
+    free_network(&n);
+}
+
 static outcome simulate(const network *n, int64_t bytes)
 {
     mf_way way = mf_way_of(atomic_load(&mf_pieces_from), n->processes, bytes);
@@ -245,9 +295,29 @@ static bool hear(network *n, int64_t bytes)
     return good;
 }
 
-static bool check(void)
+/* Few at a time, and the rounds cost little beside what each process has to send. */
+static bool check_all_to_all(void)
 {
     bool good = true;
+    for (int64_t processes = 2; processes <= 2000; processes += 1 + processes / 3)
+        for (int64_t bytes = 64; bytes <= 1 << 20; bytes *= 128) {
+            network n = make_network(processes, 8, false);
+            outcome o = all_to_all(&n, bytes);
+            double bound = (double)(processes - 1) * (2 * OVERHEAD + (double)bytes / BANDWIDTH);
+            double wait = LATENCY + (bytes > EAGER_MOST ? 2 * (LATENCY + 2 * OVERHEAD) : 0);
+            bool fine = o.messages <= MF_ROUND_MOST && o.seconds <= bound + o.chain * wait + 1e-9;
+            if (!fine)
+                printf("all_to_all over %lld processes, %lld bytes to each: %lld at a time, %g s\n", (long long)processes, (long long)bytes,
+                       (long long)o.messages, o.seconds);
+            good &= fine;
+            free_network(&n);
+        }
+    return good;
+}
+
+static bool check(void)
+{
+    bool good = check_all_to_all();
     for (int64_t processes = 2; processes <= 10000; processes += 1 + processes / 3)
         for (int shares = 0; shares < 3; shares++) { /* aligned; a few nodes each; uneven */
             network n = make_network(processes, shares ? 6 : 8, shares == 2);
@@ -276,5 +346,11 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         for (int s = 0; s < SIZES; s++)
             print_row(counts[i], sizes[s]);
+    puts(
+        "\nall_to_all, so many bytes to each: rounds; messages at a time; bound: what the processors and the link need without any wait.\n");
+    puts("processes        each  rounds  at a time         ms   bound ms    slow ms");
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        for (int64_t bytes = 64; bytes <= 64 << 10; bytes *= 32)
+            print_all_to_all(counts[i], bytes);
     return 0;
 }

@@ -64,6 +64,7 @@ static const struct {
     { "pargmax", index_of_greatest, { 2, { ROWS, 3 } } },
     { "check_replicated", replicated, { 2, { ROWS, 3 } } },
     { "all_to_all", transposed, { 2, { ROWS, ROWS } } },
+    { "ppermute", shift, { 2, { ROWS, 5 } } },
     { "psum of bfloat16", half, { 2, { ROWS, 65 } } },
     { "several dtypes", several_types, { 2, { ROWS, 19 } } },
     { "several kinds", kinds_together, { 2, { ROWS, 4 } } },
@@ -100,12 +101,16 @@ TEST(equal_bits_over_many_processes)
     } spreads[] = { { { 2, 2, 2, 2 }, false },   /* 20 of two */
                     { { 1, 1, 2, 1 }, true },    /* 32, uneven, in descending order */
                     { { 3, 3, 3, 3 }, false } }; /* 14, not along the tree */
-    char owners[sizeof spreads / sizeof *spreads][ROWS + 1];
-    const char *all[sizeof spreads / sizeof *spreads + 1] = { NULL };
-    for (size_t i = 0; i < sizeof spreads / sizeof *spreads; i++) {
+    enum { SPREADS = sizeof spreads / sizeof *spreads };
+    char owners[SPREADS][ROWS + 1], scattered[ROWS + 1] = "";
+    const char *all[SPREADS + 2] = { NULL };
+    for (size_t i = 0; i < SPREADS; i++) {
         put_owners(owners[i], spreads[i].shares, spreads[i].descending);
         all[i] = owners[i];
     }
+    for (int i = 0; i < ROWS; i++)
+        scattered[i] = (char)('0' + i * 7 % 20); /* 20, which have their devices here and there */
+    all[SPREADS] = scattered;
     for (int i = 0; i < (int)(sizeof bodies / sizeof *bodies); i++)
         spread_check(bodies[i].name, run_body, &i, ROWS, all);
 }

@@ -195,3 +195,20 @@ TEST(the_way_depends_on_processes_and_bytes_alone)
     CHECK_EQ_INT(mf_way_of(from, 10000, 1 << 30), MF_WAY_PARTS);
     CHECK_EQ_INT(mf_way_of(INT64_MAX, 10000, 1 << 30), MF_WAY_WHOLE);
 }
+
+TEST(everybody_meets_everybody_in_rounds_of_few)
+{
+    static const int counts[] = { 1, 2, 3, 15, 16, 17, 30, 31, 32, 100, 1000 };
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+        int64_t next = 1; /* distance: what one sends so far, the one there receives from as far */
+        for (int64_t round = 0; next < counts[c]; round++) {
+            mf_span d = mf_round_distances(counts[c], round);
+            CHECK_EQ_INT(d.first, next);
+            REQUIRE(CHECK(d.end > d.first && d.end - d.first <= MF_ROUND_MOST));
+            next = d.end;
+        }
+        CHECK_EQ_INT(next, counts[c] > 1 ? counts[c] : 1);
+        mf_span after = mf_round_distances(counts[c], counts[c]);
+        CHECK(after.first >= after.end);
+    }
+}

@@ -8,6 +8,7 @@
  * Invariants: who has which rank is known to all, so both ends know the size of each message; sums of 16-bit floats travel in f32 and
  * are rounded once, at the end; the exchange counts as active until its fiber has delivered. */
 #include "runtime/collectives/exchange.h"
+#include "runtime/collectives/relay.h"
 
 #include "base/text/place.h"
 #include "base/vector.h"
@@ -43,19 +44,6 @@ mf_dtype mf_partial_dtype(const mf_eqn *e)
 }
 
 int64_t mf_partial_bytes(const mf_eqn *e) { return e->in[0]->type->size * mf_dtype_size(mf_partial_dtype(e)); }
-
-/* The frontier of a process's ranks; there are no more nodes than ranks. */
-static int64_t frontier_of(const mf_rendezvous *g, int process, mf_subtree *out)
-{
-    int64_t n = g->member_count, count = 0;
-    for (int64_t from = 0, to; from < n; from = to) {
-        for (to = from; to < n && g->owners[to] == process;)
-            to++;
-        count += mf_frontier(n, from, to, out + count);
-        to += to == from;
-    }
-    return count;
-}
 
 /* Pairs of a ppermute from one process to another, each once: calls visit(context, number, source, target) (NULL: nobody). How many. */
 static int64_t pairs_between(const mf_exchange *x, const mf_eqn *e, int from, int to,
@@ -142,24 +130,19 @@ static bool put_reduction(const mf_exchange *x, int k, unsigned char *to)
 static void put_operands(const mf_exchange *x, int k, unsigned char *to)
 {
     int64_t bytes = mf_exchange_eqn(x, k)->in[0]->type->bytes;
-    for (int64_t i = 0; i < x->g->member_count; i++)
-        if (x->g->owners[i] == x->s->comm->rank) {
-            memcpy(to, operand(x, k, i), (size_t)bytes);
-            to += bytes;
-        }
+    for (int64_t i = 0; i < x->sources->rank_count; i++, to += bytes)
+        memcpy(to, operand(x, k, x->sources->ranks[i]), (size_t)bytes);
 }
 
-static void put_pieces(const mf_exchange *x, int k, int process, unsigned char *to)
+static void put_pieces(const mf_exchange *x, int k, const mf_exchange_peer *peer, unsigned char *to)
 {
     const mf_eqn *e = mf_exchange_eqn(x, k);
+    const mf_exchange_peer *own = x->sources;
     mf_pieces p = mf_all_to_all_pieces(e, x->g->member_count);
-    for (int64_t s = 0; s < x->g->member_count; s++)
-        for (int64_t r = 0; r < x->g->member_count && x->g->owners[s] == x->s->comm->rank; r++)
-            if (x->g->owners[r] == process) {
-                mf_copy_strided(p.rank, p.dims, mf_dtype_size(e->in[0]->type->dtype), to, p.packed,
-                                (const char *)operand(x, k, s) + r * p.split, p.from);
-                to += p.bytes;
-            }
+    for (int64_t s = 0; s < own->rank_count; s++)
+        for (int64_t r = 0; r < peer->rank_count; r++, to += p.bytes)
+            mf_copy_strided(p.rank, p.dims, mf_dtype_size(e->in[0]->type->dtype), to, p.packed,
+                            (const char *)operand(x, k, own->ranks[s]) + peer->ranks[r] * p.split, p.from);
 }
 
 typedef struct sending {
@@ -175,8 +158,9 @@ static void put_pair(void *context, int64_t number, int64_t source)
     memcpy(s->to + number * bytes, operand(s->x, s->k, source), (size_t)bytes);
 }
 
-/* A part of what goes to `process` (of what is for everybody, to any), laid out so. */
-static bool contribute(const mf_exchange *x, int part, int process, const int64_t *offsets, int64_t bytes, mf_register *out)
+/* A part of what goes to a peer (of what is for everybody, to any), laid out so. */
+static bool contribute(const mf_exchange *x, int part, const mf_exchange_peer *peer, const int64_t *offsets, int64_t bytes,
+                       mf_register *out)
 {
     bool made = out->data || mf_register_new_shared(out, bytes); /* a kept one has its memory */
     if (made && bytes)
@@ -189,8 +173,8 @@ static bool contribute(const mf_exchange *x, int part, int process, const int64_
         switch (e->op->collective) {
         case MF_COLLECTIVE_REDUCE:
         case MF_COLLECTIVE_SCATTER: made = put_reduction(x, k, s.to); break;
-        case MF_COLLECTIVE_ALL_TO_ALL: put_pieces(x, k, process, s.to); break;
-        case MF_COLLECTIVE_PERMUTE: pairs_between(x, e, x->s->comm->rank, process, put_pair, &s); break;
+        case MF_COLLECTIVE_ALL_TO_ALL: put_pieces(x, k, peer, s.to); break;
+        case MF_COLLECTIVE_PERMUTE: pairs_between(x, e, x->s->comm->rank, peer->process, put_pair, &s); break;
         default: put_operands(x, k, s.to); break;
         }
     }
@@ -212,7 +196,9 @@ static void free_exchange(mf_exchange *x)
     mf_pieces_free(x);
     mf_relay_free(x->relay);
     mf_free(x->sources);
+    mf_free(x->source_at);
     mf_free(x->position);
+    mf_free(x->ranks);
     if (x->own) {
         mf_free(x->own->owners);
         mf_free(x->own);
@@ -220,41 +206,108 @@ static void free_exchange(mf_exchange *x)
     mf_free(x);
 }
 
-static mf_exchange_peer *source_of(const mf_exchange *x, int process)
+/* Whether only pairs exchange something: then others than a process's own partners are nothing to it. */
+static bool only_permutes(const mf_exchange *x)
 {
-    int i = 0;
-    while (i < x->source_count && x->sources[i].process != process)
-        i++;
-    return i < x->source_count ? &x->sources[i] : NULL;
+    for (int k = 0; k < x->out_count; k++)
+        if (mf_exchange_eqn(x, k)->op->collective != MF_COLLECTIVE_PERMUTE)
+            return false;
+    return true;
 }
 
-/* Who takes part, this process first, and each rank's position among those of its process. */
+static void mark_partners(const mf_exchange *x, const mf_eqn *e, int *takes_part)
+{
+    const mf_permute_params *p = e->params;
+    const int *owners = x->g->owners;
+    int64_t n = x->g->member_count;
+    int rank = x->s->comm->rank;
+    for (int i = 0; p->perm && i + 1 < p->perm->count; i += 2) {
+        int64_t source = p->perm->at[i], target = p->perm->at[i + 1];
+        bool inside = source >= 0 && source < n && target >= 0 && target < n;
+        if (inside && (owners[source] == rank || owners[target] == rank))
+            takes_part[owners[source]] = takes_part[owners[target]] = 1;
+    }
+}
+
+/* Numbers them: in `numbers`, by process, 1 where it takes part and 0 where not; then its number among the sources, or -1. */
+static bool number_sources(mf_exchange *x, int *numbers)
+{
+    int size = x->s->comm->size, before = 0, rank = x->s->comm->rank, count = 0;
+    numbers[rank] = 1;
+    for (int i = 0; i < size; i++) {
+        count += numbers[i];
+        before += i < rank && numbers[i];
+    }
+    x->sources = mf_calloc((size_t)count, sizeof *x->sources);
+    for (int i = 0; x->sources && i < size; i++) {
+        int process = (rank + i) % size;
+        if (!numbers[process]) {
+            numbers[process] = -1;
+            continue;
+        }
+        numbers[process] = x->source_count;
+        x->sources[x->source_count] = (mf_exchange_peer){ .process = process, .nth = (before + x->source_count) % count };
+        x->source_count++;
+    }
+    return x->sources;
+}
+
+/* Each source's ranks, one list behind the other, and each rank's position in its. */
+static void list_ranks(mf_exchange *x, const int *numbers)
+{
+    int64_t n = x->g->member_count, *list = x->ranks;
+    for (int64_t i = 0; i < n; i++) {
+        x->source_at[i] = numbers[x->g->owners[i]];
+        if (x->source_at[i] >= 0)
+            x->position[i] = x->sources[x->source_at[i]].rank_count++;
+    }
+    for (int s = 0; s < x->source_count; list += x->sources[s++].rank_count)
+        x->sources[s].ranks = list;
+    for (int64_t i = 0; i < n; i++)
+        if (x->source_at[i] >= 0)
+            x->sources[x->source_at[i]].ranks[x->position[i]] = i;
+}
+
+/* The frontiers of all sources' ranks; there are no more nodes than ranks. */
+static bool find_frontiers(mf_exchange *x)
+{
+    const mf_rendezvous *g = x->g;
+    int64_t n = g->member_count;
+    for (int i = 0; i < x->source_count; i++)
+        if (!(x->sources[i].frontier = mf_alloc((size_t)x->sources[i].rank_count * sizeof *x->sources[i].frontier)))
+            return false;
+    for (int64_t from = 0, to; from < n; from = to) {
+        mf_exchange_peer *owner = &x->sources[x->source_at[from]];
+        for (to = from + 1; to < n && g->owners[to] == owner->process;)
+            to++;
+        owner->frontier_count += mf_frontier(n, from, to, owner->frontier + owner->frontier_count);
+    }
+    return true;
+}
+
+/* Who takes part, in one walk over all members. */
 static bool find_sources(mf_exchange *x)
 {
     const mf_rendezvous *g = x->g;
-    int64_t n = g->member_count, most = n < x->s->comm->size ? n : x->s->comm->size;
-    x->sources = mf_calloc((size_t)most, sizeof *x->sources);
-    x->position = mf_alloc((size_t)n * sizeof *x->position);
-    if (!x->sources || !x->position)
-        return false;
-    x->sources[x->source_count++].process = x->s->comm->rank;
-    for (int64_t i = 0; i < n; i++) {
-        mf_exchange_peer *owner = source_of(x, g->owners[i]);
-        if (!owner) {
-            owner = &x->sources[x->source_count++];
-            owner->process = g->owners[i];
-        }
-        x->position[i] = owner->rank_count++;
-    }
-    for (int i = 0; i < x->source_count; i++) {
-        mf_exchange_peer *from = &x->sources[i];
-        from->frontier = mf_alloc((size_t)from->rank_count * sizeof *from->frontier);
-        from->offsets = mf_alloc((size_t)g->instr->out_count * sizeof *from->offsets);
-        if (!from->frontier || !from->offsets)
-            return false;
-        from->frontier_count = frontier_of(g, from->process, from->frontier);
-    }
-    return true;
+    size_t n = (size_t)g->member_count;
+    bool pairs = only_permutes(x);
+    int *numbers = mf_calloc((size_t)x->s->comm->size, sizeof *numbers);
+    x->source_at = mf_alloc(n * sizeof *x->source_at);
+    x->position = mf_alloc(n * sizeof *x->position);
+    x->ranks = mf_alloc(n * sizeof *x->ranks);
+    bool made = numbers && x->source_at && x->position && x->ranks;
+    for (size_t i = 0; i < n && made && !pairs; i++)
+        numbers[g->owners[i]] = 1;
+    for (int k = 0; k < x->out_count && made && pairs; k++)
+        mark_partners(x, mf_exchange_eqn(x, k), numbers);
+    made = made && number_sources(x, numbers);
+    if (made)
+        list_ranks(x, numbers);
+    mf_free(numbers);
+    made = made && (pairs || find_frontiers(x));
+    for (int i = 0; i < x->source_count && made; i++)
+        made = (x->sources[i].offsets = mf_alloc((size_t)x->out_count * sizeof *x->sources[i].offsets));
+    return made;
 }
 
 static bool all_relayed(const mf_exchange *x)
@@ -274,7 +327,7 @@ static bool prepare(mf_exchange *x)
     if (made && own) {
         lay_out(x, own, own, own->offsets, own->bytes);
         for (int part = 0; part < MF_PARTS && made; part++)
-            made = part == MF_PART_OWN || contribute(x, part, own->process, own->offsets, own->bytes[part], &own->data[part]);
+            made = part == MF_PART_OWN || contribute(x, part, own, own->offsets, own->bytes[part], &own->data[part]);
     }
     for (int i = 1; i < x->source_count && made; i++) {
         mf_exchange_peer *peer = &x->sources[i];
@@ -282,7 +335,7 @@ static bool prepare(mf_exchange *x)
         lay_out(x, own, peer, offsets, bytes);
         for (int part = 0; part < MF_PARTS && made; part++)
             made = mf_register_new(&peer->data[part], peer->bytes[part]);
-        made = made && contribute(x, MF_PART_OWN, peer->process, offsets, bytes[MF_PART_OWN], &peer->out);
+        made = made && contribute(x, MF_PART_OWN, peer, offsets, bytes[MF_PART_OWN], &peer->out);
         peer->out_bytes = bytes[MF_PART_OWN];
     }
     mf_free(offsets);
@@ -468,33 +521,61 @@ mf_message_tag mf_exchange_tag(const mf_exchange *x, uint64_t which)
     return tag;
 }
 
-/* What the others wait for goes first; receipts are asked for while it travels. */
-static void post(mf_exchange *x)
+/* What goes directly in this round; nothing is posted where `really` is false. What the others wait for goes first; receipts are asked for
+ * while it travels. How many messages. */
+static int post_round(mf_exchange *x, bool really)
 {
     mf_comm *c = x->s->comm;
     const mf_exchange_peer *own = x->sources;
     const mf_message_tag tags[] = { mf_exchange_tag(x, MF_PART_SHARED), mf_exchange_tag(x, MF_PART_OWN) };
-    int total = x->first_messages, count = x->source_count;
-    for (int i = 1; i < count; i++)
-        total += (own[i].bytes[MF_PART_SHARED] > 0) + (own[i].bytes[MF_PART_OWN] > 0) + (own->bytes[MF_PART_SHARED] > 0) +
-                 (own[i].out_bytes > 0);
-    mf_exchange_expect(x, total);
-    for (const mf_exchange_peer *peer = own; count && ++peer < own + count;) {
-        if (own->bytes[MF_PART_SHARED])
-            c->send(c, peer->process, &tags[MF_PART_SHARED], own->data[MF_PART_SHARED].data, (size_t)own->bytes[MF_PART_SHARED],
-                    mf_message_ended, x);
-        if (peer->out_bytes)
-            c->send(c, peer->process, &tags[MF_PART_OWN], peer->out.data, (size_t)peer->out_bytes, mf_message_ended, x);
+    mf_span d = mf_round_distances(x->source_count, x->round);
+    int count = 0;
+    for (int64_t i = d.first; i < d.end; i++) {
+        const mf_exchange_peer *to = &own[i];
+        const mf_register *out[] = { &own->data[MF_PART_SHARED], &to->out };
+        int64_t bytes[] = { own->bytes[MF_PART_SHARED], to->out_bytes };
+        for (int part = 0; part < MF_PARTS; part++) {
+            count += bytes[part] > 0;
+            if (bytes[part] && really)
+                c->send(c, to->process, &tags[part], out[part]->data, (size_t)bytes[part], mf_message_ended, x);
+        }
     }
-    for (int i = 1; i < count; i++)
-        for (int part = 0; part < MF_PARTS; part++)
-            if (own[i].bytes[part])
-                c->receive(c, own[i].process, &tags[part], own[i].data[part].data, (size_t)own[i].bytes[part], mf_message_ended, x);
+    for (int64_t i = d.first; i < d.end; i++) {
+        const mf_exchange_peer *from = &own[x->source_count - i];
+        for (int part = 0; part < MF_PARTS; part++) {
+            count += from->bytes[part] > 0;
+            if (from->bytes[part] && really)
+                c->receive(c, from->process, &tags[part], from->data[part].data, (size_t)from->bytes[part], mf_message_ended, x);
+        }
+    }
+    return count;
+}
+
+static void post(mf_exchange *x)
+{
+    mf_exchange_expect(x, x->first_messages + post_round(x, false));
+    post_round(x, true);
+    x->round++;
     if (x->relay)
         mf_relay_post(x);
     else
         mf_pieces_post(x);
     mf_exchange_posted(x);
+}
+
+/* The next round that has messages is on its way; false: there is none. */
+static bool next_round(mf_exchange *x)
+{
+    int messages = 0;
+    for (; 1 + (int64_t)x->round * MF_ROUND_MOST < x->source_count && !(messages = post_round(x, false)); x->round++) {
+    }
+    if (!messages)
+        return false;
+    mf_exchange_expect(x, messages);
+    post_round(x, true);
+    x->round++;
+    mf_exchange_posted(x);
+    return true;
 }
 
 /* NULL: memory is out. */
@@ -544,7 +625,7 @@ static void name_messages(mf_exchange *x)
 static mf_exchange *again(mf_exchange *x)
 {
     mf_exchange_peer *own = x->sources;
-    if (contribute(x, MF_PART_SHARED, own->process, own->offsets, own->bytes[MF_PART_SHARED], &own->data[MF_PART_SHARED]))
+    if (contribute(x, MF_PART_SHARED, own, own->offsets, own->bytes[MF_PART_SHARED], &own->data[MF_PART_SHARED]))
         return x;
     x->own->exchange = NULL;
     x->own = NULL;
@@ -560,14 +641,19 @@ bool mf_exchange_begin(mf_run_state *s, mf_rendezvous *g)
         return false;
     }
     x->fiber = (mf_fiber){ .stage = s, .exchange = x };
+    x->round = 0;
     name_messages(x);
     post(x);
     return true;
 }
 
-/* The next step of a relay: 1 when it is on its way, 0 when there is none, -1 when memory is out. */
+/* The next round, or the next step of a relay: 1 when it is on its way, 0 when there is none, -1 when memory is out. */
 static int go_on(mf_exchange *x)
 {
+    if (next_round(x))
+        return 1;
+    if (!x->relay)
+        return 0;
     int messages = mf_relay_arrived(x) ? mf_relay_messages(x) : -1;
     if (messages <= 0)
         return messages;
@@ -598,7 +684,7 @@ void mf_exchange_end(mf_exchange *x)
     mf_fiber *next = g->lockstep ? mf_lockstep_fiber(g->lockstep) : NULL;
     mf_exchange_fail(x);
     bool failed = atomic_load_explicit(&s->failed, memory_order_acquire), made = false;
-    if (!failed && x->relay) {
+    if (!failed) {
         int more = go_on(x);
         if (more > 0)
             return;
@@ -659,22 +745,21 @@ void mf_exchange_operands(const mf_exchange *x, int k, const void **from)
         receiving r = { from, chunk_from(x, k, peer), e->in[0]->type->bytes };
         if (kind == MF_COLLECTIVE_PERMUTE)
             pairs_between(x, e, peer->process, x->s->comm->rank, take_pair, &r);
-        for (int64_t rank = 0; rank < x->g->member_count && kind != MF_COLLECTIVE_PERMUTE; rank++)
-            if (x->g->owners[rank] == peer->process)
-                from[rank] = r.at + x->position[rank] * r.bytes;
+        for (int64_t at = 0; at < peer->rank_count && kind != MF_COLLECTIVE_PERMUTE; at++)
+            from[peer->ranks[at]] = r.at + at * r.bytes;
     }
 }
 
 void mf_exchange_hold(const mf_exchange *x, int k, int64_t rank, const void *operand, mf_register *to)
 {
-    const mf_register *in = &source_of(x, x->g->owners[rank])->data[part_of(x, k)];
+    const mf_register *in = &x->sources[x->source_at[rank]].data[part_of(x, k)];
     mf_register_view(to, in, (const unsigned char *)operand - in->data);
 }
 
 const void *mf_exchange_piece(const mf_exchange *x, int k, int64_t s, int64_t r)
 {
     int64_t bytes = mf_exchange_eqn(x, k)->in[0]->type->bytes / x->g->member_count;
-    return chunk_from(x, k, source_of(x, x->g->owners[s])) + (x->position[s] * x->sources[0].rank_count + x->position[r]) * bytes;
+    return chunk_from(x, k, &x->sources[x->source_at[s]]) + (x->position[s] * x->sources[0].rank_count + x->position[r]) * bytes;
 }
 
 typedef struct combining {

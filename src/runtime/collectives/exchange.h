@@ -13,9 +13,10 @@ typedef struct mf_relay mf_relay;
 /* A process that takes part: what it contributes, as far as it is here. */
 typedef struct mf_exchange_peer {
     int process;
-    int nth; /* of them all, in order; where reductions go in pieces */
+    int nth; /* of them all, in order */
     int64_t rank_count, frontier_count;
-    mf_subtree *frontier;       /* of its ranks */
+    int64_t *ranks;             /* that it has, ascending */
+    mf_subtree *frontier;       /* of them, where something is reduced */
     int64_t *offsets;           /* by result: where its chunk begins in its part */
     int64_t bytes[MF_PARTS];    /* of what it sends here; of this process, of what it sends to everybody */
     mf_register data[MF_PARTS]; /* that */
@@ -29,8 +30,10 @@ struct mf_exchange {
     mf_rendezvous *g;
     const mf_segment_compiler *compiler;
     int out_count, source_count;
-    mf_exchange_peer *sources; /* this process first */
-    int64_t *position;         /* by rank: among the ranks of its process */
+    mf_exchange_peer *sources; /* those with which something may be exchanged; this process first, then around the circle in their order */
+    int *source_at;            /* by rank: the number of its process's; -1: nothing goes there */
+    int64_t *ranks, *position; /* of all sources; by rank: among the ranks of its process */
+    int round;                 /* the next one in which they exchange what goes directly (relay.h) */
     mf_register *sums;         /* by result, of reductions that go in pieces; NULL: none does */
     mf_relay *relay;           /* NULL: everybody sends to everybody */
     mf_message_tag tag;        /* of its messages, but for what tells them apart */

@@ -48,14 +48,6 @@ static int64_t piece_bytes(const vector_block *b, const mf_exchange_peer *of)
     return piece_of(b, of).count * mf_dtype_size(mf_partial_dtype(mf_exchange_eqn(b->x, b->k)));
 }
 
-/* Each process's number among them, the same in all. */
-static void number_sources(mf_exchange *x)
-{
-    for (int i = 0; i < x->source_count; i++)
-        for (int other = 0; other < x->source_count; other++)
-            x->sources[i].nth += x->sources[other].process < x->sources[i].process;
-}
-
 /* ---- blocks */
 
 static int64_t block_elements(const mf_exchange *x, const mf_eqn *e)
@@ -104,7 +96,6 @@ bool mf_pieces_prepare(mf_exchange *x)
     }
     if (!x->sums)
         return true;
-    number_sources(x);
     return cut(x);
 }
 

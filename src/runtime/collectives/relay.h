@@ -19,11 +19,18 @@ typedef enum mf_way { MF_WAY_DIRECT, MF_WAY_WHOLE, MF_WAY_PARTS } mf_way;
 mf_way mf_way_of(int64_t pieces_from, int64_t processes, int64_t bytes);
 enum { MF_DIRECT_MOST = 15 }; /* processes up to which everything goes directly */
 
-/* ---- everybody gets the sum, or what all have */
-
 typedef struct mf_span {
     int64_t first, end;
 } mf_span;
+
+/* ---- everybody sends everybody something
+ * In rounds, so that no process has more than so many messages on their way to others, and none is sent to by all at once: to the participants
+ * that are so far on, around the circle of them all, and from those that are as far back. So one's receipts are the others' sends of the
+ * same round. */
+enum { MF_ROUND_MOST = MF_DIRECT_MOST };
+mf_span mf_round_distances(int64_t processes, int64_t round); /* empty: that round is none */
+
+/* ---- everybody gets the sum, or what all have */
 
 typedef struct mf_transfer {
     int64_t to, from;        /* participants; -1: nobody */

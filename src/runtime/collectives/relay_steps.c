@@ -121,3 +121,9 @@ int mf_relay_nodes(const int *first, int64_t processes, int64_t participant, int
         count += mf_frontier(first[processes], first[held[i].first], first[held[i].end], out + count);
     return count;
 }
+
+mf_span mf_round_distances(int64_t processes, int64_t round)
+{
+    int64_t first = 1 + round * MF_ROUND_MOST, end = first + MF_ROUND_MOST;
+    return (mf_span){ first, end < processes ? end : processes > first ? processes : first };
+}
