@@ -43,6 +43,9 @@ mf_hlo_value h_conjugate(mf_hlo *h, mf_hlo_value x);               /* of complex
 mf_hlo_value h_reshape(mf_hlo *h, mf_hlo_value x, const mf_type *type);
 mf_hlo_value h_broadcast(mf_hlo *h, mf_hlo_value x, const mf_type *type, const mf_intlist *where);
 mf_hlo_value h_iota(mf_hlo *h, const mf_type *type, int64_t axis);
+/* x, which counts 0, 1, 2 and so on; a few integers behind a barrier in modules for XLA's CPU, whose compiler would think for hours about
+ * what is computed from them in hundreds of steps. */
+mf_hlo_value h_count(mf_hlo *h, mf_hlo_value x);
 mf_hlo_value h_slice(mf_hlo *h, mf_hlo_value x, const mf_type *type, const int64_t *start, const int64_t *limit, const int64_t *strides);
 mf_hlo_value h_pad(mf_hlo *h, mf_hlo_value x, mf_hlo_value value, const int64_t *low, const int64_t *high, const int64_t *interior);
 /* Row at index, a scalar, along the axis, which goes; and x with a row put there. */
@@ -67,7 +70,7 @@ void h_program(mf_hlo *h, const mf_program *p, const mf_hlo_value *in, mf_hlo_va
 /* ---- reducers */
 mf_dtype h_sum_dtype(mf_dtype dtype); /* in which elements of this one are summed: f32 for f16 and bf16 */
 mf_dtype h_product_dtype(const mf_hlo *h,
-                         mf_dtype dtype); /* in which they are multiplied: f32 for f16 and bf16 if the module has wide products */
+                         mf_dtype dtype); /* in which they are multiplied: f32 for f16 and bf16 if the module is for XLA's CPU */
 mf_hlo_value h_join(mf_hlo *h, mf_reducer r, mf_hlo_value x, mf_hlo_value y);
 mf_hlo_value h_identity(mf_hlo *h, mf_reducer r, const mf_type *type);
 void h_reducer_region(mf_hlo *h, mf_reducer r, mf_dtype dtype);

@@ -17,7 +17,7 @@ struct mf_hlo {
     mf_error_object *error;
     int next, indent, depth; /* the next value's name; spaces; axes */
     int64_t replicas;
-    bool wide_products;            /* see mf_hlo_module */
+    bool for_cpu;                  /* see mf_hlo_module */
     mf_hlo_axis axes[MF_HLO_AXES]; /* outermost first */
     mf_hlo_findings *findings;     /* or NULL */
     mf_hlo_value found;            /* so far; without a type where nothing is reported */

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+enum { MOST_COUNTED = 1 << 16 }; /* elements */
+
 mf_hlo_value h_unary(mf_hlo *h, const char *op, mf_hlo_value x) { return h_op(h, op, x.type, &x, 1, NULL); }
 
 mf_hlo_value h_binary(mf_hlo *h, const char *op, mf_hlo_value x, mf_hlo_value y)
@@ -44,10 +46,7 @@ mf_hlo_value h_convert(mf_hlo *h, mf_hlo_value x, mf_dtype dtype)
     return h_op(h, "convert", mf_type_with_dtype(x.type, dtype), &x, 1, NULL);
 }
 
-mf_dtype h_product_dtype(const mf_hlo *h, mf_dtype dtype)
-{
-    return h->wide_products && (dtype == MF_BF16 || dtype == MF_F16) ? MF_F32 : dtype;
-}
+mf_dtype h_product_dtype(const mf_hlo *h, mf_dtype dtype) { return h->for_cpu && (dtype == MF_BF16 || dtype == MF_F16) ? MF_F32 : dtype; }
 
 mf_hlo_value h_part(mf_hlo *h, const char *which, mf_hlo_value x)
 {
@@ -73,9 +72,15 @@ mf_hlo_value h_broadcast(mf_hlo *h, mf_hlo_value x, const mf_type *type, const m
     return h_op(h, "broadcast_in_dim", type, &x, 1, "broadcast_dimensions = %s", h_ints(h, where));
 }
 
+mf_hlo_value h_count(mf_hlo *h, mf_hlo_value x)
+{
+    bool few = x.type && x.type->rank == 1 && x.type->size <= MOST_COUNTED && mf_dtype_is_int(x.type->dtype);
+    return h->for_cpu && few ? h_op(h, "optimization_barrier", x.type, &x, 1, NULL) : x;
+}
+
 mf_hlo_value h_iota(mf_hlo *h, const mf_type *type, int64_t axis)
 {
-    return h_op(h, "iota", type, NULL, 0, "iota_dimension = %lld : i64", (long long)axis);
+    return h_count(h, h_op(h, "iota", type, NULL, 0, "iota_dimension = %lld : i64", (long long)axis));
 }
 
 mf_hlo_value h_slice(mf_hlo *h, mf_hlo_value x, const mf_type *type, const int64_t *start, const int64_t *limit, const int64_t *strides)

@@ -216,9 +216,9 @@ static void put_symbol(mf_text *t, const char *name)
 }
 
 mf_error_object *mf_hlo_module(mf_text *t, const char *name, const mf_program *p, int64_t replicas, const bool *donated,
-                               mf_hlo_findings *findings, bool wide_products)
+                               mf_hlo_findings *findings, bool for_cpu)
 {
-    mf_hlo h = { .text = t, .replicas = replicas, .indent = 4, .findings = findings, .wide_products = wide_products };
+    mf_hlo h = { .text = t, .replicas = replicas, .indent = 4, .findings = findings, .for_cpu = for_cpu };
     signature s;
     if (read_signature(&h, &s, p, donated)) {
         mf_text_put(t, "module @");

@@ -130,6 +130,15 @@ static bool all_alike(const mf_literal *l)
     return l->type->size > 0;
 }
 
+/* Integers 0, 1, 2 and so on, of which a compiler makes an iota. */
+static bool counts_up(const mf_literal *l)
+{
+    bool counts = l->type->rank == 1 && mf_dtype_is_int(l->type->dtype);
+    for (int64_t i = 0; i < l->type->size && counts; i++)
+        counts = mf_load_i64(l->type->dtype, l->data + i * mf_dtype_size(l->type->dtype)) == i;
+    return counts;
+}
+
 mf_hlo_value h_literal(mf_hlo *h, mf_literal *literal)
 {
     mf_text t = { 0 };
@@ -145,8 +154,9 @@ mf_hlo_value h_literal(mf_hlo *h, mf_literal *literal)
     else if (l->type->size)
         put_nested(&t, l->type, 0, (const char *)l->data);
     mf_hlo_value v = put_constant(h, l->type, &t);
+    bool counts = counts_up(l);
     mf_drop(l);
-    return v;
+    return counts ? h_count(h, v) : v;
 }
 
 /* ---- attributes */

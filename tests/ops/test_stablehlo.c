@@ -107,10 +107,10 @@ static bool has_narrow_product(const mf_op *op, const char *module)
     return !line || (narrow && narrow < end);
 }
 
-static void check_module(const sample *s, const mf_program *p, bool wide_products)
+static void check_module(const sample *s, const mf_program *p, bool for_cpu)
 {
     mf_text t = { 0 };
-    mf_error_object *error = mf_hlo_module(&t, s->op->name, p, mf_span_of(p), NULL, NULL, wide_products);
+    mf_error_object *error = mf_hlo_module(&t, s->op->name, p, mf_span_of(p), NULL, NULL, for_cpu);
     if (s->op->stablehlo == mf_hlo_none) {
         bool says = error && error->status == MF_ERROR_ARGUMENT && strstr(error->message, s->op->name) &&
                     strstr(error->message, s->op->hlo);
@@ -121,8 +121,8 @@ static void check_module(const sample *s, const mf_program *p, bool wide_product
         sample_fail_error(s, "StableHLO", error);
     } else if (!t.at || t.failed || !strstr(t.at, "func.func public @main(") || strstr(t.at, "(null)")) {
         sample_fail(s, "StableHLO: %s", t.at ? t.at : "no text");
-    } else if (widens(s) && has_narrow_product(s->op, t.at) == wide_products) {
-        sample_fail(s, "StableHLO%s: %s", wide_products ? " with wide products" : "", t.at);
+    } else if (widens(s) && has_narrow_product(s->op, t.at) == for_cpu) {
+        sample_fail(s, "StableHLO%s: %s", for_cpu ? " for a CPU" : "", t.at);
     } else if (getenv("MF_STABLEHLO_DIR")) {
         write_sample(s, p, t.at, getenv("MF_STABLEHLO_DIR"));
     }

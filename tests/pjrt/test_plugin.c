@@ -308,6 +308,17 @@ TEST(what_a_plugin_cannot_do_is_an_error)
     CHECK_CONTAINS(mf_error(t), "requires 9 replicas");
 }
 
+static mf_value toss(mf_value key, mf_value i) { return mf_random_uniform(mf_random_fold_in(key, i), MF_SHAPE0, MF_F32); }
+static mf_value tosses(mf_value key) { return mf_call(mf_vmap(toss, .in_axes = mf_axes(MF_NONE, 0)), key, mf_arange(5, MF_I32)); }
+
+/* XLA's compiler would think about what is computed from 0, 1, 2 and so on without end. */
+TEST(what_counts_is_hidden_from_the_compiler)
+{
+    PLUGIN_OR_SKIP;
+    mf_value key = mf_random_key(3);
+    CHECK_STR(text(mf_call(mf_jit(tosses), mf_device_put(key, devices().at[0]))), text(mf_call(mf_jit(tosses), key)));
+}
+
 /* ---- calls of the host */
 
 static char printed[4096];

@@ -243,9 +243,8 @@ static mf_error_object *make_executable(pjrt_executable *x)
 {
     pjrt_client *c = pjrt_client_of(x->base.client);
     mf_text code = { 0 }, options = { 0 };
-    bool wide_products = c->is_cpu; /* XLA's own code for products of bf16 on a CPU takes ten times as long as for f32 */
     mf_error_object *error = mf_hlo_module(&code, x->base.function, x->base.program, x->replicas, x->base.donated,
-                                           x->findings ? &x->findings->list : NULL, wide_products);
+                                           x->findings ? &x->findings->list : NULL, c->is_cpu);
     if (!error && !code.failed)
         read_replicas(x, &code);
     put_options(&options, x);
