@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # test_pjrt.sh BUILD PLUGIN [room...]: the tests of the plugin, and those of the rooms ops, pmap and random with a PJRT plugin as their
-# default backend and eight devices, save what tests/pjrt/without.txt names. A line a program; the last one is "N passed, M failed".
+# default backend and eight devices, save what tests/pjrt/without.txt names; those of pmap
+# also with every map as replicas. A line a program; the last one is "N passed, M failed".
 # MF_PJRT_OPTIONS in the environment takes the place of the eight devices of XLA's CPU.
 # XLA compiles each op of each shape: most of an hour on two cores, and minutes once out/pjrt/programs has what it compiled.
 set -uo pipefail
@@ -26,15 +27,21 @@ run() { # room/test
     [ $status = 0 ] || { grep -v ' ok$' "$log" | tail -n 40; }
 }
 
-for test in pjrt/test_failures pjrt/test_plugin; do
-    run $test
+run_room() {
+    for test in "$build"/tests/"$1"/test_*; do
+        run "$1/$(basename "$test")"
+    done
+}
+
+run pjrt/test_failures
+for stack in 1 0; do
+    MF_PJRT_STACK=$stack run pjrt/test_plugin
 done
 export MF_TEST_CLIENT=xla
 for room in "${@:-ops pmap random}"; do
     for room in $room; do
-        for test in "$build"/tests/"$room"/test_*; do
-            run "$room/$(basename "$test")"
-        done
+        run_room "$room"
+        [ "$room" = pmap ] && echo "pmap, of replicas:" && MF_PJRT_STACK=0 run_room pmap
     done
 done
 echo "$passed passed, $failed failed"

@@ -308,6 +308,75 @@ TEST(what_a_plugin_cannot_do_is_an_error)
     CHECK_CONTAINS(mf_error(t), "requires 9 replicas");
 }
 
+/* ---- small maps as one program */
+
+static bool stacks(void)
+{
+    const char *off = getenv("MF_PJRT_STACK");
+    return !(off && !strcmp(off, "0"));
+}
+/* The line of the plan that says what runs. */
+static const char *runs_as(mf_function f, mf_value x) { return mf_as_text(mf_compile(f, x), MF_TEXT_PLAN); }
+
+static mf_value share_of(mf_value x) { return mf_tuple(mf_div(x, mf_psum(x, "i")), mf_mul(mf_axis_index("i"), x), mf_psum(x, "i")); }
+static mf_value turned_rows(mf_value x) { return mf_tuple(mf_pshuffle(x, "i", mf_list(1, 2, 3, 4, 5, 6, 7, 0)), mf_all_gather(x, 0, "i")); }
+static mf_value in_pairs(mf_value x)
+{
+    return mf_psum(x, "i", .axis_index_groups = mf_list(mf_list(0, 5), mf_list(1, 4), mf_list(2, 7), mf_list(3, 6)));
+}
+static mf_value dice(mf_value key) { return mf_random_uniform(mf_random_fold_in(key, mf_axis_index("i")), MF_SHAPE(3), MF_F32); }
+
+static void same_map(mf_value (*fn)(mf_value), mf_value x)
+{
+    mf_value theirs = mf_tree_leaves(mf_call(mf_pmap(fn, "i", .backend = "plugin"), x));
+    mf_value ours = mf_tree_leaves(mf_call(mf_pmap(fn, "i"), x));
+    for (int i = 0; i < mf_len(ours); i++) {
+        CHECK_STR(text(mf_get(theirs, i)), text(mf_get(ours, i)));
+        CHECK_EQ_INT(mf_devices_of_array(mf_get(theirs, i)).count, N);
+    }
+}
+
+TEST(small_maps_are_one_program)
+{
+    PLUGIN_OR_SKIP;
+    mf_value x = mf_add(mf_arange(N, MF_F32), 1), large = mf_ones(MF_SHAPE(N, 1 << 18), MF_F32);
+    mf_function sums = mf_pmap(total, "i", .backend = "plugin");
+    CHECK_CONTAINS(runs_as(sums, x),
+                   stacks() ? "1 replica, with the rows of 8 devices" : "8 replicas, each with all of the arguments or its row");
+    CHECK_CONTAINS(runs_as(sums, large), "8 replicas");                                /* a thread for each is worth its wait */
+    CHECK_CONTAINS(runs_as(mf_pmap(turn, "i", .backend = "plugin"), x), "8 replicas"); /* it has an extremum of floats */
+    same_map(share_of, x);                                                             /* divided, not multiplied by a reciprocal */
+    same_map(turned_rows, mf_arange(N, MF_I32));
+    same_map(in_pairs, x);
+    same_map(dice, mf_random_split(mf_random_key(7), N));
+}
+
+static mf_value widest(mf_value x) { return mf_pmax(mf_mul(x, 2), "i"); } /* of floats: replicas */
+static mf_value sums_and_rows(mf_value x) { return mf_tuple(mf_psum(x, "i"), mf_add(x, 1)); }
+
+/* Rows that a small map gave at once are those that devices take one by one, and the other way round. */
+TEST(rows_go_from_small_maps_to_replicas_and_back)
+{
+    PLUGIN_OR_SKIP;
+    mf_value ours = mf_reshape(mf_arange(3 * N, MF_F32), MF_SHAPE(3, N)), theirs = ours;
+    for (int i = 0; i < 3; i++) {
+        mf_function f = mf_pmap(sums_and_rows, "i", .in_axes = 1, .out_axes = 1), g = mf_pmap(widest, "i", .in_axes = 1, .out_axes = 1);
+        mf_function on_theirs = mf_pmap(sums_and_rows, "i", .in_axes = 1, .out_axes = 1, .backend = "plugin", .donate_argnums = MF_INTS(0));
+        mf_function widest_of_theirs = mf_pmap(widest, "i", .in_axes = 1, .out_axes = 1, .backend = "plugin");
+        mf_value sums, rows, their_sums, their_rows;
+        mf_unpack(mf_call(f, ours), &sums, &rows);
+        mf_unpack(mf_call(on_theirs, theirs), &their_sums, &their_rows);
+        mf_value most = mf_call(widest_of_theirs, their_rows);
+        CHECK_STR(text(their_sums), text(sums));
+        CHECK_STR(text(mf_get(mf_swapaxes(their_rows, 0, 1), 3)), text(mf_get(mf_swapaxes(rows, 0, 1), 3)));
+        CHECK_STR(text(mf_shard(most, 5)), text(mf_shard(mf_call(g, rows), 5)));
+        ours = mf_call(g, rows);
+        theirs = most;
+    }
+    CHECK_STR(text(theirs), text(ours));
+    CHECK_STR(text(mf_add(theirs, theirs)), text(mf_mul(ours, 2)));
+}
+
 static mf_value toss(mf_value key, mf_value i) { return mf_random_uniform(mf_random_fold_in(key, i), MF_SHAPE0, MF_F32); }
 static mf_value tosses(mf_value key) { return mf_call(mf_vmap(toss, .in_axes = mf_axes(MF_NONE, 0)), key, mf_arange(5, MF_I32)); }
 

@@ -25,6 +25,7 @@ typedef struct pjrt_client {
     char *path;            /* of its shared object */
     struct mf_comm *nodes; /* of which this process is one, to the plugin; NULL: it is alone */
     bool is_cpu;           /* XLA's own CPU plugin: its platform is "cpu" */
+    bool stacks;           /* small maps are one program, over the rows of all of their devices (pjrt_stack.c) */
     bool calls_host;       /* its programs may (pjrt_host.c) */
     pthread_mutex_t calls; /* of calls over several devices, one begins at a time */
     pthread_mutex_t lock;
@@ -102,19 +103,26 @@ typedef struct pjrt_executable {
     const mf_eqn *map; /* the program is this map alone: arguments and results are the devices' own rows; or NULL */
     int replicas;
     int map_size;                        /* of the map; 1 without */
+    int span;                            /* devices of each index of the map */
+    mf_program *stacked;                 /* the map over all rows at once, as one replica on the first device; NULL: it is not run so */
     pjrt_findings *findings;             /* NULL: it finds out nothing */
     const mf_type **in, **out;           /* of each replica */
     int64_t *in_axes, *out_axes;         /* along which a replica has its row; MF_NONE: all of it */
+    const int64_t *lies;                 /* of each output, along which axis devices have its rows */
     bool named;                          /* its maps name the devices */
     bool meets;                          /* it has collectives: its devices wait for one another */
     bool apart;                          /* each of its devices runs a program of one replica */
     _Atomic(const mf_sharding *) *where; /* of each output, where the last call had it */
     _Atomic(void *) room;                /* of a call that has ended, for the next one */
-    int devices[];                       /* by replica; of one replica, a portable executable runs on any */
+    int devices[];                       /* by replica, or of a stacked map by index; else of one replica, which runs on any */
 } pjrt_executable;
 
 mf_error_object *pjrt_load(const mf_load_request *load, mf_executable **x);                          /* pjrt_load.c */
 mf_error_object *pjrt_run(mf_executable *x, mf_array *const *in, const bool *moved, mf_array **out); /* pjrt_execute.c */
+
+/* ---- small maps as one program (pjrt_stack.c) */
+/* The program of all rows that p, which is this map alone, is; one reference. NULL: it is to run as replicas. */
+mf_program *pjrt_stack(const mf_program *p, const mf_eqn *map);
 
 /* NULL, or an error that names a collective to which some of its devices might not come (pjrt_agreement.c). Adds to `wanted` the checks
  * that only a run can answer. */
@@ -143,8 +151,9 @@ mf_error_object *pjrt_host_calls_error(pjrt_host_calls *s, uint64_t found); /* o
 mf_future *pjrt_future_new(pjrt_client *c, int count, bool meets, const void *place);
 /* One of its events, which it destroys; NULL: it has come. device: whose part of the run ends with it; -1: nobody's. */
 void pjrt_future_add(mf_future *f, void *event, int device);
-/* The parts of the run are recorded, where the profiler records, under this name, which is interned or NULL: from now until their events come. */
-void pjrt_future_record(mf_future *f, const char *name);
+/* The parts of the run are recorded, where the profiler records, under this name, which is interned or NULL: from now until their events
+ * come. devices: of a run that has one event for all of them, as many as there are; NULL: each has its own. */
+void pjrt_future_record(mf_future *f, const char *name, const int *devices, int count);
 /* One of its events did not come to be: takes the error. */
 void pjrt_future_fail(mf_future *f, mf_error_object *error);
 /* What the call finds out is read to this, by replica, before its last event comes. NULL: memory is out. */

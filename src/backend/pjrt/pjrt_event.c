@@ -6,6 +6,8 @@
 #include "base/intern.h"
 #include "runtime/profile/profiler.h"
 
+#include <string.h>
+
 typedef struct listener {
     struct listener *next;
     void (*fn)(void *);
@@ -26,8 +28,10 @@ typedef struct run_event {
     _Atomic int left;
     bool meets;
     const void *place;
-    const char *name;        /* on the profiler's rows */
-    int64_t start;           /* 0: nobody records */
+    const char *name; /* on the profiler's rows */
+    int64_t start;    /* 0: nobody records */
+    int *devices;     /* whose part of the run ends with any event that is a device's; NULL: of that device alone */
+    int device_count;
     pjrt_findings *findings; /* of the program; NULL: none */
     uint64_t *found;
     bool shared; /* the program, by many lines */
@@ -41,6 +45,7 @@ static void event_destroy(mf_object *o)
     mf_drop(((run_event *)o)->failed);
     mf_drop(((run_event *)o)->findings);
     mf_free(((run_event *)o)->found);
+    mf_free(((run_event *)o)->devices);
 }
 static const mf_class event_class = { "plugin's event", event_destroy };
 
@@ -132,11 +137,24 @@ static void arrive(run_event *e, mf_error_object *error)
     mf_drop(e);
 }
 
-void pjrt_future_record(mf_future *f, const char *name)
+void pjrt_future_record(mf_future *f, const char *name, const int *devices, int count)
 {
     run_event *e = (run_event *)f;
     e->start = mf_profile_begin();
     e->name = e->start && !name ? mf_intern("program") : name;
+    e->devices = e->start && devices ? mf_alloc((size_t)count * sizeof *devices) : NULL; /* memory is out: it is one device's alone */
+    if (!e->devices)
+        return;
+    memcpy(e->devices, devices, (size_t)count * sizeof *devices);
+    e->device_count = count;
+}
+
+static void record(const run_event *e, const arrival *a)
+{
+    for (int k = 0; k < e->device_count; k++)
+        mf_profile_device(e->start, e->devices[k], e->name, e->place);
+    if (!e->device_count)
+        mf_profile_device(e->start, a->device, e->name, e->place);
 }
 
 static void came(void *error, void *context)
@@ -144,7 +162,7 @@ static void came(void *error, void *context)
     const arrival *a = context;
     run_event *e = a->run;
     if (e->start && a->device >= 0)
-        mf_profile_device(e->start, a->device, e->name, e->place);
+        record(e, a);
     mf_error_object *failed = error ? pjrt_error(e->client, PJRT_LOADED_EXECUTE, e->place, error) : NULL;
     pjrt_destroy(e->client, PJRT_EVENT_DESTROY, a->event);
     arrive(e, failed);

@@ -32,8 +32,8 @@ typedef struct call {
 static bool is_donated(const pjrt_executable *x, int i) { return x->base.donated && x->base.donated[i]; }
 static int device_of(const call *c, int replica) { return c->x->replicas == 1 ? c->device : c->x->devices[replica]; }
 /* The index along the map's axis of a replica, and the first replica of an index. */
-static int index_of(const pjrt_executable *x, int replica) { return replica / (x->replicas / x->map_size); }
-static int replica_of(const pjrt_executable *x, int index) { return index * (x->replicas / x->map_size); }
+static int index_of(const pjrt_executable *x, int replica) { return replica / x->span; }
+static int replica_of(const pjrt_executable *x, int index) { return index * x->span; }
 
 /* ---- beginning: as if nothing had been asked where it fails */
 
@@ -205,7 +205,7 @@ static mf_error_object *make_arguments(call *c)
 
 static bool is_committed(const call *c, int o)
 {
-    bool committed = c->x->replicas > 1 || c->x->out_axes[o] != MF_NONE;
+    bool committed = c->x->replicas > 1 || c->x->stacked || c->x->lies[o] != MF_NONE;
     for (int i = 0; i < c->in_count && !committed; i++)
         committed = c->in[i]->sharding->committed;
     return committed;
@@ -213,13 +213,13 @@ static bool is_committed(const call *c, int o)
 
 static const mf_sharding *make_sharding(const call *c, int o, bool committed)
 {
-    int devices[PJRT_MOST_DEVICES], axis = (int)c->x->out_axes[o];
+    int devices[PJRT_MOST_DEVICES], axis = (int)c->x->lies[o];
     if (!committed)
         return mf_sharding_default(c->x->base.client);
-    if (c->x->out_axes[o] == MF_NONE)
+    if (c->x->lies[o] == MF_NONE)
         return mf_sharding_single(c->x->base.client, device_of(c, 0));
     for (int k = 0; k < c->x->map_size; k++)
-        devices[k] = device_of(c, replica_of(c->x, k));
+        devices[k] = c->x->map_size > 1 ? c->x->devices[replica_of(c->x, k)] : device_of(c, 0);
     return mf_sharding_get(c->x->base.client, 1, &axis, c->x->map_size, devices);
 }
 
@@ -247,18 +247,18 @@ static mf_array *new_result(const call *c, int o, mf_future *f)
     return a;
 }
 
-/* What a replica gave becomes a form of the result's memory, if it has a place there. */
+/* What a replica gave becomes a form of the result's memory, if it has a place there: of a part that is its own, or of its row. */
 static bool take_result(const call *c, mf_array *a, int o, int replica)
 {
     void **at = &c->results[replica * c->gives + o];
-    const mf_type *type = c->x->out[o];
-    pjrt_view v = { .dtype = type->dtype, .rank = type->rank };
-    memcpy(v.dims, type->dims, sizeof v.dims);
-    mf_contiguous_strides(type, v.strides);
-    bool mapped = c->x->out_axes[o] != MF_NONE;
+    int64_t axis = c->x->out_axes[o];
+    bool mapped = axis != MF_NONE;
     int k = mapped ? index_of(c->x, replica) : 0;
+    pjrt_view v = view_of(a, axis);
     if (mapped && replica_of(c->x, k) != replica)
         return true;
+    if (!a->buffer->part_count)
+        v.offset = mapped ? k * a->strides[axis] : 0;
     if (!pjrt_add_form(mf_buffer_at(a->buffer, k), &v, device_of(c, replica), *at))
         return false;
     *at = NULL;
@@ -413,7 +413,7 @@ static mf_error_object *run(call *c, mf_array **out)
     mf_error_object *error = make_arguments(c);
     mf_future *f = error ? NULL : new_future(c);
     if (f)
-        pjrt_future_record(f, c->x->base.function);
+        pjrt_future_record(f, c->x->base.function, c->x->stacked ? c->x->devices : NULL, c->x->map_size);
     if (!error)
         error = f ? start(c) : mf_error_out_of_memory();
     if (error) {
@@ -448,7 +448,7 @@ mf_error_object *pjrt_run(mf_executable *base, mf_array *const *in, const bool *
     for (int i = c.in_count - 1; i >= 0; i--)
         if (in[i]->sharding->committed)
             c.device = in[i]->sharding->devices[0];
-    if (x->named)
+    if (x->named || x->stacked)
         c.device = x->devices[0];
     mf_error_object *error = make_room(&c) ? begin(&c) : mf_error_out_of_memory();
     if (!error) {

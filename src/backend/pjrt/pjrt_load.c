@@ -19,6 +19,7 @@ static void executable_destroy(mf_object *o)
     mf_free(atomic_load(&x->room));
     mf_free((void *)x->where);
     mf_drop(x->findings);
+    mf_drop(x->stacked);
     mf_free(x->in);
     mf_free(x->out);
     mf_free(x->in_axes);
@@ -72,6 +73,21 @@ static mf_error_object *choose_devices(pjrt_executable *x)
 
 /* ---- what each replica takes and gives */
 
+/* As one replica that takes and gives all rows, if it is to be run so. */
+static void stack(pjrt_executable *x)
+{
+    const mf_program *p = x->base.program;
+    bool may_be = pjrt_client_of(x->base.client)->stacks && x->map && x->span == 1 && x->replicas > 1 && !x->findings;
+    x->stacked = may_be ? pjrt_stack(p, x->map) : NULL;
+    if (!x->stacked)
+        return;
+    x->replicas = 1;
+    for (int i = 0; i < p->in_count; i++)
+        x->in_axes[i] = MF_NONE;
+    for (int o = 0; o < p->out_count; o++)
+        x->out_axes[o] = MF_NONE;
+}
+
 static mf_error_object *read_signature(pjrt_executable *x)
 {
     const mf_program *p = x->base.program;
@@ -84,6 +100,9 @@ static mf_error_object *read_signature(pjrt_executable *x)
         return mf_error_out_of_memory();
     x->map = mf_hlo_axes(p, x->in_axes, x->out_axes);
     x->map_size = x->map ? (int)((const mf_pmap_params *)x->map->params)->axis_size : 1;
+    x->span = x->replicas / x->map_size;
+    x->lies = x->map ? ((const mf_pmap_params *)x->map->params)->out_axes->at : x->out_axes;
+    stack(x);
     for (int i = 0; i < p->in_count; i++) {
         const mf_type *t = p->in[i]->type;
         x->in[i] = x->in_axes[i] == MF_NONE ? t : mf_type_without_axis(t, (int)x->in_axes[i]);
@@ -243,7 +262,7 @@ static mf_error_object *make_executable(pjrt_executable *x)
 {
     pjrt_client *c = pjrt_client_of(x->base.client);
     mf_text code = { 0 }, options = { 0 };
-    mf_error_object *error = mf_hlo_module(&code, x->base.function, x->base.program, x->replicas, x->base.donated,
+    mf_error_object *error = mf_hlo_module(&code, x->base.function, x->stacked ? x->stacked : x->base.program, x->replicas, x->base.donated,
                                            x->findings ? &x->findings->list : NULL, c->is_cpu);
     if (!error && !code.failed)
         read_replicas(x, &code);

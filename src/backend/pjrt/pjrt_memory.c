@@ -1,5 +1,5 @@
 /* Memory of a plugin's devices. Invariants: the bytes of a memory never change; they are on the host (before a program wants them, or since
- * somebody read them in part), or in a form that is whole, or in both; large ones leave the host once they have such a form, unless the
+ * somebody read them in part), or in a form that is whole, or in the rows that a map's devices gave, or in several of these; large ones leave the host once they have such a form, unless the
  * plugin's devices share the host's memory. What a plugin may read of the host's is counted, and goes when the plugin says so. */
 #include "backend/pjrt/pjrt.h"
 
@@ -149,13 +149,90 @@ static const form *whole_form(const mf_buffer *b)
     return NULL;
 }
 
+/* How many bytes a view has; *packed: they lie one behind the other. */
+static int64_t view_bytes(const pjrt_view *v, bool *packed)
+{
+    int64_t step = mf_dtype_size(v->dtype);
+    *packed = true;
+    for (int i = v->rank - 1; i >= 0; i--) {
+        *packed = *packed && (v->strides[i] == step || v->dims[i] == 1);
+        step *= v->dims[i];
+    }
+    return step;
+}
+
+/* The view's elements row by row, as strides. */
+static void rows_strides(const pjrt_view *v, int64_t *strides)
+{
+    int64_t step = mf_dtype_size(v->dtype);
+    for (int i = v->rank - 1; i >= 0; i--) {
+        strides[i] = step;
+        step *= v->dims[i];
+    }
+}
+
+/* What the form holds, where it lies in all of the memory, which begins at out. */
+static mf_error_object *read_in_place(pjrt_client *c, const form *f, unsigned char *out)
+{
+    int64_t strides[MF_RANK];
+    bool packed;
+    int64_t bytes = view_bytes(&f->view, &packed);
+    if (packed)
+        return read_form(c, f, out + f->view.offset, (size_t)bytes);
+    void *rows = mf_alloc((size_t)bytes);
+    mf_error_object *error = rows ? read_form(c, f, rows, (size_t)bytes) : mf_error_out_of_memory();
+    rows_strides(&f->view, strides);
+    if (!error)
+        mf_copy_strided(f->view.rank, f->view.dims, mf_dtype_size(f->view.dtype), out + f->view.offset, f->view.strides, rows, strides);
+    mf_free(rows);
+    return error;
+}
+
+static bool came_before(const memory *m, const form *f)
+{
+    for (const form *g = m->forms; g != f; g = g->next)
+        if (is_same(&g->view, &f->view))
+            return true;
+    return false;
+}
+
+/* The rows that a map's devices gave: together they are all of the memory, unless a call that failed took one. */
+static mf_error_object *read_rows(const mf_buffer *b, unsigned char *out)
+{
+    memory *m = b->data;
+    mf_error_object *error = NULL;
+    int64_t bytes = 0;
+    for (const form *f = m->forms; f && !error; f = f->next) {
+        bool packed;
+        if (came_before(m, f))
+            continue;
+        bytes += view_bytes(&f->view, &packed);
+        error = read_in_place(pjrt_client_of(b->client), f, out);
+    }
+    if (!error && bytes != (int64_t)b->bytes)
+        error = mf_error_new(MF_ERROR_DEVICE, "%s: what an array held was taken by a call that failed", b->client->platform);
+    return error;
+}
+
 /* The lock is held. */
 static mf_error_object *read_whole(const mf_buffer *b, void *out)
 {
     const form *f = b->bytes ? whole_form(b) : NULL;
-    if (b->bytes && !f)
-        return mf_error_new(MF_ERROR_DEVICE, "%s: what an array held was taken by a call that failed", b->client->platform);
-    return f ? read_form(pjrt_client_of(b->client), f, out, b->bytes) : NULL;
+    if (f)
+        return read_form(pjrt_client_of(b->client), f, out, b->bytes);
+    return b->bytes ? read_rows(b, out) : NULL;
+}
+
+/* A form that is these bytes and no others. */
+static const form *form_of_bytes(const memory *m, int64_t from, int64_t count)
+{
+    for (const form *f = m->forms; f; f = f->next) {
+        bool packed;
+        int64_t bytes = view_bytes(&f->view, &packed);
+        if (packed && f->view.offset == from && bytes == count)
+            return f;
+    }
+    return NULL;
 }
 
 /* The bytes on the host; the lock is held. */
@@ -178,7 +255,10 @@ mf_error_object *pjrt_to_host(const mf_buffer *b, int64_t from, int64_t count, v
     memory *m = b->data;
     pthread_mutex_lock(&m->lock);
     bool all = from == 0 && count == (int64_t)b->bytes;
-    mf_error_object *error = all && !m->host ? read_whole(b, out) : bring(b);
+    const form *row = all || m->host || !count ? NULL : form_of_bytes(m, from, count);
+    mf_error_object *error = row               ? read_form(pjrt_client_of(b->client), row, out, (size_t)count)
+                             : all && !m->host ? read_whole(b, out)
+                                               : bring(b);
     if (!error && m->host)
         memcpy(out, m->host->at + from, (size_t)count);
     pthread_mutex_unlock(&m->lock);
@@ -247,15 +327,14 @@ void *pjrt_upload(pjrt_client *c, const pjrt_view *v, pjrt_bytes *rows, int devi
 static pjrt_bytes *rows_of(const mf_buffer *b, const pjrt_view *v)
 {
     pjrt_bytes *host = ((memory *)b->data)->host;
-    int64_t strides[MF_RANK], step = mf_dtype_size(v->dtype);
+    int64_t strides[MF_RANK];
+    bool packed;
     if (pjrt_view_is_whole(v, b->bytes))
         return mf_retain(host);
-    for (int i = v->rank - 1; i >= 0; i--) {
-        strides[i] = step;
-        step *= v->dims[i];
-    }
-    pjrt_bytes *rows = pjrt_bytes_new((size_t)step);
-    if (rows && step)
+    rows_strides(v, strides);
+    int64_t bytes = view_bytes(v, &packed);
+    pjrt_bytes *rows = pjrt_bytes_new((size_t)bytes);
+    if (rows && bytes)
         mf_copy_strided(v->rank, v->dims, mf_dtype_size(v->dtype), rows->at, strides, host->at + v->offset, v->strides);
     return rows;
 }

@@ -194,6 +194,9 @@ static mf_error_object *read_platform(pjrt_client *c)
     pjrt_words_of ask = { PJRT_HEAD(pjrt_words_of), c->client, NULL, 0 };
     mf_error_object *error = pjrt_call(c, PJRT_CLIENT_PLATFORM_NAME, NULL, &ask);
     c->is_cpu = !error && ask.count_out == 3 && memcmp(ask.words_out, "cpu", 3) == 0;
+    const char *stack = getenv("MF_PJRT_STACK");
+    c->stacks = c->is_cpu && !(stack && !strcmp(stack, "0"));
+    c->base.apart = !c->stacks;
     return error;
 }
 
@@ -232,8 +235,11 @@ static int device_count(const mf_client *c) { return pjrt_client_of(c)->device_c
 static void describe(mf_text *t, const mf_executable *base)
 {
     const pjrt_executable *x = (const pjrt_executable *)base;
-    mf_text_add(t, "executable of %s: %d %s, each with all of the arguments%s\n", base->client->platform, x->replicas,
-                x->replicas == 1 ? "replica" : "replicas", x->map ? " or its row" : "");
+    if (x->stacked)
+        mf_text_add(t, "executable of %s: 1 replica, with the rows of %d devices\n", base->client->platform, x->map_size);
+    else
+        mf_text_add(t, "executable of %s: %d %s, each with all of the arguments%s\n", base->client->platform, x->replicas,
+                    x->replicas == 1 ? "replica" : "replicas", x->map ? " or its row" : "");
 }
 
 static void set_known(int64_t *to, pjrt_maybe m) { *to = m.known ? m.number : *to; }
