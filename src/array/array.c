@@ -327,10 +327,24 @@ static bool copy_elements(mf_array *a, mf_dtype dtype, void *out)
     return row_by_row != NULL;
 }
 
+/* Whether a's bytes, in another client's memory, are those that are wanted, and nothing is to be done but to fetch them. */
+static bool is_as_wanted(const mf_array *a, mf_dtype dtype)
+{
+    return a->buffer && mf_array_client(a) != &mf_client_cpu && dtype == a->type->dtype && mf_strides_are_contiguous(a->type, a->strides);
+}
+
 mf_error_object *mf_array_copy_out(mf_array *a, mf_dtype dtype, void *out)
 {
     const mf_type *t = a->type;
     mf_error_object *error = NULL;
+    if (is_as_wanted(a, dtype)) {
+        error = mf_array_begin_read(a);
+        if (error)
+            return error;
+        error = t->bytes ? mf_buffer_to_host(a->buffer, a->offset, t->bytes, out) : NULL;
+        mf_array_end_read(a);
+        return error;
+    }
     mf_array *here = mf_array_on(&mf_client_cpu, a, &error);
     error = here ? mf_array_begin_read(here) : error;
     if (error) {

@@ -71,6 +71,28 @@ TEST(ops_run_where_their_arrays_are)
     CHECK_CONTAINS(mf_error(two), "to devices of plugin, and another, float32[4], to devices of cpu");
 }
 
+static mf_value next(mf_value x) { return mf_add(x, 1); }
+
+/* More than the plugin's one thread copies, in pieces of which the last one is short. */
+TEST(large_results_are_read)
+{
+    PLUGIN_OR_SKIP;
+    enum { COUNT = (1 << 20) + 5 };
+    int *numbers = malloc(COUNT * sizeof *numbers);
+    REQUIRE(numbers);
+    mf_value x = mf_call(mf_jit(next), put(mf_arange(COUNT, MF_I32), 2));
+    REQUIRE(mf_to_host(x, MF_I32, numbers, COUNT) == MF_OK);
+    int wrong = 0;
+    for (int i = 0; i < COUNT; i++)
+        wrong += numbers[i] != i + 1;
+    CHECK_EQ_INT(wrong, 0);
+    mf_value rows = mf_call(mf_pmap(next, .backend = "plugin"), mf_reshape(mf_arange(N << 18, MF_I32), MF_SHAPE(N, 1 << 18)));
+    CHECK_STR(text(mf_get(mf_shard(rows, 5), mf_range(0, 3))), "[1310721 1310722 1310723]");
+    CHECK_EQ_INT(mf_to_host(mf_shard(rows, 7), MF_I32, numbers, 1 << 18), MF_OK);
+    CHECK_EQ_INT(numbers[(1 << 18) - 1], N << 18);
+    free(numbers);
+}
+
 static mf_value loss(mf_value w, mf_value x) { return mf_mean(mf_square(mf_tanh(mf_matmul(x, w)))); }
 
 TEST(jit_grad_and_vmap_give_what_the_cpu_gives)

@@ -48,7 +48,9 @@ enum {
     PJRT_BUFFER_IS_DELETED = 68,
     PJRT_BUFFER_COPY_TO_DEVICE = 69, /* may be missing */
     PJRT_BUFFER_TO_HOST = 70,
-    PJRT_FUNCTIONS, /* that a plugin must have */
+    PJRT_BUFFER_READY_EVENT = 72,    /* may be missing */
+    PJRT_BUFFER_UNSAFE_POINTER = 73, /* may be missing */
+    PJRT_FUNCTIONS,                  /* that a plugin must have */
 };
 
 typedef struct pjrt_api {

@@ -4,10 +4,11 @@
 #include "backend/pjrt/pjrt.h"
 
 #include "base/alloc.h"
+#include "runtime/compile/segment_compiler.h"
 
 #include <string.h>
 
-enum { KEPT_ON_HOST = 1 << 16 }; /* bytes */
+enum { KEPT_ON_HOST = 1 << 16, COPIED_HERE = 1 << 20, PIECE = 1 << 19 }; /* bytes */
 
 /* A plugin's buffer that several memories have as their form. */
 typedef struct constant {
@@ -129,8 +130,47 @@ static int dims_of(const pjrt_view *v, int64_t *dims)
 
 /* ---- to the host */
 
+/* Where the host sees what the buffer holds, once it is there. NULL: it does not, or the plugin says that something failed. */
+static const unsigned char *in_sight(pjrt_client *c, void *buffer)
+{
+    if (!c->is_cpu || !c->api->functions[PJRT_BUFFER_READY_EVENT] || !c->api->functions[PJRT_BUFFER_UNSAFE_POINTER])
+        return NULL;
+    pjrt_one_more ready = { PJRT_HEAD(pjrt_one_more), buffer, NULL };
+    pjrt_number_of at = { PJRT_HEAD(pjrt_number_of), buffer, 0 };
+    mf_error_object *error = pjrt_call(c, PJRT_BUFFER_READY_EVENT, NULL, &ready);
+    error = error ? error : pjrt_await(c, ready.out, NULL);
+    error = error ? error : pjrt_call(c, PJRT_BUFFER_UNSAFE_POINTER, NULL, &at);
+    mf_error_ignore(error);
+    return error ? NULL : (const unsigned char *)(uintptr_t)at.out;
+}
+
+typedef struct copying {
+    const unsigned char *from;
+    unsigned char *to;
+    size_t bytes;
+} copying;
+
+static void copy_piece(void *context, int64_t index)
+{
+    const copying *k = context;
+    size_t at = (size_t)index * PIECE, left = k->bytes - at;
+    memcpy(k->to + at, k->from + at, left < PIECE ? left : PIECE);
+}
+
+/* Large ones that the host sees are copied by our threads: XLA's CPU copies with one. */
+static bool copy_here(pjrt_client *c, const form *f, void *out, size_t bytes)
+{
+    const unsigned char *from = bytes < COPIED_HERE ? NULL : in_sight(c, f->buffer);
+    copying k = { from, out, bytes };
+    if (from)
+        mf_parallel_for((int64_t)((bytes + PIECE - 1) / PIECE), copy_piece, &k);
+    return from;
+}
+
 static mf_error_object *read_form(pjrt_client *c, const form *f, void *out, size_t bytes)
 {
+    if (copy_here(c, f, out, bytes))
+        return NULL;
     int64_t dims[MF_RANK + 1], order[MF_RANK + 1];
     int rank = dims_of(&f->view, dims);
     for (int i = 0; i < rank; i++)

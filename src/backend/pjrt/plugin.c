@@ -35,12 +35,15 @@ static const char *const names[PJRT_FUNCTIONS] = {
     [PJRT_BUFFER_IS_DELETED] = "PJRT_Buffer_IsDeleted",
     [PJRT_BUFFER_COPY_TO_DEVICE] = "PJRT_Buffer_CopyToDevice",
     [PJRT_BUFFER_TO_HOST] = "PJRT_Buffer_ToHostBuffer",
+    [PJRT_BUFFER_READY_EVENT] = "PJRT_Buffer_ReadyEvent",
+    [PJRT_BUFFER_UNSAFE_POINTER] = "PJRT_Buffer_UnsafePointer",
 };
 
 static bool may_be_missing(int function)
 {
     return function == PJRT_CLIENT_PLATFORM_VERSION || function == PJRT_DEVICE_MEMORY_STATS || function == PJRT_EXECUTABLE_SERIALIZE ||
-           function == PJRT_EXECUTABLE_LOAD || function == PJRT_BUFFER_COPY_TO_DEVICE;
+           function == PJRT_EXECUTABLE_LOAD || function == PJRT_BUFFER_COPY_TO_DEVICE || function == PJRT_BUFFER_READY_EVENT ||
+           function == PJRT_BUFFER_UNSAFE_POINTER;
 }
 
 static mf_status status_of(int code)
