@@ -290,7 +290,7 @@ static bool find_sources(mf_exchange *x)
 {
     const mf_rendezvous *g = x->g;
     size_t n = (size_t)g->member_count;
-    bool pairs = only_permutes(x);
+    bool pairs = x->pairs = only_permutes(x);
     int *numbers = mf_calloc((size_t)x->s->comm->size, sizeof *numbers);
     x->source_at = mf_alloc(n * sizeof *x->source_at);
     x->position = mf_alloc(n * sizeof *x->position);
@@ -530,6 +530,8 @@ static int post_round(mf_exchange *x, bool really)
     const mf_message_tag tags[] = { mf_exchange_tag(x, MF_PART_SHARED), mf_exchange_tag(x, MF_PART_OWN) };
     mf_span d = mf_round_distances(x->source_count, x->round);
     int count = 0;
+    if (x->pairs) /* each process has partners of its own, so no round of theirs would be one of the others' */
+        d = (mf_span){ 1, x->round ? 1 : x->source_count };
     for (int64_t i = d.first; i < d.end; i++) {
         const mf_exchange_peer *to = &own[i];
         const mf_register *out[] = { &own->data[MF_PART_SHARED], &to->out };

@@ -31,6 +31,7 @@ struct mf_exchange {
     const mf_segment_compiler *compiler;
     int out_count, source_count;
     mf_exchange_peer *sources; /* those with which something may be exchanged; this process first, then around the circle in their order */
+    bool pairs;                /* only ppermutes: the sources are this process's own partners */
     int *source_at;            /* by rank: the number of its process's; -1: nothing goes there */
     int64_t *ranks, *position; /* of all sources; by rank: among the ranks of its process */
     int round;                 /* the next one in which they exchange what goes directly (relay.h) */

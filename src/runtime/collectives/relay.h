@@ -26,7 +26,7 @@ typedef struct mf_span {
 /* ---- everybody sends everybody something
  * In rounds, so that no process has more than so many messages on their way to others, and none is sent to by all at once: to the participants
  * that are so far on, around the circle of them all, and from those that are as far back. So one's receipts are the others' sends of the
- * same round. */
+ * same round, which takes the same participants in all of them: a ppermute's partners have no rounds. */
 enum { MF_ROUND_MOST = MF_DIRECT_MOST };
 mf_span mf_round_distances(int64_t processes, int64_t round); /* empty: that round is none */
 
