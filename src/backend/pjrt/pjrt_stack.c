@@ -10,17 +10,19 @@
 /* Operations and bytes of all devices: from there on the threads of several are worth their wait. */
 static const double most_work = 4e6;
 
-/* Whether the rows of all devices give the same there: maps inside have devices of their own, and an extremum of floats is exact between
- * replicas only, where it goes as integers. */
-static bool serves(const mf_program *p)
+/* Whether the rows of all devices give the same there: maps inside have devices of their own; an extremum of floats is exact between
+ * replicas only, where it goes as integers; and a loop in a branch or in another loop would run for rows that are not there, and might not
+ * end. inside: p is part of a branch or of such a loop. */
+static bool serves(const mf_program *p, bool inside)
 {
     for (int i = 0; i < p->eqn_count; i++) {
         const mf_eqn *e = p->eqns[i];
         bool extremum = e->op->collective && (e->op->reducer == MF_REDUCE_MAX || e->op->reducer == MF_REDUCE_MIN);
-        if (e->op == &mf_op_pmap || (extremum && mf_dtype_is_float(e->in[0]->type->dtype)))
+        if (e->op == &mf_op_pmap || (extremum && mf_dtype_is_float(e->in[0]->type->dtype)) || (inside && e->op == &mf_op_while))
             return false;
+        bool apart = inside || e->op == &mf_op_while || e->op == &mf_op_cond;
         for (int k = 0, n = mf_params_program_count(e->op, e->params); k < n; k++)
-            if (!serves(*mf_params_program_at(e->op, e->params, k)))
+            if (!serves(*mf_params_program_at(e->op, e->params, k), apart))
                 return false;
     }
     return true;
@@ -115,7 +117,7 @@ mf_program *pjrt_stack(const mf_program *p, const mf_eqn *map)
     const mf_pmap_params *m = map->params;
     mf_cost work = map->op->cost(map);
     mf_builder b;
-    if (!(work.flops + work.bytes < most_work) || !serves(m->program))
+    if (!(work.flops + work.bytes < most_work) || !serves(m->program, false))
         return NULL;
     mf_builder_init(&b, NULL);
     mf_program *rows = b.error ? NULL : over_rows(&b, m, map->in_count, map->out_count), *made = NULL;
