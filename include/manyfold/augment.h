@@ -39,8 +39,8 @@ mf_value mf_augment_mixup(mf_value key, mf_value images, mf_value labels,
 
 /* jax.image.resize: (...) -> shape, of any rank: each dimension that changes by a filter, which is as
  * wide as the new places where these are fewer, unless .no_antialias. Floats keep their dtype and
- * integers become f32; the nearest keeps any. None is empty. The same from image to image: a key
- * has no say */
+ * integers become f32; bool and complex numbers have but the nearest, which keeps any. None becomes
+ * empty, or was. The same from image to image: a key has no say */
 typedef enum mf_resize_method {
     MF_RESIZE_LINEAR = 0,
     MF_RESIZE_CUBIC, /* Keys' */

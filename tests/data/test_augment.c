@@ -82,6 +82,7 @@ TEST(sizes_are_those_of_jax)
     check_near(mf_call(mf_jit(widened), x), known("resize_linear"), 5e-6);
     check_same(mf_image_resize(bytes, MF_SHAPE(5, 6, 7, 2), MF_RESIZE_NEAREST), bytes);
     CHECK_EQ_INT(mf_dtype_of(mf_image_resize(bytes, MF_SHAPE(5, 1, 1, 2), MF_RESIZE_NEAREST)), MF_U8);
+    CHECK_STR(mf_str(mf_image_resize(mf_less(mf_arange(2, MF_I32), 1), MF_SHAPE(4), MF_RESIZE_NEAREST)), "[ True  True False False]");
     CHECK_NEAR(mf_item_f64(mf_sum(mf_call(mf_grad(resized_total), mf_ones(MF_SHAPE(4), MF_F32)))), 3,
                1e-5); /* weights of a place add up to 1 */
 }

@@ -73,7 +73,7 @@ mf_value mf_image_resize_opt(mf_value image, mf_shape shape, mf_resize_method me
     mf_dtype dtype = mf_dtype_of(image);
     if (method < MF_RESIZE_LINEAR || method > MF_RESIZE_NEAREST)
         return mf_make_error(MF_ERROR_ARGUMENT, "mf_image_resize: %d is no method", (int)method);
-    if (dtype == MF_C64 || dtype == MF_C128 || dtype == MF_BOOL)
+    if (method != MF_RESIZE_NEAREST && (dtype == MF_C64 || dtype == MF_C128 || dtype == MF_BOOL))
         return mf_make_error(MF_ERROR_DTYPE, "mf_image_resize: the image is %s; it must be of real numbers", mf_str_dtype(dtype));
     bool same = shape.rank == from.rank;
     for (int i = 0; same && i < shape.rank; i++)

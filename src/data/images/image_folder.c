@@ -163,9 +163,11 @@ static mf_value read_resized(const char *path, mf_image_size *size, unsigned cha
     mf_value error = mf_image_read(path, &found, NULL);
     if (error.handle || (found.height == size->height && found.width == size->width))
         return error.handle ? error : mf_image_read(path, size, out);
-    if (found.height * found.width > MOST_PIXELS)
-        return mf_make_error(MF_ERROR_IO, "%s: expected a picture of at most %d pixels to resize, found %lld by %lld", path, MOST_PIXELS,
-                             (long long)found.height, (long long)found.width);
+    int64_t wider = found.width > size->width ? found.width : size->width; /* its rows become columns of the new width first */
+    if (found.height * wider > MOST_PIXELS)
+        return mf_make_error(MF_ERROR_IO,
+                             "%s: expected a picture of at most %d pixels to resize, also with the new width, found %lld by %lld", path,
+                             MOST_PIXELS, (long long)found.height, (long long)found.width);
     unsigned char *whole = malloc((size_t)(found.height * found.width * found.channels));
     error = whole ? mf_image_read(path, &found, whole) : out_of_memory(path);
     if (!error.handle && !mf_image_resample(whole, &found, out, size))
