@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # test_pjrt.sh BUILD PLUGIN [room...]: the tests of the plugin, and those of the rooms ops, pmap and random with a PJRT plugin as their
-# default backend and eight devices, save what tests/pjrt/without.txt names; those of pmap
-# also with every map as replicas. A line a program; the last one is "N passed, M failed".
+# default backend and eight devices, save what tests/pjrt/without.txt names; those of pmap also with every map as replicas. A line a program; the last one is "N passed, M failed".
 # MF_PJRT_OPTIONS in the environment takes the place of the eight devices of XLA's CPU.
 # XLA compiles each op of each shape: most of an hour on two cores, and minutes once out/pjrt/programs has what it compiled.
 set -uo pipefail

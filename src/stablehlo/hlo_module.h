@@ -27,9 +27,8 @@ void mf_hlo_findings_end(mf_hlo_findings *f);
 /* Appends "module @name ... { func.func public @main ... }": p as one program of so many replicas. Where p is one map and nothing else,
  * arguments and results are each device's own: without the mapped axes. Else every replica has all of them. Keys are pairs of ui32.
  * donated: by input of p, NULL for none. findings: NULL for none; else where some are wanted main has one more result, of each replica
- * a ui64 (hlo_findings.c). for_cpu: for XLA's CPU: matrix products and
- * convolutions of f16 and bf16 are computed in f32 and rounded once, and what counts 0, 1, 2 is hidden from the compiler (h_count).
- * NULL, or an error that names the op that has no rule. */
+ * a ui64 (hlo_findings.c). for_cpu: for XLA's CPU: matrix products and convolutions of f16 and bf16 are computed in f32 and
+ * rounded once, and what counts 0, 1, 2 is hidden from the compiler (h_count). NULL, or an error that names the op that has no rule. */
 mf_error_object *mf_hlo_module(mf_text *t, const char *name, const mf_program *p, int64_t replicas, const bool *donated,
                                mf_hlo_findings *findings, bool for_cpu);
 

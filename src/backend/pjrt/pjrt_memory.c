@@ -1,6 +1,7 @@
 /* Memory of a plugin's devices. Invariants: the bytes of a memory never change; they are on the host (before a program wants them, or since
- * somebody read them in part), or in a form that is whole, or in the rows that a map's devices gave, or in several of these; large ones leave the host once they have such a form, unless the
- * plugin's devices share the host's memory. What a plugin may read of the host's is counted, and goes when the plugin says so. */
+ * somebody read them in part), or in a form that is whole, or in the rows that a map's devices gave, or in several of these; large ones
+ * leave the host once they have such a form, unless the plugin's devices share the host's memory. What a plugin may read of the host's is
+ * counted, and goes when the plugin says so. */
 #include "backend/pjrt/pjrt.h"
 
 #include "base/alloc.h"

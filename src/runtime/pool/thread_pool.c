@@ -633,7 +633,7 @@ static bool look_out(const mf_run_state *s)
             sched_yield();
         else if (i)
             relax();
-        int64_t now = i % 8 ? 0 : mf_profile_now();
+        int64_t now = i % 8 || !i ? 0 : mf_profile_now();
         end = now && !end ? now + SPIN_NS : end;
         patient = c->poll(c) != MF_COMM_IDLE && now <= end;
     }

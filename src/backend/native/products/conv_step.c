@@ -1,5 +1,6 @@
-/* Convolutions by oneDNN, and those of 3 by 3 in f32 by our own kernels (Winograd's), where those multiply less. The gradients come as convolutions too (ops/linalg/conv.c): of the spread cotangent with the reversed kernel,
- * and of the operand with the cotangent as the kernel; here they are recognised and run as what they are, on the layouts as they lie.
+/* Convolutions by oneDNN, and those of 3 by 3 in f32 by our own kernels (Winograd's), where those multiply less. The gradients come as
+ * convolutions too (ops/linalg/conv.c): of the spread cotangent with the reversed kernel, and of the operand with the cotangent as the
+ * kernel; here they are recognised and run as what they are, on the layouts as they lie.
  * Invariants: which primitive runs and how the batch is cut into tasks follows from shapes and dtypes alone; the weights' gradient adds
  * up image after image in f32, in slots that are joined in one fixed tree; an image comes from the same call alone, among many, and
  * joined with other steps (rows.c).
@@ -21,6 +22,7 @@ enum {
     AT_HAND_BYTES = 1 << 20,
     ADD_READS = 4,            /* times the elements of a result that is added to others, or adding takes too long */
     TILES_KERNEL = 256 * 256, /* pairs of channels */
+    LEAST_TILES = 16,         /* of an image, or its kernel takes longer to transform */
     BF16_IMAGES = 4,          /* of a call at least: AMX's begin with cpuid, which takes a virtual machine as long as an image */
 };
 
@@ -305,7 +307,7 @@ static bool run_direct(const image_task *t, const mf_dnnl_primitive *p, const ch
     return packed ? mf_dnnl_run_packed(p, in, t->w.packed, result, room) : mf_dnnl_run(p, in, t->w.plain, result, room);
 }
 
-/* A call by tiles; images that are not finite are oneDNN's, so infinities and NaN are where they should be, and others' bits as they were. */
+/* A call by tiles. Images that are not finite are oneDNN's, so infinities and NaN are where they should be, and others' bits as they were. */
 static bool run_tiles(const image_task *t, const mf_dnnl_primitive *p, const float *in, float *result, int64_t count, char *room)
 {
     const conv_step *s = t->s;
@@ -315,7 +317,7 @@ static bool run_tiles(const image_task *t, const mf_dnnl_primitive *p, const flo
     if (!run_direct(t, p, (const char *)in, (char *)direct, room))
         return false;
     for (int64_t i = 0; i < count; i++, in += in_image(s), result += out_image(s), direct += out_image(s))
-        if (!mf_winograd_images(&s->tiles, 1, in, t->w.packed, result, room))
+        if (count == 1 || !mf_winograd_images(&s->tiles, 1, in, t->w.packed, result, room))
             memcpy(result, direct, (size_t)out_image(s) * sizeof *result);
     return true;
 }
@@ -682,13 +684,13 @@ static const mf_dnnl_primitive *make_primitive(mf_build *b, const conv_step *s)
     return p && mf_build_hold(b, mf_dnnl_let_go, p) ? p : NULL;
 }
 
-/* Whether tiles multiply so much less that transforming them pays, and the kernel's points fit a cache. */
+/* Whether tiles multiply so much less that transforming them pays, and the kernel's points fit a cache. Of images that is a matter of one. */
 static bool tiles_pay(const conv_step *s)
 {
     const mf_winograd *g = &s->tiles;
     double direct = 9.0 * (double)g->out[0] * (double)g->out[1], tiles = (double)mf_winograd_tiles(g);
-    return 16 * tiles <= 0.6 * direct && (double)s->batch * tiles >= MF_WINOGRAD_BLOCK && mf_winograd_packed(g) <= 16 * TILES_KERNEL &&
-           mf_winograd_is_fast();
+    return 16 * tiles <= 0.6 * direct && (sums(s) ? (double)s->batch * tiles >= MF_WINOGRAD_BLOCK : tiles >= LEAST_TILES) &&
+           mf_winograd_packed(g) <= 16 * TILES_KERNEL && mf_winograd_is_fast();
 }
 
 /* Decides whether the convolution goes by tiles, once the batch is cut. */

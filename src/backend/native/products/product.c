@@ -259,7 +259,7 @@ static bool crowds_a_cache(const mf_gemm *g)
 {
     const int64_t apart = 2048 / sizeof(float);
     bool rows = g->b[1] == 1 && g->b[0] % apart == 0, columns = g->a[0] == 1 && g->a[1] % apart == 0;
-    return (rows || columns) && strcmp(mf_kernels_isa(), "avx512") != 0;
+    return (rows || columns) && strcmp(mf_kernels_isa(), "avx2") == 0;
 }
 
 bool mf_product_plan(mf_product *p)
