@@ -358,6 +358,13 @@ static void same_map(mf_value (*fn)(mf_value), mf_value x)
     }
 }
 
+static mf_value above_one(mf_value x) { return mf_not_equal(x, 1); }
+static mf_value less_one(mf_value x) { return mf_sub(x, 1); }
+static mf_value counted_down(mf_value x) { return mf_while(above_one, less_one, x); }
+static mf_value unchanged(mf_value x) { return x; }
+/* A row of 0 would count down for ever. */
+static mf_value counted_where_it_ends(mf_value x) { return mf_cond(mf_greater(x, 0), counted_down, unchanged, x); }
+
 TEST(small_maps_are_one_program)
 {
     PLUGIN_OR_SKIP;
@@ -370,6 +377,7 @@ TEST(small_maps_are_one_program)
     same_map(share_of, x);                                                             /* divided, not multiplied by a reciprocal */
     same_map(turned_rows, mf_arange(N, MF_I32));
     same_map(in_pairs, x);
+    same_map(counted_where_it_ends, mf_arange(N, MF_F32));
     same_map(dice, mf_random_split(mf_random_key(7), N));
 }
 
