@@ -87,8 +87,8 @@ int64_t h_group_size(mf_hlo *h, const mf_namelist *axes, const mf_intlist *group
 const char *h_innermost_groups(mf_hlo *h);
 const char *h_pairs(mf_hlo *h, const mf_namelist *axes, const mf_intlist *perm); /* sources and targets */
 
-/* By replica, the one of index 0 along the axes where it stands; the caller's, by mf_free. NULL after failing. */
-int *h_roots(mf_hlo *h, const mf_namelist *axes);
+/* By replica, the first of those with which it is in a group; the caller's, by mf_free. NULL after failing. */
+int *h_roots(mf_hlo *h, const mf_namelist *axes, const mf_intlist *groups, int64_t group_size);
 
 /* ---- findings: errors that the program finds out, and the host says when it has run (stablehlo/hlo_findings.c) */
 bool h_reports(const mf_hlo *h);                   /* whether anything is reported in this module */
@@ -96,6 +96,9 @@ bool h_looks_at(const mf_hlo *h, const mf_eqn *e); /* whether the host wants to 
 /* That this equation has found something in its operand where `is`, a truth; place: a ui64, no type: none. Takes `first`, by replica the
  * one that it was compared with, or NULL. */
 void h_find(mf_hlo *h, const mf_eqn *e, int operand, mf_hlo_value is, mf_hlo_value place, int *first);
+/* The branch of e, an i32, and whether the loop e goes on, a truth, as all agree who meet inside; as they are where nobody has to. */
+mf_hlo_value h_agreed_branch(mf_hlo *h, const mf_eqn *e, mf_hlo_value index);
+mf_hlo_value h_agreed_round(mf_hlo *h, const mf_eqn *e, mf_hlo_value more);
 /* Calls of the host have the program's order among themselves and among findings. */
 bool h_calls_host(const mf_hlo *h); /* whether this module can */
 void h_host_call(mf_hlo *h, const mf_eqn *e, const mf_hlo_value *in,

@@ -117,14 +117,20 @@ static const char *groups_text(mf_hlo *h, const mf_hlo_axis *axes, int count, co
     return h_keep(h, &t);
 }
 
-int *h_roots(mf_hlo *h, const mf_namelist *names)
+int *h_roots(mf_hlo *h, const mf_namelist *names, const mf_intlist *groups, int64_t group_size)
 {
     mf_hlo_axis axes[MF_HLO_AXES];
     int *roots = axes_of(h, names, axes) ? mf_alloc((size_t)h->replicas * sizeof *roots) : NULL;
+    int64_t listed = groups ? groups->count : 0;
     if (!roots)
         h_fail(h, NULL);
     for (int64_t r = 0; roots && r < h->replicas; r++)
         roots[r] = (int)root_of(axes, names->count, r);
+    for (int64_t r = 0; roots && listed && r < h->replicas; r++)
+        for (int64_t k = 0; root_of(axes, names->count, r) == r && k < listed; k++)
+            if (groups->at[k] >= 0)
+                roots[member_of(axes, names->count, r, groups->at[k])] = (int)member_of(axes, names->count, r,
+                                                                                        groups->at[k / group_size * group_size]);
     return roots;
 }
 

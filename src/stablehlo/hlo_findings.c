@@ -17,7 +17,7 @@ bool h_looks_at(const mf_hlo *h, const mf_eqn *e)
 
 void hlo_begin_findings(mf_hlo *h)
 {
-    if (h->findings && h->findings->wanted.count)
+    if (mf_hlo_finds_out(h->findings))
         h->found = h_full(h, mf_type_scalar(MF_U64, false), 0);
 }
 
@@ -99,4 +99,5 @@ void mf_hlo_findings_end(mf_hlo_findings *f)
         mf_free(f->made.at[i].first);
     mf_free(f->made.at);
     mf_free(f->wanted.at);
+    mf_free(f->agreements.at);
 }

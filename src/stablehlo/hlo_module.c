@@ -126,8 +126,6 @@ static void put_arguments(mf_hlo *h, const signature *s)
     }
 }
 
-static bool has_findings(const mf_hlo *h) { return h->findings && h->findings->wanted.count; }
-
 static void put_results(mf_hlo *h, const signature *s)
 {
     mf_text_put(h->text, "(");
@@ -135,7 +133,7 @@ static void put_results(mf_hlo *h, const signature *s)
         mf_text_put(h->text, o ? ", " : "");
         put_outer_type(h, s->out[o]);
     }
-    if (has_findings(h))
+    if (mf_hlo_finds_out(h->findings))
         mf_text_put(h->text, s->out_count ? ", tensor<ui64>" : "tensor<ui64>");
     mf_text_put(h->text, ")");
 }

@@ -13,11 +13,22 @@ typedef struct mf_hlo_finding {
     int *first; /* by replica: the one that it is compared with; NULL: with none */
 } mf_hlo_finding;
 
+/* That the devices of these axes, or of each of these groups, go the same way through a branch or a loop (hlo_agree.c). */
+typedef struct mf_hlo_agreement {
+    const mf_eqn *on, *of; /* the branch or loop; a collective in it */
+    const mf_namelist *axes;
+    const mf_intlist *groups; /* as in mf_collective_params; NULL: none */
+    int64_t group_size;
+} mf_hlo_agreement;
+
 typedef struct mf_hlo_findings { /* zeroes are an empty one */
     MF_VECTOR(const mf_eqn *) wanted;
+    MF_VECTOR(mf_hlo_agreement) agreements;
     MF_VECTOR(mf_hlo_finding) made;
     int64_t host; /* a name by which calls of the host find this program again; 0: it can make none */
 } mf_hlo_findings;
+static inline bool mf_hlo_finds_out(const mf_hlo_findings *f) { return f && (f->wanted.count || f->agreements.count); }
+const mf_hlo_agreement *mf_hlo_agreement_on(const mf_hlo_findings *f, const mf_eqn *e); /* NULL: none; so is NULL for f */
 void mf_hlo_findings_end(mf_hlo_findings *f);
 
 /* The target of the custom call that a call of the host is. Its attributes are the program's name and the finding's number: "program" and

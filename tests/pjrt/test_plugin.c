@@ -317,15 +317,63 @@ TEST(a_nan_is_found_where_it_is_born)
     CHECK_EQ_INT(mf_set_checks(""), MF_OK);
 }
 
+/* ---- predicates that nobody knows to be the same everywhere */
 static mf_value sum_of(mf_value x) { return mf_psum(x, "i"); }
-static mf_value zero_of(mf_value x) { return mf_mul(x, 0); }
-static mf_value sometimes(mf_value x) { return mf_cond(mf_less(x, 2), sum_of, zero_of, x); }
+static mf_value unchanged_here(mf_value x) { return x; }
+static mf_value sum_of_small(mf_value x) { return mf_cond(mf_less(x, 2), sum_of, unchanged_here, x); }
+static mf_value once_more(mf_value x) { return mf_cond(mf_less(x, 100), sum_of_small, unchanged_here, x); }
+static mf_value of_pairs(mf_value x) { return mf_psum(x, "i", .axis_index_groups = mf_list(mf_list(0, 1), mf_list(2, 3))); }
+static mf_value below_50(mf_value x) { return mf_less(x, 50); }
+static mf_value summed_in_pairs(mf_value x) { return mf_while(below_50, of_pairs, x); }
+static mf_value all_and_pairs(mf_value x) { return mf_add(mf_psum(x, "i"), of_pairs(x)); }
+static mf_value summed_both_ways(mf_value x) { return mf_while(below_50, all_and_pairs, x); }
+static mf_value summed_inside(mf_value x) { return mf_while(below_50, sum_of_small, x); }
+static mf_value loop_in_branch(mf_value x) { return mf_cond(mf_less(x, 20), summed_inside, unchanged_here, x); }
+
+static mf_value mapped_there(mf_fn1 f, mf_value x) { return mf_call(mf_pmap(f, .axis_name = "i", .backend = "plugin"), x); }
+
+TEST(devices_agree_on_predicates)
+{
+    PLUGIN_OR_SKIP;
+    static const struct {
+        mf_fn1 f;
+        float in[4], out[4];
+        const char *error; /* or NULL */
+    } rows[] = {
+        { sum_of_small, { 1, 1, 1, 1 }, { 4, 4, 4, 4 }, NULL },
+        { sum_of_small, { 5, 6, 7, 8 }, { 5, 6, 7, 8 }, NULL },
+        { sum_of_small,
+          { 0, 1, 2, 3 },
+          { 0 },
+          "psum over 'i' stands in a cond, which devices 2, 3 go through otherwise than devices 0, 1" },
+        { sum_of_small, { 5, 6, 7, 1 }, { 0 }, "which devices 0, 1, 2 go through otherwise than device 3" },
+        { once_more, { 1, 1, 1, 1 }, { 4, 4, 4, 4 }, NULL },
+        { once_more, { 200, 300, 400, 500 }, { 200, 300, 400, 500 }, NULL },
+        { once_more, { 1, 200, 1, 1 }, { 0 }, "which device 1 goes through otherwise than devices 0, 2, 3" },
+        { once_more, { 1, 50, 1, 1 }, { 0 }, "which device 1 goes through otherwise than devices 0, 2, 3" },
+        { summed_in_pairs, { 1, 2, 30, 40 }, { 96, 96, 70, 70 }, NULL }, /* each pair takes rounds of its own */
+        { summed_in_pairs, { 1, 2, 60, 70 }, { 96, 96, 60, 70 }, NULL },
+        { summed_in_pairs, { 1, 60, 2, 3 }, { 0 }, "psum over 'i' stands in a while, which device 0 goes through otherwise than device 1" },
+        { summed_both_ways, { 1, 1, 1, 1 }, { 216, 216, 216, 216 }, NULL },
+        { summed_both_ways, { 60, 1, 60, 60 }, { 0 }, "which device 1 goes through otherwise than devices 0, 2, 3" },
+        { loop_in_branch, { 20, 20, 30, 40 }, { 20, 20, 30, 40 }, NULL },
+        { loop_in_branch, { 1, 60, 60, 60 }, { 0 }, "which devices 1, 2, 3 go through otherwise than device 0" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        mf_value y = mapped_there(rows[i].f, mf_from_host(MF_F32, MF_SHAPE(4), rows[i].in));
+        float out[4];
+        mf_status status = mf_to_host(y, MF_F32, out, 4);
+        CHECK_EQ_INT(status == MF_OK, !rows[i].error);
+        if (rows[i].error)
+            CHECK_CONTAINS(mf_error(y), rows[i].error);
+        else if (status == MF_OK)
+            CHECK(memcmp(out, rows[i].out, sizeof out) == 0);
+    }
+}
 
 TEST(what_a_plugin_cannot_do_is_an_error)
 {
     PLUGIN_OR_SKIP;
-    mf_value s = mf_call(mf_pmap(sometimes, .axis_name = "i", .backend = "plugin"), mf_arange(4, MF_F32));
-    CHECK_CONTAINS(mf_error(s), "psum stands in a branch or a loop whose predicate may differ");
     mf_value t = mf_call(mf_pmap(total, .axis_name = "i", .backend = "plugin"), mf_arange(N + 1, MF_F32));
     CHECK_CONTAINS(mf_error(t), "requires 9 replicas");
 }

@@ -396,12 +396,8 @@ static mf_value program(const char *name, const mf_value *in)
     return result.handle || (!strstr(name, "_grad_inside_") && strncmp(name, "grad_of_", 8)) ? result : gradient(name, in);
 }
 
-/* A plugin refuses a collective in a branch whose predicate may differ: this one's predicate comes back from the forward pass as a mapped
- * value, of which nothing says that it is the same everywhere. */
-static const known_skip on_plugins[] = { { "grad_of_pmap_cond", "the predicate is a mapped residual" }, { 0 } };
-
 TEST(programs_as_in_jax)
 {
     CHECK_EQ_INT(mf_set_num_cpu_devices(8), MF_OK);
-    known_run("pmap.txt", program, 151, getenv("MF_PJRT_PLUGIN") ? on_plugins : NULL);
+    known_run("pmap.txt", program, 151, NULL);
 }

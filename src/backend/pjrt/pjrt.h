@@ -124,9 +124,9 @@ mf_error_object *pjrt_run(mf_executable *x, mf_array *const *in, const bool *mov
 /* The program of all rows that p, which is this map alone, is; one reference. NULL: it is to run as replicas. */
 mf_program *pjrt_stack(const mf_program *p, const mf_eqn *map);
 
-/* NULL, or an error that names a collective to which some of its devices might not come (pjrt_agreement.c). Adds to `wanted` the checks
- * that only a run can answer. */
-mf_error_object *pjrt_check_agreement(const mf_program *p, mf_hlo_findings *wanted);
+/* Adds to the list what only a run can answer: the checks, and the branches and loops with collectives whose predicate may differ between
+ * those who take part (pjrt_agreement.c). NULL, or that memory is out. */
+mf_error_object *pjrt_check_agreement(const mf_program *p, mf_hlo_findings *list);
 
 /* ---- the folder of executables (pjrt_cache.c) */
 /* The loaded executable of this text and these options; NULL: there is none that serves. And puts one there. */

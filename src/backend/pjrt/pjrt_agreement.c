@@ -1,6 +1,7 @@
 /* Whether the devices of a map agree on which collectives they come to. XLA's wait for one another, and one that waits in vain stops the
- * process; so a collective in a branch or a loop is refused where the predicate may differ between those who take part.
- * Invariant: a program that passes has no such collective, by declared variance alone: some that would have agreed are refused too.
+ * process; so where the predicate of a branch or a loop with a collective may differ between those who take part, they agree on it first,
+ * and that they did not is found out (hlo_agree.c).
+ * Invariant: such a branch or loop is in the list, by declared variance alone: some whose devices agree anyhow are in it too.
  * By the same variance: which checks have to be made when the program runs. */
 #include "backend/pjrt/pjrt.h"
 
@@ -11,7 +12,17 @@
 #include "runtime/plan/plan.h"
 #include "trace/check_list.h"
 
-static mf_error_object *check(const mf_program *p, const mf_axis_env *env, const uint64_t *in, uint64_t differs, mf_hlo_findings *wanted);
+/* Where devices meet: a collective, or the agreement on a predicate. */
+typedef struct meeting {
+    mf_hlo_agreement among; /* .eqn: the collective's */
+    uint64_t members;       /* over which binders they differ */
+} meeting;
+typedef struct meetings {
+    mf_hlo_findings *list;
+    MF_VECTOR(meeting) met;
+} meetings;
+
+static bool check(meetings *w, const mf_program *p, const mf_axis_env *env, const uint64_t *in);
 
 static uint64_t bit_of(const mf_axis_env *env, const mf_axis_env *binder)
 {
@@ -19,25 +30,84 @@ static uint64_t bit_of(const mf_axis_env *env, const mf_axis_env *binder)
     return depth < 64 ? (uint64_t)1 << depth : ~(uint64_t)0;
 }
 
-/* Over which binders the members of e differ. */
-static uint64_t members_of(const mf_eqn *e, const mf_axis_env *env)
+static uint64_t members_of(const mf_namelist *axes, const mf_axis_env *env)
 {
-    const mf_namelist *axes;
-    const mf_intlist *groups;
-    int64_t size;
     uint64_t members = 0;
-    mf_collective_members(e, &axes, &groups, &size);
     for (int i = 0; axes && i < axes->count; i++)
         members |= bit_of(env, mf_axis_env_find(env, axes->at[i]));
     return members;
 }
 
-static mf_error_object *refuse(const mf_eqn *e)
+static meeting meeting_of(const mf_eqn *e, const mf_axis_env *env)
 {
-    return mf_error_new_at(e->address, MF_ERROR_ARGUMENT,
-                           "%s stands in a branch or a loop whose predicate may differ between the devices that take part: on a PJRT "
-                           "plugin they would wait for one another without end",
-                           e->op->name);
+    meeting m = { .among.of = e };
+    mf_collective_members(e, &m.among.axes, &m.among.groups, &m.among.group_size);
+    m.members = members_of(m.among.axes, env);
+    return m;
+}
+
+/* Of the meeting's axes those that are bound here too, and its groups where that is all of them. */
+static mf_hlo_agreement seen_from(const meeting *m, const mf_axis_env *env)
+{
+    mf_hlo_agreement a = m->among;
+    const char *names[64];
+    int count = 0;
+    for (int i = 0; i < a.axes->count; i++) {
+        const mf_axis_env *binder = mf_axis_env_find(env, a.axes->at[i]);
+        if (count < 64 && binder && (bit_of(env, binder) & m->members))
+            names[count++] = a.axes->at[i];
+    }
+    if (count < a.axes->count)
+        a.groups = NULL;
+    a.axes = mf_names_intern(names, count);
+    return a;
+}
+
+/* a among the devices of b as well: of both axes all, unless they are the same. */
+static void widen(mf_hlo_agreement *a, const mf_hlo_agreement *b)
+{
+    const char *names[128];
+    int count = 0;
+    if (a->axes == b->axes && a->groups == b->groups && a->group_size == b->group_size)
+        return;
+    for (int i = 0; i < a->axes->count && count < 64; i++)
+        names[count++] = a->axes->at[i];
+    for (int i = 0; i < b->axes->count && count < 128; i++)
+        if (mf_names_find(a->axes, b->axes->at[i]) < 0)
+            names[count++] = b->axes->at[i];
+    a->axes = mf_names_intern(names, count);
+    a->groups = NULL;
+}
+
+static mf_hlo_agreement *agreement_of(meetings *w, const mf_eqn *e)
+{
+    for (int i = 0; i < w->list->agreements.count; i++)
+        if (w->list->agreements.at[i].on == e)
+            return &w->list->agreements.at[i];
+    return NULL;
+}
+
+/* That all who meet in e, from the meeting `from` on, agree on its predicate, where it may differ between them. */
+static bool agree(meetings *w, const mf_eqn *e, const mf_axis_env *env, uint64_t predicate, int from)
+{
+    mf_hlo_agreement *a = agreement_of(w, e);
+    bool needed = false;
+    for (int i = from; i < w->met.count; i++) {
+        if (!(w->met.at[i].members & predicate))
+            continue;
+        mf_hlo_agreement other = seen_from(&w->met.at[i], env);
+        other.on = e;
+        needed = true;
+        if (!other.axes)
+            return false;
+        if (a)
+            widen(a, &other);
+        else if (mf_vector_push(&w->list->agreements, other))
+            a = &w->list->agreements.at[w->list->agreements.count - 1];
+        if (!a || !a->axes)
+            return false;
+    }
+    return !needed || mf_vector_push(&w->met, (meeting){ *a, members_of(a->axes, env) });
 }
 
 /* The predicate of a loop, by what its carry is after any number of rounds. False when memory is out. */
@@ -77,19 +147,18 @@ static uint64_t input_of(const mf_eqn *e, const mf_axis_env *env, const uint64_t
     return p->in_count == e->in_count ? masks[e->in[i]->id] : ~(uint64_t)0;
 }
 
-static mf_error_object *check_nested(const mf_eqn *e, const mf_axis_env *env, const uint64_t *masks, uint64_t differs,
-                                     mf_hlo_findings *wanted)
+static bool check_nested(meetings *w, const mf_eqn *e, const mf_axis_env *env, const uint64_t *masks)
 {
-    mf_error_object *error = NULL;
-    for (int k = 0, n = mf_params_program_count(e->op, e->params); k < n && !error; k++) {
+    bool ok = true;
+    for (int k = 0, n = mf_params_program_count(e->op, e->params); k < n && ok; k++) {
         const mf_program *p = *mf_params_program_at(e->op, e->params, k);
         uint64_t *in = mf_alloc(((size_t)p->in_count + 1) * sizeof *in);
         for (int i = 0; in && i < p->in_count; i++)
             in[i] = input_of(e, env, masks, k, i);
-        error = in ? check(p, mf_params_env(e->op, e->params, env), in, differs, wanted) : mf_error_out_of_memory();
+        ok = in && check(w, p, mf_params_env(e->op, e->params, env), in);
         mf_free(in);
     }
-    return error;
+    return ok;
 }
 
 /* A call of the host, which may fail; a check of values that differ by declaration; of those that do not where somebody wants to know it
@@ -100,36 +169,39 @@ static bool only_a_run_says(const mf_eqn *e, const mf_axis_env *env, const uint6
         return true;
     if (e->op != &mf_op_check_replicated)
         return e->op == &mf_op_check_nan;
-    return (members_of(e, env) & masks[e->in[0]->id]) || mf_check_is_on(MF_CHECK_REPLICATED);
+    return (meeting_of(e, env).members & masks[e->in[0]->id]) || mf_check_is_on(MF_CHECK_REPLICATED);
 }
 
-static mf_error_object *check_eqn(const mf_eqn *e, const mf_axis_env *env, const uint64_t *masks, uint64_t differs, mf_hlo_findings *wanted)
+/* False when memory is out, as everywhere here. */
+static bool check_eqn(meetings *w, const mf_eqn *e, const mf_axis_env *env, const uint64_t *masks)
 {
-    if (only_a_run_says(e, env, masks) && !mf_vector_push(&wanted->wanted, e))
-        return mf_error_out_of_memory();
-    if (e->op->collective && (members_of(e, env) & differs))
-        return refuse(e);
+    int from = w->met.count;
     uint64_t predicate = e->op == &mf_op_cond ? masks[e->in[0]->id] : 0;
+    if (only_a_run_says(e, env, masks) && !mf_vector_push(&w->list->wanted, e))
+        return false;
+    if (e->op->collective && !mf_vector_push(&w->met, meeting_of(e, env)))
+        return false;
     if (e->op == &mf_op_while && !predicate_of_while(e, env, masks, &predicate))
-        return mf_error_out_of_memory();
-    return check_nested(e, env, masks, differs | predicate, wanted);
+        return false;
+    return check_nested(w, e, env, masks) && agree(w, e, env, predicate, from);
 }
 
-/* differs: over which binders the devices may have come here or not. */
-static mf_error_object *check(const mf_program *p, const mf_axis_env *env, const uint64_t *in, uint64_t differs, mf_hlo_findings *wanted)
+static bool check(meetings *w, const mf_program *p, const mf_axis_env *env, const uint64_t *in)
 {
     uint64_t *masks = mf_variance_of(p, env, in);
-    mf_error_object *error = masks ? NULL : mf_error_out_of_memory();
-    for (int i = 0; i < p->eqn_count && !error; i++)
-        error = check_eqn(p->eqns[i], env, masks, differs, wanted);
+    bool ok = masks != NULL;
+    for (int i = 0; i < p->eqn_count && ok; i++)
+        ok = check_eqn(w, p->eqns[i], env, masks);
     mf_free(masks);
-    return error;
+    return ok;
 }
 
-mf_error_object *pjrt_check_agreement(const mf_program *p, mf_hlo_findings *wanted)
+mf_error_object *pjrt_check_agreement(const mf_program *p, mf_hlo_findings *list)
 {
+    meetings w = { .list = list };
     uint64_t *in = mf_calloc((size_t)p->in_count + 1, sizeof *in);
-    mf_error_object *error = in ? check(p, NULL, in, 0, wanted) : mf_error_out_of_memory();
+    bool ok = in && check(&w, p, NULL, in);
     mf_free(in);
-    return error;
+    mf_free(w.met.at);
+    return ok ? NULL : mf_error_out_of_memory();
 }

@@ -33,16 +33,30 @@ pjrt_findings *pjrt_findings_new(const pjrt_executable *x)
 
 static uint64_t number_of(uint64_t found) { return found >> MF_HLO_PLACE_BITS; }
 
-/* The replicas that differ from the one that this one was compared with. */
+/* The devices of the group whose first replica is this one: those that found this, or those that did not. Returns how many. */
+static int list_group(const pjrt_findings *s, const uint64_t *found, uint64_t number, const int *first, int group, bool have, mf_text *list)
+{
+    int count = 0;
+    for (int r = 0; r < s->replicas; r++)
+        if (first[r] == group && (number_of(found[r]) == number) == have)
+            mf_list_device(list, &count, s->devices[r]);
+    return count;
+}
+
+/* What devices of a group have of their own: a value, or a way through a branch or a loop. */
 static mf_error_object *differ(const pjrt_findings *s, const uint64_t *found, int replica, const mf_hlo_finding *f, const void *place)
 {
-    mf_text list = { 0 };
-    int count = 0, first = f->first[replica];
-    for (int r = 0; r < s->replicas; r++)
-        if (number_of(found[r]) == number_of(found[replica]) && f->first[r] == first)
-            mf_list_device(&list, &count, s->devices[r]);
-    mf_error_object *error = mf_replicated_error(f->eqn, place, list.at ? list.at : "", count, s->devices[first]);
-    mf_text_free(&list);
+    mf_text these = { 0 }, others = { 0 };
+    int group = f->first[replica];
+    uint64_t number = number_of(found[replica]);
+    int count = list_group(s, found, number, f->first, group, true, &these);
+    int rest = list_group(s, found, number, f->first, group, false, &others);
+    const mf_hlo_agreement *a = mf_hlo_agreement_on(&s->list, f->eqn);
+    const char *names[2] = { these.at ? these.at : "", others.at ? others.at : "" };
+    mf_error_object *error = a ? mf_ways_differ(f->eqn, a->of, a->axes, names, (int[]){ count, rest })
+                               : mf_replicated_error(f->eqn, place, names[0], count, s->devices[group]);
+    mf_text_free(&these);
+    mf_text_free(&others);
     return error;
 }
 

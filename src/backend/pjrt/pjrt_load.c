@@ -137,7 +137,7 @@ static mf_error_object *read_checks(pjrt_executable *x)
 {
     x->findings = pjrt_findings_new(x);
     mf_error_object *error = x->findings ? pjrt_check_agreement(x->base.program, &x->findings->list) : mf_error_out_of_memory();
-    if (!error && !x->findings->list.wanted.count) {
+    if (!error && !mf_hlo_finds_out(&x->findings->list)) {
         mf_drop(x->findings);
         x->findings = NULL;
     }

@@ -104,7 +104,7 @@ MF_HLO_RULE(replicated_hlo)
     } else {
         out[0] = value_of_first(h, in[0], &c);
     }
-    h_find(h, e, 0, c.differs, (mf_hlo_value){ 0, NULL }, h_roots(h, axes));
+    h_find(h, e, 0, c.differs, (mf_hlo_value){ 0, NULL }, h_roots(h, axes, NULL, 0));
 }
 
 static const char *const check_replicated_samples[] = {

@@ -486,6 +486,7 @@ MF_HLO_RULE(cond_hlo)
     const mf_type *scalar = mf_type_scalar(MF_I32, false);
     mf_hlo_value last = h_full(h, scalar, p->branches.count - 1);
     mf_hlo_value index = h_op(h, "clamp", scalar, (mf_hlo_value[]){ h_full(h, scalar, 0), in[0], last }, 3, NULL);
+    index = h_agreed_branch(h, e, index);
     mf_hlo_value *results = h_room(h, e->out_count + 1, sizeof *results);
     mf_hlo_value *all = h_room(h, e->out_count + 1, sizeof *all), found = { 0, NULL };
     if (!results || !all)

@@ -476,7 +476,7 @@ static mf_hlo_value predicate_hlo(mf_hlo *h, const mf_eqn *e, const mf_hlo_value
         given[cond_consts(e) + i - first] = state[i];
     if (given)
         h_program(h, loop_of(e)->cond, given, &go);
-    return go;
+    return h_agreed_round(h, e, go);
 }
 
 /* Where something is reported the predicate is computed ahead and at the end of each round, for its region gives nothing but a truth. */

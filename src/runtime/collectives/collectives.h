@@ -95,5 +95,8 @@ bool mf_rendezvous_deliver(mf_rendezvous *g, const mf_exchange *x, const mf_segm
 /* ---- disagreement.c */
 mf_error_object *mf_disagreement(mf_run_state *s);       /* says who waits for whom */
 void mf_list_device(mf_text *t, int *count, int device); /* one more of a list that is cut off after 16 */
+/* That devices go different ways through e, in which the collective stands: two lists of them, and how many each has. */
+mf_error_object *mf_ways_differ(const mf_eqn *e, const mf_eqn *collective, const mf_namelist *axes, const char *const devices[2],
+                                const int counts[2]);
 
 #endif

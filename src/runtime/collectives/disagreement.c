@@ -11,10 +11,10 @@ void mf_list_device(mf_text *t, int *count, int device)
     ++*count;
 }
 
-static void list_axes(mf_text *t, const mf_participants *m)
+static void list_axes(mf_text *t, const mf_namelist *axes, int count)
 {
-    for (int a = 0; a < m->axis_count; a++)
-        mf_text_add(t, "%s'%s'", a ? ", " : "", m->axes->at[a]);
+    for (int a = 0; a < count; a++)
+        mf_text_add(t, "%s'%s'", a ? ", " : "", axes->at[a]);
 }
 
 static const char *whereabouts(const mf_run_state *s, int device)
@@ -31,7 +31,7 @@ static void describe_rendezvous(mf_text *t, const mf_run_state *s, const mf_rend
     const mf_participant *present = NULL;
     int here = 0, away = 0, first = -1;
     mf_text_add(t, "%s over ", g->instr->eqn->op->name);
-    list_axes(t, m);
+    list_axes(t, m->axes, m->axis_count);
     mf_text_put(t, " was reached by devices ");
     for (int64_t i = 0; i < g->member_count; i++)
         if (g->members[i].here) {
@@ -70,4 +70,19 @@ mf_error_object *mf_disagreement(mf_run_state *s)
         mf_error_set_address(e, address);
     mf_text_free(&t);
     return e;
+}
+
+mf_error_object *mf_ways_differ(const mf_eqn *e, const mf_eqn *collective, const mf_namelist *axes, const char *const devices[2],
+                                const int counts[2])
+{
+    mf_text t = { 0 };
+    list_axes(&t, axes, axes->count);
+    mf_error_object *error = mf_error_new_at(
+        collective->address, MF_ERROR_DEVICE,
+        "The devices disagree: %s over %s stands in a %s, which device%s %s %s otherwise than device%s %s. Control flow "
+        "must agree among the devices of a collective.",
+        collective->op->name, t.at && !t.failed ? t.at : "", e->op->name, counts[0] > 1 ? "s" : "", devices[0],
+        counts[0] > 1 ? "go through" : "goes through", counts[1] > 1 ? "s" : "", devices[1]);
+    mf_text_free(&t);
+    return error;
 }
