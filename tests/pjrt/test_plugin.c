@@ -317,6 +317,16 @@ TEST(a_nan_is_found_where_it_is_born)
     CHECK_EQ_INT(mf_set_checks(""), MF_OK);
 }
 
+/* As JAX 0.4.35 and 0.10.2 have it on their CPU: what stands below a pivot of NaN stays. */
+TEST(lu_divides_nothing_by_nan)
+{
+    PLUGIN_OR_SKIP;
+    float numbers[] = { NAN, 1, 1, 1 }, out[4];
+    mf_value factors = mf_get(mf_lu(put(mf_from_host(MF_F32, MF_SHAPE(2, 2), numbers), 1)), 0);
+    CHECK_EQ_INT(mf_to_host(factors, MF_F32, out, 4), MF_OK);
+    CHECK(isnan(out[0]) && out[1] == 1 && out[2] == 1 && out[3] == 0);
+}
+
 /* ---- predicates that nobody knows to be the same everywhere */
 static mf_value sum_of(mf_value x) { return mf_psum(x, "i"); }
 static mf_value unchanged_here(mf_value x) { return x; }

@@ -47,7 +47,8 @@ static void lu_round(mf_hlo *h, const mf_hlo_value *state, mf_hlo_value *next)
     next[2] = h_select(h, at_k, pivots, state[2]);
     next[3] = exchanged(h, state[3], at_k, hm_all(h, order_k, indices), at_pivot, hm_all(h, order_pivot, indices));
     mf_hlo_value column = hm_picked(h, here, a, column_axis), by = hm_all(h, hm_picked(h, at_k, row, row_axis), column.type);
-    mf_hlo_value l = hm_column(h, h_select(h, hm_is_zero(h, by), column, hm_over(h, column, by)), t);
+    mf_hlo_value stays = h_binary(h, "or", hm_is_zero(h, by), hm_compare(h, "NE", by, by)); /* NaN divides nothing in JAX's LAPACK */
+    mf_hlo_value l = hm_column(h, h_select(h, stays, column, hm_over(h, column, by)), t);
     mf_hlo_value rest = h_select(h, hm_compare(h, "GT", columns, k), hm_minus(h, a, hm_times(h, l, hm_row(h, row, t))), a);
     next[1] = h_select(h, hm_compare(h, "GT", rows, k), h_select(h, here, l, rest), a);
 }
