@@ -2,10 +2,11 @@
 """Has MLIR's own parser read StableHLO modules and XLA's CPU client run them, and compares with the results in the same files.
 
 Usage: check_stablehlo.py FOLDER, of files that tests/ops/test_stablehlo and tests/runtime/test_stablehlo_text wrote there
-(MF_STABLEHLO_DIR=FOLDER). Each has a line "op NAME REPLICAS MAPPED", lines "in" and "out" (dtype, mapped axis or -1, tolerance, dimensions,
+(MF_STABLEHLO_DIR=FOLDER). Each has a line "op NAME REPLICAS MAPPED", lines "in" and "out" (dtype, mapped axes or -1, tolerance, dimensions,
 bytes), and the module. Exits with 77 where jaxlib is missing, with 1 where something differs.
 """
 import glob
+import math
 import os
 import sys
 
@@ -32,10 +33,10 @@ DTYPES = {
 
 
 def read_array(words):
-    dtype, axis, tolerance, rest = words[1], int(words[2]), float(words[3]), words[4:]
+    dtype, axes, tolerance, rest = words[1], [int(a) for a in words[2].split(",") if a != "-1"], float(words[3]), words[4:]
     dims = tuple(int(d) for d in rest[0].split(",")) if len(rest) == 2 else ()
     data = bytes.fromhex(rest[-1][2:])
-    return np.frombuffer(data, DTYPES[dtype]).reshape(dims), axis, tolerance
+    return np.frombuffer(data, DTYPES[dtype]).reshape(dims), axes, tolerance
 
 
 def parse(text):
@@ -43,9 +44,12 @@ def parse(text):
         ir.Module.parse(text, context).operation.verify()
 
 
-def row(array, axis, replica, replicas):
-    """What the replica has of it; maps within the map have as many of them an index as they need."""
-    return array if axis < 0 else np.take(array, replica * array.shape[axis] // replicas, axis)
+def row(array, axes, replica, replicas):
+    """What the replica has of it: of each axis one index, the outermost map's first; maps within have as many replicas as they need."""
+    sizes = [array.shape[axis] for axis in axes]
+    index = np.unravel_index(replica * math.prod(sizes) // replicas, sizes) if sizes else ()
+    at = dict(zip(axes, index))
+    return array[tuple(at.get(d, slice(None)) for d in range(array.ndim))]
 
 
 def run(text, replicas, arguments):
@@ -113,13 +117,13 @@ def check(path):
     if any(array.size == 0 for array, _, _ in arguments):
         return None  # nothing to hand over in rows; it was read
     size = replicas if mapped else 1
-    got = run(module, replicas, [[row(a, axis if mapped else -1, r, replicas) for a, axis, _ in arguments] for r in range(replicas)])
+    got = run(module, replicas, [[row(a, axes if mapped else [], r, replicas) for a, axes, _ in arguments] for r in range(replicas)])
     whole = factored(lines[0][1], arguments[0][0] if arguments else None, got[0], [w for w, _, _ in wanted], wanted[0][2])
     if whole is not None:
         return None if whole else f"the factors are {[g.tolist() for g in got[0]]}, expected {[w.tolist() for w, _, _ in wanted]}"
-    for o, (want, axis, tolerance) in enumerate(wanted):
+    for o, (want, axes, tolerance) in enumerate(wanted):
         for r in range(size):
-            part = row(want, axis if mapped else -1, r, replicas)
+            part = row(want, axes if mapped else [], r, replicas)
             if not near(got[r][o], part, tolerance):
                 return f"result {o} of replica {r} is {got[r][o].tolist()}, expected {part.tolist()}"
     return None

@@ -66,6 +66,9 @@ void h_region(mf_hlo *h, mf_hlo_value *arguments, int count); /* their types are
 void h_return(mf_hlo *h, const mf_hlo_value *values, int count);
 void h_close(mf_hlo *h, const mf_hlo_value *in, int in_count, const mf_hlo_value *out, int out_count);
 void h_program(mf_hlo *h, const mf_program *p, const mf_hlo_value *in, mf_hlo_value *out); /* its equations, in place */
+/* The same of a map's program, whose axis is pushed. An operand of fewer dimensions than the input is this replica's part of it already,
+ * along the axes of maps inside; and where out[o] has a type of fewer dimensions than the output, such a part is wanted. */
+void h_map_program(mf_hlo *h, const mf_program *p, const mf_hlo_value *in, mf_hlo_value *out);
 
 /* ---- reducers */
 mf_dtype h_sum_dtype(mf_dtype dtype); /* in which elements of this one are summed: f32 for f16 and bf16 */

@@ -222,6 +222,12 @@ static mf_hlo_value *value_of(mf_hlo *h, mf_hlo_value *values, const mf_variable
     return at;
 }
 
+/* The type that the value shall have: the variable's, or of the part that is wanted (h_map_program). */
+static const mf_type *wanted_of(const mf_hlo_value *values, const mf_variable *v)
+{
+    return values[v->id].type ? values[v->id].type : v->type;
+}
+
 static void put_eqn(mf_hlo *h, const mf_eqn *e, mf_hlo_value *values)
 {
     MF_SMALL_ARRAY(mf_hlo_value, in, 8, e->in_count);
@@ -231,22 +237,44 @@ static void put_eqn(mf_hlo *h, const mf_eqn *e, mf_hlo_value *values)
     for (int i = 0; !h->error && i < e->in_count; i++)
         in[i] = *value_of(h, values, e->in[i]);
     for (int i = 0; !h->error && i < e->out_count; i++)
-        out[i] = (mf_hlo_value){ 0, e->out[i]->type };
+        out[i] = (mf_hlo_value){ 0, wanted_of(values, e->out[i]) };
     if (!h->error)
         e->op->stablehlo(h, e, in, out);
     for (int i = 0; !h->error && i < e->out_count; i++)
-        values[e->out[i]->id] = (mf_hlo_value){ out[i].name, e->out[i]->type };
+        values[e->out[i]->id] = (mf_hlo_value){ out[i].name, wanted_of(values, e->out[i]) };
+}
+
+static void put_eqns(mf_hlo *h, const mf_program *p, const mf_hlo_value *in, mf_hlo_value *values)
+{
+    for (int i = 0; i < p->in_count; i++)
+        values[p->in[i]->id] = in[i];
+    for (int i = 0; i < p->eqn_count && !h->error; i++)
+        put_eqn(h, p->eqns[i], values);
 }
 
 void h_program(mf_hlo *h, const mf_program *p, const mf_hlo_value *in, mf_hlo_value *out)
 {
     mf_hlo_value *values = h_room(h, p->var_count, sizeof *values);
-    for (int i = 0; values && i < p->in_count; i++)
-        values[p->in[i]->id] = in[i];
-    for (int i = 0; values && i < p->eqn_count && !h->error; i++)
-        put_eqn(h, p->eqns[i], values);
+    if (values)
+        put_eqns(h, p, in, values);
     for (int i = 0; values && i < p->out_count && !h->error; i++)
         out[i] = *value_of(h, values, p->out[i]);
+}
+
+void h_map_program(mf_hlo *h, const mf_program *p, const mf_hlo_value *in, mf_hlo_value *out)
+{
+    mf_hlo_value *values = h_room(h, p->var_count, sizeof *values);
+    for (int i = 0; values && i < p->out_count; i++)
+        if (hlo_is_part(out[i].type, p->out[i]) && hlo_uses(p, p->out[i], NULL, NULL) == 1)
+            values[p->out[i]->id].type = out[i].type;
+    if (values)
+        put_eqns(h, p, in, values);
+    for (int i = 0; values && i < p->out_count && !h->error; i++) {
+        const mf_type *wanted = out[i].type;
+        out[i] = *value_of(h, values, p->out[i]);
+        if (wanted)
+            out[i] = hlo_cut(h, out[i], p->out[i], wanted);
+    }
 }
 
 /* ---- rules of many rows */

@@ -27,48 +27,18 @@ static int place_of(mf_variable *const *list, int count, const mf_variable *v)
     return -1;
 }
 
-/* The map, where its operands are the inputs and its results the outputs, each once and in order. */
-static const mf_eqn *sole_map(const mf_program *p)
+static void map_types(mf_hlo *h, signature *s, const mf_program *p)
 {
-    const mf_eqn *e = p->eqn_count == 1 && p->eqns[0]->op == &mf_op_pmap ? p->eqns[0] : NULL;
-    if (!e || e->out_count != p->out_count || ((const mf_pmap_params *)e->params)->local->count)
-        return NULL;
-    for (int o = 0; o < e->out_count; o++)
-        if (p->out[o] != e->out[o])
-            return NULL;
-    for (int i = 0; i < e->in_count; i++)
-        if (!e->in[i]->constant && place_of(e->in, i, e->in[i]) >= 0)
-            return NULL;
-    return e;
-}
-
-const mf_eqn *mf_hlo_axes(const mf_program *p, int64_t *in_axes, int64_t *out_axes)
-{
-    const mf_eqn *map = sole_map(p);
-    const mf_pmap_params *m = map ? map->params : NULL;
-    for (int i = 0; i < p->in_count; i++) {
-        int k = map ? place_of(map->in, map->in_count, p->in[i]) : -1;
-        in_axes[i] = k < 0 ? MF_NONE : m->in_axes->at[k];
-    }
-    for (int o = 0; o < p->out_count; o++)
-        out_axes[o] = map ? m->out_axes->at[o] : MF_NONE;
-    return map;
-}
-
-static const mf_type *slice_of(const mf_type *t, int64_t axis) { return axis == MF_NONE ? t : mf_type_without_axis(t, (int)axis); }
-
-static void map_types(signature *s, const mf_program *p)
-{
-    const mf_pmap_params *m = s->map->params;
-    for (int i = 0; i < p->in_count; i++) {
+    mf_hlo_part *in = h_room(h, s->in_count, sizeof *in), *out = h_room(h, s->out_count, sizeof *out);
+    s->map = in && out ? mf_hlo_parts(p, h->replicas, in, out) : NULL;
+    const mf_pmap_params *m = s->map ? s->map->params : NULL;
+    for (int i = 0; m && i < p->in_count; i++) {
         int k = place_of(s->map->in, s->map->in_count, p->in[i]);
-        if (k < 0)
-            continue;
-        s->in[i] = slice_of(p->in[i]->type, m->in_axes->at[k]);
-        s->donor[i] = s->donor[i] || (k < m->donated->count && m->donated->at[k]);
+        s->in[i] = hlo_sound(h, mf_hlo_part_type(&in[i], p->in[i]->type));
+        s->donor[i] = s->donor[i] || (k >= 0 && k < m->donated->count && m->donated->at[k]);
     }
-    for (int o = 0; o < p->out_count; o++)
-        s->out[o] = slice_of(p->out[o]->type, m->out_axes->at[o]);
+    for (int o = 0; m && o < p->out_count; o++)
+        s->out[o] = hlo_sound(h, mf_hlo_part_type(&out[o], p->out[o]->type));
 }
 
 static void set_aliases(mf_hlo *h, signature *s)
@@ -86,7 +56,7 @@ static void set_aliases(mf_hlo *h, signature *s)
 
 static bool read_signature(mf_hlo *h, signature *s, const mf_program *p, const bool *donated)
 {
-    *s = (signature){ sole_map(p), p->in_count, p->out_count, NULL, NULL, NULL, NULL };
+    *s = (signature){ .in_count = p->in_count, .out_count = p->out_count };
     s->in = h_room(h, s->in_count, sizeof *s->in);
     s->out = h_room(h, s->out_count, sizeof *s->out);
     s->alias = h_room(h, s->in_count, sizeof *s->alias);
@@ -99,8 +69,7 @@ static bool read_signature(mf_hlo *h, signature *s, const mf_program *p, const b
     }
     for (int o = 0; o < s->out_count; o++)
         s->out[o] = p->out[o]->type;
-    if (s->map)
-        map_types(s, p);
+    map_types(h, s, p);
     set_aliases(h, s);
     return !h->error;
 }
@@ -155,8 +124,9 @@ static mf_hlo_value cast_key(mf_hlo *h, mf_hlo_value v, bool inwards)
     return to;
 }
 
-static void put_map(mf_hlo *h, const mf_eqn *e, const mf_program *p, const mf_hlo_value *given, mf_hlo_value *out)
+static void put_map(mf_hlo *h, const signature *s, const mf_program *p, const mf_hlo_value *given, mf_hlo_value *out)
 {
+    const mf_eqn *e = s->map;
     const mf_pmap_params *m = e->params;
     mf_hlo_value *in = h_room(h, e->in_count, sizeof *in);
     if (in)
@@ -167,8 +137,10 @@ static void put_map(mf_hlo *h, const mf_eqn *e, const mf_program *p, const mf_hl
         if (k < 0 && m->in_axes->at[i] != MF_NONE)
             in[i] = h_row(h, in[i], h_innermost_index(h), (int)m->in_axes->at[i]);
     }
+    for (int o = 0; o < s->out_count; o++)
+        out[o].type = s->out[o];
     if (!h->error)
-        h_program(h, m->program, in, out);
+        h_map_program(h, m->program, in, out);
 }
 
 static void put_return(mf_hlo *h, const signature *s, mf_hlo_value *out)
@@ -194,7 +166,7 @@ static void put_main(mf_hlo *h, const signature *s, const mf_program *p)
     for (int i = 0; !h->error && i < s->in_count; i++)
         in[i] = cast_key(h, (mf_hlo_value){ -1 - i, s->in[i] }, true);
     if (!h->error && s->map)
-        put_map(h, s->map, p, in, out);
+        put_map(h, s, p, in, out);
     else if (!h->error)
         h_program(h, p, in, out);
     for (int o = 0; !h->error && o < s->out_count; o++)

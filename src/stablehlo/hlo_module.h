@@ -35,16 +35,31 @@ void mf_hlo_findings_end(mf_hlo_findings *f);
  * "call"; its last operand is what was found before it, its last result what is then. */
 #define MF_HLO_HOST_CALL "manyfold_host_call"
 
-/* Appends "module @name ... { func.func public @main ... }": p as one program of so many replicas. Where p is one map and nothing else,
- * arguments and results are each device's own: without the mapped axes. Else every replica has all of them. Keys are pairs of ui32.
+/* The part of an array that a replica takes or gives (hlo_parts.c): of each of these axes one index, which goes; none: all of the array. */
+typedef struct mf_hlo_cut {
+    int axis;
+    int64_t size, stride; /* the replica's index is its number / stride % size */
+} mf_hlo_cut;
+typedef struct mf_hlo_part {
+    int count;
+    mf_hlo_cut cuts[MF_RANK]; /* the outermost map's first */
+} mf_hlo_part;
+
+/* The parts of p's inputs and outputs that so many replicas take and give: where p is one map and nothing else, which is returned, the rows
+ * of its devices, or of those of maps inside whose own rows they are. Else, with NULL, all of them. */
+const mf_eqn *mf_hlo_parts(const mf_program *p, int64_t replicas, mf_hlo_part *in, mf_hlo_part *out);
+const mf_type *mf_hlo_part_type(const mf_hlo_part *part, const mf_type *type); /* NULL: memory is out */
+int64_t mf_hlo_part_count(const mf_hlo_part *part);                            /* how many parts there are */
+int64_t mf_hlo_part_index(const mf_hlo_part *part, int64_t replica);           /* which of them a replica has, row by row */
+int64_t mf_hlo_part_first(const mf_hlo_part *part, int64_t index);             /* the first replica that has it */
+int64_t mf_hlo_part_offset(const mf_hlo_part *part, int64_t replica, const int64_t *strides); /* of the part's first element */
+
+/* Appends "module @name ... { func.func public @main ... }": p as one program of so many replicas, whose arguments and results are each
+ * replica's own parts (mf_hlo_parts). Keys are pairs of ui32.
  * donated: by input of p, NULL for none. findings: NULL for none; else where some are wanted main has one more result, of each replica
  * a ui64 (hlo_findings.c). for_cpu: for XLA's CPU: matrix products and convolutions of f16 and bf16 are computed in f32 and
  * rounded once, and what counts 0, 1, 2 is hidden from the compiler (h_count). NULL, or an error that names the op that has no rule. */
 mf_error_object *mf_hlo_module(mf_text *t, const char *name, const mf_program *p, int64_t replicas, const bool *donated,
                                mf_hlo_findings *findings, bool for_cpu);
-
-/* Along which axes arguments and results of that module are each device's own rows, by input and output of p; MF_NONE: each device has all.
- * Where p is one map and nothing else, the map; else NULL. */
-const mf_eqn *mf_hlo_axes(const mf_program *p, int64_t *in_axes, int64_t *out_axes);
 
 #endif

@@ -76,6 +76,21 @@ TEST(rows_go_to_other_devices_without_the_host)
     CHECK_STR(mf_str(again), "[0. 1. 2. 3.]");
 }
 
+static mf_value rows_of_rows(mf_value x) { return mf_call(mf_pmap(sum_of, .axis_name = "i"), x); }
+
+TEST(what_a_nested_map_gave_stays_on_its_devices)
+{
+    MF_SCOPE;
+    REQUIRE(devices().count == 4);
+    mf_function f = mf_pmap(rows_of_rows, .axis_name = "j", .backend = "fake plugin");
+    mf_value r = mf_call(f, mf_reshape(mf_arange(4, MF_F32), MF_SHAPE(2, 2)));
+    CHECK_EQ_INT(mf_devices_of_array(r).count, 4);
+    forget_copies();
+    mf_value again = mf_call(f, mf_call(f, r));
+    CHECK_EQ_INT(mf_block_until_ready(again), MF_OK);
+    CHECK_EQ_INT(copies(FAKE_TO_DEVICE) + copies(FAKE_TO_HOST) + copies(FAKE_FROM_HOST), 0);
+}
+
 TEST(a_plugin_that_copies_nothing_itself_goes_by_the_host)
 {
     MF_SCOPE;

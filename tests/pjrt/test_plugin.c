@@ -465,6 +465,65 @@ TEST(rows_go_from_small_maps_to_replicas_and_back)
     CHECK_STR(text(mf_add(theirs, theirs)), text(mf_mul(ours, 2)));
 }
 
+/* ---- maps in maps */
+
+static mf_value plus_place(mf_value x) { return mf_add(mf_mul(x, mf_add(mf_axis_index("i"), 1)), mf_psum(x, "i", "j")); }
+static mf_value swapped(mf_value x) { return mf_transpose(x, MF_INTS(1, 0)); }
+static mf_value map_of_rows(mf_value x) { return mf_call(mf_pmap(plus_place, "j"), x); }
+static mf_value map_of_columns(mf_value x) { return mf_call(mf_pmap(swapped, "j", .in_axes = 1, .out_axes = 2), x); }
+static mf_value map_and_its_sum(mf_value x)
+{
+    mf_value y = map_of_rows(x);
+    return mf_tuple(y, mf_sum(y), y, x);
+}
+static mf_value map_that_is_changed(mf_value x) { return mf_add(map_of_rows(x), mf_sum(x)); }
+static mf_value map_of_the_same(mf_value x) { return map_of_rows(mf_psum(x, "i")); }
+static mf_value map_of_maps(mf_value x) { return mf_call(mf_pmap(map_of_rows, "k"), x); }
+static mf_value map_after_map(mf_value x) { return map_of_rows(map_of_rows(x)); }
+
+/* Values and places are the CPU's, and what a nested map gave it takes again, also for good. */
+static void same_nested_map(mf_value (*fn)(mf_value), mf_axis axis, mf_axis out_axis, mf_value x, bool again)
+{
+    mf_function f = mf_pmap(fn, "i", .in_axes = axis, .out_axes = out_axis);
+    mf_function on_theirs = mf_pmap(fn, "i", .in_axes = axis, .out_axes = out_axis, .backend = "plugin");
+    mf_function taking = mf_pmap(fn, "i", .in_axes = axis, .out_axes = out_axis, .backend = "plugin", .donate_argnums = MF_INTS(0));
+    mf_value ours = mf_tree_leaves(mf_call(f, x)), theirs = mf_tree_leaves(mf_call(on_theirs, x));
+    REQUIRE(CHECK_EQ_INT(mf_len(ours), mf_len(theirs)));
+    for (int i = 0; i < mf_len(ours); i++) {
+        mf_device_list there = mf_devices_of_array(mf_get(theirs, i)), here = mf_devices_of_array(mf_get(ours, i));
+        CHECK_STR(text(mf_get(theirs, i)), text(mf_get(ours, i)));
+        REQUIRE(CHECK_EQ_INT(there.count, here.count));
+        for (int d = 0; d < here.count; d++) {
+            CHECK_EQ_INT(mf_device_id(there.at[d]), mf_device_id(here.at[d]));
+            CHECK_STR(text(mf_shard(mf_get(theirs, i), d)), text(mf_shard(mf_get(ours, i), d)));
+        }
+    }
+    for (int k = 0; again && k < 3; k++) {
+        ours = mf_call(f, k ? ours : x);
+        theirs = mf_call(k == 1 ? on_theirs : taking, k ? theirs : x);
+        CHECK_STR(text(theirs), text(ours));
+    }
+}
+
+TEST(results_of_nested_maps_lie_on_all_devices)
+{
+    PLUGIN_OR_SKIP;
+    mf_value x = mf_reshape(mf_arange(24, MF_F32), MF_SHAPE(2, 4, 3));
+    same_nested_map(map_of_rows, 0, 0, x, true);
+    same_nested_map(map_of_rows, 1, 1, mf_swapaxes(x, 0, 1), true);
+    same_nested_map(map_of_rows, 2, 0, mf_transpose(x, MF_INTS(1, 2, 0)), false);
+    same_nested_map(map_of_columns, 0, 1, mf_reshape(mf_arange(48, MF_F32), MF_SHAPE(2, 3, 4, 2)), false);
+    same_nested_map(map_and_its_sum, 0, 0, x, false);
+    same_nested_map(map_that_is_changed, 0, 0, x, true);
+    same_nested_map(map_of_the_same, 0, MF_NONE, x, false);
+    same_nested_map(map_of_the_same, 0, 0, x, true);
+    same_nested_map(map_after_map, 0, 0, x, true);
+    same_nested_map(map_of_maps, 0, 0, mf_reshape(mf_arange(24, MF_F32), MF_SHAPE(2, 2, 2, 3)), true);
+    same_nested_map(map_of_maps, 1, 2, mf_reshape(mf_arange(24, MF_F32), MF_SHAPE(2, 2, 2, 3)), false);
+    mf_function rows = mf_pmap(map_of_columns, "i", .backend = "plugin");
+    CHECK(!strstr(mf_as_text(mf_lower(rows, mf_ones(MF_SHAPE(2, 3, 4, 2), MF_F32)), MF_TEXT_STABLEHLO), "all_gather"));
+}
+
 static mf_value toss(mf_value key, mf_value i) { return mf_random_uniform(mf_random_fold_in(key, i), MF_SHAPE0, MF_F32); }
 static mf_value tosses(mf_value key) { return mf_call(mf_vmap(toss, .in_axes = mf_axes(MF_NONE, 0)), key, mf_arange(5, MF_I32)); }
 

@@ -86,6 +86,7 @@ typedef struct program {
     bool mapped;
     int in_axes[OPERANDS], out_axes[RESULTS]; /* ALL: the same everywhere */
     bool golden;
+    int nested; /* maps that are right inside, of the axes that follow */
 } program;
 
 #define MAKE(name, ...) \
@@ -111,9 +112,9 @@ MAKE(drawn, mf_pmap(drawn))
 static const program programs[] = {
     { "affine", make_affine, 2, 1, { { 2, 3 }, { 3 } }, .golden = true },
     { "normalize", make_normalize, 1, 1, { { 4, 8 } }, .mapped = true, .golden = true },
-    { "regression_donated", make_step, 3, 1, { { 8 }, { 4, 16, 8 }, { 4, 16 } }, true, { ALL, 0, 0 }, { ALL }, true },
+    { "regression_donated", make_step, 3, 1, { { 8 }, { 4, 16, 8 }, { 4, 16 } }, true, { ALL, 0, 0 }, { ALL }, true, 0 },
     { "groups", make_in_groups, 1, 1, { { 4, 2 } }, .mapped = true, .golden = true },
-    { "nested", make_outer, 1, 1, { { 2, 3, 2 } }, .mapped = true, .golden = true },
+    { "nested", make_outer, 1, 1, { { 2, 3, 2 } }, .mapped = true, .golden = true, .nested = 1 },
     { "scan", make_running, 2, 2, { { 2 }, { 5, 2 } }, .golden = true },
     { "random_bits", make_draw, 1, 1, { { 0 } }, .golden = true },
     { "control_flow", make_branch, 1, 1, { { 3 } }, .golden = true },
@@ -186,7 +187,7 @@ TEST(modules_are_as_they_were)
 
 /* ---- for XLA */
 
-static void write_array(FILE *f, const char *word, mf_value v, int axis)
+static void write_array(FILE *f, const char *word, mf_value v, int axis, int nested)
 {
     static unsigned char bytes[1 << 16];
     mf_dtype d = mf_dtype_of(v);
@@ -195,7 +196,10 @@ static void write_array(FILE *f, const char *word, mf_value v, int axis)
     REQUIRE(CHECK(size <= sizeof bytes && (d == MF_F32 || d == MF_I32 || d == MF_U32)));
     CHECK(mf_to_host(v, d, bytes, (size_t)mf_size(v)) == MF_OK);
     /* sums of some hundred terms about 1, and functions of them */
-    fprintf(f, "%s %s %d 2e-5 ", word, d == MF_F32 ? "f32" : d == MF_I32 ? "i32" : "u32", axis);
+    fprintf(f, "%s %s %d", word, d == MF_F32 ? "f32" : d == MF_I32 ? "i32" : "u32", axis);
+    for (int k = 1; k <= nested; k++)
+        fprintf(f, ",%d", axis + k);
+    fputs(" 2e-5 ", f);
     for (int i = 0; i < shape.rank; i++)
         fprintf(f, "%s%lld", i ? "," : "", (long long)shape.dims[i]);
     fputs(" 0x", f);
@@ -214,11 +218,11 @@ static void write_program(const program *p, const char *module, const char *fold
     fprintf(f, "op %s %d %d\n", p->name, atoi(strstr(module, "mhlo.num_replicas = ") + 20), p->mapped);
     for (int k = 0; k < p->operands; k++) {
         in[k] = operand(p, k);
-        write_array(f, "in", in[k], p->mapped ? p->in_axes[k] : ALL);
+        write_array(f, "in", in[k], p->mapped ? p->in_axes[k] : ALL, p->nested);
     }
     mf_value out = mf_call_n(p->make(), in, p->operands);
     for (int o = 0; o < p->results; o++)
-        write_array(f, "out", p->results > 1 ? mf_get(out, o) : out, p->mapped ? p->out_axes[o] : ALL);
+        write_array(f, "out", p->results > 1 ? mf_get(out, o) : out, p->mapped ? p->out_axes[o] : ALL, p->nested);
     fputs(module, f);
     fclose(f);
 }

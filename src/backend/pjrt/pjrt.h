@@ -103,12 +103,11 @@ typedef struct pjrt_executable {
     const mf_eqn *map; /* the program is this map alone: arguments and results are the devices' own rows; or NULL */
     int replicas;
     int map_size;                        /* of the map; 1 without */
-    int span;                            /* devices of each index of the map */
     mf_program *stacked;                 /* the map over all rows at once, as one replica on the first device; NULL: it is not run so */
     pjrt_findings *findings;             /* NULL: it finds out nothing */
     const mf_type **in, **out;           /* of each replica */
-    int64_t *in_axes, *out_axes;         /* along which a replica has its row; MF_NONE: all of it */
-    const int64_t *lies;                 /* of each output, along which axis devices have its rows */
+    mf_hlo_part *in_parts, *out_parts;   /* of each input and output, what a replica takes and gives */
+    mf_hlo_part *lies;                   /* of each output, what a device has in the end */
     bool named;                          /* its maps name the devices */
     bool meets;                          /* it has collectives: its devices wait for one another */
     bool apart;                          /* each of its devices runs a program of one replica */

@@ -31,9 +31,6 @@ typedef struct call {
 
 static bool is_donated(const pjrt_executable *x, int i) { return x->base.donated && x->base.donated[i]; }
 static int device_of(const call *c, int replica) { return c->x->replicas == 1 ? c->device : c->x->devices[replica]; }
-/* The index along the map's axis of a replica, and the first replica of an index. */
-static int index_of(const pjrt_executable *x, int replica) { return replica / x->span; }
-static int replica_of(const pjrt_executable *x, int index) { return index * x->span; }
 
 /* ---- beginning: as if nothing had been asked where it fails */
 
@@ -101,31 +98,38 @@ static void keep_shared(call *c)
     }
 }
 
-/* Without the mapped axis, row by row unless it says otherwise. */
-static pjrt_view view_of(const mf_array *a, int64_t axis)
+/* The part where it begins; its elements lie as these strides say of all of the array. */
+static pjrt_view view_of(const mf_type *type, const int64_t *strides, const mf_hlo_part *part)
 {
-    pjrt_view v = { .dtype = a->type->dtype };
-    for (int d = 0; d < a->type->rank; d++) {
-        if (d == axis)
+    pjrt_view v = { .dtype = type->dtype };
+    bool cut[MF_RANK] = { false };
+    for (int i = 0; i < part->count; i++)
+        cut[part->cuts[i].axis] = true;
+    for (int d = 0; d < type->rank; d++) {
+        if (cut[d])
             continue;
-        v.dims[v.rank] = a->type->dims[d];
-        v.strides[v.rank++] = a->strides[d];
+        v.dims[v.rank] = type->dims[d];
+        v.strides[v.rank++] = strides[d];
     }
     return v;
 }
 
-/* Whether each part of a row is the slice at an index of the axis. */
-static bool is_mapped_so(const mf_array *a, int64_t axis)
+/* Whether the devices hold these parts. */
+static bool is_mapped_so(const mf_array *a, const mf_hlo_part *part)
 {
     const mf_sharding *p = a->sharding;
-    return axis != MF_NONE && p->axis_count == 1 && p->axes[0] == axis && p->device_count == a->type->dims[axis];
+    bool so = part->count && p->axis_count == part->count && p->device_count == mf_hlo_part_count(part);
+    for (int i = 0; so && i < part->count; i++)
+        so = p->axes[i] == part->cuts[i].axis;
+    return so;
 }
 
 /* From the host, for this call alone: of an array whose parts lie otherwise than the program wants them. */
 static mf_error_object *from_literal(const call *c, int replica, int i, argument *to)
 {
     mf_error_object *error = NULL;
-    int64_t axis = c->x->in_axes[i], strides[MF_RANK];
+    const mf_hlo_part *part = &c->x->in_parts[i];
+    int64_t strides[MF_RANK];
     mf_literal *l = mf_literal_of(c->in[i], &error);
     if (!l && is_donated(c->x, i)) { /* marked deleted already: read what it holds */
         mf_error_ignore(error);
@@ -136,13 +140,10 @@ static mf_error_object *from_literal(const call *c, int replica, int i, argument
     if (!l)
         return error;
     const mf_type *type = c->x->in[i];
-    pjrt_view v = view_of(c->in[i], axis);
-    const unsigned char *from = l->data + (axis == MF_NONE ? 0 : index_of(c->x, replica) * l->strides[axis]);
+    pjrt_view v = view_of(l->type, l->strides, part);
+    const unsigned char *from = l->data + mf_hlo_part_offset(part, replica, l->strides);
     pjrt_bytes *rows = pjrt_bytes_new((size_t)type->bytes);
     mf_contiguous_strides(type, strides);
-    for (int d = 0, k = 0; d < l->type->rank; d++)
-        if (d != axis)
-            v.strides[k++] = l->strides[d];
     if (rows && type->size)
         mf_copy_strided(v.rank, v.dims, mf_dtype_size(v.dtype), rows->at, strides, from, v.strides);
     to->buffer = rows ? pjrt_upload(c->client, &v, rows, device_of(c, replica), &error) : NULL;
@@ -154,20 +155,19 @@ static mf_error_object *from_literal(const call *c, int replica, int i, argument
 static mf_error_object *make_argument(call *c, int replica, int i, argument *to)
 {
     mf_array *a = c->in[i];
-    int64_t axis = c->x->in_axes[i];
-    int k = index_of(c->x, replica);
-    pjrt_view v = view_of(a, axis);
+    const mf_hlo_part *part = &c->x->in_parts[i];
+    pjrt_view v = view_of(a->type, a->strides, part);
     mf_error_object *error = NULL;
     bool row = a->buffer && a->buffer->part_count;
-    if (!a->buffer || (row && !is_mapped_so(a, axis)))
+    if (!a->buffer || (row && !is_mapped_so(a, part)))
         return from_literal(c, replica, i, to);
     if (row) {
-        to->of = mf_array_part(a, k, &v.offset);
+        to->of = mf_array_part(a, (int)mf_hlo_part_index(part, replica), &v.offset);
     } else {
         to->of = a->buffer;
-        v.offset = a->offset + (axis == MF_NONE ? 0 : k * a->strides[axis]);
+        v.offset = a->offset + mf_hlo_part_offset(part, replica, a->strides);
     }
-    bool shared = axis == MF_NONE;
+    bool shared = !part->count;
     to->buffer = pjrt_form(to->of, &v, device_of(c, replica), &shared, &error);
     if (shared && is_donated(c->x, i) && !is_kept(c, i))
         c->kept[c->kept_count++] = i;
@@ -205,7 +205,7 @@ static mf_error_object *make_arguments(call *c)
 
 static bool is_committed(const call *c, int o)
 {
-    bool committed = c->x->replicas > 1 || c->x->stacked || c->x->lies[o] != MF_NONE;
+    bool committed = c->x->replicas > 1 || c->x->stacked || c->x->lies[o].count;
     for (int i = 0; i < c->in_count && !committed; i++)
         committed = c->in[i]->sharding->committed;
     return committed;
@@ -213,14 +213,18 @@ static bool is_committed(const call *c, int o)
 
 static const mf_sharding *make_sharding(const call *c, int o, bool committed)
 {
-    int devices[PJRT_MOST_DEVICES], axis = (int)c->x->lies[o];
+    const mf_hlo_part *part = &c->x->lies[o];
+    int devices[PJRT_MOST_DEVICES], axes[MF_RANK], count = (int)mf_hlo_part_count(part);
+    bool portable = c->x->replicas == 1 && !c->x->stacked;
     if (!committed)
         return mf_sharding_default(c->x->base.client);
-    if (c->x->lies[o] == MF_NONE)
+    if (!part->count)
         return mf_sharding_single(c->x->base.client, device_of(c, 0));
-    for (int k = 0; k < c->x->map_size; k++)
-        devices[k] = c->x->map_size > 1 ? c->x->devices[replica_of(c->x, k)] : device_of(c, 0);
-    return mf_sharding_get(c->x->base.client, 1, &axis, c->x->map_size, devices);
+    for (int i = 0; i < part->count; i++)
+        axes[i] = part->cuts[i].axis;
+    for (int k = 0; k < count; k++)
+        devices[k] = portable ? device_of(c, 0) : c->x->devices[mf_hlo_part_first(part, k)];
+    return mf_sharding_get(c->x->base.client, part->count, axes, count, devices);
 }
 
 /* As in the last call, unless a portable program runs on another device or was given what is committed, where that was not. */
@@ -247,19 +251,18 @@ static mf_array *new_result(const call *c, int o, mf_future *f)
     return a;
 }
 
-/* What a replica gave becomes a form of the result's memory, if it has a place there: of a part that is its own, or of its row. */
+/* What a replica gave becomes a form of the result's memory, if it is the first that has this part. */
 static bool take_result(const call *c, mf_array *a, int o, int replica)
 {
     void **at = &c->results[replica * c->gives + o];
-    int64_t axis = c->x->out_axes[o];
-    bool mapped = axis != MF_NONE;
-    int k = mapped ? index_of(c->x, replica) : 0;
-    pjrt_view v = view_of(a, axis);
-    if (mapped && replica_of(c->x, k) != replica)
+    const mf_hlo_part *part = &c->x->out_parts[o];
+    int64_t k = mf_hlo_part_index(part, replica);
+    pjrt_view v = view_of(a->type, a->strides, part);
+    if (part->count && mf_hlo_part_first(part, k) != replica)
         return true;
     if (!a->buffer->part_count)
-        v.offset = mapped ? k * a->strides[axis] : 0;
-    if (!pjrt_add_form(mf_buffer_at(a->buffer, k), &v, device_of(c, replica), *at))
+        v.offset = mf_hlo_part_offset(part, replica, a->strides);
+    if (!pjrt_add_form(mf_buffer_at(a->buffer, (int)k), &v, device_of(c, replica), *at))
         return false;
     *at = NULL;
     return true;

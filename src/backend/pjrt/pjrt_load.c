@@ -22,8 +22,9 @@ static void executable_destroy(mf_object *o)
     mf_drop(x->stacked);
     mf_free(x->in);
     mf_free(x->out);
-    mf_free(x->in_axes);
-    mf_free(x->out_axes);
+    mf_free(x->in_parts);
+    mf_free(x->out_parts);
+    mf_free(x->lies);
     mf_executable_end(&x->base);
 }
 static const mf_class executable_class = { "plugin's executable", executable_destroy };
@@ -77,15 +78,15 @@ static mf_error_object *choose_devices(pjrt_executable *x)
 static void stack(pjrt_executable *x)
 {
     const mf_program *p = x->base.program;
-    bool may_be = pjrt_client_of(x->base.client)->stacks && x->map && x->span == 1 && x->replicas > 1 && !x->findings;
+    bool may_be = pjrt_client_of(x->base.client)->stacks && x->map && x->replicas == x->map_size && x->replicas > 1 && !x->findings;
     x->stacked = may_be ? pjrt_stack(p, x->map) : NULL;
     if (!x->stacked)
         return;
     x->replicas = 1;
     for (int i = 0; i < p->in_count; i++)
-        x->in_axes[i] = MF_NONE;
+        x->in_parts[i].count = 0;
     for (int o = 0; o < p->out_count; o++)
-        x->out_axes[o] = MF_NONE;
+        x->out_parts[o].count = 0;
 }
 
 static mf_error_object *read_signature(pjrt_executable *x)
@@ -93,25 +94,23 @@ static mf_error_object *read_signature(pjrt_executable *x)
     const mf_program *p = x->base.program;
     x->in = mf_calloc((size_t)p->in_count + 1, sizeof(mf_type *));
     x->out = mf_calloc((size_t)p->out_count + 1, sizeof(mf_type *));
-    x->in_axes = mf_calloc((size_t)p->in_count + 1, sizeof *x->in_axes);
-    x->out_axes = mf_calloc((size_t)p->out_count + 1, sizeof *x->out_axes);
+    x->in_parts = mf_calloc((size_t)p->in_count + 1, sizeof *x->in_parts);
+    x->out_parts = mf_calloc((size_t)p->out_count + 1, sizeof *x->out_parts);
+    x->lies = mf_calloc((size_t)p->out_count + 1, sizeof *x->lies);
     x->where = mf_calloc((size_t)p->out_count + 1, sizeof *x->where);
-    if (!x->in || !x->out || !x->in_axes || !x->out_axes || !x->where)
+    if (!x->in || !x->out || !x->in_parts || !x->out_parts || !x->lies || !x->where)
         return mf_error_out_of_memory();
-    x->map = mf_hlo_axes(p, x->in_axes, x->out_axes);
+    x->map = mf_hlo_parts(p, x->replicas, x->in_parts, x->out_parts);
     x->map_size = x->map ? (int)((const mf_pmap_params *)x->map->params)->axis_size : 1;
-    x->span = x->replicas / x->map_size;
-    x->lies = x->map ? ((const mf_pmap_params *)x->map->params)->out_axes->at : x->out_axes;
+    for (int o = 0; o < p->out_count; o++)
+        x->lies[o] = x->out_parts[o];
     stack(x);
-    for (int i = 0; i < p->in_count; i++) {
-        const mf_type *t = p->in[i]->type;
-        x->in[i] = x->in_axes[i] == MF_NONE ? t : mf_type_without_axis(t, (int)x->in_axes[i]);
-    }
-    for (int o = 0; o < p->out_count; o++) {
-        const mf_type *t = p->out[o]->type;
-        x->out[o] = x->out_axes[o] == MF_NONE ? t : mf_type_without_axis(t, (int)x->out_axes[o]);
-    }
-    return NULL;
+    bool good = true;
+    for (int i = 0; i < p->in_count; i++)
+        good = (x->in[i] = mf_hlo_part_type(&x->in_parts[i], p->in[i]->type)) && good;
+    for (int o = 0; o < p->out_count; o++)
+        good = (x->out[o] = mf_hlo_part_type(&x->out_parts[o], p->out[o]->type)) && good;
+    return good ? NULL : mf_error_out_of_memory();
 }
 
 static bool calls_host(const mf_hlo_findings *list)

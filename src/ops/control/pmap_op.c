@@ -408,8 +408,22 @@ static const char *const pmap_samples[] = {
     NULL,
 };
 
-/* A map within a program: every replica has the whole operands, takes its row, and gets the rows of the others in the end. The module
- * itself does a map that is the whole program. */
+static bool is_part(mf_hlo_value v, const mf_variable *of) { return v.type && v.type->rank < of->type->rank; }
+
+/* What all replicas have of a result: the rows of all. */
+static mf_hlo_value gathered(mf_hlo *h, const mf_eqn *e, int o, mf_hlo_value row)
+{
+    int64_t axis = map_of(e)->out_axes->at[o];
+    if (axis == NOT_MAPPED)
+        return row;
+    const mf_type *one = row.type ? mf_type_insert_axis(row.type, (int)axis, 1) : NULL;
+    row = h_reshape(h, row, one);
+    return h_op(h, "all_gather", e->out[o]->type, &row, 1, "all_gather_dim = %lld : i64, replica_groups = %s", (long long)axis,
+                h_innermost_groups(h));
+}
+
+/* A map within a program: every replica has the whole operands, takes its row, and gets the rows of the others in the end, but for what is
+ * the replica's own part already or is to stay so (h_map_program). The module itself does a map that is the whole program. */
 MF_HLO_RULE(pmap_hlo)
 {
     const mf_pmap_params *m = map_of(e);
@@ -420,16 +434,14 @@ MF_HLO_RULE(pmap_hlo)
         return;
     h_push_axis(h, m->axis_name, m->axis_size);
     for (int i = 0; i < e->in_count && !h_failed(h); i++)
-        rows[i] = m->in_axes->at[i] == NOT_MAPPED ? in[i] : h_row(h, in[i], h_innermost_index(h), (int)m->in_axes->at[i]);
-    h_program(h, m->program, rows, results);
-    for (int o = 0; o < e->out_count && !h_failed(h); o++) {
-        int64_t axis = m->out_axes->at[o];
-        const mf_type *one = axis == NOT_MAPPED ? NULL : mf_type_insert_axis(m->program->out[o]->type, (int)axis, 1);
-        mf_hlo_value row = one ? h_reshape(h, results[o], one) : results[o];
-        out[o] = one ? h_op(h, "all_gather", e->out[o]->type, &row, 1, "all_gather_dim = %lld : i64, replica_groups = %s", (long long)axis,
-                            h_innermost_groups(h))
-                     : row;
-    }
+        rows[i] = m->in_axes->at[i] == NOT_MAPPED || is_part(in[i], e->in[i])
+                      ? in[i]
+                      : h_row(h, in[i], h_innermost_index(h), (int)m->in_axes->at[i]);
+    for (int o = 0; o < e->out_count; o++)
+        results[o].type = is_part(out[o], e->out[o]) ? out[o].type : NULL;
+    h_map_program(h, m->program, rows, results);
+    for (int o = 0; o < e->out_count && !h_failed(h); o++)
+        out[o] = is_part(out[o], e->out[o]) ? results[o] : gathered(h, e, o, results[o]);
     h_pop_axis(h);
 }
 

@@ -6,7 +6,6 @@
 #include "ops/rows.h"
 #include "passes/passes.h"
 #include "runtime/comm.h"
-#include "runtime/comm.h"
 #include "runtime/device.h"
 #include "trace/dispatch.h"
 #include "transform/functions/mapped_call.h"
@@ -404,6 +403,7 @@ static mf_traced *pmap_trace(mf_function_object *f, const mf_signature *s, mf_er
         m.here = mf_devices_here(s->env, o->devices, error);
     if (!*error)
         *error = mf_mapped_call_make(&m, f, s, o->in_axes, m.here ? 0 : o->axis_size, "pmap");
+    m.inner.client = client_of(o, s); /* of maps inside too */
     if (!*error)
         *error = check_replicated_argnums(f, s);
     if (!*error)
