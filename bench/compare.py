@@ -129,6 +129,8 @@ class Bench:
         for peer in self.known(row):
             command = [peer["python"], peer["script"], "--processes", str(row.processes), *tail]
             yield peer["label"], Side(command, row.peer_environment, cores)
+            if row.devices == row.processes and os.environ.get("MPITRAMPOLINE_LIB"):   # JAX's other carrier takes one device a process
+                yield peer["label"] + " mpi", Side([*command, "--mpi", " ".join([launcher, *MPIRUN])], row.peer_environment, cores)
 
     def allreduce(self):
         """peers/mpi_allreduce.c, compiled; "" where there is no mpicc, or not MPI's headers."""

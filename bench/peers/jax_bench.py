@@ -600,7 +600,7 @@ def transferred(jax):
 
 
 class Bench(Peer):
-    def __init__(self, devices, job=None):
+    def __init__(self, devices, job=None, collectives="gloo"):
         super().__init__()
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}".strip()
         os.environ["JAX_PLATFORMS"] = os.environ.get("BENCH_PLATFORM", "cpu")
@@ -609,11 +609,14 @@ class Bench(Peer):
         if job:   # gloo talks on standard output
             sys.stdout = os.fdopen(os.dup(1), "w")
             os.dup2(2, 1)
-            jax.config.update("jax_cpu_collectives_implementation", "gloo")
+            jax.config.update("jax_cpu_collectives_implementation", collectives)
             jax.distributed.initialize(*job)
         self.processes, self.first = (job[1], job[2] == 0) if job else (1, True)
         if jax.local_device_count() != devices:
             sys.exit(f"asked for {devices} devices, got {jax.local_device_count()}")
+        if collectives == "mpi":   # makes its communicator on the main thread, where XLA runs tiny programs only
+            twice, sum_all = jax.pmap(lambda x: x * 2), jax.pmap(lambda x: jax.lax.psum(x, "i"), axis_name="i")
+            jax.block_until_ready(sum_all(jax.block_until_ready(twice(jax.numpy.ones((devices, 1))))))
         self.startup = time.perf_counter() - STARTED
         self.title = {"peer": f"jax {jax.__version__}", "devices": devices}
 
@@ -632,29 +635,44 @@ class Bench(Peer):
         return float(multihost_utils.broadcast_one_to_all(numpy.float32(seconds)))
 
 
-def launch(processes, arguments):
-    """Each line of standard input goes to all of so many processes; the first one's answers are ours."""
+def launch(processes, arguments, launcher):
+    """Each line of standard input goes to all of so many processes; the first one's answers are ours. launcher: MPI's, or None."""
+    import shutil
     import socket
     import subprocess
+    import tempfile
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{s.getsockname()[1]}"
     command = [sys.executable, os.path.abspath(__file__), *arguments, "--address", address]
-    ranks = [subprocess.Popen([*command, "--rank", str(rank)], stdin=subprocess.PIPE) for rank in range(processes)]
+    if launcher:   # which gives standard input to the first one only
+        folder = tempfile.mkdtemp()
+        pipes = [os.path.join(folder, str(rank)) for rank in range(processes)]
+        for pipe in pipes:
+            os.mkfifo(pipe)
+        started = [subprocess.Popen([*launcher, "-n", str(processes), *command, "--questions", folder], stdin=subprocess.DEVNULL)]
+        inputs = [open(pipe, "wb") for pipe in pipes]
+        shutil.rmtree(folder)
+    else:
+        started = [subprocess.Popen([*command, "--rank", str(rank)], stdin=subprocess.PIPE) for rank in range(processes)]
+        inputs = [rank.stdin for rank in started]
     for line in iter(sys.stdin.readline, ""):
-        for rank in ranks:
-            rank.stdin.write(line.encode())
-            rank.stdin.flush()
-    for rank in ranks:
-        rank.stdin.close()
-    sys.exit(max(rank.wait() for rank in ranks))
+        for to in inputs:
+            to.write(line.encode())
+            to.flush()
+    for to in inputs:
+        to.close()
+    sys.exit(max(one.wait() for one in started))
 
 
 def main():
     parser = argparse.ArgumentParser(description="The peer's side of the benchmark: JAX, one repetition a name.")
     parser.add_argument("--devices", type=int, default=8, help="number of virtual CPU devices")
     parser.add_argument("--processes", type=int, default=1, help="so many, of so many devices each, joined over gloo")
+    parser.add_argument("--mpi", metavar="MPIRUN", help="joined over MPI instead, by this launcher and its options; MPITRAMPOLINE_LIB names a "
+                        "libmpiwrapper.so (github.com/eschnett/MPIwrapper) of its MPI, and a process has one device")
     parser.add_argument("--address", help=argparse.SUPPRESS)
+    parser.add_argument("--questions", help=argparse.SUPPRESS)
     parser.add_argument("--rank", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--list", action="store_true", help="print the names of the workloads and stop")
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=names(), help="run these without a driver")
@@ -663,9 +681,13 @@ def main():
     if options.list:
         print("\n".join(names()))
         return
+    if options.mpi and options.address:
+        options.rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
+        sys.stdin = open(os.path.join(options.questions, str(options.rank)))
     if options.processes > 1 and options.rank is None:
-        launch(options.processes, sys.argv[1:])
-    bench = Bench(options.devices, (options.address, options.processes, options.rank) if options.processes > 1 else None)
+        launch(options.processes, sys.argv[1:], options.mpi and options.mpi.split())
+    bench = Bench(options.devices, (options.address, options.processes, options.rank) if options.processes > 1 else None,
+                  "mpi" if options.mpi else "gloo")
     bench.serve([name for _ in range(options.repeat) for name in options.only or ()])
 
 
