@@ -13,10 +13,11 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Multiply-adds: of a task of ours; from which oneDNN is worth its overhead, and those of its tasks; from which packing pays. */
+/* Multiply-adds: of a task of ours; from which oneDNN is worth its overhead, and those of its tasks, each of which copies all of b; from
+ * which packing pays. */
 #define TASK_WORK      1e6
 #define DNNL_WORK      4e6
-#define DNNL_TASK_WORK 2e6
+#define DNNL_TASK_WORK 5e6
 #define PACKED_WORK    1e6
 #define BF16_WORK      1e6
 #define BF16_TASK_WORK 3.2e7
