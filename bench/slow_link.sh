@@ -4,10 +4,12 @@
 #
 #     bench/slow_link.sh [BUILD] [ROUNDS]
 #
-# What the slow link adds to a step, by what it adds to the same exchange alone, is the part that does not hide. Figures are lower quartiles over
-# rounds in turns: on a machine that others use, medians of the same link are further apart than the exchange is long. It takes
+# What the slow link adds to a step, by what it adds to the same exchange alone, is the part that does not hide: by the clock; and
+# of the time in which no device computes, by a trace, for what a processor does for the link can hide nowhere. Figures are lower quartiles
+# over rounds in turns: on a machine that others use, medians of the same link are further apart than the exchange is long. It takes
 # root (or CAP_NET_ADMIN and CAP_SYS_ADMIN), Open MPI and two cores; where they are not to be had it says so and ends with 77.
-# A kernel without netem's delay still has its rate, by tbf.
+# A kernel without netem's delay still has its rate, by tbf, which cuts what is larger than its bucket into frames; the processors of a
+# machine with a network card do not, so packets are no larger than that.
 set -u
 build=${1:-build} rounds=${2:-9} name=mf$$
 here=$(cd "$(dirname "$0")" && pwd)
@@ -27,6 +29,7 @@ trap ends EXIT
 slow_down() { # a side of the slow link
     tc -n "$1" qdisc add dev "$1" root netem delay 0.1ms rate 1gbit 2>/dev/null && return
     link="1 Gbit/s (tbf; the kernel has no netem, so nothing is delayed)"
+    ip -n "$1" link set "$1" gso_max_size 16000 2>/dev/null
     tc -n "$1" qdisc add dev "$1" root tbf rate 1gbit burst 32kb latency 50ms 2>/dev/null
 }
 side() { # and its address
@@ -50,8 +53,8 @@ cores=($(taskset -cp $$ | sed 's/.*: //' | tr ',' '\n' | while IFS=- read -r fro
 job() { # how it is launched; the workloads
     local -n how=$1
     shift
-    "${how[@]}" -n 1 taskset -c "${cores[0]}" "$program" --devices 4 --repeat 1 --only "$@" : \
-        -n 1 taskset -c "${cores[1]}" "$program" --devices 4 --repeat 1 --only "$@" 2>>"$folder/errors"
+    "${how[@]}" -n 1 env ${trace:+MF_PROFILE="$trace.0"} taskset -c "${cores[0]}" "$program" --devices 4 --repeat "$repeat" --only "$@" : \
+        -n 1 env ${trace:+MF_PROFILE="$trace.1"} taskset -c "${cores[1]}" "$program" --devices 4 --repeat "$repeat" --only "$@" 2>>"$folder/errors"
 }
 over=() # a side, and its network
 launch_over() {
@@ -62,12 +65,31 @@ launch_over "$name"a 10.99.7
 fast=("${over[@]}")
 launch_over "$name"c 10.99.8
 slow=("${over[@]}")
-step=cnn_step_float32_128
+step=cnn_step_float32_128 repeat=1 trace=
 for ((i = 0; i < rounds; i++)); do
     job fast cnn_exchange $step $step $step cnn_exchange >>"$folder/fast" && job slow cnn_exchange $step $step $step cnn_exchange >>"$folder/slow" || {
         tail -5 "$folder/errors"
         exit 1
     }
+done
+repeat=20
+for how in fast slow fast slow; do
+    trace=$folder/trace.$how job "$how" $step >/dev/null && python3 - "$folder/trace.$how" >>"$folder/waits.$how" <<'END' || exit 1
+import json, statistics, sys
+def waits(path):
+    """Of each step but the first ones, the milliseconds from its first device's begin to its last one's end in which none computed."""
+    with open(path) as f:
+        events = [e for e in json.load(f)["traceEvents"] if e["ph"] == "X" and e["cat"] in ("device", "uniform")]
+    events = sorted((e for e in events if e["dur"] > 50), key=lambda e: e["ts"])
+    first, steps = next(e["name"] for e in events if e["name"].startswith("conv")), []
+    for k, e in enumerate(events):
+        if e["name"] == first and (not k or events[k - 1]["name"] != first):
+            steps.append([])
+        if steps:
+            steps[-1].append(e)
+    return [(s[-1]["ts"] + s[-1]["dur"] - s[0]["ts"] - sum(e["dur"] for e in s)) / 1e3 for s in steps[5:-1]]
+print(statistics.median(waits(sys.argv[1] + ".0") + waits(sys.argv[1] + ".1")))
+END
 done
 python3 - "$folder" "$link" <<'END'
 import json, statistics, sys
@@ -76,11 +98,15 @@ def low(job, name):
     """The lower quartile."""
     rows = (json.loads(line) for line in open(f"{folder}/{job}") if line.startswith("{"))
     return statistics.quantiles((row["seconds"] * 1e3 for row in rows if row["name"] == name), n=4)[0]
-added = {}
+def waited(job):
+    return statistics.mean(float(line) for line in open(f"{folder}/waits.{job}"))
 print(f"link: {link}")
-for name, words in (("cnn_step_float32_128", "step:          "), ("cnn_exchange", "exchange alone:")):
-    fast, slow = low("fast", name), low("slow", name)
-    added[name] = slow - fast
-    print(f"{words} {fast:.2f} ms by the fast link, {slow:.2f} ms by the slow one, which adds {added[name]:.2f} ms")
-print(f"hidden: {100 * (1 - added['cnn_step_float32_128'] / added['cnn_exchange']):.0f} %")
+added = {}
+for words, figure in (("exchange alone:", lambda job: low(job, "cnn_exchange")), ("step:", lambda job: low(job, "cnn_step_float32_128")),
+                      ("waits in a step:", waited)):
+    fast, slow = figure("fast"), figure("slow")
+    added[words] = slow - fast
+    print(f"{words:16} {fast:.2f} ms by the fast link, {slow:.2f} ms by the slow one, which adds {added[words]:.2f} ms")
+hidden = [100 * (1 - added[words] / added["exchange alone:"]) for words in ("step:", "waits in a step:")]
+print(f"hidden: {hidden[0]:.0f} % by the clock, {hidden[1]:.0f} % of the waiting")
 END

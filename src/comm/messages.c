@@ -15,7 +15,7 @@
 
 #define SILENT_AT_LEAST (10000 * MS) /* before one who leaves gives the others up */
 #define NAP_MIN         (30 * 1000)
-#define NAP_MOVING      (150 * 1000) /* while payloads move: a wake takes 50 us from the devices, and a socket holds what comes in 150 */
+#define NAP_MOVING      (300 * 1000) /* while payloads move: a wake takes 50 us from the devices, and a socket holds what comes in 300 */
 #define NAP_MAX         MS
 #define NAP_IDLE        (10 * MS)
 #define SOON            (50 * MS) /* after what was awaited last the driver is still awake, so that nobody need wake it */
