@@ -64,7 +64,7 @@ test: build mpi
 	@cmake --build $(BUILD) --target tests
 	@scripts/run_tests.sh $(BUILD) $(if $(TESTS),-R '$(TESTS)')
 
-# ROOMS="ops pmap random": whose tests run with the plugin as their default backend.
+# ROOMS="ops pmap random differential examples": what runs with the plugin as its default backend.
 test-pjrt: build
 	@cmake --build $(BUILD) --target tests
 	@scripts/test_pjrt.sh $(BUILD) $(or $(PLUGIN),$$(scripts/fetch_pjrt_plugin.sh)) $(ROOMS)

@@ -101,8 +101,8 @@ build_tree() {
         cmake --build "$build" --parallel "${JOBS:-$cores}" --target "${targets[@]}"
 }
 
-conformance() { # those of maps over eight devices need as many
-    local rooms="ops pmap random"
+conformance() { # those of maps over eight devices, and the examples, need as many
+    local rooms="ops pmap random examples"
     [ "$devices" = 8 ] || rooms="ops random"
     [ -n "$quick" ] && rooms=random
     # shellcheck disable=SC2086

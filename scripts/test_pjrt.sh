@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# test_pjrt.sh BUILD PLUGIN [room...]: the tests of the plugin, and those of the rooms ops, pmap and random with a PJRT plugin as their
-# default backend and eight devices, save what tests/pjrt/without.txt names; those of pmap also with every map as replicas. A line a program; the last one is "N passed, M failed".
+# test_pjrt.sh BUILD PLUGIN [room...]: the tests of the plugin; those of the rooms ops, pmap and random and the examples with a PJRT plugin as
+# their default backend and eight devices, save what tests/pjrt/without.txt names, those of pmap also with every map as replicas; and random
+# programs against the CPU's reference. A line a program; the last one is "N passed, M failed".
 # MF_PJRT_OPTIONS in the environment takes the place of the eight devices of XLA's CPU.
 # XLA compiles each op of each shape: most of an hour on two cores, and minutes once out/pjrt/programs has what it compiled.
 set -uo pipefail
@@ -15,10 +16,10 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 passed=0 failed=0
 
-run() { # room/test
+run() { # room/test, and its only test
     local without start=$SECONDS words
     mapfile -t without < <(sed -n "s|^$1:\([a-z0-9_]*\).*|-\1|p" "$root/tests/pjrt/without.txt")
-    timeout 1800 "$build/tests/$1" "${without[@]}" >"$log" 2>&1
+    timeout 1800 "$build/tests/$1" "${without[@]}" ${2:+"$2"} >"$log" 2>&1
     local status=$?
     words=$(grep -E '^[0-9]+ passed, [0-9]+ failed$' "$log" | tail -n 1)
     passed=$((passed + ${words%% *} + 0)) failed=$((failed + $(sed 's/.*, \([0-9]*\) .*/\1/' <<<"${words:-, 1 }")))
@@ -32,14 +33,34 @@ run_room() {
     done
 }
 
+run_examples() { # with as many devices as each asks for
+    local file name count status start
+    for file in "$root"/tests/examples/*.expected; do
+        name=$(basename "$file" .expected)
+        grep -q "^examples/$name\b" "$root/tests/pjrt/without.txt" && continue
+        count=$(sed -n 's/.*\(--devices \|MF_NUM_CPU_DEVICES=\)\([0-9]*\).*/\2/p' "${file%.expected}.cmd" 2>/dev/null | head -n 1)
+        start=$SECONDS
+        MF_PJRT_OPTIONS=cpu_device_count=${count:-8} MF_DEFAULT_BACKEND=xla timeout 1800 \
+            bash "$root/tests/run_example.sh" "$build/examples/${name%%.*}" "$file" >"$log" 2>&1
+        status=$?
+        passed=$((passed + (status == 0))) failed=$((failed + (status != 0)))
+        echo "examples/$name: $([ $status = 0 ] && echo passed || echo "ended with status $status"), $((SECONDS - start)) s"
+        [ $status = 0 ] || tail -n 40 "$log"
+    done
+}
+
 run pjrt/test_failures
 for stack in 1 0; do
     MF_PJRT_STACK=$stack run pjrt/test_plugin
 done
 export MF_TEST_CLIENT=xla
-for room in "${@:-ops pmap random}"; do
+for room in "${@:-ops pmap random differential examples}"; do
     for room in $room; do
-        run_room "$room"
+        case $room in
+        differential) MF_DEFAULT_BACKEND=xla run backend/test_differential a_plugin_agrees_with_the_reference ;;
+        examples) run_examples ;;
+        *) run_room "$room" ;;
+        esac
         [ "$room" = pmap ] && echo "pmap, of replicas:" && MF_PJRT_STACK=0 run_room pmap
     done
 done

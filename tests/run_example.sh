@@ -20,7 +20,8 @@ else
     "$EXAMPLE" >"$actual" </dev/null
 fi
 status=$?
-[ -z "${MF_TEST_CLIENT:-}" ] || sed -i 's/FakeDevice(/CpuDevice(/g; s/ fake devices/ CPU devices/g' "$actual" # devices are named, and no more may differ
+# devices are named, and no more may differ
+[ -z "${MF_TEST_CLIENT:-}" ] || sed -i 's/\(Fake\|Xla\)Device(/CpuDevice(/g; s/ \(fake\|xla\) devices/ CPU devices/g' "$actual"
 if [ -n "${MF_UPDATE_EXPECTED:-}" ]; then
     cp "$actual" "$expected"
 elif ! diff -u --label expected --label printed "$expected" "$actual"; then

@@ -259,6 +259,40 @@ mf_error_object *run_program(const mf_program *p, const mf_segment_compiler *com
     return error;
 }
 
+static mf_error_object *bring(const mf_client *client, mf_array **a)
+{
+    mf_error_object *e = NULL;
+    mf_array *there = mf_array_on(client, *a, &e);
+    if (there) {
+        mf_drop(*a);
+        *a = there;
+    }
+    return e;
+}
+
+mf_error_object *run_program_on(const mf_client *client, const mf_program *p, mf_array *const *in, mf_array **out)
+{
+    mf_error_object *error = NULL;
+    mf_array *there[SAMPLE_MAX] = { 0 };
+    mf_executable *x = mf_executable_load(&(mf_load_request){ .client = client, .program = p }, &error);
+    memset(out, 0, (size_t)p->out_count * sizeof *out);
+    if (!error && p->in_count > SAMPLE_MAX)
+        error = mf_error_new(MF_ERROR_ARGUMENT, "%d inputs; %d are the most", p->in_count, SAMPLE_MAX);
+    for (int i = 0; i < p->in_count && !error; i++) {
+        there[i] = mf_retain(in[i]);
+        error = bring(client, &there[i]);
+    }
+    if (!error)
+        error = mf_executable_run(x, there, NULL, out);
+    for (int i = 0; i < p->out_count && !error; i++) {
+        error = bring(&mf_client_cpu, &out[i]);
+        error = error ? error : settle(&out[i]);
+    }
+    drop_arrays(there, SAMPLE_MAX);
+    mf_drop(x);
+    return error;
+}
+
 void drop_arrays(mf_array **arrays, int count)
 {
     for (int i = 0; i < count; i++)

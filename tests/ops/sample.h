@@ -39,6 +39,8 @@ mf_program *sample_program(const sample *s, mf_error_object **error);
 
 /* Runs p; the results are contiguous. NULL, or the error (new reference). */
 mf_error_object *run_program(const mf_program *p, const mf_segment_compiler *compiler, mf_array *const *in, mf_array **out);
+/* The same on another client's first devices; arrays are the CPU's. */
+mf_error_object *run_program_on(const mf_client *client, const mf_program *p, mf_array *const *in, mf_array **out);
 void drop_arrays(mf_array **arrays, int count);
 
 #endif
