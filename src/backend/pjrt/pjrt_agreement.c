@@ -14,7 +14,7 @@
 
 /* Where devices meet: a collective, or the agreement on a predicate. */
 typedef struct meeting {
-    mf_hlo_agreement among; /* .eqn: the collective's */
+    mf_hlo_agreement among; /* .of: the collective */
     uint64_t members;       /* over which binders they differ */
 } meeting;
 typedef struct meetings {
