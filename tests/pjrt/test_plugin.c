@@ -469,6 +469,7 @@ TEST(rows_go_from_small_maps_to_replicas_and_back)
 
 static mf_value plus_place(mf_value x) { return mf_add(mf_mul(x, mf_add(mf_axis_index("i"), 1)), mf_psum(x, "i", "j")); }
 static mf_value swapped(mf_value x) { return mf_transpose(x, MF_INTS(1, 0)); }
+static mf_value negated(mf_value x) { return mf_neg(x); }
 static mf_value map_of_rows(mf_value x) { return mf_call(mf_pmap(plus_place, "j"), x); }
 static mf_value map_of_columns(mf_value x) { return mf_call(mf_pmap(swapped, "j", .in_axes = 1, .out_axes = 2), x); }
 static mf_value map_and_its_sum(mf_value x)
@@ -477,8 +478,11 @@ static mf_value map_and_its_sum(mf_value x)
     return mf_tuple(y, mf_sum(y), y, x);
 }
 static mf_value map_that_is_changed(mf_value x) { return mf_add(map_of_rows(x), mf_sum(x)); }
-static mf_value map_of_the_same(mf_value x) { return map_of_rows(mf_psum(x, "i")); }
+static mf_value map_of_the_same(mf_value x) { return mf_call(mf_pmap(negated, "j"), mf_psum(x, "i")); }
 static mf_value map_of_maps(mf_value x) { return mf_call(mf_pmap(map_of_rows, "k"), x); }
+static mf_value die(mf_value key) { return mf_tuple(mf_random_uniform(key, MF_SHAPE(2), MF_F32), mf_random_fold_in(key, mf_axis_index("j"))); }
+static mf_value map_of_dice(mf_value keys) { return mf_call(mf_pmap(die, "j"), keys); }
+static mf_value two_maps_of_it(mf_value x) { return mf_tuple(map_of_rows(x), mf_call(mf_pmap(negated, "k", .in_axes = 1, .out_axes = 1), x)); }
 static mf_value map_after_map(mf_value x) { return map_of_rows(map_of_rows(x)); }
 
 /* Values and places are the CPU's, and what a nested map gave it takes again, also for good. */
@@ -491,6 +495,7 @@ static void same_nested_map(mf_value (*fn)(mf_value), mf_axis axis, mf_axis out_
     REQUIRE(CHECK_EQ_INT(mf_len(ours), mf_len(theirs)));
     for (int i = 0; i < mf_len(ours); i++) {
         mf_device_list there = mf_devices_of_array(mf_get(theirs, i)), here = mf_devices_of_array(mf_get(ours, i));
+        REQUIRE(CHECK(!mf_is_error(mf_get(ours, i))));
         CHECK_STR(text(mf_get(theirs, i)), text(mf_get(ours, i)));
         REQUIRE(CHECK_EQ_INT(there.count, here.count));
         for (int d = 0; d < here.count; d++) {
@@ -500,7 +505,8 @@ static void same_nested_map(mf_value (*fn)(mf_value), mf_axis axis, mf_axis out_
     }
     for (int k = 0; again && k < 3; k++) {
         ours = mf_call(f, k ? ours : x);
-        theirs = mf_call(k == 1 ? on_theirs : taking, k ? theirs : x);
+        theirs = mf_call(k == 1 ? on_theirs : taking, k ? theirs : mf_add(x, 0));
+        CHECK(!mf_is_error(ours));
         CHECK_STR(text(theirs), text(ours));
     }
 }
@@ -520,6 +526,9 @@ TEST(results_of_nested_maps_lie_on_all_devices)
     same_nested_map(map_after_map, 0, 0, x, true);
     same_nested_map(map_of_maps, 0, 0, mf_reshape(mf_arange(24, MF_F32), MF_SHAPE(2, 2, 2, 3)), true);
     same_nested_map(map_of_maps, 1, 2, mf_reshape(mf_arange(24, MF_F32), MF_SHAPE(2, 2, 2, 3)), false);
+    same_nested_map(map_of_rows, 0, 0, mf_zeros(MF_SHAPE(2, 4, 0), MF_F32), true);
+    same_nested_map(two_maps_of_it, 0, 0, mf_reshape(mf_arange(32, MF_F32), MF_SHAPE(2, 4, 4)), false);
+    same_nested_map(map_of_dice, 0, 0, mf_reshape(mf_random_split(mf_random_key(7), 8), MF_SHAPE(2, 4, 2)), false);
     mf_function rows = mf_pmap(map_of_columns, "i", .backend = "plugin");
     CHECK(!strstr(mf_as_text(mf_lower(rows, mf_ones(MF_SHAPE(2, 3, 4, 2), MF_F32)), MF_TEXT_STABLEHLO), "all_gather"));
 }
