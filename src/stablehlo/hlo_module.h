@@ -48,10 +48,10 @@ typedef struct mf_hlo_part {
 /* The parts of p's inputs and outputs that so many replicas take and give: where p is one map and nothing else, which is returned, the rows
  * of its devices, or of those of maps inside whose own rows they are. Else, with NULL, all of them. */
 const mf_eqn *mf_hlo_parts(const mf_program *p, int64_t replicas, mf_hlo_part *in, mf_hlo_part *out);
-const mf_type *mf_hlo_part_type(const mf_hlo_part *part, const mf_type *type); /* NULL: memory is out */
-int64_t mf_hlo_part_count(const mf_hlo_part *part);                            /* how many parts there are */
-int64_t mf_hlo_part_index(const mf_hlo_part *part, int64_t replica);           /* which of them a replica has, row by row */
-int64_t mf_hlo_part_first(const mf_hlo_part *part, int64_t index);             /* the first replica that has it */
+const mf_type *mf_hlo_part_type(const mf_hlo_part *part, const mf_type *type);                /* NULL: memory is out */
+int64_t mf_hlo_part_count(const mf_hlo_part *part);                                           /* how many parts there are */
+int64_t mf_hlo_part_index(const mf_hlo_part *part, int64_t replica);                          /* which of them a replica has, row by row */
+int64_t mf_hlo_part_first(const mf_hlo_part *part, int64_t index);                            /* the first replica that has it */
 int64_t mf_hlo_part_offset(const mf_hlo_part *part, int64_t replica, const int64_t *strides); /* of the part's first element */
 
 /* Appends "module @name ... { func.func public @main ... }": p as one program of so many replicas, whose arguments and results are each

@@ -480,9 +480,15 @@ static mf_value map_and_its_sum(mf_value x)
 static mf_value map_that_is_changed(mf_value x) { return mf_add(map_of_rows(x), mf_sum(x)); }
 static mf_value map_of_the_same(mf_value x) { return mf_call(mf_pmap(negated, "j"), mf_psum(x, "i")); }
 static mf_value map_of_maps(mf_value x) { return mf_call(mf_pmap(map_of_rows, "k"), x); }
-static mf_value die(mf_value key) { return mf_tuple(mf_random_uniform(key, MF_SHAPE(2), MF_F32), mf_random_fold_in(key, mf_axis_index("j"))); }
+static mf_value die(mf_value key)
+{
+    return mf_tuple(mf_random_uniform(key, MF_SHAPE(2), MF_F32), mf_random_fold_in(key, mf_axis_index("j")));
+}
 static mf_value map_of_dice(mf_value keys) { return mf_call(mf_pmap(die, "j"), keys); }
-static mf_value two_maps_of_it(mf_value x) { return mf_tuple(map_of_rows(x), mf_call(mf_pmap(negated, "k", .in_axes = 1, .out_axes = 1), x)); }
+static mf_value two_maps_of_it(mf_value x)
+{
+    return mf_tuple(map_of_rows(x), mf_call(mf_pmap(negated, "k", .in_axes = 1, .out_axes = 1), x));
+}
 static mf_value map_after_map(mf_value x) { return map_of_rows(map_of_rows(x)); }
 
 /* Values and places are the CPU's, and what a nested map gave it takes again, also for good. */
