@@ -474,6 +474,36 @@ TEST(products_of_bf16)
         0);
 }
 
+/* Rows of a that lie in several runs: many short ones, few long ones, too short ones; small, with a piece of fewer rows in the end, and of
+ * every dtype; and b that all products of a batch have in common. */
+TEST(products_of_runs)
+{
+    static const struct runs {
+        const char *dtype;
+        int dims[2], depth, columns;
+    } rows[] = { { "f32", { 5, 70 }, 33, 40 },   { "f32", { 70, 5 }, 33, 40 },    { "f32", { 6, 9 }, 33, 40 },
+                 { "f32", { 70, 200 }, 33, 40 }, { "f32", { 4, 300 }, 64, 128 },  { "f32", { 300, 4 }, 64, 128 },
+                 { "f64", { 4, 300 }, 64, 64 },  { "bf16", { 300, 4 }, 64, 128 }, { "bf16", { 3, 520 }, 200, 300 } };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct runs *r = &rows[i];
+        char text[512];
+        snprintf(text, sizeof text,
+                 "program (a: %s[%d,%d,%d], w: %s[%d,%d]) {\n t: %s[%d,%d,%d] = transpose[permutation=(1,0,2)] a\n"
+                 " d: %s[%d,%d,%d] = dot_general[lhs_contract=(2), rhs_contract=(0)] t w\n return d\n}",
+                 r->dtype, r->dims[0], r->dims[1], r->depth, r->dtype, r->depth, r->columns, r->dtype, r->dims[1], r->dims[0], r->depth,
+                 r->dtype, r->dims[1], r->dims[0], r->columns);
+        compare_products(text, 0);
+    }
+    compare_products("program (a: f32[6,200,64], w: f32[64,128]) {\n b: f32[6,64,128] = broadcast_in_dim[shape=(6,64,128),"
+                     " broadcast_dimensions=(1,2)] w\n"
+                     " d: f32[6,200,128] = dot_general[lhs_contract=(2), rhs_contract=(1), lhs_batch=(0), rhs_batch=(0)] a b\n return d\n}",
+                     0);
+    compare_products("program (a: f32[5,70,64], w: f32[64,128]) {\n t: f32[70,5,64] = transpose[permutation=(1,0,2)] a\n"
+                     " d: f32[70,5,128] = dot_general[lhs_contract=(2), rhs_contract=(0)] t w\n"
+                     " u: f32[128,70,5] = transpose[permutation=(2,0,1)] d\n return u\n}",
+                     0);
+}
+
 /* Written transposed where nothing else reads them: rows and columns swapped, batches moved, both, neither possible, two readers. */
 TEST(transposed_products)
 {

@@ -1,7 +1,8 @@
 /* while and scan over rather small values as one step: condition and body are kernels of their own, whose values are placed once for the
  * even and once for the odd iterations, so an iteration is nothing but their steps. What is carried lies in two places by turns. The
  * second tier is all of it as one function (llvm/repeat.c), to which a run goes over between two iterations. What has no such function and
- * takes long, and whose rows have nothing to do with each other, is a loop for each part of the rows (loop_rows.c), all at once.
+ * takes long, and whose rows have nothing to do with each other, is a loop for each part of the rows (loop_rows.c), all at once; what such
+ * a loop stacks is written row by row at once where it is only read so.
  * Invariant: what is carried is small or made anew every time, so that copying what a body hands on unchanged costs little; other loops
  * are left to the runtime, which moves memory along instead. */
 #include "backend/native/native.h"
@@ -19,6 +20,11 @@ typedef struct moving { /* a value of the body that lies elsewhere in every iter
     int64_t bytes;
 } moving;
 
+typedef struct turned_result { /* a stacked result [round, row, ...] that is written as [row, round, ...] */
+    int result;
+    size_t offset; /* of a round's, in the room for them */
+} turned_result;
+
 typedef struct held_part { /* what a step of the body makes once a run */
     const mf_native_step *step;
     size_t offset;
@@ -35,6 +41,9 @@ typedef struct loop_step {
     int64_t *offset; /* by carry, and one more: the size of each of the two places */
     int moving_count;
     moving *moving;
+    int turned_count;
+    turned_result *turned;
+    size_t turned_bytes;
     int places; /* room for pointers to operands and results of the condition or the body */
 } loop_step;
 
@@ -87,7 +96,7 @@ typedef struct turns {
     void *const *values; /* of the step */
     char *held;
     int64_t part;
-    char *carry[2], *flag, *cond_scratch, *body_scratch;
+    char *carry[2], *flag, *turned, *cond_scratch, *body_scratch;
     void **cond[2], **body[2]; /* values */
 } turns;
 
@@ -138,6 +147,8 @@ static void place_body(turns *t, int turn, const void **in, void **out)
         in[i] = mf_step_in(&s->step, t->values, i) + at_round(t, index, s->whole->in[i], p->in[i]);
     for (int o = s->plan.carry; o < p->out_count; o++)
         out[o] = mf_step_out(&s->step, t->values, o) + at_round(t, index, s->whole->out[o], p->out[o]);
+    for (int i = 0; i < s->turned_count; i++)
+        out[s->turned[i].result] = t->turned + s->turned[i].offset;
     mf_native_find_values(s->plan.body, in, out, t->body_scratch, t->body[turn]);
     for (int i = 0; i < s->held_count; i++)
         t->body[turn][s->held[i].step->prepared] = t->held + s->held[i].offset;
@@ -148,6 +159,7 @@ static void lay_out(turns *t, char *room)
     const loop_step *s = t->s;
     size_t carry_bytes = (size_t)s->offset[s->plan.carry], places = (size_t)s->places * sizeof(void *);
     t->flag = take(&room, sizeof(int64_t));
+    t->turned = take(&room, s->turned_bytes);
     for (int turn = 0; turn < 2; turn++) {
         t->carry[turn] = take(&room, carry_bytes);
         t->body[turn] = (void **)(void *)take(&room, body_value_bytes(s));
@@ -173,7 +185,21 @@ static size_t room_bytes(const loop_step *s)
                    (aligned((size_t)s->offset[s->plan.carry]) + aligned(body_value_bytes(s)) + aligned((size_t)s->places * sizeof(void *)));
     if (s->plan.cond)
         bytes += 2 * aligned(value_bytes(s->plan.cond)) + aligned(s->plan.cond->kernel.scratch_bytes);
-    return bytes + 64 + aligned(s->plan.body->kernel.scratch_bytes);
+    return bytes + 64 + s->turned_bytes + aligned(s->plan.body->kernel.scratch_bytes);
+}
+
+/* Of round `done`, to where the rows have it. */
+static void put_turned(const turns *t, int64_t done)
+{
+    const loop_step *s = t->s;
+    int64_t rounds = s->plan.length, round = s->plan.reverse ? rounds - 1 - done : done;
+    for (int i = 0; i < s->turned_count; i++) {
+        const mf_type *part = s->plan.body->program->out[s->turned[i].result]->type;
+        int64_t rows = part->dims[0], bytes = part->bytes / rows;
+        char *to = (char *)mf_step_out(&s->step, t->values, s->turned[i].result) + (t->part * rows * rounds + round) * bytes;
+        for (int64_t r = 0; r < rows; r++)
+            memcpy(to + r * rounds * bytes, t->turned + s->turned[i].offset + r * bytes, (size_t)bytes);
+    }
 }
 
 static bool goes_on(const turns *t, int64_t done, int turn, mf_error_object **error)
@@ -195,6 +221,7 @@ static int64_t repeat(turns *t, mf_error_object **error)
         *error = mf_native_run_steps(s->plan.body, values, t->body_scratch);
         if (*error)
             break;
+        put_turned(t, done);
         for (int k = 0; k < s->moving_count && done + 2 < s->plan.length; k++)
             values[s->moving[k].value] = (char *)values[s->moving[k].value] + s->moving[k].bytes;
         if (++done % LOOK == 0 && s->step.up) {
@@ -330,6 +357,41 @@ static void add_second_tier(mf_build *b, loop_step *s, double turn)
 
 /* ------------------------------------------------------------------ compilation */
 
+static bool is_turned(const loop_step *s, int result)
+{
+    for (int i = 0; i < s->turned_count; i++)
+        if (s->turned[i].result == result)
+            return true;
+    return false;
+}
+
+/* The transpose of rounds and rows that alone reads the stacked result. */
+static const mf_eqn *turn_of(const mf_build *b, const mf_variable *stacked)
+{
+    const mf_eqn *t = b->vars[stacked->id].only_reader;
+    if (!t || t->op != &mf_op_transpose || !stacked->type->size)
+        return NULL;
+    const mf_intlist *from = ((const mf_permutation_params *)t->params)->permutation;
+    for (int i = 0; i < from->count; i++)
+        if (from->at[i] != (i < 2 ? 1 - i : i))
+            return NULL;
+    return from->count >= 2 ? t : NULL;
+}
+
+/* Only of a loop for parts of the rows, which no second tier replaces. out: what the step makes. */
+static void find_turned(mf_build *b, loop_step *s, const mf_eqn *e, mf_variable **out)
+{
+    s->turned = mf_build_get(b, (size_t)e->out_count, sizeof *s->turned);
+    for (int o = 0; o < e->out_count && !b->error; o++) {
+        const mf_eqn *turn = s->parts > 1 && o >= s->plan.carry ? turn_of(b, e->out[o]) : NULL;
+        out[o] = turn ? turn->out[0] : e->out[o];
+        if (!turn)
+            continue;
+        s->turned[s->turned_count++] = (turned_result){ o, s->turned_bytes };
+        s->turned_bytes += aligned((size_t)s->plan.body->program->out[o]->type->bytes);
+    }
+}
+
 static void find_moving(mf_build *b, loop_step *s)
 {
     int first = s->plan.body_consts + s->plan.carry;
@@ -339,7 +401,7 @@ static void find_moving(mf_build *b, loop_step *s)
         int64_t bytes = 0;
         if (v->place == MF_PLACE_INPUT && v->index >= first)
             bytes = s->whole->in[v->index]->type->bytes;
-        else if (v->place == MF_PLACE_OUTPUT && v->index >= s->plan.carry)
+        else if (v->place == MF_PLACE_OUTPUT && v->index >= s->plan.carry && !is_turned(s, v->index))
             bytes = s->whole->out[v->index]->type->bytes;
         if (bytes)
             s->moving[s->moving_count++] = (moving){ i, s->plan.reverse ? -2 * bytes : 2 * bytes };
@@ -412,6 +474,9 @@ bool mf_build_loop(mf_build *b, const mf_eqn *e)
         cut_rows(b, s);
     if (!b->error)
         find_held(b, s);
+    mf_variable **results = mf_build_get(b, (size_t)e->out_count, sizeof *results);
+    if (!b->error)
+        find_turned(b, s, e, results);
     if (!b->error)
         place_carry(b, s);
     if (!b->error)
@@ -430,6 +495,6 @@ bool mf_build_loop(mf_build *b, const mf_eqn *e)
     s->step.cost = (s->plan.cond ? 1000 : (double)s->plan.length) * turn; /* nobody knows how often a while turns */
     if (s->parts == 1)
         add_second_tier(b, s, turn);
-    mf_build_step(b, &s->step, e->in, e->in_count, e->out, e->out_count);
+    mf_build_step(b, &s->step, e->in, e->in_count, results, e->out_count);
     return true;
 }

@@ -1,5 +1,6 @@
 /* dot_general as matrix products: dimensions are joined to one batch, m, n and k wherever the operands' layouts allow (a transposed
- * operand is only other strides), else the operand is copied first. product.c cuts the work. A product that is only read transposed is
+ * operand is only other strides; rows that lie in several runs are a batch of products with b in common), else the operand is copied
+ * first. product.c cuts the work. A product that is only read transposed is
  * written that way at once, with the operands swapped where that makes its rows run on.
  * In a loop's body an operand that is the same in all rounds is packed before the first one.
  * Invariant: an operand of a step is read where its layout says, or from a copy of its own. */
@@ -14,7 +15,9 @@ typedef struct dot_side {
     int64_t batch_dims[MF_PRODUCT_BATCH], batch[MF_PRODUCT_BATCH]; /* strides, in elements */
     int batch_rank;
     int64_t free, contract, free_stride, contract_stride;
-    int copy_rank; /* 0: read where it lies; else copied first, batch, free and contracted dimensions in turn */
+    int64_t runs, run_stride; /* of a: rows lie in so many runs of `free` rows; 1: in one */
+    bool runs_first;          /* the number of the run is the result's outer dimension, else the row in it is */
+    int copy_rank;            /* 0: read where it lies; else copied first, batch, free and contracted dimensions in turn */
     int64_t copy_dims[MF_RANK], from[MF_RANK], to[MF_RANK]; /* bytes */
 } dot_side;
 
@@ -57,11 +60,32 @@ static int free_axes(int rank, const mf_intlist *contract, const mf_intlist *bat
     return n;
 }
 
-static bool describe(dot_side *s, const mf_intlist *contract, const mf_intlist *batch)
+/* A product of runs of fewer rows than this takes longer than a copy of a. */
+enum { ROWS_OF_RUN = 64 };
+
+/* Free dimensions as two: the one with more rows is a product's, the other one counts the products. */
+static bool join_as_runs(dot_side *s, const int64_t *axes, int count)
+{
+    for (int first = 1; first < count; first++) {
+        int64_t outer, outer_stride, inner, inner_stride;
+        if (!join(&s->layout, axes, first, &outer, &outer_stride) || !join(&s->layout, axes + first, count - first, &inner, &inner_stride))
+            continue;
+        s->runs_first = outer < inner;
+        s->free = s->runs_first ? inner : outer;
+        s->free_stride = s->runs_first ? inner_stride : outer_stride;
+        s->runs = s->runs_first ? outer : inner;
+        s->run_stride = s->runs_first ? outer_stride : inner_stride;
+        return s->free >= ROWS_OF_RUN && s->run_stride > 0;
+    }
+    return false;
+}
+
+static bool describe(dot_side *s, const mf_intlist *contract, const mf_intlist *batch, bool may_run)
 {
     int64_t axes[MF_RANK];
     int count = free_axes(s->layout.rank, contract, batch, axes);
-    if (!join(&s->layout, axes, count, &s->free, &s->free_stride) ||
+    s->runs = 1;
+    if ((!join(&s->layout, axes, count, &s->free, &s->free_stride) && !(may_run && join_as_runs(s, axes, count))) ||
         !join(&s->layout, contract->at, contract->count, &s->contract, &s->contract_stride))
         return false;
     s->batch_rank = batch->count;
@@ -92,7 +116,7 @@ static void plan_copy(dot_side *s, const mf_type *t, const mf_intlist *contract,
         s->to[d] = bytes;
         bytes *= s->copy_dims[d];
     }
-    s->free = s->contract = 1;
+    s->free = s->contract = s->runs = 1;
     for (int i = 0; i < contract->count; i++)
         s->contract *= s->layout.dims[contract->at[i]];
     for (int i = 0; i < count; i++)
@@ -108,7 +132,8 @@ static void plan_copy(dot_side *s, const mf_type *t, const mf_intlist *contract,
     }
 }
 
-static bool read_side(mf_build *b, mf_variable *v, dot_side *s, const mf_intlist *contract, const mf_intlist *batch)
+/* may_run: its rows may lie in several runs. */
+static bool read_side(mf_build *b, mf_variable *v, dot_side *s, const mf_intlist *contract, const mf_intlist *batch, bool may_run)
 {
     if (batch->count > MF_PRODUCT_BATCH)
         return false;
@@ -116,12 +141,12 @@ static bool read_side(mf_build *b, mf_variable *v, dot_side *s, const mf_intlist
     if (state->kind == MF_VAR_VIEW) {
         s->layout = state->layout;
         s->root = b->program->vars[state->root];
-        if (describe(s, contract, batch) && s->free_stride > 0 && s->contract_stride > 0)
+        if (describe(s, contract, batch, may_run) && s->free_stride > 0 && s->contract_stride > 0)
             return mf_build_materialise(b, s->root);
     }
     s->root = v;
     mf_layout_contiguous(&s->layout, v->type);
-    if (!describe(s, contract, batch))
+    if (!describe(s, contract, batch, false))
         plan_copy(s, v->type, contract, batch);
     return mf_build_materialise(b, v);
 }
@@ -275,6 +300,14 @@ static void plan_shape(dot_step *s)
         p->c_batch[i] = step;
         step *= p->batch[i];
     }
+    if (s->a.runs > 1) { /* there is no other batch */
+        p->batch_rank = 1;
+        p->batch[0] = s->a.runs;
+        p->a_batch[0] = s->a.run_stride;
+        p->b_batch[0] = 0;
+        p->c_batch[0] = s->a.runs_first ? s->a.free * s->b.free : s->b.free;
+        p->shape.c[0] = s->a.runs_first ? s->b.free : s->a.runs * s->b.free;
+    }
 }
 
 static void plan_scratch(dot_step *s)
@@ -288,7 +321,7 @@ static void plan_scratch(dot_step *s)
 static const mf_eqn *plan_transposed(dot_step *s, const mf_build *b, const mf_eqn *e)
 {
     const mf_eqn *t = b->vars[e->out[0]->id].only_reader;
-    if (!t || t->op != &mf_op_transpose)
+    if (!t || s->a.runs > 1 || t->op != &mf_op_transpose)
         return NULL;
     const mf_dot_params *p = e->params;
     const mf_intlist *from = ((const mf_permutation_params *)t->params)->permutation;
@@ -371,7 +404,9 @@ bool mf_build_dot(mf_build *b, const mf_eqn *e)
         return true;
     s->from = e->in[0]->type->dtype;
     s->to = e->out[0]->type->dtype;
-    if (!read_side(b, e->in[0], &s->a, p->lhs_contract, p->lhs_batch) || !read_side(b, e->in[1], &s->b, p->rhs_contract, p->rhs_batch))
+    bool may_run = !p->lhs_batch->count && s->from == s->to && !is_fixed(b, e->in[1]);
+    if (!read_side(b, e->in[0], &s->a, p->lhs_contract, p->lhs_batch, may_run) ||
+        !read_side(b, e->in[1], &s->b, p->rhs_contract, p->rhs_batch, false))
         return b->error != NULL; /* too many batch dimensions: the row's own evaluation */
     plan_shape(s);
     const mf_eqn *transposed = plan_transposed(s, b, e);

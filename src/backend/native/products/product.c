@@ -65,7 +65,7 @@ static product_place find(const product_job *j, int64_t g)
         b += index * p->b_batch[i];
         c += index * p->c_batch[i];
     }
-    return (product_place){ j->a + a * size, j->b + b * size, j->c + c * size };
+    return (product_place){ j->a + a * size, j->b + b * size, j->c + c * mf_dtype_size(p->result) };
 }
 
 static void run_gemm(const mf_product *p, const mf_gemm *g, const void *a, const void *b, void *c)
@@ -105,28 +105,31 @@ static void run_dnnl(void *context, int64_t index)
 {
     product_job *j = context;
     const mf_product *p = j->p;
-    if (!mf_dnnl_run(index == p->tasks - 1 && p->rest ? p->rest : p->whole, j->a + index * p->next[0], j->b + index * p->next[1],
-                     j->c + index * p->next[2], j->packed + (size_t)index * p->task_scratch))
+    const int64_t i = index % p->each;
+    product_place at = p->each == p->tasks ? (product_place){ j->a, j->b, j->c } : find(j, index / p->each);
+    if (!mf_dnnl_run(i == p->each - 1 && p->rest ? p->rest : p->whole, at.a + i * p->next[0], at.b + i * p->next[1], at.c + i * p->next[2],
+                     j->packed + (size_t)index * p->task_scratch))
         atomic_store(&j->failed, true);
 }
 
 /* The dimension that is cut: of the batch, rows, or where those are few, columns. */
 typedef enum cut_along { ALONG_BATCH, ALONG_ROWS, ALONG_COLUMNS } cut_along;
 
-/* A primitive for `piece` of that dimension. */
+/* A primitive for `piece` of that dimension; of one product of the batch unless that is cut. */
 static const mf_dnnl_primitive *make_primitive(mf_product *p, cut_along along, int64_t piece)
 {
-    mf_dnnl_matmul d = { p->dtype, p->result, p->batch_rank, { 0 }, p->shape.m, p->shape.n, p->shape.k, { 0 }, { 0 }, { 0 } };
-    for (int i = 0; i < p->batch_rank; i++) {
+    int batch_rank = along == ALONG_BATCH ? p->batch_rank : 0;
+    mf_dnnl_matmul d = { p->dtype, p->result, batch_rank, { 0 }, p->shape.m, p->shape.n, p->shape.k, { 0 }, { 0 }, { 0 } };
+    for (int i = 0; i < batch_rank; i++) {
         d.batch[i] = p->batch[i];
         d.a_strides[i] = p->a_batch[i];
         d.b_strides[i] = p->b_batch[i];
         d.c_strides[i] = p->c_batch[i];
     }
     *(along == ALONG_BATCH ? &d.batch[0] : along == ALONG_ROWS ? &d.m : &d.n) = piece;
-    memcpy(d.a_strides + d.batch_rank, p->shape.a, sizeof p->shape.a);
-    memcpy(d.b_strides + d.batch_rank, p->shape.b, sizeof p->shape.b);
-    memcpy(d.c_strides + d.batch_rank, p->shape.c, sizeof p->shape.c);
+    memcpy(d.a_strides + batch_rank, p->shape.a, sizeof p->shape.a);
+    memcpy(d.b_strides + batch_rank, p->shape.b, sizeof p->shape.b);
+    memcpy(d.c_strides + batch_rank, p->shape.c, sizeof p->shape.c);
     return mf_dnnl_matmul_create(&d, &p->no_memory);
 }
 
@@ -138,17 +141,29 @@ static void find_next(mf_product *p, cut_along along)
         p->next[i] = elements[along][i] * p->piece * mf_dtype_size(i < 2 ? p->dtype : p->result);
 }
 
+/* Products that have b in common, and each are worth a task, are cut like one. */
+static bool shares_b(const mf_product *p)
+{
+    const mf_gemm *g = &p->shape;
+    return p->batch_rank == 1 && !p->b_batch[0] && (double)g->m * (double)g->n * (double)g->k >= TASK_WORK;
+}
+
 static bool plan_dnnl(mf_product *p, double work)
 {
     const mf_gemm *g = &p->shape;
     bool bf16 = p->dtype == MF_BF16;
-    cut_along along = p->batch_rank ? ALONG_BATCH : bf16 && g->m < 2 * BF16_PIECE && g->n > g->m ? ALONG_COLUMNS : ALONG_ROWS;
+    int64_t products = shares_b(p) ? p->batch[0] : 1;
+    work /= (double)products;
+    cut_along along = p->batch_rank && !shares_b(p)                  ? ALONG_BATCH
+                      : bf16 && g->m < 2 * BF16_PIECE && g->n > g->m ? ALONG_COLUMNS
+                                                                     : ALONG_ROWS;
     int64_t outer = along == ALONG_BATCH ? p->batch[0] : along == ALONG_ROWS ? g->m : g->n;
     int64_t pieces = (int64_t)(work / (bf16 ? BF16_TASK_WORK : DNNL_TASK_WORK)) + 1;
     p->piece = rounded_up((outer + pieces - 1) / pieces, along == ALONG_BATCH ? 1 : bf16 ? BF16_PIECE : DNNL_ROWS);
     p->piece = smaller(p->piece, outer);
-    p->tasks = (outer + p->piece - 1) / p->piece;
-    int64_t last = outer - (p->tasks - 1) * p->piece;
+    p->each = (outer + p->piece - 1) / p->piece;
+    p->tasks = products * p->each;
+    int64_t last = outer - (p->each - 1) * p->piece;
     p->whole = make_primitive(p, along, p->piece);
     p->rest = !p->whole || last == p->piece ? NULL : make_primitive(p, along, last);
     if (!p->whole || (last != p->piece && !p->rest)) {
