@@ -42,9 +42,9 @@ mf_function mf_compile_n(mf_function f, const mf_value *arguments, int count);
  * either the one that is named. The plan, of a compiled one: what each device does in which
  * memory. StableHLO: the optimised program as a module that other compilers read, all devices of a
  * map being replicas: of a function that is one map, what a device takes and gives is its own row,
- * also of a map inside whose row that is, else every replica has the whole. Weak types are their dtype, keys pairs of uint32, and donated
- * arguments say whose memory they are. MF_ERROR_ARGUMENT where an op has no StableHLO; its words
- * name it. */
+ * also of a map inside whose row that is, else every replica has the whole. Weak types are their
+ * dtype, keys pairs of uint32, and donated arguments say whose memory they are. MF_ERROR_ARGUMENT
+ * where an op has no StableHLO; its words name it. */
 typedef enum mf_text_form {
     MF_TEXT_DEFAULT = 0,
     MF_TEXT_TRACED,

@@ -69,6 +69,7 @@ void h_program(mf_hlo *h, const mf_program *p, const mf_hlo_value *in, mf_hlo_va
 /* The same of a map's program, whose axis is pushed. An operand of fewer dimensions than the input is this replica's part of it already,
  * along the axes of maps inside; and where out[o] has a type of fewer dimensions than the output, such a part is wanted. */
 void h_map_program(mf_hlo *h, const mf_program *p, const mf_hlo_value *in, mf_hlo_value *out);
+static inline bool h_is_part(const mf_type *type, const mf_variable *of) { return type && type->rank < of->type->rank; }
 
 /* ---- reducers */
 mf_dtype h_sum_dtype(mf_dtype dtype); /* in which elements of this one are summed: f32 for f16 and bf16 */

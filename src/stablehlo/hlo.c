@@ -265,7 +265,7 @@ void h_map_program(mf_hlo *h, const mf_program *p, const mf_hlo_value *in, mf_hl
 {
     mf_hlo_value *values = h_room(h, p->var_count, sizeof *values);
     for (int i = 0; values && i < p->out_count; i++)
-        if (hlo_is_part(out[i].type, p->out[i]) && hlo_uses(p, p->out[i], NULL, NULL) == 1)
+        if (h_is_part(out[i].type, p->out[i]) && hlo_uses(p, p->out[i], NULL, NULL) == 1)
             values[p->out[i]->id].type = out[i].type;
     if (values)
         put_eqns(h, p, in, values);

@@ -31,7 +31,6 @@ void hlo_indent(mf_hlo *h);
 void hlo_begin_findings(mf_hlo *h);
 
 /* ---- parts (hlo_parts.c) */
-static inline bool hlo_is_part(const mf_type *type, const mf_variable *v) { return type && type->rank < v->type->rank; }
 /* How often p uses the variable, its outputs included; *by: an equation that does, *operand: as which. */
 int hlo_uses(const mf_program *p, const mf_variable *v, const mf_eqn **by, int *operand);
 /* The value of `of`, which a map made, down to this replica's part of that type along this map's axis and those of maps inside. */

@@ -48,6 +48,8 @@ typedef struct mf_hlo_part {
 /* The parts of p's inputs and outputs that so many replicas take and give: where p is one map and nothing else, which is returned, the rows
  * of its devices, or of those of maps inside whose own rows they are. Else, with NULL, all of them. */
 const mf_eqn *mf_hlo_parts(const mf_program *p, int64_t replicas, mf_hlo_part *in, mf_hlo_part *out);
+/* The axes of an array of that rank that are not cut, in order. Returns how many. */
+int mf_hlo_part_axes(const mf_hlo_part *part, int rank, int *axes);
 const mf_type *mf_hlo_part_type(const mf_hlo_part *part, const mf_type *type);                /* NULL: memory is out */
 int64_t mf_hlo_part_count(const mf_hlo_part *part);                                           /* how many parts there are */
 int64_t mf_hlo_part_index(const mf_hlo_part *part, int64_t replica);                          /* which of them a replica has, row by row */

@@ -102,16 +102,24 @@ const mf_eqn *mf_hlo_parts(const mf_program *p, int64_t replicas, mf_hlo_part *i
     return map;
 }
 
+int mf_hlo_part_axes(const mf_hlo_part *part, int rank, int *axes)
+{
+    bool cut[MF_RANK] = { false };
+    int count = 0;
+    for (int i = 0; i < part->count; i++)
+        cut[part->cuts[i].axis] = true;
+    for (int i = 0; i < rank; i++)
+        if (!cut[i])
+            axes[count++] = i;
+    return count;
+}
+
 const mf_type *mf_hlo_part_type(const mf_hlo_part *part, const mf_type *type)
 {
     int64_t dims[MF_RANK];
-    bool cut[MF_RANK] = { false };
-    int rank = 0;
-    for (int i = 0; i < part->count; i++)
-        cut[part->cuts[i].axis] = true;
-    for (int i = 0; i < type->rank; i++)
-        if (!cut[i])
-            dims[rank++] = type->dims[i];
+    int axes[MF_RANK], rank = mf_hlo_part_axes(part, type->rank, axes);
+    for (int i = 0; i < rank; i++)
+        dims[i] = type->dims[axes[i]];
     return part->count ? mf_type_get(type->dtype, type->weak, rank, dims) : type;
 }
 
@@ -152,7 +160,7 @@ int64_t mf_hlo_part_offset(const mf_hlo_part *part, int64_t replica, const int64
 mf_hlo_value hlo_cut(mf_hlo *h, mf_hlo_value v, const mf_variable *of, const mf_type *part)
 {
     int depth = h->depth;
-    while (!h->error && hlo_is_part(part, of) && v.type->rank > part->rank) {
+    while (!h->error && h_is_part(part, of) && v.type->rank > part->rank) {
         const mf_pmap_params *m = of->producer->params;
         h_push_axis(h, m->axis_name, m->axis_size);
         v = h_row(h, v, h_innermost_index(h), (int)m->out_axes->at[of->output]);

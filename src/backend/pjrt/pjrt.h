@@ -105,9 +105,8 @@ typedef struct pjrt_executable {
     int map_size;                        /* of the map; 1 without */
     mf_program *stacked;                 /* the map over all rows at once, as one replica on the first device; NULL: it is not run so */
     pjrt_findings *findings;             /* NULL: it finds out nothing */
-    const mf_type **in, **out;           /* of each replica */
-    mf_hlo_part *in_parts, *out_parts;   /* of each input and output, what a replica takes and gives */
-    mf_hlo_part *lies;                   /* of each output, what a device has in the end */
+    const mf_type **in;                  /* of each replica */
+    mf_hlo_part *in_parts, *out_parts;   /* of each input and output, what a device has; a stacked program's replica has all of it */
     bool named;                          /* its maps name the devices */
     bool meets;                          /* it has collectives: its devices wait for one another */
     bool apart;                          /* each of its devices runs a program of one replica */
@@ -115,6 +114,13 @@ typedef struct pjrt_executable {
     _Atomic(void *) room;                /* of a call that has ended, for the next one */
     int devices[];                       /* by replica, or of a stacked map by index; else of one replica, which runs on any */
 } pjrt_executable;
+
+/* What a replica takes or gives of an input or output of which a device has this part. */
+static inline const mf_hlo_part *pjrt_part_of_replica(const pjrt_executable *x, const mf_hlo_part *part)
+{
+    static const mf_hlo_part whole = { 0 };
+    return x->stacked ? &whole : part;
+}
 
 mf_error_object *pjrt_load(const mf_load_request *load, mf_executable **x);                          /* pjrt_load.c */
 mf_error_object *pjrt_run(mf_executable *x, mf_array *const *in, const bool *moved, mf_array **out); /* pjrt_execute.c */

@@ -101,15 +101,11 @@ static void keep_shared(call *c)
 /* The part where it begins; its elements lie as these strides say of all of the array. */
 static pjrt_view view_of(const mf_type *type, const int64_t *strides, const mf_hlo_part *part)
 {
-    pjrt_view v = { .dtype = type->dtype };
-    bool cut[MF_RANK] = { false };
-    for (int i = 0; i < part->count; i++)
-        cut[part->cuts[i].axis] = true;
-    for (int d = 0; d < type->rank; d++) {
-        if (cut[d])
-            continue;
-        v.dims[v.rank] = type->dims[d];
-        v.strides[v.rank++] = strides[d];
+    int axes[MF_RANK];
+    pjrt_view v = { .dtype = type->dtype, .rank = mf_hlo_part_axes(part, type->rank, axes) };
+    for (int i = 0; i < v.rank; i++) {
+        v.dims[i] = type->dims[axes[i]];
+        v.strides[i] = strides[axes[i]];
     }
     return v;
 }
@@ -128,7 +124,7 @@ static bool is_mapped_so(const mf_array *a, const mf_hlo_part *part)
 static mf_error_object *from_literal(const call *c, int replica, int i, argument *to)
 {
     mf_error_object *error = NULL;
-    const mf_hlo_part *part = &c->x->in_parts[i];
+    const mf_hlo_part *part = pjrt_part_of_replica(c->x, &c->x->in_parts[i]);
     int64_t strides[MF_RANK];
     mf_literal *l = mf_literal_of(c->in[i], &error);
     if (!l && is_donated(c->x, i)) { /* marked deleted already: read what it holds */
@@ -155,7 +151,7 @@ static mf_error_object *from_literal(const call *c, int replica, int i, argument
 static mf_error_object *make_argument(call *c, int replica, int i, argument *to)
 {
     mf_array *a = c->in[i];
-    const mf_hlo_part *part = &c->x->in_parts[i];
+    const mf_hlo_part *part = pjrt_part_of_replica(c->x, &c->x->in_parts[i]);
     pjrt_view v = view_of(a->type, a->strides, part);
     mf_error_object *error = NULL;
     bool row = a->buffer && a->buffer->part_count;
@@ -205,7 +201,7 @@ static mf_error_object *make_arguments(call *c)
 
 static bool is_committed(const call *c, int o)
 {
-    bool committed = c->x->replicas > 1 || c->x->stacked || c->x->lies[o].count;
+    bool committed = c->x->replicas > 1 || c->x->stacked || c->x->out_parts[o].count;
     for (int i = 0; i < c->in_count && !committed; i++)
         committed = c->in[i]->sharding->committed;
     return committed;
@@ -213,7 +209,7 @@ static bool is_committed(const call *c, int o)
 
 static const mf_sharding *make_sharding(const call *c, int o, bool committed)
 {
-    const mf_hlo_part *part = &c->x->lies[o];
+    const mf_hlo_part *part = &c->x->out_parts[o];
     int devices[PJRT_MOST_DEVICES], axes[MF_RANK], count = (int)mf_hlo_part_count(part);
     bool portable = c->x->replicas == 1 && !c->x->stacked;
     if (!committed)
@@ -255,7 +251,7 @@ static mf_array *new_result(const call *c, int o, mf_future *f)
 static bool take_result(const call *c, mf_array *a, int o, int replica)
 {
     void **at = &c->results[replica * c->gives + o];
-    const mf_hlo_part *part = &c->x->out_parts[o];
+    const mf_hlo_part *part = pjrt_part_of_replica(c->x, &c->x->out_parts[o]);
     int64_t k = mf_hlo_part_index(part, replica);
     pjrt_view v = view_of(a->type, a->strides, part);
     if (part->count && mf_hlo_part_first(part, k) != replica)

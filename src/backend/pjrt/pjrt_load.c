@@ -21,10 +21,8 @@ static void executable_destroy(mf_object *o)
     mf_drop(x->findings);
     mf_drop(x->stacked);
     mf_free(x->in);
-    mf_free(x->out);
     mf_free(x->in_parts);
     mf_free(x->out_parts);
-    mf_free(x->lies);
     mf_executable_end(&x->base);
 }
 static const mf_class executable_class = { "plugin's executable", executable_destroy };
@@ -77,39 +75,26 @@ static mf_error_object *choose_devices(pjrt_executable *x)
 /* As one replica that takes and gives all rows, if it is to be run so. */
 static void stack(pjrt_executable *x)
 {
-    const mf_program *p = x->base.program;
     bool may_be = pjrt_client_of(x->base.client)->stacks && x->map && x->replicas == x->map_size && x->replicas > 1 && !x->findings;
-    x->stacked = may_be ? pjrt_stack(p, x->map) : NULL;
-    if (!x->stacked)
-        return;
-    x->replicas = 1;
-    for (int i = 0; i < p->in_count; i++)
-        x->in_parts[i].count = 0;
-    for (int o = 0; o < p->out_count; o++)
-        x->out_parts[o].count = 0;
+    x->stacked = may_be ? pjrt_stack(x->base.program, x->map) : NULL;
+    x->replicas = x->stacked ? 1 : x->replicas;
 }
 
 static mf_error_object *read_signature(pjrt_executable *x)
 {
     const mf_program *p = x->base.program;
     x->in = mf_calloc((size_t)p->in_count + 1, sizeof(mf_type *));
-    x->out = mf_calloc((size_t)p->out_count + 1, sizeof(mf_type *));
     x->in_parts = mf_calloc((size_t)p->in_count + 1, sizeof *x->in_parts);
     x->out_parts = mf_calloc((size_t)p->out_count + 1, sizeof *x->out_parts);
-    x->lies = mf_calloc((size_t)p->out_count + 1, sizeof *x->lies);
     x->where = mf_calloc((size_t)p->out_count + 1, sizeof *x->where);
-    if (!x->in || !x->out || !x->in_parts || !x->out_parts || !x->lies || !x->where)
+    if (!x->in || !x->in_parts || !x->out_parts || !x->where)
         return mf_error_out_of_memory();
     x->map = mf_hlo_parts(p, x->replicas, x->in_parts, x->out_parts);
     x->map_size = x->map ? (int)((const mf_pmap_params *)x->map->params)->axis_size : 1;
-    for (int o = 0; o < p->out_count; o++)
-        x->lies[o] = x->out_parts[o];
     stack(x);
     bool good = true;
     for (int i = 0; i < p->in_count; i++)
-        good = (x->in[i] = mf_hlo_part_type(&x->in_parts[i], p->in[i]->type)) && good;
-    for (int o = 0; o < p->out_count; o++)
-        good = (x->out[o] = mf_hlo_part_type(&x->out_parts[o], p->out[o]->type)) && good;
+        good = (x->in[i] = mf_hlo_part_type(pjrt_part_of_replica(x, &x->in_parts[i]), p->in[i]->type)) && good;
     return good ? NULL : mf_error_out_of_memory();
 }
 

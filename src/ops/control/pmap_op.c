@@ -408,8 +408,6 @@ static const char *const pmap_samples[] = {
     NULL,
 };
 
-static bool is_part(mf_hlo_value v, const mf_variable *of) { return v.type && v.type->rank < of->type->rank; }
-
 /* What all replicas have of a result: the rows of all. */
 static mf_hlo_value gathered(mf_hlo *h, const mf_eqn *e, int o, mf_hlo_value row)
 {
@@ -434,14 +432,14 @@ MF_HLO_RULE(pmap_hlo)
         return;
     h_push_axis(h, m->axis_name, m->axis_size);
     for (int i = 0; i < e->in_count && !h_failed(h); i++)
-        rows[i] = m->in_axes->at[i] == NOT_MAPPED || is_part(in[i], e->in[i])
+        rows[i] = m->in_axes->at[i] == NOT_MAPPED || h_is_part(in[i].type, e->in[i])
                       ? in[i]
                       : h_row(h, in[i], h_innermost_index(h), (int)m->in_axes->at[i]);
     for (int o = 0; o < e->out_count; o++)
-        results[o].type = is_part(out[o], e->out[o]) ? out[o].type : NULL;
+        results[o].type = h_is_part(out[o].type, e->out[o]) ? out[o].type : NULL;
     h_map_program(h, m->program, rows, results);
     for (int o = 0; o < e->out_count && !h_failed(h); o++)
-        out[o] = is_part(out[o], e->out[o]) ? results[o] : gathered(h, e, o, results[o]);
+        out[o] = h_is_part(out[o].type, e->out[o]) ? results[o] : gathered(h, e, o, results[o]);
     h_pop_axis(h);
 }
 

@@ -1,7 +1,7 @@
 /* dot_general as matrix products: dimensions are joined to one batch, m, n and k wherever the operands' layouts allow (a transposed
  * operand is only other strides; rows that lie in several runs are a batch of products with b in common), else the operand is copied
- * first. product.c cuts the work. A product that is only read transposed is
- * written that way at once, with the operands swapped where that makes its rows run on.
+ * first. product.c cuts the work. A product that is only read transposed is written that way at once, with the operands swapped where that
+ * makes its rows run on.
  * In a loop's body an operand that is the same in all rounds is packed before the first one.
  * Invariant: an operand of a step is read where its layout says, or from a copy of its own. */
 #include "backend/native/native.h"
