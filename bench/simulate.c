@@ -21,7 +21,9 @@ enum { DIRECT_MOST = 8, PIECES_FROM = 64 << 10, EAGER_MOST = 32 << 10, SLOW = 10
 
 typedef struct network {
     int64_t processes;
-    int *first;   /* ranks, by process; and behind the last */
+    int *first;    /* ranks, by process; and behind the last */
+    mf_comm *comm; /* of which no more is used than who has what */
+    mf_ownership owners;
     double *slow; /* by process: 1, or so many times slower */
     int64_t dead; /* a process; -1: none */
 } network;
@@ -38,19 +40,28 @@ typedef struct outcome {
 
 static network make_network(int64_t processes, int each, bool uneven)
 {
-    network n = { processes, calloc((size_t)processes + 1, sizeof *n.first), calloc((size_t)processes, sizeof *n.slow), -1 };
-    if (!n.first || !n.slow)
+    network n = { .processes = processes,
+                  .first = calloc((size_t)processes + 1, sizeof *n.first),
+                  .comm = calloc(1, sizeof *n.comm),
+                  .slow = calloc((size_t)processes, sizeof *n.slow),
+                  .dead = -1 };
+    if (!n.first || !n.slow || !n.comm)
         exit(EXIT_FAILURE);
     for (int64_t i = 0; i < processes; i++) {
         n.first[i + 1] = n.first[i] + (uneven ? 1 + (int)(i * 7 % each) : each);
         n.slow[i] = 1;
     }
+    *n.comm = (mf_comm){ .size = (int)processes, .first_device = n.first };
+    mf_comm_count_devices(n.comm);
+    if (!mf_ownership_line(&n.owners, n.comm, 0, 1, n.first[processes]))
+        exit(EXIT_FAILURE);
     return n;
 }
 
 static void free_network(network *n)
 {
     free(n->first);
+    free(n->comm);
     free(n->slow);
 }
 
@@ -73,7 +84,7 @@ static message message_of(const network *n, int64_t sender, mf_span span, bool p
     mf_subtree nodes[MF_RELAY_NODES];
     if (sender < 0 || span.first >= span.end)
         return (message){ 0, 0 };
-    int64_t count = partial ? mf_relay_nodes(n->first, n->processes, sender, step, nodes) : 1;
+    int64_t count = partial ? mf_relay_nodes(&n->owners, sender, step, nodes) : 1;
     return (message){ count, (double)(count * (span.end - span.first)) };
 }
 

@@ -304,6 +304,8 @@ static int64_t job_run(int size, const int *devices, uint64_t seed, void (*run)(
                                   .abort = job_abort,
                                   .end = job_end };
     }
+    for (int p = 0; p < size; p++)
+        mf_comm_count_devices(&j.at[p].comm);
     pthread_create(&deliverer, NULL, job_deliver, &j);
     for (int p = 0; p < size; p++)
         pthread_create(&threads[p], NULL, job_thread, &j.at[p]);

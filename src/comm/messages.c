@@ -544,6 +544,7 @@ mf_comm *mf_messages_new(mf_link *link, int rank, int size, const int *first_dev
                          .put = mf_key_value_put,
                          .get = mf_key_value_get,
                          .leave = leave };
+    mf_comm_count_devices(&m->comm);
     m->link = link;
     m->timeout = (int64_t)(timeout * 1e9);
     pthread_mutex_init(&m->lock, NULL);

@@ -51,6 +51,7 @@ struct mf_comm {
     int rank, size;
     bool together;                           /* all processes share memory, so messages cost little; the same in all of them */
     const int *first_device;                 /* process p has the devices first_device[p] to first_device[p + 1] - 1 */
+    int least_devices, most_devices;         /* that a process has (mf_comm_count_devices); 0: not known */
     _Atomic uint64_t calls;                  /* begun, of all processes */
     _Atomic(struct mf_comm_part *) parts;    /* of the processes that had calls of their own; mf_comm_free_parts */
     _Atomic(struct mf_comm_failed *) failed; /* functions that came to no map; mf_comm_free_parts */
@@ -86,6 +87,7 @@ mf_comm *mf_comm_joined(void);          /* the same, if it is joined already */
 mf_error_object *mf_comm_failure(void); /* why joining failed, a reference; NULL: it did not */
 void mf_comm_set(mf_comm *c);        /* for the calls of this thread, which may thus stand for a process of its own; NULL: the process's */
 void mf_comm_free_parts(mf_comm *c); /* nobody uses c any more */
+void mf_comm_count_devices(mf_comm *c);                              /* once it knows first_device */
 int mf_comm_owner(const mf_comm *c, int device);                     /* the process that has it; -1: none */
 void mf_comm_abort(mf_comm *c, uint64_t call, mf_error_object *why); /* with its sentence and place, which handles nothing */
 void mf_comm_explain(mf_text *t, mf_error_object *why);              /* those, the place encoded */

@@ -24,6 +24,17 @@ static int spread(int *first, int processes, int each, bool uneven)
     return first[processes];
 }
 
+/* The ranks of these, one after the other. */
+static mf_ownership owners_of(const int *first, int processes)
+{
+    static mf_comm c;
+    mf_ownership o = { 0 };
+    c = (mf_comm){ .size = processes, .first_device = first };
+    mf_comm_count_devices(&c);
+    CHECK(mf_ownership_line(&o, &c, 0, 1, first[processes]));
+    return o;
+}
+
 static bool same_span(mf_span a, mf_span b) { return (a.first == b.first && a.end == b.end) || (a.first >= a.end && b.first >= b.end); }
 
 /* What two have together, combined as far as the tree allows. */
@@ -64,6 +75,7 @@ static void take(int n, side *to, const side *from, const mf_transfer *t)
 static void run(mf_way way, int processes, const int *first)
 {
     static side now[MOST], next[MOST];
+    mf_ownership owners = owners_of(first, processes);
     int n = first[processes], steps = mf_relay_steps(processes);
     for (int i = 0; i < processes; i++) {
         now[i] = (side){ .span = { 0, LENGTH } };
@@ -78,7 +90,7 @@ static void run(mf_way way, int processes, const int *first)
             mf_transfer t = mf_relay_step(way, processes, i, LENGTH, step);
             mf_subtree nodes[MF_RELAY_NODES];
             if (t.to >= 0 && t.partial) {
-                CHECK_EQ_INT(mf_relay_nodes(first, processes, i, step, nodes), now[i].count);
+                CHECK_EQ_INT(mf_relay_nodes(&owners, i, step, nodes), now[i].count);
                 CHECK_BYTES(nodes, now[i].nodes, (size_t)now[i].count * sizeof *nodes);
             }
             CHECK_EQ_INT(t.partial, step < steps / 2);
@@ -139,14 +151,15 @@ TEST(everybody_gets_what_all_have)
 }
 
 /* Of a participant over all steps: messages and what it sends, where everybody has an aligned block. */
-static void cost(mf_way way, int processes, const int *first, int i, int64_t length, int *messages, int64_t *sent)
+static void cost(mf_way way, const mf_ownership *owners, int i, int64_t length, int *messages, int64_t *sent)
 {
     mf_subtree nodes[MF_RELAY_NODES];
+    int64_t processes = owners->runs;
     *messages = 0;
     *sent = 0;
     for (int step = 0; step < mf_relay_steps(processes); step++) {
         mf_transfer t = mf_relay_step(way, processes, i, length, step);
-        int64_t count = t.to >= 0 && t.partial ? mf_relay_nodes(first, processes, i, step, nodes) : 1;
+        int64_t count = t.to >= 0 && t.partial ? mf_relay_nodes(owners, i, step, nodes) : 1;
         *messages += t.to >= 0 && t.sends.first < t.sends.end ? (int)count : 0;
         *sent += t.to >= 0 ? count * (t.sends.end - t.sends.first) : 0;
     }
@@ -160,23 +173,25 @@ TEST(messages_grow_with_the_logarithm_and_bytes_do_not_grow)
         while (2 << log <= processes)
             log++;
         spread(first, processes, 8, false);
+        mf_ownership owners = owners_of(first, processes);
         bool even = !(processes & (processes - 1));
         for (int i = 0; i < processes; i++) {
             int messages;
             int64_t sent;
-            cost(MF_WAY_PARTS, processes, first, i, length, &messages, &sent);
+            cost(MF_WAY_PARTS, &owners, i, length, &messages, &sent);
             CHECK(messages <= (even ? 2 * log : 4 * log + 2));
             CHECK(sent <= (even ? 2 : 5) * length);
-            cost(MF_WAY_WHOLE, processes, first, i, length, &messages, &sent);
+            cost(MF_WAY_WHOLE, &owners, i, length, &messages, &sent);
             CHECK(messages <= (even ? log : 3 * log + 2));
         }
     }
     int64_t total = 0;
+    spread(first, 10000, 8, false);
+    mf_ownership owners = owners_of(first, 10000);
     for (int i = 0; i < 10000; i++) {
         int messages;
         int64_t sent;
-        spread(first, 10000, 8, false);
-        cost(MF_WAY_PARTS, 10000, first, i, length, &messages, &sent);
+        cost(MF_WAY_PARTS, &owners, i, length, &messages, &sent);
         total += sent;
     }
     CHECK(total < 10000 * length / 100 * 205); /* hardly more than two vectors each */

@@ -4,18 +4,18 @@
 #ifndef MF_RUNTIME_COLLECTIVES_COLLECTIVES_H
 #define MF_RUNTIME_COLLECTIVES_COLLECTIVES_H
 
-#include "runtime/comm.h"
+#include "runtime/collectives/ownership.h"
 #include "runtime/execute/run.h"
 
 typedef struct mf_exchange mf_exchange;
 
-/* One member of a collective under way; it may have gone on (a detached collective), its map has not. */
+/* A member of a collective under way that this process has; it may have gone on (a detached collective), its map has not. */
 typedef struct mf_participant {
     mf_fiber *fiber; /* NULL: gone on */
     mf_map *map;
-    int64_t index;
+    int64_t index, rank;
     int device;
-    bool here;       /* has come; never true of another process's member */
+    bool here;       /* has come */
     mf_register *in; /* by result */
 } mf_participant;
 
@@ -28,11 +28,14 @@ typedef struct mf_rendezvous {
     int key_count;
     int64_t key[MF_KEY_MAX];
     int64_t arrived, here_count, member_count; /* here_count: those of this process */
-    mf_participant *members;                   /* by rank */
-    struct mf_lockstep_run *lockstep;          /* of which all members here are; NULL: they are fibers */
-    int *owners;                               /* by rank: the process; NULL: all are here */
-    bool lasting;                              /* memory of its own, which its exchange keeps for the next run */
-    mf_exchange *exchange;                     /* that one, once there is one */
+    mf_participant *members;                   /* those, by rank */
+    const mf_map *map;                         /* of one of them, and its index there */
+    int64_t index;
+    struct mf_lockstep_run *lockstep; /* of which all members here are; NULL: they are fibers */
+    bool spread;                      /* others may be elsewhere: */
+    mf_ownership owners;              /* who has which */
+    bool lasting;                     /* memory of its own, which its exchange keeps for the next run */
+    mf_exchange *exchange;            /* that one, once there is one */
 } mf_rendezvous;
 
 /* ---- rendezvous.c */
@@ -42,11 +45,23 @@ mf_step mf_axis_index_value(mf_fiber *f, const mf_instr *in);
  * failed. */
 mf_rendezvous *mf_rendezvous_at_once(mf_run_state *s, const mf_instr *in, mf_map *map);
 void mf_rendezvous_free(mf_run_state *s, mf_rendezvous *g); /* the lock is held */
-/* The device of a member: map and index are those of any member of the rendezvous, whose other indices it shares. */
-int mf_rendezvous_device(const mf_rendezvous *g, const mf_map *map, int64_t index, int64_t rank);
 /* All contributions have come: hands out the results and makes the members ready; self (or NULL) is one that goes on by itself. False: the
  * run has failed. g is freed. */
 bool mf_rendezvous_complete(mf_run_state *s, mf_rendezvous *g, const mf_exchange *x, const mf_fiber *self);
+
+/* ---- membership.c */
+/* The rank of the device at a position along the collective's axes in its group, whose number is *group; -1: it is in none. */
+int64_t mf_rank_at(const mf_participants *m, int64_t position, int64_t *group);
+int64_t mf_group_count(const mf_participants *m, int64_t group); /* members */
+/* How many of a group's members lie in this process, where one of them has this map and index; their ranks, ascending, where `ranks` is
+ * not NULL. */
+int64_t mf_members_here(const mf_participants *m, const mf_map *map, int64_t group, int64_t *ranks);
+/* What a rendezvous of so many of them takes, of so many operands each: others than these cost it nothing. */
+size_t mf_rendezvous_bytes(int64_t members, int operands);
+int mf_rendezvous_device(const mf_rendezvous *g, int64_t rank);
+/* Finds out who has which. False: memory is out. */
+bool mf_rendezvous_find_owners(mf_rendezvous *g, const mf_comm *c);
+mf_participant *mf_rendezvous_member(const mf_rendezvous *g, int64_t rank); /* NULL: it is not here */
 
 /* ---- exchange.c */
 /* The rendezvous of this instruction that an earlier run of the stage has kept, whose exchange need not be laid out anew; or NULL. */
@@ -56,10 +71,10 @@ void mf_exchanges_free(mf_run_state *s); /* what it has kept */
  * False: memory is out and the run has failed. */
 bool mf_exchange_begin(mf_run_state *s, mf_rendezvous *g);
 void mf_exchange_end(mf_exchange *x); /* what that fiber does; it is gone then */
-/* Of result k, by rank: where the operands of other processes' members lie whole; those that did not come whole stay as they are. */
-void mf_exchange_operands(const mf_exchange *x, int k, const void **from);
-/* A register that holds the operand of another process's member, which came whole. */
-void mf_exchange_hold(const mf_exchange *x, int k, int64_t rank, const void *operand, mf_register *to);
+/* Of result k, where the operand of another process's member lies, which has come whole. */
+const void *mf_exchange_operand(const mf_exchange *x, int k, int64_t rank);
+/* A register that holds the operand that a member here gets from another process's in a ppermute. */
+void mf_exchange_hold(const mf_exchange *x, int k, int64_t target, mf_register *to);
 /* The reduction of all members' operands of result k; once. False: out of memory. */
 bool mf_exchange_reduce(const mf_exchange *x, int k, mf_register *sum);
 /* Bytes of a partial result from which on a reduction goes in pieces (pieces.c): the same in all processes. For tests. */

@@ -15,7 +15,7 @@ typedef struct result_job { /* one result of one rendezvous */
     const mf_type *in, *out;
     const mf_segment_compiler *compiler;
     const mf_exchange *x; /* NULL: all members are here */
-    const void **from;    /* operands by rank, where they are here or came whole */
+    const void **from;    /* operands by member here */
 } result_job;
 
 typedef struct cut {
@@ -57,12 +57,9 @@ bool mf_collective_reduce(const mf_segment_compiler *compiler, const mf_eqn *e, 
     return !atomic_load(&c.failed);
 }
 
-/* Where member `rank` gets result k: its own register, or the shared one of its map (which the first of the map fills). */
-static void deliver(const result_job *j, int64_t rank, const mf_register *value)
+/* Where a member gets result k: its own register, or the shared one of its map (which the first of the map fills). */
+static void deliver(const result_job *j, const mf_participant *m, const mf_register *value)
 {
-    mf_participant *m = &j->g->members[rank];
-    if (!m->here)
-        return;
     int ref = j->g->instr->out[j->k];
     mf_register *to = ref >= 0 ? &m->fiber->top->registers[ref] : &m->map->uniform->registers[~ref];
     if (!to->data)
@@ -71,9 +68,17 @@ static void deliver(const result_job *j, int64_t rank, const mf_register *value)
 
 static void deliver_to_all(const result_job *j, mf_register *value)
 {
-    for (int64_t i = 0; i < j->n; i++)
-        deliver(j, i, value);
+    for (int64_t i = 0; i < j->g->here_count; i++)
+        deliver(j, &j->g->members[i], value);
     mf_register_release(value);
+}
+
+/* Of any member, whose operand has come whole where it is not here. *next: the first member here that has not come yet in a walk by rank. */
+static const void *operand(const result_job *j, int64_t rank, int64_t *next)
+{
+    if (*next < j->g->here_count && j->g->members[*next].rank == rank)
+        return j->from[(*next)++];
+    return mf_exchange_operand(j->x, j->k, rank);
 }
 
 static bool reduce(const result_job *j, mf_register *sum)
@@ -117,8 +122,8 @@ static bool do_all_gather(const result_job *j)
         return false;
     int64_t step = part_strides(j->out, p->axis, !p->tiled, j->n, to);
     mf_contiguous_strides(j->in, from);
-    for (int64_t i = 0; i < j->n; i++)
-        mf_copy_strided(j->in->rank, j->in->dims, mf_dtype_size(j->in->dtype), all.data + i * step, to, j->from[i], from);
+    for (int64_t i = 0, next = 0; i < j->n; i++)
+        mf_copy_strided(j->in->rank, j->in->dims, mf_dtype_size(j->in->dtype), all.data + i * step, to, operand(j, i, &next), from);
     deliver_to_all(j, &all);
     return true;
 }
@@ -132,17 +137,16 @@ static bool do_psum_scatter(const result_job *j)
     bool made = reduce(j, &sum);
     int64_t step = part_strides(j->in, p->axis, !p->tiled, j->n, from);
     mf_contiguous_strides(j->out, to);
-    for (int64_t i = 0; i < j->n && made; i++) {
+    for (int64_t i = 0; i < j->g->here_count && made; i++) {
+        const mf_participant *m = &j->g->members[i];
         mf_register part = { 0 };
-        if (!j->g->members[i].here)
-            continue;
         if (p->axis == 0) {
-            mf_register_view(&part, &sum, i * step);
+            mf_register_view(&part, &sum, m->rank * step);
         } else if ((made = mf_register_new(&part, j->out->bytes))) {
-            mf_copy_strided(j->out->rank, j->out->dims, mf_dtype_size(j->out->dtype), part.data, to, sum.data + i * step, from);
+            mf_copy_strided(j->out->rank, j->out->dims, mf_dtype_size(j->out->dtype), part.data, to, sum.data + m->rank * step, from);
         }
         if (made)
-            deliver(j, i, &part);
+            deliver(j, m, &part);
         mf_register_release(&part);
     }
     mf_register_release(&sum);
@@ -168,18 +172,18 @@ mf_pieces mf_all_to_all_pieces(const mf_eqn *e, int64_t n)
 static bool do_all_to_all(const result_job *j)
 {
     mf_pieces p = mf_all_to_all_pieces(j->g->instr->participants->eqns[j->k], j->n);
-    for (int64_t r = 0; r < j->n; r++) {
+    const mf_rendezvous *g = j->g;
+    for (int64_t i = 0; i < g->here_count; i++) {
+        int64_t r = g->members[i].rank;
         mf_register all = { 0 };
-        if (!j->g->members[r].here)
-            continue;
         if (!mf_register_new(&all, j->out->bytes))
             return false;
-        for (int64_t s = 0; s < j->n; s++) {
-            bool here = j->g->members[s].here;
-            const void *piece = here ? (const char *)j->from[s] + r * p.split : mf_exchange_piece(j->x, j->k, s, r);
+        for (int64_t s = 0, next = 0; s < j->n; s++) {
+            bool here = next < g->here_count && g->members[next].rank == s;
+            const void *piece = here ? (const char *)j->from[next++] + r * p.split : mf_exchange_piece(j->x, j->k, s, r);
             mf_copy_strided(p.rank, p.dims, mf_dtype_size(j->in->dtype), all.data + s * p.join, p.to, piece, here ? p.from : p.packed);
         }
-        deliver(j, r, &all);
+        deliver(j, &g->members[i], &all);
         mf_register_release(&all);
     }
     return true;
@@ -188,15 +192,16 @@ static bool do_all_to_all(const result_job *j)
 /* Nothing is copied: a target holds its source's operand. */
 static bool do_ppermute(const result_job *j)
 {
-    const mf_permute_params *p = j->g->instr->participants->eqns[j->k]->params;
-    for (int i = 0; p->perm && i + 1 < p->perm->count; i += 2) {
-        int64_t source = p->perm->at[i], target = p->perm->at[i + 1];
-        if (source < 0 || source >= j->n || target < 0 || target >= j->n || !j->g->members[target].here)
-            continue;
+    const int *sources = j->g->instr->participants->permutations[j->k].sources;
+    for (int64_t i = 0; i < j->g->here_count; i++) {
+        const mf_participant *target = &j->g->members[i];
+        int source = sources[target->rank];
+        const mf_participant *here = source < 0 ? NULL : mf_rendezvous_member(j->g, source);
         mf_register came = { 0 };
-        if (!j->g->members[source].here)
-            mf_exchange_hold(j->x, j->k, source, j->from[source], &came);
-        deliver(j, target, came.data ? &came : &j->g->members[source].in[j->k]);
+        if (source >= 0 && !here)
+            mf_exchange_hold(j->x, j->k, target->rank, &came);
+        if (source >= 0)
+            deliver(j, target, here ? &here->in[j->k] : &came);
         mf_register_release(&came);
     }
     mf_register zeros = { 0 };
@@ -213,18 +218,18 @@ static bool do_check(const result_job *j, mf_error_object **error)
     const mf_eqn *e = j->g->instr->participants->eqns[j->k];
     mf_text differ = { 0 };
     int count = 0;
-    int64_t own = 0;
-    while (!j->g->members[own].here)
-        own++;
-    const mf_participant *here = &j->g->members[own];
-    for (int64_t i = 1; i < j->n; i++)
-        if (j->from[i] != j->from[0] && memcmp(j->from[i], j->from[0], (size_t)j->in->bytes) != 0)
-            mf_list_device(&differ, &count, mf_rendezvous_device(j->g, here->map, here->index, i));
+    int64_t next = 0;
+    const void *first = operand(j, 0, &next);
+    for (int64_t i = 1; i < j->n; i++) {
+        const void *other = operand(j, i, &next);
+        if (other != first && memcmp(other, first, (size_t)j->in->bytes) != 0)
+            mf_list_device(&differ, &count, mf_rendezvous_device(j->g, i));
+    }
     if (count)
-        *error = mf_replicated_error(e, NULL, differ.at ? differ.at : "", count, mf_rendezvous_device(j->g, here->map, here->index, 0));
+        *error = mf_replicated_error(e, NULL, differ.at ? differ.at : "", count, mf_rendezvous_device(j->g, 0));
     mf_text_free(&differ);
-    for (int64_t i = 0; i < j->n && !count; i++)
-        deliver(j, i, &here->in[j->k]);
+    for (int64_t i = 0; i < j->g->here_count && !count; i++)
+        deliver(j, &j->g->members[i], &j->g->members[0].in[j->k]);
     return !count;
 }
 
@@ -232,15 +237,13 @@ bool mf_rendezvous_deliver(mf_rendezvous *g, const mf_exchange *x, const mf_segm
 {
     const mf_instr *in = g->instr;
     int64_t n = g->member_count;
-    const void **from = mf_alloc((size_t)n * sizeof *from);
+    const void **from = mf_alloc((size_t)g->here_count * sizeof *from);
     bool made = from;
     for (int k = 0; k < in->out_count && made; k++) {
         const mf_eqn *e = in->participants->eqns[k];
         result_job j = { g, k, n, e->in[0]->type, e->out[0]->type, compiler, x, from };
-        for (int64_t i = 0; i < n; i++)
+        for (int64_t i = 0; i < g->here_count; i++)
             from[i] = g->members[i].in[k].data;
-        if (x)
-            mf_exchange_operands(x, k, from);
         switch (e->op->collective) {
         case MF_COLLECTIVE_REDUCE: made = do_reduce(&j); break;
         case MF_COLLECTIVE_SCATTER: made = do_psum_scatter(&j); break;

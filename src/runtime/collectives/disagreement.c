@@ -28,20 +28,17 @@ static const char *whereabouts(const mf_run_state *s, int device)
 static void describe_rendezvous(mf_text *t, const mf_run_state *s, const mf_rendezvous *g)
 {
     const mf_participants *m = g->instr->participants;
-    const mf_participant *present = NULL;
     int here = 0, away = 0, first = -1;
     mf_text_add(t, "%s over ", g->instr->eqn->op->name);
     list_axes(t, m->axes, m->axis_count);
     mf_text_put(t, " was reached by devices ");
-    for (int64_t i = 0; i < g->member_count; i++)
-        if (g->members[i].here) {
-            present = &g->members[i];
-            mf_list_device(t, &here, present->device);
-        }
+    for (int64_t i = 0; i < g->here_count; i++)
+        if (g->members[i].here)
+            mf_list_device(t, &here, g->members[i].device);
     mf_text_put(t, ", but devices ");
-    for (int64_t i = 0; i < g->member_count; i++)
-        if (!g->members[i].here && (!g->owners || g->owners[i] == s->comm->rank)) {
-            int device = mf_rendezvous_device(g, present->map, present->index, i);
+    for (int64_t i = 0; i < g->here_count; i++)
+        if (!g->members[i].here) {
+            int device = mf_rendezvous_device(g, g->members[i].rank);
             first = first < 0 ? device : first;
             mf_list_device(t, &away, device);
         }

@@ -45,21 +45,15 @@ mf_dtype mf_partial_dtype(const mf_eqn *e)
 
 int64_t mf_partial_bytes(const mf_eqn *e) { return e->in[0]->type->size * mf_dtype_size(mf_partial_dtype(e)); }
 
-/* Pairs of a ppermute from one process to another, each once: calls visit(context, number, source, target) (NULL: nobody). How many. */
-static int64_t pairs_between(const mf_exchange *x, const mf_eqn *e, int from, int to,
-                             void (*visit)(void *context, int64_t number, int64_t source), void *context)
+static const mf_exchange_pair *pairs_of(const mf_exchange *x, int k) { return x->exchanged + k * x->g->here_count; }
+
+/* What a ppermute moves from one process to another, of which one is this. */
+static int64_t pairs_between(const mf_exchange *x, int k, const mf_exchange_peer *from, const mf_exchange_peer *to)
 {
-    const mf_permute_params *p = e->params;
-    int64_t n = x->g->member_count, count = 0;
-    for (int i = 0; p->perm && i + 1 < p->perm->count; i += 2) {
-        int64_t source = p->perm->at[i], target = p->perm->at[i + 1];
-        bool inside = source >= 0 && source < n && target >= 0 && target < n;
-        if (!inside || x->g->owners[source] != from || x->g->owners[target] != to)
-            continue;
-        if (visit)
-            visit(context, count, source);
-        count++;
-    }
+    const mf_exchange_pair *pairs = pairs_of(x, k);
+    int64_t count = 0;
+    for (int64_t i = 0; i < x->g->here_count; i++)
+        count += from == x->sources ? pairs[i].to == (int)(to - x->sources) : pairs[i].from == (int)(from - x->sources);
     return count;
 }
 
@@ -72,7 +66,7 @@ static int64_t chunk_bytes(const mf_exchange *x, int k, const mf_exchange_peer *
     case MF_COLLECTIVE_REDUCE:
     case MF_COLLECTIVE_SCATTER: return from->frontier_count * mf_partial_bytes(e);
     case MF_COLLECTIVE_ALL_TO_ALL: return from->rank_count * to->rank_count * (bytes / x->g->member_count);
-    case MF_COLLECTIVE_PERMUTE: return pairs_between(x, e, from->process, to->process, NULL, NULL) * bytes;
+    case MF_COLLECTIVE_PERMUTE: return pairs_between(x, k, from, to) * bytes;
     default: return from->rank_count * bytes;
     }
 }
@@ -94,8 +88,6 @@ static void lay_out(const mf_exchange *x, const mf_exchange_peer *from, const mf
 
 /* ------------------------------------------------------------------ contribute */
 
-static const void *operand(const mf_exchange *x, int k, int64_t rank) { return x->g->members[rank].in[k].data; }
-
 bool mf_reduce_subtree(const mf_exchange *x, int k, mf_subtree t, int64_t first, int64_t count, void *out)
 {
     const mf_eqn *e = mf_exchange_eqn(x, k);
@@ -104,9 +96,10 @@ bool mf_reduce_subtree(const mf_exchange *x, int k, mf_subtree t, int64_t first,
     int64_t bytes = count * mf_dtype_size(wide);
     MF_SMALL_ARRAY(const void *, members, FEW, t.count);
     mf_register converted = { 0 };
+    const mf_participant *at = mf_rendezvous_member(x->g, t.first); /* the others follow */
     bool made = members && (wide == type->dtype || mf_register_new(&converted, t.count * bytes));
     for (int64_t i = 0; made && i < t.count; i++) {
-        members[i] = (const char *)operand(x, k, t.first + i) + first * mf_dtype_size(type->dtype);
+        members[i] = (const char *)at[i].in[k].data + first * mf_dtype_size(type->dtype);
         if (!converted.data)
             continue;
         mf_convert(wide, converted.data + i * bytes, type->dtype, members[i], count);
@@ -130,32 +123,28 @@ static bool put_reduction(const mf_exchange *x, int k, unsigned char *to)
 static void put_operands(const mf_exchange *x, int k, unsigned char *to)
 {
     int64_t bytes = mf_exchange_eqn(x, k)->in[0]->type->bytes;
-    for (int64_t i = 0; i < x->sources->rank_count; i++, to += bytes)
-        memcpy(to, operand(x, k, x->sources->ranks[i]), (size_t)bytes);
+    for (int64_t i = 0; i < x->g->here_count; i++, to += bytes)
+        memcpy(to, x->g->members[i].in[k].data, (size_t)bytes);
 }
 
 static void put_pieces(const mf_exchange *x, int k, const mf_exchange_peer *peer, unsigned char *to)
 {
     const mf_eqn *e = mf_exchange_eqn(x, k);
-    const mf_exchange_peer *own = x->sources;
     mf_pieces p = mf_all_to_all_pieces(e, x->g->member_count);
-    for (int64_t s = 0; s < own->rank_count; s++)
-        for (int64_t r = 0; r < peer->rank_count; r++, to += p.bytes)
-            mf_copy_strided(p.rank, p.dims, mf_dtype_size(e->in[0]->type->dtype), to, p.packed,
-                            (const char *)operand(x, k, own->ranks[s]) + peer->ranks[r] * p.split, p.from);
+    for (const mf_participant *m = x->g->members; m < x->g->members + x->g->here_count; m++)
+        for (const mf_rank_run *run = peer->runs; run < peer->runs + peer->run_count; run++)
+            for (int64_t r = run->first; r < run->end; r++, to += p.bytes)
+                mf_copy_strided(p.rank, p.dims, mf_dtype_size(e->in[0]->type->dtype), to, p.packed, m->in[k].data + r * p.split, p.from);
 }
 
-typedef struct sending {
-    const mf_exchange *x;
-    int k;
-    unsigned char *to;
-} sending;
-
-static void put_pair(void *context, int64_t number, int64_t source)
+static void put_pairs(const mf_exchange *x, int k, const mf_exchange_peer *peer, unsigned char *to)
 {
-    const sending *s = context;
-    int64_t bytes = mf_exchange_eqn(s->x, s->k)->in[0]->type->bytes;
-    memcpy(s->to + number * bytes, operand(s->x, s->k, source), (size_t)bytes);
+    int64_t bytes = mf_exchange_eqn(x, k)->in[0]->type->bytes;
+    for (int64_t i = 0; i < x->g->here_count; i++)
+        if (pairs_of(x, k)[i].to == (int)(peer - x->sources)) {
+            memcpy(to, x->g->members[i].in[k].data, (size_t)bytes);
+            to += bytes;
+        }
 }
 
 /* A part of what goes to a peer (of what is for everybody, to any), laid out so. */
@@ -169,13 +158,13 @@ static bool contribute(const mf_exchange *x, int part, const mf_exchange_peer *p
         const mf_eqn *e = mf_exchange_eqn(x, k);
         if (part_of(x, k) != part)
             continue;
-        sending s = { x, k, out->data + offsets[k] };
+        unsigned char *to = out->data + offsets[k];
         switch (e->op->collective) {
         case MF_COLLECTIVE_REDUCE:
-        case MF_COLLECTIVE_SCATTER: made = put_reduction(x, k, s.to); break;
-        case MF_COLLECTIVE_ALL_TO_ALL: put_pieces(x, k, peer, s.to); break;
-        case MF_COLLECTIVE_PERMUTE: pairs_between(x, e, x->s->comm->rank, peer->process, put_pair, &s); break;
-        default: put_operands(x, k, s.to); break;
+        case MF_COLLECTIVE_SCATTER: made = put_reduction(x, k, to); break;
+        case MF_COLLECTIVE_ALL_TO_ALL: put_pieces(x, k, peer, to); break;
+        case MF_COLLECTIVE_PERMUTE: put_pairs(x, k, peer, to); break;
+        default: put_operands(x, k, to); break;
         }
     }
     return made;
@@ -196,11 +185,10 @@ static void free_exchange(mf_exchange *x)
     mf_pieces_free(x);
     mf_relay_free(x->relay);
     mf_free(x->sources);
-    mf_free(x->source_at);
-    mf_free(x->position);
-    mf_free(x->ranks);
+    mf_free(x->runs);
+    mf_free(x->exchanged);
     if (x->own) {
-        mf_free(x->own->owners);
+        mf_ownership_free(&x->own->owners);
         mf_free(x->own);
     }
     mf_free(x);
@@ -215,98 +203,159 @@ static bool only_permutes(const mf_exchange *x)
     return true;
 }
 
-static void mark_partners(const mf_exchange *x, const mf_eqn *e, int *takes_part)
+static int by_number(const void *a, const void *b)
 {
-    const mf_permute_params *p = e->params;
-    const int *owners = x->g->owners;
-    int64_t n = x->g->member_count;
-    int rank = x->s->comm->rank;
-    for (int i = 0; p->perm && i + 1 < p->perm->count; i += 2) {
-        int64_t source = p->perm->at[i], target = p->perm->at[i + 1];
-        bool inside = source >= 0 && source < n && target >= 0 && target < n;
-        if (inside && (owners[source] == rank || owners[target] == rank))
-            takes_part[owners[source]] = takes_part[owners[target]] = 1;
-    }
+    int x = *(const int *)a, y = *(const int *)b;
+    return (x > y) - (x < y);
 }
 
-/* Numbers them: in `numbers`, by process, 1 where it takes part and 0 where not; then its number among the sources, or -1. */
-static bool number_sources(mf_exchange *x, int *numbers)
+/* Which processes take part: their numbers, ascending, each once; in *count how many. NULL: memory is out. */
+static int *find_processes(const mf_exchange *x, int64_t *count)
 {
-    int size = x->s->comm->size, before = 0, rank = x->s->comm->rank, count = 0;
-    numbers[rank] = 1;
-    for (int i = 0; i < size; i++) {
-        count += numbers[i];
-        before += i < rank && numbers[i];
-    }
-    x->sources = mf_calloc((size_t)count, sizeof *x->sources);
-    for (int i = 0; x->sources && i < size; i++) {
-        int process = (rank + i) % size;
-        if (!numbers[process]) {
-            numbers[process] = -1;
-            continue;
+    const mf_rendezvous *g = x->g;
+    const mf_ownership *o = &g->owners;
+    int64_t most = 1 + (x->pairs ? 2 * g->here_count * x->out_count : o->runs), found = 1, unique = 0;
+    int *list = mf_alloc((size_t)most * sizeof *list);
+    if (!list)
+        return NULL;
+    list[0] = x->s->comm->rank;
+    for (int64_t run = 0; run < o->runs && !x->pairs; run++)
+        list[found++] = mf_ownership_process(o, run);
+    for (int k = 0; k < x->out_count && x->pairs; k++)
+        for (int64_t i = 0; i < g->here_count; i++) {
+            const mf_permutation *p = &g->instr->participants->permutations[k];
+            int ranks[2] = { p->sources[g->members[i].rank], p->targets[g->members[i].rank] };
+            for (int side = 0; side < 2; side++)
+                if (ranks[side] >= 0)
+                    list[found++] = mf_ownership_process(o, mf_ownership_run_of(o, ranks[side]));
         }
-        numbers[process] = x->source_count;
-        x->sources[x->source_count] = (mf_exchange_peer){ .process = process, .nth = (before + x->source_count) % count };
-        x->source_count++;
+    qsort(list, (size_t)found, sizeof *list, by_number);
+    for (int64_t i = 0; i < found; i++)
+        if (!i || list[i] != list[unique - 1])
+            list[unique++] = list[i];
+    *count = unique;
+    return list;
+}
+
+/* This process first, then the others around the circle. */
+static bool number_sources(mf_exchange *x)
+{
+    int64_t count, own = 0;
+    int *list = find_processes(x, &count);
+    x->sources = list ? mf_calloc((size_t)count, sizeof *x->sources) : NULL;
+    if (x->sources) {
+        while (list[own] != x->s->comm->rank)
+            own++;
+        x->source_count = (int)count;
+        for (int64_t i = 0; i < count; i++)
+            x->sources[i] = (mf_exchange_peer){ .process = list[(own + i) % count], .nth = (int)((own + i) % count) };
     }
+    mf_free(list);
     return x->sources;
 }
 
-/* Each source's ranks, one list behind the other, and each rank's position in its. */
-static void list_ranks(mf_exchange *x, const int *numbers)
+/* The number of a process among the sources, of which it is one. */
+static int source_of(const mf_exchange *x, int process)
 {
-    int64_t n = x->g->member_count, *list = x->ranks;
-    for (int64_t i = 0; i < n; i++) {
-        x->source_at[i] = numbers[x->g->owners[i]];
-        if (x->source_at[i] >= 0)
-            x->position[i] = x->sources[x->source_at[i]].rank_count++;
+    int size = x->s->comm->size, own = x->sources->process, low = 0, high = x->source_count;
+    int distance = (process - own + size) % size;
+    while (high - low > 1) {
+        int middle = low + (high - low) / 2;
+        *(distance < (x->sources[middle].process - own + size) % size ? &high : &low) = middle;
     }
-    for (int s = 0; s < x->source_count; list += x->sources[s++].rank_count)
-        x->sources[s].ranks = list;
-    for (int64_t i = 0; i < n; i++)
-        if (x->source_at[i] >= 0)
-            x->sources[x->source_at[i]].ranks[x->position[i]] = i;
+    return low;
 }
 
-/* The frontiers of all sources' ranks; there are no more nodes than ranks. */
-static bool find_frontiers(mf_exchange *x)
+static int source_of_rank(const mf_exchange *x, int64_t rank)
 {
-    const mf_rendezvous *g = x->g;
-    int64_t n = g->member_count;
-    for (int i = 0; i < x->source_count; i++)
-        if (!(x->sources[i].frontier = mf_alloc((size_t)x->sources[i].rank_count * sizeof *x->sources[i].frontier)))
-            return false;
-    for (int64_t from = 0, to; from < n; from = to) {
-        mf_exchange_peer *owner = &x->sources[x->source_at[from]];
-        for (to = from + 1; to < n && g->owners[to] == owner->process;)
-            to++;
-        owner->frontier_count += mf_frontier(n, from, to, owner->frontier + owner->frontier_count);
+    const mf_ownership *o = &x->g->owners;
+    return source_of(x, mf_ownership_process(o, mf_ownership_run_of(o, rank)));
+}
+
+/* Each source's runs of ranks, one list behind the other. */
+static bool list_runs(mf_exchange *x)
+{
+    const mf_ownership *o = &x->g->owners;
+    mf_rank_run *list = x->runs = mf_alloc((size_t)o->runs * sizeof *list);
+    if (!list)
+        return false;
+    for (int64_t i = 0; i < o->runs; i++)
+        x->sources[source_of(x, mf_ownership_process(o, i))].run_count++;
+    for (int s = 0; s < x->source_count; list += x->sources[s].run_count, x->sources[s++].run_count = 0)
+        x->sources[s].runs = list;
+    for (int64_t i = 0; i < o->runs; i++) {
+        mf_exchange_peer *owner = &x->sources[source_of(x, mf_ownership_process(o, i))];
+        mf_rank_run run = { mf_ownership_first(o, i), mf_ownership_first(o, i + 1), owner->rank_count };
+        owner->runs[owner->run_count++] = run;
+        owner->rank_count += run.end - run.first;
     }
     return true;
 }
 
-/* Who takes part, in one walk over all members. */
-static bool find_sources(mf_exchange *x)
+/* Among the ranks of its process. */
+static int64_t position_of(const mf_exchange_peer *owner, int64_t rank)
+{
+    int64_t low = 0, high = owner->run_count;
+    while (high - low > 1) {
+        int64_t middle = low + (high - low) / 2;
+        *(rank < owner->runs[middle].first ? &high : &low) = middle;
+    }
+    return owner->runs[low].before + rank - owner->runs[low].first;
+}
+
+/* Of one source's ranks. */
+static bool find_frontier(const mf_exchange *x, mf_exchange_peer *of)
+{
+    mf_subtree nodes[MF_FRONTIER_MAX];
+    int64_t n = x->g->member_count, count = 0;
+    for (int64_t i = 0; i < of->run_count; i++)
+        count += mf_frontier(n, of->runs[i].first, of->runs[i].end, nodes);
+    of->frontier = mf_alloc((size_t)count * sizeof *of->frontier);
+    for (int64_t i = 0; i < of->run_count && of->frontier; i++)
+        of->frontier_count += mf_frontier(n, of->runs[i].first, of->runs[i].end, of->frontier + of->frontier_count);
+    return of->frontier;
+}
+
+/* What comes from a process is in the order of its ranks. */
+static void number_pairs(const mf_exchange *x, int k)
 {
     const mf_rendezvous *g = x->g;
-    size_t n = (size_t)g->member_count;
-    bool pairs = x->pairs = only_permutes(x);
-    int *numbers = mf_calloc((size_t)x->s->comm->size, sizeof *numbers);
-    x->source_at = mf_alloc(n * sizeof *x->source_at);
-    x->position = mf_alloc(n * sizeof *x->position);
-    x->ranks = mf_alloc(n * sizeof *x->ranks);
-    bool made = numbers && x->source_at && x->position && x->ranks;
-    for (size_t i = 0; i < n && made && !pairs; i++)
-        numbers[g->owners[i]] = 1;
-    for (int k = 0; k < x->out_count && made && pairs; k++)
-        mark_partners(x, mf_exchange_eqn(x, k), numbers);
-    made = made && number_sources(x, numbers);
-    if (made)
-        list_ranks(x, numbers);
-    mf_free(numbers);
-    made = made && (pairs || find_frontiers(x));
-    for (int i = 0; i < x->source_count && made; i++)
-        made = (x->sources[i].offsets = mf_alloc((size_t)x->out_count * sizeof *x->sources[i].offsets));
+    const mf_permutation *p = &g->instr->participants->permutations[k];
+    mf_exchange_pair *pairs = x->exchanged + k * g->here_count;
+    for (int64_t i = 0; i < g->here_count; i++) {
+        int source = p->sources[g->members[i].rank], target = p->targets[g->members[i].rank];
+        int from = source < 0 ? 0 : source_of_rank(x, source), to = target < 0 ? 0 : source_of_rank(x, target);
+        pairs[i] = (mf_exchange_pair){ to ? to : -1, from ? from : -1, 0 };
+        for (int64_t j = 0; j < i && from; j++)
+            if (pairs[j].from == from) {
+                int64_t other = p->sources[g->members[j].rank];
+                pairs[other < source ? i : j].number++;
+            }
+    }
+}
+
+static bool find_pairs(mf_exchange *x)
+{
+    bool any = false;
+    for (int k = 0; k < x->out_count; k++)
+        any |= mf_exchange_eqn(x, k)->op->collective == MF_COLLECTIVE_PERMUTE;
+    if (any && !(x->exchanged = mf_alloc((size_t)(x->out_count * x->g->here_count) * sizeof *x->exchanged)))
+        return false;
+    for (int k = 0; k < x->out_count; k++)
+        if (mf_exchange_eqn(x, k)->op->collective == MF_COLLECTIVE_PERMUTE)
+            number_pairs(x, k);
+    return true;
+}
+
+/* Who takes part. */
+static bool find_sources(mf_exchange *x)
+{
+    x->pairs = only_permutes(x);
+    bool made = number_sources(x) && find_pairs(x) && (x->pairs || list_runs(x));
+    for (int i = 0; i < x->source_count && made; i++) {
+        mf_exchange_peer *from = &x->sources[i];
+        made = (from->offsets = mf_alloc((size_t)x->out_count * sizeof *from->offsets)) && (x->pairs || find_frontier(x, from));
+    }
     return made;
 }
 
@@ -722,46 +771,26 @@ static unsigned char *chunk_from(const mf_exchange *x, int k, const mf_exchange_
     return from->data[part_of(x, k)].data + from->offsets[k];
 }
 
-typedef struct receiving {
-    const void **from;
-    const unsigned char *at;
-    int64_t bytes;
-} receiving;
-
-static void take_pair(void *context, int64_t number, int64_t source)
+const void *mf_exchange_operand(const mf_exchange *x, int k, int64_t rank)
 {
-    const receiving *r = context;
-    r->from[source] = r->at + number * r->bytes;
-}
-
-void mf_exchange_operands(const mf_exchange *x, int k, const void **from)
-{
-    const mf_eqn *e = mf_exchange_eqn(x, k);
-    mf_collective_kind kind = e->op->collective;
     if (mf_relayed(x, k))
-        mf_relay_operands(x, k, from);
-    if (mf_relayed(x, k) || mf_reduces(e) || kind == MF_COLLECTIVE_ALL_TO_ALL)
-        return;
-    for (int i = 1; i < x->source_count; i++) {
-        const mf_exchange_peer *peer = &x->sources[i];
-        receiving r = { from, chunk_from(x, k, peer), e->in[0]->type->bytes };
-        if (kind == MF_COLLECTIVE_PERMUTE)
-            pairs_between(x, e, peer->process, x->s->comm->rank, take_pair, &r);
-        for (int64_t at = 0; at < peer->rank_count && kind != MF_COLLECTIVE_PERMUTE; at++)
-            from[peer->ranks[at]] = r.at + at * r.bytes;
-    }
+        return mf_relay_operand(x, k, rank);
+    const mf_exchange_peer *from = &x->sources[source_of_rank(x, rank)];
+    return chunk_from(x, k, from) + position_of(from, rank) * mf_exchange_eqn(x, k)->in[0]->type->bytes;
 }
 
-void mf_exchange_hold(const mf_exchange *x, int k, int64_t rank, const void *operand, mf_register *to)
+void mf_exchange_hold(const mf_exchange *x, int k, int64_t target, mf_register *to)
 {
-    const mf_register *in = &x->sources[x->source_at[rank]].data[part_of(x, k)];
-    mf_register_view(to, in, (const unsigned char *)operand - in->data);
+    const mf_exchange_pair *pair = &pairs_of(x, k)[mf_rendezvous_member(x->g, target) - x->g->members];
+    const mf_exchange_peer *from = &x->sources[pair->from];
+    mf_register_view(to, &from->data[part_of(x, k)], from->offsets[k] + pair->number * mf_exchange_eqn(x, k)->in[0]->type->bytes);
 }
 
 const void *mf_exchange_piece(const mf_exchange *x, int k, int64_t s, int64_t r)
 {
+    const mf_exchange_peer *own = x->sources, *from = &own[source_of_rank(x, s)];
     int64_t bytes = mf_exchange_eqn(x, k)->in[0]->type->bytes / x->g->member_count;
-    return chunk_from(x, k, &x->sources[x->source_at[s]]) + (x->position[s] * x->sources[0].rank_count + x->position[r]) * bytes;
+    return chunk_from(x, k, from) + (position_of(from, s) * own->rank_count + position_of(own, r)) * bytes;
 }
 
 typedef struct combining {

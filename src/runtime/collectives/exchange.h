@@ -10,12 +10,24 @@
 enum { MF_PART_SHARED, MF_PART_OWN, MF_PARTS, MF_PART_PIECES = MF_PARTS, MF_PART_RELAY };
 typedef struct mf_relay mf_relay;
 
+/* Ranks that one process has and that follow one another; so many of its ranks come before them. */
+typedef struct mf_rank_run {
+    int64_t first, end, before;
+} mf_rank_run;
+
+/* Of a ppermute, what a member of this process has to do with others: numbers of sources, or -1 for nobody and this process itself. */
+typedef struct mf_exchange_pair {
+    int to, from;
+    int number; /* of its operand among those that come from there */
+} mf_exchange_pair;
+
 /* A process that takes part: what it contributes, as far as it is here. */
 typedef struct mf_exchange_peer {
     int process;
     int nth; /* of them all, in order */
     int64_t rank_count, frontier_count;
-    int64_t *ranks;             /* that it has, ascending */
+    int64_t run_count;
+    mf_rank_run *runs;          /* the ranks that it has, ascending */
     mf_subtree *frontier;       /* of them, where something is reduced */
     int64_t *offsets;           /* by result: where its chunk begins in its part */
     int64_t bytes[MF_PARTS];    /* of what it sends here; of this process, of what it sends to everybody */
@@ -32,19 +44,19 @@ struct mf_exchange {
     int out_count, source_count;
     mf_exchange_peer *sources; /* those with which something may be exchanged; this process first, then around the circle in their order */
     bool pairs;                /* only ppermutes: the sources are this process's own partners */
-    int *source_at;            /* by rank: the number of its process's; -1: nothing goes there */
-    int64_t *ranks, *position; /* of all sources; by rank: among the ranks of its process */
-    int round;                 /* the next one in which they exchange what goes directly (relay.h) */
-    mf_register *sums;         /* by result, of reductions that go in pieces; NULL: none does */
-    mf_relay *relay;           /* NULL: everybody sends to everybody */
-    mf_message_tag tag;        /* of its messages, but for what tells them apart */
-    bool named;                /* which is the same in the next run, but for the call */
-    struct mf_blocks *blocks;  /* of those reductions */
-    int first_messages;        /* of those that go by relay */
-    mf_rendezvous *own;        /* a lasting rendezvous, which ends with the exchange; or NULL */
-    mf_exchange *next;         /* that the stage has kept */
-    const mf_comm *comm;       /* for which it is laid out */
-    int64_t pieces_from;       /* and with which of mf_pieces_from and mf_way_forced */
+    mf_rank_run *runs;         /* of all sources */
+    mf_exchange_pair *exchanged; /* by result, then by member here; NULL: there is no ppermute */
+    int round;                   /* the next one in which they exchange what goes directly (relay.h) */
+    mf_register *sums;           /* by result, of reductions that go in pieces; NULL: none does */
+    mf_relay *relay;             /* NULL: everybody sends to everybody */
+    mf_message_tag tag;          /* of its messages, but for what tells them apart */
+    bool named;                  /* which is the same in the next run, but for the call */
+    struct mf_blocks *blocks;    /* of those reductions */
+    int first_messages;          /* of those that go by relay */
+    mf_rendezvous *own;          /* a lasting rendezvous, which ends with the exchange; or NULL */
+    mf_exchange *next;           /* that the stage has kept */
+    const mf_comm *comm;         /* for which it is laid out */
+    int64_t pieces_from;         /* and with which of mf_pieces_from and mf_way_forced */
     int way;
     _Atomic int pending;
     _Atomic(mf_error_object *) error; /* the first */
@@ -92,7 +104,7 @@ bool mf_relayed(const mf_exchange *x, int k);
 int mf_relay_messages(mf_exchange *x); /* goes to the next step that has any, and says how many; 0: none is left; -1: memory is out */
 void mf_relay_post(mf_exchange *x);    /* that step's */
 bool mf_relay_arrived(mf_exchange *x); /* they have ended: combines what came. False: memory is out */
-void mf_relay_operands(const mf_exchange *x, int k, const void **from);
-bool mf_relay_sum(const mf_exchange *x, int k, mf_register *sum); /* of result k; false: memory is out */
+const void *mf_relay_operand(const mf_exchange *x, int k, int64_t rank); /* of what is gathered */
+bool mf_relay_sum(const mf_exchange *x, int k, mf_register *sum);        /* of result k; false: memory is out */
 
 #endif

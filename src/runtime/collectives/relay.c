@@ -22,7 +22,7 @@ typedef struct part { /* of the vector, at a node */
 
 struct mf_relay {
     int64_t processes, own; /* participants; the number of this one */
-    int *first;             /* by participant: its first rank; and behind the last */
+    mf_span ranks;          /* this one's */
     int step;
     int64_t *offsets; /* by result: in the vector, or in a record */
     /* reductions */
@@ -50,33 +50,6 @@ bool mf_relayed(const mf_exchange *x, int k)
 
 /* ------------------------------------------------------------------ beginning */
 
-/* The participants, where each has one interval of ranks and they ascend or descend with these. 0: it is not so. */
-static int64_t count_participants(const mf_rendezvous *g)
-{
-    int64_t count = 1;
-    int direction = 0;
-    for (int64_t i = 1; i < g->member_count; i++) {
-        int way = (g->owners[i] > g->owners[i - 1]) - (g->owners[i] < g->owners[i - 1]);
-        if (way && direction && way != direction)
-            return 0;
-        direction = way ? way : direction;
-        count += way != 0;
-    }
-    return count;
-}
-
-static void find_participants(mf_relay *r, const mf_rendezvous *g, int rank)
-{
-    int64_t count = 0;
-    for (int64_t i = 0; i < g->member_count; i++) {
-        if (i && g->owners[i] == g->owners[i - 1])
-            continue;
-        r->own = g->owners[i] == rank ? count : r->own;
-        r->first[count++] = (int)i;
-    }
-    r->first[count] = (int)g->member_count;
-}
-
 static int64_t in_units(int64_t bytes) { return (bytes + UNIT - 1) / UNIT; }
 
 static void lay_out(const mf_exchange *x, mf_relay *r)
@@ -96,7 +69,7 @@ static void lay_out(const mf_exchange *x, mf_relay *r)
 static bool put_partials(const mf_exchange *x, mf_relay *r)
 {
     mf_subtree nodes[MF_FRONTIER_MAX];
-    r->part_count = mf_frontier(x->g->member_count, r->first[r->own], r->first[r->own + 1], nodes);
+    r->part_count = mf_frontier(x->g->member_count, r->ranks.first, r->ranks.end, nodes);
     bool made = mf_register_new(&r->mine, r->part_count * r->length * UNIT);
     for (int i = 0; i < r->part_count && made; i++) {
         r->parts[i] = (part){ nodes[i], r->mine.data + i * r->length * UNIT, 0 };
@@ -114,15 +87,14 @@ static bool put_partials(const mf_exchange *x, mf_relay *r)
 
 static bool put_records(const mf_exchange *x, mf_relay *r)
 {
-    int64_t from = r->first[r->own], end = r->first[r->own + 1];
-    if (!mf_register_new(&r->all, x->g->member_count * r->record))
+    const mf_rendezvous *g = x->g;
+    if (!mf_register_new(&r->all, g->member_count * r->record))
         return false;
-    memset(r->all.data + from * r->record, 0, (size_t)((end - from) * r->record));
-    for (int64_t i = from; i < end; i++)
+    memset(r->all.data + r->ranks.first * r->record, 0, (size_t)((r->ranks.end - r->ranks.first) * r->record));
+    for (const mf_participant *m = g->members; m < g->members + g->here_count; m++)
         for (int k = 0; k < x->out_count; k++)
             if (is_gathered(mf_exchange_eqn(x, k)))
-                memcpy(r->all.data + i * r->record + r->offsets[k], x->g->members[i].in[k].data,
-                       (size_t)mf_exchange_eqn(x, k)->in[0]->type->bytes);
+                memcpy(r->all.data + m->rank * r->record + r->offsets[k], m->in[k].data, (size_t)mf_exchange_eqn(x, k)->in[0]->type->bytes);
     return true;
 }
 
@@ -131,7 +103,8 @@ bool mf_relay_prepare(mf_exchange *x)
     int forced = atomic_load_explicit(&mf_way_forced, memory_order_relaxed);
     if (forced == MF_WAY_DIRECT || (forced < 0 && x->s->comm->size <= MF_DIRECT_MOST))
         return true;
-    int64_t processes = count_participants(x->g), bytes = 0;
+    const mf_ownership *owners = &x->g->owners;
+    int64_t processes = owners->ordered ? owners->runs : 0, bytes = 0;
     for (int k = 0; k < x->out_count; k++)
         bytes += mf_reduces(mf_exchange_eqn(x, k)) ? mf_partial_bytes(mf_exchange_eqn(x, k)) : 0;
     mf_way way = mf_way_of(atomic_load_explicit(&mf_pieces_from, memory_order_relaxed), processes, bytes);
@@ -144,11 +117,11 @@ bool mf_relay_prepare(mf_exchange *x)
     r->processes = processes;
     r->way = way;
     r->step = -1;
-    r->first = mf_alloc((size_t)(processes + 1) * sizeof *r->first);
+    r->own = mf_ownership_run_of(owners, x->g->members[0].rank);
+    r->ranks = (mf_span){ mf_ownership_first(owners, r->own), mf_ownership_first(owners, r->own + 1) };
     r->offsets = mf_calloc((size_t)x->out_count, sizeof *r->offsets);
-    if (!r->first || !r->offsets)
+    if (!r->offsets)
         return false;
-    find_participants(r, x->g, x->s->comm->rank);
     lay_out(x, r);
     return (!r->length || put_partials(x, r)) && (!r->record || put_records(x, r));
 }
@@ -162,7 +135,6 @@ void mf_relay_free(mf_relay *r)
     mf_register_release(&r->all);
     for (int i = 0; i < STEPS; i++)
         mf_register_release(&r->came[i]);
-    mf_free(r->first);
     mf_free(r->offsets);
     mf_free(r);
 }
@@ -184,7 +156,7 @@ static mf_message_tag tag_of(const posting *p, int number)
     return mf_exchange_tag(p->x, p->t.partial && !number ? MF_PART_SHARED : mf_hash_mix(step, (uint64_t)number));
 }
 
-static int process_of(const posting *p, int64_t participant) { return p->x->g->owners[p->x->relay->first[participant]]; }
+static int process_of(const posting *p, int64_t participant) { return mf_ownership_process(&p->x->g->owners, participant); }
 
 static void send(posting *p, const unsigned char *at, int64_t bytes)
 {
@@ -220,7 +192,7 @@ static void post_vector(posting *p)
         send(p, r->sum.data + t->sends.first * UNIT, out);
         return;
     }
-    int count = t->from < 0 ? 0 : mf_relay_nodes(r->first, r->processes, t->from, r->step, nodes);
+    int count = t->from < 0 ? 0 : mf_relay_nodes(&p->x->g->owners, t->from, r->step, nodes);
     for (int i = 0; i < count; i++)
         receive(p, p->post ? r->came[r->step].data + i * in : NULL, in);
     for (int i = 0; i < r->part_count && t->to >= 0; i++)
@@ -228,12 +200,14 @@ static void post_vector(posting *p)
 }
 
 /* The bytes of the records that a participant has. */
-static int records_of(const mf_relay *r, int64_t participant, bool partial, mf_span *out)
+static int records_of(const mf_exchange *x, int64_t participant, bool partial, mf_span *out)
 {
+    const mf_relay *r = x->relay;
+    const mf_ownership *owners = &x->g->owners;
     out[0] = (mf_span){ 0, r->processes };
     int count = partial ? mf_relay_held(r->processes, participant, r->step, out) : 1;
     for (int i = 0; i < count; i++)
-        out[i] = (mf_span){ r->first[out[i].first] * r->record, r->first[out[i].end] * r->record };
+        out[i] = (mf_span){ mf_ownership_first(owners, out[i].first) * r->record, mf_ownership_first(owners, out[i].end) * r->record };
     return count;
 }
 
@@ -241,10 +215,10 @@ static void post_records(posting *p)
 {
     const mf_relay *r = p->x->relay;
     mf_span span[2];
-    int count = p->t.from < 0 ? 0 : records_of(r, p->t.from, p->t.partial, span);
+    int count = p->t.from < 0 ? 0 : records_of(p->x, p->t.from, p->t.partial, span);
     for (int i = 0; i < count; i++)
         receive(p, r->all.data + span[i].first, span[i].end - span[i].first);
-    count = p->t.to < 0 ? 0 : records_of(r, r->own, p->t.partial, span);
+    count = p->t.to < 0 ? 0 : records_of(p->x, r->own, p->t.partial, span);
     for (int i = 0; i < count; i++)
         send(p, r->all.data + span[i].first, span[i].end - span[i].first);
 }
@@ -265,12 +239,13 @@ static int post(mf_exchange *x, bool really)
 }
 
 /* Memory for what this step brings; false: there is none. */
-static bool make_room(mf_relay *r)
+static bool make_room(const mf_exchange *x)
 {
+    mf_relay *r = x->relay;
     mf_subtree nodes[MF_RELAY_NODES];
     mf_transfer t = transfer(r, r->way);
     int64_t bytes = t.partial && t.from >= 0 ? span_bytes(t.receives) : 0;
-    return !bytes || mf_register_new(&r->came[r->step], bytes * mf_relay_nodes(r->first, r->processes, t.from, r->step, nodes));
+    return !bytes || mf_register_new(&r->came[r->step], bytes * mf_relay_nodes(&x->g->owners, t.from, r->step, nodes));
 }
 
 /* ------------------------------------------------------------------ combining */
@@ -301,7 +276,7 @@ static bool combine(const mf_exchange *x, const mf_transfer *t)
     mf_subtree nodes[MF_RELAY_NODES];
     part all[2 * MF_RELAY_NODES];
     int64_t bytes = span_bytes(t->receives), n = x->g->member_count;
-    int count = 0, came = t->from < 0 ? 0 : mf_relay_nodes(r->first, r->processes, t->from, r->step, nodes);
+    int count = 0, came = t->from < 0 ? 0 : mf_relay_nodes(&x->g->owners, t->from, r->step, nodes);
     for (int i = 0, j = 0; came && (i < r->part_count || j < came);) {
         bool own = j == came || (i < r->part_count && r->parts[i].node.first < nodes[j].first);
         all[count++] = own ? r->parts[i] : (part){ nodes[j], r->came[r->step].data + j * bytes, t->receives.first };
@@ -331,7 +306,7 @@ int mf_relay_messages(mf_exchange *x)
     int last = mf_relay_steps(r->processes), count = 0;
     while (!count && ++r->step < last)
         count = post(x, false);
-    return !count || make_room(r) ? count : -1;
+    return !count || make_room(x) ? count : -1;
 }
 
 void mf_relay_post(mf_exchange *x) { post(x, true); }
@@ -345,12 +320,10 @@ bool mf_relay_arrived(mf_exchange *x)
 
 /* ------------------------------------------------------------------ what has come */
 
-void mf_relay_operands(const mf_exchange *x, int k, const void **from)
+const void *mf_relay_operand(const mf_exchange *x, int k, int64_t rank)
 {
     const mf_relay *r = x->relay;
-    for (int64_t i = 0; i < x->g->member_count && is_gathered(mf_exchange_eqn(x, k)); i++)
-        if (!x->g->members[i].here)
-            from[i] = r->all.data + i * r->record + r->offsets[k];
+    return r->all.data + rank * r->record + r->offsets[k];
 }
 
 bool mf_relay_sum(const mf_exchange *x, int k, mf_register *sum)

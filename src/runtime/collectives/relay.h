@@ -10,6 +10,7 @@
 #define MF_RUNTIME_COLLECTIVES_RELAY_H
 
 #include "runtime/collectives/frontier.h"
+#include "runtime/collectives/ownership.h"
 
 /* How a collective goes: from everybody to everybody; in steps, all that there is or, of a vector, ever smaller parts. */
 typedef enum mf_way { MF_WAY_DIRECT, MF_WAY_WHOLE, MF_WAY_PARTS } mf_way;
@@ -44,8 +45,8 @@ mf_transfer mf_relay_step(mf_way way, int64_t processes, int64_t participant, in
 /* Whose contributions a participant has before a step in which what is partial is sent: one or two intervals of participants, from left to
  * right. How many. */
 int mf_relay_held(int64_t processes, int64_t participant, int step, mf_span out[2]);
-/* The nodes that it has of a reduction; participant i has the ranks first[i] to first[i + 1] - 1. How many, at most MF_RELAY_NODES. */
+/* The nodes that it has of a reduction; participant i has run i of the ranks. How many, at most MF_RELAY_NODES. */
 enum { MF_RELAY_NODES = 2 * MF_FRONTIER_MAX };
-int mf_relay_nodes(const int *first, int64_t processes, int64_t participant, int step, mf_subtree *out);
+int mf_relay_nodes(const mf_ownership *owners, int64_t participant, int step, mf_subtree *out);
 
 #endif

@@ -113,12 +113,13 @@ int mf_relay_held(int64_t processes, int64_t participant, int step, mf_span out[
     return 1;
 }
 
-int mf_relay_nodes(const int *first, int64_t processes, int64_t participant, int step, mf_subtree *out)
+int mf_relay_nodes(const mf_ownership *owners, int64_t participant, int step, mf_subtree *out)
 {
     mf_span held[2];
-    int count = 0, spans = mf_relay_held(processes, participant, step, held);
+    int count = 0, spans = mf_relay_held(owners->runs, participant, step, held);
     for (int i = 0; i < spans; i++)
-        count += mf_frontier(first[processes], first[held[i].first], first[held[i].end], out + count);
+        count += mf_frontier(owners->count, mf_ownership_first(owners, held[i].first), mf_ownership_first(owners, held[i].end),
+                             out + count);
     return count;
 }
 

@@ -4,6 +4,7 @@
  * Invariants: members of a rendezvous executed one and the same instruction in the same iterations of the loops around it, and agree in
  * every coordinate that the collective does not run over; sums are one balanced tree over the members in rank order, whoever computes
  * them and in however many pieces. */
+#include "base/vector.h"
 #include "runtime/collectives/collectives.h"
 
 #include <string.h>
@@ -63,62 +64,10 @@ static mf_map *find_key(const mf_fiber *f, const mf_participants *m, int64_t *ke
 /* The rank in its group, which enters the key. */
 static int64_t rank_in_group(const mf_participants *m, int64_t at, int64_t *key, int *count)
 {
-    if (!m->groups)
-        return at;
-    for (int i = 0; i < m->groups->count; i++)
-        if (m->groups->at[i] == at) {
-            key[(*count)++] = i / m->member_count;
-            return i % m->member_count;
-        }
-    return -1;
-}
-
-static size_t rendezvous_bytes(const mf_instr *in)
-{
-    return sizeof(mf_rendezvous) +
-           (size_t)in->participants->member_count * (sizeof(mf_participant) + (size_t)in->in_count * sizeof(mf_register)) + 16;
-}
-
-/* Of the group that a key's last number names; groups of different sizes end in -1. */
-static int64_t members_of(const mf_participants *m, const int64_t *key, int count)
-{
-    int64_t n = m->member_count;
-    if (m->groups)
-        while (m->groups->at[key[count - 1] * m->member_count + n - 1] < 0)
-            n--;
-    return n;
-}
-
-int mf_rendezvous_device(const mf_rendezvous *g, const mf_map *map, int64_t index, int64_t rank)
-{
-    const mf_participants *m = g->instr->participants;
-    int64_t at = m->groups ? m->groups->at[g->key[g->key_count - 1] * m->member_count + rank] : rank;
-    int64_t along[MF_LEVELS], position = 0;
-    for (int level = 0; level < MF_LEVELS; level++)
-        along[level] = -1;
-    for (int a = m->axis_count - 1; a >= 0; at /= m->sizes[a--])
-        along[m->levels[a]] = at % m->sizes[a];
-    for (int level = 0;; level++) {
-        int64_t own = mf_map_index(map->plan, index < 0 ? 0 : index);
-        position += (along[level] >= 0 ? along[level] : own) * map->plan->device->span;
-        if (level == m->top)
-            return mf_map_device_at(map, position);
-        index = map->parent->index;
-        map = map->parent->map;
-    }
-}
-
-/* Who has which member, where an axis spans processes; one has this map and index. here_count stays 0 where nobody has one of them. */
-static void find_owners(mf_rendezvous *g, const mf_run_state *s, const mf_map *map, int64_t index)
-{
-    int64_t here = 0;
-    bool lost = false;
-    for (int64_t i = 0; i < g->member_count; i++) {
-        g->owners[i] = mf_comm_owner(s->comm, mf_rendezvous_device(g, map, index, i));
-        here += g->owners[i] == s->comm->rank;
-        lost |= g->owners[i] < 0;
-    }
-    g->here_count = lost ? 0 : here;
+    int64_t group, rank = mf_rank_at(m, at, &group);
+    if (m->groups && rank >= 0)
+        key[(*count)++] = group;
+    return rank;
 }
 
 static void *get_memory(mf_run_state *s, bool lasting, size_t bytes) { return lasting ? mf_calloc(1, bytes) : mf_run_state_get(s, bytes); }
@@ -131,34 +80,54 @@ static void put_memory(mf_run_state *s, bool lasting, void *at, size_t bytes)
         mf_run_state_put(s, at, bytes);
 }
 
+static void free_rendezvous(mf_run_state *s, mf_rendezvous *g)
+{
+    mf_ownership_free(&g->owners);
+    put_memory(s, g->lasting, g, mf_rendezvous_bytes(g->here_count, g->instr->in_count));
+}
+
+/* The members that are here, none of which has come. False: memory is out. */
+static bool seat_members(mf_rendezvous *g, int64_t group)
+{
+    const mf_instr *in = g->instr;
+    MF_SMALL_ARRAY(int64_t, ranks, 64, g->here_count);
+    mf_register *registers = (mf_register *)(((uintptr_t)(g + 1) + 15) & ~(uintptr_t)15);
+    g->members = (mf_participant *)(void *)(registers + g->here_count * in->in_count);
+    if (!ranks)
+        return false;
+    if (g->spread)
+        mf_members_here(in->participants, g->map, group, ranks);
+    for (int64_t i = 0; i < g->here_count; i++) {
+        g->members[i].rank = g->spread ? ranks[i] : i;
+        g->members[i].in = registers + i * in->in_count;
+    }
+    return true;
+}
+
 /* In no list yet; one of its members has this map and index. */
 static mf_rendezvous *make_rendezvous(mf_run_state *s, const mf_map *map, int64_t index, const mf_instr *in, mf_map *top,
                                       const int64_t *key, int count, bool spread, bool lasting)
 {
-    mf_rendezvous *g = get_memory(s, lasting, rendezvous_bytes(in));
+    const mf_participants *m = in->participants;
+    int64_t group = m->groups ? key[count - 1] : 0, here = spread ? mf_members_here(m, map, group, NULL) : mf_group_count(m, group);
+    mf_rendezvous *g = get_memory(s, lasting, mf_rendezvous_bytes(here, in->in_count));
     if (!g)
         return NULL;
     g->lasting = lasting;
-    int64_t n = in->participants->member_count;
-    mf_register *registers = (mf_register *)(((uintptr_t)(g + 1) + 15) & ~(uintptr_t)15);
-    g->members = (mf_participant *)(void *)(registers + n * in->in_count);
-    for (int64_t i = 0; i < n; i++)
-        g->members[i].in = registers + i * in->in_count;
     g->instr = in;
-    g->here_count = g->member_count = members_of(in->participants, key, count);
+    g->here_count = here;
+    g->member_count = mf_group_count(m, group);
     g->top = top;
+    g->map = map;
+    g->index = index;
+    g->spread = spread;
     g->key_count = count;
     if (count)
         memcpy(g->key, key, (size_t)count * sizeof *key);
-    if (spread) {
-        g->owners = get_memory(s, lasting, (size_t)n * sizeof *g->owners);
-        if (!g->owners) {
-            put_memory(s, lasting, g, rendezvous_bytes(in));
-            return NULL;
-        }
-        find_owners(g, s, map, index);
-    }
-    return g;
+    if (seat_members(g, group) && (!spread || mf_rendezvous_find_owners(g, s->comm)))
+        return g;
+    free_rendezvous(s, g);
+    return NULL;
 }
 
 /* f is the first of its members. */
@@ -191,13 +160,11 @@ static void unlink_rendezvous(mf_rendezvous *g)
 void mf_rendezvous_free(mf_run_state *s, mf_rendezvous *g)
 {
     const mf_instr *in = g->instr;
-    for (int64_t i = 0; i < in->participants->member_count; i++)
+    for (int64_t i = 0; i < g->here_count; i++)
         for (int k = 0; k < in->in_count; k++)
             mf_register_release(&g->members[i].in[k]);
-    if (g->exchange) /* keeps it */
-        return;
-    put_memory(s, g->lasting, g->owners, (size_t)in->participants->member_count * sizeof *g->owners);
-    put_memory(s, g->lasting, g, rendezvous_bytes(in));
+    if (!g->exchange) /* which keeps it */
+        free_rendezvous(s, g);
 }
 
 /* ------------------------------------------------------------------ arriving and going on */
@@ -205,7 +172,7 @@ void mf_rendezvous_free(mf_run_state *s, mf_rendezvous *g)
 static void announce(mf_rendezvous *g, mf_fiber **list)
 {
     const mf_instr *in = g->instr;
-    for (int64_t i = 0; i < g->member_count; i++) {
+    for (int64_t i = 0; i < g->here_count; i++) {
         mf_map *map = g->members[i].map;
         bool news = false;
         for (int k = 0; k < in->out_count && g->members[i].here; k++)
@@ -227,7 +194,7 @@ static int64_t operand_bytes(const mf_instr *in)
 bool mf_rendezvous_complete(mf_run_state *s, mf_rendezvous *g, const mf_exchange *x, const mf_fiber *self)
 {
     const mf_instr *in = g->instr;
-    int64_t n = g->member_count;
+    int64_t n = g->here_count;
     mf_fiber *list = NULL, **end = &list;
     int64_t start = mf_profile_begin();
     mf_error_object *error = NULL;
@@ -272,7 +239,7 @@ static bool is_lent(const mf_instr *in, int k)
 static bool join(mf_fiber *f, mf_rendezvous *g, int64_t rank)
 {
     const mf_instr *in = g->instr;
-    mf_participant *m = &g->members[rank];
+    mf_participant *m = mf_rendezvous_member(g, rank);
     m->fiber = in->participants->detached ? NULL : f;
     m->map = f->map;
     m->index = f->index;
@@ -307,15 +274,16 @@ static const char *spread_axis(const mf_fiber *f, const mf_participants *m)
 
 static bool is_ours(const mf_rendezvous *g, const mf_run_state *s, int64_t rank)
 {
-    return g->here_count && (!g->owners || g->owners[rank] == s->comm->rank);
+    return !g->spread || (g->owners.count && mf_comm_owner(s->comm, mf_rendezvous_device(g, rank)) == s->comm->rank);
 }
 
-static mf_error_object *not_ours(const mf_rendezvous *g, int device, int64_t rank)
+static mf_error_object *not_ours(const mf_rendezvous *g, const mf_run_state *s, int64_t rank)
 {
     const char *op = g->instr->eqn->op->name;
-    if (!g->here_count)
+    int device = mf_rendezvous_device(g, rank);
+    if (!g->owners.count)
         return mf_error_new(MF_ERROR_PEER, "%s: its maps have more devices than the processes together", op);
-    return mf_error_new(MF_ERROR_PEER, "%s: this process runs device %d, which process %d has", op, device, g->owners[rank]);
+    return mf_error_new(MF_ERROR_PEER, "%s: this process runs device %d, which process %d has", op, device, mf_comm_owner(s->comm, device));
 }
 
 mf_rendezvous *mf_rendezvous_at_once(mf_run_state *s, const mf_instr *in, mf_map *map)
@@ -323,15 +291,15 @@ mf_rendezvous *mf_rendezvous_at_once(mf_run_state *s, const mf_instr *in, mf_map
     mf_rendezvous *kept = mf_exchange_take_kept(s, in);
     if (kept) {
         kept->top = map;
+        kept->map = map;
         return kept;
     }
     mf_rendezvous *g = make_rendezvous(s, map, 0, in, map, NULL, 0, true, true);
     mf_error_object *error = g ? NULL : mf_error_out_of_memory();
-    for (int64_t d = 0; d < map->plan->size && !error; d++) {
-        int64_t rank = mf_map_index(map->plan, d);
-        g->members[rank].here = true;
-        if (!is_ours(g, s, rank))
-            error = not_ours(g, mf_rendezvous_device(g, map, d, rank), rank);
+    for (int64_t i = 0; i < map->plan->size && !error; i++) { /* by rank, as they are by row */
+        g->members[i].here = true;
+        if (!is_ours(g, s, g->members[i].rank))
+            error = not_ours(g, s, g->members[i].rank);
     }
     if (!error)
         return g;
@@ -352,20 +320,20 @@ static mf_step meet(mf_fiber *f, const mf_instr *in, mf_map *top, const int64_t 
     bool ours = (g || (g = new_rendezvous(f, in, top, key, count, spread))) && is_ours(g, s, rank);
     if (!ours) {
         mf_run_state_unlock(s);
-        return fail(s, in, g ? not_ours(g, f->device, rank) : mf_error_out_of_memory());
+        return fail(s, in, g ? not_ours(g, s, rank) : mf_error_out_of_memory());
     }
     if (!join(f, g, rank)) {
         mf_run_state_unlock(s);
         return fail(s, in, mf_error_out_of_memory());
     }
     bool last = g->arrived == g->here_count, detached = in->participants->detached; /* parked, not even the plan is ours to read */
-    bool here = last && !g->owners;
+    bool here = last && !g->spread;
     bool behind = !last && spread && !s->comm->together; /* so that the exchange begins before this one goes on */
     int64_t left = 1;
     if (last)
         unlink_rendezvous(g);
     if (here)
-        g->members[rank].fiber = f;
+        mf_rendezvous_member(g, rank)->fiber = f;
     else if (last && detached) /* the map waits for the exchange, which is active beside f; else in f's place */
         s->active++, top->remaining++;
     else if (!last && !detached)

@@ -144,40 +144,6 @@ static void make_segment(mf_planner *m, int index)
     m->seg_out[index] = out;
 }
 
-static void find_participants(mf_planner *m, const mf_item *item, mf_participants *participants)
-{
-    int64_t group_size;
-    mf_collective_members(item->eqns[0], &participants->axes, &participants->groups, &group_size);
-    participants->axis_count = participants->axes ? participants->axes->count : 0;
-    if (participants->axis_count > MF_LEVELS) {
-        m->error = mf_error_new(MF_ERROR_AXIS, "%s: more than %d axis names", item->eqns[0]->op->name, MF_LEVELS);
-        return;
-    }
-    participants->member_count = 1;
-    for (int a = 0; a < participants->axis_count; a++) {
-        const char *name = participants->axes->at[a];
-        int level = mf_axis_level(m->s.env, name);
-        if (level < 0 || level >= MF_LEVELS) {
-            m->error = mf_error_new(MF_ERROR_AXIS, "%s: unbound axis name: %s", item->eqns[0]->op->name, name);
-            return;
-        }
-        participants->levels[a] = level;
-        participants->sizes[a] = mf_axis_env_find(m->s.env, name)->size;
-        participants->top = level > participants->top ? level : participants->top;
-        participants->member_count *= participants->sizes[a];
-    }
-    if (participants->groups && !participants->groups->count)
-        participants->groups = NULL;
-    if (participants->groups)
-        participants->member_count = group_size;
-    participants->detached = item->side == MF_DEVICE && m->mapped && !participants->top &&
-                             !participants->groups; /* the last member ends it in time */
-    for (int k = 0; k < item->count; k++) {
-        const mf_variable *v = item->eqns[k]->out[0];
-        participants->detached &= m->s.side[v->id] == MF_UNIFORM && (m->plan->spread || !m->read_by_device[v->id]);
-    }
-}
-
 static void make_collective(mf_planner *m, int index)
 {
     const mf_item *item = &m->s.items[index];
@@ -189,8 +155,10 @@ static void make_collective(mf_planner *m, int index)
     }
     if (m->error)
         return;
-    find_participants(m, item, participants);
+    mf_find_participants(m, item, participants);
     participants->eqns = item->eqns;
+    if (!m->error)
+        mf_find_permutations(m, participants, item->count);
     participants->ordinal = m->plan->collective_count++;
     wait_for(m, item->side, in, item->count, index);
     mf_instr *made = m->error ? NULL : new_instr(m, item->side, item, index);
@@ -214,7 +182,7 @@ static void make_axis_index(mf_planner *m, int index)
     made->kind = MF_DO_AXIS_INDEX;
     made->eqn = item->eqns[0];
     made->participants = participants;
-    find_participants(m, item, participants);
+    mf_find_participants(m, item, participants);
     set_operands(m, made, item->side, NULL, 0, item->eqns[0]->out, 1);
 }
 

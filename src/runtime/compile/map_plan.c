@@ -121,6 +121,16 @@ static const bool *uniform_inputs(mf_planner *m, const mf_pmap_params *params, c
     return uniform;
 }
 
+/* From one to the next, where that is always the same. */
+static int64_t step_of(const mf_intlist *devices)
+{
+    int64_t step = devices->count > 1 ? devices->at[1] - devices->at[0] : 1;
+    for (int i = 1; i < devices->count; i++)
+        if (devices->at[i] - devices->at[i - 1] != step)
+            return 0;
+    return step;
+}
+
 mf_map_plan *mf_plan_map(mf_plan *plan, const mf_eqn *map, const mf_axis_env *body_env, const bool *held, mf_error_object **error)
 {
     mf_planner m = { .plan = plan };
@@ -138,6 +148,7 @@ mf_map_plan *mf_plan_map(mf_plan *plan, const mf_eqn *map, const mf_axis_env *bo
         made->out_count = p->out_count;
         made->axes = params->in_axes->at;
         made->devices = params->devices;
+        made->device_step = step_of(params->devices);
         made->shards = mf_planner_get(&m, (size_t)p->in_count, sizeof *made->shards);
         made->out = mf_planner_get(&m, (size_t)p->out_count, sizeof *made->out);
         made->types = mf_planner_get(&m, (size_t)p->in_count, sizeof *made->types);

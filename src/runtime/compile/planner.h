@@ -40,8 +40,10 @@ typedef struct mf_blocks {
 void mf_find_crossings(mf_planner *m);     /* registers.c */
 void mf_look_at(mf_planner *m, int index); /* until the next call, computed_in tells what this item computes itself */
 void mf_reference_inputs(mf_planner *m);
-void mf_make_instructions(mf_planner *m);                      /* instructions.c */
-int *mf_output_references(mf_planner *m);                      /* blocks.c */
+void mf_make_instructions(mf_planner *m);                                                     /* instructions.c */
+void mf_find_participants(mf_planner *m, const mf_item *item, mf_participants *participants); /* participants.c */
+void mf_find_permutations(mf_planner *m, mf_participants *p, int count);                      /* of so many equations */
+int *mf_output_references(mf_planner *m);                                                     /* blocks.c */
 void mf_find_last_uses(mf_planner *m, const int *out);         /* last_use.c: fills die and takes; out: references of the results */
 void mf_compile_segments(mf_planner *m);                       /* segment.c */
 void mf_make_blocks(mf_planner *m, int *out, mf_blocks *made); /* blocks.c */

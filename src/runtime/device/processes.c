@@ -151,6 +151,15 @@ int mf_process_count(void)
     return c ? c->size : atomic_load(&process.state) != FAILED;
 }
 
+void mf_comm_count_devices(mf_comm *c)
+{
+    for (int p = 0; p < c->size; p++) {
+        int devices = c->first_device[p + 1] - c->first_device[p];
+        c->least_devices = !p || devices < c->least_devices ? devices : c->least_devices;
+        c->most_devices = devices > c->most_devices ? devices : c->most_devices;
+    }
+}
+
 int mf_comm_owner(const mf_comm *c, int device)
 {
     int low = 0, high = c->size; /* first_device[low] <= device < first_device[high] */

@@ -372,7 +372,7 @@ static bool begin_exchange(run *r, const action *a)
     g->lockstep = r;
     for (int64_t d = 0; d < r->plan->size; d++)
         for (int k = 0; k < a->instr->in_count; k++)
-            g->members[mf_map_index(r->plan, d)].in[k] = (mf_register){ .data = r->at[a->in[k]] + d * step_of(r, a->in[k]) };
+            g->members[d].in[k] = (mf_register){ .data = r->at[a->in[k]] + d * step_of(r, a->in[k]) };
     r->f->waiting = a->instr;
     if (mf_exchange_begin(s, g)) /* r may go on from here, elsewhere */
         return true;

@@ -41,6 +41,16 @@ static inline mf_variable *mf_origin(mf_variable *v)
     return v;
 }
 
+/* A group's members, at positions along the collective's axes. */
+typedef struct mf_rank_group {
+    int64_t count, first, step; /* step 0: they do not lie at equal distances */
+} mf_rank_group;
+
+/* Of a ppermute, by rank: whose operand it gets, and who gets its; -1: nobody's, nobody. */
+typedef struct mf_permutation {
+    const int *sources, *targets;
+} mf_permutation;
+
 /* Who takes part in a collective. Level 0 is the innermost map around the equation, level 1 the next one out. */
 typedef struct mf_participants {
     int axis_count;
@@ -48,9 +58,12 @@ typedef struct mf_participants {
     int64_t sizes[MF_LEVELS];
     int top;                  /* the greatest level */
     int64_t member_count;     /* of the largest group */
-    const mf_intlist *groups; /* members of each group in turn, filled up with -1; empty: one group of all */
-    const mf_namelist *axes;  /* for messages */
-    bool detached;            /* no result is read by the device's own block before it waits for it: members go on at once */
+    const mf_intlist *groups; /* members of each group in turn, filled up with -1; NULL: one group of all */
+    mf_rank_group *each_group;
+    int *places;                  /* by position: where it stands in groups; -1: in none */
+    mf_permutation *permutations; /* by result; of those that are none: NULLs */
+    const mf_namelist *axes;      /* for messages */
+    bool detached;                /* no result is read by the device's own block before it waits for it: members go on at once */
     int ordinal;         /* among the plan's collectives. The same in every process: which collectives join and how they follow one another
                                  depends on declared variance alone, never on what is held once */
     const mf_eqn **eqns; /* by result */
@@ -126,6 +139,7 @@ struct mf_map_plan {
     mf_block *device, *uniform;
     mf_map_output *out;
     const mf_intlist *devices; /* may be empty */
+    int64_t device_step;       /* from one to the next of them; 0: it is not always the same */
     mf_lockstep *lockstep;     /* how all devices are run at once by one thread; NULL where that cannot be, or does not pay */
 };
 

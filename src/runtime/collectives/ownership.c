@@ -1,0 +1,98 @@
+/* See ownership.h. A line meets its processes in their order. Where its step is no longer than what the least of them has, it meets all
+ * that lie between, and the run of each follows from where its devices begin; where it is as long as what the most has, nobody has two
+ * ranks of it. */
+#include "runtime/collectives/ownership.h"
+
+#include "base/alloc.h"
+
+static int64_t device_of(const mf_ownership *o, int64_t rank) { return o->device + rank * o->step; }
+
+static int64_t distance(int64_t a, int64_t b) { return a < b ? b - a : a - b; }
+
+bool mf_ownership_line(mf_ownership *o, const mf_comm *c, int64_t device, int64_t step, int64_t count)
+{
+    int64_t width = distance(step, 0), last = device + step * (count - 1);
+    bool dense = count == 1 || (step && width <= c->least_devices), sparse = c->most_devices && width >= c->most_devices;
+    if (count < 1 || (!dense && !sparse) || device < 0 || last < 0 || device > INT32_MAX || last > INT32_MAX)
+        return false;
+    int from = mf_comm_owner(c, (int)device), to = mf_comm_owner(c, (int)last);
+    if (from < 0 || to < 0)
+        return false;
+    *o = (mf_ownership){ .count = count, .ordered = true, .comm = c, .device = device, .step = step, .sparse = !dense };
+    o->runs = dense ? 1 + distance(from, to) : count;
+    return true;
+}
+
+bool mf_ownership_list(mf_ownership *o, const mf_comm *c, int64_t count, int (*device)(const void *context, int64_t rank),
+                       const void *context)
+{
+    int64_t room = 0;
+    mf_owned_run *list = NULL;
+    int direction = 0;
+    *o = (mf_ownership){ .count = count, .ordered = true, .comm = c };
+    for (int64_t rank = 0; rank < o->count; rank++) {
+        int process = mf_comm_owner(c, device(context, rank)), before = o->runs ? list[o->runs - 1].process : -1;
+        if (process < 0)
+            o->count = 0;
+        if (process < 0 || process == before)
+            continue;
+        if (o->runs == room) {
+            room = room ? 2 * room : 16;
+            mf_owned_run *more = mf_realloc(list, (size_t)room * sizeof *list);
+            if (!more) {
+                mf_free(list);
+                return false;
+            }
+            list = more;
+        }
+        int way = before < 0 ? 0 : process > before ? 1 : -1;
+        o->ordered &= !way || !direction || way == direction;
+        direction = way ? way : direction;
+        list[o->runs++] = (mf_owned_run){ rank, process };
+    }
+    o->list = list;
+    return true;
+}
+
+void mf_ownership_free(mf_ownership *o)
+{
+    mf_free((void *)(uintptr_t)o->list);
+    o->list = NULL;
+}
+
+size_t mf_ownership_bytes(const mf_ownership *o) { return o->list ? (size_t)o->runs * sizeof *o->list : 0; }
+
+int mf_ownership_process(const mf_ownership *o, int64_t run)
+{
+    if (o->list)
+        return o->list[run].process;
+    if (o->sparse)
+        return mf_comm_owner(o->comm, (int)device_of(o, run));
+    return mf_comm_owner(o->comm, (int)o->device) + (int)(o->step < 0 ? -run : run);
+}
+
+int64_t mf_ownership_first(const mf_ownership *o, int64_t run)
+{
+    if (run <= 0 || run >= o->runs)
+        return run <= 0 ? 0 : o->count;
+    if (o->list)
+        return o->list[run].first;
+    if (o->sparse)
+        return run;
+    int process = mf_ownership_process(o, run);
+    int64_t width = distance(o->step, 0),
+            beyond = o->step > 0 ? o->comm->first_device[process] - o->device : o->device + 1 - o->comm->first_device[process + 1];
+    return (beyond + width - 1) / width;
+}
+
+int64_t mf_ownership_run_of(const mf_ownership *o, int64_t rank)
+{
+    if (!o->list)
+        return o->sparse ? rank : distance(mf_comm_owner(o->comm, (int)device_of(o, rank)), mf_comm_owner(o->comm, (int)o->device));
+    int64_t low = 0, high = o->runs; /* list[low].first <= rank < list[high].first */
+    while (high - low > 1) {
+        int64_t middle = low + (high - low) / 2;
+        *(rank < o->list[middle].first ? &high : &low) = middle;
+    }
+    return low;
+}
