@@ -10,8 +10,8 @@
  * That is so: suppose that one does move, and let it be the first one to. It needs a message from the one that it named, which was not
  * sent before that one's answer, for what was sent before comes before it and would have been taken: so that one has begun another
  * exchange since, and has moved before. (An exchange in pieces names those whose partial results it lacks: it may go on without one of
- * them, but not to its end, and what it sends meanwhile they do not wait for, for they have begun fewer blocks than it.) Nothing is said
- * about a process that computes, sleeps between two calls, or has a message on its way: none of them rests in this call. More than EDGES
+ * them, but not to its end, and what it sends meanwhile they do not wait for, for they have begun fewer blocks than it. It names nobody for
+ * what it has lent.) Nothing is said about a process that computes, sleeps between two calls, or has a message on its way: none of them rests in this call. More than EDGES
  * exchanges of a call that wait at a time, and calls that have not begun in some process, are left to the timeout. */
 #include "comm/protocol.h"
 
@@ -43,7 +43,7 @@ static bool add_waiting(rest *r, const mf_operation *op)
         r->exchanges[r->count++] = op->of.exchange;
         r->known[i] = false;
     }
-    if (op->rests) {
+    if (op->rests && !mf_operation_is_lent(op)) { /* which comes back without that one's beginning anything */
         r->known[i] = true;
         r->edges[i] = (mf_wait_edge){ op->rest_version, (uint64_t)op->peer };
     }

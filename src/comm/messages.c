@@ -174,12 +174,14 @@ static void acknowledge(mf_messages *m, int from, mf_operation **finished)
         mf_messages_say(m, from, TAKEN, 0, 0, NULL, finished);
 }
 
-static void receive_message(mf_comm *c, int from, const mf_message_tag *tag, void *bytes, size_t count, mf_message_done done, void *context)
+static void borrow_message(mf_comm *c, int from, const mf_message_tag *tag, void *bytes, size_t count, mf_loan *loan, mf_message_done done,
+                           void *context)
 {
     mf_messages *m = (mf_messages *)c;
     mf_operation *op = new_operation(m, false, from, tag, bytes, count, done, context), *finished = NULL;
     if (!op)
         return;
+    op->loan = loan;
     pthread_mutex_lock(&m->lock);
     note(m, tag);
     mf_arrived *a = take_arrived(m, from, tag);
@@ -195,6 +197,26 @@ static void receive_message(mf_comm *c, int from, const mf_message_tag *tag, voi
     pthread_mutex_unlock(&m->lock);
     mf_free(a);
     mf_operations_call_back(m, finished);
+}
+
+static void receive_message(mf_comm *c, int from, const mf_message_tag *tag, void *bytes, size_t count, mf_message_done done, void *context)
+{
+    borrow_message(c, from, tag, bytes, count, NULL, done, context);
+}
+
+static bool give_back(mf_comm *c, int to, uint64_t call, const mf_loan *loan)
+{
+    mf_messages *m = (mf_messages *)c;
+    mf_operation *finished = NULL;
+    if (!loan->id)
+        return true;
+    pthread_mutex_lock(&m->lock);
+    bool good = mf_loan_return(m, to, loan->id);
+    if (good)
+        mf_messages_say(m, to, TOOK, call, loan->id, NULL, &finished);
+    pthread_mutex_unlock(&m->lock);
+    mf_operations_call_back(m, finished);
+    return good;
 }
 
 static void drop_arrived(mf_messages *m, uint64_t call, bool all, mf_operation **finished)
@@ -538,6 +560,8 @@ mf_comm *mf_messages_new(mf_link *link, int rank, int size, const int *first_dev
                          .first_device = first_device,
                          .send = send_message,
                          .receive = receive_message,
+                         .borrow = borrow_message,
+                         .give_back = give_back,
                          .abort = abort_call,
                          .end = end_call,
                          .poll = poll_comm,

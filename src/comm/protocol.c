@@ -66,7 +66,9 @@ void mf_operations_call_back(mf_messages *m, mf_operation *finished)
     finished = reversed(finished);
     for (mf_operation *next; finished; finished = next) {
         next = finished->next;
-        if (finished->from)
+        if (finished->loan && !finished->error)
+            *finished->loan = finished->from ? (mf_loan){ finished->from, finished->id } : (mf_loan){ finished->bytes, 0 };
+        else if (finished->from)
             take_payload(m, finished);
         if (finished->offered)
             atomic_store(finished->offered, 0);
@@ -141,21 +143,33 @@ uint64_t mf_operation_lend(const mf_messages *m, mf_operation *op)
     return at;
 }
 
+static bool change(_Atomic uint64_t *word, uint64_t id, uint64_t from, uint64_t to)
+{
+    uint64_t seen = id * OFFER_STATES + from;
+    return atomic_compare_exchange_strong(word, &seen, id * OFFER_STATES + to);
+}
+
 /* One whose bytes are being taken ends when they are. */
 bool mf_operation_may_end(const mf_messages *m, mf_operation *op)
 {
-    uint64_t offered = op->id * OFFER_STATES + OFFERED;
     return !op->offered || m->peers[op->peer].dead || atomic_load(op->offered) == op->id * OFFER_STATES + WITHDRAWN ||
-           atomic_compare_exchange_strong(op->offered, &offered, op->id * OFFER_STATES + WITHDRAWN);
+           change(op->offered, op->id, OFFERED, WITHDRAWN) || change(op->offered, op->id, LENT, WITHDRAWN);
 }
 
-/* Whether what a process offers is this one's to take, from now on until it says so. */
-static bool take_offered(const mf_messages *m, int process, uint64_t id)
+bool mf_operation_is_lent(const mf_operation *op) { return op->offered && atomic_load(op->offered) == op->id * OFFER_STATES + LENT; }
+
+static _Atomic uint64_t *offer_of(const mf_messages *m, int process, uint64_t id)
 {
-    uint64_t offered = id * OFFER_STATES + OFFERED;
-    _Atomic uint64_t *word = mf_shared_offers(m->shared, m->peers[process].number) + id % MF_OFFERS;
-    return atomic_compare_exchange_strong(word, &offered, id * OFFER_STATES + TAKES);
+    return mf_shared_offers(m->shared, m->peers[process].number) + id % MF_OFFERS;
 }
+
+/* Whether what a process offers is this one's to take, or is lent to it, from now on until it says so. */
+static bool take_offered(const mf_messages *m, int process, uint64_t id, bool lent)
+{
+    return change(offer_of(m, process, id), id, OFFERED, lent ? LENT : TAKES);
+}
+
+bool mf_loan_return(const mf_messages *m, int process, uint64_t id) { return change(offer_of(m, process, id), id, LENT, TAKES); }
 
 /* ------------------------------------------------------------------ calls that are over here */
 
@@ -337,7 +351,7 @@ void mf_messages_accept(mf_messages *m, mf_operation *op, const mf_message_heade
         mf_operation_finish(op, mf_peer_error_differs(op->peer, &op->of, words, h->tag), finished);
         return;
     }
-    if (h->at && !take_offered(m, op->peer, h->id)) {
+    if (h->at && !take_offered(m, op->peer, h->id, op->loan)) {
         ask_why(m, op);
         return;
     }

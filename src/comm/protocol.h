@@ -54,8 +54,9 @@ typedef struct mf_message_header {
 } mf_message_header;
 
 /* What the word of an offer in shared memory holds: one of these, and above it the offer's id. Whoever gives an offer up, or takes it,
- * changes the word, and the other cannot any more: so nobody reads what its owner has for something else. */
-enum { OFFERED = 1, TAKES, WITHDRAWN, OFFER_STATES };
+ * changes the word, and the other cannot any more: so nobody reads what its owner has for something else. What is lent its owner may give
+ * up all the same, and the borrower finds out when it says that it has read it. */
+enum { OFFERED = 1, LENT, TAKES, WITHDRAWN, OFFER_STATES };
 
 #define EDGES 128
 
@@ -88,6 +89,7 @@ typedef struct mf_operation { /* a receipt, or a send that is too large to go wi
     uint64_t id;
     _Atomic uint64_t *offered; /* of a send: the word of its offer in shared memory, or NULL */
     const unsigned char *from; /* of a receipt: where the payload lies in shared memory, or NULL */
+    mf_loan *loan;             /* of a receipt that leaves it there; or NULL */
     void *copied;              /* of a send: a copy of its bytes, in shared memory; or NULL */
     int64_t since, ask_at;
     bool begun, rests; /* the other process had begun the call, or its run of it rested at that version, when it answered last */
@@ -236,6 +238,8 @@ void mf_peer_whereabouts(mf_text *t, const mf_messages *m);           /* for tho
 uint64_t mf_operation_lend(const mf_messages *m, mf_operation *op);
 /* Whether it may end now, well or not. */
 bool mf_operation_may_end(const mf_messages *m, mf_operation *op);
+bool mf_operation_is_lent(const mf_operation *op);                   /* the other side has it, and reads it when it likes */
+bool mf_loan_return(const mf_messages *m, int process, uint64_t id); /* false: it has been given up */
 
 /* ---- crosswise.c */
 /* Completes a HERE about its call; the answer to a trail has edges, at most EDGES: so many bytes. */

@@ -44,6 +44,12 @@ bool mf_run_rests(void *run, int exchanges, int messages, uint64_t *version);
 /* The end of one send or receive: error is NULL or MF_ERROR_PEER, and the callee's. Called once, on any thread, and no lock is held. */
 typedef void (*mf_message_done)(void *context, mf_error_object *error);
 
+/* Bytes that another process lends: where they lie, and by what it knows them. id 0: they have been copied, and it has its own back. */
+typedef struct mf_loan {
+    const void *at;
+    uint64_t id;
+} mf_loan;
+
 /* What this process's sends and receives wait for: nothing, there are none; the other side; or that bytes move, which takes polls. */
 typedef enum mf_comm_activity { MF_COMM_IDLE, MF_COMM_AWAITS, MF_COMM_MOVES } mf_comm_activity;
 
@@ -62,6 +68,11 @@ struct mf_comm {
     /* The bytes are the communicator's from here to done. */
     void (*send)(mf_comm *c, int peer, const mf_message_tag *tag, const void *bytes, size_t count, mf_message_done done, void *context);
     void (*receive)(mf_comm *c, int peer, const mf_message_tag *tag, void *bytes, size_t count, mf_message_done done, void *context);
+    /* A receipt that may end well with the sender's own bytes instead of a copy in `bytes`. They are for reading, and its send lasts, until
+     * they are given back. False: it has given up the send meanwhile, and what was read may have been anything. NULL: nobody lends. */
+    void (*borrow)(mf_comm *c, int peer, const mf_message_tag *tag, void *bytes, size_t count, mf_loan *loan, mf_message_done done,
+                   void *context);
+    bool (*give_back)(mf_comm *c, int peer, uint64_t call, const mf_loan *loan);
     /* This process has failed in this call: what it still exchanges in it ends in an error here, and what others wait for in an error
      * there, which says why. */
     void (*abort)(mf_comm *c, uint64_t call, const char *why);

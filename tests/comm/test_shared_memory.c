@@ -129,6 +129,67 @@ static const char *outcome(end *e)
     return e->said;
 }
 
+static bool polled_without_an_end(const end *e)
+{
+    for (int i = 0; i < 1000; i++)
+        for (int p = 0; p < 2; p++)
+            job.comm[p]->poll(job.comm[p]);
+    return !atomic_load(&e->ended);
+}
+
+/* A send of these bytes, which the other side borrows. */
+static mf_loan lend(const mf_message_tag *tag, const void *from, void *to, size_t count, end *sent)
+{
+    static end received;
+    mf_loan loan = { 0 };
+    job.comm[0]->send(job.comm[0], 1, tag, from, count, note, sent);
+    job.comm[1]->borrow(job.comm[1], 0, tag, to, count, &loan, note, &received);
+    CHECK_STR(outcome(&received), "good");
+    return loan;
+}
+
+static void lend_and_give_up(void)
+{
+    enum { SIZE = 1 << 20 };
+    static end sent, received;
+    unsigned char *from = mf_memory_get_shared(SIZE), *to = malloc(SIZE), *elsewhere = malloc(SIZE);
+    memset(from, 7, SIZE);
+    memset(elsewhere, 8, SIZE);
+    memset(to, 0, SIZE);
+    mf_message_tag tag = { .call = 10, .words = "psum of float32[3]" };
+    /* small ones come with their header */
+    mf_loan loan = lend(&tag, from, to, 5, &sent);
+    CHECK(loan.at == to && !loan.id && to[4] == 7);
+    CHECK_STR(outcome(&sent), "good");
+    CHECK(job.comm[1]->give_back(job.comm[1], 0, tag.call, &loan));
+    /* large ones stay where they are, or where they were copied, and their sends last as long */
+    for (int k = 0; k < 2; k++) {
+        tag.place++;
+        loan = lend(&tag, k ? elsewhere : from, to, SIZE, &sent);
+        CHECK(loan.at != to && loan.id && ((const unsigned char *)loan.at)[SIZE - 1] == 7 + k);
+        CHECK(polled_without_an_end(&sent));
+        CHECK(job.comm[1]->give_back(job.comm[1], 0, tag.call, &loan));
+        CHECK_STR(outcome(&sent), "good");
+        CHECK(!job.comm[1]->give_back(job.comm[1], 0, tag.call, &loan)); /* once is enough */
+    }
+    /* their owner may give them up, and whoever reads them is told */
+    tag.call++;
+    loan = lend(&tag, from, to, SIZE, &sent);
+    job.comm[0]->abort(job.comm[0], tag.call, "the disk is full");
+    CHECK_CONTAINS(outcome(&sent), "the disk is full");
+    CHECK(!job.comm[1]->give_back(job.comm[1], 0, tag.call, &loan));
+    /* what somebody copies may not be given up meanwhile, so it is whole */
+    tag.call++;
+    job.comm[0]->send(job.comm[0], 1, &tag, from, SIZE, note, &sent);
+    job.comm[1]->receive(job.comm[1], 0, &tag, to, SIZE, note, &received);
+    CHECK_STR(outcome(&received), "good");
+    CHECK_STR(outcome(&sent), "good");
+    CHECK(!memcmp(from, to, SIZE));
+    mf_memory_put(from, SIZE);
+    free(to);
+    free(elsewhere);
+}
+
 TEST(payloads_and_what_is_given_up)
 {
     enum { SIZE = 3 << 20 };
@@ -162,6 +223,7 @@ TEST(payloads_and_what_is_given_up)
     CHECK_CONTAINS(outcome(&sent), "the disk is full");
     job.comm[1]->receive(job.comm[1], 0, &tag, to, SIZE, note, &received);
     CHECK_CONTAINS(outcome(&received), "process 0");
+    lend_and_give_up(); /* in the same job: a process has one */
     mf_memory_put(from[0], SIZE);
     free(from[1]);
     free(to);

@@ -39,6 +39,9 @@ static mf_value refuse(mf_value x)
     (void)x;
     return mf_make_error(MF_ERROR_IO, "the disk of this process is full");
 }
+static mf_value widened(mf_value x) { return mf_psum(mf_broadcast_to(mf_sum(x), MF_SHAPE(1 << 18)), "i"); }
+static mf_value slow_and_wide(mf_value x) { return widened(mf_pure_callback(rest_a_while, x, x)); }
+static mf_value fails_and_is_wide(mf_value x) { return widened(mf_pure_callback(refuse, x, x)); }
 static mf_value fails(mf_value x) { return mf_psum(mf_pure_callback(refuse, x, x), "i"); }
 static mf_value some(mf_value x) { return mf_cond(mf_equal(mf_axis_index("i"), 0), sum, nothing, x); }
 
@@ -61,6 +64,7 @@ static const struct {
     { "nothing", nothing, sum, "", "ended its call" },
     { "fewer rounds", two_rounds, three_rounds, "", "ended its call" },
     { "an error", fails, sum, "the disk of this process is full", "process 1: " },
+    { "an error while others lend each other operands", fails_and_is_wide, widened, "the disk of this process is full", "process 1: " },
     { "devices that disagree", sum, some, "process ", "" },
 };
 
@@ -231,6 +235,8 @@ TEST(slow_but_fine)
         check_good("a rest between two calls");
         mf_value r = mf_call(mf_pmap(mf_process_index() == i ? slow_sum : sum, "i"), rows(i % 2 ? 3 : 30000));
         CHECK_EQ_INT(mf_item_i64(mf_get(r, 0, 0)), mf_device_count());
+        r = mf_call(mf_pmap(mf_process_index() == i ? slow_and_wide : widened, "i"), rows(3)); /* who has come holds what others lend */
+        CHECK_EQ_INT(mf_item_i64(mf_get(r, 0, (1 << 18) - 1)), 3 * mf_device_count());
     }
 }
 

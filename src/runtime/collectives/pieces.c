@@ -4,7 +4,7 @@
  * computed: what is read has been written a moment before, and is still in a cache.
  * Invariants: blocks and pieces are cut by elements alone, so each element is still combined along the one tree, and all processes cut
  * alike; one thread at a time goes on with an exchange; what a message carries lies in memory in one piece, at both ends, and is never
- * copied here. */
+ * copied here; what others lend is given back once it has been read, or will not be. */
 #include "runtime/collectives/exchange.h"
 
 #include "base/alloc.h"
@@ -21,13 +21,24 @@ typedef struct vector_block { /* of one result */
     int64_t number, first, count; /* elements */
     _Atomic int missing, unsent;  /* partial results that have not come, or gone; and one while it is being begun */
     mf_register in, out, own;     /* of the others for this process's piece; of this one for theirs, and for its own where that is early */
+    struct partials_from *from;   /* the others, in their order; NULL: they lie in `in`, one behind the other */
 } vector_block;
+
+/* A process's partial results for this one's piece, which it may lend. */
+enum { AWAITED, HERE, DONE_WITH };
+typedef struct partials_from {
+    vector_block *block;
+    int process;
+    mf_loan loan;
+    _Atomic int state;
+} partials_from;
 
 struct mf_blocks {
     int count, begun, combined;
     bool early; /* the operands' owners go on: they are read at the beginning */
     bool posted, done;
-    _Atomic int events; /* that may let it go on; 0: nobody is at it */
+    _Atomic int events;  /* that may let it go on; 0: nobody is at it */
+    partials_from *from; /* of all blocks; NULL: nothing is lent */
     vector_block at[];
 };
 
@@ -61,6 +72,39 @@ static int64_t blocks_of(const mf_exchange *x, const mf_eqn *e)
     return (e->in[0]->type->size + each - 1) / each;
 }
 
+/* Whether all partial results are combined at once, into other memory: else some are combined in their own, which is not to be lent. */
+static bool may_borrow(const mf_exchange *x)
+{
+    int64_t n = x->g->member_count, each = 0;
+    for (int i = 0; i < x->source_count; i++)
+        for (int64_t f = 0; f < x->sources[i].frontier_count; f++)
+            each = x->sources[i].frontier[f].count > each ? x->sources[i].frontier[f].count : each;
+    bool level = (each & (each - 1)) == 0;
+    for (int i = 0; i < x->source_count && level; i++)
+        for (int64_t f = 0; f < x->sources[i].frontier_count && level; f++) {
+            mf_subtree s = x->sources[i].frontier[f];
+            level = s.first % each == 0 && (s.count == each || s.first + s.count == n);
+        }
+    return level && x->s->comm->borrow;
+}
+
+static bool prepare_loans(mf_exchange *x)
+{
+    int others = x->source_count - 1;
+    if (!may_borrow(x))
+        return true;
+    x->blocks->from = mf_calloc((size_t)x->blocks->count * (size_t)others, sizeof *x->blocks->from);
+    for (int i = 0; i < x->blocks->count && x->blocks->from; i++) {
+        vector_block *b = &x->blocks->at[i];
+        b->from = x->blocks->from + (ptrdiff_t)i * others;
+        for (int p = 0; p < others; p++) {
+            b->from[p].block = b;
+            b->from[p].process = x->sources[p + 1].process;
+        }
+    }
+    return x->blocks->from;
+}
+
 static bool cut(mf_exchange *x)
 {
     int64_t count = 0;
@@ -79,7 +123,7 @@ static bool cut(mf_exchange *x)
                 .x = x, .k = k, .number = i, .first = first, .count = each < size - first ? each : size - first
             };
     }
-    return true;
+    return prepare_loans(x);
 }
 
 bool mf_pieces_prepare(mf_exchange *x)
@@ -108,6 +152,7 @@ void mf_pieces_free(mf_exchange *x)
     }
     for (int k = 0; x->sums && k < x->out_count; k++) /* the rendezvous is gone */
         mf_register_release(&x->sums[k]);
+    mf_free(x->blocks ? x->blocks->from : NULL);
     mf_free(x->blocks);
     mf_free(x->sums);
 }
@@ -163,6 +208,33 @@ static void partials_came(void *context, mf_error_object *error)
     mf_message_ended(x, error);
 }
 
+static void give_up(const partials_from *f)
+{
+    mf_exchange *x = f->block->x;
+    mf_error_object *none = NULL, *error;
+    if (x->s->comm->give_back(x->s->comm, f->process, x->tag.call, &f->loan))
+        return;
+    error = mf_error_new(MF_ERROR_PEER, "process %d gave its operands up before this process had read them", f->process);
+    if (!atomic_compare_exchange_strong(&x->error, &none, error))
+        mf_error_ignore(error);
+}
+
+/* None of them is read any more: those that are still to come go back at once. */
+static void give_back(const vector_block *b)
+{
+    for (int i = 0; i < b->x->source_count - 1 && b->from; i++)
+        if (atomic_exchange(&b->from[i].state, DONE_WITH) == HERE)
+            give_up(&b->from[i]);
+}
+
+static void partials_lent(void *context, mf_error_object *error)
+{
+    partials_from *f = context;
+    if (!error && atomic_exchange(&f->state, HERE) == DONE_WITH)
+        give_up(f);
+    partials_came(f->block, error);
+}
+
 static void partials_went(void *context, mf_error_object *error)
 {
     vector_block *b = context;
@@ -194,7 +266,11 @@ static void receive(vector_block *b)
         if (bytes) {
             mf_exchange_expect_one_more(x);
             atomic_fetch_add(&b->missing, 1);
-            c->receive(c, peer->process, &partials, to, (size_t)bytes, partials_came, b);
+            partials_from *from = b->from ? &b->from[peer - own - 1] : NULL;
+            if (from)
+                c->borrow(c, peer->process, &partials, to, (size_t)bytes, &from->loan, partials_lent, from);
+            else
+                c->receive(c, peer->process, &partials, to, (size_t)bytes, partials_came, b);
             to += bytes;
         }
         if (count) {
@@ -264,6 +340,8 @@ static unsigned char *partial_at(const void *context, const mf_exchange_peer *fr
     const vector_block *b = context;
     const mf_exchange_peer *own = b->x->sources;
     int64_t bytes = piece_bytes(b, own);
+    if (from != own && b->from)
+        return (unsigned char *)(uintptr_t)b->from[from - own - 1].loan.at + f * bytes; /* which is read alone */
     unsigned char *at = from == own ? b->own.data : b->in.data;
     for (const mf_exchange_peer *peer = own + 1; peer < from; peer++)
         at += peer->frontier_count * bytes;
@@ -296,9 +374,11 @@ static bool combine(vector_block *b)
     size_t count;
     unsigned char *sum = sum_at(b, x->sources, &count);
     bool made = !count || combine_into(b, sum);
+    give_back(b);
     mf_register_release(&b->own);
     mf_register_release(&b->in);
-    for (int i = 1; i < x->source_count && count && made; i++) {
+    bool sound = made && !atomic_load(&x->error); /* nothing was given up that it has read */
+    for (int i = 1; i < x->source_count && count && sound; i++) {
         mf_exchange_expect_one_more(x);
         c->send(c, x->sources[i].process, &tag, sum, count, mf_message_ended, x);
     }
@@ -360,6 +440,8 @@ static bool go_on(mf_exchange *x)
             return false;
         }
     }
+    for (int i = x->blocks->combined; i < x->blocks->begun; i++)
+        give_back(&x->blocks->at[i]);
     x->blocks->done = true;
     mf_exchange_fail(x); /* now, so that what nobody will send ends too */
     return true;
