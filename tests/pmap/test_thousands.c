@@ -118,10 +118,10 @@ static void hold(mf_value (*body)(mf_value), int sums, int64_t width, int from)
             int log = log2_of(counts[i]);
             measure(counts[i], body, width, again);
             few[again] = few[again] < 0 ? seen.most : few[again];
-            bool good = CHECK(seen.messages <= sums * (4 * log + 4)) &
-                        CHECK(seen.bytes <= sums * (2 * log + 4) * width * (int64_t)sizeof(float)) &
-                        CHECK(seen.most <= few[again] + 1024 + sums * log * width * (int64_t)sizeof(float));
-            if (!good)
+            bool few_messages = CHECK(seen.messages <= sums * (4 * log + 4));
+            bool few_bytes = CHECK(seen.bytes <= sums * (2 * log + 4) * width * (int64_t)sizeof(float));
+            bool little_memory = CHECK(seen.most <= few[again] + 1024 + sums * log * width * (int64_t)sizeof(float));
+            if (!few_messages || !few_bytes || !little_memory)
                 CHECK_NOTE("%d processes, call %d: %lld messages, %lld bytes sent, %lld held, by few %lld", counts[i], again,
                            (long long)seen.messages, (long long)seen.bytes, (long long)seen.most, (long long)few[again]);
         }

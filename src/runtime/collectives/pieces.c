@@ -75,7 +75,7 @@ static int64_t blocks_of(const mf_exchange *x, const mf_eqn *e)
 /* Whether all partial results are combined at once, into other memory: else some are combined in their own, which is not to be lent. */
 static bool may_borrow(const mf_exchange *x)
 {
-    int64_t n = x->g->member_count, each = 0;
+    int64_t n = x->g->member_count, each = 1;
     for (int i = 0; i < x->source_count; i++)
         for (int64_t f = 0; f < x->sources[i].frontier_count; f++)
             each = x->sources[i].frontier[f].count > each ? x->sources[i].frontier[f].count : each;
