@@ -55,8 +55,8 @@ BODY(sum, mf_psum(x, "i"))
 BODY(three_sums, mf_add(mf_psum(x, "i"), mf_pmax(mf_psum(mf_sin(x), "i"), "i")))
 static mf_value shift(mf_value x)
 {
-    enum { ROWS = 1000 * EACH };
-    mf_value pairs[ROWS];
+    enum { ROWS = 4096 * EACH };
+    static mf_value pairs[ROWS];
     for (int i = 0; i < ROWS; i++)
         pairs[i] = mf_tuple(i, (i + EACH + 1) % ROWS);
     return mf_ppermute(x, "i", mf_list_n(pairs, ROWS));
@@ -135,7 +135,7 @@ TEST(large_sums_in_parts) { hold(three_sums, 3, 40000, 65); }
 
 TEST(a_permutation_meets_its_partners)
 {
-    measure(1000, shift, 16, false);
+    measure(4096, shift, 16, false);
     CHECK(seen.messages <= 4); /* to two, and from two */
     CHECK_EQ_INT(seen.bytes, EACH * 16 * (int64_t)sizeof(float));
     CHECK(seen.most < 32 << 10);

@@ -313,15 +313,19 @@ static mf_error_object *permutation_error(const char *what)
 
 static mf_error_object *check_pairs(const int64_t *pairs, int n, int64_t size)
 {
-    for (int i = 0; i < n; i++) {
+    unsigned char *seen = mf_calloc((size_t)size, 1); /* 1: as a source; 2: as a target */
+    mf_error_object *error = seen ? NULL : mf_error_out_of_memory();
+    for (int i = 0; i < n && !error; i++) {
         if (pairs[i] < 0 || pairs[i] >= size)
-            return permutation_error("an index lies outside the axis");
-        for (int k = i % 2; k < i; k += 2)
-            if (pairs[k] == pairs[i])
-                return permutation_error(i % 2 ? "sources or destinations are not unique (a target is named twice)"
-                                               : "sources or destinations are not unique (a source is named twice)");
+            error = permutation_error("an index lies outside the axis");
+        else if (seen[pairs[i]] & (1 + i % 2))
+            error = permutation_error(i % 2 ? "sources or destinations are not unique (a target is named twice)"
+                                            : "sources or destinations are not unique (a source is named twice)");
+        else
+            seen[pairs[i]] |= (unsigned char)(1 + i % 2);
     }
-    return NULL;
+    mf_free(seen);
+    return error;
 }
 
 static mf_value permute(mf_value x, const char *axis_name, const int64_t *pairs, int n)

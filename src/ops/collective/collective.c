@@ -459,18 +459,21 @@ static mf_error_object *ppermute_type_rule(mf_type_context *c)
     if (error)
         return error;
     int64_t n = collective_total_size(c->env, p->axes);
-    for (int i = 0; i < p->perm->count; i++) {
-        bool good = p->perm->count % 2 == 0 && p->perm->at[i] >= 0 && p->perm->at[i] < n;
-        for (int j = i & 1; j < i && good; j += 2)
-            good = p->perm->at[j] != p->perm->at[i];
-        if (!good)
-            return mf_type_error(c, MF_ERROR_AXIS,
-                                 "`perm` does not represent a permutation: sources and targets must be distinct and from 0 to "
-                                 "%lld; %s %lld is not",
-                                 (long long)n - 1, i & 1 ? "target" : "source", (long long)p->perm->at[i]);
+    unsigned char *seen = mf_calloc((size_t)n, 1); /* 1: as a source; 2: as a target */
+    error = seen ? NULL : mf_error_out_of_memory();
+    for (int i = 0; i < p->perm->count && !error; i++) {
+        int64_t at = p->perm->at[i];
+        if (p->perm->count % 2 || at < 0 || at >= n || seen[at] & (1 + i % 2))
+            error = mf_type_error(c, MF_ERROR_AXIS,
+                                  "`perm` does not represent a permutation: sources and targets must be distinct and from 0 to "
+                                  "%lld; %s %lld is not",
+                                  (long long)n - 1, i & 1 ? "target" : "source", (long long)at);
+        else
+            seen[at] |= (unsigned char)(1 + i % 2);
     }
+    mf_free(seen);
     c->out[0] = c->in[0];
-    return NULL;
+    return error;
 }
 
 static void ppermute_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
