@@ -4,6 +4,7 @@
 
 #include "base/vector.h"
 #include "ir/program.h"
+#include "ops/params.h"
 
 /* What a module finds out that is an error: of which equations it shall, and by number, from 1, what may be found. */
 enum { MF_HLO_PLACE_BITS = 40 };
@@ -55,6 +56,14 @@ int64_t mf_hlo_part_count(const mf_hlo_part *part);                             
 int64_t mf_hlo_part_index(const mf_hlo_part *part, int64_t replica);                          /* which of them a replica has, row by row */
 int64_t mf_hlo_part_first(const mf_hlo_part *part, int64_t index);                            /* the first replica that has it */
 int64_t mf_hlo_part_offset(const mf_hlo_part *part, int64_t replica, const int64_t *strides); /* of the part's first element */
+
+/* ---- maps as the program of all of their rows (hlo_rows.c) */
+mf_program *mf_hlo_over_rows(const mf_pmap_params *m, const mf_axis_env *env); /* the operands' and results' own; NULL: there is none */
+bool mf_hlo_rows_end(const mf_program *p, bool inside); /* whether it ends for all rows; inside: p is part of a branch or a loop */
+/* p, of so many replicas, with such rows in place of maps that cannot be replicas; one reference, or NULL and *error. *devices: those that
+ * its maps name, one a replica; NULL: they name none. */
+mf_program *mf_hlo_fit_maps(const mf_program *p, int64_t replicas, const mf_intlist **devices, mf_error_object **error);
+bool mf_hlo_names_others(const mf_program *p, const mf_intlist *devices); /* whether a map of p names another list */
 
 /* Appends "module @name ... { func.func public @main ... }": p as one program of so many replicas, whose arguments and results are each
  * replica's own parts (mf_hlo_parts). Keys are pairs of ui32.

@@ -160,9 +160,6 @@ static bool agree(trial *t, const mf_program *p)
     return true;
 }
 
-/* What a plugin cannot run, and says: maps of sizes that do not divide one another. */
-static bool has_no_replicas(mf_error_object *error) { return strstr(mf_error_text(error), "are not the replicas of one program"); }
-
 /* True when both say the same; else t->what. Programs that the reference refuses are not the engine's fault: those count as agreeing. */
 static bool compare(trial *t, const mf_program *p, bool *refused)
 {
@@ -174,9 +171,7 @@ static bool compare(trial *t, const mf_program *p, bool *refused)
     *refused = !good;
     if (!good)
         snprintf(t->what, sizeof t->what, "refused: %s", error ? mf_error_text(error) : "?");
-    if (good && !(good = run_inputs(t, p, engine, t->native, &error)) && !engine && has_no_replicas(error))
-        *refused = true;
-    else if (!good && !*refused)
+    if (good && !(good = run_inputs(t, p, engine, t->native, &error)))
         snprintf(t->what, sizeof t->what, "the engine: %s", mf_error_text(error));
     else if (good)
         good = agree(t, p);
@@ -324,15 +319,16 @@ static void check_ops(void)
     }
 }
 
-/* Vectors of eigh and svd have signs of their own on a plugin. */
-static bool has_signs_of_its_own(const mf_program *p)
+/* What a plugin may answer otherwise: vectors of eigh and svd have signs of their own, and a singular triangle of which nothing is asked, a
+ * right side of zeros, gives NaN where LAPACK gives zeros. */
+static bool has_answers_of_its_own(const mf_program *p)
 {
     bool has = false;
     for (int i = 0; i < p->eqn_count && !has; i++) {
         const mf_eqn *e = p->eqns[i];
-        has = !strcmp(e->op->name, "eigh") || !strcmp(e->op->name, "svd");
+        has = !strcmp(e->op->name, "eigh") || !strcmp(e->op->name, "svd") || !strcmp(e->op->name, "triangular_solve");
         for (int k = 0; k < mf_params_program_count(e->op, e->params); k++)
-            has = has || has_signs_of_its_own(*mf_params_program_at(e->op, e->params, k));
+            has = has || has_answers_of_its_own(*mf_params_program_at(e->op, e->params, k));
     }
     return has;
 }
@@ -349,7 +345,7 @@ static void try_seed(uint64_t seed)
         mf_drop(error);
         return;
     }
-    if (!engine && has_signs_of_its_own(g.p)) {
+    if (!engine && has_answers_of_its_own(g.p)) {
         mf_drop(g.p);
         return;
     }
@@ -358,7 +354,7 @@ static void try_seed(uint64_t seed)
     equations += program_equations(g.p);
     note_ops(g.p);
     refusals += refused;
-    if (refused && engine && !CHECK(!refused))
+    if (!CHECK(!refused))
         CHECK_NOTE("MF_DIFF_SEED=%llu: %s", (unsigned long long)seed, t.what);
     if (!CHECK(same))
         report(&t, g.p);
@@ -407,7 +403,7 @@ TEST(a_plugin_agrees_with_the_reference)
     for (; done < count && check_failures < 3; done++)
         try_seed((uint64_t)(seed + done));
     printf("(%lld programs, %d equations, %d refused; noise measured for %d results) ", (long long)done, equations, refusals, disturbed);
-    CHECK(refusals < done / 4);
+    CHECK_EQ_INT(refusals, 0);
     free(seen);
 }
 

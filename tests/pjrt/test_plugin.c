@@ -539,6 +539,66 @@ TEST(results_of_nested_maps_lie_on_all_devices)
     CHECK(!strstr(mf_as_text(mf_lower(rows, mf_ones(MF_SHAPE(2, 3, 4, 2), MF_F32)), MF_TEXT_STABLEHLO), "all_gather"));
 }
 
+/* ---- maps of which one cannot be replicas beside the other */
+
+static const char *where; /* the backend that they name */
+static mf_value place_and_sum(mf_value x) { return mf_tuple(mf_add(mf_mul(x, mf_axis_index("i")), mf_psum(x, "i")), mf_psum(1, "i")); }
+static mf_value map_of_eight(mf_value x) { return mf_call(mf_pmap(place_and_sum, "i", .backend = where), x); }
+static mf_value map_of_three(mf_value x)
+{
+    return mf_call(mf_pmap(place_and_sum, "i", .in_axes = 1, .out_axes = mf_axes(1, MF_NONE), .backend = where), x);
+}
+static mf_value maps_of_eight_and_three(mf_value x)
+{
+    mf_value y = mf_get(map_of_eight(x), 0);
+    return mf_tuple(y, map_of_three(y), mf_sum(y));
+}
+static mf_value total_of_both(mf_value x)
+{
+    mf_value y = maps_of_eight_and_three(x);
+    return mf_add(mf_mul(mf_get(y, 2), 2), mf_sum(mf_mul(mf_get(mf_get(y, 1), 0), x)));
+}
+static mf_value gradient_of_both(mf_value x) { return mf_call(mf_grad(total_of_both), x); }
+static mf_value maps_of_three_and_of_two(mf_value x) /* in one of two: six devices, of which a map inside gets three */
+{
+    return mf_tuple(mf_call(mf_pmap(place_and_sum, "i"), x), mf_call(mf_pmap(place_and_sum, "i", .in_axes = 1), x));
+}
+static mf_value mapped_in_two(mf_value x) { return mf_call(mf_pmap(maps_of_three_and_of_two, "k", .backend = where), x); }
+static mf_value on_devices_from(int first, mf_value x)
+{
+    mf_device_list two = mf_device_slice(mf_devices_of(where), first, first + 2);
+    return mf_call(mf_pmap(place_and_sum, "i", .devices = two), x);
+}
+static mf_value maps_of_other_devices(mf_value x)
+{
+    mf_value y = mf_reshape(x, MF_SHAPE(4, 2, 3));
+    return mf_tuple(on_devices_from(4, mf_get(y, 0)), on_devices_from(2, mf_get(y, 3)), on_devices_from(4, mf_get(y, 2)));
+}
+static mf_value map_of_three_less(mf_value x) { return map_of_three(mf_sub(x, 1)); }
+static mf_value maps_in_a_branch(mf_value x) { return mf_cond(mf_greater(mf_sum(x), 0), map_of_three, map_of_three_less, x); }
+
+TEST(maps_that_cannot_be_replicas_are_rows)
+{
+    PLUGIN_OR_SKIP;
+    mf_value x = mf_reshape(mf_arange(24, MF_F32), MF_SHAPE(8, 3)), y = mf_reshape(mf_arange(12, MF_F32), MF_SHAPE(2, 3, 2));
+    static const struct {
+        mf_fn1 f;
+        int rank;
+    } rows[] = {
+        { maps_of_eight_and_three, 2 }, { gradient_of_both, 2 }, { mapped_in_two, 3 }, { maps_of_other_devices, 2 }, { maps_in_a_branch, 2 }
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        where = "cpu";
+        mf_value ours = mf_call(mf_jit(rows[i].f), rows[i].rank == 2 ? x : y);
+        where = "plugin";
+        mf_value theirs = mf_call(mf_jit(rows[i].f), rows[i].rank == 2 ? x : y);
+        CHECK(!mf_is_error(ours));
+        CHECK_STR(text(theirs), text(ours));
+    }
+    const char *module = mf_as_text(mf_lower(mf_jit(maps_of_eight_and_three), x), MF_TEXT_STABLEHLO);
+    CHECK_CONTAINS(module, "mhlo.num_replicas = 8");
+}
+
 static mf_value toss(mf_value key, mf_value i) { return mf_random_uniform(mf_random_fold_in(key, i), MF_SHAPE0, MF_F32); }
 static mf_value tosses(mf_value key) { return mf_call(mf_vmap(toss, .in_axes = mf_axes(MF_NONE, 0)), key, mf_arange(5, MF_I32)); }
 

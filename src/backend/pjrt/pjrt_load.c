@@ -29,32 +29,14 @@ static const mf_class executable_class = { "plugin's executable", executable_des
 
 /* ---- which devices */
 
-/* The list that a map of p names, as long as there are replicas; *other: whether one names another. */
-static const mf_intlist *named_devices(const mf_program *p, int replicas, bool *other)
-{
-    const mf_intlist *found = NULL;
-    for (int i = 0; i < p->eqn_count; i++) {
-        const mf_eqn *e = p->eqns[i];
-        const mf_intlist *list = e->op == &mf_op_pmap ? ((const mf_pmap_params *)e->params)->devices : NULL;
-        for (int k = 0, n = mf_params_program_count(e->op, e->params); k < n && !(list && list->count); k++)
-            list = named_devices(*mf_params_program_at(e->op, e->params, k), replicas, other);
-        if (!list || !list->count)
-            continue;
-        *other = *other || list->count != replicas || (found && found != list);
-        found = list;
-    }
-    return found;
-}
-
-static mf_error_object *choose_devices(pjrt_executable *x)
+/* named: by replica; NULL: the first ones. */
+static mf_error_object *choose_devices(pjrt_executable *x, const mf_intlist *named)
 {
     int count = pjrt_client_of(x->base.client)->device_count;
     const char *name = x->base.client->platform;
-    bool other = false;
-    const mf_intlist *named = named_devices(x->base.program, x->replicas, &other);
     if (x->replicas > count)
         return mf_error_new(MF_ERROR_DEVICE, "%s has %d devices, and a map wants %d", name, count, x->replicas);
-    if (other)
+    if (mf_hlo_names_others(x->base.program, named))
         return mf_error_new(MF_ERROR_DEVICE, "on %s the maps of one program run on the same devices, but two of this one name others",
                             name);
     x->named = named;
@@ -270,6 +252,20 @@ static mf_error_object *make_executable(pjrt_executable *x)
     return error;
 }
 
+/* The program with maps that fit its replicas, and their devices. */
+static mf_error_object *begin(pjrt_executable *x, const mf_load_request *load)
+{
+    const mf_intlist *named = NULL;
+    mf_error_object *error = NULL;
+    mf_load_request what = *load;
+    mf_program *program = mf_hlo_fit_maps(load->program, x->replicas, &named, &error);
+    what.program = program;
+    if (program)
+        error = mf_executable_init(&x->base, &what) ? choose_devices(x, named) : mf_error_out_of_memory();
+    mf_drop(program);
+    return error;
+}
+
 mf_error_object *pjrt_load(const mf_load_request *load, mf_executable **loaded)
 {
     int64_t replicas = mf_program_replicas(load->program);
@@ -284,7 +280,7 @@ mf_error_object *pjrt_load(const mf_load_request *load, mf_executable **loaded)
     if (!x)
         return mf_error_out_of_memory();
     x->replicas = (int)replicas;
-    mf_error_object *error = mf_executable_init(&x->base, load) ? choose_devices(x) : mf_error_out_of_memory();
+    mf_error_object *error = begin(x, load);
     error = error ? error : read_checks(x);
     error = error ? error : read_signature(x);
     error = error ? error : make_executable(x);

@@ -5,44 +5,24 @@
 #include "backend/pjrt/pjrt.h"
 
 #include "ops/rows.h"
-#include "transform/transform.h"
 
 /* Operations and bytes of all devices: from there on the threads of several are worth their wait. */
 static const double most_work = 4e6;
 
-/* Whether the rows of all devices give the same there: maps inside have devices of their own; an extremum of floats is exact between
- * replicas only, where it goes as integers; and a loop in a branch or in another loop would run for rows that are not there, and might not
- * end. inside: p is part of a branch or of such a loop. */
-static bool serves(const mf_program *p, bool inside)
+/* Whether the rows of all devices give the same there: maps inside have devices of their own; and an extremum of floats is exact between
+ * replicas only, where it goes as integers. */
+static bool serves(const mf_program *p)
 {
     for (int i = 0; i < p->eqn_count; i++) {
         const mf_eqn *e = p->eqns[i];
         bool extremum = e->op->collective && (e->op->reducer == MF_REDUCE_MAX || e->op->reducer == MF_REDUCE_MIN);
-        if (e->op == &mf_op_pmap || (extremum && mf_dtype_is_float(e->in[0]->type->dtype)) || (inside && e->op == &mf_op_while))
+        if (e->op == &mf_op_pmap || (extremum && mf_dtype_is_float(e->in[0]->type->dtype)))
             return false;
-        bool apart = inside || e->op == &mf_op_while || e->op == &mf_op_cond;
         for (int k = 0, n = mf_params_program_count(e->op, e->params); k < n; k++)
-            if (!serves(*mf_params_program_at(e->op, e->params, k), apart))
+            if (!serves(*mf_params_program_at(e->op, e->params, k)))
                 return false;
     }
     return true;
-}
-
-/* The map's program over all rows, from the map's operands to its results. NULL: there is none. */
-static mf_program *over_rows(mf_builder *b, const mf_pmap_params *m, int in_count, int out_count)
-{
-    int *in = mf_arena_alloc(&b->program->arena, ((size_t)in_count + 1) * sizeof *in);
-    int *out = mf_arena_alloc(&b->program->arena, ((size_t)out_count + 1) * sizeof *out);
-    mf_error_object *error = NULL;
-    if (!in || !out)
-        return NULL;
-    for (int i = 0; i < in_count; i++)
-        in[i] = m->in_axes->at[i] == MF_NONE ? -1 : (int)m->in_axes->at[i];
-    for (int o = 0; o < out_count; o++)
-        out[o] = m->out_axes->at[o] == MF_NONE ? -1 : (int)m->out_axes->at[o];
-    mf_program *rows = mf_batch_program(m->program, NULL, m->axis_name, m->axis_size, in, out, &error);
-    mf_error_ignore(error);
-    return rows;
 }
 
 static bool gives_the_same(const mf_program *p, const mf_program *rows)
@@ -117,10 +97,10 @@ mf_program *pjrt_stack(const mf_program *p, const mf_eqn *map)
     const mf_pmap_params *m = map->params;
     mf_cost work = map->op->cost(map);
     mf_builder b;
-    if (!(work.flops + work.bytes < most_work) || !serves(m->program, false))
+    if (!(work.flops + work.bytes < most_work) || !serves(m->program) || !mf_hlo_rows_end(m->program, false))
         return NULL;
     mf_builder_init(&b, NULL);
-    mf_program *rows = b.error ? NULL : over_rows(&b, m, map->in_count, map->out_count), *made = NULL;
+    mf_program *rows = b.error ? NULL : mf_hlo_over_rows(m, NULL), *made = NULL;
     if (gives_the_same(p, rows))
         made = with_inputs_of(&b, p, map, rows);
     else

@@ -38,6 +38,18 @@ const char *mf_program_text_n(mf_function function, const mf_value *arguments, i
     return mf_text_to_scope(&text);
 }
 
+/* As a plugin would be given it. */
+static mf_error_object *print_stablehlo(mf_text *t, const mf_ahead *o)
+{
+    mf_error_object *error = NULL;
+    const mf_intlist *devices;
+    mf_program *p = mf_hlo_fit_maps(o->program, mf_span_of(o->program), &devices, &error);
+    if (p)
+        error = mf_hlo_module(t, o->traced->name, p, mf_span_of(p), o->donated, NULL, false);
+    mf_drop(p);
+    return error;
+}
+
 const char *(mf_as_text)(mf_function stage, mf_text_form form)
 {
     MF_ENTER(MF_FORK_WORDS);
@@ -49,7 +61,7 @@ const char *(mf_as_text)(mf_function stage, mf_text_form form)
     if (o && form == MF_TEXT_PLAN && !o->executable)
         error = mf_error_new(MF_ERROR_ARGUMENT, "a plan is made by compiling: this function is only lowered");
     else if (o && form == MF_TEXT_STABLEHLO)
-        error = mf_hlo_module(&t, o->traced->name, o->program, mf_span_of(o->program), o->donated, NULL, false);
+        error = print_stablehlo(&t, o);
     else if (o && form != MF_TEXT_PLAN && form != MF_TEXT_TRACED && form != MF_TEXT_OPTIMIZED)
         error = mf_error_new(MF_ERROR_ARGUMENT, "mf_as_text: there is no form %d", (int)form);
     if (error) {
