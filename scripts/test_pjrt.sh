@@ -50,6 +50,7 @@ run_examples() { # with as many devices as each asks for
 }
 
 run pjrt/test_failures
+run pjrt/test_steps
 for stack in 1 0; do
     MF_PJRT_STACK=$stack run pjrt/test_plugin
 done
@@ -61,6 +62,7 @@ for room in "${@:-ops pmap random differential examples}"; do
         examples) run_examples ;;
         *) run_room "$room" ;;
         esac
+        [ "$room" = ops ] && echo "ops, calls of the host in steps:" && MF_PJRT_HOST_CALLS=0 run ops/test_callback
         [ "$room" = pmap ] && echo "pmap, of replicas:" && MF_PJRT_STACK=0 run_room pmap
     done
 done

@@ -46,6 +46,9 @@ typedef struct mf_hlo_part {
     mf_hlo_cut cuts[MF_RANK]; /* the outermost map's first */
 } mf_hlo_part;
 
+/* The map that p is, and nothing else: its operands are the inputs, or constants, and its results the outputs, each once and in order. NULL:
+ * p is more, or none. */
+const mf_eqn *mf_hlo_sole_map(const mf_program *p);
 /* The parts of p's inputs and outputs that so many replicas take and give: where p is one map and nothing else, which is returned, the rows
  * of its devices, or of those of maps inside whose own rows they are. Else, with NULL, all of them. */
 const mf_eqn *mf_hlo_parts(const mf_program *p, int64_t replicas, mf_hlo_part *in, mf_hlo_part *out);

@@ -4,8 +4,7 @@
 #include "ops/rows.h"
 #include "stablehlo/hlo.h"
 
-/* The map, where its operands are the inputs and its results the outputs, each once and in order. */
-static const mf_eqn *sole_map(const mf_program *p)
+const mf_eqn *mf_hlo_sole_map(const mf_program *p)
 {
     const mf_eqn *e = p->eqn_count == 1 && p->eqns[0]->op == &mf_op_pmap ? p->eqns[0] : NULL;
     if (!e || e->out_count != p->out_count || ((const mf_pmap_params *)e->params)->local->count)
@@ -87,7 +86,7 @@ static void cut_input(mf_hlo_part *part, const mf_eqn *e, int i, int64_t run)
 
 const mf_eqn *mf_hlo_parts(const mf_program *p, int64_t replicas, mf_hlo_part *in, mf_hlo_part *out)
 {
-    const mf_eqn *map = sole_map(p);
+    const mf_eqn *map = mf_hlo_sole_map(p);
     for (int i = 0; i < p->in_count; i++) {
         in[i].count = 0;
         for (int k = 0; map && k < map->in_count; k++)

@@ -648,9 +648,9 @@ static mf_value full(mf_value x) { return mf_psum(mf_pure_callback(refused, mf_s
 TEST(programs_call_the_host)
 {
     PLUGIN_OR_SKIP;
-    mf_value x = put(mf_arange(2, MF_F32), 3), r = mf_call(mf_jit(by_host), x);
-    if (mf_is_error(r) && strstr(mf_error(r), "it calls the host"))
-        SKIP("this plugin's version takes no handler");
+    mf_value x = put(mf_arange(2, MF_F32), 3), r;
+    if (strstr(runs_as(mf_jit(by_host), x), "of them on the host"))
+        SKIP("this plugin takes no handler: test_steps");
     mf_set_print_hook(keep_line, NULL);
     for (int i = 0; i < 2; i++) {
         printed[0] = 0;

@@ -151,6 +151,24 @@ int64_t pjrt_host_calls_name(const pjrt_host_calls *s);
 bool pjrt_host_calls_list(pjrt_host_calls *s, const mf_hlo_findings *list); /* once it is made. False: memory is out */
 mf_error_object *pjrt_host_calls_error(pjrt_host_calls *s, uint64_t found); /* of a call that found this; it is taken out */
 
+/* ---- where they make none: programs in steps, of which some run on the host (pjrt_cut.c, pjrt_steps.c). A value is what goes into the
+ * program, out of it, or from step to step. */
+typedef struct pjrt_step {
+    mf_program *program;
+    mf_executable *x; /* of the CPU where it runs on the host */
+    bool on_host;
+    int *in, *out; /* values, by the program's inputs and outputs */
+    int out_count; /* of those; a program of none gives a truth, which is nobody's */
+} pjrt_step;
+typedef struct pjrt_steps {
+    MF_VECTOR(pjrt_step) list;
+    int value_count;
+    int *in, *out; /* values, by the inputs and outputs of the whole; -1: nobody takes it */
+} pjrt_steps;
+bool pjrt_calls_host(const mf_program *p);
+mf_error_object *pjrt_cut(const mf_program *p, pjrt_steps *steps); /* into steps that are not loaded yet */
+mf_error_object *pjrt_load_steps(const mf_load_request *load, mf_executable **loaded);
+
 /* ---- events (pjrt_event.c) */
 /* The future of a call that is in flight, over so many devices, whose events come one by one (pjrt_future_add). NULL: memory is out. */
 mf_future *pjrt_future_new(pjrt_client *c, int count, bool meets, const void *place);

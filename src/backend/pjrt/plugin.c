@@ -192,13 +192,19 @@ static mf_error_object *create(pjrt_client *c, const char *text)
     return error;
 }
 
+/* By the environment. */
+static bool is_off(const char *setting)
+{
+    const char *text = getenv(setting);
+    return text && !strcmp(text, "0");
+}
+
 static mf_error_object *read_platform(pjrt_client *c)
 {
     pjrt_words_of ask = { PJRT_HEAD(pjrt_words_of), c->client, NULL, 0 };
     mf_error_object *error = pjrt_call(c, PJRT_CLIENT_PLATFORM_NAME, NULL, &ask);
     c->is_cpu = !error && ask.count_out == 3 && memcmp(ask.words_out, "cpu", 3) == 0;
-    const char *stack = getenv("MF_PJRT_STACK");
-    c->stacks = c->is_cpu && !(stack && !strcmp(stack, "0"));
+    c->stacks = c->is_cpu && !is_off("MF_PJRT_STACK");
     c->base.apart = !c->stacks;
     return error;
 }
@@ -325,7 +331,7 @@ static const mf_client *open_plugin(const char *name, const char *path, const ch
     *error = *error ? *error : read_platform(c);
     *error = *error ? *error : list_devices(c);
     if (!*error)
-        c->calls_host = pjrt_offer_host_calls(c);
+        c->calls_host = !is_off("MF_PJRT_HOST_CALLS") && pjrt_offer_host_calls(c);
     *error = *error ? *error : mf_client_register(&c->base);
     if (!*error)
         return &c->base;

@@ -276,6 +276,8 @@ mf_error_object *pjrt_load(const mf_load_request *load, mf_executable **loaded)
     if (replicas > PJRT_MOST_DEVICES)
         return mf_error_new(MF_ERROR_DEVICE, "%s: a map over %" PRId64 " devices; %d are the most", load->client->platform, replicas,
                             PJRT_MOST_DEVICES);
+    if (!pjrt_client_of(load->client)->calls_host && pjrt_calls_host(load->program))
+        return pjrt_load_steps(load, loaded);
     pjrt_executable *x = mf_object_new(&executable_class, sizeof *x + (size_t)replicas * sizeof *x->devices);
     if (!x)
         return mf_error_out_of_memory();
