@@ -8,7 +8,8 @@
 #   make test        build and run every test                    make examples  build the examples and test what they print
 #   make check       include rule, warnings, format, analysis    make sanitize  the tests under address and undefined-behaviour checks
 #   make sanitize-tenth                                          a tenth of them, as continuous integration does
-#   make test-pjrt                                              programs on a PJRT plugin: XLA's CPU, which it fetches; PLUGIN=path
+#   make test-pjrt                                              programs on a PJRT plugin: XLA's CPU, which it fetches; PLUGIN=path;
+#                                                                PLUGIN=oldest: XLA's CPU of the oldest version that serves
 #   make stress      eight threads against one another for an hour
 #   make fuzz        look for bytes that the parsers cannot bear   make sanitize-thread  the tests under thread checks
 #   make bench       side by side with peers                     make format    apply the formatting
@@ -67,7 +68,7 @@ test: build mpi
 # ROOMS="ops pmap random differential examples": what runs with the plugin as its default backend.
 test-pjrt: build
 	@cmake --build $(BUILD) --target tests
-	@scripts/test_pjrt.sh $(BUILD) $(or $(PLUGIN),$$(scripts/fetch_pjrt_plugin.sh)) $(ROOMS)
+	@scripts/test_pjrt.sh $(BUILD) $(or $(filter-out oldest,$(PLUGIN)),$$(scripts/fetch_pjrt_plugin.sh $(PLUGIN))) $(ROOMS)
 
 STRESS_SECONDS ?= 3600
 stress: build
