@@ -236,7 +236,12 @@ mf_array *mf_array_on(const mf_client *client, mf_array *a, mf_error_object **er
     if (*error)
         return NULL;
     mf_array_end_read(a);
-    return mf_array_client(a) == client ? mf_retain(a) : mf_array_copy_to(mf_sharding_default(client), a, error);
+    if (mf_array_client(a) == client)
+        return mf_retain(a);
+    const mf_sharding *p = mf_sharding_default(client);
+    if (!p)
+        *error = mf_error_out_of_memory();
+    return p ? mf_array_copy_to(p, a, error) : NULL;
 }
 
 mf_array *mf_array_made(mf_array *a)
@@ -244,7 +249,8 @@ mf_array *mf_array_made(mf_array *a)
     if (!a || mf_client_default() == &mf_client_cpu)
         return a;
     mf_error_object *error = NULL;
-    mf_array *there = mf_array_copy_to(mf_sharding_default(mf_client_default()), a, &error);
+    const mf_sharding *p = mf_sharding_default(mf_client_default());
+    mf_array *there = p ? mf_array_copy_to(p, a, &error) : NULL;
     mf_error_ignore(error);
     mf_drop(a);
     return there;

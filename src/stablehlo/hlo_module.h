@@ -60,12 +60,19 @@ int64_t mf_hlo_part_index(const mf_hlo_part *part, int64_t replica);            
 int64_t mf_hlo_part_first(const mf_hlo_part *part, int64_t index);                            /* the first replica that has it */
 int64_t mf_hlo_part_offset(const mf_hlo_part *part, int64_t replica, const int64_t *strides); /* of the part's first element */
 
-/* ---- maps as the program of all of their rows (hlo_rows.c) */
-mf_program *mf_hlo_over_rows(const mf_pmap_params *m, const mf_axis_env *env); /* the operands' and results' own; NULL: there is none */
-bool mf_hlo_rows_end(const mf_program *p, bool inside); /* whether it ends for all rows; inside: p is part of a branch or a loop */
-/* p, of so many replicas, with such rows in place of maps that cannot be replicas; one reference, or NULL and *error. *devices: those that
- * its maps name, one a replica; NULL: they name none. */
-mf_program *mf_hlo_fit_maps(const mf_program *p, int64_t replicas, const mf_intlist **devices, mf_error_object **error);
+/* ---- maps that are no replicas, and the program of all of their rows (hlo_rows.c) */
+typedef struct mf_hlo_place {  /* where an equation stands */
+    int64_t run;               /* the replicas that are there for one index of the maps around it: a map shares them out */
+    const mf_intlist *devices; /* those that the program's maps name, one a replica; NULL: they name none */
+} mf_hlo_place;
+mf_hlo_place mf_hlo_place_of(const mf_program *p, int64_t replicas); /* of p's own equations */
+mf_hlo_place mf_hlo_place_inside(const mf_eqn *e, mf_hlo_place at);  /* of those of e's programs */
+bool mf_hlo_are_replicas(const mf_pmap_params *m, mf_hlo_place at);
+bool mf_hlo_rows_serve(const mf_program *p); /* whether of all rows together comes what comes of each: p is what is mapped */
+/* That program, the operands' and results' own; one reference, or NULL and *error. */
+mf_program *mf_hlo_over_rows(const mf_pmap_params *m, const mf_axis_env *env, mf_error_object **error);
+/* p with such programs in place of maps that are no replicas, where they serve; one reference, or NULL and *error. */
+mf_program *mf_hlo_fit_maps(const mf_program *p, mf_hlo_place at, mf_error_object **error);
 bool mf_hlo_names_others(const mf_program *p, const mf_intlist *devices); /* whether a map of p names another list */
 
 /* Appends "module @name ... { func.func public @main ... }": p as one program of so many replicas, whose arguments and results are each

@@ -1,62 +1,67 @@
 /* Maps that cannot be replicas where they stand: because their size does not divide the number of replicas that are there, or because they
  * name other devices than the program runs on. What such a map computes becomes the program of all of its rows, as vmap makes it, which every
  * replica around it runs.
- * Invariant: the program that comes out takes and gives what the one that went in does; a map that vmap does not take stays, and the module
- * is refused (hlo_axes.c). */
+ * Invariant: the values are the same. A map of whose rows something else would come stays as it is, and no module is made of it
+ * (hlo_axes.c): a row that has taken another branch, or has left a loop, is computed all the same, so its checks would fail for nothing; and
+ * all replicas would make the same calls of the host. */
+#include "ops/control/callback.h"
 #include "ops/rows.h"
 #include "passes/rewrite.h"
 #include "stablehlo/hlo_module.h"
 #include "transform/transform.h"
 
-/* Where an equation stands. */
-typedef struct standing {
-    int64_t run; /* the replicas that are there, for maps to share among them */
-    const mf_intlist *devices;
-} standing;
-
-static bool can_be_replicas(const standing *at, const mf_pmap_params *m)
+bool mf_hlo_are_replicas(const mf_pmap_params *m, mf_hlo_place at)
 {
-    return at->run % m->axis_size == 0 && (!m->devices->count || m->devices == at->devices);
+    return at.run % m->axis_size == 0 && (!m->devices->count || m->devices == at.devices);
 }
 
-/* A loop in a branch or in another loop runs, in the program of all rows, for rows that are not there too, and might not end. */
-bool mf_hlo_rows_end(const mf_program *p, bool inside)
+mf_hlo_place mf_hlo_place_inside(const mf_eqn *e, mf_hlo_place at)
+{
+    const mf_pmap_params *m = e->op == &mf_op_pmap ? e->params : NULL;
+    return m && mf_hlo_are_replicas(m, at) ? (mf_hlo_place){ at.run / m->axis_size, at.devices } : at;
+}
+
+/* inside: p is part of a branch or a loop. A loop in there might not end for rows that are not. */
+static bool rows_serve(const mf_program *p, bool inside)
 {
     for (int i = 0; i < p->eqn_count; i++) {
         const mf_eqn *e = p->eqns[i];
-        if (inside && e->op == &mf_op_while)
+        bool checks = e->op == &mf_op_check_nan || e->op == &mf_op_check_replicated;
+        if (mf_is_host_call(e) || (inside && (e->op == &mf_op_while || checks)))
             return false;
         bool apart = inside || e->op == &mf_op_while || e->op == &mf_op_cond;
         for (int k = 0, n = mf_params_program_count(e->op, e->params); k < n; k++)
-            if (!mf_hlo_rows_end(*mf_params_program_at(e->op, e->params, k), apart))
+            if (!rows_serve(*mf_params_program_at(e->op, e->params, k), apart))
                 return false;
     }
     return true;
 }
 
-mf_program *mf_hlo_over_rows(const mf_pmap_params *m, const mf_axis_env *env)
+bool mf_hlo_rows_serve(const mf_program *p) { return rows_serve(p, false); }
+
+mf_program *mf_hlo_over_rows(const mf_pmap_params *m, const mf_axis_env *env, mf_error_object **error)
 {
     const mf_program *p = m->program;
     mf_arena arena = { 0 };
     int *in = mf_arena_alloc(&arena, ((size_t)p->in_count + 1) * sizeof *in);
     int *out = mf_arena_alloc(&arena, ((size_t)p->out_count + 1) * sizeof *out);
-    mf_error_object *error = NULL;
     for (int i = 0; in && i < p->in_count; i++)
         in[i] = m->in_axes->at[i] == MF_NONE ? -1 : (int)m->in_axes->at[i];
     for (int o = 0; out && o < p->out_count; o++)
         out[o] = m->out_axes->at[o] == MF_NONE ? -1 : (int)m->out_axes->at[o];
-    mf_program *rows = in && out ? mf_batch_program(p, env, m->axis_name, m->axis_size, in, out, &error) : NULL;
-    mf_error_ignore(error);
+    mf_program *rows = in && out ? mf_batch_program(p, env, m->axis_name, m->axis_size, in, out, error) : NULL;
+    if (!in || !out)
+        *error = mf_error_out_of_memory();
     mf_arena_free(&arena);
     return rows;
 }
 
-static mf_program *fit_program(const mf_program *p, const mf_axis_env *env, standing at, mf_error_object **error);
+static mf_program *fit_program(const mf_program *p, const mf_axis_env *env, mf_hlo_place at, mf_error_object **error);
 
 /* The equation with nested programs that fit where they stand. */
 static void copy(mf_rewrite *r, const mf_eqn *e, mf_variable **in)
 {
-    standing at = *(const standing *)r->state;
+    mf_hlo_place at = mf_hlo_place_inside(e, *(const mf_hlo_place *)r->state);
     int count = mf_params_program_count(e->op, e->params);
     void *params = count ? mf_params_copy(&r->scratch, e->op, e->params) : NULL;
     if (!params) {
@@ -65,7 +70,6 @@ static void copy(mf_rewrite *r, const mf_eqn *e, mf_variable **in)
         mf_rewrite_copy(r, e, in);
         return;
     }
-    at.run /= e->op == &mf_op_pmap && can_be_replicas(&at, e->params) ? ((const mf_pmap_params *)e->params)->axis_size : 1;
     for (int k = 0; k < count && !r->b->error; k++) {
         mf_program **nested = mf_params_program_at(e->op, params, k);
         mf_error_object *error = NULL;
@@ -84,30 +88,31 @@ static void copy(mf_rewrite *r, const mf_eqn *e, mf_variable **in)
 static void fit(mf_rewrite *r, const mf_eqn *e, mf_variable **in)
 {
     const mf_pmap_params *m = e->op == &mf_op_pmap ? e->params : NULL;
-    bool misfit = m && !can_be_replicas(r->state, m) && mf_hlo_rows_end(m->program, false);
-    mf_program *rows = misfit ? mf_hlo_over_rows(m, r->b->env) : NULL;
-    if (rows)
+    bool misfit = m && !mf_hlo_are_replicas(m, *(const mf_hlo_place *)r->state) && mf_hlo_rows_serve(m->program);
+    mf_error_object *error = NULL;
+    mf_program *rows = misfit ? mf_hlo_over_rows(m, r->b->env, &error) : NULL;
+    if (error)
+        mf_builder_fail(r->b, error);
+    else if (rows)
         mf_rewrite_body(r, rows, e, in);
     else
         copy(r, e, in);
     mf_drop(rows);
 }
 
-static mf_program *fit_program(const mf_program *p, const mf_axis_env *env, standing at, mf_error_object **error)
+static mf_program *fit_program(const mf_program *p, const mf_axis_env *env, mf_hlo_place at, mf_error_object **error)
 {
     return mf_rewrite_program(p, env, fit, NULL, &at, error);
 }
 
-static bool all_can(const mf_program *p, standing at)
+static bool all_fit(const mf_program *p, mf_hlo_place at)
 {
     for (int i = 0; i < p->eqn_count; i++) {
         const mf_eqn *e = p->eqns[i];
-        const mf_pmap_params *m = e->op == &mf_op_pmap ? e->params : NULL;
-        if (m && !can_be_replicas(&at, m))
+        if (e->op == &mf_op_pmap && !mf_hlo_are_replicas(e->params, at))
             return false;
-        standing inside = { m ? at.run / m->axis_size : at.run, at.devices };
         for (int k = 0, n = mf_params_program_count(e->op, e->params); k < n; k++)
-            if (!all_can(*mf_params_program_at(e->op, e->params, k), inside))
+            if (!all_fit(*mf_params_program_at(e->op, e->params, k), mf_hlo_place_inside(e, at)))
                 return false;
     }
     return true;
@@ -127,6 +132,13 @@ static const mf_intlist *named_devices(const mf_program *p, int64_t replicas)
     return found;
 }
 
+mf_hlo_place mf_hlo_place_of(const mf_program *p, int64_t replicas) { return (mf_hlo_place){ replicas, named_devices(p, replicas) }; }
+
+mf_program *mf_hlo_fit_maps(const mf_program *p, mf_hlo_place at, mf_error_object **error)
+{
+    return all_fit(p, at) ? mf_retain(p) : fit_program(p, NULL, at, error);
+}
+
 bool mf_hlo_names_others(const mf_program *p, const mf_intlist *devices)
 {
     for (int i = 0; i < p->eqn_count; i++) {
@@ -139,11 +151,4 @@ bool mf_hlo_names_others(const mf_program *p, const mf_intlist *devices)
                 return true;
     }
     return false;
-}
-
-mf_program *mf_hlo_fit_maps(const mf_program *p, int64_t replicas, const mf_intlist **devices, mf_error_object **error)
-{
-    *devices = named_devices(p, replicas);
-    standing at = { replicas, *devices };
-    return all_can(p, at) ? mf_retain(p) : fit_program(p, NULL, at, error);
 }

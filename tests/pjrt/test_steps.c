@@ -1,5 +1,5 @@
-/* Programs that call the host, on a plugin whose own programs call nobody: in steps that the plugin and the CPU run by turns. Beside the
- * same ones on our own CPU. XLA's CPU plugin, told to take no handler; skipped where there is none. */
+/* Programs that a plugin cannot run as one: in steps that the plugin and the CPU run by turns. Beside the same ones on our own CPU. XLA's
+ * CPU plugin, twice, told to take no handler, as any other, and not; skipped where there is none. */
 #include "check.h"
 
 #include <manyfold.h>
@@ -24,6 +24,7 @@ static mf_device_list devices(void)
         setenv("MF_PJRT_HOST_CALLS", "0", 1);
         CHECK_EQ_INT(mf_register_plugin("steps", path, options ? options : "cpu_device_count=8"), MF_OK);
         unsetenv("MF_PJRT_HOST_CALLS");
+        CHECK_EQ_INT(mf_register_plugin("handler", path, options ? options : "cpu_device_count=8"), MF_OK);
     }
     tried = true;
     return mf_devices_of("steps");
@@ -133,6 +134,7 @@ static mf_value sum_of_calls(mf_value x) { return mf_tuple(mf_psum(host_double(m
 static mf_value call_of_a_sum(mf_value x) { return mf_sub(host_double(mf_psum(x, "i")), x); }
 static mf_value other_ways(mf_value x) { return mf_cond(mf_greater(x, 3), host_double, unchanged, mf_add(x, 1)); }
 static mf_value row_of_a_map(mf_value x) { return mf_add(host_double(x), mf_psum(x, "j")); }
+static mf_value rows_of_calls(mf_value x) { return mf_call(mf_pmap(row_of_a_map, "j"), mf_neg(x)); }
 static mf_value map_in_a_map(mf_value x) { return mf_psum(mf_call(mf_pmap(row_of_a_map, "j"), mf_neg(x)), "i"); }
 static mf_value map_of_calls(mf_value x) { return mf_call(mf_pmap(sum_of_calls, "i", .in_axes = 0, .backend = "steps"), x); }
 static mf_value map_in_a_program(mf_value x)
@@ -170,6 +172,8 @@ TEST(maps_in_steps_give_what_the_cpu_gives)
     same_map(call_of_a_sum, 0, 0, x, 0);
     same_map(call_of_a_sum, MF_NONE, 0, mf_scalar(3, MF_F32), N);
     same_map(other_ways, 0, 0, x, 0);
+    same_map(rows_of_calls, 0, 0, mf_reshape(x, MF_SHAPE(4, 2)), 0);
+    same_map(rows_of_calls, 1, 1, mf_reshape(x, MF_SHAPE(2, 4)), 0);
     same_map(map_in_a_map, 0, 0, mf_reshape(x, MF_SHAPE(4, 2)), 0);
     same_map(map_in_a_map, 1, MF_NONE, mf_reshape(x, MF_SHAPE(4, 2)), 0);
     CHECK_STR(text(mf_call(mf_jit(map_in_a_program), x)), text(mf_call(mf_jit(map_in_a_program_of_the_cpu), x)));
@@ -194,6 +198,152 @@ TEST(a_step_with_prints_keeps_its_weights_there)
         CHECK_STR(text(w), text(v));
     }
     mf_set_print_hook(NULL, NULL);
+}
+
+/* ---- maps beside which something happens once */
+
+static const char *where; /* the backend that they name */
+static mf_value sum_with_all(mf_value x) { return mf_add(x, mf_psum(x, "i")); }
+static mf_value map_of_eight(mf_value x) { return mf_call(mf_pmap(sum_with_all, "i", .backend = where), x); }
+static mf_value print_beside_a_map(mf_value x)
+{
+    mf_debug_print("line");
+    return map_of_eight(x);
+}
+static mf_value print_place(mf_value x)
+{
+    mf_debug_print("line {}", mf_axis_index("i"));
+    return mf_add(x, mf_axis_index("i"));
+}
+static mf_value print_in_a_map_beside(mf_value x)
+{
+    return mf_tuple(map_of_eight(x), mf_call(mf_pmap(print_place, "i", .in_axes = 1, .out_axes = 1, .backend = where), x));
+}
+static mf_value below_four(mf_value i) { return mf_less(i, 4); }
+static mf_value print_round(mf_value i)
+{
+    mf_debug_print("line {}", i);
+    return mf_add(i, 1);
+}
+static mf_value print_until_four(mf_value x)
+{
+    return mf_while(below_four, print_round, mf_add(mf_axis_index("i"), mf_astype(mf_mul(mf_sum(x), 0), MF_I32)));
+}
+static mf_value rounds_in_a_map_beside(mf_value x)
+{
+    return mf_tuple(map_of_eight(x), mf_call(mf_pmap(print_until_four, "i", .in_axes = 1, .backend = where), x));
+}
+static mf_value print_and_inner_map(mf_value x)
+{
+    mf_debug_print("line {}", mf_axis_index("i"));
+    return mf_call(mf_pmap(sum_with_all, "i"), x);
+}
+static mf_value print_around_a_map(mf_value x)
+{
+    return mf_call(mf_pmap(print_and_inner_map, "i", .backend = where), mf_reshape(mf_ravel(x), MF_SHAPE(4, 2, 3)));
+}
+
+TEST(the_host_is_called_as_often_as_the_program_says)
+{
+    PLUGIN_OR_SKIP;
+    static const struct {
+        mf_fn1 f;
+        int lines;
+    } rows[] = {
+        { print_beside_a_map, 1 }, { print_in_a_map_beside, 3 }, { rounds_in_a_map_beside, 4 + 3 + 2 }, { print_around_a_map, 4 }
+    };
+    static const char *const backends[] = { "cpu", "steps", "handler" };
+    mf_value x = mf_reshape(mf_arange(24, MF_F32), MF_SHAPE(8, 3));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char ours[1024] = "";
+        for (int b = 0; b < 3; b++) {
+            mf_clear_caches();
+            where = backends[b];
+            listen();
+            mf_value r = mf_call(mf_jit(rows[i].f), x);
+            CHECK_EQ_INT(mf_block_until_ready(r), MF_OK);
+            CHECK_EQ_INT(count_lines("line"), rows[i].lines);
+            if (b)
+                CHECK_STR(text(r), ours);
+            else
+                snprintf(ours, sizeof ours, "%s", text(r));
+        }
+    }
+    mf_set_print_hook(NULL, NULL);
+}
+
+/* ---- what is found out */
+
+static mf_value logarithm(mf_value x) { return mf_log(x); }
+static mf_value log_where_it_is_one(mf_value x)
+{
+    (void)x;
+    return mf_cond(mf_greater(mf_axis_index("i"), 0), logarithm, unchanged, mf_sub(mf_astype(mf_axis_index("i"), MF_F32), 0.5));
+}
+static mf_value logs_in_a_map_beside(mf_value x)
+{
+    return mf_tuple(map_of_eight(x), mf_call(mf_pmap(log_where_it_is_one, "i", .in_axes = 1, .backend = where), x));
+}
+static mf_value nan_before_a_call(mf_value x)
+{
+    mf_value lost = mf_log(mf_sub(x, 5)), out = tripled(x);
+    return mf_tuple(out, mf_add(lost, out));
+}
+static mf_value claim_before_a_call(mf_value w, mf_value x) { return mf_tuple(host_double(x), mf_mul(w, 0)); }
+
+TEST(what_a_step_finds_out_is_the_calls_error)
+{
+    PLUGIN_OR_SKIP;
+    mf_value x = mf_reshape(mf_arange(24, MF_F32), MF_SHAPE(8, 3)), two = mf_device_put(mf_arange(2, MF_F32), devices().at[1]);
+    CHECK_EQ_INT(mf_set_checks("nan"), MF_OK);
+    for (int i = 0; i < 5; i++) {
+        mf_value r = mf_get(mf_call(mf_jit(nan_before_a_call), two), 0);
+        CHECK_EQ_INT(mf_block_until_ready(r), MF_ERROR_ARGUMENT);
+        CHECK_CONTAINS(mf_error(r), "invalid value (nan) encountered in log");
+    }
+    for (int b = 0; b < 2; b++) { /* no row takes the logarithm of what it does not have */
+        mf_clear_caches();
+        where = b ? "steps" : "handler";
+        CHECK_EQ_INT(mf_block_until_ready(mf_call(mf_jit(logs_in_a_map_beside), x)), MF_OK);
+    }
+    CHECK_EQ_INT(mf_set_checks(""), MF_OK);
+    mf_function f = mf_pmap(claim_before_a_call, "i", .replicated_argnums = MF_INTS(0), .backend = "steps");
+    mf_value r = mf_get(mf_call(f, mf_arange(N, MF_F32), mf_arange(N, MF_F32)), 0);
+    CHECK(mf_block_until_ready(r) != MF_OK);
+    CHECK_CONTAINS(mf_error(r), "differs");
+}
+
+/* ---- results */
+
+static mf_value given_twice(mf_value x)
+{
+    mf_value y = mf_mul(tripled(x), 2);
+    return mf_tuple(y, x, y, x);
+}
+static mf_value map_given_twice(mf_value x)
+{
+    mf_value y = map_of_calls(x);
+    return mf_tuple(mf_get(y, 0), mf_get(y, 0));
+}
+static mf_value of_both(mf_value a, mf_value b)
+{
+    return mf_tuple(mf_add(a, 1), mf_mul(tripled(b), 2), tripled(b), mf_zeros(MF_SHAPE(2), MF_F32));
+}
+
+TEST(results_are_arrays_of_their_own_on_one_device)
+{
+    PLUGIN_OR_SKIP;
+    mf_value a = mf_device_put(mf_arange(2, MF_F32), devices().at[1]), b = mf_device_put(mf_arange(2, MF_F32), devices().at[3]);
+    mf_value r = mf_call(mf_jit(given_twice), a), both = mf_call(mf_jit(of_both), a, b),
+             m = mf_call(mf_jit(map_given_twice), mf_arange(N, MF_F32));
+    CHECK_EQ_INT(mf_delete(mf_get(r, 0)), MF_OK);
+    CHECK_EQ_INT(mf_delete(mf_get(r, 1)), MF_OK);
+    CHECK_EQ_INT(mf_delete(mf_get(m, 0)), MF_OK);
+    CHECK_STR(text(mf_get(r, 2)), "[0. 6.]");
+    CHECK_STR(text(mf_get(r, 3)), "[0. 1.]");
+    CHECK(mf_block_until_ready(mf_get(m, 1)) == MF_OK);
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ_INT(mf_device_id(mf_devices_of_array(mf_get(both, i)).at[0]), 1);
 }
 
 /* ---- errors */

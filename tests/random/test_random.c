@@ -253,7 +253,8 @@ static mf_value answer(const known *k)
 
 /* ---- comparing */
 
-static bool near(double ours, double theirs, double rtol) { return ours == theirs || fabs(ours - theirs) <= rtol + rtol * fabs(theirs); }
+/* What is added up in the end may be larger than the sum: an element of a uniform draw is as exact as the ends of its range. */
+static double largest_term(const known *k) { return fmax(1, fmax(fabs(number(k, "minval", 0)), fabs(number(k, "maxval", 0)))); }
 
 /* Elements from `first` on against text with `separator` between them. */
 static int differing(const known *k, mf_value v, const char *text, int64_t first, int64_t count, double rtol)
@@ -261,13 +262,15 @@ static int differing(const known *k, mf_value v, const char *text, int64_t first
     int64_t size = mf_size(v);
     double *reals = malloc(((size_t)size + 1) * sizeof *reals);
     uint64_t *integers = malloc(((size_t)size + 1) * sizeof *integers);
+    double atol = rtol * largest_term(k);
     int wrong = mf_to_host(v, MF_F64, reals, (size_t)size) != MF_OK;
     wrong += mf_to_host(v, k->out.dtype == MF_U64 ? MF_U64 : MF_I64, integers, (size_t)size) != MF_OK;
     for (int64_t i = first; i < first + count && !wrong; i++) {
         char *end;
         bool same;
+        double theirs = strtod(text, &end);
         if (is_float(k->out.dtype))
-            same = near(reals[i], strtod(text, &end), rtol);
+            same = reals[i] == theirs || fabs(reals[i] - theirs) <= atol + rtol * fabs(theirs);
         else if (k->out.dtype == MF_U64)
             same = integers[i] == strtoull(text, &end, 10);
         else

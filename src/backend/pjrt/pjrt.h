@@ -124,6 +124,8 @@ static inline const mf_hlo_part *pjrt_part_of_replica(const pjrt_executable *x, 
 
 mf_error_object *pjrt_load(const mf_load_request *load, mf_executable **x);                          /* pjrt_load.c */
 mf_error_object *pjrt_run(mf_executable *x, mf_array *const *in, const bool *moved, mf_array **out); /* pjrt_execute.c */
+/* The same, where a program that is portable runs on that device, and its results are committed there; -1: where its arguments are. */
+mf_error_object *pjrt_run_on(mf_executable *x, mf_array *const *in, int device, mf_array **out);
 
 /* ---- small maps as one program (pjrt_stack.c) */
 /* The program of all rows that p, which is this map alone, is; one reference. NULL: it is to run as replicas. */
@@ -151,21 +153,21 @@ int64_t pjrt_host_calls_name(const pjrt_host_calls *s);
 bool pjrt_host_calls_list(pjrt_host_calls *s, const mf_hlo_findings *list); /* once it is made. False: memory is out */
 mf_error_object *pjrt_host_calls_error(pjrt_host_calls *s, uint64_t found); /* of a call that found this; it is taken out */
 
-/* ---- where they make none: programs in steps, of which some run on the host (pjrt_cut.c, pjrt_steps.c). A value is what goes into the
- * program, out of it, or from step to step. */
+/* ---- programs that the plugin cannot run as one: in steps, some of them on the host (pjrt_cut.c, pjrt_steps.c). A value is what goes
+ * into the program, out of it, or from step to step. */
 typedef struct pjrt_step {
     mf_program *program;
     mf_executable *x; /* of the CPU where it runs on the host */
     bool on_host;
     int *in, *out; /* values, by the program's inputs and outputs */
-    int out_count; /* of those; a program of none gives a truth, which is nobody's */
+    int out_count; /* of those; a program of none gives a truth that is no value */
 } pjrt_step;
 typedef struct pjrt_steps {
     MF_VECTOR(pjrt_step) list;
     int value_count;
     int *in, *out; /* values, by the inputs and outputs of the whole; -1: nobody takes it */
 } pjrt_steps;
-bool pjrt_calls_host(const mf_program *p);
+bool pjrt_needs_steps(const mf_program *p, bool calls_host);       /* calls_host: whether the plugin's programs can */
 mf_error_object *pjrt_cut(const mf_program *p, pjrt_steps *steps); /* into steps that are not loaded yet */
 mf_error_object *pjrt_load_steps(const mf_load_request *load, mf_executable **loaded);
 

@@ -42,10 +42,10 @@ const char *mf_program_text_n(mf_function function, const mf_value *arguments, i
 static mf_error_object *print_stablehlo(mf_text *t, const mf_ahead *o)
 {
     mf_error_object *error = NULL;
-    const mf_intlist *devices;
-    mf_program *p = mf_hlo_fit_maps(o->program, mf_span_of(o->program), &devices, &error);
+    int replicas = mf_span_of(o->program);
+    mf_program *p = mf_hlo_fit_maps(o->program, mf_hlo_place_of(o->program, replicas), &error);
     if (p)
-        error = mf_hlo_module(t, o->traced->name, p, mf_span_of(p), o->donated, NULL, false);
+        error = mf_hlo_module(t, o->traced->name, p, replicas, o->donated, NULL, false);
     mf_drop(p);
     return error;
 }

@@ -27,6 +27,7 @@ typedef struct call {
     size_t kept_count;
     uint64_t *found; /* where what is found out comes, by replica; NULL: nothing is */
     int device;      /* of a portable program */
+    bool placed;     /* it is there because the caller says so */
 } call;
 
 static bool is_donated(const pjrt_executable *x, int i) { return x->base.donated && x->base.donated[i]; }
@@ -201,7 +202,7 @@ static mf_error_object *make_arguments(call *c)
 
 static bool is_committed(const call *c, int o)
 {
-    bool committed = c->x->replicas > 1 || c->x->stacked || c->x->out_parts[o].count;
+    bool committed = c->placed || c->x->replicas > 1 || c->x->stacked || c->x->out_parts[o].count;
     for (int i = 0; i < c->in_count && !committed; i++)
         committed = c->in[i]->sharding->committed;
     return committed;
@@ -435,6 +436,11 @@ static mf_error_object *run(call *c, mf_array **out)
 mf_error_object *pjrt_run(mf_executable *base, mf_array *const *in, const bool *moved, mf_array **out)
 {
     (void)moved; /* nothing is computed in place but what is donated */
+    return pjrt_run_on(base, in, -1, out);
+}
+
+mf_error_object *pjrt_run_on(mf_executable *base, mf_array *const *in, int device, mf_array **out)
+{
     pjrt_executable *x = (pjrt_executable *)base;
     if (mf_client_of_thread)
         return mf_error_new(MF_ERROR_DEVICE,
@@ -447,6 +453,9 @@ mf_error_object *pjrt_run(mf_executable *base, mf_array *const *in, const bool *
     for (int i = c.in_count - 1; i >= 0; i--)
         if (in[i]->sharding->committed)
             c.device = in[i]->sharding->devices[0];
+    c.placed = device >= 0 && x->replicas == 1 && !x->stacked && !x->named;
+    if (c.placed)
+        c.device = device;
     if (x->named || x->stacked)
         c.device = x->devices[0];
     mf_error_object *error = make_room(&c) ? begin(&c) : mf_error_out_of_memory();

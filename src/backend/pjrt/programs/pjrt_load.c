@@ -255,13 +255,13 @@ static mf_error_object *make_executable(pjrt_executable *x)
 /* The program with maps that fit its replicas, and their devices. */
 static mf_error_object *begin(pjrt_executable *x, const mf_load_request *load)
 {
-    const mf_intlist *named = NULL;
     mf_error_object *error = NULL;
     mf_load_request what = *load;
-    mf_program *program = mf_hlo_fit_maps(load->program, x->replicas, &named, &error);
+    mf_hlo_place at = mf_hlo_place_of(load->program, x->replicas);
+    mf_program *program = mf_hlo_fit_maps(load->program, at, &error);
     what.program = program;
     if (program)
-        error = mf_executable_init(&x->base, &what) ? choose_devices(x, named) : mf_error_out_of_memory();
+        error = mf_executable_init(&x->base, &what) ? choose_devices(x, at.devices) : mf_error_out_of_memory();
     mf_drop(program);
     return error;
 }
@@ -276,7 +276,7 @@ mf_error_object *pjrt_load(const mf_load_request *load, mf_executable **loaded)
     if (replicas > PJRT_MOST_DEVICES)
         return mf_error_new(MF_ERROR_DEVICE, "%s: a map over %" PRId64 " devices; %d are the most", load->client->platform, replicas,
                             PJRT_MOST_DEVICES);
-    if (!pjrt_client_of(load->client)->calls_host && pjrt_calls_host(load->program))
+    if (pjrt_needs_steps(load->program, pjrt_client_of(load->client)->calls_host))
         return pjrt_load_steps(load, loaded);
     pjrt_executable *x = mf_object_new(&executable_class, sizeof *x + (size_t)replicas * sizeof *x->devices);
     if (!x)

@@ -97,10 +97,12 @@ mf_program *pjrt_stack(const mf_program *p, const mf_eqn *map)
     const mf_pmap_params *m = map->params;
     mf_cost work = map->op->cost(map);
     mf_builder b;
-    if (!(work.flops + work.bytes < most_work) || !serves(m->program) || !mf_hlo_rows_end(m->program, false))
+    if (!(work.flops + work.bytes < most_work) || !serves(m->program) || !mf_hlo_rows_serve(m->program))
         return NULL;
     mf_builder_init(&b, NULL);
-    mf_program *rows = b.error ? NULL : mf_hlo_over_rows(m, NULL), *made = NULL;
+    mf_error_object *error = NULL;
+    mf_program *rows = b.error ? NULL : mf_hlo_over_rows(m, NULL, &error), *made = NULL;
+    mf_error_ignore(error);
     if (gives_the_same(p, rows))
         made = with_inputs_of(&b, p, map, rows);
     else

@@ -1,6 +1,7 @@
 /* Running a program in steps (pjrt_cut.c): those of the plugin are queued, and before one of the CPU what it takes is brought to the host.
- * Invariants: a call ends when its last step on the host has, and an error of any step is the call's; what a step takes last it may have, if
- * the call donates it or another step made it; what the call donates is gone once all steps have run, or the step that it was given to. */
+ * Invariants: a call ends when its last step on the host has; an error of any step is the call's, and after it no step runs that calls the
+ * host. A step may overwrite a value that no later step takes, if the caller donated it or a step made it. What the caller donated is gone
+ * when all steps have run, or when the step that may overwrite it has. */
 #include "backend/pjrt/pjrt.h"
 
 #include "base/alloc.h"
@@ -9,7 +10,9 @@
 typedef struct stepped {
     mf_executable base;
     pjrt_steps steps;
-    int *last; /* by value: the last step that takes it; -1: none does; as many as there are steps: the call gives it out */
+    bool is_map;
+    int *last;          /* by value: the last step that takes it; -1: none does; as many as there are steps: the call gives it out */
+    int *dead, *behind; /* values that are dead behind each step, and where those of each step begin in the list */
 } stepped;
 
 static void steps_end(pjrt_steps *s)
@@ -30,24 +33,50 @@ static void stepped_destroy(mf_object *o)
     stepped *x = (stepped *)o;
     steps_end(&x->steps);
     mf_free(x->last);
+    mf_free(x->dead);
+    mf_free(x->behind);
     mf_executable_end(&x->base);
 }
 static const mf_class stepped_class = { "plugin's executable in steps", stepped_destroy };
 
 /* ---- loading */
 
-static bool find_last_steps(stepped *x)
+static void find_last_steps(stepped *x)
 {
     const pjrt_steps *s = &x->steps;
-    x->last = mf_alloc(((size_t)s->value_count + 1) * sizeof *x->last);
-    for (int v = 0; x->last && v < s->value_count; v++)
+    for (int v = 0; v < s->value_count; v++)
         x->last[v] = -1;
-    for (int k = 0; x->last && k < s->list.count; k++)
+    for (int k = 0; k < s->list.count; k++)
         for (int i = 0; i < s->list.at[k].program->in_count; i++)
             x->last[s->list.at[k].in[i]] = k;
-    for (int o = 0; x->last && o < x->base.program->out_count; o++)
+    for (int o = 0; o < x->base.program->out_count; o++)
         x->last[s->out[o]] = s->list.count;
-    return x->last;
+}
+
+static void list_dead(stepped *x)
+{
+    const pjrt_steps *s = &x->steps;
+    for (int v = 0; v < s->value_count; v++)
+        if (x->last[v] >= 0 && x->last[v] < s->list.count)
+            x->behind[x->last[v] + 2]++;
+    for (int k = 1; k < s->list.count + 2; k++)
+        x->behind[k] += x->behind[k - 1];
+    for (int v = 0; v < s->value_count; v++)
+        if (x->last[v] >= 0 && x->last[v] < s->list.count)
+            x->dead[x->behind[x->last[v] + 1]++] = v;
+}
+
+/* False: memory is out. */
+static bool find_lives(stepped *x)
+{
+    x->last = mf_calloc((size_t)x->steps.value_count + 1, sizeof *x->last);
+    x->dead = mf_calloc((size_t)x->steps.value_count + 1, sizeof *x->dead);
+    x->behind = mf_calloc((size_t)x->steps.list.count + 2, sizeof *x->behind);
+    if (!x->last || !x->dead || !x->behind)
+        return false;
+    find_last_steps(x);
+    list_dead(x);
+    return true;
 }
 
 /* The input that the value is; -1: a step makes it. */
@@ -91,7 +120,8 @@ typedef struct course { /* of one call */
     const stepped *x;
     mf_array *const *in;
     mf_array **values;
-    const mf_sharding *there; /* where the call's inputs are, if one is committed and the program is no map */
+    mf_future **ends; /* by step that has begun, of all its results; NULL: it has ended */
+    int device;       /* where the first committed input is, if the program is no map; -1: none is */
 } course;
 
 /* What a step on the client takes; waits where the value is not there. */
@@ -99,35 +129,51 @@ static mf_array *value_on(const course *c, const mf_client *client, mf_array *a,
 {
     if (mf_array_client(a) == client)
         return mf_retain(a);
-    return c->there && client != &mf_client_cpu ? mf_array_copy_to(c->there, a, error) : mf_array_on(client, a, error);
+    if (client == &mf_client_cpu || c->device < 0)
+        return mf_array_on(client, a, error);
+    const mf_sharding *p = mf_sharding_single(client, c->device);
+    if (!p)
+        *error = mf_error_out_of_memory();
+    return p ? mf_array_copy_to(p, a, error) : NULL;
 }
 
-static mf_error_object *wait_for(mf_array *const *out, int count)
+static mf_error_object *wait_for(mf_future *const *ends, int count)
 {
-    mf_error_object *error = NULL;
-    for (int o = 0; o < count && !error; o++)
-        error = mf_array_wait(out[o]);
-    return error;
+    for (int k = 0; k < count; k++) {
+        if (ends[k])
+            ends[k]->wait(ends[k]);
+        if (ends[k] && atomic_load_explicit(&ends[k]->state, memory_order_acquire) == 2)
+            return mf_retain(ends[k]->error);
+    }
+    return NULL;
 }
 
-static mf_error_object *run_step(const course *c, const pjrt_step *s)
+static mf_error_object *run_loaded(const course *c, const pjrt_step *s, mf_array *const *in, mf_array **out)
 {
-    int in_count = s->program->in_count, out_count = s->program->out_count;
+    bool placed = c->device >= 0 && s->x->backend->execute == pjrt_run;
+    return placed ? pjrt_run_on(s->x, in, c->device, out) : mf_executable_run(s->x, in, NULL, out);
+}
+
+static mf_error_object *run_step(const course *c, int k)
+{
+    const pjrt_step *s = &c->x->steps.list.at[k];
+    int in_count = s->program->in_count, out_count = s->program->out_count, taken = 0;
     MF_SMALL_ARRAY(mf_array *, in, 16, in_count);
     MF_SMALL_ARRAY(mf_array *, out, 16, out_count);
     mf_error_object *error = in && out ? NULL : mf_error_out_of_memory();
-    int taken = 0;
+    if (!error && s->on_host)
+        error = wait_for(c->ends, k);
     for (; taken < in_count && !error; taken++)
-        if (!(in[taken] = value_on(c, s->x->client, c->values[s->in[taken]], &error)))
-            break;
+        in[taken] = value_on(c, s->x->client, c->values[s->in[taken]], &error);
     if (!error)
-        error = mf_executable_run(s->x, in, NULL, out);
+        error = run_loaded(c, s, in, out);
     for (int i = 0; i < taken; i++)
         mf_drop(in[i]);
     if (error)
         return error;
+    c->ends[k] = out_count ? mf_retain(out[0]->future) : NULL;
     if (s->on_host)
-        error = wait_for(out, out_count);
+        error = wait_for(&c->ends[k], 1);
     for (int o = 0; o < out_count; o++)
         if (o < s->out_count && !error)
             c->values[s->out[o]] = out[o];
@@ -136,14 +182,32 @@ static mf_error_object *run_step(const course *c, const pjrt_step *s)
     return error;
 }
 
-/* What no later step takes. */
-static void forget(const course *c, int k)
+static void drop_dead(const course *c, int k)
 {
-    for (int v = 0; v < c->x->steps.value_count; v++)
-        if (c->values[v] && c->x->last[v] <= k) {
-            mf_drop(c->values[v]);
-            c->values[v] = NULL;
-        }
+    for (int n = c->x->behind[k]; n < c->x->behind[k + 1]; n++) {
+        mf_drop(c->values[c->x->dead[n]]);
+        c->values[c->x->dead[n]] = NULL;
+    }
+}
+
+/* Of steps that may fail for another reason than that the plugin does. A step that gives all of what comes out has its error there. */
+static mf_error_object *wait_for_checks(const course *c)
+{
+    mf_error_object *error = NULL;
+    for (int k = 0; k < c->x->steps.list.count && !error; k++)
+        if (c->x->steps.list.at[k].x->may_fail)
+            error = wait_for(&c->ends[k], 1);
+    return error;
+}
+
+static mf_error_object *run_steps(const course *c)
+{
+    mf_error_object *error = NULL;
+    for (int k = 0; k < c->x->steps.list.count && !error; k++) {
+        error = run_step(c, k);
+        drop_dead(c, k);
+    }
+    return error ? error : wait_for_checks(c);
 }
 
 /* Donated inputs that no step was given. */
@@ -157,52 +221,40 @@ static void take_donated(const course *c)
     }
 }
 
-/* What a step computed from nothing that is committed goes to the call's device. */
-static mf_error_object *give_out(const course *c, mf_array **out)
+static int device_of(const stepped *x, mf_array *const *in)
 {
-    mf_error_object *error = NULL;
-    int count = c->x->base.program->out_count, given = 0;
-    for (; given < count && !error; given++) {
-        mf_array *a = c->values[c->x->steps.out[given]];
-        out[given] = c->there && !a->sharding->committed ? mf_array_copy_to(c->there, a, &error) : mf_retain(a);
-    }
-    while (error && given)
-        mf_drop(out[--given]);
-    return error;
-}
-
-/* Where the first committed input is. */
-static const mf_sharding *device_of(const stepped *x, mf_array *const *in)
-{
-    for (int i = 0; i < x->base.program->in_count; i++)
+    for (int i = 0; i < x->base.program->in_count && !x->is_map; i++)
         if (in[i]->sharding->committed)
-            return mf_sharding_single(x->base.client, in[i]->sharding->devices[0]);
-    return NULL;
+            return in[i]->sharding->devices[0];
+    return -1;
 }
 
 static mf_error_object *run(mf_executable *base, mf_array *const *in, const bool *moved, mf_array **out)
 {
     (void)moved;
     const stepped *x = (const stepped *)base;
-    mf_error_object *error = NULL;
-    course c = { x, in, mf_calloc((size_t)x->steps.value_count + 1, sizeof *c.values), NULL };
-    if (!c.values)
+    course c = { .x = x, .in = in, .device = device_of(x, in) };
+    c.values = mf_calloc((size_t)x->steps.value_count + 1, sizeof *c.values);
+    c.ends = mf_calloc((size_t)x->steps.list.count + 1, sizeof(mf_future *));
+    if (!c.values || !c.ends) {
+        mf_free(c.values);
+        mf_free((void *)c.ends);
         return mf_error_out_of_memory();
-    c.there = mf_hlo_sole_map(base->program) ? NULL : device_of(x, in);
+    }
     for (int i = 0; i < base->program->in_count; i++)
         if (x->steps.in[i] >= 0)
             c.values[x->steps.in[i]] = mf_retain(in[i]);
-    for (int k = 0; k < x->steps.list.count && !error; k++) {
-        error = run_step(&c, &x->steps.list.at[k]);
-        forget(&c, k);
-    }
-    if (!error)
-        error = give_out(&c, out);
+    mf_error_object *error = run_steps(&c);
     if (!error)
         take_donated(&c);
+    for (int o = 0; o < base->program->out_count && !error; o++)
+        out[o] = mf_retain(c.values[x->steps.out[o]]);
     for (int v = 0; v < x->steps.value_count; v++)
         mf_drop(c.values[v]);
+    for (int k = 0; k < x->steps.list.count; k++)
+        mf_drop(c.ends[k]);
     mf_free(c.values);
+    mf_free((void *)c.ends);
     return error;
 }
 
@@ -232,7 +284,8 @@ mf_error_object *pjrt_load_steps(const mf_load_request *load, mf_executable **lo
         return mf_error_out_of_memory();
     mf_error_object *error = mf_executable_init(&x->base, load) ? pjrt_cut(load->program, &x->steps) : mf_error_out_of_memory();
     x->base.backend = &in_steps;
-    if (!error && !find_last_steps(x))
+    x->is_map = mf_hlo_sole_map(load->program);
+    if (!error && !find_lives(x))
         error = mf_error_out_of_memory();
     for (int k = 0; k < x->steps.list.count && !error; k++)
         error = load_step(x, k);
