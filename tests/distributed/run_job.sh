@@ -4,7 +4,7 @@
 set -eu
 if [ "$1" = --process ]; then
     IFS=+ read -ra shares <<<"$2"
-    rank=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-}}
+    rank=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-${SLURM_PROCID:-}}}
     shift 2
     # what Open MPI keeps until the end is not freed, and nobody knows from where
     [ -z "${OMPI_COMM_WORLD_RANK:-}" ] || export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"

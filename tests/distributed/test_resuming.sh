@@ -19,7 +19,7 @@ same() { cmp "$work/whole/fashion_mnist_cnn.npz" "$work/$1/fashion_mnist_cnn.npz
 job() {
     local folder=$1
     shift
-    timeout 100 "$@" bash -c 'echo $$ >"$work/pid.${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"; exec "$0" --devices "$MF_NUM_CPU_DEVICES" "$@"' "$program" "${options[@]}" \
+    timeout 100 "$@" bash -c 'echo $$ >"$work/pid.${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-$SLURM_PROCID}}"; exec "$0" --devices "$MF_NUM_CPU_DEVICES" "$@"' "$program" "${options[@]}" \
         --checkpoint 3 --out "$work/$folder" >"$work/said" 2>&1
 }
 
