@@ -177,6 +177,35 @@ TEST(three_levels_over_processes)
         spread_check("three maps", three_maps, &cases[i].here, 2, cases[i].owners);
 }
 
+/* Names in another order than the maps', with an axis of one index between them; and processes without a device of the map, where its devices
+ * would lie if that axis's devices followed those of the last one. */
+static mf_value crosswise(mf_value x) { return mf_all_gather(x, 0, "j", "k", "i"); }
+static mf_value four_of_all(const spread_here *h)
+{
+    int here = h->size == 1 ? 2 : 1;
+    if (h->rank > 1)
+        return mf_ones(MF_SHAPE0, MF_F32);
+    mf_function inner = mf_pmap(mf_pmap(crosswise, "k", .axis_size = 1), "j", .axis_size = 2);
+    mf_function f = mf_pmap(inner, "i", .devices = { 4, mf_devices().at }, .axis_size = 2);
+    mf_value x = mf_reshape(mf_add(mf_arange(2 * here, MF_F32), 2 * h->rank), MF_SHAPE(here, 2, 1));
+    return mf_get(mf_get(mf_get(mf_call(f, x), 0), 0), 0);
+}
+
+TEST(an_axis_of_one_between_two)
+{
+    static const char *const owners[] = { "001122222222", "001122334455", "001111111111", NULL };
+    static spread_words whole, part;
+    spread_tell(four_of_all, NULL, 12, "000000000000", &whole);
+    for (int i = 0; owners[i]; i++)
+        for (int way = 0; way < 4; way++) {
+            spread_way(way);
+            spread_tell(four_of_all, NULL, 12, owners[i], &part);
+            for (int p = 0; p < 2; p++)
+                if (!CHECK_STR(part.of[p], whole.of[0]))
+                    CHECK_NOTE("way %d: process %d of %s", way, p, owners[i]);
+        }
+}
+
 /* ------------------------------------------------------------------ errors */
 
 static mf_value smaller_inside(const spread_here *h)

@@ -115,18 +115,20 @@ int mf_rendezvous_device(const mf_rendezvous *g, int64_t rank)
     return own_device(g, along);
 }
 
-/* Devices from one position along the axes to the next; 0: not always as many. */
+/* Devices from one position along the axes to the next; 0: not always as many. Along an axis of one nobody goes. */
 static int64_t axes_step(const mf_participants *m, const mf_map *map)
 {
     int64_t step = 0, whole = 0;
     for (int a = m->axis_count - 1; a >= 0; a--) {
         int64_t span = plan_at(map, m->levels[a])->device->span;
-        if (step && span != whole && m->sizes[a] > 1)
+        if (m->sizes[a] == 1)
+            continue;
+        if (step && span != whole)
             return 0;
         step = step ? step : span;
         whole = span * m->sizes[a];
     }
-    return step;
+    return step ? step : 1;
 }
 
 /* Device numbers from rank to rank; 0: they do not lie on a line. */
