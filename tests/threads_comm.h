@@ -1,6 +1,6 @@
 /* A job of several processes within one: each is a thread with a communicator of its own, joined by queues. Messages are delayed and
  * overtake one another at random, by a seed; only that a process has ended or failed in a call is never told before what it has sent
- * there. */
+ * there. What may be borrowed is, and ends when it is given back: memory that nobody may look at again. */
 #ifndef TESTS_THREADS_COMM_H
 #define TESTS_THREADS_COMM_H
 
@@ -33,6 +33,7 @@ typedef struct job_receipt {
     mf_message_tag tag;
     size_t count;
     void *bytes;
+    mf_loan *loan; /* or NULL */
     mf_message_done done;
     void *context;
 } job_receipt;
@@ -55,6 +56,7 @@ typedef struct job {
     uint64_t random;
     bool over;
     int64_t messages;
+    _Atomic int64_t lent; /* and not given back */
 } job;
 
 static uint32_t job_random(job *j)
@@ -65,8 +67,22 @@ static uint32_t job_random(job *j)
 
 static bool job_matches(const mf_message_tag *a, const mf_message_tag *b) { return a->call == b->call && a->place == b->place; }
 
+static void *job_copy(const void *bytes, size_t count)
+{
+    void *made = malloc(count + 1);
+    return memcpy(made, bytes, count);
+}
+
+/* Memory of the loan's own, by which it is known. */
+static mf_loan job_lend(job *j, const job_message *m)
+{
+    void *at = job_copy(m->bytes, m->count);
+    atomic_fetch_add(&j->lent, 1);
+    return (mf_loan){ at, (uint64_t)(uintptr_t)at };
+}
+
 /* What a receipt ends in; the lock is not held. */
-static void job_end_receipt(job_receipt *r, const job_message *m)
+static void job_end_receipt(job *j, job_receipt *r, const job_message *m)
 {
     mf_error_object *error = NULL;
     if (m->kind == JOB_ABORT)
@@ -77,6 +93,8 @@ static void job_end_receipt(job_receipt *r, const job_message *m)
     else if (m->tag.check != r->tag.check || m->count != r->count)
         error = mf_error_new(
             MF_ERROR_PEER, "process %d computes something else here: it runs another program, or its functions in another order", m->from);
+    else if (r->loan)
+        *r->loan = job_lend(j, m);
     else
         memcpy(r->bytes, m->bytes, m->count);
     r->done(r->context, error);
@@ -123,22 +141,17 @@ static void job_post(job *j, job_message m)
     pthread_mutex_unlock(&j->lock);
 }
 
-static void *job_copy(const void *bytes, size_t count)
-{
-    void *made = malloc(count + 1);
-    return memcpy(made, bytes, count);
-}
-
 static void job_send(mf_comm *c, int peer, const mf_message_tag *tag, const void *bytes, size_t count, mf_message_done done, void *context)
 {
     job_post(((job_process *)c)->job, (job_message){ NULL, JOB_DATA, c->rank, peer, *tag, count, job_copy(bytes, count), done, context });
 }
 
-static void job_receive(mf_comm *c, int peer, const mf_message_tag *tag, void *bytes, size_t count, mf_message_done done, void *context)
+static void job_borrow(mf_comm *c, int peer, const mf_message_tag *tag, void *bytes, size_t count, mf_loan *loan, mf_message_done done,
+                       void *context)
 {
     job *j = ((job_process *)c)->job;
     job_receipt *r = malloc(sizeof *r);
-    *r = (job_receipt){ NULL, peer, c->rank, *tag, count, bytes, done, context };
+    *r = (job_receipt){ NULL, peer, c->rank, *tag, count, bytes, loan, done, context };
     pthread_mutex_lock(&j->lock);
     job_message *m = job_find(&j->arrived, peer, c->rank, tag, false), *why = NULL;
     if (m)
@@ -151,9 +164,28 @@ static void job_receive(mf_comm *c, int peer, const mf_message_tag *tag, void *b
     }
     pthread_mutex_unlock(&j->lock);
     if (m || why)
-        job_end_receipt(r, m ? m : why);
+        job_end_receipt(j, r, m ? m : why);
     if (m)
         job_free(m);
+}
+
+static void job_receive(mf_comm *c, int peer, const mf_message_tag *tag, void *bytes, size_t count, mf_message_done done, void *context)
+{
+    job_borrow(c, peer, tag, bytes, count, NULL, done, context);
+}
+
+/* False where its owner has failed in the call meanwhile. */
+static bool job_give_back(mf_comm *c, int peer, uint64_t call, const mf_loan *loan)
+{
+    job *j = ((job_process *)c)->job;
+    const mf_message_tag tag = { .call = call };
+    pthread_mutex_lock(&j->lock);
+    const job_message *end = job_find(&j->told, peer, c->rank, &tag, true);
+    bool good = !end || end->kind != JOB_ABORT;
+    pthread_mutex_unlock(&j->lock);
+    free((void *)(uintptr_t)loan->id);
+    atomic_fetch_sub(&j->lent, 1);
+    return good;
 }
 
 /* Of those who wait for this message, the first; of an end or an abort, any. */
@@ -185,7 +217,7 @@ static void job_tell(job *j, job_message *m)
     pthread_mutex_unlock(&j->lock);
     for (job_receipt *next; list; list = next) {
         next = list->next;
-        job_end_receipt(list, m);
+        job_end_receipt(j, list, m);
     }
 }
 
@@ -245,7 +277,7 @@ static void job_arrive(job *j, job_message *m)
     }
     pthread_mutex_unlock(&j->lock);
     if (r)
-        job_end_receipt(r, m);
+        job_end_receipt(j, r, m);
     if (r || late)
         job_free(m);
     sent(context, NULL);
@@ -301,6 +333,8 @@ static int64_t job_run(int size, const int *devices, uint64_t seed, void (*run)(
                                   .first_device = j.first_device,
                                   .send = job_send,
                                   .receive = job_receive,
+                                  .borrow = job_borrow,
+                                  .give_back = job_give_back,
                                   .abort = job_abort,
                                   .end = job_end };
     }
@@ -318,6 +352,10 @@ static int64_t job_run(int size, const int *devices, uint64_t seed, void (*run)(
     pthread_join(deliverer, NULL);
     for (int p = 0; p < size; p++)
         mf_comm_free_parts(&j.at[p].comm);
+    if (atomic_load(&j.lent)) {
+        fprintf(stderr, "%lld loans were not given back\n", (long long)atomic_load(&j.lent));
+        abort();
+    }
     job_free_all(j.moving);
     job_free_all(j.arrived);
     job_free_all(j.told);
