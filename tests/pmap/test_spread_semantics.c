@@ -3,6 +3,8 @@
 #include "check.h"
 #include "spread.h"
 
+#include <unistd.h>
+
 __attribute__((constructor)) static void devices(void) { setenv("MF_NUM_CPU_DEVICES", "8", 1); }
 
 static mf_value own(const spread_here *h) { return mf_add(mf_arange(4, MF_F32), 4.0f * (float)h->rank); }
@@ -397,4 +399,29 @@ TEST(devices_of_other_processes)
             if (!CHECK_CONTAINS(words.of[p], p ? "which process 0 has" : "which process 1 has"))
                 CHECK_NOTE("case %s: process %d", cases[i].name, p);
     }
+}
+
+/* ------------------------------------------------------------------ a process fails while the others hold what they lend each other */
+
+static mf_value rest_and_fail(mf_value x)
+{
+    (void)x;
+    usleep(20000); /* the others have borrowed by then */
+    return mf_make_error(MF_ERROR_IO, "the disk is full");
+}
+static mf_value sum_of_nothing(mf_value x) { return mf_psum(mf_pure_callback(rest_and_fail, x, x), "i"); }
+static mf_value one_fails(const spread_here *h)
+{
+    mf_value x = mf_ones(MF_SHAPE(h->row_count, 3000), MF_F32);
+    return mf_call(mf_pmap(h->rank == 2 ? sum_of_nothing : sum, "i"), x);
+}
+
+TEST(an_error_while_others_hold_loans)
+{
+    static spread_words words;
+    spread_way(1);                                       /* in pieces */
+    spread_tell(one_fails, NULL, 8, "00112233", &words); /* the job counts what is not given back */
+    for (int p = 0; p < 4; p++)
+        CHECK_CONTAINS(words.of[p], "the disk is full");
+    spread_way(0);
 }
