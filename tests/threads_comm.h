@@ -174,20 +174,6 @@ static void job_receive(mf_comm *c, int peer, const mf_message_tag *tag, void *b
     job_borrow(c, peer, tag, bytes, count, NULL, done, context);
 }
 
-/* False where its owner has failed in the call meanwhile. */
-static bool job_give_back(mf_comm *c, int peer, uint64_t call, const mf_loan *loan)
-{
-    job *j = ((job_process *)c)->job;
-    const mf_message_tag tag = { .call = call };
-    pthread_mutex_lock(&j->lock);
-    const job_message *end = job_find(&j->told, peer, c->rank, &tag, true);
-    bool good = !end || end->kind != JOB_ABORT;
-    pthread_mutex_unlock(&j->lock);
-    free((void *)(uintptr_t)loan->id);
-    atomic_fetch_sub(&j->lent, 1);
-    return good;
-}
-
 /* Of those who wait for this message, the first; of an end or an abort, any. */
 static job_receipt *job_asker(job *j, const job_message *m)
 {
@@ -239,6 +225,25 @@ static void job_stop(mf_comm *c, uint64_t call, job_kind kind, const char *words
 }
 
 static void job_abort(mf_comm *c, uint64_t call, const char *why) { job_stop(c, call, JOB_ABORT, why); }
+
+/* A process that fails in a call as soon as somebody has read what it lends; -1: none. */
+static _Atomic int job_fails_when_read = -1;
+
+/* False where its owner has failed in the call, which may not be known here yet. */
+static bool job_give_back(mf_comm *c, int peer, uint64_t call, const mf_loan *loan)
+{
+    job *j = ((job_process *)c)->job;
+    const mf_message_tag tag = { .call = call };
+    if (peer == atomic_load(&job_fails_when_read))
+        job_abort(&j->at[peer].comm, call, "the disk is full");
+    pthread_mutex_lock(&j->lock);
+    const job_message *end = job_find(&j->told, peer, peer, &tag, true);
+    bool good = !end || end->kind != JOB_ABORT;
+    pthread_mutex_unlock(&j->lock);
+    free((void *)(uintptr_t)loan->id);
+    atomic_fetch_sub(&j->lent, 1);
+    return good;
+}
 
 static void job_end(mf_comm *c, uint64_t call) { job_stop(c, call, JOB_END, ""); }
 

@@ -213,6 +213,8 @@ static void compare(const char *name, const char *owners, const outcome *o, cons
         CHECK_NOTE("case %s: process %d of %s", name, o->here.rank, owners);
 }
 
+void spread_fail_when_read(int process) { atomic_store(&job_fails_when_read, process); }
+
 void spread_way(int number)
 {
     static const struct {

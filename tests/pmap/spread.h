@@ -27,6 +27,8 @@ mf_value spread_grid(const spread_here *h, mf_value all);
 
 /* How reductions go between processes from now on: directly and whole, in pieces, relayed whole, in parts; and so on. */
 void spread_way(int number);
+/* This process fails in a call as soon as another one has read partial sums that it lends; -1: none does. */
+void spread_fail_when_read(int process);
 /* Each of owners, ended by NULL, says who has the devices in the order of the axis: "00011111" spreads eight over two processes. Equal bits
  * for all of them. */
 void spread_check(const char *name, spread_program program, const void *context, int axis_size, const char *const *owners);

@@ -425,3 +425,20 @@ TEST(an_error_while_others_hold_loans)
         CHECK_CONTAINS(words.of[p], "the disk is full");
     spread_way(0);
 }
+
+/* The news of it comes later than its loan is found to be void. */
+static mf_value wide_sum(const spread_here *h) { return mf_call(mf_pmap(sum, "i"), mf_ones(MF_SHAPE(h->row_count, 3000), MF_F32)); }
+
+TEST(who_has_read_what_was_given_up_hears_why)
+{
+    static spread_words words;
+    spread_way(1);
+    spread_fail_when_read(2);
+    for (int i = 0; i < 20; i++) {
+        spread_tell(wide_sum, NULL, 8, "00112233", &words);
+        for (int p = 0; p < 4; p++)
+            CHECK_CONTAINS(words.of[p], "the disk is full");
+    }
+    spread_fail_when_read(-1);
+    spread_way(0);
+}

@@ -29,6 +29,7 @@ enum { AWAITED, HERE, DONE_WITH };
 typedef struct partials_from {
     vector_block *block;
     int process;
+    int64_t bytes;
     mf_loan loan;
     _Atomic int state;
 } partials_from;
@@ -37,6 +38,7 @@ struct mf_blocks {
     int count, begun, combined;
     bool early; /* the operands' owners go on: they are read at the beginning */
     bool posted, done;
+    bool deceived;       /* what was read had been given up: it waits for the error that tells why */
     _Atomic int events;  /* that may let it go on; 0: nobody is at it */
     partials_from *from; /* of all blocks; NULL: nothing is lent */
     vector_block at[];
@@ -208,23 +210,31 @@ static void partials_came(void *context, mf_error_object *error)
     mf_message_ended(x, error);
 }
 
-static void give_up(const partials_from *f)
+/* False: it had been given up. */
+static bool give_up(const partials_from *f)
 {
-    mf_exchange *x = f->block->x;
-    mf_error_object *none = NULL, *error;
-    if (x->s->comm->give_back(x->s->comm, f->process, x->tag.call, &f->loan))
-        return;
-    error = mf_error_new(MF_ERROR_PEER, "process %d gave its operands up before this process had read them", f->process);
-    if (!atomic_compare_exchange_strong(&x->error, &none, error))
-        mf_error_ignore(error);
+    mf_comm *c = f->block->x->s->comm;
+    return c->give_back(c, f->process, f->block->x->tag.call, &f->loan);
 }
 
-/* None of them is read any more: those that are still to come go back at once. */
-static void give_back(const vector_block *b)
+/* None of them is read any more: those that are still to come go back at once. One that had been given up; NULL: none. */
+static const partials_from *give_back(const vector_block *b)
 {
+    const partials_from *lost = NULL;
     for (int i = 0; i < b->x->source_count - 1 && b->from; i++)
-        if (atomic_exchange(&b->from[i].state, DONE_WITH) == HERE)
-            give_up(&b->from[i]);
+        if (atomic_exchange(&b->from[i].state, DONE_WITH) == HERE && !give_up(&b->from[i]))
+            lost = &b->from[i];
+    return lost;
+}
+
+/* Its owner has failed in this call, so whoever waits for it there is told why. */
+static void ask_why(vector_block *b, const partials_from *lost)
+{
+    mf_exchange *x = b->x;
+    mf_message_tag tag = tag_of(b, PARTIALS);
+    x->blocks->deceived = true;
+    mf_exchange_expect_one_more(x);
+    x->s->comm->receive(x->s->comm, lost->process, &tag, b->in.data, (size_t)lost->bytes, mf_message_ended, x);
 }
 
 static void partials_lent(void *context, mf_error_object *error)
@@ -267,6 +277,8 @@ static void receive(vector_block *b)
             mf_exchange_expect_one_more(x);
             atomic_fetch_add(&b->missing, 1);
             partials_from *from = b->from ? &b->from[peer - own - 1] : NULL;
+            if (from)
+                from->bytes = bytes;
             if (from)
                 c->borrow(c, peer->process, &partials, to, (size_t)bytes, &from->loan, partials_lent, from);
             else
@@ -374,11 +386,13 @@ static bool combine(vector_block *b)
     size_t count;
     unsigned char *sum = sum_at(b, x->sources, &count);
     bool made = !count || combine_into(b, sum);
-    give_back(b);
+    const partials_from *lost = give_back(b);
     mf_register_release(&b->own);
-    mf_register_release(&b->in);
-    bool sound = made && !atomic_load(&x->error); /* nothing was given up that it has read */
-    for (int i = 1; i < x->source_count && count && sound; i++) {
+    if (lost)
+        ask_why(b, lost);
+    else
+        mf_register_release(&b->in);
+    for (int i = 1; i < x->source_count && count && made && !lost; i++) {
         mf_exchange_expect_one_more(x);
         c->send(c, x->sources[i].process, &tag, sum, count, mf_message_ended, x);
     }
@@ -391,6 +405,8 @@ static bool combine(vector_block *b)
 static bool step(mf_exchange *x, bool *made)
 {
     struct mf_blocks *all = x->blocks;
+    if (all->deceived)
+        return false;
     if (all->combined < all->begun && atomic_load(&all->at[all->combined].missing) == 0)
         *made = combine(&all->at[all->combined++]);
     else if (all->begun < all->count && (all->early || all->begun < all->combined + AHEAD))
@@ -402,7 +418,8 @@ static bool step(mf_exchange *x, bool *made)
 
 static bool may_go_on(const mf_exchange *x)
 {
-    return x->blocks->combined < x->blocks->count && !atomic_load(&x->error) && !atomic_load_explicit(&x->s->failed, memory_order_acquire);
+    return (x->blocks->combined < x->blocks->count || x->blocks->deceived) && !atomic_load(&x->error) &&
+           !atomic_load_explicit(&x->s->failed, memory_order_acquire);
 }
 
 /* Where messages need to be driven, what the last steps sent goes on its way. */
