@@ -11,8 +11,9 @@
  * sent before that one's answer, for what was sent before comes before it and would have been taken: so that one has begun another
  * exchange since, and has moved before. (An exchange in pieces names those whose partial results it lacks: it may go on without one of
  * them, but not to its end, and what it sends meanwhile they do not wait for, for they have begun fewer blocks than it. It names nobody for
- * what it has lent.) Nothing is said about a process that computes, sleeps between two calls, or has a message on its way: none of them rests in this call. More than EDGES
- * exchanges of a call that wait at a time, and calls that have not begun in some process, are left to the timeout. */
+ * what it has lent.) Nothing is said about a process that computes, sleeps between two calls, or has a message on its way: none of them rests
+ * in this call. More than EDGES exchanges of a call that wait at a time, and calls that have not begun in some process, are left to the
+ * timeout. */
 #include "comm/protocol.h"
 
 #include "base/alloc.h"

@@ -748,8 +748,11 @@ static void ask_for(mf_messages *m, mf_operation *op, int64_t now, mf_operation 
     mf_messages_say(m, op->peer, WHERE, op->of.call, 0, r ? atomic_load(&r->function) : NULL, finished);
 }
 
-/* One that waits in the call itself knows better for whom, and says so in time. */
-static bool is_late(const mf_operation *op, int64_t than) { return op->since < than - (op->rests ? ASKED_AT_MOST : 0); }
+/* One that waits in the call itself knows better for whom, and says so in time; and who has borrowed something may wait for another. */
+static bool is_late(const mf_operation *op, int64_t than)
+{
+    return op->since < than - (op->rests || mf_operation_is_lent(op) ? ASKED_AT_MOST : 0);
+}
 
 /* Asks those who let wait where they are. */
 static void ask(mf_messages *m, int64_t now, mf_operation **finished)

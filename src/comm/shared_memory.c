@@ -251,7 +251,8 @@ static void put(void *at, size_t size)
 {
     hole *h = mf_alloc(sizeof *h);
     if (size >= PAGE)
-        madvise(at, size / PAGE * PAGE, MADV_REMOVE); /* others that still read there find zeros */
+        madvise(at, size / PAGE * PAGE,
+                MADV_REMOVE); /* who still reads a loan that was taken back finds zeros, and the pages are there again */
     if (!h)
         return;
     pthread_mutex_lock(&source.lock);

@@ -44,7 +44,7 @@ bool mf_run_rests(void *run, int exchanges, int messages, uint64_t *version);
 /* The end of one send or receive: error is NULL or MF_ERROR_PEER, and the callee's. Called once, on any thread, and no lock is held. */
 typedef void (*mf_message_done)(void *context, mf_error_object *error);
 
-/* Bytes that another process lends: where they lie, and by what it knows them. id 0: they have been copied, and it has its own back. */
+/* Bytes that another process lends: where they lie, and the number by which their owner knows them. id 0: they have been copied, and it has its own back. */
 typedef struct mf_loan {
     const void *at;
     uint64_t id;

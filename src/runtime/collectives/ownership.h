@@ -17,11 +17,11 @@ typedef struct mf_ownership {
     const mf_owned_run *list; /* NULL: the line */
     const mf_comm *comm;
     int64_t device, step; /* of rank 0; from rank to rank */
-    bool sparse;          /* each rank's process is another; else none between two of them is left out */
+    bool sparse;          /* no process has two ranks; otherwise the line leaves out no process that lies between two of its own */
 } mf_ownership;
 
-/* Of so many ranks on the devices device, device + step, ... False: that is no line with an owner each, or one that leaves out some
- * processes between others and not all. */
+/* Of so many ranks on the devices device, device + step, ... False: some device has no owner, or the line skips
+ * some processes but meets others more than once. */
 bool mf_ownership_line(mf_ownership *o, const mf_comm *c, int64_t device, int64_t step, int64_t count);
 /* Of ranks on any devices; freed by mf_ownership_free. False: memory is out. */
 bool mf_ownership_list(mf_ownership *o, const mf_comm *c, int64_t count, int (*device_of)(const void *context, int64_t rank),

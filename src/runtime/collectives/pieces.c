@@ -74,7 +74,8 @@ static int64_t blocks_of(const mf_exchange *x, const mf_eqn *e)
     return (e->in[0]->type->size + each - 1) / each;
 }
 
-/* Whether all partial results are combined at once, into other memory: else some are combined in their own, which is not to be lent. */
+/* Whether all partial results are combined at once, into other memory: else some are overwritten where they lie, and what is
+ * lent may only be read. */
 static bool may_borrow(const mf_exchange *x)
 {
     int64_t n = x->g->member_count, each = 1;
