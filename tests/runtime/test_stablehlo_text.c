@@ -251,11 +251,24 @@ TEST(what_has_none_is_named)
     CHECK(!strstr(text, "module"));
 }
 
+static mf_value above_one(mf_value x) { return mf_greater(mf_sum(x), 1); }
+static mf_value half(mf_value x) { return mf_div(x, 2); }
+static mf_value unchanged(mf_value x) { return x; }
+static mf_value halved(mf_value x) { return mf_while(above_one, half, x); }
+static mf_value halved_at_times(mf_value x) { return mf_cond(mf_less(mf_sum(x), 100), halved, unchanged, x); }
 static mf_value three_then_four(mf_value x, mf_value y) { return mf_tuple(mf_call(mf_pmap(twice), x), mf_call(mf_pmap(twice), y)); }
-
-TEST(maps_that_share_no_replicas_are_refused)
+static mf_value loops_then_four(mf_value x, mf_value y)
 {
-    const char *text = mf_as_text(mf_lower(mf_jit(three_then_four), mf_struct(MF_SHAPE(3, 2), MF_F32), mf_struct(MF_SHAPE(4, 2), MF_F32)),
-                                  MF_TEXT_STABLEHLO);
+    return mf_tuple(mf_call(mf_pmap(halved_at_times), x), mf_call(mf_pmap(twice), y));
+}
+
+TEST(maps_that_share_no_replicas_are_rows)
+{
+    MF_SCOPE;
+    mf_value x = mf_ones(MF_SHAPE(3, 2), MF_F32), y = mf_ones(MF_SHAPE(4, 2), MF_F32);
+    const char *text = mf_as_text(mf_lower(mf_jit(three_then_four), x, y), MF_TEXT_STABLEHLO);
+    CHECK_CONTAINS(text, "mhlo.num_replicas = 4");
+    CHECK_CONTAINS(text, "\"stablehlo.multiply\"(%arg0, %2) : (tensor<3x2xf32>, tensor<3x2xf32>) -> (tensor<3x2xf32>)");
+    text = mf_as_text(mf_lower(mf_jit(loops_then_four), x, y), MF_TEXT_STABLEHLO); /* rows that do not loop would never end */
     CHECK_CONTAINS(text, "a map over 3 devices stands where there are 4");
 }
