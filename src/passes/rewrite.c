@@ -27,8 +27,9 @@ mf_variable *mf_rewrite_to_type(mf_builder *b, mf_variable *v, const mf_type *ty
 
 /* ---- equations */
 /* A copy of params in scratch memory with the nested programs rewritten. Holds references either way. */
-static void *rewrite_nested(mf_rewrite *r, const mf_op *op, const void *params)
+static void *rewrite_nested(mf_rewrite *r, const mf_eqn *e, const void *params)
 {
+    const mf_op *op = e->op;
     void *copy = r->b->error ? NULL : mf_params_copy(&r->scratch, op, params);
     if (!copy && !r->b->error)
         mf_builder_fail(r->b, mf_error_out_of_memory());
@@ -36,7 +37,7 @@ static void *rewrite_nested(mf_rewrite *r, const mf_op *op, const void *params)
     for (int i = 0, n = copy ? mf_params_program_count(op, copy) : 0; i < n && !r->b->error; i++) {
         mf_program **at = mf_params_program_at(op, copy, i);
         mf_error_object *error = NULL;
-        mf_program *made = r->nested(*at, env, &error);
+        mf_program *made = r->inside ? r->inside(r, e, *at, env, &error) : r->nested(*at, env, &error);
         if (made) {
             mf_drop(*at);
             *at = made;
@@ -48,8 +49,8 @@ static void *rewrite_nested(mf_rewrite *r, const mf_op *op, const void *params)
 
 static mf_eqn *emit(mf_rewrite *r, const mf_eqn *like, const void *params, mf_variable *const *in, int in_count)
 {
-    bool nested = r->nested && mf_params_program_count(like->op, params) > 0;
-    void *changed = nested ? rewrite_nested(r, like->op, params) : NULL;
+    bool nested = (r->nested || r->inside) && mf_params_program_count(like->op, params) > 0;
+    void *changed = nested ? rewrite_nested(r, like, params) : NULL;
     mf_eqn *e = mf_emit_eqn(r->b, like->op, nested ? changed : params, in, in_count);
     if (changed)
         mf_params_drop(like->op, changed);
@@ -93,7 +94,7 @@ void mf_rewrite_walk(mf_rewrite *r)
 
 void mf_rewrite_body(mf_rewrite *r, const mf_program *p, const mf_eqn *e, mf_variable *const *in)
 {
-    mf_rewrite inner = { .b = r->b, .source = p, .equation = r->equation, .nested = r->nested, .state = r->state };
+    mf_rewrite inner = { .b = r->b, .source = p, .equation = r->equation, .nested = r->nested, .inside = r->inside, .state = r->state };
     inner.map = mf_rewrite_room(&inner, p->var_count, sizeof *inner.map);
     for (int i = 0; inner.map && i < p->in_count; i++)
         inner.map[p->in[i]->id] = mf_rewrite_to_type(r->b, in[i], p->in[i]->type);

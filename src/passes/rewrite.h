@@ -9,6 +9,9 @@
 typedef struct mf_rewrite mf_rewrite;
 typedef void (*mf_rewrite_fn)(mf_rewrite *r, const mf_eqn *e,
                               mf_variable **in); /* in: the operands, in the new program; may be overwritten */
+/* What becomes of p, a program of e's. One reference, or NULL and *error. */
+typedef mf_program *(*mf_rewrite_inside_fn)(const mf_rewrite *r, const mf_eqn *e, const mf_program *p, const mf_axis_env *env,
+                                            mf_error_object **error);
 
 struct mf_rewrite {
     mf_builder *b;
@@ -17,8 +20,9 @@ struct mf_rewrite {
     mf_variable **map; /* by id of the source's variables */
     mf_arena scratch;  /* freed at the end */
     mf_rewrite_fn equation;
-    mf_pass_fn nested; /* what becomes of nested programs; NULL: they are kept */
-    void *state;       /* the pass's own */
+    mf_pass_fn nested;           /* what becomes of nested programs; NULL: they are kept */
+    mf_rewrite_inside_fn inside; /* the same, where that depends on what they are nested in; set by begin */
+    void *state;                 /* the pass's own */
 };
 
 /* The whole pass: inputs, every equation through `equation`, outputs. One reference, or NULL and *error. */

@@ -73,7 +73,6 @@ bool mf_hlo_rows_serve(const mf_program *p); /* whether of all rows together com
 mf_program *mf_hlo_over_rows(const mf_pmap_params *m, const mf_axis_env *env, mf_error_object **error);
 /* p with such programs in place of maps that are no replicas, where they serve; one reference, or NULL and *error. */
 mf_program *mf_hlo_fit_maps(const mf_program *p, mf_hlo_place at, mf_error_object **error);
-bool mf_hlo_names_others(const mf_program *p, const mf_intlist *devices); /* whether a map of p names another list */
 
 /* Appends "module @name ... { func.func public @main ... }": p as one program of so many replicas, whose arguments and results are each
  * replica's own parts (mf_hlo_parts). Keys are pairs of ui32.

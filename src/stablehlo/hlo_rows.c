@@ -58,31 +58,9 @@ mf_program *mf_hlo_over_rows(const mf_pmap_params *m, const mf_axis_env *env, mf
 
 static mf_program *fit_program(const mf_program *p, const mf_axis_env *env, mf_hlo_place at, mf_error_object **error);
 
-/* The equation with nested programs that fit where they stand. */
-static void copy(mf_rewrite *r, const mf_eqn *e, mf_variable **in)
+static mf_program *fit_inside(const mf_rewrite *r, const mf_eqn *e, const mf_program *p, const mf_axis_env *env, mf_error_object **error)
 {
-    mf_hlo_place at = mf_hlo_place_inside(e, *(const mf_hlo_place *)r->state);
-    int count = mf_params_program_count(e->op, e->params);
-    void *params = count ? mf_params_copy(&r->scratch, e->op, e->params) : NULL;
-    if (!params) {
-        if (count)
-            mf_builder_fail(r->b, mf_error_out_of_memory());
-        mf_rewrite_copy(r, e, in);
-        return;
-    }
-    for (int k = 0; k < count && !r->b->error; k++) {
-        mf_program **nested = mf_params_program_at(e->op, params, k);
-        mf_error_object *error = NULL;
-        mf_program *made = fit_program(*nested, mf_params_env(e->op, e->params, r->b->env), at, &error);
-        if (made) {
-            mf_drop(*nested);
-            *nested = made;
-        } else {
-            mf_builder_fail(r->b, error);
-        }
-    }
-    mf_rewrite_replace(r, e, params, in, e->in_count, NULL);
-    mf_params_drop(e->op, params);
+    return fit_program(p, env, mf_hlo_place_inside(e, *(const mf_hlo_place *)r->state), error);
 }
 
 static void fit(mf_rewrite *r, const mf_eqn *e, mf_variable **in)
@@ -96,13 +74,15 @@ static void fit(mf_rewrite *r, const mf_eqn *e, mf_variable **in)
     else if (rows)
         mf_rewrite_body(r, rows, e, in);
     else
-        copy(r, e, in);
+        mf_rewrite_copy(r, e, in);
     mf_drop(rows);
 }
 
+static void begin(mf_rewrite *r) { r->inside = fit_inside; }
+
 static mf_program *fit_program(const mf_program *p, const mf_axis_env *env, mf_hlo_place at, mf_error_object **error)
 {
-    return mf_rewrite_program(p, env, fit, NULL, &at, error);
+    return mf_rewrite_program_from(p, env, begin, fit, NULL, &at, error);
 }
 
 static bool all_fit(const mf_program *p, mf_hlo_place at)
@@ -137,18 +117,4 @@ mf_hlo_place mf_hlo_place_of(const mf_program *p, int64_t replicas) { return (mf
 mf_program *mf_hlo_fit_maps(const mf_program *p, mf_hlo_place at, mf_error_object **error)
 {
     return all_fit(p, at) ? mf_retain(p) : fit_program(p, NULL, at, error);
-}
-
-bool mf_hlo_names_others(const mf_program *p, const mf_intlist *devices)
-{
-    for (int i = 0; i < p->eqn_count; i++) {
-        const mf_eqn *e = p->eqns[i];
-        const mf_intlist *list = e->op == &mf_op_pmap ? ((const mf_pmap_params *)e->params)->devices : NULL;
-        if (list && list->count && list != devices)
-            return true;
-        for (int k = 0, n = mf_params_program_count(e->op, e->params); k < n; k++)
-            if (mf_hlo_names_others(*mf_params_program_at(e->op, e->params, k), devices))
-                return true;
-    }
-    return false;
 }

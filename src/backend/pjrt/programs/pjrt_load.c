@@ -36,9 +36,6 @@ static mf_error_object *choose_devices(pjrt_executable *x, const mf_intlist *nam
     const char *name = x->base.client->platform;
     if (x->replicas > count)
         return mf_error_new(MF_ERROR_DEVICE, "%s has %d devices, and a map wants %d", name, count, x->replicas);
-    if (mf_hlo_names_others(x->base.program, named))
-        return mf_error_new(MF_ERROR_DEVICE, "on %s the maps of one program run on the same devices, but two of this one name others",
-                            name);
     x->named = named;
     for (int r = 0; r < x->replicas; r++) {
         int64_t id = named ? named->at[r] : r;
