@@ -1,5 +1,6 @@
 /* The public collectives: over whole trees, several names, groups, and constants. Each leaf becomes one equation of collective.c;
  * a number known when tracing is folded, as in JAX: psum(1) is the axis size. */
+#include "ops/collective/collective.h"
 #include "ops/rows.h"
 #include "trace/trace.h"
 #include "tree/tree.h"
@@ -313,19 +314,15 @@ static mf_error_object *permutation_error(const char *what)
 
 static mf_error_object *check_pairs(const int64_t *pairs, int n, int64_t size)
 {
-    unsigned char *seen = mf_calloc((size_t)size, 1); /* 1: as a source; 2: as a target */
-    mf_error_object *error = seen ? NULL : mf_error_out_of_memory();
-    for (int i = 0; i < n && !error; i++) {
-        if (pairs[i] < 0 || pairs[i] >= size)
-            error = permutation_error("an index lies outside the axis");
-        else if (seen[pairs[i]] & (1 + i % 2))
-            error = permutation_error(i % 2 ? "sources or destinations are not unique (a target is named twice)"
-                                            : "sources or destinations are not unique (a source is named twice)");
-        else
-            seen[pairs[i]] |= (unsigned char)(1 + i % 2);
-    }
-    mf_free(seen);
-    return error;
+    int at;
+    if (!collective_find_misfit(pairs, n, size, &at))
+        return mf_error_out_of_memory();
+    if (at < 0)
+        return NULL;
+    if (pairs[at] < 0 || pairs[at] >= size)
+        return permutation_error("an index lies outside the axis");
+    return permutation_error(at % 2 ? "sources or destinations are not unique (a target is named twice)"
+                                    : "sources or destinations are not unique (a source is named twice)");
 }
 
 static mf_value permute(mf_value x, const char *axis_name, const int64_t *pairs, int n)

@@ -452,6 +452,22 @@ static const mf_param permute_params[] = { MF_PARAM_AS(mf_permute_params, axes, 
                                            MF_PARAM(mf_permute_params, perm, MF_PARAM_INTS),
                                            { 0 } };
 
+bool collective_find_misfit(const int64_t *perm, int count, int64_t size, int *at)
+{
+    unsigned char *seen = mf_calloc((size_t)size, 1); /* 1: as a source; 2: as a target */
+    *at = -1;
+    for (int i = 0; seen && i < count && *at < 0; i++) {
+        unsigned char as = i % 2 ? 2 : 1;
+        if (perm[i] < 0 || perm[i] >= size || seen[perm[i]] & as)
+            *at = i;
+        else
+            seen[perm[i]] |= as;
+    }
+    bool looked = seen;
+    mf_free(seen);
+    return looked;
+}
+
 static mf_error_object *ppermute_type_rule(mf_type_context *c)
 {
     const mf_permute_params *p = c->params;
@@ -459,21 +475,17 @@ static mf_error_object *ppermute_type_rule(mf_type_context *c)
     if (error)
         return error;
     int64_t n = collective_total_size(c->env, p->axes);
-    unsigned char *seen = mf_calloc((size_t)n, 1); /* 1: as a source; 2: as a target */
-    error = seen ? NULL : mf_error_out_of_memory();
-    for (int i = 0; i < p->perm->count && !error; i++) {
-        int64_t at = p->perm->at[i];
-        if (p->perm->count % 2 || at < 0 || at >= n || seen[at] & (1 + i % 2))
-            error = mf_type_error(c, MF_ERROR_AXIS,
-                                  "`perm` does not represent a permutation: sources and targets must be distinct and from 0 to "
-                                  "%lld; %s %lld is not",
-                                  (long long)n - 1, i & 1 ? "target" : "source", (long long)at);
-        else
-            seen[at] |= (unsigned char)(1 + i % 2);
-    }
-    mf_free(seen);
+    int misfit;
+    if (!collective_find_misfit(p->perm->at, p->perm->count, n, &misfit))
+        return mf_error_out_of_memory();
+    misfit = p->perm->count % 2 ? 0 : misfit;
     c->out[0] = c->in[0];
-    return error;
+    if (misfit < 0)
+        return NULL;
+    return mf_type_error(c, MF_ERROR_AXIS,
+                         "`perm` does not represent a permutation: sources and targets must be distinct and from 0 to "
+                         "%lld; %s %lld is not",
+                         (long long)n - 1, misfit % 2 ? "target" : "source", (long long)p->perm->at[misfit]);
 }
 
 static void ppermute_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,

@@ -13,6 +13,9 @@ int64_t collective_total_size(const mf_axis_env *env, const mf_namelist *axes); 
 int64_t collective_participants(const mf_axis_env *env, const mf_namelist *axes, const mf_intlist *groups, int64_t group_size);
 uint64_t collective_bits_of(const mf_axis_env *env, const mf_namelist *axes); /* as variance */
 const mf_intlist *collective_no_groups(void);
+/* Of a list of pairs, source and target in turn: the first number that lies outside 0 .. size-1 or that is named twice as what it is; *at -1:
+ * none. False: memory is out. */
+bool collective_find_misfit(const int64_t *perm, int count, int64_t size, int *at);
 
 /* ---- under vmap */
 bool collective_over_batch(const mf_batch_context *c, const mf_namelist *axes); /* the mapped axis is one of them */
