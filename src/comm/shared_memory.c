@@ -250,9 +250,8 @@ static void *get(size_t size)
 static void put(void *at, size_t size)
 {
     hole *h = mf_alloc(sizeof *h);
-    if (size >= PAGE)
-        madvise(at, size / PAGE * PAGE,
-                MADV_REMOVE); /* who still reads a loan that was taken back finds zeros, and the pages are there again */
+    if (size >= PAGE) /* who still reads a loan that was taken back finds zeros, and the pages are there again */
+        madvise(at, size / PAGE * PAGE, MADV_REMOVE);
     if (!h)
         return;
     pthread_mutex_lock(&source.lock);

@@ -833,13 +833,18 @@ static void sort(partial *list, int64_t n)
     }
 }
 
-/* Nodes of one level: what is above them is the tree over so many, and is computed at once. */
-static bool are_level(const mf_subtree *parts, int64_t n)
+bool mf_frontiers_are_level(const mf_exchange *x)
 {
-    int64_t each = parts[0].count;
+    int64_t n = x->g->member_count, each = 1;
+    for (int i = 0; i < x->source_count; i++)
+        for (int64_t f = 0; f < x->sources[i].frontier_count; f++)
+            each = x->sources[i].frontier[f].count > each ? x->sources[i].frontier[f].count : each;
     bool level = (each & (each - 1)) == 0;
-    for (int64_t i = 0; i < n && level; i++)
-        level = parts[i].first == i * each && (parts[i].count == each || (i == n - 1 && parts[i].count < each));
+    for (int i = 0; i < x->source_count; i++)
+        for (int64_t f = 0; f < x->sources[i].frontier_count && level; f++) {
+            mf_subtree s = x->sources[i].frontier[f];
+            level = s.first % each == 0 && (s.count == each || s.first + s.count == n);
+        }
     return level;
 }
 
@@ -862,7 +867,7 @@ unsigned char *mf_combine_frontiers(const mf_exchange *x, int k, int64_t count, 
         parts[i] = list[i].of;
         c.at[i] = list[i].at;
     }
-    bool at_once = made && are_level(parts, n);
+    bool at_once = made && mf_frontiers_are_level(x);
     if (at_once)
         made = mf_collective_reduce(x->compiler, c.e, mf_partial_dtype(c.e), (const void **)(void *)c.at, n, count, out);
     else

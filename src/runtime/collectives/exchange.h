@@ -75,6 +75,9 @@ int64_t mf_partial_bytes(const mf_eqn *e);  /* of one */
 bool mf_reduce_subtree(const mf_exchange *x, int k, mf_subtree t, int64_t first, int64_t count, void *out);
 /* Where a process's partial result number f lies here. */
 typedef unsigned char *(*mf_partial_at)(const void *context, const mf_exchange_peer *from, int64_t f);
+/* Whether all partial results are nodes of one level: what is above them is the tree over so many, and is computed at once, into other
+ * memory. */
+bool mf_frontiers_are_level(const mf_exchange *x);
 /* Combines so many elements of all partial results for result k, into `out` or in their own memory. Where it is; NULL: memory is out. */
 unsigned char *mf_combine_frontiers(const mf_exchange *x, int k, int64_t count, mf_partial_at at, const void *context, unsigned char *out);
 /* An exchange expects so many messages from now on, which none of them is before; posted: all have been asked for or sent, and when they

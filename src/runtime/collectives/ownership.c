@@ -80,10 +80,8 @@ int64_t mf_ownership_first(const mf_ownership *o, int64_t run)
     if (o->sparse)
         return run;
     int process = mf_ownership_process(o, run);
-    int64_t width = o->step > 0   ? o->step
-                    : o->step < 0 ? -o->step
-                                  : 1, /* one rank alone has no step */
-        beyond = o->step > 0 ? o->comm->first_device[process] - o->device : o->device + 1 - o->comm->first_device[process + 1];
+    int64_t width = o->step ? distance(o->step, 0) : 1; /* one rank alone has no step */
+    int64_t beyond = o->step > 0 ? o->comm->first_device[process] - o->device : o->device + 1 - o->comm->first_device[process + 1];
     return (beyond + width - 1) / width;
 }
 

@@ -20,8 +20,8 @@ typedef struct mf_ownership {
     bool sparse;          /* no process has two ranks; otherwise the line leaves out no process that lies between two of its own */
 } mf_ownership;
 
-/* Of so many ranks on the devices device, device + step, ... False: some device has no owner, or the line skips
- * some processes but meets others more than once. */
+/* Of so many ranks on the devices device, device + step, ... False: some device has no owner, or the line skips some processes but meets
+ * others more than once. */
 bool mf_ownership_line(mf_ownership *o, const mf_comm *c, int64_t device, int64_t step, int64_t count);
 /* Of ranks on any devices; freed by mf_ownership_free. False: memory is out. */
 bool mf_ownership_list(mf_ownership *o, const mf_comm *c, int64_t count, int (*device_of)(const void *context, int64_t rank),

@@ -74,27 +74,10 @@ static int64_t blocks_of(const mf_exchange *x, const mf_eqn *e)
     return (e->in[0]->type->size + each - 1) / each;
 }
 
-/* Whether all partial results are combined at once, into other memory: else some are overwritten where they lie, and what is
- * lent may only be read. */
-static bool may_borrow(const mf_exchange *x)
-{
-    int64_t n = x->g->member_count, each = 1;
-    for (int i = 0; i < x->source_count; i++)
-        for (int64_t f = 0; f < x->sources[i].frontier_count; f++)
-            each = x->sources[i].frontier[f].count > each ? x->sources[i].frontier[f].count : each;
-    bool level = (each & (each - 1)) == 0;
-    for (int i = 0; i < x->source_count && level; i++)
-        for (int64_t f = 0; f < x->sources[i].frontier_count && level; f++) {
-            mf_subtree s = x->sources[i].frontier[f];
-            level = s.first % each == 0 && (s.count == each || s.first + s.count == n);
-        }
-    return level && x->s->comm->borrow;
-}
-
 static bool prepare_loans(mf_exchange *x)
 {
     int others = x->source_count - 1;
-    if (!may_borrow(x))
+    if (!x->s->comm->borrow || !mf_frontiers_are_level(x)) /* what is lent may only be read */
         return true;
     x->blocks->from = mf_calloc((size_t)x->blocks->count * (size_t)others, sizeof *x->blocks->from);
     for (int i = 0; i < x->blocks->count && x->blocks->from; i++) {
@@ -278,12 +261,12 @@ static void receive(vector_block *b)
             mf_exchange_expect_one_more(x);
             atomic_fetch_add(&b->missing, 1);
             partials_from *from = b->from ? &b->from[peer - own - 1] : NULL;
-            if (from)
+            if (from) {
                 from->bytes = bytes;
-            if (from)
                 c->borrow(c, peer->process, &partials, to, (size_t)bytes, &from->loan, partials_lent, from);
-            else
+            } else {
                 c->receive(c, peer->process, &partials, to, (size_t)bytes, partials_came, b);
+            }
             to += bytes;
         }
         if (count) {
