@@ -46,7 +46,7 @@ typedef struct mf_backend {
     /* As mf_executable_run. */
     mf_error_object *(*execute)(mf_executable *x, mf_array *const *in, const bool *moved, mf_array **out);
     void (*describe)(mf_text *t, const mf_executable *x); /* one line a fact */
-    int64_t (*temporary_bytes)(const mf_executable *x);   /* mf_executable_temporary_bytes */
+    int64_t (*temporary_bytes)(const mf_executable *x);   /* mf_executable_temporary_bytes; NULL: nobody knows, which counts as 0 */
 } mf_backend;
 extern const mf_backend mf_backend_cpu;
 

@@ -271,14 +271,7 @@ static mf_error_object *memory_stats(const mf_client *base, int device, mf_devic
     return NULL;
 }
 
-/* The plugin does not say. */
-static int64_t temporary_bytes(const mf_executable *x)
-{
-    (void)x;
-    return 0;
-}
-
-static const mf_backend backend = { pjrt_load, NULL, pjrt_run, describe, temporary_bytes };
+static const mf_backend backend = { .load = pjrt_load, .execute = pjrt_run, .describe = describe };
 
 static void client_free(pjrt_client *c)
 {

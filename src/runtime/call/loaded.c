@@ -122,4 +122,4 @@ void mf_executable_name_input(mf_executable *x, int i, const char *words)
 
 void mf_executable_describe(mf_text *t, const mf_executable *x) { x->backend->describe(t, x); }
 
-int64_t mf_executable_temporary_bytes(const mf_executable *x) { return x->backend->temporary_bytes(x); }
+int64_t mf_executable_temporary_bytes(const mf_executable *x) { return x->backend->temporary_bytes ? x->backend->temporary_bytes(x) : 0; }

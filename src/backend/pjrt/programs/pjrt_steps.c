@@ -269,13 +269,7 @@ static void describe(mf_text *t, const mf_executable *base)
     mf_text_add(t, "executable of %s: %d steps, %d of them on the host\n", base->client->platform, s->list.count, on_host);
 }
 
-static int64_t temporary_bytes(const mf_executable *x)
-{
-    (void)x;
-    return 0;
-}
-
-static const mf_backend in_steps = { pjrt_load, NULL, run, describe, temporary_bytes };
+static const mf_backend in_steps = { .load = pjrt_load, .execute = run, .describe = describe };
 
 mf_error_object *pjrt_load_steps(const mf_load_request *load, mf_executable **loaded)
 {
