@@ -1,35 +1,15 @@
 /* Programs on XLA's CPU plugin, beside the same ones on our own CPU. Skipped where there is no plugin: MF_PJRT_PLUGIN names one, or
  * scripts/fetch_pjrt_plugin.sh has fetched it. */
-#include "check.h"
-
-#include <manyfold.h>
-
-#include <unistd.h>
-
-enum { N = 8 };
+#include "cpu_plugin.h"
 
 static mf_device_list devices(void)
 {
     static bool tried;
-    static char path[4096];
-    const char *named = getenv("MF_PJRT_PLUGIN"), *comma = named ? strrchr(named, ',') : NULL, *tree = getenv("MF_SOURCE_DIR");
-    if (!tried && named)
-        snprintf(path, sizeof path, "%.*s", (int)(comma ? comma - named : (long)strlen(named)), named);
-    else if (!tried)
-        snprintf(path, sizeof path, "%s/out/pjrt/pjrt_c_api_cpu_plugin.so", tree ? tree : ".");
-    if (!tried && access(path, R_OK) == 0) {
-        (void)mf_set_num_cpu_devices(N);
-        const char *options = getenv("MF_PJRT_OPTIONS"); /* another plugin has others */
-        CHECK_EQ_INT(mf_register_plugin("plugin", path, options ? options : "cpu_device_count=8"), MF_OK);
-    }
+    if (!tried)
+        register_cpu_plugin("plugin");
     tried = true;
     return mf_devices_of("plugin");
 }
-#define PLUGIN_OR_SKIP          \
-    if (devices().count != N) { \
-        SKIP("no plugin");      \
-    }                           \
-    MF_SCOPE
 
 static const char *text(mf_value v) { return mf_str(v); }
 static bool is_there(mf_value v)

@@ -1,39 +1,19 @@
 /* Programs that a plugin cannot run as one: in steps that the plugin and the CPU run by turns. Beside the same ones on our own CPU. XLA's
  * CPU plugin, twice, told to take no handler, as any other, and not; skipped where there is none. */
-#include "check.h"
-
-#include <manyfold.h>
-
-#include <stdlib.h>
-#include <unistd.h>
-
-enum { N = 8 };
+#include "cpu_plugin.h"
 
 static mf_device_list devices(void)
 {
     static bool tried;
-    const char *named = getenv("MF_PJRT_PLUGIN"), *comma = named ? strrchr(named, ',') : NULL, *tree = getenv("MF_SOURCE_DIR");
-    const char *options = getenv("MF_PJRT_OPTIONS"); /* another plugin has others */
-    char path[4096];
-    if (named)
-        snprintf(path, sizeof path, "%.*s", (int)(comma ? comma - named : (long)strlen(named)), named);
-    else
-        snprintf(path, sizeof path, "%s/out/pjrt/pjrt_c_api_cpu_plugin.so", tree ? tree : ".");
-    if (!tried && access(path, R_OK) == 0) {
-        (void)mf_set_num_cpu_devices(N);
+    if (!tried) {
         setenv("MF_PJRT_HOST_CALLS", "0", 1);
-        CHECK_EQ_INT(mf_register_plugin("steps", path, options ? options : "cpu_device_count=8"), MF_OK);
+        register_cpu_plugin("steps");
         unsetenv("MF_PJRT_HOST_CALLS");
-        CHECK_EQ_INT(mf_register_plugin("handler", path, options ? options : "cpu_device_count=8"), MF_OK);
+        register_cpu_plugin("handler");
     }
     tried = true;
     return mf_devices_of("steps");
 }
-#define PLUGIN_OR_SKIP          \
-    if (devices().count != N) { \
-        SKIP("no plugin");      \
-    }                           \
-    MF_SCOPE
 
 static const char *text(mf_value v) { return mf_str(v); }
 
