@@ -1,4 +1,4 @@
-/* Reductions and all_to_all over 2 to 10,000 processes, simulated: the schedules that a job runs (src/runtime/collectives/relay.h), over a modelled network.
+/* Reductions and all_to_all over 2 to 10,000 processes, simulated: the schedules that a job runs (src/runtime/collectives/schedule/relay_schedule.h), over a modelled network.
  *
  *     simulate                   a table
  *     simulate PROCESSES BYTES   one row of it
@@ -9,7 +9,7 @@
  * Some processes may be slow, in all of that; one may be dead: who waits for it asks after ASKED, hears an error, fails, and is asked in turn.
  * What is not modelled: links that several pairs share, and what a process does besides. */
 #include "runtime/collectives/collectives.h"
-#include "runtime/collectives/relay.h"
+#include "runtime/collectives/schedule/relay_schedule.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Communicators: how the processes of a job exchange messages, and no more; what is sent to whom stands above, in collectives/exchange.c.
+/* Communicators: how the processes of a job exchange messages, and no more; what is sent to whom stands above, in collectives/exchange/.
  * Contract: nothing blocks but the store of keys. A message is matched with its receipt by sender, call and place, in whatever order they
  * come; it has no other order. There is nothing to agree on before a program runs: every message says what its sender's program is at
  * (`check`), so two processes that run different programs find out where they first differ, and one that still has its program compiled

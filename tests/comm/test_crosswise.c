@@ -4,7 +4,7 @@
 #include "queue_link.h"
 
 #include "runtime/collectives/collectives.h"
-#include "runtime/collectives/relay.h"
+#include "runtime/collectives/schedule/relay_schedule.h"
 
 #include <manyfold.h>
 #include <time.h>

@@ -2,7 +2,7 @@
 #include "check.h"
 
 #include "runtime/compile/segment_compiler.h"
-#include "runtime/collectives/frontier.h"
+#include "runtime/collectives/schedule/frontier.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Who has which ranks: what is computed is what a walk over the ranks finds, and takes no memory, however many there are. */
 #include "check.h"
 
-#include "runtime/collectives/ownership.h"
+#include "runtime/collectives/schedule/ownership.h"
 
 enum { PROCESSES = 12 };
 

@@ -6,7 +6,7 @@
 #include "threads_comm.h"
 
 #include "runtime/collectives/collectives.h"
-#include "runtime/collectives/relay.h"
+#include "runtime/collectives/schedule/relay_schedule.h"
 
 #include <manyfold.h>
 

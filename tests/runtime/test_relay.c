@@ -1,7 +1,7 @@
 /* The schedules of collectives over many processes: both ends agree, everybody gets the sum of the one tree, in few steps and bytes. */
 #include "check.h"
 
-#include "runtime/collectives/relay.h"
+#include "runtime/collectives/schedule/relay_schedule.h"
 
 #include <stdlib.h>
 #include <string.h>

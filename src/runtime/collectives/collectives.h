@@ -1,10 +1,10 @@
 /* Collectives under way. Members meet in a rendezvous; what follows has three parts. Contribute: what is here is combined. Exchange: where
  * members are in other processes, contributions travel, and the rendezvous is complete when they have come. Deliver: results are computed
- * and handed out. See rendezvous.c, exchange.c, deliver.c. */
+ * and handed out. See rendezvous.c, exchange/exchange.c, deliver.c. */
 #ifndef MF_RUNTIME_COLLECTIVES_COLLECTIVES_H
 #define MF_RUNTIME_COLLECTIVES_COLLECTIVES_H
 
-#include "runtime/collectives/ownership.h"
+#include "runtime/collectives/schedule/ownership.h"
 #include "runtime/execute/run.h"
 
 typedef struct mf_exchange mf_exchange;
@@ -63,7 +63,7 @@ int mf_rendezvous_device(const mf_rendezvous *g, int64_t rank);
 bool mf_rendezvous_find_owners(mf_rendezvous *g, const mf_comm *c);
 mf_participant *mf_rendezvous_member(const mf_rendezvous *g, int64_t rank); /* NULL: it is not here */
 
-/* ---- exchange.c */
+/* ---- exchange/exchange.c */
 /* The rendezvous of this instruction that an earlier run of the stage has kept, whose exchange need not be laid out anew; or NULL. */
 mf_rendezvous *mf_exchange_take_kept(mf_run_state *s, const mf_instr *in);
 void mf_exchanges_free(mf_run_state *s); /* what it has kept */
@@ -71,18 +71,20 @@ void mf_exchanges_free(mf_run_state *s); /* what it has kept */
  * False: memory is out and the run has failed. */
 bool mf_exchange_begin(mf_run_state *s, mf_rendezvous *g);
 void mf_exchange_end(mf_exchange *x); /* what that fiber does; it is gone then */
+/* Bytes of a partial result from which on a reduction goes in pieces (pieces.c): the same in all processes. For tests. */
+extern _Atomic int64_t mf_pieces_from;
+/* How many processes' reductions and gathers go, for tests: an mf_way (relay_schedule.h), the same in all; -1: as is best. */
+extern _Atomic int mf_way_forced;
+
+/* ---- exchange/results.c */
 /* Of result k, where the operand of another process's member lies, which has come whole. */
 const void *mf_exchange_operand(const mf_exchange *x, int k, int64_t rank);
 /* A register that holds the operand that a member here gets from another process's in a ppermute. */
 void mf_exchange_hold(const mf_exchange *x, int k, int64_t target, mf_register *to);
-/* The reduction of all members' operands of result k; once. False: out of memory. */
-bool mf_exchange_reduce(const mf_exchange *x, int k, mf_register *sum);
-/* Bytes of a partial result from which on a reduction goes in pieces (pieces.c): the same in all processes. For tests. */
-extern _Atomic int64_t mf_pieces_from;
-/* How many processes' reductions and gathers go, for tests: an mf_way (relay.h), the same in all; -1: as is best. */
-extern _Atomic int mf_way_forced;
 /* The piece that rank r gets of rank s's operand in an all_to_all; s is another process's. */
 const void *mf_exchange_piece(const mf_exchange *x, int k, int64_t s, int64_t r);
+/* The reduction of all members' operands of result k; once. False: out of memory. */
+bool mf_exchange_reduce(const mf_exchange *x, int k, mf_register *sum);
 
 /* ---- lockstep.c */
 /* The results of a rendezvous that is complete; the fiber that waits for them may go on then. False: out of memory. */

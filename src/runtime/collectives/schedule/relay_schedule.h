@@ -6,11 +6,11 @@
  * Invariants: two participants that exchange something have neighbouring intervals of ranks, or complete subtrees of one, so what a step
  * adds up is what the tree adds up, in its order; each end knows the messages of the other; nothing depends on what another participant
  * has done. */
-#ifndef MF_RUNTIME_COLLECTIVES_RELAY_H
-#define MF_RUNTIME_COLLECTIVES_RELAY_H
+#ifndef MF_RUNTIME_COLLECTIVES_SCHEDULE_RELAY_SCHEDULE_H
+#define MF_RUNTIME_COLLECTIVES_SCHEDULE_RELAY_SCHEDULE_H
 
-#include "runtime/collectives/frontier.h"
-#include "runtime/collectives/ownership.h"
+#include "runtime/collectives/schedule/frontier.h"
+#include "runtime/collectives/schedule/ownership.h"
 
 /* How a collective goes: from everybody to everybody; in steps, all that there is or, of a vector, ever smaller parts. */
 typedef enum mf_way { MF_WAY_DIRECT, MF_WAY_WHOLE, MF_WAY_PARTS } mf_way;

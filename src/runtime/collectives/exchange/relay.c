@@ -1,12 +1,12 @@
-/* Collectives over many processes, by the schedules of relay.h.
+/* Collectives over many processes, by the schedules of relay_schedule.h.
  *
  * All reductions of a rendezvous travel as one vector: their partial results one after the other, each beginning at a unit; a part of the
  * vector is a span of units. What a process has of a node is memory of its own, the process's or one that came. All that is gathered
  * travels as records, one a rank.
  * Invariants: a step begins when all messages of the one before have ended, sent ones too, so what has been sent may be written over;
  * between steps nothing is under way. */
-#include "runtime/collectives/exchange.h"
-#include "runtime/collectives/relay.h"
+#include "runtime/collectives/exchange/exchange.h"
+#include "runtime/collectives/schedule/relay_schedule.h"
 
 #include <string.h>
 

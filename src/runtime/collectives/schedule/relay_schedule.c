@@ -1,4 +1,4 @@
-/* The schedules of relay.h.
+/* The schedules of relay_schedule.h.
  *
  * Among 2^k processes, process i meets in step l the one whose number differs in bit l. Of large vectors each then keeps half of what
  * both had, and in k more steps they gather the parts the other way round (Rabenseifner 2004). Since the nearest meet first, what they
@@ -7,7 +7,7 @@
  * is left, and so on. A block does the same by itself; when it is through, its process j has of the sum over this and all smaller blocks
  * the part that process j of the block before has just then of its own, and hands it over. So hardly anybody sends more than two
  * vectors. */
-#include "runtime/collectives/relay.h"
+#include "runtime/collectives/schedule/relay_schedule.h"
 
 static int log2_of(int64_t n)
 {

@@ -1,9 +1,9 @@
-/* An exchange under way, for exchange.c, pieces.c and relay.c alone. */
-#ifndef MF_RUNTIME_COLLECTIVES_EXCHANGE_H
-#define MF_RUNTIME_COLLECTIVES_EXCHANGE_H
+/* An exchange under way, for the files of this folder alone. */
+#ifndef MF_RUNTIME_COLLECTIVES_EXCHANGE_EXCHANGE_H
+#define MF_RUNTIME_COLLECTIVES_EXCHANGE_EXCHANGE_H
 
 #include "runtime/collectives/collectives.h"
-#include "runtime/collectives/frontier.h"
+#include "runtime/collectives/schedule/frontier.h"
 
 /* For everybody; for one process alone; of large reductions what each process combines a piece of; what goes by relay has memory of its
  * own. */
@@ -46,7 +46,7 @@ struct mf_exchange {
     bool pairs;                /* only ppermutes: the sources are this process's own partners */
     mf_rank_run *runs;         /* of all sources */
     mf_exchange_pair *exchanged; /* by result, then by member here; NULL: there is no ppermute */
-    int round;                   /* the next one in which they exchange what goes directly (relay.h) */
+    int round;                   /* the next one in which they exchange what goes directly (relay_schedule.h) */
     mf_register *sums;           /* by result, of reductions that go in pieces; NULL: none does */
     mf_relay *relay;             /* NULL: everybody sends to everybody */
     mf_message_tag tag;          /* of its messages, but for what tells them apart */
@@ -64,15 +64,34 @@ struct mf_exchange {
 
 static inline const mf_eqn *mf_exchange_eqn(const mf_exchange *x, int k) { return x->g->instr->participants->eqns[k]; }
 
+static inline const mf_exchange_pair *mf_exchange_pairs(const mf_exchange *x, int k) { return x->exchanged + k * x->g->here_count; }
+
 /* Until mf_exchange_reduce has given the sum away. */
 static inline bool mf_in_pieces(const mf_exchange *x, int k) { return x->sums && x->sums[k].data; }
 
-/* ---- exchange.c */
+/* ---- peers.c */
+bool mf_exchange_find_peers(mf_exchange *x);                                  /* false: memory is out */
+int mf_exchange_source_of_rank(const mf_exchange *x, int64_t rank);           /* whose it is */
+int64_t mf_exchange_position_of(const mf_exchange_peer *owner, int64_t rank); /* among the ranks of its owner */
+
+/* ---- contribution.c */
 bool mf_reduces(const mf_eqn *e);
 mf_dtype mf_partial_dtype(const mf_eqn *e); /* a reduction's partial results: sums of 16-bit floats wait for their rounding */
 int64_t mf_partial_bytes(const mf_eqn *e);  /* of one */
 /* So many elements of the operands of a subtree of this process's ranks, from `first` on, reduced. False: memory is out. */
 bool mf_reduce_subtree(const mf_exchange *x, int k, mf_subtree t, int64_t first, int64_t count, void *out);
+int mf_exchange_part(const mf_exchange *x, int k); /* in which result k is */
+/* The results' chunks one after the other: where each begins, and how long the parts are. */
+void mf_exchange_lay_out(const mf_exchange *x, const mf_exchange_peer *from, const mf_exchange_peer *to, int64_t *offsets, int64_t *bytes);
+/* A part of what goes to a peer (of what is for everybody, to any), laid out so. False: memory is out. */
+bool mf_exchange_contribute(const mf_exchange *x, int part, const mf_exchange_peer *peer, const int64_t *offsets, int64_t bytes,
+                            mf_register *out);
+
+/* ---- tags.c */
+void mf_exchange_name_messages(mf_exchange *x);
+mf_message_tag mf_exchange_tag(const mf_exchange *x, uint64_t which); /* of one of them */
+
+/* ---- results.c */
 /* Where a process's partial result number f lies here. */
 typedef unsigned char *(*mf_partial_at)(const void *context, const mf_exchange_peer *from, int64_t f);
 /* Whether all partial results are nodes of one level: what is above them is the tree over so many, and is computed at once, into other
@@ -80,6 +99,8 @@ typedef unsigned char *(*mf_partial_at)(const void *context, const mf_exchange_p
 bool mf_frontiers_are_level(const mf_exchange *x);
 /* Combines so many elements of all partial results for result k, into `out` or in their own memory. Where it is; NULL: memory is out. */
 unsigned char *mf_combine_frontiers(const mf_exchange *x, int k, int64_t count, mf_partial_at at, const void *context, unsigned char *out);
+
+/* ---- exchange.c */
 /* An exchange expects so many messages from now on, which none of them is before; posted: all have been asked for or sent, and when they
  * have ended, its fiber is ready. */
 void mf_exchange_expect(mf_exchange *x, int messages);
@@ -87,7 +108,6 @@ void mf_exchange_expect_one_more(mf_exchange *x);       /* not the first one */
 void mf_message_ended(void *x, mf_error_object *error); /* of one of them */
 void mf_exchange_posted(mf_exchange *x);
 void mf_exchange_fail(mf_exchange *x); /* the run, if a message has ended in an error */
-mf_message_tag mf_exchange_tag(const mf_exchange *x, uint64_t which);
 
 /* ---- pieces.c */
 bool mf_pieces_prepare(mf_exchange *x); /* false: memory is out */

@@ -1,7 +1,7 @@
 /* See ownership.h. A line meets its processes in their order. Where its step is no longer than what the least of them has, it meets all
  * that lie between, and the run of each follows from where its devices begin; where it is at least as long as what the most has, nobody has
  * two ranks of it. */
-#include "runtime/collectives/ownership.h"
+#include "runtime/collectives/schedule/ownership.h"
 
 #include "base/alloc.h"
 

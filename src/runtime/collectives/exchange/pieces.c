@@ -5,7 +5,7 @@
  * Invariants: blocks and pieces are cut by elements alone, so each element is still combined along the one tree, and all processes cut
  * alike; one thread at a time goes on with an exchange; what a message carries lies in memory in one piece, at both ends, and is never
  * copied here; what others lend is given back once it has been read, or will not be. */
-#include "runtime/collectives/exchange.h"
+#include "runtime/collectives/exchange/exchange.h"
 
 #include "base/alloc.h"
 

@@ -1,8 +1,8 @@
 /* Who has which ranks of a collective that spans processes, without a word for each of them: where ranks lie on a line of devices, as they
  * do unless somebody listed devices or groups in another order, it is computed; else each run of ranks that one process has is an entry.
  * Invariant: the runs cover all ranks, ascend, and two that follow one another belong to different processes. */
-#ifndef MF_RUNTIME_COLLECTIVES_OWNERSHIP_H
-#define MF_RUNTIME_COLLECTIVES_OWNERSHIP_H
+#ifndef MF_RUNTIME_COLLECTIVES_SCHEDULE_OWNERSHIP_H
+#define MF_RUNTIME_COLLECTIVES_SCHEDULE_OWNERSHIP_H
 
 #include "runtime/comm.h"
 

@@ -3,8 +3,8 @@
  * The tree pairs neighbours level by level, an odd one moves up: the node of level l at index i covers the ranks from i * 2^l to (i + 1)
  * * 2^l, or to n. Who has the ranks [from, to) can compute exactly the nodes inside; the greatest of them are its frontier. Frontiers
  * that together cover all ranks are combined along the same tree, so a sum has the same bits however the ranks are spread. */
-#ifndef MF_RUNTIME_COLLECTIVES_FRONTIER_H
-#define MF_RUNTIME_COLLECTIVES_FRONTIER_H
+#ifndef MF_RUNTIME_COLLECTIVES_SCHEDULE_FRONTIER_H
+#define MF_RUNTIME_COLLECTIVES_SCHEDULE_FRONTIER_H
 
 #include <stdbool.h>
 #include <stdint.h>

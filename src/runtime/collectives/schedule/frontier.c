@@ -1,5 +1,5 @@
 /* The canonical tree of reductions in parts; see frontier.h. */
-#include "runtime/collectives/frontier.h"
+#include "runtime/collectives/schedule/frontier.h"
 
 static int64_t end_of(int64_t n, int64_t first, int64_t width) { return width < n - first ? first + width : n; }
 

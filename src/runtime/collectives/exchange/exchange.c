@@ -1,0 +1,335 @@
+/* Exchanges: a rendezvous whose members are in several processes. Each process contributes what it can compute alone and sends it to every
+ * other one that has members; when all has come, a fiber that does nothing else delivers.
+ * Invariant: the exchange counts as active until its fiber has delivered. */
+#include "runtime/collectives/exchange/exchange.h"
+#include "runtime/collectives/schedule/relay_schedule.h"
+
+/* ------------------------------------------------------------------ its memory */
+
+static void free_exchange(mf_exchange *x)
+{
+    for (int i = 0; i < x->source_count; i++) {
+        mf_exchange_peer *from = &x->sources[i];
+        for (int part = 0; part < MF_PARTS; part++)
+            mf_register_release(&from->data[part]);
+        mf_register_release(&from->out);
+        mf_free(from->frontier);
+        mf_free(from->offsets);
+    }
+    mf_pieces_free(x);
+    mf_relay_free(x->relay);
+    mf_free(x->sources);
+    mf_free(x->runs);
+    mf_free(x->exchanged);
+    if (x->own) {
+        mf_ownership_free(&x->own->owners);
+        mf_free(x->own);
+    }
+    mf_free(x);
+}
+
+static bool all_relayed(const mf_exchange *x)
+{
+    for (int k = 0; k < x->out_count; k++)
+        if (!mf_relayed(x, k))
+            return false;
+    return true;
+}
+
+/* All memory of the exchange, with what is sent in it. */
+static bool prepare(mf_exchange *x)
+{
+    int64_t bytes[MF_PARTS], *offsets = mf_alloc((size_t)x->g->instr->out_count * sizeof *offsets);
+    bool made = offsets && mf_relay_prepare(x) && (all_relayed(x) || mf_exchange_find_peers(x)) && (x->relay || mf_pieces_prepare(x));
+    mf_exchange_peer *own = x->sources;
+    if (made && own) {
+        mf_exchange_lay_out(x, own, own, own->offsets, own->bytes);
+        for (int part = 0; part < MF_PARTS && made; part++)
+            made = part == MF_PART_OWN || mf_exchange_contribute(x, part, own, own->offsets, own->bytes[part], &own->data[part]);
+    }
+    for (int i = 1; i < x->source_count && made; i++) {
+        mf_exchange_peer *peer = &x->sources[i];
+        mf_exchange_lay_out(x, peer, own, peer->offsets, peer->bytes);
+        mf_exchange_lay_out(x, own, peer, offsets, bytes);
+        for (int part = 0; part < MF_PARTS && made; part++)
+            made = mf_register_new(&peer->data[part], peer->bytes[part]);
+        made = made && mf_exchange_contribute(x, MF_PART_OWN, peer, offsets, bytes[MF_PART_OWN], &peer->out);
+        peer->out_bytes = bytes[MF_PART_OWN];
+    }
+    mf_free(offsets);
+    if (made)
+        x->first_messages = x->relay ? mf_relay_messages(x) : 0;
+    return made && x->first_messages >= 0;
+}
+
+/* ------------------------------------------------------------------ kept for the next run */
+
+/* A map in lockstep that spans processes meets the same members at the same place in every run, so what is known of them, and the memory
+ * of what is sent, stay with the stage: a small call is mostly that. */
+static bool keep(mf_exchange *x)
+{
+    if (!x->own || x->relay || x->sums)
+        return false;
+    mf_run_state_lock(x->s);
+    x->next = x->s->kept;
+    x->s->kept = x;
+    mf_run_state_unlock(x->s);
+    return true;
+}
+
+static bool still_fits(const mf_exchange *x, const mf_run_state *s)
+{
+    return x->comm == s->comm && x->pieces_from == atomic_load_explicit(&mf_pieces_from, memory_order_relaxed) &&
+           x->way == atomic_load_explicit(&mf_way_forced, memory_order_relaxed);
+}
+
+mf_rendezvous *mf_exchange_take_kept(mf_run_state *s, const mf_instr *in)
+{
+    mf_run_state_lock(s);
+    mf_exchange **at = &s->kept;
+    while (*at && (*at)->own->instr != in)
+        at = &(*at)->next;
+    mf_exchange *x = *at;
+    if (x)
+        *at = x->next;
+    mf_run_state_unlock(s);
+    if (!x || still_fits(x, s))
+        return x ? x->own : NULL;
+    free_exchange(x);
+    return NULL;
+}
+
+void mf_exchanges_free(mf_run_state *s)
+{
+    for (mf_exchange *next; s->kept; s->kept = next) {
+        next = s->kept->next;
+        free_exchange(s->kept);
+    }
+}
+
+/* ------------------------------------------------------------------ under way */
+
+static void end_one(mf_exchange *x)
+{
+    if (atomic_fetch_sub(&x->pending, 1) > 1)
+        return;
+    atomic_fetch_sub(&x->s->exchanges, 1);
+    mf_ready(x->s, &x->fiber);
+}
+
+void mf_message_ended(void *context, mf_error_object *error)
+{
+    mf_exchange *x = context;
+    mf_error_object *none = NULL;
+    if (error && !atomic_compare_exchange_strong(&x->error, &none, error))
+        mf_error_ignore(error);
+    atomic_fetch_sub(&x->s->messages, 1);
+    if (error && x->blocks)
+        mf_pieces_wake(x);
+    end_one(x);
+}
+
+void mf_exchange_expect(mf_exchange *x, int messages)
+{
+    atomic_fetch_add(&x->s->begun, 1);
+    atomic_fetch_add(&x->s->messages, messages);
+    atomic_store(&x->pending, messages + 1);
+}
+
+void mf_exchange_expect_one_more(mf_exchange *x)
+{
+    atomic_fetch_add(&x->s->begun, 1);
+    atomic_fetch_add(&x->s->messages, 1);
+    atomic_fetch_add(&x->pending, 1);
+}
+
+void mf_exchange_posted(mf_exchange *x)
+{
+    atomic_fetch_add(&x->s->exchanges, 1);
+    end_one(x);
+}
+
+bool mf_run_rests(void *run, int exchanges, int messages, uint64_t *version)
+{
+    mf_run_state *s = run;
+    if (mf_run_state_attended(s)) /* which no other thread may look at, and it is for a moment */
+        return false;
+    mf_run_state_lock(s);
+    bool rests = s->active == exchanges && atomic_load(&s->exchanges) == exchanges && atomic_load(&s->messages) == messages;
+    *version = atomic_load(&s->begun);
+    mf_run_state_unlock(s);
+    return rests;
+}
+
+/* What goes directly in this round; nothing is posted where `really` is false. What the others wait for goes first; receipts are asked for
+ * while it travels. How many messages. */
+static int post_round(mf_exchange *x, bool really)
+{
+    mf_comm *c = x->s->comm;
+    const mf_exchange_peer *own = x->sources;
+    const mf_message_tag tags[] = { mf_exchange_tag(x, MF_PART_SHARED), mf_exchange_tag(x, MF_PART_OWN) };
+    mf_span d = mf_round_distances(x->source_count, x->round);
+    int count = 0;
+    if (x->pairs) /* each process has partners of its own, so no round of theirs would be one of the others' */
+        d = (mf_span){ 1, x->round ? 1 : x->source_count };
+    for (int64_t i = d.first; i < d.end; i++) {
+        const mf_exchange_peer *to = &own[i];
+        const mf_register *out[] = { &own->data[MF_PART_SHARED], &to->out };
+        int64_t bytes[] = { own->bytes[MF_PART_SHARED], to->out_bytes };
+        for (int part = 0; part < MF_PARTS; part++) {
+            count += bytes[part] > 0;
+            if (bytes[part] && really)
+                c->send(c, to->process, &tags[part], out[part]->data, (size_t)bytes[part], mf_message_ended, x);
+        }
+    }
+    for (int64_t i = d.first; i < d.end; i++) {
+        const mf_exchange_peer *from = &own[x->source_count - i];
+        for (int part = 0; part < MF_PARTS; part++) {
+            count += from->bytes[part] > 0;
+            if (from->bytes[part] && really)
+                c->receive(c, from->process, &tags[part], from->data[part].data, (size_t)from->bytes[part], mf_message_ended, x);
+        }
+    }
+    return count;
+}
+
+static void post(mf_exchange *x)
+{
+    mf_exchange_expect(x, x->first_messages + post_round(x, false));
+    post_round(x, true);
+    x->round++;
+    if (x->relay)
+        mf_relay_post(x);
+    else
+        mf_pieces_post(x);
+    mf_exchange_posted(x);
+}
+
+/* The next round that has messages is on its way; false: there is none. */
+static bool next_round(mf_exchange *x)
+{
+    int messages = 0;
+    for (; 1 + (int64_t)x->round * MF_ROUND_MOST < x->source_count && !(messages = post_round(x, false)); x->round++) {
+    }
+    if (!messages)
+        return false;
+    mf_exchange_expect(x, messages);
+    post_round(x, true);
+    x->round++;
+    mf_exchange_posted(x);
+    return true;
+}
+
+/* NULL: memory is out. */
+static mf_exchange *new_exchange(mf_run_state *s, mf_rendezvous *g)
+{
+    mf_exchange *x = mf_calloc(1, sizeof *x);
+    if (!x)
+        return NULL;
+    x->s = s;
+    x->g = g;
+    x->out_count = g->instr->out_count;
+    x->compiler = mf_executable_compiler(s->executable);
+    x->comm = s->comm;
+    x->pieces_from = atomic_load(&mf_pieces_from);
+    x->way = atomic_load(&mf_way_forced);
+    if (prepare(x)) {
+        x->own = g->lasting ? g : NULL;
+        g->exchange = g->lasting ? x : NULL;
+        return x;
+    }
+    free_exchange(x);
+    return NULL;
+}
+
+/* A kept one with what is to be sent now. NULL: memory is out, and it is gone, but for its rendezvous. */
+static mf_exchange *again(mf_exchange *x)
+{
+    mf_exchange_peer *own = x->sources;
+    if (mf_exchange_contribute(x, MF_PART_SHARED, own, own->offsets, own->bytes[MF_PART_SHARED], &own->data[MF_PART_SHARED]))
+        return x;
+    x->own->exchange = NULL;
+    x->own = NULL;
+    free_exchange(x);
+    return NULL;
+}
+
+bool mf_exchange_begin(mf_run_state *s, mf_rendezvous *g)
+{
+    mf_exchange *x = g->exchange ? again(g->exchange) : new_exchange(s, g);
+    if (!x) {
+        mf_run_state_fail(s, mf_error_out_of_memory());
+        return false;
+    }
+    x->fiber = (mf_fiber){ .stage = s, .exchange = x };
+    x->round = 0;
+    mf_exchange_name_messages(x);
+    post(x);
+    return true;
+}
+
+/* The next round, or the next step of a relay: 1 when it is on its way, 0 when there is none, -1 when memory is out. */
+static int go_on(mf_exchange *x)
+{
+    if (next_round(x))
+        return 1;
+    if (!x->relay)
+        return 0;
+    int messages = mf_relay_arrived(x) ? mf_relay_messages(x) : -1;
+    if (messages <= 0)
+        return messages;
+    mf_exchange_expect(x, messages);
+    mf_relay_post(x);
+    mf_exchange_posted(x);
+    return 1;
+}
+
+void mf_exchange_fail(mf_exchange *x)
+{
+    mf_error_object *error = atomic_exchange(&x->error, NULL);
+    if (error && x->g->instr->eqn->address)
+        mf_error_set_address(error, x->g->instr->eqn->address);
+    if (error)
+        mf_run_state_fail(x->s, error);
+}
+
+void mf_exchange_end(mf_exchange *x)
+{
+    if (mf_pieces_wait(x)) {
+        mf_pieces_go_on(x);
+        return;
+    }
+    mf_run_state *s = x->s;
+    mf_rendezvous *g = x->g;
+    mf_map *waiting = g->instr->participants->detached && !g->lockstep ? g->top : NULL;
+    mf_fiber *next = g->lockstep ? mf_lockstep_fiber(g->lockstep) : NULL;
+    mf_exchange_fail(x);
+    bool failed = atomic_load_explicit(&s->failed, memory_order_acquire), made = false;
+    if (!failed) {
+        int more = go_on(x);
+        if (more > 0)
+            return;
+        if (more < 0)
+            mf_run_state_fail(s, mf_error_out_of_memory());
+        failed = more < 0;
+    }
+    if (!failed) {
+        made = mf_rendezvous_complete(s, g, x, NULL);
+    } else {
+        mf_run_state_lock(s);
+        mf_rendezvous_free(s, g);
+        mf_run_state_unlock(s);
+    }
+    if (!made || !keep(x))
+        free_exchange(x);
+    if (made && next) { /* as active as this one was */
+        mf_fiber_step(next);
+        return;
+    }
+    if (!made || !waiting) {
+        mf_run_state_leave(s);
+        return;
+    }
+    mf_run_state_lock(s);
+    mf_map_leave(s, waiting);
+}

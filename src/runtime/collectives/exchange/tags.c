@@ -1,0 +1,108 @@
+/* What the messages of an exchange are known by: their call, the place of the rendezvous in it, and what the program says about the
+ * collective, for comparing and for people. A process that came to another collective finds the message of this one, and both sides
+ * say so.
+ * Invariant: the same in every process that runs the same program, whatever its addresses are. */
+#include "runtime/collectives/exchange/exchange.h"
+
+#include "base/text/place.h"
+
+#include <string.h>
+
+/* The rendezvous among all of a run: its map knows it by its key, and that map by the iterations and indices around it. */
+static uint64_t place_of(const mf_rendezvous *g)
+{
+    bool grouped = g->instr->participants->groups; /* without, it is the first group: so programs that differ in this find each other */
+    uint64_t place = mf_hash(g->key, (size_t)(g->key_count - grouped) * sizeof *g->key, (uint64_t)g->instr->participants->ordinal);
+    place = mf_hash_mix(place, grouped ? (uint64_t)g->key[g->key_count - 1] : 0);
+    for (const mf_fiber *f = g->top->parent; f; f = f->map ? f->map->parent : NULL) {
+        for (const mf_frame *frame = f->top; frame; frame = frame->below)
+            place = mf_hash_mix(place, (uint64_t)frame->iteration);
+        place = mf_hash_mix(place, f->map ? (uint64_t)mf_map_index(f->map->plan, f->index) : 0);
+    }
+    return place;
+}
+
+/* What the program says about a collective: the same in every process that runs it. */
+static uint64_t check_of(const mf_rendezvous *g)
+{
+    mf_participants *m = g->instr->participants;
+    uint64_t known = atomic_load_explicit(&m->check, memory_order_relaxed);
+    if (known)
+        return known;
+    uint64_t check = mf_hash_mix((uint64_t)g->instr->out_count, (uint64_t)g->member_count);
+    for (int k = 0; k < g->instr->out_count; k++) {
+        const mf_eqn *e = m->eqns[k];
+        const mf_type *t = e->in[0]->type;
+        check = mf_hash(e->op->name, strlen(e->op->name), check);
+        check = mf_hash(t->dims, (size_t)t->rank * sizeof *t->dims, mf_hash_mix(check, (uint64_t)t->dtype));
+        check = mf_hash_mix(check, mf_params_hash(e->op, e->params));
+    }
+    if (!m->groups) /* else they differ in their numbers of members */
+        atomic_store_explicit(&m->check, check, memory_order_relaxed);
+    return check;
+}
+
+/* Whose it is: "(pmap(f), file:line)", the place encoded. */
+static void add_origin(mf_text *t, const mf_executable *of, const void *at)
+{
+    if (!of->function) {
+        mf_place_encode(t, " (", at, ")");
+        return;
+    }
+    mf_text_add(t, " (%.80s", of->function);
+    mf_place_encode(t, ", ", at, "");
+    mf_text_put(t, ")");
+}
+
+/* The same for people: "psum of float32[3] over 'i' (pmap(f), file:line)"; the first few where many travel together. A function of the
+ * library is at the line that calls it. */
+static const char *words_of(const mf_rendezvous *g, const mf_run_state *s)
+{
+    mf_participants *m = g->instr->participants;
+    const mf_executable *of = s->executable;
+    const mf_call_record *call = of->shares_places ? mf_comm_record(s->comm, s->call) : NULL;
+    const char *words = of->shares_places ? NULL : atomic_load_explicit(&m->words, memory_order_acquire);
+    if (words)
+        return words;
+    mf_text t = { 0 };
+    for (int k = 0; k < g->instr->out_count && k < 3; k++)
+        mf_text_add(&t, "%s%s of %.60s", k ? ", " : "", m->eqns[k]->op->name, mf_type_name(m->eqns[k]->in[0]->type));
+    mf_text_add(&t, "%s over", g->instr->out_count > 3 ? ", ..." : "");
+    for (int a = 0; a < m->axis_count && a < 3; a++)
+        mf_text_add(&t, "%s '%.20s'", a ? "," : "", m->axes->at[a]);
+    add_origin(&t, of, call ? atomic_load(&call->place) : of->shares_places ? NULL : g->instr->eqn->address);
+    words = t.at && !t.failed ? mf_intern(t.at) : NULL;
+    mf_text_free(&t);
+    if (!of->shares_places)
+        atomic_store_explicit(&m->words, words, memory_order_release);
+    return words;
+}
+
+mf_message_tag mf_exchange_tag(const mf_exchange *x, uint64_t which)
+{
+    mf_message_tag tag = x->tag;
+    tag.place = mf_hash_mix(tag.place, which);
+    tag.exchange = x->blocks ? NULL : x; /* in pieces it waits for others first */
+    return tag;
+}
+
+/* Whether the fiber at which its map began is in a loop, whose rounds tell its messages apart. */
+static bool in_loop(const mf_rendezvous *g)
+{
+    for (const mf_fiber *f = g->top->parent; f; f = f->map ? f->map->parent : NULL)
+        for (const mf_frame *frame = f->top; frame; frame = frame->below)
+            if (frame->iteration >= 0)
+                return true;
+    return false;
+}
+
+/* A kept one meets the same members at the same place again, and says the same of itself. */
+void mf_exchange_name_messages(mf_exchange *x)
+{
+    const mf_run_state *s = x->s;
+    bool same = x->named && !s->executable->shares_places && !in_loop(x->g);
+    if (!same)
+        x->tag = (mf_message_tag){ 0, place_of(x->g), check_of(x->g), words_of(x->g, s), x->s, x };
+    x->named = !in_loop(x->g);
+    x->tag.call = s->call;
+}
