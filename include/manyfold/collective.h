@@ -59,9 +59,9 @@ mf_value mf_pshuffle(mf_value x, const char *axis_name, mf_value permutation);
 /* tree -> tree: that of replica number `source` */
 mf_value mf_pbroadcast(mf_value x, const char *axis_name, int source);
 /* tree -> tree: as it is, declared to be the same on all replicas. What follows from the maps' axes
- * alone costs nothing; anything else is compared bit by bit when the program runs, and
- * MF_ERROR_DEVICE names the leaf and the devices that differ. Gradients pass. Outside maps, with
- * no axis name: the rows of every leaf along its leading axis. */
+ * alone costs nothing; anything else is compared bit by bit when the program runs, between
+ * processes by a hash of 128 bits, and MF_ERROR_DEVICE names the leaf and the devices that differ.
+ * Gradients pass. Outside maps, with no axis name: the rows of every leaf along its leading axis. */
 mf_value mf_check_replicated(mf_value tree, const char *axis_name);
 /* -> (): this replica's index along the axis, i32, and the axis size, a constant; of several names
  * row-major, the first outermost */

@@ -52,6 +52,7 @@ static void nothing_to_end(mf_comm *c, uint64_t call) { (void)c, (void)call; }
 #define BODY(name, expression) \
     static mf_value name(mf_value x) { return (expression); }
 BODY(sum, mf_psum(x, "i"))
+BODY(compared, mf_check_replicated(x, "i"))
 BODY(three_sums, mf_add(mf_psum(x, "i"), mf_pmax(mf_psum(mf_sin(x), "i"), "i")))
 static mf_value shift(mf_value x)
 {
@@ -89,7 +90,9 @@ static void measure(int processes, mf_value (*body)(mf_value), int64_t width, bo
             memset(&seen, 0, sizeof seen);
             seen.before = held();
             mf_value result = mf_call(f, x);
-            if (!CHECK(!mf_is_error(result) && mf_block_until_ready(result) == MF_OK))
+            if (body == compared) /* with zeros */
+                CHECK_CONTAINS(mf_error(result), "hold other bits than device 0");
+            else if (!CHECK(!mf_is_error(result) && mf_block_until_ready(result) == MF_OK))
                 CHECK_NOTE("%d processes: %s", processes, mf_error(result));
             if (body == sum)
                 CHECK_EQ_INT(mf_item_f64(mf_get(mf_get(result, 0), 0)), EACH);
@@ -139,4 +142,14 @@ TEST(a_permutation_meets_its_partners)
     CHECK(seen.messages <= 4); /* to two, and from two */
     CHECK_EQ_INT(seen.bytes, EACH * 16 * (int64_t)sizeof(float));
     CHECK(seen.most < 32 << 10);
+}
+
+/* What is compared is not sent: a line of 64 bytes of each device is. */
+TEST(a_comparison_sends_digests)
+{
+    measure(100, compared, 40000, false);
+    CHECK(seen.bytes <= 2 * 100 * EACH * 64);
+    CHECK(seen.most <= (32 << 10) + 100 * EACH * 64);
+    measure(2, compared, 40000, false);
+    CHECK_EQ_INT(seen.bytes, EACH * 16);
 }

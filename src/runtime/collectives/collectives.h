@@ -76,8 +76,14 @@ extern _Atomic int64_t mf_pieces_from;
 /* How many processes' reductions and gathers go, for tests: an mf_way (relay_schedule.h), the same in all; -1: as is best. */
 extern _Atomic int mf_way_forced;
 
+/* ---- exchange/contribution.c */
+/* What everybody gets of each operand that is gathered, or compared: all of it, or 128 bits of a hash, so that a comparison of large arrays
+ * sends next to nothing. */
+int64_t mf_gathered_bytes(const mf_eqn *e);
+
 /* ---- exchange/results.c */
-/* Of result k, where the operand of another process's member lies, which has come whole. */
+/* Of result k, where the operand of another process's member lies, which has come whole; of what is compared any member's digest, of 128
+ * bits. */
 const void *mf_exchange_operand(const mf_exchange *x, int k, int64_t rank);
 /* A register that holds the operand that a member here gets from another process's in a ppermute. */
 void mf_exchange_hold(const mf_exchange *x, int k, int64_t target, mf_register *to);

@@ -212,17 +212,17 @@ static bool do_ppermute(const result_job *j)
     return true;
 }
 
-/* Every member's operand against that of the first; then all share it. */
+/* Every member's operand against that of the first, or their digests where they are in several processes; then all share it. */
 static bool do_check(const result_job *j, mf_error_object **error)
 {
     const mf_eqn *e = j->g->instr->participants->eqns[j->k];
     mf_text differ = { 0 };
     int count = 0;
-    int64_t next = 0;
-    const void *first = operand(j, 0, &next);
+    int64_t bytes = j->x ? mf_gathered_bytes(e) : j->in->bytes;
+    const void *first = j->x ? mf_exchange_operand(j->x, j->k, 0) : j->from[0];
     for (int64_t i = 1; i < j->n; i++) {
-        const void *other = operand(j, i, &next);
-        if (other != first && memcmp(other, first, (size_t)j->in->bytes) != 0)
+        const void *other = j->x ? mf_exchange_operand(j->x, j->k, i) : j->from[i];
+        if (other != first && memcmp(other, first, (size_t)bytes) != 0)
             mf_list_device(&differ, &count, mf_rendezvous_device(j->g, i));
     }
     if (count)

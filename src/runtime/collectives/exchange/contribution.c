@@ -1,7 +1,7 @@
 /* What a process contributes to an exchange, and where that lies in its messages.
  *
  * A contribution has three parts, of which each may be empty: what is the same for everybody - of a reduction the frontier of this
- * process's ranks (frontier.h), of what is gathered or compared whole operands -, what one process alone wants - pieces of an
+ * process's ranks (frontier.h), of what is gathered whole operands, of what is compared a digest of each -, what one process alone wants - pieces of an
  * all_to_all, operands of a ppermute -, and the frontiers of large reductions, of which each process gets its piece (pieces.c). In each,
  * the results' chunks follow one another, and the chunks' contents go by rank.
  * Invariants: who has which rank is known to all, so both ends know the size of each message; sums of 16-bit floats travel in f32 and
@@ -14,6 +14,7 @@
 
 #define ALIGNMENT 64       /* of chunks */
 enum { FEW_MEMBERS = 32 }; /* as a rule */
+enum { DIGEST = 16 };      /* bytes */
 
 /* ------------------------------------------------------------------ where it lies */
 
@@ -39,6 +40,8 @@ mf_dtype mf_partial_dtype(const mf_eqn *e)
     return sum && (dtype == MF_F16 || dtype == MF_BF16) ? MF_F32 : dtype;
 }
 
+int64_t mf_gathered_bytes(const mf_eqn *e) { return e->op->collective == MF_COLLECTIVE_COMPARE ? DIGEST : e->in[0]->type->bytes; }
+
 int64_t mf_partial_bytes(const mf_eqn *e) { return e->in[0]->type->size * mf_dtype_size(mf_partial_dtype(e)); }
 
 /* What a ppermute moves from one process to another, of which one is this. */
@@ -61,7 +64,7 @@ static int64_t chunk_bytes(const mf_exchange *x, int k, const mf_exchange_peer *
     case MF_COLLECTIVE_SCATTER: return from->frontier_count * mf_partial_bytes(e);
     case MF_COLLECTIVE_ALL_TO_ALL: return from->rank_count * to->rank_count * (bytes / x->g->member_count);
     case MF_COLLECTIVE_PERMUTE: return pairs_between(x, k, from, to) * bytes;
-    default: return from->rank_count * bytes;
+    default: return from->rank_count * mf_gathered_bytes(e);
     }
 }
 
@@ -113,11 +116,23 @@ static bool put_reduction(const mf_exchange *x, int k, unsigned char *to)
     return made;
 }
 
-static void put_operands(const mf_exchange *x, int k, unsigned char *to)
+static void put_digest(const void *bytes, size_t size, unsigned char *to)
 {
-    int64_t bytes = mf_exchange_eqn(x, k)->in[0]->type->bytes;
-    for (int64_t i = 0; i < x->g->here_count; i++, to += bytes)
-        memcpy(to, x->g->members[i].in[k].data, (size_t)bytes);
+    memcpy(to, (const uint64_t[2]){ mf_hash(bytes, size, 0), mf_hash(bytes, size, 1) }, DIGEST);
+}
+
+void mf_put_gathered(const mf_exchange *x, int k, unsigned char *to, int64_t stride)
+{
+    const mf_eqn *e = mf_exchange_eqn(x, k);
+    for (int64_t i = 0; i < x->g->here_count; i++, to += stride) {
+        const void *operand = x->g->members[i].in[k].data;
+        if (e->op->collective != MF_COLLECTIVE_COMPARE)
+            memcpy(to, operand, (size_t)e->in[0]->type->bytes);
+        else if (i && operand == x->g->members[i - 1].in[k].data) /* they share it, as a rule */
+            memcpy(to, to - stride, DIGEST);
+        else
+            put_digest(operand, (size_t)e->in[0]->type->bytes, to);
+    }
 }
 
 static void put_pieces(const mf_exchange *x, int k, const mf_exchange_peer *peer, unsigned char *to)
@@ -156,7 +171,7 @@ bool mf_exchange_contribute(const mf_exchange *x, int part, const mf_exchange_pe
         case MF_COLLECTIVE_SCATTER: made = put_reduction(x, k, to); break;
         case MF_COLLECTIVE_ALL_TO_ALL: put_pieces(x, k, peer, to); break;
         case MF_COLLECTIVE_PERMUTE: put_pairs(x, k, peer, to); break;
-        default: put_operands(x, k, to); break;
+        default: mf_put_gathered(x, k, to, mf_gathered_bytes(e)); break;
         }
     }
     return made;

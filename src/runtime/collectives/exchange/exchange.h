@@ -80,7 +80,8 @@ mf_dtype mf_partial_dtype(const mf_eqn *e); /* a reduction's partial results: su
 int64_t mf_partial_bytes(const mf_eqn *e);  /* of one */
 /* So many elements of the operands of a subtree of this process's ranks, from `first` on, reduced. False: memory is out. */
 bool mf_reduce_subtree(const mf_exchange *x, int k, mf_subtree t, int64_t first, int64_t count, void *out);
-int mf_exchange_part(const mf_exchange *x, int k); /* in which result k is */
+void mf_put_gathered(const mf_exchange *x, int k, unsigned char *to, int64_t stride); /* of all members here (mf_gathered_bytes) */
+int mf_exchange_part(const mf_exchange *x, int k);                                    /* in which result k is */
 /* The results' chunks one after the other: where each begins, and how long the parts are. */
 void mf_exchange_lay_out(const mf_exchange *x, const mf_exchange_peer *from, const mf_exchange_peer *to, int64_t *offsets, int64_t *bytes);
 /* A part of what goes to a peer (of what is for everybody, to any), laid out so. False: memory is out. */

@@ -61,7 +61,7 @@ static void lay_out(const mf_exchange *x, mf_relay *r)
             r->length += in_units(mf_partial_bytes(e));
         } else if (is_gathered(e)) {
             r->offsets[k] = r->record;
-            r->record += in_units(e->in[0]->type->bytes) * UNIT;
+            r->record += in_units(mf_gathered_bytes(e)) * UNIT;
         }
     }
 }
@@ -91,10 +91,9 @@ static bool put_records(const mf_exchange *x, mf_relay *r)
     if (!mf_register_new(&r->all, g->member_count * r->record))
         return false;
     memset(r->all.data + r->ranks.first * r->record, 0, (size_t)((r->ranks.end - r->ranks.first) * r->record));
-    for (const mf_participant *m = g->members; m < g->members + g->here_count; m++)
-        for (int k = 0; k < x->out_count; k++)
-            if (is_gathered(mf_exchange_eqn(x, k)))
-                memcpy(r->all.data + m->rank * r->record + r->offsets[k], m->in[k].data, (size_t)mf_exchange_eqn(x, k)->in[0]->type->bytes);
+    for (int k = 0; k < x->out_count; k++)
+        if (is_gathered(mf_exchange_eqn(x, k)))
+            mf_put_gathered(x, k, r->all.data + r->ranks.first * r->record + r->offsets[k], r->record); /* its ranks follow one another */
     return true;
 }
 

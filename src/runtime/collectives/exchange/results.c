@@ -18,7 +18,7 @@ const void *mf_exchange_operand(const mf_exchange *x, int k, int64_t rank)
     if (mf_relayed(x, k))
         return mf_relay_operand(x, k, rank);
     const mf_exchange_peer *from = &x->sources[mf_exchange_source_of_rank(x, rank)];
-    return chunk_from(x, k, from) + mf_exchange_position_of(from, rank) * mf_exchange_eqn(x, k)->in[0]->type->bytes;
+    return chunk_from(x, k, from) + mf_exchange_position_of(from, rank) * mf_gathered_bytes(mf_exchange_eqn(x, k));
 }
 
 void mf_exchange_hold(const mf_exchange *x, int k, int64_t target, mf_register *to)
