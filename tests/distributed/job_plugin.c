@@ -127,13 +127,17 @@ TEST(programs_run_while_a_plugin_waits)
     CHECK_STR(value, rank == 1 ? "" : "here");
 }
 
+static mf_value sums(mf_value x) { return mf_cond(mf_greater(mf_sum(x), 0), sum, sum, x); }
+static mf_value place(mf_value x) { return mf_add(x, mf_axis_index("i")); }
+
 static mf_value same(mf_value x, mf_value y)
 {
     (void)y;
     return x;
 }
 
-/* A map there is over this process's own devices, whatever the others do, and so is a program without one. */
+/* A map there is over this process's own devices, whatever the others do, and so is a program without one. What asks for more than its own
+ * row has to say that these devices are meant, for anybody would take the sum for that of all processes. */
 TEST(programs_run_on_own_devices)
 {
     REQUIRE(mf_devices_of("fake plugin").count == 4);
@@ -149,7 +153,19 @@ TEST(programs_run_on_own_devices)
     CHECK_EQ_INT(mf_device_count(), 4);
     CHECK_EQ_INT(mf_local_device_count(), 4);
     CHECK_STR(mf_str(mf_call(mf_pmap(same, "i"), x, x)), "[0. 1. 2. 3.]");
+    CHECK_CONTAINS(mf_error(mf_call(mf_pmap(sum, "i"), x)), "psum over 'i' would be over 4 devices of this process alone");
+    CHECK_CONTAINS(mf_error(mf_call(mf_pmap(sums, "i"), x)), "psum over 'i' would be over 4 devices of this process alone");
+    CHECK_CONTAINS(mf_error(mf_call(mf_pmap(place, "i"), x)), "axis_index over 'i' would be over 4 devices of this process alone");
+    CHECK(!mf_is_error(mf_call(mf_pmap(sum, "i", .devices = mf_devices_of("fake plugin")), x)));
     CHECK_CONTAINS(mf_error(mf_call(mf_pmap(same, "i"), mf_arange(5, MF_F32), mf_arange(5, MF_F32))), "5");
+    int32_t ranks[8] = { 0 }; /* host values go between processes all the same, and then anywhere */
+    mf_value all = mf_process_allgather(mf_device_put(mf_scalar(mf_process_index(), MF_I32), d));
+    CHECK_EQ_INT(mf_to_host(all, MF_I32, ranks, (size_t)mf_process_count()), MF_OK);
+    for (int p = 0; p < mf_process_count(); p++)
+        CHECK_EQ_INT(ranks[p], p);
+    mf_value first = mf_broadcast_one_to_all(mf_device_put(x, d));
+    CHECK_STR(mf_str(mf_call(mf_jit(same), first, mf_device_put(x, d))), "[0. 1. 2. 3.]");
+    CHECK_EQ_INT(mf_sync_global_devices("here"), MF_OK);
     CHECK_EQ_INT(mf_set_default_backend("cpu"), MF_OK);
     mf_value r = mf_call(mf_pmap(sum, "i"), mf_ones(MF_SHAPE(mf_local_device_count()), MF_F32));
     CHECK_EQ_INT(mf_item_i64(mf_get(r, 0)), mf_device_count());

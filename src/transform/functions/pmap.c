@@ -121,6 +121,39 @@ static mf_error_object *check_named_devices(const pmap_options *o, const mf_mapp
                         (long long)size, (long long)devices->count);
 }
 
+/* The first equation in p that needs to know all indices of the axis. */
+static const mf_eqn *meets_over(const mf_program *p, const char *axis)
+{
+    const mf_eqn *found = NULL;
+    for (int i = 0; i < p->eqn_count && !found; i++) {
+        const mf_eqn *e = p->eqns[i];
+        const mf_namelist *const *names = mf_params_role(e->op, e->params, MF_ROLE_AXES);
+        if (names && mf_names_find(*names, axis) >= 0)
+            found = e;
+        for (int k = 0; k < mf_params_program_count(e->op, e->params) && !found; k++)
+            found = meets_over(*mf_params_program_at(e->op, e->params, k), axis);
+    }
+    return found;
+}
+
+/* Of a map over devices that are this process's alone although there are other processes: a sum that everybody takes for that of all
+ * processes would be another one in each. Who names the devices knows that. */
+static mf_error_object *check_stays_here(const pmap_options *o, const mf_client *client, int64_t size, const mf_program *body)
+{
+    const mf_comm *c = mf_comm_current();
+    const mf_eqn *e = c && c->size > 1 && !o->devices && o->axis_name ? meets_over(body, o->axis_name) : NULL;
+    if (!e)
+        return NULL;
+    mf_error_object *error = mf_error_new(
+        MF_ERROR_DEVICE,
+        "pmap: %s over '%s' would be over %lld devices of this process alone, for no map on devices of %s spans processes, "
+        "and this is one of %d; name the devices, .devices = mf_devices_of(\"%s\"), if that is meant",
+        e->op->name, o->axis_name, (long long)size, client->platform, c->size, client->platform);
+    if (e->address)
+        mf_error_set_address(error, e->address);
+    return error;
+}
+
 static mf_error_object *settle_global(const mf_function_object *f, const mf_signature *s, mf_mapped_call *m)
 {
     const pmap_options *o = f->options;
@@ -412,6 +445,8 @@ static mf_traced *pmap_trace(mf_function_object *f, const mf_signature *s, mf_er
         inner = with_checks(f, &m.inner, inner, error);
     if (inner)
         *error = check_named_devices(o, &m, inner->program);
+    if (inner && !*error && alone)
+        *error = check_stays_here(o, client_of(o, s), mf_mapped_axis_size(&m), inner->program);
     if (inner && !*error)
         t = map_traced(f, s, &m, inner, error);
     if (!t && !*error)
