@@ -1,23 +1,45 @@
-/* Host values between the processes of a job, as in JAX's multihost_utils: maps over one device of each process. */
+/* Host values between the processes of a job, as in JAX's multihost_utils: maps over one of the CPU's devices in each process, whatever
+ * backend is the default. */
 #include <manyfold.h>
 
 #include <stdlib.h>
+#include <string.h>
+
+static mf_value row_of(void *device, mf_value x) { return mf_expand_dims(mf_device_put(x, *(const mf_device *)device), 0); }
+
+/* As numbers of the host's, which go to any backend. */
+static mf_value on_host(mf_value x)
+{
+    mf_shape s = mf_shape_of(x);
+    size_t count = 1;
+    for (int i = 0; i < s.rank; i++)
+        count *= (size_t)s.dims[i];
+    if (s.rank < 0 || mf_dtype_of(x) == MF_KEY)
+        return x;
+    void *numbers = malloc((count + 1) * 16); /* complex128 is the widest */
+    mf_value copy = !numbers                                                 ? mf_make_error(MF_ERROR_MEMORY, "out of memory")
+                    : mf_to_host(x, mf_dtype_of(x), numbers, count) == MF_OK ? mf_from_host(mf_dtype_of(x), s, numbers)
+                                                                             : x;
+    free(numbers);
+    return copy;
+}
 
 /* f over a row for each process, whose result is the same in all. */
-static mf_value map_processes(mf_value (*f)(mf_value), mf_value rows)
+static mf_value map_processes(mf_value (*f)(mf_value), mf_value tree)
 {
-    mf_device_list all = mf_devices();
+    mf_device_list all = mf_devices_of("cpu");
     int processes = mf_process_count(), count = 0;
+    mf_device own = { 0 };
     mf_device *first = calloc((size_t)processes + 1, sizeof *first);
     for (int i = 0; first && i < all.count; i++)
         if (mf_device_local_ordinal(all.at[i]) == 0)
-            first[count++] = all.at[i];
-    mf_value result = !first ? mf_make_error(MF_ERROR_MEMORY, "out of memory")
-                      : count < processes
-                          ? mf_make_error(MF_ERROR_PEER, "%d of %d processes have devices", count, processes)
-                          : mf_call(mf_pmap(f, .axis_name = "processes", .out_axes = MF_NONE, .devices = { count, first }), rows);
+            own = mf_device_process(first[count++] = all.at[i]) == mf_process_index() ? all.at[i] : own;
+    mf_value result = !first              ? mf_make_error(MF_ERROR_MEMORY, "out of memory")
+                      : count < processes ? mf_make_error(MF_ERROR_PEER, "%d of %d processes have devices", count, processes)
+                                          : mf_call(mf_pmap(f, .axis_name = "processes", .out_axes = MF_NONE, .devices = { count, first }),
+                                                    mf_tree_map(mf_closure(row_of, &own), tree));
     free(first);
-    return result;
+    return strcmp(mf_device_platform(mf_devices_of(NULL).at[0]), "cpu") == 0 ? result : mf_tree_map(on_host, result);
 }
 
 static mf_value leading(mf_value x) { return mf_expand_dims(x, 0); }
@@ -40,15 +62,14 @@ static mf_value tiled(mf_value x)
 mf_value mf_process_allgather_opt(mf_value tree, const mf_process_allgather_options *o)
 {
     MF_LAYER;
-    mf_value rows = mf_tree_map(leading, tree);
-    mf_value all = mf_process_count() == 1 ? rows : map_processes(process_allgather, rows);
+    mf_value all = mf_process_count() == 1 ? mf_tree_map(leading, tree) : map_processes(process_allgather, tree);
     return o && o->tiled ? mf_tree_map(tiled, all) : all;
 }
 
 mf_value(mf_broadcast_one_to_all)(mf_value tree)
 {
     MF_LAYER;
-    return mf_process_count() == 1 ? tree : map_processes(broadcast_one_to_all, mf_tree_map(leading, tree));
+    return mf_process_count() == 1 ? tree : map_processes(broadcast_one_to_all, tree);
 }
 
 mf_status mf_sync_global_devices(const char *name)
@@ -57,10 +78,13 @@ mf_status mf_sync_global_devices(const char *name)
     uint32_t hash = 2166136261u;
     for (const char *c = name ? name : ""; *c; c++)
         hash = (hash ^ (unsigned char)*c) * 16777619u;
-    mf_value own = mf_array(MF_U32, MF_SHAPE(1), hash), all = mf_process_allgather(own);
-    mf_value same = mf_all(mf_equal(all, own));
-    mf_status status = mf_block_until_ready(same);
-    return status != MF_OK || mf_item_bool(same)
-               ? status
-               : mf_block_until_ready(mf_make_error(MF_ERROR_PEER, "sync_global_devices name mismatch ('%s')", name ? name : ""));
+    size_t count = (size_t)mf_process_count();
+    uint32_t *all = malloc(count * sizeof *all);
+    mf_status status = all ? mf_to_host(mf_process_allgather(mf_array(MF_U32, MF_SHAPE(1), hash), .tiled = true), MF_U32, all, count)
+                           : mf_block_until_ready(mf_make_error(MF_ERROR_MEMORY, "out of memory"));
+    bool same = true;
+    for (size_t i = 0; i < count && status == MF_OK; i++)
+        same = same && all[i] == hash;
+    free(all);
+    return same ? status : mf_block_until_ready(mf_make_error(MF_ERROR_PEER, "sync_global_devices name mismatch ('%s')", name ? name : ""));
 }
