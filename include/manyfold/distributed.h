@@ -58,7 +58,8 @@ mf_status mf_distributed_shutdown(void);
 
 /* ---- host values between processes, as in JAX's multihost_utils; every process of the job calls
  * them, in the same order. They wait for the others as a map does, and are MF_ERROR_PEER for the
- * same reasons. */
+ * same reasons. Arrays of any backend go by the CPU's devices, and what is given is new and on no
+ * device: any backend takes it. */
 typedef struct mf_process_allgather_options {
     bool tiled;
     mf_reserved reserved_;
