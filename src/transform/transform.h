@@ -28,9 +28,13 @@ bool mf_partial_eval_program(const mf_program *p, const mf_axis_env *env, const 
 mf_program *mf_transpose_program(const mf_program *p, const mf_axis_env *env, const bool *linear, const bool *has_ct, bool *out_ct,
                                  mf_error_object **error);
 
-/* Batching. in_axis[i]: the mapped axis of input i, -1 = not mapped. out_axis is read and written: on entry -2 = wherever it falls,
- * >= 0 = there (moved, or broadcast when not mapped), -1 = must not be mapped (error naming the output), -3 = at 0 when it is mapped; on
- * return where it is.
+/* Where a batched output is to be: at an axis (moved, or broadcast when it is not mapped), or one of these. */
+enum {
+    MF_BATCH_NONE = -1,     /* it must not be mapped: an error that names the output */
+    MF_BATCH_ANYWHERE = -2, /* wherever it falls */
+    MF_BATCH_FIRST = -3     /* at 0 when it is mapped */
+};
+/* Batching. in_axis[i]: the mapped axis of input i, MF_BATCH_NONE = not mapped. out_axis is read and written: on return where it is.
  * env is the environment outside the map. */
 mf_program *mf_batch_program(const mf_program *p, const mf_axis_env *env, const char *axis_name, int64_t size, const int *in_axis,
                              int *out_axis, mf_error_object **error);

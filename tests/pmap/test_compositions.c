@@ -41,6 +41,19 @@ TEST(jit_and_pmap)
     EXPECT(mf_call(mf_pmap(pmap_jit_capture, "i"), X4), 10, 12, 16, 22);
 }
 
+/* ---- derivatives forwards, which are a vmap of a map: what depends on no direction has none */
+
+FN(mapped, mf_call(mf_pmap(times_sum, "i"), v))
+FN(energy, mf_sum(mapped(v)))
+
+TEST(jacobians_of_pmap)
+{
+    EXPECT(mf_call(mf_jacfwd(mapped), X4), 6, 0, 0, 0, 1, 7, 1, 1, 2, 2, 8, 2, 3, 3, 3, 9);
+    EXPECT(mf_call(mf_jacrev(mapped), X4), 6, 0, 0, 0, 1, 7, 1, 1, 2, 2, 8, 2, 3, 3, 3, 9);
+    EXPECT(mf_call(mf_hessian(energy), X4), 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2);
+    EXPECT(mf_call(mf_vmap(mapped, .in_axes = MF_NONE, .out_axes = MF_NONE, .axis_size = 3), X4), 0, 6, 12, 18);
+}
+
 typedef struct two {
     mf_value w, v;
 } two;

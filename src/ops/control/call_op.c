@@ -84,7 +84,7 @@ void nested_call_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const 
 {
     mf_error_object *error = NULL;
     for (int o = 0; o < e->out_count; o++)
-        out_axis[o] = -2;
+        out_axis[o] = MF_BATCH_ANYWHERE;
     mf_program *p = mf_batch_program(call_of(e)->program, c->b->env, c->axis_name, c->size, in_axis, out_axis, &error);
     nested_call call = nested_call_of(e, p);
     if (p)

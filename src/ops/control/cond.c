@@ -387,7 +387,7 @@ static bool batch_branches(mf_batch_context *c, const mf_eqn *e, const int *in_a
     for (int round = 0; round < 2 && one; round++)
         for (int k = 0; k < branch_count(e); k++) {
             for (int o = 0; o < e->out_count; o++)
-                one[o] = round ? out_axis[o] : -2;
+                one[o] = round ? out_axis[o] : MF_BATCH_ANYWHERE;
             made[k] = mf_batch_program(branch(e, k), c->b->env, c->axis_name, c->size, in_axis + 1, one, &error);
             if (!made[k]) {
                 nested_fail(c->b, error);

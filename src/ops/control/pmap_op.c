@@ -345,15 +345,16 @@ static void pmap_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const 
         batch_operand(m->in_axes->at[i], in_axis[i], &axis, &inner_in[i]);
         put_axis(&in_axes, axis);
     }
-    for (int o = 0; o < e->out_count; o++) {
-        int64_t axis = m->out_axes->at[o];
-        out_axis[o] = 0;
-        put_axis(&out_axes, axis == NOT_MAPPED ? axis : axis + 1);
-    }
+    for (int o = 0; o < e->out_count; o++)
+        out_axis[o] = MF_BATCH_FIRST;
     mf_program *p = mf_batch_program(m->program, inner_env(m, c->b->env), name, c->size, inner_in, out_axis, &error);
     if (!p) {
         nested_fail(c->b, error);
         return;
+    }
+    for (int o = 0; o < e->out_count; o++) {
+        int64_t axis = m->out_axes->at[o];
+        put_axis(&out_axes, axis == NOT_MAPPED || out_axis[o] < 0 ? axis : axis + 1);
     }
     mf_pmap_params made = with_program(m, p, &in_axes, &out_axes);
     emit_map(c->b, &made, in, e->in_count, out);

@@ -542,7 +542,7 @@ static mf_program *batch_body(mf_batch_context *c, const mf_eqn *e, int *axis, i
     mf_error_object *error = NULL;
     for (bool grew = true;;) {
         for (int o = 0; o < e->out_count; o++)
-            out_axis[o] = grew || o >= carries(e) ? -2 : axis[consts(e) + o];
+            out_axis[o] = grew || o >= carries(e) ? MF_BATCH_ANYWHERE : axis[consts(e) + o];
         mf_program *p = mf_batch_program(scan_of(e)->body, c->b->env, c->axis_name, c->size, axis, out_axis, &error);
         if (!p)
             nested_fail(c->b, error);

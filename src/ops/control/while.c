@@ -282,7 +282,7 @@ static mf_program *batch_body(mf_batch_context *c, const mf_eqn *e, int *axis)
     int *out_axis = nested_room(c->b, e->out_count, sizeof *out_axis);
     for (bool grew = true; out_axis;) {
         for (int o = 0; o < e->out_count; o++)
-            out_axis[o] = grew ? -2 : axis[body_consts(e) + o];
+            out_axis[o] = grew ? MF_BATCH_ANYWHERE : axis[body_consts(e) + o];
         mf_program *p = mf_batch_program(loop_of(e)->body, c->b->env, c->axis_name, c->size, axis, out_axis, &error);
         if (!p)
             nested_fail(c->b, error);
@@ -302,7 +302,7 @@ static mf_program *batch_body(mf_batch_context *c, const mf_eqn *e, int *axis)
 static mf_program *batch_condition(mf_batch_context *c, const mf_eqn *e, const int *in_axis, const int *carry_axis, bool *batched)
 {
     mf_error_object *error = NULL;
-    int *axis = nested_room(c->b, loop_of(e)->cond->in_count, sizeof *axis), out = -2;
+    int *axis = nested_room(c->b, loop_of(e)->cond->in_count, sizeof *axis), out = MF_BATCH_ANYWHERE;
     if (!axis)
         return NULL;
     for (int i = 0; i < loop_of(e)->cond->in_count; i++)

@@ -40,7 +40,7 @@ static mf_traced *batch_traced(mf_function_object *f, const mf_signature *s, con
         if (o->rules && !*error)
             mf_split_cell_axes(inner, NULL, axes + results);
         for (int i = 0; i < p->out_count && !*error; i++)
-            out_axis[i] = axes[i] != MF_NONE ? (int)axes[i] : i < results ? -1 : -3;
+            out_axis[i] = axes[i] != MF_NONE ? (int)axes[i] : i < results ? MF_BATCH_NONE : MF_BATCH_FIRST;
         mf_program *q = *error ? NULL : mf_batch_program(p, s->env, o->axis_name, m->size, in_axis, out_axis, error);
         if (q)
             *error = mf_program_step(q, s->env, "vmap");

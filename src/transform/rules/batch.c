@@ -79,9 +79,9 @@ static mf_variable *placed(mapped *m, int o, int *out_axis)
 {
     const mf_variable *v = m->p->out[o];
     mf_variable *x = value_of(m, v);
-    int axis = m->axis[v->id], want = out_axis[o] == -3 ? (axis < 0 ? -1 : 0) : out_axis[o];
-    out_axis[o] = want == -2 ? axis : want;
-    if (m->b.error || want == -2 || want == axis)
+    int axis = m->axis[v->id], want = out_axis[o] == MF_BATCH_FIRST ? (axis < 0 ? MF_BATCH_NONE : 0) : out_axis[o];
+    out_axis[o] = want == MF_BATCH_ANYWHERE ? axis : want;
+    if (m->b.error || want == MF_BATCH_ANYWHERE || want == axis)
         return x;
     if (want >= 0 && want <= v->type->rank)
         return e_batched_at(&m->c, x, axis, want);
