@@ -79,7 +79,7 @@ process 0: [4. 4. 4.]
 process 1: [4. 4. 4.]
 E
 way stopped --enable-recovery <<'E'
-process 0: process 1 has not answered for N s: it is stopped or gone; its last message was of call 0, pmap(sum) (PLACE); psum of float32[3] over 'i' (pmap(sum), PLACE) in call 1 waits for it
+process 0: process 1 has not answered for N s: it is stopped or gone; its last message was of call 1, pmap(sum) (PLACE); psum of float32[3] over 'i' (pmap(sum), PLACE) in call 2 waits for it
 process 1: [4. 4. 4.]
 E
 way threads_in_any_order --enable-recovery <<'E'
