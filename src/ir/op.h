@@ -109,16 +109,17 @@ typedef struct mf_hlo mf_hlo; /* ir/stablehlo.h: StableHLO */
 typedef struct mf_hlo_value mf_hlo_value;
 
 typedef enum mf_op_flag {
-    MF_OP_ELEMENTWISE = 1, /* all operands and results have one shape; batch, cost and variance follow */
-    MF_OP_COLLECTIVE = 2,  /* waits for the other devices of its axes: programs are split here */
-    MF_OP_CONTROL = 4,     /* has nested programs that the runtime steps through */
-    MF_OP_EFFECT = 8,      /* never removed, never merged (check_replicated) */
-    MF_OP_HOST = 16,       /* calls the host: never computed ahead; with an effect, in the program's order on each device */
-    MF_OP_FAILS = 32,      /* may fail at run time for other reasons than memory, as what has an effect or calls the host may */
-    MF_OP_CALL = 64,       /* runs its first program once, on its operands */
-    MF_OP_LOOP = 128,      /* runs its programs again and again */
-    MF_OP_BARRIER = 256,   /* its results are its operands, one for one */
-    MF_OP_SPLITS = 512,    /* its first program may get more operands and results, stacked where it runs many times */
+    MF_OP_ELEMENTWISE = 1,  /* all operands and results have one shape; batch, cost and variance follow */
+    MF_OP_COLLECTIVE = 2,   /* waits for the other devices of its axes: programs are split here */
+    MF_OP_CONTROL = 4,      /* has nested programs that the runtime steps through */
+    MF_OP_EFFECT = 8,       /* never removed, never merged (check_replicated) */
+    MF_OP_HOST = 16,        /* calls the host: never computed ahead; with an effect, in the program's order on each device */
+    MF_OP_FAILS = 32,       /* may fail at run time for other reasons than memory, as what has an effect or calls the host may */
+    MF_OP_CALL = 64,        /* runs its first program once, on its operands */
+    MF_OP_LOOP = 128,       /* runs its programs again and again */
+    MF_OP_BARRIER = 256,    /* its results are its operands, one for one */
+    MF_OP_SPLITS = 512,     /* its first program may get more operands and results, stacked where it runs many times */
+    MF_OP_NEVER_RUN = 1024, /* stands for what is transposed away: of a program that still has it, its evaluate says what is wrong */
 } mf_op_flag;
 
 /* Whether a result takes memory of its own, where its operands lie in memory. */

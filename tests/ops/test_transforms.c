@@ -212,6 +212,28 @@ TEST(linearize_beside_an_aux)
     CHECK_STR(mf_str(mf_call(linear, 0.5f, 1.0f)), "26.0");
 }
 
+static mf_value tangent_of_product(mf_value x, mf_value w)
+{
+    return mf_jvp(mf_custom_vjp(product, product_forward, product_backward), mf_tuple(x, w), mf_tuple(x, w));
+}
+static mf_value jacobian_of_product(mf_value x, mf_value w)
+{
+    return mf_call(mf_jacfwd(mf_custom_vjp(product, product_forward, product_backward)), x, w);
+}
+
+/* A backward rule that ran in the place of a tangent would give numbers. */
+TEST(a_custom_vjp_has_no_tangents)
+{
+    mf_value x = mf_arange(3, MF_F32), w = mf_ones(MF_SHAPE(3), MF_F32);
+    const char *words = "can't apply forward-mode differentiation (jvp) to a custom_vjp function";
+    mf_fn2 calls[] = { tangent_of_product, jacobian_of_product };
+    for (int i = 0; i < 2; i++) {
+        CHECK_CONTAINS(mf_error(calls[i](x, w)), words);
+        CHECK_CONTAINS(mf_error(mf_call(mf_jit(calls[i]), x, w)), words);
+        CHECK_CONTAINS(mf_error(mf_call(mf_vmap(calls[i]), mf_stack(mf_list(x, x)), mf_stack(mf_list(w, w)))), words);
+    }
+}
+
 TEST(errors_say_what_is_wrong)
 {
     mf_value x = mf_arange_step(0, 3, 1, MF_F32), n = mf_arange(3, MF_I32), high = mf_zeros(MF_SHAPE(1, 1, 1, 1, 1), MF_F32);

@@ -85,13 +85,28 @@ mf_error_object *mf_program_backend(const mf_program *p, const mf_client **clien
     return add_names(p, client, compiler);
 }
 
+/* A backward rule in the place of a tangent would give numbers, and wrong ones. */
+static mf_error_object *check_can_run(const mf_program *p)
+{
+    mf_error_object *error = NULL;
+    for (int i = 0; i < p->eqn_count && !error; i++) {
+        const mf_eqn *e = p->eqns[i];
+        error = e->op->flags & MF_OP_NEVER_RUN ? e->op->evaluate(e, NULL, NULL) : NULL;
+        if (error && e->address)
+            mf_error_set_address(error, e->address);
+        for (int k = 0, n = mf_params_program_count(e->op, e->params); k < n && !error; k++)
+            error = check_can_run(*mf_params_program_at(e->op, e->params, k));
+    }
+    return error;
+}
+
 mf_executable *mf_executable_load(const mf_load_request *load, mf_error_object **error)
 {
     mf_load_request what = *load;
     const mf_client *named;
     const char *compiler;
     mf_executable *x = NULL;
-    if ((*error = mf_program_backend(what.program, &named, &compiler)))
+    if ((*error = mf_program_backend(what.program, &named, &compiler)) || (*error = check_can_run(what.program)))
         return NULL;
     what.compiler = what.compiler ? what.compiler : compiler;
     what.client = what.client ? what.client : named ? named : mf_client_default();
