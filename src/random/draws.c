@@ -9,21 +9,25 @@
 
 #define ROOT_TWO 1.4142135623730951
 
-/* What a draw's program is compiled for: its function's context. Contexts are compared by their bytes, so all of them are set. */
+/* What a draw's program is compiled for: its function's context. Contexts are compared by their bytes, so there is no padding between members,
+ * which a copy of the struct need not copy. */
 typedef struct draw {
-    mf_shape shape;
-    int64_t dtype;
+    int64_t rank, dims[MF_MAX_RANK], dtype;
 } draw;
 
 static draw draw_of(mf_shape shape, mf_dtype dtype)
 {
-    draw d;
-    memset(&d, 0, sizeof d);
-    d.shape.rank = shape.rank;
+    draw d = { .rank = shape.rank, .dtype = dtype };
     for (int i = 0; i < shape.rank && i < MF_MAX_RANK; i++)
-        d.shape.dims[i] = shape.dims[i];
-    d.dtype = dtype;
+        d.dims[i] = shape.dims[i];
     return d;
+}
+
+static mf_shape shape_of(const draw *d)
+{
+    mf_shape shape = { .rank = (int)d->rank };
+    memcpy(shape.dims, d->dims, sizeof d->dims);
+    return shape;
 }
 
 /* ---- keys */
@@ -60,7 +64,7 @@ static mf_value cipher_positions(mf_value key, mf_shape shape)
 
 static mf_value random_split(void *context, mf_value key)
 {
-    mf_value words = cipher_positions(key, ((draw *)context)->shape);
+    mf_value words = cipher_positions(key, shape_of(context));
     return mf_is_error(words) ? words : mf_stack(mf_list(mf_get(words, 0), mf_get(words, 1)), 1);
 }
 
@@ -100,7 +104,7 @@ static mf_value bits(mf_value key, mf_shape shape, mf_dtype dtype)
 static mf_value random_bits(void *context, mf_value key)
 {
     draw *d = context;
-    return bits(key, d->shape, (mf_dtype)d->dtype);
+    return bits(key, shape_of(d), (mf_dtype)d->dtype);
 }
 
 mf_value(mf_random_bits)(mf_value key, mf_shape shape, mf_dtype dtype)
@@ -150,7 +154,7 @@ static mf_value uniform(mf_value key, mf_shape shape, mf_value from, mf_value to
 
 static mf_value random_uniform(void *context, mf_value key, mf_value low, mf_value high)
 {
-    return uniform(key, ((draw *)context)->shape, low, high);
+    return uniform(key, shape_of(context), low, high);
 }
 
 static mf_value random_normal(void *context, mf_value key)
@@ -158,7 +162,7 @@ static mf_value random_normal(void *context, mf_value key)
     draw *d = context;
     mf_dtype dtype = (mf_dtype)d->dtype;
     mf_value low = mf_nextafter(mf_scalar(-1, dtype), mf_scalar(0, dtype));
-    mf_value u = uniform(key, d->shape, low, mf_scalar(1, dtype));
+    mf_value u = uniform(key, shape_of(d), low, mf_scalar(1, dtype));
     return mf_mul(mf_scalar(ROOT_TWO, dtype), mf_erf_inv(u));
 }
 
@@ -167,14 +171,14 @@ static mf_value random_truncated_normal(void *context, mf_value key, mf_value fr
     draw *d = context;
     mf_dtype dtype = (mf_dtype)d->dtype;
     mf_value root = mf_scalar(ROOT_TWO, dtype);
-    mf_value u = uniform(key, d->shape, mf_erf(mf_div(from, root)), mf_erf(mf_div(to, root)));
+    mf_value u = uniform(key, shape_of(d), mf_erf(mf_div(from, root)), mf_erf(mf_div(to, root)));
     mf_value x = mf_mul(root, mf_erf_inv(u)), infinity = mf_scalar((double)INFINITY, dtype);
     return mf_clip(x, mf_nextafter(from, infinity), mf_nextafter(to, mf_neg(infinity)));
 }
 
 static mf_value random_bernoulli(void *context, mf_value key, mf_value p)
 {
-    mf_shape shape = ((draw *)context)->shape;
+    mf_shape shape = shape_of(context);
     return mf_less(uniform(key, shape, mf_scalar(0, mf_dtype_of(p)), mf_scalar(1, mf_dtype_of(p))), mf_broadcast_to(p, shape));
 }
 
@@ -257,8 +261,8 @@ static mf_value random_randint(void *context, mf_value key, mf_value from, mf_va
     int width;
     mf_dtype word = unsigned_of(dtype, &width);
     const int half_width = width / 2;
-    mf_value keys = random_split(&(draw){ .shape = MF_SHAPE(2) }, key);
-    mf_value upper = bits(mf_get(keys, 0), d->shape, word), lower = bits(mf_get(keys, 1), d->shape, word);
+    mf_value keys = random_split(&(draw){ .rank = 1, .dims = { 2 } }, key);
+    mf_value upper = bits(mf_get(keys, 0), shape_of(d), word), lower = bits(mf_get(keys, 1), shape_of(d), word);
     mf_value span = mf_where(mf_less_equal(to, from), mf_scalar(1, word), mf_astype(mf_sub(to, from), word));
     mf_value half = mf_lax_rem(mf_left_shift(mf_scalar(1, word), mf_scalar(half_width, word)), span);
     mf_value multiplier = mf_lax_rem(mf_mul(half, half), span);
@@ -292,7 +296,7 @@ static mf_value random_permutation(void *context, mf_value key, mf_value x)
     const double count = (double)count_of(shape);
     int rounds = (int)ceil(3 * log(count > 1 ? count : 1) / log(4294967295.0));
     for (int i = 0; i < rounds; i++) {
-        mf_value keys = random_split(&(draw){ .shape = MF_SHAPE(2) }, key);
+        mf_value keys = random_split(&(draw){ .rank = 1, .dims = { 2 } }, key);
         key = mf_get(keys, 0);
         x = mf_get(mf_sort_key_value(bits(mf_get(keys, 1), shape, MF_U32), x, (int)d->dtype), 1);
     }

@@ -384,6 +384,35 @@ TEST(gamma_has_first_derivatives)
     CHECK(mf_is_error(g) && strstr(mf_error(g), "Differentiation rule for 'random_gamma_grad' not implemented"));
 }
 
+static __attribute__((noinline)) void write_on_the_stack(int byte)
+{
+    volatile unsigned char bytes[4096];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (unsigned char)byte;
+}
+
+/* A draw is compiled once, whatever lies in the memory where it is put together. */
+TEST(a_draw_is_compiled_once)
+{
+    int64_t first = 0;
+    for (int i = 0; i < 20; i++) {
+        MF_SCOPE;
+        mf_value key = mf_random_key(0);
+        write_on_the_stack(37 * i + 1);
+        mf_random_normal(key, MF_SHAPE(3), MF_F32);
+        mf_random_uniform(key, MF_SHAPE(3), MF_F32);
+        mf_random_bernoulli(key, mf_f(0.5), MF_SHAPE(3));
+        mf_random_bits(key, MF_SHAPE(3), MF_U32);
+        mf_random_randint(key, MF_SHAPE(3), mf_i(0), mf_i(10), MF_I32);
+        mf_random_truncated_normal(key, -1, 1, MF_SHAPE(3), MF_F32);
+        mf_random_permutation(key, 5);
+        mf_random_choice(key, 5, MF_SHAPE(2));
+        if (!i)
+            first = mf_cache_read().traces;
+    }
+    CHECK_EQ_INT(mf_cache_read().traces, first);
+}
+
 TEST(refuses_what_cannot_be)
 {
     MF_SCOPE;
