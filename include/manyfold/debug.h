@@ -66,8 +66,9 @@ void mf_clear_caches(void); /* forgets every traced and compiled program */
 /* Programs are kept by function, by the types of its arguments and by its statics, 4,096 of
  * them, and 4,096 of single ops outside transforms; beyond, those unused for longest go. A
  * function that holds values - a partial, a closure over one, a module - and that nobody has any
- * more keeps its programs until 256 others, or 256 MiB of constants, have been traced since;
- * keep the function to keep them. Entries and ops are those now, the others those since the start
+ * more keeps its programs until 256 others, or 256 MiB of constants, have been traced since, and
+ * so does control flow outside transforms whose functions hold arrays; keep the function to keep
+ * them. Entries and ops are those now, the others those since the start
  * of the process; segments are straight-line pieces compiled. */
 typedef struct mf_cache_counters {
     int64_t traces, hits, compilations, segments, entries, ops;

@@ -134,8 +134,7 @@ static void free_list(mf_cache_ticket *gone)
     }
 }
 
-/* 1, and one more a MiB of constants. */
-static int64_t weight_of(const mf_program *p)
+int64_t mf_cache_weight(const mf_program *p)
 {
     int64_t bytes = 0, nested = 0;
     for (int v = 0; v < p->var_count; v++)
@@ -143,7 +142,7 @@ static int64_t weight_of(const mf_program *p)
             bytes += p->vars[v]->type->bytes;
     for (int i = 0; i < p->eqn_count; i++)
         for (int k = 0, n = mf_params_program_count(p->eqns[i]->op, p->eqns[i]->params); k < n; k++)
-            nested += weight_of(*mf_params_program_at(p->eqns[i]->op, p->eqns[i]->params, k)) - 1;
+            nested += mf_cache_weight(*mf_params_program_at(p->eqns[i]->op, p->eqns[i]->params, k)) - 1;
     return 1 + (bytes >> 20) + nested;
 }
 
@@ -224,7 +223,7 @@ mf_traced *mf_cache_begin(mf_function_object *f, const mf_signature *s, mf_cache
 void mf_cache_end(mf_cache_ticket *ticket, mf_traced *t)
 {
     bool keep = t && t->capture_count == 0 && !t->impure;
-    int64_t weight = keep ? weight_of(t->program) : 0;
+    int64_t weight = keep ? mf_cache_weight(t->program) : 0;
     if (ticket->start)
         mf_profile_words(ticket->start, MF_ROW_COMPILER, "trace", ticket->f->name);
     pthread_mutex_lock(&lock);

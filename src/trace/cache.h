@@ -14,6 +14,8 @@ mf_traced *mf_cache_begin(mf_function_object *f, const mf_signature *s, mf_cache
 void mf_cache_end(mf_cache_ticket *ticket, mf_traced *t); /* t NULL or with captures: not kept */
 /* Whether what the program read of cells still has the types it was traced for, seen from the current trace. */
 bool mf_traced_cells_match(const mf_traced *t);
+/* What a program counts for where the oldest go when others come: 1, and one more a MiB of its constants. */
+int64_t mf_cache_weight(const mf_program *p);
 void mf_cache_count_compilation(void);
 void mf_cache_count_segment(void);
 mf_cache_counters mf_cache_traces(void); /* all but ops, which is 0 */

@@ -296,6 +296,25 @@ TEST(functions_over_new_arrays_are_not_kept)
     }
 }
 
+/* Outside of transforms each is an op of its own, whose branches hold the array. */
+TEST(control_flow_over_new_arrays_is_not_kept)
+{
+    mf_value x = mf_arange(LENGTH, MF_F32);
+    mf_clear_caches();
+    int64_t before = mf_memory_stats().live_bytes;
+    for (int i = 0; i < TIMES; i++) {
+        MF_SCOPE;
+        mf_value a = mf_add(x, i);
+        mf_function times = mf_closure(scaled_by, &a);
+        mf_value y = mf_cond(mf_greater(mf_get(a, 0), -1), times, times, x);
+        if (i % 500 == 0)
+            CHECK_NEAR(mf_item_f64(mf_get(y, 2)), 2 * (2 + i) + 1, 1e-6);
+        mf_block_until_ready(y);
+    }
+    CHECK(mf_cache_read().ops <= KEPT);
+    CHECK(mf_memory_stats().live_bytes - before <= (int64_t)3 * KEPT * LENGTH * 4);
+}
+
 TEST(functions_that_are_held_are_kept)
 {
     mf_value x = mf_arange(4, MF_F32), a = mf_ones(MF_SHAPE(4), MF_F32);

@@ -24,16 +24,20 @@ typedef struct op_entry {
     const void *params; /* in the program, which the entry keeps */
     mf_program *program;
     mf_executable *executable;
-    int64_t made_then; /* how many had been made when it was used last */
+    int64_t made_then; /* the weight of all that had been made when it was used last */
+    bool holds_arrays; /* that a function of control flow has captured */
     int in_count;
     const mf_type *in[];
 } op_entry;
 
-enum { MOST_OPS = 4096 }; /* kept; beyond, those go that were not used while the last half of so many were made */
+/* MOST_OPS: kept; beyond, those go that were not used while the last half of so many were made. PASSING: so many ops, or MiB of what they
+ * hold, may be made before an unused one goes that holds arrays: each call of a loop over a new closure makes one. SWEEP: ops made from one
+ * look for such to the next. */
+enum { MOST_OPS = 4096, PASSING = 256, SWEEP = 32 };
 
 static pthread_mutex_t ops_lock = PTHREAD_MUTEX_INITIALIZER;
 static mf_hash_map ops;
-static int64_t ops_made; /* guarded by the lock, as the map is */
+static int64_t ops_made, ops_swept; /* guarded by the lock, as the map is: the weight of all, and when the last look was */
 
 static bool same_op(const op_entry *e, uint64_t hash, const mf_client *client, const mf_op *op, const void *params, mf_array *const *in,
                     int in_count)
@@ -44,6 +48,17 @@ static bool same_op(const op_entry *e, uint64_t hash, const mf_client *client, c
         if (e->in[i] != in[i]->type)
             return false;
     return mf_params_equal(op, e->params, params) && mf_executable_fits(e->executable, in);
+}
+
+static bool holds_arrays(const mf_program *p)
+{
+    bool any = false;
+    for (int v = 0; v < p->var_count && !any; v++)
+        any = p->vars[v]->constant && mf_literal_is_contiguous(p->vars[v]->constant) && p->vars[v]->type->rank;
+    for (int i = 0; i < p->eqn_count && !any; i++)
+        for (int k = 0, n = mf_params_program_count(p->eqns[i]->op, p->eqns[i]->params); k < n && !any; k++)
+            any = holds_arrays(*mf_params_program_at(p->eqns[i]->op, p->eqns[i]->params, k));
+    return any;
 }
 
 static op_entry *op_entry_new(const mf_client *client, const mf_op *op, const void *params, mf_array *const *in, int in_count,
@@ -68,6 +83,7 @@ static op_entry *op_entry_new(const mf_client *client, const mf_op *op, const vo
     }
     e->executable->shares_places = true;
     e->params = e->program->eqns[0]->params;
+    e->holds_arrays = holds_arrays(e->program);
     return e;
 }
 
@@ -83,18 +99,28 @@ static void op_entries_free(op_entry *gone)
     }
 }
 
-/* Takes out those that were used last when no more than so many had been made, as a list. */
-static op_entry *take_ops(int64_t made_then)
+/* Takes out those that were used last when no more than so much had been made, or of those that hold arrays, as a list. */
+static op_entry *take_ops(int64_t made_then, int64_t holding_then)
 {
     op_entry *gone = NULL;
     int at = 0;
     for (op_entry *e; (e = mf_hash_map_each(&ops, &at));)
-        if (e->made_then <= made_then) {
+        if (e->made_then <= made_then || (e->holds_arrays && e->made_then <= holding_then)) {
             at -= mf_hash_map_remove(&ops, e->hash, e);
             e->next = gone;
             gone = e;
         }
     return gone;
+}
+
+/* What goes when one more is made. */
+static op_entry *sweep_ops(void)
+{
+    bool full = ops.count >= MOST_OPS;
+    if (!full && ops_made - ops_swept < SWEEP)
+        return NULL;
+    ops_swept = ops_made;
+    return take_ops(full ? ops_made - MOST_OPS / 2 : -1, ops_made - PASSING);
 }
 
 /* The entry's executable, retained: another thread may clear the cache meanwhile. */
@@ -128,10 +154,10 @@ static mf_executable *find_op(const mf_client *client, const mf_op *op, const vo
     pthread_mutex_lock(&ops_lock);
     x = known_op(client, op, params, in, in_count, hash, out_count);
     if (!x) { /* no other thread was faster */
-        op_entry *gone = ops.count < MOST_OPS ? NULL : take_ops(ops_made - MOST_OPS / 2);
+        op_entry *gone = sweep_ops();
         *out_count = made->program->out_count;
         x = mf_retain(made->executable);
-        made->made_then = ++ops_made;
+        made->made_then = ops_made += mf_cache_weight(made->program);
         if (mf_hash_map_add(&ops, hash, made)) {
             made = gone;
         } else { /* it is not kept */
@@ -146,7 +172,7 @@ static mf_executable *find_op(const mf_client *client, const mf_op *op, const vo
 static void clear_ops(void)
 {
     pthread_mutex_lock(&ops_lock);
-    op_entry *gone = take_ops(INT64_MAX);
+    op_entry *gone = take_ops(INT64_MAX, INT64_MAX);
     pthread_mutex_unlock(&ops_lock);
     op_entries_free(gone);
 }
