@@ -53,6 +53,9 @@ static bool is_ready_scalar(const mf_array *a)
     return a && a->type->rank == 0 && a->type->dtype != MF_KEY && !is_deleted(a) && is_ready(a);
 }
 
+/* On the host, and on no device that anybody chose: what it is converted to may be made there. */
+static bool is_nowhere(const mf_array *a) { return mf_array_client(a) == &mf_client_cpu && !a->sharding->committed; }
+
 static mf_value convert_scalar(const mf_array *a, mf_dtype dtype, bool weak)
 {
     unsigned char element[16];
@@ -96,7 +99,7 @@ mf_value mf_convert_value(mf_value x, mf_dtype dtype, bool weak)
     mf_value error = t->weak ? number_too_large(x, dtype) : (mf_value){ 0 };
     if (error.handle)
         return error;
-    if (is_ready_scalar(a))
+    if (is_ready_scalar(a) && (a->is_number || is_nowhere(a)))
         return convert_scalar(a, dtype, weak);
     return mf_bind(&mf_op_convert_element_type, &(mf_convert_params){ dtype, weak }, 1, x);
 }

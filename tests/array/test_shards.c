@@ -127,6 +127,13 @@ TEST(moving_between_devices_copies)
     CHECK_STR(mf_str(mf_call(mf_pmap(doubled, "i", .devices = four()), empty)), "[]");
 }
 
+TEST(a_scalar_is_converted_where_it_is)
+{
+    mf_value s = mf_device_put(mf_scalar(3, MF_F32), mf_devices().at[2]);
+    mf_block_until_ready(s);
+    CHECK_EQ_INT(mf_device_id(mf_devices_of_array(mf_astype(s, MF_F64)).at[0]), 2);
+}
+
 TEST(a_part_is_there_when_its_device_is_done)
 {
     MF_SCOPE;

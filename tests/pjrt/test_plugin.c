@@ -19,6 +19,19 @@ static bool is_there(mf_value v)
 }
 static mf_value put(mf_value v, int device) { return mf_device_put(v, devices().at[device]); }
 
+/* The first test, for an error that nobody has handled stays the status of the process. */
+TEST(the_error_of_a_checked_op_is_one)
+{
+    PLUGIN_OR_SKIP;
+    REQUIRE(mf_set_checks("nan") == MF_OK);
+    {
+        MF_SCOPE;
+        CHECK_CONTAINS(mf_error(mf_log(mf_device_put(mf_array(MF_F32, MF_SHAPE(2), -1, 1), devices().at[2]))), "encountered in log");
+    }
+    CHECK_EQ_INT(mf_exit_status(), 0);
+    CHECK_EQ_INT(mf_set_checks(""), MF_OK);
+}
+
 TEST(arrays_are_put_and_read)
 {
     PLUGIN_OR_SKIP;
@@ -54,6 +67,17 @@ TEST(ops_run_where_their_arrays_are)
 static mf_value next(mf_value x) { return mf_add(x, 1); }
 
 /* More than the plugin's one thread copies, in pieces of which the last one is short. */
+/* A scalar whose number is here already is converted where it lies all the same. */
+TEST(a_scalar_is_converted_where_it_is)
+{
+    PLUGIN_OR_SKIP;
+    mf_value s = mf_device_put(mf_scalar(3, MF_F32), devices().at[5]), x = mf_device_put(mf_arange(4, MF_BF16), devices().at[5]);
+    mf_block_until_ready(s);
+    CHECK(mf_devices_of_array(mf_astype(s, MF_BF16)).at[0].handle == devices().at[5].handle);
+    CHECK(mf_devices_of_array(mf_mean(x)).at[0].handle == devices().at[5].handle);
+    CHECK_STR(text(mf_add(mf_mean(x), x)), "[1.5 2.5 3.5 4.5]");
+}
+
 TEST(large_results_are_read)
 {
     PLUGIN_OR_SKIP;

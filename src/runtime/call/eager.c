@@ -196,7 +196,8 @@ static mf_error_object *await_checks(const mf_op *op, const void *params, mf_obj
     if (!error)
         return NULL;
     mf_error_object *here = mf_error_new(error->status, "%s", error->message);
-    mf_error_ignore(error);
+    mf_error_handle(error); /* the results hold it too, and somebody else perhaps those */
+    mf_drop(error);
     for (int i = 0; i < out_count; i++)
         mf_drop(out[i]);
     return here;
