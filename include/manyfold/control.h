@@ -21,6 +21,8 @@ mf_value mf_cond_n(mf_value predicate, mf_function yes, mf_function no, mf_value
 /* (), tree -> tree: lax.switch: branch number `index` of the operand; the index is clamped.
  * mf_switch(index, operand, f, g, ...) */
 mf_value mf_switch_n(mf_value index, const mf_function *branches, int count, mf_value operand);
+/* Loops: the carry has the same tree and types in each round. A C number in it becomes of the dtype
+ * that the body makes of it: 0 in a sum of floats is 0.0. */
 /* tree -> tree: lax.while_loop: carry = body(carry) while test(carry), a bool scalar that writes no
  * state. It has no reverse mode. */
 mf_value mf_while_n(mf_function test, mf_function body, mf_value carry);

@@ -426,3 +426,34 @@ TEST(results_are_arrays_like_others)
     EXPECT(mf_sum(a, 0), 16, 20);
     EXPECT(mf_call(mf_jit(mf_pmap(double_it)), a), 2, 4, 6, 8, 10, 12, 14, 16);
 }
+
+/* ---- loops whose carry is a C number, or that have no round */
+
+FN2(plus_x, c, x, mf_tuple(mf_add(c, x), c))
+FN(below_ten, mf_less(v, 10))
+FN(times_one_and_a_half, mf_mul(v, 1.5))
+FN2(plus_one_and_a_half, i, c, mf_add(c, mf_mul(mf_add(mf_mul(i, 0), 1), 1.5)))
+FN2(twice, i, c, mf_add(mf_mul(c, 2.0), mf_mul(i, 0)))
+FN2(positive, i, c, mf_greater(mf_add(c, i), 0))
+FN(no_round, mf_fori_loop(3, 3, twice, v))
+FN(below_no_round, mf_fori_loop(5, 2, twice, v))
+
+TEST(a_number_in_a_carry_becomes_what_the_body_makes_of_it)
+{
+    mf_value sums = mf_scan(plus_x, 0, X4);
+    EXPECT(mf_get(sums, 0), 6);
+    EXPECT(mf_get(sums, 1), 0, 0, 1, 3);
+    EXPECT(mf_while(below_ten, times_one_and_a_half, 1), 11.390625);
+    EXPECT(mf_fori_loop(0, 3, plus_one_and_a_half, 1), 5.5);
+    const char *words = "the body's carry output and carry input must have equal types";
+    CHECK_CONTAINS(mf_error(mf_fori_loop(0, 3, plus_one_and_a_half, mf_scalar(1, MF_I32))), words);
+    CHECK_CONTAINS(mf_error(mf_fori_loop(0, 3, positive, 1)), words);
+}
+
+TEST(a_loop_without_rounds_has_a_gradient)
+{
+    EXPECT(no_round(mf_f(7)), 7);
+    EXPECT(mf_call(mf_grad(no_round), mf_f(7)), 1);
+    EXPECT(mf_call(mf_grad(below_no_round), mf_f(7)), 1);
+    EXPECT(mf_call(mf_jit(below_no_round), XS), 1, 2, 3);
+}

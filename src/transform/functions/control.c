@@ -7,6 +7,7 @@
 
 #include <manyfold/control.h>
 #include <manyfold/numpy.h>
+#include <manyfold/array.h>
 #include <string.h>
 
 static mf_error_object *refuse_statics(const mf_function_object *f, const mf_traced *t)
@@ -187,7 +188,15 @@ mf_value mf_switch_n(mf_value index, const mf_function *branches, int count, mf_
 
 static bool only_weak_differs(const mf_type *a, const mf_type *b) { return a != b && mf_type_strong(a) == mf_type_strong(b); }
 
-/* Whether the body gives the carry's types back. *again: some leaf was weak and must be made strong (in carry) and traced anew. */
+/* The dtype of a number that becomes what the body makes of it, as C's 0 in a loop over floats does; its own where it cannot. */
+static mf_dtype promoted(const mf_type *in, const mf_type *out)
+{
+    bool weak, same_shape = in->rank == out->rank && !memcmp(in->dims, out->dims, (size_t)in->rank * sizeof *in->dims);
+    return in->weak && same_shape ? mf_dtype_promote(in->dtype, true, out->dtype, out->weak, &weak) : in->dtype;
+}
+
+/* Whether the body gives the carry's types back. *again: some leaf was weak and must be made strong, or of the body's dtype (in carry), and
+ * traced anew. */
 static mf_error_object *check_carry(const char *op, const mf_traced *body, const mf_structure *wanted, const mf_structure *given,
                                     mf_value *carry, bool *again)
 {
@@ -204,13 +213,14 @@ static mf_error_object *check_carry(const char *op, const mf_traced *body, const
         const mf_type *in = mf_value_type(carry[i]), *out = body->program->out[i]->type;
         if (in == out)
             continue;
-        if (!only_weak_differs(in, out))
+        mf_dtype dtype = promoted(in, out);
+        if (!only_weak_differs(in, out) && dtype == in->dtype)
             return mf_error_new(
                 MF_ERROR_DTYPE,
                 "%s: the body's carry output and carry input must have equal types: leaf %d went in as %s and came out as %s", op, i,
                 mf_type_name(in), mf_type_name(out));
         if (in->weak) {
-            carry[i] = mf_astype(carry[i], in->dtype);
+            carry[i] = mf_astype(carry[i], dtype);
             *again = true;
         }
     }
@@ -545,10 +555,11 @@ mf_value mf_fori_loop_n(mf_value lower, mf_value upper, mf_function body, mf_val
     bool weak;
     mf_dtype dtype = mf_dtype_promote(a->dtype, a->weak, b->dtype, b->weak, &weak);
     int64_t first, last;
-    if (known_bound(low, &first) && known_bound(high, &last) && first < last && !__builtin_sub_overflow(last, first, &last)) {
-        mf_scan_options o = { .length = last };
+    if (known_bound(low, &first) && known_bound(high, &last) && !__builtin_sub_overflow(last, first, &last)) {
+        mf_scan_options o = { .length = last > 0 ? last : 0 };
+        mf_value rounds = last > 0 ? mf_none() : mf_zeros(MF_SHAPE(0), MF_BOOL); /* a length of 0 means that none is given */
         mf_value start = mf_tuple(mf_astype(low, dtype), carry);
-        return mf_get(mf_get(mf_scan_opt(mf_closure(fori_step, &body), start, mf_none(), &o), 0), 1);
+        return mf_get(mf_get(mf_scan_opt(mf_closure(fori_step, &body), start, rounds, &o), 0), 1);
     }
     mf_value all = mf_tuple(mf_astype(low, dtype), mf_astype(high, dtype), carry);
     return mf_get(mf_while_n(mf_fn(fori_test), mf_closure(fori_body, &body), all), 2);
