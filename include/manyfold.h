@@ -6,8 +6,9 @@
  *   2. Wherever a value is taken in C, a C number or string may stand instead: mf_mul(x, 2),
  *   mf_call(f, x, 0.05), mf_dict("w", w).
  *   3. Options come last, by name, zero is the default, save where zero is a choice: mf_sum(x,
- *   .axis = 0). `mf_thing` is also a plain function with every option at its default, so it can be
- *   passed on: mf_pmap(mf_dot). `mf_thing_opt` takes a pointer.
+ *   .axis = 0). An option that is an mf_value takes one, and no C number: .nan = mf_f(7). `mf_thing`
+ *   is also a plain function with every option at its default, so it can be passed on:
+ *   mf_pmap(mf_dot). `mf_thing_opt` takes a pointer.
  *   4. Every handle belongs to the innermost open scope of the calling thread. mf_assign stores
  *   into a variable that lives longer.
  *   5. An error is a value and travels. Functions that leave the value world return mf_status,

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -307,8 +308,18 @@ static const void *closed_at(uint64_t handle)
                : NULL;
 }
 
+/* No handle is as small: its generation would be even. */
+static mf_error_object *no_handle(uint64_t handle)
+{
+    return mf_error_new(MF_ERROR_ARGUMENT,
+                        "the number %" PRIu64 " stands where a value is due, as in an option that is one: say mf_f, mf_i or mf_b of it",
+                        handle);
+}
+
 static mf_error_object *why_stale(uint64_t handle)
 {
+    if (handle >> 32 == 0)
+        return no_handle(handle);
     const mf_slot *slot = assigned(handle);
     mf_error_object *e = slot ? mf_error_new(MF_ERROR_SCOPE,
                                              "a value was used after mf_assign had given its variable another one; a copied handle (b = a) "

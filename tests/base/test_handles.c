@@ -213,6 +213,14 @@ TEST(a_stale_handle_gives_an_error_that_says_so)
     CHECK(mf_object_of((mf_value){ 0 }) == NULL);
 }
 
+/* As where C takes a number for an option that is a value: its handle is that number. */
+TEST(a_number_is_no_handle)
+{
+    mf_error_object *e = (mf_error_object *)mf_handle_get(7);
+    REQUIRE(mf_object_is(&e->object, &mf_error_class));
+    CHECK_CONTAINS(e->message, "the number 7 stands where a value is due");
+}
+
 TEST(an_error_escapes_in_place_of_a_stale_value)
 {
     MF_SCOPE;

@@ -67,18 +67,18 @@ static mf_value finish(const mf_shared *u, const mf_structure *result, const mf_
 
 /* ---- cond and switch */
 
-static mf_error_object *branches_differ(const mf_traced *a, const mf_traced *b, int index)
+static mf_error_object *branches_differ(const char *op, const mf_traced *a, const mf_traced *b, int index)
 {
     mf_text t = { 0 };
     mf_structure_difference(&t, a->result, b->result);
-    mf_error_object *e = mf_error_new(MF_ERROR_TREE, "cond: the results of branch 0 and branch %d must have the same tree: %s", index,
+    mf_error_object *e = mf_error_new(MF_ERROR_TREE, "%s: the results of branch 0 and branch %d must have the same tree: %s", op, index,
                                       t.at ? t.at : "");
     mf_text_free(&t);
     return e;
 }
 
 /* The types all branches agree on: they may differ in weak flags only, and then the result is strong. */
-static mf_error_object *common_types(mf_traced *const *t, int count, const mf_type **types)
+static mf_error_object *common_types(const char *op, mf_traced *const *t, int count, const mf_type **types)
 {
     for (int i = 0; i < t[0]->result->leaf_count; i++) {
         types[i] = t[0]->program->out[i]->type;
@@ -88,7 +88,7 @@ static mf_error_object *common_types(mf_traced *const *t, int count, const mf_ty
                 continue;
             if (mf_type_strong(other) != mf_type_strong(types[i]))
                 return mf_error_new(MF_ERROR_DTYPE,
-                                    "cond: result %d is %s in branch 0 and %s in branch %d; all branches must give the same types", i,
+                                    "%s: result %d is %s in branch 0 and %s in branch %d; all branches must give the same types", op, i,
                                     mf_type_name(types[i]), mf_type_name(other), k);
             types[i] = mf_type_strong(types[i]);
         }
@@ -96,7 +96,7 @@ static mf_error_object *common_types(mf_traced *const *t, int count, const mf_ty
     return NULL;
 }
 
-static mf_value bind_cond(mf_value index, mf_traced *const *t, int count, const mf_values *operand, mf_error_object **error)
+static mf_value bind_cond(const char *op, mf_value index, mf_traced *const *t, int count, const mf_values *operand, mf_error_object **error)
 {
     mf_shared u = { 0 };
     mf_values in = { 0 };
@@ -105,9 +105,9 @@ static mf_value bind_cond(mf_value index, mf_traced *const *t, int count, const 
     mf_value result = { 0 }, *out = NULL;
     *error = types && programs ? NULL : mf_error_out_of_memory();
     for (int i = 0; i < count && !*error; i++)
-        *error = t[i]->result == t[0]->result ? mf_shared_add(&u, t[i]) : branches_differ(t[0], t[i], i);
+        *error = t[i]->result == t[0]->result ? mf_shared_add(&u, t[i]) : branches_differ(op, t[0], t[i], i);
     if (!*error)
-        *error = common_types(t, count, types);
+        *error = common_types(op, t, count, types);
     for (int i = 0; i < count && !*error; i++)
         programs[i] = mf_shared_program(&u, &u, t[i], mf_trace_env(), true, types, error);
     if (!*error)
@@ -139,17 +139,17 @@ static mf_value bind_cond(mf_value index, mf_traced *const *t, int count, const 
     return result;
 }
 
-static mf_value cond_of(mf_value index, const mf_function *branches, int count, mf_value operand)
+static mf_value cond_of(const char *op, mf_value index, const mf_function *branches, int count, mf_value operand)
 {
     mf_traced **t = mf_calloc((size_t)count, sizeof *t);
     mf_values leaves = { 0 };
     mf_value result = { 0 };
     const mf_structure *s;
-    mf_error_object *error = t ? leaf_values(operand, "cond's operand", &s, &leaves) : mf_error_out_of_memory();
+    mf_error_object *error = t ? leaf_values(operand, "the operand of cond or switch", &s, &leaves) : mf_error_out_of_memory();
     for (int i = 0; i < count && !error; i++)
         t[i] = trace_body(branches[i], &operand, 1, &error);
     if (!error)
-        result = bind_cond(index, t, count, &leaves, &error);
+        result = bind_cond(op, index, t, count, &leaves, &error);
     for (int i = 0; t && i < count; i++)
         mf_drop(t[i]);
     mf_free(t);
@@ -167,7 +167,7 @@ mf_value mf_cond_n(mf_value predicate, mf_function yes, mf_function no, mf_value
     if (type->rank)
         return mf_fail(MF_ERROR_SHAPE, "cond: the predicate must be a scalar, but it is %s", mf_type_name(type));
     mf_value truth = type->dtype == MF_BOOL ? p : mf_not_equal(p, 0);
-    return cond_of(mf_astype(truth, MF_I32), (const mf_function[]){ no, yes }, 2, operand);
+    return cond_of("cond", mf_astype(truth, MF_I32), (const mf_function[]){ no, yes }, 2, operand);
 }
 
 mf_value mf_switch_n(mf_value index, const mf_function *branches, int count, mf_value operand)
@@ -181,7 +181,7 @@ mf_value mf_switch_n(mf_value index, const mf_function *branches, int count, mf_
         return mf_fail(MF_ERROR_DTYPE, "switch: the index must be an integer scalar, but it is %s", mf_type_name(type));
     if (count < 1)
         return mf_fail(MF_ERROR_ARGUMENT, "switch takes at least one branch, not %d", count);
-    return cond_of(mf_astype(i, MF_I32), branches, count, operand);
+    return cond_of("switch", mf_astype(i, MF_I32), branches, count, operand);
 }
 
 /* ---- loops: the carry's types must be a fixpoint of the body; weak flags may give way once */
