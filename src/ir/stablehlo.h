@@ -36,6 +36,7 @@ mf_hlo_value h_unary(mf_hlo *h, const char *op, mf_hlo_value x);                
 mf_hlo_value h_binary(mf_hlo *h, const char *op, mf_hlo_value x, mf_hlo_value y); /* of x's type */
 /* direction: "LT" and its kin; total: IEEE's total order of floats. Complex numbers go by their real parts, then by the imaginary ones. */
 mf_hlo_value h_compare(mf_hlo *h, const char *direction, bool total, mf_hlo_value x, mf_hlo_value y);
+mf_hlo_value h_atan2(mf_hlo *h, mf_hlo_value y, mf_hlo_value x);
 mf_hlo_value h_select(mf_hlo *h, mf_hlo_value predicate, mf_hlo_value yes, mf_hlo_value no);
 mf_hlo_value h_convert(mf_hlo *h, mf_hlo_value x, mf_dtype dtype); /* numbers that are no complex ones */
 mf_hlo_value h_part(mf_hlo *h, const char *which, mf_hlo_value x); /* "real" or "imag" of complex numbers */

@@ -78,6 +78,22 @@ mf_hlo_value h_count(mf_hlo *h, mf_hlo_value x)
     return h->for_cpu && few ? h_op(h, "optimization_barrier", x.type, &x, 1, NULL) : x;
 }
 
+/* Of x that is 1 XLA's CPU makes the function atan, and of several elements at a time that is grossly wrong in version 0.115. So both are
+ * halved there where y is large, which changes no angle, and x is nothing that its compiler knows. */
+static mf_hlo_value halved_where_large(mf_hlo *h, mf_hlo_value y)
+{
+    mf_hlo_value one = h_full(h, y.type, 1);
+    return h_select(h, h_compare(h, "GT", false, h_unary(h, "abs", y), one), h_full(h, y.type, 0.5), one);
+}
+
+mf_hlo_value h_atan2(mf_hlo *h, mf_hlo_value y, mf_hlo_value x)
+{
+    if (!h->for_cpu || h_failed(h))
+        return h_binary(h, "atan2", y, x);
+    mf_hlo_value scale = halved_where_large(h, y);
+    return h_binary(h, "atan2", h_binary(h, "multiply", y, scale), h_binary(h, "multiply", x, scale));
+}
+
 mf_hlo_value h_iota(mf_hlo *h, const mf_type *type, int64_t axis)
 {
     return h_count(h, h_op(h, "iota", type, NULL, 0, "iota_dimension = %lld : i64", (long long)axis));

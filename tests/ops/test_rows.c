@@ -193,6 +193,35 @@ static void check_backends(const sample *s)
 
 TEST(backends_agree_with_the_reference) { for_samples(check_backends); }
 
+/* ---- long operands, for which a compiler computes several elements at a time, by other code than a sample's few */
+enum { LONG = 3001 };
+
+static void check_long(const sample *short_one)
+{
+    const mf_client *client = mf_client_default();
+    sample s = *short_one;
+    bool random = s.op->flags & MF_OP_ELEMENTWISE && s.in_count && !s.over;
+    for (int i = 0; i < s.in_count; i++) {
+        random = random && !s.in[i].values && mf_type_same_shape(s.in[i].type, s.in[0].type);
+        s.in[i].type = mf_type_with_shape(s.in[i].type, 1, (int64_t[]){ LONG });
+    }
+    trial t;
+    if (!random)
+        return;
+    if (trial_begin(&t, &s)) {
+        mf_array *out[SAMPLE_MAX];
+        mf_error_object *error = run_program_on(client, t.p, t.in, out);
+        for (int o = 0; o < t.p->out_count && !error; o++)
+            arrays_near(&s, client->platform, o, out[o], t.out[o], tolerance_of(out[o]->type->dtype));
+        if (error)
+            sample_fail_error(&s, client->platform, error);
+        drop_arrays(out, t.p->out_count);
+    }
+    trial_end(&t);
+}
+
+TEST(long_operands_agree_with_the_reference) { for_samples(check_long); }
+
 /* ---- derivatives, in double precision */
 /* Complex numbers are pairs of doubles that move by themselves. */
 static bool is_real(const mf_type *t) { return t->dtype == MF_F64 || t->dtype == MF_C128; }

@@ -404,9 +404,16 @@ static const char *const atan2_samples[] = {
     "f32[2,3]{0.5:2} f32[2,3]{-2:2}",
     "f64[3]{-2:2} f64[3]{0.5:2}",
     "f32[3]{=0,0,-0.0} f32[3]{=1,0,0} -> f32[3]{=0,0,-0.0}",
+    "f32[4]{=inf,3e38,2,nan} f32[4]{=inf,0,-inf,1} -> f32[4]{=0.785398185,1.57079637,3.14159274,nan}",
     "f16[3]{0.5:2} f16[3]{0.5:2}",
+    "f16[3]{=0.5,65504,65504} f16[3]{=65504,65504,0.5}",
     NULL,
 };
+MF_HLO_RULE(atan2_hlo)
+{
+    (void)e;
+    out[0] = h_atan2(h, in[0], in[1]);
+}
 const mf_op mf_op_atan2 = {
     .name = "atan2",
     .approximate = true,
@@ -418,7 +425,7 @@ const mf_op mf_op_atan2 = {
     .cost = mf_cost_elementwise,
     .lower = mf_lower_by_name,
     .evaluate = atan2_evaluate,
-    MF_HLO("atan2"),
+    MF_HLO_BY(atan2_hlo),
     .samples = atan2_samples,
 };
 

@@ -143,8 +143,11 @@ MATH_ROW(acos, mf_type_float1, 16, true, MF_HLO("chlo.acos"));
 
 DERIVATIVE(atan_jvp, e_div(b, t, e_shift(b, squared(b, x), 1)))
 MF_EVALUATE1(atan_evaluate, atan, NULL, NULL, NULL)
-static const char *const atan_samples[] = { "f32[2,3]{-2:2}", "f64[3]{-2:2}", "f32[1]{=-0.0} -> f32[1]{=-0.0}", "bf16[3]{-2:2}", NULL };
-MATH_ROW(atan, mf_type_float1, 16, true, MF_HLO("chlo.atan"));
+static const char *const atan_samples[] = { "f32[2,3]{-2:2}", "f64[3]{-2:2}",
+                                            "f32[4]{=-0.0,inf,-inf,nan} -> f32[4]{=-0.0,1.57079637,-1.57079637,nan}", "bf16[3]{-2:2}",
+                                            NULL };
+MF_HLO_RULE(atan_hlo) { out[0] = h_atan2(h, in[0], h_full(h, e->out[0]->type, 1)); } /* what chlo.atan is made into */
+MATH_ROW(atan, mf_type_float1, 16, true, MF_HLO_BY(atan_hlo));
 
 DERIVATIVE(sinh_jvp, e_mul(b, t, call(b, &mf_op_cosh, x)))
 MF_EVALUATE1_COMPLEX(sinh_evaluate, csinh, sinh, NULL, NULL, NULL)
