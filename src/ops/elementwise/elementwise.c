@@ -286,13 +286,56 @@ static int64_t pow_integer(int64_t x, int64_t y)
         return x == -1 ? (y & 1 ? -1 : 1) : x == 1;
     return (int64_t)mf_power_natural((uint64_t)x, (uint64_t)y);
 }
-MF_EVALUATE2_COMPLEX(pow_evaluate, cpow, pow, pow_integer, mf_power_natural, NULL)
+/* C's function gives NaN for 0 to the 0. */
+static double complex pow_complex(double complex x, double complex y) { return y == 0 ? 1 : cpow(x, y); }
+MF_EVALUATE2_COMPLEX(pow_evaluate, pow_complex, pow, pow_integer, mf_power_natural, NULL)
+
+static mf_hlo_value bit_of(mf_hlo *h, const mf_type *type, int bit)
+{
+    uint64_t element = UINT64_C(1) << bit; /* its low bytes are those of a narrow one */
+    return h_bytes(h, type, &element);
+}
+
+/* By a square and a product for each bit of the exponent: "power" heeds six of them in XLA. A negative exponent's lowest bit is that of its
+ * magnitude, which is all that 1 and -1 ask for, and other bases give 0. */
+static mf_hlo_value pow_of_integers(mf_hlo *h, mf_hlo_value x, mf_hlo_value y)
+{
+    bool sign = mf_dtype_is_signed(x.type->dtype);
+    int bits = 8 * mf_dtype_size(x.type->dtype) - sign;
+    mf_hlo_value zero = h_full(h, x.type, 0), one = h_full(h, x.type, 1), power = one, square = x;
+    for (int bit = 0; bit < bits; bit++) {
+        mf_hlo_value has = h_compare(h, "NE", false, h_binary(h, "and", y, bit_of(h, x.type, bit)), zero);
+        power = h_binary(h, "multiply", power, h_select(h, has, square, one));
+        square = bit + 1 < bits ? h_binary(h, "multiply", square, square) : square;
+    }
+    if (!sign)
+        return power;
+    mf_hlo_value negative = h_compare(h, "LT", false, y, zero), other = h_compare(h, "NE", false, h_unary(h, "abs", x), one);
+    return h_select(h, h_op(h, "and", negative.type, (mf_hlo_value[]){ negative, other }, 2, NULL), zero, power);
+}
+
+/* Complex 0 to the 0 is 1 everywhere. */
+MF_HLO_RULE(pow_hlo)
+{
+    const mf_type *t = e->out[0]->type;
+    out[0] = mf_dtype_is_int(t->dtype) ? pow_of_integers(h, in[0], in[1]) : h_binary(h, "power", in[0], in[1]);
+    if (mf_dtype_is_complex(t->dtype))
+        out[0] = h_select(h, h_compare(h, "EQ", false, in[1], h_full(h, t, 0)), h_full(h, t, 1), out[0]);
+}
 
 static const char *const pow_samples[] = {
     "f32[2,3]{0.5:2} f32[2,3]{-2:2}",
     "f64[3]{0.5:2} f64[3]{-2:2}",
     "f32[5]{=2,-2,0,1,-8} f32[5]{=3,3,0,nan,0.5} -> f32[5]{=8,-8,1,1,nan}",
     "i32[4]{=2,-3,5,0} i32[4]{=10,3,0,0} -> i32[4]{=1024,-27,1,1}",
+    "i32[8]{=3,-3,1,-1,-1,2,0,3} i32[8]{=64,1000001,-5,-5,-2147483648,-1,-3,2147483647} -> "
+    "i32[8]{=2038349057,1295716605,1,-1,1,0,0,-1431655765}",
+    "i8[3]{=127,3,-128} i8[3]{=-1,127,-2} -> i8[3]{=0,-85,0}",
+    "u8[2]{=3,2} u8[2]{=255,7} -> u8[2]{=171,128}",
+    "i64[3]{=3,-7,1} i64[3]{=9223372036854775807,65,-9223372036854775808}",
+    "u64[2]{=3,7} u64[2]{=18446744073709551615,9223372036854775808}",
+    "i16[3]{-9:9} i16[3]{-3:300}",
+    "c64[2]{=0,0,3,4} c64[2]{=0,0,0,0} -> c64[2]{=1,0,1,0}",
     "c64[3]{0.5:2} c64[3]{-2:2}",
     "bf16[3]{0.5:2} bf16[3]{-2:2}",
     NULL,
@@ -308,7 +351,7 @@ const mf_op mf_op_pow = {
     .cost = mf_cost_elementwise,
     .lower = mf_lower_by_name,
     .evaluate = pow_evaluate,
-    MF_HLO("power"),
+    MF_HLO_BY(pow_hlo),
     .samples = pow_samples,
 };
 
