@@ -613,3 +613,5 @@ void fake_plugin_version(int major, int minor, size_t table_size, int lacking)
     table.version.minor = minor;
     table.head.size = table_size ? table_size : sizeof table;
 }
+
+bool fake_plugin_has(int function) { return function < SLOTS && table.functions[function]; }

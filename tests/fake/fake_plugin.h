@@ -28,5 +28,6 @@ int fake_plugin_put(const void *key, size_t key_size, const void *value, size_t 
 int fake_plugin_get(const void *key, size_t key_size, int milliseconds, void *value, size_t *count);
 /* What its table says: the version, its size (0: what it is), and a function that it lacks (-1: none). */
 void fake_plugin_version(int major, int minor, size_t table_size, int lacking);
+bool fake_plugin_has(int function); /* in its table, now */
 
 #endif

@@ -18,6 +18,7 @@ static __typeof__(fake_plugin_living) *living, *most;
 static __typeof__(fake_plugin_be_late) *be_late;
 static __typeof__(fake_plugin_options) *options;
 static __typeof__(fake_plugin_version) *version;
+static __typeof__(fake_plugin_has) *has;
 
 static const char *path_of(const char *file)
 {
@@ -41,7 +42,8 @@ static bool find_plugin(void)
     most = (__typeof__(most))(uintptr_t)dlsym(library, "fake_plugin_most");
     be_late = (__typeof__(be_late))(uintptr_t)dlsym(library, "fake_plugin_be_late");
     version = (__typeof__(version))(uintptr_t)dlsym(library, "fake_plugin_version");
-    return fail_at && calls && events && awaits && compiles && options && living && most && be_late && version;
+    has = (__typeof__(has))(uintptr_t)dlsym(library, "fake_plugin_has");
+    return has && fail_at && calls && events && awaits && compiles && options && living && most && be_late && version;
 }
 
 /* The words of the first error that nobody has looked at; "" where there is none. */
@@ -75,11 +77,40 @@ TEST(what_is_no_plugin_is_refused_in_words)
     CHECK_CONTAINS(refusal(path_of("fake_plugin.so"), NULL), "version 1.0 of the PJRT C API");
     version(0, 115, 200, -1);
     CHECK_CONTAINS(refusal(path_of("fake_plugin.so"), NULL), "with a table of 200 bytes");
-    version(0, 115, 0, PJRT_LOADED_EXECUTE);
-    CHECK_CONTAINS(refusal(path_of("fake_plugin.so"), NULL), "lacks PJRT_LoadedExecutable_Execute");
     version(0, 115, 0, -1);
     CHECK_EQ_INT(living(FAKE_CLIENT), 0);
     CHECK_EQ_INT(living(FAKE_ERROR), 0);
+}
+
+static bool may_be_missing(int function)
+{
+    static const int list[] = { PJRT_DEVICE_MEMORY_STATS,   PJRT_EXECUTABLE_SERIALIZE, PJRT_EXECUTABLE_LOAD,
+                                PJRT_BUFFER_COPY_TO_DEVICE, PJRT_BUFFER_READY_EVENT,   PJRT_BUFFER_UNSAFE_POINTER };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        if (list[i] == function)
+            return true;
+    return false;
+}
+
+/* The fake has those that are called, and no others. */
+TEST(each_missing_function_is_refused)
+{
+    REQUIRE(find_plugin());
+    int count = 0;
+    for (int function = 0; function < PJRT_FUNCTIONS; function++) {
+        if (!has(function) || may_be_missing(function))
+            continue;
+        version(0, 115, 0, function);
+        const char *said = refusal(path_of("fake_plugin.so"), NULL);
+        if (!strstr(said, "fake_plugin.so lacks PJRT_"))
+            CHECK(CHECK_NOTE("function %d: %s", function, said));
+        count++;
+    }
+    version(0, 115, 0, PJRT_LOADED_EXECUTE);
+    CHECK_CONTAINS(refusal(path_of("fake_plugin.so"), NULL), "lacks PJRT_LoadedExecutable_Execute");
+    version(0, 115, 0, -1);
+    CHECK(count > 20);
+    CHECK_EQ_INT(living(FAKE_CLIENT), 0);
 }
 
 /* Opening with each call failing in turn; the last try succeeds, and is the plugin of the tests that follow. */

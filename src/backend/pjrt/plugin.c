@@ -14,11 +14,17 @@
 
 /* ---- calling */
 
+/* Of all that are called, so that opening can look for them. */
 static const char *const names[PJRT_FUNCTIONS] = {
+    [PJRT_ERROR_DESTROY] = "PJRT_Error_Destroy",
+    [PJRT_ERROR_MESSAGE] = "PJRT_Error_Message",
+    [PJRT_ERROR_CODE] = "PJRT_Error_GetCode",
     [PJRT_PLUGIN_INITIALIZE] = "PJRT_Plugin_Initialize",
+    [PJRT_EVENT_DESTROY] = "PJRT_Event_Destroy",
     [PJRT_EVENT_AWAIT] = "PJRT_Event_Await",
     [PJRT_EVENT_ON_READY] = "PJRT_Event_OnReady",
     [PJRT_CLIENT_CREATE] = "PJRT_Client_Create",
+    [PJRT_CLIENT_DESTROY] = "PJRT_Client_Destroy",
     [PJRT_CLIENT_PLATFORM_NAME] = "PJRT_Client_PlatformName",
     [PJRT_CLIENT_PLATFORM_VERSION] = "PJRT_Client_PlatformVersion",
     [PJRT_CLIENT_ADDRESSABLE_DEVICES] = "PJRT_Client_AddressableDevices",
@@ -27,11 +33,14 @@ static const char *const names[PJRT_FUNCTIONS] = {
     [PJRT_DESCRIPTION_ID] = "PJRT_DeviceDescription_Id",
     [PJRT_DEVICE_DESCRIPTION] = "PJRT_Device_GetDescription",
     [PJRT_DEVICE_MEMORY_STATS] = "PJRT_Device_MemoryStats",
+    [PJRT_EXECUTABLE_DESTROY] = "PJRT_Executable_Destroy",
     [PJRT_EXECUTABLE_NUM_OUTPUTS] = "PJRT_Executable_NumOutputs",
     [PJRT_EXECUTABLE_SERIALIZE] = "PJRT_Executable_Serialize",
+    [PJRT_LOADED_DESTROY] = "PJRT_LoadedExecutable_Destroy",
     [PJRT_LOADED_GET_EXECUTABLE] = "PJRT_LoadedExecutable_GetExecutable",
     [PJRT_LOADED_EXECUTE] = "PJRT_LoadedExecutable_Execute",
     [PJRT_EXECUTABLE_LOAD] = "PJRT_Executable_DeserializeAndLoad",
+    [PJRT_BUFFER_DESTROY] = "PJRT_Buffer_Destroy",
     [PJRT_BUFFER_IS_DELETED] = "PJRT_Buffer_IsDeleted",
     [PJRT_BUFFER_COPY_TO_DEVICE] = "PJRT_Buffer_CopyToDevice",
     [PJRT_BUFFER_TO_HOST] = "PJRT_Buffer_ToHostBuffer",
