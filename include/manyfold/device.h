@@ -28,9 +28,10 @@ mf_device_list mf_devices(void);
 mf_device_list mf_local_devices(void);
 mf_device_list mf_devices_of(const char *backend);
 /* A vendor's PJRT plugin, a shared object, as the backend and platform of this name: its devices,
- * which stay as long as the process. options: "cpu_device_count=8,memory_fraction=0.5", what the
- * plugin knows; numbers, true, false and other words; NULL for none. A name that is not registered
- * is looked for where it is first used: MF_PJRT_PLUGIN=path[,name] ("pjrt" where it says none),
+ * which stay as long as the process. options: "memory_fraction=0.5,visible_devices=[0,1]", what the
+ * plugin knows: numbers, true, false, lists of whole numbers and other words; NULL for none. A
+ * number of devices ("cpu_device_count=8") is 1 to 4096. A name that is not registered is looked
+ * for where it is first used: MF_PJRT_PLUGIN=path[,name] ("pjrt" where it says none),
  * PJRT_NAMES_AND_LIBRARY_PATHS=name:path,..., and jax_plugins/FOLDER/xla_<name>_plugin.so where pip
  * puts them; its options are MF_PJRT_OPTIONS. MF_ERROR_DEVICE: it cannot be opened, or is older
  * than the C API's version 0.81; in the plugin's words */

@@ -190,12 +190,22 @@ static void *plugin_initialize(void *a)
 
 static char options[1024];
 
+static void record_list(const pjrt_named_value *v, char *at, size_t room)
+{
+    size_t used = (size_t)snprintf(at, room, "%.*s list", (int)v->name_size, v->name);
+    for (size_t i = 0; i < v->value_size && used < room; i++)
+        used += (size_t)snprintf(at + used, room - used, " %lld", (long long)v->value.integers[i]);
+    if (used < room)
+        snprintf(at + used, room - used, ", ");
+}
+
 static void record(const pjrt_named_value *v)
 {
     size_t at = strlen(options), room = sizeof options - at;
     int name = (int)v->name_size;
     switch (v->kind) {
     case PJRT_INT64: snprintf(options + at, room, "%.*s integer %lld, ", name, v->name, (long long)v->value.integer); break;
+    case PJRT_INT64_LIST: record_list(v, options + at, room); break;
     case PJRT_FLOAT: snprintf(options + at, room, "%.*s float %g, ", name, v->name, (double)v->value.real); break;
     case PJRT_BOOL: snprintf(options + at, room, "%.*s truth %d, ", name, v->name, v->value.truth); break;
     default: snprintf(options + at, room, "%.*s string %.*s, ", name, v->name, (int)v->value_size, v->value.string); break;

@@ -144,6 +144,28 @@ TEST(create_options_are_passed_on)
     CHECK_EQ_INT(mf_register_plugin("with options", path_of("fake_plugin.so"), text), MF_OK);
     CHECK_STR(options(), "memory_fraction float 0.75, preallocate truth 0, allocator string platform, node_id integer 1, "
                          "num_nodes integer 2, big integer 9000000000, visible truth 1, exact float 1000, ");
+    text = "visible_devices=[0,1],memory_fraction=1,none=[],big=[-9000000000],cpu_device_count=4096,words=a[1,2]b";
+    CHECK_EQ_INT(mf_register_plugin("with lists", path_of("fake_plugin.so"), text), MF_OK);
+    CHECK_STR(options(), "visible_devices list 0 1, memory_fraction float 1, none list, big list -9000000000, "
+                         "cpu_device_count integer 4096, words string a[1,2]b, ");
+}
+
+TEST(options_that_cannot_be_reach_no_plugin)
+{
+    REQUIRE(find_plugin());
+    static const char *const counts[] = { "-1", "0", "4097", "99999999999", "99999999999999999999", "2.5", "many", "[1,2]", "" };
+    static const char *const lists[] = { "[", "[1", "[1,]", "[1,2]3", "[1.5]", "[a,b]", "[,]", "[99999999999999999999]", "[1 2]", "[[1]]" };
+    char text[64];
+    fail_at(0, 0);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        snprintf(text, sizeof text, "a=1,cpu_device_count=%s", counts[i]);
+        CHECK_CONTAINS(refusal(path_of("fake_plugin.so"), text), "cpu_device_count is to be a number from 1 to 4096, not ");
+    }
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        snprintf(text, sizeof text, "visible_devices=%s", lists[i]);
+        CHECK_CONTAINS(refusal(path_of("fake_plugin.so"), text), "is no list of whole numbers");
+    }
+    CHECK_EQ_INT(calls(), 0);
 }
 
 /* ---- plugins that nobody registered */

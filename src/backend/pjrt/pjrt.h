@@ -78,8 +78,19 @@ pjrt_bytes *pjrt_bytes_new(size_t size); /* NULL: memory is out */
 /* A plugin's buffer of the view's elements, which are all that these bytes are, row by row. It holds them as long as it likes. */
 void *pjrt_upload(pjrt_client *c, const pjrt_view *v, pjrt_bytes *rows, int device, mf_error_object **error);
 
+/* ---- create options (pjrt_options.c) */
+enum { PJRT_MOST_OPTIONS = 32, PJRT_NODE_OPTIONS = 2 };
+typedef struct pjrt_options {
+    pjrt_named_value list[PJRT_MOST_OPTIONS + PJRT_NODE_OPTIONS];
+    size_t count;
+    char *text;       /* into which names and words point */
+    int64_t *numbers; /* of the lists */
+} pjrt_options;
+/* Of "key=value,key=value"; freed in either case. name: the plugin's, for an error's words. */
+mf_error_object *pjrt_options_read(pjrt_options *o, const char *name, const char *text);
+void pjrt_options_free(pjrt_options *o);
+
 /* ---- several processes (pjrt_nodes.c) */
-enum { PJRT_NODE_OPTIONS = 2 };
 /* Adds to the options, which have room for PJRT_NODE_OPTIONS more, which node of how many this is, and their store. False: it is alone. */
 bool pjrt_add_nodes(pjrt_client *c, pjrt_client_create *ask, pjrt_named_value *options);
 bool pjrt_refuses_nodes(const mf_error_object *error); /* the plugin knows no such options */

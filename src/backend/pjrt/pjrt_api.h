@@ -129,10 +129,11 @@ typedef struct pjrt_named_value {
     union {
         const char *string;
         int64_t integer;
+        const int64_t *integers;
         float real;
         bool truth;
     } value;
-    size_t value_size; /* of a string; of others 1 */
+    size_t value_size; /* of a string or list; of others 1 */
 } pjrt_named_value;
 
 /* A store of keys that processes share, which the plugin calls; a call that fails gives an error that it had made there. */

@@ -8,7 +8,6 @@
 #include "runtime/device.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,53 +105,6 @@ mf_error_object *pjrt_await(const pjrt_client *c, void *event, const void *place
     return error;
 }
 
-/* ---- options: "key=value,key=value" */
-
-enum { MOST_OPTIONS = 32 };
-
-/* A value ends at a comma or the end of the text, which is taken apart. */
-static void read_value(pjrt_named_value *v, const char *text)
-{
-    char *end;
-    v->value_size = 1;
-    errno = 0;
-    v->value.integer = strtoll(text, &end, 10);
-    v->kind = PJRT_INT64;
-    if (!errno && *text && !*end)
-        return;
-    v->value.real = strtof(text, &end);
-    v->kind = PJRT_FLOAT;
-    if (*text && !*end)
-        return;
-    v->kind = PJRT_BOOL;
-    v->value.truth = strcmp(text, "true") == 0;
-    if (v->value.truth || strcmp(text, "false") == 0)
-        return;
-    v->kind = PJRT_STRING;
-    v->value.string = text;
-    v->value_size = strlen(text);
-}
-
-static mf_error_object *read_options(const char *name, char *text, pjrt_named_value *options, size_t *count)
-{
-    *count = 0;
-    for (char *next; text && *text; text = next) {
-        next = strchr(text, ',');
-        if (next)
-            *next++ = 0;
-        char *equals = strchr(text, '=');
-        if (!equals || equals == text)
-            return mf_error_new(MF_ERROR_ARGUMENT, "%s: '%s' is no option: they are key=value, with commas between", name, text);
-        if (*count == MOST_OPTIONS)
-            return mf_error_new(MF_ERROR_ARGUMENT, "%s: more than %d options", name, MOST_OPTIONS);
-        *equals = 0;
-        pjrt_named_value *v = &options[(*count)++];
-        *v = (pjrt_named_value){ .head = PJRT_HEAD(pjrt_named_value), .name = text, .name_size = strlen(text) };
-        read_value(v, equals + 1);
-    }
-    return NULL;
-}
-
 /* ---- opening */
 
 static mf_error_object *find_api(pjrt_client *c, const char *path)
@@ -178,26 +130,28 @@ static mf_error_object *find_api(pjrt_client *c, const char *path)
     return NULL;
 }
 
+static mf_error_object *create_with(pjrt_client *c, pjrt_options *options)
+{
+    pjrt_client_create ask = { .head = PJRT_HEAD(pjrt_client_create), .options = options->list, .option_count = options->count };
+    bool several = pjrt_add_nodes(c, &ask, options->list);
+    mf_error_object *error = pjrt_call(c, PJRT_CLIENT_CREATE, NULL, &ask);
+    if (error && several && pjrt_refuses_nodes(error)) { /* as XLA's CPU does, whose devices are one process's */
+        mf_error_ignore(error);
+        pjrt_take_nodes_back(c, &ask);
+        error = pjrt_call(c, PJRT_CLIENT_CREATE, NULL, &ask);
+    }
+    c->client = error ? NULL : ask.client_out;
+    return error;
+}
+
 static mf_error_object *create(pjrt_client *c, const char *text)
 {
-    pjrt_named_value options[MOST_OPTIONS + PJRT_NODE_OPTIONS];
-    size_t count = 0;
-    char *copy = mf_strdup(text ? text : "");
+    pjrt_options options;
     pjrt_head nothing = PJRT_HEAD(pjrt_head);
-    mf_error_object *error = copy ? read_options(c->base.platform, copy, options, &count) : mf_error_out_of_memory();
+    mf_error_object *error = pjrt_options_read(&options, c->base.platform, text ? text : "");
     error = error ? error : pjrt_call(c, PJRT_PLUGIN_INITIALIZE, NULL, &nothing);
-    if (!error) {
-        pjrt_client_create ask = { .head = PJRT_HEAD(pjrt_client_create), .options = options, .option_count = count };
-        bool several = pjrt_add_nodes(c, &ask, options);
-        error = pjrt_call(c, PJRT_CLIENT_CREATE, NULL, &ask);
-        if (error && several && pjrt_refuses_nodes(error)) { /* as XLA's CPU does, whose devices are one process's */
-            mf_error_ignore(error);
-            pjrt_take_nodes_back(c, &ask);
-            error = pjrt_call(c, PJRT_CLIENT_CREATE, NULL, &ask);
-        }
-        c->client = error ? NULL : ask.client_out;
-    }
-    mf_free(copy);
+    error = error ? error : create_with(c, &options);
+    pjrt_options_free(&options);
     return error;
 }
 
