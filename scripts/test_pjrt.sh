@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# test_pjrt.sh BUILD PLUGIN [room...]: the tests of the plugin; those of the rooms ops, pmap and random and the examples with a PJRT plugin as
-# their default backend and eight devices, save what tests/pjrt/without.txt names, those of pmap also with every map as replicas; and random
-# programs against the CPU's reference. A line a program; the last one is "N passed, M failed".
+# test_pjrt.sh BUILD PLUGIN [room...]: the tests of the plugin; the programs of runtime/test_stablehlo_text on it; those of the rooms ops, pmap
+# and random and the examples with a PJRT plugin as their default backend and eight devices, save what tests/pjrt/without.txt names, those of
+# pmap also with every map as replicas; and random programs against the CPU's reference. A line a program; the last one is "N passed, M
+# failed".
 # MF_PJRT_OPTIONS in the environment takes the place of the eight devices of XLA's CPU.
 # XLA compiles each op of each shape: most of an hour on two cores, and minutes once out/pjrt/programs has what it compiled.
 set -uo pipefail
@@ -51,6 +52,7 @@ run_examples() { # with as many devices as each asks for
 
 run pjrt/test_failures
 run pjrt/test_steps
+run runtime/test_stablehlo_text programs_give_the_same_on_a_plugin
 for stack in 1 0; do
     MF_PJRT_STACK=$stack run pjrt/test_plugin
 done

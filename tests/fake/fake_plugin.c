@@ -188,6 +188,24 @@ static void *plugin_initialize(void *a)
     return NULL;
 }
 
+static int64_t stablehlo[2][3] = { { 1, 13, 3 }, { 0, 9, 0 } };
+static const char *const stablehlo_names[] = { "stablehlo_current_version", "stablehlo_minimum_version" };
+
+static void *plugin_attributes(void *a)
+{
+    ENTER;
+    static pjrt_named_value list[3];
+    pjrt_attributes *ask = a;
+    list[0] = (pjrt_named_value){ { sizeof *list, NULL }, "xla_version", 11, PJRT_INT64, { .integer = 2 }, 1 };
+    for (int i = 0; i < 2; i++)
+        list[1 + i] = (pjrt_named_value){
+            { sizeof *list, NULL }, stablehlo_names[i], 25, PJRT_INT64_LIST, { .integers = stablehlo[i] }, 3
+        };
+    ask->list_out = list;
+    ask->count_out = 3;
+    return NULL;
+}
+
 static char options[1024];
 
 static void record_list(const pjrt_named_value *v, char *at, size_t room)
@@ -498,6 +516,7 @@ static struct {
         [PJRT_ERROR_MESSAGE] = error_message,
         [PJRT_ERROR_CODE] = error_code,
         [PJRT_PLUGIN_INITIALIZE] = plugin_initialize,
+        [PJRT_PLUGIN_ATTRIBUTES] = plugin_attributes,
         [PJRT_EVENT_DESTROY] = event_destroy,
         [PJRT_EVENT_AWAIT] = event_await,
         [PJRT_EVENT_ON_READY] = event_on_ready,
@@ -625,3 +644,9 @@ void fake_plugin_version(int major, int minor, size_t table_size, int lacking)
 }
 
 bool fake_plugin_has(int function) { return function < SLOTS && table.functions[function]; }
+
+void fake_plugin_stablehlo(const int64_t *current, const int64_t *minimum)
+{
+    memcpy(stablehlo[0], current, sizeof stablehlo[0]);
+    memcpy(stablehlo[1], minimum, sizeof stablehlo[1]);
+}

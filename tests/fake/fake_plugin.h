@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* FAKE_ALIAS: of those from the host, the ones that copied nothing. */
 enum fake_way { FAKE_FROM_HOST, FAKE_ALIAS, FAKE_TO_HOST, FAKE_TO_DEVICE, FAKE_WAYS };
@@ -29,5 +30,7 @@ int fake_plugin_get(const void *key, size_t key_size, int milliseconds, void *va
 /* What its table says: the version, its size (0: what it is), and a function that it lacks (-1: none). */
 void fake_plugin_version(int major, int minor, size_t table_size, int lacking);
 bool fake_plugin_has(int function); /* in its table, now */
+/* Its attributes: the StableHLO that it has, and the oldest that it takes, three numbers each; 1.13.3 and 0.9.0 at first. */
+void fake_plugin_stablehlo(const int64_t *current, const int64_t *minimum);
 
 #endif

@@ -19,6 +19,7 @@ static __typeof__(fake_plugin_be_late) *be_late;
 static __typeof__(fake_plugin_options) *options;
 static __typeof__(fake_plugin_version) *version;
 static __typeof__(fake_plugin_has) *has;
+static __typeof__(fake_plugin_stablehlo) *stablehlo;
 
 static const char *path_of(const char *file)
 {
@@ -43,7 +44,8 @@ static bool find_plugin(void)
     be_late = (__typeof__(be_late))(uintptr_t)dlsym(library, "fake_plugin_be_late");
     version = (__typeof__(version))(uintptr_t)dlsym(library, "fake_plugin_version");
     has = (__typeof__(has))(uintptr_t)dlsym(library, "fake_plugin_has");
-    return has && fail_at && calls && events && awaits && compiles && options && living && most && be_late && version;
+    stablehlo = (__typeof__(stablehlo))(uintptr_t)dlsym(library, "fake_plugin_stablehlo");
+    return has && stablehlo && fail_at && calls && events && awaits && compiles && options && living && most && be_late && version;
 }
 
 /* The words of the first error that nobody has looked at; "" where there is none. */
@@ -70,7 +72,7 @@ TEST(what_is_no_plugin_is_refused_in_words)
     CHECK_CONTAINS(refusal(NULL, NULL), "no path");
     CHECK_CONTAINS(refusal(path_of("fake_plugin.so"), "memory"), "'memory' is no option");
     CHECK_CONTAINS(refusal(path_of("fake_plugin.so"), "a=1,unknown=2"),
-                   "PJRT_Client_Create: the fake plugin refuses call 2, an option that it does not know");
+                   "PJRT_Client_Create: the fake plugin refuses call 3, an option that it does not know");
     version(0, 80, 0, -1);
     CHECK_CONTAINS(refusal(path_of("fake_plugin.so"), NULL), "version 0.80 of the PJRT C API");
     version(1, 0, 0, -1);
@@ -84,8 +86,8 @@ TEST(what_is_no_plugin_is_refused_in_words)
 
 static bool may_be_missing(int function)
 {
-    static const int list[] = { PJRT_DEVICE_MEMORY_STATS,   PJRT_EXECUTABLE_SERIALIZE, PJRT_EXECUTABLE_LOAD,
-                                PJRT_BUFFER_COPY_TO_DEVICE, PJRT_BUFFER_READY_EVENT,   PJRT_BUFFER_UNSAFE_POINTER };
+    static const int list[] = { PJRT_PLUGIN_ATTRIBUTES,     PJRT_DEVICE_MEMORY_STATS, PJRT_EXECUTABLE_SERIALIZE, PJRT_EXECUTABLE_LOAD,
+                                PJRT_BUFFER_COPY_TO_DEVICE, PJRT_BUFFER_READY_EVENT,  PJRT_BUFFER_UNSAFE_POINTER };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         if (list[i] == function)
             return true;
@@ -166,6 +168,26 @@ TEST(options_that_cannot_be_reach_no_plugin)
         CHECK_CONTAINS(refusal(path_of("fake_plugin.so"), text), "is no list of whole numbers");
     }
     CHECK_EQ_INT(calls(), 0);
+}
+
+TEST(another_stablehlo_is_refused)
+{
+    REQUIRE(find_plugin());
+    static const int64_t seen[] = { 1, 13, 3 }, old[] = { 1, 3, 9 }, far[] = { 2, 1, 0 }, first[] = { 0, 9, 0 }, last[] = { 1, 20, 1 };
+    int clients = living(FAKE_CLIENT);
+    stablehlo(old, first);
+    CHECK_CONTAINS(refusal(path_of("fake_plugin.so"), NULL), "refused: the plugin has StableHLO 1.3.9; programs are in that of 1.4");
+    stablehlo(far, last);
+    CHECK_CONTAINS(refusal(path_of("fake_plugin.so"), NULL),
+                   "refused: the plugin takes StableHLO from 1.20.1 on; programs are in that of 1.20");
+    CHECK_EQ_INT(living(FAKE_CLIENT), clients);
+    stablehlo(far, seen);
+    CHECK_EQ_INT(mf_register_plugin("of later days", path_of("fake_plugin.so"), NULL), MF_OK);
+    stablehlo(old, first);
+    version(0, 115, 0, PJRT_PLUGIN_ATTRIBUTES);
+    CHECK_EQ_INT(mf_register_plugin("without attributes", path_of("fake_plugin.so"), NULL), MF_OK);
+    version(0, 115, 0, -1);
+    stablehlo(seen, first);
 }
 
 /* ---- plugins that nobody registered */

@@ -1,11 +1,13 @@
 /* as_text("stablehlo"): what users and plugins get, as text. stablehlo/<name>.mlir holds the module of each program below. To write them
  * anew after a change that is meant: MF_GOLDEN_WRITE=1 build/tests/runtime/test_stablehlo_text; then read the difference, and have
  * ops/test_stablehlo_run read them. With MF_STABLEHLO_DIR=folder the modules of all programs are written there with arguments and results,
- * as ops/test_stablehlo does for rows. */
+ * as ops/test_stablehlo does for rows. With MF_PJRT_PLUGIN=path,name all programs are run on that plugin beside our CPU, which is what
+ * scripts/test_pjrt.sh does. */
 #include "golden.h"
 
 #include <manyfold.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -271,4 +273,58 @@ TEST(maps_that_share_no_replicas_are_rows)
     CHECK_CONTAINS(text, "\"stablehlo.multiply\"(%arg0, %2) : (tensor<3x2xf32>, tensor<3x2xf32>) -> (tensor<3x2xf32>)");
     text = mf_as_text(mf_lower(mf_jit(loops_then_four), x, y), MF_TEXT_STABLEHLO); /* rows that do not loop would never end */
     CHECK_CONTAINS(text, "a map over 3 devices stands where there are 4");
+}
+
+/* ---- on a plugin */
+enum { MOST_NUMBERS = 1 << 12 };
+typedef struct numbers {
+    double at[RESULTS][MOST_NUMBERS];
+    int64_t count[RESULTS];
+} numbers;
+
+static bool run(const program *p, const mf_value *in, numbers *out)
+{
+    mf_value all = mf_call_n(p->make(), in, p->operands);
+    for (int o = 0; o < p->results; o++) {
+        mf_value one = p->results > 1 ? mf_get(all, o) : all;
+        out->count[o] = mf_size(one);
+        if (out->count[o] > MOST_NUMBERS || mf_to_host(mf_astype(one, MF_F64), MF_F64, out->at[o], (size_t)out->count[o]) != MF_OK)
+            return CHECK_NOTE("%s: %s", p->name, mf_is_error(one) ? mf_error(one) : "too many numbers");
+    }
+    return true;
+}
+
+static bool same_numbers(const program *p, const numbers *got, const numbers *want)
+{
+    for (int o = 0; o < p->results; o++) {
+        if (got->count[o] != want->count[o])
+            return CHECK_NOTE("%s: result %d has %lld numbers", p->name, o, (long long)got->count[o]);
+        for (int64_t i = 0; i < want->count[o]; i++) {
+            double x = got->at[o][i], y = want->at[o][i];
+            if (!(fabs(x - y) <= 2e-5 * fmax(1, fabs(y))))
+                return CHECK_NOTE("%s: number %lld of result %d is %.9g, not %.9g", p->name, (long long)i, o, x, y);
+        }
+    }
+    return true;
+}
+
+TEST(programs_give_the_same_on_a_plugin)
+{
+    const char *plugin = getenv("MF_PJRT_PLUGIN"), *comma = plugin ? strrchr(plugin, ',') : NULL;
+    static numbers want, got;
+    if (!plugin)
+        SKIP("no plugin is named");
+    for (int i = 0; i < PROGRAMS; i++) {
+        MF_SCOPE;
+        mf_value in[OPERANDS], again[OPERANDS]; /* one of them is donated */
+        CHECK_EQ_INT(mf_set_default_backend("cpu"), MF_OK);
+        for (int k = 0; k < programs[i].operands; k++) {
+            in[k] = operand(&programs[i], k);
+            again[k] = operand(&programs[i], k);
+        }
+        bool ran = run(&programs[i], in, &want);
+        CHECK_EQ_INT(mf_set_default_backend(comma ? comma + 1 : "pjrt"), MF_OK);
+        CHECK(ran && run(&programs[i], again, &got) && same_numbers(&programs[i], &got, &want));
+    }
+    CHECK_EQ_INT(mf_set_default_backend("cpu"), MF_OK);
 }

@@ -24,6 +24,7 @@ enum {
     PJRT_ERROR_MESSAGE = 1,
     PJRT_ERROR_CODE = 2,
     PJRT_PLUGIN_INITIALIZE = 3,
+    PJRT_PLUGIN_ATTRIBUTES = 4, /* may be missing */
     PJRT_EVENT_DESTROY = 5,
     PJRT_EVENT_AWAIT = 8,
     PJRT_EVENT_ON_READY = 9,
@@ -135,6 +136,12 @@ typedef struct pjrt_named_value {
     } value;
     size_t value_size; /* of a string or list; of others 1 */
 } pjrt_named_value;
+
+typedef struct pjrt_attributes {
+    pjrt_head head;
+    const pjrt_named_value *list_out; /* as long as the plugin */
+    size_t count_out;
+} pjrt_attributes;
 
 /* A store of keys that processes share, which the plugin calls; a call that fails gives an error that it had made there. */
 typedef void *pjrt_make_error(int code, const char *words, size_t count);

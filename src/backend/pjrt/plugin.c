@@ -8,6 +8,7 @@
 #include "runtime/device.h"
 
 #include <dlfcn.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +20,7 @@ static const char *const names[PJRT_FUNCTIONS] = {
     [PJRT_ERROR_MESSAGE] = "PJRT_Error_Message",
     [PJRT_ERROR_CODE] = "PJRT_Error_GetCode",
     [PJRT_PLUGIN_INITIALIZE] = "PJRT_Plugin_Initialize",
+    [PJRT_PLUGIN_ATTRIBUTES] = "PJRT_Plugin_Attributes",
     [PJRT_EVENT_DESTROY] = "PJRT_Event_Destroy",
     [PJRT_EVENT_AWAIT] = "PJRT_Event_Await",
     [PJRT_EVENT_ON_READY] = "PJRT_Event_OnReady",
@@ -49,9 +51,9 @@ static const char *const names[PJRT_FUNCTIONS] = {
 
 static bool may_be_missing(int function)
 {
-    return function == PJRT_CLIENT_PLATFORM_VERSION || function == PJRT_DEVICE_MEMORY_STATS || function == PJRT_EXECUTABLE_SERIALIZE ||
-           function == PJRT_EXECUTABLE_LOAD || function == PJRT_BUFFER_COPY_TO_DEVICE || function == PJRT_BUFFER_READY_EVENT ||
-           function == PJRT_BUFFER_UNSAFE_POINTER;
+    return function == PJRT_PLUGIN_ATTRIBUTES || function == PJRT_CLIENT_PLATFORM_VERSION || function == PJRT_DEVICE_MEMORY_STATS ||
+           function == PJRT_EXECUTABLE_SERIALIZE || function == PJRT_EXECUTABLE_LOAD || function == PJRT_BUFFER_COPY_TO_DEVICE ||
+           function == PJRT_BUFFER_READY_EVENT || function == PJRT_BUFFER_UNSAFE_POINTER;
 }
 
 static mf_status status_of(int code)
@@ -130,6 +132,50 @@ static mf_error_object *find_api(pjrt_client *c, const char *path)
     return NULL;
 }
 
+/* Programs cross as text, which is of no version; but an operation that a plugin's StableHLO has not is an error in words that nobody
+ * understands. The oldest and the newest with which programs have run are 1.13.3 and 1.20.0; 1.4.0 is what StableHLO's own writer of
+ * versions asks for the samples of all rows (tan; gather and scatter with batches need 1.1.0). */
+static const int64_t stablehlo_needed[3] = { 1, 4, 0 }, stablehlo_newest[3] = { 1, 20, 0 };
+
+/* Three numbers; NULL: the plugin does not say it. */
+static const int64_t *version_among(const pjrt_attributes *a, const char *name)
+{
+    for (size_t i = 0; i < a->count_out; i++) {
+        const pjrt_named_value *v = &a->list_out[i];
+        if (v->name_size == strlen(name) && !memcmp(v->name, name, v->name_size) && v->kind == PJRT_INT64_LIST && v->value_size == 3)
+            return v->value.integers;
+    }
+    return NULL;
+}
+
+static bool is_older(const int64_t *version, const int64_t *than)
+{
+    int i = 0;
+    while (i < 2 && version[i] == than[i])
+        i++;
+    return version[i] < than[i];
+}
+
+static mf_error_object *check_stablehlo(const pjrt_client *c)
+{
+    pjrt_attributes ask = { PJRT_HEAD(pjrt_attributes), NULL, 0 };
+    mf_error_object *error = c->api->functions[PJRT_PLUGIN_ATTRIBUTES] ? pjrt_call(c, PJRT_PLUGIN_ATTRIBUTES, NULL, &ask) : NULL;
+    if (error)
+        return error;
+    const int64_t *has = version_among(&ask, "stablehlo_current_version"), *from = version_among(&ask, "stablehlo_minimum_version");
+    if (has && is_older(has, stablehlo_needed))
+        return mf_error_new(MF_ERROR_DEVICE,
+                            "%s: the plugin has StableHLO %" PRId64 ".%" PRId64 ".%" PRId64 "; programs are in that of %" PRId64
+                            ".%" PRId64,
+                            c->base.platform, has[0], has[1], has[2], stablehlo_needed[0], stablehlo_needed[1]);
+    if (from && is_older(stablehlo_newest, from))
+        return mf_error_new(MF_ERROR_DEVICE,
+                            "%s: the plugin takes StableHLO from %" PRId64 ".%" PRId64 ".%" PRId64 " on; programs are in that of %" PRId64
+                            ".%" PRId64,
+                            c->base.platform, from[0], from[1], from[2], stablehlo_newest[0], stablehlo_newest[1]);
+    return NULL;
+}
+
 static mf_error_object *create_with(pjrt_client *c, pjrt_options *options)
 {
     pjrt_client_create ask = { .head = PJRT_HEAD(pjrt_client_create), .options = options->list, .option_count = options->count };
@@ -150,6 +196,7 @@ static mf_error_object *create(pjrt_client *c, const char *text)
     pjrt_head nothing = PJRT_HEAD(pjrt_head);
     mf_error_object *error = pjrt_options_read(&options, c->base.platform, text ? text : "");
     error = error ? error : pjrt_call(c, PJRT_PLUGIN_INITIALIZE, NULL, &nothing);
+    error = error ? error : check_stablehlo(c);
     error = error ? error : create_with(c, &options);
     pjrt_options_free(&options);
     return error;
