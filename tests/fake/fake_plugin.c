@@ -272,12 +272,14 @@ static void *client_destroy(void *a)
     return NULL;
 }
 
+static const char *platform = "fake";
+
 static void *client_platform(void *a)
 {
     ENTER;
     pjrt_words_of *w = a;
-    w->words_out = "fake";
-    w->count_out = 4;
+    w->words_out = platform;
+    w->count_out = strlen(platform);
     return NULL;
 }
 
@@ -499,6 +501,25 @@ static void *to_host(void *a)
     return NULL;
 }
 
+static void *ready_event(void *a)
+{
+    ENTER;
+    ((pjrt_one_more *)a)->out = new_event();
+    return NULL;
+}
+
+static void *unsafe_pointer(void *a)
+{
+    ENTER;
+    pjrt_number_of *n = a;
+    const buffer *b = n->object;
+    if (b->deleted)
+        return failure("a buffer that is gone", 3);
+    n->out = (uintptr_t)b->at;
+    copies[FAKE_IN_SIGHT]++;
+    return NULL;
+}
+
 /* ---- the table, and what steers it */
 
 static struct {
@@ -540,6 +561,8 @@ static struct {
         [PJRT_BUFFER_IS_DELETED] = is_deleted,
         [PJRT_BUFFER_COPY_TO_DEVICE] = copy_to_device,
         [PJRT_BUFFER_TO_HOST] = to_host,
+        [PJRT_BUFFER_READY_EVENT] = ready_event,
+        [PJRT_BUFFER_UNSAFE_POINTER] = unsafe_pointer,
     },
 };
 
@@ -650,3 +673,5 @@ void fake_plugin_stablehlo(const int64_t *current, const int64_t *minimum)
     memcpy(stablehlo[0], current, sizeof stablehlo[0]);
     memcpy(stablehlo[1], minimum, sizeof stablehlo[1]);
 }
+
+void fake_plugin_platform(const char *name) { platform = name; }

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* FAKE_ALIAS: of those from the host, the ones that copied nothing. */
-enum fake_way { FAKE_FROM_HOST, FAKE_ALIAS, FAKE_TO_HOST, FAKE_TO_DEVICE, FAKE_WAYS };
+/* FAKE_ALIAS: of those from the host, the ones that copied nothing. FAKE_IN_SIGHT: where the host was told the address instead. */
+enum fake_way { FAKE_FROM_HOST, FAKE_ALIAS, FAKE_TO_HOST, FAKE_TO_DEVICE, FAKE_IN_SIGHT, FAKE_WAYS };
 enum fake_kind { FAKE_ERROR, FAKE_EVENT, FAKE_BUFFER, FAKE_EXECUTABLE, FAKE_CLIENT, FAKE_KINDS };
 
 /* From now on the call of this number fails, and the event of that number brings an error; 0: none. The counts begin again. */
@@ -29,7 +29,8 @@ int fake_plugin_put(const void *key, size_t key_size, const void *value, size_t 
 int fake_plugin_get(const void *key, size_t key_size, int milliseconds, void *value, size_t *count);
 /* What its table says: the version, its size (0: what it is), and a function that it lacks (-1: none). */
 void fake_plugin_version(int major, int minor, size_t table_size, int lacking);
-bool fake_plugin_has(int function); /* in its table, now */
+void fake_plugin_platform(const char *platform); /* of the clients that are opened from now on: "fake" at first; it is not copied */
+bool fake_plugin_has(int function);              /* in its table, now */
 /* Its attributes: the StableHLO that it has, and the oldest that it takes, three numbers each; 1.13.3 and 0.9.0 at first. */
 void fake_plugin_stablehlo(const int64_t *current, const int64_t *minimum);
 

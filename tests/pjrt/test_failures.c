@@ -19,6 +19,8 @@ static __typeof__(fake_plugin_be_late) *be_late;
 static __typeof__(fake_plugin_options) *options;
 static __typeof__(fake_plugin_version) *version;
 static __typeof__(fake_plugin_has) *has;
+static __typeof__(fake_plugin_copies) *copies;
+static __typeof__(fake_plugin_platform) *platform;
 static __typeof__(fake_plugin_stablehlo) *stablehlo;
 
 static const char *path_of(const char *file)
@@ -45,7 +47,10 @@ static bool find_plugin(void)
     version = (__typeof__(version))(uintptr_t)dlsym(library, "fake_plugin_version");
     has = (__typeof__(has))(uintptr_t)dlsym(library, "fake_plugin_has");
     stablehlo = (__typeof__(stablehlo))(uintptr_t)dlsym(library, "fake_plugin_stablehlo");
-    return has && stablehlo && fail_at && calls && events && awaits && compiles && options && living && most && be_late && version;
+    copies = (__typeof__(copies))(uintptr_t)dlsym(library, "fake_plugin_copies");
+    platform = (__typeof__(platform))(uintptr_t)dlsym(library, "fake_plugin_platform");
+    return has && stablehlo && copies && platform && fail_at && calls && events && awaits && compiles && options && living && most &&
+           be_late && version;
 }
 
 /* The words of the first error that nobody has looked at; "" where there is none. */
@@ -279,25 +284,47 @@ static mf_value with_call(void *context, mf_value x, mf_value y) /* in three ste
 typedef struct way {
     int number; /* makes each one's function another one, which is compiled anew */
     bool anew, donates, checks, calls;
+    const char *on;  /* NULL: the fake plugin */
+    int64_t columns; /* of the rows; 0: they are numbers */
 } way;
+
+static mf_value again(mf_value x) { return mf_mul(x, 1); }
+
+/* What a program gave on one device goes to another, where a program takes it. */
+static mf_value moved(const char *plugin)
+{
+    const mf_device *devices = mf_devices_of(plugin).at;
+    mf_value x = mf_call(mf_jit(again), mf_device_put(mf_arange(3, MF_F32), devices[1]));
+    return mf_call(mf_jit(again), mf_device_put(x, devices[2]));
+}
 
 /* The fake gives back its first argument. NULL, or the first error's words. */
 static const char *run(const way *w)
 {
+    static float rows[4 << 18];
+    const char *on = w->on ? w->on : "fake plugin";
     int context = w->anew ? w->number : -1;
+    int64_t columns = w->columns ? w->columns : 1;
     mf_function inner = w->checks  ? mf_closure(with_check, &context)
                         : w->calls ? mf_closure(with_call, &context)
                                    : mf_closure(with_context, &context);
-    mf_function f = w->donates ? mf_pmap(inner, .axis_name = "i", .backend = "fake plugin", .donate_argnums = MF_INTS(0))
-                               : mf_pmap(inner, .axis_name = "i", .backend = "fake plugin");
-    mf_value x = mf_place(mf_arange(4, MF_F32), mf_devices_of("fake plugin")),
-             r = mf_call(f, x, mf_mul(mf_arange(4, MF_F32), w->checks ? 0 : 1));
-    float rows[4] = { 0 };
+    mf_function f = w->donates ? mf_pmap(inner, .axis_name = "i", .backend = on, .donate_argnums = MF_INTS(0))
+                               : mf_pmap(inner, .axis_name = "i", .backend = on);
+    mf_value y = mf_arange(4, MF_F32);
+    if (w->columns)
+        y = mf_mul(mf_reshape(y, MF_SHAPE(4, 1)), mf_ones(MF_SHAPE(1, columns), MF_F32));
+    mf_value x = mf_place(y, mf_devices_of(on)), r = mf_call(f, x, mf_mul(y, w->checks ? 0 : 1));
     if (mf_is_error(r))
         return mf_error(r);
-    if (mf_to_host(r, MF_F32, rows, 4) != MF_OK)
+    if (mf_to_host(r, MF_F32, rows, (size_t)(4 * columns)) != MF_OK)
         return words_of_first();
-    CHECK(rows[0] == 0 && rows[1] == 1 && rows[2] == 2 && rows[3] == 3);
+    for (int64_t i = 0; i < 4 * columns; i++)
+        if (rows[i] != (float)(i / columns))
+            CHECK(CHECK_NOTE("element %lld is %g", (long long)i, (double)rows[i]));
+    float there[3] = { 0 };
+    if (w->on && mf_to_host(moved(on), MF_F32, there, 3) != MF_OK)
+        return words_of_first();
+    CHECK(!w->on || (there[0] == 0 && there[1] == 1 && there[2] == 2));
     return NULL;
 }
 
@@ -353,8 +380,8 @@ static void fail_each(bool by_event, way w)
     for (; n < 400; n++) {
         MF_SCOPE;
         fail_at(by_event ? 0 : n, by_event ? n : 0);
-        const char *words = run(
-            &(way){ n * 16 + by_event * 8 + w.calls * 4 + w.donates * 2 + w.checks, w.anew, w.donates, w.checks, w.calls });
+        w.number = n * 16 + by_event * 8 + w.calls * 4 + w.donates * 2 + w.checks;
+        const char *words = run(&w);
         int count = by_event ? events() : calls();
         fail_at(0, 0);
         if (words)
@@ -375,7 +402,7 @@ static int compiled(int number)
 {
     MF_SCOPE;
     fail_at(0, 0);
-    const char *words = run(&(way){ number, true, false, false, false });
+    const char *words = run(&(way){ number, .anew = true });
     if (words)
         CHECK(CHECK_NOTE("%s", words));
     return compiles();
@@ -427,7 +454,7 @@ TEST(executables_are_kept_in_a_folder)
         if (n % 2)
             (void)each_file(folder, discard);
         fail_at(n / 2, 0);
-        const char *words = run(&(way){ 100010 + n, true, false, false, false });
+        const char *words = run(&(way){ 100010 + n, .anew = true });
         fail_at(0, 0);
         if (words)
             CHECK_CONTAINS(words, "the fake plugin refuses call");
@@ -445,16 +472,35 @@ TEST(every_call_of_a_map_fails_once)
 {
     REQUIRE(find_plugin() && mf_devices_of("fake plugin").count == 4);
     for (int i = 0; i < 4; i++)
-        fail_each(false, (way){ 0, i & 1, i & 2, false, false });
-    fail_each(false, (way){ 0, true, false, true, false });
+        fail_each(false, (way){ .anew = i & 1, .donates = i & 2 });
+    fail_each(false, (way){ .anew = true, .checks = true });
 }
 
 TEST(every_event_of_a_map_fails_once)
 {
     REQUIRE(find_plugin() && mf_devices_of("fake plugin").count == 4);
-    fail_each(true, (way){ 0, false, false, false, false });
-    fail_each(true, (way){ 0, false, true, false, false });
-    fail_each(true, (way){ 0, false, false, true, false });
+    fail_each(true, (way){ 0 });
+    fail_each(true, (way){ .donates = true });
+    fail_each(true, (way){ .checks = true });
+}
+
+/* Of a plugin whose devices share the host's memory: small maps are one program, and the host looks at large results where they are. */
+TEST(every_call_and_event_on_a_cpu_fails_once)
+{
+    REQUIRE(find_plugin());
+    fail_at(0, 0);
+    platform("cpu");
+    CHECK_EQ_INT(mf_register_plugin("fake cpu", path_of("fake_plugin.so"), NULL), MF_OK);
+    platform("fake");
+    REQUIRE(mf_devices_of("fake cpu").count == 4);
+    (void)copies(FAKE_TO_DEVICE);
+    (void)copies(FAKE_IN_SIGHT);
+    for (int i = 0; i < 16; i++)
+        fail_each(i & 8, (way){ .anew = i & 1, .donates = i & 2, .on = "fake cpu", .columns = i & 4 ? 1 << 18 : 0 });
+    fail_each(false, (way){ .anew = true, .checks = true, .on = "fake cpu" });
+    fail_each(true, (way){ .checks = true, .on = "fake cpu" });
+    CHECK(copies(FAKE_TO_DEVICE) > 16);
+    CHECK(copies(FAKE_IN_SIGHT) > 16);
 }
 
 static mf_value apart(mf_value x) { return mf_mul(x, 1); }
@@ -508,7 +554,7 @@ TEST(every_call_and_event_of_a_map_in_steps_fails_once)
     int lines = 0;
     mf_set_print_hook(count_line, &lines);
     for (int i = 0; i < 8; i++)
-        fail_each(i & 4, (way){ 0, i & 1, i & 2, false, true });
+        fail_each(i & 4, (way){ .anew = i & 1, .donates = i & 2, .calls = true });
     mf_set_print_hook(NULL, NULL);
     CHECK(lines > 8 * 4);
 }
