@@ -117,6 +117,24 @@ TEST(a_number_crosses_once_for_each_device)
     CHECK_EQ_INT(copies(FAKE_TO_DEVICE), 3); /* from one to the others */
 }
 
+TEST(a_small_array_crosses_once_for_each_device)
+{
+    MF_SCOPE;
+    REQUIRE(devices().count == 4);
+    mf_function f = mf_jit(first);
+    mf_value x = on(mf_arange(16, MF_F32), 0), y = on(mf_reshape(mf_arange(16, MF_F32), MF_SHAPE(2, 8)), 0);
+    CHECK_EQ_INT(mf_block_until_ready(mf_call(f, x, mf_arange(16, MF_F32))), MF_OK);
+    forget_copies();
+    for (int i = 0; i < 10; i++)
+        CHECK_EQ_INT(mf_block_until_ready(mf_call(f, x, mf_arange(16, MF_F32))), MF_OK);
+    CHECK_EQ_INT(copies(FAKE_FROM_HOST), 0);
+    CHECK_EQ_INT(mf_block_until_ready(mf_call(f, y, mf_reshape(mf_arange(16, MF_F32), MF_SHAPE(2, 8)))), MF_OK); /* of another shape */
+    CHECK_EQ_INT(copies(FAKE_FROM_HOST), 1);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ_INT(mf_block_until_ready(mf_call(f, on(mf_arange(17, MF_F32), 0), mf_arange(17, MF_F32))), MF_OK);
+    CHECK_EQ_INT(copies(FAKE_FROM_HOST), 4);
+}
+
 static mf_value second(mf_value x, mf_value y) { return mf_mul(y, x); }
 
 TEST(a_number_that_others_hold_is_not_taken)

@@ -428,13 +428,15 @@ static void *make_buffer(mf_buffer *b, const pjrt_view *v, int device, mf_error_
     return buffer;
 }
 
-/* ---- constants: numbers that calls are given again and again, each time as an array of its own, are on each device once. */
+/* ---- constants: numbers and small arrays that calls are given again and again, each time as an array of its own, are on each device
+ * once. */
 
-enum { CONSTANTS = 256, CONSTANT_BYTES = 16 };
+enum { CONSTANTS = 256, CONSTANT_BYTES = 64, CONSTANT_RANK = 4 };
 typedef struct known_constant {
     constant *of;
-    int device;
+    int device, rank;
     mf_dtype dtype;
+    int64_t dims[CONSTANT_RANK];
     unsigned char bytes[CONSTANT_BYTES];
 } known_constant;
 static known_constant known[CONSTANTS];
@@ -442,7 +444,7 @@ static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static bool may_be_constant(const mf_buffer *b, const pjrt_view *v)
 {
-    return ((memory *)b->data)->host && !v->rank && b->bytes <= CONSTANT_BYTES && pjrt_view_is_whole(v, b->bytes);
+    return ((memory *)b->data)->host && v->rank <= CONSTANT_RANK && b->bytes <= CONSTANT_BYTES && pjrt_view_is_whole(v, b->bytes);
 }
 
 static uint32_t place_of(const mf_buffer *b, const pjrt_view *v, int device)
@@ -453,15 +455,18 @@ static uint32_t place_of(const mf_buffer *b, const pjrt_view *v, int device)
     return (hash ^ hash >> 15) % CONSTANTS;
 }
 
+static bool is_constant(const known_constant *k, const mf_buffer *b, const pjrt_view *v, int device)
+{
+    return k->of && k->of->client == pjrt_client_of(b->client) && k->device == device && k->dtype == v->dtype && k->rank == v->rank &&
+           !memcmp(k->dims, v->dims, (size_t)v->rank * sizeof *k->dims) && !memcmp(k->bytes, ((memory *)b->data)->host->at, b->bytes);
+}
+
 /* A reference to the constant that the memory is, made if need be. The memory's lock is held; NULL and *error. */
 static constant *constant_of(mf_buffer *b, const pjrt_view *v, int device, mf_error_object **error)
 {
-    const unsigned char *bytes = ((memory *)b->data)->host->at;
     known_constant *k = &known[place_of(b, v, device)];
     pthread_mutex_lock(&known_lock);
-    bool there = k->of && k->of->client == pjrt_client_of(b->client) && k->device == device && k->dtype == v->dtype &&
-                 !memcmp(k->bytes, bytes, b->bytes);
-    constant *of = there ? mf_retain(k->of) : NULL;
+    constant *of = is_constant(k, b, v, device) ? mf_retain(k->of) : NULL;
     pthread_mutex_unlock(&known_lock);
     if (of)
         return of;
@@ -477,8 +482,9 @@ static constant *constant_of(mf_buffer *b, const pjrt_view *v, int device, mf_er
     of->buffer = buffer;
     pthread_mutex_lock(&known_lock);
     constant *before = k->of;
-    *k = (known_constant){ mf_retain(of), device, v->dtype, { 0 } };
-    memcpy(k->bytes, bytes, b->bytes);
+    *k = (known_constant){ mf_retain(of), device, v->rank, v->dtype, { 0 }, { 0 } };
+    memcpy(k->dims, v->dims, (size_t)v->rank * sizeof *k->dims);
+    memcpy(k->bytes, ((memory *)b->data)->host->at, b->bytes);
     pthread_mutex_unlock(&known_lock);
     mf_drop(before);
     return of;
