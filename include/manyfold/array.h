@@ -119,7 +119,9 @@ mf_value mf_device_get(mf_value v);
 mf_value mf_replicate(mf_value tree, mf_device_list devices);
 /* tree of (n, ...) -> tree: the first row */
 mf_value mf_unreplicate(mf_value tree);
-/* tree of (n, ...) -> tree of (devices, n / devices, ...): MF_ERROR_SHAPE unless it divides */
+/* tree of (n, ...) -> tree of (devices, n / devices, ...): a view, committed no more than before;
+ * where the default backend's devices have memory apart, what lies there is placed on the first of
+ * them, so that it is on its way. MF_ERROR_SHAPE unless it divides */
 mf_value mf_shard_batch(mf_value tree, int device_count);
 /* tree of (n, ...) -> tree of (devices, rows, ...): pad_last: a batch that does not divide is filled
  * up with zeros. It is a dict and always gets a "mask" of (devices, rows), f32, 1 for real rows,

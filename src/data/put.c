@@ -122,6 +122,17 @@ static mf_value filled(mf_value batch, int devices)
     return mf_tree_map(mf_closure(filled_leaf, &f), whole);
 }
 
+/* Parts on their way to the default backend's devices, where these have memory apart and the array was not put elsewhere. On the CPU parts
+ * are rows of one array that nobody need place, so nothing is committed there: a map runs them where it says. */
+static mf_value upload(void *devices, mf_value parts)
+{
+    const mf_device_list *to = devices;
+    mf_device_list from = mf_devices_of_array(parts);
+    if (from.count < 1 || strcmp(mf_device_platform(from.at[0]), mf_device_platform(to->at[0])) != 0)
+        return parts;
+    return mf_place(parts, *to);
+}
+
 mf_value mf_shard_batch_opt(mf_value tree, int device_count, const mf_shard_batch_options *o)
 {
     MF_LAYER;
@@ -130,7 +141,11 @@ mf_value mf_shard_batch_opt(mf_value tree, int device_count, const mf_shard_batc
     if (o && o->pad_last)
         tree = filled(tree, device_count);
     mf_value parts = mf_tree_map(mf_closure(shard_leaf, &device_count), tree);
-    return device_count <= mf_local_device_count() ? mf_place(parts, mf_device_slice(mf_local_devices(), 0, device_count)) : parts;
+    mf_device_list devices = mf_local_devices();
+    if (device_count > devices.count || strcmp(mf_device_platform(devices.at[0]), "cpu") == 0)
+        return parts;
+    devices = mf_device_slice(devices, 0, device_count);
+    return mf_tree_map(mf_closure(upload, &devices), parts);
 }
 
 mf_value(mf_shard_batch)(mf_value tree, int device_count)

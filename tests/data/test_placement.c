@@ -2,6 +2,7 @@
 #include <manyfold.h>
 
 #include "check.h"
+#include "fake/fake_client.h"
 
 TEST(replicates_and_back)
 {
@@ -34,6 +35,36 @@ TEST(shards_a_batch)
     mf_value sharded = mf_shard_batch(batch, 8);
     CHECK_STR(mf_str(mf_shape_of(mf_get(sharded, "image"))), "(8, 2, 2, 3)");
     CHECK_STR(mf_str(mf_get(sharded, "label", 3)), "[6 7]");
+}
+
+static mf_value square(mf_value x) { return mf_square(x); }
+
+TEST(sharding_commits_nothing)
+{
+    MF_SCOPE;
+    mf_set_num_cpu_devices(8);
+    fake_client_register();
+    mf_value batch = mf_dict("x", mf_arange(15, MF_F32));
+    if (strcmp(mf_device_platform(mf_devices().at[0]), "cpu") == 0) { /* a map says where it runs, a batch does not */
+        mf_value sharded = mf_get(mf_shard_batch(batch, 8, .pad_last = true), "x");
+        mf_value there = mf_call(mf_pmap(square, .backend = "fake"), sharded);
+        CHECK_STR(mf_str(mf_get(there, 7)), "[196.   0.]");
+        CHECK_STR(mf_device_platform(mf_devices_of_array(there).at[7]), "fake");
+    } else { /* memory of their own: the rows go there at once */
+        CHECK_EQ_INT(mf_devices_of_array(mf_get(mf_shard_batch(batch, 5), "x")).count, 5);
+    }
+}
+
+TEST(sharding_leaves_what_was_put_on_other_devices_there)
+{
+    MF_SCOPE;
+    mf_set_num_cpu_devices(8);
+    fake_client_register();
+    const char *other = strcmp(mf_device_platform(mf_devices().at[0]), "cpu") == 0 ? "fake" : "cpu";
+    mf_value x = mf_device_put(mf_arange(16, MF_F32), mf_devices_of(other).at[2]), sharded = mf_shard_batch(x, 8);
+    CHECK_STR(mf_str(mf_get(sharded, 3)), "[6. 7.]");
+    CHECK_STR(mf_device_platform(mf_devices_of_array(sharded).at[0]), other);
+    CHECK_STR(mf_device_platform(mf_devices_of_array(mf_call(mf_pmap(square), sharded)).at[1]), other);
 }
 
 TEST(says_which_batches_divide)
