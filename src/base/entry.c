@@ -4,9 +4,11 @@
 #include "base/cancel.h"
 #include "base/error.h"
 
+#include <dlfcn.h>
 #include <execinfo.h>
 #include <link.h>
 #include <pthread.h>
+#include <string.h>
 
 #define MOST_FRAMES 48
 
@@ -106,6 +108,16 @@ void mf_layer_leave_(const mf_layer *outer)
 
 /* ---- places */
 
+/* Where threads begin, those of the library too, which nobody called; and who calls back what somebody else gave it. */
+static bool is_of_c_library(const void *address)
+{
+    Dl_info object;
+    if (!dladdr((const char *)address - 1, &object) || !object.dli_fname)
+        return false;
+    const char *slash = strrchr(object.dli_fname, '/'), *name = slash ? slash + 1 : object.dli_fname;
+    return strncmp(name, "libc.", 5) == 0 || strncmp(name, "libpthread.", 11) == 0;
+}
+
 const void *mf_entry_place(void)
 {
     const void *address = mf_entry_address;
@@ -118,7 +130,7 @@ const void *mf_entry_place(void)
     int count = backtrace(frames, MOST_FRAMES);
     const mf_callee *c = innermost;
     for (int i = 1; i < count; i++) {
-        if (!is_own(frames[i]))
+        if (!is_own(frames[i]) && !is_of_c_library(frames[i]))
             return frames[i];
         if (!c || frames[i] != c->back)
             continue;
@@ -126,5 +138,5 @@ const void *mf_entry_place(void)
             return (const char *)c->function + 1;
         c = c->outer;
     }
-    return address;
+    return count < MOST_FRAMES ? NULL : address;
 }

@@ -43,6 +43,13 @@ static bool wait_for_room(mf_prefetch *p, int64_t *number, uint64_t *course)
     return go_on;
 }
 
+/* Of a batch that nobody asked for no error is told. */
+static void give_up(mf_value batch)
+{
+    (void)mf_error_status(batch);
+    mf_release(batch);
+}
+
 static void lay_down(mf_prefetch *p, int64_t number, uint64_t course, mf_value batch)
 {
     (void)pthread_mutex_lock(&p->lock);
@@ -53,7 +60,7 @@ static void lay_down(mf_prefetch *p, int64_t number, uint64_t course, mf_value b
     }
     (void)pthread_mutex_unlock(&p->lock);
     if (!wanted)
-        mf_release(batch);
+        give_up(batch);
 }
 
 static void *help(void *context)
@@ -81,6 +88,14 @@ static void *help(void *context)
     }
 }
 
+/* The error of a helper as one of the call that asks for its batch. */
+static mf_value anew(mf_value batch)
+{
+    mf_value error = mf_keep(mf_make_error(mf_error_status(batch), "%s", mf_error(batch)));
+    mf_release(batch);
+    return error;
+}
+
 mf_value mf_prefetch_take(mf_prefetch *p, int64_t position)
 {
     (void)pthread_mutex_lock(&p->lock);
@@ -95,14 +110,14 @@ mf_value mf_prefetch_take(mf_prefetch *p, int64_t position)
     (void)pthread_mutex_unlock(&p->lock);
     if (began)
         mf_profiler_end(began, "wait for a batch");
-    return batch;
+    return mf_is_error(batch) ? anew(batch) : batch;
 }
 
 static void clear_places(mf_prefetch *p)
 {
     for (int64_t i = 0; i < p->place_count; i++)
         if (p->places[i].handle) {
-            mf_release(p->places[i]);
+            give_up(p->places[i]);
             p->places[i] = (mf_value){ 0 };
         }
 }

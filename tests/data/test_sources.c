@@ -1,6 +1,7 @@
 /* Sources: arrays, mapped .npy files, folders of pictures (tests/oracle/images.py), text, one's own; CSV; and batches made ahead. */
 #include "check.h"
 #include "folder.h"
+#include "warnings.h"
 
 #include <manyfold.h>
 #include <stdatomic.h>
@@ -336,6 +337,32 @@ TEST(an_error_of_a_row_is_its_batchs_alone)
     CHECK_CONTAINS(mf_error(first_batch(l)), "row 6 cannot be read");
     CHECK_STR(mf_str(mf_get(first_batch(l), "square")), "[ 64  81 100 121]");
     mf_loader_close(l);
+}
+
+static mf_value read_missing(void *context, int64_t row, void *const *places)
+{
+    (void)row;
+    (void)places;
+    return mf_load_npy(context);
+}
+
+/* Whoever made the batch, and whatever was made ahead in vain. */
+TEST(an_error_made_ahead_has_the_callers_place)
+{
+    for (int64_t prefetch = 0; prefetch < 4; prefetch += 3) {
+        MF_SCOPE;
+        char nowhere[] = "/nowhere/x.npy";
+        mf_source *source = mf_source_new(mf_struct(MF_SHAPE(), MF_F32), 8, read_missing, nowhere, NULL);
+        catch_warnings();
+        mf_loader *l = mf_loader_open_source(source, .batch_size = 2, .prefetch = prefetch);
+        mf_value batch = first_batch(l);
+        CHECK_CONTAINS(mf_error_place(batch), "test_sources.c");
+        CHECK_CONTAINS(mf_error(batch), "/nowhere/x.npy");
+        CHECK_EQ_INT(mf_error_status(batch), MF_ERROR_IO);
+        usleep(100000);
+        mf_loader_close(l);
+        CHECK_EQ_INT(count_warnings("nowhere"), 0);
+    }
 }
 
 TEST(options_that_are_none)

@@ -2,9 +2,11 @@
 #include "check.h"
 #include "runtime/comm.h"
 #include "threads_comm.h"
+#include "warnings.h"
 
 #include <manyfold.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -340,6 +342,27 @@ TEST(errors_name_the_folder_and_the_member)
     while (said()) {
     }
     mf_set_error_hook(NULL, NULL);
+}
+
+/* The thread that writes has no caller. */
+TEST(an_error_of_the_thread_has_no_place_in_the_c_library)
+{
+    MF_SCOPE;
+    new_folder();
+    struct rlimit before, small = { 4096, RLIM_INFINITY };
+    mf_checkpoint_manager *m = mf_checkpoint_manager_open(in_folder("large"));
+    mf_value large = mf_ones(MF_SHAPE(1 << 16), MF_F32);
+    (void)getrlimit(RLIMIT_FSIZE, &before);
+    small.rlim_max = before.rlim_max;
+    (void)signal(SIGXFSZ, SIG_IGN);
+    catch_warnings();
+    CHECK_EQ_INT(setrlimit(RLIMIT_FSIZE, &small), 0);
+    CHECK_EQ_INT(mf_checkpoint_manager_save(m, 1, mf_dict("w", large)), MF_OK);
+    CHECK_EQ_INT(mf_checkpoint_manager_wait(m), MF_ERROR_IO);
+    (void)setrlimit(RLIMIT_FSIZE, &before);
+    CHECK_EQ_INT(count_warnings("pthread_create"), 0);
+    CHECK_CONTAINS(said(), "File too large");
+    CHECK_EQ_INT(mf_checkpoint_manager_close(m), MF_OK);
 }
 
 /* ------------------------------------------------------------------ jobs */
