@@ -26,15 +26,16 @@ mf_status mf_save_npy(const char *path, mf_value array);
 mf_status mf_save_npz(const char *path, mf_value tree);
 
 /* max_bytes: what the members of an archive may claim to be in all; 0: 64 MiB and 128 times the
- * archive's size. */
+ * archive's size. partial: of mf_load_tree, that the file may have arrays that like has not. */
 typedef struct mf_load_options {
     int64_t max_bytes;
+    bool partial;
     mf_reserved reserved_;
 } mf_load_options;
 /* -> dict: of arrays; stored or deflated members */
 mf_value mf_load_npz_opt(const char *path, const mf_load_options *o);
-/* tree -> tree: the arrays of an npz or a safetensors file in the structure of like; shapes and
- * dtypes must agree */
+/* tree -> tree: the arrays of an npz or a safetensors file in the structure of like; names, shapes
+ * and dtypes must agree: with .partial, those of like */
 mf_value mf_load_tree_opt(const char *path, mf_value like, const mf_load_options *o);
 
 /* safetensors: BOOL, U8 to U64, I8 to I64, F16, BF16, F32, F64 and C64, of at most 8 dimensions; of
@@ -82,8 +83,9 @@ mf_value mf_make_grid_opt(mf_value images, const mf_make_grid_options *o);
  * Saving: once all files have reached the disk the folder's index is replaced at once, and then
  * the last checkpoint's files are removed: whoever is killed, the last complete checkpoint can
  * be loaded. The folder is made; the one around it is there.
- * Loading: in the structures of whole and rows, whose shapes and dtypes must agree (mf_struct
- * will do): a tuple of both. Each process gets as many rows as it says, those behind the ones
+ * Loading: in the structures of whole and rows, whose names, shapes and dtypes must agree (mf_struct
+ * will do): a tuple of both. mf_none() asks for nothing of its kind; with .partial a tree may ask
+ * for some of the leaves that are there. Each process gets as many rows as it says, those behind the ones
  * that processes before it asked for, and reads the files that have them. Where all together ask
  * for another number of rows than there are, the rows' own rows are dealt out anew: (8, 2, n) is
  * read as (4, 4, n).
@@ -91,8 +93,13 @@ mf_value mf_make_grid_opt(mf_value images, const mf_make_grid_options *o);
  * MF_ERROR_PEER in the others. */
 /* tree, tree of (n, ...) -> files */
 mf_status mf_save_checkpoint(const char *folder, mf_value whole, mf_value rows);
+typedef struct mf_load_checkpoint_options {
+    bool partial;
+    mf_reserved reserved_;
+} mf_load_checkpoint_options;
 /* tree, tree of (n, ...) -> tuple of both */
-mf_value mf_load_checkpoint(const char *folder, mf_value whole, mf_value rows);
+mf_value mf_load_checkpoint_opt(const char *folder, mf_value whole, mf_value rows,
+                                const mf_load_checkpoint_options *o);
 
 /* Checkpoints by step while a program goes on, as orbax's CheckpointManager: a folder that has such
  * a checkpoint for each step, in a folder named after it.
@@ -119,6 +126,7 @@ typedef struct mf_checkpoint_save_options {
 } mf_checkpoint_save_options;
 typedef struct mf_checkpoint_restore_options {
     mf_value rows; /* tree of (n, ...), as mf_load_checkpoint's */
+    bool partial;  /* as mf_load_checkpoint's */
     mf_reserved reserved_;
 } mf_checkpoint_restore_options;
 /* The folder is made; the one around it is there. NULL never: an error shows at the first use */
@@ -129,8 +137,8 @@ mf_status mf_checkpoint_manager_save_opt(mf_checkpoint_manager *m, int64_t step,
                                          const mf_checkpoint_save_options *o);
 /* The newest complete one; -1: there is none. Waits */
 int64_t mf_checkpoint_manager_latest_step(mf_checkpoint_manager *m);
-/* tree -> tree: in the structure of like, whose shapes and dtypes must agree (mf_struct will do);
- * with .rows a tuple of both. step -1: the newest. Waits. MF_ERROR_IO where there is none */
+/* tree -> tree: in the structure of like, which must agree as mf_load_checkpoint's (mf_struct will
+ * do); with .rows a tuple of both. step -1: the newest. Waits. MF_ERROR_IO where there is none */
 mf_value mf_checkpoint_manager_restore_opt(mf_checkpoint_manager *m, int64_t step, mf_value like,
                                            const mf_checkpoint_restore_options *o);
 /* Until what is being saved is there, or has failed */

@@ -414,7 +414,7 @@ static mf_value cut_out(const wanted *w, mf_value x, int64_t shard)
 /* A file of this checkpoint: what `like` says under this name. */
 static mf_value load_part(mf_checkpoint *c, const char *path, const char *name, mf_value like)
 {
-    mf_value file = mf_load_tree(path, mf_dict("id", mf_struct(MF_SHAPE(1), MF_I64), name, like));
+    mf_value file = mf_load_tree(path, mf_dict("id", mf_struct(MF_SHAPE(1), MF_I64), name, like), .partial = c->partial);
     if (mf_is_error(file))
         return file;
     int64_t id = 0;
@@ -488,7 +488,7 @@ static mf_value load_index(mf_checkpoint *c)
     if (path_of_index(c, path))
         return c->error;
     mf_value like = mf_dict("checkpoint", mf_struct(MF_SHAPE(3), MF_I64), "id", mf_struct(MF_SHAPE(1), MF_I64));
-    mf_value index = mf_load_tree(path, like);
+    mf_value index = mf_load_tree(path, like, .partial = true);
     if (mf_is_error(index))
         return index;
     mf_to_host(mf_get(index, "checkpoint"), MF_I64, head, 3);
@@ -503,9 +503,10 @@ static mf_value load_index(mf_checkpoint *c)
     mf_value *likes = calloc((size_t)c->leaf_count + 1, sizeof *likes);
     for (int l = 0; likes && l < c->leaf_count; l++)
         likes[l] = mf_struct(MF_SHAPE(c->shards + 1), MF_I64);
-    index = likes ? mf_load_tree(path, mf_dict("rows", with_leaves(c, likes))) : out_of_memory(c);
+    bool partial = c->partial || !c->leaf_count;
+    index = likes ? mf_load_tree(path, mf_set(like, with_leaves(c, likes), "rows"), .partial = partial) : out_of_memory(c);
     free(likes);
-    return index;
+    return mf_is_error(index) ? index : mf_get(index, "rows");
 }
 
 static mf_value load(mf_checkpoint *c, mf_value index, mf_value whole)
@@ -530,7 +531,7 @@ static mf_value load(mf_checkpoint *c, mf_value index, mf_value whole)
     return mf_is_error(whole) ? whole : mf_tuple(whole, rows);
 }
 
-mf_value(mf_load_checkpoint)(const char *folder, mf_value whole, mf_value rows)
+mf_value mf_load_checkpoint_opt(const char *folder, mf_value whole, mf_value rows, const mf_load_checkpoint_options *o)
 {
     MF_LAYER;
     MF_SCOPE;
@@ -538,6 +539,7 @@ mf_value(mf_load_checkpoint)(const char *folder, mf_value whole, mf_value rows)
     (void)begin(&c, folder, rows);
     if (c.rank < 0)
         return mf_escape(c.error);
+    c.partial = o && o->partial;
     mf_value made = mf_is_error(rows) ? rows : mf_is_error(whole) ? whole : load_index(&c);
     mf_status status = tell(&c, mf_is_error(made) ? mf_block_until_ready(made) : MF_OK, "read the index");
     for (int p = 0; p < c.processes && !status; p++)

@@ -11,6 +11,7 @@ typedef struct mf_checkpoint {
     int leaf_count, processes, rank;
     int64_t slot, id, shards; /* shards: 0 where there are no rows */
     int64_t *told;            /* by process: its status, slot, id, and rows of each leaf */
+    bool partial;             /* what is loaded may leave leaves where they are */
     mf_value error;           /* what went wrong first; unset where that was said elsewhere */
 } mf_checkpoint;
 

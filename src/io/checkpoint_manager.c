@@ -460,6 +460,6 @@ mf_value mf_checkpoint_manager_restore_opt(mf_checkpoint_manager *m, int64_t ste
     if (snprintf(path, sizeof path, "%s/%lld", m->folder, (long long)step) >= PATH)
         return mf_escape(mf_make_error(MF_ERROR_IO, "%.64s...: the path is longer than %d bytes", m->folder, PATH - 1));
     bool rows = o && o->rows.handle;
-    mf_value both = mf_load_checkpoint(path, like, rows ? o->rows : mf_none());
+    mf_value both = mf_load_checkpoint(path, like, rows ? o->rows : mf_none(), .partial = o && o->partial);
     return mf_escape(mf_is_error(both) || rows ? both : mf_get(both, 0));
 }

@@ -19,7 +19,7 @@ typedef struct mf_named_leaves {
 mf_named_leaves mf_leaves_of(mf_value tree);
 void mf_leaves_free(mf_named_leaves *l);
 /* `like` with what the file (a dict by name) has in place of its leaves; an error that names the file and the array where that is missing,
- * or of another shape or dtype. */
-mf_value mf_leaves_fit(const char *path, mf_value like, mf_value file);
+ * or of another shape or dtype, or, unless it is partial, in the file alone. */
+mf_value mf_leaves_fit(const char *path, mf_value like, mf_value file, bool partial);
 
 #endif

@@ -258,5 +258,5 @@ mf_value mf_load_tree_opt(const char *path, mf_value like, const mf_load_options
     MF_LAYER;
     MF_SCOPE;
     mf_value file = mf_is_safetensors(path) ? mf_safetensors_load(path, like) : mf_load_npz_opt(path, o);
-    return mf_escape(mf_is_error(file) ? file : mf_leaves_fit(path, like, file));
+    return mf_escape(mf_is_error(file) ? file : mf_leaves_fit(path, like, file, o && o->partial));
 }

@@ -309,15 +309,18 @@ static bool chosen(const st_choice *c, const char *name)
 static mf_value dict_of(const st_file *f, const st_choice *c)
 {
     int count = 0;
+    bool other = false;
     mf_value *pairs = f->count < INT32_MAX / 4 ? malloc((f->count * 2 + 1) * sizeof *pairs) : NULL;
     if (!pairs)
         return out_of_memory(f->path);
     for (size_t i = 0; i < f->count; i++) {
         const tensor *t = &f->tensors[i];
-        if (!chosen(c, t->name))
+        bool wanted = chosen(c, t->name), told = c->names && !other;
+        if (!wanted && !told)
             continue;
+        other |= !wanted;
         pairs[count++] = mf_string(t->name);
-        pairs[count++] = mf_from_host(t->dtype->dtype, t->shape, f->bytes + f->data + t->begin);
+        pairs[count++] = !wanted ? mf_i(0) : mf_from_host(t->dtype->dtype, t->shape, f->bytes + f->data + t->begin);
     }
     mf_value made = mf_dict_n(pairs, count);
     free(pairs);

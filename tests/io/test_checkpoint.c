@@ -262,6 +262,9 @@ TEST(errors_name_file_and_member)
     mf_value rows = all_rows();
     check_error(mf_load_checkpoint(folder, mf_dict("x", mf_i(0)), rows), "-whole.npz: expected an array named whole/x");
     check_error(mf_load_checkpoint(folder, whole(0), mf_dict("n", mf_get(rows, "v"))), "index.npz: expected an array named rows/n");
+    mf_value part = mf_dict("v", mf_get(rows, "v"));
+    check_error(mf_load_checkpoint(folder, whole(0), part), "index.npz: the file has rows/");
+    check_same(mf_get(mf_load_checkpoint(folder, whole(0), part, .partial = true), 1, "v"), mf_get(rows, "v"));
     check_error(mf_load_checkpoint(folder, whole(0), mf_set(rows, numbers(MF_SHAPE(8, 3, 5), MF_F64), "v")),
                 "-0.npz: rows/v: expected float64(4, 3, 5)");
     (void)unlink(path_of("a-1.npz"));

@@ -326,6 +326,11 @@ TEST(errors_name_the_folder_and_the_member)
     CHECK_CONTAINS(mf_error(mf_checkpoint_manager_restore(m, 3, mf_dict("a", mf_zeros(MF_SHAPE(4), MF_F32)))),
                    "whole/a: expected float32(4,), the file has float32(3,)");
     CHECK_CONTAINS(mf_error(mf_checkpoint_manager_restore(m, 3, mf_dict("other", 1))), "expected an array named whole/other");
+    mf_value more = mf_dict("bias", mf_f(1), "kernel", mf_f(2), "scale", mf_f(3)), part = mf_dict("kernel", mf_f(0));
+    CHECK_EQ_INT(mf_checkpoint_manager_save(m, 5, mf_dict("dense", more), .rows = mf_dict("a", mf_ones(MF_SHAPE(8), MF_F32))), MF_OK);
+    CHECK_CONTAINS(mf_error(mf_checkpoint_manager_restore(m, 5, mf_dict("dense", part))),
+                   "-whole.npz: the file has whole/dense/bias, which is not asked for");
+    check_same(mf_checkpoint_manager_restore(m, 5, mf_dict("dense", part), .partial = true), mf_dict("dense", mf_dict("kernel", mf_f(2))));
     check_same(mf_checkpoint_manager_restore(m, 3, numbers(0)), numbers(3));
     CHECK_EQ_INT(mf_checkpoint_manager_close(m), MF_OK);
     CHECK_EQ_INT(mf_checkpoint_manager_close(NULL), MF_OK);

@@ -167,6 +167,8 @@ TEST(trees_in_npz)
     mf_value other = mf_set(t, mf_zeros(MF_SHAPE(3), MF_BF16), "conv1", "bias");
     CHECK_CONTAINS(mf_error(mf_load_tree(path, other)), "conv1/bias: expected bfloat16(3,), the file has bfloat16(2,)");
     CHECK_CONTAINS(mf_error(mf_load_tree(path, mf_dict("x", 1))), "expected an array named x");
+    CHECK_CONTAINS(mf_error(mf_load_tree(path, mf_dict())), ".npz: the file has ");
+    CHECK_STR(mf_str(mf_load_tree(path, mf_dict(), .partial = true)), "{}");
     CHECK_EQ_INT(mf_save_npz(path, mf_arange(3, MF_I8)), MF_OK);
     CHECK_STR(mf_str(mf_load_npz(path)), "{'arr_0': [0 1 2]}");
     CHECK_STR(mf_str(mf_load_tree(path, mf_arange(3, MF_I8))), "[0 1 2]");

@@ -124,6 +124,8 @@ TEST(trees_come_back)
     mf_value other = mf_dict("conv", mf_dict("kernel", mf_zeros(MF_SHAPE(2, 3), MF_F32)));
     CHECK_CONTAINS(mf_error(mf_load_tree(in_folder("a"), other)), "a: conv/kernel: expected float32(2, 3), the file has float32(3, 2)");
     CHECK_CONTAINS(mf_error(mf_load_tree(in_folder("a"), mf_dict("w", mf_f(1)))), "a: expected an array named w");
+    CHECK_CONTAINS(mf_error(mf_load_tree(in_folder("a"), mf_dict())), "a: the file has ");
+    CHECK_STR(mf_str(mf_load_tree(in_folder("a"), mf_dict(), .partial = true)), "{}");
     CHECK_EQ_INT(mf_save_safetensors(in_folder("a"), mf_dict_n(NULL, 0)), MF_OK);
     CHECK_EQ_INT(mf_len(mf_load_safetensors(in_folder("a"))), 0);
 }
