@@ -25,7 +25,8 @@ mf_value mf_load_fashion_mnist(const char *folder, const char *split);
 mf_value mf_load_cifar10(const char *folder, const char *split);
 /* -> dict of (n): a column of numbers for each name of the first line, or with .no_header for each
  * number "0", "1", ...; f32 or .dtype. Fields may stand in quotes; an empty one is NaN; blank lines
- * are left out. delimiter 0: a comma. */
+ * are left out. Of integers and bool each field is a whole number that the dtype holds, exactly.
+ * delimiter 0: a comma. MF_ERROR_IO names line and column */
 typedef struct mf_load_csv_options {
     char delimiter;
     bool no_header;

@@ -1,14 +1,33 @@
 /* CSV files of numbers (RFC 4180: fields in quotes may hold delimiters, lines and doubled quotes). Invariant: every line has as many fields
- * as the first; a refusal names the file, the offset, the line and the column. */
+ * as the first; no whole number is changed; a refusal names the file, the offset, the line and the column. */
 #include "data/source.h"
 
 #include <manyfold/data.h>
 
 #include <errno.h>
 #include <locale.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* What a dtype of whole numbers holds. */
+typedef struct csv_range {
+    mf_dtype dtype;
+    int64_t least;
+    uint64_t most;
+} csv_range;
+
+static const csv_range ranges[] = {
+    { MF_BOOL, 0, 1 },        { MF_I8, INT8_MIN, INT8_MAX }, { MF_I16, INT16_MIN, INT16_MAX }, { MF_I32, INT32_MIN, INT32_MAX },
+    { MF_U8, 0, UINT8_MAX },  { MF_U16, 0, UINT16_MAX },     { MF_U32, 0, UINT32_MAX },        { MF_I64, INT64_MIN, INT64_MAX },
+    { MF_U64, 0, UINT64_MAX }
+};
+
+typedef union csv_cell {
+    double number;
+    uint64_t whole; /* of a range: its bits */
+} csv_cell;
 
 typedef struct csv {
     const char *path, *text;
@@ -17,14 +36,15 @@ typedef struct csv {
     int64_t line; /* of the file, from 1 */
     char *field;  /* the field last read, and a zero */
     size_t room;
-    size_t field_at; /* where it begins */
-    bool last;       /* of its line */
+    size_t field_at;        /* where it begins */
+    bool last;              /* of its line */
+    const csv_range *range; /* NULL: of all numbers */
     locale_t numbers;
 } csv;
 
 typedef struct csv_table {
     char **names;
-    double **columns;
+    csv_cell **columns;
     int64_t count, rows, room;
 } csv_table;
 
@@ -115,10 +135,41 @@ static char *trimmed(char *text)
     return text;
 }
 
-static mf_value read_number(csv *c, int64_t column, double *out)
+/* 300 may be 3e2 and 300.0, of which the floats that hold every whole number know all. */
+static bool read_magnitude(const csv *c, const char *text, uint64_t *out)
+{
+    const char *digits = text + (*text == '-' || *text == '+');
+    char *rest;
+    errno = 0;
+    *out = *digits >= '0' && *digits <= '9' ? strtoull(digits, &rest, 10) : 0;
+    if (*digits >= '0' && *digits <= '9' && !*rest)
+        return errno == 0;
+    double number = fabs(strtod_l(text, &rest, c->numbers));
+    bool whole = *text && !*rest && number <= 0x1p53;
+    *out = whole ? (uint64_t)number : 0;
+    return whole && (double)*out == number;
+}
+
+static mf_value read_whole(csv *c, int64_t column, const char *text, uint64_t *out)
+{
+    const csv_range *r = c->range;
+    char expected[160];
+    bool negative = *text == '-';
+    if (read_magnitude(c, text, out) && *out <= (negative ? 0 - (uint64_t)r->least : r->most)) {
+        *out = negative ? 0 - *out : *out;
+        return (mf_value){ 0 };
+    }
+    snprintf(expected, sizeof expected, "a whole number from %lld to %llu, found %s%.64s", (long long)r->least, (unsigned long long)r->most,
+             *text ? "" : "none", text);
+    return wrong(c, c->field_at, column, expected);
+}
+
+static mf_value read_number(csv *c, int64_t column, csv_cell *out)
 {
     char *text = trimmed(c->field), *rest;
-    *out = strtod_l(*text ? text : "nan", &rest, c->numbers); /* nothing is NaN, as numpy.genfromtxt has it */
+    if (c->range)
+        return read_whole(c, column, text, &out->whole);
+    out->number = strtod_l(*text ? text : "nan", &rest, c->numbers); /* nothing is NaN, as numpy.genfromtxt has it */
     return *rest ? wrong(c, c->field_at, column, "a number") : (mf_value){ 0 };
 }
 
@@ -155,7 +206,7 @@ static mf_value read_line(csv *c, csv_table *t)
     if (t->rows == t->room) {
         t->room = t->room ? t->room * 2 : 256;
         for (int64_t i = 0; i < t->count; i++) {
-            double *more = realloc(t->columns[i], (size_t)t->room * sizeof *more);
+            csv_cell *more = realloc(t->columns[i], (size_t)t->room * sizeof *more);
             if (!more)
                 return out_of_memory(c);
             t->columns[i] = more;
@@ -207,13 +258,14 @@ static mf_value read_table(csv *c, csv_table *t, bool named)
 
 static mf_value dict_of(const csv *c, const csv_table *t, mf_dtype dtype)
 {
+    mf_dtype cells = !c->range ? MF_F64 : dtype == MF_U64 ? MF_U64 : MF_I64;
     mf_value *pairs = malloc(((size_t)t->count * 2 + 1) * sizeof *pairs);
     if (!pairs)
         return out_of_memory(c);
     for (int64_t i = 0; i < t->count; i++) {
         pairs[2 * i] = mf_string(t->names[i]);
-        mf_value column = mf_from_host(MF_F64, MF_SHAPE(t->rows), t->columns[i] ? t->columns[i] : &(double){ 0 });
-        pairs[2 * i + 1] = dtype == MF_F64 ? column : mf_astype(column, dtype ? dtype : MF_F32);
+        mf_value column = mf_from_host(cells, MF_SHAPE(t->rows), t->columns[i] ? t->columns[i] : &(csv_cell){ 0 });
+        pairs[2 * i + 1] = dtype == cells ? column : mf_astype(column, dtype);
     }
     mf_value made = mf_dict_n(pairs, (int)(2 * t->count));
     free(pairs);
@@ -226,6 +278,9 @@ mf_value mf_load_csv_opt(const char *path, const mf_load_csv_options *o)
     MF_SCOPE;
     csv c = { .path = path, .delimiter = o && o->delimiter ? o->delimiter : ',', .line = 1 };
     csv_table t = { 0 };
+    mf_dtype dtype = o && o->dtype ? o->dtype : MF_F32;
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+        c.range = ranges[i].dtype == dtype ? &ranges[i] : c.range;
     mf_mapping file;
     mf_value made = mf_data_map(path, &file);
     if (made.handle)
@@ -235,7 +290,7 @@ mf_value mf_load_csv_opt(const char *path, const mf_load_csv_options *o)
     c.numbers = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     made = c.numbers ? read_table(&c, &t, !(o && o->no_header)) : out_of_memory(&c);
     if (!made.handle)
-        made = t.count < INT32_MAX / 4 ? dict_of(&c, &t, o ? o->dtype : MF_DTYPE_DEFAULT) : out_of_memory(&c);
+        made = t.count < INT32_MAX / 4 ? dict_of(&c, &t, dtype) : out_of_memory(&c);
     if (c.numbers)
         freelocale(c.numbers);
     for (int64_t i = 0; i < t.count; i++) {

@@ -265,6 +265,49 @@ TEST(csv_files_are_columns)
     folder_remove(&f);
 }
 
+static mf_value whole_csv(folder *f, const char *fields, mf_dtype dtype)
+{
+    char text[128];
+    snprintf(text, sizeof text, "a,b\n1,%s\n", fields);
+    folder_write(f, "t.csv", text, strlen(text), false);
+    return mf_load_csv(folder_path(f, "t.csv"), .dtype = dtype);
+}
+
+TEST(csv_files_of_whole_numbers_lose_none)
+{
+    MF_SCOPE;
+    folder f;
+    REQUIRE(folder_make(&f));
+    CHECK_STR(mf_str(mf_get(whole_csv(&f, "-2147483648\n1,+7\n1,3e2\n1,4.0", MF_I32), "b")),
+              "[-2147483648           7         300           4]");
+    CHECK_STR(mf_str(mf_get(whole_csv(&f, "9007199254740993\n1,-9223372036854775808", MF_I64), "b")),
+              "[    9007199254740993 -9223372036854775808]");
+    CHECK_STR(mf_str(mf_get(whole_csv(&f, "18446744073709551615", MF_U64), "b")), "[18446744073709551615]");
+    CHECK_STR(mf_str(mf_get(whole_csv(&f, "0", MF_BOOL), "b")), "[False]");
+    CHECK_CONTAINS(mf_error(whole_csv(&f, "2.5", MF_I32)),
+                   "t.csv: at offset 6 (line 2, column 2): expected a whole number from -2147483648 to 2147483647, found 2.5");
+    CHECK_CONTAINS(mf_error(whole_csv(&f, "3000000000", MF_I32)), "(line 2, column 2): expected a whole number from");
+    CHECK_CONTAINS(mf_error(whole_csv(&f, "2\n3,", MF_I32)), "(line 3, column 2): expected a whole number from");
+    static const struct {
+        const char *field;
+        mf_dtype dtype;
+    } bad[] = { { "-1", MF_U64 },
+                { "18446744073709551616", MF_U64 },
+                { "9223372036854775808", MF_I64 },
+                { "1e300", MF_I64 },
+                { "nan", MF_I8 },
+                { "128", MF_I8 },
+                { "-129", MF_I8 },
+                { "256", MF_U8 },
+                { "2", MF_BOOL },
+                { "x", MF_I16 },
+                { "--1", MF_I16 },
+                { "-", MF_I16 } };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        CHECK_CONTAINS(mf_error(whole_csv(&f, bad[i].field, bad[i].dtype)), "(line 2, column 2): expected a whole number from");
+    folder_remove(&f);
+}
+
 /* ------------------------------------------------------------------ batches made ahead */
 
 typedef struct squares {
