@@ -13,6 +13,7 @@
 
 #include <manyfold/io.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -50,6 +51,7 @@ typedef struct st_file {
     tensor *tensors;
     size_t count, room;
     mf_value metadata; /* of all strings, unset: the file has none */
+    char wrong[320];   /* what was expected of a tensor, and which */
 } st_file;
 
 static mf_value damaged(const st_file *f, size_t at, const char *expected)
@@ -215,6 +217,10 @@ static bool read_member(st_file *f, mf_json *j, bool *had_metadata)
     bool metadata = strcmp(name, "__metadata__") == 0;
     if (!metadata && add_tensor(f, j, name, length, at))
         return true;
+    if (!metadata) {
+        snprintf(f->wrong, sizeof f->wrong, "%.160s (tensor %.128s)", j->expected, name);
+        j->expected = f->wrong;
+    }
     free(name);
     if (!metadata)
         return false;

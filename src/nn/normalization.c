@@ -356,10 +356,13 @@ mf_module mf_nn_group_norm_opt(mf_state rngs, int num_features, const mf_nn_grou
     mf_value wrong = layer_check_count("GroupNorm", "num_features", num_features);
     if (wrong.handle)
         return layer_error(wrong);
-    int groups = o->group_size > 0 ? num_features / o->group_size : o->num_groups;
-    if (o->group_size < 0 || groups < 1 || num_features % groups || (o->group_size > 0 && num_features % o->group_size))
-        return layer_error(mf_make_error(MF_ERROR_ARGUMENT, "GroupNorm: %d features do not divide into %d groups of %d", num_features,
-                                         o->group_size ? groups : o->num_groups, o->group_size ? o->group_size : 0));
+    int by = o->group_size ? o->group_size : o->num_groups;
+    if (by < 1 || num_features % by)
+        return layer_error(mf_make_error(MF_ERROR_ARGUMENT,
+                                         o->group_size ? "GroupNorm: %d features do not divide into groups of %d"
+                                                       : "GroupNorm: %d features do not divide into %d groups",
+                                         num_features, by));
+    int groups = o->group_size ? num_features / by : by;
     norm_options norm = NORM_OPTIONS(o);
     layer_members m = { 0 };
     add_members(&m, rngs, num_features, &norm);

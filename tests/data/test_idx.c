@@ -90,6 +90,7 @@ TEST(refuses_broken_files)
     unsigned char bytes[20] = { 0 };
     memcpy(bytes, header_2x3, 12);
     check_bytes_refused(&f, bytes, 0, "at offset 0: expected the magic number (4 bytes), found 0 bytes");
+    check_bytes_refused(&f, bytes, 2, "at offset 0: expected the magic number (4 bytes), found 2 bytes: the file is truncated");
     check_bytes_refused(&f, bytes, 3, "at offset 0: expected the magic number (4 bytes), found 3 bytes: the file is truncated");
     check_bytes_refused(&f, bytes, 6, "at offset 4: expected the size of dimension 0 of 2 (4 bytes), found 2 bytes: the file is truncated");
     check_bytes_refused(&f, bytes, 12, "at offset 12: expected 6 bytes of data from offset 12 on, found 0: the file is truncated");

@@ -148,7 +148,8 @@ TEST(wrong_options_name_the_layer)
     FAILS(mf_call(mf_nn_layer_norm(r, 3, .reduction_axes = MF_INTS(5)), x), "LayerNorm: entry 0 of reduction_axes, 5");
     FAILS(mf_call(mf_nn_rms_norm(r, 3), x, x, x), "RMSNorm takes an input and perhaps a mask, not 3 arguments");
     FAILS(mf_nn_group_norm(r, 6, .num_groups = 4), "GroupNorm: 6 features do not divide into 4 groups");
-    FAILS(mf_nn_group_norm(r, 6, .group_size = 4), "GroupNorm: 6 features do not divide");
+    CHECK_STR(mf_error(mf_nn_group_norm(r, 6, .num_groups = 4)), "GroupNorm: 6 features do not divide into 4 groups");
+    FAILS(mf_nn_group_norm(r, 6, .group_size = 4), "GroupNorm: 6 features do not divide into groups of 4");
     FAILS(mf_call(mf_nn_group_norm(r, 3, .num_groups = 1), mf_ones(MF_SHAPE(3), MF_F32)), "GroupNorm: an input of the shape (3,)");
 }
 
