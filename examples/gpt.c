@@ -7,7 +7,7 @@
 #include <manyfold.h>
 
 #define PROGRAM "gpt"
-#include "command_line.h"
+#include "going_on.h"
 #include "gpt_model.h"
 
 #include <ctype.h>
@@ -24,9 +24,10 @@ enum { bytes = 256 }; /* the vocabulary */
 
 typedef struct settings {
     long long devices, steps, batch, accumulate, length, layers, heads, features, seed, sample;
+    long long pause; /* steps after which to stop; 0: all */
     double learning_rate, dropout, temperature;
     const char *text, *out, *prompt;
-    bool bf16, generate;
+    bool bf16, generate, resume;
 } settings;
 
 static const char usage[] = "usage: gpt [OPTION]...\n"
@@ -45,7 +46,9 @@ static const char usage[] = "usage: gpt [OPTION]...\n"
                             "  --bf16           compute in bfloat16; parameters stay float32\n"
                             "  --seed N         of the parameters, the order of the windows and what is written (0)\n"
                             "  --text PATH      a text, or a folder of some (Debian's licences, /usr/share/common-licenses)\n"
-                            "  --out FOLDER     for the trained parameters (out)\n"
+                            "  --out FOLDER     for curves, metrics, checkpoints and the trained parameters (out)\n"
+                            "  --pause N        stop after so many steps in all, to go on later with --resume (0: no)\n"
+                            "  --resume         go on from the newest checkpoint in the folder after --out\n"
                             "  --generate       train nothing; load the parameters, of the same --layers, --heads and --features\n"
                             "  --sample N       bytes to write (400)\n"
                             "  --prompt TEXT    what to go on from (\"The \")\n"
@@ -74,6 +77,8 @@ static bool set_option(void *of, int option, const char *text)
     case 'o': s->out = text; return true;
     case 'p': s->prompt = text; return *text != 0;
     case 'B': s->bf16 = true; return true;
+    case 'P': return whole_number(text, 0, most, &s->pause);
+    case 'R': s->resume = true; return true;
     case 'g': s->generate = true; return true;
     default: return false;
     }
@@ -102,6 +107,7 @@ static bool read_settings(settings *s, int argc, char **argv, int *status)
         { "text", required_argument, NULL, 't' },    { "out", required_argument, NULL, 'o' },
         { "generate", no_argument, NULL, 'g' },      { "sample", required_argument, NULL, 'S' },
         { "prompt", required_argument, NULL, 'p' },  { "temperature", required_argument, NULL, 'T' },
+        { "pause", required_argument, NULL, 'P' },   { "resume", no_argument, NULL, 'R' },
         { "help", no_argument, NULL, 'h' },          { 0 },
     };
     if (!read_options(argc, argv, options, usage, set_option, s, status))
@@ -199,7 +205,10 @@ typedef struct gpt_run {
     mf_value state;
     mf_value pending; /* the loss of the step that was queued last */
     double loss, counted;
+    size_t text_size;
     mf_loader *train, *test; /* the last tenth of the text is to test with */
+    going_on checkpoints;
+    mf_logbook *book;
 } gpt_run;
 
 /* The loader copies what it needs. False after a message. */
@@ -253,29 +262,13 @@ static bool queue_step(gpt_run *r)
     return true;
 }
 
-static bool train_steps(gpt_run *r)
-{
-    long long steps = r->settings->steps;
-    mf_progress *p = mf_progress_open("Step", steps, .unit = "tokens", .per_step = (double)(r->settings->batch * r->settings->length));
-    bool ok = true;
-    for (long long i = 0; ok && i < steps; i++) {
-        char said[64];
-        ok = queue_step(r) && (i + 1 < steps || settle(r));
-        snprintf(said, sizeof said, "loss %.4f", r->counted > 0 ? r->loss / r->counted : 0);
-        mf_progress_step(p, said);
-        if ((i + 1) % (steps / 10 + 1) == 0) /* the mean since the last line */
-            r->loss = r->counted = 0;
-    }
-    mf_progress_close(p);
-    return ok;
-}
-
 static mf_value eval_step(void *trainer, mf_value params, mf_value tokens)
 {
     return mf_pmean(gpt_loss(trainer, params, tokens), "devices");
 }
 
-static bool evaluate(gpt_run *r)
+/* The mean over the text that is to test with; NaN after an error, which is told. */
+static double evaluate(gpt_run *r)
 {
     double loss = 0;
     int64_t batches = mf_loader_batches(r->test);
@@ -284,11 +277,62 @@ static bool evaluate(gpt_run *r)
         MF_SCOPE;
         mf_value mean = mf_call(r->evaluate, params, mf_shard_batch(next_batch(r->test), mf_local_device_count()));
         if (told(mean))
-            return false;
+            return NAN;
         loss += mf_item_f64(mf_get(mean, 0)) / (double)batches;
     }
-    printf("Test loss %.4f: %.3f bits a byte\n", loss, loss / log(2));
-    return true;
+    return loss;
+}
+
+/* With the key that dropout draws from. */
+static mf_value checkpoint_of(const gpt_run *r)
+{
+    const settings *s = r->settings;
+    const double which[] = { (double)s->steps, (double)s->batch,     (double)s->accumulate, (double)s->length, (double)s->heads,
+                             (double)s->seed,  (double)r->text_size, s->learning_rate,      s->dropout,        s->bf16 };
+    mf_value state = mf_dict("trained", mf_unreplicate(r->state), "rngs", mf_module_values(r->trainer.model, mf_of_type(MF_RANDOM_STATE)));
+    return progress_of(which, sizeof which / sizeof *which, r->train, state);
+}
+
+/* Every tenth of the way: a point of the curves, and a checkpoint. */
+static bool report(gpt_run *r, long long step)
+{
+    MF_SCOPE;
+    double test = evaluate(r), train = r->loss / r->counted;
+    if (isnan(test))
+        return false;
+    r->loss = r->counted = 0; /* the next mean is of what comes */
+    return mf_logbook_write(r->book, step, mf_dict("train", mf_dict("loss", train), "test", mf_dict("loss", test))) == MF_OK &&
+           mf_checkpoint_manager_save(r->checkpoints.manager, step, checkpoint_of(r)) == MF_OK; /* if not, mf_exit_status says why */
+}
+
+static long long steps_done(const gpt_run *r) { return mf_loader_position(r->train); }
+
+static bool train_steps(gpt_run *r)
+{
+    const settings *s = r->settings;
+    long long first = steps_done(r), last = s->pause && s->pause < s->steps ? s->pause : s->steps;
+    mf_progress *p = mf_progress_open("Step", s->steps, .unit = "tokens", .per_step = (double)(s->batch * s->length), .done = first);
+    bool ok = true;
+    for (long long i = first + 1; ok && i <= last; i++) {
+        char said[64];
+        bool reports = i % (s->steps / 10 + 1) == 0 || i == last;
+        ok = queue_step(r) && (!reports || settle(r));
+        snprintf(said, sizeof said, "loss %.4f", r->counted > 0 ? r->loss / r->counted : 0);
+        mf_progress_step(p, said);
+        ok = ok && (!reports || report(r, i));
+    }
+    mf_progress_close(p);
+    if (ok && first < last)
+        printf("\n%s\n", mf_logbook_table(r->book));
+    return ok;
+}
+
+static bool test(gpt_run *r)
+{
+    double loss = evaluate(r);
+    if (!isnan(loss))
+        printf("Test loss %.4f: %.3f bits a byte\n", loss, loss / log(2));
+    return !isnan(loss);
 }
 
 static double parameter_count(mf_value leaves)
@@ -308,21 +352,34 @@ static mf_optimizer optimizer_of(const settings *s)
                     mf_adamw(.schedule = rate, .b2 = 0.99, .weight_decay = 0.1, .mask = mf_path_contains("kernel")));
 }
 
+static bool open_files(gpt_run *r)
+{
+    MF_SCOPE;
+    mf_value state;
+    r->checkpoints = (going_on){ r->settings->out, r->settings->resume, "steps", "--devices", NULL };
+    if (!begin_or_go_on(&r->checkpoints, checkpoint_of(r), r->train, &state))
+        return false;
+    mf_assign(&r->state, mf_replicate(mf_get(state, "trained"), mf_local_devices()));
+    r->book = mf_logbook_open(r->settings->out);
+    return !told(r->state) && mf_module_update(r->trainer.model, mf_get(state, "rngs")) == MF_OK;
+}
+
 static bool start(gpt_run *r)
 {
     const settings *s = r->settings;
     text t = { 0 };
     bool ok = read_text(&t, s->text) && open_loader(&r->train, s, &t, true) && open_loader(&r->test, s, &t, false);
-    mf_value params = mf_module_values(r->trainer.model, mf_of_type(MF_PARAM_STATE));
-    if (ok && !told(params)) {
-        gpt_state first = { .params = params, .opt_state = mf_optim_init(r->trainer.tx, params) };
-        printf("%zu bytes of text in %d files; %d devices with %lld windows of %lld bytes each a step, %lld at a time; %.0f parameters\n",
-               t.size, t.files, mf_device_count(), s->batch / mf_device_count(), s->length, s->batch / mf_device_count() / s->accumulate,
-               parameter_count(mf_tree_leaves(params)));
-        r->state = mf_replicate(gpt_state_pack(first), mf_local_devices());
-    }
+    r->text_size = t.size;
     free(t.at);
-    return ok && !told(r->state);
+    mf_value params = mf_module_values(r->trainer.model, mf_of_type(MF_PARAM_STATE));
+    gpt_state first = { .params = params, .opt_state = mf_optim_init(r->trainer.tx, params) };
+    mf_assign(&r->state, mf_replicate(gpt_state_pack(first), mf_local_devices()));
+    if (!ok || told(r->state) || !open_files(r))
+        return false;
+    printf("%zu bytes of text in %d files; %d devices with %lld windows of %lld bytes each a step, %lld at a time; %.0f parameters\n",
+           t.size, t.files, mf_device_count(), s->batch / mf_device_count(), s->length, s->batch / mf_device_count() / s->accumulate,
+           parameter_count(mf_tree_leaves(params)));
+    return true;
 }
 
 /* ---- the trained parameters */
@@ -331,8 +388,6 @@ static bool save(const gpt_run *r, mf_value params)
 {
     char path[4096];
     if (!path_in(r->settings->out, "gpt.npz", path, sizeof path))
-        return false;
-    if (!make_folder(r->settings->out))
         return false;
     bool saved = mf_save_npz(path, params) == MF_OK; /* if not, mf_exit_status says why */
     if (saved)
@@ -441,9 +496,12 @@ static bool train(const settings *s)
     gpt_trainer still = { .model = mf_nn_eval(r.trainer.model) };
     r.step = mf_pmap2(mf_closure(gpt_train_step, &r.trainer), "devices", .donate_argnums = MF_INTS(0));
     r.evaluate = mf_pmap(mf_closure(eval_step, &still), "devices");
-    bool ok = start(&r) && train_steps(&r) && evaluate(&r);
+    bool ok = start(&r) && train_steps(&r) && test(&r);
     mf_value params = ok ? mf_unreplicate(mf_get(r.state, "params")) : mf_none();
     ok = ok && save(&r, params) && mf_module_update(r.trainer.model, params) == MF_OK && generate(s, r.trainer.model);
+    ok = mf_checkpoint_manager_close(r.checkpoints.manager) == MF_OK && ok;
+    ok = mf_logbook_close(r.book) == MF_OK && ok;
+    mf_clear(&r.state);
     mf_loader_close(r.train);
     mf_loader_close(r.test);
     return ok;

@@ -7,7 +7,7 @@
 #include <manyfold.h>
 
 #define PROGRAM "resnet"
-#include "command_line.h"
+#include "going_on.h"
 #include "resnet_model.h"
 
 #include <stdio.h>
@@ -138,7 +138,7 @@ typedef struct run {
     mf_value pending; /* what the step tells that was queued last */
     double loss, accuracy, steps;
     mf_loader *train, *test;
-    mf_checkpoint_manager *checkpoints;
+    going_on checkpoints;
     mf_logbook *book;
 } run;
 
@@ -210,38 +210,12 @@ static mf_value evaluate(run *r)
     return mf_nn_metric_result(r->judge.metrics, sums);
 }
 
-/* ---- checkpoints: all that the rest of the training follows from */
-
 static mf_value checkpoint_of(const run *r)
 {
     const settings *s = r->settings;
     const double which[] = { (double)s->epochs, (double)s->batch, (double)s->limit,   (double)s->seed,
                              s->learning_rate,  s->weight_decay,  s->label_smoothing, s->plain };
-    return mf_dict("run", mf_from_host(MF_F64, MF_SHAPE(sizeof which / sizeof *which), which), "position",
-                   mf_scalar((double)mf_loader_position(r->train), MF_I64), "state", mf_unreplicate(r->state));
-}
-
-static bool resume(run *r, const char *folder)
-{
-    MF_SCOPE;
-    int64_t epoch = mf_checkpoint_manager_latest_step(r->checkpoints);
-    if (epoch < 0 && r->settings->resume)
-        fprintf(stderr, "resnet: %s has no checkpoint to go on from\n", folder);
-    if (epoch >= 0 && !r->settings->resume)
-        fprintf(stderr, "resnet: %s has a training of %lld epochs: --resume goes on with it, --out names another folder\n", folder,
-                (long long)epoch);
-    if (epoch < 0 || !r->settings->resume)
-        return (epoch >= 0) == r->settings->resume;
-    mf_value now = checkpoint_of(r), saved = mf_checkpoint_manager_restore(r->checkpoints, epoch, now);
-    if (told(saved))
-        return false;
-    if (!mf_item_bool(mf_array_equal(mf_get(saved, "run"), mf_get(now, "run")))) {
-        fprintf(stderr, "resnet: %s is of a training with other settings; --devices alone may change\n", folder);
-        return false;
-    }
-    mf_assign(&r->state, mf_replicate(mf_get(saved, "state"), mf_local_devices()));
-    printf("Going on from %s, after %lld epochs\n", folder, (long long)epoch);
-    return mf_loader_seek(r->train, mf_item_i64(mf_get(saved, "position"))) == MF_OK;
+    return progress_of(which, sizeof which / sizeof *which, r->train, mf_unreplicate(r->state));
 }
 
 /* ---- epochs */
@@ -258,7 +232,7 @@ static bool one_epoch(run *r, long long epoch)
            mf_item_f64(mf_get(test, "accuracy")));
     fflush(stdout);
     return mf_logbook_write(r->book, epoch, mf_dict("train", train, "test", test)) == MF_OK &&
-           mf_checkpoint_manager_save(r->checkpoints, epoch, checkpoint_of(r)) == MF_OK; /* if not, mf_exit_status says why */
+           mf_checkpoint_manager_save(r->checkpoints.manager, epoch, checkpoint_of(r)) == MF_OK; /* if not, mf_exit_status says why */
 }
 
 static bool train_epochs(run *r)
@@ -288,16 +262,14 @@ static double parameter_count(mf_value leaves)
 
 static bool open_files(run *r)
 {
-    char path[4096];
-    if (!path_in(r->settings->out, "checkpoints", path, sizeof path))
+    MF_SCOPE;
+    mf_value state;
+    r->checkpoints = (going_on){ r->settings->out, r->settings->resume, "epochs", "--devices", NULL };
+    if (!begin_or_go_on(&r->checkpoints, checkpoint_of(r), r->train, &state))
         return false;
-    if (!make_folder(r->settings->out))
-        return false;
-    r->checkpoints = mf_checkpoint_manager_open(path, .max_to_keep = 2);
-    if (!resume(r, path))
-        return false;
+    mf_assign(&r->state, mf_replicate(state, mf_local_devices()));
     r->book = mf_logbook_open(r->settings->out);
-    return true;
+    return !told(r->state);
 }
 
 static bool start(run *r)
@@ -343,7 +315,7 @@ static bool train(const settings *s)
                                       .augment = !s->plain },
                          .metrics = mf_nn_multi_metric("loss", mf_nn_average("loss"), "accuracy", mf_nn_accuracy()) } };
     bool ok = start(&r) && train_epochs(&r);
-    ok = mf_checkpoint_manager_close(r.checkpoints) == MF_OK && ok; /* first what is on its way to the disk */
+    ok = mf_checkpoint_manager_close(r.checkpoints.manager) == MF_OK && ok; /* first what is on its way to the disk */
     ok = mf_logbook_close(r.book) == MF_OK && ok;
     ok = ok && save(&r);
     mf_clear(&r.state);

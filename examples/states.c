@@ -7,7 +7,7 @@
 #include <manyfold.h>
 
 #define PROGRAM "states"
-#include "command_line.h"
+#include "going_on.h"
 #include "states_model.h"
 
 #include <stdio.h>
@@ -23,6 +23,7 @@ typedef struct settings {
     long long limit; /* training images; 0: all */
     double learning_rate, decay;
     const char *frozen, *data, *out;
+    bool resume;
 } settings;
 
 static const char usage[] =
@@ -39,8 +40,9 @@ static const char usage[] =
     "  --frozen PATH  parameters that are not trained, by their place: \"lif\", \"kernel\" (lif/recurrent); \"\": none\n"
     "  --seed N       of the parameters, the order of the images and all spikes (0)\n"
     "  --data FOLDER  with the four gzip'd IDX files (where Debian's dataset-fashion-mnist puts them)\n"
-    "  --out FOLDER   for parameters, spikes and curves (out)\n"
+    "  --out FOLDER   for parameters, checkpoints, spikes and curves (out)\n"
     "  --limit N      training images to use, the first N (0: all)\n"
+    "  --resume       go on from the newest checkpoint in the folder after --out, up to --epochs in all\n"
     "  --help         this text\n";
 
 static bool set_option(void *of, int option, const char *text)
@@ -60,6 +62,7 @@ static bool set_option(void *of, int option, const char *text)
     case 'f': s->frozen = text; return true;
     case 'i': s->data = text; return true;
     case 'o': s->out = text; return true;
+    case 'R': s->resume = true; return true;
     default: return false;
     }
 }
@@ -68,13 +71,11 @@ static bool set_option(void *of, int option, const char *text)
 static bool read_settings(settings *s, int argc, char **argv, int *status)
 {
     static const struct option options[] = {
-        { "devices", required_argument, NULL, 'd' }, { "epochs", required_argument, NULL, 'e' },
-        { "batch", required_argument, NULL, 'b' },   { "neurons", required_argument, NULL, 'n' },
-        { "repeats", required_argument, NULL, 'p' }, { "decay", required_argument, NULL, 'y' },
-        { "lr", required_argument, NULL, 'r' },      { "frozen", required_argument, NULL, 'f' },
-        { "seed", required_argument, NULL, 's' },    { "data", required_argument, NULL, 'i' },
-        { "out", required_argument, NULL, 'o' },     { "limit", required_argument, NULL, 'l' },
-        { "help", no_argument, NULL, 'h' },          { 0 },
+        { "devices", required_argument, NULL, 'd' }, { "epochs", required_argument, NULL, 'e' },  { "batch", required_argument, NULL, 'b' },
+        { "neurons", required_argument, NULL, 'n' }, { "repeats", required_argument, NULL, 'p' }, { "decay", required_argument, NULL, 'y' },
+        { "lr", required_argument, NULL, 'r' },      { "frozen", required_argument, NULL, 'f' },  { "seed", required_argument, NULL, 's' },
+        { "data", required_argument, NULL, 'i' },    { "out", required_argument, NULL, 'o' },     { "limit", required_argument, NULL, 'l' },
+        { "resume", no_argument, NULL, 'R' },        { "help", no_argument, NULL, 'h' },          { 0 },
     };
     if (!read_options(argc, argv, options, usage, set_option, s, status))
         return false;
@@ -126,6 +127,7 @@ typedef struct run {
     mf_value pending;                     /* what the step that was queued last gives */
     double loss, accuracy, spikes, steps; /* of the epoch so far: sums */
     mf_loader *train, *test;
+    going_on checkpoints;
     mf_logbook *book;
 } run;
 
@@ -229,10 +231,19 @@ static bool evaluate(run *r, score *out)
     return true;
 }
 
+/* All states: the optimiser is over the model. */
+static mf_value checkpoint_of(const run *r)
+{
+    const settings *s = r->settings;
+    const double which[] = { (double)s->batch, (double)s->limit, (double)s->seed, (double)s->repeats, s->learning_rate, s->decay };
+    return progress_of(which, sizeof which / sizeof *which, r->train, mf_module_values(r->trainer.optimizer, mf_everything()));
+}
+
 static bool train_epochs(run *r)
 {
     score tested = { 0 };
-    for (long long epoch = 1; epoch <= r->settings->epochs; epoch++) {
+    long long first = mf_loader_position(r->train) / mf_loader_batches(r->train);
+    for (long long epoch = first + 1; epoch <= r->settings->epochs; epoch++) {
         MF_SCOPE;
         if (!train_epoch(r, epoch) || !evaluate(r, &tested))
             return false;
@@ -240,7 +251,8 @@ static bool train_epochs(run *r)
                tested.loss, tested.accuracy, 100 * r->spikes / r->steps);
         mf_value train = mf_dict("loss", r->loss / r->steps, "accuracy", r->accuracy / r->steps, "spikes", r->spikes / r->steps);
         mf_value test = mf_dict("loss", tested.loss, "accuracy", tested.accuracy);
-        if (mf_logbook_write(r->book, epoch, mf_dict("train", train, "test", test)) != MF_OK)
+        if (mf_logbook_write(r->book, epoch, mf_dict("train", train, "test", test)) != MF_OK ||
+            mf_checkpoint_manager_save(r->checkpoints.manager, epoch, checkpoint_of(r)) != MF_OK)
             return false; /* mf_exit_status says why */
     }
     printf("\n%s\n", mf_logbook_table(r->book));
@@ -287,24 +299,29 @@ static bool choose(const settings *s, mf_module model, mf_filter *frozen)
 {
     *frozen = *s->frozen ? mf_path_contains(s->frozen) : mf_filter_not(mf_everything());
     mf_filter param = mf_of_type(MF_PARAM_STATE);
-    double all = size_of(mf_module_values(model, param)), still = size_of(mf_module_values(model, mf_filter_all(param, *frozen)));
-    if (*s->frozen && still == 0) {
+    if (*s->frozen && size_of(mf_module_values(model, mf_filter_all(param, *frozen))) == 0) {
         fprintf(stderr, "states: --frozen '%s' is in no parameter's path\n", s->frozen);
         return false;
     }
-    mf_print(model);
-    printf("%.0f of %.0f parameters are trained\n", all - still, all);
     return true;
 }
 
-static bool start(run *r)
+static void show(const run *r)
 {
-    const settings *s = r->settings;
-    if (!(r->train = open_loader(s, "train")) || !(r->test = open_loader(s, "test")))
+    mf_print(r->trainer.model);
+    printf("%.0f of %.0f parameters are trained\n", size_of(mf_module_values(r->trainer.model, r->trainer.trained)),
+           size_of(mf_module_values(r->trainer.model, mf_of_type(MF_PARAM_STATE))));
+}
+
+static bool open_files(run *r)
+{
+    MF_SCOPE;
+    mf_value states;
+    r->checkpoints = (going_on){ r->settings->out, r->settings->resume, "epochs", "--epochs", NULL };
+    if (!begin_or_go_on(&r->checkpoints, checkpoint_of(r), r->train, &states) || mf_module_update(r->trainer.optimizer, states) != MF_OK)
         return false;
-    if (!make_folder(s->out))
-        return false;
-    r->book = mf_logbook_open(s->out);
+    r->book = mf_logbook_open(r->settings->out);
+    show(r);
     return true;
 }
 
@@ -326,14 +343,15 @@ static bool train(const settings *s)
     mf_module model = snn(mf_random_state((uint64_t)s->seed), &size, MF_SHAPE(s->devices, s->batch / s->devices));
     mf_filter frozen;
     int64_t steps = side * s->repeats;
-    bool ok = start(&r) && choose(s, model, &frozen);
+    bool ok = (r.train = open_loader(s, "train")) && (r.test = open_loader(s, "test")) && choose(s, model, &frozen);
     if (ok) {
         r.trainer = snn_train(model, frozen, s->learning_rate, s->repeats);
         r.step = snn_map(mf_closure(snn_train_step, &r.trainer));
         r.look = snn_map(mf_closure(look, &r.trainer.model));
         r.judge = mf_pmap(mf_closure(judge, &steps), "devices");
-        ok = train_epochs(&r) && save(&r) && draw(&r);
+        ok = open_files(&r) && train_epochs(&r) && save(&r) && draw(&r);
     }
+    ok = mf_checkpoint_manager_close(r.checkpoints.manager) == MF_OK && ok;
     ok = mf_logbook_close(r.book) == MF_OK && ok;
     mf_loader_close(r.train);
     mf_loader_close(r.test);

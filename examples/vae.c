@@ -6,7 +6,7 @@
 #include <manyfold.h>
 
 #define PROGRAM "vae"
-#include "command_line.h"
+#include "going_on.h"
 #include "vae_model.h"
 
 #include <stdio.h>
@@ -22,7 +22,7 @@ typedef struct settings {
     long long limit; /* training images; 0: all */
     double learning_rate;
     const char *data, *out;
-    bool generate;
+    bool generate, resume;
 } settings;
 
 static const char usage[] =
@@ -37,8 +37,9 @@ static const char usage[] =
     "  --lr RATE      Adam's learning rate (0.001)\n"
     "  --seed N       of the parameters, the order of the images and all draws (0)\n"
     "  --data FOLDER  with the four gzip'd IDX files (where Debian's dataset-fashion-mnist puts them)\n"
-    "  --out FOLDER   for parameters, pictures and curves (out)\n"
+    "  --out FOLDER   for parameters, checkpoints, pictures and curves (out)\n"
     "  --limit N      training images to use, the first N (0: all)\n"
+    "  --resume       go on from the newest checkpoint in the folder after --out, up to --epochs in all\n"
     "  --generate     train nothing; load the parameters, of the same --hidden and --latents, and draw\n"
     "  --help         this text\n";
 
@@ -57,6 +58,7 @@ static bool set_option(void *of, int option, const char *text)
     case 'r': return number(text, &s->learning_rate) && s->learning_rate > 0;
     case 'i': s->data = text; return true;
     case 'o': s->out = text; return true;
+    case 'R': s->resume = true; return true;
     case 'g': s->generate = true; return true;
     default: return false;
     }
@@ -66,19 +68,13 @@ static bool set_option(void *of, int option, const char *text)
 static bool read_settings(settings *s, int argc, char **argv, int *status)
 {
     static const struct option options[] = {
-        { "devices", required_argument, NULL, 'd' },
-        { "epochs", required_argument, NULL, 'e' },
-        { "batch", required_argument, NULL, 'b' },
-        { "hidden", required_argument, NULL, 'w' },
-        { "latents", required_argument, NULL, 'z' },
-        { "lr", required_argument, NULL, 'r' },
-        { "seed", required_argument, NULL, 's' },
-        { "data", required_argument, NULL, 'i' },
-        { "out", required_argument, NULL, 'o' },
-        { "limit", required_argument, NULL, 'l' },
-        { "generate", no_argument, NULL, 'g' },
-        { "help", no_argument, NULL, 'h' },
-        { 0 },
+        { "devices", required_argument, NULL, 'd' }, { "epochs", required_argument, NULL, 'e' },
+        { "batch", required_argument, NULL, 'b' },   { "hidden", required_argument, NULL, 'w' },
+        { "latents", required_argument, NULL, 'z' }, { "lr", required_argument, NULL, 'r' },
+        { "seed", required_argument, NULL, 's' },    { "data", required_argument, NULL, 'i' },
+        { "out", required_argument, NULL, 'o' },     { "limit", required_argument, NULL, 'l' },
+        { "resume", no_argument, NULL, 'R' },        { "generate", no_argument, NULL, 'g' },
+        { "help", no_argument, NULL, 'h' },          { 0 },
     };
     if (!read_options(argc, argv, options, usage, set_option, s, status))
         return false;
@@ -135,6 +131,7 @@ typedef struct run {
     mf_value state;
     mf_value pending; /* what the step that was queued last gives */
     mf_loader *train, *test;
+    going_on checkpoints;
     mf_logbook *book;
 } run;
 
@@ -217,16 +214,27 @@ static bool evaluate(run *r, tally *t)
     return true;
 }
 
+/* With each device's own key. */
+static mf_value checkpoint_of(const run *r)
+{
+    const settings *s = r->settings;
+    const double which[] = { (double)s->batch, (double)s->limit, (double)s->seed, s->learning_rate };
+    mf_value state = mf_set(mf_unreplicate(r->state), mf_get(r->state, "key"), "key");
+    return progress_of(which, sizeof which / sizeof *which, r->train, state);
+}
+
 static bool train_epochs(run *r)
 {
-    for (long long epoch = 1; epoch <= r->settings->epochs; epoch++) {
+    long long first = mf_loader_position(r->train) / mf_loader_batches(r->train);
+    for (long long epoch = first + 1; epoch <= r->settings->epochs; epoch++) {
         MF_SCOPE;
         tally trained = { 0 }, tested = { 0 };
         if (!train_epoch(r, epoch, &trained) || !evaluate(r, &tested))
             return false;
         printf("Epoch %lld/%lld: test loss %.2f: reconstruction %.2f, KL %.2f\n", epoch, r->settings->epochs, tested.sums[0] / tested.count,
                tested.sums[1] / tested.count, tested.sums[2] / tested.count);
-        if (mf_logbook_write(r->book, epoch, mf_dict("train", means_of(&trained), "test", means_of(&tested))) != MF_OK)
+        if (mf_logbook_write(r->book, epoch, mf_dict("train", means_of(&trained), "test", means_of(&tested))) != MF_OK ||
+            mf_checkpoint_manager_save(r->checkpoints.manager, epoch, checkpoint_of(r)) != MF_OK)
             return false; /* mf_exit_status says why */
     }
     printf("\n%s\n", mf_logbook_table(r->book));
@@ -284,19 +292,30 @@ static mf_module model_of(const settings *s)
     return vae(mf_random_state((uint64_t)s->seed), &size);
 }
 
+static bool open_files(run *r)
+{
+    MF_SCOPE;
+    mf_value state;
+    r->checkpoints = (going_on){ r->settings->out, r->settings->resume, "epochs", "--epochs", NULL };
+    if (!begin_or_go_on(&r->checkpoints, checkpoint_of(r), r->train, &state))
+        return false;
+    mf_assign(&r->state, vae_replicated(state));
+    r->book = mf_logbook_open(r->settings->out);
+    return !told(r->state);
+}
+
 static bool start(run *r)
 {
     const settings *s = r->settings;
     if (!(r->train = open_loader(s, "train")) || !(r->test = open_loader(s, "test")))
         return false;
-    if (!make_folder(s->out))
-        return false;
-    r->book = mf_logbook_open(s->out);
     mf_value params = mf_module_values(r->trainer.model, mf_of_type(MF_PARAM_STATE));
+    mf_assign(&r->state, vae_first_state(&r->trainer, params, mf_random_key((uint64_t)s->seed)));
+    if (told(r->state) || !open_files(r))
+        return false;
     printf("%d devices with %lld images each a step; %.0f parameters\n", mf_device_count(), s->batch / mf_device_count(),
            parameter_count(mf_tree_leaves(params)));
-    r->state = vae_first_state(&r->trainer, params, mf_random_key((uint64_t)s->seed));
-    return !told(r->state);
+    return true;
 }
 
 static bool save(const settings *s, mf_value params)
@@ -317,7 +336,9 @@ static bool train(const settings *s)
     bool ok = start(&r) && train_epochs(&r);
     mf_value params = ok ? mf_unreplicate(mf_get(r.state, "params")) : mf_none();
     ok = ok && save(s, params) && draw(s, r.trainer.model, params);
+    ok = mf_checkpoint_manager_close(r.checkpoints.manager) == MF_OK && ok;
     ok = mf_logbook_close(r.book) == MF_OK && ok;
+    mf_clear(&r.state);
     mf_loader_close(r.train);
     mf_loader_close(r.test);
     return ok;

@@ -104,15 +104,21 @@ static inline mf_value vae_train_step(void *trainer, mf_value state, mf_value im
     return mf_tuple(vae_state_pack(s), mf_pmean(mf_get(loss_and_metrics, 1), "devices"));
 }
 
-/* The state before the first step, with a row for each device: the same parameters, and a key of its own. The scope ends with what no step
- * may write to: the keys before they were placed. */
+/* A state as all devices have it, but for the keys, of which there is a row for each: with a row of all for each device. */
+static inline mf_value vae_replicated(mf_value state)
+{
+    mf_device_list devices = mf_local_devices();
+    vae_state s = vae_state_unpack(state);
+    return vae_state_pack((vae_state){ mf_replicate(s.params, devices), mf_replicate(s.opt_state, devices), mf_place(s.key, devices) });
+}
+
+/* The state before the first step: the same parameters on each device, and a key of its own. The scope ends with what no step may write to:
+ * the keys before they were placed. */
 static inline mf_value vae_first_state(const vae_trainer *t, mf_value params, mf_value key)
 {
     MF_SCOPE;
-    mf_device_list devices = mf_local_devices();
-    vae_state s = { .params = mf_replicate(params, devices), .opt_state = mf_replicate(mf_optim_init(t->tx, params), devices) };
-    s.key = mf_place(mf_random_split(key, devices.count), devices);
-    return mf_escape(vae_state_pack(s));
+    vae_state s = { params, mf_optim_init(t->tx, params), mf_random_split(key, mf_local_device_count()) };
+    return mf_escape(vae_replicated(vae_state_pack(s)));
 }
 
 /* ---- pictures */

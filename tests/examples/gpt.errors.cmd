@@ -27,6 +27,18 @@ while [ $i -lt 40 ]; do
 done >fox.txt
 "$EXAMPLE" --text fox.txt --layers 1 --features 8 --heads 1 --length 8 --batch 8 --accumulate 1 --steps 1 --sample 0 >printed
 fails --generate --layers 1 --features 16 --heads 1
+echo "== nothing to go on from"
+fails --text fox.txt --batch 8 --accumulate 1 --length 8 --out other --resume
+echo "== a training is there"
+small="--text fox.txt --layers 1 --heads 1 --length 8 --batch 8 --accumulate 1"
+# shellcheck disable=SC2086
+fails $small --features 8 --steps 1
+echo "== of another run"
+# shellcheck disable=SC2086
+fails $small --features 8 --steps 2 --resume
+echo "== of another size"
+# shellcheck disable=SC2086
+fails $small --features 16 --steps 1 --resume
 echo "== options"
 fails --steps many
 fails --temperature -1

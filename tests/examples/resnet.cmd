@@ -12,7 +12,7 @@ plain() {
 "$EXAMPLE" $small --devices 4 --out paused --resume | plain
 # shellcheck disable=SC2086
 "$EXAMPLE" $small --devices 4 --out whole >printed
-ls paused paused/checkpoints | sed 's/tfevents.*/tfevents/' | uniq
+ls paused paused/resnet-checkpoints | sed 's/tfevents.*/tfevents/' | uniq
 cmp paused/resnet.safetensors whole/resnet.safetensors && echo "the same to the bit"
 tail -n 1 whole/metrics.jsonl | python3 -c '
 import json, sys

@@ -11,5 +11,14 @@ import struct
 print(*struct.unpack('>II', open('trained/spikes.png', 'rb').read()[16:24]))"
 echo "== other things frozen"
 for frozen in "" lif bias; do
-    "$EXAMPLE" --data data --batch 32 --epochs 1 --neurons 8 --repeats 2 --limit 32 --frozen "$frozen" | grep trained
+    "$EXAMPLE" --data data --batch 32 --epochs 1 --neurons 8 --repeats 2 --limit 32 --frozen "$frozen" --out "other-$frozen" | grep trained
 done
+echo "== a training that is gone on with has the same bits"
+small="--data data --batch 32 --neurons 8 --limit 96"
+# shellcheck disable=SC2086
+"$EXAMPLE" $small --epochs 1 --out paused >printed
+# shellcheck disable=SC2086
+"$EXAMPLE" $small --epochs 2 --out paused --resume | grep -E "^Going|: test" | sed 's/loss.*/loss/'
+# shellcheck disable=SC2086
+"$EXAMPLE" $small --epochs 2 --out whole >printed
+cmp paused/states.npz whole/states.npz && cmp paused/spikes.png whole/spikes.png && echo "the same to the bit"

@@ -16,6 +16,16 @@ echo "== a folder that cannot be made"
 fails --data data --batch 32 --out nowhere/out
 echo "== nothing of that name to freeze"
 fails --data data --batch 32 --frozen lif/kernel
+echo "== nothing to go on from"
+fails --data data --batch 32 --out other --resume
+"$EXAMPLE" --data data --batch 32 --neurons 4 --epochs 1 >printed
+echo "== a training is there"
+fails --data data --batch 32 --neurons 4
+echo "== of another run"
+fails --data data --batch 32 --neurons 4 --lr 0.1 --resume
+echo "== with other parameters frozen"
+fails --data data --batch 32 --neurons 4 --frozen "" --resume
+fails --data data --batch 32 --neurons 4 --frozen bias --resume
 echo "== options"
 fails --epochs many
 fails --decay 2

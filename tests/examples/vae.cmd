@@ -17,3 +17,12 @@ cmp reconstructions.png trained/reconstructions.png
 python3 -c "
 import struct
 print(*(struct.unpack('>II', open(f'trained/{name}.png', 'rb').read()[16:24]) for name in ('samples', 'reconstructions')))"
+echo "== a training that is gone on with has the same bits"
+small="--data data --batch 32 --hidden 8 --latents 2 --limit 128"
+# shellcheck disable=SC2086
+"$EXAMPLE" $small --epochs 1 --out paused >printed
+# shellcheck disable=SC2086
+"$EXAMPLE" $small --epochs 2 --out paused --resume | grep -E "^Going|: test" | sed 's/loss.*/loss/'
+# shellcheck disable=SC2086
+"$EXAMPLE" $small --epochs 2 --out whole >printed
+cmp paused/vae.npz whole/vae.npz && cmp paused/samples.png whole/samples.png && echo "the same to the bit"

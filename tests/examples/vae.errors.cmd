@@ -22,6 +22,14 @@ fails --data data --out nowhere --generate
 echo "== a model of another size"
 "$EXAMPLE" --data data --batch 32 --epochs 1 --hidden 8 --latents 2 >printed
 fails --data data --generate --hidden 8 --latents 3
+echo "== nothing to go on from"
+fails --data data --batch 32 --out other --resume
+echo "== a training is there"
+fails --data data --batch 32 --hidden 8 --latents 2
+echo "== of another run"
+fails --data data --batch 32 --hidden 8 --latents 2 --lr 0.1 --resume
+echo "== on other devices"
+fails --data data --batch 32 --hidden 8 --latents 2 --devices 4 --resume
 echo "== options"
 fails --epochs many
 fails --lr -1
