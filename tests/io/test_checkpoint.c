@@ -279,12 +279,13 @@ TEST(files_of_two_checkpoints_do_not_mix)
 {
     new_folder();
     save("44", 1);
-    CHECK_EQ_INT(rename(path_of("a-1.npz"), "/tmp/mf_checkpoint_other"), 0);
+    char to[192], other[64];
+    snprintf(to, sizeof to, "%s", path_of("a-1.npz"));
+    snprintf(other, sizeof other, "/tmp/mf_checkpoint_other_%d", (int)getpid());
+    CHECK_EQ_INT(rename(to, other), 0);
     save("44", 2);
     save("44", 3);
-    char to[192];
-    snprintf(to, sizeof to, "%s", path_of("a-1.npz"));
-    CHECK_EQ_INT(rename("/tmp/mf_checkpoint_other", to), 0);
+    CHECK_EQ_INT(rename(other, to), 0);
     check_error(mf_load_checkpoint(folder, whole(0), all_rows()), "a-1.npz: expected a file of the checkpoint that the index names");
 }
 
