@@ -9,6 +9,7 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -72,7 +73,7 @@ static const char *look_in_file(const char *path, uintptr_t value)
     return name;
 }
 
-const char *mf_symbol_of(const void *function)
+static const char *find_name(const void *function)
 {
     MF_UNCANCELLED;
     Dl_info info;
@@ -88,6 +89,33 @@ const char *mf_symbol_of(const void *function)
     char text[32];
     snprintf(text, sizeof text, "function at %p", function);
     return mf_intern(text);
+}
+
+/* Each closure asks for the name of its function, the same one in a loop. Of a library that was closed a name may stay; nothing depends on
+ * it. */
+static struct {
+    const void *function;
+    const char *name;
+} known[256];
+static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static const char *known_name(const void *function, const char *found)
+{
+    size_t at = (size_t)((uintptr_t)function >> 4) % (sizeof known / sizeof *known);
+    pthread_mutex_lock(&known_lock);
+    if (found) {
+        known[at].function = function;
+        known[at].name = found;
+    }
+    const char *name = known[at].function == function ? known[at].name : NULL;
+    pthread_mutex_unlock(&known_lock);
+    return name;
+}
+
+const char *mf_symbol_of(const void *function)
+{
+    const char *name = known_name(function, NULL);
+    return name ? name : known_name(function, find_name(function));
 }
 
 bool mf_symbol_bind(void *library, const char *name, void *slot)

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 /* "loss" for the function that starts at this address, static ones too where the program keeps its symbol table; else
- * "function at 0x…". Immortal. Slow (reads the program's file when the dynamic symbols do not know): once a function. */
+ * "function at 0x…". Immortal. The first time it is slow: it reads the program's file when the dynamic symbols do not know. */
 const char *mf_symbol_of(const void *function);
 /* *slot, a function pointer, from a library that was opened; false and NULL where it has none of this name. */
 bool mf_symbol_bind(void *library, const char *name, void *slot);
