@@ -149,7 +149,8 @@ mf_value mf_triu(mf_value x, int k MF_DEFAULT_(0));
 mf_value mf_tile(mf_value x, mf_ints reps);
 /* (..., n, ...) -> (..., count * n, ...): each element so often; MF_ALL: of the raveled array */
 mf_value mf_repeat(mf_value x, int64_t count, mf_axis axis MF_DEFAULT_(MF_ALL));
-/* x -> x: what leaves at the end comes in at the front; MF_ALL: through all elements */
+/* x -> x: what leaves at the end comes in at the front, along an axis or each of mf_axes(...);
+ * MF_ALL: through all elements */
 mf_value mf_roll(mf_value x, int64_t shift, mf_axis axis MF_DEFAULT_(MF_ALL));
 /* (..., m, ...) -> (..., m - n, ...): the n-th difference of neighbours */
 mf_value mf_diff(mf_value x, int n MF_DEFAULT_(1), int axis MF_DEFAULT_(-1));
@@ -220,7 +221,8 @@ mf_value mf_all_opt(mf_value x, const mf_reduce_options *o);
 /* (..., n, ...) -> (...): i32, the first of equals; a NaN wins. MF_ALL: in the raveled array */
 mf_value mf_argmax(mf_value x, mf_axis axis MF_DEFAULT_(MF_ALL));
 mf_value mf_argmin(mf_value x, mf_axis axis MF_DEFAULT_(MF_ALL));
-/* (..., n, ...) -> (...): linear between neighbours; NaN where there is one. f32 of integers */
+/* (..., n, ...) -> (...): linear between neighbours; NaN where there is one. f32 of integers; of
+ * several axes together, mf_axes(...) */
 mf_value mf_median(mf_value x, mf_axis axis MF_DEFAULT_(MF_ALL));
 /* (..., n, ...), q -> q's shape, then (...): likewise; q: a number in [0, 1], or a vector */
 mf_value mf_quantile(mf_value x, mf_value q, mf_axis axis MF_DEFAULT_(MF_ALL));

@@ -80,6 +80,9 @@ typedef struct mf_named_axis {
     mf_axis axis;
 } mf_named_axis;
 mf_axis mf_axes_dict_n(const mf_named_axis *axes, int count);
+/* axis -> C: those of `rank` dimensions that a number, mf_axes(...) of numbers or MF_ALL names, none
+ * negative; count is -1 where one is beyond the rank or named twice */
+mf_ints mf_axes_of(mf_axis axis, int rank);
 #ifndef __cplusplus
 #define mf_unpack(x, ...)                                                        \
     mf_unpack_n(MF_V_(x, "mf_unpack: tree"), (mf_value *const[]){ __VA_ARGS__ }, \

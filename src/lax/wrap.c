@@ -345,6 +345,8 @@ bool mf_promote3(mf_value *a, mf_value *b, mf_value *c, const char *op)
 /* ---- axes */
 bool mf_normal_axis(int64_t axis, int rank, const char *op, int64_t *out, mf_value *error)
 {
+    if (mf_axis_is_tree(axis) || axis == MF_ALL || axis == MF_NONE)
+        return failed(error, mf_fail(MF_ERROR_AXIS, "%s: axis must be one number here", op));
     if (axis < -rank || axis >= rank)
         return failed(error, mf_fail(MF_ERROR_AXIS, "%s: axis %lld is out of bounds for an array of rank %d", op, (long long)axis, rank));
     *out = axis < 0 ? axis + rank : axis;

@@ -1,6 +1,6 @@
 /* Elements put elsewhere: tile, repeat, roll, diff, diag, trace, meshgrid.
  * Invariant: shifts, counts and offsets are C numbers, so that every result has a known shape. */
-#include <manyfold.h>
+#include "numpy/axis.h"
 
 /* Every element (or, with `whole`, the whole line) `count` times along the axis. */
 static mf_value multiplied(mf_value x, int64_t count, int axis, bool whole)
@@ -32,47 +32,39 @@ mf_value(mf_tile)(mf_value x, mf_ints reps)
     return x;
 }
 
-/* The axis from the front; MF_ALL makes one dimension of *x. -1 and an error in *x when there is none such. */
-static int plain_axis(mf_value *x, mf_axis axis, const char *op)
-{
-    if (axis == MF_ALL) {
-        *x = mf_ravel(*x);
-        axis = 0;
-    }
-    int rank = mf_ndim(*x);
-    if (rank < 0)
-        *x = mf_add(*x, 0); /* the error itself, or what says that this is no array */
-    else if (axis < -rank || axis >= rank)
-        *x = mf_make_error(MF_ERROR_AXIS, "%s: axis %lld is out of bounds for an array of rank %d", op, (long long)axis, rank);
-    return mf_is_error(*x) ? -1 : (int)(axis < 0 ? axis + rank : axis);
-}
-
 mf_value(mf_repeat)(mf_value x, int64_t count, mf_axis axis)
 {
-    int at = plain_axis(&x, axis, "repeat");
+    int at = numpy_axis(&x, axis, "repeat");
     if (at >= 0 && count < 0)
         return mf_make_error(MF_ERROR_ARGUMENT, "repeat: the number of repetitions must not be negative, not %lld", (long long)count);
     return at < 0 ? x : multiplied(x, count, at, false);
 }
 
+static mf_value rolled(mf_value x, int64_t shift, int axis)
+{
+    int64_t n = mf_dim(x, axis);
+    if (n < 1)
+        return x;
+    shift = (shift % n + n) % n;
+    mf_value back = mf_slice_in_dim(x, n - shift, n, 1, axis), front = mf_slice_in_dim(x, 0, n - shift, 1, axis);
+    return shift ? mf_concatenate(mf_list(back, front), axis) : x;
+}
+
 mf_value(mf_roll)(mf_value x, int64_t shift, mf_axis axis)
 {
     MF_LAYER;
-    mf_shape shape = mf_shape_of(x);
-    int at = plain_axis(&x, axis, "roll");
-    int64_t n = at < 0 ? 0 : mf_dim(x, at);
-    if (n == 0)
-        return x;
-    shift = (shift % n + n) % n;
-    mf_value back = mf_slice_in_dim(x, n - shift, n, 1, at), front = mf_slice_in_dim(x, 0, n - shift, 1, at);
-    mf_value rolled = shift ? mf_concatenate(mf_list(back, front), at) : x;
-    return axis == MF_ALL ? mf_reshape(rolled, shape) : rolled;
+    if (axis == MF_ALL && mf_ndim(x) >= 0)
+        return mf_reshape(rolled(mf_ravel(x), shift, 0), mf_shape_of(x));
+    mf_ints at = numpy_axes(&x, axis, "roll");
+    for (int i = 0; i < at.count; i++)
+        x = rolled(x, shift, (int)at.at[i]);
+    return x;
 }
 
 mf_value(mf_diff)(mf_value x, int n, int axis)
 {
     MF_LAYER;
-    int at = plain_axis(&x, axis, "diff");
+    int at = numpy_axis(&x, axis, "diff");
     if (at >= 0 && n < 0)
         return mf_make_error(MF_ERROR_ARGUMENT, "diff: the order must not be negative, not %d", n);
     for (int i = 0; at >= 0 && i < n && mf_dim(x, at) > 0; i++) {

@@ -1,6 +1,6 @@
 /* quantile, median, searchsorted, bincount: where numbers fall.
  * Invariant: a NaN in a line makes its quantiles NaN; searchsorted counts NaN as the greatest, as sorting does. */
-#include <manyfold.h>
+#include "numpy/axis.h"
 
 #include <math.h>
 
@@ -13,19 +13,43 @@ static mf_value as_float(mf_value x)
     return d == MF_F64 || is_half_or_single(d) ? x : mf_astype(x, d == MF_I64 || d == MF_U64 ? MF_F64 : MF_F32);
 }
 
-/* The line in which to look: the axis moved to the end, or everything in one dimension. */
-static mf_value as_line(mf_value x, mf_axis axis) { return axis == MF_ALL ? mf_ravel(x) : mf_moveaxis(x, (int)axis, -1); }
-
-mf_value(mf_quantile)(mf_value x, mf_value q, mf_axis axis)
+/* The lines in which to look: the axes moved to the end, as one dimension; MF_ALL: everything. */
+static mf_value as_lines(mf_value x, mf_axis axis, const char *op)
 {
-    mf_value line = as_float(as_line(x, axis));
+    mf_ints at = numpy_axes(&x, axis, op), order = { .count = 0 };
+    mf_shape shape = { .rank = 0 };
+    int64_t length = 1;
+    unsigned moved = 0;
+    if (mf_is_error(x))
+        return x;
+    for (int i = 0; i < at.count; i++) {
+        moved |= 1u << at.at[i];
+        length *= mf_dim(x, (int)at.at[i]);
+    }
+    for (int i = 0; i < mf_ndim(x); i++)
+        if (!(moved >> i & 1)) {
+            order.at[order.count++] = i;
+            shape.dims[shape.rank++] = mf_dim(x, i);
+        }
+    for (int i = 0; i < at.count; i++)
+        order.at[order.count++] = at.at[i];
+    shape.dims[shape.rank++] = length;
+    return mf_reshape(mf_ndim(x) > 1 ? mf_transpose(x, order) : x, shape);
+}
+
+static mf_value quantile(mf_value x, mf_value q, mf_axis axis, const char *op)
+{
+    mf_dtype given = mf_dtype_of(x);
+    if (given == MF_C64 || given == MF_C128)
+        return mf_make_error(MF_ERROR_DTYPE, "%s: complex numbers have no order", op);
+    mf_value line = as_float(as_lines(x, axis, op));
     if (mf_is_error(line))
         return line;
     mf_dtype d = mf_dtype_of(line);
     q = mf_astype(!mf_is_error(q) && mf_ndim(q) < 0 ? mf_stack(q, 0) : q, d);
     int64_t n = mf_dim(line, -1);
     if (mf_ndim(q) > 1 || n < 1)
-        return mf_make_error(MF_ERROR_SHAPE, n < 1 ? "quantile of no elements" : "quantile: q is a number or a list of numbers");
+        return mf_make_error(MF_ERROR_SHAPE, n < 1 ? "%s of no elements" : "%s: q is a number or a list of numbers", op);
     mf_value broken = mf_any(mf_isnan(line), .axis = -1, .keepdims = true);
     line = mf_sort(mf_where(broken, mf_scalar((double)NAN, d), line), -1);
     mf_value place = mf_mul(q, mf_scalar((double)(n - 1), d)), below = mf_floor(place);
@@ -36,10 +60,16 @@ mf_value(mf_quantile)(mf_value x, mf_value q, mf_axis axis)
     return mf_ndim(q) == 1 ? mf_moveaxis(out, -1, 0) : out;
 }
 
+mf_value(mf_quantile)(mf_value x, mf_value q, mf_axis axis)
+{
+    MF_LAYER;
+    return quantile(x, q, axis, "quantile");
+}
+
 mf_value(mf_median)(mf_value x, mf_axis axis)
 {
     MF_LAYER;
-    return mf_quantile(x, 0.5, axis);
+    return quantile(x, mf_f(0.5), axis, "median");
 }
 
 /* ---- searchsorted: halving, once for every bit of the length */

@@ -79,6 +79,22 @@ mf_axis mf_axes_dict_n(const mf_named_axis *axes, int count)
 int mf_axis_count(mf_axis axis) { return mf_axis_is_tree(axis) ? tree_of(axis)->count : 1; }
 mf_axis mf_axis_at(mf_axis axis, int index) { return mf_axis_is_tree(axis) ? tree_of(axis)->at[index] : axis; }
 
+mf_ints mf_axes_of(mf_axis axis, int rank)
+{
+    mf_ints out = { .count = -1 }, named = { .count = axis == MF_ALL ? rank : mf_axis_count(axis) };
+    unsigned seen = 0;
+    if (rank < 0 || rank > MF_MAX_RANK || named.count > rank)
+        return out;
+    for (int i = 0; i < named.count; i++) {
+        mf_axis at = axis == MF_ALL ? i : mf_axis_at(axis, i);
+        if (at < -rank || at >= rank || seen >> (at < 0 ? at + rank : at) & 1)
+            return out;
+        named.at[i] = at < 0 ? at + rank : at;
+        seen |= 1u << named.at[i];
+    }
+    return named;
+}
+
 /* ---- text */
 
 void mf_axis_print(mf_text *t, mf_axis axis)

@@ -306,6 +306,7 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(mf_fftfreq(n, 1))                                                                                                                   \
     X(mf_rfftfreq(n, 1))                                                                                                                  \
     X(mf_sum(vector(), mf_axes_n((mf_axis[]){ 0 }, n)))                                                                                   \
+    X(sized(mf_axes_of(0, (int)n).count == 1 ? 1 : -1))                                                                                   \
     X(mf_conv_general_dilated(line(), weights(), .dimension_numbers = "NWC,WIO->NWC", .feature_group_count = n))                          \
     X(mf_conv_general_dilated(line(), weights(), .dimension_numbers = "NWC,WIO->NWC", .batch_group_count = n))                            \
     X(said(mf_set_num_cpu_devices(n)))                                                                                                    \
