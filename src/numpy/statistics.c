@@ -2,6 +2,8 @@
  * Invariant: f16 and bf16 are averaged in f32 and rounded once; integers become floats first. With a mask only its elements count. */
 #include <manyfold.h>
 
+#include <math.h>
+
 static const mf_reduce_options everything = { .axis = MF_ALL };
 
 static bool is_half(mf_dtype d) { return d == MF_F16 || d == MF_BF16; }
@@ -63,7 +65,10 @@ static mf_value variance(mf_value x, const mf_reduce_options *o, mf_dtype dtype)
     if (o->ddof == 0)
         return mean_in(squares, o, dtype);
     mf_value sum = mf_sum_opt(squares, &(mf_reduce_options){ .axis = o->axis, .keepdims = o->keepdims, .where = o->where });
-    return mf_is_error(sum) ? sum : mf_div(sum, mf_sub(count_of(x, sum, o, dtype), mf_scalar(o->ddof, dtype)));
+    if (mf_is_error(sum))
+        return sum;
+    mf_value freedom = mf_sub(count_of(x, sum, o, dtype), mf_scalar(o->ddof, dtype));
+    return mf_div(sum, mf_where(mf_greater(freedom, 0), freedom, mf_scalar((double)NAN, dtype)));
 }
 
 mf_value mf_var_opt(mf_value x, const mf_reduce_options *o)

@@ -173,7 +173,9 @@ mf_value(mf_abs)(mf_value x)
 mf_value(mf_square)(mf_value x)
 {
     MF_ENTER(MF_FORKED);
-    return unless(is_bool, &mf_op_square, x);
+    if (mf_value_type(x) && dtype_of(x) == MF_BOOL)
+        x = mf_convert_value(x, MF_I32, false);
+    return mf_wrap_array(&x, "square") ? mf_bind(&mf_op_square, NULL, 1, x) : x;
 }
 
 mf_value(mf_sign)(mf_value x)
@@ -327,10 +329,18 @@ static bool is_none(mf_value v)
     return t && t->structure == mf_structure_none();
 }
 
+static bool is_complex_value(mf_value v)
+{
+    const mf_type *t = mf_value_type(v);
+    return t && mf_dtype_is_complex(t->dtype);
+}
+
 /* A bound may be None: that side is open. */
 mf_value(mf_clip)(mf_value x, mf_value low, mf_value high)
 {
     MF_ENTER(MF_FORKED);
+    if (is_complex_value(x) || is_complex_value(low) || is_complex_value(high))
+        return mf_fail(MF_ERROR_DTYPE, "clip: complex numbers have no order; clip the real and imaginary parts");
     if (!is_none(low))
         x = (mf_maximum)(x, low);
     return is_none(high) ? x : (mf_minimum)(x, high);
