@@ -27,7 +27,12 @@ mf_value mf_softplus(mf_value x);    /* log(1 + e^x) */
 mf_value mf_log_sigmoid(mf_value x); /* log(sigmoid(x)), without underflow */
 mf_value mf_leaky_relu(mf_value x, double negative_slope MF_DEFAULT_(0.01));
 mf_value mf_elu(mf_value x, double alpha MF_DEFAULT_(1.0));
-mf_value mf_hard_swish(mf_value x);
+mf_value mf_celu(mf_value x, double alpha MF_DEFAULT_(1.0));
+mf_value mf_selu(mf_value x);
+mf_value mf_relu6(mf_value x);        /* min(max(x, 0), 6), with derivative 0 at 0 and at 6 */
+mf_value mf_hard_tanh(mf_value x);    /* x held between -1 and 1; integers stay */
+mf_value mf_hard_sigmoid(mf_value x); /* relu6(x + 3) / 6 */
+mf_value mf_hard_swish(mf_value x);   /* x hard_sigmoid(x) */
 
 /* ---- along an axis */
 /* (..., n, ...) -> (...): log of the sum of e^x, without overflow */

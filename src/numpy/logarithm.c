@@ -1,17 +1,43 @@
 /* logaddexp and its running form.
  * Invariant: the greater operand is taken out before the exponential, so nothing overflows; each operand's slope is its share of the
  * sum, also where that is infinite: of two minus infinities NaN, as in JAX, but in the running form, which they fill up, 1. */
-#include <manyfold.h>
+#include "numpy/axis.h"
 
 #include <math.h>
 
+static bool is_complex(mf_dtype d) { return d == MF_C64 || d == MF_C128; }
+
+/* The same angle from -pi to pi. */
+static mf_value turned_back(mf_value angle)
+{
+    mf_value turn = mf_scalar(6.283185307179586, mf_dtype_of(angle)), half = mf_scalar(3.141592653589793, mf_dtype_of(angle));
+    return mf_sub(mf_remainder(mf_add(angle, half), turn), half);
+}
+
+/* log(1 + z) for |z| of at most 1, exact about 0. */
+static mf_value complex_log1p(mf_value z)
+{
+    mf_value re = mf_real(z), im = mf_imag(z);
+    mf_value square = mf_add(mf_mul(re, mf_add(re, 2)), mf_square(im)); /* |1 + z|^2 - 1 */
+    return mf_complex(mf_mul(mf_log1p(square), 0.5), mf_atan2(im, mf_add(re, 1)));
+}
+
+static mf_value joined_complex(mf_value a, mf_value b)
+{
+    mf_value top = mf_maximum(a, b); /* that of the greater real part */
+    mf_value sum = mf_add(top, complex_log1p(mf_exp(mf_sub(mf_add(a, b), mf_mul(top, 2)))));
+    return mf_complex(mf_real(sum), turned_back(mf_imag(sum)));
+}
+
 static mf_value joined(mf_value a, mf_value b)
 {
+    if (is_complex(mf_dtype_of(a)))
+        return joined_complex(a, b);
     mf_value distance = mf_sub(a, b); /* NaN where both are the same infinity */
     return mf_where(mf_isnan(distance), mf_add(a, b), mf_add(mf_maximum(a, b), mf_log1p(mf_exp(mf_neg(mf_abs(distance))))));
 }
 
-static mf_value finite_or_zero(mf_value x) { return mf_where(mf_isinf(x), 0, x); }
+static mf_value finite_or_zero(mf_value x) { return mf_where(mf_isinf(mf_real(x)), 0, x); }
 
 /* Of a minus infinity the share is nothing. */
 static mf_value share(mf_value x, mf_value sum)
@@ -19,17 +45,24 @@ static mf_value share(mf_value x, mf_value sum)
     return mf_exp(mf_sub(mf_where(mf_equal(x, sum), finite_or_zero(x), x), finite_or_zero(sum)));
 }
 
-static mf_value joined_jvp(mf_value primals, mf_value tangents)
+/* The slopes are shares of a sum that has these slopes itself: those of maximum and abs, where operands are equal, are not its. */
+static mf_value joined_tangent(mf_value primals, mf_value tangents, mf_value sum)
 {
-    mf_value a = mf_get(primals, 0), b = mf_get(primals, 1), sum = joined(a, b);
-    return mf_tuple(sum, mf_add(mf_mul(mf_get(tangents, 0), share(a, sum)), mf_mul(mf_get(tangents, 1), share(b, sum))));
+    mf_value first = mf_mul(mf_get(tangents, 0), share(mf_get(primals, 0), sum));
+    return mf_add(first, mf_mul(mf_get(tangents, 1), share(mf_get(primals, 1), sum)));
+}
+
+static mf_value running_jvp(mf_value primals, mf_value tangents)
+{
+    mf_value sum = mf_call(mf_custom_jvp(joined, running_jvp), mf_get(primals, 0), mf_get(primals, 1));
+    return mf_tuple(sum, joined_tangent(primals, tangents, sum));
 }
 
 static mf_value logaddexp_jvp(mf_value primals, mf_value tangents)
 {
-    mf_value both = joined_jvp(primals, tangents), sum = mf_get(both, 0);
+    mf_value sum = mf_call(mf_custom_jvp(joined, logaddexp_jvp), mf_get(primals, 0), mf_get(primals, 1));
     mf_value factor = mf_where(mf_equal(sum, -(double)INFINITY), (double)NAN, 1.0);
-    return mf_tuple(sum, mf_mul(mf_get(both, 1), factor));
+    return mf_tuple(sum, mf_mul(joined_tangent(primals, tangents, sum), factor));
 }
 
 static mf_value as_float(mf_value x)
@@ -50,14 +83,11 @@ mf_value(mf_logaddexp)(mf_value a, mf_value b)
 mf_value mf_cumlogsumexp_opt(mf_value x, const mf_cumulative_options *o)
 {
     MF_LAYER;
-    mf_axis axis = o ? o->axis : 0;
-    x = as_float(axis == MF_ALL ? mf_ravel(x) : x);
-    int rank = mf_ndim(x), at = axis == MF_ALL ? 0 : (int)(axis < 0 ? axis + rank : axis);
-    if (rank >= 0 && (at < 0 || at >= rank))
-        return mf_make_error(MF_ERROR_AXIS, "cumlogsumexp: axis %lld is out of bounds for an array of rank %d", (long long)axis, rank);
-    if (mf_is_error(x))
+    x = as_float(x);
+    int at = numpy_axis(&x, o ? o->axis : 0, "cumlogsumexp"), rank = mf_ndim(x);
+    if (at < 0)
         return x;
-    mf_function join = mf_custom_jvp(joined, joined_jvp);
+    mf_function join = mf_custom_jvp(joined, running_jvp);
     for (int64_t by = 1; by < mf_dim(x, at); by *= 2) {
         mf_ints low = { .count = rank }, high = { .count = rank };
         low.at[at] = o && o->reverse ? -by : by;

@@ -1,4 +1,4 @@
-/* logsumexp, softmax, log_softmax, and the activations relu, gelu, silu, softplus, leaky_relu, elu, hard_swish.
+/* logsumexp, softmax, log_softmax, and the smooth activations gelu, silu, softplus.
  * Invariant: the greatest element is taken out before exponentials, so nothing overflows; no gradient flows through it. */
 #include <manyfold.h>
 
@@ -10,11 +10,14 @@ static mf_value as_float(mf_value x)
     return d >= MF_BOOL && d < MF_F16 ? mf_astype(x, MF_F32) : x;
 }
 
-/* Of complex numbers the greatest real part, which is what makes an exponential large. */
+static bool is_complex(mf_dtype d) { return d == MF_C64 || d == MF_C128; }
+
+/* Of complex numbers the greatest real part, which is what makes an exponential large; of no numbers 0. */
 static mf_value greatest(mf_value x, mf_axis axis)
 {
-    mf_dtype d = mf_dtype_of(x);
-    return mf_stop_gradient(mf_max(d == MF_C64 || d == MF_C128 ? mf_real(x) : x, .axis = axis, .keepdims = true));
+    if (mf_size(x) == 0)
+        return mf_sum(mf_real(x), .axis = axis, .keepdims = true);
+    return mf_stop_gradient(mf_max(mf_real(x), .axis = axis, .keepdims = true));
 }
 
 mf_value(mf_logsumexp)(mf_value x, mf_axis axis)
@@ -41,13 +44,6 @@ mf_value(mf_log_softmax)(mf_value x, mf_axis axis)
     x = as_float(x);
     mf_value shifted = mf_sub(x, greatest(x, axis));
     return mf_sub(shifted, mf_log(mf_sum(mf_exp(shifted), .axis = axis, .keepdims = true)));
-}
-
-/* The gradient is 1 where x > 0, and 0 elsewhere: at 0 and at NaN too. A NaN stays one. */
-mf_value(mf_relu)(mf_value x)
-{
-    MF_LAYER;
-    return mf_where(mf_greater(x, 0), x, mf_stop_gradient(mf_maximum(x, 0)));
 }
 
 /* By tanh, as jax.nn.gelu does unless told otherwise: x (1 + t) / 2 with t = tanh(sqrt(2 / pi) (x + 0.044715 x^3)). */
@@ -131,27 +127,6 @@ mf_value(mf_gelu_exact)(mf_value x)
     return mf_astype(mf_mul(wide, mf_call(mf_custom_jvp(distribution, distribution_jvp), wide)), d);
 }
 
-mf_value(mf_leaky_relu)(mf_value x, double negative_slope)
-{
-    x = as_float(x);
-    return mf_where(mf_greater_equal(x, 0), x, mf_mul(x, mf_scalar(negative_slope, mf_dtype_of(x))));
-}
-
-/* What is not chosen stays small, so that no infinity meets the zero of its cotangent. */
-mf_value(mf_elu)(mf_value x, double alpha)
-{
-    x = as_float(x);
-    mf_value above = mf_greater(x, 0);
-    return mf_where(above, x, mf_mul(mf_expm1(mf_where(above, 0, x)), mf_scalar(alpha, mf_dtype_of(x))));
-}
-
-mf_value(mf_hard_swish)(mf_value x)
-{
-    MF_LAYER;
-    x = as_float(x);
-    return mf_mul(x, mf_div(mf_minimum(mf_maximum(mf_add(x, 3), 0), 6), 6));
-}
-
 mf_value(mf_silu)(mf_value x)
 {
     MF_LAYER;
@@ -159,11 +134,13 @@ mf_value(mf_silu)(mf_value x)
     return mf_mul(x, mf_sigmoid(x));
 }
 
-/* log(1 + e^x). At 0 the first term has slope 1, the second -1/2, because that of abs is 1 there. */
+/* log(1 + e^x); of real numbers with one exponential and no custom rule. At 0 the first term has slope 1, the second -1/2, because that of abs is 1 there. */
 mf_value(mf_softplus)(mf_value x)
 {
     MF_LAYER;
     x = as_float(x);
+    if (is_complex(mf_dtype_of(x)))
+        return mf_logaddexp(x, 0);
     return mf_add(mf_where(mf_less(x, 0), 0, x), mf_log1p(mf_exp(mf_neg(mf_abs(x)))));
 }
 
