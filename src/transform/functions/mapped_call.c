@@ -125,8 +125,6 @@ static mf_error_object *find_size(mf_mapped_call *m, const mf_signature *s, int6
                             (long long)axis_size, (long long)m->size);
     if (axis_size)
         m->size = axis_size;
-    if (m->size == 0)
-        return mf_error_new(MF_ERROR_SHAPE, "%s: the mapped axis has size 0; at least one element is needed", what);
     return NULL;
 }
 

@@ -436,6 +436,8 @@ static mf_traced *pmap_trace(mf_function_object *f, const mf_signature *s, mf_er
         m.here = mf_devices_here(s->env, o->devices, error);
     if (!*error)
         *error = mf_mapped_call_make(&m, f, s, o->in_axes, m.here ? 0 : o->axis_size, "pmap");
+    if (!*error && m.size == 0)
+        *error = mf_error_new(MF_ERROR_SHAPE, "pmap: the mapped axis has size 0; at least one element is needed");
     m.inner.client = client_of(o, s); /* of maps inside too */
     if (!*error)
         *error = check_replicated_argnums(f, s);
