@@ -96,7 +96,9 @@ typedef struct mf_jacobian_options {
 mf_function mf_jacfwd_opt(mf_function f, const mf_jacobian_options *o);
 mf_function mf_jacrev_opt(mf_function f, const mf_jacobian_options *o);
 mf_function mf_hessian_opt(mf_function f, const mf_jacobian_options *o);
-/* tuple, tuple -> tuple: jax.jvp: of the arguments and a tangent for each, (out, tangent out) */
+/* tuple, tuple -> tuple: jax.jvp: of the arguments and a tangent for each, (out, tangent out). There
+ * is no float0: the tangent of integers and bools is any array of their shape, which is not read,
+ * and that of such a result is zeros. */
 mf_value mf_jvp_n(mf_function f, mf_value primals, mf_value tangents);
 /* tuple -> tree: jax.vjp: f of the arguments; *pullback, which belongs to the scope, takes a
  * cotangent like out and gives a tuple of one an argument. has_aux: f gives (out, aux), and so
@@ -125,8 +127,8 @@ mf_function mf_linear_transpose_n(mf_function f, const mf_value *arguments, int 
 /* jax.custom_jvp: rule(primals, tangents), two tuples, gives (out, tangent out). */
 mf_function mf_custom_jvp_n(mf_function f, mf_function rule);
 /* jax.custom_vjp: forward(x, ...) gives (out, residuals); backward(residuals, cotangent of out) a
- * tuple of one cotangent an argument (MF_ERROR_TREE), in which None stands for zeros, of an array
- * or of a whole tree. */
+ * tuple of one cotangent an argument (MF_ERROR_TREE), or of a sole argument the cotangent itself;
+ * None stands for zeros, of an array or of a whole tree. */
 mf_function mf_custom_vjp_n(mf_function f, mf_function forward, mf_function backward);
 
 /* ---- rematerialisation */
