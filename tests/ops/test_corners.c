@@ -157,3 +157,16 @@ TEST(the_square_of_a_truth_is_an_integer)
     CHECK_EQ_INT(mf_dtype_of(squares), MF_I32);
     CHECK_STR(mf_str(squares), "[1 0]");
 }
+
+/* Rows so long that oneDNN's code for free weights would be planned for seconds (backend/native/kernels/dnnl.c). */
+TEST(a_convolution_of_a_long_row)
+{
+    MF_SCOPE;
+    enum { LENGTH = 50001 };
+    mf_value x = mf_remainder(mf_arange(LENGTH, MF_F32), 7), k = mf_array(MF_F32, MF_SHAPE(3, 1, 1), 1, -2, 4);
+    mf_value y = mf_conv_general_dilated(mf_reshape(x, MF_SHAPE(1, LENGTH, 1)), k, .padding = MF_SAME);
+    mf_value padded = mf_pad(x, 0, MF_INTS(1), MF_INTS(1), MF_INTS(0)), expected = mf_zeros_like(x);
+    for (int i = 0; i < 3; i++)
+        expected = mf_add(expected, mf_mul(mf_slice_in_dim(padded, i, i + LENGTH, 1, 0), (double[]){ 1, -2, 4 }[i]));
+    CHECK(mf_item_bool(mf_array_equal(mf_ravel(y), expected)));
+}
