@@ -77,12 +77,8 @@ mf_value(mf_median)(mf_value x, mf_axis axis)
 /* In the order of sort. */
 static mf_value before(mf_value a, mf_value b) { return mf_logical_or(mf_less(a, b), mf_logical_and(mf_isnan(b), mf_equal(a, a))); }
 
-mf_value(mf_searchsorted)(mf_value sorted, mf_value x, bool right)
+static mf_value places_in(mf_value sorted, mf_value x, bool right)
 {
-    if (mf_is_error(sorted))
-        return sorted;
-    if (mf_ndim(sorted) != 1)
-        return mf_make_error(MF_ERROR_SHAPE, "searchsorted: the sorted array must have one dimension, not %d", mf_ndim(sorted));
     mf_value low = mf_zeros_like(mf_astype(x, MF_I32)), high = mf_full_like(low, mf_i(mf_dim(sorted, 0)));
     for (int64_t left = mf_dim(sorted, 0); left > 0; left /= 2) {
         mf_value middle = mf_right_shift(mf_add(low, high), 1), at = mf_take(sorted, middle, 0);
@@ -91,6 +87,19 @@ mf_value(mf_searchsorted)(mf_value sorted, mf_value x, bool right)
         high = mf_where(mf_logical_and(open, mf_logical_not(behind)), middle, high);
     }
     return low;
+}
+
+static mf_value places_before(mf_value sorted, mf_value x) { return places_in(sorted, x, false); }
+static mf_value places_behind(mf_value sorted, mf_value x) { return places_in(sorted, x, true); }
+
+/* Compiled, as JAX's is: twenty rounds of eager operations on a million numbers would write each of their results to memory. */
+mf_value(mf_searchsorted)(mf_value sorted, mf_value x, bool right)
+{
+    if (mf_is_error(sorted))
+        return sorted;
+    if (mf_ndim(sorted) != 1)
+        return mf_make_error(MF_ERROR_SHAPE, "searchsorted: the sorted array must have one dimension, not %d", mf_ndim(sorted));
+    return right ? mf_call(mf_jit(places_behind), sorted, x) : mf_call(mf_jit(places_before), sorted, x);
 }
 
 mf_value(mf_bincount)(mf_value x, int64_t length)
