@@ -25,11 +25,9 @@ static bool masked(mf_value *x, mf_value where, double identity, const char *nam
 {
     const mf_type *t = mf_value_type(*x);
     mf_value v[3] = { where, *x, mf_convert_value(mf_f(identity), t->dtype, t->weak) };
-    bool fine = mf_wrap_array(&v[0], name);
-    if (fine) {
+    if (mf_wrap_array(&v[0], name))
         v[0] = mf_convert_value(v[0], MF_BOOL, false);
-        fine = mf_broadcast_shapes(v, 3, name);
-    }
+    bool fine = mf_wrap_arrays(v, 3, 1, name) && mf_broadcast_shapes(v, 3, name);
     *x = fine ? mf_bind(&mf_op_select_n, NULL, 3, v[0], v[2], v[1]) : v[0];
     return !mf_is_error(*x);
 }
