@@ -36,6 +36,8 @@ mf_value mf_nextafter(mf_value a, mf_value b); /* the next float of a towards b 
 mf_value mf_maximum(mf_value a, mf_value b);   /* NaN wins; 0 is greater than -0 */
 mf_value mf_minimum(mf_value a, mf_value b);
 mf_value mf_logaddexp(mf_value a, mf_value b); /* log(e^a + e^b) without overflow */
+mf_value mf_hypot(mf_value a, mf_value b);     /* sqrt(a^2 + b^2) without overflow; floats */
+mf_value mf_fmod(mf_value a, mf_value b);      /* C's remainder: the dividend's sign */
 
 /* ---- comparisons and logic. (...), (...) -> (...): bool, of two operands; NaN equals nothing */
 mf_value mf_equal(mf_value a, mf_value b);
@@ -68,11 +70,14 @@ mf_value mf_sign(mf_value x); /* -1, 0, 1 or NaN, in x's dtype; real */
 mf_value mf_floor(mf_value x);
 mf_value mf_ceil(mf_value x);
 mf_value mf_round(mf_value x);
+mf_value mf_trunc(mf_value x); /* towards zero */
 /* x -> x: floats and complex numbers; integers become f32 */
 mf_value mf_reciprocal(mf_value x);
 mf_value mf_sqrt(mf_value x);
 mf_value mf_exp(mf_value x);
 mf_value mf_log(mf_value x);
+mf_value mf_log2(mf_value x);
+mf_value mf_log10(mf_value x);
 mf_value mf_sin(mf_value x);
 mf_value mf_cos(mf_value x);
 mf_value mf_tan(mf_value x);
@@ -87,6 +92,9 @@ mf_value mf_log1p(mf_value x); /* log(1 + x), exact about 0 */
 mf_value mf_asin(mf_value x);
 mf_value mf_acos(mf_value x);
 mf_value mf_atan(mf_value x);
+mf_value mf_asinh(mf_value x);
+mf_value mf_acosh(mf_value x);
+mf_value mf_atanh(mf_value x);
 /* x -> x: bool */
 mf_value mf_isfinite(mf_value x);
 mf_value mf_isnan(mf_value x);
@@ -183,6 +191,10 @@ mf_value mf_tensordot_axes(mf_value a, mf_value b, mf_ints a_axes, mf_ints b_axe
  * arrow the subscripts that occur once, in alphabetical order. At most 16 operands, contracted
  * from the left to the right. MF_ERROR_ARGUMENT and MF_ERROR_SHAPE name the subscript. */
 mf_value mf_einsum_n(const char *subscripts, const mf_value *operands, int count);
+/* (m, n), (p, q) -> (m p, n q): every element of a times the whole of b; up to 4 dimensions */
+mf_value mf_kron(mf_value a, mf_value b);
+/* (..., 3), (..., 3) -> (..., 3): the vector product */
+mf_value mf_cross(mf_value a, mf_value b);
 /* (m, n, ...) -> (...): the sum of x[i, i] */
 mf_value mf_trace(mf_value x);
 
@@ -210,6 +222,10 @@ mf_value mf_var(mf_value x);
 mf_value mf_var_opt(mf_value x, const mf_reduce_options *o);
 mf_value mf_std(mf_value x);
 mf_value mf_std_opt(mf_value x, const mf_reduce_options *o);
+mf_value mf_nansum(mf_value x); /* without what is NaN, as nanmean */
+mf_value mf_nansum_opt(mf_value x, const mf_reduce_options *o);
+mf_value mf_nanmean(mf_value x);
+mf_value mf_nanmean_opt(mf_value x, const mf_reduce_options *o);
 mf_value mf_max(mf_value x); /* NaN wins */
 mf_value mf_max_opt(mf_value x, const mf_reduce_options *o);
 mf_value mf_min(mf_value x);
@@ -218,6 +234,11 @@ mf_value mf_any(mf_value x); /* bool */
 mf_value mf_any_opt(mf_value x, const mf_reduce_options *o);
 mf_value mf_all(mf_value x);
 mf_value mf_all_opt(mf_value x, const mf_reduce_options *o);
+/* (..., n, ...), (n) -> (...): the mean with weights, which may also have x's shape */
+mf_value mf_average(mf_value x, mf_value weights, mf_axis axis MF_DEFAULT_(MF_ALL));
+/* (m, ...), (m) -> (num_segments, ...): jax.ops.segment_sum: the sums of the rows with one number;
+ * numbers out of bounds are dropped */
+mf_value mf_segment_sum(mf_value x, mf_value segment_ids, int64_t num_segments);
 /* (..., n, ...) -> (...): i32, the first of equals; a NaN wins. MF_ALL: in the raveled array */
 mf_value mf_argmax(mf_value x, mf_axis axis MF_DEFAULT_(MF_ALL));
 mf_value mf_argmin(mf_value x, mf_axis axis MF_DEFAULT_(MF_ALL));
@@ -261,11 +282,16 @@ mf_value mf_argsort_descending(mf_value x, mf_axis axis MF_DEFAULT_(-1));
 mf_value mf_sort_key_value(mf_value keys, mf_value values, int axis);
 /* (n), (...) -> (...): i32 positions at which each x keeps the order, behind its equals if right */
 mf_value mf_searchsorted(mf_value sorted, mf_value x, bool right MF_DEFAULT_(false));
+/* (...), (n), (n) -> (...): the line through the points (xp, fp), of which xp ascends; flat beyond
+ * both ends */
+mf_value mf_interp(mf_value x, mf_value xp, mf_value fp);
 
 /* ---- whole arrays */
 /* x, y -> (): bool; false where shapes differ */
 mf_value mf_array_equal(mf_value a, mf_value b);
-/* (...), (...) -> (): bool, |a - b| <= 1e-8 + 1e-5 |b| everywhere, as NumPy */
+/* (...), (...) -> (...): bool, |a - b| <= 1e-8 + 1e-5 |b|, as NumPy */
+mf_value mf_isclose(mf_value a, mf_value b);
+/* (...), (...) -> (): bool, isclose everywhere */
 mf_value mf_allclose(mf_value a, mf_value b);
 /* tree -> (): the square root of the sum of all leaves' squares (optax.global_norm) */
 mf_value mf_global_norm(mf_value tree);

@@ -1,5 +1,5 @@
-/* Whole arrays compared: array_equal, allclose.
- * Invariant: the result is one bool. Different shapes are unequal for array_equal; allclose broadcasts, as NumPy's does. */
+/* Whole arrays compared: array_equal, allclose, and isclose element by element.
+ * Invariant: the result is one bool, but of isclose. Different shapes are unequal for array_equal; allclose broadcasts, as NumPy's does. */
 #include <manyfold.h>
 
 #include <string.h>
@@ -15,9 +15,16 @@ mf_value(mf_array_equal)(mf_value a, mf_value b)
 }
 
 /* |a - b| <= 1e-8 + 1e-5 |b|; infinities are close to themselves, NaN to nothing. */
-mf_value(mf_allclose)(mf_value a, mf_value b)
+mf_value(mf_isclose)(mf_value a, mf_value b)
 {
+    MF_LAYER;
     mf_value near = mf_less_equal(mf_abs(mf_sub(mf_mul(a, 1.0), b)), mf_add(mf_mul(mf_abs(b), 1e-5), 1e-8));
     mf_value finite = mf_logical_and(mf_isfinite(a), mf_isfinite(b));
-    return mf_all(mf_where(finite, near, mf_equal(a, b)));
+    return mf_where(finite, near, mf_equal(a, b));
+}
+
+mf_value(mf_allclose)(mf_value a, mf_value b)
+{
+    MF_LAYER;
+    return mf_all(mf_isclose(a, b));
 }

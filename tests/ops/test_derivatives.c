@@ -19,6 +19,15 @@ static mf_value clip_0_2(mf_value x) { return mf_clip(x, 0.0, 2.0); }
 static mf_value huber_0(mf_value x) { return mf_huber_loss(x, mf_f(0)); }
 static mf_value hinge_1(mf_value x) { return mf_hinge_loss(x, mf_f(1)); }
 
+static mf_value hypot_4(mf_value x) { return mf_hypot(x, 4.0); }
+static mf_value hypot_twice(mf_value x) { return mf_hypot(x, x); }
+static mf_value fmod_3(mf_value x) { return mf_fmod(x, 3.0); }
+static mf_value nansum(mf_value x) { return mf_nansum(mf_mul(x, mf_array(MF_F32, MF_SHAPE(3), 1, (double)NAN, 2))); }
+static mf_value interp(mf_value x)
+{
+    return mf_interp(x, mf_array(MF_F32, MF_SHAPE(3), 1, 2, 4), mf_array(MF_F32, MF_SHAPE(3), 10, 20, 0));
+}
+
 typedef struct derivative_row {
     const char *jax;
     mf_value (*f)(mf_value x);
@@ -110,6 +119,45 @@ static const derivative_row rows[] = {
     { "optax.hinge_loss(x, 1.)", hinge_1, 1, { 0, -0.5, 0, 0 } },
     { "optax.hinge_loss(x, 1.)", hinge_1, 0, { 1, -1, 0, 0 } },
     { "optax.hinge_loss(x, 1.)", hinge_1, 2, { 0, -0.0, 0, 0 } },
+    { "jnp.arcsinh(x)", mf_asinh, 0, { 0, 1, -0.0, -1 } },
+    { "jnp.arcsinh(x)", mf_asinh, 0.001, { 0.000999999931, 0.999999583, -0.000999998651, -0.999995649 } },
+    { "jnp.arcsinh(x)", mf_asinh, -2, { -1.44363546, 0.44721359, 0.17888543, 0.125219807 } },
+    { "jnp.arcsinh(x)", mf_asinh, 1000000, { 14.5086575, 9.99999997e-07, -9.99999996e-13, 2.0000003e-18 } },
+    { "jnp.arcsinh(x)", mf_asinh, 1e-20, { 9.99999968e-21, 1, -9.99999968e-21, -1 } },
+    { "jnp.arccosh(x)", mf_acosh, 1.5, { 0.962423623, 0.89442718, -1.07331252, 3.14838362 } },
+    { "jnp.arccosh(x)", mf_acosh, 2, { 1.31695795, 0.577350259, -0.384900182, 0.577350259 } },
+    { "jnp.arccosh(x)", mf_acosh, 20000, { 10.5966349, 4.99999987e-05, -2.49999998e-09, 2.49999972e-13 } },
+    { "jnp.arccosh(x)", mf_acosh, 0.5, { NAN, NAN, NAN, NAN } },
+    { "jnp.arctanh(x)", mf_atanh, 0, { 0, 1, 0, 2 } },
+    { "jnp.arctanh(x)", mf_atanh, 0.5, { 0.549306154, 1.33333337, 1.77777791, 8.29629707 } },
+    { "jnp.arctanh(x)", mf_atanh, -0.999, { -3.80020761, 500.256561, -500012.688, 1.00003853e+09 } },
+    { "jnp.arctanh(x)", mf_atanh, 1e-10, { 1.00000001e-10, 1, 0, 2 } },
+    { "jnp.arctanh(x)", mf_atanh, 2, { NAN, -0.333333343, 0.444444448, -0.962962985 } },
+    { "jnp.log2(x)", mf_log2, 3, { 1.58496249, 0.48089835, -0.16029945, 0.1068663 } },
+    { "jnp.log2(x)", mf_log2, 8, { 3, 0.180336878, -0.0225421097, 0.00563552743 } },
+    { "jnp.log2(x)", mf_log2, 0, { -INFINITY, INFINITY, -INFINITY, INFINITY } },
+    { "jnp.log10(x)", mf_log10, 2, { 0.30103001, 0.217147246, -0.108573623, 0.108573623 } },
+    { "jnp.log10(x)", mf_log10, 1000, { 3, 0.000434294489, -4.34294492e-07, 8.68588979e-10 } },
+    { "jnp.trunc(x)", mf_trunc, 1.5, { 1, 0, 0, 0 } },
+    { "jnp.trunc(x)", mf_trunc, -1.5, { -1, 0, 0, 0 } },
+    { "jnp.trunc(x)", mf_trunc, -0.25, { -0.0, 0, 0, 0 } },
+    { "jnp.trunc(x)", mf_trunc, NAN, { NAN, 0, 0, 0 } },
+    { "jnp.hypot(x, 4.)", hypot_4, 3, { 5, 0.600000024, 0.128000006, -0.0460800007 } },
+    { "jnp.hypot(x, 4.)", hypot_4, 0, { 4, 0, 0.25, 0 } },
+    { "jnp.hypot(x, 4.)", hypot_4, -3, { 5, -0.600000024, 0.128000006, 0.0460800007 } },
+    { "jnp.hypot(x, x)", hypot_twice, 2, { 2.82842708, 1.41421354, 0, 2.98023224e-08 } },
+    { "jnp.hypot(x, x)", hypot_twice, -1, { 1.41421354, -1.41421354, 0, -1.1920929e-07 } },
+    { "jnp.fmod(x, 3.)", fmod_3, -5, { -2, 1, 0, 0 } },
+    { "jnp.fmod(x, 3.)", fmod_3, 5, { 2, 1, 0, 0 } },
+    { "jnp.fmod(x, 3.)", fmod_3, 0.5, { 0.5, 1, 0, 0 } },
+    { "jnp.nansum(x * jnp.array([1., jnp.nan, 2.]))", nansum, 2, { 6, NAN, 0, 0 } },
+    { "jnp.interp(x, jnp.array([1., 2., 4.]), jnp.array([10., 20., 0.]))", interp, 0.5, { 10, 0, 0, 0 } },
+    { "jnp.interp(x, jnp.array([1., 2., 4.]), jnp.array([10., 20., 0.]))", interp, 1, { 10, 10, 0, 0 } },
+    { "jnp.interp(x, jnp.array([1., 2., 4.]), jnp.array([10., 20., 0.]))", interp, 1.5, { 15, 10, 0, 0 } },
+    { "jnp.interp(x, jnp.array([1., 2., 4.]), jnp.array([10., 20., 0.]))", interp, 2, { 20, -10, 0, 0 } },
+    { "jnp.interp(x, jnp.array([1., 2., 4.]), jnp.array([10., 20., 0.]))", interp, 3.5, { 5, -10, 0, 0 } },
+    { "jnp.interp(x, jnp.array([1., 2., 4.]), jnp.array([10., 20., 0.]))", interp, 4, { 0, -10, 0, 0 } },
+    { "jnp.interp(x, jnp.array([1., 2., 4.]), jnp.array([10., 20., 0.]))", interp, 9, { 0, -0.0, 0, 0 } },
 };
 /* clang-format on */
 

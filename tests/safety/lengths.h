@@ -283,6 +283,7 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(mf_repeat(vector(), n, 0))                                                                                                          \
     X(mf_diff(vector(), n, 0))                                                                                                            \
     X(mf_bincount(mf_arange(4, MF_I32), n))                                                                                               \
+    X(mf_segment_sum(vector(), mf_arange(4, MF_I32), n))                                                                                  \
     X(mf_one_hot(mf_arange(4, MF_I32), n))                                                                                                \
     X(mf_top_k(vector(), n, 0))                                                                                                           \
     X(mf_tensordot(vector(), vector(), n))                                                                                                \
@@ -391,6 +392,7 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(mf_eye(n, MF_F32))                                                          \
     X(mf_eye(3, MF_F32, .columns = n))                                            \
     X(mf_bincount(mf_arange(4, MF_I32), n))                                       \
+    X(mf_segment_sum(vector(), mf_arange(4, MF_I32), n))                          \
     X(mf_top_k(vector(), n, 0))                                                   \
     X(mf_repeat(vector(), n, 0))                                                  \
     X(mf_dynamic_slice_in_dim(vector(), 0, n, 0))                                 \
@@ -463,6 +465,9 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(mf_argsort_descending(square(), a))                                                               \
     X(mf_top_k(square(), 2, a))                                                                         \
     X(mf_median(square(), a))                                                                           \
+    X(mf_nanmean(square(), a))                                                                          \
+    X(mf_nansum(square(), a))                                                                           \
+    X(mf_average(square(), square(), a))                                                                \
     X(mf_quantile(square(), 0.5, a))                                                                    \
     X(mf_sort_key_value(square(), square(), a))                                                         \
     X(mf_logsumexp(square(), a))                                                                        \

@@ -1,0 +1,128 @@
+/* Elementary functions made of others: hypot, fmod, trunc, log2, log10, asinh, acosh, atanh.
+ * Invariant: no square overflows where the result is finite, and what is small is exact about 0. */
+#include <manyfold.h>
+
+#include <math.h>
+
+static mf_value as_float(mf_value x)
+{
+    mf_dtype d = mf_dtype_of(x);
+    if (d == MF_I64 || d == MF_U64)
+        return mf_astype(x, MF_F64);
+    return d >= MF_BOOL && d < MF_F16 ? mf_astype(x, MF_F32) : x;
+}
+
+static bool is_complex(mf_value x)
+{
+    mf_dtype d = mf_dtype_of(x);
+    return d == MF_C64 || d == MF_C128;
+}
+
+static mf_value real_only(const char *op, mf_value x)
+{
+    return is_complex(x) ? mf_make_error(MF_ERROR_DTYPE, "%s: is defined for floats, not for %s", op, mf_str(mf_dtype_of(x))) : as_float(x);
+}
+
+mf_value(mf_hypot)(mf_value a, mf_value b)
+{
+    MF_LAYER;
+    a = mf_abs(real_only("hypot", a));
+    b = mf_abs(real_only("hypot", b));
+    mf_value infinite = mf_logical_or(mf_isinf(a), mf_isinf(b)), large = mf_maximum(a, b), small = mf_minimum(a, b);
+    mf_value zero = mf_equal(large, 0), ratio = mf_div(small, mf_where(zero, 1, large));
+    mf_value length = mf_where(zero, large, mf_mul(large, mf_sqrt(mf_add(mf_square(ratio), 1))));
+    return mf_where(infinite, (double)INFINITY, length);
+}
+
+mf_value(mf_fmod)(mf_value a, mf_value b) { return mf_lax_rem(a, b); }
+
+mf_value(mf_trunc)(mf_value x)
+{
+    MF_LAYER;
+    x = is_complex(x) ? real_only("trunc", x) : x;
+    return mf_where(mf_less(x, 0), mf_ceil(x), mf_floor(x));
+}
+
+/* The logarithm over that of the base, both parts of a complex one. */
+static mf_value over(mf_value logarithm, double base)
+{
+    if (is_complex(logarithm))
+        return mf_complex(over(mf_real(logarithm), base), over(mf_imag(logarithm), base));
+    return mf_div(logarithm, mf_scalar(base, mf_dtype_of(logarithm)));
+}
+
+mf_value(mf_log2)(mf_value x)
+{
+    MF_LAYER;
+    return over(mf_log(x), 0.6931471805599453);
+}
+
+mf_value(mf_log10)(mf_value x)
+{
+    MF_LAYER;
+    return over(mf_log(x), 2.302585092994046);
+}
+
+/* ---- inverse hyperbolic functions, with the slopes that they have where their values are made of several terms */
+static mf_value asinh_of(mf_value x)
+{
+    mf_value size = mf_abs(x), wide = mf_greater(size, 1e4), safe = mf_where(wide, 1, size), square = mf_square(safe);
+    mf_value near = mf_log1p(mf_add(safe, mf_div(square, mf_add(mf_sqrt(mf_add(square, 1)), 1))));
+    mf_value far = mf_add(mf_log(mf_where(wide, size, 1)), 0.6931471805599453);
+    return mf_where(mf_equal(x, 0), x, mf_mul(mf_sign(x), mf_where(wide, far, near)));
+}
+
+static mf_value asinh_jvp(mf_value primals, mf_value tangents)
+{
+    mf_value x = mf_get(primals, 0), slope = mf_rsqrt(mf_add(mf_square(x), 1));
+    return mf_tuple(mf_call(mf_custom_jvp(asinh_of, asinh_jvp), x), mf_mul(mf_get(tangents, 0), slope));
+}
+
+static mf_value acosh_of(mf_value x)
+{
+    mf_value wide = mf_greater(x, 1e4), above = mf_sub(mf_where(wide, 1, x), 1); /* x - 1 */
+    mf_value near = mf_log1p(mf_add(above, mf_sqrt(mf_mul(above, mf_add(above, 2)))));
+    mf_value far = mf_add(mf_log(mf_where(wide, x, 1)), 0.6931471805599453);
+    return mf_where(mf_less(x, 1), (double)NAN, mf_where(wide, far, near));
+}
+
+static mf_value acosh_jvp(mf_value primals, mf_value tangents)
+{
+    mf_value x = mf_get(primals, 0), slope = mf_rsqrt(mf_sub(mf_square(x), 1));
+    return mf_tuple(mf_call(mf_custom_jvp(acosh_of, acosh_jvp), x), mf_mul(mf_get(tangents, 0), slope));
+}
+
+static mf_value atanh_of(mf_value x) { return mf_mul(mf_sub(mf_log1p(x), mf_log1p(mf_neg(x))), 0.5); }
+
+static mf_value atanh_jvp(mf_value primals, mf_value tangents)
+{
+    mf_value x = mf_get(primals, 0), slope = mf_reciprocal(mf_mul(mf_add(x, 1), mf_sub(1, x)));
+    return mf_tuple(mf_call(mf_custom_jvp(atanh_of, atanh_jvp), x), mf_mul(mf_get(tangents, 0), slope));
+}
+
+/* Half floats are computed in f32 and rounded once. */
+static mf_value computed_wide(const char *op, mf_value x, mf_function f)
+{
+    x = real_only(op, x);
+    mf_dtype d = mf_dtype_of(x);
+    mf_value wide = d == MF_F16 || d == MF_BF16 ? mf_astype(x, MF_F32) : x;
+    return wide.handle == x.handle ? mf_call(f, x) : mf_astype(mf_call(f, wide), d);
+}
+
+mf_value(mf_asinh)(mf_value x)
+{
+    MF_LAYER;
+    return computed_wide("asinh", x, mf_custom_jvp(asinh_of, asinh_jvp));
+}
+
+mf_value(mf_acosh)(mf_value x)
+{
+    MF_LAYER;
+    return computed_wide("acosh", x, mf_custom_jvp(acosh_of, acosh_jvp));
+}
+
+mf_value(mf_atanh)(mf_value x)
+{
+    MF_LAYER;
+    return computed_wide("atanh", x, mf_custom_jvp(atanh_of, atanh_jvp));
+}
