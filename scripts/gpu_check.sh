@@ -93,7 +93,7 @@ export MF_PJRT_OPTIONS=${MF_PJRT_OPTIONS-$([ "$kind" = cpu ] && echo "cpu_device
 build_tree() {
     local generator=()
     command -v ninja >/dev/null && generator=(-G Ninja)
-    local file targets=(all fake_plugin bench_workloads bench_limits)
+    local file targets=(all fake_plugin runtime_test_stablehlo_text bench_workloads bench_limits)
     for file in "$root"/tests/{pjrt,ops,pmap,random}/test_*.c; do
         targets+=("$(basename "$(dirname "$file")")_$(basename "$file" .c)")
     done

@@ -20,7 +20,7 @@ fails --data data --batch 32 --out nowhere/out
 echo "== not trained yet"
 fails --data data --out nowhere --generate
 echo "== a model of another size"
-"$EXAMPLE" --data data --batch 32 --epochs 1 --hidden 8 --latents 2 >printed
+"$EXAMPLE" --data data --batch 32 --epochs 1 --hidden 8 --latents 2 --devices 8 >printed
 fails --data data --generate --hidden 8 --latents 3
 echo "== nothing to go on from"
 fails --data data --batch 32 --out other --resume
