@@ -29,7 +29,7 @@ fails --data data --batch 32 --hidden 8 --latents 2
 echo "== of another run"
 fails --data data --batch 32 --hidden 8 --latents 2 --lr 0.1 --resume
 echo "== on other devices"
-fails --data data --batch 32 --hidden 8 --latents 2 --devices 4 --resume
+MF_PJRT_OPTIONS=cpu_device_count=4 fails --data data --batch 32 --hidden 8 --latents 2 --devices 4 --resume
 echo "== options"
 fails --epochs many
 fails --lr -1
