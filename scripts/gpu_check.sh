@@ -121,9 +121,10 @@ train_cnn() {
 }
 
 train_gpt() {
-    local short=(--steps 200)
+    local short=(--steps 200) folder=$out/gpt${1:-}
+    rm -rf "$folder" # else it has a training already, which another run left
     [ -n "$quick" ] && short=(--steps 4 --layers 1 --features 32 --heads 2 --length 32 --batch $((2 * devices)) --accumulate 1)
-    MF_DEFAULT_BACKEND=xla "$build/examples/gpt" --devices "$devices" --out "$out/gpt" "${short[@]}" "$@"
+    MF_DEFAULT_BACKEND=xla "$build/examples/gpt" --devices "$devices" --out "$folder" "${short[@]}" "$@"
 }
 
 measure() {
