@@ -1,17 +1,9 @@
 /* quantile, median, searchsorted, bincount: where numbers fall.
  * Invariant: a NaN in a line makes its quantiles NaN; searchsorted counts NaN as the greatest, as sorting does. */
 #include "numpy/axis.h"
+#include "numpy/floats.h"
 
 #include <math.h>
-
-static bool is_half_or_single(mf_dtype d) { return d == MF_F16 || d == MF_BF16 || d == MF_F32; }
-
-/* Integers become floats. */
-static mf_value as_float(mf_value x)
-{
-    mf_dtype d = mf_dtype_of(x);
-    return d == MF_F64 || is_half_or_single(d) ? x : mf_astype(x, d == MF_I64 || d == MF_U64 ? MF_F64 : MF_F32);
-}
 
 /* The lines in which to look: the axes moved to the end, as one dimension; MF_ALL: everything. */
 static mf_value as_lines(mf_value x, mf_axis axis, const char *op)
@@ -39,10 +31,9 @@ static mf_value as_lines(mf_value x, mf_axis axis, const char *op)
 
 static mf_value quantile(mf_value x, mf_value q, mf_axis axis, const char *op)
 {
-    mf_dtype given = mf_dtype_of(x);
-    if (given == MF_C64 || given == MF_C128)
+    if (numpy_is_complex(x))
         return mf_make_error(MF_ERROR_DTYPE, "%s: complex numbers have no order", op);
-    mf_value line = as_float(as_lines(x, axis, op));
+    mf_value line = numpy_float(as_lines(x, axis, op));
     if (mf_is_error(line))
         return line;
     mf_dtype d = mf_dtype_of(line);

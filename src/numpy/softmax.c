@@ -1,16 +1,6 @@
 /* logsumexp, softmax, log_softmax, and the smooth activations gelu, silu, softplus.
  * Invariant: the greatest element is taken out before exponentials, so nothing overflows; no gradient flows through it. */
-#include <manyfold.h>
-
-static mf_value as_float(mf_value x)
-{
-    mf_dtype d = mf_dtype_of(x);
-    if (d == MF_I64 || d == MF_U64)
-        return mf_astype(x, MF_F64);
-    return d >= MF_BOOL && d < MF_F16 ? mf_astype(x, MF_F32) : x;
-}
-
-static bool is_complex(mf_dtype d) { return d == MF_C64 || d == MF_C128; }
+#include "numpy/floats.h"
 
 /* Of complex numbers the greatest real part, which is what makes an exponential large; of no numbers 0. */
 static mf_value greatest(mf_value x, mf_axis axis)
@@ -23,7 +13,7 @@ static mf_value greatest(mf_value x, mf_axis axis)
 mf_value(mf_logsumexp)(mf_value x, mf_axis axis)
 {
     MF_LAYER;
-    x = as_float(x);
+    x = numpy_float(x);
     mf_value top = greatest(x, axis);
     top = mf_where(mf_isfinite(top), top, 0); /* minus infinity everywhere: its logsumexp, not NaN */
     mf_value sum = mf_sum(mf_exp(mf_sub(x, top)), .axis = axis);
@@ -33,7 +23,7 @@ mf_value(mf_logsumexp)(mf_value x, mf_axis axis)
 mf_value(mf_softmax)(mf_value x, mf_axis axis)
 {
     MF_LAYER;
-    x = as_float(x);
+    x = numpy_float(x);
     mf_value e = mf_exp(mf_sub(x, greatest(x, axis)));
     return mf_div(e, mf_sum(e, .axis = axis, .keepdims = true));
 }
@@ -41,7 +31,7 @@ mf_value(mf_softmax)(mf_value x, mf_axis axis)
 mf_value(mf_log_softmax)(mf_value x, mf_axis axis)
 {
     MF_LAYER;
-    x = as_float(x);
+    x = numpy_float(x);
     mf_value shifted = mf_sub(x, greatest(x, axis));
     return mf_sub(shifted, mf_log(mf_sum(mf_exp(shifted), .axis = axis, .keepdims = true)));
 }
@@ -74,7 +64,7 @@ static mf_value gelu_jvp(mf_value primals, mf_value tangents)
 mf_value(mf_gelu)(mf_value x)
 {
     MF_LAYER;
-    return mf_call(mf_custom_jvp(gelu, gelu_jvp), as_float(x));
+    return mf_call(mf_custom_jvp(gelu, gelu_jvp), numpy_float(x));
 }
 
 /* Half of erfc(z) for z of at least 1, in f32: Cephes' polynomials in 1 / z^2, one below 2 and one above. */
@@ -121,7 +111,7 @@ static mf_value distribution_jvp(mf_value primals, mf_value tangents)
 mf_value(mf_gelu_exact)(mf_value x)
 {
     MF_LAYER;
-    x = as_float(x);
+    x = numpy_float(x);
     mf_dtype d = mf_dtype_of(x);
     mf_value wide = d == MF_F16 || d == MF_BF16 ? mf_astype(x, MF_F32) : x;
     return mf_astype(mf_mul(wide, mf_call(mf_custom_jvp(distribution, distribution_jvp), wide)), d);
@@ -130,7 +120,7 @@ mf_value(mf_gelu_exact)(mf_value x)
 mf_value(mf_silu)(mf_value x)
 {
     MF_LAYER;
-    x = as_float(x);
+    x = numpy_float(x);
     return mf_mul(x, mf_sigmoid(x));
 }
 
@@ -138,8 +128,8 @@ mf_value(mf_silu)(mf_value x)
 mf_value(mf_softplus)(mf_value x)
 {
     MF_LAYER;
-    x = as_float(x);
-    if (is_complex(mf_dtype_of(x)))
+    x = numpy_float(x);
+    if (numpy_is_complex(x))
         return mf_logaddexp(x, 0);
     return mf_add(mf_where(mf_less(x, 0), 0, x), mf_log1p(mf_exp(mf_neg(mf_abs(x)))));
 }

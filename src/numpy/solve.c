@@ -1,7 +1,7 @@
 /* Solutions, inverses and determinants by factors.
  * Invariant: a vector goes in and comes out as a vector, a matrix of columns as one. Derivatives use the factors that the value used,
  * and no derivative of factors until a second one is asked for. */
-#include <manyfold.h>
+#include "numpy/floats.h"
 
 #include <float.h>
 #include <math.h>
@@ -32,7 +32,6 @@ mf_value(mf_solve_spd)(mf_value a, mf_value b)
 /* ---- checks: an error, or none */
 
 static bool is_inexact(mf_dtype d) { return d == MF_F16 || d == MF_BF16 || d == MF_F32 || d == MF_F64 || d == MF_C64 || d == MF_C128; }
-static bool is_complex(mf_value x) { return mf_dtype_of(x) == MF_C64 || mf_dtype_of(x) == MF_C128; }
 
 static mf_value check_square(mf_value a, const char *what)
 {
@@ -42,13 +41,6 @@ static mf_value check_square(mf_value a, const char *what)
         return mf_make_error(MF_ERROR_SHAPE, "%s: the last two dimensions must be those of a square matrix, not %s", what,
                              mf_str(mf_shape_of(a)));
     return mf_none();
-}
-
-/* Floats, or complex numbers. */
-static mf_value inexact(mf_value a)
-{
-    mf_dtype d = mf_dtype_of(a);
-    return d == MF_DTYPE_DEFAULT || is_inexact(d) ? a : mf_astype(a, d == MF_I64 || d == MF_U64 ? MF_F64 : MF_F32);
 }
 
 /* Both in the dtype that their quotient has. */
@@ -125,7 +117,7 @@ mf_value(mf_inv)(mf_value a)
 {
     MF_LAYER;
     mf_value wrong = check_square(a, "inv");
-    a = inexact(a);
+    a = numpy_float(a);
     return mf_is_error(wrong) ? wrong : mf_solve(a, mf_eye(mf_dim(a, -1), mf_dtype_of(a)));
 }
 
@@ -205,7 +197,7 @@ mf_value(mf_det)(mf_value a)
     mf_value wrong = check_square(a, "det");
     if (mf_is_error(wrong))
         return wrong;
-    a = inexact(a);
+    a = numpy_float(a);
     if (mf_dim(a, -1) >= 1 && mf_dim(a, -1) <= 3)
         return mf_call(mf_jit(small_determinant), a);
     return mf_call(mf_custom_jvp(determinant, determinant_rule), a);
@@ -214,7 +206,8 @@ mf_value(mf_det)(mf_value a)
 static mf_value sign_and_logarithm(mf_value a)
 {
     mf_value factors = mf_lu(a), d = diagonal(mf_get(factors, 0)), size = mf_abs(d);
-    mf_value zero = mf_any(mf_equal(d, 0), .axis = -1), signs = is_complex(a) ? mf_div(d, mf_astype(size, mf_dtype_of(d))) : mf_sign(d);
+    mf_value zero = mf_any(mf_equal(d, 0), .axis = -1),
+             signs = numpy_is_complex(a) ? mf_div(d, mf_astype(size, mf_dtype_of(d))) : mf_sign(d);
     mf_value sign = mf_mul(parity(mf_get(factors, 1), mf_dtype_of(a)), mf_prod(signs, -1));
     return mf_tuple(mf_where(zero, mf_zeros_like(sign), sign), mf_sum(mf_log(size), -1));
 }
@@ -224,7 +217,7 @@ static mf_value sign_and_logarithm_rule(mf_value primals, mf_value tangents)
 {
     mf_value a = mf_get(primals, 0), out = sign_and_logarithm(a), sign = mf_get(out, 0);
     mf_value change = trace(solution(a, mf_get(tangents, 0))), real = mf_real(change);
-    mf_value turn = is_complex(a) ? mf_mul(mf_sub(change, mf_astype(real, mf_dtype_of(a))), sign) : mf_zeros_like(sign);
+    mf_value turn = numpy_is_complex(a) ? mf_mul(mf_sub(change, mf_astype(real, mf_dtype_of(a))), sign) : mf_zeros_like(sign);
     return mf_tuple(out, mf_tuple(turn, real));
 }
 
@@ -232,7 +225,7 @@ mf_value(mf_slogdet)(mf_value a)
 {
     MF_LAYER;
     mf_value wrong = check_square(a, "slogdet");
-    return mf_is_error(wrong) ? wrong : mf_call(mf_custom_jvp(sign_and_logarithm, sign_and_logarithm_rule), inexact(a));
+    return mf_is_error(wrong) ? wrong : mf_call(mf_custom_jvp(sign_and_logarithm, sign_and_logarithm_rule), numpy_float(a));
 }
 
 /* ---- pinv */
@@ -263,7 +256,7 @@ static mf_value inverse_rule(void *context, mf_value primals, mf_value tangents)
 mf_value mf_pinv_opt(mf_value a, const mf_pinv_options *o)
 {
     MF_LAYER;
-    a = inexact(a);
+    a = numpy_float(a);
     if (mf_is_error(a))
         return a;
     if (mf_ndim(a) < 2)

@@ -1,26 +1,13 @@
 /* Elementary functions made of others: hypot, fmod, trunc, log2, log10, asinh, acosh, atanh.
  * Invariant: no square overflows where the result is finite, and what is small is exact about 0. */
-#include <manyfold.h>
+#include "numpy/floats.h"
 
 #include <math.h>
 
-static mf_value as_float(mf_value x)
-{
-    mf_dtype d = mf_dtype_of(x);
-    if (d == MF_I64 || d == MF_U64)
-        return mf_astype(x, MF_F64);
-    return d >= MF_BOOL && d < MF_F16 ? mf_astype(x, MF_F32) : x;
-}
-
-static bool is_complex(mf_value x)
-{
-    mf_dtype d = mf_dtype_of(x);
-    return d == MF_C64 || d == MF_C128;
-}
-
 static mf_value real_only(const char *op, mf_value x)
 {
-    return is_complex(x) ? mf_make_error(MF_ERROR_DTYPE, "%s: is defined for floats, not for %s", op, mf_str(mf_dtype_of(x))) : as_float(x);
+    return numpy_is_complex(x) ? mf_make_error(MF_ERROR_DTYPE, "%s: is defined for floats, not for %s", op, mf_str(mf_dtype_of(x)))
+                               : numpy_float(x);
 }
 
 mf_value(mf_hypot)(mf_value a, mf_value b)
@@ -39,14 +26,14 @@ mf_value(mf_fmod)(mf_value a, mf_value b) { return mf_lax_rem(a, b); }
 mf_value(mf_trunc)(mf_value x)
 {
     MF_LAYER;
-    x = is_complex(x) ? real_only("trunc", x) : x;
+    x = numpy_is_complex(x) ? real_only("trunc", x) : x;
     return mf_where(mf_less(x, 0), mf_ceil(x), mf_floor(x));
 }
 
 /* The logarithm over that of the base, both parts of a complex one. */
 static mf_value over(mf_value logarithm, double base)
 {
-    if (is_complex(logarithm))
+    if (numpy_is_complex(logarithm))
         return mf_complex(over(mf_real(logarithm), base), over(mf_imag(logarithm), base));
     return mf_div(logarithm, mf_scalar(base, mf_dtype_of(logarithm)));
 }

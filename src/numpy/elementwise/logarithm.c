@@ -2,10 +2,9 @@
  * Invariant: the greater operand is taken out before the exponential, so nothing overflows; each operand's slope is its share of the
  * sum, also where that is infinite: of two minus infinities NaN, as in JAX, but in the running form, which they fill up, 1. */
 #include "numpy/axis.h"
+#include "numpy/floats.h"
 
 #include <math.h>
-
-static bool is_complex(mf_dtype d) { return d == MF_C64 || d == MF_C128; }
 
 /* The same angle from -pi to pi. */
 static mf_value turned_back(mf_value angle)
@@ -31,7 +30,7 @@ static mf_value joined_complex(mf_value a, mf_value b)
 
 static mf_value joined(mf_value a, mf_value b)
 {
-    if (is_complex(mf_dtype_of(a)))
+    if (numpy_is_complex(a))
         return joined_complex(a, b);
     mf_value distance = mf_sub(a, b); /* NaN where both are the same infinity */
     return mf_where(mf_isnan(distance), mf_add(a, b), mf_add(mf_maximum(a, b), mf_log1p(mf_exp(mf_neg(mf_abs(distance))))));
@@ -65,17 +64,11 @@ static mf_value logaddexp_jvp(mf_value primals, mf_value tangents)
     return mf_tuple(sum, mf_mul(joined_tangent(primals, tangents, sum), factor));
 }
 
-static mf_value as_float(mf_value x)
-{
-    mf_dtype d = mf_dtype_of(x);
-    return d >= MF_BOOL && d < MF_F16 ? mf_astype(x, d == MF_I64 || d == MF_U64 ? MF_F64 : MF_F32) : x;
-}
-
 mf_value(mf_logaddexp)(mf_value a, mf_value b)
 {
     mf_value zero = mf_mul(mf_sub(mf_zeros_like(a), mf_zeros_like(b)), 1); /* of the common type: both operands get it */
-    a = as_float(mf_add(a, zero));
-    b = as_float(mf_add(b, zero));
+    a = numpy_float(mf_add(a, zero));
+    b = numpy_float(mf_add(b, zero));
     return mf_call(mf_custom_jvp(joined, logaddexp_jvp), a, b);
 }
 
@@ -83,7 +76,7 @@ mf_value(mf_logaddexp)(mf_value a, mf_value b)
 mf_value mf_cumlogsumexp_opt(mf_value x, const mf_cumulative_options *o)
 {
     MF_LAYER;
-    x = as_float(x);
+    x = numpy_float(x);
     int at = numpy_axis(&x, o ? o->axis : 0, "cumlogsumexp"), rank = mf_ndim(x);
     if (at < 0)
         return x;

@@ -1,14 +1,6 @@
 /* Activations made of pieces: relu, relu6, leaky_relu, elu, celu, selu, hard_tanh, hard_sigmoid, hard_swish.
  * Invariant: where pieces meet the slopes are jax.nn's, one piece's or the other's, and never the mean that maximum has. */
-#include <manyfold.h>
-
-static mf_value as_float(mf_value x)
-{
-    mf_dtype d = mf_dtype_of(x);
-    if (d == MF_I64 || d == MF_U64)
-        return mf_astype(x, MF_F64);
-    return d >= MF_BOOL && d < MF_F16 ? mf_astype(x, MF_F32) : x;
-}
+#include "numpy/floats.h"
 
 /* The gradient is 1 where x > 0, and 0 elsewhere: at 0 and at NaN too. A NaN stays one. */
 mf_value(mf_relu)(mf_value x)
@@ -21,21 +13,21 @@ mf_value(mf_relu)(mf_value x)
 mf_value(mf_relu6)(mf_value x)
 {
     MF_LAYER;
-    x = as_float(x);
+    x = numpy_float(x);
     mf_value held = mf_stop_gradient(mf_minimum(mf_maximum(x, 0), 6));
     return mf_where(mf_logical_and(mf_greater(x, 0), mf_less(x, 6)), x, held);
 }
 
 mf_value(mf_leaky_relu)(mf_value x, double negative_slope)
 {
-    x = as_float(x);
+    x = numpy_float(x);
     return mf_where(mf_greater_equal(x, 0), x, mf_mul(x, mf_scalar(negative_slope, mf_dtype_of(x))));
 }
 
 /* What is not chosen stays small, so that no infinity meets the zero of its cotangent. */
 mf_value(mf_elu)(mf_value x, double alpha)
 {
-    x = as_float(x);
+    x = numpy_float(x);
     mf_value above = mf_greater(x, 0);
     return mf_where(above, x, mf_mul(mf_expm1(mf_where(above, 0, x)), mf_scalar(alpha, mf_dtype_of(x))));
 }
@@ -44,7 +36,7 @@ mf_value(mf_elu)(mf_value x, double alpha)
 mf_value(mf_celu)(mf_value x, double alpha)
 {
     MF_LAYER;
-    x = as_float(x);
+    x = numpy_float(x);
     mf_value scale = mf_scalar(alpha, mf_dtype_of(x));
     return mf_add(mf_maximum(x, 0), mf_mul(scale, mf_expm1(mf_div(mf_minimum(x, 0), scale))));
 }
@@ -52,7 +44,7 @@ mf_value(mf_celu)(mf_value x, double alpha)
 mf_value(mf_selu)(mf_value x)
 {
     MF_LAYER;
-    x = as_float(x);
+    x = numpy_float(x);
     return mf_mul(mf_elu(x, 1.6732632423543772), mf_scalar(1.0507009873554805, mf_dtype_of(x)));
 }
 
@@ -71,6 +63,6 @@ mf_value(mf_hard_sigmoid)(mf_value x)
 mf_value(mf_hard_swish)(mf_value x)
 {
     MF_LAYER;
-    x = as_float(x);
+    x = numpy_float(x);
     return mf_mul(x, mf_hard_sigmoid(x));
 }
