@@ -208,7 +208,7 @@ static const char *name_for_sum(const mf_pmap_params *m)
         return m->axis_name;
     for (int i = 0;; i++) {
         snprintf(name, sizeof name, "_map%d", i);
-        if (!mf_program_mentions(m->program, mf_intern(name)))
+        if (!mf_program_mention(m->program, mf_intern(name)))
             return mf_intern(name);
     }
 }

@@ -9,6 +9,7 @@
 #include "runtime/device.h"
 #include "trace/dispatch.h"
 #include "transform/functions/mapped_call.h"
+#include "transform/rules/sweep.h"
 
 #include <manyfold/state.h>
 #include <string.h>
@@ -121,27 +122,12 @@ static mf_error_object *check_named_devices(const pmap_options *o, const mf_mapp
                         (long long)size, (long long)devices->count);
 }
 
-/* The first equation in p that needs to know all indices of the axis. */
-static const mf_eqn *meets_over(const mf_program *p, const char *axis)
-{
-    const mf_eqn *found = NULL;
-    for (int i = 0; i < p->eqn_count && !found; i++) {
-        const mf_eqn *e = p->eqns[i];
-        const mf_namelist *const *names = mf_params_role(e->op, e->params, MF_ROLE_AXES);
-        if (names && mf_names_find(*names, axis) >= 0)
-            found = e;
-        for (int k = 0; k < mf_params_program_count(e->op, e->params) && !found; k++)
-            found = meets_over(*mf_params_program_at(e->op, e->params, k), axis);
-    }
-    return found;
-}
-
 /* Of a map over devices that are this process's alone although there are other processes: a sum that everybody takes for that of all
  * processes would be another one in each. Who names the devices knows that. */
 static mf_error_object *check_stays_here(const pmap_options *o, const mf_client *client, int64_t size, const mf_program *body)
 {
     const mf_comm *c = mf_comm_current();
-    const mf_eqn *e = c && c->size > 1 && !o->devices && o->axis_name ? meets_over(body, o->axis_name) : NULL;
+    const mf_eqn *e = c && c->size > 1 && !o->devices && o->axis_name ? mf_program_mention(body, o->axis_name) : NULL;
     if (!e)
         return NULL;
     mf_error_object *error = mf_error_new(

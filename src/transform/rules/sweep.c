@@ -11,28 +11,31 @@
 
 static const void *field(const mf_eqn *e, const mf_param *p) { return (const char *)e->params + p->offset; }
 
-bool mf_eqn_mentions(const mf_eqn *e, const char *axis)
+/* It, or the first inside of it. */
+static const mf_eqn *mention_at(const mf_eqn *e, const char *axis)
 {
     if (!axis || !e->params || !e->op->params)
-        return false;
+        return NULL;
     for (const mf_param *p = e->op->params; p->name; p++) {
         if (p->kind == MF_PARAM_NAMES && mf_names_find(*(const mf_namelist *const *)field(e, p), axis) >= 0)
-            return true;
+            return e;
         if (p->kind == MF_PARAM_NAME && !strcmp(p->name, "axis_name") && *(const char *const *)field(e, p) == axis)
-            return false; /* this equation binds the name anew */
+            return NULL; /* this equation binds the name anew */
     }
-    for (int i = 0, count = mf_params_program_count(e->op, e->params); i < count; i++)
-        if (mf_program_mentions(*mf_params_program_at(e->op, e->params, i), axis))
-            return true;
-    return false;
+    const mf_eqn *found = NULL;
+    for (int i = 0, count = mf_params_program_count(e->op, e->params); i < count && !found; i++)
+        found = mf_program_mention(*mf_params_program_at(e->op, e->params, i), axis);
+    return found;
 }
 
-bool mf_program_mentions(const mf_program *p, const char *axis)
+bool mf_eqn_mentions(const mf_eqn *e, const char *axis) { return mention_at(e, axis); }
+
+const mf_eqn *mf_program_mention(const mf_program *p, const char *axis)
 {
-    for (int i = 0; i < p->eqn_count; i++)
-        if (mf_eqn_mentions(p->eqns[i], axis))
-            return true;
-    return false;
+    const mf_eqn *found = NULL;
+    for (int i = 0; i < p->eqn_count && !found; i++)
+        found = mention_at(p->eqns[i], axis);
+    return found;
 }
 
 /* ------------------------------------------------------------------ emitting many results */

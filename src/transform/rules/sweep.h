@@ -12,7 +12,7 @@ mf_program *mf_program_select(const mf_program *p, const int *in, int in_count, 
 bool mf_program_uses(const mf_program *p, const bool *used_out, bool *used_in);
 
 bool mf_eqn_mentions(const mf_eqn *e, const char *axis); /* uses this axis of its surroundings; an inner map of the name hides it */
-bool mf_program_mentions(const mf_program *p, const char *axis);
+const mf_eqn *mf_program_mention(const mf_program *p, const char *axis); /* the first that does, also inside of others; NULL: none */
 
 /* mf_emit_eqn for any number of results; after a failure they are poison, so callers go on without a look. */
 void mf_emit_into(mf_builder *b, const mf_op *op, const void *params, mf_variable *const *in, int in_count, mf_variable **out,
