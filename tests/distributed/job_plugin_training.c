@@ -1,18 +1,13 @@
 /* A model that several processes train together, each on the devices of a plugin: a map over its own devices, and between processes the mean
  * of what all have. Beside the same training as one map over the CPU's devices of all. XLA's CPU plugin; skipped where there is none.
  * Jobs: 2+2 1+3 */
-#include "check.h"
-
-#include <manyfold.h>
-#include <unistd.h>
+#include "pjrt/cpu_plugin.h"
 
 static mf_device_list devices(void)
 {
-    const char *tree = getenv("MF_SOURCE_DIR");
     char path[4096], options[64];
-    snprintf(path, sizeof path, "%s/out/pjrt/pjrt_c_api_cpu_plugin.so", tree ? tree : ".");
     snprintf(options, sizeof options, "cpu_device_count=%d", mf_local_device_count());
-    if (access(path, R_OK) != 0)
+    if (!find_cpu_plugin(path, sizeof path))
         return (mf_device_list){ 0 };
     CHECK_EQ_INT(mf_register_plugin("xla", path, options), MF_OK);
     return mf_devices_of("xla");

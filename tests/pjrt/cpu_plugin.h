@@ -11,17 +11,23 @@
 
 enum { N = 8 };
 
-/* Registers it under the name, where there is one; our own CPU has as many devices then. */
-static void register_cpu_plugin(const char *name)
+/* False: there is none. */
+static inline bool find_cpu_plugin(char *path, size_t room)
 {
     const char *named = getenv("MF_PJRT_PLUGIN"), *comma = named ? strrchr(named, ',') : NULL, *tree = getenv("MF_SOURCE_DIR");
+    if (named)
+        snprintf(path, room, "%.*s", (int)(comma ? comma - named : (long)strlen(named)), named);
+    else
+        snprintf(path, room, "%s/out/pjrt/pjrt_c_api_cpu_plugin.so", tree ? tree : ".");
+    return access(path, R_OK) == 0;
+}
+
+/* Registers it under the name, where there is one; our own CPU has as many devices then. */
+static inline void register_cpu_plugin(const char *name)
+{
     const char *options = getenv("MF_PJRT_OPTIONS"); /* another plugin has others */
     char path[4096];
-    if (named)
-        snprintf(path, sizeof path, "%.*s", (int)(comma ? comma - named : (long)strlen(named)), named);
-    else
-        snprintf(path, sizeof path, "%s/out/pjrt/pjrt_c_api_cpu_plugin.so", tree ? tree : ".");
-    if (access(path, R_OK) != 0)
+    if (!find_cpu_plugin(path, sizeof path))
         return;
     (void)mf_set_num_cpu_devices(N);
     CHECK_EQ_INT(mf_register_plugin(name, path, options ? options : "cpu_device_count=8"), MF_OK);
