@@ -9,15 +9,12 @@ static mf_value row_of(void *device, mf_value x) { return mf_expand_dims(mf_devi
 /* As numbers of the host's, which are committed nowhere and go to any backend. */
 static mf_value on_host(mf_value x)
 {
-    mf_shape s = mf_shape_of(x);
-    size_t count = 1;
-    for (int i = 0; i < s.rank; i++)
-        count *= (size_t)s.dims[i];
-    if (s.rank < 0 || mf_dtype_of(x) == MF_KEY)
+    if (mf_size(x) < 0 || mf_dtype_of(x) == MF_KEY)
         return x;
+    size_t count = (size_t)mf_size(x);
     void *numbers = malloc((count + 1) * 16); /* complex128 is the widest */
     mf_value copy = !numbers                                                 ? mf_make_error(MF_ERROR_MEMORY, "out of memory")
-                    : mf_to_host(x, mf_dtype_of(x), numbers, count) == MF_OK ? mf_from_host(mf_dtype_of(x), s, numbers)
+                    : mf_to_host(x, mf_dtype_of(x), numbers, count) == MF_OK ? mf_from_host(mf_dtype_of(x), mf_shape_of(x), numbers)
                                                                              : x;
     free(numbers);
     return copy;
