@@ -5,8 +5,6 @@
 
 #include "passes/rewrite.h"
 
-#include <string.h>
-
 /* ------------------------------------------------------------------ nested programs */
 
 static const void *field(const mf_eqn *e, const mf_param *p) { return (const char *)e->params + p->offset; }
@@ -17,9 +15,9 @@ static const mf_eqn *mention_at(const mf_eqn *e, const char *axis)
     if (!axis || !e->params || !e->op->params)
         return NULL;
     for (const mf_param *p = e->op->params; p->name; p++) {
-        if (p->kind == MF_PARAM_NAMES && mf_names_find(*(const mf_namelist *const *)field(e, p), axis) >= 0)
+        if (p->role == MF_ROLE_AXES && mf_names_find(*(const mf_namelist *const *)field(e, p), axis) >= 0)
             return e;
-        if (p->kind == MF_PARAM_NAME && !strcmp(p->name, "axis_name") && *(const char *const *)field(e, p) == axis)
+        if (p->role == MF_ROLE_BOUND_AXIS && *(const char *const *)field(e, p) == axis)
             return NULL; /* this equation binds the name anew */
     }
     const mf_eqn *found = NULL;
