@@ -19,17 +19,19 @@ static inline mf_value progress_of(const double *settings, int count, const mf_l
                    "state", state);
 }
 
-/* What is in the newest checkpoint; `begun` is as long as nothing has been trained. */
-static inline mf_value newest_of(const going_on *g, const char *folder, int64_t step, mf_value begun, mf_loader *l)
+/* The state in the newest checkpoint, and the loader where it stood; `begun` is as long as nothing has been trained. False after a message. */
+static inline bool go_on(const going_on *g, const char *folder, int64_t step, mf_value begun, mf_loader *l, mf_value *state)
 {
     mf_value saved = mf_checkpoint_manager_restore(g->manager, step, begun);
-    if (mf_is_error(saved))
-        return saved;
-    if (!mf_item_bool(mf_array_equal(mf_get(saved, "run"), mf_get(begun, "run"))))
-        return mf_make_error(MF_ERROR_ARGUMENT, "%s is of a training with other settings; %s alone may change", folder, g->may_change);
-    (void)mf_loader_seek(l, mf_item_i64(mf_get(saved, "position")));
+    if (told(saved))
+        return false;
+    if (!mf_item_bool(mf_array_equal(mf_get(saved, "run"), mf_get(begun, "run")))) {
+        fprintf(stderr, PROGRAM ": %s is of a training with other settings; %s alone may change\n", folder, g->may_change);
+        return false;
+    }
+    *state = mf_get(saved, "state");
     printf("Going on from %s, after %lld %s\n", folder, (long long)step, g->unit);
-    return mf_get(saved, "state");
+    return mf_loader_seek(l, mf_item_i64(mf_get(saved, "position"))) == MF_OK; /* if not, mf_exit_status says why */
 }
 
 /* Opens the checkpoints: with --resume the loader moves to where the newest one left it, and *state is the state there; else that of begun.
@@ -48,7 +50,9 @@ static inline bool begin_or_go_on(going_on *g, mf_value begun, mf_loader *l, mf_
                 (long long)step, g->unit);
     if ((step >= 0) != g->resume)
         return false;
-    *state = g->resume ? newest_of(g, folder, step, begun, l) : mf_get(begun, "state");
+    if (g->resume)
+        return go_on(g, folder, step, begun, l, state);
+    *state = mf_get(begun, "state");
     return !told(*state);
 }
 
