@@ -244,7 +244,8 @@ static mf_value c_function_call(mf_function_object *f, const mf_value *arguments
     return result;
 }
 
-/* The arguments of a call, rebuilt over tracers (typed leaves) and statics. One handle each in the innermost scope. */
+/* The arguments of a call, rebuilt over tracers (typed leaves) and statics. One handle each in the innermost scope. False: memory is short; a
+ * function that was given an error in place of a tracer would ask it for its shape, and might go on without it. */
 static bool make_arguments(mf_tracing *t, const mf_signature *s, mf_value *arguments)
 {
     int leaf = 0;
@@ -253,9 +254,12 @@ static bool make_arguments(mf_tracing *t, const mf_signature *s, mf_value *argum
         mf_object **leaves = mf_calloc((size_t)n + 1, sizeof *leaves);
         if (!leaves)
             return false;
-        for (int k = 0; k < n; k++, leaf++)
+        bool complete = true;
+        for (int k = 0; k < n; k++, leaf++) {
             leaves[k] = s->leaves[leaf].type ? mf_trace_input(t, s->leaves[leaf].type) : mf_retain(s->leaves[leaf].object);
-        mf_object *o = mf_tree_build(s->structures[i], leaves);
+            complete = complete && !mf_object_is(leaves[k], &mf_error_class);
+        }
+        mf_object *o = complete ? mf_tree_build(s->structures[i], leaves) : NULL;
         for (int k = 0; k < n; k++)
             mf_drop(leaves[k]);
         mf_free(leaves);
