@@ -26,6 +26,7 @@
 /* operations on arrays */
 #include <manyfold/numpy.h>
 #include <manyfold/lax.h>
+#include <manyfold/special.h>
 #include <manyfold/indexing.h>
 #include <manyfold/linalg.h>
 #include <manyfold/fft.h>

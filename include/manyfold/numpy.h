@@ -38,6 +38,17 @@ mf_value mf_minimum(mf_value a, mf_value b);
 mf_value mf_logaddexp(mf_value a, mf_value b); /* log(e^a + e^b) without overflow */
 mf_value mf_hypot(mf_value a, mf_value b);     /* sqrt(a^2 + b^2) without overflow; floats */
 mf_value mf_fmod(mf_value a, mf_value b);      /* C's remainder: the dividend's sign */
+mf_value mf_fmax(mf_value a, mf_value b);      /* the other one where one is NaN */
+mf_value mf_fmin(mf_value a, mf_value b);
+mf_value mf_copysign(mf_value a, mf_value b);        /* the magnitude of a, the sign of b; floats */
+mf_value mf_heaviside(mf_value x, mf_value at_zero); /* 0, at_zero or 1 by x's sign; floats */
+mf_value mf_logaddexp2(mf_value a, mf_value b);      /* log2(2^a + 2^b) without overflow */
+/* (...), (...) -> tuple of (...), (...): floor_divide and remainder */
+mf_value mf_divmod(mf_value a, mf_value b);
+/* (...), (...) -> (...): integers, never negative: the greatest common divisor, the least common
+ * multiple; of two zeros 0 */
+mf_value mf_gcd(mf_value a, mf_value b);
+mf_value mf_lcm(mf_value a, mf_value b);
 
 /* ---- comparisons and logic. (...), (...) -> (...): bool, of two operands; NaN equals nothing */
 mf_value mf_equal(mf_value a, mf_value b);
@@ -95,10 +106,16 @@ mf_value mf_atan(mf_value x);
 mf_value mf_asinh(mf_value x);
 mf_value mf_acosh(mf_value x);
 mf_value mf_atanh(mf_value x);
+mf_value mf_deg2rad(mf_value x);
+mf_value mf_rad2deg(mf_value x);
+mf_value mf_sinc(mf_value x); /* sin(pi x) / (pi x), 1 at 0 */
 /* x -> x: bool */
 mf_value mf_isfinite(mf_value x);
 mf_value mf_isnan(mf_value x);
 mf_value mf_isinf(mf_value x);
+mf_value mf_isposinf(mf_value x); /* real, as isneginf and signbit */
+mf_value mf_isneginf(mf_value x);
+mf_value mf_signbit(mf_value x); /* also of -0 and of a NaN with a sign */
 /* x -> x: in another dtype; float to integer saturates, NaN gives 0 */
 mf_value mf_astype(mf_value x, mf_dtype dtype);
 /* x -> x: NaN and the infinities as numbers: 0 and the dtype's greatest and least, or what .nan,
@@ -168,6 +185,33 @@ mf_value mf_diag(mf_value x, int k MF_DEFAULT_(0));
 /* parts -> list: of vectors (m), (n), ... a grid (m, n, ...) each, or, unless ij, (n, m, ...):
  * NumPy's "ij" and "xy" */
 mf_value mf_meshgrid(mf_value parts, bool ij);
+/* (...) -> (1, ...): at least so many dimensions, the new ones of size 1 in front; a matrix as
+ * 3-d is (m, n, 1), a vector (1, n, 1) */
+mf_value mf_atleast_1d(mf_value x);
+mf_value mf_atleast_2d(mf_value x);
+mf_value mf_atleast_3d(mf_value x);
+/* parts -> (...): concatenate along axis 1 (vectors: 0), along axis 0 of at least 2-d, along axis 2
+ * of at least 3-d; vectors as the columns of a matrix, (n, count) */
+mf_value mf_hstack(mf_value parts);
+mf_value mf_vstack(mf_value parts);
+mf_value mf_dstack(mf_value parts);
+mf_value mf_column_stack(mf_value parts);
+/* (..., m, ...), (..., n, ...) -> (..., m + n, ...): MF_ALL: both raveled */
+mf_value mf_append(mf_value x, mf_value values, mf_axis axis MF_DEFAULT_(MF_ALL));
+/* parts -> (sum of m, sum of n): of (m, n), ... one matrix with them on its diagonal
+ * (jax.scipy.linalg) */
+mf_value mf_block_diag(mf_value parts);
+/* (..., n, ...) -> list: as split, where n % sections parts are longer by one */
+mf_value mf_array_split(mf_value x, int sections, int axis MF_DEFAULT_(0));
+/* (m, n, ...) -> (n, m, ...): turned k times from the first axis towards the second; for an even k
+ * (m, n, ...) */
+mf_value mf_rot90(mf_value x, int k MF_DEFAULT_(1));
+/* -> (rows, columns): ones up to diagonal number k, zeros above it; MF_DTYPE_DEFAULT: f32 */
+mf_value mf_tri(int64_t rows, int64_t columns, int k, mf_dtype dtype);
+/* (...) -> tuple of (...): row-major places in an array of that shape as an index a dimension, and
+ * back; places beyond its end wrap around */
+mf_value mf_unravel_index(mf_value indices, mf_shape shape);
+mf_value mf_ravel_multi_index(mf_value multi_index, mf_shape shape);
 
 /* ---- products. f16 and bf16 are summed in f32 and rounded once; MF_ERROR_SHAPE names the
  * sizes. */
@@ -222,10 +266,6 @@ mf_value mf_var(mf_value x);
 mf_value mf_var_opt(mf_value x, const mf_reduce_options *o);
 mf_value mf_std(mf_value x);
 mf_value mf_std_opt(mf_value x, const mf_reduce_options *o);
-mf_value mf_nansum(mf_value x); /* without what is NaN, as nanmean */
-mf_value mf_nansum_opt(mf_value x, const mf_reduce_options *o);
-mf_value mf_nanmean(mf_value x);
-mf_value mf_nanmean_opt(mf_value x, const mf_reduce_options *o);
 mf_value mf_max(mf_value x); /* NaN wins */
 mf_value mf_max_opt(mf_value x, const mf_reduce_options *o);
 mf_value mf_min(mf_value x);
@@ -234,22 +274,75 @@ mf_value mf_any(mf_value x); /* bool */
 mf_value mf_any_opt(mf_value x, const mf_reduce_options *o);
 mf_value mf_all(mf_value x);
 mf_value mf_all_opt(mf_value x, const mf_reduce_options *o);
+/* without what is NaN; of nothing: 0, 1, and of the others NaN */
+mf_value mf_nansum(mf_value x);
+mf_value mf_nansum_opt(mf_value x, const mf_reduce_options *o);
+mf_value mf_nanprod(mf_value x);
+mf_value mf_nanprod_opt(mf_value x, const mf_reduce_options *o);
+mf_value mf_nanmean(mf_value x);
+mf_value mf_nanmean_opt(mf_value x, const mf_reduce_options *o);
+mf_value mf_nanvar(mf_value x);
+mf_value mf_nanvar_opt(mf_value x, const mf_reduce_options *o);
+mf_value mf_nanstd(mf_value x);
+mf_value mf_nanstd_opt(mf_value x, const mf_reduce_options *o);
+mf_value mf_nanmax(mf_value x);
+mf_value mf_nanmax_opt(mf_value x, const mf_reduce_options *o);
+mf_value mf_nanmin(mf_value x);
+mf_value mf_nanmin_opt(mf_value x, const mf_reduce_options *o);
+/* (..., n, ...) -> (...): the greatest less the least; how many are not 0 (i32) */
+mf_value mf_ptp(mf_value x, mf_axis axis MF_DEFAULT_(MF_ALL));
+mf_value mf_count_nonzero(mf_value x, mf_axis axis MF_DEFAULT_(MF_ALL));
 /* (..., n, ...), (n) -> (...): the mean with weights, which may also have x's shape */
 mf_value mf_average(mf_value x, mf_value weights, mf_axis axis MF_DEFAULT_(MF_ALL));
 /* (m, ...), (m) -> (num_segments, ...): jax.ops.segment_sum: the sums of the rows with one number;
- * numbers out of bounds are dropped */
+ * numbers out of bounds are dropped. Of no rows 0, 1, the lowest and the highest of the dtype. */
 mf_value mf_segment_sum(mf_value x, mf_value segment_ids, int64_t num_segments);
+mf_value mf_segment_prod(mf_value x, mf_value segment_ids, int64_t num_segments);
+mf_value mf_segment_max(mf_value x, mf_value segment_ids, int64_t num_segments);
+mf_value mf_segment_min(mf_value x, mf_value segment_ids, int64_t num_segments);
 /* (..., n, ...) -> (...): i32, the first of equals; a NaN wins. MF_ALL: in the raveled array */
 mf_value mf_argmax(mf_value x, mf_axis axis MF_DEFAULT_(MF_ALL));
 mf_value mf_argmin(mf_value x, mf_axis axis MF_DEFAULT_(MF_ALL));
+/* without what is NaN; -1 where nothing else is */
+mf_value mf_nanargmax(mf_value x, mf_axis axis MF_DEFAULT_(MF_ALL));
+mf_value mf_nanargmin(mf_value x, mf_axis axis MF_DEFAULT_(MF_ALL));
 /* (..., n, ...) -> (...): linear between neighbours; NaN where there is one. f32 of integers; of
  * several axes together, mf_axes(...) */
 mf_value mf_median(mf_value x, mf_axis axis MF_DEFAULT_(MF_ALL));
 /* (..., n, ...), q -> q's shape, then (...): likewise; q: a number in [0, 1], or a vector */
 mf_value mf_quantile(mf_value x, mf_value q, mf_axis axis MF_DEFAULT_(MF_ALL));
+mf_value mf_percentile(mf_value x, mf_value q,
+                       mf_axis axis MF_DEFAULT_(MF_ALL)); /* q in [0, 100] */
+mf_value mf_nanquantile(mf_value x, mf_value q, mf_axis axis MF_DEFAULT_(MF_ALL)); /* without NaN */
+mf_value mf_nanpercentile(mf_value x, mf_value q, mf_axis axis MF_DEFAULT_(MF_ALL));
+/* (..., n, ...) -> (...): without what is NaN */
+mf_value mf_nanmedian(mf_value x, mf_axis axis MF_DEFAULT_(MF_ALL));
+/* (m, n) -> (m, m): of m variables and n observations the covariance, over n - 1 or with .bias n,
+ * and the correlation; .columns: of (n, m). One variable gives a number. */
+typedef struct mf_cov_options {
+    bool columns, bias;
+    mf_reserved reserved_;
+} mf_cov_options;
+mf_value mf_cov(mf_value x);
+mf_value mf_cov_opt(mf_value x, const mf_cov_options *o);
+mf_value mf_corrcoef(mf_value x);
+mf_value mf_corrcoef_opt(mf_value x, const mf_cov_options *o);
 /* (...) -> (length): i32, how often each of 0 .. length-1 occurs; what is greater is dropped,
  * negative counts as 0 */
 mf_value mf_bincount(mf_value x, int64_t length);
+/* (...) -> tuple of (bins), (bins + 1): how often, in floats, and the edges of equal bins between
+ * .low and .high, x's least and greatest unless said; what lies outside does not count. .weights: of
+ * x's shape, summed in place of ones; .density: so that the integral is 1. */
+typedef struct mf_histogram_options {
+    mf_value low, high, weights;
+    bool density;
+    mf_reserved reserved_;
+} mf_histogram_options;
+mf_value mf_histogram(mf_value x, int64_t bins);
+mf_value mf_histogram_opt(mf_value x, int64_t bins, const mf_histogram_options *o);
+/* (...), (n) -> (...): i32, the bin of each x: bins[i - 1] <= x < bins[i], or with right
+ * bins[i - 1] < x <= bins[i]; the bins may descend */
+mf_value mf_digitize(mf_value x, mf_value bins, bool right MF_DEFAULT_(false));
 
 /* ---- running results. x -> x: from the front, or with .reverse from the back: mf_cumsum(x, 0),
  * mf_cumsum(x, 0, .reverse = true). Of MF_ALL, the default of sums and products, (n): the raveled
@@ -282,9 +375,59 @@ mf_value mf_argsort_descending(mf_value x, mf_axis axis MF_DEFAULT_(-1));
 mf_value mf_sort_key_value(mf_value keys, mf_value values, int axis);
 /* (n), (...) -> (...): i32 positions at which each x keeps the order, behind its equals if right */
 mf_value mf_searchsorted(mf_value sorted, mf_value x, bool right MF_DEFAULT_(false));
+/* (...), (...) -> (...): bool, whether each x is among the others */
+mf_value mf_isin(mf_value x, mf_value among);
+/* (...) -> (size): what there is, once each, in order; where there are more, the first ones, where
+ * fewer, .fill_value, or the least of x */
+typedef struct mf_unique_options {
+    mf_value fill_value;
+    mf_reserved reserved_;
+} mf_unique_options;
+mf_value mf_unique(mf_value x, int64_t size);
+mf_value mf_unique_opt(mf_value x, int64_t size, const mf_unique_options *o);
+/* (...) -> tuple of (size): the indices, one array a dimension, of the first `size` elements that
+ * are not 0; 0 where there are fewer */
+mf_value mf_nonzero(mf_value x, int64_t size);
+
+/* ---- functions known by samples, and polynomials */
 /* (...), (n), (n) -> (...): the line through the points (xp, fp), of which xp ascends; flat beyond
  * both ends */
 mf_value mf_interp(mf_value x, mf_value xp, mf_value fp);
+/* (..., n, ...) -> (...): the integral along .axis by trapezoids, over steps of .dx or the places
+ * .x, a vector or of y's shape */
+typedef struct mf_trapezoid_options {
+    mf_reserved begin_;
+    mf_value x;
+    double dx MF_DEFAULT_(1);
+    mf_axis axis MF_DEFAULT_(-1);
+    mf_reserved reserved_;
+} mf_trapezoid_options;
+mf_value mf_trapezoid(mf_value y);
+mf_value mf_trapezoid_opt(mf_value y, const mf_trapezoid_options *o);
+/* (..., n, ...), (...) -> (..., n, ...): central differences over the spacing, one-sided at both ends;
+ * of several axes (MF_ALL: each) a list */
+mf_value mf_gradient(mf_value x, mf_value spacing MF_DEFAULT_(1), mf_axis axis MF_DEFAULT_(MF_ALL));
+/* (n), (...) -> (...): p[0] x^(n-1) + ... + p[n-1] */
+mf_value mf_polyval(mf_value p, mf_value x);
+/* (n) -> (n, .columns): the powers of each x from .columns - 1 down to 0, or with .increasing from 0
+ * up; n columns unless said */
+typedef struct mf_vander_options {
+    mf_reserved begin_;
+    int64_t columns MF_DEFAULT_(MF_END);
+    bool increasing;
+    mf_reserved reserved_;
+} mf_vander_options;
+mf_value mf_vander(mf_value x);
+mf_value mf_vander_opt(mf_value x, const mf_vander_options *o);
+/* (n), (k) -> (n + k - 1), of the longer one's size, or (n - k + 1): full (NumPy's default), same,
+ * valid (correlate's default). correlate: the sum of a[n + i] conj(v[i]). */
+typedef enum mf_convolve_mode {
+    MF_CONVOLVE_FULL = 0,
+    MF_CONVOLVE_SAME,
+    MF_CONVOLVE_VALID
+} mf_convolve_mode;
+mf_value mf_convolve(mf_value a, mf_value v, mf_convolve_mode mode MF_DEFAULT_(MF_CONVOLVE_FULL));
+mf_value mf_correlate(mf_value a, mf_value v, mf_convolve_mode mode MF_DEFAULT_(MF_CONVOLVE_VALID));
 
 /* ---- whole arrays */
 /* x, y -> (): bool; false where shapes differ */

@@ -37,6 +37,25 @@ mf_value mf_random_exponential(mf_value key, mf_shape shape, mf_dtype dtype); /*
 mf_value mf_random_gumbel(mf_value key, mf_shape shape, mf_dtype dtype);
 mf_value mf_random_laplace(mf_value key, mf_shape shape, mf_dtype dtype);
 mf_value mf_random_cauchy(mf_value key, mf_shape shape, mf_dtype dtype);
+mf_value mf_random_logistic(mf_value key, mf_shape shape, mf_dtype dtype);
+mf_value mf_random_maxwell(mf_value key, mf_shape shape, mf_dtype dtype);    /* |3 normals| */
+mf_value mf_random_rademacher(mf_value key, mf_shape shape, mf_dtype dtype); /* -1 or 1; i32 */
+/* (2), (...) -> shape: parameters broadcast to it, and have derivatives where draws move with
+ * them */
+mf_value mf_random_lognormal(mf_value key, mf_value sigma, mf_shape shape, mf_dtype dtype);
+mf_value mf_random_pareto(mf_value key, mf_value b, mf_shape shape, mf_dtype dtype);
+mf_value mf_random_rayleigh(mf_value key, mf_value scale, mf_shape shape, mf_dtype dtype);
+mf_value mf_random_wald(mf_value key, mf_value mean, mf_shape shape, mf_dtype dtype);
+/* (2), (...), (...) -> shape: likewise */
+mf_value mf_random_weibull_min(mf_value key, mf_value scale, mf_value concentration, mf_shape shape,
+                               mf_dtype dtype);
+/* (2), (...), (...), (...) -> shape: likewise */
+mf_value mf_random_triangular(mf_value key, mf_value left, mf_value mode, mf_value right,
+                              mf_shape shape, mf_dtype dtype);
+/* (2), (...) -> shape: integers, MF_DTYPE_DEFAULT i32: the trials until the first success, from 1
+ * on; the events where lam are expected (-1 of a negative lam or a NaN) */
+mf_value mf_random_geometric(mf_value key, mf_value p, mf_shape shape, mf_dtype dtype);
+mf_value mf_random_poisson(mf_value key, mf_value lam, mf_shape shape, mf_dtype dtype);
 /* (2), (...) -> shape: bool: true with probability p, which broadcasts to the shape */
 mf_value mf_random_bernoulli(mf_value key, mf_value p, mf_shape shape);
 /* (2), (...), (...) -> shape: [low, high), which broadcast to the shape */
@@ -57,6 +76,26 @@ mf_value mf_random_permutation_opt(mf_value key, mf_value x, const mf_permutatio
 /* (2), (...) -> shape: a broadcasts to it; the first derivative with respect to a is
  * mf_random_gamma_grad */
 mf_value mf_random_gamma(mf_value key, mf_value a, mf_shape shape, mf_dtype dtype);
+mf_value mf_random_loggamma(mf_value key, mf_value a, mf_shape shape, mf_dtype dtype);
+mf_value mf_random_chisquare(mf_value key, mf_value df, mf_shape shape, mf_dtype dtype);
+mf_value mf_random_t(mf_value key, mf_value df, mf_shape shape, mf_dtype dtype);
+/* (2), (...), (...) -> shape: of two parameters, which broadcast to it */
+mf_value mf_random_beta(mf_value key, mf_value a, mf_value b, mf_shape shape, mf_dtype dtype);
+mf_value mf_random_f(mf_value key, mf_value dfnum, mf_value dfden, mf_shape shape, mf_dtype dtype);
+/* (2) -> shape: a density of e^-|x|^p; p = 2 is a normal one over the root of 2 */
+mf_value mf_random_generalized_normal(mf_value key, double p, mf_shape shape, mf_dtype dtype);
+/* (2), (..., n) -> shape + (n): shares that sum to 1 */
+mf_value mf_random_dirichlet(mf_value key, mf_value alpha, mf_shape shape, mf_dtype dtype);
+
+/* ---- vectors and matrices */
+/* (2) -> shape + (d): points of the unit ball of the p-norm, evenly */
+mf_value mf_random_ball(mf_value key, int d, double p, mf_shape shape, mf_dtype dtype);
+/* (2), (..., n), (..., n, n) -> shape + (n): by the covariance's Cholesky factor; NaN where it is
+ * not positive definite */
+mf_value mf_random_multivariate_normal(mf_value key, mf_value mean, mf_value cov, mf_shape shape,
+                                       mf_dtype dtype);
+/* (2) -> shape + (n, n): orthogonal matrices, evenly */
+mf_value mf_random_orthogonal(mf_value key, int n, mf_shape shape, mf_dtype dtype);
 /* (...), (...) -> (...): lax.random_gamma_grad: how a draw of gamma moves with a, its probability
  * held fixed */
 mf_value mf_random_gamma_grad(mf_value a, mf_value sample);

@@ -6,6 +6,14 @@
 
 /* Integers and bools become floats, those of 64 bits f64 and others f32; anything else stays, errors too. */
 mf_value numpy_float(mf_value x);
+/* Two operands of one inexact type, which theirs have in common; an error of either comes out of both. */
+void numpy_common_float(mf_value *a, mf_value *b);
 bool numpy_is_complex(mf_value x);
+/* The error of a function that is defined for real numbers only; the float of anything else. */
+mf_value numpy_real_float(mf_value x, const char *op);
+
+/* f of a, or of a and b, floats: those of half width go through it in f32, and the result is rounded once. */
+mf_value numpy_call_wide(mf_function f, mf_value a);
+mf_value numpy_call_wide2(mf_function f, mf_value a, mf_value b);
 
 #endif

@@ -1,67 +1,6 @@
-/* quantile, median, searchsorted, bincount: where numbers fall.
- * Invariant: a NaN in a line makes its quantiles NaN; searchsorted counts NaN as the greatest, as sorting does. */
-#include "numpy/axis.h"
-#include "numpy/floats.h"
-
-#include <math.h>
-
-/* The lines in which to look: the axes moved to the end, as one dimension; MF_ALL: everything. */
-static mf_value as_lines(mf_value x, mf_axis axis, const char *op)
-{
-    mf_ints at = numpy_axes(&x, axis, op), order = { .count = 0 };
-    mf_shape shape = { .rank = 0 };
-    int64_t length = 1;
-    unsigned moved = 0;
-    if (mf_is_error(x))
-        return x;
-    for (int i = 0; i < at.count; i++) {
-        moved |= 1u << at.at[i];
-        length *= mf_dim(x, (int)at.at[i]);
-    }
-    for (int i = 0; i < mf_ndim(x); i++)
-        if (!(moved >> i & 1)) {
-            order.at[order.count++] = i;
-            shape.dims[shape.rank++] = mf_dim(x, i);
-        }
-    for (int i = 0; i < at.count; i++)
-        order.at[order.count++] = at.at[i];
-    shape.dims[shape.rank++] = length;
-    return mf_reshape(mf_ndim(x) > 1 ? mf_transpose(x, order) : x, shape);
-}
-
-static mf_value quantile(mf_value x, mf_value q, mf_axis axis, const char *op)
-{
-    if (numpy_is_complex(x))
-        return mf_make_error(MF_ERROR_DTYPE, "%s: complex numbers have no order", op);
-    mf_value line = numpy_float(as_lines(x, axis, op));
-    if (mf_is_error(line))
-        return line;
-    mf_dtype d = mf_dtype_of(line);
-    q = mf_astype(!mf_is_error(q) && mf_ndim(q) < 0 ? mf_stack(q, 0) : q, d);
-    int64_t n = mf_dim(line, -1);
-    if (mf_ndim(q) > 1 || n < 1)
-        return mf_make_error(MF_ERROR_SHAPE, n < 1 ? "%s of no elements" : "%s: q is a number or a list of numbers", op);
-    mf_value broken = mf_any(mf_isnan(line), .axis = -1, .keepdims = true);
-    line = mf_sort(mf_where(broken, mf_scalar((double)NAN, d), line), -1);
-    mf_value place = mf_mul(q, mf_scalar((double)(n - 1), d)), below = mf_floor(place);
-    mf_value share = mf_sub(place, below), last = mf_scalar((double)(n - 1), d);
-    mf_value low = mf_take(line, mf_astype(mf_clip(below, mf_scalar(0, d), last), MF_I32), -1);
-    mf_value high = mf_take(line, mf_astype(mf_clip(mf_ceil(place), mf_scalar(0, d), last), MF_I32), -1);
-    mf_value out = mf_add(mf_mul(low, mf_sub(mf_scalar(1, d), share)), mf_mul(high, share));
-    return mf_ndim(q) == 1 ? mf_moveaxis(out, -1, 0) : out;
-}
-
-mf_value(mf_quantile)(mf_value x, mf_value q, mf_axis axis)
-{
-    MF_LAYER;
-    return quantile(x, q, axis, "quantile");
-}
-
-mf_value(mf_median)(mf_value x, mf_axis axis)
-{
-    MF_LAYER;
-    return quantile(x, mf_f(0.5), axis, "median");
-}
+/* searchsorted, isin, unique, nonzero: where numbers are.
+ * Invariant: results of unknown number have the size that is asked for; searchsorted counts NaN as the greatest, as sorting does. */
+#include <manyfold.h>
 
 /* ---- searchsorted: halving, once for every bit of the length */
 
@@ -93,10 +32,54 @@ mf_value(mf_searchsorted)(mf_value sorted, mf_value x, bool right)
     return right ? mf_call(mf_jit(places_behind), sorted, x) : mf_call(mf_jit(places_before), sorted, x);
 }
 
-mf_value(mf_bincount)(mf_value x, int64_t length)
+/* ---- which elements there are */
+mf_value(mf_isin)(mf_value x, mf_value among)
 {
     MF_LAYER;
-    if (length < 0)
-        return mf_make_error(MF_ERROR_ARGUMENT, "bincount: the length must not be negative, not %lld", (long long)length);
-    return mf_index_add(mf_zeros(MF_SHAPE(length), MF_I32), mf_maximum(mf_ravel(x), 0), mf_scalar(1, MF_I32));
+    if (mf_ndim(x) < 0 || mf_ndim(among) < 0)
+        return mf_equal(x, among); /* the error itself, or what says that one is no array */
+    mf_value equal = mf_equal(mf_expand_dims(mf_ravel(x), 1), mf_ravel(among));
+    return mf_reshape(mf_any(equal, 1), mf_shape_of(x));
+}
+
+/* Of those that `chosen` marks the first ones, in (size); `otherwise` where there are fewer. */
+static mf_value gathered(mf_value values, mf_value chosen, int64_t size, mf_value otherwise)
+{
+    mf_value place = mf_sub(mf_cumsum(mf_astype(chosen, MF_I32), 0), 1);
+    return mf_index_update(mf_broadcast_to(otherwise, MF_SHAPE(size)), mf_where(chosen, place, mf_i(size)), values);
+}
+
+mf_value mf_unique_opt(mf_value x, int64_t size, const mf_unique_options *o)
+{
+    MF_LAYER;
+    x = mf_sort(mf_ravel(x), 0);
+    if (size < 0)
+        return mf_make_error(MF_ERROR_ARGUMENT, "unique: the size must not be negative, not %lld", (long long)size);
+    int64_t n = mf_dim(x, 0);
+    if (mf_is_error(x))
+        return x;
+    mf_value fill = o && o->fill_value.handle ? mf_astype(o->fill_value, mf_dtype_of(x))
+                    : n > 0                   ? mf_get(x, 0)
+                                              : mf_scalar(0, mf_dtype_of(x));
+    if (n == 0)
+        return mf_broadcast_to(fill, MF_SHAPE(size));
+    mf_value later = mf_slice_in_dim(x, 1, n, 1, 0), earlier = mf_slice_in_dim(x, 0, n - 1, 1, 0);
+    mf_value differs = mf_logical_and(mf_not_equal(later, earlier), mf_logical_not(mf_logical_and(mf_isnan(later), mf_isnan(earlier))));
+    return gathered(x, mf_concatenate(mf_list(mf_ones(MF_SHAPE(1), MF_BOOL), differs), 0), size, fill);
+}
+
+mf_value(mf_unique)(mf_value x, int64_t size) { return mf_unique_opt(x, size, NULL); }
+
+mf_value(mf_nonzero)(mf_value x, int64_t size)
+{
+    MF_LAYER;
+    mf_shape shape = mf_shape_of(x);
+    if (shape.rank < 1)
+        return shape.rank == 0 ? mf_make_error(MF_ERROR_SHAPE, "nonzero: at least one dimension is needed") : mf_add(x, 0);
+    if (size < 0)
+        return mf_make_error(MF_ERROR_ARGUMENT, "nonzero: the size must not be negative, not %lld", (long long)size);
+    mf_value places[MF_MAX_RANK] = { { 0 } }, chosen = mf_ravel(mf_not_equal(x, 0));
+    for (int i = 0; i < shape.rank; i++)
+        places[i] = gathered(mf_ravel(mf_iota(MF_I32, shape, i)), chosen, size, mf_scalar(0, MF_I32));
+    return mf_tuple_n(places, shape.rank);
 }

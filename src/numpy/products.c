@@ -1,5 +1,5 @@
-/* Products with NumPy's names: outer, inner, vdot, tensordot. einsum is in einsum.c, dot and matmul are primitives' wrappers.
- * Invariant: each is one dot_general, so gradients and maps are dot_general's. */
+/* Products with NumPy's names: outer, inner, vdot, tensordot, kron, cross. einsum is in einsum.c, dot and matmul are primitives' wrappers.
+ * Invariant: each is one dot_general, so gradients and maps are dot_general's, but kron and cross, which are products element by element. */
 #include <manyfold.h>
 
 mf_value(mf_outer)(mf_value a, mf_value b) { return mf_dot_general_opt(mf_ravel(a), mf_ravel(b), NULL); }
@@ -33,4 +33,36 @@ mf_value(mf_tensordot)(mf_value a, mf_value b, int axes)
 mf_value(mf_tensordot_axes)(mf_value a, mf_value b, mf_ints a_axes, mf_ints b_axes)
 {
     return mf_dot_general(a, b, .lhs_contracting = a_axes, .rhs_contracting = b_axes);
+}
+
+mf_value(mf_kron)(mf_value a, mf_value b)
+{
+    MF_LAYER;
+    mf_shape wide_a = { .rank = 0 }, wide_b = { .rank = 0 }, shape = { .rank = 0 };
+    while (mf_ndim(a) >= 0 && mf_ndim(a) < mf_ndim(b))
+        a = mf_expand_dims(a, 0);
+    while (mf_ndim(b) >= 0 && mf_ndim(b) < mf_ndim(a))
+        b = mf_expand_dims(b, 0);
+    if (mf_is_error(a) || mf_is_error(b) || 2 * mf_ndim(a) > MF_MAX_RANK)
+        return mf_is_error(a) || mf_is_error(b)
+                   ? mf_mul(a, b)
+                   : mf_make_error(MF_ERROR_SHAPE, "kron: arrays have at most %d dimensions, not %d", MF_MAX_RANK / 2, mf_ndim(a));
+    for (int i = 0; i < mf_ndim(a); i++) {
+        wide_a.dims[wide_a.rank++] = mf_dim(a, i);
+        wide_a.dims[wide_a.rank++] = 1;
+        wide_b.dims[wide_b.rank++] = 1;
+        wide_b.dims[wide_b.rank++] = mf_dim(b, i);
+        shape.dims[shape.rank++] = mf_dim(a, i) * mf_dim(b, i);
+    }
+    return mf_reshape(mf_mul(mf_reshape(a, wide_a), mf_reshape(b, wide_b)), shape);
+}
+
+mf_value(mf_cross)(mf_value a, mf_value b)
+{
+    MF_LAYER;
+    if (mf_is_error(a) || mf_is_error(b))
+        return mf_mul(a, b);
+    if (mf_ndim(a) < 1 || mf_ndim(b) < 1 || mf_dim(a, -1) != 3 || mf_dim(b, -1) != 3)
+        return mf_make_error(MF_ERROR_SHAPE, "cross: the last dimensions must have size 3");
+    return mf_sub(mf_mul(mf_roll(a, -1, -1), mf_roll(b, -2, -1)), mf_mul(mf_roll(a, -2, -1), mf_roll(b, -1, -1)));
 }

@@ -2,7 +2,7 @@
  * cipher of its own row-major position, so a shard's numbers do not depend on the other shards. Formulas are those of jax/_src/random.py
  * and jax/_src/prng.py: integers agree bit for bit.
  * Every draw is one compiled program, so that its dozen steps are one loop without arrays in between. */
-#include <manyfold.h>
+#include "random/draws.h"
 
 #include <math.h>
 #include <string.h>
@@ -39,8 +39,7 @@ mf_value mf_random_key(uint64_t seed)
     return mf_from_host(MF_U32, MF_SHAPE(2), words);
 }
 
-/* -1 of what is no shape. */
-static int64_t count_of(mf_shape shape)
+int64_t random_count(mf_shape shape)
 {
     int64_t n = 1;
     for (int i = 0; i < shape.rank && i < MF_MAX_RANK; i++)
@@ -54,11 +53,11 @@ static mf_value cipher_positions(mf_value key, mf_shape shape)
 {
     if (shape.rank < 0 || shape.rank > MF_MAX_RANK)
         return mf_make_error(MF_ERROR_SHAPE, "random: a shape has between 0 and %d dimensions, not %d", MF_MAX_RANK, shape.rank);
-    if (count_of(shape) < 0)
+    if (random_count(shape) < 0)
         return mf_make_error(MF_ERROR_SHAPE, "random: %s is no shape", mf_str(shape));
-    if (count_of(shape) >= (int64_t)1 << 32)
+    if (random_count(shape) >= (int64_t)1 << 32)
         return mf_make_error(MF_ERROR_SHAPE, "random: at most 2^32 - 1 numbers from one key");
-    mf_value low = mf_reshape(mf_iota(MF_U32, MF_SHAPE(count_of(shape)), 0), shape);
+    mf_value low = mf_reshape(mf_iota(MF_U32, MF_SHAPE(random_count(shape)), 0), shape);
     return mf_threefry2x32(key, mf_zeros_like(low), low);
 }
 
@@ -186,11 +185,19 @@ static mf_value random_bernoulli(void *context, mf_value key, mf_value p)
 static bool float_draw(draw *d, mf_shape shape, mf_dtype dtype)
 {
     float_layout f;
-    *d = draw_of(shape, dtype == MF_DTYPE_DEFAULT ? MF_F32 : dtype);
+    *d = draw_of(shape, random_float(dtype));
     return format_of((mf_dtype)d->dtype, &f);
 }
 
-static mf_value no_float(const char *what, mf_dtype dtype)
+mf_dtype random_float(mf_dtype dtype) { return dtype == MF_DTYPE_DEFAULT ? MF_F32 : dtype; }
+
+bool random_is_float(mf_dtype dtype)
+{
+    float_layout f;
+    return format_of(dtype, &f);
+}
+
+mf_value random_no_float(const char *what, mf_dtype dtype)
 {
     return mf_make_error(MF_ERROR_DTYPE, "random %s needs a float dtype, not %s", what, mf_str_dtype(dtype));
 }
@@ -200,7 +207,7 @@ mf_value(mf_random_uniform_in)(mf_value key, mf_shape shape, mf_dtype dtype, mf_
     MF_LAYER;
     draw d;
     if (!float_draw(&d, shape, dtype))
-        return no_float("uniform", dtype);
+        return random_no_float("uniform", dtype);
     dtype = (mf_dtype)d.dtype; /* a C number becomes one of this dtype here: as an argument it would be of 32 bits */
     return mf_call(mf_jit(mf_closure(random_uniform, &d)), key, mf_astype(low, dtype), mf_astype(high, dtype));
 }
@@ -215,7 +222,7 @@ mf_value(mf_random_normal)(mf_value key, mf_shape shape, mf_dtype dtype)
 {
     MF_LAYER;
     draw d;
-    return float_draw(&d, shape, dtype) ? mf_call(mf_jit(mf_closure(random_normal, &d)), key) : no_float("normal", dtype);
+    return float_draw(&d, shape, dtype) ? mf_call(mf_jit(mf_closure(random_normal, &d)), key) : random_no_float("normal", dtype);
 }
 
 mf_value(mf_random_truncated_normal)(mf_value key, double low, double high, mf_shape shape, mf_dtype dtype)
@@ -223,7 +230,7 @@ mf_value(mf_random_truncated_normal)(mf_value key, double low, double high, mf_s
     MF_LAYER;
     draw d;
     if (!float_draw(&d, shape, dtype))
-        return no_float("truncated_normal", dtype);
+        return random_no_float("truncated_normal", dtype);
     mf_value from = mf_scalar(low, (mf_dtype)d.dtype), to = mf_scalar(high, (mf_dtype)d.dtype);
     return mf_call(mf_jit(mf_closure(random_truncated_normal, &d)), key, from, to);
 }
@@ -293,7 +300,7 @@ static mf_value random_permutation(void *context, mf_value key, mf_value x)
 {
     draw *d = context;
     const mf_shape shape = mf_shape_of(x);
-    const double count = (double)count_of(shape);
+    const double count = (double)random_count(shape);
     int rounds = (int)ceil(3 * log(count > 1 ? count : 1) / log(4294967295.0));
     for (int i = 0; i < rounds; i++) {
         mf_value keys = random_split(&(draw){ .rank = 1, .dims = { 2 } }, key);

@@ -164,6 +164,11 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(mf_random_laplace(key(), s, MF_F32))                                 \
     X(mf_random_cauchy(key(), s, MF_F32))                                  \
     X(mf_random_gamma(key(), 2.0, s, MF_F32))                              \
+    X(mf_random_loggamma(key(), 2.0, s, MF_F32))                           \
+    X(mf_random_orthogonal(key(), 2, s, MF_F32))                           \
+    X(mf_random_poisson(key(), 4.0, s, MF_I32))                            \
+    X(mf_unravel_index(mf_i(3), s))                                        \
+    X(mf_ravel_multi_index(mf_tuple(mf_i(3)), s))                          \
     X(mf_random_categorical(key(), vector(), 0, s))                        \
     X(mf_random_choice(key(), mf_i(5), s))                                 \
     X(mf_random_choice(key(), vector(), s, .without_replacement = true))   \
@@ -172,6 +177,27 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(mf_initialize(mf_init_orthogonal(1), key(), s, MF_F32))              \
     X(mf_initialize(mf_init_he_normal(), key(), s, MF_F32))                \
     X(mf_eval_shape(mf_fn(half), mf_struct(s, MF_F32)))
+
+/* s: a shape. Draws that are made of those above, and allocate where they do */
+#define COMPOSED_DRAWS(X)                                                  \
+    X(mf_random_beta(key(), 2.0, 3.0, s, MF_F32))                          \
+    X(mf_random_chisquare(key(), 2.0, s, MF_F32))                          \
+    X(mf_random_f(key(), 2.0, 3.0, s, MF_F32))                             \
+    X(mf_random_t(key(), 2.0, s, MF_F32))                                  \
+    X(mf_random_generalized_normal(key(), 2, s, MF_F32))                   \
+    X(mf_random_dirichlet(key(), vector(), s, MF_F32))                     \
+    X(mf_random_ball(key(), 2, 2, s, MF_F32))                              \
+    X(mf_random_multivariate_normal(key(), vector(), square(), s, MF_F32)) \
+    X(mf_random_logistic(key(), s, MF_F32))                                \
+    X(mf_random_maxwell(key(), s, MF_F32))                                 \
+    X(mf_random_rademacher(key(), s, MF_I32))                              \
+    X(mf_random_lognormal(key(), 1.0, s, MF_F32))                          \
+    X(mf_random_pareto(key(), 1.0, s, MF_F32))                             \
+    X(mf_random_rayleigh(key(), 1.0, s, MF_F32))                           \
+    X(mf_random_wald(key(), 1.0, s, MF_F32))                               \
+    X(mf_random_weibull_min(key(), 1.0, 1.0, s, MF_F32))                   \
+    X(mf_random_triangular(key(), 0.0, 1.0, 2.0, s, MF_F32))               \
+    X(mf_random_geometric(key(), 0.5, s, MF_I32))
 
 /* l: a list */
 #define LISTS(X)                                                                                                             \
@@ -284,6 +310,21 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(mf_diff(vector(), n, 0))                                                                                                            \
     X(mf_bincount(mf_arange(4, MF_I32), n))                                                                                               \
     X(mf_segment_sum(vector(), mf_arange(4, MF_I32), n))                                                                                  \
+    X(mf_segment_prod(vector(), mf_arange(4, MF_I32), n))                                                                                 \
+    X(mf_segment_max(vector(), mf_arange(4, MF_I32), n))                                                                                  \
+    X(mf_segment_min(vector(), mf_arange(4, MF_I32), n))                                                                                  \
+    X(mf_array_split(vector(), n, 0))                                                                                                     \
+    X(mf_tri(n, 2, 0, MF_F32))                                                                                                            \
+    X(mf_tri(2, n, 0, MF_F32))                                                                                                            \
+    X(mf_histogram(vector(), n))                                                                                                          \
+    X(mf_unique(vector(), n))                                                                                                             \
+    X(mf_unique(vector(), n, .fill_value = mf_f(0)))                                                                                      \
+    X(mf_nonzero(vector(), n))                                                                                                            \
+    X(mf_vander(vector(), .columns = n))                                                                                                  \
+    X(mf_polygamma(n, vector()))                                                                                                          \
+    X(mf_multigammaln(vector(), n))                                                                                                       \
+    X(mf_random_ball(key(), n, 2, MF_SHAPE(2), MF_F32))                                                                                   \
+    X(mf_random_orthogonal(key(), n, MF_SHAPE0, MF_F32))                                                                                  \
     X(mf_one_hot(mf_arange(4, MF_I32), n))                                                                                                \
     X(mf_top_k(vector(), n, 0))                                                                                                           \
     X(mf_tensordot(vector(), vector(), n))                                                                                                \
@@ -393,6 +434,12 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(mf_eye(3, MF_F32, .columns = n))                                            \
     X(mf_bincount(mf_arange(4, MF_I32), n))                                       \
     X(mf_segment_sum(vector(), mf_arange(4, MF_I32), n))                          \
+    X(mf_segment_max(vector(), mf_arange(4, MF_I32), n))                          \
+    X(mf_tri(n, 2, 0, MF_F32))                                                    \
+    X(mf_tri(2, n, 0, MF_F32))                                                    \
+    X(mf_histogram(vector(), n))                                                  \
+    X(mf_unique(vector(), n))                                                     \
+    X(mf_nonzero(vector(), n))                                                    \
     X(mf_top_k(vector(), n, 0))                                                   \
     X(mf_repeat(vector(), n, 0))                                                  \
     X(mf_dynamic_slice_in_dim(vector(), 0, n, 0))                                 \
@@ -468,6 +515,23 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(mf_nanmean(square(), a))                                                                          \
     X(mf_nansum(square(), a))                                                                           \
     X(mf_average(square(), square(), a))                                                                \
+    X(mf_nanprod(square(), a))                                                                          \
+    X(mf_nanmax(square(), a))                                                                           \
+    X(mf_nanmin(square(), a))                                                                           \
+    X(mf_nanvar(square(), a))                                                                           \
+    X(mf_nanstd(square(), a))                                                                           \
+    X(mf_nanargmax(square(), a))                                                                        \
+    X(mf_nanargmin(square(), a))                                                                        \
+    X(mf_nanmedian(square(), a))                                                                        \
+    X(mf_nanquantile(square(), 0.5, a))                                                                 \
+    X(mf_nanpercentile(square(), 50, a))                                                                \
+    X(mf_percentile(square(), 50, a))                                                                   \
+    X(mf_ptp(square(), a))                                                                              \
+    X(mf_count_nonzero(square(), a))                                                                    \
+    X(mf_append(square(), square(), a))                                                                 \
+    X(mf_array_split(square(), 2, a))                                                                   \
+    X(mf_trapezoid(square(), .axis = a))                                                                \
+    X(mf_gradient(square(), 1, a))                                                                      \
     X(mf_quantile(square(), 0.5, a))                                                                    \
     X(mf_sort_key_value(square(), square(), a))                                                         \
     X(mf_logsumexp(square(), a))                                                                        \
@@ -507,6 +571,8 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(mf_tril(square(), n))                                                                                      \
     X(mf_triu(square(), n))                                                                                      \
     X(mf_diag(square(), n))                                                                                      \
+    X(mf_rot90(square(), n))                                                                                     \
+    X(mf_tri(3, 3, n, MF_F32))                                                                                   \
     X(mf_roll(vector(), n, 0))                                                                                   \
     X(mf_roll(vector(), n, MF_ALL))                                                                              \
     X(mf_integer_pow(vector(), n))                                                                               \

@@ -53,6 +53,7 @@ TEST(shapes)
         const mf_shape s = bad_shapes[k];
 #define X(call) check_error(#call, call, "shape number", (long long)k);
         SHAPES(X)
+        COMPOSED_DRAWS(X)
 #undef X
         CHECK(mf_str_shape(s) != NULL);
     }

@@ -4,17 +4,11 @@
 
 #include <math.h>
 
-static mf_value real_only(const char *op, mf_value x)
-{
-    return numpy_is_complex(x) ? mf_make_error(MF_ERROR_DTYPE, "%s: is defined for floats, not for %s", op, mf_str(mf_dtype_of(x)))
-                               : numpy_float(x);
-}
-
 mf_value(mf_hypot)(mf_value a, mf_value b)
 {
     MF_LAYER;
-    a = mf_abs(real_only("hypot", a));
-    b = mf_abs(real_only("hypot", b));
+    a = mf_abs(numpy_real_float(a, "hypot"));
+    b = mf_abs(numpy_real_float(b, "hypot"));
     mf_value infinite = mf_logical_or(mf_isinf(a), mf_isinf(b)), large = mf_maximum(a, b), small = mf_minimum(a, b);
     mf_value zero = mf_equal(large, 0), ratio = mf_div(small, mf_where(zero, 1, large));
     mf_value length = mf_where(zero, large, mf_mul(large, mf_sqrt(mf_add(mf_square(ratio), 1))));
@@ -26,7 +20,7 @@ mf_value(mf_fmod)(mf_value a, mf_value b) { return mf_lax_rem(a, b); }
 mf_value(mf_trunc)(mf_value x)
 {
     MF_LAYER;
-    x = numpy_is_complex(x) ? real_only("trunc", x) : x;
+    x = numpy_is_complex(x) ? numpy_real_float(x, "trunc") : x;
     return mf_where(mf_less(x, 0), mf_ceil(x), mf_floor(x));
 }
 
@@ -87,29 +81,20 @@ static mf_value atanh_jvp(mf_value primals, mf_value tangents)
     return mf_tuple(mf_call(mf_custom_jvp(atanh_of, atanh_jvp), x), mf_mul(mf_get(tangents, 0), slope));
 }
 
-/* Half floats are computed in f32 and rounded once. */
-static mf_value computed_wide(const char *op, mf_value x, mf_function f)
-{
-    x = real_only(op, x);
-    mf_dtype d = mf_dtype_of(x);
-    mf_value wide = d == MF_F16 || d == MF_BF16 ? mf_astype(x, MF_F32) : x;
-    return wide.handle == x.handle ? mf_call(f, x) : mf_astype(mf_call(f, wide), d);
-}
-
 mf_value(mf_asinh)(mf_value x)
 {
     MF_LAYER;
-    return computed_wide("asinh", x, mf_custom_jvp(asinh_of, asinh_jvp));
+    return numpy_call_wide(mf_custom_jvp(asinh_of, asinh_jvp), numpy_real_float(x, "asinh"));
 }
 
 mf_value(mf_acosh)(mf_value x)
 {
     MF_LAYER;
-    return computed_wide("acosh", x, mf_custom_jvp(acosh_of, acosh_jvp));
+    return numpy_call_wide(mf_custom_jvp(acosh_of, acosh_jvp), numpy_real_float(x, "acosh"));
 }
 
 mf_value(mf_atanh)(mf_value x)
 {
     MF_LAYER;
-    return computed_wide("atanh", x, mf_custom_jvp(atanh_of, atanh_jvp));
+    return numpy_call_wide(mf_custom_jvp(atanh_of, atanh_jvp), numpy_real_float(x, "atanh"));
 }

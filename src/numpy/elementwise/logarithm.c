@@ -66,9 +66,7 @@ static mf_value logaddexp_jvp(mf_value primals, mf_value tangents)
 
 mf_value(mf_logaddexp)(mf_value a, mf_value b)
 {
-    mf_value zero = mf_mul(mf_sub(mf_zeros_like(a), mf_zeros_like(b)), 1); /* of the common type: both operands get it */
-    a = numpy_float(mf_add(a, zero));
-    b = numpy_float(mf_add(b, zero));
+    numpy_common_float(&a, &b);
     return mf_call(mf_custom_jvp(joined, logaddexp_jvp), a, b);
 }
 

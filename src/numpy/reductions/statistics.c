@@ -1,6 +1,6 @@
-/* mean, var, std: sums divided by counts.
+/* mean, var, std, average: sums divided by counts.
  * Invariant: f16 and bf16 are averaged in f32 and rounded once; integers become floats first. With a mask only its elements count. */
-#include <manyfold.h>
+#include "numpy/floats.h"
 
 #include <math.h>
 
@@ -90,3 +90,70 @@ mf_value mf_std_opt(mf_value x, const mf_reduce_options *o)
 mf_value(mf_mean)(mf_value x) { return mf_mean_opt(x, &everything); }
 mf_value(mf_var)(mf_value x) { return mf_var_opt(x, &everything); }
 mf_value(mf_std)(mf_value x) { return mf_std_opt(x, &everything); }
+
+/* ---- averages with weights */
+mf_value(mf_average)(mf_value x, mf_value weights, mf_axis axis)
+{
+    MF_LAYER;
+    x = numpy_float(x);
+    if (mf_ndim(x) < 0 || mf_ndim(weights) < 0)
+        return mf_mul(x, weights);                 /* the error itself, or what says that one is no array */
+    if (mf_ndim(weights) == 1 && mf_ndim(x) > 1) { /* one weight for each place along the axis */
+        mf_ints at = mf_axes_of(axis, mf_ndim(x));
+        if (at.count != 1)
+            return mf_make_error(MF_ERROR_AXIS, "average: one axis is needed for weights of one dimension");
+        mf_shape shape = { .rank = mf_ndim(x) };
+        for (int i = 0; i < shape.rank; i++)
+            shape.dims[i] = i == at.at[0] ? mf_dim(weights, 0) : 1;
+        weights = mf_reshape(weights, shape);
+    }
+    weights = mf_broadcast_to(weights, mf_shape_of(x));
+    return mf_div(mf_sum(mf_mul(x, weights), .axis = axis), mf_sum(weights, .axis = axis));
+}
+
+mf_value(mf_ptp)(mf_value x, mf_axis axis)
+{
+    MF_LAYER;
+    return mf_sub(mf_max(x, axis), mf_min(x, axis));
+}
+
+mf_value(mf_count_nonzero)(mf_value x, mf_axis axis)
+{
+    MF_LAYER;
+    return mf_sum(mf_not_equal(x, 0), axis);
+}
+
+/* ---- covariance: the products of distances from the means, of every two rows */
+mf_value mf_cov_opt(mf_value x, const mf_cov_options *o)
+{
+    MF_LAYER;
+    static const mf_cov_options none;
+    o = o ? o : &none;
+    if (mf_ndim(x) > 2)
+        return mf_make_error(MF_ERROR_SHAPE, "cov: at most two dimensions can be told apart as variables and observations, not %d",
+                             mf_ndim(x));
+    x = numpy_float((mf_atleast_2d)(x));
+    x = o->columns && mf_dim(x, 0) != 1 ? mf_transpose(x, MF_INTS0) : x;
+    mf_value distance = mf_sub(x, mf_mean(x, 1, .keepdims = true));
+    mf_value products = mf_matmul(distance, mf_conj(mf_transpose(distance, MF_INTS0)));
+    double freedom = (double)(mf_dim(x, 1) - (o->bias ? 0 : 1));
+    mf_value each = mf_div(products, mf_scalar(freedom > 0 ? freedom : (double)NAN, mf_dtype_of(products)));
+    return mf_dim(x, 0) == 1 ? mf_reshape(each, MF_SHAPE0) : each;
+}
+
+mf_value(mf_cov)(mf_value x) { return mf_cov_opt(x, NULL); }
+
+static mf_value held(mf_value x) { return mf_clip(x, -1, 1); }
+
+mf_value mf_corrcoef_opt(mf_value x, const mf_cov_options *o)
+{
+    MF_LAYER;
+    mf_value c = mf_cov_opt(x, o);
+    if (mf_ndim(c) < 1)
+        return mf_div(c, c);
+    mf_value deviation = mf_sqrt(mf_real(mf_diag(c)));
+    c = mf_div(mf_div(c, mf_expand_dims(deviation, 1)), deviation);
+    return numpy_is_complex(c) ? mf_complex(held(mf_real(c)), held(mf_imag(c))) : held(c);
+}
+
+mf_value(mf_corrcoef)(mf_value x) { return mf_corrcoef_opt(x, NULL); }

@@ -1,0 +1,171 @@
+/* Arrays joined, cut and addressed: atleast_1d to block_diag, array_split, diagonal, rot90, tri, unravel_index and its inverse.
+ * Invariant: elements are moved and never computed with. */
+#include "numpy/axis.h"
+
+/* ---- at least so many dimensions */
+static mf_value led_by_ones(mf_value x, int rank)
+{
+    if (mf_ndim(x) < 0)
+        return mf_add(x, 0); /* the error itself, or what says that this is no array */
+    while (mf_ndim(x) >= 0 && mf_ndim(x) < rank)
+        x = mf_expand_dims(x, 0);
+    return x;
+}
+
+mf_value(mf_atleast_1d)(mf_value x) { return led_by_ones(x, 1); }
+mf_value(mf_atleast_2d)(mf_value x) { return led_by_ones(x, 2); }
+mf_value(mf_atleast_3d)(mf_value x)
+{
+    x = led_by_ones(x, 2);
+    return mf_ndim(x) == 2 ? mf_expand_dims(x, 2) : x;
+}
+
+/* ---- joined */
+static mf_value first_row(mf_value x) { return mf_squeeze(x, 0); }
+
+/* Each part through f; the parts of an array are its rows. */
+static mf_value each(mf_value parts, mf_value (*f)(mf_value))
+{
+    if (mf_ndim(parts) > 0 && mf_dim(parts, 0) > 0)
+        parts = mf_tree_map(first_row, mf_split(parts, (int)mf_dim(parts, 0), 0));
+    return mf_tree_map(f, parts);
+}
+
+static mf_value as_row(mf_value x) { return (mf_atleast_1d)(x); }
+static mf_value as_matrix(mf_value x) { return (mf_atleast_2d)(x); }
+static mf_value as_cube(mf_value x) { return (mf_atleast_3d)(x); }
+static mf_value as_column(mf_value x)
+{
+    return mf_ndim(x) == 0 ? mf_reshape(x, MF_SHAPE(1, 1)) : mf_ndim(x) == 1 ? mf_expand_dims(x, 1) : x;
+}
+
+mf_value(mf_hstack)(mf_value parts)
+{
+    MF_LAYER;
+    parts = each(parts, as_row);
+    return mf_concatenate(parts, mf_len(parts) > 0 && mf_ndim(mf_get(parts, 0)) > 1);
+}
+
+mf_value(mf_vstack)(mf_value parts)
+{
+    MF_LAYER;
+    return mf_concatenate(each(parts, as_matrix), 0);
+}
+
+mf_value(mf_dstack)(mf_value parts)
+{
+    MF_LAYER;
+    return mf_concatenate(each(parts, as_cube), 2);
+}
+
+mf_value(mf_column_stack)(mf_value parts)
+{
+    MF_LAYER;
+    return mf_concatenate(each(parts, as_column), 1);
+}
+
+mf_value(mf_append)(mf_value x, mf_value values, mf_axis axis)
+{
+    MF_LAYER;
+    int at = numpy_axis(&x, axis, "append");
+    return at < 0 ? x : mf_concatenate(mf_list(x, axis == MF_ALL ? mf_ravel(values) : values), at);
+}
+
+/* Each part in the columns behind those of the parts before it. */
+mf_value(mf_block_diag)(mf_value parts)
+{
+    MF_LAYER;
+    parts = each(parts, as_matrix);
+    int64_t columns = 0, before = 0;
+    for (int i = 0; i < mf_len(parts); i++) {
+        mf_value part = mf_get(parts, i);
+        if (mf_ndim(part) != 2)
+            return mf_is_error(part) ? part
+                                     : mf_make_error(MF_ERROR_SHAPE, "block_diag: part %d has %d dimensions, not two", i, mf_ndim(part));
+        columns += mf_dim(part, 1);
+    }
+    mf_value rows = mf_list();
+    for (int i = 0; i < mf_len(parts); i++) {
+        mf_value part = mf_get(parts, i), zero = mf_scalar(0, mf_dtype_of(part));
+        int64_t width = mf_dim(part, 1);
+        part = mf_pad(part, zero, MF_INTS(0, before), MF_INTS(0, columns - before - width), MF_INTS0);
+        rows = i ? mf_concatenate(mf_list(rows, part), 0) : part;
+        before += width;
+    }
+    return mf_len(parts) > 0 ? rows : mf_concatenate(parts, 0);
+}
+
+/* ---- cut */
+/* The first n % sections parts are longer by one. */
+mf_value(mf_array_split)(mf_value x, int sections, int axis)
+{
+    MF_LAYER;
+    int at = numpy_axis(&x, axis, "array_split");
+    if (at < 0)
+        return x;
+    if (sections < 1)
+        return mf_make_error(MF_ERROR_ARGUMENT, "array_split: at least one section is needed, not %d", sections);
+    int64_t n = mf_dim(x, at), whole = n / sections, longer = n % sections, cut = longer * (whole + 1);
+    mf_value shorter = mf_split(mf_slice_in_dim(x, cut, n, 1, at), sections - (int)longer, at);
+    return longer ? mf_tree_leaves(mf_tuple(mf_split(mf_slice_in_dim(x, 0, cut, 1, at), (int)longer, at), shorter)) : shorter;
+}
+
+mf_value(mf_rot90)(mf_value x, int k)
+{
+    MF_LAYER;
+    if (mf_ndim(x) < 2)
+        return mf_ndim(x) < 0 ? mf_add(x, 0)
+                              : mf_make_error(MF_ERROR_SHAPE, "rot90: at least two dimensions are needed, not %d", mf_ndim(x));
+    k = (k % 4 + 4) % 4;
+    x = k == 2 ? mf_flip(x, mf_axes(0, 1)) : k == 1 ? mf_flip(x, 1) : x;
+    x = k % 2 ? mf_swapaxes(x, 0, 1) : x;
+    return k == 3 ? mf_flip(x, 1) : x;
+}
+
+mf_value(mf_tri)(int64_t rows, int64_t columns, int k, mf_dtype dtype) { return mf_tril(mf_ones(MF_SHAPE(rows, columns), dtype), k); }
+
+/* ---- indices */
+/* Whether integers of this dtype name every place of an array of this shape. */
+static bool indexable(mf_shape shape, mf_dtype d)
+{
+    int64_t size = 1;
+    if (shape.rank < 1 || shape.rank > MF_MAX_RANK)
+        return false;
+    for (int i = 0; i < shape.rank; i++)
+        if (shape.dims[i] < 1 || __builtin_mul_overflow(size, shape.dims[i], &size))
+            return false;
+    return size <= INT32_MAX || d == MF_I64 || d == MF_U64;
+}
+
+static mf_value no_place(const char *op, mf_shape shape)
+{
+    return mf_make_error(MF_ERROR_SHAPE, "%s: there are no indices for an array of shape %s", op, mf_str(shape));
+}
+
+mf_value(mf_unravel_index)(mf_value indices, mf_shape shape)
+{
+    MF_LAYER;
+    mf_value at[MF_MAX_RANK] = { { 0 } };
+    if (mf_is_error(indices) || !indexable(shape, mf_dtype_of(indices)))
+        return mf_is_error(indices) ? indices : no_place("unravel_index", shape);
+    for (int i = shape.rank - 1; i >= 0; i--) {
+        at[i] = mf_remainder(indices, mf_i(shape.dims[i]));
+        indices = mf_floor_divide(indices, mf_i(shape.dims[i]));
+    }
+    return mf_tuple_n(at, shape.rank);
+}
+
+mf_value(mf_ravel_multi_index)(mf_value multi_index, mf_shape shape)
+{
+    MF_LAYER;
+    if (mf_is_error(multi_index))
+        return multi_index;
+    mf_value flat = mf_get(multi_index, 0);
+    if (!indexable(shape, mf_dtype_of(flat)))
+        return mf_is_error(flat) ? flat : no_place("ravel_multi_index", shape);
+    if (mf_len(multi_index) != shape.rank)
+        return mf_make_error(MF_ERROR_SHAPE, "ravel_multi_index: %d indices for %d dimensions", mf_len(multi_index), shape.rank);
+    for (int i = 1; i < shape.rank; i++)
+        flat = mf_add(mf_mul(flat, mf_i(shape.dims[i])), mf_get(multi_index, i));
+    return flat;
+}

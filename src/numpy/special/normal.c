@@ -1,0 +1,168 @@
+/* The normal distribution: erfc, ndtr, its logarithm and its inverse.
+ * Invariant: tails are relative to themselves, never 1 less something near it. Rational approximations: Cephes (Moshier, ndtr.c, ndtri.c). */
+#include "numpy/floats.h"
+
+#include <math.h>
+
+#define COUNT(table) ((int)(sizeof(table) / sizeof *(table)))
+
+/* The first coefficient is that of the highest power. */
+static mf_value polynomial(const double *p, int count, mf_value x)
+{
+    mf_dtype d = mf_dtype_of(x);
+    mf_value sum = mf_full_like(x, mf_scalar(p[0], d));
+    for (int i = 1; i < count; i++)
+        sum = mf_add(mf_mul(sum, x), mf_scalar(p[i], d));
+    return sum;
+}
+
+/* ---- erfc: below 1 by erf, above by e^(-x^2) times one of two quotients, and 2 less that on the left */
+static const double near_p[] = { 2.46196981473530512524e-10, 5.64189564831068821977e-1, 7.46321056442269912687e0,
+                                 4.86371970985681366614e1,   1.96520832956077098242e2,  5.26445194995477358631e2,
+                                 9.34528527171957607540e2,   1.02755188689515710272e3,  5.57535335369399327526e2 };
+static const double near_q[] = { 1,
+                                 1.32281951154744992508e1,
+                                 8.67072140885989742329e1,
+                                 3.54937778887819891062e2,
+                                 9.75708501743205489753e2,
+                                 1.82390916687909736289e3,
+                                 2.24633760818710981792e3,
+                                 1.65666309194161350182e3,
+                                 5.57535340817727675546e2 };
+static const double far_p[] = { 5.64189583547755073984e-1, 1.27536670759978104416e0, 5.01905042251180477414e0,
+                                6.16021097993053585195e0,  7.40974269950448939160e0, 2.97886665372100240670e0 };
+static const double far_q[] = { 1,
+                                2.26052863220117276590e0,
+                                9.39603524938001434673e0,
+                                1.20489539808096656605e1,
+                                1.70814450747565897222e1,
+                                9.60896809063285878198e0,
+                                3.36907645100081516050e0 };
+
+/* e^(-x^2): the square of what has few bits is exact, and the rest is small. */
+static mf_value bell(mf_value x)
+{
+    mf_value coarse = mf_div(mf_round(mf_mul(x, 16)), 16), rest = mf_sub(x, coarse);
+    return mf_mul(mf_exp(mf_neg(mf_square(coarse))), mf_exp(mf_neg(mf_mul(rest, mf_add(x, coarse)))));
+}
+
+static mf_value erfc_tail(mf_value x)
+{
+    mf_value near = mf_minimum(x, 8), far = mf_clip(x, 8, 30), beyond = mf_greater(x, 30);
+    mf_value quotient = mf_where(mf_less(x, 8), mf_div(polynomial(near_p, COUNT(near_p), near), polynomial(near_q, COUNT(near_q), near)),
+                                 mf_div(polynomial(far_p, COUNT(far_p), far), polynomial(far_q, COUNT(far_q), far)));
+    return mf_where(beyond, 0, mf_mul(bell(mf_where(beyond, 1, x)), quotient));
+}
+
+static mf_value erfc_of(mf_value x)
+{
+    mf_value size = mf_abs(x), inside = mf_less(size, 1), tail = erfc_tail(mf_where(inside, 1, size));
+    return mf_where(inside, mf_sub(1, mf_erf(x)), mf_where(mf_less(x, 0), mf_sub(2, tail), tail));
+}
+
+static mf_value erfc_jvp(mf_value primals, mf_value tangents)
+{
+    mf_value x = mf_get(primals, 0), slope = mf_mul(bell(mf_clip(x, -30, 30)), -1.1283791670955126);
+    return mf_tuple(mf_call(mf_custom_jvp(erfc_of, erfc_jvp), x), mf_mul(mf_get(tangents, 0), slope));
+}
+
+static mf_value erfc_compiled(mf_value x) { return mf_call(mf_custom_jvp(erfc_of, erfc_jvp), x); }
+
+mf_value(mf_erfc)(mf_value x) { return numpy_call_wide(mf_jit(erfc_compiled), numpy_real_float(x, "erfc")); }
+
+/* ---- the probability of at most x */
+static mf_value ndtr_of(mf_value x)
+{
+    mf_value w = mf_mul(x, mf_scalar(0.7071067811865476, mf_dtype_of(x)));
+    return mf_mul(erfc_compiled(mf_neg(w)), 0.5);
+}
+
+mf_value(mf_ndtr)(mf_value x) { return numpy_call_wide(mf_jit(ndtr_of), numpy_real_float(x, "ndtr")); }
+
+/* Far on the left by the asymptotic series, far on the right by what is missing to 1. */
+static mf_value log_ndtr_value(mf_value x)
+{
+    bool wide = mf_dtype_of(x) == MF_F64;
+    double from = wide ? -20 : -10, to = wide ? 8 : 5;
+    mf_value left = mf_less(x, from), right = mf_greater(x, to), low = mf_minimum(x, from), square = mf_square(low);
+    mf_value series = mf_add(1, mf_div(mf_sub(mf_div(mf_sub(3, mf_div(15, square)), square), 1), square));
+    mf_value tail = mf_add(mf_sub(mf_mul(square, -0.5), mf_log(mf_neg(low))), mf_sub(mf_log(series), 0.9189385332046727));
+    mf_value inside = ndtr_of(mf_where(right, mf_neg(x), mf_maximum(x, from)));
+    return mf_where(right, mf_neg(inside), mf_where(left, tail, mf_log(inside)));
+}
+
+static mf_value log_ndtr_jvp(mf_value primals, mf_value tangents)
+{
+    mf_value x = mf_get(primals, 0), value = mf_call(mf_custom_jvp(log_ndtr_value, log_ndtr_jvp), x);
+    mf_value slope = mf_exp(mf_sub(mf_sub(mf_mul(mf_square(x), -0.5), 0.9189385332046727), value));
+    return mf_tuple(value, mf_mul(mf_get(tangents, 0), slope));
+}
+
+static mf_value log_ndtr_of(mf_value x) { return mf_call(mf_custom_jvp(log_ndtr_value, log_ndtr_jvp), x); }
+
+mf_value(mf_log_ndtr)(mf_value x) { return numpy_call_wide(mf_jit(log_ndtr_of), numpy_real_float(x, "log_ndtr")); }
+
+/* ---- the x of a probability: by the centre of the distribution, or by the logarithm of a tail's */
+static const double centre_p[] = { -5.99633501014107895267e1, 9.80010754185999661536e1, -5.66762857469070293439e1, 1.39312609387279679503e1,
+                                   -1.23916583867381258016e0 };
+static const double centre_q[] = { 1,
+                                   1.95448858338141759834e0,
+                                   4.67627912898881538453e0,
+                                   8.63602421390890590575e1,
+                                   -2.25462687854119370527e2,
+                                   2.00260212380060660359e2,
+                                   -8.20372256168333339912e1,
+                                   1.59056225126211695515e1,
+                                   -1.18331621121330003142e0 };
+static const double tail_p[] = { 4.05544892305962419923e0,   3.15251094599893866154e1,   5.71628192246421288162e1,
+                                 4.40805073893200834700e1,   1.46849561928858024014e1,   2.18663306850790267539e0,
+                                 -1.40256079171354495875e-1, -3.50424626827848203418e-2, -8.57456785154685413611e-4 };
+static const double tail_q[] = { 1,
+                                 1.57799883256466749731e1,
+                                 4.53907635128879210584e1,
+                                 4.13172038254672030440e1,
+                                 1.50425385692907503408e1,
+                                 2.50464946208309415979e0,
+                                 -1.42182922854787788574e-1,
+                                 -3.80806407691578277194e-2,
+                                 -9.33259480895457427372e-4 };
+static const double end_p[] = { 3.23774891776946035970e0,  6.91522889068984211695e0,  3.93881025292474443415e0,
+                                1.33303460815807542389e0,  2.01485389549179081538e-1, 1.23716634817820021358e-2,
+                                3.01581553508235416007e-4, 2.65806974686737550832e-6, 6.23974539184983293730e-9 };
+static const double end_q[] = { 1,
+                                6.02427039364742014255e0,
+                                3.67983563856160859403e0,
+                                1.37702099489081330271e0,
+                                2.16236993594496635890e-1,
+                                1.34204006088543189037e-2,
+                                3.28014464682127739104e-4,
+                                2.89247864745380683936e-6,
+                                6.79019408009981274425e-9 };
+
+static mf_value ndtri_value(mf_value p)
+{
+    mf_value right = mf_greater(p, 0.8646647167633873), tail = mf_where(right, mf_sub(1, p), p); /* 1 - e^-2 */
+    mf_value ends = mf_less_equal(tail, 0), safe = mf_where(ends, 0.5, tail), w = mf_sub(safe, 0.5), square = mf_square(w);
+    mf_value centre = mf_div(polynomial(centre_p, COUNT(centre_p), square), polynomial(centre_q, COUNT(centre_q), square));
+    centre = mf_mul(mf_add(w, mf_mul(mf_mul(w, square), centre)), -2.5066282746310002);
+    mf_value z = mf_sqrt(mf_mul(mf_log(mf_minimum(safe, 0.5)), -2)), inverse = mf_reciprocal(z),
+             first = mf_sub(z, mf_mul(mf_log(z), inverse));
+    mf_value near = mf_div(polynomial(tail_p, COUNT(tail_p), inverse), polynomial(tail_q, COUNT(tail_q), inverse));
+    mf_value end = mf_div(polynomial(end_p, COUNT(end_p), inverse), polynomial(end_q, COUNT(end_q), inverse));
+    mf_value x = mf_sub(first, mf_mul(mf_where(mf_less(z, 8), near, end), inverse));
+    x = mf_where(mf_greater(safe, 0.1353352832366127), centre, x);
+    x = mf_where(right, x, mf_neg(x));
+    x = mf_where(mf_equal(p, 0), -(double)INFINITY, mf_where(mf_equal(p, 1), (double)INFINITY, x));
+    return mf_where(mf_logical_or(mf_less(p, 0), mf_greater(p, 1)), (double)NAN, x);
+}
+
+/* dx/dp is the inverse of the density at x. */
+static mf_value ndtri_jvp(mf_value primals, mf_value tangents)
+{
+    mf_value x = mf_call(mf_custom_jvp(ndtri_value, ndtri_jvp), mf_get(primals, 0));
+    return mf_tuple(x, mf_mul(mf_get(tangents, 0), mf_mul(mf_exp(mf_mul(mf_square(x), 0.5)), 2.5066282746310002)));
+}
+
+static mf_value ndtri_of(mf_value p) { return mf_call(mf_custom_jvp(ndtri_value, ndtri_jvp), p); }
+
+mf_value(mf_ndtri)(mf_value p) { return numpy_call_wide(mf_jit(ndtri_of), numpy_real_float(p, "ndtri")); }
