@@ -106,6 +106,21 @@ typedef struct mf_lstsq_options {
 } mf_lstsq_options;
 mf_value mf_lstsq_opt(mf_value a, mf_value b, const mf_lstsq_options *o);
 
+/* ---- powers and rank */
+/* (..., n, n) -> (..., n, n): a to the n-th, by squaring; of a negative n the inverse's */
+mf_value mf_matrix_power(mf_value a, int n);
+/* (..., n, n) -> (..., n, n): jax.scipy.linalg.expm: the exponential, by Pade's approximation of order
+ * 13 and at most 16 squarings, beyond which it is NaN */
+mf_value mf_expm(mf_value a);
+/* (..., m, n) -> (...): i32, how many singular values are above .rtol times the greatest; 0: max(m, n)
+ * epsilon */
+typedef struct mf_matrix_rank_options {
+    double rtol;
+    mf_reserved reserved_;
+} mf_matrix_rank_options;
+mf_value mf_matrix_rank(mf_value a);
+mf_value mf_matrix_rank_opt(mf_value a, const mf_matrix_rank_options *o);
+
 /* ---- norms */
 /* (...) -> (...): without the axes, or with .keepdims of size 1 there. Of one axis the vector
  * norm of any order; of all (the default) or two the 2-norm of the elements (Frobenius), or with

@@ -33,8 +33,24 @@ mf_value mf_relu6(mf_value x);        /* min(max(x, 0), 6), with derivative 0 at
 mf_value mf_hard_tanh(mf_value x);    /* x held between -1 and 1; integers stay */
 mf_value mf_hard_sigmoid(mf_value x); /* relu6(x + 3) / 6 */
 mf_value mf_hard_swish(mf_value x);   /* x hard_sigmoid(x) */
+mf_value mf_mish(mf_value x);         /* x tanh(softplus(x)) */
+mf_value mf_soft_sign(mf_value x);    /* x / (1 + |x|) */
+mf_value mf_squareplus(mf_value x, double b MF_DEFAULT_(4.0)); /* (x + sqrt(x^2 + b)) / 2 */
 
 /* ---- along an axis */
+/* (..., 2 n, ...) -> (..., n, ...): the first half times the sigmoid of the second */
+mf_value mf_glu(mf_value x, int axis MF_DEFAULT_(-1));
+/* (..., n, ...) -> (..., n, ...): less the mean, over the root of the variance plus .epsilon; .where:
+ * the elements that count for both */
+typedef struct mf_standardize_options {
+    mf_reserved begin_;
+    mf_axis axis MF_DEFAULT_(-1);
+    double epsilon MF_DEFAULT_(1e-5);
+    mf_value where;
+    mf_reserved reserved_;
+} mf_standardize_options;
+mf_value mf_standardize(mf_value x);
+mf_value mf_standardize_opt(mf_value x, const mf_standardize_options *o);
 /* (..., n, ...) -> (...): log of the sum of e^x, without overflow */
 mf_value mf_logsumexp(mf_value x, mf_axis axis MF_DEFAULT_(MF_ALL));
 /* x -> x: e^x over its sum along an axis, and the logarithm of that */

@@ -67,54 +67,13 @@ mf_value(mf_gelu)(mf_value x)
     return mf_call(mf_custom_jvp(gelu, gelu_jvp), numpy_float(x));
 }
 
-/* Half of erfc(z) for z of at least 1, in f32: Cephes' polynomials in 1 / z^2, one below 2 and one above. */
-static mf_value half_tail(mf_value z)
-{
-    static const float near[] = { 2.326819970068386e-2f,  -1.387039388740657e-1f, 3.687424674597105e-1f,
-                                  -5.824733027278666e-1f, 6.210004621745983e-1f,  -4.944515323274145e-1f,
-                                  3.404879937665872e-1f,  -2.741127028184656e-1f, 5.638259427386472e-1f };
-    static const float far[] = { 0,
-                                 -1.047766399936249e+1f,
-                                 1.297719955372516e+1f,
-                                 -7.495518717768503e+0f,
-                                 2.921019019210786e+0f,
-                                 -1.015265279202700e+0f,
-                                 4.218463358204948e-1f,
-                                 -2.820767439740514e-1f,
-                                 5.641895067754075e-1f };
-    mf_value square = mf_mul(z, z), q = mf_div(1, square), low = mf_f((double)near[0]), high = mf_f((double)far[0]);
-    for (int i = 1; i < 9; i++) {
-        low = mf_add(mf_mul(low, q), (double)near[i]);
-        high = mf_add(mf_mul(high, q), (double)far[i]);
-    }
-    return mf_mul(mf_div(mf_mul(mf_exp(mf_neg(square)), 0.5), z), mf_where(mf_less(z, 2), low, high));
-}
-
-/* The normal distribution's, which is small without being the difference of large numbers. */
-static mf_value distribution(mf_value x)
-{
-    mf_value z = mf_mul(x, mf_scalar(0.7071067811865476 /* sqrt(1 / 2) */, mf_dtype_of(x)));
-    mf_value middle = mf_add(mf_mul(mf_erf(z), 0.5), 0.5);
-    if (mf_dtype_of(x) == MF_F64)
-        return middle;
-    mf_value size = mf_abs(z), outside = mf_logical_not(mf_less_equal(size, 1)), tail = half_tail(mf_where(outside, size, 1));
-    return mf_where(outside, mf_where(mf_less(z, 0), tail, mf_sub(1, tail)), middle);
-}
-
-static mf_value distribution_jvp(mf_value primals, mf_value tangents)
-{
-    mf_value x = mf_get(primals, 0), density = mf_exp(mf_mul(mf_mul(x, x), -0.5));
-    density = mf_mul(density, mf_scalar(0.3989422804014327 /* 1 / sqrt(2 pi) */, mf_dtype_of(x)));
-    return mf_tuple(mf_call(mf_custom_jvp(distribution, distribution_jvp), x), mf_mul(mf_get(tangents, 0), density));
-}
-
 mf_value(mf_gelu_exact)(mf_value x)
 {
     MF_LAYER;
-    x = numpy_float(x);
+    x = numpy_real_float(x, "gelu");
     mf_dtype d = mf_dtype_of(x);
     mf_value wide = d == MF_F16 || d == MF_BF16 ? mf_astype(x, MF_F32) : x;
-    return mf_astype(mf_mul(wide, mf_call(mf_custom_jvp(distribution, distribution_jvp), wide)), d);
+    return mf_astype(mf_mul(wide, mf_ndtr(wide)), d);
 }
 
 mf_value(mf_silu)(mf_value x)
@@ -123,6 +82,47 @@ mf_value(mf_silu)(mf_value x)
     x = numpy_float(x);
     return mf_mul(x, mf_sigmoid(x));
 }
+
+mf_value(mf_glu)(mf_value x, int axis)
+{
+    MF_LAYER;
+    mf_value halves = mf_split(x, 2, axis);
+    return mf_mul(mf_get(halves, 0), mf_sigmoid(mf_get(halves, 1)));
+}
+
+mf_value(mf_mish)(mf_value x)
+{
+    MF_LAYER;
+    x = numpy_float(x);
+    return mf_mul(x, mf_tanh(mf_softplus(x)));
+}
+
+mf_value(mf_squareplus)(mf_value x, double b)
+{
+    MF_LAYER;
+    x = numpy_float(x);
+    return mf_mul(mf_add(x, mf_sqrt(mf_add(mf_square(x), b))), 0.5);
+}
+
+mf_value(mf_soft_sign)(mf_value x)
+{
+    MF_LAYER;
+    x = numpy_float(x);
+    return mf_div(x, mf_add(mf_abs(x), 1));
+}
+
+mf_value mf_standardize_opt(mf_value x, const mf_standardize_options *o)
+{
+    MF_LAYER;
+    static const mf_standardize_options usual = { .axis = -1, .epsilon = 1e-5 };
+    o = o ? o : &usual;
+    x = numpy_float(x);
+    mf_value mean = mf_mean(x, .axis = o->axis, .keepdims = true, .where = o->where);
+    mf_value variance = mf_var(x, .axis = o->axis, .keepdims = true, .where = o->where);
+    return mf_mul(mf_sub(x, mean), mf_rsqrt(mf_add(variance, o->epsilon)));
+}
+
+mf_value(mf_standardize)(mf_value x) { return mf_standardize_opt(x, NULL); }
 
 /* log(1 + e^x); of real numbers with one exponential and no custom rule. At 0 the first term has slope 1, the second -1/2, because that of abs is 1 there. */
 mf_value(mf_softplus)(mf_value x)

@@ -57,6 +57,11 @@ SUM_OF(logit_sum, mf_logit(x))
 SUM_OF(gamma_draws, mf_random_loggamma(key(), x, MF_SHAPE(3), MF_F32))
 SUM_OF(beta_draws, mf_random_beta(key(), x, F(1, 2, 3), MF_SHAPE(3), MF_F32))
 
+SUM_OF(mish_sum, mf_mish(x))
+SUM_OF(glu_sum, mf_glu(x))
+SUM_OF(gelu_sum, mf_gelu_exact(x))
+SUM_OF(expm_sum, mf_mul(mf_expm(x), spread()))
+
 static int row;
 
 /* The row's values, in the order of the file. */
@@ -315,6 +320,28 @@ static void random_draws(void)
     ROW(1e-4, "grad(lambda x: sum(random.beta(key, x, F(1, 2, 3), (3,), f32)))(F(0.5, 1, 7))", mf_call(mf_grad(beta_draws), F(0.5, 1, 7)))
 }
 
+static void activations_and_matrices(void)
+{
+    ROW(2e-6, "(mish(F(-30, -1, 0, 2, 50)), soft_sign(F(-3, 0, 1)), squareplus(F(-3, 0, 1)), squareplus(F(1), 2.))",
+        mf_tuple(mf_mish(F(-30, -1, 0, 2, 50)), mf_soft_sign(F(-3, 0, 1)), mf_squareplus(F(-3, 0, 1)), mf_squareplus(F(1), 2.)))
+    ROW(2e-6, "(glu(F(1, 2, 3, 4)), glu(grid, axis=0))", mf_tuple(mf_glu(F(1, 2, 3, 4)), mf_glu(grid(), 0)))
+    ROW(1e-5, "(standardize(grid), standardize(grid, axis=0, epsilon=0.1))",
+        mf_tuple(mf_standardize(grid()), mf_standardize(grid(), .axis = 0, .epsilon = 0.1)))
+    ROW(3e-6, "gelu(F(-9, -3, -1, 0, 0.5, 3), approximate=False)", mf_gelu_exact(F(-9, -3, -1, 0, 0.5, 3)))
+    ROW(2e-6, "grad(lambda x: sum(mish(x)))(F(-30, -1, 0, 2, 50))", mf_call(mf_grad(mish_sum), F(-30, -1, 0, 2, 50)))
+    ROW(2e-6, "grad(lambda x: sum(glu(x)))(F(1, 2, 3, 4))", mf_call(mf_grad(glu_sum), F(1, 2, 3, 4)))
+    ROW(5e-6, "grad(lambda x: sum(gelu(x, approximate=False)))(F(-3, 0, 0.5, 3))", mf_call(mf_grad(gelu_sum), F(-3, 0, 0.5, 3)))
+    ROW(2e-6, "(linalg.matrix_power(spread, 5), linalg.matrix_power(spread, -2), linalg.matrix_power(spread, 0))",
+        mf_tuple(mf_matrix_power(spread(), 5), mf_matrix_power(spread(), -2), mf_matrix_power(spread(), 0)))
+    ROW(0, "(linalg.matrix_rank(spread), linalg.matrix_rank(grid - grid), linalg.matrix_rank(outer(F(1, 2), F(3, 4))))",
+        mf_tuple(mf_matrix_rank(spread()), mf_matrix_rank(mf_sub(grid(), grid())), mf_matrix_rank(mf_outer(F(1, 2), F(3, 4)))))
+    ROW(5e-6, "(expm(spread), expm(-9 * spread), expm(stack([spread, spread * 0])))",
+        mf_tuple(mf_expm(spread()), mf_expm(mf_mul(-9, spread())), mf_expm(mf_stack(mf_list(spread(), mf_mul(spread(), 0))))))
+    ROW(1e-12, "expm(D(10, 2.5, 2.5, 5).reshape(2, 2))", mf_expm(mf_reshape(D(10, 2.5, 2.5, 5), MF_SHAPE(2, 2))))
+    ROW(1e-5, "grad(lambda x: sum(expm(x) * spread))(F(0, 3, -3, 0).reshape(2, 2))",
+        mf_call(mf_grad(expm_sum), mf_reshape(F(0, 3, -3, 0), MF_SHAPE(2, 2))))
+}
+
 /* ---- the comparison */
 static void compare(const oracle_case *c)
 {
@@ -344,6 +371,7 @@ TEST(values_and_gradients_are_jax_s)
     special();
     special_gradients();
     random_draws();
+    activations_and_matrices();
     oracle_read("expressions.txt", compare);
     CHECK_EQ_INT(row, row_count);
 }
@@ -399,6 +427,10 @@ TEST(what_does_not_fit_is_an_error)
         { mf_trunc(z), "trunc: is defined for floats, not for complex64" },
         { mf_erfc(z), "erfc: is defined for floats, not for complex64" },
         { mf_gammainc(z, 1), "gammainc: is defined for floats, not for complex64" },
+        { mf_expm(grid()), "expm: a square matrix is needed, not the shape (2, 3)" },
+        { mf_matrix_power(x, 2), "matrix_power: a square matrix is needed, not the shape (2,)" },
+        { mf_matrix_rank(x), "matrix_rank: a matrix needs two dimensions, not 1" },
+        { mf_glu(F(1, 2, 3)), "split: axis 0 of float32[3] does not divide into 2 equal parts" },
         { mf_polygamma(-1, x), "polygamma: the order must not be negative, not -1" },
         { mf_multigammaln(x, 0), "multigammaln: the dimension must be positive, not 0" },
         { mf_random_poisson(key(), x, MF_SHAPE(2), MF_F32), "poisson needs an integer dtype, not float32" },

@@ -530,6 +530,8 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(mf_count_nonzero(square(), a))                                                                    \
     X(mf_append(square(), square(), a))                                                                 \
     X(mf_array_split(square(), 2, a))                                                                   \
+    X(mf_glu(square(), a))                                                                              \
+    X(mf_standardize(square(), .axis = a))                                                              \
     X(mf_trapezoid(square(), .axis = a))                                                                \
     X(mf_gradient(square(), 1, a))                                                                      \
     X(mf_quantile(square(), 0.5, a))                                                                    \
@@ -571,6 +573,7 @@ static mf_module attention(void) { return mf_nn_multi_head_attention(mf_random_s
     X(mf_tril(square(), n))                                                                                      \
     X(mf_triu(square(), n))                                                                                      \
     X(mf_diag(square(), n))                                                                                      \
+    X(mf_matrix_power(square(), n))                                                                              \
     X(mf_rot90(square(), n))                                                                                     \
     X(mf_tri(3, 3, n, MF_F32))                                                                                   \
     X(mf_roll(vector(), n, 0))                                                                                   \

@@ -16,7 +16,14 @@ static mf_value polynomial(const double *p, int count, mf_value x)
     return sum;
 }
 
-/* ---- erfc: below 1 by erf, above by e^(-x^2) times one of two quotients, and 2 less that on the left */
+/* ---- erfc: below 1 by erf, above by e^(-x^2) times an approximation of the rest, and 2 less that on the left */
+/* In f32 polynomials in 1 / x^2, over x, below 2 and above. */
+static const double single_near[] = { 2.326819970068386e-2,  -1.387039388740657e-1, 3.687424674597105e-1,
+                                      -5.824733027278666e-1, 6.210004621745983e-1,  -4.944515323274145e-1,
+                                      3.404879937665872e-1,  -2.741127028184656e-1, 5.638259427386472e-1 };
+static const double single_far[] = { -1.047766399936249e+1, 1.297719955372516e+1, -7.495518717768503e+0, 2.921019019210786e+0,
+                                     -1.015265279202700e+0, 4.218463358204948e-1, -2.820767439740514e-1, 5.641895067754075e-1 };
+/* In f64 quotients, below 8 and above. */
 static const double near_p[] = { 2.46196981473530512524e-10, 5.64189564831068821977e-1, 7.46321056442269912687e0,
                                  4.86371970985681366614e1,   1.96520832956077098242e2,  5.26445194995477358631e2,
                                  9.34528527171957607540e2,   1.02755188689515710272e3,  5.57535335369399327526e2 };
@@ -46,12 +53,25 @@ static mf_value bell(mf_value x)
     return mf_mul(mf_exp(mf_neg(mf_square(coarse))), mf_exp(mf_neg(mf_mul(rest, mf_add(x, coarse)))));
 }
 
+static mf_value tail_f32(mf_value x)
+{
+    mf_value inverse = mf_reciprocal(x), square = mf_square(inverse);
+    return mf_mul(inverse, mf_where(mf_less(x, 2), polynomial(single_near, COUNT(single_near), square),
+                                    polynomial(single_far, COUNT(single_far), square)));
+}
+
+static mf_value tail_f64(mf_value x)
+{
+    mf_value near = mf_minimum(x, 8), far = mf_maximum(x, 8);
+    return mf_where(mf_less(x, 8), mf_div(polynomial(near_p, COUNT(near_p), near), polynomial(near_q, COUNT(near_q), near)),
+                    mf_div(polynomial(far_p, COUNT(far_p), far), polynomial(far_q, COUNT(far_q), far)));
+}
+
+/* Of x >= 1; beyond 30 it is 0 in either width. */
 static mf_value erfc_tail(mf_value x)
 {
-    mf_value near = mf_minimum(x, 8), far = mf_clip(x, 8, 30), beyond = mf_greater(x, 30);
-    mf_value quotient = mf_where(mf_less(x, 8), mf_div(polynomial(near_p, COUNT(near_p), near), polynomial(near_q, COUNT(near_q), near)),
-                                 mf_div(polynomial(far_p, COUNT(far_p), far), polynomial(far_q, COUNT(far_q), far)));
-    return mf_where(beyond, 0, mf_mul(bell(mf_where(beyond, 1, x)), quotient));
+    mf_value beyond = mf_greater(x, 30), inside = mf_where(beyond, 1, x);
+    return mf_where(beyond, 0, mf_mul(bell(inside), mf_dtype_of(x) == MF_F64 ? tail_f64(inside) : tail_f32(inside)));
 }
 
 static mf_value erfc_of(mf_value x)
