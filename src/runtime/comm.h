@@ -117,6 +117,7 @@ extern mf_error_object *(*const mf_comm_join)(const mf_join_options *how, mf_com
 struct mf_program;
 /* Of the program's maps that span processes: all of theirs. False: there is none. */
 bool mf_program_processes(const struct mf_program *p, const mf_comm *c, const mf_intlist **processes);
+bool mf_program_spans(const struct mf_program *p); /* some map in it has not all of its indices here */
 /* NULL, or an error: what its maps that span processes run here is not what this process has. */
 mf_error_object *mf_program_check_owners(const struct mf_program *p, const mf_comm *c);
 /* The number of a call of this function (NULL: not known) at this place. */

@@ -45,6 +45,8 @@ static mf_value shifted(mf_value x)
     return mf_ppermute(x, "j", mf_list_n(pairs, n));
 }
 
+static mf_value sums_alike(mf_value x) { return mf_tuple(mf_psum(x, "j"), mf_psum(mf_sin(mf_psum(x, "j")), "j"), mf_pmax(x, "i")); }
+
 static mf_value (*const bodies[])(mf_value) = { normalised, gathered, indices, gradient, scanned, shifted };
 
 /* ------------------------------------------------------------------ maps */
@@ -98,6 +100,18 @@ static mf_value inner_unused(const spread_here *h)
 {
     mf_function f = mf_pmap(unused, "i", .devices = h->devices, .axis_size = h->axis_size);
     return mf_dict("rows", mf_call(f, spread_rows(h, numbers(MF_SHAPE(h->axis_size)))));
+}
+
+/* Alike at all indices of the outer axis, but whom a process meets along the inner one may not be; and only some processes hold it once. */
+static mf_value alike(const spread_here *h)
+{
+    const nested *n = h->context;
+    mf_function inner = mf_pmap(n->body, "j", .axis_size = h->inner_size);
+    mf_function none = mf_pmap(inner, "i", .devices = h->devices, .axis_size = h->axis_size, .in_axes = MF_NONE);
+    mf_function f = mf_pmap(inner, "i", .devices = h->devices, .axis_size = h->axis_size);
+    mf_value row = numbers(MF_SHAPE(1, h->inner_size, 3)), all = mf_broadcast_to(row, MF_SHAPE(h->axis_size, h->inner_size, 3));
+    mf_value own = mf_get(spread_grid(h, all), 0), held = mf_broadcast_to(own, MF_SHAPE(h->row_count, h->column_count, 3));
+    return grid(mf_tuple(mf_call(none, own), mf_call(f, h->rank % 2 ? held : mf_add(mf_zeros_like(held), own))));
 }
 
 /* Random keys of both axes. */
@@ -160,6 +174,14 @@ TEST(groups_that_span_processes)
     spread_check("nothing mapped inside", inner_unmapped, NULL, 3, split_groups);
     spread_check("inner map not used", inner_unused, NULL, 3, split_groups);
     spread_check("random keys", drawn, NULL, 3, split_groups);
+}
+
+TEST(rows_that_are_alike)
+{
+    static const char *const owners[] = { "012201220122", "001200130014", "000100010001", "001100110022", NULL };
+    mf_value (*const all[])(mf_value) = { sums_alike, gathered, indices, shifted };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        spread_check("rows that are alike", alike, &(nested){ .body = all[i] }, 3, owners);
 }
 
 TEST(three_levels_over_processes)

@@ -11,6 +11,7 @@
 #include "runtime/plan/plan.h"
 
 #include "passes/passes.h"
+#include "runtime/comm.h"
 #include "trace/check_list.h"
 
 #include <limits.h>
@@ -88,6 +89,34 @@ static bool program_talks(const mf_program *p, const mf_axis_env *env, const mf_
     return false;
 }
 
+static bool program_meets(const mf_program *p);
+
+/* Is e a collective, or is one in it? */
+static bool meets(const mf_eqn *e)
+{
+    bool any = e->op->flags & MF_OP_COLLECTIVE;
+    for (int i = 0, n = mf_params_program_count(e->op, e->params); i < n && !any; i++)
+        any = program_meets(*mf_params_program_at(e->op, e->params, i));
+    return any;
+}
+
+static bool program_meets(const mf_program *p)
+{
+    bool any = false;
+    for (int i = 0; i < p->eqn_count && !any; i++)
+        any = meets(p->eqns[i]);
+    return any;
+}
+
+/* Does e, along another axis than this map's, meet at each index whatever processes have that one? */
+static bool meets_by_index(const mf_schedule *s, const mf_eqn *e)
+{
+    bool spread = s->spread || (e->op == &mf_op_pmap && ((const mf_pmap_params *)e->params)->local->count);
+    for (int i = 0, n = mf_params_program_count(e->op, e->params); i < n && !spread; i++)
+        spread = mf_program_spans(*mf_params_program_at(e->op, e->params, i));
+    return spread && meets(e);
+}
+
 /* Does the host see e, or anything in it? */
 static bool is_seen(const mf_eqn *e)
 {
@@ -140,7 +169,7 @@ static int side_of_barrier(mf_schedule *s, const mf_eqn *e)
 }
 
 /* The side that executes e; its results' side is the same, save for a collective of all devices that makes them equal (groups are
- * several collectives: equal results or not, each device keeps its own). */
+ * several collectives: equal results or not, each device keeps its own). How often processes meet depends on nothing that they hold. */
 static int side_of(mf_schedule *s, const mf_eqn *e)
 {
     if (e->op->flags & MF_OP_BARRIER)
@@ -148,7 +177,7 @@ static int side_of(mf_schedule *s, const mf_eqn *e)
     bool compared = mf_check_is_on(MF_CHECK_REPLICATED) && !(e->op->flags & MF_OP_COLLECTIVE); /* each device shall have its own */
     bool uniform = s->variance && results_uniform(s, e) && !is_seen(e) && !compared;
     bool talking = uniform && talks(e, s->env, s->env);
-    int side = uniform && !talking && operands_once(s, e) ? MF_UNIFORM : MF_DEVICE;
+    int side = uniform && !talking && operands_once(s, e) && !meets_by_index(s, e) ? MF_UNIFORM : MF_DEVICE;
     bool shared = side == MF_UNIFORM || (uniform && talking && kind_of(s, e) == MF_DO_COLLECTIVE && !has_groups(e));
     for (int o = 0; o < e->out_count; o++)
         s->side[e->out[o]->id] = shared ? MF_UNIFORM : MF_DEVICE;
@@ -483,7 +512,7 @@ mf_error_object *mf_schedule_make(mf_schedule *s, const mf_segment_compiler *com
                                   const mf_axis_env *env, const bool *uniform_in, int64_t bucket)
 {
     orderer o = { .s = s, .arena = arena, .left = p->eqn_count, .bucket = bucket };
-    *s = (mf_schedule){ .program = p, .compiler = compiler, .env = env };
+    *s = (mf_schedule){ .program = p, .compiler = compiler, .env = env, .spread = bucket > 0 };
     if (!make_room(s, &o))
         return mf_error_out_of_memory();
     for (int i = 0; i < p->var_count; i++)

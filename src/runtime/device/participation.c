@@ -214,14 +214,14 @@ static void flag_owners(const mf_comm *c, const mf_intlist *devices, int64_t cou
     }
 }
 
-static bool spans(const mf_program *p)
+bool mf_program_spans(const mf_program *p)
 {
     bool any = false;
     for (int i = 0; i < p->eqn_count && !any; i++) {
         const mf_eqn *e = p->eqns[i];
         any = e->op == &mf_op_pmap && ((const mf_pmap_params *)e->params)->local->count;
         for (int k = 0; k < mf_params_program_count(e->op, e->params) && !any; k++)
-            any = spans(*mf_params_program_at(e->op, e->params, k));
+            any = mf_program_spans(*mf_params_program_at(e->op, e->params, k));
     }
     return any;
 }
@@ -231,7 +231,7 @@ static void flag_maps(const mf_program *p, const mf_comm *c, int64_t *flags)
     for (int i = 0; i < p->eqn_count; i++) {
         const mf_eqn *e = p->eqns[i];
         const mf_pmap_params *m = e->op == &mf_op_pmap ? e->params : NULL;
-        if (m && (m->local->count || spans(m->program)))
+        if (m && (m->local->count || mf_program_spans(m->program)))
             flag_owners(c, m->devices->count ? m->devices : NULL, m->axis_size * mf_pmap_span(m), flags);
         for (int k = 0; k < mf_params_program_count(e->op, e->params) && !m; k++)
             flag_maps(*mf_params_program_at(e->op, e->params, k), c, flags);
@@ -240,7 +240,7 @@ static void flag_maps(const mf_program *p, const mf_comm *c, int64_t *flags)
 
 bool mf_program_processes(const mf_program *p, const mf_comm *c, const mf_intlist **processes)
 {
-    bool any = c && c->size > 1 && spans(p);
+    bool any = c && c->size > 1 && mf_program_spans(p);
     int64_t *flags = any ? mf_calloc((size_t)c->size, sizeof *flags) : NULL;
     if (flags)
         flag_maps(p, c, flags);
@@ -300,7 +300,7 @@ mf_error_object *mf_program_check_owners(const mf_program *p, const mf_comm *c)
     for (int i = 0; i < p->eqn_count && !error; i++) {
         const mf_eqn *e = p->eqns[i];
         const mf_pmap_params *m = e->op == &mf_op_pmap ? e->params : NULL;
-        if (m && (m->local->count || spans(m->program)))
+        if (m && (m->local->count || mf_program_spans(m->program)))
             error = check_map(m, c, m->devices->count ? m->devices : NULL, 0);
         for (int k = 0; k < mf_params_program_count(e->op, e->params) && !m && !error; k++)
             error = mf_program_check_owners(*mf_params_program_at(e->op, e->params, k), c);

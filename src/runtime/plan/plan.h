@@ -198,10 +198,11 @@ typedef struct mf_schedule {
     unsigned char *side;      /* by variable: in whose registers its value is */
     const uint64_t *variance; /* by variable; NULL outside maps */
     uint64_t bit;             /* of the innermost binder */
+    bool spread;              /* maps span processes */
 } mf_schedule;
 
 /* Orders p's equations. uniform_in[i] (NULL: no map, all on the device's side): input i is uniform over the innermost binder of env. bucket:
- * collectives begin as soon as they can, those of about so many bytes together; 0: as late as they can. */
+ * collectives begin as soon as they can, those of about so many bytes together, as where maps span processes; 0: as late as they can. */
 mf_error_object *mf_schedule_make(mf_schedule *s, const mf_segment_compiler *compiler, mf_arena *arena, const mf_program *p,
                                   const mf_axis_env *env, const bool *uniform_in, int64_t bucket);
 void mf_schedule_free(mf_schedule *s);
