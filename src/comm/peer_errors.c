@@ -43,7 +43,9 @@ mf_error_object *mf_peer_error_differs(int peer, const mf_message_tag *own, cons
     if (!count || !own->words)
         return mf_error_new(MF_ERROR_PEER, "process %d computes something else here: %s", peer, why);
     if (strlen(own->words) == count && !memcmp(own->words, theirs, count))
-        return mf_error_new(MF_ERROR_PEER, "process %d computes something else here: " OWN " too, but in another way; %s", peer, why);
+        return mf_error_new(MF_ERROR_PEER,
+                            "process %d computes something else here: " OWN " too, but over other devices or groups, or otherwise; %s",
+                            peer, why);
     return mf_error_new(MF_ERROR_PEER, "process %d computes something else here: %.*s, and not " OWN "; %s", peer, (int)count,
                         (const char *)theirs, why);
 }

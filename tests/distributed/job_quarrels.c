@@ -168,6 +168,23 @@ TEST(calls_in_another_order)
     check_good("calls in another order");
 }
 
+/* The same devices in another order. */
+TEST(devices_in_another_order)
+{
+    mf_device_list all = mf_devices();
+    mf_device backwards[8];
+    for (int i = 0; i < all.count; i++)
+        backwards[i] = all.at[all.count - 1 - i];
+    if (mf_process_index() == 1)
+        all.at = backwards;
+    for (int i = 0; i < 2; i++) {
+        const char *said = words_of(mf_call(mf_pmap(sum, "i", .devices = all), rows(i ? 30000 : 4)));
+        CHECK_CONTAINS(said, " computes something else here: psum of float32[");
+        CHECK_CONTAINS(said, " too, but over other devices or groups");
+    }
+    check_good("devices in another order");
+}
+
 /* A function of the program that fails before it calls a map, of which thus nothing is known. */
 static bool fails_now;
 static mf_value early(mf_value x) { return fails_now ? mf_make_error(MF_ERROR_ARGUMENT, "no luck today") : mf_call(mf_pmap(sum, "i"), x); }

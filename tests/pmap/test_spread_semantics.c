@@ -262,6 +262,16 @@ static mf_value no_sum(mf_value x) { return mf_add(mf_neg(x), mf_axis_index("i")
 static mf_value forgotten(const spread_here *h) { return mf_call(h->rank ? mf_pmap(no_sum, "i") : mf_pmap(sum, "i"), own(h)); }
 static mf_value other_function(const spread_here *h) { return mf_call(h->rank ? mf_pmap(extremum, "i") : mf_pmap(sum, "i"), own(h)); }
 
+/* Devices that only process 1 lists in another order: reversed, as no line, and one process's own among themselves. */
+static mf_value gathered(mf_value x) { return mf_tuple(mf_all_gather(x, 0, "i"), mf_psum(x, "i")); }
+static mf_value over(const spread_here *h, mf_device_list devices)
+{
+    return mf_call(mf_pmap(gathered, "i", .devices = devices), mf_get(own(h), mf_range(0, devices.count / 2)));
+}
+static mf_value reversed_there(const spread_here *h) { return over(h, h->rank ? SOME(5, 4, 1, 0) : SOME(0, 1, 4, 5)); }
+static mf_value crossed_there(const spread_here *h) { return over(h, h->rank ? SOME(5, 1, 4, 0) : SOME(0, 1, 4, 5)); }
+static mf_value turned_there(const spread_here *h) { return over(h, h->rank ? SOME(1, 0, 2, 5, 4, 6) : SOME(0, 1, 2, 5, 4, 6)); }
+
 static const struct {
     const char *name;
     spread_program run;
@@ -278,6 +288,9 @@ static const struct {
     { "an operand that fails late", pending_failure, { "peer: process 1: check_replicated", "check_replicated" } },
     { "a callback", bad_callback, { "peer: process 1: ", "six is refused" } },
     { "a forgotten collective", forgotten, { "peer: process 1 ended its call 0 without this collective", "[0. 0. 0. 0.]" } },
+    { "devices reversed there", reversed_there, { "computes something else here", "computes something else here" } },
+    { "devices crossed there", crossed_there, { "computes something else here", "computes something else here" } },
+    { "devices turned there", turned_there, { "computes something else here", "computes something else here" } },
     { "another function", other_function, { "computes something else here", "computes something else here" } },
 };
 

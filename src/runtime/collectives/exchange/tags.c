@@ -102,7 +102,7 @@ void mf_exchange_name_messages(mf_exchange *x)
     const mf_run_state *s = x->s;
     bool same = x->named && !s->executable->shares_places && !in_loop(x->g);
     if (!same)
-        x->tag = (mf_message_tag){ 0, place_of(x->g), check_of(x->g), words_of(x->g, s), x->s, x };
+        x->tag = (mf_message_tag){ 0, place_of(x->g), mf_hash_mix(check_of(x->g), x->g->owners.hash), words_of(x->g, s), x->s, x };
     x->named = !in_loop(x->g);
     x->tag.call = s->call;
 }

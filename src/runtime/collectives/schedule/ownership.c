@@ -4,6 +4,7 @@
 #include "runtime/collectives/schedule/ownership.h"
 
 #include "base/alloc.h"
+#include "base/intern.h"
 
 static int64_t device_of(const mf_ownership *o, int64_t rank) { return o->device + rank * o->step; }
 
@@ -20,6 +21,7 @@ bool mf_ownership_line(mf_ownership *o, const mf_comm *c, int64_t device, int64_
         return false;
     *o = (mf_ownership){ .count = count, .ordered = true, .comm = c, .device = device, .step = step, .sparse = !dense };
     o->runs = dense ? 1 + distance(from, to) : count;
+    o->hash = mf_hash_mix(mf_hash_mix((uint64_t)device, count > 1 ? (uint64_t)step : 0), (uint64_t)count);
     return true;
 }
 
@@ -31,7 +33,8 @@ bool mf_ownership_list(mf_ownership *o, const mf_comm *c, int64_t count, int (*d
     int direction = 0;
     *o = (mf_ownership){ .count = count, .ordered = true, .comm = c };
     for (int64_t rank = 0; rank < o->count; rank++) {
-        int process = mf_comm_owner(c, device(context, rank)), before = o->runs ? list[o->runs - 1].process : -1;
+        int at = device(context, rank), process = mf_comm_owner(c, at), before = o->runs ? list[o->runs - 1].process : -1;
+        o->hash = mf_hash_mix(o->hash, (uint64_t)at);
         if (process < 0)
             o->count = 0;
         if (process < 0 || process == before)

@@ -17,6 +17,7 @@ typedef struct mf_ownership {
     const mf_owned_run *list; /* NULL: the line */
     const mf_comm *comm;
     int64_t device, step; /* of rank 0; from rank to rank */
+    uint64_t hash;        /* of the devices of all ranks */
     bool sparse;          /* no process has two ranks; otherwise the line leaves out no process that lies between two of its own */
 } mf_ownership;
 
