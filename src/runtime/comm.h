@@ -134,6 +134,8 @@ void mf_comm_failed(const char *function, mf_error_object *why);
 /* Others wait for this call of that function: whether it is such a one, and has its number from now on; *why is added to. */
 bool mf_comm_settle(mf_comm *c, uint64_t call, const char *function, mf_text *why);
 
+bool mf_comm_has_part(const mf_intlist *devices); /* in a map over these, or over all, with other processes */
+
 /* While a call is traced on this thread, it is known ever better with whom it would exchange, should it fail. */
 void mf_comm_expect_nothing(void);
 void mf_comm_expect_map(const mf_intlist *devices); /* a map over these, or over all */

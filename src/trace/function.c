@@ -184,13 +184,25 @@ bool mf_function_holds_values(const mf_function_object *f)
     return false;
 }
 
-void mf_function_expect(const mf_function_object *f)
+static const mf_function_object *map_of(const mf_function_object *f)
 {
-    mf_comm_expect_nothing();
     while (f && !f->kind->devices)
         f = f->inner;
-    if (f)
-        mf_comm_expect_map(f->kind->devices(f));
+    return f;
+}
+
+void mf_function_expect(const mf_function_object *f)
+{
+    const mf_function_object *map = map_of(f);
+    mf_comm_expect_nothing();
+    if (map)
+        mf_comm_expect_map(map->kind->devices(map));
+}
+
+bool mf_function_may_exchange(const mf_function_object *f)
+{
+    const mf_function_object *map = map_of(f);
+    return !map || mf_comm_has_part(map->kind->devices(map));
 }
 
 /* ---- C functions */

@@ -132,6 +132,7 @@ bool mf_function_holds_values(const mf_function_object *f);
 
 /* A call of f, or its trace, fails: with whom it would exchange (runtime/comm.h), as far as f alone tells. */
 void mf_function_expect(const mf_function_object *f);
+bool mf_function_may_exchange(const mf_function_object *f); /* with other processes, as far as f alone tells */
 
 /* The function of this class around f; the way of every transform. */
 mf_function mf_function_wrap(const mf_function_class *kind, mf_function f, const void *options, size_t size);

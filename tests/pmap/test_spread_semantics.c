@@ -205,6 +205,24 @@ TEST(maps_over_a_part_of_the_processes)
         CHECK_STR(words.of[p], expected[p]);
 }
 
+/* A map over devices of others is an error, in which nobody else waits for this process: the next call counts from the same number. */
+static mf_value not_ours(const spread_here *h)
+{
+    mf_value first = map_over(SOME(0, 1), h->rank ? 0 : 2), second = map_over(SOME(0, 1), 2);
+    const char *said = mf_error(second);
+    mf_value none = h->rank ? mf_i(said && strstr(said, "none of the map's 2 devices")) : second;
+    mf_error(first);
+    return mf_tuple(none, map_over(SOME(0, 1, 2, 3), 2), map_over((mf_device_list){ 0 }, 2));
+}
+
+TEST(maps_in_which_a_process_takes_no_part)
+{
+    static spread_words words;
+    spread_tell(not_ours, NULL, 4, "0011", &words);
+    CHECK_STR(words.of[0], "([3. 3.], [5. 5.], [5. 5.])");
+    CHECK_STR(words.of[1], "(1, [5. 5.], [5. 5.])");
+}
+
 /* ------------------------------------------------------------------ something fails in process 1 */
 
 static mf_value fails_at_home(void *rank, mf_value x)

@@ -345,7 +345,7 @@ static void tell_others(mf_function_object *f, mf_error_object *error)
         return;
     if (atomic_load(&f->spreads))
         mf_comm_miss(atomic_load(&f->spread), error);
-    else
+    else if (mf_function_may_exchange(f))
         mf_comm_failed(f->name, error);
 }
 

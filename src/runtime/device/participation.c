@@ -339,17 +339,31 @@ static void expect(const mf_comm *c, const mf_intlist *processes)
     mf_free(flags);
 }
 
+/* Whether a map over these has to do with several processes; which, NULL: all. */
+static bool find_processes(const mf_comm *c, const mf_intlist *devices, const mf_intlist **processes)
+{
+    int64_t *flags = c && c->size > 1 ? mf_calloc((size_t)c->size, sizeof *flags) : NULL;
+    if (!flags)
+        return false;
+    flag_owners(c, devices, devices ? devices->count : c->first_device[c->size], flags);
+    *processes = list_of(c, flags);
+    mf_free(flags);
+    return !*processes || (*processes)->count > 1;
+}
+
 void mf_comm_expect_map(const mf_intlist *devices)
 {
     const mf_comm *c = mf_comm_current();
-    int64_t *flags = c && c->size > 1 ? mf_calloc((size_t)c->size, sizeof *flags) : NULL;
-    if (!flags)
-        return;
-    flag_owners(c, devices, devices ? devices->count : c->first_device[c->size], flags);
-    const mf_intlist *processes = list_of(c, flags);
-    if (!processes || processes->count > 1)
+    const mf_intlist *processes;
+    if (find_processes(c, devices, &processes))
         expect(c, processes);
-    mf_free(flags);
+}
+
+bool mf_comm_has_part(const mf_intlist *devices)
+{
+    const mf_comm *c = mf_comm_current();
+    const mf_intlist *processes;
+    return find_processes(c, devices, &processes) && (!processes || mf_ints_has(processes, c->rank));
 }
 
 void mf_comm_expect_program(const mf_program *p)
