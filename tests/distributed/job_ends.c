@@ -90,6 +90,18 @@ static void shutdown_first(void)
     report(map_of(sum));
 }
 
+/* The other process ends without a use of a device. */
+static void never_joins(void)
+{
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK") ? getenv("OMPI_COMM_WORLD_RANK") : getenv("PMI_RANK");
+    if (rank && !strcmp(rank, "1")) {
+        rest(3);
+        return;
+    }
+    mf_distributed_initialize(.initialization_timeout = 1);
+    report(map_of(sum));
+}
+
 static void late(void)
 {
     mf_distributed_initialize(.timeout = 1);
@@ -329,6 +341,7 @@ int main(int argc, char **argv)
                  { "fork_before", fork_before },
                  { "fork_after", fork_after },
                  { "shutdown_first", shutdown_first },
+                 { "never_joins", never_joins },
                  { "late", late },
                  { "late_inside", late_inside },
                  { "late_but_in_time", late_but_in_time },

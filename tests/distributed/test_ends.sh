@@ -119,6 +119,16 @@ for launcher in openmpi mpich; do
         echo "own_mpi_after under mpirun.$launcher ends with $code, and says:"; cat "$output"; status=1
     fi
 done
+# A process that never joins keeps the others as long as they said; whether the launcher calls that a failure is its own matter.
+for launcher in openmpi mpich; do
+    [ -z "${SLURM_CONF:-}" ] || continue # whose processes have their numbers from it
+    timeout 40 bash "$here/run_job.sh" $launcher 2+2 "$program" never_joins >"$output" 2>&1
+    code=$?
+    [ $code != 77 ] || { echo "SKIP: $(cat "$output")"; continue; }
+    if [ $code = 124 ] || [ "$(grep -c "^process -1: the other processes have not joined within 1 s" "$output")" != 1 ]; then
+        echo "never_joins under mpirun.$launcher ends with $code, and says:"; cat "$output"; status=1
+    fi
+done
 # dies NAME RANK: of three processes that one is killed; the others say so and end. Launchers end a job by themselves then, MPICH's before anybody
 # can say a word; Open MPI's leaves it alone where it is told to.
 dies() {

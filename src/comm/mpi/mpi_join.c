@@ -10,9 +10,11 @@
 
 #include "base/alloc.h"
 #include "base/intern.h"
+#include "base/room.h"
 #include "runtime/profile/profiler.h"
 
 #include <limits.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,6 +132,15 @@ static mf_error_object *watch_finalize(void)
 
 /* ------------------------------------------------------------------ the beginning */
 
+static mf_error_object *not_joined(double timeout)
+{
+    return mf_error_new(
+        MF_ERROR_PEER,
+        "the other processes have not joined within %g s: every process of a job joins at its first use of a device, or calls "
+        "mf_distributed_initialize",
+        timeout);
+}
+
 /* Until it is done; not longer than the timeout. */
 static mf_error_object *wait_for(uintptr_t *request, const char *what, double timeout)
 {
@@ -142,11 +153,49 @@ static mf_error_object *wait_for(uintptr_t *request, const char *what, double ti
             return NULL;
         nanosleep(&(struct timespec){ 0, 50000 }, NULL);
     }
-    return mf_error_new(
-        MF_ERROR_PEER,
-        "the other processes have not joined within %g s: every process of a job joins at its first use of a device, or calls "
-        "mf_distributed_initialize",
-        timeout);
+    return not_joined(timeout);
+}
+
+/* MPI waits in its initialisation for all processes, for as long as it takes, and cannot be called off: so a thread waits there that can be left behind. */
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t over;
+    bool is_over;
+    int code, level;
+} beginning = { .lock = PTHREAD_MUTEX_INITIALIZER, .over = PTHREAD_COND_INITIALIZER };
+
+static void *begin_mpi(void *unused)
+{
+    int level = 0, code = job.mpi.MPI_Init_thread(NULL, NULL, job.mpi.multiple, &level);
+    pthread_mutex_lock(&beginning.lock);
+    beginning.code = code;
+    beginning.level = level;
+    beginning.is_over = true;
+    pthread_cond_signal(&beginning.over);
+    pthread_mutex_unlock(&beginning.lock);
+    return unused;
+}
+
+/* False: the time is over. */
+static bool begin_in_time(double timeout)
+{
+    pthread_t thread;
+    struct timespec until;
+    if (!mf_thread_make(&thread, begin_mpi, NULL)) {
+        begin_mpi(NULL);
+        return true;
+    }
+    pthread_detach(thread);
+    clock_gettime(CLOCK_REALTIME, &until);
+    double end = (double)until.tv_nsec / 1e9 + timeout;
+    until.tv_sec += (time_t)end;
+    until.tv_nsec = (long)((end - (double)(time_t)end) * 1e9);
+    pthread_mutex_lock(&beginning.lock);
+    for (int late = 0; !beginning.is_over && !late;)
+        late = pthread_cond_timedwait(&beginning.over, &beginning.lock, &until);
+    bool over = beginning.is_over;
+    pthread_mutex_unlock(&beginning.lock);
+    return over;
 }
 
 static mf_error_object *initialize(const mf_join_options *how)
@@ -157,8 +206,14 @@ static mf_error_object *initialize(const mf_join_options *how)
         return mf_error_new(MF_ERROR_PEER, "MPI was finalised already");
     if (!was && how->communicator)
         return mf_error_new(MF_ERROR_ARGUMENT, "a communicator was given, but MPI is not initialised");
-    if (!code)
-        code = was ? job.mpi.MPI_Query_thread(&level) : job.mpi.MPI_Init_thread(NULL, NULL, job.mpi.multiple, &level);
+    if (!code && was)
+        code = job.mpi.MPI_Query_thread(&level);
+    if (!code && !was) {
+        if (!begin_in_time(how->initialization_timeout))
+            return not_joined(how->initialization_timeout);
+        code = beginning.code;
+        level = beginning.level;
+    }
     if (code)
         return mf_mpi_error(&job.mpi, "MPI_Init_thread", code);
     job.ours = !was;
