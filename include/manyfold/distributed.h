@@ -32,7 +32,8 @@ MF_BEGIN_
  * in each process; those of the same program cannot be told apart. What is still called after a
  * process has returned from main, or called exit, is MF_ERROR_PEER in the others; it ends when
  * they all do. A child of fork takes no part: after the first use of this library all of it is
- * an error there, and one that was forked before sets MF_DISTRIBUTED=off, or does not use it.
+ * an error there, and one that was forked before sets MF_DISTRIBUTED=off, or does not use it; a
+ * program that a process starts (system, exec) inherits what the launcher set, and needs it too.
  * When joining fails, maps are MF_ERROR_PEER with the reason, there are no devices and no
  * processes, and mf_process_index is -1. */
 typedef struct mf_distributed_options {
