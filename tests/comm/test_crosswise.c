@@ -33,12 +33,12 @@ static mf_value several(mf_value x)
     return mf_add(mf_add(a, b), mf_add(mf_sum(c), mf_psum(mf_mul(a, b), "i")));
 }
 static void rest(double seconds) { nanosleep(&(struct timespec){ 0, (long)(seconds * 1e9) }, NULL); }
-static mf_value rest_inside(mf_value x)
+static mf_value rest_inside(mf_value x, mf_value seconds)
 {
-    rest(0.15);
+    rest(mf_item_f64(seconds));
     return x;
 }
-static mf_value slow(mf_value x) { return mf_psum(mf_pure_callback(rest_inside, x, x), "i"); }
+static mf_value rests_first(mf_value x, mf_value seconds) { return mf_psum(mf_pure_callback(rest_inside, x, x, seconds), "i"); }
 
 static mf_value map_of(mf_value (*f)(mf_value), int64_t width)
 {
@@ -64,8 +64,10 @@ static void go_on(void *size, int rank)
         int64_t width = widths[i % 4];
         if (i % 5 == rank)
             rest(0.12);
-        check_good(map_of(i % 3 == rank ? slow : sum, width), *(int *)size, "a rest");
-        mf_value r = map_of(i % 2 ? several : rounds_first, width);
+        mf_value x = mf_ones(MF_SHAPE(DEVICES, width), MF_F32);
+        mf_value r = mf_call(mf_pmap(rests_first, "i", .in_axes = mf_axes(0, MF_NONE)), x, i % 3 == rank ? 0.15 : 0.0);
+        check_good(r, *(int *)size, "a rest");
+        r = map_of(i % 2 ? several : rounds_first, width);
         if (!CHECK(!mf_is_error(r)))
             CHECK_NOTE("%s", mf_error(r));
     }

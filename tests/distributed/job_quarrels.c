@@ -8,6 +8,7 @@
 #include <time.h>
 
 static mf_value sum(mf_value x) { return mf_psum(x, "i"); }
+static mf_value doubled_sum(mf_value x) { return mf_mul(2, mf_psum(x, "i")); }
 static mf_value maximum(mf_value x) { return mf_pmax(x, "i"); }
 static mf_value both(mf_value x) { return mf_add(mf_psum(x, "i"), mf_pmax(mf_sin(x), "i")); }
 static mf_value both_otherwise(mf_value x)
@@ -25,12 +26,14 @@ static mf_value round_of(mf_value i, mf_value c)
     return mf_tanh(mf_psum(c, "i"));
 }
 static mf_value three_rounds(mf_value x) { return mf_fori_loop(0, 3, round_of, x); }
-static mf_value two_rounds(mf_value x) { return mf_fori_loop(0, 2, round_of, x); }
+static mf_value as_many_rounds(mf_value x) { return mf_fori_loop(0, mf_process_index() == 1 ? 2 : 3, round_of, x); }
 static mf_value loop_first(mf_value x) { return mf_psum(three_rounds(x), "i"); }
 static mf_value loop_last(mf_value x) { return three_rounds(mf_psum(x, "i")); }
+static bool rests = true;
 static mf_value rest_a_while(mf_value x)
 {
-    nanosleep(&(struct timespec){ 0, 300000000 }, NULL);
+    if (rests)
+        nanosleep(&(struct timespec){ 0, 300000000 }, NULL);
     return x;
 }
 static mf_value slow_sum(mf_value x) { return mf_psum(mf_pure_callback(rest_a_while, x, x), "i"); }
@@ -62,7 +65,9 @@ static const struct {
     { "a loop before and after", loop_first, loop_last, "wait for each other", "wait for each other" },
     { "a loop beside another op", three_rounds, maximum, "wait for each other", "wait for each other" },
     { "nothing", nothing, sum, "", "ended its call" },
-    { "fewer rounds", two_rounds, three_rounds, "", "ended its call" },
+    { "fewer rounds", as_many_rounds, as_many_rounds, "", "ended its call" },
+    { "another function with such a collective", sum, doubled_sum, "computes something else here: psum",
+      "computes something else here: psum" },
     { "an error", fails, sum, "the disk of this process is full", "process 1: " },
     { "an error while others lend each other operands", fails_and_is_wide, widened, "the disk of this process is full", "process 1: " },
     { "devices that disagree", sum, some, "process ", "" },
@@ -160,12 +165,15 @@ TEST(both_sides_are_named)
 /* Functions in another order: each process's first call meets the other's second. */
 TEST(calls_in_another_order)
 {
-    mf_function f = mf_pmap(sum, "i"), g = mf_pmap(maximum, "i");
+    mf_value (*const others[2])(mf_value) = { maximum, doubled_sum };
     bool odd = mf_process_index() == 1;
-    mf_value first = mf_call(odd ? g : f, rows(4)), second = mf_call(odd ? f : g, rows(4));
-    CHECK_CONTAINS(words_of(first), "computes something else here");
-    CHECK_CONTAINS(words_of(second), "computes something else here");
-    check_good("calls in another order");
+    for (int i = 0; i < 2; i++) {
+        mf_function f = mf_pmap(sum, "i"), g = mf_pmap(others[i], "i");
+        mf_value first = mf_call(odd ? g : f, rows(4)), second = mf_call(odd ? f : g, rows(4));
+        CHECK_CONTAINS(words_of(first), "computes something else here");
+        CHECK_CONTAINS(words_of(second), "computes something else here");
+        check_good("calls in another order");
+    }
 }
 
 /* The same devices in another order. */
@@ -250,11 +258,13 @@ TEST(slow_but_fine)
         if (mf_process_index() == i)
             nanosleep(&(struct timespec){ 0, 400000000 }, NULL);
         check_good("a rest between two calls");
-        mf_value r = mf_call(mf_pmap(mf_process_index() == i ? slow_sum : sum, "i"), rows(i % 2 ? 3 : 30000));
+        rests = mf_process_index() == i;
+        mf_value r = mf_call(mf_pmap(slow_sum, "i"), rows(i % 2 ? 3 : 30000));
         CHECK_EQ_INT(mf_item_i64(mf_get(r, 0, 0)), mf_device_count());
-        r = mf_call(mf_pmap(mf_process_index() == i ? slow_and_wide : widened, "i"), rows(3)); /* who has come holds what others lend */
+        r = mf_call(mf_pmap(slow_and_wide, "i"), rows(3)); /* who has come holds what others lend */
         CHECK_EQ_INT(mf_item_i64(mf_get(r, 0, (1 << 18) - 1)), 3 * mf_device_count());
     }
+    rests = true;
 }
 
 /* The first two processes among themselves: their calls have numbers of their own, and an end is told there too. */

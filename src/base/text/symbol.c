@@ -87,7 +87,7 @@ static const char *find_name(const void *function)
             return name;
     }
     char text[32];
-    snprintf(text, sizeof text, "function at %p", function);
+    snprintf(text, sizeof text, MF_SYMBOL_UNKNOWN "%p", function);
     return mf_intern(text);
 }
 

@@ -6,6 +6,7 @@
 
 /* "loss" for the function that starts at this address, static ones too where the program keeps its symbol table; else
  * "function at 0x…". Immortal. The first time it is slow: it reads the program's file when the dynamic symbols do not know. */
+#define MF_SYMBOL_UNKNOWN "function at "
 const char *mf_symbol_of(const void *function);
 /* *slot, a function pointer, from a library that was opened; false and NULL where it has none of this name. */
 bool mf_symbol_bind(void *library, const char *name, void *slot);

@@ -5,6 +5,7 @@
 #include "runtime/collectives/exchange/exchange.h"
 
 #include "base/text/place.h"
+#include "base/text/symbol.h"
 
 #include <string.h>
 
@@ -22,14 +23,21 @@ static uint64_t place_of(const mf_rendezvous *g)
     return place;
 }
 
+/* Of two functions with the same collectives, too, each waits for its own. An address in place of a name says nothing elsewhere. */
+static uint64_t hash_of_name(const char *function)
+{
+    return function && !strstr(function, MF_SYMBOL_UNKNOWN) ? mf_hash(function, strlen(function), 0) : 0;
+}
+
 /* What the program says about a collective: the same in every process that runs it. */
-static uint64_t check_of(const mf_rendezvous *g)
+static uint64_t check_of(const mf_rendezvous *g, const char *function)
 {
     mf_participants *m = g->instr->participants;
     uint64_t known = atomic_load_explicit(&m->check, memory_order_relaxed);
     if (known)
         return known;
     uint64_t check = mf_hash_mix((uint64_t)g->instr->out_count, (uint64_t)g->member_count);
+    check = mf_hash_mix(check, hash_of_name(function));
     for (int k = 0; k < g->instr->out_count; k++) {
         const mf_eqn *e = m->eqns[k];
         const mf_type *t = e->in[0]->type;
@@ -102,7 +110,9 @@ void mf_exchange_name_messages(mf_exchange *x)
     const mf_run_state *s = x->s;
     bool same = x->named && !s->executable->shares_places && !in_loop(x->g);
     if (!same)
-        x->tag = (mf_message_tag){ 0, place_of(x->g), mf_hash_mix(check_of(x->g), x->g->owners.hash), words_of(x->g, s), x->s, x };
+        x->tag = (mf_message_tag){
+            0, place_of(x->g), mf_hash_mix(check_of(x->g, s->executable->function), x->g->owners.hash), words_of(x->g, s), x->s, x
+        };
     x->named = !in_loop(x->g);
     x->tag.call = s->call;
 }
