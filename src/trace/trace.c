@@ -113,6 +113,8 @@ void mf_trace_fail(mf_tracing *t, mf_error_object *e)
 {
     if (!t->failure)
         t->failure = mf_retain(e);
+    else
+        mf_error_join(t->failure, e);
 }
 
 /* The inputs that the trace knows of are all that its program has, or it fails. */
@@ -632,8 +634,10 @@ mf_traced *mf_trace_end(mf_tracing *t, mf_object *result, mf_error_object **erro
     mf_variable **out = NULL;
     int count = 0, capacity = 0;
     if (t->failure) {
-        if (*error)
+        if (*error) {
+            mf_error_join(t->failure, *error); /* both are this call's */
             mf_error_ignore(*error);
+        }
         *error = mf_retain(t->failure);
         result = NULL;
     }

@@ -130,6 +130,36 @@ TEST(a_handled_error_hides_no_new_one)
     CHECK_EQ_INT(mf_first_error(NULL), MF_OK);
 }
 
+static mf_state kept, also_kept;
+static mf_value keeps_one_bad(mf_value x)
+{
+    mf_value other = bad();
+    mf_state_set_value(kept, bad());
+    return mf_tuple(x, other);
+}
+static mf_value keeps_two_bad(mf_value x)
+{
+    mf_state_set_value(kept, bad());
+    mf_state_set_value(also_kept, bad());
+    return mf_dict("x", x);
+}
+
+TEST(what_a_call_gives_and_what_it_writes_to_states_are_handled_together)
+{
+    MF_SCOPE;
+    kept = mf_param_state(1.0);
+    also_kept = mf_param_state(2.0);
+    mf_value x = mf_ones(MF_SHAPE(2), MF_F32);
+    mf_value results[] = { mf_call(mf_jit(keeps_one_bad), x), mf_call(mf_jit(keeps_two_bad), x), mf_call(mf_vmap(keeps_one_bad), x),
+                           mf_call(mf_vmap(keeps_two_bad), x) };
+    for (int i = 0; i < (int)(sizeof results / sizeof *results); i++)
+        CHECK(mf_error(results[i]));
+    const char *message;
+    if (!CHECK_EQ_INT(mf_first_error(&message), MF_OK))
+        CHECK_NOTE("%s", message);
+    forget_all();
+}
+
 /* ---- C cannot branch on traced values */
 
 static mf_value by_item(mf_value x) { return mf_item_bool(mf_greater(mf_sum(x), 1)) ? mf_mul(x, 100) : x; }
