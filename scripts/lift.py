@@ -5,7 +5,7 @@ lift.py OUT: one header in OUT for each in include/manyfold, which it includes a
 prototypes, and every function takes numbers for its values. What a prototype gives:
 
     mf_value mf_add(mf_value a, mf_value b);                            mf_add(1, x): every mf_value is lifted, from the left to the right
-    mf_value mf_stack(mf_value parts, int axis MF_DEFAULT_(0));          mf_stack(x): what is left out at the end is the default
+    mf_value mf_stack(mf_value parts, int axis MF_DEFAULT_(0));          mf_stack(x, .axis = 1): what is left out at the end is the default
     mf_value mf_sum_opt(mf_value x, const mf_reduce_options *o);         mf_sum(x, .axis = 0): options by name, or in their order
     mf_value mf_list_n(const mf_value *elements, int count);             mf_list(1, 2, x): any number of values
     mf_function mf_jit_opt(mf_function f, const mf_jit_options *o);      mf_jit(f): C functions and modules are functions
@@ -25,7 +25,6 @@ PROTOTYPE = re.compile(r"^((?:const\s+)?\w+)\s+(\**)(mf_\w+)\(([^{};]*)\)\s*;", 
 STRUCT = re.compile(r"typedef struct (mf_\w+_options)\s*\{(.*?)\}\s*\1;", re.S)
 WITHOUT = ("mf_same", "mf_fn_same", "mf_index_slice")  # mf_v and mf_fn are made of them
 LIFTS = {"mf_value": "MF_V_", "mf_function": "MF_FN_"}
-NTH = ("MF_FIRST_", "MF_SECOND_", "MF_THIRD_")
 
 
 class Parameter:
@@ -118,14 +117,16 @@ def of_plain(f):
         head = required[: last + 1]
         arguments = [(p, p.name) for p in head] + ([(Parameter("int rest"), "__VA_ARGS__")] if tail else [])
         return f"{name}({', '.join([p.name for p in head] + ['...'] * bool(tail))})", in_order(f.name, arguments)
-    if not required or len(optional) > 2:
+    if not required:
         return None
-    fixed, defaults = required[:-1], [p.default for p in optional]
-    arguments = [(p, p.name) for p in fixed] + [(required[-1], "MF_FIRST_(__VA_ARGS__, 0)")]
-    for k, p in enumerate(optional, 1):
-        rest = ", ".join(defaults[:k] if k == 1 else [defaults[k - 1]] * k)
-        arguments.append((p, f"{NTH[k]}(__VA_ARGS__, {rest}, 0)"))
-    return f"{name}({', '.join([p.name for p in fixed] + ['...'])})", in_order(f.name, arguments)
+    fields = "".join(f" {p.type} {p.name};" for p in optional)
+    before = "".join(f".{p.name} = {p.default}, " for p in optional)
+    options = f"struct {{ mf_reserved begin_;{fields} }} mf_o_ = {{ {before}.begin_ = 0, MF_REST_(__VA_ARGS__, .begin_ = 0) }};"
+    values = [f"{p.type} mf_{chr(ord('a') + i)}_ = {p.given(by, f.name)};" for i, (p, by) in enumerate(
+        [(p, p.name) for p in required[:-1]] + [(required[-1], "MF_FIRST_(__VA_ARGS__, 0)")])]
+    call = ", ".join([f"mf_{chr(ord('a') + i)}_" for i in range(len(required))] + [f"mf_o_.{p.name}" for p in optional])
+    body = f"MF_QUIET_({f.type}, __extension__ ({{ {' '.join(values)} {options} {f.name}({call}); }}))"
+    return f"{name}({', '.join([p.name for p in required[:-1]] + ['...'])})", body
 
 
 def of_options(f, structs, functions):
@@ -189,11 +190,11 @@ def inline_function(result, name, parameters, body):
 
 def lifted(header, functions, structs, by_hand, cpp_by_hand):
     c, cpp = [], []
-    names = {f.name for f in functions}
+    with_options = {f.name for f in functions if f.options or f.name.endswith("_n")}
     all_functions = {f.name: f for f in functions}
     for f in functions:
         name = re.sub(r"_(opt|n)$", "", f.name) if f.options or f.takes_many or f.is_lifted_alone else f.name
-        if name in by_hand or name in WITHOUT or (name == f.name and (name + "_opt" in names or name.endswith("_n") or name + "_n" in names)):
+        if name in by_hand or name in WITHOUT or (name == f.name and (name + "_opt" in with_options or name.endswith("_n") or name + "_n" in with_options)):
             continue
         made = of_options(f, structs, all_functions) if f.options else of_many(f) if f.takes_many else of_plain(f)
         if made:

@@ -23,9 +23,10 @@ mf_value mf_from_host(mf_dtype dtype, mf_shape shape, const void *data);
 /* -> shape: of numbers that are written here: mf_array(MF_F32, MF_SHAPE(2), 1, 2); MF_ERROR_SHAPE
  * unless there is one an element */
 mf_value mf_array_n(mf_dtype dtype, mf_shape shape, const double *numbers, int count);
-/* -> (n): start (or 0), start + 1, ... before stop; MF_DTYPE_DEFAULT: i32 */
-mf_value mf_arange(int64_t stop, mf_dtype dtype);
-mf_value mf_arange_opt(int64_t start, int64_t stop, mf_dtype dtype);
+/* -> (n): start (or 0), start + 1, ... before stop; i32 unless said: mf_arange(8),
+ * mf_arange_opt(2, 8) */
+mf_value mf_arange(int64_t stop, mf_dtype dtype MF_DEFAULT_(MF_DTYPE_DEFAULT));
+mf_value mf_arange_opt(int64_t start, int64_t stop, mf_dtype dtype MF_DEFAULT_(MF_DTYPE_DEFAULT));
 /* -> (n): start, start + step, ... before stop; MF_DTYPE_DEFAULT: f32 */
 mf_value mf_arange_step(double start, double stop, double step, mf_dtype dtype);
 /* -> (count): evenly from start to stop, which .exclude_endpoint leaves out; f32 unless said; of

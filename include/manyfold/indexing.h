@@ -57,15 +57,14 @@ mf_value mf_at_min_n(mf_value x, mf_value update, const mf_value *path, int coun
 mf_value mf_at_max_n(mf_value x, mf_value update, const mf_value *path, int count);
 
 #ifndef __cplusplus
-#define mf_take(x, ...) MF_TAKE_I_(MF_COMMA_(__VA_ARGS__), x, __VA_ARGS__)
-#define MF_TAKE_I_(axis, ...) MF_TAKE_P_(axis, __VA_ARGS__)
-#define MF_TAKE_P_(axis, ...) MF_TAKE_##axis##_(__VA_ARGS__)
-#define MF_TAKE_0_(x, indices)                                                      \
-    mf_take_opt(MF_V_(x, "mf_take: x"), MF_V_(indices, "mf_take: indices"), MF_ALL, \
-                (const mf_take_options *)0)
-#define MF_TAKE_1_(x, indices, ...)                                         \
-    mf_take_opt(MF_V_(x, "mf_take: x"), MF_V_(indices, "mf_take: indices"), \
-                MF_FIRST_(__VA_ARGS__, 0), MF_OPTIONS_(mf_take_options, __VA_ARGS__))
+/* clang-format off */
+#define mf_take(x, ...) MF_QUIET_(mf_value, __extension__ ({ \
+    mf_value mf_a_ = MF_V_(x, "mf_take: x"); \
+    mf_value mf_b_ = MF_V_(MF_FIRST_(__VA_ARGS__, 0), "mf_take: indices"); \
+    struct { mf_reserved begin_; mf_axis axis; mf_take_mode mode; } mf_o_ = \
+        { .axis = MF_ALL, .begin_ = 0, MF_REST_(__VA_ARGS__, .begin_ = 0) }; \
+    mf_take_opt(mf_a_, mf_b_, mf_o_.axis, &(mf_take_options){ .mode = mf_o_.mode }); }))
+/* clang-format on */
 #endif
 
 MF_END_

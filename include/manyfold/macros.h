@@ -94,8 +94,6 @@
  * written first and what the user says overrides them; positional options start after begin_. */
 #define MF_QUIET_(type, e) __extension__ ({ _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Woverride-init\"") \
     type mf_q_ = (e); _Pragma("GCC diagnostic pop") mf_q_; })
-#define MF_SECOND_(first, second, ...) second
-#define MF_THIRD_(first, second, third, ...) third
 
 /* What may stand for a value. The operand is named once, so nested calls stay small, and
  * evaluated left to right. 0x31e: the classes of types that are numbers, no pointers and no

@@ -159,7 +159,7 @@ mf_value mf_array_n(mf_dtype dtype, mf_shape shape, const double *numbers, int c
     return made(a);
 }
 
-mf_value mf_arange_opt(int64_t start, int64_t stop, mf_dtype dtype)
+mf_value(mf_arange_opt)(int64_t start, int64_t stop, mf_dtype dtype)
 {
     MF_ENTER(MF_FORKED);
     if (dtype == MF_DTYPE_DEFAULT)
@@ -178,7 +178,7 @@ mf_value mf_arange_opt(int64_t start, int64_t stop, mf_dtype dtype)
     return made(a);
 }
 
-mf_value mf_arange(int64_t stop, mf_dtype dtype)
+mf_value(mf_arange)(int64_t stop, mf_dtype dtype)
 {
     MF_ENTER(MF_FORKED);
     return mf_arange_opt(0, stop, dtype);

@@ -40,6 +40,9 @@ def main():
                 given.append(made)
             lines.append(f"    {{ {' '.join(before)} (void){name}({', '.join(given)}); }}" if f.type != "void" else f"    {{ {' '.join(before)} {name}({', '.join(given)}); }}")
             count += 1
+            if any(p.default for p in f.parameters) and name not in BY_HAND.values() and not f.options:
+                named = [f".{p.name} = {g}" if p.default else g for p, g in zip(f.parameters, given)]
+                lines.append(f"    {{ {' '.join(before)} (void){name}({', '.join(named)}); }}")
     lines += ["    static mf_value v;", "    mf_unpack(2.0, &v);", "    (void)mf_switch(1, 2.0, mf_neg, mf_exp);", "    (void)mf_call(mf_add, 1, 2.0f);", "    (void)mf_get(1, 0);", "}"]
     print("\n".join(lines))
     print(f"{count} functions", file=sys.stderr)

@@ -39,6 +39,7 @@ wrong_in_cpp() {
 }
 
 wrong misspelt_option "axes" 'mf_value f(mf_value x) { return mf_sum(x, .axes = 0); }'
+wrong misspelt_parameter "axs" 'mf_value f(mf_value x) { return mf_argmax(x, .axs = 0); }'
 wrong pointer "mf_add: b is no value, number, string or slice" 'mf_value f(double *p, mf_value x) { return mf_add(x, p); }'
 wrong nested_pointer "mf_sub: a is no value, number, string or slice" 'mf_value f(double *p, mf_value x) { return mf_add(mf_mul(x, mf_sub(p, 1)), 2); }'
 wrong function "mf_add: a is no value, number, string or slice" 'static mf_value g(mf_value a) { return a; } mf_value f(void) { return mf_add(g, 1); }'

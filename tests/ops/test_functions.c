@@ -294,3 +294,24 @@ TEST(numbers_keep_their_digits_beside_float64)
     CHECK_NEAR(mf_item_f64(mf_get(mf_imag(mf_mul(mf_ones(MF_SHAPE(1), MF_C128), mf_c(0.1, 0.2))), 0)), 0.2, 0);
     CHECK_NEAR(mf_item_f64(mf_mul(mf_ones(MF_SHAPE(), MF_F32), 0.1)), 0.1F, 0);
 }
+
+/* What has a default may be left out, or given in its place or by its name. */
+TEST(parameters_with_defaults_go_by_name)
+{
+    MF_SCOPE;
+    mf_value x = mf_reshape(mf_arange(6), MF_SHAPE(2, 3));
+    CHECK_STR(mf_str(x), "[[0 1 2]\n [3 4 5]]");
+    CHECK_STR(mf_str(mf_arange(2, .dtype = MF_F32)), "[0. 1.]");
+    CHECK_STR(mf_str(mf_arange_opt(2, 5)), "[2 3 4]");
+    CHECK_STR(mf_str((mf_arange)(2, MF_DTYPE_DEFAULT)), "[0 1]");
+    CHECK_STR(mf_str(mf_argmax(x)), "5");
+    CHECK_STR(mf_str(mf_argmax(x, .axis = -1)), "[2 2]");
+    CHECK_STR(mf_str(mf_argmax(mf_argmax(x, .axis = 0), .axis = mf_ndim(x) - 2)), "0");
+    CHECK_STR(mf_str(mf_stack(mf_list(1, 2), .axis = 0)), "[1 2]");
+    CHECK_STR(mf_str(mf_diff(mf_square(x), .axis = 0)), "[[ 9 15 21]]");
+    CHECK_STR(mf_str(mf_diff(mf_square(x), 2)), "[[2]\n [2]]");
+    CHECK_STR(mf_str(mf_diff(mf_square(x), 1, .axis = 1)), "[[1 3]\n [7 9]]");
+    CHECK_STR(mf_str(mf_take(x, 1, .axis = 0)), "[3 4 5]");
+    CHECK_STR(mf_str(mf_take(x, 9, .axis = 0, .mode = MF_TAKE_CLIP)), "[3 4 5]");
+    CHECK_STR(mf_str(mf_leaky_relu(-1.0, .negative_slope = 0.5)), "-0.5");
+}
