@@ -13,7 +13,7 @@ prototypes, and every function takes numbers for its values. What a prototype gi
 Fields of options may have defaults too; then the struct opens with `mf_reserved begin_`. A default that the function of the plain name gives
 a parameter counts before the field's of the same name. A macro that is written by hand in the header stays as it is.
 For C++, where numbers and functions convert by themselves, options and any number of values become overloads; options that open with
-`const char *a, *b;` may be given by those alone: mf_psum(x, "rows", "cols").
+`const char *a, *b;` may be given by those alone: mf_psum(x, "rows", "cols"), and those whose first is the axis by that: mf_sum(x, 0).
 """
 import os
 import re
@@ -131,7 +131,7 @@ def of_plain(f):
 
 def of_options(f, structs, functions):
     name, struct = f.name[: -len("_opt")], f.options
-    fields, leading, _ = structs[struct]
+    fields, leading = structs[struct][:2]
     parameters = f.parameters[:-1]
     if not parameters:
         if not leading:  # which may not all be left out
@@ -176,6 +176,10 @@ def in_cpp(f, name, plain_one, structs):
             named = [f"const char *{n}" + (" = nullptr" if k >= least else "") for k, n in enumerate(names)]
             body = "\n    ".join([f"{f.options} o = {{}};"] + [f"o.{n} = {n};" for n in names] + [f"return {f.name}({', '.join(call + ['&o'])});"])
             made = [inline_function(f.type, name, head + named, body)]
+        first = structs[f.options][3]
+        if first and not (plain_one and len(plain_one.parameters) > len(given)): # the axis alone
+            body = f"{f.options} o = {{}};\n    o.{first[1]} = {first[1]};\n    return {f.name}({', '.join(call + ['&o'])});"
+            made.append(inline_function(f.type, name, head + [" ".join(first)], body))
         empty = "" if plain_one else " = {}"
         body = f"return {f.name}({', '.join(call + ['&o'])});"
         return made + [inline_function(f.type, name, head + [f"const {f.options} &o{empty}"], body)]
@@ -216,7 +220,8 @@ def main():
             fields = re.findall(r"(\w+)\s+MF_DEFAULT_\(((?:[^()]|\([^()]*\))*)\)", found.group(2))
             body = re.sub(r"mf_reserved begin_;", "", found.group(2))
             names = re.match(r"\s*const char (\*\w+(?:, \*\w+)*);", body)
-            structs[found.group(1)] = dict(fields), "begin_" in found.group(2), names and re.findall(r"\w+", names.group(1))
+            first = re.match(r"\s*mf_reserved begin_;\s*(\w+) (axis)\b", found.group(2))
+            structs[found.group(1)] = dict(fields), "begin_" in found.group(2), names and re.findall(r"\w+", names.group(1)), first and first.groups()
     cpp_by_hand = {name for text in texts.values() for name in re.findall(r"\binline\s+\w+\s+\**(mf_\w+)\(", text)}
     for header, text in texts.items():
         by_hand = set(re.findall(r"^#define (mf_\w+)\(", text, re.M))

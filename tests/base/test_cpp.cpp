@@ -60,6 +60,8 @@ static void reference()
 
     mf_reduce_options over_rows = {};
     over_rows.axis = 0;
+    EXPECT_TEXT(mf_sum(normed[0], 0), "[1. 1.]");
+    EXPECT_TEXT(mf_max(normed[0], mf_axes(0, -1)), "0.5");
     EXPECT_TEXT(mf_sum(normed[0], over_rows), "[1. 1.]");
     EXPECT(std::fabs(mf_item_f64(mf_sum(normed[2])) - 1) < 1e-6);
 }
