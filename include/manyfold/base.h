@@ -157,7 +157,8 @@ typedef enum mf_padding {
     MF_CAUSAL /* nothing of what comes later */
 } mf_padding;
 
-/* Short integer lists and shapes travel by value: no pointer, so nothing dangles. */
+/* Short integer lists and shapes travel by value: no pointer, so nothing dangles. A list of one is
+ * MF_INTS(0) too: .donate_argnums = 0, or { 0 }, would be a list of none. */
 typedef struct mf_ints {
     const struct mf_write_MF_INTS_ *tag_;
     int count;
