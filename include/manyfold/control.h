@@ -62,9 +62,8 @@ mf_value mf_associative_scan_opt(mf_function f, mf_value elems,
 mf_value mf_optimization_barrier(mf_value tree);
 
 #ifndef __cplusplus
-#define mf_switch(index, operand, ...)                                                         \
-    mf_switch_n(MF_V_(index, "mf_switch: index"),                                              \
-                (const mf_function[]){ MF_EACH_(mf_fn, __VA_ARGS__) }, MF_COUNT_(__VA_ARGS__), \
+#define mf_switch(index, operand, ...)                                                        \
+    mf_switch_n(MF_V_(index, "mf_switch: index"), MF_ITEMS_(mf_function, mf_fn, __VA_ARGS__), \
                 MF_V_(operand, "mf_switch: operand"))
 #endif
 

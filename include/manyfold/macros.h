@@ -77,6 +77,9 @@
 #define MF_EACH_(m, ...)   MF_EACH_I_(MF_COUNT_(__VA_ARGS__), m, __VA_ARGS__)
 #define MF_EACH_I_(n, ...) MF_EACH_P_(n, __VA_ARGS__)
 #define MF_EACH_P_(n, ...) MF_E##n##_(__VA_ARGS__)
+/* Structs, or of each m: a list and its length; also of none */
+#define MF_STRUCTS_(type, ...)  (const type[]){ MF_IF_EMPTY_(MF_EMPTY_(__VA_ARGS__), { 0 }, __VA_ARGS__) }, MF_LENGTH_(__VA_ARGS__)
+#define MF_ITEMS_(type, m, ...) (const type[]){ MF_IF_EMPTY_(MF_EMPTY_(__VA_ARGS__), { 0 }, MF_EACH_(m, __VA_ARGS__)) }, MF_LENGTH_(__VA_ARGS__)
 #define MF_VALUES_(...)    MF_VALUES_I_(MF_EMPTY_(__VA_ARGS__), __VA_ARGS__)
 #define MF_VALUES_I_(empty, ...) MF_VALUES_P_(empty, __VA_ARGS__)
 #define MF_VALUES_P_(empty, ...) MF_VALUES_##empty##_(__VA_ARGS__)

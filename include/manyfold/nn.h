@@ -363,10 +363,8 @@ mf_module mf_nn_sequential_n(const mf_function *layers, int count);
 mf_module mf_nn_list_n(const mf_module *modules, int count);
 mf_module mf_nn_at(mf_module list, int index);
 #ifndef __cplusplus
-#define mf_nn_sequential(...)                                                 \
-    mf_nn_sequential_n((const mf_function[]){ MF_EACH_(mf_fn, __VA_ARGS__) }, \
-                       MF_COUNT_(__VA_ARGS__))
-#define mf_nn_list(...) mf_nn_list_n((const mf_module[]){ __VA_ARGS__ }, MF_COUNT_(__VA_ARGS__))
+#define mf_nn_sequential(...) mf_nn_sequential_n(MF_ITEMS_(mf_function, mf_fn, __VA_ARGS__))
+#define mf_nn_list(...) mf_nn_list_n(MF_STRUCTS_(mf_module, __VA_ARGS__))
 #endif
 
 /* ---- training or not. Modules have flags, as flax.nnx's: "deterministic" of those that draw
@@ -423,9 +421,7 @@ mf_value mf_nn_metric_result(mf_module metric, mf_value sums);
 mf_value mf_nn_metric_compute(mf_module metric);
 mf_status mf_nn_metric_reset(mf_module metric);
 #ifndef __cplusplus
-#define mf_nn_multi_metric(...)                                                \
-    mf_nn_multi_metric_n((const mf_node_[]){ MF_EACH_(mf_node, __VA_ARGS__) }, \
-                         MF_COUNT_(__VA_ARGS__))
+#define mf_nn_multi_metric(...) mf_nn_multi_metric_n(MF_ITEMS_(mf_node_, mf_node, __VA_ARGS__))
 #endif
 
 /* -> text: a table of a model, as flax's tabulate: a row a module, with the path, the type, and the

@@ -295,17 +295,16 @@ mf_value mf_loss_scale_adjust_opt(mf_value loss_scale, mf_value grads_finite,
                                   const mf_loss_scale_adjust_options *o);
 
 #ifndef __cplusplus
-#define mf_chain(...) mf_chain_n((const mf_optimizer[]){ __VA_ARGS__ }, MF_COUNT_(__VA_ARGS__))
+#define mf_chain(...) mf_chain_n(MF_STRUCTS_(mf_optimizer, __VA_ARGS__))
 /* clang-format off */
 #define mf_transform_part(x) \
     _Generic((x), mf_filter: mf_transform_part_filter, mf_optimizer: mf_transform_part_transform)(x)
 /* clang-format on */
-#define mf_multi_transform(...)                                                                    \
-    mf_multi_transform_n((const mf_transform_part_[]){ MF_EACH_(mf_transform_part, __VA_ARGS__) }, \
-                         MF_COUNT_(__VA_ARGS__))
-#define mf_piecewise_constant_schedule(init_value, ...)                           \
-    mf_piecewise_constant_schedule_n(init_value, (const double[]){ __VA_ARGS__ }, \
-                                     MF_COUNT_(__VA_ARGS__))
+#define mf_multi_transform(...) \
+    mf_multi_transform_n(MF_ITEMS_(mf_transform_part_, mf_transform_part, __VA_ARGS__))
+#define mf_piecewise_constant_schedule(init_value, ...)                                        \
+    mf_piecewise_constant_schedule_n(init_value, (const double[]){ MF_NUMBERS_(__VA_ARGS__) }, \
+                                     MF_LENGTH_(__VA_ARGS__))
 #endif
 
 MF_END_

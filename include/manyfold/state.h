@@ -63,10 +63,8 @@ bool mf_filter_accepts_path(mf_filter f, const char *path);
  * process */
 mf_filter mf_filter_keep(mf_filter f);
 #ifndef __cplusplus
-#define mf_filter_all(...) \
-    mf_filter_all_n((const mf_filter[]){ __VA_ARGS__ }, MF_COUNT_(__VA_ARGS__))
-#define mf_filter_any(...) \
-    mf_filter_any_n((const mf_filter[]){ __VA_ARGS__ }, MF_COUNT_(__VA_ARGS__))
+#define mf_filter_all(...) mf_filter_all_n(MF_STRUCTS_(mf_filter, __VA_ARGS__))
+#define mf_filter_any(...) mf_filter_any_n(MF_STRUCTS_(mf_filter, __VA_ARGS__))
 #endif
 
 /* ---- modules. Named members, with a C function that gets the module first, then its inputs:
@@ -154,13 +152,11 @@ mf_function mf_module_pure(mf_module m);
              mf_function: mf_node_function, mf_value: mf_node_value)(x)
 #define mf_module_new(type, call, ...) \
     mf_module_n(type, (mf_fm)(call), _Generic((call), MF_INPUTS_), \
-                (const mf_node_[]){ MF_EACH_(mf_node, __VA_ARGS__) }, MF_COUNT_(__VA_ARGS__))
+                MF_ITEMS_(mf_node_, mf_node, __VA_ARGS__))
 #define mf_module_view(m, ...) \
-    mf_module_view_n(m, (const mf_node_[]){ MF_EACH_(mf_node, __VA_ARGS__) }, \
-                     MF_COUNT_(__VA_ARGS__))
+    mf_module_view_n(m, MF_ITEMS_(mf_node_, mf_node, __VA_ARGS__))
 /* clang-format on */
-#define mf_module_split(m, ...) \
-    mf_module_split_n(m, (const mf_filter[]){ __VA_ARGS__ }, MF_COUNT_(__VA_ARGS__))
+#define mf_module_split(m, ...) mf_module_split_n(m, MF_STRUCTS_(mf_filter, __VA_ARGS__))
 #define mf_apply(m, ...) mf_call(mf_module_pure(m), __VA_ARGS__)
 #endif
 
@@ -190,9 +186,7 @@ mf_state_axis_rules mf_state_axes_n(const mf_axis_part_ *parts, int count);
 #define mf_axis_part(x) \
     _Generic((x), mf_filter: mf_axis_part_states, default: mf_axis_part_axis)(x)
 /* clang-format on */
-#define MF_STATE_AXES(...)                                                          \
-    mf_state_axes_n((const mf_axis_part_[]){ MF_EACH_(mf_axis_part, __VA_ARGS__) }, \
-                    MF_COUNT_(__VA_ARGS__))
+#define MF_STATE_AXES(...) mf_state_axes_n(MF_ITEMS_(mf_axis_part_, mf_axis_part, __VA_ARGS__))
 #endif
 /* A state that comes out different along the mapped axis, but no rule of state_out_axes names
  * it: an error (MF_ERROR_AXIS) that leaves it as it was; or it is stacked along axis 0, with a

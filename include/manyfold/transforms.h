@@ -167,7 +167,7 @@ mf_function mf_remat_opt(mf_function f, const mf_remat_options *o);
 /* tree -> tree: as it is, its arrays named for policies */
 mf_value mf_checkpoint_name(mf_value tree, const char *name);
 #ifndef __cplusplus
-#define MF_NAMES_(...) (const char *const[]){ __VA_ARGS__ }, MF_COUNT_(__VA_ARGS__)
+#define MF_NAMES_(...) (const char *const[]){ MF_NUMBERS_(__VA_ARGS__) }, MF_LENGTH_(__VA_ARGS__)
 #define mf_save_only_these_names(...) mf_save_only_these_names_n(MF_NAMES_(__VA_ARGS__))
 #define mf_save_any_names_but_these(...) mf_save_any_names_but_these_n(MF_NAMES_(__VA_ARGS__))
 #define mf_save_anything_except_these_names(...) \

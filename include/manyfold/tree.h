@@ -84,12 +84,13 @@ mf_axis mf_axes_dict_n(const mf_named_axis *axes, int count);
  * negative; count is -1 where one is beyond the rank or named twice */
 mf_ints mf_axes_of(mf_axis axis, int rank);
 #ifndef __cplusplus
-#define mf_unpack(x, ...)                                                        \
-    mf_unpack_n(MF_V_(x, "mf_unpack: tree"), (mf_value *const[]){ __VA_ARGS__ }, \
-                MF_COUNT_(__VA_ARGS__))
-#define mf_axes(...) mf_axes_n((const mf_axis[]){ __VA_ARGS__ }, MF_COUNT_(__VA_ARGS__))
+#define mf_unpack(x, ...)                                                                     \
+    mf_unpack_n(MF_V_(x, "mf_unpack: tree"), (mf_value *const[]){ MF_NUMBERS_(__VA_ARGS__) }, \
+                MF_LENGTH_(__VA_ARGS__))
+#define mf_axes(...) \
+    mf_axes_n((const mf_axis[]){ MF_NUMBERS_(__VA_ARGS__) }, MF_LENGTH_(__VA_ARGS__))
 #define mf_axes_dict(...) \
-    mf_axes_dict_n((const mf_named_axis[]){ __VA_ARGS__ }, MF_COUNT_(__VA_ARGS__) / 2)
+    mf_axes_dict_n((const mf_named_axis[]){ MF_NUMBERS_(__VA_ARGS__) }, MF_LENGTH_(__VA_ARGS__) / 2)
 #endif
 mf_slice mf_range(int64_t start, int64_t stop); /* x[start:stop]; stop may be MF_END */
 

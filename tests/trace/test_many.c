@@ -347,3 +347,34 @@ TEST(other_functions_and_ops_are_kept_to_a_number)
     mf_clear_caches();
     CHECK_EQ_INT(mf_cache_read().entries + mf_cache_read().ops, 0);
 }
+
+/* ---- none of anything */
+
+static mf_value index_alone(void) { return mf_axis_index("i"); }
+static mf_value as_it_is(mf_module self, mf_value x)
+{
+    (void)self;
+    return x;
+}
+static mf_value passed(mf_value x) { return x; }
+
+TEST(a_list_of_none_is_a_list)
+{
+    MF_SCOPE;
+    mf_value x = mf_arange(2, MF_F32), state = mf_optim_init(mf_chain(), x);
+    CHECK_STR(mf_str(mf_call(mf_pmap(index_alone, "i", .in_axes = mf_axes(), .axis_size = 2))), "[0 1]");
+    is_error(mf_call(mf_pmap(passed, .in_axes = mf_axes_dict()), mf_dict("x", x)), "the axes are {}");
+    mf_module m = mf_module_new("Same", as_it_is);
+    CHECK_EQ_INT(mf_member_count(m), 0);
+    CHECK_STR(mf_str(mf_call(mf_pmap2(m, .state_in_axes = MF_STATE_AXES()), x)), "[0. 1.]");
+    CHECK_STR(mf_str(mf_module_values(m, mf_filter_all())), "{}");
+    CHECK_STR(mf_str(mf_module_values(mf_nn_linear(mf_random_state(0), 1, 1), mf_filter_any())), "{}");
+    CHECK_EQ_INT(mf_member_count(mf_nn_list()), 0);
+    CHECK_STR(mf_str(mf_call(mf_nn_sequential(), x)), "[0. 1.]");
+    CHECK_STR(mf_str(mf_optim_update(mf_chain(), x, &state, x)), "[0. 2.]");
+    CHECK_STR(mf_str(mf_call(mf_piecewise_constant_schedule(0.5), 3)), "0.5");
+    CHECK_STR(mf_str(mf_call(mf_remat(passed, .policy = mf_save_only_these_names()), x)), "[0. 1.]");
+    is_error(mf_module_split(m), "at least one filter");
+    is_error(mf_switch(0, x), "at least one branch");
+    mf_unpack(mf_tuple());
+}
