@@ -407,8 +407,12 @@ const char *mf_str_shape(mf_shape s)
 {
     MF_PARENT_ONLY(MF_FORK_WORDS);
     mf_text t = { 0 };
+    if (s.rank < 0 || s.rank > MF_MAX_RANK) { /* an error's, a tree's: no scalar's */
+        mf_text_add(&t, "(rank %d)", s.rank);
+        return mf_text_to_scope(&t);
+    }
     mf_text_put(&t, "(");
-    for (int i = 0; i < s.rank && i < MF_MAX_RANK; i++)
+    for (int i = 0; i < s.rank; i++)
         mf_text_add(&t, "%s%lld", i ? ", " : "", (long long)s.dims[i]);
     mf_text_put(&t, s.rank == 1 ? ",)" : ")");
     return mf_text_to_scope(&t);

@@ -3,6 +3,7 @@
 #include "check.h"
 
 #include <errno.h>
+#include <manyfold.h>
 
 enum { LINE = 1 << 16, MOST = 1 << 20 };
 static double numbers[MOST];
@@ -160,4 +161,13 @@ TEST(prints_complex)
     CHECK_STR(t.at, "[ 1. +2.j -0.5-1.j]");
     mf_text_free(&t);
     mf_drop(a);
+}
+
+TEST(what_has_no_shape_does_not_print_as_a_scalar)
+{
+    MF_SCOPE;
+    CHECK_STR(mf_str(MF_SHAPE()), "()");
+    CHECK_STR(mf_str(MF_SHAPE(3)), "(3,)");
+    CHECK_STR(mf_str(mf_shape_of(mf_tuple(1, 2))), "(rank -1)");
+    CHECK_STR(mf_str((mf_shape){ .rank = 9 }), "(rank 9)");
 }
