@@ -15,7 +15,7 @@ TEST(integers_have_zeros)
     mf_value g = mf_call(mf_jit(mf_grad(count_alone, .allow_int = true, .argnums = MF_INTS(0, 1))), 3, mf_b(true));
     TEXT(g, "(0, False)");
     CHECK_EQ_INT(mf_dtype_of(mf_get(g, 0)), MF_I32);
-    FAILS(mf_call(mf_grad(scaled_sum), n, x), "argument 0 of scaled_sum is int32[3]");
+    FAILS(mf_call(mf_grad(scaled_sum), n, x), "argument 0 of scaled_sum is int32[3]; .allow_int takes integers and bools");
     FAILS(mf_call(mf_grad(itself, .allow_int = true), 3), "grad requires real-valued outputs; the output of itself is int32[]");
     FAILS(mf_call(mf_grad(itself, .allow_int = true), mf_string("a")), "a static");
 }

@@ -62,8 +62,9 @@ static mf_error_object *check_arguments(const mf_function_object *f, const mf_si
                                           : "grad requires real- or complex-valued inputs (input dtype that is a sub-dtype of floating)";
         mf_text path = { 0 };
         mf_signature_leaf_path(&path, s, i);
-        mf_error_object *e = mf_error_new(MF_ERROR_DTYPE, "%s, but %s of %s is %s", kind, path.at ? path.at : "an argument", f->inner->name,
-                                          t ? mf_type_name(t) : "a static");
+        const char *way = t && !o->holomorphic ? "; .allow_int takes integers and bools: their gradients are zeros" : "";
+        mf_error_object *e = mf_error_new(MF_ERROR_DTYPE, "%s, but %s of %s is %s%s", kind, path.at ? path.at : "an argument",
+                                          f->inner->name, t ? mf_type_name(t) : "a static", way);
         mf_text_free(&path);
         return e;
     }
