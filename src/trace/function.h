@@ -163,11 +163,17 @@ mf_program *mf_program_of_eqn(const mf_axis_env *env, const mf_op *op, const voi
 /* Runs or inlines a traced program on these leaves (the typed leaves of the call in order): in a trace it is inlined, outside compiled
  * once and run. donated (may be NULL): by leaf. */
 mf_value mf_traced_apply(mf_traced *t, mf_object *const *leaves, const bool *donated);
+/* The arguments of f that are static, and those of the function inside it, which are f's too where it hands arguments on as they are;
+ * NULL: none. */
+const mf_ints *mf_function_statics(const mf_function_object *f);
+const mf_ints *mf_inner_statics(const mf_function_object *f);
 /* The signature of a call: arguments flattened, those of f's static_argnums set aside as statics; its leaves are in the room. An error
  * names the argument. */
 mf_error_object *mf_signature_make(mf_signature *s, mf_leaves *room, const mf_function_object *f, const mf_value *arguments, int count);
 /* Likewise, where the arguments serve for their types alone: structs may stand for arrays. */
 mf_error_object *mf_signature_of_types(mf_signature *s, mf_leaves *room, const mf_function_object *f, const mf_value *arguments, int count);
+/* An error where a static of f has come through a transform around it, which traced it. NULL: none. */
+mf_error_object *mf_signature_known(const mf_signature *s, const mf_function_object *f);
 /* By typed leaf: whether f's donate_argnums name its argument. */
 mf_error_object *mf_signature_donated(const mf_signature *s, const mf_function_object *f, bool *donated);
 

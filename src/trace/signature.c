@@ -17,6 +17,15 @@ static const void *number_identity(const mf_array *a, const void *element)
     return mf_interner_get(mf_interner_static(&table), &key, sizeof key);
 }
 
+const mf_ints *mf_function_statics(const mf_function_object *f) { return f->kind->static_argnums ? f->kind->static_argnums(f) : NULL; }
+const mf_ints *mf_inner_statics(const mf_function_object *f) { return mf_function_statics(f->inner); }
+
+static mf_error_object *traced_static(int argument, const char *function, const mf_type *type)
+{
+    return mf_error_new(MF_ERROR_TRACER, "static argument %d of %s is a traced value (%s); a static must be known when tracing", argument,
+                        function, mf_type_name(type));
+}
+
 /* A static leaf: a string, bytes, a module, or a number. Arrays have no equality, so they are none. */
 static mf_error_object *static_leaf(mf_leaf *leaf, mf_object *o, const char *function, int argument)
 {
@@ -38,8 +47,7 @@ static mf_error_object *static_leaf(mf_leaf *leaf, mf_object *o, const char *fun
         return error || leaf->identity ? error : mf_error_out_of_memory();
     }
     if (mf_object_is(o, &mf_tracer_class))
-        return mf_error_new(MF_ERROR_TRACER, "static argument %d of %s is a traced value (%s); a static must be known when tracing",
-                            argument, function, mf_type_name(((mf_tracer *)o)->type));
+        return traced_static(argument, function, ((mf_tracer *)o)->type);
     return mf_error_new(MF_ERROR_ARGUMENT,
                         "non-hashable static argument %d of %s: %s has no equality to look a compiled program up by; "
                         "statics are numbers, strings, static bytes and modules",
@@ -56,7 +64,7 @@ static mf_error_object *typed_leaf(mf_leaf *leaf, mf_object *o, const mf_functio
         return NULL;
     if (mf_object_is(o, &mf_error_class))
         return mf_retain(o);
-    if (mf_object_is(o, &mf_static_class) && !f->kind->static_argnums) {
+    if (mf_object_is(o, &mf_static_class) && !mf_function_statics(f)) {
         leaf->identity = o;
         return NULL;
     }
@@ -120,7 +128,7 @@ static void note_client(mf_signature *s, const mf_object *o)
 static mf_error_object *make_signature(mf_signature *s, mf_leaves *room, const mf_function_object *f, const mf_value *arguments, int count,
                                        bool structs)
 {
-    const mf_ints *statics = f->kind->static_argnums ? f->kind->static_argnums(f) : NULL;
+    const mf_ints *statics = mf_function_statics(f);
     *s = (mf_signature){ .env = mf_trace_env(), .client = mf_trace_client(), .arg_count = count };
     if (count < 0 || count > MF_MAX_ARGUMENTS)
         return mf_error_new(MF_ERROR_ARGUMENT, "%s was called with %d arguments; at most %d are possible (pass a tree)", f->name, count,
@@ -171,6 +179,17 @@ mf_error_object *mf_signature_of_types(mf_signature *s, mf_leaves *room, const m
     return make_signature(s, room, f, arguments, count, true);
 }
 
+mf_error_object *mf_signature_known(const mf_signature *s, const mf_function_object *f)
+{
+    const mf_ints *statics = mf_function_statics(f);
+    int positional = s->arg_count - s->has_kwargs, leaf = 0;
+    for (int i = 0; statics && i < positional; i++)
+        for (int k = 0; k < s->structures[i]->leaf_count; k++, leaf++)
+            if (s->leaves[leaf].type && names_argument(statics, i, positional))
+                return traced_static(i, f->name, s->leaves[leaf].type);
+    return NULL;
+}
+
 mf_error_object *mf_signature_donated(const mf_signature *s, const mf_function_object *f, bool *donated)
 {
     const mf_ints *list = f->kind->donate_argnums(f);
@@ -179,7 +198,7 @@ mf_error_object *mf_signature_donated(const mf_signature *s, const mf_function_o
         if (list->at[i] >= positional || list->at[i] < -positional)
             return mf_error_new(MF_ERROR_ARGUMENT, "donate_argnums of %s names argument %lld, but the call has %d positional argument%s",
                                 f->name, (long long)list->at[i], positional, positional == 1 ? "" : "s");
-    const mf_ints *statics = f->kind->static_argnums ? f->kind->static_argnums(f) : NULL;
+    const mf_ints *statics = mf_function_statics(f);
     for (int i = 0; i < positional; i++)
         if (names_argument(list, i, positional) && names_argument(statics, i, positional))
             return mf_error_new(MF_ERROR_ARGUMENT, "%s: argument %d is both static and donated; a static has no memory to give", f->name,

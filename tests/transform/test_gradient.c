@@ -20,6 +20,27 @@ TEST(integers_have_zeros)
     FAILS(mf_call(mf_grad(itself, .allow_int = true), mf_string("a")), "a static");
 }
 
+/* ---- statics of the function inside */
+
+static mf_value above_one(mf_value x, mf_value s) { return mf_item_f64(s) > 1 ? mf_mul(x, s) : x; }
+static mf_value sum_above_one(mf_value x, mf_value s) { return mf_sum(above_one(x, s)); }
+
+TEST(a_static_stays_one_through_grad_and_vmap)
+{
+    mf_value x = mf_arange(2, MF_F32), rows = mf_ones(MF_SHAPE(2, 3), MF_F32);
+    mf_function pmapped = mf_pmap(above_one, .static_broadcasted_argnums = MF_INTS(1), .devices = mf_device_slice(mf_devices(), 0, 1));
+    TEXT(mf_call(mf_grad(mf_jit(sum_above_one, .static_argnums = MF_INTS(1))), x, 2.0), "[2. 2.]");
+    TEXT(mf_call(mf_grad(mf_remat(sum_above_one, .static_argnums = MF_INTS(-1))), x, 1), "[1. 1.]");
+    TEXT(mf_call(mf_value_and_grad(mf_jit(sum_above_one, .static_argnums = MF_INTS(1))), x, 2.0), "(2.0, [2. 2.])");
+    TEXT(mf_call(mf_grad(mf_grad(mf_jit(sum_above_one, .static_argnums = MF_INTS(1)))), 3.0, 2.0), "0.0");
+    mf_axis first = mf_axes(0, MF_NONE);
+    TEXT(mf_call(mf_vmap(mf_jit(sum_above_one, .static_argnums = MF_INTS(1)), .in_axes = first), rows, 2.0), "[6. 6.]");
+    TEXT(mf_call(mf_vmap(pmapped, .in_axes = first), mf_ones(MF_SHAPE(2, 1), MF_F32), 2.0), "[[2.]\n [2.]]");
+    FAILS(mf_call(mf_jit(pmapped), mf_ones(MF_SHAPE(1), MF_F32), 2.0),
+          "static argument 1 of pmap(above_one) is a traced value (float32[])");
+    FAILS(mf_call(mf_grad(mf_jit(sum_above_one, .static_argnums = MF_INTS(1)), .argnums = MF_INTS(1)), x, 2.0), "is a static");
+}
+
 /* ---- with respect to states */
 
 static mf_value apply_linear(mf_module self, mf_value x)

@@ -261,8 +261,8 @@ static mf_traced *grad_trace(mf_function_object *f, const mf_signature *s, mf_er
     return result;
 }
 
-static const mf_function_class grad_class = { .name = "grad", .trace = grad_trace };
-static const mf_function_class value_and_grad_class = { .name = "value_and_grad", .trace = grad_trace };
+static const mf_function_class grad_class = { .name = "grad", .trace = grad_trace, .static_argnums = mf_inner_statics };
+static const mf_function_class value_and_grad_class = { .name = "value_and_grad", .trace = grad_trace, .static_argnums = mf_inner_statics };
 
 static mf_function make_grad(const mf_function_class *kind, mf_function f, const mf_grad_options *o, bool with_value)
 {

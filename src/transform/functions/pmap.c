@@ -416,7 +416,9 @@ static mf_traced *pmap_trace(mf_function_object *f, const mf_signature *s, mf_er
     const pmap_options *o = f->options;
     mf_mapped_call m = { 0 };
     mf_traced *inner = NULL, *t = NULL;
-    *error = o->devices ? check_devices(o->devices, o->client) : NULL;
+    *error = mf_signature_known(s, f);
+    if (!*error && o->devices)
+        *error = check_devices(o->devices, o->client);
     bool alone = client_of(o, s) && client_of(o, s)->alone && !inside_pmap(s->env);
     if (!*error && !alone)
         m.here = mf_devices_here(s->env, o->devices, error);

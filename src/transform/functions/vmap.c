@@ -79,7 +79,7 @@ static mf_traced *vmap_trace(mf_function_object *f, const mf_signature *s, mf_er
     return t;
 }
 
-static const mf_function_class vmap_class = { .name = "vmap", .trace = vmap_trace };
+static const mf_function_class vmap_class = { .name = "vmap", .trace = vmap_trace, .static_argnums = mf_inner_statics };
 
 mf_function mf_vmap_opt(mf_function f, const mf_vmap_options *o)
 {

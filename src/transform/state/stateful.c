@@ -45,20 +45,17 @@ static const mapping_options *mapping_of(const mf_function_object *f) { return f
 static const char *mapping_name(const void *options) { return ((const mapping_options *)options)->name; }
 static void mapping_destroy(mf_function_object *f) { mf_drop(mapping_of(f)->origin); }
 
-static const mf_ints *argnums_of(const mf_function_object *f, const mf_ints *(*which)(const mf_function_object *))
+static const mf_ints *donate_argnums(const mf_function_object *f)
 {
     static const mf_ints none;
-    return which ? which(f) : &none;
+    return f->inner->kind->donate_argnums ? f->inner->kind->donate_argnums(f->inner) : &none;
 }
-
-static const mf_ints *static_argnums(const mf_function_object *f) { return argnums_of(f->inner, f->inner->kind->static_argnums); }
-static const mf_ints *donate_argnums(const mf_function_object *f) { return argnums_of(f->inner, f->inner->kind->donate_argnums); }
 
 static const mf_function_class mapping_class = { .name = "StatefulMapping",
                                                  .trace = trace_inner,
                                                  .name_of = mapping_name,
                                                  .destroy = mapping_destroy,
-                                                 .static_argnums = static_argnums,
+                                                 .static_argnums = mf_inner_statics,
                                                  .donate_argnums = donate_argnums };
 
 /* ---- making one */
