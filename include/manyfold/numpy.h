@@ -404,9 +404,9 @@ typedef struct mf_trapezoid_options {
 } mf_trapezoid_options;
 mf_value mf_trapezoid(mf_value y);
 mf_value mf_trapezoid_opt(mf_value y, const mf_trapezoid_options *o);
-/* (..., n, ...), (...) -> (..., n, ...): central differences over the spacing, one-sided at both ends;
+/* (..., n, ...) -> (..., n, ...): central differences over the spacing, one-sided at both ends;
  * of several axes (MF_ALL: each) a list */
-mf_value mf_gradient(mf_value x, mf_value spacing MF_DEFAULT_(1), mf_axis axis MF_DEFAULT_(MF_ALL));
+mf_value mf_gradient(mf_value x, double spacing MF_DEFAULT_(1), mf_axis axis MF_DEFAULT_(MF_ALL));
 /* (n), (...) -> (...): p[0] x^(n-1) + ... + p[n-1] */
 mf_value mf_polyval(mf_value p, mf_value x);
 /* (n) -> (n, .columns): the powers of each x from .columns - 1 down to 0, or with .increasing from 0

@@ -46,7 +46,7 @@ mf_value mf_trapezoid_opt(mf_value y, const mf_trapezoid_options *o)
 mf_value(mf_trapezoid)(mf_value y) { return mf_trapezoid_opt(y, NULL); }
 
 /* Central differences inside, one-sided ones at both ends. */
-static mf_value slope(mf_value x, mf_value spacing, int at)
+static mf_value slope(mf_value x, double spacing, int at)
 {
     int64_t n = mf_dim(x, at);
     if (n < 2)
@@ -56,7 +56,7 @@ static mf_value slope(mf_value x, mf_value spacing, int at)
     return mf_div(mf_concatenate(mf_list(first, inside, last), at), spacing);
 }
 
-mf_value(mf_gradient)(mf_value x, mf_value spacing, mf_axis axis)
+mf_value(mf_gradient)(mf_value x, double spacing, mf_axis axis)
 {
     MF_LAYER;
     mf_value each[MF_MAX_RANK] = { { 0 } };
