@@ -18,7 +18,8 @@ MF_BEGIN_
  * for every device; each slice has its operations' names and the lines of your code that asked
  * for them. MF_ERROR_IO when the file cannot be written, MF_ERROR_ARGUMENT when a trace is under
  * way. Any thread.
- * Without a call: MF_PROFILE=trace.json in the environment records the whole program. */
+ * Without a call: MF_PROFILE=trace.json in the environment records the whole program; process 1 of
+ * a job that mpirun has started writes trace.1.json. */
 mf_status mf_profiler_start_trace(const char *path);
 /* Waits for what is running, then writes the file. MF_ERROR_ARGUMENT when no trace is under way,
  * MF_ERROR_IO when writing fails. */

@@ -90,6 +90,9 @@ struct mf_comm {
     bool (*leave)(mf_comm *c, const char *why);
 };
 
+/* This process's number among those that a launcher has started, by what it says in the environment; -1: it is alone, or nothing says. Known
+ * before anything is joined. */
+int mf_launched_rank(void);
 /* The thread's, else the process's. The first call joins what a launcher has started as several processes. NULL: nothing joins this process
  * to others, or that failed. */
 mf_comm *mf_comm_current(void);

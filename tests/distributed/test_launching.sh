@@ -6,7 +6,8 @@ example=$MF_BUILD_DIR/examples/distributed
 status=0
 complain() { echo "$1, but the output is"; cat "$output"; status=1; }
 output=$(mktemp)
-trap 'rm -f "$output"' EXIT
+traces=$(mktemp -d)
+trap 'rm -rf "$output" "$traces"' EXIT
 ulimit -c 0
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0 # of what MPI keeps until the end, one library under the launcher of the other
 
@@ -30,6 +31,11 @@ for launcher in openmpi mpich; do
     tried=$((tried + 1))
     [ "$(sort "$output")" = "[28 29 30 31] # on process 0 of 2
 [32 33 34 35] # on process 1 of 2" ] || complain "the example prints the reference's two rows under mpirun.$launcher"
+
+    job $launcher MF_PROFILE="$traces/$launcher.json" || complain "the example is traced under mpirun.$launcher"
+    for process in 0 1; do
+        grep -q '"traceEvents"' "$traces/$launcher.$process.json" || complain "process $process writes a trace of its own under mpirun.$launcher"
+    done
 
     job $launcher MF_DISTRIBUTED=off || complain "each process goes on alone with MF_DISTRIBUTED=off under mpirun.$launcher"
     says "^\[6 7 8 9\] # on process 0 of 1$" 2 "two processes work alone with MF_DISTRIBUTED=off under mpirun.$launcher"

@@ -31,21 +31,32 @@ static long number_from(const char *name)
     return text ? strtol(text, NULL, 10) : 0;
 }
 
+static const struct {
+    const char *launcher, *size, *rank;
+} launchers[] = { { "mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK" },
+                  { "mpiexec", "PMI_SIZE", "PMI_RANK" },
+                  { "srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID" } };
+
+int mf_launched_rank(void)
+{
+    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
+        if (number_from(launchers[i].size) > 0)
+            return number_from(launchers[i].size) > 1 && getenv(launchers[i].rank) ? (int)number_from(launchers[i].rank) : -1;
+    return -1;
+}
+
 /* Who started this process as one of several. One that tells the number is believed; where only PMIX_RANK is set, MPI has to say. */
 static bool was_launched(mf_join_options *how)
 {
-    static const struct {
-        const char *launcher, *size;
-    } known[] = { { "mpirun", "OMPI_COMM_WORLD_SIZE" }, { "mpiexec", "PMI_SIZE" }, { "srun", "SLURM_STEP_NUM_TASKS" } };
     static _Atomic bool said;
     const char *wanted = getenv("MF_DISTRIBUTED");
     if (wanted && !strcmp(wanted, "off"))
         return false;
     if (wanted && *wanted)
         mf_warn_once(&said, "MF_DISTRIBUTED=%s is ignored: it may be off", wanted);
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        long size = number_from(known[i].size);
-        how->launcher = known[i].launcher;
+    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+        long size = number_from(launchers[i].size);
+        how->launcher = launchers[i].launcher;
         how->launched = (int)size;
         if (size > 0)
             return size > 1;

@@ -9,6 +9,7 @@
 #include "base/intern.h"
 #include "base/text/string.h"
 #include "base/thread_end.h"
+#include "runtime/comm.h"
 
 #include <manyfold/profiler.h>
 
@@ -322,10 +323,25 @@ void mf_profiler_end(int64_t began, const char *name)
 
 /* ------------------------------------------------------------------ MF_PROFILE */
 
+/* trace.json is trace.1.json in process 1 of a job, which starts with the same environment as the others. */
+static void name_of_process(char *to, size_t room, const char *path)
+{
+    const char *name = strrchr(path, '/'), *end = strrchr(name ? name : path, '.');
+    int rank = mf_launched_rank(), stem = end ? (int)(end - path) : (int)strlen(path);
+    if (rank < 0)
+        (void)snprintf(to, room, "%s", path);
+    else
+        (void)snprintf(to, room, "%.*s.%d%s", stem, path, rank, path + stem);
+}
+
 __attribute__((constructor)) static void start_from_environment(void)
 {
-    const char *path = getenv("MF_PROFILE");
-    mf_error_object *error = path && *path ? start_session(path) : NULL;
+    char path[4096]; /* PATH_MAX */
+    const char *asked = getenv("MF_PROFILE");
+    if (!asked || !*asked)
+        return;
+    name_of_process(path, sizeof path, asked);
+    mf_error_object *error = start_session(path);
     if (error)
         mf_warn("MF_PROFILE: %s", error->message);
     mf_error_ignore(error);
