@@ -4,7 +4,7 @@
 #include "base/error.h"
 
 #include "base/alloc.h"
-#include "base/cancel.h"
+#include "base/thread/cancel.h"
 #include "base/handle.h"
 #include "base/intern.h"
 #include "base/text/place.h"

@@ -103,7 +103,7 @@ struct mf_callee {
     const void *back, *function, *entry;
     mf_callee *outer;
     mf_layer layer;
-    int cancel; /* base/cancel.h */
+    int cancel; /* base/thread/cancel.h */
 };
 void mf_callee_begin(mf_callee *c, void (*function)(void), const void *back); /* back: the return address of who calls it */
 void mf_callee_end(mf_callee *c);

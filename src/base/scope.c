@@ -3,7 +3,7 @@
 #include "base/handle.h"
 
 #include "base/alloc.h"
-#include "base/thread_end.h"
+#include "base/thread/thread_end.h"
 
 #include <pthread.h>
 

@@ -5,7 +5,7 @@
 #include "comm/protocol.h"
 
 #include "base/alloc.h"
-#include "base/room.h"
+#include "base/thread/stack.h"
 
 #include <time.h>
 

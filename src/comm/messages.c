@@ -4,7 +4,7 @@
 
 #include "array/array.h"
 #include "base/alloc.h"
-#include "base/room.h"
+#include "base/thread/stack.h"
 #include "runtime/profile/profiler.h"
 
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include "comm/watch.h"
 
 #include "base/alloc.h"
-#include "base/room.h"
+#include "base/thread/stack.h"
 
 #include <errno.h>
 #include <ifaddrs.h>

@@ -6,7 +6,7 @@
  * Invariant: an entry is either ready (has a traced program) or being traced by one thread, for which the others wait. */
 #include "trace/cache.h"
 
-#include "base/cancel.h"
+#include "base/thread/cancel.h"
 #include "base/hash_map.h"
 #include "runtime/comm.h"
 #include "runtime/profile/profiler.h"

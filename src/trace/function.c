@@ -4,9 +4,9 @@
 #include "trace/check_list.h"
 #include "trace/key_reuse.h"
 
-#include "base/cancel.h"
+#include "base/thread/cancel.h"
 #include "base/hash_map.h"
-#include "base/room.h"
+#include "base/thread/stack.h"
 #include "base/text/symbol.h"
 #include "runtime/comm.h"
 #include "trace/cache.h"

@@ -1,6 +1,6 @@
 /* Looking at values of any kind, tracers included: types, sizes, words; and the makers that take another value's type. Invariant: nothing
  * here waits for an array or writes an equation, save where an element is asked for or a traced fill is broadcast by the public op. */
-#include "base/cancel.h"
+#include "base/thread/cancel.h"
 #include "trace/function.h"
 #include "trace/trace.h"
 #include "tree/index.h"

@@ -2,7 +2,7 @@
 #include "base/text/place.h"
 
 #include "base/alloc.h"
-#include "base/cancel.h"
+#include "base/thread/cancel.h"
 #include "base/intern.h"
 #include "base/text/string.h"
 

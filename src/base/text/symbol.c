@@ -2,7 +2,7 @@
  * in the object's file does, unless it was stripped. Invariant: everything read from the file is checked against its size. */
 #include "base/text/symbol.h"
 
-#include "base/cancel.h"
+#include "base/thread/cancel.h"
 #include "base/intern.h"
 
 #include <dlfcn.h>

@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/intern.h"
-#include "base/room.h"
+#include "base/thread/stack.h"
 #include "runtime/profile/profiler.h"
 
 #include <limits.h>

@@ -4,7 +4,7 @@
  * computes any of these ahead; derivatives go around them by custom rules alone. */
 #include "ops/control/callback.h"
 
-#include "base/cancel.h"
+#include "base/thread/cancel.h"
 #include "base/vector.h"
 #include "ops/elementwise/loops.h"
 #include "ops/control/nested.h"

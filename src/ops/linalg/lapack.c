@@ -4,7 +4,7 @@
 #include "ops/linalg/lapack.h"
 
 #include "base/alloc.h"
-#include "base/cancel.h"
+#include "base/thread/cancel.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

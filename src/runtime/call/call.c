@@ -3,7 +3,7 @@
 
 #include <manyfold/function.h>
 
-#include "base/room.h"
+#include "base/thread/stack.h"
 #include "base/vector.h"
 #include "passes/passes.h"
 #include "runtime/call/call.h"

@@ -3,7 +3,7 @@
  * that. */
 #include "runtime/compile/compile.h"
 
-#include "base/cancel.h"
+#include "base/thread/cancel.h"
 #include "passes/passes.h"
 #include "runtime/comm.h"
 #include "runtime/compile/planner.h"

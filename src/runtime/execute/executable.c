@@ -9,7 +9,7 @@
 #include "runtime/device.h"
 
 #include "base/text/place.h"
-#include "base/room.h"
+#include "base/thread/stack.h"
 #include "passes/passes.h"
 #include "trace/state/state.h"
 

@@ -7,9 +7,9 @@
 #include "runtime/device.h"
 #include "runtime/execute/run.h"
 
-#include "base/cancel.h"
-#include "base/room.h"
-#include "base/thread_end.h"
+#include "base/thread/cancel.h"
+#include "base/thread/stack.h"
+#include "base/thread/thread_end.h"
 
 #include <sched.h>
 #include <stdlib.h>

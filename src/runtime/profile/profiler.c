@@ -4,11 +4,11 @@
 #include "runtime/profile/profiler.h"
 
 #include "base/alloc.h"
-#include "base/cancel.h"
+#include "base/thread/cancel.h"
 #include "base/error.h"
 #include "base/intern.h"
 #include "base/text/string.h"
-#include "base/thread_end.h"
+#include "base/thread/thread_end.h"
 #include "runtime/comm.h"
 
 #include <manyfold/profiler.h>

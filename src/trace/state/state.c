@@ -4,7 +4,7 @@
 #include "trace/state/state.h"
 
 #include "array/array.h"
-#include "base/cancel.h"
+#include "base/thread/cancel.h"
 #include "trace/trace.h"
 
 #include <manyfold/state.h>

@@ -8,8 +8,8 @@
  * thread reads what a step asked for only while `reading` is true, for which the step's end waits; for compilations nobody waits but the
  * process's end. */
 #include "backend/native/llvm/llvm.h"
-#include "base/cancel.h"
-#include "base/room.h"
+#include "base/thread/cancel.h"
+#include "base/thread/stack.h"
 #include "runtime/profile/profiler.h"
 
 #include <manyfold/debug.h>
@@ -111,7 +111,7 @@ bool mf_tier_up_begin(mf_build *b, mf_tier_up *t, mf_loop_writer *write, const v
     t->write = write;
     t->what = what;
     if (tiers == MF_TIERS_LOOPS || (tiers == MF_TIERS_SECOND && hints.soon)) {
-        (void)mf_with_room(make_now, t); /* LLVM takes what it likes; the first tier serves where it cannot have it */
+        (void)mf_call_with_stack(make_now, t); /* LLVM takes what it likes; the first tier serves where it cannot have it */
     } else if (tiers == MF_TIERS_BACKGROUND && hints.pays) {
         t->each = hints.cost < 1 ? 1 : hints.cost < (double)most ? (int64_t)hints.cost : most;
         take(t, hints.large ? NULL : mf_loop_known(write, what));

@@ -1,7 +1,7 @@
 /* The ends of threads are noticed by one thread-specific key of the C library, of which a process has about a thousand for everybody; when
  * they are used up, by the list of destructors that C++'s thread_local has, where there is one.
  * Invariant: no key but our own is ever set. */
-#include "base/thread_end.h"
+#include "base/thread/thread_end.h"
 
 #include "base/error.h"
 

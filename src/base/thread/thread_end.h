@@ -1,6 +1,6 @@
 /* What the library keeps for a thread ends with the thread. */
-#ifndef MF_BASE_THREAD_END_H
-#define MF_BASE_THREAD_END_H
+#ifndef MF_BASE_THREAD_THREAD_END_H
+#define MF_BASE_THREAD_THREAD_END_H
 
 #include <stdbool.h>
 

@@ -1,7 +1,7 @@
 /* Cancellation of the calling thread (pthread_cancel). Invariant: nothing of the library is left in the middle. What may block, touch files
  * or call the user's functions holds a cancellation back until it has returned; what only computes comes by no point where it could act. */
-#ifndef MF_BASE_CANCEL_H
-#define MF_BASE_CANCEL_H
+#ifndef MF_BASE_THREAD_CANCEL_H
+#define MF_BASE_THREAD_CANCEL_H
 
 #include <pthread.h>
 
