@@ -1,6 +1,6 @@
 /* Short emitters for the rules: each appends the operation its name says. Types must already fit.
  * Invariant: one that has nothing to do gives its operand back. */
-#include "ir/number_text.h"
+#include "ir/text/number_text.h"
 #include "stablehlo/hlo.h"
 
 #include <string.h>

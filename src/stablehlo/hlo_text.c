@@ -1,6 +1,6 @@
 /* Constants and attributes as text. Invariant: a constant's text reads back as its bits: floats in as many digits as tell them apart,
  * those that are no numbers by their bits, many elements as hexadecimal bytes. */
-#include "ir/number_text.h"
+#include "ir/text/number_text.h"
 #include "stablehlo/hlo.h"
 
 #include <inttypes.h>

@@ -4,7 +4,7 @@
 #include "ops/elementwise/loops.h"
 #include "ops/control/nested.h"
 
-#include "ir/number_text.h"
+#include "ir/text/number_text.h"
 
 static const mf_param check_nan_params[] = { MF_PARAM(mf_check_nan_params, op, MF_PARAM_NAME),
                                              MF_PARAM(mf_check_nan_params, results, MF_PARAM_INT),

@@ -1,7 +1,7 @@
 /* What the rules of factorisations are made of. Invariant: after a failure there is a type to look at, whichever. */
 #include "ops/linalg/matrices_hlo.h"
 
-#include "ir/number_text.h"
+#include "ir/text/number_text.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Numbers inside program texts: exact both ways. An element of a complex dtype is two numbers, of a key two words. */
-#ifndef MF_IR_NUMBER_TEXT_H
-#define MF_IR_NUMBER_TEXT_H
+#ifndef MF_IR_TEXT_NUMBER_TEXT_H
+#define MF_IR_TEXT_NUMBER_TEXT_H
 
 #include "array/array.h"
 

@@ -9,10 +9,10 @@
  *       return d, e
  *     }
  *
- * Invariant: the text reads back (ir/parse.c) as an equal program, save for constants of more than MF_LITERAL_MAX elements and custom
+ * Invariant: the text reads back (parse.c) as an equal program, save for constants of more than MF_LITERAL_MAX elements and custom
  * rules, which show as const#<hash>:<type> and as a name. It depends on the program only, never on addresses: variables are named
  * a, b, ..., z, aa, ab, ... in order of definition, and a nested program starts at a again. From # to the end of a line is a comment. */
-#include "ir/number_text.h"
+#include "ir/text/number_text.h"
 #include "ir/op.h"
 #include <ctype.h>
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* Numbers inside program texts.
  * Invariant: what is printed for a value reads back as the same bits (NaN payloads apart), whatever the locale of the program says. */
-#include "ir/number_text.h"
+#include "ir/text/number_text.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <locale.h>
