@@ -5,7 +5,7 @@
  * most twice its rounding error.
  *
  * A failure prints the seed and the program, cut down as far as it still fails. MF_DIFF_SEED and MF_DIFF_COUNT choose the programs. */
-#include "backend/native/native.h"
+#include "backend/native/llvm/tier_up.h"
 #include "check.h"
 #include "generate.h"
 #include "ops/sample.h"

@@ -1,4 +1,4 @@
-/* The polynomials of f64 (kernels/polynomial64.def) against long double: over the ranges where they are curved, over all exponents, over
+/* The polynomials of f64 (kernels/tile/polynomial64.def) against long double: over the ranges where they are curved, over all exponents, over
  * all bits, and at the values where definitions change. Every tier gives the same bits. */
 #include "backend/native/kernels/tier.h"
 #include "check.h"

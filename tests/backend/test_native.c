@@ -1,7 +1,8 @@
 /* The native engine against the reference: programs as text, compiled by both and compared; and what only the engine promises: donated
  * memory, unaligned operands, the same bits by every way, LLVM loaded only where it pays. */
 #include "backend/native/kernels/kernels.h"
-#include "backend/native/native.h"
+#include "backend/native/llvm/tier_up.h"
+#include "backend/native/steps/copy_step.h"
 #include "check.h"
 #include "ops/rows.h"
 #include "runtime/compile/segment_compiler.h"

@@ -1,5 +1,5 @@
 /* Division by what stays the same in a compiled loop, bit by bit against the division, over the exponents of both and with what is special. */
-#include "backend/native/native.h"
+#include "backend/native/llvm/tier_up.h"
 #include "check.h"
 #include "ops/rows.h"
 #include "runtime/compile/segment_compiler.h"

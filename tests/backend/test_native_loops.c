@@ -1,5 +1,5 @@
 /* Loops as steps of a kernel: what they carry by turns, walk along, and leave to the runtime, against plain loops in C. */
-#include "backend/native/native.h"
+#include "backend/native/fusion/loop_step.h"
 #include "check.h"
 #include "ops/rows.h"
 #include "runtime/compile/segment_compiler.h"

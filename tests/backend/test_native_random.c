@@ -1,7 +1,7 @@
 /* Random programs: chains of elementwise ops, views, reductions and products over a handful of shapes, compiled by the native engine in
  * every way and compared with the reference. What it is after: groups that swallow their own readers, values that share memory while
  * both live, donated operands overwritten too early. All numbers are small integers, so every order of summation is exact. */
-#include "backend/native/native.h"
+#include "backend/native/llvm/tier_up.h"
 #include "check.h"
 #include "ops/rows.h"
 #include "runtime/compile/segment_compiler.h"

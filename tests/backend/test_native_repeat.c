@@ -1,6 +1,6 @@
-/* Loops as one function (llvm/repeat.c) against their steps, bit by bit: every kind of step within them, what is carried, stacked and read
+/* Loops as one function (llvm/emit/repeat.c) against their steps, bit by bit: every kind of step within them, what is carried, stacked and read
  * along, loops within loops, and runs that go over from one to the other between two rounds. */
-#include "backend/native/native.h"
+#include "backend/native/llvm/tier_up.h"
 
 #include <manyfold/debug.h>
 

@@ -1,6 +1,6 @@
 /* Steps that go over the same rows, joined: the same bits as one after the other, by tile kernels and by compiled loops, for softmax, layer
  * norm and their gradients, and for what looks like rows and is not. */
-#include "backend/native/native.h"
+#include "backend/native/llvm/tier_up.h"
 #include "check.h"
 #include "ops/rows.h"
 #include "runtime/compile/segment_compiler.h"

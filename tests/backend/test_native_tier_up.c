@@ -1,6 +1,6 @@
 /* The second compile tier from inside: loops swapped in under running calls, kernels that end while theirs is being made, memory that runs
  * out meanwhile. */
-#include "backend/native/native.h"
+#include "backend/native/llvm/tier_up.h"
 
 #include <manyfold/debug.h>
 

@@ -1,6 +1,6 @@
 #include "run_text.h"
 #if MF_HAVE_NATIVE
-#include "backend/native/native.h"
+#include "backend/native/llvm/tier_up.h"
 #endif
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * than are kept, also by threads that forget all programs between runs of others; what a program holds stays, and the numbers are right. */
 #if MF_HAVE_NATIVE
 #include "backend/native/kernels/dnnl.h"
-#include "backend/native/native.h"
+#include "backend/native/llvm/tier_up.h"
 
 #include "check.h"
 

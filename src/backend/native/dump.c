@@ -1,5 +1,5 @@
 /* What fusion made of a segment, for MF_DUMP=fuse: a line a unit, a loop over so many elements with its operations, or a step of its own. */
-#include "backend/native/native.h"
+#include "backend/native/segment_build.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* From equations to units: what each variable is (memory, a view, a node of a group), and steps for what is no loop over elements.
  * Invariants: a view's root is no view; a unit depends on the units that make what it reads, and `depends` is closed under "through". */
-#include "backend/native/native.h"
+#include "backend/native/segment_build.h"
 
 #include <string.h>
 
@@ -277,7 +277,7 @@ static void find_barriers(mf_build *b, const mf_eqn *e)
 static void build_equation(mf_build *b, const mf_eqn *e)
 {
     if (is_empty(e) || b->vars[e->out[0]->id].unit >= 0)
-        return; /* its results are memory of no bytes, or made already by what it reads: steps/dot.c */
+        return; /* its results are memory of no bytes, or made already by what it reads: products/dot_step.c */
     find_barriers(b, e);
     bool made = make_barrier(b, e) || make_view(b, e) || make_iota(b, e) || (!b->error && mf_fuse(b, e));
     if (!made && !b->error && !has_step(b, e))

@@ -2,6 +2,9 @@
  * Invariant: a kernel is immutable once compile has given it, but for its steps' tiers (llvm/tier_up.c); a run keeps what it changes in its
  * scratch, its results and its stack. */
 #include "backend/native/native.h"
+
+#include "backend/native/kernels/kernels.h"
+#include "backend/native/llvm/tier_up.h"
 #include "passes/passes.h"
 #include "runtime/compile/segment_compiler.h"
 
@@ -9,10 +12,13 @@
 
 enum { FEW_VALUES = 32 };
 
-void mf_native_parallel(int64_t count, void (*fn)(void *context, int64_t index), void *context) { mf_parallel_for(count, fn, context); }
-void mf_native_parallel_brief(int64_t count, void (*fn)(void *context, int64_t index), void *context)
+bool mf_native_runs_here(void)
 {
-    mf_parallel_for_brief(count, fn, context);
+#if defined(__x86_64__)
+    return strcmp(mf_kernels_isa(), "generic") != 0; /* the floor is AVX2 with FMA */
+#else
+    return true;
+#endif
 }
 
 static void destroy_kernel(mf_native_kernel *k)
@@ -133,7 +139,7 @@ void mf_native_find_values(const mf_native_kernel *k, const void *const *in, voi
 static mf_error_object *run(mf_kernel *kernel, const void *const *in, void *const *out, void *scratch)
 {
     const mf_native_kernel *k = (const mf_native_kernel *)(const void *)kernel;
-    void *few[FEW_VALUES], **values = k->plan.value_count <= FEW_VALUES ? few : scratch; /* memory.c leaves room for them */
+    void *few[FEW_VALUES], **values = k->plan.value_count <= FEW_VALUES ? few : scratch; /* buffer_assignment.c leaves room for them */
     mf_native_find_values(k, in, out, scratch, values);
     return mf_native_run_steps(k, values, scratch);
 }

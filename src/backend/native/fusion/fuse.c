@@ -2,7 +2,7 @@
  * same memory, when they go over equally many elements and nobody between them needs the group's results first.
  * Invariants: a group's values are functions of the row-by-row number of an element, so reshapes cost nothing inside; its loads' shapes
  * have a common refinement; units never depend on each other in a circle. */
-#include "backend/native/native.h"
+#include "backend/native/segment_build.h"
 
 #include <string.h>
 

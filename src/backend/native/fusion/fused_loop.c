@@ -1,7 +1,8 @@
 /* A finished group as a step: by tile kernels, a block of at most MF_TILE elements at a time that stays in the nearest cache, until
  * llvm/tier_up.c has a compiled loop nest for it, where that pays.
  * Invariant: within a block every load is read before anything is stored that might lie in its place. */
-#include "backend/native/native.h"
+#include "backend/native/llvm/tier_up.h"
+#include "backend/native/steps/copy_step.h"
 #include "backend/native/kernels/kernels.h"
 
 #include <string.h>
@@ -297,7 +298,7 @@ static bool make_tiles(mf_build *b, group_step *s)
     s->task_bytes = (s->buffer_bytes * (size_t)f.count + sizeof(void *) * (size_t)s->group.count + 63) / 64 * 64;
     s->loop_cost = s->plan.n < LOOP_ELEMENTS ? 0 : loop_cost(&s->plan);
     s->elements_a_task = task_of(s, (s->plan.n / MOST_TASKS + MF_TILE - 1) / MF_TILE * MF_TILE);
-    s->parallel = s->plan.n < TASKS_FROM && s->loop_cost < BRIEF_TO ? mf_native_parallel_brief : mf_native_parallel;
+    s->parallel = s->plan.n < TASKS_FROM && s->loop_cost < BRIEF_TO ? mf_parallel_for_brief : mf_parallel_for;
     s->tasks = (s->plan.n + s->elements_a_task - 1) / s->elements_a_task;
     s->step.scratch_bytes = s->task_bytes * (size_t)s->tasks;
     return true;

@@ -2,7 +2,7 @@
  * along the first dimension, as the sequences of a batch in a recurrent cell, the rows' loops have nothing to do with each other: each core
  * runs a loop over some rows from its first round to its last.
  * Invariants: into how many parts is a matter of the number of rows alone; a row is computed by the same operations as in the whole. */
-#include "backend/native/native.h"
+#include "backend/native/fusion/loop_step.h"
 #include "ops/params.h"
 #include "ops/rows.h"
 #include "passes/rewrite.h"

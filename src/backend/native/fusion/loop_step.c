@@ -1,11 +1,12 @@
 /* while and scan over rather small values as one step: condition and body are kernels of their own, whose values are placed once for the
  * even and once for the odd iterations, so an iteration is nothing but their steps. What is carried lies in two places by turns. The
- * second tier is all of it as one function (llvm/repeat.c), to which a run goes over between two iterations. What has no such function and
+ * second tier is all of it as one function (llvm/emit/repeat.c), to which a run goes over between two iterations. What has no such function and
  * takes long, and whose rows have nothing to do with each other, is a loop for each part of the rows (loop_rows.c), all at once; what such
  * a loop stacks is written row by row at once where it is only read so.
  * Invariant: what is carried is small or made anew every time, so that copying what a body hands on unchanged costs little; other loops
  * are left to the runtime, which moves memory along instead. */
-#include "backend/native/native.h"
+#include "backend/native/fusion/loop_step.h"
+#include "backend/native/llvm/tier_up.h"
 #include "ops/params.h"
 
 #include <stdatomic.h>
@@ -309,7 +310,7 @@ static mf_error_object *run(const mf_native_step *step, void *const *values, cha
     if (s->parts == 1)
         return run_part(s, values, pointers, to, 0, rooms);
     parts_job j = { .s = s, .values = values, .held = to, .rooms = rooms };
-    mf_native_parallel(s->parts, run_one_of_parts, &j);
+    mf_parallel_for(s->parts, run_one_of_parts, &j);
     return atomic_load(&j.error);
 }
 

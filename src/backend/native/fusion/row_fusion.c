@@ -3,7 +3,8 @@
  * Invariants: every row is computed as the steps alone would, in the same order of operations, so joining changes no bit; a step joins
  * only if what it reads of the others lies in its own rows; cutting depends on the shapes alone; nothing passes a barrier, and what need
  * not move stays where it is, or values would live longer than the program has them live. */
-#include "backend/native/native.h"
+#include "backend/native/fusion/row_fusion.h"
+#include "backend/native/llvm/tier_up.h"
 
 #include "passes/passes.h"
 
@@ -168,7 +169,7 @@ static mf_error_object *run(const mf_native_step *step, void *const *values, cha
         return mf_error_out_of_memory();
     if (step->up && !(t.loop = mf_tier_up_loop(step->up)))
         mf_tier_up_count(step->up, 1, 1);
-    mf_native_parallel(s->tasks, run_task, &t);
+    mf_parallel_for(s->tasks, run_task, &t);
     bool finished = !s->gathers || finish(&t);
     return finished && !atomic_load(&t.failed) ? NULL : mf_error_out_of_memory();
 }
@@ -430,7 +431,7 @@ static bool done_before(const joiner *j, const rows_step *s, int value, int i, i
     return true;
 }
 
-/* Results that may lie where operands lay of which these parts are the last readers; memory.c decides. */
+/* Results that may lie where operands lay of which these parts are the last readers; buffer_assignment.c decides. */
 static void join_with_operands(const joiner *j, rows_step *s, int *const *names)
 {
     int *over = mf_build_get(j->b, (size_t)s->step.out_count + 1, sizeof *over);

@@ -1,7 +1,7 @@
 /* Joined steps as one graph over a row; see native.h. What a step hands on to another becomes an edge; what a later phase needs again is
  * computed again where that costs little, else kept in a buffer of one row.
  * Invariants: nodes stand behind their operands; a phase reads of the ones before it only nodes of the row, and what is kept. */
-#include "backend/native/native.h"
+#include "backend/native/llvm/tier_up.h"
 
 enum {
     AGAIN = 3, /* up to so many light operations are done again rather than kept */

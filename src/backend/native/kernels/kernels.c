@@ -68,6 +68,7 @@ const mf_tier *mf_tier_current(void)
 }
 
 const char *mf_kernels_isa(void) { return mf_tier_current()->name; }
+bool mf_kernels_avx512(void) { return !strcmp(mf_kernels_isa(), "avx512"); }
 
 mf_tile_fn *mf_tile_lookup(const char *op, mf_dtype in, mf_dtype out)
 {

@@ -16,6 +16,7 @@
 
 /* "generic", "avx2" or "avx512": what runs here. */
 const char *mf_kernels_isa(void);
+bool mf_kernels_avx512(void); /* it is the last */
 
 /* ---- tiles ---- */
 

@@ -7,6 +7,8 @@
  * entered where there is memory to spare, and where it wants to end the process nevertheless, that ends here and nobody enters any more:
  * its locks may be held for good. What it made before goes on. */
 #include "backend/native/llvm/llvm.h"
+
+#include "backend/native/kernels/kernels.h"
 #include "base/alloc.h"
 #include "base/guard.h"
 #include "base/text/symbol.h"
@@ -126,7 +128,7 @@ static LLVMTargetMachineRef make_machine(void)
     bool capped = cap && *cap;
     char *cpu = capped ? NULL : lib.LLVMGetHostCPUName(), *features = capped ? NULL : lib.LLVMGetHostCPUFeatures();
     LLVMTargetMachineRef machine = lib.LLVMCreateTargetMachine(
-        target, triple, capped ? (mf_native_avx512() ? "x86-64-v4" : "x86-64-v3") : cpu, capped ? "" : features, LLVMCodeGenLevelDefault,
+        target, triple, capped ? (mf_kernels_avx512() ? "x86-64-v4" : "x86-64-v3") : cpu, capped ? "" : features, LLVMCodeGenLevelDefault,
         LLVMRelocPIC, LLVMCodeModelJITDefault);
     if (cpu)
         lib.LLVMDisposeMessage(cpu);

@@ -2,7 +2,7 @@
 #ifndef MF_BACKEND_NATIVE_LLVM_LLVM_H
 #define MF_BACKEND_NATIVE_LLVM_LLVM_H
 
-#include "backend/native/native.h"
+#include "backend/native/llvm/tier_up.h"
 
 /* Text of a module under construction. A value is the text by which instructions name it: "%12", or a constant. */
 typedef struct mf_ir {
@@ -24,22 +24,22 @@ mf_ir_value mf_ir_splat(mf_ir *ir, mf_dtype dtype, const void *element); /* a co
 const char *mf_ir_scalar(mf_dtype dtype); /* "float"; "i1" for bool, "i16" for f16 and bf16 */
 const char *mf_ir_memory(mf_dtype dtype); /* as in memory: "i8" for bool */
 
-/* op.c: one node; in: its operands' values. NULL and ir->failed when there is no emission. */
+/* op_ir.c: one node; in: its operands' values. NULL and ir->failed when there is no emission. */
 mf_ir_value mf_ir_node(mf_ir *ir, const mf_group *g, const mf_node *node, const mf_ir_value *in);
 bool mf_ir_node_possible(const mf_group *g, const mf_node *node);
-/* math.c: the elementary functions of f32; NULL when the name is none of them. Conversions of 16 bits. */
+/* math_ir.c: the elementary functions of f32; NULL when the name is none of them. Conversions of 16 bits. */
 mf_ir_value mf_ir_math(mf_ir *ir, const char *name, mf_ir_value x, mf_ir_value y);
 bool mf_ir_has_math(const char *name);
 mf_ir_value mf_ir_math_f64(mf_ir *ir, const char *name, mf_ir_value x); /* math_f64.c */
 bool mf_ir_has_math_f64(const char *name);
-/* r, but in the lanes of m what lanes(x, r, mask, lanes, function) makes of x and r in memory: math.c. */
+/* r, but in the lanes of m what lanes(x, r, mask, lanes, function) makes of x and r in memory: math_ir.c. */
 mf_ir_value mf_ir_rare(mf_ir *ir, mf_dtype dtype, uintptr_t lanes, mf_ir_value m, mf_ir_value x, mf_ir_value r, uintptr_t function);
-mf_ir_value mf_ir_convert(mf_ir *ir, mf_dtype from, mf_dtype to, mf_ir_value x); /* op.c */
+mf_ir_value mf_ir_convert(mf_ir *ir, mf_dtype from, mf_dtype to, mf_ir_value x); /* op_ir.c */
 mf_ir_value mf_ir_widen(mf_ir *ir, mf_dtype from, mf_ir_value x);
 mf_ir_value mf_ir_narrow(mf_ir *ir, mf_dtype to, mf_ir_value x);
 mf_ir_value mf_ir_cut_bf16(mf_ir *ir, mf_ir_value x); /* of an f32 that bf16 has */
 
-/* emit.c: what memory holds as a value; a scalar in every lane; the address of an element. */
+/* emit_loop.c: what memory holds as a value; a scalar in every lane; the address of an element. */
 mf_ir_value mf_ir_from_memory(mf_ir *ir, mf_dtype dtype, mf_ir_value vector);
 mf_ir_value mf_ir_spread(mf_ir *ir, const char *type, mf_ir_value scalar);
 mf_ir_value mf_ir_pointer(mf_ir *ir, mf_ir_value base, mf_dtype dtype, mf_ir_value index);
@@ -49,7 +49,7 @@ void mf_ir_rare_room(mf_ir *ir, int width); /* for them, in the entry block */
 mf_ir_value mf_ir_mask(mf_ir *ir, int live);
 mf_ir_value mf_ir_read(mf_ir *ir, mf_dtype dtype, mf_ir_value place, int live);
 void mf_ir_write(mf_ir *ir, mf_dtype dtype, mf_ir_value v, mf_ir_value place, int live);
-/* The widest vector. It is a reduction's lanes, so that one that folds is whole, and gives the bits of kernels/reduce.inc. */
+/* The widest vector. It is a reduction's lanes, so that one that folds is whole, and gives the bits of kernels/reduce/reduce.inc. */
 enum { MF_IR_LANES = MF_REDUCE_LANES };
 bool mf_ir_can_fold(mf_reducer how, mf_dtype dtype);
 mf_ir_value mf_ir_identity(mf_ir *ir, mf_reducer how, mf_dtype dtype);
@@ -84,10 +84,10 @@ bool mf_ir_is_divisor(const mf_group *g, int node); /* some node divides by this
 mf_ir_divisor mf_ir_divisor_of(mf_ir *ir, mf_ir_value y);
 mf_ir_value mf_ir_divide(mf_ir *ir, mf_ir_value x, const mf_ir_divisor *d); /* as fdiv */
 
-/* rows.c: the function @mf_loop of joined steps. */
+/* emit_rows.c: the function @mf_loop of joined steps. */
 void mf_ir_rows(mf_ir *ir, const mf_rows_plan *plan);
 
-/* emit.c: the function @mf_loop of a plan as text. */
+/* emit_loop.c: the function @mf_loop of a plan as text. */
 void mf_ir_loops(mf_ir *ir, const mf_group_plan *plan);
 /* repeat.c: the same of a while or scan, all rounds of it. */
 void mf_ir_repeat(mf_ir *ir, const mf_loop_plan *plan);

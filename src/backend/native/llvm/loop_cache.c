@@ -3,6 +3,8 @@
  * Invariants: the table's lock is never held while something is compiled, so who only looks never waits for a compilation; one text is
  * compiled at a time; what is held stands in the table and keeps its code. */
 #include "backend/native/llvm/llvm.h"
+
+#include "backend/native/kernels/kernels.h"
 #include "base/hash_map.h"
 
 #include <pthread.h>
@@ -23,7 +25,7 @@ bool mf_llvm_can(const mf_group *g)
     return true;
 }
 
-int mf_llvm_lanes(void) { return mf_native_avx512() ? 16 : 8; }
+int mf_llvm_lanes(void) { return mf_kernels_avx512() ? 16 : 8; }
 
 void mf_loop_text_free(mf_loop_text *t)
 {

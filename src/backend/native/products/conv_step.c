@@ -3,10 +3,12 @@
  * kernel; here they are recognised and run as what they are, on the layouts as they lie.
  * Invariants: which primitive runs and how the batch is cut into tasks follows from shapes and dtypes alone; the weights' gradient adds
  * up image after image in f32, in slots that are joined in one fixed tree; an image comes from the same call alone, among many, and
- * joined with other steps (rows.c).
+ * joined with other steps (row_fusion.c).
  * Known: in bf16, where channels (forward, up to 3) or a row's elements (weights, odd) do not fill a pair, oneDNN's code for AMX takes
  * the neighbours times zero, so a NaN or infinity of the operand spreads to results beside those that it belongs to. */
-#include "backend/native/native.h"
+#include "backend/native/products/conv_zeros.h"
+#include "backend/native/segment_build.h"
+#include "backend/native/steps/copy_step.h"
 #include "backend/native/kernels/dnnl.h"
 #include "backend/native/kernels/kernels.h"
 
@@ -380,7 +382,7 @@ static mf_error_object *run_all_images(const mf_native_step *step, void *const *
     if (!make_weights(s, mf_step_in(step, values, 1), made, t.scratch))
         return mf_error_out_of_memory();
     t.w = find_weights(s, mf_step_in(step, values, 1), made);
-    mf_native_parallel(s->tasks, run_image_task, &t);
+    mf_parallel_for(s->tasks, run_image_task, &t);
     mf_conv_zeros_apply(&s->zeros, mf_step_in(step, values, 1), s->counts[1], t.out, 0, s->batch);
     return atomic_load(&t.failed) ? mf_error_out_of_memory() : NULL;
 }
@@ -572,7 +574,7 @@ static mf_error_object *run_weights(const mf_native_step *step, void *const *val
     t.dy = widened(s, mf_step_in(step, values, 1), s->counts[1], &room) + s->offset[1] * size;
     t.slots = room;
     t.scratch = room + slots_bytes(s);
-    mf_native_parallel(s->tasks, run_weight_task, &t);
+    mf_parallel_for(s->tasks, run_weight_task, &t);
     bool joined = join_slots(s, t.slots, out);
     mf_conv_zeros_apply(&s->zeros, mf_step_in(step, values, 1), s->counts[1], out, 0,
                         step->eqn->out[0]->type->dims[((const mf_conv_params *)step->eqn->params)->out_spec->at[0]]);

@@ -2,7 +2,7 @@
  * they meet a kernel's NaN or infinity the sum is NaN; oneDNN skips them or not, as suits its kernels, and here what it skipped is made
  * up for. Invariant: with a finite kernel nothing is written, and finding that out costs a pass over the kernel or the result, whichever
  * is smaller. */
-#include "backend/native/native.h"
+#include "backend/native/products/conv_zeros.h"
 
 #include <math.h>
 #include <string.h>

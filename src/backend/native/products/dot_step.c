@@ -4,7 +4,8 @@
  * makes its rows run on.
  * In a loop's body an operand that is the same in all rounds is packed before the first one.
  * Invariant: an operand of a step is read where its layout says, or from a copy of its own. */
-#include "backend/native/native.h"
+#include "backend/native/segment_build.h"
+#include "backend/native/steps/copy_step.h"
 #include "backend/native/products/product.h"
 
 #include <string.h>
@@ -230,7 +231,7 @@ static mf_error_object *run_held(const mf_native_step *step, void *const *values
     if (pieces == 1)
         run_held_piece(&j, 0);
     else
-        mf_native_parallel(pieces, run_held_piece, &j);
+        mf_parallel_for(pieces, run_held_piece, &j);
     return NULL;
 }
 

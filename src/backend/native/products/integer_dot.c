@@ -1,7 +1,8 @@
 /* Products of integers: both operands are laid out as matrices of words as wide as the result needs, then rows of the left one are tasks.
  * Invariant: words wrap, so the order of the sums does not show; signed numbers are widened with their sign. */
 #include "backend/native/kernels/kernels.h"
-#include "backend/native/native.h"
+#include "backend/native/segment_build.h"
+#include "backend/native/steps/copy_step.h"
 
 #include <string.h>
 
@@ -138,7 +139,7 @@ static mf_error_object *run(const mf_native_step *step, void *const *values, cha
         for (int64_t i = 0; i < t.tasks * s->batches; i++)
             run_task(&t, i);
     else
-        mf_native_parallel(t.tasks * s->batches, run_task, &t);
+        mf_parallel_for(t.tasks * s->batches, run_task, &t);
     if (narrow)
         mf_native_convert(s->to, out, MF_I32, room, s->batches * s->m * s->n);
     return NULL;

@@ -7,7 +7,7 @@
  * most, for packing that is under way on another core. */
 #include "backend/native/products/product.h"
 
-#include "backend/native/native.h"
+#include "runtime/compile/segment_compiler.h"
 
 #include <sched.h>
 #include <stdatomic.h>
@@ -313,6 +313,6 @@ bool mf_product_run(const mf_product *p, const void *a, const void *b, void *c, 
         for (int64_t i = 0; i < p->count; i++)
             atomic_init(&j.unpacked[i], p->packers);
     }
-    mf_native_parallel(p->tasks, p->task, &j);
+    mf_parallel_for(p->tasks, p->task, &j);
     return !atomic_load(&j.failed);
 }

@@ -1,5 +1,9 @@
-/* Copies and fills as large as they come, cut into pieces of a size fixed by shape alone. */
-#include "backend/native/native.h"
+/* Copies, fills and conversions as large as they come; copies and fills are cut into pieces of a size fixed by shape alone. */
+#include "backend/native/steps/copy_step.h"
+
+#include "backend/native/fusion/layout.h"
+#include "backend/native/kernels/kernels.h"
+#include "runtime/compile/segment_compiler.h"
 
 #include <string.h>
 
@@ -50,7 +54,7 @@ void mf_native_copy(int rank, const int64_t *dims, int element, void *out, const
     c.each = (dims[c.axis] + pieces - 1) / pieces;
     if (from[c.axis] == element && to[c.axis] != element) /* whole lines of the operand */
         c.each = (c.each + 31) / 32 * 32;
-    mf_native_parallel((dims[c.axis] + c.each - 1) / c.each, copy_piece, &c);
+    mf_parallel_for((dims[c.axis] + c.each - 1) / c.each, copy_piece, &c);
 }
 
 void mf_native_move(void *out, const void *in, int64_t bytes)
@@ -80,5 +84,15 @@ void mf_native_fill(void *out, int64_t n, int element, const void *value)
     default:
         for (int64_t i = 0; i < n; i++)
             memcpy((char *)out + i * element, value, (size_t)element);
+    }
+}
+
+void mf_native_convert(mf_dtype to, void *out, mf_dtype from, const void *in, int64_t count)
+{
+    mf_tile_fn *run = mf_tile_lookup("convert_element_type", from, to);
+    int64_t in_size = mf_dtype_size(from), out_size = mf_dtype_size(to);
+    for (int64_t i = 0; i < count; i += MF_TILE) {
+        const void *block = (const char *)in + i * in_size;
+        run((char *)out + i * out_size, &block, (size_t)(count - i < MF_TILE ? count - i : MF_TILE));
     }
 }

@@ -1,7 +1,8 @@
 /* Steps that cut and join: pad, concatenate, dynamic_slice, dynamic_update_slice. Operands that are views are read where they lie.
  * Invariants: each element of a result is written once, or twice while it is in the nearest cache; a start that is out of bounds moves
  * inside as the row's evaluation moves it. */
-#include "backend/native/native.h"
+#include "backend/native/segment_build.h"
+#include "backend/native/steps/copy_step.h"
 
 #include <string.h>
 
@@ -68,7 +69,7 @@ static mf_error_object *run_join(const mf_native_step *step, void *const *values
     (void)scratch;
     if (s->rows) {
         join_task task = { s, values };
-        mf_native_parallel((step->eqn->out[0]->type->dims[0] + s->rows - 1) / s->rows, run_join_rows, &task);
+        mf_parallel_for((step->eqn->out[0]->type->dims[0] + s->rows - 1) / s->rows, run_join_rows, &task);
         return NULL;
     }
     for (int i = 0; i < step->in_count; i++) {
@@ -287,7 +288,7 @@ static mf_error_object *run_pad(const mf_native_step *step, void *const *values,
     pad_task t = { s, mf_step_in(step, values, 0), mf_step_in(step, values, 1), mf_step_out(step, values, 0) };
     int64_t tasks = (s->out[0] + s->rows_a_task - 1) / s->rows_a_task;
     (void)scratch;
-    mf_native_parallel(tasks, run_pad_task, &t);
+    mf_parallel_for(tasks, run_pad_task, &t);
     return NULL;
 }
 

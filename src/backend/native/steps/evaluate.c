@@ -1,7 +1,7 @@
 /* Any op that has no kernel here: the row's own evaluation, as one step, or in pieces where the row works on each element, or on each
  * matrix or line of a batch, alone. Invariant: the pieces' shape follows from the op's alone. */
 #include "backend/native/kernels/kernels.h"
-#include "backend/native/native.h"
+#include "backend/native/segment_build.h"
 #include "ops/fft/fft.h"
 
 #include <stdatomic.h>
@@ -58,7 +58,7 @@ static mf_error_object *run_pieces(const mf_native_step *step, void *const *valu
 {
     evaluate_task t = { .s = (const evaluate_step *)(const void *)step, .values = values };
     (void)scratch;
-    mf_native_parallel((t.s->count + t.s->each - 1) / t.s->each, run_piece, &t);
+    mf_parallel_for((t.s->count + t.s->each - 1) / t.s->each, run_piece, &t);
     return atomic_load(&t.error);
 }
 

@@ -3,7 +3,8 @@
  * Invariants: nothing is read or written outside the operand (ops/index/index_windows.h says what out of bounds means); updates of one
  * element are taken in row-major order of their index vectors, whatever the number of workers: they are cut by where they land. */
 #include "backend/native/kernels/kernels.h"
-#include "backend/native/native.h"
+#include "backend/native/segment_build.h"
+#include "backend/native/steps/copy_step.h"
 #include "ops/index/index_windows.h"
 
 #include <string.h>
@@ -191,7 +192,7 @@ static mf_error_object *run_gather(const mf_native_step *step, void *const *valu
     gather_task t = { s, mf_step_in(step, values, 0), mf_step_in(step, values, 1), mf_step_out(step, values, 0) };
     int64_t tasks = (s->count + s->count_a_task - 1) / s->count_a_task;
     (void)scratch;
-    mf_native_parallel(tasks, run_gather_task, &t);
+    mf_parallel_for(tasks, run_gather_task, &t);
     return NULL;
 }
 
@@ -264,7 +265,7 @@ static mf_error_object *run_scatter(const mf_native_step *step, void *const *val
     if (s->slices == 1)
         run_scatter_task(&t, 0);
     else
-        mf_native_parallel(s->slices, run_scatter_task, &t);
+        mf_parallel_for(s->slices, run_scatter_task, &t);
     return NULL;
 }
 

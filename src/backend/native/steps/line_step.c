@@ -1,7 +1,7 @@
 /* Steps along one axis: running results, places of extremes; and the random cipher, which is elementwise but gives two results.
  * Invariant: tasks are whole lines, so their number changes no result. */
 #include "backend/native/kernels/kernels.h"
-#include "backend/native/native.h"
+#include "backend/native/segment_build.h"
 
 #include <string.h>
 
@@ -51,7 +51,7 @@ static void run_tasks(const line_step *s, void (*fn)(void *, int64_t), line_task
 {
     int64_t lines = s->inner == 1 ? s->outer : s->inner, tasks = (lines + s->each - 1) / s->each * (s->inner == 1 ? 1 : s->outer);
     if (tasks > 1 && s->outer * s->n * s->inner >= TASKS_FROM)
-        mf_native_parallel(tasks, fn, t);
+        mf_parallel_for(tasks, fn, t);
     else
         for (int64_t i = 0; i < tasks; i++)
             fn(t, i);
@@ -198,7 +198,7 @@ static mf_error_object *run_cipher(const mf_native_step *step, void *const *valu
     int64_t tasks = (t.s->n + CIPHER_TASK - 1) / CIPHER_TASK;
     (void)scratch;
     if (t.s->n >= CIPHER_TASKS_FROM)
-        mf_native_parallel(tasks, run_cipher_task, &t);
+        mf_parallel_for(tasks, run_cipher_task, &t);
     else
         for (int64_t i = 0; i < tasks; i++)
             run_cipher_task(&t, i);

@@ -2,7 +2,7 @@
  * Where a program has a maximum and its gradient, the first tells the second where its maxima are: a byte for each window, instead of
  * all of the operand, which then need not outlive the maximum.
  * Invariant: the batch is cut by shape alone; every image is one kernel call's own. */
-#include "backend/native/native.h"
+#include "backend/native/segment_build.h"
 #include "backend/native/kernels/kernels.h"
 
 #include <string.h>
@@ -119,7 +119,7 @@ static mf_error_object *run(const mf_native_step *step, void *const *values, cha
     pool_task t = { s, values };
     int64_t tasks = (s->pool.batch + s->images_a_task - 1) / s->images_a_task;
     (void)scratch;
-    mf_native_parallel(tasks, run_task, &t);
+    mf_parallel_for(tasks, run_task, &t);
     return NULL;
 }
 

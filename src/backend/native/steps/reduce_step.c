@@ -2,8 +2,9 @@
  * kernels do the rest. What has few results is cut along the reduced elements, and the pieces' results are joined. Invariants: the
  * reduced elements are taken in row-major order, so the kernels' order is the order of the op; pieces are subtrees of it, or images: a
  * large operand whose first dimension goes first as a whole is reduced image by image, and then over the images, in any company
- * (rows.c). Sums by images of products, or squares, of what is in memory multiply as they go. */
-#include "backend/native/native.h"
+ * (row_fusion.c). Sums by images of products, or squares, of what is in memory multiply as they go. */
+#include "backend/native/segment_build.h"
+#include "backend/native/steps/copy_step.h"
 #include "backend/native/kernels/kernels.h"
 
 #include <string.h>
@@ -192,7 +193,7 @@ static mf_error_object *run_by_images(const mf_native_step *step, void *const *v
 {
     const reduce_step *s = (const reduce_step *)(const void *)step;
     images_task task = { s, values, scratch + step->scratch_offset };
-    mf_native_parallel((s->images + images_a_task(s) - 1) / images_a_task(s), run_images, &task);
+    mf_parallel_for((s->images + images_a_task(s) - 1) / images_a_task(s), run_images, &task);
     join_images(s, task.made, mf_step_out(step, values, 0));
     return NULL;
 }
@@ -210,10 +211,10 @@ static mf_error_object *run(const mf_native_step *step, void *const *values, cha
         task.parts += s->copy_bytes;
     }
     if (s->pieces > 1) {
-        mf_native_parallel(s->outer * s->pieces, run_piece, &task);
+        mf_parallel_for(s->outer * s->pieces, run_piece, &task);
         join_pieces(&task);
     } else {
-        mf_native_parallel(count_tasks(s), run_task, &task);
+        mf_parallel_for(count_tasks(s), run_task, &task);
     }
     return NULL;
 }

@@ -1,7 +1,8 @@
 /* sort and top_k as steps: lines are laid row by row if they are not, the keys give each line's order, the operands follow it.
  * Invariant: the order is total (stable, NaN last), so neither the cutting nor the kernel's ways show in a result. */
 #include "backend/native/kernels/kernels.h"
-#include "backend/native/native.h"
+#include "backend/native/segment_build.h"
+#include "backend/native/steps/copy_step.h"
 
 #include <string.h>
 
@@ -86,7 +87,7 @@ static mf_error_object *run(const mf_native_step *step, void *const *values, cha
     }
     t.room = s->inner == 1 ? room : room + s->turned;
     int64_t tasks = (s->lines + s->lines_a_task - 1) / s->lines_a_task;
-    mf_native_parallel(tasks, run_task, &t);
+    mf_parallel_for(tasks, run_task, &t);
     for (int k = 0; k < step->in_count && s->inner > 1; k++)
         turn(s, mf_dtype_size(s->dtype[k]), mf_step_out(step, values, k), t.out[k], true);
     return NULL;
@@ -162,7 +163,7 @@ static mf_error_object *run_top_k(const mf_native_step *step, void *const *value
     const top_k_step *s = (const top_k_step *)(const void *)step;
     top_k_task t = { s, mf_step_in(step, values, 0), mf_step_out(step, values, 0), scratch + step->scratch_offset,
                      (int32_t *)(void *)mf_step_out(step, values, 1) };
-    mf_native_parallel((s->lines + s->lines_a_task - 1) / s->lines_a_task, run_top_k_task, &t);
+    mf_parallel_for((s->lines + s->lines_a_task - 1) / s->lines_a_task, run_top_k_task, &t);
     return NULL;
 }
 

@@ -1,10 +1,11 @@
 /* Sliding windows by shifted rows. The operand is laid out with its padding, apart by the strides' phases, so that every window begins one
  * element behind its neighbour: element k of all windows is then one long run, which joins a run of accumulators. For integers and minima,
- * and where there are too few channels for the pooling kernels (pool.c), which take many at a time.
+ * and where there are too few channels for the pooling kernels (pool_step.c), which take many at a time.
  * Invariants: each window's elements are taken in row-major order from the identity on, and padding is the identity, which changes no bit;
  * a task makes slabs of the result along one dimension, cut by shape alone. */
 #include "backend/native/kernels/kernels.h"
-#include "backend/native/native.h"
+#include "backend/native/segment_build.h"
+#include "backend/native/steps/copy_step.h"
 
 #include <string.h>
 
@@ -206,7 +207,7 @@ static mf_error_object *run(const mf_native_step *step, void *const *values, cha
 {
     const window_step *s = (const window_step *)(const void *)step;
     window_task t = { s, mf_step_in(step, values, 0), mf_step_out(step, values, 0), scratch + step->scratch_offset };
-    mf_native_parallel(s->tasks, run_task, &t);
+    mf_parallel_for(s->tasks, run_task, &t);
     return NULL;
 }
 

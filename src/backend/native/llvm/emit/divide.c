@@ -6,6 +6,8 @@
  * send all to the division; zeros are safe, and keep their sign as the divisor is positive. */
 #include "backend/native/llvm/llvm.h"
 
+#include "backend/native/kernels/kernels.h"
+
 #include <string.h>
 
 enum {
@@ -19,7 +21,7 @@ static uint32_t power_bits(int exponent) { return (uint32_t)(BIAS + exponent) <<
 
 bool mf_ir_is_divisor(const mf_group *g, int node)
 {
-    if (!mf_native_avx512())
+    if (!mf_kernels_avx512())
         return false;
     for (int i = 0; i < g->count; i++) {
         const mf_node *x = &g->nodes[i];

@@ -1,7 +1,7 @@
 /* Joined steps as one function in IR: a few rows at a time, phase by phase, and in a phase row by row, 16 columns in a vector and the
  * rest of a row masked. What a row has once is a vector of all the rows at hand between the phases, and lies in memory for the rows'
  * loops; where fewer rows are left its last lanes are idle.
- * Invariants: reductions go in the order of kernels/reduce.inc (16 lanes, folded in halves; chunks of 4,096 join as a tree), but for
+ * Invariants: reductions go in the order of kernels/reduce/reduce.inc (16 lanes, folded in halves; chunks of 4,096 join as a tree), but for
  * those that give the same bits in any order, which take the lanes as they come; a phase's loads of what it stores itself do not exist. */
 #include "backend/native/llvm/llvm.h"
 #include "backend/native/kernels/kernels.h"
@@ -57,7 +57,7 @@ static mf_dtype computing(mf_dtype d) { return d == MF_F16 || d == MF_BF16 ? MF_
  * lanes that meet one are noted beside it, and are NaN in the end. */
 static bool has_range(mf_reducer how, mf_dtype dtype)
 {
-    return (how == MF_REDUCE_MAX || how == MF_REDUCE_MIN) && dtype == MF_F32 && mf_native_avx512();
+    return (how == MF_REDUCE_MAX || how == MF_REDUCE_MIN) && dtype == MF_F32 && mf_kernels_avx512();
 }
 
 static mf_ir_value range(mf_ir *ir, mf_reducer how, mf_ir_value a, mf_ir_value b)

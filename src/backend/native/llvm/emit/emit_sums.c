@@ -1,5 +1,5 @@
 /* Reductions and products within a loop that is written as one function: across one result's elements where they lie side by side, else
- * along many results at a time. Invariant: the order is that of the kernels (kernels/reduce.inc, kernels/gemm.inc). */
+ * along many results at a time. Invariant: the order is that of the kernels (kernels/reduce/reduce.inc, kernels/dense/gemm.inc). */
 #include "backend/native/llvm/emit/repeat.h"
 #include "backend/native/kernels/kernels.h"
 

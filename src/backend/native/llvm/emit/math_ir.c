@@ -1,5 +1,7 @@
-/* The elementary functions of f32 as IR: kernels/polynomial.def and float16.def by math.inc; and what both precisions share. */
+/* The elementary functions of f32 as IR: kernels/tile/polynomial.def and kernels/float16.def by math.inc; and what both precisions share. */
 #include "backend/native/llvm/llvm.h"
+
+#include "backend/native/kernels/kernels.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -75,7 +77,7 @@ static mf_ir_value sixteen_at_once(mf_ir_value (*one)(mf_ir_value, mf_ir_value),
     return lanes_of(low, high, 16, 0, 32);
 }
 
-static bool scales(void) { return (W == 16 || W == 32) && mf_native_avx512(); }
+static bool scales(void) { return (W == 16 || W == 32) && mf_kernels_avx512(); }
 
 #define P_SQRT(a)                mf_ir_op(at, "call <%d x float> @llvm.sqrt.v%df32(<%d x float> %s)", W, W, W, a)
 #define P_LESSER(a, b)           choose("fcmp olt", a, b)
@@ -94,7 +96,7 @@ static bool scales(void) { return (W == 16 || W == 32) && mf_native_avx512(); }
 #include "backend/native/kernels/float16.def"
 #include "backend/native/kernels/tile/polynomial.def"
 
-/* The rest of the tile kernels' functions of f32, after kernels/tile.inc. */
+/* The rest of the tile kernels' functions of f32, after kernels/tile/tile.inc. */
 P_FUNCTION1(sign)
 {
     mf_ir_value one = P_FLOAT(P_OR(P_BITS(P_C(1.0f)), P_SIGN_OF(x)));

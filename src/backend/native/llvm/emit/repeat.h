@@ -44,7 +44,7 @@ mf_ir_value mf_repeat_stack(mf_repeat *r, int64_t bytes);
 /* Part number `at`, of so many bytes, of what is stacked. */
 mf_ir_value mf_repeat_part(mf_repeat *r, mf_ir_value base, mf_ir_value at, int64_t bytes);
 
-/* llvm/cells.c: what lies at c.place from now on. */
+/* cells.c: what lies at c.place from now on. */
 void mf_cells_put(mf_cells *m, mf_cell c);
 void mf_cells_write(mf_repeat *r, mf_cells *m, int value, mf_ir_vectors v);
 /* Where bytes [from, to) of a value lie, counted from its first; false when nobody has written them. */
@@ -53,7 +53,7 @@ bool mf_cells_find(const mf_cells *m, int value, int64_t from, int64_t to, mf_ce
 mf_ir_vectors mf_cells_read(mf_repeat *r, const mf_cells *m, int value, mf_dtype dtype, const int64_t *index, int64_t n);
 static inline bool mf_cells_can(mf_dtype d) { return d >= MF_BOOL && d <= MF_F64; }
 
-/* llvm/sums.c: reductions and products. */
+/* emit_sums.c: reductions and products. */
 void mf_repeat_sums(mf_repeat *r, mf_cells *m, const mf_native_step *s, const mf_form *f);
 
 #endif

@@ -1,0 +1,19 @@
+/* While and scan over rather small values as one step of a segment (loop_step.c); other loops are stepped through by the runtime. */
+#ifndef MF_BACKEND_NATIVE_FUSION_LOOP_STEP_H
+#define MF_BACKEND_NATIVE_FUSION_LOOP_STEP_H
+
+#include "backend/native/native_kernel.h"
+#include "backend/native/segment_build.h"
+
+bool mf_native_takes_loop(const mf_eqn *e);
+/* The body (loop_rows.c) for the first of *parts equal parts of the rows that all but its first `consts` inputs and all results have
+ * along their first dimension; NULL: it cannot be cut, rows are too few, or b->error. The caller drops it. */
+mf_program *mf_loop_cut_rows(mf_build *b, const mf_program *body, int64_t consts, int *parts);
+typedef struct mf_loop_plan {
+    const mf_native_kernel *cond, *body; /* cond NULL: a scan */
+    int cond_consts, body_consts, carry;
+    int64_t length; /* of a scan */
+    bool reverse;   /* of a scan */
+} mf_loop_plan;
+
+#endif

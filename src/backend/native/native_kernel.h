@@ -1,0 +1,52 @@
+/* A compiled segment: steps in their order, and where each value lies.
+ * Invariant: a kernel is immutable once it is compiled, but for its steps' tiers; what a run changes is in its scratch and its results. */
+#ifndef MF_BACKEND_NATIVE_NATIVE_KERNEL_H
+#define MF_BACKEND_NATIVE_NATIVE_KERNEL_H
+
+#include "backend/native/step.h"
+
+struct mf_build; /* segment_build.h */
+
+typedef enum mf_value_place { MF_PLACE_INPUT, MF_PLACE_OUTPUT, MF_PLACE_SCRATCH, MF_PLACE_CONSTANT } mf_value_place;
+typedef struct mf_native_value {
+    mf_value_place place;
+    int index;        /* of the input or output */
+    int64_t offset;   /* bytes from there */
+    const void *data; /* of a constant */
+} mf_native_value;
+
+typedef struct mf_native_plan {
+    int step_count, value_count;
+    mf_native_step **steps;
+    mf_native_value *values;
+    size_t scratch_bytes;
+    int *alias; /* by output */
+    int literal_count;
+    mf_literal **literals; /* constants that are held */
+    double cost;
+    mf_kernel_work work;
+} mf_native_plan;
+/* Orders b's units, places the values, numbers the steps' operands (buffer_assignment.c). b->error on failure. */
+void mf_native_place(struct mf_build *b, const bool *donatable, mf_native_plan *plan);
+
+typedef struct mf_native_kernel {
+    mf_kernel kernel;
+    mf_arena arena;      /* all below */
+    mf_program *program; /* the steps' equations */
+    mf_native_plan plan;
+    struct mf_held *held;                  /* segment_build.h */
+    struct mf_native_kernel *inner, *next; /* those its steps run, owned; the next one of those of another kernel */
+    bool flat; /* one step, which treats the elements of several runs that lie one after the other as those of one */
+} mf_native_kernel;
+
+/* Where the values of a run lie, of which there are plan.value_count; then the run. */
+void mf_native_find_values(const mf_native_kernel *k, const void *const *in, void *const *out, char *scratch, void **values);
+static inline mf_error_object *mf_native_run_steps(const mf_native_kernel *k, void *const *values, char *scratch)
+{
+    mf_error_object *error = NULL;
+    for (int i = 0; i < k->plan.step_count && !error; i++)
+        error = k->plan.steps[i]->run(k->plan.steps[i], values, scratch);
+    return error;
+}
+
+#endif
