@@ -47,3 +47,14 @@ int mf_axis_env_depth(const mf_axis_env *env, const mf_axis_env *binder)
         depth++;
     return depth;
 }
+
+int mf_axis_env_level(const mf_axis_env *env, const char *name)
+{
+    const mf_axis_env *binder = mf_axis_env_find(env, name);
+    int level = 0;
+    if (!binder)
+        return -1;
+    for (; env != binder; env = env->outer)
+        level++;
+    return level;
+}

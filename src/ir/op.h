@@ -63,6 +63,8 @@ void *mf_params_copy(mf_arena *arena, const mf_op *op, const void *params); /* r
 void mf_params_drop(const mf_op *op, const void *params);                   /* gives those up */
 /* The address of the field that has the role; NULL when there is none. */
 const void *mf_params_role(const mf_op *op, const void *params, mf_param_role role);
+/* Whom a collective equation is among, whatever its row: its axes, its groups, and the members of each. */
+void mf_collective_members(const mf_eqn *e, const mf_namelist **axes, const mf_intlist **groups, int64_t *group_size);
 /* Nested programs, in the order of the fields: how many, and the place of the i-th (NULL programs are not counted). */
 int mf_params_program_count(const mf_op *op, const void *params);
 mf_program **mf_params_program_at(const mf_op *op, const void *params, int index);

@@ -199,3 +199,13 @@ const mf_axis_env *mf_params_env(const mf_op *op, const void *params, const mf_a
     const int64_t *size = mf_params_role(op, params, MF_ROLE_BOUND_SIZE);
     return name && size ? mf_axis_env_push(env, *name, *size, 1) : env;
 }
+
+void mf_collective_members(const mf_eqn *e, const mf_namelist **axes, const mf_intlist **groups, int64_t *group_size)
+{
+    const mf_namelist *const *names = mf_params_role(e->op, e->params, MF_ROLE_AXES);
+    const mf_intlist *const *list = mf_params_role(e->op, e->params, MF_ROLE_GROUPS);
+    const int64_t *size = mf_params_role(e->op, e->params, MF_ROLE_GROUP_SIZE);
+    *axes = names ? *names : NULL;
+    *groups = list ? *list : NULL;
+    *group_size = size ? *size : 0;
+}

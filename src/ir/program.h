@@ -50,6 +50,7 @@ const mf_axis_env *mf_axis_env_push_spread(const mf_axis_env *outer, const char 
                                            const mf_intlist *inside);          /* a pmap's */
 const mf_axis_env *mf_axis_env_find(const mf_axis_env *env, const char *name); /* innermost binder, or NULL */
 int mf_axis_env_depth(const mf_axis_env *env, const mf_axis_env *binder);      /* 0 = outermost binder in env */
+int mf_axis_env_level(const mf_axis_env *env, const char *name);               /* 0 = innermost binder in env; -1: name is not bound */
 
 void mf_program_print(mf_text *t, const mf_program *p);
 /* Parses what print wrote; env as for the builder. On bad text NULL and *error (line, column, what was expected). */

@@ -1,7 +1,7 @@
 /* On which side of a map an equation runs: what is the same everywhere once, but views where they are read. */
 #include "check.h"
 #include "ir/program.h"
-#include "runtime/plan/plan.h"
+#include "runtime/compile/schedule/schedule.h"
 
 /* The sides of the results of the equations, as letters in their order: d a device's, o once for all. The first input is uniform. */
 static void expect_sides(const char *text, const char *sides)

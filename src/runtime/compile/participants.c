@@ -63,7 +63,7 @@ void mf_find_participants(mf_planner *m, const mf_item *item, mf_participants *p
     participants->member_count = 1;
     for (int a = 0; a < participants->axis_count; a++) {
         const char *name = participants->axes->at[a];
-        int level = mf_axis_level(m->s.env, name);
+        int level = mf_axis_env_level(m->s.env, name);
         if (level < 0 || level >= MF_LEVELS) {
             m->error = mf_error_new(MF_ERROR_AXIS, "%s: unbound axis name: %s", item->eqns[0]->op->name, name);
             return;

@@ -3,7 +3,7 @@
 #ifndef MF_RUNTIME_COMPILE_PLANNER_H
 #define MF_RUNTIME_COMPILE_PLANNER_H
 
-#include "runtime/plan/plan.h"
+#include "runtime/compile/schedule/schedule.h"
 
 typedef struct mf_side { /* one block under construction */
     int reg_count, reg_capacity, instr_count, instr_capacity;
@@ -36,7 +36,7 @@ typedef struct mf_blocks {
     mf_block *device, *uniform;
 } mf_blocks;
 
-/* ---- the stages, in the order in which compile.c calls them; schedule and partition stand in plan.h */
+/* ---- the stages, in the order in which compile.c calls them; schedule and partition stand in schedule/schedule.h */
 void mf_find_crossings(mf_planner *m);     /* registers.c */
 void mf_look_at(mf_planner *m, int index); /* until the next call, computed_in tells what this item computes itself */
 void mf_reference_inputs(mf_planner *m);

@@ -33,14 +33,6 @@ typedef enum mf_instr_kind {
     MF_DO_AWAIT, /* until all operands (registers of the uniform block) are there */
 } mf_instr_kind;
 
-/* The variable whose value v is: behind barriers, which only order. */
-static inline mf_variable *mf_origin(mf_variable *v)
-{
-    while (v->producer && v->producer->op == &mf_op_optimization_barrier)
-        v = v->producer->in[v->output];
-    return v;
-}
-
 /* A group's members, at positions along the collective's axes. */
 typedef struct mf_rank_group {
     int64_t count, first, step; /* step 0: they do not lie at equal distances */
@@ -176,42 +168,5 @@ mf_error_object *mf_plan_verify(const mf_plan *plan);
 double mf_map_cost(const mf_map_plan *map); /* estimated nanoseconds */
 /* What a run takes at its most beside its arguments and results, by so many workers. */
 int64_t mf_plan_temporary_bytes(const mf_plan *plan, int workers);
-
-/* ---- the schedule */
-
-enum { MF_DEVICE, MF_UNIFORM }; /* sides: which block something belongs to */
-
-typedef struct mf_item { /* what becomes an instruction */
-    mf_instr_kind kind;
-    int side;
-    int count;
-    const mf_eqn **eqns;
-} mf_item;
-
-typedef struct mf_schedule {
-    const mf_program *program;
-    const mf_segment_compiler *compiler; /* compiles the segments */
-    const mf_axis_env *env;
-    int item_count, item_capacity;
-    mf_item *items;
-    int *made_by;             /* by variable: the item, or -1 for inputs and constants */
-    unsigned char *side;      /* by variable: in whose registers its value is */
-    const uint64_t *variance; /* by variable; NULL outside maps */
-    uint64_t bit;             /* of the innermost binder */
-    bool spread;              /* maps span processes */
-} mf_schedule;
-
-/* Orders p's equations. uniform_in[i] (NULL: no map, all on the device's side): input i is uniform over the innermost binder of env. bucket:
- * collectives begin as soon as they can, those of about so many bytes together, as where maps span processes; 0: as late as they can. */
-mf_error_object *mf_schedule_make(mf_schedule *s, const mf_segment_compiler *compiler, mf_arena *arena, const mf_program *p,
-                                  const mf_axis_env *env, const bool *uniform_in, int64_t bucket);
-void mf_schedule_free(mf_schedule *s);
-/* Which segment computes what (sink.c): moves equations to the segments that read them. One equation may then stand in several segments,
- * each of which computes it for itself; made_by names the one that gives it to others, if any. False: out of memory. */
-bool mf_schedule_partition(mf_schedule *s, mf_arena *arena);
-/* How often binders must be left from env outwards to get to the binder of name; -1 when it is not bound. */
-int mf_axis_level(const mf_axis_env *env, const char *name);
-/* Whom a collective equation is about: names, groups and group size, whatever its row. */
-void mf_collective_members(const mf_eqn *e, const mf_namelist **axes, const mf_intlist **groups, int64_t *group_size);
 
 #endif

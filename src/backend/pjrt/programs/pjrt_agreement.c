@@ -9,7 +9,6 @@
 #include "ops/control/callback.h"
 #include "ops/rows.h"
 #include "passes/passes.h"
-#include "runtime/plan/plan.h"
 #include "trace/check_list.h"
 
 /* Where devices meet: a collective, or the agreement on a predicate. */

@@ -8,7 +8,7 @@
  * What the host is to see (prints, calls with an effect) is on the device's side and keeps the program's order, an item each.
  * Invariant: an item's operands are made by earlier items or within it; a value of the uniform side never comes from the device's side
  * but through a collective over the mapped axis. */
-#include "runtime/plan/plan.h"
+#include "runtime/compile/schedule/schedule.h"
 
 #include "passes/passes.h"
 #include "runtime/comm.h"
@@ -17,27 +17,6 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-
-int mf_axis_level(const mf_axis_env *env, const char *name)
-{
-    const mf_axis_env *binder = mf_axis_env_find(env, name);
-    int level = 0;
-    if (!binder)
-        return -1;
-    for (; env != binder; env = env->outer)
-        level++;
-    return level;
-}
-
-void mf_collective_members(const mf_eqn *e, const mf_namelist **axes, const mf_intlist **groups, int64_t *group_size)
-{
-    const mf_namelist *const *names = mf_params_role(e->op, e->params, MF_ROLE_AXES);
-    const mf_intlist *const *list = mf_params_role(e->op, e->params, MF_ROLE_GROUPS);
-    const int64_t *size = mf_params_role(e->op, e->params, MF_ROLE_GROUP_SIZE);
-    *axes = names ? *names : NULL;
-    *groups = list ? *list : NULL;
-    *group_size = size ? *size : 0;
-}
 
 /* ------------------------------------------------------------------ what an equation is */
 

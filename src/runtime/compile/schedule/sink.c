@@ -3,7 +3,7 @@
  * only one later segment reads goes there, unless more would have to cross in its place.
  * Invariant: no equation moves to an earlier item, to another side (but for views, which cost nothing), or away from a reader that is no
  * segment. */
-#include "runtime/plan/plan.h"
+#include "runtime/compile/schedule/schedule.h"
 
 #include <string.h>
 
