@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Every name in src/ leads to one place: no file's name occurs twice, no type is defined twice, no folder holds more than a dozen sources or so.
+"""Every name in src/ leads to one place: no file's name occurs twice, no type is defined twice, no folder holds more than a dozen sources or so,
+and the files that comments and documents name are there, so what is renamed is renamed in them too.
 
 Drivers of one interface (the folders below backend/ and comm/) may give equal things equal names.
 Prints a line for each breach and exits with 1.
@@ -13,6 +14,39 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DRIVERS = ("backend", "comm")
 MOST_SOURCES = 13
 TYPE = re.compile(r"^typedef\s+(?:struct|enum|union)\s*\w*\s*\{(?:[^\n]*\}|.*?^\})\s*(\w+)\s*;|^typedef\s[^\n;{]*\(\*(\w+)\)", re.M | re.S)
+
+
+COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
+QUOTED = re.compile(r"`[^`\n]*`")
+FILE = re.compile(r"(?<![\w./<*$-])(?:\w+/)*\w+\.(?:c|h|inc|def|cpp|py|sh)(?![\w(])")
+ELSEWHERE = {"complex.h", "pjrt_c_api.h", "jax/_src/random.py", "jax/_src/prng.py", "ndtr.c", "ndtri.c"}  # files of others
+INVENTED = {"a.c", "b.c", "_hlo.c", "_avx2.c", "_avx512.c", "_neon.c", "example.c"}  # names of examples, and ends of names
+
+
+def named_files():
+    """(file, line, name) of each file that a comment of the sources, or a document in backquotes, names."""
+    for top, ends, parts in (("src", (".c", ".h", ".inc", ".def"), COMMENT), ("include", (".h",), COMMENT), ("examples", (".c", ".cpp", ".h"), COMMENT),
+                             ("bench", (".c", ".h"), COMMENT), ("tests", (".c", ".h", ".cpp"), COMMENT), ("docs", (".md",), QUOTED)):
+        for folder, _, names in os.walk(os.path.join(ROOT, top)):
+            for name in names:
+                if name.endswith(ends):
+                    path = os.path.join(folder, name)
+                    with open(path, encoding="utf-8") as file:
+                        text = file.read()
+                    for part in parts.finditer(text):
+                        for found in FILE.finditer(part.group(0)):
+                            yield os.path.relpath(path, ROOT), text.count("\n", 0, part.start() + found.start()) + 1, found.group(0)
+
+
+def missing_files():
+    there = set()
+    for top in ("src", "include", "examples", "bench", "tests", "scripts"):
+        for folder, _, names in os.walk(os.path.join(ROOT, top)):
+            for name in names:
+                parts = os.path.relpath(os.path.join(folder, name), ROOT).split("/")
+                there.update("/".join(parts[i:]) for i in range(len(parts)))
+    return [f"{path}:{line}: names {name}, and there is no such file" for path, line, name in named_files()
+            if name not in there and name not in ELSEWHERE and name not in INVENTED]
 
 
 def driver_of(path):
@@ -43,6 +77,7 @@ def main():
     breaches += [f"{name}: a type defined twice: {' '.join(places)}" for name, places in types.items() if len(places) > 1]
     breaches += [f"{folder}: {len(places)} sources, more than {MOST_SOURCES}" for folder, places in sources.items()
                  if len(places) > MOST_SOURCES and "kernels" not in folder]
+    breaches += missing_files()
     for line in breaches:
         print(line)
     return 1 if breaches else 0

@@ -37,8 +37,8 @@ typedef struct mf_row_parts {
     bool (*finish)(const mf_native_step *s, void *const *values); /* false: out of memory */
 } mf_row_parts;
 
-/* What a step computes, for llvm/repeat.c, which makes one function of a loop and all steps in it. Elements are counted from where a value
- * begins in its memory; `place` says which one of an operand goes into an element of the result. */
+/* What a step computes, for llvm/emit/repeat.c, which makes one function of a loop and all steps in it. Elements are counted from
+ * where a value begins in its memory; `place` says which one of an operand goes into an element of the result. */
 typedef enum mf_form_kind {
     MF_FORM_GROUP,
     MF_FORM_COPY,    /* the operand, of this type */

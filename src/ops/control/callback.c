@@ -1,7 +1,7 @@
 /* What a program says to the host while it runs: debug_print, pure_callback, io_callback.
  * Operands have `batch` leading dimensions that maps gave them: the host is called once for each of their rows, in order. Invariants: what
- * has an effect happens on each device of a map in the program's order (runtime/compile/schedule/schedule.c), as often as the program says; no pass
- * computes any of these ahead; derivatives go around them by custom rules alone. */
+ * has an effect happens on each device of a map in the program's order (runtime/compile/schedule/schedule.c), as often as the program says; no
+ * pass computes any of these ahead; derivatives go around them by custom rules alone. */
 #include "ops/control/callback.h"
 
 #include "base/thread/cancel.h"

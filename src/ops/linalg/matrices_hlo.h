@@ -45,7 +45,7 @@ enum { HM_MOST_STATE = 8 };
 typedef void hm_round(mf_hlo *h, const mf_hlo_value *state, mf_hlo_value *next);
 void hm_repeat(mf_hlo *h, hm_round *round, int64_t count, const double *least, mf_hlo_value *state, int states);
 
-/* qr.c's: r in the first rows of *a, and q with all its columns. */
+/* factors_hlo.c's: r in the first rows of *a, and q with all its columns. */
 void hm_qr(mf_hlo *h, mf_hlo_value *a, mf_hlo_value *q);
 
 #endif

@@ -1,4 +1,4 @@
-/* Axes of mapped calls. See map.h; the errors' words are those of JAX where it has good ones. */
+/* Axes of mapped calls. See mapped_call.h; the errors' words are those of JAX where it has good ones. */
 #include "transform/functions/mapped_call.h"
 
 #include <string.h>
