@@ -45,7 +45,7 @@ typedef struct mf_array {
     mf_future *future;              /* done when all of it is there; NULL when it was from the start */
     _Atomic(const char *) deleted;  /* NULL, or why ("donated", "deleted") */
     _Atomic int32_t readers;        /* that have begun and hold no reference to the buffer yet */
-    _Atomic(const void *) key_mark; /* of a random key, by whom it was used (trace/key_reuse.c) */
+    _Atomic(const void *) key_mark; /* of a random key, by whom it was used (trace/checks/key_reuse.c) */
     bool is_number;                 /* a number of the user's program, whose own precision `number` keeps */
     _Alignas(16) unsigned char inline_data[MF_ARRAY_INLINE]; /* scalars live here */
     double number[2];                                        /* its real and imaginary part: 0.1 beside float64 is no float32 */

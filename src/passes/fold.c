@@ -5,7 +5,7 @@
 #include "ops/emit.h"
 #include "passes/rewrite.h"
 #include "passes/splat.h"
-#include "trace/known.h"
+#include "trace/inspect/known.h"
 
 static bool is_exact(const mf_eqn *e)
 {

@@ -148,6 +148,7 @@ mf_traced *mf_trace_by_calling(mf_function_object *f, const mf_signature *s, mf_
 mf_traced *mf_function_trace(mf_function_object *f, const mf_signature *s, mf_error_object **error);
 
 /* ---- helpers for the classes */
+mf_value mf_function_arity_error(const mf_function_object *f, int wanted, int count);
 int mf_signature_typed_count(const mf_signature *s);
 /* The argument of a leaf, and its path: "argument 1 ['w']", appended to t. */
 int mf_signature_argument_of(const mf_signature *s, int leaf);

@@ -210,3 +210,34 @@ mf_error_object *mf_signature_donated(const mf_signature *s, const mf_function_o
                 donated[typed++] = i < positional && names_argument(list, i, positional);
     return NULL;
 }
+
+/* ---- what a signature says of its leaves */
+
+int mf_signature_typed_count(const mf_signature *s)
+{
+    int n = 0;
+    for (int i = 0; i < s->leaf_count; i++)
+        n += s->leaves[i].type != NULL;
+    return n;
+}
+
+int mf_signature_argument_of(const mf_signature *s, int leaf)
+{
+    for (int i = 0, first = 0; i < s->arg_count; first += s->structures[i]->leaf_count, i++)
+        if (leaf < first + s->structures[i]->leaf_count)
+            return i;
+    return s->arg_count;
+}
+
+void mf_signature_leaf_path(mf_text *t, const mf_signature *s, int leaf)
+{
+    int argument = mf_signature_argument_of(s, leaf), first = 0;
+    for (int i = 0; i < argument; i++)
+        first += s->structures[i]->leaf_count;
+    if (s->has_kwargs && argument == s->arg_count - 1)
+        mf_text_put(t, "keyword argument ");
+    else
+        mf_text_add(t, "argument %d", argument);
+    if (argument < s->arg_count)
+        mf_structure_leaf_path(t, s->structures[argument], leaf - first);
+}

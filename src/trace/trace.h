@@ -33,7 +33,7 @@ mf_value mf_bind(const mf_op *op, const void *params, int in_count, ...); /* one
 void mf_errors_join(mf_error_object *first, const mf_value *v, int count);
 /* v as an array whose elements can be read, borrowed; or NULL and an error (a reference) that names `what`. */
 mf_array *mf_readable(mf_value v, const char *what, mf_error_object **error);
-/* The value of r where it follows from constants alone (trace/known.h), borrowed from r; NULL, with *error when an op failed. */
+/* The value of r where it follows from constants alone (trace/inspect/known.h), borrowed from r; NULL, with *error when an op failed. */
 mf_array *mf_trace_known(mf_tracer *r, mf_error_object **error);
 /* The call that is being traced becomes this error (retained), or an earlier one. */
 void mf_trace_fail(mf_tracing *t, mf_error_object *e);
@@ -48,6 +48,7 @@ const mf_type *mf_object_type(const mf_object *o);
  * errors pass. */
 mf_value mf_expect_array(mf_value v, const char *op);
 mf_value mf_expect_operand(mf_value v, const char *op, int operand);
+mf_error_object *mf_no_array(const char *what, mf_object *o); /* a new reference: the error that o is, or one that says it is no array */
 
 /* What is called from inside a run on this thread is in no trace and no frame of cells, whatever the thread is tracing: it helped while it
  * waited. */
@@ -58,7 +59,7 @@ typedef struct mf_trace_suspended {
 mf_trace_suspended mf_trace_suspend(void);
 void mf_trace_resume(mf_trace_suspended s);
 
-/* ---- what functions use (trace/function.c) */
+/* ---- what those use that trace functions (trace_function.c, state/) */
 struct mf_state_cell;
 struct mf_cell_rules;
 mf_tracing *mf_trace_begin(const char *name, const mf_axis_env *env,

@@ -13,9 +13,9 @@
 #include "runtime/compile/compile.h"
 #include "runtime/executable.h"
 #include "runtime/profile/profiler.h"
-#include "trace/check_list.h"
+#include "trace/checks/check_list.h"
 #include "trace/function.h"
-#include "trace/key_reuse.h"
+#include "trace/checks/key_reuse.h"
 
 #include <pthread.h>
 #include <string.h>

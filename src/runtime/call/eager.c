@@ -11,7 +11,7 @@
 #include "runtime/executable.h"
 #include "runtime/profile/profiler.h"
 #include "trace/cache.h"
-#include "trace/check_list.h"
+#include "trace/checks/check_list.h"
 #include "trace/function.h"
 
 #include <pthread.h>

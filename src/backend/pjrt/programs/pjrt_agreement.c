@@ -9,7 +9,7 @@
 #include "ops/control/callback.h"
 #include "ops/rows.h"
 #include "passes/passes.h"
-#include "trace/check_list.h"
+#include "trace/checks/check_list.h"
 
 /* Where devices meet: a collective, or the agreement on a predicate. */
 typedef struct meeting {

@@ -12,7 +12,7 @@
 
 #include "passes/passes.h"
 #include "runtime/comm.h"
-#include "trace/check_list.h"
+#include "trace/checks/check_list.h"
 
 #include <limits.h>
 #include <stdlib.h>

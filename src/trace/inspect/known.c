@@ -1,5 +1,5 @@
 /* The values of expressions of constants; see known.h. */
-#include "trace/known.h"
+#include "trace/inspect/known.h"
 
 #include "trace/dispatch.h"
 

@@ -2,7 +2,7 @@
  * found by where the cipher's key words come from: an input, a constant or a result, and the slices taken of it on the way.
  * Invariant: programs are looked at as they were traced, before any transform computes something again (remat, jvp); what the library's own
  * functions do inside counts as one use. Across calls it is the array that is marked, so the same seed may be taken again. */
-#include "trace/key_reuse.h"
+#include "trace/checks/key_reuse.h"
 
 #include "base/text/place.h"
 #include "ops/rows.h"

@@ -1,6 +1,6 @@
 /* The opt-in checks of what programs compute: MF_CHECK in the environment, or mf_set_checks. */
-#ifndef MF_TRACE_CHECK_LIST_H
-#define MF_TRACE_CHECK_LIST_H
+#ifndef MF_TRACE_CHECKS_CHECK_LIST_H
+#define MF_TRACE_CHECKS_CHECK_LIST_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
-/* Random keys that are used twice: MF_CHECK=keys. See trace/key_reuse.c. */
-#ifndef MF_TRACE_KEY_REUSE_H
-#define MF_TRACE_KEY_REUSE_H
+/* Random keys that are used twice: MF_CHECK=keys. See trace/checks/key_reuse.c. */
+#ifndef MF_TRACE_CHECKS_KEY_REUSE_H
+#define MF_TRACE_CHECKS_KEY_REUSE_H
 
 #include "ir/program.h"
 

@@ -1,7 +1,7 @@
 /* The values that follow from constants alone, while a program is still being written: what an expression of numbers comes to.
  * Invariant: computed as the ops would be outside of any function, so with the same bits; nothing is added to the program. */
-#ifndef MF_TRACE_KNOWN_H
-#define MF_TRACE_KNOWN_H
+#ifndef MF_TRACE_INSPECT_KNOWN_H
+#define MF_TRACE_INSPECT_KNOWN_H
 
 #include "ir/op.h"
 
