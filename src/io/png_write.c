@@ -1,5 +1,4 @@
 /* PNG files, written with zlib alone: no filter, one stream, the checksums of its chunks. Invariant: a file is replaced, whole. */
-#include "io/npy.h"
 #include "io/replace.h"
 
 #include <manyfold/io.h>

@@ -3,10 +3,10 @@
  * one, whole. Savers of one path do not meet: each writes a file of its own, and the last rename stands. */
 #include "io/replace.h"
 
-#include "io/npy.h"
-
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -111,4 +111,15 @@ mf_status mf_replace_file(const char *path, mf_writer write, const void *context
         status = write(f, path, context);
     bool whole = f && fclose(f) == 0;
     return mf_replace_end(&r, status || whole ? status : mf_unwritable(path));
+}
+
+mf_status mf_io_fail(mf_status status, const char *format, ...)
+{
+    char message[1024];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(message, sizeof message, format, list);
+    va_end(list);
+    (void)mf_make_error(status, "%s", message);
+    return status;
 }

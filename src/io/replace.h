@@ -1,4 +1,4 @@
-/* Replacing a file by a new one at once. Public API only. */
+/* Writing files: a new one takes the place of the old one at once, whole. Public API only. */
 #ifndef MF_IO_REPLACE_H
 #define MF_IO_REPLACE_H
 
@@ -21,6 +21,8 @@ mf_status mf_replace_end(mf_replacement *r, mf_status status);
 typedef mf_status (*mf_writer)(FILE *f, const char *path, const void *context);
 /* Both of the above, and in between what `write` writes. */
 mf_status mf_replace_file(const char *path, mf_writer write, const void *context);
+/* A message in the innermost scope, for functions that return a status: reported when the scope closes, counted by mf_exit_status. */
+mf_status mf_io_fail(mf_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* That the file cannot be written, by errno. */
 mf_status mf_unwritable(const char *path);
 

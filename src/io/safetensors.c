@@ -7,7 +7,7 @@
 
 #include "io/json.h"
 #include "io/leaves.h"
-#include "io/npy.h"
+#include "io/numpy/npy.h"
 #include "io/regular.h"
 #include "io/replace.h"
 

@@ -1,6 +1,6 @@
 /* Any bytes as an .npy file. An array that is read must be written and read again to the same bits; an error must be one of a file. */
 #include "fuzz/targets.h"
-#include "io/npy.h"
+#include "io/numpy/npy.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,9 +7,9 @@
  * Invariants: the index names files that are whole, since it is written last, to be replaced at once; a save writes the files of the slot that the
  * index does not name, and removes the others afterwards; the id, new with each save, tells whether a file belongs to the index. All processes
  * go through the same exchanges whatever happens, so an error of one is an error of all, and nobody waits. */
-#include "io/checkpoint.h"
+#include "io/checkpoint/checkpoint.h"
 
-#include "io/npy.h"
+#include "io/numpy/npy.h"
 
 #include <manyfold/distributed.h>
 #include <manyfold/io.h>

@@ -1,12 +1,11 @@
 /* .npy files: header versions 1.0 to 3.0, C and Fortran order, both byte orders; written as 1.0, C order, little-endian. Invariant: a file
  * is checked against its header before memory for the array is asked for, so a damaged one costs nothing and names its offset. */
-#include "io/npy.h"
+#include "io/numpy/npy.h"
 
 #include "io/regular.h"
 #include "io/replace.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,17 +31,6 @@ typedef struct npy_header {
     mf_shape shape;
     size_t count, data; /* elements; offset of the first */
 } npy_header;
-
-mf_status mf_io_fail(mf_status status, const char *format, ...)
-{
-    char message[1024];
-    va_list list;
-    va_start(list, format);
-    vsnprintf(message, sizeof message, format, list);
-    va_end(list);
-    (void)mf_make_error(status, "%s", message);
-    return status;
-}
 
 /* ---- the header */
 

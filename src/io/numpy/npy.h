@@ -1,6 +1,6 @@
 /* NumPy's array format in memory, for the files that hold it: .npy and the members of .npz. Public API only. */
-#ifndef MF_IO_NPY_H
-#define MF_IO_NPY_H
+#ifndef MF_IO_NUMPY_NPY_H
+#define MF_IO_NUMPY_NPY_H
 
 #include <manyfold.h>
 
@@ -12,7 +12,5 @@ mf_value mf_npy_look(const char *file, const unsigned char *bytes, size_t size, 
 size_t mf_npy_width(mf_dtype dtype);
 /* The bytes for an array, in memory of malloc; waits for it. On failure NULL, and the error is remembered or reported by its scope. */
 unsigned char *mf_npy_format(const char *file, mf_value array, size_t *size, mf_status *status);
-/* A message in the innermost scope, for functions that return a status: reported when the scope closes, counted by mf_exit_status. */
-mf_status mf_io_fail(mf_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

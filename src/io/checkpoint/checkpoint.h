@@ -1,7 +1,7 @@
 /* A checkpoint of a job as it is being written, for those who write it: at once (checkpoint.c), or on a thread (checkpoint_manager.c). The
  * functions that are called together go through exchanges: all processes call them, in one order, whatever has happened. Public API only. */
-#ifndef MF_IO_CHECKPOINT_H
-#define MF_IO_CHECKPOINT_H
+#ifndef MF_IO_CHECKPOINT_CHECKPOINT_H
+#define MF_IO_CHECKPOINT_CHECKPOINT_H
 
 #include <manyfold.h>
 

@@ -1,6 +1,6 @@
 /* .npz files: zip archives of .npy members, one for each leaf of a tree, named by its path. Invariant: what is written appears under its
  * name only when it is whole; what is read is checked by the archive's own sums. */
-#include "io/npy.h"
+#include "io/numpy/npy.h"
 
 #include "io/leaves.h"
 #include "io/regular.h"

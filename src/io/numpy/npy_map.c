@@ -1,6 +1,6 @@
 /* .npy files as a source: mapped, and read row by row. Invariant: what a header claims has been compared with the file's size before a row
  * is read. */
-#include "io/npy.h"
+#include "io/numpy/npy.h"
 
 #include "io/regular.h"
 

@@ -7,7 +7,7 @@
  * Nothing but files with a checkpoint's names, in folders with a number for a name, is ever removed. The thread reads copies that are its
  * own, and takes part in no exchange between processes: these would meet the program's. That all have written their parts process 0's
  * thread finds in the folder, or hears from the next call of the program, in which the processes agree on it. */
-#include "io/checkpoint.h"
+#include "io/checkpoint/checkpoint.h"
 
 #include <manyfold/distributed.h>
 #include <manyfold/io.h>
