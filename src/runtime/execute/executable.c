@@ -47,7 +47,7 @@ typedef struct input_wait { /* an input that was pending at the call */
 typedef struct mf_run {
     mf_future future;
     cpu_executable *x;
-    mf_run_state *stage; /* NULL once over; guarded by the pool's lock, as are the callbacks */
+    mf_run_state *state; /* NULL once over; guarded by the pool's lock, as are the callbacks */
     callback *callbacks, **callbacks_end;
     int out_count, wait_count;
     mf_array **out;
@@ -167,9 +167,9 @@ static bool fits(const mf_executable *base, mf_array *const *in)
     return true;
 }
 
-/* ------------------------------------------------------------------ stages */
+/* ------------------------------------------------------------------ run states */
 
-static mf_run_state *take_stage(cpu_executable *x)
+static mf_run_state *take_run_state(cpu_executable *x)
 {
     mf_run_state *s = atomic_exchange_explicit(&x->spare, NULL, memory_order_acquire);
     if (!s && !(s = mf_run_state_new(&x->base)))
@@ -183,7 +183,7 @@ static mf_run_state *take_stage(cpu_executable *x)
     return NULL;
 }
 
-static void give_stage(cpu_executable *x, mf_run_state *s)
+static void give_run_state(cpu_executable *x, mf_run_state *s)
 {
     mf_run_state_clear(s);
     mf_run_state_free(atomic_exchange_explicit(&x->spare, s, memory_order_acq_rel));
@@ -191,7 +191,7 @@ static void give_stage(cpu_executable *x, mf_run_state *s)
 
 /* ------------------------------------------------------------------ inputs */
 
-/* The strides of an array, where they live as long as the stage. */
+/* The strides of an array, where they live as long as the run state. */
 static const int64_t *keep_strides(mf_run_state *s, const mf_array *a)
 {
     size_t bytes = (size_t)a->type->rank * sizeof *a->strides;
@@ -444,16 +444,16 @@ static void run_destroy(mf_object *o)
 }
 static const mf_class run_class = { "run", run_destroy };
 
-static void *stage_of(void *run) { return ((mf_run *)run)->stage; }
+static void *run_state_of(void *run) { return ((mf_run *)run)->state; }
 
-static mf_run_state *help_stage(void *run) { return stage_of(run); }
+static mf_run_state *help_run_state(void *run) { return run_state_of(run); }
 
 static bool run_over(void *run) { return atomic_load_explicit(&((mf_run *)run)->future.state, memory_order_acquire) != 0; }
 
 static void run_wait(mf_future *f)
 {
     int64_t start = mf_profile_begin();
-    mf_tasks_help(help_stage, run_over, f);
+    mf_tasks_help(help_run_state, run_over, f);
     if (start)
         mf_profile_words(start, MF_ROW_HOST, "wait", NULL);
 }
@@ -480,7 +480,7 @@ static void run_then(mf_future *f, void (*fn)(void *), void *context)
 
 static void finish_run(mf_run *r)
 {
-    mf_run_state *s = r->stage;
+    mf_run_state *s = r->state;
     mf_error_object *error = outcome(s);
     if (s->comm && error && !s->error)
         mf_comm_abort(s->comm, s->call, error);
@@ -497,7 +497,7 @@ static void finish_run(mf_run *r)
     mf_tasks_lock();
     callback *list = r->callbacks;
     r->callbacks = NULL;
-    r->stage = NULL;
+    r->state = NULL;
     atomic_fetch_sub(&runs_in_flight, 1);
     atomic_store_explicit(&r->future.state, error ? 2 : 1, memory_order_release);
     mf_tasks_unlock(true);
@@ -506,7 +506,7 @@ static void finish_run(mf_run *r)
         c->fn(c->context);
         mf_free(c);
     }
-    give_stage(r->x, s);
+    give_run_state(r->x, s);
     mf_drop(r);
 }
 
@@ -519,7 +519,7 @@ void mf_run_state_over(mf_run_state *s)
 /* All inputs are there, or one has failed. */
 static void start_run(mf_run *r)
 {
-    mf_run_state *s = r->stage;
+    mf_run_state *s = r->state;
     if (!atomic_load(&s->failed) && begin(r->x, s))
         return;
     if (!s->error)
@@ -533,9 +533,9 @@ static void input_came(void *context)
     mf_run *r = w->run;
     mf_future *f = w->array->future;
     bool failed = atomic_load_explicit(&f->state, memory_order_acquire) == 2;
-    bool bound = !failed && bind(r->x, r->stage, w->index, w->array, is_donated(r->x, w->index));
+    bool bound = !failed && bind(r->x, r->state, w->index, w->array, is_donated(r->x, w->index));
     if (!bound)
-        mf_run_state_fail(r->stage, failed ? mf_retain(f->error) : mf_error_out_of_memory());
+        mf_run_state_fail(r->state, failed ? mf_retain(f->error) : mf_error_out_of_memory());
     if (!bound && !is_donated(r->x, w->index))
         mf_array_end_read(w->array);
     mf_drop(w->array);
@@ -562,7 +562,7 @@ static mf_run *new_run(cpu_executable *x, mf_run_state *s, mf_array *const *in, 
     }
     for (int o = 0; o < r->out_count; o++)
         r->bytes += x->base.program->out[o]->type->bytes;
-    r->stage = s;
+    r->state = s;
     s->run = r;
     s->shared = true;
     r->comm = mf_comm_current();
@@ -604,13 +604,13 @@ static void enqueue(mf_run *r, mf_array *const *in, mf_array **out, bool attend)
         out[o] = mf_retain(r->out[o]);
     int count = 0;
     for (int i = 0; i < x->base.program->in_count; i++)
-        if (!r->stage->in[i].data)
+        if (!r->state->in[i].data)
             r->waits[count++] = (input_wait){ r, i, mf_retain(in[i]) };
     for (int w = 0; w < count; w++) {
         mf_future *f = r->waits[w].array->future;
         f->then(f, input_came, &r->waits[w]);
     }
-    mf_run_state *s = r->stage;
+    mf_run_state *s = r->state;
     attend = attend && atomic_load(&r->pending) == 1 && atomic_load(&runs_in_flight) == 1;
     if (attend) {
         mf_retain(r);
@@ -658,7 +658,7 @@ static mf_error_object *run_on(cpu_executable *x, mf_run_state *s, mf_array *con
         error = mf_error_new(MF_ERROR_MEMORY, "a map that spans processes needs a thread, which the system refuses");
     } else if (here) {
         error = run_inline(x, s, in, out);
-        give_stage(x, s);
+        give_run_state(x, s);
         return error;
     }
     mf_run *r = error ? NULL : new_run(x, s, in, pending);
@@ -668,7 +668,7 @@ static mf_error_object *run_on(cpu_executable *x, mf_run_state *s, mf_array *con
     }
     end_reads(x, s, in, moved, x->base.program->in_count);
     take_back(x, s, in, moved, x->base.program->in_count);
-    give_stage(x, s);
+    give_run_state(x, s);
     return error ? error : mf_error_out_of_memory();
 }
 
@@ -687,7 +687,7 @@ static mf_error_object *execute(mf_executable *base, mf_array *const *in, const 
     if (base->donated)
         atomic_store_explicit(&x->called_at, mf_entry_place(), memory_order_relaxed);
     mf_error_object *error = begin_inputs(x, in, moved);
-    mf_run_state *s = error ? NULL : take_stage(x);
+    mf_run_state *s = error ? NULL : take_run_state(x);
     if (s)
         return missed(x, run_on(x, s, in, moved, out));
     if (error)

@@ -197,7 +197,7 @@ typedef struct mf_lockstep_run {
     void **pointers;      /* operands, then results of an action */
     int64_t *steps;       /* theirs */
     const void **members; /* by device */
-    size_t held_bytes;    /* of one that may be put down, in its stage's memory */
+    size_t held_bytes;    /* of one that may be put down, in its run state's memory */
     mf_map *at_once;      /* for its rendezvous; large, so that only such a one has it */
 } run;
 

@@ -1,4 +1,4 @@
-/* The working memory of a run: a bump allocator with free lists, registers and frames. Invariants: memory of a stage is given back as a
+/* The working memory of a run: a bump allocator with free lists, registers and frames. Invariants: memory of a run state is given back as a
  * whole when the run is over, so a repeated run asks the system for nothing; a register owns one reference on its buffer. */
 #include "runtime/collectives/collectives.h"
 
