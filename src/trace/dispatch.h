@@ -13,7 +13,7 @@ mf_error_object *mf_dispatch_op(const mf_client *named, const mf_op *op, const v
 mf_value mf_dispatch_traced(mf_traced *t, mf_object *const *leaves, const bool *donated);
 
 /* Around what a run calls back into: runs inside it get memory of their own on this thread. NULL when memory is out.
- * (runtime/pool/thread_pool.c) */
+ * (runtime/pool/scratch.c) */
 void *mf_run_memory_suspend(void);
 void mf_run_memory_resume(void *suspended);
 

@@ -125,10 +125,10 @@ struct mf_run_state {
     struct mf_exchange *kept; /* by maps in lockstep, for the exchanges of the next run (exchange.c) */
     /* guarded by the pool's lock when shared (thread_pool.c) */
     mf_fiber *ready_first, *ready_last;
-    int64_t ready_count; /* of a shared stage */
+    int64_t ready_count; /* of a shared run */
     mf_run_state *list_before, *list_after;
     bool listed;
-    /* Of a stage that the thread which began it attends: fibers that are ready, newest first. NULL: it is not attended (mf_tasks_attend) */
+    /* Of a run that the thread which began it attends: fibers that are ready, newest first. NULL: it is not attended (mf_tasks_attend) */
     _Atomic(mf_fiber *) came;
 };
 
@@ -205,30 +205,33 @@ void mf_map_publish(mf_fiber *f, const mf_instr *in);
 
 /* ---- lockstep.c */
 /* Runs a map whose plan has a lockstep to its end, or to an exchange with other processes, and from there when f is stepped again; this
- * thread alone steps f's stage. False: an operand lies so that it cannot, or f is deeper than a map that spans processes may be, and
+ * thread alone steps f's run. False: an operand lies so that it cannot, or f is deeper than a map that spans processes may be, and
  * nothing is done. */
 bool mf_lockstep_run(mf_fiber *f, const mf_instr *in, const mf_map_plan *plan, mf_step *step);
 
 /* ---- pool/thread_pool.c */
 void mf_ready(mf_run_state *s, mf_fiber *list); /* hands fibers (linked by next, already counted as active) over to be stepped */
 bool mf_tasks_start(void);                      /* false: no thread could be made */
-void *mf_scratch(size_t bytes);                 /* this thread's; valid until its next call or mf_scratch_done */
-void mf_scratch_done(void);                     /* what is large goes back to the allocator, for others to use */
-void **mf_pointers(int count);                  /* this thread's; valid until its next call */
-void mf_tasks_lock(void);                       /* the pool's lock: guards a run's stage and its end */
+void mf_tasks_lock(void);                       /* the pool's lock: guards a run's state and its end */
 void mf_tasks_unlock(bool news);                /* news: wakes those who wait */
-/* Works until done(context) holds, and sleeps when there is nothing to do: on fibers of stage(context), or on anything when stage is NULL.
+/* Works until done(context) holds, and sleeps when there is nothing to do: on fibers of run(context), or on anything when run is NULL.
  * Both are called under the pool's lock. */
-void mf_tasks_help(mf_run_state *(*stage)(void *context), bool (*done)(void *context), void *context);
-/* The stage, which has not begun, is this thread's alone: whoever makes a fiber ready hands it over without a lock, and the stage's own lock
+void mf_tasks_help(mf_run_state *(*run)(void *context), bool (*done)(void *context), void *context);
+/* A run that has not begun is this thread's alone: whoever makes a fiber ready hands it over without a lock, and the run's own lock
  * is not taken. Until mf_tasks_attend returns, which this thread calls once it has begun. */
 void mf_tasks_keep(mf_run_state *s);
-/* Steps the fibers of such a stage, and waits for messages for a moment, until over(context) holds or they are long in coming: then its
+/* Steps the fibers of such a run, and waits for messages for a moment, until over(context) holds or they are long in coming: then its
  * fibers are everybody's. */
 void mf_tasks_attend(mf_run_state *s, bool (*over)(void *context), void *context);
 bool mf_tasks_is_worker(void); /* this thread is stepping a fiber */
 
+/* ---- pool/scratch.c: memory of the calling thread */
+void *mf_scratch(size_t bytes); /* 64-byte aligned; valid until the thread's next call or mf_scratch_done. NULL when out of memory */
+void mf_scratch_done(void);     /* what is large goes back to the allocator, for others to use */
+void **mf_pointers(int count);  /* valid until the thread's next call; NULL when out of memory */
+void mf_scratch_end(void);      /* the thread's, all of it */
+
 /* ---- executable.c */
-void mf_run_state_over(mf_run_state *s); /* active has reached zero: finishes the run; nobody else touches the stage */
+void mf_run_state_over(mf_run_state *s); /* active has reached zero: finishes the run; nobody else touches its state */
 
 #endif

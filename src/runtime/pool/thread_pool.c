@@ -1,5 +1,5 @@
 /* The worker pool: threads that step ready fibers of any run and pieces of parallel loops. Invariants: the pool's lock guards every
- * stage's ready list, the list of stages and the loops; at most as many threads work at a time as there are cores to use, helpers that wait
+ * run's ready list, the list of runs and the loops; at most as many threads work at a time as there are cores to use, helpers that wait
  * for a result included; who has nothing to do spins for a moment if there is a core to spare, for longer while others work, and then sleeps:
  * a sleeper takes tens of microseconds to come back. The pool is made at first need and joined when the process ends. */
 #include "runtime/profile/profiler.h"
@@ -9,7 +9,6 @@
 
 #include "base/thread/cancel.h"
 #include "base/thread/stack.h"
-#include "base/thread/thread_end.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -27,7 +26,7 @@
 
 typedef struct parallel_loop { /* on the stack of the thread that runs it */
     struct parallel_loop *next;
-    const mf_run_state *stage; /* whose fiber runs it; NULL: a run that is inline */
+    const mf_run_state *run; /* whose fiber runs it; NULL: a run that is inline */
     mf_parallel_fn fn;
     void *context;
     int64_t count, start;   /* pieces, as on a circle; where it begins */
@@ -38,7 +37,7 @@ typedef struct parallel_loop { /* on the stack of the thread that runs it */
 
 typedef struct waiter { /* on the stack of a thread that waits for a result and helps meanwhile */
     struct waiter *next;
-    const mf_run_state *stage; /* where it may help; NULL: anywhere */
+    const mf_run_state *run; /* where it may help; NULL: anywhere */
 } waiter;
 
 static struct {
@@ -52,7 +51,7 @@ static struct {
     _Atomic unsigned int work_events,
         news_events; /* event counts: work that was offered, and results and ends. Written after the lock is released */
     pthread_t *threads;
-    mf_run_state *first, *last; /* stages with ready fibers */
+    mf_run_state *first, *last; /* runs with ready fibers */
     parallel_loop *loops;
     double met;                 /* where the last loop's owner met its helpers: the part of its pieces before that */
     int64_t brief_at, woken_at; /* when the last brief parallel_loop began, and the last one that woke somebody */
@@ -62,97 +61,6 @@ static struct {
 static _Thread_local bool counted;                /* this thread is one of those that work */
 static _Thread_local const mf_run_state *at_hand; /* whose fiber it steps */
 static _Thread_local bool went_forwards;          /* in the last loop */
-
-/* ------------------------------------------------------------------ a thread's own memory */
-
-#define SCRATCH_KEPT  ((size_t)1 << 20) /* more is worth a visit to the allocator of arrays */
-#define SCRATCH_ALIGN 64
-
-/* Small scratch stays with its thread and is no array's memory: what is live does not depend on which threads happened to work. */
-typedef struct own_memory {
-    char *kept; /* kept_bytes, and SCRATCH_ALIGN more */
-    size_t kept_bytes;
-    void *large;
-    size_t large_bytes;
-    void **pointers;
-    int capacity;
-} own_memory;
-static _Thread_local own_memory own;
-
-static pthread_once_t own_once = PTHREAD_ONCE_INIT;
-
-static void own_end(void)
-{
-    mf_scratch_done();
-    mf_free(own.kept);
-    mf_free(own.pointers);
-    memset(&own, 0, sizeof own);
-}
-
-static void own_make(void) { mf_thread_end_add(own_end); }
-
-void *mf_run_memory_suspend(void)
-{
-    own_memory *suspended = mf_alloc(sizeof *suspended);
-    if (suspended) {
-        *suspended = own;
-        memset(&own, 0, sizeof own);
-    }
-    return suspended;
-}
-
-void mf_run_memory_resume(void *suspended)
-{
-    own_end();
-    own = *(own_memory *)suspended;
-    mf_free(suspended);
-}
-
-static void own_touch(void)
-{
-    pthread_once(&own_once, own_make);
-    mf_thread_watch();
-}
-
-void mf_scratch_done(void)
-{
-    mf_memory_put(own.large, own.large_bytes);
-    own.large = NULL;
-}
-
-static void *large_scratch(size_t bytes)
-{
-    mf_scratch_done();
-    own_touch();
-    own.large = mf_memory_get(bytes);
-    own.large_bytes = bytes;
-    return own.large;
-}
-
-void *mf_scratch(size_t bytes)
-{
-    if (bytes > SCRATCH_KEPT)
-        return large_scratch(bytes);
-    if (bytes > own.kept_bytes) {
-        own_touch();
-        mf_free(own.kept);
-        own.kept = mf_alloc(bytes + SCRATCH_ALIGN);
-        own.kept_bytes = own.kept ? bytes : 0;
-    }
-    return own.kept ? own.kept + (SCRATCH_ALIGN - (uintptr_t)own.kept % SCRATCH_ALIGN) % SCRATCH_ALIGN : NULL;
-}
-
-void **mf_pointers(int count)
-{
-    if (count < own.capacity)
-        return own.pointers;
-    own_touch();
-    int capacity = own.capacity;
-    if (!mf_grow(&own.pointers, &capacity, count + 1, sizeof *own.pointers))
-        return NULL;
-    own.capacity = capacity;
-    return own.pointers;
-}
 
 /* ------------------------------------------------------------------ waiting; the lock is held, and given up meanwhile */
 
@@ -282,11 +190,11 @@ static void wait_for_work(bool *tired)
 /* Releases the lock, then counts an event and wakes as many threads as there is work of a run (NULL: one that is inline), or all who
  * wait for news where work is 0; whoever is woken finds the lock free. Threads that wait for that run come before sleepers: one thread
  * more than cores would share one of them for milliseconds. */
-static void unlock_and_notify(int work, const mf_run_state *stage)
+static void unlock_and_notify(int work, const mf_run_state *run)
 {
     int sleepers = work - pool.spinning_workers;
     for (waiter *w = pool.waiters; w; w = w->next)
-        sleepers -= !w->stage || w->stage == stage;
+        sleepers -= !w->run || w->run == run;
     bool waiting = pool.waiting > 0;
     sleepers = sleepers < pool.sleeping ? sleepers : pool.sleeping;
     pthread_mutex_unlock(&pool.lock);
@@ -299,7 +207,7 @@ static void unlock_and_notify(int work, const mf_run_state *stage)
 
 /* ------------------------------------------------------------------ ready fibers; the lock is held */
 
-static void list_stage(mf_run_state *s)
+static void list_run(mf_run_state *s)
 {
     if (s->listed)
         return;
@@ -310,7 +218,7 @@ static void list_stage(mf_run_state *s)
     pool.last = s;
 }
 
-static void unlist_stage(mf_run_state *s)
+static void unlist_run(mf_run_state *s)
 {
     *(s->list_before ? &s->list_before->list_after : &pool.first) = s->list_after;
     *(s->list_after ? &s->list_after->list_before : &pool.last) = s->list_before;
@@ -331,13 +239,13 @@ static mf_fiber *take_ready(mf_run_state *s)
     if (!s->ready_first) {
         s->ready_last = NULL;
         if (s->listed)
-            unlist_stage(s);
+            unlist_run(s);
     }
     last->next = NULL;
     return first;
 }
 
-/* All of one stage. */
+/* All of one run. */
 static void step_all(mf_fiber *list)
 {
     const mf_run_state *before = at_hand;
@@ -363,9 +271,9 @@ static void append(mf_run_state *s, mf_fiber *list, mf_fiber *last)
     s->ready_last = last;
 }
 
-static mf_fiber nothing; /* what came to a stage that is attended, where nothing has */
+static mf_fiber nothing; /* what came to a run that is attended, where nothing has */
 
-/* To the thread that attends the stage. False: none does. */
+/* To the thread that attends the run. False: none does. */
 static bool hand_over(mf_run_state *s, mf_fiber *list, mf_fiber *last)
 {
     mf_fiber *before = atomic_load_explicit(&s->came, memory_order_acquire);
@@ -392,7 +300,7 @@ void mf_ready(mf_run_state *s, mf_fiber *list)
     pthread_mutex_lock(&pool.lock);
     append(s, list, last);
     s->ready_count += count;
-    list_stage(s);
+    list_run(s);
     unlock_and_notify(count, s);
 }
 
@@ -463,11 +371,11 @@ static int64_t run_pieces(parallel_loop *l, bool helper)
     }
 }
 
-/* One that has pieces left; of a stage, if one is given. */
-static parallel_loop *open_loop(const mf_run_state *stage)
+/* One that has pieces left; of a run, if one is given. */
+static parallel_loop *open_loop(const mf_run_state *run)
 {
     for (parallel_loop *l = pool.loops; l; l = l->next)
-        if ((!stage || l->stage == stage) && pieces_taken(atomic_load_explicit(&l->taken, memory_order_relaxed)) < l->count)
+        if ((!run || l->run == run) && pieces_taken(atomic_load_explicit(&l->taken, memory_order_relaxed)) < l->count)
             return l;
     return NULL;
 }
@@ -501,7 +409,7 @@ static void parallel_for(int64_t count, mf_parallel_fn fn, void *context, bool b
             fn(context, 0);
         return;
     }
-    parallel_loop l = { .stage = at_hand, .fn = fn, .context = context, .count = count };
+    parallel_loop l = { .run = at_hand, .fn = fn, .context = context, .count = count };
     pthread_mutex_lock(&pool.lock);
     start();
     begin_loop(&l);
@@ -602,17 +510,17 @@ static void wait_to_help(waiter *w, bool *tired)
         *at = w->next;
 }
 
-void mf_tasks_help(mf_run_state *(*stage)(void *context), bool (*done)(void *context), void *context)
+void mf_tasks_help(mf_run_state *(*run)(void *context), bool (*done)(void *context), void *context)
 {
     MF_UNCANCELLED;
     pthread_mutex_lock(&pool.lock);
     for (bool tired = false; !done(context);) {
-        mf_run_state *s = stage ? stage(context) : NULL;
-        bool helps = (s || !stage) && mf_stack_has_room();
+        mf_run_state *s = run ? run(context) : NULL;
+        bool helps = (s || !run) && mf_stack_has_room();
         if (helps && work_once(s))
             tired = false;
         else if (!done(context))
-            wait_to_help(helps ? &(waiter){ .stage = s } : NULL, &tired);
+            wait_to_help(helps ? &(waiter){ .run = s } : NULL, &tired);
     }
     pass_on();
     pthread_mutex_unlock(&pool.lock);
@@ -650,7 +558,7 @@ void mf_tasks_attend(mf_run_state *s, bool (*over)(void *context), void *context
             step_all(atomic_exchange_explicit(&s->came, &nothing, memory_order_acquire));
         else
             patient = look_out(s) || any_came(s);
-    if (over(context)) /* the stage may be another run's */
+    if (over(context)) /* the run state may be another run's */
         return;
     mf_fiber *rest = atomic_exchange_explicit(&s->came, NULL, memory_order_acq_rel);
     if (rest != &nothing)
@@ -691,5 +599,5 @@ __attribute__((destructor)) static void stop(void)
     pool.started = false;
     pthread_mutex_unlock(&pool.lock);
     mf_free(threads);
-    own_end();
+    mf_scratch_end();
 }
