@@ -38,7 +38,7 @@ SIBLINGS = ["backend", "comm"]
 VENDORS = [
     (r"unwind.h", ["base/guard"]),
     (r"llvm-c/.*", ["backend/native/llvm"]),
-    (r"(oneapi/dnnl/|dnnl).*", ["backend/native/kernels/dnnl"]),
+    (r"(oneapi/dnnl/|dnnl).*", ["backend/native/kernels/dnnl/"]),
     (r"xla/.*|pjrt.*", ["backend/pjrt/"]),
     (r"zlib\.h", ["io/", "data/"]),
     (r"zip\.h", ["io/"]),

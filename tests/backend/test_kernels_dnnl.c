@@ -2,7 +2,7 @@
  * several threads at once. Skipped where the library is not installed. */
 #include "check.h"
 
-#include "backend/native/kernels/dnnl.h"
+#include "backend/native/kernels/dnnl/dnnl.h"
 
 #include <pthread.h>
 

@@ -3,7 +3,7 @@
  * otherwise. */
 #include <manyfold.h>
 
-#include "backend/native/kernels/dnnl.h"
+#include "backend/native/kernels/dnnl/dnnl.h"
 #include "backend/native/kernels/kernels.h"
 #include "check.h"
 #include "hash.h"

@@ -158,7 +158,7 @@ TEST(the_square_of_a_truth_is_an_integer)
     CHECK_STR(mf_str(squares), "[1 0]");
 }
 
-/* Rows so long that oneDNN's code for free weights would be planned for seconds (backend/native/kernels/dnnl.c). */
+/* Rows so long that oneDNN's code for free weights would be planned for seconds (backend/native/kernels/dnnl/dnnl_conv.c). */
 TEST(a_convolution_of_a_long_row)
 {
     MF_SCOPE;

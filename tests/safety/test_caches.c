@@ -1,7 +1,7 @@
 /* What is kept of oneDNN's primitives and of compiled loops is bounded (of programs and ops: tests/trace/test_many.c). More are made
  * than are kept, also by threads that forget all programs between runs of others; what a program holds stays, and the numbers are right. */
 #if MF_HAVE_NATIVE
-#include "backend/native/kernels/dnnl.h"
+#include "backend/native/kernels/dnnl/dnnl.h"
 #include "backend/native/llvm/tier_up.h"
 
 #include "check.h"

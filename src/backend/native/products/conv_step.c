@@ -9,7 +9,7 @@
 #include "backend/native/products/conv_zeros.h"
 #include "backend/native/segment_build.h"
 #include "backend/native/steps/copy_step.h"
-#include "backend/native/kernels/dnnl.h"
+#include "backend/native/kernels/dnnl/dnnl.h"
 #include "backend/native/kernels/kernels.h"
 
 #include <string.h>

@@ -4,7 +4,7 @@
 #ifndef MF_BACKEND_NATIVE_PRODUCTS_PRODUCT_H
 #define MF_BACKEND_NATIVE_PRODUCTS_PRODUCT_H
 
-#include "backend/native/kernels/dnnl.h"
+#include "backend/native/kernels/dnnl/dnnl.h"
 #include "backend/native/kernels/kernels.h"
 
 enum { MF_PRODUCT_BATCH = MF_DNNL_BATCH }; /* dimensions of the batch, at most */

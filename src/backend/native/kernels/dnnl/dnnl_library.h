@@ -1,5 +1,5 @@
 /* oneDNN as a library that may be there or not: its functions by pointers, opening it at the first use, entering and leaving it.
- * 2.x and 3.x differ in how memory and primitive descriptors are made; dnnl.c hides that. For dnnl.c alone. */
+ * 2.x and 3.x differ in how memory and primitive descriptors are made, which the files of this folder hide from all others. */
 #ifndef MF_BACKEND_NATIVE_KERNELS_DNNL_LIBRARY_H
 #define MF_BACKEND_NATIVE_KERNELS_DNNL_LIBRARY_H
 
