@@ -4,8 +4,8 @@
  * only if what it reads of the others lies in its own rows; cutting depends on the shapes alone; nothing passes a barrier, and what need
  * not move stays where it is, or values would live longer than the program has them live. */
 #include "backend/native/fusion/row_fusion.h"
-#include "backend/native/llvm/tier_up.h"
 
+#include "backend/native/fusion/rows_step.h"
 #include "passes/passes.h"
 
 #include <stdio.h>
@@ -23,171 +23,23 @@ enum {
 
 mf_rows_use mf_native_rows_use;
 
-typedef struct rows_value {
-    int outside;    /* number of the operand, or that of the result behind the operands; -1: it lies in the task's own memory */
-    int same;       /* the value that takes its memory over, or -1 */
-    bool taken;     /* it has taken one over, or may take that of an operand */
-    bool kept;      /* what a part prepared, in the memory that all tasks share */
-    int64_t bytes;  /* of a row, where it is inside */
-    int64_t period; /* rows that it has room for */
-    size_t at;
-} rows_value;
-
-typedef struct rows_step {
-    mf_native_step step;
-    int64_t rows, rows_a_block, rows_a_task, tasks;
-    int part_count, value_count;
-    bool gathers;           /* a part folds all rows */
-    mf_native_step **parts; /* their operands and results are numbers of `values` */
-    rows_value *values;
-    size_t shared_bytes, task_bytes;
-    size_t buffers_at; /* in a task's memory: those of the one loop for all parts, the second tier */
-} rows_step;
-
-static bool gathers(const mf_native_step *s) { return s->parts && s->parts->finish; }
 static int64_t own_rows(const mf_native_step *s) { return s->parts->rows ? s->parts->rows(s) : 0; } /* 0: any number */
-
-/* ------------------------------------------------------------------ running */
-
-typedef struct rows_task {
-    const rows_step *s;
-    mf_loop_fn *loop; /* all of it for a range of rows, compiled; NULL: part by part */
-    void *const *values;
-    char *shared, *memories;
-    _Atomic uint32_t taken; /* memories of tasks: a bit each */
-    _Atomic bool failed;
-} rows_task;
-
-/* A task's memory: the lowest that no task under way has, so that who runs one task after the other stays in the same cache lines. */
-static int take_memory(rows_task *t)
-{
-    uint32_t taken = atomic_load_explicit(&t->taken, memory_order_relaxed);
-    while (!atomic_compare_exchange_weak_explicit(&t->taken, &taken, taken | (taken + 1), memory_order_acquire, memory_order_relaxed))
-        ;
-    return __builtin_ctz(~taken);
-}
-
-static void give_memory(rows_task *t, int at) { atomic_fetch_and_explicit(&t->taken, ~((uint32_t)1 << at), memory_order_release); }
-
-static char *moved(char *p, int64_t bytes) { return (char *)((uintptr_t)p + (uintptr_t)bytes); }
-
-static int64_t unit_of(const rows_step *s, const mf_native_step *part) { return part->parts->unit ? part->parts->unit(part, s->rows) : 1; }
-static int64_t span_of(const rows_step *s, const mf_native_step *part) { return part->parts->span ? part->parts->span(part, s->rows) : 1; }
-
-/* A part that gathers runs when there are as many rows as it wants, or no more come. */
-static bool run_part(const rows_step *s, const mf_native_step *part, void **pointers, char *memory, int64_t from, int64_t to, int64_t end)
-{
-    int64_t unit = unit_of(s, part);
-    bool runs = to % unit == 0 || to == end;
-    return !runs || part->parts->run(part, pointers, memory, s->rows, from / unit * unit, to);
-}
-
-/* end: of the task. */
-static bool run_block(const rows_step *s, void **pointers, char *memory, int64_t from, int64_t to, int64_t end)
-{
-    for (int v = 0; v < s->value_count; v++) {
-        const rows_value *x = &s->values[v];
-        int64_t first = x->period > s->rows_a_block ? from / x->period * x->period : from;
-        if (x->outside < 0 && x->same < 0 && !x->kept)
-            pointers[v] = moved(memory, (int64_t)x->at - first * x->bytes);
-    }
-    for (int v = 0; v < s->value_count; v++)
-        if (s->values[v].same >= 0)
-            pointers[v] = pointers[s->values[v].same];
-    bool ok = true;
-    for (int i = 0; i < s->part_count; i++)
-        ok = run_part(s, s->parts[i], pointers, memory, from, to, end) && ok;
-    return ok;
-}
-
-/* Of the values that lie outside the task. */
-static void **find_pointers(const rows_task *t, char *memory)
-{
-    const rows_step *s = t->s;
-    void **pointers = (void **)(void *)memory;
-    for (int v = 0; v < s->value_count; v++) {
-        int k = s->values[v].outside;
-        if (k >= 0)
-            pointers[v] = t->values[k < s->step.in_count ? s->step.in[k] : s->step.out[k - s->step.in_count]];
-        else if (s->values[v].kept)
-            pointers[v] = t->shared + s->values[v].at;
-    }
-    return pointers;
-}
-
-static void run_rows(rows_task *t, char *memory, int64_t from, int64_t to)
-{
-    const rows_step *s = t->s;
-    void **pointers = find_pointers(t, memory);
-    if (t->loop) {
-        t->loop(pointers, (void *const *)(void *)(memory + s->buffers_at), from, to);
-        return;
-    }
-    for (; from < to; from += s->rows_a_block)
-        if (!run_block(s, pointers, memory, from, to - from < s->rows_a_block ? to : from + s->rows_a_block, to))
-            atomic_store(&t->failed, true);
-}
-
-static void run_task(void *context, int64_t index)
-{
-    rows_task *t = context;
-    const rows_step *s = t->s;
-    int64_t from = index * s->rows_a_task, to = s->rows - from < s->rows_a_task ? s->rows : from + s->rows_a_task;
-    int at = take_memory(t);
-    run_rows(t, t->memories + (size_t)at * s->task_bytes, from, to);
-    give_memory(t, at);
-}
-
-static bool prepare(const rows_task *t)
-{
-    void **pointers = find_pointers(t, t->memories);
-    bool ok = true;
-    for (int i = 0; i < t->s->part_count && ok; i++) {
-        const mf_native_step *part = t->s->parts[i];
-        if (part->parts->prepare)
-            ok = part->parts->prepare(part, pointers, t->memories);
-    }
-    return ok;
-}
-
-static bool finish(const rows_task *t)
-{
-    void **pointers = find_pointers(t, t->memories);
-    bool ok = true;
-    for (int i = 0; i < t->s->part_count; i++)
-        if (gathers(t->s->parts[i]))
-            ok = t->s->parts[i]->parts->finish(t->s->parts[i], pointers) && ok;
-    return ok;
-}
-
-static mf_error_object *run(const mf_native_step *step, void *const *values, char *scratch)
-{
-    const rows_step *s = (const rows_step *)(const void *)step;
-    rows_task t = { .s = s, .values = values, .shared = scratch + step->scratch_offset };
-    t.memories = t.shared + s->shared_bytes;
-    if (s->shared_bytes && !prepare(&t))
-        return mf_error_out_of_memory();
-    if (step->up && !(t.loop = mf_tier_up_loop(step->up)))
-        mf_tier_up_count(step->up, 1, 1);
-    mf_parallel_for(s->tasks, run_task, &t);
-    bool finished = !s->gathers || finish(&t);
-    return finished && !atomic_load(&t.failed) ? NULL : mf_error_out_of_memory();
-}
 
 /* ------------------------------------------------------------------ which steps */
 
-typedef enum fate { BEFORE, MEMBER, BEHIND } fate;
+/* Where a step comes: before the joined step, in it, or behind it. */
+typedef enum position { BEFORE, MEMBER, BEHIND } position;
 
 typedef struct joiner {
     mf_build *b;
     mf_steps *steps;
     int64_t rows;
-    int *maker;   /* by root: the step that makes it, or -1 */
-    fate *fates;  /* by step */
-    bool *linked; /* by step: shares rows with the reduction where it began */
-    bool *leads;  /* by step: makes one value a row for a step that cannot join */
-    bool *tried;  /* by step */
-    int *local;   /* by variable: its number in the joined step plus one */
+    int *maker;          /* by root: the step that makes it, or -1 */
+    position *positions; /* by step */
+    bool *linked;        /* by step: shares rows with the reduction where it began */
+    bool *leads;         /* by step: makes one value a row for a step that cannot join */
+    bool *tried;         /* by step */
+    int *local;          /* by variable: its number in the joined step plus one */
 } joiner;
 
 static int64_t elements_of(const joiner *j, int var) { return j->steps->bytes[var] / mf_dtype_size(mf_build_type(j->b, var)->dtype); }
@@ -216,20 +68,20 @@ static void find_leads(joiner *j)
     }
 }
 
-static fate fate_of(const joiner *j, int i)
+static position position_of(const joiner *j, int i)
 {
     const mf_native_step *s = j->steps->at[i];
     bool can = j->linked[i], after = false;
     for (int k = 0; k < s->in_count; k++) {
         int maker = j->maker[j->steps->root[s->in[k]]];
-        if (maker < 0 || j->fates[maker] == BEFORE)
+        if (maker < 0 || j->positions[maker] == BEFORE)
             continue;
-        if (j->fates[maker] == BEHIND)
+        if (j->positions[maker] == BEHIND)
             return BEHIND;
         after = true;
-        can = can && !gathers(j->steps->at[maker]) && inside(j, s, k, s->in[k]);
+        can = can && !mf_step_gathers(j->steps->at[maker]) && inside(j, s, k, s->in[k]);
     }
-    if (!after && can && (gathers(s) || (j->leads[i] && !own_rows(s))))
+    if (!after && can && (mf_step_gathers(s) || (j->leads[i] && !own_rows(s))))
         return BEFORE;
     return can ? MEMBER : after ? BEHIND : BEFORE;
 }
@@ -237,27 +89,27 @@ static fate fate_of(const joiner *j, int i)
 /* What stands behind all members stays there. */
 static void keep_behind(joiner *j)
 {
-    for (int i = j->steps->count - 1; i >= 0 && j->fates[i] != MEMBER; i--)
-        j->fates[i] = BEHIND;
+    for (int i = j->steps->count - 1; i >= 0 && j->positions[i] != MEMBER; i--)
+        j->positions[i] = BEHIND;
 }
 
 static bool long_member(const joiner *j)
 {
     for (int i = 0; i < j->steps->count; i++)
-        if (j->fates[i] == MEMBER && j->steps->at[i]->parts->block_bytes)
+        if (j->positions[i] == MEMBER && j->steps->at[i]->parts->block_bytes)
             return true;
     return false;
 }
 
 /* What can be one compiled loop is better off without folds over all rows. */
-static void find_fates(joiner *j)
+static void find_positions(joiner *j)
 {
     for (int pass = 0; pass < 2; pass++) {
         for (int i = 0; i < j->steps->count; i++)
-            j->fates[i] = fate_of(j, i);
+            j->positions[i] = position_of(j, i);
         bool leave_out = !long_member(j);
         for (int i = 0; i < j->steps->count && leave_out; i++)
-            j->linked[i] &= !gathers(j->steps->at[i]);
+            j->linked[i] &= !mf_step_gathers(j->steps->at[i]);
     }
 }
 
@@ -270,7 +122,7 @@ static int root_at(const joiner *j, const mf_native_step *s, int k)
 static bool touches_marked(joiner *j, int i)
 {
     const mf_native_step *s = j->steps->at[i];
-    int count = s->in_count + (gathers(s) ? 0 : s->out_count);
+    int count = s->in_count + (mf_step_gathers(s) ? 0 : s->out_count);
     for (int k = 0; k < count && !j->linked[i]; k++)
         j->linked[i] = j->local[root_at(j, s, k)] && elements_of(j, root_at(j, s, k)) % j->rows == 0;
     for (int k = 0; k < count && j->linked[i]; k++)
@@ -321,29 +173,29 @@ static bool read_outside(const joiner *j, int root)
     if (j->steps->kept[root])
         return true;
     for (int i = 0; i < j->steps->count; i++)
-        for (int k = 0; k < j->steps->at[i]->in_count && j->fates[i] != MEMBER; k++)
+        for (int k = 0; k < j->steps->at[i]->in_count && j->positions[i] != MEMBER; k++)
             if (j->steps->root[j->steps->at[i]->in[k]] == root)
                 return true;
     return false;
 }
 
 /* The variable's number in the joined step. */
-static int value_of(const joiner *j, rows_step *s, int var)
+static int value_of(const joiner *j, mf_rows_step *s, int var)
 {
     if (j->local[var])
         return j->local[var] - 1;
     int root = j->steps->root[var];
-    bool member = j->maker[root] >= 0 && j->fates[j->maker[root]] == MEMBER;
+    bool member = j->maker[root] >= 0 && j->positions[j->maker[root]] == MEMBER;
     if (member && root != var) { /* the same bytes under another name */
         j->local[var] = value_of(j, s, root) + 1;
         return j->local[var] - 1;
     }
-    rows_value *v = &s->values[s->value_count];
-    *v = (rows_value){ .outside = -1, .same = -1, .bytes = j->steps->bytes[var] / j->rows };
+    mf_rows_value *v = &s->values[s->value_count];
+    *v = (mf_rows_value){ .outside = -1, .same = -1, .bytes = j->steps->bytes[var] / j->rows };
     if (!member) {
         v->outside = s->step.in_count;
         s->step.in[s->step.in_count++] = var;
-    } else if (read_outside(j, root) || gathers(j->steps->at[j->maker[root]])) { /* no row's, though nobody reads it */
+    } else if (read_outside(j, root) || mf_step_gathers(j->steps->at[j->maker[root]])) { /* no row's, though nobody reads it */
         v->outside = ~s->step.out_count - 1; /* numbered behind the operands, of which there may be more to come */
         s->step.out[s->step.out_count++] = var;
     }
@@ -351,7 +203,7 @@ static int value_of(const joiner *j, rows_step *s, int var)
     return s->value_count - 1;
 }
 
-static void number_values(const joiner *j, rows_step *s)
+static void number_values(const joiner *j, mf_rows_step *s)
 {
     for (int i = 0; i < s->part_count; i++) {
         mf_native_step *part = s->parts[i];
@@ -370,7 +222,7 @@ static int64_t block_bytes(const joiner *j)
 {
     int64_t most = BLOCK_BYTES;
     for (int i = 0; i < j->steps->count; i++)
-        if (j->fates[i] == MEMBER && j->steps->at[i]->parts->block_bytes > most)
+        if (j->positions[i] == MEMBER && j->steps->at[i]->parts->block_bytes > most)
             most = j->steps->at[i]->parts->block_bytes;
     return most;
 }
@@ -384,26 +236,26 @@ static bool reads(const mf_native_step *part, int value)
 }
 
 /* Whether no part behind this one reads the value, and this one only as operand k. Those that gather may read it later than they stand. */
-static bool read_last(const rows_step *s, int part, int k)
+static bool read_last(const mf_rows_step *s, int part, int k)
 {
     int value = s->parts[part]->in[k], times = 0;
     for (int i = 0; i < s->parts[part]->in_count; i++)
         times += s->parts[part]->in[i] == value;
     for (int i = 0; i < s->part_count; i++)
-        times += (i > part || gathers(s->parts[i])) && reads(s->parts[i], value);
+        times += (i > part || mf_step_gathers(s->parts[i])) && reads(s->parts[i], value);
     return times == 1;
 }
 
 /* A value of the block that group i reads last, and of which it makes another element by element, lies where that one is to lie. names: of
  * its variables, operands first. */
-static void join_in_place(const joiner *j, rows_step *s, int i, const int *names)
+static void join_in_place(const joiner *j, mf_rows_step *s, int i, const int *names)
 {
     const mf_native_step *part = s->parts[i];
     const mf_group_plan *plan = part->parts->group ? part->parts->group(part) : NULL;
     const mf_program *p = j->b->program;
     for (int o = 0; plan && o < part->out_count; o++)
         for (int k = 0; k < part->in_count; k++) {
-            rows_value *from = &s->values[part->in[k]], *to = &s->values[part->out[o]];
+            mf_rows_value *from = &s->values[part->in[k]], *to = &s->values[part->out[o]];
             int size = mf_dtype_size(mf_build_type(j->b, names[part->in_count + o])->dtype);
             if (from->outside >= 0 || from->same >= 0 || to->taken || from->bytes != to->bytes || !read_last(s, i, k) ||
                 !mf_group_in_place(plan->group, names[k], size, p))
@@ -414,7 +266,7 @@ static void join_in_place(const joiner *j, rows_step *s, int i, const int *names
 }
 
 /* Whether operand `value` is done with, a row of it, when part i writes result o there: who reads it does so row by row, and before. */
-static bool done_before(const joiner *j, const rows_step *s, int value, int i, int o, int *const *names)
+static bool done_before(const joiner *j, const mf_rows_step *s, int value, int i, int o, int *const *names)
 {
     const mf_program *p = j->b->program;
     for (int q = 0; q < s->part_count; q++)
@@ -424,7 +276,7 @@ static bool done_before(const joiner *j, const rows_step *s, int value, int i, i
                 continue;
             const mf_group_plan *plan = q == i && part->parts->group ? part->parts->group(part) : NULL;
             int size = mf_dtype_size(mf_build_type(j->b, names[i][s->parts[i]->in_count + o])->dtype);
-            if (q > i || gathers(part) || (q == i && !(plan && mf_group_in_place(plan->group, names[q][k], size, p))) ||
+            if (q > i || mf_step_gathers(part) || (q == i && !(plan && mf_group_in_place(plan->group, names[q][k], size, p))) ||
                 !inside(j, part, k, names[q][k]))
                 return false;
         }
@@ -432,16 +284,16 @@ static bool done_before(const joiner *j, const rows_step *s, int value, int i, i
 }
 
 /* Results that may lie where operands lay of which these parts are the last readers; buffer_assignment.c decides. */
-static void join_with_operands(const joiner *j, rows_step *s, int *const *names)
+static void join_with_operands(const joiner *j, mf_rows_step *s, int *const *names)
 {
     int *over = mf_build_get(j->b, (size_t)s->step.out_count + 1, sizeof *over);
     bool *used = mf_build_get(j->b, (size_t)s->step.in_count + 1, sizeof *used);
     s->step.overwrites = over;
     for (int i = 0; i < s->part_count && !j->b->error; i++)
         for (int o = 0; o < s->parts[i]->out_count; o++) {
-            rows_value *to = &s->values[s->parts[i]->out[o]];
+            mf_rows_value *to = &s->values[s->parts[i]->out[o]];
             for (int v = 0; v < s->value_count && to->outside >= s->step.in_count && !to->taken; v++) {
-                const rows_value *from = &s->values[v];
+                const mf_rows_value *from = &s->values[v];
                 if (from->outside < 0 || from->outside >= s->step.in_count || used[from->outside] || from->bytes != to->bytes ||
                     !done_before(j, s, v, i, o, names))
                     continue;
@@ -452,7 +304,7 @@ static void join_with_operands(const joiner *j, rows_step *s, int *const *names)
 }
 
 /* Whether all parts are groups and reductions, of which one loop can be made. That one reads operands again in later phases. */
-static bool can_loop(const rows_step *s)
+static bool can_loop(const mf_rows_step *s)
 {
     for (int i = 0; i < s->part_count; i++)
         if (!s->parts[i]->parts->group)
@@ -461,7 +313,7 @@ static bool can_loop(const rows_step *s)
 }
 
 /* Gives the values their numbers, and memory of others where they can have it. */
-static void make_values(const joiner *j, rows_step *s)
+static void make_values(const joiner *j, mf_rows_step *s)
 {
     int **names = mf_build_get(j->b, (size_t)s->part_count, sizeof *names);
     for (int i = 0; i < s->part_count && !j->b->error; i++) {
@@ -484,21 +336,21 @@ static void make_values(const joiner *j, rows_step *s)
 static size_t rounded(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
 
 /* Values for what parts prepare before the rows begin. */
-static void keep_prepared(rows_step *s)
+static void keep_prepared(mf_rows_step *s)
 {
     for (int i = 0; i < s->part_count; i++) {
         const mf_row_parts *parts = s->parts[i]->parts;
         size_t bytes = parts->prepared_bytes ? parts->prepared_bytes(s->parts[i]) : 0;
         if (!bytes)
             continue;
-        s->values[s->value_count] = (rows_value){ .outside = -1, .same = -1, .kept = true, .at = s->shared_bytes };
+        s->values[s->value_count] = (mf_rows_value){ .outside = -1, .same = -1, .kept = true, .at = s->shared_bytes };
         s->parts[i]->prepared = s->value_count++;
         s->shared_bytes += rounded(bytes);
     }
 }
 
 /* Blocks that are parts of what folds want at once, tasks of whole slots of theirs, and room for what waits for them. */
-static void fit_gathering(rows_step *s)
+static void fit_gathering(mf_rows_step *s)
 {
     int64_t span = 1;
     while (s->gathers && s->rows_a_block & (s->rows_a_block - 1))
@@ -507,7 +359,7 @@ static void fit_gathering(rows_step *s)
         s->values[v].period = s->rows_a_block;
     for (int i = 0; i < s->part_count; i++) {
         const mf_native_step *part = s->parts[i];
-        int64_t unit = unit_of(s, part), own = span_of(s, part);
+        int64_t unit = mf_rows_unit(s, part), own = mf_rows_span(s, part);
         span = own > span ? own : span;
         for (int k = 0; k < part->in_count; k++)
             if (s->values[part->in[k]].period < unit)
@@ -517,7 +369,7 @@ static void fit_gathering(rows_step *s)
 }
 
 /* How many rows at a time, how many tasks, and what lies where in a task's memory: pointers, the parts' scratch, the values. */
-static void plan_rows(const joiner *j, rows_step *s, int64_t bytes_a_row, size_t buffer_bytes)
+static void plan_rows(const joiner *j, mf_rows_step *s, int64_t bytes_a_row, size_t buffer_bytes)
 {
     s->rows = j->rows;
     for (int v = 0; v < s->value_count; v++)
@@ -558,8 +410,8 @@ static int64_t row_bytes(const joiner *j)
     memset(j->local, 0, (size_t)j->steps->var_count * sizeof *j->local);
     for (int i = 0; i < j->steps->count; i++) {
         const mf_native_step *s = j->steps->at[i];
-        int count = s->in_count + (gathers(s) ? 0 : s->out_count);
-        for (int k = 0; k < count && j->fates[i] == MEMBER; k++) {
+        int count = s->in_count + (mf_step_gathers(s) ? 0 : s->out_count);
+        for (int k = 0; k < count && j->positions[i] == MEMBER; k++) {
             int root = root_at(j, s, k);
             if (!j->local[root] && elements_of(j, root) % j->rows == 0)
                 bytes += j->steps->bytes[root] / j->rows;
@@ -572,7 +424,7 @@ static int64_t row_bytes(const joiner *j)
 static bool write_loop(const void *plan, mf_loop_text *t) { return mf_loop_write_rows(plan, t); }
 
 /* One loop for all parts, where they are of that form. Gives the bytes of its buffers. */
-static size_t add_second_tier(const joiner *j, rows_step *s)
+static size_t add_second_tier(const joiner *j, mf_rows_step *s)
 {
     mf_tier_up_hints hints = { .pays = true, .soon = true };
     for (int i = 0; i < s->part_count; i++)
@@ -593,14 +445,14 @@ static size_t add_second_tier(const joiner *j, rows_step *s)
     return plan->buffer_bytes * (size_t)plan->at_once;
 }
 
-static rows_step *make_step(joiner *j, int members, int64_t bytes_a_row)
+static mf_rows_step *make_step(joiner *j, int members, int64_t bytes_a_row)
 {
-    rows_step *s = mf_step_new(j->b, sizeof *s, NULL);
+    mf_rows_step *s = mf_step_new(j->b, sizeof *s, NULL);
     size_t most = 0;
     for (int i = 0; i < j->steps->count; i++)
-        most += j->fates[i] == MEMBER ? (size_t)(j->steps->at[i]->in_count + j->steps->at[i]->out_count) : 0;
+        most += j->positions[i] == MEMBER ? (size_t)(j->steps->at[i]->in_count + j->steps->at[i]->out_count) : 0;
     mf_native_step **parts = mf_build_get(j->b, (size_t)members, sizeof(mf_native_step *));
-    rows_value *values = mf_build_get(j->b, 2 * most + (size_t)members, sizeof *values);
+    mf_rows_value *values = mf_build_get(j->b, 2 * most + (size_t)members, sizeof *values);
     int *names = mf_build_get(j->b, 2 * most, sizeof *names);
     if (j->b->error)
         return NULL;
@@ -608,10 +460,10 @@ static rows_step *make_step(joiner *j, int members, int64_t bytes_a_row)
     s->values = values;
     s->step.in = names;
     s->step.out = names + most;
-    s->step.run = run;
+    s->step.run = mf_rows_step_run;
     for (int i = 0; i < j->steps->count; i++)
-        if (j->fates[i] == MEMBER) {
-            s->gathers |= gathers(j->steps->at[i]);
+        if (j->positions[i] == MEMBER) {
+            s->gathers |= mf_step_gathers(j->steps->at[i]);
             s->parts[s->part_count++] = j->steps->at[i];
         }
     memset(j->local, 0, (size_t)j->steps->var_count * sizeof *j->local);
@@ -623,7 +475,7 @@ static rows_step *make_step(joiner *j, int members, int64_t bytes_a_row)
 }
 
 /* In place of its members: behind all that it needs, before all that needs it. */
-static void replace(joiner *j, rows_step *s, int barriers)
+static void replace(joiner *j, mf_rows_step *s, int barriers)
 {
     mf_steps *steps = j->steps;
     int count = steps->count, made = 0;
@@ -632,7 +484,7 @@ static void replace(joiner *j, rows_step *s, int barriers)
     bool *tried = mf_build_get(j->b, (size_t)count, sizeof *tried);
     if (j->b->error)
         return;
-    for (fate f = BEFORE; f <= BEHIND; f++) {
+    for (position f = BEFORE; f <= BEHIND; f++) {
         if (f == MEMBER) {
             at[made] = &s->step;
             before[made] = barriers;
@@ -640,7 +492,7 @@ static void replace(joiner *j, rows_step *s, int barriers)
             continue;
         }
         for (int i = 0; i < count; i++)
-            if (j->fates[i] == f) {
+            if (j->positions[i] == f) {
                 at[made] = steps->at[i];
                 tried[made] = j->tried[i];
                 before[made] = steps->barriers[i];
@@ -663,7 +515,7 @@ static void find_makers(joiner *j)
             j->maker[j->steps->at[i]->out[o]] = i;
 }
 
-static void print_joined(const rows_step *s)
+static void print_joined(const mf_rows_step *s)
 {
     fprintf(stderr, "%lld rows in blocks of %lld and %lld tasks%s: %d steps\n", (long long)s->rows, (long long)s->rows_a_block,
             (long long)s->tasks, s->step.up ? ", compiled" : "", s->part_count);
@@ -678,14 +530,14 @@ static void join_around(joiner *j, int first)
     find_leads(j);
     find_linked(j, first);
     unlink_sources(j, first);
-    find_fates(j);
+    find_positions(j);
     keep_behind(j);
     for (int i = 0; i < j->steps->count; i++)
-        members += j->fates[i] == MEMBER;
+        members += j->positions[i] == MEMBER;
     int64_t bytes = row_bytes(j);
     bool heavy = block_bytes(j) > BLOCK_BYTES;
     bool pays = bytes * j->rows >= (heavy ? PAYS_LONG : PAYS_BYTES) || mf_native_rows_use == MF_ROWS_ALWAYS;
-    rows_step *s = members > 1 && (bytes <= ROW_MOST || heavy) && pays ? make_step(j, members, bytes) : NULL;
+    mf_rows_step *s = members > 1 && (bytes <= ROW_MOST || heavy) && pays ? make_step(j, members, bytes) : NULL;
     if (!s)
         return;
     replace(j, s, j->steps->barriers[first]);
@@ -700,7 +552,7 @@ void mf_rows_join(mf_build *b, mf_steps *steps)
     if (mf_native_rows_use == MF_ROWS_NEVER || count < 2)
         return;
     j.maker = mf_build_get(b, vars, sizeof *j.maker);
-    j.fates = mf_build_get(b, count, sizeof *j.fates);
+    j.positions = mf_build_get(b, count, sizeof *j.positions);
     j.linked = mf_build_get(b, count, sizeof *j.linked);
     j.leads = mf_build_get(b, count, sizeof *j.leads);
     j.tried = mf_build_get(b, count, sizeof *j.tried);
