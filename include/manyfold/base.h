@@ -46,6 +46,8 @@
 MF_BEGIN_
 
 /* ---- handles */
+/* What flows through a program: an array, a traced value, a tree, None, a static or an error.
+ * { 0 } is unset */
 #ifdef __cplusplus
 struct mf_slice;
 struct mf_value { /* same 64 bits; C++ converts numbers and strings by itself */
@@ -116,21 +118,22 @@ typedef int64_t mf_axis;
 
 typedef enum mf_status {
     MF_OK = 0,
-    MF_ERROR_SHAPE,
-    MF_ERROR_DTYPE,
-    MF_ERROR_AXIS,
-    MF_ERROR_DEVICE,
-    MF_ERROR_TREE,
-    MF_ERROR_DONATED,
-    MF_ERROR_SCOPE,
-    MF_ERROR_TRACER,
-    MF_ERROR_IO,
-    MF_ERROR_MEMORY,
-    MF_ERROR_PEER,
-    MF_ERROR_ARGUMENT
+    MF_ERROR_SHAPE,   /* shapes that do not fit together, or are none */
+    MF_ERROR_DTYPE,   /* a dtype that the function does not take */
+    MF_ERROR_AXIS,    /* an axis or index out of bounds, or twice; an axis name not in scope */
+    MF_ERROR_DEVICE,  /* no such device or backend, or arrays committed to different ones */
+    MF_ERROR_TREE,    /* trees of different structure; no such key or item */
+    MF_ERROR_DONATED, /* an array whose memory was donated or deleted */
+    MF_ERROR_SCOPE,   /* a handle whose scope has closed, or that was released */
+    MF_ERROR_TRACER,  /* C asked for a traced value's number, or it left its trace */
+    MF_ERROR_IO,      /* a file, or what is in it */
+    MF_ERROR_MEMORY,  /* memory is out */
+    MF_ERROR_PEER,    /* another process of the job: it failed, is late, or computes other things */
+    MF_ERROR_ARGUMENT /* anything else that a call does not take */
 } mf_status;
+/* As JAX's, of the same widths */
 typedef enum mf_dtype {
-    MF_DTYPE_DEFAULT = 0,
+    MF_DTYPE_DEFAULT = 0, /* what the function's comment says where nobody says another */
     MF_BOOL,
     MF_I8,
     MF_I16,
@@ -146,7 +149,7 @@ typedef enum mf_dtype {
     MF_F64,
     MF_C64,
     MF_C128,
-    MF_KEY
+    MF_KEY /* a random key: two words of 32 bits (manyfold/random.h) */
 } mf_dtype;
 typedef enum mf_padding {
     MF_PADDING_DEFAULT = 0,
