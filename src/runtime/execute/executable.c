@@ -1,9 +1,10 @@
 /* The CPU's backend: executables made of plans, and their runs. A run whose inputs are ready and whose estimated cost is small is
  * stepped right here: no queue, no lock and, from the second time on, no memory but the results'. Any other becomes the future of its
- * results and is stepped by the pool.
- * Invariants: a run holds its result arrays until it has filled them, and they hold the run, so neither ends early; a donated array is
- * marked before the run starts, and its memory is overwritten only where nobody else holds it; nothing is stepped on a small stack,
- * which has no room for what kernels keep there. */
+ * results (run_future.c).
+ * Invariants: a donated array is marked before the run starts, and its memory is overwritten only where nobody else holds it; nothing is
+ * stepped on a small stack, which has no room for what kernels keep there. */
+#include "runtime/execute/cpu_executable.h"
+
 #include "runtime/collectives/collectives.h"
 #include "runtime/compile/planner.h"
 #include "runtime/device.h"
@@ -11,57 +12,13 @@
 #include "base/text/place.h"
 #include "base/thread/stack.h"
 #include "passes/passes.h"
-#include "trace/state/state.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define MOST_RUNS  64
-#define MOST_BYTES ((int64_t)1 << 30)
-
-typedef struct cpu_executable {
-    mf_executable base;
-    const mf_segment_compiler *compiler;
-    mf_plan *plan;
-    mf_block *block;
-    const mf_intlist *processes; /* of a plan that is spread: which take part (comm.h) */
-    mf_axis_set
-        *held; /* by input: along which of the axes that the plan asks about it is supposed to be held once; NULL: it asks nothing */
-    _Atomic bool said_shared; /* that donated memory could not be reused */
-    _Atomic(const void *) called_at;
-    _Atomic(mf_run_state *) spare;
-} cpu_executable;
-
-typedef struct callback {
-    struct callback *next;
-    void (*fn)(void *);
-    void *context;
-} callback;
-
-typedef struct input_wait { /* an input that was pending at the call */
-    struct mf_run *run;
-    int index;
-    mf_array *array;
-} input_wait;
-
-typedef struct mf_run {
-    mf_future future;
-    cpu_executable *x;
-    mf_run_state *state; /* NULL once over; guarded by the pool's lock, as are the callbacks */
-    callback *callbacks, **callbacks_end;
-    int out_count, wait_count;
-    mf_array **out;
-    input_wait *waits;
-    _Atomic int pending; /* inputs to come, and one for the call itself */
-    int64_t bytes;
-    mf_comm *comm; /* the caller's, whose runs it is among */
-} mf_run;
-
 static _Atomic double inline_below = 200000; /* nanoseconds */
-static _Atomic int runs_in_flight;
-static _Atomic int64_t bytes_in_flight;
 
-const mf_segment_compiler *mf_executable_compiler(const mf_executable *x) { return ((const cpu_executable *)x)->compiler; }
+const mf_segment_compiler *mf_executable_compiler(const mf_executable *x) { return ((const mf_cpu_executable *)x)->compiler; }
 
 void mf_executable_inline_below(double nanoseconds) { atomic_store(&inline_below, nanoseconds); }
 
@@ -69,7 +26,7 @@ void mf_executable_inline_below(double nanoseconds) { atomic_store(&inline_below
 
 static void executable_destroy(mf_object *o)
 {
-    cpu_executable *x = (cpu_executable *)o;
+    mf_cpu_executable *x = (mf_cpu_executable *)o;
     mf_run_state_free(atomic_load(&x->spare));
     mf_plan_free(x->plan);
     mf_free(x->held);
@@ -89,7 +46,7 @@ static mf_value_layout *input_layouts(const mf_program *p, mf_array *const *in)
 }
 
 /* Of what the inputs were supposed to be, what the plan asked. */
-static mf_error_object *keep_held(cpu_executable *x, const mf_value_layout *in)
+static mf_error_object *keep_held(mf_cpu_executable *x, const mf_value_layout *in)
 {
     mf_axis_set any = 0;
     for (int i = 0; i < x->base.program->in_count; i++)
@@ -120,7 +77,7 @@ static mf_error_object *plan_is_made(const mf_plan *plan)
 #endif
 }
 
-static mf_error_object *make_plan(cpu_executable *x, mf_array *const *arrays)
+static mf_error_object *make_plan(mf_cpu_executable *x, mf_array *const *arrays)
 {
     const mf_program *p = x->base.program;
     mf_error_object *error = NULL;
@@ -144,7 +101,7 @@ static mf_error_object *load_program(const mf_load_request *load, mf_executable 
     const mf_segment_compiler *compiler = load->compiler ? mf_segment_compiler_find(load->compiler) : mf_segment_compiler_default();
     if (!compiler)
         return mf_error_new(MF_ERROR_DEVICE, "there is no backend '%s' here", load->compiler);
-    cpu_executable *x = mf_object_new(&executable_class, sizeof *x);
+    mf_cpu_executable *x = mf_object_new(&executable_class, sizeof *x);
     if (!x)
         return mf_error_out_of_memory();
     x->compiler = compiler;
@@ -160,7 +117,7 @@ static mf_error_object *load_program(const mf_load_request *load, mf_executable 
 
 static bool fits(const mf_executable *base, mf_array *const *in)
 {
-    const cpu_executable *x = (const cpu_executable *)base;
+    const mf_cpu_executable *x = (const mf_cpu_executable *)base;
     for (int i = 0; i < base->program->in_count; i++)
         if ((in ? mf_array_held(in[i], x->plan->asked[i]) : 0) != x->held[i])
             return false;
@@ -169,7 +126,7 @@ static bool fits(const mf_executable *base, mf_array *const *in)
 
 /* ------------------------------------------------------------------ run states */
 
-static mf_run_state *take_run_state(cpu_executable *x)
+static mf_run_state *take_run_state(mf_cpu_executable *x)
 {
     mf_run_state *s = atomic_exchange_explicit(&x->spare, NULL, memory_order_acquire);
     if (!s && !(s = mf_run_state_new(&x->base)))
@@ -183,7 +140,7 @@ static mf_run_state *take_run_state(cpu_executable *x)
     return NULL;
 }
 
-static void give_run_state(cpu_executable *x, mf_run_state *s)
+void mf_cpu_give_run_state(mf_cpu_executable *x, mf_run_state *s)
 {
     mf_run_state_clear(s);
     mf_run_state_free(atomic_exchange_explicit(&x->spare, s, memory_order_acq_rel));
@@ -201,7 +158,7 @@ static const int64_t *keep_strides(mf_run_state *s, const mf_array *a)
     return kept ? memcpy(kept, a->strides, bytes) : NULL;
 }
 
-static void tell_shared(cpu_executable *x, int i, const mf_array *a)
+static void tell_shared(mf_cpu_executable *x, int i, const mf_array *a)
 {
     const void *at = atomic_load(&x->called_at);
     const char *place = at ? mf_place_of(at) : NULL, *words = x->base.input_words ? x->base.input_words[i] : NULL;
@@ -215,7 +172,7 @@ static void tell_shared(cpu_executable *x, int i, const mf_array *a)
 
 /* Memory that others still read is copied, not reused, which a user who donates it wants to know. What is held once is no loss: its result
  * is held once too. */
-static void report_shared(cpu_executable *x, int i, const mf_array *a)
+static void report_shared(mf_cpu_executable *x, int i, const mf_array *a)
 {
     for (int k = 0; k < a->type->rank; k++)
         if (a->strides[k] == 0 && a->type->dims[k] > 1)
@@ -224,13 +181,12 @@ static void report_shared(cpu_executable *x, int i, const mf_array *a)
         tell_shared(x, i, a);
 }
 
-static bool is_donated(const cpu_executable *x, int i) { return x->base.donated && x->base.donated[i]; }
+bool mf_cpu_is_donated(const mf_cpu_executable *x, int i) { return x->base.donated && x->base.donated[i]; }
 
 /* Donated by every call, or moved by this one. */
-static bool is_given(const cpu_executable *x, const bool *moved, int i) { return is_donated(x, i) || (moved && moved[i]); }
+static bool is_given(const mf_cpu_executable *x, const bool *moved, int i) { return mf_cpu_is_donated(x, i) || (moved && moved[i]); }
 
-/* A ready array becomes a register: one that is given up gives its reference, of the others the reading ends. */
-static bool bind(cpu_executable *x, mf_run_state *s, int i, mf_array *a, bool given)
+bool mf_cpu_bind(mf_cpu_executable *x, mf_run_state *s, int i, mf_array *a, bool given)
 {
     mf_register *r = &s->in[i];
     r->sharding = a->sharding;
@@ -242,7 +198,7 @@ static bool bind(cpu_executable *x, mf_run_state *s, int i, mf_array *a, bool gi
         memcpy(r->small, a->inline_data, sizeof r->small);
         r->data = r->small + a->offset;
     } else if (given) {
-        if (is_donated(x, i))
+        if (mf_cpu_is_donated(x, i))
             report_shared(x, i, a);
         r->buffer = mf_array_give_up(a);
     } else {
@@ -256,7 +212,7 @@ static bool bind(cpu_executable *x, mf_run_state *s, int i, mf_array *a, bool gi
 static bool is_ready(const mf_array *a) { return !a->future || atomic_load_explicit(&a->future->state, memory_order_acquire) == 1; }
 
 /* An input is being read from begin_inputs until its register holds its memory. */
-static void end_reads(const cpu_executable *x, const mf_run_state *s, mf_array *const *in, const bool *moved, int count)
+static void end_reads(const mf_cpu_executable *x, const mf_run_state *s, mf_array *const *in, const bool *moved, int count)
 {
     for (int i = 0; i < count; i++)
         if (!is_given(x, moved, i) && !(s && s->in[i].data))
@@ -264,7 +220,7 @@ static void end_reads(const cpu_executable *x, const mf_run_state *s, mf_array *
 }
 
 /* The call did not begin: what it was given is the caller's again. */
-static void take_back(const cpu_executable *x, mf_run_state *s, mf_array *const *in, const bool *moved, int count)
+static void take_back(const mf_cpu_executable *x, mf_run_state *s, mf_array *const *in, const bool *moved, int count)
 {
     for (int i = 0; (x->base.donated || moved) && i < count; i++) {
         if (!is_given(x, moved, i))
@@ -289,7 +245,7 @@ static mf_error_object *begin_input(mf_array *a, bool given)
 
 /* From here on an array that is given up is the run's alone, and nobody takes the memory of the others. An error: as if nothing had been
  * asked. */
-static mf_error_object *begin_inputs(const cpu_executable *x, mf_array *const *in, const bool *moved)
+static mf_error_object *begin_inputs(const mf_cpu_executable *x, mf_array *const *in, const bool *moved)
 {
     for (int i = 0; i < x->base.program->in_count; i++) {
         mf_error_object *error = begin_input(in[i], is_given(x, moved, i));
@@ -303,7 +259,7 @@ static mf_error_object *begin_inputs(const cpu_executable *x, mf_array *const *i
 }
 
 /* Ready inputs become registers; those that others of the call share are held before one gives its reference up. */
-static mf_error_object *bind_ready(cpu_executable *x, mf_run_state *s, mf_array *const *in, const bool *moved, int *pending)
+static mf_error_object *bind_ready(mf_cpu_executable *x, mf_run_state *s, mf_array *const *in, const bool *moved, int *pending)
 {
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < x->base.program->in_count; i++) {
@@ -311,7 +267,7 @@ static mf_error_object *bind_ready(cpu_executable *x, mf_run_state *s, mf_array 
                 continue;
             if (!is_ready(in[i]))
                 ++*pending;
-            else if (!bind(x, s, i, in[i], pass))
+            else if (!mf_cpu_bind(x, s, i, in[i], pass))
                 return mf_error_out_of_memory();
         }
     return NULL;
@@ -321,7 +277,7 @@ static mf_error_object *bind_ready(cpu_executable *x, mf_run_state *s, mf_array 
 
 /* Where the results are of which the plan does not know it: where the first committed input is, or else the first; all of it, where that
  * lies on several devices and has their shape, else its first device. */
-static const mf_sharding *sharding_among(const cpu_executable *x, mf_array *const *in, const mf_type *type)
+static const mf_sharding *sharding_among(const mf_cpu_executable *x, mf_array *const *in, const mf_type *type)
 {
     int i = 0, first = 0, count = x->base.program->in_count;
     while (i < count && in[i]->sharding->device_count <= 1)
@@ -335,7 +291,7 @@ static const mf_sharding *sharding_among(const cpu_executable *x, mf_array *cons
 }
 
 /* An array for result o that lies as it will: so who gets it may ask that before it is there. */
-static mf_array *new_result(const cpu_executable *x, mf_array *const *in, int o)
+static mf_array *new_result(const mf_cpu_executable *x, mf_array *const *in, int o)
 {
     const mf_value_layout *l = &x->block->out_layouts[o];
     const mf_type *type = x->base.program->out[o]->type;
@@ -344,7 +300,7 @@ static mf_array *new_result(const cpu_executable *x, mf_array *const *in, int o)
     return mf_array_wrap(type, NULL, 0, strides, p ? p : sharding_among(x, in, type));
 }
 
-static bool make_arrays(const cpu_executable *x, mf_array *const *in, mf_future *future, mf_array **out)
+bool mf_cpu_make_results(const mf_cpu_executable *x, mf_array *const *in, mf_future *future, mf_array **out)
 {
     for (int o = 0; o < x->base.program->out_count; o++) {
         out[o] = new_result(x, in, o);
@@ -358,8 +314,7 @@ static bool make_arrays(const cpu_executable *x, mf_array *const *in, mf_future 
     return true;
 }
 
-/* The memory of a result, laid as its array says. False when memory is out. */
-static bool fill(mf_array *a, mf_register *r, const mf_value_layout *l)
+bool mf_cpu_fill_result(mf_array *a, mf_register *r, const mf_value_layout *l)
 {
     if ((r->strides || l->strides || l->like) && !mf_register_lay(r, a->type, a->strides))
         return false;
@@ -377,8 +332,7 @@ static bool fill(mf_array *a, mf_register *r, const mf_value_layout *l)
 
 /* ------------------------------------------------------------------ beginning */
 
-/* The program's own fiber, ready. */
-static bool begin(cpu_executable *x, mf_run_state *s)
+bool mf_cpu_begin(mf_cpu_executable *x, mf_run_state *s)
 {
     mf_run_state_lock(s);
     mf_fiber *f = mf_run_state_get(s, sizeof *f);
@@ -402,7 +356,7 @@ static bool begin(cpu_executable *x, mf_run_state *s)
     return true;
 }
 
-static mf_error_object *outcome(mf_run_state *s)
+mf_error_object *mf_cpu_outcome(mf_run_state *s)
 {
     if (s->error)
         return mf_retain(s->error);
@@ -411,9 +365,9 @@ static mf_error_object *outcome(mf_run_state *s)
 
 /* ------------------------------------------------------------------ inline */
 
-static mf_error_object *run_inline(cpu_executable *x, mf_run_state *s, mf_array *const *in, mf_array **out)
+static mf_error_object *run_inline(mf_cpu_executable *x, mf_run_state *s, mf_array *const *in, mf_array **out)
 {
-    if (!begin(x, s))
+    if (!mf_cpu_begin(x, s))
         return mf_error_out_of_memory();
     for (mf_fiber *f; (f = s->ready_first);) {
         s->ready_first = f->next;
@@ -422,210 +376,18 @@ static mf_error_object *run_inline(cpu_executable *x, mf_run_state *s, mf_array 
         f->next = NULL;
         mf_fiber_step(f);
     }
-    mf_error_object *error = outcome(s);
-    if (error || !make_arrays(x, in, NULL, out))
+    mf_error_object *error = mf_cpu_outcome(s);
+    if (error || !mf_cpu_make_results(x, in, NULL, out))
         return error ? error : mf_error_out_of_memory();
     for (int o = 0; o < x->base.program->out_count && !error; o++)
-        error = fill(out[o], &s->out[o], &x->block->out_layouts[o]) ? NULL : mf_error_out_of_memory();
+        error = mf_cpu_fill_result(out[o], &s->out[o], &x->block->out_layouts[o]) ? NULL : mf_error_out_of_memory();
     for (int o = 0; o < x->base.program->out_count && error; o++)
         mf_drop(out[o]);
     return error;
 }
 
-/* ------------------------------------------------------------------ runs as futures */
-
-static void run_destroy(mf_object *o)
-{
-    mf_run *r = (mf_run *)o;
-    mf_drop(r->future.error);
-    mf_free(r->out);
-    mf_free(r->waits);
-    mf_drop(r->x);
-}
-static const mf_class run_class = { "run", run_destroy };
-
-static void *run_state_of(void *run) { return ((mf_run *)run)->state; }
-
-static mf_run_state *help_run_state(void *run) { return run_state_of(run); }
-
-static bool run_over(void *run) { return atomic_load_explicit(&((mf_run *)run)->future.state, memory_order_acquire) != 0; }
-
-static void run_wait(mf_future *f)
-{
-    int64_t start = mf_profile_begin();
-    mf_tasks_help(help_run_state, run_over, f);
-    if (start)
-        mf_profile_words(start, MF_ROW_HOST, "wait", NULL);
-}
-
-static void run_then(mf_future *f, void (*fn)(void *), void *context)
-{
-    mf_run *r = (mf_run *)f;
-    callback *c = mf_alloc(sizeof *c);
-    mf_tasks_lock();
-    bool later = c && !run_over(r);
-    if (later) {
-        *c = (callback){ NULL, fn, context };
-        *r->callbacks_end = c;
-        r->callbacks_end = &c->next;
-    }
-    mf_tasks_unlock(false);
-    if (later)
-        return;
-    if (!c)
-        run_wait(f);
-    mf_free(c);
-    fn(context);
-}
-
-static void finish_run(mf_run *r)
-{
-    mf_run_state *s = r->state;
-    mf_error_object *error = outcome(s);
-    if (s->comm && error && !s->error)
-        mf_comm_abort(s->comm, s->call, error);
-    if (s->comm)
-        s->comm->end(s->comm, s->call);
-    for (int o = 0; o < r->out_count && !error; o++)
-        error = fill(r->out[o], &s->out[o], &r->x->block->out_layouts[o]) ? NULL : mf_error_out_of_memory();
-    r->future.error = error;
-    for (int o = 0; o < r->out_count; o++) /* now: who waits for them may ask whether they are his alone */
-        mf_drop(r->out[o]);
-    atomic_fetch_sub(&bytes_in_flight, r->bytes);
-    if (r->comm)
-        atomic_fetch_sub(&r->comm->runs, 1);
-    mf_tasks_lock();
-    callback *list = r->callbacks;
-    r->callbacks = NULL;
-    r->state = NULL;
-    atomic_fetch_sub(&runs_in_flight, 1);
-    atomic_store_explicit(&r->future.state, error ? 2 : 1, memory_order_release);
-    mf_tasks_unlock(true);
-    for (callback *c = list, *next; c; c = next) {
-        next = c->next;
-        c->fn(c->context);
-        mf_free(c);
-    }
-    give_run_state(r->x, s);
-    mf_drop(r);
-}
-
-void mf_run_state_over(mf_run_state *s)
-{
-    if (s->run)
-        finish_run(s->run);
-}
-
-/* All inputs are there, or one has failed. */
-static void start_run(mf_run *r)
-{
-    mf_run_state *s = r->state;
-    if (!atomic_load(&s->failed) && begin(r->x, s))
-        return;
-    if (!s->error)
-        mf_run_state_fail(s, mf_error_out_of_memory());
-    finish_run(r);
-}
-
-static void input_came(void *context)
-{
-    input_wait *w = context;
-    mf_run *r = w->run;
-    mf_future *f = w->array->future;
-    bool failed = atomic_load_explicit(&f->state, memory_order_acquire) == 2;
-    bool bound = !failed && bind(r->x, r->state, w->index, w->array, is_donated(r->x, w->index));
-    if (!bound)
-        mf_run_state_fail(r->state, failed ? mf_retain(f->error) : mf_error_out_of_memory());
-    if (!bound && !is_donated(r->x, w->index))
-        mf_array_end_read(w->array);
-    mf_drop(w->array);
-    w->array = NULL;
-    if (atomic_fetch_sub(&r->pending, 1) == 1)
-        start_run(r);
-}
-
-static mf_run *new_run(cpu_executable *x, mf_run_state *s, mf_array *const *in, int pending)
-{
-    mf_run *r = mf_object_new(&run_class, sizeof *r);
-    if (!r)
-        return NULL;
-    r->x = mf_retain(x);
-    r->out_count = x->base.program->out_count;
-    r->out = mf_alloc(((size_t)r->out_count + 1) * sizeof(mf_array *));
-    r->waits = mf_calloc((size_t)pending + 1, sizeof *r->waits);
-    r->callbacks_end = &r->callbacks;
-    r->future.wait = run_wait;
-    r->future.then = run_then;
-    if (!r->out || !r->waits || !make_arrays(x, in, &r->future, r->out)) {
-        mf_drop(r);
-        return NULL;
-    }
-    for (int o = 0; o < r->out_count; o++)
-        r->bytes += x->base.program->out[o]->type->bytes;
-    r->state = s;
-    s->run = r;
-    s->shared = true;
-    r->comm = mf_comm_current();
-    s->comm = x->plan->spread ? r->comm : NULL;
-    s->call = s->comm ? mf_comm_begin(s->comm, x->processes, x->base.function, mf_entry_place()) : 0;
-    atomic_init(&r->pending, pending + 1);
-    return r;
-}
-
-/* ------------------------------------------------------------------ holding back */
-
-/* Where threads stand for processes, one that is held back may be what the runs of another wait for. */
-static bool room(void *comm)
-{
-    int runs = atomic_load(comm ? &((mf_comm *)comm)->runs : &runs_in_flight);
-    return runs < MOST_RUNS && (!runs || atomic_load(&bytes_in_flight) < MOST_BYTES);
-}
-
-static bool nothing_runs(void *unused)
-{
-    (void)unused;
-    return atomic_load(&runs_in_flight) == 0;
-}
-
-static void drain(void) { mf_tasks_help(NULL, nothing_runs, NULL); }
-
-/* attend: a small run whose inputs are there, and beside which nothing runs, is this thread's as long as it goes on without a pause. */
-static void enqueue(mf_run *r, mf_array *const *in, mf_array **out, bool attend)
-{
-    const cpu_executable *x = r->x;
-    if (!mf_tasks_is_worker() && !mf_cells_taken_here() && !room(r->comm))
-        mf_tasks_help(NULL, room, r->comm);
-    atomic_store(&mf_drain_hook, drain);
-    atomic_fetch_add(&runs_in_flight, 1);
-    if (r->comm)
-        atomic_fetch_add(&r->comm->runs, 1);
-    atomic_fetch_add(&bytes_in_flight, r->bytes);
-    for (int o = 0; o < r->out_count; o++)
-        out[o] = mf_retain(r->out[o]);
-    int count = 0;
-    for (int i = 0; i < x->base.program->in_count; i++)
-        if (!r->state->in[i].data)
-            r->waits[count++] = (input_wait){ r, i, mf_retain(in[i]) };
-    for (int w = 0; w < count; w++) {
-        mf_future *f = r->waits[w].array->future;
-        f->then(f, input_came, &r->waits[w]);
-    }
-    mf_run_state *s = r->state;
-    attend = attend && atomic_load(&r->pending) == 1 && atomic_load(&runs_in_flight) == 1;
-    if (attend) {
-        mf_retain(r);
-        mf_tasks_keep(s);
-    }
-    if (atomic_fetch_sub(&r->pending, 1) == 1)
-        start_run(r);
-    if (attend) {
-        mf_tasks_attend(s, run_over, r);
-        mf_drop(r);
-    }
-}
-
 /* Where there is no thread that would begin the run later: waits for the inputs that are to come. */
-static mf_error_object *bind_pending(cpu_executable *x, mf_run_state *s, mf_array *const *in, const bool *moved)
+static mf_error_object *bind_pending(mf_cpu_executable *x, mf_run_state *s, mf_array *const *in, const bool *moved)
 {
     for (int i = 0; i < x->base.program->in_count; i++) {
         mf_future *f = s->in[i].data ? NULL : in[i]->future;
@@ -634,14 +396,14 @@ static mf_error_object *bind_pending(cpu_executable *x, mf_run_state *s, mf_arra
         f->wait(f);
         if (atomic_load_explicit(&f->state, memory_order_acquire) == 2)
             return mf_retain(f->error);
-        if (!bind(x, s, i, in[i], is_given(x, moved, i)))
+        if (!mf_cpu_bind(x, s, i, in[i], is_given(x, moved, i)))
             return mf_error_out_of_memory();
     }
     return NULL;
 }
 
 /* s is the call's; *out are its results, or those that the run will fill. */
-static mf_error_object *run_on(cpu_executable *x, mf_run_state *s, mf_array *const *in, const bool *moved, mf_array **out)
+static mf_error_object *run_on(mf_cpu_executable *x, mf_run_state *s, mf_array *const *in, const bool *moved, mf_array **out)
 {
     int pending = 0;
     mf_error_object *error = bind_ready(x, s, in, moved, &pending);
@@ -658,22 +420,22 @@ static mf_error_object *run_on(cpu_executable *x, mf_run_state *s, mf_array *con
         error = mf_error_new(MF_ERROR_MEMORY, "a map that spans processes needs a thread, which the system refuses");
     } else if (here) {
         error = run_inline(x, s, in, out);
-        give_run_state(x, s);
+        mf_cpu_give_run_state(x, s);
         return error;
     }
-    mf_run *r = error ? NULL : new_run(x, s, in, pending);
+    mf_run *r = error ? NULL : mf_run_new(x, s, in, pending);
     if (r) {
-        enqueue(r, in, out, small && !mf_tasks_is_worker());
+        mf_run_enqueue(r, in, out, small && !mf_tasks_is_worker());
         return NULL;
     }
     end_reads(x, s, in, moved, x->base.program->in_count);
     take_back(x, s, in, moved, x->base.program->in_count);
-    give_run_state(x, s);
+    mf_cpu_give_run_state(x, s);
     return error ? error : mf_error_out_of_memory();
 }
 
 /* Of a map that spans processes the others hear why it did not begin. */
-static mf_error_object *missed(const cpu_executable *x, mf_error_object *error)
+static mf_error_object *missed(const mf_cpu_executable *x, mf_error_object *error)
 {
     if (error && x->plan->spread)
         mf_comm_miss(x->processes, error);
@@ -683,7 +445,7 @@ static mf_error_object *missed(const cpu_executable *x, mf_error_object *error)
 static mf_error_object *execute(mf_executable *base, mf_array *const *in, const bool *moved, mf_array **out)
 {
     MF_PARENT_ONLY(mf_retain(&mf_error_fork_object));
-    cpu_executable *x = (cpu_executable *)base;
+    mf_cpu_executable *x = (mf_cpu_executable *)base;
     if (base->donated)
         atomic_store_explicit(&x->called_at, mf_entry_place(), memory_order_relaxed);
     mf_error_object *error = begin_inputs(x, in, moved);
@@ -701,12 +463,12 @@ static mf_error_object *execute(mf_executable *base, mf_array *const *in, const 
 
 static int64_t temporary_bytes(const mf_executable *base)
 {
-    return mf_plan_temporary_bytes(((const cpu_executable *)base)->plan, mf_worker_count());
+    return mf_plan_temporary_bytes(((const mf_cpu_executable *)base)->plan, mf_worker_count());
 }
 
 static void describe(mf_text *t, const mf_executable *base)
 {
-    const cpu_executable *x = (const cpu_executable *)base;
+    const mf_cpu_executable *x = (const mf_cpu_executable *)base;
     mf_text_add(t, "backend %s\n", x->compiler->name);
     mf_plan_print(t, x->plan);
     mf_text_add(t, "%lld bytes of temporaries a worker\n", (long long)x->plan->scratch_bytes);

@@ -231,7 +231,7 @@ void mf_scratch_done(void);     /* what is large goes back to the allocator, for
 void **mf_pointers(int count);  /* valid until the thread's next call; NULL when out of memory */
 void mf_scratch_end(void);      /* the thread's, all of it */
 
-/* ---- executable.c */
+/* ---- run_future.c */
 void mf_run_state_over(mf_run_state *s); /* active has reached zero: finishes the run; nobody else touches its state */
 
 #endif
