@@ -203,3 +203,15 @@ mf_variable *e_dot_general(mf_builder *b, mf_variable *x, mf_variable *y, const 
     mf_dot_params p = { lhs_contract, rhs_contract, lhs_batch, rhs_batch, MF_DTYPE_DEFAULT };
     return mf_emit(b, &mf_op_dot_general, &p, 2, x, y);
 }
+
+void e_jvp_bilinear(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out, mf_variable **tout)
+{
+    mf_copy_eqn(b, e, in, out);
+    tout[0] = NULL;
+    if (tin[0])
+        tout[0] = mf_emit(b, e->op, e->params, 2, tin[0], in[1]);
+    if (tin[1]) {
+        mf_variable *t = mf_emit(b, e->op, e->params, 2, in[0], tin[1]);
+        tout[0] = tout[0] ? e_add(b, tout[0], t) : t;
+    }
+}

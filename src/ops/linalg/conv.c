@@ -73,18 +73,6 @@ static mf_error_object *conv_type(mf_type_context *c)
 }
 
 /* ---- derivatives */
-static void conv_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out, mf_variable **tout)
-{
-    mf_copy_eqn(b, e, in, out);
-    tout[0] = NULL;
-    if (tin[0])
-        tout[0] = mf_emit(b, e->op, e->params, 2, tin[0], in[1]);
-    if (tin[1]) {
-        mf_variable *t = mf_emit(b, e->op, e->params, 2, in[0], tin[1]);
-        tout[0] = tout[0] ? e_add(b, tout[0], t) : t;
-    }
-}
-
 /* Dimension `from` joins dimension `into` (a position after from is taken out) as its outer part. */
 static mf_variable *join(mf_builder *b, mf_variable *x, int from, int into)
 {
@@ -501,7 +489,7 @@ const mf_op mf_op_conv_general_dilated = {
     .params = conv_params,
     .params_size = sizeof(mf_conv_params),
     .type_rule = conv_type,
-    .jvp = conv_jvp,
+    .jvp = e_jvp_bilinear,
     .transpose = conv_transpose,
     .partial_eval = mf_partial_eval_all_or_nothing,
     .dce = mf_dce_whole,

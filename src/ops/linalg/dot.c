@@ -91,18 +91,6 @@ static mf_error_object *dot_type(mf_type_context *c)
 }
 
 /* ---- derivatives */
-static void dot_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out, mf_variable **tout)
-{
-    mf_copy_eqn(b, e, in, out);
-    tout[0] = NULL;
-    if (tin[0])
-        tout[0] = mf_emit(b, e->op, e->params, 2, tin[0], in[1]);
-    if (tin[1]) {
-        mf_variable *t = mf_emit(b, e->op, e->params, 2, in[0], tin[1]);
-        tout[0] = tout[0] ? e_add(b, tout[0], t) : t;
-    }
-}
-
 /* The positions in `ct` of the other operand's free dimensions: behind the batch and, for lhs, behind lhs' own free ones. */
 static mf_variable *cotangent_of(mf_builder *b, mf_variable *ct, const mf_type *x, mf_variable *y, const mf_intlist *x_contract,
                                  const mf_intlist *y_contract, const mf_intlist *x_batch, const mf_intlist *y_batch, bool is_lhs)
@@ -338,7 +326,7 @@ const mf_op mf_op_dot_general = {
     .params = dot_params,
     .params_size = sizeof(mf_dot_params),
     .type_rule = dot_type,
-    .jvp = dot_jvp,
+    .jvp = e_jvp_bilinear,
     .transpose = dot_transpose,
     .partial_eval = mf_partial_eval_all_or_nothing,
     .dce = mf_dce_whole,
