@@ -269,15 +269,20 @@ static mf_object *module_of_function(const mf_object *o)
     return f->kind == &module_function_class ? ((const module_options *)f->options)->module : NULL;
 }
 
-mf_function mf_fn_module(mf_module handle)
+static mf_function function_of(mf_module handle, const mf_function_class *kind)
 {
-    MF_ENTER((mf_function){ MF_FORK_HANDLE });
     mf_error_object *e = NULL;
     mf_module_object *m = mf_module_of(handle, &e);
     if (!m)
         return (mf_function){ mf_handle_new(e) };
     module_options o = { mf_retain(m) };
-    return mf_function_make(&module_function_class, NULL, &o, sizeof o);
+    return mf_function_make(kind, NULL, &o, sizeof o);
+}
+
+mf_function mf_fn_module(mf_module handle)
+{
+    MF_ENTER((mf_function){ MF_FORK_HANDLE });
+    return function_of(handle, &module_function_class);
 }
 
 /* ---- values in and out */
@@ -429,10 +434,5 @@ static const mf_function_class pure_class = { .name = "pure",
 mf_function mf_module_pure(mf_module handle)
 {
     MF_ENTER((mf_function){ MF_FORK_HANDLE });
-    mf_error_object *e = NULL;
-    mf_module_object *m = mf_module_of(handle, &e);
-    if (!m)
-        return (mf_function){ mf_handle_new(e) };
-    module_options o = { mf_retain(m) };
-    return mf_function_make(&pure_class, NULL, &o, sizeof o);
+    return function_of(handle, &pure_class);
 }
