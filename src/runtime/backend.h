@@ -15,10 +15,10 @@ typedef struct mf_executable mf_executable;
 typedef struct mf_load_request {
     const mf_client *client;
     const mf_program *program; /* optimised, of no free axis names */
-    const char *function;      /* interned: that it is of; NULL: unknown */
-    const char *compiler;      /* which of the client's own compilers: "native", "reference" of the CPU's; NULL: its default */
+    const char *function;      /* interned: the name of the function that it was traced from; NULL: unknown */
+    const char *compiler;      /* which of the client's compilers: of the CPU's "native" or "reference"; NULL: its default */
     const bool *donated;       /* by input: its memory may be reused; NULL: none */
-    mf_array *const *in;       /* it will run on arrays that lie as these; NULL: on any */
+    mf_array *const *in;       /* it will run on arrays that lie as these do; NULL: on any */
 } mf_load_request;
 
 /* Backends embed it at the front of their own. */
@@ -26,22 +26,23 @@ struct mf_executable {
     mf_object object;
     const mf_client *client;
     const struct mf_backend *backend; /* the client's */
-    const mf_client *named;           /* the client, where the program's maps name it; else NULL */
+    const mf_client *named;           /* the client, where the program's maps name it by their backend or devices; else NULL */
     mf_program *program;              /* retained */
     bool *donated;                    /* by input; NULL: none */
-    bool may_fail;                    /* other than for want of memory */
-    bool supposes;                    /* how its arrays lie: not all fit */
-    bool shares_places; /* many lines run it, a function of the library or an op: its equations are at the place of each run */
+    bool may_fail;                    /* for other reasons than memory */
+    bool supposes;                    /* it was compiled for arrays that lie in one way: not all fit (mf_backend.fits) */
+    bool shares_places; /* a function of the library, or an op, which many lines run: errors and profiles name the line of each run */
     _Atomic(mf_executable *) next;
     const char *function;     /* interned; NULL: unknown */
-    const char **input_words; /* by input, of donated ones; NULL: unknown */
+    const char **input_words; /* by input, how a message calls the donated ones (mf_executable_name_input); NULL: unknown */
 };
 bool mf_executable_init(mf_executable *x, const mf_load_request *load); /* false: memory is out, and x can be dropped */
 void mf_executable_end(mf_executable *x);                               /* what init and the list hold; for the backend's destroy */
 
 typedef struct mf_backend {
     mf_error_object *(*load)(const mf_load_request *load, mf_executable **x);
-    /* Of an executable that supposes something: whether these arrays lie so, sharded and held once. in NULL: whether it is for any arrays. */
+    /* Of an executable that supposes something: whether these arrays are sharded, and held once, as it supposes. in NULL: whether it is for
+     * any arrays. */
     bool (*fits)(const mf_executable *x, mf_array *const *in);
     /* As mf_executable_run. */
     mf_error_object *(*execute)(mf_executable *x, mf_array *const *in, const bool *moved, mf_array **out);

@@ -10,10 +10,10 @@
 int mf_device_total(const mf_client *client);   /* of all processes; their ids are 0 .. total-1 */
 const mf_client *mf_device_client(mf_device d); /* NULL when d is no device */
 mf_device mf_device_of(const mf_client *client, int id);
-/* Whom a name that a user gives as a backend means: a client by its platform, or the CPU's by one of its compilers, or one that only now is
- * opened. NULL: nobody; with *error where opening it failed. */
+/* The client that a user means by the name of a backend: the name is its platform, or that of one of the CPU's compilers; a plugin is opened
+ * when its name is first used. NULL: there is none; with *error where opening it failed. */
 const mf_client *mf_client_named(const char *name, mf_error_object **error);
-/* Opens the client of that name, if the environment tells of one. NULL and *error likewise. wire.c. */
+/* Opens the plugin of that name, if the environment tells where it is. NULL and *error likewise. Set by wire.c. */
 extern const mf_client *(*const mf_client_open)(const char *name, mf_error_object **error);
 /* "x, y": the names that may be given. */
 void mf_client_names(mf_text *t);
@@ -23,7 +23,7 @@ int mf_cpu_device_count(const mf_client *c); /* of all processes */
 int mf_own_cpu_device_count(void);           /* MF_NUM_CPU_DEVICES, a call before first use, or the usable cores */
 mf_error_object *mf_device_set_total(int n); /* error once devices were used, or n < 1 */
 int mf_bound_core_count(void);               /* cores that this process may run on */
-int mf_machine_share(void);                  /* the machine's cores by the launcher's processes on it */
+int mf_machine_share(void);                  /* the machine's cores divided by the launcher's processes on it */
 int mf_core_count(void);                     /* that this process is to use */
 int mf_worker_count(void);                   /* MF_NUM_THREADS, or as many as cores */
 

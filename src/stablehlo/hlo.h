@@ -24,16 +24,17 @@ struct mf_hlo {
 };
 
 void hlo_type(mf_hlo *h, const mf_type *type);
-const mf_type *hlo_sound(mf_hlo *h, const mf_type *type); /* for NULL fails and gives another, so that rules may look at it */
+const mf_type *hlo_sound(mf_hlo *h, const mf_type *type); /* type; for NULL, fails and gives another, so that a rule need not look */
 void hlo_type_dims(mf_hlo *h, const mf_type *type, const char *element); /* ... with another element, "x" in front of it */
 void hlo_name(mf_hlo *h, mf_hlo_value v);
 void hlo_indent(mf_hlo *h);
 void hlo_begin_findings(mf_hlo *h);
 
 /* ---- parts (hlo_parts.c) */
-/* How often p uses the variable, its outputs included; *by: an equation that does, *operand: as which. */
+/* How often p uses the variable, as an operand or an output; *by: one of the equations that do, *operand: as which of its operands. */
 int hlo_uses(const mf_program *p, const mf_variable *v, const mf_eqn **by, int *operand);
-/* The value of `of`, which a map made, down to this replica's part of that type along this map's axis and those of maps inside. */
+/* v is the value of `of`, a result of a map: cut down to this replica's part, of type `part`, along that map's axis and the axes of maps
+ * inside it. */
 mf_hlo_value hlo_cut(mf_hlo *h, mf_hlo_value v, const mf_variable *of, const mf_type *part);
 
 #endif

@@ -23,24 +23,25 @@ typedef struct pjrt_client {
     int *ids;             /* the plugin's, by ours */
     int device_count;
     char *path;            /* of its shared object */
-    struct mf_comm *nodes; /* of which this process is one, to the plugin; NULL: it is alone */
+    struct mf_comm *nodes; /* the processes that the plugin knows as its nodes; NULL: this one is alone */
     bool is_cpu;           /* XLA's own CPU plugin: its platform is "cpu" */
     bool stacks;           /* small maps are one program, over the rows of all of their devices (pjrt_stack.c) */
-    bool calls_host;       /* its programs may (pjrt_host.c) */
-    pthread_mutex_t calls; /* of calls over several devices, one begins at a time */
+    bool calls_host;       /* its programs can call the host (pjrt_host.c) */
+    pthread_mutex_t calls; /* held while a call over several devices begins, so that one begins at a time */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    int in_flight[2]; /* calls: whose devices do not meet, and that do */
+    int in_flight[2]; /* calls under way: of programs without collectives, and with some */
 } pjrt_client;
 static inline pjrt_client *pjrt_client_of(const mf_client *c) { return (pjrt_client *)(uintptr_t)c; }
 
-/* Calls a function. NULL, or an error of its words, "name: function: words", at the place (NULL: where the user's call is). */
+/* Calls a function of the API. NULL, or an error with the plugin's words, "name: function: words", at the place (NULL: where the user's call
+ * is). */
 mf_error_object *pjrt_call(const pjrt_client *c, int function, const void *place, void *arguments);
 #define PJRT_HEAD(type)    \
     {                      \
         sizeof(type), NULL \
     }
-/* Of an object, NULL allowed, by one of the functions that destroy; their errors are nobody's. */
+/* Destroys an object, NULL allowed, by this function of the API; an error of it is ignored. */
 void pjrt_destroy(const pjrt_client *c, int function, void *object);
 mf_error_object *pjrt_await(const pjrt_client *c, void *event, const void *place); /* and destroys it; NULL: none */
 /* An error that the plugin gave, which is destroyed. */
@@ -116,13 +117,13 @@ typedef struct pjrt_executable {
     int map_size;                        /* of the map; 1 without */
     mf_program *stacked;                 /* the map over all rows at once, as one replica on the first device; NULL: it is not run so */
     pjrt_findings *findings;             /* NULL: it finds out nothing */
-    const mf_type **in;                  /* of each replica */
+    const mf_type **in;                  /* of each input, the type that a replica takes */
     mf_hlo_part *in_parts, *out_parts;   /* of each input and output, what a device has; a stacked program's replica has all of it */
     bool named;                          /* its maps name the devices */
-    bool meets;                          /* it has collectives: its devices wait for one another */
+    bool meets;                          /* it has collectives, at which its devices wait for one another */
     bool apart;                          /* each of its devices runs a program of one replica */
     _Atomic(const mf_sharding *) *where; /* of each output, where the last call had it */
-    _Atomic(void *) room;                /* of a call that has ended, for the next one */
+    _Atomic(void *) room;                /* working memory of a call that has ended, for the next one */
     int devices[];                       /* by replica, or of a stacked map by index; else of one replica, which runs on any */
 } pjrt_executable;
 

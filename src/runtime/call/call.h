@@ -11,12 +11,12 @@ mf_executable *mf_dispatch_compile(mf_traced *t, const mf_client *client, mf_arr
                                    mf_error_object **error);
 /* Also compiles for arrays that lie as these leaves of a call and what the cells hold now, where all of them are arrays. NULL or an error. */
 mf_error_object *mf_dispatch_compile_like(mf_traced *t, const mf_client *client, mf_object *const *leaves, const bool *donated);
-/* Runs a traced program on the client by one of a list of executables made of it, one of which is the client's for any arrays. first
- * NULL: by its own, on the client that its maps and its operands say. */
+/* Runs a traced program on the client, by the one that fits in a list of executables that were made of it; one of them is the client's for
+ * any arrays. first NULL: by the list of t's own, on the client that its maps and its operands name. */
 mf_value mf_dispatch_executable(mf_traced *t, mf_executable *first, const mf_client *client, mf_object *const *leaves, const bool *donated);
-/* A call of it has failed before its run began: the processes that it would exchange with hear why. */
+/* A call of t failed before its run began: tells the processes that it would have exchanged with. */
 void mf_dispatch_missed(const mf_traced *t, mf_error_object *why);
-/* Whom the program's maps name, or NULL. */
+/* The client that the program's maps name, or NULL. */
 const mf_client *mf_traced_client(mf_traced *t, mf_error_object **error);
 /* NULL, or an error: an array is gone, or is donated and named twice in the call. Views of a donated one may be there: its memory is
  * then not taken. donated: NULL for none. */

@@ -8,7 +8,7 @@
 
 #include <manyfold/transforms.h>
 
-/* The name of a policy and, for those that have some, its names. NULL (nothing is kept) for the zero policy; out of memory too. */
+/* The name of a policy, and the list of names that it is about, if any. NULL (nothing is kept) for the zero policy; out of memory too. */
 const char *mf_policy_name(mf_policy policy, const mf_namelist **names);
 bool mf_policy_known(const char *name);
 /* Whether the policy keeps what e computes. */
