@@ -1,8 +1,9 @@
 /* Where the user called us. A public function notes its return address, which costs nothing; but where the library's own functions are
  * written on the public ones, that address lies inside the library, and a user's `return mf_add(x, y);` leaves no frame of its own. Then
  * the stack is walked. Invariant: only paths that are slow anyway, errors and tracing, ask. */
+#include "base/entry.h"
+
 #include "base/thread/cancel.h"
-#include "base/error.h"
 
 #include <dlfcn.h>
 #include <execinfo.h>

@@ -5,7 +5,7 @@
 #ifndef MF_BASE_HANDLE_H
 #define MF_BASE_HANDLE_H
 
-#include "base/error.h"
+#include "base/entry.h"
 
 /* A handle for o in the innermost scope of this thread; takes over the caller's reference. Out of memory: a handle to the static error. */
 uint64_t mf_handle_new(void *object);

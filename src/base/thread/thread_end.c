@@ -3,7 +3,7 @@
  * Invariant: no key but our own is ever set. */
 #include "base/thread/thread_end.h"
 
-#include "base/error.h"
+#include "base/entry.h"
 
 #include <pthread.h>
 #include <unistd.h>

@@ -2,6 +2,7 @@
  * process is one of several is settled once, at the first use of a device or a map, and what was joined stays where it is, left or not. */
 #include "runtime/comm.h"
 
+#include "base/entry.h"
 #include "base/text/place.h"
 #include "base/text/string.h"
 #include "runtime/device.h"

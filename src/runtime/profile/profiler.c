@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/thread/cancel.h"
-#include "base/error.h"
+#include "base/entry.h"
 #include "base/intern.h"
 #include "base/text/string.h"
 #include "base/thread/thread_end.h"

@@ -1,7 +1,7 @@
 /* Which checks are on: MF_CHECK in the environment, or mf_set_checks, which clears the caches, as programs are made with their checks. */
 #include "trace/checks/check_list.h"
 
-#include "base/error.h"
+#include "base/entry.h"
 
 #include <manyfold/debug.h>
 

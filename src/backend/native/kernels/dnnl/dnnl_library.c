@@ -4,7 +4,7 @@
 #include "dnnl_library.h"
 
 #include "base/alloc.h"
-#include "base/error.h"
+#include "base/entry.h"
 #include "base/guard.h"
 #include "base/text/symbol.h"
 
