@@ -1,6 +1,6 @@
 /* Dtypes: JAX's promotion for every pair (tests/oracle/promotion.txt) and conversion with JAX's edges. */
-#include "array/dtype.h"
-#include "array/type.h"
+#include "array/types/dtype.h"
+#include "array/types/type.h"
 #include "check.h"
 
 static void parse_name(const char *s, mf_dtype *d, bool *weak)

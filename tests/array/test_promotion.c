@@ -1,5 +1,5 @@
 /* Promotion of every pair of dtypes, weak scalars included, against JAX's answers. */
-#include "array/dtype.h"
+#include "array/types/dtype.h"
 #include "check.h"
 
 /* "f32" or a weak "f*", whose dtype is the default of its kind. */

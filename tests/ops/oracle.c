@@ -1,7 +1,7 @@
 /* Reading and comparing known answers. Invariant: an input is exactly the number that stands in the file, whatever its dtype. */
 #include "ops/oracle.h"
 
-#include "array/dtype.h"
+#include "array/types/dtype.h"
 #include "check.h"
 
 enum { LINE = 65536 };

@@ -1,5 +1,5 @@
 /* convert_element_type and bitcast_convert_type.
- * Invariant: array/cast.c is the one place that knows how numbers convert: integers wrap, floats saturate into integers and NaN gives
+ * Invariant: array/types/cast.c is the one place that knows how numbers convert: integers wrap, floats saturate into integers and NaN gives
  * 0, bool is "not zero", f16 and bf16 round to the nearest even. */
 #include "ir/kernel.h"
 #include "ops/elementwise/loops.h"

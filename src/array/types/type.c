@@ -1,5 +1,5 @@
 /* Array types. Invariant: equal types have one address, and rank, size and bytes of every type fit. */
-#include "array/type.h"
+#include "array/types/type.h"
 
 #include "base/intern.h"
 

@@ -1,6 +1,6 @@
 /* The table of dtypes and JAX's promotion. Invariant: everything that is known of a dtype is in its one row here; promotion is the least
  * upper bound in JAX's lattice, whose edges stand below as JAX's documentation draws them, in 32 bits where neither operand has 64. */
-#include "array/dtype.h"
+#include "array/types/dtype.h"
 
 #include <float.h>
 #include <math.h>

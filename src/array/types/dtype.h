@@ -1,6 +1,6 @@
-/* Dtypes: sizes, names, kinds, promotion (JAX's lattice with weak types) and scalar conversion. One table, array/dtype.c. */
-#ifndef MF_ARRAY_DTYPE_H
-#define MF_ARRAY_DTYPE_H
+/* Dtypes: sizes, names, kinds, promotion (JAX's lattice with weak types) and scalar conversion. One table, dtype.c. */
+#ifndef MF_ARRAY_TYPES_DTYPE_H
+#define MF_ARRAY_TYPES_DTYPE_H
 
 #include <manyfold/base.h>
 

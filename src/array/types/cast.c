@@ -1,6 +1,6 @@
 /* Conversion between dtypes, scalars and whole arrays. Invariant: every pair follows JAX: integers wrap, floats saturate into integers,
  * NaN gives 0, anything but zero is true, complex gives its real part, f16 and bf16 round to nearest even (bf16 by way of f32). */
-#include "array/dtype.h"
+#include "array/types/dtype.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* Interned array types: dtype, weak flag, shape. Equal types have one address. Rank is at most MF_RANK inside the library. */
-#ifndef MF_ARRAY_TYPE_H
-#define MF_ARRAY_TYPE_H
+#ifndef MF_ARRAY_TYPES_TYPE_H
+#define MF_ARRAY_TYPES_TYPE_H
 
-#include "array/dtype.h"
+#include "array/types/dtype.h"
 #include "base/text/string.h"
 
 #define MF_RANK 16 /* maps of maps batch a public rank of 8 */
