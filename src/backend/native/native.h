@@ -7,7 +7,7 @@
  *     products/, steps/       equations with a kernel of their own become steps                  step.h
  *     fusion/loop_step.c      a while or scan over rather small values becomes one step          fusion/loop_step.h
  *   buffer_assignment.c     orders the units and places the values
- *     fusion/fused_loop.c     groups become steps
+ *     fusion/fused_loop.c     groups become steps, which tile_loop.c runs at first
  *     fusion/row_fusion.c     steps over the same rows are joined                                fusion/row_fusion.h
  *   llvm/tier_up.c          has machine code made for steps that prove hot                     llvm/tier_up.h; llvm/emit/ writes it
  *   kernels/                C functions on raw pointers, which the first tier runs             kernels/kernels.h

@@ -1,9 +1,8 @@
-/* A finished group as a step: by tile kernels, a block of at most MF_TILE elements at a time that stays in the nearest cache, until
- * llvm/tier_up.c has a compiled loop nest for it, where that pays.
- * Invariant: within a block every load is read before anything is stored that might lie in its place. */
+/* A finished group as a step: by tile kernels (tile_loop.c) until llvm/tier_up.c has a compiled loop nest for it, where that pays.
+ * Invariant: how it is cut into tasks follows from its shape alone. */
+#include "backend/native/fusion/tile_loop.h"
 #include "backend/native/llvm/tier_up.h"
 #include "backend/native/steps/copy_step.h"
-#include "backend/native/kernels/kernels.h"
 
 #include <string.h>
 
@@ -13,33 +12,6 @@ enum { LOOP_WORK = 1 << 16, LOOP_ELEMENTS = 1 << 12, LOOP_LEAST = 1 << 10, TASK_
 
 /* Nanoseconds from which fewer elements are cut too, of a task then, and from which it is worth it to wake somebody. */
 enum { BRIEF_FROM = 30000, BRIEF_TASK = 12000, BRIEF_TO = 100000 };
-
-/* Where a node's block lies while it is computed. */
-typedef enum tile_place { TILE_NONE, TILE_MEMORY, TILE_BUFFER, TILE_RESULT, TILE_SAME } tile_place;
-
-typedef struct tile_node {
-    tile_place place;
-    int buffer;      /* TILE_BUFFER: number; TILE_SAME: the node whose block it is */
-    int out;         /* the step's result that it is stored in, or -1 */
-    mf_tile_fn *run; /* NULL: a load, a constant */
-    int in_count, in[3];
-    bool fixed; /* the same in every block: filled once */
-    int size;   /* of an element */
-} tile_node;
-
-typedef struct group_step {
-    mf_native_step step;
-    mf_group_plan plan;
-    mf_group group; /* the nodes that are needed, in the arena */
-    tile_node *tiles;
-    int64_t tile;                    /* elements in a block */
-    size_t buffer_bytes, task_bytes; /* of scratch: a buffer, a task's */
-    int64_t tasks, elements_a_task;  /* by tiles */
-    bool soon;                       /* it is sure to have a loop before long */
-    int64_t rows, rows_a_task;       /* by loops */
-    double loop_cost;
-    void (*parallel)(int64_t count, void (*fn)(void *context, int64_t index), void *context);
-} group_step;
 
 /* ------------------------------------------------------------------ the plan: what is needed, and how loads walk */
 
@@ -85,8 +57,6 @@ static void keep_needed(mf_build *b, const mf_group *g, mf_group *kept)
     }
 }
 
-static bool walks(const mf_node *x) { return x->kind == MF_NODE_LOAD || x->kind == MF_NODE_IOTA; }
-
 /* Neighbouring factors that every load walks as one. */
 static void join_factors(mf_group_plan *plan)
 {
@@ -94,7 +64,7 @@ static void join_factors(mf_group_plan *plan)
     for (int d = plan->rank - 1; d > 0; d--) {
         bool one = true;
         for (int i = 0; i < g->count && one; i++)
-            one = !walks(&g->nodes[i]) || plan->loads[i].strides[d - 1] == plan->loads[i].strides[d] * plan->dims[d];
+            one = !mf_node_walks(&g->nodes[i]) || plan->loads[i].strides[d - 1] == plan->loads[i].strides[d] * plan->dims[d];
         if (!one)
             continue;
         plan->dims[d - 1] *= plan->dims[d];
@@ -131,7 +101,7 @@ static int slot_of(int *list, int *count, int var)
     return (*count)++;
 }
 
-static void make_plan(mf_build *b, group_step *s)
+static void make_plan(mf_build *b, mf_fused_loop *s)
 {
     const mf_group *g = &s->group;
     mf_group_plan *plan = &s->plan;
@@ -148,111 +118,12 @@ static void make_plan(mf_build *b, group_step *s)
         plan->out_slot[i] = x->out_var < 0 ? -1 : slot_of(s->step.out, &s->step.out_count, x->out_var);
         plan->loads[i].slot = x->kind == MF_NODE_LOAD ? slot_of(s->step.in, &s->step.in_count, x->var) : -1;
         plan->loads[i].offset = x->layout.offset;
-        if (walks(x))
+        if (mf_node_walks(x))
             mf_layout_strides(&x->layout, &g->factors, plan->loads[i].strides);
     }
     join_factors(plan);
     for (int i = 0; i < g->count; i++)
         classify(plan, &plan->loads[i]);
-}
-
-/* ------------------------------------------------------------------ tiles: compilation */
-
-static int last_reader(const mf_group *g, int node)
-{
-    int last = node;
-    for (int i = node + 1; i < g->count; i++)
-        for (int k = 0; k < g->nodes[i].in_count; k++)
-            if (g->nodes[i].in[k] == node)
-                last = i;
-    return last;
-}
-
-/* No node after this one reads memory in which its result might lie. */
-static bool may_store_early(const group_step *s, int node)
-{
-    const mf_group *g = &s->group;
-    for (int i = node + 1; i < g->count; i++) {
-        if (g->nodes[i].kind == MF_NODE_LOAD)
-            return false;
-        for (int k = 0; k < g->nodes[i].in_count; k++) {
-            const tile_node *t = &s->tiles[g->nodes[i].in[k]];
-            while (t->place == TILE_SAME)
-                t = &s->tiles[t->buffer];
-            if (t->place == TILE_MEMORY)
-                return false;
-        }
-    }
-    return true;
-}
-
-static mf_tile_fn *tile_of(const mf_group *g, const mf_node *x)
-{
-    if (x->kind == MF_NODE_SELECT)
-        return mf_tile_lookup("select_n", x->dtype, x->dtype);
-    if (x->kind == MF_NODE_CONVERT)
-        return mf_tile_lookup("convert_element_type", g->nodes[x->in[0]].dtype, x->dtype);
-    return x->kind == MF_NODE_CALL ? mf_tile_lookup(x->name, g->nodes[x->in[0]].dtype, x->dtype) : NULL;
-}
-
-typedef struct buffers {
-    int count;
-    int *free_after; /* by buffer: the node after which it is free again */
-} buffers;
-
-static int take_buffer(const group_step *s, buffers *f, int node, bool for_ever)
-{
-    int last = for_ever ? s->group.count : last_reader(&s->group, node), i = 0;
-    for (int k = node; k < s->group.count; k++) /* a bitcast reads its operand as long as it lives itself */
-        if (s->group.nodes[k].kind == MF_NODE_BITCAST && s->group.nodes[k].in[0] == node && last_reader(&s->group, k) > last)
-            last = s->group.count;
-    if (s->plan.out_slot[node] >= 0)
-        last = s->group.count; /* copied at the end of the block */
-    while (i < f->count &&
-           (for_ever || f->free_after[i] >= node)) /* what is filled once may not lie where the next block's first nodes write */
-        i++;
-    f->count += i == f->count;
-    f->free_after[i] = last;
-    return i;
-}
-
-/* Whether the bits of this node are a result, by themselves or under another type. */
-static bool is_result(const group_step *s, int node)
-{
-    bool result = s->plan.out_slot[node] >= 0;
-    for (int i = node + 1; i < s->group.count && !result; i++)
-        result = s->group.nodes[i].kind == MF_NODE_BITCAST && s->group.nodes[i].in[0] == node && is_result(s, i);
-    return result;
-}
-
-static void place_tile(group_step *s, buffers *f, int i)
-{
-    const mf_node *x = &s->group.nodes[i];
-    tile_node *t = &s->tiles[i];
-    const mf_load *l = &s->plan.loads[i];
-    *t = (tile_node){ .out = s->plan.out_slot[i], .run = tile_of(&s->group, x), .in_count = x->in_count, .size = mf_dtype_size(x->dtype) };
-    memcpy(t->in, x->in, sizeof t->in);
-    t->fixed = x->kind == MF_NODE_CONSTANT || (walks(x) && l->splat);
-    /* What a block copies out at its end must be safe from results that are written over what was loaded. */
-    if (x->kind == MF_NODE_LOAD && l->flat && !t->fixed && !is_result(s, i)) {
-        t->place = TILE_MEMORY;
-    } else if (x->kind == MF_NODE_BITCAST) {
-        t->place = TILE_SAME;
-        t->buffer = x->in[0];
-    } else if (t->out >= 0 && t->run && may_store_early(s, i)) {
-        t->place = TILE_RESULT;
-    } else {
-        t->place = TILE_BUFFER;
-        t->buffer = take_buffer(s, f, i, t->fixed);
-    }
-}
-
-static bool is_flat(const group_step *s)
-{
-    for (int i = 0; i < s->group.count; i++)
-        if (walks(&s->group.nodes[i]) && (!s->plan.loads[i].flat || s->plan.loads[i].slot < 0 || s->plan.loads[i].offset))
-            return false;
-    return true;
 }
 
 /* ------------------------------------------------------------------ tasks */
@@ -273,204 +144,26 @@ static double loop_cost(const mf_group_plan *plan)
 }
 
 /* Elements of a task; of a long run it is `piece`. */
-static int64_t task_of(const group_step *s, int64_t piece)
+static int64_t task_of(const mf_fused_loop *s, int64_t piece)
 {
     if (s->plan.n >= TASKS_FROM)
         return piece;
     return s->loop_cost < BRIEF_FROM ? s->plan.n : (int64_t)((double)s->plan.n * BRIEF_TASK / s->loop_cost) / MF_TILE * MF_TILE + MF_TILE;
 }
 
-static bool make_tiles(mf_build *b, group_step *s)
+static void cut_tasks(mf_fused_loop *s)
 {
-    buffers f = { 0, mf_build_get(b, (size_t)s->group.count, sizeof(int)) };
-    s->tiles = mf_build_get(b, (size_t)s->group.count, sizeof *s->tiles);
-    if (b->error)
-        return false;
-    size_t largest = 1;
-    for (int i = 0; i < s->group.count; i++) {
-        size_t size = (size_t)mf_dtype_size(s->group.nodes[i].dtype);
-        largest = size > largest ? size : largest;
-        place_tile(s, &f, i);
-    }
-    s->step.flat = is_flat(s);
-    s->tile = s->plan.n < MF_TILE && !s->step.flat ? s->plan.n : MF_TILE;
-    s->buffer_bytes = ((size_t)s->tile * largest + 63) / 64 * 64;
-    s->task_bytes = (s->buffer_bytes * (size_t)f.count + sizeof(void *) * (size_t)s->group.count + 63) / 64 * 64;
     s->loop_cost = s->plan.n < LOOP_ELEMENTS ? 0 : loop_cost(&s->plan);
     s->elements_a_task = task_of(s, (s->plan.n / MOST_TASKS + MF_TILE - 1) / MF_TILE * MF_TILE);
     s->parallel = s->plan.n < TASKS_FROM && s->loop_cost < BRIEF_TO ? mf_parallel_for_brief : mf_parallel_for;
     s->tasks = (s->plan.n + s->elements_a_task - 1) / s->elements_a_task;
     s->step.scratch_bytes = s->task_bytes * (size_t)s->tasks;
-    return true;
-}
-
-/* ------------------------------------------------------------------ tiles: running */
-
-#define FILL(type)                           \
-    do {                                     \
-        type x_, *o_ = (type *)out;          \
-        memcpy(&x_, element, sizeof x_);     \
-        for (int64_t i_ = 0; i_ < n; i_++)   \
-            memcpy(o_ + i_, &x_, sizeof x_); \
-    } while (0)
-
-static void fill(void *out, const void *element, int size, int64_t n)
-{
-    switch (size) {
-    case 1: memset(out, *(const unsigned char *)element, (size_t)n); break;
-    case 2: FILL(uint16_t); break;
-    case 4: FILL(uint32_t); break;
-    case 8: FILL(uint64_t); break;
-    default:
-        for (int64_t i = 0; i < n; i++)
-            memcpy((char *)out + i * size, element, (size_t)size);
-    }
-}
-
-#define GATHER(type)                \
-    for (int64_t i = 0; i < n; i++) \
-    memcpy((type *)out + i, (const type *)from + i * stride, sizeof(type))
-
-static void gather(void *out, const void *from, int size, int64_t stride, int64_t n)
-{
-    if (stride == 1) {
-        memcpy(out, from, (size_t)(n * size));
-        return;
-    }
-    if (stride == 0) {
-        fill(out, from, size, n);
-        return;
-    }
-    switch (size) {
-    case 1: GATHER(uint8_t); break;
-    case 2: GATHER(uint16_t); break;
-    case 4: GATHER(uint32_t); break;
-    case 8: GATHER(uint64_t); break;
-    default:
-        for (int64_t i = 0; i < n; i++)
-            memcpy((char *)out + i * size, (const char *)from + i * stride * size, (size_t)size);
-    }
-}
-
-static void count_up(void *out, mf_dtype dtype, int64_t first, int64_t stride, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++, first += stride) {
-        switch (dtype) {
-        case MF_F32: ((float *)out)[i] = (float)first; break;
-        case MF_I64: ((int64_t *)out)[i] = first; break;
-        default: ((uint32_t *)out)[i] = (uint32_t)first; break;
-        }
-    }
-}
-
-/* Elements [at, at + n) of a load that walks in its own way. */
-static void walk(const mf_group_plan *plan, int node, const void *memory, char *out, int64_t at, int64_t n)
-{
-    const mf_load *l = &plan->loads[node];
-    mf_dtype dtype = plan->group->nodes[node].dtype;
-    int size = mf_dtype_size(dtype), inner = plan->rank - 1;
-    int64_t index[MF_FACTORS], place = l->offset, rest = at;
-    for (int d = inner; d >= 0; d--) {
-        index[d] = rest % plan->dims[d];
-        rest /= plan->dims[d];
-        place += index[d] * l->strides[d];
-    }
-    while (n > 0) {
-        int64_t run = plan->dims[inner] - index[inner] < n ? plan->dims[inner] - index[inner] : n;
-        if (memory)
-            gather(out, (const char *)memory + place * size, size, l->strides[inner], run);
-        else
-            count_up(out, dtype, place, l->strides[inner], run);
-        out += run * size;
-        n -= run;
-        index[inner] += run;
-        place += run * l->strides[inner];
-        for (int d = inner; d > 0 && index[d] == plan->dims[d]; d--) {
-            place += l->strides[d - 1] - index[d] * l->strides[d];
-            index[d] = 0;
-            index[d - 1]++;
-        }
-    }
-}
-
-static void load_tile(const group_step *s, int i, void *const *values, char *out, int64_t at, int64_t n)
-{
-    const mf_node *x = &s->group.nodes[i];
-    const mf_load *l = &s->plan.loads[i];
-    const char *memory = l->slot >= 0 ? mf_step_in(&s->step, values, l->slot) : NULL;
-    if (x->kind == MF_NODE_CONSTANT)
-        fill(out, &x->bits, mf_dtype_size(x->dtype), n);
-    else if (l->splat && memory)
-        fill(out, memory + l->offset * mf_dtype_size(x->dtype), mf_dtype_size(x->dtype), n);
-    else if (l->splat)
-        count_up(out, x->dtype, l->offset, 0, n);
-    else if (l->flat && memory)
-        memcpy(out, memory + (l->offset + at) * mf_dtype_size(x->dtype), (size_t)n * (size_t)mf_dtype_size(x->dtype));
-    else
-        walk(&s->plan, i, memory, out, at, n);
-}
-
-static void run_tile(const group_step *s, void *const *values, void **blocks, char *buffers, int64_t at, int64_t n, bool first)
-{
-    for (int i = 0; i < s->group.count; i++) {
-        const tile_node *t = &s->tiles[i];
-        int64_t size = t->size;
-        switch (t->place) {
-        case TILE_MEMORY: blocks[i] = (char *)values[s->step.in[s->plan.loads[i].slot]] + (s->plan.loads[i].offset + at) * size; continue;
-        case TILE_SAME: blocks[i] = blocks[t->buffer]; continue;
-        case TILE_RESULT: blocks[i] = mf_step_out(&s->step, values, t->out) + at * size; break;
-        default: blocks[i] = buffers + (size_t)t->buffer * s->buffer_bytes; break;
-        }
-        if (t->run) {
-            const void *in[3];
-            for (int k = 0; k < t->in_count; k++)
-                in[k] = blocks[t->in[k]];
-            t->run(blocks[i], in, (size_t)n);
-        } else if (!t->fixed || first) {
-            load_tile(s, i, values, blocks[i], at, n);
-        }
-    }
-    for (int i = 0; i < s->group.count; i++) {
-        const tile_node *t = &s->tiles[i];
-        if (t->out >= 0 && t->place != TILE_RESULT)
-            memmove(mf_step_out(&s->step, values, t->out) + at * t->size, blocks[i], (size_t)(n * t->size));
-    }
-}
-
-/* Elements [from, to), in a task's memory. */
-static void run_tiles_of(const group_step *s, void *const *values, char *buffers, int64_t from, int64_t to)
-{
-    void **blocks = (void **)(void *)(buffers + s->task_bytes - sizeof(void *) * (size_t)s->group.count);
-    for (int64_t at = from; at < to; at += s->tile)
-        run_tile(s, values, blocks, buffers, at, to - at < s->tile ? to - at : s->tile, at == from);
-}
-
-typedef struct tile_task {
-    const group_step *s;
-    void *const *values;
-    char *scratch;
-} tile_task;
-
-static void run_piece(void *context, int64_t index)
-{
-    const tile_task *t = context;
-    int64_t from = index * t->s->elements_a_task, left = t->s->plan.n - from;
-    run_tiles_of(t->s, t->values, t->scratch + (size_t)index * t->s->task_bytes, from,
-                 from + (left < t->s->elements_a_task ? left : t->s->elements_a_task));
-}
-
-static mf_error_object *run_tiles(const mf_native_step *step, void *const *values, char *scratch)
-{
-    const group_step *s = (const group_step *)(const void *)step;
-    tile_task task = { s, values, scratch + step->scratch_offset };
-    s->parallel(s->tasks, run_piece, &task);
-    return NULL;
 }
 
 /* ------------------------------------------------------------------ compiled loops */
 
 typedef struct loop_task {
-    const group_step *s;
+    const mf_fused_loop *s;
     mf_loop_fn *loop;
     void *const *in, *const *out;
 } loop_task;
@@ -495,7 +188,7 @@ static void **loop_pointers(const mf_native_step *step, void *const *values, cha
     return pointers;
 }
 
-static void run_loop(const group_step *s, mf_loop_fn *loop, void *const *values, char *scratch)
+static void run_loop(const mf_fused_loop *s, mf_loop_fn *loop, void *const *values, char *scratch)
 {
     void **pointers = loop_pointers(&s->step, values, scratch);
     loop_task task = { s, loop, pointers, pointers + s->step.in_count };
@@ -505,19 +198,19 @@ static void run_loop(const group_step *s, mf_loop_fn *loop, void *const *values,
 
 static mf_error_object *run_best(const mf_native_step *step, void *const *values, char *scratch)
 {
-    const group_step *s = (const group_step *)(const void *)step;
+    const mf_fused_loop *s = (const mf_fused_loop *)(const void *)step;
     mf_loop_fn *loop = mf_tier_up_loop(step->up);
     if (loop) {
         run_loop(s, loop, values, scratch);
         return NULL;
     }
     mf_tier_up_count(step->up, 1, 1);
-    return run_tiles(step, values, scratch);
+    return mf_tiles_run_all(step, values, scratch);
 }
 
 static bool write_loop(const void *plan, mf_loop_text *t) { return mf_loop_write(plan, t); }
 
-static void add_second_tier(mf_build *b, group_step *s)
+static void add_second_tier(mf_build *b, mf_fused_loop *s)
 {
     int64_t calls = 0;
     for (int i = 0; i < s->group.count; i++)
@@ -548,7 +241,7 @@ static void add_second_tier(mf_build *b, group_step *s)
 /* A group that is a load and a store: a strided copy without any kernel. */
 static mf_error_object *run_copy(const mf_native_step *step, void *const *values, char *scratch)
 {
-    const group_step *s = (const group_step *)(const void *)step;
+    const mf_fused_loop *s = (const mf_fused_loop *)(const void *)step;
     int64_t to[MF_FACTORS], from[MF_FACTORS], size = mf_dtype_size(s->group.nodes[0].dtype), bytes = size;
     (void)scratch;
     for (int d = s->plan.rank - 1; d >= 0; d--) {
@@ -563,11 +256,11 @@ static mf_error_object *run_copy(const mf_native_step *step, void *const *values
 
 /* ------------------------------------------------------------------ by rows */
 
-static const group_step *of(const mf_native_step *step) { return (const group_step *)(const void *)step; }
+static const mf_fused_loop *of(const mf_native_step *step) { return (const mf_fused_loop *)(const void *)step; }
 
 static bool can_part(const mf_native_step *step, int64_t rows)
 {
-    const group_step *s = of(step);
+    const mf_fused_loop *s = of(step);
     return s->plan.n % rows == 0 && (!s->soon || s->rows % rows == 0);
 }
 
@@ -585,7 +278,7 @@ static bool stays_in_row(const mf_factors *f, int outer, const int64_t *strides,
 
 static bool reads_own_row(const mf_native_step *step, int k, int64_t rows, int64_t elements)
 {
-    const group_step *s = of(step);
+    const mf_fused_loop *s = of(step);
     for (int i = 0; i < s->group.count; i++) {
         const mf_node *x = &s->group.nodes[i];
         if (x->kind != MF_NODE_LOAD || s->plan.loads[i].slot != k)
@@ -608,13 +301,13 @@ static bool reads_own_row(const mf_native_step *step, int k, int64_t rows, int64
 
 static bool run_part(const mf_native_step *step, void *const *values, char *scratch, int64_t rows, int64_t from, int64_t to)
 {
-    const group_step *s = of(step);
+    const mf_fused_loop *s = of(step);
     mf_loop_fn *loop = step->up && s->rows % rows == 0 ? mf_tier_up_loop(step->up) : NULL;
     int64_t each = (loop ? s->rows : s->plan.n) / rows;
     if (!loop) {
         if (step->up)
             mf_tier_up_count(step->up, to - from, rows);
-        run_tiles_of(s, values, scratch + step->scratch_offset, from * each, to * each);
+        mf_tiles_run(s, values, scratch + step->scratch_offset, from * each, to * each);
         return true;
     }
     void **pointers = loop_pointers(step, values, scratch);
@@ -644,13 +337,13 @@ static void form_of(const mf_native_step *step, mf_form *f)
 }
 
 /* Nanoseconds of a run by tiles, roughly. */
-static double tile_cost(const group_step *s)
+static double tile_cost(const mf_fused_loop *s)
 {
     double cost = 5;
     for (int i = 0; i < s->group.count; i++) {
         const mf_node *x = &s->group.nodes[i];
         double each = x->kind == MF_NODE_CALL && s->tiles[i].run ? 0.15 : 0.1;
-        if (walks(x) && !s->plan.loads[i].flat && !s->plan.loads[i].splat)
+        if (mf_node_walks(x) && !s->plan.loads[i].flat && !s->plan.loads[i].splat)
             each = 0.5;
         cost += 6 + each * (double)s->plan.n;
     }
@@ -661,16 +354,17 @@ bool mf_group_copies(const mf_native_step *s) { return s->run == run_copy; }
 
 mf_native_step *mf_group_step(mf_build *b, mf_group *g)
 {
-    group_step *s = mf_step_new(b, sizeof *s, NULL);
+    mf_fused_loop *s = mf_step_new(b, sizeof *s, NULL);
     if (!s)
         return NULL;
     keep_needed(b, g, &s->group);
     if (b->error || s->group.count == 0)
         return NULL; /* nothing of it is read */
     make_plan(b, s);
-    if (b->error || !make_tiles(b, s))
+    if (b->error || !mf_tiles_make(b, s))
         return NULL;
-    s->step.run = run_tiles;
+    cut_tasks(s);
+    s->step.run = mf_tiles_run_all;
     s->step.form = g->complex ? NULL : form_of;
     s->step.cost = tile_cost(s);
     if (s->group.count == 1 && s->group.nodes[0].kind == MF_NODE_LOAD) {
