@@ -15,14 +15,14 @@ void *mf_build_get(mf_build *b, size_t count, size_t size)
     return p;
 }
 
-bool mf_build_hold(mf_build *b, void (*let_go)(void *object), const void *object)
+bool mf_build_hold(mf_build *b, void (*release)(void *object), const void *object)
 {
-    mf_held *h = mf_build_get(b, 1, sizeof *h);
+    mf_cleanup *h = mf_build_get(b, 1, sizeof *h);
     if (h) {
-        *h = (mf_held){ b->held, let_go, (void *)(uintptr_t)object };
-        b->held = h;
+        *h = (mf_cleanup){ b->cleanups, release, (void *)(uintptr_t)object };
+        b->cleanups = h;
     } else {
-        let_go((void *)(uintptr_t)object);
+        release((void *)(uintptr_t)object);
     }
     return h != NULL;
 }

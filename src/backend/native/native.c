@@ -23,8 +23,8 @@ bool mf_native_runs_here(void)
 
 static void destroy_kernel(mf_native_kernel *k)
 {
-    for (mf_held *h = k->held; h; h = h->next)
-        h->let_go(h->object);
+    for (mf_cleanup *h = k->cleanups; h; h = h->next)
+        h->release(h->object);
     for (mf_native_kernel *inner = k->inner, *next; inner; inner = next) { /* a step's second tier reads them until it ends */
         next = inner->next;
         destroy_kernel(inner);
@@ -83,7 +83,7 @@ static mf_error_object *compile_kernel(const mf_program *segment, const bool *do
         k->flat = is_flat(k->program, &k->plan);
     end_build(&b);
     k->inner = b.inner;
-    k->held = b.held;
+    k->cleanups = b.cleanups;
     k->kernel = (mf_kernel){ &mf_segment_compiler_native, k->plan.scratch_bytes, k->plan.alias, k->plan.cost, k->plan.work };
     for (const mf_native_kernel *inner = k->inner; inner; inner = inner->next)
         add_work(&k->kernel.work, &inner->kernel.work);

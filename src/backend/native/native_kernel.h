@@ -34,7 +34,7 @@ typedef struct mf_native_kernel {
     mf_arena arena;      /* all below */
     mf_program *program; /* the steps' equations */
     mf_native_plan plan;
-    struct mf_held *held;                  /* segment_build.h */
+    struct mf_cleanup *cleanups;           /* segment_build.h */
     struct mf_native_kernel *inner, *next; /* those its steps run, owned; the next one of those of another kernel */
     bool flat; /* one step, which treats the elements of several runs that lie one after the other as those of one */
 } mf_native_kernel;

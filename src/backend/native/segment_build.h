@@ -48,17 +48,17 @@ typedef struct mf_build {
     uint64_t *depends;              /* unit by unit: on which units it depends, also through others */
     MF_VECTOR(int) after;           /* barriers that the equation at hand waits for */
     struct mf_native_kernel *inner; /* kernels that steps run */
-    struct mf_held *held;
+    struct mf_cleanup *cleanups;
     mf_error_object *error;
 } mf_build;
 
-/* What the kernel's steps use beside its arena: let go of with the kernel. */
-typedef struct mf_held {
-    struct mf_held *next;
-    void (*let_go)(void *object);
+/* What the kernel's steps use beside its arena is released with the kernel. */
+typedef struct mf_cleanup {
+    struct mf_cleanup *next;
+    void (*release)(void *object);
     void *object;
-} mf_held;
-bool mf_build_hold(mf_build *b, void (*let_go)(void *object), const void *object); /* false: b->error, and it is let go of */
+} mf_cleanup;
+bool mf_build_hold(mf_build *b, void (*release)(void *object), const void *object); /* false: b->error, and it is released */
 void *mf_build_get(mf_build *b, size_t count, size_t size); /* zeroed, from the arena; NULL and an error when memory is out */
 /* The variable's elements will be in memory, row by row. False: out of memory. */
 bool mf_build_materialise(mf_build *b, mf_variable *v);

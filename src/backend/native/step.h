@@ -4,7 +4,7 @@
  * A new kind of step is a file in steps/ or products/: a struct that begins with mf_native_step, a `run`, and a function
  * mf_build_...(segment_build.h) that recognises its equations. Beyond `run`, a step may say how it goes row by row (`parts`), so that steps
  * over the same rows can be joined (fusion/row_fusion.h); what it computes (`form`), so that a loop around it can become machine code; and
- * what it makes once before a loop's rounds (`held`). */
+ * what it makes once before a loop's rounds (`hoisted`). */
 #ifndef MF_BACKEND_NATIVE_STEP_H
 #define MF_BACKEND_NATIVE_STEP_H
 
@@ -64,24 +64,24 @@ typedef struct mf_form {
     int64_t (*place)(const mf_native_step *s, int operand, int64_t result, int64_t k);
 } mf_form;
 
-/* What a step of a loop's body makes, once before the first round, of an operand that is the same in all rounds: where such a step's
- * `prepared` is not 0, values[prepared] is that. */
-typedef struct mf_step_held {
+/* What a step of a loop's body makes once, before the first round, of an operand that is the same in all rounds (loop-invariant code, hoisted
+ * out of the loop). Where such a step's `prepared` is not 0, values[prepared] is that. */
+typedef struct mf_step_hoisted {
     int operand;
     size_t (*bytes)(const mf_native_step *s);
     void (*make)(const mf_native_step *s, const void *operand, void *to); /* to: 64-byte aligned */
-} mf_step_held;
+} mf_step_hoisted;
 
 struct mf_native_step {
     mf_error_object *(*run)(const mf_native_step *s, void *const *values, char *scratch);
     const mf_eqn *eqn;                                 /* the one it stands for, or NULL */
     const mf_row_parts *parts;                         /* NULL: it runs as a whole only */
-    const mf_step_held *held;                          /* NULL: it makes nothing before a loop's rounds */
+    const mf_step_hoisted *hoisted;                    /* NULL: it makes nothing before a loop's rounds */
     void (*form)(const mf_native_step *s, mf_form *f); /* f is zero; NULL: a loop around it is not compiled */
     bool flat; /* parts->run takes any number of "rows": all that it makes and reads, once more behind it */
     int in_count, out_count;
     int *in, *out; /* values */
-    int prepared;  /* the value that parts->prepare or held->make fills */
+    int prepared;  /* the value that parts->prepare or hoisted->make fills */
     const int
         *overwrites; /* by result: one plus the operand whose memory it may take over when nobody reads it afterwards, or 0; or NULL */
     size_t scratch_bytes, scratch_offset;

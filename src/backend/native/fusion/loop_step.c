@@ -26,19 +26,19 @@ typedef struct turned_result { /* a stacked result [round, row, ...] that is wri
     size_t offset; /* of a round's, in the room for them */
 } turned_result;
 
-typedef struct held_part { /* what a step of the body makes once a run */
+typedef struct hoisted_part { /* what a step of the body makes once a run */
     const mf_native_step *step;
     size_t offset;
-} held_part;
+} hoisted_part;
 
 typedef struct loop_step {
     mf_native_step step;
     mf_loop_plan plan;
     const mf_program *whole; /* the body for all rows; plan.body is for one of the parts */
     int parts;
-    int held_count;
-    held_part *held;
-    size_t held_bytes;
+    int hoisted_count;
+    hoisted_part *hoisted;
+    size_t hoisted_bytes;
     int64_t *offset; /* by carry, and one more: the size of each of the two places */
     int moving_count;
     moving *moving;
@@ -95,7 +95,7 @@ bool mf_native_takes_loop(const mf_eqn *e)
 typedef struct turns {
     const loop_step *s;
     void *const *values; /* of the step */
-    char *held;
+    char *hoisted;
     int64_t part;
     char *carry[2], *flag, *turned, *cond_scratch, *body_scratch;
     void **cond[2], **body[2]; /* values */
@@ -111,8 +111,8 @@ static char *take(char **room, size_t bytes)
 }
 
 static size_t value_bytes(const mf_native_kernel *k) { return (size_t)k->plan.value_count * sizeof(void *); }
-/* Behind the body's values stands what is held. */
-static size_t body_value_bytes(const loop_step *s) { return value_bytes(s->plan.body) + (size_t)s->held_count * sizeof(void *); }
+/* Behind the body's values stands what is hoisted. */
+static size_t body_value_bytes(const loop_step *s) { return value_bytes(s->plan.body) + (size_t)s->hoisted_count * sizeof(void *); }
 
 /* Where a round's part of an operand or a result lies. */
 static int64_t at_round(const turns *t, int64_t index, const mf_variable *whole, const mf_variable *part)
@@ -151,8 +151,8 @@ static void place_body(turns *t, int turn, const void **in, void **out)
     for (int i = 0; i < s->turned_count; i++)
         out[s->turned[i].result] = t->turned + s->turned[i].offset;
     mf_native_find_values(s->plan.body, in, out, t->body_scratch, t->body[turn]);
-    for (int i = 0; i < s->held_count; i++)
-        t->body[turn][s->held[i].step->prepared] = t->held + s->held[i].offset;
+    for (int i = 0; i < s->hoisted_count; i++)
+        t->body[turn][s->hoisted[i].step->prepared] = t->hoisted + s->hoisted[i].offset;
 }
 
 static void lay_out(turns *t, char *room)
@@ -251,10 +251,10 @@ static void run_compiled(const loop_step *s, mf_loop_fn *loop, void *const *valu
 }
 
 /* The rounds of one part of the rows, which is all of them where there is but one. */
-static mf_error_object *run_part(const loop_step *s, void *const *values, char *pointers, char *held, int64_t part, char *room)
+static mf_error_object *run_part(const loop_step *s, void *const *values, char *pointers, char *hoisted, int64_t part, char *room)
 {
     const mf_program *p = s->plan.body->program;
-    turns t = { .s = s, .values = values, .held = held, .part = part };
+    turns t = { .s = s, .values = values, .hoisted = hoisted, .part = part };
     mf_error_object *error = NULL;
     lay_out(&t, room);
     for (int i = 0; i < s->plan.carry; i++)
@@ -276,24 +276,24 @@ static mf_error_object *run_part(const loop_step *s, void *const *values, char *
 typedef struct parts_job {
     const loop_step *s;
     void *const *values;
-    char *held, *rooms;
+    char *hoisted, *rooms;
     _Atomic(mf_error_object *) error; /* the first */
 } parts_job;
 
 static void run_one_of_parts(void *context, int64_t part)
 {
     parts_job *j = context;
-    mf_error_object *none = NULL, *error = run_part(j->s, j->values, NULL, j->held, part, j->rooms + (size_t)part * room_bytes(j->s));
+    mf_error_object *none = NULL, *error = run_part(j->s, j->values, NULL, j->hoisted, part, j->rooms + (size_t)part * room_bytes(j->s));
     if (error && !atomic_compare_exchange_strong(&j->error, &none, error))
         mf_drop(error);
 }
 
-static void make_held(const loop_step *s, void *const *values, char *to)
+static void make_hoisted(const loop_step *s, void *const *values, char *to)
 {
-    for (int i = 0; i < s->held_count; i++) {
-        const mf_native_step *h = s->held[i].step;
-        const mf_native_value *v = &s->plan.body->plan.values[h->in[h->held->operand]];
-        h->held->make(h, mf_step_in(&s->step, values, s->plan.cond_consts + v->index) + v->offset, to + s->held[i].offset);
+    for (int i = 0; i < s->hoisted_count; i++) {
+        const mf_native_step *h = s->hoisted[i].step;
+        const mf_native_value *v = &s->plan.body->plan.values[h->in[h->hoisted->operand]];
+        h->hoisted->make(h, mf_step_in(&s->step, values, s->plan.cond_consts + v->index) + v->offset, to + s->hoisted[i].offset);
     }
 }
 
@@ -301,15 +301,15 @@ static mf_error_object *run(const mf_native_step *step, void *const *values, cha
 {
     const loop_step *s = (const loop_step *)(const void *)step;
     mf_loop_fn *loop = step->up ? mf_tier_up_loop(step->up) : NULL;
-    char *pointers = scratch + step->scratch_offset, *to = pointers + pointer_bytes(step), *rooms = to + s->held_bytes;
+    char *pointers = scratch + step->scratch_offset, *to = pointers + pointer_bytes(step), *rooms = to + s->hoisted_bytes;
     if (loop) {
         run_compiled(s, loop, values, NULL, 0, pointers);
         return NULL;
     }
-    make_held(s, values, to);
+    make_hoisted(s, values, to);
     if (s->parts == 1)
         return run_part(s, values, pointers, to, 0, rooms);
-    parts_job j = { .s = s, .values = values, .held = to, .rooms = rooms };
+    parts_job j = { .s = s, .values = values, .hoisted = to, .rooms = rooms };
     mf_parallel_for(s->parts, run_one_of_parts, &j);
     return atomic_load(&j.error);
 }
@@ -449,17 +449,17 @@ static void cut_rows(mf_build *b, loop_step *s)
     mf_drop(body);
 }
 
-static void find_held(mf_build *b, loop_step *s)
+static void find_hoisted(mf_build *b, loop_step *s)
 {
     const mf_native_plan *plan = &s->plan.body->plan;
-    s->held = mf_build_get(b, (size_t)plan->step_count, sizeof *s->held);
+    s->hoisted = mf_build_get(b, (size_t)plan->step_count, sizeof *s->hoisted);
     for (int i = 0; i < plan->step_count && !b->error; i++) {
         mf_native_step *h = plan->steps[i];
-        if (!h->held)
+        if (!h->hoisted)
             continue;
-        h->prepared = plan->value_count + s->held_count;
-        s->held[s->held_count++] = (held_part){ h, s->held_bytes };
-        s->held_bytes += aligned(h->held->bytes(h));
+        h->prepared = plan->value_count + s->hoisted_count;
+        s->hoisted[s->hoisted_count++] = (hoisted_part){ h, s->hoisted_bytes };
+        s->hoisted_bytes += aligned(h->hoisted->bytes(h));
     }
 }
 
@@ -474,7 +474,7 @@ bool mf_build_loop(mf_build *b, const mf_eqn *e)
     if (!b->error)
         cut_rows(b, s);
     if (!b->error)
-        find_held(b, s);
+        find_hoisted(b, s);
     mf_variable **results = mf_build_get(b, (size_t)e->out_count, sizeof *results);
     if (!b->error)
         find_turned(b, s, e, results);
@@ -489,7 +489,7 @@ bool mf_build_loop(mf_build *b, const mf_eqn *e)
     s->places = most > out ? most : out;
     s->step.in_count = e->in_count;
     s->step.out_count = e->out_count;
-    s->step.scratch_bytes = pointer_bytes(&s->step) + s->held_bytes + (size_t)s->parts * room_bytes(s);
+    s->step.scratch_bytes = pointer_bytes(&s->step) + s->hoisted_bytes + (size_t)s->parts * room_bytes(s);
     s->step.run = run;
     s->step.form = form_of;
     double turn = cost_of_turn(s) * s->parts;

@@ -83,7 +83,7 @@ mf_cached_loop *mf_loop_known(mf_loop_writer *write, const void *what)
     return l;
 }
 
-void mf_loop_let_go(mf_cached_loop *l)
+void mf_loop_release(mf_cached_loop *l)
 {
     pthread_mutex_lock(&lock);
     if (l)

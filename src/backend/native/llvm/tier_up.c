@@ -79,7 +79,7 @@ static void count(const mf_cached_loop *loop, double seconds)
 
 static void take(mf_tier_up *t, mf_cached_loop *loop)
 {
-    t->held = loop;
+    t->cached = loop;
     atomic_store_explicit(&t->loop, loop ? loop->run : NULL, memory_order_release);
 }
 
@@ -222,7 +222,7 @@ static void make_one(void)
     if (up.current)
         take(t, loop);
     else
-        mf_loop_let_go(loop);
+        mf_loop_release(loop);
     up.current = NULL;
     up.waiting--;
     pthread_cond_broadcast(&up.news);
@@ -334,7 +334,7 @@ static void end(void *object)
         return;
     if (atomic_load_explicit(&t->spent, memory_order_relaxed) >= MF_TIER_UP_AFTER)
         call_off(t);
-    mf_loop_let_go(t->held);
+    mf_loop_release(t->cached);
 }
 
 void mf_tier_up_drain(void)

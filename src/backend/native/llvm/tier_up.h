@@ -27,7 +27,7 @@ extern _Atomic mf_tiers mf_native_tiers; /* for tests: what compilations from no
 
 typedef struct mf_tier_up {     /* a step's; immutable but for the atomics and the queue's part */
     _Atomic(mf_loop_fn *) loop; /* NULL: the first tier */
-    mf_cached_loop *held;       /* that it is of; guarded by the queue's lock once the step runs */
+    mf_cached_loop *cached;     /* that it is of; guarded by the queue's lock once the step runs */
     _Atomic int64_t spent;      /* nanoseconds in the first tier, estimated */
     int64_t each;               /* of a run; 0: there is no second tier to come */
     mf_loop_writer *write;
@@ -73,7 +73,7 @@ bool mf_loop_write(const mf_group_plan *plan, mf_loop_text *t);
 bool mf_loop_write_rows(const mf_rows_plan *plan, mf_loop_text *t);   /* the loop's `in` are the values, `out` the buffers */
 bool mf_loop_write_repeat(const mf_loop_plan *plan, mf_loop_text *t); /* runs the rounds [from, to) of a scan */
 void mf_loop_text_free(mf_loop_text *t);
-/* Loops that were compiled, by their texts. Who gets one lets go of it; up to mf_loop_cache_most are kept that nobody uses. */
+/* Loops that were compiled, by their texts. Who gets one releases it; up to mf_loop_cache_most are kept that nobody uses. */
 struct mf_cached_loop {
     mf_loop_fn *run; /* NULL: LLVM cannot compile it */
     uint64_t hash;
@@ -84,7 +84,7 @@ struct mf_cached_loop {
 };
 mf_cached_loop *mf_loop_make(const mf_loop_text *t);                    /* compiled now unless it is known; NULL: memory is out */
 mf_cached_loop *mf_loop_known(mf_loop_writer *write, const void *what); /* compiled before, or NULL; waits for no compilation */
-void mf_loop_let_go(mf_cached_loop *l);                                 /* NULL: nothing */
+void mf_loop_release(mf_cached_loop *l);                                /* NULL: nothing */
 int mf_loop_cache_count(void);
 extern _Atomic int mf_loop_cache_most; /* for tests */
 

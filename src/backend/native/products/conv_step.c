@@ -82,7 +82,7 @@ static const mf_dnnl_primitive *make_primitive(mf_build *b, const mf_conv_step *
     const mf_dnnl_primitive *p = mf_dnnl_conv_create(&s->d, &no_memory);
     if (no_memory)
         b->error = mf_error_out_of_memory();
-    return p && mf_build_hold(b, mf_dnnl_let_go, p) ? p : NULL;
+    return p && mf_build_hold(b, mf_dnnl_release, p) ? p : NULL;
 }
 
 /* Whether tiles multiply so much less that transforming them pays, and the kernel's points fit a cache. Of images that is a matter of one. */

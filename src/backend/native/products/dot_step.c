@@ -26,8 +26,8 @@ typedef struct dot_step {
     mf_native_step step;
     mf_product product; /* operands of another dtype are converted */
     dot_side a, b;
-    mf_dtype from, to;  /* stored */
-    int64_t held_piece; /* columns of b that a task multiplies by, where b is packed before a loop's rounds */
+    mf_dtype from, to;     /* stored */
+    int64_t hoisted_piece; /* columns of b that a task multiplies by, where b is packed before a loop's rounds */
 } dot_step;
 
 /* ------------------------------------------------------------------ shapes */
@@ -200,55 +200,55 @@ static mf_error_object *run(const mf_native_step *step, void *const *values, cha
 /* ------------------------------------------------------------------ in a loop's body, with b packed before */
 
 /* Rows of a product that is worth it; multiply-adds of a task; and the deepest whose columns can be cut, by the order of packing. */
-enum { HELD_ROWS = 256, HELD_WORK = 1000000, HELD_DEPTH = MF_GEMM_DEPTH };
+enum { HELD_ROWS = 256, HELD_WORK = 1000000, HOISTED_DEPTH = MF_GEMM_DEPTH };
 
 /* Pieces of b's columns, packed one behind the other. */
-typedef struct held_job {
+typedef struct hoisted_job {
     const mf_product *p;
     int64_t piece;
     const char *a, *packed;
     char *c;
-} held_job;
+} hoisted_job;
 
-static void run_held_piece(void *context, int64_t index)
+static void run_hoisted_piece(void *context, int64_t index)
 {
-    const held_job *j = context;
+    const hoisted_job *j = context;
     mf_gemm g = j->p->shape;
     int64_t from = index * j->piece, size = mf_dtype_size(j->p->dtype);
     g.n = g.n - from < j->piece ? g.n - from : j->piece;
     mf_gemm_rows(j->p->dtype, &g, j->a, j->packed + from * g.k * size, j->c + from * g.c[1] * size, 0, g.m);
 }
 
-static mf_error_object *run_held(const mf_native_step *step, void *const *values, char *scratch)
+static mf_error_object *run_hoisted(const mf_native_step *step, void *const *values, char *scratch)
 {
     const dot_step *s = (const dot_step *)(const void *)step;
     if (!step->prepared)
         return run(step, values, scratch);
     char *room = scratch + step->scratch_offset;
-    held_job j = { &s->product, s->held_piece, prepared(s, &s->a, mf_step_in(step, values, 0), &room), values[step->prepared],
-                   mf_step_out(step, values, 0) };
-    int64_t pieces = (s->product.shape.n + s->held_piece - 1) / s->held_piece;
+    hoisted_job j = { &s->product, s->hoisted_piece, prepared(s, &s->a, mf_step_in(step, values, 0), &room), values[step->prepared],
+                      mf_step_out(step, values, 0) };
+    int64_t pieces = (s->product.shape.n + s->hoisted_piece - 1) / s->hoisted_piece;
     if (pieces == 1)
-        run_held_piece(&j, 0);
+        run_hoisted_piece(&j, 0);
     else
-        mf_parallel_for(pieces, run_held_piece, &j);
+        mf_parallel_for(pieces, run_hoisted_piece, &j);
     return NULL;
 }
 
-static size_t held_bytes(const mf_native_step *step)
+static size_t hoisted_bytes(const mf_native_step *step)
 {
     const mf_product *p = &((const dot_step *)(const void *)step)->product;
     return (size_t)(mf_gemm_packed(&p->shape) * mf_dtype_size(p->dtype));
 }
 
-static void hold(const mf_native_step *step, const void *operand, void *to)
+static void hoist(const mf_native_step *step, const void *operand, void *to)
 {
     const dot_step *s = (const dot_step *)(const void *)step;
     const mf_product *p = &s->product;
     mf_gemm_pack(p->dtype, &p->shape, (const char *)operand + s->b.layout.offset * mf_dtype_size(p->dtype), to, 0, p->shape.n);
 }
 
-static const mf_step_held held_b = { 1, held_bytes, hold };
+static const mf_step_hoisted hoisted_b = { 1, hoisted_bytes, hoist };
 
 static bool is_fixed(const mf_build *b, const mf_variable *v)
 {
@@ -259,22 +259,22 @@ static bool is_fixed(const mf_build *b, const mf_variable *v)
 }
 
 /* Whether the product is one of our packed kernel's, by whose bits it makes no difference when b is packed. */
-static bool can_hold(const mf_build *b, const dot_step *s)
+static bool can_hoist(const mf_build *b, const dot_step *s)
 {
     const mf_gemm *g = &s->product.shape;
     double work = (double)g->m * (double)g->n * (double)g->k;
     bool real = s->from == s->to && (s->from == MF_F32 || s->from == MF_F64);
     return real && is_fixed(b, s->b.root) && !s->b.copy_rank && !s->product.batch_rank && g->m > 1 && g->m <= HELD_ROWS &&
-           g->n >= MF_GEMM_COLUMNS / 4 && g->k > 0 && (g->k <= HELD_DEPTH || work < 2 * HELD_WORK);
+           g->n >= MF_GEMM_COLUMNS / 4 && g->k > 0 && (g->k <= HOISTED_DEPTH || work < 2 * HELD_WORK);
 }
 
-static void plan_held(dot_step *s)
+static void plan_hoisted(dot_step *s)
 {
     const mf_gemm *g = &s->product.shape;
     int64_t each = HELD_WORK / (g->m * g->k) / MF_GEMM_COLUMNS * MF_GEMM_COLUMNS;
-    s->held_piece = g->k > HELD_DEPTH || each >= g->n ? g->n : each < MF_GEMM_COLUMNS ? MF_GEMM_COLUMNS : each;
-    s->step.held = &held_b;
-    s->step.run = run_held;
+    s->hoisted_piece = g->k > HOISTED_DEPTH || each >= g->n ? g->n : each < MF_GEMM_COLUMNS ? MF_GEMM_COLUMNS : each;
+    s->step.hoisted = &hoisted_b;
+    s->step.run = run_hoisted;
 }
 
 /* ------------------------------------------------------------------ compilation */
@@ -362,8 +362,8 @@ static bool plan_product(mf_build *b, dot_step *s)
     }
     if (p->no_memory)
         b->error = mf_error_out_of_memory();
-    bool held = !p->whole || mf_build_hold(b, mf_dnnl_let_go, p->whole);
-    return (!p->rest || mf_build_hold(b, mf_dnnl_let_go, p->rest)) && held && !b->error;
+    bool held = !p->whole || mf_build_hold(b, mf_dnnl_release, p->whole);
+    return (!p->rest || mf_build_hold(b, mf_dnnl_release, p->rest)) && held && !b->error;
 }
 
 /* Dimensions of the result, which is dense: the index along one is what its stride leaves of an element's number. */
@@ -415,8 +415,8 @@ bool mf_build_dot(mf_build *b, const mf_eqn *e)
         return true;
     plan_scratch(s);
     s->step.run = run;
-    if (can_hold(b, s))
-        plan_held(s);
+    if (can_hoist(b, s))
+        plan_hoisted(s);
     s->step.form = mf_product_is_ours(&s->product) ? form_of : NULL;
     s->step.cost = 20 + e->op->cost(e).flops / 40;
     mf_variable *in[2] = { s->a.root, s->b.root };

@@ -168,7 +168,7 @@ static bool plan_dnnl(mf_product *p, double work)
     p->rest = !p->whole || last == p->piece ? NULL : make_primitive(p, along, last);
     if (!p->whole || (last != p->piece && !p->rest)) {
         if (p->whole)
-            mf_dnnl_let_go((void *)(uintptr_t)p->whole);
+            mf_dnnl_release((void *)(uintptr_t)p->whole);
         p->whole = NULL;
         return false;
     }

@@ -23,7 +23,7 @@ typedef struct mf_product { /* what it is: filled in by the user */
     int64_t packers;          /* packed: tasks that pack one product's b */
     int64_t most, full, tail; /* packed: rows of a full task, full tasks, tasks of ever fewer rows */
     int64_t least;
-    const mf_dnnl_primitive *whole, *rest; /* oneDNN, or NULL: of a task; of the last one. Who planned lets go of them */
+    const mf_dnnl_primitive *whole, *rest; /* oneDNN, or NULL: of a task; of the last one. Who planned releases them */
     int64_t each;                          /* oneDNN: tasks of one product of the batch, or of all of it as one */
     int64_t next[3];                       /* oneDNN: bytes from task to task in a, b and c */
     size_t task_scratch;

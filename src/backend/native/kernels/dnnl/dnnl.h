@@ -49,10 +49,10 @@ typedef struct mf_dnnl_primitive mf_dnnl_primitive;
 /* Whether oneDNN can be loaded here and computes this dtype, bf16 only where that is faster than f32; loads it. Any thread. */
 bool mf_dnnl_supports(mf_dtype dtype);
 
-/* Any thread. Lives until its user lets go of it. NULL: unsupported, or an empty dimension; or memory is out, and a later call may succeed. */
+/* Any thread. Lives until its user releases it. NULL: unsupported, or an empty dimension; or memory is out, and a later call may succeed. */
 const mf_dnnl_primitive *mf_dnnl_conv_create(const mf_dnnl_conv *conv, bool *no_memory);
 const mf_dnnl_primitive *mf_dnnl_matmul_create(const mf_dnnl_matmul *matmul, bool *no_memory);
-void mf_dnnl_let_go(void *primitive);
+void mf_dnnl_release(void *primitive);
 int mf_dnnl_cache_count(void);
 extern _Atomic int mf_dnnl_cache_most; /* for tests */
 

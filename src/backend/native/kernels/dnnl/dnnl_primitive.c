@@ -241,7 +241,7 @@ const mf_dnnl_primitive *mf_dnnl_get(const int64_t *key, mf_dnnl_builder *build,
     return p;
 }
 
-void mf_dnnl_let_go(void *primitive)
+void mf_dnnl_release(void *primitive)
 {
     pthread_mutex_lock(&cache_lock);
     ((mf_dnnl_primitive *)primitive)->users--;
