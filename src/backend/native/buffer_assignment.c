@@ -1,7 +1,7 @@
 /* The order of the units and where every value lies: results where the caller wants them, the rest in one block of scratch in which
  * values that never live together share bytes; a group may write over an operand that dies in it.
  * Invariants: a value's bytes belong to nobody else from the step that makes it to the last that reads it; 64-byte alignment. */
-#include "backend/native/fusion/row_fusion.h"
+#include "backend/native/fusion/rows/row_fusion.h"
 #include "backend/native/native_kernel.h"
 
 #include <string.h>

@@ -3,7 +3,7 @@
  *
  * A new kind of step is a file in steps/ or products/: a struct that begins with mf_native_step, a `run`, and a function
  * mf_build_...(segment_build.h) that recognises its equations. Beyond `run`, a step may say how it goes row by row (`parts`), so that steps
- * over the same rows can be joined (fusion/row_fusion.h); what it computes (`form`), so that a loop around it can become machine code; and
+ * over the same rows can be joined (fusion/rows/row_fusion.h); what it computes (`form`), so that a loop around it can become machine code; and
  * what it makes once before a loop's rounds (`hoisted`). */
 #ifndef MF_BACKEND_NATIVE_STEP_H
 #define MF_BACKEND_NATIVE_STEP_H

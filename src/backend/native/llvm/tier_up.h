@@ -4,7 +4,7 @@
 #define MF_BACKEND_NATIVE_LLVM_TIER_UP_H
 
 #include "backend/native/fusion/loop_step.h"
-#include "backend/native/fusion/row_fusion.h"
+#include "backend/native/fusion/rows/row_fusion.h"
 
 /* A compiled loop nest: iterations [from, to) of mf_loop_rows, see llvm/emit/emit_loop.c. in, out: pointers by slot. */
 typedef void mf_loop_fn(void *const *in, void *const *out, int64_t from, int64_t to);

@@ -3,9 +3,9 @@
  * Invariants: every row is computed as the steps alone would, in the same order of operations, so joining changes no bit; a step joins
  * only if what it reads of the others lies in its own rows; cutting depends on the shapes alone; nothing passes a barrier, and what need
  * not move stays where it is, or values would live longer than the program has them live. */
-#include "backend/native/fusion/row_fusion.h"
+#include "backend/native/fusion/rows/row_fusion.h"
 
-#include "backend/native/fusion/rows_step.h"
+#include "backend/native/fusion/rows/rows_step.h"
 #include "passes/passes.h"
 
 #include <stdio.h>

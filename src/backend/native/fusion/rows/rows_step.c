@@ -1,7 +1,7 @@
 /* Running joined steps: a task takes a range of rows, a block at a time through all parts, so that what they hand on to each other stays in the
  * nearest cache; or all of its rows through the one loop that LLVM made of them.
  * Invariant: every row is computed as the parts alone would, in the same order of operations. */
-#include "backend/native/fusion/rows_step.h"
+#include "backend/native/fusion/rows/rows_step.h"
 
 typedef struct rows_task {
     const mf_rows_step *s;

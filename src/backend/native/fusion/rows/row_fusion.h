@@ -1,6 +1,6 @@
 /* Row fusion: joins steps over the same rows, so that what they hand on to each other stays in the cache (row_fusion.c says when). */
-#ifndef MF_BACKEND_NATIVE_FUSION_ROW_FUSION_H
-#define MF_BACKEND_NATIVE_FUSION_ROW_FUSION_H
+#ifndef MF_BACKEND_NATIVE_FUSION_ROWS_ROW_FUSION_H
+#define MF_BACKEND_NATIVE_FUSION_ROWS_ROW_FUSION_H
 
 #include "backend/native/segment_build.h"
 

@@ -1,6 +1,6 @@
 /* The step that joined steps become: what row_fusion.c plans and rows_step.c runs. */
-#ifndef MF_BACKEND_NATIVE_FUSION_ROWS_STEP_H
-#define MF_BACKEND_NATIVE_FUSION_ROWS_STEP_H
+#ifndef MF_BACKEND_NATIVE_FUSION_ROWS_ROWS_STEP_H
+#define MF_BACKEND_NATIVE_FUSION_ROWS_ROWS_STEP_H
 
 #include "backend/native/llvm/tier_up.h"
 
