@@ -303,6 +303,15 @@ static void own_mpi(void)
     report(map_of(sum));
 }
 
+static void own_mpi_null(void)
+{
+    start_mpi(3);
+    int null = mpi.from_fortran ? 2 : (int)mpi.null; /* as MPI_Comm_c2f gives it */
+    mf_set_error_hook(quiet, NULL);
+    printf("argument: %d\n", mf_distributed_initialize(.communicator = &null) == MF_ERROR_ARGUMENT);
+    mpi.MPI_Finalize();
+}
+
 static void own_mpi_unsaid(void)
 {
     int finalized = 0;
@@ -354,6 +363,7 @@ int main(int argc, char **argv)
                  { "twice", twice },
                  { "own_mpi", own_mpi },
                  { "own_mpi_after", own_mpi_after },
+                 { "own_mpi_null", own_mpi_null },
                  { "own_mpi_unsaid", own_mpi_unsaid },
                  { "own_mpi_without_threads", own_mpi_without_threads } };
     setvbuf(stdout, NULL, _IOLBF, 0);

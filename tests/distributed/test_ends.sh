@@ -100,6 +100,10 @@ process 0: this process has left the job: MPI_Finalize was called
 process 1: [4. 4. 4.]
 process 1: this process has left the job: MPI_Finalize was called
 E
+way own_mpi_null <<'E'
+argument: 1
+argument: 1
+E
 way own_mpi_unsaid <<'E'
 finalised: 0
 finalised: 0

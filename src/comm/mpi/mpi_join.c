@@ -234,6 +234,8 @@ static mf_error_object *duplicate(const mf_join_options *how)
     uintptr_t from = job.mpi.world;
     if (how->communicator)
         from = job.mpi.from_fortran ? job.mpi.from_fortran(*how->communicator) : (uintptr_t)(unsigned)*how->communicator;
+    if (!from || from == job.mpi.null) /* MPI would end the program */
+        return mf_error_new(MF_ERROR_ARGUMENT, "the communicator that was given, %d, is MPI_COMM_NULL, or none", *how->communicator);
     int code = job.mpi.MPI_Comm_idup(from, &job.comm, &request);
     mf_error_object *error = code ? mf_mpi_error(&job.mpi, "MPI_Comm_idup", code)
                                   : wait_for(&request, "MPI_Comm_idup", how->initialization_timeout);

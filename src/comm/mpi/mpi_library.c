@@ -14,6 +14,7 @@ static const char *const of_mpich[] = { "MPICH", "Intel", "MVAPICH", "CRAY", "Cr
 
 static const mf_mpi mpich = { .world = 0x44000000,
                               .self = 0x44000001,
+                              .null = 0x04000000,
                               .byte = 0x4c00010d,
                               .errors_return = 0x54000001,
                               .serialized = 2,
@@ -22,6 +23,7 @@ static const mf_mpi mpich = { .world = 0x44000000,
                               .abi = "MPICH" };
 static const mf_mpi standard = { .world = 0x101,
                                  .self = 0x102,
+                                 .null = 0x100,
                                  .byte = 0x247,
                                  .errors_return = 0x143,
                                  .serialized = 2048,
@@ -45,10 +47,12 @@ static bool take_open_mpi(mf_mpi *mpi, void *library)
 {
     void *world = dlsym(library, "ompi_mpi_comm_world"), *self = dlsym(library, "ompi_mpi_comm_self");
     void *byte = dlsym(library, "ompi_mpi_byte"), *errors_return = dlsym(library, "ompi_mpi_errors_return");
-    if (!world || !self || !byte || !errors_return)
+    void *null = dlsym(library, "ompi_mpi_comm_null");
+    if (!world || !self || !null || !byte || !errors_return)
         return false;
     *mpi = (mf_mpi){ .world = (uintptr_t)world,
                      .self = (uintptr_t)self,
+                     .null = (uintptr_t)null,
                      .byte = (uintptr_t)byte,
                      .errors_return = (uintptr_t)errors_return,
                      .serialized = 2,

@@ -30,7 +30,7 @@ typedef struct mf_mpi_status {
     X(int, MPI_Get_count, (const void *status, uintptr_t type, int *count))
 
 typedef struct mf_mpi {
-    uintptr_t world, self, byte, errors_return;
+    uintptr_t world, self, null, byte, errors_return;
     int serialized, multiple; /* thread levels */
     int any_source;
     const char *abi;
