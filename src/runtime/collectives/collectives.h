@@ -64,7 +64,7 @@ bool mf_rendezvous_find_owners(mf_rendezvous *g, const mf_comm *c);
 mf_participant *mf_rendezvous_member(const mf_rendezvous *g, int64_t rank); /* NULL: it is not here */
 
 /* ---- exchange/exchange.c */
-/* The rendezvous of this instruction that an earlier run of the stage has kept, whose exchange need not be laid out anew; or NULL. */
+/* The rendezvous of this instruction that an earlier run has kept in the run state, whose exchange need not be laid out anew; or NULL. */
 mf_rendezvous *mf_exchange_take_kept(mf_run_state *s, const mf_instr *in);
 void mf_exchanges_free(mf_run_state *s); /* what it has kept */
 /* Contributes what is here of g and sends it; when all has come, a fiber of its own, which the caller has counted as active, completes g.

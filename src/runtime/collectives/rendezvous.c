@@ -133,7 +133,7 @@ static mf_rendezvous *make_rendezvous(mf_run_state *s, const mf_map *map, int64_
 /* f is the first of its members. */
 static mf_rendezvous *new_rendezvous(const mf_fiber *f, const mf_instr *in, mf_map *top, const int64_t *key, int count, bool spread)
 {
-    mf_rendezvous *g = make_rendezvous(f->stage, f->map, f->index, in, top, key, count, spread, false);
+    mf_rendezvous *g = make_rendezvous(f->run_state, f->map, f->index, in, top, key, count, spread, false);
     if (!g)
         return NULL;
     g->next = top->rendezvous;
@@ -314,7 +314,7 @@ mf_rendezvous *mf_rendezvous_at_once(mf_run_state *s, const mf_instr *in, mf_map
 /* Member f puts its operands down, which lie row by row; the last one of this process sees to the rest. */
 static mf_step meet(mf_fiber *f, const mf_instr *in, mf_map *top, const int64_t *key, int count, int64_t rank, bool spread)
 {
-    mf_run_state *s = f->stage;
+    mf_run_state *s = f->run_state;
     mf_run_state_lock(s);
     mf_rendezvous *g = find_rendezvous(top, in, key, count);
     bool ours = (g || (g = new_rendezvous(f, in, top, key, count, spread))) && is_ours(g, s, rank);
@@ -359,19 +359,19 @@ mf_step mf_collective(mf_fiber *f, const mf_instr *in)
     int64_t key[MF_KEY_MAX + 1];
     int count = 0;
     const char *spread = spread_axis(f, m);
-    if (spread && !f->stage->comm)
-        return fail(f->stage, in,
+    if (spread && !f->run_state->comm)
+        return fail(f->run_state, in,
                     mf_error_new(MF_ERROR_PEER, "%s: the axis '%s' spans processes, and nothing joins them", in->eqn->op->name, spread));
     mf_map *top = find_key(f, m, key, &count);
     int64_t rank = top ? rank_in_group(m, position(f, m), key, &count) : 0;
     if (!top || rank < 0 || count > MF_KEY_MAX)
         return fail(
-            f->stage, in,
+            f->run_state, in,
             mf_error_new(MF_ERROR_AXIS, !top ? "%s: nested too deeply" : "%s: axis_index_groups leaves a device out", in->eqn->op->name));
     for (int k = 0; k < in->in_count; k++) /* shared ones are packed */
         if (in->in[k] >= 0 &&
             !(is_lent(in, k) ? mf_register_own : mf_register_pack)(mf_operand(f, in->in[k]), mf_operand_type(f, in->in[k])))
-            return fail(f->stage, in, mf_error_out_of_memory());
+            return fail(f->run_state, in, mf_error_out_of_memory());
     return meet(f, in, top, key, count, rank, spread != NULL);
 }
 

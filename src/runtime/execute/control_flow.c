@@ -7,7 +7,7 @@
 
 static mf_step no_memory(mf_fiber *f)
 {
-    mf_run_state_fail(f->stage, mf_error_out_of_memory());
+    mf_run_state_fail(f->run_state, mf_error_out_of_memory());
     return MF_STEP_FAILED;
 }
 
@@ -47,9 +47,9 @@ static mf_step end_call(mf_fiber *f, const mf_instr *in, mf_frame *done)
 {
     for (int o = 0; o < in->out_count; o++)
         mf_frame_result(f, done, o, mf_operand(f, in->out[o]));
-    mf_run_state_lock(f->stage);
-    mf_frame_free(f->stage, done);
-    mf_run_state_unlock(f->stage);
+    mf_run_state_lock(f->run_state);
+    mf_frame_free(f->run_state, done);
+    mf_run_state_unlock(f->run_state);
     return MF_STEP_NEXT;
 }
 
@@ -58,10 +58,10 @@ static mf_step end_call(mf_fiber *f, const mf_instr *in, mf_frame *done)
 static mf_loop *new_loop(mf_fiber *f, const mf_instr *in, int carry_count, int stacked_count)
 {
     size_t bytes = (size_t)(carry_count + stacked_count) * sizeof(mf_register);
-    mf_run_state_lock(f->stage);
-    mf_loop *l = mf_run_state_get(f->stage, sizeof *l);
-    mf_register *carry = l ? mf_run_state_get(f->stage, bytes) : NULL;
-    mf_run_state_unlock(f->stage);
+    mf_run_state_lock(f->run_state);
+    mf_loop *l = mf_run_state_get(f->run_state, sizeof *l);
+    mf_register *carry = l ? mf_run_state_get(f->run_state, bytes) : NULL;
+    mf_run_state_unlock(f->run_state);
     if (!carry)
         return NULL;
     *l = (mf_loop){ .instr = in, .carry_count = carry_count, .stacked_count = stacked_count, .carry = carry };
@@ -71,14 +71,14 @@ static mf_loop *new_loop(mf_fiber *f, const mf_instr *in, int carry_count, int s
 
 static void free_loop(mf_fiber *f, mf_loop *l)
 {
-    mf_run_state_lock(f->stage);
+    mf_run_state_lock(f->run_state);
     for (int i = 0; i < 2; i++)
         if (l->frames[i])
-            mf_frame_free(f->stage, l->frames[i]);
-    mf_run_state_put(f->stage, l->carry, (size_t)(l->carry_count + l->stacked_count) * sizeof(mf_register));
-    mf_run_state_put(f->stage, l, sizeof *l);
+            mf_frame_free(f->run_state, l->frames[i]);
+    mf_run_state_put(f->run_state, l->carry, (size_t)(l->carry_count + l->stacked_count) * sizeof(mf_register));
+    mf_run_state_put(f->run_state, l, sizeof *l);
     f->top->loop = NULL;
-    mf_run_state_unlock(f->stage);
+    mf_run_state_unlock(f->run_state);
 }
 
 static void take_carry(mf_fiber *f, mf_loop *l, int first_operand)

@@ -340,7 +340,7 @@ bool mf_cpu_begin(mf_cpu_executable *x, mf_run_state *s)
     mf_run_state_unlock(s);
     if (!frame)
         return false;
-    *f = (mf_fiber){ .stage = s, .top = frame };
+    *f = (mf_fiber){ .run_state = s, .top = frame };
     for (int i = 0; i < x->base.program->in_count; i++) {
         if (i == 0 && s->in[i].sharding && s->in[i].sharding->device_count == 1)
             s->device = s->in[i].sharding->devices[0];

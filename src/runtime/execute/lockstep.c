@@ -205,7 +205,7 @@ static mf_step fail(const run *r, const mf_instr *in, mf_error_object *e)
 {
     if (in->eqn && in->eqn->address)
         mf_error_set_address(e, in->eqn->address);
-    mf_run_state_fail(r->f->stage, e);
+    mf_run_state_fail(r->f->run_state, e);
     return MF_STEP_FAILED;
 }
 
@@ -318,7 +318,7 @@ static mf_error_object *run_collective(const run *r, const action *a)
         int64_t step = step_of(r, a->in[k]);
         for (int64_t d = 0; d < r->plan->size; d++)
             r->members[d] = r->at[a->in[k]] + d * step;
-        if (!mf_collective_reduce(mf_executable_compiler(r->f->stage->executable), e, e->in[0]->type->dtype, r->members, r->plan->size,
+        if (!mf_collective_reduce(mf_executable_compiler(r->f->run_state->executable), e, e->in[0]->type->dtype, r->members, r->plan->size,
                                   e->in[0]->type->size, r->at[a->out[k]]))
             return mf_error_out_of_memory();
     }
@@ -365,7 +365,7 @@ static void end_results(const run *r)
 
 static bool begin_exchange(run *r, const action *a)
 {
-    mf_run_state *s = r->f->stage;
+    mf_run_state *s = r->f->run_state;
     mf_rendezvous *g = mf_rendezvous_at_once(s, a->instr, r->at_once);
     if (!g)
         return false;
@@ -452,9 +452,9 @@ static bool run_here(mf_fiber *f, const mf_instr *in, const mf_map_plan *plan, m
 static void let_go(mf_fiber *f, run *r)
 {
     f->lockstep = NULL;
-    mf_run_state_lock(f->stage);
-    mf_run_state_put(f->stage, r, r->held_bytes);
-    mf_run_state_unlock(f->stage);
+    mf_run_state_lock(f->run_state);
+    mf_run_state_put(f->run_state, r, r->held_bytes);
+    mf_run_state_unlock(f->run_state);
 }
 
 /* In memory that another thread may go on with. */
@@ -465,9 +465,9 @@ static bool run_held(mf_fiber *f, const mf_instr *in, const mf_map_plan *plan, m
         mf_map at_once;
     } held;
     size_t bytes = sizeof(held) + 64 + plan->lockstep->bytes;
-    mf_run_state_lock(f->stage);
-    held *h = mf_run_state_get(f->stage, bytes);
-    mf_run_state_unlock(f->stage);
+    mf_run_state_lock(f->run_state);
+    held *h = mf_run_state_get(f->run_state, bytes);
+    mf_run_state_unlock(f->run_state);
     if (!h)
         return false;
     run *r = f->lockstep = &h->r;
@@ -488,6 +488,6 @@ bool mf_lockstep_run(mf_fiber *f, const mf_instr *in, const mf_map_plan *plan, m
             let_go(f, r);
         return true;
     }
-    bool spread = is_spread(plan), may = !spread || (f->stage->comm && !f->map);
+    bool spread = is_spread(plan), may = !spread || (f->run_state->comm && !f->map);
     return may && (spread ? run_held : run_here)(f, in, plan, step);
 }

@@ -7,7 +7,7 @@
 
 static mf_step no_memory(mf_fiber *f)
 {
-    mf_run_state_fail(f->stage, mf_error_out_of_memory());
+    mf_run_state_fail(f->run_state, mf_error_out_of_memory());
     return MF_STEP_FAILED;
 }
 
@@ -143,11 +143,11 @@ static int device_of(const mf_map *m, int64_t index)
 /* The fibers, linked: first the one that computes for all. The lock is held. */
 static mf_fiber *spawn(mf_fiber *parent, mf_map *m)
 {
-    mf_run_state *s = parent->stage;
+    mf_run_state *s = parent->run_state;
     int64_t first = m->plan->size - m->fiber_count;
     for (int64_t i = 0; i < m->fiber_count; i++) {
         mf_fiber *f = &m->fibers[i];
-        *f = (mf_fiber){ .stage = s, .map = m, .index = first + i, .device = device_of(m, first + i) };
+        *f = (mf_fiber){ .run_state = s, .map = m, .index = first + i, .device = device_of(m, first + i) };
         f->next = i + 1 < m->fiber_count ? f + 1 : NULL;
         f->top = f->index < 0 ? m->uniform : NULL;
         f->live_after = s->live;
@@ -168,7 +168,7 @@ static void find_slicings(mf_map *m)
 
 mf_step mf_map_begin(mf_fiber *f, const mf_instr *in)
 {
-    mf_run_state *s = f->stage;
+    mf_run_state *s = f->run_state;
     const mf_map_plan *plan = in->map;
     bool alone = !s->shared || (mf_run_state_attended(s) && plan->axis_size != plan->size);
     if (f->lockstep || (plan->lockstep && alone && !atomic_load_explicit(&mf_profile_on, memory_order_relaxed))) {
@@ -224,7 +224,7 @@ bool mf_map_enter(mf_fiber *f)
         if (is_stacked(&m->plan->out[o]))
             frame->destinations[o] = (mf_destination){ NULL, m->out[o].data + f->index * m->plan->out[o].shard->bytes, m->out[o].buffer };
     if (!made)
-        mf_run_state_fail(f->stage, mf_error_out_of_memory());
+        mf_run_state_fail(f->run_state, mf_error_out_of_memory());
     return made;
 }
 
@@ -240,7 +240,7 @@ static bool all_there(const mf_map *m, const mf_instr *in)
 
 mf_step mf_await(mf_fiber *f, const mf_instr *in)
 {
-    mf_run_state *s = f->stage;
+    mf_run_state *s = f->run_state;
     mf_run_state_lock(s);
     if (all_there(f->map, in)) {
         mf_run_state_unlock(s);
@@ -268,7 +268,7 @@ void mf_map_wake(mf_map *map, mf_fiber **list)
             answer = all_there(map, seen);
         }
         mf_fiber **to = answer ? list : &still;
-        map->parent->stage->active += answer;
+        map->parent->run_state->active += answer;
         f->next = *to;
         *to = f;
     }
@@ -278,7 +278,7 @@ void mf_map_wake(mf_map *map, mf_fiber **list)
 void mf_map_publish(mf_fiber *f, const mf_instr *in)
 {
     mf_map *m = f->map;
-    mf_run_state *s = f->stage;
+    mf_run_state *s = f->run_state;
     mf_fiber *list = NULL;
     for (int o = 0; o < in->out_count; o++)
         if (!mf_register_pack(&m->uniform->registers[in->out[o]], m->uniform->block->types[in->out[o]])) {
@@ -387,7 +387,7 @@ void mf_map_leave(mf_run_state *s, mf_map *m)
 
 mf_step mf_map_end(mf_fiber *f)
 {
-    mf_run_state *s = f->stage;
+    mf_run_state *s = f->run_state;
     mf_map *m = f->map;
     if (!give_results(f, f->top))
         return no_memory(f);

@@ -60,7 +60,7 @@ struct mf_frame {
 };
 
 struct mf_fiber {
-    mf_run_state *stage;
+    mf_run_state *run_state;
     mf_fiber *next; /* in the ready list or among a map's waiters */
     mf_fiber *live_before, *live_after;
     mf_map *map;   /* the innermost map; NULL: the top-level program */

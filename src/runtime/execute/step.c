@@ -23,9 +23,9 @@ void mf_advance(mf_fiber *f)
 
 mf_frame *mf_push(mf_fiber *f, const mf_block *b, bool destinations)
 {
-    mf_run_state_lock(f->stage);
-    mf_frame *made = mf_frame_new(f->stage, b, destinations);
-    mf_run_state_unlock(f->stage);
+    mf_run_state_lock(f->run_state);
+    mf_frame *made = mf_frame_new(f->run_state, b, destinations);
+    mf_run_state_unlock(f->run_state);
     if (!made)
         return NULL;
     made->below = f->top;
@@ -38,7 +38,7 @@ static mf_step fail(mf_fiber *f, mf_error_object *e)
     const mf_instr *in = f->top->pc < f->top->block->instr_count ? f->top->block->instrs[f->top->pc] : NULL;
     if (in && in->eqn && in->eqn->address)
         mf_error_set_address(e, in->eqn->address);
-    mf_run_state_fail(f->stage, e);
+    mf_run_state_fail(f->run_state, e);
     return MF_STEP_FAILED;
 }
 
@@ -89,7 +89,7 @@ static mf_step run_segment(mf_fiber *f, const mf_instr *in)
     mf_error_object *e = in->kernel->compiler->run(in->kernel, (const void *const *)pointers, pointers + in->in_count, scratch);
     mf_scratch_done();
     if (start)
-        mf_run_state_record(f->stage, start, f->index < 0 && f->map ? MF_ROW_ONCE : MF_ROW_DEVICE, f->device, in->source, 0);
+        mf_run_state_record(f->run_state, start, f->index < 0 && f->map ? MF_ROW_ONCE : MF_ROW_DEVICE, f->device, in->source, 0);
     return e ? fail(f, e) : MF_STEP_NEXT;
 }
 
@@ -171,19 +171,19 @@ static mf_step end_of_frame(mf_fiber *f)
     if (f->map)
         return mf_map_end(f);
     for (int o = 0; o < done->block->out_count; o++)
-        mf_frame_result(f, done, o, &f->stage->out[o]);
-    mf_run_state_lock(f->stage);
-    f->stage->done = true;
-    mf_frame_free(f->stage, done);
+        mf_frame_result(f, done, o, &f->run_state->out[o]);
+    mf_run_state_lock(f->run_state);
+    f->run_state->done = true;
+    mf_frame_free(f->run_state, done);
     f->top = NULL;
-    f->stage->live = NULL;
-    mf_run_state_unlock(f->stage);
+    f->run_state->live = NULL;
+    mf_run_state_unlock(f->run_state);
     return MF_STEP_FAILED; /* nothing more to do: the caller leaves */
 }
 
 void mf_fiber_step(mf_fiber *f)
 {
-    mf_run_state *s = f->stage;
+    mf_run_state *s = f->run_state;
     mf_step step = MF_STEP_STAY;
     if (f->exchange) {
         mf_exchange_end(f->exchange);

@@ -249,7 +249,7 @@ static mf_fiber *take_ready(mf_run_state *s)
 static void step_all(mf_fiber *list)
 {
     const mf_run_state *before = at_hand;
-    at_hand = list->stage;
+    at_hand = list->run_state;
     for (mf_fiber *next; list; list = next) {
         next = list->next; /* once stepped, the fiber may be anywhere */
         list->next = NULL;

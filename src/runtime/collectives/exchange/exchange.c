@@ -65,7 +65,7 @@ static bool prepare(mf_exchange *x)
 /* ------------------------------------------------------------------ kept for the next run */
 
 /* A map in lockstep that spans processes meets the same members at the same place in every run, so what is known of them, and the memory
- * of what is sent, stay with the stage: a small call is mostly that. */
+ * of what is sent, stay with the run state: a small call is mostly that. */
 static bool keep(mf_exchange *x)
 {
     if (!x->own || x->relay || x->sums)
@@ -261,7 +261,7 @@ bool mf_exchange_begin(mf_run_state *s, mf_rendezvous *g)
         mf_run_state_fail(s, mf_error_out_of_memory());
         return false;
     }
-    x->fiber = (mf_fiber){ .stage = s, .exchange = x };
+    x->fiber = (mf_fiber){ .run_state = s, .exchange = x };
     x->round = 0;
     mf_exchange_name_messages(x);
     post(x);

@@ -54,7 +54,7 @@ struct mf_exchange {
     struct mf_blocks *blocks;    /* of those reductions */
     int first_messages;          /* of those that go by relay */
     mf_rendezvous *own;          /* a lasting rendezvous, which ends with the exchange; or NULL */
-    mf_exchange *next;           /* that the stage has kept */
+    mf_exchange *next;           /* that the run state has kept */
     const mf_comm *comm;         /* for which it is laid out */
     int64_t pieces_from;         /* and with which of mf_pieces_from and mf_way_forced */
     int way;
