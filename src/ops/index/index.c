@@ -1,5 +1,5 @@
 /* dynamic_slice and dynamic_update_slice: windows of static size whose start is a value, moved inside where it is not. gather and scatter
- * are in index_gather.c and index_scatter.c, the public functions in index_wrap.c.
+ * are in index_gather.c and index_scatter.c, the public functions in index_wrap.c and subscript.c.
  * Invariant: a start that is batched makes them a gather or a scatter of one window each. */
 #include "ops/shape/shape.h"
 #include "transform/rules/tangent.h"
