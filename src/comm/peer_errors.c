@@ -108,7 +108,8 @@ mf_error_object *mf_peer_error_late(const mf_messages *m, const mf_operation *op
     if (op->begun) {
         mf_text_add(&t, "process %d is %.1f s late for " OWN, op->peer, seconds);
     } else {
-        mf_text_add(&t, "process %d has not begun call %llu", op->peer, (unsigned long long)number_of(op->of.call));
+        mf_text_add(&t, "process %d has not begun ", op->peer);
+        mf_comm_name_call(&t, &m->comm, op->of.call);
         mf_comm_describe(&t, mf_comm_record(&m->comm, op->of.call));
         mf_text_add(&t, ", for %.1f s", seconds);
     }
@@ -140,7 +141,8 @@ void mf_peer_whereabouts(mf_text *t, const mf_messages *m)
         mf_text_put(t, "it has begun none");
         return;
     }
-    mf_text_add(t, "its last was call %llu", (unsigned long long)number_of(call - 1));
+    mf_text_put(t, "its last was ");
+    mf_comm_name_call(t, &m->comm, call - 1);
     mf_comm_describe(t, r);
     mf_text_add(t, ", %.1f s ago", (double)(now - atomic_load(&r->at)) / 1e9);
     if (m->last_words)

@@ -126,6 +126,8 @@ mf_error_object *mf_program_check_owners(const struct mf_program *p, const mf_co
 /* The number of a call of this function (NULL: not known) at this place. */
 uint64_t mf_comm_begin(mf_comm *c, const mf_intlist *processes, const char *function, const void *place);
 const mf_call_record *mf_comm_record(const mf_comm *c, uint64_t call); /* NULL: not begun, or long ago */
+/* "call 3", or of a part "call 3 of processes 0 and 2", whose calls have numbers of their own. */
+void mf_comm_name_call(mf_text *t, const mf_comm *c, uint64_t call);
 /* ", pmap(f) (file:line)" as far as it is known; the place encoded (place.h). */
 void mf_comm_describe(mf_text *t, const mf_call_record *r);
 /* A call has failed before it began: it counts, and the others hear why. Nothing where this process takes no part. */

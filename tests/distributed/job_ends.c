@@ -91,6 +91,15 @@ static void shutdown_first(void)
 }
 
 /* The other process ends without a use of a device. */
+/* Each process maps over its device and the next one's: nobody can begin. */
+static void circle_of_parts(void)
+{
+    mf_distributed_initialize(.timeout = 1);
+    int at = mf_process_index(), next = (at + 1) % mf_process_count();
+    mf_device two[] = { mf_devices().at[at], mf_devices().at[next] };
+    report(mf_call(mf_pmap(sum, "i", .devices = { 2, two }), mf_ones(MF_SHAPE(1, 3), MF_F32)));
+}
+
 static void never_joins(void)
 {
     const char *rank = getenv("OMPI_COMM_WORLD_RANK") ? getenv("OMPI_COMM_WORLD_RANK") : getenv("PMI_RANK");
@@ -350,6 +359,7 @@ int main(int argc, char **argv)
                  { "fork_before", fork_before },
                  { "fork_after", fork_after },
                  { "shutdown_first", shutdown_first },
+                 { "circle_of_parts", circle_of_parts },
                  { "never_joins", never_joins },
                  { "late", late },
                  { "late_inside", late_inside },

@@ -123,6 +123,16 @@ for launcher in openmpi mpich; do
         echo "own_mpi_after under mpirun.$launcher ends with $code, and says:"; cat "$output"; status=1
     fi
 done
+# Calls of a part of the processes have numbers of their own, so whose they are is said.
+for launcher in openmpi mpich; do
+    timeout 40 bash "$here/run_job.sh" $launcher 1+1+1 "$program" circle_of_parts >"$output" 2>&1
+    code=$?
+    [ $code != 77 ] || { echo "SKIP: $(cat "$output")"; continue; }
+    says="has not begun call 0 of processes [01] and [12], pmap(sum).*its last was call 0 of processes [01] and [12]"
+    if [ $code = 124 ] || [ "$(grep -c "$says" "$output")" != 3 ]; then
+        echo "circle_of_parts under mpirun.$launcher ends with $code, and says:"; cat "$output"; status=1
+    fi
+done
 # A process that never joins keeps the others as long as they said; whether the launcher calls that a failure is its own matter.
 for launcher in openmpi mpich; do
     [ -z "${SLURM_CONF:-}" ] || continue # whose processes have their numbers from it
