@@ -73,8 +73,8 @@ typedef struct mf_permutation_options {
 } mf_permutation_options;
 mf_value mf_random_permutation(mf_value key, mf_value x);
 mf_value mf_random_permutation_opt(mf_value key, mf_value x, const mf_permutation_options *o);
-/* (2), (...) -> shape: a broadcasts to it; the first derivative with respect to a is
- * mf_random_gamma_grad */
+/* (2), (...) -> shape: the parameter broadcasts to it; the first derivative with respect to gamma's
+ * a is mf_random_gamma_grad */
 mf_value mf_random_gamma(mf_value key, mf_value a, mf_shape shape, mf_dtype dtype);
 mf_value mf_random_loggamma(mf_value key, mf_value a, mf_shape shape, mf_dtype dtype);
 mf_value mf_random_chisquare(mf_value key, mf_value df, mf_shape shape, mf_dtype dtype);
@@ -86,16 +86,6 @@ mf_value mf_random_f(mf_value key, mf_value dfnum, mf_value dfden, mf_shape shap
 mf_value mf_random_generalized_normal(mf_value key, double p, mf_shape shape, mf_dtype dtype);
 /* (2), (..., n) -> shape + (n): shares that sum to 1 */
 mf_value mf_random_dirichlet(mf_value key, mf_value alpha, mf_shape shape, mf_dtype dtype);
-
-/* ---- vectors and matrices */
-/* (2) -> shape + (d): points of the unit ball of the p-norm, evenly */
-mf_value mf_random_ball(mf_value key, int d, double p, mf_shape shape, mf_dtype dtype);
-/* (2), (..., n), (..., n, n) -> shape + (n): by the covariance's Cholesky factor; NaN where it is
- * not positive definite */
-mf_value mf_random_multivariate_normal(mf_value key, mf_value mean, mf_value cov, mf_shape shape,
-                                       mf_dtype dtype);
-/* (2) -> shape + (n, n): orthogonal matrices, evenly */
-mf_value mf_random_orthogonal(mf_value key, int n, mf_shape shape, mf_dtype dtype);
 /* (...), (...) -> (...): lax.random_gamma_grad: how a draw of gamma moves with a, its probability
  * held fixed */
 mf_value mf_random_gamma_grad(mf_value a, mf_value sample);
@@ -110,6 +100,16 @@ typedef struct mf_choice_options {
     mf_reserved reserved_;
 } mf_choice_options;
 mf_value mf_random_choice_opt(mf_value key, mf_value x, mf_shape shape, const mf_choice_options *o);
+
+/* ---- vectors and matrices */
+/* (2) -> shape + (d): points of the unit ball of the p-norm, evenly */
+mf_value mf_random_ball(mf_value key, int d, double p, mf_shape shape, mf_dtype dtype);
+/* (2), (..., n), (..., n, n) -> shape + (n): by the covariance's Cholesky factor; NaN where it is
+ * not positive definite */
+mf_value mf_random_multivariate_normal(mf_value key, mf_value mean, mf_value cov, mf_shape shape,
+                                       mf_dtype dtype);
+/* (2) -> shape + (n, n): orthogonal matrices, evenly */
+mf_value mf_random_orthogonal(mf_value key, int n, mf_shape shape, mf_dtype dtype);
 
 MF_END_
 
