@@ -17,7 +17,11 @@ static mf_value add(mf_value x, mf_value y) { return mf_add(x, y); }
 static mf_value sums(mf_value x, mf_value y) { return mf_tuple(mf_add(x, y), mf_mul(y, 2.0)); }
 static mf_value with_total(mf_value x) { return mf_dict("each", x, "sum", mf_psum(x, "i")); }
 
-#define EXPECT_TEXT(v, text) CHECK_STR(mf_str(v), text)
+#define EXPECT_TEXT(v, text)         \
+    do {                             \
+        mf_value t_ = (v);           \
+        CHECK_STR(mf_str(t_), text); \
+    } while (0)
 #define EXPECT_ERROR(v, text)                   \
     do {                                        \
         mf_value e_ = (v);                      \
