@@ -412,7 +412,7 @@ TEST(what_does_not_fit_is_an_error)
         { mf_rot90(x), "rot90: at least two dimensions are needed, not 1" },
         { mf_unravel_index(I(1), MF_SHAPE(2, 0)), "unravel_index: there are no indices for an array of shape (2, 0)" },
         { mf_ravel_multi_index(mf_tuple(I(1)), MF_SHAPE(2, 3)), "ravel_multi_index: 1 indices for 2 dimensions" },
-        { mf_histogram(x, 0), "histogram: at least one bin is needed, not 0" },
+        { mf_histogram(x, 0), "histogram: at least one bin is needed, and fewer than 2^63 - 1, not 0" },
         { mf_digitize(x, square), "digitize: the bins must have one dimension, not 2" },
         { mf_unique(x, -1), "unique: the size must not be negative, not -1" },
         { mf_nonzero(mf_f(1), 1), "nonzero: at least one dimension is needed" },

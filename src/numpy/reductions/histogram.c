@@ -19,8 +19,9 @@ mf_value mf_histogram_opt(mf_value x, int64_t bins, const mf_histogram_options *
     x = mf_ravel(numpy_real_float(x, "histogram"));
     if (mf_is_error(x))
         return x;
-    if (bins < 1)
-        return mf_make_error(MF_ERROR_ARGUMENT, "histogram: at least one bin is needed, not %lld", (long long)bins);
+    if (bins < 1 || bins == INT64_MAX) /* which have one edge more */
+        return mf_make_error(MF_ERROR_ARGUMENT, "histogram: at least one bin is needed, and fewer than 2^63 - 1, not %lld",
+                             (long long)bins);
     mf_dtype d = mf_dtype_of(x);
     bool empty = mf_size(x) == 0;
     mf_value low = o->low.handle ? mf_astype(o->low, d) : empty ? mf_scalar(0, d) : mf_min(x);

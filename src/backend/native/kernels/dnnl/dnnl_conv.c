@@ -145,7 +145,7 @@ static void free_conv_descs(conv_descs *d)
 
 static bool choose_backward(mf_dnnl_primitive *p, const mf_dnnl_conv *c, unsigned any, conv_descs *d, conv_steps *s)
 {
-    dnnl_primitive_desc_t hint;
+    dnnl_primitive_desc_t hint = NULL;
     conv_descs ahead = { 0 };
     mf_dnnl_conv forward = *c;
     forward.kind = MF_DNNL_FORWARD;
