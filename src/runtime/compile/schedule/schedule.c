@@ -68,23 +68,18 @@ static bool program_talks(const mf_program *p, const mf_axis_env *env, const mf_
     return false;
 }
 
-static bool program_meets(const mf_program *p);
-
-/* Is e a collective, or is one in it? */
-static bool meets(const mf_eqn *e)
+/* Has e, or anything in it, all of these flags? */
+static bool has_inside(const mf_eqn *e, unsigned flags)
 {
-    bool any = e->op->flags & MF_OP_COLLECTIVE;
-    for (int i = 0, n = mf_params_program_count(e->op, e->params); i < n && !any; i++)
-        any = program_meets(*mf_params_program_at(e->op, e->params, i));
-    return any;
-}
-
-static bool program_meets(const mf_program *p)
-{
-    bool any = false;
-    for (int i = 0; i < p->eqn_count && !any; i++)
-        any = meets(p->eqns[i]);
-    return any;
+    if ((e->op->flags & flags) == flags)
+        return true;
+    for (int i = 0, n = mf_params_program_count(e->op, e->params); i < n; i++) {
+        const mf_program *p = *mf_params_program_at(e->op, e->params, i);
+        for (int k = 0; k < p->eqn_count; k++)
+            if (has_inside(p->eqns[k], flags))
+                return true;
+    }
+    return false;
 }
 
 /* Does e, along another axis than this map's, meet at each index whatever processes have that one? */
@@ -93,22 +88,11 @@ static bool meets_by_index(const mf_schedule *s, const mf_eqn *e)
     bool spread = s->spread || (e->op == &mf_op_pmap && ((const mf_pmap_params *)e->params)->local->count);
     for (int i = 0, n = mf_params_program_count(e->op, e->params); i < n && !spread; i++)
         spread = mf_program_spans(*mf_params_program_at(e->op, e->params, i));
-    return spread && meets(e);
+    return spread && has_inside(e, MF_OP_COLLECTIVE);
 }
 
 /* Does the host see e, or anything in it? */
-static bool is_seen(const mf_eqn *e)
-{
-    if ((e->op->flags & (MF_OP_EFFECT | MF_OP_HOST)) == (MF_OP_EFFECT | MF_OP_HOST))
-        return true;
-    for (int i = 0, n = mf_params_program_count(e->op, e->params); i < n; i++) {
-        const mf_program *p = *mf_params_program_at(e->op, e->params, i);
-        for (int k = 0; k < p->eqn_count; k++)
-            if (is_seen(p->eqns[k]))
-                return true;
-    }
-    return false;
-}
+static bool is_seen(const mf_eqn *e) { return has_inside(e, MF_OP_EFFECT | MF_OP_HOST); }
 
 /* ------------------------------------------------------------------ sides */
 
