@@ -32,18 +32,27 @@ static long number_from(const char *name)
     return text ? strtol(text, NULL, 10) : 0;
 }
 
-static const struct {
-    const char *launcher, *size, *rank;
-} launchers[] = { { "mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK" },
-                  { "mpiexec", "PMI_SIZE", "PMI_RANK" },
-                  { "srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID" } };
+/* Of each launcher its name, and the variables that tell how many processes it started, and which of them this is. */
+typedef struct launcher {
+    const char *name, *size, *rank;
+} launcher;
 
-int mf_launched_rank(void)
+static const launcher launchers[] = { { "mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK" },
+                                      { "mpiexec", "PMI_SIZE", "PMI_RANK" },
+                                      { "srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID" } };
+
+static const launcher *find_launcher(void)
 {
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
         if (number_from(launchers[i].size) > 0)
-            return number_from(launchers[i].size) > 1 && getenv(launchers[i].rank) ? (int)number_from(launchers[i].rank) : -1;
-    return -1;
+            return &launchers[i];
+    return NULL;
+}
+
+int mf_launched_rank(void)
+{
+    const launcher *l = find_launcher();
+    return l && number_from(l->size) > 1 && getenv(l->rank) ? (int)number_from(l->rank) : -1;
 }
 
 /* Who started this process as one of several. One that tells the number is believed; where only PMIX_RANK is set, MPI has to say. */
@@ -55,16 +64,10 @@ static bool was_launched(mf_join_options *how)
         return false;
     if (wanted && *wanted)
         mf_warn_once(&said, "MF_DISTRIBUTED=%s is ignored: it may be off", wanted);
-    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
-        long size = number_from(launchers[i].size);
-        how->launcher = launchers[i].launcher;
-        how->launched = (int)size;
-        if (size > 0)
-            return size > 1;
-    }
-    how->launcher = "the launcher";
-    how->launched = 0;
-    return getenv("PMIX_RANK");
+    const launcher *l = find_launcher();
+    how->launcher = l ? l->name : "the launcher";
+    how->launched = l ? (int)number_from(l->size) : 0;
+    return l ? how->launched > 1 : getenv("PMIX_RANK") != NULL;
 }
 
 /* A core each is what mpirun gives unless told otherwise. */
