@@ -8,8 +8,6 @@
 
 #define OWN "\2" /* stands for what this process waits with */
 
-static uint64_t number_of(uint64_t call) { return call % ((uint64_t)1 << MF_CALL_BITS); }
-
 static void put_own(mf_text *t, const mf_message_tag *own)
 {
     if (!own->words) {
@@ -17,7 +15,7 @@ static void put_own(mf_text *t, const mf_message_tag *own)
         return;
     }
     mf_place_decode(t, own->words, strlen(own->words));
-    mf_text_add(t, " in call %llu", (unsigned long long)number_of(own->call));
+    mf_text_add(t, " in call %llu", (unsigned long long)mf_call_number(own->call));
 }
 
 mf_error_object *mf_peer_error_complete(mf_error_object *e, const mf_message_tag *own)
@@ -54,8 +52,8 @@ mf_error_object *mf_peer_error_over(int peer, uint64_t call, bool well, const ch
 {
     if (!well && *words)
         return mf_error_new(MF_ERROR_PEER, "process %d: %s; " OWN " waits for it", peer, words);
-    return mf_error_new(MF_ERROR_PEER, "process %d ended its call %llu%s%s without " OWN, peer, (unsigned long long)number_of(call), words,
-                        *words ? "," : "");
+    return mf_error_new(MF_ERROR_PEER, "process %d ended its call %llu%s%s without " OWN, peer, (unsigned long long)mf_call_number(call),
+                        words, *words ? "," : "");
 }
 
 /* The call of all processes of which something came from that one last, as this process knows it. */

@@ -15,6 +15,7 @@ typedef struct mf_comm mf_comm;
 /* A call that exchanges something has a number among those of the same processes, from 0: all processes, or a part of them, which above
  * these bits has a number too. */
 #define MF_CALL_BITS 40
+static inline uint64_t mf_call_number(uint64_t call) { return call % ((uint64_t)1 << MF_CALL_BITS); }
 
 /* One of this process's newest calls. Written while others read: an entry whose number is that of the call is that call's. */
 typedef struct mf_call_record {

@@ -57,7 +57,7 @@ void mf_comm_name_call(mf_text *t, const mf_comm *c, uint64_t call)
     const mf_comm_part *part = call >> MF_CALL_BITS ? atomic_load(&c->parts) : NULL;
     while (part && name_of(part->processes) != call >> MF_CALL_BITS)
         part = part->next;
-    mf_text_add(t, "call %llu", (unsigned long long)(call % ((uint64_t)1 << MF_CALL_BITS)));
+    mf_text_add(t, "call %llu", (unsigned long long)mf_call_number(call));
     for (int i = 0, n = part ? part->processes->count : 0; i < n && i < LISTED; i++)
         mf_text_add(t, "%s%lld", i == 0 ? " of processes " : i + 1 < n ? ", " : " and ", (long long)part->processes->at[i]);
     if (part && part->processes->count > LISTED)
