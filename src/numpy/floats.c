@@ -7,12 +7,17 @@ mf_value numpy_float(mf_value x)
     return d >= MF_BOOL && d < MF_F16 ? mf_astype(x, d == MF_I64 || d == MF_U64 ? MF_F64 : MF_F32) : x;
 }
 
-void numpy_common_float(mf_value *a, mf_value *b)
+static void as_like(mf_value *a, mf_value *b, mf_value zero)
 {
-    mf_value zero = numpy_float(mf_sub(mf_zeros_like(*a), mf_zeros_like(*b))); /* of the common type and shape */
     *a = mf_is_error(zero) ? zero : mf_broadcast_to(mf_astype(*a, mf_dtype_of(zero)), mf_shape_of(zero));
     *b = mf_is_error(zero) ? zero : mf_broadcast_to(mf_astype(*b, mf_dtype_of(zero)), mf_shape_of(zero));
 }
+
+/* Of the common type and shape. */
+static mf_value common_zero(mf_value a, mf_value b) { return mf_sub(mf_zeros_like(a), mf_zeros_like(b)); }
+
+void numpy_common(mf_value *a, mf_value *b) { as_like(a, b, common_zero(*a, *b)); }
+void numpy_common_float(mf_value *a, mf_value *b) { as_like(a, b, numpy_float(common_zero(*a, *b))); }
 
 bool numpy_is_complex(mf_value x) { return mf_dtype_of(x) == MF_C64 || mf_dtype_of(x) == MF_C128; }
 
@@ -22,16 +27,16 @@ mf_value numpy_real_float(mf_value x, const char *op)
                                : numpy_float(x);
 }
 
-static bool is_half(mf_dtype d) { return d == MF_F16 || d == MF_BF16; }
+bool numpy_is_half(mf_dtype d) { return d == MF_F16 || d == MF_BF16; }
 
 mf_value numpy_call_wide(mf_function f, mf_value a)
 {
     mf_dtype d = mf_dtype_of(a);
-    return is_half(d) ? mf_astype(mf_call(f, mf_astype(a, MF_F32)), d) : mf_call(f, a);
+    return numpy_is_half(d) ? mf_astype(mf_call(f, mf_astype(a, MF_F32)), d) : mf_call(f, a);
 }
 
 mf_value numpy_call_wide2(mf_function f, mf_value a, mf_value b)
 {
     mf_dtype d = mf_dtype_of(a);
-    return is_half(d) ? mf_astype(mf_call(f, mf_astype(a, MF_F32), mf_astype(b, MF_F32)), d) : mf_call(f, a, b);
+    return numpy_is_half(d) ? mf_astype(mf_call(f, mf_astype(a, MF_F32), mf_astype(b, MF_F32)), d) : mf_call(f, a, b);
 }

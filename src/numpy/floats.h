@@ -6,9 +6,11 @@
 
 /* Integers and bools become floats, those of 64 bits f64 and others f32; anything else stays, errors too. */
 mf_value numpy_float(mf_value x);
-/* Two operands of one inexact type, which theirs have in common; an error of either comes out of both. */
+/* Two operands of the type and the shape that theirs have in common, which may be made inexact; an error of either comes out of both. */
+void numpy_common(mf_value *a, mf_value *b);
 void numpy_common_float(mf_value *a, mf_value *b);
 bool numpy_is_complex(mf_value x);
+bool numpy_is_half(mf_dtype d); /* f16 and bf16, which are computed in f32 */
 /* The error of a function that is defined for real numbers only; the float of anything else. */
 mf_value numpy_real_float(mf_value x, const char *op);
 

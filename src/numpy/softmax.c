@@ -67,13 +67,12 @@ mf_value(mf_gelu)(mf_value x)
     return mf_call(mf_custom_jvp(gelu, gelu_jvp), numpy_float(x));
 }
 
+static mf_value gelu_exact(mf_value x) { return mf_mul(x, mf_ndtr(x)); }
+
 mf_value(mf_gelu_exact)(mf_value x)
 {
     MF_LAYER;
-    x = numpy_real_float(x, "gelu");
-    mf_dtype d = mf_dtype_of(x);
-    mf_value wide = d == MF_F16 || d == MF_BF16 ? mf_astype(x, MF_F32) : x;
-    return mf_astype(mf_mul(wide, mf_ndtr(wide)), d);
+    return numpy_call_wide(mf_fn(gelu_exact), numpy_real_float(x, "gelu"));
 }
 
 mf_value(mf_silu)(mf_value x)

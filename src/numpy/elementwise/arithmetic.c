@@ -112,15 +112,13 @@ static mf_value euclid(mf_value pair)
 mf_value(mf_gcd)(mf_value a, mf_value b)
 {
     MF_LAYER;
-    mf_value zero = mf_sub(mf_zeros_like(a), mf_zeros_like(b)); /* of the common type and shape */
-    mf_dtype d = mf_dtype_of(zero);
-    if (mf_is_error(zero))
-        return zero;
+    numpy_common(&a, &b);
+    mf_dtype d = mf_dtype_of(a);
+    if (mf_is_error(a))
+        return a;
     if (d < MF_I8 || d >= MF_F16)
         return mf_make_error(MF_ERROR_DTYPE, "gcd and lcm: are defined for integers, not for %s", mf_str(d));
-    a = mf_broadcast_to(mf_abs(mf_astype(a, d)), mf_shape_of(zero));
-    b = mf_broadcast_to(mf_abs(mf_astype(b, d)), mf_shape_of(zero));
-    return mf_get(mf_while(unfinished, euclid, mf_tuple(a, b)), 0);
+    return mf_get(mf_while(unfinished, euclid, mf_tuple(mf_abs(a), mf_abs(b))), 0);
 }
 
 mf_value(mf_lcm)(mf_value a, mf_value b)

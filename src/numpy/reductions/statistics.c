@@ -6,8 +6,6 @@
 
 static const mf_reduce_options everything = { .axis = MF_ALL };
 
-static bool is_half(mf_dtype d) { return d == MF_F16 || d == MF_BF16; }
-
 /* The dtype of the result, and the one it is computed in. */
 static mf_dtype result_dtype(mf_value x, const mf_reduce_options *o)
 {
@@ -17,7 +15,7 @@ static mf_dtype result_dtype(mf_value x, const mf_reduce_options *o)
     return d >= MF_F16 && d <= MF_C128 ? d : MF_F32;
 }
 
-static mf_dtype working_dtype(mf_dtype d) { return is_half(d) ? MF_F32 : d; }
+static mf_dtype working_dtype(mf_dtype d) { return numpy_is_half(d) ? MF_F32 : d; }
 
 /* How many elements meet in each result: a number, or, with a mask, an array. */
 static mf_value count_of(mf_value x, mf_value sum, const mf_reduce_options *o, mf_dtype dtype)
