@@ -120,6 +120,31 @@ TEST(what_would_carry_more_stays)
                  "sort rev mul exp | psum | mul");
 }
 
+/* x -> t by `operation`; t is summed up over the devices, by way of `summed`, and read again behind that. */
+#define READ_TWICE(n, type, operation, summed, read)                                                           \
+    "program (w: f32[4], x: f32[" n "]) {\n t: " type "[" n "] = " operation "\n u: f32[" n "] = " summed "\n" \
+    " a: f32[] = reduce_sum[axes=(0)] u\n s: f32[] = psum[axes=(i)] a\n"                                       \
+    " b: f32[" n "] = broadcast_in_dim[shape=(" n "), broadcast_dimensions=()] s\n c: f32[" n "] = " read "\n return c"
+
+TEST(what_several_segments_read_is_computed_again_where_that_moves_less)
+{
+    /* as in a normalisation and its gradient: x comes to both segments, and what is made of it need not */
+    expect_items(READ_TWICE("65536", "f32", "neg x", "mul t t", "mul t b") " }", "neg mul reduce_sum | psum | neg broadcast_in_dim mul");
+    expect_items(READ_TWICE("65536", "f32", "neg x", "mul t x", "mul u b") " }",
+                 "neg mul reduce_sum | psum | neg mul broadcast_in_dim mul");
+}
+
+TEST(what_would_move_or_work_more_is_computed_once)
+{
+    const char *once = "neg mul reduce_sum | psum | broadcast_in_dim mul";
+    expect_items(READ_TWICE("64", "f32", "neg x", "mul t t", "mul t b") " }", once);       /* a cache holds it */
+    expect_items(READ_TWICE("65536", "f32", "neg x", "mul t t", "mul t b") ", t }", once); /* it is written anyway */
+    expect_items(READ_TWICE("65536", "f32", "tan x", "mul t t", "mul t b") " }", "tan mul reduce_sum | psum | broadcast_in_dim mul");
+    /* a mask is a fourth of what it is made of */
+    expect_items(READ_TWICE("262144", "bool", "is_finite x", "select_n t x x", "select_n t b b") " }",
+                 "is_finite select_n reduce_sum | psum | broadcast_in_dim select_n");
+}
+
 /* ------------------------------------------------------------------ collectives that begin early */
 
 #define TWO_SUMS(type)                                                                                                 \

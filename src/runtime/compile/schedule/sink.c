@@ -1,6 +1,7 @@
 /* After the order is found: equations move to the segments that read them, where that spares memory traffic between segments. A
  * broadcast is free inside a segment but an array across two, so each segment that reads one makes its own; an elementwise equation that
- * only one later segment reads goes there, unless more would have to cross in its place.
+ * only one later segment reads goes there, unless more would have to cross in its place; and a large elementwise result that several read
+ * is computed again in each (rematerialised) where its operands come there anyway, as those of a normalisation do in its gradient.
  * Invariant: no equation moves to an earlier item, to another side (but for views, which cost nothing), or away from a reader that is no
  * segment. */
 #include "runtime/compile/schedule/schedule.h"
@@ -61,6 +62,71 @@ static int only_reader(const sinker *k, const mf_variable *v)
     return found;
 }
 
+/* ------------------------------------------------------------------ rematerialisation
+ * Costs are bytes that move: a result is written, which reads its lines before (2), and read in each other segment. An addition takes
+ * about as long as a byte does. Smaller arrays stay in a cache, and to cross costs nothing. */
+enum { LARGE_BYTES = 64 << 10, WRITTEN = 2 };
+
+static int64_t work_of(const mf_eqn *e)
+{
+    const mf_type *t = e->out[0]->type;
+    return e->op->view ? 0 : (e->op->weight ? e->op->weight : 1) * (t->bytes / mf_dtype_size(t->dtype));
+}
+
+/* Whether v, which an equation of `reader` reads, is written whatever that one does. */
+static bool crosses(const sinker *k, const mf_variable *v, int reader)
+{
+    const int made = k->s->made_by[v->id];
+    if (made != reader || k->stays[v->id])
+        return true;
+    for (int r = made + 1; r < k->s->item_count; r++)
+        if (has(row(k->read_in, k, v->id), r))
+            return true;
+    return false;
+}
+
+static int64_t cost_to_read(const sinker *k, const mf_variable *v, int reader, int item, int64_t most);
+
+/* What it adds when `item` computes e too; beyond `most` any number is as good as the right one. */
+static int64_t cost_to_repeat(const sinker *k, const mf_eqn *e, int item, int64_t most)
+{
+    int64_t cost = work_of(e);
+    for (int o = 0; o < e->in_count && cost <= most; o++)
+        cost += cost_to_read(k, e->in[o], item_of(k, e), item, most - cost);
+    return cost;
+}
+
+/* What it adds when `item`, too, reads v, an operand of an equation of `reader`. */
+static int64_t cost_to_read(const sinker *k, const mf_variable *v, int reader, int item, int64_t most)
+{
+    if (v->constant || v->type->bytes < LARGE_BYTES || has(row(k->read_in, k, v->id), item))
+        return 0;
+    const mf_eqn *e = k->index[v->id] < 0 ? NULL : k->p->eqns[k->index[v->id]];
+    bool repeatable = e && in_segment(k, e) && e->out_count == 1 && (is_light(e) || is_repeatable(e));
+    int64_t read = crosses(k, v, reader) ? v->type->bytes : (1 + WRITTEN) * v->type->bytes;
+    if (!repeatable)
+        return read;
+    int64_t repeated = cost_to_repeat(k, e, item, read < most ? read : most);
+    return repeated < read ? repeated : read;
+}
+
+/* Whether all segments that read e's result shall compute it. */
+static bool pays_to_repeat(const sinker *k, const mf_eqn *e, int own)
+{
+    const mf_variable *v = e->out[0];
+    if (v->type->bytes < LARGE_BYTES || k->stays[v->id] || !is_light(e) || !crosses(k, v, own))
+        return false;
+    int64_t spared = WRITTEN * v->type->bytes;
+    for (int r = own + 1; r < k->s->item_count; r++)
+        if (has(row(k->read_in, k, v->id), r)) {
+            if (k->s->items[r].side != k->s->items[own].side)
+                return false;
+            spared += v->type->bytes;
+            spared -= cost_to_repeat(k, e, r, spared);
+        }
+    return spared > 0;
+}
+
 static void choose_items(sinker *k, int i)
 {
     const mf_eqn *e = k->p->eqns[i];
@@ -70,7 +136,7 @@ static void choose_items(sinker *k, int i)
     if (!in_segment(k, e) || e->out_count != 1 || !k->readers[e->out[0]->id])
         return;
     const mf_variable *v = e->out[0];
-    if (is_repeatable(e)) {
+    if (is_repeatable(e) || pays_to_repeat(k, e, own)) {
         if (!k->stays[v->id])
             memset(at, 0, k->words * sizeof *at);
         for (size_t w = 0; w < k->words; w++)
