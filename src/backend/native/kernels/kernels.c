@@ -160,12 +160,12 @@ int64_t mf_winograd_tiles(const mf_winograd *g) { return (g->out[0] + 1) / 2 * (
 
 int64_t mf_winograd_packed(const mf_winograd *g) { return 16 * g->channels[0] * g->channels[1]; }
 
-/* Four rows of a block's places, its points and products, and the sum of the kernel's points; winograd_rooms cuts it so. */
+/* A block's points and products, and the sum of the kernel's points; winograd_rooms cuts it so. */
 size_t mf_winograd_scratch(const mf_winograd *g, bool weights)
 {
-    const int64_t block = MF_WINOGRAD_BLOCK, most = g->channels[0] > g->channels[1] ? g->channels[0] : g->channels[1];
-    const int64_t points = 16 * block * (g->channels[0] + g->channels[1]);
-    return (size_t)(4 * (2 * block + 2) * most + points + (weights ? mf_winograd_packed(g) : 0)) * sizeof(float);
+    const int64_t block = mf_winograd_block(g);
+    const int64_t points = 16 * (mf_winograd_apart(block, g->channels[0]) + mf_winograd_apart(block, g->channels[1]));
+    return (size_t)(points + (weights ? mf_winograd_packed(g) : 0)) * sizeof(float);
 }
 
 void mf_winograd_pack(const mf_winograd *g, const float *w, float *packed) { mf_tier_current()->dense->winograd_pack(g, w, packed); }
