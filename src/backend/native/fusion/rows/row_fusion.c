@@ -17,7 +17,7 @@ enum {
     TASK_BYTES = 512 << 10,
     MOST_TASKS = 32,
     PAYS_BYTES = 64 << 10, /* below, everything is in the cache anyway */
-    PAYS_LONG = 16 << 20,  /* likewise where members work long on a row: what they hand on comes from the last cache in time */
+    PAYS_LONG = 6 << 20,   /* likewise where members work long on a row: what they hand on comes from the last cache in time */
     ALIGN = 64
 };
 
@@ -349,8 +349,19 @@ static void keep_prepared(mf_rows_step *s)
     }
 }
 
+/* About as many tasks as that, of whole blocks and as alike as blocks let them be. */
+static void even_tasks(mf_rows_step *s, int64_t tasks)
+{
+    const int64_t blocks = (s->rows + s->rows_a_block - 1) / s->rows_a_block;
+    int64_t each = (blocks + tasks / 2) / tasks;
+    each = each > 1 ? each : 1;
+    tasks = (blocks + each / 2) / each;
+    tasks = tasks < MOST_TASKS ? tasks : MOST_TASKS;
+    s->rows_a_task = (blocks + tasks - 1) / tasks * s->rows_a_block;
+}
+
 /* Blocks that are parts of what folds want at once, tasks of whole slots of theirs, and room for what waits for them. */
-static void fit_gathering(mf_rows_step *s)
+static void fit_gathering(mf_rows_step *s, int64_t tasks)
 {
     int64_t span = 1;
     while (s->gathers && s->rows_a_block & (s->rows_a_block - 1))
@@ -365,6 +376,7 @@ static void fit_gathering(mf_rows_step *s)
             if (s->values[part->in[k]].period < unit)
                 s->values[part->in[k]].period = unit;
     }
+    even_tasks(s, tasks);
     s->rows_a_task = (s->rows_a_task + span - 1) / span * span;
 }
 
@@ -381,8 +393,7 @@ static void plan_rows(const joiner *j, mf_rows_step *s, int64_t bytes_a_row, siz
     s->rows_a_block = most < j->rows ? most : j->rows;
     tasks = tasks < MOST_TASKS ? tasks : MOST_TASKS;
     tasks = tasks < j->rows ? tasks : j->rows;
-    s->rows_a_task = (j->rows + tasks - 1) / tasks;
-    fit_gathering(s);
+    fit_gathering(s, tasks);
     s->tasks = (j->rows + s->rows_a_task - 1) / s->rows_a_task;
     size_t at = rounded(sizeof(void *) * (size_t)s->value_count), scratch = 0;
     for (int i = 0; i < s->part_count; i++) {
