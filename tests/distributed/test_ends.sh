@@ -111,8 +111,8 @@ process 0: [4. 4. 4.]
 process 1: [4. 4. 4.]
 E
 way own_mpi_without_threads <<'E'
-process -1: MPI was initialised with thread level 1: it takes MPI_THREAD_MULTIPLE, for messages travel on threads of this library's
-process -1: MPI was initialised with thread level 1: it takes MPI_THREAD_MULTIPLE, for messages travel on threads of this library's
+process -1: MPI was initialised with thread level 0: it takes MPI_THREAD_MULTIPLE, for messages travel on threads of this library's
+process -1: MPI was initialised with thread level 0: it takes MPI_THREAD_MULTIPLE, for messages travel on threads of this library's
 E
 # MPI itself ends a job that initialises it after this library; its own words may be cut off by the launcher.
 for launcher in openmpi mpich; do

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 /* Intel's, Cray's and MVAPICH's have MPICH's ABI and most of them its soname. */
-static const char *const names[] = { "libmpi.so.40", "libmpich.so.12", "libmpi.so.12", "libmpi_abi.so.0", NULL };
+static const char *const names[] = { "libmpi.so.40", "libmpich.so.12", "libmpi.so.12", "libmpi_abi.so.1", "libmpi_abi.so.0", NULL };
 enum { OPEN_MPI = 0, MPICH = 1 }; /* where to begin */
 
 static const char *const of_mpich[] = { "MPICH", "Intel", "MVAPICH", "CRAY", "Cray", NULL }; /* in the words of its version */
