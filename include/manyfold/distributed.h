@@ -38,9 +38,9 @@ MF_BEGIN_
  * processes, and mf_process_index is -1. */
 typedef struct mf_distributed_options {
     mf_reserved begin_;
-    /* Of a program that runs MPI itself, by its Fortran number (MPI_Comm_c2f): the processes are
-     * its. MPI has to have been initialised, with MPI_THREAD_MULTIPLE, and is neither initialised
-     * nor finalised here; MPI_Finalize ends this library's part */
+    /* Of a program that runs MPI itself, by its number (MPI_Comm_c2f, or MPI 5's MPI_Comm_toint):
+     * the processes are its. MPI has to have been initialised, with MPI_THREAD_MULTIPLE, and is
+     * neither initialised nor finalised here; MPI_Finalize ends this library's part */
     const int *communicator;
     double initialization_timeout; /* seconds to wait until all have joined; 0: 300 */
     /* Seconds that another process may let wait afterwards before that is an error here; 0: 300 */

@@ -1,7 +1,9 @@
 /* Ways in which processes end, or let the others wait; the argument names one. test_ends.sh runs them and says what has to come of each. */
+#include "base/text/symbol.h"
 #include "comm/mpi/mpi_library.h"
 #include "runtime/comm.h"
 
+#include <dlfcn.h>
 #include <manyfold.h>
 #include <pthread.h>
 #include <signal.h>
@@ -302,7 +304,7 @@ static void start_mpi(bool threads)
     }
 }
 
-/* As MPI_Comm_c2f gives it: Open MPI alone has other numbers in Fortran. */
+/* As MPI_Comm_c2f gives it: Open MPI alone has other numbers than in C. */
 static int in_fortran(uintptr_t handle, int of_open_mpi) { return strcmp(mpi.abi, "Open MPI") ? (int)handle : of_open_mpi; }
 
 static void own_mpi(void)
@@ -321,6 +323,30 @@ static void own_mpi_null(void)
     int null = in_fortran(mpi.null, 2);
     mf_set_error_hook(quiet, NULL);
     printf("argument: %d\n", mf_distributed_initialize(.communicator = &null) == MF_ERROR_ARGUMENT);
+    mpi.MPI_Finalize();
+}
+
+/* A communicator of some of MPI's processes, in another order: the last ones are a job, and the first is one by itself. */
+static void own_mpi_part(void)
+{
+    start_mpi(true);
+    const void *inside;
+    Dl_info library;
+    memcpy(&inside, &mpi.MPI_Finalize, sizeof inside);
+    void *handle = dladdr(inside, &library) ? dlopen(library.dli_fname, RTLD_NOW | RTLD_NOLOAD) : NULL;
+    int (*split)(uintptr_t, int, int, uintptr_t *), (*to_int)(uintptr_t);
+    uintptr_t part = 0;
+    int rank = 0;
+    mpi.MPI_Comm_rank(mpi.world, &rank);
+    if (!mf_symbol_bind(handle, "MPI_Comm_split", &split) || split(mpi.world, rank > 0, -rank, &part) ||
+        (mpi.from_int && !mf_symbol_bind(handle, "MPI_Comm_toint", &to_int) && !mf_symbol_bind(handle, "MPI_Comm_c2f", &to_int))) {
+        printf("no communicator: %s\n", dlerror());
+        exit(1);
+    }
+    int number = mpi.from_int ? to_int(part) : (int)part;
+    mf_distributed_initialize(.communicator = &number);
+    printf("rank %d is process %d of %d\n", rank, mf_process_index(), mf_process_count());
+    report(map_of(sum));
     mpi.MPI_Finalize();
 }
 
@@ -377,6 +403,7 @@ int main(int argc, char **argv)
                  { "own_mpi", own_mpi },
                  { "own_mpi_after", own_mpi_after },
                  { "own_mpi_null", own_mpi_null },
+                 { "own_mpi_part", own_mpi_part },
                  { "own_mpi_unsaid", own_mpi_unsaid },
                  { "own_mpi_without_threads", own_mpi_without_threads } };
     setvbuf(stdout, NULL, _IOLBF, 0);

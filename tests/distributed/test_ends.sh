@@ -114,6 +114,15 @@ way own_mpi_without_threads <<'E'
 process -1: MPI was initialised with thread level 0: it takes MPI_THREAD_MULTIPLE, for messages travel on threads of this library's
 process -1: MPI was initialised with thread level 0: it takes MPI_THREAD_MULTIPLE, for messages travel on threads of this library's
 E
+for launcher in openmpi mpich; do
+    MF_JOB_OUTPUT=$output timeout 40 bash "$here/run_job.sh" $launcher 2+2+2 "$program" own_mpi_part >"$output" 2>&1
+    code=$?
+    [ $code != 77 ] || { echo "SKIP: $(cat "$output")"; continue; }
+    cat "$output".[012] | LC_ALL=C sort | diff - <(printf '%s\n' "process 0: [2. 2. 2.]" "process 0: [4. 4. 4.]" "process 1: [4. 4. 4.]" \
+        "rank 0 is process 0 of 1" "rank 1 is process 1 of 2" "rank 2 is process 0 of 2") ||
+        { echo "own_mpi_part under mpirun.$launcher ends with $code"; status=1; }
+    rm -f "$output".*
+done
 # MPI itself ends a job that initialises it after this library; its own words may be cut off by the launcher.
 for launcher in openmpi mpich; do
     timeout 40 bash "$here/run_job.sh" $launcher 2+2 "$program" own_mpi_after >"$output" 2>&1

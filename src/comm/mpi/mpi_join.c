@@ -233,7 +233,7 @@ static mf_error_object *duplicate(const mf_join_options *how)
     static uintptr_t request; /* MPI may write to both after a timeout */
     uintptr_t from = job.mpi.world;
     if (how->communicator)
-        from = job.mpi.from_fortran ? job.mpi.from_fortran(*how->communicator) : (uintptr_t)(unsigned)*how->communicator;
+        from = job.mpi.from_int ? job.mpi.from_int(*how->communicator) : (uintptr_t)(unsigned)*how->communicator;
     if (!from || from == job.mpi.null) /* MPI would end the program */
         return mf_error_new(MF_ERROR_ARGUMENT, "the communicator that was given, %d, is MPI_COMM_NULL, or none", *how->communicator);
     int code = job.mpi.MPI_Comm_idup(from, &job.comm, &request);

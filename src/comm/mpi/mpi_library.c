@@ -59,7 +59,7 @@ static bool take_open_mpi(mf_mpi *mpi, void *library)
                      .multiple = 3,
                      .any_source = -1,
                      .abi = "Open MPI" };
-    mf_symbol_bind(library, "MPI_Comm_f2c", &mpi->from_fortran);
+    mf_symbol_bind(library, "MPI_Comm_f2c", &mpi->from_int);
     return true;
 }
 
@@ -91,8 +91,8 @@ static mf_error_object *take(mf_mpi *mpi, void *library, const char *name)
             return mf_error_new(MF_ERROR_PEER,
                                 "%s has an ABI that is not known here: neither Open MPI's, nor MPICH's, nor the standard one", name);
         *mpi = is_abi ? standard : mpich;
-        if (is_abi)
-            mf_symbol_bind(library, "MPI_Comm_f2c", &mpi->from_fortran);
+        if (is_abi && !mf_symbol_bind(library, "MPI_Comm_fromint", &mpi->from_int)) /* MPI_Comm_f2c is another library's there */
+            return mf_error_new(MF_ERROR_PEER, "%s has the standard ABI, but no MPI_Comm_fromint", name);
     }
     return bind_all(mpi, library, name);
 }

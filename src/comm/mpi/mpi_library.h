@@ -37,7 +37,7 @@ typedef struct mf_mpi {
 #define MF_MPI_MEMBER(result, name, parameters) result(*name) parameters;
     MF_MPI_FUNCTIONS(MF_MPI_MEMBER)
 #undef MF_MPI_MEMBER
-    uintptr_t (*from_fortran)(int comm); /* NULL: the number itself */
+    uintptr_t (*from_int)(int comm); /* a communicator of MPI_Comm_c2f's or MPI_Comm_toint's number; NULL: the number itself */
 } mf_mpi;
 
 /* The library that the process has already, else the one that MF_MPI_LIBRARY names, else the launcher's. */
