@@ -262,3 +262,86 @@ TEST(parts_of_the_rows_run_apart)
     for (int i = 0; i < 4; i++)
         check_rows(i & 1, i & 2);
 }
+
+/* ---- products that feed a loop */
+
+enum { FED_ROWS = 16, FED_UNITS = 80 };
+
+/* h' = x v + h W for 16 sequences of so many steps; `product` makes f of e, and `more` is a result beside. */
+static void write_fed(char *text, size_t size, int steps, bool reverse, const char *product, const char *state, const char *more)
+{
+    snprintf(text, size,
+             "program (w: f64[80,80], v: f64[80,80], h: f64[16,80], x: f64[16,%d,80]) {\n"
+             " e: f64[%d,16,80] = transpose[permutation=(1,0,2)] x\n f: f64[%d,16,80] = %s\n"
+             " d: f64[16,80], y: f64[%d,16,80] = scan[length=%d, consts=1, carry=1, reverse=%s,"
+             " body=(w: f64[80,80], h: f64[16,80], x: f64[16,80]) {"
+             " t: f64[16,80] = dot_general[lhs_contract=(1), rhs_contract=(0)] h w\n u: f64[16,80] = add x t\n d: f64[16,80] = %s\n"
+             " return d, h }] w h f\n return d, y%s }",
+             steps, steps, steps, product, steps, steps, reverse ? "true" : "false", state, more);
+}
+
+/* Whether the product is computed in the rounds. */
+static bool is_fed(int steps, const char *product, const char *state, const char *more)
+{
+    char text[1024];
+    mf_error_object *error = NULL;
+    write_fed(text, sizeof text, steps, false, product, state, more);
+    mf_program *p = mf_program_parse(text, NULL, &error), *made = p ? mf_feed_loops(p, &error) : NULL;
+    if (!CHECK(made))
+        return CHECK_NOTE("%s\n%s", mf_error_text(error), text);
+    bool found = true;
+    for (int i = 0; i < made->eqn_count; i++)
+        found = found && made->eqns[i]->op != &mf_op_dot_general;
+    mf_drop(made);
+    mf_drop(p);
+    return found;
+}
+
+#define PRODUCT "dot_general[lhs_contract=(2), rhs_contract=(0)] e v"
+
+TEST(a_product_that_feeds_a_loop_is_computed_in_its_rounds)
+{
+    CHECK(is_fed(1000, PRODUCT, "tanh u", ""));
+    CHECK(!is_fed(100, PRODUCT, "tanh u", ""));           /* not worth it */
+    CHECK(!is_fed(1000, PRODUCT, "tanh u", ", f"));       /* somebody else reads it */
+    CHECK(!is_fed(1000, PRODUCT, "rev[axes=(0)] u", "")); /* the rows meet */
+}
+
+TEST(fed_loops_read_their_rows_where_they_lie)
+{
+    enum { STEPS = 660 };
+    static double w[FED_UNITS][FED_UNITS], v[FED_UNITS][FED_UNITS], h[FED_ROWS][FED_UNITS], x[FED_ROWS][STEPS][FED_UNITS];
+    static double d[FED_ROWS][FED_UNITS], y[STEPS][FED_ROWS][FED_UNITS], next[FED_ROWS][FED_UNITS];
+    for (int reverse = 0; reverse < 2; reverse++) {
+        for (int i = 0; i < FED_UNITS; i++)
+            for (int k = 0; k < FED_UNITS; k++) {
+                w[i][k] = ((i * 7 + k * 3) % 11 - 5) / 512.0;
+                v[i][k] = ((i * 5 + k * 2) % 9 - 4) / 16.0;
+            }
+        for (int r = 0; r < FED_ROWS; r++)
+            for (int k = 0; k < FED_UNITS; k++) {
+                h[r][k] = (r * 5 + k) % 13 - 6;
+                for (int n = 0; n < STEPS; n++)
+                    x[r][n][k] = (n * 3 + r + k) % 7 - 3;
+            }
+        char text[1024];
+        const void *in[] = { w, v, h, x };
+        void *out[] = { d, y };
+        write_fed(text, sizeof text, STEPS, reverse, PRODUCT, "add u u", "");
+        REQUIRE(is_fed(STEPS, PRODUCT, "add u u", "") && run(text, in, out));
+        for (int n = 0; n < STEPS; n++) {
+            int at = reverse ? STEPS - 1 - n : n;
+            for (int r = 0; r < FED_ROWS; r++)
+                for (int k = 0; k < FED_UNITS; k++) {
+                    REQUIRE(CHECK_NEAR(y[at][r][k], h[r][k], 1e-9 * (1 + fabs(h[r][k]))));
+                    next[r][k] = 0;
+                    for (int i = 0; i < FED_UNITS; i++)
+                        next[r][k] += 2 * (x[r][at][i] * v[i][k] + h[r][i] * w[i][k]);
+                }
+            memcpy(h, next, sizeof h);
+        }
+        for (int r = 0; r < FED_ROWS; r++)
+            for (int k = 0; k < FED_UNITS; k++)
+                CHECK(fabs(d[r][k] - h[r][k]) <= 1e-9 * (1 + fabs(h[r][k])));
+    }
+}

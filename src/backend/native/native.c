@@ -3,6 +3,7 @@
  * scratch, its results and its stack. */
 #include "backend/native/native.h"
 
+#include "backend/native/fusion/loop_step.h"
 #include "backend/native/kernels/kernels.h"
 #include "backend/native/llvm/tier_up.h"
 #include "passes/passes.h"
@@ -72,9 +73,10 @@ static mf_error_object *compile_kernel(const mf_program *segment, const bool *do
     *kernel = NULL;
     if (!k)
         return mf_error_out_of_memory();
-    k->program = mf_retain(segment);
-    mf_build b = { .program = segment, .arena = &k->arena, .fixed = fixed };
-    mf_build_program(&b);
+    mf_build b = { .arena = &k->arena, .fixed = fixed };
+    b.program = k->program = mf_feed_loops(segment, &b.error);
+    if (!b.error)
+        mf_build_program(&b);
     if (!b.error && mf_dump_wants("fuse"))
         mf_native_dump(&b);
     if (!b.error)

@@ -154,13 +154,33 @@ static mf_program *body_of(row_cut *c, const mf_program *p, mf_error_object **er
     return made;
 }
 
+/* 1: there are no rows, or too few. *rows: of the whole. */
+static int64_t count_parts(const mf_program *body, int64_t consts, int64_t *rows)
+{
+    if (body->in_count <= consts || !body->in[consts]->type->rank)
+        return 1;
+    *rows = body->in[consts]->type->dims[0];
+    return parts_of(*rows);
+}
+
+bool mf_loop_has_parts(const mf_program *body, int64_t consts, mf_error_object **error)
+{
+    row_cut c = { 0 };
+    if (count_parts(body, consts, &c.rows) == 1)
+        return false;
+    c.has = mf_calloc((size_t)body->var_count + 1, sizeof *c.has);
+    if (!c.has)
+        *error = mf_error_out_of_memory();
+    bool apart = c.has && is_apart(&c, body, consts);
+    mf_free(c.has);
+    return apart;
+}
+
 mf_program *mf_loop_cut_rows(mf_build *b, const mf_program *body, int64_t consts, int *parts)
 {
+    row_cut c = { 0 };
+    int64_t count = count_parts(body, consts, &c.rows);
     *parts = 1;
-    if (body->in_count <= consts || !body->in[consts]->type->rank)
-        return NULL;
-    row_cut c = { .rows = body->in[consts]->type->dims[0] };
-    int64_t count = parts_of(c.rows);
     c.some = c.rows / count;
     c.has = count > 1 ? mf_build_get(b, (size_t)body->var_count, sizeof *c.has) : NULL;
     if (!c.has || !is_apart(&c, body, consts))

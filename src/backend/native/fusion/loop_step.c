@@ -2,7 +2,7 @@
  * even and once for the odd iterations, so an iteration is nothing but their steps. What is carried lies in two places by turns. The
  * second tier is all of it as one function (llvm/emit/repeat.c), to which a run goes over between two iterations. What has no such function and
  * takes long, and whose rows have nothing to do with each other, is a loop for each part of the rows (loop_rows.c), all at once; what such
- * a loop stacks is written row by row at once where it is only read so.
+ * a loop stacks is written row by row at once where it is only read so, and what it reads is read from where the rows have it.
  * Invariant: what is carried is small or made anew every time, so that copying what a body hands on unchanged costs little; other loops
  * are left to the runtime, which moves memory along instead. */
 #include "backend/native/fusion/loop_step.h"
@@ -26,6 +26,12 @@ typedef struct turned_result { /* a stacked result [round, row, ...] that is wri
     size_t offset; /* of a round's, in the room for them */
 } turned_result;
 
+typedef struct gathered_operand { /* of a round's rows, which lie apart */
+    int input;                    /* of the body */
+    int64_t at, round, row;       /* bytes: where the first round's first row is; to the next ones */
+    size_t offset;                /* of a round's, in the room for them */
+} gathered_operand;
+
 typedef struct hoisted_part { /* what a step of the body makes once a run */
     const mf_native_step *step;
     size_t offset;
@@ -44,8 +50,10 @@ typedef struct loop_step {
     moving *moving;
     int turned_count;
     turned_result *turned;
-    size_t turned_bytes;
-    int places; /* room for pointers to operands and results of the condition or the body */
+    int gathered_count;
+    gathered_operand *gathered;
+    size_t turned_bytes; /* of both */
+    int places;          /* room for pointers to operands and results of the condition or the body */
 } loop_step;
 
 /* ------------------------------------------------------------------ which */
@@ -150,6 +158,8 @@ static void place_body(turns *t, int turn, const void **in, void **out)
         out[o] = mf_step_out(&s->step, t->values, o) + at_round(t, index, s->whole->out[o], p->out[o]);
     for (int i = 0; i < s->turned_count; i++)
         out[s->turned[i].result] = t->turned + s->turned[i].offset;
+    for (int i = 0; i < s->gathered_count; i++)
+        in[s->gathered[i].input] = t->turned + s->gathered[i].offset;
     mf_native_find_values(s->plan.body, in, out, t->body_scratch, t->body[turn]);
     for (int i = 0; i < s->hoisted_count; i++)
         t->body[turn][s->hoisted[i].step->prepared] = t->hoisted + s->hoisted[i].offset;
@@ -189,11 +199,28 @@ static size_t room_bytes(const loop_step *s)
     return bytes + 64 + s->turned_bytes + aligned(s->plan.body->kernel.scratch_bytes);
 }
 
+static int64_t round_of(const loop_step *s, int64_t done) { return s->plan.reverse ? s->plan.length - 1 - done : done; }
+
+/* For round `done`, from where the rows have it. */
+static void get_gathered(const turns *t, int64_t done)
+{
+    const loop_step *s = t->s;
+    for (int i = 0; i < s->gathered_count; i++) {
+        const gathered_operand *g = &s->gathered[i];
+        const mf_type *part = s->plan.body->program->in[g->input]->type;
+        int64_t rows = part->dims[0], bytes = part->bytes / rows;
+        const char *from = (const char *)mf_step_in(&s->step, t->values, g->input) + g->at + round_of(s, done) * g->round +
+                           t->part * rows * g->row;
+        for (int64_t r = 0; r < rows; r++)
+            memcpy(t->turned + g->offset + r * bytes, from + r * g->row, (size_t)bytes);
+    }
+}
+
 /* Of round `done`, to where the rows have it. */
 static void put_turned(const turns *t, int64_t done)
 {
     const loop_step *s = t->s;
-    int64_t rounds = s->plan.length, round = s->plan.reverse ? rounds - 1 - done : done;
+    int64_t rounds = s->plan.length, round = round_of(s, done);
     for (int i = 0; i < s->turned_count; i++) {
         const mf_type *part = s->plan.body->program->out[s->turned[i].result]->type;
         int64_t rows = part->dims[0], bytes = part->bytes / rows;
@@ -219,6 +246,7 @@ static int64_t repeat(turns *t, mf_error_object **error)
     int64_t done = 0;
     for (int turn = 0; goes_on(t, done, turn, error); turn = 1 - turn) {
         void **values = t->body[turn];
+        get_gathered(t, done);
         *error = mf_native_run_steps(s->plan.body, values, t->body_scratch);
         if (*error)
             break;
@@ -393,6 +421,42 @@ static void find_turned(mf_build *b, loop_step *s, const mf_eqn *e, mf_variable 
     }
 }
 
+/* Whether each round's rows lie apart, though each row's elements are neighbours. */
+static bool lies_by_rows(const mf_layout *l, const mf_type *type)
+{
+    int64_t inner = 1;
+    for (int d = type->rank - 1; d > 1; inner *= type->dims[d--])
+        if (l->strides[d] != inner && type->dims[d] > 1)
+            return false;
+    return type->rank > 1 && type->size && l->strides[1] != inner;
+}
+
+/* Only of a loop for parts of the rows, as above. in: what the step reads. */
+static void find_gathered(mf_build *b, loop_step *s, const mf_eqn *e, mf_variable **in)
+{
+    s->gathered = mf_build_get(b, (size_t)e->in_count, sizeof *s->gathered);
+    for (int i = 0; i < e->in_count && !b->error; i++) {
+        const mf_var_state *v = &b->vars[e->in[i]->id];
+        const mf_type *t = e->in[i]->type;
+        in[i] = e->in[i];
+        if (s->parts == 1 || i < s->plan.body_consts + s->plan.carry || v->kind != MF_VAR_VIEW || !lies_by_rows(&v->layout, t))
+            continue;
+        int size = mf_dtype_size(t->dtype);
+        s->gathered[s->gathered_count++] = (gathered_operand){ i, v->layout.offset * size, v->layout.strides[0] * size,
+                                                               v->layout.strides[1] * size, s->turned_bytes };
+        s->turned_bytes += aligned((size_t)s->plan.body->program->in[i]->type->bytes);
+        in[i] = b->program->vars[v->root];
+    }
+}
+
+static bool is_gathered(const loop_step *s, int input)
+{
+    for (int i = 0; i < s->gathered_count; i++)
+        if (s->gathered[i].input == input)
+            return true;
+    return false;
+}
+
 static void find_moving(mf_build *b, loop_step *s)
 {
     int first = s->plan.body_consts + s->plan.carry;
@@ -400,7 +464,7 @@ static void find_moving(mf_build *b, loop_step *s)
     for (int i = 0; i < s->plan.body->plan.value_count && !b->error && !s->plan.cond; i++) {
         const mf_native_value *v = &s->plan.body->plan.values[i];
         int64_t bytes = 0;
-        if (v->place == MF_PLACE_INPUT && v->index >= first)
+        if (v->place == MF_PLACE_INPUT && v->index >= first && !is_gathered(s, v->index))
             bytes = s->whole->in[v->index]->type->bytes;
         else if (v->place == MF_PLACE_OUTPUT && v->index >= s->plan.carry && !is_turned(s, v->index))
             bytes = s->whole->out[v->index]->type->bytes;
@@ -475,9 +539,12 @@ bool mf_build_loop(mf_build *b, const mf_eqn *e)
         cut_rows(b, s);
     if (!b->error)
         find_hoisted(b, s);
-    mf_variable **results = mf_build_get(b, (size_t)e->out_count, sizeof *results);
+    mf_variable **results = mf_build_get(b, (size_t)e->out_count, sizeof *results),
+                **operands = mf_build_get(b, (size_t)e->in_count, sizeof *operands);
     if (!b->error)
         find_turned(b, s, e, results);
+    if (!b->error)
+        find_gathered(b, s, e, operands);
     if (!b->error)
         place_carry(b, s);
     if (!b->error)
@@ -496,6 +563,6 @@ bool mf_build_loop(mf_build *b, const mf_eqn *e)
     s->step.cost = (s->plan.cond ? 1000 : (double)s->plan.length) * turn; /* nobody knows how often a while turns */
     if (s->parts == 1)
         add_second_tier(b, s, turn);
-    mf_build_step(b, &s->step, e->in, e->in_count, results, e->out_count);
+    mf_build_step(b, &s->step, operands, e->in_count, results, e->out_count);
     return true;
 }

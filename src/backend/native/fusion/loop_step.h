@@ -9,6 +9,10 @@ bool mf_native_takes_loop(const mf_eqn *e);
 /* The body (loop_rows.c) for the first of *parts equal parts of the rows that all but its first `consts` inputs and all results have
  * along their first dimension; NULL: it cannot be cut, rows are too few, or b->error. The caller drops it. */
 mf_program *mf_loop_cut_rows(mf_build *b, const mf_program *body, int64_t consts, int *parts);
+/* Whether that can be done. False with *error: out of memory. */
+bool mf_loop_has_parts(const mf_program *body, int64_t consts, mf_error_object **error);
+/* p with the products that feed scans in their rounds (loop_feed.c): one reference; NULL and *error. */
+mf_program *mf_feed_loops(const mf_program *p, mf_error_object **error);
 typedef struct mf_loop_plan {
     const mf_native_kernel *cond, *body; /* cond NULL: a scan */
     int cond_consts, body_consts, carry;

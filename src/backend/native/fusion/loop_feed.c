@@ -1,0 +1,201 @@
+/* A product that nothing but a scan reads, some rows of it a round, is computed in the scan's rounds: the input's part of a recurrent cell. As
+ * one product before the loop, what it makes is written to memory and read back from there, in an LSTM four times as many bytes as the
+ * sequences have; in the rounds it stays in the nearest cache, and is multiplied as fast, for its weights, packed once, stay in the second.
+ * Invariant: only for scans whose rows are apart (loop_rows.c), which run at the speed of such products anyway. */
+#include "backend/native/fusion/loop_step.h"
+#include "ops/params.h"
+#include "passes/rewrite.h"
+
+/* ROUND_WORK: multiply-adds of a round beyond which a loop keeps its steps. RUN_WORK: those of a run beyond which it is cut into parts. WEIGHTS:
+ * bytes of them that the second cache keeps beside the rest. */
+enum { ROUND_WORK = 1 << 16, RUN_WORK = 1 << 26, WEIGHTS = 640 << 10 };
+
+typedef struct feeder {
+    const mf_program *p;
+    int *readers;        /* by variable */
+    bool *moves;         /* by variable: the result of a product that goes into the scan */
+    mf_program **bodies; /* by equation: of such a scan, with the products; owned */
+} feeder;
+
+/* ------------------------------------------------------------------ which */
+
+/* x[round, row, ...] w, summed over none of the first two. */
+static bool is_product_of_rounds(const mf_eqn *d)
+{
+    if (!d || d->op != &mf_op_dot_general)
+        return false;
+    const mf_dot_params *p = d->params;
+    return d->in[0]->type->rank > 2 && !p->lhs_batch->count && !mf_ints_has(p->lhs_contract, 0) && !mf_ints_has(p->lhs_contract, 1);
+}
+
+static bool pays(const mf_eqn *scan, const mf_eqn *d)
+{
+    const mf_scan_params *s = scan->params;
+    const mf_type *x = d->in[0]->type, *made = d->out[0]->type;
+    int64_t rounds = made->dims[0], weights = d->in[1]->type->bytes;
+    for (int64_t i = 0; i < s->consts; i++)
+        weights += scan->in[i]->type->bytes;
+    if (!x->size || !made->size || weights > WEIGHTS)
+        return false;
+    int64_t work = x->size / rounds * (made->size / rounds / made->dims[1]); /* of a round */
+    return work > ROUND_WORK && work >= RUN_WORK / rounds;
+}
+
+static bool goes_inside(const feeder *f, const mf_eqn *scan, int64_t operand)
+{
+    const mf_variable *v = scan->in[operand];
+    const mf_eqn *d = v->constant ? NULL : v->producer;
+    return f->readers[v->id] == 1 && is_product_of_rounds(d) && pays(scan, d);
+}
+
+/* ------------------------------------------------------------------ the body with its products */
+
+static void copy(mf_rewrite *r, const mf_eqn *e, mf_variable **in) { mf_rewrite_copy(r, e, in); }
+
+/* The product of one round: of x[row, ...]. */
+static mf_variable *product_of_round(mf_builder *b, const mf_eqn *d, mf_variable *x, mf_variable *w, const mf_type *type)
+{
+    mf_dot_params p = *(const mf_dot_params *)d->params;
+    int64_t at[MF_MAX_RANK];
+    for (int i = 0; i < p.lhs_contract->count; i++)
+        at[i] = p.lhs_contract->at[i] - 1;
+    p.lhs_contract = mf_ints_intern(at, p.lhs_contract->count);
+    b->address = d->address;
+    mf_variable *in[2] = { x, w };
+    return mf_rewrite_to_type(b, mf_emit_eqn(b, &mf_op_dot_general, &p, in, 2)->out[0], type);
+}
+
+/* Inputs: the constants, the products' second operands, the carry, a round's parts of the rest. */
+static mf_program *body_of(const feeder *f, const mf_eqn *scan, mf_error_object **error)
+{
+    const mf_scan_params *s = scan->params;
+    mf_builder b;
+    mf_builder_init(&b, NULL);
+    mf_rewrite r = { .b = &b, .source = s->body, .equation = copy };
+    int count = s->body->in_count, first = (int)(s->consts + s->carry);
+    r.map = mf_rewrite_room(&r, s->body->var_count, sizeof *r.map);
+    mf_variable **weights = mf_rewrite_room(&r, count, sizeof *weights), **out = mf_rewrite_room(&r, s->body->out_count, sizeof *out);
+    for (int i = 0; out && weights && r.map && i < s->consts; i++)
+        r.map[s->body->in[i]->id] = mf_builder_input(&b, s->body->in[i]->type);
+    for (int i = first; i < count && !b.error; i++)
+        if (goes_inside(f, scan, i))
+            weights[i] = mf_builder_input(&b, scan->in[i]->producer->in[1]->type);
+    for (int i = (int)s->consts; i < count && !b.error; i++) {
+        const mf_type *t = s->body->in[i]->type, *x = weights[i] ? scan->in[i]->producer->in[0]->type : NULL;
+        mf_variable *input = mf_builder_input(&b, x ? mf_type_with_shape(x, x->rank - 1, x->dims + 1) : t);
+        r.map[s->body->in[i]->id] = input;
+    }
+    for (int i = first; i < count && !b.error; i++)
+        if (weights[i]) {
+            mf_variable **at = &r.map[s->body->in[i]->id];
+            *at = product_of_round(&b, scan->in[i]->producer, *at, weights[i], s->body->in[i]->type);
+        }
+    if (!b.error)
+        mf_rewrite_walk(&r);
+    for (int o = 0; out && !b.error && o < s->body->out_count; o++)
+        out[o] = mf_rewrite_use(&r, s->body->out[o]);
+    mf_program *made = mf_builder_finish(&b, out, out ? s->body->out_count : 0, error);
+    mf_arena_free(&r.scratch);
+    return made;
+}
+
+/* Decides for one scan. False: *error. */
+static bool feed_scan(feeder *f, int index, mf_error_object **error)
+{
+    const mf_eqn *e = f->p->eqns[index];
+    const mf_scan_params *s = e->params;
+    int fed = 0;
+    for (int64_t i = s->consts + s->carry; i < e->in_count; i++)
+        fed += goes_inside(f, e, i);
+    if (!fed || !mf_native_takes_loop(e) || !mf_loop_has_parts(s->body, s->consts, error))
+        return !*error;
+    mf_program *body = body_of(f, e, error);
+    if (!body)
+        return false;
+    mf_scan_params with = *s;
+    with.body = body;
+    with.consts += fed;
+    if (!mf_native_takes_loop(&(mf_eqn){ .op = &mf_op_scan, .params = &with })) {
+        mf_drop(body);
+        return true;
+    }
+    f->bodies[index] = body;
+    for (int64_t i = s->consts + s->carry; i < e->in_count; i++)
+        f->moves[e->in[i]->id] = goes_inside(f, e, i);
+    return true;
+}
+
+/* ------------------------------------------------------------------ the program */
+
+static void equation(mf_rewrite *r, const mf_eqn *e, mf_variable **in)
+{
+    const feeder *f = r->state;
+    mf_program *body = f->bodies[r->index];
+    if (e->out_count == 1 && f->moves[e->out[0]->id])
+        return;
+    if (!body) {
+        mf_rewrite_copy(r, e, in);
+        return;
+    }
+    mf_scan_params with = *(const mf_scan_params *)e->params;
+    mf_variable **all = mf_rewrite_room(r, 2 * e->in_count, sizeof *all);
+    int count = 0, consts = (int)with.consts, first = consts + (int)with.carry;
+    for (int i = 0; all && i < consts; i++)
+        all[count++] = in[i];
+    for (int i = first; all && i < e->in_count; i++)
+        if (f->moves[e->in[i]->id])
+            all[count++] = mf_rewrite_use(r, e->in[i]->producer->in[1]);
+    with.consts = count;
+    for (int i = consts; all && i < e->in_count; i++)
+        all[count++] = i >= first && f->moves[e->in[i]->id] ? mf_rewrite_use(r, e->in[i]->producer->in[0]) : in[i];
+    with.body = body;
+    if (all)
+        mf_rewrite_replace(r, e, &with, all, count, NULL);
+}
+
+static bool count_readers(feeder *f)
+{
+    const mf_program *p = f->p;
+    f->readers = mf_calloc((size_t)p->var_count + 1, sizeof *f->readers);
+    f->moves = mf_calloc((size_t)p->var_count + 1, sizeof *f->moves);
+    f->bodies = mf_calloc((size_t)p->eqn_count + 1, sizeof(mf_program *));
+    for (int i = 0; f->readers && i < p->eqn_count; i++)
+        for (int k = 0; k < p->eqns[i]->in_count; k++)
+            f->readers[p->eqns[i]->in[k]->id]++;
+    for (int o = 0; f->readers && o < p->out_count; o++)
+        f->readers[p->out[o]->id]++;
+    return f->readers && f->moves && f->bodies;
+}
+
+static bool has_scan(const mf_program *p)
+{
+    for (int i = 0; i < p->eqn_count; i++)
+        if (p->eqns[i]->op == &mf_op_scan)
+            return true;
+    return false;
+}
+
+mf_program *mf_feed_loops(const mf_program *p, mf_error_object **error)
+{
+    feeder f = { .p = p };
+    mf_program *made = NULL;
+    bool any = false, ok = true;
+    if (!has_scan(p))
+        return mf_retain(p);
+    if (!count_readers(&f)) {
+        *error = mf_error_out_of_memory();
+        ok = false;
+    }
+    for (int i = 0; ok && i < p->eqn_count; i++) {
+        ok = p->eqns[i]->op != &mf_op_scan || feed_scan(&f, i, error);
+        any = any || f.bodies[i];
+    }
+    if (ok)
+        made = any ? mf_rewrite_program(p, NULL, equation, NULL, &f, error) : mf_retain(p);
+    for (int i = 0; f.bodies && i < p->eqn_count; i++)
+        mf_drop(f.bodies[i]);
+    mf_free(f.readers);
+    mf_free(f.moves);
+    mf_free(f.bodies);
+    return made;
+}
