@@ -10,6 +10,7 @@
 #include "generate.h"
 #include "ops/sample.h"
 #include "rewrite.h"
+#include "runtime/compile/schedule/schedule.h"
 #include "runtime/device.h"
 #include "runtime/executable.h"
 
@@ -54,12 +55,13 @@ static bool run_inputs(const trial *t, const mf_program *p, const mf_segment_com
     return !*error;
 }
 
-/* The engine's three ways to make kernels, inline and on the pool, by turns. */
+/* The engine's three ways to make kernels, inline and on the pool, and what segments compute again, by turns. */
 static void choose_way(uint64_t seed)
 {
     mf_native_tiers = seed % 8 == 0 ? MF_TIERS_LOOPS : seed % 8 == 1 ? MF_TIERS_SECOND : MF_TIERS_FIRST;
     mf_native_rows_use = seed % 5 < 3 ? MF_ROWS_ALWAYS : MF_ROWS_WHERE_IT_PAYS;
     mf_executable_inline_below(seed % 3 == 0 ? 0 : seed % 3 == 1 ? 1e12 : 200000);
+    mf_schedule_large_bytes = seed % 2 ? 1 : MF_SCHEDULE_LARGE_BYTES;
 }
 
 /* ------------------------------------------------------------------ comparing */
@@ -382,6 +384,7 @@ TEST(native_agrees_with_the_reference)
         try_seed((uint64_t)(seed + done));
     mf_native_tiers = MF_TIERS_AS_ASKED;
     mf_native_rows_use = MF_ROWS_WHERE_IT_PAYS;
+    mf_schedule_large_bytes = MF_SCHEDULE_LARGE_BYTES;
     mf_executable_inline_below(200000);
     printf("(%lld programs, %d equations; noise measured for %d results) ", (long long)done, equations, disturbed);
     CHECK_EQ_INT(refusals, 0);

@@ -5,6 +5,7 @@
 #include "ops/params.h"
 #include "ops/rows.h"
 #include "runtime/compile/compile.h"
+#include "runtime/compile/schedule/schedule.h"
 #include "runtime/device.h"
 #include "threads_comm.h"
 #include "trace/function.h"
@@ -316,12 +317,14 @@ TEST(random_maps_over_processes)
             mf_error_ignore(error);
             continue;
         }
+        mf_schedule_large_bytes = k % 2 ? 1 : MF_SCHEDULE_LARGE_BYTES;
         for (int i = 0; i < g.p->eqn_count && check_failures < 3; i++)
             if (g.p->eqns[i]->op == &mf_op_pmap)
                 for (way w = AS_IT_IS; w < WAYS; w++)
                     try_map(g.p->eqns[i], (uint64_t)(seed + k), w);
         mf_drop(g.p);
     }
+    mf_schedule_large_bytes = MF_SCHEDULE_LARGE_BYTES;
     printf("(%d maps, %d forward, %d in reverse, %d jobs) ", runs[AS_IT_IS], runs[FORWARD], runs[REVERSE], jobs);
     CHECK(count < 200 || (runs[FORWARD] && runs[REVERSE]));
 }

@@ -33,6 +33,9 @@ typedef struct mf_schedule {
 mf_error_object *mf_schedule_make(mf_schedule *s, const mf_segment_compiler *compiler, mf_arena *arena, const mf_program *p,
                                   const mf_axis_env *env, const bool *uniform_in, int64_t bucket);
 void mf_schedule_free(mf_schedule *s);
+/* Smaller arrays stay in a cache, and to cross between segments costs them nothing. For tests; set before compiling. */
+enum { MF_SCHEDULE_LARGE_BYTES = 64 << 10 };
+extern int64_t mf_schedule_large_bytes;
 /* Which segment computes what (sink.c): moves equations to the segments that read them. One equation may then stand in several segments,
  * each of which computes it for itself; made_by names the one that gives it to others, if any. False: out of memory. */
 bool mf_schedule_partition(mf_schedule *s, mf_arena *arena);

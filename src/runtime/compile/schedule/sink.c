@@ -64,8 +64,9 @@ static int only_reader(const sinker *k, const mf_variable *v)
 
 /* ------------------------------------------------------------------ rematerialisation
  * Costs are bytes that move: a result is written, which reads its lines before (2), and read in each other segment. An addition takes
- * about as long as a byte does. Smaller arrays stay in a cache, and to cross costs nothing. */
-enum { LARGE_BYTES = 64 << 10, WRITTEN = 2 };
+ * about as long as a byte does. */
+enum { WRITTEN = 2 };
+int64_t mf_schedule_large_bytes = MF_SCHEDULE_LARGE_BYTES;
 
 static int64_t work_of(const mf_eqn *e)
 {
@@ -99,7 +100,7 @@ static int64_t cost_to_repeat(const sinker *k, const mf_eqn *e, int item, int64_
 /* What it adds when `item`, too, reads v, an operand of an equation of `reader`. */
 static int64_t cost_to_read(const sinker *k, const mf_variable *v, int reader, int item, int64_t most)
 {
-    if (v->constant || v->type->bytes < LARGE_BYTES || has(row(k->read_in, k, v->id), item))
+    if (v->constant || v->type->bytes < mf_schedule_large_bytes || has(row(k->read_in, k, v->id), item))
         return 0;
     const mf_eqn *e = k->index[v->id] < 0 ? NULL : k->p->eqns[k->index[v->id]];
     bool repeatable = e && in_segment(k, e) && e->out_count == 1 && (is_light(e) || is_repeatable(e));
@@ -114,7 +115,7 @@ static int64_t cost_to_read(const sinker *k, const mf_variable *v, int reader, i
 static bool pays_to_repeat(const sinker *k, const mf_eqn *e, int own)
 {
     const mf_variable *v = e->out[0];
-    if (v->type->bytes < LARGE_BYTES || k->stays[v->id] || !is_light(e) || !crosses(k, v, own))
+    if (v->type->bytes < mf_schedule_large_bytes || k->stays[v->id] || !is_light(e) || !crosses(k, v, own))
         return false;
     int64_t spared = WRITTEN * v->type->bytes;
     for (int r = own + 1; r < k->s->item_count; r++)
