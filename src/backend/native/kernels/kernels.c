@@ -163,7 +163,7 @@ int64_t mf_winograd_packed(const mf_winograd *g) { return 16 * g->channels[0] * 
 /* A block's points and products, and the sum of the kernel's points; winograd_rooms cuts it so. */
 size_t mf_winograd_scratch(const mf_winograd *g, bool weights)
 {
-    const int64_t block = mf_winograd_block(g);
+    const int64_t block = mf_winograd_block_tiles(g);
     const int64_t points = 16 * (mf_winograd_apart(block, g->channels[0]) + mf_winograd_apart(block, g->channels[1]));
     return (size_t)(points + (weights ? mf_winograd_packed(g) : 0)) * sizeof(float);
 }

@@ -99,8 +99,8 @@ typedef struct mf_winograd {
 enum { MF_WINOGRAD_CHANNELS = 16 };
 
 /* Tiles that go through all stages together: of 16 channels as many as leave their points in the nearest cache (a sixth less time than 28). */
-static inline int64_t mf_winograd_block(const mf_winograd *g) { return g->channels[0] + g->channels[1] <= 32 ? 14 : 28; }
-/* Elements from a point of so many tiles to the next: an odd number of cache lines, so that the 16 points lie in as many of a cache's sets. */
+static inline int64_t mf_winograd_block_tiles(const mf_winograd *g) { return g->channels[0] + g->channels[1] <= 32 ? 14 : 28; }
+/* Elements from a point of so many tiles to the next: an odd number of cache lines, so that the 16 points do not compete for one set of the cache. */
 static inline int64_t mf_winograd_apart(int64_t tiles, int64_t channels) { return (tiles * channels / 16 | 1) * 16; }
 bool mf_winograd_is_fast(void); /* here: where a multiply-add is an instruction */
 int64_t mf_winograd_tiles(const mf_winograd *g);

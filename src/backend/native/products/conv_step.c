@@ -91,7 +91,7 @@ static bool tiles_pay(const mf_conv_step *s)
     const mf_winograd *g = &s->tiles;
     double direct = 9.0 * (double)g->out[0] * (double)g->out[1], tiles = (double)mf_winograd_tiles(g);
     return 16 * tiles <= 0.6 * direct &&
-           (mf_conv_sums(s) ? (double)s->batch * tiles >= (double)mf_winograd_block(g) : tiles >= LEAST_TILES) &&
+           (mf_conv_sums(s) ? (double)s->batch * tiles >= (double)mf_winograd_block_tiles(g) : tiles >= LEAST_TILES) &&
            mf_winograd_packed(g) <= 16 * TILES_KERNEL && mf_winograd_is_fast();
 }
 
