@@ -1,5 +1,6 @@
 /* Loops as steps of a kernel: what they carry by turns, walk along, and leave to the runtime, against plain loops in C. */
 #include "backend/native/fusion/loop_step.h"
+#include "backend/native/llvm/tier_up.h"
 #include "check.h"
 #include "ops/rows.h"
 #include "runtime/compile/segment_compiler.h"
@@ -261,6 +262,34 @@ TEST(parts_of_the_rows_run_apart)
 {
     for (int i = 0; i < 4; i++)
         check_rows(i & 1, i & 2);
+}
+
+/* An inner loop that is cut into parts for its rows: an outer loop's machine code would know one part alone. */
+TEST(an_outer_loop_of_parts_computes_all_rows)
+{
+    enum { ROWS = 128, UNITS = 32 };
+    static float w[UNITS][UNITS], h[ROWS][UNITS], first[ROWS][UNITS], second[ROWS][UNITS];
+    const char *text = "program (w: f32[32,32], h: f32[128,32]) {\n"
+                       " c: f32[128,32] = scan[length=50, consts=1, carry=1, body=(w: f32[32,32], h: f32[128,32]) {"
+                       " d: f32[128,32] = scan[length=100, consts=1, carry=1, body=(w: f32[32,32], h: f32[128,32]) {"
+                       " t: f32[128,32] = dot_general[lhs_contract=(1), rhs_contract=(0)] h w\n u: f32[128,32] = tanh t\n return u }] w h\n"
+                       " e: f32[128,32] = neg d\n return e }] w h\n return c }";
+    for (int i = 0; i < UNITS; i++)
+        for (int k = 0; k < UNITS; k++)
+            w[i][k] = (float)((i * 7 + k * 3) % 11 - 5) / 16;
+    for (int r = 0; r < ROWS; r++)
+        for (int k = 0; k < UNITS; k++)
+            h[r][k] = (float)((r * 5 + k) % 13 - 6) / 8;
+    const void *in[] = { w, h };
+    void *out[] = { first };
+    mf_native_tiers = MF_TIERS_FIRST;
+    bool ran = run(text, in, out);
+    out[0] = second;
+    mf_native_tiers = MF_TIERS_LOOPS;
+    ran = ran && run(text, in, out);
+    mf_native_tiers = MF_TIERS_AS_ASKED;
+    REQUIRE(ran);
+    CHECK(!memcmp(first, second, sizeof first));
 }
 
 /* ---- products that feed a loop */

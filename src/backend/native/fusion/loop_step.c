@@ -2,7 +2,7 @@
  * even and once for the odd iterations, so an iteration is nothing but their steps. What is carried lies in two places by turns. The
  * second tier is all of it as one function (llvm/emit/repeat.c), to which a run goes over between two iterations. What has no such function and
  * takes long, and whose rows have nothing to do with each other, is a loop for each part of the rows (loop_rows.c), all at once; what such
- * a loop stacks is written row by row at once where it is only read so, and what it reads is read from where the rows have it.
+ * a loop stacks is written row by row at once where it is only read so, and operands whose rows lie apart are copied a round at a time.
  * Invariant: what is carried is small or made anew every time, so that copying what a body hands on unchanged costs little; other loops
  * are left to the runtime, which moves memory along instead. */
 #include "backend/native/fusion/loop_step.h"
@@ -52,8 +52,8 @@ typedef struct loop_step {
     turned_result *turned;
     int gathered_count;
     gathered_operand *gathered;
-    size_t turned_bytes; /* of both */
-    int places;          /* room for pointers to operands and results of the condition or the body */
+    size_t rows_bytes; /* room for a round's turned results and gathered operands */
+    int places;        /* room for pointers to operands and results of the condition or the body */
 } loop_step;
 
 /* ------------------------------------------------------------------ which */
@@ -105,7 +105,7 @@ typedef struct turns {
     void *const *values; /* of the step */
     char *hoisted;
     int64_t part;
-    char *carry[2], *flag, *turned, *cond_scratch, *body_scratch;
+    char *carry[2], *flag, *rows, *cond_scratch, *body_scratch;
     void **cond[2], **body[2]; /* values */
 } turns;
 
@@ -157,9 +157,9 @@ static void place_body(turns *t, int turn, const void **in, void **out)
     for (int o = s->plan.carry; o < p->out_count; o++)
         out[o] = mf_step_out(&s->step, t->values, o) + at_round(t, index, s->whole->out[o], p->out[o]);
     for (int i = 0; i < s->turned_count; i++)
-        out[s->turned[i].result] = t->turned + s->turned[i].offset;
+        out[s->turned[i].result] = t->rows + s->turned[i].offset;
     for (int i = 0; i < s->gathered_count; i++)
-        in[s->gathered[i].input] = t->turned + s->gathered[i].offset;
+        in[s->gathered[i].input] = t->rows + s->gathered[i].offset;
     mf_native_find_values(s->plan.body, in, out, t->body_scratch, t->body[turn]);
     for (int i = 0; i < s->hoisted_count; i++)
         t->body[turn][s->hoisted[i].step->prepared] = t->hoisted + s->hoisted[i].offset;
@@ -170,7 +170,7 @@ static void lay_out(turns *t, char *room)
     const loop_step *s = t->s;
     size_t carry_bytes = (size_t)s->offset[s->plan.carry], places = (size_t)s->places * sizeof(void *);
     t->flag = take(&room, sizeof(int64_t));
-    t->turned = take(&room, s->turned_bytes);
+    t->rows = take(&room, s->rows_bytes);
     for (int turn = 0; turn < 2; turn++) {
         t->carry[turn] = take(&room, carry_bytes);
         t->body[turn] = (void **)(void *)take(&room, body_value_bytes(s));
@@ -196,7 +196,7 @@ static size_t room_bytes(const loop_step *s)
                    (aligned((size_t)s->offset[s->plan.carry]) + aligned(body_value_bytes(s)) + aligned((size_t)s->places * sizeof(void *)));
     if (s->plan.cond)
         bytes += 2 * aligned(value_bytes(s->plan.cond)) + aligned(s->plan.cond->kernel.scratch_bytes);
-    return bytes + 64 + s->turned_bytes + aligned(s->plan.body->kernel.scratch_bytes);
+    return bytes + 64 + s->rows_bytes + aligned(s->plan.body->kernel.scratch_bytes);
 }
 
 static int64_t round_of(const loop_step *s, int64_t done) { return s->plan.reverse ? s->plan.length - 1 - done : done; }
@@ -212,7 +212,7 @@ static void get_gathered(const turns *t, int64_t done)
         const char *from = (const char *)mf_step_in(&s->step, t->values, g->input) + g->at + round_of(s, done) * g->round +
                            t->part * rows * g->row;
         for (int64_t r = 0; r < rows; r++)
-            memcpy(t->turned + g->offset + r * bytes, from + r * g->row, (size_t)bytes);
+            memcpy(t->rows + g->offset + r * bytes, from + r * g->row, (size_t)bytes);
     }
 }
 
@@ -226,7 +226,7 @@ static void put_turned(const turns *t, int64_t done)
         int64_t rows = part->dims[0], bytes = part->bytes / rows;
         char *to = (char *)mf_step_out(&s->step, t->values, s->turned[i].result) + (t->part * rows * rounds + round) * bytes;
         for (int64_t r = 0; r < rows; r++)
-            memcpy(to + r * rounds * bytes, t->turned + s->turned[i].offset + r * bytes, (size_t)bytes);
+            memcpy(to + r * rounds * bytes, t->rows + s->turned[i].offset + r * bytes, (size_t)bytes);
     }
 }
 
@@ -416,8 +416,8 @@ static void find_turned(mf_build *b, loop_step *s, const mf_eqn *e, mf_variable 
         out[o] = turn ? turn->out[0] : e->out[o];
         if (!turn)
             continue;
-        s->turned[s->turned_count++] = (turned_result){ o, s->turned_bytes };
-        s->turned_bytes += aligned((size_t)s->plan.body->program->out[o]->type->bytes);
+        s->turned[s->turned_count++] = (turned_result){ o, s->rows_bytes };
+        s->rows_bytes += aligned((size_t)s->plan.body->program->out[o]->type->bytes);
     }
 }
 
@@ -443,8 +443,8 @@ static void find_gathered(mf_build *b, loop_step *s, const mf_eqn *e, mf_variabl
             continue;
         int size = mf_dtype_size(t->dtype);
         s->gathered[s->gathered_count++] = (gathered_operand){ i, v->layout.offset * size, v->layout.strides[0] * size,
-                                                               v->layout.strides[1] * size, s->turned_bytes };
-        s->turned_bytes += aligned((size_t)s->plan.body->program->in[i]->type->bytes);
+                                                               v->layout.strides[1] * size, s->rows_bytes };
+        s->rows_bytes += aligned((size_t)s->plan.body->program->in[i]->type->bytes);
         in[i] = b->program->vars[v->root];
     }
 }
@@ -558,7 +558,7 @@ bool mf_build_loop(mf_build *b, const mf_eqn *e)
     s->step.out_count = e->out_count;
     s->step.scratch_bytes = pointer_bytes(&s->step) + s->hoisted_bytes + (size_t)s->parts * room_bytes(s);
     s->step.run = run;
-    s->step.form = form_of;
+    s->step.form = s->parts == 1 ? form_of : NULL; /* plan.body is for a part of the rows alone */
     double turn = cost_of_turn(s) * s->parts;
     s->step.cost = (s->plan.cond ? 1000 : (double)s->plan.length) * turn; /* nobody knows how often a while turns */
     if (s->parts == 1)
