@@ -145,6 +145,29 @@ TEST(what_would_move_or_work_more_is_computed_once)
                  "is_finite select_n reduce_sum | psum | broadcast_in_dim select_n");
 }
 
+/* A product that feeds a scan which waits for a collective, and in its scan's segment may be computed in its rounds. */
+TEST(what_feeds_a_loop_stands_beside_it)
+{
+    if (!mf_segment_compiler_find("native") || !mf_segment_compiler_default()->feeds)
+        SKIP("the native engine does not run here");
+    const char *text =
+        "program (w: f32[64,64], x: f32[16,2000,64], v: f32[64,64], g: f32[16,64]) {\n"
+        " e: f32[2000,16,64] = transpose[permutation=(1,0,2)] x\n"
+        " f: f32[2000,16,64] = dot_general[lhs_contract=(2), rhs_contract=(0)] e v\n s: f32[16,64] = psum[axes=(i)] g\n"
+        " d: f32[16,64] = scan[length=2000, consts=1, carry=1, body=(w: f32[64,64], h: f32[16,64], x: f32[16,64]) {"
+        " t: f32[16,64] = dot_general[lhs_contract=(1), rhs_contract=(0)] h w\n u: f32[16,64] = add t x\n return u }] w s f\n"
+        " return d }";
+    const char *longer =
+        "program (w: f32[80,80], x: f32[16,2000,80], v: f32[80,80], g: f32[16,80]) {\n"
+        " e: f32[2000,16,80] = transpose[permutation=(1,0,2)] x\n"
+        " f: f32[2000,16,80] = dot_general[lhs_contract=(2), rhs_contract=(0)] e v\n s: f32[16,80] = psum[axes=(i)] g\n"
+        " d: f32[16,80] = scan[length=2000, consts=1, carry=1, body=(w: f32[80,80], h: f32[16,80], x: f32[16,80]) {"
+        " t: f32[16,80] = dot_general[lhs_contract=(1), rhs_contract=(0)] h w\n u: f32[16,80] = add t x\n return u }] w s f\n"
+        " return d }";
+    expect_items(text, "transpose dot_general | psum | scan"); /* too little in a round */
+    expect_items(longer, " | psum | transpose dot_general scan");
+}
+
 /* ------------------------------------------------------------------ collectives that begin early */
 
 #define TWO_SUMS(type)                                                                                                 \

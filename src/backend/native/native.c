@@ -195,5 +195,6 @@ const mf_segment_compiler mf_segment_compiler_native = {
     .destroy = destroy,
     .counters = mf_tier_up_counters,
     .takes_loop = mf_native_takes_loop,
+    .feeds = mf_native_feeds,
     .reduce = mf_native_all_reduce,
 };

@@ -6,6 +6,7 @@
  *     fusion/fuse.c, lower.c elementwise equations become groups, each one loop        fusion/group.h
  *     products/, steps/      equations with a kernel of their own become steps         step.h
  *     fusion/loop_step.c     a while or scan over rather small values is one step      fusion/loop_step.h
+ *     fusion/loop_rows.c     scans whose rows are apart; loop_feed.c: products that go into their rounds
  *   buffer_assignment.c      orders the units and places the values
  *     fusion/fused_loop.c    groups become steps, which tile_loop.c runs at first
  *     fusion/rows/           steps over the same rows are joined                       fusion/rows/row_fusion.h

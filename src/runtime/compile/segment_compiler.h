@@ -48,6 +48,9 @@ struct mf_segment_compiler {
     void (*counters)(struct mf_compiler_counters *out); /* of its compiler; NULL: it has none */
     /* Whether this while or scan may be an equation of a segment; NULL: never. Another one is stepped through by the runtime. */
     bool (*takes_loop)(const mf_eqn *e);
+    /* Whether e, which `reader` alone reads, may be computed with it, to other bits than by itself; NULL: never. Such an equation stands in its
+     * reader's segment, so that collectives do not decide. */
+    bool (*feeds)(const mf_eqn *e, const mf_eqn *reader);
     /* out = a balanced tree over in[0..n) in order: neighbours pair up level by level, an odd one moves up. The elements [from, to) of
      * count, so that the runtime may cut it. bool sums are i32's business before; sums of complex numbers come as sums of their parts.
      * f16 and bf16 run in f32 and round once, at the end; of several NaN the first wins, 0 is above -0: the bits are the same by every

@@ -1,14 +1,15 @@
 /* A product that nothing but a scan reads, some rows of it a round, is computed in the scan's rounds: the input's part of a recurrent cell. As
  * one product before the loop, what it makes is written to memory and read back from there, in an LSTM four times as many bytes as the
  * sequences have; in the rounds it stays in the nearest cache, and is multiplied as fast, for its weights, packed once, stay in the second.
- * Invariant: only for scans whose rows are apart (loop_rows.c), which run at the speed of such products anyway. */
+ * Invariant: only for scans whose rows are apart (loop_rows.c): their own products already run at that speed. The product stands in the scan's
+ * segment wherever collectives cut the program (mf_segment_compiler's feeds), for its bits may differ between the two ways. */
 #include "backend/native/fusion/loop_step.h"
 #include "ops/params.h"
 #include "passes/rewrite.h"
 
-/* ROUND_WORK: multiply-adds of a round beyond which a loop keeps its steps. RUN_WORK: those of a run beyond which it is cut into parts. WEIGHTS:
- * bytes of them that the second cache keeps beside the rest. */
-enum { ROUND_WORK = 1 << 16, RUN_WORK = 1 << 26, WEIGHTS = 640 << 10 };
+/* ROUND_WORK: multiply-adds of a round beyond which a loop keeps its steps. RUN_WORK: those of a run beyond which it is cut into parts. DEPTH: of
+ * sums whose weights are packed once. WEIGHTS: bytes that the second cache keeps beside the rest. */
+enum { ROUND_WORK = 1 << 16, RUN_WORK = 1 << 26, DEPTH = 512, WEIGHTS = 640 << 10 };
 
 typedef struct feeder {
     const mf_program *p;
@@ -19,33 +20,49 @@ typedef struct feeder {
 
 /* ------------------------------------------------------------------ which */
 
-/* x[round, row, ...] w, summed over none of the first two. */
+/* x[round, row, ...] w, summed over none of the first two, in a type whose w a step packs once (products/dot_step.c). */
 static bool is_product_of_rounds(const mf_eqn *d)
 {
     if (!d || d->op != &mf_op_dot_general)
         return false;
     const mf_dot_params *p = d->params;
-    return d->in[0]->type->rank > 2 && !p->lhs_batch->count && !mf_ints_has(p->lhs_contract, 0) && !mf_ints_has(p->lhs_contract, 1);
+    mf_dtype dtype = d->out[0]->type->dtype;
+    return (dtype == MF_F32 || dtype == MF_F64) && d->in[0]->type->dtype == dtype && d->in[1]->type->dtype == dtype &&
+           d->in[0]->type->rank > 2 && !p->lhs_batch->count && !mf_ints_has(p->lhs_contract, 0) && !mf_ints_has(p->lhs_contract, 1);
 }
 
-static bool pays(const mf_eqn *scan, const mf_eqn *d)
+static bool pays(const mf_eqn *d)
+{
+    const mf_intlist *summed = ((const mf_dot_params *)d->params)->lhs_contract;
+    const mf_type *made = d->out[0]->type;
+    int64_t depth = 1;
+    for (int i = 0; i < summed->count; i++)
+        depth *= d->in[0]->type->dims[summed->at[i]];
+    if (!made->size || depth < 1 || depth > DEPTH)
+        return false;
+    int64_t work = made->size / made->dims[0] * depth; /* of a round */
+    return work > ROUND_WORK && work >= RUN_WORK / made->dims[0];
+}
+
+static bool is_fed(const mf_eqn *scan, int64_t operand)
 {
     const mf_scan_params *s = scan->params;
-    const mf_type *x = d->in[0]->type, *made = d->out[0]->type;
-    int64_t rounds = made->dims[0], weights = d->in[1]->type->bytes;
-    for (int64_t i = 0; i < s->consts; i++)
-        weights += scan->in[i]->type->bytes;
-    if (!x->size || !made->size || weights > WEIGHTS)
-        return false;
-    int64_t work = x->size / rounds * (made->size / rounds / made->dims[1]); /* of a round */
-    return work > ROUND_WORK && work >= RUN_WORK / rounds;
+    const mf_variable *v = scan->in[operand];
+    const mf_eqn *d = v->constant ? NULL : v->producer;
+    return operand >= s->consts + s->carry && is_product_of_rounds(d) && pays(d);
 }
 
 static bool goes_inside(const feeder *f, const mf_eqn *scan, int64_t operand)
 {
-    const mf_variable *v = scan->in[operand];
-    const mf_eqn *d = v->constant ? NULL : v->producer;
-    return f->readers[v->id] == 1 && is_product_of_rounds(d) && pays(scan, d);
+    return f->readers[scan->in[operand]->id] == 1 && is_fed(scan, operand);
+}
+
+bool mf_native_feeds(const mf_eqn *e, const mf_eqn *reader)
+{
+    for (int64_t i = 0; reader->op == &mf_op_scan && i < reader->in_count; i++)
+        if (reader->in[i] == e->out[0] && is_fed(reader, i))
+            return true;
+    return false;
 }
 
 /* ------------------------------------------------------------------ the body with its products */
@@ -105,9 +122,15 @@ static bool feed_scan(feeder *f, int index, mf_error_object **error)
     const mf_eqn *e = f->p->eqns[index];
     const mf_scan_params *s = e->params;
     int fed = 0;
+    int64_t weights = 0;
+    for (int64_t i = 0; i < s->consts; i++)
+        weights += e->in[i]->type->bytes;
     for (int64_t i = s->consts + s->carry; i < e->in_count; i++)
-        fed += goes_inside(f, e, i);
-    if (!fed || !mf_native_takes_loop(e) || !mf_loop_has_parts(s->body, s->consts, error))
+        if (goes_inside(f, e, i)) {
+            weights += e->in[i]->producer->in[1]->type->bytes;
+            fed++;
+        }
+    if (!fed || weights > WEIGHTS || !mf_native_takes_loop(e) || !mf_loop_has_parts(s->body, s->consts, error))
         return !*error;
     mf_program *body = body_of(f, e, error);
     if (!body)

@@ -11,6 +11,8 @@ bool mf_native_takes_loop(const mf_eqn *e);
 mf_program *mf_loop_cut_rows(mf_build *b, const mf_program *body, int64_t consts, int *parts);
 /* Whether that can be done. False with *error: out of memory. */
 bool mf_loop_has_parts(const mf_program *body, int64_t consts, mf_error_object **error);
+/* Whether e is a product that feeds the scan `reader` and may be computed in its rounds: mf_segment_compiler's feeds. */
+bool mf_native_feeds(const mf_eqn *e, const mf_eqn *reader);
 /* p with the products that feed scans in their rounds (loop_feed.c): one reference; NULL and *error. */
 mf_program *mf_feed_loops(const mf_program *p, mf_error_object **error);
 typedef struct mf_loop_plan {

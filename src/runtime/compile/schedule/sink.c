@@ -1,7 +1,8 @@
 /* After the order is found: equations move to the segments that read them, where that spares memory traffic between segments. A
  * broadcast is free inside a segment but an array across two, so each segment that reads one makes its own; an elementwise equation that
  * only one later segment reads goes there, unless more would have to cross in its place; and a large elementwise result that several read
- * is computed again in each (rematerialised) where its operands come there anyway, as those of a normalisation do in its gradient.
+ * is computed again in each (rematerialised) where its operands come there anyway, as those of a normalisation do in its gradient. What the
+ * compiler may compute with its only reader stands in that one's segment.
  * Invariant: no equation moves to an earlier item, to another side (but for views, which cost nothing), or away from a reader that is no
  * segment. */
 #include "runtime/compile/schedule/schedule.h"
@@ -12,11 +13,13 @@ typedef struct sinker {
     mf_schedule *s;
     const mf_program *p;
     size_t words;
-    uint64_t *at;      /* by equation: the items that compute it */
-    uint64_t *read_in; /* by variable: the segments that read it */
-    int *readers;      /* by variable: how many equations read it */
-    bool *stays;       /* by variable: a result, or something other than a segment reads it */
-    int *index;        /* by variable: the equation that makes it, or -1 */
+    uint64_t *at;                   /* by equation: the items that compute it */
+    uint64_t *read_in;              /* by variable: the segments that read it */
+    int *readers;                   /* by variable: how many equations read it */
+    const mf_eqn **reader;          /* by variable: the first of them */
+    bool *stays;                    /* by variable: a result, or something other than a segment reads it */
+    int *index;                     /* by variable: the equation that makes it, or -1 */
+    int counted[16], counted_count; /* variables that the cost at hand has a read of */
 } sinker;
 
 static uint64_t *row(uint64_t *bits, const sinker *k, int i) { return bits + (size_t)i * k->words; }
@@ -71,10 +74,10 @@ int64_t mf_schedule_large_bytes = MF_SCHEDULE_LARGE_BYTES;
 static int64_t work_of(const mf_eqn *e)
 {
     const mf_type *t = e->out[0]->type;
-    return e->op->view ? 0 : (e->op->weight ? e->op->weight : 1) * (t->bytes / mf_dtype_size(t->dtype));
+    return e->op->view ? 0 : (e->op->weight ? e->op->weight : 1) * t->size;
 }
 
-/* Whether v, which an equation of `reader` reads, is written whatever that one does. */
+/* Whether v, which an equation of the item `reader` reads, is in memory even if nobody else is to read it. */
 static bool crosses(const sinker *k, const mf_variable *v, int reader)
 {
     const int made = k->s->made_by[v->id];
@@ -86,10 +89,10 @@ static bool crosses(const sinker *k, const mf_variable *v, int reader)
     return false;
 }
 
-static int64_t cost_to_read(const sinker *k, const mf_variable *v, int reader, int item, int64_t most);
+static int64_t cost_to_read(sinker *k, const mf_variable *v, int reader, int item, int64_t most);
 
-/* What it adds when `item` computes e too; beyond `most` any number is as good as the right one. */
-static int64_t cost_to_repeat(const sinker *k, const mf_eqn *e, int item, int64_t most)
+/* What it adds when `item` computes e too; stops once it is more than `most`. */
+static int64_t cost_to_repeat(sinker *k, const mf_eqn *e, int item, int64_t most)
 {
     int64_t cost = work_of(e);
     for (int o = 0; o < e->in_count && cost <= most; o++)
@@ -98,21 +101,27 @@ static int64_t cost_to_repeat(const sinker *k, const mf_eqn *e, int item, int64_
 }
 
 /* What it adds when `item`, too, reads v, an operand of an equation of `reader`. */
-static int64_t cost_to_read(const sinker *k, const mf_variable *v, int reader, int item, int64_t most)
+static int64_t cost_to_read(sinker *k, const mf_variable *v, int reader, int item, int64_t most)
 {
+    const int before = k->counted_count;
+    for (int i = 0; i < before; i++)
+        if (k->counted[i] == v->id)
+            return 0;
     if (v->constant || v->type->bytes < mf_schedule_large_bytes || has(row(k->read_in, k, v->id), item))
         return 0;
     const mf_eqn *e = k->index[v->id] < 0 ? NULL : k->p->eqns[k->index[v->id]];
     bool repeatable = e && in_segment(k, e) && e->out_count == 1 && (is_light(e) || is_repeatable(e));
     int64_t read = crosses(k, v, reader) ? v->type->bytes : (1 + WRITTEN) * v->type->bytes;
-    if (!repeatable)
-        return read;
-    int64_t repeated = cost_to_repeat(k, e, item, read < most ? read : most);
+    int64_t repeated = repeatable ? cost_to_repeat(k, e, item, read < most ? read : most) : read;
+    if (repeated >= read)
+        k->counted_count = before;
+    if (k->counted_count < (int)(sizeof k->counted / sizeof *k->counted))
+        k->counted[k->counted_count++] = v->id;
     return repeated < read ? repeated : read;
 }
 
 /* Whether all segments that read e's result shall compute it. */
-static bool pays_to_repeat(const sinker *k, const mf_eqn *e, int own)
+static bool pays_to_repeat(sinker *k, const mf_eqn *e, int own)
 {
     const mf_variable *v = e->out[0];
     if (v->type->bytes < mf_schedule_large_bytes || k->stays[v->id] || !is_light(e) || !crosses(k, v, own))
@@ -122,8 +131,11 @@ static bool pays_to_repeat(const sinker *k, const mf_eqn *e, int own)
         if (has(row(k->read_in, k, v->id), r)) {
             if (k->s->items[r].side != k->s->items[own].side)
                 return false;
-            spared += v->type->bytes;
-            spared -= cost_to_repeat(k, e, r, spared);
+            k->counted_count = 0;
+            int64_t most = v->type->bytes + v->type->bytes / 2, cost = cost_to_repeat(k, e, r, most);
+            if (cost > most) /* more would be kept for it than v: memory, and no operand could be overwritten before */
+                return false;
+            spared += v->type->bytes - cost;
         }
     return spared > 0;
 }
@@ -144,13 +156,15 @@ static void choose_items(sinker *k, int i)
             at[w] |= row(k->read_in, k, v->id)[w];
         return;
     }
-    target = k->stays[v->id] || !is_light(e) ? -1 : only_reader(k, v);
+    bool feeds = k->readers[v->id] == 1 && k->s->compiler->feeds && k->s->compiler->feeds(e, k->reader[v->id]);
+    bool view = e->op->view == MF_VIEW_STRIDES; /* no memory beside its reader, be it one that has moved */
+    target = k->stays[v->id] || !(is_light(e) || feeds || view) ? -1 : only_reader(k, v);
     if (target <= own || k->s->items[target].side != k->s->items[own].side)
         return;
     int64_t carried = 0;
     for (int o = 0; o < e->in_count; o++)
         carried += bytes_to_carry(k, e->in[o], own);
-    if (carried >= v->type->bytes)
+    if (carried >= v->type->bytes + view && !feeds)
         return;
     memset(at, 0, k->words * sizeof *at);
     at[target / 64] |= (uint64_t)1 << (target % 64);
@@ -171,6 +185,7 @@ static void note_reads(sinker *k, int i)
     for (int o = 0; o < e->in_count; o++) {
         int v = e->in[o]->id;
         k->readers[v]++;
+        k->reader[v] = e;
         k->stays[v] |= !segment;
         for (size_t w = 0; segment && w < k->words; w++)
             row(k->read_in, k, v)[w] |= row(k->at, k, i)[w];
@@ -220,9 +235,10 @@ bool mf_schedule_partition(mf_schedule *s, mf_arena *arena)
     k.at = mf_arena_alloc(arena, ((size_t)p->eqn_count + 1) * words * sizeof *k.at);
     k.read_in = mf_arena_alloc(arena, vars * words * sizeof *k.read_in);
     k.readers = mf_arena_alloc(arena, vars * sizeof *k.readers);
+    k.reader = mf_arena_alloc(arena, vars * sizeof(const mf_eqn *));
     k.stays = mf_arena_alloc(arena, vars * sizeof *k.stays);
     k.index = mf_arena_alloc(arena, vars * sizeof *k.index);
-    if (!k.at || !k.read_in || !k.readers || !k.stays || !k.index)
+    if (!k.at || !k.read_in || !k.readers || !k.reader || !k.stays || !k.index)
         return false;
     for (int v = 0; v < p->var_count; v++)
         k.index[v] = -1;
