@@ -349,7 +349,7 @@ static void keep_prepared(mf_rows_step *s)
     }
 }
 
-/* About as many tasks as that, of whole blocks and as alike as blocks let them be. */
+/* About `tasks` tasks, each of whole blocks and of nearly equal size; where blocks are too few to be shared out evenly, of equal rows. */
 static void even_tasks(mf_rows_step *s, int64_t tasks)
 {
     const int64_t blocks = (s->rows + s->rows_a_block - 1) / s->rows_a_block;
@@ -357,7 +357,7 @@ static void even_tasks(mf_rows_step *s, int64_t tasks)
     each = each > 1 ? each : 1;
     tasks = (blocks + each / 2) / each;
     tasks = tasks < MOST_TASKS ? tasks : MOST_TASKS;
-    s->rows_a_task = (blocks + tasks - 1) / tasks * s->rows_a_block;
+    s->rows_a_task = blocks % tasks && blocks < 4 * tasks ? (s->rows + tasks - 1) / tasks : (blocks + tasks - 1) / tasks * s->rows_a_block;
 }
 
 /* Blocks that are parts of what folds want at once, tasks of whole slots of theirs, and room for what waits for them. */
