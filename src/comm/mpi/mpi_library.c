@@ -85,13 +85,13 @@ static mf_error_object *take(mf_mpi *mpi, void *library, const char *name)
 {
     if (!dlsym(library, "MPI_Init_thread"))
         return mf_error_new(MF_ERROR_PEER, "%s is no MPI library: it has no MPI_Init_thread", name);
-    if (!take_open_mpi(mpi, library)) {
-        bool is_abi = is_standard(library);
+    bool is_abi = is_standard(library); /* asked first: such a library may be made of Open MPI's, and have its symbols */
+    if (is_abi || !take_open_mpi(mpi, library)) {
         if (!is_abi && !is_mpich(library))
             return mf_error_new(MF_ERROR_PEER,
                                 "%s has an ABI that is not known here: neither Open MPI's, nor MPICH's, nor the standard one", name);
         *mpi = is_abi ? standard : mpich;
-        if (is_abi && !mf_symbol_bind(library, "MPI_Comm_fromint", &mpi->from_int)) /* MPI_Comm_f2c is another library's there */
+        if (is_abi && !mf_symbol_bind(library, "MPI_Comm_fromint", &mpi->from_int)) /* MPI_Comm_f2c is in its Fortran library */
             return mf_error_new(MF_ERROR_PEER, "%s has the standard ABI, but no MPI_Comm_fromint", name);
     }
     return bind_all(mpi, library, name);
