@@ -1,6 +1,6 @@
 /* Eight threads at once: they call, map and differentiate, read, donate, delete and release each other's arrays, forget all programs, open
  * and leave scopes, and make mistakes. Every number is exact, or the error is one that another thread's doing explains; in the end no
- * handle is left. A minute, or MF_STRESS_SECONDS (make stress: an hour); the seeds are printed and fixed, MF_STRESS_SEED moves them. */
+ * handle is left. Half a minute, or MF_STRESS_SECONDS (make stress: an hour); the seeds are printed and fixed, MF_STRESS_SEED moves them. */
 #include "array/array.h"
 #include "base/handle.h"
 #include "check.h"
@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
-enum { THREADS = 8, SLOTS = 16, ELEMENTS = 64, SECONDS = 60, DEVICES = 4 };
+enum { THREADS = 8, SLOTS = 16, ELEMENTS = 64, SECONDS = 30, DEVICES = 4 };
 
 typedef struct stressed {
     uint64_t seed, state;
