@@ -28,11 +28,8 @@ typedef struct loop {
 static bool count_uses(loop *l)
 {
     l->uses = mf_rewrite_room(l->r, l->body->var_count, sizeof *l->uses);
-    for (int k = 0; l->uses && k < l->body->eqn_count; k++)
-        for (int i = 0; i < l->body->eqns[k]->in_count; i++)
-            l->uses[l->body->eqns[k]->in[i]->id]++;
-    for (int o = 0; l->uses && o < l->body->out_count; o++)
-        l->uses[l->body->out[o]->id]++;
+    if (l->uses)
+        mf_program_count_uses(l->body, l->uses);
     return l->uses;
 }
 

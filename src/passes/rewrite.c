@@ -105,12 +105,14 @@ void mf_rewrite_body(mf_rewrite *r, const mf_program *p, const mf_eqn *e, mf_var
     mf_arena_free(&inner.scratch);
 }
 
-static mf_program *finish(mf_rewrite *r, mf_error_object **error)
+mf_program *mf_rewrite_finish(mf_rewrite *r, mf_error_object **error)
 {
     mf_variable **out = mf_rewrite_room(r, r->source->out_count, sizeof *out);
     for (int i = 0; out && i < r->source->out_count; i++)
         out[i] = mf_rewrite_use(r, r->source->out[i]);
-    return mf_builder_finish(r->b, out, out ? r->source->out_count : 0, error);
+    mf_program *made = mf_builder_finish(r->b, out, out ? r->source->out_count : 0, error);
+    mf_arena_free(&r->scratch);
+    return made;
 }
 
 static void begin_with_nothing(mf_rewrite *r) { (void)r; }
@@ -134,12 +136,19 @@ mf_program *mf_rewrite_program_from(const mf_program *p, const mf_axis_env *env,
         begin(&r);
         mf_rewrite_walk(&r);
     }
-    mf_program *made = finish(&r, error);
-    mf_arena_free(&r.scratch);
-    return made;
+    return mf_rewrite_finish(&r, error);
 }
 
-/* ---- effects */
+/* ---- uses and effects */
+void mf_program_count_uses(const mf_program *p, int *uses)
+{
+    for (int i = 0; i < p->eqn_count; i++)
+        for (int k = 0; k < p->eqns[i]->in_count; k++)
+            uses[p->eqns[i]->in[k]->id]++;
+    for (int o = 0; o < p->out_count; o++)
+        uses[p->out[o]->id]++;
+}
+
 static bool program_has_effect(const mf_program *p)
 {
     for (int i = 0; i < p->eqn_count; i++)

@@ -37,11 +37,15 @@ void mf_rewrite_body(mf_rewrite *r, const mf_program *p, const mf_eqn *e, mf_var
 void mf_rewrite_copy(mf_rewrite *r, const mf_eqn *e, mf_variable *const *in); /* the equation as it is, nested programs through `nested` */
 /* An equation in place of e with some of its results (those with `used`, or all when it has as many as e) and other params. */
 void mf_rewrite_replace(mf_rewrite *r, const mf_eqn *e, const void *params, mf_variable *const *in, int in_count, const bool *used);
+/* The program of the source's outputs (one reference), or NULL and *error. Ends the builder and the scratch memory. */
+mf_program *mf_rewrite_finish(mf_rewrite *r, mf_error_object **error);
 void mf_rewrite_bind(mf_rewrite *r, const mf_eqn *e, mf_variable *v);                /* the only result of e is v */
 mf_variable *mf_rewrite_use(mf_rewrite *r, const mf_variable *v);                    /* a source variable in the new program */
 void *mf_rewrite_room(mf_rewrite *r, int count, size_t size);                        /* zeroed scratch; NULL after failing the builder */
 mf_variable *mf_rewrite_to_type(mf_builder *b, mf_variable *v, const mf_type *type); /* v, converted when its dtype or weak flag differs */
 
+/* Adds up how often equations and the program's results read each variable; uses: zeros, by id. */
+void mf_program_count_uses(const mf_program *p, int *uses);
 bool mf_eqn_is_effect(const mf_eqn *e); /* itself or inside its nested programs: neither removed nor merged */
 
 #endif

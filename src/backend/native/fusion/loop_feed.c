@@ -91,8 +91,8 @@ static mf_program *body_of(const feeder *f, const mf_eqn *scan, mf_error_object 
     mf_rewrite r = { .b = &b, .source = s->body, .equation = copy };
     int count = s->body->in_count, first = (int)(s->consts + s->carry);
     r.map = mf_rewrite_room(&r, s->body->var_count, sizeof *r.map);
-    mf_variable **weights = mf_rewrite_room(&r, count, sizeof *weights), **out = mf_rewrite_room(&r, s->body->out_count, sizeof *out);
-    for (int i = 0; out && weights && r.map && i < s->consts; i++)
+    mf_variable **weights = mf_rewrite_room(&r, count, sizeof *weights);
+    for (int i = 0; weights && r.map && i < s->consts; i++)
         r.map[s->body->in[i]->id] = mf_builder_input(&b, s->body->in[i]->type);
     for (int i = first; i < count && !b.error; i++)
         if (goes_inside(f, scan, i))
@@ -109,11 +109,7 @@ static mf_program *body_of(const feeder *f, const mf_eqn *scan, mf_error_object 
         }
     if (!b.error)
         mf_rewrite_walk(&r);
-    for (int o = 0; out && !b.error && o < s->body->out_count; o++)
-        out[o] = mf_rewrite_use(&r, s->body->out[o]);
-    mf_program *made = mf_builder_finish(&b, out, out ? s->body->out_count : 0, error);
-    mf_arena_free(&r.scratch);
-    return made;
+    return mf_rewrite_finish(&r, error);
 }
 
 /* Decides for one scan. False: *error. */
@@ -182,11 +178,8 @@ static bool count_readers(feeder *f)
     f->readers = mf_calloc((size_t)p->var_count + 1, sizeof *f->readers);
     f->moves = mf_calloc((size_t)p->var_count + 1, sizeof *f->moves);
     f->bodies = mf_calloc((size_t)p->eqn_count + 1, sizeof(mf_program *));
-    for (int i = 0; f->readers && i < p->eqn_count; i++)
-        for (int k = 0; k < p->eqns[i]->in_count; k++)
-            f->readers[p->eqns[i]->in[k]->id]++;
-    for (int o = 0; f->readers && o < p->out_count; o++)
-        f->readers[p->out[o]->id]++;
+    if (f->readers)
+        mf_program_count_uses(p, f->readers);
     return f->readers && f->moves && f->bodies;
 }
 

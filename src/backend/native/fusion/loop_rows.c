@@ -138,7 +138,6 @@ static mf_program *body_of(row_cut *c, const mf_program *p, mf_error_object **er
     mf_builder_init(&b, NULL);
     mf_rewrite r = { .b = &b, .source = p, .equation = equation, .state = c };
     r.map = mf_rewrite_room(&r, p->var_count, sizeof *r.map);
-    mf_variable **out = mf_rewrite_room(&r, p->out_count, sizeof *out);
     for (int i = 0; r.map && i < p->in_count; i++) {
         const mf_type *t = p->in[i]->type;
         int64_t dims[MF_MAX_RANK];
@@ -147,11 +146,7 @@ static mf_program *body_of(row_cut *c, const mf_program *p, mf_error_object **er
         r.map[p->in[i]->id] = mf_builder_input(&b, mf_type_with_shape(t, t->rank, dims));
     }
     mf_rewrite_walk(&r);
-    for (int o = 0; out && !b.error && o < p->out_count; o++)
-        out[o] = mf_rewrite_use(&r, p->out[o]);
-    mf_program *made = mf_builder_finish(&b, out, out ? p->out_count : 0, error);
-    mf_arena_free(&r.scratch);
-    return made;
+    return mf_rewrite_finish(&r, error);
 }
 
 /* 1: there are no rows, or too few. *rows: of the whole. */

@@ -164,7 +164,8 @@ static void choose_items(sinker *k, int i)
     int64_t carried = 0;
     for (int o = 0; o < e->in_count; o++)
         carried += bytes_to_carry(k, e->in[o], own);
-    if (carried >= v->type->bytes + view && !feeds)
+    bool spares = carried < v->type->bytes || (view && carried == v->type->bytes);
+    if (!spares && !feeds)
         return;
     memset(at, 0, k->words * sizeof *at);
     at[target / 64] |= (uint64_t)1 << (target % 64);
