@@ -2,6 +2,7 @@
  * CPU devices share their memory, so replicas are one array held once, and shards are rows of one array; only parts that were made
  * apart are copied together. */
 #include <manyfold.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,26 +56,46 @@ mf_value(mf_unreplicate)(mf_value tree)
 
 /* ---- one part a device */
 
-static mf_value uneven(int64_t n, int devices)
+/* Where a leaf stands: "leaf ['image']", or `whole` where the batch is one array. */
+static const char *leaf_name(mf_value path, const char *whole, char *room, size_t size)
 {
-    int64_t below = n / devices * devices, above = below + devices;
-    if (below == 0)
-        return mf_make_error(MF_ERROR_SHAPE, "Batch size %lld must be divisible by num_devices %d; the nearest size that is: %lld",
-                             (long long)n, devices, (long long)above);
-    return mf_make_error(MF_ERROR_SHAPE, "Batch size %lld must be divisible by num_devices %d; the nearest sizes that are: %lld and %lld",
-                         (long long)n, devices, (long long)below, (long long)above);
+    const char *at = mf_static_data(path, NULL);
+    if (!at || !*at)
+        return whole;
+    snprintf(room, size, "leaf %s", at);
+    return room;
 }
 
-static mf_value shard_leaf(void *context, mf_value leaf)
+static mf_value uneven(int64_t n, int devices, mf_value path)
+{
+    char room[200], nearest[64];
+    int64_t below = n / devices * devices, above = below + devices;
+    const char *name = leaf_name(path, "", room, sizeof room);
+    if (below == 0)
+        snprintf(nearest, sizeof nearest, "size that is: %lld", (long long)above);
+    else
+        snprintf(nearest, sizeof nearest, "sizes that are: %lld and %lld", (long long)below, (long long)above);
+    return mf_make_error(MF_ERROR_SHAPE, "Batch size %lld%s%s must be divisible by num_devices %d; the nearest %s", (long long)n,
+                         *name ? " of " : "", name, devices, nearest);
+}
+
+static mf_value no_batch_axis(mf_value path)
+{
+    char room[200];
+    return mf_make_error(MF_ERROR_SHAPE, "mf_shard_batch: %s is a scalar, which has no batch axis",
+                         leaf_name(path, "the batch", room, sizeof room));
+}
+
+static mf_value shard_leaf(void *context, mf_value path, mf_value leaf)
 {
     int devices = *(const int *)context;
     mf_shape from = mf_shape_of(leaf);
     if (from.rank < 1)
-        return from.rank < 0 ? leaf : mf_make_error(MF_ERROR_SHAPE, "mf_shard_batch: a scalar has no batch axis");
+        return from.rank < 0 ? leaf : no_batch_axis(path);
     if (from.rank == MF_MAX_RANK)
         return mf_make_error(MF_ERROR_SHAPE, "mf_shard_batch: an array of %d dimensions leaves no room for the devices'", MF_MAX_RANK);
     if (from.dims[0] % devices)
-        return uneven(from.dims[0], devices);
+        return uneven(from.dims[0], devices, path);
     mf_shape to = with_leading(from, devices);
     to.dims[1] = from.dims[0] / devices;
     return mf_reshape(leaf, to);
@@ -86,15 +107,16 @@ typedef struct filling {
     int64_t from, to; /* rows */
 } filling;
 
-static mf_value filled_leaf(void *context, mf_value leaf)
+static mf_value filled_leaf(void *context, mf_value path, mf_value leaf)
 {
     const filling *f = context;
     mf_shape rest = mf_shape_of(leaf);
     if (rest.rank < 1)
-        return rest.rank < 0 ? leaf : mf_make_error(MF_ERROR_SHAPE, "mf_shard_batch: a scalar has no batch axis");
+        return rest.rank < 0 ? leaf : no_batch_axis(path);
+    char room[200];
     if (rest.dims[0] != f->from)
-        return mf_make_error(MF_ERROR_SHAPE, "mf_shard_batch: leaves of %lld and of %lld rows", (long long)f->from,
-                             (long long)rest.dims[0]);
+        return mf_make_error(MF_ERROR_SHAPE, "mf_shard_batch: %s has %lld rows, the first leaf has %lld",
+                             leaf_name(path, "the batch", room, sizeof room), (long long)rest.dims[0], (long long)f->from);
     rest.dims[0] = f->to - f->from;
     return rest.dims[0] ? mf_concatenate(mf_list(leaf, mf_zeros(rest, mf_dtype_of(leaf))), 0) : leaf;
 }
@@ -119,7 +141,7 @@ static mf_value filled(mf_value batch, int devices)
     for (int i = 0; i < mf_len(batch); i++)
         masked |= strcmp(mf_key(batch, i), "mask") == 0;
     mf_value whole = masked ? batch : mf_set(batch, mf_ones(MF_SHAPE(rows), MF_F32), "mask");
-    return mf_tree_map(mf_closure(filled_leaf, &f), whole);
+    return mf_tree_map_with_path(mf_closure(filled_leaf, &f), whole);
 }
 
 /* Parts on their way to the default backend's devices, where these have memory apart and the array was not put elsewhere. On the CPU parts
@@ -140,7 +162,7 @@ mf_value mf_shard_batch_opt(mf_value tree, int device_count, const mf_shard_batc
         return mf_make_error(MF_ERROR_ARGUMENT, "mf_shard_batch: %d devices", device_count);
     if (o && o->pad_last)
         tree = filled(tree, device_count);
-    mf_value parts = mf_tree_map(mf_closure(shard_leaf, &device_count), tree);
+    mf_value parts = mf_tree_map_with_path(mf_closure(shard_leaf, &device_count), tree);
     mf_device_list devices = mf_local_devices();
     if (device_count > devices.count || strcmp(mf_device_platform(devices.at[0]), "cpu") == 0)
         return parts;

@@ -74,8 +74,14 @@ TEST(says_which_batches_divide)
               "Batch size 100 must be divisible by num_devices 8; the nearest sizes that are: 96 and 104");
     CHECK_STR(mf_error(mf_shard_batch(mf_zeros(MF_SHAPE(5), MF_F32), 8)),
               "Batch size 5 must be divisible by num_devices 8; the nearest size that is: 8");
-    mf_value half_right = mf_tuple(mf_zeros(MF_SHAPE(8), MF_F32), mf_zeros(MF_SHAPE(12), MF_F32));
+    mf_value half_right = mf_dict("image", mf_zeros(MF_SHAPE(8), MF_F32), "label", mf_zeros(MF_SHAPE(12), MF_F32));
     CHECK_EQ_INT(mf_error_status(mf_shard_batch(half_right, 8)), MF_ERROR_SHAPE);
+    CHECK_STR(mf_error(mf_shard_batch(half_right, 8)),
+              "Batch size 12 of leaf ['label'] must be divisible by num_devices 8; the nearest sizes that are: 8 and 16");
+    CHECK_STR(mf_error(mf_shard_batch(half_right, 8, .pad_last = true)),
+              "mf_shard_batch: leaf ['label'] has 12 rows, the first leaf has 8");
+    CHECK_STR(mf_error(mf_shard_batch(mf_list(mf_zeros(MF_SHAPE(8), MF_F32), 1.0), 8)),
+              "mf_shard_batch: leaf [1] is a scalar, which has no batch axis");
 }
 
 TEST(fills_up_and_masks)
@@ -93,7 +99,7 @@ TEST(fills_up_and_masks)
     CHECK_CONTAINS(mf_error(mf_shard_batch(mf_arange(3, MF_I32), 2, .pad_last = true)), "takes a dict of arrays");
     CHECK_CONTAINS(mf_error(mf_shard_batch(mf_dict(), 2, .pad_last = true)), "takes a dict of arrays");
     mf_value uneven = mf_dict("image", mf_zeros(MF_SHAPE(3, 2), MF_F32), "label", mf_arange(4, MF_I32));
-    CHECK_CONTAINS(mf_error(mf_shard_batch(uneven, 2, .pad_last = true)), "leaves of 3 and of 4 rows");
+    CHECK_CONTAINS(mf_error(mf_shard_batch(uneven, 2, .pad_last = true)), "leaf ['label'] has 4 rows, the first leaf has 3");
 }
 
 TEST(refuses_what_has_no_room)
