@@ -321,15 +321,21 @@ static mf_error_object *why_stale(uint64_t handle)
     if (handle >> 32 == 0)
         return no_handle(handle);
     const mf_slot *slot = assigned(handle);
-    mf_error_object *e = slot ? mf_error_new(MF_ERROR_SCOPE,
-                                             "a value was used after mf_assign had given its variable another one; a copied handle (b = a) "
-                                             "is the same value under two names, and mf_assign(&b, a) makes a second one where b is unset")
-                              : mf_error_new(MF_ERROR_SCOPE,
-                                             "a value was used after the scope that owned it had been closed; hand it out with mf_escape, "
-                                             "store it with mf_assign, or keep it with mf_keep");
+    const void *at = slot ? slot->closed : closed_at(handle);
+    bool traced = at == mf_scope_of_trace;
+    mf_error_object *e = mf_error_new(MF_ERROR_SCOPE, "%s",
+                                      slot ? "a value was used after mf_assign had given its variable another one; a copied handle (b = a) "
+                                             "is the same value under two names, and mf_assign(&b, a) makes a second one where b is unset"
+                                      : traced
+                                          ? "a value that a function made while it was traced was used after its trace had ended: return "
+                                            "it from the function, or write it to a state (mf_state_set_value)"
+                                          : "a value was used after the scope that owned it had been closed; hand it out with mf_escape, "
+                                            "store it with mf_assign, or keep it with mf_keep");
     if (e == &mf_error_memory_object)
         return e;
-    e->related = slot ? slot->closed : closed_at(handle);
+    if (traced)
+        return e;
+    e->related = at;
     e->related_by = slot ? "mf_assign did so at" : "its scope was closed at";
     return e;
 }

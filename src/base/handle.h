@@ -44,6 +44,8 @@ void mf_handles_leave_thread(void);                             /* hands this th
 mf_scope *mf_scope_innermost(void);                             /* this thread's; never NULL: the outermost needs no memory */
 void mf_scope_take(mf_scope *s, uint32_t index, mf_slot *slot); /* the slot joins the scope */
 void mf_scope_lose(uint32_t index, mf_slot *slot);              /* and leaves it; nothing to do when kept */
+extern const char mf_scope_of_trace[1];                         /* stands for the place where a trace's scope was closed */
+void mf_scope_close_of_trace(mf_scope *scope);                  /* by who opened it for the values of a function that was traced */
 bool mf_slot_is_mine(const mf_slot *slot);                      /* in a scope of this thread: nobody else ends or moves it */
 bool mf_slot_is_kept(const mf_slot *slot);                      /* in none: any thread may end it */
 extern _Thread_local const void *mf_this_thread;                /* an address of its own; NULL before its first scope */

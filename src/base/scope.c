@@ -173,6 +173,8 @@ static void close_scope(mf_scope *scope, const void *where)
         close_until(scope, where);
 }
 
+const char mf_scope_of_trace[1] = "";
+void mf_scope_close_of_trace(mf_scope *scope) { close_scope(scope, mf_scope_of_trace); }
 void mf_scope_close(mf_scope *scope) { close_scope(scope, __builtin_return_address(0)); }
 void mf_scope_close_at_(mf_scope **scope) { close_scope(*scope, __builtin_return_address(0)); }
 

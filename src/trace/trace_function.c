@@ -63,7 +63,7 @@ mf_traced *mf_trace_by(mf_function_object *f, mf_caller *call, const mf_signatur
     if (!result)
         mf_comm_expect_program(mf_trace_builder(t)->program);
     mf_traced *traced = mf_trace_end(t, result, error);
-    mf_scope_close(scope);
+    mf_scope_close_of_trace(scope);
     return traced;
 }
 

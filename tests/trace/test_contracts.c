@@ -109,6 +109,20 @@ TEST(an_escaped_tracer_names_its_trace)
     mf_release(leaked);
 }
 
+static mf_value store(mf_value x)
+{
+    leaked = mf_mul(x, 2);
+    return x;
+}
+
+TEST(a_value_that_outlives_its_trace_says_what_to_do)
+{
+    mf_call(mf_jit(store), mf_arange(3, MF_F32));
+    mf_value e = mf_add(leaked, 1);
+    CHECK_EQ_INT(mf_error_status(e), MF_ERROR_SCOPE);
+    CHECK_CONTAINS(mf_error(e), "was used after its trace had ended: return it from the function");
+}
+
 /* ---- state cells */
 
 static mf_state counter;

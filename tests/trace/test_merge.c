@@ -212,7 +212,7 @@ TEST(a_state_that_is_kept_says_so)
 {
     MF_SCOPE;
     CHECK(!mf_is_error(mf_call(mf_jit(mf_fn(leak)), 1.0)));
-    FAILS(mf_state_value(kept), "after the scope that owned it");
+    FAILS(mf_state_value(kept), "was used after its trace had ended");
 }
 
 TEST(what_does_not_fit)
