@@ -5,6 +5,7 @@
 #ifndef MF_TRACE_FUNCTION_H
 #define MF_TRACE_FUNCTION_H
 
+#include <manyfold/function.h>
 #include "trace/state/state.h"
 #include "trace/trace.h"
 
@@ -168,6 +169,8 @@ mf_value mf_traced_apply(mf_traced *t, mf_object *const *leaves, const bool *don
  * NULL: none. */
 const mf_ints *mf_function_statics(const mf_function_object *f);
 const mf_ints *mf_inner_statics(const mf_function_object *f);
+/* mf_decorate_n for a decorator that hands its arguments on as they are: what f takes as a static, the decorated function does. */
+mf_function mf_decorate_alike(mf_function f, const char *name, mf_decorator call, const void *context, size_t size);
 /* The signature of a call: arguments flattened, those of f's static_argnums set aside as statics; its leaves are in the room. An error
  * names the argument. */
 mf_error_object *mf_signature_make(mf_signature *s, mf_leaves *room, const mf_function_object *f, const mf_value *arguments, int count);

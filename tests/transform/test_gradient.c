@@ -41,6 +41,25 @@ TEST(a_static_stays_one_through_grad_and_vmap)
     FAILS(mf_call(mf_grad(mf_jit(sum_above_one, .static_argnums = MF_INTS(1)), .argnums = MF_INTS(1)), x, 2.0), "is a static");
 }
 
+static mf_value power(mf_value x, mf_value n)
+{
+    mf_value y = x;
+    for (int64_t i = 1; i < mf_item_i64(n); i++)
+        y = mf_mul(y, x);
+    return y;
+}
+static mf_value sum_of_power(mf_value x, mf_value n) { return mf_sum(power(x, n)); }
+
+TEST(a_static_stays_one_through_jacobians)
+{
+    mf_value x = mf_arange(3, MF_F32);
+    mf_function f = mf_jit(power, .static_argnums = MF_INTS(1)), scalar = mf_jit(sum_of_power, .static_argnums = MF_INTS(-1));
+    TEXT(mf_call(mf_jacfwd(f), x, 2), "[[0. 0. 0.]\n [0. 2. 0.]\n [0. 0. 4.]]");
+    TEXT(mf_call(mf_jacrev(f), x, 2), "[[0. 0. 0.]\n [0. 2. 0.]\n [0. 0. 4.]]");
+    TEXT(mf_call(mf_hessian(scalar), x, 3), "[[ 0.  0.  0.]\n [ 0.  6.  0.]\n [ 0.  0. 12.]]");
+    TEXT(mf_call(mf_jit(mf_jacrev(mf_grad(scalar)), .static_argnums = MF_INTS(1)), 2.0, 3), "12.0");
+}
+
 /* ---- with respect to states */
 
 static mf_value apply_linear(mf_module self, mf_value x)

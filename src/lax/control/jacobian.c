@@ -1,6 +1,8 @@
 /* jacfwd, jacrev and hessian, of jvp or vjp and vmap. Invariant: a Jacobian has the result's tree and in place of each leaf the tree of
  * the arguments, whose leaves have the result's dimensions before the argument's.
  * All tangents, or all cotangents, are rows of one identity: a leaf takes as many columns as it has elements. */
+#include "trace/function.h"
+
 #include <manyfold.h>
 
 #include <stdlib.h>
@@ -36,27 +38,30 @@ static int64_t chosen_at(const choice *c, int i, int count) { return c->count ? 
 
 static const char *name_of(const choice *c) { return c->reverse ? "jacrev" : "jacfwd"; }
 
-/* ---- f as a function of the chosen arguments: (all arguments, chosen...) */
+/* ---- f as a function of the chosen arguments */
+
+/* The others are captured, not passed: what is known of them, as a static number is, stays known when f is traced. */
+typedef struct capture {
+    choice c;
+    mf_value all; /* the arguments, a tuple */
+} capture;
 
 static mf_value of_chosen(const void *context, mf_function f, const mf_value *arguments, int count)
 {
-    const choice *c = context;
+    const capture *o = context;
     mf_value all[MOST_ARGUMENTS];
-    int n = mf_len(arguments[0]);
+    int n = mf_len(o->all);
     for (int i = 0; i < n; i++)
-        all[i] = mf_get(arguments[0], i);
-    for (int i = 1; i < count; i++)
-        all[chosen_at(c, i - 1, n)] = arguments[i];
+        all[i] = mf_get(o->all, i);
+    for (int i = 0; i < count; i++)
+        all[chosen_at(&o->c, i, n)] = arguments[i];
     mf_value result = mf_call_n(f, all, n);
-    if (c->has_aux && !mf_is_error(result) && mf_len(result) != 2)
-        return mf_make_error(MF_ERROR_TREE, "%s with has_aux: the function must return a tuple (result, aux)", name_of(c));
+    if (o->c.has_aux && !mf_is_error(result) && mf_len(result) != 2)
+        return mf_make_error(MF_ERROR_TREE, "%s with has_aux: the function must return a tuple (result, aux)", name_of(&o->c));
     return result;
 }
 
-static mf_function bound(const choice *c, mf_function f, mf_value all)
-{
-    return mf_partial_n(mf_decorate_n(f, "of chosen arguments", of_chosen, c, sizeof *c), &all, 1);
-}
+static mf_function bound(const capture *o, mf_function f) { return mf_decorate_n(f, "of chosen arguments", of_chosen, o, sizeof *o); }
 
 static mf_value chosen_of(const choice *c, mf_value all)
 {
@@ -224,49 +229,52 @@ static mf_value check_arguments(const choice *c, int count)
 
 /* ---- the two modes: (results, their derivative, aux), where aux is none without has_aux */
 
-/* (all arguments, one row of tangents) */
-static mf_value pushforward(const void *context, mf_function f, const mf_value *arguments, int count)
+/* of one row of tangents */
+static mf_value pushforward(const void *context, mf_function f, const mf_value *row, int count)
 {
-    const choice *c = context;
+    const capture *o = context;
     (void)count;
-    mf_value both = mf_jvp_n(bound(c, f, arguments[0]), chosen_of(c, arguments[0]), arguments[1]);
+    mf_value both = mf_jvp_n(bound(o, f), chosen_of(&o->c, o->all), *row);
     if (mf_is_error(both))
         return both;
     mf_value out = mf_get(both, 0), tangent = mf_get(both, 1);
-    return c->has_aux ? mf_tuple(mf_get(out, 0), mf_get(tangent, 0), mf_get(out, 1)) : mf_tuple(out, tangent, mf_none());
+    return o->c.has_aux ? mf_tuple(mf_get(out, 0), mf_get(tangent, 0), mf_get(out, 1)) : mf_tuple(out, tangent, mf_none());
 }
 
-static mf_value forward(const choice *c, mf_function f, mf_value all, mf_value chosen)
+static mf_value forward(const capture *o, mf_function f, mf_value chosen)
 {
-    mf_function push = mf_decorate_n(f, "pushforward", pushforward, c, sizeof *c);
-    mf_vmap_options o = { .in_axes = mf_axes(MF_NONE, 0), .out_axes = mf_axes(MF_NONE, -1, MF_NONE) };
-    mf_value rows = identity(chosen, &o.axis_size);
-    return mf_call(mf_vmap_opt(push, &o), all, rows);
+    mf_function push = mf_decorate_n(f, "pushforward", pushforward, o, sizeof *o);
+    mf_vmap_options axes = { .out_axes = mf_axes(MF_NONE, -1, MF_NONE) };
+    mf_value rows = identity(chosen, &axes.axis_size);
+    return mf_call(mf_vmap_opt(push, &axes), rows);
 }
 
-static mf_value reverse(const choice *c, mf_function f, mf_value all, mf_value chosen)
+static mf_value reverse(const capture *o, mf_function f, mf_value chosen)
 {
+    const choice *c = &o->c;
     mf_function pullback;
-    mf_value both = mf_vjp_opt(bound(c, f, all), chosen, &pullback, &(mf_vjp_options){ .has_aux = c->has_aux });
+    mf_value both = mf_vjp_opt(bound(o, f), chosen, &pullback, &(mf_vjp_options){ .has_aux = c->has_aux });
     if (mf_is_error(both))
         return both;
     mf_value out = c->has_aux ? mf_get(both, 0) : both, wrong = check_dtypes(c, out, false);
     if (mf_is_error(wrong))
         return wrong;
-    mf_vmap_options o = { .axis_size = 0 };
-    mf_value rows = identity(out, &o.axis_size);
-    return mf_tuple(out, mf_call(mf_vmap_opt(pullback, &o), rows), c->has_aux ? mf_get(both, 1) : mf_none());
+    mf_vmap_options axes = { .axis_size = 0 };
+    mf_value rows = identity(out, &axes.axis_size);
+    return mf_tuple(out, mf_call(mf_vmap_opt(pullback, &axes), rows), c->has_aux ? mf_get(both, 1) : mf_none());
 }
 
 static mf_value jacobian(const void *context, mf_function f, const mf_value *arguments, int count)
 {
     const choice *c = context;
     mf_value wrong = check_arguments(c, count);
-    mf_value all = mf_tuple_n(arguments, count), chosen = mf_is_error(wrong) ? wrong : chosen_of(c, all);
+    capture o = { .all = mf_tuple_n(arguments, count) };
+    memcpy(&o.c, c, sizeof *c); /* its padding too: the context is compared by its bytes */
+    mf_value chosen = mf_is_error(wrong) ? wrong : chosen_of(c, o.all);
     wrong = mf_is_error(chosen) ? chosen : check_dtypes(c, chosen, true);
     if (mf_is_error(wrong))
         return wrong;
-    mf_value found = c->reverse ? reverse(c, f, all, chosen) : forward(c, f, all, chosen);
+    mf_value found = c->reverse ? reverse(&o, f, chosen) : forward(&o, f, chosen);
     wrong = mf_is_error(found) || c->reverse ? found : check_dtypes(c, mf_get(found, 0), false);
     if (mf_is_error(wrong))
         return wrong;
@@ -277,7 +285,7 @@ static mf_value jacobian(const void *context, mf_function f, const mf_value *arg
 static mf_function make(mf_function f, const mf_jacobian_options *o, bool reverse_mode)
 {
     choice c = choice_of(o, reverse_mode);
-    return mf_decorate_n(f, name_of(&c), jacobian, &c, sizeof c);
+    return mf_decorate_alike(f, name_of(&c), jacobian, &c, sizeof c);
 }
 
 mf_function mf_jacfwd_opt(mf_function f, const mf_jacobian_options *o) { return make(f, o, false); }

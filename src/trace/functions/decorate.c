@@ -30,10 +30,13 @@ static mf_traced *decorated_trace(mf_function_object *f, const mf_signature *s, 
 static const char *decorated_name(const void *options) { return ((const decoration *)options)->name; }
 
 static const mf_function_class decorated_class = { .name = "decorated", .trace = decorated_trace, .name_of = decorated_name };
+static const mf_function_class alike_class = {
+    .name = "decorated", .trace = decorated_trace, .name_of = decorated_name, .static_argnums = mf_inner_statics
+};
 
-mf_function mf_decorate_n(mf_function f, const char *name, mf_decorator call, const void *context, size_t size)
+static mf_function decorate(const mf_function_class *kind, mf_function f, const char *name, mf_decorator call, const void *context,
+                            size_t size)
 {
-    MF_ENTER((mf_function){ MF_FORK_HANDLE });
     mf_error_object *error = NULL;
     mf_function_object *inner = mf_function_of(f, &error);
     if (inner && !call)
@@ -48,7 +51,19 @@ mf_function mf_decorate_n(mf_function f, const char *name, mf_decorator call, co
     *d = (decoration){ call, mf_intern(label), size };
     if (size)
         memcpy(bytes + CONTEXT_OFFSET, context, size);
-    mf_function made = mf_function_make(&decorated_class, inner, bytes, CONTEXT_OFFSET + size);
+    mf_function made = mf_function_make(kind, inner, bytes, CONTEXT_OFFSET + size);
     mf_free(bytes);
     return made;
+}
+
+mf_function mf_decorate_n(mf_function f, const char *name, mf_decorator call, const void *context, size_t size)
+{
+    MF_ENTER((mf_function){ MF_FORK_HANDLE });
+    return decorate(&decorated_class, f, name, call, context, size);
+}
+
+mf_function mf_decorate_alike(mf_function f, const char *name, mf_decorator call, const void *context, size_t size)
+{
+    MF_ENTER((mf_function){ MF_FORK_HANDLE });
+    return decorate(&alike_class, f, name, call, context, size);
 }
