@@ -95,7 +95,7 @@ mf_value mf_tan(mf_value x);
 mf_value mf_sinh(mf_value x);
 mf_value mf_cosh(mf_value x);
 mf_value mf_tanh(mf_value x);
-/* x -> x: floats; integers become f32 */
+/* x -> x: floats, and but for cbrt, deg2rad, rad2deg and sinc complex numbers; integers become f32 */
 mf_value mf_cbrt(mf_value x);
 mf_value mf_exp2(mf_value x);
 mf_value mf_expm1(mf_value x); /* e^x - 1, exact about 0 */

@@ -25,7 +25,7 @@ def names():
     """What an expression may say; F, D, H, B and I make vectors of f32, f64, f16, bf16 and i32."""
     f32, i32 = np.float32, np.int32
     vectors = {"F": f32, "D": np.float64, "H": np.float16, "B": jnp.bfloat16, "I": i32}
-    known = {**vars(jax.nn), **vars(jnp), **vars(jax.scipy.special), "random": jax.random, "grad": jax.grad, "hessian": jax.hessian, "ops": jax.ops,
+    known = {**vars(jax.nn), **vars(jnp), **vars(jax.scipy.special), "random": jax.random, "grad": jax.grad, "hessian": jax.hessian, "ops": jax.ops, "lax": jax.lax, "parts": lambda z: jnp.stack([z.real, z.imag]),
              "block_diag": jax.scipy.linalg.block_diag, "expm": jax.scipy.linalg.expm, "key": jax.random.PRNGKey(42), "nan": np.nan, "inf": np.inf, "i32": i32, "f32": f32}
     known |= {name: (lambda *v, dtype=dtype: jnp.array(v, dtype)) for name, dtype in vectors.items()}
     known |= {"grid": jnp.arange(6, dtype=f32).reshape(2, 3), "cube": jnp.arange(12, dtype=f32).reshape(2, 3, 2),

@@ -81,20 +81,39 @@ static mf_value atanh_jvp(mf_value primals, mf_value tangents)
     return mf_tuple(mf_call(mf_custom_jvp(atanh_of, atanh_jvp), x), mf_mul(mf_get(tangents, 0), slope));
 }
 
+/* ---- of complex numbers: those of the circle, turned by a quarter, part by part, since a product with i would lose the sign of a zero,
+ * which says on which side of a cut the number lies */
+static mf_value turned_left(mf_value z) { return mf_complex(mf_neg(mf_imag(z)), mf_real(z)); }
+static mf_value turned_right(mf_value z) { return mf_complex(mf_imag(z), mf_neg(mf_real(z))); }
+static mf_value complex_asinh(mf_value z) { return turned_right(mf_asin(turned_left(z))); }
+static mf_value complex_atanh(mf_value z) { return turned_right(mf_atan(turned_left(z))); }
+
+/* Of the two turns the one with a real part that is not negative. */
+static mf_value complex_acosh(mf_value z)
+{
+    mf_value angle = mf_acos(z), left = mf_signbit(mf_imag(angle));
+    return mf_where(left, turned_left(angle), turned_right(angle));
+}
+
+static mf_value inverse(mf_value x, mf_function of_real, mf_value (*of_complex)(mf_value))
+{
+    return numpy_is_complex(x) ? of_complex(x) : numpy_call_wide(of_real, numpy_float(x));
+}
+
 mf_value(mf_asinh)(mf_value x)
 {
     MF_LAYER;
-    return numpy_call_wide(mf_custom_jvp(asinh_of, asinh_jvp), numpy_real_float(x, "asinh"));
+    return inverse(x, mf_custom_jvp(asinh_of, asinh_jvp), complex_asinh);
 }
 
 mf_value(mf_acosh)(mf_value x)
 {
     MF_LAYER;
-    return numpy_call_wide(mf_custom_jvp(acosh_of, acosh_jvp), numpy_real_float(x, "acosh"));
+    return inverse(x, mf_custom_jvp(acosh_of, acosh_jvp), complex_acosh);
 }
 
 mf_value(mf_atanh)(mf_value x)
 {
     MF_LAYER;
-    return numpy_call_wide(mf_custom_jvp(atanh_of, atanh_jvp), numpy_real_float(x, "atanh"));
+    return inverse(x, mf_custom_jvp(atanh_of, atanh_jvp), complex_atanh);
 }

@@ -5,6 +5,7 @@
 #include "ir/kernel.h"
 #include "ops/elementwise/loops.h"
 #include <math.h>
+#include <string.h>
 
 static mf_cost function_cost(const mf_eqn *e)
 {
@@ -60,12 +61,20 @@ static const char *const exp_samples[] = {
 MATH_ROW(exp, mf_type_inexact1, 5, true, MF_HLO("exponential"));
 
 DERIVATIVE(exp2_jvp, e_mul(b, t, e_scale(b, y, M_LN2)))
-MF_EVALUATE1(exp2_evaluate, exp2, NULL, NULL, NULL)
+static double complex exp2_complex(double complex x) { return cexp(x * M_LN2); }
+MF_EVALUATE1_COMPLEX(exp2_evaluate, exp2_complex, exp2, NULL, NULL, NULL)
 static const char *const exp2_samples[] = {
-    "f32[2,3]{-2:2}", "f64[3]{-2:2}", "f32[4]{=-1,3,-149,128} -> f32[4]{=0.5,8,1.40129846e-45,inf}", "f16[3]{-2:2}", NULL,
+    "f32[2,3]{-2:2}", "f64[3]{-2:2}", "f32[4]{=-1,3,-149,128} -> f32[4]{=0.5,8,1.40129846e-45,inf}", "f16[3]{-2:2}", "c64[3]{-1:1}", NULL,
 };
-MF_HLO_RULE(exp2_hlo) { out[0] = h_binary(h, "power", h_full(h, e->out[0]->type, 2), in[0]); }
-MATH_ROW(exp2, mf_type_float1, 5, true, MF_HLO_BY(exp2_hlo));
+MF_HLO_RULE(exp2_hlo)
+{
+    const mf_type *t = e->out[0]->type;
+    if (mf_dtype_is_complex(t->dtype))
+        out[0] = h_unary(h, "exponential", h_binary(h, "multiply", in[0], h_full(h, t, M_LN2)));
+    else
+        out[0] = h_binary(h, "power", h_full(h, t, 2), in[0]);
+}
+MATH_ROW(exp2, mf_type_inexact1, 5, true, MF_HLO_BY(exp2_hlo));
 
 DERIVATIVE(log_jvp, e_div(b, t, x))
 MF_EVALUATE1_COMPLEX(log_evaluate, clog, log, NULL, NULL, NULL)
@@ -75,18 +84,51 @@ static const char *const log_samples[] = {
 MATH_ROW(log, mf_type_inexact1, 16, true, MF_HLO("log"));
 
 DERIVATIVE(log1p_jvp, e_div(b, t, e_shift(b, x, 1)))
-MF_EVALUATE1(log1p_evaluate, log1p, NULL, NULL, NULL)
+static double complex complex_of(double re, double im) /* re + im * I would make NaN of an infinite im */
+{
+    double complex z;
+    memcpy(&z, (double[]){ re, im }, sizeof z);
+    return z;
+}
+
+/* |1 + z|^2 - 1 = x (2 + x) + y^2 cancels where |1 + z| is near 1: there in a wider type. */
+static double complex log1p_complex(double complex z)
+{
+    double x = creal(z), y = cimag(z),
+           part = fabs(x) < 2 && fabs(y) < 2 ? (double)log1pl(((long double)x * (2 + (long double)x) + (long double)y * y)) / 2
+                                             : log(hypot(1 + x, y));
+    return complex_of(part, atan2(y, 1 + x));
+}
+MF_EVALUATE1_COMPLEX(log1p_evaluate, log1p_complex, log1p, NULL, NULL, NULL)
 static const char *const log1p_samples[] = {
-    "f32[2,3]{-0.5:2}", "f64[3]{-0.5:2}", "f32[4]{=-1,-2,-0.0,1e-20} -> f32[4]{=-inf,nan,-0.0,1e-20}", "f16[3]{-0.5:2}", NULL,
+    "f32[2,3]{-0.5:2}",
+    "f64[3]{-0.5:2}",
+    "f32[4]{=-1,-2,-0.0,1e-20} -> f32[4]{=-inf,nan,-0.0,1e-20}",
+    "f16[3]{-0.5:2}",
+    "c64[3]{-0.5:2}",
+    "c64[2]{=1e-20,0,-0.0,1e-30} -> c64[2]{=1e-20,0,0,1e-30}",
+    NULL,
 };
-MATH_ROW(log1p, mf_type_float1, 16, true, MF_HLO("log_plus_one"));
+MATH_ROW(log1p, mf_type_inexact1, 16, true, MF_HLO("log_plus_one"));
 
 DERIVATIVE(expm1_jvp, e_mul(b, t, e_shift(b, y, 1)))
-MF_EVALUATE1(expm1_evaluate, expm1, NULL, NULL, NULL)
+/* e^x cos y - 1, in which 1 - cos y cancels by hand. */
+static double complex expm1_complex(double complex z)
+{
+    double x = creal(z), y = cimag(z), half = sin(y / 2);
+    return y == 0 ? complex_of(expm1(x), y) : complex_of(expm1(x) * cos(y) - 2 * half * half, exp(x) * sin(y));
+}
+MF_EVALUATE1_COMPLEX(expm1_evaluate, expm1_complex, expm1, NULL, NULL, NULL)
 static const char *const expm1_samples[] = {
-    "f32[2,3]{-2:2}", "f64[3]{-2:2}", "f32[4]{=-inf,-0.0,1e-20,inf} -> f32[4]{=-1,-0.0,1e-20,inf}", "bf16[3]{-2:2}", NULL,
+    "f32[2,3]{-2:2}",
+    "f64[3]{-2:2}",
+    "f32[4]{=-inf,-0.0,1e-20,inf} -> f32[4]{=-1,-0.0,1e-20,inf}",
+    "bf16[3]{-2:2}",
+    "c64[3]{-1:1}",
+    "c64[2]{=1e-20,0,0,9.5367431640625e-07} -> c64[2]{=1e-20,0,-4.547473508864641e-13,9.5367431640625e-07}",
+    NULL,
 };
-MATH_ROW(expm1, mf_type_float1, 16, true, MF_HLO("exponential_minus_one"));
+MATH_ROW(expm1, mf_type_inexact1, 16, true, MF_HLO("exponential_minus_one"));
 
 /* (1 - y)(1 + y), which does not cancel near 1 as 1 - y^2 does */
 DERIVATIVE(tanh_jvp, e_mul(b, e_add(b, t, e_mul(b, t, y)), one_minus(b, y)))
@@ -128,26 +170,37 @@ static const char *const tan_samples[] = {
 MATH_ROW(tan, mf_type_inexact1, 16, true, MF_HLO("tan"));
 
 DERIVATIVE(asin_jvp, e_mul(b, t, call(b, &mf_op_rsqrt, one_minus(b, squared(b, x)))))
-MF_EVALUATE1(asin_evaluate, asin, NULL, NULL, NULL)
+MF_EVALUATE1_COMPLEX(asin_evaluate, casin, asin, NULL, NULL, NULL)
 static const char *const asin_samples[] = {
-    "f32[2,3]{-0.8:0.8}", "f64[3]{-0.8:0.8}", "f32[2]{=-0.0,2} -> f32[2]{=-0.0,nan}", "bf16[3]{-0.8:0.8}", NULL,
+    "f32[2,3]{-0.8:0.8}",
+    "f64[3]{-0.8:0.8}",
+    "f32[2]{=-0.0,2} -> f32[2]{=-0.0,nan}",
+    "bf16[3]{-0.8:0.8}",
+    "c64[3]{-2:2}",
+    "c64[2]{=2,0,2,-0.0} -> c64[2]{=1.57079637,1.31695795,1.57079637,-1.31695795}",
+    NULL,
 };
-MATH_ROW(asin, mf_type_float1, 16, true, MF_HLO("chlo.asin"));
+MATH_ROW(asin, mf_type_inexact1, 16, true, MF_HLO("chlo.asin"));
 
 DERIVATIVE(acos_jvp, e_mul(b, t, e_neg(b, call(b, &mf_op_rsqrt, one_minus(b, squared(b, x))))))
-MF_EVALUATE1(acos_evaluate, acos, NULL, NULL, NULL)
+MF_EVALUATE1_COMPLEX(acos_evaluate, cacos, acos, NULL, NULL, NULL)
 static const char *const acos_samples[] = {
-    "f32[2,3]{-0.8:0.8}", "f64[3]{-0.8:0.8}", "f32[2]{=1,2} -> f32[2]{=0,nan}", "f16[3]{-0.8:0.8}", NULL,
+    "f32[2,3]{-0.8:0.8}", "f64[3]{-0.8:0.8}", "f32[2]{=1,2} -> f32[2]{=0,nan}", "f16[3]{-0.8:0.8}", "c64[3]{-2:2}", NULL,
 };
-MATH_ROW(acos, mf_type_float1, 16, true, MF_HLO("chlo.acos"));
+MATH_ROW(acos, mf_type_inexact1, 16, true, MF_HLO("chlo.acos"));
 
 DERIVATIVE(atan_jvp, e_div(b, t, e_shift(b, squared(b, x), 1)))
-MF_EVALUATE1(atan_evaluate, atan, NULL, NULL, NULL)
-static const char *const atan_samples[] = { "f32[2,3]{-2:2}", "f64[3]{-2:2}",
-                                            "f32[4]{=-0.0,inf,-inf,nan} -> f32[4]{=-0.0,1.57079637,-1.57079637,nan}", "bf16[3]{-2:2}",
-                                            NULL };
-MF_HLO_RULE(atan_hlo) { out[0] = h_atan2(h, in[0], h_full(h, e->out[0]->type, 1)); } /* what chlo.atan is made into */
-MATH_ROW(atan, mf_type_float1, 16, true, MF_HLO_BY(atan_hlo));
+MF_EVALUATE1_COMPLEX(atan_evaluate, catan, atan, NULL, NULL, NULL)
+static const char *const atan_samples[] = {
+    "f32[2,3]{-2:2}", "f64[3]{-2:2}", "f32[4]{=-0.0,inf,-inf,nan} -> f32[4]{=-0.0,1.57079637,-1.57079637,nan}",
+    "bf16[3]{-2:2}",  "c64[3]{-2:2}", NULL
+};
+MF_HLO_RULE(atan_hlo) /* of real numbers what chlo.atan is made into */
+{
+    const mf_type *t = e->out[0]->type;
+    out[0] = mf_dtype_is_complex(t->dtype) ? h_unary(h, "chlo.atan", in[0]) : h_atan2(h, in[0], h_full(h, t, 1));
+}
+MATH_ROW(atan, mf_type_inexact1, 16, true, MF_HLO_BY(atan_hlo));
 
 DERIVATIVE(sinh_jvp, e_mul(b, t, call(b, &mf_op_cosh, x)))
 MF_EVALUATE1_COMPLEX(sinh_evaluate, csinh, sinh, NULL, NULL, NULL)

@@ -114,10 +114,24 @@ const mf_op mf_op_abs = {
 static double sign_real(double x) { return x == 0 || x != x ? x : x > 0 ? 1 : -1; }
 static int64_t sign_integer(int64_t x) { return (x > 0) - (x < 0); }
 static uint64_t sign_natural(uint64_t x) { return x != 0; }
-MF_EVALUATE1(sign_evaluate, sign_real, sign_integer, sign_natural, NULL)
+static double complex sign_complex(double complex x) { return x == 0 ? x : x / cabs(x); }
+MF_EVALUATE1_COMPLEX(sign_evaluate, sign_complex, sign_real, sign_integer, sign_natural, NULL)
 MF_EVALUATE1(floor_evaluate, floor, NULL, NULL, NULL)
 MF_EVALUATE1(ceil_evaluate, ceil, NULL, NULL, NULL)
 MF_EVALUATE1(round_evaluate, nearbyint, NULL, NULL, NULL) /* the rounding mode is C's default: half to even */
+
+/* Of a complex number the direction, which turns by the tangent's part across x: JAX has 0 here. */
+MF_JVP_RULE(sign_jvp)
+{
+    mf_variable *x = in[0];
+    mf_jvp_zero(b, e, in, tin, out, tout);
+    if (!mf_dtype_is_complex(x->type->dtype))
+        return;
+    mf_variable *size = e_unary(b, &mf_op_abs, x), *nowhere = e_compare(b, &mf_op_eq, size, e_zeros_like(b, size));
+    mf_variable *length = e_convert(b, e_select(b, nowhere, e_full(b, size->type, 1), size), x->type->dtype);
+    mf_variable *outwards = e_convert(b, along(b, tin[0], x, size), x->type->dtype);
+    tout[0] = e_select(b, nowhere, e_zeros_like(b, x), e_div(b, e_sub(b, tin[0], e_mul(b, out[0], outwards)), length));
+}
 
 static const char *const sign_samples[] = {
     "f32[5]{=-2,-0.0,0,1.5,nan} -> f32[5]{=-1,-0.0,0,1,nan}",
@@ -125,6 +139,8 @@ static const char *const sign_samples[] = {
     "i32[3]{=-7,0,7} -> i32[3]{=-1,0,1}",
     "u8[2]{=200,0} -> u8[2]{=1,0}",
     "f16[3]{-2:-0.5}",
+    "c64[2]{=3,-4,0,0} -> c64[2]{=0.6,-0.8,0,0}",
+    "c128[3]{-2:2}",
     NULL,
 };
 MF_HLO_RULE(sign_hlo)
@@ -136,8 +152,8 @@ MF_HLO_RULE(sign_hlo)
 const mf_op mf_op_sign = {
     .name = "sign",
     MF_ELEMENTWISE_ROW,
-    .type_rule = mf_type_number1,
-    .jvp = mf_jvp_zero,
+    .type_rule = mf_type_numeric1,
+    .jvp = sign_jvp,
     .transpose = mf_transpose_none,
     .cost = mf_cost_elementwise,
     .lower = mf_lower_by_name,
