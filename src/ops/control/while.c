@@ -45,7 +45,7 @@ static mf_error_object *while_type_rule(mf_type_context *c)
 static mf_program *differentiate_body(mf_builder *b, const mf_eqn *e, bool *has, bool *gives)
 {
     mf_error_object *error = NULL;
-    for (int round = 0;; round++) {
+    for (;;) {
         bool grew = false;
         for (int o = 0; o < e->out_count; o++)
             gives[o] = has[body_consts(e) + o];
