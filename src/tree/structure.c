@@ -37,9 +37,13 @@ const mf_structure *mf_structure_none(void) { return &none; }
 
 /* ---- text */
 
-void mf_structure_print(mf_text *t, const mf_structure *s)
+void mf_structure_print_leaves(mf_text *t, const mf_structure *s, mf_object *const *leaves, mf_leaf_printer print_leaf)
 {
     static const char *const brackets[] = { [MF_NODE_TUPLE] = "()", [MF_NODE_LIST] = "[]", [MF_NODE_DICT] = "{}" };
+    if (s->kind == MF_NODE_LEAF && leaves) {
+        print_leaf(t, *leaves);
+        return;
+    }
     if (s->kind == MF_NODE_LEAF || s->kind == MF_NODE_NONE) {
         mf_text_put(t, s->kind == MF_NODE_LEAF ? "*" : "None");
         return;
@@ -49,11 +53,14 @@ void mf_structure_print(mf_text *t, const mf_structure *s)
         mf_text_put(t, i ? ", " : "");
         if (s->kind == MF_NODE_DICT)
             mf_text_add(t, "'%s': ", s->keys->at[i]);
-        mf_structure_print(t, s->children[i]);
+        mf_structure_print_leaves(t, s->children[i], leaves, print_leaf);
+        leaves += leaves ? s->children[i]->leaf_count : 0;
     }
     mf_text_put(t, s->kind == MF_NODE_TUPLE && s->child_count == 1 ? "," : "");
     mf_text_putn(t, brackets[s->kind] + 1, 1);
 }
+
+void mf_structure_print(mf_text *t, const mf_structure *s) { mf_structure_print_leaves(t, s, NULL, NULL); }
 
 static void print_step(mf_text *t, const mf_structure *s, int child)
 {

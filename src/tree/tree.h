@@ -26,6 +26,9 @@ const mf_structure *mf_structure_leaf(void);
 const mf_structure *mf_structure_none(void);
 const mf_structure *mf_structure_node(mf_node_kind kind, const mf_namelist *keys, const mf_structure *const *children, int count);
 void mf_structure_print(mf_text *t, const mf_structure *s); /* PyTreeDef-like: ({'b': *, 'w': *}, *) */
+/* The same with its leaves in the places of the asterisks. */
+typedef void (*mf_leaf_printer)(mf_text *t, mf_object *leaf);
+void mf_structure_print_leaves(mf_text *t, const mf_structure *s, mf_object *const *leaves, mf_leaf_printer print_leaf);
 /* The path of leaf i, as JAX writes it: "[0]['w']"; appended to t. */
 void mf_structure_leaf_path(mf_text *t, const mf_structure *s, int leaf);
 /* Where two structures part, in words ("at [1]: a dict with keys {b, w} against a tuple of 2"); appended to t. */
