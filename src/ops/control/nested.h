@@ -65,7 +65,7 @@ typedef struct nested_call {
     };
 } nested_call;
 nested_call nested_call_of(const mf_eqn *e, mf_program *p); /* e's params with another program; not retained */
-mf_error_object *nested_call_type(mf_type_context *c);
+mf_error_object *nested_call_type(mf_type_context *c);      /* of any params that begin with the program */
 void nested_call_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_variable *const *tin, mf_variable **out,
                      mf_variable **tout);
 void nested_call_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
