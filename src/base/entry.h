@@ -44,10 +44,10 @@ static inline void mf_entry_leave_(const mf_entry *before)
     const mf_entry mf_entry_before_ __attribute__((cleanup(mf_entry_leave_), unused)) = { mf_entry_address, mf_pinned }; \
     if (!mf_entry_address)                                                                                               \
     mf_entry_address = __builtin_return_address(0)
-/* The same for texts: where that address lies in the library itself, the user's place further out. Slow. NULL when there is none. */
-const void *mf_entry_place(void);
-/* The functions that the library is calling, innermost first: what a user's function does has places of its own, what one of the library's
- * does has the place of the call that led to it. */
+/* The same for texts: where that address lies in the library itself, the user's location further out. Slow. NULL when there is none. */
+const void *mf_entry_location(void);
+/* The functions that the library is calling, innermost first: what a user's function does has locations of its own, what one of the library's
+ * does has the location of the call that led to it. */
 typedef struct mf_callee mf_callee;
 struct mf_callee {
     const void *back, *function, *entry;

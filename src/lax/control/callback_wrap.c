@@ -259,7 +259,7 @@ static mf_value callback(const mf_op *op, mf_function f, mf_value announced, con
     mf_free(in.at.at);
     mf_drop(h);
     if (error)
-        mf_error_set_address(error, mf_entry_place());
+        mf_error_set_address(error, mf_entry_location());
     return error ? mf_value_new(error) : result;
 }
 

@@ -81,7 +81,7 @@ static op_entry *op_entry_new(const mf_client *client, const mf_op *op, const vo
         mf_free(e);
         return NULL;
     }
-    e->executable->shares_places = true;
+    e->executable->shares_locations = true;
     e->params = e->program->eqns[0]->params;
     e->holds_arrays = holds_arrays(e->program);
     return e;

@@ -105,7 +105,7 @@ typedef struct mf_chunk {
 struct mf_run_state {
     mf_executable *executable;
     struct mf_run *run;              /* NULL: inline */
-    const void *place;               /* of the call, of an executable that shares places while somebody records; or NULL */
+    const void *location;            /* of the call, of an executable that shares locations while somebody records; or NULL */
     bool shared;                     /* several threads: take the lock */
     mf_comm *comm;                   /* joins the processes of the maps; NULL: none do, or no map spans processes */
     uint64_t call;                   /* comm's */

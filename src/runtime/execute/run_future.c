@@ -169,7 +169,7 @@ mf_run *mf_run_new(mf_cpu_executable *x, mf_run_state *s, mf_array *const *in, i
     s->shared = true;
     r->comm = mf_comm_current();
     s->comm = x->plan->spread ? r->comm : NULL;
-    s->call = s->comm ? mf_comm_begin(s->comm, x->processes, x->base.function, mf_entry_place()) : 0;
+    s->call = s->comm ? mf_comm_begin(s->comm, x->processes, x->base.function, mf_entry_location()) : 0;
     atomic_init(&r->pending, pending + 1);
     return r;
 }

@@ -77,7 +77,7 @@ static bool named_before(const mf_profile_source *s, int index)
     return false;
 }
 
-/* Every operation's name and place once, in the order of the equations. */
+/* Every operation's name and location once, in the order of the equations. */
 static const mf_profile_label *label_of(mf_profile_source *s)
 {
     const mf_profile_label *known = atomic_load_explicit(&s->label, memory_order_acquire);
@@ -90,10 +90,10 @@ static const mf_profile_label *label_of(mf_profile_source *s)
         if (!named_before(s, i))
             mf_text_add(&names, "%s%s", i ? ", " : "", s->eqns[i]->op->name);
         int k = 0;
-        while (k < MF_PROFILE_PLACES && label.places[k] && label.places[k] != s->eqns[i]->address)
+        while (k < MF_PROFILE_LOCATIONS && label.locations[k] && label.locations[k] != s->eqns[i]->address)
             k++;
-        if (k < MF_PROFILE_PLACES)
-            label.places[k] = s->eqns[i]->address;
+        if (k < MF_PROFILE_LOCATIONS)
+            label.locations[k] = s->eqns[i]->address;
     }
     label.name = names.at && !names.failed ? mf_intern(names.at) : NULL;
     mf_text_free(&names);
@@ -196,13 +196,13 @@ void mf_profile_equations(int64_t start, mf_row_kind row, int index, mf_profile_
     record(start, row, index, label_of(source), bytes);
 }
 
-void mf_profile_equations_of(int64_t start, mf_row_kind row, int index, mf_profile_source *source, int64_t bytes, const void *place)
+void mf_profile_equations_of(int64_t start, mf_row_kind row, int index, mf_profile_source *source, int64_t bytes, const void *location)
 {
     const mf_profile_label *known = label_of(source);
     mf_profile_label label;
     memset(&label, 0, sizeof label);
     label.name = known ? known->name : NULL;
-    label.places[0] = place;
+    label.locations[0] = location;
     record(start, row, index, intern_label(&label), bytes);
 }
 
@@ -213,16 +213,16 @@ void mf_profile_words(int64_t start, mf_row_kind row, const char *verb, const ch
     memset(&label, 0, sizeof label);
     snprintf(name, sizeof name, "%s%s%s", verb, *verb && object ? " " : "", object ? object : "");
     label.name = mf_intern(name);
-    label.places[0] = mf_entry_place();
+    label.locations[0] = mf_entry_location();
     record(start, row, 0, intern_label(&label), 0);
 }
 
-void mf_profile_device(int64_t start, int index, const char *name, const void *place)
+void mf_profile_device(int64_t start, int index, const char *name, const void *location)
 {
     mf_profile_label label;
     memset(&label, 0, sizeof label);
     label.name = name;
-    label.places[0] = place;
+    label.locations[0] = location;
     record(start, MF_ROW_DEVICE, index, intern_label(&label), 0);
 }
 

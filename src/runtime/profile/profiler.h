@@ -8,11 +8,11 @@
 
 typedef enum mf_row_kind { MF_ROW_HOST, MF_ROW_COMPILER, MF_ROW_COLLECTIVES, MF_ROW_ONCE, MF_ROW_DEVICE } mf_row_kind;
 
-#define MF_PROFILE_PLACES 8
+#define MF_PROFILE_LOCATIONS 8
 
-typedef struct mf_profile_label {          /* interned: padding is zero */
-    const char *name;                      /* interned */
-    const void *places[MF_PROFILE_PLACES]; /* return addresses, NULL after the last */
+typedef struct mf_profile_label {                /* interned: padding is zero */
+    const char *name;                            /* interned */
+    const void *locations[MF_PROFILE_LOCATIONS]; /* return addresses, NULL after the last */
 } mf_profile_label;
 
 /* The equations that a slice is about; its label is made when it is first recorded. */
@@ -38,12 +38,12 @@ static inline int64_t mf_profile_begin(void)
 }
 /* All end the slice now. index: the device; of no account for the others. */
 void mf_profile_equations(int64_t start, mf_row_kind row, int index, mf_profile_source *source, int64_t bytes);
-/* The same where equations that many lines run are at no place but that of the run, if it is known. */
-void mf_profile_equations_of(int64_t start, mf_row_kind row, int index, mf_profile_source *source, int64_t bytes, const void *place);
-/* On the calling thread's row of this kind: the words joined; the place is that of the public call under way. */
+/* The same where equations that many lines run are at no location but that of the run, if it is known. */
+void mf_profile_equations_of(int64_t start, mf_row_kind row, int index, mf_profile_source *source, int64_t bytes, const void *location);
+/* On the calling thread's row of this kind: the words joined; the location is that of the public call under way. */
 void mf_profile_words(int64_t start, mf_row_kind row, const char *verb, const char *object);
-/* On a device's row, from any thread; the name is interned, place: of the call, or NULL. */
-void mf_profile_device(int64_t start, int index, const char *name, const void *place);
+/* On a device's row, from any thread; the name is interned, location: of the call, or NULL. */
+void mf_profile_device(int64_t start, int index, const char *name, const void *location);
 
 /* ---- between profiler.c and profiler_write.c */
 /* Writes slices, whose order it changes, and closes the file; false when that fails. dropped: how many found no room. */

@@ -2,7 +2,7 @@
  * viewers demand; a device that two runs share, or a kind of row with overlapping slices, gets further rows. */
 #include "runtime/profile/profiler.h"
 
-#include "base/text/place.h"
+#include "base/text/location.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,21 +77,21 @@ static const char *category(int row)
 }
 
 /* Every line once; equal texts have one address. */
-static void put_places(FILE *f, const mf_profile_label *label)
+static void put_locations(FILE *f, const mf_profile_label *label)
 {
-    const char *told[MF_PROFILE_PLACES];
+    const char *told[MF_PROFILE_LOCATIONS];
     int count = 0;
-    for (int i = 0; i < MF_PROFILE_PLACES && label->places[i]; i++) {
-        const char *place = mf_place_of(label->places[i]);
+    for (int i = 0; i < MF_PROFILE_LOCATIONS && label->locations[i]; i++) {
+        const char *location = mf_location_of(label->locations[i]);
         int k = 0;
-        while (k < count && told[k] != place)
+        while (k < count && told[k] != location)
             k++;
-        if (!place || k < count)
+        if (!location || k < count)
             continue;
         if (count)
             fputc(',', f);
-        put_string(f, place);
-        told[count++] = place;
+        put_string(f, location);
+        told[count++] = location;
     }
 }
 
@@ -102,7 +102,7 @@ static void put_slice(writer *w, const mf_profile_slice *s, int tid)
             (double)(s->start - w->begin) / 1e3, (double)(s->end - s->start) / 1e3);
     put_string(w->file, s->label->name);
     fputs(",\"args\":{\"source\":[", w->file);
-    put_places(w->file, s->label);
+    put_locations(w->file, s->label);
     fputc(']', w->file);
     if (s->bytes)
         fprintf(w->file, ",\"bytes_a_device\":%lld", (long long)s->bytes);

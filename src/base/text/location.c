@@ -1,5 +1,5 @@
 /* Code addresses in words. Invariant: nothing here runs before somebody wants to read the text; a missing tool is no error. */
-#include "base/text/place.h"
+#include "base/text/location.h"
 
 #include "base/alloc.h"
 #include "base/thread/cancel.h"
@@ -113,7 +113,7 @@ typedef struct known {
 static known *all_known;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-const char *mf_place_of(const void *return_address)
+const char *mf_location_of(const void *return_address)
 {
     MF_UNCANCELLED;
     pthread_mutex_lock(&lock);
@@ -132,7 +132,7 @@ const char *mf_place_of(const void *return_address)
 
 /* ------------------------------------------------------------------ for another process */
 
-#define MARK '\1' /* around an encoded place: build, offset, name */
+#define MARK '\1' /* around an encoded location: build, offset, name */
 
 typedef struct module { /* the one that has an address or is of a build */
     uintptr_t wanted, base;
@@ -197,8 +197,8 @@ static const char *encode(const void *return_address)
     return mf_intern(text);
 }
 
-/* The same few places are told again and again. */
-void mf_place_encode(mf_text *t, const char *before, const void *return_address, const char *after)
+/* The same few locations are told again and again. */
+void mf_location_encode(mf_text *t, const char *before, const void *return_address, const char *after)
 {
     static pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER; /* nobody waits for a look-up */
     static known *encoded;
@@ -233,14 +233,14 @@ static void decode_one(mf_text *t, const char *text, size_t count)
     if (*at != ' ' || !at[1])
         return;
     bool here = m.build && dl_iterate_phdr(is_of_build, &m);
-    const char *place = here ? mf_place_of((const void *)(m.base + offset)) : NULL; /* NOLINT(performance-no-int-to-ptr) */
-    if (place)
-        mf_text_put(t, place);
+    const char *location = here ? mf_location_of((const void *)(m.base + offset)) : NULL; /* NOLINT(performance-no-int-to-ptr) */
+    if (location)
+        mf_text_put(t, location);
     else
         mf_text_add(t, "%s+0x%" PRIxPTR, at + 1, offset);
 }
 
-void mf_place_decode(mf_text *t, const char *text, size_t count)
+void mf_location_decode(mf_text *t, const char *text, size_t count)
 {
     for (const char *end = text + count; text < end;) {
         const char *mark = memchr(text, MARK, (size_t)(end - text));
