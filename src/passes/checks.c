@@ -5,7 +5,7 @@
  * about, and before all that rewrites. */
 #include "ops/emit.h"
 #include "ops/params.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "passes/rewrite.h"
 #include "trace/checks/check_list.h"
 

@@ -1,7 +1,7 @@
 /* Results of the program are never those of a barrier: nothing inside reads them, so they are the operands again. A barrier itself stays:
  * scheduling and fusion keep its order, and it is gone when there are steps to run.
  * Invariant: the order of the equations is kept. */
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "passes/rewrite.h"
 
 static bool is_result(const mf_program *p, const mf_variable *v)

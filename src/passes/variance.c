@@ -1,4 +1,4 @@
-/* Declared variance: over which binders of the environment each variable may differ. Follows from the rows' rules alone, which recurse
+/* Declared variance: over which binders of the environment each variable may differ. Follows from the ops' rules alone, which recurse
  * into nested programs through this function. Invariant: a mask never claims less than the operands and the op imply. */
 #include "base/vector.h"
 #include "passes/passes.h"

@@ -277,7 +277,7 @@ void h_map_program(mf_hlo *h, const mf_program *p, const mf_hlo_value *in, mf_hl
     }
 }
 
-/* ---- rules of many rows */
+/* ---- rules of many ops */
 void mf_hlo_by_name(mf_hlo *h, const mf_eqn *e, const mf_hlo_value *in, mf_hlo_value *out)
 {
     out[0] = h_op(h, e->op->hlo, e->out[0]->type, in, e->in_count, NULL);

@@ -1,7 +1,7 @@
 /* Parts: which rows of arguments and results a replica has. A map that is the whole program gives each replica its own row; so does a map
  * right inside of it, whose row that is: the result of a nested map is never put together, and an argument of one never whole on a device.
  * Invariant: of a program's inputs and outputs mf_hlo_parts says the type that h_map_program takes and gives. */
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "stablehlo/hlo.h"
 
 const mf_eqn *mf_hlo_sole_map(const mf_program *p)

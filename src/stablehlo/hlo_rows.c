@@ -5,7 +5,7 @@
  * (hlo_axes.c): a row that has taken another branch, or has left a loop, is computed all the same, so its checks would fail for nothing; and
  * all replicas would make the same calls of the host. */
 #include "ops/control/callback.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "passes/rewrite.h"
 #include "stablehlo/hlo_module.h"
 #include "transform/transform.h"

@@ -3,7 +3,7 @@
 #include "check.h"
 #include "generate.h"
 #include "ops/params.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "runtime/compile/compile.h"
 #include "runtime/compile/schedule/schedule.h"
 #include "runtime/device.h"

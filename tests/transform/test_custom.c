@@ -3,7 +3,7 @@
 #include "check.h"
 #include "ops/control/custom.h"
 #include "ops/params.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "transform/evaluate.h"
 #include "transform/transform.h"
 

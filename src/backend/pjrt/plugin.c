@@ -134,7 +134,7 @@ static mf_error_object *find_api(pjrt_client *c, const char *path)
 
 /* Programs cross as text, which is of no version; but an operation that a plugin's StableHLO has not is an error in words that nobody
  * understands. The oldest and the newest with which programs have run are 1.13.3 and 1.20.0; 1.4.0 is what StableHLO's own writer of
- * versions asks for the samples of all rows (tan; gather and scatter with batches need 1.1.0). */
+ * versions asks for the samples of all ops (tan; gather and scatter with batches need 1.1.0). */
 static const int64_t stablehlo_needed[3] = { 1, 4, 0 }, stablehlo_newest[3] = { 1, 20, 0 };
 
 /* Three numbers; NULL: the plugin does not say it. */

@@ -1,4 +1,4 @@
-/* What the rows with nested programs share. Invariant: nothing here knows an op; programs handed out are one reference each. */
+/* What the ops with nested programs share. Invariant: nothing here knows an op; programs handed out are one reference each. */
 #include "ops/control/nested.h"
 
 const char *const nested_no_samples[] = { NULL };

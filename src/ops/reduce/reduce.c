@@ -239,7 +239,7 @@ static const mf_param axes_params[] = { MF_PARAM(mf_axes_params, axes, MF_PARAM_
 
 MF_HLO_RULE(reduce_hlo) { out[0] = h_reduce(h, e->op->reducer, in[0], axes_of(e)); }
 
-/* What the rows have in common. */
+/* What the ops have in common. */
 #define REDUCE_ROW                                                                                                                     \
     .params = axes_params, .params_size = sizeof(mf_axes_params), .partial_eval = mf_partial_eval_all_or_nothing, .dce = mf_dce_whole, \
     .batch = reduce_batch, .variance = mf_variance_join, .cost = reduce_cost, .lower = mf_lower_none, MF_HLO_BY(reduce_hlo)

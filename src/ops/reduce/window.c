@@ -179,7 +179,7 @@ static mf_cost window_cost(const mf_eqn *e)
     return cost;
 }
 
-/* ---- rows */
+/* ---- ops */
 static const mf_param window_params[] = {
     MF_PARAM(mf_window_params, window, MF_PARAM_INTS),
     MF_PARAM(mf_window_params, strides, MF_PARAM_INTS),

@@ -3,7 +3,7 @@
 #define MF_OPS_REDUCE_WINDOW_EVALUATE_H
 
 #include "ops/params.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 
 /* Windows along dimension i of an operand with that size. */
 int64_t mf_window_count(const mf_window_params *p, int i, int64_t size);

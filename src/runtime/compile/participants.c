@@ -3,7 +3,7 @@
  * Invariant: no table is longer than the axis. */
 #include "runtime/compile/planner.h"
 
-#include "ops/rows.h"
+#include "ops/ops.h"
 
 static int64_t greatest(const mf_participants *p)
 {

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/text/location.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "runtime/profile/profiler.h"
 #include "transform/functions/pmap.h"
 

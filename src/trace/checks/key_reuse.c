@@ -5,7 +5,7 @@
 #include "trace/checks/key_reuse.h"
 
 #include "base/text/location.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* cond, switch, while_loop, fori_loop and scan as functions: the bodies are traced, brought onto shared inputs, and bound as one equation.
  * Outside a trace that equation runs at once. Operands of an equation: what bodies captured, then the caller's, then cells. */
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "trace/dispatch.h"
 #include "transform/functions/branches.h"
 #include "transform/functions/unroll.h"

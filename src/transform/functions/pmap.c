@@ -3,7 +3,7 @@
 #include "transform/functions/pmap.h"
 
 #include "base/vector.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "passes/passes.h"
 #include "runtime/comm.h"
 #include "runtime/device.h"

@@ -2,7 +2,7 @@
 #ifndef MF_TRANSFORM_UNROLL_H
 #define MF_TRANSFORM_UNROLL_H
 
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "trace/dispatch.h"
 
 enum { UNROLL_MOST = 4096 }; /* copies of a body: what nobody means is no program that fills the memory */

@@ -4,7 +4,7 @@
  * Invariants: into how many parts is a matter of the number of rows alone; a row is computed by the same operations as in the whole. */
 #include "backend/native/fusion/loop_step.h"
 #include "ops/params.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "passes/rewrite.h"
 
 enum { LEAST_ROWS = 8, MOST_PARTS = 16 };

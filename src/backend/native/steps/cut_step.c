@@ -1,6 +1,6 @@
 /* Steps that cut and join: pad, concatenate, dynamic_slice, dynamic_update_slice. Operands that are views are read where they lie.
  * Invariants: each element of a result is written once, or twice while it is in the nearest cache; a start that is out of bounds moves
- * inside as the row's evaluation moves it. */
+ * inside as the op's evaluation moves it. */
 #include "backend/native/segment_build.h"
 #include "backend/native/steps/copy_step.h"
 

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "ops/control/callback.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "passes/passes.h"
 #include "trace/checks/check_list.h"
 

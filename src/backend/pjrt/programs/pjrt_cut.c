@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "ops/control/callback.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "transform/functions/pmap.h"
 
 void pjrt_cut_fail(cutting *c, mf_error_object *e)

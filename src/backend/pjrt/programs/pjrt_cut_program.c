@@ -3,7 +3,7 @@
 #include "backend/pjrt/programs/pjrt_cut.h"
 
 #include "base/alloc.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "passes/rewrite.h"
 #include "transform/functions/pmap.h"
 

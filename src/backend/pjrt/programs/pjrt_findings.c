@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "ops/checks.h"
 #include "ops/control/callback.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "runtime/collectives/collectives.h"
 
 #include <inttypes.h>

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "ops/control/callback.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "runtime/comm.h"
 #include "stablehlo/hlo_module.h"
 #include "transform/functions/pmap.h"

@@ -1,15 +1,15 @@
-/* Every row of the op table, driven by its own samples; README.md says what is checked. A failure names op and sample. */
+/* Every op of the op table, driven by its own samples; README.md says what is checked. A failure names op and sample. */
 #include "ops/sample.h"
 
 #include "check.h"
-#include "ops/rows.h"
+#include "ops/ops.h"
 #include "transform/transform.h"
 
 /* Devices for the maps that collectives stand in. */
 __attribute__((constructor)) static void four_devices(void) { setenv("MF_NUM_CPU_DEVICES", "4", 1); }
 
-/* ---- which rows
- * No text can say what a row calls that is made of C functions: callbacks and custom rules are tried in test_callback.c and
+/* ---- which ops
+ * No text can say what an op calls that is made of C functions: callbacks and custom rules are tried in test_callback.c and
  * transform/test_custom.c, check_nan, which only they have beside them, in passes/test_checks.c. */
 static bool calls_functions(const mf_op *op)
 {
@@ -21,7 +21,7 @@ static bool calls_functions(const mf_op *op)
 
 static uint64_t seed_of(const sample *s, int salt) { return mf_hash(s->text, strlen(s->text), (uint64_t)salt + 1); }
 
-/* Calls `check` for every sample of every row that can be evaluated. */
+/* Calls `check` for every sample of every op that can be evaluated. */
 static void for_samples(void (*check)(const sample *s))
 {
     for (int i = 0; i < mf_op_count(); i++) {
@@ -35,7 +35,7 @@ static void for_samples(void (*check)(const sample *s))
     }
 }
 
-TEST(rows_are_complete)
+TEST(ops_are_complete)
 {
     for (int i = 0; i < mf_op_count(); i++) {
         const mf_op *op = mf_op_at(i);

@@ -1,4 +1,4 @@
-/* Declarations of every row, generated from ops.def. */
+/* Declarations of every op, generated from ops.def. */
 #ifndef MF_OPS_ROWS_H
 #define MF_OPS_ROWS_H
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What is true of an op stands in its row: outside src/ops nothing lists rows, in an array or in a chain of comparisons.
+"""What is true of an op stands in its definition: outside src/ops nothing lists ops, in an array or in a chain of comparisons.
 
 The rules of passes/simplify.c are about certain ops, and excepted. Prints a line for each breach and exits with 1.
 """
@@ -18,11 +18,11 @@ COMPARED = re.compile(r"[!=]= &mf_op_\w+")
 
 def breaches_in(path, text):
     for found in ARRAY.finditer(text):
-        yield f"{path}:{text.count(chr(10), 0, found.start()) + 1}: an array of rows; a field or flag of the row says the same (ir/op.h)"
+        yield f"{path}:{text.count(chr(10), 0, found.start()) + 1}: an array of ops; a field or flag of the definition says the same (ir/op.h)"
     for found in STATEMENT.finditer(text):
         if len(COMPARED.findall(found.group())) > MOST_COMPARED:
             line = text.count("\n", 0, found.start() + len(found.group()) - len(found.group().lstrip())) + 1
-            yield f"{path}:{line}: a chain of comparisons with rows; a field or flag of the row says the same (ir/op.h)"
+            yield f"{path}:{line}: a chain of comparisons with ops; a field or flag of the definition says the same (ir/op.h)"
 
 
 def main():
