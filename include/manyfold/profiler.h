@@ -14,7 +14,7 @@
 MF_BEGIN_
 
 /* Records what runs from now on, to be written to `path` as a Chrome trace (chrome://tracing,
- * ui.perfetto.dev): a row for each thread that calls, for the compiler, for the collectives and
+ * ui.perfetto.dev): a track for each thread that calls, for the compiler, for the collectives and
  * for every device; each slice has its operations' names and the lines of your code that asked
  * for them. MF_ERROR_IO when the file cannot be written, MF_ERROR_ARGUMENT when a trace is under
  * way. Any thread.
@@ -24,7 +24,7 @@ mf_status mf_profiler_start_trace(const char *path);
 /* Waits for what is running, then writes the file. MF_ERROR_ARGUMENT when no trace is under way,
  * MF_ERROR_IO when writing fails. */
 mf_status mf_profiler_stop_trace(void);
-/* Something of your own in the trace, as jax.profiler.TraceAnnotation: on this thread's row, from
+/* Something of your own in the trace, as jax.profiler.TraceAnnotation: on this thread's track, from
  * began on, which mf_profiler_begin gave on this thread (0 while nobody records: then nothing is
  * written, at the cost of a load):
  *     int64_t began = mf_profiler_begin();  ...  mf_profiler_end(began, "load");

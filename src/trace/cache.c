@@ -225,7 +225,7 @@ void mf_cache_end(mf_cache_ticket *ticket, mf_traced *t)
     bool keep = t && t->capture_count == 0 && !t->impure;
     int64_t weight = keep ? mf_cache_weight(t->program) : 0;
     if (ticket->start)
-        mf_profile_words(ticket->start, MF_ROW_COMPILER, "trace", ticket->f->name);
+        mf_profile_words(ticket->start, MF_TRACK_COMPILER, "trace", ticket->f->name);
     pthread_mutex_lock(&lock);
     if (keep) {
         ticket->traced = mf_retain(t);

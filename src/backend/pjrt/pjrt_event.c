@@ -28,7 +28,7 @@ typedef struct run_event {
     _Atomic int left;
     bool meets;
     const void *location;
-    const char *name; /* on the profiler's rows */
+    const char *name; /* on the profiler's tracks */
     int64_t start;    /* 0: nobody records */
     int *devices;     /* whose part of the run ends with any event that is a device's; NULL: of that device alone */
     int device_count;

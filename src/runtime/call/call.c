@@ -399,6 +399,6 @@ mf_value mf_call_n(mf_function function, const mf_value *arguments, int count)
     int64_t start = mf_profile_begin();
     mf_value result = call_traced(f, arguments, count);
     if (start)
-        mf_profile_words(start, MF_ROW_HOST, "call", f->name);
+        mf_profile_words(start, MF_TRACK_HOST, "call", f->name);
     return result;
 }

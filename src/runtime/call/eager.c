@@ -221,7 +221,7 @@ static mf_error_object *run_op(const mf_client *client, const mf_op *op, const v
     if (!error)
         error = await_checks(op, params, out, out_count);
     if (start)
-        mf_profile_words(start, MF_ROW_HOST, op->name, NULL);
+        mf_profile_words(start, MF_TRACK_HOST, op->name, NULL);
     return error;
 }
 

@@ -201,7 +201,7 @@ bool mf_rendezvous_complete(mf_run_state *s, mf_rendezvous *g, const mf_exchange
     bool made = g->lockstep ? mf_lockstep_deliver(g->lockstep, g, x)
                             : mf_rendezvous_deliver(g, x, mf_executable_compiler(s->executable), &error);
     if (start)
-        mf_run_state_record(s, start, MF_ROW_COLLECTIVES, 0, in->source, operand_bytes(in));
+        mf_run_state_record(s, start, MF_TRACK_COLLECTIVES, 0, in->source, operand_bytes(in));
     for (int64_t i = 0; i < n && made; i++)
         if (g->members[i].fiber && g->members[i].fiber != self)
             mf_advance(g->members[i].fiber);

@@ -139,7 +139,7 @@ mf_run_state *mf_run_state_new(mf_executable *x);
 void mf_run_state_clear(mf_run_state *s); /* ready for another run */
 void mf_run_state_free(mf_run_state *s);
 /* The slice of these equations, begun at `start`, which is not 0. */
-void mf_run_state_record(const mf_run_state *s, int64_t start, mf_row_kind row, int index, mf_profile_source *source, int64_t bytes);
+void mf_run_state_record(const mf_run_state *s, int64_t start, mf_track_kind track, int index, mf_profile_source *source, int64_t bytes);
 void mf_run_state_lock(mf_run_state *s); /* nothing to do where one thread alone has the run */
 void mf_run_state_unlock(mf_run_state *s);
 void *mf_run_state_get(mf_run_state *s, size_t bytes); /* zeroed, 16-byte aligned; the lock is held. NULL when out of memory */

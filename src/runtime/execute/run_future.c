@@ -57,7 +57,7 @@ static void run_wait(mf_future *f)
     int64_t start = mf_profile_begin();
     mf_tasks_help(help_run_state, run_over, f);
     if (start)
-        mf_profile_words(start, MF_ROW_HOST, "wait", NULL);
+        mf_profile_words(start, MF_TRACK_HOST, "wait", NULL);
 }
 
 static void run_then(mf_future *f, void (*fn)(void *), void *context)
