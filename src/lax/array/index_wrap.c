@@ -26,7 +26,7 @@ mf_value index_scalar(mf_dtype dtype, int64_t x)
     return a ? mf_value_new(a) : index_error(NULL);
 }
 
-static mf_value spread(mf_dtype dtype, int64_t x, const mf_type *like)
+static mf_value full_like(mf_dtype dtype, int64_t x, const mf_type *like)
 {
     return mf_broadcast_value(index_scalar(dtype, x), like->rank, like->dims);
 }
@@ -50,8 +50,8 @@ mf_value index_wrapped(mf_value index, int64_t size, const char *op)
     index = mf_convert_value(index, dtype, false);
     if (!mf_dtype_is_signed(t->dtype) || !mf_value_type(index))
         return index;
-    mf_value negative = mf_bind(&mf_op_lt, NULL, 2, index, spread(dtype, 0, t));
-    return mf_bind(&mf_op_select_n, NULL, 3, negative, index, mf_bind(&mf_op_add, NULL, 2, index, spread(dtype, size, t)));
+    mf_value negative = mf_bind(&mf_op_lt, NULL, 2, index, full_like(dtype, 0, t));
+    return mf_bind(&mf_op_select_n, NULL, 3, negative, index, mf_bind(&mf_op_add, NULL, 2, index, full_like(dtype, size, t)));
 }
 
 /* ---- dynamic slices */

@@ -83,7 +83,7 @@ static mf_error_object *gather_type(mf_type_context *c)
 }
 
 /* ---- derivatives */
-/* The cotangent, spread by the strides and padded, is summed over windows that start at every base_dilation-th place. Where padding would
+/* The cotangent, dilated by the strides and padded, is summed over windows that start at every base_dilation-th place. Where padding would
  * cut something off, it is done first. */
 static void sum_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf_variable *const *in, mf_variable *const *ct,
                           mf_variable **ct_in)
@@ -93,9 +93,9 @@ static void sum_transpose(mf_builder *b, const mf_eqn *e, const bool *linear, mf
     int64_t low[MF_RANK], high[MF_RANK], interior[MF_RANK], zeros[MF_RANK] = { 0 }, ones[MF_RANK];
     bool cuts = false;
     for (int i = 0; i < x->rank; i++) {
-        int64_t window = shape_spread(p->window->at[i], p->window_dilation->at[i]);
+        int64_t window = shape_dilated(p->window->at[i], p->window_dilation->at[i]);
         low[i] = window - p->padding_low->at[i] - 1;
-        high[i] = shape_spread(x->dims[i], p->base_dilation->at[i]) + window - 1 - shape_spread(y->dims[i], p->strides->at[i]) - low[i];
+        high[i] = shape_dilated(x->dims[i], p->base_dilation->at[i]) + window - 1 - shape_dilated(y->dims[i], p->strides->at[i]) - low[i];
         interior[i] = p->strides->at[i] - 1;
         ones[i] = 1;
         cuts |= low[i] < 0 || high[i] < 0;
