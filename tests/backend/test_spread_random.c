@@ -9,7 +9,7 @@
 #include "runtime/device.h"
 #include "threads_comm.h"
 #include "trace/function.h"
-#include "transform/functions/pmap.h"
+#include "transform/functions/mapped/pmap.h"
 #include "transform/transform.h"
 
 enum { MOST = 64, DEVICES = GENERATED_DEVICES };

@@ -7,7 +7,7 @@
 #include "base/text/location.h"
 #include "ops/ops.h"
 #include "runtime/profile/profiler.h"
-#include "transform/functions/pmap.h"
+#include "transform/functions/mapped/pmap.h"
 
 #include <pthread.h>
 #include <string.h>

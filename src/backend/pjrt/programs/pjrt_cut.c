@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "ops/control/callback.h"
 #include "ops/ops.h"
-#include "transform/functions/pmap.h"
+#include "transform/functions/mapped/pmap.h"
 
 void pjrt_cut_fail(cutting *c, mf_error_object *e)
 {

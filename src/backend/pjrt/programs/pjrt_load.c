@@ -7,7 +7,7 @@
 #include "ops/ops.h"
 #include "runtime/comm.h"
 #include "stablehlo/hlo_module.h"
-#include "transform/functions/pmap.h"
+#include "transform/functions/mapped/pmap.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* What others ask of pmap. */
-#ifndef MF_TRANSFORM_FUNCTIONS_PMAP_H
-#define MF_TRANSFORM_FUNCTIONS_PMAP_H
+#ifndef MF_TRANSFORM_FUNCTIONS_MAPPED_PMAP_H
+#define MF_TRANSFORM_FUNCTIONS_MAPPED_PMAP_H
 
 #include "ops/params.h"
 #include "trace/function.h"

@@ -1,6 +1,6 @@
 /* pmap as a function: the inner function is traced on a shard's types with the axis in scope; its program becomes one pmap equation.
  * All that pmap checks is here, against declared variance and the device count; words after JAX's. */
-#include "transform/functions/pmap.h"
+#include "transform/functions/mapped/pmap.h"
 
 #include "base/vector.h"
 #include "ops/ops.h"
@@ -8,7 +8,7 @@
 #include "runtime/comm.h"
 #include "runtime/device.h"
 #include "trace/dispatch.h"
-#include "transform/functions/mapped_call.h"
+#include "transform/functions/mapped/mapped_call.h"
 #include "transform/rules/sweep.h"
 
 #include <manyfold/state.h>

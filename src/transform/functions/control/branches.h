@@ -1,7 +1,7 @@
 /* What cond, while and scan share: tracing several functions on one list of operands and bringing what they captured and which cells they
  * touched onto one list, so that their programs take the same inputs. */
-#ifndef MF_TRANSFORM_FUNCTIONS_BRANCHES_H
-#define MF_TRANSFORM_FUNCTIONS_BRANCHES_H
+#ifndef MF_TRANSFORM_FUNCTIONS_CONTROL_BRANCHES_H
+#define MF_TRANSFORM_FUNCTIONS_CONTROL_BRANCHES_H
 
 #include "base/vector.h"
 #include "trace/function.h"

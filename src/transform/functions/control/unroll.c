@@ -1,7 +1,7 @@
 /* lax.scan's unroll: rounds of a scan go through its body in blocks, one after the other in one program; those that fill no block are a
  * scan of single rounds behind it, or with reverse before it, for there the blocks at the end come first. A block's rows stand one behind
  * the other along the first dimension of an element, so no array has a dimension more, and a round's are in one piece. */
-#include "transform/functions/unroll.h"
+#include "transform/functions/control/unroll.h"
 
 #include "ops/emit.h"
 

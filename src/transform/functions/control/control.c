@@ -2,8 +2,8 @@
  * Outside a trace that equation runs at once. Operands of an equation: what bodies captured, then the caller's, then cells. */
 #include "ops/ops.h"
 #include "trace/dispatch.h"
-#include "transform/functions/branches.h"
-#include "transform/functions/unroll.h"
+#include "transform/functions/control/branches.h"
+#include "transform/functions/control/unroll.h"
 
 #include <manyfold/control.h>
 #include <manyfold/numpy.h>

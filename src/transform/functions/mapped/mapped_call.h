@@ -1,6 +1,6 @@
 /* What vmap and pmap share: axes of a call's arguments, the size of the mapped axis, the signature inside. */
-#ifndef MF_TRANSFORM_FUNCTIONS_MAPPED_CALL_H
-#define MF_TRANSFORM_FUNCTIONS_MAPPED_CALL_H
+#ifndef MF_TRANSFORM_FUNCTIONS_MAPPED_MAPPED_CALL_H
+#define MF_TRANSFORM_FUNCTIONS_MAPPED_MAPPED_CALL_H
 
 #include "trace/function.h"
 

@@ -1,5 +1,5 @@
 /* Axes of mapped calls. See mapped_call.h; the errors' words are those of JAX where it has good ones. */
-#include "transform/functions/mapped_call.h"
+#include "transform/functions/mapped/mapped_call.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* See branches.h. */
-#include "transform/functions/branches.h"
+#include "transform/functions/control/branches.h"
 
 #include "base/vector.h"
 #include "ops/emit.h"

@@ -2,7 +2,7 @@
  * Whose an index is follows from the devices in their order along the axis, as many consecutive ones an index as the maps inside take.
  * Invariant: what a process has is a grid. All its indices of an outer axis have the same indices of the inner ones, since it runs one
  * program for all of them. */
-#include "transform/functions/mapped_call.h"
+#include "transform/functions/mapped/mapped_call.h"
 
 #include "runtime/comm.h"
 

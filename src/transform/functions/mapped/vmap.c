@@ -1,6 +1,6 @@
 /* vmap as a function: the inner function is traced on unbatched types with the axis in scope, and its program batched. */
 #include "passes/passes.h"
-#include "transform/functions/mapped_call.h"
+#include "transform/functions/mapped/mapped_call.h"
 #include "transform/transform.h"
 
 #include <manyfold/transforms.h>

@@ -1,6 +1,6 @@
 /* A scan some of whose rounds are one: see unroll.c. */
-#ifndef MF_TRANSFORM_UNROLL_H
-#define MF_TRANSFORM_UNROLL_H
+#ifndef MF_TRANSFORM_FUNCTIONS_CONTROL_UNROLL_H
+#define MF_TRANSFORM_FUNCTIONS_CONTROL_UNROLL_H
 
 #include "ops/ops.h"
 #include "trace/dispatch.h"
