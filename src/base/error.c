@@ -3,10 +3,10 @@
  * was reported. */
 #include "base/error.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "base/thread/cancel.h"
-#include "base/handle.h"
-#include "base/intern.h"
+#include "base/handles/handle.h"
+#include "base/memory/intern.h"
 #include "base/text/location.h"
 #include "base/text/string.h"
 

@@ -5,7 +5,7 @@
 #ifndef MF_BASE_ERROR_H
 #define MF_BASE_ERROR_H
 
-#include "base/object.h"
+#include "base/handles/object.h"
 #include <stdarg.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * numbered from 0 on, and of those below `below` all have ended; what ended behind an older call that has not is a bit. The lock is held. */
 #include "comm/protocol.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 
 static mf_call_part *part_of(const mf_messages *m, uint64_t call)
 {

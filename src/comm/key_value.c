@@ -4,7 +4,7 @@
  * found to follow what came before it. */
 #include "comm/protocol.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "base/thread/stack.h"
 
 #include <time.h>

@@ -3,7 +3,7 @@
 #include "comm/protocol.h"
 
 #include "array/array.h"
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "base/thread/stack.h"
 #include "runtime/profile/profiler.h"
 

@@ -3,7 +3,7 @@
 #include "comm/protocol.h"
 
 #include "array/array.h"
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 
 void mf_operation_unlink(mf_operation **list, mf_operation *op)
 {

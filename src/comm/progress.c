@@ -2,7 +2,7 @@
  * Invariants: nothing here blocks; headers are handled in the order in which a process sent them. The lock is held. */
 #include "comm/protocol.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "runtime/profile/profiler.h"
 
 static void *slot(const mf_messages *m, int i) { return m->ring + (size_t)i * SLOT; }

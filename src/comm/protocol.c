@@ -8,8 +8,8 @@
  * checked; from one process, what was sent before an answer is handled before it. */
 #include "comm/protocol.h"
 
-#include "base/alloc.h"
-#include "base/intern.h"
+#include "base/memory/alloc.h"
+#include "base/memory/intern.h"
 #include "runtime/profile/profiler.h"
 
 #define MAGIC 0x31304d4du /* of this form of header; another byte order or another form differs in it */

@@ -5,7 +5,7 @@
 #include "comm/shared_memory.h"
 
 #include "array/array.h"
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 
 #include <errno.h>
 #include <fcntl.h>

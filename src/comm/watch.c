@@ -3,7 +3,7 @@
  * connection. */
 #include "comm/watch.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "base/thread/stack.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* Declared variance: over which binders of the environment each variable may differ. Follows from the ops' rules alone, which recurse
  * into nested programs through this function. Invariant: a mask never claims less than the operands and the op imply. */
-#include "base/vector.h"
+#include "base/memory/vector.h"
 #include "passes/passes.h"
 
 static void propagate(const mf_eqn *e, const mf_axis_env *env, uint64_t *mask, uint64_t *in, uint64_t *out)

@@ -7,7 +7,7 @@
 #define MF_RUNTIME_COMM_H
 
 #include "base/error.h"
-#include "base/intern.h"
+#include "base/memory/intern.h"
 #include "base/text/string.h"
 
 typedef struct mf_comm mf_comm;

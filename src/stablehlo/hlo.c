@@ -2,7 +2,7 @@
  * Invariant: every value is defined on a line of its own before it is used; what a region computes is indented by two. */
 #include "stablehlo/hlo.h"
 
-#include "base/vector.h"
+#include "base/memory/vector.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Applying a traced program: inlined into the current trace, or run by dispatch. Cells move on as the program says. */
-#include "base/vector.h"
+#include "base/memory/vector.h"
 #include "trace/dispatch.h"
 #include "trace/function.h"
 

@@ -1,6 +1,6 @@
 /* Binding: an op applied to values. In a trace it becomes an equation, outside it runs at once. Invariant: an operand that is an error is
  * the result. */
-#include "base/vector.h"
+#include "base/memory/vector.h"
 #include "trace/dispatch.h"
 #include "trace/tracing.h"
 

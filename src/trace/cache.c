@@ -7,7 +7,7 @@
 #include "trace/cache.h"
 
 #include "base/thread/cancel.h"
-#include "base/hash_map.h"
+#include "base/memory/hash_map.h"
 #include "runtime/comm.h"
 #include "runtime/profile/profiler.h"
 #include "trace/function.h"

@@ -2,7 +2,7 @@
  * axis number, MF_NONE or MF_ALL can be. */
 #include "tree/tree.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 
 #include <manyfold/tree.h>
 

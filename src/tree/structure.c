@@ -1,7 +1,7 @@
 /* Tree structures. Invariant: equal structures have one address; leaf_count is the sum over the children; dict keys are sorted. */
 #include "tree/tree.h"
 
-#include "base/vector.h"
+#include "base/memory/vector.h"
 
 #include <string.h>
 

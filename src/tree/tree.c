@@ -3,7 +3,7 @@
 #include "tree/tree.h"
 
 #include "array/array.h"
-#include "base/vector.h"
+#include "base/memory/vector.h"
 #include "tree/index.h"
 
 #include <manyfold/tree.h>

@@ -4,8 +4,8 @@
 #ifndef MF_TREE_TREE_H
 #define MF_TREE_TREE_H
 
-#include "base/handle.h"
-#include "base/intern.h"
+#include "base/handles/handle.h"
+#include "base/memory/intern.h"
 #include "base/text/string.h"
 
 typedef enum mf_node_kind { MF_NODE_LEAF, MF_NODE_NONE, MF_NODE_TUPLE, MF_NODE_LIST, MF_NODE_DICT } mf_node_kind;

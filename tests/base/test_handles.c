@@ -1,5 +1,5 @@
 /* Handles and scopes: who owns what, and that a stale handle is always noticed. */
-#include "base/handle.h"
+#include "base/handles/handle.h"
 #include "base/text/string.h"
 #include "check.h"
 

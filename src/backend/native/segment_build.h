@@ -6,7 +6,7 @@
 
 #include "backend/native/fusion/group.h"
 #include "backend/native/step.h"
-#include "base/vector.h"
+#include "base/memory/vector.h"
 
 typedef enum mf_var_kind {
     MF_VAR_MEMORY, /* an operand, a constant, or a step's result */

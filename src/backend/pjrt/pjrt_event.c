@@ -2,8 +2,8 @@
  * and whoever waits is woken by the plugin's own thread. */
 #include "backend/pjrt/pjrt.h"
 
-#include "base/alloc.h"
-#include "base/intern.h"
+#include "base/memory/alloc.h"
+#include "base/memory/intern.h"
 #include "runtime/profile/profiler.h"
 
 #include <string.h>

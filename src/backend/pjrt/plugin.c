@@ -4,7 +4,7 @@
 #include "backend/pjrt/plugin.h"
 
 #include "backend/pjrt/pjrt.h"
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "runtime/device.h"
 
 #include <dlfcn.h>

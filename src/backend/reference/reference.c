@@ -4,7 +4,7 @@
  * time before it is written, or elementwise in that very equation. */
 #include "runtime/compile/segment_compiler.h"
 
-#include "base/vector.h"
+#include "base/memory/vector.h"
 
 #include <limits.h>
 #include <string.h>

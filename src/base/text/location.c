@@ -1,9 +1,9 @@
 /* Code addresses in words. Invariant: nothing here runs before somebody wants to read the text; a missing tool is no error. */
 #include "base/text/location.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "base/thread/cancel.h"
-#include "base/intern.h"
+#include "base/memory/intern.h"
 #include "base/text/string.h"
 
 #include <dlfcn.h>

@@ -2,7 +2,7 @@
  * Invariant: a number that is out of bounds is an error, a traced one is moved inside; what is written out of bounds is dropped. */
 #include "lax/array/index_wrap.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "ops/shape/shape.h"
 #include "tree/index.h"
 

@@ -1,6 +1,6 @@
 /* Convolutions: the public functions, with dimension numbers as text, "NHWC,HWIO->NHWC". Invariant: paddings are numbers before an equation
  * is written. */
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "ops/shape/shape.h"
 #include "lax/wrap.h"
 #include <manyfold/lax.h>

@@ -3,7 +3,7 @@
  * kept ones take no lock. */
 #include "ops/fft/fft.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "ops/linalg/matrices.h"
 
 #include <math.h>

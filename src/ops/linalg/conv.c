@@ -4,7 +4,7 @@
  * takes the same way. The transposes are convolutions too: of the dilated cotangent with the reversed kernel, and of the operand with
  * the cotangent as the kernel. Evaluation sums over the kernel's places row by row and then over the input features, in f32 for f16,
  * bf16 and f32, in f64 for f64; integers wrap. */
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "ops/shape/shape.h"
 
 #include <string.h>

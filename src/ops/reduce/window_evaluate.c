@@ -5,7 +5,7 @@
  * over an operand padded with -inf, the other reduces from -inf on. f16 and bf16 sum in f32 and round once. */
 #include "ops/reduce/window_evaluate.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "ops/elementwise/loops.h"
 
 #include <math.h>

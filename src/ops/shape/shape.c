@@ -4,7 +4,7 @@
  * copy, whatever the dtype. */
 #include "ops/shape/shape.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include <string.h>
 
 /* ---- lists of axes */

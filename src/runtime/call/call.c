@@ -4,7 +4,7 @@
 #include <manyfold/function.h>
 
 #include "base/thread/stack.h"
-#include "base/vector.h"
+#include "base/memory/vector.h"
 #include "passes/passes.h"
 #include "runtime/call/call.h"
 #include "runtime/call/claim.h"

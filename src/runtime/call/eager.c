@@ -3,8 +3,8 @@
  * same one, the first to be entered stays. */
 #include "trace/dispatch.h"
 
-#include "base/hash_map.h"
-#include "base/vector.h"
+#include "base/memory/hash_map.h"
+#include "base/memory/vector.h"
 #include "runtime/call/call.h"
 #include "runtime/call/operands.h"
 #include "runtime/compile/compile.h"

@@ -4,7 +4,7 @@
  * Invariants: members of a rendezvous executed one and the same instruction in the same iterations of the loops around it, and agree in
  * every coordinate that the collective does not run over; sums are one balanced tree over the members in rank order, whoever computes
  * them and in however many pieces. */
-#include "base/vector.h"
+#include "base/memory/vector.h"
 #include "runtime/collectives/collectives.h"
 
 #include <string.h>

@@ -3,7 +3,7 @@
  * call is begun or fails before. */
 #include "runtime/comm.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "base/text/location.h"
 #include "ops/ops.h"
 #include "runtime/profile/profiler.h"

@@ -3,10 +3,10 @@
  * thread, when it notes that a later session than theirs has begun, so a session's slices stay as long as it is being written. */
 #include "runtime/profile/profiler.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "base/thread/cancel.h"
 #include "base/entry.h"
-#include "base/intern.h"
+#include "base/memory/intern.h"
 #include "base/text/string.h"
 #include "base/thread/thread_end.h"
 #include "runtime/comm.h"

@@ -9,7 +9,7 @@
 #include "backend/native/llvm/llvm.h"
 
 #include "backend/native/kernels/kernels.h"
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "base/guard.h"
 #include "base/text/symbol.h"
 #include "runtime/profile/profiler.h"

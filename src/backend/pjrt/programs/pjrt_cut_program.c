@@ -2,7 +2,7 @@
  * program that is one map it is that map, of the equations of the step. */
 #include "backend/pjrt/programs/pjrt_cut.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "ops/ops.h"
 #include "passes/rewrite.h"
 #include "transform/functions/mapped/pmap.h"

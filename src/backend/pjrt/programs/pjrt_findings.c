@@ -2,7 +2,7 @@
  * the program. A number that no finding has, which a faulty plugin may give, is an error too. */
 #include "backend/pjrt/pjrt.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "ops/checks.h"
 #include "ops/control/callback.h"
 #include "ops/ops.h"

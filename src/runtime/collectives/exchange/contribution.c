@@ -8,7 +8,7 @@
  * are rounded once, at the end. */
 #include "runtime/collectives/exchange/exchange.h"
 
-#include "base/vector.h"
+#include "base/memory/vector.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
  * copied here; what others lend is given back once it has been read, or will not be. */
 #include "runtime/collectives/exchange/exchange.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 
 #include <string.h>
 

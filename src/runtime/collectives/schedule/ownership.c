@@ -3,8 +3,8 @@
  * two ranks of it. */
 #include "runtime/collectives/schedule/ownership.h"
 
-#include "base/alloc.h"
-#include "base/intern.h"
+#include "base/memory/alloc.h"
+#include "base/memory/intern.h"
 
 static int64_t device_of(const mf_ownership *o, int64_t rank) { return o->device + rank * o->step; }
 

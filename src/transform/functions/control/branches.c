@@ -1,7 +1,7 @@
 /* See branches.h. */
 #include "transform/functions/control/branches.h"
 
-#include "base/vector.h"
+#include "base/memory/vector.h"
 #include "ops/emit.h"
 
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef MF_TRANSFORM_FUNCTIONS_CONTROL_BRANCHES_H
 #define MF_TRANSFORM_FUNCTIONS_CONTROL_BRANCHES_H
 
-#include "base/vector.h"
+#include "base/memory/vector.h"
 #include "trace/function.h"
 
 typedef MF_VECTOR(mf_value) mf_values;

@@ -2,7 +2,7 @@
  * All that pmap checks is here, against declared variance and the device count; words after JAX's. */
 #include "transform/functions/mapped/pmap.h"
 
-#include "base/vector.h"
+#include "base/memory/vector.h"
 #include "ops/ops.h"
 #include "passes/passes.h"
 #include "runtime/comm.h"

@@ -1,8 +1,8 @@
 /* Counted objects: everything a handle can name (arrays, trees, tracers, errors, functions, states) starts with an mf_object.
  * Invariant: an object is alive while its count is positive; its class, an address, is its kind. Counting is atomic, so any
  * thread may retain and drop; what an object holds is immutable unless its own file says otherwise. */
-#ifndef MF_BASE_OBJECT_H
-#define MF_BASE_OBJECT_H
+#ifndef MF_BASE_HANDLES_OBJECT_H
+#define MF_BASE_HANDLES_OBJECT_H
 
 #include <manyfold/base.h>
 #include <stdatomic.h>

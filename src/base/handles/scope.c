@@ -1,8 +1,8 @@
 /* Scopes: a stack per thread of lists of slots. Invariant: a slot is in the list of exactly the scope it names; only the thread whose scope
  * that is changes the list. The outermost scope of a thread needs no memory and closes when the thread ends. */
-#include "base/handle.h"
+#include "base/handles/handle.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "base/thread/thread_end.h"
 
 #include <pthread.h>

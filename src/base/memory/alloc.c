@@ -1,5 +1,5 @@
 /* Host memory for structures: malloc with fault injection, arenas, and growing arrays. Invariant: nothing here aborts; NULL is the answer. */
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -4,9 +4,9 @@
  * A handle that another thread may end is pinned while it is read: who reads counts himself in and then looks at the generation, who ends
  * changes the generation and then looks at the count. So one of them sees the other: the reader finds the handle stale, or the object is
  * given up by the last reader. */
-#include "base/handle.h"
+#include "base/handles/handle.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 
 #include <inttypes.h>
 #include <pthread.h>

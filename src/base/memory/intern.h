@@ -1,7 +1,7 @@
 /* Interning: equal things have one address for the life of the process, so the warm path compares pointers.
  * Strings, integer lists and name lists are interned here; types in array/types/type.h, tree structures in tree/structure.c. Thread-safe. */
-#ifndef MF_BASE_INTERN_H
-#define MF_BASE_INTERN_H
+#ifndef MF_BASE_MEMORY_INTERN_H
+#define MF_BASE_MEMORY_INTERN_H
 
 #include <stdbool.h>
 #include <stddef.h>

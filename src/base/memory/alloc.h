@@ -1,8 +1,8 @@
 /* Host memory for structures (not for array data: that is the backends' allocator, array/buffer_cache.c).
  * A debug build can make any of these calls fail (MF_FAIL_ALLOC=n fails the n-th), so every caller handles NULL.
  * An arena is a bump allocator freed at once; programs and traces live in one each. */
-#ifndef MF_BASE_ALLOC_H
-#define MF_BASE_ALLOC_H
+#ifndef MF_BASE_MEMORY_ALLOC_H
+#define MF_BASE_MEMORY_ALLOC_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* Counted objects. Invariant: the thread that takes the count to zero, and only that one, destroys. */
-#include "base/object.h"
+#include "base/handles/object.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 
 void *mf_object_new(const mf_class *kind, size_t size)
 {

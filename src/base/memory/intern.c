@@ -1,8 +1,8 @@
 /* Interning: immortal copies of bytes, found without a lock. Invariant: an entry, once reachable, never changes or moves; a table that
  * grows leaves its old buckets to readers that are still on them (they stay reachable through `previous`). */
-#include "base/intern.h"
+#include "base/memory/intern.h"
 
-#include "base/vector.h"
+#include "base/memory/vector.h"
 
 #include <pthread.h>
 #include <stdarg.h>

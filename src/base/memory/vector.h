@@ -1,9 +1,9 @@
 /* Arrays of one type whose count is known only when running: MF_VECTOR grows, over mf_grow: zeroes are an empty one, mf_free(v.at) ends it.
  * MF_SMALL_ARRAY does not. */
-#ifndef MF_BASE_VECTOR_H
-#define MF_BASE_VECTOR_H
+#ifndef MF_BASE_MEMORY_VECTOR_H
+#define MF_BASE_MEMORY_VECTOR_H
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 
 #include <stdbool.h>
 

@@ -2,8 +2,8 @@
  * object and belongs to one scope, or to none when kept. Scopes are a stack per thread and never cross threads.
  * Invariants: a handle is valid exactly while its slot's generation matches; a stale one is detected in every build, however often the slot
  * has been used since. What a look-up gives stays alive until the public function that asked returns, whatever other threads end. */
-#ifndef MF_BASE_HANDLE_H
-#define MF_BASE_HANDLE_H
+#ifndef MF_BASE_HANDLES_HANDLE_H
+#define MF_BASE_HANDLES_HANDLE_H
 
 #include "base/entry.h"
 

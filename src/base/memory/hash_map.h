@@ -6,10 +6,10 @@
  *             ...
  *
  * Open addressing with hashes beside the pointers, so that a look-up touches what it finds and nothing else. Zeroes are an empty map.
- * Invariant: at most half of the places are taken, and from the place of a hash to what has it none is free. It has no lock; base/intern.c and
+ * Invariant: at most half of the places are taken, and from the place of a hash to what has it none is free. It has no lock; intern.c and
  * ops/table.c, which are read without one, have tables of their own. */
-#ifndef MF_BASE_HASH_MAP_H
-#define MF_BASE_HASH_MAP_H
+#ifndef MF_BASE_MEMORY_HASH_MAP_H
+#define MF_BASE_MEMORY_HASH_MAP_H
 
 #include <stdbool.h>
 #include <stddef.h>

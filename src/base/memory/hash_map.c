@@ -1,6 +1,6 @@
-#include "base/hash_map.h"
+#include "base/memory/hash_map.h"
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 
 enum { FIRST = 16, MOST = 1 << 29 };
 
