@@ -1,5 +1,5 @@
 /* What the files of the messages share: their headers, the operations that wait for the other side or move, and the state of a
- * communicator. All functions but mf_operations_call_back are called with its lock held; what ends goes into a list, whose done is
+ * communicator. All functions but mf_operations_call_back, and the driver's, are called with its lock held; what ends goes into a list, whose done is
  * called without it. */
 #ifndef MF_COMM_PROTOCOL_H
 #define MF_COMM_PROTOCOL_H
@@ -23,6 +23,9 @@
 #define MS            ((int64_t)1000000) /* ns */
 #define FIRST_ASKED   (20 * MS)
 #define ASKED_AT_MOST (1000 * MS) /* apart */
+
+#define NAP_MIN (30 * 1000) /* ns, of a thread that looks again and again */
+#define NAP_MAX MS
 
 typedef enum mf_message_kind {
     DATA,
@@ -283,6 +286,10 @@ void mf_operation_ask_why(mf_messages *m, mf_operation *op); /* what was offered
 /* Whatever has come from anybody: checked, and done what it asks for. */
 void mf_messages_handle(mf_messages *m, const unsigned char *bytes, size_t count, mf_operation **finished);
 void mf_messages_abort(mf_messages *m, uint64_t call, const char *why, mf_operation **finished); /* messages.c */
+
+/* ---- driver.c; without the lock */
+bool mf_driver_start(mf_messages *m); /* false: the system refuses the thread */
+void mf_driver_stop(mf_messages *m);  /* and waits for its end */
 
 /* ---- progress.c */
 bool mf_messages_receive_next(mf_messages *m, mf_operation **finished); /* of the ring */
