@@ -79,6 +79,13 @@ mf_cost nested_call_cost(const mf_eqn *e);
 void nested_transpose_call(mf_builder *b, const nested_call *like, const mf_eqn *e, const bool *linear, mf_variable *const *in,
                            mf_variable *const *ct, mf_variable **ct_in);
 
+/* ---- loops: of a body whose inputs are `consts` constants, the carry, and maybe more, and whose first results are the carry again. What the
+ * carry has on its way in grows until it covers what comes out. One reference, or NULL after failing the builder. */
+/* has, gives: by the body's inputs and results, whether there is a tangent. */
+mf_program *nested_loop_jvp(mf_builder *b, const mf_program *body, int consts, int carries, bool *has, bool *gives);
+/* axis, out_axis: by the body's inputs and results; the carry's batch is in front, that of other results where it falls. */
+mf_program *nested_loop_batch(mf_batch_context *c, const mf_program *body, int consts, int carries, int *axis, int *out_axis);
+
 /* ---- the rest */
 void nested_forget(mf_error_object *e); /* an error that only meant "leave it as it is" */
 /* p with the outputs that are used, and the inputs that those need. */

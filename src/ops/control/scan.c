@@ -45,26 +45,6 @@ void scan_emit(mf_builder *b, const mf_eqn *e, mf_program *body, int64_t constan
 
 /* ------------------------------------------------------------------ forward mode */
 
-static mf_program *differentiate_body(mf_builder *b, const mf_eqn *e, bool *has, bool *gives)
-{
-    mf_error_object *error = NULL;
-    for (;;) {
-        bool grew = false;
-        for (int o = 0; o < e->out_count; o++)
-            gives[o] = o < scan_carries(e) && has[scan_consts(e) + o];
-        mf_program *p = mf_jvp_program(scan_of(e)->body, b->env, has, gives, &error);
-        if (!p)
-            nested_fail(b, error);
-        for (int o = 0; p && o < scan_carries(e); o++) {
-            grew = grew || (gives[o] && !has[scan_consts(e) + o]);
-            has[scan_consts(e) + o] = gives[o];
-        }
-        if (!p || !grew)
-            return p;
-        mf_drop(p);
-    }
-}
-
 static mf_program *ordered_derivative(mf_builder *b, const mf_eqn *e, const bool *has, const bool *gives, const mf_program *p)
 {
     mf_error_object *error = NULL;
@@ -103,7 +83,8 @@ static void scan_jvp(mf_builder *b, const mf_eqn *e, mf_variable *const *in, mf_
         return;
     for (int i = 0; i < e->in_count; i++)
         has[i] = tin[i];
-    mf_program *p = differentiate_body(b, e, has, gives), *body = p ? ordered_derivative(b, e, has, gives, p) : NULL;
+    mf_program *p = nested_loop_jvp(b, scan_of(e)->body, scan_consts(e), scan_carries(e), has, gives);
+    mf_program *body = p ? ordered_derivative(b, e, has, gives, p) : NULL;
     for (int part = 0; part < 3 && body; part++) {
         for (int i = 0; i < e->in_count; i++)
             if (scan_part(e, i) == part)
@@ -322,28 +303,6 @@ static bool scan_dce(const mf_eqn *e, const bool *used_out, bool *used_in, const
 
 /* ------------------------------------------------------------------ batching */
 
-/* axis: by the body's inputs. The carry's batch is in front; ys' where it falls. */
-static mf_program *batch_body(mf_batch_context *c, const mf_eqn *e, int *axis, int *out_axis)
-{
-    mf_error_object *error = NULL;
-    for (bool grew = true;;) {
-        for (int o = 0; o < e->out_count; o++)
-            out_axis[o] = grew || o >= scan_carries(e) ? MF_BATCH_ANYWHERE : axis[scan_consts(e) + o];
-        mf_program *p = mf_batch_program(scan_of(e)->body, c->b->env, c->axis_name, c->size, axis, out_axis, &error);
-        if (!p)
-            nested_fail(c->b, error);
-        if (!p || !grew)
-            return p;
-        mf_drop(p);
-        grew = false;
-        for (int o = 0; o < scan_carries(e); o++)
-            if (out_axis[o] >= 0 && axis[scan_consts(e) + o] < 0) {
-                axis[scan_consts(e) + o] = 0;
-                grew = true;
-            }
-    }
-}
-
 /* xs keep their batch where it is, unless it is in front of the rounds. */
 static void scan_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const *in, const int *in_axis, mf_variable **out, int *out_axis)
 {
@@ -358,7 +317,7 @@ static void scan_batch(mf_batch_context *c, const mf_eqn *e, mf_variable *const 
         if (in_axis[i] >= 0 && scan_part(e, i) == 2)
             axis[i] = in_axis[i] > 0 ? in_axis[i] - 1 : 0;
     }
-    mf_program *body = batch_body(c, e, axis, out_axis);
+    mf_program *body = nested_loop_batch(c, scan_of(e)->body, scan_consts(e), scan_carries(e), axis, out_axis);
     for (int i = 0; i < e->in_count && body; i++) {
         mf_variable *x = in[i];
         if (scan_part(e, i) == 1 && axis[i] >= 0)
