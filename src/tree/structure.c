@@ -91,19 +91,25 @@ static void print_keys(mf_text *t, const mf_namelist *keys)
     mf_text_put(t, "}");
 }
 
-/* A node in words: "a tuple of 2". */
+void mf_structure_describe(mf_text *t, const mf_structure *s)
+{
+    static const char *const names[] = { "a leaf", "None", "a tuple", "a list", "a dict" };
+    mf_text_put(t, names[s->kind]);
+    if (s->kind == MF_NODE_TUPLE || s->kind == MF_NODE_LIST)
+        mf_text_add(t, " of %d", s->child_count);
+    for (int i = 0; s->kind == MF_NODE_DICT && i < s->child_count; i++)
+        mf_text_add(t, "%s'%s'", i ? ", " : " with keys ", s->keys->at[i]);
+}
+
+/* The same, with a dict's keys in braces. */
 static void describe(mf_text *t, const mf_structure *s)
 {
-    switch (s->kind) {
-    case MF_NODE_LEAF: mf_text_put(t, "a leaf"); break;
-    case MF_NODE_NONE: mf_text_put(t, "None"); break;
-    case MF_NODE_TUPLE: mf_text_add(t, "a tuple of %d", s->child_count); break;
-    case MF_NODE_LIST: mf_text_add(t, "a list of %d", s->child_count); break;
-    case MF_NODE_DICT:
-        mf_text_put(t, "a dict with keys ");
-        print_keys(t, s->keys);
-        break;
+    if (s->kind != MF_NODE_DICT) {
+        mf_structure_describe(t, s);
+        return;
     }
+    mf_text_put(t, "a dict with keys ");
+    print_keys(t, s->keys);
 }
 
 const char *mf_object_words(const mf_object *o)
