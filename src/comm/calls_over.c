@@ -1,5 +1,5 @@
-/* Calls that are over in this process, well or not, for those who ask where it is. Invariant: the calls of one set of processes are
- * numbered from 0 on, and of those below `below` all have ended; what ended behind an older call that has not is a bit. The lock is held. */
+/* Calls that are over in this process, well or not, so that processes that ask about one get an answer. Invariant: the calls of the same
+ * processes are numbered from 0 on. All below `below` are over; a later one that is over is a bit of `ended`. The lock is held. */
 #include "comm/protocol.h"
 
 #include "base/memory/alloc.h"

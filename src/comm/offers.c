@@ -1,5 +1,5 @@
-/* Offers in shared memory. Invariant: what an offer has come to stands in its word, which changes by compare-and-exchange alone, so of two
- * processes that take it and give it up one comes first, and both know which. The lock is held. */
+/* Offers of payloads in shared memory. Invariant: the state of an offer is its word, which changes by compare-and-exchange alone; so where
+ * one process takes an offer while its owner gives it up, one of them succeeds and both know which. The lock is held. */
 #include "comm/protocol.h"
 
 /* Its id is the next one whose word nobody uses. */

@@ -1,5 +1,6 @@
-/* Operations, which wait for the other side or move, and how they end. Invariant: one that has ended is in no list but that of the
- * finished; the lock is held for all but mf_operations_call_back, which calls each `done` once, in the order in which they ended. */
+/* Operations: sends and receipts that wait for the other side or move bytes, and how they end. Invariants: an operation that has ended is
+ * in no list but `finished`; each `done` is called once, without the lock, in the order in which the operations ended. Everything else
+ * here runs with the lock held. */
 #include "comm/protocol.h"
 
 #include "array/array.h"

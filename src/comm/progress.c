@@ -1,5 +1,5 @@
-/* Progress: what has come is handed on, what waits for room or moves goes on, and those who let wait too long are asked where they are.
- * Invariants: nothing here blocks; headers are handled in the order in which a process sent them. The lock is held. */
+/* Progress: handles what has arrived, continues what waits for room or moves bytes, and asks the processes that keep others waiting where
+ * they are. Invariants: nothing here blocks; headers from one process are handled in the order in which it sent them. The lock is held. */
 #include "comm/protocol.h"
 
 #include "base/memory/alloc.h"

@@ -1,11 +1,12 @@
-/* Messages between processes: matching, sizes, flow, and what to do about one that never comes.
+/* The protocol by which messages travel between processes: how a message finds its receipt, how large it may be, and what happens when one
+ * never comes.
  *
- * Everything begins with a header of fixed size under tag 0. Small payloads come with it; a large one is offered, and sent under a tag
- * of the receiver's once that has a place of exactly its size, so no transfer can be longer than its buffer. Who waits in vain asks the
- * other process where it is: the answer is that the call is over there (well or not), or a sign of life. So what goes well costs nothing
- * more.
+ * Every message begins with a header of fixed size, sent under tag 0. A small payload goes with its header. A large one is only offered:
+ * the receiver answers with a tag once it has a buffer of exactly that size, so no transfer can be longer than its buffer. A process that
+ * has waited for long asks the sender where it is; the answer is that the call is over there, well or not, or a sign of life. A call that
+ * goes well needs no such question.
  * Invariants: the lock guards all; no lock is held while a `done` runs; nothing of a header is used before its sizes and numbers were
- * checked; from one process, what was sent before an answer is handled before it. */
+ * checked; what a process sent before an answer is handled before the answer. */
 #include "comm/protocol.h"
 
 #include "base/memory/alloc.h"

@@ -1,6 +1,6 @@
-/* The partial evaluation of a scan: one loop over what is known and one over the rest. Invariant: a part of the carry is known if it is so in
- * every round, which is found as a fixpoint. What the second loop needs of the first is stacked, a round behind the other, if it differs
- * between rounds; what does not is a constant of both, and slices of known xs come from those xs. */
+/* The partial evaluation of a scan: one loop over what is known and one over the rest. Invariants: a part of the carry counts as known
+ * only if it is known in every round, which is found as a fixpoint. What the second loop needs from the first (residuals) is stacked by
+ * round if it differs between rounds; one that does not is a constant of both loops, and slices of known xs are taken from those xs. */
 #include "ops/control/scan.h"
 
 /* Operands and the body's inputs, part by part. */

@@ -1,4 +1,4 @@
-/* Collectives: members put their operands down in a rendezvous and are suspended; the last one to come does the arithmetic, hands out the
+/* Collectives: members leave their operands in a rendezvous and are suspended; the last one to come does the arithmetic, hands out the
  * results and makes everybody ready again - or, where members are in other processes, begins the exchange with them, whose end does so.
  * Results that are the same for all are written once and shared.
  * Invariants: members of a rendezvous executed one and the same instruction in the same iterations of the loops around it, and agree in

@@ -1,5 +1,5 @@
 /* Running: a run state is the working memory of one run of an executable; on it fibers - one a device, and one for what a map computes
- * once - step through blocks. A fiber is an explicit interpreter, never a blocked thread: where it must wait it is put down, and whoever
+ * once - step through blocks. A fiber is an explicit interpreter, never a blocked thread: where it must wait it is suspended, and whoever
  * brings what it waits for makes it ready again.
  * Invariants: `active` counts the fibers that are ready or being stepped, and the exchanges with other processes under way; when it
  * reaches zero the run is over: finished, failed, or the devices disagree. A fiber is touched by one thread at a time: the one that took
