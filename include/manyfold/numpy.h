@@ -419,6 +419,9 @@ typedef struct mf_vander_options {
 } mf_vander_options;
 mf_value mf_vander(mf_value x);
 mf_value mf_vander_opt(mf_value x, const mf_vander_options *o);
+/* (n), (n) or (n, k) -> (degree + 1) or (degree + 1, k): coefficients for polyval, the greatest
+ * power's first, for which the squares of polyval(p, x) - y sum up to the least */
+mf_value mf_polyfit(mf_value x, mf_value y, int64_t degree);
 /* (n), (k) -> (n + k - 1), of the longer one's size, or (n - k + 1): full (NumPy's default), same,
  * valid (correlate's default). correlate: the sum of a[n + i] conj(v[i]). */
 typedef enum mf_convolve_mode {

@@ -56,6 +56,9 @@ mf_value mf_random_triangular(mf_value key, mf_value left, mf_value mode, mf_val
  * on; the events where lam are expected (-1 of a negative lam or a NaN) */
 mf_value mf_random_geometric(mf_value key, mf_value p, mf_shape shape, mf_dtype dtype);
 mf_value mf_random_poisson(mf_value key, mf_value lam, mf_shape shape, mf_dtype dtype);
+/* (2), (...), (...) -> shape: f32 or f64: the successes of n trials with probability p; NaN for a
+ * negative n and a p outside of [0, 1] */
+mf_value mf_random_binomial(mf_value key, mf_value n, mf_value p, mf_shape shape, mf_dtype dtype);
 /* (2), (...) -> shape: bool: true with probability p, which broadcasts to the shape */
 mf_value mf_random_bernoulli(mf_value key, mf_value p, mf_shape shape);
 /* (2), (...), (...) -> shape: [low, high), which broadcast to the shape */

@@ -32,8 +32,17 @@ mf_value mf_betaln(mf_value a, mf_value b); /* lgamma(a) + lgamma(b) - lgamma(a 
  * x; a > 0, x >= 0 */
 mf_value mf_gammainc(mf_value a, mf_value x);
 mf_value mf_gammaincc(mf_value a, mf_value x);
+/* (...), (...), (...) -> (...): the share of the integral of t^(a-1) (1-t)^(b-1) over t from 0 to 1
+ * that lies below x; a, b >= 0, not both 0; 0 <= x <= 1. By a and b it has forward derivatives only */
+mf_value mf_betainc(mf_value a, mf_value b, mf_value x);
 /* x -> x: the logarithm of the gamma function of d dimensions; a > (d - 1) / 2 */
 mf_value mf_multigammaln(mf_value a, int d);
+
+/* ---- modified Bessel functions of the first kind, of order 0 and 1. x -> x */
+mf_value mf_i0(mf_value x);
+mf_value mf_i0e(mf_value x); /* e^-|x| i0(x), which does not overflow */
+mf_value mf_i1(mf_value x);
+mf_value mf_i1e(mf_value x); /* e^-|x| i1(x) */
 
 /* ---- products with logarithms, where 0 log 0 is 0. (...), (...) -> (...) */
 mf_value mf_xlogy(mf_value x, mf_value y);    /* x log(y) */

@@ -1,7 +1,9 @@
-/* Functions known by samples: interp, trapezoid, gradient, polyval, vander, convolve, correlate.
+/* Functions known by samples: interp, trapezoid, gradient, polyval, polyfit, vander, convolve, correlate.
  * Invariant: sums over neighbours and windows are slices or one convolution, so that their gradients are too. */
 #include "numpy/axis.h"
 #include "numpy/floats.h"
+
+#include <float.h>
 
 /* The line through the two points between which x lies; those of the ends go on flat. */
 mf_value(mf_interp)(mf_value x, mf_value xp, mf_value fp)
@@ -94,6 +96,26 @@ mf_value mf_vander_opt(mf_value x, const mf_vander_options *o)
 }
 
 mf_value(mf_vander)(mf_value x) { return mf_vander_opt(x, NULL); }
+
+/* By columns of one length, for powers of x differ by orders of magnitude. */
+mf_value(mf_polyfit)(mf_value x, mf_value y, int64_t degree)
+{
+    MF_LAYER;
+    x = numpy_float(x);
+    y = numpy_float(y);
+    if (mf_ndim(x) != 1 || mf_ndim(y) < 1 || mf_ndim(y) > 2 || mf_dim(x, 0) != mf_dim(y, 0) || mf_dim(x, 0) < 1)
+        return mf_is_error(x)   ? x
+               : mf_is_error(y) ? y
+                                : mf_make_error(MF_ERROR_SHAPE, "polyfit: a vector and as many rows are needed, not %s and %s",
+                                                mf_str(mf_shape_of(x)), mf_str(mf_shape_of(y)));
+    if (degree < 0 || degree == INT64_MAX)
+        return mf_make_error(MF_ERROR_ARGUMENT, "polyfit: the degree must be at least 0 and below 2^63 - 1, not %lld", (long long)degree);
+    mf_value powers = mf_vander(x, .columns = degree + 1);
+    mf_value length = mf_sqrt(mf_sum(mf_square(powers), 0)), safe = mf_where(mf_equal(length, 0), 1, length);
+    bool wide = mf_dtype_of(x) == MF_F64 || mf_dtype_of(x) == MF_C128;
+    mf_value found = mf_lstsq(mf_div(powers, safe), y, .rcond = (double)mf_dim(x, 0) * (wide ? DBL_EPSILON : (double)FLT_EPSILON));
+    return mf_is_error(found) ? found : mf_div(mf_get(found, 0), mf_ndim(y) == 1 ? safe : mf_expand_dims(safe, 1));
+}
 
 /* ---- convolution of vectors */
 static mf_value no_vectors(mf_value a, mf_value v, const char *op)
