@@ -12,9 +12,12 @@ mf_value(mf_interp)(mf_value x, mf_value xp, mf_value fp)
     if (mf_ndim(xp) != 1 || mf_ndim(fp) != 1 || mf_dim(xp, 0) != mf_dim(fp, 0) || mf_dim(xp, 0) < 1)
         return mf_is_error(xp) ? xp : mf_is_error(fp) ? fp : mf_make_error(MF_ERROR_SHAPE, "interp: xp and fp must be vectors of one size");
     int64_t last = mf_dim(xp, 0) - 1;
-    x = mf_mul(x, 1.0);
-    xp = mf_mul(xp, 1.0);
-    fp = mf_mul(fp, 1.0);
+    if (numpy_is_complex(x) || numpy_is_complex(xp))
+        return mf_make_error(MF_ERROR_DTYPE, "interp: x and xp must be real");
+    mf_dtype given = mf_dtype_of(x);
+    x = mf_mul(x, 1.0); /* an integer gives way to the other's float */
+    xp = given < MF_F16 ? numpy_float(xp) : mf_mul(xp, 1.0);
+    fp = numpy_float(fp);
     mf_value right = mf_clip(mf_searchsorted(xp, mf_stop_gradient(x), true), mf_i(last ? 1 : 0), mf_i(last));
     mf_value left = mf_maximum(mf_sub(right, 1), 0);
     mf_value x0 = mf_take(xp, left, 0), f0 = mf_take(fp, left, 0), dx = mf_sub(mf_take(xp, right, 0), x0);

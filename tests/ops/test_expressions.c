@@ -169,6 +169,12 @@ static void signs_and_steps(void)
     ROW(0, "fmod(F(-5, 5, 5.5), F(3, -3, 2))", mf_fmod(F(-5, 5, 5.5), F(3, -3, 2)))
     ROW(0, "fmod(I(5, -5), I(3, 3))", mf_fmod(I(5, -5), I(3, 3)))
     ROW(2e-7, "hypot(F(3, 0, inf, 0), F(4, 0, nan, -2))", mf_hypot(F(3, 0, inf, 0), F(4, 0, nan_, -2)))
+    ROW(1e-3, "(hypot(H(3, 1), I(4, 2)), hypot(I(3, 1), 4), hypot(F(3, 1) > 2, F(3, 1) > 0))",
+        mf_tuple(mf_hypot(H(3, 1), I(4, 2)), mf_hypot(I(3, 1), 4), mf_hypot(mf_greater(F(3, 1), 2), mf_greater(F(3, 1), 0))))
+    ROW(0, "(fmod(I(5, -5, 0), I(0, 0, 0)), fmod(I(5, -5), 0), fmod(F(5, -5), 0))",
+        mf_tuple(mf_fmod(I(5, -5, 0), I(0, 0, 0)), mf_fmod(I(5, -5), 0), mf_fmod(F(5, -5), 0)))
+    ROW(2e-7, "(logaddexp(F(3, 1) > 2, F(3, 1) > 0), copysign(F(3, 1) > 2, F(3, 1) > 0))",
+        mf_tuple(mf_logaddexp(mf_greater(F(3, 1), 2), mf_greater(F(3, 1), 0)), mf_copysign(mf_greater(F(3, 1), 2), mf_greater(F(3, 1), 0))))
     ROW(2e-7, "log2(F(8, 0, -1))", mf_log2(F(8, 0, -1)))
     ROW(0, "isclose(F(1, inf, nan, 1e6), F(1.00001, inf, nan, 1e6 + 11))",
         mf_isclose(F(1, inf, nan_, 1e6), F(1.00001, inf, nan_, 1e6 + 11)))
@@ -284,6 +290,9 @@ static void order_and_samples(void)
                  mf_correlate(F(1, 2), F(1, 2, 5), MF_CONVOLVE_FULL)))
     ROW(1e-6, "(correlate(F(1, 2, 3, 4), F(1, 2), 'same'), correlate(F(1, 2), F(1, 2, 5, 3), 'same'))",
         mf_tuple(mf_correlate(F(1, 2, 3, 4), F(1, 2), MF_CONVOLVE_SAME), mf_correlate(F(1, 2), F(1, 2, 5, 3), MF_CONVOLVE_SAME)))
+    ROW(1e-3, "(interp(I(0, 2, 3), I(1, 4), H(10, 20)), interp(H(0, 2, 3), I(1, 4), I(10, 20)), interp(I(0, 2), H(1, 4), H(10, 20)))",
+        mf_tuple(mf_interp(I(0, 2, 3), I(1, 4), H(10, 20)), mf_interp(H(0, 2, 3), I(1, 4), I(10, 20)),
+                 mf_interp(I(0, 2), H(1, 4), H(10, 20))))
     ROW(0, "grad(lambda x: sum(interp(F(0, 1, 1.5, 2, 3, 4, 9), x, F(10, 20, 0))))(F(1, 2, 4))", mf_call(mf_grad(interp_sum), F(1, 2, 4)))
     ROW(0, "grad(lambda x: sum(interp(F(0, 1, 1.5, 2, 3, 4, 9), F(1, 2, 4), x)))(F(10, 20, 0))",
         mf_call(mf_grad(interp_values_sum), F(10, 20, 0)))
@@ -518,6 +527,8 @@ TEST(what_does_not_fit_is_an_error)
         { mf_cov(wide), "cov: at most two dimensions" },
         { mf_gcd(x, x), "gcd and lcm: are defined for integers, not for float32" },
         { mf_hypot(z, z), "hypot: is defined for floats, not for complex64" },
+        { mf_heaviside(z, x), "heaviside: is defined for floats, not for complex64" },
+        { mf_interp(mf_mul(x, z), x, x), "interp: x and xp must be real" },
         { mf_trunc(z), "trunc: is defined for floats, not for complex64" },
         { mf_erfc(z), "erfc: is defined for floats, not for complex64" },
         { mf_gammainc(z, 1), "gammainc: is defined for floats, not for complex64" },
