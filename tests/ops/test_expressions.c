@@ -47,6 +47,7 @@ SUM_OF(interp_values_sum, mf_interp(F(0, 1, 1.5, 2, 3, 4, 9), F(1, 2, 4), x))
 SUM_OF(segment_sum_sum, mf_mul(mf_segment_sum(x, I(0, 2, -1, 5), 3), F(1, 2, 3)))
 SUM_OF(segment_max_sum, mf_mul(mf_segment_max(x, I(0, 1, 1, 0), 2), F(1, 2)))
 SUM_OF(trapezoid_sum, mf_trapezoid(F(1, 4, 9), x))
+SUM_OF(complex_convolve_sum, mf_abs(mf_convolve(mf_mul(x, mf_c(0, 1)), mf_add(F(1, 2), mf_c(0, 1)))))
 SUM_OF(convolve_sum, mf_mul(mf_convolve(x, F(1, 2)), F(1, 2, 3, 4)))
 SUM_OF(polyval_sum, mf_polyval(F(1, 2, 3), x))
 SUM_OF(cross_sum, mf_get(mf_cross(x, F(4, 5, 7)), 0))
@@ -297,6 +298,12 @@ static void order_and_samples(void)
     ROW(0, "grad(lambda x: sum(interp(F(0, 1, 1.5, 2, 3, 4, 9), F(1, 2, 4), x)))(F(10, 20, 0))",
         mf_call(mf_grad(interp_values_sum), F(10, 20, 0)))
     ROW(0, "grad(lambda x: trapezoid(F(1, 4, 9), x))(F(1, 2, 4))", mf_call(mf_grad(trapezoid_sum), F(1, 2, 4)))
+    ROW(1e-6,
+        "(convolve(F(1, 2, 3) * 1j, F(1, 2) + 1j), correlate(F(1, 2, 3) + 2j, F(1, 2) - 1j), correlate(F(1, 2) + 2j, F(1, 2, 3) * 1j, 'full'))",
+        mf_tuple(mf_convolve(mf_mul(F(1, 2, 3), mf_c(0, 1)), mf_add(F(1, 2), mf_c(0, 1))),
+                 mf_correlate(mf_add(F(1, 2, 3), mf_c(0, 2)), mf_sub(F(1, 2), mf_c(0, 1))),
+                 mf_correlate(mf_add(F(1, 2), mf_c(0, 2)), mf_mul(F(1, 2, 3), mf_c(0, 1)), MF_CONVOLVE_FULL)))
+    ROW(1e-6, "grad(lambda x: sum(abs(convolve(x * 1j, F(1, 2) + 1j))))(F(1, 2, 3))", mf_call(mf_grad(complex_convolve_sum), F(1, 2, 3)))
     ROW(1e-6, "grad(lambda x: sum(convolve(x, F(1, 2)) * F(1, 2, 3, 4)))(F(1, 2, 3))", mf_call(mf_grad(convolve_sum), F(1, 2, 3)))
     ROW(0, "grad(lambda x: sum(polyval(F(1, 2, 3), x)))(F(0, 1, -2))", mf_call(mf_grad(polyval_sum), F(0, 1, -2)))
 }
