@@ -106,7 +106,7 @@ static mf_program *reverse_of(const mf_program *p, mf_error_object **error)
 {
     mf_program *forward = NULL, *backward = NULL;
     int residuals;
-    if (!mf_vjp_program(p, NULL, NULL, &forward, &backward, &residuals, error))
+    if (!mf_vjp_program(p, NULL, p->in_count, NULL, &forward, &backward, &residuals, error))
         return NULL;
     mf_builder b;
     mf_builder_init(&b, NULL);

@@ -330,7 +330,8 @@ static bool run_vjp(const trial *t, mf_array *const *cts, int ct_count, mf_array
     mf_error_object *error = NULL;
     mf_array *all[8 * SAMPLE_MAX] = { 0 }, *in[8 * SAMPLE_MAX];
     int residuals = 0, outs = t->p->out_count;
-    bool fine = mf_vjp_program(t->p, NULL, NULL, &forward, &backward, &residuals, &error) && residuals + ct_count < 8 * SAMPLE_MAX;
+    bool fine = mf_vjp_program(t->p, NULL, t->p->in_count, NULL, &forward, &backward, &residuals, &error) &&
+                residuals + ct_count < 8 * SAMPLE_MAX;
     error = error ? error : fine ? mf_program_verify(backward, NULL) : NULL;
     error = error || !fine ? error : run_program(forward, mf_segment_compiler_find("reference"), t->in, all);
     for (int i = 0; i < residuals && fine && !error; i++)
