@@ -271,7 +271,8 @@ void mf_layer_leave_(const mf_layer *outer);
         __builtin_return_address(0))
 
 /* ---- numbers, strings and values. -> (): a C number may stand in the place of any value:
- * mf_mul(x, 2); these say it where none is taken, mf_value v = mf_f(0.5). Weakly typed: i32 and
+ * mf_mul(x, 2); these say it where none is taken, mf_value v = mf_f(0.5), and in options that are
+ * values, .fill_value = mf_i(0): a 0 by itself leaves such an option unset. Weakly typed: i32 and
  * f32, but they give way to their operand. */
 mf_value mf_f(double number);
 /* -> (): weakly typed complex number; in C also 1.0 + 2.0 * I of <complex.h> */

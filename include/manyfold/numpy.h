@@ -331,8 +331,8 @@ mf_value mf_corrcoef_opt(mf_value x, const mf_cov_options *o);
  * negative counts as 0 */
 mf_value mf_bincount(mf_value x, int64_t length);
 /* (...) -> tuple of (bins), (bins + 1): how often, in floats, and the edges of equal bins between
- * .low and .high, x's least and greatest unless said; what lies outside does not count. .weights: of
- * x's shape, summed in place of ones; .density: so that the integral is 1. */
+ * .low and .high (mf_f(0), not 0), x's least and greatest unless said; what lies outside does not
+ * count. .weights: of x's shape, summed in place of ones; .density: so that the integral is 1. */
 typedef struct mf_histogram_options {
     mf_value low, high, weights;
     bool density;
@@ -378,7 +378,7 @@ mf_value mf_searchsorted(mf_value sorted, mf_value x, bool right MF_DEFAULT_(fal
 /* (...), (...) -> (...): bool, whether each x is among the others */
 mf_value mf_isin(mf_value x, mf_value among);
 /* (...) -> (size): what there is, once each, in order; where there are more, the first ones, where
- * fewer, .fill_value, or the least of x */
+ * fewer, .fill_value (mf_i(0), not 0), or the least of x */
 typedef struct mf_unique_options {
     mf_value fill_value;
     mf_reserved reserved_;

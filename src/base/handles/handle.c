@@ -308,17 +308,23 @@ static const void *closed_at(uint64_t handle)
                : NULL;
 }
 
-/* No handle is as small: its generation would be even. */
+/* No handle is as small, for its generation would be even, nor a negative number of 32 bits, whose slot there is not. */
+static bool is_number(uint64_t handle)
+{
+    int64_t n = (int64_t)handle;
+    return n >> 32 == 0 || (n < 0 && n >= INT32_MIN && (uint32_t)handle >= MOST_SLOTS);
+}
+
 static mf_error_object *no_handle(uint64_t handle)
 {
     return mf_error_new(MF_ERROR_ARGUMENT,
-                        "the number %" PRIu64 " stands where a value is due, as in an option that is one: say mf_f, mf_i or mf_b of it",
-                        handle);
+                        "the number %" PRId64 " stands where a value is due, as in an option that is one: say mf_f, mf_i or mf_b of it",
+                        (int64_t)handle);
 }
 
 static mf_error_object *why_stale(uint64_t handle)
 {
-    if (handle >> 32 == 0)
+    if (is_number(handle))
         return no_handle(handle);
     const mf_slot *slot = assigned(handle);
     const void *at = slot ? slot->closed : closed_at(handle);
