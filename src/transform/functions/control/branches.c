@@ -28,15 +28,30 @@ static mf_error_object *add_cell(mf_shared *u, const mf_touched_cell *c, mf_vari
     return mf_vector_push(&u->cells, cell) ? NULL : mf_error_out_of_memory();
 }
 
-/* The cells' leaves are the last inputs of t's program. */
+/* What control flow writes goes on where it was read: in the next round, or behind the other branch. */
+static mf_error_object *check_written(const mf_touched_cell *c, mf_variable *const *read, mf_variable *const *written)
+{
+    if (c->write_structure != c->read_structure)
+        return mf_error_new(MF_ERROR_TREE, "control flow changes the tree that %s holds", mf_cell_label(c->cell));
+    for (int k = 0; k < c->write_structure->leaf_count; k++)
+        if (mf_type_strong(read[k]->type) != mf_type_strong(written[k]->type))
+            return mf_error_new(mf_type_same_shape(read[k]->type, written[k]->type) ? MF_ERROR_DTYPE : MF_ERROR_SHAPE,
+                                "control flow writes %s to %s, which holds %s", mf_type_name(written[k]->type), mf_cell_label(c->cell),
+                                mf_type_name(read[k]->type));
+    return NULL;
+}
+
+/* The cells' leaves are the last inputs of t's program, and those that are written the last results. */
 mf_error_object *mf_shared_add_cells(mf_shared *u, const mf_traced *t)
 {
     mf_error_object *e = NULL;
     mf_variable *const *inputs = t->program->in + t->program->in_count - mf_traced_read_count(t);
+    mf_variable *const *outputs = t->program->out + mf_traced_result_count(t);
     for (int i = 0; i < t->cell_count && !e; inputs += t->cells[i].read_structure->leaf_count, i++) {
-        if (t->cells[i].write_structure && t->cells[i].write_structure != t->cells[i].read_structure)
-            return mf_error_new(MF_ERROR_TREE, "control flow changes the tree that %s holds", mf_cell_label(t->cells[i].cell));
-        e = add_cell(u, &t->cells[i], inputs);
+        const mf_touched_cell *c = &t->cells[i];
+        e = c->write_structure ? check_written(c, inputs, outputs) : NULL;
+        outputs += c->write_structure ? c->write_structure->leaf_count : 0;
+        e = e ? e : add_cell(u, c, inputs);
     }
     return e;
 }
