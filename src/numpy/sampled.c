@@ -94,7 +94,8 @@ mf_value mf_vander_opt(mf_value x, const mf_vander_options *o)
     int64_t columns = o && o->columns != MF_END ? o->columns : mf_dim(x, 0);
     if (columns < 0)
         return mf_make_error(MF_ERROR_ARGUMENT, "vander: the number of columns must not be negative, not %lld", (long long)columns);
-    mf_value powers = mf_pow(mf_expand_dims(x, 1), mf_arange(columns, MF_I32));
+    mf_dtype d = mf_dtype_of(x); /* small integers stay as they are */
+    mf_value powers = mf_pow(mf_expand_dims(x, 1), mf_astype(mf_arange(columns, MF_I32), d > MF_BOOL && d < MF_F16 ? d : MF_I32));
     return o && o->increasing ? powers : mf_flip(powers, 1);
 }
 

@@ -280,6 +280,9 @@ static void order_and_samples(void)
     ROW(0, "polyval(I(1, 2, 3), I(4, 5))", mf_polyval(I(1, 2, 3), I(4, 5)))
     ROW(0, "(vander(F(1, 2, 3)), vander(I(2, 3), 4, increasing=True))",
         mf_tuple(mf_vander(F(1, 2, 3)), mf_vander(I(2, 3), .columns = 4, .increasing = true)))
+    ROW(0, "(vander(I(1, 2, -3), 3), vander(I(1, 2, -3).astype('int8'), 4), vander(H(1, 2), increasing=True))",
+        mf_tuple(mf_vander(I(1, 2, -3), .columns = 3), mf_vander(mf_astype(I(1, 2, -3), MF_I8), .columns = 4),
+                 mf_vander(H(1, 2), .increasing = true)))
     ROW(1e-6, "(convolve(F(1, 2, 3), F(0, 1, 0.5)), convolve(F(1, 2, 3, 4), F(1, 2), 'same'), convolve(F(1, 2, 3), F(1, 2), 'valid'))",
         mf_tuple(mf_convolve(F(1, 2, 3), F(0, 1, 0.5)), mf_convolve(F(1, 2, 3, 4), F(1, 2), MF_CONVOLVE_SAME),
                  mf_convolve(F(1, 2, 3), F(1, 2), MF_CONVOLVE_VALID)))
@@ -298,11 +301,11 @@ static void order_and_samples(void)
     ROW(0, "grad(lambda x: sum(interp(F(0, 1, 1.5, 2, 3, 4, 9), F(1, 2, 4), x)))(F(10, 20, 0))",
         mf_call(mf_grad(interp_values_sum), F(10, 20, 0)))
     ROW(0, "grad(lambda x: trapezoid(F(1, 4, 9), x))(F(1, 2, 4))", mf_call(mf_grad(trapezoid_sum), F(1, 2, 4)))
-    ROW(1e-6,
-        "(convolve(F(1, 2, 3) * 1j, F(1, 2) + 1j), correlate(F(1, 2, 3) + 2j, F(1, 2) - 1j), correlate(F(1, 2) + 2j, F(1, 2, 3) * 1j, 'full'))",
+    ROW(1e-6, "(convolve(F(1, 2, 3) * 1j, F(1, 2) + 1j), correlate(F(1, 2, 3) + 2j, F(1, 2) - 1j))",
         mf_tuple(mf_convolve(mf_mul(F(1, 2, 3), mf_c(0, 1)), mf_add(F(1, 2), mf_c(0, 1))),
-                 mf_correlate(mf_add(F(1, 2, 3), mf_c(0, 2)), mf_sub(F(1, 2), mf_c(0, 1))),
-                 mf_correlate(mf_add(F(1, 2), mf_c(0, 2)), mf_mul(F(1, 2, 3), mf_c(0, 1)), MF_CONVOLVE_FULL)))
+                 mf_correlate(mf_add(F(1, 2, 3), mf_c(0, 2)), mf_sub(F(1, 2), mf_c(0, 1)))))
+    ROW(1e-6, "correlate(F(1, 2) + 2j, F(1, 2, 3) * 1j, 'full')",
+        mf_correlate(mf_add(F(1, 2), mf_c(0, 2)), mf_mul(F(1, 2, 3), mf_c(0, 1)), MF_CONVOLVE_FULL))
     ROW(1e-6, "grad(lambda x: sum(abs(convolve(x * 1j, F(1, 2) + 1j))))(F(1, 2, 3))", mf_call(mf_grad(complex_convolve_sum), F(1, 2, 3)))
     ROW(1e-6, "grad(lambda x: sum(convolve(x, F(1, 2)) * F(1, 2, 3, 4)))(F(1, 2, 3))", mf_call(mf_grad(convolve_sum), F(1, 2, 3)))
     ROW(0, "grad(lambda x: sum(polyval(F(1, 2, 3), x)))(F(0, 1, -2))", mf_call(mf_grad(polyval_sum), F(0, 1, -2)))
@@ -529,6 +532,8 @@ TEST(what_does_not_fit_is_an_error)
         { mf_nonzero(mf_f(1), 1), "nonzero: at least one dimension is needed" },
         { mf_gradient(F(1)), "gradient: at least two elements are needed along axis 0, not 1" },
         { mf_polyval(square, x), "polyval: the coefficients must have one dimension, not 2" },
+        { mf_astype(x, MF_DTYPE_DEFAULT), "astype: 0 is no dtype" },
+        { mf_astype(x, (mf_dtype)99), "astype: 99 is no dtype" },
         { mf_vander(square), "vander: a vector is needed, not 2 dimensions" },
         { mf_convolve(square, x), "convolve: two vectors are needed, not (2, 2) and (2,)" },
         { mf_cov(wide), "cov: at most two dimensions" },
