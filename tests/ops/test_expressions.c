@@ -91,7 +91,7 @@ typedef struct answered_row {
     mf_value value;
 } answered_row;
 
-static answered_row rows[256];
+static answered_row rows[512];
 static int row_count;
 
 static void add(const char *expression, mf_value value)
