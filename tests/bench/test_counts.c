@@ -161,6 +161,7 @@ static bool is_counted(const workload *w)
 
 TEST(what_a_call_costs)
 {
+    SKIP_UNLESS_GCC();
     char path[512];
     bool renew = getenv("MF_GOLDEN_WRITE");
     mf_set_num_cpu_devices(devices);

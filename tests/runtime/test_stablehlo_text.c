@@ -182,6 +182,7 @@ static void compare(const char *name)
 
 TEST(modules_are_as_they_were)
 {
+    SKIP_UNLESS_GCC();
     for (int i = 0; i < PROGRAMS; i++)
         if (programs[i].golden)
             compare(programs[i].name);

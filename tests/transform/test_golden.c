@@ -156,6 +156,7 @@ static void check_file(const char *path)
 
 TEST(golden_texts)
 {
+    SKIP_UNLESS_GCC();
     struct dirent **files;
     int count = scandir(MF_TESTS_DIR "/transform/golden", &files, NULL, alphasort);
     CHECK(count > 2);
