@@ -63,7 +63,7 @@ static void *make_errors(void *unused)
 
 static void *meddle(void *unused)
 {
-    for (int i = 0; !stop; i++) {
+    while (!stop) {
         MF_SCOPE;
         mf_clear_caches();
         expect(mf_set_num_cpu_devices(8), MF_OK);
