@@ -87,8 +87,9 @@ bool mf_is_deleted(mf_value v);       /* whether its memory was donated or delet
 double mf_item_f64(mf_value v);
 int64_t mf_item_i64(mf_value v);
 bool mf_item_bool(mf_value v);
-/* x -> C: copies all elements, in row-major order and converted to dtype, to `out`, which has room
- * for `count` elements: exactly as many as the array has (else MF_ERROR_SHAPE). Waits */
+/* x -> C: copies all elements to `out`, in row-major order and converted to dtype
+ * (MF_DTYPE_DEFAULT: the array's own). `out` has room for `count` elements, which must be the
+ * number that the array has (MF_ERROR_SHAPE). Waits */
 mf_status mf_to_host(mf_value v, mf_dtype dtype, void *out, size_t count);
 /* x -> C: a pointer to the array's own elements, in row-major order; not to be written to. Waits.
  * Valid as long as v is; views share the memory. NULL on an error */
