@@ -50,9 +50,8 @@ mf_value mf_pad(mf_value x, mf_value value, mf_ints low, mf_ints high, mf_ints i
 mf_value mf_slice_in(mf_value x, mf_ints start, mf_ints limit, mf_ints strides);
 /* (..., n, ...) -> (..., (limit - start) / stride, ...): the same along one dimension */
 mf_value mf_slice_in_dim(mf_value x, int64_t start, int64_t limit, int64_t stride, int axis);
-/* ---- dynamic slices: positions are values. A negative start counts from the
- * end; then it is clamped so that the whole slice lies inside
- * x */
+/* ---- dynamic slices: positions are values. A negative start counts from the end; then
+ * it is clamped, so that the whole slice lies inside x */
 /* x, starts -> sizes: starts is a list of integer scalars, one for each dimension */
 mf_value mf_dynamic_slice(mf_value x, mf_value starts, mf_shape sizes);
 /* x, update, starts -> x: x with the slice of update's shape, at starts, replaced by update */
